@@ -1,0 +1,121 @@
+/* What a model is, in one architecture-neutral description that target and draft share.
+ *
+ * Made from config.json by sp_config_parse: every default resolved, every number checked, nothing
+ * left to look up. What differs between families is data here (a trait), never a question
+ * `which family is this?` elsewhere. A key that changes the maths and is not implemented is refused
+ * by name. Sources: ../reference of each family's modeling file in transformers. */
+#ifndef SP_FORMAT_CONFIG_H
+#define SP_FORMAT_CONFIG_H
+
+#include "format/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum sp_rope_kind {
+    SP_ROPE_DEFAULT,
+    SP_ROPE_LINEAR,
+    SP_ROPE_LLAMA3,
+    SP_ROPE_YARN,
+    SP_ROPE_LONGROPE,
+    SP_ROPE_PROPORTIONAL,
+    SP_ROPE_DYNAMIC,
+};
+
+/* Rotary position embedding, resolved. Pairs are split-half: (i, i + n_rot/2), i < n_rot/2. */
+struct sp_rope {
+    enum sp_rope_kind kind;
+    double theta;
+    unsigned n_rot;              /* rotated dims R <= head_dim; the rest passes through */
+    double factor;               /* 1 where the kind has none */
+    double low_freq_factor;      /* llama3 */
+    double high_freq_factor;     /* llama3 */
+    double original_positions;   /* llama3, yarn, longrope */
+    double beta_fast, beta_slow; /* yarn */
+    bool truncate;               /* yarn */
+    double amplitude;            /* A: multiplies cos and sin */
+    float *short_factors;        /* longrope: [n_rot/2], owned, else NULL */
+    float *long_factors;         /* longrope: [n_rot/2], owned, else NULL */
+};
+
+enum sp_activation { SP_SILU, SP_GELU_TANH, SP_GELU_ERF, SP_SWIGLU_CLAMPED };
+enum sp_mixer { SP_MIXER_ATTENTION, SP_MIXER_DELTA_NET };
+
+/* One decoder layer. */
+struct sp_layer_config {
+    enum sp_mixer mixer;
+    unsigned n_heads, n_kv_heads, head_dim;
+    unsigned window;    /* exactly this many keys including self; 0: all */
+    int rope;           /* index into sp_config.ropes; -1: no rotation */
+    int kv_source;      /* layer whose K/V this one reads; its own index normally */
+    bool causal;        /* false: a DFlash block layer that looks both ways */
+    bool v_from_k;      /* v = the raw k projection (Gemma 4 global layers) */
+    unsigned n_ffn;     /* intermediate size; of one expert in an expert layer */
+    unsigned n_experts; /* 0: dense */
+    unsigned n_experts_used;
+};
+
+enum sp_draft_kind {
+    SP_DRAFT_NONE, /* a language model of its own: target, or autoregressive draft */
+    SP_DRAFT_DFLASH,
+};
+
+enum { SP_MAX_TAPS = 64, SP_MAX_EOS = 16, SP_MAX_BLOCK = 64 };
+
+/* What only drafts have; zero for a language model. */
+struct sp_draft_config {
+    enum sp_draft_kind kind;
+    unsigned block_size;        /* rows of a block, the anchor included */
+    uint32_t mask_token;
+    unsigned n_taps;
+    unsigned taps[SP_MAX_TAPS]; /* the target's residual stream after these layers, in fc's order */
+    unsigned n_target_layers;   /* 0: not stated */
+    unsigned target_hidden;     /* width of one tap */
+};
+
+struct sp_config {
+    char family[32];       /* row of the family table: "llama", "qwen3", ... */
+    char architecture[64]; /* architectures[0] as read */
+    unsigned n_vocab;      /* rows of the embedding */
+    unsigned n_hidden;
+    unsigned n_layers;
+    struct sp_layer_config *layers; /* [n_layers], owned */
+    struct sp_rope ropes[2];
+    unsigned n_ropes;
+    unsigned max_positions;
+    double norm_eps;
+    bool norm_shifted; /* norms multiply by 1 + w (Gemma) */
+    bool post_norms;   /* attention and MLP outputs are normed before the residual add */
+    bool qk_norm;
+    bool qkv_bias, o_bias, mlp_bias;
+    enum sp_activation activation;
+    double attention_scale;  /* multiplies q.k */
+    double attention_cap;    /* soft cap of scores; 0: none */
+    double logit_cap;        /* soft cap of logits; 0: none */
+    double embedding_scale;  /* multiplies embeddings; 1: none */
+    bool attention_sinks;    /* a learned logit per head joins the softmax (gpt-oss) */
+    double query_growth;     /* beta of q *= 1 + beta ln(1 + floor(p / query_growth_from)); 0: none */
+    double query_growth_from;
+    bool router_norm;  /* top-k router weights are renormalised */
+    bool router_bias;  /* router has a bias and softmax runs over the chosen k (gpt-oss) */
+    double swiglu_limit;
+    bool tied;         /* no head of its own: logits come from the embedding matrix */
+    bool tied_stated;  /* config says so explicitly */
+    struct sp_draft_config draft;
+};
+
+/* Reads config.json's text. `what` ("target", "draft") is used in messages. On failure *out is
+ * zeroed. Warnings (ignored but notable keys) are appended to `notes`, one sentence a line, if
+ * notes is not NULL: *notes is owned by the caller, NULL or a string. */
+SP_MUST_CHECK enum sp_status sp_config_parse(struct sp_config *out, const char *json, size_t size,
+                                             char **notes, struct sp_err *err);
+void sp_config_release(struct sp_config *config);
+
+/* End-of-sequence ids by the precedence generation_config, config (root, then text_config). Texts
+ * may be NULL. *n 0 when none of them states any (the caller then asks the tokenizer). */
+SP_MUST_CHECK enum sp_status sp_config_eos(uint32_t ids[SP_MAX_EOS], size_t *n, const char *config,
+                                           size_t config_size, const char *generation,
+                                           size_t generation_size, struct sp_err *err);
+
+#endif

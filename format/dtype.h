@@ -1,0 +1,104 @@
+/* The types of stored numbers, and the two layouts that tensors have in a packed file.
+ *
+ * PLAIN: elements in row-major order, as in safetensors. Vectors (norms, biases) and everything
+ * that is not a matrix product's weight.
+ *
+ * PANEL: matrices [rows][cols]. 16 consecutive rows form a panel; inside a panel the columns (k)
+ * ascend, and the 16 rows lie side by side, so that one vector lane is one output row. Rows are
+ * padded with zeros to a multiple of 16; every panel is padded with zero bytes to a multiple of 64.
+ * Leading dimensions (experts) repeat the matrix. Per panel:
+ *
+ *   f32        [cols][16] f32
+ *   f16, bf16  [cols][16] 16-bit
+ *   q8         [cols/32] blocks of 544 bytes:
+ *                 512 u8   code + 128; byte 64*(k/4) + 4*row + k%4, k = 0..31
+ *                  32      bf16 scale of each row: w = (code) * scale, code in -127..127
+ *   q4         64 bytes: f32 scale of each row, then [cols/32] blocks of 288 bytes:
+ *                 256 u8   two halves h of 16 k: byte 128*h + 64*v + 4*row + j, v = 0..1, j = 0..3:
+ *                          low nibble k = 16h + 4v + j, high nibble k = 16h + 8 + 4v + j
+ *                  32 u8   scale byte of (h, row) at 16*h + row; see quantize/microscale.h
+ *
+ * q4 and q8 need cols % 32 == 0. The tables of codebooks and scales: spectool-pack(5). */
+#ifndef SP_FORMAT_DTYPE_H
+#define SP_FORMAT_DTYPE_H
+
+#include "format/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The numbers are part of the packed file's format. The second group occurs in sources only. */
+enum sp_dtype {
+    SP_DTYPE_NONE = 0,
+    SP_F32 = 1,
+    SP_F16 = 2,
+    SP_BF16 = 3,
+    SP_Q8 = 4,
+    SP_Q4 = 5,
+    SP_N_PACKED_DTYPES = 6,
+
+    SP_F64 = 32,
+    SP_I8,
+    SP_U8,
+    SP_I16,
+    SP_U16,
+    SP_I32,
+    SP_U32,
+    SP_I64,
+    SP_U64,
+    SP_BOOL,
+    SP_F8_E4M3,
+    SP_F8_E5M2,
+    SP_F8_E8M0,
+    SP_F8_E4M3FNUZ,
+    SP_F8_E5M2FNUZ,
+    SP_F4,
+    SP_F6_E2M3,
+    SP_F6_E3M2,
+    SP_C64,
+};
+
+enum sp_layout { SP_PLAIN = 0, SP_PANEL = 1 };
+
+enum {
+    SP_PANEL_ROWS = 16, /* rows of a panel */
+    SP_BLOCK = 32,      /* weights of a q4 or q8 block along k, and of an activation block */
+    SP_Q8_BLOCK_SIZE = 544,
+    SP_Q4_BLOCK_SIZE = 288,
+    SP_Q4_PANEL_HEAD = 64,
+    SP_MAX_RANK = 8,
+};
+
+struct sp_dtype_info {
+    enum sp_dtype dtype;
+    const char *name;        /* spectool's: "f32", "q4"; static */
+    const char *alias;       /* ollama's spelling ("int4") or NULL; static */
+    const char *safetensors; /* name in a safetensors header or NULL; static */
+    unsigned bits;           /* of one element in PLAIN layout; 0 for block types */
+    unsigned block;          /* cols must be a multiple of this in PANEL layout; 0: no PANEL layout */
+};
+
+/* The row of `dtype`; asserts that it exists. */
+const struct sp_dtype_info *sp_dtype_info(enum sp_dtype dtype);
+
+/* By name or alias (case-insensitive) among the types that a packed file can hold, and by
+ * safetensors name (case-sensitive). SP_DTYPE_NONE if unknown. */
+enum sp_dtype sp_dtype_find(const char *name);
+enum sp_dtype sp_dtype_find_safetensors(const char *name);
+
+/* Is this one of the types a packed file can hold? */
+bool sp_dtype_is_packed(uint32_t dtype);
+/* f32, f16, bf16? */
+bool sp_dtype_is_float(enum sp_dtype dtype);
+
+/* Bytes of one panel (16 rows) of `cols` columns, a multiple of 64; false on overflow or when the
+ * type has no panels of that width. */
+bool sp_panel_size(size_t *out, enum sp_dtype dtype, size_t cols);
+
+/* Bytes of a whole tensor in `layout`. shape[0..rank-1]; PANEL needs rank >= 2: the last two are
+ * rows and cols. false on overflow or an impossible combination. */
+bool sp_tensor_size(size_t *out, enum sp_dtype dtype, enum sp_layout layout, const uint64_t *shape,
+                    unsigned rank);
+
+#endif

@@ -1,0 +1,82 @@
+/* Which tensors a model consists of, under spectool's own canonical names, and where each comes from in
+ * a checkpoint. One list serves three readers: the importer (what to read and write), the runtime
+ * (what to bind, which shape to insist on) and the pair check.
+ *
+ * Canonical names are Hugging Face's without prefix: embed_tokens.weight, norm.weight,
+ * lm_head.weight, layers.N.input_layernorm.weight, layers.N.self_attn.q_proj.weight, ...; experts
+ * are stacked: layers.N.mlp.experts.gate_proj.weight [E, I, H]. Drafts: fc.weight,
+ * hidden_norm.weight, ... A tensor that a checkpoint stores fused or apart is described by its
+ * pieces. */
+#ifndef SP_FORMAT_FAMILY_H
+#define SP_FORMAT_FAMILY_H
+
+#include "format/config.h"
+
+/* What a tensor is for: decides which type it may take (quantize/policy.h). */
+enum sp_role {
+    SP_ROLE_NORM,      /* norm weights: stays float */
+    SP_ROLE_BIAS,      /* stays float */
+    SP_ROLE_SMALL,     /* sinks, scalars, small vectors and tables: stays float */
+    SP_ROLE_EMBEDDING, /* [V, H]; also the head when tied */
+    SP_ROLE_HEAD,      /* [V, H] */
+    SP_ROLE_ATTENTION, /* q, k, v, o */
+    SP_ROLE_MLP,       /* gate, up, down, experts */
+    SP_ROLE_ROUTER,    /* stays float */
+    SP_ROLE_FEATURE,   /* a draft's fc: projects the target's features; 8 bits or more */
+};
+
+const char *sp_role_name(enum sp_role role);
+
+/* Rows of a source tensor that go, in order, into the output. */
+struct sp_piece {
+    const char *source;       /* name in the checkpoint; borrowed from the specs' arena */
+    uint64_t first_row, step; /* rows first_row, first_row + step, ... */
+    uint64_t n_rows;          /* over all leading dimensions */
+    bool transposed;          /* the source is [.., cols, rows] */
+};
+
+struct sp_tensor_spec {
+    const char *name; /* canonical */
+    enum sp_role role;
+    unsigned rank;
+    uint64_t shape[4];
+    size_t first_piece, n_pieces; /* into sp_specs.pieces; together they give the shape's rows */
+};
+
+/* Sorted by name. Owned: release frees everything. */
+struct sp_specs {
+    struct sp_tensor_spec *specs;
+    size_t n_specs;
+    struct sp_piece *pieces;
+    size_t n_pieces;
+    char **strings; /* the names, owned */
+    size_t n_strings, cap_strings, cap_specs, cap_pieces;
+};
+
+/* The tensors that `config` calls for, by canonical name and shape; pieces are left empty. Used by the
+ * runtime on a packed file, whose tensors have canonical names already. */
+SP_MUST_CHECK enum sp_status sp_specs_of_config(struct sp_specs *out, const struct sp_config *config,
+                                                struct sp_err *err);
+
+/* A checkpoint's tensor as its header states it. */
+struct sp_source_tensor {
+    const char *name; /* borrowed */
+    uint32_t dtype;   /* enum sp_dtype */
+    unsigned rank;
+    uint64_t shape[8];
+};
+
+/* Matches the specs of `config` with what a checkpoint holds: finds the prefix, splits fused
+ * tensors, decides about tied and missing heads (config->tied is set to what holds; compare_equal,
+ * if both embedding and head exist and the config says tied, is set so that the caller compares
+ * their bytes). Names every missing, unexpected or misshapen tensor. Skipped tensors (vision towers,
+ * rotary buffers) are counted in *n_skipped. */
+SP_MUST_CHECK enum sp_status sp_specs_of_source(struct sp_specs *out, struct sp_config *config,
+                                                const struct sp_source_tensor *tensors, size_t n,
+                                                bool *compare_equal, size_t *n_skipped,
+                                                struct sp_err *err);
+
+const struct sp_tensor_spec *sp_specs_find(const struct sp_specs *specs, const char *name);
+void sp_specs_release(struct sp_specs *specs);
+
+#endif

@@ -1,0 +1,80 @@
+#include "format/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool sp_mul(size_t *out, size_t a, size_t b)
+{
+    size_t r;
+
+    if (__builtin_mul_overflow(a, b, &r)) return false;
+    *out = r;
+    return true;
+}
+
+bool sp_add(size_t *out, size_t a, size_t b)
+{
+    size_t r;
+
+    if (__builtin_add_overflow(a, b, &r)) return false;
+    *out = r;
+    return true;
+}
+
+static enum sp_status no_memory(struct sp_err *err, size_t n, size_t size)
+{
+    return sp_fail(err, SP_E_NOMEM, "out of memory: %zu x %zu bytes wanted", n, size);
+}
+
+enum sp_status sp_new(void *out, size_t n, size_t size, struct sp_err *err)
+{
+    void *p = calloc(n ? n : 1, size ? size : 1);
+
+    if (p == NULL) return no_memory(err, n, size);
+    memcpy(out, &p, sizeof p);
+    return SP_OK;
+}
+
+enum sp_status sp_new_aligned(void *out, size_t n, size_t size, struct sp_err *err)
+{
+    size_t bytes;
+    void *p;
+
+    if (!sp_mul(&bytes, n, size) || bytes > SIZE_MAX - 64) return no_memory(err, n, size);
+    p = aligned_alloc(64, sp_round_up(bytes ? bytes : 1, 64));
+    if (p == NULL) return no_memory(err, n, size);
+    memcpy(out, &p, sizeof p);
+    return SP_OK;
+}
+
+enum sp_status sp_grow(void *array, size_t *cap, size_t want, size_t size, struct sp_err *err)
+{
+    size_t n = *cap < 8 ? 8 : *cap;
+    size_t bytes;
+    void *p;
+
+    if (want <= *cap) return SP_OK;
+    while (n < want) {
+        if (!sp_mul(&n, n, 2)) return no_memory(err, want, size);
+    }
+    if (!sp_mul(&bytes, n, size)) return no_memory(err, want, size);
+    memcpy(&p, array, sizeof p);
+    p = realloc(p, bytes);
+    if (p == NULL) return no_memory(err, n, size);
+    memcpy(array, &p, sizeof p);
+    *cap = n;
+    return SP_OK;
+}
+
+enum sp_status sp_copy_text(char **out, const char *text, size_t len, struct sp_err *err)
+{
+    enum sp_status st;
+    size_t size;
+    char *copy = NULL;
+
+    if (!sp_add(&size, len, 1)) return no_memory(err, len, 1);
+    if ((st = sp_new(&copy, size, 1, err))) return st;
+    if (len) memcpy(copy, text, len);
+    *out = copy;
+    return SP_OK;
+}

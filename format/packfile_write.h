@@ -1,0 +1,38 @@
+/* Writing a packed file: all sizes are known before the first byte is written.
+ *
+ *   sp_pack_writer_open     lays the file out from names, types and shapes; creates the temporary
+ *   sp_pack_writer_section  content of a section (in any order before finish)
+ *   sp_pack_writer_put      bytes of a tensor, ascending offsets per tensor, tensors in any order,
+ *                           different tensors from different threads
+ *   sp_pack_writer_finish   directory, digests, sync, rename: the file appears whole
+ *   sp_pack_writer_close    after finish frees; without finish removes the temporary
+ */
+#ifndef SP_FORMAT_PACKFILE_WRITE_H
+#define SP_FORMAT_PACKFILE_WRITE_H
+
+#include "format/packfile.h"
+
+struct sp_pack_writer; /* opaque */
+
+/* tensors: any order; name, part, dtype, layout, rank and shape are read, the rest ignored. Sorted
+ * inside by part and name, so the file does not depend on the order given. `force`: an existing file
+ * is replaced, else refused (SP_E_USAGE) here. */
+SP_MUST_CHECK enum sp_status sp_pack_writer_open(struct sp_pack_writer **out, const char *path,
+                                                 bool force, const struct sp_pack_tensor *tensors,
+                                                 size_t n_tensors, struct sp_err *err);
+
+/* Sections are compressed unless `kind` is mapped (SP_SECTION_TOKENIZER_MAP). Written at finish. */
+SP_MUST_CHECK enum sp_status sp_pack_writer_section(struct sp_pack_writer *w, enum sp_part part,
+                                                    enum sp_section kind, const void *content,
+                                                    size_t size, struct sp_err *err);
+
+/* Appends `size` bytes to tensor `i` (index into the array given to open). Tensors may be written
+ * concurrently, one thread per tensor. Digests run along. */
+SP_MUST_CHECK enum sp_status sp_pack_writer_put(struct sp_pack_writer *w, size_t i,
+                                                const void *bytes, size_t size, struct sp_err *err);
+
+/* Fails (SP_E_BUG) when a tensor got more or fewer bytes than its type and shape need. */
+SP_MUST_CHECK enum sp_status sp_pack_writer_finish(struct sp_pack_writer *w, struct sp_err *err);
+void sp_pack_writer_close(struct sp_pack_writer *w); /* NULL is fine */
+
+#endif

@@ -1,0 +1,68 @@
+/* Matrix products of panel weights (format/dtype.h) with one to many rows of activations.
+ *
+ * Every table computes the same bits; kernels_ref.c is the specification. A result y[t][r] is a
+ * function of row t of the activations and row r of the weights alone: it does not depend on how
+ * many rows are multiplied together, on their place in the tile, or on the instruction set. Lane r
+ * of a panel is output row r, k ascends, and there is one accumulator per (t, r):
+ *
+ *   float weights   acc = fmaf(w[r][k], x[t][k], acc)                           k = 0, 1, ...
+ *   q8, block b     i = sum_k code[r][k] * q[t][k]                              exact in int32
+ *                   acc = fmaf((float)i, w_scale[r][b] * x_scale[t][b], acc)
+ *   q4, block b     i0, i1 = exact integer sums of the two halves (16 k each)
+ *                   u = fmaf((float)i1, s1[r], (float)i0 * s0[r]);
+ *                   acc = fmaf(u, x_scale[t][b], acc)
+ *                   y = acc * panel scale[r]
+ *   acc starts at +0.
+ */
+#ifndef SP_QUANTIZE_KERNELS_H
+#define SP_QUANTIZE_KERNELS_H
+
+#include "format/dtype.h"
+
+enum { SP_TILE_ROWS = 16 }; /* most activation rows of one kernel call */
+
+/* Activation rows, prepared once and multiplied by many matrices. Block-quantized weights read the
+ * codes, float weights read x. Rule for one block of 32 (quantize_row):
+ *   m = max |x|; scale = m / 127; q = round-to-nearest-even(x * (127 / m)), all 0 when m == 0
+ * (127 / m is one f32 division, then one f32 product per element; m is never NaN or infinite: the
+ * caller rejects non-finite activations by the non-finite logits they lead to; codes of such rows
+ * are unspecified but writing them is safe). */
+struct sp_acts {
+    size_t cols;
+    size_t ld;      /* elements from one row of x or q to the next, a multiple of 64, >= cols */
+    size_t ld_block; /* blocks from one row of scale to the next, >= ld / 32 */
+    float *x;       /* [n][ld] */
+    int8_t *q;      /* [n][ld], -127..127; columns cols..ld are 0 */
+    float *scale;   /* [n][ld_block] */
+    int32_t *sum;   /* [n][ld_block][2]: -128 * sum of the codes of each half block */
+};
+
+/* y[t * ldy + 16 * p + r], t = 0..n_rows-1, p = 0..n_panels-1, for activation rows
+ * first..first+n_rows-1. 1 <= n_rows <= SP_TILE_ROWS. y has room for whole panels. */
+typedef void sp_matmul_fn(float *y, size_t ldy, const uint8_t *panels, size_t n_panels, size_t cols,
+                          const struct sp_acts *acts, size_t first, size_t n_rows);
+
+struct sp_kernels {
+    const char *name; /* "scalar", "avx2", "avx512" */
+    /* Fills q, scale and sum of row t from x; cols % 32 == 0. */
+    void (*quantize_row)(const struct sp_acts *acts, size_t t);
+    sp_matmul_fn *matmul[SP_N_PACKED_DTYPES]; /* by enum sp_dtype */
+};
+
+/* Does `dtype` multiply quantized activations (q4, q8) or float ones? */
+bool sp_kernels_want_codes(enum sp_dtype dtype);
+
+/* All tables, best first, NULL at the end; whether this CPU can run one; the best that it can. */
+const struct sp_kernels *const *sp_kernels_all(void);
+bool sp_kernels_supported(const struct sp_kernels *kernels);
+const struct sp_kernels *sp_kernels_best(void);
+
+/* By name ("auto" or NULL: the best). Unknown: SP_E_USAGE listing the names. Not on this CPU:
+ * SP_E_UNSUPPORTED. */
+SP_MUST_CHECK enum sp_status sp_kernels_find(const struct sp_kernels **out, const char *name,
+                                             struct sp_err *err);
+
+/* One row of a panel matrix [rows][cols] as floats: embeddings, checks. */
+void sp_panel_row(float *out, enum sp_dtype dtype, const uint8_t *panels, size_t cols, size_t row);
+
+#endif

@@ -1,0 +1,38 @@
+/* Keys and values of one attention layer, stored by position.
+ *
+ * A store knows no length: position p lives in slot p % n_slots until p + n_slots is written. The
+ * owner keeps the length; rolling back is forgetting positions, and what is written next overwrites
+ * them. A full layer has a slot for every position of the context. A layer with a window of W keys
+ * has W + (most rows of one pass), rounded up, so that a rejected draft never evicts a key that the
+ * accepted prefix still sees. n_slots is a multiple of SP_SPAN, so a span never wraps. */
+#ifndef SP_RUNTIME_KV_H
+#define SP_RUNTIME_KV_H
+
+#include "runtime/vector.h"
+
+enum { SP_SPAN = 256 }; /* positions of a span, the fixed unit in which attention walks its keys */
+
+struct sp_kv {
+    enum sp_kv_type type;
+    unsigned n_heads, head_dim;
+    size_t n_slots;
+    size_t key_block_size, value_row_size;
+    uint8_t *keys;   /* [n_heads][n_slots / 16] key blocks, owned */
+    uint8_t *values; /* [n_heads][n_slots] value rows, owned */
+};
+
+/* window 0: n_positions slots; else min(n_positions, window + max_rows); rounded up to SP_SPAN. */
+SP_MUST_CHECK enum sp_status sp_kv_init(struct sp_kv *kv, enum sp_kv_type type, unsigned n_heads,
+                                        unsigned head_dim, size_t n_positions, size_t window,
+                                        size_t max_rows, struct sp_err *err);
+void sp_kv_release(struct sp_kv *kv);
+size_t sp_kv_size(const struct sp_kv *kv); /* bytes */
+
+/* Stores n rows at positions pos..pos+n-1. k, v: [n][ld], heads side by side. */
+void sp_kv_put(struct sp_kv *kv, const struct sp_vector *vector, size_t pos, size_t n,
+               const float *k, const float *v, size_t ld);
+
+/* Digest of positions first..last-1 as stored (test mode: equality of caches). */
+uint64_t sp_kv_digest(const struct sp_kv *kv, size_t first, size_t last);
+
+#endif
