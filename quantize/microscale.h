@@ -1,0 +1,40 @@
+/* q4, the 4-bit block type: 16 weights share one scale byte, and the byte also picks a codebook.
+ *
+ *   w = row_scale * (float)b * sp_q4_codebooks[(b & 3) << 4 | nibble]
+ *
+ * b is the scale byte of (half block, row), row_scale the f32 of the panel's head. The scale is the
+ * whole byte as an integer: one conversion makes it a float, there is no exponent to shift and no
+ * bit to mask. Its two lowest bits choose the codebook, so each codebook is paired with every
+ * fourth scale; neighbouring scales are so close (1/255 of the row's largest) that this costs
+ * nothing, and the encoder may use all 256 pairs. b == 0 is an exact zero block.
+ *
+ * Codebook entries are int8 in -127..127, ascending. Odd codebooks mirror the even ones:
+ * codebook[t ^ 1][15 - i] == -codebook[t][i]. They were trained together with the rounding of the
+ * scales on Gaussian weights (tests/oracle/train_codebooks.py). A half block's integer dot product
+ * with int8 activations stays below 16 * 127 * 127 < 2^18, times the byte below 2^26.
+ *
+ * The tables and the formula are part of the packed file's format; where the bytes lie is told in
+ * format/dtype.h. */
+#ifndef SP_QUANTIZE_MICROSCALE_H
+#define SP_QUANTIZE_MICROSCALE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { SP_Q4_HALF = 16 }; /* weights that share a scale byte */
+
+/* Entry index: codebook << 4 | nibble. 64 bytes, one vector register or cache line. */
+extern const int8_t sp_q4_codebooks[64];
+
+/* The scale that byte `b` stands for, and where its codebook starts in sp_q4_codebooks. */
+static inline float sp_q4_scale(uint8_t b)
+{
+    return (float)b;
+}
+
+static inline unsigned sp_q4_codebook(uint8_t b)
+{
+    return (b & 3u) << 4;
+}
+
+#endif
