@@ -1,0 +1,39 @@
+/* Numbers in and out of stored bytes, for every type: the only switch on dtype among the codecs.
+ *
+ * Sources hold rows of f32, f16, bf16 or f64, at any alignment; they become rows of floats. Rows of
+ * floats become panels (matrices) or plain elements (vectors) of a packed file, and back. Bytes
+ * depend on the floats alone: not on the machine, nor on how a tensor was cut into calls. bf16 and
+ * f16 survive the way through float bit for bit.
+ *
+ * NaN and infinities have no place in a weight and are refused, as are numbers that f16 cannot hold;
+ * nothing is clamped silently. */
+#ifndef SP_QUANTIZE_CODEC_H
+#define SP_QUANTIZE_CODEC_H
+
+#include "format/dtype.h"
+
+/* Can sp_decode_floats read elements of `dtype`? (f32, f16, bf16, f64) */
+bool sp_codec_can_read(enum sp_dtype dtype);
+
+/* out[0..n-1] = the elements at `bytes`, little-endian, any alignment; f64 is rounded to f32 (what
+ * f32 cannot hold becomes infinite, which the encoders refuse). `dtype` must be readable. */
+void sp_decode_floats(float *out, enum sp_dtype dtype, const uint8_t *bytes, size_t n);
+
+/* Writes n elements of `dtype` (f32, f16, bf16), rounded to nearest even. SP_E_INPUT naming the
+ * element, counted from `first`, that is not finite or does not fit; `out` is then unspecified. */
+SP_MUST_CHECK enum sp_status sp_encode_floats(uint8_t *out, enum sp_dtype dtype, const float *x,
+                                              size_t n, uint64_t first, struct sp_err *err);
+
+/* Writes one panel, sp_panel_size bytes, from rows[0..n_rows-1][cols], 1 <= n_rows <= 16; rows that
+ * are missing become zeros. SP_E_INPUT naming row (first_row is the number of rows[0] in the
+ * tensor) and column of a number that is not finite or does not fit; `panel` is then unspecified. */
+SP_MUST_CHECK enum sp_status sp_panel_encode(uint8_t *panel, enum sp_dtype dtype, const float *rows,
+                                             size_t n_rows, size_t cols, uint64_t first_row,
+                                             struct sp_err *err);
+
+/* rows[0..n_rows-1][cols] = the first rows of a panel. One row of a matrix: sp_panel_row
+ * (quantize/kernels.h), same numbers. */
+void sp_panel_decode(float *rows, enum sp_dtype dtype, const uint8_t *panel, size_t n_rows,
+                     size_t cols);
+
+#endif

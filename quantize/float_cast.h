@@ -1,0 +1,33 @@
+/* Conversions among f32, f16, bf16 and f64 in plain integer arithmetic: round to nearest, ties to
+ * even, subnormals, infinities and NaNs included, the same bits on every machine.
+ *
+ * A NaN stays a NaN (quiet, sign and upper payload kept). */
+#ifndef SP_QUANTIZE_FLOAT_CAST_H
+#define SP_QUANTIZE_FLOAT_CAST_H
+
+#include "format/bytes.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+float sp_f32_of_f16(uint16_t h);
+uint16_t sp_f16_of_f32(float f);
+uint16_t sp_bf16_of_f32(float f);
+float sp_f32_of_f64(uint64_t bits);
+
+/* Exact: bf16 is the upper half of an f32. */
+static inline float sp_f32_of_bf16(uint16_t h)
+{
+    return sp_float_of_bits((uint32_t)h << 16);
+}
+
+/* The same for n elements. Bytes are little-endian and may lie anywhere. */
+void sp_read_f32(float *out, const uint8_t *bytes, size_t n);
+void sp_read_f16(float *out, const uint8_t *bytes, size_t n);
+void sp_read_bf16(float *out, const uint8_t *bytes, size_t n);
+void sp_read_f64(float *out, const uint8_t *bytes, size_t n);
+void sp_write_f32(uint8_t *bytes, const float *x, size_t n);
+void sp_write_f16(uint8_t *bytes, const float *x, size_t n);
+void sp_write_bf16(uint8_t *bytes, const float *x, size_t n);
+
+#endif
