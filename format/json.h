@@ -1,4 +1,4 @@
-/* JSON values, read only. The only user of json-c.
+/* JSON values, read only.
  *
  * Two strictnesses: SP_JSON_STRICT for safetensors headers, shard indexes and our own sections
  * (one value, no duplicate keys, valid UTF-8, depth <= 64, no NaN); SP_JSON_LENIENT for files that
@@ -47,7 +47,7 @@ const struct sp_json *sp_json_at(const struct sp_json *array, size_t i); /* NULL
 struct sp_json_iter {
     const char *key;             /* NUL-terminated UTF-8; a key holding \u0000 is a parse error */
     const struct sp_json *value; /* NULL for null */
-    void *next;
+    const void *next;
     bool started;
 };
 bool sp_json_next(const struct sp_json *object, struct sp_json_iter *it);

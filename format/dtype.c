@@ -1,0 +1,143 @@
+#include "format/dtype.h"
+#include "format/mem.h"
+
+#include <assert.h>
+#include <string.h>
+#include <strings.h>
+
+static const struct sp_dtype_info dtypes[] = {
+    {SP_F32, "f32", NULL, "F32", 32, 1},
+    {SP_F16, "f16", NULL, "F16", 16, 1},
+    {SP_BF16, "bf16", NULL, "BF16", 16, 1},
+    {SP_Q8, "q8", "int8", NULL, 0, SP_BLOCK},
+    {SP_Q4, "q4", "int4", NULL, 0, SP_BLOCK},
+    {SP_F64, "f64", NULL, "F64", 64, 0},
+    {SP_I8, "i8", NULL, "I8", 8, 0},
+    {SP_U8, "u8", NULL, "U8", 8, 0},
+    {SP_I16, "i16", NULL, "I16", 16, 0},
+    {SP_U16, "u16", NULL, "U16", 16, 0},
+    {SP_I32, "i32", NULL, "I32", 32, 0},
+    {SP_U32, "u32", NULL, "U32", 32, 0},
+    {SP_I64, "i64", NULL, "I64", 64, 0},
+    {SP_U64, "u64", NULL, "U64", 64, 0},
+    {SP_BOOL, "bool", NULL, "BOOL", 8, 0},
+    {SP_F8_E4M3, "f8_e4m3", NULL, "F8_E4M3", 8, 0},
+    {SP_F8_E5M2, "f8_e5m2", NULL, "F8_E5M2", 8, 0},
+    {SP_F8_E8M0, "f8_e8m0", NULL, "F8_E8M0", 8, 0},
+    {SP_F8_E4M3FNUZ, "f8_e4m3fnuz", NULL, "F8_E4M3FNUZ", 8, 0},
+    {SP_F8_E5M2FNUZ, "f8_e5m2fnuz", NULL, "F8_E5M2FNUZ", 8, 0},
+    {SP_F4, "f4", NULL, "F4", 4, 0},
+    {SP_F6_E2M3, "f6_e2m3", NULL, "F6_E2M3", 6, 0},
+    {SP_F6_E3M2, "f6_e3m2", NULL, "F6_E3M2", 6, 0},
+    {SP_C64, "c64", NULL, "C64", 64, 0},
+};
+
+enum { N_DTYPES = sizeof dtypes / sizeof *dtypes, PANEL_ALIGN = 64 };
+
+static const struct sp_dtype_info *find(uint32_t dtype)
+{
+    for (size_t i = 0; i < N_DTYPES; i++) {
+        if (dtypes[i].dtype == dtype) return dtypes + i;
+    }
+    return NULL;
+}
+
+const struct sp_dtype_info *sp_dtype_info(enum sp_dtype dtype)
+{
+    const struct sp_dtype_info *info = find(dtype);
+
+    assert(info != NULL);
+    return info;
+}
+
+enum sp_dtype sp_dtype_find(const char *name)
+{
+    for (size_t i = 0; i < N_DTYPES; i++) {
+        const struct sp_dtype_info *t = dtypes + i;
+        if (!sp_dtype_is_packed(t->dtype)) continue;
+        if (strcasecmp(t->name, name) == 0) return t->dtype;
+        if (t->alias != NULL && strcasecmp(t->alias, name) == 0) return t->dtype;
+    }
+    return SP_DTYPE_NONE;
+}
+
+enum sp_dtype sp_dtype_find_safetensors(const char *name)
+{
+    for (size_t i = 0; i < N_DTYPES; i++) {
+        const char *known = dtypes[i].safetensors;
+        if (known != NULL && strcmp(known, name) == 0) return dtypes[i].dtype;
+    }
+    return SP_DTYPE_NONE;
+}
+
+bool sp_dtype_is_packed(uint32_t dtype)
+{
+    return dtype > SP_DTYPE_NONE && dtype < SP_N_PACKED_DTYPES;
+}
+
+bool sp_dtype_is_float(enum sp_dtype dtype)
+{
+    return dtype == SP_F32 || dtype == SP_F16 || dtype == SP_BF16;
+}
+
+bool sp_panel_size(size_t *out, enum sp_dtype dtype, size_t cols)
+{
+    const struct sp_dtype_info *info = find(dtype);
+    size_t head = dtype == SP_Q4 ? SP_Q4_PANEL_HEAD : 0, unit, size;
+
+    if (info == NULL || info->block == 0 || cols % info->block != 0) return false;
+    unit = dtype == SP_Q8   ? SP_Q8_BLOCK_SIZE
+           : dtype == SP_Q4 ? SP_Q4_BLOCK_SIZE
+                            : SP_PANEL_ROWS * (info->bits / 8);
+    if (!sp_mul(&size, cols / info->block, unit)) return false;
+    if (!sp_add(&size, size, head + PANEL_ALIGN - 1)) return false;
+    *out = size / PANEL_ALIGN * PANEL_ALIGN;
+    return true;
+}
+
+/* Product of the first n sizes, left to right. */
+static bool product(size_t *out, const uint64_t *shape, unsigned n)
+{
+    size_t p = 1;
+
+    for (unsigned i = 0; i < n; i++) {
+        if (shape[i] > SIZE_MAX || !sp_mul(&p, p, (size_t)shape[i])) return false;
+    }
+    *out = p;
+    return true;
+}
+
+static bool plain_size(size_t *out, const struct sp_dtype_info *info, const uint64_t *shape,
+                       unsigned rank)
+{
+    size_t n, bits;
+
+    if (info->bits == 0 || !product(&n, shape, rank)) return false;
+    if (!sp_mul(&bits, n, info->bits) || bits % 8 != 0) return false;
+    *out = bits / 8;
+    return true;
+}
+
+static bool panels_size(size_t *out, enum sp_dtype dtype, const uint64_t *shape, unsigned rank)
+{
+    size_t n, rows, size;
+
+    if (rank < 2 || shape[rank - 2] > SIZE_MAX - SP_PANEL_ROWS || shape[rank - 1] > SIZE_MAX) {
+        return false;
+    }
+    rows = (size_t)shape[rank - 2];
+    if (!product(&n, shape, rank - 2)) return false;
+    if (!sp_mul(&n, n, (rows + SP_PANEL_ROWS - 1) / SP_PANEL_ROWS)) return false;
+    if (!sp_panel_size(&size, dtype, (size_t)shape[rank - 1])) return false;
+    return sp_mul(out, n, size);
+}
+
+bool sp_tensor_size(size_t *out, enum sp_dtype dtype, enum sp_layout layout, const uint64_t *shape,
+                    unsigned rank)
+{
+    const struct sp_dtype_info *info = find(dtype);
+
+    if (info == NULL || rank > SP_MAX_RANK) return false;
+    if (layout == SP_PLAIN) return plain_size(out, info, shape, rank);
+    return layout == SP_PANEL && panels_size(out, dtype, shape, rank);
+}
