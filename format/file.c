@@ -74,9 +74,9 @@ enum sp_status sp_file_map(struct sp_mapping *out, const char *path, struct sp_e
 {
     static const uint8_t nothing[1];
     enum sp_status st;
-    uint64_t size;
+    uint64_t size = 0;
     void *data;
-    int fd;
+    int fd = -1;
 
     if ((st = open_regular(&fd, &size, path, err))) return st;
     if (size == 0) {

@@ -233,7 +233,7 @@ static size_t skip_digits(struct parser *p)
     return p->pos - start;
 }
 
-/* The digits of an integer as a value; false when 64 bits do not hold it. */
+/* The digits of an integer as a value; false when 64 bits do not hold it, or it is a negative 0. */
 static bool integer_of(const char *digits, size_t n, bool negative, struct sp_json *value)
 {
     uint64_t v = 0;
@@ -244,15 +244,15 @@ static bool integer_of(const char *digits, size_t n, bool negative, struct sp_js
         v = v * 10 + digit;
     }
     *value = (struct sp_json){.kind = SP_JSON_INT, .as.u = v};
-    if (negative && v != 0) {
-        if (v > (uint64_t)INT64_MAX + 1) return false;
+    if (negative) {
+        if (v == 0 || v > (uint64_t)INT64_MAX + 1) return false;
         value->negative = true;
         value->as.i = -(int64_t)(v - 1) - 1;
     }
     return true;
 }
 
-/* An integer beyond 64 bits becomes a double, as every reader of numbers can say no to it then.
+/* An integer beyond 64 bits becomes a double: whoever wants an integer can say no to that.
  * strtod follows LC_NUMERIC, which nothing in this program changes from "C". */
 static enum sp_status read_number(struct parser *p, struct sp_json *value)
 {
@@ -284,7 +284,7 @@ static enum sp_status read_number(struct parser *p, struct sp_json *value)
     copy[p->pos - start] = '\0';
     d = strtod(copy, NULL);
     if (!p->lenient && isinf(d)) return bad(p, start, "number too large");
-    *value = (struct sp_json){.kind = SP_JSON_DOUBLE, .lenient = p->lenient && fraction, .as.d = d};
+    *value = (struct sp_json){.kind = SP_JSON_DOUBLE, .lenient = p->lenient, .as.d = d};
     return SP_OK;
 }
 

@@ -1,0 +1,52 @@
+/* A checkpoint in safetensors files: one file, or the shards that an index names.
+ *
+ * Opening reads and checks headers only, with the rules of the safetensors crate and a few stricter
+ * ones: no repeated key, no aliasing, no gap, no byte before, between or behind the tensors that
+ * the header does not account for. Later code may rely on every range. Data is read in bounded
+ * pieces, so a file that shrinks is an error and not a crash. */
+#ifndef SP_FORMAT_SAFETENSORS_H
+#define SP_FORMAT_SAFETENSORS_H
+
+#include "format/dtype.h"
+#include "format/err.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct sp_safetensor {
+    const char *name;    /* borrowed from the checkpoint */
+    enum sp_dtype dtype; /* any of enum sp_dtype that has a safetensors name */
+    unsigned rank;
+    unsigned shard;              /* which file */
+    uint64_t shape[SP_MAX_RANK]; /* [rank], the rest 0 */
+    uint64_t offset;             /* of its first byte in that file */
+    uint64_t size;               /* bytes */
+};
+
+struct sp_safetensors; /* opaque */
+
+/* `path`: a folder (model.safetensors, else model.safetensors.index.json and its shards) or one
+ * .safetensors file. Things worth knowing that are no errors are appended to *notes, one sentence a
+ * line, if notes is not NULL: *notes is NULL or a string, owned by the caller. */
+SP_MUST_CHECK enum sp_status sp_safetensors_open(struct sp_safetensors **out, const char *path,
+                                                 char **notes, struct sp_err *err);
+void sp_safetensors_close(struct sp_safetensors *checkpoint); /* NULL is fine */
+
+/* All tensors, sorted by name; borrowed from the checkpoint. */
+const struct sp_safetensor *sp_safetensors_tensors(const struct sp_safetensors *checkpoint,
+                                                   size_t *n);
+/* Binary search; NULL if there is none. */
+const struct sp_safetensor *sp_safetensors_find(const struct sp_safetensors *checkpoint,
+                                                const char *name);
+
+size_t sp_safetensors_n_shards(const struct sp_safetensors *checkpoint);
+const char *sp_safetensors_shard_path(const struct sp_safetensors *checkpoint, size_t shard);
+
+/* Fills `buffer` with `size` bytes of the tensor from its byte `offset` on; the range must lie in
+ * the tensor (else SP_E_BUG). From any number of threads. */
+SP_MUST_CHECK enum sp_status sp_safetensors_read(const struct sp_safetensors *checkpoint,
+                                                 const struct sp_safetensor *tensor,
+                                                 uint64_t offset, size_t size, void *buffer,
+                                                 struct sp_err *err);
+
+#endif

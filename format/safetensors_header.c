@@ -1,0 +1,328 @@
+/* One safetensors file: u64 little-endian N, N bytes of JSON, then the tensors' bytes to the end of
+ * the file, in the order of their offsets, without a gap.
+ *
+ * The checks and their order are those of the safetensors crate (tensor.rs, `Metadata::validate`).
+ * Everything is linear or n log n in the number of entries: a header may have millions. */
+#include "format/safetensors_header.h"
+#include "format/bytes.h"
+#include "format/json.h"
+#include "format/mem.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LENGTH_SIZE = 8, MAX_HEADER = 100000000, MAX_NAME = 65536, SHOWN_NAME = 200 };
+
+static const char lfs_pointer[] = "version https://git-lfs";
+
+struct reader {
+    const struct sp_file *file;
+    unsigned shard;
+    uint64_t data_start; /* 8 + N */
+    char *text;          /* the JSON */
+    size_t text_size;
+    struct sp_json *json;
+    struct sp_safetensors_header header;
+    const struct sp_safetensor **by_offset; /* [header.n] */
+    struct sp_err *err;
+};
+
+static enum sp_status check_lfs_pointer(struct reader *r, uint64_t file_size)
+{
+    enum sp_status st;
+    char start[sizeof lfs_pointer - 1];
+
+    if (file_size < sizeof start) return SP_OK;
+    if ((st = sp_file_read_at(r->file, 0, start, sizeof start, r->err))) return st;
+    if (memcmp(start, lfs_pointer, sizeof start) != 0) return SP_OK;
+    return sp_fail(r->err, SP_E_INPUT,
+                   "is a Git LFS pointer, not the tensors themselves; "
+                   "`git lfs pull` fetches them");
+}
+
+static enum sp_status read_text(struct reader *r)
+{
+    enum sp_status st;
+    uint64_t size = sp_file_size(r->file), n;
+    uint8_t length[LENGTH_SIZE];
+
+    if (size < LENGTH_SIZE) {
+        return sp_fail(r->err, SP_E_INPUT, "%" PRIu64 " bytes are too few for a safetensors file",
+                       size);
+    }
+    if ((st = check_lfs_pointer(r, size))) return st;
+    if ((st = sp_file_read_at(r->file, 0, length, sizeof length, r->err))) return st;
+    n = sp_get64(length);
+    if (n == 0 || n > MAX_HEADER) {
+        return sp_fail(r->err, SP_E_INPUT, "header length is %" PRIu64 ", expected 1..%d", n,
+                       MAX_HEADER);
+    }
+    if (n > size - LENGTH_SIZE) {
+        return sp_fail(r->err, SP_E_INPUT,
+                       "header length is %" PRIu64 ", but only %" PRIu64 " bytes follow", n,
+                       size - LENGTH_SIZE);
+    }
+    if ((st = sp_new(&r->text, (size_t)n, 1, r->err))) return st;
+    r->text_size = (size_t)n;
+    r->data_start = LENGTH_SIZE + n;
+    return sp_file_read_at(r->file, LENGTH_SIZE, r->text, (size_t)n, r->err);
+}
+
+static enum sp_status check_metadata(struct reader *r, const struct sp_json *metadata)
+{
+    if (metadata == NULL) return SP_OK; /* null counts as absent */
+    if (sp_json_kind(metadata) != SP_JSON_OBJECT) {
+        return sp_fail(r->err, SP_E_INPUT, "__metadata__ is of kind %s, expected an object",
+                       sp_json_kind_name(sp_json_kind(metadata)));
+    }
+    for (struct sp_json_iter it = {0}; sp_json_next(metadata, &it);) {
+        if (sp_json_kind(it.value) == SP_JSON_STRING) continue;
+        return sp_fail(r->err, SP_E_INPUT, "__metadata__: %.*s is of kind %s, expected a string",
+                       SHOWN_NAME, it.key, sp_json_kind_name(sp_json_kind(it.value)));
+    }
+    return SP_OK;
+}
+
+static enum sp_status missing(struct reader *r, const struct sp_json *v, const char *key,
+                              const char *expected)
+{
+    if (v == NULL) return sp_fail(r->err, SP_E_INPUT, "%s is missing", key);
+    return sp_fail(r->err, SP_E_INPUT, "%s is of kind %s, expected %s", key,
+                   sp_json_kind_name(sp_json_kind(v)), expected);
+}
+
+static enum sp_status read_dtype(struct reader *r, struct sp_safetensor *t,
+                                 const struct sp_json *entry)
+{
+    const struct sp_json *v = sp_json_get(entry, "dtype");
+    size_t len;
+    const char *name = sp_json_to_string(v, &len);
+
+    if (name == NULL) return missing(r, v, "dtype", "a string");
+    t->dtype = strlen(name) == len ? sp_dtype_find_safetensors(name) : SP_DTYPE_NONE;
+    if (t->dtype != SP_DTYPE_NONE) return SP_OK;
+    return sp_fail(r->err, SP_E_INPUT, "dtype \"%.*s\" is unknown", SHOWN_NAME, name);
+}
+
+static enum sp_status read_shape(struct reader *r, struct sp_safetensor *t,
+                                 const struct sp_json *entry)
+{
+    const struct sp_json *v = sp_json_get(entry, "shape");
+
+    if (sp_json_kind(v) != SP_JSON_ARRAY) return missing(r, v, "shape", "an array");
+    if (sp_json_len(v) > SP_MAX_RANK) {
+        return sp_fail(r->err, SP_E_UNSUPPORTED, "shape has %zu dimensions, supported are up to %d",
+                       sp_json_len(v), SP_MAX_RANK);
+    }
+    t->rank = (unsigned)sp_json_len(v);
+    for (unsigned i = 0; i < t->rank; i++) {
+        if (sp_json_to_u64(sp_json_at(v, i), &t->shape[i])) continue;
+        return sp_fail(r->err, SP_E_INPUT, "shape[%u] is no integer 0..2^64-1", i);
+    }
+    return SP_OK;
+}
+
+/* Leaves the offsets in the data buffer in t->offset and t->size (= end - begin). */
+static enum sp_status read_offsets(struct reader *r, struct sp_safetensor *t,
+                                   const struct sp_json *entry)
+{
+    const struct sp_json *v = sp_json_get(entry, "data_offsets");
+    uint64_t begin, end;
+
+    if (sp_json_kind(v) != SP_JSON_ARRAY) return missing(r, v, "data_offsets", "an array");
+    if (sp_json_len(v) != 2) {
+        return sp_fail(r->err, SP_E_INPUT, "data_offsets has %zu elements, expected 2",
+                       sp_json_len(v));
+    }
+    if (!sp_json_to_u64(sp_json_at(v, 0), &begin) || !sp_json_to_u64(sp_json_at(v, 1), &end)) {
+        return sp_fail(r->err, SP_E_INPUT, "data_offsets are not two integers 0..2^64-1");
+    }
+    if (begin > end) {
+        return sp_fail(r->err, SP_E_INPUT,
+                       "data_offsets [%" PRIu64 ", %" PRIu64 "] end before they begin", begin, end);
+    }
+    t->offset = begin;
+    t->size = end - begin;
+    return SP_OK;
+}
+
+static enum sp_status read_entry(struct reader *r, struct sp_safetensor *t,
+                                 const struct sp_json *entry)
+{
+    enum sp_status st;
+
+    if (sp_json_kind(entry) != SP_JSON_OBJECT) {
+        return sp_fail(r->err, SP_E_INPUT, "its entry is of kind %s, expected an object",
+                       sp_json_kind_name(sp_json_kind(entry)));
+    }
+    if ((st = read_dtype(r, t, entry))) return st;
+    if ((st = read_shape(r, t, entry))) return st;
+    return read_offsets(r, t, entry);
+}
+
+/* Room for all entries and their names. */
+static enum sp_status size_tables(struct reader *r)
+{
+    enum sp_status st;
+    size_t n_bytes = 0;
+
+    for (struct sp_json_iter it = {0}; sp_json_next(r->json, &it);)
+        n_bytes += strlen(it.key) + 1;
+    if ((st = sp_new(&r->header.names, n_bytes, 1, r->err))) return st;
+    return sp_new(&r->header.tensors, sp_json_len(r->json), sizeof *r->header.tensors, r->err);
+}
+
+static enum sp_status read_entries(struct reader *r)
+{
+    enum sp_status st;
+    char *name;
+
+    if (sp_json_kind(r->json) != SP_JSON_OBJECT) {
+        return sp_fail(r->err, SP_E_INPUT, "header is of kind %s, expected an object",
+                       sp_json_kind_name(sp_json_kind(r->json)));
+    }
+    if ((st = size_tables(r))) return st;
+    name = r->header.names;
+    for (struct sp_json_iter it = {0}; sp_json_next(r->json, &it);) {
+        struct sp_safetensor *t = r->header.tensors + r->header.n;
+        size_t len = strlen(it.key);
+        if (strcmp(it.key, "__metadata__") == 0) {
+            if ((st = check_metadata(r, it.value))) return st;
+            continue;
+        }
+        if (len == 0) return sp_fail(r->err, SP_E_INPUT, "a tensor's name is empty");
+        if (len > MAX_NAME) {
+            return sp_fail(r->err, SP_E_INPUT,
+                           "tensor %.*s...: name of %zu bytes, expected at most %d", SHOWN_NAME,
+                           it.key, len, MAX_NAME);
+        }
+        if ((st = read_entry(r, t, it.value))) {
+            sp_context(r->err, "tensor %.*s", SHOWN_NAME, it.key);
+            return st;
+        }
+        memcpy(name, it.key, len + 1);
+        t->name = name;
+        t->shard = r->shard;
+        name += len + 1;
+        r->header.n++;
+    }
+    return SP_OK;
+}
+
+/* By first byte, then by length: an empty tensor lies before the one that begins where it is. */
+static int compare_offsets(const void *left, const void *right)
+{
+    const struct sp_safetensor *a = *(const struct sp_safetensor *const *)left;
+    const struct sp_safetensor *b = *(const struct sp_safetensor *const *)right;
+
+    if (a->offset != b->offset) return a->offset < b->offset ? -1 : 1;
+    return (a->size > b->size) - (a->size < b->size);
+}
+
+static void shape_text(char text[256], const struct sp_safetensor *t)
+{
+    size_t len = 0;
+
+    for (unsigned i = 0; i < t->rank; i++) {
+        len += (size_t)snprintf(text + len, 256 - len, "%s%" PRIu64, i ? ", " : "", t->shape[i]);
+    }
+    text[len] = '\0';
+}
+
+/* What its shape and dtype say against its range. */
+static enum sp_status check_size(struct reader *r, const struct sp_safetensor *t)
+{
+    const char *dtype = sp_dtype_info(t->dtype)->safetensors;
+    char shape[256];
+    size_t size;
+
+    if (!sp_tensor_size(&size, t->dtype, SP_PLAIN, t->shape, t->rank)) {
+        shape_text(shape, t);
+        return sp_fail(r->err, SP_E_INPUT, "%s [%s] is no whole number of bytes below 2^61", dtype,
+                       shape);
+    }
+    if (size != t->size) {
+        shape_text(shape, t);
+        return sp_fail(r->err, SP_E_INPUT, "%s [%s] needs %zu bytes, data_offsets span %" PRIu64,
+                       dtype, shape, size, t->size);
+    }
+    return SP_OK;
+}
+
+static enum sp_status check_place(struct reader *r, const struct sp_safetensor *t, uint64_t at)
+{
+    if (t->offset == at) return SP_OK;
+    return sp_fail(r->err, SP_E_INPUT,
+                   "begins at %" PRIu64 " of the data, expected %" PRIu64
+                   ", where the one before it ends: a %s",
+                   t->offset, at, t->offset > at ? "gap" : "overlap");
+}
+
+/* Together the tensors must cover the data exactly. Makes the offsets those of the file. */
+static enum sp_status check_ranges(struct reader *r)
+{
+    enum sp_status st;
+    size_t n = r->header.n;
+    uint64_t at = 0, have = sp_file_size(r->file) - r->data_start;
+
+    if ((st = sp_new(&r->by_offset, n, sizeof *r->by_offset, r->err))) return st;
+    for (size_t i = 0; i < n; i++)
+        r->by_offset[i] = r->header.tensors + i;
+    qsort(r->by_offset, n, sizeof *r->by_offset, compare_offsets);
+    for (size_t i = 0; i < n; i++) {
+        const struct sp_safetensor *t = r->by_offset[i];
+        st = check_place(r, t, at);
+        if (st == SP_OK) st = check_size(r, t);
+        if (st) {
+            sp_context(r->err, "tensor %.*s", SHOWN_NAME, t->name);
+            return st;
+        }
+        at = t->offset + t->size;
+        if (at <= have) continue;
+        return sp_fail(r->err, SP_E_INPUT,
+                       "tensor %.*s: ends at byte %" PRIu64 " of the data, but the "
+                       "file has only %" PRIu64 ": truncated",
+                       SHOWN_NAME, t->name, at, have);
+    }
+    if (at != have) {
+        return sp_fail(r->err, SP_E_INPUT, "%" PRIu64 " bytes follow the last tensor", have - at);
+    }
+    for (size_t i = 0; i < n; i++)
+        r->header.tensors[i].offset += r->data_start;
+    return SP_OK;
+}
+
+enum sp_status sp_safetensors_header_read(struct sp_safetensors_header *out,
+                                          const struct sp_file *file, unsigned shard,
+                                          struct sp_err *err)
+{
+    enum sp_status st;
+    struct reader r = {.file = file, .shard = shard, .err = err};
+
+    if ((st = read_text(&r))) goto done;
+    if ((st = sp_json_parse(&r.json, r.text, r.text_size, SP_JSON_STRICT, err))) {
+        sp_context(err, "header");
+        goto done;
+    }
+    if ((st = read_entries(&r))) goto done;
+    st = check_ranges(&r);
+done:
+    free(r.by_offset);
+    free(r.text);
+    sp_json_free(r.json);
+    if (st) {
+        sp_context(err, "%s", sp_file_path(file));
+        sp_safetensors_header_release(&r.header);
+    }
+    *out = r.header;
+    return st;
+}
+
+void sp_safetensors_header_release(struct sp_safetensors_header *header)
+{
+    free(header->tensors);
+    free(header->names);
+    *header = (struct sp_safetensors_header){0};
+}

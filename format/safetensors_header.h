@@ -1,0 +1,22 @@
+/* The header of one safetensors file, checked. For safetensors.c; others read whole checkpoints. */
+#ifndef SP_FORMAT_SAFETENSORS_HEADER_H
+#define SP_FORMAT_SAFETENSORS_HEADER_H
+
+#include "format/file.h"
+#include "format/safetensors.h"
+
+/* Tensors of one file, in no particular order. Valid when zeroed. */
+struct sp_safetensors_header {
+    struct sp_safetensor *tensors; /* [n], owned; names are in `names` */
+    size_t n;
+    char *names; /* owned */
+};
+
+/* Reads and checks the header of `file`; `shard` is copied into each tensor. Messages begin with
+ * the file's path. On failure *out is zeroed. */
+SP_MUST_CHECK enum sp_status sp_safetensors_header_read(struct sp_safetensors_header *out,
+                                                        const struct sp_file *file, unsigned shard,
+                                                        struct sp_err *err);
+void sp_safetensors_header_release(struct sp_safetensors_header *header);
+
+#endif
