@@ -1,0 +1,171 @@
+/* DFlash block drafts (z-lab): one pass proposes a whole block.
+ *
+ * The draft reads the target's residual stream after some layers (taps) for every committed token,
+ * projects it once (fc, norm) and keeps keys and values made from it. A proposal runs the block
+ * [cur, mask, mask, ...] at positions C..C+B-1 over that context; row i predicts the token at its own
+ * position C+i. The block's keys and values are guesses: they stay in slots that the next committed
+ * rows overwrite. The whole block is always computed, whatever part of it is used, so that a proposal
+ * does not depend on the depth; the head runs on the rows used only. */
+#include "runtime/drafter.h"
+
+#include "format/mem.h"
+
+#include <stdlib.h>
+
+struct draft_dflash {
+    struct sp_drafter base;
+    const struct sp_model *model, *embedder, *head; /* the draft's own tables or the target's */
+    struct sp_decoder *decoder;
+    size_t n_positions, block_size, n_vocab, max_rows;
+    size_t n_context;    /* positions whose keys and values are there */
+    const float *logits; /* rows of the last proposal */
+    size_t ld_logits;
+};
+
+static size_t dflash_max_depth(const struct sp_model *draft)
+{
+    return draft->config.draft.block_size - 1;
+}
+
+static enum sp_status dflash_check(const struct sp_model *target, const struct sp_model *draft,
+                                   struct sp_err *err)
+{
+    const struct sp_config *t = &target->config, *d = &draft->config;
+    const struct sp_model *embedder = draft->embedding.rows ? draft : target;
+
+    if ((draft->embedding.rows == 0 || draft->head.rows == 0) && d->n_hidden != t->n_hidden) {
+        return sp_fail(err, SP_E_INPUT, "dflash draft trained for hidden size %u, target has %u",
+                       d->n_hidden, t->n_hidden);
+    }
+    if (d->n_vocab != t->n_vocab) {
+        return sp_fail(err, SP_E_INPUT, "dflash draft trained for a %u-token vocabulary, target has %u",
+                       d->n_vocab, t->n_vocab);
+    }
+    if (d->draft.mask_token >= embedder->embedding.rows) {
+        return sp_fail(err, SP_E_INPUT, "dflash mask token %u outside the %zu-token vocabulary",
+                       (unsigned)d->draft.mask_token, embedder->embedding.rows);
+    }
+    for (unsigned i = 0; i < d->draft.n_taps; i++) {
+        if (d->draft.taps[i] < t->n_layers) continue;
+        return sp_fail(err, SP_E_INPUT, "dflash target layer %u out of range for %u target layers",
+                       d->draft.taps[i], t->n_layers);
+    }
+    if (draft->fc.cols != (size_t)d->draft.n_taps * t->n_hidden) {
+        return sp_fail(err, SP_E_INPUT, "dflash fc input %zu != %u ids * target hidden %u",
+                       draft->fc.cols, d->draft.n_taps, t->n_hidden);
+    }
+    return SP_OK;
+}
+
+static enum sp_status dflash_open(struct sp_drafter **out, const struct sp_drafter_setup *setup,
+                                  struct sp_err *err)
+{
+    const struct sp_config *config = &setup->draft->config;
+    struct draft_dflash *d = NULL;
+    enum sp_status st;
+
+    if ((st = sp_new(&d, 1, sizeof *d, err))) return st;
+    d->base.ops = &sp_draft_dflash_ops;
+    d->model = setup->draft;
+    d->embedder = setup->draft->embedding.rows ? setup->draft : setup->target;
+    d->head = setup->draft->head.rows ? setup->draft : setup->target;
+    d->block_size = config->draft.block_size;
+    d->n_vocab = d->head->head.rows;
+    d->max_rows = setup->max_rows > d->block_size ? setup->max_rows : d->block_size;
+    /* The block may reach past the session's last position. */
+    d->n_positions = setup->n_positions + d->block_size;
+    struct sp_decoder_options options = {
+        .n_positions = d->n_positions,
+        .max_rows = d->max_rows,
+        .max_logit_rows = d->block_size,
+        .kv_type = setup->kv_type,
+    };
+    st = sp_decoder_open(&d->decoder, setup->draft, setup->engine, &options, err);
+    if (st) {
+        free(d);
+        return st;
+    }
+    *out = &d->base;
+    return SP_OK;
+}
+
+static size_t dflash_limit(const struct sp_drafter *base, size_t n_cached)
+{
+    (void)n_cached;
+    return dflash_max_depth(((const struct draft_dflash *)base)->model);
+}
+
+static enum sp_status dflash_propose(struct sp_drafter *base, uint32_t *ids, size_t n_cached,
+                                     size_t n, const struct sp_chooser *chooser,
+                                     struct sp_err *err)
+{
+    struct draft_dflash *d = (struct draft_dflash *)base;
+    uint32_t block[SP_MAX_BLOCK];
+    enum sp_status st;
+
+    block[0] = ids[n_cached];
+    for (size_t i = 1; i < d->block_size; i++) block[i] = d->model->config.draft.mask_token;
+    sp_decoder_embed(d->decoder, d->embedder, block, d->block_size);
+    sp_decoder_run(d->decoder, d->block_size, n_cached);
+    d->logits = sp_decoder_logits(d->decoder, d->head, 1, n, &d->ld_logits);
+    for (size_t i = 0; i < n; i++) {
+        if ((st = chooser->choose(chooser->state, &ids[n_cached + 1 + i],
+                                  d->logits + i * d->ld_logits, d->n_vocab, ids,
+                                  n_cached + 1 + i, err))) {
+            return st;
+        }
+    }
+    return SP_OK;
+}
+
+static const float *dflash_logits(const struct sp_drafter *base, size_t i)
+{
+    const struct draft_dflash *d = (const struct draft_dflash *)base;
+
+    return d->logits + i * d->ld_logits;
+}
+
+static void dflash_commit(struct sp_drafter *base, const struct sp_commit *commit)
+{
+    struct draft_dflash *d = (struct draft_dflash *)base;
+
+    sp_decoder_add_context(d->decoder, commit->features, commit->n, commit->first);
+    d->n_context = commit->first + commit->n;
+}
+
+static bool dflash_truncate(struct sp_drafter *base, size_t len)
+{
+    struct draft_dflash *d = (struct draft_dflash *)base;
+    bool whole = len >= d->n_context || sp_decoder_can_return(d->decoder, d->n_context, len);
+
+    if (len < d->n_context) d->n_context = len;
+    return whole;
+}
+
+static size_t dflash_cache_size(const struct sp_drafter *base)
+{
+    return sp_decoder_cache_size(((const struct draft_dflash *)base)->decoder);
+}
+
+static void dflash_close(struct sp_drafter *base)
+{
+    struct draft_dflash *d = (struct draft_dflash *)base;
+
+    sp_decoder_close(d->decoder);
+    free(d);
+}
+
+const struct sp_drafter_ops sp_draft_dflash_ops = {
+    .kind = SP_DRAFT_DFLASH,
+    .name = "dflash",
+    .max_depth = dflash_max_depth,
+    .check = dflash_check,
+    .open = dflash_open,
+    .limit = dflash_limit,
+    .propose = dflash_propose,
+    .logits = dflash_logits,
+    .commit = dflash_commit,
+    .truncate = dflash_truncate,
+    .cache_size = dflash_cache_size,
+    .close = dflash_close,
+};

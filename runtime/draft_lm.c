@@ -1,0 +1,175 @@
+/* Small autoregressive language model as a drafter: its own cache, one token a step.
+ *
+ * The cache follows the committed sequence with a lag: before a proposal it is fed whatever it has not
+ * seen (the prompt in the first round; afterwards the newest token and, if every draft was accepted,
+ * the last draft, which was proposed but never fed). */
+#include "runtime/drafter.h"
+
+#include "format/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_DEPTH = 32 };
+
+struct draft_lm {
+    struct sp_drafter base;
+    const struct sp_model *model;
+    struct sp_decoder *decoder;
+    size_t max_rows, n_positions;
+    size_t n_vocab; /* ids that both models know */
+    size_t n_fed;   /* positions 0..n_fed-1 of the cache hold the sequence's tokens */
+    uint32_t *known; /* [max_rows] ids of one pass */
+    float *logits;  /* [MAX_DEPTH][n_vocab] of the last proposal */
+};
+
+static size_t lm_max_depth(const struct sp_model *draft)
+{
+    (void)draft;
+    return MAX_DEPTH;
+}
+
+/* It reads nothing of the target's but tokens. */
+static enum sp_status lm_check(const struct sp_model *target, const struct sp_model *draft,
+                               struct sp_err *err)
+{
+    (void)target;
+    if (draft->embedding.rows && draft->head.rows) return SP_OK;
+    return sp_fail(err, SP_E_INPUT, "draft: no embedding of its own");
+}
+
+static enum sp_status lm_open(struct sp_drafter **out, const struct sp_drafter_setup *setup,
+                              struct sp_err *err)
+{
+    const struct sp_config *config = &setup->draft->config;
+    struct draft_lm *d = NULL;
+    enum sp_status st;
+
+    if ((st = sp_new(&d, 1, sizeof *d, err))) return st;
+    d->base.ops = &sp_draft_lm_ops;
+    d->model = setup->draft;
+    d->max_rows = setup->max_rows;
+    d->n_positions = setup->n_positions < config->max_positions ? setup->n_positions
+                                                                : config->max_positions;
+    d->n_vocab = config->n_vocab < setup->target->config.n_vocab ? config->n_vocab
+                                                                 : setup->target->config.n_vocab;
+    struct sp_decoder_options options = {
+        .n_positions = d->n_positions,
+        .max_rows = setup->max_rows,
+        .max_logit_rows = 1,
+        .kv_type = setup->kv_type,
+    };
+    if ((st = sp_decoder_open(&d->decoder, setup->draft, setup->engine, &options, err))) goto done;
+    if ((st = sp_new(&d->known, setup->max_rows, sizeof *d->known, err))) goto done;
+    if ((st = sp_new_aligned(&d->logits, MAX_DEPTH * d->n_vocab, sizeof *d->logits, err))) {
+        goto done;
+    }
+    *out = &d->base;
+    d = NULL;
+done:
+    if (d) sp_draft_lm_ops.close(&d->base);
+    return st;
+}
+
+/* The draft's own context ends earlier, perhaps: no drafting past it. */
+static size_t lm_limit(const struct sp_drafter *base, size_t n_cached)
+{
+    const struct draft_lm *d = (const struct draft_lm *)base;
+    size_t left = n_cached + 1 < d->n_positions ? d->n_positions - n_cached - 1 : 0;
+
+    return left < MAX_DEPTH ? left : MAX_DEPTH;
+}
+
+/* Feeds ids[n_fed..last], an id that only the target knows as id 0; afterwards the decoder's last row predicts position last + 1. Returns the
+ * rows of the last pass. */
+static size_t feed(struct draft_lm *d, const uint32_t *ids, size_t last)
+{
+    size_t n = 0;
+
+    while (d->n_fed <= last) {
+        n = last + 1 - d->n_fed < d->max_rows ? last + 1 - d->n_fed : d->max_rows;
+        for (size_t i = 0; i < n; i++) {
+            uint32_t id = ids[d->n_fed + i];
+            d->known[i] = id < d->model->config.n_vocab ? id : 0;
+        }
+        sp_decoder_embed(d->decoder, d->model, d->known, n);
+        sp_decoder_run(d->decoder, n, d->n_fed);
+        d->n_fed += n;
+    }
+    return n;
+}
+
+static enum sp_status lm_propose(struct sp_drafter *base, uint32_t *ids, size_t n_cached, size_t n,
+                                 const struct sp_chooser *chooser, struct sp_err *err)
+{
+    struct draft_lm *d = (struct draft_lm *)base;
+    enum sp_status st;
+    size_t ld;
+
+    for (size_t i = 0; i < n; i++) {
+        size_t rows = feed(d, ids, n_cached + i);
+        const float *row = sp_decoder_logits(d->decoder, d->model, rows - 1, 1, &ld);
+        float *kept = d->logits + i * d->n_vocab;
+        memcpy(kept, row, d->n_vocab * sizeof *kept);
+        if ((st = chooser->choose(chooser->state, &ids[n_cached + 1 + i], kept, d->n_vocab, ids,
+                                  n_cached + 1 + i, err))) {
+            return st;
+        }
+    }
+    return SP_OK;
+}
+
+static const float *lm_logits(const struct sp_drafter *base, size_t i)
+{
+    const struct draft_lm *d = (const struct draft_lm *)base;
+
+    return d->logits + i * d->n_vocab;
+}
+
+/* What was fed beyond the committed positions was guesses; accepted ones are now true and stay. */
+static void lm_commit(struct sp_drafter *base, const struct sp_commit *commit)
+{
+    struct draft_lm *d = (struct draft_lm *)base;
+
+    if (d->n_fed > commit->first + commit->n) d->n_fed = commit->first + commit->n;
+}
+
+static bool lm_truncate(struct sp_drafter *base, size_t len)
+{
+    struct draft_lm *d = (struct draft_lm *)base;
+
+    if (d->n_fed <= len) return true;
+    if (!sp_decoder_can_return(d->decoder, d->n_fed, len)) len = 0;
+    d->n_fed = len;
+    return true;
+}
+
+static size_t lm_cache_size(const struct sp_drafter *base)
+{
+    return sp_decoder_cache_size(((const struct draft_lm *)base)->decoder);
+}
+
+static void lm_close(struct sp_drafter *base)
+{
+    struct draft_lm *d = (struct draft_lm *)base;
+
+    sp_decoder_close(d->decoder);
+    free(d->known);
+    free(d->logits);
+    free(d);
+}
+
+const struct sp_drafter_ops sp_draft_lm_ops = {
+    .kind = SP_DRAFT_NONE,
+    .name = "autoregressive",
+    .max_depth = lm_max_depth,
+    .check = lm_check,
+    .open = lm_open,
+    .limit = lm_limit,
+    .propose = lm_propose,
+    .logits = lm_logits,
+    .commit = lm_commit,
+    .truncate = lm_truncate,
+    .cache_size = lm_cache_size,
+    .close = lm_close,
+};

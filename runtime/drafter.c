@@ -1,0 +1,26 @@
+#include "runtime/drafter.h"
+
+static const struct sp_drafter_ops *const kinds[] = {
+    &sp_draft_lm_ops,
+    &sp_draft_dflash_ops,
+};
+
+const struct sp_drafter_ops *sp_drafter_find(enum sp_draft_kind kind)
+{
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if (kinds[i]->kind == kind) return kinds[i];
+    }
+    return NULL;
+}
+
+enum sp_status sp_drafter_check(const struct sp_model *target, const struct sp_model *draft,
+                                struct sp_err *err)
+{
+    const struct sp_drafter_ops *ops = sp_drafter_find(draft->config.draft.kind);
+
+    if (ops == NULL) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "draft kind %d has no drafter",
+                       (int)draft->config.draft.kind);
+    }
+    return ops->check(target, draft, err);
+}

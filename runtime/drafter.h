@@ -1,0 +1,71 @@
+/* A drafter proposes the next tokens; the target checks them (runtime/speculate.h).
+ *
+ * State between rounds, for every kind (C = n_cached):
+ *   ids[0..C-1]  tokens in the target's cache: committed
+ *   ids[C]       the newest token, emitted, not yet seen by the target ("cur", the anchor)
+ * propose() guesses ids[C+1..]; it may leave guesses in the drafter's own caches. commit() tells what
+ * became true: the drafter drops whatever contradicts it. A drafter can make generation slow, never
+ * wrong. Each kind is one file and one row of the table in drafter.c. */
+#ifndef SP_RUNTIME_DRAFTER_H
+#define SP_RUNTIME_DRAFTER_H
+
+#include "runtime/chooser.h"
+#include "runtime/forward.h"
+
+struct sp_drafter; /* each kind's own struct begins with it */
+
+struct sp_drafter_setup {
+    const struct sp_model *target;
+    const struct sp_model *draft;
+    const struct sp_engine *engine;
+    size_t n_positions; /* context of the session */
+    size_t max_rows;    /* most rows one commit brings */
+    enum sp_kv_type kv_type;
+};
+
+/* Rows that the target has just committed, in position order. */
+struct sp_commit {
+    const uint32_t *ids;   /* the whole sequence from position 0 */
+    size_t first, n;       /* positions first..first+n-1 */
+    const float *features; /* [n][n_taps * H] if the drafter wants taps, else NULL */
+};
+
+struct sp_drafter_ops {
+    enum sp_draft_kind kind;
+    const char *name; /* "dflash", "autoregressive" */
+    /* Most tokens that any proposal of this draft holds. */
+    size_t (*max_depth)(const struct sp_model *draft);
+    enum sp_status (*check)(const struct sp_model *target, const struct sp_model *draft,
+                            struct sp_err *err);
+    enum sp_status (*open)(struct sp_drafter **out, const struct sp_drafter_setup *setup,
+                           struct sp_err *err);
+    /* Most tokens one proposal can hold, given this many cached positions. */
+    size_t (*limit)(const struct sp_drafter *drafter, size_t n_cached);
+    /* Writes guesses to ids[n_cached + 1 .. n_cached + n]; 1 <= n <= limit. */
+    enum sp_status (*propose)(struct sp_drafter *drafter, uint32_t *ids, size_t n_cached, size_t n,
+                              const struct sp_chooser *chooser, struct sp_err *err);
+    /* Logits behind entry i of the last proposal. */
+    const float *(*logits)(const struct sp_drafter *drafter, size_t i);
+    void (*commit)(struct sp_drafter *drafter, const struct sp_commit *commit);
+    /* Forgets everything from position len on; false: what a proposal at len would read is gone
+     * (windows forget), start again from an empty sequence. */
+    bool (*truncate)(struct sp_drafter *drafter, size_t len);
+    size_t (*cache_size)(const struct sp_drafter *drafter);
+    void (*close)(struct sp_drafter *drafter);
+};
+
+struct sp_drafter {
+    const struct sp_drafter_ops *ops; /* static */
+};
+
+/* Do the draft's shapes fit this target, so that opening a drafter is safe? A packed file's pair was
+ * checked in full when it was created; a file from a stranger gets this check every time. */
+SP_MUST_CHECK enum sp_status sp_drafter_check(const struct sp_model *target,
+                                              const struct sp_model *draft, struct sp_err *err);
+
+/* The row of a kind; NULL if there is none. */
+const struct sp_drafter_ops *sp_drafter_find(enum sp_draft_kind kind);
+
+extern const struct sp_drafter_ops sp_draft_lm_ops, sp_draft_dflash_ops;
+
+#endif

@@ -1,0 +1,153 @@
+#include "runtime/engine.h"
+
+#include <assert.h>
+#include <string.h>
+
+enum {
+    ITEM_BYTES = 64 * 1024, /* weights of one work item: they stay in the second-level cache */
+    ITEMS_PER_THREAD = 6,   /* enough that a stalled core does not hold up the others */
+    FEW_ROWS = 3,           /* so few rows are done sooner than a worker is woken */
+};
+
+enum sp_status sp_engine_init(struct sp_engine *engine, const char *kernels, unsigned n_threads,
+                              struct sp_err *err)
+{
+    struct sp_engine made = {0};
+    enum sp_status st;
+
+    if ((st = sp_kernels_find(&made.kernels, kernels, err))) return st;
+    made.vector = sp_vector_find(made.kernels->name);
+    if (made.vector == NULL) {
+        return sp_fail(err, SP_E_BUG, "kernel set %s has no vector table", made.kernels->name);
+    }
+    if ((st = sp_pool_open(&made.pool, n_threads, err))) return st;
+    *engine = made;
+    return SP_OK;
+}
+
+void sp_engine_release(struct sp_engine *engine)
+{
+    sp_pool_close(engine->pool);
+    memset(engine, 0, sizeof *engine);
+}
+
+size_t sp_matrix_ld(size_t rows)
+{
+    return sp_round_up(rows, 64);
+}
+
+void sp_engine_rows(const struct sp_engine *engine, size_t n_rows, sp_pool_fn *fn, void *context)
+{
+    if (n_rows <= FEW_ROWS) {
+        for (size_t t = 0; t < n_rows; t++) fn(context, t, 0);
+        return;
+    }
+    sp_pool_run(engine->pool, n_rows, fn, context);
+}
+
+/* One call of sp_engine_multiply, as its work items see it: the panels of all products that are not
+ * the second of a gated pair, in one sequence. */
+struct job {
+    const struct sp_engine *engine;
+    const struct sp_product *products;
+    const struct sp_acts *acts;
+    size_t n_products, n_rows;
+    size_t panels_per_item;
+    size_t n_items[SP_MAX_PRODUCTS]; /* of each product, 0 for the second of a pair */
+};
+
+static void multiply_panels(const struct job *job, const struct sp_product *p, size_t first,
+                            size_t n_panels)
+{
+    const struct sp_matrix *w = p->w;
+    sp_matmul_fn *matmul = job->engine->kernels->matmul[w->dtype];
+    size_t begin = first * SP_PANEL_ROWS;
+    size_t len = w->rows - begin < n_panels * SP_PANEL_ROWS ? w->rows - begin
+                                                            : n_panels * SP_PANEL_ROWS;
+
+    for (size_t t = 0; t < job->n_rows; t += SP_TILE_ROWS) {
+        size_t n = job->n_rows - t < SP_TILE_ROWS ? job->n_rows - t : SP_TILE_ROWS;
+        matmul(p->y + t * p->ldy + begin, p->ldy, w->panels + first * w->panel_size, n_panels,
+               w->cols, job->acts, t, n);
+    }
+    if (p->bias == NULL) return;
+    for (size_t t = 0; t < job->n_rows; t++) {
+        job->engine->vector->add(p->y + t * p->ldy + begin, p->bias + begin, len);
+    }
+}
+
+static void apply_gate(const struct job *job, const struct sp_product *p, size_t first,
+                       size_t n_panels)
+{
+    const struct sp_vector *v = job->engine->vector;
+    size_t begin = first * SP_PANEL_ROWS, len = n_panels * SP_PANEL_ROWS;
+
+    for (size_t t = 0; t < job->n_rows; t++) {
+        float *y = p[0].y + t * p[0].ldy + begin;
+        const float *up = p[1].y + t * p[1].ldy + begin;
+        if (p->gate == SP_GATE_SILU) v->silu_mul(y, up, len);
+        if (p->gate == SP_GATE_GELU_TANH) v->gelu_tanh_mul(y, up, len);
+    }
+}
+
+static void multiply_item(void *context, size_t item, unsigned worker)
+{
+    const struct job *job = context;
+    const struct sp_product *p = job->products;
+    size_t i = 0;
+
+    (void)worker;
+    while (item >= job->n_items[i]) item -= job->n_items[i++];
+    p += i;
+    size_t first = item * job->panels_per_item;
+    size_t n = p->w->n_panels - first < job->panels_per_item ? p->w->n_panels - first
+                                                             : job->panels_per_item;
+    multiply_panels(job, p, first, n);
+    if (p->gate == SP_GATE_NONE) return;
+    multiply_panels(job, p + 1, first, n);
+    apply_gate(job, p, first, n);
+}
+
+struct quantize_job {
+    const struct sp_engine *engine;
+    const struct sp_acts *acts;
+};
+
+static void quantize_item(void *context, size_t t, unsigned worker)
+{
+    const struct quantize_job *job = context;
+
+    (void)worker;
+    job->engine->kernels->quantize_row(job->acts, t);
+}
+
+void sp_engine_multiply(const struct sp_engine *engine, const struct sp_product *products,
+                        size_t n_products, const struct sp_acts *acts, size_t n_rows)
+{
+    struct job job = {.engine = engine, .products = products, .acts = acts, .n_rows = n_rows,
+                      .n_products = n_products};
+    struct quantize_job quantize = {engine, acts};
+    bool want_codes = false;
+    size_t n_panels = 0, n_items = 0, biggest_panel = 1;
+
+    assert(n_products <= SP_MAX_PRODUCTS);
+    for (size_t i = 0; i < n_products; i++) {
+        assert(products[i].w->cols == acts->cols);
+        want_codes = want_codes || sp_kernels_want_codes(products[i].w->dtype);
+        n_panels += products[i].w->n_panels;
+        if (products[i].w->panel_size > biggest_panel) biggest_panel = products[i].w->panel_size;
+    }
+    if (want_codes) sp_engine_rows(engine, n_rows, quantize_item, &quantize);
+
+    job.panels_per_item = n_panels / (sp_pool_n_threads(engine->pool) * (size_t)ITEMS_PER_THREAD);
+    if (job.panels_per_item > ITEM_BYTES / biggest_panel) {
+        job.panels_per_item = ITEM_BYTES / biggest_panel;
+    }
+    if (job.panels_per_item == 0) job.panels_per_item = 1;
+    for (size_t i = 0; i < n_products; i++) {
+        if (i > 0 && products[i - 1].gate != SP_GATE_NONE) continue;
+        job.n_items[i] = (products[i].w->n_panels + job.panels_per_item - 1) / job.panels_per_item;
+        n_items += job.n_items[i];
+    }
+    sp_pool_run(engine->pool, n_items, multiply_item, &job);
+}

@@ -1,0 +1,58 @@
+/* What every forward pass needs from the machine: threads, kernels, and the products of matrices
+ * with rows of activations that run on them.
+ *
+ * A product is split over threads by weight panels only; a row's result does not depend on the split
+ * (quantize/kernels.h), so threads and rows are free to vary. */
+#ifndef SP_RUNTIME_ENGINE_H
+#define SP_RUNTIME_ENGINE_H
+
+#include "format/pool.h"
+#include "quantize/kernels.h"
+#include "format/mem.h"
+#include "runtime/vector.h"
+
+struct sp_engine {
+    struct sp_pool *pool;             /* owned */
+    const struct sp_kernels *kernels; /* static */
+    const struct sp_vector *vector;   /* static; same instruction set */
+};
+
+/* kernels: a name or NULL for the best; n_threads 0: all cores. */
+SP_MUST_CHECK enum sp_status sp_engine_init(struct sp_engine *engine, const char *kernels,
+                                            unsigned n_threads, struct sp_err *err);
+void sp_engine_release(struct sp_engine *engine);
+
+/* A weight matrix [rows][cols] as it lies in the packed file. */
+struct sp_matrix {
+    enum sp_dtype dtype;
+    size_t rows, cols;
+    size_t n_panels, panel_size;
+    const uint8_t *panels; /* mapped, borrowed from the pack */
+};
+
+/* Elements between rows of a buffer that takes a product of `rows` output rows. */
+size_t sp_matrix_ld(size_t rows);
+
+enum sp_gate { SP_GATE_NONE, SP_GATE_SILU, SP_GATE_GELU_TANH };
+
+/* y = W x (+ bias). Two consecutive products joined by `gate` give y = act(y) * next.y in the first
+ * one's buffer; both have the same shape. */
+struct sp_product {
+    const struct sp_matrix *w;
+    const float *bias; /* [rows] or NULL */
+    float *y;          /* [n_rows][ldy], ldy >= sp_matrix_ld(w->rows) */
+    size_t ldy;
+    enum sp_gate gate;
+};
+
+enum { SP_MAX_PRODUCTS = 4 };
+
+/* All products read the same activations, rows 0..n_rows-1 (any number), whose x is set;
+ * quantizes them first if any matrix wants codes. */
+void sp_engine_multiply(const struct sp_engine *engine, const struct sp_product *products,
+                        size_t n_products, const struct sp_acts *acts, size_t n_rows);
+
+/* Runs fn for rows 0..n_rows-1, on the pool when that pays for so many rows. */
+void sp_engine_rows(const struct sp_engine *engine, size_t n_rows, sp_pool_fn *fn, void *context);
+
+#endif

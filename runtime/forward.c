@@ -1,0 +1,546 @@
+#include "runtime/forward.h"
+
+#include "format/hash.h"
+#include "format/mem.h"
+#include "runtime/fmath.h"
+#include "runtime/rope.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* cos and sin of one rotation for the rows of a pass. */
+struct rotation {
+    float *freq;      /* [n_rot / 2] */
+    float *cos, *sin; /* [max_rows][n_rot / 2] */
+};
+
+struct sp_decoder {
+    const struct sp_model *model;
+    const struct sp_engine *engine;
+    struct sp_decoder_options options;
+    struct sp_kv *caches; /* [n_layers]; unused where the layer reads another layer's */
+    struct sp_attention_scratch *attention;
+    struct rotation rotations[2];
+    struct sp_key_range *ranges; /* [max_rows] */
+    float *features;             /* [max_rows][n_taps * H] */
+    float *logits;               /* [max_logit_rows][ld_logits] */
+    size_t ld_logits;
+    /* Rows of numbers, [max_rows][ld] each. */
+    float *x; /* residual stream */
+    float *y; /* what a sublayer adds to it */
+    float *q, *k, *v, *up;
+    size_t ld_x, ld_q, ld_kv, ld_ffn;
+    struct sp_acts hidden;   /* normed rows, inputs of q, k, v, gate, up, head */
+    struct sp_acts heads;    /* attention output, input of o */
+    struct sp_acts ffn;      /* gated rows, input of down */
+    struct sp_acts tapped;   /* drafts: features, input of fc */
+};
+
+/* ---- opening ---------------------------------------------------------------------------------- */
+
+struct widths {
+    size_t q, kv, ffn; /* largest over the layers */
+    unsigned heads, head_dim;
+};
+
+static struct widths widest(const struct sp_config *config)
+{
+    struct widths w = {0};
+
+    for (unsigned i = 0; i < config->n_layers; i++) {
+        const struct sp_layer_config *l = &config->layers[i];
+        size_t q = (size_t)l->n_heads * l->head_dim, kv = (size_t)l->n_kv_heads * l->head_dim;
+        if (q > w.q) w.q = q;
+        if (kv > w.kv) w.kv = kv;
+        if (l->n_ffn > w.ffn) w.ffn = l->n_ffn;
+        if (l->n_heads > w.heads) w.heads = l->n_heads;
+        if (l->head_dim > w.head_dim) w.head_dim = l->head_dim;
+    }
+    return w;
+}
+
+static enum sp_status new_rows(float **out, size_t rows, size_t ld, struct sp_err *err)
+{
+    enum sp_status st;
+    size_t n;
+
+    if (!sp_mul(&n, rows, ld)) return sp_fail(err, SP_E_NOMEM, "out of memory: rows overflow");
+    if ((st = sp_new_aligned(out, n, sizeof **out, err))) return st;
+    memset(*out, 0, n * sizeof **out);
+    return SP_OK;
+}
+
+static enum sp_status open_rotations(struct sp_decoder *d, struct sp_err *err)
+{
+    const struct sp_config *config = &d->model->config;
+    size_t planned = d->options.n_planned ? d->options.n_planned : d->options.n_positions;
+    enum sp_status st;
+
+    for (unsigned i = 0; i < config->n_ropes; i++) {
+        struct rotation *r = &d->rotations[i];
+        size_t half = config->ropes[i].n_rot / 2;
+        if ((st = new_rows(&r->freq, 1, half, err))) return st;
+        if ((st = new_rows(&r->cos, d->options.max_rows, half, err))) return st;
+        if ((st = new_rows(&r->sin, d->options.max_rows, half, err))) return st;
+        sp_rope_frequencies(r->freq, &config->ropes[i], planned);
+    }
+    return SP_OK;
+}
+
+static enum sp_status open_caches(struct sp_decoder *d, struct sp_err *err)
+{
+    const struct sp_config *config = &d->model->config;
+    enum sp_status st;
+
+    if ((st = sp_new(&d->caches, config->n_layers, sizeof *d->caches, err))) return st;
+    for (unsigned i = 0; i < config->n_layers; i++) {
+        const struct sp_layer_config *l = &config->layers[i];
+        if (l->kv_source != (int)i) continue;
+        if ((st = sp_kv_init(&d->caches[i], d->options.kv_type, l->n_kv_heads, l->head_dim,
+                             d->options.n_positions, l->window, d->options.max_rows, err))) {
+            return st;
+        }
+    }
+    return SP_OK;
+}
+
+static enum sp_status open_scratch(struct sp_decoder *d, struct sp_err *err)
+{
+    const struct sp_config *config = &d->model->config;
+    struct widths w = widest(config);
+    size_t rows = d->options.max_rows, n_features = (size_t)d->options.n_taps * config->n_hidden;
+    enum sp_status st;
+
+    d->ld_x = sp_matrix_ld(config->n_hidden);
+    d->ld_q = sp_matrix_ld(w.q);
+    d->ld_kv = sp_matrix_ld(w.kv);
+    d->ld_ffn = sp_matrix_ld(w.ffn);
+    d->ld_logits = sp_matrix_ld(config->n_vocab);
+    if ((st = new_rows(&d->x, rows, d->ld_x, err))) return st;
+    if ((st = new_rows(&d->y, rows, d->ld_x, err))) return st;
+    if ((st = new_rows(&d->q, rows, d->ld_q, err))) return st;
+    if ((st = new_rows(&d->k, rows, d->ld_kv, err))) return st;
+    if ((st = new_rows(&d->v, rows, d->ld_kv, err))) return st;
+    if ((st = new_rows(&d->up, rows, d->ld_ffn, err))) return st;
+    if ((st = new_rows(&d->features, rows, n_features, err))) return st;
+    if ((st = new_rows(&d->logits, d->options.max_logit_rows, d->ld_logits, err))) return st;
+    if ((st = sp_acts_init(&d->hidden, rows, config->n_hidden, err))) return st;
+    if ((st = sp_acts_init(&d->heads, rows, w.q, err))) return st;
+    if ((st = sp_acts_init(&d->ffn, rows, w.ffn, err))) return st;
+    if (d->model->fc.rows && (st = sp_acts_init(&d->tapped, rows, d->model->fc.cols, err))) {
+        return st;
+    }
+    if ((st = sp_new(&d->ranges, rows, sizeof *d->ranges, err))) return st;
+    return sp_attention_scratch_new(&d->attention, sp_pool_n_threads(d->engine->pool), w.heads,
+                                    w.head_dim, rows, d->options.n_positions, err);
+}
+
+enum sp_status sp_decoder_open(struct sp_decoder **out, const struct sp_model *model,
+                               const struct sp_engine *engine,
+                               const struct sp_decoder_options *options, struct sp_err *err)
+{
+    struct sp_decoder *d = NULL;
+    enum sp_status st;
+
+    if ((st = sp_new(&d, 1, sizeof *d, err))) goto done;
+    d->model = model;
+    d->engine = engine;
+    d->options = *options;
+    if ((st = open_rotations(d, err))) goto done;
+    if ((st = open_caches(d, err))) goto done;
+    if ((st = open_scratch(d, err))) goto done;
+    *out = d;
+    d = NULL;
+done:
+    sp_decoder_close(d);
+    return st;
+}
+
+void sp_decoder_close(struct sp_decoder *d)
+{
+    if (d == NULL) return;
+    for (unsigned i = 0; d->caches && i < d->model->config.n_layers; i++) {
+        sp_kv_release(&d->caches[i]);
+    }
+    free(d->caches);
+    for (size_t i = 0; i < 2; i++) {
+        free(d->rotations[i].freq);
+        free(d->rotations[i].cos);
+        free(d->rotations[i].sin);
+    }
+    sp_attention_scratch_free(d->attention);
+    free(d->ranges);
+    free(d->features);
+    free(d->logits);
+    free(d->x);
+    free(d->y);
+    free(d->q);
+    free(d->k);
+    free(d->v);
+    free(d->up);
+    sp_acts_release(&d->hidden);
+    sp_acts_release(&d->heads);
+    sp_acts_release(&d->ffn);
+    sp_acts_release(&d->tapped);
+    free(d);
+}
+
+size_t sp_decoder_cache_size(const struct sp_decoder *d)
+{
+    size_t size = 0;
+
+    for (unsigned i = 0; i < d->model->config.n_layers; i++) size += sp_kv_size(&d->caches[i]);
+    return size;
+}
+
+enum sp_kv_type sp_decoder_kv_type(const struct sp_decoder *d)
+{
+    return d->options.kv_type;
+}
+
+/* ---- one pass --------------------------------------------------------------------------------- */
+
+struct embed_job {
+    struct sp_decoder *d;
+    const struct sp_model *source;
+    const uint32_t *ids;
+};
+
+static void embed_row(void *context, size_t t, unsigned worker)
+{
+    const struct embed_job *job = context;
+    const struct sp_matrix *w = &job->source->embedding;
+    float *x = job->d->x + t * job->d->ld_x;
+
+    (void)worker;
+    sp_panel_row(x, w->dtype, w->panels, w->cols, job->ids[t]);
+    if (job->source->config.embedding_scale != 1) {
+        job->d->engine->vector->scale(x, (float)job->source->config.embedding_scale, w->cols);
+    }
+}
+
+void sp_decoder_embed(struct sp_decoder *d, const struct sp_model *source, const uint32_t *ids,
+                      size_t n)
+{
+    struct embed_job job = {d, source, ids};
+
+    assert(n <= d->options.max_rows);
+    sp_engine_rows(d->engine, n, embed_row, &job);
+}
+
+/* The work of one layer on the rows of a pass, as the row functions below see it. */
+struct layer_job {
+    struct sp_decoder *d;
+    const struct sp_layer *layer;
+    size_t n, pos;
+    const float *norm_in;  /* weight of the norm that feeds the next products */
+    const float *norm_out; /* weight of the norm on what is added to the residual, or NULL */
+};
+
+/* hidden = norm(x) */
+static void norm_row(void *context, size_t t, unsigned worker)
+{
+    const struct layer_job *job = context;
+    struct sp_decoder *d = job->d;
+
+    (void)worker;
+    d->engine->vector->rms_norm(d->hidden.x + t * d->hidden.ld, d->x + t * d->ld_x, job->norm_in,
+                                d->model->config.n_hidden, (float)d->model->config.norm_eps);
+}
+
+/* x += (norm of) y */
+static void add_row(void *context, size_t t, unsigned worker)
+{
+    const struct layer_job *job = context;
+    struct sp_decoder *d = job->d;
+    size_t n = d->model->config.n_hidden;
+    float *y = d->y + t * d->ld_x;
+
+    (void)worker;
+    if (job->norm_out) {
+        d->engine->vector->rms_norm(y, y, job->norm_out, n, (float)d->model->config.norm_eps);
+    }
+    d->engine->vector->add(d->x + t * d->ld_x, y, n);
+}
+
+/* x += (norm of) y, then hidden = norm(x) */
+static void add_norm_row(void *context, size_t t, unsigned worker)
+{
+    add_row(context, t, worker);
+    norm_row(context, t, worker);
+}
+
+/* Norms and rotates the heads of one row: q or k. */
+static void shape_heads(const struct layer_job *job, size_t t, float *heads, unsigned n_heads,
+                        const float *norm)
+{
+    const struct sp_decoder *d = job->d;
+    const struct sp_layer_config *l = job->layer->config;
+    const struct sp_vector *vector = d->engine->vector;
+
+    for (unsigned h = 0; h < n_heads; h++) {
+        float *head = heads + (size_t)h * l->head_dim;
+        if (norm) {
+            vector->rms_norm(head, head, norm, l->head_dim, (float)d->model->config.norm_eps);
+        }
+        if (l->rope >= 0) {
+            const struct rotation *r = &d->rotations[l->rope];
+            size_t n_rot = d->model->config.ropes[l->rope].n_rot;
+            vector->rope(head, r->cos + t * (n_rot / 2), r->sin + t * (n_rot / 2), n_rot);
+        }
+    }
+}
+
+/* Ministral 3: queries grow with the position, q *= 1 + beta ln(1 + floor(p / from)). */
+static void grow_query(const struct layer_job *job, size_t t, float *q)
+{
+    const struct sp_config *c = &job->d->model->config;
+    size_t steps = (job->pos + t) / (size_t)c->query_growth_from;
+    double factor = 1 + c->query_growth * sp_log((double)(1 + steps));
+
+    job->d->engine->vector->scale(q, (float)factor,
+                                  (size_t)job->layer->config->n_heads * job->layer->config->head_dim);
+}
+
+static void shape_query_row(void *context, size_t t, unsigned worker)
+{
+    const struct layer_job *job = context;
+    float *q = job->d->q + t * job->d->ld_q;
+
+    (void)worker;
+    shape_heads(job, t, q, job->layer->config->n_heads, job->layer->q_norm);
+    if (job->d->model->config.query_growth != 0) grow_query(job, t, q);
+}
+
+static void shape_key_row(void *context, size_t t, unsigned worker)
+{
+    const struct layer_job *job = context;
+
+    (void)worker;
+    shape_heads(job, t, job->d->k + t * job->d->ld_kv, job->layer->config->n_kv_heads,
+                job->layer->k_norm);
+}
+
+static void shape_row(void *context, size_t t, unsigned worker)
+{
+    shape_query_row(context, t, worker);
+    shape_key_row(context, t, worker);
+}
+
+/* Which keys each row of the pass sees: windows count the row itself; a layer that is not causal
+ * (block drafts) looks ahead to the end of the pass too. */
+static void find_ranges(struct sp_decoder *d, const struct sp_layer_config *l, size_t n, size_t pos)
+{
+    for (size_t t = 0; t < n; t++) {
+        size_t p = pos + t;
+        struct sp_key_range *r = &d->ranges[t];
+        r->last = l->causal ? p + 1 : pos + n;
+        r->first = 0;
+        if (l->window == 0) continue;
+        if (p + 1 > l->window) r->first = p + 1 - l->window;
+        if (r->last > p + l->window) r->last = p + l->window;
+    }
+}
+
+static void attend(const struct layer_job *job)
+{
+    struct sp_decoder *d = job->d;
+    const struct sp_config *config = &d->model->config;
+    const struct sp_layer_config *l = job->layer->config;
+    struct sp_attention a = {
+        .kv = &d->caches[l->kv_source],
+        .n_heads = l->n_heads,
+        .scale = (float)config->attention_scale,
+        .cap = (float)config->attention_cap,
+        .sinks = job->layer->sinks,
+        .q = d->q,
+        .ldq = d->ld_q,
+        .out = d->heads.x,
+        .ld_out = d->heads.ld,
+        .n_rows = job->n,
+        .ranges = d->ranges,
+    };
+
+    find_ranges(d, l, job->n, job->pos);
+    sp_attend(&a, d->engine->vector, d->engine->pool, d->attention);
+}
+
+static void run_attention(struct layer_job *job)
+{
+    struct sp_decoder *d = job->d;
+    const struct sp_layer *l = job->layer;
+    struct sp_product qkv[] = {
+        {.w = &l->q, .bias = l->q_bias, .y = d->q, .ldy = d->ld_q},
+        {.w = &l->k, .bias = l->k_bias, .y = d->k, .ldy = d->ld_kv},
+        {.w = &l->v, .bias = l->v_bias, .y = d->v, .ldy = d->ld_kv},
+    };
+    struct sp_product o = {.w = &l->o, .bias = l->o_bias, .y = d->y, .ldy = d->ld_x};
+
+    sp_engine_multiply(d->engine, qkv, 3, &d->hidden, job->n);
+    sp_engine_rows(d->engine, job->n, shape_row, job);
+    sp_kv_put(&d->caches[l->config->kv_source], d->engine->vector, job->pos, job->n, d->k, d->v,
+              d->ld_kv);
+    attend(job);
+    d->heads.cols = l->o.cols;
+    sp_engine_multiply(d->engine, &o, 1, &d->heads, job->n);
+}
+
+static enum sp_gate gate_of(enum sp_activation activation)
+{
+    return activation == SP_SILU ? SP_GATE_SILU : SP_GATE_GELU_TANH;
+}
+
+static void run_ffn(struct layer_job *job)
+{
+    struct sp_decoder *d = job->d;
+    const struct sp_layer *l = job->layer;
+    struct sp_product gate_up[] = {
+        {.w = &l->gate, .bias = l->gate_bias, .y = d->ffn.x, .ldy = d->ffn.ld,
+         .gate = gate_of(d->model->config.activation)},
+        {.w = &l->up, .bias = l->up_bias, .y = d->up, .ldy = d->ld_ffn},
+    };
+    struct sp_product down = {.w = &l->down, .bias = l->down_bias, .y = d->y, .ldy = d->ld_x};
+
+    sp_engine_multiply(d->engine, gate_up, 2, &d->hidden, job->n);
+    d->ffn.cols = l->down.cols;
+    sp_engine_multiply(d->engine, &down, 1, &d->ffn, job->n);
+}
+
+static void keep_taps(struct sp_decoder *d, unsigned layer, size_t n)
+{
+    size_t h = d->model->config.n_hidden;
+
+    for (unsigned i = 0; i < d->options.n_taps; i++) {
+        if (d->options.taps[i] != layer) continue;
+        for (size_t t = 0; t < n; t++) {
+            memcpy(d->features + (t * d->options.n_taps + i) * h, d->x + t * d->ld_x,
+                   h * sizeof(float));
+        }
+    }
+}
+
+static void rotate_positions(struct sp_decoder *d, size_t n, size_t pos)
+{
+    for (unsigned i = 0; i < d->model->config.n_ropes; i++) {
+        const struct sp_rope *rope = &d->model->config.ropes[i];
+        size_t half = rope->n_rot / 2;
+        for (size_t t = 0; t < n; t++) {
+            sp_rope_row(d->rotations[i].cos + t * half, d->rotations[i].sin + t * half,
+                        d->rotations[i].freq, half, rope->amplitude, pos + t);
+        }
+    }
+}
+
+void sp_decoder_run(struct sp_decoder *d, size_t n, size_t pos)
+{
+    struct layer_job job = {.d = d, .n = n, .pos = pos};
+
+    assert(n <= d->options.max_rows && pos + n <= d->options.n_positions);
+    rotate_positions(d, n, pos);
+    for (unsigned i = 0; i < d->model->config.n_layers; i++) {
+        job.layer = &d->model->layers[i];
+        job.norm_in = job.layer->input_norm;
+        sp_engine_rows(d->engine, n, norm_row, &job);
+        run_attention(&job);
+        job.norm_in = job.layer->ffn_norm;
+        job.norm_out = job.layer->attention_post;
+        sp_engine_rows(d->engine, n, add_norm_row, &job);
+        run_ffn(&job);
+        job.norm_out = job.layer->ffn_post;
+        sp_engine_rows(d->engine, n, add_row, &job);
+        keep_taps(d, i, n);
+    }
+}
+
+/* ---- what comes out --------------------------------------------------------------------------- */
+
+struct logits_job {
+    struct sp_decoder *d;
+    size_t first;
+};
+
+static void final_norm_row(void *context, size_t t, unsigned worker)
+{
+    const struct logits_job *job = context;
+    struct sp_decoder *d = job->d;
+
+    (void)worker;
+    d->engine->vector->rms_norm(d->hidden.x + t * d->hidden.ld, d->x + (job->first + t) * d->ld_x,
+                                d->model->norm, d->model->config.n_hidden,
+                                (float)d->model->config.norm_eps);
+}
+
+const float *sp_decoder_logits(struct sp_decoder *d, const struct sp_model *source, size_t first,
+                               size_t n, size_t *ld)
+{
+    struct logits_job job = {d, first};
+    struct sp_product head = {.w = &source->head, .y = d->logits, .ldy = d->ld_logits};
+    float cap = (float)d->model->config.logit_cap;
+
+    assert(n <= d->options.max_logit_rows && first + n <= d->options.max_rows);
+    sp_engine_rows(d->engine, n, final_norm_row, &job);
+    sp_engine_multiply(d->engine, &head, 1, &d->hidden, n);
+    for (size_t t = 0; cap > 0 && t < n; t++) {
+        d->engine->vector->softcap(d->logits + t * d->ld_logits, cap, source->head.rows);
+    }
+    *ld = d->ld_logits;
+    return d->logits;
+}
+
+const float *sp_decoder_features(const struct sp_decoder *d)
+{
+    return d->features;
+}
+
+void sp_decoder_add_context(struct sp_decoder *d, const float *features, size_t n, size_t pos)
+{
+    const struct sp_config *config = &d->model->config;
+    struct layer_job job = {.d = d, .n = n, .pos = pos, .norm_in = d->model->hidden_norm};
+    struct sp_product fc = {.w = &d->model->fc, .y = d->x, .ldy = d->ld_x};
+    size_t width = d->model->fc.cols;
+
+    assert(n <= d->options.max_rows && pos + n <= d->options.n_positions);
+    for (size_t t = 0; t < n; t++) {
+        memcpy(d->tapped.x + t * d->tapped.ld, features + t * width, width * sizeof(float));
+    }
+    rotate_positions(d, n, pos);
+    sp_engine_multiply(d->engine, &fc, 1, &d->tapped, n);
+    sp_engine_rows(d->engine, n, norm_row, &job);
+    for (unsigned i = 0; i < config->n_layers; i++) {
+        const struct sp_layer *l = &d->model->layers[i];
+        struct sp_product kv[] = {
+            {.w = &l->k, .bias = l->k_bias, .y = d->k, .ldy = d->ld_kv},
+            {.w = &l->v, .bias = l->v_bias, .y = d->v, .ldy = d->ld_kv},
+        };
+        job.layer = l;
+        sp_engine_multiply(d->engine, kv, 2, &d->hidden, n);
+        sp_engine_rows(d->engine, n, shape_key_row, &job);
+        sp_kv_put(&d->caches[i], d->engine->vector, pos, n, d->k, d->v, d->ld_kv);
+    }
+}
+
+bool sp_decoder_can_return(const struct sp_decoder *d, size_t len, size_t to)
+{
+    for (unsigned i = 0; i < d->model->config.n_layers; i++) {
+        const struct sp_layer_config *l = &d->model->config.layers[i];
+        size_t first = to > l->window ? to - l->window : 0;
+        if (l->window == 0 || l->kv_source != (int)i) continue;
+        if (first + d->caches[i].n_slots < len + d->options.max_rows) return false;
+    }
+    return true;
+}
+
+uint64_t sp_decoder_digest(const struct sp_decoder *d, size_t len)
+{
+    uint64_t digests[2] = {0, 0};
+
+    for (unsigned i = 0; i < d->model->config.n_layers; i++) {
+        const struct sp_layer_config *l = &d->model->config.layers[i];
+        if (l->kv_source != (int)i) continue;
+        size_t first = l->window && len > l->window ? len - l->window : 0;
+        digests[1] = sp_kv_digest(&d->caches[i], first, len);
+        digests[0] = sp_hash64(digests, sizeof digests);
+    }
+    return digests[0];
+}

@@ -1,0 +1,67 @@
+/* The forward pass of a decoder stack over one sequence: rows of residual stream in, through every
+ * layer, logits out. Target models, autoregressive drafts and block drafts are all such stacks; what
+ * differs (masks, windows, norms, biases) is data of the layer.
+ *
+ * A decoder owns its caches and scratch, sized when it is opened: nothing here allocates later. It
+ * knows no length. A pass over rows at positions pos..pos+n-1 overwrites whatever those positions
+ * held; rolling back is passing a smaller pos next time. Row t's results depend on row t's input, the
+ * weights, and what is stored below its position: not on n, the threads or the instruction set. */
+#ifndef SP_RUNTIME_FORWARD_H
+#define SP_RUNTIME_FORWARD_H
+
+#include "runtime/attention.h"
+#include "runtime/model.h"
+
+struct sp_decoder; /* opaque */
+
+struct sp_decoder_options {
+    size_t n_positions;    /* capacity of the full caches */
+    size_t max_rows;       /* most rows of one pass */
+    size_t max_logit_rows; /* most rows of one sp_decoder_logits */
+    enum sp_kv_type kv_type;
+    size_t n_planned;      /* length that the longrope regime is chosen for; 0: n_positions */
+    const unsigned *taps;  /* layers whose output is kept, borrowed until close */
+    unsigned n_taps;
+};
+
+/* model and engine must outlive the decoder. */
+SP_MUST_CHECK enum sp_status sp_decoder_open(struct sp_decoder **out, const struct sp_model *model,
+                                             const struct sp_engine *engine,
+                                             const struct sp_decoder_options *options,
+                                             struct sp_err *err);
+void sp_decoder_close(struct sp_decoder *decoder); /* NULL is fine */
+
+/* Bytes of all caches. */
+size_t sp_decoder_cache_size(const struct sp_decoder *decoder);
+
+enum sp_kv_type sp_decoder_kv_type(const struct sp_decoder *decoder);
+
+/* Fills rows 0..n-1 with the embeddings of ids, from `source`'s table (the model's own, or the
+ * target's for a draft that borrows it). ids are below the table's rows. */
+void sp_decoder_embed(struct sp_decoder *decoder, const struct sp_model *source,
+                      const uint32_t *ids, size_t n);
+
+/* Runs rows 0..n-1 through all layers at positions pos..pos+n-1; pos + n <= n_positions. */
+void sp_decoder_run(struct sp_decoder *decoder, size_t n, size_t pos);
+
+/* Logits of rows first..first+n-1 of the last run: final norm, head, soft cap. The head may be
+ * borrowed (`source`). Rows of `*ld` floats; valid until the next call. */
+const float *sp_decoder_logits(struct sp_decoder *decoder, const struct sp_model *source,
+                               size_t first, size_t n, size_t *ld);
+
+/* Tapped residual streams of the last run: [rows][n_taps * H], row after row without gap. */
+const float *sp_decoder_features(const struct sp_decoder *decoder);
+
+/* Block drafts: stores keys and values of n context rows at positions pos.., made from the target's
+ * features ([n][n_taps * target hidden]): c = norm(fc f), then each layer's k and v of c. */
+void sp_decoder_add_context(struct sp_decoder *decoder, const float *features, size_t n,
+                            size_t pos);
+
+/* Having stored positions 0..len-1 (and up to max_rows guesses beyond): is everything that a pass at
+ * `to` <= len reads still there? Windows forget. */
+bool sp_decoder_can_return(const struct sp_decoder *decoder, size_t len, size_t to);
+
+/* Digest of everything that positions 0..len-1 left in the caches (tests of exact rollback). */
+uint64_t sp_decoder_digest(const struct sp_decoder *decoder, size_t len);
+
+#endif

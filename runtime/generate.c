@@ -1,0 +1,423 @@
+/* One answer: the prompt, then rounds until something ends it; token and text callbacks; the figures.
+ *
+ * The order in which a token is looked at is fixed: recorded, shown to `token`, then end of sequence,
+ * stop texts, budget. Text that might become part of a stop text is held back until it cannot. */
+#include "runtime/session.h"
+
+#include "format/hash.h"
+#include "format/mem.h"
+#include "runtime/clock.h"
+#include "runtime/detokenize.h"
+#include "runtime/fmath.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Shown text that waits: it may be the beginning of a stop text. */
+struct held {
+    char *text;
+    char *drafted; /* parallel to text: written by the draft? */
+    size_t size, cap, cap_drafted;
+};
+
+struct run {
+    struct sp_session *session;
+    const struct sp_request *request;
+    struct sp_result *result;
+    struct sp_detokenizer *detokenizer; /* NULL: no tokenizer */
+    struct sp_hash *hash;               /* NULL: no digest */
+    struct held held;
+    size_t cap_ids, cap_rounds, cap_text;
+    struct sp_logprob *top; /* [n_top] */
+    bool ended;
+    enum sp_status status; /* a failure inside a callback */
+    struct sp_err *err;
+};
+
+const char *sp_stop_name(enum sp_stop stop)
+{
+    static const char *const names[] = {
+        [SP_STOP_EOS] = "eos",         [SP_STOP_TEXT] = "stop",
+        [SP_STOP_LENGTH] = "length",   [SP_STOP_CONTEXT] = "context",
+        [SP_STOP_CANCELLED] = "cancelled",
+    };
+
+    return names[stop];
+}
+
+void sp_sampling_defaults(struct sp_sampling *sampling)
+{
+    *sampling = (struct sp_sampling){
+        .top_p = 1, .typical_p = 1, .repeat_last_n = 64, .repeat_penalty = 1,
+    };
+}
+
+void sp_result_release(struct sp_result *result)
+{
+    free(result->ids);
+    free(result->text);
+    free(result->rounds);
+    memset(result, 0, sizeof *result);
+}
+
+static int end(struct run *run, enum sp_stop stop)
+{
+    run->result->stop = stop;
+    run->ended = true;
+    return 1;
+}
+
+static bool is_eos(const struct sp_package *package, uint32_t id)
+{
+    for (size_t i = 0; i < package->n_eos; i++) {
+        if (package->eos[i] == id) return true;
+    }
+    return false;
+}
+
+/* ---- logprobs --------------------------------------------------------------------------------- */
+
+/* The n_top largest logits, best first, ties by lower id: insertion into a short sorted list. */
+static size_t find_top(struct sp_logprob *top, size_t n_top, const float *logits, size_t n)
+{
+    size_t len = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        size_t at = len;
+        if (len == n_top && !(logits[i] > top[len - 1].logprob)) continue;
+        while (at > 0 && logits[i] > top[at - 1].logprob) at--;
+        if (len < n_top) len++;
+        memmove(top + at + 1, top + at, (len - at - 1) * sizeof *top);
+        top[at] = (struct sp_logprob){(uint32_t)i, logits[i]};
+    }
+    return len;
+}
+
+/* Raw log-softmax: logit - max - log(sum of exp(logit - max)). */
+static void add_logprobs(struct run *run, struct sp_token *token, const float *logits, size_t n)
+{
+    struct sp_session *s = run->session;
+    float max, sum, log_sum;
+
+    memcpy(s->scratch, logits, n * sizeof *logits);
+    s->package->engine.vector->softmax(s->scratch, 0, n, &max, &sum);
+    log_sum = sp_logf(sum);
+    token->logprob = logits[token->id] - max - log_sum;
+    if (run->request->n_top == 0) return;
+    token->n_top = find_top(run->top, run->request->n_top, logits, n);
+    token->top = run->top;
+    for (size_t i = 0; i < token->n_top; i++) {
+        run->top[i].logprob = run->top[i].logprob - max - log_sum;
+    }
+}
+
+/* ---- text ------------------------------------------------------------------------------------- */
+
+/* Releases the first n held bytes: into the result and to the callback, in runs of one writer. */
+static int release(struct run *run, size_t n)
+{
+    struct held *h = &run->held;
+    struct sp_result *r = run->result;
+    int stop = 0;
+
+    if (n == 0) return 0;
+    if ((run->status = sp_grow(&r->text, &run->cap_text, r->text_size + n + 1, 1, run->err))) {
+        return 1;
+    }
+    memcpy(r->text + r->text_size, h->text, n);
+    r->text_size += n;
+    r->text[r->text_size] = '\0';
+    for (size_t i = 0, j; i < n && !stop && run->request->text; i = j) {
+        for (j = i; j < n && h->drafted[j] == h->drafted[i]; j++) continue;
+        stop = run->request->text(run->request->context, h->text + i, j - i, h->drafted[i] != 0);
+    }
+    h->size -= n;
+    memmove(h->text, h->text + n, h->size);
+    memmove(h->drafted, h->drafted + n, h->size);
+    return stop ? end(run, SP_STOP_CANCELLED) : 0;
+}
+
+static int hold(struct run *run, const char *text, size_t n, bool drafted)
+{
+    struct held *h = &run->held;
+
+    if ((run->status = sp_grow(&h->text, &h->cap, h->size + n, 1, run->err))) return 1;
+    if ((run->status = sp_grow(&h->drafted, &h->cap_drafted, h->size + n, 1, run->err))) return 1;
+    memcpy(h->text + h->size, text, n);
+    memset(h->drafted + h->size, drafted, n);
+    h->size += n;
+    return 0;
+}
+
+/* Position of the first stop text in the held bytes, SIZE_MAX if there is none. */
+static size_t find_stop(const struct run *run)
+{
+    const struct held *h = &run->held;
+
+    for (size_t at = 0; at < h->size; at++) {
+        for (size_t i = 0; i < run->request->n_stops; i++) {
+            size_t len = strlen(run->request->stops[i]);
+            if (len && len <= h->size - at && memcmp(h->text + at, run->request->stops[i], len) == 0) {
+                return at;
+            }
+        }
+    }
+    return SIZE_MAX;
+}
+
+/* How many held bytes cannot be the beginning of a stop text. */
+static size_t certain(const struct run *run)
+{
+    const struct held *h = &run->held;
+
+    for (size_t at = 0; at < h->size; at++) {
+        size_t tail = h->size - at;
+        for (size_t i = 0; i < run->request->n_stops; i++) {
+            if (strlen(run->request->stops[i]) > tail &&
+                memcmp(h->text + at, run->request->stops[i], tail) == 0) {
+                return at;
+            }
+        }
+    }
+    return h->size;
+}
+
+static int show_text(struct run *run, const char *text, size_t n, bool drafted)
+{
+    size_t at;
+
+    if (hold(run, text, n, drafted)) return 1;
+    at = find_stop(run);
+    if (at != SIZE_MAX) {
+        run->held.size = at;
+        end(run, SP_STOP_TEXT);
+        return release(run, at) || 1;
+    }
+    return release(run, certain(run));
+}
+
+/* ---- tokens ----------------------------------------------------------------------------------- */
+
+static int record(struct run *run, uint32_t id, const float *logits, size_t n_vocab, bool drafted)
+{
+    struct sp_result *r = run->result;
+    struct sp_token token = {.id = id, .drafted = drafted};
+
+    if ((run->status = sp_grow(&r->ids, &run->cap_ids, r->n_ids + 1, sizeof *r->ids, run->err))) {
+        return 1;
+    }
+    r->ids[r->n_ids++] = id;
+    if (run->hash) sp_hash_update(run->hash, logits, n_vocab * sizeof *logits);
+    if (run->request->token == NULL) return 0;
+    if (run->request->logprobs || run->request->n_top) add_logprobs(run, &token, logits, n_vocab);
+    if (run->request->token(run->request->context, &token)) return end(run, SP_STOP_CANCELLED);
+    return 0;
+}
+
+static int emit(void *context, uint32_t id, const float *logits, size_t n_vocab, bool drafted)
+{
+    struct run *run = context;
+    const char *text;
+    size_t n;
+
+    if (record(run, id, logits, n_vocab, drafted)) return 1;
+    if (!run->request->ignore_eos && is_eos(run->session->package, id)) {
+        return end(run, SP_STOP_EOS);
+    }
+    if (run->detokenizer) {
+        if ((run->status = sp_detokenizer_push(run->detokenizer, id, &text, &n, run->err))) return 1;
+        if (show_text(run, text, n, drafted)) return 1;
+    }
+    if (run->request->max_tokens && run->result->n_ids >= run->request->max_tokens) {
+        return end(run, SP_STOP_LENGTH);
+    }
+    return 0;
+}
+
+/* ---- rounds ----------------------------------------------------------------------------------- */
+
+static void count_round(struct sp_result *r, const struct sp_round *round)
+{
+    r->drafted += round->drafted;
+    r->accepted += round->accepted;
+    if (round->drafted == 0) {
+        r->plain_rounds++;
+        r->plain_seconds += round->verify_seconds;
+        return;
+    }
+    r->draft_seconds += round->draft_seconds;
+    r->verify_seconds += round->verify_seconds;
+    r->all_accepted += round->accepted == round->drafted;
+    for (size_t i = 0; i < round->drafted && i <= round->accepted && i < 64; i++) {
+        r->tried_at[i]++;
+        r->accepted_at[i] += i < round->accepted;
+    }
+}
+
+static enum sp_status one_round(struct run *run, const struct sp_chooser *chooser)
+{
+    struct sp_session *s = run->session;
+    struct sp_result *r = run->result;
+    const struct sp_request *q = run->request;
+    size_t depth = s->depth.max, left;
+    struct sp_round round;
+    enum sp_status st;
+
+    if (q->plain) depth = 0;
+    if (q->depth >= 0 && depth > (size_t)q->depth) depth = (size_t)q->depth;
+    left = q->max_tokens ? q->max_tokens - r->n_ids - 1 : SIZE_MAX;
+    if (depth > left) depth = left;
+    if (depth && q->depth == SP_DEPTH_AUTO) depth = sp_depth_choose(&s->depth, depth);
+    if ((st = sp_speculator_round(s->speculator, depth, chooser, emit, run, &round, run->err))) {
+        return st;
+    }
+    if (run->status) return run->status;
+    sp_depth_record(&s->depth, round.drafted, round.accepted, round.draft_seconds,
+                    round.verify_seconds);
+    count_round(r, &round);
+    if ((st = sp_grow(&r->rounds, &run->cap_rounds, r->n_rounds + 1, sizeof *r->rounds,
+                      run->err))) {
+        return st;
+    }
+    r->rounds[r->n_rounds++] =
+        (struct sp_round_count){(uint16_t)round.drafted, (uint16_t)round.accepted};
+    return SP_OK;
+}
+
+/* What one row and a full block cost, before the first depth is chosen. */
+static enum sp_status calibrate(struct run *run, const struct sp_chooser *chooser)
+{
+    struct sp_session *s = run->session;
+    struct sp_depth *d = &s->depth;
+    double ignored;
+    enum sp_status st;
+
+    if (s->calibrated || d->max == 0 || run->request->plain || run->request->depth >= 0) {
+        return SP_OK;
+    }
+    s->calibrated = true;
+    if ((st = sp_speculator_time(s->speculator, 1, 0, chooser, &d->verify_seconds[1], &ignored,
+                                 run->err))) {
+        return st;
+    }
+    return sp_speculator_time(s->speculator, d->max + 1, d->max, chooser,
+                              &d->verify_seconds[d->max + 1], &d->draft_seconds[d->max], run->err);
+}
+
+static enum sp_status run_rounds(struct run *run)
+{
+    struct sp_session *s = run->session;
+    const struct sp_request *q = run->request;
+    struct sp_speculator *speculator = s->speculator;
+    const struct sp_vector *vector = s->package->engine.vector;
+    struct sp_chooser chooser = {sp_choose_greedy, &vector};
+    size_t n_vocab = s->package->target->config.n_vocab;
+    double t0 = sp_seconds();
+    const float *logits;
+    enum sp_status st;
+    uint32_t id;
+
+    if ((st = sp_speculator_prompt(speculator, q->prompt, q->n_prompt, &logits, q->prompt_progress,
+                                   q->context, run->err))) {
+        return st;
+    }
+    if ((st = chooser.choose(chooser.state, &id, logits, n_vocab, q->prompt, q->n_prompt,
+                             run->err))) {
+        return st;
+    }
+    run->result->prompt_seconds = sp_seconds() - t0;
+    sp_speculator_begin(speculator, id);
+    emit(run, id, logits, n_vocab, false);
+    if (run->status) return run->status;
+    if (!run->ended && speculator->n_cached < speculator->n_positions &&
+        (st = calibrate(run, &chooser))) {
+        return st;
+    }
+    while (!run->ended) {
+        if (speculator->n_cached == speculator->n_positions) {
+            end(run, SP_STOP_CONTEXT);
+            break;
+        }
+        if ((st = one_round(run, &chooser))) return st;
+    }
+    return SP_OK;
+}
+
+/* Text that was held back for a stop text that never came, and bytes of an unfinished character. */
+static enum sp_status flush_text(struct run *run)
+{
+    const char *text;
+    size_t n;
+    enum sp_status st;
+
+    if (run->detokenizer == NULL) return SP_OK;
+    if (run->result->stop != SP_STOP_TEXT) {
+        if ((st = sp_detokenizer_flush(run->detokenizer, &text, &n, run->err))) return st;
+        if (hold(run, text, n, false)) return run->status;
+    }
+    release(run, run->held.size);
+    if (run->status == SP_OK && run->result->text == NULL) {
+        run->status = sp_copy_text(&run->result->text, "", 0, run->err);
+    }
+    return run->status;
+}
+
+/* Plain time for the same tokens over the time that the rounds took. */
+static enum sp_status estimate_speed_up(struct run *run)
+{
+    struct sp_result *r = run->result;
+    struct sp_speculator *s = run->session->speculator;
+    const struct sp_vector *vector = run->session->package->engine.vector;
+    struct sp_chooser chooser = {sp_choose_greedy, &vector};
+    double taken = r->draft_seconds + r->verify_seconds + r->plain_seconds, best = 0, t, ignored;
+    enum sp_status st;
+
+    if (!run->request->measure || r->n_rounds == 0) return SP_OK;
+    for (int i = 0; i < 3 && s->n_cached < s->n_positions; i++) {
+        if ((st = sp_speculator_time(s, 1, 0, &chooser, &t, &ignored, run->err))) return st;
+        if (best <= 0 || t < best) best = t;
+    }
+    r->plain_step_seconds = r->plain_rounds ? r->plain_seconds / (double)r->plain_rounds : best;
+    if (best > 0 && best < r->plain_step_seconds) r->plain_step_seconds = best;
+    if (taken > 0) r->speed_up = r->plain_step_seconds * (double)(r->n_ids - 1) / taken;
+    return SP_OK;
+}
+
+static enum sp_status open_run(struct run *run)
+{
+    const struct sp_request *q = run->request;
+    const struct sp_package *package = run->session->package;
+    enum sp_status st;
+
+    if ((st = sp_session_check_ids(run->session, q->prompt, q->n_prompt, run->err))) return st;
+    if (package->tokenizer &&
+        (st = sp_detokenizer_new(&run->detokenizer, package->tokenizer, true, run->err))) {
+        return st;
+    }
+    if (q->digest && (st = sp_hash_new(&run->hash, run->err))) return st;
+    return sp_new(&run->top, q->n_top + 1, sizeof *run->top, run->err);
+}
+
+enum sp_status sp_session_generate(struct sp_session *session, const struct sp_request *request,
+                                   struct sp_result *result, struct sp_err *err)
+{
+    struct run run = {.session = session, .request = request, .result = result, .err = err};
+    enum sp_status st;
+
+    memset(result, 0, sizeof *result);
+    if ((st = open_run(&run))) goto done;
+    result->n_prompt = request->n_prompt;
+    if ((st = run_rounds(&run))) goto done;
+    if ((st = flush_text(&run))) goto done;
+    if (run.hash) result->logits_digest = sp_hash_digest(run.hash);
+    st = estimate_speed_up(&run);
+done:
+    sp_detokenizer_free(run.detokenizer);
+    sp_hash_free(run.hash);
+    free(run.held.text);
+    free(run.held.drafted);
+    free(run.top);
+    if (st) sp_result_release(result);
+    return st;
+}

@@ -1,0 +1,232 @@
+#include "runtime/model.h"
+
+#include "format/family.h"
+#include "format/mem.h"
+#include "quantize/codec.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What a binding step needs: where to look, where to put, and the first failure. Once it has
+ * failed, further steps do nothing. */
+struct binder {
+    const struct sp_pack *pack;
+    struct sp_model *model;
+    struct sp_err *err;
+    enum sp_status status;
+};
+
+static void describe_shape(char *text, size_t size, const uint64_t *shape, unsigned rank)
+{
+    size_t n = (size_t)snprintf(text, size, "[");
+
+    for (unsigned i = 0; i < rank && n < size; i++) {
+        n += (size_t)snprintf(text + n, size - n, i ? ", %llu" : "%llu",
+                              (unsigned long long)shape[i]);
+    }
+    if (n < size) snprintf(text + n, size - n, "]");
+}
+
+/* Every tensor the configuration calls for is there with its shape, and nothing else is. */
+static enum sp_status check_tensors(const struct sp_pack *pack, enum sp_part part,
+                                    const struct sp_config *config, struct sp_err *err)
+{
+    struct sp_specs specs = {0};
+    enum sp_status st;
+    size_t n_found = 0;
+
+    if ((st = sp_specs_of_config(&specs, config, err))) goto done;
+    for (size_t i = 0; i < specs.n_specs; i++) {
+        const struct sp_tensor_spec *want = &specs.specs[i];
+        const struct sp_pack_tensor *have = sp_pack_find(pack, part, want->name);
+        char a[128], b[128];
+
+        if (have == NULL) {
+            st = sp_fail(err, SP_E_INPUT, "%s: missing tensor \"%s\"", sp_part_name(part),
+                         want->name);
+            goto done;
+        }
+        n_found++;
+        if (have->rank == want->rank &&
+            memcmp(have->shape, want->shape, want->rank * sizeof have->shape[0]) == 0 &&
+            have->layout == (want->rank >= 2 ? SP_PANEL : SP_PLAIN)) {
+            continue;
+        }
+        describe_shape(a, sizeof a, have->shape, have->rank);
+        describe_shape(b, sizeof b, want->shape, want->rank);
+        st = sp_fail(err, SP_E_INPUT, "%s: tensor \"%s\" has shape %s, expected %s",
+                     sp_part_name(part), want->name, a, b);
+        goto done;
+    }
+    for (size_t i = 0; i < sp_pack_n_tensors(pack); i++) {
+        const struct sp_pack_tensor *t = sp_pack_tensor(pack, i);
+        if (t->part != part || sp_specs_find(&specs, t->name)) continue;
+        st = sp_fail(err, SP_E_INPUT, "%s: unexpected tensor \"%s\"", sp_part_name(part), t->name);
+        goto done;
+    }
+done:
+    sp_specs_release(&specs);
+    return st;
+}
+
+static const struct sp_pack_tensor *find(struct binder *b, const char *format, unsigned layer)
+{
+    char name[128];
+    int n = snprintf(name, sizeof name, "layers.%u.", layer);
+
+    if (b->status) return NULL;
+    if (strncmp(format, "@", 1) == 0) {
+        snprintf(name + n, sizeof name - (size_t)n, "%s", format + 1);
+    } else {
+        snprintf(name, sizeof name, "%s", format);
+    }
+    return sp_pack_find(b->pack, b->model->part, name);
+}
+
+/* A name that begins with '@' belongs to `layer`. Absent: NULL (check_tensors has already insisted
+ * on what must be there). */
+static const float *bind_vector(struct binder *b, const char *name, unsigned layer, bool is_norm)
+{
+    const struct sp_pack_tensor *t = find(b, name, layer);
+    struct sp_model *m = b->model;
+    float *v = NULL;
+    size_t n = 1;
+
+    if (t == NULL) return NULL;
+    for (unsigned i = 0; i < t->rank; i++) n *= t->shape[i];
+    if ((b->status = sp_new_aligned(&v, sp_round_up(n, 16), sizeof *v, b->err))) return NULL;
+    if ((b->status = sp_grow(&m->vectors, &m->cap_vectors, m->n_vectors + 1, sizeof *m->vectors,
+                             b->err))) {
+        free(v);
+        return NULL;
+    }
+    m->vectors[m->n_vectors++] = v;
+    memset(v, 0, sp_round_up(n, 16) * sizeof *v);
+    sp_decode_floats(v, t->dtype, t->data, n);
+    if (is_norm && m->config.norm_shifted) {
+        for (size_t i = 0; i < n; i++) v[i] += 1.0f;
+    }
+    return v;
+}
+
+static const float *bind_norm(struct binder *b, const char *name, unsigned layer)
+{
+    return bind_vector(b, name, layer, true);
+}
+
+static const float *bind_bias(struct binder *b, const char *name, unsigned layer)
+{
+    return bind_vector(b, name, layer, false);
+}
+
+static struct sp_matrix bind_matrix(struct binder *b, const char *name, unsigned layer)
+{
+    const struct sp_pack_tensor *t = find(b, name, layer);
+    struct sp_matrix w = {0};
+
+    if (t == NULL) return w;
+    w.dtype = t->dtype;
+    w.rows = (size_t)t->shape[0];
+    w.cols = (size_t)t->shape[1];
+    w.n_panels = (w.rows + SP_PANEL_ROWS - 1) / SP_PANEL_ROWS;
+    w.panels = t->data;
+    if (!sp_panel_size(&w.panel_size, w.dtype, w.cols)) {
+        b->status = sp_fail(b->err, SP_E_BUG, "tensor \"%s\" has no panels", t->name);
+    }
+    return w;
+}
+
+static void bind_layer(struct binder *b, struct sp_layer *l, unsigned i)
+{
+    bool post = b->model->config.post_norms;
+
+    l->config = &b->model->config.layers[i];
+    l->input_norm = bind_norm(b, "@input_layernorm.weight", i);
+    if (post) {
+        l->attention_post = bind_norm(b, "@post_attention_layernorm.weight", i);
+        l->ffn_norm = bind_norm(b, "@pre_feedforward_layernorm.weight", i);
+        l->ffn_post = bind_norm(b, "@post_feedforward_layernorm.weight", i);
+    } else {
+        l->ffn_norm = bind_norm(b, "@post_attention_layernorm.weight", i);
+    }
+    l->q = bind_matrix(b, "@self_attn.q_proj.weight", i);
+    l->k = bind_matrix(b, "@self_attn.k_proj.weight", i);
+    l->v = bind_matrix(b, "@self_attn.v_proj.weight", i);
+    l->o = bind_matrix(b, "@self_attn.o_proj.weight", i);
+    l->q_bias = bind_bias(b, "@self_attn.q_proj.bias", i);
+    l->k_bias = bind_bias(b, "@self_attn.k_proj.bias", i);
+    l->v_bias = bind_bias(b, "@self_attn.v_proj.bias", i);
+    l->o_bias = bind_bias(b, "@self_attn.o_proj.bias", i);
+    l->q_norm = bind_norm(b, "@self_attn.q_norm.weight", i);
+    l->k_norm = bind_norm(b, "@self_attn.k_norm.weight", i);
+    l->sinks = bind_bias(b, "@self_attn.sinks", i);
+    l->gate = bind_matrix(b, "@mlp.gate_proj.weight", i);
+    l->up = bind_matrix(b, "@mlp.up_proj.weight", i);
+    l->down = bind_matrix(b, "@mlp.down_proj.weight", i);
+    l->gate_bias = bind_bias(b, "@mlp.gate_proj.bias", i);
+    l->up_bias = bind_bias(b, "@mlp.up_proj.bias", i);
+    l->down_bias = bind_bias(b, "@mlp.down_proj.bias", i);
+}
+
+static enum sp_status bind_all(struct sp_model *m, const struct sp_pack *pack, struct sp_err *err)
+{
+    struct binder b = {.pack = pack, .model = m, .err = err};
+
+    for (unsigned i = 0; i < m->config.n_layers; i++) bind_layer(&b, &m->layers[i], i);
+    m->norm = bind_norm(&b, "norm.weight", 0);
+    m->embedding = bind_matrix(&b, "embed_tokens.weight", 0);
+    m->head = bind_matrix(&b, "lm_head.weight", 0);
+    if (m->head.rows == 0) m->head = m->embedding;
+    m->fc = bind_matrix(&b, "fc.weight", 0);
+    m->hidden_norm = bind_norm(&b, "hidden_norm.weight", 0);
+    return b.status;
+}
+
+/* The head's presence decides, as it did when the file was packed (pieces may have been shared). */
+static void settle_head(struct sp_config *config, const struct sp_pack *pack, enum sp_part part)
+{
+    config->tied = sp_pack_find(pack, part, "lm_head.weight") == NULL;
+}
+
+enum sp_status sp_model_open(struct sp_model **out, const struct sp_pack *pack, enum sp_part part,
+                             struct sp_err *err)
+{
+    struct sp_model *m = NULL;
+    char *text = NULL;
+    size_t size = 0;
+    enum sp_status st;
+
+    if ((st = sp_new(&m, 1, sizeof *m, err))) goto done;
+    m->part = part;
+    if ((st = sp_pack_read_section(pack, part, SP_SECTION_CONFIG, &text, &size, err))) goto done;
+    if (text == NULL) {
+        st = sp_fail(err, SP_E_INPUT, "%s: no configuration in the file", sp_part_name(part));
+        goto done;
+    }
+    if ((st = sp_config_parse(&m->config, text, size, NULL, err))) {
+        sp_context(err, "%s config.json", sp_part_name(part));
+        goto done;
+    }
+    settle_head(&m->config, pack, part);
+    if ((st = check_tensors(pack, part, &m->config, err))) goto done;
+    if ((st = sp_new(&m->layers, m->config.n_layers, sizeof *m->layers, err))) goto done;
+    if ((st = bind_all(m, pack, err))) goto done;
+    *out = m;
+    m = NULL;
+done:
+    free(text);
+    sp_model_close(m);
+    return st;
+}
+
+void sp_model_close(struct sp_model *model)
+{
+    if (model == NULL) return;
+    for (size_t i = 0; i < model->n_vectors; i++) free(model->vectors[i]);
+    free(model->vectors);
+    free(model->layers);
+    sp_config_release(&model->config);
+    free(model);
+}

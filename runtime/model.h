@@ -1,0 +1,45 @@
+/* A model of a packed file, bound once: every tensor found by its canonical name, every shape
+ * checked against the configuration, vectors widened to float, matrices left where they are mapped.
+ * Nothing is looked up by name after this. */
+#ifndef SP_RUNTIME_MODEL_H
+#define SP_RUNTIME_MODEL_H
+
+#include "format/config.h"
+#include "format/packfile.h"
+#include "runtime/engine.h"
+
+/* Weights of one decoder layer. A pointer is NULL and a matrix is empty (rows 0) where the layer has
+ * none. Vectors are owned by the model. */
+struct sp_layer {
+    const struct sp_layer_config *config;
+    const float *input_norm;     /* [H] before attention */
+    const float *attention_post; /* [H] after attention, before the residual add */
+    const float *ffn_norm;       /* [H] before the MLP */
+    const float *ffn_post;       /* [H] after the MLP, before the residual add */
+    const float *q_norm, *k_norm;                        /* [head_dim] */
+    const float *q_bias, *k_bias, *v_bias, *o_bias;      /* [rows of the matrix] */
+    const float *gate_bias, *up_bias, *down_bias;
+    const float *sinks;                                  /* [n_heads] */
+    struct sp_matrix q, k, v, o;
+    struct sp_matrix gate, up, down;
+};
+
+struct sp_model {
+    struct sp_config config; /* owned */
+    enum sp_part part;
+    struct sp_layer *layers;    /* [config.n_layers] */
+    struct sp_matrix embedding; /* [V, H]; empty: borrowed from the target (drafts) */
+    struct sp_matrix head;      /* [V, H]; the embedding where tied; empty as above */
+    const float *norm;          /* [H] final */
+    struct sp_matrix fc;        /* drafts: [H, n_taps * target hidden] */
+    const float *hidden_norm;   /* drafts: [H] after fc */
+    float **vectors;            /* all the widened vectors, owned */
+    size_t n_vectors, cap_vectors;
+};
+
+/* Binds `part` of the pack. The pack must outlive the model. */
+SP_MUST_CHECK enum sp_status sp_model_open(struct sp_model **out, const struct sp_pack *pack,
+                                           enum sp_part part, struct sp_err *err);
+void sp_model_close(struct sp_model *model); /* NULL is fine */
+
+#endif

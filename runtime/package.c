@@ -1,0 +1,167 @@
+/* Packages: a mapped file with its models bound, ready for sessions. */
+#include "runtime/session.h"
+
+#include "format/json.h"
+#include "format/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* eos_token of tokenizer_config.json: a string, or an object with `content`. */
+static enum sp_status eos_of_tokenizer(struct sp_package *p, struct sp_err *err)
+{
+    struct sp_json *root = NULL;
+    const struct sp_json *eos;
+    char *text = NULL;
+    const char *content;
+    size_t size, len;
+    enum sp_status st;
+
+    st = sp_pack_read_section(p->pack, SP_PART_TARGET, SP_SECTION_TOKENIZER_CONFIG, &text, &size,
+                              err);
+    if (st || text == NULL || p->tokenizer == NULL) goto done;
+    if ((st = sp_json_parse(&root, text, size, SP_JSON_LENIENT, err))) goto done;
+    eos = sp_json_get(root, "eos_token");
+    if (sp_json_kind(eos) == SP_JSON_OBJECT) eos = sp_json_get(eos, "content");
+    content = sp_json_to_string(eos, &len);
+    if (content && sp_tokenizer_find(p->tokenizer, content, len, &p->eos[0])) p->n_eos = 1;
+done:
+    sp_json_free(root);
+    free(text);
+    return st;
+}
+
+static enum sp_status find_eos(struct sp_package *p, struct sp_err *err)
+{
+    char *config = NULL, *generation = NULL;
+    size_t config_size = 0, generation_size = 0;
+    enum sp_status st;
+
+    if ((st = sp_pack_read_section(p->pack, SP_PART_TARGET, SP_SECTION_CONFIG, &config,
+                                   &config_size, err))) {
+        goto done;
+    }
+    if ((st = sp_pack_read_section(p->pack, SP_PART_TARGET, SP_SECTION_GENERATION, &generation,
+                                   &generation_size, err))) {
+        goto done;
+    }
+    if ((st = sp_config_eos(p->eos, &p->n_eos, config, config_size, generation, generation_size,
+                            err))) {
+        goto done;
+    }
+    if (p->n_eos == 0) st = eos_of_tokenizer(p, err);
+done:
+    free(config);
+    free(generation);
+    return st;
+}
+
+static enum sp_status open_tokenizer(struct sp_package *p, struct sp_err *err)
+{
+    const struct sp_pack_section *map =
+        sp_pack_find_section(p->pack, SP_PART_TARGET, SP_SECTION_TOKENIZER_MAP);
+
+    if (map == NULL) return SP_OK;
+    return sp_tokenizer_open(&p->tokenizer, map->data, (size_t)map->size, err);
+}
+
+static bool has_part(const struct sp_pack *pack, enum sp_part part)
+{
+    return sp_pack_find_section(pack, part, SP_SECTION_CONFIG) != NULL;
+}
+
+enum sp_status sp_package_open(struct sp_package **out, const char *path,
+                               const struct sp_package_options *options, struct sp_err *err)
+{
+    struct sp_package *p = NULL;
+    enum sp_status st;
+
+    if ((st = sp_new(&p, 1, sizeof *p, err))) goto done;
+    if ((st = sp_pack_open(&p->pack, path, err))) goto done;
+    if ((st = sp_engine_init(&p->engine, options->kernels, options->n_threads, err))) goto done;
+    if ((st = sp_model_open(&p->target, p->pack, SP_PART_TARGET, err))) goto in_file;
+    if (p->target->config.draft.kind != SP_DRAFT_NONE) {
+        st = sp_fail(err, SP_E_INPUT, "the target is a draft (%s)", p->target->config.architecture);
+        goto in_file;
+    }
+    if (has_part(p->pack, SP_PART_DRAFT)) {
+        if ((st = sp_model_open(&p->draft, p->pack, SP_PART_DRAFT, err))) goto in_file;
+        if ((st = sp_drafter_check(p->target, p->draft, err))) goto in_file;
+    }
+    if ((st = open_tokenizer(p, err))) goto in_file;
+    if ((st = find_eos(p, err))) goto in_file;
+    *out = p;
+    p = NULL;
+in_file:
+    if (st) sp_context(err, "%s", path);
+done:
+    sp_package_close(p);
+    return st;
+}
+
+void sp_package_close(struct sp_package *package)
+{
+    if (package == NULL) return;
+    sp_tokenizer_close(package->tokenizer);
+    sp_model_close(package->draft);
+    sp_model_close(package->target);
+    sp_engine_release(&package->engine);
+    sp_pack_close(package->pack);
+    free(package);
+}
+
+void sp_package_describe(const struct sp_package *package, struct sp_package_info *info)
+{
+    const struct sp_model *draft = package->draft;
+
+    memset(info, 0, sizeof *info);
+    info->kernels = package->engine.kernels->name;
+    info->n_threads = sp_pool_n_threads(package->engine.pool);
+    info->n_vocab = package->target->config.n_vocab;
+    info->max_positions = package->target->config.max_positions;
+    if (draft) {
+        info->draft = sp_drafter_find(draft->config.draft.kind)->name;
+        info->max_depth = sp_drafter_find(draft->config.draft.kind)->max_depth(draft);
+        info->block_size = draft->config.draft.block_size;
+    }
+    memcpy(info->eos, package->eos, sizeof info->eos);
+    info->n_eos = package->n_eos;
+    info->has_tokenizer = package->tokenizer != NULL;
+    info->identity = sp_pack_identity(package->pack);
+}
+
+enum sp_status sp_package_read(const struct sp_package *package, const char *section, char **text,
+                               size_t *size, struct sp_err *err)
+{
+    for (int kind = 1; kind < SP_N_SECTIONS; kind++) {
+        enum sp_part part = kind == SP_SECTION_MODELFILE ? SP_PART_FILE : SP_PART_TARGET;
+        if (strcmp(section, sp_section_name((enum sp_section)kind)) != 0) continue;
+        return sp_pack_read_section(package->pack, part, (enum sp_section)kind, text, size, err);
+    }
+    return sp_fail(err, SP_E_USAGE, "no section is called \"%s\"", section);
+}
+
+static enum sp_status need_tokenizer(const struct sp_package *package, struct sp_err *err)
+{
+    if (package->tokenizer) return SP_OK;
+    return sp_fail(err, SP_E_UNSUPPORTED, "%s has no tokenizer: give token ids",
+                   sp_pack_path(package->pack));
+}
+
+enum sp_status sp_package_encode(const struct sp_package *package, const char *text, size_t size,
+                                 unsigned flags, uint32_t **ids, size_t *n, struct sp_err *err)
+{
+    enum sp_status st = need_tokenizer(package, err);
+
+    if (st) return st;
+    return sp_tokenizer_encode(package->tokenizer, text, size, flags, ids, n, err);
+}
+
+enum sp_status sp_package_decode(const struct sp_package *package, const uint32_t *ids, size_t n,
+                                 bool skip_special, char **text, size_t *size, struct sp_err *err)
+{
+    enum sp_status st = need_tokenizer(package, err);
+
+    if (st) return st;
+    return sp_tokenizer_decode(package->tokenizer, ids, n, skip_special, text, size, err);
+}

@@ -1,0 +1,263 @@
+/* Sessions: one token sequence with its caches, the logits of given tokens, and timings. */
+#include "runtime/session.h"
+
+#include "format/mem.h"
+#include "runtime/clock.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    DEFAULT_CONTEXT = 4096, /* a model's maximum may need more memory than there is */
+    PROMPT_ROWS = 128,      /* rows of a prompt pass: weights are read once for all of them */
+    LOGIT_ROWS = 16,        /* rows whose logits are held at once */
+};
+
+static enum sp_kv_type kv_type(enum sp_cache_type cache)
+{
+    switch (cache) {
+    case SP_CACHE_F32:
+        return SP_KV_F32;
+    case SP_CACHE_Q8:
+        return SP_KV_Q8;
+    case SP_CACHE_F16:
+    default:
+        return SP_KV_F16;
+    }
+}
+
+enum sp_status sp_session_open(struct sp_session **out, struct sp_package *package,
+                               const struct sp_session_options *options, struct sp_err *err)
+{
+    struct sp_session *s = NULL;
+    size_t max = package->target->config.max_positions;
+    struct sp_speculator_options inner = {
+        .n_positions = options->n_context,
+        .max_rows = options->rows_per_pass ? options->rows_per_pass : PROMPT_ROWS,
+        .kv_type = kv_type(options->cache),
+    };
+    enum sp_status st;
+
+    if (inner.n_positions > max) {
+        return sp_fail(err, SP_E_USAGE, "context of %zu tokens: the model's maximum is %zu",
+                       inner.n_positions, max);
+    }
+    if (inner.n_positions == 0) inner.n_positions = max < DEFAULT_CONTEXT ? max : DEFAULT_CONTEXT;
+    if ((st = sp_new(&s, 1, sizeof *s, err))) goto done;
+    s->package = package;
+    if ((st = sp_speculator_open(&s->speculator, package->target,
+                                 options->no_draft ? NULL : package->draft, &package->engine,
+                                 &inner, err))) {
+        goto done;
+    }
+    s->depth.max = s->speculator->max_depth;
+    if ((st = sp_new_aligned(&s->scratch, package->target->config.n_vocab + 16,
+                             sizeof *s->scratch, err))) {
+        goto done;
+    }
+    *out = s;
+    s = NULL;
+done:
+    sp_session_close(s);
+    return st;
+}
+
+void sp_session_close(struct sp_session *session)
+{
+    if (session == NULL) return;
+    sp_speculator_close(session->speculator);
+    free(session->scratch);
+    free(session);
+}
+
+size_t sp_session_n_context(const struct sp_session *session)
+{
+    return session->speculator->n_positions;
+}
+
+size_t sp_session_cache_size(const struct sp_session *session)
+{
+    const struct sp_speculator *s = session->speculator;
+    size_t size = sp_decoder_cache_size(s->decoder);
+
+    if (s->drafter) size += s->drafter->ops->cache_size(s->drafter);
+    return size;
+}
+
+enum sp_status sp_choose_greedy(void *state, uint32_t *id, const float *logits, size_t n_vocab,
+                                const uint32_t *ids, size_t pos, struct sp_err *err)
+{
+    const struct sp_vector *const *vector = state;
+    size_t best = (*vector)->argmax(logits, n_vocab);
+
+    (void)ids;
+    if (best == SIZE_MAX) {
+        return sp_fail(err, SP_E_INPUT, "a logit for position %zu is not finite", pos);
+    }
+    *id = (uint32_t)best;
+    return SP_OK;
+}
+
+enum sp_status sp_session_check_ids(const struct sp_session *session, const uint32_t *ids, size_t n,
+                                struct sp_err *err)
+{
+    size_t n_vocab = session->package->target->config.n_vocab;
+
+    if (n == 0) return sp_fail(err, SP_E_USAGE, "no tokens given");
+    if (n > session->speculator->n_positions) {
+        return sp_fail(err, SP_E_USAGE, "%zu tokens do not fit the context of %zu", n,
+                       session->speculator->n_positions);
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (ids[i] >= n_vocab) {
+            return sp_fail(err, SP_E_USAGE, "token id %u: the vocabulary has %zu tokens",
+                           (unsigned)ids[i], n_vocab);
+        }
+    }
+    return SP_OK;
+}
+
+/* Hands the logits of rows 0..rows-1 of the decoder's last run to fn, as positions pos... */
+static enum sp_status show_logits(struct sp_decoder *decoder, const struct sp_model *model,
+                                  size_t rows, size_t pos, sp_logits_fn *fn, void *context,
+                                  struct sp_err *err)
+{
+    for (size_t t = 0; t < rows; t += LOGIT_ROWS) {
+        size_t ld, batch = rows - t < LOGIT_ROWS ? rows - t : LOGIT_ROWS;
+        const float *logits = sp_decoder_logits(decoder, model, t, batch, &ld);
+        for (size_t i = 0; i < batch; i++) {
+            if (fn(context, pos + t + i, logits + i * ld, model->config.n_vocab)) {
+                return sp_fail(err, SP_E_CHECK, "interrupted");
+            }
+        }
+    }
+    return SP_OK;
+}
+
+/* Rows of ids[0..n-1] through a decoder of its own, so that every row's logits are there. */
+static enum sp_status all_logits(struct sp_session *session, const struct sp_model *model,
+                                 const uint32_t *ids, size_t n, sp_logits_fn *fn, void *context,
+                                 struct sp_err *err)
+{
+    const struct sp_speculator *s = session->speculator;
+    struct sp_decoder *decoder = NULL;
+    struct sp_decoder_options options = {
+        .n_positions = n,
+        .max_rows = s->max_rows < n ? s->max_rows : n,
+        .max_logit_rows = LOGIT_ROWS,
+        .kv_type = sp_decoder_kv_type(s->decoder),
+    };
+    enum sp_status st;
+
+    if ((st = sp_decoder_open(&decoder, model, &session->package->engine, &options, err))) {
+        return st;
+    }
+    for (size_t pos = 0; st == SP_OK && pos < n; pos += options.max_rows) {
+        size_t rows = n - pos < options.max_rows ? n - pos : options.max_rows;
+        sp_decoder_embed(decoder, model, ids + pos, rows);
+        sp_decoder_run(decoder, rows, pos);
+        st = show_logits(decoder, model, rows, pos, fn, context, err);
+    }
+    sp_decoder_close(decoder);
+    return st;
+}
+
+enum sp_status sp_session_logits(struct sp_session *session, const uint32_t *ids, size_t n,
+                                 sp_logits_fn *fn, void *context, struct sp_err *err)
+{
+    enum sp_status st;
+
+    if ((st = sp_session_check_ids(session, ids, n, err))) return st;
+    return all_logits(session, session->package->target, ids, n, fn, context, err);
+}
+
+/* The target sees everything but the anchor; then one full proposal. */
+static enum sp_status block_logits(struct sp_session *session, const uint32_t *ids, size_t n,
+                                   size_t n_rows, sp_logits_fn *fn, void *context,
+                                   struct sp_err *err)
+{
+    struct sp_speculator *s = session->speculator;
+    const struct sp_drafter_ops *ops = s->drafter->ops;
+    const struct sp_vector *vector = session->package->engine.vector;
+    struct sp_chooser greedy = {sp_choose_greedy, &vector};
+    const float *ignored;
+    enum sp_status st;
+
+    if (n < 2) return sp_fail(err, SP_E_USAGE, "the draft needs a token before the anchor");
+    if ((st = sp_speculator_prompt(s, ids, n - 1, &ignored, NULL, NULL, err))) return st;
+    sp_speculator_begin(s, ids[n - 1]);
+    if ((st = ops->propose(s->drafter, s->ids, s->n_cached, n_rows, &greedy, err))) return st;
+    for (size_t i = 0; i < n_rows; i++) {
+        if (fn(context, i, ops->logits(s->drafter, i), session->package->target->config.n_vocab)) {
+            return sp_fail(err, SP_E_CHECK, "interrupted");
+        }
+    }
+    return SP_OK;
+}
+
+enum sp_status sp_session_draft_logits(struct sp_session *session, const uint32_t *ids, size_t n,
+                                       size_t steps, sp_logits_fn *fn, void *context,
+                                       struct sp_err *err)
+{
+    struct sp_speculator *s = session->speculator;
+    enum sp_status st;
+
+    if (s->drafter == NULL) return sp_fail(err, SP_E_USAGE, "the file has no draft");
+    if ((st = sp_session_check_ids(session, ids, n, err))) return st;
+    if (s->drafter->ops->kind == SP_DRAFT_NONE) {
+        return all_logits(session, session->package->draft, ids, n, fn, context, err);
+    }
+    if (steps == 0 || steps > s->max_depth) steps = s->max_depth;
+    return block_logits(session, ids, n, steps, fn, context, err);
+}
+
+static int compare_doubles(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static double median(double *values, size_t n)
+{
+    qsort(values, n, sizeof *values, compare_doubles);
+    return values[n / 2];
+}
+
+enum sp_status sp_session_time(struct sp_session *session, size_t n_before, size_t n_rows,
+                               unsigned repeats, double *verify_seconds, double *draft_seconds,
+                               struct sp_err *err)
+{
+    struct sp_speculator *s = session->speculator;
+    const struct sp_vector *vector = session->package->engine.vector;
+    struct sp_chooser greedy = {sp_choose_greedy, &vector};
+    uint32_t *ids = NULL;
+    double *times = NULL;
+    const float *ignored;
+    enum sp_status st;
+
+    if (n_before < 1 || n_before + n_rows > s->n_positions) {
+        return sp_fail(err, SP_E_USAGE, "%zu tokens and a block of %zu do not fit the context of %zu",
+                       n_before, n_rows, s->n_positions);
+    }
+    if (repeats == 0) repeats = 1;
+    if ((st = sp_new(&ids, n_before, sizeof *ids, err))) goto done;
+    if ((st = sp_new(&times, 2 * (size_t)repeats, sizeof *times, err))) goto done;
+    for (size_t i = 0; i < n_before; i++) {
+        ids[i] = (uint32_t)(i * 7919 % session->package->target->config.n_vocab);
+    }
+    if ((st = sp_speculator_prompt(s, ids, n_before, &ignored, NULL, NULL, err))) goto done;
+    sp_speculator_begin(s, ids[0]);
+    for (size_t i = 0; i < repeats; i++) {
+        if ((st = sp_speculator_time(s, n_rows, n_rows - 1, &greedy, &times[i],
+                                     &times[repeats + i], err))) {
+            goto done;
+        }
+    }
+    *verify_seconds = median(times, repeats);
+    *draft_seconds = median(times + repeats, repeats);
+done:
+    free(ids);
+    free(times);
+    return st;
+}

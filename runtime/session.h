@@ -1,0 +1,39 @@
+/* What packages and sessions are inside; shared by package.c, session.c and generate.c. */
+#ifndef SP_RUNTIME_SESSION_H
+#define SP_RUNTIME_SESSION_H
+
+#include "format/packfile.h"
+#include "runtime/depth.h"
+#include "runtime/spectool.h"
+#include "runtime/speculate.h"
+#include "runtime/tokenizer.h"
+
+struct sp_package {
+    struct sp_pack *pack; /* owned, as everything here */
+    struct sp_engine engine;
+    struct sp_model *target;
+    struct sp_model *draft;         /* NULL: none */
+    struct sp_tokenizer *tokenizer; /* NULL: none */
+    char *tokenizer_map;            /* what the tokenizer reads, if it is not mapped */
+    uint32_t eos[SP_EOS_MAX];
+    size_t n_eos;
+};
+
+struct sp_session {
+    struct sp_package *package; /* borrowed */
+    struct sp_speculator *speculator;
+    struct sp_depth depth; /* what earlier answers taught about cost and acceptance */
+    bool calibrated;
+    float *scratch; /* [n_vocab rounded up], for probabilities; owned */
+};
+
+/* The greedy chooser; its state is the const struct sp_vector * of the engine. */
+enum sp_status sp_choose_greedy(void *state, uint32_t *id, const float *logits, size_t n_vocab,
+                                const uint32_t *ids, size_t pos, struct sp_err *err);
+
+/* 1..context ids, each in the vocabulary, or SP_E_USAGE. */
+SP_MUST_CHECK enum sp_status sp_session_check_ids(const struct sp_session *session,
+                                                  const uint32_t *ids, size_t n,
+                                                  struct sp_err *err);
+
+#endif

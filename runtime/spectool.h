@@ -1,0 +1,224 @@
+/* spectool: speculative text generation on the CPU from one packed file.
+ *
+ *   struct sp_package *package;  struct sp_session *session;  struct sp_err err = {0};
+ *   sp_package_open(&package, "packed.bin", &(struct sp_package_options){0}, &err);
+ *   sp_session_open(&session, package, &(struct sp_session_options){0}, &err);
+ *   sp_session_generate(session, &request, &result, &err);
+ *
+ * A package is a mapped file: weights, tokenizer, settings; it may serve any number of sessions, one
+ * thread at a time. A session is one token sequence with its caches. Tokens and logits are functions
+ * of the file, the prompt, the sampling options and the seed alone: not of drafting, threads,
+ * kernels or chunking.
+ *
+ * Every function that can fail returns a status and, in err (may be NULL), one sentence. */
+#ifndef SP_SPECTOOL_H
+#define SP_SPECTOOL_H
+
+#include "format/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct sp_package;
+struct sp_session;
+
+/* ---- packages --------------------------------------------------------------------------------- */
+
+struct sp_package_options {
+    const char *kernels; /* "scalar", "avx2", "avx512", or NULL: the best this CPU has */
+    unsigned n_threads;  /* 0: the cores this process may use */
+};
+
+SP_MUST_CHECK enum sp_status sp_package_open(struct sp_package **out, const char *path,
+                                             const struct sp_package_options *options,
+                                             struct sp_err *err);
+void sp_package_close(struct sp_package *package); /* NULL is fine; after its sessions */
+
+enum { SP_EOS_MAX = 16 };
+
+/* All pointers are borrowed from the package. */
+struct sp_package_info {
+    const char *kernels;
+    unsigned n_threads;
+    size_t n_vocab;       /* entries of a logit row */
+    size_t max_positions; /* the model's longest context */
+    const char *draft;    /* kind of the draft, "dflash", "autoregressive", ...; NULL: none */
+    size_t max_depth;     /* most tokens one proposal can hold; 0: none */
+    size_t block_size;    /* of a block draft, the anchor included; 0: no block draft */
+    uint32_t eos[SP_EOS_MAX]; /* ids that end a sequence */
+    size_t n_eos;
+    bool has_tokenizer;
+    uint64_t identity; /* names the file's content */
+};
+void sp_package_describe(const struct sp_package *package, struct sp_package_info *info);
+
+/* Text of a stored section ("modelfile", "config.json", "generation_config.json", "tokenizer.json",
+ * "tokenizer_config.json", "chat_template.jinja") of the target; *text owned by the caller (free), NULL
+ * when the file has none. */
+SP_MUST_CHECK enum sp_status sp_package_read(const struct sp_package *package, const char *section,
+                                             char **text, size_t *size, struct sp_err *err);
+
+enum sp_encode_flags {
+    SP_ENCODE_ADD_SPECIAL = 1,   /* what the tokenizer's post-processor adds */
+    SP_ENCODE_PARSE_SPECIAL = 2, /* special tokens written in the text are recognised */
+};
+
+/* *ids owned by the caller (free). */
+SP_MUST_CHECK enum sp_status sp_package_encode(const struct sp_package *package, const char *text,
+                                               size_t size, unsigned flags, uint32_t **ids,
+                                               size_t *n, struct sp_err *err);
+/* *text owned by the caller (free), NUL-terminated, valid UTF-8. */
+SP_MUST_CHECK enum sp_status sp_package_decode(const struct sp_package *package,
+                                               const uint32_t *ids, size_t n, bool skip_special,
+                                               char **text, size_t *size, struct sp_err *err);
+
+/* ---- sessions --------------------------------------------------------------------------------- */
+
+enum sp_cache_type { SP_CACHE_F16, SP_CACHE_F32, SP_CACHE_Q8 };
+
+struct sp_session_options {
+    size_t n_context; /* positions; 0: the model's maximum, at most 4096 */
+    enum sp_cache_type cache;
+    bool no_draft;        /* do not open the draft at all */
+    size_t rows_per_pass; /* of a prompt; 0: chosen; the result does not depend on it */
+};
+
+SP_MUST_CHECK enum sp_status sp_session_open(struct sp_session **out, struct sp_package *package,
+                                             const struct sp_session_options *options,
+                                             struct sp_err *err);
+void sp_session_close(struct sp_session *session); /* NULL is fine */
+
+size_t sp_session_n_context(const struct sp_session *session);
+size_t sp_session_cache_size(const struct sp_session *session); /* bytes of all caches */
+
+/* ---- generation ------------------------------------------------------------------------------- */
+
+struct sp_logit_bias {
+    uint32_t id;
+    float bias;
+};
+
+/* How drafts are checked while sampling. */
+enum sp_accept {
+    SP_ACCEPT_COUPLED,   /* draft and target share the position's noise: text as without draft */
+    SP_ACCEPT_REJECTION, /* min(1, p/q) and residual: same distribution, more accepted */
+};
+
+/* Zeroed except temperature etc. as sp_sampling_defaults sets them: greedy. */
+struct sp_sampling {
+    float temperature; /* 0: greedy */
+    int top_k;         /* 0: off */
+    float top_p;       /* 1: off */
+    float min_p;       /* 0: off */
+    float typical_p;   /* 1: off */
+    int repeat_last_n; /* tokens that penalties look back on; 0: off, -1: the context */
+    float repeat_penalty;    /* 1: off */
+    float presence_penalty;  /* 0: off */
+    float frequency_penalty; /* 0: off */
+    const struct sp_logit_bias *biases;
+    size_t n_biases;
+    uint64_t seed;
+    enum sp_accept accept;
+};
+void sp_sampling_defaults(struct sp_sampling *sampling);
+
+struct sp_logprob {
+    uint32_t id;
+    float logprob; /* natural logarithm of the raw softmax over the whole vocabulary */
+};
+
+/* One chosen token. */
+struct sp_token {
+    uint32_t id;
+    bool drafted;                 /* the draft had guessed it */
+    float logprob;                /* if asked for */
+    const struct sp_logprob *top; /* [n_top], best first; borrowed during the call */
+    size_t n_top;
+};
+
+enum { SP_DEPTH_AUTO = -1 };
+
+/* Nonzero return of any callback: stop here. */
+struct sp_request {
+    const uint32_t *prompt; /* [n_prompt], 1 <= n_prompt <= context */
+    size_t n_prompt;
+    size_t max_tokens; /* 0: until a stop or the context's end */
+    bool ignore_eos;
+    bool plain;        /* no drafting in this call */
+    int depth;         /* most guesses a round, or SP_DEPTH_AUTO */
+    bool measure;      /* also time plain steps, for speed_up */
+    const struct sp_sampling *sampling; /* NULL: greedy */
+    const char *const *stops;           /* [n_stops] texts that end the answer and are not shown */
+    size_t n_stops;
+    bool logprobs;
+    unsigned n_top; /* top logprobs a token */
+    bool digest;    /* compute logits_digest */
+    void *context;  /* handed to the callbacks, each of which may be NULL */
+    int (*prompt_progress)(void *context, size_t done, size_t total);
+    int (*token)(void *context, const struct sp_token *token);
+    /* Shown text as it becomes certain: whole UTF-8 characters, no part of a stop text. */
+    int (*text)(void *context, const char *text, size_t size, bool drafted);
+};
+
+enum sp_stop { SP_STOP_EOS, SP_STOP_TEXT, SP_STOP_LENGTH, SP_STOP_CONTEXT, SP_STOP_CANCELLED };
+const char *sp_stop_name(enum sp_stop stop); /* "eos", "stop", "length", "context", "cancelled" */
+
+struct sp_round_count {
+    uint16_t drafted, accepted;
+};
+
+struct sp_result {
+    uint32_t *ids; /* [n_ids] generated, an ending EOS included; owned */
+    size_t n_ids;
+    char *text; /* NUL-terminated, owned; NULL without a tokenizer */
+    size_t text_size;
+    enum sp_stop stop;
+    uint64_t logits_digest; /* XXH3-64 of the rows that chose each id, in order */
+    struct sp_round_count *rounds; /* [n_rounds] one per target pass after the prompt's; owned */
+    size_t n_rounds;
+    size_t n_prompt, n_reused; /* prompt tokens; of these, already in the cache */
+    size_t drafted, accepted;
+    size_t all_accepted;       /* rounds in which every guess was right */
+    size_t tried_at[64], accepted_at[64]; /* by guess 1..: verified with all before it right */
+    double prompt_seconds;
+    double draft_seconds, verify_seconds; /* of rounds with guesses */
+    double plain_seconds;                 /* of rounds without */
+    size_t plain_rounds;
+    double plain_step_seconds; /* one plain step, measured; 0: not known */
+    double speed_up;           /* estimated: plain time for these tokens / time taken; 0: not known */
+};
+void sp_result_release(struct sp_result *result);
+
+/* Generates after `prompt`; caches are reused for the prefix they share with it. On failure the
+ * result is released; a session stays usable. */
+SP_MUST_CHECK enum sp_status sp_session_generate(struct sp_session *session,
+                                                 const struct sp_request *request,
+                                                 struct sp_result *result, struct sp_err *err);
+
+/* ---- logits ----------------------------------------------------------------------------------- */
+
+/* Told row after row: logits [n_vocab] of position `row`. Nonzero: stop (SP_E_CHECK "interrupted"). */
+typedef int sp_logits_fn(void *context, size_t row, const float *logits, size_t n_vocab);
+
+/* Logits of every position of ids[0..n-1], from an empty cache. */
+SP_MUST_CHECK enum sp_status sp_session_logits(struct sp_session *session, const uint32_t *ids,
+                                               size_t n, sp_logits_fn *fn, void *context,
+                                               struct sp_err *err);
+
+/* The draft's rows: ids[n-1] is the anchor, known but not yet seen by the target. Block draft:
+ * block_size - 1 rows for the positions after it; autoregressive draft: one row per id; heads: `steps`
+ * rows of their own greedy chain. */
+SP_MUST_CHECK enum sp_status sp_session_draft_logits(struct sp_session *session,
+                                                     const uint32_t *ids, size_t n, size_t steps,
+                                                     sp_logits_fn *fn, void *context,
+                                                     struct sp_err *err);
+
+/* Median seconds of one target pass of n_rows rows (all rows' logits) at context depth n_before, and
+ * of one proposal of n_rows - 1 guesses (0 without draft), over `repeats` runs. */
+SP_MUST_CHECK enum sp_status sp_session_time(struct sp_session *session, size_t n_before,
+                                             size_t n_rows, unsigned repeats,
+                                             double *verify_seconds, double *draft_seconds,
+                                             struct sp_err *err);
+
+#endif

@@ -1,0 +1,202 @@
+#include "runtime/speculate.h"
+
+#include "format/mem.h"
+#include "runtime/clock.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum sp_status sp_speculator_open(struct sp_speculator **out, const struct sp_model *target,
+                                  const struct sp_model *draft, const struct sp_engine *engine,
+                                  const struct sp_speculator_options *options, struct sp_err *err)
+{
+    struct sp_speculator *s = NULL;
+    size_t logit_rows;
+    enum sp_status st;
+
+    if ((st = sp_new(&s, 1, sizeof *s, err))) goto done;
+    s->target = target;
+    s->n_positions = options->n_positions;
+    s->max_rows = options->max_rows;
+    if (draft) {
+        const struct sp_drafter_ops *ops = sp_drafter_find(draft->config.draft.kind);
+        struct sp_drafter_setup setup = {
+            .target = target,
+            .draft = draft,
+            .engine = engine,
+            .n_positions = options->n_positions,
+            .max_rows = options->max_rows,
+            .kv_type = options->kv_type,
+        };
+        if ((st = ops->open(&s->drafter, &setup, err))) goto done;
+        s->max_depth = ops->limit(s->drafter, 0);
+    }
+    logit_rows = s->max_depth + 1 < SP_TIMED_ROWS ? SP_TIMED_ROWS : s->max_depth + 1;
+    if (s->max_rows < logit_rows) s->max_rows = logit_rows;
+    struct sp_decoder_options decoder = {
+        .n_positions = options->n_positions,
+        .max_rows = s->max_rows,
+        .max_logit_rows = logit_rows,
+        .kv_type = options->kv_type,
+        .taps = draft ? draft->config.draft.taps : NULL,
+        .n_taps = draft ? draft->config.draft.n_taps : 0,
+    };
+    if ((st = sp_decoder_open(&s->decoder, target, engine, &decoder, err))) goto done;
+    if ((st = sp_new(&s->ids, s->n_positions + logit_rows + 1, sizeof *s->ids, err))) goto done;
+    *out = s;
+    s = NULL;
+done:
+    sp_speculator_close(s);
+    return st;
+}
+
+void sp_speculator_close(struct sp_speculator *s)
+{
+    if (s == NULL) return;
+    if (s->drafter) s->drafter->ops->close(s->drafter);
+    sp_decoder_close(s->decoder);
+    free(s->ids);
+    free(s);
+}
+
+/* Runs ids[n_cached..n_cached+n-1] through the target. */
+static void pass(struct sp_speculator *s, size_t n)
+{
+    sp_decoder_embed(s->decoder, s->target, s->ids + s->n_cached, n);
+    sp_decoder_run(s->decoder, n, s->n_cached);
+}
+
+/* The first n rows of the last pass are true: hand them to the drafter. */
+static void commit(struct sp_speculator *s, size_t n)
+{
+    struct sp_commit rows = {
+        .ids = s->ids,
+        .first = s->n_cached,
+        .n = n,
+        .features = sp_decoder_features(s->decoder),
+    };
+
+    if (s->drafter) s->drafter->ops->commit(s->drafter, &rows);
+    s->n_cached += n;
+}
+
+/* Rolls both caches back to what they share with the prompt, its last token excluded: that one is run
+ * again for its logits. */
+static void keep_common_prefix(struct sp_speculator *s, const uint32_t *prompt, size_t n)
+{
+    size_t common = 0, most = n - 1 < s->n_cached ? n - 1 : s->n_cached;
+
+    while (common < most && s->ids[common] == prompt[common]) common++;
+    if (!sp_decoder_can_return(s->decoder, s->n_cached, common)) common = 0;
+    if (s->drafter && !s->drafter->ops->truncate(s->drafter, common)) {
+        common = 0;
+        s->drafter->ops->truncate(s->drafter, 0);
+    }
+    s->n_cached = common;
+}
+
+enum sp_status sp_speculator_prompt(struct sp_speculator *s, const uint32_t *prompt, size_t n,
+                                    const float **logits,
+                                    int (*progress)(void *, size_t, size_t), void *context,
+                                    struct sp_err *err)
+{
+    size_t rows = 0, ld;
+
+    assert(n >= 1 && n <= s->n_positions);
+    keep_common_prefix(s, prompt, n);
+    memcpy(s->ids, prompt, n * sizeof *prompt);
+    s->n_ids = n;
+    while (s->n_cached < n) {
+        if (progress && progress(context, s->n_cached, n)) {
+            s->n_ids = s->n_cached;
+            return sp_fail(err, SP_E_CHECK, "interrupted");
+        }
+        rows = n - s->n_cached < s->max_rows ? n - s->n_cached : s->max_rows;
+        pass(s, rows);
+        commit(s, rows);
+    }
+    *logits = sp_decoder_logits(s->decoder, s->target, rows - 1, 1, &ld);
+    return SP_OK;
+}
+
+void sp_speculator_begin(struct sp_speculator *s, uint32_t id)
+{
+    s->ids[s->n_ids++] = id;
+}
+
+static size_t clamp_depth(const struct sp_speculator *s, size_t depth)
+{
+    size_t free_rows = s->n_positions - s->n_cached - 1, limit;
+
+    if (s->drafter == NULL) return 0;
+    limit = s->drafter->ops->limit(s->drafter, s->n_cached);
+    if (limit > s->max_depth) limit = s->max_depth;
+    if (depth > limit) depth = limit;
+    return depth < free_rows ? depth : free_rows;
+}
+
+enum sp_status sp_speculator_round(struct sp_speculator *s, size_t depth,
+                                   const struct sp_chooser *chooser, sp_emit_fn *emit,
+                                   void *context, struct sp_round *round, struct sp_err *err)
+{
+    size_t n = clamp_depth(s, depth), n_vocab = s->target->config.n_vocab, pos = s->n_cached + 1, ld;
+    double t0 = sp_seconds(), t1;
+    const float *logits;
+    enum sp_status st;
+
+    assert(s->n_ids == pos && s->n_cached < s->n_positions);
+    memset(round, 0, sizeof *round);
+    if (n && (st = s->drafter->ops->propose(s->drafter, s->ids, s->n_cached, n, chooser, err))) {
+        return st;
+    }
+    t1 = sp_seconds();
+    pass(s, n + 1);
+    logits = sp_decoder_logits(s->decoder, s->target, 0, n + 1, &ld);
+    for (size_t i = 0; i <= n; i++) {
+        uint32_t guess = s->ids[pos + i], id;
+        bool right;
+        if ((st = chooser->choose(chooser->state, &id, logits + i * ld, n_vocab, s->ids, pos + i,
+                                  err))) {
+            return st;
+        }
+        right = i < n && id == guess;
+        s->ids[pos + i] = id;
+        round->emitted++;
+        round->accepted += right;
+        round->stopped = emit(context, id, logits + i * ld, n_vocab, right) != 0;
+        if (!right || round->stopped) break;
+    }
+    commit(s, round->emitted);
+    s->n_ids = s->n_cached + 1;
+    round->drafted = n;
+    round->draft_seconds = t1 - t0;
+    round->verify_seconds = sp_seconds() - t1;
+    return SP_OK;
+}
+
+enum sp_status sp_speculator_time(struct sp_speculator *s, size_t n_rows, size_t n,
+                                  const struct sp_chooser *chooser, double *verify_seconds,
+                                  double *draft_seconds, struct sp_err *err)
+{
+    size_t most = s->n_positions - s->n_cached;
+    double t0 = sp_seconds();
+    enum sp_status st;
+    size_t ld;
+
+    if (n_rows > most) n_rows = most;
+    for (size_t i = 1; i < n_rows; i++) s->ids[s->n_cached + i] = s->ids[s->n_cached];
+    n = clamp_depth(s, n);
+    if (n && (st = s->drafter->ops->propose(s->drafter, s->ids, s->n_cached, n, chooser, err))) {
+        return st;
+    }
+    *draft_seconds = n ? sp_seconds() - t0 : 0;
+    t0 = sp_seconds();
+    pass(s, n_rows);
+    sp_decoder_logits(s->decoder, s->target, 0, n_rows, &ld);
+    *verify_seconds = sp_seconds() - t0;
+    if (s->drafter && !s->drafter->ops->truncate(s->drafter, s->n_cached)) {
+        return sp_fail(err, SP_E_BUG, "a timed proposal damaged the draft's cache");
+    }
+    return SP_OK;
+}

@@ -1,0 +1,86 @@
+#!/bin/sh
+# Everything a reviewer would run: format, lint, warnings of two compilers, tests plain, under
+# sanitizers, with scalar kernels, and under valgrind. Ends with "N passed, N failed".
+#
+# usage: tests/check.sh [STEP...]    steps: format lint gcc clang asan tsan valgrind (default: all)
+set -u
+cd "$(dirname "$0")/.." || exit 2
+jobs=$(nproc)
+passed=0 failed=0
+steps=${*:-format lint gcc clang asan tsan valgrind}
+
+# report NAME STATUS
+report() {
+    if [ "$2" -eq 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAILED: $1"; fi
+}
+
+# build NAME CMAKE-OPTIONS...
+build() {
+    name=$1
+    shift
+    cmake -S . -B "build/$name" -DWERROR=ON "$@" >"build/$name.log" 2>&1 &&
+        cmake --build "build/$name" -j "$jobs" >>"build/$name.log" 2>&1
+    status=$?
+    [ $status -eq 0 ] || tail -40 "build/$name.log"
+    report "build $name" $status
+    return $status
+}
+
+# tests NAME [CTEST-OPTIONS...]: each test counts
+tests() {
+    name=$1
+    shift
+    ctest --test-dir "build/$name" -j "$jobs" --output-on-failure --no-tests=error "$@" \
+        >"build/$name.tests" 2>&1
+    status=$?
+    cat "build/$name.tests"
+    ok=$(grep -cE '^ *[0-9]+/[0-9]+ Test .* (Passed|\*\*\*Skipped)' "build/$name.tests")
+    bad=$(grep -cE '^ *[0-9]+/[0-9]+ Test .*\*\*\*(Failed|Timeout|Exception|Not Run)' "build/$name.tests")
+    passed=$((passed + ok)) failed=$((failed + bad))
+    [ $status -eq 0 ] || [ "$bad" -gt 0 ] || failed=$((failed + 1))
+}
+
+mkdir -p build
+for step in $steps; do
+    echo "== $step"
+    case $step in
+    format)
+        git ls-files '*.c' '*.h' | xargs clang-format --dry-run -Werror
+        report format $?
+        ;;
+    lint)
+        tests/lint.sh
+        report lint $?
+        ;;
+    gcc)
+        build gcc -DCMAKE_C_COMPILER=gcc && {
+            tests gcc
+            tests/lint.sh build/gcc/libspectool.a
+            report symbols $?
+        }
+        ;;
+    clang)
+        build clang -DCMAKE_C_COMPILER=clang && tests clang
+        ;;
+    asan)
+        build asan -DCMAKE_C_COMPILER=gcc -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+            -DSANITIZE=address,undefined && tests asan
+        ;;
+    tsan)
+        build tsan -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=RelWithDebInfo -DSANITIZE=thread &&
+            tests tsan -R 'pool|create|speculate|attention|session'
+        ;;
+    valgrind)
+        build gcc -DCMAKE_C_COMPILER=gcc && for t in packfile speculate; do
+            valgrind -q --error-exitcode=1 --leak-check=full "build/gcc/tests/test_$t" >/dev/null
+            report "valgrind $t" $?
+        done
+        ;;
+    *)
+        echo "unknown step $step"
+        exit 2
+        ;;
+    esac
+done
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]

@@ -1,0 +1,56 @@
+#!/bin/sh
+# Rules that a machine can check: direction of includes, one home for each outside library, symbol
+# prefix, ASCII, no trailing blanks, every header compiles alone. usage: tests/lint.sh [libspectool.a]
+set -u
+cd "$(dirname "$0")/.." || exit 2
+bad=0
+say() { printf 'lint: %s\n' "$1"; bad=1; }
+
+sources=$(git ls-files '*.c' '*.h' | grep -v '^testdata/')
+
+# Which folders a folder may include.
+allowed() {
+    case $1 in
+    format) echo 'format' ;;
+    quantize) echo 'format quantize' ;;
+    convert) echo 'format quantize convert' ;;
+    runtime) echo 'format quantize runtime' ;;
+    *) echo 'format quantize convert runtime cli tests' ;;
+    esac
+}
+for f in $sources; do
+    dir=${f%%/*}
+    for inc in $(sed -n 's/^ *# *include "\([a-z]*\)\/.*/\1/p' "$f" | sort -u); do
+        case " $(allowed "$dir") " in
+        *" $inc "*) ;;
+        *) say "$f includes $inc/" ;;
+        esac
+    done
+done
+
+# header:home
+for pair in json.h:format/json zstd.h:format/compress xxhash.h:format/hash cblas.h:quantize/calib; do
+    header=${pair%%:*} home=${pair##*:}
+    for f in $(grep -lE "# *include <(json-c/)?$header>" $sources /dev/null); do
+        case $f in "$home"*) ;; *) say "$f includes <$header>, whose home is $home" ;; esac
+    done
+done
+
+for f in $sources; do
+    grep -nE '[[:blank:]]+$' "$f" /dev/null && say "$f: trailing blanks"
+    LC_ALL=C grep -nP '[^\x00-\x7F]' "$f" /dev/null && say "$f: not ASCII"
+    [ -n "$(tail -c1 "$f")" ] && say "$f: no newline at the end"
+done
+git grep -nE 'TODO|FIXME|XXX' -- '*.c' '*.h' '*.sh' '*.[1-9]' ':!tests/lint.sh' && say 'unfinished work'
+
+for h in $(git ls-files '*.h' | grep -v '^testdata/'); do
+    printf '#include "%s"\n' "$h" |
+        gcc -std=c11 -D_POSIX_C_SOURCE=200809L -Wall -Wextra -Werror -I. -fsyntax-only -x c - ||
+        say "$h does not compile alone"
+done
+
+if [ $# -ge 1 ]; then
+    nm -g --defined-only "$1" | awk 'NF == 3 && $3 !~ /^sp_/ && $3 !~ /^__(asan|odr|ubsan)/ {print $3}' |
+        grep . && say "symbols of $1 without the prefix sp_"
+fi
+exit $bad
