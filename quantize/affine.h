@@ -9,9 +9,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Writes the blocks of one panel (all of it but the padding at its end) from rows[16], each of
- * `cols` finite floats, cols % 32 == 0. */
-void sp_q8_encode(uint8_t *panel, const float *const rows[16], size_t cols);
+/* Writes one block of SP_Q8_BLOCK_SIZE bytes from tile[16][32]: the same 32 columns of the panel's
+ * 16 rows, all finite. */
+void sp_q8_encode_block(uint8_t *block, const float *tile);
 
 /* out[0..cols-1] = row `lane` of the panel. */
 void sp_q8_decode_row(float *out, const uint8_t *panel, size_t cols, size_t lane);

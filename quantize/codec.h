@@ -5,8 +5,8 @@
  * depend on the floats alone: not on the machine, nor on how a tensor was cut into calls. bf16 and
  * f16 survive the way through float bit for bit.
  *
- * NaN and infinities have no place in a weight and are refused, as are numbers that f16 cannot hold;
- * nothing is clamped silently. */
+ * NaN and infinities have no place in a weight and are refused, as are numbers that f16 cannot
+ * hold; nothing is clamped silently. */
 #ifndef SP_QUANTIZE_CODEC_H
 #define SP_QUANTIZE_CODEC_H
 
@@ -26,7 +26,8 @@ SP_MUST_CHECK enum sp_status sp_encode_floats(uint8_t *out, enum sp_dtype dtype,
 
 /* Writes one panel, sp_panel_size bytes, from rows[0..n_rows-1][cols], 1 <= n_rows <= 16; rows that
  * are missing become zeros. SP_E_INPUT naming row (first_row is the number of rows[0] in the
- * tensor) and column of a number that is not finite or does not fit; `panel` is then unspecified. */
+ * tensor) and column of a number that is not finite or does not fit; `panel` is then unspecified.
+ */
 SP_MUST_CHECK enum sp_status sp_panel_encode(uint8_t *panel, enum sp_dtype dtype, const float *rows,
                                              size_t n_rows, size_t cols, uint64_t first_row,
                                              struct sp_err *err);

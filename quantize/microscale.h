@@ -11,7 +11,8 @@
  * Codebook entries are int8 in -127..127, ascending. Odd codebooks mirror the even ones:
  * codebook[t ^ 1][15 - i] == -codebook[t][i]. They were trained together with the rounding of the
  * scales on Gaussian weights (tests/oracle/train_codebooks.py). A half block's integer dot product
- * with int8 activations stays below 16 * 127 * 127 < 2^18, times the byte below 2^26.
+ * with int8 activations stays below 16 * 127 * 127 < 2^18, times the byte below 2^26;
+ * likewise byte times entry is an exact integer, and a decoded weight is rounded once.
  *
  * The tables and the formula are part of the packed file's format; where the bytes lie is told in
  * format/dtype.h. */
@@ -36,5 +37,15 @@ static inline unsigned sp_q4_codebook(uint8_t b)
 {
     return (b & 3u) << 4;
 }
+
+/* The row scale for a row whose largest magnitude is `max`: 0 for a row of (nearly) zeros. */
+float sp_q4_row_scale(float max);
+
+/* Writes one block of SP_Q4_BLOCK_SIZE bytes from tile[16][32]: the same 32 columns of the panel's
+ * 16 rows, all finite, none larger than the `max` that made row_scale[row]. */
+void sp_q4_encode_block(uint8_t *block, const float *tile, const float *row_scale);
+
+/* out[0..cols-1] = row `lane` of the panel. */
+void sp_q4_decode_row(float *out, const uint8_t *panel, size_t cols, size_t lane);
 
 #endif

@@ -1,15 +1,16 @@
 /* Which type a tensor gets, and which rule says so.
  *
  * A pure function of what the tensor is (role, shape, stored type) and what was asked for. Without
- * a request every tensor keeps its stored type. Each choice carries the rule that made it, so that a
- * plan can be read line by line; nothing here looks at weights. */
+ * a request every tensor keeps its stored type. Each choice carries the rule that made it, so that
+ * a plan can be read line by line; nothing here looks at weights. */
 #ifndef SP_QUANTIZE_POLICY_H
 #define SP_QUANTIZE_POLICY_H
 
 #include "format/dtype.h"
 #include "format/family.h"
 
-/* What the user asked for, for one part of the file (target or draft). Valid when zeroed: keep all. */
+/* What the user asked for, for one part of the file (target or draft). Valid when zeroed: keep all.
+ */
 struct sp_policy_request {
     enum sp_dtype type;        /* --quantize, --quantize-draft; SP_DTYPE_NONE: as stored */
     enum sp_dtype output_type; /* --quantize-output: embeddings and head; SP_DTYPE_NONE: by rule */

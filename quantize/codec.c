@@ -1,0 +1,193 @@
+/* The switch on dtype. Types of one element lie in panels as [cols][16]; block types have a file of
+ * their own (affine.c, microscale.c). */
+#include "quantize/codec.h"
+#include "format/mem.h"
+#include "quantize/affine.h"
+#include "quantize/float_cast.h"
+#include "quantize/kernels.h"
+#include "quantize/microscale.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+bool sp_codec_can_read(enum sp_dtype dtype)
+{
+    return sp_dtype_is_float(dtype) || dtype == SP_F64;
+}
+
+void sp_decode_floats(float *out, enum sp_dtype dtype, const uint8_t *bytes, size_t n)
+{
+    assert(sp_codec_can_read(dtype));
+    if (dtype == SP_F32) sp_read_f32(out, bytes, n);
+    if (dtype == SP_F16) sp_read_f16(out, bytes, n);
+    if (dtype == SP_BF16) sp_read_bf16(out, bytes, n);
+    if (dtype == SP_F64) sp_read_f64(out, bytes, n);
+}
+
+/* Largest magnitude that `dtype` holds after rounding, as f32 bits; magnitudes of finite floats
+ * order like their bits. */
+static uint32_t limit_of(enum sp_dtype dtype)
+{
+    if (dtype == SP_F16) return 0x477fefffu;  /* just below 65520, which rounds to infinity */
+    if (dtype == SP_BF16) return 0x7f7f7fffu; /* likewise for the largest bf16 */
+    return 0x7f7fffffu;
+}
+
+/* Index of the first of n numbers above the limit, NaN included; n where there is none. */
+static size_t find_above(const float *x, size_t n, uint32_t limit)
+{
+    enum { CHUNK = 256 };
+
+    for (size_t start = 0; start < n; start += CHUNK) {
+        size_t end = n - start < CHUNK ? n : start + CHUNK;
+        uint32_t above = 0;
+
+        for (size_t i = start; i < end; i++)
+            above |= limit - (sp_bits_of_float(x[i]) & 0x7fffffffu);
+        if (!(above >> 31)) continue;
+        for (size_t i = start; i < end; i++)
+            if ((sp_bits_of_float(x[i]) & 0x7fffffffu) > limit) return i;
+    }
+    return n;
+}
+
+/* What is wrong with a number that find_above found. */
+static const char *fault_of(float x, enum sp_dtype dtype)
+{
+    if (isnan(x)) return "is NaN";
+    if (isinf(x)) return "is infinite";
+    return dtype == SP_F16 ? "does not fit in f16 (largest: 65504)" : "does not fit in bf16";
+}
+
+enum sp_status sp_encode_floats(uint8_t *out, enum sp_dtype dtype, const float *x, size_t n,
+                                uint64_t first, struct sp_err *err)
+{
+    size_t bad = find_above(x, n, limit_of(dtype));
+
+    assert(sp_dtype_is_float(dtype));
+    if (bad < n)
+        return sp_fail(err, SP_E_INPUT, "element %" PRIu64 ": %g %s", first + bad, (double)x[bad],
+                       fault_of(x[bad], dtype));
+    if (dtype == SP_F32) sp_write_f32(out, x, n);
+    if (dtype == SP_F16) sp_write_f16(out, x, n);
+    if (dtype == SP_BF16) sp_write_bf16(out, x, n);
+    return SP_OK;
+}
+
+/* tile[16][32] = columns start..start+n-1 of rows [n_rows][cols]; what is missing is zero. */
+static void load_tile(float *tile, const float *rows, size_t n_rows, size_t cols, size_t start,
+                      size_t n)
+{
+    memset(tile, 0, SP_PANEL_ROWS * SP_BLOCK * sizeof *tile);
+    for (size_t lane = 0; lane < n_rows; lane++)
+        memcpy(tile + lane * SP_BLOCK, rows + lane * cols + start, n * sizeof *tile);
+}
+
+/* Columns of 16 elements of `dtype` from the first n columns of a tile. */
+static void encode_float_columns(uint8_t *out, enum sp_dtype dtype, const float *tile, size_t n)
+{
+    float column[SP_BLOCK * SP_PANEL_ROWS];
+
+    for (size_t k = 0; k < n; k++)
+        for (size_t lane = 0; lane < SP_PANEL_ROWS; lane++)
+            column[k * SP_PANEL_ROWS + lane] = tile[lane * SP_BLOCK + k];
+    if (dtype == SP_F32) sp_write_f32(out, column, n * SP_PANEL_ROWS);
+    if (dtype == SP_F16) sp_write_f16(out, column, n * SP_PANEL_ROWS);
+    if (dtype == SP_BF16) sp_write_bf16(out, column, n * SP_PANEL_ROWS);
+}
+
+static void decode_float_row(float *out, enum sp_dtype dtype, const uint8_t *panel, size_t cols,
+                             size_t lane)
+{
+    size_t size = sp_dtype_info(dtype)->bits / 8;
+
+    for (size_t k = 0; k < cols; k++)
+        sp_decode_floats(out + k, dtype, panel + (k * SP_PANEL_ROWS + lane) * size, 1);
+}
+
+static void decode_row(float *out, enum sp_dtype dtype, const uint8_t *panel, size_t cols,
+                       size_t lane)
+{
+    if (dtype == SP_Q8)
+        sp_q8_decode_row(out, panel, cols, lane);
+    else if (dtype == SP_Q4)
+        sp_q4_decode_row(out, panel, cols, lane);
+    else
+        decode_float_row(out, dtype, panel, cols, lane);
+}
+
+static float max_magnitude(const float *x, size_t n)
+{
+    float max = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        float size = x[i] < 0 ? -x[i] : x[i];
+
+        max = size > max ? size : max;
+    }
+    return max;
+}
+
+static enum sp_status check_rows(enum sp_dtype dtype, const float *rows, size_t n_rows, size_t cols,
+                                 uint64_t first_row, struct sp_err *err)
+{
+    size_t bad = find_above(rows, n_rows * cols, limit_of(dtype));
+
+    if (bad == n_rows * cols) return SP_OK;
+    return sp_fail(err, SP_E_INPUT, "row %" PRIu64 ", column %zu: %g %s", first_row + bad / cols,
+                   bad % cols, (double)rows[bad], fault_of(rows[bad], dtype));
+}
+
+enum sp_status sp_panel_encode(uint8_t *panel, enum sp_dtype dtype, const float *rows,
+                               size_t n_rows, size_t cols, uint64_t first_row, struct sp_err *err)
+{
+    enum sp_status st;
+    float tile[SP_PANEL_ROWS * SP_BLOCK], row_scale[SP_PANEL_ROWS] = {0};
+    uint8_t *out = panel;
+    size_t size = 0;
+    bool known = sp_panel_size(&size, dtype, cols);
+
+    assert(known && n_rows >= 1 && n_rows <= SP_PANEL_ROWS);
+    if ((st = check_rows(dtype, rows, n_rows, cols, first_row, err))) return st;
+    if (dtype == SP_Q4) {
+        for (size_t lane = 0; lane < n_rows; lane++)
+            row_scale[lane] = sp_q4_row_scale(max_magnitude(rows + lane * cols, cols));
+        sp_write_f32(out, row_scale, SP_PANEL_ROWS);
+        out += SP_Q4_PANEL_HEAD;
+    }
+    for (size_t start = 0; start < cols; start += SP_BLOCK) {
+        size_t n = cols - start < SP_BLOCK ? cols - start : SP_BLOCK;
+
+        load_tile(tile, rows, n_rows, cols, start, n);
+        if (dtype == SP_Q8) {
+            sp_q8_encode_block(out, tile);
+            out += SP_Q8_BLOCK_SIZE;
+        } else if (dtype == SP_Q4) {
+            sp_q4_encode_block(out, tile, row_scale);
+            out += SP_Q4_BLOCK_SIZE;
+        } else {
+            encode_float_columns(out, dtype, tile, n);
+            out += n * SP_PANEL_ROWS * (sp_dtype_info(dtype)->bits / 8);
+        }
+    }
+    memset(out, 0, size - (size_t)(out - panel));
+    return SP_OK;
+}
+
+void sp_panel_decode(float *rows, enum sp_dtype dtype, const uint8_t *panel, size_t n_rows,
+                     size_t cols)
+{
+    for (size_t lane = 0; lane < n_rows; lane++)
+        decode_row(rows + lane * cols, dtype, panel, cols, lane);
+}
+
+void sp_panel_row(float *out, enum sp_dtype dtype, const uint8_t *panels, size_t cols, size_t row)
+{
+    size_t size = 0;
+    bool known = sp_panel_size(&size, dtype, cols);
+
+    assert(known);
+    decode_row(out, dtype, panels + row / SP_PANEL_ROWS * size, cols, row % SP_PANEL_ROWS);
+}

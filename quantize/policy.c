@@ -1,0 +1,135 @@
+/* The rules, first match first. Adding one is adding a line to choose_matrix or choose_other, and
+ * one to the table in tests/test_policy.c.
+ *
+ * Two figures in here are choices by measurement: a draft's feature projection keeps 8 bits because
+ * everything the draft sees passes through it, and embeddings and output matrix follow OUTPUT_OF.
+ */
+#include "quantize/policy.h"
+
+#include <inttypes.h>
+
+/* A matrix smaller than this gains nothing from fewer bits: padding and panel heads eat it up. */
+static const uint64_t SMALL_MATRIX = 1024;
+
+static bool is_block_type(enum sp_dtype dtype)
+{
+    return dtype == SP_Q8 || dtype == SP_Q4;
+}
+
+bool sp_policy_rounds_twice(enum sp_dtype from, enum sp_dtype to)
+{
+    return is_block_type(from) && to != from && to != SP_F32;
+}
+
+static struct sp_policy_choice keep(const struct sp_policy_tensor *tensor, enum sp_layout layout,
+                                    const char *rule)
+{
+    if (tensor->stored == SP_F64)
+        return (struct sp_policy_choice){SP_F32, layout, "f64 becomes f32"};
+    return (struct sp_policy_choice){tensor->stored, layout, rule};
+}
+
+/* Elements of the whole tensor, SMALL_MATRIX where there are more than that. */
+static uint64_t count_up_to_small(const struct sp_policy_tensor *tensor)
+{
+    uint64_t n = 1;
+
+    for (unsigned i = 0; i < tensor->rank; i++) {
+        if (tensor->shape[i] >= SMALL_MATRIX) return tensor->shape[i];
+        n *= tensor->shape[i];
+        if (n >= SMALL_MATRIX) return n;
+    }
+    return n;
+}
+
+/* The type of embeddings and output matrix where only the type of the whole part was asked for. */
+static struct sp_policy_choice output_default(enum sp_dtype type)
+{
+    if (type == SP_Q4)
+        return (struct sp_policy_choice){SP_Q8, SP_PANEL, "output matrix keeps 8 bits"};
+    return (struct sp_policy_choice){type, SP_PANEL, "requested"};
+}
+
+static struct sp_policy_choice wanted(const struct sp_policy_request *request,
+                                      const struct sp_policy_tensor *tensor)
+{
+    bool is_output = tensor->role == SP_ROLE_EMBEDDING || tensor->role == SP_ROLE_HEAD;
+
+    if (is_output && request->output_type != SP_DTYPE_NONE)
+        return (struct sp_policy_choice){request->output_type, SP_PANEL, "output type requested"};
+    if (request->type == SP_DTYPE_NONE) return keep(tensor, SP_PANEL, "as stored");
+    if (is_output) return output_default(request->type);
+    if (tensor->role == SP_ROLE_FEATURE && request->type == SP_Q4)
+        return (struct sp_policy_choice){SP_Q8, SP_PANEL, "feature projection keeps 8 bits"};
+    return (struct sp_policy_choice){request->type, SP_PANEL, "requested"};
+}
+
+static struct sp_policy_choice choose_matrix(const struct sp_policy_request *request,
+                                             const struct sp_policy_tensor *tensor)
+{
+    struct sp_policy_choice choice = wanted(request, tensor);
+
+    if (choice.dtype == tensor->stored) return choice;
+    if (tensor->role == SP_ROLE_ROUTER) return keep(tensor, SP_PANEL, "router stays float");
+    if (is_block_type(choice.dtype) && tensor->shape[tensor->rank - 1] % SP_BLOCK)
+        return keep(tensor, SP_PANEL, "width is not a multiple of 32");
+    if (is_block_type(choice.dtype) && count_up_to_small(tensor) < SMALL_MATRIX)
+        return keep(tensor, SP_PANEL, "too small to quantize");
+    return choice;
+}
+
+static struct sp_policy_choice choose_other(const struct sp_policy_tensor *tensor)
+{
+    switch (tensor->role) {
+    case SP_ROLE_NORM:
+        return keep(tensor, SP_PLAIN, "norm stays float");
+    case SP_ROLE_BIAS:
+        return keep(tensor, SP_PLAIN, "bias stays float");
+    default:
+        return keep(tensor, SP_PLAIN, "small tensor stays float");
+    }
+}
+
+static bool is_matrix(const struct sp_policy_tensor *tensor)
+{
+    switch (tensor->role) {
+    case SP_ROLE_NORM:
+    case SP_ROLE_BIAS:
+    case SP_ROLE_SMALL:
+        return false;
+    case SP_ROLE_EMBEDDING:
+    case SP_ROLE_HEAD:
+    case SP_ROLE_ATTENTION:
+    case SP_ROLE_MLP:
+    case SP_ROLE_ROUTER:
+    case SP_ROLE_FEATURE:
+        return tensor->rank >= 2;
+    }
+    return false;
+}
+
+enum sp_status sp_policy_choose(struct sp_policy_choice *out,
+                                const struct sp_policy_request *request,
+                                const struct sp_policy_tensor *tensor, struct sp_err *err)
+{
+    bool matrix = is_matrix(tensor);
+
+    if (!(tensor->stored == SP_F64 || sp_dtype_is_packed(tensor->stored)))
+        return sp_fail(
+            err, SP_E_UNSUPPORTED,
+            "tensor %s: numbers of type %s cannot be converted, expected f32, f16, bf16 or "
+            "f64",
+            tensor->name, sp_dtype_info(tensor->stored)->name);
+    if (sp_dtype_is_packed(tensor->stored) && !sp_dtype_is_float(tensor->stored) && !matrix)
+        return sp_fail(err, SP_E_INPUT, "tensor %s: a %s cannot be stored as %s", tensor->name,
+                       sp_role_name(tensor->role), sp_dtype_info(tensor->stored)->name);
+    if ((request->type != SP_DTYPE_NONE && !sp_dtype_is_packed(request->type)) ||
+        (request->output_type != SP_DTYPE_NONE && !sp_dtype_is_packed(request->output_type)))
+        return sp_fail(
+            err, SP_E_UNSUPPORTED,
+            "tensor %s: the type asked for cannot be written, expected f32, f16, bf16, q8 "
+            "or q4",
+            tensor->name);
+    *out = matrix ? choose_matrix(request, tensor) : choose_other(tensor);
+    return SP_OK;
+}
