@@ -3,7 +3,7 @@
  * Made from config.json by sp_config_parse: every default resolved, every number checked, nothing
  * left to look up. What differs between families is data here (a trait), never a question
  * `which family is this?` elsewhere. A key that changes the maths and is not implemented is refused
- * by name. Sources: ../reference of each family's modeling file in transformers. */
+ * by name. The meaning of a key is what transformers' modeling file of that family makes of it. */
 #ifndef SP_FORMAT_CONFIG_H
 #define SP_FORMAT_CONFIG_H
 
@@ -72,6 +72,7 @@ struct sp_draft_config {
     unsigned taps[SP_MAX_TAPS]; /* the target's residual stream after these layers, in fc's order */
     unsigned n_target_layers;   /* 0: not stated */
     unsigned target_hidden;     /* width of one tap */
+    bool borrows_tables;        /* embedding and head are the target's: none of its own */
 };
 
 struct sp_config {
@@ -101,15 +102,30 @@ struct sp_config {
     bool router_bias;  /* router has a bias and softmax runs over the chosen k (gpt-oss) */
     double swiglu_limit;
     bool tied;         /* no head of its own: logits come from the embedding matrix */
-    bool tied_stated;  /* config says so explicitly */
+    bool tied_stated;  /* the config has the key */
     struct sp_draft_config draft;
 };
 
-/* Reads config.json's text. `what` ("target", "draft") is used in messages. On failure *out is
- * zeroed. Warnings (ignored but notable keys) are appended to `notes`, one sentence a line, if
- * notes is not NULL: *notes is owned by the caller, NULL or a string. */
+/* Reads config.json's text. On failure *out is zeroed. Warnings (ignored but notable keys) are
+ * appended to `notes`, one sentence a line, if notes is not NULL: *notes is owned by the caller,
+ * NULL or a string. What only the tensors can tell is preliminary until sp_config_settle: `tied` is
+ * the config's own word, a draft borrows its tables, and n_taps is 0 where the config leaves the
+ * taps to their default. */
 SP_MUST_CHECK enum sp_status sp_config_parse(struct sp_config *out, const char *json, size_t size,
                                              char **notes, struct sp_err *err);
+
+/* Which of the telling tensors there are, in a checkpoint or a packed file. */
+struct sp_tables {
+    bool embedding, head;
+    uint64_t fc_cols; /* columns of a draft's fc.weight; 0: there is none */
+};
+
+/* Completes a parsed config by what is there: tied or not, borrowed tables or own, default taps.
+ * sp_specs_of_source does it for a checkpoint; a reader of packed files calls it before
+ * sp_specs_of_config. SP_E_INPUT when config and tensors contradict each other. */
+SP_MUST_CHECK enum sp_status sp_config_settle(struct sp_config *config,
+                                              const struct sp_tables *found, struct sp_err *err);
+
 void sp_config_release(struct sp_config *config);
 
 /* End-of-sequence ids by the precedence generation_config, config (root, then text_config). Texts

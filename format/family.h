@@ -27,11 +27,14 @@ enum sp_role {
 
 const char *sp_role_name(enum sp_role role);
 
-/* Rows of a source tensor that go, in order, into the output. */
+/* Rows of a source tensor that go, in order, into the output. The source counts as rows of `n_cols`
+ * elements over all its leading dimensions. A matrix's n_cols is its last dimension, a vector is one
+ * row of its length; only biases whose elements are interleaved have rows of one element. */
 struct sp_piece {
     const char *source;       /* name in the checkpoint; borrowed from the specs' arena */
     uint64_t first_row, step; /* rows first_row, first_row + step, ... */
     uint64_t n_rows;          /* over all leading dimensions */
+    uint64_t n_cols;          /* elements of a row */
     bool transposed;          /* the source is [.., cols, rows] */
 };
 
@@ -40,7 +43,7 @@ struct sp_tensor_spec {
     enum sp_role role;
     unsigned rank;
     uint64_t shape[4];
-    size_t first_piece, n_pieces; /* into sp_specs.pieces; together they give the shape's rows */
+    size_t first_piece, n_pieces; /* into sp_specs.pieces; together they give the shape's elements */
 };
 
 /* Sorted by name. Owned: release frees everything. */
@@ -67,15 +70,20 @@ struct sp_source_tensor {
 };
 
 /* Matches the specs of `config` with what a checkpoint holds: finds the prefix, splits fused
- * tensors, decides about tied and missing heads (config->tied is set to what holds; compare_equal,
- * if both embedding and head exist and the config says tied, is set so that the caller compares
- * their bytes). Names every missing, unexpected or misshapen tensor. Skipped tensors (vision towers,
- * rotary buffers) are counted in *n_skipped. */
+ * tensors, and settles in *config what only tensors can tell (sp_config_settle). Names missing,
+ * unexpected and misshapen tensors, the first few in one sentence. Skipped tensors (vision towers,
+ * rotary buffers) are counted in *n_skipped. Where the config says tied but the file holds both
+ * embedding and head, *compare_equal is set and both are listed: the caller compares their bytes
+ * and calls sp_specs_share_head if they are equal. */
 SP_MUST_CHECK enum sp_status sp_specs_of_source(struct sp_specs *out, struct sp_config *config,
                                                 const struct sp_source_tensor *tensors, size_t n,
                                                 bool *compare_equal, size_t *n_skipped,
                                                 struct sp_err *err);
 
+/* Drops the head from the list: it equals the embedding. Sets config->tied. */
+void sp_specs_share_head(struct sp_specs *specs, struct sp_config *config);
+
+/* By binary search; NULL when there is none of that name. */
 const struct sp_tensor_spec *sp_specs_find(const struct sp_specs *specs, const char *name);
 void sp_specs_release(struct sp_specs *specs);
 
