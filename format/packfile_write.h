@@ -15,13 +15,14 @@
 struct sp_pack_writer; /* opaque */
 
 /* tensors: any order; name, part, dtype, layout, rank and shape are read, the rest ignored. Sorted
- * inside by part and name, so the file does not depend on the order given. `force`: an existing file
- * is replaced, else refused (SP_E_USAGE) here. */
+ * inside by part and name, so the file does not depend on the order given. `force`: an existing
+ * file is replaced, else refused (SP_E_USAGE) here. */
 SP_MUST_CHECK enum sp_status sp_pack_writer_open(struct sp_pack_writer **out, const char *path,
                                                  bool force, const struct sp_pack_tensor *tensors,
                                                  size_t n_tensors, struct sp_err *err);
 
-/* Sections are compressed unless `kind` is mapped (SP_SECTION_TOKENIZER_MAP). Written at finish. */
+/* Sections are compressed unless `kind` is mapped (SP_SECTION_TOKENIZER_MAP) or the content would
+ * shrink beyond belief. `content` is copied; written at finish. */
 SP_MUST_CHECK enum sp_status sp_pack_writer_section(struct sp_pack_writer *w, enum sp_part part,
                                                     enum sp_section kind, const void *content,
                                                     size_t size, struct sp_err *err);
@@ -30,6 +31,11 @@ SP_MUST_CHECK enum sp_status sp_pack_writer_section(struct sp_pack_writer *w, en
  * concurrently, one thread per tensor. Digests run along. */
 SP_MUST_CHECK enum sp_status sp_pack_writer_put(struct sp_pack_writer *w, size_t i,
                                                 const void *bytes, size_t size, struct sp_err *err);
+
+/* The digest that sp_pack_part_digest will give for a part; all its tensors must be complete. */
+SP_MUST_CHECK enum sp_status sp_pack_writer_part_digest(uint64_t *out,
+                                                        const struct sp_pack_writer *w,
+                                                        enum sp_part part, struct sp_err *err);
 
 /* Fails (SP_E_BUG) when a tensor got more or fewer bytes than its type and shape need. */
 SP_MUST_CHECK enum sp_status sp_pack_writer_finish(struct sp_pack_writer *w, struct sp_err *err);

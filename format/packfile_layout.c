@@ -1,0 +1,320 @@
+/* The packed file's fixed-size records, byte by byte, and the rules of its canonical layout. The
+ * table of offsets is in packfile_layout.h. Nothing here looks beyond one record: what records must
+ * be to each other is checked where they are read (packfile.c). */
+#include "format/packfile_layout.h"
+
+#include "format/bytes.h"
+#include "format/hash.h"
+#include "format/mem.h"
+
+#include <string.h>
+
+/* Like PNG's: a transfer that rewrites line ends or strips the eighth bit shows at once. */
+const uint8_t sp_pack_magic[8] = {0x89, 'S', 'P', 'K', 0x0D, 0x0A, 0x1A, 0x0A};
+
+static const char *const part_names[] = {
+    [SP_PART_FILE] = "file",
+    [SP_PART_TARGET] = "target",
+    [SP_PART_DRAFT] = "draft",
+};
+
+static const char *const section_names[SP_N_SECTIONS] = {
+    [SP_SECTION_MODELFILE] = "Modelfile",
+    [SP_SECTION_PAIRING] = "pairing",
+    [SP_SECTION_CONFIG] = "config.json",
+    [SP_SECTION_GENERATION] = "generation_config.json",
+    [SP_SECTION_TOKENIZER] = "tokenizer.json",
+    [SP_SECTION_TOKENIZER_CONFIG] = "tokenizer_config.json",
+    [SP_SECTION_TEMPLATE] = "chat_template.jinja",
+    [SP_SECTION_TOKENIZER_MAP] = "compiled tokenizer",
+};
+
+const char *sp_section_name(enum sp_section section)
+{
+    return section > 0 && section < SP_N_SECTIONS ? section_names[section] : "unknown section";
+}
+
+const char *sp_part_name(enum sp_part part)
+{
+    return (size_t)part < sizeof part_names / sizeof part_names[0] ? part_names[part]
+                                                                   : "unknown part";
+}
+
+static bool all_zero(const uint8_t *p, size_t size)
+{
+    for (size_t i = 0; i < size; i++) {
+        if (p[i]) return false;
+    }
+    return true;
+}
+
+void sp_pack_put_header(uint8_t *p, const struct sp_pack_header *header)
+{
+    memset(p, 0, SP_PACK_HEADER_SIZE);
+    memcpy(p, sp_pack_magic, sizeof sp_pack_magic);
+    sp_put16(p + 8, (uint16_t)header->major);
+    sp_put16(p + 10, (uint16_t)header->minor);
+    sp_put32(p + 12, SP_PACK_HEADER_SIZE);
+    sp_put64(p + 16, header->file_size);
+    sp_put64(p + 24, header->directory_offset);
+    sp_put64(p + 32, header->directory_size);
+    sp_put64(p + 40, header->directory_digest);
+    sp_put32(p + 48, header->n_tensors);
+    sp_put32(p + 52, header->n_sections);
+    sp_put32(p + 56, header->names_size);
+    sp_put64(p + 120, sp_hash64(p, SP_PACK_HEADER_DIGESTED));
+}
+
+/* The directory's own numbers: it must end the file and be exactly as long as its parts. */
+static enum sp_status check_directory_range(const struct sp_pack_header *h, struct sp_err *err)
+{
+    uint64_t want = (uint64_t)h->n_tensors * SP_PACK_TENSOR_ENTRY +
+                    (uint64_t)h->n_sections * SP_PACK_SECTION_ENTRY + h->names_size;
+
+    if (h->directory_size != want) {
+        return sp_fail(
+            err, SP_E_INPUT,
+            "directory of %llu bytes, but its %lu tensors, %lu sections and %lu bytes of "
+            "names take %llu",
+            (unsigned long long)h->directory_size, (unsigned long)h->n_tensors,
+            (unsigned long)h->n_sections, (unsigned long)h->names_size, (unsigned long long)want);
+    }
+    if (h->directory_size > h->file_size || h->directory_offset < SP_PACK_PAGE ||
+        h->directory_offset != h->file_size - h->directory_size) {
+        return sp_fail(err, SP_E_INPUT,
+                       "directory of %llu bytes at offset %llu does not end a file of %llu bytes",
+                       (unsigned long long)h->directory_size,
+                       (unsigned long long)h->directory_offset, (unsigned long long)h->file_size);
+    }
+    return SP_OK;
+}
+
+enum sp_status sp_pack_get_header(struct sp_pack_header *out, const uint8_t *bytes, uint64_t size,
+                                  struct sp_err *err)
+{
+    struct sp_pack_header h;
+
+    if (size < sizeof sp_pack_magic || memcmp(bytes, sp_pack_magic, sizeof sp_pack_magic) != 0) {
+        return sp_fail(err, SP_E_INPUT,
+                       "not a packed file: it does not begin with spectool's mark");
+    }
+    if (size < SP_PACK_PAGE) {
+        return sp_fail(err, SP_E_INPUT, "%llu bytes, shorter than a packed file's first page",
+                       (unsigned long long)size);
+    }
+    h.major = sp_get16(bytes + 8);
+    h.minor = sp_get16(bytes + 10);
+    /* Before the digest: a later major version may keep that elsewhere. */
+    if (h.major > SP_PACK_MAJOR) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "format version %u.%u is newer than %d.%d", h.major,
+                       h.minor, SP_PACK_MAJOR, SP_PACK_MINOR);
+    }
+    if (sp_get64(bytes + 120) != sp_hash64(bytes, SP_PACK_HEADER_DIGESTED)) {
+        return sp_fail(err, SP_E_INPUT, "the header does not match its digest");
+    }
+    if (h.major != SP_PACK_MAJOR) {
+        return sp_fail(err, SP_E_INPUT, "format version %u.%u does not exist", h.major, h.minor);
+    }
+    h.file_size = sp_get64(bytes + 16);
+    h.directory_offset = sp_get64(bytes + 24);
+    h.directory_size = sp_get64(bytes + 32);
+    h.directory_digest = sp_get64(bytes + 40);
+    h.n_tensors = sp_get32(bytes + 48);
+    h.n_sections = sp_get32(bytes + 52);
+    h.names_size = sp_get32(bytes + 56);
+    if (sp_get32(bytes + 12) != SP_PACK_HEADER_SIZE || !all_zero(bytes + 60, 60)) {
+        return sp_fail(err, SP_E_INPUT, "reserved bytes of the header are not zero");
+    }
+    if (!all_zero(bytes + SP_PACK_HEADER_SIZE, SP_PACK_PAGE - SP_PACK_HEADER_SIZE)) {
+        return sp_fail(err, SP_E_INPUT, "bytes between the header and offset %d are not zero",
+                       SP_PACK_PAGE);
+    }
+    if (h.file_size != size) {
+        return sp_fail(err, SP_E_INPUT, "%llu bytes, but the header says %llu",
+                       (unsigned long long)size, (unsigned long long)h.file_size);
+    }
+    *out = h;
+    return check_directory_range(out, err);
+}
+
+void sp_pack_put_tensor(uint8_t *p, const struct sp_pack_tensor *t, uint64_t offset)
+{
+    memset(p, 0, SP_PACK_TENSOR_ENTRY);
+    sp_put16(p, (uint16_t)strlen(t->name));
+    p[2] = (uint8_t)t->part;
+    p[3] = (uint8_t)t->dtype;
+    p[4] = (uint8_t)t->layout;
+    p[5] = (uint8_t)t->rank;
+    for (unsigned i = 0; i < t->rank; i++) {
+        sp_put64(p + 8 + 8 * i, t->shape[i]);
+    }
+    sp_put64(p + 40, offset);
+    sp_put64(p + 48, t->size);
+    sp_put64(p + 56, t->digest);
+}
+
+enum sp_status sp_pack_get_tensor(struct sp_pack_tensor *out, uint64_t *offset, size_t *name_size,
+                                  const uint8_t *p, struct sp_err *err)
+{
+    size_t size;
+
+    *name_size = sp_get16(p);
+    *out = (struct sp_pack_tensor){.rank = p[5]};
+    if (p[2] != SP_PART_TARGET && p[2] != SP_PART_DRAFT) {
+        return sp_fail(err, SP_E_INPUT, "part %u, expected 1 (target) or 2 (draft)", p[2]);
+    }
+    if (!sp_dtype_is_packed(p[3])) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "type number %u is not known", p[3]);
+    }
+    if (p[4] != SP_PLAIN && p[4] != SP_PANEL) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "layout number %u is not known", p[4]);
+    }
+    if (p[5] > SP_PACK_MAX_RANK) {
+        return sp_fail(err, SP_E_INPUT, "rank %u, expected at most %d", p[5], SP_PACK_MAX_RANK);
+    }
+    out->part = (enum sp_part)p[2];
+    out->dtype = (enum sp_dtype)p[3];
+    out->layout = (enum sp_layout)p[4];
+    for (unsigned i = 0; i < SP_PACK_MAX_RANK; i++) {
+        out->shape[i] = sp_get64(p + 8 + 8 * i);
+        if ((out->shape[i] == 0) == (i < out->rank)) {
+            return sp_fail(err, SP_E_INPUT, "dimension %u is %llu in a shape of rank %u", i,
+                           (unsigned long long)out->shape[i], out->rank);
+        }
+    }
+    *offset = sp_get64(p + 40);
+    out->size = sp_get64(p + 48);
+    out->digest = sp_get64(p + 56);
+    if (sp_get16(p + 6) != 0) return sp_fail(err, SP_E_INPUT, "reserved bytes are not zero");
+    if (!sp_tensor_size(&size, out->dtype, out->layout, out->shape, out->rank)) {
+        return sp_fail(err, SP_E_INPUT, "its shape is impossible for its type and layout");
+    }
+    if (size != out->size) {
+        return sp_fail(err, SP_E_INPUT, "%llu bytes, but its type and shape need %zu",
+                       (unsigned long long)out->size, size);
+    }
+    return SP_OK;
+}
+
+void sp_pack_put_section(uint8_t *p, const struct sp_pack_section *s, uint64_t offset)
+{
+    memset(p, 0, SP_PACK_SECTION_ENTRY);
+    sp_put16(p, (uint16_t)s->kind);
+    p[2] = (uint8_t)s->part;
+    p[3] = s->compressed;
+    sp_put64(p + 8, offset);
+    sp_put64(p + 16, s->stored);
+    sp_put64(p + 24, s->size);
+    sp_put64(p + 32, s->digest);
+}
+
+enum sp_status sp_pack_get_section(struct sp_pack_section *out, uint64_t *offset, const uint8_t *p,
+                                   struct sp_err *err)
+{
+    unsigned kind = sp_get16(p);
+
+    if (kind == 0 || kind >= SP_N_SECTIONS) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "section kind %u is not known", kind);
+    }
+    *out = (struct sp_pack_section){
+        .kind = (enum sp_section)kind,
+        .part = (enum sp_part)p[2],
+        .compressed = p[3] == 1,
+        .stored = sp_get64(p + 16),
+        .size = sp_get64(p + 24),
+        .digest = sp_get64(p + 32),
+    };
+    *offset = sp_get64(p + 8);
+    if (!sp_pack_section_valid(out->kind, out->part)) {
+        return sp_fail(err, SP_E_INPUT, "a %s section cannot belong to part %u",
+                       sp_section_name(out->kind), p[2]);
+    }
+    if (p[3] > 1 || (out->compressed && out->kind == SP_SECTION_TOKENIZER_MAP)) {
+        return sp_fail(err, SP_E_INPUT, "encoding %u of the %s section is not allowed", p[3],
+                       sp_section_name(out->kind));
+    }
+    if (sp_get32(p + 4) != 0) {
+        return sp_fail(err, SP_E_INPUT, "reserved bytes of the %s section are not zero",
+                       sp_section_name(out->kind));
+    }
+    if (out->stored == 0 || out->size > SP_PACK_MAX_SECTION ||
+        (out->compressed ? out->size / SP_PACK_MAX_RATIO > out->stored
+                         : out->size != out->stored)) {
+        return sp_fail(err, SP_E_INPUT, "the %s section cannot hold %llu bytes in %llu",
+                       sp_section_name(out->kind), (unsigned long long)out->size,
+                       (unsigned long long)out->stored);
+    }
+    return SP_OK;
+}
+
+/* The length of the printable character that begins at s, 0 if there is none. Overlong forms,
+ * surrogates and values above U+10FFFF are no characters. */
+static size_t printable_len(const uint8_t *s, size_t size)
+{
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    size_t len = s[0] < 0x80   ? 1
+                 : s[0] < 0xC0 ? 0
+                 : s[0] < 0xE0 ? 2
+                 : s[0] < 0xF0 ? 3
+                 : s[0] < 0xF8 ? 4
+                               : 0;
+    uint32_t c;
+
+    if (len == 0 || len > size) return 0;
+    if (len == 1) return s[0] >= 0x20 && s[0] != 0x7F ? 1 : 0;
+    c = s[0] & (0x7Fu >> len);
+    for (size_t i = 1; i < len; i++) {
+        if ((s[i] & 0xC0) != 0x80) return 0;
+        c = c << 6 | (s[i] & 0x3Fu);
+    }
+    if (c < least[len] || c > 0x10FFFF || (c >= 0xD800 && c < 0xE000)) return 0;
+    return c >= 0xA0 ? len : 0; /* U+0080..U+009F are controls */
+}
+
+bool sp_pack_name_valid(const char *name, size_t size)
+{
+    const uint8_t *s = (const uint8_t *)name;
+
+    if (size == 0 || size > SP_PACK_MAX_NAME) return false;
+    for (size_t i = 0; i < size;) {
+        size_t len = printable_len(s + i, size - i);
+        if (len == 0) return false;
+        i += len;
+    }
+    return true;
+}
+
+bool sp_pack_section_valid(enum sp_section kind, enum sp_part part)
+{
+    if (kind == SP_SECTION_MODELFILE || kind == SP_SECTION_PAIRING) return part == SP_PART_FILE;
+    return part == SP_PART_TARGET || part == SP_PART_DRAFT;
+}
+
+bool sp_pack_next_offset(uint64_t *out, uint64_t end, bool first)
+{
+    uint64_t step = first ? SP_PACK_PAGE : SP_PACK_ALIGN;
+
+    if (end > UINT64_MAX - step) return false;
+    *out = (end + step - 1) & ~(step - 1);
+    return true;
+}
+
+enum sp_status sp_pack_digest_part(uint64_t *out, const struct sp_pack_tensor *tensors, size_t n,
+                                   enum sp_part part, struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_hash *hash = NULL;
+
+    if ((st = sp_hash_new(&hash, err))) return st;
+    for (size_t i = 0; i < n; i++) {
+        uint8_t digest[8];
+
+        if (tensors[i].part != part) continue;
+        sp_put64(digest, tensors[i].digest);
+        sp_hash_update(hash, tensors[i].name, strlen(tensors[i].name) + 1);
+        sp_hash_update(hash, digest, sizeof digest);
+    }
+    *out = sp_hash_digest(hash);
+    sp_hash_free(hash);
+    return SP_OK;
+}

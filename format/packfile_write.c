@@ -1,0 +1,318 @@
+/* The packed file's writer. Tensor data comes first in the file and its layout is known at open, so
+ * it streams straight to its place; sections and directory follow at finish, when their sizes are
+ * known, and the header is written last of all. Different tensors may be written by different
+ * threads: each has its own state and bytes go to absolute offsets. */
+#include "format/packfile_write.h"
+
+#include "format/compress.h"
+#include "format/file.h"
+#include "format/hash.h"
+#include "format/mem.h"
+#include "format/packfile_layout.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A tensor on its way into the file. */
+struct slot {
+    struct sp_pack_tensor tensor; /* name owned by the writer's `names` */
+    size_t given;                 /* index in the array given to open */
+    uint64_t offset;
+    uint64_t written;
+    struct sp_hash *hash; /* while 0 < written < size */
+};
+
+struct sp_pack_writer {
+    struct sp_output *file;
+    struct slot *slots; /* in file order */
+    size_t n_slots;
+    size_t *slot_of; /* [n_slots]: given index -> index into slots */
+    char *names;     /* all names in file order, a NUL after each: the directory's last part */
+    size_t names_size;
+    uint64_t end; /* of the last thing laid out */
+    struct sp_pack_section sections[SP_N_SECTIONS * 3];
+    uint64_t section_offsets[SP_N_SECTIONS * 3];
+    uint8_t *contents[SP_N_SECTIONS * 3]; /* stored bytes, owned */
+    size_t n_sections;
+};
+
+static int compare_slots(const void *a, const void *b)
+{
+    const struct sp_pack_tensor *s = &((const struct slot *)a)->tensor;
+    const struct sp_pack_tensor *t = &((const struct slot *)b)->tensor;
+
+    if (s->part != t->part) return s->part < t->part ? -1 : 1;
+    return strcmp(s->name, t->name);
+}
+
+static enum sp_status check_tensor(const struct sp_pack_tensor *t, size_t *size, struct sp_err *err)
+{
+    bool shape_ok = t->rank <= SP_PACK_MAX_RANK;
+
+    for (unsigned i = 0; shape_ok && i < t->rank; i++) {
+        shape_ok = t->shape[i] != 0;
+    }
+    if (!sp_pack_name_valid(t->name, strlen(t->name))) {
+        return sp_fail(err, SP_E_INPUT, "tensor name %s is not 1 to %d bytes of printable UTF-8",
+                       t->name, SP_PACK_MAX_NAME);
+    }
+    if (t->part != SP_PART_TARGET && t->part != SP_PART_DRAFT) {
+        return sp_fail(err, SP_E_BUG, "tensor %s belongs to part %d", t->name, (int)t->part);
+    }
+    if (!shape_ok || !sp_dtype_is_packed((uint32_t)t->dtype) ||
+        !sp_tensor_size(size, t->dtype, t->layout, t->shape, t->rank)) {
+        return sp_fail(err, SP_E_UNSUPPORTED,
+                       "tensor %s: its shape cannot be stored in its type and layout", t->name);
+    }
+    return SP_OK;
+}
+
+/* Sorts the slots and gives each its place and its own copy of the name. */
+static enum sp_status lay_out(struct sp_pack_writer *w, struct sp_err *err)
+{
+    enum sp_status st;
+    char *name;
+
+    qsort(w->slots, w->n_slots, sizeof *w->slots, compare_slots);
+    for (size_t i = 0; i < w->n_slots; i++) {
+        if (!sp_add(&w->names_size, w->names_size, strlen(w->slots[i].tensor.name) + 1)) {
+            return sp_fail(err, SP_E_UNSUPPORTED, "the tensors' names are too long together");
+        }
+    }
+    if (w->names_size > UINT32_MAX || w->n_slots > UINT32_MAX) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "%zu tensors are more than a packed file holds",
+                       w->n_slots);
+    }
+    if ((st = sp_new(&w->names, w->names_size, 1, err))) return st;
+    name = w->names;
+    w->end = SP_PACK_HEADER_SIZE;
+    for (size_t i = 0; i < w->n_slots; i++) {
+        struct slot *s = &w->slots[i];
+        bool first = i == 0 || s[-1].tensor.part != s->tensor.part;
+        size_t size = strlen(s->tensor.name) + 1;
+
+        if (i > 0 && compare_slots(s - 1, s) == 0) {
+            return sp_fail(err, SP_E_INPUT, "tensor %s occurs twice in the %s", s->tensor.name,
+                           sp_part_name(s->tensor.part));
+        }
+        memcpy(name, s->tensor.name, size);
+        s->tensor.name = name;
+        name += size;
+        if (!sp_pack_next_offset(&s->offset, w->end, first) ||
+            __builtin_add_overflow(s->offset, s->tensor.size, &w->end) || w->end > INT64_MAX) {
+            return sp_fail(err, SP_E_UNSUPPORTED, "the tensors are too large for one file");
+        }
+        w->slot_of[s->given] = i;
+    }
+    return SP_OK;
+}
+
+enum sp_status sp_pack_writer_open(struct sp_pack_writer **out, const char *path, bool force,
+                                   const struct sp_pack_tensor *tensors, size_t n_tensors,
+                                   struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_pack_writer *w = NULL;
+    uint64_t reserved;
+
+    if ((st = sp_new(&w, 1, sizeof *w, err))) goto done;
+    if ((st = sp_new(&w->slots, n_tensors, sizeof *w->slots, err))) goto done;
+    if ((st = sp_new(&w->slot_of, n_tensors, sizeof *w->slot_of, err))) goto done;
+    w->n_slots = n_tensors;
+    for (size_t i = 0; i < n_tensors; i++) {
+        size_t size = 0;
+
+        if ((st = check_tensor(&tensors[i], &size, err))) goto done;
+        w->slots[i].tensor = tensors[i];
+        w->slots[i].tensor.size = size;
+        w->slots[i].given = i;
+    }
+    if ((st = lay_out(w, err))) goto done;
+    reserved = w->end < SP_PACK_PAGE ? SP_PACK_PAGE : w->end;
+    if ((st = sp_output_open(&w->file, path, force, reserved, err))) goto done;
+    *out = w;
+    w = NULL;
+done:
+    sp_pack_writer_close(w);
+    return st;
+}
+
+enum sp_status sp_pack_writer_section(struct sp_pack_writer *w, enum sp_part part,
+                                      enum sp_section kind, const void *content, size_t size,
+                                      struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_pack_section s = {.kind = kind, .part = part, .size = size};
+    uint8_t *stored = NULL;
+    size_t n_stored = 0, at = w->n_sections;
+
+    if (!sp_pack_section_valid(kind, part) || size > SP_PACK_MAX_SECTION) {
+        return sp_fail(err, size > SP_PACK_MAX_SECTION ? SP_E_UNSUPPORTED : SP_E_BUG,
+                       "%s of the %s: %zu bytes cannot be stored", sp_section_name(kind),
+                       sp_part_name(part), size);
+    }
+    s.compressed = kind != SP_SECTION_TOKENIZER_MAP;
+    if (s.compressed && (st = sp_compress(&stored, &n_stored, content, size, err))) return st;
+    if (!s.compressed || size / SP_PACK_MAX_RATIO > n_stored) {
+        free(stored);
+        s.compressed = false;
+        n_stored = size;
+        if ((st = sp_new(&stored, size, 1, err))) return st;
+        memcpy(stored, content, size);
+    }
+    s.stored = n_stored;
+    s.digest = sp_hash64(stored, n_stored);
+    while (at > 0 && (w->sections[at - 1].part > part ||
+                      (w->sections[at - 1].part == part && w->sections[at - 1].kind > kind))) {
+        w->sections[at] = w->sections[at - 1];
+        w->contents[at] = w->contents[at - 1];
+        at--;
+    }
+    if (n_stored == 0 ||
+        (at > 0 && w->sections[at - 1].part == part && w->sections[at - 1].kind == kind)) {
+        st = sp_fail(err, SP_E_BUG, "section %s is empty or given twice", sp_section_name(kind));
+    }
+    w->sections[at] = s;
+    w->contents[at] = stored;
+    w->n_sections++;
+    return st;
+}
+
+enum sp_status sp_pack_writer_put(struct sp_pack_writer *w, size_t i, const void *bytes,
+                                  size_t size, struct sp_err *err)
+{
+    enum sp_status st;
+    struct slot *s = &w->slots[w->slot_of[i]];
+
+    if (size > s->tensor.size - s->written) {
+        return sp_fail(err, SP_E_BUG, "tensor %s gets more than its %llu bytes", s->tensor.name,
+                       (unsigned long long)s->tensor.size);
+    }
+    if (s->hash == NULL && (st = sp_hash_new(&s->hash, err))) return st;
+    sp_hash_update(s->hash, bytes, size);
+    if ((st = sp_output_write_at(w->file, s->offset + s->written, bytes, size, err))) return st;
+    s->written += size;
+    if (s->written == s->tensor.size) {
+        s->tensor.digest = sp_hash_digest(s->hash);
+        sp_hash_free(s->hash);
+        s->hash = NULL;
+    }
+    return SP_OK;
+}
+
+static enum sp_status check_complete(const struct sp_pack_writer *w, struct sp_err *err)
+{
+    for (size_t i = 0; i < w->n_slots; i++) {
+        const struct slot *s = &w->slots[i];
+
+        if (s->written == s->tensor.size) continue;
+        return sp_fail(err, SP_E_BUG, "tensor %s got %llu of its %llu bytes", s->tensor.name,
+                       (unsigned long long)s->written, (unsigned long long)s->tensor.size);
+    }
+    return SP_OK;
+}
+
+enum sp_status sp_pack_writer_part_digest(uint64_t *out, const struct sp_pack_writer *w,
+                                          enum sp_part part, struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_pack_tensor *tensors = NULL;
+
+    if ((st = check_complete(w, err))) return st;
+    if ((st = sp_new(&tensors, w->n_slots, sizeof *tensors, err))) return st;
+    for (size_t i = 0; i < w->n_slots; i++) {
+        tensors[i] = w->slots[i].tensor;
+    }
+    st = sp_pack_digest_part(out, tensors, w->n_slots, part, err);
+    free(tensors);
+    return st;
+}
+
+static enum sp_status write_sections(struct sp_pack_writer *w, struct sp_err *err)
+{
+    enum sp_status st;
+
+    for (size_t i = 0; i < w->n_sections; i++) {
+        uint64_t offset;
+
+        if (!sp_pack_next_offset(&offset, w->end, i == 0)) {
+            return sp_fail(err, SP_E_UNSUPPORTED, "the sections are too large for one file");
+        }
+        st = sp_output_write_at(w->file, offset, w->contents[i], w->sections[i].stored, err);
+        if (st) return st;
+        w->section_offsets[i] = offset;
+        w->end = offset + w->sections[i].stored;
+    }
+    return SP_OK;
+}
+
+static void put_directory(uint8_t *p, const struct sp_pack_writer *w)
+{
+    for (size_t i = 0; i < w->n_slots; i++, p += SP_PACK_TENSOR_ENTRY) {
+        sp_pack_put_tensor(p, &w->slots[i].tensor, w->slots[i].offset);
+    }
+    for (size_t i = 0; i < w->n_sections; i++, p += SP_PACK_SECTION_ENTRY) {
+        sp_pack_put_section(p, &w->sections[i], w->section_offsets[i]);
+    }
+    memcpy(p, w->names, w->names_size);
+}
+
+/* The gaps need no writing: what a file was never given reads as zero. */
+static enum sp_status write_directory(struct sp_pack_writer *w, struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_pack_header h = {
+        .major = SP_PACK_MAJOR,
+        .minor = SP_PACK_MINOR,
+        .n_tensors = (uint32_t)w->n_slots,
+        .n_sections = (uint32_t)w->n_sections,
+        .names_size = (uint32_t)w->names_size,
+    };
+    uint8_t header[SP_PACK_HEADER_SIZE];
+    uint8_t *directory = NULL;
+    size_t size =
+        w->n_slots * SP_PACK_TENSOR_ENTRY + w->n_sections * SP_PACK_SECTION_ENTRY + w->names_size;
+
+    if (w->n_slots + w->n_sections == 0) w->end = SP_PACK_PAGE;
+    if (!sp_pack_next_offset(&h.directory_offset, w->end, false) ||
+        h.directory_offset > INT64_MAX - size) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "the sections are too large for one file");
+    }
+    h.directory_size = size;
+    h.file_size = h.directory_offset + size;
+    if ((st = sp_new(&directory, size, 1, err))) return st;
+    put_directory(directory, w);
+    h.directory_digest = sp_hash64(directory, size);
+    sp_pack_put_header(header, &h);
+    st = sp_output_write_at(w->file, h.directory_offset, directory, size, err);
+    if (!st) st = sp_output_write_at(w->file, 0, header, sizeof header, err);
+    free(directory);
+    return st;
+}
+
+enum sp_status sp_pack_writer_finish(struct sp_pack_writer *w, struct sp_err *err)
+{
+    enum sp_status st;
+
+    if ((st = check_complete(w, err)) || (st = write_sections(w, err)) ||
+        (st = write_directory(w, err))) {
+        return st;
+    }
+    return sp_output_commit(w->file, err);
+}
+
+void sp_pack_writer_close(struct sp_pack_writer *w)
+{
+    if (w == NULL) return;
+    sp_output_close(w->file);
+    for (size_t i = 0; i < w->n_slots; i++) {
+        sp_hash_free(w->slots[i].hash);
+    }
+    for (size_t i = 0; i < w->n_sections; i++) {
+        free(w->contents[i]);
+    }
+    free(w->slots);
+    free(w->slot_of);
+    free(w->names);
+    free(w);
+}
