@@ -226,7 +226,7 @@ static int emit(void *context, uint32_t id, const float *logits, size_t n_vocab,
         return end(run, SP_STOP_EOS);
     }
     if (run->detokenizer) {
-        if ((run->status = sp_detokenizer_push(run->detokenizer, id, &text, &n, run->err))) return 1;
+        if ((run->status = sp_detokenizer_feed(run->detokenizer, id, &text, &n, run->err))) return 1;
         if (show_text(run, text, n, drafted)) return 1;
     }
     if (run->request->max_tokens && run->result->n_ids >= run->request->max_tokens) {
@@ -327,6 +327,7 @@ static enum sp_status run_rounds(struct run *run)
         return st;
     }
     run->result->prompt_seconds = sp_seconds() - t0;
+    run->result->n_reused = speculator->n_reused;
     sp_speculator_begin(speculator, id);
     emit(run, id, logits, n_vocab, false);
     if (run->status) return run->status;
@@ -392,7 +393,7 @@ static enum sp_status open_run(struct run *run)
 
     if ((st = sp_session_check_ids(run->session, q->prompt, q->n_prompt, run->err))) return st;
     if (package->tokenizer &&
-        (st = sp_detokenizer_new(&run->detokenizer, package->tokenizer, true, run->err))) {
+        (st = sp_detokenizer_open(&run->detokenizer, package->tokenizer, true, run->err))) {
         return st;
     }
     if (q->digest && (st = sp_hash_new(&run->hash, run->err))) return st;
@@ -413,7 +414,7 @@ enum sp_status sp_session_generate(struct sp_session *session, const struct sp_r
     if (run.hash) result->logits_digest = sp_hash_digest(run.hash);
     st = estimate_speed_up(&run);
 done:
-    sp_detokenizer_free(run.detokenizer);
+    sp_detokenizer_close(run.detokenizer);
     sp_hash_free(run.hash);
     free(run.held.text);
     free(run.held.drafted);

@@ -1,35 +1,10 @@
 /* Packages: a mapped file with its models bound, ready for sessions. */
 #include "runtime/session.h"
 
-#include "format/json.h"
 #include "format/mem.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/* eos_token of tokenizer_config.json: a string, or an object with `content`. */
-static enum sp_status eos_of_tokenizer(struct sp_package *p, struct sp_err *err)
-{
-    struct sp_json *root = NULL;
-    const struct sp_json *eos;
-    char *text = NULL;
-    const char *content;
-    size_t size, len;
-    enum sp_status st;
-
-    st = sp_pack_read_section(p->pack, SP_PART_TARGET, SP_SECTION_TOKENIZER_CONFIG, &text, &size,
-                              err);
-    if (st || text == NULL || p->tokenizer == NULL) goto done;
-    if ((st = sp_json_parse(&root, text, size, SP_JSON_LENIENT, err))) goto done;
-    eos = sp_json_get(root, "eos_token");
-    if (sp_json_kind(eos) == SP_JSON_OBJECT) eos = sp_json_get(eos, "content");
-    content = sp_json_to_string(eos, &len);
-    if (content && sp_tokenizer_find(p->tokenizer, content, len, &p->eos[0])) p->n_eos = 1;
-done:
-    sp_json_free(root);
-    free(text);
-    return st;
-}
 
 static enum sp_status find_eos(struct sp_package *p, struct sp_err *err)
 {
@@ -49,7 +24,9 @@ static enum sp_status find_eos(struct sp_package *p, struct sp_err *err)
                             err))) {
         goto done;
     }
-    if (p->n_eos == 0) st = eos_of_tokenizer(p, err);
+    if (p->n_eos == 0 && p->tokenizer && sp_tokenizer_eos(p->tokenizer) != SP_TOKEN_NONE) {
+        p->eos[p->n_eos++] = sp_tokenizer_eos(p->tokenizer);
+    }
 done:
     free(config);
     free(generation);

@@ -105,6 +105,7 @@ enum sp_status sp_speculator_prompt(struct sp_speculator *s, const uint32_t *pro
 
     assert(n >= 1 && n <= s->n_positions);
     keep_common_prefix(s, prompt, n);
+    s->n_reused = s->n_cached;
     memcpy(s->ids, prompt, n * sizeof *prompt);
     s->n_ids = n;
     while (s->n_cached < n) {

@@ -30,6 +30,7 @@ struct sp_speculator {
     uint32_t *ids;   /* [n_positions and a block], owned */
     size_t n_ids;    /* tokens known */
     size_t n_cached; /* of these, in the target's cache */
+    size_t n_reused; /* prompt tokens that the last prompt found in the cache */
 };
 
 /* What one target pass did. */
