@@ -28,6 +28,7 @@ struct sp_rope {
     enum sp_rope_kind kind;
     double theta;
     unsigned n_rot;              /* rotated dims R <= head_dim; the rest passes through */
+    unsigned n_turning;          /* proportional: pairs that turn; frequency 0 for the rest */
     double factor;               /* 1 where the kind has none */
     double low_freq_factor;      /* llama3 */
     double high_freq_factor;     /* llama3 */
