@@ -36,6 +36,14 @@ size_t sp_matrix_ld(size_t rows)
     return sp_round_up(rows, 64);
 }
 
+struct sp_matrix sp_matrix_at(const struct sp_matrix *stack, size_t i)
+{
+    struct sp_matrix w = *stack;
+
+    w.panels += i * w.n_panels * w.panel_size;
+    return w;
+}
+
 void sp_engine_rows(const struct sp_engine *engine, size_t n_rows, sp_pool_fn *fn, void *context)
 {
     if (n_rows <= FEW_ROWS) {
@@ -60,16 +68,12 @@ static void multiply_panels(const struct job *job, const struct sp_product *p, s
                             size_t n_panels)
 {
     const struct sp_matrix *w = p->w;
-    sp_matmul_fn *matmul = job->engine->kernels->matmul[w->dtype];
     size_t begin = first * SP_PANEL_ROWS;
     size_t len = w->rows - begin < n_panels * SP_PANEL_ROWS ? w->rows - begin
                                                             : n_panels * SP_PANEL_ROWS;
 
-    for (size_t t = 0; t < job->n_rows; t += SP_TILE_ROWS) {
-        size_t n = job->n_rows - t < SP_TILE_ROWS ? job->n_rows - t : SP_TILE_ROWS;
-        matmul(p->y + t * p->ldy + begin, p->ldy, w->panels + first * w->panel_size, n_panels,
-               w->cols, job->acts, t, n);
-    }
+    sp_matmul_rows(job->engine->kernels, w->dtype, p->y + begin, p->ldy,
+                   w->panels + first * w->panel_size, n_panels, job->acts, 0, job->n_rows);
     if (p->bias == NULL) return;
     for (size_t t = 0; t < job->n_rows; t++) {
         job->engine->vector->add(p->y + t * p->ldy + begin, p->bias + begin, len);
@@ -85,8 +89,22 @@ static void apply_gate(const struct job *job, const struct sp_product *p, size_t
     for (size_t t = 0; t < job->n_rows; t++) {
         float *y = p[0].y + t * p[0].ldy + begin;
         const float *up = p[1].y + t * p[1].ldy + begin;
-        if (p->gate == SP_GATE_SILU) v->silu_mul(y, up, len);
-        if (p->gate == SP_GATE_GELU_TANH) v->gelu_tanh_mul(y, up, len);
+        switch (p->gate) {
+        case SP_GATE_NONE:
+            break;
+        case SP_GATE_SILU:
+            v->silu_mul(y, up, len);
+            break;
+        case SP_GATE_GELU_TANH:
+            v->gelu_tanh_mul(y, up, len);
+            break;
+        case SP_GATE_GELU_ERF:
+            v->gelu_erf_mul(y, up, len);
+            break;
+        case SP_GATE_SWIGLU_CLAMPED:
+            v->swiglu_clamped(y, up, p->limit, len);
+            break;
+        }
     }
 }
 

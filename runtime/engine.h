@@ -30,10 +30,19 @@ struct sp_matrix {
     const uint8_t *panels; /* mapped, borrowed from the pack */
 };
 
+/* Matrix i of a stack of equal ones (experts): panels lie one after the other. */
+struct sp_matrix sp_matrix_at(const struct sp_matrix *stack, size_t i);
+
 /* Elements between rows of a buffer that takes a product of `rows` output rows. */
 size_t sp_matrix_ld(size_t rows);
 
-enum sp_gate { SP_GATE_NONE, SP_GATE_SILU, SP_GATE_GELU_TANH };
+enum sp_gate {
+    SP_GATE_NONE,
+    SP_GATE_SILU,
+    SP_GATE_GELU_TANH,
+    SP_GATE_GELU_ERF,
+    SP_GATE_SWIGLU_CLAMPED, /* gpt-oss; `limit` clamps both */
+};
 
 /* y = W x (+ bias). Two consecutive products joined by `gate` give y = act(y) * next.y in the first
  * one's buffer; both have the same shape. */
@@ -43,6 +52,7 @@ struct sp_product {
     float *y;          /* [n_rows][ldy], ldy >= sp_matrix_ld(w->rows) */
     size_t ldy;
     enum sp_gate gate;
+    float limit; /* of SP_GATE_SWIGLU_CLAMPED */
 };
 
 enum { SP_MAX_PRODUCTS = 4 };

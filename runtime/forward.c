@@ -1,4 +1,4 @@
-#include "runtime/forward.h"
+#include "runtime/decoder.h"
 
 #include "format/hash.h"
 #include "format/mem.h"
@@ -8,34 +8,6 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* cos and sin of one rotation for the rows of a pass. */
-struct rotation {
-    float *freq;      /* [n_rot / 2] */
-    float *cos, *sin; /* [max_rows][n_rot / 2] */
-};
-
-struct sp_decoder {
-    const struct sp_model *model;
-    const struct sp_engine *engine;
-    struct sp_decoder_options options;
-    struct sp_kv *caches; /* [n_layers]; unused where the layer reads another layer's */
-    struct sp_attention_scratch *attention;
-    struct rotation rotations[2];
-    struct sp_key_range *ranges; /* [max_rows] */
-    float *features;             /* [max_rows][n_taps * H] */
-    float *logits;               /* [max_logit_rows][ld_logits] */
-    size_t ld_logits;
-    /* Rows of numbers, [max_rows][ld] each. */
-    float *x; /* residual stream */
-    float *y; /* what a sublayer adds to it */
-    float *q, *k, *v, *up;
-    size_t ld_x, ld_q, ld_kv, ld_ffn;
-    struct sp_acts hidden;   /* normed rows, inputs of q, k, v, gate, up, head */
-    struct sp_acts heads;    /* attention output, input of o */
-    struct sp_acts ffn;      /* gated rows, input of down */
-    struct sp_acts tapped;   /* drafts: features, input of fc */
-};
 
 /* ---- opening ---------------------------------------------------------------------------------- */
 
@@ -131,6 +103,7 @@ static enum sp_status open_scratch(struct sp_decoder *d, struct sp_err *err)
     if (d->model->fc.rows && (st = sp_acts_init(&d->tapped, rows, d->model->fc.cols, err))) {
         return st;
     }
+    if ((st = sp_experts_open(d, err))) return st;
     if ((st = sp_new(&d->ranges, rows, sizeof *d->ranges, err))) return st;
     return sp_attention_scratch_new(&d->attention, sp_pool_n_threads(d->engine->pool), w.heads,
                                     w.head_dim, rows, d->options.n_positions, err);
@@ -183,6 +156,7 @@ void sp_decoder_close(struct sp_decoder *d)
     sp_acts_release(&d->heads);
     sp_acts_release(&d->ffn);
     sp_acts_release(&d->tapped);
+    sp_experts_close(d);
     free(d);
 }
 
@@ -386,9 +360,19 @@ static void run_attention(struct layer_job *job)
     sp_engine_multiply(d->engine, &o, 1, &d->heads, job->n);
 }
 
-static enum sp_gate gate_of(enum sp_activation activation)
+enum sp_gate sp_gate_of(enum sp_activation activation)
 {
-    return activation == SP_SILU ? SP_GATE_SILU : SP_GATE_GELU_TANH;
+    switch (activation) {
+    case SP_SILU:
+        return SP_GATE_SILU;
+    case SP_GELU_TANH:
+        return SP_GATE_GELU_TANH;
+    case SP_GELU_ERF:
+        return SP_GATE_GELU_ERF;
+    case SP_SWIGLU_CLAMPED:
+        return SP_GATE_SWIGLU_CLAMPED;
+    }
+    return SP_GATE_NONE;
 }
 
 static void run_ffn(struct layer_job *job)
@@ -397,11 +381,15 @@ static void run_ffn(struct layer_job *job)
     const struct sp_layer *l = job->layer;
     struct sp_product gate_up[] = {
         {.w = &l->gate, .bias = l->gate_bias, .y = d->ffn.x, .ldy = d->ffn.ld,
-         .gate = gate_of(d->model->config.activation)},
+         .gate = sp_gate_of(d->model->config.activation)},
         {.w = &l->up, .bias = l->up_bias, .y = d->up, .ldy = d->ld_ffn},
     };
     struct sp_product down = {.w = &l->down, .bias = l->down_bias, .y = d->y, .ldy = d->ld_x};
 
+    if (l->config->n_experts) {
+        sp_experts_run(d, l, job->n);
+        return;
+    }
     sp_engine_multiply(d->engine, gate_up, 2, &d->hidden, job->n);
     d->ffn.cols = l->down.cols;
     sp_engine_multiply(d->engine, &down, 1, &d->ffn, job->n);

@@ -29,6 +29,24 @@ static void describe_shape(char *text, size_t size, const uint64_t *shape, unsig
     if (n < size) snprintf(text + n, size - n, "]");
 }
 
+static enum sp_layout layout_of(const struct sp_tensor_spec *spec)
+{
+    switch (spec->role) {
+    case SP_ROLE_NORM:
+    case SP_ROLE_BIAS:
+    case SP_ROLE_SMALL:
+        return SP_PLAIN;
+    case SP_ROLE_EMBEDDING:
+    case SP_ROLE_HEAD:
+    case SP_ROLE_ATTENTION:
+    case SP_ROLE_MLP:
+    case SP_ROLE_ROUTER:
+    case SP_ROLE_FEATURE:
+        break;
+    }
+    return SP_PANEL;
+}
+
 /* Every tensor the configuration calls for is there with its shape, and nothing else is. */
 static enum sp_status check_tensors(const struct sp_pack *pack, enum sp_part part,
                                     const struct sp_config *config, struct sp_err *err)
@@ -51,7 +69,7 @@ static enum sp_status check_tensors(const struct sp_pack *pack, enum sp_part par
         n_found++;
         if (have->rank == want->rank &&
             memcmp(have->shape, want->shape, want->rank * sizeof have->shape[0]) == 0 &&
-            have->layout == (want->rank >= 2 ? SP_PANEL : SP_PLAIN)) {
+            have->layout == layout_of(want)) {
             continue;
         }
         describe_shape(a, sizeof a, have->shape, have->rank);
@@ -128,14 +146,35 @@ static struct sp_matrix bind_matrix(struct binder *b, const char *name, unsigned
 
     if (t == NULL) return w;
     w.dtype = t->dtype;
-    w.rows = (size_t)t->shape[0];
-    w.cols = (size_t)t->shape[1];
+    w.rows = (size_t)t->shape[t->rank - 2];
+    w.cols = (size_t)t->shape[t->rank - 1];
     w.n_panels = (w.rows + SP_PANEL_ROWS - 1) / SP_PANEL_ROWS;
     w.panels = t->data;
     if (!sp_panel_size(&w.panel_size, w.dtype, w.cols)) {
         b->status = sp_fail(b->err, SP_E_BUG, "tensor \"%s\" has no panels", t->name);
     }
     return w;
+}
+
+static void bind_ffn(struct binder *b, struct sp_layer *l, unsigned i)
+{
+    if (l->config->n_experts) {
+        l->router = bind_matrix(b, "@mlp.router.weight", i);
+        l->router_bias = bind_bias(b, "@mlp.router.bias", i);
+        l->gate = bind_matrix(b, "@mlp.experts.gate_proj.weight", i);
+        l->up = bind_matrix(b, "@mlp.experts.up_proj.weight", i);
+        l->down = bind_matrix(b, "@mlp.experts.down_proj.weight", i);
+        l->gate_bias = bind_bias(b, "@mlp.experts.gate_proj.bias", i);
+        l->up_bias = bind_bias(b, "@mlp.experts.up_proj.bias", i);
+        l->down_bias = bind_bias(b, "@mlp.experts.down_proj.bias", i);
+        return;
+    }
+    l->gate = bind_matrix(b, "@mlp.gate_proj.weight", i);
+    l->up = bind_matrix(b, "@mlp.up_proj.weight", i);
+    l->down = bind_matrix(b, "@mlp.down_proj.weight", i);
+    l->gate_bias = bind_bias(b, "@mlp.gate_proj.bias", i);
+    l->up_bias = bind_bias(b, "@mlp.up_proj.bias", i);
+    l->down_bias = bind_bias(b, "@mlp.down_proj.bias", i);
 }
 
 static void bind_layer(struct binder *b, struct sp_layer *l, unsigned i)
@@ -162,12 +201,7 @@ static void bind_layer(struct binder *b, struct sp_layer *l, unsigned i)
     l->q_norm = bind_norm(b, "@self_attn.q_norm.weight", i);
     l->k_norm = bind_norm(b, "@self_attn.k_norm.weight", i);
     l->sinks = bind_bias(b, "@self_attn.sinks", i);
-    l->gate = bind_matrix(b, "@mlp.gate_proj.weight", i);
-    l->up = bind_matrix(b, "@mlp.up_proj.weight", i);
-    l->down = bind_matrix(b, "@mlp.down_proj.weight", i);
-    l->gate_bias = bind_bias(b, "@mlp.gate_proj.bias", i);
-    l->up_bias = bind_bias(b, "@mlp.up_proj.bias", i);
-    l->down_bias = bind_bias(b, "@mlp.down_proj.bias", i);
+    bind_ffn(b, l, i);
 }
 
 static enum sp_status bind_all(struct sp_model *m, const struct sp_pack *pack, struct sp_err *err)

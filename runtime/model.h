@@ -18,10 +18,12 @@ struct sp_layer {
     const float *ffn_post;       /* [H] after the MLP, before the residual add */
     const float *q_norm, *k_norm;                        /* [head_dim] */
     const float *q_bias, *k_bias, *v_bias, *o_bias;      /* [rows of the matrix] */
-    const float *gate_bias, *up_bias, *down_bias;
+    const float *gate_bias, *up_bias, *down_bias;        /* ... of all experts one after another */
     const float *sinks;                                  /* [n_heads] */
     struct sp_matrix q, k, v, o;
-    struct sp_matrix gate, up, down;
+    struct sp_matrix gate, up, down; /* of all experts, stacked, where the layer has experts */
+    struct sp_matrix router;         /* [n_experts, H] */
+    const float *router_bias;        /* [n_experts] */
 };
 
 struct sp_model {

@@ -16,10 +16,10 @@
 enum sp_kv_type { SP_KV_F32, SP_KV_F16, SP_KV_Q8, SP_N_KV_TYPES };
 
 /* Keys are stored so that one lane is one key: blocks of 16 positions, inside a block the head's
- * dims ascend:  f32, f16: [head_dim][16];  q8: [head_dim/4][16][4] codes, then [head_dim/32][16] f32
- * scales. Values are rows: f32, f16: [head_dim]; q8: [head_dim] codes, then one f32 scale per 32
- * codes. q8 needs head_dim % 32 == 0. */
-enum { SP_KEY_BLOCK = 16 };
+ * dims ascend:  f32, f16: [head_dim][16];  q8: [head_dim/4][16][4] u8 (code + 128), then
+ * [head_dim/32][16] f32 scales. Values are rows: f32, f16: [head_dim]; q8: [head_dim] s8 codes,
+ * then one f32 scale per 32 codes. q8 needs head_dim % 32 == 0. */
+enum { SP_KEY_BLOCK = 16, SP_KV_GROUP = 32, SP_MAX_HEAD_DIM = 1024 };
 
 size_t sp_key_block_size(enum sp_kv_type type, size_t head_dim); /* bytes, multiple of 64 */
 size_t sp_value_row_size(enum sp_kv_type type, size_t head_dim); /* bytes */
@@ -35,6 +35,9 @@ struct sp_vector {
     void (*mul)(float *y, const float *x, size_t n);            /* y *= x */
     void (*silu_mul)(float *y, const float *up, size_t n);      /* y = silu(y) * up */
     void (*gelu_tanh_mul)(float *y, const float *up, size_t n); /* y = gelu_tanh(y) * up */
+    void (*gelu_erf_mul)(float *y, const float *up, size_t n);  /* y = gelu_erf(y) * up */
+    /* gpt-oss: g = min(y, limit), u = clamp(up, -limit, limit); y = (u + 1) * g * sigmoid(1.702 g) */
+    void (*swiglu_clamped)(float *y, const float *up, float limit, size_t n);
     void (*softcap)(float *y, float cap, size_t n);             /* y = cap * tanh(y / cap) */
     /* Rotates one head: pairs (i, i + n_rot/2): a' = a c - b s, b' = b c + a s, each as
      * fmaf(a, c, -(b * s)) and fmaf(b, c, a * s). */
@@ -64,7 +67,8 @@ struct sp_vector {
     size_t (*argmax)(const float *x, size_t n);
 };
 
-/* The table whose name equals `kernels_name` (one of quantize/kernels.h's); never NULL for those. */
+/* The table whose name equals `kernels_name` (one of quantize/kernels.h's); never NULL for those.
+ */
 const struct sp_vector *sp_vector_find(const char *kernels_name);
 
 #endif

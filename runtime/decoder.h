@@ -1,0 +1,59 @@
+/* What a decoder is inside; shared by the files that run its sublayers (forward.c, experts.c). */
+#ifndef SP_RUNTIME_DECODER_H
+#define SP_RUNTIME_DECODER_H
+
+#include "runtime/forward.h"
+
+/* cos and sin of one rotation for the rows of a pass. */
+struct rotation {
+    float *freq;      /* [n_rot / 2] */
+    float *cos, *sin; /* [max_rows][n_rot / 2] */
+};
+
+struct sp_decoder {
+    const struct sp_model *model;
+    const struct sp_engine *engine;
+    struct sp_decoder_options options;
+    struct sp_kv *caches; /* [n_layers]; unused where the layer reads another layer's */
+    struct sp_attention_scratch *attention;
+    struct rotation rotations[2];
+    struct sp_key_range *ranges; /* [max_rows] */
+    float *features;             /* [max_rows][n_taps * H] */
+    float *logits;               /* [max_logit_rows][ld_logits] */
+    size_t ld_logits;
+    /* Rows of numbers, [max_rows][ld] each. */
+    float *x; /* residual stream */
+    float *y; /* what a sublayer adds to it */
+    float *q, *k, *v, *up;
+    size_t ld_x, ld_q, ld_kv, ld_ffn;
+    struct sp_acts hidden;   /* normed rows, inputs of q, k, v, gate, up, head */
+    struct sp_acts heads;    /* attention output, input of o */
+    struct sp_acts ffn;      /* gated rows, input of down */
+    struct sp_acts tapped;   /* drafts: features, input of fc */
+    struct sp_expert_scratch *experts; /* NULL: no layer has experts */
+};
+
+/* Which rows of a pass go to which expert, and room for one expert's rows. */
+struct sp_expert_scratch {
+    unsigned max_used;
+    float *scores;         /* [max_rows][ld_scores] router logits */
+    size_t ld_scores;
+    unsigned *chosen;      /* [max_rows][max_used] experts of a row */
+    float *weights;        /* [max_rows][max_used] and their weights */
+    size_t *rows;          /* [max_rows] rows that the current expert serves */
+    float *row_weights;    /* [max_rows] */
+    struct sp_acts input;  /* their normed rows, gathered */
+    float *y;              /* [max_rows][ld_x] what the expert makes of them */
+};
+
+/* Room for the experts of the decoder's layers; NULL where there are none. */
+SP_MUST_CHECK enum sp_status sp_experts_open(struct sp_decoder *d, struct sp_err *err);
+void sp_experts_close(struct sp_decoder *d);
+
+/* The MLP of a layer with experts: d->y = sum of weighted experts of the n rows of d->hidden. */
+void sp_experts_run(struct sp_decoder *d, const struct sp_layer *layer, size_t n);
+
+/* How the halves of a gated MLP are joined. */
+enum sp_gate sp_gate_of(enum sp_activation activation);
+
+#endif
