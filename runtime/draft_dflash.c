@@ -27,6 +27,12 @@ static size_t dflash_max_depth(const struct sp_model *draft)
     return draft->config.draft.block_size - 1;
 }
 
+static const unsigned *dflash_taps(const struct sp_model *draft, unsigned *n_taps)
+{
+    *n_taps = draft->config.draft.n_taps;
+    return draft->config.draft.taps;
+}
+
 static enum sp_status dflash_check(const struct sp_model *target, const struct sp_model *draft,
                                    struct sp_err *err)
 {
@@ -159,6 +165,7 @@ const struct sp_drafter_ops sp_draft_dflash_ops = {
     .kind = SP_DRAFT_DFLASH,
     .name = "dflash",
     .max_depth = dflash_max_depth,
+    .taps = dflash_taps,
     .check = dflash_check,
     .open = dflash_open,
     .limit = dflash_limit,

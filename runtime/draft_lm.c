@@ -29,6 +29,13 @@ static size_t lm_max_depth(const struct sp_model *draft)
     return MAX_DEPTH;
 }
 
+static const unsigned *lm_taps(const struct sp_model *draft, unsigned *n_taps)
+{
+    (void)draft;
+    *n_taps = 0;
+    return NULL;
+}
+
 /* It reads nothing of the target's but tokens. */
 static enum sp_status lm_check(const struct sp_model *target, const struct sp_model *draft,
                                struct sp_err *err)
@@ -163,6 +170,7 @@ const struct sp_drafter_ops sp_draft_lm_ops = {
     .kind = SP_DRAFT_NONE,
     .name = "autoregressive",
     .max_depth = lm_max_depth,
+    .taps = lm_taps,
     .check = lm_check,
     .open = lm_open,
     .limit = lm_limit,

@@ -17,6 +17,7 @@ struct sp_drafter; /* each kind's own struct begins with it */
 struct sp_drafter_setup {
     const struct sp_model *target;
     const struct sp_model *draft;
+    const struct sp_decoder *decoder; /* the target's; outlives the drafter */
     const struct sp_engine *engine;
     size_t n_positions; /* context of the session */
     size_t max_rows;    /* most rows one commit brings */
@@ -35,6 +36,9 @@ struct sp_drafter_ops {
     const char *name; /* "dflash", "autoregressive" */
     /* Most tokens that any proposal of this draft holds. */
     size_t (*max_depth)(const struct sp_model *draft);
+    /* What commit() is given: the target's residual stream after these layers (SP_TAP_FINAL: after
+     * the final norm). Borrowed from the draft, or static; NULL: nothing. */
+    const unsigned *(*taps)(const struct sp_model *draft, unsigned *n_taps);
     enum sp_status (*check)(const struct sp_model *target, const struct sp_model *draft,
                             struct sp_err *err);
     enum sp_status (*open)(struct sp_drafter **out, const struct sp_drafter_setup *setup,

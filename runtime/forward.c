@@ -6,6 +6,7 @@
 #include "runtime/rope.h"
 
 #include <assert.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -408,6 +409,25 @@ static void keep_taps(struct sp_decoder *d, unsigned layer, size_t n)
     }
 }
 
+static void final_norm(const struct sp_decoder *d, float *out, size_t t)
+{
+    d->engine->vector->rms_norm(out, d->x + t * d->ld_x, d->model->norm, d->model->config.n_hidden,
+                                (float)d->model->config.norm_eps);
+}
+
+/* After the last layer: the taps behind the final norm. */
+static void keep_final_taps(struct sp_decoder *d, size_t n)
+{
+    size_t h = d->model->config.n_hidden;
+
+    for (unsigned i = 0; i < d->options.n_taps; i++) {
+        if (d->options.taps[i] != SP_TAP_FINAL) continue;
+        for (size_t t = 0; t < n; t++) {
+            final_norm(d, d->features + (t * d->options.n_taps + i) * h, t);
+        }
+    }
+}
+
 static void rotate_positions(struct sp_decoder *d, size_t n, size_t pos)
 {
     for (unsigned i = 0; i < d->model->config.n_ropes; i++) {
@@ -439,6 +459,12 @@ void sp_decoder_run(struct sp_decoder *d, size_t n, size_t pos)
         sp_engine_rows(d->engine, n, add_row, &job);
         keep_taps(d, i, n);
     }
+    keep_final_taps(d, n);
+}
+
+const struct sp_kv *sp_decoder_cache(const struct sp_decoder *d, unsigned layer)
+{
+    return &d->caches[d->model->config.layers[layer].kv_source];
 }
 
 /* ---- what comes out --------------------------------------------------------------------------- */
@@ -454,9 +480,7 @@ static void final_norm_row(void *context, size_t t, unsigned worker)
     struct sp_decoder *d = job->d;
 
     (void)worker;
-    d->engine->vector->rms_norm(d->hidden.x + t * d->hidden.ld, d->x + (job->first + t) * d->ld_x,
-                                d->model->norm, d->model->config.n_hidden,
-                                (float)d->model->config.norm_eps);
+    final_norm(d, d->hidden.x + t * d->hidden.ld, job->first + t);
 }
 
 const float *sp_decoder_logits(struct sp_decoder *d, const struct sp_model *source, size_t first,

@@ -20,9 +20,12 @@ struct sp_decoder_options {
     size_t max_logit_rows; /* most rows of one sp_decoder_logits */
     enum sp_kv_type kv_type;
     size_t n_planned;      /* length that the longrope regime is chosen for; 0: n_positions */
-    const unsigned *taps;  /* layers whose output is kept, borrowed until close */
+    const unsigned *taps;  /* layers whose output is kept, borrowed until close; SP_TAP_FINAL */
     unsigned n_taps;
 };
+
+/* In place of a layer: the residual stream after the final norm. */
+#define SP_TAP_FINAL UINT_MAX
 
 /* model and engine must outlive the decoder. */
 SP_MUST_CHECK enum sp_status sp_decoder_open(struct sp_decoder **out, const struct sp_model *model,
@@ -43,6 +46,9 @@ void sp_decoder_embed(struct sp_decoder *decoder, const struct sp_model *source,
 
 /* Runs rows 0..n-1 through all layers at positions pos..pos+n-1; pos + n <= n_positions. */
 void sp_decoder_run(struct sp_decoder *decoder, size_t n, size_t pos);
+
+/* The keys and values that a layer reads (drafts that attend to the target's). */
+const struct sp_kv *sp_decoder_cache(const struct sp_decoder *decoder, unsigned layer);
 
 /* Logits of rows first..first+n-1 of the last run: final norm, head, soft cap. The head may be
  * borrowed (`source`). Rows of `*ld` floats; valid until the next call. */

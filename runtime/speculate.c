@@ -7,43 +7,57 @@
 #include <stdlib.h>
 #include <string.h>
 
+static enum sp_status open_decoder(struct sp_speculator *s, const struct sp_model *draft,
+                                   const struct sp_engine *engine,
+                                   const struct sp_speculator_options *options, struct sp_err *err)
+{
+    const struct sp_drafter_ops *ops = draft ? sp_drafter_find(draft->config.draft.kind) : NULL;
+    struct sp_decoder_options decoder = {
+        .n_positions = options->n_positions,
+        .kv_type = options->kv_type,
+    };
+
+    if (ops) {
+        s->max_depth = ops->max_depth(draft);
+        decoder.taps = ops->taps(draft, &decoder.n_taps);
+    }
+    decoder.max_logit_rows = s->max_depth + 1 < SP_TIMED_ROWS ? SP_TIMED_ROWS : s->max_depth + 1;
+    if (s->max_rows < decoder.max_logit_rows) s->max_rows = decoder.max_logit_rows;
+    decoder.max_rows = s->max_rows;
+    return sp_decoder_open(&s->decoder, s->target, engine, &decoder, err);
+}
+
+static enum sp_status open_drafter(struct sp_speculator *s, const struct sp_model *draft,
+                                   const struct sp_engine *engine,
+                                   const struct sp_speculator_options *options, struct sp_err *err)
+{
+    struct sp_drafter_setup setup = {
+        .target = s->target,
+        .draft = draft,
+        .decoder = s->decoder,
+        .engine = engine,
+        .n_positions = options->n_positions,
+        .max_rows = s->max_rows,
+        .kv_type = options->kv_type,
+    };
+
+    return sp_drafter_find(draft->config.draft.kind)->open(&s->drafter, &setup, err);
+}
+
 enum sp_status sp_speculator_open(struct sp_speculator **out, const struct sp_model *target,
                                   const struct sp_model *draft, const struct sp_engine *engine,
                                   const struct sp_speculator_options *options, struct sp_err *err)
 {
     struct sp_speculator *s = NULL;
-    size_t logit_rows;
     enum sp_status st;
 
     if ((st = sp_new(&s, 1, sizeof *s, err))) goto done;
     s->target = target;
     s->n_positions = options->n_positions;
     s->max_rows = options->max_rows;
-    if (draft) {
-        const struct sp_drafter_ops *ops = sp_drafter_find(draft->config.draft.kind);
-        struct sp_drafter_setup setup = {
-            .target = target,
-            .draft = draft,
-            .engine = engine,
-            .n_positions = options->n_positions,
-            .max_rows = options->max_rows,
-            .kv_type = options->kv_type,
-        };
-        if ((st = ops->open(&s->drafter, &setup, err))) goto done;
-        s->max_depth = ops->limit(s->drafter, 0);
-    }
-    logit_rows = s->max_depth + 1 < SP_TIMED_ROWS ? SP_TIMED_ROWS : s->max_depth + 1;
-    if (s->max_rows < logit_rows) s->max_rows = logit_rows;
-    struct sp_decoder_options decoder = {
-        .n_positions = options->n_positions,
-        .max_rows = s->max_rows,
-        .max_logit_rows = logit_rows,
-        .kv_type = options->kv_type,
-        .taps = draft ? draft->config.draft.taps : NULL,
-        .n_taps = draft ? draft->config.draft.n_taps : 0,
-    };
-    if ((st = sp_decoder_open(&s->decoder, target, engine, &decoder, err))) goto done;
-    if ((st = sp_new(&s->ids, s->n_positions + logit_rows + 1, sizeof *s->ids, err))) goto done;
+    if ((st = open_decoder(s, draft, engine, options, err))) goto done;
+    if (draft && (st = open_drafter(s, draft, engine, options, err))) goto done;
+    if ((st = sp_new(&s->ids, s->n_positions + s->max_rows + 1, sizeof *s->ids, err))) goto done;
     *out = s;
     s = NULL;
 done:
