@@ -24,18 +24,26 @@ enum { SP_TILE_ROWS = 16 }; /* most activation rows of one kernel call */
 /* Activation rows, prepared once and multiplied by many matrices. Block-quantized weights read the
  * codes, float weights read x. Rule for one block of 32 (quantize_row):
  *   m = max |x|; scale = m / 127; q = round-to-nearest-even(x * (127 / m)), all 0 when m == 0
- * (127 / m is one f32 division, then one f32 product per element; m is never NaN or infinite: the
- * caller rejects non-finite activations by the non-finite logits they lead to; codes of such rows
- * are unspecified but writing them is safe). */
+ * (127 / m is one f32 division, then one f32 product per element). Where m is so small that 127 / m
+ * overflows, codes and scale are 0. A NaN or an infinity makes m, and with it scale, non-finite,
+ * and so every result of the row: the caller meets it as a non-finite logit. The codes of such a
+ * block are unspecified. */
 struct sp_acts {
     size_t cols;
-    size_t ld;      /* elements from one row of x or q to the next, a multiple of 64, >= cols */
+    size_t ld;       /* elements from one row of x or q to the next, a multiple of 64, >= cols */
     size_t ld_block; /* blocks from one row of scale to the next, >= ld / 32 */
-    float *x;       /* [n][ld] */
-    int8_t *q;      /* [n][ld], -127..127; columns cols..ld are 0 */
-    float *scale;   /* [n][ld_block] */
-    int32_t *sum;   /* [n][ld_block][2]: -128 * sum of the codes of each half block */
+    float *x;        /* [n][ld], 64-byte aligned; columns cols..ld are 0 */
+    int8_t *q;       /* [n][ld], 64-byte aligned, -127..127; columns cols..ld are 0 */
+    float *scale;    /* [n][ld_block] */
+    int32_t *sum;    /* [n][ld_block][2]: -128 * sum of the codes of each half block */
 };
+
+/* Zeroed room for n_rows rows of cols columns, one allocation, owned by `acts` until
+ * sp_acts_release. ld is chosen so that the rows of a tile do not compete for the same cache sets.
+ * SP_E_NOMEM; `acts` untouched on failure. */
+SP_MUST_CHECK enum sp_status sp_acts_init(struct sp_acts *acts, size_t n_rows, size_t cols,
+                                          struct sp_err *err);
+void sp_acts_release(struct sp_acts *acts); /* a zeroed struct is fine; zeroes it */
 
 /* y[t * ldy + 16 * p + r], t = 0..n_rows-1, p = 0..n_panels-1, for activation rows
  * first..first+n_rows-1. 1 <= n_rows <= SP_TILE_ROWS. y has room for whole panels. */
@@ -49,6 +57,12 @@ struct sp_kernels {
     sp_matmul_fn *matmul[SP_N_PACKED_DTYPES]; /* by enum sp_dtype */
 };
 
+/* matmul for any number of rows: even tiles of at most SP_TILE_ROWS rows, and panels in groups that
+ * stay in the cache while the tiles pass over them. The same bits as any other cutting. */
+void sp_matmul_rows(const struct sp_kernels *kernels, enum sp_dtype dtype, float *y, size_t ldy,
+                    const uint8_t *panels, size_t n_panels, const struct sp_acts *acts,
+                    size_t first, size_t n_rows);
+
 /* Does `dtype` multiply quantized activations (q4, q8) or float ones? */
 bool sp_kernels_want_codes(enum sp_dtype dtype);
 
@@ -61,6 +75,9 @@ const struct sp_kernels *sp_kernels_best(void);
  * SP_E_UNSUPPORTED. */
 SP_MUST_CHECK enum sp_status sp_kernels_find(const struct sp_kernels **out, const char *name,
                                              struct sp_err *err);
+
+/* The tables; those of other machines' instruction sets are declared but not there. */
+extern const struct sp_kernels sp_kernels_ref, sp_kernels_avx2, sp_kernels_avx512;
 
 /* One row of a panel matrix [rows][cols] as floats: embeddings, checks. */
 void sp_panel_row(float *out, enum sp_dtype dtype, const uint8_t *panels, size_t cols, size_t row);

@@ -1,0 +1,169 @@
+/* Which kernel table runs: the list of tables, what this CPU can do, and the choice by name. Also
+ * the memory of activations, and the walk over more rows than one kernel call takes.
+ *
+ * The only file that asks the CPU for its abilities. No arithmetic lives here. */
+#include "quantize/kernels.h"
+
+#include "format/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+struct choice {
+    const struct sp_kernels *kernels;
+    bool (*runs)(void);
+};
+
+static bool runs_always(void)
+{
+    return true;
+}
+
+#if defined(__x86_64__)
+/* f16c by hand: not every compiler's __builtin_cpu_supports knows its name */
+static bool has_f16c(void)
+{
+    unsigned a, b, c, d;
+
+    return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
+
+static bool runs_avx2(void)
+{
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
+}
+
+static bool runs_avx512(void)
+{
+    return runs_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+           __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512vbmi");
+}
+
+static const struct choice choices[] = {{&sp_kernels_avx512, runs_avx512},
+                                        {&sp_kernels_avx2, runs_avx2},
+                                        {&sp_kernels_ref, runs_always}};
+static const struct sp_kernels *const all[] = {&sp_kernels_avx512, &sp_kernels_avx2,
+                                               &sp_kernels_ref, NULL};
+#else
+static const struct choice choices[] = {{&sp_kernels_ref, runs_always}};
+static const struct sp_kernels *const all[] = {&sp_kernels_ref, NULL};
+#endif
+
+enum { N_CHOICES = sizeof choices / sizeof *choices };
+
+bool sp_kernels_want_codes(enum sp_dtype dtype)
+{
+    return dtype == SP_Q8 || dtype == SP_Q4;
+}
+
+const struct sp_kernels *const *sp_kernels_all(void)
+{
+    return all;
+}
+
+bool sp_kernels_supported(const struct sp_kernels *kernels)
+{
+    for (size_t i = 0; i < N_CHOICES; i++) {
+        if (choices[i].kernels == kernels) return choices[i].runs();
+    }
+    return false;
+}
+
+const struct sp_kernels *sp_kernels_best(void)
+{
+    size_t i = 0;
+
+    while (!choices[i].runs())
+        i++;
+    return choices[i].kernels;
+}
+
+enum sp_status sp_kernels_find(const struct sp_kernels **out, const char *name, struct sp_err *err)
+{
+    const struct sp_kernels *found = NULL;
+
+    if (name == NULL || strcmp(name, "auto") == 0) {
+        *out = sp_kernels_best();
+        return SP_OK;
+    }
+    for (size_t i = 0; i < N_CHOICES; i++) {
+        if (strcmp(name, choices[i].kernels->name) == 0) found = choices[i].kernels;
+    }
+    if (found == NULL) {
+        return sp_fail(err, SP_E_USAGE, "kernels \"%s\": expected auto, scalar, avx2 or avx512",
+                       name);
+    }
+    if (!sp_kernels_supported(found)) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "kernels \"%s\": this CPU cannot run them", name);
+    }
+    *out = found;
+    return SP_OK;
+}
+
+enum sp_status sp_acts_init(struct sp_acts *acts, size_t n_rows, size_t cols, struct sp_err *err)
+{
+    enum sp_status st;
+    size_t per_row, floats;
+    struct sp_acts made = {.cols = cols};
+    float *memory;
+
+    if (cols > SIZE_MAX / 64 || n_rows > SIZE_MAX - 1) {
+        return sp_fail(err, SP_E_NOMEM, "activations: %zu rows of %zu columns wanted", n_rows,
+                       cols);
+    }
+    /* An odd number of cache lines: rows at a multiple of 4096 bytes would all share one set. */
+    made.ld = sp_round_up(cols ? cols : 1, 64);
+    if (made.ld / 64 % 2 == 0) made.ld += 64;
+    made.ld_block = made.ld / SP_BLOCK;
+
+    /* x, q (a quarter of a float each), scale, two sums: all counted in floats */
+    per_row = made.ld + made.ld / 4 + made.ld_block * 3;
+    if (!sp_mul(&floats, per_row, n_rows + 1)) {
+        return sp_fail(err, SP_E_NOMEM, "activations: %zu rows of %zu columns wanted", n_rows,
+                       cols);
+    }
+    if ((st = sp_new_aligned(&memory, floats, sizeof *memory, err))) return st;
+    memset(memory, 0, floats * sizeof *memory);
+    made.x = memory;
+    made.q = (int8_t *)(memory + n_rows * made.ld);
+    made.scale = memory + n_rows * (made.ld + made.ld / 4);
+    made.sum = (int32_t *)(void *)(made.scale + n_rows * made.ld_block);
+    *acts = made;
+    return SP_OK;
+}
+
+void sp_acts_release(struct sp_acts *acts)
+{
+    free(acts->x);
+    *acts = (struct sp_acts){0};
+}
+
+/* Panels of one group: together at most this many bytes, a part of a small second-level cache that
+ * leaves room for the activations. */
+enum { GROUP_BYTES = 128 << 10 };
+
+void sp_matmul_rows(const struct sp_kernels *kernels, enum sp_dtype dtype, float *y, size_t ldy,
+                    const uint8_t *panels, size_t n_panels, const struct sp_acts *acts,
+                    size_t first, size_t n_rows)
+{
+    size_t n_tiles = (n_rows + SP_TILE_ROWS - 1) / SP_TILE_ROWS;
+    size_t panel_size = 0, group = n_panels;
+
+    if (n_rows == 0 || n_panels == 0 || !sp_panel_size(&panel_size, dtype, acts->cols)) return;
+    if (n_tiles > 1) group = panel_size < GROUP_BYTES ? GROUP_BYTES / panel_size : 1;
+    for (size_t p = 0; p < n_panels; p += group) {
+        size_t n = n_panels - p < group ? n_panels - p : group;
+        size_t begin = 0;
+        for (size_t i = 0; i < n_tiles; i++) {
+            size_t end = n_rows * (i + 1) / n_tiles;
+            kernels->matmul[dtype](y + begin * ldy + p * SP_PANEL_ROWS, ldy,
+                                   panels + p * panel_size, n, acts->cols, acts, first + begin,
+                                   end - begin);
+            begin = end;
+        }
+    }
+}

@@ -1,0 +1,395 @@
+/* Matrix products with AVX2, FMA and F16C: one 256-bit register is half a panel's 16 lanes.
+ *
+ * The same bytes as for wider registers; block types walk a panel twice, once for each half of its
+ * rows, the second time out of the cache. There are 16 registers, so tiles have 1 to 4 rows of
+ * activations, inlined with a constant number of rows; more rows are several tiles per panel.
+ *
+ * VPMADDUBSW multiplies unsigned by signed bytes: the weight's sign is moved to the activation, and
+ * its magnitude, at most 128, keeps the sum of two products (at most 2 * 128 * 127) inside 16 bits.
+ * Sums are exact, so no offset and no acts->sum is needed.
+ *
+ *   lane        0              1        ...       7
+ *   register    row 0, k..k+3  row 1, k..k+3      row 7, k..k+3        four bytes each */
+#include "quantize/kernels.h"
+
+#include "format/mem.h"
+#include "quantize/microscale.h"
+
+#include <immintrin.h>
+#include <math.h>
+#include <string.h>
+
+#if defined(__clang__)
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define UNROLL _Pragma("GCC unroll 16")
+#endif
+#define INLINE static inline __attribute__((always_inline))
+
+enum { LANES = SP_PANEL_ROWS, HALF_LANES = 8, MAX_ROWS = 4, PREFETCH_AHEAD = 2048 };
+
+/* One call of a kernel, and the rows of its current tile. */
+struct product {
+    float *y;
+    size_t ldy;
+    const uint8_t *panel;
+    size_t panel_size, cols;
+    const struct sp_acts *acts;
+    size_t first;
+};
+
+/* Four bytes of a row's codes in every lane. */
+INLINE __m256i broadcast4(const int8_t *q)
+{
+    int32_t bytes;
+
+    memcpy(&bytes, q, sizeof bytes);
+    return _mm256_set1_epi32(bytes);
+}
+
+/* Lines of the block that lies PREFETCH_AHEAD further on. Past the end of the weights this is
+ * harmless: prefetches do not fault. */
+INLINE void prefetch(const uint8_t *block, size_t size)
+{
+    uintptr_t ahead = (uintptr_t)block + PREFETCH_AHEAD;
+
+    UNROLL
+    for (size_t i = 0; i < size; i += 64)
+        _mm_prefetch((const char *)(ahead + i), _MM_HINT_T0);
+}
+
+/* i + w . q for four columns of each lane's row, w given with its magnitude */
+INLINE __m256i dot4(__m256i i, __m256i w, __m256i magnitude, const int8_t *q)
+{
+    __m256i pairs = _mm256_maddubs_epi16(magnitude, _mm256_sign_epi8(broadcast4(q), w));
+
+    return _mm256_add_epi32(i, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+}
+
+INLINE __m256 widen_bf16(const uint8_t *bytes)
+{
+    __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const void *)bytes));
+
+    return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
+}
+
+/* ---- q4 ---- */
+
+/* Codebook 2 * i + 1 is 2 * i backwards and negated: two tables serve all four. */
+struct q4_tables {
+    __m256i first, second; /* codebooks 0 and 2, in both 128-bit halves */
+};
+
+INLINE struct q4_tables q4_tables(void)
+{
+    return (struct q4_tables){
+        _mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)sp_q4_codebooks)),
+        _mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)(sp_q4_codebooks + 32))),
+    };
+}
+
+/* i[t] = exact sum over half a block's 16 columns. `bytes`: its weights of these 8 rows, `scales`:
+ * the rows' scale bytes, one in each lane; q: the codes of row 0 of the tile. */
+INLINE void q4_half(__m256i *i, const uint8_t *bytes, __m256i scales, struct q4_tables tables,
+                    const int8_t *q, size_t ld, size_t n_rows)
+{
+    const __m256i low = _mm256_set1_epi8(0x0f);
+    /* all ones where the codebook is odd; the sign bit of each byte where it is 2 or 3 */
+    __m256i odd = _mm256_srai_epi32(_mm256_slli_epi32(scales, 31), 31);
+    __m256i second = _mm256_srai_epi32(_mm256_slli_epi32(scales, 30), 31);
+
+    UNROLL
+    for (size_t t = 0; t < n_rows; t++)
+        i[t] = _mm256_setzero_si256();
+    UNROLL
+    for (size_t v = 0; v < 2; v++) {
+        __m256i pair = _mm256_xor_si256(_mm256_loadu_si256((const void *)(bytes + 64 * v)), odd);
+        __m256i n0 = _mm256_and_si256(pair, low);
+        __m256i n1 = _mm256_and_si256(_mm256_srli_epi16(pair, 4), low);
+        __m256i w0 = _mm256_blendv_epi8(_mm256_shuffle_epi8(tables.first, n0),
+                                        _mm256_shuffle_epi8(tables.second, n0), second);
+        __m256i w1 = _mm256_blendv_epi8(_mm256_shuffle_epi8(tables.first, n1),
+                                        _mm256_shuffle_epi8(tables.second, n1), second);
+        __m256i m0 = _mm256_abs_epi8(w0), m1 = _mm256_abs_epi8(w1);
+        UNROLL
+        for (size_t t = 0; t < n_rows; t++) {
+            i[t] = dot4(i[t], w0, m0, q + t * ld + 4 * v);
+            i[t] = dot4(i[t], w1, m1, q + t * ld + 4 * v + 8);
+        }
+    }
+    /* the negation of the odd codebooks: (i ^ -1) - -1 = -i */
+    UNROLL
+    for (size_t t = 0; t < n_rows; t++) {
+        i[t] = _mm256_sub_epi32(_mm256_xor_si256(i[t], odd), odd);
+    }
+}
+
+/* Rows 8 * half .. 8 * half + 7 of the panel. */
+INLINE void q4_half_panel(const struct product *m, size_t half, size_t n_rows)
+{
+    const struct q4_tables tables = q4_tables();
+    const size_t n_blocks = m->cols / SP_BLOCK, ld = m->acts->ld, ld_block = m->acts->ld_block;
+    const uint8_t *block = m->panel + SP_Q4_PANEL_HEAD;
+    const int8_t *q = m->acts->q + m->first * ld;
+    const float *x_scale = m->acts->scale + m->first * ld_block;
+    const __m256 row_scale = _mm256_loadu_ps((const void *)(m->panel + 32 * half));
+    __m256 acc[MAX_ROWS];
+
+    UNROLL
+    for (size_t t = 0; t < n_rows; t++)
+        acc[t] = _mm256_setzero_ps();
+    for (size_t b = 0; b < n_blocks; b++, block += SP_Q4_BLOCK_SIZE, q += SP_BLOCK) {
+        const uint8_t *scale_bytes = block + LANES * SP_Q4_HALF + HALF_LANES * half;
+        __m256i b0 = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)scale_bytes));
+        __m256i b1 = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)(scale_bytes + LANES)));
+        __m256 s0 = _mm256_cvtepi32_ps(b0), s1 = _mm256_cvtepi32_ps(b1);
+        __m256i i0[MAX_ROWS], i1[MAX_ROWS];
+
+        if (half == 0) prefetch(block, SP_Q4_BLOCK_SIZE);
+        q4_half(i0, block + 32 * half, b0, tables, q, ld, n_rows);
+        q4_half(i1, block + 128 + 32 * half, b1, tables, q + SP_Q4_HALF, ld, n_rows);
+        UNROLL
+        for (size_t t = 0; t < n_rows; t++) {
+            __m256 u = _mm256_fmadd_ps(_mm256_cvtepi32_ps(i1[t]), s1,
+                                       _mm256_mul_ps(_mm256_cvtepi32_ps(i0[t]), s0));
+            acc[t] = _mm256_fmadd_ps(u, _mm256_set1_ps(x_scale[t * ld_block + b]), acc[t]);
+        }
+    }
+    UNROLL
+    for (size_t t = 0; t < n_rows; t++) {
+        _mm256_storeu_ps(m->y + t * m->ldy + HALF_LANES * half, _mm256_mul_ps(acc[t], row_scale));
+    }
+}
+
+/* ---- q8 ---- */
+
+INLINE void q8_half_panel(const struct product *m, size_t half, size_t n_rows)
+{
+    const size_t n_blocks = m->cols / SP_BLOCK, ld = m->acts->ld, ld_block = m->acts->ld_block;
+    const uint8_t *block = m->panel;
+    const int8_t *q = m->acts->q + m->first * ld;
+    const float *x_scale = m->acts->scale + m->first * ld_block;
+    __m256 acc[MAX_ROWS];
+
+    UNROLL
+    for (size_t t = 0; t < n_rows; t++)
+        acc[t] = _mm256_setzero_ps();
+    for (size_t b = 0; b < n_blocks; b++, block += SP_Q8_BLOCK_SIZE, q += SP_BLOCK) {
+        __m256 w_scale = widen_bf16(block + LANES * SP_BLOCK + 16 * half);
+        __m256i i[MAX_ROWS];
+
+        if (half == 0) prefetch(block, SP_Q8_BLOCK_SIZE);
+        UNROLL
+        for (size_t t = 0; t < n_rows; t++)
+            i[t] = _mm256_setzero_si256();
+        UNROLL
+        for (size_t g = 0; g < SP_BLOCK / 4; g++) {
+            __m256i stored = _mm256_loadu_si256((const void *)(block + 64 * g + 32 * half));
+            __m256i w = _mm256_xor_si256(stored, _mm256_set1_epi8(-128));
+            __m256i magnitude = _mm256_abs_epi8(w);
+            UNROLL
+            for (size_t t = 0; t < n_rows; t++) {
+                i[t] = dot4(i[t], w, magnitude, q + t * ld + 4 * g);
+            }
+        }
+        UNROLL
+        for (size_t t = 0; t < n_rows; t++) {
+            __m256 s = _mm256_mul_ps(w_scale, _mm256_set1_ps(x_scale[t * ld_block + b]));
+            acc[t] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(i[t]), s, acc[t]);
+        }
+    }
+    UNROLL
+    for (size_t t = 0; t < n_rows; t++) {
+        _mm256_storeu_ps(m->y + t * m->ldy + HALF_LANES * half, acc[t]);
+    }
+}
+
+/* ---- f32, f16, bf16 ---- */
+
+/* Half of the weights of one column. */
+INLINE __m256 float_weights(enum sp_dtype dtype, const uint8_t *bytes, size_t half)
+{
+    switch (dtype) {
+    case SP_F32:
+        return _mm256_loadu_ps((const void *)(bytes + 32 * half));
+    case SP_F16:
+        return _mm256_cvtph_ps(_mm_loadu_si128((const void *)(bytes + 16 * half)));
+    default:
+        return widen_bf16(bytes + 16 * half);
+    }
+}
+
+INLINE void float_panel(enum sp_dtype dtype, const struct product *m, size_t n_rows)
+{
+    const size_t column = LANES * (dtype == SP_F32 ? 4 : 2), ld = m->acts->ld;
+    const uint8_t *w = m->panel;
+    const float *x = m->acts->x + m->first * ld;
+    __m256 acc[MAX_ROWS][2];
+
+    UNROLL
+    for (size_t t = 0; t < n_rows; t++)
+        acc[t][0] = acc[t][1] = _mm256_setzero_ps();
+    for (size_t k = 0; k < m->cols; k++, w += column) {
+        __m256 w0 = float_weights(dtype, w, 0), w1 = float_weights(dtype, w, 1);
+        UNROLL
+        for (size_t t = 0; t < n_rows; t++) {
+            __m256 factor = _mm256_set1_ps(x[t * ld + k]);
+            acc[t][0] = _mm256_fmadd_ps(w0, factor, acc[t][0]);
+            acc[t][1] = _mm256_fmadd_ps(w1, factor, acc[t][1]);
+        }
+    }
+    UNROLL
+    for (size_t t = 0; t < n_rows; t++) {
+        _mm256_storeu_ps(m->y + t * m->ldy, acc[t][0]);
+        _mm256_storeu_ps(m->y + t * m->ldy + HALF_LANES, acc[t][1]);
+    }
+}
+
+/* ---- tiles ---- */
+
+INLINE void tile(enum sp_dtype dtype, const struct product *m, size_t n_rows)
+{
+    switch (dtype) {
+    case SP_Q4:
+        q4_half_panel(m, 0, n_rows);
+        q4_half_panel(m, 1, n_rows);
+        break;
+    case SP_Q8:
+        q8_half_panel(m, 0, n_rows);
+        q8_half_panel(m, 1, n_rows);
+        break;
+    default:
+        float_panel(dtype, m, n_rows);
+        break;
+    }
+}
+
+INLINE void matmul(enum sp_dtype dtype, struct product m, size_t n_panels, size_t n_rows)
+{
+    const size_t n_tiles = (n_rows + MAX_ROWS - 1) / MAX_ROWS;
+    float *const y = m.y;
+    const size_t first = m.first;
+
+    if (!sp_panel_size(&m.panel_size, dtype, m.cols)) return;
+    for (size_t p = 0; p < n_panels; p++, m.panel += m.panel_size) {
+        for (size_t i = 0, begin = 0; i < n_tiles; i++) {
+            size_t end = n_rows * (i + 1) / n_tiles;
+            m.y = y + begin * m.ldy + p * LANES;
+            m.first = first + begin;
+            switch (end - begin) {
+            case 1:
+                tile(dtype, &m, 1);
+                break;
+            case 2:
+                tile(dtype, &m, 2);
+                break;
+            case 3:
+                tile(dtype, &m, 3);
+                break;
+            default:
+                tile(dtype, &m, 4);
+                break;
+            }
+            begin = end;
+        }
+    }
+}
+
+static void matmul_f32(float *y, size_t ldy, const uint8_t *panels, size_t n_panels, size_t cols,
+                       const struct sp_acts *acts, size_t first, size_t n_rows)
+{
+    matmul(SP_F32, (struct product){y, ldy, panels, 0, cols, acts, first}, n_panels, n_rows);
+}
+
+static void matmul_f16(float *y, size_t ldy, const uint8_t *panels, size_t n_panels, size_t cols,
+                       const struct sp_acts *acts, size_t first, size_t n_rows)
+{
+    matmul(SP_F16, (struct product){y, ldy, panels, 0, cols, acts, first}, n_panels, n_rows);
+}
+
+static void matmul_bf16(float *y, size_t ldy, const uint8_t *panels, size_t n_panels, size_t cols,
+                        const struct sp_acts *acts, size_t first, size_t n_rows)
+{
+    matmul(SP_BF16, (struct product){y, ldy, panels, 0, cols, acts, first}, n_panels, n_rows);
+}
+
+static void matmul_q8(float *y, size_t ldy, const uint8_t *panels, size_t n_panels, size_t cols,
+                      const struct sp_acts *acts, size_t first, size_t n_rows)
+{
+    matmul(SP_Q8, (struct product){y, ldy, panels, 0, cols, acts, first}, n_panels, n_rows);
+}
+
+static void matmul_q4(float *y, size_t ldy, const uint8_t *panels, size_t n_panels, size_t cols,
+                      const struct sp_acts *acts, size_t first, size_t n_rows)
+{
+    matmul(SP_Q4, (struct product){y, ldy, panels, 0, cols, acts, first}, n_panels, n_rows);
+}
+
+/* ---- activations ---- */
+
+INLINE int32_t reduce_add(__m256i v)
+{
+    __m128i s = _mm_add_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+
+    s = _mm_add_epi32(s, _mm_shuffle_epi32(s, 0x4e));
+    return _mm_cvtsi128_si32(_mm_add_epi32(s, _mm_shuffle_epi32(s, 0xb1)));
+}
+
+/* Largest absolute value of 32 numbers, compared as integers, so that a NaN is the largest. */
+INLINE float block_max(const __m256 x[4])
+{
+    const __m256i magnitude = _mm256_set1_epi32(0x7fffffff);
+    __m256i m = _mm256_setzero_si256();
+
+    UNROLL
+    for (size_t i = 0; i < 4; i++) {
+        m = _mm256_max_epi32(m, _mm256_and_si256(_mm256_castps_si256(x[i]), magnitude));
+    }
+    __m128i s = _mm_max_epi32(_mm256_castsi256_si128(m), _mm256_extracti128_si256(m, 1));
+    s = _mm_max_epi32(s, _mm_shuffle_epi32(s, 0x4e));
+    s = _mm_max_epi32(s, _mm_shuffle_epi32(s, 0xb1));
+    return _mm_cvtss_f32(_mm_castsi128_ps(s));
+}
+
+static void quantize_row(const struct sp_acts *acts, size_t t)
+{
+    /* the packs below interleave the registers' 128-bit halves; this puts them in order again */
+    const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    const float *x = acts->x + t * acts->ld;
+    int8_t *q = acts->q + t * acts->ld;
+    float *scale = acts->scale + t * acts->ld_block;
+    int32_t *sum = acts->sum + t * acts->ld_block * 2;
+
+    for (size_t b = 0; b < acts->cols / SP_BLOCK; b++, x += SP_BLOCK, q += SP_BLOCK, sum += 2) {
+        __m256 in[4] = {_mm256_loadu_ps(x), _mm256_loadu_ps(x + 8), _mm256_loadu_ps(x + 16),
+                        _mm256_loadu_ps(x + 24)};
+        float max = block_max(in), inverse = 127.0f / max;
+        bool zero = isinf(inverse);
+        __m256i keep = _mm256_set1_epi32(zero ? 0 : -1), code[4];
+
+        UNROLL
+        for (size_t i = 0; i < 4; i++) {
+            __m256i rounded = _mm256_cvtps_epi32(_mm256_mul_ps(in[i], _mm256_set1_ps(inverse)));
+            code[i] = _mm256_and_si256(rounded, keep);
+        }
+        scale[b] = zero ? 0.0f : max / 127.0f;
+        sum[0] = -128 * reduce_add(_mm256_add_epi32(code[0], code[1]));
+        sum[1] = -128 * reduce_add(_mm256_add_epi32(code[2], code[3]));
+        __m256i packed = _mm256_packs_epi16(_mm256_packs_epi32(code[0], code[1]),
+                                            _mm256_packs_epi32(code[2], code[3]));
+        _mm256_storeu_si256((void *)q, _mm256_permutevar8x32_epi32(packed, order));
+    }
+}
+
+const struct sp_kernels sp_kernels_avx2 = {
+    .name = "avx2",
+    .quantize_row = quantize_row,
+    .matmul =
+        {
+            [SP_F32] = matmul_f32,
+            [SP_F16] = matmul_f16,
+            [SP_BF16] = matmul_bf16,
+            [SP_Q8] = matmul_q8,
+            [SP_Q4] = matmul_q4,
+        },
+};

@@ -1,0 +1,418 @@
+/* Matrix products with AVX-512 (F, BW, DQ, VL, VNNI, VBMI): one 512-bit register is one panel's 16
+ * lanes.
+ *
+ * Each number of activation rows, 1 to 16, has code of its own: the tile functions are inlined with
+ * a constant n_rows and unrolled, so that n_rows accumulators, the eight vectors of a decoded block
+ * and its scales stay in the 32 registers. Activations are operands broadcast from memory.
+ *
+ * VPDPBUSD multiplies unsigned bytes (weight codes + 128) by signed ones (activation codes). The
+ * surplus, 128 * sum of the activation codes, is the accumulator's starting value (acts->sum) and
+ * costs nothing.
+ *
+ *   lane        0              1        ...       15
+ *   register    row 0, k..k+3  row 1, k..k+3      row 15, k..k+3        four bytes each
+ */
+#include "quantize/kernels.h"
+
+#include "format/mem.h"
+#include "quantize/microscale.h"
+
+#include <immintrin.h>
+#include <math.h>
+#include <string.h>
+
+#if defined(__clang__)
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define UNROLL _Pragma("GCC unroll 16")
+#endif
+#define INLINE static inline __attribute__((always_inline))
+
+enum { LANES = SP_PANEL_ROWS, N_GROUPS = SP_BLOCK / 4, PREFETCH_AHEAD = 2048 };
+
+/* One call of a kernel. */
+struct product {
+    float *y;
+    size_t ldy;
+    const uint8_t *panels;
+    size_t n_panels, cols;
+    const struct sp_acts *acts;
+    size_t first;
+};
+
+/* Four bytes of a row's codes in every lane. */
+INLINE __m512i broadcast4(const int8_t *q)
+{
+    int32_t bytes;
+
+    memcpy(&bytes, q, sizeof bytes);
+    return _mm512_set1_epi32(bytes);
+}
+
+/* Lines of the block that lies PREFETCH_AHEAD further on. Past the end of the weights this is
+ * harmless: prefetches do not fault. */
+INLINE void prefetch(const uint8_t *block, size_t size)
+{
+    uintptr_t ahead = (uintptr_t)block + PREFETCH_AHEAD;
+
+    UNROLL
+    for (size_t i = 0; i < size; i += 64)
+        _mm_prefetch((const char *)(ahead + i), _MM_HINT_T0);
+}
+
+/* start + sum over the 16 columns of four groups of weights; q: the row's codes of these columns */
+INLINE __m512i dot16(int32_t start, const __m512i w[4], const int8_t *q)
+{
+    __m512i i = _mm512_set1_epi32(start);
+
+    UNROLL
+    for (size_t g = 0; g < 4; g++)
+        i = _mm512_dpbusd_epi32(i, w[g], broadcast4(q + 4 * g));
+    return i;
+}
+
+/* ---- q4 ---- */
+
+struct q4_tables {
+    __m512i codes;         /* the four codebooks, entries + 128 */
+    __m512i low;           /* 0x0f in each byte */
+    __m512i first, second; /* indices that put byte r, byte 16 + r into all four bytes of lane r */
+};
+
+INLINE struct q4_tables q4_tables(void)
+{
+    __m512i lane = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+    __m512i first =
+        _mm512_shuffle_epi8(lane, _mm512_set4_epi32(0x0c0c0c0c, 0x08080808, 0x04040404, 0));
+
+    return (struct q4_tables){
+        .codes = _mm512_xor_si512(_mm512_loadu_si512(sp_q4_codebooks), _mm512_set1_epi8(-128)),
+        .low = _mm512_set1_epi8(0x0f),
+        .first = first,
+        .second = _mm512_add_epi8(first, _mm512_set1_epi8(LANES)),
+    };
+}
+
+/* Codes + 128 of half a block. `codebook` holds its number in bits 4 and 5 of each byte; the lookup
+ * ignores bits 6 and 7. */
+INLINE void q4_decode(__m512i w[4], const uint8_t *bytes, __m512i codebook, struct q4_tables tables)
+{
+    UNROLL
+    for (size_t v = 0; v < 2; v++) {
+        __m512i pair = _mm512_loadu_si512(bytes + 64 * v);
+        __m512i high = _mm512_srli_epi16(pair, 4);
+        /* 0xca: where `low` is set the nibble, else the codebook */
+        __m512i i0 = _mm512_ternarylogic_epi32(tables.low, pair, codebook, 0xca);
+        __m512i i1 = _mm512_ternarylogic_epi32(tables.low, high, codebook, 0xca);
+        w[v] = _mm512_permutexvar_epi8(i0, tables.codes);
+        w[v + 2] = _mm512_permutexvar_epi8(i1, tables.codes);
+    }
+}
+
+INLINE __m512 q4_scales(const uint8_t *bytes)
+{
+    return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)bytes)));
+}
+
+INLINE void q4_tile(const struct product *m, size_t n_rows)
+{
+    const struct q4_tables tables = q4_tables();
+    const size_t n_blocks = m->cols / SP_BLOCK, ld = m->acts->ld, ld_block = m->acts->ld_block;
+    const uint8_t *block = m->panels;
+
+    for (size_t p = 0; p < m->n_panels; p++) {
+        const int8_t *q = m->acts->q + m->first * ld;
+        const float *scale = m->acts->scale + m->first * ld_block;
+        const int32_t *sum = m->acts->sum + m->first * ld_block * 2;
+        const __m512 row_scale = _mm512_loadu_ps((const void *)block);
+        __m512 acc[SP_TILE_ROWS];
+
+        UNROLL
+        for (size_t t = 0; t < n_rows; t++)
+            acc[t] = _mm512_setzero_ps();
+        block += SP_Q4_PANEL_HEAD;
+        for (size_t b = 0; b < n_blocks; b++) {
+            const uint8_t *scale_bytes = block + LANES * SP_Q4_HALF;
+            __m256i shifted = _mm256_slli_epi16(_mm256_loadu_si256((const void *)scale_bytes), 4);
+            __m512i codebooks = _mm512_castsi256_si512(shifted);
+            __m512 s0 = q4_scales(scale_bytes), s1 = q4_scales(scale_bytes + LANES);
+            __m512i w[N_GROUPS];
+
+            prefetch(block, SP_Q4_BLOCK_SIZE);
+            q4_decode(w, block, _mm512_permutexvar_epi8(tables.first, codebooks), tables);
+            q4_decode(w + 4, block + 128, _mm512_permutexvar_epi8(tables.second, codebooks),
+                      tables);
+            UNROLL
+            for (size_t t = 0; t < n_rows; t++) {
+                const int8_t *codes = q + t * ld;
+                const int32_t *start = sum + t * ld_block * 2;
+                __m512 i0 = _mm512_cvtepi32_ps(dot16(start[0], w, codes));
+                __m512 i1 = _mm512_cvtepi32_ps(dot16(start[1], w + 4, codes + SP_Q4_HALF));
+                __m512 u = _mm512_fmadd_ps(i1, s1, _mm512_mul_ps(i0, s0));
+                acc[t] = _mm512_fmadd_ps(u, _mm512_set1_ps(scale[t * ld_block]), acc[t]);
+            }
+            block += SP_Q4_BLOCK_SIZE;
+            q += SP_BLOCK;
+            scale += 1;
+            sum += 2;
+        }
+        UNROLL
+        for (size_t t = 0; t < n_rows; t++) {
+            _mm512_storeu_ps(m->y + t * m->ldy + p * LANES, _mm512_mul_ps(acc[t], row_scale));
+        }
+        block += n_blocks % 2 * (SP_Q4_BLOCK_SIZE % 64); /* panels start on a cache line */
+    }
+}
+
+/* ---- q8 ---- */
+
+INLINE void q8_tile(const struct product *m, size_t n_rows)
+{
+    const size_t n_blocks = m->cols / SP_BLOCK, ld = m->acts->ld, ld_block = m->acts->ld_block;
+    const uint8_t *block = m->panels;
+
+    for (size_t p = 0; p < m->n_panels; p++) {
+        const int8_t *q = m->acts->q + m->first * ld;
+        const float *scale = m->acts->scale + m->first * ld_block;
+        const int32_t *sum = m->acts->sum + m->first * ld_block * 2;
+        __m512 acc[SP_TILE_ROWS];
+
+        UNROLL
+        for (size_t t = 0; t < n_rows; t++)
+            acc[t] = _mm512_setzero_ps();
+        for (size_t b = 0; b < n_blocks; b++) {
+            __m256i halves = _mm256_loadu_si256((const void *)(block + LANES * SP_BLOCK));
+            __m512 w_scale =
+                _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16));
+            __m512i w[N_GROUPS];
+
+            prefetch(block, SP_Q8_BLOCK_SIZE);
+            UNROLL
+            for (size_t g = 0; g < N_GROUPS; g++)
+                w[g] = _mm512_loadu_si512(block + 64 * g);
+            UNROLL
+            for (size_t t = 0; t < n_rows; t++) {
+                const int8_t *codes = q + t * ld;
+                const int32_t *start = sum + t * ld_block * 2;
+                __m512i i =
+                    _mm512_add_epi32(dot16(start[0], w, codes), dot16(start[1], w + 4, codes + 16));
+                __m512 s = _mm512_mul_ps(w_scale, _mm512_set1_ps(scale[t * ld_block]));
+                acc[t] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(i), s, acc[t]);
+            }
+            block += SP_Q8_BLOCK_SIZE;
+            q += SP_BLOCK;
+            scale += 1;
+            sum += 2;
+        }
+        UNROLL
+        for (size_t t = 0; t < n_rows; t++)
+            _mm512_storeu_ps(m->y + t * m->ldy + p * LANES, acc[t]);
+        block += n_blocks % 2 * (SP_Q8_BLOCK_SIZE % 64);
+    }
+}
+
+/* ---- f32, f16, bf16 ---- */
+
+/* The weights of one column. */
+INLINE __m512 float_weights(enum sp_dtype dtype, const uint8_t *bytes)
+{
+    if (dtype == SP_F32) return _mm512_loadu_ps((const void *)bytes);
+
+    __m256i halves = _mm256_loadu_si256((const void *)bytes);
+    if (dtype == SP_F16) return _mm512_cvtph_ps(halves);
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16));
+}
+
+/* n_wide panels from the first at once: with few rows, more independent chains of additions than
+ * one panel has are needed to keep the multipliers busy. */
+INLINE void float_panels(enum sp_dtype dtype, const struct product *m, size_t first_panel,
+                         size_t n_wide, size_t n_rows)
+{
+    const size_t column = LANES * (dtype == SP_F32 ? 4 : 2);
+    const size_t size = sp_round_up(m->cols * column, 64), ld = m->acts->ld;
+    const uint8_t *w = m->panels + first_panel * size;
+    const float *x = m->acts->x + m->first * ld;
+    __m512 acc[4][SP_TILE_ROWS];
+
+    UNROLL
+    for (size_t i = 0; i < n_wide; i++) {
+        UNROLL
+        for (size_t t = 0; t < n_rows; t++)
+            acc[i][t] = _mm512_setzero_ps();
+    }
+    for (size_t k = 0; k < m->cols; k++, w += column) {
+        UNROLL
+        for (size_t i = 0; i < n_wide; i++) {
+            __m512 column_weights = float_weights(dtype, w + i * size);
+            UNROLL
+            for (size_t t = 0; t < n_rows; t++) {
+                acc[i][t] =
+                    _mm512_fmadd_ps(column_weights, _mm512_set1_ps(x[t * ld + k]), acc[i][t]);
+            }
+        }
+    }
+    UNROLL
+    for (size_t i = 0; i < n_wide; i++) {
+        UNROLL
+        for (size_t t = 0; t < n_rows; t++) {
+            _mm512_storeu_ps(m->y + t * m->ldy + (first_panel + i) * LANES, acc[i][t]);
+        }
+    }
+}
+
+INLINE void float_tile(enum sp_dtype dtype, const struct product *m, size_t n_rows)
+{
+    const size_t n_wide = n_rows == 1 ? 4 : n_rows <= 4 ? 2 : 1;
+    size_t p = 0;
+
+    for (; p + n_wide <= m->n_panels; p += n_wide)
+        float_panels(dtype, m, p, n_wide, n_rows);
+    for (; p < m->n_panels; p++)
+        float_panels(dtype, m, p, 1, n_rows);
+}
+
+/* ---- choice of the tile ---- */
+
+INLINE void tile(enum sp_dtype dtype, const struct product *m, size_t n_rows)
+{
+    switch (dtype) {
+    case SP_Q4:
+        q4_tile(m, n_rows);
+        break;
+    case SP_Q8:
+        q8_tile(m, n_rows);
+        break;
+    default:
+        float_tile(dtype, m, n_rows);
+        break;
+    }
+}
+
+/* Calls the tile with a constant number of rows. */
+INLINE void matmul(enum sp_dtype dtype, struct product m, size_t n_rows)
+{
+    switch (n_rows) {
+    case 1:
+        tile(dtype, &m, 1);
+        break;
+    case 2:
+        tile(dtype, &m, 2);
+        break;
+    case 3:
+        tile(dtype, &m, 3);
+        break;
+    case 4:
+        tile(dtype, &m, 4);
+        break;
+    case 5:
+        tile(dtype, &m, 5);
+        break;
+    case 6:
+        tile(dtype, &m, 6);
+        break;
+    case 7:
+        tile(dtype, &m, 7);
+        break;
+    case 8:
+        tile(dtype, &m, 8);
+        break;
+    case 9:
+        tile(dtype, &m, 9);
+        break;
+    case 10:
+        tile(dtype, &m, 10);
+        break;
+    case 11:
+        tile(dtype, &m, 11);
+        break;
+    case 12:
+        tile(dtype, &m, 12);
+        break;
+    case 13:
+        tile(dtype, &m, 13);
+        break;
+    case 14:
+        tile(dtype, &m, 14);
+        break;
+    case 15:
+        tile(dtype, &m, 15);
+        break;
+    default:
+        tile(dtype, &m, 16);
+        break;
+    }
+}
+
+static void matmul_f32(float *y, size_t ldy, const uint8_t *panels, size_t n_panels, size_t cols,
+                       const struct sp_acts *acts, size_t first, size_t n_rows)
+{
+    matmul(SP_F32, (struct product){y, ldy, panels, n_panels, cols, acts, first}, n_rows);
+}
+
+static void matmul_f16(float *y, size_t ldy, const uint8_t *panels, size_t n_panels, size_t cols,
+                       const struct sp_acts *acts, size_t first, size_t n_rows)
+{
+    matmul(SP_F16, (struct product){y, ldy, panels, n_panels, cols, acts, first}, n_rows);
+}
+
+static void matmul_bf16(float *y, size_t ldy, const uint8_t *panels, size_t n_panels, size_t cols,
+                        const struct sp_acts *acts, size_t first, size_t n_rows)
+{
+    matmul(SP_BF16, (struct product){y, ldy, panels, n_panels, cols, acts, first}, n_rows);
+}
+
+static void matmul_q8(float *y, size_t ldy, const uint8_t *panels, size_t n_panels, size_t cols,
+                      const struct sp_acts *acts, size_t first, size_t n_rows)
+{
+    matmul(SP_Q8, (struct product){y, ldy, panels, n_panels, cols, acts, first}, n_rows);
+}
+
+static void matmul_q4(float *y, size_t ldy, const uint8_t *panels, size_t n_panels, size_t cols,
+                      const struct sp_acts *acts, size_t first, size_t n_rows)
+{
+    matmul(SP_Q4, (struct product){y, ldy, panels, n_panels, cols, acts, first}, n_rows);
+}
+
+/* ---- activations ---- */
+
+static void quantize_row(const struct sp_acts *acts, size_t t)
+{
+    const __m512i magnitude = _mm512_set1_epi32(0x7fffffff);
+    const float *x = acts->x + t * acts->ld;
+    int8_t *q = acts->q + t * acts->ld;
+    float *scale = acts->scale + t * acts->ld_block;
+    int32_t *sum = acts->sum + t * acts->ld_block * 2;
+
+    for (size_t b = 0; b < acts->cols / SP_BLOCK; b++, x += SP_BLOCK, q += SP_BLOCK, sum += 2) {
+        __m512 x0 = _mm512_loadu_ps(x), x1 = _mm512_loadu_ps(x + LANES);
+        __m512i m0 = _mm512_and_si512(_mm512_castps_si512(x0), magnitude);
+        __m512i m1 = _mm512_and_si512(_mm512_castps_si512(x1), magnitude);
+        /* as integers, so that a NaN is the largest and is kept */
+        int32_t bits = _mm512_reduce_max_epi32(_mm512_max_epi32(m0, m1));
+        float max = _mm_cvtss_f32(_mm_castsi128_ps(_mm_cvtsi32_si128(bits)));
+        float inverse = 127.0f / max;
+        __mmask16 keep = isinf(inverse) ? 0 : 0xffff;
+        __m512 factor = _mm512_set1_ps(inverse);
+        __m512i q0 = _mm512_maskz_cvtps_epi32(keep, _mm512_mul_ps(x0, factor));
+        __m512i q1 = _mm512_maskz_cvtps_epi32(keep, _mm512_mul_ps(x1, factor));
+
+        scale[b] = keep ? max / 127.0f : 0.0f;
+        sum[0] = -128 * _mm512_reduce_add_epi32(q0);
+        sum[1] = -128 * _mm512_reduce_add_epi32(q1);
+        _mm_storeu_si128((void *)q, _mm512_cvtepi32_epi8(q0));
+        _mm_storeu_si128((void *)(q + LANES), _mm512_cvtepi32_epi8(q1));
+    }
+}
+
+const struct sp_kernels sp_kernels_avx512 = {
+    .name = "avx512",
+    .quantize_row = quantize_row,
+    .matmul =
+        {
+            [SP_F32] = matmul_f32,
+            [SP_F16] = matmul_f16,
+            [SP_BF16] = matmul_bf16,
+            [SP_Q8] = matmul_q8,
+            [SP_Q4] = matmul_q4,
+        },
+};

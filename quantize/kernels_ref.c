@@ -1,0 +1,231 @@
+/* The meaning of every kernel, in plain C: the "scalar" table.
+ *
+ * Each step of a sum is written where it happens, with the fused ones as fmaf, so that this file
+ * and the formulas in kernels.h can be read side by side. The loops run over the lanes of a panel
+ * inside those over k: that is the order of the bytes, and a compiler may use vectors for the lanes
+ * without changing a bit. Weights of a block are decoded once for all rows of activations. */
+#include "quantize/kernels.h"
+
+#include "format/bytes.h"
+#include "quantize/float_cast.h"
+#include "quantize/microscale.h"
+
+#include <assert.h>
+#include <math.h>
+
+enum { LANES = SP_PANEL_ROWS, HALF = SP_Q4_HALF };
+
+/* Absolute values compared as integers: for finite numbers the same order, and a NaN, which has the
+ * largest bits, is kept. */
+static float block_max(const float *x)
+{
+    uint32_t max = 0;
+
+    for (size_t k = 0; k < SP_BLOCK; k++) {
+        uint32_t bits = sp_bits_of_float(x[k]) & 0x7fffffffu;
+        if (bits > max) max = bits;
+    }
+    return sp_float_of_bits(max);
+}
+
+static void quantize_row(const struct sp_acts *acts, size_t t)
+{
+    const float *x = acts->x + t * acts->ld;
+    int8_t *q = acts->q + t * acts->ld;
+    float *scale = acts->scale + t * acts->ld_block;
+    int32_t *sum = acts->sum + t * acts->ld_block * 2;
+
+    assert(acts->cols % SP_BLOCK == 0);
+    for (size_t k = 0; k < acts->cols; k += SP_BLOCK) {
+        float max = block_max(x + k);
+        float inverse = 127.0f / max;
+        bool zero = isinf(inverse);
+        scale[k / SP_BLOCK] = zero ? 0.0f : max / 127.0f;
+        for (size_t h = 0; h < 2; h++) {
+            int32_t codes = 0;
+            for (size_t i = k + h * HALF; i < k + (h + 1) * HALF; i++) {
+                q[i] = zero ? 0 : (int8_t)lrintf(x[i] * inverse);
+                codes += q[i];
+            }
+            sum[k / SP_BLOCK * 2 + h] = -128 * codes;
+        }
+    }
+}
+
+/* acc[r] = fmaf(w[r][k], x[k], acc[r]), k ascending */
+static void float_panel(float *y, size_t ldy, const uint8_t *panel, enum sp_dtype dtype,
+                        const struct sp_acts *acts, size_t first, size_t n_rows)
+{
+    float acc[SP_TILE_ROWS][LANES] = {{0}};
+    float w[LANES];
+
+    for (size_t k = 0; k < acts->cols; k++) {
+        switch (dtype) {
+        case SP_F32:
+            sp_read_f32(w, panel + k * LANES * 4, LANES);
+            break;
+        case SP_F16:
+            sp_read_f16(w, panel + k * LANES * 2, LANES);
+            break;
+        default:
+            sp_read_bf16(w, panel + k * LANES * 2, LANES);
+            break;
+        }
+        for (size_t t = 0; t < n_rows; t++) {
+            float x = acts->x[(first + t) * acts->ld + k];
+            for (size_t r = 0; r < LANES; r++)
+                acc[t][r] = fmaf(w[r], x, acc[t][r]);
+        }
+    }
+    for (size_t t = 0; t < n_rows; t++) {
+        for (size_t r = 0; r < LANES; r++)
+            y[t * ldy + r] = acc[t][r];
+    }
+}
+
+/* i = sum_k w[r][k] * q[k] over n columns, exact in int32 */
+static int32_t dot(const int8_t *w, const int8_t *q, size_t n)
+{
+    int32_t i = 0;
+
+    for (size_t k = 0; k < n; k++)
+        i += w[k] * q[k];
+    return i;
+}
+
+static void q8_panel(float *y, size_t ldy, const uint8_t *panel, const struct sp_acts *acts,
+                     size_t first, size_t n_rows)
+{
+    float acc[SP_TILE_ROWS][LANES] = {{0}};
+    int8_t w[LANES][SP_BLOCK];
+    float w_scale[LANES];
+
+    for (size_t b = 0; b < acts->cols / SP_BLOCK; b++, panel += SP_Q8_BLOCK_SIZE) {
+        for (size_t r = 0; r < LANES; r++) {
+            for (size_t k = 0; k < SP_BLOCK; k++) {
+                w[r][k] = (int8_t)(panel[64 * (k / 4) + 4 * r + k % 4] - 128);
+            }
+        }
+        sp_read_bf16(w_scale, panel + LANES * SP_BLOCK, LANES);
+        for (size_t t = 0; t < n_rows; t++) {
+            const int8_t *q = acts->q + (first + t) * acts->ld + b * SP_BLOCK;
+            float x_scale = acts->scale[(first + t) * acts->ld_block + b];
+            for (size_t r = 0; r < LANES; r++) {
+                int32_t i = dot(w[r], q, SP_BLOCK);
+                acc[t][r] = fmaf((float)i, w_scale[r] * x_scale, acc[t][r]);
+            }
+        }
+    }
+    for (size_t t = 0; t < n_rows; t++) {
+        for (size_t r = 0; r < LANES; r++)
+            y[t * ldy + r] = acc[t][r];
+    }
+}
+
+/* Codes and scales of one block of 16 rows: codes[r][k], scales[h][r] */
+static void q4_decode(int8_t codes[LANES][SP_BLOCK], float scales[2][LANES], const uint8_t *block)
+{
+    const uint8_t *scale_bytes = block + LANES * HALF;
+
+    for (size_t h = 0; h < 2; h++) {
+        for (size_t r = 0; r < LANES; r++) {
+            const int8_t *codebook = sp_q4_codebooks + sp_q4_codebook(scale_bytes[16 * h + r]);
+            const uint8_t *bytes = block + 128 * h + 4 * r;
+            scales[h][r] = sp_q4_scale(scale_bytes[16 * h + r]);
+            for (size_t k = 0; k < HALF / 2; k++) {
+                uint8_t pair = bytes[64 * (k / 4) + k % 4];
+                codes[r][16 * h + k] = codebook[pair & 15];
+                codes[r][16 * h + 8 + k] = codebook[pair >> 4];
+            }
+        }
+    }
+}
+
+static void q4_panel(float *y, size_t ldy, const uint8_t *panel, const struct sp_acts *acts,
+                     size_t first, size_t n_rows)
+{
+    const uint8_t *block = panel + SP_Q4_PANEL_HEAD;
+    float acc[SP_TILE_ROWS][LANES] = {{0}};
+    int8_t w[LANES][SP_BLOCK];
+    float s[2][LANES], row_scale[LANES];
+
+    for (size_t b = 0; b < acts->cols / SP_BLOCK; b++, block += SP_Q4_BLOCK_SIZE) {
+        q4_decode(w, s, block);
+        for (size_t t = 0; t < n_rows; t++) {
+            const int8_t *q = acts->q + (first + t) * acts->ld + b * SP_BLOCK;
+            float x_scale = acts->scale[(first + t) * acts->ld_block + b];
+            for (size_t r = 0; r < LANES; r++) {
+                int32_t i0 = dot(w[r], q, HALF), i1 = dot(w[r] + HALF, q + HALF, HALF);
+                float u = fmaf((float)i1, s[1][r], (float)i0 * s[0][r]);
+                acc[t][r] = fmaf(u, x_scale, acc[t][r]);
+            }
+        }
+    }
+    sp_read_f32(row_scale, panel, LANES);
+    for (size_t t = 0; t < n_rows; t++) {
+        for (size_t r = 0; r < LANES; r++)
+            y[t * ldy + r] = acc[t][r] * row_scale[r];
+    }
+}
+
+static void matmul(enum sp_dtype dtype, float *y, size_t ldy, const uint8_t *panels,
+                   size_t n_panels, size_t cols, const struct sp_acts *acts, size_t first,
+                   size_t n_rows)
+{
+    size_t panel_size = 0;
+    bool known = sp_panel_size(&panel_size, dtype, cols);
+
+    assert(known && cols == acts->cols && n_rows >= 1 && n_rows <= SP_TILE_ROWS);
+    for (size_t p = 0; p < n_panels; p++, panels += panel_size, y += LANES) {
+        if (dtype == SP_Q4) {
+            q4_panel(y, ldy, panels, acts, first, n_rows);
+        } else if (dtype == SP_Q8) {
+            q8_panel(y, ldy, panels, acts, first, n_rows);
+        } else {
+            float_panel(y, ldy, panels, dtype, acts, first, n_rows);
+        }
+    }
+}
+
+static void matmul_f32(float *y, size_t ldy, const uint8_t *panels, size_t n_panels, size_t cols,
+                       const struct sp_acts *acts, size_t first, size_t n_rows)
+{
+    matmul(SP_F32, y, ldy, panels, n_panels, cols, acts, first, n_rows);
+}
+
+static void matmul_f16(float *y, size_t ldy, const uint8_t *panels, size_t n_panels, size_t cols,
+                       const struct sp_acts *acts, size_t first, size_t n_rows)
+{
+    matmul(SP_F16, y, ldy, panels, n_panels, cols, acts, first, n_rows);
+}
+
+static void matmul_bf16(float *y, size_t ldy, const uint8_t *panels, size_t n_panels, size_t cols,
+                        const struct sp_acts *acts, size_t first, size_t n_rows)
+{
+    matmul(SP_BF16, y, ldy, panels, n_panels, cols, acts, first, n_rows);
+}
+
+static void matmul_q8(float *y, size_t ldy, const uint8_t *panels, size_t n_panels, size_t cols,
+                      const struct sp_acts *acts, size_t first, size_t n_rows)
+{
+    matmul(SP_Q8, y, ldy, panels, n_panels, cols, acts, first, n_rows);
+}
+
+static void matmul_q4(float *y, size_t ldy, const uint8_t *panels, size_t n_panels, size_t cols,
+                      const struct sp_acts *acts, size_t first, size_t n_rows)
+{
+    matmul(SP_Q4, y, ldy, panels, n_panels, cols, acts, first, n_rows);
+}
+
+const struct sp_kernels sp_kernels_ref = {
+    .name = "scalar",
+    .quantize_row = quantize_row,
+    .matmul =
+        {
+            [SP_F32] = matmul_f32,
+            [SP_F16] = matmul_f16,
+            [SP_BF16] = matmul_bf16,
+            [SP_Q8] = matmul_q8,
+            [SP_Q4] = matmul_q4,
+        },
+};
