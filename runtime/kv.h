@@ -32,6 +32,20 @@ size_t sp_kv_size(const struct sp_kv *kv); /* bytes */
 void sp_kv_put(struct sp_kv *kv, const struct sp_vector *vector, size_t pos, size_t n,
                const float *k, const float *v, size_t ld);
 
+/* Where position `pos` of a head lies: its key block (lane pos % SP_KEY_BLOCK), its value row. What
+ * follows, to the end of the span, is the same head's next positions. */
+static inline uint8_t *sp_kv_keys(const struct sp_kv *kv, size_t head, size_t pos)
+{
+    size_t blocks = kv->n_slots / SP_KEY_BLOCK, block = pos % kv->n_slots / SP_KEY_BLOCK;
+
+    return kv->keys + (head * blocks + block) * kv->key_block_size;
+}
+
+static inline uint8_t *sp_kv_values(const struct sp_kv *kv, size_t head, size_t pos)
+{
+    return kv->values + (head * kv->n_slots + pos % kv->n_slots) * kv->value_row_size;
+}
+
 /* Digest of positions first..last-1 as stored (test mode: equality of caches). */
 uint64_t sp_kv_digest(const struct sp_kv *kv, size_t first, size_t last);
 

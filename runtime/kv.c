@@ -1,0 +1,114 @@
+#include "runtime/kv.h"
+
+#include "format/hash.h"
+#include "format/mem.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Slots of a store: see kv.h; false on overflow. */
+static bool count_slots(size_t *out, size_t n_positions, size_t window, size_t max_rows)
+{
+    size_t n = n_positions, kept, rounded;
+
+    if (window && sp_add(&kept, window, max_rows) && kept < n) n = kept;
+    if (!sp_add(&rounded, n, SP_SPAN - 1)) return false;
+    *out = n ? rounded / SP_SPAN * SP_SPAN : SP_SPAN;
+    return true;
+}
+
+enum sp_status sp_kv_init(struct sp_kv *kv, enum sp_kv_type type, unsigned n_heads,
+                          unsigned head_dim, size_t n_positions, size_t window, size_t max_rows,
+                          struct sp_err *err)
+{
+    struct sp_kv new = {.type = type, .n_heads = n_heads, .head_dim = head_dim};
+    enum sp_status st;
+    size_t keys, values;
+
+    if (head_dim == 0 || head_dim > SP_MAX_HEAD_DIM) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "heads of %u dims: caches hold 1 to %d", head_dim,
+                       SP_MAX_HEAD_DIM);
+    }
+    if (type == SP_KV_Q8 && head_dim % SP_KV_GROUP) {
+        return sp_fail(err, SP_E_UNSUPPORTED,
+                       "q8 cache: heads of %u dims are not a multiple of %d; use f16 or f32",
+                       head_dim, SP_KV_GROUP);
+    }
+    new.key_block_size = sp_key_block_size(type, head_dim);
+    new.value_row_size = sp_value_row_size(type, head_dim);
+    if (!count_slots(&new.n_slots, n_positions, window, max_rows) ||
+        !sp_mul(&keys, new.n_slots / SP_KEY_BLOCK, n_heads) ||
+        !sp_mul(&values, new.n_slots, n_heads)) {
+        return sp_fail(err, SP_E_NOMEM, "out of memory: a cache of %zu positions", n_positions);
+    }
+    if ((st = sp_new_aligned(&new.keys, keys, new.key_block_size, err))) goto done;
+    if ((st = sp_new_aligned(&new.values, values, new.value_row_size, err))) goto done;
+    *kv = new;
+    new = (struct sp_kv){0};
+done:
+    sp_kv_release(&new);
+    return st;
+}
+
+void sp_kv_release(struct sp_kv *kv)
+{
+    free(kv->keys);
+    free(kv->values);
+    *kv = (struct sp_kv){0};
+}
+
+size_t sp_kv_size(const struct sp_kv *kv)
+{
+    size_t head =
+        kv->n_slots / SP_KEY_BLOCK * kv->key_block_size + kv->n_slots * kv->value_row_size;
+
+    return head * kv->n_heads;
+}
+
+void sp_kv_put(struct sp_kv *kv, const struct sp_vector *vector, size_t pos, size_t n,
+               const float *k, const float *v, size_t ld)
+{
+    assert(n <= kv->n_slots);
+    /* Head by head: the key block being filled stays in the nearest cache. */
+    for (size_t h = 0; h < kv->n_heads; h++) {
+        for (size_t t = 0; t < n; t++) {
+            size_t at = t * ld + h * kv->head_dim;
+            vector->store_key[kv->type](sp_kv_keys(kv, h, pos + t), (pos + t) % SP_KEY_BLOCK, k + at,
+                                        kv->head_dim);
+            vector->store_value[kv->type](sp_kv_values(kv, h, pos + t), v + at, kv->head_dim);
+        }
+    }
+}
+
+/* Gathers key `lane` of a block into `out`; returns its bytes. */
+static size_t copy_key(uint8_t *out, const struct sp_kv *kv, const uint8_t *block, size_t lane)
+{
+    size_t width = kv->type == SP_KV_F16 ? 2 : 4;
+    size_t n = kv->type == SP_KV_Q8 ? kv->head_dim / 4 + kv->head_dim / SP_KV_GROUP : kv->head_dim;
+
+    for (size_t i = 0; i < n; i++) {
+        memcpy(out + i * width, block + (i * SP_KEY_BLOCK + lane) * width, width);
+    }
+    return n * width;
+}
+
+uint64_t sp_kv_digest(const struct sp_kv *kv, size_t first, size_t last)
+{
+    struct {
+        uint64_t before;
+        uint8_t bytes[2 * SP_MAX_HEAD_DIM * sizeof(float)]; /* one key and one value */
+    } chain;
+
+    chain.before = 0;
+    assert(last - first <= kv->n_slots);
+    for (size_t h = 0; h < kv->n_heads; h++) {
+        for (size_t pos = first; pos < last; pos++) {
+            size_t size = copy_key(chain.bytes, kv, sp_kv_keys(kv, h, pos), pos % SP_KEY_BLOCK);
+            memcpy(chain.bytes + size, sp_kv_values(kv, h, pos), kv->value_row_size);
+            size += kv->value_row_size;
+            chain.before = sp_hash64(&chain, sizeof chain.before + size);
+        }
+    }
+    return chain.before;
+}
