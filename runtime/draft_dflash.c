@@ -115,7 +115,7 @@ static enum sp_status dflash_propose(struct sp_drafter *base, uint32_t *ids, siz
     sp_decoder_run(d->decoder, d->block_size, n_cached);
     d->logits = sp_decoder_logits(d->decoder, d->head, 1, n, &d->ld_logits);
     for (size_t i = 0; i < n; i++) {
-        if ((st = chooser->choose(chooser->state, &ids[n_cached + 1 + i],
+        if ((st = chooser->propose(chooser->state, &ids[n_cached + 1 + i],
                                   d->logits + i * d->ld_logits, d->n_vocab, ids,
                                   n_cached + 1 + i, err))) {
             return st;

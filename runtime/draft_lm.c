@@ -118,7 +118,7 @@ static enum sp_status lm_propose(struct sp_drafter *base, uint32_t *ids, size_t 
         const float *row = sp_decoder_logits(d->decoder, d->model, rows - 1, 1, &ld);
         float *kept = d->logits + i * d->n_vocab;
         memcpy(kept, row, d->n_vocab * sizeof *kept);
-        if ((st = chooser->choose(chooser->state, &ids[n_cached + 1 + i], kept, d->n_vocab, ids,
+        if ((st = chooser->propose(chooser->state, &ids[n_cached + 1 + i], kept, d->n_vocab, ids,
                                   n_cached + 1 + i, err))) {
             return st;
         }

@@ -9,6 +9,7 @@
 #include "runtime/clock.h"
 #include "runtime/detokenize.h"
 #include "runtime/fmath.h"
+#include "runtime/sampler.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -26,6 +27,7 @@ struct run {
     const struct sp_request *request;
     struct sp_result *result;
     struct sp_detokenizer *detokenizer; /* NULL: no tokenizer */
+    struct sp_sampling_chooser *sampling; /* NULL: greedy */
     struct sp_hash *hash;               /* NULL: no digest */
     struct held held;
     size_t cap_ids, cap_rounds, cap_text;
@@ -310,20 +312,20 @@ static enum sp_status run_rounds(struct run *run)
     struct sp_session *s = run->session;
     const struct sp_request *q = run->request;
     struct sp_speculator *speculator = s->speculator;
-    const struct sp_vector *vector = s->package->engine.vector;
-    struct sp_chooser chooser = {sp_choose_greedy, &vector};
+    struct sp_chooser chooser = sp_greedy_chooser(s->package->engine.vector);
     size_t n_vocab = s->package->target->config.n_vocab;
     double t0 = sp_seconds();
     const float *logits;
     enum sp_status st;
     uint32_t id;
 
+    if (run->sampling) chooser = sp_sampling_chooser_of(run->sampling);
     if ((st = sp_speculator_prompt(speculator, q->prompt, q->n_prompt, &logits, q->prompt_progress,
                                    q->context, run->err))) {
         return st;
     }
     if ((st = chooser.choose(chooser.state, &id, logits, n_vocab, q->prompt, q->n_prompt,
-                             run->err))) {
+                             SP_NO_GUESS, run->err))) {
         return st;
     }
     run->result->prompt_seconds = sp_seconds() - t0;
@@ -369,8 +371,7 @@ static enum sp_status estimate_speed_up(struct run *run)
 {
     struct sp_result *r = run->result;
     struct sp_speculator *s = run->session->speculator;
-    const struct sp_vector *vector = run->session->package->engine.vector;
-    struct sp_chooser chooser = {sp_choose_greedy, &vector};
+    struct sp_chooser chooser = sp_greedy_chooser(run->session->package->engine.vector);
     double taken = r->draft_seconds + r->verify_seconds + r->plain_seconds, best = 0, t, ignored;
     enum sp_status st;
 
@@ -396,6 +397,12 @@ static enum sp_status open_run(struct run *run)
         (st = sp_detokenizer_open(&run->detokenizer, package->tokenizer, true, run->err))) {
         return st;
     }
+    if (q->sampling &&
+        (st = sp_sampling_chooser_new(&run->sampling, q->sampling, package->target->config.n_vocab,
+                                      run->session->speculator->max_depth, package->engine.vector,
+                                      run->err))) {
+        return st;
+    }
     if (q->digest && (st = sp_hash_new(&run->hash, run->err))) return st;
     return sp_new(&run->top, q->n_top + 1, sizeof *run->top, run->err);
 }
@@ -415,6 +422,7 @@ enum sp_status sp_session_generate(struct sp_session *session, const struct sp_r
     st = estimate_speed_up(&run);
 done:
     sp_detokenizer_close(run.detokenizer);
+    sp_sampling_chooser_free(run.sampling);
     sp_hash_free(run.hash);
     free(run.held.text);
     free(run.held.drafted);

@@ -84,11 +84,12 @@ size_t sp_session_cache_size(const struct sp_session *session)
     return size;
 }
 
-enum sp_status sp_choose_greedy(void *state, uint32_t *id, const float *logits, size_t n_vocab,
-                                const uint32_t *ids, size_t pos, struct sp_err *err)
+static enum sp_status propose_greedily(void *state, uint32_t *id, const float *logits,
+                                       size_t n_vocab, const uint32_t *ids, size_t pos,
+                                       struct sp_err *err)
 {
-    const struct sp_vector *const *vector = state;
-    size_t best = (*vector)->argmax(logits, n_vocab);
+    const struct sp_vector *vector = state;
+    size_t best = vector->argmax(logits, n_vocab);
 
     (void)ids;
     if (best == SIZE_MAX) {
@@ -96,6 +97,22 @@ enum sp_status sp_choose_greedy(void *state, uint32_t *id, const float *logits, 
     }
     *id = (uint32_t)best;
     return SP_OK;
+}
+
+static enum sp_status choose_greedily(void *state, uint32_t *id, const float *logits,
+                                      size_t n_vocab, const uint32_t *ids, size_t pos,
+                                      uint32_t guess, struct sp_err *err)
+{
+    (void)guess;
+    return propose_greedily(state, id, logits, n_vocab, ids, pos, err);
+}
+
+struct sp_chooser sp_greedy_chooser(const struct sp_vector *vector)
+{
+    struct sp_chooser chooser = {.propose = propose_greedily, .choose = choose_greedily};
+
+    memcpy(&chooser.state, &vector, sizeof vector); /* only ever read */
+    return chooser;
 }
 
 enum sp_status sp_session_check_ids(const struct sp_session *session, const uint32_t *ids, size_t n,
@@ -178,8 +195,7 @@ static enum sp_status block_logits(struct sp_session *session, const uint32_t *i
 {
     struct sp_speculator *s = session->speculator;
     const struct sp_drafter_ops *ops = s->drafter->ops;
-    const struct sp_vector *vector = session->package->engine.vector;
-    struct sp_chooser greedy = {sp_choose_greedy, &vector};
+    struct sp_chooser greedy = sp_greedy_chooser(session->package->engine.vector);
     const float *ignored;
     enum sp_status st;
 
@@ -229,8 +245,7 @@ enum sp_status sp_session_time(struct sp_session *session, size_t n_before, size
                                struct sp_err *err)
 {
     struct sp_speculator *s = session->speculator;
-    const struct sp_vector *vector = session->package->engine.vector;
-    struct sp_chooser greedy = {sp_choose_greedy, &vector};
+    struct sp_chooser greedy = sp_greedy_chooser(session->package->engine.vector);
     uint32_t *ids = NULL;
     double *times = NULL;
     const float *ignored;

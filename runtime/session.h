@@ -27,9 +27,8 @@ struct sp_session {
     float *scratch; /* [n_vocab rounded up], for probabilities; owned */
 };
 
-/* The greedy chooser; its state is the const struct sp_vector * of the engine. */
-enum sp_status sp_choose_greedy(void *state, uint32_t *id, const float *logits, size_t n_vocab,
-                                const uint32_t *ids, size_t pos, struct sp_err *err);
+/* The largest logit, ties to the lowest id. */
+struct sp_chooser sp_greedy_chooser(const struct sp_vector *vector);
 
 /* 1..context ids, each in the vocabulary, or SP_E_USAGE. */
 SP_MUST_CHECK enum sp_status sp_session_check_ids(const struct sp_session *session,

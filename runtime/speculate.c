@@ -169,13 +169,13 @@ enum sp_status sp_speculator_round(struct sp_speculator *s, size_t depth,
     pass(s, n + 1);
     logits = sp_decoder_logits(s->decoder, s->target, 0, n + 1, &ld);
     for (size_t i = 0; i <= n; i++) {
-        uint32_t guess = s->ids[pos + i], id;
+        uint32_t guess = i < n ? s->ids[pos + i] : SP_NO_GUESS, id;
         bool right;
         if ((st = chooser->choose(chooser->state, &id, logits + i * ld, n_vocab, s->ids, pos + i,
-                                  err))) {
+                                  guess, err))) {
             return st;
         }
-        right = i < n && id == guess;
+        right = id == guess;
         s->ids[pos + i] = id;
         round->emitted++;
         round->accepted += right;

@@ -1,0 +1,401 @@
+/* Rows of logits to distributions, and draws from them (the transforms that sampler.h lists). */
+#include "runtime/sampler.h"
+
+#include "format/mem.h"
+#include "runtime/fmath.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct candidate {
+    double prob;
+    double key; /* what typical-p sorts by */
+    uint32_t id;
+};
+
+struct sp_sampler_scratch {
+    const struct sp_vector *vector;
+    size_t n_vocab;
+    float *logits;                /* [n_vocab] after bias and penalties; then probabilities */
+    struct candidate *candidates; /* [n_vocab] */
+    uint32_t *recent;             /* sorted history */
+    size_t cap_recent;
+};
+
+enum sp_status sp_sampling_check(const struct sp_sampling *s, size_t n_vocab, struct sp_err *err)
+{
+    const struct {
+        const char *name;
+        double value, min, max;
+    } ranges[] = {
+        {"temperature", (double)s->temperature, 0, 100},
+        {"top_k", s->top_k, 0, INT32_MAX},
+        {"top_p", (double)s->top_p, 0, 1},
+        {"min_p", (double)s->min_p, 0, 1},
+        {"typical_p", (double)s->typical_p, 0, 1},
+        {"repeat_last_n", s->repeat_last_n, -1, INT32_MAX},
+        {"repeat_penalty", (double)s->repeat_penalty, 0, 100},
+        {"presence_penalty", (double)s->presence_penalty, -100, 100},
+        {"frequency_penalty", (double)s->frequency_penalty, -100, 100},
+    };
+
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
+        if (ranges[i].value >= ranges[i].min && ranges[i].value <= ranges[i].max) continue;
+        return sp_fail(err, SP_E_USAGE, "%s is %g, expected %g to %g", ranges[i].name,
+                       ranges[i].value, ranges[i].min, ranges[i].max);
+    }
+    for (size_t i = 0; i < s->n_biases; i++) {
+        if (s->biases[i].id >= n_vocab) {
+            return sp_fail(err, SP_E_USAGE, "logit_bias: token id %u: the vocabulary has %zu tokens",
+                           (unsigned)s->biases[i].id, n_vocab);
+        }
+        if (!isfinite(s->biases[i].bias)) {
+            return sp_fail(err, SP_E_USAGE, "logit_bias of token %u is not a finite number",
+                           (unsigned)s->biases[i].id);
+        }
+    }
+    return SP_OK;
+}
+
+enum sp_status sp_sampler_scratch_new(struct sp_sampler_scratch **out, size_t n_vocab,
+                                      const struct sp_vector *vector, struct sp_err *err)
+{
+    struct sp_sampler_scratch *s = NULL;
+    enum sp_status st;
+
+    if ((st = sp_new(&s, 1, sizeof *s, err))) goto done;
+    s->vector = vector;
+    s->n_vocab = n_vocab;
+    if ((st = sp_new_aligned(&s->logits, n_vocab + 16, sizeof *s->logits, err))) goto done;
+    if ((st = sp_new(&s->candidates, n_vocab, sizeof *s->candidates, err))) goto done;
+    *out = s;
+    s = NULL;
+done:
+    sp_sampler_scratch_free(s);
+    return st;
+}
+
+void sp_sampler_scratch_free(struct sp_sampler_scratch *s)
+{
+    if (s == NULL) return;
+    free(s->logits);
+    free(s->candidates);
+    free(s->recent);
+    free(s);
+}
+
+/* ---- penalties -------------------------------------------------------------------------------- */
+
+static int compare_ids(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+static void penalise(float *logit, const struct sp_sampling *s, size_t count)
+{
+    float r = s->repeat_penalty > 0 ? s->repeat_penalty : 1;
+
+    *logit = *logit < 0 ? *logit * r : *logit / r;
+    *logit -= s->presence_penalty;
+    *logit -= s->frequency_penalty * (float)count;
+}
+
+static bool has_penalties(const struct sp_sampling *s)
+{
+    return s->repeat_last_n != 0 && ((s->repeat_penalty > 0 && s->repeat_penalty != 1) ||
+                                     s->presence_penalty != 0 || s->frequency_penalty != 0);
+}
+
+static enum sp_status apply_penalties(struct sp_sampler_scratch *scratch,
+                                      const struct sp_sampling *s, const struct sp_history *h,
+                                      struct sp_err *err)
+{
+    size_t n = h->n_older + h->n_newer;
+    enum sp_status st;
+
+    if (!has_penalties(s) || n == 0) return SP_OK;
+    if ((st = sp_grow(&scratch->recent, &scratch->cap_recent, n, sizeof *scratch->recent, err))) {
+        return st;
+    }
+    if (h->n_older) memcpy(scratch->recent, h->older, h->n_older * sizeof *h->older);
+    if (h->n_newer) memcpy(scratch->recent + h->n_older, h->newer, h->n_newer * sizeof *h->newer);
+    qsort(scratch->recent, n, sizeof *scratch->recent, compare_ids);
+    for (size_t i = 0, j; i < n; i = j) {
+        for (j = i; j < n && scratch->recent[j] == scratch->recent[i]; j++) continue;
+        if (scratch->recent[i] < scratch->n_vocab) {
+            penalise(&scratch->logits[scratch->recent[i]], s, j - i);
+        }
+    }
+    return SP_OK;
+}
+
+/* ---- truncation ------------------------------------------------------------------------------- */
+
+/* Most probable first, ties by id. */
+static int compare_probs(const void *a, const void *b)
+{
+    const struct candidate *x = a, *y = b;
+
+    if (x->prob != y->prob) return x->prob < y->prob ? 1 : -1;
+    return (x->id > y->id) - (x->id < y->id);
+}
+
+static int compare_keys(const void *a, const void *b)
+{
+    const struct candidate *x = a, *y = b;
+
+    if (x->key != y->key) return x->key > y->key ? 1 : -1;
+    return (x->id > y->id) - (x->id < y->id);
+}
+
+static int compare_candidate_ids(const void *a, const void *b)
+{
+    const struct candidate *x = a, *y = b;
+
+    return (x->id > y->id) - (x->id < y->id);
+}
+
+/* Is x a worse candidate than y? */
+static bool worse(const struct candidate *x, const struct candidate *y)
+{
+    return compare_probs(x, y) > 0;
+}
+
+static void sift_down(struct candidate *heap, size_t n, size_t i)
+{
+    for (;;) {
+        size_t worst = i;
+        for (size_t child = 2 * i + 1; child <= 2 * i + 2 && child < n; child++) {
+            if (worse(&heap[child], &heap[worst])) worst = child;
+        }
+        if (worst == i) return;
+        struct candidate swap = heap[i];
+        heap[i] = heap[worst];
+        heap[worst] = swap;
+        i = worst;
+    }
+}
+
+/* The k largest logits as candidates (a heap whose root is the worst of them), `prob` holding the
+ * logit; k == n_vocab: all. */
+static size_t take_top(struct sp_sampler_scratch *s, size_t k)
+{
+    struct candidate *c = s->candidates;
+
+    for (size_t i = 0; i < s->n_vocab; i++) {
+        struct candidate next = {.prob = (double)s->logits[i], .id = (uint32_t)i};
+        if (i < k) {
+            c[i] = next;
+            if (i + 1 == k && k < s->n_vocab) {
+                for (size_t j = k / 2; j-- > 0;) sift_down(c, k, j);
+            }
+        } else if (worse(&c[0], &next)) {
+            c[0] = next;
+            sift_down(c, k, 0);
+        }
+    }
+    return k;
+}
+
+/* Logits in `prob` become probabilities. */
+static void soften(struct candidate *c, size_t n, double temperature)
+{
+    double max = c[0].prob, sum = 0;
+
+    for (size_t i = 1; i < n; i++) max = c[i].prob > max ? c[i].prob : max;
+    for (size_t i = 0; i < n; i++) {
+        c[i].prob = sp_exp((c[i].prob - max) / temperature);
+        sum += c[i].prob;
+    }
+    for (size_t i = 0; i < n; i++) c[i].prob /= sum;
+}
+
+/* Keeps, in the order given, the candidates before which less than p has been kept. */
+static size_t keep_mass(const struct candidate *c, size_t n, double p)
+{
+    double before = 0;
+    size_t kept = 0;
+
+    while (kept < n && (kept == 0 || before < p)) before += c[kept++].prob;
+    return kept;
+}
+
+/* Tokens whose surprise is closest to the entropy come first. */
+static size_t keep_typical(struct candidate *c, size_t n, double p)
+{
+    double entropy = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        if (c[i].prob > 0) entropy -= c[i].prob * sp_log(c[i].prob);
+    }
+    for (size_t i = 0; i < n; i++) {
+        c[i].key = c[i].prob > 0 ? fabs(-sp_log(c[i].prob) - entropy) : HUGE_VAL;
+    }
+    qsort(c, n, sizeof *c, compare_keys);
+    return keep_mass(c, n, p);
+}
+
+/* All tokens below (1 - p) / n together hold less than 1 - p: none of them is reached. */
+static size_t keep_nucleus(struct candidate *c, size_t n, double p)
+{
+    double floor = (1 - p) / (double)n;
+    size_t kept = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        if (c[i].prob >= floor) c[kept++] = c[i];
+    }
+    qsort(c, kept, sizeof *c, compare_probs);
+    return keep_mass(c, kept, p);
+}
+
+static size_t keep_min(struct candidate *c, size_t n, double min_p)
+{
+    double max = 0;
+    size_t kept = 0;
+
+    for (size_t i = 0; i < n; i++) max = c[i].prob > max ? c[i].prob : max;
+    for (size_t i = 0; i < n; i++) {
+        if (c[i].prob >= min_p * max) c[kept++] = c[i];
+    }
+    return kept;
+}
+
+/* Steps 3 to 5; returns how many candidates are left, in ascending id. */
+static size_t truncate_candidates(struct sp_sampler_scratch *scratch, const struct sp_sampling *s)
+{
+    struct candidate *c = scratch->candidates;
+    bool typical = s->typical_p > 0 && s->typical_p < 1, nucleus = s->top_p > 0 && s->top_p < 1;
+    size_t n = scratch->n_vocab;
+
+    n = take_top(scratch, s->top_k > 0 && (size_t)s->top_k < n ? (size_t)s->top_k : n);
+    if (n < scratch->n_vocab) qsort(c, n, sizeof *c, compare_candidate_ids);
+    soften(c, n, (double)s->temperature);
+    if (typical) n = keep_typical(c, n, (double)s->typical_p);
+    if (nucleus) n = keep_nucleus(c, n, (double)s->top_p);
+    if (s->min_p > 0) n = keep_min(c, n, (double)s->min_p);
+    if (typical || nucleus) qsort(c, n, sizeof *c, compare_candidate_ids);
+    return n;
+}
+
+/* ---- distributions ---------------------------------------------------------------------------- */
+
+static enum sp_status reserve(struct sp_distribution *d, size_t n, struct sp_err *err)
+{
+    size_t cap_ids = d->cap, cap_probs = d->cap;
+    enum sp_status st;
+
+    if ((st = sp_grow(&d->ids, &cap_ids, n, sizeof *d->ids, err))) return st;
+    if ((st = sp_grow(&d->probs, &cap_probs, n, sizeof *d->probs, err))) return st;
+    d->cap = cap_probs;
+    return SP_OK;
+}
+
+void sp_distribution_release(struct sp_distribution *d)
+{
+    free(d->ids);
+    free(d->probs);
+    memset(d, 0, sizeof *d);
+}
+
+enum sp_status sp_sampler_distribution(struct sp_distribution *out,
+                                       struct sp_sampler_scratch *scratch,
+                                       const struct sp_sampling *sampling, const float *logits,
+                                       size_t n_vocab, const struct sp_history *history,
+                                       uint64_t position, struct sp_err *err)
+{
+    struct candidate *c = scratch->candidates;
+    enum sp_status st;
+    double sum = 0;
+    size_t best, n;
+
+    /* A draft may know fewer tokens than the target: only its own take part. */
+    scratch->n_vocab = n_vocab;
+    memcpy(scratch->logits, logits, n_vocab * sizeof *logits);
+    best = scratch->vector->argmax(logits, n_vocab);
+    if (best == SIZE_MAX) {
+        return sp_fail(err, SP_E_INPUT, "a logit for position %llu is not finite",
+                       (unsigned long long)position);
+    }
+    for (size_t i = 0; i < sampling->n_biases; i++) {
+        if (sampling->biases[i].id < n_vocab) {
+            scratch->logits[sampling->biases[i].id] += sampling->biases[i].bias;
+        }
+    }
+    if ((st = apply_penalties(scratch, sampling, history, err))) return st;
+    if (sampling->temperature <= 0) {
+        if ((st = reserve(out, 1, err))) return st;
+        out->ids[0] = (uint32_t)scratch->vector->argmax(scratch->logits, n_vocab);
+        out->probs[0] = 1;
+        out->n = 1;
+        return SP_OK;
+    }
+    n = truncate_candidates(scratch, sampling);
+    if ((st = reserve(out, n, err))) return st;
+    for (size_t i = 0; i < n; i++) sum += c[i].prob;
+    for (size_t i = 0; i < n; i++) {
+        out->ids[i] = c[i].id;
+        out->probs[i] = c[i].prob / sum;
+    }
+    out->n = n;
+    return SP_OK;
+}
+
+/* -ln u >= 1 - u: where even that is too much, the logarithm is not needed. */
+uint32_t sp_distribution_draw(const struct sp_distribution *d, uint64_t seed, uint64_t position,
+                              enum sp_purpose purpose)
+{
+    uint64_t key = sp_rng_key(seed, position, purpose);
+    double best = HUGE_VAL;
+    size_t winner = 0;
+
+    for (size_t i = 0; i < d->n; i++) {
+        double u = sp_rng_uniform(key, d->ids[i]), e;
+        if (!(d->probs[i] > 0) || 1 - u >= best * d->probs[i]) continue;
+        e = -sp_log(u) / d->probs[i];
+        if (e < best) {
+            best = e;
+            winner = i;
+        }
+    }
+    return d->ids[winner];
+}
+
+double sp_distribution_at(const struct sp_distribution *d, uint32_t id)
+{
+    size_t first = 0, last = d->n;
+
+    while (first < last) {
+        size_t middle = first + (last - first) / 2;
+        if (d->ids[middle] == id) return d->probs[middle];
+        if (d->ids[middle] < id) {
+            first = middle + 1;
+        } else {
+            last = middle;
+        }
+    }
+    return 0;
+}
+
+enum sp_status sp_distribution_residual(struct sp_distribution *out,
+                                        const struct sp_distribution *p,
+                                        const struct sp_distribution *q, struct sp_err *err)
+{
+    enum sp_status st = reserve(out, p->n, err);
+    double sum = 0;
+
+    if (st) return st;
+    out->n = p->n;
+    for (size_t i = 0; i < p->n; i++) {
+        double rest = p->probs[i] - sp_distribution_at(q, p->ids[i]);
+        out->ids[i] = p->ids[i];
+        out->probs[i] = rest > 0 ? rest : 0;
+        sum += out->probs[i];
+    }
+    for (size_t i = 0; i < p->n; i++) {
+        out->probs[i] = sum > 0 ? out->probs[i] / sum : p->probs[i];
+    }
+    return SP_OK;
+}

@@ -1,0 +1,205 @@
+/* Sequences that are sampled together: options and recent tokens of each, in slots. */
+#include "runtime/sampler.h"
+
+#include "format/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct slot {
+    bool used;
+    struct sp_sampling options; /* biases owned */
+    uint32_t *ring;             /* [size] the last tokens; token i of the sequence at i % size */
+    size_t size;
+    uint64_t count; /* tokens of the sequence so far: the position of the next one */
+};
+
+struct sp_sampler {
+    size_t n_vocab, n_context;
+    struct slot *slots;
+    size_t n_slots;
+    struct sp_sampler_scratch *scratch;
+    struct sp_distribution distribution;
+};
+
+enum sp_status sp_sampler_open(struct sp_sampler **out, size_t n_vocab, size_t n_context,
+                               const struct sp_vector *vector, struct sp_err *err)
+{
+    struct sp_sampler *s = NULL;
+    enum sp_status st;
+
+    if ((st = sp_new(&s, 1, sizeof *s, err))) goto done;
+    s->n_vocab = n_vocab;
+    s->n_context = n_context;
+    if ((st = sp_sampler_scratch_new(&s->scratch, n_vocab, vector, err))) goto done;
+    *out = s;
+    s = NULL;
+done:
+    sp_sampler_close(s);
+    return st;
+}
+
+static void release_slot(struct slot *slot)
+{
+    void *biases;
+
+    memcpy(&biases, &slot->options.biases, sizeof biases);
+    free(biases);
+    free(slot->ring);
+    memset(slot, 0, sizeof *slot);
+}
+
+void sp_sampler_close(struct sp_sampler *s)
+{
+    if (s == NULL) return;
+    for (size_t i = 0; i < s->n_slots; i++) release_slot(&s->slots[i]);
+    free(s->slots);
+    sp_sampler_scratch_free(s->scratch);
+    sp_distribution_release(&s->distribution);
+    free(s);
+}
+
+static void push(struct slot *slot, const uint32_t *ids, size_t n)
+{
+    size_t skip = n > slot->size ? n - slot->size : 0;
+
+    for (size_t i = skip; i < n; i++) slot->ring[(slot->count + i) % slot->size] = ids[i];
+    slot->count += n;
+}
+
+static enum sp_status fill_slot(struct slot *slot, const struct sp_sampler *s,
+                                const struct sp_sampling *sampling, struct sp_err *err)
+{
+    struct sp_logit_bias *biases = NULL;
+    enum sp_status st;
+
+    slot->options = *sampling;
+    slot->options.biases = NULL;
+    slot->size = sampling->repeat_last_n < 0 ? s->n_context : (size_t)sampling->repeat_last_n;
+    if (slot->size == 0) slot->size = 1;
+    if ((st = sp_new(&slot->ring, slot->size, sizeof *slot->ring, err))) return st;
+    if ((st = sp_new(&biases, sampling->n_biases, sizeof *biases, err))) return st;
+    if (sampling->n_biases) {
+        memcpy(biases, sampling->biases, sampling->n_biases * sizeof *biases);
+    }
+    slot->options.biases = biases;
+    slot->used = true;
+    return SP_OK;
+}
+
+enum sp_status sp_sampler_add(struct sp_sampler *s, size_t *out,
+                              const struct sp_sampling *sampling, const uint32_t *prior,
+                              size_t n_prior, struct sp_err *err)
+{
+    size_t i = 0, cap = s->n_slots;
+    enum sp_status st;
+
+    if ((st = sp_sampling_check(sampling, s->n_vocab, err))) return st;
+    while (i < s->n_slots && s->slots[i].used) i++;
+    if (i == s->n_slots) {
+        struct slot *grown = NULL;
+        cap = s->n_slots ? 2 * s->n_slots : 4;
+        if ((st = sp_new(&grown, cap, sizeof *grown, err))) return st;
+        if (s->n_slots) memcpy(grown, s->slots, s->n_slots * sizeof *grown);
+        free(s->slots);
+        s->slots = grown;
+        s->n_slots = cap;
+    }
+    if ((st = fill_slot(&s->slots[i], s, sampling, err))) {
+        release_slot(&s->slots[i]);
+        return st;
+    }
+    push(&s->slots[i], prior, n_prior);
+    *out = i;
+    return SP_OK;
+}
+
+static enum sp_status get_slot(struct slot **out, const struct sp_sampler *s, size_t i,
+                               struct sp_err *err)
+{
+    if (i >= s->n_slots || !s->slots[i].used) {
+        return sp_fail(err, SP_E_USAGE, "sampler slot %zu holds no sequence", i);
+    }
+    *out = &s->slots[i];
+    return SP_OK;
+}
+
+void sp_sampler_remove(struct sp_sampler *s, size_t slot)
+{
+    if (slot < s->n_slots) release_slot(&s->slots[slot]);
+}
+
+enum sp_status sp_sampler_reset(struct sp_sampler *s, size_t i, const uint32_t *prior,
+                                size_t n_prior, struct sp_err *err)
+{
+    struct slot *slot;
+    enum sp_status st = get_slot(&slot, s, i, err);
+
+    if (st) return st;
+    slot->count = 0;
+    push(slot, prior, n_prior);
+    return SP_OK;
+}
+
+enum sp_status sp_sampler_commit(struct sp_sampler *s, size_t i, const uint32_t *ids, size_t n,
+                                 struct sp_err *err)
+{
+    struct slot *slot;
+    enum sp_status st = get_slot(&slot, s, i, err);
+
+    if (st) return st;
+    push(slot, ids, n);
+    return SP_OK;
+}
+
+/* The last `size` tokens of ring and drafts together, as two spans; the ring's part may wrap and is
+ * then unrolled into `room` ([size] ids). */
+static struct sp_history recent(const struct slot *slot, const struct sp_sampler_row *row,
+                                uint32_t *room)
+{
+    size_t size = slot->options.repeat_last_n ? slot->size : 0;
+    size_t drafts = row->n_drafts < size ? row->n_drafts : size;
+    size_t kept = slot->count < slot->size ? (size_t)slot->count : slot->size;
+    size_t older = size - drafts < kept ? size - drafts : kept;
+
+    for (size_t i = 0; i < older; i++) {
+        room[i] = slot->ring[(slot->count - older + i) % slot->size];
+    }
+    return (struct sp_history){
+        .older = room,
+        .n_older = older,
+        .newer = row->drafts + (row->n_drafts - drafts),
+        .n_newer = drafts,
+    };
+}
+
+static enum sp_status sample_row(struct sp_sampler *s, uint32_t *id,
+                                 const struct sp_sampler_row *row, struct sp_err *err)
+{
+    struct sp_history history;
+    struct slot *slot;
+    uint32_t *room = NULL;
+    enum sp_status st = get_slot(&slot, s, row->slot, err);
+
+    if (st) return st;
+    if ((st = sp_new(&room, slot->size, sizeof *room, err))) return st;
+    history = recent(slot, row, room);
+    st = sp_sampler_distribution(&s->distribution, s->scratch, &slot->options, row->logits,
+                                 s->n_vocab, &history, slot->count + row->n_drafts, err);
+    free(room);
+    if (st) return st;
+    *id = sp_distribution_draw(&s->distribution, slot->options.seed, slot->count + row->n_drafts,
+                               SP_PURPOSE_TOKEN);
+    return SP_OK;
+}
+
+enum sp_status sp_sampler_sample(struct sp_sampler *s, uint32_t *ids,
+                                 const struct sp_sampler_row *rows, size_t n, struct sp_err *err)
+{
+    enum sp_status st;
+
+    for (size_t i = 0; i < n; i++) {
+        if ((st = sample_row(s, &ids[i], &rows[i], err))) return st;
+    }
+    return SP_OK;
+}
