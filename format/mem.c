@@ -28,8 +28,11 @@ static enum sp_status no_memory(struct sp_err *err, size_t n, size_t size)
 
 enum sp_status sp_new(void *out, size_t n, size_t size, struct sp_err *err)
 {
-    void *p = calloc(n ? n : 1, size ? size : 1);
+    size_t bytes;
+    void *p;
 
+    if (!sp_mul(&bytes, n, size)) return no_memory(err, n, size);
+    p = calloc(bytes ? bytes : 1, 1);
     if (p == NULL) return no_memory(err, n, size);
     memcpy(out, &p, sizeof p);
     return SP_OK;
