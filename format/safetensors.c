@@ -132,8 +132,8 @@ static enum sp_status read_weight_map(struct mapped **out, size_t *n, const stru
         const char *shard = sp_json_to_string(it.value, &len);
         if (shard == NULL) {
             st = sp_fail(err, SP_E_INPUT,
-                         "tensor %.*s: weight_map gives a %s, expected a file's name", SHOWN_NAME,
-                         it.key, sp_json_kind_name(sp_json_kind(it.value)));
+                         "tensor %.*s: weight_map has a value of kind %s, expected a file's name",
+                         SHOWN_NAME, it.key, sp_json_kind_name(sp_json_kind(it.value)));
         } else if (!is_bare_name(shard, len)) {
             st = sp_fail(err, SP_E_INPUT,
                          "tensor %.*s: shard \"%.*s\" is no plain file name beside the "

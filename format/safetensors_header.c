@@ -211,14 +211,16 @@ static enum sp_status read_entries(struct reader *r)
     return SP_OK;
 }
 
-/* By first byte, then by length: an empty tensor lies before the one that begins where it is. */
+/* By first byte, then by length: an empty tensor lies before the one that begins where it is. The
+ * name decides at last, so that messages do not depend on the sort. */
 static int compare_offsets(const void *left, const void *right)
 {
     const struct sp_safetensor *a = *(const struct sp_safetensor *const *)left;
     const struct sp_safetensor *b = *(const struct sp_safetensor *const *)right;
 
     if (a->offset != b->offset) return a->offset < b->offset ? -1 : 1;
-    return (a->size > b->size) - (a->size < b->size);
+    if (a->size != b->size) return a->size < b->size ? -1 : 1;
+    return strcmp(a->name, b->name);
 }
 
 static void shape_text(char text[256], const struct sp_safetensor *t)
@@ -256,8 +258,8 @@ static enum sp_status check_place(struct reader *r, const struct sp_safetensor *
     if (t->offset == at) return SP_OK;
     return sp_fail(r->err, SP_E_INPUT,
                    "begins at %" PRIu64 " of the data, expected %" PRIu64
-                   ", where the one before it ends: a %s",
-                   t->offset, at, t->offset > at ? "gap" : "overlap");
+                   ", where the one before it ends: %s",
+                   t->offset, at, t->offset > at ? "a gap" : "an overlap");
 }
 
 /* Together the tensors must cover the data exactly. Makes the offsets those of the file. */

@@ -1,0 +1,153 @@
+/* format/dtype.h: the table, and sizes worked out by hand from the layouts that the header states.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <string.h>
+
+#include "format/dtype.h"
+
+/* Every name of the safetensors format with its bits (its README, "Format"). */
+static const struct {
+    const char *name;
+    unsigned bits;
+} safetensors[] = {
+    {"BOOL", 8},        {"U8", 8},      {"I8", 8},      {"F4", 4},      {"F6_E2M3", 6},
+    {"F6_E3M2", 6},     {"F8_E4M3", 8}, {"F8_E5M2", 8}, {"F8_E8M0", 8}, {"F8_E4M3FNUZ", 8},
+    {"F8_E5M2FNUZ", 8}, {"I16", 16},    {"U16", 16},    {"F16", 16},    {"BF16", 16},
+    {"I32", 32},        {"U32", 32},    {"F32", 32},    {"C64", 64},    {"F64", 64},
+    {"I64", 64},        {"U64", 64},
+};
+
+static void table(void **state)
+{
+    unsigned n_packed = 0, n_source = 0;
+
+    (void)state;
+    for (uint32_t d = 0; d <= SP_C64; d++) {
+        const struct sp_dtype_info *info;
+        if (d == SP_DTYPE_NONE || (d >= SP_N_PACKED_DTYPES && d < SP_F64)) continue;
+        info = sp_dtype_info((enum sp_dtype)d);
+        assert_int_equal(info->dtype, d);
+        assert_int_equal(sp_dtype_is_packed(d), d < SP_N_PACKED_DTYPES);
+        assert_int_equal(sp_dtype_find(info->name), sp_dtype_is_packed(d) ? d : SP_DTYPE_NONE);
+        if (info->alias) assert_int_equal(sp_dtype_find(info->alias), d);
+        if (info->safetensors) assert_int_equal(sp_dtype_find_safetensors(info->safetensors), d);
+        n_packed += sp_dtype_is_packed(d);
+        n_source += info->safetensors != NULL;
+    }
+    assert_int_equal(n_packed, 5);
+    assert_int_equal(n_source, sizeof safetensors / sizeof *safetensors);
+    assert_int_equal(SP_F32, 1);
+    assert_int_equal(SP_F16, 2);
+    assert_int_equal(SP_BF16, 3);
+    assert_int_equal(SP_Q8, 4);
+    assert_int_equal(SP_Q4, 5);
+}
+
+static void names(void **state)
+{
+    (void)state;
+    assert_int_equal(sp_dtype_find("Q4"), SP_Q4);
+    assert_int_equal(sp_dtype_find("int4"), SP_Q4);
+    assert_int_equal(sp_dtype_find("INT8"), SP_Q8);
+    assert_int_equal(sp_dtype_find("bf16"), SP_BF16);
+    assert_int_equal(sp_dtype_find("f64"), SP_DTYPE_NONE);
+    assert_int_equal(sp_dtype_find(""), SP_DTYPE_NONE);
+    for (size_t i = 0; i < sizeof safetensors / sizeof *safetensors; i++) {
+        enum sp_dtype d = sp_dtype_find_safetensors(safetensors[i].name);
+        assert_int_not_equal(d, SP_DTYPE_NONE);
+        assert_int_equal(sp_dtype_info(d)->bits, safetensors[i].bits);
+    }
+    assert_int_equal(sp_dtype_find_safetensors("f32"), SP_DTYPE_NONE);
+    assert_int_equal(sp_dtype_find_safetensors("q4"), SP_DTYPE_NONE);
+    assert_int_equal(sp_dtype_find_safetensors("F8"), SP_DTYPE_NONE);
+    assert_true(sp_dtype_is_float(SP_BF16) && sp_dtype_is_float(SP_F16) &&
+                sp_dtype_is_float(SP_F32));
+    assert_false(sp_dtype_is_float(SP_F64) || sp_dtype_is_float(SP_Q8));
+    assert_false(sp_dtype_is_packed(0) || sp_dtype_is_packed(6) || sp_dtype_is_packed(UINT32_MAX));
+}
+
+static void panels(void **state)
+{
+    static const struct {
+        enum sp_dtype dtype;
+        size_t cols;
+        bool possible;
+        size_t size;
+    } cases[] = {
+        {SP_F32, 0, true, 0},   {SP_F32, 1, true, 64},
+        {SP_F32, 3, true, 192}, {SP_F16, 1, true, 64},
+        {SP_F16, 2, true, 64},  {SP_BF16, 3, true, 128},
+        {SP_Q8, 32, true, 576}, {SP_Q8, 64, true, 1088},
+        {SP_Q8, 16, false, 0},  {SP_Q4, 32, true, 384},
+        {SP_Q4, 64, true, 640}, {SP_Q4, 1024, true, 9280},
+        {SP_Q4, 33, false, 0},  {SP_F64, 32, false, 0},
+        {SP_I8, 32, false, 0},  {SP_F32, SIZE_MAX / 64 + 1, false, 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        size_t size = 1;
+        assert_int_equal(sp_panel_size(&size, cases[i].dtype, cases[i].cols), cases[i].possible);
+        assert_int_equal(size, cases[i].possible ? cases[i].size : 1);
+    }
+}
+
+static void tensors(void **state)
+{
+    static const struct {
+        enum sp_dtype dtype;
+        enum sp_layout layout;
+        unsigned rank;
+        uint64_t shape[4];
+        bool possible;
+        size_t size;
+    } cases[] = {
+        {SP_F32, SP_PLAIN, 0, {0}, true, 4},
+        {SP_F32, SP_PLAIN, 1, {5}, true, 20},
+        {SP_BF16, SP_PLAIN, 3, {2, 3, 5}, true, 60},
+        {SP_F32, SP_PLAIN, 2, {0, 7}, true, 0},
+        {SP_F32, SP_PLAIN, 3, {0, UINT64_C(1) << 63, 4}, true, 0},
+        {SP_F32, SP_PLAIN, 3, {UINT64_C(1) << 63, 4, 0}, false, 0},
+        {SP_F32, SP_PLAIN, 1, {UINT64_C(1) << 59}, false, 0},
+        {SP_U8, SP_PLAIN, 1, {(UINT64_C(1) << 61) - 1}, true, (UINT64_C(1) << 61) - 1},
+        {SP_U8, SP_PLAIN, 1, {UINT64_C(1) << 61}, false, 0},
+        {SP_F4, SP_PLAIN, 2, {1, 3}, false, 0},
+        {SP_F4, SP_PLAIN, 2, {2, 3}, true, 3},
+        {SP_F6_E2M3, SP_PLAIN, 1, {4}, true, 3},
+        {SP_Q4, SP_PLAIN, 1, {32}, false, 0},
+        {SP_F32, SP_PANEL, 1, {16}, false, 0},
+        {SP_F32, SP_PANEL, 2, {16, 3}, true, 192},
+        {SP_F32, SP_PANEL, 2, {17, 3}, true, 384},
+        {SP_Q8, SP_PANEL, 2, {1, 32}, true, 576},
+        {SP_Q4, SP_PANEL, 3, {3, 17, 64}, true, 3840},
+        {SP_Q4, SP_PANEL, 2, {17, 48}, false, 0},
+        {SP_F64, SP_PANEL, 2, {16, 32}, false, 0},
+        {SP_F32, SP_PANEL, 2, {UINT64_MAX, 1}, false, 0},
+        {SP_F32, SP_PANEL, 2, {1, UINT64_MAX}, false, 0},
+        {SP_F32, SP_PANEL, 3, {UINT64_MAX, 16, 1}, false, 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        size_t size = 1;
+        bool ok =
+            sp_tensor_size(&size, cases[i].dtype, cases[i].layout, cases[i].shape, cases[i].rank);
+        assert_int_equal(ok, cases[i].possible);
+        if (ok) assert_int_equal(size, cases[i].size);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(table),
+        cmocka_unit_test(names),
+        cmocka_unit_test(panels),
+        cmocka_unit_test(tensors),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
