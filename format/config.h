@@ -67,7 +67,7 @@ enum { SP_MAX_TAPS = 64, SP_MAX_EOS = 16, SP_MAX_BLOCK = 64 };
 /* What only drafts have; zero for a language model. */
 struct sp_draft_config {
     enum sp_draft_kind kind;
-    unsigned block_size;        /* rows of a block, the anchor included */
+    unsigned block_size; /* rows of a block, the anchor included */
     uint32_t mask_token;
     unsigned n_taps;
     unsigned taps[SP_MAX_TAPS]; /* the target's residual stream after these layers, in fc's order */
@@ -92,18 +92,18 @@ struct sp_config {
     bool qk_norm;
     bool qkv_bias, o_bias, mlp_bias;
     enum sp_activation activation;
-    double attention_scale;  /* multiplies q.k */
-    double attention_cap;    /* soft cap of scores; 0: none */
-    double logit_cap;        /* soft cap of logits; 0: none */
-    double embedding_scale;  /* multiplies embeddings; 1: none */
-    bool attention_sinks;    /* a learned logit per head joins the softmax (gpt-oss) */
-    double query_growth;     /* beta of q *= 1 + beta ln(1 + floor(p / query_growth_from)); 0: none */
+    double attention_scale; /* multiplies q.k */
+    double attention_cap;   /* soft cap of scores; 0: none */
+    double logit_cap;       /* soft cap of logits; 0: none */
+    double embedding_scale; /* multiplies embeddings; 1: none */
+    bool attention_sinks;   /* a learned logit per head joins the softmax (gpt-oss) */
+    double query_growth; /* beta of q *= 1 + beta ln(1 + floor(p / query_growth_from)); 0: none */
     double query_growth_from;
-    bool router_norm;  /* top-k router weights are renormalised */
-    bool router_bias;  /* router has a bias and softmax runs over the chosen k (gpt-oss) */
+    bool router_norm; /* top-k router weights are renormalised */
+    bool router_bias; /* router has a bias and softmax runs over the chosen k (gpt-oss) */
     double swiglu_limit;
-    bool tied;         /* no head of its own: logits come from the embedding matrix */
-    bool tied_stated;  /* the config has the key */
+    bool tied;        /* no head of its own: logits come from the embedding matrix */
+    bool tied_stated; /* the config has the key */
     struct sp_draft_config draft;
 };
 

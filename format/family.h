@@ -1,6 +1,6 @@
-/* Which tensors a model consists of, under spectool's own canonical names, and where each comes from in
- * a checkpoint. One list serves three readers: the importer (what to read and write), the runtime
- * (what to bind, which shape to insist on) and the pair check.
+/* Which tensors a model consists of, under spectool's own canonical names, and where each comes
+ * from in a checkpoint. One list serves three readers: the importer (what to read and write), the
+ * runtime (what to bind, which shape to insist on) and the pair check.
  *
  * Canonical names are Hugging Face's without prefix: embed_tokens.weight, norm.weight,
  * lm_head.weight, layers.N.input_layernorm.weight, layers.N.self_attn.q_proj.weight, ...; experts
@@ -28,8 +28,8 @@ enum sp_role {
 const char *sp_role_name(enum sp_role role);
 
 /* Rows of a source tensor that go, in order, into the output. The source counts as rows of `n_cols`
- * elements over all its leading dimensions. A matrix's n_cols is its last dimension, a vector is one
- * row of its length; only biases whose elements are interleaved have rows of one element. */
+ * elements over all its leading dimensions. A matrix's n_cols is its last dimension, a vector is
+ * one row of its length; only biases whose elements are interleaved have rows of one element. */
 struct sp_piece {
     const char *source;       /* name in the checkpoint; borrowed from the specs' arena */
     uint64_t first_row, step; /* rows first_row, first_row + step, ... */
@@ -43,7 +43,8 @@ struct sp_tensor_spec {
     enum sp_role role;
     unsigned rank;
     uint64_t shape[4];
-    size_t first_piece, n_pieces; /* into sp_specs.pieces; together they give the shape's elements */
+    size_t first_piece,
+        n_pieces; /* into sp_specs.pieces; together they give the shape's elements */
 };
 
 /* Sorted by name. Owned: release frees everything. */
@@ -56,10 +57,10 @@ struct sp_specs {
     size_t n_strings, cap_strings, cap_specs, cap_pieces;
 };
 
-/* The tensors that `config` calls for, by canonical name and shape; pieces are left empty. Used by the
- * runtime on a packed file, whose tensors have canonical names already. */
-SP_MUST_CHECK enum sp_status sp_specs_of_config(struct sp_specs *out, const struct sp_config *config,
-                                                struct sp_err *err);
+/* The tensors that `config` calls for, by canonical name and shape; pieces are left empty. Used by
+ * the runtime on a packed file, whose tensors have canonical names already. */
+SP_MUST_CHECK enum sp_status sp_specs_of_config(struct sp_specs *out,
+                                                const struct sp_config *config, struct sp_err *err);
 
 /* A checkpoint's tensor as its header states it. */
 struct sp_source_tensor {

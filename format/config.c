@@ -1,0 +1,351 @@
+/* config.json -> struct sp_config: the driver. Which family, its sizes, its traits; then the parts
+ * (config_parts.h) for rotation, layers and drafts. Nothing outside format/config*.c and the family
+ * table knows how a key is spelled. */
+#include "format/config.h"
+
+#include "format/config_parts.h"
+#include "format/mem.h"
+#include "format/notes.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* architectures[0], NULL when there is none. */
+static enum sp_status read_architecture(const char **out, const struct sp_json *root,
+                                        struct sp_err *err)
+{
+    const struct sp_json *list = sp_json_get(root, "architectures");
+    const struct sp_json *first = sp_json_at(list, 0);
+    size_t len;
+
+    *out = NULL;
+    if (first == NULL) return SP_OK;
+    *out = sp_json_to_string(first, &len);
+    if (*out == NULL || strlen(*out) != len || len >= sizeof((struct sp_config *)0)->architecture) {
+        return sp_fail(err, SP_E_INPUT, "architectures[0] is not the name of an architecture");
+    }
+    return SP_OK;
+}
+
+/* The text model of a multimodal checkpoint: its own model_type decides. */
+static enum sp_status find_wrapped(struct sp_config_text *t, struct sp_err *err)
+{
+    const char *type = t->wrapper->text_type;
+    enum sp_status st;
+
+    if (sp_json_kind(t->text) != SP_JSON_OBJECT) {
+        return sp_fail(err, SP_E_INPUT, "text_config is missing, which model_type \"%s\" needs",
+                       t->wrapper->name);
+    }
+    if ((st = sp_json_get_string(t->text, "model_type", &type, err))) return st;
+    t->family = sp_family_by_type(type);
+    if (t->family == NULL || t->family->wrapper == NULL ||
+        strcmp(t->family->wrapper, t->wrapper->name) != 0) {
+        return sp_fail(err, SP_E_UNSUPPORTED,
+                       "model_type \"%s\" in the text_config of \"%s\" is not supported", type,
+                       t->wrapper->name);
+    }
+    return SP_OK;
+}
+
+/* model_type decides; an architecture that belongs to another family contradicts it. */
+static enum sp_status find_family(struct sp_config_text *t, const char *architecture,
+                                  struct sp_err *err)
+{
+    const struct sp_wrapper *wrapper = sp_wrapper_by_architecture(architecture);
+    const struct sp_family *family = sp_family_by_architecture(architecture);
+    const char *type = NULL;
+    enum sp_status st;
+
+    if ((st = sp_json_get_string(t->root, "model_type", &type, err))) return st;
+    if (type == NULL && architecture == NULL) {
+        return sp_fail(err, SP_E_INPUT, "neither model_type nor architectures is given");
+    }
+    if (type) {
+        t->wrapper = sp_wrapper_by_type(type);
+        t->family = sp_family_by_type(type);
+        if (t->wrapper == NULL && t->family == NULL) {
+            return sp_fail(err, SP_E_UNSUPPORTED, "model_type \"%s\" is not supported", type);
+        }
+    }
+    if (architecture && wrapper == NULL && family == NULL) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "architecture \"%s\" is not supported", architecture);
+    }
+    if (type && architecture && (wrapper != t->wrapper || family != t->family)) {
+        return sp_fail(err, SP_E_INPUT, "model_type \"%s\" contradicts architecture \"%s\"", type,
+                       architecture);
+    }
+    if (type == NULL) {
+        t->wrapper = wrapper;
+        t->family = family;
+    }
+    return t->wrapper ? find_wrapped(t, err) : SP_OK;
+}
+
+/* DFlash drafts are layers of Qwen3's shape, whatever their target is. */
+static enum sp_status find_draft_family(struct sp_config_text *t, struct sp_err *err)
+{
+    const char *type = "qwen3";
+    enum sp_status st;
+
+    if ((st = sp_json_get_string(t->root, "model_type", &type, err))) return st;
+    if (strcmp(type, "qwen3") != 0) {
+        return sp_fail(err, SP_E_UNSUPPORTED,
+                       "dflash drafts of model_type \"%s\" are not supported", type);
+    }
+    t->family = sp_family_by_type(type);
+    return SP_OK;
+}
+
+static enum sp_status read_sizes(struct sp_sizes *s, const struct sp_config_text *t,
+                                 struct sp_err *err)
+{
+    const struct sp_json *kv = sp_text_holder(t, "num_key_value_heads");
+    enum sp_status st;
+
+    *s = t->family->sizes;
+    if ((st = sp_text_unsigned(t, "vocab_size", 1, SP_CAP_VOCAB, &s->n_vocab, err)) ||
+        (st = sp_text_unsigned(t, "hidden_size", 1, SP_CAP_WIDTH, &s->n_hidden, err)) ||
+        (st = sp_text_unsigned(t, "intermediate_size", 1, SP_CAP_WIDTH, &s->n_ffn, err)) ||
+        (st = sp_text_unsigned(t, "num_hidden_layers", 1, SP_CAP_LAYERS, &s->n_layers, err)) ||
+        (st = sp_text_unsigned(t, "num_attention_heads", 1, SP_CAP_HEADS, &s->n_heads, err)) ||
+        (st = sp_text_unsigned(t, "num_key_value_heads", 1, SP_CAP_HEADS, &s->n_kv_heads, err)) ||
+        (st = sp_text_unsigned(t, "head_dim", 2, SP_CAP_WIDTH, &s->head_dim, err)) ||
+        (st = sp_text_unsigned(t, "max_position_embeddings", 1, SP_CAP_POSITIONS, &s->max_positions,
+                               err))) {
+        return st;
+    }
+    /* Missing is the class default, but an explicit null means one K/V head for each query head. */
+    if (s->n_kv_heads == 0 || (kv && sp_json_get(kv, "num_key_value_heads") == NULL)) {
+        s->n_kv_heads = s->n_heads;
+    }
+    if (s->n_heads % s->n_kv_heads != 0) {
+        return sp_fail(err, SP_E_INPUT,
+                       "num_attention_heads %u is not a multiple of num_key_value_heads %u",
+                       s->n_heads, s->n_kv_heads);
+    }
+    if (s->head_dim == 0) {
+        if (s->n_hidden % s->n_heads != 0) {
+            return sp_fail(err, SP_E_INPUT,
+                           "hidden_size %u is not a multiple of num_attention_heads %u, and "
+                           "head_dim is not given",
+                           s->n_hidden, s->n_heads);
+        }
+        s->head_dim = s->n_hidden / s->n_heads;
+    }
+    if (s->head_dim % 2 != 0) {
+        return sp_fail(err, SP_E_INPUT, "head_dim %u is not even", s->head_dim);
+    }
+    return SP_OK;
+}
+
+static enum sp_status read_activation(struct sp_config *c, const struct sp_config_text *t,
+                                      struct sp_err *err)
+{
+    static const struct {
+        const char *name;
+        enum sp_activation activation;
+    } names[] = {
+        {"silu", SP_SILU},
+        {"swish", SP_SILU},
+        {"gelu_pytorch_tanh", SP_GELU_TANH},
+        {"gelu_new", SP_GELU_TANH},
+        {"gelu_fast", SP_GELU_TANH},
+        {"gelu", SP_GELU_ERF},
+    };
+    const char *name = t->family->activation;
+    enum sp_status st;
+
+    if ((st = sp_text_string(t, t->family->activation_key, &name, err))) return st;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(names[i].name, name) != 0) continue;
+        c->activation = names[i].activation;
+        if (!t->family->gpt_oss_mlp) return SP_OK;
+        if (c->activation != SP_SILU) break;
+        c->activation = SP_SWIGLU_CLAMPED;
+        return SP_OK;
+    }
+    return sp_fail(err, SP_E_UNSUPPORTED, "%s \"%s\" is not supported", t->family->activation_key,
+                   name);
+}
+
+/* The constant inside gpt-oss's gate is part of the kernel; the limit is a number of the model. */
+static enum sp_status read_swiglu(struct sp_config *c, const struct sp_config_text *t,
+                                  struct sp_err *err)
+{
+    double alpha = 1.702;
+    enum sp_status st;
+
+    c->swiglu_limit = 7.0;
+    if ((st = sp_text_double(t, "swiglu_limit", 1e-3, 1e6, &c->swiglu_limit, err))) return st;
+    if ((st = sp_text_double(t, "swiglu_alpha", 0, 1e6, &alpha, err))) return st;
+    if (alpha != 1.702) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "swiglu_alpha %g is not supported, only 1.702",
+                       alpha);
+    }
+    return SP_OK;
+}
+
+/* Soft caps and the scale of scores. A cap's null disables it; only a missing key has the default.
+ */
+static enum sp_status read_scales(struct sp_config *c, const struct sp_config_text *t,
+                                  const struct sp_sizes *sizes, struct sp_err *err)
+{
+    const struct sp_family *f = t->family;
+    double scalar = f->query_scalar != 0 ? f->query_scalar : sizes->head_dim;
+    enum sp_status st;
+
+    c->attention_cap = sp_text_holder(t, "attn_logit_softcapping") ? 0 : f->attention_cap;
+    c->logit_cap = sp_text_holder(t, "final_logit_softcapping") ? 0 : f->logit_cap;
+    if (f->reads & SP_READS_CAPS) {
+        if ((st = sp_text_double(t, "attn_logit_softcapping", 1e-3, 1e6, &c->attention_cap, err)) ||
+            (st = sp_text_double(t, "final_logit_softcapping", 1e-3, 1e6, &c->logit_cap, err))) {
+            return st;
+        }
+    }
+    if (f->reads & SP_READS_QUERY_SCALAR) {
+        if ((st = sp_text_double(t, "query_pre_attn_scalar", 1e-3, 1e6, &scalar, err))) return st;
+    }
+    c->attention_scale = 1 / sqrt(scalar);
+    return SP_OK;
+}
+
+static double round_to_bits(double x, int n_bits)
+{
+    int exponent;
+    double mantissa = frexp(x, &exponent);
+
+    return ldexp(rint(ldexp(mantissa, n_bits)), exponent - n_bits);
+}
+
+/* Gemma multiplies embeddings by sqrt(H), a number of the type that the model is loaded in: the
+ * config's own type, so that whoever reads the config gets the same number, whatever type the
+ * embedding has been packed as. */
+static enum sp_status read_embedding_scale(struct sp_config *c, const struct sp_config_text *t,
+                                           struct sp_err *err)
+{
+    const char *type = "float32";
+    const char *dot;
+    enum sp_status st;
+
+    c->embedding_scale = 1;
+    if (!t->family->scaled_embedding) return SP_OK;
+    st = sp_text_string(t, sp_text_get(t, "dtype") ? "dtype" : "torch_dtype", &type, err);
+    if (st) return st;
+    if ((dot = strrchr(type, '.')) != NULL) type = dot + 1; /* torch.bfloat16 */
+    c->embedding_scale = (double)(float)sqrt(c->n_hidden);
+    if (strcmp(type, "bfloat16") == 0) {
+        c->embedding_scale = round_to_bits(c->embedding_scale, 8);
+    } else if (strcmp(type, "float16") == 0) {
+        c->embedding_scale = round_to_bits(c->embedding_scale, 11);
+    }
+    return SP_OK;
+}
+
+static bool bias_of(enum sp_bias_rule rule, bool stated)
+{
+    return rule == SP_BIAS_ALWAYS || (rule == SP_BIAS_BY_CONFIG && stated);
+}
+
+/* The root's word counts before text_config's, except where a wrapper's class default would
+ * overrule what the text model really is. */
+static enum sp_status read_tied(struct sp_config *c, const struct sp_config_text *t,
+                                struct sp_err *err)
+{
+    static const char key[] = "tie_word_embeddings";
+    bool text_first = t->wrapper && t->wrapper->text_tie_first;
+    const struct sp_json *first = text_first ? t->text : t->root;
+    const struct sp_json *second = text_first ? t->root : t->text;
+    const struct sp_json *holder = sp_json_get(first, key) ? first : second;
+
+    c->tied = t->family->tied;
+    c->tied_stated = sp_json_get(holder, key) != NULL;
+    return sp_json_get_bool(holder, key, &c->tied, err);
+}
+
+static enum sp_status read_traits(struct sp_config *c, const struct sp_config_text *t,
+                                  const struct sp_sizes *sizes, struct sp_err *err)
+{
+    const struct sp_family *f = t->family;
+    bool attention_bias = f->attention_bias, mlp_bias = false;
+    enum sp_status st;
+
+    c->n_vocab = sizes->n_vocab;
+    c->n_hidden = sizes->n_hidden;
+    c->max_positions = sizes->max_positions;
+    c->norm_eps = f->norm_eps;
+    c->norm_shifted = f->norm_shifted;
+    c->post_norms = f->post_norms;
+    c->qk_norm = f->qk_norm;
+    c->attention_sinks = c->router_bias = f->gpt_oss_mlp;
+    if ((st = sp_text_double(t, "rms_norm_eps", 1e-30, 1, &c->norm_eps, err)) ||
+        (st = sp_text_bool(t, "attention_bias", &attention_bias, err)) ||
+        (st = sp_text_bool(t, "mlp_bias", &mlp_bias, err)) || (st = read_activation(c, t, err)) ||
+        (st = read_scales(c, t, sizes, err)) || (st = read_embedding_scale(c, t, err)) ||
+        (st = read_tied(c, t, err))) {
+        return st;
+    }
+    c->qkv_bias = bias_of(f->qkv_bias, attention_bias);
+    c->o_bias = bias_of(f->o_bias, attention_bias);
+    c->mlp_bias = f->gpt_oss_mlp || bias_of(f->mlp_bias, mlp_bias);
+    if (!(f->reads & SP_READS_EXPERTS)) return SP_OK;
+    if (f->gpt_oss_mlp) return read_swiglu(c, t, err);
+    return sp_text_bool(t, "norm_topk_prob", &c->router_norm, err);
+}
+
+static enum sp_status parse(struct sp_config *c, const struct sp_json *root, char **notes,
+                            struct sp_err *err)
+{
+    struct sp_config_text t = {.root = root, .what = "", .notes = notes};
+    struct sp_sizes sizes;
+    const char *architecture;
+    enum sp_status st;
+
+    if (sp_json_kind(root) != SP_JSON_OBJECT) {
+        return sp_fail(err, SP_E_INPUT, "the configuration is no JSON object but %s",
+                       sp_json_kind_name(sp_json_kind(root)));
+    }
+    t.text = sp_json_get(root, "text_config");
+    if ((st = read_architecture(&architecture, root, err))) return st;
+    if ((st = sp_config_detect_draft(&t, err))) return st;
+    st = t.draft ? find_draft_family(&t, err) : find_family(&t, architecture, err);
+    if (st) return st;
+    if ((st = sp_config_refuse(&t, err)) || (st = read_sizes(&sizes, &t, err)) ||
+        (st = read_traits(c, &t, &sizes, err)) ||
+        (st = sp_config_read_ropes(c, &t, sizes.head_dim, err)) ||
+        (st = sp_config_read_layers(c, &t, &sizes, err))) {
+        return st;
+    }
+    memcpy(c->family, t.family->name, strlen(t.family->name) + 1);
+    if (architecture) memcpy(c->architecture, architecture, strlen(architecture) + 1);
+    return t.draft ? sp_config_read_draft(c, &t, err) : SP_OK;
+}
+
+enum sp_status sp_config_parse(struct sp_config *out, const char *json, size_t size, char **notes,
+                               struct sp_err *err)
+{
+    struct sp_config c = {0};
+    struct sp_json *root = NULL;
+    enum sp_status st;
+
+    memset(out, 0, sizeof *out);
+    if ((st = sp_json_parse(&root, json, size, SP_JSON_LENIENT, err))) goto done;
+    if ((st = parse(&c, root, notes, err))) goto done;
+    *out = c;
+    memset(&c, 0, sizeof c);
+done:
+    sp_config_release(&c);
+    sp_json_free(root);
+    return st;
+}
+
+void sp_config_release(struct sp_config *config)
+{
+    free(config->layers);
+    for (size_t i = 0; i < sizeof config->ropes / sizeof config->ropes[0]; i++) {
+        free(config->ropes[i].short_factors);
+        free(config->ropes[i].long_factors);
+    }
+    memset(config, 0, sizeof *config);
+}

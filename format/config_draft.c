@@ -1,0 +1,313 @@
+/* Drafts that are more than a small language model: which kind a config.json means, and the keys of
+ * a DFlash draft (z-lab's DFlashDraftModel, Qwen3-shaped layers that look at a whole block).
+ *
+ * Later files nest in dflash_config what earlier ones had at the root; the nested value counts.
+ * Only is_causal at the root comes before dflash_config.causal. */
+#include "format/config_parts.h"
+#include "format/notes.h"
+
+#include <string.h>
+
+/* Draft kinds known by name, in the order in which they are looked for. */
+static const struct {
+    const char *pattern; /* '*': any run of characters */
+    const char *kind;    /* how a refusal calls it; NULL: DFlash, which is implemented */
+} architectures[] = {
+    {"*Eagle3*", "EAGLE-3"},
+    {"DFlash2DraftModel", "DFlash2"},
+    {"*DSpark*", "DSpark"},
+    {"DFlashLaguna*", "Laguna"},
+    {"DFlashDraftModel", NULL},
+    {"DFlash*", "DFlash variant"},
+    {"MuseGlimmerAssistantModel", "Glimmer"},
+    {"Gemma4*Assistant*", "Gemma 4 assistant"},
+};
+
+static const char *const assistant_types[] = {
+    "gemma4_assistant",
+    "gemma4_unified_assistant",
+    "muse_glimmer_assistant",
+};
+
+static bool matches(const char *pattern, const char *name)
+{
+    const char *star = NULL, *resume = NULL;
+
+    while (*name) {
+        if (*pattern == '*') {
+            star = pattern++;
+            resume = name;
+        } else if (*pattern == *name) {
+            pattern++;
+            name++;
+        } else if (star) {
+            pattern = star + 1;
+            name = ++resume;
+        } else {
+            return false;
+        }
+    }
+    while (*pattern == '*')
+        pattern++;
+    return *pattern == '\0';
+}
+
+static enum sp_status refuse_kind(const char *kind, const char *name, struct sp_err *err)
+{
+    return sp_fail(err, SP_E_UNSUPPORTED, "unsupported draft architecture: %s (%s)", name, kind);
+}
+
+static enum sp_status detect_by_name(struct sp_config_text *t, const char *name, struct sp_err *err)
+{
+    for (size_t i = 0; i < sizeof architectures / sizeof architectures[0]; i++) {
+        if (!matches(architectures[i].pattern, name)) continue;
+        if (architectures[i].kind) return refuse_kind(architectures[i].kind, name, err);
+        t->draft = SP_DRAFT_DFLASH;
+        t->what = "dflash ";
+        return SP_OK;
+    }
+    return SP_OK;
+}
+
+enum sp_status sp_config_detect_draft(struct sp_config_text *t, struct sp_err *err)
+{
+    const char *dialect = NULL, *type = NULL, *name;
+    size_t len;
+    enum sp_status st;
+
+    if ((st = sp_json_get_string(t->root, "speculators_model_type", &dialect, err))) return st;
+    if (dialect) return refuse_kind("speculators", dialect, err);
+    name = sp_json_to_string(sp_json_at(sp_json_get(t->root, "architectures"), 0), &len);
+    if (name && (st = detect_by_name(t, name, err))) return st;
+    if ((st = sp_json_get_string(t->root, "model_type", &type, err))) return st;
+    for (size_t i = 0; type && i < sizeof assistant_types / sizeof assistant_types[0]; i++) {
+        if (strcmp(assistant_types[i], type) == 0) return refuse_kind("assistant", type, err);
+    }
+    t->dflash = sp_json_get(t->root, "dflash_config");
+    if (t->dflash == NULL) return SP_OK;
+    if (t->draft == SP_DRAFT_NONE) {
+        return sp_fail(err, SP_E_INPUT, "dflash_config contradicts architecture \"%s\"",
+                       name ? name : "none");
+    }
+    if (sp_json_kind(t->dflash) != SP_JSON_OBJECT) {
+        return sp_fail(err, SP_E_INPUT, "dflash_config is no object");
+    }
+    return SP_OK;
+}
+
+/* Where a DFlash key stands. NULL: nowhere. */
+static const struct sp_json *holder_of(const struct sp_config_text *t, const char *key)
+{
+    if (sp_json_get(t->dflash, key)) return t->dflash;
+    return sp_json_get(t->root, key) ? t->root : NULL;
+}
+
+static bool is_trivial(const struct sp_json *v, double neutral)
+{
+    double d;
+    bool b;
+
+    if (v == NULL) return true;
+    if (sp_json_to_bool(v, &b)) return !b;
+    return sp_json_to_double(v, &d) && d == neutral;
+}
+
+/* Options of forks and of later kinds: refused unless they ask for nothing. The root's options that
+ * any model could have are in config_refuse.c. */
+static enum sp_status refuse_options(const struct sp_config_text *t, struct sp_err *err)
+{
+    static const struct {
+        const char *key;
+        double neutral; /* as a number; false and null are always neutral */
+    } options[] = {
+        {"attention_sink_bias", 0},
+        {"attention_value_scale", 1},
+        {"backbone_rotary_base", 0},
+        {"rope_interleaved", 0},
+        {"logit_scale", 1},
+        {"output_multiplier", 1},
+        {"input_embedding_scale", 1},
+        {"use_swa", 0},
+        {"swa_window_size", 0},
+        {"sliding_window_non_causal", 0},
+        {"sliding_windows", 0},
+        {"sample_from_anchor", 0},
+        {"one_based_layer_ids", 0},
+        {"eagle_aux_hidden_state_layer_ids", 0},
+        {"aux_hidden_state_layer_ids", 0},
+        {"gating", 0},
+        {"conv_kernel_size", 0},
+        {"conv_group_size", 0},
+        {"selector_rank", 0},
+        {"selector_top_k", 0},
+        {"markov_rank", 0},
+        {"enable_confidence_head", 0},
+    };
+    const struct sp_json *aux;
+    bool use_aux = true;
+
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
+        const struct sp_json *holder = holder_of(t, options[i].key);
+        if (is_trivial(sp_json_get(holder, options[i].key), options[i].neutral)) continue;
+        return sp_fail(err, SP_E_UNSUPPORTED, "dflash: unsupported option %s", options[i].key);
+    }
+    /* What a DFlash draft is: it reads the target's residual stream. */
+    aux = sp_json_get(holder_of(t, "use_aux_hidden_state"), "use_aux_hidden_state");
+    if (aux && sp_json_to_bool(aux, &use_aux) && !use_aux) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "dflash: unsupported option use_aux_hidden_state");
+    }
+    return SP_OK;
+}
+
+static enum sp_status read_vocabulary(struct sp_config *c, const struct sp_config_text *t,
+                                      struct sp_err *err)
+{
+    struct sp_draft_config *d = &c->draft;
+    unsigned n_draft_vocab = c->n_vocab, mask = 0;
+    const struct sp_json *holder = holder_of(t, "mask_token_id");
+    enum sp_status st;
+
+    st = sp_object_unsigned(holder_of(t, "draft_vocab_size"), "draft_vocab_size", 1, SP_CAP_VOCAB,
+                            &n_draft_vocab, err);
+    if (st) return st;
+    if (n_draft_vocab != c->n_vocab) {
+        return sp_fail(err, SP_E_UNSUPPORTED,
+                       "dflash: unsupported option draft_vocab_size (%u, vocab_size is %u)",
+                       n_draft_vocab, c->n_vocab);
+    }
+    if (holder == NULL) return sp_fail(err, SP_E_INPUT, "dflash config missing mask_token_id");
+    if ((st = sp_object_unsigned(holder, "mask_token_id", 0, INT32_MAX, &mask, err))) return st;
+    if (mask >= c->n_vocab) {
+        return sp_fail(err, SP_E_INPUT, "dflash mask token %u outside the %u-token vocabulary",
+                       mask, c->n_vocab);
+    }
+    d->mask_token = mask;
+    return SP_OK;
+}
+
+static enum sp_status read_block_size(struct sp_draft_config *d, const struct sp_config_text *t,
+                                      struct sp_err *err)
+{
+    const struct sp_json *holder = holder_of(t, "block_size");
+    enum sp_status st;
+
+    if (holder == NULL) return sp_fail(err, SP_E_INPUT, "dflash config missing block_size");
+    st = sp_object_unsigned(holder, "block_size", 0, INT32_MAX, &d->block_size, err);
+    if (st) return st;
+    if (d->block_size < 2) {
+        return sp_fail(err, SP_E_INPUT, "dflash block size %u must be at least 2", d->block_size);
+    }
+    if (d->block_size > SP_MAX_BLOCK) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "dflash block size %u must be at most %d",
+                       d->block_size, SP_MAX_BLOCK);
+    }
+    return SP_OK;
+}
+
+static enum sp_status read_taps(struct sp_draft_config *d, const struct sp_config_text *t,
+                                struct sp_err *err)
+{
+    static const char key[] = "target_layer_ids";
+    const struct sp_json *list = sp_json_get(holder_of(t, key), key);
+    size_t n = sp_json_len(list);
+
+    if (list == NULL) return SP_OK; /* the width of fc settles how many, sp_config_settle which */
+    if (sp_json_kind(list) != SP_JSON_ARRAY || n == 0) {
+        return sp_fail(err, SP_E_INPUT, "dflash target_layer_ids is no list of layers");
+    }
+    if (n > SP_MAX_TAPS) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "dflash target_layer_ids has %zu layers, at most %d",
+                       n, SP_MAX_TAPS);
+    }
+    for (size_t i = 0; i < n; i++) {
+        int64_t id;
+        if (!sp_json_to_i64(sp_json_at(list, i), &id)) {
+            return sp_fail(err, SP_E_INPUT, "dflash target_layer_ids[%zu] is no integer", i);
+        }
+        if (id < 0 || id >= SP_CAP_LAYERS || (d->n_target_layers && id >= d->n_target_layers)) {
+            return sp_fail(err, SP_E_INPUT,
+                           "dflash target layer %lld out of range for %u target layers",
+                           (long long)id, d->n_target_layers ? d->n_target_layers : SP_CAP_LAYERS);
+        }
+        if (i && (unsigned)id <= d->taps[i - 1]) {
+            return sp_fail(err, SP_E_INPUT, "dflash target_layer_ids must be ascending");
+        }
+        d->taps[i] = (unsigned)id;
+    }
+    d->n_taps = (unsigned)n;
+    return SP_OK;
+}
+
+/* is_causal, then dflash_config.causal, then by kind of layer: a layer that sees everything looks
+ * both ways inside the block, a sliding one only back. */
+static enum sp_status read_direction(struct sp_config *c, const struct sp_config_text *t,
+                                     struct sp_err *err)
+{
+    const struct sp_json *stated = sp_json_get(t->root, "is_causal");
+    bool causal = false;
+    enum sp_status st;
+
+    if (stated == NULL) stated = sp_json_get(t->dflash, "causal");
+    if ((st = sp_json_get_bool(t->dflash, "causal", &causal, err)) ||
+        (st = sp_json_get_bool(t->root, "is_causal", &causal, err))) {
+        return st;
+    }
+    for (unsigned i = 0; i < c->n_layers; i++) {
+        c->layers[i].causal = stated ? causal : c->layers[i].window != 0;
+    }
+    return SP_OK;
+}
+
+/* Keys of dflash_config that nothing here reads: mentioned, since this format is young. */
+static enum sp_status note_unknown(const struct sp_config_text *t, struct sp_err *err)
+{
+    static const char *const known[] = {
+        "block_size",
+        "num_target_layers",
+        "mask_token_id",
+        "target_layer_ids",
+        "causal",
+        "target_hidden_size",
+        "final_logit_softcapping",
+        "draft_vocab_size",
+        "use_aux_hidden_state",
+        "attention_value_scale",
+        "logit_scale",
+        "output_multiplier",
+        "input_embedding_scale",
+    };
+    enum sp_status st = SP_OK;
+
+    for (struct sp_json_iter it = {0}; st == SP_OK && t->dflash && sp_json_next(t->dflash, &it);) {
+        bool skip = is_trivial(it.value, 0);
+        for (size_t i = 0; i < sizeof known / sizeof known[0] && !skip; i++) {
+            skip = strcmp(known[i], it.key) == 0;
+        }
+        if (!skip) st = sp_note(t->notes, err, "dflash_config.%s has no effect", it.key);
+    }
+    return st;
+}
+
+enum sp_status sp_config_read_draft(struct sp_config *out, const struct sp_config_text *t,
+                                    struct sp_err *err)
+{
+    static const char cap_key[] = "final_logit_softcapping";
+    struct sp_draft_config *d = &out->draft;
+    enum sp_status st;
+
+    d->kind = t->draft;
+    d->borrows_tables = true;
+    d->target_hidden = out->n_hidden;
+    if ((st = refuse_options(t, err)) || (st = read_block_size(d, t, err)) ||
+        (st = sp_object_unsigned(holder_of(t, "num_target_layers"), "num_target_layers", 1,
+                                 SP_CAP_LAYERS, &d->n_target_layers, err)) ||
+        (st = sp_object_unsigned(holder_of(t, "target_hidden_size"), "target_hidden_size", 1,
+                                 SP_CAP_WIDTH, &d->target_hidden, err)) ||
+        (st = read_vocabulary(out, t, err)) || (st = read_taps(d, t, err)) ||
+        (st =
+             sp_json_get_double(holder_of(t, cap_key), cap_key, 1e-3, 1e6, &out->logit_cap, err)) ||
+        (st = read_direction(out, t, err))) {
+        return st;
+    }
+    return note_unknown(t, err);
+}

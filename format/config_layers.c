@@ -1,0 +1,244 @@
+/* What differs from layer to layer: which see a window, which rotate, which have experts. */
+#include "format/config_parts.h"
+#include "format/mem.h"
+#include "format/notes.h"
+
+#include <string.h>
+
+/* How the layers of one model are told apart. Lists are borrowed, NULL: by the family's rule. */
+struct layer_rules {
+    const struct sp_config_text *t;
+    const struct sp_sizes *sizes;
+    const struct sp_json *layer_types, *no_rope, *mlp_only;
+    unsigned window; /* 0: none */
+    unsigned max_window_layers, pattern, no_rope_interval;
+    unsigned n_experts, n_experts_used, n_expert_ffn, sparse_step;
+};
+
+/* An optional list with at least `min` and at most `max` elements. */
+static enum sp_status read_list(const struct sp_json **out, const struct sp_config_text *t,
+                                const char *key, size_t min, size_t max, struct sp_err *err)
+{
+    const struct sp_json *list = sp_text_get(t, key);
+    size_t len = sp_json_len(list);
+
+    *out = list;
+    if (list == NULL) return SP_OK;
+    if (sp_json_kind(list) != SP_JSON_ARRAY) {
+        return sp_fail(err, SP_E_INPUT, "%s%s is no list", t->what, key);
+    }
+    if (len < min || len > max) {
+        return sp_fail(err, SP_E_INPUT, "%s%s length %zu != %zu", t->what, key, len, min);
+    }
+    return SP_OK;
+}
+
+static enum sp_status read_integers(const struct sp_json **out, const struct sp_config_text *t,
+                                    const char *key, size_t min, struct sp_err *err)
+{
+    int64_t v;
+    enum sp_status st = read_list(out, t, key, min, SP_CAP_LAYERS, err);
+
+    for (size_t i = 0; st == SP_OK && i < sp_json_len(*out); i++) {
+        if (sp_json_to_i64(sp_json_at(*out, i), &v)) continue;
+        st = sp_fail(err, SP_E_INPUT, "%s[%zu] is no integer", key, i);
+    }
+    return st;
+}
+
+static bool names_sliding(const struct sp_json *layer_types, size_t i)
+{
+    size_t len;
+    const char *type = sp_json_to_string(sp_json_at(layer_types, i), &len);
+
+    return type && strcmp(type, "sliding_attention") == 0;
+}
+
+static enum sp_status check_layer_types(const struct layer_rules *r, struct sp_err *err)
+{
+    bool any = false;
+
+    for (size_t i = 0; i < sp_json_len(r->layer_types); i++) {
+        size_t len;
+        const char *type = sp_json_to_string(sp_json_at(r->layer_types, i), &len);
+        if (type == NULL) {
+            return sp_fail(err, SP_E_INPUT, "%slayer_types[%zu] is no string", r->t->what, i);
+        }
+        if (names_sliding(r->layer_types, i)) {
+            any = true;
+        } else if (strcmp(type, "full_attention") != 0) {
+            return sp_fail(err, SP_E_UNSUPPORTED, "%slayer_types[%zu] \"%s\" is not supported",
+                           r->t->what, i, type);
+        }
+    }
+    if (any && r->window == 0 && !r->t->family->ignores_layer_types) {
+        return sp_fail(err, SP_E_INPUT, "%ssliding_attention layers require sliding_window",
+                       r->t->what);
+    }
+    return SP_OK;
+}
+
+/* The window in force. Null, zero and a switch that is off all mean that every layer sees all. */
+static enum sp_status read_window(struct layer_rules *r, struct sp_err *err)
+{
+    static const char key[] = "sliding_window";
+    const struct sp_config_text *t = r->t;
+    int64_t window = sp_text_holder(t, key) ? 0 : t->family->window;
+    /* A draft that lists sliding layers means it; no switch is needed. */
+    bool on = !t->family->window_switch || (t->draft && r->layer_types);
+    enum sp_status st;
+
+    if (t->family->window_switch && (st = sp_text_bool(t, "use_sliding_window", &on, err))) {
+        return st;
+    }
+    st = sp_json_get_i64(sp_text_holder(t, key), key, INT32_MIN, INT32_MAX, &window, err);
+    if (st) return st;
+    if (window <= 0 && sp_text_get(t, key)) {
+        st = sp_note(t->notes, err, "sliding_window %lld means no window", (long long)window);
+        if (st) return st;
+    }
+    if (t->family->windows == SP_WINDOWS_NONE && window > 0) {
+        st = sp_note(t->notes, err, "sliding_window has no effect in family %s", t->family->name);
+        if (st) return st;
+    }
+    r->window = on && window > 0 && t->family->windows != SP_WINDOWS_NONE ? (unsigned)window : 0;
+    return SP_OK;
+}
+
+static enum sp_status read_experts(struct layer_rules *r, struct sp_err *err)
+{
+    const struct sp_config_text *t = r->t;
+    const struct sp_family *f = t->family;
+    const char *count = sp_text_get(t, "num_experts") ? "num_experts" : "num_local_experts";
+    const char *used =
+        sp_text_get(t, "num_experts_per_tok") ? "num_experts_per_tok" : "experts_per_token";
+    enum sp_status st;
+
+    if (!(f->reads & SP_READS_EXPERTS)) return SP_OK;
+    r->n_experts = f->n_experts;
+    r->n_experts_used = f->n_experts_used;
+    r->n_expert_ffn = f->n_expert_ffn ? f->n_expert_ffn : r->sizes->n_ffn;
+    r->sparse_step = 1;
+    if ((st = sp_text_unsigned(t, count, f->gpt_oss_mlp ? 1 : 0, SP_CAP_EXPERTS, &r->n_experts,
+                               err)) ||
+        (st = sp_text_unsigned(t, used, 1, SP_CAP_EXPERTS, &r->n_experts_used, err))) {
+        return st;
+    }
+    if (r->n_experts && r->n_experts_used > r->n_experts) {
+        return sp_fail(err, SP_E_INPUT, "%s %u is more than %s %u", used, r->n_experts_used, count,
+                       r->n_experts);
+    }
+    if (f->gpt_oss_mlp) return SP_OK;
+    if ((st = sp_text_unsigned(t, "moe_intermediate_size", 1, SP_CAP_WIDTH, &r->n_expert_ffn,
+                               err)) ||
+        (st = sp_text_unsigned(t, "decoder_sparse_step", 1, SP_CAP_LAYERS, &r->sparse_step, err))) {
+        return st;
+    }
+    return read_integers(&r->mlp_only, t, "mlp_only_layers", 0, err);
+}
+
+static enum sp_status read_rules(struct layer_rules *r, struct sp_err *err)
+{
+    const struct sp_config_text *t = r->t;
+    unsigned n = r->sizes->n_layers;
+    enum sp_status st;
+
+    r->max_window_layers = 28;
+    r->pattern = 6;
+    r->no_rope_interval = 4;
+    if ((st = read_list(&r->layer_types, t, "layer_types", n, n, err)) ||
+        (st = read_window(r, err)) || (st = check_layer_types(r, err)) ||
+        (st = read_experts(r, err))) {
+        return st;
+    }
+    if (t->family->windows == SP_WINDOWS_LATE) {
+        st = sp_text_unsigned(t, "max_window_layers", 0, SP_CAP_LAYERS, &r->max_window_layers, err);
+    }
+    if (st == SP_OK && t->family->windows == SP_WINDOWS_PATTERN) {
+        const char *key = sp_text_get(t, "sliding_window_pattern") ? "sliding_window_pattern"
+                                                                   : "_sliding_window_pattern";
+        st = sp_text_unsigned(t, key, 1, SP_CAP_LAYERS, &r->pattern, err);
+    }
+    if (st || !(t->family->reads & SP_READS_NO_ROPE)) return st;
+    st = sp_text_unsigned(t, "no_rope_layer_interval", 1, SP_CAP_LAYERS, &r->no_rope_interval, err);
+    return st ? st : read_integers(&r->no_rope, t, "no_rope_layers", n, err);
+}
+
+/* no_rope_layers is the wrong way round: 1 marks a layer that does rotate. */
+static bool rotates(const struct layer_rules *r, unsigned i)
+{
+    int64_t v = 1;
+
+    if (!(r->t->family->reads & SP_READS_NO_ROPE)) return true;
+    if (r->no_rope == NULL) return (i + 1) % r->no_rope_interval != 0;
+    (void)sp_json_to_i64(sp_json_at(r->no_rope, i), &v);
+    return v != 0;
+}
+
+static bool slides(const struct layer_rules *r, unsigned i)
+{
+    if (r->layer_types && !r->t->family->ignores_layer_types) {
+        return names_sliding(r->layer_types, i);
+    }
+    if (r->window == 0) return false;
+    switch (r->t->family->windows) {
+    case SP_WINDOWS_NONE:
+        return false;
+    case SP_WINDOWS_ALL:
+        return true;
+    case SP_WINDOWS_LATE:
+        return i >= r->max_window_layers;
+    case SP_WINDOWS_EVEN:
+        return i % 2 == 0;
+    case SP_WINDOWS_PATTERN:
+        return (i + 1) % r->pattern != 0;
+    case SP_WINDOWS_UNROTATED:
+        return !rotates(r, i);
+    }
+    return false;
+}
+
+static bool has_experts(const struct layer_rules *r, unsigned i)
+{
+    int64_t v;
+
+    if (r->n_experts == 0 || (i + 1) % r->sparse_step != 0) return false;
+    for (size_t k = 0; k < sp_json_len(r->mlp_only); k++) {
+        if (sp_json_to_i64(sp_json_at(r->mlp_only, k), &v) && v == i) return false;
+    }
+    return true;
+}
+
+static void fill_layer(struct sp_layer_config *l, const struct layer_rules *r,
+                       const struct sp_config *c, unsigned i)
+{
+    bool sliding = slides(r, i);
+
+    l->mixer = SP_MIXER_ATTENTION;
+    l->n_heads = r->sizes->n_heads;
+    l->n_kv_heads = r->sizes->n_kv_heads;
+    l->head_dim = r->sizes->head_dim;
+    l->window = sliding ? r->window : 0;
+    l->rope = !rotates(r, i) ? -1 : sliding && c->n_ropes == 2 ? 1 : 0;
+    l->kv_source = (int)i;
+    l->causal = true;
+    l->n_ffn = r->sizes->n_ffn;
+    if (!has_experts(r, i)) return;
+    l->n_ffn = r->n_expert_ffn;
+    l->n_experts = r->n_experts;
+    l->n_experts_used = r->n_experts_used;
+}
+
+enum sp_status sp_config_read_layers(struct sp_config *out, const struct sp_config_text *t,
+                                     const struct sp_sizes *sizes, struct sp_err *err)
+{
+    struct layer_rules r = {.t = t, .sizes = sizes};
+    enum sp_status st;
+
+    if ((st = read_rules(&r, err))) return st;
+    if ((st = sp_new(&out->layers, sizes->n_layers, sizeof *out->layers, err))) return st;
+    out->n_layers = sizes->n_layers;
+    for (unsigned i = 0; i < sizes->n_layers; i++)
+        fill_layer(&out->layers[i], &r, out, i);
+    return SP_OK;
+}

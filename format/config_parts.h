@@ -1,0 +1,83 @@
+/* The parts that sp_config_parse is made of, one file each; not for anybody else.
+ *
+ * config_text.c    the effective config: text_config's keys over the root's
+ * config_rope.c    old and new spellings of rotation -> struct sp_rope
+ * config_layers.c  windows, rotation and experts of each layer
+ * config_draft.c   drafts: which kind, and a DFlash draft's own keys
+ * config_refuse.c  keys that change the maths and are not implemented
+ * config.c         the driver, sizes and traits */
+#ifndef SP_FORMAT_CONFIG_PARTS_H
+#define SP_FORMAT_CONFIG_PARTS_H
+
+#include "format/config.h"
+#include "format/family_table.h"
+#include "format/json.h"
+
+/* Upper bounds of what a config may ask for: far above any model, far below overflow. */
+enum {
+    SP_CAP_LAYERS = 4096,
+    SP_CAP_WIDTH = 1 << 20,
+    SP_CAP_HEADS = 1 << 14,
+    SP_CAP_VOCAB = 1 << 24,
+    SP_CAP_EXPERTS = 1 << 14,
+    SP_CAP_POSITIONS = 1 << 30,
+};
+
+/* One config.json being read. All pointers are borrowed. */
+struct sp_config_text {
+    const struct sp_json *root;
+    const struct sp_json *text;   /* text_config; NULL: there is none */
+    const struct sp_json *dflash; /* dflash_config; NULL: there is none */
+    const struct sp_family *family;
+    const struct sp_wrapper *wrapper; /* NULL: the text config is the root */
+    enum sp_draft_kind draft;
+    const char *what; /* "" or "dflash ": begins the messages that both share */
+    char **notes;
+};
+
+/* The object that states `key`, even as null: text_config before the root. NULL: neither does. */
+const struct sp_json *sp_text_holder(const struct sp_config_text *t, const char *key);
+/* The value; NULL when absent or null. */
+const struct sp_json *sp_text_get(const struct sp_config_text *t, const char *key);
+
+/* Absent or null: *out keeps its value. */
+SP_MUST_CHECK enum sp_status sp_text_unsigned(const struct sp_config_text *t, const char *key,
+                                              unsigned min, unsigned max, unsigned *out,
+                                              struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_text_double(const struct sp_config_text *t, const char *key,
+                                            double min, double max, double *out,
+                                            struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_text_bool(const struct sp_config_text *t, const char *key,
+                                          bool *out, struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_text_string(const struct sp_config_text *t, const char *key,
+                                            const char **out, struct sp_err *err);
+
+/* Members of one object, as unsigned; like sp_json_get_i64 otherwise. */
+SP_MUST_CHECK enum sp_status sp_object_unsigned(const struct sp_json *object, const char *key,
+                                                unsigned min, unsigned max, unsigned *out,
+                                                struct sp_err *err);
+
+/* Fills ropes[0] (layers that see everything) and, where sliding layers rotate differently,
+ * ropes[1]. Needs head_dim and max_positions. Also fills query_growth. */
+SP_MUST_CHECK enum sp_status sp_config_read_ropes(struct sp_config *out,
+                                                  const struct sp_config_text *t, unsigned head_dim,
+                                                  struct sp_err *err);
+
+/* Allocates and fills the layers. Needs the traits and n_ropes. */
+SP_MUST_CHECK enum sp_status sp_config_read_layers(struct sp_config *out,
+                                                   const struct sp_config_text *t,
+                                                   const struct sp_sizes *sizes,
+                                                   struct sp_err *err);
+
+/* Which kind of draft the names say this is; a kind that is not implemented is refused. Sets
+ * t->draft, t->dflash and t->what. */
+SP_MUST_CHECK enum sp_status sp_config_detect_draft(struct sp_config_text *t, struct sp_err *err);
+
+/* The keys of a draft. Needs the layers; sets their direction. */
+SP_MUST_CHECK enum sp_status
+sp_config_read_draft(struct sp_config *out, const struct sp_config_text *t, struct sp_err *err);
+
+/* Refuses quantized checkpoints and keys that change the maths. */
+SP_MUST_CHECK enum sp_status sp_config_refuse(const struct sp_config_text *t, struct sp_err *err);
+
+#endif

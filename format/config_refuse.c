@@ -1,0 +1,121 @@
+/* Keys that change what a model computes and that no implemented family reads.
+ *
+ * Unknown keys of config.json are ignored, because most of them are about training; these are known
+ * to change the result, so a value other than the neutral one is refused by name rather than run as
+ * something else. Derivatives of the Llama block (Granite, Cohere, MiniCPM, OLMo, ...) published
+ * under its name are caught here. */
+#include "format/config_parts.h"
+#include "format/notes.h"
+
+#include <string.h>
+
+/* The values of a key that change nothing; null always is one. */
+enum neutral {
+    NEUTRAL_NULL,  /* nothing else */
+    NEUTRAL_FALSE, /* false, 0 */
+    NEUTRAL_TRUE,  /* true */
+    NEUTRAL_ONE,   /* 1 */
+    NEUTRAL_NORMS, /* true where the family norms q and k, else false */
+};
+
+static const struct {
+    const char *key;
+    enum neutral neutral;
+    unsigned read_by; /* enum sp_family_reads: families that read it are excepted */
+} keys[] = {
+    {"attn_logit_softcapping", NEUTRAL_FALSE, SP_READS_CAPS},
+    {"final_logit_softcapping", NEUTRAL_FALSE, SP_READS_CAPS},
+    {"query_pre_attn_scalar", NEUTRAL_NULL, SP_READS_QUERY_SCALAR},
+    {"num_experts", NEUTRAL_FALSE, SP_READS_EXPERTS},
+    {"num_local_experts", NEUTRAL_FALSE, SP_READS_EXPERTS},
+    {"n_routed_experts", NEUTRAL_FALSE, 0},
+    {"n_shared_experts", NEUTRAL_FALSE, 0},
+    {"shared_expert_intermediate_size", NEUTRAL_FALSE, 0},
+    {"no_rope_layers", NEUTRAL_NULL, SP_READS_NO_ROPE},
+    {"swiglu_limit", NEUTRAL_FALSE, SP_READS_SWIGLU},
+    {"swiglu_alpha", NEUTRAL_FALSE, SP_READS_SWIGLU},
+    {"use_bidirectional_attention", NEUTRAL_FALSE, 0},
+    {"is_causal", NEUTRAL_TRUE, 0},
+    {"is_encoder_decoder", NEUTRAL_FALSE, 0},
+    {"attention_chunk_size", NEUTRAL_NULL, 0},
+    {"rope_interleaved", NEUTRAL_FALSE, 0},
+    {"is_neox_style", NEUTRAL_TRUE, 0},
+    {"rope_is_neox_style", NEUTRAL_TRUE, 0},
+    {"alibi", NEUTRAL_FALSE, 0},
+    {"parallel_attn", NEUTRAL_FALSE, 0},
+    {"use_parallel_residual", NEUTRAL_FALSE, 0},
+    {"use_qk_norm", NEUTRAL_NORMS, 0},
+    {"qk_layernorm", NEUTRAL_NORMS, 0},
+    {"clip_qkv", NEUTRAL_NULL, 0},
+    {"attention_multiplier", NEUTRAL_NULL, 0},
+    {"embedding_multiplier", NEUTRAL_ONE, 0},
+    {"residual_multiplier", NEUTRAL_ONE, 0},
+    {"logits_scaling", NEUTRAL_ONE, 0},
+    {"logit_scale", NEUTRAL_ONE, 0},
+    {"scale_emb", NEUTRAL_ONE, 0},
+    {"scale_depth", NEUTRAL_NULL, 0},
+    {"kv_lora_rank", NEUTRAL_NULL, 0},
+    {"attn_output_gate", NEUTRAL_FALSE, 0},
+    {"gating", NEUTRAL_FALSE, 0},
+    {"attention_sink_bias", NEUTRAL_FALSE, 0},
+    {"attention_value_scale", NEUTRAL_ONE, 0},
+    {"num_kv_shared_layers", NEUTRAL_FALSE, 0},
+    {"hidden_size_per_layer_input", NEUTRAL_FALSE, 0},
+};
+
+static bool is_neutral(const struct sp_json *v, enum neutral neutral, const struct sp_family *f)
+{
+    double d;
+    bool b;
+
+    if (v == NULL) return true;
+    if (neutral == NEUTRAL_NORMS) neutral = f->qk_norm ? NEUTRAL_TRUE : NEUTRAL_FALSE;
+    if (sp_json_to_bool(v, &b)) {
+        return (neutral == NEUTRAL_FALSE && !b) || (neutral == NEUTRAL_TRUE && b);
+    }
+    if (!sp_json_to_double(v, &d)) return false;
+    return (neutral == NEUTRAL_FALSE && d == 0) || (neutral == NEUTRAL_ONE && d == 1);
+}
+
+/* A checkpoint of packed integers or eight-bit floats: its tensors are no plain numbers. */
+static enum sp_status refuse_quantized(const struct sp_config_text *t, struct sp_err *err)
+{
+    static const char *const names[] = {"quantization_config", "compression_config",
+                                        "quantization"};
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const struct sp_json *q = sp_text_get(t, names[i]);
+        const char *method = "unnamed";
+        enum sp_status st;
+        if (q == NULL || (sp_json_kind(q) == SP_JSON_OBJECT && sp_json_len(q) == 0)) continue;
+        if ((st = sp_json_get_string(q, "quant_method", &method, err))) return st;
+        return sp_fail(err, SP_E_UNSUPPORTED,
+                       "%s: checkpoints quantized by method \"%s\" are not supported", names[i],
+                       method);
+    }
+    return SP_OK;
+}
+
+enum sp_status sp_config_refuse(const struct sp_config_text *t, struct sp_err *err)
+{
+    enum sp_status st;
+
+    if ((st = refuse_quantized(t, err))) return st;
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        const struct sp_json *v = sp_text_get(t, keys[i].key);
+        bool of_draft = t->draft && (strcmp(keys[i].key, "is_causal") == 0 ||
+                                     strcmp(keys[i].key, "final_logit_softcapping") == 0);
+        if (of_draft || (keys[i].read_by & t->family->reads)) continue;
+        if (is_neutral(v, keys[i].neutral, t->family)) continue;
+        if (t->draft) {
+            return sp_fail(err, SP_E_UNSUPPORTED, "dflash: unsupported option %s", keys[i].key);
+        }
+        return sp_fail(err, SP_E_UNSUPPORTED, "%s is not supported for %s", keys[i].key,
+                       t->family->name);
+    }
+    if (t->draft == SP_DRAFT_NONE && sp_text_get(t, "auto_map")) {
+        return sp_note(t->notes, err, "auto_map: custom code is not run, the model is taken as %s",
+                       t->family->name);
+    }
+    return SP_OK;
+}

@@ -1,0 +1,83 @@
+/* What config.json leaves to the tensors: whether there is a head, whose tables a draft uses, and
+ * how many of the target's layers it reads. The importer and the runtime settle it by this one
+ * function, so that what was packed is what is run. */
+#include "format/config.h"
+
+/* round(1 + i (N - 4) / (n - 1)), halves to even, in whole numbers; the middle layer for one tap.
+ */
+static unsigned default_tap(unsigned i, unsigned n, unsigned n_layers)
+{
+    unsigned step = n - 1, whole, rest;
+
+    if (n == 1) return n_layers / 2;
+    whole = i * (n_layers - 4) / step;
+    rest = i * (n_layers - 4) % step;
+    if (2 * rest > step || (2 * rest == step && (1 + whole) % 2 != 0)) whole++;
+    return 1 + whole;
+}
+
+static enum sp_status settle_taps(struct sp_draft_config *d, uint64_t fc_cols, struct sp_err *err)
+{
+    uint64_t n;
+
+    if (fc_cols == 0) return sp_fail(err, SP_E_INPUT, "missing tensor \"fc.weight\"");
+    n = fc_cols / d->target_hidden;
+    if (fc_cols % d->target_hidden != 0 || (d->n_taps && n != d->n_taps)) {
+        return sp_fail(err, SP_E_INPUT, "dflash fc input %llu != %llu ids * target hidden %u",
+                       (unsigned long long)fc_cols, (unsigned long long)(d->n_taps ? d->n_taps : n),
+                       d->target_hidden);
+    }
+    if (d->n_taps) return SP_OK;
+    if (d->n_target_layers == 0) {
+        return sp_fail(err, SP_E_INPUT,
+                       "dflash config has neither target_layer_ids nor num_target_layers");
+    }
+    if (n > SP_MAX_TAPS || d->n_target_layers < 4 || n > d->n_target_layers - 3) {
+        return sp_fail(err, SP_E_INPUT,
+                       "dflash fc reads %llu layers, which has no default for %u target layers",
+                       (unsigned long long)n, d->n_target_layers);
+    }
+    d->n_taps = (unsigned)n;
+    for (unsigned i = 0; i < d->n_taps; i++) {
+        d->taps[i] = default_tap(i, d->n_taps, d->n_target_layers);
+    }
+    return SP_OK;
+}
+
+/* A draft's tables are the target's, or its own: both, or one that serves as both. */
+static enum sp_status settle_tables(struct sp_config *config, const struct sp_tables *found,
+                                    struct sp_err *err)
+{
+    if (found->head && !found->embedding) {
+        return sp_fail(err, SP_E_UNSUPPORTED,
+                       "dflash: lm_head.weight without embed_tokens.weight is not supported");
+    }
+    if (found->embedding && !found->head && !config->tied) {
+        return sp_fail(err, SP_E_UNSUPPORTED,
+                       "dflash: embed_tokens.weight without lm_head.weight is not supported");
+    }
+    config->draft.borrows_tables = !found->embedding;
+    config->tied = !found->head;
+    return SP_OK;
+}
+
+enum sp_status sp_config_settle(struct sp_config *config, const struct sp_tables *found,
+                                struct sp_err *err)
+{
+    enum sp_status st;
+
+    if (config->draft.kind == SP_DRAFT_NONE) {
+        if (found->fc_cols) {
+            return sp_fail(err, SP_E_INPUT,
+                           "tensor \"fc.weight\" belongs to a draft, but architecture is \"%s\"",
+                           config->architecture);
+        }
+        if (!found->embedding && !found->head) {
+            return sp_fail(err, SP_E_INPUT, "missing tensor \"embed_tokens.weight\"");
+        }
+        config->tied = !(found->embedding && found->head);
+        return SP_OK;
+    }
+    if ((st = settle_tables(config, found, err))) return st;
+    return settle_taps(&config->draft, found->fc_cols, err);
+}

@@ -1,0 +1,297 @@
+/* The canonical tensors of a model, from its config alone: tables of what a layer consists of, each
+ * row with the condition under which a layer has it. */
+#include "format/family.h"
+
+#include "format/family_parts.h"
+#include "format/mem.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A dimension, by what it counts. */
+enum dim {
+    DIM_END,
+    DIM_HIDDEN,
+    DIM_VOCAB,
+    DIM_Q,  /* n_heads * head_dim */
+    DIM_KV, /* n_kv_heads * head_dim */
+    DIM_HEAD,
+    DIM_HEADS,
+    DIM_FFN,
+    DIM_EXPERTS,
+    DIM_FEATURES, /* taps * target hidden */
+};
+
+typedef bool wanted_fn(const struct sp_config *c, const struct sp_layer_config *l);
+
+struct row {
+    const char *name; /* after "layers.N." in a layer */
+    enum sp_role role;
+    enum dim dims[3];
+    wanted_fn *wanted; /* NULL: always. The layer is NULL for tensors outside the layers */
+};
+
+static bool has_v(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    (void)c;
+    return !l->v_from_k;
+}
+
+static bool has_qkv_bias(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    (void)l;
+    return c->qkv_bias;
+}
+
+static bool has_o_bias(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    (void)l;
+    return c->o_bias;
+}
+
+static bool has_qk_norm(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    (void)l;
+    return c->qk_norm;
+}
+
+static bool has_sinks(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    (void)l;
+    return c->attention_sinks;
+}
+
+static bool has_post_norms(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    (void)l;
+    return c->post_norms;
+}
+
+static bool is_dense(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    (void)c;
+    return l->n_experts == 0;
+}
+
+static bool has_dense_bias(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    return l->n_experts == 0 && c->mlp_bias;
+}
+
+static bool has_experts(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    (void)c;
+    return l->n_experts != 0;
+}
+
+static bool has_router_bias(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    return l->n_experts != 0 && c->router_bias;
+}
+
+static bool has_expert_bias(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    return l->n_experts != 0 && c->mlp_bias;
+}
+
+static bool has_embedding(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    (void)l;
+    return !c->draft.borrows_tables;
+}
+
+static bool has_head(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    (void)l;
+    return !c->draft.borrows_tables && !c->tied;
+}
+
+static bool is_dflash(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    (void)l;
+    return c->draft.kind == SP_DRAFT_DFLASH;
+}
+
+static const struct row layer_rows[] = {
+    {"input_layernorm.weight", SP_ROLE_NORM, {DIM_HIDDEN}, NULL},
+    {"self_attn.q_proj.weight", SP_ROLE_ATTENTION, {DIM_Q, DIM_HIDDEN}, NULL},
+    {"self_attn.k_proj.weight", SP_ROLE_ATTENTION, {DIM_KV, DIM_HIDDEN}, NULL},
+    {"self_attn.v_proj.weight", SP_ROLE_ATTENTION, {DIM_KV, DIM_HIDDEN}, has_v},
+    {"self_attn.o_proj.weight", SP_ROLE_ATTENTION, {DIM_HIDDEN, DIM_Q}, NULL},
+    {"self_attn.q_proj.bias", SP_ROLE_BIAS, {DIM_Q}, has_qkv_bias},
+    {"self_attn.k_proj.bias", SP_ROLE_BIAS, {DIM_KV}, has_qkv_bias},
+    {"self_attn.v_proj.bias", SP_ROLE_BIAS, {DIM_KV}, has_qkv_bias},
+    {"self_attn.o_proj.bias", SP_ROLE_BIAS, {DIM_HIDDEN}, has_o_bias},
+    {"self_attn.q_norm.weight", SP_ROLE_NORM, {DIM_HEAD}, has_qk_norm},
+    {"self_attn.k_norm.weight", SP_ROLE_NORM, {DIM_HEAD}, has_qk_norm},
+    {"self_attn.sinks", SP_ROLE_SMALL, {DIM_HEADS}, has_sinks},
+    {"post_attention_layernorm.weight", SP_ROLE_NORM, {DIM_HIDDEN}, NULL},
+    {"pre_feedforward_layernorm.weight", SP_ROLE_NORM, {DIM_HIDDEN}, has_post_norms},
+    {"post_feedforward_layernorm.weight", SP_ROLE_NORM, {DIM_HIDDEN}, has_post_norms},
+    {"mlp.gate_proj.weight", SP_ROLE_MLP, {DIM_FFN, DIM_HIDDEN}, is_dense},
+    {"mlp.up_proj.weight", SP_ROLE_MLP, {DIM_FFN, DIM_HIDDEN}, is_dense},
+    {"mlp.down_proj.weight", SP_ROLE_MLP, {DIM_HIDDEN, DIM_FFN}, is_dense},
+    {"mlp.gate_proj.bias", SP_ROLE_BIAS, {DIM_FFN}, has_dense_bias},
+    {"mlp.up_proj.bias", SP_ROLE_BIAS, {DIM_FFN}, has_dense_bias},
+    {"mlp.down_proj.bias", SP_ROLE_BIAS, {DIM_HIDDEN}, has_dense_bias},
+    {"mlp.router.weight", SP_ROLE_ROUTER, {DIM_EXPERTS, DIM_HIDDEN}, has_experts},
+    {"mlp.router.bias", SP_ROLE_BIAS, {DIM_EXPERTS}, has_router_bias},
+    {"mlp.experts.gate_proj.weight", SP_ROLE_MLP, {DIM_EXPERTS, DIM_FFN, DIM_HIDDEN}, has_experts},
+    {"mlp.experts.up_proj.weight", SP_ROLE_MLP, {DIM_EXPERTS, DIM_FFN, DIM_HIDDEN}, has_experts},
+    {"mlp.experts.down_proj.weight", SP_ROLE_MLP, {DIM_EXPERTS, DIM_HIDDEN, DIM_FFN}, has_experts},
+    {"mlp.experts.gate_proj.bias", SP_ROLE_BIAS, {DIM_EXPERTS, DIM_FFN}, has_expert_bias},
+    {"mlp.experts.up_proj.bias", SP_ROLE_BIAS, {DIM_EXPERTS, DIM_FFN}, has_expert_bias},
+    {"mlp.experts.down_proj.bias", SP_ROLE_BIAS, {DIM_EXPERTS, DIM_HIDDEN}, has_expert_bias},
+};
+
+static const struct row model_rows[] = {
+    {"embed_tokens.weight", SP_ROLE_EMBEDDING, {DIM_VOCAB, DIM_HIDDEN}, has_embedding},
+    {"norm.weight", SP_ROLE_NORM, {DIM_HIDDEN}, NULL},
+    {"lm_head.weight", SP_ROLE_HEAD, {DIM_VOCAB, DIM_HIDDEN}, has_head},
+    {"fc.weight", SP_ROLE_FEATURE, {DIM_HIDDEN, DIM_FEATURES}, is_dflash},
+    {"hidden_norm.weight", SP_ROLE_NORM, {DIM_HIDDEN}, is_dflash},
+};
+
+const char *sp_role_name(enum sp_role role)
+{
+    static const char *const names[] = {
+        [SP_ROLE_NORM] = "norm",       [SP_ROLE_BIAS] = "bias",
+        [SP_ROLE_SMALL] = "small",     [SP_ROLE_EMBEDDING] = "embedding",
+        [SP_ROLE_HEAD] = "head",       [SP_ROLE_ATTENTION] = "attention",
+        [SP_ROLE_MLP] = "mlp",         [SP_ROLE_ROUTER] = "router",
+        [SP_ROLE_FEATURE] = "feature",
+    };
+
+    assert((size_t)role < sizeof names / sizeof names[0]);
+    return names[role];
+}
+
+static uint64_t dim_of(enum dim dim, const struct sp_config *c, const struct sp_layer_config *l)
+{
+    switch (dim) {
+    case DIM_HIDDEN:
+        return c->n_hidden;
+    case DIM_VOCAB:
+        return c->n_vocab;
+    case DIM_Q:
+        return (uint64_t)l->n_heads * l->head_dim;
+    case DIM_KV:
+        return (uint64_t)l->n_kv_heads * l->head_dim;
+    case DIM_HEAD:
+        return l->head_dim;
+    case DIM_HEADS:
+        return l->n_heads;
+    case DIM_FFN:
+        return l->n_ffn;
+    case DIM_EXPERTS:
+        return l->n_experts;
+    case DIM_FEATURES:
+        return (uint64_t)c->draft.n_taps * c->draft.target_hidden;
+    case DIM_END:
+        break;
+    }
+    assert(!"a dimension without a meaning");
+    return 0;
+}
+
+enum sp_status sp_specs_add_string(const char **out, struct sp_specs *specs, const char *text,
+                                   struct sp_err *err)
+{
+    char *copy = NULL;
+    enum sp_status st;
+
+    st = sp_grow(&specs->strings, &specs->cap_strings, specs->n_strings + 1, sizeof *specs->strings,
+                 err);
+    if (st || (st = sp_copy_text(&copy, text, strlen(text), err))) return st;
+    specs->strings[specs->n_strings++] = copy;
+    *out = copy;
+    return SP_OK;
+}
+
+/* layer < 0: outside the layers. */
+static enum sp_status add_row(struct sp_specs *specs, const struct row *row,
+                              const struct sp_config *c, int layer, struct sp_err *err)
+{
+    const struct sp_layer_config *l = layer < 0 ? NULL : &c->layers[layer];
+    struct sp_tensor_spec spec = {.role = row->role};
+    char name[SP_SPEC_NAME];
+    enum sp_status st;
+
+    if (row->wanted && !row->wanted(c, l)) return SP_OK;
+    if (layer < 0) {
+        snprintf(name, sizeof name, "%s", row->name);
+    } else {
+        snprintf(name, sizeof name, "layers.%d.%s", layer, row->name);
+    }
+    while (spec.rank < 3 && row->dims[spec.rank] != DIM_END) {
+        spec.shape[spec.rank] = dim_of(row->dims[spec.rank], c, l);
+        spec.rank++;
+    }
+    if ((st = sp_specs_add_string(&spec.name, specs, name, err))) return st;
+    st = sp_grow(&specs->specs, &specs->cap_specs, specs->n_specs + 1, sizeof *specs->specs, err);
+    if (st) return st;
+    specs->specs[specs->n_specs++] = spec;
+    return SP_OK;
+}
+
+static int compare_specs(const void *a, const void *b)
+{
+    const struct sp_tensor_spec *x = a, *y = b;
+
+    return strcmp(x->name, y->name);
+}
+
+enum sp_status sp_specs_of_config(struct sp_specs *out, const struct sp_config *config,
+                                  struct sp_err *err)
+{
+    struct sp_specs specs = {0};
+    enum sp_status st = SP_OK;
+
+    for (size_t i = 0; i < sizeof model_rows / sizeof model_rows[0]; i++) {
+        if ((st = add_row(&specs, &model_rows[i], config, -1, err))) goto done;
+    }
+    for (unsigned l = 0; l < config->n_layers; l++) {
+        for (size_t i = 0; i < sizeof layer_rows / sizeof layer_rows[0]; i++) {
+            if ((st = add_row(&specs, &layer_rows[i], config, (int)l, err))) goto done;
+        }
+    }
+    qsort(specs.specs, specs.n_specs, sizeof *specs.specs, compare_specs);
+    *out = specs;
+    memset(&specs, 0, sizeof specs);
+done:
+    sp_specs_release(&specs);
+    return st;
+}
+
+const struct sp_tensor_spec *sp_specs_find(const struct sp_specs *specs, const char *name)
+{
+    struct sp_tensor_spec key = {.name = name};
+
+    if (specs->n_specs == 0) return NULL;
+    return bsearch(&key, specs->specs, specs->n_specs, sizeof key, compare_specs);
+}
+
+void sp_specs_share_head(struct sp_specs *specs, struct sp_config *config)
+{
+    const struct sp_tensor_spec *head = sp_specs_find(specs, "lm_head.weight");
+    size_t i;
+
+    config->tied = true;
+    if (head == NULL) return;
+    i = (size_t)(head - specs->specs);
+    memmove(&specs->specs[i], &specs->specs[i + 1],
+            (specs->n_specs - i - 1) * sizeof *specs->specs);
+    specs->n_specs--;
+}
+
+void sp_specs_release(struct sp_specs *specs)
+{
+    for (size_t i = 0; i < specs->n_strings; i++)
+        free(specs->strings[i]);
+    free(specs->strings);
+    free(specs->specs);
+    free(specs->pieces);
+    memset(specs, 0, sizeof *specs);
+}

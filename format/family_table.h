@@ -1,0 +1,93 @@
+/* The families of language models, as data: by which names a config.json calls them, the defaults
+ * of their transformers class, and what sets one apart from the plain Llama block. Adding a family
+ * that needs no new kind of layer is adding a row. Read by config*.c (keys) and family*.c
+ * (tensors); everybody else reads struct sp_config. */
+#ifndef SP_FORMAT_FAMILY_TABLE_H
+#define SP_FORMAT_FAMILY_TABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* What config.json says in plain numbers. In a row: the class defaults. */
+struct sp_sizes {
+    unsigned n_vocab, n_hidden, n_ffn, n_layers;
+    unsigned n_heads;
+    unsigned n_kv_heads; /* 0: as many as n_heads */
+    unsigned head_dim;   /* 0: n_hidden / n_heads */
+    unsigned max_positions;
+};
+
+/* Which layers see a window only, where no layer_types list says so. */
+enum sp_windows {
+    SP_WINDOWS_NONE,      /* a window is ignored */
+    SP_WINDOWS_ALL,       /* every layer */
+    SP_WINDOWS_LATE,      /* layers from max_window_layers on */
+    SP_WINDOWS_EVEN,      /* layers 0, 2, 4, ... */
+    SP_WINDOWS_PATTERN,   /* all but every sliding_window_pattern-th */
+    SP_WINDOWS_UNROTATED, /* the layers without rotation */
+};
+
+enum sp_bias_rule { SP_BIAS_NEVER, SP_BIAS_ALWAYS, SP_BIAS_BY_CONFIG };
+
+/* How a checkpoint stores what is one canonical tensor here. */
+enum sp_storage {
+    SP_STORED_PLAIN,       /* under the canonical names */
+    SP_STORED_FUSED,       /* qkv_proj and gate_up_proj, contiguous rows (Phi-3) */
+    SP_STORED_EXPERTS,     /* experts apart, or fused as [E, 2I, H] (Qwen3-MoE) */
+    SP_STORED_INTERLEAVED, /* [E, H, 2I], gate and up alternating (gpt-oss) */
+};
+
+/* Keys that only some families read; in all others they are refused (config_refuse.c). */
+enum sp_family_reads {
+    SP_READS_CAPS = 1,         /* attn_logit_softcapping, final_logit_softcapping */
+    SP_READS_QUERY_SCALAR = 2, /* query_pre_attn_scalar */
+    SP_READS_EXPERTS = 4,      /* num_experts or num_local_experts, num_experts_per_tok */
+    SP_READS_NO_ROPE = 8,      /* no_rope_layers, no_rope_layer_interval */
+    SP_READS_GROWTH = 16,      /* llama_4_scaling_beta */
+    SP_READS_SWIGLU = 32,      /* swiglu_limit, swiglu_alpha */
+};
+
+struct sp_family {
+    const char *name;         /* model_type of the text config */
+    const char *architecture; /* architectures[0] */
+    const char *wrapper;      /* model_type of the multimodal config that may hold it, or NULL */
+    struct sp_sizes sizes;
+    double norm_eps;
+    double theta;
+    double local_theta;       /* sliding layers have a rotation of their own; 0: one for all */
+    const char *rope_default; /* class default of rope_parameters, JSON; NULL: none */
+    bool tied;
+    enum sp_windows windows;
+    unsigned window;    /* default of sliding_window where the key is missing */
+    bool window_switch; /* a window counts only with use_sliding_window */
+    bool ignores_layer_types;
+    enum sp_bias_rule qkv_bias, o_bias, mlp_bias;
+    bool attention_bias; /* default of the key */
+    bool norm_shifted, post_norms, qk_norm, scaled_embedding;
+    unsigned reads;                                   /* enum sp_family_reads */
+    double attention_cap, logit_cap, query_scalar;    /* defaults; 0: none, head_dim */
+    unsigned n_experts, n_experts_used, n_expert_ffn; /* defaults; n_expert_ffn 0: n_ffn */
+    const char *activation_key, *activation;          /* the key and its default */
+    bool gpt_oss_mlp;   /* every layer has experts: clamped SwiGLU, biases; attention has sinks */
+    bool longrope_only; /* any scaling of rotation is longrope, however it is spelled */
+    enum sp_storage storage;
+};
+
+/* Multimodal checkpoints whose language model stands in text_config. */
+struct sp_wrapper {
+    const char *name; /* model_type */
+    const char *architecture;
+    const char *text_type; /* text_config.model_type where it is missing */
+    bool text_tie_first;   /* tie_word_embeddings of text_config overrules the root's */
+};
+
+/* NULL when there is none of that name; `name` may be NULL. */
+const struct sp_family *sp_family_by_type(const char *name);
+const struct sp_family *sp_family_by_architecture(const char *name);
+const struct sp_wrapper *sp_wrapper_by_type(const char *name);
+const struct sp_wrapper *sp_wrapper_by_architecture(const char *name);
+
+/* Row i, NULL past the last: for tests that walk the table. */
+const struct sp_family *sp_family_at(size_t i);
+
+#endif
