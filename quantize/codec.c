@@ -140,8 +140,32 @@ static enum sp_status check_rows(enum sp_dtype dtype, const float *rows, size_t 
                    bad % cols, (double)rows[bad], fault_of(rows[bad], dtype));
 }
 
-enum sp_status sp_panel_encode(uint8_t *panel, enum sp_dtype dtype, const float *rows,
-                               size_t n_rows, size_t cols, uint64_t first_row, struct sp_err *err)
+void sp_encoder_init(struct sp_encoder *encoder)
+{
+    encoder->search = sp_kernels_best()->search_q4;
+    sp_q4_search_init(&encoder->tables);
+}
+
+/* One block of columns; returns its size. */
+static size_t encode_block(uint8_t *out, enum sp_dtype dtype, const struct sp_encoder *encoder,
+                           const float *tile, size_t n, const float *row_scale)
+{
+    switch (dtype) {
+    case SP_Q8:
+        sp_q8_encode_block(out, tile);
+        return SP_Q8_BLOCK_SIZE;
+    case SP_Q4:
+        sp_q4_encode_block(out, tile, row_scale, encoder->search, &encoder->tables);
+        return SP_Q4_BLOCK_SIZE;
+    default:
+        encode_float_columns(out, dtype, tile, n);
+        return n * SP_PANEL_ROWS * (sp_dtype_info(dtype)->bits / 8);
+    }
+}
+
+enum sp_status sp_panel_encode(uint8_t *panel, enum sp_dtype dtype,
+                               const struct sp_encoder *encoder, const float *rows, size_t n_rows,
+                               size_t cols, uint64_t first_row, struct sp_err *err)
 {
     enum sp_status st;
     float tile[SP_PANEL_ROWS * SP_BLOCK], row_scale[SP_PANEL_ROWS] = {0};
@@ -161,16 +185,7 @@ enum sp_status sp_panel_encode(uint8_t *panel, enum sp_dtype dtype, const float 
         size_t n = cols - start < SP_BLOCK ? cols - start : SP_BLOCK;
 
         load_tile(tile, rows, n_rows, cols, start, n);
-        if (dtype == SP_Q8) {
-            sp_q8_encode_block(out, tile);
-            out += SP_Q8_BLOCK_SIZE;
-        } else if (dtype == SP_Q4) {
-            sp_q4_encode_block(out, tile, row_scale);
-            out += SP_Q4_BLOCK_SIZE;
-        } else {
-            encode_float_columns(out, dtype, tile, n);
-            out += n * SP_PANEL_ROWS * (sp_dtype_info(dtype)->bits / 8);
-        }
+        out += encode_block(out, dtype, encoder, tile, n, row_scale);
     }
     memset(out, 0, size - (size_t)(out - panel));
     return SP_OK;

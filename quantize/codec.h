@@ -11,6 +11,15 @@
 #define SP_QUANTIZE_CODEC_H
 
 #include "format/dtype.h"
+#include "quantize/microscale_search.h"
+
+/* What encoding panels needs beside the numbers: made once, read by any number of threads. */
+struct sp_encoder {
+    sp_q4_search_fn *search; /* the fastest this CPU has; all find the same */
+    struct sp_q4_search tables;
+};
+
+void sp_encoder_init(struct sp_encoder *encoder);
 
 /* Can sp_decode_floats read elements of `dtype`? (f32, f16, bf16, f64) */
 bool sp_codec_can_read(enum sp_dtype dtype);
@@ -28,7 +37,8 @@ SP_MUST_CHECK enum sp_status sp_encode_floats(uint8_t *out, enum sp_dtype dtype,
  * are missing become zeros. SP_E_INPUT naming row (first_row is the number of rows[0] in the
  * tensor) and column of a number that is not finite or does not fit; `panel` is then unspecified.
  */
-SP_MUST_CHECK enum sp_status sp_panel_encode(uint8_t *panel, enum sp_dtype dtype, const float *rows,
+SP_MUST_CHECK enum sp_status sp_panel_encode(uint8_t *panel, enum sp_dtype dtype,
+                                             const struct sp_encoder *encoder, const float *rows,
                                              size_t n_rows, size_t cols, uint64_t first_row,
                                              struct sp_err *err);
 

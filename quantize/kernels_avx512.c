@@ -415,4 +415,5 @@ const struct sp_kernels sp_kernels_avx512 = {
             [SP_Q8] = matmul_q8,
             [SP_Q4] = matmul_q4,
         },
+    .search_q4 = sp_q4_search_avx512,
 };

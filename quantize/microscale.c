@@ -1,24 +1,23 @@
 /* Encoding and decoding of q4 blocks: see microscale.h for what the bytes mean.
  *
- * The encoder tries scale bytes. Everything about one half block is put in whole numbers first: v
- * is the weight in units of row_scale (|v| < 2^15), so a weight decoded as b * c has the squared
- * error (v - b * c)^2, and the sum over the half block is sum(v^2) - b * (2 * P - b * Q) with P =
- * sum(v * c) and Q = sum(c^2). The byte that makes b * (2 * P - b * Q) largest wins. */
+ * The encoder turns a block into whole numbers v, weights in units of their row's scale, lets the
+ * search (microscale_search.h) choose the scale bytes, and finds the codes exactly: the entry c
+ * nearest to v / b is the number of midpoints between entries below it, v > b * (c + c') / 2. */
 #include "quantize/microscale.h"
 #include "format/dtype.h"
-#include "quantize/float_cast.h"
+#include "format/bytes.h"
 
 #include <float.h>
 
 _Alignas(64) const int8_t sp_q4_codebooks[64] = {
-    -127, -104, -77, -59, -44, -31, -19, -8, 3, 13, 24, 36, 48, 63, 79,  110,
-    -110, -79,  -63, -48, -36, -24, -13, -3, 8, 19, 31, 44, 59, 77, 104, 127,
-    -98,  -80,  -65, -52, -41, -29, -18, -8, 2, 12, 22, 32, 43, 56, 69,  84,
-    -84,  -69,  -56, -43, -32, -22, -12, -2, 8, 18, 29, 41, 52, 65, 80,  98,
+    -127, -107, -74, -58, -44, -30, -18, -7, 3,  14, 25, 36, 50, 67, 85,  105,
+    -105, -85,  -67, -50, -36, -25, -14, -3, 7,  18, 30, 44, 58, 74, 107, 127,
+    -99,  -82,  -64, -49, -38, -27, -18, -9, -1, 7,  16, 25, 36, 47, 60,  75,
+    -75,  -60,  -47, -36, -25, -16, -7,  1,  9,  18, 27, 38, 49, 64, 82,  99,
 };
 
-/* The widest codebook reaches 127, the narrowest 84: byte 255 must serve the largest weight of the
- * row with either. */
+/* Codebooks end between 75 and 127. Byte 255 with this end on the row's largest weight leaves the
+ * search room on both sides. */
 static const float LARGEST = 97.0f * 255.0f;
 
 float sp_q4_row_scale(float max)
@@ -29,72 +28,75 @@ float sp_q4_row_scale(float max)
     return scale > FLT_MAX / (127.0f * 255.0f) ? FLT_MAX / (127.0f * 255.0f) : scale;
 }
 
-/* The nibble of the entry nearest to x; halfway the lower one. */
-static unsigned nearest(const int8_t *entries, float x)
+enum { PAIR_WORDS = 2 * SP_PANEL_ROWS, HALF_WORDS = SP_Q4_PAIRS * PAIR_WORDS };
+
+/* v[h][pair][row][2] = the weights in units of their row's scale, rounded to nearest even. */
+static void to_whole(int16_t *v, const float *tile, const float *row_scale)
 {
-    unsigned n = 0;
+    for (size_t row = 0; row < SP_PANEL_ROWS; row++) {
+        const float *x = tile + row * SP_BLOCK;
+        float inverse = row_scale[row] > 0 ? 1.0f / row_scale[row] : 0;
+        int16_t whole[SP_BLOCK];
 
-    for (size_t i = 0; i < 15; i++)
-        n += 2.0f * x > (float)(entries[i] + entries[i + 1]);
-    return n;
-}
-
-static float gain_of(const float *v, uint8_t byte)
-{
-    const int8_t *entries = sp_q4_codebooks + sp_q4_codebook(byte);
-    float b = sp_q4_scale(byte), inverse = 1.0f / b, p = 0, q = 0;
-
-    for (size_t k = 0; k < SP_Q4_HALF; k++) {
-        float c = entries[nearest(entries, v[k] * inverse)];
-
-        p += v[k] * c;
-        q += c * c;
+        /* Adding 1.5 * 2^23 leaves the integer in the low bits. */
+        for (size_t k = 0; k < SP_BLOCK; k++)
+            whole[k] = (int16_t)(sp_bits_of_float(x[k] * inverse + 12582912.0f) & 0xffff);
+        for (size_t pair = 0; pair < SP_BLOCK / 2; pair++)
+            memcpy(v + pair * PAIR_WORDS + 2 * row, whole + 2 * pair, 2 * sizeof *v);
     }
-    return b * (2 * p - b * q);
 }
 
-static uint8_t search(const float *v)
+/* between[i][row][2] = the largest v that still takes entry i or less of the row's codebook. */
+static void find_midpoints(int16_t between[15][PAIR_WORDS], const uint8_t *bytes)
 {
-    float best_gain = 0;
-    uint8_t best = 0;
+    for (size_t row = 0; row < SP_PANEL_ROWS; row++) {
+        const int8_t *entries = sp_q4_codebooks + sp_q4_codebook(bytes[row]);
 
-    for (unsigned b = 1; b < 256; b++) {
-        float gain = gain_of(v, (uint8_t)b);
+        for (size_t i = 0; i < 15; i++) {
+            int middle = (bytes[row] * (entries[i] + entries[i + 1])) >> 1;
 
-        if (gain > best_gain) {
-            best_gain = gain;
-            best = (uint8_t)b;
+            between[i][2 * row] = between[i][2 * row + 1] = (int16_t)middle;
         }
     }
-    return best;
 }
 
-/* Half h of row `lane`. */
-static void encode_half(uint8_t *block, const float *x, float row_scale, size_t h, size_t lane)
+/* codes[row][2] of one pair. */
+static void find_codes(int16_t *codes, const int16_t *v, int16_t between[15][PAIR_WORDS])
 {
-    float v[SP_Q4_HALF], inverse;
-    uint8_t byte, *codes = block + 128 * h + 4 * lane;
-    const int8_t *entries;
+    for (size_t w = 0; w < PAIR_WORDS; w++) {
+        int16_t code = 0;
 
-    for (size_t k = 0; k < SP_Q4_HALF; k++)
-        v[k] = row_scale > 0 ? x[k] / row_scale : 0;
-    byte = search(v);
-    entries = sp_q4_codebooks + sp_q4_codebook(byte);
-    inverse = byte ? 1.0f / sp_q4_scale(byte) : 0;
-    for (size_t k = 0; k < 8; k++) {
-        unsigned low = byte ? nearest(entries, v[k] * inverse) : 0;
-        unsigned high = byte ? nearest(entries, v[k + 8] * inverse) : 0;
-
-        codes[64 * (k / 4) + k % 4] = (uint8_t)(low | high << 4);
+        for (size_t i = 0; i < 15; i++)
+            code = (int16_t)(code + (v[w] > between[i][w]));
+        codes[w] = code;
     }
-    block[256 + 16 * h + lane] = byte;
 }
 
-void sp_q4_encode_block(uint8_t *block, const float *tile, const float *row_scale)
+/* The 128 bytes of codes of one half block. */
+static void encode_codes(uint8_t *out, const int16_t *v, const uint8_t *bytes)
 {
-    for (size_t lane = 0; lane < SP_PANEL_ROWS; lane++)
-        for (size_t h = 0; h < 2; h++)
-            encode_half(block, tile + lane * SP_BLOCK + h * SP_Q4_HALF, row_scale[lane], h, lane);
+    int16_t between[15][PAIR_WORDS], low[PAIR_WORDS], high[PAIR_WORDS];
+
+    find_midpoints(between, bytes);
+    for (size_t pair = 0; pair < SP_Q4_PAIRS / 2; pair++) {
+        uint8_t *pairs = out + 64 * (pair / 2) + 2 * (pair % 2);
+
+        find_codes(low, v + pair * PAIR_WORDS, between);
+        find_codes(high, v + (pair + SP_Q4_PAIRS / 2) * PAIR_WORDS, between);
+        for (size_t w = 0; w < PAIR_WORDS; w++)
+            pairs[4 * (w / 2) + w % 2] = (uint8_t)(low[w] | high[w] << 4);
+    }
+}
+
+void sp_q4_encode_block(uint8_t *block, const float *tile, const float *row_scale,
+                        sp_q4_search_fn *search, const struct sp_q4_search *tables)
+{
+    _Alignas(64) int16_t v[2 * HALF_WORDS];
+
+    to_whole(v, tile, row_scale);
+    search(block + 256, v, tables);
+    encode_codes(block, v, block + 256);
+    encode_codes(block + 128, v + HALF_WORDS, block + 256 + 16);
 }
 
 void sp_q4_decode_row(float *out, const uint8_t *panel, size_t cols, size_t lane)

@@ -1,0 +1,107 @@
+/* The q4 encoder's search in plain C, which is its specification, and the tables for all versions.
+ */
+#include "quantize/microscale_search.h"
+#include "format/bytes.h"
+#include "quantize/microscale.h"
+
+#include <assert.h>
+
+/* Chosen so that 40 tries come within 0.4 % of the error that all 255 bytes would leave. */
+const float sp_q4_ratios[SP_Q4_N_RATIOS] = {0.99f, 0.945f, 0.97f, 1.01f, 1.03f,
+                                            1.06f, 1.16f,  1.19f, 1.22f, 0.915f};
+
+/* All x in ascending order; n is the index of the entry nearest to x. */
+static void fill_lookups(struct sp_q4_search *tables, const int8_t *entries, int t)
+{
+    int n = 0;
+
+    for (int x = -128; x < 128; x++) {
+        int bin = (x & 0xff) >> 4;
+
+        while (n < 15 && 2 * x > entries[n] + entries[n + 1])
+            n++;
+        if (x % 16 == 0) {
+            tables->index[t][bin] = (int8_t)n;
+        }
+        assert(n <= tables->index[t][bin] + 2);
+        if (n == tables->index[t][bin]) tables->first[t][bin] = (int8_t)x;
+        if (n <= tables->index[t][bin] + 1) tables->second[t][bin] = (int8_t)x;
+        tables->nearest[t][x & 0xff] = entries[n];
+    }
+}
+
+void sp_q4_search_init(struct sp_q4_search *tables)
+{
+    for (int t = 0; t < SP_Q4_N_CODEBOOKS; t++) {
+        const int8_t *entries = sp_q4_codebooks + 16 * t;
+
+        memcpy(tables->entries[t], entries, sizeof tables->entries[t]);
+        tables->high[t] = 1.0f / (float)entries[15];
+        tables->low[t] = 1.0f / (float)entries[0];
+        fill_lookups(tables, entries, t);
+    }
+}
+
+/* The weight of one row at position k of a half block. */
+static int weight(const int16_t *v, int k)
+{
+    return v[32 * (k / 2) + k % 2];
+}
+
+static int byte_near(float scale, int t)
+{
+    /* Adding 1.5 * 2^23 leaves the integer, rounded to even, in the low bits. */
+    float n = (scale - (float)t) * 0.25f + 12582912.0f;
+    int count = (int)(sp_bits_of_float(n) - 0x4b400000u);
+    int least = t ? 0 : 1;
+
+    count = count < least ? least : count > 63 ? 63 : count;
+    return 4 * count + t;
+}
+
+static float gain_of(const int16_t *v, int b, const int8_t *nearest)
+{
+    int multiplier = b == 1 ? 32767 : 32768 / b, p = 0, q = 0;
+
+    for (int k = 0; k < SP_Q4_HALF; k++) {
+        int x = (weight(v, k) * multiplier + 16384) >> 15;
+        int c = nearest[(x < -128 ? -128 : x > 127 ? 127 : x) & 0xff];
+
+        p += weight(v, k) * c;
+        q += c * c;
+    }
+    return (float)b * (2.0f * (float)p - (float)b * (float)q);
+}
+
+static uint8_t search_half(const int16_t *v, const struct sp_q4_search *tables)
+{
+    float best_gain = 0;
+    int best = 0, max = weight(v, 0), min = max;
+
+    for (int k = 1; k < SP_Q4_HALF; k++) {
+        max = weight(v, k) > max ? weight(v, k) : max;
+        min = weight(v, k) < min ? weight(v, k) : min;
+    }
+    for (int t = 0; t < SP_Q4_N_CODEBOOKS; t++) {
+        float up = (float)max * tables->high[t], down = (float)min * tables->low[t];
+        float guess = up > down ? up : down;
+
+        for (int r = 0; r < SP_Q4_N_RATIOS; r++) {
+            int b = byte_near(guess * sp_q4_ratios[r], t);
+            float gain = gain_of(v, b, tables->nearest[t]);
+
+            if (gain > best_gain) {
+                best_gain = gain;
+                best = b;
+            }
+        }
+    }
+    return (uint8_t)best;
+}
+
+void sp_q4_search_ref(uint8_t *bytes, const int16_t *v, const struct sp_q4_search *tables)
+{
+    for (int h = 0; h < 2; h++)
+        for (int row = 0; row < 16; row++)
+            bytes[16 * h + row] = search_half(v + 256 * h + 2 * row, tables);
+}
