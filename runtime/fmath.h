@@ -69,10 +69,10 @@ static inline float sp_tanhf(float x)
     p = fmaf(p, z, SP_TANH_C7);
     p = fmaf(p, z, SP_TANH_C5);
     p = fmaf(p, z, SP_TANH_C3);
-    float small = fmaf(p * z, x, x);
+    float small = fmaf(p * z, a, a);
     float large = 1.0f - 2.0f / (sp_expf(a + a) + 1.0f);
-    large = sp_float_of_bits(sp_bits_of_float(large) | (sp_bits_of_float(x) & 0x80000000));
-    return a < SP_TANH_LIMIT ? small : large;
+    uint32_t sign = sp_bits_of_float(x) & 0x80000000;
+    return sp_float_of_bits(sp_bits_of_float(a < SP_TANH_LIMIT ? small : large) | sign);
 }
 
 /* 1 / (1 + e^-x); 0 below -89. */

@@ -86,12 +86,11 @@ static __m256 tanh8(__m256 x)
     p = _mm256_fmadd_ps(p, z, _mm256_set1_ps(SP_TANH_C7));
     p = _mm256_fmadd_ps(p, z, _mm256_set1_ps(SP_TANH_C5));
     p = _mm256_fmadd_ps(p, z, _mm256_set1_ps(SP_TANH_C3));
-    __m256 small = _mm256_fmadd_ps(_mm256_mul_ps(p, z), x, x);
+    __m256 small = _mm256_fmadd_ps(_mm256_mul_ps(p, z), a, a);
     __m256 e = _mm256_add_ps(exp8(_mm256_add_ps(a, a)), one);
     __m256 large = _mm256_sub_ps(one, _mm256_div_ps(_mm256_set1_ps(2), e));
-    large = _mm256_or_ps(large, _mm256_and_ps(x, sign));
     __m256 is_small = _mm256_cmp_ps(a, _mm256_set1_ps(SP_TANH_LIMIT), _CMP_LT_OQ);
-    return _mm256_blendv_ps(large, small, is_small);
+    return _mm256_or_ps(_mm256_blendv_ps(large, small, is_small), _mm256_and_ps(x, sign));
 }
 
 /* 1 + e^-x */

@@ -62,12 +62,12 @@ static __m512 tanh16(__m512 x)
     p = _mm512_fmadd_ps(p, z, _mm512_set1_ps(SP_TANH_C7));
     p = _mm512_fmadd_ps(p, z, _mm512_set1_ps(SP_TANH_C5));
     p = _mm512_fmadd_ps(p, z, _mm512_set1_ps(SP_TANH_C3));
-    __m512 small = _mm512_fmadd_ps(_mm512_mul_ps(p, z), x, x);
+    __m512 small = _mm512_fmadd_ps(_mm512_mul_ps(p, z), a, a);
     __m512 e = _mm512_add_ps(exp16(_mm512_add_ps(a, a)), one);
     __m512 large = _mm512_sub_ps(one, _mm512_div_ps(_mm512_set1_ps(2), e));
-    large = _mm512_or_ps(large, _mm512_and_ps(x, _mm512_set1_ps(-0.0f)));
     __mmask16 is_small = _mm512_cmp_ps_mask(a, _mm512_set1_ps(SP_TANH_LIMIT), _CMP_LT_OQ);
-    return _mm512_mask_blend_ps(is_small, large, small);
+    __m512 sign = _mm512_and_ps(x, _mm512_set1_ps(-0.0f));
+    return _mm512_or_ps(_mm512_mask_blend_ps(is_small, large, small), sign);
 }
 
 /* 1 + e^-x */
