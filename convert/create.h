@@ -11,6 +11,7 @@
 #include "format/err.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* Where a caller listens. Every member may be NULL. Called from the calling thread only. */
@@ -27,8 +28,11 @@ struct sp_create_sinks {
 };
 
 struct sp_create_options {
-    const char *modelfile;     /* NULL: "Modelfile" */
-    const char *output;        /* NULL: "packed.bin" */
+    const char *modelfile; /* NULL: "Modelfile" */
+    const char *output;    /* NULL: "packed.bin" */
+    const char *home;      /* what ~ stands for in FROM and DRAFT; NULL: itself */
+    /* Refuses a TEMPLATE that cannot be run; NULL: it is stored as it is. */
+    enum sp_status (*check_template)(const char *text, size_t size, struct sp_err *err);
     enum sp_dtype target_type; /* SP_DTYPE_NONE: every tensor keeps its stored type */
     enum sp_dtype draft_type;  /* the same for the draft */
     enum sp_dtype output_type; /* the target's embedding and head; NONE: as the policy chooses */

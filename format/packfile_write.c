@@ -137,6 +137,45 @@ done:
     return st;
 }
 
+/* Takes `stored`, which is owned by the writer from here on, also on failure. */
+static enum sp_status add_section(struct sp_pack_writer *w, const struct sp_pack_section *section,
+                                  uint8_t *stored, struct sp_err *err)
+{
+    size_t at = w->n_sections;
+    const struct sp_pack_section *before;
+
+    if (at == sizeof w->sections / sizeof w->sections[0] || section->stored == 0) {
+        free(stored);
+        return sp_fail(err, SP_E_BUG, "section %s is empty", sp_section_name(section->kind));
+    }
+    for (; at > 0; at--) {
+        before = &w->sections[at - 1];
+        if (before->part < section->part ||
+            (before->part == section->part && before->kind <= section->kind)) {
+            break;
+        }
+        w->sections[at] = w->sections[at - 1];
+        w->contents[at] = w->contents[at - 1];
+    }
+    w->sections[at] = *section;
+    w->contents[at] = stored;
+    w->n_sections++;
+    before = at ? &w->sections[at - 1] : NULL;
+    if (before && before->part == section->part && before->kind == section->kind) {
+        return sp_fail(err, SP_E_BUG, "section %s is given twice", sp_section_name(section->kind));
+    }
+    return SP_OK;
+}
+
+static enum sp_status check_section(enum sp_part part, enum sp_section kind, size_t size,
+                                    struct sp_err *err)
+{
+    if (sp_pack_section_valid(kind, part) && size <= SP_PACK_MAX_SECTION) return SP_OK;
+    return sp_fail(err, size > SP_PACK_MAX_SECTION ? SP_E_UNSUPPORTED : SP_E_BUG,
+                   "%s of the %s: %zu bytes cannot be stored", sp_section_name(kind),
+                   sp_part_name(part), size);
+}
+
 enum sp_status sp_pack_writer_section(struct sp_pack_writer *w, enum sp_part part,
                                       enum sp_section kind, const void *content, size_t size,
                                       struct sp_err *err)
@@ -144,38 +183,40 @@ enum sp_status sp_pack_writer_section(struct sp_pack_writer *w, enum sp_part par
     enum sp_status st;
     struct sp_pack_section s = {.kind = kind, .part = part, .size = size};
     uint8_t *stored = NULL;
-    size_t n_stored = 0, at = w->n_sections;
+    size_t n = 0;
 
-    if (!sp_pack_section_valid(kind, part) || size > SP_PACK_MAX_SECTION) {
-        return sp_fail(err, size > SP_PACK_MAX_SECTION ? SP_E_UNSUPPORTED : SP_E_BUG,
-                       "%s of the %s: %zu bytes cannot be stored", sp_section_name(kind),
-                       sp_part_name(part), size);
-    }
+    if ((st = check_section(part, kind, size, err))) return st;
     s.compressed = kind != SP_SECTION_TOKENIZER_MAP;
-    if (s.compressed && (st = sp_compress(&stored, &n_stored, content, size, err))) return st;
-    if (!s.compressed || size / SP_PACK_MAX_RATIO > n_stored) {
+    if (s.compressed && (st = sp_compress(&stored, &n, content, size, err))) return st;
+    if (!s.compressed || size / SP_PACK_MAX_RATIO > n) {
         free(stored);
         s.compressed = false;
-        n_stored = size;
+        n = size;
         if ((st = sp_new(&stored, size, 1, err))) return st;
-        memcpy(stored, content, size);
+        if (size) memcpy(stored, content, size);
     }
-    s.stored = n_stored;
-    s.digest = sp_hash64(stored, n_stored);
-    while (at > 0 && (w->sections[at - 1].part > part ||
-                      (w->sections[at - 1].part == part && w->sections[at - 1].kind > kind))) {
-        w->sections[at] = w->sections[at - 1];
-        w->contents[at] = w->contents[at - 1];
-        at--;
+    s.stored = n;
+    s.digest = sp_hash64(stored, n);
+    return add_section(w, &s, stored, err);
+}
+
+enum sp_status sp_pack_writer_copy_section(struct sp_pack_writer *w, enum sp_part part,
+                                           const struct sp_pack_section *section,
+                                           struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_pack_section s = *section;
+    uint8_t *stored = NULL;
+
+    if (sp_hash64(s.data, s.stored) != s.digest) {
+        return sp_fail(err, SP_E_INPUT, "section %s of the %s does not match its digest",
+                       sp_section_name(s.kind), sp_part_name(s.part));
     }
-    if (n_stored == 0 ||
-        (at > 0 && w->sections[at - 1].part == part && w->sections[at - 1].kind == kind)) {
-        st = sp_fail(err, SP_E_BUG, "section %s is empty or given twice", sp_section_name(kind));
-    }
-    w->sections[at] = s;
-    w->contents[at] = stored;
-    w->n_sections++;
-    return st;
+    s.part = part;
+    if ((st = check_section(part, s.kind, s.size, err))) return st;
+    if ((st = sp_new(&stored, s.stored, 1, err))) return st;
+    memcpy(stored, s.data, s.stored);
+    return add_section(w, &s, stored, err);
 }
 
 enum sp_status sp_pack_writer_put(struct sp_pack_writer *w, size_t i, const void *bytes,
@@ -287,10 +328,12 @@ static enum sp_status write_directory(struct sp_pack_writer *w, struct sp_err *e
     st = sp_output_write_at(w->file, h.directory_offset, directory, size, err);
     if (!st) st = sp_output_write_at(w->file, 0, header, sizeof header, err);
     free(directory);
+    w->end = h.file_size;
     return st;
 }
 
-enum sp_status sp_pack_writer_finish(struct sp_pack_writer *w, struct sp_err *err)
+enum sp_status sp_pack_writer_finish(struct sp_pack_writer *w, uint64_t *file_size,
+                                     struct sp_err *err)
 {
     enum sp_status st;
 
@@ -298,7 +341,9 @@ enum sp_status sp_pack_writer_finish(struct sp_pack_writer *w, struct sp_err *er
         (st = write_directory(w, err))) {
         return st;
     }
-    return sp_output_commit(w->file, err);
+    if ((st = sp_output_commit(w->file, err))) return st;
+    if (file_size) *file_size = w->end;
+    return SP_OK;
 }
 
 void sp_pack_writer_close(struct sp_pack_writer *w)

@@ -27,6 +27,12 @@ SP_MUST_CHECK enum sp_status sp_pack_writer_section(struct sp_pack_writer *w, en
                                                     enum sp_section kind, const void *content,
                                                     size_t size, struct sp_err *err);
 
+/* The same from another packed file: the stored bytes as they are, their digest checked. */
+SP_MUST_CHECK enum sp_status sp_pack_writer_copy_section(struct sp_pack_writer *w,
+                                                         enum sp_part part,
+                                                         const struct sp_pack_section *section,
+                                                         struct sp_err *err);
+
 /* Appends `size` bytes to tensor `i` (index into the array given to open). Tensors may be written
  * concurrently, one thread per tensor. Digests run along. */
 SP_MUST_CHECK enum sp_status sp_pack_writer_put(struct sp_pack_writer *w, size_t i,
@@ -37,8 +43,10 @@ SP_MUST_CHECK enum sp_status sp_pack_writer_part_digest(uint64_t *out,
                                                         const struct sp_pack_writer *w,
                                                         enum sp_part part, struct sp_err *err);
 
-/* Fails (SP_E_BUG) when a tensor got more or fewer bytes than its type and shape need. */
-SP_MUST_CHECK enum sp_status sp_pack_writer_finish(struct sp_pack_writer *w, struct sp_err *err);
+/* Fails (SP_E_BUG) when a tensor got more or fewer bytes than its type and shape need. *file_size
+ * (may be NULL) = bytes of the finished file. */
+SP_MUST_CHECK enum sp_status sp_pack_writer_finish(struct sp_pack_writer *w, uint64_t *file_size,
+                                                   struct sp_err *err);
 void sp_pack_writer_close(struct sp_pack_writer *w); /* NULL is fine */
 
 #endif

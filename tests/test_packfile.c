@@ -389,7 +389,7 @@ static void write_minimal(const char *path, const size_t order[3], const uint8_t
     }
     assert_int_equal(sp_pack_writer_part_digest(&digest, w, SP_PART_TARGET, &err), SP_OK);
     assert_true(digest == 0xd3ab03de73808528u);
-    assert_int_equal(sp_pack_writer_finish(w, &err), SP_OK);
+    assert_int_equal(sp_pack_writer_finish(w, NULL, &err), SP_OK);
     sp_pack_writer_close(w);
 }
 
@@ -438,7 +438,7 @@ static void test_writer_of_nothing(void **state)
     struct sp_err err = {0};
 
     assert_int_equal(sp_pack_writer_open(&w, f->file, false, NULL, 0, &err), SP_OK);
-    assert_int_equal(sp_pack_writer_finish(w, &err), SP_OK);
+    assert_int_equal(sp_pack_writer_finish(w, NULL, &err), SP_OK);
     sp_pack_writer_close(w);
     assert_int_equal(sp_pack_open(&pack, f->file, &err), SP_OK);
     assert_int_equal(sp_pack_size(pack), 4096);
@@ -454,7 +454,7 @@ static void test_writer_leaves_nothing_unfinished(void **state)
     assert_int_equal(sp_pack_writer_open(&w, f->file, false, three, 3, &err), SP_OK);
     assert_int_equal(sp_pack_writer_put(w, 1, "12345678", 8, &err), SP_OK);
     assert_int_equal(sp_pack_writer_put(w, 1, "9", 1, &err), SP_E_BUG);
-    assert_int_equal(sp_pack_writer_finish(w, NULL), SP_E_BUG);
+    assert_int_equal(sp_pack_writer_finish(w, NULL, NULL), SP_E_BUG);
     sp_pack_writer_close(w);
     assert_false(sp_file_exists(f->file));
 }
@@ -497,7 +497,7 @@ static void test_extreme_sections_are_stored(void **state)
                      SP_OK);
     assert_int_equal(sp_pack_writer_section(w, SP_PART_TARGET, SP_SECTION_CONFIG, "", 0, NULL),
                      SP_OK);
-    assert_int_equal(sp_pack_writer_finish(w, NULL), SP_OK);
+    assert_int_equal(sp_pack_writer_finish(w, NULL, NULL), SP_OK);
     sp_pack_writer_close(w);
     assert_int_equal(sp_pack_open(&pack, f->file, NULL), SP_OK);
     assert_int_equal(

@@ -1,0 +1,26 @@
+/* Carries a plan out: reads, decodes, encodes and writes every tensor. It chooses nothing.
+ *
+ * Tensors are cut into chunks of whole panels. Threads convert the chunks of one batch while the
+ * batch before it is hashed and written, so memory is bounded by two batches whatever the model's
+ * size. Bytes do not depend on the number of threads: every chunk is a function of its rows, and
+ * chunks are written in order. */
+#ifndef SP_CONVERT_EXECUTE_H
+#define SP_CONVERT_EXECUTE_H
+
+#include "convert/plan.h"
+#include "format/packfile_write.h"
+#include "format/pool.h"
+
+/* Opens a writer for the plan's tensors; tensor i is item i. */
+SP_MUST_CHECK enum sp_status sp_plan_open_writer(struct sp_pack_writer **out,
+                                                 const struct sp_plan *plan, const char *path,
+                                                 bool force, struct sp_err *err);
+
+/* Writes all tensors. `progress` (may be NULL) is called from this thread with bytes of sources
+ * done and in total; a result other than zero ends in SP_E_CHECK ("cancelled"). */
+SP_MUST_CHECK enum sp_status
+sp_plan_execute(const struct sp_plan *plan, struct sp_pack_writer *writer, struct sp_pool *pool,
+                int (*progress)(void *context, uint64_t done, uint64_t total), void *context,
+                struct sp_err *err);
+
+#endif

@@ -1,0 +1,360 @@
+/* Opening sources: what is there, and how it is stored. Reading weights is in source_read.c. */
+#include "convert/source.h"
+
+#include "format/file.h"
+#include "format/mem.h"
+#include "format/notes.h"
+#include "format/packfile_layout.h"
+#include "format/safetensors.h"
+#include "quantize/codec.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* Texts larger than this are no config or tokenizer. */
+enum { MAX_TEXT = 512 << 20 };
+
+uint64_t sp_spec_elements(const struct sp_tensor_spec *spec)
+{
+    uint64_t n = 1;
+
+    for (unsigned i = 0; i < spec->rank; i++) {
+        n *= spec->shape[i];
+    }
+    return n;
+}
+
+uint64_t sp_spec_cols(const struct sp_tensor_spec *spec)
+{
+    return spec->rank ? spec->shape[spec->rank - 1] : 1;
+}
+
+uint64_t sp_spec_rows(const struct sp_tensor_spec *spec)
+{
+    return sp_spec_elements(spec) / sp_spec_cols(spec);
+}
+
+/* ---- checkpoints ---- */
+
+static enum sp_status read_text(struct sp_source *source, const char *folder,
+                                enum sp_section section, struct sp_err *err)
+{
+    enum sp_status st;
+    char *path = NULL;
+
+    if ((st = sp_file_join(&path, folder, sp_section_name(section), err))) return st;
+    if (sp_file_exists(path)) {
+        st = sp_file_read_text(&source->texts[section], &source->text_sizes[section], path,
+                               MAX_TEXT, err);
+    }
+    free(path);
+    return st;
+}
+
+static enum sp_status match_tensors(struct sp_source *source, bool *compare_heads,
+                                    struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_source_tensor *tensors = NULL;
+    size_t n;
+    const struct sp_safetensor *all = sp_safetensors_tensors(source->checkpoint, &n);
+
+    if ((st = sp_new(&tensors, n, sizeof *tensors, err))) return st;
+    for (size_t i = 0; i < n; i++) {
+        tensors[i].name = all[i].name;
+        tensors[i].dtype = (uint32_t)all[i].dtype;
+        tensors[i].rank = all[i].rank;
+        memcpy(tensors[i].shape, all[i].shape, sizeof tensors[i].shape);
+    }
+    st = sp_specs_of_source(&source->specs, &source->config, tensors, n, compare_heads,
+                            &source->n_skipped, err);
+    free(tensors);
+    return st;
+}
+
+/* Are embedding and head the same numbers? Compared as floats, a few rows at a time. */
+static enum sp_status heads_equal(const struct sp_source *source, bool *equal, struct sp_err *err)
+{
+    enum { ROWS = 64 };
+    enum sp_status st;
+    const struct sp_tensor_spec *a = sp_specs_find(&source->specs, "embed_tokens.weight");
+    const struct sp_tensor_spec *b = sp_specs_find(&source->specs, "lm_head.weight");
+    struct sp_stored stored_a, stored_b;
+    struct sp_scratch scratch = {0};
+    size_t need_a, need_b;
+    float *x = NULL;
+    uint64_t rows, cols;
+
+    *equal = false;
+    if (a == NULL || b == NULL) return SP_OK;
+    rows = sp_spec_rows(a);
+    cols = sp_spec_cols(a);
+    if (rows != sp_spec_rows(b) || cols != sp_spec_cols(b)) return SP_OK;
+    if ((st = sp_source_stored(&stored_a, source, a, err))) return st;
+    if ((st = sp_source_stored(&stored_b, source, b, err))) return st;
+    if (!sp_codec_can_read(stored_a.dtype) || !sp_codec_can_read(stored_b.dtype)) return SP_OK;
+    if ((st = sp_source_scratch(&need_a, source, a, err))) goto done;
+    if ((st = sp_source_scratch(&need_b, source, b, err))) goto done;
+    if ((st = sp_scratch_open(&scratch, need_a > need_b ? need_a : need_b, err))) goto done;
+    if ((st = sp_new_aligned(&x, 2 * ROWS * cols, sizeof *x, err))) goto done;
+    *equal = true;
+    for (uint64_t r = 0; *equal && r < rows; r += ROWS) {
+        uint64_t n = rows - r < ROWS ? rows - r : ROWS;
+
+        if ((st = sp_source_read_rows(x, source, a, r, n, &scratch, err))) goto done;
+        if ((st = sp_source_read_rows(x + ROWS * cols, source, b, r, n, &scratch, err))) goto done;
+        *equal = memcmp(x, x + ROWS * cols, n * cols * sizeof *x) == 0;
+    }
+done:
+    free(x);
+    sp_scratch_release(&scratch);
+    return st;
+}
+
+static enum sp_status settle_heads(struct sp_source *source, char **notes, struct sp_err *err)
+{
+    enum sp_status st;
+    bool equal;
+
+    if ((st = heads_equal(source, &equal, err))) return st;
+    if (equal) {
+        sp_specs_share_head(&source->specs, &source->config);
+        return SP_OK;
+    }
+    return sp_note(notes, err,
+                   "%s: tie_word_embeddings is true, but lm_head.weight differs from the embedding "
+                   "and is used",
+                   source->path);
+}
+
+/* `folder` holds the texts, `weights` is the folder or one file. */
+static enum sp_status open_checkpoint(struct sp_source *source, const char *folder,
+                                      const char *weights, char **notes, struct sp_err *err)
+{
+    enum sp_status st;
+    bool compare_heads = false;
+
+    for (int s = SP_SECTION_CONFIG; s <= SP_SECTION_TEMPLATE; s++) {
+        if ((st = read_text(source, folder, (enum sp_section)s, err))) return st;
+    }
+    if (source->texts[SP_SECTION_CONFIG] == NULL) {
+        return sp_fail(err, SP_E_INPUT, "%s: no config.json %s", source->path,
+                       folder == weights ? "in it" : "beside it");
+    }
+    st = sp_config_parse(&source->config, source->texts[SP_SECTION_CONFIG],
+                         source->text_sizes[SP_SECTION_CONFIG], notes, err);
+    if (st) {
+        sp_context(err, "%s: config.json", source->path);
+        return st;
+    }
+    if ((st = sp_safetensors_open(&source->checkpoint, weights, notes, err))) return st;
+    if ((st = match_tensors(source, &compare_heads, err))) {
+        sp_context(err, "%s", source->path);
+        return st;
+    }
+    return compare_heads ? settle_heads(source, notes, err) : SP_OK;
+}
+
+/* ---- packed files ---- */
+
+static bool has_part(const struct sp_pack *pack, enum sp_part part)
+{
+    return sp_pack_find_section(pack, part, SP_SECTION_CONFIG) != NULL;
+}
+
+static enum sp_status settle_config(struct sp_source *source, struct sp_err *err)
+{
+    const struct sp_pack_tensor *fc = sp_pack_find(source->pack, source->part, "fc.weight");
+    struct sp_tables found = {
+        .embedding = sp_pack_find(source->pack, source->part, "embed_tokens.weight") != NULL,
+        .head = sp_pack_find(source->pack, source->part, "lm_head.weight") != NULL,
+        .fc_cols = fc && fc->rank == 2 ? fc->shape[1] : 0,
+    };
+
+    return sp_config_settle(&source->config, &found, err);
+}
+
+/* Every tensor that the config calls for, with its shape, and no other. */
+static enum sp_status match_pack(struct sp_source *source, struct sp_err *err)
+{
+    enum sp_status st;
+    size_t n = 0;
+
+    if ((st = sp_specs_of_config(&source->specs, &source->config, err))) return st;
+    for (size_t i = 0; i < source->specs.n_specs; i++) {
+        const struct sp_tensor_spec *spec = &source->specs.specs[i];
+        const struct sp_pack_tensor *t = sp_pack_find(source->pack, source->part, spec->name);
+
+        if (t == NULL) return sp_fail(err, SP_E_INPUT, "tensor %s is missing", spec->name);
+        if (t->rank != spec->rank ||
+            memcmp(t->shape, spec->shape, spec->rank * sizeof *spec->shape) != 0) {
+            return sp_fail(err, SP_E_INPUT, "tensor %s has another shape than its config says",
+                           spec->name);
+        }
+    }
+    for (size_t i = 0; i < sp_pack_n_tensors(source->pack); i++) {
+        const struct sp_pack_tensor *t = sp_pack_tensor(source->pack, i);
+
+        if (t->part != source->part) continue;
+        n++;
+        if (sp_specs_find(&source->specs, t->name) == NULL) {
+            return sp_fail(err, SP_E_INPUT, "tensor %s is not one of its model's", t->name);
+        }
+    }
+    return n ? SP_OK : sp_fail(err, SP_E_INPUT, "no tensors");
+}
+
+static enum sp_status read_part(struct sp_source *source, struct sp_err *err)
+{
+    enum sp_status st;
+
+    for (int s = SP_SECTION_CONFIG; s <= SP_SECTION_TEMPLATE; s++) {
+        st = sp_pack_read_section(source->pack, source->part, (enum sp_section)s, &source->texts[s],
+                                  &source->text_sizes[s], err);
+        if (st) return st;
+    }
+    st = sp_config_parse(&source->config, source->texts[SP_SECTION_CONFIG],
+                         source->text_sizes[SP_SECTION_CONFIG], NULL, err);
+    if (!st) st = settle_config(source, err);
+    if (!st) st = match_pack(source, err);
+    if (st) sp_context(err, "%s: %s", source->path, sp_part_name(source->part));
+    return st;
+}
+
+static enum sp_status open_pack(struct sp_source *source, enum sp_part want, struct sp_err *err)
+{
+    enum sp_status st;
+
+    if ((st = sp_pack_open(&source->pack, source->path, err))) return st;
+    source->part = want == SP_PART_DRAFT && has_part(source->pack, SP_PART_DRAFT) ? SP_PART_DRAFT
+                                                                                  : SP_PART_TARGET;
+    if (!has_part(source->pack, source->part)) {
+        return sp_fail(err, SP_E_INPUT, "%s: a packed file without a model", source->path);
+    }
+    return read_part(source, err);
+}
+
+/* ---- either ---- */
+
+static bool ends_with(const char *s, const char *end)
+{
+    size_t n = strlen(s), m = strlen(end);
+
+    return n >= m && strcmp(s + n - m, end) == 0;
+}
+
+/* The first bytes of a file, zeros where it is shorter. */
+static enum sp_status read_magic(uint8_t magic[8], const char *path, struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_file *file = NULL;
+
+    memset(magic, 0, 8);
+    if ((st = sp_file_open(&file, path, err))) return st;
+    if (sp_file_size(file) >= 8) st = sp_file_read_at(file, 0, magic, 8, err);
+    sp_file_close(file);
+    return st;
+}
+
+static enum sp_status open_file(struct sp_source *source, enum sp_part want, char **notes,
+                                struct sp_err *err)
+{
+    enum sp_status st;
+    uint8_t magic[8];
+    char *folder = NULL, *slash;
+
+    if ((st = read_magic(magic, source->path, err))) return st;
+    if (memcmp(magic, sp_pack_magic, sizeof magic) == 0) return open_pack(source, want, err);
+    if (!ends_with(source->path, ".safetensors")) {
+        return sp_fail(err, memcmp(magic, "GGUF", 4) ? SP_E_INPUT : SP_E_UNSUPPORTED,
+                       "%s: %s, expected a checkpoint folder, a .safetensors file or a packed file",
+                       source->path,
+                       memcmp(magic, "GGUF", 4) ? "neither safetensors nor packed" : "a GGUF file");
+    }
+    if ((st = sp_copy_text(&folder, source->path, strlen(source->path), err))) return st;
+    slash = strrchr(folder, '/');
+    if (slash)
+        slash[slash == folder] = 0;
+    else
+        folder[0] = 0;
+    st = open_checkpoint(source, folder, source->path, notes, err);
+    free(folder);
+    return st;
+}
+
+enum sp_status sp_source_open(struct sp_source *out, const char *path, enum sp_part want,
+                              char **notes, struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_source source = {0};
+
+    *out = source;
+    if ((st = sp_copy_text(&source.path, path, strlen(path), err))) goto done;
+    if (!sp_file_exists(path)) {
+        st = sp_fail(err, SP_E_INPUT,
+                     "%s: nothing there, expected a checkpoint folder, a .safetensors file or a "
+                     "packed file",
+                     path);
+    } else if (sp_file_is_folder(path)) {
+        st = open_checkpoint(&source, source.path, source.path, notes, err);
+    } else {
+        st = open_file(&source, want, notes, err);
+    }
+    if (st) goto done;
+    *out = source;
+    source = (struct sp_source){0};
+done:
+    sp_source_release(&source);
+    return st;
+}
+
+bool sp_source_same(const struct sp_source *a, const struct sp_source *b)
+{
+    struct stat x, y;
+
+    if (a->pack && b->pack) {
+        return a->part == b->part && sp_pack_identity(a->pack) == sp_pack_identity(b->pack);
+    }
+    if (a->pack || b->pack) return false;
+    return stat(a->path, &x) == 0 && stat(b->path, &y) == 0 && x.st_dev == y.st_dev &&
+           x.st_ino == y.st_ino;
+}
+
+void sp_source_release(struct sp_source *source)
+{
+    for (int s = 0; s < SP_N_SECTIONS; s++) {
+        free(source->texts[s]);
+    }
+    sp_specs_release(&source->specs);
+    sp_config_release(&source->config);
+    sp_safetensors_close(source->checkpoint);
+    sp_pack_close(source->pack);
+    free(source->path);
+    *source = (struct sp_source){0};
+}
+
+enum sp_status sp_source_stored(struct sp_stored *out, const struct sp_source *source,
+                                const struct sp_tensor_spec *spec, struct sp_err *err)
+{
+    if (source->pack) {
+        const struct sp_pack_tensor *t = sp_pack_find(source->pack, source->part, spec->name);
+
+        *out = (struct sp_stored){t->dtype, t->layout, t->size, t->data};
+        return SP_OK;
+    }
+    *out = (struct sp_stored){.layout = SP_PLAIN};
+    for (size_t i = 0; i < spec->n_pieces; i++) {
+        const struct sp_piece *p = &source->specs.pieces[spec->first_piece + i];
+        const struct sp_safetensor *t = sp_safetensors_find(source->checkpoint, p->source);
+        uint64_t elements = p->n_rows * p->n_cols;
+
+        if (t == NULL) return sp_fail(err, SP_E_BUG, "tensor %s is not in the file", p->source);
+        if (out->dtype == SP_DTYPE_NONE || !sp_codec_can_read(t->dtype))
+            out->dtype = t->dtype;
+        else if (out->dtype != t->dtype && sp_codec_can_read(out->dtype))
+            out->dtype = SP_F32;
+        out->size += elements * sp_dtype_info(t->dtype)->bits / 8;
+    }
+    return SP_OK;
+}

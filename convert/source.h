@@ -1,0 +1,83 @@
+/* Where a model comes from: a checkpoint (folder, or one .safetensors file beside its config.json)
+ * or one part of a packed file. One interface over both.
+ *
+ * Opening reads texts and headers only and answers everything that a plan needs: the config, the
+ * list of tensors with their types and shapes. Weights are read in rows, on demand, from any
+ * number of threads. */
+#ifndef SP_CONVERT_SOURCE_H
+#define SP_CONVERT_SOURCE_H
+
+#include "format/config.h"
+#include "format/family.h"
+#include "format/packfile.h"
+
+/* Open and readable, changed by this module only. */
+struct sp_source {
+    char *path;                        /* owned */
+    struct sp_safetensors *checkpoint; /* owned; NULL for a packed file */
+    struct sp_pack *pack;              /* owned; NULL for a checkpoint */
+    enum sp_part part;                 /* which part of the packed file */
+    char *texts[SP_N_SECTIONS];        /* as read, by section; NULL: there is none; owned */
+    size_t text_sizes[SP_N_SECTIONS];
+    struct sp_config config; /* settled: as the tensors say */
+    struct sp_specs specs;   /* what there is, by canonical name */
+    size_t n_skipped;        /* tensors of the checkpoint that are not used */
+};
+
+/* `want`: SP_PART_TARGET, or SP_PART_DRAFT, which of a packed file takes the draft or, if it has
+ * none, the target. Notes are appended to *notes, one sentence a line. The weights of a head that
+ * may repeat the embedding are compared here. On failure *out is zeroed. */
+SP_MUST_CHECK enum sp_status sp_source_open(struct sp_source *out, const char *path,
+                                            enum sp_part want, char **notes, struct sp_err *err);
+void sp_source_release(struct sp_source *source);
+
+/* Do both read the same model? */
+bool sp_source_same(const struct sp_source *a, const struct sp_source *b);
+
+/* How a tensor is stored: its type (f32 where its pieces differ in type), layout and bytes. Of a
+ * checkpoint the type may be one that cannot be converted; the policy says so. */
+struct sp_stored {
+    enum sp_dtype dtype;
+    enum sp_layout layout;
+    uint64_t size;
+    const uint8_t *data; /* the bytes where they are mapped (packed files), else NULL */
+};
+SP_MUST_CHECK enum sp_status sp_source_stored(struct sp_stored *out, const struct sp_source *source,
+                                              const struct sp_tensor_spec *spec,
+                                              struct sp_err *err);
+
+/* Rows of a matrix over all leading dimensions, and its columns. */
+uint64_t sp_spec_rows(const struct sp_tensor_spec *spec);
+uint64_t sp_spec_cols(const struct sp_tensor_spec *spec);
+uint64_t sp_spec_elements(const struct sp_tensor_spec *spec);
+
+/* Room for one thread's reading. */
+struct sp_scratch {
+    uint8_t *bytes; /* owned */
+    size_t size;    /* at least sp_source_scratch of every tensor read with it */
+    float *floats;  /* owned; of size / 2 elements */
+};
+
+/* Least scratch for a tensor, bytes. */
+SP_MUST_CHECK enum sp_status sp_source_scratch(size_t *out, const struct sp_source *source,
+                                               const struct sp_tensor_spec *spec,
+                                               struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_scratch_open(struct sp_scratch *out, size_t size,
+                                             struct sp_err *err);
+void sp_scratch_release(struct sp_scratch *scratch);
+
+/* out[0..n_rows-1][cols] = rows first_row.. of a matrix, as floats. Of a packed file's matrix,
+ * first_row begins a panel and the range ends with a panel or a matrix. */
+SP_MUST_CHECK enum sp_status sp_source_read_rows(float *out, const struct sp_source *source,
+                                                 const struct sp_tensor_spec *spec,
+                                                 uint64_t first_row, uint64_t n_rows,
+                                                 const struct sp_scratch *scratch,
+                                                 struct sp_err *err);
+
+/* All elements of a tensor that is not laid out as a matrix. */
+SP_MUST_CHECK enum sp_status sp_source_read_all(float *out, const struct sp_source *source,
+                                                const struct sp_tensor_spec *spec,
+                                                const struct sp_scratch *scratch,
+                                                struct sp_err *err);
+
+#endif
