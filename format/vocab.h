@@ -1,10 +1,10 @@
 /* tokenizer.json as checked data: tokens, merges, added tokens, and the chains of steps that stand
  * before and behind the model.
  *
- * The components of the file are reduced to a few primitive steps while they are read, so that nobody
- * after this knows the file's spelling: a Metaspace pre-tokenizer is a replacement, a prefix and a
- * split. What is not supported is refused here, by name. sp_vocab_compile turns the data into the
- * form that is written to packed files and used in place (format/tokmap.h). */
+ * The components of the file are reduced to a few primitive steps while they are read, so that
+ * nobody after this knows the file's spelling: a Metaspace pre-tokenizer is a replacement, a prefix
+ * and a split. What is not supported is refused here, by name. sp_vocab_compile turns the data into
+ * the form that is written to packed files and used in place (format/tokmap.h). */
 #ifndef SP_FORMAT_VOCAB_H
 #define SP_FORMAT_VOCAB_H
 
@@ -76,14 +76,14 @@ enum { SP_MAX_STEPS = 32 }; /* of one chain */
 
 /* One byte in packed files. */
 enum sp_token_flags {
-    SP_TOKEN_MODEL = 1,       /* an entry of the model's vocabulary */
-    SP_TOKEN_ADDED = 2,       /* cut out of the text before the model sees it */
-    SP_TOKEN_SPECIAL = 4,     /* left out of text when special tokens are skipped */
-    SP_TOKEN_NORMALIZED = 8,  /* sought after normalization, in its normalized form */
-    SP_TOKEN_LSTRIP = 16,     /* takes the white space before it along */
-    SP_TOKEN_RSTRIP = 32,     /* and behind it */
+    SP_TOKEN_MODEL = 1,        /* an entry of the model's vocabulary */
+    SP_TOKEN_ADDED = 2,        /* cut out of the text before the model sees it */
+    SP_TOKEN_SPECIAL = 4,      /* left out of text when special tokens are skipped */
+    SP_TOKEN_NORMALIZED = 8,   /* sought after normalization, in its normalized form */
+    SP_TOKEN_LSTRIP = 16,      /* takes the white space before it along */
+    SP_TOKEN_RSTRIP = 32,      /* and behind it */
     SP_TOKEN_SINGLE_WORD = 64, /* not inside a word */
-    SP_TOKEN_BYTES = 128,     /* stored as the bytes that it spells (format/byte_level.h) */
+    SP_TOKEN_BYTES = 128,      /* stored as the bytes that it spells (format/byte_level.h) */
 };
 
 struct sp_vocab_token {
@@ -106,21 +106,21 @@ struct sp_vocab {
     struct sp_json *json, *config; /* owned; what texts are borrowed from */
     struct sp_vocab_token *tokens; /* [n_ids] */
     size_t n_ids;
-    size_t n_model;                /* entries of the model's vocabulary */
-    uint32_t *words;               /* [n_words] open addressing, id + 1; see sp_vocab_find */
+    size_t n_model;  /* entries of the model's vocabulary */
+    uint32_t *words; /* [n_words] open addressing, id + 1; see sp_vocab_find */
     size_t n_words;
     struct sp_vocab_merge *merges; /* [n_merges] by rank */
     size_t n_merges;
     struct sp_steps normalizer, splitter, decoder;
-    uint32_t *prefix, *suffix;     /* what the post-processor puts around a text */
+    uint32_t *prefix, *suffix; /* what the post-processor puts around a text */
     size_t n_prefix, n_suffix;
-    uint32_t unk, bos, eos, pad;   /* or SP_ID_NONE */
+    uint32_t unk, bos, eos, pad; /* or SP_ID_NONE */
     bool byte_fallback, fuse_unk, ignore_merges;
     char *warning; /* owned; NULL, or what a user should know about a file that was accepted */
 };
 
-/* json: tokenizer.json; config: tokenizer_config.json or NULL. Errors name the place as a JSON path;
- * the caller puts the file's name in front. */
+/* json: tokenizer.json; config: tokenizer_config.json or NULL. Errors name the place as a JSON
+ * path; the caller puts the file's name in front. */
 SP_MUST_CHECK enum sp_status sp_vocab_open(struct sp_vocab **out, const char *json, size_t size,
                                            const char *config, size_t config_size,
                                            struct sp_err *err);
@@ -129,8 +129,9 @@ void sp_vocab_close(struct sp_vocab *vocab); /* NULL is fine */
 /* The model's token with this text, or SP_ID_NONE. */
 uint32_t sp_vocab_find(const struct sp_vocab *vocab, const char *text, size_t len);
 
-/* The same input as compiled tokenizer: *blob owned by the caller (free), the same bytes for the same
- * input. *warning (may be NULL): NULL or one sentence for the user, owned by the caller (free). */
+/* The same input as compiled tokenizer: *blob owned by the caller (free), the same bytes for the
+ * same input. *warning (may be NULL): NULL or one sentence for the user, owned by the caller
+ * (free). */
 SP_MUST_CHECK enum sp_status sp_vocab_compile(uint8_t **blob, size_t *blob_size, const char *json,
                                               size_t size, const char *config, size_t config_size,
                                               char **warning, struct sp_err *err);
