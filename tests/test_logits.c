@@ -1,0 +1,309 @@
+/* The forward pass against independent implementations: logits and greedy continuations of
+ * transformers, and the block rows of z-lab's DFlash code. Float weights, f32 cache. */
+#include "tests/golden.h"
+#include "tests/packed.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { GREEDY_STEPS = 64 };
+
+static const double tolerance = 1e-4; /* max |a - b| / max |b| */
+
+struct rows {
+    float *values; /* [n][width] */
+    size_t n, width;
+};
+
+static int keep_row(void *context, size_t row, const float *logits, size_t n_vocab)
+{
+    struct rows *rows = context;
+
+    rows->values = realloc(rows->values, (row + 1) * n_vocab * sizeof(float));
+    assert_non_null(rows->values);
+    memcpy(rows->values + row * n_vocab, logits, n_vocab * sizeof(float));
+    rows->n = row + 1;
+    rows->width = n_vocab;
+    return 0;
+}
+
+static double relative_error(const float *a, const float *b, size_t n)
+{
+    double worst = 0, largest = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        double d = fabs((double)a[i] - (double)b[i]), m = fabs((double)b[i]);
+        if (!(d <= worst)) worst = d;
+        if (m > largest) largest = m;
+    }
+    return worst / largest;
+}
+
+static void check_rows(const struct rows *rows, const char *npy)
+{
+    size_t n, width;
+    float *golden = golden_npy(npy, &n, &width);
+    double e;
+
+    assert_int_equal(rows->n, n);
+    assert_int_equal(rows->width, width);
+    e = relative_error(rows->values, golden, n * width);
+    if (!(e < tolerance)) fail_msg("%s: relative error %g", npy, e);
+    free(golden);
+}
+
+struct opened {
+    struct sp_package *package;
+    struct sp_session *session;
+};
+
+static struct opened open_file(const char *path)
+{
+    struct opened o = {0};
+    struct sp_err err = {0};
+    struct sp_session_options options = {.cache = SP_CACHE_F32};
+
+    if (sp_package_open(&o.package, path, &(struct sp_package_options){0}, &err) ||
+        sp_session_open(&o.session, o.package, &options, &err)) {
+        fail_msg("%s: %s", path, err.text);
+    }
+    return o;
+}
+
+static void close_file(struct opened *o)
+{
+    sp_session_close(o->session);
+    sp_package_close(o->package);
+}
+
+/* A near tie between the two best logits may fall either way in another implementation. */
+static bool near_tie(struct sp_session *session, const uint32_t *ids, size_t n)
+{
+    struct rows rows = {0};
+    float best = -INFINITY, second = -INFINITY, largest = 0;
+    const float *row;
+
+    assert_int_equal(sp_session_logits(session, ids, n, keep_row, &rows, NULL), SP_OK);
+    row = rows.values + (n - 1) * rows.width;
+    for (size_t i = 0; i < rows.width; i++) {
+        if (fabsf(row[i]) > largest) largest = fabsf(row[i]);
+        if (row[i] > best) {
+            second = best;
+            best = row[i];
+        } else if (row[i] > second) {
+            second = row[i];
+        }
+    }
+    free(rows.values);
+    return best - second < 2e-4f * largest;
+}
+
+static void check_greedy(struct sp_session *session, const uint32_t *prompt, size_t n,
+                         const struct sp_json *golden)
+{
+    struct sp_request request = {
+        .prompt = prompt, .n_prompt = n, .ignore_eos = true, .depth = SP_DEPTH_AUTO};
+    struct sp_result result;
+    struct sp_err err = {0};
+    size_t n_want;
+    uint32_t *want = golden_ids(golden, &n_want), *all;
+
+    request.max_tokens = n_want;
+    if (sp_session_generate(session, &request, &result, &err)) fail_msg("%s", err.text);
+    all = calloc(n + n_want, sizeof *all);
+    memcpy(all, prompt, n * sizeof *all);
+    memcpy(all + n, want, n_want * sizeof *all);
+    for (size_t i = 0; i < n_want; i++) {
+        if (i < result.n_ids && result.ids[i] == want[i]) continue;
+        if (i < result.n_ids && near_tie(session, all, n + i)) break;
+        fail_msg("greedy id %zu is not the golden one", i);
+    }
+    free(all);
+    free(want);
+    sp_result_release(&result);
+}
+
+/* A folder as ../shared/oracle/README.md describes it: golden.json, PREFIX_K.npy. */
+static void check_target(const char *checkpoint, const char *golden, const char *npy_format)
+{
+    struct opened o =
+        open_file(packed_file(packed_modelfile(checkpoint, NULL), SP_DTYPE_NONE, SP_DTYPE_NONE));
+    struct sp_json *root = golden_json(golden);
+    const struct sp_json *prompts = sp_json_get(root, "prompts");
+    const struct sp_json *greedy = sp_json_get(root, "greedy");
+
+    assert_true(sp_json_len(prompts) > 0);
+    for (size_t i = 0; i < sp_json_len(prompts); i++) {
+        struct rows rows = {0};
+        struct sp_err err = {0};
+        char npy[512];
+        size_t n;
+        uint32_t *ids = golden_ids(sp_json_at(prompts, i), &n);
+        snprintf(npy, sizeof npy, npy_format, i);
+        if (sp_session_logits(o.session, ids, n, keep_row, &rows, &err)) fail_msg("%s", err.text);
+        check_rows(&rows, npy);
+        check_greedy(o.session, ids, n, sp_json_get(sp_json_at(greedy, i), "ids"));
+        free(rows.values);
+        free(ids);
+    }
+    sp_json_free(root);
+    close_file(&o);
+}
+
+static void tiny_target(void **state)
+{
+    (void)state;
+    check_target(TESTDATA "/tiny/target", TESTDATA "/tiny/golden_target.json",
+                 TESTDATA "/tiny/target_logits_%zu.npy");
+}
+
+static void tiny_small_draft(void **state)
+{
+    (void)state;
+    check_target(TESTDATA "/tiny/ar", TESTDATA "/tiny/golden_ar.json",
+                 TESTDATA "/tiny/ar_logits_%zu.npy");
+}
+
+static void oracle_target(void **state)
+{
+    const char *name = *state;
+    char checkpoint[512], golden[512], npy[512];
+
+    snprintf(checkpoint, sizeof checkpoint, SHARED "/oracle/targets/%s", name);
+    snprintf(golden, sizeof golden, "%s/golden.json", checkpoint);
+    snprintf(npy, sizeof npy, "%s/logits_%%zu.npy", checkpoint);
+    if (!golden_exists(golden)) skip();
+    check_target(checkpoint, golden, npy);
+}
+
+/* DFlash: block_size - 1 rows; the last id is the anchor. */
+static void oracle_dflash(void **state)
+{
+    const char *name = *state;
+    char folder[400], path[512];
+    struct opened o;
+    struct sp_json *root;
+    const struct sp_json *cases;
+
+    snprintf(folder, sizeof folder, SHARED "/oracle/drafts/%s", name);
+    snprintf(path, sizeof path, "%s/golden.json", folder);
+    if (!golden_exists(path)) skip();
+    root = golden_json(path);
+    snprintf(path, sizeof path, "%s/Modelfile", folder);
+    o = open_file(packed_file(path, SP_DTYPE_NONE, SP_DTYPE_NONE));
+    cases = sp_json_get(root, "ids");
+    for (size_t i = 0; i < sp_json_len(cases); i++) {
+        struct rows rows = {0};
+        struct sp_err err = {0};
+        size_t n;
+        uint32_t *ids = golden_ids(sp_json_at(cases, i), &n);
+        if (sp_session_draft_logits(o.session, ids, n, 0, keep_row, &rows, &err)) {
+            fail_msg("%s", err.text);
+        }
+        snprintf(path, sizeof path, "%s/draft_logits_%zu.npy", folder, i);
+        check_rows(&rows, path);
+        free(rows.values);
+        free(ids);
+    }
+    close_file(&o);
+    sp_json_free(root);
+}
+
+/* Somebody else's Llama checkpoint: last row's first 16 logits and greedy ids. */
+static void tinystories(void **state)
+{
+    const char *folder = SHARED "/models/real/tinystories-656K";
+    struct sp_json *root = golden_json(SHARED "/models/real/tinystories-656K/golden.json");
+    struct opened o;
+    const struct sp_json *cases;
+
+    (void)state;
+    if (root == NULL) skip();
+    o = open_file(packed_file(packed_modelfile(folder, NULL), SP_DTYPE_NONE, SP_DTYPE_NONE));
+    cases = sp_json_kind(root) == SP_JSON_ARRAY ? root : sp_json_get(root, "cases");
+    assert_true(sp_json_len(cases) > 0);
+    for (size_t i = 0; i < sp_json_len(cases); i++) {
+        const struct sp_json *c = sp_json_at(cases, i);
+        const struct sp_json *first = sp_json_get(c, "last_logits_first16");
+        struct rows rows = {0};
+        struct sp_err err = {0};
+        float want[16];
+        size_t n;
+        uint32_t *ids = golden_ids(sp_json_get(c, "ids"), &n);
+        if (sp_session_logits(o.session, ids, n, keep_row, &rows, &err)) fail_msg("%s", err.text);
+        for (size_t j = 0; j < 16; j++) {
+            double v = NAN;
+            assert_true(sp_json_to_double(sp_json_at(first, j), &v));
+            want[j] = (float)v;
+        }
+        if (!(relative_error(rows.values + (n - 1) * rows.width, want, 16) < tolerance)) {
+            fail_msg("case %zu: logits differ", i);
+        }
+        check_greedy(o.session, ids, n, sp_json_get(c, "greedy"));
+        free(rows.values);
+        free(ids);
+    }
+    close_file(&o);
+    sp_json_free(root);
+}
+
+static int begin(void **state)
+{
+    (void)state;
+    packed_begin();
+    return 0;
+}
+
+static int finish(void **state)
+{
+    (void)state;
+    packed_end();
+    return 0;
+}
+
+#define ORACLE(fn, folder)                                                                         \
+    {                                                                                              \
+        "oracle " folder, fn, NULL, NULL, (void *)(uintptr_t)(folder)                              \
+    }
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tiny_target),
+        cmocka_unit_test(tiny_small_draft),
+        cmocka_unit_test(tinystories),
+        ORACLE(oracle_target, "gemma2"),
+        ORACLE(oracle_target, "gemma3"),
+        ORACLE(oracle_target, "gemma3_wrapped"),
+        ORACLE(oracle_target, "gpt_oss"),
+        ORACLE(oracle_target, "llama_gqa_tied"),
+        ORACLE(oracle_target, "llama_linear_rope"),
+        ORACLE(oracle_target, "llama_mha_bias"),
+        ORACLE(oracle_target, "ministral3"),
+        ORACLE(oracle_target, "mistral_full"),
+        ORACLE(oracle_target, "mistral_window"),
+        ORACLE(oracle_target, "phi3"),
+        ORACLE(oracle_target, "phi3_partial"),
+        ORACLE(oracle_target, "qwen2"),
+        ORACLE(oracle_target, "qwen2_window"),
+        ORACLE(oracle_target, "qwen3"),
+        ORACLE(oracle_target, "qwen3_moe"),
+        ORACLE(oracle_target, "qwen3_moe_sparse"),
+        ORACLE(oracle_target, "qwen3_yarn"),
+        ORACLE(oracle_target, "smollm3"),
+        ORACLE(oracle_dflash, "dflash_default_taps"),
+        ORACLE(oracle_dflash, "dflash_gpt_oss"),
+        ORACLE(oracle_dflash, "dflash_llama_bias"),
+        ORACLE(oracle_dflash, "dflash_qwen3"),
+        ORACLE(oracle_dflash, "dflash_qwen3_moe"),
+        ORACLE(oracle_dflash, "dflash_sliding"),
+        ORACLE(oracle_dflash, "dflash_sliding_bidirectional"),
+    };
+
+    return cmocka_run_group_tests(tests, begin, finish);
+}

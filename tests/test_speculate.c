@@ -1,0 +1,304 @@
+/* Lossless drafting: whatever the draft, its depth, the threads and the kernels, tokens and logit
+ * bits equal plain generation. And the rounds themselves: accepted lengths equal those of z-lab's
+ * decoder. */
+#include "tests/golden.h"
+#include "tests/packed.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const uint32_t story[] = {582, 580, 258, 421};
+static const uint32_t question[] = {1597, 342, 10, 1091, 960, 32,   51,  281, 32,
+                                    49,   53,  46, 1598, 10,  1597, 343, 10};
+
+struct opened {
+    struct sp_package *package;
+    struct sp_session *session;
+};
+
+static struct opened open_file(const char *path, const char *kernels, unsigned n_threads,
+                               const struct sp_session_options *session)
+{
+    struct opened o = {0};
+    struct sp_err err = {0};
+    struct sp_package_options options = {kernels, n_threads};
+
+    if (sp_package_open(&o.package, path, &options, &err) ||
+        sp_session_open(&o.session, o.package, session, &err)) {
+        fail_msg("%s: %s", path, err.text);
+    }
+    return o;
+}
+
+static void close_file(struct opened *o)
+{
+    sp_session_close(o->session);
+    sp_package_close(o->package);
+}
+
+/* depth < -1: plain */
+enum { PLAIN = -2 };
+
+static struct sp_result generate(struct sp_session *session, const uint32_t *prompt, size_t n,
+                                 size_t max_tokens, int depth, bool ignore_eos)
+{
+    struct sp_request request = {
+        .prompt = prompt,
+        .n_prompt = n,
+        .max_tokens = max_tokens,
+        .plain = depth == PLAIN,
+        .depth = depth == PLAIN ? 0 : depth,
+        .digest = true,
+        .ignore_eos = ignore_eos,
+    };
+    struct sp_result result;
+    struct sp_err err = {0};
+
+    if (sp_session_generate(session, &request, &result, &err)) fail_msg("%s", err.text);
+    return result;
+}
+
+static void assert_same(const struct sp_result *a, const struct sp_result *b)
+{
+    assert_int_equal(a->n_ids, b->n_ids);
+    assert_memory_equal(a->ids, b->ids, a->n_ids * sizeof *a->ids);
+    assert_int_equal(a->logits_digest, b->logits_digest);
+    assert_int_equal(a->stop, b->stop);
+    assert_string_equal(a->text, b->text);
+}
+
+/* Every emitted token is the prompt's, an accepted guess, or a round's own. */
+static void assert_counts(const struct sp_result *r)
+{
+    size_t n = 1;
+
+    for (size_t i = 0; i < r->n_rounds; i++)
+        n += r->rounds[i].accepted + 1u;
+    assert_int_equal(r->n_ids, n);
+}
+
+/* All depths, threads and kernels of one file against its plain scalar run. */
+static void check_file(const char *path, size_t max_tokens)
+{
+    const char *const kernels[] = {"scalar", "avx2", "avx512"};
+    struct sp_session_options options = {0};
+    struct opened o = open_file(path, "scalar", 1, &options);
+    struct sp_result plain = generate(o.session, story, 4, max_tokens, PLAIN, true);
+    struct sp_result asked = generate(o.session, question, 17, max_tokens, PLAIN, false);
+
+    assert_int_equal(plain.n_ids, max_tokens);
+    assert_int_equal(plain.n_rounds, max_tokens - 1);
+    close_file(&o);
+    for (size_t k = 0; k < 3; k++) {
+        struct sp_err err = {0};
+        struct sp_package *probe = NULL;
+        struct sp_package_options probe_options = {kernels[k], 1};
+        if (sp_package_open(&probe, path, &probe_options, &err) == SP_E_UNSUPPORTED) continue;
+        sp_package_close(probe);
+        for (unsigned threads = 1; threads <= 2; threads++) {
+            o = open_file(path, kernels[k], threads, &options);
+            for (int depth = PLAIN; depth <= 15; depth += k == 0 ? 6 : 1) {
+                struct sp_result r = generate(o.session, story, 4, max_tokens, depth, true);
+                assert_same(&r, &plain);
+                if (depth > 0) assert_counts(&r);
+                sp_result_release(&r);
+                r = generate(o.session, question, 17, max_tokens, depth, false);
+                assert_same(&r, &asked);
+                sp_result_release(&r);
+            }
+            close_file(&o);
+        }
+    }
+    sp_result_release(&plain);
+    sp_result_release(&asked);
+}
+
+static void dflash_q4(void **state)
+{
+    (void)state;
+    check_file(packed_file(TESTDATA "/tiny/Modelfile", SP_Q4, SP_Q4), 60);
+}
+
+static void dflash_q8(void **state)
+{
+    (void)state;
+    check_file(packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_DTYPE_NONE), 60);
+}
+
+static void dflash_bf16(void **state)
+{
+    (void)state;
+    check_file(packed_file(TESTDATA "/tiny/Modelfile", SP_DTYPE_NONE, SP_Q8), 60);
+}
+
+static void autoregressive_q4(void **state)
+{
+    (void)state;
+    check_file(packed_file(TESTDATA "/tiny/Modelfile.ar", SP_Q4, SP_Q8), 60);
+}
+
+static void autoregressive_bf16(void **state)
+{
+    (void)state;
+    check_file(packed_file(TESTDATA "/tiny/Modelfile.ar", SP_DTYPE_NONE, SP_DTYPE_NONE), 60);
+}
+
+/* The target as its own draft: everything is accepted, every round ends in a bonus token. */
+static void self_draft(void **state)
+{
+    const char *path = packed_file(
+        packed_modelfile(TESTDATA "/tiny/target", TESTDATA "/tiny/target"), SP_Q8, SP_Q8);
+    struct sp_session_options options = {0};
+    struct opened o = open_file(path, NULL, 1, &options);
+    struct sp_result plain = generate(o.session, story, 4, 61, PLAIN, true);
+    struct sp_result r = generate(o.session, story, 4, 61, 5, true);
+
+    (void)state;
+    assert_same(&r, &plain);
+    assert_int_equal(r.n_rounds, 10);
+    assert_int_equal(r.accepted, r.drafted);
+    assert_int_equal(r.all_accepted, 10);
+    sp_result_release(&plain);
+    sp_result_release(&r);
+    close_file(&o);
+}
+
+/* Budget, context and prompt edges: every length equals the plain run's. */
+static void edges(void **state)
+{
+    const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8);
+    struct sp_session_options options = {.n_context = 40};
+    struct opened o = open_file(path, NULL, 2, &options);
+
+    (void)state;
+    for (size_t budget = 1; budget <= 20; budget++) {
+        struct sp_result plain = generate(o.session, story, 4, budget, PLAIN, true);
+        struct sp_result r = generate(o.session, story, 4, budget, 15, true);
+        assert_int_equal(plain.n_ids, budget);
+        assert_int_equal(plain.stop, SP_STOP_LENGTH);
+        assert_same(&r, &plain);
+        sp_result_release(&plain);
+        sp_result_release(&r);
+    }
+    for (size_t n = 1; n <= 4; n++) {
+        struct sp_result plain = generate(o.session, story, n, 0, PLAIN, true);
+        struct sp_result r = generate(o.session, story, n, 0, 15, true);
+        assert_int_equal(plain.stop, SP_STOP_CONTEXT);
+        assert_int_equal(plain.n_ids, 40 - n + 1);
+        assert_same(&r, &plain);
+        sp_result_release(&plain);
+        sp_result_release(&r);
+    }
+    close_file(&o);
+}
+
+/* The answer does not depend on how the prompt was cut into passes, nor on what a session did
+ * before. */
+static void chunks_and_reuse(void **state)
+{
+    const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q4, SP_Q8);
+    uint32_t prompt[200];
+    struct sp_session_options options = {0};
+    struct opened o;
+    struct sp_result want;
+
+    (void)state;
+    for (size_t i = 0; i < 200; i++)
+        prompt[i] = story[i % 4] + (uint32_t)(i / 4 % 7);
+    o = open_file(path, NULL, 1, &options);
+    want = generate(o.session, prompt, 200, 30, PLAIN, true);
+    close_file(&o);
+    for (size_t rows = 1; rows <= 256; rows = rows * 3 + 1) {
+        struct sp_result r;
+        options.rows_per_pass = rows;
+        o = open_file(path, NULL, 2, &options);
+        for (size_t first = 0; first < 200; first += 67) {
+            r = generate(o.session, prompt + first, 200 - first, 20, 7, true);
+            sp_result_release(&r);
+        }
+        r = generate(o.session, prompt, 150, 20, 7, true);
+        sp_result_release(&r);
+        r = generate(o.session, prompt, 200, 30, 7, true);
+        assert_same(&r, &want);
+        assert_true(r.n_reused >= 150);
+        sp_result_release(&r);
+        close_file(&o);
+    }
+    sp_result_release(&want);
+}
+
+/* ../shared/models/tiny/README.md: rounds of z-lab's decoder at block 16, bf16 weights in float32
+ * arithmetic. Compared while a whole block of budget remains and no two deciding logits are near.
+ */
+static void golden_rounds(void **state)
+{
+    struct sp_json *root = golden_json(TESTDATA "/tiny/golden_dflash.json");
+    struct sp_session_options options = {.cache = SP_CACHE_F32};
+    const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_DTYPE_NONE, SP_DTYPE_NONE);
+    struct opened o = open_file(path, NULL, 2, &options);
+    size_t compared = 0;
+
+    (void)state;
+    assert_true(sp_json_len(root) >= 12);
+    for (size_t i = 0; i < sp_json_len(root); i++) {
+        const struct sp_json *c = sp_json_at(root, i), *rounds = sp_json_get(c, "rounds");
+        size_t n, n_want, emitted = 1;
+        uint32_t *ids = golden_ids(sp_json_get(c, "ids"), &n);
+        uint32_t *want = golden_ids(sp_json_get(c, "output"), &n_want);
+        struct sp_result r = generate(o.session, ids, n, 128, 15, true);
+        for (size_t k = 0; k < r.n_rounds && k < sp_json_len(rounds) && emitted + 16 <= 128; k++) {
+            const struct sp_json *round = sp_json_at(rounds, k);
+            double gap = 0;
+            int64_t accepted = -1;
+            assert_true(sp_json_to_double(sp_json_get(round, "gap"), &gap));
+            assert_true(sp_json_to_i64(sp_json_get(round, "accepted"), &accepted));
+            if (gap < 1e-3) break;
+            assert_int_equal(r.rounds[k].drafted, 15);
+            assert_int_equal(r.rounds[k].accepted, accepted);
+            emitted += (size_t)accepted + 1;
+            assert_memory_equal(r.ids, want, (emitted < n_want ? emitted : n_want) * sizeof *want);
+            compared++;
+        }
+        free(ids);
+        free(want);
+        sp_result_release(&r);
+    }
+    assert_true(compared > 100);
+    close_file(&o);
+    sp_json_free(root);
+}
+
+static int begin(void **state)
+{
+    (void)state;
+    packed_begin();
+    return 0;
+}
+
+static int finish(void **state)
+{
+    (void)state;
+    packed_end();
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(dflash_q4),
+        cmocka_unit_test(dflash_q8),
+        cmocka_unit_test(dflash_bf16),
+        cmocka_unit_test(autoregressive_q4),
+        cmocka_unit_test(autoregressive_bf16),
+        cmocka_unit_test(self_draft),
+        cmocka_unit_test(edges),
+        cmocka_unit_test(chunks_and_reuse),
+        cmocka_unit_test(golden_rounds),
+    };
+
+    return cmocka_run_group_tests(tests, begin, finish);
+}
