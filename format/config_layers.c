@@ -10,7 +10,8 @@ struct layer_rules {
     const struct sp_config_text *t;
     const struct sp_sizes *sizes;
     const struct sp_json *layer_types, *no_rope, *mlp_only;
-    unsigned window; /* 0: none */
+    unsigned window;   /* 0: none */
+    bool switched_off; /* there would be a window, but use_sliding_window is false */
     unsigned max_window_layers, pattern, no_rope_interval;
     unsigned n_experts, n_experts_used, n_expert_ffn, sparse_step;
 };
@@ -72,8 +73,8 @@ static enum sp_status check_layer_types(const struct layer_rules *r, struct sp_e
         }
     }
     if (any && r->window == 0 && !r->t->family->ignores_layer_types) {
-        return sp_fail(err, SP_E_INPUT, "%ssliding_attention layers require sliding_window",
-                       r->t->what);
+        return sp_fail(err, SP_E_INPUT, "%ssliding_attention layers require sliding_window%s",
+                       r->t->what, r->switched_off ? ", which use_sliding_window turns off" : "");
     }
     return SP_OK;
 }
@@ -101,7 +102,9 @@ static enum sp_status read_window(struct layer_rules *r, struct sp_err *err)
         st = sp_note(t->notes, err, "sliding_window has no effect in family %s", t->family->name);
         if (st) return st;
     }
-    r->window = on && window > 0 && t->family->windows != SP_WINDOWS_NONE ? (unsigned)window : 0;
+    if (window <= 0 || t->family->windows == SP_WINDOWS_NONE) return SP_OK;
+    r->switched_off = !on;
+    r->window = on ? (unsigned)window : 0;
     return SP_OK;
 }
 

@@ -365,7 +365,7 @@ enum sp_status sp_config_read_ropes(struct sp_config *out, const struct sp_confi
 {
     struct rope_source s = {.t = t, .head_dim = head_dim, .max_positions = out->max_positions};
     const char *standard = t->family->rope_default;
-    const struct sp_json *other;
+    const struct sp_json *other = NULL;
     struct sp_json *made = NULL;
     enum sp_status st;
 

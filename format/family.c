@@ -170,6 +170,7 @@ const char *sp_role_name(enum sp_role role)
 
 static uint64_t dim_of(enum dim dim, const struct sp_config *c, const struct sp_layer_config *l)
 {
+    assert(dim != DIM_END);
     switch (dim) {
     case DIM_HIDDEN:
         return c->n_hidden;
@@ -192,7 +193,6 @@ static uint64_t dim_of(enum dim dim, const struct sp_config *c, const struct sp_
     case DIM_END:
         break;
     }
-    assert(!"a dimension without a meaning");
     return 0;
 }
 

@@ -1,0 +1,1060 @@
+/* format/config.h. Every expected number is read by hand from a config.json and the documented
+ * rules of its family, or computed by hand from a formula; none comes from the code under test. */
+#include "format/config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "format/family_table.h"
+#include "tests/scratch.h"
+
+static enum sp_status parse_file(struct sp_config *c, const char *path, char **notes,
+                                 struct sp_err *err)
+{
+    size_t size;
+    char *text = scratch_read(path, &size);
+    enum sp_status st = sp_config_parse(c, text, size, notes, err);
+
+    free(text);
+    return st;
+}
+
+static void parse_ok(struct sp_config *c, const char *path, char **notes)
+{
+    struct sp_err err = {0};
+
+    if (parse_file(c, path, notes, &err)) fail_msg("%s: %s", path, err.text);
+}
+
+/* One of testdata/config. */
+static void parse_own(struct sp_config *c, const char *name, char **notes)
+{
+    char path[512];
+
+    snprintf(path, sizeof path, TESTDATA "/config/%s.json", name);
+    parse_ok(c, path, notes);
+}
+
+/* Numbers near each other to 9 digits: what a hand calculation gives. */
+static void assert_near(double a, double b)
+{
+    if (!(fabs(a - b) <= 1e-9 * (1 + fabs(b)))) fail_msg("%.12g, expected %.12g", a, b);
+}
+
+/* Windows of the layers as text: "4,0,4". */
+static void assert_windows(const struct sp_config *c, const char *expected)
+{
+    char text[256] = "";
+
+    for (unsigned i = 0; i < c->n_layers; i++) {
+        snprintf(text + strlen(text), sizeof text - strlen(text), i ? ",%u" : "%u",
+                 c->layers[i].window);
+    }
+    assert_string_equal(text, expected);
+}
+
+static void assert_ropes(const struct sp_config *c, const char *expected)
+{
+    char text[256] = "";
+
+    for (unsigned i = 0; i < c->n_layers; i++) {
+        snprintf(text + strlen(text), sizeof text - strlen(text), i ? ",%d" : "%d",
+                 c->layers[i].rope);
+    }
+    assert_string_equal(text, expected);
+}
+
+static void assert_shape(const struct sp_config *c, unsigned n_heads, unsigned n_kv_heads,
+                         unsigned head_dim, unsigned n_ffn)
+{
+    assert_int_equal(c->layers[0].n_heads, n_heads);
+    assert_int_equal(c->layers[0].n_kv_heads, n_kv_heads);
+    assert_int_equal(c->layers[0].head_dim, head_dim);
+    assert_int_equal(c->layers[0].n_ffn, n_ffn);
+}
+
+/* What the configs of the golden checkpoints say; all have 512 tokens and width 64. */
+static const struct golden {
+    const char *name, *family, *architecture;
+    unsigned n_layers, n_heads, n_kv_heads, head_dim, n_ffn, max_positions;
+    const char *windows, *ropes;
+    enum sp_rope_kind kind;
+    double theta, factor, original, amplitude;
+    unsigned n_rot;
+    double eps;
+    bool tied, qk_norm, qkv_bias, o_bias, mlp_bias, gemma;
+} goldens[] = {
+    {.name = "targets/llama_mha_bias",
+     .family = "llama",
+     .architecture = "LlamaForCausalLM",
+     .n_layers = 3,
+     .n_heads = 4,
+     .n_kv_heads = 4,
+     .head_dim = 16,
+     .n_ffn = 96,
+     .max_positions = 512,
+     .windows = "0,0,0",
+     .ropes = "0,0,0",
+     .kind = SP_ROPE_DEFAULT,
+     .theta = 10000,
+     .factor = 1,
+     .amplitude = 1,
+     .n_rot = 16,
+     .eps = 1e-5,
+     .qkv_bias = true,
+     .o_bias = true,
+     .mlp_bias = true},
+    {.name = "targets/llama_gqa_tied",
+     .family = "llama",
+     .architecture = "LlamaForCausalLM",
+     .n_layers = 3,
+     .n_heads = 4,
+     .n_kv_heads = 2,
+     .head_dim = 16,
+     .n_ffn = 96,
+     .max_positions = 512,
+     .windows = "0,0,0",
+     .ropes = "0,0,0",
+     .kind = SP_ROPE_LLAMA3,
+     .theta = 500000,
+     .factor = 8,
+     .original = 64,
+     .amplitude = 1,
+     .n_rot = 16,
+     .eps = 1e-5,
+     .tied = true},
+    {.name = "targets/llama_linear_rope",
+     .family = "llama",
+     .architecture = "LlamaForCausalLM",
+     .n_layers = 3,
+     .n_heads = 4,
+     .n_kv_heads = 2,
+     .head_dim = 32,
+     .n_ffn = 96,
+     .max_positions = 512,
+     .windows = "0,0,0",
+     .ropes = "0,0,0",
+     .kind = SP_ROPE_LINEAR,
+     .theta = 10000,
+     .factor = 4,
+     .amplitude = 1,
+     .n_rot = 32,
+     .eps = 1e-5},
+    {.name = "targets/mistral_window",
+     .family = "mistral",
+     .architecture = "MistralForCausalLM",
+     .n_layers = 3,
+     .n_heads = 4,
+     .n_kv_heads = 2,
+     .head_dim = 32,
+     .n_ffn = 96,
+     .max_positions = 512,
+     .windows = "7,7,7",
+     .ropes = "0,0,0",
+     .kind = SP_ROPE_DEFAULT,
+     .theta = 10000,
+     .factor = 1,
+     .amplitude = 1,
+     .n_rot = 32,
+     .eps = 1e-5},
+    {.name = "targets/mistral_full",
+     .family = "mistral",
+     .architecture = "MistralForCausalLM",
+     .n_layers = 3,
+     .n_heads = 4,
+     .n_kv_heads = 2,
+     .head_dim = 16,
+     .n_ffn = 96,
+     .max_positions = 512,
+     .windows = "0,0,0",
+     .ropes = "0,0,0",
+     .kind = SP_ROPE_DEFAULT,
+     .theta = 1e6,
+     .factor = 1,
+     .amplitude = 1,
+     .n_rot = 16,
+     .eps = 1e-5},
+    {.name = "targets/ministral3",
+     .family = "ministral3",
+     .architecture = "Mistral3ForConditionalGeneration",
+     .n_layers = 3,
+     .n_heads = 4,
+     .n_kv_heads = 2,
+     .head_dim = 32,
+     .n_ffn = 96,
+     .max_positions = 256,
+     .windows = "0,0,0",
+     .ropes = "0,0,0",
+     .kind = SP_ROPE_YARN,
+     .theta = 10000,
+     .factor = 4,
+     .original = 64,
+     .amplitude = 1,
+     .n_rot = 32,
+     .eps = 1e-5},
+    {.name = "targets/qwen2",
+     .family = "qwen2",
+     .architecture = "Qwen2ForCausalLM",
+     .n_layers = 3,
+     .n_heads = 4,
+     .n_kv_heads = 2,
+     .head_dim = 16,
+     .n_ffn = 96,
+     .max_positions = 512,
+     .windows = "0,0,0",
+     .ropes = "0,0,0",
+     .kind = SP_ROPE_DEFAULT,
+     .theta = 10000,
+     .factor = 1,
+     .amplitude = 1,
+     .n_rot = 16,
+     .eps = 1e-5,
+     .tied = true,
+     .qkv_bias = true},
+    {.name = "targets/qwen2_window",
+     .family = "qwen2",
+     .architecture = "Qwen2ForCausalLM",
+     .n_layers = 4,
+     .n_heads = 4,
+     .n_kv_heads = 2,
+     .head_dim = 16,
+     .n_ffn = 96,
+     .max_positions = 512,
+     .windows = "0,0,6,6",
+     .ropes = "0,0,0,0",
+     .kind = SP_ROPE_DEFAULT,
+     .theta = 10000,
+     .factor = 1,
+     .amplitude = 1,
+     .n_rot = 16,
+     .eps = 1e-5,
+     .qkv_bias = true},
+    {.name = "targets/qwen3",
+     .family = "qwen3",
+     .architecture = "Qwen3ForCausalLM",
+     .n_layers = 3,
+     .n_heads = 4,
+     .n_kv_heads = 2,
+     .head_dim = 32,
+     .n_ffn = 96,
+     .max_positions = 512,
+     .windows = "0,0,0",
+     .ropes = "0,0,0",
+     .kind = SP_ROPE_DEFAULT,
+     .theta = 1e6,
+     .factor = 1,
+     .amplitude = 1,
+     .n_rot = 32,
+     .eps = 1e-5,
+     .qk_norm = true},
+    {.name = "targets/qwen3_yarn",
+     .family = "qwen3",
+     .architecture = "Qwen3ForCausalLM",
+     .n_layers = 3,
+     .n_heads = 4,
+     .n_kv_heads = 2,
+     .head_dim = 32,
+     .n_ffn = 96,
+     .max_positions = 512,
+     .windows = "0,0,0",
+     .ropes = "0,0,0",
+     .kind = SP_ROPE_YARN,
+     .theta = 10000,
+     .factor = 4,
+     .original = 64,
+     .amplitude = 1.138629436112, /* 0.1 ln 4 + 1 */
+     .n_rot = 32,
+     .eps = 1e-5,
+     .qk_norm = true},
+    {.name = "targets/qwen3_moe",
+     .family = "qwen3_moe",
+     .architecture = "Qwen3MoeForCausalLM",
+     .n_layers = 3,
+     .n_heads = 4,
+     .n_kv_heads = 2,
+     .head_dim = 32,
+     .n_ffn = 32,
+     .max_positions = 512,
+     .windows = "0,0,0",
+     .ropes = "0,0,0",
+     .kind = SP_ROPE_DEFAULT,
+     .theta = 10000,
+     .factor = 1,
+     .amplitude = 1,
+     .n_rot = 32,
+     .eps = 1e-5,
+     .qk_norm = true},
+    {.name = "targets/qwen3_moe_sparse",
+     .family = "qwen3_moe",
+     .architecture = "Qwen3MoeForCausalLM",
+     .n_layers = 5,
+     .n_heads = 4,
+     .n_kv_heads = 2,
+     .head_dim = 16,
+     .n_ffn = 96,
+     .max_positions = 512,
+     .windows = "0,0,0,0,0",
+     .ropes = "0,0,0,0,0",
+     .kind = SP_ROPE_DEFAULT,
+     .theta = 10000,
+     .factor = 1,
+     .amplitude = 1,
+     .n_rot = 16,
+     .eps = 1e-5,
+     .qk_norm = true},
+    {.name = "targets/gemma2",
+     .family = "gemma2",
+     .architecture = "Gemma2ForCausalLM",
+     .n_layers = 4,
+     .n_heads = 4,
+     .n_kv_heads = 2,
+     .head_dim = 32,
+     .n_ffn = 96,
+     .max_positions = 512,
+     .windows = "6,0,6,0",
+     .ropes = "0,0,0,0",
+     .kind = SP_ROPE_DEFAULT,
+     .theta = 10000,
+     .factor = 1,
+     .amplitude = 1,
+     .n_rot = 32,
+     .eps = 1e-5,
+     .tied = true,
+     .gemma = true},
+    {.name = "targets/gemma3",
+     .family = "gemma3_text",
+     .architecture = "Gemma3ForCausalLM",
+     .n_layers = 7,
+     .n_heads = 4,
+     .n_kv_heads = 2,
+     .head_dim = 32,
+     .n_ffn = 96,
+     .max_positions = 512,
+     .windows = "6,6,6,6,6,0,6",
+     .ropes = "1,1,1,1,1,0,1",
+     .kind = SP_ROPE_DEFAULT,
+     .theta = 1e6,
+     .factor = 1,
+     .amplitude = 1,
+     .n_rot = 32,
+     .eps = 1e-5,
+     .tied = true,
+     .qk_norm = true,
+     .gemma = true},
+    {.name = "targets/gemma3_wrapped",
+     .family = "gemma3_text",
+     .architecture = "Gemma3ForConditionalGeneration",
+     .n_layers = 6,
+     .n_heads = 4,
+     .n_kv_heads = 2,
+     .head_dim = 16,
+     .n_ffn = 96,
+     .max_positions = 512,
+     .windows = "4,4,4,4,4,0",
+     .ropes = "1,1,1,1,1,0",
+     .kind = SP_ROPE_LINEAR,
+     .theta = 1e6,
+     .factor = 8,
+     .amplitude = 1,
+     .n_rot = 16,
+     .eps = 1e-5,
+     .tied = true,
+     .qk_norm = true,
+     .gemma = true},
+    {.name = "targets/smollm3",
+     .family = "smollm3",
+     .architecture = "SmolLM3ForCausalLM",
+     .n_layers = 5,
+     .n_heads = 4,
+     .n_kv_heads = 2,
+     .head_dim = 16,
+     .n_ffn = 96,
+     .max_positions = 512,
+     .windows = "0,0,0,0,0",
+     .ropes = "0,0,0,-1,0",
+     .kind = SP_ROPE_DEFAULT,
+     .theta = 2e6,
+     .factor = 1,
+     .amplitude = 1,
+     .n_rot = 16,
+     .eps = 1e-5,
+     .tied = true},
+    {.name = "targets/phi3",
+     .family = "phi3",
+     .architecture = "Phi3ForCausalLM",
+     .n_layers = 3,
+     .n_heads = 4,
+     .n_kv_heads = 2,
+     .head_dim = 16,
+     .n_ffn = 96,
+     .max_positions = 512,
+     .windows = "0,0,0",
+     .ropes = "0,0,0",
+     .kind = SP_ROPE_DEFAULT,
+     .theta = 10000,
+     .factor = 1,
+     .amplitude = 1,
+     .n_rot = 16,
+     .eps = 1e-5},
+    {.name = "targets/phi3_partial",
+     .family = "phi3",
+     .architecture = "Phi3ForCausalLM",
+     .n_layers = 3,
+     .n_heads = 4,
+     .n_kv_heads = 2,
+     .head_dim = 16,
+     .n_ffn = 96,
+     .max_positions = 512,
+     .windows = "0,0,0",
+     .ropes = "0,0,0",
+     .kind = SP_ROPE_DEFAULT,
+     .theta = 10000,
+     .factor = 1,
+     .amplitude = 1,
+     .n_rot = 8,
+     .eps = 1e-5},
+    {.name = "targets/gpt_oss",
+     .family = "gpt_oss",
+     .architecture = "GptOssForCausalLM",
+     .n_layers = 4,
+     .n_heads = 4,
+     .n_kv_heads = 2,
+     .head_dim = 32,
+     .n_ffn = 64,
+     .max_positions = 512,
+     .windows = "6,0,6,0",
+     .ropes = "0,0,0,0",
+     .kind = SP_ROPE_YARN,
+     .theta = 150000,
+     .factor = 8,
+     .original = 64,
+     .amplitude = 1.207944154168, /* 0.1 ln 8 + 1 */
+     .n_rot = 32,
+     .eps = 1e-5,
+     .qkv_bias = true,
+     .o_bias = true,
+     .mlp_bias = true},
+    {.name = "drafts/dflash_qwen3",
+     .family = "qwen3",
+     .architecture = "DFlashDraftModel",
+     .n_layers = 2,
+     .n_heads = 4,
+     .n_kv_heads = 2,
+     .head_dim = 32,
+     .n_ffn = 96,
+     .max_positions = 512,
+     .windows = "0,0",
+     .ropes = "0,0",
+     .kind = SP_ROPE_DEFAULT,
+     .theta = 1e6,
+     .factor = 1,
+     .amplitude = 1,
+     .n_rot = 32,
+     .eps = 1e-6,
+     .qk_norm = true},
+    {.name = "drafts/dflash_gpt_oss",
+     .family = "qwen3",
+     .architecture = "DFlashDraftModel",
+     .n_layers = 2,
+     .n_heads = 4,
+     .n_kv_heads = 2,
+     .head_dim = 32,
+     .n_ffn = 96,
+     .max_positions = 512,
+     .windows = "0,0",
+     .ropes = "0,0",
+     .kind = SP_ROPE_DEFAULT,
+     .theta = 1e6,
+     .factor = 1,
+     .amplitude = 1,
+     .n_rot = 32,
+     .eps = 1e-6,
+     .qk_norm = true,
+     .qkv_bias = true,
+     .o_bias = true},
+    {.name = "drafts/dflash_sliding",
+     .family = "qwen3",
+     .architecture = "DFlashDraftModel",
+     .n_layers = 3,
+     .n_heads = 4,
+     .n_kv_heads = 2,
+     .head_dim = 32,
+     .n_ffn = 96,
+     .max_positions = 512,
+     .windows = "6,6,0",
+     .ropes = "0,0,0",
+     .kind = SP_ROPE_DEFAULT,
+     .theta = 1e6,
+     .factor = 1,
+     .amplitude = 1,
+     .n_rot = 32,
+     .eps = 1e-6,
+     .qk_norm = true},
+};
+
+static void check_golden(const struct golden *g, const char *path)
+{
+    struct sp_config c;
+    const struct sp_rope *r = &c.ropes[0];
+
+    parse_ok(&c, path, NULL);
+    print_message("%s\n", g->name);
+    assert_string_equal(c.family, g->family);
+    assert_string_equal(c.architecture, g->architecture);
+    assert_int_equal(c.n_vocab, 512);
+    assert_int_equal(c.n_hidden, 64);
+    assert_int_equal(c.n_layers, g->n_layers);
+    assert_int_equal(c.max_positions, g->max_positions);
+    assert_shape(&c, g->n_heads, g->n_kv_heads, g->head_dim, g->n_ffn);
+    assert_windows(&c, g->windows);
+    assert_ropes(&c, g->ropes);
+    assert_int_equal(r->kind, g->kind);
+    assert_int_equal(r->n_rot, g->n_rot);
+    assert_near(r->theta, g->theta);
+    assert_near(r->factor, g->factor);
+    if (g->original != 0) assert_near(r->original_positions, g->original);
+    assert_near(r->amplitude, g->amplitude);
+    assert_near(c.norm_eps, g->eps);
+    assert_int_equal(c.tied, g->tied);
+    assert_int_equal(c.qk_norm, g->qk_norm);
+    assert_int_equal(c.qkv_bias, g->qkv_bias);
+    assert_int_equal(c.o_bias, g->o_bias);
+    assert_int_equal(c.mlp_bias, g->mlp_bias);
+    assert_int_equal(c.norm_shifted, g->gemma);
+    assert_int_equal(c.post_norms, g->gemma);
+    assert_near(c.embedding_scale, g->gemma ? 8 : 1); /* sqrt(64) */
+    sp_config_release(&c);
+}
+
+static void golden_checkpoints(void **state)
+{
+    (void)state;
+    if (access(SHARED "/oracle/targets", R_OK) != 0) skip();
+    for (size_t i = 0; i < sizeof goldens / sizeof goldens[0]; i++) {
+        char path[512];
+        snprintf(path, sizeof path, SHARED "/oracle/%s/config.json", goldens[i].name);
+        check_golden(&goldens[i], path);
+    }
+}
+
+/* The numbers of golden configs that only one family has. */
+static void golden_particulars(void **state)
+{
+    struct sp_config c;
+
+    (void)state;
+    if (access(SHARED "/oracle/targets", R_OK) != 0) skip();
+    parse_ok(&c, SHARED "/oracle/targets/gemma2/config.json", NULL);
+    assert_near(c.attention_cap, 50);
+    assert_near(c.logit_cap, 30);
+    assert_near(c.attention_scale, 0.204124145232); /* 24^-1/2 */
+    assert_int_equal(c.activation, SP_GELU_TANH);
+    sp_config_release(&c);
+
+    parse_ok(&c, SHARED "/oracle/targets/gemma3/config.json", NULL);
+    assert_int_equal(c.n_ropes, 2);
+    assert_near(c.ropes[1].theta, 10000);
+    assert_near(c.attention_cap, 0);
+    assert_near(c.logit_cap, 0);
+    assert_near(c.attention_scale, 0.158113883008); /* 40^-1/2 */
+    sp_config_release(&c);
+
+    parse_ok(&c, SHARED "/oracle/targets/gpt_oss/config.json", NULL);
+    assert_int_equal(c.activation, SP_SWIGLU_CLAMPED);
+    assert_near(c.swiglu_limit, 7);
+    assert_true(c.attention_sinks && c.router_bias && !c.router_norm);
+    assert_false(c.ropes[0].truncate);
+    assert_int_equal(c.layers[3].n_experts, 4);
+    assert_int_equal(c.layers[3].n_experts_used, 2);
+    sp_config_release(&c);
+
+    parse_ok(&c, SHARED "/oracle/targets/qwen3_moe/config.json", NULL);
+    assert_true(c.router_norm);
+    assert_int_equal(c.layers[0].n_experts, 6);
+    assert_int_equal(c.layers[1].n_experts, 0); /* mlp_only_layers */
+    assert_int_equal(c.layers[1].n_ffn, 96);
+    assert_int_equal(c.layers[2].n_experts_used, 2);
+    sp_config_release(&c);
+
+    parse_ok(&c, SHARED "/oracle/targets/ministral3/config.json", NULL);
+    assert_near(c.query_growth, 0.5);
+    assert_near(c.query_growth_from, 64);
+    sp_config_release(&c);
+}
+
+/* Families that are not implemented are refused by name. */
+static void golden_refusals(void **state)
+{
+    static const char *const names[] = {
+        "targets/gemma4_31b",      "targets/gemma4_e2b",     "targets/qwen3_5",
+        "targets/qwen3_5_moe",     "drafts/assistant_dense", "drafts/dflash2_qwen3",
+        "drafts/dspark_gated",     "drafts/eagle3_llama",    "drafts/eagle3_midlayer",
+        "prequantized/fp8_blocks", "prequantized/mxfp4",     "prequantized/int4_group",
+    };
+
+    (void)state;
+    if (access(SHARED "/oracle/targets", R_OK) != 0) skip();
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        char path[512];
+        struct sp_config c;
+        struct sp_err err = {0};
+        snprintf(path, sizeof path, SHARED "/oracle/%s/config.json", names[i]);
+        if (parse_file(&c, path, NULL, &err) != SP_E_UNSUPPORTED) {
+            fail_msg("%s: %d %s", names[i], err.status, err.text);
+        }
+    }
+}
+
+static void llama(void **state)
+{
+    struct sp_config c;
+    char *notes = NULL;
+
+    (void)state;
+    parse_own(&c, "llama_bias", NULL);
+    assert_true(c.qkv_bias && c.o_bias && c.mlp_bias && !c.tied && c.tied_stated);
+    assert_int_equal(c.activation, SP_SILU); /* "swish" */
+    assert_int_equal(c.ropes[0].kind, SP_ROPE_LINEAR);
+    assert_near(c.ropes[0].factor, 2);
+    assert_shape(&c, 6, 2, 8, 88);
+    assert_near(c.attention_scale, 0.353553390593); /* 8^-1/2 */
+    sp_config_release(&c);
+
+    parse_own(&c, "llama3_tied", NULL);
+    assert_true(c.tied && c.tied_stated);
+    assert_near(c.ropes[0].theta, 10001); /* nested, not the class default */
+    assert_near(c.ropes[0].low_freq_factor, 1);
+    assert_near(c.ropes[0].high_freq_factor, 4);
+    assert_near(c.ropes[0].original_positions, 32);
+    assert_int_equal(c.max_positions, 256); /* written as 256.0 */
+    sp_config_release(&c);
+
+    /* Class defaults; a window, which transformers' Llama does not know, is mentioned. */
+    parse_own(&c, "llama_sparse", &notes);
+    assert_int_equal(c.n_vocab, 32000);
+    assert_int_equal(c.n_hidden, 4096);
+    assert_int_equal(c.n_layers, 32);
+    assert_int_equal(c.max_positions, 2048);
+    assert_shape(&c, 32, 32, 128, 11008);
+    assert_near(c.norm_eps, 1e-6);
+    assert_near(c.ropes[0].theta, 500000);
+    assert_false(c.tied || c.tied_stated || c.qkv_bias || c.mlp_bias);
+    assert_int_equal(c.layers[0].window, 0);
+    assert_string_equal(notes, "sliding_window has no effect in family llama");
+    free(notes);
+    sp_config_release(&c);
+
+    /* Null is absence, NaN is legal in files of Python, a repeated key's last value counts. */
+    parse_own(&c, "null_and_nan", NULL);
+    assert_int_equal(c.n_layers, 2);
+    assert_shape(&c, 4, 4, 16, 11008);
+    sp_config_release(&c);
+}
+
+static void mistral(void **state)
+{
+    struct sp_config c;
+
+    (void)state;
+    parse_own(&c, "mistral_nemo", NULL);
+    assert_shape(&c, 4, 1, 16, 56);
+    assert_int_equal(c.n_hidden, 40);
+    assert_windows(&c, "5,5,5");
+    assert_near(c.ropes[0].theta, 1e6);
+    sp_config_release(&c);
+
+    parse_own(&c, "mistral_default_window", NULL);
+    assert_windows(&c, "4096,4096");
+    assert_shape(&c, 32, 8, 128, 14336);
+    sp_config_release(&c);
+
+    parse_own(&c, "ministral_mix", NULL);
+    assert_string_equal(c.family, "ministral");
+    assert_windows(&c, "0,4,4");
+    sp_config_release(&c);
+
+    parse_own(&c, "ministral3_wrap", NULL);
+    assert_string_equal(c.family, "ministral3");
+    assert_int_equal(c.ropes[0].kind, SP_ROPE_YARN);
+    assert_near(c.ropes[0].amplitude, 1); /* mscale equals mscale_all_dim */
+    assert_near(c.query_growth, 0.5);
+    assert_near(c.query_growth_from, 64);
+    assert_false(c.tied_stated);
+    sp_config_release(&c);
+
+    /* Everything from the class, rotation included; text_config's tie counts before the root's. */
+    parse_own(&c, "ministral3_sparse", NULL);
+    assert_int_equal(c.n_vocab, 131072);
+    assert_shape(&c, 32, 8, 128, 14336);
+    assert_windows(&c, "0,0");
+    assert_near(c.norm_eps, 1e-5);
+    assert_near(c.ropes[0].theta, 1e6);
+    assert_near(c.ropes[0].factor, 16);
+    assert_near(c.ropes[0].original_positions, 16384);
+    assert_near(c.ropes[0].beta_fast, 32);
+    assert_near(c.ropes[0].beta_slow, 1);
+    assert_true(c.ropes[0].truncate);
+    assert_near(c.query_growth, 0.1);
+    assert_near(c.query_growth_from, 16384);
+    assert_true(c.tied_stated && !c.tied);
+    sp_config_release(&c);
+}
+
+static void qwen(void **state)
+{
+    struct sp_config c;
+
+    (void)state;
+    parse_own(&c, "qwen2_swa", NULL);
+    assert_windows(&c, "0,0,4,4");
+    assert_true(c.qkv_bias && !c.o_bias && !c.mlp_bias && !c.qk_norm && c.tied);
+    sp_config_release(&c);
+
+    parse_own(&c, "qwen2_window_off", NULL);
+    assert_windows(&c, "0,0,0,0");
+    assert_shape(&c, 32, 32, 128, 22016);
+    sp_config_release(&c);
+
+    /* beta_fast null and beta_slow 0 mean the defaults. */
+    parse_own(&c, "qwen3_yarn", NULL);
+    assert_near(c.ropes[0].theta, 1e6);
+    assert_near(c.ropes[0].factor, 4);
+    assert_near(c.ropes[0].beta_fast, 32);
+    assert_near(c.ropes[0].beta_slow, 1);
+    assert_near(c.ropes[0].amplitude, 1.138629436112); /* 0.1 ln 4 + 1 */
+    assert_int_equal(c.ropes[0].n_rot, 16);
+    assert_true(c.qk_norm && !c.qkv_bias);
+    sp_config_release(&c);
+
+    /* factor from the lengths, A as given. */
+    parse_own(&c, "qwen3_yarn_lengths", NULL);
+    assert_near(c.ropes[0].theta, 5e6);
+    assert_near(c.ropes[0].factor, 4);
+    assert_near(c.ropes[0].amplitude, 1.5);
+    assert_shape(&c, 32, 32, 128, 22016);
+    sp_config_release(&c);
+
+    /* rope_scaling counts, but the dict that does not knows theta. */
+    parse_own(&c, "unused_dict_theta", NULL);
+    assert_int_equal(c.ropes[0].kind, SP_ROPE_LINEAR);
+    assert_near(c.ropes[0].theta, 123456);
+    sp_config_release(&c);
+
+    parse_own(&c, "qwen3_moe", NULL);
+    for (unsigned i = 0; i < 5; i++) {
+        assert_int_equal(c.layers[i].n_experts, i == 1 ? 6 : 0);
+        assert_int_equal(c.layers[i].n_experts_used, i == 1 ? 2 : 0);
+        assert_int_equal(c.layers[i].n_ffn, i == 1 ? 24 : 40);
+    }
+    assert_true(c.router_norm);
+    sp_config_release(&c);
+}
+
+static void gemma(void **state)
+{
+    struct sp_config c, d;
+
+    (void)state;
+    parse_own(&c, "gemma2_caps", NULL);
+    assert_near(c.attention_cap, 2);
+    assert_near(c.logit_cap, 3);
+    assert_near(c.attention_scale, 0.223606797750); /* 20^-1/2 */
+    assert_near(c.embedding_scale, 6.9375);         /* sqrt(48) in bfloat16 */
+    assert_int_equal(c.activation, SP_GELU_TANH);   /* hidden_act is not read */
+    assert_windows(&c, "4,0,4,0");
+    assert_true(c.tied && !c.tied_stated);
+    sp_config_release(&c);
+
+    parse_own(&c, "gemma2_no_caps", NULL);
+    assert_near(c.attention_cap, 0);
+    assert_near(c.logit_cap, 0);
+    assert_near(c.embedding_scale, 48); /* sqrt(2304) */
+    assert_shape(&c, 8, 4, 256, 9216);
+    assert_windows(&c, "4096");
+    sp_config_release(&c);
+
+    /* A diff against the class, and the same model spelled out in the new way. */
+    parse_own(&c, "gemma3_sparse", NULL);
+    parse_own(&d, "gemma3_nested", NULL);
+    assert_windows(&c, "4,4,4,4,4,0,4");
+    assert_ropes(&c, "1,1,1,1,1,0,1");
+    assert_shape(&c, 8, 4, 256, 96);
+    assert_int_equal(c.max_positions, 131072);
+    assert_near(c.ropes[0].theta, 1e6);
+    assert_near(c.ropes[0].factor, 8);
+    assert_int_equal(c.ropes[0].kind, SP_ROPE_LINEAR);
+    assert_near(c.ropes[1].theta, 1e4);
+    assert_int_equal(c.ropes[1].kind, SP_ROPE_DEFAULT);
+    assert_near(c.attention_scale, 0.0625); /* 256^-1/2 */
+    assert_near(c.embedding_scale, 8);
+    assert_memory_equal(c.layers, d.layers, 7 * sizeof *c.layers);
+    free(d.layers);
+    d.layers = c.layers;
+    assert_memory_equal(&c, &d, sizeof c);
+    sp_config_release(&c);
+}
+
+static void smollm_phi_oss(void **state)
+{
+    struct sp_config c;
+    char *notes = NULL;
+
+    (void)state;
+    parse_own(&c, "smollm3", NULL);
+    assert_ropes(&c, "0,0,0,-1,0");
+    assert_windows(&c, "0,0,0,0,0");
+    assert_near(c.ropes[0].theta, 2e6);
+    assert_true(c.tied);
+    sp_config_release(&c);
+
+    parse_own(&c, "smollm3_window", NULL);
+    assert_ropes(&c, "0,-1,0,0,-1");
+    assert_windows(&c, "0,3,0,0,3");
+    sp_config_release(&c);
+
+    parse_own(&c, "phi3_long", &notes);
+    assert_int_equal(c.ropes[0].kind, SP_ROPE_LONGROPE);
+    assert_int_equal(c.ropes[0].n_rot, 12);
+    assert_near(c.ropes[0].short_factors[5], 2.25);
+    assert_near(c.ropes[0].long_factors[0], 2);
+    assert_near(c.ropes[0].factor, 4);
+    assert_near(c.ropes[0].original_positions, 16);
+    assert_near(c.ropes[0].amplitude, 1.224744871392); /* sqrt(1 + ln 4 / ln 16) = sqrt(1.5) */
+    assert_windows(&c, "7,7");
+    assert_string_equal(notes, "auto_map: custom code is not run, the model is taken as phi3");
+    free(notes);
+    sp_config_release(&c);
+
+    parse_own(&c, "phi3_yarn_means_longrope", NULL);
+    assert_int_equal(c.ropes[0].kind, SP_ROPE_LONGROPE);
+    assert_near(c.ropes[0].factor, 32);
+    assert_near(c.ropes[0].amplitude, 1.190238071238); /* sqrt(1 + ln 32 / ln 4096) = sqrt(17/12) */
+    sp_config_release(&c);
+
+    parse_own(&c, "gpt_oss_sparse", NULL);
+    assert_windows(&c, "128,0,128");
+    assert_int_equal(c.ropes[0].kind, SP_ROPE_YARN);
+    assert_near(c.ropes[0].theta, 150000);
+    assert_near(c.ropes[0].factor, 32);
+    assert_near(c.ropes[0].original_positions, 4096);
+    assert_false(c.ropes[0].truncate);
+    assert_near(c.ropes[0].amplitude, 1.346573590280); /* 0.1 ln 32 + 1 */
+    assert_true(c.qkv_bias && c.o_bias && c.mlp_bias);
+    assert_int_equal(c.layers[2].n_experts, 4);
+    assert_int_equal(c.layers[2].n_experts_used, 2);
+    assert_shape(&c, 4, 2, 64, 32);
+    sp_config_release(&c);
+}
+
+static void dflash(void **state)
+{
+    struct sp_config c;
+    char *notes = NULL;
+
+    (void)state;
+    parse_own(&c, "dflash_root", NULL);
+    assert_int_equal(c.draft.kind, SP_DRAFT_DFLASH);
+    assert_int_equal(c.draft.block_size, 8);
+    assert_int_equal(c.draft.mask_token, 96);
+    assert_int_equal(c.draft.n_taps, 3);
+    assert_int_equal(c.draft.taps[1], 3);
+    assert_int_equal(c.draft.n_target_layers, 6);
+    assert_int_equal(c.draft.target_hidden, 32);
+    assert_true(c.qk_norm && c.draft.borrows_tables);
+    assert_false(c.layers[0].causal || c.layers[1].causal);
+    sp_config_release(&c);
+
+    /* The nested value counts; what is unknown and set is mentioned. */
+    parse_own(&c, "dflash_nested", &notes);
+    assert_int_equal(c.draft.block_size, 16);
+    assert_int_equal(c.draft.n_target_layers, 6);
+    assert_near(c.logit_cap, 20);
+    assert_true(c.layers[0].causal && c.layers[1].causal);
+    assert_string_equal(notes, "dflash_config.something_new has no effect");
+    free(notes);
+    sp_config_release(&c);
+
+    parse_own(&c, "dflash_sliding", NULL);
+    assert_windows(&c, "6,0");
+    assert_true(c.layers[0].causal && !c.layers[1].causal);
+    sp_config_release(&c);
+
+    parse_own(&c, "dflash_is_causal", NULL);
+    assert_false(c.layers[0].causal || c.layers[1].causal);
+    sp_config_release(&c);
+}
+
+/* The taps of a draft whose config leaves them out, settled by fc's width. */
+static void default_taps(void **state)
+{
+    static const struct {
+        unsigned n_layers, n;
+        const char *taps;
+    } cases[] = {
+        {11, 3, "1 4 8"},
+        {14, 5, "1 4 6 8 11"},
+        {28, 5, "1 7 13 19 25"},
+        {32, 5, "1 8 15 22 29"},
+        {36, 5, "1 9 17 25 33"},
+        {40, 5, "1 10 19 28 37"},
+        {48, 5, "1 12 23 34 45"},
+        {52, 5, "1 13 25 37 49"},
+        {60, 6, "1 12 23 35 46 57"},
+        {64, 5, "1 16 31 46 61"},
+        {28, 1, "14"},
+        {5, 2, "1 2"},
+    };
+    struct sp_err err = {0};
+    struct sp_config c;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char text[64] = "";
+        parse_own(&c, "dflash_default_taps", NULL);
+        assert_int_equal(c.draft.n_taps, 0);
+        c.draft.n_target_layers = cases[i].n_layers;
+        assert_int_equal(
+            sp_config_settle(&c, &(struct sp_tables){.fc_cols = 32 * cases[i].n}, NULL), SP_OK);
+        for (unsigned k = 0; k < c.draft.n_taps; k++) {
+            snprintf(text + strlen(text), sizeof text - strlen(text), k ? " %u" : "%u",
+                     c.draft.taps[k]);
+        }
+        assert_string_equal(text, cases[i].taps);
+        sp_config_release(&c);
+    }
+    parse_own(&c, "dflash_default_taps", NULL);
+    assert_int_equal(sp_config_settle(&c, &(struct sp_tables){.fc_cols = 32 * 12}, &err),
+                     SP_E_INPUT);
+    assert_string_equal(err.text,
+                        "dflash fc reads 12 layers, which has no default for 14 target layers");
+    memset(&err, 0, sizeof err);
+    assert_int_equal(sp_config_settle(&c, &(struct sp_tables){.fc_cols = 100}, &err), SP_E_INPUT);
+    assert_string_equal(err.text, "dflash fc input 100 != 3 ids * target hidden 32");
+    sp_config_release(&c);
+}
+
+static void refusals(void **state)
+{
+    static const char folder[] = TESTDATA "/corrupt/config/";
+    char path[512], *cases, *line, *rest;
+    size_t size, n = 0;
+
+    (void)state;
+    snprintf(path, sizeof path, "%scases.txt", folder);
+    cases = scratch_read(path, &size);
+    for (line = strtok_r(cases, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest), n++) {
+        struct sp_config c, zero = {0};
+        struct sp_err err = {0};
+        char *code = strchr(line, '\t'), *sentence = strchr(code + 1, '\t');
+        enum sp_status st;
+        *code++ = *sentence++ = '\0';
+        snprintf(path, sizeof path, "%s%s.json", folder, line);
+        st = parse_file(&c, path, NULL, &err);
+        if ((int)st != atoi(code) || (strcmp(sentence, "*") && strcmp(err.text, sentence))) {
+            fail_msg("%s: %d \"%s\", expected %s \"%s\"", line, (int)st, err.text, code, sentence);
+        }
+        assert_true(err.text[0] != '\0');
+        assert_memory_equal(&c, &zero, sizeof c);
+    }
+    assert_true(n > 100);
+    free(cases);
+}
+
+static void end_ids(void **state)
+{
+    static const struct {
+        const char *config, *generation, *ids, *error;
+    } cases[] = {
+        {"{\"eos_token_id\": 2}", NULL, "2", NULL},
+        {"{\"eos_token_id\": 151645}", "{\"eos_token_id\": [151645, 151643]}", "151645 151643",
+         NULL},
+        {"{\"eos_token_id\": 7}", "{\"do_sample\": true}", "7", NULL},
+        {"{\"eos_token_id\": 7}", "{\"eos_token_id\": null}", "7", NULL},
+        {"{\"eos_token_id\": 7}", "{\"eos_token_id\": []}", "7", NULL},
+        {"{\"eos_token_id\": 7}", "{\"eos_token_id\": 0}", "0", NULL},
+        {"{\"text_config\": {\"eos_token_id\": 1}}", NULL, "1", NULL},
+        {"{\"eos_token_id\": [1, 106], \"text_config\": {\"eos_token_id\": 1}}", NULL, "1 106",
+         NULL},
+        {"{\"eos_token_id\": null}", NULL, "", NULL},
+        {"{}", "{}", "", NULL},
+        {"{\"eos_token_id\": [3, 3, 3]}", NULL, "3", NULL},
+        {"{\"eos_token_id\": -1}", NULL, NULL, "config.json: eos_token_id holds no token id"},
+        {"{\"eos_token_id\": 1}", "{\"eos_token_id\": [\"a\"]}", NULL,
+         "generation_config.json: eos_token_id holds no token id"},
+        {"{\"eos_token_id\": [1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17]}", NULL, NULL,
+         "config.json: eos_token_id has more than 16 ids"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const char *g = cases[i].generation;
+        uint32_t ids[SP_MAX_EOS];
+        char text[128] = "";
+        struct sp_err err = {0};
+        size_t n;
+        enum sp_status st = sp_config_eos(ids, &n, cases[i].config, strlen(cases[i].config), g,
+                                          g ? strlen(g) : 0, &err);
+        if (cases[i].error) {
+            assert_int_not_equal(st, SP_OK);
+            assert_string_equal(err.text, cases[i].error);
+            continue;
+        }
+        if (st) fail_msg("case %zu: %s", i, err.text);
+        for (size_t k = 0; k < n; k++) {
+            snprintf(text + strlen(text), sizeof text - strlen(text), k ? " %u" : "%u", ids[k]);
+        }
+        assert_string_equal(text, cases[i].ids);
+    }
+}
+
+/* Every row of the table makes a model from its defaults alone, and finds itself by both names. */
+static void family_table(void **state)
+{
+    (void)state;
+    for (size_t i = 0; sp_family_at(i); i++) {
+        const struct sp_family *f = sp_family_at(i);
+        struct sp_err err = {0};
+        struct sp_config c;
+        char text[256];
+        assert_ptr_equal(sp_family_by_type(f->name), f);
+        assert_ptr_equal(sp_family_by_architecture(f->architecture), f);
+        if (f->wrapper) assert_non_null(sp_wrapper_by_type(f->wrapper));
+        snprintf(text, sizeof text, "{\"architectures\": [\"%s\"]}", f->architecture);
+        if (sp_config_parse(&c, text, strlen(text), NULL, &err)) {
+            fail_msg("%s: %s", f->name, err.text);
+        }
+        assert_string_equal(c.family, f->name);
+        assert_int_equal(c.n_layers, f->sizes.n_layers);
+        assert_int_equal(c.tied, f->tied);
+        sp_config_release(&c);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(golden_checkpoints),
+        cmocka_unit_test(golden_particulars),
+        cmocka_unit_test(golden_refusals),
+        cmocka_unit_test(llama),
+        cmocka_unit_test(mistral),
+        cmocka_unit_test(qwen),
+        cmocka_unit_test(gemma),
+        cmocka_unit_test(smollm_phi_oss),
+        cmocka_unit_test(dflash),
+        cmocka_unit_test(default_taps),
+        cmocka_unit_test(refusals),
+        cmocka_unit_test(end_ids),
+        cmocka_unit_test(family_table),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
