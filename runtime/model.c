@@ -218,10 +218,18 @@ static enum sp_status bind_all(struct sp_model *m, const struct sp_pack *pack, s
     return b.status;
 }
 
-/* The head's presence decides, as it did when the file was packed (pieces may have been shared). */
-static void settle_head(struct sp_config *config, const struct sp_pack *pack, enum sp_part part)
+/* What the configuration leaves to the tensors: own or borrowed tables, default taps. */
+static enum sp_status settle(struct sp_config *config, const struct sp_pack *pack,
+                             enum sp_part part, struct sp_err *err)
 {
-    config->tied = sp_pack_find(pack, part, "lm_head.weight") == NULL;
+    const struct sp_pack_tensor *fc = sp_pack_find(pack, part, "fc.weight");
+    struct sp_tables found = {
+        .embedding = sp_pack_find(pack, part, "embed_tokens.weight") != NULL,
+        .head = sp_pack_find(pack, part, "lm_head.weight") != NULL,
+        .fc_cols = fc && fc->rank ? fc->shape[fc->rank - 1] : 0,
+    };
+
+    return sp_config_settle(config, &found, err);
 }
 
 enum sp_status sp_model_open(struct sp_model **out, const struct sp_pack *pack, enum sp_part part,
@@ -243,7 +251,7 @@ enum sp_status sp_model_open(struct sp_model **out, const struct sp_pack *pack, 
         sp_context(err, "%s config.json", sp_part_name(part));
         goto done;
     }
-    settle_head(&m->config, pack, part);
+    if ((st = settle(&m->config, pack, part, err))) goto done;
     if ((st = check_tensors(pack, part, &m->config, err))) goto done;
     if ((st = sp_new(&m->layers, m->config.n_layers, sizeof *m->layers, err))) goto done;
     if ((st = bind_all(m, pack, err))) goto done;
