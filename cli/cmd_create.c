@@ -1,0 +1,65 @@
+/* spectool create: a Modelfile becomes a packed file. */
+#include "cli/create_sinks.h"
+
+struct options {
+    const char *modelfile, *output, *target, *draft, *head;
+    int64_t n_threads;
+    bool dry_run, force;
+};
+
+#define AT(member) .offset = offsetof(struct options, member)
+
+static const struct sp_opt opts[] = {
+    {SP_OPT_STRING, 'f', "file", NULL, "MODELFILE", AT(modelfile), .path = true,
+     .shown = "./Modelfile", .help = "What to make the file from"},
+    {SP_OPT_STRING, 'o', "output", NULL, "FILE", AT(output), .path = true, .shown = "./packed.bin",
+     .help = "The packed file"},
+    {SP_OPT_CHOICE, 'q', "quantize", NULL, "TYPE", AT(target), .choices = sp_cmd_types,
+     .shown = "as stored", .help = "Type of the target's matrices"},
+    {SP_OPT_CHOICE, 0, "quantize-draft", "draft-quantize", "TYPE", AT(draft),
+     .choices = sp_cmd_types, .shown = "as stored", .help = "Type of the draft's matrices"},
+    {SP_OPT_CHOICE, 0, "quantize-output", NULL, "TYPE", AT(head), .choices = sp_cmd_types,
+     .help = "Type of the target's embedding and output matrix, whatever --quantize says"},
+    {SP_OPT_FLAG, 0, "dry-run", NULL, NULL, AT(dry_run),
+     .help = "Print the plan, one tensor a line, and write nothing"},
+    {SP_OPT_FLAG, 0, "force", NULL, NULL, AT(force), .help = "Replace an existing output"},
+    {SP_OPT_INT, 0, "threads", NULL, "N", AT(n_threads), .min = 1, .max = SP_POOL_MAX,
+     .shown = "one per core", .help = "Threads; the file written does not depend on it"},
+    {.kind = SP_OPT_END},
+};
+
+static enum sp_status run(const struct sp_args *args, struct sp_err *err)
+{
+    const struct options *o = args->options;
+    struct sp_create_listener listener = {.command = args->command->name};
+    struct sp_create_report report;
+    enum sp_status st;
+    struct sp_create_options create = {
+        .modelfile = o->modelfile,
+        .output = o->output,
+        .target_type = sp_create_type(o->target),
+        .draft_type = sp_create_type(o->draft),
+        .output_type = sp_create_type(o->head),
+        .n_threads = (unsigned)o->n_threads,
+        .force = o->force,
+        .dry_run = o->dry_run,
+    };
+
+    sp_create_listen(&create.sinks, &listener);
+    st = sp_create(&report, &create, err);
+    sp_progress_end(&listener.progress);
+    if (st == SP_OK) sp_create_print_report(&report, o->output ? o->output : "packed.bin");
+    return st;
+}
+
+static const struct options defaults = {0};
+
+const struct sp_command sp_cmd_create = {
+    .name = "create",
+    .summary = "Pack the target and draft models of a Modelfile into one file",
+    .operands = "",
+    .opts = opts,
+    .defaults = &defaults,
+    .options_size = sizeof defaults,
+    .run = run,
+};

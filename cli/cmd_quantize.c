@@ -1,0 +1,74 @@
+/* spectool quantize: a packed file becomes another one with other types. */
+#include "cli/create_sinks.h"
+
+struct options {
+    const char *target, *draft, *head;
+    int64_t n_threads;
+    bool requantize, dry_run, force;
+};
+
+#define AT(member) .offset = offsetof(struct options, member)
+
+static const struct sp_opt opts[] = {
+    {SP_OPT_CHOICE, 0, "target", NULL, "TYPE", AT(target), .choices = sp_cmd_types,
+     .shown = "copied", .help = "Type of the target's matrices"},
+    {SP_OPT_CHOICE, 0, "draft", NULL, "TYPE", AT(draft), .choices = sp_cmd_types, .shown = "copied",
+     .help = "Type of the draft's matrices"},
+    {SP_OPT_CHOICE, 0, "quantize-output", NULL, "TYPE", AT(head), .choices = sp_cmd_types,
+     .help = "Type of the target's embedding and output matrix, whatever --target says"},
+    {SP_OPT_FLAG, 0, "requantize", NULL, NULL, AT(requantize),
+     .help = "Allow a q8 or q4 tensor to become another lossy type"},
+    {SP_OPT_FLAG, 0, "dry-run", NULL, NULL, AT(dry_run),
+     .help = "Print the plan, one tensor a line, and write nothing"},
+    {SP_OPT_FLAG, 0, "force", NULL, NULL, AT(force), .help = "Replace an existing OUT"},
+    {SP_OPT_INT, 0, "threads", NULL, "N", AT(n_threads), .min = 1, .max = SP_POOL_MAX,
+     .shown = "one per core", .help = "Threads; the file written does not depend on it"},
+    {.kind = SP_OPT_END},
+};
+
+static enum sp_status run(const struct sp_args *args, struct sp_err *err)
+{
+    const struct options *o = args->options;
+    const char *in = args->operands[0], *out = args->n_operands > 1 ? args->operands[1] : NULL;
+    struct sp_create_listener listener = {.command = args->command->name};
+    struct sp_create_report report;
+    enum sp_status st;
+    struct sp_requantize_options requantize = {
+        .input = in,
+        .output = out,
+        .target_type = sp_create_type(o->target),
+        .draft_type = sp_create_type(o->draft),
+        .output_type = sp_create_type(o->head),
+        .n_threads = (unsigned)o->n_threads,
+        .force = o->force,
+        .dry_run = o->dry_run,
+        .allow_lossy = o->requantize,
+    };
+
+    if (!o->target && !o->draft && !o->head) {
+        return sp_fail(err, SP_E_USAGE,
+                       "nothing to do: none of --target, --draft and "
+                       "--quantize-output is given");
+    }
+    sp_create_listen(&requantize.sinks, &listener);
+    st = sp_requantize(&report, &requantize, err);
+    sp_progress_end(&listener.progress);
+    if (st == SP_OK) sp_create_print_report(&report, out ? out : in);
+    return st;
+}
+
+static const struct options defaults = {0};
+
+const struct sp_command sp_cmd_quantize = {
+    .name = "quantize",
+    .summary = "Change the types of a packed file's target or draft",
+    .operands = "IN [OUT]",
+    .min_operands = 1,
+    .max_operands = 2,
+    .opts = opts,
+    .defaults = &defaults,
+    .options_size = sizeof defaults,
+    .details =
+        "What is not named is copied byte for byte. Without OUT, IN is replaced, atomically.",
+    .run = run,
+};

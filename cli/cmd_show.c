@@ -1,0 +1,247 @@
+/* spectool show: what is inside a packed file, target and draft apart, for people and as JSON. */
+#include "cli/commands.h"
+#include "cli/pack_facts.h"
+#include "convert/modelfile.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct options {
+    bool modelfile, template, tensors, metadata, json;
+};
+
+#define AT(member) .offset = offsetof(struct options, member)
+
+static const struct sp_opt opts[] = {
+    {SP_OPT_FLAG, 0, "modelfile", NULL, NULL, AT(modelfile),
+     .help = "A Modelfile that makes this file again"},
+    {SP_OPT_FLAG, 0, "template", NULL, NULL, AT(template), .help = "The chat template"},
+    {SP_OPT_FLAG, 0, "tensors", NULL, NULL, AT(tensors),
+     .help = "Every tensor: name, type, shape, bytes"},
+    {SP_OPT_FLAG, 0, "metadata", NULL, NULL, AT(metadata),
+     .help = "Every section, and the configurations as they were read"},
+    {SP_OPT_FLAG, 0, "json", NULL, NULL, AT(json), .help = "The same as JSON"},
+    {.kind = SP_OPT_END},
+};
+
+/* The Modelfile's records as stored; *size 0 when there are none. */
+static enum sp_status read_records(const struct sp_pack *pack, char **text, size_t *size,
+                                   struct sp_err *err)
+{
+    return sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_MODELFILE, text, size, err);
+}
+
+static enum sp_status show_modelfile(const struct sp_pack *pack, struct sp_err *err)
+{
+    enum sp_status st;
+    char *records = NULL, *text = NULL;
+    size_t n_records = 0, size;
+
+    if ((st = read_records(pack, &records, &n_records, err))) return st;
+    st = sp_modelfile_recreate(&text, &size, sp_pack_path(pack), sp_pack_has(pack, SP_PART_DRAFT),
+                               records, n_records, err);
+    if (st == SP_OK) fwrite(text, 1, size, stdout);
+    free(records);
+    free(text);
+    return st;
+}
+
+/* The file's own template counts before the checkpoint's. */
+static enum sp_status show_template(const struct sp_pack *pack, struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_modelfile file = {0};
+    const struct sp_modelfile_record *record = NULL;
+    char *records = NULL, *text = NULL;
+    size_t n_records = 0, size = 0;
+
+    if ((st = read_records(pack, &records, &n_records, err))) return st;
+    if (records != NULL) {
+        st = sp_modelfile_parse(&file, sp_pack_path(pack), records, n_records, err);
+        if (st) goto done;
+        record = sp_modelfile_find(&file, SP_MODELFILE_TEMPLATE, NULL);
+    }
+    if (record != NULL) {
+        fwrite(record->value, 1, record->value_size, stdout);
+        goto done;
+    }
+    st = sp_pack_read_section(pack, SP_PART_TARGET, SP_SECTION_TEMPLATE, &text, &size, err);
+    if (st) goto done;
+    if (text == NULL)
+        st = sp_fail(err, SP_E_INPUT, "%s has no template", sp_pack_path(pack));
+    else
+        fwrite(text, 1, size, stdout);
+done:
+    sp_modelfile_release(&file);
+    free(records);
+    free(text);
+    return st;
+}
+
+static void shape_text(char text[96], const struct sp_pack_tensor *t)
+{
+    size_t len = 0;
+
+    text[0] = '\0';
+    for (unsigned i = 0; i < t->rank; i++) {
+        len += (size_t)snprintf(text + len, 96 - len, "%s%" PRIu64, i ? "x" : "", t->shape[i]);
+    }
+}
+
+static enum sp_status show_tensors(const struct sp_pack *pack, struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_table table = {.align = "lllrr"};
+    char shape[96];
+
+    for (size_t i = 0; i < sp_pack_n_tensors(pack); i++) {
+        const struct sp_pack_tensor *t = sp_pack_tensor(pack, i);
+        shape_text(shape, t);
+        if ((st = sp_table_add(&table, err, "%s", sp_part_name(t->part)))) goto done;
+        if ((st = sp_table_add(&table, err, "%s", t->name))) goto done;
+        if ((st = sp_table_add(&table, err, "%s", sp_dtype_info(t->dtype)->name))) goto done;
+        if ((st = sp_table_add(&table, err, "%s", shape))) goto done;
+        if ((st = sp_table_add(&table, err, "%" PRIu64, t->size))) goto done;
+    }
+    sp_table_print(stdout, &table, 0);
+    st = SP_OK;
+done:
+    sp_table_release(&table);
+    return st;
+}
+
+static void tensors_to_json(struct sp_json_out *out, const struct sp_pack *pack)
+{
+    sp_json_out_begin(out, "tensors", '[');
+    for (size_t i = 0; i < sp_pack_n_tensors(pack); i++) {
+        const struct sp_pack_tensor *t = sp_pack_tensor(pack, i);
+        sp_json_out_begin(out, NULL, '{');
+        sp_json_out_text(out, "part", sp_part_name(t->part));
+        sp_json_out_text(out, "name", t->name);
+        sp_json_out_text(out, "type", sp_dtype_info(t->dtype)->name);
+        sp_json_out_begin(out, "shape", '[');
+        for (unsigned k = 0; k < t->rank; k++)
+            sp_json_out_u64(out, NULL, t->shape[k]);
+        sp_json_out_end(out, ']');
+        sp_json_out_u64(out, "size", t->size);
+        sp_json_out_end(out, '}');
+    }
+    sp_json_out_end(out, ']');
+}
+
+static bool is_text(enum sp_section kind)
+{
+    return kind != SP_SECTION_TOKENIZER_MAP && kind != SP_SECTION_TOKENIZER;
+}
+
+static enum sp_status show_metadata(const struct sp_pack *pack, struct sp_err *err)
+{
+    for (size_t i = 0; i < sp_pack_n_sections(pack); i++) {
+        const struct sp_pack_section *s = sp_pack_section(pack, i);
+        enum sp_status st;
+        char *text = NULL;
+        size_t size = 0;
+        printf("%s %s: %" PRIu64 " bytes, %" PRIu64 " stored\n", sp_part_name(s->part),
+               sp_section_name(s->kind), s->size, s->stored);
+        if (!is_text(s->kind)) continue;
+        if ((st = sp_pack_read_section(pack, s->part, s->kind, &text, &size, err))) return st;
+        fwrite(text, 1, size, stdout);
+        if (size == 0 || text[size - 1] != '\n') putchar('\n');
+        putchar('\n');
+        free(text);
+    }
+    return SP_OK;
+}
+
+static enum sp_status metadata_to_json(struct sp_json_out *out, const struct sp_pack *pack,
+                                       struct sp_err *err)
+{
+    sp_json_out_begin(out, "sections", '[');
+    for (size_t i = 0; i < sp_pack_n_sections(pack); i++) {
+        const struct sp_pack_section *s = sp_pack_section(pack, i);
+        enum sp_status st;
+        char *text = NULL;
+        size_t size = 0;
+        if (is_text(s->kind) &&
+            (st = sp_pack_read_section(pack, s->part, s->kind, &text, &size, err))) {
+            return st;
+        }
+        sp_json_out_begin(out, NULL, '{');
+        sp_json_out_text(out, "part", sp_part_name(s->part));
+        sp_json_out_text(out, "name", sp_section_name(s->kind));
+        sp_json_out_u64(out, "size", s->size);
+        sp_json_out_u64(out, "stored", s->stored);
+        if (text != NULL) sp_json_out_string(out, "text", text, size);
+        sp_json_out_end(out, '}');
+        free(text);
+    }
+    sp_json_out_end(out, ']');
+    return SP_OK;
+}
+
+static enum sp_status show_overview(const struct sp_pack *pack, struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_pack_facts facts;
+
+    if ((st = sp_pack_facts_read(&facts, pack, err))) return st;
+    st = sp_pack_facts_print(&facts, pack, err);
+    sp_pack_facts_release(&facts);
+    return st;
+}
+
+static enum sp_status show_json(const struct sp_pack *pack, const struct options *o,
+                                struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_pack_facts facts;
+    struct sp_json_out out = {.file = stdout};
+
+    if ((st = sp_pack_facts_read(&facts, pack, err))) return st;
+    sp_json_out_begin(&out, NULL, '{');
+    sp_pack_facts_to_json(&out, &facts, pack);
+    if (o->tensors) tensors_to_json(&out, pack);
+    if (o->metadata) st = metadata_to_json(&out, pack, err);
+    sp_json_out_end(&out, '}');
+    putchar('\n');
+    sp_pack_facts_release(&facts);
+    return st;
+}
+
+static enum sp_status run(const struct sp_args *args, struct sp_err *err)
+{
+    const struct options *o = args->options;
+    struct sp_pack *pack = NULL;
+    enum sp_status st;
+
+    if (o->modelfile + o->template + o->tensors + o->metadata > 1 ||
+        (o->json && (o->modelfile || o->template))) {
+        return sp_fail(err, SP_E_USAGE,
+                       "--modelfile, --template, --tensors and --metadata exclude "
+                       "each other, and --json goes with the last two only");
+    }
+    if ((st = sp_pack_open(&pack, args->operands[0], err))) return st;
+    st = o->json        ? show_json(pack, o, err)
+         : o->modelfile ? show_modelfile(pack, err)
+         : o->template  ? show_template(pack, err)
+         : o->tensors   ? show_tensors(pack, err)
+         : o->metadata  ? show_metadata(pack, err)
+                        : show_overview(pack, err);
+    sp_pack_close(pack);
+    return st;
+}
+
+static const struct options defaults = {0};
+
+const struct sp_command sp_cmd_show = {
+    .name = "show",
+    .summary = "Tell what is inside a packed file",
+    .operands = "FILE",
+    .min_operands = 1,
+    .max_operands = 1,
+    .opts = opts,
+    .defaults = &defaults,
+    .options_size = sizeof defaults,
+    .run = run,
+};

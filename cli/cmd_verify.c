@@ -1,0 +1,105 @@
+/* spectool verify: every digest of a packed file; with --lossless, plain against speculative. */
+#include "cli/commands.h"
+#include "cli/json_out.h"
+#include "cli/lossless.h"
+#include "cli/out.h"
+#include "format/packfile.h"
+
+#include <inttypes.h>
+
+#define AT(member) .offset = offsetof(struct sp_lossless_options, member)
+
+static const struct sp_opt opts[] = {
+    {SP_OPT_FLAG, 0, "lossless", NULL, NULL, AT(lossless),
+     .help = "Generate after each PROMPT (a built-in one if none is given) plain and speculatively, "
+             "and compare the tokens and the bits of the logits"},
+    {SP_OPT_LIST, 0, "ids", NULL, "ID,ID,...", AT(ids), .help = "A prompt as token ids"},
+    {SP_OPT_INT, 0, "num-predict", NULL, "N", AT(n_predict), .min = 1, .max = 1 << 30,
+     .shown = "64", .help = "Tokens to generate after each prompt"},
+    SP_OPT_NUM_CTX(struct sp_lossless_options, engine),
+    SP_OPT_DRAFT_DEPTH(struct sp_lossless_options, engine),
+    SP_OPT_THREADS(struct sp_lossless_options, engine),
+    SP_OPT_KERNELS(struct sp_lossless_options, engine),
+    SP_OPT_KV_TYPE(struct sp_lossless_options, engine),
+    {SP_OPT_FLAG, 0, "json", NULL, NULL, AT(json), .help = "The result as JSON"},
+    {.kind = SP_OPT_END},
+};
+
+/* Checks everything, also behind the first mismatch: each is a line on stderr. */
+static enum sp_status check_digests(const struct sp_pack *pack, bool json, struct sp_err *err)
+{
+    size_t n_tensors = sp_pack_n_tensors(pack), n_sections = sp_pack_n_sections(pack), n_bad = 0;
+    struct sp_progress progress;
+    struct sp_json_out out = {.file = stdout};
+    char size[SP_AMOUNT_TEXT];
+    uint64_t done = 0;
+
+    sp_progress_begin(&progress, "checking");
+    for (size_t i = 0; i < n_tensors + n_sections && !sp_signals_caught(); i++) {
+        struct sp_err bad = {0};
+        bool tensor = i < n_tensors;
+        enum sp_status st = tensor ? sp_pack_check_tensor(pack, i, &bad)
+                                   : sp_pack_check_section(pack, i - n_tensors, &bad);
+        done += tensor ? sp_pack_tensor(pack, i)->size : sp_pack_section(pack, i - n_tensors)->stored;
+        sp_progress_show(&progress, done, sp_pack_size(pack));
+        if (st == SP_OK) continue;
+        sp_progress_end(&progress);
+        fprintf(stderr, "%s\n", bad.text);
+        n_bad++;
+    }
+    sp_progress_end(&progress);
+    if (sp_signals_caught()) return sp_fail(err, SP_E_CHECK, "interrupted");
+    if (json) {
+        sp_json_out_begin(&out, NULL, '{');
+        sp_json_out_text(&out, "file", sp_pack_path(pack));
+        sp_json_out_u64(&out, "n_tensors", n_tensors);
+        sp_json_out_u64(&out, "n_sections", n_sections);
+        sp_json_out_u64(&out, "size", sp_pack_size(pack));
+        sp_json_out_u64(&out, "n_damaged", n_bad);
+        sp_json_out_end(&out, '}');
+        putchar('\n');
+    }
+    if (n_bad) {
+        return sp_fail(err, SP_E_INPUT, "%s: %zu of %zu digests do not match", sp_pack_path(pack),
+                       n_bad, n_tensors + n_sections);
+    }
+    if (!json) {
+        printf("%s: %zu tensors and %zu sections, %s: every digest matches\n", sp_pack_path(pack),
+               n_tensors, n_sections, sp_out_size(size, sp_pack_size(pack)));
+    }
+    return SP_OK;
+}
+
+static enum sp_status run(const struct sp_args *args, struct sp_err *err)
+{
+    const struct sp_lossless_options *o = args->options;
+    struct sp_pack *pack = NULL;
+    enum sp_status st;
+
+    if (o->lossless) return sp_lossless_verify(args, err);
+    if (args->n_operands > 1 || o->ids.n > 0) {
+        return sp_fail(err, SP_E_USAGE, "prompts go with --lossless only");
+    }
+    sp_signals_catch();
+    if ((st = sp_pack_open(&pack, args->operands[0], err))) return st;
+    st = check_digests(pack, o->json, err);
+    sp_pack_close(pack);
+    return st;
+}
+
+static const struct sp_lossless_options defaults = {
+    .n_predict = 64, .engine = SP_ENGINE_DEFAULTS};
+
+const struct sp_command sp_cmd_verify = {
+    .name = "verify",
+    .summary = "Check a packed file, or prove that drafting is lossless",
+    .operands = "FILE [PROMPT...]",
+    .min_operands = 1,
+    .max_operands = 1000,
+    .opts = opts,
+    .defaults = &defaults,
+    .options_size = sizeof defaults,
+    .details = "Without --lossless: every digest. Exit code 0 if all match or nothing differs, 1 if "
+               "drafting changed something, 3 if the file is damaged.",
+    .run = run,
+};

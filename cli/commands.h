@@ -1,0 +1,24 @@
+/* The commands: one row each, in its cmd_*.c. */
+#ifndef SP_CLI_COMMANDS_H
+#define SP_CLI_COMMANDS_H
+
+#include "cli/opt.h"
+
+/* Types that --quantize and its kin take, for the option tables. */
+extern const char *const sp_cmd_types[];
+
+extern const struct sp_command sp_cmd_bench;
+extern const struct sp_command sp_cmd_completions;
+extern const struct sp_command sp_cmd_create;
+extern const struct sp_command sp_cmd_detokenize;
+extern const struct sp_command sp_cmd_logits;
+extern const struct sp_command sp_cmd_quantize;
+extern const struct sp_command sp_cmd_run;
+extern const struct sp_command sp_cmd_show;
+extern const struct sp_command sp_cmd_tokenize;
+extern const struct sp_command sp_cmd_verify;
+
+/* All of them, then NULL, in the order of `spectool help`. */
+extern const struct sp_command *const sp_commands[];
+
+#endif

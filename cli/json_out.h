@@ -1,0 +1,28 @@
+/* Writing JSON to a stream: commas and escapes are kept right here. Nothing is buffered beyond the
+ * stream; whoever wants one object a line writes the line end. */
+#ifndef SP_CLI_JSON_OUT_H
+#define SP_CLI_JSON_OUT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct sp_json_out {
+    FILE *file;
+    bool comma; /* the next value follows another */
+};
+
+/* `key` is NULL inside arrays and for a lone value. `bracket`: '{' or '[', and its partner. */
+void sp_json_out_begin(struct sp_json_out *out, const char *key, char bracket);
+void sp_json_out_end(struct sp_json_out *out, char bracket);
+
+/* Bytes that are no UTF-8 become U+FFFD. */
+void sp_json_out_string(struct sp_json_out *out, const char *key, const char *text, size_t size);
+void sp_json_out_text(struct sp_json_out *out, const char *key, const char *text); /* NULL: null */
+void sp_json_out_u64(struct sp_json_out *out, const char *key, uint64_t value);
+/* Nine digits; null where it is not finite. */
+void sp_json_out_double(struct sp_json_out *out, const char *key, double value);
+void sp_json_out_bool(struct sp_json_out *out, const char *key, bool value);
+
+#endif

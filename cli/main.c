@@ -1,0 +1,117 @@
+/* spectool: finds the command, parses its line, runs it, and turns its status into the exit code.
+ * The only place that prints errors. */
+#include "cli/commands.h"
+#include "cli/out.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifndef SPECTOOL_VERSION
+#error "the build defines SPECTOOL_VERSION"
+#endif
+
+static void print_commands(FILE *out)
+{
+    fputs("Usage: spectool COMMAND [options] ...\n\n"
+          "Packs a target and a draft language model into one file and generates text from it\n"
+          "speculatively, on the CPU, without changing a bit of what the target alone would "
+          "write.\n\n"
+          "Commands:\n",
+          out);
+    for (const struct sp_command *const *c = sp_commands; *c != NULL; c++) {
+        if (!(*c)->hidden) fprintf(out, "  %-12s  %s\n", (*c)->name, (*c)->summary);
+    }
+    fputs("\n`spectool COMMAND --help` and `spectool help COMMAND` tell more; `spectool "
+          "--version`.\n",
+          out);
+}
+
+static const struct sp_command *find_command(const char *name)
+{
+    for (const struct sp_command *const *c = sp_commands; *c != NULL; c++) {
+        if (strcmp((*c)->name, name) == 0) return *c;
+    }
+    return NULL;
+}
+
+static int unknown_command(const char *name)
+{
+    const char *near = NULL;
+    size_t distance = 3;
+
+    for (const struct sp_command *const *c = sp_commands; *c != NULL; c++) {
+        size_t d = sp_edit_distance(name, (*c)->name);
+        if ((*c)->hidden || d >= distance) continue;
+        distance = d;
+        near = (*c)->name;
+    }
+    fprintf(stderr, "spectool: unknown command %s%s%s%s (spectool --help)\n", name,
+            near ? ", did you mean " : "", near ? near : "", near ? "?" : "");
+    return SP_E_USAGE;
+}
+
+/* Whatever was printed must have arrived: a full disk behind stdout is a failure. */
+static int flush(int status)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout)) return status;
+    if (status != SP_OK) return status;
+    fprintf(stderr, "spectool: standard output: %s\n", strerror(errno));
+    return SP_E_IO;
+}
+
+static int help(int argc, char **argv)
+{
+    const struct sp_command *command;
+
+    if (argc == 0) {
+        print_commands(stdout);
+        return flush(SP_OK);
+    }
+    if ((command = find_command(argv[0])) == NULL) return unknown_command(argv[0]);
+    sp_opt_print_help(stdout, command, sp_out_width(stdout));
+    return flush(SP_OK);
+}
+
+static int run(const struct sp_command *command, int argc, char **argv)
+{
+    struct sp_args args = {0};
+    struct sp_err err = {0};
+    enum sp_status st = sp_args_parse(&args, command, argc, argv, &err);
+    bool usage = st != SP_OK;
+    int code;
+
+    if (st == SP_OK && args.help) {
+        sp_opt_print_help(stdout, command, sp_out_width(stdout));
+    } else if (st == SP_OK) {
+        st = command->run(&args, &err);
+    }
+    sp_args_release(&args);
+    if (err.text[0] != '\0') {
+        fflush(stdout);
+        fprintf(stderr, "spectool %s: %s", command->name, err.text);
+        if (usage) fprintf(stderr, " (spectool %s --help)", command->name);
+        fputc('\n', stderr);
+    }
+    code = flush((int)st);
+    if (code != SP_OK) sp_signals_resume();
+    return code;
+}
+
+int main(int argc, char **argv)
+{
+    const struct sp_command *command;
+
+    if (argc < 2) {
+        print_commands(stderr);
+        return SP_E_USAGE;
+    }
+    if (strcmp(argv[1], "--version") == 0) {
+        puts("spectool " SPECTOOL_VERSION);
+        return flush(SP_OK);
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) return help(0, NULL);
+    if (strcmp(argv[1], "help") == 0) return help(argc - 2, argv + 2);
+    if ((command = find_command(argv[1])) == NULL) return unknown_command(argv[1]);
+    return run(command, argc - 2, argv + 2);
+}

@@ -1,0 +1,275 @@
+#include "cli/pack_facts.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool sp_pack_has(const struct sp_pack *pack, enum sp_part part)
+{
+    for (size_t i = 0; i < sp_pack_n_tensors(pack); i++) {
+        if (sp_pack_tensor(pack, i)->part == part) return true;
+    }
+    return false;
+}
+
+static void count_tensors(struct sp_pack_facts *facts, const struct sp_pack *pack)
+{
+    for (size_t i = 0; i < sp_pack_n_tensors(pack); i++) {
+        const struct sp_pack_tensor *t = sp_pack_tensor(pack, i);
+        struct sp_part_facts *p = facts->parts + t->part;
+        uint64_t n = 1;
+        for (unsigned k = 0; k < t->rank; k++)
+            n *= t->shape[k];
+        p->there = true;
+        p->n_tensors++;
+        p->n_weights += n;
+        p->size += t->size;
+        p->n_of_type[t->dtype]++;
+        p->size_of_type[t->dtype] += t->size;
+    }
+}
+
+static enum sp_status read_config(struct sp_part_facts *facts, const struct sp_pack *pack,
+                                  enum sp_part part, struct sp_err *err)
+{
+    enum sp_status st;
+    char *text = NULL;
+    size_t size = 0;
+
+    if ((st = sp_pack_read_section(pack, part, SP_SECTION_CONFIG, &text, &size, err))) return st;
+    if (text == NULL) {
+        st = sp_fail(err, SP_E_INPUT, "%s: no config.json of the %s", sp_pack_path(pack),
+                     sp_part_name(part));
+    } else if ((st = sp_config_parse(&facts->config, text, size, NULL, err))) {
+        sp_context(err, "%s: %s", sp_pack_path(pack), sp_part_name(part));
+    }
+    free(text);
+    return st;
+}
+
+static enum sp_status read_records(struct sp_pack_facts *facts, const struct sp_pack *pack,
+                                   struct sp_err *err)
+{
+    enum sp_status st;
+    char *text = NULL;
+    size_t size = 0;
+
+    st = sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_MODELFILE, &text, &size, err);
+    if (st == SP_OK && text != NULL) {
+        st = sp_modelfile_parse(&facts->records, sp_pack_path(pack), text, size, err);
+    }
+    free(text);
+    return st;
+}
+
+enum sp_status sp_pack_facts_read(struct sp_pack_facts *out, const struct sp_pack *pack,
+                                  struct sp_err *err)
+{
+    enum sp_status st = SP_OK;
+    struct sp_pack_facts facts = {0};
+    const struct sp_pack_section *template =
+        sp_pack_find_section(pack, SP_PART_TARGET, SP_SECTION_TEMPLATE);
+
+    count_tensors(&facts, pack);
+    if (template != NULL) facts.template_size = template->size;
+    for (enum sp_part part = SP_PART_TARGET; part <= SP_PART_DRAFT && st == SP_OK; part++) {
+        if (facts.parts[part].there) st = read_config(&facts.parts[part], pack, part, err);
+    }
+    if (st == SP_OK) st = read_records(&facts, pack, err);
+    if (st) sp_pack_facts_release(&facts);
+    *out = facts;
+    return st;
+}
+
+void sp_pack_facts_release(struct sp_pack_facts *facts)
+{
+    for (int part = 0; part < 3; part++)
+        sp_config_release(&facts->parts[part].config);
+    sp_modelfile_release(&facts->records);
+    *facts = (struct sp_pack_facts){0};
+}
+
+static double bits_per_weight(const struct sp_part_facts *p)
+{
+    return p->n_weights ? 8 * (double)p->size / (double)p->n_weights : 0;
+}
+
+static const char *kind_of_draft(const struct sp_config *config)
+{
+    return config->draft.kind == SP_DRAFT_DFLASH ? "dflash" : "autoregressive";
+}
+
+/* Rows of two cells: what, and how much. The first failure stops the adding. */
+struct rows {
+    struct sp_table table;
+    enum sp_status st;
+    struct sp_err *err;
+};
+
+SP_PRINTF(3, 4) static void add_row(struct rows *r, const char *what, const char *format, ...)
+{
+    char text[512];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (r->st == SP_OK) r->st = sp_table_add(&r->table, r->err, "%s", what);
+    if (r->st == SP_OK) r->st = sp_table_add(&r->table, r->err, "%s", text);
+}
+
+static void add_draft_rows(struct rows *r, const struct sp_config *config)
+{
+    const struct sp_draft_config *d = &config->draft;
+    char taps[512] = "";
+    size_t len = 0;
+
+    add_row(r, "kind", "%s", kind_of_draft(config));
+    if (d->kind == SP_DRAFT_NONE) return;
+    for (unsigned i = 0; i < d->n_taps && len < sizeof taps - 16; i++) {
+        len += (size_t)snprintf(taps + len, sizeof taps - len, "%s%u", i ? ", " : "", d->taps[i]);
+    }
+    add_row(r, "block", "%u tokens, the known one included", d->block_size);
+    add_row(r, "reads layers", "%s", taps);
+}
+
+static void add_type_rows(struct rows *r, const struct sp_part_facts *p)
+{
+    char size[SP_AMOUNT_TEXT];
+    bool first = true;
+
+    for (uint32_t d = SP_F32; d < SP_N_PACKED_DTYPES; d++) {
+        if (p->n_of_type[d] == 0) continue;
+        add_row(r, first ? "types" : "", "%-4s  %" PRIu64 " tensors, %s",
+                sp_dtype_info((enum sp_dtype)d)->name, p->n_of_type[d],
+                sp_out_size(size, p->size_of_type[d]));
+        first = false;
+    }
+}
+
+static void add_part_rows(struct rows *r, const struct sp_part_facts *p, enum sp_part part)
+{
+    const struct sp_config *c = &p->config;
+    const struct sp_layer_config *layer = c->n_layers ? c->layers : NULL;
+    char text[SP_AMOUNT_TEXT];
+
+    if (part == SP_PART_DRAFT) add_draft_rows(r, c);
+    add_row(r, "architecture", "%s", c->architecture);
+    add_row(r, "parameters", "%s", sp_out_count(text, p->n_weights));
+    add_row(r, "layers", "%u", c->n_layers);
+    add_row(r, "hidden size", "%u", c->n_hidden);
+    if (layer != NULL && layer->mixer == SP_MIXER_ATTENTION) {
+        add_row(r, "heads", "%u, %u for keys and values, of %u", layer->n_heads, layer->n_kv_heads,
+                layer->head_dim);
+    }
+    if (layer != NULL && layer->n_experts) {
+        add_row(r, "experts", "%u, %u used", layer->n_experts, layer->n_experts_used);
+    }
+    add_row(r, "vocabulary", "%u", c->n_vocab);
+    add_row(r, "context", "%u", c->max_positions);
+    add_type_rows(r, p);
+    add_row(r, "size", "%s, %.2f bits per weight", sp_out_size(text, p->size), bits_per_weight(p));
+}
+
+/* The records behind FROM and DRAFT, long texts by their first line. */
+static void add_record_rows(struct rows *r, const struct sp_modelfile *records)
+{
+    for (size_t i = 0; i < records->n_records; i++) {
+        const struct sp_modelfile_record *record = records->records + i;
+        const char *name = record->name ? record->name : "";
+        int line = (int)strcspn(record->value, "\r\n"), shown = line > 60 ? 60 : line;
+        char what[128];
+        snprintf(what, sizeof what, "%s%s%s", sp_modelfile_command_name(record->command),
+                 *name ? " " : "", name);
+        add_row(r, what, "%.*s%s", shown, record->value, record->value[shown] ? "..." : "");
+    }
+}
+
+/* Prints what was added, and makes room for the next table. */
+static void print_rows(const char *heading, struct rows *r)
+{
+    if (r->st == SP_OK && r->table.n > 0) {
+        printf("\n%s\n", heading);
+        sp_table_print(stdout, &r->table, 2);
+    }
+    sp_table_release(&r->table);
+    r->table.align = "ll";
+}
+
+enum sp_status sp_pack_facts_print(const struct sp_pack_facts *facts, const struct sp_pack *pack,
+                                   struct sp_err *err)
+{
+    struct rows rows = {.table = {.align = "ll"}, .err = err};
+    char size[SP_AMOUNT_TEXT];
+
+    printf("%s: %s, identity %016" PRIx64 "\n", sp_pack_path(pack),
+           sp_out_size(size, sp_pack_size(pack)), sp_pack_identity(pack));
+    for (enum sp_part part = SP_PART_TARGET; part <= SP_PART_DRAFT; part++) {
+        if (!facts->parts[part].there) continue;
+        add_part_rows(&rows, &facts->parts[part], part);
+        print_rows(part == SP_PART_TARGET ? "Target" : "Draft", &rows);
+    }
+    add_record_rows(&rows, &facts->records);
+    print_rows("Settings", &rows);
+    if (facts->template_size) {
+        printf("\nTemplate\n  of the checkpoint, %s\n", sp_out_size(size, facts->template_size));
+    }
+    return rows.st;
+}
+
+static void part_to_json(struct sp_json_out *out, const struct sp_part_facts *p, enum sp_part part)
+{
+    const struct sp_config *c = &p->config;
+
+    sp_json_out_begin(out, sp_part_name(part), '{');
+    sp_json_out_text(out, "architecture", c->architecture);
+    sp_json_out_text(out, "family", c->family);
+    if (part == SP_PART_DRAFT) {
+        sp_json_out_text(out, "kind", kind_of_draft(c));
+        sp_json_out_u64(out, "block_size", c->draft.block_size);
+    }
+    sp_json_out_u64(out, "parameters", p->n_weights);
+    sp_json_out_u64(out, "layers", c->n_layers);
+    sp_json_out_u64(out, "hidden_size", c->n_hidden);
+    sp_json_out_u64(out, "vocabulary", c->n_vocab);
+    sp_json_out_u64(out, "context", c->max_positions);
+    sp_json_out_u64(out, "n_tensors", p->n_tensors);
+    sp_json_out_u64(out, "size", p->size);
+    sp_json_out_double(out, "bits_per_weight", bits_per_weight(p));
+    sp_json_out_begin(out, "types", '{');
+    for (uint32_t d = SP_F32; d < SP_N_PACKED_DTYPES; d++) {
+        if (p->n_of_type[d] == 0) continue;
+        sp_json_out_begin(out, sp_dtype_info((enum sp_dtype)d)->name, '{');
+        sp_json_out_u64(out, "n_tensors", p->n_of_type[d]);
+        sp_json_out_u64(out, "size", p->size_of_type[d]);
+        sp_json_out_end(out, '}');
+    }
+    sp_json_out_end(out, '}');
+    sp_json_out_end(out, '}');
+}
+
+void sp_pack_facts_to_json(struct sp_json_out *out, const struct sp_pack_facts *facts,
+                           const struct sp_pack *pack)
+{
+    char identity[17];
+
+    snprintf(identity, sizeof identity, "%016" PRIx64, sp_pack_identity(pack));
+    sp_json_out_text(out, "file", sp_pack_path(pack));
+    sp_json_out_u64(out, "size", sp_pack_size(pack));
+    sp_json_out_text(out, "identity", identity);
+    for (enum sp_part part = SP_PART_TARGET; part <= SP_PART_DRAFT; part++) {
+        if (facts->parts[part].there) part_to_json(out, &facts->parts[part], part);
+    }
+    sp_json_out_begin(out, "records", '[');
+    for (size_t i = 0; i < facts->records.n_records; i++) {
+        const struct sp_modelfile_record *r = facts->records.records + i;
+        sp_json_out_begin(out, NULL, '{');
+        sp_json_out_text(out, "command", sp_modelfile_command_name(r->command));
+        if (r->name) sp_json_out_text(out, "name", r->name);
+        sp_json_out_string(out, "value", r->value, r->value_size);
+        sp_json_out_end(out, '}');
+    }
+    sp_json_out_end(out, ']');
+    sp_json_out_u64(out, "template_size", facts->template_size);
+}

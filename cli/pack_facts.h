@@ -1,0 +1,38 @@
+/* What `show` says about a packed file, gathered once and then printed or written as JSON. */
+#ifndef SP_CLI_PACK_FACTS_H
+#define SP_CLI_PACK_FACTS_H
+
+#include "cli/json_out.h"
+#include "cli/out.h"
+#include "convert/modelfile.h"
+#include "format/config.h"
+#include "format/packfile.h"
+
+/* One of target and draft. */
+struct sp_part_facts {
+    bool there;
+    struct sp_config config; /* owned */
+    uint64_t n_tensors, n_weights, size;
+    uint64_t n_of_type[SP_N_PACKED_DTYPES], size_of_type[SP_N_PACKED_DTYPES];
+};
+
+struct sp_pack_facts {
+    struct sp_part_facts parts[3]; /* by enum sp_part */
+    struct sp_modelfile records;   /* the stored ones; owned */
+    uint64_t template_size;        /* of the checkpoint's; 0: none */
+};
+
+bool sp_pack_has(const struct sp_pack *pack, enum sp_part part); /* any tensor of it */
+
+/* On failure *out is zeroed. */
+SP_MUST_CHECK enum sp_status sp_pack_facts_read(struct sp_pack_facts *out,
+                                                const struct sp_pack *pack, struct sp_err *err);
+void sp_pack_facts_release(struct sp_pack_facts *facts);
+
+SP_MUST_CHECK enum sp_status sp_pack_facts_print(const struct sp_pack_facts *facts,
+                                                 const struct sp_pack *pack, struct sp_err *err);
+/* Members of an object that the caller has begun. */
+void sp_pack_facts_to_json(struct sp_json_out *out, const struct sp_pack_facts *facts,
+                           const struct sp_pack *pack);
+
+#endif
