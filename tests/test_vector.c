@@ -1,0 +1,499 @@
+/* Every vector table gives the bits of the scalar one for all lengths, offsets and awkward values,
+ * and touches nothing outside its rows; the scalar one is near the truth in double precision. */
+#include "runtime/vector.h"
+
+#include "format/bytes.h"
+#include "quantize/kernels.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+enum { MARGIN = 16, MAX_LEN = 1100, MAX_TABLES = 8 };
+
+/* The tables that this CPU can run, the scalar one apart. */
+static const struct sp_vector *tables[MAX_TABLES];
+static size_t n_tables;
+static const struct sp_vector *ref;
+
+static int find_tables(void **state)
+{
+    const struct sp_kernels *const *all = sp_kernels_all();
+
+    (void)state;
+    ref = sp_vector_find("scalar");
+    for (; *all; all++) {
+        const struct sp_vector *v = sp_vector_find((*all)->name);
+        if (v == NULL) return -1;
+        if (v != ref && sp_kernels_supported(*all)) tables[n_tables++] = v;
+    }
+    return ref == NULL;
+}
+
+static uint32_t next(uint64_t *seed)
+{
+    *seed = *seed * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(*seed >> 32);
+}
+
+static float uniform(uint64_t *seed) /* -1..1 */
+{
+    return (float)((int32_t)(next(seed) >> 8) - (1 << 23)) / (float)(1 << 23);
+}
+
+/* PLAIN: numbers like a model's. WILD: zeros of both signs, denormals, large and tiny ones. ODD:
+ * any bits at all, so infinities and NaN as well. */
+enum mode { PLAIN, WILD, ODD, N_MODES };
+
+static float number(uint64_t *seed, enum mode mode)
+{
+    float x = uniform(seed) * 4;
+
+    if (mode == PLAIN) return x;
+    if (mode == ODD && next(seed) % 4 == 0) return sp_float_of_bits(next(seed));
+    if (mode == ODD && next(seed) % 16 == 0) return next(seed) % 2 ? INFINITY : NAN;
+    switch (next(seed) % 8) {
+    case 0:
+        return 0.0f;
+    case 1:
+        return -0.0f;
+    case 2:
+        return sp_float_of_bits(next(seed) & 0x807fffffu);
+    case 3:
+        return x * 1e12f;
+    case 4:
+        return x * 1e-30f;
+    case 5:
+        return x * 30;
+    default:
+        return x;
+    }
+}
+
+static void fill(float *x, size_t n, uint64_t *seed, enum mode mode)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] = number(seed, mode);
+}
+
+/* Equal bits; any NaN equals any other. */
+static void assert_same(const float *got, const float *want, size_t n, const char *what,
+                        const char *table)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (got[i] != got[i] && want[i] != want[i]) continue;
+        if (sp_bits_of_float(got[i]) == sp_bits_of_float(want[i])) continue;
+        fail_msg("%s of %s: element %zu of %zu is %a, not %a", what, table, i, n, (double)got[i],
+                 (double)want[i]);
+    }
+}
+
+/* ---- rows -------------------------------------------------------------------------------------
+ */
+
+enum row_function { RMS, RMS_PLAIN, ADD, SCALE, FMA, MUL, SILU, GELU, SOFTCAP, N_ROW_FUNCTIONS };
+
+static const char *const row_names[] = {
+    "rms_norm", "rms_norm without weight", "add", "scale", "fma", "mul", "silu_mul", "gelu_mul",
+    "softcap"};
+
+static void apply(enum row_function f, const struct sp_vector *v, float *y, const float *x,
+                  size_t n, float factor)
+{
+    switch (f) {
+    case RMS:
+        v->rms_norm(y, y, x, n, 1e-6f);
+        break;
+    case RMS_PLAIN:
+        v->rms_norm(y, x, NULL, n, 1e-5f);
+        break;
+    case ADD:
+        v->add(y, x, n);
+        break;
+    case SCALE:
+        v->scale(y, factor, n);
+        break;
+    case FMA:
+        v->fma(y, x, factor, n);
+        break;
+    case MUL:
+        v->mul(y, x, n);
+        break;
+    case SILU:
+        v->silu_mul(y, x, n);
+        break;
+    case GELU:
+        v->gelu_tanh_mul(y, x, n);
+        break;
+    case SOFTCAP:
+        v->softcap(y, 30, n);
+        break;
+    case N_ROW_FUNCTIONS:
+        break;
+    }
+}
+
+static void check_rows(size_t n, size_t offset, enum mode mode, uint64_t *seed)
+{
+    static float x[MAX_LEN + 2 * MARGIN], y[MAX_LEN + 2 * MARGIN];
+    static float got[MAX_LEN + 2 * MARGIN], want[MAX_LEN + 2 * MARGIN];
+    size_t size = n + 2 * MARGIN;
+    float factor = number(seed, mode);
+
+    fill(x, size, seed, mode);
+    fill(y, size, seed, mode);
+    for (int f = 0; f < N_ROW_FUNCTIONS; f++) {
+        memcpy(want, y, size * sizeof *y);
+        apply((enum row_function)f, ref, want + offset, x + MARGIN - offset, n, factor);
+        for (size_t i = 0; i < n_tables; i++) {
+            memcpy(got, y, size * sizeof *y);
+            apply((enum row_function)f, tables[i], got + offset, x + MARGIN - offset, n, factor);
+            assert_same(got, want, size, row_names[f], tables[i]->name);
+        }
+    }
+}
+
+static void test_row_functions_agree(void **state)
+{
+    uint64_t seed = 1;
+
+    (void)state;
+    for (int mode = 0; mode < N_MODES; mode++) {
+        for (size_t n = 0; n <= 100; n++) {
+            for (size_t offset = 0; offset < 8; offset++) {
+                check_rows(n, offset, (enum mode)mode, &seed);
+            }
+        }
+        check_rows(1024, 0, (enum mode)mode, &seed);
+        check_rows(1087, 3, (enum mode)mode, &seed);
+    }
+}
+
+static void test_rope_agrees(void **state)
+{
+    float head[160], cos_sin[128], got[160], want[160];
+    uint64_t seed = 2;
+
+    (void)state;
+    for (size_t n_rot = 0; n_rot <= 128; n_rot += 2) {
+        fill(head, 160, &seed, n_rot % 4 ? PLAIN : WILD);
+        fill(cos_sin, 128, &seed, PLAIN);
+        memcpy(want, head, sizeof want);
+        ref->rope(want + n_rot % 8, cos_sin, cos_sin + n_rot / 2, n_rot);
+        for (size_t i = 0; i < n_tables; i++) {
+            memcpy(got, head, sizeof got);
+            tables[i]->rope(got + n_rot % 8, cos_sin, cos_sin + n_rot / 2, n_rot);
+            assert_same(got, want, 160, "rope", tables[i]->name);
+        }
+    }
+}
+
+static void check_argmax(const float *x, size_t n, size_t want)
+{
+    assert_int_equal(ref->argmax(x, n), want);
+    for (size_t i = 0; i < n_tables; i++)
+        assert_int_equal(tables[i]->argmax(x, n), want);
+}
+
+static void test_argmax(void **state)
+{
+    static float x[MAX_LEN];
+    uint64_t seed = 3;
+
+    (void)state;
+    check_argmax(x, 0, SIZE_MAX);
+    for (size_t n = 1; n < 200; n++) {
+        size_t best = next(&seed) % n, twin = next(&seed) % n;
+        for (size_t i = 0; i < n; i++)
+            x[i] = uniform(&seed) - 5;
+        x[best] = x[twin] = -1;
+        check_argmax(x, n, best < twin ? best : twin);
+        x[twin] = NAN;
+        check_argmax(x, n, SIZE_MAX);
+        x[twin] = -INFINITY;
+        check_argmax(x, n, SIZE_MAX);
+        x[twin] = INFINITY;
+        check_argmax(x, n, SIZE_MAX);
+        for (size_t i = 0; i < n; i++)
+            x[i] = i % 2 ? 0.0f : -0.0f;
+        check_argmax(x, n, 0);
+    }
+}
+
+static void test_row_functions_are_right(void **state)
+{
+    enum { N = 77 };
+    float x[N], y[N], w[N], out[N];
+    uint64_t seed = 4;
+    double squares = 0;
+
+    (void)state;
+    fill(x, N, &seed, PLAIN);
+    fill(w, N, &seed, PLAIN);
+    for (size_t i = 0; i < N; i++)
+        squares += (double)x[i] * (double)x[i];
+    ref->rms_norm(out, x, w, N, 1e-3f);
+    for (size_t i = 0; i < N; i++) {
+        double want = (double)x[i] * (double)w[i] / sqrt(squares / N + 1e-3);
+        assert_true(fabs((double)out[i] - want) < 4e-7 * fabs(want));
+    }
+    fill(y, N, &seed, PLAIN);
+    memcpy(out, y, sizeof y);
+    ref->fma(out, x, 3, N);
+    for (size_t i = 0; i < N; i++)
+        assert_true(out[i] == fmaf(x[i], 3, y[i]));
+    memcpy(out, y, sizeof y);
+    ref->silu_mul(out, x, N);
+    for (size_t i = 0; i < N; i++) {
+        double want = (double)y[i] / (1 + exp(-(double)y[i])) * (double)x[i];
+        assert_true(fabs((double)out[i] - want) < 4e-7 * fabs(want));
+    }
+    memcpy(out, y, sizeof y);
+    ref->softcap(out, 2, N);
+    for (size_t i = 0; i < N; i++) {
+        double want = 2 * tanh((double)y[i] / 2);
+        assert_true(fabs((double)out[i] - want) < 4e-7 * fabs(want));
+    }
+}
+
+/* ---- stored keys and values -------------------------------------------------------------------
+ */
+
+static const size_t dims[] = {1, 7, 8, 16, 20, 32, 64, 72, 80, 96, 128, 160, 256};
+enum { N_DIMS = sizeof dims / sizeof *dims, MAX_DIM = 256, MAX_BLOCKS = 5 };
+
+static bool holds(int type, size_t dim)
+{
+    return type != SP_KV_Q8 || dim % SP_KV_GROUP == 0;
+}
+
+static void test_stores_agree(void **state)
+{
+    static uint8_t got[MAX_DIM * SP_KEY_BLOCK * 4 + 64], want[sizeof got];
+    float x[MAX_DIM];
+    uint64_t seed = 5;
+
+    (void)state;
+    for (size_t round = 0; round < N_DIMS * SP_N_KV_TYPES * SP_KEY_BLOCK; round++) {
+        size_t dim = dims[round % N_DIMS], lane = round % SP_KEY_BLOCK;
+        int type = (int)(round / N_DIMS % SP_N_KV_TYPES);
+        if (!holds(type, dim)) continue;
+        fill(x, dim, &seed, (enum mode)(round % N_MODES));
+        for (size_t i = 0; i < n_tables; i++) {
+            memset(got, 0xa5, sizeof got);
+            memset(want, 0xa5, sizeof want);
+            ref->store_key[type](want, lane, x, dim);
+            tables[i]->store_key[type](got, lane, x, dim);
+            assert_memory_equal(got, want, sizeof got);
+            ref->store_value[type](want, x, dim);
+            tables[i]->store_value[type](got, x, dim);
+            assert_memory_equal(got, want, sizeof got);
+        }
+    }
+}
+
+static double half_value(uint32_t h) /* from IEEE 754's definition */
+{
+    int exponent = (int)(h >> 10 & 31), fraction = (int)(h & 1023);
+    double magnitude = exponent ? ldexp(1024 + fraction, exponent - 25) : ldexp(fraction, -24);
+
+    return h & 0x8000 ? -magnitude : magnitude;
+}
+
+/* All halves come back as they are; floats go to the nearest half, ties to the even one. */
+static void test_halves(void **state)
+{
+    uint64_t seed = 6;
+
+    (void)state;
+    for (uint32_t h = 0; h < 0x7c00; h++) {
+        float low = (float)half_value(h), high = (float)half_value(h + 1), out;
+        float inputs[] = {low, -low, (low + high) / 2, low + (high - low) * 0.499f,
+                          low + (high - low) * fabsf(uniform(&seed))};
+        if (h == 0x7bff) high = 65536;
+        for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
+            float x = inputs[i], a = fabsf(x);
+            uint16_t stored;
+            double down = (double)a - (double)low, up = (double)high - (double)a;
+            uint32_t want = down < up || (down == up && h % 2 == 0) ? h : h + 1;
+            if (h == 0x7bff && i >= 2) continue; /* beyond the largest: below */
+            ref->store_value[SP_KV_F16]((uint8_t *)&stored, &x, 1);
+            assert_int_equal(stored, want | (i == 1 ? 0x8000 : 0));
+        }
+        uint16_t half = (uint16_t)h;
+        size_t first = 0, last = 1;
+        ref->weigh[SP_KV_F16](&out, 1, &(float){1}, 1, &first, &last, 1, (const uint8_t *)&half, 1);
+        assert_true(out == low);
+    }
+    uint16_t stored[3];
+    ref->store_value[SP_KV_F16]((uint8_t *)stored, (const float[]){65519, 65520, -INFINITY}, 3);
+    assert_int_equal(stored[0], 0x7bff);
+    assert_int_equal(stored[1], 0x7c00);
+    assert_int_equal(stored[2], 0xfc00);
+}
+
+/* q8 loses at most half a step of 1/127 of the largest in each group of 32. */
+static void test_q8_error(void **state)
+{
+    float x[128], out[128];
+    uint8_t row[256];
+    size_t first = 0, last = 1;
+    uint64_t seed = 7;
+
+    (void)state;
+    assert_true(sp_value_row_size(SP_KV_Q8, 128) == 128 + 4 * 4);
+    for (size_t round = 0; round < 100; round++) {
+        fill(x, 128, &seed, PLAIN);
+        if (round == 0) memset(x, 0, sizeof x);
+        ref->store_value[SP_KV_Q8](row, x, 128);
+        ref->weigh[SP_KV_Q8](out, 128, &(float){1}, 1, &first, &last, 1, row, 128);
+        for (size_t g = 0; g < 4; g++) {
+            float max = 0;
+            for (size_t i = 32 * g; i < 32 * g + 32; i++)
+                max = fmaxf(max, fabsf(x[i]));
+            for (size_t i = 32 * g; i < 32 * g + 32; i++) {
+                assert_true(fabsf(out[i] - x[i]) <= max / 254 * 1.00001f);
+            }
+        }
+    }
+}
+
+/* ---- attention --------------------------------------------------------------------------------
+ */
+
+static void fill_keys(uint8_t *blocks, int type, size_t dim, size_t n_blocks, uint64_t *seed,
+                      enum mode mode)
+{
+    float k[MAX_DIM];
+
+    for (size_t j = 0; j < n_blocks * SP_KEY_BLOCK; j++) {
+        fill(k, dim, seed, mode);
+        ref->store_key[type](blocks +
+                                 j / SP_KEY_BLOCK * sp_key_block_size((enum sp_kv_type)type, dim),
+                             j % SP_KEY_BLOCK, k, dim);
+    }
+}
+
+static void test_scores_agree(void **state)
+{
+    enum { MAX_QUERIES = 19, LD = MAX_BLOCKS * SP_KEY_BLOCK };
+    static _Alignas(64) uint8_t blocks[MAX_BLOCKS * SP_KEY_BLOCK * MAX_DIM * 4];
+    static float q[MAX_QUERIES * (MAX_DIM + 3)], got[MAX_QUERIES * LD], want[MAX_QUERIES * LD];
+    uint64_t seed = 8;
+
+    (void)state;
+    for (size_t round = 0; round < N_DIMS * SP_N_KV_TYPES * 19; round++) {
+        size_t dim = dims[round % N_DIMS], n_queries = round % MAX_QUERIES + 1, ldq = dim + 3;
+        size_t n_blocks = next(&seed) % (MAX_BLOCKS + 1);
+        int type = (int)(round / N_DIMS % SP_N_KV_TYPES);
+        enum mode mode = (enum mode)(next(&seed) % N_MODES);
+        if (!holds(type, dim)) continue;
+        fill_keys(blocks, type, dim, n_blocks, &seed, mode);
+        fill(q, n_queries * ldq, &seed, mode);
+        memset(want, 0, sizeof want);
+        ref->scores[type](want, LD, q, ldq, n_queries, blocks, n_blocks, dim, 0.125f);
+        for (size_t i = 0; i < n_tables; i++) {
+            memset(got, 0, sizeof got);
+            tables[i]->scores[type](got, LD, q, ldq, n_queries, blocks, n_blocks, dim, 0.125f);
+            assert_same(got, want, n_queries * LD, "scores", tables[i]->name);
+        }
+    }
+}
+
+static void test_softmax_agrees(void **state)
+{
+    enum { N = 256 };
+    static _Alignas(64) float s[N], got[N], want[N];
+    float got_ends[2], want_ends[2];
+    uint64_t seed = 9;
+
+    (void)state;
+    for (size_t round = 0; round < 3000; round++) {
+        size_t first = next(&seed) % N, last = first + next(&seed) % (N - first) + 1;
+        fill(s, N, &seed, ODD); /* what lies outside must not matter */
+        fill(s + first, last - first, &seed, (enum mode)(round % N_MODES));
+        memcpy(want, s, sizeof s);
+        ref->softmax(want, first, last, &want_ends[0], &want_ends[1]);
+        for (size_t i = 0; i < n_tables; i++) {
+            memcpy(got, s, sizeof s);
+            tables[i]->softmax(got, first, last, &got_ends[0], &got_ends[1]);
+            assert_same(got, want, N, "softmax", tables[i]->name);
+            assert_same(got_ends, want_ends, 2, "softmax ends", tables[i]->name);
+        }
+    }
+}
+
+static void test_softmax_is_right(void **state)
+{
+    _Alignas(64) float s[32];
+    uint64_t seed = 10;
+    float max, sum;
+    double want = 0;
+
+    (void)state;
+    fill(s, 32, &seed, PLAIN);
+    for (size_t i = 5; i < 29; i++)
+        want += exp((double)s[i]);
+    ref->softmax(s, 5, 29, &max, &sum);
+    assert_true(fabs((double)sum * exp((double)max) / want - 1) < 1e-6);
+    float total = 0;
+    for (size_t i = 5; i < 29; i++)
+        total += s[i];
+    assert_true(fabsf(total - sum) < 1e-5f);
+}
+
+static void test_weigh_agrees(void **state)
+{
+    enum { MAX_QUERIES = 11, N = 48, LD_OUT = MAX_DIM + 5 };
+    static uint8_t values[N * MAX_DIM * 4];
+    static float p[MAX_QUERIES * N], got[MAX_QUERIES * LD_OUT], want[MAX_QUERIES * LD_OUT];
+    size_t first[MAX_QUERIES], last[MAX_QUERIES];
+    uint64_t seed = 11;
+    float v[MAX_DIM];
+
+    (void)state;
+    for (size_t round = 0; round < N_DIMS * SP_N_KV_TYPES * 40; round++) {
+        size_t dim = dims[round % N_DIMS], n_queries = next(&seed) % MAX_QUERIES + 1;
+        int type = (int)(round / N_DIMS % SP_N_KV_TYPES);
+        size_t low = next(&seed) % (N / 2), high = low + next(&seed) % (N / 2) + 1;
+        if (!holds(type, dim)) continue;
+        fill(p, n_queries * N, &seed, PLAIN);
+        for (size_t i = 0; i < n_queries; i++) { /* disjoint, nested and empty ranges too */
+            first[i] = low + next(&seed) % (high - low);
+            last[i] = first[i] + next(&seed) % (high - first[i] + 1);
+        }
+        for (size_t j = 0; j < N; j++) {
+            fill(v, dim, &seed, j < low || j >= high ? ODD : round % 2 ? WILD : PLAIN);
+            ref->store_value[type](values + j * sp_value_row_size((enum sp_kv_type)type, dim), v,
+                                   dim);
+        }
+        memset(want, 0, sizeof want);
+        ref->weigh[type](want, LD_OUT, p, N, first, last, n_queries, values, dim);
+        for (size_t i = 0; i < n_tables; i++) {
+            memset(got, 0, sizeof got);
+            tables[i]->weigh[type](got, LD_OUT, p, N, first, last, n_queries, values, dim);
+            assert_same(got, want, n_queries * LD_OUT, "weigh", tables[i]->name);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_row_functions_agree),
+        cmocka_unit_test(test_rope_agrees),
+        cmocka_unit_test(test_argmax),
+        cmocka_unit_test(test_row_functions_are_right),
+        cmocka_unit_test(test_stores_agree),
+        cmocka_unit_test(test_halves),
+        cmocka_unit_test(test_q8_error),
+        cmocka_unit_test(test_scores_agree),
+        cmocka_unit_test(test_softmax_agrees),
+        cmocka_unit_test(test_softmax_is_right),
+        cmocka_unit_test(test_weigh_agrees),
+    };
+
+    return cmocka_run_group_tests(tests, find_tables, NULL);
+}
