@@ -132,7 +132,7 @@ void sp_sampler_remove(struct sp_sampler *s, size_t slot)
 enum sp_status sp_sampler_reset(struct sp_sampler *s, size_t i, const uint32_t *prior,
                                 size_t n_prior, struct sp_err *err)
 {
-    struct slot *slot;
+    struct slot *slot = NULL;
     enum sp_status st = get_slot(&slot, s, i, err);
 
     if (st) return st;
@@ -144,7 +144,7 @@ enum sp_status sp_sampler_reset(struct sp_sampler *s, size_t i, const uint32_t *
 enum sp_status sp_sampler_commit(struct sp_sampler *s, size_t i, const uint32_t *ids, size_t n,
                                  struct sp_err *err)
 {
-    struct slot *slot;
+    struct slot *slot = NULL;
     enum sp_status st = get_slot(&slot, s, i, err);
 
     if (st) return st;
@@ -177,7 +177,7 @@ static enum sp_status sample_row(struct sp_sampler *s, uint32_t *id,
                                  const struct sp_sampler_row *row, struct sp_err *err)
 {
     struct sp_history history;
-    struct slot *slot;
+    struct slot *slot = NULL;
     uint32_t *room = NULL;
     enum sp_status st = get_slot(&slot, s, row->slot, err);
 
