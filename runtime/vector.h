@@ -38,6 +38,19 @@ struct sp_vector {
     void (*gelu_erf_mul)(float *y, const float *up, size_t n);  /* y = gelu_erf(y) * up */
     /* gpt-oss: g = min(y, limit), u = clamp(up, -limit, limit); y = (u + 1) * g * sigmoid(1.702 g) */
     void (*swiglu_clamped)(float *y, const float *up, float limit, size_t n);
+    void (*silu)(float *y, size_t n);                               /* y = silu(y) */
+    void (*sigmoid_mul)(float *y, const float *gate, size_t n);     /* y = y * sigmoid(gate) */
+    void (*mul_add)(float *y, const float *a, const float *b, size_t n); /* y = fmaf(a, b, y) */
+    /* y = x * (factor / sqrt(sum(x^2) + eps)), the sum as in rms_norm. y may be x. */
+    void (*l2_norm)(float *y, const float *x, size_t n, float eps, float factor);
+    /* One step of the gated delta rule on the state of one value head, [dv][dk], for each j < dv:
+     *   S_j = S_j * decay;  d = (v_j - S_j . k) * beta;  S_j = fmaf(d, k, S_j);  out_j = S_j . q
+     * dots over dk with the 16 sums. delta[dv] receives the d's. */
+    void (*delta_step)(float *state, float *out, float *delta, const float *q, const float *k,
+                       const float *v, float decay, float beta, size_t dk, size_t dv);
+    /* What delta_step did to the state, again: S_j = fmaf(delta_j, k, S_j * decay). */
+    void (*delta_replay)(float *state, const float *delta, const float *k, float decay, size_t dk,
+                         size_t dv);
     void (*softcap)(float *y, float cap, size_t n);             /* y = cap * tanh(y / cap) */
     /* Rotates one head: pairs (i, i + n_rot/2): a' = a c - b s, b' = b c + a s, each as
      * fmaf(a, c, -(b * s)) and fmaf(b, c, a * s). */
