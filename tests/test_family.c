@@ -1,0 +1,662 @@
+/* format/family.h. Small models are spelled out tensor by tensor; the golden checkpoints show that
+ * every row of every tensor goes somewhere exactly once. */
+#include "format/family.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "format/safetensors.h"
+#include "tests/scratch.h"
+
+enum { MAX_TENSORS = 64 };
+
+/* A config, and the tensors of a checkpoint as "name 2 3, name 4, ...". */
+struct checkpoint {
+    struct sp_config config;
+    struct sp_source_tensor tensors[MAX_TENSORS];
+    size_t n;
+    char text[4096];
+    size_t used;
+};
+
+/* What matching gives. */
+struct outcome {
+    enum sp_status status;
+    struct sp_specs specs;
+    struct sp_err err;
+    bool compare_equal;
+    size_t n_skipped;
+};
+
+static void add_tensors(struct checkpoint *c, const char *list)
+{
+    char *text = c->text + c->used;
+    char *item, *rest;
+
+    assert_true(c->used + strlen(list) + 1 < sizeof c->text);
+    c->used += strlen(list) + 1;
+    memcpy(text, list, strlen(list) + 1);
+    for (item = strtok_r(text, ",", &rest); item; item = strtok_r(NULL, ",", &rest)) {
+        struct sp_source_tensor *t = &c->tensors[c->n++];
+        char *next;
+        assert_true(c->n <= MAX_TENSORS);
+        while (*item == ' ')
+            item++;
+        t->name = item;
+        next = strchr(item, ' ');
+        if (next == NULL) continue;
+        *next++ = '\0';
+        for (char *end; *next; next = end)
+            t->shape[t->rank++] = strtoull(next, &end, 10);
+    }
+}
+
+static void open_checkpoint(struct checkpoint *c, const char *config, const char *list)
+{
+    struct sp_err err = {0};
+
+    memset(c, 0, sizeof *c);
+    if (sp_config_parse(&c->config, config, strlen(config), NULL, &err)) fail_msg("%s", err.text);
+    add_tensors(c, list);
+}
+
+static void match(struct outcome *o, struct checkpoint *c)
+{
+    memset(o, 0, sizeof *o);
+    o->status = sp_specs_of_source(&o->specs, &c->config, c->tensors, c->n, &o->compare_equal,
+                                   &o->n_skipped, &o->err);
+}
+
+static void close_both(struct outcome *o, struct checkpoint *c)
+{
+    sp_specs_release(&o->specs);
+    sp_config_release(&c->config);
+}
+
+/* The pieces of one tensor as "source first:step:rows x cols", 'T' where transposed. */
+static void assert_pieces(const struct outcome *o, const char *name, const char *expected)
+{
+    const struct sp_tensor_spec *spec = sp_specs_find(&o->specs, name);
+    char text[1024] = "";
+
+    if (spec == NULL) fail_msg("no %s", name);
+    for (size_t i = 0; i < spec->n_pieces; i++) {
+        const struct sp_piece *p = &o->specs.pieces[spec->first_piece + i];
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s %llu:%llu:%llux%llu%s",
+                 i ? ", " : "", p->source, (unsigned long long)p->first_row,
+                 (unsigned long long)p->step, (unsigned long long)p->n_rows,
+                 (unsigned long long)p->n_cols, p->transposed ? "T" : "");
+    }
+    assert_string_equal(text, expected);
+}
+
+static void assert_refused(const char *config, const char *list, enum sp_status status,
+                           const char *sentence)
+{
+    struct checkpoint c;
+    struct outcome o;
+
+    open_checkpoint(&c, config, list);
+    match(&o, &c);
+    assert_string_equal(o.err.text, sentence);
+    assert_int_equal(o.status, status);
+    assert_null(o.specs.specs);
+    close_both(&o, &c);
+}
+
+/* V 8, H 4, one layer, 2 heads of 2 on 1 K/V head, I 6. */
+#define SIZES                                                                                      \
+    "\"vocab_size\": 8, \"hidden_size\": 4, \"num_hidden_layers\": 1, \"num_attention_heads\": 2," \
+    "\"num_key_value_heads\": 1, \"head_dim\": 2, \"intermediate_size\": 6"
+#define LLAMA "{\"model_type\": \"llama\", " SIZES "}"
+#define BIASED "{\"model_type\": \"llama\", \"attention_bias\": true, " SIZES "}"
+#define LAYER(p)                                                                                   \
+    p "layers.0.input_layernorm.weight 4, " p "layers.0.self_attn.q_proj.weight 4 4, " p           \
+      "layers.0.self_attn.k_proj.weight 2 4, " p "layers.0.self_attn.v_proj.weight 2 4, " p        \
+      "layers.0.self_attn.o_proj.weight 4 4, " p "layers.0.post_attention_layernorm.weight 4, " p  \
+      "layers.0.mlp.gate_proj.weight 6 4, " p "layers.0.mlp.up_proj.weight 6 4, " p                \
+      "layers.0.mlp.down_proj.weight 4 6"
+#define BODY(p) p "norm.weight 4, " LAYER(p)
+#define EMBED "model.embed_tokens.weight 8 4"
+#define HEAD "lm_head.weight 8 4"
+#define WHOLE EMBED ", " HEAD ", " BODY("model.")
+
+static void plain_model(void **state)
+{
+    struct checkpoint c;
+    struct outcome o;
+
+    (void)state;
+    open_checkpoint(&c, LLAMA, WHOLE);
+    match(&o, &c);
+    assert_string_equal(o.err.text, "");
+    assert_int_equal(o.specs.n_specs, 12);
+    assert_int_equal(o.n_skipped, 0);
+    assert_false(o.compare_equal);
+    assert_false(c.config.tied);
+    for (size_t i = 1; i < o.specs.n_specs; i++) {
+        assert_true(strcmp(o.specs.specs[i - 1].name, o.specs.specs[i].name) < 0);
+    }
+    assert_pieces(&o, "embed_tokens.weight", "model.embed_tokens.weight 0:1:8x4");
+    assert_pieces(&o, "lm_head.weight", "lm_head.weight 0:1:8x4");
+    assert_pieces(&o, "norm.weight", "model.norm.weight 0:1:1x4");
+    assert_pieces(&o, "layers.0.mlp.down_proj.weight",
+                  "model.layers.0.mlp.down_proj.weight 0:1:4x6");
+    assert_int_equal(sp_specs_find(&o.specs, "embed_tokens.weight")->role, SP_ROLE_EMBEDDING);
+    assert_int_equal(sp_specs_find(&o.specs, "lm_head.weight")->role, SP_ROLE_HEAD);
+    assert_null(sp_specs_find(&o.specs, "layers.1.mlp.down_proj.weight"));
+    close_both(&o, &c);
+}
+
+static void prefixes(void **state)
+{
+    static const char *const lists[] = {
+        "embed_tokens.weight 8 4, " HEAD ", " BODY(""),
+        "language_model.model.embed_tokens.weight 8 4, language_model.lm_head.weight 8 4, " BODY(
+            "language_model.model."),
+        "model.language_model.embed_tokens.weight 8 4, " HEAD ", " BODY("model.language_model."),
+        "model.language_model.model.embed_tokens.weight 8 4, model.lm_head.weight 8 4, " BODY(
+            "model.language_model.model."),
+    };
+    struct checkpoint c;
+    struct outcome o;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
+        open_checkpoint(&c, LLAMA, lists[i]);
+        add_tensors(&c, "vision_tower.layers.0.self_attn.q_proj.weight 9 9, "
+                        "model.visual.patch_embed.weight 3, multi_modal_projector.linear 2 2, "
+                        "model.vision_tower.std 8, model.layers.0.self_attn.rotary_emb.inv_freq 8");
+        match(&o, &c);
+        assert_string_equal(o.err.text, "");
+        assert_int_equal(o.specs.n_specs, 12);
+        assert_int_equal(o.n_skipped, 5);
+        close_both(&o, &c);
+    }
+    assert_refused(LLAMA, WHOLE ", norm.weight 4", SP_E_INPUT,
+                   "two text models, with tensors under \"\" and under \"model.\"");
+    assert_refused(LLAMA, "bert.norm.weight 4", SP_E_INPUT,
+                   "no text model: no tensor \"norm.weight\" under any known prefix");
+    assert_refused(LLAMA, "embed_tokens.weight 8 4, " BODY(""), SP_E_INPUT,
+                   "missing tensor \"lm_head.weight\": this is the export of a base model");
+}
+
+/* Head and embedding in the file against what the config says. */
+static void tie_cases(void **state)
+{
+    static const char *const flags[] = {"", ", \"tie_word_embeddings\": false",
+                                        ", \"tie_word_embeddings\": true"};
+    /* by [flag][what there is]: embedding only, head only, both.
+     * t: tied, u: untied, h: tied, and the embedding is read from the head, c: the bytes decide,
+     * e: an error */
+    static const char *const expected[] = {"thu", "teu", "thc"};
+    struct checkpoint c;
+    struct outcome o;
+
+    (void)state;
+    for (int flag = 0; flag < 3; flag++) {
+        for (int what = 0; what < 3; what++) {
+            char config[512], wanted = expected[flag][what];
+            snprintf(config, sizeof config, "{\"model_type\": \"llama\", " SIZES "%s}",
+                     flags[flag]);
+            open_checkpoint(&c, config, BODY("model."));
+            if (what != 1) add_tensors(&c, EMBED);
+            if (what != 0) add_tensors(&c, HEAD);
+            match(&o, &c);
+            if (wanted == 'e') {
+                assert_string_equal(o.err.text, "missing tensor \"model.embed_tokens.weight\", and "
+                                                "tie_word_embeddings is false");
+                close_both(&o, &c);
+                continue;
+            }
+            assert_string_equal(o.err.text, "");
+            assert_int_equal(c.config.tied, wanted == 't' || wanted == 'h');
+            assert_int_equal(o.compare_equal, wanted == 'c');
+            assert_int_equal(o.specs.n_specs, c.config.tied ? 11 : 12);
+            if (wanted == 'h') {
+                assert_pieces(&o, "embed_tokens.weight", "lm_head.weight 0:1:8x4");
+            }
+            if (wanted == 'c') {
+                sp_specs_share_head(&o.specs, &c.config);
+                assert_true(c.config.tied);
+                assert_int_equal(o.specs.n_specs, 11);
+                assert_null(sp_specs_find(&o.specs, "lm_head.weight"));
+                assert_non_null(sp_specs_find(&o.specs, "norm.weight"));
+            }
+            close_both(&o, &c);
+        }
+    }
+}
+
+static void what_is_wrong(void **state)
+{
+    (void)state;
+    assert_refused(LLAMA, EMBED ", " HEAD ", model.norm.weight 5, " LAYER("model."), SP_E_INPUT,
+                   "tensor \"model.norm.weight\" has shape [5], expected [4]");
+    assert_refused(LLAMA, "model.embed_tokens.weight 9 4, " HEAD ", " BODY("model."), SP_E_INPUT,
+                   "tensor \"model.embed_tokens.weight\" has shape [9, 4], expected [8, 4]");
+    assert_refused(LLAMA, WHOLE ", model.layers.1.mlp.up_proj.weight 6 4", SP_E_INPUT,
+                   "unexpected tensor \"model.layers.1.mlp.up_proj.weight\": the config has 1 "
+                   "layers");
+    assert_refused(LLAMA, WHOLE ", model.layers.0.self_attn.q_norm.weight 2", SP_E_INPUT,
+                   "unexpected tensor \"model.layers.0.self_attn.q_norm.weight\"");
+    assert_refused(LLAMA, WHOLE ", lm_head.bias 8", SP_E_INPUT,
+                   "unexpected tensor \"lm_head.bias\": the config has no such bias");
+    assert_refused(LLAMA, WHOLE ", model.layers.0.self_attn.q_proj.bias 4", SP_E_INPUT,
+                   "unexpected tensor \"model.layers.0.self_attn.q_proj.bias\": the config has no "
+                   "such bias");
+    assert_refused(BIASED, WHOLE, SP_E_INPUT,
+                   "missing tensor \"model.layers.0.self_attn.k_proj.bias\" [2]; "
+                   "missing tensor \"model.layers.0.self_attn.o_proj.bias\" [4]; "
+                   "missing tensor \"model.layers.0.self_attn.q_proj.bias\" [4]; "
+                   "missing tensor \"model.layers.0.self_attn.v_proj.bias\" [2]");
+    assert_refused(LLAMA, WHOLE ", model.layers.0.mlp.up_proj.weight_scale_inv 1 1",
+                   SP_E_UNSUPPORTED,
+                   "tensor \"model.layers.0.mlp.up_proj.weight_scale_inv\": FP8 weights, which is "
+                   "not supported");
+    assert_refused(LLAMA, WHOLE ", mtp.fc.weight 4 8", SP_E_UNSUPPORTED,
+                   "tensor \"mtp.fc.weight\": a multi-token prediction head, which is not "
+                   "supported");
+    assert_refused(LLAMA, WHOLE ", model.fc.weight 4 8", SP_E_INPUT,
+                   "tensor \"fc.weight\" belongs to a draft, but architecture is \"\"");
+}
+
+/* Many findings: the first few by name, the rest as a number. */
+static void many_findings(void **state)
+{
+    struct checkpoint c;
+    struct outcome o;
+
+    (void)state;
+    open_checkpoint(&c, "{\"model_type\": \"llama\"}", "model.norm.weight 4096, " EMBED);
+    match(&o, &c);
+    assert_int_equal(o.status, SP_E_INPUT);
+    assert_memory_equal(o.err.text, "tensor \"model.embed_tokens.weight\" has shape [8, 4], ", 52);
+    assert_non_null(strstr(o.err.text, "missing tensor \"model.layers.0.input_layernorm.weight\" "
+                                       "[4096]; "));
+    assert_non_null(strstr(o.err.text, "; and 279 more")); /* 1 + 32 * 9, ten are named */
+    close_both(&o, &c);
+
+    open_checkpoint(&c,
+                    "{\"model_type\": \"qwen3_moe\", \"num_hidden_layers\": 4096, "
+                    "\"num_experts\": 16384}",
+                    "model.norm.weight 2048, model.embed_tokens.weight 151936 2048");
+    match(&o, &c);
+    assert_int_equal(o.status, SP_E_INPUT);
+    assert_non_null(strstr(o.err.text, " at least"));
+    close_both(&o, &c);
+}
+
+static void scalar(void **state)
+{
+    static const char config[] =
+        "{\"model_type\": \"llama\", \"vocab_size\": 3, \"hidden_size\": 1, \"head_dim\": 2, "
+        "\"num_hidden_layers\": 1, \"num_attention_heads\": 1, \"intermediate_size\": 1, "
+        "\"tie_word_embeddings\": true}";
+    struct checkpoint c;
+    struct outcome o;
+
+    (void)state;
+    open_checkpoint(&c, config,
+                    "model.embed_tokens.weight 3 1, model.norm.weight, "
+                    "model.layers.0.input_layernorm.weight 1, "
+                    "model.layers.0.post_attention_layernorm.weight, "
+                    "model.layers.0.self_attn.q_proj.weight 2 1, "
+                    "model.layers.0.self_attn.k_proj.weight 2 1, "
+                    "model.layers.0.self_attn.v_proj.weight 2 1, "
+                    "model.layers.0.self_attn.o_proj.weight 1 2, "
+                    "model.layers.0.mlp.gate_proj.weight 1 1, "
+                    "model.layers.0.mlp.up_proj.weight 1 1, "
+                    "model.layers.0.mlp.down_proj.weight 1 1");
+    match(&o, &c);
+    assert_string_equal(o.err.text, "");
+    assert_pieces(&o, "norm.weight", "model.norm.weight 0:1:1x1");
+    close_both(&o, &c);
+}
+
+#define ATTENTION(p)                                                                               \
+    p "input_layernorm.weight 4, " p "self_attn.q_proj.weight 4 4, " p                             \
+      "self_attn.k_proj.weight 2 4, " p "self_attn.v_proj.weight 2 4, " p                          \
+      "self_attn.o_proj.weight 4 4, " p "post_attention_layernorm.weight 4"
+
+static void fused_rows(void **state)
+{
+    struct checkpoint c;
+    struct outcome o;
+
+    (void)state;
+    open_checkpoint(&c, "{\"model_type\": \"phi3\", " SIZES "}",
+                    EMBED ", " HEAD
+                          ", model.norm.weight 4, model.layers.0.input_layernorm.weight 4, "
+                          "model.layers.0.post_attention_layernorm.weight 4, "
+                          "model.layers.0.self_attn.qkv_proj.weight 8 4, "
+                          "model.layers.0.self_attn.o_proj.weight 4 4, "
+                          "model.layers.0.mlp.gate_up_proj.weight 12 4, "
+                          "model.layers.0.mlp.down_proj.weight 4 6");
+    match(&o, &c);
+    assert_string_equal(o.err.text, "");
+    assert_int_equal(o.specs.n_specs, 12);
+    assert_pieces(&o, "layers.0.self_attn.q_proj.weight",
+                  "model.layers.0.self_attn.qkv_proj.weight 0:1:4x4");
+    assert_pieces(&o, "layers.0.self_attn.k_proj.weight",
+                  "model.layers.0.self_attn.qkv_proj.weight 4:1:2x4");
+    assert_pieces(&o, "layers.0.self_attn.v_proj.weight",
+                  "model.layers.0.self_attn.qkv_proj.weight 6:1:2x4");
+    assert_pieces(&o, "layers.0.mlp.gate_proj.weight",
+                  "model.layers.0.mlp.gate_up_proj.weight 0:1:6x4");
+    assert_pieces(&o, "layers.0.mlp.up_proj.weight",
+                  "model.layers.0.mlp.gate_up_proj.weight 6:1:6x4");
+    close_both(&o, &c);
+}
+
+#define MOE                                                                                        \
+    "{\"model_type\": \"qwen3_moe\", \"num_experts\": 2, \"num_experts_per_tok\": 1, "             \
+    "\"moe_intermediate_size\": 3, " SIZES "}"
+#define MOE_REST                                                                                   \
+    EMBED ", " HEAD ", model.norm.weight 4, " ATTENTION(                                           \
+        "model.layers.0.") ", "                                                                    \
+                           "model.layers.0.self_attn.q_norm.weight 2, "                            \
+                           "model.layers.0.self_attn.k_norm.weight 2, "                            \
+                           "model.layers.0.mlp.gate.weight 2 4, "
+
+static void experts_apart(void **state)
+{
+    struct checkpoint c;
+    struct outcome o;
+
+    (void)state;
+    open_checkpoint(&c, MOE,
+                    MOE_REST "model.layers.0.mlp.experts.0.gate_proj.weight 3 4, "
+                             "model.layers.0.mlp.experts.0.up_proj.weight 3 4, "
+                             "model.layers.0.mlp.experts.0.down_proj.weight 4 3, "
+                             "model.layers.0.mlp.experts.1.gate_proj.weight 3 4, "
+                             "model.layers.0.mlp.experts.1.up_proj.weight 3 4, "
+                             "model.layers.0.mlp.experts.1.down_proj.weight 4 3");
+    match(&o, &c);
+    assert_string_equal(o.err.text, "");
+    assert_pieces(&o, "layers.0.mlp.router.weight", "model.layers.0.mlp.gate.weight 0:1:2x4");
+    assert_pieces(&o, "layers.0.mlp.experts.up_proj.weight",
+                  "model.layers.0.mlp.experts.0.up_proj.weight 0:1:3x4, "
+                  "model.layers.0.mlp.experts.1.up_proj.weight 0:1:3x4");
+    assert_int_equal(sp_specs_find(&o.specs, "layers.0.mlp.experts.down_proj.weight")->rank, 3);
+    assert_int_equal(sp_specs_find(&o.specs, "layers.0.mlp.router.weight")->role, SP_ROLE_ROUTER);
+    close_both(&o, &c);
+
+    assert_refused(MOE,
+                   MOE_REST "model.layers.0.mlp.experts.0.gate_proj.weight 3 4, "
+                            "model.layers.0.mlp.experts.0.up_proj.weight 3 4, "
+                            "model.layers.0.mlp.experts.0.down_proj.weight 4 3, "
+                            "model.layers.0.mlp.experts.1.gate_proj.weight 3 5, "
+                            "model.layers.0.mlp.experts.1.up_proj.weight 3 4",
+                   SP_E_INPUT,
+                   "missing tensor \"model.layers.0.mlp.experts.1.down_proj.weight\" [4, 3]; "
+                   "tensor \"model.layers.0.mlp.experts.1.gate_proj.weight\" has shape [3, 5], "
+                   "expected [3, 4]");
+}
+
+static void experts_fused(void **state)
+{
+    struct checkpoint c;
+    struct outcome o;
+
+    (void)state;
+    open_checkpoint(&c, MOE,
+                    MOE_REST "model.layers.0.mlp.experts.gate_up_proj 2 6 4, "
+                             "model.layers.0.mlp.experts.down_proj 2 4 3");
+    match(&o, &c);
+    assert_string_equal(o.err.text, "");
+    assert_pieces(&o, "layers.0.mlp.experts.gate_proj.weight",
+                  "model.layers.0.mlp.experts.gate_up_proj 0:1:3x4, "
+                  "model.layers.0.mlp.experts.gate_up_proj 6:1:3x4");
+    assert_pieces(&o, "layers.0.mlp.experts.up_proj.weight",
+                  "model.layers.0.mlp.experts.gate_up_proj 3:1:3x4, "
+                  "model.layers.0.mlp.experts.gate_up_proj 9:1:3x4");
+    assert_pieces(&o, "layers.0.mlp.experts.down_proj.weight",
+                  "model.layers.0.mlp.experts.down_proj 0:1:8x3");
+    close_both(&o, &c);
+}
+
+#define OSS                                                                                        \
+    "{\"model_type\": \"gpt_oss\", \"num_local_experts\": 2, \"num_experts_per_tok\": 1, " SIZES "}"
+#define OSS_REST                                                                                   \
+    EMBED ", " HEAD ", model.norm.weight 4, " ATTENTION(                                           \
+        "model.layers.0.") ", "                                                                    \
+                           "model.layers.0.self_attn.q_proj.bias 4, "                              \
+                           "model.layers.0.self_attn.k_proj.bias 2, "                              \
+                           "model.layers.0.self_attn.v_proj.bias 2, "                              \
+                           "model.layers.0.self_attn.o_proj.bias 4, "                              \
+                           "model.layers.0.self_attn.sinks 2, model.layers.0.mlp.router.weight 2 " \
+                           "4, "                                                                   \
+                           "model.layers.0.mlp.router.bias 2, "
+
+static void experts_interleaved(void **state)
+{
+    struct checkpoint c;
+    struct outcome o;
+
+    (void)state;
+    open_checkpoint(&c, OSS,
+                    OSS_REST "model.layers.0.mlp.experts.gate_up_proj 2 4 12, "
+                             "model.layers.0.mlp.experts.gate_up_proj_bias 2 12, "
+                             "model.layers.0.mlp.experts.down_proj 2 6 4, "
+                             "model.layers.0.mlp.experts.down_proj_bias 2 4");
+    match(&o, &c);
+    assert_string_equal(o.err.text, "");
+    assert_pieces(&o, "layers.0.mlp.experts.gate_proj.weight",
+                  "model.layers.0.mlp.experts.gate_up_proj 0:2:12x4T");
+    assert_pieces(&o, "layers.0.mlp.experts.up_proj.weight",
+                  "model.layers.0.mlp.experts.gate_up_proj 1:2:12x4T");
+    assert_pieces(&o, "layers.0.mlp.experts.down_proj.weight",
+                  "model.layers.0.mlp.experts.down_proj 0:1:8x6T");
+    assert_pieces(&o, "layers.0.mlp.experts.gate_proj.bias",
+                  "model.layers.0.mlp.experts.gate_up_proj_bias 0:2:12x1");
+    assert_pieces(&o, "layers.0.mlp.experts.up_proj.bias",
+                  "model.layers.0.mlp.experts.gate_up_proj_bias 1:2:12x1");
+    assert_pieces(&o, "layers.0.mlp.experts.down_proj.bias",
+                  "model.layers.0.mlp.experts.down_proj_bias 0:1:2x4");
+    assert_int_equal(sp_specs_find(&o.specs, "layers.0.self_attn.sinks")->role, SP_ROLE_SMALL);
+    close_both(&o, &c);
+
+    assert_refused(OSS, OSS_REST "model.layers.0.mlp.experts.gate_up_proj_blocks 2 12 1 16",
+                   SP_E_UNSUPPORTED,
+                   "tensor \"model.layers.0.mlp.experts.gate_up_proj_blocks\": MXFP4 weights, "
+                   "which is not supported");
+}
+
+#define DFLASH(more)                                                                               \
+    "{\"architectures\": [\"DFlashDraftModel\"], \"block_size\": 4, \"mask_token_id\": 7, "        \
+    "\"num_target_layers\": 6, \"target_layer_ids\": [1, 3]" more ", " SIZES "}"
+#define DFLASH_BODY(p)                                                                             \
+    BODY(p)                                                                                        \
+    ", " p "fc.weight 4 8, " p "hidden_norm.weight 4, " p "layers.0.self_attn.q_norm.weight 2, " p \
+    "layers.0.self_attn.k_norm.weight 2"
+
+static void dflash(void **state)
+{
+    static const char *const lists[] = {DFLASH_BODY(""), DFLASH_BODY("model.")};
+    struct checkpoint c;
+    struct outcome o;
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        open_checkpoint(&c, DFLASH(""), lists[i]);
+        match(&o, &c);
+        assert_string_equal(o.err.text, "");
+        assert_int_equal(o.specs.n_specs, 14);
+        assert_true(c.config.draft.borrows_tables);
+        assert_int_equal(sp_specs_find(&o.specs, "fc.weight")->role, SP_ROLE_FEATURE);
+        close_both(&o, &c);
+    }
+    /* Tables of its own: two, or one for both where the config ties them. */
+    open_checkpoint(&c, DFLASH(""),
+                    DFLASH_BODY("") ", embed_tokens.weight 8 4, lm_head.weight 8 4");
+    match(&o, &c);
+    assert_string_equal(o.err.text, "");
+    assert_int_equal(o.specs.n_specs, 16);
+    assert_false(c.config.draft.borrows_tables || c.config.tied);
+    close_both(&o, &c);
+    open_checkpoint(&c, DFLASH(", \"tie_word_embeddings\": true"),
+                    DFLASH_BODY("") ", embed_tokens.weight 8 4");
+    match(&o, &c);
+    assert_string_equal(o.err.text, "");
+    assert_int_equal(o.specs.n_specs, 15);
+    assert_true(c.config.tied && !c.config.draft.borrows_tables);
+    close_both(&o, &c);
+}
+
+static void dflash_refusals(void **state)
+{
+    (void)state;
+    assert_refused(DFLASH(""), BODY(""), SP_E_INPUT, "missing tensor \"fc.weight\"");
+    assert_refused(DFLASH(""), BODY("") ", fc.weight 4 12", SP_E_INPUT,
+                   "dflash fc input 12 != 2 ids * target hidden 4");
+    assert_refused(DFLASH(""), BODY("") ", fc.weight 4 9", SP_E_INPUT,
+                   "dflash fc input 9 != 2 ids * target hidden 4");
+    assert_refused(DFLASH(""), BODY("") ", fc.weight 8", SP_E_INPUT,
+                   "tensor \"fc.weight\" is no matrix");
+    assert_refused(DFLASH(""), DFLASH_BODY("") ", lm_head.weight 8 4", SP_E_UNSUPPORTED,
+                   "dflash: lm_head.weight without embed_tokens.weight is not supported");
+    assert_refused(DFLASH(""), DFLASH_BODY("") ", embed_tokens.weight 8 4", SP_E_UNSUPPORTED,
+                   "dflash: embed_tokens.weight without lm_head.weight is not supported");
+    assert_refused(DFLASH(""), DFLASH_BODY("") ", markov_head.markov_w1.weight 8 2",
+                   SP_E_UNSUPPORTED,
+                   "tensor \"markov_head.markov_w1.weight\": a DSpark draft, which is not "
+                   "supported");
+    assert_refused(DFLASH(""), DFLASH_BODY("") ", mask_embedding 4", SP_E_INPUT,
+                   "unexpected tensor \"mask_embedding\"");
+}
+
+/* Marks the rows that pieces take; every row of every used tensor is taken exactly once. */
+static void check_coverage(const struct sp_specs *specs, const struct sp_safetensor *tensors,
+                           size_t n_tensors, size_t n_skipped)
+{
+    size_t n_unused = 0;
+
+    for (size_t t = 0; t < n_tensors; t++) {
+        uint64_t n = 1, taken = 0;
+        uint8_t *marks;
+        for (unsigned i = 0; i < tensors[t].rank; i++)
+            n *= tensors[t].shape[i];
+        marks = calloc((size_t)n, 1);
+        assert_non_null(marks);
+        for (size_t i = 0; i < specs->n_pieces; i++) {
+            const struct sp_piece *p = &specs->pieces[i];
+            if (strcmp(p->source, tensors[t].name) != 0) continue;
+            for (uint64_t r = 0; r < p->n_rows; r++) {
+                uint64_t row = p->first_row + r * p->step;
+                assert_true((row + 1) * p->n_cols <= n);
+                for (uint64_t k = 0; k < p->n_cols; k++, taken++) {
+                    assert_int_equal(marks[row * p->n_cols + k]++, 0);
+                }
+            }
+        }
+        if (taken == 0) n_unused++;
+        if (taken != 0 && taken != n) fail_msg("%s: not all taken", tensors[t].name);
+        free(marks);
+    }
+    assert_int_equal(n_unused, n_skipped);
+}
+
+static void golden_checkpoints(void **state)
+{
+    /* Tensors: per layer as documented for the family, and embedding, norm, head. */
+    static const struct {
+        const char *name;
+        size_t n_specs, n_skipped;
+    } cases[] = {
+        {"targets/llama_mha_bias", 3 * (9 + 4 + 3) + 3, 1},
+        {"targets/llama_gqa_tied", 3 * 9 + 2, 0},
+        {"targets/llama_linear_rope", 3 * 9 + 3, 0},
+        {"targets/mistral_window", 3 * 9 + 3, 0},
+        {"targets/ministral3", 3 * 9 + 3, 1},
+        {"targets/qwen2", 3 * 12 + 2, 0},
+        {"targets/qwen3", 3 * 11 + 3, 0},
+        {"targets/qwen3_moe", 2 * (8 + 4) + 11 + 3, 0},
+        {"targets/qwen3_moe_sparse", (8 + 4) + 4 * 11 + 3, 0},
+        {"targets/gemma2", 4 * 11 + 2, 0},
+        {"targets/gemma3", 7 * 13 + 2, 0},
+        {"targets/gemma3_wrapped", 6 * 13 + 2, 1},
+        {"targets/smollm3", 5 * 9 + 2, 0},
+        {"targets/phi3", 3 * 9 + 3, 0},
+        {"targets/gpt_oss", 4 * (6 + 4 + 1 + 2 + 6) + 3, 0},
+        {"drafts/dflash_qwen3", 2 * 11 + 3, 0},
+        {"drafts/dflash_gpt_oss", 2 * (11 + 4) + 3, 0},
+        {"drafts/dflash_default_taps", 2 * 11 + 3, 0},
+    };
+
+    (void)state;
+    if (access(SHARED "/oracle/targets", R_OK) != 0) skip();
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        static struct sp_source_tensor tensors[4096];
+        struct sp_safetensors *file = NULL;
+        const struct sp_safetensor *all;
+        struct sp_config config;
+        struct sp_specs specs = {0};
+        struct sp_err err = {0};
+        char path[512], *text;
+        size_t size, n, n_skipped;
+        bool compare_equal;
+
+        print_message("%s\n", cases[i].name);
+        snprintf(path, sizeof path, SHARED "/oracle/%s/config.json", cases[i].name);
+        text = scratch_read(path, &size);
+        assert_int_equal(sp_config_parse(&config, text, size, NULL, &err), SP_OK);
+        free(text);
+        snprintf(path, sizeof path, SHARED "/oracle/%s", cases[i].name);
+        assert_int_equal(sp_safetensors_open(&file, path, NULL, &err), SP_OK);
+        all = sp_safetensors_tensors(file, &n);
+        assert_true(n <= sizeof tensors / sizeof tensors[0]);
+        for (size_t k = 0; k < n; k++) {
+            tensors[k].name = all[k].name;
+            tensors[k].rank = all[k].rank;
+            memcpy(tensors[k].shape, all[k].shape, sizeof tensors[k].shape);
+        }
+        if (sp_specs_of_source(&specs, &config, tensors, n, &compare_equal, &n_skipped, &err)) {
+            fail_msg("%s: %s", cases[i].name, err.text);
+        }
+        assert_int_equal(specs.n_specs, cases[i].n_specs);
+        assert_int_equal(n_skipped, cases[i].n_skipped);
+        check_coverage(&specs, all, n, n_skipped);
+        sp_specs_release(&specs);
+        sp_config_release(&config);
+        sp_safetensors_close(file);
+    }
+}
+
+static void roles_have_names(void **state)
+{
+    (void)state;
+    for (int i = SP_ROLE_NORM; i <= SP_ROLE_FEATURE; i++) {
+        assert_non_null(sp_role_name((enum sp_role)i));
+    }
+    assert_string_equal(sp_role_name(SP_ROLE_ROUTER), "router");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(plain_model),
+        cmocka_unit_test(prefixes),
+        cmocka_unit_test(tie_cases),
+        cmocka_unit_test(what_is_wrong),
+        cmocka_unit_test(many_findings),
+        cmocka_unit_test(scalar),
+        cmocka_unit_test(fused_rows),
+        cmocka_unit_test(experts_apart),
+        cmocka_unit_test(experts_fused),
+        cmocka_unit_test(experts_interleaved),
+        cmocka_unit_test(dflash),
+        cmocka_unit_test(dflash_refusals),
+        cmocka_unit_test(golden_checkpoints),
+        cmocka_unit_test(roles_have_names),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
