@@ -21,9 +21,10 @@ static const char not_space_set[] =
     "\\x{00}-\\x{08}\\x{0E}-\\x{1F}\\x{21}-\\x{84}\\x{86}-\\x{9F}\\x{A1}-\\x{167F}"
     "\\x{1681}-\\x{1FFF}\\x{200B}-\\x{2027}\\x{202A}-\\x{202E}\\x{2030}-\\x{205E}"
     "\\x{2060}-\\x{2FFF}\\x{3001}-\\x{10FFFF}";
-/* The Latin-1 superscripts and fractions are word characters by Oniguruma's own table. */
-static const char word_set[] =
-    "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{B2}\\x{B3}\\x{B9}\\x{BC}-\\x{BE}";
+/* Outside of brackets, the superscripts and fractions of Latin-1 are word characters as well. */
+#define WORD "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
+static const char word_set[] = WORD "\\x{B2}\\x{B3}\\x{B9}\\x{BC}-\\x{BE}";
+static const char word_member[] = WORD;
 static const char hex_set[] = "0-9A-Fa-f";
 
 struct translation {
@@ -216,9 +217,9 @@ static enum sp_status posix_class(struct translation *t, struct sp_err *err)
         {"[:alnum:]", "\\p{Alphabetic}\\p{Nd}"},
         {"[:lower:]", "\\p{Lowercase}"},
         {"[:upper:]", "\\p{Uppercase}"},
-        {"[:punct:]", "\\p{P}$+<=>\\^`|~"},
+        {"[:punct:]", "\\p{P}\\p{S}"},
         {"[:space:]", space_set},
-        {"[:word:]", word_set},
+        {"[:word:]", word_member},
     };
 
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
@@ -256,7 +257,7 @@ static enum sp_status bracket_member(struct translation *t, bool *set, bool *not
     case 'S':
         return put_text(t, not_space_set, err);
     case 'w':
-        return put_text(t, word_set, err);
+        return put_text(t, word_member, err);
     case 'h':
         return put_text(t, hex_set, err);
     default:
@@ -293,7 +294,7 @@ static enum sp_status finish_not_word(struct translation *t, bool negated, bool 
 
     if (empty) {
         t->n = t->atom;
-        return put_class(t, !negated, word_set, err);
+        return put_class(t, !negated, word_member, err);
     }
     const char *open = negated ? "(?:(?!" : "(?:";
     size_t len = strlen(open);
@@ -303,7 +304,7 @@ static enum sp_status finish_not_word(struct translation *t, bool negated, bool 
     memcpy(t->out + t->atom, open, len);
     t->n += len;
     if ((st = put_text(t, negated ? ")" : "|", err))) return st;
-    if ((st = put_class(t, !negated, word_set, err))) return st;
+    if ((st = put_class(t, !negated, word_member, err))) return st;
     return put_text(t, ")", err);
 }
 

@@ -33,29 +33,11 @@ static enum sp_status strip_accents(struct sp_text *out, const char *text, size_
     if (st) return st;
     for (size_t i = 0; i < len;) {
         size_t begin = i;
-        if (sp_char_is_nonspacing_mark(sp_utf8_next(text, len, &i))) continue;
+        if (sp_char_is_mark(sp_utf8_next(text, len, &i))) continue;
         memcpy(out->at + out->len, text + begin, i - begin);
         out->len += i - begin;
     }
     return SP_OK;
-}
-
-static enum sp_status strip_space(struct sp_text *out, const struct sp_step *step, const char *text,
-                                  size_t len, struct sp_err *err)
-{
-    size_t begin = 0, end = len, at;
-
-    while (step->flags & SP_STEP_LEFT && begin < end) {
-        at = begin;
-        if (!sp_char_is_space(sp_utf8_next(text, len, &at))) break;
-        begin = at;
-    }
-    while (step->flags & SP_STEP_RIGHT && end > begin) {
-        size_t before = at = sp_utf8_prev(text, end);
-        if (!sp_char_is_space(sp_utf8_next(text, len, &at))) break;
-        end = before;
-    }
-    return sp_text_append(out, text + begin, end - begin, err);
 }
 
 static enum sp_status prefix(struct sp_text *out, bool *changed, const struct sp_step *step,
@@ -132,8 +114,6 @@ enum sp_status sp_rewrite_apply(const struct sp_rewrite *rewrite, struct sp_matc
         return sp_lowercase(out, text, len, err);
     case SP_STEP_STRIP_ACCENTS:
         return strip_accents(out, text, len, err);
-    case SP_STEP_STRIP_SPACE:
-        return strip_space(out, step, text, len, err);
     case SP_STEP_PREFIX:
         return prefix(out, changed, step, at_start, text, len, err);
     case SP_STEP_REPLACE:

@@ -237,6 +237,7 @@ struct sought {
     char *text; /* owned */
     size_t len;
     uint32_t id;
+    size_t order; /* in the file */
     bool special;
 };
 
@@ -245,7 +246,7 @@ struct range {
     size_t depth;
 };
 
-/* Of equal texts the special one comes first and wins, then the lower id. */
+/* Of equal texts the special one comes first and wins, then the one that the file has first. */
 static int compare_sought(const void *a, const void *b)
 {
     const struct sought *x = a, *y = b;
@@ -254,7 +255,7 @@ static int compare_sought(const void *a, const void *b)
     if (order) return order;
     if (x->len != y->len) return x->len < y->len ? -1 : 1;
     if (x->special != y->special) return x->special ? -1 : 1;
-    return x->id < y->id ? -1 : x->id > y->id;
+    return x->order < y->order ? -1 : x->order > y->order;
 }
 
 /* Writes the node of one range: its id, and an edge and a new range for each next byte. */
@@ -326,20 +327,24 @@ static enum sp_status make_tree(struct compiler *c, enum sp_tokmap_area which,
     size_t n = 0, cap = 0;
     enum sp_status st = SP_OK;
 
-    for (size_t id = 0; id < c->vocab->n_ids; id++) {
+    for (size_t i = 0; i < c->vocab->n_added; i++) {
+        uint32_t id = c->vocab->added[i];
         const struct sp_vocab_token *token = &c->vocab->tokens[id];
         const char *text = token->text;
         size_t len = token->len;
-        if (!(token->flags & SP_TOKEN_ADDED)) continue;
         if (normalized != ((token->flags & SP_TOKEN_NORMALIZED) != 0)) continue;
         if (normalized && (st = sp_rewrite_all(normalizer, n_normalizer, matcher, &space, true,
                                                &text, &len, err))) {
             goto done;
         }
-        if (len == 0) continue;
+        if (len == 0) {
+            st = sp_fail(err, SP_E_UNSUPPORTED, "added token \"%s\" is normalized to nothing",
+                         token->text);
+            goto done;
+        }
         if ((st = sp_grow(&sought, &cap, n + 1, sizeof *sought, err))) goto done;
         sought[n] = (struct sought){
-            .len = len, .id = (uint32_t)id, .special = (token->flags & SP_TOKEN_SPECIAL) != 0};
+            .len = len, .id = id, .order = i, .special = (token->flags & SP_TOKEN_SPECIAL) != 0};
         if ((st = sp_copy_text(&sought[n].text, text, len, err))) goto done;
         n++;
     }

@@ -154,8 +154,3 @@ bool sp_char_is_mark(uint32_t c)
     return category == UTF8PROC_CATEGORY_MN || category == UTF8PROC_CATEGORY_MC ||
            category == UTF8PROC_CATEGORY_ME;
 }
-
-bool sp_char_is_nonspacing_mark(uint32_t c)
-{
-    return utf8proc_category((utf8proc_int32_t)c) == UTF8PROC_CATEGORY_MN;
-}

@@ -30,7 +30,6 @@ size_t sp_utf8_prev(const char *text, size_t pos);
 bool sp_char_is_space(uint32_t c); /* Unicode White_Space */
 /* Alphabetic, a mark, a decimal digit, a connector or a joiner: \w of Rust's regex crate. */
 bool sp_char_is_word(uint32_t c);
-bool sp_char_is_mark(uint32_t c);            /* Mn, Mc, Me */
-bool sp_char_is_nonspacing_mark(uint32_t c); /* Mn */
+bool sp_char_is_mark(uint32_t c); /* Mn, Mc, Me */
 
 #endif

@@ -156,16 +156,15 @@ static enum sp_status read_added_token(struct sp_vocab *vocab, const struct sp_j
     }
     if ((st = read_added_flags(&flags, v, err))) return st;
     known = sp_vocab_find(vocab, text, len);
-    if (known != SP_ID_NONE) {
-        struct sp_vocab_token *token = &vocab->tokens[known];
-        token->flags = (uint8_t)((token->flags & SP_TOKEN_MODEL) | flags);
-        return warn_of_id(vocab, text, id, known, err);
-    }
+    if ((st = known != SP_ID_NONE ? warn_of_id(vocab, text, id, known, err) : SP_OK)) return st;
+    if (known != SP_ID_NONE) id = known;
     struct sp_vocab_token *token = &vocab->tokens[id];
     if (token->text != NULL && (token->len != len || memcmp(token->text, text, len) != 0)) {
         return sp_fail(err, SP_E_INPUT, "id %llu of \"%s\" is also the id of \"%s\"",
                        (unsigned long long)id, text, token->text);
     }
+    if (!(token->flags & SP_TOKEN_ADDED)) vocab->added[vocab->n_added++] = (uint32_t)id;
+    flags |= token->flags & SP_TOKEN_MODEL;
     *token = (struct sp_vocab_token){text, (uint32_t)len, flags};
     return SP_OK;
 }
@@ -175,6 +174,7 @@ static enum sp_status read_added(struct sp_vocab *vocab, const struct sp_json *a
 {
     enum sp_status st;
 
+    if ((st = sp_new(&vocab->added, sp_json_len(added), sizeof *vocab->added, err))) return st;
     for (size_t i = 0; i < sp_json_len(added); i++) {
         if ((st = read_added_token(vocab, sp_json_at(added, i), err))) {
             sp_context(err, "added_tokens[%zu]", i);
@@ -433,6 +433,7 @@ void sp_vocab_close(struct sp_vocab *vocab)
     sp_json_free(vocab->json);
     sp_json_free(vocab->config);
     free(vocab->tokens);
+    free(vocab->added);
     free(vocab->words);
     free(vocab->merges);
     free(vocab->prefix);

@@ -24,27 +24,24 @@ enum sp_step_kind {
     SP_STEP_NFKC = 3,
     SP_STEP_NFKD = 4,
     SP_STEP_LOWERCASE = 5,
-    SP_STEP_STRIP_ACCENTS = 6, /* nonspacing marks go */
-    SP_STEP_STRIP_SPACE = 7,   /* SP_STEP_LEFT, SP_STEP_RIGHT */
-    SP_STEP_PREFIX = 8,        /* text, put before a piece as `a` says */
-    SP_STEP_REPLACE = 9,       /* every match of pattern by text */
-    SP_STEP_SPLIT = 10,        /* at pattern; a: enum sp_split */
-    SP_STEP_FIXED_LENGTH = 11, /* pieces of `a` characters */
-    SP_STEP_BYTE_LEVEL = 12,   /* spell bytes as printable characters, or in decoders the reverse */
-    SP_STEP_METASPACE = 13,    /* decoder: text is a space; a: dropped in the first token */
-    SP_STEP_BYTE_FALLBACK = 14, /* decoder: runs of <0xHH> are bytes */
-    SP_STEP_FUSE = 15,          /* decoder: all tokens become one */
-    SP_STEP_STRIP = 16,         /* decoder: text off both ends, at most a and b times */
-    SP_STEP_JOIN = 17,          /* decoder: text between tokens */
+    SP_STEP_STRIP_ACCENTS = 6, /* marks go */
+    SP_STEP_PREFIX = 7,        /* text, put before a piece as `a` says */
+    SP_STEP_REPLACE = 8,       /* every match of pattern by text */
+    SP_STEP_SPLIT = 9,         /* at pattern; a: enum sp_split */
+    SP_STEP_FIXED_LENGTH = 10, /* pieces of `a` characters */
+    SP_STEP_BYTE_LEVEL = 11,   /* spell bytes as printable characters, or in decoders the reverse */
+    SP_STEP_METASPACE = 12,    /* decoder: text is a space; a: dropped in the first token */
+    SP_STEP_BYTE_FALLBACK = 13, /* decoder: runs of <0xHH> are bytes */
+    SP_STEP_FUSE = 14,          /* decoder: all tokens become one */
+    SP_STEP_STRIP = 15,         /* decoder: text off both ends, at most a and b times */
+    SP_STEP_JOIN = 16,          /* decoder: text between tokens */
     SP_STEP_LAST = SP_STEP_JOIN,
 };
 
 enum sp_step_flags {
     SP_STEP_REGEX = 1,  /* pattern is a regular expression, else plain text */
     SP_STEP_INVERT = 2, /* what does not match is the match */
-    SP_STEP_LEFT = 4,
-    SP_STEP_RIGHT = 8,
-    SP_STEP_ALL_FLAGS = 15,
+    SP_STEP_ALL_FLAGS = 3,
 };
 
 enum sp_split {
@@ -107,6 +104,8 @@ struct sp_vocab {
     struct sp_vocab_token *tokens; /* [n_ids] */
     size_t n_ids;
     size_t n_model;  /* entries of the model's vocabulary */
+    uint32_t *added; /* [n_added] ids of added tokens, in the file's order */
+    size_t n_added;
     uint32_t *words; /* [n_words] open addressing, id + 1; see sp_vocab_find */
     size_t n_words;
     struct sp_vocab_merge *merges; /* [n_merges] by rank */

@@ -255,18 +255,6 @@ static enum sp_status read_byte_level_plain(void *into, const struct sp_json *v,
     return add_plain(into, SP_STEP_BYTE_LEVEL, err);
 }
 
-static enum sp_status read_strip_space(void *into, const struct sp_json *v, struct sp_err *err)
-{
-    bool left = true, right = true;
-    unsigned flags;
-    enum sp_status st;
-
-    if ((st = sp_json_get_bool(v, "strip_left", &left, err))) return st;
-    if ((st = sp_json_get_bool(v, "strip_right", &right, err))) return st;
-    flags = (left ? SP_STEP_LEFT : 0U) | (right ? SP_STEP_RIGHT : 0U);
-    return add(into, (struct sp_step){.kind = SP_STEP_STRIP_SPACE, .flags = flags}, err);
-}
-
 static enum sp_status read_prepend(void *into, const struct sp_json *v, struct sp_err *err)
 {
     struct text t = {0};
@@ -595,7 +583,6 @@ static const struct component normalizers[] = {
     {"NFKD", read_nfkd},
     {"Lowercase", read_lowercase},
     {"StripAccents", read_strip_accents},
-    {"Strip", read_strip_space},
     {"Prepend", read_prepend},
     {"Replace", read_replace},
     {"ByteLevel", read_byte_level_plain},

@@ -155,6 +155,10 @@ bool sp_added_next(struct sp_added_walk *walk, size_t *begin, size_t *end, uint3
     }
     while (find(walk, begin, end, id)) {
         if (!accept(walk, *id, begin, end)) continue;
+        if (*begin >= *end) { /* all of it was taken along by the token before */
+            plain = walk->taken = *end;
+            continue;
+        }
         if (*begin <= plain) {
             walk->taken = *end;
             return true;
