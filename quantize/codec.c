@@ -80,7 +80,8 @@ enum sp_status sp_encode_floats(uint8_t *out, enum sp_dtype dtype, const float *
 static void load_tile(float *tile, const float *rows, size_t n_rows, size_t cols, size_t start,
                       size_t n)
 {
-    memset(tile, 0, SP_PANEL_ROWS * SP_BLOCK * sizeof *tile);
+    if (n_rows < SP_PANEL_ROWS || n < SP_BLOCK)
+        memset(tile, 0, SP_PANEL_ROWS * SP_BLOCK * sizeof *tile);
     for (size_t lane = 0; lane < n_rows; lane++)
         memcpy(tile + lane * SP_BLOCK, rows + lane * cols + start, n * sizeof *tile);
 }
@@ -118,16 +119,17 @@ static void decode_row(float *out, enum sp_dtype dtype, const uint8_t *panel, si
         decode_float_row(out, dtype, panel, cols, lane);
 }
 
+/* Of finite numbers, whose magnitudes order like their bits. */
 static float max_magnitude(const float *x, size_t n)
 {
-    float max = 0;
+    int32_t max = 0;
 
     for (size_t i = 0; i < n; i++) {
-        float size = x[i] < 0 ? -x[i] : x[i];
+        int32_t size = (int32_t)(sp_bits_of_float(x[i]) & 0x7fffffff);
 
         max = size > max ? size : max;
     }
-    return max;
+    return sp_float_of_bits((uint32_t)max);
 }
 
 static enum sp_status check_rows(enum sp_dtype dtype, const float *rows, size_t n_rows, size_t cols,
@@ -142,8 +144,8 @@ static enum sp_status check_rows(enum sp_dtype dtype, const float *rows, size_t 
 
 void sp_encoder_init(struct sp_encoder *encoder)
 {
-    encoder->search = sp_kernels_best()->search_q4;
-    sp_q4_search_init(&encoder->tables);
+    encoder->fit = sp_kernels_best()->fit_q4;
+    sp_q4_tables_init(&encoder->tables);
 }
 
 /* One block of columns; returns its size. */
@@ -155,7 +157,7 @@ static size_t encode_block(uint8_t *out, enum sp_dtype dtype, const struct sp_en
         sp_q8_encode_block(out, tile);
         return SP_Q8_BLOCK_SIZE;
     case SP_Q4:
-        sp_q4_encode_block(out, tile, row_scale, encoder->search, &encoder->tables);
+        sp_q4_encode_block(out, tile, row_scale, encoder->fit, &encoder->tables);
         return SP_Q4_BLOCK_SIZE;
     default:
         encode_float_columns(out, dtype, tile, n);

@@ -11,12 +11,12 @@
 #define SP_QUANTIZE_CODEC_H
 
 #include "format/dtype.h"
-#include "quantize/microscale_search.h"
+#include "quantize/microscale_fit.h"
 
 /* What encoding panels needs beside the numbers: made once, read by any number of threads. */
 struct sp_encoder {
-    sp_q4_search_fn *search; /* the fastest this CPU has; all find the same */
-    struct sp_q4_search tables;
+    sp_q4_fit_fn *fit; /* the fastest this CPU has; all find the same */
+    struct sp_q4_tables tables;
 };
 
 void sp_encoder_init(struct sp_encoder *encoder);

@@ -1,9 +1,10 @@
-/* How the q4 encoder chooses scale bytes: the inner loop that each instruction set writes for
- * itself.
+/* How the q4 encoder fits a block: scale bytes and codes for 16 rows of 32 weights. The inner loop
+ * of the encoder, which each instruction set writes for itself; microscale_fit.c is the
+ * specification.
  *
- * Everything about one half block is put in whole numbers first: v is the weight in units of the
- * row's scale (|v| < 2^15). A weight decoded as b * c, scale byte times entry, has the squared
- * error (v - b * c)^2; over the half block that is sum(v^2) - gain with
+ * The weights come as whole numbers v, in units of their row's scale (|v| < 2^15). A weight decoded
+ * as b * c, scale byte times entry, has the squared error (v - b * c)^2; over the half block that
+ * is sum(v^2) - gain with
  *
  *   gain = b * (2 * P - b * Q),   P = sum(v * c),   Q = sum(c^2)
  *
@@ -21,21 +22,23 @@
  *   gain  = (float)b * (2 * (float)P - (float)b * (float)Q)
  *
  * x is a whole number, so the nearest entry is sometimes the second nearest; that is good enough to
- * choose a byte. The codes themselves are found exactly (microscale.c). */
-#ifndef SP_QUANTIZE_MICROSCALE_SEARCH_H
-#define SP_QUANTIZE_MICROSCALE_SEARCH_H
+ * choose a byte. The code is then found exactly: the number of midpoints below v, where the
+ * midpoint of entries c and c' is (b * (c + c')) >> 1. */
+#ifndef SP_QUANTIZE_MICROSCALE_FIT_H
+#define SP_QUANTIZE_MICROSCALE_FIT_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 enum {
     SP_Q4_N_CODEBOOKS = 4,
     SP_Q4_N_RATIOS = 10,
-    SP_Q4_PAIRS = 8, /* pairs of neighbouring k in a half block */
+    SP_Q4_N_MIDPOINTS = 15,
 };
 
 /* The codebooks as lookups. The same four tables in two forms: by all 256 values of x, and by x >>
- * 4 for machines that look up 16 bytes at a time. Valid after sp_q4_search_init. */
-struct sp_q4_search {
+ * 4 for machines that look up 16 bytes at a time. Valid after sp_q4_tables_init. */
+struct sp_q4_tables {
     _Alignas(64) int8_t nearest[SP_Q4_N_CODEBOOKS][256]; /* entry by (uint8_t)x */
     /* By the upper four bits of (uint8_t)x: the index of the entry nearest to the smallest such x,
      * and the two x above which it is one more (the largest such x: nowhere). */
@@ -43,17 +46,25 @@ struct sp_q4_search {
     int8_t first[SP_Q4_N_CODEBOOKS][16];
     int8_t second[SP_Q4_N_CODEBOOKS][16];
     int8_t entries[SP_Q4_N_CODEBOOKS][16];
+    int32_t sums[SP_Q4_N_MIDPOINTS][SP_Q4_N_CODEBOOKS];    /* of two neighbouring entries */
     float high[SP_Q4_N_CODEBOOKS], low[SP_Q4_N_CODEBOOKS]; /* 1 / largest and smallest entry */
 };
 
 extern const float sp_q4_ratios[SP_Q4_N_RATIOS];
 
-void sp_q4_search_init(struct sp_q4_search *tables);
+void sp_q4_tables_init(struct sp_q4_tables *tables);
 
-/* bytes[16 * h + row] for the weights v[h][pair][row][2] of one block: 2 halves, 8 pairs of k, 16
- * rows. v is 64-byte aligned. */
-typedef void sp_q4_search_fn(uint8_t *bytes, const int16_t *v, const struct sp_q4_search *tables);
+/* Where the weight of `row` and k = 0..31 stands among the 512 of a block. Two groups of 32
+ * weights, packed from 16 to 8 bits 128 bits at a time, fall into place as [row][4 k]: [k / 4][row
+ * / 2 % 2][row / 4][row % 2][k % 4]. */
+static inline size_t sp_q4_place(size_t row, size_t k)
+{
+    return 64 * (k / 4) + 32 * (row / 2 % 2) + 8 * (row / 4) + 4 * (row % 2) + k % 4;
+}
 
-sp_q4_search_fn sp_q4_search_ref, sp_q4_search_avx2, sp_q4_search_avx512;
+/* Writes a block of SP_Q4_BLOCK_SIZE bytes from v[512], which is 64-byte aligned. */
+typedef void sp_q4_fit_fn(uint8_t *block, const int16_t *v, const struct sp_q4_tables *tables);
+
+sp_q4_fit_fn sp_q4_fit_ref, sp_q4_fit_avx2, sp_q4_fit_avx512;
 
 #endif

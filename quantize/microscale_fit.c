@@ -1,7 +1,8 @@
-/* The q4 encoder's search in plain C, which is its specification, and the tables for all versions.
+/* How the q4 encoder fits a block, in plain C: the specification; and the tables for all versions.
  */
-#include "quantize/microscale_search.h"
+#include "quantize/microscale_fit.h"
 #include "format/bytes.h"
+#include "format/dtype.h"
 #include "quantize/microscale.h"
 
 #include <assert.h>
@@ -11,7 +12,7 @@ const float sp_q4_ratios[SP_Q4_N_RATIOS] = {0.99f, 0.945f, 0.97f, 1.01f, 1.03f,
                                             1.06f, 1.16f,  1.19f, 1.22f, 0.915f};
 
 /* All x in ascending order; n is the index of the entry nearest to x. */
-static void fill_lookups(struct sp_q4_search *tables, const int8_t *entries, int t)
+static void fill_lookups(struct sp_q4_tables *tables, const int8_t *entries, int t)
 {
     int n = 0;
 
@@ -30,7 +31,7 @@ static void fill_lookups(struct sp_q4_search *tables, const int8_t *entries, int
     }
 }
 
-void sp_q4_search_init(struct sp_q4_search *tables)
+void sp_q4_tables_init(struct sp_q4_tables *tables)
 {
     for (int t = 0; t < SP_Q4_N_CODEBOOKS; t++) {
         const int8_t *entries = sp_q4_codebooks + 16 * t;
@@ -38,14 +39,10 @@ void sp_q4_search_init(struct sp_q4_search *tables)
         memcpy(tables->entries[t], entries, sizeof tables->entries[t]);
         tables->high[t] = 1.0f / (float)entries[15];
         tables->low[t] = 1.0f / (float)entries[0];
+        for (int i = 0; i < SP_Q4_N_MIDPOINTS; i++)
+            tables->sums[i][t] = entries[i] + entries[i + 1];
         fill_lookups(tables, entries, t);
     }
-}
-
-/* The weight of one row at position k of a half block. */
-static int weight(const int16_t *v, int k)
-{
-    return v[32 * (k / 2) + k % 2];
 }
 
 static int byte_near(float scale, int t)
@@ -64,23 +61,24 @@ static float gain_of(const int16_t *v, int b, const int8_t *nearest)
     int multiplier = b == 1 ? 32767 : 32768 / b, p = 0, q = 0;
 
     for (int k = 0; k < SP_Q4_HALF; k++) {
-        int x = (weight(v, k) * multiplier + 16384) >> 15;
+        int x = (v[k] * multiplier + 16384) >> 15;
         int c = nearest[(x < -128 ? -128 : x > 127 ? 127 : x) & 0xff];
 
-        p += weight(v, k) * c;
+        p += v[k] * c;
         q += c * c;
     }
     return (float)b * (2.0f * (float)p - (float)b * (float)q);
 }
 
-static uint8_t search_half(const int16_t *v, const struct sp_q4_search *tables)
+/* The best scale byte for v[16]. */
+static uint8_t search(const int16_t *v, const struct sp_q4_tables *tables)
 {
     float best_gain = 0;
-    int best = 0, max = weight(v, 0), min = max;
+    int best = 0, max = v[0], min = v[0];
 
     for (int k = 1; k < SP_Q4_HALF; k++) {
-        max = weight(v, k) > max ? weight(v, k) : max;
-        min = weight(v, k) < min ? weight(v, k) : min;
+        max = v[k] > max ? v[k] : max;
+        min = v[k] < min ? v[k] : min;
     }
     for (int t = 0; t < SP_Q4_N_CODEBOOKS; t++) {
         float up = (float)max * tables->high[t], down = (float)min * tables->low[t];
@@ -99,9 +97,31 @@ static uint8_t search_half(const int16_t *v, const struct sp_q4_search *tables)
     return (uint8_t)best;
 }
 
-void sp_q4_search_ref(uint8_t *bytes, const int16_t *v, const struct sp_q4_search *tables)
+static unsigned code_of(int v, uint8_t byte, const struct sp_q4_tables *tables)
 {
-    for (int h = 0; h < 2; h++)
-        for (int row = 0; row < 16; row++)
-            bytes[16 * h + row] = search_half(v + 256 * h + 2 * row, tables);
+    unsigned code = 0;
+
+    for (int i = 0; i < SP_Q4_N_MIDPOINTS; i++)
+        code += v > (byte * tables->sums[i][byte & 3]) >> 1;
+    return code;
+}
+
+void sp_q4_fit_ref(uint8_t *block, const int16_t *v, const struct sp_q4_tables *tables)
+{
+    for (size_t half = 0; half < 2 * SP_PANEL_ROWS; half++) {
+        size_t h = half / SP_PANEL_ROWS, row = half % SP_PANEL_ROWS;
+        uint8_t *codes = block + 128 * h + 4 * row;
+        int16_t w[SP_Q4_HALF];
+        uint8_t byte;
+
+        for (size_t k = 0; k < SP_Q4_HALF; k++)
+            w[k] = v[sp_q4_place(row, h * SP_Q4_HALF + k)];
+        byte = search(w, tables);
+        for (size_t k = 0; k < SP_Q4_HALF / 2; k++) {
+            unsigned low = code_of(w[k], byte, tables), high = code_of(w[k + 8], byte, tables);
+
+            codes[64 * (k / 4) + k % 4] = (uint8_t)(low | high << 4);
+        }
+        block[256 + half] = byte;
+    }
 }
