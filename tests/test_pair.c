@@ -1,0 +1,259 @@
+/* convert/pair.h: every reason for which a draft does not fit, with its sentence. */
+#include "convert/pair.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/scratch.h"
+
+/* V 8, H 4, six layers. */
+#define TARGET                                                                                     \
+    "{\"model_type\": \"qwen3\", \"vocab_size\": 8, \"hidden_size\": 4, "                          \
+    "\"num_hidden_layers\": 6, \"num_attention_heads\": 2, \"num_key_value_heads\": 1, "           \
+    "\"head_dim\": 2, \"intermediate_size\": 6, \"max_position_embeddings\": 64}"
+#define DRAFT(v, h, taps, more)                                                                    \
+    "{\"architectures\": [\"DFlashDraftModel\"], \"vocab_size\": " v ", \"hidden_size\": " h       \
+    ", \"num_hidden_layers\": 1, \"num_attention_heads\": 2, \"num_key_value_heads\": 1, "         \
+    "\"head_dim\": 2, \"intermediate_size\": 6, \"block_size\": 4, \"mask_token_id\": 7, "         \
+    "\"target_layer_ids\": " taps more "}"
+#define SMALL(v, positions, hidden)                                                                \
+    "{\"model_type\": \"llama\", \"vocab_size\": " v ", \"hidden_size\": " hidden                  \
+    ", \"num_hidden_layers\": 1, \"num_attention_heads\": 2, \"intermediate_size\": 6, "           \
+    "\"max_position_embeddings\": " positions "}"
+
+#define VOCAB(tokens, merges, added)                                                               \
+    "{\"model\": {\"type\": \"BPE\", \"vocab\": {" tokens "}, \"merges\": [" merges                \
+    "]}, \"added_tokens\": [" added "]}"
+#define TOKENS "\"a\": 0, \"b\": 1, \"c\": 2, \"ab\": 3, \"bc\": 4"
+#define MERGES "\"a b\", \"b c\""
+#define ADDED(id, text)                                                                            \
+    "{\"id\": " id ", \"content\": \"" text "\", \"single_word\": false, \"lstrip\": false, "      \
+    "\"rstrip\": false, \"normalized\": false, \"special\": true}"
+#define ENDS ADDED("5", "<s>") ", " ADDED("6", "</s>")
+#define TOKENIZER VOCAB(TOKENS, MERGES, ENDS)
+
+static void parse(struct sp_config *c, const char *text, uint64_t fc_cols)
+{
+    struct sp_err err = {0};
+    struct sp_tables found = {.embedding = fc_cols == 0, .head = fc_cols == 0, .fc_cols = fc_cols};
+
+    if (sp_config_parse(c, text, strlen(text), NULL, &err) || sp_config_settle(c, &found, &err)) {
+        fail_msg("%s", err.text);
+    }
+}
+
+static struct sp_pair_side side(const struct sp_config *c, const char *tokenizer,
+                                const char *tokenizer_config)
+{
+    return (struct sp_pair_side){.config = c,
+                                 .tokenizer = tokenizer,
+                                 .tokenizer_size = tokenizer ? strlen(tokenizer) : 0,
+                                 .tokenizer_config = tokenizer_config,
+                                 .tokenizer_config_size =
+                                     tokenizer_config ? strlen(tokenizer_config) : 0};
+}
+
+/* NULL: it fits. */
+static void check(const struct sp_pair_side *target, const struct sp_pair_side *draft,
+                  bool same_source, const char *error, const char *expected_notes)
+{
+    struct sp_err err = {0};
+    char *notes = NULL;
+    enum sp_status st = sp_pair_check(target, draft, same_source, &notes, &err);
+
+    assert_string_equal(err.text, error ? error : "");
+    assert_int_equal(st, error ? SP_E_INPUT : SP_OK);
+    if (error == NULL) assert_string_equal(notes ? notes : "", expected_notes);
+    free(notes);
+}
+
+static void block_drafts(void **state)
+{
+    static const struct {
+        const char *draft;
+        uint64_t fc_cols;
+        const char *error;
+    } cases[] = {
+        {DRAFT("8", "4", "[0, 2, 5]", ""), 12, NULL},
+        {DRAFT("8", "4", "[1, 3]", ", \"num_target_layers\": 6"), 8, NULL},
+        {DRAFT("8", "4", "[1, 3]", ", \"num_target_layers\": 5"), 8,
+         "dflash draft trained for 5 target layers, target has 6"},
+        {DRAFT("8", "4", "[1, 6]", ""), 8,
+         "dflash target layer 6 out of range for 6 target layers"},
+        {DRAFT("9", "4", "[1, 3]", ""), 8,
+         "dflash draft trained for a 9-token vocabulary, target has 8"},
+        {DRAFT("8", "6", "[1, 3]", ""), 12, "dflash draft trained for hidden size 6, target has 4"},
+        {DRAFT("8", "4", "[1, 3]", ", \"target_hidden_size\": 5"), 10,
+         "dflash fc input 10 != 2 ids * target hidden 4"},
+    };
+    struct sp_config t, d;
+
+    (void)state;
+    parse(&t, TARGET, 0);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct sp_pair_side a = side(&t, TOKENIZER, NULL), b;
+        parse(&d, cases[i].draft, cases[i].fc_cols);
+        b = side(&d, NULL, NULL);
+        check(&a, &b, false, cases[i].error, "");
+        sp_config_release(&d);
+    }
+    sp_config_release(&t);
+}
+
+/* A mask token that the target's table lacks, and a draft in the target's place. */
+static void wrong_ends(void **state)
+{
+    struct sp_config t, d;
+    struct sp_pair_side a, b;
+
+    (void)state;
+    parse(&t, TARGET, 0);
+    parse(&d, DRAFT("8", "4", "[1, 3]", ""), 8);
+    a = side(&t, NULL, NULL);
+    b = side(&d, NULL, NULL);
+    d.draft.mask_token = 8;
+    check(&a, &b, false, "dflash mask token 8 outside the 8-token vocabulary", NULL);
+    check(&b, &a, false, "target is a draft (DFlashDraftModel), expected a language model", NULL);
+    sp_config_release(&t);
+    sp_config_release(&d);
+}
+
+static void tokenizers(void **state)
+{
+    static const char ends[] = "{\"bos_token\": \"<s>\", \"eos_token\": \"</s>\"}";
+    static const struct {
+        const char *tokenizer, *config, *error, *notes;
+    } cases[] = {
+        {TOKENIZER, ends, NULL, ""},
+        /* The same content in another order, another spelling of merges, and no word about ends. */
+        {VOCAB("\"bc\": 4, \"b\": 1, \"a\": 0, \"c\": 2, \"ab\": 3",
+               "[\"a\", \"b\"], [\"b\", \"c\"]", ENDS),
+         NULL, NULL, ""},
+        {VOCAB(TOKENS, MERGES, ENDS ", " ADDED("7", "<tool>")), ends, NULL,
+         "draft tokenizer has 8 ids, target 7: equal where both have"},
+        {NULL, NULL, NULL, "draft has no tokenizer: it is taken to be the other's"},
+        {VOCAB("\"a\": 0, \"c\": 1, \"b\": 2, \"ab\": 3, \"bc\": 4", MERGES, ENDS), ends,
+         "draft tokenizer differs from target at id 1 (\"c\" vs \"b\")", NULL},
+        {VOCAB(TOKENS, MERGES, ADDED("5", "<S>") ", " ADDED("6", "</s>")), NULL,
+         "draft tokenizer differs from target at id 5 (\"<S>\" vs \"<s>\")", NULL},
+        {VOCAB(TOKENS, "\"b c\", \"a b\"", ENDS), ends,
+         "draft tokenizer differs from target at merge 0 (\"b c\" vs \"a b\")", NULL},
+        {VOCAB(TOKENS, "\"a b\"", ENDS), ends, "draft tokenizer differs from target: 1 merges vs 2",
+         NULL},
+        {TOKENIZER, "{\"bos_token\": \"<s>\", \"eos_token\": \"<s>\"}",
+         "draft bos/eos differ: eos is \"<s>\" vs \"</s>\"", NULL},
+        {TOKENIZER, "{\"bos_token\": \"</s>\", \"eos_token\": \"</s>\"}",
+         "draft bos/eos differ: bos is \"</s>\" vs \"<s>\"", NULL},
+    };
+    struct sp_config t, d;
+
+    (void)state;
+    parse(&t, TARGET, 0);
+    parse(&d, SMALL("8", "64", "4"), 0);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct sp_pair_side a = side(&t, TOKENIZER, ends);
+        struct sp_pair_side b = side(&d, cases[i].tokenizer, cases[i].config);
+        check(&a, &b, false, cases[i].error, cases[i].notes);
+    }
+    sp_config_release(&t);
+    sp_config_release(&d);
+}
+
+static void damaged_tokenizer(void **state)
+{
+    struct sp_config t, d;
+    struct sp_pair_side a, b;
+    struct sp_err err = {0};
+
+    (void)state;
+    parse(&t, TARGET, 0);
+    parse(&d, SMALL("8", "64", "4"), 0);
+    a = side(&t, TOKENIZER, NULL);
+    b = side(&d, "{", NULL);
+    assert_int_equal(sp_pair_check(&a, &b, false, NULL, &err), SP_E_INPUT);
+    assert_memory_equal(err.text, "draft tokenizer", 15);
+    sp_config_release(&t);
+    sp_config_release(&d);
+}
+
+static void observations(void **state)
+{
+    struct sp_config t, d;
+    struct sp_pair_side a, b;
+
+    (void)state;
+    parse(&t, TARGET, 0);
+    a = side(&t, TOKENIZER, NULL);
+    check(&a, &a, true, NULL, "draft equals target");
+
+    parse(&d, SMALL("16", "32", "4"), 0);
+    b = side(&d, TOKENIZER, NULL);
+    check(&a, &b, false, NULL,
+          "draft vocabulary has 16 rows, target 8\n"
+          "draft context 32 shorter than target's 64: no drafting beyond it");
+    sp_config_release(&d);
+
+    /* Target: 2 * 8 * 4 + 4 + 6 * (3 * 4 * 6 + 2 * 4 * 4 + 2 * 2 * 4 + 2 * 4 + 2 * 2) = 860.
+     * Draft: 2 * 8 * 64 + 64 + 4 * 64 * 64 + 3 * 64 * 6 + 2 * 64 = 18752. */
+    parse(&d, SMALL("8", "64", "64"), 0);
+    b = side(&d, TOKENIZER, NULL);
+    check(&a, &b, false, NULL, "draft is larger than its target: 18752 weights, target has 860");
+    sp_config_release(&d);
+    sp_config_release(&t);
+}
+
+static char *read_tiny(const char *name, size_t *size)
+{
+    char path[512];
+
+    snprintf(path, sizeof path, TESTDATA "/tiny/%s", name);
+    return scratch_read(path, size);
+}
+
+static void trained_models(void **state)
+{
+    struct sp_config t, d, f;
+    struct sp_pair_side a, b;
+    size_t size;
+    char *tokenizer, *config, *text;
+
+    (void)state;
+    text = read_tiny("target/config.json", &size);
+    parse(&t, text, 0);
+    free(text);
+    text = read_tiny("ar/config.json", &size);
+    parse(&d, text, 0);
+    free(text);
+    text = read_tiny("dflash/config.json", &size);
+    parse(&f, text, (uint64_t)3 * 192);
+    free(text);
+    tokenizer = read_tiny("target/tokenizer.json", &size);
+    config = read_tiny("target/tokenizer_config.json", &size);
+    a = side(&t, tokenizer, config);
+    b = side(&d, tokenizer, config);
+    check(&a, &b, false, NULL, "");
+    b = side(&f, NULL, NULL);
+    check(&a, &b, false, NULL, "");
+    free(tokenizer);
+    free(config);
+    sp_config_release(&t);
+    sp_config_release(&d);
+    sp_config_release(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(block_drafts), cmocka_unit_test(wrong_ends),
+        cmocka_unit_test(tokenizers),   cmocka_unit_test(damaged_tokenizer),
+        cmocka_unit_test(observations), cmocka_unit_test(trained_models),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
