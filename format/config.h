@@ -52,9 +52,17 @@ struct sp_layer_config {
     int kv_source;      /* layer whose K/V this one reads; its own index normally */
     bool causal;        /* false: a DFlash block layer that looks both ways */
     bool v_from_k;      /* v = the raw k projection (Gemma 4 global layers) */
+    bool output_gate;   /* attention output times sigmoid of a gate projection */
     unsigned n_ffn;     /* intermediate size; of one expert in an expert layer */
     unsigned n_experts; /* 0: dense */
     unsigned n_experts_used;
+};
+
+/* Gated delta-rule layers (SP_MIXER_DELTA_NET): value head h reads key head h / (value / key). */
+struct sp_delta_config {
+    unsigned n_key_heads, n_value_heads;
+    unsigned key_dim, value_dim; /* of one head */
+    unsigned kernel;             /* taps of the causal convolution */
 };
 
 enum sp_draft_kind {
@@ -102,6 +110,7 @@ struct sp_config {
     bool router_norm; /* top-k router weights are renormalised */
     bool router_bias; /* router has a bias and softmax runs over the chosen k (gpt-oss) */
     double swiglu_limit;
+    struct sp_delta_config delta; /* zero: no such layers */
     bool tied;        /* no head of its own: logits come from the embedding matrix */
     bool tied_stated; /* the config has the key */
     struct sp_draft_config draft;

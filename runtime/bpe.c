@@ -41,14 +41,14 @@ struct sp_bpe {
     uint32_t ascii[128]; /* ids of characters */
     struct known *known; /* [n_known], a power of two */
     size_t n_known;
-    struct sp_ids symbols; /* of the piece, before merging */
+    struct sp_id_list symbols; /* of the piece, before merging */
     struct symbol *list;
     size_t list_cap;
     uint64_t *heap; /* rank << 32 | position of the left symbol */
     size_t heap_n, heap_cap;
 };
 
-enum sp_status sp_ids_append(struct sp_ids *ids, uint32_t id, struct sp_err *err)
+enum sp_status sp_id_list_append(struct sp_id_list *ids, uint32_t id, struct sp_err *err)
 {
     enum sp_status st;
 
@@ -119,7 +119,7 @@ static enum sp_status append_bytes(struct sp_bpe *bpe, const char *text, size_t 
     }
     *done = true;
     for (size_t i = 0; i < len; i++) {
-        st = sp_ids_append(&bpe->symbols, byte_id(bpe->map, (uint8_t)text[i]), err);
+        st = sp_id_list_append(&bpe->symbols, byte_id(bpe->map, (uint8_t)text[i]), err);
         if (st) return st;
     }
     return SP_OK;
@@ -143,9 +143,9 @@ static enum sp_status split_symbols(struct sp_bpe *bpe, const char *piece, size_
                       : c < 128 ? bpe->ascii[c]
                                 : find(map, piece + begin, i - begin);
         if (id != SP_ID_NONE) {
-            if (unknown && (st = sp_ids_append(&bpe->symbols, unk, err))) return st;
+            if (unknown && (st = sp_id_list_append(&bpe->symbols, unk, err))) return st;
             unknown = false;
-            if ((st = sp_ids_append(&bpe->symbols, id, err))) return st;
+            if ((st = sp_id_list_append(&bpe->symbols, id, err))) return st;
             continue;
         }
         if (map->flags & SP_TOKMAP_BYTE_FALLBACK) {
@@ -154,12 +154,12 @@ static enum sp_status split_symbols(struct sp_bpe *bpe, const char *piece, size_
         }
         if (unk == SP_ID_NONE) continue;
         if (unknown && !(map->flags & SP_TOKMAP_FUSE_UNK) &&
-            (st = sp_ids_append(&bpe->symbols, unk, err))) {
+            (st = sp_id_list_append(&bpe->symbols, unk, err))) {
             return st;
         }
         unknown = true;
     }
-    return unknown ? sp_ids_append(&bpe->symbols, unk, err) : SP_OK;
+    return unknown ? sp_id_list_append(&bpe->symbols, unk, err) : SP_OK;
 }
 
 /* ---- merging ----------------------------------------------------------------------------------
@@ -302,9 +302,9 @@ static enum sp_status merge_many(struct sp_bpe *bpe, uint32_t *ids, size_t *n_id
 }
 
 static enum sp_status merge_word(struct sp_bpe *bpe, const char *word, size_t len,
-                                 struct sp_ids *ids, struct sp_err *err)
+                                 struct sp_id_list *ids, struct sp_err *err)
 {
-    struct sp_ids *symbols = &bpe->symbols;
+    struct sp_id_list *symbols = &bpe->symbols;
     enum sp_status st;
 
     if ((st = split_symbols(bpe, word, len, err))) return st;
@@ -336,7 +336,7 @@ static void remember(struct known *known, uint32_t hash, const char *word, size_
 }
 
 static enum sp_status encode_word(struct sp_bpe *bpe, const char *word, size_t len, bool whole,
-                                  struct sp_ids *ids, struct sp_err *err)
+                                  struct sp_id_list *ids, struct sp_err *err)
 {
     uint64_t hash = sp_word_hash(word, len);
     struct known *known = len <= KNOWN_TEXT ? &bpe->known[hash & (bpe->n_known - 1)] : NULL;
@@ -355,7 +355,7 @@ static enum sp_status encode_word(struct sp_bpe *bpe, const char *word, size_t l
     if (whole && bpe->map->flags & SP_TOKMAP_IGNORE_MERGES) {
         id = sp_tokmap_find(bpe->map, word, len, hash);
     }
-    st = id != SP_ID_NONE ? sp_ids_append(ids, id, err) : merge_word(bpe, word, len, ids, err);
+    st = id != SP_ID_NONE ? sp_id_list_append(ids, id, err) : merge_word(bpe, word, len, ids, err);
     if (st == SP_OK && known != NULL) {
         remember(known, (uint32_t)(hash >> 32), word, len, ids->at + before, ids->n - before);
     }
@@ -373,8 +373,8 @@ static size_t find_cut(const struct sp_tokmap *map, const char *piece, size_t le
     return len;
 }
 
-enum sp_status sp_bpe_encode(struct sp_bpe *bpe, const char *piece, size_t len, struct sp_ids *ids,
-                             struct sp_err *err)
+enum sp_status sp_bpe_encode(struct sp_bpe *bpe, const char *piece, size_t len,
+                             struct sp_id_list *ids, struct sp_err *err)
 {
     uint32_t flags = bpe->map->flags;
     bool cut = flags & SP_TOKMAP_CUT && !(flags & (SP_TOKMAP_BYTES | SP_TOKMAP_IGNORE_MERGES));

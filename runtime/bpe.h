@@ -5,12 +5,13 @@
 
 #include "format/tokmap.h"
 
-struct sp_ids {
+struct sp_id_list {
     uint32_t *at; /* owned */
     size_t n, cap;
 };
 
-SP_MUST_CHECK enum sp_status sp_ids_append(struct sp_ids *ids, uint32_t id, struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_id_list_append(struct sp_id_list *ids, uint32_t id,
+                                               struct sp_err *err);
 
 /* The scratch of one encoding, and the ids of short pieces met so far. */
 struct sp_bpe;
@@ -22,6 +23,6 @@ void sp_bpe_close(struct sp_bpe *bpe); /* NULL is fine */
 
 /* Appends the ids of a piece, which is not empty. */
 SP_MUST_CHECK enum sp_status sp_bpe_encode(struct sp_bpe *bpe, const char *piece, size_t len,
-                                           struct sp_ids *ids, struct sp_err *err);
+                                           struct sp_id_list *ids, struct sp_err *err);
 
 #endif

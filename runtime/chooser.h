@@ -1,9 +1,10 @@
 /* How tokens are chosen from logits: the one place where greedy and sampled generation differ.
  *
- * The same chooser serves the draft and the target. Coupled (greedy, or sampling with the position's own
- * noise): both make the same choice from their own logits, and a draft is right exactly where the target
- * would have drawn the same token anyway. Rejection: the draft's choice is accepted with probability
- * min(1, p/q), else the target draws from the normalised max(p - q, 0) (Leviathan et al. 2023). */
+ * The same chooser serves the draft and the target. Coupled (greedy, or sampling with the
+ * position's own noise): both make the same choice from their own logits, and a draft is right
+ * exactly where the target would have drawn the same token anyway. Rejection: the draft's choice is
+ * accepted with probability min(1, p/q), else the target draws from the normalised max(p - q, 0)
+ * (Leviathan et al. 2023). */
 #ifndef SP_RUNTIME_CHOOSER_H
 #define SP_RUNTIME_CHOOSER_H
 
@@ -19,8 +20,8 @@ struct sp_chooser {
     enum sp_status (*propose)(void *state, uint32_t *id, const float *logits, size_t n_vocab,
                               const uint32_t *ids, size_t pos, struct sp_err *err);
     /* *id = the target's token for position `pos`; equal to `guess` (what propose gave there, or
-     * SP_NO_GUESS) means accepted. A non-finite logit is SP_E_INPUT. Which token comes out depends on
-     * the arguments and the seed alone. */
+     * SP_NO_GUESS) means accepted. A non-finite logit is SP_E_INPUT. Which token comes out depends
+     * on the arguments and the seed alone. */
     enum sp_status (*choose)(void *state, uint32_t *id, const float *logits, size_t n_vocab,
                              const uint32_t *ids, size_t pos, uint32_t guess, struct sp_err *err);
     void *state; /* borrowed */

@@ -26,24 +26,54 @@ struct sp_decoder {
     float *y; /* what a sublayer adds to it */
     float *q, *k, *v, *up;
     size_t ld_x, ld_q, ld_kv, ld_ffn;
-    struct sp_acts hidden;   /* normed rows, inputs of q, k, v, gate, up, head */
-    struct sp_acts heads;    /* attention output, input of o */
-    struct sp_acts ffn;      /* gated rows, input of down */
-    struct sp_acts tapped;   /* drafts: features, input of fc */
+    struct sp_acts hidden;             /* normed rows, inputs of q, k, v, gate, up, head */
+    struct sp_acts heads;              /* attention output, input of o */
+    struct sp_acts ffn;                /* gated rows, input of down */
+    struct sp_acts tapped;             /* drafts: features, input of fc */
     struct sp_expert_scratch *experts; /* NULL: no layer has experts */
+    struct sp_delta_cache *deltas;     /* [n_layers]; NULL: no layer has a recurrent state */
+    struct sp_delta_scratch *delta;
+    float *gate;             /* [max_rows][ld_q] output gates of attention */
+    size_t n_run, n_certain; /* rows of the last run, and how many the states hold */
+};
+
+/* The recurrent state of one gated delta-rule layer. It stands behind the last certain row; what
+ * the rows after it would do to it is logged, so that commit can repeat it for those that become
+ * true. */
+struct sp_delta_cache {
+    float *state; /* [value heads][value dim][key dim] */
+    float *rows;  /* [kernel - 1 + max_logged][channels]: inputs of the convolution, oldest first */
+    float *keys;  /* [max_logged][key heads * key dim] */
+    float *deltas; /* [max_logged][value heads * value dim] */
+    float *decays; /* [max_logged][value heads] */
+};
+
+/* Room for one layer's pass. */
+struct sp_delta_scratch {
+    size_t channels, n_keys, n_values; /* 2 n_keys + n_values = channels */
+    size_t ld, ld_heads;
+    size_t max_logged;
+    float *input; /* [kernel - 1 + max_rows][ld] */
+    float *mixed; /* [max_rows][ld] after convolution: q, k, v */
+    float *z;     /* [max_rows][ld_z] */
+    size_t ld_z;
+    float *b, *a;  /* [max_rows][ld_heads]: become strength and decay */
+    float *out;    /* [max_rows][ld_z] */
+    float *states; /* [threads][value dim * key dim]: a head's state while rows are uncertain */
+    float *unused; /* [threads][value dim]: deltas of certain rows */
 };
 
 /* Which rows of a pass go to which expert, and room for one expert's rows. */
 struct sp_expert_scratch {
     unsigned max_used;
-    float *scores;         /* [max_rows][ld_scores] router logits */
+    float *scores; /* [max_rows][ld_scores] router logits */
     size_t ld_scores;
-    unsigned *chosen;      /* [max_rows][max_used] experts of a row */
-    float *weights;        /* [max_rows][max_used] and their weights */
-    size_t *rows;          /* [max_rows] rows that the current expert serves */
-    float *row_weights;    /* [max_rows] */
-    struct sp_acts input;  /* their normed rows, gathered */
-    float *y;              /* [max_rows][ld_x] what the expert makes of them */
+    unsigned *chosen;     /* [max_rows][max_used] experts of a row */
+    float *weights;       /* [max_rows][max_used] and their weights */
+    size_t *rows;         /* [max_rows] rows that the current expert serves */
+    float *row_weights;   /* [max_rows] */
+    struct sp_acts input; /* their normed rows, gathered */
+    float *y;             /* [max_rows][ld_x] what the expert makes of them */
 };
 
 /* Room for the experts of the decoder's layers; NULL where there are none. */
@@ -52,6 +82,21 @@ void sp_experts_close(struct sp_decoder *d);
 
 /* The MLP of a layer with experts: d->y = sum of weighted experts of the n rows of d->hidden. */
 void sp_experts_run(struct sp_decoder *d, const struct sp_layer *layer, size_t n);
+
+/* Gated delta-rule layers; NULL where there are none. */
+SP_MUST_CHECK enum sp_status sp_delta_open(struct sp_decoder *d, struct sp_err *err);
+void sp_delta_close(struct sp_decoder *d);
+size_t sp_delta_cache_size(const struct sp_decoder *d); /* bytes of one layer's state and log */
+
+/* Forgets the sequence. */
+void sp_delta_reset(struct sp_decoder *d);
+/* d->y = the mixer of the n rows of d->hidden. */
+void sp_delta_run(struct sp_decoder *d, unsigned layer, size_t n);
+/* The first n_kept rows of the last run became true. */
+void sp_delta_commit(struct sp_decoder *d, unsigned layer, size_t n_kept);
+
+/* Digest of a layer's committed state. */
+uint64_t sp_delta_digest(const struct sp_decoder *d, unsigned layer);
 
 /* How the halves of a gated MLP are joined. */
 enum sp_gate sp_gate_of(enum sp_activation activation);

@@ -2,10 +2,10 @@
 
 #include <string.h>
 
-static const double forget = 0.97;      /* weight that a count keeps from round to round */
-static const double prior_weight = 2;   /* rounds that a borrowed acceptance counts for */
-static const double first_prior = 0.6;  /* acceptance of the first guess before any is known */
-static const double smoothing = 0.25;   /* share of a new measurement in a cost */
+static const double forget = 0.97;     /* weight that a count keeps from round to round */
+static const double prior_weight = 2;  /* rounds that a borrowed acceptance counts for */
+static const double first_prior = 0.6; /* acceptance of the first guess before any is known */
+static const double smoothing = 0.25;  /* share of a new measurement in a cost */
 
 enum { FIRST_WAIT = 16, LONGEST_WAIT = 256 };
 
@@ -15,12 +15,14 @@ static double interpolate(const double *table, size_t n, size_t i)
 {
     size_t below = i, above = i;
 
-    while (below > 0 && table[below] <= 0) below--;
-    while (above < n && table[above] <= 0) above++;
+    while (below > 0 && table[below] <= 0)
+        below--;
+    while (above < n && table[above] <= 0)
+        above++;
     if (above == n || table[above] <= 0) return table[below] > 0 ? table[below] : 0;
     if (table[below] <= 0 || below == above) return table[above];
-    return table[below] + (table[above] - table[below]) * (double)(i - below) /
-                              (double)(above - below);
+    return table[below] +
+           (table[above] - table[below]) * (double)(i - below) / (double)(above - below);
 }
 
 double sp_depth_plain_seconds(const struct sp_depth *depth)

@@ -1,12 +1,12 @@
 /* How many tokens to draft in the next round: the number that brings the most tokens a second.
  *
- *   tokens(n)  = 1 + p1 + p1 p2 + ... + p1..pn      p_i: acceptance of guess i given those before it
- *   seconds(n) = draft(n) + verify(n + 1)
+ *   tokens(n)  = 1 + p1 + p1 p2 + ... + p1..pn      p_i: acceptance of guess i given those before
+ * it seconds(n) = draft(n) + verify(n + 1)
  *
  * Acceptances are counted with slow forgetting, a position not yet tried borrowing from the one
  * before it. Costs are measured: at the start for a few row counts, then by every round; row counts
- * not yet seen are interpolated. Depth 0 is allowed; then a round is drafted now and then, ever more
- * rarely, to notice when the text becomes easy. What is chosen never changes the text. */
+ * not yet seen are interpolated. Depth 0 is allowed; then a round is drafted now and then, ever
+ * more rarely, to notice when the text becomes easy. What is chosen never changes the text. */
 #ifndef SP_RUNTIME_DEPTH_H
 #define SP_RUNTIME_DEPTH_H
 
@@ -16,13 +16,13 @@ enum { SP_DEPTH_MAX = 63 };
 
 /* Valid when zeroed, apart from `max`. */
 struct sp_depth {
-    size_t max;                               /* deepest proposal, <= SP_DEPTH_MAX */
-    double verify_seconds[SP_DEPTH_MAX + 2];  /* of n rows; 0: not measured */
-    double draft_seconds[SP_DEPTH_MAX + 1];   /* of n guesses; 0: not measured */
-    double tried[SP_DEPTH_MAX + 1];           /* decayed counts, by guess 1.. */
+    size_t max;                              /* deepest proposal, <= SP_DEPTH_MAX */
+    double verify_seconds[SP_DEPTH_MAX + 2]; /* of n rows; 0: not measured */
+    double draft_seconds[SP_DEPTH_MAX + 1];  /* of n guesses; 0: not measured */
+    double tried[SP_DEPTH_MAX + 1];          /* decayed counts, by guess 1.. */
     double accepted[SP_DEPTH_MAX + 1];
-    size_t plain_run;                         /* rounds at depth 0 since the last probe */
-    size_t plain_wait;                        /* ... that must pass before the next one */
+    size_t plain_run;  /* rounds at depth 0 since the last probe */
+    size_t plain_wait; /* ... that must pass before the next one */
 };
 
 /* Best depth <= limit. */

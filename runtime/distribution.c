@@ -47,7 +47,8 @@ enum sp_status sp_sampling_check(const struct sp_sampling *s, size_t n_vocab, st
     }
     for (size_t i = 0; i < s->n_biases; i++) {
         if (s->biases[i].id >= n_vocab) {
-            return sp_fail(err, SP_E_USAGE, "logit_bias: token id %u: the vocabulary has %zu tokens",
+            return sp_fail(err, SP_E_USAGE,
+                           "logit_bias: token id %u: the vocabulary has %zu tokens",
                            (unsigned)s->biases[i].id, n_vocab);
         }
         if (!isfinite(s->biases[i].bias)) {
@@ -85,7 +86,8 @@ void sp_sampler_scratch_free(struct sp_sampler_scratch *s)
     free(s);
 }
 
-/* ---- penalties -------------------------------------------------------------------------------- */
+/* ---- penalties --------------------------------------------------------------------------------
+ */
 
 static int compare_ids(const void *a, const void *b)
 {
@@ -124,7 +126,8 @@ static enum sp_status apply_penalties(struct sp_sampler_scratch *scratch,
     if (h->n_newer) memcpy(scratch->recent + h->n_older, h->newer, h->n_newer * sizeof *h->newer);
     qsort(scratch->recent, n, sizeof *scratch->recent, compare_ids);
     for (size_t i = 0, j; i < n; i = j) {
-        for (j = i; j < n && scratch->recent[j] == scratch->recent[i]; j++) continue;
+        for (j = i; j < n && scratch->recent[j] == scratch->recent[i]; j++)
+            continue;
         if (scratch->recent[i] < scratch->n_vocab) {
             penalise(&scratch->logits[scratch->recent[i]], s, j - i);
         }
@@ -132,7 +135,8 @@ static enum sp_status apply_penalties(struct sp_sampler_scratch *scratch,
     return SP_OK;
 }
 
-/* ---- truncation ------------------------------------------------------------------------------- */
+/* ---- truncation -------------------------------------------------------------------------------
+ */
 
 /* Most probable first, ties by id. */
 static int compare_probs(const void *a, const void *b)
@@ -190,7 +194,8 @@ static size_t take_top(struct sp_sampler_scratch *s, size_t k)
         if (i < k) {
             c[i] = next;
             if (i + 1 == k && k < s->n_vocab) {
-                for (size_t j = k / 2; j-- > 0;) sift_down(c, k, j);
+                for (size_t j = k / 2; j-- > 0;)
+                    sift_down(c, k, j);
             }
         } else if (worse(&c[0], &next)) {
             c[0] = next;
@@ -205,12 +210,14 @@ static void soften(struct candidate *c, size_t n, double temperature)
 {
     double max = c[0].prob, sum = 0;
 
-    for (size_t i = 1; i < n; i++) max = c[i].prob > max ? c[i].prob : max;
+    for (size_t i = 1; i < n; i++)
+        max = c[i].prob > max ? c[i].prob : max;
     for (size_t i = 0; i < n; i++) {
         c[i].prob = sp_exp((c[i].prob - max) / temperature);
         sum += c[i].prob;
     }
-    for (size_t i = 0; i < n; i++) c[i].prob /= sum;
+    for (size_t i = 0; i < n; i++)
+        c[i].prob /= sum;
 }
 
 /* Keeps, in the order given, the candidates before which less than p has been kept. */
@@ -219,7 +226,8 @@ static size_t keep_mass(const struct candidate *c, size_t n, double p)
     double before = 0;
     size_t kept = 0;
 
-    while (kept < n && (kept == 0 || before < p)) before += c[kept++].prob;
+    while (kept < n && (kept == 0 || before < p))
+        before += c[kept++].prob;
     return kept;
 }
 
@@ -256,7 +264,8 @@ static size_t keep_min(struct candidate *c, size_t n, double min_p)
     double max = 0;
     size_t kept = 0;
 
-    for (size_t i = 0; i < n; i++) max = c[i].prob > max ? c[i].prob : max;
+    for (size_t i = 0; i < n; i++)
+        max = c[i].prob > max ? c[i].prob : max;
     for (size_t i = 0; i < n; i++) {
         if (c[i].prob >= min_p * max) c[kept++] = c[i];
     }
@@ -267,7 +276,7 @@ static size_t keep_min(struct candidate *c, size_t n, double min_p)
 static size_t truncate_candidates(struct sp_sampler_scratch *scratch, const struct sp_sampling *s)
 {
     struct candidate *c = scratch->candidates;
-    bool typical = s->typical_p > 0 && s->typical_p < 1, nucleus = s->top_p > 0 && s->top_p < 1;
+    bool typical = s->typical_p > 0 && s->typical_p<1, nucleus = s->top_p> 0 && s->top_p < 1;
     size_t n = scratch->n_vocab;
 
     n = take_top(scratch, s->top_k > 0 && (size_t)s->top_k < n ? (size_t)s->top_k : n);
@@ -280,7 +289,8 @@ static size_t truncate_candidates(struct sp_sampler_scratch *scratch, const stru
     return n;
 }
 
-/* ---- distributions ---------------------------------------------------------------------------- */
+/* ---- distributions ----------------------------------------------------------------------------
+ */
 
 static enum sp_status reserve(struct sp_distribution *d, size_t n, struct sp_err *err)
 {
@@ -334,7 +344,8 @@ enum sp_status sp_sampler_distribution(struct sp_distribution *out,
     }
     n = truncate_candidates(scratch, sampling);
     if ((st = reserve(out, n, err))) return st;
-    for (size_t i = 0; i < n; i++) sum += c[i].prob;
+    for (size_t i = 0; i < n; i++)
+        sum += c[i].prob;
     for (size_t i = 0; i < n; i++) {
         out->ids[i] = c[i].id;
         out->probs[i] = c[i].prob / sum;

@@ -2,10 +2,10 @@
  *
  * The draft reads the target's residual stream after some layers (taps) for every committed token,
  * projects it once (fc, norm) and keeps keys and values made from it. A proposal runs the block
- * [cur, mask, mask, ...] at positions C..C+B-1 over that context; row i predicts the token at its own
- * position C+i. The block's keys and values are guesses: they stay in slots that the next committed
- * rows overwrite. The whole block is always computed, whatever part of it is used, so that a proposal
- * does not depend on the depth; the head runs on the rows used only. */
+ * [cur, mask, mask, ...] at positions C..C+B-1 over that context; row i predicts the token at its
+ * own position C+i. The block's keys and values are guesses: they stay in slots that the next
+ * committed rows overwrite. The whole block is always computed, whatever part of it is used, so
+ * that a proposal does not depend on the depth; the head runs on the rows used only. */
 #include "runtime/drafter.h"
 
 #include "format/mem.h"
@@ -44,8 +44,9 @@ static enum sp_status dflash_check(const struct sp_model *target, const struct s
                        d->n_hidden, t->n_hidden);
     }
     if (d->n_vocab != t->n_vocab) {
-        return sp_fail(err, SP_E_INPUT, "dflash draft trained for a %u-token vocabulary, target has %u",
-                       d->n_vocab, t->n_vocab);
+        return sp_fail(err, SP_E_INPUT,
+                       "dflash draft trained for a %u-token vocabulary, target has %u", d->n_vocab,
+                       t->n_vocab);
     }
     if (d->draft.mask_token >= embedder->embedding.rows) {
         return sp_fail(err, SP_E_INPUT, "dflash mask token %u outside the %zu-token vocabulary",
@@ -102,22 +103,22 @@ static size_t dflash_limit(const struct sp_drafter *base, size_t n_cached)
 }
 
 static enum sp_status dflash_propose(struct sp_drafter *base, uint32_t *ids, size_t n_cached,
-                                     size_t n, const struct sp_chooser *chooser,
-                                     struct sp_err *err)
+                                     size_t n, const struct sp_chooser *chooser, struct sp_err *err)
 {
     struct draft_dflash *d = (struct draft_dflash *)base;
     uint32_t block[SP_MAX_BLOCK];
     enum sp_status st;
 
     block[0] = ids[n_cached];
-    for (size_t i = 1; i < d->block_size; i++) block[i] = d->model->config.draft.mask_token;
+    for (size_t i = 1; i < d->block_size; i++)
+        block[i] = d->model->config.draft.mask_token;
     sp_decoder_embed(d->decoder, d->embedder, block, d->block_size);
-    sp_decoder_run(d->decoder, d->block_size, n_cached);
+    sp_decoder_run(d->decoder, d->block_size, n_cached, 0);
     d->logits = sp_decoder_logits(d->decoder, d->head, 1, n, &d->ld_logits);
     for (size_t i = 0; i < n; i++) {
         if ((st = chooser->propose(chooser->state, &ids[n_cached + 1 + i],
-                                  d->logits + i * d->ld_logits, d->n_vocab, ids,
-                                  n_cached + 1 + i, err))) {
+                                   d->logits + i * d->ld_logits, d->n_vocab, ids, n_cached + 1 + i,
+                                   err))) {
             return st;
         }
     }

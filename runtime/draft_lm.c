@@ -1,8 +1,8 @@
 /* Small autoregressive language model as a drafter: its own cache, one token a step.
  *
- * The cache follows the committed sequence with a lag: before a proposal it is fed whatever it has not
- * seen (the prompt in the first round; afterwards the newest token and, if every draft was accepted,
- * the last draft, which was proposed but never fed). */
+ * The cache follows the committed sequence with a lag: before a proposal it is fed whatever it has
+ * not seen (the prompt in the first round; afterwards the newest token and, if every draft was
+ * accepted, the last draft, which was proposed but never fed). */
 #include "runtime/drafter.h"
 
 #include "format/mem.h"
@@ -17,10 +17,10 @@ struct draft_lm {
     const struct sp_model *model;
     struct sp_decoder *decoder;
     size_t max_rows, n_positions;
-    size_t n_vocab; /* ids that both models know */
-    size_t n_fed;   /* positions 0..n_fed-1 of the cache hold the sequence's tokens */
+    size_t n_vocab;  /* ids that both models know */
+    size_t n_fed;    /* positions 0..n_fed-1 of the cache hold the sequence's tokens */
     uint32_t *known; /* [max_rows] ids of one pass */
-    float *logits;  /* [MAX_DEPTH][n_vocab] of the last proposal */
+    float *logits;   /* [MAX_DEPTH][n_vocab] of the last proposal */
 };
 
 static size_t lm_max_depth(const struct sp_model *draft)
@@ -41,6 +41,12 @@ static enum sp_status lm_check(const struct sp_model *target, const struct sp_mo
                                struct sp_err *err)
 {
     (void)target;
+    for (unsigned i = 0; i < draft->config.n_layers; i++) {
+        if (draft->config.layers[i].mixer != SP_MIXER_DELTA_NET) continue;
+        return sp_fail(err, SP_E_UNSUPPORTED,
+                       "draft: a language model with recurrent layers (%s) cannot draft",
+                       draft->config.family);
+    }
     if (draft->embedding.rows && draft->head.rows) return SP_OK;
     return sp_fail(err, SP_E_INPUT, "draft: no embedding of its own");
 }
@@ -56,8 +62,8 @@ static enum sp_status lm_open(struct sp_drafter **out, const struct sp_drafter_s
     d->base.ops = &sp_draft_lm_ops;
     d->model = setup->draft;
     d->max_rows = setup->max_rows;
-    d->n_positions = setup->n_positions < config->max_positions ? setup->n_positions
-                                                                : config->max_positions;
+    d->n_positions =
+        setup->n_positions < config->max_positions ? setup->n_positions : config->max_positions;
     d->n_vocab = config->n_vocab < setup->target->config.n_vocab ? config->n_vocab
                                                                  : setup->target->config.n_vocab;
     struct sp_decoder_options options = {
@@ -87,8 +93,8 @@ static size_t lm_limit(const struct sp_drafter *base, size_t n_cached)
     return left < MAX_DEPTH ? left : MAX_DEPTH;
 }
 
-/* Feeds ids[n_fed..last], an id that only the target knows as id 0; afterwards the decoder's last row predicts position last + 1. Returns the
- * rows of the last pass. */
+/* Feeds ids[n_fed..last], an id that only the target knows as id 0; afterwards the decoder's last
+ * row predicts position last + 1. Returns the rows of the last pass. */
 static size_t feed(struct draft_lm *d, const uint32_t *ids, size_t last)
 {
     size_t n = 0;
@@ -100,7 +106,7 @@ static size_t feed(struct draft_lm *d, const uint32_t *ids, size_t last)
             d->known[i] = id < d->model->config.n_vocab ? id : 0;
         }
         sp_decoder_embed(d->decoder, d->model, d->known, n);
-        sp_decoder_run(d->decoder, n, d->n_fed);
+        sp_decoder_run(d->decoder, n, d->n_fed, n);
         d->n_fed += n;
     }
     return n;
@@ -119,7 +125,7 @@ static enum sp_status lm_propose(struct sp_drafter *base, uint32_t *ids, size_t 
         float *kept = d->logits + i * d->n_vocab;
         memcpy(kept, row, d->n_vocab * sizeof *kept);
         if ((st = chooser->propose(chooser->state, &ids[n_cached + 1 + i], kept, d->n_vocab, ids,
-                                  n_cached + 1 + i, err))) {
+                                   n_cached + 1 + i, err))) {
             return st;
         }
     }

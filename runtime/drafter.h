@@ -3,9 +3,9 @@
  * State between rounds, for every kind (C = n_cached):
  *   ids[0..C-1]  tokens in the target's cache: committed
  *   ids[C]       the newest token, emitted, not yet seen by the target ("cur", the anchor)
- * propose() guesses ids[C+1..]; it may leave guesses in the drafter's own caches. commit() tells what
- * became true: the drafter drops whatever contradicts it. A drafter can make generation slow, never
- * wrong. Each kind is one file and one row of the table in drafter.c. */
+ * propose() guesses ids[C+1..]; it may leave guesses in the drafter's own caches. commit() tells
+ * what became true: the drafter drops whatever contradicts it. A drafter can make generation slow,
+ * never wrong. Each kind is one file and one row of the table in drafter.c. */
 #ifndef SP_RUNTIME_DRAFTER_H
 #define SP_RUNTIME_DRAFTER_H
 
@@ -62,8 +62,8 @@ struct sp_drafter {
     const struct sp_drafter_ops *ops; /* static */
 };
 
-/* Do the draft's shapes fit this target, so that opening a drafter is safe? A packed file's pair was
- * checked in full when it was created; a file from a stranger gets this check every time. */
+/* Do the draft's shapes fit this target, so that opening a drafter is safe? A packed file's pair
+ * was checked in full when it was created; a file from a stranger gets this check every time. */
 SP_MUST_CHECK enum sp_status sp_drafter_check(const struct sp_model *target,
                                               const struct sp_model *draft, struct sp_err *err);
 

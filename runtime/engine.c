@@ -47,7 +47,8 @@ struct sp_matrix sp_matrix_at(const struct sp_matrix *stack, size_t i)
 void sp_engine_rows(const struct sp_engine *engine, size_t n_rows, sp_pool_fn *fn, void *context)
 {
     if (n_rows <= FEW_ROWS) {
-        for (size_t t = 0; t < n_rows; t++) fn(context, t, 0);
+        for (size_t t = 0; t < n_rows; t++)
+            fn(context, t, 0);
         return;
     }
     sp_pool_run(engine->pool, n_rows, fn, context);
@@ -69,8 +70,8 @@ static void multiply_panels(const struct job *job, const struct sp_product *p, s
 {
     const struct sp_matrix *w = p->w;
     size_t begin = first * SP_PANEL_ROWS;
-    size_t len = w->rows - begin < n_panels * SP_PANEL_ROWS ? w->rows - begin
-                                                            : n_panels * SP_PANEL_ROWS;
+    size_t len =
+        w->rows - begin < n_panels * SP_PANEL_ROWS ? w->rows - begin : n_panels * SP_PANEL_ROWS;
 
     sp_matmul_rows(job->engine->kernels, w->dtype, p->y + begin, p->ldy,
                    w->panels + first * w->panel_size, n_panels, job->acts, 0, job->n_rows);
@@ -115,7 +116,8 @@ static void multiply_item(void *context, size_t item, unsigned worker)
     size_t i = 0;
 
     (void)worker;
-    while (item >= job->n_items[i]) item -= job->n_items[i++];
+    while (item >= job->n_items[i])
+        item -= job->n_items[i++];
     p += i;
     size_t first = item * job->panels_per_item;
     size_t n = p->w->n_panels - first < job->panels_per_item ? p->w->n_panels - first
@@ -142,7 +144,10 @@ static void quantize_item(void *context, size_t t, unsigned worker)
 void sp_engine_multiply(const struct sp_engine *engine, const struct sp_product *products,
                         size_t n_products, const struct sp_acts *acts, size_t n_rows)
 {
-    struct job job = {.engine = engine, .products = products, .acts = acts, .n_rows = n_rows,
+    struct job job = {.engine = engine,
+                      .products = products,
+                      .acts = acts,
+                      .n_rows = n_rows,
                       .n_products = n_products};
     struct quantize_job quantize = {engine, acts};
     bool want_codes = false;

@@ -1,8 +1,8 @@
 /* What every forward pass needs from the machine: threads, kernels, and the products of matrices
  * with rows of activations that run on them.
  *
- * A product is split over threads by weight panels only; a row's result does not depend on the split
- * (quantize/kernels.h), so threads and rows are free to vary. */
+ * A product is split over threads by weight panels only; a row's result does not depend on the
+ * split (quantize/kernels.h), so threads and rows are free to vary. */
 #ifndef SP_RUNTIME_ENGINE_H
 #define SP_RUNTIME_ENGINE_H
 

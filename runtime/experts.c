@@ -1,9 +1,10 @@
 /* Mixture of experts: each row goes to the few experts that its router chose.
  *
- * Experts are taken in ascending order, each with all the rows that chose it, so its weights are read
- * once a pass; a row adds what its experts give it in that same order, whatever the other rows do.
- * Routing follows transformers: softmax over all experts, then the best k (Qwen3-MoE; renormalised if
- * the config says so), or the best k logits, then softmax over these (gpt-oss). Ties: lower index. */
+ * Experts are taken in ascending order, each with all the rows that chose it, so its weights are
+ * read once a pass; a row adds what its experts give it in that same order, whatever the other rows
+ * do. Routing follows transformers: softmax over all experts, then the best k (Qwen3-MoE;
+ * renormalised if the config says so), or the best k logits, then softmax over these (gpt-oss).
+ * Ties: lower index. */
 #include "runtime/decoder.h"
 
 #include "format/mem.h"
@@ -65,7 +66,8 @@ static void find_best(unsigned *best, unsigned k, const float *scores, unsigned 
     for (unsigned i = 0; i < n; i++) {
         unsigned at = len;
         if (len == k && !(scores[i] > scores[best[k - 1]])) continue;
-        while (at > 0 && scores[i] > scores[best[at - 1]]) at--;
+        while (at > 0 && scores[i] > scores[best[at - 1]])
+            at--;
         if (len < k) len++;
         memmove(best + at + 1, best + at, (len - at - 1) * sizeof *best);
         best[at] = i;
@@ -86,18 +88,23 @@ static void route_row(void *context, size_t t, unsigned worker)
     (void)worker;
     find_best(chosen, k, scores, job->config->n_experts);
     if (config->router_bias) {
-        for (unsigned i = 0; i < k; i++) weights[i] = scores[chosen[i]];
+        for (unsigned i = 0; i < k; i++)
+            weights[i] = scores[chosen[i]];
         memcpy(scores, weights, k * sizeof *scores);
         vector->softmax(scores, 0, k, &max, &sum);
-        for (unsigned i = 0; i < k; i++) weights[i] = scores[i] / sum;
+        for (unsigned i = 0; i < k; i++)
+            weights[i] = scores[i] / sum;
         return;
     }
     vector->softmax(scores, 0, job->config->n_experts, &max, &sum);
-    for (unsigned i = 0; i < k; i++) weights[i] = scores[chosen[i]] / sum;
+    for (unsigned i = 0; i < k; i++)
+        weights[i] = scores[chosen[i]] / sum;
     if (!config->router_norm) return;
     sum = 0;
-    for (unsigned i = 0; i < k; i++) sum += weights[i];
-    for (unsigned i = 0; i < k; i++) weights[i] /= sum;
+    for (unsigned i = 0; i < k; i++)
+        sum += weights[i];
+    for (unsigned i = 0; i < k; i++)
+        weights[i] /= sum;
 }
 
 /* Copies the normed rows that chose expert `id` together; returns their number. */
@@ -131,13 +138,16 @@ static void run_expert(struct sp_decoder *d, const struct sp_layer *l, unsigned 
     struct sp_matrix gate = sp_matrix_at(&l->gate, id), up = sp_matrix_at(&l->up, id);
     struct sp_matrix down = sp_matrix_at(&l->down, id);
     struct sp_product gate_up[] = {
-        {.w = &gate, .bias = bias_of(l->gate_bias, gate.rows, id), .y = d->ffn.x,
-         .ldy = d->ffn.ld, .gate = sp_gate_of(d->model->config.activation),
+        {.w = &gate,
+         .bias = bias_of(l->gate_bias, gate.rows, id),
+         .y = d->ffn.x,
+         .ldy = d->ffn.ld,
+         .gate = sp_gate_of(d->model->config.activation),
          .limit = (float)d->model->config.swiglu_limit},
         {.w = &up, .bias = bias_of(l->up_bias, up.rows, id), .y = d->up, .ldy = d->ld_ffn},
     };
-    struct sp_product out = {.w = &down, .bias = bias_of(l->down_bias, down.rows, id), .y = e->y,
-                             .ldy = d->ld_x};
+    struct sp_product out = {
+        .w = &down, .bias = bias_of(l->down_bias, down.rows, id), .y = e->y, .ldy = d->ld_x};
 
     sp_engine_multiply(d->engine, gate_up, 2, &e->input, n_rows);
     d->ffn.cols = down.cols;
@@ -152,8 +162,8 @@ void sp_experts_run(struct sp_decoder *d, const struct sp_layer *layer, size_t n
 {
     struct sp_expert_scratch *e = d->experts;
     struct route_job job = {d, layer->config};
-    struct sp_product router = {.w = &layer->router, .bias = layer->router_bias, .y = e->scores,
-                                .ldy = e->ld_scores};
+    struct sp_product router = {
+        .w = &layer->router, .bias = layer->router_bias, .y = e->scores, .ldy = e->ld_scores};
 
     sp_engine_multiply(d->engine, &router, 1, &d->hidden, n);
     sp_engine_rows(d->engine, n, route_row, &job);

@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- opening ---------------------------------------------------------------------------------- */
+/* ---- opening ----------------------------------------------------------------------------------
+ */
 
 struct widths {
     size_t q, kv, ffn; /* largest over the layers */
@@ -19,7 +20,7 @@ struct widths {
 
 static struct widths widest(const struct sp_config *config)
 {
-    struct widths w = {0};
+    struct widths w = {.q = (size_t)config->delta.n_value_heads * config->delta.value_dim};
 
     for (unsigned i = 0; i < config->n_layers; i++) {
         const struct sp_layer_config *l = &config->layers[i];
@@ -69,13 +70,21 @@ static enum sp_status open_caches(struct sp_decoder *d, struct sp_err *err)
     if ((st = sp_new(&d->caches, config->n_layers, sizeof *d->caches, err))) return st;
     for (unsigned i = 0; i < config->n_layers; i++) {
         const struct sp_layer_config *l = &config->layers[i];
-        if (l->kv_source != (int)i) continue;
+        if (l->mixer != SP_MIXER_ATTENTION || l->kv_source != (int)i) continue;
         if ((st = sp_kv_init(&d->caches[i], d->options.kv_type, l->n_kv_heads, l->head_dim,
                              d->options.n_positions, l->window, d->options.max_rows, err))) {
             return st;
         }
     }
     return SP_OK;
+}
+
+static bool has_output_gate(const struct sp_config *config)
+{
+    for (unsigned i = 0; i < config->n_layers; i++) {
+        if (config->layers[i].output_gate) return true;
+    }
+    return false;
 }
 
 static enum sp_status open_scratch(struct sp_decoder *d, struct sp_err *err)
@@ -105,6 +114,8 @@ static enum sp_status open_scratch(struct sp_decoder *d, struct sp_err *err)
         return st;
     }
     if ((st = sp_experts_open(d, err))) return st;
+    if ((st = sp_delta_open(d, err))) return st;
+    if ((st = new_rows(&d->gate, has_output_gate(config) ? rows : 0, d->ld_q, err))) return st;
     if ((st = sp_new(&d->ranges, rows, sizeof *d->ranges, err))) return st;
     return sp_attention_scratch_new(&d->attention, sp_pool_n_threads(d->engine->pool), w.heads,
                                     w.head_dim, rows, d->options.n_positions, err);
@@ -158,6 +169,8 @@ void sp_decoder_close(struct sp_decoder *d)
     sp_acts_release(&d->ffn);
     sp_acts_release(&d->tapped);
     sp_experts_close(d);
+    sp_delta_close(d);
+    free(d->gate);
     free(d);
 }
 
@@ -165,7 +178,10 @@ size_t sp_decoder_cache_size(const struct sp_decoder *d)
 {
     size_t size = 0;
 
-    for (unsigned i = 0; i < d->model->config.n_layers; i++) size += sp_kv_size(&d->caches[i]);
+    for (unsigned i = 0; i < d->model->config.n_layers; i++) {
+        size += d->model->config.layers[i].mixer == SP_MIXER_DELTA_NET ? sp_delta_cache_size(d)
+                                                                       : sp_kv_size(&d->caches[i]);
+    }
     return size;
 }
 
@@ -174,7 +190,8 @@ enum sp_kv_type sp_decoder_kv_type(const struct sp_decoder *d)
     return d->options.kv_type;
 }
 
-/* ---- one pass --------------------------------------------------------------------------------- */
+/* ---- one pass ---------------------------------------------------------------------------------
+ */
 
 struct embed_job {
     struct sp_decoder *d;
@@ -274,8 +291,8 @@ static void grow_query(const struct layer_job *job, size_t t, float *q)
     size_t steps = (job->pos + t) / (size_t)c->query_growth_from;
     double factor = 1 + c->query_growth * sp_log((double)(1 + steps));
 
-    job->d->engine->vector->scale(q, (float)factor,
-                                  (size_t)job->layer->config->n_heads * job->layer->config->head_dim);
+    job->d->engine->vector->scale(
+        q, (float)factor, (size_t)job->layer->config->n_heads * job->layer->config->head_dim);
 }
 
 static void shape_query_row(void *context, size_t t, unsigned worker)
@@ -341,6 +358,17 @@ static void attend(const struct layer_job *job)
     sp_attend(&a, d->engine->vector, d->engine->pool, d->attention);
 }
 
+/* Attention output times sigmoid of its gate (Qwen3.5). */
+static void gate_row(void *context, size_t t, unsigned worker)
+{
+    const struct layer_job *job = context;
+    struct sp_decoder *d = job->d;
+
+    (void)worker;
+    d->engine->vector->sigmoid_mul(d->heads.x + t * d->heads.ld, d->gate + t * d->ld_q,
+                                   d->heads.cols);
+}
+
 static void run_attention(struct layer_job *job)
 {
     struct sp_decoder *d = job->d;
@@ -349,15 +377,17 @@ static void run_attention(struct layer_job *job)
         {.w = &l->q, .bias = l->q_bias, .y = d->q, .ldy = d->ld_q},
         {.w = &l->k, .bias = l->k_bias, .y = d->k, .ldy = d->ld_kv},
         {.w = &l->v, .bias = l->v_bias, .y = d->v, .ldy = d->ld_kv},
+        {.w = &l->output_gate, .y = d->gate, .ldy = d->ld_q},
     };
     struct sp_product o = {.w = &l->o, .bias = l->o_bias, .y = d->y, .ldy = d->ld_x};
 
-    sp_engine_multiply(d->engine, qkv, 3, &d->hidden, job->n);
+    sp_engine_multiply(d->engine, qkv, l->config->output_gate ? 4 : 3, &d->hidden, job->n);
     sp_engine_rows(d->engine, job->n, shape_row, job);
     sp_kv_put(&d->caches[l->config->kv_source], d->engine->vector, job->pos, job->n, d->k, d->v,
               d->ld_kv);
     attend(job);
     d->heads.cols = l->o.cols;
+    if (l->config->output_gate) sp_engine_rows(d->engine, job->n, gate_row, job);
     sp_engine_multiply(d->engine, &o, 1, &d->heads, job->n);
 }
 
@@ -381,7 +411,10 @@ static void run_ffn(struct layer_job *job)
     struct sp_decoder *d = job->d;
     const struct sp_layer *l = job->layer;
     struct sp_product gate_up[] = {
-        {.w = &l->gate, .bias = l->gate_bias, .y = d->ffn.x, .ldy = d->ffn.ld,
+        {.w = &l->gate,
+         .bias = l->gate_bias,
+         .y = d->ffn.x,
+         .ldy = d->ffn.ld,
          .gate = sp_gate_of(d->model->config.activation)},
         {.w = &l->up, .bias = l->up_bias, .y = d->up, .ldy = d->ld_ffn},
     };
@@ -440,17 +473,29 @@ static void rotate_positions(struct sp_decoder *d, size_t n, size_t pos)
     }
 }
 
-void sp_decoder_run(struct sp_decoder *d, size_t n, size_t pos)
+static void run_mixer(struct layer_job *job, unsigned layer)
+{
+    if (job->layer->config->mixer == SP_MIXER_DELTA_NET) {
+        sp_delta_run(job->d, layer, job->n);
+    } else {
+        run_attention(job);
+    }
+}
+
+void sp_decoder_run(struct sp_decoder *d, size_t n, size_t pos, size_t n_certain)
 {
     struct layer_job job = {.d = d, .n = n, .pos = pos};
 
-    assert(n <= d->options.max_rows && pos + n <= d->options.n_positions);
+    assert(n <= d->options.max_rows && pos + n <= d->options.n_positions && n_certain <= n);
+    d->n_run = n;
+    d->n_certain = n_certain;
+    if (pos == 0) sp_delta_reset(d);
     rotate_positions(d, n, pos);
     for (unsigned i = 0; i < d->model->config.n_layers; i++) {
         job.layer = &d->model->layers[i];
         job.norm_in = job.layer->input_norm;
         sp_engine_rows(d->engine, n, norm_row, &job);
-        run_attention(&job);
+        run_mixer(&job, i);
         job.norm_in = job.layer->ffn_norm;
         job.norm_out = job.layer->attention_post;
         sp_engine_rows(d->engine, n, add_norm_row, &job);
@@ -462,12 +507,26 @@ void sp_decoder_run(struct sp_decoder *d, size_t n, size_t pos)
     keep_final_taps(d, n);
 }
 
+void sp_decoder_commit(struct sp_decoder *d, size_t n)
+{
+    assert(n >= d->n_certain && n <= d->n_run);
+    for (unsigned i = 0; i < d->model->config.n_layers; i++) {
+        if (d->model->config.layers[i].mixer == SP_MIXER_DELTA_NET) sp_delta_commit(d, i, n);
+    }
+}
+
+bool sp_decoder_is_recurrent(const struct sp_decoder *d)
+{
+    return d->deltas != NULL;
+}
+
 const struct sp_kv *sp_decoder_cache(const struct sp_decoder *d, unsigned layer)
 {
     return &d->caches[d->model->config.layers[layer].kv_source];
 }
 
-/* ---- what comes out --------------------------------------------------------------------------- */
+/* ---- what comes out ---------------------------------------------------------------------------
+ */
 
 struct logits_job {
     struct sp_decoder *d;
@@ -534,6 +593,7 @@ void sp_decoder_add_context(struct sp_decoder *d, const float *features, size_t 
 
 bool sp_decoder_can_return(const struct sp_decoder *d, size_t len, size_t to)
 {
+    if (sp_decoder_is_recurrent(d)) return to == len || to == 0;
     for (unsigned i = 0; i < d->model->config.n_layers; i++) {
         const struct sp_layer_config *l = &d->model->config.layers[i];
         size_t first = to > l->window ? to - l->window : 0;
@@ -549,6 +609,11 @@ uint64_t sp_decoder_digest(const struct sp_decoder *d, size_t len)
 
     for (unsigned i = 0; i < d->model->config.n_layers; i++) {
         const struct sp_layer_config *l = &d->model->config.layers[i];
+        if (l->mixer == SP_MIXER_DELTA_NET) {
+            digests[1] = sp_delta_digest(d, i);
+            digests[0] = sp_hash64(digests, sizeof digests);
+            continue;
+        }
         if (l->kv_source != (int)i) continue;
         size_t first = l->window && len > l->window ? len - l->window : 0;
         digests[1] = sp_kv_digest(&d->caches[i], first, len);

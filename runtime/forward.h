@@ -1,11 +1,13 @@
 /* The forward pass of a decoder stack over one sequence: rows of residual stream in, through every
- * layer, logits out. Target models, autoregressive drafts and block drafts are all such stacks; what
- * differs (masks, windows, norms, biases) is data of the layer.
+ * layer, logits out. Target models, autoregressive drafts and block drafts are all such stacks;
+ * what differs (masks, windows, norms, biases) is data of the layer.
  *
- * A decoder owns its caches and scratch, sized when it is opened: nothing here allocates later. It
- * knows no length. A pass over rows at positions pos..pos+n-1 overwrites whatever those positions
- * held; rolling back is passing a smaller pos next time. Row t's results depend on row t's input, the
- * weights, and what is stored below its position: not on n, the threads or the instruction set. */
+ * A decoder owns its caches and scratch, sized when it is opened: nothing here allocates later. A
+ * pass over rows at positions pos..pos+n-1 overwrites whatever keys those positions held; rolling
+ * back is passing a smaller pos next time. Recurrent layers keep one state, behind the last
+ * committed row, and a log of what an uncertain row would do to it. Row t's results depend on row
+ * t's input, the weights, and what is stored below its position: not on n, the threads or the
+ * instruction set. */
 #ifndef SP_RUNTIME_FORWARD_H
 #define SP_RUNTIME_FORWARD_H
 
@@ -19,8 +21,8 @@ struct sp_decoder_options {
     size_t max_rows;       /* most rows of one pass */
     size_t max_logit_rows; /* most rows of one sp_decoder_logits */
     enum sp_kv_type kv_type;
-    size_t n_planned;      /* length that the longrope regime is chosen for; 0: n_positions */
-    const unsigned *taps;  /* layers whose output is kept, borrowed until close; SP_TAP_FINAL */
+    size_t n_planned;     /* length that the longrope regime is chosen for; 0: n_positions */
+    const unsigned *taps; /* layers whose output is kept, borrowed until close; SP_TAP_FINAL */
     unsigned n_taps;
 };
 
@@ -44,8 +46,17 @@ enum sp_kv_type sp_decoder_kv_type(const struct sp_decoder *decoder);
 void sp_decoder_embed(struct sp_decoder *decoder, const struct sp_model *source,
                       const uint32_t *ids, size_t n);
 
-/* Runs rows 0..n-1 through all layers at positions pos..pos+n-1; pos + n <= n_positions. */
-void sp_decoder_run(struct sp_decoder *decoder, size_t n, size_t pos);
+/* Runs rows 0..n-1 through all layers at positions pos..pos+n-1; pos + n <= n_positions. The first
+ * n_certain of them will be committed whatever happens; more than max_logit_rows others need not be
+ * possible. pos == 0 begins a new sequence. */
+void sp_decoder_run(struct sp_decoder *decoder, size_t n, size_t pos, size_t n_certain);
+
+/* The first n >= n_certain rows of the last run became true: recurrent states follow. Not calling
+ * it is dropping the run, if no row of it was certain. */
+void sp_decoder_commit(struct sp_decoder *decoder, size_t n);
+
+/* Has a layer a recurrent state? Then a sequence can only go on from what was committed. */
+bool sp_decoder_is_recurrent(const struct sp_decoder *decoder);
 
 /* The keys and values that a layer reads (drafts that attend to the target's). */
 const struct sp_kv *sp_decoder_cache(const struct sp_decoder *decoder, unsigned layer);
@@ -63,8 +74,8 @@ const float *sp_decoder_features(const struct sp_decoder *decoder);
 void sp_decoder_add_context(struct sp_decoder *decoder, const float *features, size_t n,
                             size_t pos);
 
-/* Having stored positions 0..len-1 (and up to max_rows guesses beyond): is everything that a pass at
- * `to` <= len reads still there? Windows forget. */
+/* Having stored positions 0..len-1 (and up to max_rows guesses beyond): is everything that a pass
+ * at `to` <= len reads still there? Windows forget. */
 bool sp_decoder_can_return(const struct sp_decoder *decoder, size_t len, size_t to);
 
 /* Digest of everything that positions 0..len-1 left in the caches (tests of exact rollback). */

@@ -1,7 +1,9 @@
-/* One answer: the prompt, then rounds until something ends it; token and text callbacks; the figures.
+/* One answer: the prompt, then rounds until something ends it; token and text callbacks; the
+ * figures.
  *
- * The order in which a token is looked at is fixed: recorded, shown to `token`, then end of sequence,
- * stop texts, budget. Text that might become part of a stop text is held back until it cannot. */
+ * The order in which a token is looked at is fixed: recorded, shown to `token`, then end of
+ * sequence, stop texts, budget. Text that might become part of a stop text is held back until it
+ * cannot. */
 #include "runtime/session.h"
 
 #include "format/hash.h"
@@ -26,9 +28,9 @@ struct run {
     struct sp_session *session;
     const struct sp_request *request;
     struct sp_result *result;
-    struct sp_detokenizer *detokenizer; /* NULL: no tokenizer */
+    struct sp_detokenizer *detokenizer;   /* NULL: no tokenizer */
     struct sp_sampling_chooser *sampling; /* NULL: greedy */
-    struct sp_hash *hash;               /* NULL: no digest */
+    struct sp_hash *hash;                 /* NULL: no digest */
     struct held held;
     size_t cap_ids, cap_rounds, cap_text;
     struct sp_logprob *top; /* [n_top] */
@@ -40,8 +42,10 @@ struct run {
 const char *sp_stop_name(enum sp_stop stop)
 {
     static const char *const names[] = {
-        [SP_STOP_EOS] = "eos",         [SP_STOP_TEXT] = "stop",
-        [SP_STOP_LENGTH] = "length",   [SP_STOP_CONTEXT] = "context",
+        [SP_STOP_EOS] = "eos",
+        [SP_STOP_TEXT] = "stop",
+        [SP_STOP_LENGTH] = "length",
+        [SP_STOP_CONTEXT] = "context",
         [SP_STOP_CANCELLED] = "cancelled",
     };
 
@@ -51,7 +55,10 @@ const char *sp_stop_name(enum sp_stop stop)
 void sp_sampling_defaults(struct sp_sampling *sampling)
 {
     *sampling = (struct sp_sampling){
-        .top_p = 1, .typical_p = 1, .repeat_last_n = 64, .repeat_penalty = 1,
+        .top_p = 1,
+        .typical_p = 1,
+        .repeat_last_n = 64,
+        .repeat_penalty = 1,
     };
 }
 
@@ -78,7 +85,8 @@ static bool is_eos(const struct sp_package *package, uint32_t id)
     return false;
 }
 
-/* ---- logprobs --------------------------------------------------------------------------------- */
+/* ---- logprobs ---------------------------------------------------------------------------------
+ */
 
 /* The n_top largest logits, best first, ties by lower id: insertion into a short sorted list. */
 static size_t find_top(struct sp_logprob *top, size_t n_top, const float *logits, size_t n)
@@ -88,7 +96,8 @@ static size_t find_top(struct sp_logprob *top, size_t n_top, const float *logits
     for (size_t i = 0; i < n; i++) {
         size_t at = len;
         if (len == n_top && !(logits[i] > top[len - 1].logprob)) continue;
-        while (at > 0 && logits[i] > top[at - 1].logprob) at--;
+        while (at > 0 && logits[i] > top[at - 1].logprob)
+            at--;
         if (len < n_top) len++;
         memmove(top + at + 1, top + at, (len - at - 1) * sizeof *top);
         top[at] = (struct sp_logprob){(uint32_t)i, logits[i]};
@@ -114,7 +123,8 @@ static void add_logprobs(struct run *run, struct sp_token *token, const float *l
     }
 }
 
-/* ---- text ------------------------------------------------------------------------------------- */
+/* ---- text -------------------------------------------------------------------------------------
+ */
 
 /* Releases the first n held bytes: into the result and to the callback, in runs of one writer. */
 static int release(struct run *run, size_t n)
@@ -131,7 +141,8 @@ static int release(struct run *run, size_t n)
     r->text_size += n;
     r->text[r->text_size] = '\0';
     for (size_t i = 0, j; i < n && !stop && run->request->text; i = j) {
-        for (j = i; j < n && h->drafted[j] == h->drafted[i]; j++) continue;
+        for (j = i; j < n && h->drafted[j] == h->drafted[i]; j++)
+            continue;
         stop = run->request->text(run->request->context, h->text + i, j - i, h->drafted[i] != 0);
     }
     h->size -= n;
@@ -160,7 +171,8 @@ static size_t find_stop(const struct run *run)
     for (size_t at = 0; at < h->size; at++) {
         for (size_t i = 0; i < run->request->n_stops; i++) {
             size_t len = strlen(run->request->stops[i]);
-            if (len && len <= h->size - at && memcmp(h->text + at, run->request->stops[i], len) == 0) {
+            if (len && len <= h->size - at &&
+                memcmp(h->text + at, run->request->stops[i], len) == 0) {
                 return at;
             }
         }
@@ -199,7 +211,8 @@ static int show_text(struct run *run, const char *text, size_t n, bool drafted)
     return release(run, certain(run));
 }
 
-/* ---- tokens ----------------------------------------------------------------------------------- */
+/* ---- tokens -----------------------------------------------------------------------------------
+ */
 
 static int record(struct run *run, uint32_t id, const float *logits, size_t n_vocab, bool drafted)
 {
@@ -228,7 +241,8 @@ static int emit(void *context, uint32_t id, const float *logits, size_t n_vocab,
         return end(run, SP_STOP_EOS);
     }
     if (run->detokenizer) {
-        if ((run->status = sp_detokenizer_feed(run->detokenizer, id, &text, &n, run->err))) return 1;
+        if ((run->status = sp_detokenizer_feed(run->detokenizer, id, &text, &n, run->err)))
+            return 1;
         if (show_text(run, text, n, drafted)) return 1;
     }
     if (run->request->max_tokens && run->result->n_ids >= run->request->max_tokens) {
@@ -237,7 +251,8 @@ static int emit(void *context, uint32_t id, const float *logits, size_t n_vocab,
     return 0;
 }
 
-/* ---- rounds ----------------------------------------------------------------------------------- */
+/* ---- rounds -----------------------------------------------------------------------------------
+ */
 
 static void count_round(struct sp_result *r, const struct sp_round *round)
 {
@@ -278,8 +293,8 @@ static enum sp_status one_round(struct run *run, const struct sp_chooser *choose
     sp_depth_record(&s->depth, round.drafted, round.accepted, round.draft_seconds,
                     round.verify_seconds);
     count_round(r, &round);
-    if ((st = sp_grow(&r->rounds, &run->cap_rounds, r->n_rounds + 1, sizeof *r->rounds,
-                      run->err))) {
+    if ((st =
+             sp_grow(&r->rounds, &run->cap_rounds, r->n_rounds + 1, sizeof *r->rounds, run->err))) {
         return st;
     }
     r->rounds[r->n_rounds++] =

@@ -103,28 +103,41 @@ static const struct sp_pack_tensor *find(struct binder *b, const char *format, u
     return sp_pack_find(b->pack, b->model->part, name);
 }
 
+/* Zeroed room for n floats, padded to whole vectors, owned by the model. */
+static enum sp_status keep_vector(struct binder *b, float **out, size_t n)
+{
+    struct sp_model *m = b->model;
+    size_t padded = sp_round_up(n, 16);
+    float *v = NULL;
+    enum sp_status st;
+
+    if ((st =
+             sp_grow(&m->vectors, &m->cap_vectors, m->n_vectors + 1, sizeof *m->vectors, b->err))) {
+        return st;
+    }
+    if ((st = sp_new_aligned(&v, padded, sizeof *v, b->err))) return st;
+    memset(v, 0, padded * sizeof *v);
+    m->vectors[m->n_vectors++] = v;
+    *out = v;
+    return SP_OK;
+}
+
 /* A name that begins with '@' belongs to `layer`. Absent: NULL (check_tensors has already insisted
  * on what must be there). */
 static const float *bind_vector(struct binder *b, const char *name, unsigned layer, bool is_norm)
 {
     const struct sp_pack_tensor *t = find(b, name, layer);
-    struct sp_model *m = b->model;
     float *v = NULL;
     size_t n = 1;
 
     if (t == NULL) return NULL;
-    for (unsigned i = 0; i < t->rank; i++) n *= t->shape[i];
-    if ((b->status = sp_new_aligned(&v, sp_round_up(n, 16), sizeof *v, b->err))) return NULL;
-    if ((b->status = sp_grow(&m->vectors, &m->cap_vectors, m->n_vectors + 1, sizeof *m->vectors,
-                             b->err))) {
-        free(v);
-        return NULL;
-    }
-    m->vectors[m->n_vectors++] = v;
-    memset(v, 0, sp_round_up(n, 16) * sizeof *v);
+    for (unsigned i = 0; i < t->rank; i++)
+        n *= t->shape[i];
+    if ((b->status = keep_vector(b, &v, n))) return NULL;
     sp_decode_floats(v, t->dtype, t->data, n);
-    if (is_norm && m->config.norm_shifted) {
-        for (size_t i = 0; i < n; i++) v[i] += 1.0f;
+    if (is_norm && b->model->config.norm_shifted) {
+        for (size_t i = 0; i < n; i++)
+            v[i] += 1.0f;
     }
     return v;
 }
@@ -154,6 +167,36 @@ static struct sp_matrix bind_matrix(struct binder *b, const char *name, unsigned
         b->status = sp_fail(b->err, SP_E_BUG, "tensor \"%s\" has no panels", t->name);
     }
     return w;
+}
+
+/* conv1d.weight is [channels, 1, kernel]; the taps are wanted one after another. */
+static const float *bind_conv(struct binder *b, unsigned layer)
+{
+    const struct sp_delta_config *c = &b->model->config.delta;
+    size_t channels =
+        2 * (size_t)c->n_key_heads * c->key_dim + (size_t)c->n_value_heads * c->value_dim;
+    const float *stored = bind_bias(b, "@linear_attn.conv1d.weight", layer);
+    float *taps = NULL;
+
+    if (stored == NULL || (b->status = keep_vector(b, &taps, channels * c->kernel))) return NULL;
+    for (size_t j = 0; j < channels; j++) {
+        for (size_t i = 0; i < c->kernel; i++)
+            taps[i * channels + j] = stored[j * c->kernel + i];
+    }
+    return taps;
+}
+
+static void bind_delta(struct binder *b, struct sp_delta_weights *w, unsigned i)
+{
+    w->qkv = bind_matrix(b, "@linear_attn.in_proj_qkv.weight", i);
+    w->z = bind_matrix(b, "@linear_attn.in_proj_z.weight", i);
+    w->b = bind_matrix(b, "@linear_attn.in_proj_b.weight", i);
+    w->a = bind_matrix(b, "@linear_attn.in_proj_a.weight", i);
+    w->out = bind_matrix(b, "@linear_attn.out_proj.weight", i);
+    w->conv = bind_conv(b, i);
+    w->a_log = bind_bias(b, "@linear_attn.A_log", i);
+    w->dt_bias = bind_bias(b, "@linear_attn.dt_bias", i);
+    w->norm = bind_bias(b, "@linear_attn.norm.weight", i);
 }
 
 static void bind_ffn(struct binder *b, struct sp_layer *l, unsigned i)
@@ -190,7 +233,13 @@ static void bind_layer(struct binder *b, struct sp_layer *l, unsigned i)
     } else {
         l->ffn_norm = bind_norm(b, "@post_attention_layernorm.weight", i);
     }
+    bind_ffn(b, l, i);
+    if (l->config->mixer == SP_MIXER_DELTA_NET) {
+        bind_delta(b, &l->delta, i);
+        return;
+    }
     l->q = bind_matrix(b, "@self_attn.q_proj.weight", i);
+    l->output_gate = bind_matrix(b, "@self_attn.gate_proj.weight", i);
     l->k = bind_matrix(b, "@self_attn.k_proj.weight", i);
     l->v = bind_matrix(b, "@self_attn.v_proj.weight", i);
     l->o = bind_matrix(b, "@self_attn.o_proj.weight", i);
@@ -201,14 +250,14 @@ static void bind_layer(struct binder *b, struct sp_layer *l, unsigned i)
     l->q_norm = bind_norm(b, "@self_attn.q_norm.weight", i);
     l->k_norm = bind_norm(b, "@self_attn.k_norm.weight", i);
     l->sinks = bind_bias(b, "@self_attn.sinks", i);
-    bind_ffn(b, l, i);
 }
 
 static enum sp_status bind_all(struct sp_model *m, const struct sp_pack *pack, struct sp_err *err)
 {
     struct binder b = {.pack = pack, .model = m, .err = err};
 
-    for (unsigned i = 0; i < m->config.n_layers; i++) bind_layer(&b, &m->layers[i], i);
+    for (unsigned i = 0; i < m->config.n_layers; i++)
+        bind_layer(&b, &m->layers[i], i);
     m->norm = bind_norm(&b, "norm.weight", 0);
     m->embedding = bind_matrix(&b, "embed_tokens.weight", 0);
     m->head = bind_matrix(&b, "lm_head.weight", 0);
@@ -266,7 +315,8 @@ done:
 void sp_model_close(struct sp_model *model)
 {
     if (model == NULL) return;
-    for (size_t i = 0; i < model->n_vectors; i++) free(model->vectors[i]);
+    for (size_t i = 0; i < model->n_vectors; i++)
+        free(model->vectors[i]);
     free(model->vectors);
     free(model->layers);
     sp_config_release(&model->config);

@@ -8,19 +8,34 @@
 #include "format/packfile.h"
 #include "runtime/engine.h"
 
-/* Weights of one decoder layer. A pointer is NULL and a matrix is empty (rows 0) where the layer has
- * none. Vectors are owned by the model. */
+/* Weights of a gated delta-rule layer. channels = 2 * key heads * key dim + value heads * value
+ * dim. */
+struct sp_delta_weights {
+    struct sp_matrix qkv;  /* [channels, H]: q, k, v */
+    struct sp_matrix z;    /* [value heads * value dim, H]: output gate */
+    struct sp_matrix b, a; /* [value heads, H]: strength and decay */
+    struct sp_matrix out;  /* [H, value heads * value dim] */
+    const float *conv;     /* [kernel][channels] */
+    const float *a_log;    /* [value heads] */
+    const float *dt_bias;  /* [value heads] */
+    const float *norm;     /* [value dim] */
+};
+
+/* Weights of one decoder layer. A pointer is NULL and a matrix is empty (rows 0) where the layer
+ * has none. Vectors are owned by the model. */
 struct sp_layer {
     const struct sp_layer_config *config;
-    const float *input_norm;     /* [H] before attention */
-    const float *attention_post; /* [H] after attention, before the residual add */
-    const float *ffn_norm;       /* [H] before the MLP */
-    const float *ffn_post;       /* [H] after the MLP, before the residual add */
-    const float *q_norm, *k_norm;                        /* [head_dim] */
-    const float *q_bias, *k_bias, *v_bias, *o_bias;      /* [rows of the matrix] */
-    const float *gate_bias, *up_bias, *down_bias;        /* ... of all experts one after another */
-    const float *sinks;                                  /* [n_heads] */
+    const float *input_norm;      /* [H] before attention */
+    const float *attention_post;  /* [H] after attention, before the residual add */
+    const float *ffn_norm;        /* [H] before the MLP */
+    const float *ffn_post;        /* [H] after the MLP, before the residual add */
+    const float *q_norm, *k_norm; /* [head_dim] */
+    const float *q_bias, *k_bias, *v_bias, *o_bias; /* [rows of the matrix] */
+    const float *gate_bias, *up_bias, *down_bias;   /* ... of all experts one after another */
+    const float *sinks;                             /* [n_heads] */
     struct sp_matrix q, k, v, o;
+    struct sp_matrix output_gate;    /* [n_heads * head_dim, H] */
+    struct sp_delta_weights delta;   /* in place of attention */
     struct sp_matrix gate, up, down; /* of all experts, stacked, where the layer has experts */
     struct sp_matrix router;         /* [n_experts, H] */
     const float *router_bias;        /* [n_experts] */

@@ -1,9 +1,9 @@
 /* Random numbers that are looked up, not drawn: each is a function of (seed, position, purpose,
- * index). Nothing advances, so what is generated cannot depend on how many numbers others took: not on
- * drafting, its depth, or the batch.
+ * index). Nothing advances, so what is generated cannot depend on how many numbers others took: not
+ * on drafting, its depth, or the batch.
  *
- * The position's key comes from Philox4x32-10 (Salmon et al., SC 2011); the numbers under a key from
- * the finalizer of SplitMix64 (Steele et al., OOPSLA 2014) over key + index * golden ratio. */
+ * The position's key comes from Philox4x32-10 (Salmon et al., SC 2011); the numbers under a key
+ * from the finalizer of SplitMix64 (Steele et al., OOPSLA 2014) over key + index * golden ratio. */
 #ifndef SP_RUNTIME_RNG_H
 #define SP_RUNTIME_RNG_H
 

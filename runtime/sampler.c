@@ -52,7 +52,8 @@ static void release_slot(struct slot *slot)
 void sp_sampler_close(struct sp_sampler *s)
 {
     if (s == NULL) return;
-    for (size_t i = 0; i < s->n_slots; i++) release_slot(&s->slots[i]);
+    for (size_t i = 0; i < s->n_slots; i++)
+        release_slot(&s->slots[i]);
     free(s->slots);
     sp_sampler_scratch_free(s->scratch);
     sp_distribution_release(&s->distribution);
@@ -63,7 +64,8 @@ static void push(struct slot *slot, const uint32_t *ids, size_t n)
 {
     size_t skip = n > slot->size ? n - slot->size : 0;
 
-    for (size_t i = skip; i < n; i++) slot->ring[(slot->count + i) % slot->size] = ids[i];
+    for (size_t i = skip; i < n; i++)
+        slot->ring[(slot->count + i) % slot->size] = ids[i];
     slot->count += n;
 }
 
@@ -87,15 +89,15 @@ static enum sp_status fill_slot(struct slot *slot, const struct sp_sampler *s,
     return SP_OK;
 }
 
-enum sp_status sp_sampler_add(struct sp_sampler *s, size_t *out,
-                              const struct sp_sampling *sampling, const uint32_t *prior,
-                              size_t n_prior, struct sp_err *err)
+enum sp_status sp_sampler_add(struct sp_sampler *s, size_t *out, const struct sp_sampling *sampling,
+                              const uint32_t *prior, size_t n_prior, struct sp_err *err)
 {
     size_t i = 0, cap = s->n_slots;
     enum sp_status st;
 
     if ((st = sp_sampling_check(sampling, s->n_vocab, err))) return st;
-    while (i < s->n_slots && s->slots[i].used) i++;
+    while (i < s->n_slots && s->slots[i].used)
+        i++;
     if (i == s->n_slots) {
         struct slot *grown = NULL;
         cap = s->n_slots ? 2 * s->n_slots : 4;

@@ -1,18 +1,18 @@
 /* From logits to a token: transforms in a fixed order, then a draw that is keyed by the position.
  *
- *   1. logit bias (added), repeat penalty (negative logit x r, else / r), presence penalty (once per
- *      distinct token of the history), frequency penalty (per occurrence)
+ *   1. logit bias (added), repeat penalty (negative logit x r, else / r), presence penalty (once
+ * per distinct token of the history), frequency penalty (per occurrence)
  *   2. temperature 0: the largest logit, ties to the lowest id
  *   3. top-k: the k largest
  *   4. softmax of logit / temperature over what is left
- *   5. typical-p (Meister et al. 2022), top-p: while the probability before a token is below p; min-p:
- *      at least min_p times the largest
+ *   5. typical-p (Meister et al. 2022), top-p: while the probability before a token is below p;
+ * min-p: at least min_p times the largest
  *   6. renormalise; the token with the smallest E / p, E exponential noise of (seed, position, id)
- * (order and edge rules of ollama's sampler). Step 6 draws from p exactly, and two distributions that
- * are alike mostly give the same token under the same noise, which is what makes drafts agree.
+ * (order and edge rules of ollama's sampler). Step 6 draws from p exactly, and two distributions
+ * that are alike mostly give the same token under the same noise, which is what makes drafts agree.
  *
- * A sampler holds slots, one per sequence: options and the recent tokens that penalties look at. Rows
- * of different slots may be sampled in one call and do not influence each other. */
+ * A sampler holds slots, one per sequence: options and the recent tokens that penalties look at.
+ * Rows of different slots may be sampled in one call and do not influence each other. */
 #ifndef SP_RUNTIME_SAMPLER_H
 #define SP_RUNTIME_SAMPLER_H
 
@@ -47,14 +47,12 @@ SP_MUST_CHECK enum sp_status sp_sampler_scratch_new(struct sp_sampler_scratch **
                                                     struct sp_err *err);
 void sp_sampler_scratch_free(struct sp_sampler_scratch *scratch); /* NULL is fine */
 
-/* The distribution of a row: one entry of probability 1 at temperature 0. A NaN or infinite logit is
- * SP_E_INPUT naming `position`. *out grows as needed. */
-SP_MUST_CHECK enum sp_status sp_sampler_distribution(struct sp_distribution *out,
-                                                     struct sp_sampler_scratch *scratch,
-                                                     const struct sp_sampling *sampling,
-                                                     const float *logits, size_t n_vocab,
-                                                     const struct sp_history *history,
-                                                     uint64_t position, struct sp_err *err);
+/* The distribution of a row: one entry of probability 1 at temperature 0. A NaN or infinite logit
+ * is SP_E_INPUT naming `position`. *out grows as needed. */
+SP_MUST_CHECK enum sp_status
+sp_sampler_distribution(struct sp_distribution *out, struct sp_sampler_scratch *scratch,
+                        const struct sp_sampling *sampling, const float *logits, size_t n_vocab,
+                        const struct sp_history *history, uint64_t position, struct sp_err *err);
 void sp_distribution_release(struct sp_distribution *distribution);
 
 /* The token that (seed, position, purpose) draws from a distribution. */
@@ -70,7 +68,8 @@ SP_MUST_CHECK enum sp_status sp_distribution_residual(struct sp_distribution *ou
                                                       const struct sp_distribution *q,
                                                       struct sp_err *err);
 
-/* ---- slots ------------------------------------------------------------------------------------ */
+/* ---- slots ------------------------------------------------------------------------------------
+ */
 
 struct sp_sampler; /* any number of sequences over one vocabulary */
 
@@ -79,7 +78,8 @@ SP_MUST_CHECK enum sp_status sp_sampler_open(struct sp_sampler **out, size_t n_v
                                              struct sp_err *err);
 void sp_sampler_close(struct sp_sampler *sampler); /* NULL is fine */
 
-/* Registers a sequence; options are copied. prior: its tokens so far, of which the last ones count. */
+/* Registers a sequence; options are copied. prior: its tokens so far, of which the last ones count.
+ */
 SP_MUST_CHECK enum sp_status sp_sampler_add(struct sp_sampler *sampler, size_t *slot,
                                             const struct sp_sampling *sampling,
                                             const uint32_t *prior, size_t n_prior,
@@ -106,7 +106,8 @@ SP_MUST_CHECK enum sp_status sp_sampler_sample(struct sp_sampler *sampler, uint3
                                                const struct sp_sampler_row *rows, size_t n,
                                                struct sp_err *err);
 
-/* ---- choosers --------------------------------------------------------------------------------- */
+/* ---- choosers ---------------------------------------------------------------------------------
+ */
 
 struct sp_sampling_chooser; /* state of a struct sp_chooser: one sequence, any depth of drafting */
 

@@ -37,7 +37,8 @@ done:
 void sp_sampling_chooser_free(struct sp_sampling_chooser *c)
 {
     if (c == NULL) return;
-    for (size_t i = 0; c->q && i < c->n_q; i++) sp_distribution_release(&c->q[i]);
+    for (size_t i = 0; c->q && i < c->n_q; i++)
+        sp_distribution_release(&c->q[i]);
     free(c->q);
     sp_distribution_release(&c->p);
     sp_distribution_release(&c->rest);

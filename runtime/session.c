@@ -51,8 +51,8 @@ enum sp_status sp_session_open(struct sp_session **out, struct sp_package *packa
         goto done;
     }
     s->depth.max = s->speculator->max_depth;
-    if ((st = sp_new_aligned(&s->scratch, package->target->config.n_vocab + 16,
-                             sizeof *s->scratch, err))) {
+    if ((st = sp_new_aligned(&s->scratch, package->target->config.n_vocab + 16, sizeof *s->scratch,
+                             err))) {
         goto done;
     }
     *out = s;
@@ -116,7 +116,7 @@ struct sp_chooser sp_greedy_chooser(const struct sp_vector *vector)
 }
 
 enum sp_status sp_session_check_ids(const struct sp_session *session, const uint32_t *ids, size_t n,
-                                struct sp_err *err)
+                                    struct sp_err *err)
 {
     size_t n_vocab = session->package->target->config.n_vocab;
 
@@ -172,7 +172,8 @@ static enum sp_status all_logits(struct sp_session *session, const struct sp_mod
     for (size_t pos = 0; st == SP_OK && pos < n; pos += options.max_rows) {
         size_t rows = n - pos < options.max_rows ? n - pos : options.max_rows;
         sp_decoder_embed(decoder, model, ids + pos, rows);
-        sp_decoder_run(decoder, rows, pos);
+        sp_decoder_run(decoder, rows, pos, rows);
+        sp_decoder_commit(decoder, rows);
         st = show_logits(decoder, model, rows, pos, fn, context, err);
     }
     sp_decoder_close(decoder);
@@ -252,8 +253,9 @@ enum sp_status sp_session_time(struct sp_session *session, size_t n_before, size
     enum sp_status st;
 
     if (n_before < 1 || n_before + n_rows > s->n_positions) {
-        return sp_fail(err, SP_E_USAGE, "%zu tokens and a block of %zu do not fit the context of %zu",
-                       n_before, n_rows, s->n_positions);
+        return sp_fail(err, SP_E_USAGE,
+                       "%zu tokens and a block of %zu do not fit the context of %zu", n_before,
+                       n_rows, s->n_positions);
     }
     if (repeats == 0) repeats = 1;
     if ((st = sp_new(&ids, n_before, sizeof *ids, err))) goto done;
@@ -264,8 +266,8 @@ enum sp_status sp_session_time(struct sp_session *session, size_t n_before, size
     if ((st = sp_speculator_prompt(s, ids, n_before, &ignored, NULL, NULL, err))) goto done;
     sp_speculator_begin(s, ids[0]);
     for (size_t i = 0; i < repeats; i++) {
-        if ((st = sp_speculator_time(s, n_rows, n_rows - 1, &greedy, &times[i],
-                                     &times[repeats + i], err))) {
+        if ((st = sp_speculator_time(s, n_rows, n_rows - 1, &greedy, &times[i], &times[repeats + i],
+                                     err))) {
             goto done;
         }
     }

@@ -5,10 +5,10 @@
  *   sp_session_open(&session, package, &(struct sp_session_options){0}, &err);
  *   sp_session_generate(session, &request, &result, &err);
  *
- * A package is a mapped file: weights, tokenizer, settings; it may serve any number of sessions, one
- * thread at a time. A session is one token sequence with its caches. Tokens and logits are functions
- * of the file, the prompt, the sampling options and the seed alone: not of drafting, threads,
- * kernels or chunking.
+ * A package is a mapped file: weights, tokenizer, settings; it may serve any number of sessions,
+ * one thread at a time. A session is one token sequence with its caches. Tokens and logits are
+ * functions of the file, the prompt, the sampling options and the seed alone: not of drafting,
+ * threads, kernels or chunking.
  *
  * Every function that can fail returns a status and, in err (may be NULL), one sentence. */
 #ifndef SP_SPECTOOL_H
@@ -23,7 +23,8 @@
 struct sp_package;
 struct sp_session;
 
-/* ---- packages --------------------------------------------------------------------------------- */
+/* ---- packages ---------------------------------------------------------------------------------
+ */
 
 struct sp_package_options {
     const char *kernels; /* "scalar", "avx2", "avx512", or NULL: the best this CPU has */
@@ -41,11 +42,11 @@ enum { SP_EOS_MAX = 16 };
 struct sp_package_info {
     const char *kernels;
     unsigned n_threads;
-    size_t n_vocab;       /* entries of a logit row */
-    size_t max_positions; /* the model's longest context */
-    const char *draft;    /* kind of the draft, "dflash", "autoregressive", ...; NULL: none */
-    size_t max_depth;     /* most tokens one proposal can hold; 0: none */
-    size_t block_size;    /* of a block draft, the anchor included; 0: no block draft */
+    size_t n_vocab;           /* entries of a logit row */
+    size_t max_positions;     /* the model's longest context */
+    const char *draft;        /* kind of the draft, "dflash", "autoregressive", ...; NULL: none */
+    size_t max_depth;         /* most tokens one proposal can hold; 0: none */
+    size_t block_size;        /* of a block draft, the anchor included; 0: no block draft */
     uint32_t eos[SP_EOS_MAX]; /* ids that end a sequence */
     size_t n_eos;
     bool has_tokenizer;
@@ -54,8 +55,8 @@ struct sp_package_info {
 void sp_package_describe(const struct sp_package *package, struct sp_package_info *info);
 
 /* Text of a stored section ("modelfile", "config.json", "generation_config.json", "tokenizer.json",
- * "tokenizer_config.json", "chat_template.jinja") of the target; *text owned by the caller (free), NULL
- * when the file has none. */
+ * "tokenizer_config.json", "chat_template.jinja") of the target; *text owned by the caller (free),
+ * NULL when the file has none. */
 SP_MUST_CHECK enum sp_status sp_package_read(const struct sp_package *package, const char *section,
                                              char **text, size_t *size, struct sp_err *err);
 
@@ -73,7 +74,8 @@ SP_MUST_CHECK enum sp_status sp_package_decode(const struct sp_package *package,
                                                const uint32_t *ids, size_t n, bool skip_special,
                                                char **text, size_t *size, struct sp_err *err);
 
-/* ---- sessions --------------------------------------------------------------------------------- */
+/* ---- sessions ---------------------------------------------------------------------------------
+ */
 
 enum sp_cache_type { SP_CACHE_F16, SP_CACHE_F32, SP_CACHE_Q8 };
 
@@ -92,7 +94,8 @@ void sp_session_close(struct sp_session *session); /* NULL is fine */
 size_t sp_session_n_context(const struct sp_session *session);
 size_t sp_session_cache_size(const struct sp_session *session); /* bytes of all caches */
 
-/* ---- generation ------------------------------------------------------------------------------- */
+/* ---- generation -------------------------------------------------------------------------------
+ */
 
 struct sp_logit_bias {
     uint32_t id;
@@ -107,12 +110,12 @@ enum sp_accept {
 
 /* Zeroed except temperature etc. as sp_sampling_defaults sets them: greedy. */
 struct sp_sampling {
-    float temperature; /* 0: greedy */
-    int top_k;         /* 0: off */
-    float top_p;       /* 1: off */
-    float min_p;       /* 0: off */
-    float typical_p;   /* 1: off */
-    int repeat_last_n; /* tokens that penalties look back on; 0: off, -1: the context */
+    float temperature;       /* 0: greedy */
+    int top_k;               /* 0: off */
+    float top_p;             /* 1: off */
+    float min_p;             /* 0: off */
+    float typical_p;         /* 1: off */
+    int repeat_last_n;       /* tokens that penalties look back on; 0: off, -1: the context */
     float repeat_penalty;    /* 1: off */
     float presence_penalty;  /* 0: off */
     float frequency_penalty; /* 0: off */
@@ -145,9 +148,9 @@ struct sp_request {
     size_t n_prompt;
     size_t max_tokens; /* 0: until a stop or the context's end */
     bool ignore_eos;
-    bool plain;        /* no drafting in this call */
-    int depth;         /* most guesses a round, or SP_DEPTH_AUTO */
-    bool measure;      /* also time plain steps, for speed_up */
+    bool plain;                         /* no drafting in this call */
+    int depth;                          /* most guesses a round, or SP_DEPTH_AUTO */
+    bool measure;                       /* also time plain steps, for speed_up */
     const struct sp_sampling *sampling; /* NULL: greedy */
     const char *const *stops;           /* [n_stops] texts that end the answer and are not shown */
     size_t n_stops;
@@ -174,19 +177,19 @@ struct sp_result {
     char *text; /* NUL-terminated, owned; NULL without a tokenizer */
     size_t text_size;
     enum sp_stop stop;
-    uint64_t logits_digest; /* XXH3-64 of the rows that chose each id, in order */
+    uint64_t logits_digest;        /* XXH3-64 of the rows that chose each id, in order */
     struct sp_round_count *rounds; /* [n_rounds] one per target pass after the prompt's; owned */
     size_t n_rounds;
     size_t n_prompt, n_reused; /* prompt tokens; of these, already in the cache */
     size_t drafted, accepted;
-    size_t all_accepted;       /* rounds in which every guess was right */
+    size_t all_accepted;                  /* rounds in which every guess was right */
     size_t tried_at[64], accepted_at[64]; /* by guess 1..: verified with all before it right */
     double prompt_seconds;
     double draft_seconds, verify_seconds; /* of rounds with guesses */
     double plain_seconds;                 /* of rounds without */
     size_t plain_rounds;
     double plain_step_seconds; /* one plain step, measured; 0: not known */
-    double speed_up;           /* estimated: plain time for these tokens / time taken; 0: not known */
+    double speed_up; /* estimated: plain time for these tokens / time taken; 0: not known */
 };
 void sp_result_release(struct sp_result *result);
 
@@ -196,9 +199,11 @@ SP_MUST_CHECK enum sp_status sp_session_generate(struct sp_session *session,
                                                  const struct sp_request *request,
                                                  struct sp_result *result, struct sp_err *err);
 
-/* ---- logits ----------------------------------------------------------------------------------- */
+/* ---- logits -----------------------------------------------------------------------------------
+ */
 
-/* Told row after row: logits [n_vocab] of position `row`. Nonzero: stop (SP_E_CHECK "interrupted"). */
+/* Told row after row: logits [n_vocab] of position `row`. Nonzero: stop (SP_E_CHECK "interrupted").
+ */
 typedef int sp_logits_fn(void *context, size_t row, const float *logits, size_t n_vocab);
 
 /* Logits of every position of ids[0..n-1], from an empty cache. */
@@ -207,15 +212,15 @@ SP_MUST_CHECK enum sp_status sp_session_logits(struct sp_session *session, const
                                                struct sp_err *err);
 
 /* The draft's rows: ids[n-1] is the anchor, known but not yet seen by the target. Block draft:
- * block_size - 1 rows for the positions after it; autoregressive draft: one row per id; heads: `steps`
- * rows of their own greedy chain. */
+ * block_size - 1 rows for the positions after it; autoregressive draft: one row per id; heads:
+ * `steps` rows of their own greedy chain. */
 SP_MUST_CHECK enum sp_status sp_session_draft_logits(struct sp_session *session,
                                                      const uint32_t *ids, size_t n, size_t steps,
                                                      sp_logits_fn *fn, void *context,
                                                      struct sp_err *err);
 
-/* Median seconds of one target pass of n_rows rows (all rows' logits) at context depth n_before, and
- * of one proposal of n_rows - 1 guesses (0 without draft), over `repeats` runs. */
+/* Median seconds of one target pass of n_rows rows (all rows' logits) at context depth n_before,
+ * and of one proposal of n_rows - 1 guesses (0 without draft), over `repeats` runs. */
 SP_MUST_CHECK enum sp_status sp_session_time(struct sp_session *session, size_t n_before,
                                              size_t n_rows, unsigned repeats,
                                              double *verify_seconds, double *draft_seconds,

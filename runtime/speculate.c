@@ -74,11 +74,11 @@ void sp_speculator_close(struct sp_speculator *s)
     free(s);
 }
 
-/* Runs ids[n_cached..n_cached+n-1] through the target. */
-static void pass(struct sp_speculator *s, size_t n)
+/* Runs ids[n_cached..n_cached+n-1] through the target, of which the first n_certain will stay. */
+static void pass(struct sp_speculator *s, size_t n, size_t n_certain)
 {
     sp_decoder_embed(s->decoder, s->target, s->ids + s->n_cached, n);
-    sp_decoder_run(s->decoder, n, s->n_cached);
+    sp_decoder_run(s->decoder, n, s->n_cached, n_certain);
 }
 
 /* The first n rows of the last pass are true: hand them to the drafter. */
@@ -91,17 +91,19 @@ static void commit(struct sp_speculator *s, size_t n)
         .features = sp_decoder_features(s->decoder),
     };
 
+    sp_decoder_commit(s->decoder, n);
     if (s->drafter) s->drafter->ops->commit(s->drafter, &rows);
     s->n_cached += n;
 }
 
-/* Rolls both caches back to what they share with the prompt, its last token excluded: that one is run
- * again for its logits. */
+/* Rolls both caches back to what they share with the prompt, its last token excluded: that one is
+ * run again for its logits. */
 static void keep_common_prefix(struct sp_speculator *s, const uint32_t *prompt, size_t n)
 {
     size_t common = 0, most = n - 1 < s->n_cached ? n - 1 : s->n_cached;
 
-    while (common < most && s->ids[common] == prompt[common]) common++;
+    while (common < most && s->ids[common] == prompt[common])
+        common++;
     if (!sp_decoder_can_return(s->decoder, s->n_cached, common)) common = 0;
     if (s->drafter && !s->drafter->ops->truncate(s->drafter, common)) {
         common = 0;
@@ -111,9 +113,8 @@ static void keep_common_prefix(struct sp_speculator *s, const uint32_t *prompt, 
 }
 
 enum sp_status sp_speculator_prompt(struct sp_speculator *s, const uint32_t *prompt, size_t n,
-                                    const float **logits,
-                                    int (*progress)(void *, size_t, size_t), void *context,
-                                    struct sp_err *err)
+                                    const float **logits, int (*progress)(void *, size_t, size_t),
+                                    void *context, struct sp_err *err)
 {
     size_t rows = 0, ld;
 
@@ -128,7 +129,7 @@ enum sp_status sp_speculator_prompt(struct sp_speculator *s, const uint32_t *pro
             return sp_fail(err, SP_E_CHECK, "interrupted");
         }
         rows = n - s->n_cached < s->max_rows ? n - s->n_cached : s->max_rows;
-        pass(s, rows);
+        pass(s, rows, rows);
         commit(s, rows);
     }
     *logits = sp_decoder_logits(s->decoder, s->target, rows - 1, 1, &ld);
@@ -155,7 +156,8 @@ enum sp_status sp_speculator_round(struct sp_speculator *s, size_t depth,
                                    const struct sp_chooser *chooser, sp_emit_fn *emit,
                                    void *context, struct sp_round *round, struct sp_err *err)
 {
-    size_t n = clamp_depth(s, depth), n_vocab = s->target->config.n_vocab, pos = s->n_cached + 1, ld;
+    size_t n = clamp_depth(s, depth), n_vocab = s->target->config.n_vocab, pos = s->n_cached + 1,
+           ld;
     double t0 = sp_seconds(), t1;
     const float *logits;
     enum sp_status st;
@@ -166,7 +168,7 @@ enum sp_status sp_speculator_round(struct sp_speculator *s, size_t depth,
         return st;
     }
     t1 = sp_seconds();
-    pass(s, n + 1);
+    pass(s, n + 1, 1);
     logits = sp_decoder_logits(s->decoder, s->target, 0, n + 1, &ld);
     for (size_t i = 0; i <= n; i++) {
         uint32_t guess = i < n ? s->ids[pos + i] : SP_NO_GUESS, id;
@@ -200,14 +202,15 @@ enum sp_status sp_speculator_time(struct sp_speculator *s, size_t n_rows, size_t
     size_t ld;
 
     if (n_rows > most) n_rows = most;
-    for (size_t i = 1; i < n_rows; i++) s->ids[s->n_cached + i] = s->ids[s->n_cached];
+    for (size_t i = 1; i < n_rows; i++)
+        s->ids[s->n_cached + i] = s->ids[s->n_cached];
     n = clamp_depth(s, n);
     if (n && (st = s->drafter->ops->propose(s->drafter, s->ids, s->n_cached, n, chooser, err))) {
         return st;
     }
     *draft_seconds = n ? sp_seconds() - t0 : 0;
     t0 = sp_seconds();
-    pass(s, n_rows);
+    pass(s, n_rows, 0);
     sp_decoder_logits(s->decoder, s->target, 0, n_rows, &ld);
     *verify_seconds = sp_seconds() - t0;
     if (s->drafter && !s->drafter->ops->truncate(s->drafter, s->n_cached)) {

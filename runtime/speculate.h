@@ -1,15 +1,16 @@
 /* The loop that makes text: propose, verify, accept, roll back.
  *
- * One round contract for every kind of draft (Leviathan et al. 2023, greedy and position-keyed form):
+ * One round contract for every kind of draft (Leviathan et al. 2023, greedy and position-keyed
+ * form):
  *   1. the drafter proposes d1..dn for the positions after cur;
  *   2. the target runs the rows [cur, d1..dn] in one pass: row i predicts the token after it;
  *   3. row by row the chooser picks the target's own token; the walk goes on while it equals the
- *      guess, and stops at the first that differs (the correction), after the last (the bonus), or at
- *      an end-of-sequence token;
+ *      guess, and stops at the first that differs (the correction), after the last (the bonus), or
+ * at an end-of-sequence token;
  *   4. what was emitted becomes committed, except the last token, which is the new cur.
- * Three invariants: every emitted token was chosen from a row the plain loop would have computed, bit
- * for bit; after a round both caches hold exactly the emitted prefix minus cur; the drafter never
- * decides anything. */
+ * Three invariants: every emitted token was chosen from a row the plain loop would have computed,
+ * bit for bit; after a round both caches hold exactly the emitted prefix minus cur; the drafter
+ * never decides anything. */
 #ifndef SP_RUNTIME_SPECULATE_H
 #define SP_RUNTIME_SPECULATE_H
 
@@ -17,8 +18,8 @@
 
 enum { SP_TIMED_ROWS = 16 }; /* rows that can be timed whatever the drafter's limit */
 
-/* Told each chosen token with the row that chose it; nonzero: stop here, drop the rest of the round.
- * `drafted`: the drafter had guessed it. */
+/* Told each chosen token with the row that chose it; nonzero: stop here, drop the rest of the
+ * round. `drafted`: the drafter had guessed it. */
 typedef int sp_emit_fn(void *context, uint32_t id, const float *logits, size_t n_vocab,
                        bool drafted);
 
@@ -47,17 +48,15 @@ struct sp_speculator_options {
 };
 
 /* draft NULL: no drafter. Models and engine must outlive the speculator. */
-SP_MUST_CHECK enum sp_status sp_speculator_open(struct sp_speculator **out,
-                                                const struct sp_model *target,
-                                                const struct sp_model *draft,
-                                                const struct sp_engine *engine,
-                                                const struct sp_speculator_options *options,
-                                                struct sp_err *err);
+SP_MUST_CHECK enum sp_status
+sp_speculator_open(struct sp_speculator **out, const struct sp_model *target,
+                   const struct sp_model *draft, const struct sp_engine *engine,
+                   const struct sp_speculator_options *options, struct sp_err *err);
 void sp_speculator_close(struct sp_speculator *s); /* NULL is fine */
 
 /* Brings the caches to prompt[0..n-1], reusing what they already hold of it, and returns the logits
- * of the last row (valid until the next pass). 1 <= n <= n_positions. A nonzero return of `progress`
- * (may be NULL; called between passes with the rows done) cancels: SP_E_CHECK. */
+ * of the last row (valid until the next pass). 1 <= n <= n_positions. A nonzero return of
+ * `progress` (may be NULL; called between passes with the rows done) cancels: SP_E_CHECK. */
 SP_MUST_CHECK enum sp_status sp_speculator_prompt(struct sp_speculator *s, const uint32_t *prompt,
                                                   size_t n, const float **logits,
                                                   int (*progress)(void *, size_t, size_t),
@@ -72,9 +71,9 @@ SP_MUST_CHECK enum sp_status sp_speculator_round(struct sp_speculator *s, size_t
                                                  void *context, struct sp_round *round,
                                                  struct sp_err *err);
 
-/* Seconds of one target pass of n_rows rows (all their logits; at most the larger of SP_TIMED_ROWS and
- * max_depth + 1) and of one proposal of n guesses (0: none), now; leaves every committed position as
- * it was. After begin. */
+/* Seconds of one target pass of n_rows rows (all their logits; at most the larger of SP_TIMED_ROWS
+ * and max_depth + 1) and of one proposal of n guesses (0: none), now; leaves every committed
+ * position as it was. After begin. */
 SP_MUST_CHECK enum sp_status sp_speculator_time(struct sp_speculator *s, size_t n_rows, size_t n,
                                                 const struct sp_chooser *chooser,
                                                 double *verify_seconds, double *draft_seconds,

@@ -155,7 +155,7 @@ struct encoding {
     struct sp_bpe *bpe;
     struct sp_rewritten normalized;
     struct sp_pretoken pretoken;
-    struct sp_ids ids;
+    struct sp_id_list ids;
 };
 
 static enum sp_status take_piece(void *context, const char *piece, size_t len, struct sp_err *err)
@@ -180,7 +180,7 @@ static enum sp_status encode_plain(struct encoding *e, const char *text, size_t 
     walk.text = text;
     walk.len = len;
     while (sp_added_next(&walk, &begin, &end, &id)) {
-        st = id != SP_ID_NONE ? sp_ids_append(&e->ids, id, err)
+        st = id != SP_ID_NONE ? sp_id_list_append(&e->ids, id, err)
                               : sp_pretoken_run(&e->pretoken, text + begin, end - begin,
                                                 at_start && begin == 0, err);
         if (st) return st;
@@ -198,7 +198,7 @@ static enum sp_status encode_text(struct encoding *e, const char *text, size_t s
     enum sp_status st;
 
     while (sp_added_next(&walk, &begin, &end, &id)) {
-        st = id != SP_ID_NONE ? sp_ids_append(&e->ids, id, err)
+        st = id != SP_ID_NONE ? sp_id_list_append(&e->ids, id, err)
                               : encode_plain(e, text + begin, end - begin, begin == 0, err);
         if (st) return st;
     }
@@ -210,7 +210,7 @@ static enum sp_status append_template(struct encoding *e, size_t from, size_t n,
     enum sp_status st = SP_OK;
 
     for (size_t i = from; i < from + n && st == SP_OK; i++) {
-        st = sp_ids_append(&e->ids, sp_get32(e->tok->map.template + 4 * i), err);
+        st = sp_id_list_append(&e->ids, sp_get32(e->tok->map.template + 4 * i), err);
     }
     return st;
 }

@@ -599,54 +599,83 @@ INLINE __m256 load_value(const uint8_t *row, size_t d, size_t n, enum sp_kv_type
     }
 }
 
+enum { WEIGH_QUERIES = 4, MAX_GROUPS = 2 };
+
+/* p_i[j] times position j's scale of each group of dims from d on, for n <= 8 positions. */
+INLINE void scale_weights(float scaled[][MAX_GROUPS][LANES], const float *p, size_t ldp, size_t j,
+                          size_t n, struct values values, size_t d, const int nq, const int ng)
+{
+    float scales[MAX_GROUPS][LANES];
+
+    for (size_t t = 0; t < n; t++) {
+        const uint8_t *row = values.rows + (j + t) * values.row_size + values.head_dim;
+        for (int g = 0; g < ng; g++) {
+            memcpy(&scales[g][t], row + (d / SP_KV_GROUP + (size_t)g) * 4, sizeof **scales);
+        }
+    }
+    for (int i = 0; i < nq; i++) {
+        __m256 w = load8(p + (size_t)i * ldp + j, n);
+        for (int g = 0; g < ng; g++) {
+            _mm256_storeu_ps(scaled[i][g], _mm256_mul_ps(w, load8(scales[g], n)));
+        }
+    }
+}
+
 /* out_i[d..] += sum of p_i[j] v_j[d..] over j = from..to-1, for nq queries and nv vectors of dims;
- * n: dims of the last vector, 8 unless nv is 1. */
+ * dims: of the last vector, 8 unless nv is 1. */
 INLINE void weigh_tile(float *out, size_t ld_out, const float *p, size_t ldp, size_t from,
-                       size_t to, struct values values, size_t d, size_t n, enum sp_kv_type type,
+                       size_t to, struct values values, size_t d, size_t dims, enum sp_kv_type type,
                        const int nq, const int nv)
 {
-    __m256 acc[4][8];
+    const int ng = (nv * LANES + SP_KV_GROUP - 1) / SP_KV_GROUP;
+    const size_t step = type == SP_KV_Q8 ? LANES : to - from;
+    float scaled[WEIGH_QUERIES][MAX_GROUPS][LANES];
+    __m256 acc[WEIGH_QUERIES][8];
 
     for (int i = 0; i < nq; i++) {
         for (int v = 0; v < nv; v++) {
-            acc[i][v] = load8(out + (size_t)i * ld_out + d + v * LANES, n);
+            acc[i][v] = load8(out + (size_t)i * ld_out + d + v * LANES, dims);
         }
     }
-    for (size_t j = from; j < to; j++) {
-        const uint8_t *row = values.rows + j * values.row_size;
-        const uint8_t *scales = row + values.head_dim;
-        __m256 x[8];
-        for (int v = 0; v < nv; v++)
-            x[v] = load_value(row, d + (size_t)v * LANES, n, type);
-        for (int i = 0; i < nq; i++) {
-            __m256 w = _mm256_broadcast_ss(p + (size_t)i * ldp + j);
-            for (int v = 0; v < nv; v++) {
-                __m256 f = w;
-                if (type == SP_KV_Q8) {
-                    float s;
-                    memcpy(&s, scales + (d + (size_t)v * LANES) / SP_KV_GROUP * 4, sizeof s);
-                    f = _mm256_mul_ps(w, _mm256_set1_ps(s));
+    for (size_t n; from < to; from += n) {
+        n = to - from < step ? to - from : step;
+        if (type == SP_KV_Q8) scale_weights(scaled, p, ldp, from, n, values, d, nq, ng);
+        for (size_t t = 0; t < n; t++) {
+            const uint8_t *row = values.rows + (from + t) * values.row_size;
+            __m256 x[8];
+            for (int v = 0; v < nv; v++)
+                x[v] = load_value(row, d + (size_t)v * LANES, dims, type);
+            for (int i = 0; i < nq; i++) {
+                const float *w = p + (size_t)i * ldp + from;
+                for (int v = 0; v < nv; v++) {
+                    if (type == SP_KV_Q8) w = scaled[i][v * LANES / SP_KV_GROUP];
+                    acc[i][v] = _mm256_fmadd_ps(_mm256_broadcast_ss(w + t), x[v], acc[i][v]);
                 }
-                acc[i][v] = _mm256_fmadd_ps(f, x[v], acc[i][v]);
             }
         }
     }
     for (int i = 0; i < nq; i++) {
         for (int v = 0; v < nv; v++) {
-            store8(out + (size_t)i * ld_out + d + v * LANES, n, acc[i][v]);
+            store8(out + (size_t)i * ld_out + d + v * LANES, dims, acc[i][v]);
         }
     }
 }
 
-/* The same for all dims. */
+/* The same for all dims: as many vectors at a time as leave room for the accumulators. */
 INLINE void weigh_rows(float *out, size_t ld_out, const float *p, size_t ldp, size_t from,
                        size_t to, struct values values, enum sp_kv_type type, const int nq)
 {
-    const int nv = nq == 1 ? 8 : nq == 2 ? 4 : 2;
-    size_t d = 0, step = (size_t)nv * LANES, dim = values.head_dim;
+    size_t d = 0, dim = values.head_dim;
 
-    for (; d + step <= dim; d += step) {
-        weigh_tile(out, ld_out, p, ldp, from, to, values, d, LANES, type, nq, nv);
+    if (from >= to) return;
+    for (; nq == 1 && d + 8 * LANES <= dim; d += 8 * LANES) {
+        weigh_tile(out, ld_out, p, ldp, from, to, values, d, LANES, type, nq, 8);
+    }
+    for (; nq <= 2 && d + 4 * LANES <= dim; d += 4 * LANES) {
+        weigh_tile(out, ld_out, p, ldp, from, to, values, d, LANES, type, nq, 4);
+    }
+    for (; d + 2 * LANES <= dim; d += 2 * LANES) {
+        weigh_tile(out, ld_out, p, ldp, from, to, values, d, LANES, type, nq, 2);
     }
     for (; d < dim; d += LANES) {
         weigh_tile(out, ld_out, p, ldp, from, to, values, d, dim - d, type, nq, 1);
@@ -678,23 +707,28 @@ INLINE void weigh_queries(float *out, size_t ld_out, const float *p, size_t ldp,
 }
 
 INLINE void weigh(float *out, size_t ld_out, const float *p, size_t ldp, const size_t *first,
-                  const size_t *last, size_t n_queries, const uint8_t *rows, size_t head_dim,
+                  const size_t *last, size_t n_queries, const uint8_t *rows, size_t dim,
                   enum sp_kv_type type)
 {
-    struct values values = {rows, sp_value_row_size(type, head_dim), head_dim};
-    size_t i = 0;
+    const struct values values = {rows, sp_value_row_size(type, dim), dim};
 
-    for (; i + 4 <= n_queries; i += 4) {
-        weigh_queries(out + i * ld_out, ld_out, p + i * ldp, ldp, first + i, last + i, values, type,
-                      4);
-    }
-    for (; i + 2 <= n_queries; i += 2) {
-        weigh_queries(out + i * ld_out, ld_out, p + i * ldp, ldp, first + i, last + i, values, type,
-                      2);
-    }
-    for (; i < n_queries; i++) {
-        weigh_queries(out + i * ld_out, ld_out, p + i * ldp, ldp, first + i, last + i, values, type,
-                      1);
+    for (size_t i = 0, n; i < n_queries; i += n) {
+        float *o = out + i * ld_out;
+        const float *w = p + i * ldp;
+        n = n_queries - i >= 4 ? 4 : n_queries - i;
+        switch (n) {
+        case 1:
+            weigh_queries(o, ld_out, w, ldp, first + i, last + i, values, type, 1);
+            break;
+        case 2:
+            weigh_queries(o, ld_out, w, ldp, first + i, last + i, values, type, 2);
+            break;
+        case 3:
+            weigh_queries(o, ld_out, w, ldp, first + i, last + i, values, type, 3);
+            break;
+        default:
+            weigh_queries(o, ld_out, w, ldp, first + i, last + i, values, type, 4);
+        }
     }
 }
 

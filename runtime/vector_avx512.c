@@ -541,7 +541,7 @@ static void softmax(float *s, size_t first, size_t last, float *max, float *sum)
     *sum = tree_sum(sums);
 }
 
-/* One row of values as the tile functions see it: dims d.. of `row`. */
+/* Rows of values of consecutive positions. */
 struct values {
     const uint8_t *rows;
     size_t row_size, head_dim;
@@ -559,36 +559,59 @@ INLINE __m512 load_value(const uint8_t *row, size_t d, __mmask16 m, enum sp_kv_t
     }
 }
 
+enum { WEIGH_QUERIES = 8, MAX_GROUPS = 4 };
+
+/* p_i[j] times position j's scale of each group of dims from d on, for n <= 16 positions. */
+INLINE void scale_weights(float scaled[][MAX_GROUPS][LANES], const float *p, size_t ldp, size_t j,
+                          size_t n, struct values values, size_t d, const int nq, const int ng)
+{
+    float scales[MAX_GROUPS][LANES];
+
+    for (size_t t = 0; t < n; t++) {
+        const uint8_t *row = values.rows + (j + t) * values.row_size + values.head_dim;
+        for (int g = 0; g < ng; g++) {
+            memcpy(&scales[g][t], row + (d / SP_KV_GROUP + (size_t)g) * 4, sizeof **scales);
+        }
+    }
+    for (int i = 0; i < nq; i++) {
+        __m512 w = _mm512_maskz_loadu_ps(lanes(n), p + (size_t)i * ldp + j);
+        for (int g = 0; g < ng; g++) {
+            __m512 s = _mm512_maskz_loadu_ps(lanes(n), scales[g]);
+            _mm512_storeu_ps(scaled[i][g], _mm512_mul_ps(w, s));
+        }
+    }
+}
+
 /* out_i[d..] += sum of p_i[j] v_j[d..] over j = from..to-1, for nq queries and nv vectors of dims,
  * the lanes of m of the last one. */
 INLINE void weigh_tile(float *out, size_t ld_out, const float *p, size_t ldp, size_t from,
                        size_t to, struct values values, size_t d, __mmask16 m, enum sp_kv_type type,
                        const int nq, const int nv)
 {
-    __m512 acc[4][8];
+    const int ng = (nv * LANES + SP_KV_GROUP - 1) / SP_KV_GROUP;
+    const size_t step = type == SP_KV_Q8 ? LANES : to - from;
+    float scaled[WEIGH_QUERIES][MAX_GROUPS][LANES];
+    __m512 acc[WEIGH_QUERIES][8];
 
     for (int i = 0; i < nq; i++) {
         for (int v = 0; v < nv; v++) {
             acc[i][v] = _mm512_maskz_loadu_ps(m, out + (size_t)i * ld_out + d + v * LANES);
         }
     }
-    for (size_t j = from; j < to; j++) {
-        const uint8_t *row = values.rows + j * values.row_size;
-        const uint8_t *scales = row + values.head_dim + d / SP_KV_GROUP * 4;
-        __m512 x[8];
-        for (int v = 0; v < nv; v++) {
-            x[v] = load_value(row, d + (size_t)v * LANES, m, type);
-        }
-        for (int i = 0; i < nq; i++) {
-            __m512 w = _mm512_set1_ps(p[(size_t)i * ldp + j]);
-            for (int v = 0; v < nv; v++) {
-                __m512 f = w;
-                if (type == SP_KV_Q8) {
-                    float s;
-                    memcpy(&s, scales + v / 2 * 4, sizeof s);
-                    f = _mm512_mul_ps(w, _mm512_set1_ps(s));
+    for (size_t n; from < to; from += n) {
+        n = to - from < step ? to - from : step;
+        if (type == SP_KV_Q8) scale_weights(scaled, p, ldp, from, n, values, d, nq, ng);
+        for (size_t t = 0; t < n; t++) {
+            const uint8_t *row = values.rows + (from + t) * values.row_size;
+            __m512 x[8];
+            for (int v = 0; v < nv; v++)
+                x[v] = load_value(row, d + (size_t)v * LANES, m, type);
+            for (int i = 0; i < nq; i++) {
+                const float *w = p + (size_t)i * ldp + from;
+                for (int v = 0; v < nv; v++) {
+                    if (type == SP_KV_Q8) w = scaled[i][v * LANES / SP_KV_GROUP];
+                    acc[i][v] = _mm512_fmadd_ps(_mm512_set1_ps(w[t]), x[v], acc[i][v]);
                 }
-                acc[i][v] = _mm512_fmadd_ps(f, x[v], acc[i][v]);
             }
         }
     }
@@ -599,19 +622,21 @@ INLINE void weigh_tile(float *out, size_t ld_out, const float *p, size_t ldp, si
     }
 }
 
-/* The same for all dims. */
+/* The same for all dims: as many vectors at a time as leave room for the accumulators. */
 INLINE void weigh_rows(float *out, size_t ld_out, const float *p, size_t ldp, size_t from,
                        size_t to, struct values values, enum sp_kv_type type, const int nq)
 {
     size_t d = 0, dim = values.head_dim;
 
-    if (nq <= 2) {
-        for (; d + 8 * LANES <= dim; d += 8 * LANES) {
-            weigh_tile(out, ld_out, p, ldp, from, to, values, d, 0xffff, type, nq, 8);
-        }
+    if (from >= to) return;
+    for (; nq <= 3 && d + 8 * LANES <= dim; d += 8 * LANES) {
+        weigh_tile(out, ld_out, p, ldp, from, to, values, d, 0xffff, type, nq, 8);
     }
-    for (; d + 4 * LANES <= dim; d += 4 * LANES) {
+    for (; nq <= 4 && d + 4 * LANES <= dim; d += 4 * LANES) {
         weigh_tile(out, ld_out, p, ldp, from, to, values, d, 0xffff, type, nq, 4);
+    }
+    for (; d + 2 * LANES <= dim; d += 2 * LANES) {
+        weigh_tile(out, ld_out, p, ldp, from, to, values, d, 0xffff, type, nq, 2);
     }
     for (; d < dim; d += LANES) {
         weigh_tile(out, ld_out, p, ldp, from, to, values, d, lanes(dim - d), type, nq, 1);
@@ -643,23 +668,31 @@ INLINE void weigh_queries(float *out, size_t ld_out, const float *p, size_t ldp,
 }
 
 INLINE void weigh(float *out, size_t ld_out, const float *p, size_t ldp, const size_t *first,
-                  const size_t *last, size_t n_queries, const uint8_t *rows, size_t head_dim,
+                  const size_t *last, size_t n_queries, const uint8_t *rows, size_t dim,
                   enum sp_kv_type type)
 {
-    struct values values = {rows, sp_value_row_size(type, head_dim), head_dim};
-    size_t i = 0;
+    const struct values values = {rows, sp_value_row_size(type, dim), dim};
 
-    for (; i + 4 <= n_queries; i += 4) {
-        weigh_queries(out + i * ld_out, ld_out, p + i * ldp, ldp, first + i, last + i, values, type,
-                      4);
-    }
-    for (; i + 2 <= n_queries; i += 2) {
-        weigh_queries(out + i * ld_out, ld_out, p + i * ldp, ldp, first + i, last + i, values, type,
-                      2);
-    }
-    for (; i < n_queries; i++) {
-        weigh_queries(out + i * ld_out, ld_out, p + i * ldp, ldp, first + i, last + i, values, type,
-                      1);
+    for (size_t i = 0, n; i < n_queries; i += n) {
+        float *o = out + i * ld_out;
+        const float *w = p + i * ldp;
+        n = n_queries - i >= 8 ? 8 : n_queries - i >= 4 ? 4 : n_queries - i;
+        switch (n) {
+        case 1:
+            weigh_queries(o, ld_out, w, ldp, first + i, last + i, values, type, 1);
+            break;
+        case 2:
+            weigh_queries(o, ld_out, w, ldp, first + i, last + i, values, type, 2);
+            break;
+        case 3:
+            weigh_queries(o, ld_out, w, ldp, first + i, last + i, values, type, 3);
+            break;
+        case 4:
+            weigh_queries(o, ld_out, w, ldp, first + i, last + i, values, type, 4);
+            break;
+        default:
+            weigh_queries(o, ld_out, w, ldp, first + i, last + i, values, type, 8);
+        }
     }
 }
 

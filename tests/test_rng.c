@@ -42,8 +42,8 @@ static void keys_differ(void **state)
     assert_int_not_equal(key, sp_rng_key(7, 9 | UINT64_C(1) << 40, SP_PURPOSE_TOKEN));
 }
 
-/* 10^6 numbers over 1000 positions in 100 cells: chi-square with 99 degrees of freedom; 180 is beyond
- * 10^-6. */
+/* 10^6 numbers over 1000 positions in 100 cells: chi-square with 99 degrees of freedom; 180 is
+ * beyond 10^-6. */
 static void uniform_cells(void **state)
 {
     double counts[100] = {0}, chi = 0;
@@ -57,7 +57,8 @@ static void uniform_cells(void **state)
             counts[(size_t)(u * 100)]++;
         }
     }
-    for (size_t i = 0; i < 100; i++) chi += (counts[i] - 1e4) * (counts[i] - 1e4) / 1e4;
+    for (size_t i = 0; i < 100; i++)
+        chi += (counts[i] - 1e4) * (counts[i] - 1e4) / 1e4;
     assert_true(chi < 180);
     assert_true(chi > 40);
 }
