@@ -120,7 +120,7 @@ enum sp_status sp_acts_init(struct sp_acts *acts, size_t n_rows, size_t cols, st
     if (made.ld / 64 % 2 == 0) made.ld += 64;
     made.ld_block = made.ld / SP_BLOCK;
 
-    /* x, q (a quarter of a float each), scale, two sums: all counted in floats */
+    /* x, q (a quarter of a float each), scale, two starts: all counted in floats */
     per_row = made.ld + made.ld / 4 + made.ld_block * 3;
     if (!sp_mul(&floats, per_row, n_rows + 1)) {
         return sp_fail(err, SP_E_NOMEM, "activations: %zu rows of %zu columns wanted", n_rows,
@@ -131,7 +131,7 @@ enum sp_status sp_acts_init(struct sp_acts *acts, size_t n_rows, size_t cols, st
     made.x = memory;
     made.q = (int8_t *)(memory + n_rows * made.ld);
     made.scale = memory + n_rows * (made.ld + made.ld / 4);
-    made.sum = (int32_t *)(void *)(made.scale + n_rows * made.ld_block);
+    made.start = (int32_t *)(void *)(made.scale + n_rows * made.ld_block);
     *acts = made;
     return SP_OK;
 }

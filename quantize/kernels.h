@@ -9,16 +9,19 @@
  *   q8, block b     i = sum_k code[r][k] * q[t][k]                              exact in int32
  *                   acc = fmaf((float)i, w_scale[r][b] * x_scale[t][b], acc)
  *   q4, block b     i0, i1 = exact integer sums of the two halves (16 k each)
- *                   u = fmaf((float)i1, s1[r], (float)i0 * s0[r]);
- *                   acc = fmaf(u, x_scale[t][b], acc)
- *                   y = acc * panel scale[r]
+ *                   j = (i + 4) >> 3 of each: an eighth, rounded, fits 16 bits
+ *                   u = j0 * b0 + j1 * b1, b the scale bytes: exact, below 2^24
+ *                   acc = fmaf((float)u, x_scale[t][b], acc)
+ *                   y = acc * (8 * panel scale[r])
  *   acc starts at +0.
- */
+ *
+ * The rounding of j is a thirtieth of that of the activations' codes, and saves a multiplication
+ * where they are the limit: two products of 16 bits are one instruction everywhere. */
 #ifndef SP_QUANTIZE_KERNELS_H
 #define SP_QUANTIZE_KERNELS_H
 
 #include "format/dtype.h"
-#include "quantize/microscale_search.h"
+#include "quantize/microscale_fit.h"
 
 enum { SP_TILE_ROWS = 16 }; /* most activation rows of one kernel call */
 
@@ -36,7 +39,8 @@ struct sp_acts {
     float *x;        /* [n][ld], 64-byte aligned; columns cols..ld are 0 */
     int8_t *q;       /* [n][ld], 64-byte aligned, -127..127; columns cols..ld are 0 */
     float *scale;    /* [n][ld_block] */
-    int32_t *sum;    /* [n][ld_block][2]: -128 * sum of the codes of each half block */
+    int32_t *start;  /* [n][ld_block][2]: 4 - 128 * sum of the codes of each half block: where the
+                      * sums of kernels that multiply (weight code + 128) begin */
 };
 
 /* Zeroed room for n_rows rows of cols columns, one allocation, owned by `acts` until
@@ -53,10 +57,10 @@ typedef void sp_matmul_fn(float *y, size_t ldy, const uint8_t *panels, size_t n_
 
 struct sp_kernels {
     const char *name; /* "scalar", "avx2", "avx512" */
-    /* Fills q, scale and sum of row t from x; cols % 32 == 0. */
+    /* Fills q, scale and start of row t from x; cols % 32 == 0. */
     void (*quantize_row)(const struct sp_acts *acts, size_t t);
     sp_matmul_fn *matmul[SP_N_PACKED_DTYPES]; /* by enum sp_dtype */
-    sp_q4_search_fn *search_q4;               /* the q4 encoder's inner loop */
+    sp_q4_fit_fn *fit_q4;                     /* the q4 encoder's inner loop */
 };
 
 /* matmul for any number of rows: even tiles of at most SP_TILE_ROWS rows, and panels in groups that

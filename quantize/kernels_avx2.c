@@ -6,7 +6,7 @@
  *
  * VPMADDUBSW multiplies unsigned by signed bytes: the weight's sign is moved to the activation, and
  * its magnitude, at most 128, keeps the sum of two products (at most 2 * 128 * 127) inside 16 bits.
- * Sums are exact, so no offset and no acts->sum is needed.
+ * Sums are exact, so no offset and no acts->start is needed.
  *
  *   lane        0              1        ...       7
  *   register    row 0, k..k+3  row 1, k..k+3      row 7, k..k+3        four bytes each */
@@ -88,14 +88,15 @@ INLINE struct q4_tables q4_tables(void)
     };
 }
 
-/* i[t] = exact sum over half a block's 16 columns. `bytes`: its weights of these 8 rows, `scales`:
- * the rows' scale bytes, one in each lane; q: the codes of row 0 of the tile. */
+/* i[t] = exact sum over half a block's 16 columns, plus 4. `bytes`: its weights of these 8 rows,
+ * `scales`: the rows' scale bytes, one in each lane; q: the codes of row 0 of the tile. */
 INLINE void q4_half(__m256i *i, const uint8_t *bytes, __m256i scales, struct q4_tables tables,
                     const int8_t *q, size_t ld, size_t n_rows)
 {
     const __m256i low = _mm256_set1_epi8(0x0f);
     /* all ones where the codebook is odd; the sign bit of each byte where it is 2 or 3 */
     __m256i odd = _mm256_srai_epi32(_mm256_slli_epi32(scales, 31), 31);
+    __m256i plus = _mm256_sub_epi32(_mm256_set1_epi32(4), odd);
     __m256i second = _mm256_srai_epi32(_mm256_slli_epi32(scales, 30), 31);
 
     UNROLL
@@ -120,7 +121,7 @@ INLINE void q4_half(__m256i *i, const uint8_t *bytes, __m256i scales, struct q4_
     /* the negation of the odd codebooks: (i ^ -1) - -1 = -i */
     UNROLL
     for (size_t t = 0; t < n_rows; t++) {
-        i[t] = _mm256_sub_epi32(_mm256_xor_si256(i[t], odd), odd);
+        i[t] = _mm256_add_epi32(_mm256_xor_si256(i[t], odd), plus);
     }
 }
 
@@ -132,7 +133,8 @@ INLINE void q4_half_panel(const struct product *m, size_t half, size_t n_rows)
     const uint8_t *block = m->panel + SP_Q4_PANEL_HEAD;
     const int8_t *q = m->acts->q + m->first * ld;
     const float *x_scale = m->acts->scale + m->first * ld_block;
-    const __m256 row_scale = _mm256_loadu_ps((const void *)(m->panel + 32 * half));
+    const __m256 row_scale =
+        _mm256_mul_ps(_mm256_set1_ps(8), _mm256_loadu_ps((const void *)(m->panel + 32 * half)));
     __m256 acc[MAX_ROWS];
 
     UNROLL
@@ -142,7 +144,7 @@ INLINE void q4_half_panel(const struct product *m, size_t half, size_t n_rows)
         const uint8_t *scale_bytes = block + LANES * SP_Q4_HALF + HALF_LANES * half;
         __m256i b0 = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)scale_bytes));
         __m256i b1 = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)(scale_bytes + LANES)));
-        __m256 s0 = _mm256_cvtepi32_ps(b0), s1 = _mm256_cvtepi32_ps(b1);
+        __m256i scales = _mm256_or_si256(b0, _mm256_slli_epi32(b1, 16));
         __m256i i0[MAX_ROWS], i1[MAX_ROWS];
 
         if (half == 0) prefetch(block, SP_Q4_BLOCK_SIZE);
@@ -150,8 +152,10 @@ INLINE void q4_half_panel(const struct product *m, size_t half, size_t n_rows)
         q4_half(i1, block + 128 + 32 * half, b1, tables, q + SP_Q4_HALF, ld, n_rows);
         UNROLL
         for (size_t t = 0; t < n_rows; t++) {
-            __m256 u = _mm256_fmadd_ps(_mm256_cvtepi32_ps(i1[t]), s1,
-                                       _mm256_mul_ps(_mm256_cvtepi32_ps(i0[t]), s0));
+            /* the halves' eighths side by side, times their scales, added */
+            __m256i eighths =
+                _mm256_blend_epi16(_mm256_srai_epi32(i0[t], 3), _mm256_slli_epi32(i1[t], 13), 0xaa);
+            __m256 u = _mm256_cvtepi32_ps(_mm256_madd_epi16(eighths, scales));
             acc[t] = _mm256_fmadd_ps(u, _mm256_set1_ps(x_scale[t * ld_block + b]), acc[t]);
         }
     }
@@ -358,9 +362,9 @@ static void quantize_row(const struct sp_acts *acts, size_t t)
     const float *x = acts->x + t * acts->ld;
     int8_t *q = acts->q + t * acts->ld;
     float *scale = acts->scale + t * acts->ld_block;
-    int32_t *sum = acts->sum + t * acts->ld_block * 2;
+    int32_t *start = acts->start + t * acts->ld_block * 2;
 
-    for (size_t b = 0; b < acts->cols / SP_BLOCK; b++, x += SP_BLOCK, q += SP_BLOCK, sum += 2) {
+    for (size_t b = 0; b < acts->cols / SP_BLOCK; b++, x += SP_BLOCK, q += SP_BLOCK, start += 2) {
         __m256 in[4] = {_mm256_loadu_ps(x), _mm256_loadu_ps(x + 8), _mm256_loadu_ps(x + 16),
                         _mm256_loadu_ps(x + 24)};
         float max = block_max(in), inverse = 127.0f / max;
@@ -373,8 +377,8 @@ static void quantize_row(const struct sp_acts *acts, size_t t)
             code[i] = _mm256_and_si256(rounded, keep);
         }
         scale[b] = zero ? 0.0f : max / 127.0f;
-        sum[0] = -128 * reduce_add(_mm256_add_epi32(code[0], code[1]));
-        sum[1] = -128 * reduce_add(_mm256_add_epi32(code[2], code[3]));
+        start[0] = 4 - 128 * reduce_add(_mm256_add_epi32(code[0], code[1]));
+        start[1] = 4 - 128 * reduce_add(_mm256_add_epi32(code[2], code[3]));
         __m256i packed = _mm256_packs_epi16(_mm256_packs_epi32(code[0], code[1]),
                                             _mm256_packs_epi32(code[2], code[3]));
         _mm256_storeu_si256((void *)q, _mm256_permutevar8x32_epi32(packed, order));
@@ -392,5 +396,5 @@ const struct sp_kernels sp_kernels_avx2 = {
             [SP_Q8] = matmul_q8,
             [SP_Q4] = matmul_q4,
         },
-    .search_q4 = sp_q4_search_avx2,
+    .fit_q4 = sp_q4_fit_avx2,
 };

@@ -6,7 +6,7 @@
  * and its scales stay in the 32 registers. Activations are operands broadcast from memory.
  *
  * VPDPBUSD multiplies unsigned bytes (weight codes + 128) by signed ones (activation codes). The
- * surplus, 128 * sum of the activation codes, is the accumulator's starting value (acts->sum) and
+ * surplus, 128 * sum of the activation codes, is in the accumulator's first value (acts->start) and
  * costs nothing.
  *
  *   lane        0              1        ...       15
@@ -28,6 +28,28 @@
 #endif
 #define INLINE static inline __attribute__((always_inline))
 
+/* i + w . q for four columns of each lane's row. GCC 12 broadcasts q in an instruction of its own;
+ * the form with the memory operand is written out for it (6 % at 8 rows). */
+#if defined(__clang__)
+INLINE __m512i dot4(__m512i i, __m512i w, const int8_t *q)
+{
+    int32_t bytes;
+
+    memcpy(&bytes, q, sizeof bytes);
+    return _mm512_dpbusd_epi32(i, w, _mm512_set1_epi32(bytes));
+}
+#else
+struct four {
+    int8_t q[4];
+};
+
+INLINE __m512i dot4(__m512i i, __m512i w, const int8_t *q)
+{
+    __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(i) : "v"(w), "m"(*(const struct four *)q));
+    return i;
+}
+#endif
+
 enum { LANES = SP_PANEL_ROWS, N_GROUPS = SP_BLOCK / 4, PREFETCH_AHEAD = 2048 };
 
 /* One call of a kernel. */
@@ -40,13 +62,11 @@ struct product {
     size_t first;
 };
 
-/* Four bytes of a row's codes in every lane. */
-INLINE __m512i broadcast4(const int8_t *q)
+INLINE __m512 widen_bf16(const uint8_t *bytes)
 {
-    int32_t bytes;
+    __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)bytes));
 
-    memcpy(&bytes, q, sizeof bytes);
-    return _mm512_set1_epi32(bytes);
+    return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
 }
 
 /* Lines of the block that lies PREFETCH_AHEAD further on. Past the end of the weights this is
@@ -60,15 +80,54 @@ INLINE void prefetch(const uint8_t *block, size_t size)
         _mm_prefetch((const char *)(ahead + i), _MM_HINT_T0);
 }
 
-/* start + sum over the 16 columns of four groups of weights; q: the row's codes of these columns */
-INLINE __m512i dot16(int32_t start, const __m512i w[4], const int8_t *q)
-{
-    __m512i i = _mm512_set1_epi32(start);
+/* The current block of the tile's rows of activations: pointers into the first of them. */
+struct act_block {
+    const int8_t *q;
+    const float *scale;
+    const int32_t *start;
+    size_t ld, ld_block;
+};
 
+INLINE struct act_block first_block(const struct product *m)
+{
+    const struct sp_acts *a = m->acts;
+
+    return (struct act_block){
+        .q = a->q + m->first * a->ld,
+        .scale = a->scale + m->first * a->ld_block,
+        .start = a->start + m->first * a->ld_block * 2,
+        .ld = a->ld,
+        .ld_block = a->ld_block,
+    };
+}
+
+INLINE void next_block(struct act_block *at)
+{
+    at->q += SP_BLOCK;
+    at->scale += 1;
+    at->start += 2;
+}
+
+/* i[s][h] = start + sum over half h of a block of weights, codes + 128, for rows t + s, s < n <= 2.
+ * Two rows have four chains of dot products, enough to fill the time until the first can go on. */
+INLINE void dot_rows(__m512i i[2][2], const __m512i w[N_GROUPS], const struct act_block *at,
+                     size_t t, size_t n)
+{
     UNROLL
-    for (size_t g = 0; g < 4; g++)
-        i = _mm512_dpbusd_epi32(i, w[g], broadcast4(q + 4 * g));
-    return i;
+    for (size_t s = 0; s < n; s++) {
+        const int32_t *start = at->start + (t + s) * at->ld_block * 2;
+        i[s][0] = _mm512_set1_epi32(start[0]);
+        i[s][1] = _mm512_set1_epi32(start[1]);
+    }
+    UNROLL
+    for (size_t g = 0; g < 4; g++) {
+        UNROLL
+        for (size_t s = 0; s < n; s++) {
+            const int8_t *q = at->q + (t + s) * at->ld + 4 * g;
+            i[s][0] = dot4(i[s][0], w[g], q);
+            i[s][1] = dot4(i[s][1], w[g + 4], q + SP_BLOCK / 2);
+        }
+    }
 }
 
 /* ---- q4 ---- */
@@ -77,6 +136,7 @@ struct q4_tables {
     __m512i codes;         /* the four codebooks, entries + 128 */
     __m512i low;           /* 0x0f in each byte */
     __m512i first, second; /* indices that put byte r, byte 16 + r into all four bytes of lane r */
+    __m512i both;          /* indices that put byte r and byte 16 + r into its 16-bit halves */
 };
 
 INLINE struct q4_tables q4_tables(void)
@@ -90,6 +150,7 @@ INLINE struct q4_tables q4_tables(void)
         .low = _mm512_set1_epi8(0x0f),
         .first = first,
         .second = _mm512_add_epi8(first, _mm512_set1_epi8(LANES)),
+        .both = _mm512_add_epi8(first, _mm512_set1_epi32(LANES << 16)),
     };
 }
 
@@ -109,22 +170,33 @@ INLINE void q4_decode(__m512i w[4], const uint8_t *bytes, __m512i codebook, stru
     }
 }
 
-INLINE __m512 q4_scales(const uint8_t *bytes)
+/* acc[s] += a block of weights times rows t + s, s < n */
+INLINE void q4_rows(__m512 *acc, const __m512i *w, __m512i scales, const struct act_block *at,
+                    size_t t, size_t n)
 {
-    return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)bytes)));
+    __m512i i[2][2];
+
+    dot_rows(i, w, at, t, n);
+    UNROLL
+    for (size_t s = 0; s < n; s++) {
+        /* the halves' eighths side by side, times their scales, added */
+        __m512i eighths = _mm512_mask_blend_epi16(0xaaaaaaaa, _mm512_srai_epi32(i[s][0], 3),
+                                                  _mm512_slli_epi32(i[s][1], 13));
+        __m512 u = _mm512_cvtepi32_ps(_mm512_madd_epi16(eighths, scales));
+        acc[s] = _mm512_fmadd_ps(u, _mm512_set1_ps(at->scale[(t + s) * at->ld_block]), acc[s]);
+    }
 }
 
 INLINE void q4_tile(const struct product *m, size_t n_rows)
 {
     const struct q4_tables tables = q4_tables();
-    const size_t n_blocks = m->cols / SP_BLOCK, ld = m->acts->ld, ld_block = m->acts->ld_block;
+    const size_t n_blocks = m->cols / SP_BLOCK;
     const uint8_t *block = m->panels;
 
     for (size_t p = 0; p < m->n_panels; p++) {
-        const int8_t *q = m->acts->q + m->first * ld;
-        const float *scale = m->acts->scale + m->first * ld_block;
-        const int32_t *sum = m->acts->sum + m->first * ld_block * 2;
-        const __m512 row_scale = _mm512_loadu_ps((const void *)block);
+        struct act_block at = first_block(m);
+        const __m512 row_scale =
+            _mm512_mul_ps(_mm512_set1_ps(8), _mm512_loadu_ps((const void *)block));
         __m512 acc[SP_TILE_ROWS];
 
         UNROLL
@@ -132,10 +204,10 @@ INLINE void q4_tile(const struct product *m, size_t n_rows)
             acc[t] = _mm512_setzero_ps();
         block += SP_Q4_PANEL_HEAD;
         for (size_t b = 0; b < n_blocks; b++) {
-            const uint8_t *scale_bytes = block + LANES * SP_Q4_HALF;
-            __m256i shifted = _mm256_slli_epi16(_mm256_loadu_si256((const void *)scale_bytes), 4);
-            __m512i codebooks = _mm512_castsi256_si512(shifted);
-            __m512 s0 = q4_scales(scale_bytes), s1 = q4_scales(scale_bytes + LANES);
+            __m256i bytes = _mm256_loadu_si256((const void *)(block + LANES * SP_Q4_HALF));
+            __m512i codebooks = _mm512_castsi256_si512(_mm256_slli_epi16(bytes, 4));
+            __m512i scales = _mm512_maskz_permutexvar_epi8(0x5555555555555555, tables.both,
+                                                           _mm512_castsi256_si512(bytes));
             __m512i w[N_GROUPS];
 
             prefetch(block, SP_Q4_BLOCK_SIZE);
@@ -143,18 +215,10 @@ INLINE void q4_tile(const struct product *m, size_t n_rows)
             q4_decode(w + 4, block + 128, _mm512_permutexvar_epi8(tables.second, codebooks),
                       tables);
             UNROLL
-            for (size_t t = 0; t < n_rows; t++) {
-                const int8_t *codes = q + t * ld;
-                const int32_t *start = sum + t * ld_block * 2;
-                __m512 i0 = _mm512_cvtepi32_ps(dot16(start[0], w, codes));
-                __m512 i1 = _mm512_cvtepi32_ps(dot16(start[1], w + 4, codes + SP_Q4_HALF));
-                __m512 u = _mm512_fmadd_ps(i1, s1, _mm512_mul_ps(i0, s0));
-                acc[t] = _mm512_fmadd_ps(u, _mm512_set1_ps(scale[t * ld_block]), acc[t]);
-            }
+            for (size_t t = 0; t < n_rows; t++)
+                q4_rows(acc + t, w, scales, &at, t, 1);
             block += SP_Q4_BLOCK_SIZE;
-            q += SP_BLOCK;
-            scale += 1;
-            sum += 2;
+            next_block(&at);
         }
         UNROLL
         for (size_t t = 0; t < n_rows; t++) {
@@ -166,24 +230,36 @@ INLINE void q4_tile(const struct product *m, size_t n_rows)
 
 /* ---- q8 ---- */
 
+/* acc[s] += a block of weights times rows t + s, s < n */
+INLINE void q8_rows(__m512 *acc, const __m512i *w, __m512 w_scale, const struct act_block *at,
+                    size_t t, size_t n)
+{
+    __m512i i[2][2];
+
+    dot_rows(i, w, at, t, n);
+    UNROLL
+    for (size_t s = 0; s < n; s++) {
+        /* 8: the roundings of both halves, not wanted here */
+        __m512i sum = _mm512_sub_epi32(_mm512_add_epi32(i[s][0], i[s][1]), _mm512_set1_epi32(8));
+        __m512 scale = _mm512_mul_ps(w_scale, _mm512_set1_ps(at->scale[(t + s) * at->ld_block]));
+        acc[s] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), scale, acc[s]);
+    }
+}
+
 INLINE void q8_tile(const struct product *m, size_t n_rows)
 {
-    const size_t n_blocks = m->cols / SP_BLOCK, ld = m->acts->ld, ld_block = m->acts->ld_block;
+    const size_t n_blocks = m->cols / SP_BLOCK;
     const uint8_t *block = m->panels;
 
     for (size_t p = 0; p < m->n_panels; p++) {
-        const int8_t *q = m->acts->q + m->first * ld;
-        const float *scale = m->acts->scale + m->first * ld_block;
-        const int32_t *sum = m->acts->sum + m->first * ld_block * 2;
+        struct act_block at = first_block(m);
         __m512 acc[SP_TILE_ROWS];
 
         UNROLL
         for (size_t t = 0; t < n_rows; t++)
             acc[t] = _mm512_setzero_ps();
         for (size_t b = 0; b < n_blocks; b++) {
-            __m256i halves = _mm256_loadu_si256((const void *)(block + LANES * SP_BLOCK));
-            __m512 w_scale =
-                _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16));
+            __m512 w_scale = widen_bf16(block + LANES * SP_BLOCK);
             __m512i w[N_GROUPS];
 
             prefetch(block, SP_Q8_BLOCK_SIZE);
@@ -191,23 +267,15 @@ INLINE void q8_tile(const struct product *m, size_t n_rows)
             for (size_t g = 0; g < N_GROUPS; g++)
                 w[g] = _mm512_loadu_si512(block + 64 * g);
             UNROLL
-            for (size_t t = 0; t < n_rows; t++) {
-                const int8_t *codes = q + t * ld;
-                const int32_t *start = sum + t * ld_block * 2;
-                __m512i i =
-                    _mm512_add_epi32(dot16(start[0], w, codes), dot16(start[1], w + 4, codes + 16));
-                __m512 s = _mm512_mul_ps(w_scale, _mm512_set1_ps(scale[t * ld_block]));
-                acc[t] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(i), s, acc[t]);
-            }
+            for (size_t t = 0; t < n_rows; t++)
+                q8_rows(acc + t, w, w_scale, &at, t, 1);
             block += SP_Q8_BLOCK_SIZE;
-            q += SP_BLOCK;
-            scale += 1;
-            sum += 2;
+            next_block(&at);
         }
         UNROLL
         for (size_t t = 0; t < n_rows; t++)
             _mm512_storeu_ps(m->y + t * m->ldy + p * LANES, acc[t]);
-        block += n_blocks % 2 * (SP_Q8_BLOCK_SIZE % 64);
+        block += n_blocks % 2 * (SP_Q8_BLOCK_SIZE % 64); /* panels start on a cache line */
     }
 }
 
@@ -217,10 +285,8 @@ INLINE void q8_tile(const struct product *m, size_t n_rows)
 INLINE __m512 float_weights(enum sp_dtype dtype, const uint8_t *bytes)
 {
     if (dtype == SP_F32) return _mm512_loadu_ps((const void *)bytes);
-
-    __m256i halves = _mm256_loadu_si256((const void *)bytes);
-    if (dtype == SP_F16) return _mm512_cvtph_ps(halves);
-    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16));
+    if (dtype == SP_F16) return _mm512_cvtph_ps(_mm256_loadu_si256((const void *)bytes));
+    return widen_bf16(bytes);
 }
 
 /* n_wide panels from the first at once: with few rows, more independent chains of additions than
@@ -381,9 +447,9 @@ static void quantize_row(const struct sp_acts *acts, size_t t)
     const float *x = acts->x + t * acts->ld;
     int8_t *q = acts->q + t * acts->ld;
     float *scale = acts->scale + t * acts->ld_block;
-    int32_t *sum = acts->sum + t * acts->ld_block * 2;
+    int32_t *start = acts->start + t * acts->ld_block * 2;
 
-    for (size_t b = 0; b < acts->cols / SP_BLOCK; b++, x += SP_BLOCK, q += SP_BLOCK, sum += 2) {
+    for (size_t b = 0; b < acts->cols / SP_BLOCK; b++, x += SP_BLOCK, q += SP_BLOCK, start += 2) {
         __m512 x0 = _mm512_loadu_ps(x), x1 = _mm512_loadu_ps(x + LANES);
         __m512i m0 = _mm512_and_si512(_mm512_castps_si512(x0), magnitude);
         __m512i m1 = _mm512_and_si512(_mm512_castps_si512(x1), magnitude);
@@ -397,8 +463,8 @@ static void quantize_row(const struct sp_acts *acts, size_t t)
         __m512i q1 = _mm512_maskz_cvtps_epi32(keep, _mm512_mul_ps(x1, factor));
 
         scale[b] = keep ? max / 127.0f : 0.0f;
-        sum[0] = -128 * _mm512_reduce_add_epi32(q0);
-        sum[1] = -128 * _mm512_reduce_add_epi32(q1);
+        start[0] = 4 - 128 * _mm512_reduce_add_epi32(q0);
+        start[1] = 4 - 128 * _mm512_reduce_add_epi32(q1);
         _mm_storeu_si128((void *)q, _mm512_cvtepi32_epi8(q0));
         _mm_storeu_si128((void *)(q + LANES), _mm512_cvtepi32_epi8(q1));
     }
@@ -415,5 +481,5 @@ const struct sp_kernels sp_kernels_avx512 = {
             [SP_Q8] = matmul_q8,
             [SP_Q4] = matmul_q4,
         },
-    .search_q4 = sp_q4_search_avx512,
+    .fit_q4 = sp_q4_fit_avx512,
 };

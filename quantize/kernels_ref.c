@@ -33,7 +33,7 @@ static void quantize_row(const struct sp_acts *acts, size_t t)
     const float *x = acts->x + t * acts->ld;
     int8_t *q = acts->q + t * acts->ld;
     float *scale = acts->scale + t * acts->ld_block;
-    int32_t *sum = acts->sum + t * acts->ld_block * 2;
+    int32_t *start = acts->start + t * acts->ld_block * 2;
 
     assert(acts->cols % SP_BLOCK == 0);
     for (size_t k = 0; k < acts->cols; k += SP_BLOCK) {
@@ -47,7 +47,7 @@ static void quantize_row(const struct sp_acts *acts, size_t t)
                 q[i] = zero ? 0 : (int8_t)lrintf(x[i] * inverse);
                 codes += q[i];
             }
-            sum[k / SP_BLOCK * 2 + h] = -128 * codes;
+            start[k / SP_BLOCK * 2 + h] = 4 - 128 * codes;
         }
     }
 }
@@ -122,8 +122,8 @@ static void q8_panel(float *y, size_t ldy, const uint8_t *panel, const struct sp
     }
 }
 
-/* Codes and scales of one block of 16 rows: codes[r][k], scales[h][r] */
-static void q4_decode(int8_t codes[LANES][SP_BLOCK], float scales[2][LANES], const uint8_t *block)
+/* Codes of one block of 16 rows: codes[r][k] */
+static void q4_decode(int8_t codes[LANES][SP_BLOCK], const uint8_t *block)
 {
     const uint8_t *scale_bytes = block + LANES * HALF;
 
@@ -131,7 +131,6 @@ static void q4_decode(int8_t codes[LANES][SP_BLOCK], float scales[2][LANES], con
         for (size_t r = 0; r < LANES; r++) {
             const int8_t *codebook = sp_q4_codebooks + sp_q4_codebook(scale_bytes[16 * h + r]);
             const uint8_t *bytes = block + 128 * h + 4 * r;
-            scales[h][r] = sp_q4_scale(scale_bytes[16 * h + r]);
             for (size_t k = 0; k < HALF / 2; k++) {
                 uint8_t pair = bytes[64 * (k / 4) + k % 4];
                 codes[r][16 * h + k] = codebook[pair & 15];
@@ -141,30 +140,37 @@ static void q4_decode(int8_t codes[LANES][SP_BLOCK], float scales[2][LANES], con
     }
 }
 
+/* An eighth of the sum over half a block, rounded: at most 16 * 127 * 127 / 8 < 2^15 */
+static int32_t eighth(int32_t i)
+{
+    return (i + 4) >> 3;
+}
+
 static void q4_panel(float *y, size_t ldy, const uint8_t *panel, const struct sp_acts *acts,
                      size_t first, size_t n_rows)
 {
     const uint8_t *block = panel + SP_Q4_PANEL_HEAD;
     float acc[SP_TILE_ROWS][LANES] = {{0}};
     int8_t w[LANES][SP_BLOCK];
-    float s[2][LANES], row_scale[LANES];
+    float row_scale[LANES];
 
     for (size_t b = 0; b < acts->cols / SP_BLOCK; b++, block += SP_Q4_BLOCK_SIZE) {
-        q4_decode(w, s, block);
+        const uint8_t *b0 = block + LANES * HALF, *b1 = b0 + LANES;
+        q4_decode(w, block);
         for (size_t t = 0; t < n_rows; t++) {
             const int8_t *q = acts->q + (first + t) * acts->ld + b * SP_BLOCK;
             float x_scale = acts->scale[(first + t) * acts->ld_block + b];
             for (size_t r = 0; r < LANES; r++) {
-                int32_t i0 = dot(w[r], q, HALF), i1 = dot(w[r] + HALF, q + HALF, HALF);
-                float u = fmaf((float)i1, s[1][r], (float)i0 * s[0][r]);
-                acc[t][r] = fmaf(u, x_scale, acc[t][r]);
+                int32_t j0 = eighth(dot(w[r], q, HALF));
+                int32_t j1 = eighth(dot(w[r] + HALF, q + HALF, HALF));
+                acc[t][r] = fmaf((float)(j0 * b0[r] + j1 * b1[r]), x_scale, acc[t][r]);
             }
         }
     }
     sp_read_f32(row_scale, panel, LANES);
     for (size_t t = 0; t < n_rows; t++) {
         for (size_t r = 0; r < LANES; r++)
-            y[t * ldy + r] = acc[t][r] * row_scale[r];
+            y[t * ldy + r] = acc[t][r] * (8 * row_scale[r]);
     }
 }
 
@@ -228,5 +234,5 @@ const struct sp_kernels sp_kernels_ref = {
             [SP_Q8] = matmul_q8,
             [SP_Q4] = matmul_q4,
         },
-    .search_q4 = sp_q4_search_ref,
+    .fit_q4 = sp_q4_fit_ref,
 };

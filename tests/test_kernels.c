@@ -226,7 +226,7 @@ static void test_all_tables_quantize_alike(void **state)
                     sp_kernels_all()[i]->quantize_row(&b, t);
                 assert_memory_equal(a.q, b.q, 50 * a.ld);
                 assert_memory_equal(a.scale, b.scale, 50 * a.ld_block * sizeof *a.scale);
-                assert_memory_equal(a.sum, b.sum, 50 * a.ld_block * 2 * sizeof *a.sum);
+                assert_memory_equal(a.start, b.start, 50 * a.ld_block * 2 * sizeof *a.start);
                 sp_acts_release(&b);
             }
             sp_acts_release(&a);
@@ -255,18 +255,42 @@ static void test_quantize_by_hand(void **state)
         kernels->quantize_row(&a, 0);
         assert_memory_equal(a.q, q, 32);
         assert_true(a.scale[0] == 1.0f);
-        assert_int_equal(a.sum[0], -128 * 256);
-        assert_int_equal(a.sum[1], -128 * -63);
+        assert_int_equal(a.start[0], 4 - 128 * 256);
+        assert_int_equal(a.start[1], 4 - 128 * -63);
         for (size_t k = 32; k < 96; k++)
             assert_int_equal(a.q[k], 0);
-        assert_true(a.scale[1] == 0 && a.scale[2] == 0 && a.sum[2] == 0 && a.sum[5] == 0);
+        assert_true(a.scale[1] == 0 && a.scale[2] == 0 && a.start[2] == 4 && a.start[5] == 4);
         assert_true(!is_finite(a.scale[3]) && !is_finite(a.scale[4]));
         sp_acts_release(&a);
     }
 }
 
-/* A row with a single 127 at column k picks out that column of the matrix: 127 * w exactly, because
- * all factors are small integers times powers of two. */
+/* Code and scale byte of a q4 weight as format/dtype.h and quantize/microscale.h say. */
+static int q4_code(int *scale, const uint8_t *panel, size_t r, size_t k)
+{
+    const uint8_t *block = panel + 64 + k / 32 * 288;
+    size_t h = k % 32 / 16, i = k % 16;
+    uint8_t pair = block[128 * h + 64 * (i % 8 / 4) + 4 * r + i % 4];
+
+    *scale = block[256 + 16 * h + r];
+    return sp_q4_codebooks[16 * (*scale & 3) + (i < 8 ? pair & 15 : pair >> 4)];
+}
+
+static double row_scale(const uint8_t *panel, size_t r)
+{
+    return (double)sp_float_of_bits(sp_get32(panel + 4 * r));
+}
+
+static double q8_weight(const uint8_t *panel, size_t r, size_t k)
+{
+    const uint8_t *block = panel + k / 32 * 544;
+    int code = block[64 * (k % 32 / 4) + 4 * r + k % 4] - 128;
+
+    return (double)sp_float_of_bits((uint32_t)sp_get16(block + 512 + 2 * r) << 16) * code;
+}
+
+/* A row with a single 127 at column k picks out that column of the matrix, exactly, because all
+ * factors are small integers times powers of two: 127 * w, of q4 after its rounding to eighths. */
 static void test_one_column_comes_out(void **state)
 {
     enum { COLS = 96 };
@@ -297,8 +321,16 @@ static void test_one_column_comes_out(void **state)
             sp_kernels_best()->quantize_row(&a, 0);
             sp_kernels_best()->matmul[dtypes[d]](y, ROWS, panels, N_PANELS, COLS, &a, 0, 1);
             for (size_t r = 0; r < ROWS; r++) {
-                sp_panel_row(row, dtypes[d], panels, COLS, r);
-                assert_true(y[r] == 127.0f * row[k]);
+                const uint8_t *panel = panels + r / 16 * size;
+                int scale, code;
+                if (dtypes[d] == SP_Q4) {
+                    code = q4_code(&scale, panel, r % 16, k);
+                    double eighth = floor(127.0 * code / 8 + 0.5);
+                    assert_true((double)y[r] == eighth * scale * 8 * row_scale(panel, r % 16));
+                } else {
+                    sp_panel_row(row, dtypes[d], panels, COLS, r);
+                    assert_true(y[r] == 127.0f * row[k]);
+                }
             }
             sp_acts_release(&a);
         }
@@ -306,62 +338,52 @@ static void test_one_column_comes_out(void **state)
     }
 }
 
-/* The weight of a q4 panel as format/dtype.h and quantize/microscale.h say, in double. */
-static double q4_weight(const uint8_t *panel, size_t r, size_t k)
+/* What the kernels multiply, in double: a weight times an activation. *lost: what q4's rounding of
+ * a half block's sum to eighths may cost, a sixteenth of its 4 * scales for each of 16 columns. */
+static double term(double *lost, enum sp_dtype dtype, const uint8_t *panel, size_t r, size_t k,
+                   const float *row, const struct sp_acts *a, size_t t)
 {
-    const uint8_t *block = panel + 64 + k / 32 * 288;
-    size_t h = k % 32 / 16, i = k % 16;
-    uint8_t pair = block[128 * h + 64 * (i % 8 / 4) + 4 * r + i % 4];
-    uint8_t b = block[256 + 16 * h + r];
-    int code = sp_q4_codebooks[16 * (b & 3) + (i < 8 ? pair & 15 : pair >> 4)];
+    double x = (double)a->q[t * a->ld + k], s = (double)a->scale[t * a->ld_block + k / 32];
+    int scale, code;
 
-    return (double)sp_float_of_bits(sp_get32(panel + 4 * r)) * b * code;
+    *lost = 0;
+    if (dtype == SP_Q8) return q8_weight(panel, r, k) * x * s;
+    if (dtype != SP_Q4) return (double)row[k] * (double)a->x[t * a->ld + k];
+    code = q4_code(&scale, panel, r, k);
+    *lost = 0.25 * scale * s * fabs(row_scale(panel, r));
+    return row_scale(panel, r) * scale * code * x * s;
 }
 
-static double q8_weight(const uint8_t *panel, size_t r, size_t k)
-{
-    const uint8_t *block = panel + k / 32 * 544;
-    int code = block[64 * (k % 32 / 4) + 4 * r + k % 4] - 128;
-
-    return (double)sp_float_of_bits((uint32_t)sp_get16(block + 512 + 2 * r) << 16) * code;
-}
-
-/* Bound: every rounding of the sum, one per column for float weights and at most four per block and
- * two per weight or result otherwise, is at most 2^-24 of the sum of magnitudes (the first order;
- * twice it leaves room for the higher ones). */
+/* Bound: every rounding of the sum, one per column for float weights and at most two per block and
+ * two per result otherwise, is at most 2^-24 of the sum of magnitudes (the first order; twice it
+ * leaves room for the higher ones); and q4's rounding to eighths. */
 static void test_scalar_is_near_the_truth(void **state)
 {
     enum { COLS = 1056, N_ROWS = 3 };
     struct sp_acts a;
-    static float y[N_ROWS * ROWS], w[COLS];
+    static float y[N_ROWS * ROWS], row[COLS];
     uint64_t seed = 4;
     size_t size;
 
     (void)state;
     for (size_t d = 0; d < N_DTYPES; d++) {
         const enum sp_dtype dtype = dtypes[d];
-        const bool codes = sp_kernels_want_codes(dtype);
-        const double roundings = codes ? COLS / 32 * 4 + 2 : COLS;
+        const double roundings = sp_kernels_want_codes(dtype) ? COLS / 32 * 2 + 2 : COLS;
         uint8_t *panels = random_panels(dtype, COLS, PLAIN, &seed);
         assert_true(sp_panel_size(&size, dtype, COLS));
         random_acts(&a, N_ROWS, COLS, PLAIN, &seed);
         sp_kernels_ref.matmul[dtype](y, ROWS, panels, N_PANELS, COLS, &a, 0, N_ROWS);
         for (size_t i = 0; i < N_ROWS * ROWS; i++) {
-            size_t t = i / ROWS, r = i % ROWS;
-            const uint8_t *panel = panels + r / 16 * size;
-            double sum = 0, magnitude = 0;
-            if (!codes) sp_panel_row(w, dtype, panels, COLS, r);
+            size_t r = i % ROWS;
+            double sum = 0, magnitude = 0, lost = 0;
+            sp_panel_row(row, dtype, panels, COLS, r);
             for (size_t k = 0; k < COLS; k++) {
-                double wk = dtype == SP_Q4   ? q4_weight(panel, r % 16, k)
-                            : dtype == SP_Q8 ? q8_weight(panel, r % 16, k)
-                                             : (double)w[k];
-                double xk =
-                    codes ? (double)a.q[t * a.ld + k] * (double)a.scale[t * a.ld_block + k / 32]
-                          : (double)a.x[t * a.ld + k];
-                sum += wk * xk;
-                magnitude += fabs(wk * xk);
+                double l, p = term(&l, dtype, panels + r / 16 * size, r % 16, k, row, &a, i / ROWS);
+                sum += p;
+                magnitude += fabs(p);
+                lost += l;
             }
-            assert_true(fabs((double)y[i] - sum) <= 2 * roundings * 0x1p-24 * magnitude);
+            assert_true(fabs((double)y[i] - sum) <= 2 * roundings * 0x1p-24 * magnitude + lost);
         }
         sp_acts_release(&a);
         free(panels);
@@ -452,7 +474,7 @@ static void test_acts_memory(void **state)
         memset(a.x, 1, 3 * a.ld * sizeof *a.x); /* no row reaches into another array */
         memset(a.q, 2, 3 * a.ld);
         memset(a.scale, 3, 3 * a.ld_block * sizeof *a.scale);
-        memset(a.sum, 4, 3 * a.ld_block * 2 * sizeof *a.sum);
+        memset(a.start, 4, 3 * a.ld_block * 2 * sizeof *a.start);
         assert_int_equal(((uint8_t *)a.x)[3 * a.ld * 4 - 1], 1);
         assert_int_equal(a.q[3 * a.ld - 1], 2);
         assert_int_equal(((uint8_t *)a.scale)[3 * a.ld_block * 4 - 1], 3);
