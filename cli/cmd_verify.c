@@ -11,8 +11,9 @@
 
 static const struct sp_opt opts[] = {
     {SP_OPT_FLAG, 0, "lossless", NULL, NULL, AT(lossless),
-     .help = "Generate after each PROMPT (a built-in one if none is given) plain and speculatively, "
-             "and compare the tokens and the bits of the logits"},
+     .help =
+         "Generate after each PROMPT (a built-in one if none is given) plain and speculatively, "
+         "and compare the tokens and the bits of the logits"},
     {SP_OPT_LIST, 0, "ids", NULL, "ID,ID,...", AT(ids), .help = "A prompt as token ids"},
     {SP_OPT_INT, 0, "num-predict", NULL, "N", AT(n_predict), .min = 1, .max = 1 << 30,
      .shown = "64", .help = "Tokens to generate after each prompt"},
@@ -40,7 +41,8 @@ static enum sp_status check_digests(const struct sp_pack *pack, bool json, struc
         bool tensor = i < n_tensors;
         enum sp_status st = tensor ? sp_pack_check_tensor(pack, i, &bad)
                                    : sp_pack_check_section(pack, i - n_tensors, &bad);
-        done += tensor ? sp_pack_tensor(pack, i)->size : sp_pack_section(pack, i - n_tensors)->stored;
+        done +=
+            tensor ? sp_pack_tensor(pack, i)->size : sp_pack_section(pack, i - n_tensors)->stored;
         sp_progress_show(&progress, done, sp_pack_size(pack));
         if (st == SP_OK) continue;
         sp_progress_end(&progress);
@@ -87,8 +89,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     return st;
 }
 
-static const struct sp_lossless_options defaults = {
-    .n_predict = 64, .engine = SP_ENGINE_DEFAULTS};
+static const struct sp_lossless_options defaults = {.n_predict = 64, .engine = SP_ENGINE_DEFAULTS};
 
 const struct sp_command sp_cmd_verify = {
     .name = "verify",
@@ -99,7 +100,8 @@ const struct sp_command sp_cmd_verify = {
     .opts = opts,
     .defaults = &defaults,
     .options_size = sizeof defaults,
-    .details = "Without --lossless: every digest. Exit code 0 if all match or nothing differs, 1 if "
-               "drafting changed something, 3 if the file is damaged.",
+    .details =
+        "Without --lossless: every digest. Exit code 0 if all match or nothing differs, 1 if "
+        "drafting changed something, 3 if the file is damaged.",
     .run = run,
 };

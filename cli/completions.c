@@ -77,8 +77,10 @@ static void bash(void)
 static void put_quoted(const char *text, const char *special)
 {
     for (const char *s = text; *s; s++) {
-        if (*s == '\'') fputs("'\\''", stdout);
-        else printf("%s%c", strchr(special, *s) ? "\\" : "", *s);
+        if (*s == '\'')
+            fputs("'\\''", stdout);
+        else
+            printf("%s%c", strchr(special, *s) ? "\\" : "", *s);
     }
 }
 

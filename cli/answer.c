@@ -1,0 +1,246 @@
+#include "cli/answer.h"
+#include "cli/ids.h"
+#include "cli/out.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* Prompts shorter than this are read too fast for a progress line. */
+enum { LONG_PROMPT = 512 };
+
+struct stream {
+    const struct sp_answer_style *style;
+    bool logprobs;
+    bool progress_drawn, coloured;
+    char last; /* character shown */
+};
+
+static int show_prompt_progress(void *context, size_t done, size_t total)
+{
+    struct stream *s = context;
+
+    if (total >= LONG_PROMPT && sp_out_is_terminal(stderr)) {
+        if (done < total)
+            fprintf(stderr, "\rprompt: %zu of %zu tokens\x1b[K", done, total);
+        else if (s->progress_drawn)
+            fputs("\r\x1b[K", stderr);
+        s->progress_drawn = done < total;
+    }
+    return sp_signals_caught();
+}
+
+static void colour(struct stream *s, bool on)
+{
+    if (s->coloured == on) return;
+    fputs(on ? "\x1b[32m" : "\x1b[0m", stdout);
+    s->coloured = on;
+}
+
+static int show_text(void *context, const char *text, size_t size, bool drafted)
+{
+    struct stream *s = context;
+
+    if (size == 0) return sp_signals_caught();
+    if (s->style->json) {
+        struct sp_json_out out = {.file = stdout};
+        sp_json_out_begin(&out, NULL, '{');
+        sp_json_out_string(&out, "text", text, size);
+        sp_json_out_bool(&out, "drafted", drafted);
+        sp_json_out_end(&out, '}');
+        putchar('\n');
+    } else {
+        if (s->style->show_draft) colour(s, drafted);
+        fwrite(text, 1, size, stdout);
+        s->last = text[size - 1];
+    }
+    fflush(stdout);
+    return sp_signals_caught();
+}
+
+static int show_token(void *context, const struct sp_token *token)
+{
+    struct stream *s = context;
+    struct sp_json_out out = {.file = stdout};
+
+    if (!s->style->json) return sp_signals_caught();
+    sp_json_out_begin(&out, NULL, '{');
+    sp_json_out_u64(&out, "id", token->id);
+    sp_json_out_bool(&out, "drafted", token->drafted);
+    if (s->logprobs) sp_json_out_double(&out, "logprob", (double)token->logprob);
+    if (token->n_top > 0) {
+        sp_json_out_begin(&out, "top_logprobs", '[');
+        for (size_t i = 0; i < token->n_top; i++) {
+            sp_json_out_begin(&out, NULL, '{');
+            sp_json_out_u64(&out, "id", token->top[i].id);
+            sp_json_out_double(&out, "logprob", (double)token->top[i].logprob);
+            sp_json_out_end(&out, '}');
+        }
+        sp_json_out_end(&out, ']');
+    }
+    sp_json_out_end(&out, '}');
+    putchar('\n');
+    return sp_signals_caught();
+}
+
+/* Text is printed as it is; only on a terminal the answer ends its line. */
+enum sp_status sp_answer(struct sp_result *result, struct sp_session *session,
+                         const struct sp_request *request, const struct sp_answer_style *style,
+                         struct sp_err *err)
+{
+    struct stream stream = {.style = style, .logprobs = request->logprobs, .last = '\n'};
+    struct sp_request r = *request;
+    enum sp_status st;
+
+    r.digest = style->digest;
+    r.context = &stream;
+    r.prompt_progress = show_prompt_progress;
+    r.token = show_token;
+    r.text = show_text;
+    st = sp_session_generate(session, &r, result, err);
+    colour(&stream, false);
+    if (stream.progress_drawn) fputs("\r\x1b[K", stderr);
+    if (!style->json && sp_out_is_terminal(stdout) && stream.last != '\n') putchar('\n');
+    fflush(stdout);
+    return st;
+}
+
+static double share(size_t part, size_t all)
+{
+    return all ? (double)part / (double)all : 0;
+}
+
+static double seconds_of_rounds(const struct sp_result *r)
+{
+    return r->draft_seconds + r->verify_seconds + r->plain_seconds;
+}
+
+/* Tokens that passes of the target gave: the first one came from the prompt's. */
+static double tokens_per_pass(const struct sp_result *r)
+{
+    return r->n_rounds ? (double)(r->n_ids - 1) / (double)r->n_rounds : 0;
+}
+
+static double rate(size_t n, double seconds)
+{
+    return seconds > 0 ? (double)n / seconds : 0;
+}
+
+static void rounds_to_json(struct sp_json_out *out, const struct sp_result *r)
+{
+    sp_json_out_begin(out, "rounds", '[');
+    for (size_t i = 0; i < r->n_rounds; i++) {
+        sp_json_out_begin(out, NULL, '{');
+        sp_json_out_u64(out, "drafted", r->rounds[i].drafted);
+        sp_json_out_u64(out, "accepted", r->rounds[i].accepted);
+        sp_json_out_end(out, '}');
+    }
+    sp_json_out_end(out, ']');
+}
+
+static size_t n_positions(const struct sp_result *r)
+{
+    size_t n = sizeof r->tried_at / sizeof *r->tried_at;
+
+    while (n > 0 && r->tried_at[n - 1] == 0)
+        n--;
+    return n;
+}
+
+static void report_json(const struct sp_result *r, const struct sp_package_info *info,
+                        const struct sp_sampling *sampling, const struct sp_answer_style *style)
+{
+    struct sp_json_out out = {.file = stdout};
+    char digest[17];
+
+    sp_json_out_begin(&out, NULL, '{');
+    sp_ids_to_json(&out, "ids", r->ids, r->n_ids);
+    if (r->text)
+        sp_json_out_string(&out, "text", r->text, r->text_size);
+    else
+        sp_json_out_text(&out, "text", NULL);
+    sp_json_out_text(&out, "stop", sp_stop_name(r->stop));
+    rounds_to_json(&out, r);
+    if (style->digest) {
+        snprintf(digest, sizeof digest, "%016" PRIx64, r->logits_digest);
+        sp_json_out_text(&out, "logits_xxh3", digest);
+    }
+    sp_json_out_u64(&out, "prompt_tokens", r->n_prompt);
+    sp_json_out_u64(&out, "reused_tokens", r->n_reused);
+    sp_json_out_u64(&out, "drafted", r->drafted);
+    sp_json_out_u64(&out, "accepted", r->accepted);
+    sp_json_out_double(&out, "acceptance", share(r->accepted, r->drafted));
+    sp_json_out_double(&out, "tokens_per_pass", tokens_per_pass(r));
+    sp_json_out_begin(&out, "acceptance_by_position", '[');
+    for (size_t i = 0; i < n_positions(r); i++) {
+        sp_json_out_double(&out, NULL, share(r->accepted_at[i], r->tried_at[i]));
+    }
+    sp_json_out_end(&out, ']');
+    sp_json_out_double(&out, "prompt_seconds", r->prompt_seconds);
+    sp_json_out_double(&out, "draft_seconds", r->draft_seconds);
+    sp_json_out_double(&out, "verify_seconds", r->verify_seconds);
+    sp_json_out_double(&out, "plain_seconds", r->plain_seconds);
+    sp_json_out_u64(&out, "plain_rounds", r->plain_rounds);
+    sp_json_out_double(&out, "plain_step_seconds", r->plain_step_seconds);
+    sp_json_out_double(&out, "speed_up", r->speed_up);
+    sp_json_out_u64(&out, "seed", sampling->seed);
+    sp_json_out_text(&out, "kernels", info->kernels);
+    sp_json_out_u64(&out, "threads", info->n_threads);
+    sp_json_out_text(&out, "draft", info->draft);
+    sp_json_out_end(&out, '}');
+    putchar('\n');
+}
+
+static void report_short(const struct sp_result *r, const struct sp_package_info *info)
+{
+    size_t n = r->n_ids ? r->n_ids - 1 : 0;
+
+    fprintf(stderr, "%zu tokens, %.1f tokens/s", r->n_ids, rate(n, seconds_of_rounds(r)));
+    if (info->draft != NULL && r->drafted > 0) {
+        fprintf(stderr, "; %s draft: %.2f tokens per target pass, %.0f%% of %zu drafted accepted",
+                info->draft, tokens_per_pass(r), 100 * share(r->accepted, r->drafted), r->drafted);
+    }
+    if (r->speed_up > 0) fprintf(stderr, ", %.2fx the speed of plain", r->speed_up);
+    fputc('\n', stderr);
+}
+
+static void report_long(const struct sp_result *r, const struct sp_package_info *info)
+{
+    size_t n = r->n_ids ? r->n_ids - 1 : 0, drafting = r->n_rounds - r->plain_rounds;
+
+    fprintf(stderr, "stopped by    %s\n", sp_stop_name(r->stop));
+    fprintf(stderr, "machine       %u threads, %s kernels\n", info->n_threads, info->kernels);
+    fprintf(stderr, "prompt        %zu tokens (%zu in the cache) in %.3f s, %.1f tokens/s\n",
+            r->n_prompt, r->n_reused, r->prompt_seconds,
+            rate(r->n_prompt - r->n_reused, r->prompt_seconds));
+    fprintf(stderr, "answer        %zu tokens in %.3f s, %.1f tokens/s\n", r->n_ids,
+            seconds_of_rounds(r), rate(n, seconds_of_rounds(r)));
+    fprintf(stderr, "draft         %s\n", info->draft ? info->draft : "none");
+    if (drafting > 0) {
+        fprintf(stderr, "rounds        %zu with a draft, %zu plain, %zu fully accepted\n", drafting,
+                r->plain_rounds, r->all_accepted);
+        fprintf(stderr, "drafted       %zu, accepted %zu, acceptance %.1f%%\n", r->drafted,
+                r->accepted, 100 * share(r->accepted, r->drafted));
+        fprintf(stderr, "per pass      %.2f tokens\n", tokens_per_pass(r));
+        fputs("by position  ", stderr);
+        for (size_t i = 0; i < n_positions(r); i++) {
+            fprintf(stderr, " %.0f%%", 100 * share(r->accepted_at[i], r->tried_at[i]));
+        }
+        fprintf(stderr, "\ntime          %.3f s drafting, %.3f s verifying, %.3f s plain\n",
+                r->draft_seconds, r->verify_seconds, r->plain_seconds);
+    }
+    if (r->speed_up > 0) {
+        fprintf(stderr, "speed-up      %.2fx; a plain step takes %.2f ms\n", r->speed_up,
+                r->plain_step_seconds * 1e3);
+    }
+}
+
+void sp_answer_report(const struct sp_result *result, const struct sp_package_info *info,
+                      const struct sp_sampling *sampling, const struct sp_answer_style *style)
+{
+    if (style->json)
+        report_json(result, info, sampling, style);
+    else if (style->verbose)
+        report_long(result, info);
+    else
+        report_short(result, info);
+}

@@ -1,0 +1,24 @@
+/* One answer on its way to the user: streamed text or JSON lines, then the figures of drafting. */
+#ifndef SP_CLI_ANSWER_H
+#define SP_CLI_ANSWER_H
+
+#include "runtime/spectool.h"
+
+struct sp_answer_style {
+    bool json;       /* an object a token and a piece of text, the last one with everything */
+    bool show_draft; /* text that the draft had guessed in colour */
+    bool verbose;    /* all figures */
+    bool digest;     /* the last object holds logits_xxh3 */
+};
+
+/* Generates and shows. `request` comes without callbacks. A caught signal stops the answer
+ * (SP_STOP_CANCELLED). */
+SP_MUST_CHECK enum sp_status sp_answer(struct sp_result *result, struct sp_session *session,
+                                       const struct sp_request *request,
+                                       const struct sp_answer_style *style, struct sp_err *err);
+
+/* Figures on stderr, or the last JSON object on stdout. */
+void sp_answer_report(const struct sp_result *result, const struct sp_package_info *info,
+                      const struct sp_sampling *sampling, const struct sp_answer_style *style);
+
+#endif

@@ -1,0 +1,124 @@
+/* spectool detokenize: token ids to text. */
+#include "cli/commands.h"
+#include "cli/ids.h"
+#include "cli/out.h"
+#include "cli/token_source.h"
+
+#include <stdlib.h>
+
+struct options {
+    bool json, skip_special, batch;
+};
+
+#define AT(member) .offset = offsetof(struct options, member)
+
+static const struct sp_opt opts[] = {
+    {SP_OPT_FLAG, 0, "json", NULL, NULL, AT(json), .help = "A JSON string"},
+    {SP_OPT_FLAG, 0, "skip-special", NULL, NULL, AT(skip_special),
+     .help = "Leave special tokens out"},
+    {SP_OPT_FLAG, 0, "batch", NULL, NULL, AT(batch),
+     .help = "Read one JSON array of ids a line from standard input, print one JSON string a line"},
+    {.kind = SP_OPT_END},
+};
+
+struct job {
+    const struct options *options;
+    const struct sp_tokenizer *tokenizer;
+};
+
+/* Plain text is printed as it is; only a terminal gets a line end behind it. */
+static enum sp_status detokenize(const struct job *job, const struct sp_ids *ids,
+                                 struct sp_err *err)
+{
+    const struct options *o = job->options;
+    struct sp_json_out out = {.file = stdout};
+    enum sp_status st;
+    char *text = NULL;
+    size_t size;
+
+    st = sp_tokenizer_decode(job->tokenizer, ids->at, ids->n, o->skip_special, &text, &size, err);
+    if (st) return st;
+    if (o->json || o->batch) {
+        sp_json_out_string(&out, NULL, text, size);
+        putchar('\n');
+    } else {
+        fwrite(text, 1, size, stdout);
+        if (sp_out_is_terminal(stdout)) putchar('\n');
+    }
+    free(text);
+    return SP_OK;
+}
+
+static enum sp_status detokenize_line(void *context, const char *text, size_t size,
+                                      struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_json *value = NULL;
+    struct sp_ids ids = {0};
+
+    if ((st = sp_json_parse(&value, text, size, SP_JSON_STRICT, err))) return st;
+    st = sp_ids_of_json(&ids, value, err);
+    if (st == SP_OK) st = detokenize(context, &ids, err);
+    sp_ids_release(&ids);
+    sp_json_free(value);
+    return st;
+}
+
+static enum sp_status detokenize_text(const struct job *job, const char *text, struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_ids ids = {0};
+
+    if ((st = sp_ids_parse(&ids, text, err))) return st;
+    st = detokenize(job, &ids, err);
+    sp_ids_release(&ids);
+    return st;
+}
+
+static enum sp_status detokenize_input(const struct job *job, struct sp_err *err)
+{
+    enum sp_status st;
+    char *text = NULL;
+    size_t size;
+
+    if ((st = sp_read_stream(&text, &size, stdin, err))) return st;
+    st = detokenize_text(job, text, err);
+    free(text);
+    return st;
+}
+
+static enum sp_status run(const struct sp_args *args, struct sp_err *err)
+{
+    const char *text = args->n_operands > 1 ? args->operands[1] : NULL;
+    struct sp_token_source source = {0};
+    struct job job = {.options = args->options};
+    enum sp_status st;
+
+    if (text != NULL && job.options->batch) {
+        return sp_fail(err, SP_E_USAGE, "--batch reads standard input, unexpected argument %s",
+                       text);
+    }
+    if ((st = sp_token_source_open(&source, args->operands[0], err))) return st;
+    job.tokenizer = source.tokenizer;
+    st = job.options->batch ? sp_each_line(detokenize_line, &job, err)
+         : text != NULL     ? detokenize_text(&job, text, err)
+                            : detokenize_input(&job, err);
+    sp_token_source_close(&source);
+    return st;
+}
+
+static const struct options defaults = {0};
+
+const struct sp_command sp_cmd_detokenize = {
+    .name = "detokenize",
+    .summary = "Turn token ids into text",
+    .operands = "SOURCE [ID,ID,...]",
+    .min_operands = 1,
+    .max_operands = 2,
+    .opts = opts,
+    .defaults = &defaults,
+    .options_size = sizeof defaults,
+    .details = "SOURCE: a packed file, a checkpoint folder, or a tokenizer.json. Without ids "
+               "standard input is read.",
+    .run = run,
+};

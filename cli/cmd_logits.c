@@ -1,0 +1,169 @@
+/* spectool logits: the logits of given tokens as a NumPy array. */
+#include "cli/commands.h"
+#include "cli/engine_opts.h"
+#include "cli/ids.h"
+#include "cli/out.h"
+#include "format/bytes.h"
+#include "format/file.h"
+#include "format/mem.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct options {
+    const char *ids, *text, *output;
+    int64_t n_rows, n_steps;
+    bool draft;
+    struct sp_engine_opts engine;
+};
+
+#define AT(member) .offset = offsetof(struct options, member)
+
+static const struct sp_opt opts[] = {
+    {SP_OPT_STRING, 0, "ids", NULL, "ID,ID,...", AT(ids), .help = "The tokens"},
+    {SP_OPT_STRING, 0, "text", NULL, "TEXT", AT(text),
+     .help = "The tokens of a text; special tokens written in it are recognised"},
+    {SP_OPT_STRING, 'o', "output", NULL, "X.npy", AT(output), .path = true,
+     .help = "The file to write"},
+    {SP_OPT_INT, 0, "rows", NULL, "N", AT(n_rows), .min = 1, .max = 1 << 16,
+     .help = "Feed N tokens a pass; the result does not change"},
+    {SP_OPT_FLAG, 0, "draft", NULL, NULL, AT(draft),
+     .help = "The draft's rows instead; the last id is the anchor, a token that the target has not "
+             "seen yet"},
+    {SP_OPT_INT, 0, "steps", NULL, "N", AT(n_steps), .min = 1, .max = 1 << 16, .shown = "1",
+     .help = "Steps of a prediction head's greedy chain"},
+    SP_OPT_THREADS(struct options, engine),
+    SP_OPT_KERNELS(struct options, engine),
+    SP_OPT_KV_TYPE(struct options, engine),
+    {.kind = SP_OPT_END},
+};
+
+/* The header of NumPy's format 1.0 (numpy.lib.format), always this long. */
+enum { HEADER_SIZE = 128 };
+
+struct writer {
+    struct sp_output *output;
+    uint8_t *bytes; /* one row */
+    size_t n_rows;
+    enum sp_status st;
+    struct sp_err *err;
+};
+
+static enum sp_status write_header(struct writer *w, size_t n_vocab)
+{
+    char header[HEADER_SIZE + 1];
+    int n;
+
+    memcpy(header, "\x93NUMPY\x01\x00", 8);
+    sp_put16((uint8_t *)header + 8, HEADER_SIZE - 10);
+    n = snprintf(header + 10, sizeof header - 10,
+                 "{'descr': '<f4', 'fortran_order': False, 'shape': (%zu, %zu), }", w->n_rows,
+                 n_vocab);
+    memset(header + 10 + n, ' ', (size_t)(HEADER_SIZE - 10 - n));
+    header[HEADER_SIZE - 1] = '\n';
+    return sp_output_write_at(w->output, 0, header, HEADER_SIZE, w->err);
+}
+
+static int write_row(void *context, size_t row, const float *logits, size_t n_vocab)
+{
+    struct writer *w = context;
+
+    if (sp_signals_caught()) return 1;
+    for (size_t i = 0; i < n_vocab; i++) {
+        if (!isfinite(logits[i])) {
+            w->st = sp_fail(w->err, SP_E_INPUT, "row %zu: the logit of token %zu is not finite",
+                            row, i);
+            return 1;
+        }
+        sp_put32(w->bytes + 4 * i, sp_bits_of_float(logits[i]));
+    }
+    w->st = sp_output_write_at(w->output, HEADER_SIZE + (uint64_t)row * n_vocab * 4, w->bytes,
+                               n_vocab * 4, w->err);
+    if (row >= w->n_rows) w->n_rows = row + 1;
+    return w->st != SP_OK;
+}
+
+static enum sp_status read_ids(struct sp_ids *ids, const struct options *o,
+                               const struct sp_package *package, struct sp_err *err)
+{
+    if (o->ids != NULL) return sp_ids_parse(ids, o->ids, err);
+    return sp_package_encode(package, o->text, strlen(o->text),
+                             SP_ENCODE_ADD_SPECIAL | SP_ENCODE_PARSE_SPECIAL, &ids->at, &ids->n,
+                             err);
+}
+
+static enum sp_status write_array(const struct options *o, struct sp_session *session,
+                                  const struct sp_ids *ids, size_t n_vocab, struct sp_err *err)
+{
+    enum sp_status st;
+    struct writer w = {.err = err};
+
+    if ((st = sp_new(&w.bytes, n_vocab, 4, err))) goto done;
+    if ((st = sp_output_open(&w.output, o->output, true, 0, err))) goto done;
+    if (o->draft) {
+        st = sp_session_draft_logits(session, ids->at, ids->n, (size_t)o->n_steps, write_row, &w,
+                                     err);
+    } else {
+        st = sp_session_logits(session, ids->at, ids->n, write_row, &w, err);
+    }
+    if (w.st) st = w.st;
+    if (st) goto done;
+    if ((st = write_header(&w, n_vocab))) goto done;
+    st = sp_output_commit(w.output, err);
+done:
+    sp_output_close(w.output);
+    free(w.bytes);
+    return st;
+}
+
+static enum sp_status run(const struct sp_args *args, struct sp_err *err)
+{
+    const struct options *o = args->options;
+    struct sp_engine_opts engine = o->engine;
+    struct sp_package *package = NULL;
+    struct sp_package_info info;
+    struct sp_session *session = NULL;
+    struct sp_ids ids = {0};
+    enum sp_status st;
+
+    if ((o->ids != NULL) == (o->text != NULL)) {
+        return sp_fail(err, SP_E_USAGE, "expected either --ids or --text");
+    }
+    if (o->output == NULL) return sp_fail(err, SP_E_USAGE, "expected --output X.npy");
+    sp_signals_catch();
+    if ((st = sp_engine_open_package(&package, args->operands[0], &engine, err))) goto done;
+    sp_package_describe(package, &info);
+    if (o->draft && info.draft == NULL) {
+        st = sp_fail(err, SP_E_USAGE, "%s has no draft", args->operands[0]);
+        goto done;
+    }
+    if ((st = read_ids(&ids, o, package, err))) goto done;
+    engine.n_context =
+        (int64_t)info.max_positions; /* as many positions as there are ids, no more */
+    if (ids.n < info.max_positions) engine.n_context = (int64_t)ids.n;
+    if ((st = sp_engine_open_session(&session, package, &engine, !o->draft, (size_t)o->n_rows,
+                                     err))) {
+        goto done;
+    }
+    st = write_array(o, session, &ids, info.n_vocab, err);
+done:
+    sp_session_close(session);
+    sp_package_close(package);
+    sp_ids_release(&ids);
+    return st;
+}
+
+static const struct options defaults = {.n_steps = 1, .engine = SP_ENGINE_DEFAULTS};
+
+const struct sp_command sp_cmd_logits = {
+    .name = "logits",
+    .summary = "Write the logits of given tokens, for comparison",
+    .operands = "FILE",
+    .min_operands = 1,
+    .max_operands = 1,
+    .opts = opts,
+    .defaults = &defaults,
+    .options_size = sizeof defaults,
+    .run = run,
+};

@@ -1,0 +1,144 @@
+/* spectool tokenize: text to token ids. */
+#include "cli/commands.h"
+#include "cli/ids.h"
+#include "cli/token_source.h"
+#include "runtime/spectool.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct options {
+    bool ids, json, special, batch;
+};
+
+#define AT(member) .offset = offsetof(struct options, member)
+
+static const struct sp_opt opts[] = {
+    {SP_OPT_FLAG, 0, "ids", NULL, NULL, AT(ids), .help = "The ids alone, separated by commas"},
+    {SP_OPT_FLAG, 0, "json", NULL, NULL, AT(json), .help = "A JSON array of ids"},
+    {SP_OPT_FLAG, 0, "special", NULL, NULL, AT(special),
+     .help = "Add what the tokenizer's post-processor adds"},
+    {SP_OPT_FLAG, 0, "batch", NULL, NULL, AT(batch),
+     .help = "Read one JSON string a line from standard input, print one JSON array a line"},
+    {.kind = SP_OPT_END},
+};
+
+struct job {
+    const struct options *options;
+    const struct sp_tokenizer *tokenizer;
+};
+
+static void print_json(const uint32_t *ids, size_t n)
+{
+    struct sp_json_out out = {.file = stdout};
+
+    sp_ids_to_json(&out, NULL, ids, n);
+    putchar('\n');
+}
+
+static void print_ids(const uint32_t *ids, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        printf("%s%" PRIu32, i ? "," : "", ids[i]);
+    putchar('\n');
+}
+
+/* A token a line: its id, and its text in quotes. */
+static void print_tokens(const struct sp_tokenizer *tokenizer, const uint32_t *ids, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct sp_json_out out = {.file = stdout};
+        struct sp_token_info info = {0};
+        printf("%8" PRIu32 "  ", ids[i]);
+        if (sp_tokenizer_token(tokenizer, ids[i], &info)) {
+            sp_json_out_string(&out, NULL, info.bytes, info.len);
+        }
+        puts(info.special ? "  special" : "");
+    }
+}
+
+static enum sp_status tokenize(const struct job *job, const char *text, size_t size,
+                               struct sp_err *err)
+{
+    const struct options *o = job->options;
+    unsigned flags = SP_ENCODE_PARSE_SPECIAL | (o->special ? SP_ENCODE_ADD_SPECIAL : 0);
+    struct sp_ids ids = {0};
+    enum sp_status st;
+
+    if ((st = sp_tokenizer_encode(job->tokenizer, text, size, flags, &ids.at, &ids.n, err))) {
+        return st;
+    }
+    if (o->json || o->batch)
+        print_json(ids.at, ids.n);
+    else if (o->ids)
+        print_ids(ids.at, ids.n);
+    else
+        print_tokens(job->tokenizer, ids.at, ids.n);
+    sp_ids_release(&ids);
+    return SP_OK;
+}
+
+static enum sp_status tokenize_line(void *context, const char *text, size_t size,
+                                    struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_json *value = NULL;
+    const char *string;
+    size_t len;
+
+    if ((st = sp_json_parse(&value, text, size, SP_JSON_STRICT, err))) return st;
+    string = sp_json_to_string(value, &len);
+    st = string ? tokenize(context, string, len, err)
+                : sp_fail(err, SP_E_INPUT, "expected a JSON string");
+    sp_json_free(value);
+    return st;
+}
+
+static enum sp_status tokenize_input(const struct job *job, struct sp_err *err)
+{
+    enum sp_status st;
+    char *text = NULL;
+    size_t size;
+
+    if ((st = sp_read_stream(&text, &size, stdin, err))) return st;
+    st = tokenize(job, text, size, err);
+    free(text);
+    return st;
+}
+
+static enum sp_status run(const struct sp_args *args, struct sp_err *err)
+{
+    const char *text = args->n_operands > 1 ? args->operands[1] : NULL;
+    struct sp_token_source source = {0};
+    struct job job = {.options = args->options};
+    enum sp_status st;
+
+    if (text != NULL && job.options->batch) {
+        return sp_fail(err, SP_E_USAGE, "--batch reads standard input, unexpected argument %s",
+                       text);
+    }
+    if ((st = sp_token_source_open(&source, args->operands[0], err))) return st;
+    job.tokenizer = source.tokenizer;
+    st = job.options->batch ? sp_each_line(tokenize_line, &job, err)
+         : text != NULL     ? tokenize(&job, text, strlen(text), err)
+                            : tokenize_input(&job, err);
+    sp_token_source_close(&source);
+    return st;
+}
+
+static const struct options defaults = {0};
+
+const struct sp_command sp_cmd_tokenize = {
+    .name = "tokenize",
+    .summary = "Turn text into token ids",
+    .operands = "SOURCE [TEXT]",
+    .min_operands = 1,
+    .max_operands = 2,
+    .opts = opts,
+    .defaults = &defaults,
+    .options_size = sizeof defaults,
+    .details = "SOURCE: a packed file, a checkpoint folder, or a tokenizer.json. Without TEXT "
+               "standard input is read. Special tokens written in the text are recognised.",
+    .run = run,
+};

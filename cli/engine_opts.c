@@ -1,0 +1,39 @@
+#include "cli/engine_opts.h"
+
+#include <string.h>
+
+const char *const sp_engine_kernels[] = {"auto", "avx512", "avx2", "scalar", NULL};
+const char *const sp_engine_kv_types[] = {"f16", "f32", "q8", NULL};
+
+enum sp_status sp_engine_open_package(struct sp_package **out, const char *path,
+                                      const struct sp_engine_opts *opts, struct sp_err *err)
+{
+    bool named = opts->kernels != NULL && strcmp(opts->kernels, "auto") != 0;
+    struct sp_package_options options = {
+        .kernels = named ? opts->kernels : NULL,
+        .n_threads = (unsigned)opts->n_threads,
+    };
+
+    return sp_package_open(out, path, &options, err);
+}
+
+static enum sp_cache_type cache_type(const char *name)
+{
+    if (name != NULL && strcmp(name, "f32") == 0) return SP_CACHE_F32;
+    if (name != NULL && strcmp(name, "q8") == 0) return SP_CACHE_Q8;
+    return SP_CACHE_F16;
+}
+
+enum sp_status sp_engine_open_session(struct sp_session **out, struct sp_package *package,
+                                      const struct sp_engine_opts *opts, bool no_draft,
+                                      size_t rows_per_pass, struct sp_err *err)
+{
+    struct sp_session_options options = {
+        .n_context = (size_t)opts->n_context,
+        .cache = cache_type(opts->kv_type),
+        .no_draft = no_draft,
+        .rows_per_pass = rows_per_pass,
+    };
+
+    return sp_session_open(out, package, &options, err);
+}

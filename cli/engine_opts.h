@@ -1,0 +1,66 @@
+/* Options that every command shares which runs a model: threads, kernels, caches, context, depth.
+ */
+#ifndef SP_CLI_ENGINE_OPTS_H
+#define SP_CLI_ENGINE_OPTS_H
+
+#include "cli/opt.h"
+#include "format/pool.h"
+#include "runtime/spectool.h"
+
+struct sp_engine_opts {
+    int64_t n_threads; /* 0: the cores there are */
+    int64_t n_context; /* 0: the model's maximum, at most 4096 */
+    int64_t depth;     /* or SP_DEPTH_AUTO */
+    const char *kernels, *kv_type;
+};
+
+#define SP_ENGINE_DEFAULTS                                                                         \
+    {                                                                                              \
+        .depth = SP_DEPTH_AUTO                                                                     \
+    }
+
+extern const char *const sp_engine_kernels[], *const sp_engine_kv_types[];
+
+/* Rows of option tables; `type` is the command's struct of options, `member` its sp_engine_opts. */
+#define SP_OPT_THREADS(type, member)                                                               \
+    {                                                                                              \
+        SP_OPT_INT, 0, "threads", NULL, "N", offsetof(type, member.n_threads),                     \
+            .min = 1, .max = SP_POOL_MAX, .shown = "one per core",                                 \
+            .help = "Threads; results do not depend on it"                                         \
+    }
+#define SP_OPT_KERNELS(type, member)                                                               \
+    {                                                                                              \
+        SP_OPT_CHOICE, 0, "kernels", NULL, "SET", offsetof(type, member.kernels),                  \
+            .choices = sp_engine_kernels, .shown = "auto",                                         \
+            .help = "Instruction set; results do not depend on it"                                 \
+    }
+#define SP_OPT_KV_TYPE(type, member)                                                               \
+    {                                                                                              \
+        SP_OPT_CHOICE, 0, "kv-type", NULL, "TYPE", offsetof(type, member.kv_type),                 \
+            .choices = sp_engine_kv_types, .shown = "f16",                                         \
+            .help = "Type of cached keys and values"                                               \
+    }
+#define SP_OPT_NUM_CTX(type, member)                                                               \
+    {                                                                                              \
+        SP_OPT_INT, 0, "num-ctx", NULL, "N", offsetof(type, member.n_context),                     \
+            .min = 1, .max = 1 << 30, .shown = "the model's maximum, at most 4096",                \
+            .help = "Tokens of context"                                                            \
+    }
+#define SP_OPT_DRAFT_DEPTH(type, member)                                                           \
+    {                                                                                              \
+        SP_OPT_INT, 0, "draft-depth", NULL, "N", offsetof(type, member.depth),                     \
+            .min = 1, .max = 1 << 16, .word = "auto", .word_value = SP_DEPTH_AUTO,                 \
+            .shown = "auto", .help = "Most tokens to draft in a round"                             \
+    }
+
+SP_MUST_CHECK enum sp_status sp_engine_open_package(struct sp_package **out, const char *path,
+                                                    const struct sp_engine_opts *opts,
+                                                    struct sp_err *err);
+/* rows_per_pass: 0, or how many prompt tokens a pass takes. */
+SP_MUST_CHECK enum sp_status sp_engine_open_session(struct sp_session **out,
+                                                    struct sp_package *package,
+                                                    const struct sp_engine_opts *opts,
+                                                    bool no_draft, size_t rows_per_pass,
+                                                    struct sp_err *err);
+
+#endif

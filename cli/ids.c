@@ -1,0 +1,101 @@
+#include "cli/ids.h"
+#include "format/mem.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_STREAM = 64 << 20 };
+
+enum sp_status sp_ids_parse(struct sp_ids *out, const char *text, struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_ids ids = {0};
+    const char *s = text;
+    char *end;
+
+    if ((st = sp_new(&ids.at, strlen(text) / 2 + 1, sizeof *ids.at, err))) return st;
+    while (isspace((unsigned char)*s))
+        s++;
+    while (*s) {
+        unsigned long long id = isdigit((unsigned char)*s) ? strtoull(s, &end, 10) : UINT64_MAX;
+        if (id > UINT32_MAX) {
+            st = sp_fail(err, SP_E_USAGE, "\"%.40s\" is no token id, expected id,id,...", s);
+            break;
+        }
+        ids.at[ids.n++] = (uint32_t)id;
+        while (isspace((unsigned char)*end))
+            end++;
+        s = *end == ',' ? end + 1 : end;
+        while (isspace((unsigned char)*s))
+            s++;
+    }
+    if (st) sp_ids_release(&ids);
+    *out = ids;
+    return st;
+}
+
+enum sp_status sp_ids_of_json(struct sp_ids *out, const struct sp_json *array, struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_ids ids = {0};
+    uint64_t id;
+
+    if (sp_json_kind(array) != SP_JSON_ARRAY) {
+        return sp_fail(err, SP_E_INPUT, "expected an array of token ids, found a value of kind %s",
+                       sp_json_kind_name(sp_json_kind(array)));
+    }
+    if ((st = sp_new(&ids.at, sp_json_len(array), sizeof *ids.at, err))) return st;
+    for (; ids.n < sp_json_len(array); ids.n++) {
+        if (!sp_json_to_u64(sp_json_at(array, ids.n), &id) || id > UINT32_MAX) {
+            sp_ids_release(&ids);
+            return sp_fail(err, SP_E_INPUT, "element %zu is no token id", ids.n);
+        }
+        ids.at[ids.n] = (uint32_t)id;
+    }
+    *out = ids;
+    return SP_OK;
+}
+
+void sp_ids_release(struct sp_ids *ids)
+{
+    free(ids->at);
+    *ids = (struct sp_ids){0};
+}
+
+void sp_ids_to_json(struct sp_json_out *out, const char *key, const uint32_t *ids, size_t n)
+{
+    sp_json_out_begin(out, key, '[');
+    for (size_t i = 0; i < n; i++)
+        sp_json_out_u64(out, NULL, ids[i]);
+    sp_json_out_end(out, ']');
+}
+
+enum sp_status sp_read_stream(char **text, size_t *size, FILE *stream, struct sp_err *err)
+{
+    enum sp_status st = SP_OK;
+    char *bytes = NULL;
+    size_t n = 0, cap = 0, got;
+
+    do {
+        if ((st = sp_grow(&bytes, &cap, n + 4097, 1, err))) goto done;
+        got = fread(bytes + n, 1, 4096, stream);
+        n += got;
+        if (n > MAX_STREAM) {
+            st = sp_fail(err, SP_E_INPUT, "standard input holds more than %d bytes", MAX_STREAM);
+            goto done;
+        }
+    } while (got > 0);
+    if (ferror(stream)) {
+        st = sp_fail(err, SP_E_IO, "standard input: %s", strerror(errno));
+        goto done;
+    }
+    bytes[n] = '\0';
+    *text = bytes;
+    *size = n;
+    bytes = NULL;
+done:
+    free(bytes);
+    return st;
+}

@@ -1,0 +1,167 @@
+#include "cli/lossless.h"
+#include "cli/ids.h"
+#include "cli/out.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char built_in_prompt[] = "Once upon a time";
+
+/* The prompts of one run and what became of them. */
+struct check {
+    const struct sp_lossless_options *options;
+    struct sp_package *package;
+    struct sp_package_info info;
+    struct sp_json_out json;
+    struct sp_err *err;
+};
+
+static int stop_when_interrupted(void *context, const struct sp_token *token)
+{
+    (void)context;
+    (void)token;
+    return sp_signals_caught();
+}
+
+/* A session of its own for each run: nothing of one can be left in the other's caches. */
+static enum sp_status generate(struct sp_result *result, struct check *c, const struct sp_ids *ids,
+                               bool plain)
+{
+    enum sp_status st;
+    struct sp_session *session = NULL;
+    struct sp_request request = {
+        .prompt = ids->at,
+        .n_prompt = ids->n,
+        .max_tokens = (size_t)c->options->n_predict,
+        .plain = plain,
+        .depth = (int)c->options->engine.depth,
+        .digest = true,
+        .token = stop_when_interrupted,
+    };
+
+    /* `auto` may decide not to draft; a proof should. */
+    if (request.depth == SP_DEPTH_AUTO) request.depth = (int)c->info.max_depth;
+    if ((st =
+             sp_engine_open_session(&session, c->package, &c->options->engine, plain, 0, c->err))) {
+        return st;
+    }
+    st = sp_session_generate(session, &request, result, c->err);
+    sp_session_close(session);
+    if (st == SP_OK && result->stop == SP_STOP_CANCELLED) {
+        sp_result_release(result);
+        st = sp_fail(c->err, SP_E_CHECK, "interrupted");
+    }
+    return st;
+}
+
+static enum sp_status compare(const struct sp_result *plain, const struct sp_result *drafted,
+                              size_t prompt, struct sp_err *err)
+{
+    size_t n = plain->n_ids < drafted->n_ids ? plain->n_ids : drafted->n_ids;
+
+    for (size_t i = 0; i < n; i++) {
+        if (plain->ids[i] == drafted->ids[i]) continue;
+        return sp_fail(err, SP_E_CHECK, "prompt %zu: token %zu is %u, without draft %u", prompt, i,
+                       drafted->ids[i], plain->ids[i]);
+    }
+    if (plain->n_ids != drafted->n_ids) {
+        return sp_fail(err, SP_E_CHECK, "prompt %zu: %zu tokens, without draft %zu", prompt,
+                       drafted->n_ids, plain->n_ids);
+    }
+    if (plain->logits_digest != drafted->logits_digest) {
+        return sp_fail(err, SP_E_CHECK,
+                       "prompt %zu: %zu equal tokens, but logits with digest %016" PRIx64
+                       ", without draft %016" PRIx64,
+                       prompt, n, drafted->logits_digest, plain->logits_digest);
+    }
+    return SP_OK;
+}
+
+static void report(struct check *c, const struct sp_result *r, size_t prompt)
+{
+    char digest[17];
+
+    snprintf(digest, sizeof digest, "%016" PRIx64, r->logits_digest);
+    if (c->options->json) {
+        sp_json_out_begin(&c->json, NULL, '{');
+        sp_json_out_u64(&c->json, "prompt", prompt);
+        sp_json_out_u64(&c->json, "tokens", r->n_ids);
+        sp_json_out_u64(&c->json, "rounds", r->n_rounds);
+        sp_json_out_u64(&c->json, "drafted", r->drafted);
+        sp_json_out_u64(&c->json, "accepted", r->accepted);
+        sp_json_out_text(&c->json, "logits_xxh3", digest);
+        sp_json_out_bool(&c->json, "lossless", true);
+        sp_json_out_end(&c->json, '}');
+        c->json.comma = false;
+        putchar('\n');
+        return;
+    }
+    printf("prompt %zu: %zu tokens, %zu drafted, %zu accepted: tokens and logits equal (%s)\n",
+           prompt, r->n_ids, r->drafted, r->accepted, digest);
+}
+
+static enum sp_status check_prompt(struct check *c, const struct sp_ids *ids, size_t prompt)
+{
+    enum sp_status st;
+    struct sp_result plain = {0}, drafted = {0};
+
+    if ((st = generate(&plain, c, ids, true))) goto done;
+    if ((st = generate(&drafted, c, ids, false))) goto done;
+    if ((st = compare(&plain, &drafted, prompt, c->err))) goto done;
+    report(c, &drafted, prompt);
+    fflush(stdout);
+done:
+    sp_result_release(&plain);
+    sp_result_release(&drafted);
+    return st;
+}
+
+static enum sp_status check_text(struct check *c, const char *text, size_t prompt)
+{
+    enum sp_status st;
+    struct sp_ids ids = {0};
+
+    st =
+        sp_package_encode(c->package, text, strlen(text),
+                          SP_ENCODE_ADD_SPECIAL | SP_ENCODE_PARSE_SPECIAL, &ids.at, &ids.n, c->err);
+    if (st == SP_OK) st = check_prompt(c, &ids, prompt);
+    sp_ids_release(&ids);
+    return st;
+}
+
+static enum sp_status check_all(struct check *c, const struct sp_args *args)
+{
+    enum sp_status st = SP_OK;
+    const struct sp_opt_list *lists = &c->options->ids;
+    size_t n = 0;
+
+    for (size_t i = 0; i < lists->n && st == SP_OK; i++) {
+        struct sp_ids ids = {0};
+        if ((st = sp_ids_parse(&ids, lists->items[i], c->err))) return st;
+        st = check_prompt(c, &ids, ++n);
+        sp_ids_release(&ids);
+    }
+    for (size_t i = 1; i < args->n_operands && st == SP_OK; i++) {
+        st = check_text(c, args->operands[i], ++n);
+    }
+    return n || st ? st : check_text(c, built_in_prompt, 1);
+}
+
+enum sp_status sp_lossless_verify(const struct sp_args *args, struct sp_err *err)
+{
+    enum sp_status st;
+    struct check c = {.options = args->options, .json = {.file = stdout}, .err = err};
+    const char *path = args->operands[0];
+
+    sp_signals_catch();
+    if ((st = sp_engine_open_package(&c.package, path, &c.options->engine, err))) return st;
+    sp_package_describe(c.package, &c.info);
+    if (c.info.draft == NULL) {
+        st = sp_fail(err, SP_E_USAGE, "%s has no draft: there is nothing to compare", path);
+    } else if ((st = check_all(&c, args))) {
+        sp_context(err, "%s", path);
+    }
+    sp_package_close(c.package);
+    return st;
+}

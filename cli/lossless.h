@@ -1,0 +1,19 @@
+/* spectool verify --lossless: the same prompts plain and speculatively, tokens and logit bits
+ * compared. */
+#ifndef SP_CLI_LOSSLESS_H
+#define SP_CLI_LOSSLESS_H
+
+#include "cli/engine_opts.h"
+
+struct sp_lossless_options {
+    bool lossless, json;
+    struct sp_opt_list ids;
+    int64_t n_predict;
+    struct sp_engine_opts engine;
+};
+
+/* args->options is a struct sp_lossless_options; operands: the file, then prompts. SP_E_CHECK names
+ * the first difference. */
+SP_MUST_CHECK enum sp_status sp_lossless_verify(const struct sp_args *args, struct sp_err *err);
+
+#endif

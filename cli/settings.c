@@ -1,0 +1,279 @@
+#include "cli/settings.h"
+#include "convert/modelfile.h"
+#include "format/json.h"
+#include "format/mem.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+static const char from_line[] = "command line", from_file[] = "Modelfile",
+                  from_checkpoint[] = "generation_config.json", from_here[] = "built in",
+                  from_user[] = "/set";
+
+/* The names of one setting. */
+struct row {
+    const char *option;     /* --top-k */
+    const char *parameter;  /* PARAMETER top_k */
+    const char *generation; /* generation_config.json, or NULL: not a checkpoint's business */
+    bool integer;
+    size_t offset;
+};
+
+#define AT(member) offsetof(struct sp_settings, member)
+
+static const struct row rows[SP_N_SETTINGS] = {
+    {"temperature", "temperature", "temperature", false, AT(temperature)},
+    {"top-k", "top_k", "top_k", true, AT(top_k)},
+    {"top-p", "top_p", "top_p", false, AT(top_p)},
+    {"min-p", "min_p", "min_p", false, AT(min_p)},
+    {"typical-p", "typical_p", "typical_p", false, AT(typical_p)},
+    {"repeat-last-n", "repeat_last_n", NULL, true, AT(repeat_last_n)},
+    {"repeat-penalty", "repeat_penalty", "repetition_penalty", false, AT(repeat_penalty)},
+    {"presence-penalty", "presence_penalty", NULL, false, AT(presence_penalty)},
+    {"frequency-penalty", "frequency_penalty", NULL, false, AT(frequency_penalty)},
+    {"seed", "seed", NULL, true, AT(seed)},
+    {"num-predict", "num_predict", NULL, true, AT(n_predict)},
+    {"num-ctx", "num_ctx", NULL, true, AT(n_context)},
+    {"threads", "num_thread", NULL, true, AT(n_threads)},
+    {"draft-depth", "draft_num_predict", NULL, true, AT(depth)},
+};
+
+static enum sp_status set_row(struct sp_settings *s, const struct row *row, const char *value,
+                              struct sp_err *err)
+{
+    const struct sp_parameter *parameter = sp_parameter_find(row->parameter);
+    void *to = (char *)s + row->offset;
+    enum sp_status st;
+    int64_t i;
+    double d;
+
+    if (row->integer) {
+        if ((st = sp_parameter_integer(&i, parameter, value, err))) return st;
+        memcpy(to, &i, sizeof i);
+    } else {
+        if ((st = sp_parameter_number(&d, parameter, value, err))) return st;
+        memcpy(to, &d, sizeof d);
+    }
+    return SP_OK;
+}
+
+enum sp_status sp_settings_set(struct sp_settings *s, const char *name, const char *value,
+                               struct sp_err *err)
+{
+    enum sp_status st;
+
+    for (size_t i = 0; i < SP_N_SETTINGS; i++) {
+        if (strcasecmp(rows[i].parameter, name) != 0) continue;
+        if (rows[i].offset == AT(n_context) || rows[i].offset == AT(n_threads)) {
+            return sp_fail(err, SP_E_USAGE, "%s cannot change within a session", name);
+        }
+        if ((st = set_row(s, rows + i, value, err))) return st;
+        s->from[i] = from_user;
+        return SP_OK;
+    }
+    return sp_fail(err, SP_E_USAGE, "no setting is called %s", name);
+}
+
+/* Whatever the command line left open is taken from the records. */
+static enum sp_status take_records(struct sp_settings *s, const struct sp_modelfile *file,
+                                   struct sp_err *err)
+{
+    enum sp_status st;
+    const struct sp_modelfile_record *record;
+
+    for (size_t i = 0; i < SP_N_SETTINGS; i++) {
+        record = sp_modelfile_find(file, SP_MODELFILE_PARAMETER, rows[i].parameter);
+        if (s->from[i] != NULL || record == NULL) continue;
+        if ((st = set_row(s, rows + i, record->value, err))) return st;
+        s->from[i] = from_file;
+    }
+    for (size_t i = 0; i < file->n_records && s->stop_options.n == 0; i++) {
+        record = file->records + i;
+        if (record->command != SP_MODELFILE_PARAMETER || strcmp(record->name, "stop") != 0)
+            continue;
+        if (s->n_stops == SP_MAX_STOPS) {
+            return sp_fail(err, SP_E_INPUT, "more than %d stop texts", SP_MAX_STOPS);
+        }
+        st = sp_copy_text(&s->texts[s->n_stops], record->value, record->value_size, err);
+        if (st) return st;
+        s->stops[s->n_stops] = s->texts[s->n_stops];
+        s->n_stops++;
+    }
+    return SP_OK;
+}
+
+static enum sp_status read_records(struct sp_settings *s, const struct sp_pack *pack,
+                                   struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_modelfile file = {0};
+    char *text = NULL;
+    size_t size = 0;
+
+    st = sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_MODELFILE, &text, &size, err);
+    if (st || text == NULL) return st;
+    st = sp_modelfile_parse(&file, sp_pack_path(pack), text, size, err);
+    if (st == SP_OK) st = take_records(s, &file, err);
+    sp_modelfile_release(&file);
+    free(text);
+    return st;
+}
+
+static const char **source_of(struct sp_settings *s, size_t offset)
+{
+    size_t i = 0;
+
+    while (rows[i].offset != offset)
+        i++;
+    return &s->from[i];
+}
+
+/* Hugging Face's repetition penalty looks back over everything. */
+static enum sp_status take_generation(struct sp_settings *s, const struct sp_json *json,
+                                      struct sp_err *err)
+{
+    enum sp_status st;
+    bool sample = false;
+    const struct sp_json *value;
+    char *text = NULL;
+
+    if ((st = sp_json_get_bool(json, "do_sample", &sample, err))) return st;
+    for (size_t i = 0; sample && i < SP_N_SETTINGS; i++) {
+        if (rows[i].generation == NULL || s->from[i] != NULL) continue;
+        if ((value = sp_json_get(json, rows[i].generation)) == NULL) continue;
+        if ((st = sp_json_print(&text, value, err))) return st;
+        st = set_row(s, rows + i, text, err);
+        free(text);
+        if (st) return st;
+        s->from[i] = from_checkpoint;
+    }
+    if (*source_of(s, AT(repeat_penalty)) == from_checkpoint &&
+        *source_of(s, AT(repeat_last_n)) == NULL) {
+        s->repeat_last_n = -1;
+        *source_of(s, AT(repeat_last_n)) = from_checkpoint;
+    }
+    return SP_OK;
+}
+
+static enum sp_status read_generation(struct sp_settings *s, const struct sp_pack *pack,
+                                      struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_json *json = NULL;
+    char *text = NULL;
+    size_t size = 0;
+
+    st = sp_pack_read_section(pack, SP_PART_TARGET, SP_SECTION_GENERATION, &text, &size, err);
+    if (st || text == NULL) return st;
+    st = sp_json_parse(&json, text, size, SP_JSON_LENIENT, err);
+    if (st == SP_OK) st = take_generation(s, json, err);
+    if (st) sp_context(err, "%s: generation_config.json", sp_pack_path(pack));
+    sp_json_free(json);
+    free(text);
+    return st;
+}
+
+static enum sp_status read_biases(struct sp_settings *s, struct sp_err *err)
+{
+    const struct sp_opt_list *list = &s->bias_options;
+    enum sp_status st;
+
+    if ((st = sp_new(&s->biases, list->n, sizeof *s->biases, err))) return st;
+    for (; s->n_biases < list->n; s->n_biases++) {
+        const char *text = list->items[s->n_biases];
+        char *end, *end_of_bias;
+        unsigned long long id = strtoull(text, &end, 10);
+        float bias = *end == '=' ? strtof(end + 1, &end_of_bias) : 0;
+        if (end == text || *text == '-' || *end != '=' || end_of_bias == end + 1 || *end_of_bias ||
+            id > UINT32_MAX || !(bias >= -1e9f && bias <= 1e9f)) {
+            return sp_fail(err, SP_E_USAGE, "--logit-bias is %s, expected ID=NUMBER", text);
+        }
+        s->biases[s->n_biases] = (struct sp_logit_bias){(uint32_t)id, bias};
+    }
+    return SP_OK;
+}
+
+static enum sp_status draw_seed(struct sp_settings *s, struct sp_err *err)
+{
+    FILE *f = fopen("/dev/urandom", "rb");
+    uint32_t seed;
+    size_t n = f ? fread(&seed, sizeof seed, 1, f) : 0;
+
+    if (f != NULL) fclose(f);
+    if (n != 1) return sp_fail(err, SP_E_IO, "/dev/urandom: %s", strerror(errno));
+    s->seed = seed;
+    return SP_OK;
+}
+
+enum sp_status sp_settings_complete(struct sp_settings *s, const struct sp_args *args,
+                                    const struct sp_pack *pack, struct sp_err *err)
+{
+    enum sp_status st;
+
+    if (s->stop_options.n > SP_MAX_STOPS) {
+        return sp_fail(err, SP_E_USAGE, "more than %d stop texts", SP_MAX_STOPS);
+    }
+    for (size_t i = 0; i < SP_N_SETTINGS; i++) {
+        if (sp_args_given(args, rows[i].option)) s->from[i] = from_line;
+    }
+    for (; s->n_stops < s->stop_options.n; s->n_stops++) {
+        s->stops[s->n_stops] = s->stop_options.items[s->n_stops];
+    }
+    if ((st = read_records(s, pack, err))) return st;
+    if ((st = read_generation(s, pack, err))) return st;
+    for (size_t i = 0; i < SP_N_SETTINGS; i++) {
+        if (s->from[i] == NULL) s->from[i] = from_here;
+    }
+    if ((st = read_biases(s, err))) return st;
+    return s->seed < 0 ? draw_seed(s, err) : SP_OK;
+}
+
+void sp_settings_release(struct sp_settings *s)
+{
+    for (size_t i = 0; i < SP_MAX_STOPS; i++)
+        free(s->texts[i]);
+    free(s->biases);
+    *s = (struct sp_settings){0};
+}
+
+void sp_settings_sampling(struct sp_sampling *out, const struct sp_settings *s)
+{
+    bool rejection = s->accept != NULL && strcmp(s->accept, "rejection") == 0;
+
+    *out = (struct sp_sampling){
+        .temperature = (float)s->temperature,
+        .top_k = (int)s->top_k,
+        .top_p = (float)s->top_p,
+        .min_p = (float)s->min_p,
+        .typical_p = (float)s->typical_p,
+        .repeat_last_n = (int)s->repeat_last_n,
+        .repeat_penalty = (float)s->repeat_penalty,
+        .presence_penalty = (float)s->presence_penalty,
+        .frequency_penalty = (float)s->frequency_penalty,
+        .biases = s->biases,
+        .n_biases = s->n_biases,
+        .seed = (uint64_t)s->seed,
+        .accept = rejection ? SP_ACCEPT_REJECTION : SP_ACCEPT_COUPLED,
+    };
+}
+
+void sp_settings_print(FILE *out, const struct sp_settings *s)
+{
+    for (size_t i = 0; i < SP_N_SETTINGS; i++) {
+        const void *at = (const char *)s + rows[i].offset;
+        int64_t integer;
+        double number;
+        if (rows[i].integer) {
+            memcpy(&integer, at, sizeof integer);
+            fprintf(out, "  %-18s %-10" PRId64 " %s\n", rows[i].parameter, integer, s->from[i]);
+        } else {
+            memcpy(&number, at, sizeof number);
+            fprintf(out, "  %-18s %-10g %s\n", rows[i].parameter, number, s->from[i]);
+        }
+    }
+    for (size_t i = 0; i < s->n_stops; i++)
+        fprintf(out, "  %-18s \"%s\"\n", "stop", s->stops[i]);
+}

@@ -1,0 +1,126 @@
+#include "cli/token_source.h"
+#include "format/file.h"
+#include "format/vocab.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_TEXT = 256 << 20 };
+
+static enum sp_status open_pack(struct sp_token_source *s, const char *path, struct sp_err *err)
+{
+    const struct sp_pack_section *map;
+    enum sp_status st;
+
+    if ((st = sp_pack_open(&s->pack, path, err))) return st;
+    map = sp_pack_find_section(s->pack, SP_PART_TARGET, SP_SECTION_TOKENIZER_MAP);
+    if (map == NULL) return sp_fail(err, SP_E_INPUT, "%s has no tokenizer", path);
+    if ((st = sp_tokenizer_open(&s->tokenizer, map->data, (size_t)map->size, err))) {
+        sp_context(err, "%s", path);
+    }
+    return st;
+}
+
+/* tokenizer_config.json beside it, where there is one. */
+static enum sp_status read_config(char **text, size_t *size, const char *folder, struct sp_err *err)
+{
+    enum sp_status st;
+    char *path = NULL;
+
+    if ((st = sp_file_join(&path, folder, "tokenizer_config.json", err))) return st;
+    if (sp_file_exists(path)) st = sp_file_read_text(text, size, path, MAX_TEXT, err);
+    free(path);
+    return st;
+}
+
+static enum sp_status open_json(struct sp_token_source *s, const char *folder, const char *path,
+                                struct sp_err *err)
+{
+    enum sp_status st;
+    char *json = NULL, *config = NULL;
+    size_t size = 0, config_size = 0, blob_size = 0;
+
+    if ((st = sp_file_read_text(&json, &size, path, MAX_TEXT, err))) goto done;
+    if ((st = read_config(&config, &config_size, folder, err))) goto done;
+    st = sp_vocab_compile(&s->blob, &blob_size, json, size, config, config_size, NULL, err);
+    if (st == SP_OK) st = sp_tokenizer_open(&s->tokenizer, s->blob, blob_size, err);
+    if (st) sp_context(err, "%s", path);
+done:
+    free(json);
+    free(config);
+    return st;
+}
+
+static enum sp_status open_folder(struct sp_token_source *s, const char *folder, struct sp_err *err)
+{
+    enum sp_status st;
+    char *path = NULL;
+
+    if ((st = sp_file_join(&path, folder, "tokenizer.json", err))) return st;
+    st = open_json(s, folder, path, err);
+    free(path);
+    return st;
+}
+
+static enum sp_status open_beside(struct sp_token_source *s, const char *path, struct sp_err *err)
+{
+    const char *slash = strrchr(path, '/');
+    char folder[4096];
+
+    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path + 1) : 0, path);
+    return open_json(s, folder, path, err);
+}
+
+/* A tokenizer.json is called so; every other file must be a packed one. */
+enum sp_status sp_token_source_open(struct sp_token_source *out, const char *path,
+                                    struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_token_source s = {0};
+    size_t len = strlen(path);
+
+    if (sp_file_is_folder(path))
+        st = open_folder(&s, path, err);
+    else if (len >= 5 && strcmp(path + len - 5, ".json") == 0)
+        st = open_beside(&s, path, err);
+    else
+        st = open_pack(&s, path, err);
+    if (st) sp_token_source_close(&s);
+    *out = s;
+    return st;
+}
+
+void sp_token_source_close(struct sp_token_source *source)
+{
+    sp_tokenizer_close(source->tokenizer);
+    sp_pack_close(source->pack);
+    free(source->blob);
+    *source = (struct sp_token_source){0};
+}
+
+enum sp_status sp_each_line(enum sp_status (*line)(void *context, const char *text, size_t size,
+                                                   struct sp_err *err),
+                            void *context, struct sp_err *err)
+{
+    enum sp_status st = SP_OK;
+    char *text = NULL;
+    size_t cap = 0, number = 0;
+    ssize_t n;
+
+    errno = 0;
+    while (st == SP_OK && (n = getline(&text, &cap, stdin)) >= 0) {
+        size_t size = (size_t)n;
+        number++;
+        while (size > 0 && (text[size - 1] == '\n' || text[size - 1] == '\r'))
+            size--;
+        if (size > 0 && (st = line(context, text, size, err))) sp_context(err, "line %zu", number);
+        fflush(stdout);
+    }
+    if (st == SP_OK && ferror(stdin)) {
+        st = sp_fail(err, SP_E_IO, "standard input: %s", strerror(errno));
+    }
+    free(text);
+    return st;
+}

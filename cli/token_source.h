@@ -1,0 +1,26 @@
+/* A tokenizer from a packed file, a checkpoint folder, or a tokenizer.json. */
+#ifndef SP_CLI_TOKEN_SOURCE_H
+#define SP_CLI_TOKEN_SOURCE_H
+
+#include "format/packfile.h"
+#include "runtime/tokenizer.h"
+
+/* Valid when zeroed. */
+struct sp_token_source {
+    struct sp_tokenizer *tokenizer; /* owned, as is what it reads from: */
+    struct sp_pack *pack;
+    uint8_t *blob;
+};
+
+/* On failure *out is zeroed. */
+SP_MUST_CHECK enum sp_status sp_token_source_open(struct sp_token_source *out, const char *path,
+                                                  struct sp_err *err);
+void sp_token_source_close(struct sp_token_source *source);
+
+/* Calls `line` for every line of standard input without its end; blank lines are skipped. Errors
+ * are led by the line's number. */
+SP_MUST_CHECK enum sp_status sp_each_line(enum sp_status (*line)(void *context, const char *text,
+                                                                 size_t size, struct sp_err *err),
+                                          void *context, struct sp_err *err);
+
+#endif
