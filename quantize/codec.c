@@ -53,23 +53,27 @@ static size_t find_above(const float *x, size_t n, uint32_t limit)
     return n;
 }
 
-/* What is wrong with a number that find_above found. */
-static const char *fault_of(float x, enum sp_dtype dtype)
+/* What is wrong with a number that find_above found; the caller adds where it stands. */
+static enum sp_status fail_number(float x, enum sp_dtype dtype, struct sp_err *err)
 {
-    if (isnan(x)) return "is NaN";
-    if (isinf(x)) return "is infinite";
-    return dtype == SP_F16 ? "does not fit in f16 (largest: 65504)" : "does not fit in bf16";
+    if (isnan(x)) return sp_fail(err, SP_E_INPUT, "NaN where a number is expected");
+    if (isinf(x)) return sp_fail(err, SP_E_INPUT, "infinity where a number is expected");
+    return sp_fail(err, SP_E_INPUT, "%.9g does not fit in %s", (double)x,
+                   sp_dtype_info(dtype)->name);
 }
 
 enum sp_status sp_encode_floats(uint8_t *out, enum sp_dtype dtype, const float *x, size_t n,
                                 uint64_t first, struct sp_err *err)
 {
+    enum sp_status st;
     size_t bad = find_above(x, n, limit_of(dtype));
 
     assert(sp_dtype_is_float(dtype));
-    if (bad < n)
-        return sp_fail(err, SP_E_INPUT, "element %" PRIu64 ": %g %s", first + bad, (double)x[bad],
-                       fault_of(x[bad], dtype));
+    if (bad < n) {
+        st = fail_number(x[bad], dtype, err);
+        sp_context(err, "element %" PRIu64, first + bad);
+        return st;
+    }
     if (dtype == SP_F32) sp_write_f32(out, x, n);
     if (dtype == SP_F16) sp_write_f16(out, x, n);
     if (dtype == SP_BF16) sp_write_bf16(out, x, n);
@@ -135,11 +139,13 @@ static float max_magnitude(const float *x, size_t n)
 static enum sp_status check_rows(enum sp_dtype dtype, const float *rows, size_t n_rows, size_t cols,
                                  uint64_t first_row, struct sp_err *err)
 {
+    enum sp_status st;
     size_t bad = find_above(rows, n_rows * cols, limit_of(dtype));
 
     if (bad == n_rows * cols) return SP_OK;
-    return sp_fail(err, SP_E_INPUT, "row %" PRIu64 ", column %zu: %g %s", first_row + bad / cols,
-                   bad % cols, (double)rows[bad], fault_of(rows[bad], dtype));
+    st = fail_number(rows[bad], dtype, err);
+    sp_context(err, "row %" PRIu64 ", column %zu", first_row + bad / cols, bad % cols);
+    return st;
 }
 
 void sp_encoder_init(struct sp_encoder *encoder)

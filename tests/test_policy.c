@@ -1,0 +1,195 @@
+/* Every rule of the type policy, one line of the table each, and the refusals. */
+#include "quantize/policy.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+struct policy_case {
+    enum sp_role role;
+    unsigned rank;
+    uint64_t shape[3];
+    enum sp_dtype stored, type, output_type;
+    enum sp_dtype expected;
+    enum sp_layout layout;
+    const char *rule;
+};
+
+enum { KEEP = SP_DTYPE_NONE, AUTO = SP_DTYPE_NONE };
+
+static const struct policy_case cases[] = {
+    /* nothing asked for */
+    {SP_ROLE_ATTENTION, 2, {64, 64}, SP_BF16, KEEP, AUTO, SP_BF16, SP_PANEL, "as stored"},
+    {SP_ROLE_MLP, 2, {64, 64}, SP_F64, KEEP, AUTO, SP_F32, SP_PANEL, "f64 becomes f32"},
+    {SP_ROLE_HEAD, 2, {64, 64}, SP_Q4, KEEP, AUTO, SP_Q4, SP_PANEL, "as stored"},
+    {SP_ROLE_NORM, 1, {64}, SP_F32, KEEP, AUTO, SP_F32, SP_PLAIN, "norm stays float"},
+    /* what was asked for */
+    {SP_ROLE_ATTENTION, 2, {64, 64}, SP_BF16, SP_Q4, AUTO, SP_Q4, SP_PANEL, "requested"},
+    {SP_ROLE_MLP, 3, {8, 64, 64}, SP_BF16, SP_Q8, AUTO, SP_Q8, SP_PANEL, "requested"},
+    {SP_ROLE_MLP, 2, {64, 64}, SP_F32, SP_F16, AUTO, SP_F16, SP_PANEL, "requested"},
+    {SP_ROLE_MLP, 2, {33, 65}, SP_F32, SP_BF16, AUTO, SP_BF16, SP_PANEL, "requested"},
+    {SP_ROLE_MLP, 2, {64, 64}, SP_Q8, SP_F32, AUTO, SP_F32, SP_PANEL, "requested"},
+    /* embeddings and head */
+    {SP_ROLE_EMBEDDING, 2, {64, 64}, SP_BF16, SP_Q8, AUTO, SP_Q8, SP_PANEL, "requested"},
+    {SP_ROLE_HEAD, 2, {64, 64}, SP_BF16, SP_F16, AUTO, SP_F16, SP_PANEL, "requested"},
+    {SP_ROLE_EMBEDDING,
+     2,
+     {64, 64},
+     SP_BF16,
+     SP_Q4,
+     AUTO,
+     SP_Q8,
+     SP_PANEL,
+     "output matrix keeps 8 bits"},
+    {SP_ROLE_HEAD, 2, {64, 64}, SP_BF16, SP_Q4, SP_Q4, SP_Q4, SP_PANEL, "output type requested"},
+    {SP_ROLE_HEAD,
+     2,
+     {64, 64},
+     SP_BF16,
+     SP_Q8,
+     SP_BF16,
+     SP_BF16,
+     SP_PANEL,
+     "output type requested"},
+    {SP_ROLE_EMBEDDING, 2, {64, 64}, SP_F32, KEEP, SP_Q8, SP_Q8, SP_PANEL, "output type requested"},
+    {SP_ROLE_MLP, 2, {64, 64}, SP_BF16, KEEP, SP_Q8, SP_BF16, SP_PANEL, "as stored"},
+    /* what stays float whatever is asked for */
+    {SP_ROLE_NORM, 1, {64}, SP_BF16, SP_Q4, AUTO, SP_BF16, SP_PLAIN, "norm stays float"},
+    {SP_ROLE_NORM, 2, {64, 64}, SP_BF16, SP_Q4, AUTO, SP_BF16, SP_PLAIN, "norm stays float"},
+    {SP_ROLE_BIAS, 1, {64}, SP_F16, SP_Q8, AUTO, SP_F16, SP_PLAIN, "bias stays float"},
+    {SP_ROLE_BIAS, 1, {64}, SP_F64, SP_Q8, AUTO, SP_F32, SP_PLAIN, "f64 becomes f32"},
+    {SP_ROLE_SMALL, 1, {64}, SP_F32, SP_F16, AUTO, SP_F32, SP_PLAIN, "small tensor stays float"},
+    {SP_ROLE_ATTENTION,
+     1,
+     {4096},
+     SP_F32,
+     SP_Q8,
+     AUTO,
+     SP_F32,
+     SP_PLAIN,
+     "small tensor stays float"},
+    {SP_ROLE_ROUTER, 2, {64, 64}, SP_BF16, SP_Q4, AUTO, SP_BF16, SP_PANEL, "router stays float"},
+    {SP_ROLE_ROUTER, 2, {64, 64}, SP_F32, SP_BF16, AUTO, SP_F32, SP_PANEL, "router stays float"},
+    /* what blocks cannot hold or are no use for */
+    {SP_ROLE_MLP,
+     2,
+     {64, 65},
+     SP_BF16,
+     SP_Q4,
+     AUTO,
+     SP_BF16,
+     SP_PANEL,
+     "width is not a multiple of 32"},
+    {SP_ROLE_MLP,
+     2,
+     {64, 48},
+     SP_F32,
+     SP_Q8,
+     AUTO,
+     SP_F32,
+     SP_PANEL,
+     "width is not a multiple of 32"},
+    {SP_ROLE_HEAD,
+     2,
+     {64, 48},
+     SP_F32,
+     SP_Q4,
+     AUTO,
+     SP_F32,
+     SP_PANEL,
+     "width is not a multiple of 32"},
+    {SP_ROLE_MLP, 2, {31, 32}, SP_F32, SP_Q4, AUTO, SP_F32, SP_PANEL, "too small to quantize"},
+    {SP_ROLE_MLP, 2, {32, 32}, SP_F32, SP_Q4, AUTO, SP_Q4, SP_PANEL, "requested"},
+    {SP_ROLE_MLP, 3, {2, 16, 32}, SP_F32, SP_Q4, AUTO, SP_Q4, SP_PANEL, "requested"},
+    /* a draft's projection of the target's features */
+    {SP_ROLE_FEATURE,
+     2,
+     {64, 192},
+     SP_BF16,
+     SP_Q4,
+     AUTO,
+     SP_Q8,
+     SP_PANEL,
+     "feature projection keeps 8 bits"},
+    {SP_ROLE_FEATURE, 2, {64, 192}, SP_BF16, SP_Q8, AUTO, SP_Q8, SP_PANEL, "requested"},
+    {SP_ROLE_FEATURE,
+     2,
+     {64, 100},
+     SP_BF16,
+     SP_Q4,
+     AUTO,
+     SP_BF16,
+     SP_PANEL,
+     "width is not a multiple of 32"},
+};
+
+static void test_rules(void **context)
+{
+    (void)context;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct policy_case *c = cases + i;
+        struct sp_policy_request request = {.type = c->type, .output_type = c->output_type};
+        struct sp_policy_tensor tensor = {
+            .name = "x", .role = c->role, .rank = c->rank, .shape = c->shape, .stored = c->stored};
+        struct sp_policy_choice choice;
+
+        assert_int_equal(sp_policy_choose(&choice, &request, &tensor, NULL), SP_OK);
+        if (choice.dtype != c->expected || choice.layout != c->layout ||
+            strcmp(choice.rule, c->rule) != 0)
+            fail_msg("case %zu: type %d, layout %d, \"%s\"; expected %d, %d, \"%s\"", i,
+                     choice.dtype, choice.layout, choice.rule, c->expected, c->layout, c->rule);
+    }
+}
+
+static void check_refusal(enum sp_role role, enum sp_dtype stored, enum sp_dtype type,
+                          enum sp_status status, const char *message)
+{
+    static const uint64_t shape[] = {64, 64};
+    struct sp_policy_request request = {.type = type};
+    struct sp_policy_tensor tensor = {
+        .name = "a.b", .role = role, .rank = 2, .shape = shape, .stored = stored};
+    struct sp_policy_choice choice;
+    struct sp_err err = {0};
+
+    assert_int_equal(sp_policy_choose(&choice, &request, &tensor, &err), status);
+    assert_string_equal(err.text, message);
+}
+
+static void test_refusals(void **context)
+{
+    (void)context;
+    check_refusal(SP_ROLE_MLP, SP_I32, SP_Q4, SP_E_UNSUPPORTED,
+                  "tensor a.b: numbers of type i32 cannot be converted, expected f32, f16, bf16 or "
+                  "f64");
+    check_refusal(SP_ROLE_NORM, SP_Q8, KEEP, SP_E_INPUT,
+                  "tensor a.b: a norm cannot be stored as q8");
+    check_refusal(
+        SP_ROLE_MLP, SP_BF16, SP_F64, SP_E_UNSUPPORTED,
+        "tensor a.b: the type asked for cannot be written, expected f32, f16, bf16, q8 or "
+        "q4");
+}
+
+static void test_rounding_twice(void **context)
+{
+    (void)context;
+    assert_true(sp_policy_rounds_twice(SP_Q8, SP_Q4));
+    assert_true(sp_policy_rounds_twice(SP_Q4, SP_Q8));
+    assert_true(sp_policy_rounds_twice(SP_Q8, SP_BF16));
+    assert_false(sp_policy_rounds_twice(SP_Q8, SP_F32));
+    assert_false(sp_policy_rounds_twice(SP_Q4, SP_Q4));
+    assert_false(sp_policy_rounds_twice(SP_BF16, SP_Q4));
+    assert_false(sp_policy_rounds_twice(SP_F32, SP_F16));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rules),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_rounding_twice),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
