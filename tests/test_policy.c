@@ -17,7 +17,8 @@ struct policy_case {
     const char *rule;
 };
 
-enum { KEEP = SP_DTYPE_NONE, AUTO = SP_DTYPE_NONE };
+#define KEEP SP_DTYPE_NONE
+#define AUTO SP_DTYPE_NONE
 
 static const struct policy_case cases[] = {
     /* nothing asked for */
