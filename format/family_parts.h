@@ -1,13 +1,49 @@
-/* What family.c and family_source.c share; not for anybody else. */
+/* What family*.c share; not for anybody else. */
 #ifndef SP_FORMAT_FAMILY_PARTS_H
 #define SP_FORMAT_FAMILY_PARTS_H
 
 #include "format/family.h"
+#include "format/family_table.h"
 
-enum { SP_SPEC_NAME = 128 }; /* longest canonical name, its end included */
+enum {
+    SP_SPEC_NAME = 128,     /* longest canonical name, its end included */
+    SP_SOURCE_NAME = 256,   /* the same of a name in a checkpoint that is looked for */
+    SP_MAX_FINDINGS = 1000, /* a config that calls for far more than there is: enough is enough */
+};
+
+/* What is wrong with a checkpoint: the first few findings as text, and how many there are. */
+struct sp_findings {
+    char text[700];
+    size_t len, n, n_shown;
+};
+
+/* A checkpoint being matched with a config. All pointers are borrowed, but for what specs hold. */
+struct sp_matcher {
+    struct sp_specs *specs;
+    struct sp_config *config;
+    enum sp_storage storage;
+    const struct sp_source_tensor **sorted; /* by name, [n] */
+    bool *used;                             /* [n] */
+    size_t n;
+    const char *prefix;     /* of the text model's tensors */
+    const char *head_name;  /* NULL: there is none */
+    bool embedding_is_head; /* the file has the head only, which is both */
+    struct sp_findings findings;
+    struct sp_err *err;
+};
 
 /* *out = a copy that lives as long as the specs. */
 SP_MUST_CHECK enum sp_status sp_specs_add_string(const char **out, struct sp_specs *specs,
                                                  const char *text, struct sp_err *err);
+
+/* Index into m->sorted; m->n when there is no such tensor. */
+size_t sp_matcher_find(const struct sp_matcher *m, const char *name);
+bool sp_matcher_has(const struct sp_matcher *m, const char *prefix, const char *name);
+
+/* Adds a finding; the matching goes on. */
+void sp_matcher_report(struct sp_matcher *m, const char *format, ...) SP_PRINTF(2, 3);
+
+/* Finds the pieces of one canonical tensor; what is missing or misshapen is reported. */
+SP_MUST_CHECK enum sp_status sp_matcher_place(struct sp_matcher *m, struct sp_tensor_spec *spec);
 
 #endif

@@ -1,0 +1,323 @@
+/* How a checkpoint stores each canonical tensor: under its own name, as rows of a fused matrix, one
+ * expert at a time, alternating, transposed. What a family may look like is in the table of forms;
+ * each form insists on the shape that the config gives its source. */
+#include "format/family_parts.h"
+
+#include "format/mem.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+size_t sp_matcher_find(const struct sp_matcher *m, const char *name)
+{
+    size_t low = 0, high = m->n;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (strcmp(m->sorted[middle]->name, name) < 0) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low < m->n && strcmp(m->sorted[low]->name, name) == 0 ? low : m->n;
+}
+
+bool sp_matcher_has(const struct sp_matcher *m, const char *prefix, const char *name)
+{
+    char full[SP_SOURCE_NAME];
+
+    snprintf(full, sizeof full, "%s%s", prefix, name);
+    return sp_matcher_find(m, full) < m->n;
+}
+
+void sp_matcher_report(struct sp_matcher *m, const char *format, ...)
+{
+    struct sp_findings *f = &m->findings;
+    char text[SP_ERR_TEXT];
+    va_list args;
+    size_t len;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    len = strlen(text);
+    f->n++;
+    if (f->n_shown + 1 != f->n || f->len + len + 2 >= sizeof f->text) {
+        if (f->n > 1) return;
+        len = sizeof f->text - 1; /* one endless name */
+    }
+    f->len += (size_t)snprintf(f->text + f->len, sizeof f->text - f->len, "%s%.*s",
+                               f->n_shown ? "; " : "", (int)len, text);
+    f->n_shown++;
+}
+
+static void describe_shape(char *text, size_t size, const uint64_t *shape, unsigned rank)
+{
+    size_t n = (size_t)snprintf(text, size, "[");
+
+    for (unsigned i = 0; i < rank && n < size; i++) {
+        n += (size_t)snprintf(text + n, size - n, i ? ", %llu" : "%llu",
+                              (unsigned long long)shape[i]);
+    }
+    if (n < size) snprintf(text + n, size - n, "]");
+}
+
+/* A tensor that must be there in this shape; found or not, the matching goes on. */
+static bool claim(struct sp_matcher *m, const char *name, const uint64_t *shape, unsigned rank)
+{
+    size_t i = sp_matcher_find(m, name);
+    const struct sp_source_tensor *t = i < m->n ? m->sorted[i] : NULL;
+    char have[SP_ERR_TEXT / 4], want[SP_ERR_TEXT / 4];
+
+    describe_shape(want, sizeof want, shape, rank);
+    if (t == NULL) {
+        sp_matcher_report(m, "missing tensor \"%s\" %s", name, want);
+        return false;
+    }
+    m->used[i] = true;
+    if (t->rank == rank && memcmp(t->shape, shape, rank * sizeof *shape) == 0) return true;
+    if (t->rank == 0 && rank == 1 && shape[0] == 1) return true;
+    describe_shape(have, sizeof have, t->shape, t->rank);
+    sp_matcher_report(m, "tensor \"%s\" has shape %s, expected %s", name, have, want);
+    return false;
+}
+
+static enum sp_status add_piece(struct sp_matcher *m, struct sp_tensor_spec *spec, const char *name,
+                                struct sp_piece piece)
+{
+    struct sp_specs *s = m->specs;
+    enum sp_status st;
+
+    if ((st = sp_specs_add_string(&piece.source, s, name, m->err))) return st;
+    st = sp_grow(&s->pieces, &s->cap_pieces, s->n_pieces + 1, sizeof *s->pieces, m->err);
+    if (st) return st;
+    if (spec->n_pieces++ == 0) spec->first_piece = s->n_pieces;
+    s->pieces[s->n_pieces++] = piece;
+    return SP_OK;
+}
+
+/* How a source tensor holds a canonical one. */
+enum form {
+    FORM_WHOLE,      /* as it is, maybe under another name */
+    FORM_QKV,        /* rows of q, k, v; `part` says which */
+    FORM_GATE_UP,    /* rows of gate, up */
+    FORM_EACH,       /* one tensor for each expert */
+    FORM_HALVES,     /* [E, 2I, H]: rows of gate, up for each expert */
+    FORM_ALTERNATE,  /* [E, H, 2I]: gate, up, gate, up, ... transposed */
+    FORM_TRANSPOSED, /* [E, cols, rows] */
+    FORM_BIASES,     /* [E, 2I]: gate, up, gate, up, ... */
+};
+
+struct form_row {
+    enum sp_storage storage;
+    const char *canonical, *source; /* after "layers.N."; "%u" stands for the expert */
+    enum form form;
+    unsigned part;
+};
+
+/* Of several rows for one tensor the first whose source exists counts. */
+static const struct form_row forms[] = {
+    {SP_STORED_FUSED, "self_attn.q_proj.weight", "self_attn.qkv_proj.weight", FORM_QKV, 0},
+    {SP_STORED_FUSED, "self_attn.k_proj.weight", "self_attn.qkv_proj.weight", FORM_QKV, 1},
+    {SP_STORED_FUSED, "self_attn.v_proj.weight", "self_attn.qkv_proj.weight", FORM_QKV, 2},
+    {SP_STORED_FUSED, "mlp.gate_proj.weight", "mlp.gate_up_proj.weight", FORM_GATE_UP, 0},
+    {SP_STORED_FUSED, "mlp.up_proj.weight", "mlp.gate_up_proj.weight", FORM_GATE_UP, 1},
+
+    {SP_STORED_EXPERTS, "mlp.router.weight", "mlp.gate.weight", FORM_WHOLE, 0},
+    {SP_STORED_EXPERTS, "mlp.experts.gate_proj.weight", "mlp.experts.%u.gate_proj.weight",
+     FORM_EACH, 0},
+    {SP_STORED_EXPERTS, "mlp.experts.gate_proj.weight", "mlp.experts.gate_up_proj", FORM_HALVES, 0},
+    {SP_STORED_EXPERTS, "mlp.experts.gate_proj.weight", "mlp.experts.gate_up_proj.weight",
+     FORM_HALVES, 0},
+    {SP_STORED_EXPERTS, "mlp.experts.up_proj.weight", "mlp.experts.%u.up_proj.weight", FORM_EACH,
+     0},
+    {SP_STORED_EXPERTS, "mlp.experts.up_proj.weight", "mlp.experts.gate_up_proj", FORM_HALVES, 1},
+    {SP_STORED_EXPERTS, "mlp.experts.up_proj.weight", "mlp.experts.gate_up_proj.weight",
+     FORM_HALVES, 1},
+    {SP_STORED_EXPERTS, "mlp.experts.down_proj.weight", "mlp.experts.%u.down_proj.weight",
+     FORM_EACH, 0},
+    {SP_STORED_EXPERTS, "mlp.experts.down_proj.weight", "mlp.experts.down_proj", FORM_WHOLE, 0},
+
+    {SP_STORED_INTERLEAVED, "mlp.experts.gate_proj.weight", "mlp.experts.gate_up_proj",
+     FORM_ALTERNATE, 0},
+    {SP_STORED_INTERLEAVED, "mlp.experts.up_proj.weight", "mlp.experts.gate_up_proj",
+     FORM_ALTERNATE, 1},
+    {SP_STORED_INTERLEAVED, "mlp.experts.down_proj.weight", "mlp.experts.down_proj",
+     FORM_TRANSPOSED, 0},
+    {SP_STORED_INTERLEAVED, "mlp.experts.gate_proj.bias", "mlp.experts.gate_up_proj_bias",
+     FORM_BIASES, 0},
+    {SP_STORED_INTERLEAVED, "mlp.experts.up_proj.bias", "mlp.experts.gate_up_proj_bias",
+     FORM_BIASES, 1},
+    {SP_STORED_INTERLEAVED, "mlp.experts.down_proj.bias", "mlp.experts.down_proj_bias", FORM_WHOLE,
+     0},
+};
+
+static enum sp_status add_whole(struct sp_matcher *m, struct sp_tensor_spec *spec, const char *name)
+{
+    struct sp_piece piece = {.step = 1, .n_rows = 1, .n_cols = spec->shape[spec->rank - 1]};
+
+    for (unsigned i = 0; i + 1 < spec->rank; i++)
+        piece.n_rows *= spec->shape[i];
+    if (!claim(m, name, spec->shape, spec->rank)) return SP_OK;
+    return add_piece(m, spec, name, piece);
+}
+
+/* Contiguous rows out of a matrix that holds several. */
+static enum sp_status add_slice(struct sp_matcher *m, struct sp_tensor_spec *spec, const char *name,
+                                uint64_t first_row, uint64_t n_all)
+{
+    uint64_t shape[2] = {n_all, spec->shape[1]};
+
+    if (!claim(m, name, shape, 2)) return SP_OK;
+    return add_piece(
+        m, spec, name,
+        (struct sp_piece){
+            .first_row = first_row, .step = 1, .n_rows = spec->shape[0], .n_cols = spec->shape[1]});
+}
+
+/* The source's name with the expert's number in place of %u. */
+static void name_expert(char *out, size_t size, const char *pattern, unsigned expert)
+{
+    const char *mark = strstr(pattern, "%u");
+
+    snprintf(out, size, "%.*s%u%s", (int)(mark - pattern), pattern, expert, mark + 2);
+}
+
+static enum sp_status add_each(struct sp_matcher *m, struct sp_tensor_spec *spec,
+                               const char *pattern)
+{
+    char name[SP_SOURCE_NAME];
+    enum sp_status st = SP_OK;
+
+    for (unsigned e = 0; st == SP_OK && e < spec->shape[0]; e++) {
+        if (m->findings.n >= SP_MAX_FINDINGS) break;
+        name_expert(name, sizeof name, pattern, e);
+        if (!claim(m, name, spec->shape + 1, 2)) continue;
+        st = add_piece(
+            m, spec, name,
+            (struct sp_piece){.step = 1, .n_rows = spec->shape[1], .n_cols = spec->shape[2]});
+    }
+    return st;
+}
+
+static enum sp_status add_halves(struct sp_matcher *m, struct sp_tensor_spec *spec,
+                                 const char *name, unsigned part)
+{
+    uint64_t n = spec->shape[1], shape[3] = {spec->shape[0], 2 * n, spec->shape[2]};
+    enum sp_status st = SP_OK;
+
+    if (!claim(m, name, shape, 3)) return SP_OK;
+    for (uint64_t e = 0; st == SP_OK && e < spec->shape[0]; e++) {
+        st = add_piece(
+            m, spec, name,
+            (struct sp_piece){
+                .first_row = (2 * e + part) * n, .step = 1, .n_rows = n, .n_cols = spec->shape[2]});
+    }
+    return st;
+}
+
+/* Every other row over all experts: they have an even number of rows each. */
+static enum sp_status add_alternate(struct sp_matcher *m, struct sp_tensor_spec *spec,
+                                    const char *name, unsigned part)
+{
+    uint64_t n = spec->shape[0] * spec->shape[1];
+    uint64_t shape[3] = {spec->shape[0], spec->shape[2], 2 * spec->shape[1]};
+    uint64_t biases[2] = {spec->shape[0], 2 * spec->shape[1]};
+    bool matrix = spec->rank == 3;
+    struct sp_piece piece = {.first_row = part,
+                             .step = 2,
+                             .n_rows = n,
+                             .n_cols = matrix ? spec->shape[2] : 1,
+                             .transposed = matrix};
+
+    if (!claim(m, name, matrix ? shape : biases, matrix ? 3 : 2)) return SP_OK;
+    return add_piece(m, spec, name, piece);
+}
+
+static enum sp_status add_transposed(struct sp_matcher *m, struct sp_tensor_spec *spec,
+                                     const char *name)
+{
+    uint64_t shape[3] = {spec->shape[0], spec->shape[2], spec->shape[1]};
+
+    if (!claim(m, name, shape, 3)) return SP_OK;
+    return add_piece(m, spec, name,
+                     (struct sp_piece){.step = 1,
+                                       .n_rows = spec->shape[0] * spec->shape[1],
+                                       .n_cols = spec->shape[2],
+                                       .transposed = true});
+}
+
+static enum sp_status add_form(struct sp_matcher *m, struct sp_tensor_spec *spec,
+                               const struct form_row *form, const char *name,
+                               const struct sp_layer_config *l)
+{
+    uint64_t q = (uint64_t)l->n_heads * l->head_dim, kv = (uint64_t)l->n_kv_heads * l->head_dim;
+    uint64_t first[3] = {0, q, q + kv};
+
+    switch (form->form) {
+    case FORM_WHOLE:
+        return add_whole(m, spec, name);
+    case FORM_QKV:
+        return add_slice(m, spec, name, first[form->part], q + 2 * kv);
+    case FORM_GATE_UP:
+        return add_slice(m, spec, name, form->part * spec->shape[0], 2 * spec->shape[0]);
+    case FORM_EACH:
+        return add_each(m, spec, name);
+    case FORM_HALVES:
+        return add_halves(m, spec, name, form->part);
+    case FORM_ALTERNATE:
+    case FORM_BIASES:
+        return add_alternate(m, spec, name, form->part);
+    case FORM_TRANSPOSED:
+        return add_transposed(m, spec, name);
+    }
+    return sp_fail(m->err, SP_E_BUG, "tensor \"%s\" has no form", spec->name);
+}
+
+/* Is there a tensor of this form? Of experts apart, the first stands for all. */
+static bool form_exists(const struct sp_matcher *m, const struct form_row *form, const char *name)
+{
+    char first[SP_SOURCE_NAME];
+
+    if (form->form != FORM_EACH) return sp_matcher_has(m, "", name);
+    name_expert(first, sizeof first, name, 0);
+    return sp_matcher_has(m, "", first);
+}
+
+static enum sp_status match_layer_spec(struct sp_matcher *m, struct sp_tensor_spec *spec)
+{
+    static const struct form_row plain = {.form = FORM_WHOLE};
+    const struct form_row *chosen = NULL;
+    unsigned layer = (unsigned)strtoul(spec->name + strlen("layers."), NULL, 10);
+    const char *suffix = strchr(spec->name + strlen("layers."), '.') + 1;
+    char name[SP_SOURCE_NAME];
+
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+        const struct form_row *form = &forms[i];
+        if (form->storage != m->storage || strcmp(form->canonical, suffix) != 0) continue;
+        snprintf(name, sizeof name, "%slayers.%u.%s", m->prefix, layer, form->source);
+        if (chosen == NULL) chosen = form;
+        if (!form_exists(m, form, name)) continue;
+        chosen = form;
+        break;
+    }
+    if (chosen == NULL) chosen = &plain;
+    snprintf(name, sizeof name, "%slayers.%u.%s", m->prefix, layer,
+             chosen->source ? chosen->source : suffix);
+    return add_form(m, spec, chosen, name, &m->config->layers[layer]);
+}
+
+enum sp_status sp_matcher_place(struct sp_matcher *m, struct sp_tensor_spec *spec)
+{
+    char name[SP_SOURCE_NAME];
+
+    if (strncmp(spec->name, "layers.", strlen("layers.")) == 0) return match_layer_spec(m, spec);
+    if (spec->role == SP_ROLE_HEAD || (spec->role == SP_ROLE_EMBEDDING && m->embedding_is_head)) {
+        return add_whole(m, spec, m->head_name);
+    }
+    snprintf(name, sizeof name, "%s%s", m->prefix, spec->name);
+    return add_whole(m, spec, name);
+}
