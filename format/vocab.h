@@ -115,7 +115,8 @@ struct sp_vocab {
     size_t n_prefix, n_suffix;
     uint32_t unk, bos, eos, pad; /* or SP_ID_NONE */
     bool byte_fallback, fuse_unk, ignore_merges;
-    char *warning; /* owned; NULL, or what a user should know about a file that was accepted */
+    bool has_template; /* the post-processor has one */
+    char *warning;     /* owned; NULL, or what a user should know about a file that was accepted */
 };
 
 /* json: tokenizer.json; config: tokenizer_config.json or NULL. Errors name the place as a JSON

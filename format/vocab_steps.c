@@ -480,32 +480,9 @@ static enum sp_status append_ids(uint32_t **ids, size_t *n, const struct sp_json
     return SP_OK;
 }
 
-/* *ids = first then second; both are taken over. */
-static enum sp_status join_ids(uint32_t **ids, size_t *n, uint32_t *first, size_t n_first,
-                               uint32_t *second, size_t n_second, struct sp_err *err)
-{
-    uint32_t *both = NULL;
-    enum sp_status st = sp_new(&both, n_first + n_second, sizeof *both, err);
-
-    if (st == SP_OK) {
-        if (n_first) memcpy(both, first, n_first * sizeof *both);
-        if (n_second) memcpy(both + n_first, second, n_second * sizeof *both);
-        *ids = both;
-        *n = n_first + n_second;
-    }
-    free(first);
-    free(second);
-    return st;
-}
-
-struct around {
-    uint32_t *ids[2]; /* before the text, behind it */
-    size_t n[2];
-    bool seen_text;
-};
-
-static enum sp_status read_piece(struct around *around, const struct sp_json *piece,
-                                 const struct sp_json *table, struct sp_err *err)
+static enum sp_status read_piece(struct sp_vocab *vocab, bool *seen_text,
+                                 const struct sp_json *piece, const struct sp_json *table,
+                                 struct sp_err *err)
 {
     const struct sp_json *special = sp_json_get(piece, "SpecialToken");
     const struct sp_json *sequence = sp_json_get(piece, "Sequence");
@@ -516,14 +493,14 @@ static enum sp_status read_piece(struct around *around, const struct sp_json *pi
     if (name == NULL) return sp_fail(err, SP_E_INPUT, "single: SpecialToken or Sequence expected");
     if (special) {
         const struct sp_json *ids = sp_json_get(sp_json_get(table, name), "ids");
-        return append_ids(&around->ids[around->seen_text], &around->n[around->seen_text], ids, name,
-                          err);
+        return *seen_text ? append_ids(&vocab->suffix, &vocab->n_suffix, ids, name, err)
+                          : append_ids(&vocab->prefix, &vocab->n_prefix, ids, name, err);
     }
-    if (strcmp(name, "A") != 0 || around->seen_text) {
+    if (strcmp(name, "A") != 0 || *seen_text) {
         return sp_fail(err, SP_E_UNSUPPORTED,
                        "single: only one Sequence, \"A\", is supported, found \"%s\"", name);
     }
-    around->seen_text = true;
+    *seen_text = true;
     return SP_OK;
 }
 
@@ -531,37 +508,23 @@ static enum sp_status read_template(void *into, const struct sp_json *v, struct 
 {
     struct sp_vocab *vocab = into;
     const struct sp_json *single = sp_json_get(v, "single");
-    struct around around = {0};
-    enum sp_status st = SP_OK;
+    bool seen_text = false;
+    enum sp_status st;
 
     if (sp_json_kind(single) != SP_JSON_ARRAY) {
         return sp_fail(err, SP_E_INPUT, "single: a list expected");
     }
+    if (vocab->has_template) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "a second template is not supported");
+    }
+    vocab->has_template = true;
     for (size_t i = 0; i < sp_json_len(single); i++) {
-        st = read_piece(&around, sp_json_at(single, i), sp_json_get(v, "special_tokens"), err);
-        if (st) goto done;
+        st = read_piece(vocab, &seen_text, sp_json_at(single, i), sp_json_get(v, "special_tokens"),
+                        err);
+        if (st) return st;
     }
-    if (!around.seen_text) {
-        st = sp_fail(err, SP_E_UNSUPPORTED, "single: a template without the text is not supported");
-        goto done;
-    }
-    /* A later processor of a Sequence goes around an earlier one. */
-    uint32_t *prefix = vocab->prefix, *suffix = vocab->suffix;
-    vocab->prefix = vocab->suffix = NULL;
-    st = join_ids(&vocab->prefix, &vocab->n_prefix, around.ids[0], around.n[0], prefix,
-                  vocab->n_prefix, err);
-    around.ids[0] = NULL;
-    if (st) {
-        free(suffix);
-        goto done;
-    }
-    st = join_ids(&vocab->suffix, &vocab->n_suffix, suffix, vocab->n_suffix, around.ids[1],
-                  around.n[1], err);
-    around.ids[1] = NULL;
-done:
-    free(around.ids[0]);
-    free(around.ids[1]);
-    return st;
+    if (seen_text) return SP_OK;
+    return sp_fail(err, SP_E_UNSUPPORTED, "single: a template without the text is not supported");
 }
 
 /* ByteLevel as post-processor moves offsets only. */

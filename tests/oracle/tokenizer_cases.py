@@ -1,0 +1,180 @@
+#!/usr/bin/env python3
+"""Small tokenizers, one feature each, and what the `tokenizers` library makes of hostile texts.
+
+    pip install tokenizers==0.22.2
+    tests/oracle/tokenizer_cases.py > testdata/tokenizer/cases.jsonl
+
+One JSON object a line: name, tokenizer (a tokenizer.json), cases: [text, ids, ids with special
+tokens added, ids with special tokens in the text taken as text], decodes: [ids, text, text without
+special tokens]. Later additions to Unicode are avoided, as in the texts of the reference."""
+import json
+import random
+
+from tokenizers import Tokenizer
+
+ALPHABET = [chr(c) for c in list(range(0x21, 0x7F)) + list(range(0xA1, 0xAD)) + list(range(0xAE, 0x100))]
+OTHERS = [b for b in range(256) if chr(b) not in ALPHABET]
+SPELL = {**{ord(c): c for c in ALPHABET}, **{b: chr(256 + i) for i, b in enumerate(OTHERS)}}
+
+PIECES = [
+    "a", "b", "the", "Hello", " ", "  ", "\n", "\r\n", "\t", "'s", "'LL", "don't", "'\u017f", "1", "23", "4567", "\u00b2",
+    "\u00bd", "\u2167", "\u0663", "\u00e9", "e\u0301", "\u0301", "\u0323", "\u0327", "\uff21", "\ufb01", "\u0130", "\u00df",
+    "\u4e2d\u6587", "\u65e5\u672c\u8a9e", "\u30ab", "\ud55c\uad6d", "\u1100\u1161\u11a8", "\uac00\u11a8",
+    "\u0939\u093f\u0928\u094d\u0926\u0940", "\u0e44\u0e17\u0e22", "\u00a0", "\u3000", "\u2028", "\u0085", "\u200b", "\u200d",
+    "\ufeff", "\u180e", "\U0001f600", "\u2581", "\u2581\u2581", "\u0120", "<", "<t>", "<t><u>", "<u>", "word", "sword",
+    "<s>", "</s>", "<unk>", "<0x41>", "<0xE2>", "!", "...", "?!", "-", "_", "$", "+", "^", "`", "|", "~", "(", ")", "[", "]",
+    "{", "}", "\"", "\\", "/", ".", ",", "A", "Z", "ABC", "\x00", "\x1c", "\x7f", "\u20dd", "\u24d0", "\u01c5", "\u02b0",
+    "\u1e9b\u0323", "\u212b", "\u0344", "\uf900", "q\u0307\u0323", "x" * 45, "ab" * 30,
+]
+
+
+def base():
+    vocab = {SPELL[b]: b for b in range(256)}
+    merges = []
+    for pair in ["a b", "t h", "th e", "\u0120 \u0120", "H e", "l l", "He ll", "Hell o", "\u0120 the", "ab ab", "x x", "xx xx",
+                 "\u00c3 \u00a9", "\u00e4 \u00b8", "\u00e4\u00b8 \u0143", "w o", "r d", "wo rd", "' s", "\u010a \u010a"]:
+        merges.append(pair)
+        vocab.setdefault(pair.replace(" ", ""), len(vocab))
+    split = {"type": "Split", "behavior": "Isolated", "invert": False, "pattern": {
+        "Regex": r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"}}
+    return {"version": "1.0", "added_tokens": [], "normalizer": None,
+            "pre_tokenizer": {"type": "Sequence", "pretokenizers": [split, BYTES]}, "post_processor": None,
+            "decoder": {**BYTES, "use_regex": True}, "model": {"type": "BPE", "vocab": vocab, "merges": merges}}
+
+
+BYTES = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
+SPM_DECODER = {"type": "Sequence", "decoders": [{"type": "Replace", "pattern": {"String": "\u2581"}, "content": " "},
+               {"type": "ByteFallback"}, {"type": "Fuse"}, {"type": "Strip", "content": " ", "start": 1, "stop": 0}]}
+
+
+def spm(all_bytes=True):
+    vocab = {"<unk>": 0, "<s>": 1, "</s>": 2}
+    for b in range(256):
+        if all_bytes or b % 3:
+            vocab["<0x%02X>" % b] = len(vocab)
+    for c in "abthelowrdHx'sABC.,!12\u2581\u00e9\u4e2d":
+        vocab.setdefault(c, len(vocab))
+    merges = []
+    for left, right in [("\u2581", "t"), ("h", "e"), ("\u2581t", "he"), ("l", "l"), ("H", "e"), ("He", "ll"), ("Hell", "o"),
+                        ("\u2581", "\u2581"), ("a", "b"), ("ab", "ab"), ("x", "x"), ("xx", "xx"), ("\u2581", "Hello"),
+                        ("w", "o"), ("r", "d"), ("wo", "rd"), ("'", "s")]:
+        merges.append([left, right])
+        vocab.setdefault(left + right, len(vocab))
+    template = {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}},
+                {"Sequence": {"id": "A", "type_id": 0}}], "pair": [{"Sequence": {"id": "A", "type_id": 0}},
+                {"Sequence": {"id": "B", "type_id": 1}}],
+                "special_tokens": {"<s>": {"id": "<s>", "ids": [1], "tokens": ["<s>"]}}}
+    added = [added_token(i, t, special=True) for i, t in enumerate(["<unk>", "<s>", "</s>"])]
+    return {"version": "1.0", "added_tokens": added,
+            "normalizer": {"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": "\u2581"},
+                           {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"}]},
+            "pre_tokenizer": None, "post_processor": template, "decoder": SPM_DECODER,
+            "model": {"type": "BPE", "unk_token": "<unk>", "fuse_unk": True, "byte_fallback": True, "vocab": vocab,
+                      "merges": merges}}
+
+
+def added_token(i, content, **flags):
+    token = dict(id=i, content=content, single_word=False, lstrip=False, rstrip=False, normalized=False, special=False)
+    return {**token, **flags}
+
+
+def with_added(j, specs):
+    vocab, n = j["model"]["vocab"], len(j["model"]["vocab"])
+    for content, flags in specs:
+        known = vocab.get(content)
+        j["added_tokens"].append(added_token(n if known is None else known, content, **{f: True for f in flags.split()}))
+        n += known is None
+    return j
+
+
+def change(j, **changes):
+    j = {**j, "model": dict(j["model"])}
+    for key, value in changes.items():
+        (j if key in j else j["model"])[key] = value
+    return j
+
+
+FLAGS = [("<t>", "special"), ("<t><u>", ""), ("<u>", "special lstrip"), ("<s>", "rstrip special"), ("word", "single_word"),
+         ("\u00e9", "normalized"), ("</s>", "lstrip rstrip single_word special"), ("  ", "lstrip rstrip"), ("the", "normalized"),
+         ("a b", "normalized special"), ("\u4e2d", "single_word rstrip"), ("\uac00\u11a8", "normalized")]
+
+
+def tokenizers():
+    yield "byte_level", base()
+    yield "ignore_merges", change(base(), ignore_merges=True)
+    yield "prefix_space", change(base(), pre_tokenizer={**BYTES, "add_prefix_space": True, "use_regex": True})
+    yield "added", with_added(change(base(), normalizer={"type": "NFC"}), FLAGS)
+    yield "added_spm", with_added(spm(), FLAGS[:2] + FLAGS[4:5] + FLAGS[7:10])
+    yield "spm", spm()
+    yield "spm_some_bytes", spm(False)
+    yield "spm_no_bytes", change(spm(), byte_fallback=False)
+    yield "spm_no_fuse", change(spm(False), byte_fallback=False, fuse_unk=False)
+    yield "decoder_null", change(spm(), decoder=None)
+    around = json.loads(json.dumps(spm()["post_processor"]))
+    around["single"].append({"SpecialToken": {"id": "</s>", "type_id": 0}})
+    around["special_tokens"]["</s>"] = {"id": "</s>", "ids": [2], "tokens": ["</s>"]}
+    both = {"type": "Sequence", "processors": [BYTES, around]}
+    yield "template", change(spm(), post_processor=both)
+    for scheme in ["always", "first", "never"]:
+        for split in [True, False]:
+            m = {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": scheme, "split": split}
+            yield "metaspace_%s_%d" % (scheme, split), change(spm(), normalizer=None, pre_tokenizer=m, decoder=m)
+    for n in ["NFC", "NFD", "NFKC", "NFKD", "Lowercase", "StripAccents", "ByteLevel"]:
+        yield "normalizer_" + n, change(base(), normalizer={"type": n})
+    yield "replace_regex", change(base(), normalizer={"type": "Replace", "pattern": {"Regex": "\\s+"}, "content": " "})
+    pres = [{"type": t} for t in ["Whitespace", "WhitespaceSplit", "BertPreTokenizer"]]
+    pres += [{"type": "Punctuation", "behavior": b} for b in
+             ["Isolated", "Removed", "MergedWithPrevious", "MergedWithNext", "Contiguous"]]
+    pres += [{"type": "Digits", "individual_digits": d} for d in [True, False]]
+    pres += [{"type": "CharDelimiterSplit", "delimiter": "a"}, {"type": "FixedLength", "length": 3}]
+    for p in pres:
+        name = "_".join(str(v) for v in p.values())
+        yield name, change(base(), pre_tokenizer={"type": "Sequence", "pretokenizers": [p, BYTES]})
+        if p["type"] in ("Whitespace", "FixedLength"):
+            yield name + "_late", change(base(), pre_tokenizer={"type": "Sequence", "pretokenizers": [BYTES, p]})
+    regexes = [r"\w+", r"\W", r"\b", r"\B", r"\d+|\s", r"[^\w]", r"[\W_]+", r"[^a\W]+", "^.", "$", "a*", "(?i)the|he", "x?",
+               r"\h+", "[[:punct:]]+", "[[:alpha:]]", "[[:space:]]", "[[:upper:]]+", r"\p{L}{2}+", r"\p{L}{2}?", r"\p{L}{,2}.",
+               "(?m:.)+", ".+", "(?<=a)b|(?=c)", r"\p{Han}+", r"\d{1,3}(?=(?:\d{3})*\b)", r"(?:a|b)++c?", r"[[:alnum:]]+",
+               r"\p{^L}+", r"\S+$", r"\S[\S]", r"\u4e2d", r"\x41|\x{1F600}", "(?<n>a)b*", r"[\s\-]"]
+    behaviors = ["Isolated", "Removed", "MergedWithPrevious", "MergedWithNext", "Contiguous"]
+    for i, x in enumerate(regexes):
+        s = {"type": "Split", "pattern": {"Regex": x}, "behavior": behaviors[i % 5], "invert": i % 7 == 3}
+        yield "split " + x, change(base(), pre_tokenizer={"type": "Sequence", "pretokenizers": [s, BYTES]})
+    s = {"type": "Split", "pattern": {"String": "ab"}, "behavior": "MergedWithNext", "invert": False}
+    yield "split string", change(base(), pre_tokenizer={"type": "Sequence", "pretokenizers": [s, BYTES]})
+    decoders = [{"type": "Fuse"}, {"type": "Strip", "content": " ", "start": 1, "stop": 0},
+                {"type": "Sequence", "decoders": [{"type": "Fuse"}, {"type": "Strip", "content": "a", "start": 2, "stop": 2}]},
+                {"type": "Sequence", "decoders": [{"type": "ByteFallback"}, {"type": "Fuse"},
+                 {"type": "Replace", "pattern": {"Regex": "[a-e]\u2581"}, "content": "#"}]},
+                {"type": "Sequence", "decoders": [{"type": "Replace", "pattern": {"String": "a"}, "content": ""},
+                 {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "always", "split": True}]}]
+    for i, d in enumerate(decoders):
+        yield "decoder_%d" % i, change(spm(), decoder=d)
+
+
+def main():
+    r = random.Random(20250601)
+    for name, j in tokenizers():
+        t = Tokenizer.from_str(json.dumps(j))
+        n_ids = t.get_vocab_size(True)
+        marks = [a["content"] for a in j["added_tokens"]]
+        cases, decodes = [], []
+        while len(cases) < 10:
+            k = r.choice([0, 1, 2, 4, 8, 12])
+            text = "".join(r.choice(marks) if marks and r.random() < 0.3 else r.choice(PIECES) for _ in range(k))
+            t.encode_special_tokens = True
+            plain = t.encode(text, add_special_tokens=False).ids
+            t.encode_special_tokens = False
+            ids = t.encode(text, add_special_tokens=False).ids
+            cases.append([text, ids, t.encode(text).ids, plain])
+            for listed in (ids, r.choices(range(n_ids + 2), k=r.choice([1, 3, 6]))):
+                try:
+                    decodes.append([listed, t.decode(listed, skip_special_tokens=False),
+                                    t.decode(listed, skip_special_tokens=True)])
+                except BaseException:
+                    pass  # Strip panics where both of its ends meet
+        print(json.dumps({"name": name, "tokenizer": j, "cases": cases, "decodes": decodes}, ensure_ascii=False,
+                         separators=(",", ":")))
+
+
+main()
