@@ -599,27 +599,16 @@ INLINE __m256 load_value(const uint8_t *row, size_t d, size_t n, enum sp_kv_type
     }
 }
 
-enum { WEIGH_QUERIES = 4, MAX_GROUPS = 2 };
-
-/* p_i[j] times position j's scale of each group of dims from d on, for n <= 8 positions. */
-INLINE void scale_weights(float scaled[][MAX_GROUPS][LANES], const float *p, size_t ldp, size_t j,
-                          size_t n, struct values values, size_t d, const int nq, const int ng)
+/* The scale of the group of dim d; only q8 has any. */
+INLINE __m256 load_scale(const uint8_t *scales, size_t d, enum sp_kv_type type)
 {
-    float scales[MAX_GROUPS][LANES];
+    float s = 1;
 
-    for (size_t t = 0; t < n; t++) {
-        const uint8_t *row = values.rows + (j + t) * values.row_size + values.head_dim;
-        for (int g = 0; g < ng; g++) {
-            memcpy(&scales[g][t], row + (d / SP_KV_GROUP + (size_t)g) * 4, sizeof **scales);
-        }
-    }
-    for (int i = 0; i < nq; i++) {
-        __m256 w = load8(p + (size_t)i * ldp + j, n);
-        for (int g = 0; g < ng; g++) {
-            _mm256_storeu_ps(scaled[i][g], _mm256_mul_ps(w, load8(scales[g], n)));
-        }
-    }
+    if (type == SP_KV_Q8) memcpy(&s, scales + d / SP_KV_GROUP * sizeof s, sizeof s);
+    return _mm256_set1_ps(s);
 }
+
+enum { WEIGH_QUERIES = 4, GROUP_VECTORS = SP_KV_GROUP / LANES };
 
 /* out_i[d..] += sum of p_i[j] v_j[d..] over j = from..to-1, for nq queries and nv vectors of dims;
  * dims: of the last vector, 8 unless nv is 1. */
@@ -627,9 +616,6 @@ INLINE void weigh_tile(float *out, size_t ld_out, const float *p, size_t ldp, si
                        size_t to, struct values values, size_t d, size_t dims, enum sp_kv_type type,
                        const int nq, const int nv)
 {
-    const int ng = (nv * LANES + SP_KV_GROUP - 1) / SP_KV_GROUP;
-    const size_t step = type == SP_KV_Q8 ? LANES : to - from;
-    float scaled[WEIGH_QUERIES][MAX_GROUPS][LANES];
     __m256 acc[WEIGH_QUERIES][8];
 
     for (int i = 0; i < nq; i++) {
@@ -637,20 +623,19 @@ INLINE void weigh_tile(float *out, size_t ld_out, const float *p, size_t ldp, si
             acc[i][v] = load8(out + (size_t)i * ld_out + d + v * LANES, dims);
         }
     }
-    for (size_t n; from < to; from += n) {
-        n = to - from < step ? to - from : step;
-        if (type == SP_KV_Q8) scale_weights(scaled, p, ldp, from, n, values, d, nq, ng);
-        for (size_t t = 0; t < n; t++) {
-            const uint8_t *row = values.rows + (from + t) * values.row_size;
-            __m256 x[8];
-            for (int v = 0; v < nv; v++)
-                x[v] = load_value(row, d + (size_t)v * LANES, dims, type);
-            for (int i = 0; i < nq; i++) {
-                const float *w = p + (size_t)i * ldp + from;
-                for (int v = 0; v < nv; v++) {
-                    if (type == SP_KV_Q8) w = scaled[i][v * LANES / SP_KV_GROUP];
-                    acc[i][v] = _mm256_fmadd_ps(_mm256_broadcast_ss(w + t), x[v], acc[i][v]);
-                }
+    for (size_t j = from; j < to; j++) {
+        const uint8_t *row = values.rows + j * values.row_size;
+        __m256 x[8], scale[8];
+        for (int v = 0; v < nv; v++)
+            x[v] = load_value(row, d + (size_t)v * LANES, dims, type);
+        for (int v = 0; v < nv; v += GROUP_VECTORS) {
+            scale[v] = load_scale(row + values.head_dim, d + (size_t)v * LANES, type);
+        }
+        for (int i = 0; i < nq; i++) {
+            __m256 w = _mm256_broadcast_ss(p + (size_t)i * ldp + j), scaled = w;
+            for (int v = 0; v < nv; v++) {
+                if (type == SP_KV_Q8 && v % GROUP_VECTORS == 0) scaled = _mm256_mul_ps(w, scale[v]);
+                acc[i][v] = _mm256_fmadd_ps(scaled, x[v], acc[i][v]);
             }
         }
     }

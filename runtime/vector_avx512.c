@@ -559,28 +559,16 @@ INLINE __m512 load_value(const uint8_t *row, size_t d, __mmask16 m, enum sp_kv_t
     }
 }
 
-enum { WEIGH_QUERIES = 8, MAX_GROUPS = 4 };
-
-/* p_i[j] times position j's scale of each group of dims from d on, for n <= 16 positions. */
-INLINE void scale_weights(float scaled[][MAX_GROUPS][LANES], const float *p, size_t ldp, size_t j,
-                          size_t n, struct values values, size_t d, const int nq, const int ng)
+/* The scale of the group of dim d; only q8 has any. */
+INLINE __m512 load_scale(const uint8_t *scales, size_t d, enum sp_kv_type type)
 {
-    float scales[MAX_GROUPS][LANES];
+    float s = 1;
 
-    for (size_t t = 0; t < n; t++) {
-        const uint8_t *row = values.rows + (j + t) * values.row_size + values.head_dim;
-        for (int g = 0; g < ng; g++) {
-            memcpy(&scales[g][t], row + (d / SP_KV_GROUP + (size_t)g) * 4, sizeof **scales);
-        }
-    }
-    for (int i = 0; i < nq; i++) {
-        __m512 w = _mm512_maskz_loadu_ps(lanes(n), p + (size_t)i * ldp + j);
-        for (int g = 0; g < ng; g++) {
-            __m512 s = _mm512_maskz_loadu_ps(lanes(n), scales[g]);
-            _mm512_storeu_ps(scaled[i][g], _mm512_mul_ps(w, s));
-        }
-    }
+    if (type == SP_KV_Q8) memcpy(&s, scales + d / SP_KV_GROUP * sizeof s, sizeof s);
+    return _mm512_set1_ps(s);
 }
+
+enum { WEIGH_QUERIES = 4, GROUP_VECTORS = SP_KV_GROUP / LANES };
 
 /* out_i[d..] += sum of p_i[j] v_j[d..] over j = from..to-1, for nq queries and nv vectors of dims,
  * the lanes of m of the last one. */
@@ -588,9 +576,6 @@ INLINE void weigh_tile(float *out, size_t ld_out, const float *p, size_t ldp, si
                        size_t to, struct values values, size_t d, __mmask16 m, enum sp_kv_type type,
                        const int nq, const int nv)
 {
-    const int ng = (nv * LANES + SP_KV_GROUP - 1) / SP_KV_GROUP;
-    const size_t step = type == SP_KV_Q8 ? LANES : to - from;
-    float scaled[WEIGH_QUERIES][MAX_GROUPS][LANES];
     __m512 acc[WEIGH_QUERIES][8];
 
     for (int i = 0; i < nq; i++) {
@@ -598,20 +583,19 @@ INLINE void weigh_tile(float *out, size_t ld_out, const float *p, size_t ldp, si
             acc[i][v] = _mm512_maskz_loadu_ps(m, out + (size_t)i * ld_out + d + v * LANES);
         }
     }
-    for (size_t n; from < to; from += n) {
-        n = to - from < step ? to - from : step;
-        if (type == SP_KV_Q8) scale_weights(scaled, p, ldp, from, n, values, d, nq, ng);
-        for (size_t t = 0; t < n; t++) {
-            const uint8_t *row = values.rows + (from + t) * values.row_size;
-            __m512 x[8];
-            for (int v = 0; v < nv; v++)
-                x[v] = load_value(row, d + (size_t)v * LANES, m, type);
-            for (int i = 0; i < nq; i++) {
-                const float *w = p + (size_t)i * ldp + from;
-                for (int v = 0; v < nv; v++) {
-                    if (type == SP_KV_Q8) w = scaled[i][v * LANES / SP_KV_GROUP];
-                    acc[i][v] = _mm512_fmadd_ps(_mm512_set1_ps(w[t]), x[v], acc[i][v]);
-                }
+    for (size_t j = from; j < to; j++) {
+        const uint8_t *row = values.rows + j * values.row_size;
+        __m512 x[8], scale[8];
+        for (int v = 0; v < nv; v++)
+            x[v] = load_value(row, d + (size_t)v * LANES, m, type);
+        for (int v = 0; v < nv; v += GROUP_VECTORS) {
+            scale[v] = load_scale(row + values.head_dim, d + (size_t)v * LANES, type);
+        }
+        for (int i = 0; i < nq; i++) {
+            __m512 w = _mm512_set1_ps(p[(size_t)i * ldp + j]), scaled = w;
+            for (int v = 0; v < nv; v++) {
+                if (type == SP_KV_Q8 && v % GROUP_VECTORS == 0) scaled = _mm512_mul_ps(w, scale[v]);
+                acc[i][v] = _mm512_fmadd_ps(scaled, x[v], acc[i][v]);
             }
         }
     }
@@ -632,11 +616,8 @@ INLINE void weigh_rows(float *out, size_t ld_out, const float *p, size_t ldp, si
     for (; nq <= 3 && d + 8 * LANES <= dim; d += 8 * LANES) {
         weigh_tile(out, ld_out, p, ldp, from, to, values, d, 0xffff, type, nq, 8);
     }
-    for (; nq <= 4 && d + 4 * LANES <= dim; d += 4 * LANES) {
+    for (; d + 4 * LANES <= dim; d += 4 * LANES) {
         weigh_tile(out, ld_out, p, ldp, from, to, values, d, 0xffff, type, nq, 4);
-    }
-    for (; d + 2 * LANES <= dim; d += 2 * LANES) {
-        weigh_tile(out, ld_out, p, ldp, from, to, values, d, 0xffff, type, nq, 2);
     }
     for (; d < dim; d += LANES) {
         weigh_tile(out, ld_out, p, ldp, from, to, values, d, lanes(dim - d), type, nq, 1);
@@ -676,7 +657,7 @@ INLINE void weigh(float *out, size_t ld_out, const float *p, size_t ldp, const s
     for (size_t i = 0, n; i < n_queries; i += n) {
         float *o = out + i * ld_out;
         const float *w = p + i * ldp;
-        n = n_queries - i >= 8 ? 8 : n_queries - i >= 4 ? 4 : n_queries - i;
+        n = n_queries - i >= 4 ? 4 : n_queries - i;
         switch (n) {
         case 1:
             weigh_queries(o, ld_out, w, ldp, first + i, last + i, values, type, 1);
@@ -687,11 +668,8 @@ INLINE void weigh(float *out, size_t ld_out, const float *p, size_t ldp, const s
         case 3:
             weigh_queries(o, ld_out, w, ldp, first + i, last + i, values, type, 3);
             break;
-        case 4:
-            weigh_queries(o, ld_out, w, ldp, first + i, last + i, values, type, 4);
-            break;
         default:
-            weigh_queries(o, ld_out, w, ldp, first + i, last + i, values, type, 8);
+            weigh_queries(o, ld_out, w, ldp, first + i, last + i, values, type, 4);
         }
     }
 }
