@@ -724,7 +724,7 @@ static int create_within(const char *path, const char *output, rlim_t limit)
         o.force = true;
         signal(SIGXFSZ, SIG_IGN);
         setrlimit(RLIMIT_FSIZE, &r);
-        _exit(sp_create(NULL, &o, NULL));
+        _exit((int)sp_create(NULL, &o, NULL));
     }
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFEXITED(status));
@@ -759,12 +759,17 @@ static void test_a_kill_leaves_old_or_new(void **state)
     const char *path = modelfile("FROM @/target\nDRAFT @/dflash"), *out = at("out.bin");
     const char *a = at("a.bin"), *b = at("b.bin");
     unsigned n_new = 0;
+    struct timespec begin, end;
+    long step;
     (void)state;
 
     create(path, a, SP_Q8, SP_Q8, 2);
-    create(path, b, SP_BF16, SP_DTYPE_NONE, 2);
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    create(path, b, SP_BF16, SP_DTYPE_NONE, 1);
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    step = ((end.tv_sec - begin.tv_sec) * 1000000000L + end.tv_nsec - begin.tv_nsec) / 16;
     for (int i = 0; i < 24; i++) {
-        struct timespec nap = {.tv_nsec = i * 2500000L};
+        struct timespec nap = {.tv_sec = i * step / 1000000000L, .tv_nsec = i * step % 1000000000L};
         struct sp_pack *pack;
         size_t size;
         char *bytes = scratch_read(a, &size);
