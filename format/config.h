@@ -54,6 +54,7 @@ struct sp_layer_config {
     bool v_from_k;      /* v = the raw k projection (Gemma 4 global layers) */
     bool output_gate;   /* attention output times sigmoid of a gate projection */
     unsigned n_ffn;     /* intermediate size; of one expert in an expert layer */
+    unsigned n_shared_ffn; /* of the dense MLP beside the experts; 0: none */
     unsigned n_experts; /* 0: dense */
     unsigned n_experts_used;
 };
@@ -111,6 +112,12 @@ struct sp_config {
     bool router_bias; /* router has a bias and softmax runs over the chosen k (gpt-oss) */
     double swiglu_limit;
     struct sp_delta_config delta; /* zero: no such layers */
+    bool shared_gate;     /* the MLP beside the experts is weighted by sigmoid(w . x) (Qwen3.5) */
+    bool expert_norms;    /* ... or normed, like the experts' sum, before both are added (Gemma 4) */
+    bool v_norm;          /* v is normed per head, without weight (Gemma 4) */
+    bool layer_scalars;   /* the residual stream is scaled after each layer (Gemma 4) */
+    unsigned n_per_layer; /* width of a layer's own token embeddings (Gemma 4 E); 0: none */
+    unsigned n_per_layer_vocab; /* rows of their table */
     bool tied;        /* no head of its own: logits come from the embedding matrix */
     bool tied_stated; /* the config has the key */
     struct sp_draft_config draft;

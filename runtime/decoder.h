@@ -33,8 +33,9 @@ struct sp_decoder {
     struct sp_expert_scratch *experts; /* NULL: no layer has experts */
     struct sp_delta_cache *deltas;     /* [n_layers]; NULL: no layer has a recurrent state */
     struct sp_delta_scratch *delta;
-    float *gate;             /* [max_rows][ld_q] output gates of attention */
-    size_t n_run, n_certain; /* rows of the last run, and how many the states hold */
+    struct sp_per_layer_scratch *per_layer; /* NULL: no per-layer embeddings */
+    float *gate;                            /* [max_rows][ld_q] output gates of attention */
+    size_t n_run, n_certain;                /* rows of the last run, and how many the states hold */
 };
 
 /* The recurrent state of one gated delta-rule layer. It stands behind the last certain row; what
@@ -63,24 +64,39 @@ struct sp_delta_scratch {
     float *unused; /* [threads][value dim]: deltas of certain rows */
 };
 
+/* Rows of per-layer embeddings. */
+struct sp_per_layer_scratch {
+    size_t width; /* n_layers * n_per_layer */
+    size_t ld;
+    float *mixed;         /* [max_rows][ld] */
+    float *table;         /* [max_rows][ld] rows of the table */
+    struct sp_acts x;     /* the residual stream, or the embeddings, as a product's input */
+    struct sp_acts gated; /* [max_rows][n_per_layer] */
+};
+
 /* Which rows of a pass go to which expert, and room for one expert's rows. */
 struct sp_expert_scratch {
     unsigned max_used;
     float *scores; /* [max_rows][ld_scores] router logits */
     size_t ld_scores;
-    unsigned *chosen;     /* [max_rows][max_used] experts of a row */
-    float *weights;       /* [max_rows][max_used] and their weights */
-    size_t *rows;         /* [max_rows] rows that the current expert serves */
-    float *row_weights;   /* [max_rows] */
-    struct sp_acts input; /* their normed rows, gathered */
-    float *y;             /* [max_rows][ld_x] what the expert makes of them */
+    unsigned *chosen;      /* [max_rows][max_used] experts of a row */
+    float *weights;        /* [max_rows][max_used] and their weights */
+    size_t *rows;          /* [max_rows] rows that the current expert serves */
+    float *row_weights;    /* [max_rows] */
+    struct sp_acts input;  /* their normed rows, gathered */
+    struct sp_acts routed; /* the router's own input, where it is not the experts' */
+    float *shared;         /* [max_rows][ld_x] what the dense MLP beside them makes */
+    float *share;          /* [max_rows][ld_share] its weight before the sigmoid */
+    size_t ld_share;
+    float *y; /* [max_rows][ld_x] what the expert makes of them */
 };
 
 /* Room for the experts of the decoder's layers; NULL where there are none. */
 SP_MUST_CHECK enum sp_status sp_experts_open(struct sp_decoder *d, struct sp_err *err);
 void sp_experts_close(struct sp_decoder *d);
 
-/* The MLP of a layer with experts: d->y = sum of weighted experts of the n rows of d->hidden. */
+/* The MLP of a layer with experts: d->y = what the experts, and the dense MLP beside them, make of
+ * the n rows of d->hidden (and, with expert_norms, of d->x). */
 void sp_experts_run(struct sp_decoder *d, const struct sp_layer *layer, size_t n);
 
 /* Gated delta-rule layers; NULL where there are none. */
@@ -97,6 +113,14 @@ void sp_delta_commit(struct sp_decoder *d, unsigned layer, size_t n_kept);
 
 /* Digest of a layer's committed state. */
 uint64_t sp_delta_digest(const struct sp_decoder *d, unsigned layer);
+
+/* Per-layer embeddings; NULL where there are none. */
+SP_MUST_CHECK enum sp_status sp_per_layer_open(struct sp_decoder *d, struct sp_err *err);
+void sp_per_layer_close(struct sp_decoder *d);
+/* Looks up and mixes the rows of ids; d->x holds their (scaled) embeddings. */
+void sp_per_layer_embed(struct sp_decoder *d, const uint32_t *ids, size_t n);
+/* d->y = what the layer makes of its own embeddings and the n rows of d->x. */
+void sp_per_layer_run(struct sp_decoder *d, unsigned layer, size_t n);
 
 /* How the halves of a gated MLP are joined. */
 enum sp_gate sp_gate_of(enum sp_activation activation);

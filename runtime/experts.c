@@ -8,7 +8,9 @@
 #include "runtime/decoder.h"
 
 #include "format/mem.h"
+#include "runtime/fmath.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,6 +37,10 @@ enum sp_status sp_experts_open(struct sp_decoder *d, struct sp_err *err)
     if ((st = sp_new(&e->rows, rows, sizeof *e->rows, err))) return st;
     if ((st = sp_new(&e->row_weights, rows, sizeof *e->row_weights, err))) return st;
     if ((st = sp_new_aligned(&e->y, rows * d->ld_x, sizeof *e->y, err))) return st;
+    if ((st = sp_new_aligned(&e->shared, rows * d->ld_x, sizeof *e->shared, err))) return st;
+    e->ld_share = sp_matrix_ld(1);
+    if ((st = sp_new_aligned(&e->share, rows * e->ld_share, sizeof *e->share, err))) return st;
+    if ((st = sp_acts_init(&e->routed, rows, config->n_hidden, err))) return st;
     return sp_acts_init(&e->input, rows, config->n_hidden, err);
 }
 
@@ -49,12 +55,17 @@ void sp_experts_close(struct sp_decoder *d)
     free(e->rows);
     free(e->row_weights);
     free(e->y);
+    free(e->shared);
+    free(e->share);
+    sp_acts_release(&e->routed);
     sp_acts_release(&e->input);
     free(e);
 }
 
+/* A layer's rows, as the row functions below see them. */
 struct route_job {
     struct sp_decoder *d;
+    const struct sp_layer *layer;
     const struct sp_layer_config *config;
 };
 
@@ -105,6 +116,76 @@ static void route_row(void *context, size_t t, unsigned worker)
         sum += weights[i];
     for (unsigned i = 0; i < k; i++)
         weights[i] /= sum;
+    for (unsigned i = 0; job->layer->expert_scale && i < k; i++) {
+        weights[i] *= job->layer->expert_scale[chosen[i]];
+    }
+}
+
+/* Gemma 4 routes by the residual stream itself: normed without weight, scaled. */
+static void prepare_routed_row(void *context, size_t t, unsigned worker)
+{
+    const struct route_job *job = context;
+    struct sp_decoder *d = job->d;
+    const struct sp_vector *vector = d->engine->vector;
+    float *row = d->experts->routed.x + t * d->experts->routed.ld;
+    size_t n = d->model->config.n_hidden;
+
+    (void)worker;
+    vector->rms_norm(row, d->x + t * d->ld_x, NULL, n, (float)d->model->config.norm_eps);
+    vector->mul(row, job->layer->router_scale, n);
+    vector->scale(row, (float)(1 / sqrt((double)n)), n);
+}
+
+/* ... and its experts see a norm of their own. */
+static void prepare_expert_row(void *context, size_t t, unsigned worker)
+{
+    const struct route_job *job = context;
+    struct sp_decoder *d = job->d;
+
+    (void)worker;
+    d->engine->vector->rms_norm(d->hidden.x + t * d->hidden.ld, d->x + t * d->ld_x,
+                                job->layer->experts_norm, d->model->config.n_hidden,
+                                (float)d->model->config.norm_eps);
+}
+
+/* The dense MLP beside the experts, of the rows of d->hidden. */
+static void run_shared(struct sp_decoder *d, const struct sp_layer *l, size_t n)
+{
+    struct sp_expert_scratch *e = d->experts;
+    struct sp_product in[] = {
+        {.w = &l->shared_gate,
+         .y = d->ffn.x,
+         .ldy = d->ffn.ld,
+         .gate = sp_gate_of(d->model->config.activation)},
+        {.w = &l->shared_up, .y = d->up, .ldy = d->ld_ffn},
+        {.w = &l->shared_weight, .y = e->share, .ldy = e->ld_share},
+    };
+    struct sp_product out = {.w = &l->shared_down, .y = e->shared, .ldy = d->ld_x};
+
+    sp_engine_multiply(d->engine, in, l->shared_weight.rows ? 3 : 2, &d->hidden, n);
+    d->ffn.cols = l->shared_down.cols;
+    sp_engine_multiply(d->engine, &out, 1, &d->ffn, n);
+}
+
+/* y += sigmoid(w . x) * shared, or y = norm(y) + norm(shared) */
+static void add_shared_row(void *context, size_t t, unsigned worker)
+{
+    const struct route_job *job = context;
+    struct sp_decoder *d = job->d;
+    const struct sp_vector *vector = d->engine->vector;
+    size_t n = d->model->config.n_hidden;
+    float *y = d->y + t * d->ld_x, *shared = d->experts->shared + t * d->ld_x;
+    float eps = (float)d->model->config.norm_eps;
+
+    (void)worker;
+    if (d->model->config.expert_norms) {
+        vector->rms_norm(y, y, job->layer->experts_post, n, eps);
+        vector->rms_norm(shared, shared, job->layer->shared_post, n, eps);
+        vector->add(y, shared, n);
+    } else {
+        const float *share = d->experts->share + t * d->experts->ld_share;
+        vector->fma(y, shared, job->layer->shared_weight.rows ? sp_sigmoidf(*share) : 1, n);
+    }
 }
 
 /* Copies the normed rows that chose expert `id` together; returns their number. */
@@ -161,12 +242,16 @@ static void run_expert(struct sp_decoder *d, const struct sp_layer *l, unsigned 
 void sp_experts_run(struct sp_decoder *d, const struct sp_layer *layer, size_t n)
 {
     struct sp_expert_scratch *e = d->experts;
-    struct route_job job = {d, layer->config};
+    struct route_job job = {d, layer, layer->config};
     struct sp_product router = {
         .w = &layer->router, .bias = layer->router_bias, .y = e->scores, .ldy = e->ld_scores};
+    const struct sp_acts *routed = layer->router_scale ? &e->routed : &d->hidden;
 
-    sp_engine_multiply(d->engine, &router, 1, &d->hidden, n);
+    if (layer->router_scale) sp_engine_rows(d->engine, n, prepare_routed_row, &job);
+    sp_engine_multiply(d->engine, &router, 1, routed, n);
     sp_engine_rows(d->engine, n, route_row, &job);
+    if (layer->shared_down.rows) run_shared(d, layer, n);
+    if (layer->experts_norm) sp_engine_rows(d->engine, n, prepare_expert_row, &job);
     for (size_t t = 0; t < n; t++) {
         memset(d->y + t * d->ld_x, 0, d->model->config.n_hidden * sizeof(float));
     }
@@ -174,4 +259,5 @@ void sp_experts_run(struct sp_decoder *d, const struct sp_layer *layer, size_t n
         size_t n_rows = gather(d, layer->config, id, n);
         if (n_rows) run_expert(d, layer, id, n_rows);
     }
+    if (layer->shared_down.rows) sp_engine_rows(d->engine, n, add_shared_row, &job);
 }

@@ -28,6 +28,7 @@ static struct widths widest(const struct sp_config *config)
         if (q > w.q) w.q = q;
         if (kv > w.kv) w.kv = kv;
         if (l->n_ffn > w.ffn) w.ffn = l->n_ffn;
+        if (l->n_shared_ffn > w.ffn) w.ffn = l->n_shared_ffn;
         if (l->n_heads > w.heads) w.heads = l->n_heads;
         if (l->head_dim > w.head_dim) w.head_dim = l->head_dim;
     }
@@ -115,6 +116,7 @@ static enum sp_status open_scratch(struct sp_decoder *d, struct sp_err *err)
     }
     if ((st = sp_experts_open(d, err))) return st;
     if ((st = sp_delta_open(d, err))) return st;
+    if ((st = sp_per_layer_open(d, err))) return st;
     if ((st = new_rows(&d->gate, has_output_gate(config) ? rows : 0, d->ld_q, err))) return st;
     if ((st = sp_new(&d->ranges, rows, sizeof *d->ranges, err))) return st;
     return sp_attention_scratch_new(&d->attention, sp_pool_n_threads(d->engine->pool), w.heads,
@@ -170,6 +172,7 @@ void sp_decoder_close(struct sp_decoder *d)
     sp_acts_release(&d->tapped);
     sp_experts_close(d);
     sp_delta_close(d);
+    sp_per_layer_close(d);
     free(d->gate);
     free(d);
 }
@@ -219,6 +222,7 @@ void sp_decoder_embed(struct sp_decoder *d, const struct sp_model *source, const
 
     assert(n <= d->options.max_rows);
     sp_engine_rows(d->engine, n, embed_row, &job);
+    if (d->per_layer) sp_per_layer_embed(d, ids, n);
 }
 
 /* The work of one layer on the rows of a pass, as the row functions below see it. */
@@ -314,9 +318,29 @@ static void shape_key_row(void *context, size_t t, unsigned worker)
                 job->layer->k_norm);
 }
 
+/* v: the raw k projection where a layer has none of its own; normed without weight (Gemma 4). */
+static void shape_value_row(void *context, size_t t, unsigned worker)
+{
+    const struct layer_job *job = context;
+    const struct sp_decoder *d = job->d;
+    const struct sp_layer_config *l = job->layer->config;
+    float *v = d->v + t * d->ld_kv;
+
+    (void)worker;
+    if (l->v_from_k) {
+        memcpy(v, d->k + t * d->ld_kv, (size_t)l->n_kv_heads * l->head_dim * sizeof *v);
+    }
+    for (unsigned h = 0; d->model->config.v_norm && h < l->n_kv_heads; h++) {
+        float *head = v + (size_t)h * l->head_dim;
+        d->engine->vector->rms_norm(head, head, NULL, l->head_dim,
+                                    (float)d->model->config.norm_eps);
+    }
+}
+
 static void shape_row(void *context, size_t t, unsigned worker)
 {
     shape_query_row(context, t, worker);
+    shape_value_row(context, t, worker);
     shape_key_row(context, t, worker);
 }
 
@@ -369,25 +393,43 @@ static void gate_row(void *context, size_t t, unsigned worker)
                                    d->heads.cols);
 }
 
-static void run_attention(struct layer_job *job)
+/* The products that this layer needs: q; k and v if it has keys of its own; an output gate. */
+static void project(const struct layer_job *job)
 {
     struct sp_decoder *d = job->d;
     const struct sp_layer *l = job->layer;
-    struct sp_product qkv[] = {
+    const struct sp_product all[] = {
         {.w = &l->q, .bias = l->q_bias, .y = d->q, .ldy = d->ld_q},
         {.w = &l->k, .bias = l->k_bias, .y = d->k, .ldy = d->ld_kv},
         {.w = &l->v, .bias = l->v_bias, .y = d->v, .ldy = d->ld_kv},
         {.w = &l->output_gate, .y = d->gate, .ldy = d->ld_q},
     };
+    struct sp_product needed[SP_MAX_PRODUCTS];
+    size_t n = 0;
+
+    for (size_t i = 0; i < SP_MAX_PRODUCTS; i++) {
+        if (all[i].w->rows) needed[n++] = all[i];
+    }
+    sp_engine_multiply(d->engine, needed, n, &d->hidden, job->n);
+}
+
+static void run_attention(struct layer_job *job)
+{
+    struct sp_decoder *d = job->d;
+    const struct sp_layer *l = job->layer;
     struct sp_product o = {.w = &l->o, .bias = l->o_bias, .y = d->y, .ldy = d->ld_x};
 
-    sp_engine_multiply(d->engine, qkv, l->config->output_gate ? 4 : 3, &d->hidden, job->n);
-    sp_engine_rows(d->engine, job->n, shape_row, job);
-    sp_kv_put(&d->caches[l->config->kv_source], d->engine->vector, job->pos, job->n, d->k, d->v,
-              d->ld_kv);
+    project(job);
+    if (l->k.rows) {
+        sp_engine_rows(d->engine, job->n, shape_row, job);
+        sp_kv_put(&d->caches[l->config->kv_source], d->engine->vector, job->pos, job->n, d->k, d->v,
+                  d->ld_kv);
+    } else {
+        sp_engine_rows(d->engine, job->n, shape_query_row, job);
+    }
     attend(job);
     d->heads.cols = l->o.cols;
-    if (l->config->output_gate) sp_engine_rows(d->engine, job->n, gate_row, job);
+    if (l->output_gate.rows) sp_engine_rows(d->engine, job->n, gate_row, job);
     sp_engine_multiply(d->engine, &o, 1, &d->heads, job->n);
 }
 
@@ -502,6 +544,15 @@ void sp_decoder_run(struct sp_decoder *d, size_t n, size_t pos, size_t n_certain
         run_ffn(&job);
         job.norm_out = job.layer->ffn_post;
         sp_engine_rows(d->engine, n, add_row, &job);
+        if (d->per_layer) {
+            sp_per_layer_run(d, i, n);
+            job.norm_out = job.layer->per_layer_post;
+            sp_engine_rows(d->engine, n, add_row, &job);
+        }
+        for (size_t t = 0; job.layer->scalar != 1 && t < n; t++) {
+            d->engine->vector->scale(d->x + t * d->ld_x, job.layer->scalar,
+                                     d->model->config.n_hidden);
+        }
         keep_taps(d, i, n);
     }
     keep_final_taps(d, n);
@@ -586,6 +637,7 @@ void sp_decoder_add_context(struct sp_decoder *d, const float *features, size_t 
         };
         job.layer = l;
         sp_engine_multiply(d->engine, kv, 2, &d->hidden, n);
+        sp_engine_rows(d->engine, n, shape_value_row, &job);
         sp_engine_rows(d->engine, n, shape_key_row, &job);
         sp_kv_put(&d->caches[i], d->engine->vector, pos, n, d->k, d->v, d->ld_kv);
     }

@@ -199,6 +199,31 @@ static void bind_delta(struct binder *b, struct sp_delta_weights *w, unsigned i)
     w->norm = bind_bias(b, "@linear_attn.norm.weight", i);
 }
 
+/* What Gemma 4 adds to a layer. */
+static void bind_per_layer(struct binder *b, struct sp_layer *l, unsigned i)
+{
+    const float *scalar = bind_bias(b, "@layer_scalar", i);
+
+    l->scalar = scalar ? scalar[0] : 1;
+    l->per_layer_gate = bind_matrix(b, "@per_layer_input_gate.weight", i);
+    l->per_layer_out = bind_matrix(b, "@per_layer_projection.weight", i);
+    l->per_layer_post = bind_norm(b, "@post_per_layer_input_norm.weight", i);
+}
+
+/* The dense MLP beside the experts. */
+static void bind_shared(struct binder *b, struct sp_layer *l, unsigned i)
+{
+    l->shared_gate = bind_matrix(b, "@mlp.shared_expert.gate_proj.weight", i);
+    l->shared_up = bind_matrix(b, "@mlp.shared_expert.up_proj.weight", i);
+    l->shared_down = bind_matrix(b, "@mlp.shared_expert.down_proj.weight", i);
+    l->shared_weight = bind_matrix(b, "@mlp.shared_expert_gate.weight", i);
+    l->shared_post = bind_norm(b, "@post_feedforward_layernorm_1.weight", i);
+    l->experts_norm = bind_norm(b, "@pre_feedforward_layernorm_2.weight", i);
+    l->experts_post = bind_norm(b, "@post_feedforward_layernorm_2.weight", i);
+    l->router_scale = bind_bias(b, "@mlp.router.scale", i);
+    l->expert_scale = bind_bias(b, "@mlp.router.expert_scale", i);
+}
+
 static void bind_ffn(struct binder *b, struct sp_layer *l, unsigned i)
 {
     if (l->config->n_experts) {
@@ -210,6 +235,7 @@ static void bind_ffn(struct binder *b, struct sp_layer *l, unsigned i)
         l->gate_bias = bind_bias(b, "@mlp.experts.gate_proj.bias", i);
         l->up_bias = bind_bias(b, "@mlp.experts.up_proj.bias", i);
         l->down_bias = bind_bias(b, "@mlp.experts.down_proj.bias", i);
+        bind_shared(b, l, i);
         return;
     }
     l->gate = bind_matrix(b, "@mlp.gate_proj.weight", i);
@@ -234,6 +260,7 @@ static void bind_layer(struct binder *b, struct sp_layer *l, unsigned i)
         l->ffn_norm = bind_norm(b, "@post_attention_layernorm.weight", i);
     }
     bind_ffn(b, l, i);
+    bind_per_layer(b, l, i);
     if (l->config->mixer == SP_MIXER_DELTA_NET) {
         bind_delta(b, &l->delta, i);
         return;
@@ -262,6 +289,9 @@ static enum sp_status bind_all(struct sp_model *m, const struct sp_pack *pack, s
     m->embedding = bind_matrix(&b, "embed_tokens.weight", 0);
     m->head = bind_matrix(&b, "lm_head.weight", 0);
     if (m->head.rows == 0) m->head = m->embedding;
+    m->per_layer_embedding = bind_matrix(&b, "embed_tokens_per_layer.weight", 0);
+    m->per_layer_projection = bind_matrix(&b, "per_layer_model_projection.weight", 0);
+    m->per_layer_norm = bind_norm(&b, "per_layer_projection_norm.weight", 0);
     m->fc = bind_matrix(&b, "fc.weight", 0);
     m->hidden_norm = bind_norm(&b, "hidden_norm.weight", 0);
     return b.status;

@@ -37,6 +37,15 @@ struct sp_layer {
     struct sp_matrix output_gate;    /* [n_heads * head_dim, H] */
     struct sp_delta_weights delta;   /* in place of attention */
     struct sp_matrix gate, up, down; /* of all experts, stacked, where the layer has experts */
+    struct sp_matrix shared_gate, shared_up, shared_down; /* the dense MLP beside the experts */
+    struct sp_matrix shared_weight;                       /* [1, H] its weight before the sigmoid */
+    const float *shared_post, *experts_norm, *experts_post; /* [H] norms (config.expert_norms) */
+    const float *router_scale;       /* [H] multiplies the router's normed input */
+    const float *expert_scale;       /* [n_experts] multiplies routing weights */
+    struct sp_matrix per_layer_gate; /* [n_per_layer, H] */
+    struct sp_matrix per_layer_out;  /* [H, n_per_layer] */
+    const float *per_layer_post;     /* [H] */
+    float scalar;                    /* of the residual stream; 1: none */
     struct sp_matrix router;         /* [n_experts, H] */
     const float *router_bias;        /* [n_experts] */
 };
@@ -44,13 +53,16 @@ struct sp_layer {
 struct sp_model {
     struct sp_config config; /* owned */
     enum sp_part part;
-    struct sp_layer *layers;    /* [config.n_layers] */
-    struct sp_matrix embedding; /* [V, H]; empty: borrowed from the target (drafts) */
-    struct sp_matrix head;      /* [V, H]; the embedding where tied; empty as above */
-    const float *norm;          /* [H] final */
-    struct sp_matrix fc;        /* drafts: [H, n_taps * target hidden] */
-    const float *hidden_norm;   /* drafts: [H] after fc */
-    float **vectors;            /* all the widened vectors, owned */
+    struct sp_layer *layers;               /* [config.n_layers] */
+    struct sp_matrix embedding;            /* [V, H]; empty: borrowed from the target (drafts) */
+    struct sp_matrix head;                 /* [V, H]; the embedding where tied; empty as above */
+    const float *norm;                     /* [H] final */
+    struct sp_matrix per_layer_embedding;  /* [n_per_layer_vocab, n_layers * n_per_layer] */
+    struct sp_matrix per_layer_projection; /* [n_layers * n_per_layer, H] */
+    const float *per_layer_norm;           /* [n_per_layer] */
+    struct sp_matrix fc;                   /* drafts: [H, n_taps * target hidden] */
+    const float *hidden_norm;              /* drafts: [H] after fc */
+    float **vectors;                       /* all the widened vectors, owned */
     size_t n_vectors, cap_vectors;
 };
 

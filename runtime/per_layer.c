@@ -1,0 +1,108 @@
+/* Per-layer token embeddings (Gemma 4 E2B and E4B; gemma4 modeling file in transformers).
+ *
+ * Every layer has a small embedding of the token of its own. Before the first layer:
+ *   mixed[l] = (norm((W e * H^-1/2)[l]) + table[id][l] * sqrt(P)) * 2^-1/2,   P = n_per_layer
+ * and after layer l's MLP:  x += norm(W_out (gelu(W_gate x) * mixed[l])). The table is as large as
+ * the model: its rows are read where they are mapped. */
+#include "runtime/decoder.h"
+
+#include "format/mem.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum sp_status sp_per_layer_open(struct sp_decoder *d, struct sp_err *err)
+{
+    const struct sp_config *config = &d->model->config;
+    size_t rows = d->options.max_rows;
+    struct sp_per_layer_scratch *s = NULL;
+    enum sp_status st;
+
+    if (config->n_per_layer == 0) return SP_OK;
+    if ((st = sp_new(&s, 1, sizeof *s, err))) return st;
+    d->per_layer = s;
+    s->width = (size_t)config->n_layers * config->n_per_layer;
+    s->ld = sp_matrix_ld(s->width);
+    if ((st = sp_new_aligned(&s->mixed, rows * s->ld, sizeof *s->mixed, err))) return st;
+    if ((st = sp_new_aligned(&s->table, rows * s->ld, sizeof *s->table, err))) return st;
+    if ((st = sp_acts_init(&s->x, rows, config->n_hidden, err))) return st;
+    return sp_acts_init(&s->gated, rows, config->n_per_layer, err);
+}
+
+void sp_per_layer_close(struct sp_decoder *d)
+{
+    struct sp_per_layer_scratch *s = d->per_layer;
+
+    if (s == NULL) return;
+    free(s->mixed);
+    free(s->table);
+    sp_acts_release(&s->x);
+    sp_acts_release(&s->gated);
+    free(s);
+}
+
+struct embed_job {
+    struct sp_decoder *d;
+    const uint32_t *ids;
+};
+
+static void mix_row(void *context, size_t t, unsigned worker)
+{
+    const struct embed_job *job = context;
+    const struct sp_decoder *d = job->d;
+    const struct sp_config *config = &d->model->config;
+    const struct sp_matrix *w = &d->model->per_layer_embedding;
+    const struct sp_vector *vector = d->engine->vector;
+    struct sp_per_layer_scratch *s = d->per_layer;
+    float *mixed = s->mixed + t * s->ld, *table = s->table + t * s->ld;
+
+    (void)worker;
+    sp_panel_row(table, w->dtype, w->panels, w->cols, job->ids[t]);
+    vector->scale(table, (float)sqrt((double)config->n_per_layer), s->width);
+    vector->scale(mixed, (float)(1 / sqrt((double)config->n_hidden)), s->width);
+    for (size_t l = 0; l < config->n_layers; l++) {
+        float *slice = mixed + l * config->n_per_layer;
+        vector->rms_norm(slice, slice, d->model->per_layer_norm, config->n_per_layer,
+                         (float)config->norm_eps);
+    }
+    vector->add(mixed, table, s->width);
+    vector->scale(mixed, (float)sqrt(0.5), s->width);
+}
+
+static void take_rows(struct sp_decoder *d, size_t n)
+{
+    for (size_t t = 0; t < n; t++) {
+        memcpy(d->per_layer->x.x + t * d->per_layer->x.ld, d->x + t * d->ld_x,
+               d->model->config.n_hidden * sizeof(float));
+    }
+}
+
+void sp_per_layer_embed(struct sp_decoder *d, const uint32_t *ids, size_t n)
+{
+    struct sp_per_layer_scratch *s = d->per_layer;
+    struct embed_job job = {d, ids};
+    struct sp_product project = {.w = &d->model->per_layer_projection, .y = s->mixed, .ldy = s->ld};
+
+    take_rows(d, n);
+    sp_engine_multiply(d->engine, &project, 1, &s->x, n);
+    sp_engine_rows(d->engine, n, mix_row, &job);
+}
+
+void sp_per_layer_run(struct sp_decoder *d, unsigned layer, size_t n)
+{
+    const struct sp_layer *l = &d->model->layers[layer];
+    const struct sp_config *config = &d->model->config;
+    struct sp_per_layer_scratch *s = d->per_layer;
+    struct sp_product gate = {.w = &l->per_layer_gate, .y = s->gated.x, .ldy = s->gated.ld};
+    struct sp_product out = {.w = &l->per_layer_out, .y = d->y, .ldy = d->ld_x};
+
+    take_rows(d, n);
+    sp_engine_multiply(d->engine, &gate, 1, &s->x, n);
+    for (size_t t = 0; t < n; t++) {
+        d->engine->vector->gelu_tanh_mul(s->gated.x + t * s->gated.ld,
+                                         s->mixed + t * s->ld + layer * config->n_per_layer,
+                                         config->n_per_layer);
+    }
+    sp_engine_multiply(d->engine, &out, 1, &s->gated, n);
+}
