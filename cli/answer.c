@@ -125,10 +125,10 @@ static double rate(size_t n, double seconds)
     return seconds > 0 ? (double)n / seconds : 0;
 }
 
-static void rounds_to_json(struct sp_json_out *out, const struct sp_result *r)
+static void rounds_to_json(struct sp_json_out *out, const struct sp_result *r, bool plain)
 {
     sp_json_out_begin(out, "rounds", '[');
-    for (size_t i = 0; i < r->n_rounds; i++) {
+    for (size_t i = 0; !plain && i < r->n_rounds; i++) {
         sp_json_out_begin(out, NULL, '{');
         sp_json_out_u64(out, "drafted", r->rounds[i].drafted);
         sp_json_out_u64(out, "accepted", r->rounds[i].accepted);
@@ -159,7 +159,7 @@ static void report_json(const struct sp_result *r, const struct sp_package_info 
     else
         sp_json_out_text(&out, "text", NULL);
     sp_json_out_text(&out, "stop", sp_stop_name(r->stop));
-    rounds_to_json(&out, r);
+    rounds_to_json(&out, r, style->plain);
     if (style->digest) {
         snprintf(digest, sizeof digest, "%016" PRIx64, r->logits_digest);
         sp_json_out_text(&out, "logits_xxh3", digest);
@@ -199,7 +199,9 @@ static void report_short(const struct sp_result *r, const struct sp_package_info
         fprintf(stderr, "; %s draft: %.2f tokens per target pass, %.0f%% of %zu drafted accepted",
                 info->draft, tokens_per_pass(r), 100 * share(r->accepted, r->drafted), r->drafted);
     }
-    if (r->speed_up > 0) fprintf(stderr, ", %.2fx the speed of plain", r->speed_up);
+    if (r->speed_up > 0 && r->drafted > 0) {
+        fprintf(stderr, ", %.2fx the speed of plain", r->speed_up);
+    }
     fputc('\n', stderr);
 }
 

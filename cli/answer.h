@@ -9,6 +9,7 @@ struct sp_answer_style {
     bool show_draft; /* text that the draft had guessed in colour */
     bool verbose;    /* all figures */
     bool digest;     /* the last object holds logits_xxh3 */
+    bool plain;      /* --no-draft: no rounds are listed */
 };
 
 /* Generates and shows. `request` comes without callbacks. A caught signal stops the answer

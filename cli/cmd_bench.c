@@ -141,7 +141,7 @@ static enum sp_status measure_passes(struct bench *b)
     enum sp_status st;
     size_t before = DEPTH;
 
-    if (before + 16 > sp_session_n_context(b->session)) before = 0;
+    if (before + 16 > sp_session_n_context(b->session)) before = 1;
     for (size_t i = 0; i < N_ROW_COUNTS; i++) {
         if ((st = interrupted(b))) return st;
         st = sp_session_time(b->session, before, row_counts[i], (unsigned)b->options->n_repeat,

@@ -31,8 +31,8 @@ static const struct sp_opt opts[] = {
     {SP_OPT_FLAG, 0, "draft", NULL, NULL, AT(draft),
      .help = "The draft's rows instead; the last id is the anchor, a token that the target has not "
              "seen yet"},
-    {SP_OPT_INT, 0, "steps", NULL, "N", AT(n_steps), .min = 1, .max = 1 << 16, .shown = "1",
-     .help = "Steps of a prediction head's greedy chain"},
+    {SP_OPT_INT, 0, "steps", NULL, "N", AT(n_steps), .min = 1, .max = 1 << 16,
+     .shown = "all it can propose", .help = "Steps of a prediction head's greedy chain"},
     SP_OPT_THREADS(struct options, engine),
     SP_OPT_KERNELS(struct options, engine),
     SP_OPT_KV_TYPE(struct options, engine),
@@ -117,6 +117,14 @@ done:
     return st;
 }
 
+/* Positions for the ids and a proposal behind them, no more: caches cost memory. */
+static int64_t context_for(size_t n_ids, const struct sp_package_info *info)
+{
+    size_t n = n_ids + info->block_size;
+
+    return (int64_t)(n < info->max_positions ? n : info->max_positions);
+}
+
 static enum sp_status run(const struct sp_args *args, struct sp_err *err)
 {
     const struct options *o = args->options;
@@ -139,9 +147,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
         goto done;
     }
     if ((st = read_ids(&ids, o, package, err))) goto done;
-    engine.n_context =
-        (int64_t)info.max_positions; /* as many positions as there are ids, no more */
-    if (ids.n < info.max_positions) engine.n_context = (int64_t)ids.n;
+    engine.n_context = context_for(ids.n, &info);
     if ((st = sp_engine_open_session(&session, package, &engine, !o->draft, (size_t)o->n_rows,
                                      err))) {
         goto done;
@@ -154,7 +160,7 @@ done:
     return st;
 }
 
-static const struct options defaults = {.n_steps = 1, .engine = SP_ENGINE_DEFAULTS};
+static const struct options defaults = {.engine = SP_ENGINE_DEFAULTS};
 
 const struct sp_command sp_cmd_logits = {
     .name = "logits",

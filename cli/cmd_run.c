@@ -232,7 +232,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     struct sp_generation g = {
         .path = args->operands[0],
         .settings = &settings,
-        .style = {o->json, o->show_draft, o->verbose, o->digest},
+        .style = {o->json, o->show_draft, o->verbose, o->digest, o->no_draft},
         .no_draft = o->no_draft,
         .ignore_eos = o->ignore_eos,
         .logprobs = o->logprobs || o->n_top > 0,

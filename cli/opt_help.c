@@ -85,7 +85,7 @@ void sp_opt_print_help(FILE *out, const struct sp_command *c, int width)
             c->opts->kind == SP_OPT_END ? "" : " [options]", c->operands[0] ? " " : "",
             c->operands);
     put_words(out, c->summary, 0, 0, width);
-    fputs(".\n\nOptions:\n", out);
+    fputs(c->opts->kind == SP_OPT_HEADING ? ".\n" : ".\n\nOptions:\n", out);
     for (const struct sp_opt *o = c->opts; o->kind != SP_OPT_END; o++) {
         if (o->kind == SP_OPT_HEADING)
             fprintf(out, "\n%s:\n", o->help);

@@ -182,7 +182,7 @@ static void add_record_rows(struct rows *r, const struct sp_modelfile *records)
         char what[128];
         snprintf(what, sizeof what, "%s%s%s", sp_modelfile_command_name(record->command),
                  *name ? " " : "", name);
-        add_row(r, what, "%.*s%s", shown, record->value, record->value[shown] ? "..." : "");
+        add_row(r, what, "%.*s%s", shown, record->value, record->value[shown] ? " ..." : "");
     }
 }
 

@@ -11,8 +11,8 @@ static enum sp_status has_record(bool *out, const struct sp_package *package, st
     char *text = NULL;
     size_t size = 0;
 
-    if ((st = sp_package_read(package, "modelfile", &text, &size, err)) || text == NULL) return st;
-    st = sp_modelfile_parse(&file, "modelfile", text, size, err);
+    if ((st = sp_package_read(package, "Modelfile", &text, &size, err)) || text == NULL) return st;
+    st = sp_modelfile_parse(&file, "Modelfile", text, size, err);
     if (st == SP_OK) *out |= sp_modelfile_find(&file, SP_MODELFILE_TEMPLATE, NULL) != NULL;
     sp_modelfile_release(&file);
     free(text);

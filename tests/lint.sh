@@ -41,7 +41,7 @@ for f in $sources; do
     LC_ALL=C grep -nP '[^\x00-\x7F]' "$f" /dev/null && say "$f: not ASCII"
     [ -n "$(tail -c1 "$f")" ] && say "$f: no newline at the end"
 done
-git grep -nE 'TODO|FIXME|XXX' -- '*.c' '*.h' '*.sh' '*.[1-9]' ':!tests/lint.sh' && say 'unfinished work'
+git grep -nE 'TODO|FIXME|\bXXX\b' -- '*.c' '*.h' '*.sh' '*.[1-9]' ':!tests/lint.sh' && say 'unfinished work'
 
 for h in $(git ls-files '*.h' | grep -v '^testdata/'); do
     printf '#include "%s"\n' "$h" |

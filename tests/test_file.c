@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "format/file.h"
-#include "scratch.h"
+#include "tests/scratch.h"
 
 static int teardown(void **state)
 {

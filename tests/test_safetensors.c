@@ -14,7 +14,7 @@
 
 #include "format/bytes.h"
 #include "format/safetensors.h"
-#include "scratch.h"
+#include "tests/scratch.h"
 
 static int teardown(void **state)
 {

@@ -1,0 +1,12 @@
+# From a Modelfile to a packed file, what it says of itself, and that nothing is overwritten.
+m=$TESTDATA/tiny/Modelfile
+spectool create -f "$m" --quantize q4 --dry-run | sed -n '1p; /embed\|layers.0\|fc\|total/p'
+ls
+spectool create -f "$m" -q q4 --threads 1
+spectool create -f "$m" -q INT4 --threads 2 -o two.bin
+cmp packed.bin two.bin && echo 'the same bytes from one thread and two'
+spectool create -f "$m" -q q4
+echo "exit $?"
+spectool create -f "$m" --draft-quantize q8 --force && spectool show packed.bin | sed '1s/,.*//'
+spectool verify packed.bin
+ls -A

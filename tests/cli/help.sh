@@ -1,0 +1,8 @@
+# What there is, and where to read more.
+spectool --help
+spectool help create
+spectool verify --help
+spectool run -h | head -5
+spectool help nonsense
+echo "exit $?"
+spectool

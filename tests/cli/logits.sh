@@ -1,0 +1,14 @@
+# A NumPy array of logits, whatever the rows a pass; the draft's rows too.
+spectool create -f "$TESTDATA/tiny/Modelfile" 2>/dev/null
+spectool logits packed.bin --ids 582,580,258,421 --kv-type f32 -o a.npy
+spectool logits packed.bin --text 'Once upon a time' --kv-type f32 --rows 1 --kernels scalar -o b.npy
+cmp a.npy b.npy && echo 'the same logits'
+head -c 127 a.npy | tr -d '\223' | tr '\001\000v' '...'; echo
+wc -c <a.npy
+spectool logits packed.bin --draft --ids 582,580,258,421 -o d.npy
+head -c 100 d.npy | grep -a -o 'shape.: ([0-9, ]*)'
+spectool logits packed.bin --ids 582,99999 -o e.npy
+echo "exit $?"
+spectool logits packed.bin --ids 582 -o nowhere/e.npy
+echo "exit $?"
+ls

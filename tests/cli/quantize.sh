@@ -1,0 +1,14 @@
+# One part of a packed file in another type, the other byte for byte.
+spectool create -f "$TESTDATA/tiny/Modelfile" --quantize q8 2>/dev/null
+spectool quantize --draft q4 packed.bin out.bin
+spectool show --tensors packed.bin | grep '^target' >before
+spectool show --tensors out.bin | grep '^target' | cmp - before && echo 'the target is untouched'
+spectool show --tensors out.bin | grep '^draft'
+spectool quantize --draft q4 packed.bin out.bin
+echo "exit $?"
+spectool quantize --target q4 packed.bin
+echo "exit $?"
+spectool quantize --target q4 --requantize packed.bin
+spectool create -f "$TESTDATA/tiny/Modelfile" --quantize q8 --quantize-draft q4 -o direct.bin 2>/dev/null
+cmp out.bin direct.bin && echo 'as if made at once'
+ls -A

@@ -1,0 +1,42 @@
+#!/bin/sh
+# The program as users see it: every tests/cli/NAME.sh runs in an empty folder, and what it prints and
+# how it exits must be NAME.out, NAME.err and NAME.exit. What differs is shown.
+#
+# usage: run.sh SPECTOOL [--accept] [NAME...]    --accept writes the files, for review with git diff
+# A script finds the program as `spectool`, the test data in $TESTDATA, and this folder in $CLI.
+set -u
+CLI=$(cd "$(dirname "$0")" && pwd)
+TESTDATA=$(cd "$CLI/../../testdata" && pwd)
+program=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
+shift
+accept=no
+if [ "${1:-}" = --accept ]; then
+    accept=yes
+    shift
+fi
+[ $# -gt 0 ] || set -- $(cd "$CLI" && ls ./*.sh | sed 's,^\./,,; s/\.sh$//' | grep -v '^run$')
+
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+mkdir "$scratch/bin"
+ln -s "$program" "$scratch/bin/spectool"
+PATH=$scratch/bin:$PATH LC_ALL=C XDG_STATE_HOME=$scratch HOME=$scratch
+export PATH LC_ALL XDG_STATE_HOME HOME TESTDATA CLI
+
+failed=0
+for name; do
+    mkdir "$scratch/$name"
+    (cd "$scratch/$name" && sh "$CLI/$name.sh" >../out 2>../err </dev/null
+        echo $? >../exit)
+    sed "s,$TESTDATA,TESTDATA,g" "$scratch/out" >"$scratch/named" && mv "$scratch/named" "$scratch/out"
+    sed "s,$TESTDATA,TESTDATA,g" "$scratch/err" >"$scratch/named" && mv "$scratch/named" "$scratch/err"
+    for part in out err exit; do
+        if [ $accept = yes ]; then
+            cp "$scratch/$part" "$CLI/$name.$part"
+        elif ! diff -u "$CLI/$name.$part" "$scratch/$part"; then
+            echo "$name.$part differs"
+            failed=1
+        fi
+    done
+done
+exit $failed

@@ -1,0 +1,22 @@
+# Text from a prompt, streamed, with stops; settings and where they come from. The text does not
+# depend on drafting, threads or kernels.
+figures() { sed 's/[0-9.]* tokens\/s.*/.../'; }
+spectool create -f "$TESTDATA/tiny/Modelfile" 2>/dev/null
+spectool run packed.bin --raw 'Once upon a time' --num-predict 24 2>figures
+echo; figures <figures
+for options in '--no-draft' '--draft-depth 3 --threads 1' '--kernels scalar' '--ids 582,580,258,421'; do
+    prompt='Once upon a time'
+    case $options in --ids*) prompt= ;; esac
+    spectool run packed.bin --raw $options ${prompt:+"$prompt"} --num-predict 24 2>/dev/null
+    echo
+done
+printf 'Once upon a time' | spectool run packed.bin --raw --stop 'Finn. Finn' 2>/dev/null; echo
+spectool run packed.bin 'Once upon a time'
+echo "exit $?"
+spectool run packed.bin --raw ''
+echo "exit $?"
+spectool run packed.bin --ids 99999
+echo "exit $?"
+spectool run packed.bin --raw x --num-ctx 999999
+echo "exit $?"
+spectool run packed.bin --raw --system 'Be brief.' x

@@ -1,0 +1,26 @@
+# What a packed file holds, for people, programs, and as a Modelfile.
+cp -r "$TESTDATA/tiny/target" "$TESTDATA/tiny/ar" .
+cat >Modelfile <<'END'
+# a comment
+FROM ./target
+DRAFT ./ar
+PARAMETER temperature 0.7
+PARAMETER stop "<|im_end|>"
+SYSTEM """You are terse.
+Very."""
+TEMPLATE {{ .Prompt }}
+LICENSE CC0
+END
+spectool create --quantize q8 2>/dev/null
+echo "exit $?"
+spectool show packed.bin | sed '1s/,.*//'
+spectool show packed.bin --modelfile
+spectool show --modelfile packed.bin >Again
+spectool create -f Again -o again.bin 2>/dev/null
+cmp packed.bin again.bin && echo 'the Modelfile makes the same file'
+spectool show packed.bin --template
+spectool show packed.bin --json | sed 's/"size": [0-9]*, "identity": "[^"]*"/.../'
+spectool show packed.bin --metadata | grep stored | sed 's/:.*//'
+spectool show nothing.bin
+echo "exit $?"
+spectool show Modelfile

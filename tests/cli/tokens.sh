@@ -1,0 +1,18 @@
+# Text to ids and back, from every kind of source.
+spectool create -f "$TESTDATA/tiny/Modelfile" 2>/dev/null
+for source in packed.bin "$TESTDATA/tiny/target" "$TESTDATA/tiny/target/tokenizer.json"; do
+    spectool tokenize --ids "$source" 'Once upon a time<|im_end|>'
+done
+spectool tokenize packed.bin 'Once upon a time<|im_end|>'
+printf 'a \303\251 b' | spectool tokenize --json packed.bin
+printf '"Once"\n\n"a\\u0000b"\n""\n' | spectool tokenize --batch packed.bin
+spectool detokenize packed.bin 582,580,258,421; echo
+spectool detokenize --json packed.bin '582, 580, 1598'
+spectool detokenize --json --skip-special packed.bin 582,580,1598
+printf '[582, 580]\n[]\n' | spectool detokenize --batch packed.bin
+printf '[1]\n{"a"}\n' | spectool detokenize --batch packed.bin
+echo "exit $?"
+spectool detokenize packed.bin 1,x
+echo "exit $?"
+spectool tokenize "$TESTDATA/tiny" x
+echo "exit $?"

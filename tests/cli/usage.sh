@@ -1,0 +1,33 @@
+# Every way to call a command wrongly is one line on stderr and exit 2.
+try() {
+    spectool "$@"
+    status=$?
+    [ $status -eq 2 ] || echo "exit $status: $*"
+}
+try creat
+try create --quantise q4
+try create --nonsense
+try create -x
+try create --quantize q5
+try create --threads 0
+try create --threads 257
+try create --threads 1.5
+try create --threads
+try create --force=yes
+try create extra
+try quantize
+try quantize packed.bin
+try show
+try show a b
+try show --modelfile --tensors a
+try verify a prompt
+try run a --temperature hot
+try run a --top-p 1.5
+try run a --logprobs prompt
+try run a --json --show-draft prompt
+try run a --ids 1 prompt
+try logits a
+try logits a --ids 1 --text x --output x.npy
+try logits a --ids 1
+try tokenize a --batch text
+try completions tcsh

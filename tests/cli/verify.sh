@@ -1,0 +1,16 @@
+# Damage is found and named; drafting changes nothing.
+spectool create -f "$TESTDATA/tiny/Modelfile" --quantize q4 2>/dev/null
+spectool verify packed.bin
+spectool verify --json packed.bin
+spectool verify --lossless --num-predict 40 packed.bin 'Once upon a time' 'What is 7 plus 8?' | sed 's/(.*//'
+spectool verify --lossless --ids 582,580,258,421 --draft-depth 3 --threads 1 --kv-type q8 packed.bin | sed 's/(.*//'
+cp packed.bin damaged.bin
+printf '\377' | dd of=damaged.bin bs=1 seek=1000000 conv=notrunc 2>/dev/null
+spectool verify damaged.bin
+echo "exit $?"
+head -c 1000000 packed.bin >short.bin
+spectool verify short.bin
+echo "exit $?"
+sed '/^DRAFT/d; s,\./,'"$TESTDATA/tiny/"',' "$TESTDATA/tiny/Modelfile" >Modelfile
+spectool create -o plain.bin 2>/dev/null
+spectool verify --lossless plain.bin
