@@ -381,22 +381,46 @@ static enum sp_status flush_text(struct run *run)
     return run->status;
 }
 
+static int compare_seconds(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* A plain step's median, from those taken and a few more: enough to be steady, few enough that
+ * nobody waits. */
+static enum sp_status time_plain_step(struct run *run, double *seconds)
+{
+    enum { MOST = 9 };
+    static const double patience = 0.1;
+    struct sp_speculator *s = run->session->speculator;
+    struct sp_chooser chooser = sp_greedy_chooser(run->session->package->engine.vector);
+    double times[MOST], spent = 0, ignored;
+    enum sp_status st;
+    size_t n = 0;
+
+    while (n < MOST && (n < 3 || spent < patience) && s->n_cached < s->n_positions) {
+        if ((st = sp_speculator_time(s, 1, 0, &chooser, &times[n], &ignored, run->err))) return st;
+        spent += times[n++];
+    }
+    qsort(times, n, sizeof *times, compare_seconds);
+    *seconds = n ? times[n / 2] : 0;
+    return SP_OK;
+}
+
 /* Plain time for the same tokens over the time that the rounds took. */
 static enum sp_status estimate_speed_up(struct run *run)
 {
     struct sp_result *r = run->result;
-    struct sp_speculator *s = run->session->speculator;
-    struct sp_chooser chooser = sp_greedy_chooser(run->session->package->engine.vector);
-    double taken = r->draft_seconds + r->verify_seconds + r->plain_seconds, best = 0, t, ignored;
+    double taken = r->draft_seconds + r->verify_seconds + r->plain_seconds;
     enum sp_status st;
 
     if (!run->request->measure || r->n_rounds == 0) return SP_OK;
-    for (int i = 0; i < 3 && s->n_cached < s->n_positions; i++) {
-        if ((st = sp_speculator_time(s, 1, 0, &chooser, &t, &ignored, run->err))) return st;
-        if (best <= 0 || t < best) best = t;
+    if ((st = time_plain_step(run, &r->plain_step_seconds))) return st;
+    if (r->plain_rounds > 8) {
+        r->plain_step_seconds = r->plain_seconds / (double)r->plain_rounds;
     }
-    r->plain_step_seconds = r->plain_rounds ? r->plain_seconds / (double)r->plain_rounds : best;
-    if (best > 0 && best < r->plain_step_seconds) r->plain_step_seconds = best;
     if (taken > 0) r->speed_up = r->plain_step_seconds * (double)(r->n_ids - 1) / taken;
     return SP_OK;
 }
