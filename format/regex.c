@@ -11,21 +11,28 @@
 #include <string.h>
 
 enum {
-    /* Steps of one match. A pattern that backtracks on the square of the text is an error then. */
-    MAX_STEPS = 20 * 1000 * 1000,
     MAX_HEAP_KIB = 256 * 1024,
+    /* A match may take FEW_STEPS for nothing, and more of them from the matcher's account, which
+     * all text that has been matched adds to. So a pattern that goes back and forth over the text
+     * gives up, and one that takes steps in proportion to its match never does. */
+    FEW_STEPS = 2000,
+    MORE_STEPS = 16, /* as many times the steps of the attempt before */
+    ACCOUNT = 100 * 1000 * 1000,
+    STEPS_PER_BYTE = 64,
 };
 
 struct sp_regex {
     char *literal; /* owned; NULL for a regular expression */
     size_t literal_len;
     pcre2_code *code;
-    pcre2_match_context *limits;
     bool jit;
+    bool linear; /* no limit is needed */
 };
 
 struct sp_matcher {
     pcre2_match_data *data;
+    pcre2_match_context *limits;
+    uint64_t account; /* steps */
 };
 
 /* Published patterns. Each of their matches takes steps in proportion to its length, so that a run
@@ -74,15 +81,12 @@ static enum sp_status compile(struct sp_regex *regex, const char *pattern, size_
 
     if ((st = sp_regex_translate(&translated, &translated_len, pattern, len, err))) return st;
     context = pcre2_compile_context_create(NULL);
-    regex->limits = pcre2_match_context_create(NULL);
-    if (context == NULL || regex->limits == NULL) {
+    if (context == NULL) {
         st = sp_fail(err, SP_E_NOMEM, "out of memory for a pattern of %zu bytes", len);
         goto done;
     }
     pcre2_set_newline(context, PCRE2_NEWLINE_LF);
     pcre2_set_parens_nest_limit(context, 200);
-    pcre2_set_heap_limit(regex->limits, MAX_HEAP_KIB);
-    pcre2_set_match_limit(regex->limits, is_linear(pattern, len) ? UINT32_MAX : MAX_STEPS);
     regex->code = pcre2_compile((PCRE2_SPTR)translated, translated_len,
                                 PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C,
                                 &code, &offset, context);
@@ -93,6 +97,7 @@ static enum sp_status compile(struct sp_regex *regex, const char *pattern, size_
         goto done;
     }
     regex->jit = pcre2_jit_compile(regex->code, PCRE2_JIT_COMPLETE) == 0;
+    regex->linear = is_linear(pattern, len);
 done:
     pcre2_compile_context_free(context);
     free(translated);
@@ -134,7 +139,6 @@ void sp_regex_close(struct sp_regex *regex)
 {
     if (regex == NULL) return;
     pcre2_code_free(regex->code);
-    pcre2_match_context_free(regex->limits);
     free(regex->literal);
     free(regex);
 }
@@ -146,10 +150,13 @@ enum sp_status sp_matcher_open(struct sp_matcher **out, struct sp_err *err)
 
     if ((st = sp_new(&matcher, 1, sizeof *matcher, err))) return st;
     matcher->data = pcre2_match_data_create(1, NULL);
-    if (matcher->data == NULL) {
-        free(matcher);
+    matcher->limits = pcre2_match_context_create(NULL);
+    if (matcher->data == NULL || matcher->limits == NULL) {
+        sp_matcher_close(matcher);
         return sp_fail(err, SP_E_NOMEM, "out of memory for matching a pattern");
     }
+    pcre2_set_heap_limit(matcher->limits, MAX_HEAP_KIB);
+    matcher->account = ACCOUNT;
     *out = matcher;
     return SP_OK;
 }
@@ -158,6 +165,7 @@ void sp_matcher_close(struct sp_matcher *matcher)
 {
     if (matcher == NULL) return;
     pcre2_match_data_free(matcher->data);
+    pcre2_match_context_free(matcher->limits);
     free(matcher);
 }
 
@@ -176,19 +184,36 @@ static size_t find_literal(const struct sp_regex *regex, const char *text, size_
 }
 
 static int match(const struct sp_regex *regex, struct sp_matcher *matcher, const char *text,
-                 size_t len, size_t pos)
+                 size_t len, size_t pos, uint32_t max_steps)
 {
     PCRE2_SPTR subject = (PCRE2_SPTR)text;
     int rc = PCRE2_ERROR_JIT_STACKLIMIT;
 
+    pcre2_set_match_limit(matcher->limits, max_steps);
     if (regex->jit) {
-        rc = pcre2_jit_match(regex->code, subject, len, pos, 0, matcher->data, regex->limits);
+        rc = pcre2_jit_match(regex->code, subject, len, pos, 0, matcher->data, matcher->limits);
     }
     if (rc == PCRE2_ERROR_JIT_STACKLIMIT) {
         rc = pcre2_match(regex->code, subject, len, pos, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT,
-                         matcher->data, regex->limits);
+                         matcher->data, matcher->limits);
     }
     return rc;
+}
+
+/* Tries with few steps first, then with more while the account has them. */
+static int match_within(const struct sp_regex *regex, struct sp_matcher *matcher, const char *text,
+                        size_t len, size_t pos)
+{
+    uint32_t steps = FEW_STEPS;
+    int rc;
+
+    if (regex->linear) return match(regex, matcher, text, len, pos, UINT32_MAX);
+    for (;;) {
+        rc = match(regex, matcher, text, len, pos, steps);
+        if (rc != PCRE2_ERROR_MATCHLIMIT || steps > matcher->account) return rc;
+        matcher->account -= steps;
+        steps = steps > UINT32_MAX / MORE_STEPS ? UINT32_MAX : steps * MORE_STEPS;
+    }
 }
 
 /* One match at or after `pos`. */
@@ -201,7 +226,7 @@ static enum sp_status find_from(struct sp_find *find, size_t pos, bool *found, s
         *end = *start + find->regex->literal_len;
         return SP_OK;
     }
-    int rc = match(find->regex, find->matcher, find->text, find->len, pos);
+    int rc = match_within(find->regex, find->matcher, find->text, find->len, pos);
     *found = rc >= 0;
     if (rc == PCRE2_ERROR_NOMATCH) return SP_OK;
     if (rc < 0) {
@@ -211,6 +236,7 @@ static enum sp_status find_from(struct sp_find *find, size_t pos, bool *found, s
     const PCRE2_SIZE *ends = pcre2_get_ovector_pointer(find->matcher->data);
     *start = ends[0];
     *end = ends[1];
+    if (*end > pos) find->matcher->account += (uint64_t)(*end - pos) * STEPS_PER_BYTE;
     return SP_OK;
 }
 

@@ -40,6 +40,23 @@ static enum sp_status strip_accents(struct sp_text *out, const char *text, size_
     return SP_OK;
 }
 
+size_t sp_rewrite_budget(size_t input_size)
+{
+    size_t budget = (size_t)64 << 20;
+
+    if (sp_mul(&input_size, input_size, 64)) (void)sp_add(&budget, budget, input_size);
+    return budget;
+}
+
+static enum sp_status spend(size_t *budget, size_t size, struct sp_err *err)
+{
+    if (size > *budget) {
+        return sp_fail(err, SP_E_INPUT, "the tokenizer makes too much of this text");
+    }
+    *budget -= size;
+    return SP_OK;
+}
+
 static enum sp_status prefix(struct sp_text *out, bool *changed, const struct sp_step *step,
                              bool at_start, const char *text, size_t len, struct sp_err *err)
 {
@@ -54,8 +71,8 @@ static enum sp_status prefix(struct sp_text *out, bool *changed, const struct sp
 }
 
 static enum sp_status replace(struct sp_text *out, bool *changed, const struct sp_rewrite *rewrite,
-                              struct sp_matcher *matcher, const char *text, size_t len,
-                              struct sp_err *err)
+                              struct sp_matcher *matcher, size_t budget, const char *text,
+                              size_t len, struct sp_err *err)
 {
     struct sp_find find = {.regex = rewrite->regex, .matcher = matcher, .text = text, .len = len};
     size_t done = 0, start, end;
@@ -67,6 +84,7 @@ static enum sp_status replace(struct sp_text *out, bool *changed, const struct s
         if ((st = sp_find_next(&find, &found, &start, &end, err))) return st;
         if (!found) break;
         *changed = true;
+        if ((st = spend(&budget, start - done + rewrite->step.text_len, err))) return st;
         if ((st = sp_text_append(out, text + done, start - done, err))) return st;
         st = sp_text_append(out, rewrite->step.text, rewrite->step.text_len, err);
         if (st) return st;
@@ -94,9 +112,9 @@ bool sp_rewrite_applies(const struct sp_rewrite *rewrite)
     return (kind >= SP_STEP_NFC && kind <= SP_STEP_REPLACE) || kind == SP_STEP_BYTE_LEVEL;
 }
 
-enum sp_status sp_rewrite_apply(const struct sp_rewrite *rewrite, struct sp_matcher *matcher,
-                                bool at_start, const char *text, size_t len, struct sp_text *out,
-                                bool *changed, struct sp_err *err)
+static enum sp_status apply(const struct sp_rewrite *rewrite, struct sp_matcher *matcher,
+                            size_t budget, bool at_start, const char *text, size_t len,
+                            struct sp_text *out, bool *changed, struct sp_err *err)
 {
     const struct sp_step *step = &rewrite->step;
 
@@ -117,7 +135,7 @@ enum sp_status sp_rewrite_apply(const struct sp_rewrite *rewrite, struct sp_matc
     case SP_STEP_PREFIX:
         return prefix(out, changed, step, at_start, text, len, err);
     case SP_STEP_REPLACE:
-        return replace(out, changed, rewrite, matcher, text, len, err);
+        return replace(out, changed, rewrite, matcher, budget, text, len, err);
     case SP_STEP_BYTE_LEVEL:
         return spell_bytes(out, text, len, err);
     default:
@@ -126,9 +144,19 @@ enum sp_status sp_rewrite_apply(const struct sp_rewrite *rewrite, struct sp_matc
     }
 }
 
+enum sp_status sp_rewrite_apply(const struct sp_rewrite *rewrite, struct sp_matcher *matcher,
+                                size_t *budget, bool at_start, const char *text, size_t len,
+                                struct sp_text *out, bool *changed, struct sp_err *err)
+{
+    size_t before = out->len;
+    enum sp_status st = apply(rewrite, matcher, *budget, at_start, text, len, out, changed, err);
+
+    return st ? st : spend(budget, out->len - before, err);
+}
+
 enum sp_status sp_rewrite_all(const struct sp_rewrite *chain, size_t n, struct sp_matcher *matcher,
-                              struct sp_rewritten *space, bool at_start, const char **text,
-                              size_t *len, struct sp_err *err)
+                              size_t *budget, struct sp_rewritten *space, bool at_start,
+                              const char **text, size_t *len, struct sp_err *err)
 {
     size_t next = 0;
 
@@ -137,7 +165,7 @@ enum sp_status sp_rewrite_all(const struct sp_rewrite *chain, size_t n, struct s
         bool changed;
         out->len = 0;
         enum sp_status st =
-            sp_rewrite_apply(&chain[i], matcher, at_start, *text, *len, out, &changed, err);
+            sp_rewrite_apply(&chain[i], matcher, budget, at_start, *text, *len, out, &changed, err);
         if (st) return st;
         if (!changed) continue;
         *text = out->at;

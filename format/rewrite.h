@@ -21,21 +21,27 @@ void sp_rewrite_release(struct sp_rewrite *rewrite);
 /* False for kinds that are no rewriting: splits, and what only decoders have. */
 bool sp_rewrite_applies(const struct sp_rewrite *rewrite);
 
-/* Appends what becomes of `text` to *out. *changed false: it stays as it is and nothing was
- * appended. text: valid UTF-8, not empty; at_start: it is the beginning of the input. */
+/* Bytes that the rewriting of one input may write in all, over all steps and pieces. A chain from a
+ * stranger that multiplies its input gives up there; real ones write a few times what they read. */
+size_t sp_rewrite_budget(size_t input_size);
+
+/* Appends what becomes of `text` to *out and takes its length off *budget. *changed false: it stays
+ * as it is and nothing was appended. text: valid UTF-8, not empty; at_start: it is the beginning of
+ * the input. SP_E_INPUT when the budget is spent. */
 SP_MUST_CHECK enum sp_status sp_rewrite_apply(const struct sp_rewrite *rewrite,
-                                              struct sp_matcher *matcher, bool at_start,
-                                              const char *text, size_t len, struct sp_text *out,
-                                              bool *changed, struct sp_err *err);
+                                              struct sp_matcher *matcher, size_t *budget,
+                                              bool at_start, const char *text, size_t len,
+                                              struct sp_text *out, bool *changed,
+                                              struct sp_err *err);
 
 /* A chain applied to one text. Valid when zeroed; results live in it until the next use. */
 struct sp_rewritten {
     struct sp_text buffers[2];
 };
 SP_MUST_CHECK enum sp_status sp_rewrite_all(const struct sp_rewrite *chain, size_t n,
-                                            struct sp_matcher *matcher, struct sp_rewritten *space,
-                                            bool at_start, const char **text, size_t *len,
-                                            struct sp_err *err);
+                                            struct sp_matcher *matcher, size_t *budget,
+                                            struct sp_rewritten *space, bool at_start,
+                                            const char **text, size_t *len, struct sp_err *err);
 void sp_rewritten_release(struct sp_rewritten *space);
 
 #endif

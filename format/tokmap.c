@@ -154,7 +154,7 @@ static enum sp_status read_step(struct sp_step *step, const uint8_t *entry,
     step->b = sp_get32(entry + 12);
     if (kind == 0 || kind > SP_STEP_LAST || step->flags & ~(unsigned)SP_STEP_ALL_FLAGS ||
         (kind == SP_STEP_SPLIT && step->a >= SP_N_SPLITS) ||
-        (kind == SP_STEP_FIXED_LENGTH && step->a == 0)) {
+        (kind == SP_STEP_FIXED_LENGTH && step->a == 0) || sp_get32(entry + 20) > SP_MAX_STEP_TEXT) {
         return damaged(SP_AREA_STEPS, err);
     }
     if (!read_string(&step->text, &step->text_len, entry + 16, strings) ||

@@ -40,7 +40,7 @@ enum {
     SP_TOKMAP_VERSION = 1,
     SP_TOKMAP_HEADER = 24,
     SP_TOKMAP_STEP = 32,
-    SP_TREE_MAX_DEPTH = 4096, /* bytes of the longest added token that is found */
+    SP_TREE_MAX_DEPTH = 1024, /* bytes of the longest added token that is found */
 };
 
 enum sp_tokmap_number {

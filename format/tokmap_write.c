@@ -322,6 +322,7 @@ static enum sp_status make_tree(struct compiler *c, enum sp_tokmap_area which,
                                 struct sp_matcher *matcher, struct sp_err *err)
 {
     bool normalized = which == SP_AREA_NORMAL;
+    size_t budget = sp_rewrite_budget(0);
     struct sp_rewritten space = {{{0}}};
     struct sought *sought = NULL;
     size_t n = 0, cap = 0;
@@ -333,13 +334,14 @@ static enum sp_status make_tree(struct compiler *c, enum sp_tokmap_area which,
         const char *text = token->text;
         size_t len = token->len;
         if (normalized != ((token->flags & SP_TOKEN_NORMALIZED) != 0)) continue;
-        if (normalized && (st = sp_rewrite_all(normalizer, n_normalizer, matcher, &space, true,
-                                               &text, &len, err))) {
+        if (normalized && (st = sp_rewrite_all(normalizer, n_normalizer, matcher, &budget, &space,
+                                               true, &text, &len, err))) {
             goto done;
         }
-        if (len == 0) {
-            st = sp_fail(err, SP_E_UNSUPPORTED, "added token \"%s\" is normalized to nothing",
-                         token->text);
+        if (len == 0 || len > SP_TREE_MAX_DEPTH) {
+            st = sp_fail(err, SP_E_UNSUPPORTED,
+                         "added token \"%s\": its normal form has %zu bytes, expected 1 to %d",
+                         token->text, len, SP_TREE_MAX_DEPTH);
             goto done;
         }
         if ((st = sp_grow(&sought, &cap, n + 1, sizeof *sought, err))) goto done;

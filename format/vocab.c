@@ -9,7 +9,7 @@
 #include <string.h>
 
 enum {
-    MAX_ADDED_LEN = 1024,  /* of an added token's text: it bounds the search at each position */
+    MAX_ADDED_LEN = 512,   /* of an added token's text: it bounds the search at each position */
     MAX_TOKEN_LEN = 65535, /* longest seen: 256 */
     ID_SLACK = 1 << 20,    /* ids that need not be backed by entries */
 };

@@ -69,7 +69,10 @@ struct sp_step {
     size_t pattern_len, text_len;
 };
 
-enum { SP_MAX_STEPS = 32 }; /* of one chain */
+enum {
+    SP_MAX_STEPS = 32,       /* of one chain */
+    SP_MAX_STEP_TEXT = 1024, /* bytes of the text of a step */
+};
 
 /* One byte in packed files. */
 enum sp_token_flags {

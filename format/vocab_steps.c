@@ -106,6 +106,10 @@ static enum sp_status add(struct sp_steps *out, struct sp_step step, struct sp_e
     if (out->n == SP_MAX_STEPS) {
         return sp_fail(err, SP_E_UNSUPPORTED, "more than %d steps in one chain", SP_MAX_STEPS);
     }
+    if (step.text_len > SP_MAX_STEP_TEXT) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "a text of %zu bytes, at most %d are supported",
+                       step.text_len, SP_MAX_STEP_TEXT);
+    }
     out->at[out->n++] = step;
     return SP_OK;
 }

@@ -223,12 +223,14 @@ static enum sp_status replace(struct sp_detokenizer *d, size_t i, const char *te
                               struct sp_err *err)
 {
     struct stage *s = &d->stages[i];
+    size_t budget = sp_rewrite_budget(len);
     bool changed = false;
     enum sp_status st = SP_OK;
 
     s->made.len = 0;
     if (len) {
-        st = sp_rewrite_apply(s->rewrite, d->matcher, false, text, len, &s->made, &changed, err);
+        st = sp_rewrite_apply(s->rewrite, d->matcher, &budget, false, text, len, &s->made, &changed,
+                              err);
     }
     if (st) return st;
     return changed ? tell(d, i + 1, s->made.at, s->made.len, err) : tell(d, i + 1, text, len, err);

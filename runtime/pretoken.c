@@ -119,7 +119,8 @@ static enum sp_status rewrite(struct sp_pretoken *p, size_t step, const char *te
     enum sp_status st;
 
     space->len = 0;
-    st = sp_rewrite_apply(&p->steps[step], p->matcher, at_start, text, len, space, &changed, err);
+    st = sp_rewrite_apply(&p->steps[step], p->matcher, p->budget, at_start, text, len, space,
+                          &changed, err);
     if (st) return st;
     if (changed) {
         text = space->at;

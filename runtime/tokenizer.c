@@ -152,6 +152,7 @@ struct encoding {
     const struct sp_tokenizer *tok;
     bool parse_special;
     struct sp_matcher *matcher;
+    size_t budget; /* of rewriting */
     struct sp_bpe *bpe;
     struct sp_rewritten normalized;
     struct sp_pretoken pretoken;
@@ -174,8 +175,8 @@ static enum sp_status encode_plain(struct encoding *e, const char *text, size_t 
     uint32_t id;
     enum sp_status st;
 
-    st = sp_rewrite_all(e->tok->normalizer.at, e->tok->normalizer.n, e->matcher, &e->normalized,
-                        at_start, &text, &len, err);
+    st = sp_rewrite_all(e->tok->normalizer.at, e->tok->normalizer.n, e->matcher, &e->budget,
+                        &e->normalized, at_start, &text, &len, err);
     if (st) return st;
     walk.text = text;
     walk.len = len;
@@ -230,9 +231,11 @@ enum sp_status sp_tokenizer_encode(const struct sp_tokenizer *tok, const char *t
     }
     if ((st = sp_matcher_open(&e.matcher, err))) goto done;
     if ((st = sp_bpe_open(&e.bpe, &tok->map, size, err))) goto done;
+    e.budget = sp_rewrite_budget(size);
     e.pretoken = (struct sp_pretoken){.steps = tok->splitter.at,
                                       .n = tok->splitter.n,
                                       .matcher = e.matcher,
+                                      .budget = &e.budget,
                                       .piece = take_piece,
                                       .context = &e};
     if ((st = sp_grow(&e.ids.at, &e.ids.cap, size / 4 + 8, sizeof *e.ids.at, err))) goto done;
