@@ -5,6 +5,7 @@
 #include "convert/modelfile_place.h"
 
 #include "format/mem.h"
+#include "format/unicode.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -85,19 +86,6 @@ enum sp_status sp_modelfile_fail(const struct sp_modelfile *file, size_t offset,
 
 /* ---- encodings ---- */
 
-static void put_utf8(char **p, uint32_t c)
-{
-    static const unsigned char lead[] = {0, 0, 0xC0, 0xE0, 0xF0};
-    unsigned len = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-
-    for (unsigned i = len - 1; i > 0; i--) {
-        (*p)[i] = (char)(0x80 | (c & 0x3F));
-        c >>= 6;
-    }
-    (*p)[0] = (char)(lead[len] | c);
-    *p += len;
-}
-
 static uint32_t utf16_unit(const uint8_t *s, bool big)
 {
     return big ? (uint32_t)s[0] << 8 | s[1] : (uint32_t)s[1] << 8 | s[0];
@@ -128,36 +116,18 @@ static enum sp_status read_utf16(struct sp_modelfile *file, const uint8_t *s, si
         if (c >= 0xD800 && c < 0xE000) {
             return sp_modelfile_fail(file, file->size, SP_E_INPUT, err, "half a UTF-16 character");
         }
-        put_utf8(&p, c);
+        p += sp_utf8_put(p, c);
     }
     file->size = (size_t)(p - file->text);
     return SP_OK;
-}
-
-/* Length of the character at s; 0: overlong, a surrogate, out of range, cut off, or NUL. */
-static size_t character_size(const unsigned char *s)
-{
-    static const uint32_t least[] = {0, 1, 0x80, 0x800, 0x10000};
-    size_t len = s[0] < 0x80   ? 1
-                 : s[0] < 0xC0 ? 0
-                 : s[0] < 0xE0 ? 2
-                 : s[0] < 0xF0 ? 3
-                 : s[0] < 0xF8 ? 4
-                               : 0;
-    uint32_t c = len == 1 ? s[0] : s[0] & (0x7Fu >> len);
-
-    for (size_t i = 1; i < len; i++) {
-        if ((s[i] & 0xC0) != 0x80) return 0;
-        c = c << 6 | (s[i] & 0x3Fu);
-    }
-    if (len == 0 || c < least[len] || c > 0x10FFFF || (c >= 0xD800 && c < 0xE000)) return 0;
-    return len;
 }
 
 static enum sp_status read_text(struct sp_modelfile *file, const uint8_t *bytes, size_t size,
                                 struct sp_err *err)
 {
     enum sp_status st;
+    const char *nul;
+    size_t valid;
 
     if (size >= 2 && bytes[0] == 0xFF && bytes[1] == 0xFE) {
         st = read_utf16(file, bytes + 2, size - 2, false, err);
@@ -169,15 +139,14 @@ static enum sp_status read_text(struct sp_modelfile *file, const uint8_t *bytes,
         st = sp_copy_text(&file->text, (const char *)bytes + mark, size - mark, err);
         if (!st) file->size = size - mark;
     }
-    for (size_t i = 0; !st && i < file->size;) {
-        size_t len = character_size((const unsigned char *)file->text + i);
-
-        if (len == 0) {
-            return sp_modelfile_fail(file, i, SP_E_INPUT, err, "not UTF-8 text");
-        }
-        i += len;
+    if (st) return st;
+    valid = sp_utf8_valid(file->text, file->size);
+    nul = memchr(file->text, 0, valid);
+    if (nul) valid = (size_t)(nul - file->text);
+    if (valid < file->size) {
+        return sp_modelfile_fail(file, valid, SP_E_INPUT, err, "not UTF-8 text");
     }
-    return st;
+    return SP_OK;
 }
 
 /* ---- grammar; file->text ends with a NUL, which no character equals ---- */

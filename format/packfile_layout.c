@@ -5,7 +5,7 @@
 
 #include "format/bytes.h"
 #include "format/hash.h"
-#include "format/mem.h"
+#include "format/unicode.h"
 
 #include <string.h>
 
@@ -247,39 +247,12 @@ enum sp_status sp_pack_get_section(struct sp_pack_section *out, uint64_t *offset
     return SP_OK;
 }
 
-/* The length of the printable character that begins at s, 0 if there is none. Overlong forms,
- * surrogates and values above U+10FFFF are no characters. */
-static size_t printable_len(const uint8_t *s, size_t size)
-{
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-    size_t len = s[0] < 0x80   ? 1
-                 : s[0] < 0xC0 ? 0
-                 : s[0] < 0xE0 ? 2
-                 : s[0] < 0xF0 ? 3
-                 : s[0] < 0xF8 ? 4
-                               : 0;
-    uint32_t c;
-
-    if (len == 0 || len > size) return 0;
-    if (len == 1) return s[0] >= 0x20 && s[0] != 0x7F ? 1 : 0;
-    c = s[0] & (0x7Fu >> len);
-    for (size_t i = 1; i < len; i++) {
-        if ((s[i] & 0xC0) != 0x80) return 0;
-        c = c << 6 | (s[i] & 0x3Fu);
-    }
-    if (c < least[len] || c > 0x10FFFF || (c >= 0xD800 && c < 0xE000)) return 0;
-    return c >= 0xA0 ? len : 0; /* U+0080..U+009F are controls */
-}
-
 bool sp_pack_name_valid(const char *name, size_t size)
 {
-    const uint8_t *s = (const uint8_t *)name;
-
-    if (size == 0 || size > SP_PACK_MAX_NAME) return false;
+    if (size == 0 || size > SP_PACK_MAX_NAME || sp_utf8_valid(name, size) != size) return false;
     for (size_t i = 0; i < size;) {
-        size_t len = printable_len(s + i, size - i);
-        if (len == 0) return false;
-        i += len;
+        uint32_t c = sp_utf8_next(name, size, &i);
+        if (c < 0x20 || (c >= 0x7F && c < 0xA0)) return false; /* a control character */
     }
     return true;
 }
