@@ -155,6 +155,7 @@ static int hold(struct run *run, const char *text, size_t n, bool drafted)
 {
     struct held *h = &run->held;
 
+    if (n == 0) return 0;
     if ((run->status = sp_grow(&h->text, &h->cap, h->size + n, 1, run->err))) return 1;
     if ((run->status = sp_grow(&h->drafted, &h->cap_drafted, h->size + n, 1, run->err))) return 1;
     memcpy(h->text + h->size, text, n);
