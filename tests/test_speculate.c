@@ -101,7 +101,9 @@ static void check_file(const char *path, size_t max_tokens)
         sp_package_close(probe);
         for (unsigned threads = 1; threads <= 2; threads++) {
             o = open_file(path, kernels[k], threads, &options);
-            for (int depth = PLAIN; depth <= 15; depth += k == 0 ? 6 : 1) {
+            for (int depth = PLAIN; depth <= 15; depth++) {
+                /* Scalar kernels are the reference already, and slow: one depth each. */
+                if (k == 0 && depth != (threads == 1 ? 3 : 10)) continue;
                 struct sp_result r = generate(o.session, story, 4, max_tokens, depth, true);
                 assert_same(&r, &plain);
                 if (depth > 0) assert_counts(&r);
@@ -120,31 +122,31 @@ static void check_file(const char *path, size_t max_tokens)
 static void dflash_q4(void **state)
 {
     (void)state;
-    check_file(packed_file(TESTDATA "/tiny/Modelfile", SP_Q4, SP_Q4), 60);
+    check_file(packed_file(TESTDATA "/tiny/Modelfile", SP_Q4, SP_Q4), 40);
 }
 
 static void dflash_q8(void **state)
 {
     (void)state;
-    check_file(packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_DTYPE_NONE), 60);
+    check_file(packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_DTYPE_NONE), 40);
 }
 
 static void dflash_bf16(void **state)
 {
     (void)state;
-    check_file(packed_file(TESTDATA "/tiny/Modelfile", SP_DTYPE_NONE, SP_Q8), 60);
+    check_file(packed_file(TESTDATA "/tiny/Modelfile", SP_DTYPE_NONE, SP_Q8), 40);
 }
 
 static void autoregressive_q4(void **state)
 {
     (void)state;
-    check_file(packed_file(TESTDATA "/tiny/Modelfile.ar", SP_Q4, SP_Q8), 60);
+    check_file(packed_file(TESTDATA "/tiny/Modelfile.ar", SP_Q4, SP_Q8), 40);
 }
 
 static void autoregressive_bf16(void **state)
 {
     (void)state;
-    check_file(packed_file(TESTDATA "/tiny/Modelfile.ar", SP_DTYPE_NONE, SP_DTYPE_NONE), 60);
+    check_file(packed_file(TESTDATA "/tiny/Modelfile.ar", SP_DTYPE_NONE, SP_DTYPE_NONE), 40);
 }
 
 /* The target as its own draft: everything is accepted, every round ends in a bonus token. */
