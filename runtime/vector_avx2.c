@@ -349,6 +349,15 @@ static void store_value_q8(uint8_t *row, const float *v, size_t head_dim)
 /* A key block is two halves of 8 keys; a tile is nq queries times nh halves, 8 accumulators. */
 enum { SCORE_QUERIES = 8 };
 
+/* Asks for n bytes, `ahead` bytes past p, which may lie beyond the store: a tile's computing would
+ * otherwise wait for memory, since the processor's own prefetch stops at the end of every page. */
+INLINE void prefetch(const uint8_t *p, size_t ahead, size_t n)
+{
+    for (size_t i = 0; i < n; i += 64) {
+        _mm_prefetch((const char *)((uintptr_t)p + ahead + i), _MM_HINT_T0);
+    }
+}
+
 INLINE __m256 load_keys(const uint8_t *p, enum sp_kv_type type)
 {
     if (type == SP_KV_F16) return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
@@ -370,6 +379,7 @@ INLINE void scores_tile(float *scores, size_t ld, const float *q, size_t ldq, st
                         size_t h, size_t head_dim, float factor, enum sp_kv_type type, const int nq,
                         const int nh)
 {
+    const size_t nb = (size_t)(nh + 1) / 2, ahead = nb * 2 * keys.width;
     __m256 acc[SCORE_QUERIES][4];
     const uint8_t *at[4];
 
@@ -381,6 +391,7 @@ INLINE void scores_tile(float *scores, size_t ld, const float *q, size_t ldq, st
     }
     for (size_t d = 0; d < head_dim; d++) {
         __m256 k[4];
+        prefetch(keys.blocks, (h / 2 + nb) * keys.block_size + d * ahead, ahead);
         for (int j = 0; j < nh; j++)
             k[j] = load_keys(at[j] + d * 2 * keys.width, type);
         for (int i = 0; i < nq; i++) {
@@ -608,7 +619,7 @@ INLINE __m256 load_scale(const uint8_t *scales, size_t d, enum sp_kv_type type)
     return _mm256_set1_ps(s);
 }
 
-enum { WEIGH_QUERIES = 4, GROUP_VECTORS = SP_KV_GROUP / LANES };
+enum { WEIGH_QUERIES = 4, GROUP_VECTORS = SP_KV_GROUP / LANES, VALUES_AHEAD = 4096 };
 
 /* out_i[d..] += sum of p_i[j] v_j[d..] over j = from..to-1, for nq queries and nv vectors of dims;
  * dims: of the last vector, 8 unless nv is 1. */
@@ -626,6 +637,7 @@ INLINE void weigh_tile(float *out, size_t ld_out, const float *p, size_t ldp, si
     for (size_t j = from; j < to; j++) {
         const uint8_t *row = values.rows + j * values.row_size;
         __m256 x[8], scale[8];
+        if (d == 0) prefetch(row, VALUES_AHEAD, values.row_size);
         for (int v = 0; v < nv; v++)
             x[v] = load_value(row, d + (size_t)v * LANES, dims, type);
         for (int v = 0; v < nv; v += GROUP_VECTORS) {

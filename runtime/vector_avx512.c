@@ -321,6 +321,15 @@ static void store_value_q8(uint8_t *row, const float *v, size_t head_dim)
 
 enum { SCORE_QUERIES = 8 };
 
+/* Asks for n bytes, `ahead` bytes past p, which may lie beyond the store: a tile's computing would
+ * otherwise wait for memory, since the processor's own prefetch stops at the end of every page. */
+INLINE void prefetch(const uint8_t *p, size_t ahead, size_t n)
+{
+    for (size_t i = 0; i < n; i += 64) {
+        _mm_prefetch((const char *)((uintptr_t)p + ahead + i), _MM_HINT_T0);
+    }
+}
+
 /* 16 keys (or dims of a value) as floats. */
 INLINE __m512 load16(const uint8_t *p, enum sp_kv_type type)
 {
@@ -341,6 +350,7 @@ INLINE void scores_tile(float *scores, size_t ld, const float *q, size_t ldq, co
     }
     for (size_t d = 0; d < head_dim; d++) {
         __m512 k[2];
+        prefetch(blocks, (size_t)nb * (block_size + d * width), (size_t)nb * width);
         for (int b = 0; b < nb; b++) {
             k[b] = load16(blocks + (size_t)b * block_size + d * width, type);
         }
@@ -568,7 +578,7 @@ INLINE __m512 load_scale(const uint8_t *scales, size_t d, enum sp_kv_type type)
     return _mm512_set1_ps(s);
 }
 
-enum { WEIGH_QUERIES = 4, GROUP_VECTORS = SP_KV_GROUP / LANES };
+enum { WEIGH_QUERIES = 4, GROUP_VECTORS = SP_KV_GROUP / LANES, VALUES_AHEAD = 4096 };
 
 /* out_i[d..] += sum of p_i[j] v_j[d..] over j = from..to-1, for nq queries and nv vectors of dims,
  * the lanes of m of the last one. */
@@ -586,6 +596,7 @@ INLINE void weigh_tile(float *out, size_t ld_out, const float *p, size_t ldp, si
     for (size_t j = from; j < to; j++) {
         const uint8_t *row = values.rows + j * values.row_size;
         __m512 x[8], scale[8];
+        if (d == 0) prefetch(row, VALUES_AHEAD, values.row_size);
         for (int v = 0; v < nv; v++)
             x[v] = load_value(row, d + (size_t)v * LANES, m, type);
         for (int v = 0; v < nv; v += GROUP_VECTORS) {
