@@ -4,6 +4,7 @@
 #include "format/mem.h"
 #include "format/rewrite.h"
 #include "format/tokmap.h"
+#include "format/tokmap_tree.h"
 
 struct area {
     uint8_t *at; /* owned */
@@ -230,158 +231,6 @@ static enum sp_status make_merges(struct compiler *c, bool *cut, struct sp_err *
     return make_pairs(c, cut, err);
 }
 
-/* ---- trees of added tokens --------------------------------------------------------------------
- */
-
-struct sought {
-    char *text; /* owned */
-    size_t len;
-    uint32_t id;
-    size_t order; /* in the file */
-    bool special;
-};
-
-struct range {
-    size_t begin, end; /* entries that agree in the first `depth` bytes */
-    size_t depth;
-};
-
-/* Of equal texts the special one comes first and wins, then the one that the file has first. */
-static int compare_sought(const void *a, const void *b)
-{
-    const struct sought *x = a, *y = b;
-    int order = memcmp(x->text, y->text, x->len < y->len ? x->len : y->len);
-
-    if (order) return order;
-    if (x->len != y->len) return x->len < y->len ? -1 : 1;
-    if (x->special != y->special) return x->special ? -1 : 1;
-    return x->order < y->order ? -1 : x->order > y->order;
-}
-
-/* Writes the node of one range: its id, and an edge and a new range for each next byte. */
-static void write_node(struct range *queue, size_t *n_queued, size_t node, size_t max_nodes,
-                       uint8_t *tree, uint8_t *edges, const struct sought *sought)
-{
-    struct range r = queue[node];
-    uint8_t *ids = tree + 4 * (max_nodes + 1);
-
-    sp_put32(tree + 4 * node, (uint32_t)(*n_queued - 1));
-    if (r.begin < r.end && sought[r.begin].len == r.depth) {
-        sp_put32(ids + 4 * node, sought[r.begin].id + 1);
-        while (r.begin < r.end && sought[r.begin].len == r.depth)
-            r.begin++;
-    }
-    while (r.begin < r.end) {
-        size_t end = r.begin;
-        char byte = sought[r.begin].text[r.depth];
-        while (end < r.end && sought[end].text[r.depth] == byte)
-            end++;
-        edges[*n_queued - 1] = (uint8_t)byte;
-        queue[(*n_queued)++] = (struct range){r.begin, end, r.depth + 1};
-        r.begin = end;
-    }
-}
-
-/* Breadth first, so that a node's edges lie together and edge e leads to node e + 1. */
-static enum sp_status write_tree(struct compiler *c, enum sp_tokmap_area which,
-                                 struct sought *sought, size_t n, struct sp_err *err)
-{
-    struct range *queue = NULL;
-    uint8_t *tree = NULL, *edges = NULL;
-    size_t max_nodes = 1, n_queued = 1;
-    enum sp_status st;
-
-    if (n == 0) return make_area(c, which, 0, 1, err);
-    for (size_t i = 0; i < n; i++)
-        max_nodes += sought[i].len;
-    if (max_nodes >= UINT32_MAX / 16)
-        return sp_fail(err, SP_E_UNSUPPORTED, "too many added tokens");
-    qsort(sought, n, sizeof *sought, compare_sought);
-    if ((st = sp_new(&queue, max_nodes, sizeof *queue, err))) goto done;
-    if ((st = sp_new(&tree, 2 * max_nodes + 1, 4, err))) goto done;
-    if ((st = sp_new(&edges, max_nodes, 1, err))) goto done;
-    queue[0] = (struct range){0, n, 0};
-    for (size_t node = 0; node < n_queued; node++) {
-        write_node(queue, &n_queued, node, max_nodes, tree, edges, sought);
-    }
-    if ((st = make_area(c, which, 9 * n_queued + 3, 1, err))) goto done;
-    uint8_t *out = c->areas[which].at;
-    memcpy(out, tree, 4 * n_queued);
-    sp_put32(out + 4 * n_queued, (uint32_t)(n_queued - 1));
-    memcpy(out + 4 * (n_queued + 1), tree + 4 * (max_nodes + 1), 4 * n_queued);
-    memcpy(out + 4 * (2 * n_queued + 1), edges, n_queued - 1);
-done:
-    free(queue);
-    free(tree);
-    free(edges);
-    return st;
-}
-
-static enum sp_status make_tree(struct compiler *c, enum sp_tokmap_area which,
-                                const struct sp_rewrite *normalizer, size_t n_normalizer,
-                                struct sp_matcher *matcher, struct sp_err *err)
-{
-    bool normalized = which == SP_AREA_NORMAL;
-    size_t budget = sp_rewrite_budget(0);
-    struct sp_rewritten space = {{{0}}};
-    struct sought *sought = NULL;
-    size_t n = 0, cap = 0;
-    enum sp_status st = SP_OK;
-
-    for (size_t i = 0; i < c->vocab->n_added; i++) {
-        uint32_t id = c->vocab->added[i];
-        const struct sp_vocab_token *token = &c->vocab->tokens[id];
-        const char *text = token->text;
-        size_t len = token->len;
-        if (normalized != ((token->flags & SP_TOKEN_NORMALIZED) != 0)) continue;
-        if (normalized && (st = sp_rewrite_all(normalizer, n_normalizer, matcher, &budget, &space,
-                                               true, &text, &len, err))) {
-            goto done;
-        }
-        if (len == 0 || len > SP_TREE_MAX_DEPTH) {
-            st = sp_fail(err, SP_E_UNSUPPORTED,
-                         "added token \"%s\": its normal form has %zu bytes, expected 1 to %d",
-                         token->text, len, SP_TREE_MAX_DEPTH);
-            goto done;
-        }
-        if ((st = sp_grow(&sought, &cap, n + 1, sizeof *sought, err))) goto done;
-        sought[n] = (struct sought){
-            .len = len, .id = id, .order = i, .special = (token->flags & SP_TOKEN_SPECIAL) != 0};
-        if ((st = sp_copy_text(&sought[n].text, text, len, err))) goto done;
-        n++;
-    }
-    st = write_tree(c, which, sought, n, err);
-done:
-    for (size_t i = 0; i < n; i++)
-        free(sought[i].text);
-    free(sought);
-    sp_rewritten_release(&space);
-    return st;
-}
-
-static enum sp_status make_trees(struct compiler *c, struct sp_err *err)
-{
-    struct sp_rewrite normalizer[SP_MAX_STEPS];
-    size_t n = 0;
-    struct sp_matcher *matcher = NULL;
-    enum sp_status st;
-
-    if ((st = sp_matcher_open(&matcher, err))) return st;
-    for (; n < c->vocab->normalizer.n; n++) {
-        if ((st = sp_rewrite_init(&normalizer[n], &c->vocab->normalizer.at[n], err))) {
-            sp_context(err, "normalizer");
-            goto done;
-        }
-    }
-    if ((st = make_tree(c, SP_AREA_RAW, normalizer, n, matcher, err))) goto done;
-    st = make_tree(c, SP_AREA_NORMAL, normalizer, n, matcher, err);
-done:
-    while (n > 0)
-        sp_rewrite_release(&normalizer[--n]);
-    sp_matcher_close(matcher);
-    return st;
-}
-
 /* ---- steps ------------------------------------------------------------------------------------
  */
 
@@ -487,8 +336,16 @@ static enum sp_status make_all(struct compiler *c, struct sp_err *err)
     if ((st = make_tokens(c, err))) return st;
     if ((st = make_words(c, err))) return st;
     if ((st = make_byte_ids(c, &all_bytes, err))) return st;
+    if (vocab->missing_unk && !all_bytes) { /* else no text needs it */
+        return sp_fail(err, SP_E_INPUT, "model.unk_token \"%s\" is not in the vocabulary",
+                       vocab->missing_unk);
+    }
     if ((st = make_merges(c, &cut, err))) return st;
-    if ((st = make_trees(c, err))) return st;
+    for (int which = SP_AREA_RAW; which <= SP_AREA_NORMAL; which++) {
+        st = sp_tokmap_make_tree(&c->areas[which].at, &c->areas[which].size, vocab,
+                                 which == SP_AREA_NORMAL, err);
+        if (st) return st;
+    }
     if ((st = make_steps(c, err))) return st;
     flags = (vocab->byte_fallback ? SP_TOKMAP_BYTE_FALLBACK : 0U) |
             (vocab->fuse_unk ? SP_TOKMAP_FUSE_UNK : 0U) |

@@ -322,9 +322,7 @@ static enum sp_status read_model(struct sp_vocab *vocab, const struct sp_json *m
     if ((st = read_added(vocab, added, err))) return st;
     unk = sp_json_to_string(sp_json_get(model, "unk_token"), &len);
     vocab->unk = unk ? sp_vocab_find(vocab, unk, len) : SP_ID_NONE;
-    if (unk && vocab->unk == SP_ID_NONE) {
-        return sp_fail(err, SP_E_INPUT, "model.unk_token \"%s\" is not in the vocabulary", unk);
-    }
+    if (unk && vocab->unk == SP_ID_NONE) vocab->missing_unk = unk;
     return read_merges(vocab, sp_json_get(model, "merges"), err);
 }
 

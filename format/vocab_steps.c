@@ -12,9 +12,11 @@ enum { MAX_NESTING = 8 };
 
 typedef enum sp_status read_fn(void *into, const struct sp_json *v, struct sp_err *err);
 
+/* Without `read`, the component is one step without members, or none. */
 struct component {
     const char *type;
     read_fn *read;
+    enum sp_step_kind plain;
 };
 
 /* One kind of component: what it is called, the member a Sequence keeps its parts in, its types. */
@@ -37,6 +39,26 @@ static const char gpt2_pattern[] =
 static const char word_pattern[] = "[" WORD "]+|[^\\s" WORD "]+";
 static const char punctuation_pattern[] = "[\\p{P}$+<=>\\^`|~]";
 
+static enum sp_status add(struct sp_steps *out, struct sp_step step, struct sp_err *err)
+{
+    if (out->n == SP_MAX_STEPS) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "more than %d steps in one chain", SP_MAX_STEPS);
+    }
+    if (step.text_len > SP_MAX_STEP_TEXT) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "a text of %zu bytes, at most %d are supported",
+                       step.text_len, SP_MAX_STEP_TEXT);
+    }
+    out->at[out->n++] = step;
+    return SP_OK;
+}
+
+static enum sp_status read_component(const struct component *component, void *into,
+                                     const struct sp_json *v, struct sp_err *err)
+{
+    if (component->read) return component->read(into, v, err);
+    return component->plain ? add(into, (struct sp_step){.kind = component->plain}, err) : SP_OK;
+}
+
 static enum sp_status read_one(const struct kind *kind, void *into, const struct sp_json *v,
                                struct sp_err *err)
 {
@@ -49,7 +71,8 @@ static enum sp_status read_one(const struct kind *kind, void *into, const struct
     }
     for (size_t i = 0; i < kind->n_types; i++) {
         if (strcmp(kind->types[i].type, type) != 0) continue;
-        if ((st = kind->types[i].read(into, v, err))) sp_context(err, "%s %s", kind->name, type);
+        st = read_component(&kind->types[i], into, v, err);
+        if (st) sp_context(err, "%s %s", kind->name, type);
         return st;
     }
     return sp_fail(err, SP_E_UNSUPPORTED, "%s type %s is not supported", kind->name, type);
@@ -100,19 +123,6 @@ static enum sp_status read_all(const struct kind *kind, void *into, const struct
 
 /* ---- members of components --------------------------------------------------------------------
  */
-
-static enum sp_status add(struct sp_steps *out, struct sp_step step, struct sp_err *err)
-{
-    if (out->n == SP_MAX_STEPS) {
-        return sp_fail(err, SP_E_UNSUPPORTED, "more than %d steps in one chain", SP_MAX_STEPS);
-    }
-    if (step.text_len > SP_MAX_STEP_TEXT) {
-        return sp_fail(err, SP_E_UNSUPPORTED, "a text of %zu bytes, at most %d are supported",
-                       step.text_len, SP_MAX_STEP_TEXT);
-    }
-    out->at[out->n++] = step;
-    return SP_OK;
-}
 
 static enum sp_status get_text(const struct sp_json *v, const char *key, struct text *out,
                                struct sp_err *err)
@@ -212,53 +222,6 @@ static enum sp_status add_split(struct sp_steps *out, const char *pattern, enum 
 /* ---- normalizers ------------------------------------------------------------------------------
  */
 
-static enum sp_status add_plain(void *into, enum sp_step_kind kind, struct sp_err *err)
-{
-    return add(into, (struct sp_step){.kind = kind}, err);
-}
-
-static enum sp_status read_nfc(void *into, const struct sp_json *v, struct sp_err *err)
-{
-    (void)v;
-    return add_plain(into, SP_STEP_NFC, err);
-}
-
-static enum sp_status read_nfd(void *into, const struct sp_json *v, struct sp_err *err)
-{
-    (void)v;
-    return add_plain(into, SP_STEP_NFD, err);
-}
-
-static enum sp_status read_nfkc(void *into, const struct sp_json *v, struct sp_err *err)
-{
-    (void)v;
-    return add_plain(into, SP_STEP_NFKC, err);
-}
-
-static enum sp_status read_nfkd(void *into, const struct sp_json *v, struct sp_err *err)
-{
-    (void)v;
-    return add_plain(into, SP_STEP_NFKD, err);
-}
-
-static enum sp_status read_lowercase(void *into, const struct sp_json *v, struct sp_err *err)
-{
-    (void)v;
-    return add_plain(into, SP_STEP_LOWERCASE, err);
-}
-
-static enum sp_status read_strip_accents(void *into, const struct sp_json *v, struct sp_err *err)
-{
-    (void)v;
-    return add_plain(into, SP_STEP_STRIP_ACCENTS, err);
-}
-
-static enum sp_status read_byte_level_plain(void *into, const struct sp_json *v, struct sp_err *err)
-{
-    (void)v;
-    return add_plain(into, SP_STEP_BYTE_LEVEL, err);
-}
-
 static enum sp_status read_prepend(void *into, const struct sp_json *v, struct sp_err *err)
 {
     struct text t = {0};
@@ -323,7 +286,7 @@ static enum sp_status read_byte_level(void *into, const struct sp_json *v, struc
         if (st) return st;
     }
     if (use_regex && (st = add_split(into, gpt2_pattern, SP_SPLIT_ISOLATED, 0, err))) return st;
-    return add_plain(into, SP_STEP_BYTE_LEVEL, err);
+    return add(into, (struct sp_step){.kind = SP_STEP_BYTE_LEVEL}, err);
 }
 
 /* Older files say add_prefix_space instead of prepend_scheme. */
@@ -417,18 +380,6 @@ static enum sp_status read_fixed_length(void *into, const struct sp_json *v, str
 
 /* ---- decoders ---------------------------------------------------------------------------------
  */
-
-static enum sp_status read_byte_fallback(void *into, const struct sp_json *v, struct sp_err *err)
-{
-    (void)v;
-    return add_plain(into, SP_STEP_BYTE_FALLBACK, err);
-}
-
-static enum sp_status read_fuse(void *into, const struct sp_json *v, struct sp_err *err)
-{
-    (void)v;
-    return add_plain(into, SP_STEP_FUSE, err);
-}
 
 static enum sp_status read_strip(void *into, const struct sp_json *v, struct sp_err *err)
 {
@@ -531,55 +482,46 @@ static enum sp_status read_template(void *into, const struct sp_json *v, struct 
     return sp_fail(err, SP_E_UNSUPPORTED, "single: a template without the text is not supported");
 }
 
-/* ByteLevel as post-processor moves offsets only. */
-static enum sp_status read_nothing(void *into, const struct sp_json *v, struct sp_err *err)
-{
-    (void)into;
-    (void)v;
-    (void)err;
-    return SP_OK;
-}
-
 /* ---- tables -----------------------------------------------------------------------------------
  */
 
 static const struct component normalizers[] = {
-    {"NFC", read_nfc},
-    {"NFD", read_nfd},
-    {"NFKC", read_nfkc},
-    {"NFKD", read_nfkd},
-    {"Lowercase", read_lowercase},
-    {"StripAccents", read_strip_accents},
-    {"Prepend", read_prepend},
-    {"Replace", read_replace},
-    {"ByteLevel", read_byte_level_plain},
+    {.type = "NFC", .plain = SP_STEP_NFC},
+    {.type = "NFD", .plain = SP_STEP_NFD},
+    {.type = "NFKC", .plain = SP_STEP_NFKC},
+    {.type = "NFKD", .plain = SP_STEP_NFKD},
+    {.type = "Lowercase", .plain = SP_STEP_LOWERCASE},
+    {.type = "StripAccents", .plain = SP_STEP_STRIP_ACCENTS},
+    {.type = "Prepend", .read = read_prepend},
+    {.type = "Replace", .read = read_replace},
+    {.type = "ByteLevel", .plain = SP_STEP_BYTE_LEVEL},
 };
 
 static const struct component splitters[] = {
-    {"Split", read_split},
-    {"Digits", read_digits},
-    {"ByteLevel", read_byte_level},
-    {"Metaspace", read_metaspace},
-    {"Whitespace", read_whitespace},
-    {"WhitespaceSplit", read_whitespace_split},
-    {"Punctuation", read_punctuation},
-    {"BertPreTokenizer", read_bert},
-    {"CharDelimiterSplit", read_char_delimiter},
-    {"FixedLength", read_fixed_length},
+    {.type = "Split", .read = read_split},
+    {.type = "Digits", .read = read_digits},
+    {.type = "ByteLevel", .read = read_byte_level},
+    {.type = "Metaspace", .read = read_metaspace},
+    {.type = "Whitespace", .read = read_whitespace},
+    {.type = "WhitespaceSplit", .read = read_whitespace_split},
+    {.type = "Punctuation", .read = read_punctuation},
+    {.type = "BertPreTokenizer", .read = read_bert},
+    {.type = "CharDelimiterSplit", .read = read_char_delimiter},
+    {.type = "FixedLength", .read = read_fixed_length},
 };
 
 static const struct component decoders[] = {
-    {"ByteLevel", read_byte_level_plain},
-    {"Replace", read_replace},
-    {"ByteFallback", read_byte_fallback},
-    {"Fuse", read_fuse},
-    {"Strip", read_strip},
-    {"Metaspace", read_metaspace_decoder},
+    {.type = "ByteLevel", .plain = SP_STEP_BYTE_LEVEL},
+    {.type = "Replace", .read = read_replace},
+    {.type = "ByteFallback", .plain = SP_STEP_BYTE_FALLBACK},
+    {.type = "Fuse", .plain = SP_STEP_FUSE},
+    {.type = "Strip", .read = read_strip},
+    {.type = "Metaspace", .read = read_metaspace_decoder},
 };
 
 static const struct component processors[] = {
-    {"TemplateProcessing", read_template},
-    {"ByteLevel", read_nothing},
+    {.type = "TemplateProcessing", .read = read_template},
+    {.type = "ByteLevel"}, /* moves offsets only */
 };
 
 #define KIND(name, parts, table)                                                                   \
