@@ -1,9 +1,7 @@
 /* The rules, first match first. Adding one is adding a line to choose_matrix or choose_other, and
  * one to the table in tests/test_policy.c.
  *
- * Two figures in here are choices by measurement: a draft's feature projection keeps 8 bits because
- * everything the draft sees passes through it, and embeddings and output matrix follow OUTPUT_OF.
- */
+ * A draft's feature projection keeps 8 bits because everything the draft sees passes through it. */
 #include "quantize/policy.h"
 
 #include <inttypes.h>
@@ -42,7 +40,13 @@ static uint64_t count_up_to_small(const struct sp_policy_tensor *tensor)
     return n;
 }
 
-/* The type of embeddings and output matrix where only the type of the whole part was asked for. */
+/* Embeddings and output matrix where only the type of the whole part was asked for. Beside q4
+ * matrices they take 8 bits, by measurement (SmolLM2-135M, tied, technical text; KL divergence from
+ * the unquantized model, perplexity, top-1 agreement):
+ *
+ *   other matrices q4, these bf16   0.102   76.2   0.819
+ *                      these q8     0.103   76.3   0.816
+ *                      these q4     0.181   84.5   0.745 */
 static struct sp_policy_choice output_default(enum sp_dtype type)
 {
     if (type == SP_Q4)
@@ -71,6 +75,7 @@ static struct sp_policy_choice choose_matrix(const struct sp_policy_request *req
 
     if (choice.dtype == tensor->stored) return choice;
     if (tensor->role == SP_ROLE_ROUTER) return keep(tensor, SP_PANEL, "router stays float");
+    if (tensor->role == SP_ROLE_GATE) return keep(tensor, SP_PANEL, "gate stays float");
     if (is_block_type(choice.dtype) && tensor->shape[tensor->rank - 1] % SP_BLOCK)
         return keep(tensor, SP_PANEL, "width is not a multiple of 32");
     if (is_block_type(choice.dtype) && count_up_to_small(tensor) < SMALL_MATRIX)
@@ -102,6 +107,7 @@ static bool is_matrix(const struct sp_policy_tensor *tensor)
     case SP_ROLE_ATTENTION:
     case SP_ROLE_MLP:
     case SP_ROLE_ROUTER:
+    case SP_ROLE_GATE:
     case SP_ROLE_FEATURE:
         return tensor->rank >= 2;
     }
