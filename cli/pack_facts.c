@@ -1,5 +1,7 @@
 #include "cli/pack_facts.h"
 
+#include "format/config_packed.h"
+
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -33,18 +35,9 @@ static void count_tensors(struct sp_pack_facts *facts, const struct sp_pack *pac
 static enum sp_status read_config(struct sp_part_facts *facts, const struct sp_pack *pack,
                                   enum sp_part part, struct sp_err *err)
 {
-    enum sp_status st;
-    char *text = NULL;
-    size_t size = 0;
+    enum sp_status st = sp_config_of_pack(&facts->config, pack, part, err);
 
-    if ((st = sp_pack_read_section(pack, part, SP_SECTION_CONFIG, &text, &size, err))) return st;
-    if (text == NULL) {
-        st = sp_fail(err, SP_E_INPUT, "%s: no config.json of the %s", sp_pack_path(pack),
-                     sp_part_name(part));
-    } else if ((st = sp_config_parse(&facts->config, text, size, NULL, err))) {
-        sp_context(err, "%s: %s", sp_pack_path(pack), sp_part_name(part));
-    }
-    free(text);
+    if (st) sp_context(err, "%s", sp_pack_path(pack));
     return st;
 }
 

@@ -1,6 +1,7 @@
 /* Opening sources: what is there, and how it is stored. Reading weights is in source_read.c. */
 #include "convert/source.h"
 
+#include "format/config_packed.h"
 #include "format/file.h"
 #include "format/mem.h"
 #include "format/notes.h"
@@ -163,18 +164,6 @@ static bool has_part(const struct sp_pack *pack, enum sp_part part)
     return sp_pack_find_section(pack, part, SP_SECTION_CONFIG) != NULL;
 }
 
-static enum sp_status settle_config(struct sp_source *source, struct sp_err *err)
-{
-    const struct sp_pack_tensor *fc = sp_pack_find(source->pack, source->part, "fc.weight");
-    struct sp_tables found = {
-        .embedding = sp_pack_find(source->pack, source->part, "embed_tokens.weight") != NULL,
-        .head = sp_pack_find(source->pack, source->part, "lm_head.weight") != NULL,
-        .fc_cols = fc && fc->rank == 2 ? fc->shape[1] : 0,
-    };
-
-    return sp_config_settle(&source->config, &found, err);
-}
-
 /* Every tensor that the config calls for, with its shape, and no other. */
 static enum sp_status match_pack(struct sp_source *source, struct sp_err *err)
 {
@@ -214,9 +203,7 @@ static enum sp_status read_part(struct sp_source *source, struct sp_err *err)
                                   &source->text_sizes[s], err);
         if (st) return st;
     }
-    st = sp_config_parse(&source->config, source->texts[SP_SECTION_CONFIG],
-                         source->text_sizes[SP_SECTION_CONFIG], NULL, err);
-    if (!st) st = settle_config(source, err);
+    st = sp_config_of_pack(&source->config, source->pack, source->part, err);
     if (!st) st = match_pack(source, err);
     if (st) sp_context(err, "%s: %s", source->path, sp_part_name(source->part));
     return st;

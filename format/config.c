@@ -291,7 +291,11 @@ static enum sp_status read_traits(struct sp_config *c, const struct sp_config_te
     c->mlp_bias = f->gpt_oss_mlp || bias_of(f->mlp_bias, mlp_bias);
     if (!(f->reads & SP_READS_EXPERTS)) return SP_OK;
     if (f->gpt_oss_mlp) return read_swiglu(c, t, err);
-    return sp_text_bool(t, "norm_topk_prob", &c->router_norm, err);
+    c->router_norm = f->router_norm;
+    c->shared_gate = (f->reads & SP_READS_SHARED) != 0;
+    if ((st = sp_text_bool(t, "norm_topk_prob", &c->router_norm, err))) return st;
+    if (c->router_norm || !f->router_norm) return SP_OK;
+    return sp_fail(err, SP_E_UNSUPPORTED, "norm_topk_prob is not supported for %s", f->name);
 }
 
 static enum sp_status parse(struct sp_config *c, const struct sp_json *root, char **notes,
@@ -314,7 +318,8 @@ static enum sp_status parse(struct sp_config *c, const struct sp_json *root, cha
     if ((st = sp_config_refuse(&t, err)) || (st = read_sizes(&sizes, &t, err)) ||
         (st = read_traits(c, &t, &sizes, err)) ||
         (st = sp_config_read_ropes(c, &t, sizes.head_dim, err)) ||
-        (st = sp_config_read_layers(c, &t, &sizes, err))) {
+        (st = sp_config_read_layers(c, &t, &sizes, err)) ||
+        (st = sp_config_read_delta(c, &t, err))) {
         return st;
     }
     memcpy(c->family, t.family->name, strlen(t.family->name) + 1);
@@ -338,6 +343,15 @@ done:
     sp_config_release(&c);
     sp_json_free(root);
     return st;
+}
+
+unsigned sp_config_first_layer(const struct sp_config *config, enum sp_mixer mixer)
+{
+    unsigned i = 0;
+
+    while (i < config->n_layers && config->layers[i].mixer != mixer)
+        i++;
+    return i;
 }
 
 void sp_config_release(struct sp_config *config)

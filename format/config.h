@@ -47,15 +47,15 @@ enum sp_mixer { SP_MIXER_ATTENTION, SP_MIXER_DELTA_NET };
 struct sp_layer_config {
     enum sp_mixer mixer;
     unsigned n_heads, n_kv_heads, head_dim;
-    unsigned window;    /* exactly this many keys including self; 0: all */
-    int rope;           /* index into sp_config.ropes; -1: no rotation */
-    int kv_source;      /* layer whose K/V this one reads; its own index normally */
-    bool causal;        /* false: a DFlash block layer that looks both ways */
-    bool v_from_k;      /* v = the raw k projection (Gemma 4 global layers) */
-    bool output_gate;   /* attention output times sigmoid of a gate projection */
-    unsigned n_ffn;     /* intermediate size; of one expert in an expert layer */
+    unsigned window;       /* exactly this many keys including self; 0: all */
+    int rope;              /* index into sp_config.ropes; -1: no rotation */
+    int kv_source;         /* layer whose K/V this one reads; its own index normally */
+    bool causal;           /* false: a DFlash block layer that looks both ways */
+    bool v_from_k;         /* v = the raw k projection (Gemma 4 global layers) */
+    bool output_gate;      /* attention output times sigmoid of a gate projection */
+    unsigned n_ffn;        /* intermediate size; of one expert in an expert layer */
     unsigned n_shared_ffn; /* of the dense MLP beside the experts; 0: none */
-    unsigned n_experts; /* 0: dense */
+    unsigned n_experts;    /* 0: dense */
     unsigned n_experts_used;
 };
 
@@ -64,11 +64,13 @@ struct sp_delta_config {
     unsigned n_key_heads, n_value_heads;
     unsigned key_dim, value_dim; /* of one head */
     unsigned kernel;             /* taps of the causal convolution */
+    bool converted;              /* stored as mlx does: convolution [channels, kernel, 1] */
 };
 
 enum sp_draft_kind {
     SP_DRAFT_NONE, /* a language model of its own: target, or autoregressive draft */
     SP_DRAFT_DFLASH,
+    SP_DRAFT_MTP, /* a prediction head out of its target's own checkpoint (Qwen3.5's mtp.*) */
 };
 
 enum { SP_MAX_TAPS = 64, SP_MAX_EOS = 16, SP_MAX_BLOCK = 64 };
@@ -112,36 +114,45 @@ struct sp_config {
     bool router_bias; /* router has a bias and softmax runs over the chosen k (gpt-oss) */
     double swiglu_limit;
     struct sp_delta_config delta; /* zero: no such layers */
-    bool shared_gate;     /* the MLP beside the experts is weighted by sigmoid(w . x) (Qwen3.5) */
-    bool expert_norms;    /* ... or normed, like the experts' sum, before both are added (Gemma 4) */
-    bool v_norm;          /* v is normed per head, without weight (Gemma 4) */
-    bool layer_scalars;   /* the residual stream is scaled after each layer (Gemma 4) */
-    unsigned n_per_layer; /* width of a layer's own token embeddings (Gemma 4 E); 0: none */
+    bool shared_gate;   /* the MLP beside the experts is weighted by sigmoid(w . x) (Qwen3.5) */
+    bool expert_norms;  /* ... or normed, like the experts' sum, before both are added (Gemma 4) */
+    bool v_norm;        /* v is normed per head, without weight (Gemma 4) */
+    bool layer_scalars; /* the residual stream is scaled after each layer (Gemma 4) */
+    unsigned n_per_layer;       /* width of a layer's own token embeddings (Gemma 4 E); 0: none */
     unsigned n_per_layer_vocab; /* rows of their table */
-    bool tied;        /* no head of its own: logits come from the embedding matrix */
-    bool tied_stated; /* the config has the key */
+    unsigned n_mtp_layers;      /* of a built-in prediction head, as the config states them */
+    bool mtp_tables;            /* ... which would have an embedding and a head of its own */
+    bool tied;                  /* no head of its own: logits come from the embedding matrix */
+    bool tied_stated;           /* the config has the key */
     struct sp_draft_config draft;
 };
 
 /* Reads config.json's text. On failure *out is zeroed. Warnings (ignored but notable keys) are
  * appended to `notes`, one sentence a line, if notes is not NULL: *notes is owned by the caller,
  * NULL or a string. What only the tensors can tell is preliminary until sp_config_settle: `tied` is
- * the config's own word, a draft borrows its tables, and n_taps is 0 where the config leaves the
- * taps to their default. */
+ * the config's own word, a draft borrows its tables, n_taps is 0 where the config leaves the taps
+ * to their default, and a built-in prediction head still looks like the whole model. */
 SP_MUST_CHECK enum sp_status sp_config_parse(struct sp_config *out, const char *json, size_t size,
                                              char **notes, struct sp_err *err);
 
 /* Which of the telling tensors there are, in a checkpoint or a packed file. */
 struct sp_tables {
     bool embedding, head;
-    uint64_t fc_cols; /* columns of a draft's fc.weight; 0: there is none */
+    uint64_t fc_cols;   /* columns of a draft's fc.weight; 0: there is none */
+    uint64_t conv_taps; /* last dimension of a delta layer's conv1d.weight; 0: there is none */
+    bool mtp;           /* pre_fc_norm_hidden.weight: this is a built-in prediction head */
+    bool mtp_ffn;       /* ... whose layer has an MLP */
 };
 
-/* Completes a parsed config by what is there: tied or not, borrowed tables or own, default taps.
+/* Completes a parsed config by what is there: tied or not, borrowed tables or own, default taps; a
+ * prediction head's config becomes that of its one layer.
  * sp_specs_of_source does it for a checkpoint; a reader of packed files calls it before
  * sp_specs_of_config. SP_E_INPUT when config and tensors contradict each other. */
 SP_MUST_CHECK enum sp_status sp_config_settle(struct sp_config *config,
                                               const struct sp_tables *found, struct sp_err *err);
+
+/* The first layer with this mixer; n_layers when there is none. */
+unsigned sp_config_first_layer(const struct sp_config *config, enum sp_mixer mixer);
 
 void sp_config_release(struct sp_config *config);
 

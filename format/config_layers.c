@@ -10,10 +10,11 @@ struct layer_rules {
     const struct sp_config_text *t;
     const struct sp_sizes *sizes;
     const struct sp_json *layer_types, *no_rope, *mlp_only;
-    unsigned window;   /* 0: none */
-    bool switched_off; /* there would be a window, but use_sliding_window is false */
+    unsigned full_interval; /* delta layers but for every such one */
+    unsigned window;        /* 0: none */
+    bool switched_off;      /* there would be a window, but use_sliding_window is false */
     unsigned max_window_layers, pattern, no_rope_interval;
-    unsigned n_experts, n_experts_used, n_expert_ffn, sparse_step;
+    unsigned n_experts, n_experts_used, n_expert_ffn, n_shared_ffn, sparse_step;
 };
 
 /* An optional list with at least `min` and at most `max` elements. */
@@ -47,12 +48,17 @@ static enum sp_status read_integers(const struct sp_json **out, const struct sp_
     return st;
 }
 
-static bool names_sliding(const struct sp_json *layer_types, size_t i)
+static bool names(const struct sp_json *layer_types, size_t i, const char *wanted)
 {
     size_t len;
     const char *type = sp_json_to_string(sp_json_at(layer_types, i), &len);
 
-    return type && strcmp(type, "sliding_attention") == 0;
+    return type && strcmp(type, wanted) == 0;
+}
+
+static bool names_sliding(const struct sp_json *layer_types, size_t i)
+{
+    return names(layer_types, i, "sliding_attention");
 }
 
 static enum sp_status check_layer_types(const struct layer_rules *r, struct sp_err *err)
@@ -67,7 +73,8 @@ static enum sp_status check_layer_types(const struct layer_rules *r, struct sp_e
         }
         if (names_sliding(r->layer_types, i)) {
             any = true;
-        } else if (strcmp(type, "full_attention") != 0) {
+        } else if (strcmp(type, "full_attention") != 0 &&
+                   !(r->t->family->delta_layers && strcmp(type, "linear_attention") == 0)) {
             return sp_fail(err, SP_E_UNSUPPORTED, "%slayer_types[%zu] \"%s\" is not supported",
                            r->t->what, i, type);
         }
@@ -121,6 +128,7 @@ static enum sp_status read_experts(struct layer_rules *r, struct sp_err *err)
     r->n_experts = f->n_experts;
     r->n_experts_used = f->n_experts_used;
     r->n_expert_ffn = f->n_expert_ffn ? f->n_expert_ffn : r->sizes->n_ffn;
+    r->n_shared_ffn = f->n_shared_ffn;
     r->sparse_step = 1;
     if ((st = sp_text_unsigned(t, count, f->gpt_oss_mlp ? 1 : 0, SP_CAP_EXPERTS, &r->n_experts,
                                err)) ||
@@ -136,6 +144,11 @@ static enum sp_status read_experts(struct layer_rules *r, struct sp_err *err)
                                err)) ||
         (st = sp_text_unsigned(t, "decoder_sparse_step", 1, SP_CAP_LAYERS, &r->sparse_step, err))) {
         return st;
+    }
+    if (f->reads & SP_READS_SHARED) {
+        st = sp_text_unsigned(t, "shared_expert_intermediate_size", 0, SP_CAP_WIDTH,
+                              &r->n_shared_ffn, err);
+        if (st) return st;
     }
     return read_integers(&r->mlp_only, t, "mlp_only_layers", 0, err);
 }
@@ -161,6 +174,11 @@ static enum sp_status read_rules(struct layer_rules *r, struct sp_err *err)
         const char *key = sp_text_get(t, "sliding_window_pattern") ? "sliding_window_pattern"
                                                                    : "_sliding_window_pattern";
         st = sp_text_unsigned(t, key, 1, SP_CAP_LAYERS, &r->pattern, err);
+    }
+    if (st == SP_OK && t->family->delta_layers) {
+        r->full_interval = 4;
+        st = sp_text_unsigned(t, "full_attention_interval", 1, SP_CAP_LAYERS, &r->full_interval,
+                              err);
     }
     if (st || !(t->family->reads & SP_READS_NO_ROPE)) return st;
     st = sp_text_unsigned(t, "no_rope_layer_interval", 1, SP_CAP_LAYERS, &r->no_rope_interval, err);
@@ -212,8 +230,15 @@ static bool has_experts(const struct layer_rules *r, unsigned i)
     return true;
 }
 
-static void fill_layer(struct sp_layer_config *l, const struct layer_rules *r,
-                       const struct sp_config *c, unsigned i)
+static bool is_delta(const struct layer_rules *r, unsigned i)
+{
+    if (!r->t->family->delta_layers) return false;
+    if (r->layer_types) return names(r->layer_types, i, "linear_attention");
+    return (i + 1) % r->full_interval != 0;
+}
+
+static void fill_attention(struct sp_layer_config *l, const struct layer_rules *r,
+                           const struct sp_config *c, unsigned i)
 {
     bool sliding = slides(r, i);
 
@@ -223,6 +248,18 @@ static void fill_layer(struct sp_layer_config *l, const struct layer_rules *r,
     l->head_dim = r->sizes->head_dim;
     l->window = sliding ? r->window : 0;
     l->rope = !rotates(r, i) ? -1 : sliding && c->n_ropes == 2 ? 1 : 0;
+    l->output_gate = r->t->family->output_gate;
+}
+
+static void fill_layer(struct sp_layer_config *l, const struct layer_rules *r,
+                       const struct sp_config *c, unsigned i)
+{
+    if (is_delta(r, i)) {
+        l->mixer = SP_MIXER_DELTA_NET;
+        l->rope = -1;
+    } else {
+        fill_attention(l, r, c, i);
+    }
     l->kv_source = (int)i;
     l->causal = true;
     l->n_ffn = r->sizes->n_ffn;
@@ -230,6 +267,7 @@ static void fill_layer(struct sp_layer_config *l, const struct layer_rules *r,
     l->n_ffn = r->n_expert_ffn;
     l->n_experts = r->n_experts;
     l->n_experts_used = r->n_experts_used;
+    l->n_shared_ffn = r->n_shared_ffn;
 }
 
 enum sp_status sp_config_read_layers(struct sp_config *out, const struct sp_config_text *t,

@@ -3,6 +3,7 @@
  * config_text.c    the effective config: text_config's keys over the root's
  * config_rope.c    old and new spellings of rotation -> struct sp_rope
  * config_layers.c  windows, rotation and experts of each layer
+ * config_delta.c   gated delta-rule layers
  * config_draft.c   drafts: which kind, and a DFlash draft's own keys
  * config_refuse.c  keys that change the maths and are not implemented
  * config.c         the driver, sizes and traits */
@@ -68,6 +69,10 @@ SP_MUST_CHECK enum sp_status sp_config_read_layers(struct sp_config *out,
                                                    const struct sp_config_text *t,
                                                    const struct sp_sizes *sizes,
                                                    struct sp_err *err);
+
+/* Fills `delta` where the family has such layers. */
+SP_MUST_CHECK enum sp_status
+sp_config_read_delta(struct sp_config *out, const struct sp_config_text *t, struct sp_err *err);
 
 /* Which kind of draft the names say this is; a kind that is not implemented is refused. Sets
  * t->draft, t->dflash and t->what. */

@@ -16,6 +16,7 @@ enum neutral {
     NEUTRAL_TRUE,  /* true */
     NEUTRAL_ONE,   /* 1 */
     NEUTRAL_NORMS, /* true where the family norms q and k, else false */
+    NEUTRAL_GATE,  /* true where the family gates attention output, else false */
 };
 
 static const struct {
@@ -30,7 +31,7 @@ static const struct {
     {"num_local_experts", NEUTRAL_FALSE, SP_READS_EXPERTS},
     {"n_routed_experts", NEUTRAL_FALSE, 0},
     {"n_shared_experts", NEUTRAL_FALSE, 0},
-    {"shared_expert_intermediate_size", NEUTRAL_FALSE, 0},
+    {"shared_expert_intermediate_size", NEUTRAL_FALSE, SP_READS_SHARED},
     {"no_rope_layers", NEUTRAL_NULL, SP_READS_NO_ROPE},
     {"swiglu_limit", NEUTRAL_FALSE, SP_READS_SWIGLU},
     {"swiglu_alpha", NEUTRAL_FALSE, SP_READS_SWIGLU},
@@ -55,7 +56,7 @@ static const struct {
     {"scale_emb", NEUTRAL_ONE, 0},
     {"scale_depth", NEUTRAL_NULL, 0},
     {"kv_lora_rank", NEUTRAL_NULL, 0},
-    {"attn_output_gate", NEUTRAL_FALSE, 0},
+    {"attn_output_gate", NEUTRAL_GATE, 0},
     {"gating", NEUTRAL_FALSE, 0},
     {"attention_sink_bias", NEUTRAL_FALSE, 0},
     {"attention_value_scale", NEUTRAL_ONE, 0},
@@ -70,6 +71,7 @@ static bool is_neutral(const struct sp_json *v, enum neutral neutral, const stru
 
     if (v == NULL) return true;
     if (neutral == NEUTRAL_NORMS) neutral = f->qk_norm ? NEUTRAL_TRUE : NEUTRAL_FALSE;
+    if (neutral == NEUTRAL_GATE) neutral = f->output_gate ? NEUTRAL_TRUE : NEUTRAL_FALSE;
     if (sp_json_to_bool(v, &b)) {
         return (neutral == NEUTRAL_FALSE && !b) || (neutral == NEUTRAL_TRUE && b);
     }

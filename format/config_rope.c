@@ -255,10 +255,30 @@ static enum sp_status read_scaling(struct sp_rope *r, const struct rope_source *
     }
 }
 
+/* mrope_section shares the frequencies out to time, height and width; for text all three positions
+ * are equal, so it is plain rotation whichever way they are interleaved. */
+static enum sp_status check_sections(const struct sp_rope *r, const struct rope_source *s,
+                                     struct sp_err *err)
+{
+    const struct sp_json *list = sp_json_get(s->dict, "mrope_section");
+    int64_t n, sum = 0;
+
+    if (list == NULL) return SP_OK;
+    for (size_t i = 0; i < sp_json_len(list); i++) {
+        if (!sp_json_to_i64(sp_json_at(list, i), &n) || n < 0 || n > SP_CAP_WIDTH) {
+            return sp_fail(err, SP_E_INPUT, "mrope_section[%zu] is no number of frequencies", i);
+        }
+        sum += n;
+    }
+    if (sum == r->n_rot / 2 || sp_json_len(list) > 8) return SP_OK;
+    return sp_fail(err, SP_E_INPUT, "mrope_section has %lld frequencies, rotation %u",
+                   (long long)sum, r->n_rot / 2);
+}
+
 static enum sp_status read_rope(struct sp_rope *r, const struct rope_source *s, struct sp_err *err)
 {
     static const char partial_key[] = "partial_rotary_factor";
-    double partial = 1;
+    double partial = s->t->family->partial_rotary != 0 ? s->t->family->partial_rotary : 1;
     enum sp_status st;
 
     r->factor = r->amplitude = 1;
@@ -266,6 +286,10 @@ static enum sp_status read_rope(struct sp_rope *r, const struct rope_source *s, 
     if ((st = read_type(&r->kind, s, err)) || (st = check_keys(s, err)) ||
         (st = sp_json_get_double(s->dict, "rope_theta", 2, 1e15, &r->theta, err))) {
         return st;
+    }
+    if (r->theta == 0) {
+        return sp_fail(err, SP_E_INPUT, "rope_theta is missing, which %s needs",
+                       s->t->family->name);
     }
     st = sp_text_get(s->t, partial_key)
              ? sp_text_double(s->t, partial_key, 0, 1, &partial, err)
@@ -277,6 +301,7 @@ static enum sp_status read_rope(struct sp_rope *r, const struct rope_source *s, 
                        "%s %g of head_dim %u rotates %u dimensions, expected an even number",
                        partial_key, partial, s->head_dim, r->n_rot);
     }
+    if ((st = check_sections(r, s, err))) return st;
     return read_scaling(r, s, err);
 }
 

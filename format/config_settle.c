@@ -1,7 +1,10 @@
-/* What config.json leaves to the tensors: whether there is a head, whose tables a draft uses, and
- * how many of the target's layers it reads. The importer and the runtime settle it by this one
- * function, so that what was packed is what is run. */
+/* What config.json leaves to the tensors: whether there is a head, whose tables a draft uses, how
+ * many of the target's layers it reads, and whether this is a built-in prediction head at all. The
+ * importer and the runtime settle it by this one function, so that what was packed is what is run.
+ */
 #include "format/config.h"
+
+#include "format/family_table.h"
 
 /* round(1 + i (N - 4) / (n - 1)), halves to even, in whole numbers; the middle layer for one tap.
  */
@@ -61,11 +64,62 @@ static enum sp_status settle_tables(struct sp_config *config, const struct sp_ta
     return SP_OK;
 }
 
+/* A built-in head is one more full-attention layer of its model's shape, with the model's own
+ * embedding and head. */
+static enum sp_status settle_mtp(struct sp_config *config, const struct sp_tables *found,
+                                 struct sp_err *err)
+{
+    unsigned like = sp_config_first_layer(config, SP_MIXER_ATTENTION);
+    struct sp_layer_config *l = &config->layers[0];
+
+    if (config->mtp_tables || found->embedding || found->head) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "mtp: dedicated embeddings not supported");
+    }
+    if (config->n_mtp_layers > 1) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "mtp: %u layers, only 1 supported",
+                       config->n_mtp_layers);
+    }
+    if (like == config->n_layers) {
+        return sp_fail(err, SP_E_INPUT, "mtp: its model has no full-attention layer");
+    }
+    if (found->fc_cols != 2 * (uint64_t)config->n_hidden) {
+        return sp_fail(err, SP_E_INPUT, "mtp: fc is [.., %llu], expected [%u,%llu]",
+                       (unsigned long long)found->fc_cols, config->n_hidden,
+                       2 * (unsigned long long)config->n_hidden);
+    }
+    config->draft.kind = SP_DRAFT_MTP;
+    config->draft.borrows_tables = true;
+    config->draft.n_target_layers = config->n_layers;
+    config->draft.target_hidden = config->n_hidden;
+    config->delta = (struct sp_delta_config){0};
+    *l = config->layers[like];
+    l->kv_source = 0;
+    config->n_layers = 1;
+    if (!found->mtp_ffn) l->n_ffn = l->n_shared_ffn = l->n_experts = l->n_experts_used = 0;
+    return SP_OK;
+}
+
+/* mlx writes convolutions as [channels, kernel, 1] and adds the 1 of its norms to their weights. */
+static void settle_delta(struct sp_config *config, const struct sp_tables *found)
+{
+    if (config->delta.n_value_heads == 0 || found->conv_taps != 1) return;
+    config->delta.converted = true;
+    config->norm_shifted = false;
+}
+
+static bool has_mtp_head(const struct sp_config *config, const struct sp_tables *found)
+{
+    const struct sp_family *family = sp_family_by_type(config->family);
+
+    return found->mtp && family && family->prediction_head;
+}
+
 enum sp_status sp_config_settle(struct sp_config *config, const struct sp_tables *found,
                                 struct sp_err *err)
 {
     enum sp_status st;
 
+    if (has_mtp_head(config, found)) return settle_mtp(config, found, err);
     if (config->draft.kind == SP_DRAFT_NONE) {
         if (found->fc_cols) {
             return sp_fail(err, SP_E_INPUT,
@@ -76,6 +130,7 @@ enum sp_status sp_config_settle(struct sp_config *config, const struct sp_tables
             return sp_fail(err, SP_E_INPUT, "missing tensor \"embed_tokens.weight\"");
         }
         config->tied = !(found->embedding && found->head);
+        settle_delta(config, found);
         return SP_OK;
     }
     if ((st = settle_tables(config, found, err))) return st;

@@ -21,7 +21,15 @@ enum dim {
     DIM_HEADS,
     DIM_FFN,
     DIM_EXPERTS,
-    DIM_FEATURES, /* taps * target hidden */
+    DIM_FEATURES, /* what fc reads: taps * target hidden; hidden twice in a prediction head */
+    DIM_SHARED,   /* intermediate size of the MLP beside the experts */
+    DIM_ONE,
+    DIM_CHANNELS,     /* delta layers: q, k and v of all heads */
+    DIM_DELTA_VALUES, /* ... v of all heads */
+    DIM_DELTA_HEADS,  /* ... value heads */
+    DIM_DELTA_VALUE,  /* ... v of one head */
+    DIM_CONV_OUTER,   /* ... the convolution as it is stored: 1 and its taps, */
+    DIM_CONV_INNER,   /* or the other way round */
 };
 
 typedef bool wanted_fn(const struct sp_config *c, const struct sp_layer_config *l);
@@ -33,34 +41,46 @@ struct row {
     wanted_fn *wanted; /* NULL: always. The layer is NULL for tensors outside the layers */
 };
 
-static bool has_v(const struct sp_config *c, const struct sp_layer_config *l)
+static bool is_attention(const struct sp_config *c, const struct sp_layer_config *l)
 {
     (void)c;
-    return !l->v_from_k;
+    return l->mixer == SP_MIXER_ATTENTION;
+}
+
+static bool is_delta(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    (void)c;
+    return l->mixer == SP_MIXER_DELTA_NET;
+}
+
+static bool has_v(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    return is_attention(c, l) && !l->v_from_k;
+}
+
+static bool has_output_gate(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    return is_attention(c, l) && l->output_gate;
 }
 
 static bool has_qkv_bias(const struct sp_config *c, const struct sp_layer_config *l)
 {
-    (void)l;
-    return c->qkv_bias;
+    return is_attention(c, l) && c->qkv_bias;
 }
 
 static bool has_o_bias(const struct sp_config *c, const struct sp_layer_config *l)
 {
-    (void)l;
-    return c->o_bias;
+    return is_attention(c, l) && c->o_bias;
 }
 
 static bool has_qk_norm(const struct sp_config *c, const struct sp_layer_config *l)
 {
-    (void)l;
-    return c->qk_norm;
+    return is_attention(c, l) && c->qk_norm;
 }
 
 static bool has_sinks(const struct sp_config *c, const struct sp_layer_config *l)
 {
-    (void)l;
-    return c->attention_sinks;
+    return is_attention(c, l) && c->attention_sinks;
 }
 
 static bool has_post_norms(const struct sp_config *c, const struct sp_layer_config *l)
@@ -69,15 +89,31 @@ static bool has_post_norms(const struct sp_config *c, const struct sp_layer_conf
     return c->post_norms;
 }
 
-static bool is_dense(const struct sp_config *c, const struct sp_layer_config *l)
+static bool has_ffn(const struct sp_config *c, const struct sp_layer_config *l)
 {
     (void)c;
-    return l->n_experts == 0;
+    return l->n_ffn != 0;
+}
+
+static bool is_dense(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    return has_ffn(c, l) && l->n_experts == 0;
+}
+
+static bool has_shared(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    (void)c;
+    return l->n_shared_ffn != 0;
+}
+
+static bool has_shared_gate(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    return has_shared(c, l) && c->shared_gate;
 }
 
 static bool has_dense_bias(const struct sp_config *c, const struct sp_layer_config *l)
 {
-    return l->n_experts == 0 && c->mlp_bias;
+    return is_dense(c, l) && c->mlp_bias;
 }
 
 static bool has_experts(const struct sp_config *c, const struct sp_layer_config *l)
@@ -114,12 +150,24 @@ static bool is_dflash(const struct sp_config *c, const struct sp_layer_config *l
     return c->draft.kind == SP_DRAFT_DFLASH;
 }
 
+static bool is_mtp(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    (void)l;
+    return c->draft.kind == SP_DRAFT_MTP;
+}
+
+static bool has_fc(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    return is_dflash(c, l) || is_mtp(c, l);
+}
+
 static const struct row layer_rows[] = {
     {"input_layernorm.weight", SP_ROLE_NORM, {DIM_HIDDEN}, NULL},
-    {"self_attn.q_proj.weight", SP_ROLE_ATTENTION, {DIM_Q, DIM_HIDDEN}, NULL},
-    {"self_attn.k_proj.weight", SP_ROLE_ATTENTION, {DIM_KV, DIM_HIDDEN}, NULL},
+    {"self_attn.q_proj.weight", SP_ROLE_ATTENTION, {DIM_Q, DIM_HIDDEN}, is_attention},
+    {"self_attn.k_proj.weight", SP_ROLE_ATTENTION, {DIM_KV, DIM_HIDDEN}, is_attention},
     {"self_attn.v_proj.weight", SP_ROLE_ATTENTION, {DIM_KV, DIM_HIDDEN}, has_v},
-    {"self_attn.o_proj.weight", SP_ROLE_ATTENTION, {DIM_HIDDEN, DIM_Q}, NULL},
+    {"self_attn.o_proj.weight", SP_ROLE_ATTENTION, {DIM_HIDDEN, DIM_Q}, is_attention},
+    {"self_attn.gate_proj.weight", SP_ROLE_ATTENTION, {DIM_Q, DIM_HIDDEN}, has_output_gate},
     {"self_attn.q_proj.bias", SP_ROLE_BIAS, {DIM_Q}, has_qkv_bias},
     {"self_attn.k_proj.bias", SP_ROLE_BIAS, {DIM_KV}, has_qkv_bias},
     {"self_attn.v_proj.bias", SP_ROLE_BIAS, {DIM_KV}, has_qkv_bias},
@@ -127,7 +175,19 @@ static const struct row layer_rows[] = {
     {"self_attn.q_norm.weight", SP_ROLE_NORM, {DIM_HEAD}, has_qk_norm},
     {"self_attn.k_norm.weight", SP_ROLE_NORM, {DIM_HEAD}, has_qk_norm},
     {"self_attn.sinks", SP_ROLE_SMALL, {DIM_HEADS}, has_sinks},
-    {"post_attention_layernorm.weight", SP_ROLE_NORM, {DIM_HIDDEN}, NULL},
+    {"linear_attn.in_proj_qkv.weight", SP_ROLE_ATTENTION, {DIM_CHANNELS, DIM_HIDDEN}, is_delta},
+    {"linear_attn.in_proj_z.weight", SP_ROLE_ATTENTION, {DIM_DELTA_VALUES, DIM_HIDDEN}, is_delta},
+    {"linear_attn.in_proj_b.weight", SP_ROLE_GATE, {DIM_DELTA_HEADS, DIM_HIDDEN}, is_delta},
+    {"linear_attn.in_proj_a.weight", SP_ROLE_GATE, {DIM_DELTA_HEADS, DIM_HIDDEN}, is_delta},
+    {"linear_attn.conv1d.weight",
+     SP_ROLE_SMALL,
+     {DIM_CHANNELS, DIM_CONV_OUTER, DIM_CONV_INNER},
+     is_delta},
+    {"linear_attn.A_log", SP_ROLE_SMALL, {DIM_DELTA_HEADS}, is_delta},
+    {"linear_attn.dt_bias", SP_ROLE_SMALL, {DIM_DELTA_HEADS}, is_delta},
+    {"linear_attn.norm.weight", SP_ROLE_NORM, {DIM_DELTA_VALUE}, is_delta},
+    {"linear_attn.out_proj.weight", SP_ROLE_ATTENTION, {DIM_HIDDEN, DIM_DELTA_VALUES}, is_delta},
+    {"post_attention_layernorm.weight", SP_ROLE_NORM, {DIM_HIDDEN}, has_ffn},
     {"pre_feedforward_layernorm.weight", SP_ROLE_NORM, {DIM_HIDDEN}, has_post_norms},
     {"post_feedforward_layernorm.weight", SP_ROLE_NORM, {DIM_HIDDEN}, has_post_norms},
     {"mlp.gate_proj.weight", SP_ROLE_MLP, {DIM_FFN, DIM_HIDDEN}, is_dense},
@@ -141,6 +201,10 @@ static const struct row layer_rows[] = {
     {"mlp.experts.gate_proj.weight", SP_ROLE_MLP, {DIM_EXPERTS, DIM_FFN, DIM_HIDDEN}, has_experts},
     {"mlp.experts.up_proj.weight", SP_ROLE_MLP, {DIM_EXPERTS, DIM_FFN, DIM_HIDDEN}, has_experts},
     {"mlp.experts.down_proj.weight", SP_ROLE_MLP, {DIM_EXPERTS, DIM_HIDDEN, DIM_FFN}, has_experts},
+    {"mlp.shared_expert.gate_proj.weight", SP_ROLE_MLP, {DIM_SHARED, DIM_HIDDEN}, has_shared},
+    {"mlp.shared_expert.up_proj.weight", SP_ROLE_MLP, {DIM_SHARED, DIM_HIDDEN}, has_shared},
+    {"mlp.shared_expert.down_proj.weight", SP_ROLE_MLP, {DIM_HIDDEN, DIM_SHARED}, has_shared},
+    {"mlp.shared_expert_gate.weight", SP_ROLE_GATE, {DIM_ONE, DIM_HIDDEN}, has_shared_gate},
     {"mlp.experts.gate_proj.bias", SP_ROLE_BIAS, {DIM_EXPERTS, DIM_FFN}, has_expert_bias},
     {"mlp.experts.up_proj.bias", SP_ROLE_BIAS, {DIM_EXPERTS, DIM_FFN}, has_expert_bias},
     {"mlp.experts.down_proj.bias", SP_ROLE_BIAS, {DIM_EXPERTS, DIM_HIDDEN}, has_expert_bias},
@@ -150,8 +214,10 @@ static const struct row model_rows[] = {
     {"embed_tokens.weight", SP_ROLE_EMBEDDING, {DIM_VOCAB, DIM_HIDDEN}, has_embedding},
     {"norm.weight", SP_ROLE_NORM, {DIM_HIDDEN}, NULL},
     {"lm_head.weight", SP_ROLE_HEAD, {DIM_VOCAB, DIM_HIDDEN}, has_head},
-    {"fc.weight", SP_ROLE_FEATURE, {DIM_HIDDEN, DIM_FEATURES}, is_dflash},
+    {"fc.weight", SP_ROLE_FEATURE, {DIM_HIDDEN, DIM_FEATURES}, has_fc},
     {"hidden_norm.weight", SP_ROLE_NORM, {DIM_HIDDEN}, is_dflash},
+    {"pre_fc_norm_embedding.weight", SP_ROLE_NORM, {DIM_HIDDEN}, is_mtp},
+    {"pre_fc_norm_hidden.weight", SP_ROLE_NORM, {DIM_HIDDEN}, is_mtp},
 };
 
 const char *sp_role_name(enum sp_role role)
@@ -161,7 +227,7 @@ const char *sp_role_name(enum sp_role role)
         [SP_ROLE_SMALL] = "small",     [SP_ROLE_EMBEDDING] = "embedding",
         [SP_ROLE_HEAD] = "head",       [SP_ROLE_ATTENTION] = "attention",
         [SP_ROLE_MLP] = "mlp",         [SP_ROLE_ROUTER] = "router",
-        [SP_ROLE_FEATURE] = "feature",
+        [SP_ROLE_FEATURE] = "feature", [SP_ROLE_GATE] = "gate",
     };
 
     assert((size_t)role < sizeof names / sizeof names[0]);
@@ -189,7 +255,25 @@ static uint64_t dim_of(enum dim dim, const struct sp_config *c, const struct sp_
     case DIM_EXPERTS:
         return l->n_experts;
     case DIM_FEATURES:
+        if (c->draft.kind == SP_DRAFT_MTP) return 2 * (uint64_t)c->n_hidden;
         return (uint64_t)c->draft.n_taps * c->draft.target_hidden;
+    case DIM_SHARED:
+        return l->n_shared_ffn;
+    case DIM_ONE:
+        return 1;
+    case DIM_CHANNELS:
+        return 2 * (uint64_t)c->delta.n_key_heads * c->delta.key_dim +
+               (uint64_t)c->delta.n_value_heads * c->delta.value_dim;
+    case DIM_DELTA_VALUES:
+        return (uint64_t)c->delta.n_value_heads * c->delta.value_dim;
+    case DIM_DELTA_HEADS:
+        return c->delta.n_value_heads;
+    case DIM_DELTA_VALUE:
+        return c->delta.value_dim;
+    case DIM_CONV_OUTER:
+        return c->delta.converted ? c->delta.kernel : 1;
+    case DIM_CONV_INNER:
+        return c->delta.converted ? 1 : c->delta.kernel;
     case DIM_END:
         break;
     }

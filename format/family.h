@@ -4,9 +4,9 @@
  *
  * Canonical names are Hugging Face's without prefix: embed_tokens.weight, norm.weight,
  * lm_head.weight, layers.N.input_layernorm.weight, layers.N.self_attn.q_proj.weight, ...; experts
- * are stacked: layers.N.mlp.experts.gate_proj.weight [E, I, H]. Drafts: fc.weight,
- * hidden_norm.weight, ... A tensor that a checkpoint stores fused or apart is described by its
- * pieces. */
+ * are stacked: layers.N.mlp.experts.gate_proj.weight [E, I, H]; output gates stand apart from the
+ * queries: layers.N.self_attn.gate_proj.weight. Drafts: fc.weight, hidden_norm.weight, ... A tensor
+ * that a checkpoint stores fused or apart is described by its pieces. */
 #ifndef SP_FORMAT_FAMILY_H
 #define SP_FORMAT_FAMILY_H
 
@@ -22,6 +22,7 @@ enum sp_role {
     SP_ROLE_ATTENTION, /* q, k, v, o */
     SP_ROLE_MLP,       /* gate, up, down, experts */
     SP_ROLE_ROUTER,    /* stays float */
+    SP_ROLE_GATE,      /* a few rows whose results steer whole heads: stays float */
     SP_ROLE_FEATURE,   /* a draft's fc: projects the target's features; 8 bits or more */
 };
 
@@ -80,6 +81,16 @@ SP_MUST_CHECK enum sp_status sp_specs_of_source(struct sp_specs *out, struct sp_
                                                 const struct sp_source_tensor *tensors, size_t n,
                                                 bool *compare_equal, size_t *n_skipped,
                                                 struct sp_err *err);
+
+/* The same for the built-in prediction head in a checkpoint (mtp.*; other tensors are not looked
+ * at): *config, parsed from the checkpoint's config.json, becomes that of the head. */
+SP_MUST_CHECK enum sp_status sp_specs_of_mtp(struct sp_specs *out, struct sp_config *config,
+                                             const struct sp_source_tensor *tensors, size_t n,
+                                             struct sp_err *err);
+
+/* Does the checkpoint of this config hold a built-in prediction head? */
+bool sp_source_has_mtp(const struct sp_config *config, const struct sp_source_tensor *tensors,
+                       size_t n);
 
 /* Drops the head from the list: it equals the embedding. Sets config->tied. */
 void sp_specs_share_head(struct sp_specs *specs, struct sp_config *config);

@@ -109,6 +109,7 @@ enum form {
     FORM_ALTERNATE,  /* [E, H, 2I]: gate, up, gate, up, ... transposed */
     FORM_TRANSPOSED, /* [E, cols, rows] */
     FORM_BIASES,     /* [E, 2I]: gate, up, gate, up, ... */
+    FORM_HEADS,      /* [2 n, H]: query rows, then gate rows, of each head */
 };
 
 struct form_row {
@@ -132,14 +133,23 @@ static const struct form_row forms[] = {
     {SP_STORED_EXPERTS, "mlp.experts.gate_proj.weight", "mlp.experts.gate_up_proj", FORM_HALVES, 0},
     {SP_STORED_EXPERTS, "mlp.experts.gate_proj.weight", "mlp.experts.gate_up_proj.weight",
      FORM_HALVES, 0},
+    {SP_STORED_EXPERTS, "mlp.experts.gate_proj.weight", "mlp.switch_mlp.gate_proj.weight",
+     FORM_WHOLE, 0},
     {SP_STORED_EXPERTS, "mlp.experts.up_proj.weight", "mlp.experts.%u.up_proj.weight", FORM_EACH,
      0},
     {SP_STORED_EXPERTS, "mlp.experts.up_proj.weight", "mlp.experts.gate_up_proj", FORM_HALVES, 1},
     {SP_STORED_EXPERTS, "mlp.experts.up_proj.weight", "mlp.experts.gate_up_proj.weight",
      FORM_HALVES, 1},
+    {SP_STORED_EXPERTS, "mlp.experts.up_proj.weight", "mlp.switch_mlp.up_proj.weight", FORM_WHOLE,
+     0},
     {SP_STORED_EXPERTS, "mlp.experts.down_proj.weight", "mlp.experts.%u.down_proj.weight",
      FORM_EACH, 0},
     {SP_STORED_EXPERTS, "mlp.experts.down_proj.weight", "mlp.experts.down_proj", FORM_WHOLE, 0},
+    {SP_STORED_EXPERTS, "mlp.experts.down_proj.weight", "mlp.switch_mlp.down_proj.weight",
+     FORM_WHOLE, 0},
+
+    {SP_STORED_GATED, "self_attn.q_proj.weight", "self_attn.q_proj.weight", FORM_HEADS, 0},
+    {SP_STORED_GATED, "self_attn.gate_proj.weight", "self_attn.q_proj.weight", FORM_HEADS, 1},
 
     {SP_STORED_INTERLEAVED, "mlp.experts.gate_proj.weight", "mlp.experts.gate_up_proj",
      FORM_ALTERNATE, 0},
@@ -250,6 +260,22 @@ static enum sp_status add_transposed(struct sp_matcher *m, struct sp_tensor_spec
                                        .transposed = true});
 }
 
+static enum sp_status add_heads(struct sp_matcher *m, struct sp_tensor_spec *spec, const char *name,
+                                const struct sp_layer_config *l, unsigned part)
+{
+    uint64_t n = l->head_dim, shape[2] = {2 * spec->shape[0], spec->shape[1]};
+    enum sp_status st = SP_OK;
+
+    if (!claim(m, name, shape, 2)) return SP_OK;
+    for (uint64_t h = 0; st == SP_OK && h < l->n_heads; h++) {
+        st = add_piece(
+            m, spec, name,
+            (struct sp_piece){
+                .first_row = (2 * h + part) * n, .step = 1, .n_rows = n, .n_cols = spec->shape[1]});
+    }
+    return st;
+}
+
 static enum sp_status add_form(struct sp_matcher *m, struct sp_tensor_spec *spec,
                                const struct form_row *form, const char *name,
                                const struct sp_layer_config *l)
@@ -271,6 +297,8 @@ static enum sp_status add_form(struct sp_matcher *m, struct sp_tensor_spec *spec
     case FORM_ALTERNATE:
     case FORM_BIASES:
         return add_alternate(m, spec, name, form->part);
+    case FORM_HEADS:
+        return add_heads(m, spec, name, l, form->part);
     case FORM_TRANSPOSED:
         return add_transposed(m, spec, name);
     }
@@ -297,7 +325,7 @@ static enum sp_status match_layer_spec(struct sp_matcher *m, struct sp_tensor_sp
 
     for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
         const struct form_row *form = &forms[i];
-        if (form->storage != m->storage || strcmp(form->canonical, suffix) != 0) continue;
+        if (!(form->storage & m->storage) || strcmp(form->canonical, suffix) != 0) continue;
         snprintf(name, sizeof name, "%slayers.%u.%s", m->prefix, layer, form->source);
         if (chosen == NULL) chosen = form;
         if (!form_exists(m, form, name)) continue;

@@ -21,7 +21,7 @@ struct sp_findings {
 struct sp_matcher {
     struct sp_specs *specs;
     struct sp_config *config;
-    enum sp_storage storage;
+    unsigned storage;                       /* enum sp_storage */
     const struct sp_source_tensor **sorted; /* by name, [n] */
     bool *used;                             /* [n] */
     size_t n;
@@ -35,6 +35,18 @@ struct sp_matcher {
 /* *out = a copy that lives as long as the specs. */
 SP_MUST_CHECK enum sp_status sp_specs_add_string(const char **out, struct sp_specs *specs,
                                                  const char *text, struct sp_err *err);
+
+/* Takes these tensors in: allocates sorted and used. The matcher's other members are set already.
+ */
+SP_MUST_CHECK enum sp_status sp_matcher_init(struct sp_matcher *m,
+                                             const struct sp_source_tensor *tensors, size_t n);
+void sp_matcher_release(struct sp_matcher *m); /* not the specs */
+
+/* Of a built-in prediction head: beside the text model, whatever that one's prefix is. */
+#define SP_MTP_PREFIX "mtp."
+
+/* SP_E_INPUT with the findings, if there are any. */
+SP_MUST_CHECK enum sp_status sp_matcher_conclude(const struct sp_matcher *m);
 
 /* Index into m->sorted; m->n when there is no such tensor. */
 size_t sp_matcher_find(const struct sp_matcher *m, const char *name);

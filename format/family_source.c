@@ -21,6 +21,29 @@ static int compare_tensors(const void *a, const void *b)
     return strcmp((*x)->name, (*y)->name);
 }
 
+enum sp_status sp_matcher_init(struct sp_matcher *m, const struct sp_source_tensor *tensors,
+                               size_t n)
+{
+    const struct sp_family *family = sp_family_by_type(m->config->family);
+    enum sp_status st;
+
+    if (family == NULL) return sp_fail(m->err, SP_E_BUG, "no family \"%s\"", m->config->family);
+    m->storage = family->storage;
+    if ((st = sp_new(&m->sorted, n, sizeof *m->sorted, m->err))) return st;
+    if ((st = sp_new(&m->used, n, sizeof *m->used, m->err))) return st;
+    for (size_t i = 0; i < n; i++)
+        m->sorted[i] = &tensors[i];
+    m->n = n;
+    qsort(m->sorted, n, sizeof *m->sorted, compare_tensors);
+    return SP_OK;
+}
+
+void sp_matcher_release(struct sp_matcher *m)
+{
+    free(m->sorted);
+    free(m->used);
+}
+
 static bool ends_with(const char *text, const char *end)
 {
     size_t n = strlen(text), k = strlen(end);
@@ -36,6 +59,7 @@ static bool begins_with(const char *text, const char *begin)
 /* Tensors that give away what kind of file this really is, whatever its config says. */
 static enum sp_status refuse_evidence(const struct sp_matcher *m)
 {
+    const struct sp_family *family = sp_family_by_type(m->config->family);
     static const struct {
         const char *begin, *end; /* either may be NULL */
         const char *what;
@@ -47,7 +71,7 @@ static enum sp_status refuse_evidence(const struct sp_matcher *m)
         {NULL, ".weight_scale", "compressed-tensors weights"},
         {NULL, ".weight_scale_inv", "FP8 weights"},
         {NULL, "_proj_blocks", "MXFP4 weights"},
-        {"mtp.", NULL, "a multi-token prediction head"},
+        {SP_MTP_PREFIX, NULL, "a multi-token prediction head"},
         {"midlayer.", NULL, "an EAGLE-3 draft"},
         {"d2t", NULL, "a draft vocabulary"},
         {"markov_head.", NULL, "a DSpark draft"},
@@ -58,6 +82,7 @@ static enum sp_status refuse_evidence(const struct sp_matcher *m)
 
     for (size_t i = 0; i < m->n; i++) {
         const char *name = m->sorted[i]->name;
+        if (family->prediction_head && begins_with(name, SP_MTP_PREFIX)) continue;
         for (size_t k = 0; k < sizeof evidence / sizeof evidence[0]; k++) {
             if (evidence[k].begin && !begins_with(name, evidence[k].begin)) continue;
             if (evidence[k].end && !ends_with(name, evidence[k].end)) continue;
@@ -114,9 +139,15 @@ static enum sp_status settle(struct sp_matcher *m, bool *compare_equal)
     struct sp_config *c = m->config;
     struct sp_tables found = {.embedding = sp_matcher_has(m, m->prefix, "embed_tokens.weight"),
                               .head = m->head_name != NULL};
+    unsigned delta = sp_config_first_layer(c, SP_MIXER_DELTA_NET);
     char name[SP_SOURCE_NAME];
-    size_t fc;
+    size_t fc, conv;
 
+    snprintf(name, sizeof name, "%slayers.%u.linear_attn.conv1d.weight", m->prefix, delta);
+    conv = sp_matcher_find(m, name);
+    if (conv < m->n && m->sorted[conv]->rank > 0) {
+        found.conv_taps = m->sorted[conv]->shape[m->sorted[conv]->rank - 1];
+    }
     snprintf(name, sizeof name, "%sfc.weight", m->prefix);
     fc = sp_matcher_find(m, name);
     if (fc < m->n) {
@@ -181,7 +212,7 @@ static void report_unexpected(struct sp_matcher *m, const char *name)
                       ends_with(name, ".bias") ? ": the config has no such bias" : "");
 }
 
-static enum sp_status conclude(const struct sp_matcher *m)
+enum sp_status sp_matcher_conclude(const struct sp_matcher *m)
 {
     const struct sp_findings *f = &m->findings;
 
@@ -203,14 +234,14 @@ static enum sp_status match(struct sp_matcher *m, bool *compare_equal, size_t *n
         if ((st = sp_matcher_place(m, &m->specs->specs[i]))) return st;
     }
     for (size_t i = 0; i < m->n && m->findings.n < SP_MAX_FINDINGS; i++) {
-        if (m->used[i]) continue;
+        if (m->used[i] || begins_with(m->sorted[i]->name, SP_MTP_PREFIX)) continue;
         if (is_skipped(m->sorted[i]->name)) {
             ++*n_skipped;
         } else {
             report_unexpected(m, m->sorted[i]->name);
         }
     }
-    return conclude(m);
+    return sp_matcher_conclude(m);
 }
 
 enum sp_status sp_specs_of_source(struct sp_specs *out, struct sp_config *config,
@@ -218,25 +249,17 @@ enum sp_status sp_specs_of_source(struct sp_specs *out, struct sp_config *config
                                   bool *compare_equal, size_t *n_skipped, struct sp_err *err)
 {
     struct sp_specs specs = {0};
-    struct sp_matcher m = {.specs = &specs, .config = config, .n = n, .err = err};
-    const struct sp_family *family = sp_family_by_type(config->family);
+    struct sp_matcher m = {.specs = &specs, .config = config, .err = err};
     enum sp_status st;
 
     *compare_equal = false;
     *n_skipped = 0;
-    if (family == NULL) return sp_fail(err, SP_E_BUG, "no family \"%s\"", config->family);
-    m.storage = family->storage;
-    if ((st = sp_new(&m.sorted, n, sizeof *m.sorted, err))) goto done;
-    if ((st = sp_new(&m.used, n, sizeof *m.used, err))) goto done;
-    for (size_t i = 0; i < n; i++)
-        m.sorted[i] = &tensors[i];
-    qsort(m.sorted, n, sizeof *m.sorted, compare_tensors);
+    if ((st = sp_matcher_init(&m, tensors, n))) goto done;
     if ((st = match(&m, compare_equal, n_skipped))) goto done;
     *out = specs;
     memset(&specs, 0, sizeof specs);
 done:
     sp_specs_release(&specs);
-    free(m.sorted);
-    free(m.used);
+    sp_matcher_release(&m);
     return st;
 }

@@ -29,12 +29,13 @@ enum sp_windows {
 
 enum sp_bias_rule { SP_BIAS_NEVER, SP_BIAS_ALWAYS, SP_BIAS_BY_CONFIG };
 
-/* How a checkpoint stores what is one canonical tensor here. */
+/* How a checkpoint stores what is one canonical tensor here; several of them may hold. */
 enum sp_storage {
-    SP_STORED_PLAIN,       /* under the canonical names */
-    SP_STORED_FUSED,       /* qkv_proj and gate_up_proj, contiguous rows (Phi-3) */
-    SP_STORED_EXPERTS,     /* experts apart, or fused as [E, 2I, H] (Qwen3-MoE) */
-    SP_STORED_INTERLEAVED, /* [E, H, 2I], gate and up alternating (gpt-oss) */
+    SP_STORED_PLAIN = 0,       /* under the canonical names */
+    SP_STORED_FUSED = 1,       /* qkv_proj and gate_up_proj, contiguous rows (Phi-3) */
+    SP_STORED_EXPERTS = 2,     /* experts apart, or fused as [E, 2I, H] (Qwen3-MoE) */
+    SP_STORED_INTERLEAVED = 4, /* [E, H, 2I], gate and up alternating (gpt-oss) */
+    SP_STORED_GATED = 8,       /* q_proj holds query and gate rows, head by head (Qwen3.5) */
 };
 
 /* Keys that only some families read; in all others they are refused (config_refuse.c). */
@@ -45,6 +46,7 @@ enum sp_family_reads {
     SP_READS_NO_ROPE = 8,      /* no_rope_layers, no_rope_layer_interval */
     SP_READS_GROWTH = 16,      /* llama_4_scaling_beta */
     SP_READS_SWIGLU = 32,      /* swiglu_limit, swiglu_alpha */
+    SP_READS_SHARED = 64,      /* shared_expert_intermediate_size */
 };
 
 struct sp_family {
@@ -53,7 +55,8 @@ struct sp_family {
     const char *wrapper;      /* model_type of the multimodal config that may hold it, or NULL */
     struct sp_sizes sizes;
     double norm_eps;
-    double theta;
+    double theta;             /* 0: the config must say */
+    double partial_rotary;    /* default of partial_rotary_factor; 0: all of a head rotates */
     double local_theta;       /* sliding layers have a rotation of their own; 0: one for all */
     const char *rope_default; /* class default of rope_parameters, JSON; NULL: none */
     bool tied;
@@ -70,7 +73,12 @@ struct sp_family {
     const char *activation_key, *activation;          /* the key and its default */
     bool gpt_oss_mlp;   /* every layer has experts: clamped SwiGLU, biases; attention has sinks */
     bool longrope_only; /* any scaling of rotation is longrope, however it is spelled */
-    enum sp_storage storage;
+    bool delta_layers;  /* layer_types may say linear_attention: gated delta rule (Qwen3.5) */
+    bool output_gate;   /* attention output is gated */
+    bool router_norm;   /* norm_topk_prob is always on */
+    unsigned n_shared_ffn; /* default of shared_expert_intermediate_size */
+    bool prediction_head;  /* a checkpoint may hold a built-in draft, mtp.* */
+    unsigned storage;      /* enum sp_storage */
 };
 
 /* Multimodal checkpoints whose language model stands in text_config. */

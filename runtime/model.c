@@ -1,5 +1,6 @@
 #include "runtime/model.h"
 
+#include "format/config_packed.h"
 #include "format/family.h"
 #include "format/mem.h"
 #include "quantize/codec.h"
@@ -41,6 +42,7 @@ static enum sp_layout layout_of(const struct sp_tensor_spec *spec)
     case SP_ROLE_ATTENTION:
     case SP_ROLE_MLP:
     case SP_ROLE_ROUTER:
+    case SP_ROLE_GATE:
     case SP_ROLE_FEATURE:
         break;
     }
@@ -294,50 +296,26 @@ static enum sp_status bind_all(struct sp_model *m, const struct sp_pack *pack, s
     m->per_layer_norm = bind_norm(&b, "per_layer_projection_norm.weight", 0);
     m->fc = bind_matrix(&b, "fc.weight", 0);
     m->hidden_norm = bind_norm(&b, "hidden_norm.weight", 0);
+    m->pair_norms[0] = bind_norm(&b, "pre_fc_norm_embedding.weight", 0);
+    m->pair_norms[1] = bind_norm(&b, "pre_fc_norm_hidden.weight", 0);
     return b.status;
-}
-
-/* What the configuration leaves to the tensors: own or borrowed tables, default taps. */
-static enum sp_status settle(struct sp_config *config, const struct sp_pack *pack,
-                             enum sp_part part, struct sp_err *err)
-{
-    const struct sp_pack_tensor *fc = sp_pack_find(pack, part, "fc.weight");
-    struct sp_tables found = {
-        .embedding = sp_pack_find(pack, part, "embed_tokens.weight") != NULL,
-        .head = sp_pack_find(pack, part, "lm_head.weight") != NULL,
-        .fc_cols = fc && fc->rank ? fc->shape[fc->rank - 1] : 0,
-    };
-
-    return sp_config_settle(config, &found, err);
 }
 
 enum sp_status sp_model_open(struct sp_model **out, const struct sp_pack *pack, enum sp_part part,
                              struct sp_err *err)
 {
     struct sp_model *m = NULL;
-    char *text = NULL;
-    size_t size = 0;
     enum sp_status st;
 
     if ((st = sp_new(&m, 1, sizeof *m, err))) goto done;
     m->part = part;
-    if ((st = sp_pack_read_section(pack, part, SP_SECTION_CONFIG, &text, &size, err))) goto done;
-    if (text == NULL) {
-        st = sp_fail(err, SP_E_INPUT, "%s: no configuration in the file", sp_part_name(part));
-        goto done;
-    }
-    if ((st = sp_config_parse(&m->config, text, size, NULL, err))) {
-        sp_context(err, "%s config.json", sp_part_name(part));
-        goto done;
-    }
-    if ((st = settle(&m->config, pack, part, err))) goto done;
+    if ((st = sp_config_of_pack(&m->config, pack, part, err))) goto done;
     if ((st = check_tensors(pack, part, &m->config, err))) goto done;
     if ((st = sp_new(&m->layers, m->config.n_layers, sizeof *m->layers, err))) goto done;
     if ((st = bind_all(m, pack, err))) goto done;
     *out = m;
     m = NULL;
 done:
-    free(text);
     sp_model_close(m);
     return st;
 }

@@ -60,9 +60,10 @@ struct sp_model {
     struct sp_matrix per_layer_embedding;  /* [n_per_layer_vocab, n_layers * n_per_layer] */
     struct sp_matrix per_layer_projection; /* [n_layers * n_per_layer, H] */
     const float *per_layer_norm;           /* [n_per_layer] */
-    struct sp_matrix fc;                   /* drafts: [H, n_taps * target hidden] */
-    const float *hidden_norm;              /* drafts: [H] after fc */
-    float **vectors;                       /* all the widened vectors, owned */
+    struct sp_matrix fc;        /* drafts: [H, n_taps * target hidden]; heads: [H, 2 H] */
+    const float *hidden_norm;   /* drafts: [H] after fc */
+    const float *pair_norms[2]; /* heads: [H] of embedding and hidden, before fc */
+    float **vectors;            /* all the widened vectors, owned */
     size_t n_vectors, cap_vectors;
 };
 

@@ -213,10 +213,10 @@ static void golden_particulars(void **state)
 static void golden_refusals(void **state)
 {
     static const char *const names[] = {
-        "targets/gemma4_31b",      "targets/gemma4_e2b",     "targets/qwen3_5",
-        "targets/qwen3_5_moe",     "drafts/assistant_dense", "drafts/dflash2_qwen3",
-        "drafts/dspark_gated",     "drafts/eagle3_llama",    "drafts/eagle3_midlayer",
-        "prequantized/fp8_blocks", "prequantized/mxfp4",     "prequantized/int4_group",
+        "targets/gemma4_31b",      "targets/gemma4_e2b",      "drafts/assistant_dense",
+        "drafts/dflash2_qwen3",    "drafts/dspark_gated",     "drafts/eagle3_llama",
+        "drafts/eagle3_midlayer",  "prequantized/fp8_blocks", "prequantized/mxfp4",
+        "prequantized/int4_group",
     };
 
     (void)state;
@@ -374,6 +374,105 @@ static void qwen(void **state)
         assert_int_equal(c.layers[i].n_ffn, i == 1 ? 24 : 40);
     }
     assert_true(c.router_norm);
+    sp_config_release(&c);
+}
+
+/* Which layers are attention, A, or delta, D. */
+static void assert_mixers(const struct sp_config *c, const char *expected)
+{
+    char text[64] = "";
+
+    for (unsigned i = 0; i < c->n_layers; i++) {
+        strcat(text, c->layers[i].mixer == SP_MIXER_DELTA_NET ? "D" : "A");
+    }
+    assert_string_equal(text, expected);
+}
+
+static void qwen3_5(void **state)
+{
+    struct sp_config c;
+
+    (void)state;
+    /* Text model at the root, layers by list, sizes all given. */
+    parse_own(&c, "qwen3_5_text", NULL);
+    assert_mixers(&c, "DDAD");
+    assert_int_equal(c.delta.n_key_heads, 2);
+    assert_int_equal(c.delta.n_value_heads, 4);
+    assert_int_equal(c.delta.key_dim, 8);
+    assert_int_equal(c.delta.value_dim, 12);
+    assert_int_equal(c.delta.kernel, 3);
+    assert_true(c.norm_shifted && c.qk_norm && !c.qkv_bias && !c.tied);
+    assert_true(c.layers[2].output_gate && !c.layers[1].output_gate);
+    assert_int_equal(c.layers[1].rope, -1);
+    assert_int_equal(c.layers[2].rope, 0);
+    assert_int_equal(c.ropes[0].n_rot, 4); /* a quarter of 16 without being asked */
+    assert_int_equal(c.n_mtp_layers, 1);
+    sp_config_release(&c);
+
+    /* Wrapped, experts, layers by interval, sizes of delta heads by default. */
+    parse_own(&c, "qwen3_5_moe", NULL);
+    assert_mixers(&c, "DADADA");
+    assert_int_equal(c.delta.n_value_heads, 32);
+    assert_int_equal(c.delta.kernel, 4);
+    assert_true(c.tied && c.router_norm && c.shared_gate);
+    for (unsigned i = 0; i < 6; i++) {
+        assert_int_equal(c.layers[i].n_experts, 4);
+        assert_int_equal(c.layers[i].n_experts_used, 2);
+        assert_int_equal(c.layers[i].n_ffn, 16);
+        assert_int_equal(c.layers[i].n_shared_ffn, 24);
+    }
+    sp_config_release(&c);
+}
+
+/* What tensors tell: mlx's norms, and a head that is one more attention layer. */
+static void qwen3_5_settled(void **state)
+{
+    struct sp_tables found = {.embedding = true, .head = true, .conv_taps = 3};
+    struct sp_config c;
+    struct sp_err err = {0};
+
+    (void)state;
+    parse_own(&c, "qwen3_5_text", NULL);
+    assert_int_equal(sp_config_settle(&c, &found, &err), SP_OK);
+    assert_true(c.norm_shifted && !c.delta.converted);
+    found.conv_taps = 1;
+    assert_int_equal(sp_config_settle(&c, &found, &err), SP_OK);
+    assert_true(!c.norm_shifted && c.delta.converted);
+    sp_config_release(&c);
+
+    parse_own(&c, "qwen3_5_text", NULL);
+    found = (struct sp_tables){.fc_cols = 64, .mtp = true, .mtp_ffn = true};
+    assert_int_equal(sp_config_settle(&c, &found, &err), SP_OK);
+    assert_int_equal(c.draft.kind, SP_DRAFT_MTP);
+    assert_int_equal(c.n_layers, 1);
+    assert_int_equal(c.layers[0].mixer, SP_MIXER_ATTENTION);
+    assert_int_equal(c.layers[0].kv_source, 0);
+    assert_int_equal(c.layers[0].n_ffn, 48);
+    assert_true(c.draft.borrows_tables && c.layers[0].output_gate);
+    sp_config_release(&c);
+
+    parse_own(&c, "qwen3_5_text", NULL);
+    found.mtp_ffn = false;
+    assert_int_equal(sp_config_settle(&c, &found, &err), SP_OK);
+    assert_int_equal(c.layers[0].n_ffn, 0);
+    sp_config_release(&c);
+
+    parse_own(&c, "qwen3_5_text", NULL);
+    found.fc_cols = 96;
+    assert_int_equal(sp_config_settle(&c, &found, &err), SP_E_INPUT);
+    assert_string_equal(err.text, "mtp: fc is [.., 96], expected [32,64]");
+    found.fc_cols = 64;
+    found.embedding = true;
+    err = (struct sp_err){0};
+    assert_int_equal(sp_config_settle(&c, &found, &err), SP_E_UNSUPPORTED);
+    assert_string_equal(err.text, "mtp: dedicated embeddings not supported");
+    sp_config_release(&c);
+
+    /* The tensor of a head in a family that has none. */
+    parse_own(&c, "qwen3_moe", NULL);
+    found.embedding = false;
+    err = (struct sp_err){0};
+    assert_int_equal(sp_config_settle(&c, &found, &err), SP_E_INPUT);
     sp_config_release(&c);
 }
 
@@ -646,7 +745,8 @@ static void family_table(void **state)
         assert_ptr_equal(sp_family_by_type(f->name), f);
         assert_ptr_equal(sp_family_by_architecture(f->architecture), f);
         if (f->wrapper) assert_non_null(sp_wrapper_by_type(f->wrapper));
-        snprintf(text, sizeof text, "{\"architectures\": [\"%s\"]}", f->architecture);
+        snprintf(text, sizeof text, "{\"architectures\": [\"%s\"]%s}", f->architecture,
+                 f->theta == 0 ? ", \"rope_theta\": 1e6" : "");
         if (sp_config_parse(&c, text, strlen(text), NULL, &err)) {
             fail_msg("%s: %s", f->name, err.text);
         }
@@ -667,6 +767,8 @@ int main(void)
         cmocka_unit_test(mistral),
         cmocka_unit_test(qwen),
         cmocka_unit_test(gemma),
+        cmocka_unit_test(qwen3_5),
+        cmocka_unit_test(qwen3_5_settled),
         cmocka_unit_test(smollm_phi_oss),
         cmocka_unit_test(dflash),
         cmocka_unit_test(default_taps),

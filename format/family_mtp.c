@@ -1,0 +1,113 @@
+/* The built-in prediction head of a checkpoint (Qwen3.5's mtp.*): its tensors -> canonical ones of
+ * a draft. It is one decoder layer of its model's shape behind a projection of [embedding, hidden],
+ * and shares the model's embedding and output matrix. Everything under its prefix must be known:
+ * later models put other parts there. */
+#include "format/family.h"
+
+#include "format/family_parts.h"
+#include "format/mem.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool is_mtp(const struct sp_source_tensor *t)
+{
+    return strncmp(t->name, SP_MTP_PREFIX, strlen(SP_MTP_PREFIX)) == 0;
+}
+
+bool sp_source_has_mtp(const struct sp_config *config, const struct sp_source_tensor *tensors,
+                       size_t n)
+{
+    const struct sp_family *family = sp_family_by_type(config->family);
+
+    for (size_t i = 0; family && family->prediction_head && i < n; i++) {
+        if (is_mtp(&tensors[i])) return true;
+    }
+    return false;
+}
+
+/* More than one layer, whatever the config says. */
+static enum sp_status check_layers(const struct sp_matcher *m)
+{
+    static const char begin[] = SP_MTP_PREFIX "layers.";
+    unsigned long last = 0;
+
+    for (size_t i = 0; i < m->n; i++) {
+        const char *name = m->sorted[i]->name;
+        unsigned long layer;
+        if (strncmp(name, begin, strlen(begin)) != 0) continue;
+        layer = strtoul(name + strlen(begin), NULL, 10);
+        if (layer > last) last = layer;
+    }
+    if (last == 0) return SP_OK;
+    return sp_fail(m->err, SP_E_UNSUPPORTED, "mtp: %lu layers, only 1 supported", last + 1);
+}
+
+/* A layer without MLP has neither its tensors nor the norm before them. */
+static bool has_ffn(const struct sp_matcher *m)
+{
+    static const char mlp[] = SP_MTP_PREFIX "layers.0.mlp.";
+
+    for (size_t i = 0; i < m->n; i++) {
+        if (strncmp(m->sorted[i]->name, mlp, strlen(mlp)) == 0) return true;
+    }
+    return sp_matcher_has(m, m->prefix, "layers.0.post_attention_layernorm.weight");
+}
+
+static enum sp_status settle(struct sp_matcher *m)
+{
+    struct sp_tables found = {
+        .mtp = true,
+        .mtp_ffn = has_ffn(m),
+        .embedding = sp_matcher_has(m, m->prefix, "embed_tokens.weight"),
+        .head = sp_matcher_has(m, m->prefix, "lm_head.weight"),
+    };
+    size_t fc = sp_matcher_find(m, SP_MTP_PREFIX "fc.weight");
+
+    if (fc == m->n || m->sorted[fc]->rank != 2) {
+        return sp_fail(m->err, SP_E_INPUT, "mtp: no matrix \"%sfc.weight\"", m->prefix);
+    }
+    found.fc_cols = m->sorted[fc]->shape[1];
+    return sp_config_settle(m->config, &found, m->err);
+}
+
+static enum sp_status match(struct sp_matcher *m)
+{
+    enum sp_status st;
+
+    if ((st = check_layers(m)) || (st = settle(m))) return st;
+    if ((st = sp_specs_of_config(m->specs, m->config, m->err))) return st;
+    for (size_t i = 0; i < m->specs->n_specs && m->findings.n < SP_MAX_FINDINGS; i++) {
+        if ((st = sp_matcher_place(m, &m->specs->specs[i]))) return st;
+    }
+    for (size_t i = 0; i < m->n && m->findings.n < SP_MAX_FINDINGS; i++) {
+        if (!m->used[i]) sp_matcher_report(m, "unexpected tensor \"%s\"", m->sorted[i]->name);
+    }
+    if ((st = sp_matcher_conclude(m))) sp_context(m->err, "mtp");
+    return st;
+}
+
+enum sp_status sp_specs_of_mtp(struct sp_specs *out, struct sp_config *config,
+                               const struct sp_source_tensor *tensors, size_t n, struct sp_err *err)
+{
+    struct sp_specs specs = {0};
+    struct sp_matcher m = {.specs = &specs, .config = config, .prefix = SP_MTP_PREFIX, .err = err};
+    struct sp_source_tensor *head = NULL;
+    size_t n_head = 0;
+    enum sp_status st;
+
+    if ((st = sp_new(&head, n, sizeof *head, err))) goto done;
+    for (size_t i = 0; i < n; i++) {
+        if (is_mtp(&tensors[i])) head[n_head++] = tensors[i];
+    }
+    if ((st = sp_matcher_init(&m, head, n_head))) goto done;
+    if ((st = match(&m))) goto done;
+    *out = specs;
+    memset(&specs, 0, sizeof specs);
+done:
+    sp_specs_release(&specs);
+    sp_matcher_release(&m);
+    free(head);
+    return st;
+}
