@@ -1,42 +1,25 @@
 #include "cli/json_out.h"
+#include "format/unicode.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
-/* Length of the well-formed UTF-8 sequence at s, 0 if there is none (Unicode, table 3-7). */
-static size_t utf8_len(const unsigned char *s, size_t left)
-{
-    size_t len = s[0] < 0x80 ? 1 : s[0] < 0xC2 ? 0 : s[0] < 0xE0 ? 2 : s[0] < 0xF0 ? 3 : 4;
-
-    if (len == 0 || s[0] > 0xF4 || len > left) return 0;
-    for (size_t i = 1; i < len; i++) {
-        if ((s[i] & 0xC0) != 0x80) return 0;
-    }
-    if ((s[0] == 0xE0 && s[1] < 0xA0) || (s[0] == 0xED && s[1] > 0x9F)) return 0;
-    if ((s[0] == 0xF0 && s[1] < 0x90) || (s[0] == 0xF4 && s[1] > 0x8F)) return 0;
-    return len;
-}
-
 static void put_string(FILE *file, const char *text, size_t size)
 {
-    const unsigned char *s = (const unsigned char *)text;
-
     fputc('"', file);
     for (size_t i = 0, len; i < size; i += len) {
-        len = utf8_len(s + i, size - i);
-        if (len == 0) {
+        unsigned char c = (unsigned char)text[i];
+        if (sp_utf8_scan(text + i, size - i, &len) != SP_UTF8_CHAR)
             fputs("\xEF\xBF\xBD", file);
-            len = 1;
-        } else if (s[i] == '"' || s[i] == '\\') {
-            fprintf(file, "\\%c", s[i]);
-        } else if (s[i] == '\n') {
+        else if (c == '"' || c == '\\')
+            fprintf(file, "\\%c", c);
+        else if (c == '\n')
             fputs("\\n", file);
-        } else if (s[i] < 0x20 || s[i] == 0x7F) {
-            fprintf(file, "\\u%04x", s[i]);
-        } else {
-            fwrite(s + i, 1, len, file);
-        }
+        else if (c < 0x20 || c == 0x7F)
+            fprintf(file, "\\u%04x", c);
+        else
+            fwrite(text + i, 1, len, file);
     }
     fputc('"', file);
 }

@@ -11,7 +11,7 @@
 
 static const char from_line[] = "command line", from_file[] = "Modelfile",
                   from_checkpoint[] = "generation_config.json", from_here[] = "built in",
-                  from_user[] = "/set";
+                  from_user[] = "/set", from_noise[] = "drawn";
 
 /* The names of one setting. */
 struct row {
@@ -228,7 +228,9 @@ enum sp_status sp_settings_complete(struct sp_settings *s, const struct sp_args 
         if (s->from[i] == NULL) s->from[i] = from_here;
     }
     if ((st = read_biases(s, err))) return st;
-    return s->seed < 0 ? draw_seed(s, err) : SP_OK;
+    if (s->seed >= 0) return SP_OK;
+    *source_of(s, AT(seed)) = from_noise;
+    return draw_seed(s, err);
 }
 
 void sp_settings_release(struct sp_settings *s)

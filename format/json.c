@@ -30,45 +30,14 @@ static const struct sp_json *not_null(const struct sp_json *v)
     return sp_json_kind(v) == SP_JSON_NULL ? NULL : v;
 }
 
-/* The member, null or not; NULL when there is none. */
-static const struct sp_json *find(const struct sp_json *v, const char *key)
-{
-    const struct sp_json_object *o;
-    uint64_t prefix;
-    size_t low = 0, high;
-
-    if (sp_json_kind(v) != SP_JSON_OBJECT) return NULL;
-    o = v->as.object;
-    high = v->len;
-    if (o->sorted == NULL) {
-        for (size_t i = 0; i < v->len; i++) {
-            if (strcmp(o->members[i].key, key) == 0) return &o->members[i].value;
-        }
-        return NULL;
-    }
-    prefix = sp_json_key_prefix(key);
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-        const struct sp_json_slot *s = o->sorted + mid;
-        int order =
-            s->prefix != prefix ? (s->prefix < prefix ? -1 : 1) : strcmp(s->member->key, key);
-        if (order == 0) return &s->member->value;
-        if (order < 0)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return NULL;
-}
-
 const struct sp_json *sp_json_get(const struct sp_json *v, const char *key)
 {
-    return not_null(find(v, key));
+    return not_null(sp_json_find_member(v, key));
 }
 
 bool sp_json_has(const struct sp_json *v, const char *key)
 {
-    return find(v, key) != NULL;
+    return sp_json_find_member(v, key) != NULL;
 }
 
 size_t sp_json_len(const struct sp_json *v)

@@ -1,5 +1,5 @@
-/* What a JSON value is inside: shared by json_parse.c, which makes them, and json.c, which reads
- * them. Not for anybody else.
+/* What a JSON value is inside: shared by json_parse.c, which makes them, json_object.c, which finds
+ * members, and json.c, which reads them. Not for anybody else.
  *
  * A document is one arena. Children of a container lie side by side; an object of more than
  * SP_JSON_LINEAR members also has them sorted by key, so that looking one up in a vocabulary of
@@ -43,6 +43,15 @@ struct sp_json_object {
     const struct sp_json_slot *sorted;    /* [len], or NULL for a small object */
 };
 
-uint64_t sp_json_key_prefix(const char *key);
+/* json_object.c: slots[n] = the members by key, those of one key in the text's order. */
+void sp_json_sort_members(struct sp_json_slot *slots, const struct sp_json_member *members,
+                          size_t n);
+/* A key that more than one member has, or NULL. */
+const char *sp_json_repeated_key(const struct sp_json_slot *slots, size_t n);
+/* As Python's dict does it: the first place keeps the last value. Returns how many members stay;
+ * they and their slots are in order again. */
+size_t sp_json_merge_repeated(struct sp_json_slot *slots, struct sp_json_member *members, size_t n);
+/* The value, null or not; NULL when `v` is no object or has no such member. */
+const struct sp_json *sp_json_find_member(const struct sp_json *v, const char *key);
 
 #endif

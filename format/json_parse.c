@@ -8,6 +8,7 @@
  * as one array. The stack of open containers is bounded, so a bomb of brackets is refused early. */
 #include "format/json_node.h"
 #include "format/mem.h"
+#include "format/unicode.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -98,33 +99,6 @@ static int peek_after_space(struct parser *p)
     return c;
 }
 
-/* Length of the well-formed UTF-8 sequence at `s` (Unicode, table 3-7), 0 if there is none. */
-static size_t utf8_sequence(const unsigned char *s, size_t left)
-{
-    size_t len = s[0] < 0xC2 ? 0 : s[0] < 0xE0 ? 2 : s[0] < 0xF0 ? 3 : s[0] < 0xF5 ? 4 : 0;
-
-    if (len == 0 || len > left) return 0;
-    for (size_t i = 1; i < len; i++) {
-        if ((s[i] & 0xC0) != 0x80) return 0;
-    }
-    if (s[0] == 0xE0 && s[1] < 0xA0) return 0; /* overlong */
-    if (s[0] == 0xED && s[1] > 0x9F) return 0; /* surrogate */
-    if (s[0] == 0xF0 && s[1] < 0x90) return 0; /* overlong */
-    if (s[0] == 0xF4 && s[1] > 0x8F) return 0; /* beyond U+10FFFF */
-    return len;
-}
-
-static size_t utf8_put(char *out, uint32_t c)
-{
-    size_t len = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-    static const unsigned char lead[] = {0, 0, 0xC0, 0xE0, 0xF0};
-
-    for (size_t i = len; i-- > 1; c >>= 6)
-        out[i] = (char)(0x80 | (c & 0x3F));
-    out[0] = (char)(lead[len] | c);
-    return len;
-}
-
 /* Four hexadecimal digits at p->pos; false if they are not that. */
 static bool read_hex4(struct parser *p, uint32_t *out)
 {
@@ -181,7 +155,7 @@ static enum sp_status read_escape(struct parser *p, char *out, size_t *len)
     }
     if (c != 'u') return bad(p, p->pos - 2, "unknown escape");
     if ((st = read_code_point(p, &code))) return st;
-    *len += utf8_put(out + *len, code);
+    *len += sp_utf8_put(out + *len, code);
     return SP_OK;
 }
 
@@ -211,9 +185,10 @@ static enum sp_status read_string(struct parser *p, struct sp_json *value)
             if ((st = read_escape(p, out, &len))) return st;
             continue;
         }
-        step =
-            c < 0x80 ? 1 : utf8_sequence((const unsigned char *)p->text + p->pos, p->size - p->pos);
-        if (step == 0) return bad(p, p->pos, "invalid UTF-8");
+        step = 1;
+        if (c >= 0x80 && sp_utf8_scan(p->text + p->pos, p->size - p->pos, &step) != SP_UTF8_CHAR) {
+            return bad(p, p->pos, "invalid UTF-8");
+        }
         memcpy(out + len, p->text + p->pos, step);
         len += step;
         p->pos += step;
@@ -316,54 +291,6 @@ static enum sp_status read_literal(struct parser *p, struct sp_json *value)
     return bad(p, p->pos, "expected a value");
 }
 
-uint64_t sp_json_key_prefix(const char *key)
-{
-    uint64_t prefix = 0;
-    int i = 0;
-
-    for (; i < 8 && key[i]; i++)
-        prefix = prefix << 8 | (unsigned char)key[i];
-    return i ? prefix << (8 * (8 - i)) : 0;
-}
-
-/* By key, then by place in the file. */
-static int compare_slots(const void *left, const void *right)
-{
-    const struct sp_json_slot *a = left, *b = right;
-    int order;
-
-    if (a->prefix != b->prefix) return a->prefix < b->prefix ? -1 : 1;
-    order = strcmp(a->member->key, b->member->key);
-    return order ? order : (a->member > b->member) - (a->member < b->member);
-}
-
-/* Lenient, as Python's dict does it: the first place keeps the last value. The dropped members are
- * squeezed out; returns how many stay. */
-static size_t merge_repeated(struct sp_json_member *members, struct sp_json_slot *slots, size_t n)
-{
-    size_t kept = 0;
-
-    for (size_t i = 0, j; i < n; i = j) {
-        struct sp_json_member *first = members + (slots[i].member - members);
-        for (j = i + 1; j < n && strcmp(slots[j].member->key, first->key) == 0; j++) {
-            first->value = slots[j].member->value;
-            members[slots[j].member - members].key = NULL;
-        }
-    }
-    for (size_t i = 0; i < n; i++) {
-        if (members[i].key != NULL) members[kept++] = members[i];
-    }
-    return kept;
-}
-
-static void sort_members(struct sp_json_slot *slots, const struct sp_json_member *members, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        slots[i] = (struct sp_json_slot){sp_json_key_prefix(members[i].key), members + i};
-    }
-    qsort(slots, n, sizeof *slots, compare_slots);
-}
-
 static enum sp_status close_object(struct parser *p, struct sp_json *value, size_t first)
 {
     enum sp_status st;
@@ -371,7 +298,7 @@ static enum sp_status close_object(struct parser *p, struct sp_json *value, size
     struct sp_json_object *object;
     struct sp_json_member *members;
     struct sp_json_slot *slots;
-    bool repeated = false;
+    const char *repeated;
 
     if ((st = arena_take(&object, p->doc, sizeof *object, p->err))) return st;
     if ((st = arena_take(&members, p->doc, n * sizeof *members, p->err))) return st;
@@ -380,19 +307,15 @@ static enum sp_status close_object(struct parser *p, struct sp_json *value, size
         members[i] = (struct sp_json_member){pair[0].as.string, pair[1]};
     }
     if ((st = arena_take(&slots, p->doc, n * sizeof *slots, p->err))) return st;
-    sort_members(slots, members, n);
-    for (size_t i = 1; i < n && !repeated; i++) {
-        repeated = strcmp(slots[i - 1].member->key, slots[i].member->key) == 0;
-        if (!repeated || p->lenient) continue;
-        return sp_fail(p->err, SP_E_INPUT,
-                       "not valid JSON: key \"%s\" occurs twice in the object "
-                       "that ends at byte %zu",
-                       slots[i].member->key, p->pos - 1);
+    sp_json_sort_members(slots, members, n);
+    repeated = sp_json_repeated_key(slots, n);
+    if (repeated != NULL && !p->lenient) {
+        return sp_fail(
+            p->err, SP_E_INPUT,
+            "not valid JSON: key \"%s\" occurs twice in the object that ends at byte %zu", repeated,
+            p->pos - 1);
     }
-    if (repeated) {
-        n = merge_repeated(members, slots, n);
-        sort_members(slots, members, n);
-    }
+    if (repeated != NULL) n = sp_json_merge_repeated(slots, members, n);
     *object = (struct sp_json_object){members, n > SP_JSON_LINEAR ? slots : NULL};
     *value = (struct sp_json){.kind = SP_JSON_OBJECT, .len = n, .as.object = object};
     return SP_OK;

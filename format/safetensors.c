@@ -4,10 +4,10 @@
 #include "format/file.h"
 #include "format/json.h"
 #include "format/mem.h"
+#include "format/notes.h"
 #include "format/safetensors_header.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,21 +32,6 @@ struct sp_safetensors {
 struct mapped {
     const char *tensor, *shard; /* borrowed from the index's JSON */
 };
-
-static enum sp_status add_note(char **notes, struct sp_err *err, const char *sentence)
-{
-    enum sp_status st;
-    char *text = NULL;
-    size_t size;
-
-    if (notes == NULL) return SP_OK;
-    size = (*notes ? strlen(*notes) + 1 : 0) + strlen(sentence) + 1;
-    if ((st = sp_new(&text, size, 1, err))) return st;
-    snprintf(text, size, "%s%s%s", *notes ? *notes : "", *notes ? "\n" : "", sentence);
-    free(*notes);
-    *notes = text;
-    return SP_OK;
-}
 
 static enum sp_status open_shard(struct sp_safetensors *c, const char *path, struct sp_err *err)
 {
@@ -201,16 +186,14 @@ static enum sp_status note_unmapped(const struct sp_safetensors *c, const struct
     const struct sp_json *map = sp_json_get(index, "weight_map");
     const struct sp_safetensor *first = NULL;
     size_t n = 0;
-    char text[512];
 
     for (size_t i = 0; i < c->n; i++) {
         if (sp_json_has(map, c->tensors[i].name)) continue;
         if (n++ == 0) first = c->tensors + i;
     }
     if (n == 0) return SP_OK;
-    snprintf(text, sizeof text, "%zu tensors are in the shards but not in %s, the first is %.*s", n,
-             index_name, SHOWN_NAME, first->name);
-    return add_note(notes, err, text);
+    return sp_note(notes, err, "%zu tensors are in the shards but not in %s, the first is %.*s", n,
+                   index_name, SHOWN_NAME, first->name);
 }
 
 static enum sp_status open_index(struct sp_safetensors *c, const char *folder, const char *path,
@@ -253,9 +236,9 @@ static enum sp_status open_folder(struct sp_safetensors *c, const char *folder, 
     if (sp_file_exists(single)) {
         if ((st = open_single(c, single, err))) goto done;
         if (!sp_file_exists(index)) goto done;
-        st = add_note(notes, err,
-                      "model.safetensors and model.safetensors.index.json are both there; "
-                      "the first is used");
+        st = sp_note(notes, err,
+                     "model.safetensors and model.safetensors.index.json are both there; "
+                     "the first is used");
     } else if (sp_file_exists(index)) {
         st = open_index(c, folder, index, notes, err);
     } else {

@@ -5,7 +5,8 @@
 
 #include <stddef.h>
 
-/* Path of a new empty folder inside the working directory; static until the next call of scratch_remove. */
+/* Path of a new empty folder inside the working directory; static until the next call of
+ * scratch_remove. */
 const char *scratch_folder(void);
 /* Removes it with everything inside. */
 void scratch_remove(void);
