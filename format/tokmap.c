@@ -79,7 +79,7 @@ static enum sp_status read_numbers(struct sp_tokmap *map, const struct area *are
         n[SP_TOKMAP_WORD_PROBES] > SP_MAX_PROBES || n[SP_TOKMAP_MERGE_PROBES] > SP_MAX_PROBES) {
         return damaged(SP_AREA_NUMBERS, err);
     }
-    for (int i = SP_TOKMAP_UNK; i <= SP_TOKMAP_PAD; i++) {
+    for (int i = SP_TOKMAP_UNK; i <= SP_TOKMAP_EOS; i++) {
         if (n[i] != SP_ID_NONE && n[i] >= map->n_ids) return damaged(SP_AREA_NUMBERS, err);
     }
     return SP_OK;

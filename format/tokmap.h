@@ -6,8 +6,7 @@
  *   8   4  version, SP_TOKMAP_VERSION
  *  12   4  number of areas, SP_N_TOKMAP_AREAS
  *  16   8  bytes of the whole
- *  24      areas: offset (8), bytes (8) each; in order, 8-aligned, gaps and the end padded with
- * zeros
+ *  24      areas: offset (8), bytes (8) each; in order, at multiples of 8, zeros between them
  *
  *   area       content
  *   numbers    u32 each: enum sp_tokmap_number
@@ -45,13 +44,10 @@ enum {
 
 enum sp_tokmap_number {
     SP_TOKMAP_N_IDS,
-    SP_TOKMAP_N_MODEL, /* entries of the model's vocabulary */
-    SP_TOKMAP_FLAGS,   /* enum sp_tokmap_flags */
-    SP_TOKMAP_UNK,     /* SP_ID_NONE: none; the same below */
+    SP_TOKMAP_FLAGS, /* enum sp_tokmap_flags */
+    SP_TOKMAP_UNK,   /* SP_ID_NONE: none; the same below */
     SP_TOKMAP_BOS,
     SP_TOKMAP_EOS,
-    SP_TOKMAP_PAD,
-    SP_TOKMAP_LONGEST,      /* bytes of the longest token */
     SP_TOKMAP_WORD_PROBES,  /* longest chain in words */
     SP_TOKMAP_MERGE_PROBES, /* longest chain in merges */
     SP_TOKMAP_N_NORMALIZER, /* steps */

@@ -54,7 +54,7 @@ static void choose_domain(struct compiler *c)
 static enum sp_status make_tokens(struct compiler *c, struct sp_err *err)
 {
     const struct sp_vocab *vocab = c->vocab;
-    size_t total = 0, at = 0, longest = 0;
+    size_t total = 0, at = 0;
     enum sp_status st;
 
     for (size_t i = 0; i < vocab->n_ids; i++)
@@ -77,10 +77,8 @@ static enum sp_status make_tokens(struct compiler *c, struct sp_err *err)
         c->areas[SP_AREA_FLAGS].at[i] = flags;
         at += len;
         sp_put32(c->areas[SP_AREA_OFFSETS].at + 4 * (i + 1), (uint32_t)at);
-        if (len > longest) longest = len;
     }
     c->areas[SP_AREA_BYTES].size = at;
-    c->numbers[SP_TOKMAP_LONGEST] = (uint32_t)longest;
     c->map.n_ids = (uint32_t)vocab->n_ids;
     c->map.offsets = c->areas[SP_AREA_OFFSETS].at;
     c->map.bytes = c->areas[SP_AREA_BYTES].at;
@@ -310,12 +308,10 @@ static enum sp_status make_rest(struct compiler *c, uint32_t flags, struct sp_er
         sp_put32(out, vocab->suffix[i]);
 
     c->numbers[SP_TOKMAP_N_IDS] = (uint32_t)vocab->n_ids;
-    c->numbers[SP_TOKMAP_N_MODEL] = (uint32_t)vocab->n_model;
     c->numbers[SP_TOKMAP_FLAGS] = flags;
     c->numbers[SP_TOKMAP_UNK] = vocab->unk;
     c->numbers[SP_TOKMAP_BOS] = vocab->bos;
     c->numbers[SP_TOKMAP_EOS] = vocab->eos;
-    c->numbers[SP_TOKMAP_PAD] = vocab->pad;
     c->numbers[SP_TOKMAP_N_PREFIX] = (uint32_t)vocab->n_prefix;
     c->numbers[SP_TOKMAP_N_SUFFIX] = (uint32_t)vocab->n_suffix;
     if ((st = make_area(c, SP_AREA_NUMBERS, SP_N_TOKMAP_NUMBERS, 4, err))) return st;

@@ -368,7 +368,6 @@ static enum sp_status read_config(struct sp_vocab *vocab, const char *config, si
     }
     vocab->bos = config_token(vocab, "bos_token");
     vocab->eos = config_token(vocab, "eos_token");
-    vocab->pad = config_token(vocab, "pad_token");
     return SP_OK;
 }
 

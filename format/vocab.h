@@ -116,8 +116,8 @@ struct sp_vocab {
     struct sp_steps normalizer, splitter, decoder;
     uint32_t *prefix, *suffix; /* what the post-processor puts around a text */
     size_t n_prefix, n_suffix;
-    uint32_t unk, bos, eos, pad; /* or SP_ID_NONE */
-    const char *missing_unk;     /* the unknown token's text when the vocabulary lacks it */
+    uint32_t unk, bos, eos;  /* or SP_ID_NONE */
+    const char *missing_unk; /* the unknown token's text when the vocabulary lacks it */
     bool byte_fallback, fuse_unk, ignore_merges;
     bool has_template; /* the post-processor has one */
     char *warning;     /* owned; NULL, or what a user should know about a file that was accepted */

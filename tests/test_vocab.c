@@ -149,8 +149,7 @@ static void contents(void **state)
         "\"model\":{\"merges\":[\"#version: 0.2\",[\"a\",\"b\"],\"\\r a\"]," /* before the
                                                                                 vocabulary */
         "\"vocab\":{\"ab\":2,\"a\":0,\"b\":1,\"\\r\":3,\"\\ra\":4},\"unk_token\":\"a\"}}";
-    static const char config[] = "{\"bos_token\":{\"content\":\"<e>\"},\"eos_token\":\"b\","
-                                 "\"pad_token\":null}";
+    static const char config[] = "{\"bos_token\":{\"content\":\"<e>\"},\"eos_token\":\"b\"}";
     struct sp_vocab *vocab = open_vocab(json, config);
 
     (void)state;
@@ -172,7 +171,6 @@ static void contents(void **state)
     assert_int_equal(vocab->unk, 0);
     assert_int_equal(vocab->bos, 6);
     assert_int_equal(vocab->eos, 1);
-    assert_int_equal(vocab->pad, SP_ID_NONE);
     assert_int_equal(sp_vocab_find(vocab, "\ra", 2), 4);
     assert_int_equal(sp_vocab_find(vocab, "<e>", 3), SP_ID_NONE);
     assert_null(vocab->warning);
