@@ -137,7 +137,13 @@ static enum sp_status read_sizes(struct sp_sizes *s, const struct sp_config_text
     if (s->head_dim % 2 != 0) {
         return sp_fail(err, SP_E_INPUT, "head_dim %u is not even", s->head_dim);
     }
-    return SP_OK;
+    s->full_head_dim = s->head_dim;
+    if (!t->family->full_heads) return SP_OK;
+    st = sp_text_unsigned(t, "global_head_dim", 2, SP_CAP_WIDTH, &s->full_head_dim, err);
+    if (st == SP_OK && s->full_head_dim % 2 != 0) {
+        st = sp_fail(err, SP_E_INPUT, "global_head_dim %u is not even", s->full_head_dim);
+    }
+    return st;
 }
 
 static enum sp_status read_activation(struct sp_config *c, const struct sp_config_text *t,
@@ -317,8 +323,9 @@ static enum sp_status parse(struct sp_config *c, const struct sp_json *root, cha
     if (st) return st;
     if ((st = sp_config_refuse(&t, err)) || (st = read_sizes(&sizes, &t, err)) ||
         (st = read_traits(c, &t, &sizes, err)) ||
-        (st = sp_config_read_ropes(c, &t, sizes.head_dim, err)) ||
+        (st = sp_config_read_ropes(c, &t, &sizes, err)) ||
         (st = sp_config_read_layers(c, &t, &sizes, err)) ||
+        (st = sp_config_read_gemma4(c, &t, &sizes, err)) ||
         (st = sp_config_read_delta(c, &t, err))) {
         return st;
     }

@@ -138,6 +138,7 @@ SP_MUST_CHECK enum sp_status sp_config_parse(struct sp_config *out, const char *
 /* Which of the telling tensors there are, in a checkpoint or a packed file. */
 struct sp_tables {
     bool embedding, head;
+    bool layer_scalars; /* layers.0.layer_scalar */
     uint64_t fc_cols;   /* columns of a draft's fc.weight; 0: there is none */
     uint64_t conv_taps; /* last dimension of a delta layer's conv1d.weight; 0: there is none */
     bool mtp;           /* pre_fc_norm_hidden.weight: this is a built-in prediction head */

@@ -18,6 +18,7 @@ static struct sp_tables tables_of(const struct sp_config *config, const struct s
     struct sp_tables found = {
         .embedding = sp_pack_find(pack, part, "embed_tokens.weight") != NULL,
         .head = sp_pack_find(pack, part, "lm_head.weight") != NULL,
+        .layer_scalars = sp_pack_find(pack, part, "layers.0.layer_scalar") != NULL,
         .fc_cols = last_dimension(sp_pack_find(pack, part, "fc.weight")),
         .mtp = sp_pack_find(pack, part, "pre_fc_norm_hidden.weight") != NULL,
         .mtp_ffn = sp_pack_find(pack, part, "layers.0.post_attention_layernorm.weight") != NULL,

@@ -4,6 +4,7 @@
  * config_rope.c    old and new spellings of rotation -> struct sp_rope
  * config_layers.c  windows, rotation and experts of each layer
  * config_delta.c   gated delta-rule layers
+ * config_gemma4.c  what Gemma 4 says layer by layer
  * config_draft.c   drafts: which kind, and a DFlash draft's own keys
  * config_refuse.c  keys that change the maths and are not implemented
  * config.c         the driver, sizes and traits */
@@ -61,8 +62,8 @@ SP_MUST_CHECK enum sp_status sp_object_unsigned(const struct sp_json *object, co
 /* Fills ropes[0] (layers that see everything) and, where sliding layers rotate differently,
  * ropes[1]. Needs head_dim and max_positions. Also fills query_growth. */
 SP_MUST_CHECK enum sp_status sp_config_read_ropes(struct sp_config *out,
-                                                  const struct sp_config_text *t, unsigned head_dim,
-                                                  struct sp_err *err);
+                                                  const struct sp_config_text *t,
+                                                  const struct sp_sizes *sizes, struct sp_err *err);
 
 /* Allocates and fills the layers. Needs the traits and n_ropes. */
 SP_MUST_CHECK enum sp_status sp_config_read_layers(struct sp_config *out,
@@ -73,6 +74,13 @@ SP_MUST_CHECK enum sp_status sp_config_read_layers(struct sp_config *out,
 /* Fills `delta` where the family has such layers. */
 SP_MUST_CHECK enum sp_status
 sp_config_read_delta(struct sp_config *out, const struct sp_config_text *t, struct sp_err *err);
+
+/* Head sizes by layer type, shared keys, per-layer embeddings and experts of Gemma 4. Needs the
+ * layers. */
+SP_MUST_CHECK enum sp_status sp_config_read_gemma4(struct sp_config *out,
+                                                   const struct sp_config_text *t,
+                                                   const struct sp_sizes *sizes,
+                                                   struct sp_err *err);
 
 /* Which kind of draft the names say this is; a kind that is not implemented is refused. Sets
  * t->draft, t->dflash and t->what. */

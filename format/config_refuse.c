@@ -27,7 +27,7 @@ static const struct {
     {"attn_logit_softcapping", NEUTRAL_FALSE, SP_READS_CAPS},
     {"final_logit_softcapping", NEUTRAL_FALSE, SP_READS_CAPS},
     {"query_pre_attn_scalar", NEUTRAL_NULL, SP_READS_QUERY_SCALAR},
-    {"num_experts", NEUTRAL_FALSE, SP_READS_EXPERTS},
+    {"num_experts", NEUTRAL_FALSE, SP_READS_EXPERTS | SP_READS_GEMMA4},
     {"num_local_experts", NEUTRAL_FALSE, SP_READS_EXPERTS},
     {"n_routed_experts", NEUTRAL_FALSE, 0},
     {"n_shared_experts", NEUTRAL_FALSE, 0},
@@ -35,7 +35,7 @@ static const struct {
     {"no_rope_layers", NEUTRAL_NULL, SP_READS_NO_ROPE},
     {"swiglu_limit", NEUTRAL_FALSE, SP_READS_SWIGLU},
     {"swiglu_alpha", NEUTRAL_FALSE, SP_READS_SWIGLU},
-    {"use_bidirectional_attention", NEUTRAL_FALSE, 0},
+    {"use_bidirectional_attention", NEUTRAL_FALSE, SP_READS_GEMMA4},
     {"is_causal", NEUTRAL_TRUE, 0},
     {"is_encoder_decoder", NEUTRAL_FALSE, 0},
     {"attention_chunk_size", NEUTRAL_NULL, 0},
@@ -60,8 +60,8 @@ static const struct {
     {"gating", NEUTRAL_FALSE, 0},
     {"attention_sink_bias", NEUTRAL_FALSE, 0},
     {"attention_value_scale", NEUTRAL_ONE, 0},
-    {"num_kv_shared_layers", NEUTRAL_FALSE, 0},
-    {"hidden_size_per_layer_input", NEUTRAL_FALSE, 0},
+    {"num_kv_shared_layers", NEUTRAL_FALSE, SP_READS_GEMMA4},
+    {"hidden_size_per_layer_input", NEUTRAL_FALSE, SP_READS_GEMMA4},
 };
 
 static bool is_neutral(const struct sp_json *v, enum neutral neutral, const struct sp_family *f)

@@ -72,9 +72,10 @@ static enum sp_status read_type(enum sp_rope_kind *out, const struct rope_source
         const char *name;
         enum sp_rope_kind kind;
     } types[] = {
-        {"default", SP_ROPE_DEFAULT},   {"mrope", SP_ROPE_DEFAULT}, /* equal for text */
-        {"linear", SP_ROPE_LINEAR},     {"llama3", SP_ROPE_LLAMA3}, {"yarn", SP_ROPE_YARN},
-        {"longrope", SP_ROPE_LONGROPE}, {"su", SP_ROPE_LONGROPE},
+        {"default", SP_ROPE_DEFAULT}, {"mrope", SP_ROPE_DEFAULT}, /* equal for text */
+        {"linear", SP_ROPE_LINEAR},   {"llama3", SP_ROPE_LLAMA3},
+        {"yarn", SP_ROPE_YARN},       {"longrope", SP_ROPE_LONGROPE},
+        {"su", SP_ROPE_LONGROPE},     {"proportional", SP_ROPE_PROPORTIONAL},
     };
     bool longrope_only = s->t->family->longrope_only;
     const char *name = NULL;
@@ -250,6 +251,8 @@ static enum sp_status read_scaling(struct sp_rope *r, const struct rope_source *
         return read_yarn(r, s, err);
     case SP_ROPE_LONGROPE:
         return read_longrope(r, s, err);
+    case SP_ROPE_PROPORTIONAL:
+        return sp_json_get_double(s->dict, "factor", 1e-6, 1e9, &r->factor, err);
     default:
         return SP_OK;
     }
@@ -296,6 +299,11 @@ static enum sp_status read_rope(struct sp_rope *r, const struct rope_source *s, 
              : sp_json_get_double(s->dict, partial_key, 0, 1, &partial, err);
     if (st) return st;
     r->n_rot = (unsigned)(s->head_dim * partial);
+    if (r->kind == SP_ROPE_PROPORTIONAL) { /* pairs over the whole head, of which some turn */
+        if (sp_json_get(s->dict, partial_key) == NULL) partial = 0.25;
+        r->n_turning = (unsigned)(partial * s->head_dim / 2);
+        r->n_rot = s->head_dim;
+    }
     if (r->n_rot == 0 || r->n_rot % 2 != 0) {
         return sp_fail(err, SP_E_INPUT,
                        "%s %g of head_dim %u rotates %u dimensions, expected an even number",
@@ -362,7 +370,8 @@ static enum sp_status read_growth(struct sp_config *c, const struct rope_source 
 }
 
 static enum sp_status read_both(struct sp_config *c, struct rope_source *s,
-                                const struct sp_json *other, struct sp_err *err)
+                                unsigned sliding_head_dim, const struct sp_json *other,
+                                struct sp_err *err)
 {
     const struct sp_json *dict = s->dict;
     bool nested = is_nested(dict);
@@ -376,6 +385,7 @@ static enum sp_status read_both(struct sp_config *c, struct rope_source *s,
     if (!nested && local_theta == 0) return SP_OK;
     /* Sliding layers of their own: unscaled, unless a nested dict says otherwise. */
     s->dict = nested ? sp_json_get(dict, "sliding_attention") : NULL;
+    s->head_dim = sliding_head_dim;
     if (local_theta != 0) {
         s->theta = local_theta;
         st = sp_text_double(s->t, "rope_local_base_freq", 2, 1e15, &s->theta, err);
@@ -386,9 +396,10 @@ static enum sp_status read_both(struct sp_config *c, struct rope_source *s,
 }
 
 enum sp_status sp_config_read_ropes(struct sp_config *out, const struct sp_config_text *t,
-                                    unsigned head_dim, struct sp_err *err)
+                                    const struct sp_sizes *sizes, struct sp_err *err)
 {
-    struct rope_source s = {.t = t, .head_dim = head_dim, .max_positions = out->max_positions};
+    struct rope_source s = {
+        .t = t, .head_dim = sizes->full_head_dim, .max_positions = out->max_positions};
     const char *standard = t->family->rope_default;
     const struct sp_json *other = NULL;
     struct sp_json *made = NULL;
@@ -400,7 +411,7 @@ enum sp_status sp_config_read_ropes(struct sp_config *out, const struct sp_confi
             goto done;
         s.dict = made;
     }
-    st = read_both(out, &s, other, err);
+    st = read_both(out, &s, sizes->head_dim, other, err);
 done:
     sp_json_free(made);
     return st;

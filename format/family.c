@@ -24,12 +24,15 @@ enum dim {
     DIM_FEATURES, /* what fc reads: taps * target hidden; hidden twice in a prediction head */
     DIM_SHARED,   /* intermediate size of the MLP beside the experts */
     DIM_ONE,
-    DIM_CHANNELS,     /* delta layers: q, k and v of all heads */
-    DIM_DELTA_VALUES, /* ... v of all heads */
-    DIM_DELTA_HEADS,  /* ... value heads */
-    DIM_DELTA_VALUE,  /* ... v of one head */
-    DIM_CONV_OUTER,   /* ... the convolution as it is stored: 1 and its taps, */
-    DIM_CONV_INNER,   /* or the other way round */
+    DIM_CHANNELS,        /* delta layers: q, k and v of all heads */
+    DIM_DELTA_VALUES,    /* ... v of all heads */
+    DIM_DELTA_HEADS,     /* ... value heads */
+    DIM_DELTA_VALUE,     /* ... v of one head */
+    DIM_CONV_OUTER,      /* ... the convolution as it is stored: 1 and its taps, */
+    DIM_CONV_INNER,      /* or the other way round */
+    DIM_PER_LAYER,       /* per-layer embeddings: of one layer, */
+    DIM_ALL_PER_LAYER,   /* of all, */
+    DIM_PER_LAYER_VOCAB, /* rows of their table */
 };
 
 typedef bool wanted_fn(const struct sp_config *c, const struct sp_layer_config *l);
@@ -53,9 +56,37 @@ static bool is_delta(const struct sp_config *c, const struct sp_layer_config *l)
     return l->mixer == SP_MIXER_DELTA_NET;
 }
 
+/* Keys of its own, not an earlier layer's? */
+static bool has_k(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    return is_attention(c, l) && l->kv_source == (int)(l - c->layers);
+}
+
 static bool has_v(const struct sp_config *c, const struct sp_layer_config *l)
 {
-    return is_attention(c, l) && !l->v_from_k;
+    return has_k(c, l) && !l->v_from_k;
+}
+
+static bool has_k_norm(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    return has_k(c, l) && c->qk_norm;
+}
+
+static bool has_expert_norms(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    return l->n_experts != 0 && c->expert_norms;
+}
+
+static bool has_scalar(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    (void)l;
+    return c->layer_scalars;
+}
+
+static bool has_per_layer(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    (void)l;
+    return c->n_per_layer != 0;
 }
 
 static bool has_output_gate(const struct sp_config *c, const struct sp_layer_config *l)
@@ -164,7 +195,7 @@ static bool has_fc(const struct sp_config *c, const struct sp_layer_config *l)
 static const struct row layer_rows[] = {
     {"input_layernorm.weight", SP_ROLE_NORM, {DIM_HIDDEN}, NULL},
     {"self_attn.q_proj.weight", SP_ROLE_ATTENTION, {DIM_Q, DIM_HIDDEN}, is_attention},
-    {"self_attn.k_proj.weight", SP_ROLE_ATTENTION, {DIM_KV, DIM_HIDDEN}, is_attention},
+    {"self_attn.k_proj.weight", SP_ROLE_ATTENTION, {DIM_KV, DIM_HIDDEN}, has_k},
     {"self_attn.v_proj.weight", SP_ROLE_ATTENTION, {DIM_KV, DIM_HIDDEN}, has_v},
     {"self_attn.o_proj.weight", SP_ROLE_ATTENTION, {DIM_HIDDEN, DIM_Q}, is_attention},
     {"self_attn.gate_proj.weight", SP_ROLE_ATTENTION, {DIM_Q, DIM_HIDDEN}, has_output_gate},
@@ -173,7 +204,7 @@ static const struct row layer_rows[] = {
     {"self_attn.v_proj.bias", SP_ROLE_BIAS, {DIM_KV}, has_qkv_bias},
     {"self_attn.o_proj.bias", SP_ROLE_BIAS, {DIM_HIDDEN}, has_o_bias},
     {"self_attn.q_norm.weight", SP_ROLE_NORM, {DIM_HEAD}, has_qk_norm},
-    {"self_attn.k_norm.weight", SP_ROLE_NORM, {DIM_HEAD}, has_qk_norm},
+    {"self_attn.k_norm.weight", SP_ROLE_NORM, {DIM_HEAD}, has_k_norm},
     {"self_attn.sinks", SP_ROLE_SMALL, {DIM_HEADS}, has_sinks},
     {"linear_attn.in_proj_qkv.weight", SP_ROLE_ATTENTION, {DIM_CHANNELS, DIM_HIDDEN}, is_delta},
     {"linear_attn.in_proj_z.weight", SP_ROLE_ATTENTION, {DIM_DELTA_VALUES, DIM_HIDDEN}, is_delta},
@@ -205,6 +236,15 @@ static const struct row layer_rows[] = {
     {"mlp.shared_expert.up_proj.weight", SP_ROLE_MLP, {DIM_SHARED, DIM_HIDDEN}, has_shared},
     {"mlp.shared_expert.down_proj.weight", SP_ROLE_MLP, {DIM_HIDDEN, DIM_SHARED}, has_shared},
     {"mlp.shared_expert_gate.weight", SP_ROLE_GATE, {DIM_ONE, DIM_HIDDEN}, has_shared_gate},
+    {"mlp.router.scale", SP_ROLE_SMALL, {DIM_HIDDEN}, has_expert_norms},
+    {"mlp.router.expert_scale", SP_ROLE_SMALL, {DIM_EXPERTS}, has_expert_norms},
+    {"post_feedforward_layernorm_1.weight", SP_ROLE_NORM, {DIM_HIDDEN}, has_expert_norms},
+    {"pre_feedforward_layernorm_2.weight", SP_ROLE_NORM, {DIM_HIDDEN}, has_expert_norms},
+    {"post_feedforward_layernorm_2.weight", SP_ROLE_NORM, {DIM_HIDDEN}, has_expert_norms},
+    {"per_layer_input_gate.weight", SP_ROLE_MLP, {DIM_PER_LAYER, DIM_HIDDEN}, has_per_layer},
+    {"per_layer_projection.weight", SP_ROLE_MLP, {DIM_HIDDEN, DIM_PER_LAYER}, has_per_layer},
+    {"post_per_layer_input_norm.weight", SP_ROLE_NORM, {DIM_HIDDEN}, has_per_layer},
+    {"layer_scalar", SP_ROLE_SMALL, {DIM_ONE}, has_scalar},
     {"mlp.experts.gate_proj.bias", SP_ROLE_BIAS, {DIM_EXPERTS, DIM_FFN}, has_expert_bias},
     {"mlp.experts.up_proj.bias", SP_ROLE_BIAS, {DIM_EXPERTS, DIM_FFN}, has_expert_bias},
     {"mlp.experts.down_proj.bias", SP_ROLE_BIAS, {DIM_EXPERTS, DIM_HIDDEN}, has_expert_bias},
@@ -213,6 +253,15 @@ static const struct row layer_rows[] = {
 static const struct row model_rows[] = {
     {"embed_tokens.weight", SP_ROLE_EMBEDDING, {DIM_VOCAB, DIM_HIDDEN}, has_embedding},
     {"norm.weight", SP_ROLE_NORM, {DIM_HIDDEN}, NULL},
+    {"embed_tokens_per_layer.weight",
+     SP_ROLE_EMBEDDING,
+     {DIM_PER_LAYER_VOCAB, DIM_ALL_PER_LAYER},
+     has_per_layer},
+    {"per_layer_model_projection.weight",
+     SP_ROLE_MLP,
+     {DIM_ALL_PER_LAYER, DIM_HIDDEN},
+     has_per_layer},
+    {"per_layer_projection_norm.weight", SP_ROLE_NORM, {DIM_PER_LAYER}, has_per_layer},
     {"lm_head.weight", SP_ROLE_HEAD, {DIM_VOCAB, DIM_HIDDEN}, has_head},
     {"fc.weight", SP_ROLE_FEATURE, {DIM_HIDDEN, DIM_FEATURES}, has_fc},
     {"hidden_norm.weight", SP_ROLE_NORM, {DIM_HIDDEN}, is_dflash},
@@ -274,6 +323,12 @@ static uint64_t dim_of(enum dim dim, const struct sp_config *c, const struct sp_
         return c->delta.converted ? c->delta.kernel : 1;
     case DIM_CONV_INNER:
         return c->delta.converted ? 1 : c->delta.kernel;
+    case DIM_PER_LAYER:
+        return c->n_per_layer;
+    case DIM_ALL_PER_LAYER:
+        return (uint64_t)c->n_layers * c->n_per_layer;
+    case DIM_PER_LAYER_VOCAB:
+        return c->n_per_layer_vocab;
     case DIM_END:
         break;
     }

@@ -151,6 +151,16 @@ static const struct form_row forms[] = {
     {SP_STORED_GATED, "self_attn.q_proj.weight", "self_attn.q_proj.weight", FORM_HEADS, 0},
     {SP_STORED_GATED, "self_attn.gate_proj.weight", "self_attn.q_proj.weight", FORM_HEADS, 1},
 
+    {SP_STORED_BESIDE, "mlp.router.weight", "router.proj.weight", FORM_WHOLE, 0},
+    {SP_STORED_BESIDE, "mlp.router.scale", "router.scale", FORM_WHOLE, 0},
+    {SP_STORED_BESIDE, "mlp.router.expert_scale", "router.per_expert_scale", FORM_WHOLE, 0},
+    {SP_STORED_BESIDE, "mlp.experts.gate_proj.weight", "experts.gate_up_proj", FORM_HALVES, 0},
+    {SP_STORED_BESIDE, "mlp.experts.up_proj.weight", "experts.gate_up_proj", FORM_HALVES, 1},
+    {SP_STORED_BESIDE, "mlp.experts.down_proj.weight", "experts.down_proj", FORM_WHOLE, 0},
+    {SP_STORED_BESIDE, "mlp.shared_expert.gate_proj.weight", "mlp.gate_proj.weight", FORM_WHOLE, 0},
+    {SP_STORED_BESIDE, "mlp.shared_expert.up_proj.weight", "mlp.up_proj.weight", FORM_WHOLE, 0},
+    {SP_STORED_BESIDE, "mlp.shared_expert.down_proj.weight", "mlp.down_proj.weight", FORM_WHOLE, 0},
+
     {SP_STORED_INTERLEAVED, "mlp.experts.gate_proj.weight", "mlp.experts.gate_up_proj",
      FORM_ALTERNATE, 0},
     {SP_STORED_INTERLEAVED, "mlp.experts.up_proj.weight", "mlp.experts.gate_up_proj",

@@ -138,7 +138,9 @@ static enum sp_status settle(struct sp_matcher *m, bool *compare_equal)
 {
     struct sp_config *c = m->config;
     struct sp_tables found = {.embedding = sp_matcher_has(m, m->prefix, "embed_tokens.weight"),
-                              .head = m->head_name != NULL};
+                              .head = m->head_name != NULL,
+                              .layer_scalars =
+                                  sp_matcher_has(m, m->prefix, "layers.0.layer_scalar")};
     unsigned delta = sp_config_first_layer(c, SP_MIXER_DELTA_NET);
     char name[SP_SOURCE_NAME];
     size_t fc, conv;
@@ -179,8 +181,9 @@ static enum sp_status settle(struct sp_matcher *m, bool *compare_equal)
 static bool is_skipped(const char *name)
 {
     static const char *const parts[] = {
-        "vision_tower.", "vision_model.", "multi_modal_projector.", "visual.",
-        "audio_tower.",  "embed_vision.", "embed_audio.",           "image_newline",
+        "vision_tower.", "vision_model.", "multi_modal_projector.",
+        "visual.",       "audio_tower.",  "embed_vision.",
+        "embed_audio.",  "image_newline", "vision_embedder.",
     };
     static const char *const buffers[] = {".rotary_emb.inv_freq", ".attn.bias", ".masked_bias"};
     const char *inner = begins_with(name, "model.") ? name + strlen("model.") : name;
@@ -190,6 +193,25 @@ static bool is_skipped(const char *name)
     }
     for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++) {
         if (ends_with(name, buffers[i])) return true;
+    }
+    return false;
+}
+
+/* Checkpoints ship keys that a layer does not use: it reads an earlier layer's. */
+static bool is_unused_key(const struct sp_matcher *m, const char *name)
+{
+    static const char *const keys[] = {".self_attn.k_proj.weight", ".self_attn.v_proj.weight",
+                                       ".self_attn.k_norm.weight"};
+    const char *inner = begins_with(name, m->prefix) ? name + strlen(m->prefix) : name;
+    unsigned long layer;
+
+    if (!begins_with(inner, "layers.")) return false;
+    layer = strtoul(inner + 7, NULL, 10);
+    if (layer >= m->config->n_layers || m->config->layers[layer].kv_source == (int)layer) {
+        return false;
+    }
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        if (ends_with(name, keys[i])) return true;
     }
     return false;
 }
@@ -235,7 +257,7 @@ static enum sp_status match(struct sp_matcher *m, bool *compare_equal, size_t *n
     }
     for (size_t i = 0; i < m->n && m->findings.n < SP_MAX_FINDINGS; i++) {
         if (m->used[i] || begins_with(m->sorted[i]->name, SP_MTP_PREFIX)) continue;
-        if (is_skipped(m->sorted[i]->name)) {
+        if (is_skipped(m->sorted[i]->name) || is_unused_key(m, m->sorted[i]->name)) {
             ++*n_skipped;
         } else {
             report_unexpected(m, m->sorted[i]->name);

@@ -195,6 +195,30 @@ static const struct sp_family families[] = {
         .activation = "gelu_pytorch_tanh",
     },
     {
+        .name = "gemma4_text",
+        .architecture = "Gemma4ForCausalLM",
+        .wrapper = "gemma4",
+        .sizes = {262144, 2304, 9216, 30, 8, 4, 256, 131072, 0},
+        .norm_eps = 1e-6,
+        .theta = 1e6,
+        .local_theta = 1e4,
+        .tied = true,
+        .windows = SP_WINDOWS_PATTERN,
+        .window = 512,
+        .qkv_bias = SP_BIAS_BY_CONFIG,
+        .o_bias = SP_BIAS_BY_CONFIG,
+        .post_norms = true,
+        .qk_norm = true,
+        .scaled_embedding = true,
+        .reads = SP_READS_CAPS | SP_READS_GEMMA4,
+        .logit_cap = 30,
+        .query_scalar = 1,
+        .activation_key = "hidden_activation",
+        .activation = "gelu_pytorch_tanh",
+        .full_heads = true,
+        .storage = SP_STORED_BESIDE,
+    },
+    {
         .name = "smollm3",
         .architecture = "SmolLM3ForCausalLM",
         .sizes = {128256, 2048, 11008, 36, 16, 4, 0, 32768},
@@ -247,6 +271,7 @@ static const struct sp_family families[] = {
 
 static const struct sp_wrapper wrappers[] = {
     {"gemma3", "Gemma3ForConditionalGeneration", "gemma3_text", false},
+    {"gemma4", "Gemma4ForConditionalGeneration", "gemma4_text", false},
     /* Mistral3Config's own default at the root is true while its text models are untied. */
     {"mistral3", "Mistral3ForConditionalGeneration", "mistral", true},
     {"qwen3_5", "Qwen3_5ForConditionalGeneration", "qwen3_5_text", true},

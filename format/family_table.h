@@ -15,6 +15,7 @@ struct sp_sizes {
     unsigned n_kv_heads; /* 0: as many as n_heads */
     unsigned head_dim;   /* 0: n_hidden / n_heads */
     unsigned max_positions;
+    unsigned full_head_dim; /* of layers that see everything; 0: head_dim */
 };
 
 /* Which layers see a window only, where no layer_types list says so. */
@@ -36,6 +37,7 @@ enum sp_storage {
     SP_STORED_EXPERTS = 2,     /* experts apart, or fused as [E, 2I, H] (Qwen3-MoE) */
     SP_STORED_INTERLEAVED = 4, /* [E, H, 2I], gate and up alternating (gpt-oss) */
     SP_STORED_GATED = 8,       /* q_proj holds query and gate rows, head by head (Qwen3.5) */
+    SP_STORED_BESIDE = 16,     /* experts stand beside mlp.*, which is the dense MLP (Gemma 4) */
 };
 
 /* Keys that only some families read; in all others they are refused (config_refuse.c). */
@@ -47,6 +49,7 @@ enum sp_family_reads {
     SP_READS_GROWTH = 16,      /* llama_4_scaling_beta */
     SP_READS_SWIGLU = 32,      /* swiglu_limit, swiglu_alpha */
     SP_READS_SHARED = 64,      /* shared_expert_intermediate_size */
+    SP_READS_GEMMA4 = 128,     /* what config_gemma4.c reads */
 };
 
 struct sp_family {
@@ -77,6 +80,7 @@ struct sp_family {
     bool output_gate;   /* attention output is gated */
     bool router_norm;   /* norm_topk_prob is always on */
     unsigned n_shared_ffn; /* default of shared_expert_intermediate_size */
+    bool full_heads;       /* full layers have heads of their own size (global_head_dim) */
     bool prediction_head;  /* a checkpoint may hold a built-in draft, mtp.* */
     unsigned storage;      /* enum sp_storage */
 };

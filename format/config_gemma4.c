@@ -1,0 +1,130 @@
+/* What Gemma 4 says layer by layer: heads of another size on full layers, values made from keys,
+ * layers that read an earlier layer's keys, per-layer embeddings, experts beside the dense MLP.
+ * Source: Gemma4TextConfig and the gemma4 modeling file in transformers. */
+#include "format/config_parts.h"
+
+#include <string.h>
+
+struct gemma4_keys {
+    unsigned n_full_kv_heads; /* 0: as on sliding layers */
+    bool k_is_v;
+    unsigned n_shared; /* last layers that read earlier keys */
+    bool double_wide;
+    bool moe;
+    unsigned n_experts, n_experts_used, n_expert_ffn;
+};
+
+static enum sp_status read_experts(struct gemma4_keys *k, const struct sp_config_text *t,
+                                   struct sp_err *err)
+{
+    enum sp_status st;
+
+    if ((st = sp_text_bool(t, "enable_moe_block", &k->moe, err)) || !k->moe) return st;
+    if ((st = sp_text_unsigned(t, "num_experts", 1, SP_CAP_EXPERTS, &k->n_experts, err)) ||
+        (st = sp_text_unsigned(t, "top_k_experts", 1, SP_CAP_EXPERTS, &k->n_experts_used, err)) ||
+        (st = sp_text_unsigned(t, "moe_intermediate_size", 1, SP_CAP_WIDTH, &k->n_expert_ffn,
+                               err))) {
+        return st;
+    }
+    if (k->n_experts == 0 || k->n_experts_used == 0 || k->n_expert_ffn == 0) {
+        return sp_fail(err, SP_E_INPUT,
+                       "enable_moe_block needs num_experts, top_k_experts and "
+                       "moe_intermediate_size");
+    }
+    if (k->n_experts_used <= k->n_experts) return SP_OK;
+    return sp_fail(err, SP_E_INPUT, "top_k_experts %u is more than num_experts %u",
+                   k->n_experts_used, k->n_experts);
+}
+
+static enum sp_status read_keys(struct gemma4_keys *k, struct sp_config *c,
+                                const struct sp_config_text *t, struct sp_err *err)
+{
+    const char *direction = NULL;
+    enum sp_status st;
+
+    c->n_per_layer_vocab = c->n_vocab;
+    if ((st = sp_text_unsigned(t, "num_global_key_value_heads", 1, SP_CAP_HEADS,
+                               &k->n_full_kv_heads, err)) ||
+        (st = sp_text_bool(t, "attention_k_eq_v", &k->k_is_v, err)) ||
+        (st = sp_text_unsigned(t, "num_kv_shared_layers", 0, c->n_layers - 1, &k->n_shared, err)) ||
+        (st = sp_text_bool(t, "use_double_wide_mlp", &k->double_wide, err)) ||
+        (st = sp_text_unsigned(t, "hidden_size_per_layer_input", 0, SP_CAP_WIDTH, &c->n_per_layer,
+                               err)) ||
+        (st = sp_text_unsigned(t, "vocab_size_per_layer_input", 1, SP_CAP_VOCAB,
+                               &c->n_per_layer_vocab, err)) ||
+        (st = read_experts(k, t, err))) {
+        return st;
+    }
+    if (c->n_per_layer && c->n_per_layer_vocab < c->n_vocab) {
+        return sp_fail(err, SP_E_INPUT, "vocab_size_per_layer_input %u is below vocab_size %u",
+                       c->n_per_layer_vocab, c->n_vocab);
+    }
+    if (sp_text_get(t, "per_layer_config")) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "per_layer_config is not supported");
+    }
+    if ((st = sp_text_string(t, "use_bidirectional_attention", &direction, err))) return st;
+    if (direction == NULL || strcmp(direction, "vision") == 0) return SP_OK;
+    return sp_fail(err, SP_E_UNSUPPORTED, "use_bidirectional_attention \"%s\" is not supported",
+                   direction);
+}
+
+static void widen_full_layer(struct sp_layer_config *l, const struct gemma4_keys *k,
+                             const struct sp_sizes *sizes)
+{
+    l->head_dim = sizes->full_head_dim;
+    l->v_from_k = k->k_is_v;
+    if (k->k_is_v && k->n_full_kv_heads) l->n_kv_heads = k->n_full_kv_heads;
+}
+
+/* The last layer of this one's type that has keys of its own. */
+static enum sp_status share_keys(struct sp_config *c, unsigned layer, unsigned n_own,
+                                 struct sp_err *err)
+{
+    struct sp_layer_config *l = &c->layers[layer];
+
+    for (unsigned j = n_own; j-- > 0;) {
+        if ((c->layers[j].window == 0) != (l->window == 0)) continue;
+        l->kv_source = (int)j;
+        return SP_OK;
+    }
+    return sp_fail(err, SP_E_INPUT,
+                   "layer %u shares keys, but no earlier layer of its type has any", layer);
+}
+
+enum sp_status sp_config_read_gemma4(struct sp_config *out, const struct sp_config_text *t,
+                                     const struct sp_sizes *sizes, struct sp_err *err)
+{
+    struct gemma4_keys k = {0};
+    unsigned n_own;
+    enum sp_status st;
+
+    if (!(t->family->reads & SP_READS_GEMMA4)) return SP_OK;
+    if ((st = read_keys(&k, out, t, err))) return st;
+    out->v_norm = out->layer_scalars = true;
+    out->router_norm = out->expert_norms = k.moe;
+    n_own = out->n_layers - k.n_shared;
+    if (sp_text_get(t, "layer_types") == NULL) { /* the pattern ends in a full layer, always */
+        out->layers[out->n_layers - 1].window = 0;
+        out->layers[out->n_layers - 1].rope = 0;
+    }
+    for (unsigned i = 0; i < out->n_layers; i++) {
+        struct sp_layer_config *l = &out->layers[i];
+        if (l->window == 0) widen_full_layer(l, &k, sizes);
+        if (l->n_heads % l->n_kv_heads != 0) {
+            return sp_fail(err, SP_E_INPUT,
+                           "num_attention_heads %u is not a multiple of "
+                           "num_global_key_value_heads %u",
+                           l->n_heads, l->n_kv_heads);
+        }
+        if (k.moe) {
+            l->n_shared_ffn = l->n_ffn;
+            l->n_ffn = k.n_expert_ffn;
+            l->n_experts = k.n_experts;
+            l->n_experts_used = k.n_experts_used;
+        }
+        if (i < n_own) continue;
+        if (k.double_wide) l->n_ffn *= 2;
+        if ((st = share_keys(out, i, n_own, err))) return st;
+    }
+    return SP_OK;
+}
