@@ -35,25 +35,29 @@ static uint32_t limit_of(enum sp_dtype dtype)
     return 0x7f7fffffu;
 }
 
-/* Index of the first of n numbers above the limit, NaN included; n where there is none. */
-static size_t find_above(const float *x, size_t n, uint32_t limit)
+/* The largest magnitude among n numbers, as f32 bits; NaN is above all. */
+static uint32_t max_bits(const float *x, size_t n)
 {
-    enum { CHUNK = 256 };
+    int32_t max = 0; /* signed: more machines compare those side by side */
 
-    for (size_t start = 0; start < n; start += CHUNK) {
-        size_t end = n - start < CHUNK ? n : start + CHUNK;
-        uint32_t above = 0;
+    for (size_t i = 0; i < n; i++) {
+        int32_t bits = (int32_t)(sp_bits_of_float(x[i]) & 0x7fffffff);
 
-        for (size_t i = start; i < end; i++)
-            above |= limit - (sp_bits_of_float(x[i]) & 0x7fffffffu);
-        if (!(above >> 31)) continue;
-        for (size_t i = start; i < end; i++)
-            if ((sp_bits_of_float(x[i]) & 0x7fffffffu) > limit) return i;
+        max = bits > max ? bits : max;
     }
-    return n;
+    return (uint32_t)max;
 }
 
-/* What is wrong with a number that find_above found; the caller adds where it stands. */
+static size_t find_above(const float *x, uint32_t limit)
+{
+    size_t i = 0;
+
+    while ((sp_bits_of_float(x[i]) & 0x7fffffff) <= limit)
+        i++;
+    return i;
+}
+
+/* What is wrong with a number above the limit; the caller adds where it stands. */
 static enum sp_status fail_number(float x, enum sp_dtype dtype, struct sp_err *err)
 {
     if (isnan(x)) return sp_fail(err, SP_E_INPUT, "NaN where a number is expected");
@@ -66,10 +70,12 @@ enum sp_status sp_encode_floats(uint8_t *out, enum sp_dtype dtype, const float *
                                 uint64_t first, struct sp_err *err)
 {
     enum sp_status st;
-    size_t bad = find_above(x, n, limit_of(dtype));
+    uint32_t limit = limit_of(dtype);
 
     assert(sp_dtype_is_float(dtype));
-    if (bad < n) {
+    if (max_bits(x, n) > limit) {
+        size_t bad = find_above(x, limit);
+
         st = fail_number(x[bad], dtype, err);
         sp_context(err, "element %" PRIu64, first + bad);
         return st;
@@ -86,8 +92,14 @@ static void load_tile(float *tile, const float *rows, size_t n_rows, size_t cols
 {
     if (n_rows < SP_PANEL_ROWS || n < SP_BLOCK)
         memset(tile, 0, SP_PANEL_ROWS * SP_BLOCK * sizeof *tile);
-    for (size_t lane = 0; lane < n_rows; lane++)
-        memcpy(tile + lane * SP_BLOCK, rows + lane * cols + start, n * sizeof *tile);
+    for (size_t lane = 0; lane < n_rows; lane++) {
+        const float *from = rows + lane * cols + start;
+
+        if (n == SP_BLOCK) /* nearly always, and then no call */
+            memcpy(tile + lane * SP_BLOCK, from, SP_BLOCK * sizeof *tile);
+        else
+            memcpy(tile + lane * SP_BLOCK, from, n * sizeof *tile);
+    }
 }
 
 /* Columns of 16 elements of `dtype` from the first n columns of a tile. */
@@ -123,29 +135,27 @@ static void decode_row(float *out, enum sp_dtype dtype, const uint8_t *panel, si
         decode_float_row(out, dtype, panel, cols, lane);
 }
 
-/* Of finite numbers, whose magnitudes order like their bits. */
-static float max_magnitude(const float *x, size_t n)
-{
-    int32_t max = 0;
-
-    for (size_t i = 0; i < n; i++) {
-        int32_t size = (int32_t)(sp_bits_of_float(x[i]) & 0x7fffffff);
-
-        max = size > max ? size : max;
-    }
-    return sp_float_of_bits((uint32_t)max);
-}
-
-static enum sp_status check_rows(enum sp_dtype dtype, const float *rows, size_t n_rows, size_t cols,
-                                 uint64_t first_row, struct sp_err *err)
+/* max[row] = the largest magnitude of each row; SP_E_INPUT where a number does not fit. */
+static enum sp_status check_rows(float *max, enum sp_dtype dtype, const float *rows, size_t n_rows,
+                                 size_t cols, uint64_t first_row, struct sp_err *err)
 {
     enum sp_status st;
-    size_t bad = find_above(rows, n_rows * cols, limit_of(dtype));
+    uint32_t limit = limit_of(dtype);
 
-    if (bad == n_rows * cols) return SP_OK;
-    st = fail_number(rows[bad], dtype, err);
-    sp_context(err, "row %" PRIu64 ", column %zu", first_row + bad / cols, bad % cols);
-    return st;
+    for (size_t row = 0; row < n_rows; row++) {
+        const float *x = rows + row * cols;
+        uint32_t bits = max_bits(x, cols);
+
+        if (bits > limit) {
+            size_t bad = find_above(x, limit);
+
+            st = fail_number(x[bad], dtype, err);
+            sp_context(err, "row %" PRIu64 ", column %zu", first_row + row, bad);
+            return st;
+        }
+        max[row] = sp_float_of_bits(bits);
+    }
+    return SP_OK;
 }
 
 void sp_encoder_init(struct sp_encoder *encoder)
@@ -176,16 +186,16 @@ enum sp_status sp_panel_encode(uint8_t *panel, enum sp_dtype dtype,
                                size_t cols, uint64_t first_row, struct sp_err *err)
 {
     enum sp_status st;
-    float tile[SP_PANEL_ROWS * SP_BLOCK], row_scale[SP_PANEL_ROWS] = {0};
+    float tile[SP_PANEL_ROWS * SP_BLOCK], max[SP_PANEL_ROWS], row_scale[SP_PANEL_ROWS] = {0};
     uint8_t *out = panel;
     size_t size = 0;
     bool known = sp_panel_size(&size, dtype, cols);
 
     assert(known && n_rows >= 1 && n_rows <= SP_PANEL_ROWS);
-    if ((st = check_rows(dtype, rows, n_rows, cols, first_row, err))) return st;
+    if ((st = check_rows(max, dtype, rows, n_rows, cols, first_row, err))) return st;
     if (dtype == SP_Q4) {
         for (size_t lane = 0; lane < n_rows; lane++)
-            row_scale[lane] = sp_q4_row_scale(max_magnitude(rows + lane * cols, cols));
+            row_scale[lane] = sp_q4_row_scale(max[lane]);
         sp_write_f32(out, row_scale, SP_PANEL_ROWS);
         out += SP_Q4_PANEL_HEAD;
     }

@@ -13,7 +13,7 @@
 
 #include <immintrin.h>
 
-enum { GROUPS = 4, TOGETHER = 2 }; /* of 4 k in a half block; candidates tried side by side */
+enum { GROUPS = 4, TOGETHER = 5 }; /* of 4 k in a half block; candidates tried side by side */
 
 struct half {
     __m512i a[GROUPS], b[GROUPS]; /* v */
@@ -69,16 +69,14 @@ static inline __m512i look_up(const struct codebook *book, __m512i x)
     return _mm512_mask_blend_epi8(_mm512_movepi8_mask(x), up, down);
 }
 
-/* Per row the byte of codebook t nearest to `scale`. */
-static inline __m512i bytes_near(__m512 scale, int t)
+/* Per row the byte of codebook t nearest to `scale`, as a float. */
+static inline __m512 bytes_near(__m512 scale, int t)
 {
     __m512 n = _mm512_mul_ps(_mm512_sub_ps(scale, _mm512_set1_ps((float)t)), _mm512_set1_ps(0.25f));
-    __m512i count = _mm512_castps_si512(_mm512_add_ps(n, _mm512_set1_ps(12582912.0f)));
 
-    count = _mm512_sub_epi32(count, _mm512_set1_epi32(0x4b400000));
-    count = _mm512_max_epi32(count, _mm512_set1_epi32(t ? 0 : 1));
-    count = _mm512_min_epi32(count, _mm512_set1_epi32(63));
-    return _mm512_add_epi32(_mm512_slli_epi32(count, 2), _mm512_set1_epi32(t));
+    n = _mm512_roundscale_ps(n, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    n = _mm512_min_ps(_mm512_max_ps(n, _mm512_set1_ps(t ? 0.0f : 1.0f)), _mm512_set1_ps(63));
+    return _mm512_fmadd_ps(n, _mm512_set1_ps(4), _mm512_set1_ps((float)t));
 }
 
 /* gain[i] for bytes b[i], in floats. */
@@ -118,7 +116,7 @@ static inline void find_gains(__m512 *gain, const struct half *half, const __m51
 }
 
 /* Tries the bytes of codebook t near the guess. */
-static inline void try_codebook(__m512i *best, __m512 *best_gain, const struct half *half,
+static inline void try_codebook(__m512 *best, __m512 *best_gain, const struct half *half,
                                 __m512 guess, int t, const struct sp_q4_tables *tables)
 {
     struct codebook book;
@@ -127,19 +125,17 @@ static inline void try_codebook(__m512i *best, __m512 *best_gain, const struct h
         book.u[i] = _mm512_xor_si512(_mm512_load_si512(tables->nearest[t] + 64 * i),
                                      _mm512_set1_epi8(-128));
     for (int r = 0; r < SP_Q4_N_RATIOS; r += TOGETHER) {
-        __m512i byte[TOGETHER];
         __m512 b[TOGETHER], gain[TOGETHER];
 
         for (int i = 0; i < TOGETHER; i++) {
-            byte[i] = bytes_near(_mm512_mul_ps(guess, _mm512_set1_ps(sp_q4_ratios[r + i])), t);
-            b[i] = _mm512_cvtepi32_ps(byte[i]);
+            b[i] = bytes_near(_mm512_mul_ps(guess, _mm512_set1_ps(sp_q4_ratios[r + i])), t);
         }
         find_gains(gain, half, b, &book);
         for (int i = 0; i < TOGETHER; i++) {
             __mmask16 better = _mm512_cmp_ps_mask(gain[i], *best_gain, _CMP_GT_OQ);
 
             *best_gain = _mm512_mask_mov_ps(*best_gain, better, gain[i]);
-            *best = _mm512_mask_mov_epi32(*best, better, byte[i]);
+            *best = _mm512_mask_mov_ps(*best, better, b[i]);
         }
     }
 }
@@ -163,8 +159,8 @@ static inline __m512 max_of_rows(__m512i a, __m512i b)
 static __m512i search(const struct half *half, const struct sp_q4_tables *tables)
 {
     __m512i max_a = half->a[0], max_b = half->b[0], min_a = max_a, min_b = max_b;
-    __m512i best = _mm512_setzero_si512(), all = _mm512_set1_epi16(-1);
-    __m512 best_gain = _mm512_setzero_ps(), max, min;
+    __m512i all = _mm512_set1_epi16(-1);
+    __m512 best = _mm512_setzero_ps(), best_gain = best, max, min;
 
     for (int g = 1; g < GROUPS; g++) {
         max_a = _mm512_max_epi16(max_a, half->a[g]);
@@ -182,7 +178,7 @@ static __m512i search(const struct half *half, const struct sp_q4_tables *tables
 
         try_codebook(&best, &best_gain, half, guess, t, tables);
     }
-    return best;
+    return _mm512_cvtps_epi32(best);
 }
 
 /* Counts the midpoints below each weight and stores the counts as nibbles. */
