@@ -90,7 +90,15 @@ static double bits_per_weight(const struct sp_part_facts *p)
 
 static const char *kind_of_draft(const struct sp_config *config)
 {
-    return config->draft.kind == SP_DRAFT_DFLASH ? "dflash" : "autoregressive";
+    switch (config->draft.kind) {
+    case SP_DRAFT_DFLASH:
+        return "dflash";
+    case SP_DRAFT_MTP:
+        return "mtp";
+    case SP_DRAFT_NONE:
+        break;
+    }
+    return "autoregressive";
 }
 
 /* Rows of two cells: what, and how much. The first failure stops the adding. */
@@ -118,8 +126,9 @@ static void add_draft_rows(struct rows *r, const struct sp_config *config)
     char taps[512] = "";
     size_t len = 0;
 
-    add_row(r, "kind", "%s", kind_of_draft(config));
-    if (d->kind == SP_DRAFT_NONE) return;
+    add_row(r, "kind", "%s%s", kind_of_draft(config),
+            d->kind == SP_DRAFT_MTP ? ", the target's built-in prediction head" : "");
+    if (d->kind != SP_DRAFT_DFLASH) return;
     for (unsigned i = 0; i < d->n_taps && len < sizeof taps - 16; i++) {
         len += (size_t)snprintf(taps + len, sizeof taps - len, "%s%u", i ? ", " : "", d->taps[i]);
     }

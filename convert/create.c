@@ -243,6 +243,24 @@ static enum sp_status read_modelfile(struct sp_modelfile *out,
     return st;
 }
 
+/* What becomes of the target's built-in prediction head. */
+static enum sp_status note_head(struct job *job, bool has_record, struct sp_err *err)
+{
+    const struct sp_source *target = &job->target;
+
+    if (!target->has_mtp && target->checkpoint && target->config.n_mtp_layers && !has_record) {
+        return sp_note(&job->notes, err,
+                       "%s: mtp_num_hidden_layers=%u but no mtp.* tensors: no built-in draft",
+                       target->path, target->config.n_mtp_layers);
+    }
+    if (!target->has_mtp) return SP_OK;
+    return sp_note(&job->notes, err,
+                   has_record
+                       ? "%s: DRAFT is used, the built-in prediction head (mtp.*) is left out"
+                       : "%s: its built-in prediction head (mtp.*) is the draft",
+                   target->path);
+}
+
 static enum sp_status open_sources(struct job *job, const struct sp_modelfile *file,
                                    const struct sp_create_options *options, struct sp_err *err)
 {
@@ -250,15 +268,16 @@ static enum sp_status open_sources(struct job *job, const struct sp_modelfile *f
     const struct sp_modelfile_record *from = sp_modelfile_find(file, SP_MODELFILE_FROM, NULL);
     const struct sp_modelfile_record *draft = sp_modelfile_find(file, SP_MODELFILE_DRAFT, NULL);
 
-    if (draft == NULL && options->draft_type != SP_DTYPE_NONE) {
+    if ((st = open_record(&job->target, file, from, options->home, &job->notes, err))) return st;
+    job->has_draft = draft != NULL || job->target.has_mtp;
+    if (!job->has_draft && options->draft_type != SP_DTYPE_NONE) {
         return sp_fail(err, SP_E_USAGE,
                        "%s: a type for the draft is asked for, but there is no "
                        "DRAFT line",
                        file->path);
     }
-    if ((st = open_record(&job->target, file, from, options->home, &job->notes, err))) return st;
-    job->has_draft = draft != NULL;
-    if (draft == NULL) return SP_OK;
+    if ((st = note_head(job, draft != NULL, err)) || !job->has_draft) return st;
+    if (draft == NULL) return sp_source_open_mtp(&job->draft, &job->target, err);
     return open_record(&job->draft, file, draft, options->home, &job->notes, err);
 }
 

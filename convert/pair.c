@@ -193,6 +193,53 @@ done:
     return st;
 }
 
+/* Recurrent layers would need a rollback of their own between a draft's single steps. */
+static enum sp_status check_layers(const struct sp_config *draft, struct sp_err *err)
+{
+    if (draft->delta.n_value_heads == 0) return SP_OK;
+    return sp_fail(err, SP_E_UNSUPPORTED,
+                   "draft: a language model with recurrent layers (%s) cannot draft",
+                   draft->family);
+}
+
+/* A built-in head was cut out of its target; out of another one it must at least look alike. */
+static enum sp_status check_mtp(const struct sp_config *target, const struct sp_config *draft,
+                                struct sp_err *err)
+{
+    const struct sp_layer_config *l = &draft->layers[0], *like;
+    unsigned i = sp_config_first_layer(target, SP_MIXER_ATTENTION);
+
+    if (strcmp(target->family, draft->family) != 0 || i == target->n_layers) {
+        return sp_fail(err, SP_E_INPUT, "mtp: a head of %s requires such a target, got %s",
+                       draft->family, target->family);
+    }
+    if (draft->n_hidden != target->n_hidden) {
+        return sp_fail(err, SP_E_INPUT, "mtp: hidden size %u, target has %u", draft->n_hidden,
+                       target->n_hidden);
+    }
+    if (draft->n_vocab != target->n_vocab) {
+        return sp_fail(err, SP_E_INPUT, "mtp: vocabulary of %u tokens, target has %u",
+                       draft->n_vocab, target->n_vocab);
+    }
+    like = &target->layers[i];
+    if (l->n_heads == like->n_heads && l->n_kv_heads == like->n_kv_heads &&
+        l->head_dim == like->head_dim) {
+        return SP_OK;
+    }
+    return sp_fail(err, SP_E_INPUT, "mtp: %u heads on %u of %u, target has %u on %u of %u",
+                   l->n_heads, l->n_kv_heads, l->head_dim, like->n_heads, like->n_kv_heads,
+                   like->head_dim);
+}
+
+static enum sp_status check_block_draft(const struct sp_config *target,
+                                        const struct sp_config *draft, struct sp_err *err)
+{
+    enum sp_status st;
+
+    if ((st = check_taps(target, draft, err)) || (st = check_tables(target, draft, err))) return st;
+    return check_features(target, draft, err);
+}
+
 static enum sp_status check_language_model(const struct sp_pair_side *target,
                                            const struct sp_pair_side *draft, char **notes,
                                            struct sp_err *err)
@@ -200,6 +247,7 @@ static enum sp_status check_language_model(const struct sp_pair_side *target,
     const struct sp_config *t = target->config, *d = draft->config;
     enum sp_status st;
 
+    if ((st = check_layers(d, err))) return st;
     if ((st = check_tokenizers(target, draft, notes, err))) return st;
     if (d->n_vocab != t->n_vocab) {
         st = sp_note(notes, err, "draft vocabulary has %u rows, target %u", d->n_vocab, t->n_vocab);
@@ -251,12 +299,17 @@ enum sp_status sp_pair_check(const struct sp_pair_side *target, const struct sp_
         return sp_fail(err, SP_E_INPUT, "target is a draft (%s), expected a language model",
                        t->architecture);
     }
-    if (d->draft.kind == SP_DRAFT_NONE) {
+    switch (d->draft.kind) {
+    case SP_DRAFT_NONE:
         st = check_language_model(target, draft, notes, err);
-    } else {
-        st = check_taps(t, d, err);
-        if (st == SP_OK) st = check_tables(t, d, err);
-        if (st == SP_OK) st = check_features(t, d, err);
+        break;
+    case SP_DRAFT_DFLASH:
+        st = check_block_draft(t, d, err);
+        break;
+    case SP_DRAFT_MTP:
+        return check_mtp(t, d, err);
+    default:
+        st = sp_fail(err, SP_E_BUG, "draft kind %d has no pair check", (int)d->draft.kind);
     }
     return st ? st : note_sizes(t, d, same_source, notes, err);
 }

@@ -44,6 +44,8 @@ enum sp_status sp_pairing_print(char **text, size_t *size, const struct sp_confi
     out[n++] = '{';
     if (draft->draft.kind == SP_DRAFT_DFLASH) {
         n += print_block(out + n, RECORD_SIZE - n, &draft->draft);
+    } else if (draft->draft.kind == SP_DRAFT_MTP) {
+        n += (size_t)snprintf(out + n, RECORD_SIZE - n, "\"kind\":\"mtp\",");
     } else {
         n += (size_t)snprintf(out + n, RECORD_SIZE - n, "\"kind\":\"language-model\",");
     }

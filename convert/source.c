@@ -53,21 +53,34 @@ static enum sp_status read_text(struct sp_source *source, const char *folder,
     return st;
 }
 
+/* The checkpoint's tensors as their headers state them; *tensors owned by the caller. */
+static enum sp_status list_tensors(struct sp_source_tensor **tensors, size_t *n,
+                                   const struct sp_source *source, struct sp_err *err)
+{
+    enum sp_status st;
+    const struct sp_safetensor *all = sp_safetensors_tensors(source->checkpoint, n);
+    struct sp_source_tensor *list = NULL;
+
+    if ((st = sp_new(&list, *n, sizeof *list, err))) return st;
+    for (size_t i = 0; i < *n; i++) {
+        list[i].name = all[i].name;
+        list[i].dtype = (uint32_t)all[i].dtype;
+        list[i].rank = all[i].rank;
+        memcpy(list[i].shape, all[i].shape, sizeof list[i].shape);
+    }
+    *tensors = list;
+    return SP_OK;
+}
+
 static enum sp_status match_tensors(struct sp_source *source, bool *compare_heads,
                                     struct sp_err *err)
 {
     enum sp_status st;
     struct sp_source_tensor *tensors = NULL;
     size_t n;
-    const struct sp_safetensor *all = sp_safetensors_tensors(source->checkpoint, &n);
 
-    if ((st = sp_new(&tensors, n, sizeof *tensors, err))) return st;
-    for (size_t i = 0; i < n; i++) {
-        tensors[i].name = all[i].name;
-        tensors[i].dtype = (uint32_t)all[i].dtype;
-        tensors[i].rank = all[i].rank;
-        memcpy(tensors[i].shape, all[i].shape, sizeof tensors[i].shape);
-    }
+    if ((st = list_tensors(&tensors, &n, source, err))) return st;
+    source->has_mtp = sp_source_has_mtp(&source->config, tensors, n);
     st = sp_specs_of_source(&source->specs, &source->config, tensors, n, compare_heads,
                             &source->n_skipped, err);
     free(tensors);
@@ -155,6 +168,41 @@ static enum sp_status open_checkpoint(struct sp_source *source, const char *fold
         return st;
     }
     return compare_heads ? settle_heads(source, notes, err) : SP_OK;
+}
+
+static enum sp_status match_mtp(struct sp_source *source, struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_source_tensor *tensors = NULL;
+    size_t n;
+
+    if ((st = list_tensors(&tensors, &n, source, err))) return st;
+    st = sp_specs_of_mtp(&source->specs, &source->config, tensors, n, err);
+    free(tensors);
+    return st;
+}
+
+enum sp_status sp_source_open_mtp(struct sp_source *out, const struct sp_source *target,
+                                  struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_source source = {0};
+    const char *config = target->texts[SP_SECTION_CONFIG];
+    size_t size = target->text_sizes[SP_SECTION_CONFIG];
+
+    *out = source;
+    if ((st = sp_copy_text(&source.path, target->path, strlen(target->path), err))) goto done;
+    if ((st = sp_copy_text(&source.texts[SP_SECTION_CONFIG], config, size, err))) goto done;
+    source.text_sizes[SP_SECTION_CONFIG] = size;
+    if ((st = sp_config_parse(&source.config, config, size, NULL, err))) goto done;
+    if ((st = sp_safetensors_open(&source.checkpoint, source.path, NULL, err))) goto done;
+    if ((st = match_mtp(&source, err))) goto done;
+    *out = source;
+    source = (struct sp_source){0};
+done:
+    if (st) sp_context(err, "%s", target->path);
+    sp_source_release(&source);
+    return st;
 }
 
 /* ---- packed files ---- */

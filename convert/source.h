@@ -22,6 +22,7 @@ struct sp_source {
     struct sp_config config; /* settled: as the tensors say */
     struct sp_specs specs;   /* what there is, by canonical name */
     size_t n_skipped;        /* tensors of the checkpoint that are not used */
+    bool has_mtp;            /* a checkpoint that holds a built-in prediction head as well */
 };
 
 /* `want`: SP_PART_TARGET, or SP_PART_DRAFT, which of a packed file takes the draft or, if it has
@@ -29,6 +30,11 @@ struct sp_source {
  * may repeat the embedding are compared here. On failure *out is zeroed. */
 SP_MUST_CHECK enum sp_status sp_source_open(struct sp_source *out, const char *path,
                                             enum sp_part want, char **notes, struct sp_err *err);
+
+/* The built-in prediction head of a checkpoint whose has_mtp is set, as a draft of its own. Its
+ * only text is config.json, the target's. On failure *out is zeroed. */
+SP_MUST_CHECK enum sp_status sp_source_open_mtp(struct sp_source *out,
+                                                const struct sp_source *target, struct sp_err *err);
 void sp_source_release(struct sp_source *source);
 
 /* Do both read the same model? */

@@ -33,7 +33,7 @@ struct sp_commit {
 
 struct sp_drafter_ops {
     enum sp_draft_kind kind;
-    const char *name; /* "dflash", "autoregressive" */
+    const char *name; /* "dflash", "autoregressive", "mtp" */
     /* Most tokens that any proposal of this draft holds. */
     size_t (*max_depth)(const struct sp_model *draft);
     /* What commit() is given: the target's residual stream after these layers (SP_TAP_FINAL: after
@@ -70,6 +70,6 @@ SP_MUST_CHECK enum sp_status sp_drafter_check(const struct sp_model *target,
 /* The row of a kind; NULL if there is none. */
 const struct sp_drafter_ops *sp_drafter_find(enum sp_draft_kind kind);
 
-extern const struct sp_drafter_ops sp_draft_lm_ops, sp_draft_dflash_ops;
+extern const struct sp_drafter_ops sp_draft_lm_ops, sp_draft_dflash_ops, sp_draft_mtp_ops;
 
 #endif

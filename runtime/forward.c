@@ -538,11 +538,13 @@ void sp_decoder_run(struct sp_decoder *d, size_t n, size_t pos, size_t n_certain
         job.norm_in = job.layer->input_norm;
         sp_engine_rows(d->engine, n, norm_row, &job);
         run_mixer(&job, i);
-        job.norm_in = job.layer->ffn_norm;
         job.norm_out = job.layer->attention_post;
-        sp_engine_rows(d->engine, n, add_norm_row, &job);
-        run_ffn(&job);
-        job.norm_out = job.layer->ffn_post;
+        if (job.layer->config->n_ffn) {
+            job.norm_in = job.layer->ffn_norm;
+            sp_engine_rows(d->engine, n, add_norm_row, &job);
+            run_ffn(&job);
+            job.norm_out = job.layer->ffn_post;
+        }
         sp_engine_rows(d->engine, n, add_row, &job);
         if (d->per_layer) {
             sp_per_layer_run(d, i, n);

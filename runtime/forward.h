@@ -14,6 +14,8 @@
 #include "runtime/attention.h"
 #include "runtime/model.h"
 
+#include <limits.h>
+
 struct sp_decoder; /* opaque */
 
 struct sp_decoder_options {
@@ -45,6 +47,11 @@ enum sp_kv_type sp_decoder_kv_type(const struct sp_decoder *decoder);
  * target's for a draft that borrows it). ids are below the table's rows. */
 void sp_decoder_embed(struct sp_decoder *decoder, const struct sp_model *source,
                       const uint32_t *ids, size_t n);
+
+/* Prediction heads: fills rows 0..n-1 from pairs of a token (embedded by `source`'s table) and a
+ * hidden state of the target, [n][H]; `hidden` may be the decoder's own features. */
+void sp_decoder_pair(struct sp_decoder *decoder, const struct sp_model *source, const uint32_t *ids,
+                     const float *hidden, size_t n);
 
 /* Runs rows 0..n-1 through all layers at positions pos..pos+n-1; pos + n <= n_positions. The first
  * n_certain of them will be committed whatever happens; more than max_logit_rows others need not be
