@@ -36,10 +36,11 @@ struct sp_vector {
     void (*silu_mul)(float *y, const float *up, size_t n);      /* y = silu(y) * up */
     void (*gelu_tanh_mul)(float *y, const float *up, size_t n); /* y = gelu_tanh(y) * up */
     void (*gelu_erf_mul)(float *y, const float *up, size_t n);  /* y = gelu_erf(y) * up */
-    /* gpt-oss: g = min(y, limit), u = clamp(up, -limit, limit); y = (u + 1) * g * sigmoid(1.702 g) */
+    /* gpt-oss: g = min(y, limit), u = clamp(up, -limit, limit); y = (u + 1) * g * sigmoid(1.702 g)
+     */
     void (*swiglu_clamped)(float *y, const float *up, float limit, size_t n);
-    void (*silu)(float *y, size_t n);                               /* y = silu(y) */
-    void (*sigmoid_mul)(float *y, const float *gate, size_t n);     /* y = y * sigmoid(gate) */
+    void (*silu)(float *y, size_t n);                                    /* y = silu(y) */
+    void (*sigmoid_mul)(float *y, const float *gate, size_t n);          /* y = y * sigmoid(gate) */
     void (*mul_add)(float *y, const float *a, const float *b, size_t n); /* y = fmaf(a, b, y) */
     /* y = x * (factor / sqrt(sum(x^2) + eps)), the sum as in rms_norm. y may be x. */
     void (*l2_norm)(float *y, const float *x, size_t n, float eps, float factor);
@@ -51,7 +52,7 @@ struct sp_vector {
     /* What delta_step did to the state, again: S_j = fmaf(delta_j, k, S_j * decay). */
     void (*delta_replay)(float *state, const float *delta, const float *k, float decay, size_t dk,
                          size_t dv);
-    void (*softcap)(float *y, float cap, size_t n);             /* y = cap * tanh(y / cap) */
+    void (*softcap)(float *y, float cap, size_t n); /* y = cap * tanh(y / cap) */
     /* Rotates one head: pairs (i, i + n_rot/2): a' = a c - b s, b' = b c + a s, each as
      * fmaf(a, c, -(b * s)) and fmaf(b, c, a * s). */
     void (*rope)(float *head, const float *cos, const float *sin, size_t n_rot);
@@ -68,7 +69,8 @@ struct sp_vector {
                                   size_t n_queries, const uint8_t *key_blocks, size_t n_blocks,
                                   size_t head_dim, float scale);
     /* s[first..last) -> exp(s - m), m = their maximum; *max = m, *sum = their sum: 16 running sums
-     * by index % 16 (plain additions), fixed tree. s is 64-byte aligned. */
+     * by index % 16 (plain additions), fixed tree. s is 64-byte aligned and has room up to the next
+     * multiple of 16, which may be read and is not changed. */
     void (*softmax)(float *s, size_t first, size_t last, float *max, float *sum);
     /* out_i = sum_j p[i][j] v_j over j = first[i]..last[i]-1, ascending, one fmaf each, from +0
      * (q8: fmaf(p * v_scale, (float)code, acc)). values: rows of consecutive positions. */

@@ -114,6 +114,25 @@ static __m256 gelu_tanh8(__m256 x)
     return _mm256_div_ps(x, one_plus_exp(_mm256_mul_ps(x, t)));
 }
 
+static __m256 gelu_erf8(__m256 x)
+{
+    __m256 one = _mm256_set1_ps(1), a = _mm256_andnot_ps(_mm256_set1_ps(-0.0f), x);
+    __m256 t = _mm256_div_ps(one, _mm256_fmadd_ps(a, _mm256_set1_ps(SP_PHI_STEP), one));
+    __m256 p = _mm256_fmadd_ps(_mm256_set1_ps(SP_PHI_C9), t, _mm256_set1_ps(SP_PHI_C8));
+    p = _mm256_fmadd_ps(p, t, _mm256_set1_ps(SP_PHI_C7));
+    p = _mm256_fmadd_ps(p, t, _mm256_set1_ps(SP_PHI_C6));
+    p = _mm256_fmadd_ps(p, t, _mm256_set1_ps(SP_PHI_C5));
+    p = _mm256_fmadd_ps(p, t, _mm256_set1_ps(SP_PHI_C4));
+    p = _mm256_fmadd_ps(p, t, _mm256_set1_ps(SP_PHI_C3));
+    p = _mm256_fmadd_ps(p, t, _mm256_set1_ps(SP_PHI_C2));
+    p = _mm256_fmadd_ps(p, t, _mm256_set1_ps(SP_PHI_C1));
+    p = _mm256_fmadd_ps(p, t, _mm256_set1_ps(SP_PHI_C0));
+    __m256 e = exp8(_mm256_mul_ps(_mm256_mul_ps(x, x), _mm256_set1_ps(-0.5f)));
+    __m256 tail = _mm256_mul_ps(_mm256_mul_ps(p, t), e);
+    __m256 is_below = _mm256_cmp_ps(x, _mm256_setzero_ps(), _CMP_LT_OQ);
+    return _mm256_mul_ps(x, _mm256_blendv_ps(_mm256_sub_ps(one, tail), tail, is_below));
+}
+
 /* ---- rows -------------------------------------------------------------------------------------
  */
 
@@ -190,6 +209,29 @@ static void gelu_tanh_mul(float *y, const float *up, size_t n)
     }
 }
 
+static void gelu_erf_mul(float *y, const float *up, size_t n)
+{
+    for (size_t i = 0; i < n; i += LANES) {
+        __m256 v = gelu_erf8(load8(y + i, n - i));
+        store8(y + i, n - i, _mm256_mul_ps(v, load8(up + i, n - i)));
+    }
+}
+
+static void silu(float *y, size_t n)
+{
+    for (size_t i = 0; i < n; i += LANES) {
+        store8(y + i, n - i, silu8(load8(y + i, n - i)));
+    }
+}
+
+static void mul_add(float *y, const float *a, const float *b, size_t n)
+{
+    for (size_t i = 0; i < n; i += LANES) {
+        __m256 v = _mm256_fmadd_ps(load8(a + i, n - i), load8(b + i, n - i), load8(y + i, n - i));
+        store8(y + i, n - i, v);
+    }
+}
+
 static void softcap(float *y, float cap, size_t n)
 {
     __m256 c = _mm256_set1_ps(cap);
@@ -197,6 +239,37 @@ static void softcap(float *y, float cap, size_t n)
     for (size_t i = 0; i < n; i += LANES) {
         __m256 v = tanh8(_mm256_div_ps(load8(y + i, n - i), c));
         store8(y + i, n - i, _mm256_mul_ps(c, v));
+    }
+}
+
+static void sigmoid_mul(float *y, const float *gate, size_t n)
+{
+    for (size_t i = 0; i < n; i += LANES) {
+        __m256 e = one_plus_exp(load8(gate + i, n - i));
+        __m256 s = _mm256_div_ps(_mm256_set1_ps(1), e);
+        store8(y + i, n - i, _mm256_mul_ps(load8(y + i, n - i), s));
+    }
+}
+
+static void swiglu_clamped(float *y, const float *up, float limit, size_t n)
+{
+    __m256 top = _mm256_set1_ps(limit), bottom = _mm256_set1_ps(-limit);
+
+    for (size_t i = 0; i < n; i += LANES) {
+        __m256 g = _mm256_min_ps(top, load8(y + i, n - i));
+        __m256 u = _mm256_min_ps(top, load8(up + i, n - i));
+        u = _mm256_add_ps(_mm256_max_ps(bottom, u), _mm256_set1_ps(1));
+        __m256 e = one_plus_exp(_mm256_mul_ps(g, _mm256_set1_ps(SP_SWIGLU_ALPHA)));
+        store8(y + i, n - i, _mm256_mul_ps(_mm256_div_ps(g, e), u));
+    }
+}
+
+static void l2_norm(float *y, const float *x, size_t n, float eps, float factor)
+{
+    __m256 r = _mm256_set1_ps(factor / sqrtf(dot(x, x, n) + eps));
+
+    for (size_t i = 0; i < n; i += LANES) {
+        store8(y + i, n - i, _mm256_mul_ps(load8(x + i, n - i), r));
     }
 }
 
@@ -210,6 +283,56 @@ static void rope(float *head, const float *cos, const float *sin, size_t n_rot)
         __m256 c = load8(cos + i, n), s = load8(sin + i, n);
         store8(head + i, n, _mm256_fmsub_ps(a, c, _mm256_mul_ps(b, s)));
         store8(head + half + i, n, _mm256_fmadd_ps(b, c, _mm256_mul_ps(a, s)));
+    }
+}
+
+/* s *= decay; the product s.k */
+static float decay_row(float *s, const float *k, __m256 decay, size_t dk)
+{
+    __m256 sums[2] = {_mm256_setzero_ps(), _mm256_setzero_ps()};
+
+    for (size_t i = 0; i < dk; i += LANES) {
+        __m256 x = _mm256_mul_ps(load8(s + i, dk - i), decay), *sum = &sums[i / LANES % 2];
+        *sum = _mm256_fmadd_ps(x, load8(k + i, dk - i), *sum);
+        store8(s + i, dk - i, x);
+    }
+    return tree_sum(sums[0], sums[1]);
+}
+
+/* s += k d; the product s.q */
+static float correct_row(float *s, const float *k, float d, const float *q, size_t dk)
+{
+    __m256 sums[2] = {_mm256_setzero_ps(), _mm256_setzero_ps()}, d8 = _mm256_set1_ps(d);
+
+    for (size_t i = 0; i < dk; i += LANES) {
+        __m256 x = _mm256_fmadd_ps(load8(k + i, dk - i), d8, load8(s + i, dk - i));
+        __m256 *sum = &sums[i / LANES % 2];
+        *sum = _mm256_fmadd_ps(x, load8(q + i, dk - i), *sum);
+        store8(s + i, dk - i, x);
+    }
+    return tree_sum(sums[0], sums[1]);
+}
+
+static void delta_step(float *state, float *out, float *delta, const float *q, const float *k,
+                       const float *v, float decay, float beta, size_t dk, size_t dv)
+{
+    for (size_t j = 0; j < dv; j++) {
+        float *s = state + j * dk;
+        delta[j] = (v[j] - decay_row(s, k, _mm256_set1_ps(decay), dk)) * beta;
+        out[j] = correct_row(s, k, delta[j], q, dk);
+    }
+}
+
+static void delta_replay(float *state, const float *delta, const float *k, float decay, size_t dk,
+                         size_t dv)
+{
+    for (size_t j = 0; j < dv; j++) {
+        float *s = state + j * dk;
+        __m256 d = _mm256_set1_ps(delta[j]);
+        for (size_t i = 0; i < dk; i += LANES) {
+            __m256 x = _mm256_mul_ps(load8(s + i, dk - i), _mm256_set1_ps(decay));
+            store8(s + i, dk - i, _mm256_fmadd_ps(d, load8(k + i, dk - i), x));
+        }
     }
 }
 
@@ -756,12 +879,20 @@ const struct sp_vector sp_vector_avx2 = {
     .mul = mul,
     .silu_mul = silu_mul,
     .gelu_tanh_mul = gelu_tanh_mul,
+    .gelu_erf_mul = gelu_erf_mul,
+    .silu = silu,
+    .mul_add = mul_add,
     .softcap = softcap,
+    .sigmoid_mul = sigmoid_mul,
+    .swiglu_clamped = swiglu_clamped,
+    .l2_norm = l2_norm,
     .rope = rope,
     .store_key = {store_key_f32, store_key_f16, store_key_q8},
     .store_value = {store_value_f32, store_value_f16, store_value_q8},
     .scores = {scores_f32, scores_f16, scores_q8},
     .softmax = softmax,
     .weigh = {weigh_f32, weigh_f16, weigh_q8},
+    .delta_step = delta_step,
+    .delta_replay = delta_replay,
     .argmax = argmax,
 };

@@ -91,6 +91,25 @@ static __m512 gelu_tanh16(__m512 x)
     return _mm512_div_ps(x, one_plus_exp(_mm512_mul_ps(x, t)));
 }
 
+static __m512 gelu_erf16(__m512 x)
+{
+    __m512 one = _mm512_set1_ps(1), a = _mm512_abs_ps(x);
+    __m512 t = _mm512_div_ps(one, _mm512_fmadd_ps(a, _mm512_set1_ps(SP_PHI_STEP), one));
+    __m512 p = _mm512_fmadd_ps(_mm512_set1_ps(SP_PHI_C9), t, _mm512_set1_ps(SP_PHI_C8));
+    p = _mm512_fmadd_ps(p, t, _mm512_set1_ps(SP_PHI_C7));
+    p = _mm512_fmadd_ps(p, t, _mm512_set1_ps(SP_PHI_C6));
+    p = _mm512_fmadd_ps(p, t, _mm512_set1_ps(SP_PHI_C5));
+    p = _mm512_fmadd_ps(p, t, _mm512_set1_ps(SP_PHI_C4));
+    p = _mm512_fmadd_ps(p, t, _mm512_set1_ps(SP_PHI_C3));
+    p = _mm512_fmadd_ps(p, t, _mm512_set1_ps(SP_PHI_C2));
+    p = _mm512_fmadd_ps(p, t, _mm512_set1_ps(SP_PHI_C1));
+    p = _mm512_fmadd_ps(p, t, _mm512_set1_ps(SP_PHI_C0));
+    __m512 e = exp16(_mm512_mul_ps(_mm512_mul_ps(x, x), _mm512_set1_ps(-0.5f)));
+    __m512 tail = _mm512_mul_ps(_mm512_mul_ps(p, t), e);
+    __mmask16 is_below = _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_LT_OQ);
+    return _mm512_mul_ps(x, _mm512_mask_blend_ps(is_below, _mm512_sub_ps(one, tail), tail));
+}
+
 /* ---- rows -------------------------------------------------------------------------------------
  */
 
@@ -176,6 +195,33 @@ static void gelu_tanh_mul(float *y, const float *up, size_t n)
     }
 }
 
+static void gelu_erf_mul(float *y, const float *up, size_t n)
+{
+    for (size_t i = 0; i < n; i += LANES) {
+        __mmask16 m = lanes(n - i);
+        __m512 v = gelu_erf16(_mm512_maskz_loadu_ps(m, y + i));
+        _mm512_mask_storeu_ps(y + i, m, _mm512_mul_ps(v, _mm512_maskz_loadu_ps(m, up + i)));
+    }
+}
+
+static void silu(float *y, size_t n)
+{
+    for (size_t i = 0; i < n; i += LANES) {
+        __mmask16 m = lanes(n - i);
+        _mm512_mask_storeu_ps(y + i, m, silu16(_mm512_maskz_loadu_ps(m, y + i)));
+    }
+}
+
+static void mul_add(float *y, const float *a, const float *b, size_t n)
+{
+    for (size_t i = 0; i < n; i += LANES) {
+        __mmask16 m = lanes(n - i);
+        __m512 v = _mm512_fmadd_ps(_mm512_maskz_loadu_ps(m, a + i), _mm512_maskz_loadu_ps(m, b + i),
+                                   _mm512_maskz_loadu_ps(m, y + i));
+        _mm512_mask_storeu_ps(y + i, m, v);
+    }
+}
+
 static void softcap(float *y, float cap, size_t n)
 {
     __m512 c = _mm512_set1_ps(cap);
@@ -184,6 +230,40 @@ static void softcap(float *y, float cap, size_t n)
         __mmask16 m = lanes(n - i);
         __m512 v = tanh16(_mm512_div_ps(_mm512_maskz_loadu_ps(m, y + i), c));
         _mm512_mask_storeu_ps(y + i, m, _mm512_mul_ps(c, v));
+    }
+}
+
+static void sigmoid_mul(float *y, const float *gate, size_t n)
+{
+    for (size_t i = 0; i < n; i += LANES) {
+        __mmask16 m = lanes(n - i);
+        __m512 e = one_plus_exp(_mm512_maskz_loadu_ps(m, gate + i));
+        __m512 s = _mm512_div_ps(_mm512_set1_ps(1), e);
+        _mm512_mask_storeu_ps(y + i, m, _mm512_mul_ps(_mm512_maskz_loadu_ps(m, y + i), s));
+    }
+}
+
+static void swiglu_clamped(float *y, const float *up, float limit, size_t n)
+{
+    __m512 top = _mm512_set1_ps(limit), bottom = _mm512_set1_ps(-limit);
+
+    for (size_t i = 0; i < n; i += LANES) {
+        __mmask16 m = lanes(n - i);
+        __m512 g = _mm512_min_ps(top, _mm512_maskz_loadu_ps(m, y + i));
+        __m512 u = _mm512_min_ps(top, _mm512_maskz_loadu_ps(m, up + i));
+        u = _mm512_add_ps(_mm512_max_ps(bottom, u), _mm512_set1_ps(1));
+        __m512 e = one_plus_exp(_mm512_mul_ps(g, _mm512_set1_ps(SP_SWIGLU_ALPHA)));
+        _mm512_mask_storeu_ps(y + i, m, _mm512_mul_ps(_mm512_div_ps(g, e), u));
+    }
+}
+
+static void l2_norm(float *y, const float *x, size_t n, float eps, float factor)
+{
+    __m512 r = _mm512_set1_ps(factor / sqrtf(dot(x, x, n) + eps));
+
+    for (size_t i = 0; i < n; i += LANES) {
+        __mmask16 m = lanes(n - i);
+        _mm512_mask_storeu_ps(y + i, m, _mm512_mul_ps(_mm512_maskz_loadu_ps(m, x + i), r));
     }
 }
 
@@ -198,6 +278,59 @@ static void rope(float *head, const float *cos, const float *sin, size_t n_rot)
         __m512 c = _mm512_maskz_loadu_ps(m, cos + i), s = _mm512_maskz_loadu_ps(m, sin + i);
         _mm512_mask_storeu_ps(head + i, m, _mm512_fmsub_ps(a, c, _mm512_mul_ps(b, s)));
         _mm512_mask_storeu_ps(head + half + i, m, _mm512_fmadd_ps(b, c, _mm512_mul_ps(a, s)));
+    }
+}
+
+/* s *= decay; the product s.k */
+static float decay_row(float *s, const float *k, __m512 decay, size_t dk)
+{
+    __m512 sum = _mm512_setzero_ps();
+
+    for (size_t i = 0; i < dk; i += LANES) {
+        __mmask16 m = lanes(dk - i);
+        __m512 x = _mm512_mul_ps(_mm512_maskz_loadu_ps(m, s + i), decay);
+        sum = _mm512_mask3_fmadd_ps(x, _mm512_maskz_loadu_ps(m, k + i), sum, m);
+        _mm512_mask_storeu_ps(s + i, m, x);
+    }
+    return tree_sum(sum);
+}
+
+/* s += k d; the product s.q */
+static float correct_row(float *s, const float *k, float d, const float *q, size_t dk)
+{
+    __m512 sum = _mm512_setzero_ps(), d16 = _mm512_set1_ps(d);
+
+    for (size_t i = 0; i < dk; i += LANES) {
+        __mmask16 m = lanes(dk - i);
+        __m512 x = _mm512_maskz_loadu_ps(m, s + i);
+        x = _mm512_fmadd_ps(_mm512_maskz_loadu_ps(m, k + i), d16, x);
+        sum = _mm512_mask3_fmadd_ps(x, _mm512_maskz_loadu_ps(m, q + i), sum, m);
+        _mm512_mask_storeu_ps(s + i, m, x);
+    }
+    return tree_sum(sum);
+}
+
+static void delta_step(float *state, float *out, float *delta, const float *q, const float *k,
+                       const float *v, float decay, float beta, size_t dk, size_t dv)
+{
+    for (size_t j = 0; j < dv; j++) {
+        float *s = state + j * dk;
+        delta[j] = (v[j] - decay_row(s, k, _mm512_set1_ps(decay), dk)) * beta;
+        out[j] = correct_row(s, k, delta[j], q, dk);
+    }
+}
+
+static void delta_replay(float *state, const float *delta, const float *k, float decay, size_t dk,
+                         size_t dv)
+{
+    for (size_t j = 0; j < dv; j++) {
+        float *s = state + j * dk;
+        __m512 d = _mm512_set1_ps(delta[j]);
+        for (size_t i = 0; i < dk; i += LANES) {
+            __mmask16 m = lanes(dk - i);
+            __m512 x = _mm512_mul_ps(_mm512_maskz_loadu_ps(m, s + i), _mm512_set1_ps(decay));
+            _mm512_mask_storeu_ps(s + i, m, _mm512_fmadd_ps(d, _mm512_maskz_loadu_ps(m, k + i), x));
+        }
     }
 }
 
@@ -712,12 +845,20 @@ const struct sp_vector sp_vector_avx512 = {
     .mul = mul,
     .silu_mul = silu_mul,
     .gelu_tanh_mul = gelu_tanh_mul,
+    .gelu_erf_mul = gelu_erf_mul,
+    .silu = silu,
+    .mul_add = mul_add,
     .softcap = softcap,
+    .sigmoid_mul = sigmoid_mul,
+    .swiglu_clamped = swiglu_clamped,
+    .l2_norm = l2_norm,
     .rope = rope,
     .store_key = {store_key_f32, store_key_f16, store_key_q8},
     .store_value = {store_value_f32, store_value_f16, store_value_q8},
     .scores = {scores_f32, scores_f16, scores_q8},
     .softmax = softmax,
     .weigh = {weigh_f32, weigh_f16, weigh_q8},
+    .delta_step = delta_step,
+    .delta_replay = delta_replay,
     .argmax = argmax,
 };

@@ -74,10 +74,48 @@ static void gelu_tanh_mul(float *y, const float *up, size_t n)
         y[i] = sp_gelu_tanhf(y[i]) * up[i];
 }
 
+static void gelu_erf_mul(float *y, const float *up, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] = sp_gelu_erff(y[i]) * up[i];
+}
+
+static void silu(float *y, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] = sp_siluf(y[i]);
+}
+
+static void mul_add(float *y, const float *a, const float *b, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] = fmaf(a[i], b[i], y[i]);
+}
+
 static void softcap(float *y, float cap, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         y[i] = cap * sp_tanhf(y[i] / cap);
+}
+
+static void sigmoid_mul(float *y, const float *gate, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] *= sp_sigmoidf(gate[i]);
+}
+
+static void swiglu_clamped(float *y, const float *up, float limit, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] = sp_swiglu_clampedf(y[i], up[i], limit);
+}
+
+static void l2_norm(float *y, const float *x, size_t n, float eps, float factor)
+{
+    float r = factor / sqrtf(dot(x, x, n) + eps);
+
+    for (size_t i = 0; i < n; i++)
+        y[i] = x[i] * r;
 }
 
 static void rope(float *head, const float *cos, const float *sin, size_t n_rot)
@@ -88,6 +126,30 @@ static void rope(float *head, const float *cos, const float *sin, size_t n_rot)
         float a = head[i], b = head[i + half];
         head[i] = fmaf(a, cos[i], -(b * sin[i]));
         head[i + half] = fmaf(b, cos[i], a * sin[i]);
+    }
+}
+
+static void delta_step(float *state, float *out, float *delta, const float *q, const float *k,
+                       const float *v, float decay, float beta, size_t dk, size_t dv)
+{
+    for (size_t j = 0; j < dv; j++) {
+        float *s = state + j * dk;
+        for (size_t i = 0; i < dk; i++)
+            s[i] *= decay;
+        delta[j] = (v[j] - dot(s, k, dk)) * beta;
+        for (size_t i = 0; i < dk; i++)
+            s[i] = fmaf(delta[j], k[i], s[i]);
+        out[j] = dot(s, q, dk);
+    }
+}
+
+static void delta_replay(float *state, const float *delta, const float *k, float decay, size_t dk,
+                         size_t dv)
+{
+    for (size_t j = 0; j < dv; j++) {
+        float *s = state + j * dk;
+        for (size_t i = 0; i < dk; i++)
+            s[i] = fmaf(delta[j], k[i], s[i] * decay);
     }
 }
 
@@ -372,12 +434,20 @@ const struct sp_vector sp_vector_ref = {
     .mul = mul,
     .silu_mul = silu_mul,
     .gelu_tanh_mul = gelu_tanh_mul,
+    .gelu_erf_mul = gelu_erf_mul,
+    .silu = silu,
+    .mul_add = mul_add,
     .softcap = softcap,
+    .sigmoid_mul = sigmoid_mul,
+    .swiglu_clamped = swiglu_clamped,
+    .l2_norm = l2_norm,
     .rope = rope,
     .store_key = {store_key_f32, store_key_f16, store_key_q8},
     .store_value = {store_value_f32, store_value_f16, store_value_q8},
     .scores = {scores_f32, scores_f16, scores_q8},
     .softmax = softmax,
     .weigh = {weigh_f32, weigh_f16, weigh_q8},
+    .delta_step = delta_step,
+    .delta_replay = delta_replay,
     .argmax = argmax,
 };

@@ -43,10 +43,15 @@ static double silu(double x)
     return x / (1 + exp(-x));
 }
 
-/* erf-free form, written as published: x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) */
+/* Written as published: x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) */
 static double gelu(double x)
 {
     return x / 2 * (1 + tanh(sqrt(2 / acos(-1)) * (x + 0.044715 * x * x * x)));
+}
+
+static double gelu_erf(double x)
+{
+    return x / 2 * erfc(-x / sqrt(2));
 }
 
 static double softplus(double x)
@@ -60,6 +65,7 @@ static const struct float_case float_cases[] = {
     {"sigmoid", sp_sigmoidf, sigmoid, -87, 100, 3},
     {"silu", sp_siluf, silu, -87, 100, 3},
     {"gelu", sp_gelu_tanhf, gelu, -0.5f, 100, 4},
+    {"gelu (erf)", sp_gelu_erff, gelu_erf, -0.5f, 100, 8},
     {"log", sp_logf, log, 0x1p-149f, FLT_MAX, 0.51},
     {"softplus", sp_softplusf, softplus, -87, 100, 0.51},
 };
@@ -87,6 +93,7 @@ static void test_gelu_far_below_zero(void **state)
     for (double x = -20; x < 0; x += 1.7e-5) {
         float f = (float)x;
         assert_true(fabs((double)sp_gelu_tanhf(f) - gelu((double)f)) < 0x1p-22);
+        assert_true(fabs((double)sp_gelu_erff(f) - gelu_erf((double)f)) < 0x1p-22);
     }
 }
 

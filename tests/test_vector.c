@@ -93,11 +93,40 @@ static void assert_same(const float *got, const float *want, size_t n, const cha
 /* ---- rows -------------------------------------------------------------------------------------
  */
 
-enum row_function { RMS, RMS_PLAIN, ADD, SCALE, FMA, MUL, SILU, GELU, SOFTCAP, N_ROW_FUNCTIONS };
+enum row_function {
+    RMS,
+    RMS_PLAIN,
+    ADD,
+    SCALE,
+    FMA,
+    MUL,
+    SILU,
+    GELU,
+    SOFTCAP,
+    SIGMOID,
+    SWIGLU,
+    GELU_ERF,
+    SILU_ALONE,
+    MUL_ADD,
+    L2,
+    N_ROW_FUNCTIONS
+};
 
-static const char *const row_names[] = {
-    "rms_norm", "rms_norm without weight", "add", "scale", "fma", "mul", "silu_mul", "gelu_mul",
-    "softcap"};
+static const char *const row_names[] = {"rms_norm",
+                                        "rms_norm without weight",
+                                        "add",
+                                        "scale",
+                                        "fma",
+                                        "mul",
+                                        "silu_mul",
+                                        "gelu_mul",
+                                        "softcap",
+                                        "sigmoid_mul",
+                                        "swiglu_clamped",
+                                        "gelu_erf_mul",
+                                        "silu",
+                                        "mul_add",
+                                        "l2_norm"};
 
 static void apply(enum row_function f, const struct sp_vector *v, float *y, const float *x,
                   size_t n, float factor)
@@ -129,6 +158,24 @@ static void apply(enum row_function f, const struct sp_vector *v, float *y, cons
         break;
     case SOFTCAP:
         v->softcap(y, 30, n);
+        break;
+    case SIGMOID:
+        v->sigmoid_mul(y, x, n);
+        break;
+    case SWIGLU:
+        v->swiglu_clamped(y, x, 7, n);
+        break;
+    case GELU_ERF:
+        v->gelu_erf_mul(y, x, n);
+        break;
+    case SILU_ALONE:
+        v->silu(y, n);
+        break;
+    case MUL_ADD:
+        v->mul_add(y, x, x, n);
+        break;
+    case L2:
+        v->l2_norm(y, x, n, 1e-6f, factor);
         break;
     case N_ROW_FUNCTIONS:
         break;
@@ -187,6 +234,72 @@ static void test_rope_agrees(void **state)
             tables[i]->rope(got + n_rot % 8, cos_sin, cos_sin + n_rot / 2, n_rot);
             assert_same(got, want, 160, "rope", tables[i]->name);
         }
+    }
+}
+
+static void test_delta_step_agrees(void **state)
+{
+    enum { MAX_DK = 130, DV = 5 };
+    float s[DV * MAX_DK], x[2 * MAX_DK], v[DV], got[DV * MAX_DK], want[DV * MAX_DK];
+    float got_ends[2 * DV], want_ends[2 * DV]; /* out, delta */
+    uint64_t seed = 12;
+
+    (void)state;
+    for (size_t dk = 1; dk <= MAX_DK; dk++) {
+        enum mode mode = (enum mode)(dk % N_MODES);
+        fill(s, DV * dk, &seed, mode);
+        fill(x, 2 * dk, &seed, mode);
+        fill(v, DV, &seed, PLAIN);
+        memcpy(want, s, sizeof s);
+        ref->delta_step(want, want_ends, want_ends + DV, x, x + dk, v, 0.9f, 0.7f, dk, DV);
+        memcpy(got, s, sizeof s);
+        ref->delta_replay(got, want_ends + DV, x + dk, 0.9f, dk, DV);
+        assert_same(got, want, DV * dk, "delta_replay", ref->name);
+        for (size_t i = 0; i < n_tables; i++) {
+            memcpy(got, s, sizeof s);
+            tables[i]->delta_step(got, got_ends, got_ends + DV, x, x + dk, v, 0.9f, 0.7f, dk, DV);
+            assert_same(got, want, DV * dk, "delta_step state", tables[i]->name);
+            assert_same(got_ends, want_ends, 2 * DV, "delta_step", tables[i]->name);
+            memcpy(got, s, sizeof s);
+            tables[i]->delta_replay(got, want_ends + DV, x + dk, 0.9f, dk, DV);
+            assert_same(got, want, DV * dk, "delta_replay", tables[i]->name);
+        }
+    }
+}
+
+/* Two steps worked by hand: one head, dk = dv = 2, state 0 at the start. */
+static void test_delta_step_example(void **state)
+{
+    static const struct {
+        float decay, beta, q[2], k[2], v[2];
+        double out[2], s[4]; /* state [dv][dk] */
+    } steps[] = {
+        {0.3874556f,
+         0.5f,
+         {1, 2},
+         {2, 1},
+         {0.5f, -1},
+         {.1414213, -.2828427},
+         {.2236068, .1118034, -.4472136, -.2236068}},
+        {0.1425370f,
+         0.7310586f,
+         {-1, 3},
+         {1, 1},
+         {2, 0.25f},
+         {.4581101, .0662988},
+         {1.0482696, 1.0323335, .1004403, .1323125}},
+    };
+    float s[4] = {0}, out[2], delta[2], q[2], k[2];
+
+    (void)state;
+    for (size_t t = 0; t < 2; t++) {
+        ref->l2_norm(q, steps[t].q, 2, 1e-6f, 0.70710678f);
+        ref->l2_norm(k, steps[t].k, 2, 1e-6f, 1);
+        ref->delta_step(s, out, delta, q, k, steps[t].v, steps[t].decay, steps[t].beta, 2, 2);
+        for (size_t i = 0; i < 2; i++)
+            assert_true(fabs((double)out[i] - steps[t].out[i]) < 1e-6);
+        for (size_t i = 0; i < 4; i++)
+            assert_true(fabs((double)s[i] - steps[t].s[i]) < 1e-6);
     }
 }
 
@@ -256,6 +369,17 @@ static void test_row_functions_are_right(void **state)
         double want = 2 * tanh((double)y[i] / 2);
         assert_true(fabs((double)out[i] - want) < 4e-7 * fabs(want));
     }
+}
+
+/* gpt-oss, by hand. */
+static void test_swiglu_example(void **state)
+{
+    float gate[] = {1, 10}, up[] = {2, 10};
+
+    (void)state;
+    ref->swiglu_clamped(gate, up, 7, 2);
+    assert_true(fabs((double)gate[0] - 2.5373873) < 5e-7);
+    assert_true(fabs((double)gate[1] - 55.9996250) < 1e-5);
 }
 
 /* ---- stored keys and values -------------------------------------------------------------------
@@ -484,8 +608,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_row_functions_agree),
         cmocka_unit_test(test_rope_agrees),
+        cmocka_unit_test(test_delta_step_agrees),
+        cmocka_unit_test(test_delta_step_example),
         cmocka_unit_test(test_argmax),
         cmocka_unit_test(test_row_functions_are_right),
+        cmocka_unit_test(test_swiglu_example),
         cmocka_unit_test(test_stores_agree),
         cmocka_unit_test(test_halves),
         cmocka_unit_test(test_q8_error),
