@@ -144,7 +144,7 @@ void sp_acts_release(struct sp_acts *acts)
 
 /* Panels of one group: together at most this many bytes, a part of a small second-level cache that
  * leaves room for the activations. */
-enum { GROUP_BYTES = 128 << 10 };
+enum { GROUP_BYTES = 256 << 10 };
 
 void sp_matmul_rows(const struct sp_kernels *kernels, enum sp_dtype dtype, float *y, size_t ldy,
                     const uint8_t *panels, size_t n_panels, const struct sp_acts *acts,

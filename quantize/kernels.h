@@ -31,7 +31,7 @@ enum { SP_TILE_ROWS = 16 }; /* most activation rows of one kernel call */
  * (127 / m is one f32 division, then one f32 product per element). Where m is so small that 127 / m
  * overflows, codes and scale are 0. A NaN or an infinity makes m, and with it scale, non-finite,
  * and so every result of the row: the caller meets it as a non-finite logit. The codes of such a
- * block are unspecified. */
+ * block are 0. */
 struct sp_acts {
     size_t cols;
     size_t ld;       /* elements from one row of x or q to the next, a multiple of 64, >= cols */

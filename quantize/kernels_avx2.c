@@ -19,7 +19,10 @@
 #include <math.h>
 #include <string.h>
 
-#if defined(__clang__)
+/* SP_ROLLED: as in kernels_avx512.c */
+#if defined(SP_ROLLED)
+#define UNROLL
+#elif defined(__clang__)
 #define UNROLL _Pragma("clang loop unroll(full)")
 #else
 #define UNROLL _Pragma("GCC unroll 16")
@@ -28,7 +31,7 @@
 
 enum { LANES = SP_PANEL_ROWS, HALF_LANES = 8, MAX_ROWS = 4, PREFETCH_AHEAD = 2048 };
 
-/* One call of a kernel, and the rows of its current tile. */
+/* One call of a kernel: its current panel and tile of rows. */
 struct product {
     float *y;
     size_t ldy;
@@ -268,6 +271,32 @@ INLINE void tile(enum sp_dtype dtype, const struct product *m, size_t n_rows)
     }
 }
 
+#if defined(SP_ROLLED)
+static void tile_rows(enum sp_dtype dtype, const struct product *m, size_t n_rows)
+{
+    tile(dtype, m, n_rows);
+}
+#else
+/* The tile with a constant number of rows. */
+INLINE void tile_rows(enum sp_dtype dtype, const struct product *m, size_t n_rows)
+{
+    switch (n_rows) {
+    case 1:
+        tile(dtype, m, 1);
+        break;
+    case 2:
+        tile(dtype, m, 2);
+        break;
+    case 3:
+        tile(dtype, m, 3);
+        break;
+    default:
+        tile(dtype, m, 4);
+        break;
+    }
+}
+#endif
+
 INLINE void matmul(enum sp_dtype dtype, struct product m, size_t n_panels, size_t n_rows)
 {
     const size_t n_tiles = (n_rows + MAX_ROWS - 1) / MAX_ROWS;
@@ -280,20 +309,7 @@ INLINE void matmul(enum sp_dtype dtype, struct product m, size_t n_panels, size_
             size_t end = n_rows * (i + 1) / n_tiles;
             m.y = y + begin * m.ldy + p * LANES;
             m.first = first + begin;
-            switch (end - begin) {
-            case 1:
-                tile(dtype, &m, 1);
-                break;
-            case 2:
-                tile(dtype, &m, 2);
-                break;
-            case 3:
-                tile(dtype, &m, 3);
-                break;
-            default:
-                tile(dtype, &m, 4);
-                break;
-            }
+            tile_rows(dtype, &m, end - begin);
             begin = end;
         }
     }
@@ -368,15 +384,14 @@ static void quantize_row(const struct sp_acts *acts, size_t t)
         __m256 in[4] = {_mm256_loadu_ps(x), _mm256_loadu_ps(x + 8), _mm256_loadu_ps(x + 16),
                         _mm256_loadu_ps(x + 24)};
         float max = block_max(in), inverse = 127.0f / max;
-        bool zero = isinf(inverse);
-        __m256i keep = _mm256_set1_epi32(zero ? 0 : -1), code[4];
+        __m256i keep = _mm256_set1_epi32(inverse > 0 && !isinf(inverse) ? -1 : 0), code[4];
 
         UNROLL
         for (size_t i = 0; i < 4; i++) {
             __m256i rounded = _mm256_cvtps_epi32(_mm256_mul_ps(in[i], _mm256_set1_ps(inverse)));
             code[i] = _mm256_and_si256(rounded, keep);
         }
-        scale[b] = zero ? 0.0f : max / 127.0f;
+        scale[b] = isinf(inverse) ? 0.0f : max / 127.0f;
         start[0] = 4 - 128 * reduce_add(_mm256_add_epi32(code[0], code[1]));
         start[1] = 4 - 128 * reduce_add(_mm256_add_epi32(code[2], code[3]));
         __m256i packed = _mm256_packs_epi16(_mm256_packs_epi32(code[0], code[1]),

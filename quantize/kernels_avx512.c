@@ -21,7 +21,11 @@
 #include <math.h>
 #include <string.h>
 
-#if defined(__clang__)
+/* SP_ROLLED: sanitizers make code so long that unrolled tiles take minutes to compile; they see the
+ * same functions with a variable number of rows. */
+#if defined(SP_ROLLED)
+#define UNROLL
+#elif defined(__clang__)
 #define UNROLL _Pragma("clang loop unroll(full)")
 #else
 #define UNROLL _Pragma("GCC unroll 16")
@@ -354,6 +358,12 @@ INLINE void tile(enum sp_dtype dtype, const struct product *m, size_t n_rows)
     }
 }
 
+#if defined(SP_ROLLED)
+static void matmul(enum sp_dtype dtype, struct product m, size_t n_rows)
+{
+    tile(dtype, &m, n_rows);
+}
+#else
 /* Calls the tile with a constant number of rows. */
 INLINE void matmul(enum sp_dtype dtype, struct product m, size_t n_rows)
 {
@@ -408,6 +418,7 @@ INLINE void matmul(enum sp_dtype dtype, struct product m, size_t n_rows)
         break;
     }
 }
+#endif
 
 static void matmul_f32(float *y, size_t ldy, const uint8_t *panels, size_t n_panels, size_t cols,
                        const struct sp_acts *acts, size_t first, size_t n_rows)
@@ -457,12 +468,12 @@ static void quantize_row(const struct sp_acts *acts, size_t t)
         int32_t bits = _mm512_reduce_max_epi32(_mm512_max_epi32(m0, m1));
         float max = _mm_cvtss_f32(_mm_castsi128_ps(_mm_cvtsi32_si128(bits)));
         float inverse = 127.0f / max;
-        __mmask16 keep = isinf(inverse) ? 0 : 0xffff;
+        __mmask16 keep = inverse > 0 && !isinf(inverse) ? 0xffff : 0;
         __m512 factor = _mm512_set1_ps(inverse);
         __m512i q0 = _mm512_maskz_cvtps_epi32(keep, _mm512_mul_ps(x0, factor));
         __m512i q1 = _mm512_maskz_cvtps_epi32(keep, _mm512_mul_ps(x1, factor));
 
-        scale[b] = keep ? max / 127.0f : 0.0f;
+        scale[b] = isinf(inverse) ? 0.0f : max / 127.0f;
         start[0] = 4 - 128 * _mm512_reduce_add_epi32(q0);
         start[1] = 4 - 128 * _mm512_reduce_add_epi32(q1);
         _mm_storeu_si128((void *)q, _mm512_cvtepi32_epi8(q0));

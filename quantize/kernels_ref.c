@@ -39,12 +39,12 @@ static void quantize_row(const struct sp_acts *acts, size_t t)
     for (size_t k = 0; k < acts->cols; k += SP_BLOCK) {
         float max = block_max(x + k);
         float inverse = 127.0f / max;
-        bool zero = isinf(inverse);
-        scale[k / SP_BLOCK] = zero ? 0.0f : max / 127.0f;
+        bool keep = inverse > 0 && !isinf(inverse); /* not where max is 0, infinite or NaN */
+        scale[k / SP_BLOCK] = isinf(inverse) ? 0.0f : max / 127.0f;
         for (size_t h = 0; h < 2; h++) {
             int32_t codes = 0;
             for (size_t i = k + h * HALF; i < k + (h + 1) * HALF; i++) {
-                q[i] = zero ? 0 : (int8_t)lrintf(x[i] * inverse);
+                q[i] = keep ? (int8_t)lrintf(x[i] * inverse) : 0;
                 codes += q[i];
             }
             start[k / SP_BLOCK * 2 + h] = 4 - 128 * codes;

@@ -257,7 +257,7 @@ static void test_quantize_by_hand(void **state)
         assert_true(a.scale[0] == 1.0f);
         assert_int_equal(a.start[0], 4 - 128 * 256);
         assert_int_equal(a.start[1], 4 - 128 * -63);
-        for (size_t k = 32; k < 96; k++)
+        for (size_t k = 32; k < 160; k++)
             assert_int_equal(a.q[k], 0);
         assert_true(a.scale[1] == 0 && a.scale[2] == 0 && a.start[2] == 4 && a.start[5] == 4);
         assert_true(!is_finite(a.scale[3]) && !is_finite(a.scale[4]));
