@@ -1,6 +1,6 @@
 #include "runtime/depth.h"
 
-#include <string.h>
+#include <stdbool.h>
 
 static const double forget = 0.97;     /* weight that a count keeps from round to round */
 static const double prior_weight = 2;  /* rounds that a borrowed acceptance counts for */
@@ -49,6 +49,20 @@ static double rate(const struct sp_depth *d, size_t n)
     return tokens / seconds(d, n);
 }
 
+/* Before anything can be weighed: a whole proposal, a plain step, and a single guess have to be
+ * measured. Each is a round like any other, so measuring costs next to nothing. */
+static bool unmeasured(const struct sp_depth *d, size_t *depth)
+{
+    const size_t wanted[] = {d->max, 0, 1};
+
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
+        *depth = wanted[i];
+        if (d->verify_seconds[wanted[i] + 1] <= 0) return true;
+    }
+    *depth = 0;
+    return false;
+}
+
 size_t sp_depth_choose(struct sp_depth *d, size_t limit)
 {
     size_t best = 0, best_drafted = 0;
@@ -56,6 +70,7 @@ size_t sp_depth_choose(struct sp_depth *d, size_t limit)
 
     if (limit > d->max) limit = d->max;
     if (limit == 0) return 0;
+    if (limit == d->max && unmeasured(d, &best)) return best;
     if (seconds(d, 0) <= 0) return limit;
     best_rate = rate(d, 0);
     for (size_t n = 1; n <= limit; n++) {

@@ -303,26 +303,6 @@ static enum sp_status one_round(struct run *run, const struct sp_chooser *choose
     return SP_OK;
 }
 
-/* What one row and a full block cost, before the first depth is chosen. */
-static enum sp_status calibrate(struct run *run, const struct sp_chooser *chooser)
-{
-    struct sp_session *s = run->session;
-    struct sp_depth *d = &s->depth;
-    double ignored;
-    enum sp_status st;
-
-    if (s->calibrated || d->max == 0 || run->request->plain || run->request->depth >= 0) {
-        return SP_OK;
-    }
-    s->calibrated = true;
-    if ((st = sp_speculator_time(s->speculator, 1, 0, chooser, &d->verify_seconds[1], &ignored,
-                                 run->err))) {
-        return st;
-    }
-    return sp_speculator_time(s->speculator, d->max + 1, d->max, chooser,
-                              &d->verify_seconds[d->max + 1], &d->draft_seconds[d->max], run->err);
-}
-
 static enum sp_status run_rounds(struct run *run)
 {
     struct sp_session *s = run->session;
@@ -349,10 +329,6 @@ static enum sp_status run_rounds(struct run *run)
     sp_speculator_begin(speculator, id);
     emit(run, id, logits, n_vocab, false);
     if (run->status) return run->status;
-    if (!run->ended && speculator->n_cached < speculator->n_positions &&
-        (st = calibrate(run, &chooser))) {
-        return st;
-    }
     while (!run->ended) {
         if (speculator->n_cached == speculator->n_positions) {
             end(run, SP_STOP_CONTEXT);

@@ -274,6 +274,51 @@ static void golden_rounds(void **state)
     sp_json_free(root);
 }
 
+/* A seed is a text: coupled sampling gives what undrafted sampling gives, with any draft. */
+static void sampled(void **state)
+{
+    const char *const files[] = {
+        packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q4),
+        packed_file(TESTDATA "/tiny/Modelfile.ar", SP_Q8, SP_Q8),
+    };
+    struct sp_session_options options = {0};
+    struct sp_sampling sampling;
+    struct sp_request request = {.prompt = story,
+                                 .n_prompt = 4,
+                                 .max_tokens = 150,
+                                 .ignore_eos = true,
+                                 .digest = true,
+                                 .sampling = &sampling};
+    struct sp_err err = {0};
+
+    (void)state;
+    sp_sampling_defaults(&sampling);
+    for (sampling.seed = 1; sampling.seed <= 4; sampling.seed++) {
+        struct sp_result plain, r;
+        struct opened o = open_file(files[0], NULL, 1, &options);
+        sampling.temperature = .5f + .25f * (float)sampling.seed;
+        sampling.top_k = sampling.seed % 2 ? 40 : 0;
+        sampling.top_p = sampling.seed % 3 ? .95f : 1;
+        sampling.repeat_penalty = sampling.seed == 4 ? 1.2f : 1;
+        request.plain = true;
+        assert_int_equal(sp_session_generate(o.session, &request, &plain, &err), SP_OK);
+        request.plain = false;
+        close_file(&o);
+        for (size_t file = 0; file < 2; file++) {
+            o = open_file(files[file], NULL, 2, &options);
+            for (int depth = SP_DEPTH_AUTO; depth <= 15; depth += 4) {
+                request.depth = depth;
+                assert_int_equal(sp_session_generate(o.session, &request, &r, &err), SP_OK);
+                assert_same(&r, &plain);
+                if (depth > 0) assert_true(r.accepted > 10);
+                sp_result_release(&r);
+            }
+            close_file(&o);
+        }
+        sp_result_release(&plain);
+    }
+}
+
 static int begin(void **state)
 {
     (void)state;
@@ -300,6 +345,7 @@ int main(void)
         cmocka_unit_test(edges),
         cmocka_unit_test(chunks_and_reuse),
         cmocka_unit_test(golden_rounds),
+        cmocka_unit_test(sampled),
     };
 
     return cmocka_run_group_tests(tests, begin, finish);
