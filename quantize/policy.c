@@ -4,8 +4,6 @@
  * A draft's feature projection keeps 8 bits because everything the draft sees passes through it. */
 #include "quantize/policy.h"
 
-#include <inttypes.h>
-
 /* A matrix smaller than this gains nothing from fewer bits: padding and panel heads eat it up. */
 static const uint64_t SMALL_MATRIX = 1024;
 
