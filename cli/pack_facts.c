@@ -1,6 +1,6 @@
 #include "cli/pack_facts.h"
-
 #include "format/config_packed.h"
+#include "runtime/drafter.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -88,19 +88,6 @@ static double bits_per_weight(const struct sp_part_facts *p)
     return p->n_weights ? 8 * (double)p->size / (double)p->n_weights : 0;
 }
 
-static const char *kind_of_draft(const struct sp_config *config)
-{
-    switch (config->draft.kind) {
-    case SP_DRAFT_DFLASH:
-        return "dflash";
-    case SP_DRAFT_MTP:
-        return "mtp";
-    case SP_DRAFT_NONE:
-        break;
-    }
-    return "autoregressive";
-}
-
 /* Rows of two cells: what, and how much. The first failure stops the adding. */
 struct rows {
     struct sp_table table;
@@ -126,14 +113,13 @@ static void add_draft_rows(struct rows *r, const struct sp_config *config)
     char taps[512] = "";
     size_t len = 0;
 
-    add_row(r, "kind", "%s%s", kind_of_draft(config),
+    add_row(r, "kind", "%s%s", sp_drafter_find(config->draft.kind)->name,
             d->kind == SP_DRAFT_MTP ? ", the target's built-in prediction head" : "");
-    if (d->kind != SP_DRAFT_DFLASH) return;
     for (unsigned i = 0; i < d->n_taps && len < sizeof taps - 16; i++) {
         len += (size_t)snprintf(taps + len, sizeof taps - len, "%s%u", i ? ", " : "", d->taps[i]);
     }
-    add_row(r, "block", "%u tokens, the known one included", d->block_size);
-    add_row(r, "reads layers", "%s", taps);
+    if (d->block_size) add_row(r, "block", "%u tokens, the known one included", d->block_size);
+    if (d->n_taps) add_row(r, "reads layers", "%s", taps);
 }
 
 static void add_type_rows(struct rows *r, const struct sp_part_facts *p)
@@ -228,7 +214,7 @@ static void part_to_json(struct sp_json_out *out, const struct sp_part_facts *p,
     sp_json_out_text(out, "architecture", c->architecture);
     sp_json_out_text(out, "family", c->family);
     if (part == SP_PART_DRAFT) {
-        sp_json_out_text(out, "kind", kind_of_draft(c));
+        sp_json_out_text(out, "kind", sp_drafter_find(c->draft.kind)->name);
         sp_json_out_u64(out, "block_size", c->draft.block_size);
     }
     sp_json_out_u64(out, "parameters", p->n_weights);
