@@ -322,8 +322,7 @@ static enum sp_status parse(struct sp_config *c, const struct sp_json *root, cha
     st = t.draft ? find_draft_family(&t, err) : find_family(&t, architecture, err);
     if (st) return st;
     if ((st = sp_config_refuse(&t, err)) || (st = read_sizes(&sizes, &t, err)) ||
-        (st = read_traits(c, &t, &sizes, err)) ||
-        (st = sp_config_read_ropes(c, &t, &sizes, err)) ||
+        (st = read_traits(c, &t, &sizes, err)) || (st = sp_config_read_ropes(c, &t, &sizes, err)) ||
         (st = sp_config_read_layers(c, &t, &sizes, err)) ||
         (st = sp_config_read_gemma4(c, &t, &sizes, err)) ||
         (st = sp_config_read_delta(c, &t, err))) {

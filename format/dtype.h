@@ -76,7 +76,7 @@ struct sp_dtype_info {
     const char *alias;       /* ollama's spelling ("int4") or NULL; static */
     const char *safetensors; /* name in a safetensors header or NULL; static */
     unsigned bits;           /* of one element in PLAIN layout; 0 for block types */
-    unsigned block;          /* cols must be a multiple of this in PANEL layout; 0: no PANEL layout */
+    unsigned block; /* cols must be a multiple of this in PANEL layout; 0: no PANEL layout */
 };
 
 /* The row of `dtype`; asserts that it exists. */

@@ -7,8 +7,11 @@
 /* The length of the UTF-8 sequence that begins at s, 0 if there is none. */
 static size_t utf8_len(const unsigned char *s)
 {
-    size_t len = s[0] < 0x80 ? 1 : s[0] >= 0xC2 && s[0] < 0xE0 ? 2 : s[0] >= 0xE0 && s[0] < 0xF0 ? 3
-                 : s[0] >= 0xF0 && s[0] < 0xF5 ? 4 : 0;
+    size_t len = s[0] < 0x80                   ? 1
+                 : s[0] >= 0xC2 && s[0] < 0xE0 ? 2
+                 : s[0] >= 0xE0 && s[0] < 0xF0 ? 3
+                 : s[0] >= 0xF0 && s[0] < 0xF5 ? 4
+                                               : 0;
 
     for (size_t i = 1; i < len; i++) {
         if ((s[i] & 0xC0) != 0x80) return 0;

@@ -2,9 +2,9 @@
  *
  * A row sees positions first..last-1. The keys are walked in spans of SP_SPAN positions, aligned to
  * multiples of SP_SPAN: each span gives (max, sum, weighted values) on its own, and the spans are
- * merged in ascending order:  m' = max(m, ms); acc = acc * e^(m-m') + acc_s * e^(ms-m'); likewise the
- * sum. So the result depends on the row, its positions and the cache alone, and spans and heads may
- * be computed by any thread. */
+ * merged in ascending order:  m' = max(m, ms); acc = acc * e^(m-m') + acc_s * e^(ms-m'); likewise
+ * the sum. So the result depends on the row, its positions and the cache alone, and spans and heads
+ * may be computed by any thread. */
 #ifndef SP_RUNTIME_ATTENTION_H
 #define SP_RUNTIME_ATTENTION_H
 
@@ -17,19 +17,20 @@ struct sp_key_range {
 
 struct sp_attention {
     const struct sp_kv *kv;
-    unsigned n_heads;     /* query heads; a multiple of kv->n_heads; head h reads kv head h / group */
-    float scale;          /* multiplies q.k */
-    float cap;            /* soft cap after scaling; 0: none */
-    const float *sinks;   /* [n_heads] or NULL: a logit that joins the softmax and carries no value */
-    const float *q;       /* [n_rows][ldq] */
+    unsigned n_heads;   /* query heads; a multiple of kv->n_heads; head h reads kv head h / group */
+    float scale;        /* multiplies q.k */
+    float cap;          /* soft cap after scaling; 0: none */
+    const float *sinks; /* [n_heads] or NULL: a logit that joins the softmax and carries no value */
+    const float *q;     /* [n_rows][ldq] */
     size_t ldq;
-    float *out;           /* [n_rows][ld_out] */
+    float *out; /* [n_rows][ld_out] */
     size_t ld_out;
     size_t n_rows;
     const struct sp_key_range *ranges; /* [n_rows] */
 };
 
-/* Scratch for rows up to max_rows, contexts up to n_positions, and as many threads as the pool has. */
+/* Scratch for rows up to max_rows, contexts up to n_positions, and as many threads as the pool has.
+ */
 struct sp_attention_scratch;
 SP_MUST_CHECK enum sp_status sp_attention_scratch_new(struct sp_attention_scratch **out,
                                                       unsigned n_threads, unsigned max_heads,

@@ -4,9 +4,10 @@
  * it seconds(n) = draft(n) + verify(n + 1)
  *
  * Acceptances are counted with slow forgetting, a position not yet tried borrowing from the one
- * before it. Costs are measured by the rounds themselves, the first of which try the whole range; row
- * counts not yet seen are interpolated. Depth 0 is allowed; then a round is drafted now and then, ever
- * more rarely, to notice when the text becomes easy. What is chosen never changes the text. */
+ * before it. Costs are measured by the rounds themselves, the first of which try the whole range;
+ * row counts not yet seen are interpolated. Depth 0 is allowed; then a round is drafted now and
+ * then, ever more rarely, to notice when the text becomes easy. What is chosen never changes the
+ * text. */
 #ifndef SP_RUNTIME_DEPTH_H
 #define SP_RUNTIME_DEPTH_H
 

@@ -74,8 +74,8 @@ void sp_kv_put(struct sp_kv *kv, const struct sp_vector *vector, size_t pos, siz
     for (size_t h = 0; h < kv->n_heads; h++) {
         for (size_t t = 0; t < n; t++) {
             size_t at = t * ld + h * kv->head_dim;
-            vector->store_key[kv->type](sp_kv_keys(kv, h, pos + t), (pos + t) % SP_KEY_BLOCK, k + at,
-                                        kv->head_dim);
+            vector->store_key[kv->type](sp_kv_keys(kv, h, pos + t), (pos + t) % SP_KEY_BLOCK,
+                                        k + at, kv->head_dim);
             vector->store_value[kv->type](sp_kv_values(kv, h, pos + t), v + at, kv->head_dim);
         }
     }

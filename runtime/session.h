@@ -23,7 +23,7 @@ struct sp_session {
     struct sp_package *package; /* borrowed */
     struct sp_speculator *speculator;
     struct sp_depth depth; /* what earlier answers taught about cost and acceptance */
-    float *scratch; /* [n_vocab rounded up], for probabilities; owned */
+    float *scratch;        /* [n_vocab rounded up], for probabilities; owned */
 };
 
 /* The largest logit, ties to the lowest id. */

@@ -144,7 +144,8 @@ static void penalties(void **state)
                         (double[]){0.4878555511603684, 0.4878555511603684, 0.024288897679263180});
     s.presence_penalty = 0;
     s.frequency_penalty = .5f; /* twice: 2 -> 1; once: -1 -> -1.5 */
-    assert_distribution(&s, logits, 3, history, 3, (double[]){0.4802877888, 0.4802877888, 0.0394244225});
+    assert_distribution(&s, logits, 3, history, 3,
+                        (double[]){0.4802877888, 0.4802877888, 0.0394244225});
     s.temperature = 0; /* penalties come before the largest is taken */
     s.frequency_penalty = .75f;
     assert_distribution(&s, logits, 3, history, 3, (double[]){0, 1, 0});
