@@ -95,6 +95,28 @@ static void test_digest(void **state)
     }
 }
 
+/* A single number anywhere in a key or value of either head shows. */
+static void test_digest_sees_all(void **state)
+{
+    float row[LD] = {0}, other[LD];
+    struct sp_kv kv;
+
+    (void)state;
+    for (int type = 0; type < SP_N_KV_TYPES; type++) {
+        init(&kv, (enum sp_kv_type)type, 256, 0, 1);
+        sp_kv_put(&kv, sp_vector_find("scalar"), 7, 1, row, row, LD);
+        uint64_t digest = sp_kv_digest(&kv, 7, 8);
+        for (size_t i = 0; i < 2 * N_HEADS * DIM; i++) {
+            memcpy(other, row, sizeof row);
+            other[i / 2] = 1;
+            sp_kv_put(&kv, sp_vector_find("scalar"), 7, 1, i % 2 ? row : other, i % 2 ? other : row,
+                      LD);
+            assert_true(sp_kv_digest(&kv, 7, 8) != digest);
+        }
+        sp_kv_release(&kv);
+    }
+}
+
 /* The same positions give the same digest wherever the ring has put them. */
 static void test_digest_does_not_see_slots(void **state)
 {
@@ -139,6 +161,7 @@ int main(void)
         cmocka_unit_test(test_slots),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_digest),
+        cmocka_unit_test(test_digest_sees_all),
         cmocka_unit_test(test_digest_does_not_see_slots),
         cmocka_unit_test(test_many_rows_at_once),
     };
