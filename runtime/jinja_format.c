@@ -238,7 +238,7 @@ static enum sp_status named_argument(struct jinja_machine *m, struct percent *p,
 static enum sp_status percent_number(struct jinja_machine *m, struct percent *p, int64_t *out)
 {
     enum sp_status st;
-    struct sp_value v;
+    struct sp_value v = {0};
 
     if (p->pos < p->format.len && p->format.text[p->pos] == '*') {
         p->pos++;

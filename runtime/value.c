@@ -205,7 +205,7 @@ enum sp_status sp_value_copy_text(struct sp_heap *heap, struct sp_value *out, co
                                   size_t len)
 {
     enum sp_status st;
-    char *at;
+    char *at = NULL;
 
     if (len >= UINT32_MAX / 2) {
         return sp_fail(heap->err, SP_E_INPUT, "a text of %zu bytes, at most %u are possible", len,
@@ -221,7 +221,7 @@ enum sp_status sp_value_list(struct sp_heap *heap, struct sp_value *out, enum sp
                              size_t cap)
 {
     enum sp_status st;
-    struct sp_list *list;
+    struct sp_list *list = NULL;
     size_t size;
 
     if (!sp_mul(&size, cap, sizeof *list->at)) size = SIZE_MAX;
@@ -417,7 +417,7 @@ bool sp_value_truth(struct sp_value v)
     case SP_V_LIST:
         return v.shape == SP_SHAPE_ITERATOR || v.list->n != 0;
     case SP_V_DICT:
-        return v.shape == SP_SHAPE_STRUCT || v.dict->n != 0;
+        return v.dict->n != 0;
     default:
         return true;
     }
@@ -530,7 +530,7 @@ static enum sp_status make_room(struct sp_heap *heap, struct sp_dict *dict)
 enum sp_status sp_value_dict(struct sp_heap *heap, struct sp_value *out)
 {
     enum sp_status st;
-    struct sp_dict *dict;
+    struct sp_dict *dict = NULL;
 
     if ((st = sp_heap_take(heap, &dict, sizeof *dict))) return st;
     *out = (struct sp_value){.kind = SP_V_DICT, .dict = dict};

@@ -38,10 +38,10 @@ enum sp_value_shape {
     SP_SHAPE_KEYS,
     SP_SHAPE_VALUES,
     SP_SHAPE_ITEMS,
-    SP_SHAPE_STRUCT,  /* dictionary with a fixed set of fields (Go) */
-    SP_SHAPE_JSON,    /* list, struct or dictionary that prints as JSON (Go) */
-    SP_SHAPE_TYPE,    /* list of type names that prints as its only element (Go) */
-    SP_SHAPE_STRINGS, /* list of texts, []string (Go) */
+    SP_SHAPE_STRUCT,      /* dictionary with a fixed set of fields (Go) */
+    SP_SHAPE_JSON,        /* list or dictionary that prints as JSON (Go) */
+    SP_SHAPE_JSON_STRUCT, /* struct that prints as JSON (Go) */
+    SP_SHAPE_TYPE,        /* list of type names that prints as its only element (Go) */
 };
 
 enum {
