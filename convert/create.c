@@ -293,7 +293,7 @@ enum sp_status sp_create(struct sp_create_report *report, const struct sp_create
         .n_threads = options->n_threads,
         .sinks = &options->sinks,
         .target_request = {.type = options->target_type, .output_type = options->output_type},
-        .draft_request = {.type = options->draft_type, .is_draft = true},
+        .draft_request = {.type = options->draft_type},
     };
 
     if ((st = read_modelfile(&file, options, err))) goto done;
@@ -368,7 +368,7 @@ enum sp_status sp_requantize(struct sp_create_report *report,
         .sinks = &options->sinks,
         .allow_lossy = options->allow_lossy,
         .target_request = {.type = options->target_type, .output_type = options->output_type},
-        .draft_request = {.type = options->draft_type, .is_draft = true},
+        .draft_request = {.type = options->draft_type},
     };
 
     st = open_parts(&job, options, err);
