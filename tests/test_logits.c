@@ -180,8 +180,8 @@ static void oracle_target(void **state)
     check_target(checkpoint, golden, npy);
 }
 
-/* DFlash: block_size - 1 rows; the last id is the anchor. */
-static void oracle_dflash(void **state)
+/* The last id is the anchor. DFlash: block_size - 1 rows; a prediction head: some greedy steps. */
+static void oracle_draft(void **state)
 {
     const char *name = *state;
     char folder[400], path[512];
@@ -199,12 +199,13 @@ static void oracle_dflash(void **state)
     for (size_t i = 0; i < sp_json_len(cases); i++) {
         struct rows rows = {0};
         struct sp_err err = {0};
-        size_t n;
+        size_t n, n_steps, width;
         uint32_t *ids = golden_ids(sp_json_at(cases, i), &n);
-        if (sp_session_draft_logits(o.session, ids, n, 0, keep_row, &rows, &err)) {
+        snprintf(path, sizeof path, "%s/draft_logits_%zu.npy", folder, i);
+        free(golden_npy(path, &n_steps, &width));
+        if (sp_session_draft_logits(o.session, ids, n, n_steps, keep_row, &rows, &err)) {
             fail_msg("%s", err.text);
         }
-        snprintf(path, sizeof path, "%s/draft_logits_%zu.npy", folder, i);
         check_rows(&rows, path);
         free(rows.values);
         free(ids);
@@ -294,17 +295,24 @@ int main(void)
         ORACLE(oracle_target, "qwen2"),
         ORACLE(oracle_target, "qwen2_window"),
         ORACLE(oracle_target, "qwen3"),
+        ORACLE(oracle_target, "qwen3_5"),
+        ORACLE(oracle_target, "qwen3_5_moe"),
+        ORACLE(oracle_target, "qwen3_5_tied"),
         ORACLE(oracle_target, "qwen3_moe"),
         ORACLE(oracle_target, "qwen3_moe_sparse"),
         ORACLE(oracle_target, "qwen3_yarn"),
         ORACLE(oracle_target, "smollm3"),
-        ORACLE(oracle_dflash, "dflash_default_taps"),
-        ORACLE(oracle_dflash, "dflash_gpt_oss"),
-        ORACLE(oracle_dflash, "dflash_llama_bias"),
-        ORACLE(oracle_dflash, "dflash_qwen3"),
-        ORACLE(oracle_dflash, "dflash_qwen3_moe"),
-        ORACLE(oracle_dflash, "dflash_sliding"),
-        ORACLE(oracle_dflash, "dflash_sliding_bidirectional"),
+        ORACLE(oracle_draft, "dflash_default_taps"),
+        ORACLE(oracle_draft, "dflash_gpt_oss"),
+        ORACLE(oracle_draft, "dflash_llama_bias"),
+        ORACLE(oracle_draft, "dflash_qwen3"),
+        ORACLE(oracle_draft, "dflash_qwen3_5"),
+        ORACLE(oracle_draft, "dflash_qwen3_moe"),
+        ORACLE(oracle_draft, "dflash_sliding"),
+        ORACLE(oracle_draft, "dflash_sliding_bidirectional"),
+        ORACLE(oracle_draft, "mtp_qwen3_5"),
+        ORACLE(oracle_draft, "mtp_qwen3_5_moe"),
+        ORACLE(oracle_draft, "mtp_qwen3_5_wrapped"),
     };
 
     return cmocka_run_group_tests(tests, begin, finish);

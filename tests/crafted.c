@@ -1,0 +1,206 @@
+#include "tests/crafted.h"
+
+#include "format/bytes.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    V = 160,
+    H = 64,
+    L = 4,
+    I = 96,
+    NQ = 4,
+    NK = 2,
+    D = 32,
+    HK = 2,
+    HV = 4,
+    DK = 16,
+    DV = 24,
+    K = 3
+};
+enum { CHANNELS = 2 * HK * DK + HV * DV, VALUES = HV * DV };
+
+static const char config[] =
+    "{\"model_type\": \"qwen3_5_text\", \"vocab_size\": 160, \"hidden_size\": 64, "
+    "\"num_hidden_layers\": 4, \"full_attention_interval\": 2, \"intermediate_size\": 96, "
+    "\"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"head_dim\": 32, "
+    "\"linear_num_key_heads\": 2, \"linear_num_value_heads\": 4, \"linear_key_head_dim\": 16, "
+    "\"linear_value_head_dim\": 24, \"linear_conv_kernel_dim\": 3, \"eos_token_id\": 159, "
+    "\"max_position_embeddings\": 1024, \"tie_word_embeddings\": true, "
+    "\"rope_parameters\": {\"rope_theta\": 10000, \"partial_rotary_factor\": 0.25}}\n";
+
+/* A safetensors file being put together. */
+struct writer {
+    char header[1 << 16];
+    size_t n_header;
+    float *data;
+    size_t n, cap;
+    uint32_t seed;
+};
+
+/* Evenly from -1 to 1: any generator will do, as long as it is the same everywhere. */
+static float next(struct writer *w)
+{
+    w->seed = w->seed * 1664525u + 1013904223u;
+    return (float)(int32_t)w->seed * 0x1p-31f;
+}
+
+/* Shape as "4,8": written as it is into the header. */
+static float *add(struct writer *w, const char *name, const char *shape, size_t n)
+{
+    w->n_header +=
+        (size_t)snprintf(w->header + w->n_header, sizeof w->header - w->n_header,
+                         "%s\"%s\":{\"dtype\":\"F32\",\"shape\":[%s],\"data_offsets\":[%zu,%zu]}",
+                         w->n_header > 1 ? "," : "", name, shape, w->n * 4, (w->n + n) * 4);
+    assert_true(w->n_header < sizeof w->header);
+    if (w->n + n > w->cap) {
+        w->cap = 2 * (w->n + n);
+        w->data = realloc(w->data, w->cap * sizeof *w->data);
+        assert_non_null(w->data);
+    }
+    w->n += n;
+    return w->data + w->n - n;
+}
+
+static float *matrix(struct writer *w, const char *prefix, const char *name, size_t rows,
+                     size_t cols, float scale)
+{
+    char full[128], shape[32];
+    float *x;
+
+    snprintf(full, sizeof full, "%s%s.weight", prefix, name);
+    snprintf(shape, sizeof shape, "%zu,%zu", rows, cols);
+    x = add(w, full, shape, rows * cols);
+    for (size_t i = 0; i < rows * cols; i++)
+        x[i] = scale * next(w);
+    return x;
+}
+
+static void vector(struct writer *w, const char *prefix, const char *name, size_t n, float center,
+                   float scale)
+{
+    char full[128], shape[32];
+    float *x;
+
+    snprintf(full, sizeof full, "%s%s", prefix, name);
+    snprintf(shape, sizeof shape, "%zu", n);
+    x = add(w, full, shape, n);
+    for (size_t i = 0; i < n; i++)
+        x[i] = center + scale * next(w);
+}
+
+static void attention(struct writer *w, const char *prefix, float norm, float mixing)
+{
+    matrix(w, prefix, "self_attn.q_proj", 2 * NQ * D, H, 0.3f);
+    matrix(w, prefix, "self_attn.k_proj", NK * D, H, 0.3f);
+    matrix(w, prefix, "self_attn.v_proj", NK * D, H, 0.3f);
+    matrix(w, prefix, "self_attn.o_proj", H, NQ * D, mixing);
+    vector(w, prefix, "self_attn.q_norm.weight", D, norm, 0.25f);
+    vector(w, prefix, "self_attn.k_norm.weight", D, norm, 0.25f);
+}
+
+static void delta(struct writer *w, const char *prefix, const struct crafted *how)
+{
+    char name[128];
+    float *conv;
+
+    matrix(w, prefix, "linear_attn.in_proj_qkv", CHANNELS, H, 0.3f);
+    matrix(w, prefix, "linear_attn.in_proj_z", VALUES, H, 0.3f);
+    matrix(w, prefix, "linear_attn.in_proj_b", HV, H, 0.2f);
+    matrix(w, prefix, "linear_attn.in_proj_a", HV, H, 0.2f);
+    matrix(w, prefix, "linear_attn.out_proj", H, VALUES, how->mixing);
+    vector(w, prefix, "linear_attn.A_log", HV, -1, 0.5f);
+    vector(w, prefix, "linear_attn.dt_bias", HV, 0, 0.5f);
+    vector(w, prefix, "linear_attn.norm.weight", DV, 1, 0.25f);
+    snprintf(name, sizeof name, "%slinear_attn.conv1d.weight", prefix);
+    /* One channel's taps lie together in both forms. */
+    conv = add(w, name, how->converted ? "160,3,1" : "160,1,3", CHANNELS * K);
+    for (size_t i = 0; i < CHANNELS * K; i++)
+        conv[i] = 0.6f * next(w);
+}
+
+static void mlp(struct writer *w, const char *prefix, float norm, float mixing)
+{
+    vector(w, prefix, "post_attention_layernorm.weight", H, norm, 0.25f);
+    matrix(w, prefix, "mlp.gate_proj", I, H, 0.3f);
+    matrix(w, prefix, "mlp.up_proj", I, H, 0.3f);
+    matrix(w, prefix, "mlp.down_proj", H, I, mixing);
+}
+
+/* fc = [0, 1]: the hidden half passes. */
+static void head(struct writer *w, const struct crafted *how)
+{
+    float scale = how->copies ? 0 : 0.3f, varied = how->copies ? 0 : 0.25f;
+    float *fc = matrix(w, "mtp.", "fc", H, 2 * (size_t)H, scale);
+
+    for (size_t i = 0; how->copies && i < H; i++)
+        fc[i * 2 * H + H + i] = 1;
+    vector(w, "mtp.", "pre_fc_norm_embedding.weight", H, 0, varied);
+    vector(w, "mtp.", "pre_fc_norm_hidden.weight", H, 0, varied);
+    vector(w, "mtp.", "norm.weight", H, 0, varied);
+    vector(w, "mtp.layers.0.", "input_layernorm.weight", H, 0, varied);
+    attention(w, "mtp.layers.0.", 0, scale);
+    if (!how->no_ffn) mlp(w, "mtp.layers.0.", 0, scale);
+}
+
+static void write_file(const char *folder, const char *name, const struct writer *w)
+{
+    char path[512];
+    uint8_t size[8], bytes[4];
+    FILE *f;
+
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    f = fopen(path, "wb");
+    assert_non_null(f);
+    if (w == NULL) {
+        fputs(config, f);
+    } else {
+        sp_put64(size, w->n_header);
+        fwrite(size, 1, 8, f);
+        fwrite(w->header, 1, w->n_header, f);
+        for (size_t i = 0; i < w->n; i++) {
+            sp_put32(bytes, sp_bits_of_float(w->data[i]));
+            fwrite(bytes, 1, 4, f);
+        }
+    }
+    assert_int_equal(fclose(f), 0);
+}
+
+void crafted_qwen3_5(const char *folder, const struct crafted *how)
+{
+    struct writer *w = calloc(1, sizeof *w);
+    float norm = how->converted ? 1 : 0, *embedding;
+
+    assert_non_null(w);
+    w->seed = 20260101;
+    w->header[w->n_header++] = '{';
+    /* Rows of 1 and -1 are nearly orthogonal, so each token's own logit is by far the largest. */
+    embedding = matrix(w, "model.", "embed_tokens", V, H, 1);
+    for (size_t i = 0; i < (size_t)V * H; i++)
+        embedding[i] = embedding[i] < 0 ? -1 : 1;
+    for (unsigned i = 0; i < L; i++) {
+        char prefix[32];
+        snprintf(prefix, sizeof prefix, "model.layers.%u.", i);
+        vector(w, prefix, "input_layernorm.weight", H, norm, 0.25f);
+        if (i % 2) {
+            attention(w, prefix, norm, how->mixing);
+        } else {
+            delta(w, prefix, how);
+        }
+        mlp(w, prefix, norm, how->mixing);
+    }
+    vector(w, "model.", "norm.weight", H, norm, 0.05f);
+    if (!how->converted) head(w, how);
+    w->header[w->n_header++] = '}';
+    write_file(folder, "config.json", NULL);
+    write_file(folder, "model.safetensors", w);
+    free(w->data);
+    free(w);
+}
