@@ -8,7 +8,13 @@
  * The rows of a pass go through the recurrence one by one, whatever their number: chunked forms
  * round differently. Rows that may be rejected run on a copy of the head's state and leave a log
  * (k, d, e^g): commit repeats the very same operations on the real state, so it equals, bit for
- * bit, that of a sequence in which the rejected rows never were. */
+ * bit, that of a sequence in which the rejected rows never were.
+ *
+ * What that costs. Memory: a logged row takes, per layer, 4 bytes for each key, value, value head
+ * and channel of the convolution; with 16 key and 48 value heads of 128 that is 72 KiB, where a
+ * snapshot would take 3 MiB. The first row of a round is certain and takes none. Time: one copy of
+ * each head's state per pass (64 KiB, which then stays in the cache of the core that steps it), and
+ * one multiply-add over the state per accepted guess. No weight is read twice. */
 #include "runtime/decoder.h"
 
 #include "format/hash.h"
