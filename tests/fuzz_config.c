@@ -40,7 +40,8 @@ static void check_layers(const struct sp_config *c)
     for (unsigned i = 0; i < c->n_layers; i++) {
         const struct sp_layer_config *l = &c->layers[i];
         if (l->rope >= (int)c->n_ropes || l->rope < -1) abort();
-        if (l->n_heads % l->n_kv_heads || l->n_experts_used > l->n_experts) abort();
+        if (l->n_experts_used > l->n_experts) abort();
+        if (l->mixer == SP_MIXER_ATTENTION && l->n_heads % l->n_kv_heads) abort();
     }
     for (unsigned i = 0; i < c->n_ropes; i++) {
         if (c->ropes[i].n_rot == 0 || c->ropes[i].n_rot > c->layers[0].head_dim) abort();

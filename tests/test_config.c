@@ -209,11 +209,50 @@ static void golden_particulars(void **state)
     sp_config_release(&c);
 }
 
+/* Values read off the folders' config.json by hand. */
+static void golden_gemma4(void **state)
+{
+    struct sp_config c;
+
+    (void)state;
+    if (access(SHARED "/oracle/targets", R_OK) != 0) skip();
+    parse_ok(&c, SHARED "/oracle/targets/gemma4_e2b/config.json", NULL);
+    assert_int_equal(c.n_per_layer, 32);
+    assert_int_equal(c.n_per_layer_vocab, 512);
+    assert_near(c.attention_scale, 1);
+    assert_near(c.logit_cap, 3);
+    assert_true(c.v_norm && c.post_norms && c.qk_norm && !c.norm_shifted);
+    assert_int_equal(c.layers[0].head_dim, 16);
+    assert_int_equal(c.layers[0].window, 5);
+    assert_int_equal(c.layers[2].head_dim, 32);
+    assert_int_equal(c.layers[2].window, 0);
+    assert_int_equal(c.layers[4].kv_source, 4);
+    assert_int_equal(c.layers[5].kv_source, 3); /* the last sliding layer below layer 5 */
+    assert_int_equal(c.layers[7].kv_source, 4);
+    assert_int_equal(c.layers[4].n_ffn, 96);
+    assert_int_equal(c.layers[5].n_ffn, 192); /* double wide where keys are shared */
+    assert_int_equal(c.ropes[0].n_rot, 32);
+    assert_int_equal(c.ropes[0].n_turning, 4); /* 0.25 * 32 / 2 */
+    assert_int_equal(c.ropes[1].n_rot, 16);
+    sp_config_release(&c);
+
+    parse_ok(&c, SHARED "/oracle/targets/gemma4_moe/config.json", NULL);
+    assert_near(c.logit_cap, 0);
+    assert_int_equal(c.layers[0].n_experts, 6);
+    assert_int_equal(c.layers[0].n_experts_used, 2);
+    assert_int_equal(c.layers[0].n_ffn, 32);
+    assert_int_equal(c.layers[0].n_shared_ffn, 96);
+    assert_int_equal(c.layers[0].n_kv_heads, 4);
+    assert_int_equal(c.layers[5].n_kv_heads, 2);
+    assert_true(c.layers[5].v_from_k && !c.layers[0].v_from_k);
+    sp_config_release(&c);
+}
+
 /* Families that are not implemented are refused by name. */
 static void golden_refusals(void **state)
 {
     static const char *const names[] = {
-        "targets/gemma4_31b",      "targets/gemma4_e2b",      "drafts/assistant_dense",
+        "drafts/assistant_dense",
         "drafts/dflash2_qwen3",    "drafts/dspark_gated",     "drafts/eagle3_llama",
         "drafts/eagle3_midlayer",  "prequantized/fp8_blocks", "prequantized/mxfp4",
         "prequantized/int4_group",
@@ -762,6 +801,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(golden_checkpoints),
         cmocka_unit_test(golden_particulars),
+        cmocka_unit_test(golden_gemma4),
         cmocka_unit_test(golden_refusals),
         cmocka_unit_test(llama),
         cmocka_unit_test(mistral),
