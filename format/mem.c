@@ -1,7 +1,15 @@
+#define _DEFAULT_SOURCE /* madvise */
+
 #include "format/mem.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+
+enum {
+    CACHE_LINE = 64,
+    HUGE_PAGE = 2 << 20, /* blocks of several of these ask for them: fewer misses on long reads */
+};
 
 bool sp_mul(size_t *out, size_t a, size_t b)
 {
@@ -40,12 +48,17 @@ enum sp_status sp_new(void *out, size_t n, size_t size, struct sp_err *err)
 
 enum sp_status sp_new_aligned(void *out, size_t n, size_t size, struct sp_err *err)
 {
-    size_t bytes;
+    size_t bytes, align;
     void *p;
 
-    if (!sp_mul(&bytes, n, size) || bytes > SIZE_MAX - 64) return no_memory(err, n, size);
-    p = aligned_alloc(64, sp_round_up(bytes ? bytes : 1, 64));
+    if (!sp_mul(&bytes, n, size) || bytes > SIZE_MAX - HUGE_PAGE) return no_memory(err, n, size);
+    align = bytes >= 2 * (size_t)HUGE_PAGE ? HUGE_PAGE : CACHE_LINE;
+    bytes = sp_round_up(bytes ? bytes : 1, align);
+    p = aligned_alloc(align, bytes);
     if (p == NULL) return no_memory(err, n, size);
+#ifdef MADV_HUGEPAGE
+    if (align == HUGE_PAGE) (void)madvise(p, bytes, MADV_HUGEPAGE); /* a wish, not a need */
+#endif
     memcpy(out, &p, sizeof p);
     return SP_OK;
 }
