@@ -27,6 +27,22 @@ bool sp_source_has_mtp(const struct sp_config *config, const struct sp_source_te
     return false;
 }
 
+/* mlx changes the norms of what it converts and drops the head; a head that is still there has been
+ * put back by somebody, with norms of either kind. */
+static enum sp_status check_form(const struct sp_source_tensor *tensors, size_t n,
+                                 struct sp_err *err)
+{
+    for (size_t i = 0; i < n; i++) {
+        const struct sp_source_tensor *t = &tensors[i];
+        if (strstr(t->name, ".linear_attn.conv1d.weight") == NULL) continue;
+        if (t->rank != 3 || t->shape[2] != 1) continue;
+        return sp_fail(err, SP_E_UNSUPPORTED,
+                       "mtp: not supported in a checkpoint that mlx has converted (\"%s\")",
+                       t->name);
+    }
+    return SP_OK;
+}
+
 /* More than one layer, whatever the config says. */
 static enum sp_status check_layers(const struct sp_matcher *m)
 {
@@ -97,6 +113,7 @@ enum sp_status sp_specs_of_mtp(struct sp_specs *out, struct sp_config *config,
     size_t n_head = 0;
     enum sp_status st;
 
+    if ((st = check_form(tensors, n, err))) goto done;
     if ((st = sp_new(&head, n, sizeof *head, err))) goto done;
     for (size_t i = 0; i < n; i++) {
         if (is_mtp(&tensors[i])) head[n_head++] = tensors[i];

@@ -257,9 +257,8 @@ static void what_is_wrong(void **state)
                    "missing tensor \"model.layers.0.self_attn.o_proj.bias\" [4]; "
                    "missing tensor \"model.layers.0.self_attn.q_proj.bias\" [4]; "
                    "missing tensor \"model.layers.0.self_attn.v_proj.bias\" [2]");
-    assert_refused(LLAMA, WHOLE ", model.layers.0.mlp.up_proj.weight_scale_inv 1 1",
-                   SP_E_UNSUPPORTED,
-                   "tensor \"model.layers.0.mlp.up_proj.weight_scale_inv\": FP8 weights, which is "
+    assert_refused(LLAMA, WHOLE ", model.layers.0.mlp.up_proj.qweight 1 1", SP_E_UNSUPPORTED,
+                   "tensor \"model.layers.0.mlp.up_proj.qweight\": GPTQ or AWQ weights, which is "
                    "not supported");
     assert_refused(LLAMA, WHOLE ", mtp.fc.weight 4 8", SP_E_UNSUPPORTED,
                    "tensor \"mtp.fc.weight\": a multi-token prediction head, which is not "
@@ -436,6 +435,120 @@ static void experts_fused(void **state)
                            "4, "                                                                   \
                            "model.layers.0.mlp.router.bias 2, "
 
+/* One full layer and one delta layer: 1 key head of 2, 2 value heads of 3, 2 taps; channels 10. */
+#define HYBRID                                                                                     \
+    "{\"model_type\": \"qwen3_5_text\", \"rope_theta\": 1e4, \"vocab_size\": 8, "                  \
+    "\"hidden_size\": 4, \"num_hidden_layers\": 2, \"num_attention_heads\": 2, "                   \
+    "\"num_key_value_heads\": 1, \"head_dim\": 8, \"intermediate_size\": 6, "                      \
+    "\"full_attention_interval\": 2, \"linear_num_key_heads\": 1, "                                \
+    "\"linear_num_value_heads\": 2, \"linear_key_head_dim\": 2, \"linear_value_head_dim\": 3, "    \
+    "\"linear_conv_kernel_dim\": 2}"
+#define NORMS(p) p "input_layernorm.weight 4, " p "post_attention_layernorm.weight 4, "
+#define MLP(p)                                                                                     \
+    p "mlp.gate_proj.weight 6 4, " p "mlp.up_proj.weight 6 4, " p "mlp.down_proj.weight 4 6"
+#define GATED(p)                                                                                   \
+    p "self_attn.q_proj.weight 32 4, " p "self_attn.k_proj.weight 8 4, " p                         \
+      "self_attn.v_proj.weight 8 4, " p "self_attn.o_proj.weight 4 16, " p                         \
+      "self_attn.q_norm.weight 8, " p "self_attn.k_norm.weight 8, "
+#define DELTA(p, conv)                                                                             \
+    p "linear_attn.in_proj_qkv.weight 10 4, " p "linear_attn.in_proj_z.weight 6 4, " p             \
+      "linear_attn.in_proj_b.weight 2 4, " p "linear_attn.in_proj_a.weight 2 4, " p                \
+      "linear_attn.conv1d.weight " conv ", " p "linear_attn.A_log 2, " p                           \
+      "linear_attn.dt_bias 2, " p "linear_attn.norm.weight 3, " p                                  \
+      "linear_attn.out_proj.weight 4 6, "
+#define HYBRID_TENSORS(conv)                                                                       \
+    EMBED ", " HEAD ", model.norm.weight 4, " NORMS("model.layers.0.")                             \
+        DELTA("model.layers.0.", conv) MLP("model.layers.0.") ", " NORMS("model.layers.1.")        \
+            GATED("model.layers.1.") MLP("model.layers.1.")
+#define MTP_REST                                                                                   \
+    "mtp.pre_fc_norm_embedding.weight 4, mtp.pre_fc_norm_hidden.weight 4, mtp.norm.weight 4, "     \
+    "mtp.layers.0.input_layernorm.weight 4, " GATED("mtp.layers.0.")
+#define MTP_MLP "mtp.layers.0.post_attention_layernorm.weight 4, " MLP("mtp.layers.0.")
+#define MTP "mtp.fc.weight 4 8, " MTP_REST MTP_MLP
+
+/* Queries and gates, head by head; the head's tensors are nobody's business here. */
+static void hybrid(void **state)
+{
+    struct checkpoint c;
+    struct outcome o;
+
+    (void)state;
+    open_checkpoint(&c, HYBRID, HYBRID_TENSORS("10 1 2") ", " MTP ", model.visual.x 3");
+    match(&o, &c);
+    assert_string_equal(o.err.text, "");
+    assert_int_equal(o.n_skipped, 1);
+    assert_true(c.config.norm_shifted);
+    assert_pieces(&o, "layers.1.self_attn.q_proj.weight",
+                  "model.layers.1.self_attn.q_proj.weight 0:1:8x4, "
+                  "model.layers.1.self_attn.q_proj.weight 16:1:8x4");
+    assert_pieces(&o, "layers.1.self_attn.gate_proj.weight",
+                  "model.layers.1.self_attn.q_proj.weight 8:1:8x4, "
+                  "model.layers.1.self_attn.q_proj.weight 24:1:8x4");
+    assert_pieces(&o, "layers.0.linear_attn.A_log", "model.layers.0.linear_attn.A_log 0:1:1x2");
+    assert_null(sp_specs_find(&o.specs, "layers.0.self_attn.q_proj.weight"));
+    assert_null(sp_specs_find(&o.specs, "layers.1.linear_attn.A_log"));
+    assert_true(sp_source_has_mtp(&c.config, c.tensors, c.n));
+    close_both(&o, &c);
+
+    open_checkpoint(&c, HYBRID, HYBRID_TENSORS("10 2 1"));
+    match(&o, &c);
+    assert_string_equal(o.err.text, "");
+    assert_false(c.config.norm_shifted);
+    assert_false(sp_source_has_mtp(&c.config, c.tensors, c.n));
+    close_both(&o, &c);
+
+    assert_refused(HYBRID, HYBRID_TENSORS("10 1 3"), SP_E_INPUT,
+                   "tensor \"model.layers.0.linear_attn.conv1d.weight\" has shape [10, 1, 3], "
+                   "expected [10, 1, 2]");
+    assert_refused(
+        LLAMA, EMBED ", " HEAD ", " BODY("model.") ", mtp.fc.weight 4 8", SP_E_UNSUPPORTED,
+        "tensor \"mtp.fc.weight\": a multi-token prediction head, which is not supported");
+}
+
+static void prediction_head(void **state)
+{
+    static const struct {
+        const char *tensors, *error;
+        size_t n_specs; /* without error */
+    } cases[] = {
+        {MTP, NULL, 16},
+        /* A layer without MLP has no norm before it either. */
+        {"mtp.fc.weight 4 8, " MTP_REST, NULL, 12},
+        {"mtp.fc.weight 4 8, " MTP_REST "mtp.layers.0.post_attention_layernorm.weight 4, "
+         "mtp.layers.0.mlp.gate_proj.weight 6 4, mtp.layers.0.mlp.up_proj.weight 6 4",
+         "mtp: missing tensor \"mtp.layers.0.mlp.down_proj.weight\" [4, 6]", 0},
+        {"mtp.fc.weight 4 12, " MTP_REST MTP_MLP, "mtp: fc is [.., 12], expected [4,8]", 0},
+        {"mtp.fc.weight 3 8, " MTP_REST MTP_MLP,
+         "mtp: tensor \"mtp.fc.weight\" has shape [3, 8], expected [4, 8]", 0},
+        {MTP_REST MTP_MLP, "mtp: no matrix \"mtp.fc.weight\"", 0},
+        {MTP ", mtp.layers.1.input_layernorm.weight 4", "mtp: 2 layers, only 1 supported", 0},
+        {MTP ", mtp.embed_tokens.weight 8 4", "mtp: dedicated embeddings not supported", 0},
+        {MTP ", mtp.fc_hidden.weight 4 4", "mtp: unexpected tensor \"mtp.fc_hidden.weight\"", 0},
+        {MTP ", model.layers.0.linear_attn.conv1d.weight 10 2 1",
+         "mtp: not supported in a checkpoint that mlx has converted "
+         "(\"model.layers.0.linear_attn.conv1d.weight\")",
+         0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct checkpoint c;
+        struct outcome o = {0};
+        open_checkpoint(&c, HYBRID, cases[i].tensors);
+        o.status = sp_specs_of_mtp(&o.specs, &c.config, c.tensors, c.n, &o.err);
+        assert_string_equal(o.err.text, cases[i].error ? cases[i].error : "");
+        assert_int_equal(o.specs.n_specs, cases[i].n_specs);
+        if (o.status == SP_OK) {
+            assert_int_equal(c.config.draft.kind, SP_DRAFT_MTP);
+            assert_pieces(&o, "fc.weight", "mtp.fc.weight 0:1:4x8");
+            assert_pieces(&o, "layers.0.self_attn.gate_proj.weight",
+                          "mtp.layers.0.self_attn.q_proj.weight 8:1:8x4, "
+                          "mtp.layers.0.self_attn.q_proj.weight 24:1:8x4");
+        }
+        close_both(&o, &c);
+    }
+}
+
 static void experts_interleaved(void **state)
 {
     struct checkpoint c;
@@ -580,6 +693,9 @@ static void golden_checkpoints(void **state)
         {"targets/qwen3", 3 * 11 + 3, 0},
         {"targets/qwen3_moe", 2 * (8 + 4) + 11 + 3, 0},
         {"targets/qwen3_moe_sparse", (8 + 4) + 4 * 11 + 3, 0},
+        {"targets/qwen3_5", 3 * 14 + 12 + 3, 0},
+        {"targets/qwen3_5_tied", 2 * 14 + 2 * 12 + 2, 1},
+        {"targets/qwen3_5_moe", 3 * (11 + 8) + 9 + 8 + 3, 1},
         {"targets/gemma2", 4 * 11 + 2, 0},
         {"targets/gemma3", 7 * 13 + 2, 0},
         {"targets/gemma3_wrapped", 6 * 13 + 2, 1},
@@ -652,6 +768,8 @@ int main(void)
         cmocka_unit_test(experts_apart),
         cmocka_unit_test(experts_fused),
         cmocka_unit_test(experts_interleaved),
+        cmocka_unit_test(hybrid),
+        cmocka_unit_test(prediction_head),
         cmocka_unit_test(dflash),
         cmocka_unit_test(dflash_refusals),
         cmocka_unit_test(golden_checkpoints),

@@ -124,6 +124,52 @@ static void wrong_ends(void **state)
     sp_config_release(&d);
 }
 
+#define HYBRID(layer, hidden, heads)                                                               \
+    "{\"model_type\": \"qwen3_5_text\", \"rope_theta\": 1e4, \"vocab_size\": 8, "                  \
+    "\"hidden_size\": " hidden ", \"num_hidden_layers\": 1, \"layer_types\": [\"" layer "\"], "    \
+    "\"num_attention_heads\": " heads ", \"num_key_value_heads\": 1, \"head_dim\": 8}"
+
+static void built_in_heads(void **state)
+{
+    static const struct {
+        const char *target, *error;
+    } cases[] = {
+        {HYBRID("full_attention", "4", "2"), NULL},
+        {HYBRID("full_attention", "4", "4"), "mtp: 2 heads on 1 of 8, target has 4 on 1 of 8"},
+        {HYBRID("full_attention", "6", "2"), "mtp: hidden size 4, target has 6"},
+        {TARGET, "mtp: a head of qwen3_5_text requires such a target, got qwen3"},
+    };
+    struct sp_tables found = {.fc_cols = 8, .mtp = true, .mtp_ffn = true};
+    struct sp_config t, d;
+    struct sp_err err = {0};
+    struct sp_pair_side a, b;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const char *text = cases[0].target;
+        parse(&t, cases[i].target, 0);
+        if (sp_config_parse(&d, text, strlen(text), NULL, &err) ||
+            sp_config_settle(&d, &found, &err)) {
+            fail_msg("%s", err.text);
+        }
+        a = side(&t, TOKENIZER, NULL);
+        b = side(&d, NULL, NULL);
+        check(&a, &b, true, cases[i].error, "");
+        sp_config_release(&d);
+        sp_config_release(&t);
+    }
+    /* A hybrid language model drafts for nobody yet. */
+    parse(&t, TARGET, 0);
+    parse(&d, HYBRID("linear_attention", "4", "2"), 0);
+    a = side(&t, TOKENIZER, NULL);
+    b = side(&d, TOKENIZER, NULL);
+    assert_int_equal(sp_pair_check(&a, &b, false, NULL, &err), SP_E_UNSUPPORTED);
+    assert_string_equal(err.text, "draft: a language model with recurrent layers (qwen3_5_text) "
+                                  "cannot draft");
+    sp_config_release(&d);
+    sp_config_release(&t);
+}
+
 static void tokenizers(void **state)
 {
     static const char ends[] = "{\"bos_token\": \"<s>\", \"eos_token\": \"</s>\"}";
@@ -250,9 +296,10 @@ static void trained_models(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(block_drafts), cmocka_unit_test(wrong_ends),
-        cmocka_unit_test(tokenizers),   cmocka_unit_test(damaged_tokenizer),
-        cmocka_unit_test(observations), cmocka_unit_test(trained_models),
+        cmocka_unit_test(block_drafts),      cmocka_unit_test(wrong_ends),
+        cmocka_unit_test(built_in_heads),    cmocka_unit_test(tokenizers),
+        cmocka_unit_test(damaged_tokenizer), cmocka_unit_test(observations),
+        cmocka_unit_test(trained_models),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

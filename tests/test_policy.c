@@ -73,6 +73,7 @@ static const struct policy_case cases[] = {
      "small tensor stays float"},
     {SP_ROLE_ROUTER, 2, {64, 64}, SP_BF16, SP_Q4, AUTO, SP_BF16, SP_PANEL, "router stays float"},
     {SP_ROLE_ROUTER, 2, {64, 64}, SP_F32, SP_BF16, AUTO, SP_F32, SP_PANEL, "router stays float"},
+    {SP_ROLE_GATE, 2, {64, 64}, SP_BF16, SP_Q4, AUTO, SP_BF16, SP_PANEL, "gate stays float"},
     /* what blocks cannot hold or are no use for */
     {SP_ROLE_MLP,
      2,
