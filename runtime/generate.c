@@ -12,6 +12,7 @@
 #include "runtime/detokenize.h"
 #include "runtime/fmath.h"
 #include "runtime/sampler.h"
+#include "runtime/simulation.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -77,12 +78,21 @@ static int end(struct run *run, enum sp_stop stop)
     return 1;
 }
 
-static bool is_eos(const struct sp_package *package, uint32_t id)
+static bool is_among(const uint32_t *ids, size_t n, uint32_t id)
 {
-    for (size_t i = 0; i < package->n_eos; i++) {
-        if (package->eos[i] == id) return true;
+    for (size_t i = 0; i < n; i++) {
+        if (ids[i] == id) return true;
     }
     return false;
+}
+
+static bool ends(const struct run *run, uint32_t id)
+{
+    const struct sp_package *package = run->session->package;
+    const struct sp_request *q = run->request;
+
+    if (is_among(q->end_ids, q->n_end_ids, id)) return true;
+    return !q->ignore_eos && is_among(package->eos, package->n_eos, id);
 }
 
 /* ---- logprobs ---------------------------------------------------------------------------------
@@ -238,9 +248,7 @@ static int emit(void *context, uint32_t id, const float *logits, size_t n_vocab,
     size_t n;
 
     if (record(run, id, logits, n_vocab, drafted)) return 1;
-    if (!run->request->ignore_eos && is_eos(run->session->package, id)) {
-        return end(run, SP_STOP_EOS);
-    }
+    if (ends(run, id)) return end(run, SP_STOP_EOS);
     if (run->detokenizer) {
         if ((run->status = sp_detokenizer_feed(run->detokenizer, id, &text, &n, run->err)))
             return 1;
@@ -309,6 +317,7 @@ static enum sp_status run_rounds(struct run *run)
     const struct sp_request *q = run->request;
     struct sp_speculator *speculator = s->speculator;
     struct sp_chooser chooser = sp_greedy_chooser(s->package->engine.vector);
+    struct sp_simulated_choice simulated = {.vector = s->package->engine.vector};
     size_t n_vocab = s->package->target->config.n_vocab;
     double t0 = sp_seconds();
     const float *logits;
@@ -316,6 +325,10 @@ static enum sp_status run_rounds(struct run *run)
     uint32_t id;
 
     if (run->sampling) chooser = sp_sampling_chooser_of(run->sampling);
+    if (q->simulation) {
+        simulated.simulation = *q->simulation;
+        chooser = sp_simulation_chooser(&simulated);
+    }
     if ((st = sp_speculator_prompt(speculator, q->prompt, q->n_prompt, &logits, q->prompt_progress,
                                    q->context, run->err))) {
         return st;
@@ -409,6 +422,9 @@ static enum sp_status open_run(struct run *run)
     enum sp_status st;
 
     if ((st = sp_session_check_ids(run->session, q->prompt, q->n_prompt, run->err))) return st;
+    if (q->simulation && q->sampling) {
+        return sp_fail(run->err, SP_E_USAGE, "acceptance is simulated for greedy generation only");
+    }
     if (package->tokenizer &&
         (st = sp_detokenizer_open(&run->detokenizer, package->tokenizer, true, run->err))) {
         return st;

@@ -142,17 +142,27 @@ struct sp_token {
 
 enum { SP_DEPTH_AUTO = -1 };
 
+/* For measurements: each guess is accepted with this probability, whatever the target would have
+ * chosen. The text is meaningless, the cost real. */
+struct sp_simulation {
+    double acceptance; /* 0..1 */
+    uint64_t seed;
+};
+
 /* Nonzero return of any callback: stop here. */
 struct sp_request {
     const uint32_t *prompt; /* [n_prompt], 1 <= n_prompt <= context */
     size_t n_prompt;
     size_t max_tokens; /* 0: until a stop or the context's end */
     bool ignore_eos;
-    bool plain;                         /* no drafting in this call */
-    int depth;                          /* most guesses a round, or SP_DEPTH_AUTO */
-    bool measure;                       /* also time plain steps, for speed_up */
-    const struct sp_sampling *sampling; /* NULL: greedy */
-    const char *const *stops;           /* [n_stops] texts that end the answer and are not shown */
+    const uint32_t *end_ids; /* [n_end_ids] end the answer as EOS does, also with ignore_eos */
+    size_t n_end_ids;
+    bool plain;                             /* no drafting in this call */
+    int depth;                              /* most guesses a round, or SP_DEPTH_AUTO */
+    bool measure;                           /* also time plain steps, for speed_up */
+    const struct sp_sampling *sampling;     /* NULL: greedy */
+    const struct sp_simulation *simulation; /* NULL: none; else greedy sampling only */
+    const char *const *stops; /* [n_stops] texts that end the answer and are not shown */
     size_t n_stops;
     bool logprobs;
     unsigned n_top; /* top logprobs a token */
@@ -225,5 +235,9 @@ SP_MUST_CHECK enum sp_status sp_session_time(struct sp_session *session, size_t 
                                              size_t n_rows, unsigned repeats,
                                              double *verify_seconds, double *draft_seconds,
                                              struct sp_err *err);
+
+/* Bytes that a target pass of one row reads at context depth n_before: the weights it uses (of
+ * experts, those of one row) and the keys, values and states it looks at. */
+uint64_t sp_session_read_size(const struct sp_session *session, size_t n_before);
 
 #endif

@@ -1,0 +1,65 @@
+/* What a pass must read from memory, counted from the file and the caches: the measure that a
+ * decode step's time is held against. */
+#include "runtime/decoder.h"
+#include "runtime/session.h"
+
+static uint64_t matrix_size(const struct sp_matrix *matrix)
+{
+    return (uint64_t)matrix->n_panels * matrix->panel_size;
+}
+
+/* Of a table only one row is looked up, less than a page. */
+static uint64_t unread_tables(const struct sp_model *model)
+{
+    uint64_t size = matrix_size(&model->per_layer_embedding);
+
+    if (model->embedding.panels != model->head.panels) size += matrix_size(&model->embedding);
+    return size;
+}
+
+/* The matrices of a stack all have the size of its first. */
+static uint64_t unread_experts(const struct sp_layer *layer)
+{
+    uint64_t one = matrix_size(&layer->gate) + matrix_size(&layer->up) + matrix_size(&layer->down);
+
+    if (layer->config->n_experts == 0) return 0;
+    return one * (layer->config->n_experts - layer->config->n_experts_used);
+}
+
+static uint64_t weights_read(const struct sp_pack *pack, const struct sp_model *model)
+{
+    uint64_t size = 0;
+
+    for (size_t i = 0; i < sp_pack_n_tensors(pack); i++) {
+        const struct sp_pack_tensor *tensor = sp_pack_tensor(pack, i);
+        if (tensor->part == model->part) size += tensor->size;
+    }
+    for (unsigned i = 0; i < model->config.n_layers; i++)
+        size -= unread_experts(&model->layers[i]);
+    return size - unread_tables(model);
+}
+
+static uint64_t cache_read(const struct sp_decoder *d, unsigned i, size_t n_before)
+{
+    const struct sp_layer_config *layer = &d->model->config.layers[i];
+    const struct sp_delta_config *delta = &d->model->config.delta;
+    const struct sp_kv *kv;
+    uint64_t n = n_before + 1;
+
+    if (layer->mixer == SP_MIXER_DELTA_NET) {
+        return (uint64_t)delta->n_value_heads * delta->key_dim * delta->value_dim * sizeof(float);
+    }
+    kv = &d->caches[layer->kv_source];
+    if (layer->window && n > layer->window) n = layer->window;
+    return kv->n_heads * n * (kv->key_block_size / SP_KEY_BLOCK + kv->value_row_size);
+}
+
+uint64_t sp_session_read_size(const struct sp_session *session, size_t n_before)
+{
+    const struct sp_decoder *d = session->speculator->decoder;
+    uint64_t size = weights_read(session->package->pack, d->model);
+
+    for (unsigned i = 0; i < d->model->config.n_layers; i++)
+        size += cache_read(d, i, n_before);
+    return size;
+}
