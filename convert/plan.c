@@ -54,6 +54,10 @@ static enum sp_status plan_tensor(struct sp_plan_item *item,
     item->rule = choice.rule;
     item->source_size = stored.size;
     item->size = size;
+    item->coding = stored.coding;
+    if (stored.coding && item->from == item->to && request->type == SP_DTYPE_NONE) {
+        item->rule = "dequantized, nothing lost";
+    }
     if (item->from == item->to) item->bytes = stored.data;
     return check_loss(item, allow_lossy, err);
 }
@@ -108,10 +112,10 @@ enum sp_status sp_plan_line(char **line, const struct sp_plan_item *item, struct
     snprintf(shape + n, sizeof shape - n, "]");
     cap = strlen(item->spec->name) + sizeof shape + 256;
     if ((st = sp_new(&out, cap, 1, err))) return st;
-    snprintf(out, cap, "%-6s  %-40s  %-17s  %-4s  %-4s  %12" PRIu64 "  %s",
-             sp_part_name(item->part), item->spec->name, shape, sp_dtype_info(item->from)->name,
-             sp_dtype_info(item->to)->name, item->size,
-             item->bytes ? "copied as it is" : item->rule);
+    snprintf(
+        out, cap, "%-6s  %-40s  %-17s  %-4s  %-4s  %12" PRIu64 "  %s", sp_part_name(item->part),
+        item->spec->name, shape, item->coding ? item->coding : sp_dtype_info(item->from)->name,
+        sp_dtype_info(item->to)->name, item->size, item->bytes ? "copied as it is" : item->rule);
     *line = out;
     return SP_OK;
 }

@@ -53,23 +53,54 @@ static enum sp_status read_text(struct sp_source *source, const char *folder,
     return st;
 }
 
-/* The checkpoint's tensors as their headers state them; *tensors owned by the caller. */
+/* The checkpoint's tensors as their headers state them, a quantized weight as the matrix that it
+ * stands for; *tensors owned by the caller. */
 static enum sp_status list_tensors(struct sp_source_tensor **tensors, size_t *n,
                                    const struct sp_source *source, struct sp_err *err)
 {
     enum sp_status st;
-    const struct sp_safetensor *all = sp_safetensors_tensors(source->checkpoint, n);
+    size_t n_all, n_list = 0;
+    const struct sp_safetensor *all = sp_safetensors_tensors(source->checkpoint, &n_all);
+    const struct sp_weights *weights = &source->weights;
     struct sp_source_tensor *list = NULL;
 
-    if ((st = sp_new(&list, *n, sizeof *list, err))) return st;
-    for (size_t i = 0; i < *n; i++) {
-        list[i].name = all[i].name;
-        list[i].dtype = (uint32_t)all[i].dtype;
-        list[i].rank = all[i].rank;
-        memcpy(list[i].shape, all[i].shape, sizeof list[i].shape);
+    if ((st = sp_new(&list, n_all, sizeof *list, err))) return st;
+    for (size_t i = 0; i < n_all; i++) {
+        if (weights->taken[i]) continue;
+        list[n_list].name = all[i].name;
+        list[n_list].dtype = (uint32_t)all[i].dtype;
+        list[n_list].rank = all[i].rank;
+        memcpy(list[n_list++].shape, all[i].shape, sizeof list->shape);
+    }
+    for (size_t i = 0; i < weights->n; i++) {
+        list[n_list].name = weights->all[i].name;
+        list[n_list].dtype = (uint32_t)sp_weight_float_type(&weights->all[i]);
+        list[n_list].rank = weights->all[i].rank;
+        memcpy(list[n_list++].shape, weights->all[i].shape, sizeof list->shape);
     }
     *tensors = list;
+    *n = n_list;
     return SP_OK;
+}
+
+/* The checkpoint and what of it is quantized; the config's text is read already. */
+static enum sp_status open_weights(struct sp_source *source, const char *path, char **notes,
+                                   struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_prequantized stated;
+    struct sp_json *root = NULL;
+
+    st = sp_json_parse(&root, source->texts[SP_SECTION_CONFIG],
+                       source->text_sizes[SP_SECTION_CONFIG], SP_JSON_LENIENT, err);
+    if (st || (st = sp_prequantized_parse(&stated, root, err))) goto done;
+    if ((st = sp_safetensors_open(&source->checkpoint, path, notes, err))) goto done;
+    if ((st = sp_weights_open(&source->weights, source->checkpoint, &stated, err))) {
+        sp_context(err, "%s", path);
+    }
+done:
+    sp_json_free(root);
+    return st;
 }
 
 static enum sp_status match_tensors(struct sp_source *source, bool *compare_heads,
@@ -162,7 +193,7 @@ static enum sp_status open_checkpoint(struct sp_source *source, const char *fold
         sp_context(err, "%s: config.json", source->path);
         return st;
     }
-    if ((st = sp_safetensors_open(&source->checkpoint, weights, notes, err))) return st;
+    if ((st = open_weights(source, weights, notes, err))) return st;
     if ((st = match_tensors(source, &compare_heads, err))) {
         sp_context(err, "%s", source->path);
         return st;
@@ -195,7 +226,7 @@ enum sp_status sp_source_open_mtp(struct sp_source *out, const struct sp_source 
     if ((st = sp_copy_text(&source.texts[SP_SECTION_CONFIG], config, size, err))) goto done;
     source.text_sizes[SP_SECTION_CONFIG] = size;
     if ((st = sp_config_parse(&source.config, config, size, NULL, err))) goto done;
-    if ((st = sp_safetensors_open(&source.checkpoint, source.path, NULL, err))) goto done;
+    if ((st = open_weights(&source, source.path, NULL, err))) goto done;
     if ((st = match_mtp(&source, err))) goto done;
     *out = source;
     source = (struct sp_source){0};
@@ -363,10 +394,22 @@ void sp_source_release(struct sp_source *source)
     }
     sp_specs_release(&source->specs);
     sp_config_release(&source->config);
+    sp_weights_release(&source->weights);
     sp_safetensors_close(source->checkpoint);
     sp_pack_close(source->pack);
     free(source->path);
     *source = (struct sp_source){0};
+}
+
+/* A piece's bytes in its file; of a quantized weight its share, for progress. */
+static uint64_t stored_size(const struct sp_piece *p, const struct sp_weight *w,
+                            const struct sp_safetensor *t)
+{
+    uint64_t all = w ? sp_weight_size(w) : 0, rows;
+
+    if (w == NULL) return p->n_rows * p->n_cols * sp_dtype_info(t->dtype)->bits / 8;
+    rows = t->size / w->row_size;
+    return all / rows * p->n_rows;
 }
 
 enum sp_status sp_source_stored(struct sp_stored *out, const struct sp_source *source,
@@ -375,21 +418,29 @@ enum sp_status sp_source_stored(struct sp_stored *out, const struct sp_source *s
     if (source->pack) {
         const struct sp_pack_tensor *t = sp_pack_find(source->pack, source->part, spec->name);
 
-        *out = (struct sp_stored){t->dtype, t->layout, t->size, t->data};
+        *out = (struct sp_stored){t->dtype, t->layout, t->size, t->data, NULL};
         return SP_OK;
     }
     *out = (struct sp_stored){.layout = SP_PLAIN};
     for (size_t i = 0; i < spec->n_pieces; i++) {
         const struct sp_piece *p = &source->specs.pieces[spec->first_piece + i];
-        const struct sp_safetensor *t = sp_safetensors_find(source->checkpoint, p->source);
-        uint64_t elements = p->n_rows * p->n_cols;
+        const struct sp_weight *w = sp_weights_find(&source->weights, p->source);
+        const struct sp_safetensor *t =
+            w ? w->codes : sp_safetensors_find(source->checkpoint, p->source);
+        enum sp_dtype dtype;
 
         if (t == NULL) return sp_fail(err, SP_E_BUG, "tensor %s is not in the file", p->source);
-        if (out->dtype == SP_DTYPE_NONE || !sp_codec_can_read(t->dtype))
-            out->dtype = t->dtype;
-        else if (out->dtype != t->dtype && sp_codec_can_read(out->dtype))
+        if (w && p->transposed) {
+            return sp_fail(err, SP_E_UNSUPPORTED, "tensor %s: quantized, and stored transposed",
+                           t->name);
+        }
+        dtype = w ? sp_weight_float_type(w) : t->dtype;
+        if (w) out->coding = w->coding;
+        if (out->dtype == SP_DTYPE_NONE || !sp_codec_can_read(dtype))
+            out->dtype = dtype;
+        else if (out->dtype != dtype && sp_codec_can_read(out->dtype))
             out->dtype = SP_F32;
-        out->size += elements * sp_dtype_info(t->dtype)->bits / 8;
+        out->size += stored_size(p, w, t);
     }
     return SP_OK;
 }

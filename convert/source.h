@@ -7,6 +7,7 @@
 #ifndef SP_CONVERT_SOURCE_H
 #define SP_CONVERT_SOURCE_H
 
+#include "convert/weights.h"
 #include "format/config.h"
 #include "format/family.h"
 #include "format/packfile.h"
@@ -15,6 +16,7 @@
 struct sp_source {
     char *path;                        /* owned */
     struct sp_safetensors *checkpoint; /* owned; NULL for a packed file */
+    struct sp_weights weights;         /* what the checkpoint holds quantized */
     struct sp_pack *pack;              /* owned; NULL for a checkpoint */
     enum sp_part part;                 /* which part of the packed file */
     char *texts[SP_N_SECTIONS];        /* as read, by section; NULL: there is none; owned */
@@ -41,12 +43,14 @@ void sp_source_release(struct sp_source *source);
 bool sp_source_same(const struct sp_source *a, const struct sp_source *b);
 
 /* How a tensor is stored: its type (f32 where its pieces differ in type), layout and bytes. Of a
- * checkpoint the type may be one that cannot be converted; the policy says so. */
+ * checkpoint the type may be one that cannot be converted; the policy says so. A weight that is
+ * quantized already counts as the float type that its formula gives. */
 struct sp_stored {
     enum sp_dtype dtype;
     enum sp_layout layout;
     uint64_t size;
     const uint8_t *data; /* the bytes where they are mapped (packed files), else NULL */
+    const char *coding;  /* how numbers that are quantized already are coded, else NULL; static */
 };
 SP_MUST_CHECK enum sp_status sp_source_stored(struct sp_stored *out, const struct sp_source *source,
                                               const struct sp_tensor_spec *spec,

@@ -1,5 +1,6 @@
 /* Weights as floats, in rows. A checkpoint's tensor is a sequence of pieces, each every step-th row
- * of a stored tensor, possibly transposed; a packed file's is decoded panel by panel. */
+ * of a stored tensor, possibly transposed or quantized; a packed file's is decoded panel by panel.
+ */
 #include "convert/source.h"
 
 #include "format/mem.h"
@@ -15,6 +16,7 @@ enum { MIN_SCRATCH = 1 << 16 };
 struct cut {
     const struct sp_safetensors *checkpoint;
     const struct sp_piece *piece;
+    const struct sp_weight *weight; /* NULL: plain numbers in `tensor` */
     const struct sp_safetensor *tensor;
     size_t width; /* bytes of an element */
 };
@@ -25,6 +27,8 @@ static struct cut cut_of(const struct sp_source *source, const struct sp_tensor_
     struct cut cut = {.checkpoint = source->checkpoint};
 
     cut.piece = &source->specs.pieces[spec->first_piece + i];
+    cut.weight = sp_weights_find(&source->weights, cut.piece->source);
+    if (cut.weight) return cut;
     cut.tensor = sp_safetensors_find(source->checkpoint, cut.piece->source);
     cut.width = sp_dtype_info(cut.tensor->dtype)->bits / 8;
     return cut;
@@ -40,7 +44,8 @@ enum sp_status sp_source_scratch(size_t *out, const struct sp_source *source,
         size_t row;
 
         if (cut.piece->transposed) continue;
-        if (!sp_mul(&row, cut.piece->n_cols, cut.width)) {
+        if (cut.weight ? !sp_weight_scratch(&row, cut.weight)
+                       : !sp_mul(&row, cut.piece->n_cols, cut.width)) {
             return sp_fail(err, SP_E_INPUT, "tensor %s: its rows are too long", spec->name);
         }
         if (row > most) most = row;
@@ -164,6 +169,10 @@ static enum sp_status read_piece(float *out, const struct cut *cut, uint64_t fir
 {
     const struct sp_piece *p = cut->piece;
 
+    if (cut->weight) {
+        return sp_weight_read(out, cut->weight, cut->checkpoint, p->first_row + first * p->step,
+                              p->step, n, scratch->bytes, scratch->size, scratch->floats, err);
+    }
     if (p->transposed) return read_transposed(out, cut, first, n, scratch, err);
     if (p->step > 1) return read_strided(out, cut, first, n, scratch, err);
     return read_run(out, cut, (p->first_row + first) * p->n_cols, n * p->n_cols, scratch, err);

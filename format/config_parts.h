@@ -90,7 +90,7 @@ SP_MUST_CHECK enum sp_status sp_config_detect_draft(struct sp_config_text *t, st
 SP_MUST_CHECK enum sp_status
 sp_config_read_draft(struct sp_config *out, const struct sp_config_text *t, struct sp_err *err);
 
-/* Refuses quantized checkpoints and keys that change the maths. */
+/* Refuses unknown methods of quantization and keys that change the maths. */
 SP_MUST_CHECK enum sp_status sp_config_refuse(const struct sp_config_text *t, struct sp_err *err);
 
 #endif

@@ -6,6 +6,7 @@
  * under its name are caught here. */
 #include "format/config_parts.h"
 #include "format/notes.h"
+#include "format/prequantized.h"
 
 #include <string.h>
 
@@ -79,30 +80,12 @@ static bool is_neutral(const struct sp_json *v, enum neutral neutral, const stru
     return (neutral == NEUTRAL_FALSE && d == 0) || (neutral == NEUTRAL_ONE && d == 1);
 }
 
-/* A checkpoint of packed integers or eight-bit floats: its tensors are no plain numbers. */
-static enum sp_status refuse_quantized(const struct sp_config_text *t, struct sp_err *err)
-{
-    static const char *const names[] = {"quantization_config", "compression_config",
-                                        "quantization"};
-
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        const struct sp_json *q = sp_text_get(t, names[i]);
-        const char *method = "unnamed";
-        enum sp_status st;
-        if (q == NULL || (sp_json_kind(q) == SP_JSON_OBJECT && sp_json_len(q) == 0)) continue;
-        if ((st = sp_json_get_string(q, "quant_method", &method, err))) return st;
-        return sp_fail(err, SP_E_UNSUPPORTED,
-                       "%s: checkpoints quantized by method \"%s\" are not supported", names[i],
-                       method);
-    }
-    return SP_OK;
-}
-
 enum sp_status sp_config_refuse(const struct sp_config_text *t, struct sp_err *err)
 {
+    struct sp_prequantized ignored;
     enum sp_status st;
 
-    if ((st = refuse_quantized(t, err))) return st;
+    if ((st = sp_prequantized_parse(&ignored, t->root, err))) return st;
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         const struct sp_json *v = sp_text_get(t, keys[i].key);
         bool of_draft = t->draft && (strcmp(keys[i].key, "is_causal") == 0 ||

@@ -71,6 +71,10 @@ struct sp_source_tensor {
     uint64_t shape[8];
 };
 
+/* Parts of a multimodal checkpoint that a text model does not need, buffers of old files, and scales
+ * of activations and caches. */
+bool sp_source_is_skipped(const char *name);
+
 /* Matches the specs of `config` with what a checkpoint holds: finds the prefix, splits fused
  * tensors, and settles in *config what only tensors can tell (sp_config_settle). Names missing,
  * unexpected and misshapen tensors, the first few in one sentence. Skipped tensors (vision towers,

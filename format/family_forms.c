@@ -107,6 +107,7 @@ enum form {
     FORM_EACH,       /* one tensor for each expert */
     FORM_HALVES,     /* [E, 2I, H]: rows of gate, up for each expert */
     FORM_ALTERNATE,  /* [E, H, 2I]: gate, up, gate, up, ... transposed */
+    FORM_ROWS,       /* [E, 2I, H]: gate, up, gate, up, ... */
     FORM_TRANSPOSED, /* [E, cols, rows] */
     FORM_BIASES,     /* [E, 2I]: gate, up, gate, up, ... */
     FORM_HEADS,      /* [2 n, H]: query rows, then gate rows, of each head */
@@ -167,6 +168,12 @@ static const struct form_row forms[] = {
      FORM_ALTERNATE, 1},
     {SP_STORED_INTERLEAVED, "mlp.experts.down_proj.weight", "mlp.experts.down_proj",
      FORM_TRANSPOSED, 0},
+    {SP_STORED_INTERLEAVED, "mlp.experts.gate_proj.weight", "mlp.experts.gate_up_proj_blocks",
+     FORM_ROWS, 0},
+    {SP_STORED_INTERLEAVED, "mlp.experts.up_proj.weight", "mlp.experts.gate_up_proj_blocks",
+     FORM_ROWS, 1},
+    {SP_STORED_INTERLEAVED, "mlp.experts.down_proj.weight", "mlp.experts.down_proj_blocks",
+     FORM_WHOLE, 0},
     {SP_STORED_INTERLEAVED, "mlp.experts.gate_proj.bias", "mlp.experts.gate_up_proj_bias",
      FORM_BIASES, 0},
     {SP_STORED_INTERLEAVED, "mlp.experts.up_proj.bias", "mlp.experts.gate_up_proj_bias",
@@ -241,19 +248,21 @@ static enum sp_status add_halves(struct sp_matcher *m, struct sp_tensor_spec *sp
 
 /* Every other row over all experts: they have an even number of rows each. */
 static enum sp_status add_alternate(struct sp_matcher *m, struct sp_tensor_spec *spec,
-                                    const char *name, unsigned part)
+                                    const char *name, enum form form, unsigned part)
 {
-    uint64_t n = spec->shape[0] * spec->shape[1];
-    uint64_t shape[3] = {spec->shape[0], spec->shape[2], 2 * spec->shape[1]};
-    uint64_t biases[2] = {spec->shape[0], 2 * spec->shape[1]};
-    bool matrix = spec->rank == 3;
+    uint64_t rows = 2 * spec->shape[1], cols = form == FORM_BIASES ? 1 : spec->shape[2];
+    uint64_t shape[3] = {spec->shape[0], rows, cols};
     struct sp_piece piece = {.first_row = part,
                              .step = 2,
-                             .n_rows = n,
-                             .n_cols = matrix ? spec->shape[2] : 1,
-                             .transposed = matrix};
+                             .n_rows = spec->shape[0] * spec->shape[1],
+                             .n_cols = cols,
+                             .transposed = form == FORM_ALTERNATE};
 
-    if (!claim(m, name, matrix ? shape : biases, matrix ? 3 : 2)) return SP_OK;
+    if (piece.transposed) {
+        shape[1] = cols;
+        shape[2] = rows;
+    }
+    if (!claim(m, name, shape, form == FORM_BIASES ? 2 : 3)) return SP_OK;
     return add_piece(m, spec, name, piece);
 }
 
@@ -305,8 +314,9 @@ static enum sp_status add_form(struct sp_matcher *m, struct sp_tensor_spec *spec
     case FORM_HALVES:
         return add_halves(m, spec, name, form->part);
     case FORM_ALTERNATE:
+    case FORM_ROWS:
     case FORM_BIASES:
-        return add_alternate(m, spec, name, form->part);
+        return add_alternate(m, spec, name, form->form, form->part);
     case FORM_HEADS:
         return add_heads(m, spec, name, l, form->part);
     case FORM_TRANSPOSED:

@@ -67,10 +67,6 @@ static enum sp_status refuse_evidence(const struct sp_matcher *m)
         {NULL, ".absmax", "bitsandbytes weights"},
         {NULL, ".qweight", "GPTQ or AWQ weights"},
         {NULL, ".scales", "mlx weights"},
-        {NULL, ".weight_packed", "compressed-tensors weights"},
-        {NULL, ".weight_scale", "compressed-tensors weights"},
-        {NULL, ".weight_scale_inv", "FP8 weights"},
-        {NULL, "_proj_blocks", "MXFP4 weights"},
         {SP_MTP_PREFIX, NULL, "a multi-token prediction head"},
         {"midlayer.", NULL, "an EAGLE-3 draft"},
         {"d2t", NULL, "a draft vocabulary"},
@@ -177,15 +173,28 @@ static enum sp_status settle(struct sp_matcher *m, bool *compare_equal)
     return sp_config_settle(c, &found, m->err);
 }
 
-/* Parts of a multimodal checkpoint that a text model does not need, and buffers of old files. */
-static bool is_skipped(const char *name)
+bool sp_source_is_skipped(const char *name)
 {
     static const char *const parts[] = {
         "vision_tower.", "vision_model.", "multi_modal_projector.",
         "visual.",       "audio_tower.",  "embed_vision.",
         "embed_audio.",  "image_newline", "vision_embedder.",
     };
-    static const char *const buffers[] = {".rotary_emb.inv_freq", ".attn.bias", ".masked_bias"};
+    static const char *const buffers[] = {
+        ".rotary_emb.inv_freq",
+        ".attn.bias",
+        ".masked_bias",
+        ".activation_scale",
+        ".input_scale",
+        ".output_scale",
+        ".input_global_scale",
+        ".output_global_scale",
+        ".input_zero_point",
+        ".output_zero_point",
+        ".q_scale",
+        ".k_scale",
+        ".v_scale",
+    };
     const char *inner = begins_with(name, "model.") ? name + strlen("model.") : name;
 
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
@@ -257,7 +266,7 @@ static enum sp_status match(struct sp_matcher *m, bool *compare_equal, size_t *n
     }
     for (size_t i = 0; i < m->n && m->findings.n < SP_MAX_FINDINGS; i++) {
         if (m->used[i] || begins_with(m->sorted[i]->name, SP_MTP_PREFIX)) continue;
-        if (is_skipped(m->sorted[i]->name) || is_unused_key(m, m->sorted[i]->name)) {
+        if (sp_source_is_skipped(m->sorted[i]->name) || is_unused_key(m, m->sorted[i]->name)) {
             ++*n_skipped;
         } else {
             report_unexpected(m, m->sorted[i]->name);

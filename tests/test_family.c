@@ -577,10 +577,21 @@ static void experts_interleaved(void **state)
     assert_int_equal(sp_specs_find(&o.specs, "layers.0.self_attn.sinks")->role, SP_ROLE_SMALL);
     close_both(&o, &c);
 
-    assert_refused(OSS, OSS_REST "model.layers.0.mlp.experts.gate_up_proj_blocks 2 12 1 16",
-                   SP_E_UNSUPPORTED,
-                   "tensor \"model.layers.0.mlp.experts.gate_up_proj_blocks\": MXFP4 weights, "
-                   "which is not supported");
+    /* Dequantized blocks are not transposed. */
+    open_checkpoint(&c, OSS,
+                    OSS_REST "model.layers.0.mlp.experts.gate_up_proj_blocks 2 12 4, "
+                             "model.layers.0.mlp.experts.gate_up_proj_bias 2 12, "
+                             "model.layers.0.mlp.experts.down_proj_blocks 2 4 6, "
+                             "model.layers.0.mlp.experts.down_proj_bias 2 4");
+    match(&o, &c);
+    assert_string_equal(o.err.text, "");
+    assert_pieces(&o, "layers.0.mlp.experts.gate_proj.weight",
+                  "model.layers.0.mlp.experts.gate_up_proj_blocks 0:2:12x4");
+    assert_pieces(&o, "layers.0.mlp.experts.up_proj.weight",
+                  "model.layers.0.mlp.experts.gate_up_proj_blocks 1:2:12x4");
+    assert_pieces(&o, "layers.0.mlp.experts.down_proj.weight",
+                  "model.layers.0.mlp.experts.down_proj_blocks 0:1:8x6");
+    close_both(&o, &c);
 }
 
 #define DFLASH(more)                                                                               \

@@ -1,5 +1,6 @@
 /* The forward pass against independent implementations: logits and greedy continuations of
  * transformers, and the block rows of z-lab's DFlash code. Float weights, f32 cache. */
+#include "runtime/session.h"
 #include "tests/golden.h"
 #include "tests/packed.h"
 
@@ -129,10 +130,11 @@ static void check_greedy(struct sp_session *session, const uint32_t *prompt, siz
 }
 
 /* A folder as ../shared/oracle/README.md describes it: golden.json, PREFIX_K.npy. */
-static void check_target(const char *checkpoint, const char *golden, const char *npy_prefix)
+static void check_target(const char *checkpoint, const char *golden, const char *npy_prefix,
+                         enum sp_dtype type)
 {
     struct opened o =
-        open_file(packed_file(packed_modelfile(checkpoint, NULL), SP_DTYPE_NONE, SP_DTYPE_NONE));
+        open_file(packed_file(packed_modelfile(checkpoint, NULL), type, SP_DTYPE_NONE));
     struct sp_json *root = golden_json(golden);
     const struct sp_json *prompts = sp_json_get(root, "prompts");
     const struct sp_json *greedy = sp_json_get(root, "greedy");
@@ -159,25 +161,49 @@ static void tiny_target(void **state)
 {
     (void)state;
     check_target(TESTDATA "/tiny/target", TESTDATA "/tiny/golden_target.json",
-                 TESTDATA "/tiny/target_logits");
+                 TESTDATA "/tiny/target_logits", SP_DTYPE_NONE);
 }
 
 static void tiny_small_draft(void **state)
 {
     (void)state;
-    check_target(TESTDATA "/tiny/ar", TESTDATA "/tiny/golden_ar.json", TESTDATA "/tiny/ar_logits");
+    check_target(TESTDATA "/tiny/ar", TESTDATA "/tiny/golden_ar.json", TESTDATA "/tiny/ar_logits",
+                 SP_DTYPE_NONE);
+}
+
+static void check_oracle(const char *kind, const char *name, enum sp_dtype type)
+{
+    char checkpoint[400], golden[512], npy[512];
+
+    snprintf(checkpoint, sizeof checkpoint, SHARED "/oracle/%s/%s", kind, name);
+    snprintf(golden, sizeof golden, "%s/golden.json", checkpoint);
+    snprintf(npy, sizeof npy, "%s/logits", checkpoint);
+    if (!golden_exists(golden)) skip();
+    check_target(checkpoint, golden, npy, type);
 }
 
 static void oracle_target(void **state)
 {
-    const char *name = *state;
-    char checkpoint[400], golden[512], npy[512];
+    check_oracle("targets", *state, SP_DTYPE_NONE);
+}
 
-    snprintf(checkpoint, sizeof checkpoint, SHARED "/oracle/targets/%s", name);
-    snprintf(golden, sizeof golden, "%s/golden.json", checkpoint);
-    snprintf(npy, sizeof npy, "%s/logits", checkpoint);
-    if (!golden_exists(golden)) skip();
-    check_target(checkpoint, golden, npy);
+/* What has no type of ours takes one that loses nothing, whether it is asked for or not. */
+static void oracle_prequantized(void **state)
+{
+    check_oracle("prequantized", *state, SP_F32);
+    check_oracle("prequantized", *state, SP_DTYPE_NONE);
+}
+
+/* What the draft proposed behind the n ids that it was last asked about. */
+static void check_proposals(const struct sp_session *session, size_t n,
+                            const struct sp_json *golden)
+{
+    size_t n_want;
+    uint32_t *want = golden_ids(golden, &n_want);
+
+    for (size_t i = 0; i < n_want; i++)
+        assert_int_equal(session->speculator->ids[n + i], want[i]);
+    free(want);
 }
 
 /* The last id is the anchor. DFlash: block_size - 1 rows; a prediction head: some greedy steps. */
@@ -207,6 +233,7 @@ static void oracle_draft(void **state)
             fail_msg("%s", err.text);
         }
         check_rows(&rows, path);
+        check_proposals(o.session, n, sp_json_at(sp_json_get(root, "greedy"), i));
         free(rows.values);
         free(ids);
     }
@@ -302,6 +329,15 @@ int main(void)
         ORACLE(oracle_target, "qwen3_moe_sparse"),
         ORACLE(oracle_target, "qwen3_yarn"),
         ORACLE(oracle_target, "smollm3"),
+        ORACLE(oracle_prequantized, "fp8_blocks"),
+        ORACLE(oracle_prequantized, "fp8_channel"),
+        ORACLE(oracle_prequantized, "fp8_scalar"),
+        ORACLE(oracle_prequantized, "fp8_tensor"),
+        ORACLE(oracle_prequantized, "int4_group"),
+        ORACLE(oracle_prequantized, "int4_group_zero"),
+        ORACLE(oracle_prequantized, "int8_channel"),
+        ORACLE(oracle_prequantized, "mxfp4"),
+        ORACLE(oracle_prequantized, "nvfp4"),
         ORACLE(oracle_draft, "dflash_default_taps"),
         ORACLE(oracle_draft, "dflash_gpt_oss"),
         ORACLE(oracle_draft, "dflash_llama_bias"),
@@ -310,6 +346,8 @@ int main(void)
         ORACLE(oracle_draft, "dflash_qwen3_moe"),
         ORACLE(oracle_draft, "dflash_sliding"),
         ORACLE(oracle_draft, "dflash_sliding_bidirectional"),
+        ORACLE(oracle_draft, "dflash2_qwen3"),
+        ORACLE(oracle_draft, "dflash2_scaled"),
         ORACLE(oracle_draft, "mtp_qwen3_5"),
         ORACLE(oracle_draft, "mtp_qwen3_5_moe"),
         ORACLE(oracle_draft, "mtp_qwen3_5_wrapped"),
