@@ -304,6 +304,7 @@ enum sp_status sp_pair_check(const struct sp_pair_side *target, const struct sp_
         st = check_language_model(target, draft, notes, err);
         break;
     case SP_DRAFT_DFLASH:
+    case SP_DRAFT_DFLASH2:
         st = check_block_draft(t, d, err);
         break;
     case SP_DRAFT_MTP:

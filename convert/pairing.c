@@ -22,10 +22,11 @@ static const char *const rope_names[] = {
 static size_t print_block(char *out, size_t cap, const struct sp_draft_config *d)
 {
     size_t n = (size_t)snprintf(out, cap,
-                                "\"kind\":\"dflash\",\"block_size\":%u,\"mask_token_id\":%" PRIu32
+                                "\"kind\":\"%s\",\"block_size\":%u,\"mask_token_id\":%" PRIu32
                                 ",\"target_hidden_size\":%u,\"num_target_layers\":%u,"
                                 "\"target_layer_ids\":[",
-                                d->block_size, d->mask_token, d->target_hidden, d->n_target_layers);
+                                d->kind == SP_DRAFT_DFLASH2 ? "dflash2" : "dflash", d->block_size,
+                                d->mask_token, d->target_hidden, d->n_target_layers);
 
     for (unsigned i = 0; i < d->n_taps; i++) {
         n += (size_t)snprintf(out + n, cap - n, "%s%u", i ? "," : "", d->taps[i]);
@@ -42,7 +43,7 @@ enum sp_status sp_pairing_print(char **text, size_t *size, const struct sp_confi
 
     if ((st = sp_new(&out, RECORD_SIZE, 1, err))) return st;
     out[n++] = '{';
-    if (draft->draft.kind == SP_DRAFT_DFLASH) {
+    if (draft->draft.kind == SP_DRAFT_DFLASH || draft->draft.kind == SP_DRAFT_DFLASH2) {
         n += print_block(out + n, RECORD_SIZE - n, &draft->draft);
     } else if (draft->draft.kind == SP_DRAFT_MTP) {
         n += (size_t)snprintf(out + n, RECORD_SIZE - n, "\"kind\":\"mtp\",");

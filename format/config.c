@@ -214,6 +214,7 @@ static enum sp_status read_scales(struct sp_config *c, const struct sp_config_te
         if ((st = sp_text_double(t, "query_pre_attn_scalar", 1e-3, 1e6, &scalar, err))) return st;
     }
     c->attention_scale = 1 / sqrt(scalar);
+    c->logit_scale = c->input_scale = 1;
     return SP_OK;
 }
 

@@ -70,7 +70,8 @@ struct sp_delta_config {
 enum sp_draft_kind {
     SP_DRAFT_NONE, /* a language model of its own: target, or autoregressive draft */
     SP_DRAFT_DFLASH,
-    SP_DRAFT_MTP, /* a prediction head out of its target's own checkpoint (Qwen3.5's mtp.*) */
+    SP_DRAFT_MTP,     /* a prediction head out of its target's own checkpoint (Qwen3.5's mtp.*) */
+    SP_DRAFT_DFLASH2, /* DFlash with convolutions over the block and a selector of candidates */
 };
 
 enum { SP_MAX_TAPS = 64, SP_MAX_EOS = 16, SP_MAX_BLOCK = 64 };
@@ -85,6 +86,8 @@ struct sp_draft_config {
     unsigned n_target_layers;   /* 0: not stated */
     unsigned target_hidden;     /* width of one tap */
     bool borrows_tables;        /* embedding and head are the target's: none of its own */
+    unsigned selector_rank;     /* DFlash2: width of the selector's codebooks */
+    unsigned selector_top_k;    /* ... candidates of a row */
 };
 
 struct sp_config {
@@ -106,7 +109,9 @@ struct sp_config {
     double attention_scale; /* multiplies q.k */
     double attention_cap;   /* soft cap of scores; 0: none */
     double logit_cap;       /* soft cap of logits; 0: none */
-    double embedding_scale; /* multiplies embeddings; 1: none */
+    double logit_scale;     /* multiplies logits, before the cap; 1: none */
+    double embedding_scale; /* multiplies embeddings of this model's table; 1: none */
+    double input_scale;     /* multiplies embeddings, whosever table they are from; 1: none */
     bool attention_sinks;   /* a learned logit per head joins the softmax (gpt-oss) */
     double query_growth; /* beta of q *= 1 + beta ln(1 + floor(p / query_growth_from)); 0: none */
     double query_growth_from;
@@ -114,6 +119,8 @@ struct sp_config {
     bool router_bias; /* router has a bias and softmax runs over the chosen k (gpt-oss) */
     double swiglu_limit;
     struct sp_delta_config delta; /* zero: no such layers */
+    unsigned n_conv_taps;         /* of the convolutions around sublayers (DFlash2); 0: none */
+    unsigned conv_group;          /* ... neighbouring channels that share their dynamic taps */
     bool shared_gate;   /* the MLP beside the experts is weighted by sigmoid(w . x) (Qwen3.5) */
     bool expert_norms;  /* ... or normed, like the experts' sum, before both are added (Gemma 4) */
     bool v_norm;        /* v is normed per head, without weight (Gemma 4) */

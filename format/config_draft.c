@@ -11,16 +11,17 @@
 /* Draft kinds known by name, in the order in which they are looked for. */
 static const struct {
     const char *pattern; /* '*': any run of characters */
-    const char *kind;    /* how a refusal calls it; NULL: DFlash, which is implemented */
+    const char *refused; /* how a refusal calls it; NULL: implemented, as `kind` */
+    enum sp_draft_kind kind;
 } architectures[] = {
-    {"*Eagle3*", "EAGLE-3"},
-    {"DFlash2DraftModel", "DFlash2"},
-    {"*DSpark*", "DSpark"},
-    {"DFlashLaguna*", "Laguna"},
-    {"DFlashDraftModel", NULL},
-    {"DFlash*", "DFlash variant"},
-    {"MuseGlimmerAssistantModel", "Glimmer"},
-    {"Gemma4*Assistant*", "Gemma 4 assistant"},
+    {"*Eagle3*", "EAGLE-3", SP_DRAFT_NONE},
+    {"DFlash2DraftModel", NULL, SP_DRAFT_DFLASH2},
+    {"*DSpark*", "DSpark", SP_DRAFT_NONE},
+    {"DFlashLaguna*", "Laguna", SP_DRAFT_NONE},
+    {"DFlashDraftModel", NULL, SP_DRAFT_DFLASH},
+    {"DFlash*", "DFlash variant", SP_DRAFT_NONE},
+    {"MuseGlimmerAssistantModel", "Glimmer", SP_DRAFT_NONE},
+    {"Gemma4*Assistant*", "Gemma 4 assistant", SP_DRAFT_NONE},
 };
 
 static const char *const assistant_types[] = {
@@ -61,8 +62,8 @@ static enum sp_status detect_by_name(struct sp_config_text *t, const char *name,
 {
     for (size_t i = 0; i < sizeof architectures / sizeof architectures[0]; i++) {
         if (!matches(architectures[i].pattern, name)) continue;
-        if (architectures[i].kind) return refuse_kind(architectures[i].kind, name, err);
-        t->draft = SP_DRAFT_DFLASH;
+        if (architectures[i].refused) return refuse_kind(architectures[i].refused, name, err);
+        t->draft = architectures[i].kind;
         t->what = "dflash ";
         return SP_OK;
     }
@@ -119,35 +120,37 @@ static enum sp_status refuse_options(const struct sp_config_text *t, struct sp_e
     static const struct {
         const char *key;
         double neutral; /* as a number; false and null are always neutral */
+        bool dflash2;   /* DFlash2 reads it */
     } options[] = {
-        {"attention_sink_bias", 0},
-        {"attention_value_scale", 1},
-        {"backbone_rotary_base", 0},
-        {"rope_interleaved", 0},
-        {"logit_scale", 1},
-        {"output_multiplier", 1},
-        {"input_embedding_scale", 1},
-        {"use_swa", 0},
-        {"swa_window_size", 0},
-        {"sliding_window_non_causal", 0},
-        {"sliding_windows", 0},
-        {"sample_from_anchor", 0},
-        {"one_based_layer_ids", 0},
-        {"eagle_aux_hidden_state_layer_ids", 0},
-        {"aux_hidden_state_layer_ids", 0},
-        {"gating", 0},
-        {"conv_kernel_size", 0},
-        {"conv_group_size", 0},
-        {"selector_rank", 0},
-        {"selector_top_k", 0},
-        {"markov_rank", 0},
-        {"enable_confidence_head", 0},
+        {"attention_sink_bias", 0, false},
+        {"attention_value_scale", 1, false},
+        {"backbone_rotary_base", 0, false},
+        {"rope_interleaved", 0, false},
+        {"logit_scale", 1, false},
+        {"output_multiplier", 1, true},
+        {"input_embedding_scale", 1, true},
+        {"use_swa", 0, false},
+        {"swa_window_size", 0, false},
+        {"sliding_window_non_causal", 0, false},
+        {"sliding_windows", 0, false},
+        {"sample_from_anchor", 0, false},
+        {"one_based_layer_ids", 0, false},
+        {"eagle_aux_hidden_state_layer_ids", 0, false},
+        {"aux_hidden_state_layer_ids", 0, false},
+        {"gating", 0, false},
+        {"conv_kernel_size", 0, true},
+        {"conv_group_size", 0, true},
+        {"selector_rank", 0, true},
+        {"selector_top_k", 0, true},
+        {"markov_rank", 0, false},
+        {"enable_confidence_head", 0, false},
     };
     const struct sp_json *aux;
     bool use_aux = true;
 
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
         const struct sp_json *holder = holder_of(t, options[i].key);
+        if (options[i].dflash2 && t->draft == SP_DRAFT_DFLASH2) continue;
         if (is_trivial(sp_json_get(holder, options[i].key), options[i].neutral)) continue;
         return sp_fail(err, SP_E_UNSUPPORTED, "dflash: unsupported option %s", options[i].key);
     }
@@ -238,6 +241,48 @@ static enum sp_status read_taps(struct sp_draft_config *d, const struct sp_confi
     return SP_OK;
 }
 
+/* DFlash2: convolutions over the block's rows, and a selector that walks it. */
+static enum sp_status read_dflash2(struct sp_config *c, const struct sp_config_text *t,
+                                   struct sp_err *err)
+{
+    struct sp_draft_config *d = &c->draft;
+    const struct {
+        const char *key;
+        unsigned standard, max, *out;
+    } counts[] = {
+        {"conv_kernel_size", 2, SP_MAX_BLOCK, &c->n_conv_taps},
+        {"conv_group_size", 16, c->n_hidden, &c->conv_group},
+        {"selector_rank", 256, SP_CAP_WIDTH, &d->selector_rank},
+        {"selector_top_k", 16, c->n_vocab, &d->selector_top_k},
+    };
+    static const char scale_key[] = "output_multiplier", input_key[] = "input_embedding_scale";
+    enum sp_status st;
+
+    if (d->kind != SP_DRAFT_DFLASH2) return SP_OK;
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        *counts[i].out = counts[i].standard;
+        st = sp_object_unsigned(holder_of(t, counts[i].key), counts[i].key, 1, counts[i].max,
+                                counts[i].out, err);
+        if (st) {
+            sp_context(err, "dflash2");
+            return st;
+        }
+    }
+    if (c->n_hidden % c->conv_group != 0) {
+        return sp_fail(err, SP_E_INPUT,
+                       "dflash2: hidden_size %u is not a multiple of "
+                       "conv_group_size %u",
+                       c->n_hidden, c->conv_group);
+    }
+    if (d->selector_top_k > c->n_vocab) {
+        return sp_fail(err, SP_E_INPUT, "dflash2: selector_top_k %u of a %u-token vocabulary",
+                       d->selector_top_k, c->n_vocab);
+    }
+    st = sp_json_get_double(holder_of(t, scale_key), scale_key, 1e-6, 1e6, &c->logit_scale, err);
+    if (st) return st;
+    return sp_json_get_double(holder_of(t, input_key), input_key, 1e-6, 1e6, &c->input_scale, err);
+}
+
 /* is_causal, then dflash_config.causal, then by kind of layer: a layer that sees everything looks
  * both ways inside the block, a sliding one only back. */
 static enum sp_status read_direction(struct sp_config *c, const struct sp_config_text *t,
@@ -275,6 +320,10 @@ static enum sp_status note_unknown(const struct sp_config_text *t, struct sp_err
         "logit_scale",
         "output_multiplier",
         "input_embedding_scale",
+        "conv_kernel_size",
+        "conv_group_size",
+        "selector_rank",
+        "selector_top_k",
     };
     enum sp_status st = SP_OK;
 
@@ -306,7 +355,7 @@ enum sp_status sp_config_read_draft(struct sp_config *out, const struct sp_confi
         (st = read_vocabulary(out, t, err)) || (st = read_taps(d, t, err)) ||
         (st =
              sp_json_get_double(holder_of(t, cap_key), cap_key, 1e-3, 1e6, &out->logit_cap, err)) ||
-        (st = read_direction(out, t, err))) {
+        (st = read_dflash2(out, t, err)) || (st = read_direction(out, t, err))) {
         return st;
     }
     return note_unknown(t, err);

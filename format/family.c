@@ -33,6 +33,10 @@ enum dim {
     DIM_PER_LAYER,       /* per-layer embeddings: of one layer, */
     DIM_ALL_PER_LAYER,   /* of all, */
     DIM_PER_LAYER_VOCAB, /* rows of their table */
+    DIM_TWO,
+    DIM_CONV_TAPS,    /* DFlash2: of one convolution, */
+    DIM_CONV_DYNAMIC, /* ... of both around a sublayer, for all groups */
+    DIM_SELECTOR,     /* width of the selector's codebooks */
 };
 
 typedef bool wanted_fn(const struct sp_config *c, const struct sp_layer_config *l);
@@ -178,7 +182,19 @@ static bool has_head(const struct sp_config *c, const struct sp_layer_config *l)
 static bool is_dflash(const struct sp_config *c, const struct sp_layer_config *l)
 {
     (void)l;
-    return c->draft.kind == SP_DRAFT_DFLASH;
+    return c->draft.kind == SP_DRAFT_DFLASH || c->draft.kind == SP_DRAFT_DFLASH2;
+}
+
+static bool has_conv(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    (void)l;
+    return c->n_conv_taps != 0;
+}
+
+static bool is_dflash2(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    (void)l;
+    return c->draft.kind == SP_DRAFT_DFLASH2;
 }
 
 static bool is_mtp(const struct sp_config *c, const struct sp_layer_config *l)
@@ -248,6 +264,13 @@ static const struct row layer_rows[] = {
     {"mlp.experts.gate_proj.bias", SP_ROLE_BIAS, {DIM_EXPERTS, DIM_FFN}, has_expert_bias},
     {"mlp.experts.up_proj.bias", SP_ROLE_BIAS, {DIM_EXPERTS, DIM_FFN}, has_expert_bias},
     {"mlp.experts.down_proj.bias", SP_ROLE_BIAS, {DIM_EXPERTS, DIM_HIDDEN}, has_expert_bias},
+    {"attention_conv.base_kernel", SP_ROLE_SMALL, {DIM_TWO, DIM_CONV_TAPS, DIM_HIDDEN}, has_conv},
+    {"attention_conv.kernel_projection.weight",
+     SP_ROLE_GATE,
+     {DIM_CONV_DYNAMIC, DIM_HIDDEN},
+     has_conv},
+    {"mlp_conv.base_kernel", SP_ROLE_SMALL, {DIM_TWO, DIM_CONV_TAPS, DIM_HIDDEN}, has_conv},
+    {"mlp_conv.kernel_projection.weight", SP_ROLE_GATE, {DIM_CONV_DYNAMIC, DIM_HIDDEN}, has_conv},
 };
 
 static const struct row model_rows[] = {
@@ -267,16 +290,29 @@ static const struct row model_rows[] = {
     {"hidden_norm.weight", SP_ROLE_NORM, {DIM_HIDDEN}, is_dflash},
     {"pre_fc_norm_embedding.weight", SP_ROLE_NORM, {DIM_HIDDEN}, is_mtp},
     {"pre_fc_norm_hidden.weight", SP_ROLE_NORM, {DIM_HIDDEN}, is_mtp},
+    {"candidate_selector.hidden_projection.weight",
+     SP_ROLE_GATE,
+     {DIM_SELECTOR, DIM_HIDDEN},
+     is_dflash2},
+    {"candidate_selector.predecessor_codebook",
+     SP_ROLE_CODEBOOK,
+     {DIM_VOCAB, DIM_SELECTOR},
+     is_dflash2},
+    {"candidate_selector.successor_codebook",
+     SP_ROLE_CODEBOOK,
+     {DIM_VOCAB, DIM_SELECTOR},
+     is_dflash2},
 };
 
 const char *sp_role_name(enum sp_role role)
 {
     static const char *const names[] = {
-        [SP_ROLE_NORM] = "norm",       [SP_ROLE_BIAS] = "bias",
-        [SP_ROLE_SMALL] = "small",     [SP_ROLE_EMBEDDING] = "embedding",
-        [SP_ROLE_HEAD] = "head",       [SP_ROLE_ATTENTION] = "attention",
-        [SP_ROLE_MLP] = "mlp",         [SP_ROLE_ROUTER] = "router",
-        [SP_ROLE_FEATURE] = "feature", [SP_ROLE_GATE] = "gate",
+        [SP_ROLE_NORM] = "norm",         [SP_ROLE_BIAS] = "bias",
+        [SP_ROLE_SMALL] = "small",       [SP_ROLE_EMBEDDING] = "embedding",
+        [SP_ROLE_HEAD] = "head",         [SP_ROLE_ATTENTION] = "attention",
+        [SP_ROLE_MLP] = "mlp",           [SP_ROLE_ROUTER] = "router",
+        [SP_ROLE_FEATURE] = "feature",   [SP_ROLE_GATE] = "gate",
+        [SP_ROLE_CODEBOOK] = "codebook",
     };
 
     assert((size_t)role < sizeof names / sizeof names[0]);
@@ -329,6 +365,14 @@ static uint64_t dim_of(enum dim dim, const struct sp_config *c, const struct sp_
         return (uint64_t)c->n_layers * c->n_per_layer;
     case DIM_PER_LAYER_VOCAB:
         return c->n_per_layer_vocab;
+    case DIM_TWO:
+        return 2;
+    case DIM_CONV_TAPS:
+        return c->n_conv_taps;
+    case DIM_CONV_DYNAMIC:
+        return 2 * (uint64_t)c->n_conv_taps * (c->n_hidden / c->conv_group);
+    case DIM_SELECTOR:
+        return c->draft.selector_rank;
     case DIM_END:
         break;
     }

@@ -24,6 +24,7 @@ enum sp_role {
     SP_ROLE_ROUTER,    /* stays float */
     SP_ROLE_GATE,      /* a few rows whose results steer whole heads: stays float */
     SP_ROLE_FEATURE,   /* a draft's fc: projects the target's features; 8 bits or more */
+    SP_ROLE_CODEBOOK,  /* a draft's rows by token, looked up one at a time: stays float */
 };
 
 const char *sp_role_name(enum sp_role role);
@@ -71,8 +72,8 @@ struct sp_source_tensor {
     uint64_t shape[8];
 };
 
-/* Parts of a multimodal checkpoint that a text model does not need, buffers of old files, and scales
- * of activations and caches. */
+/* Parts of a multimodal checkpoint that a text model does not need, buffers of old files, and
+ * scales of activations and caches. */
 bool sp_source_is_skipped(const char *name);
 
 /* Matches the specs of `config` with what a checkpoint holds: finds the prefix, splits fused

@@ -367,5 +367,8 @@ enum sp_status sp_matcher_place(struct sp_matcher *m, struct sp_tensor_spec *spe
         return add_whole(m, spec, m->head_name);
     }
     snprintf(name, sizeof name, "%s%s", m->prefix, spec->name);
+    if (spec->role == SP_ROLE_CODEBOOK && !sp_matcher_has(m, "", name)) {
+        snprintf(name, sizeof name, "%s%s.weight", m->prefix, spec->name);
+    }
     return add_whole(m, spec, name);
 }

@@ -63,17 +63,18 @@ static enum sp_status refuse_evidence(const struct sp_matcher *m)
     static const struct {
         const char *begin, *end; /* either may be NULL */
         const char *what;
+        enum sp_draft_kind kind; /* of drafts that do have it */
     } evidence[] = {
-        {NULL, ".absmax", "bitsandbytes weights"},
-        {NULL, ".qweight", "GPTQ or AWQ weights"},
-        {NULL, ".scales", "mlx weights"},
-        {SP_MTP_PREFIX, NULL, "a multi-token prediction head"},
-        {"midlayer.", NULL, "an EAGLE-3 draft"},
-        {"d2t", NULL, "a draft vocabulary"},
-        {"markov_head.", NULL, "a DSpark draft"},
-        {"candidate_selector.", NULL, "a DFlash2 draft"},
-        {"aux_hidden_norms.", NULL, "a Laguna draft"},
-        {"pre_projection.", NULL, "a Gemma 4 assistant"},
+        {NULL, ".absmax", "bitsandbytes weights", SP_DRAFT_NONE},
+        {NULL, ".qweight", "GPTQ or AWQ weights", SP_DRAFT_NONE},
+        {NULL, ".scales", "mlx weights", SP_DRAFT_NONE},
+        {SP_MTP_PREFIX, NULL, "a multi-token prediction head", SP_DRAFT_NONE},
+        {"midlayer.", NULL, "an EAGLE-3 draft", SP_DRAFT_NONE},
+        {"d2t", NULL, "a draft vocabulary", SP_DRAFT_NONE},
+        {"markov_head.", NULL, "a DSpark draft", SP_DRAFT_NONE},
+        {"candidate_selector.", NULL, "a DFlash2 draft", SP_DRAFT_DFLASH2},
+        {"aux_hidden_norms.", NULL, "a Laguna draft", SP_DRAFT_NONE},
+        {"pre_projection.", NULL, "a Gemma 4 assistant", SP_DRAFT_NONE},
     };
 
     for (size_t i = 0; i < m->n; i++) {
@@ -82,6 +83,7 @@ static enum sp_status refuse_evidence(const struct sp_matcher *m)
         for (size_t k = 0; k < sizeof evidence / sizeof evidence[0]; k++) {
             if (evidence[k].begin && !begins_with(name, evidence[k].begin)) continue;
             if (evidence[k].end && !ends_with(name, evidence[k].end)) continue;
+            if (evidence[k].kind && evidence[k].kind == m->config->draft.kind) continue;
             return sp_fail(m->err, SP_E_UNSUPPORTED, "tensor \"%s\": %s, which is not supported",
                            name, evidence[k].what);
         }

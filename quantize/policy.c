@@ -74,6 +74,7 @@ static struct sp_policy_choice choose_matrix(const struct sp_policy_request *req
     if (choice.dtype == tensor->stored) return choice;
     if (tensor->role == SP_ROLE_ROUTER) return keep(tensor, SP_PANEL, "router stays float");
     if (tensor->role == SP_ROLE_GATE) return keep(tensor, SP_PANEL, "gate stays float");
+    if (tensor->role == SP_ROLE_CODEBOOK) return keep(tensor, SP_PANEL, "codebook stays float");
     if (is_block_type(choice.dtype) && tensor->shape[tensor->rank - 1] % SP_BLOCK)
         return keep(tensor, SP_PANEL, "width is not a multiple of 32");
     if (is_block_type(choice.dtype) && count_up_to_small(tensor) < SMALL_MATRIX)
@@ -107,6 +108,7 @@ static bool is_matrix(const struct sp_policy_tensor *tensor)
     case SP_ROLE_ROUTER:
     case SP_ROLE_GATE:
     case SP_ROLE_FEATURE:
+    case SP_ROLE_CODEBOOK:
         return tensor->rank >= 2;
     }
     return false;

@@ -34,6 +34,7 @@ struct sp_decoder {
     struct sp_delta_cache *deltas;     /* [n_layers]; NULL: no layer has a recurrent state */
     struct sp_delta_scratch *delta;
     struct sp_per_layer_scratch *per_layer; /* NULL: no per-layer embeddings */
+    struct sp_conv_scratch *conv;           /* NULL: no convolutions around sublayers */
     float *gate;                            /* [max_rows][ld_q] output gates of attention */
     size_t n_run, n_certain;                /* rows of the last run, and how many the states hold */
 };
@@ -72,6 +73,13 @@ struct sp_per_layer_scratch {
     float *table;         /* [max_rows][ld] rows of the table */
     struct sp_acts x;     /* the residual stream, or the embeddings, as a product's input */
     struct sp_acts gated; /* [max_rows][n_per_layer] */
+};
+
+/* Convolutions around sublayers. */
+struct sp_conv_scratch {
+    size_t n_groups, ld;
+    float *dynamic; /* [max_rows][ld]: [2 sides][taps][n_groups] */
+    float *row;     /* [H] */
 };
 
 /* Which rows of a pass go to which expert, and room for one expert's rows. */
@@ -121,6 +129,14 @@ void sp_per_layer_close(struct sp_decoder *d);
 void sp_per_layer_embed(struct sp_decoder *d, const uint32_t *ids, size_t n);
 /* d->y = what the layer makes of its own embeddings and the n rows of d->x. */
 void sp_per_layer_run(struct sp_decoder *d, unsigned layer, size_t n);
+
+/* Convolutions around sublayers; NULL where there are none. */
+SP_MUST_CHECK enum sp_status sp_conv_open(struct sp_decoder *d, struct sp_err *err);
+void sp_conv_close(struct sp_decoder *d);
+/* Convolves d->hidden, the input of the sublayer that w surrounds, and afterwards d->y, its
+ * output. The n rows are one block. Without weights both do nothing. */
+void sp_conv_before(struct sp_decoder *d, const struct sp_conv_weights *w, size_t n);
+void sp_conv_after(struct sp_decoder *d, const struct sp_conv_weights *w, size_t n);
 
 /* How the halves of a gated MLP are joined. */
 enum sp_gate sp_gate_of(enum sp_activation activation);

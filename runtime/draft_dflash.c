@@ -6,35 +6,25 @@
  * own position C+i. The block's keys and values are guesses: they stay in slots that the next
  * committed rows overwrite. The whole block is always computed, whatever part of it is used, so
  * that a proposal does not depend on the depth; the head runs on the rows used only. */
-#include "runtime/drafter.h"
+#include "runtime/draft_dflash.h"
 
 #include "format/mem.h"
 
 #include <stdlib.h>
 
-struct draft_dflash {
-    struct sp_drafter base;
-    const struct sp_model *model, *embedder, *head; /* the draft's own tables or the target's */
-    struct sp_decoder *decoder;
-    size_t n_positions, block_size, n_vocab, max_rows;
-    size_t n_context;    /* positions whose keys and values are there */
-    const float *logits; /* rows of the last proposal */
-    size_t ld_logits;
-};
-
-static size_t dflash_max_depth(const struct sp_model *draft)
+size_t sp_dflash_max_depth(const struct sp_model *draft)
 {
     return draft->config.draft.block_size - 1;
 }
 
-static const unsigned *dflash_taps(const struct sp_model *draft, unsigned *n_taps)
+const unsigned *sp_dflash_taps(const struct sp_model *draft, unsigned *n_taps)
 {
     *n_taps = draft->config.draft.n_taps;
     return draft->config.draft.taps;
 }
 
-static enum sp_status dflash_check(const struct sp_model *target, const struct sp_model *draft,
-                                   struct sp_err *err)
+enum sp_status sp_dflash_check(const struct sp_model *target, const struct sp_model *draft,
+                               struct sp_err *err)
 {
     const struct sp_config *t = &target->config, *d = &draft->config;
     const struct sp_model *embedder = draft->embedding.rows ? draft : target;
@@ -64,15 +54,13 @@ static enum sp_status dflash_check(const struct sp_model *target, const struct s
     return SP_OK;
 }
 
-static enum sp_status dflash_open(struct sp_drafter **out, const struct sp_drafter_setup *setup,
-                                  struct sp_err *err)
+enum sp_status sp_dflash_init(struct sp_dflash *d, const struct sp_drafter_ops *ops,
+                              const struct sp_drafter_setup *setup, const unsigned *taps,
+                              unsigned n_taps, struct sp_err *err)
 {
     const struct sp_config *config = &setup->draft->config;
-    struct draft_dflash *d = NULL;
-    enum sp_status st;
 
-    if ((st = sp_new(&d, 1, sizeof *d, err))) return st;
-    d->base.ops = &sp_draft_dflash_ops;
+    d->base.ops = ops;
     d->model = setup->draft;
     d->embedder = setup->draft->embedding.rows ? setup->draft : setup->target;
     d->head = setup->draft->head.rows ? setup->draft : setup->target;
@@ -86,9 +74,20 @@ static enum sp_status dflash_open(struct sp_drafter **out, const struct sp_draft
         .max_rows = d->max_rows,
         .max_logit_rows = d->block_size,
         .kv_type = setup->kv_type,
+        .taps = taps,
+        .n_taps = n_taps,
     };
-    st = sp_decoder_open(&d->decoder, setup->draft, setup->engine, &options, err);
-    if (st) {
+    return sp_decoder_open(&d->decoder, setup->draft, setup->engine, &options, err);
+}
+
+static enum sp_status dflash_open(struct sp_drafter **out, const struct sp_drafter_setup *setup,
+                                  struct sp_err *err)
+{
+    struct sp_dflash *d = NULL;
+    enum sp_status st;
+
+    if ((st = sp_new(&d, 1, sizeof *d, err))) return st;
+    if ((st = sp_dflash_init(d, &sp_draft_dflash_ops, setup, NULL, 0, err))) {
         free(d);
         return st;
     }
@@ -96,18 +95,15 @@ static enum sp_status dflash_open(struct sp_drafter **out, const struct sp_draft
     return SP_OK;
 }
 
-static size_t dflash_limit(const struct sp_drafter *base, size_t n_cached)
+size_t sp_dflash_limit(const struct sp_drafter *base, size_t n_cached)
 {
     (void)n_cached;
-    return dflash_max_depth(((const struct draft_dflash *)base)->model);
+    return sp_dflash_max_depth(((const struct sp_dflash *)base)->model);
 }
 
-static enum sp_status dflash_propose(struct sp_drafter *base, uint32_t *ids, size_t n_cached,
-                                     size_t n, const struct sp_chooser *chooser, struct sp_err *err)
+void sp_dflash_run_block(struct sp_dflash *d, const uint32_t *ids, size_t n_cached, size_t n)
 {
-    struct draft_dflash *d = (struct draft_dflash *)base;
     uint32_t block[SP_MAX_BLOCK];
-    enum sp_status st;
 
     block[0] = ids[n_cached];
     for (size_t i = 1; i < d->block_size; i++)
@@ -115,6 +111,15 @@ static enum sp_status dflash_propose(struct sp_drafter *base, uint32_t *ids, siz
     sp_decoder_embed(d->decoder, d->embedder, block, d->block_size);
     sp_decoder_run(d->decoder, d->block_size, n_cached, 0);
     d->logits = sp_decoder_logits(d->decoder, d->head, 1, n, &d->ld_logits);
+}
+
+static enum sp_status dflash_propose(struct sp_drafter *base, uint32_t *ids, size_t n_cached,
+                                     size_t n, const struct sp_chooser *chooser, struct sp_err *err)
+{
+    struct sp_dflash *d = (struct sp_dflash *)base;
+    enum sp_status st;
+
+    sp_dflash_run_block(d, ids, n_cached, n);
     for (size_t i = 0; i < n; i++) {
         if ((st = chooser->propose(chooser->state, &ids[n_cached + 1 + i],
                                    d->logits + i * d->ld_logits, d->n_vocab, ids, n_cached + 1 + i,
@@ -125,38 +130,38 @@ static enum sp_status dflash_propose(struct sp_drafter *base, uint32_t *ids, siz
     return SP_OK;
 }
 
-static const float *dflash_logits(const struct sp_drafter *base, size_t i)
+const float *sp_dflash_logits(const struct sp_drafter *base, size_t i)
 {
-    const struct draft_dflash *d = (const struct draft_dflash *)base;
+    const struct sp_dflash *d = (const struct sp_dflash *)base;
 
     return d->logits + i * d->ld_logits;
 }
 
-static void dflash_commit(struct sp_drafter *base, const struct sp_commit *commit)
+void sp_dflash_commit(struct sp_drafter *base, const struct sp_commit *commit)
 {
-    struct draft_dflash *d = (struct draft_dflash *)base;
+    struct sp_dflash *d = (struct sp_dflash *)base;
 
     sp_decoder_add_context(d->decoder, commit->features, commit->n, commit->first);
     d->n_context = commit->first + commit->n;
 }
 
-static bool dflash_truncate(struct sp_drafter *base, size_t len)
+bool sp_dflash_truncate(struct sp_drafter *base, size_t len)
 {
-    struct draft_dflash *d = (struct draft_dflash *)base;
+    struct sp_dflash *d = (struct sp_dflash *)base;
     bool whole = len >= d->n_context || sp_decoder_can_return(d->decoder, d->n_context, len);
 
     if (len < d->n_context) d->n_context = len;
     return whole;
 }
 
-static size_t dflash_cache_size(const struct sp_drafter *base)
+size_t sp_dflash_cache_size(const struct sp_drafter *base)
 {
-    return sp_decoder_cache_size(((const struct draft_dflash *)base)->decoder);
+    return sp_decoder_cache_size(((const struct sp_dflash *)base)->decoder);
 }
 
 static void dflash_close(struct sp_drafter *base)
 {
-    struct draft_dflash *d = (struct draft_dflash *)base;
+    struct sp_dflash *d = (struct sp_dflash *)base;
 
     sp_decoder_close(d->decoder);
     free(d);
@@ -165,15 +170,15 @@ static void dflash_close(struct sp_drafter *base)
 const struct sp_drafter_ops sp_draft_dflash_ops = {
     .kind = SP_DRAFT_DFLASH,
     .name = "dflash",
-    .max_depth = dflash_max_depth,
-    .taps = dflash_taps,
-    .check = dflash_check,
+    .max_depth = sp_dflash_max_depth,
+    .taps = sp_dflash_taps,
+    .check = sp_dflash_check,
     .open = dflash_open,
-    .limit = dflash_limit,
+    .limit = sp_dflash_limit,
     .propose = dflash_propose,
-    .logits = dflash_logits,
-    .commit = dflash_commit,
-    .truncate = dflash_truncate,
-    .cache_size = dflash_cache_size,
+    .logits = sp_dflash_logits,
+    .commit = sp_dflash_commit,
+    .truncate = sp_dflash_truncate,
+    .cache_size = sp_dflash_cache_size,
     .close = dflash_close,
 };

@@ -70,6 +70,7 @@ SP_MUST_CHECK enum sp_status sp_drafter_check(const struct sp_model *target,
 /* The row of a kind; NULL if there is none. */
 const struct sp_drafter_ops *sp_drafter_find(enum sp_draft_kind kind);
 
-extern const struct sp_drafter_ops sp_draft_lm_ops, sp_draft_dflash_ops, sp_draft_mtp_ops;
+extern const struct sp_drafter_ops sp_draft_lm_ops, sp_draft_dflash_ops, sp_draft_mtp_ops,
+    sp_draft_dflash2_ops;
 
 #endif

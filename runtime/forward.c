@@ -117,6 +117,7 @@ static enum sp_status open_scratch(struct sp_decoder *d, struct sp_err *err)
     if ((st = sp_experts_open(d, err))) return st;
     if ((st = sp_delta_open(d, err))) return st;
     if ((st = sp_per_layer_open(d, err))) return st;
+    if ((st = sp_conv_open(d, err))) return st;
     if ((st = new_rows(&d->gate, has_output_gate(config) ? rows : 0, d->ld_q, err))) return st;
     if ((st = sp_new(&d->ranges, rows, sizeof *d->ranges, err))) return st;
     return sp_attention_scratch_new(&d->attention, sp_pool_n_threads(d->engine->pool), w.heads,
@@ -173,6 +174,7 @@ void sp_decoder_close(struct sp_decoder *d)
     sp_experts_close(d);
     sp_delta_close(d);
     sp_per_layer_close(d);
+    sp_conv_close(d);
     free(d->gate);
     free(d);
 }
@@ -212,6 +214,9 @@ static void embed_row(void *context, size_t t, unsigned worker)
     sp_panel_row(x, w->dtype, w->panels, w->cols, job->ids[t]);
     if (job->source->config.embedding_scale != 1) {
         job->d->engine->vector->scale(x, (float)job->source->config.embedding_scale, w->cols);
+    }
+    if (job->d->model->config.input_scale != 1) {
+        job->d->engine->vector->scale(x, (float)job->d->model->config.input_scale, w->cols);
     }
 }
 
@@ -537,12 +542,16 @@ void sp_decoder_run(struct sp_decoder *d, size_t n, size_t pos, size_t n_certain
         job.layer = &d->model->layers[i];
         job.norm_in = job.layer->input_norm;
         sp_engine_rows(d->engine, n, norm_row, &job);
+        sp_conv_before(d, &job.layer->attention_conv, n);
         run_mixer(&job, i);
+        sp_conv_after(d, &job.layer->attention_conv, n);
         job.norm_out = job.layer->attention_post;
         if (job.layer->config->n_ffn) {
             job.norm_in = job.layer->ffn_norm;
             sp_engine_rows(d->engine, n, add_norm_row, &job);
+            sp_conv_before(d, &job.layer->ffn_conv, n);
             run_ffn(&job);
+            sp_conv_after(d, &job.layer->ffn_conv, n);
             job.norm_out = job.layer->ffn_post;
         }
         sp_engine_rows(d->engine, n, add_row, &job);
@@ -600,13 +609,15 @@ const float *sp_decoder_logits(struct sp_decoder *d, const struct sp_model *sour
 {
     struct logits_job job = {d, first};
     struct sp_product head = {.w = &source->head, .y = d->logits, .ldy = d->ld_logits};
-    float cap = (float)d->model->config.logit_cap;
+    float scale = (float)d->model->config.logit_scale, cap = (float)d->model->config.logit_cap;
 
     assert(n <= d->options.max_logit_rows && first + n <= d->options.max_rows);
     sp_engine_rows(d->engine, n, final_norm_row, &job);
     sp_engine_multiply(d->engine, &head, 1, &d->hidden, n);
-    for (size_t t = 0; cap > 0 && t < n; t++) {
-        d->engine->vector->softcap(d->logits + t * d->ld_logits, cap, source->head.rows);
+    for (size_t t = 0; t < n; t++) {
+        float *row = d->logits + t * d->ld_logits;
+        if (scale != 1) d->engine->vector->scale(row, scale, source->head.rows);
+        if (cap > 0) d->engine->vector->softcap(row, cap, source->head.rows);
     }
     *ld = d->ld_logits;
     return d->logits;

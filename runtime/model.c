@@ -44,6 +44,7 @@ static enum sp_layout layout_of(const struct sp_tensor_spec *spec)
     case SP_ROLE_ROUTER:
     case SP_ROLE_GATE:
     case SP_ROLE_FEATURE:
+    case SP_ROLE_CODEBOOK:
         break;
     }
     return SP_PANEL;
@@ -248,6 +249,14 @@ static void bind_ffn(struct binder *b, struct sp_layer *l, unsigned i)
     l->down_bias = bind_bias(b, "@mlp.down_proj.bias", i);
 }
 
+static void bind_convolutions(struct binder *b, struct sp_layer *l, unsigned i)
+{
+    l->attention_conv.base = bind_bias(b, "@attention_conv.base_kernel", i);
+    l->attention_conv.dynamic = bind_matrix(b, "@attention_conv.kernel_projection.weight", i);
+    l->ffn_conv.base = bind_bias(b, "@mlp_conv.base_kernel", i);
+    l->ffn_conv.dynamic = bind_matrix(b, "@mlp_conv.kernel_projection.weight", i);
+}
+
 static void bind_layer(struct binder *b, struct sp_layer *l, unsigned i)
 {
     bool post = b->model->config.post_norms;
@@ -263,6 +272,7 @@ static void bind_layer(struct binder *b, struct sp_layer *l, unsigned i)
     }
     bind_ffn(b, l, i);
     bind_per_layer(b, l, i);
+    bind_convolutions(b, l, i);
     if (l->config->mixer == SP_MIXER_DELTA_NET) {
         bind_delta(b, &l->delta, i);
         return;
@@ -298,6 +308,9 @@ static enum sp_status bind_all(struct sp_model *m, const struct sp_pack *pack, s
     m->hidden_norm = bind_norm(&b, "hidden_norm.weight", 0);
     m->pair_norms[0] = bind_norm(&b, "pre_fc_norm_embedding.weight", 0);
     m->pair_norms[1] = bind_norm(&b, "pre_fc_norm_hidden.weight", 0);
+    m->selector.hidden = bind_matrix(&b, "candidate_selector.hidden_projection.weight", 0);
+    m->selector.predecessors = bind_matrix(&b, "candidate_selector.predecessor_codebook", 0);
+    m->selector.successors = bind_matrix(&b, "candidate_selector.successor_codebook", 0);
     return b.status;
 }
 

@@ -21,6 +21,18 @@ struct sp_delta_weights {
     const float *norm;     /* [value dim] */
 };
 
+/* Taps of the convolutions before and after a sublayer: [2 sides][taps][..]. */
+struct sp_conv_weights {
+    const float *base;        /* [2 * taps][H] */
+    struct sp_matrix dynamic; /* [2 * taps * groups, H]: added to them, by the sublayer's input */
+};
+
+/* DFlash2: which of a row's best tokens follows the token before it. */
+struct sp_selector_weights {
+    struct sp_matrix hidden;                   /* [rank, H] */
+    struct sp_matrix predecessors, successors; /* [V, rank] */
+};
+
 /* Weights of one decoder layer. A pointer is NULL and a matrix is empty (rows 0) where the layer
  * has none. Vectors are owned by the model. */
 struct sp_layer {
@@ -34,7 +46,8 @@ struct sp_layer {
     const float *gate_bias, *up_bias, *down_bias;   /* ... of all experts one after another */
     const float *sinks;                             /* [n_heads] */
     struct sp_matrix q, k, v, o;
-    struct sp_matrix output_gate;    /* [n_heads * head_dim, H] */
+    struct sp_matrix output_gate; /* [n_heads * head_dim, H] */
+    struct sp_conv_weights attention_conv, ffn_conv;
     struct sp_delta_weights delta;   /* in place of attention */
     struct sp_matrix gate, up, down; /* of all experts, stacked, where the layer has experts */
     struct sp_matrix shared_gate, shared_up, shared_down; /* the dense MLP beside the experts */
@@ -63,7 +76,8 @@ struct sp_model {
     struct sp_matrix fc;        /* drafts: [H, n_taps * target hidden]; heads: [H, 2 H] */
     const float *hidden_norm;   /* drafts: [H] after fc */
     const float *pair_norms[2]; /* heads: [H] of embedding and hidden, before fc */
-    float **vectors;            /* all the widened vectors, owned */
+    struct sp_selector_weights selector;
+    float **vectors; /* all the widened vectors, owned */
     size_t n_vectors, cap_vectors;
 };
 

@@ -132,6 +132,8 @@ int main(void)
         CASE(random_draft, "dflash_llama_bias"),
         CASE(random_draft, "dflash_gemma4"),
         CASE(random_draft, "dflash_qwen3_5"),
+        CASE(random_draft, "dflash2_qwen3"),
+        CASE(random_draft, "dflash2_scaled"),
     };
 
     return cmocka_run_group_tests(tests, begin, finish);

@@ -760,7 +760,7 @@ static void golden_checkpoints(void **state)
 static void roles_have_names(void **state)
 {
     (void)state;
-    for (int i = SP_ROLE_NORM; i <= SP_ROLE_FEATURE; i++) {
+    for (int i = SP_ROLE_NORM; i <= SP_ROLE_CODEBOOK; i++) {
         assert_non_null(sp_role_name((enum sp_role)i));
     }
     assert_string_equal(sp_role_name(SP_ROLE_ROUTER), "router");
