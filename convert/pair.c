@@ -193,15 +193,6 @@ done:
     return st;
 }
 
-/* Recurrent layers would need a rollback of their own between a draft's single steps. */
-static enum sp_status check_layers(const struct sp_config *draft, struct sp_err *err)
-{
-    if (draft->delta.n_value_heads == 0) return SP_OK;
-    return sp_fail(err, SP_E_UNSUPPORTED,
-                   "draft: a language model with recurrent layers (%s) cannot draft",
-                   draft->family);
-}
-
 /* A built-in head was cut out of its target; out of another one it must at least look alike. */
 static enum sp_status check_mtp(const struct sp_config *target, const struct sp_config *draft,
                                 struct sp_err *err)
@@ -247,7 +238,6 @@ static enum sp_status check_language_model(const struct sp_pair_side *target,
     const struct sp_config *t = target->config, *d = draft->config;
     enum sp_status st;
 
-    if ((st = check_layers(d, err))) return st;
     if ((st = check_tokenizers(target, draft, notes, err))) return st;
     if (d->n_vocab != t->n_vocab) {
         st = sp_note(notes, err, "draft vocabulary has %u rows, target %u", d->n_vocab, t->n_vocab);

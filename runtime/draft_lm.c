@@ -2,7 +2,11 @@
  *
  * The cache follows the committed sequence with a lag: before a proposal it is fed whatever it has
  * not seen (the prompt in the first round; afterwards the newest token and, if every draft was
- * accepted, the last draft, which was proposed but never fed). */
+ * accepted, the last draft, which was proposed but never fed).
+ *
+ * A recurrent state cannot step back from a guess, so it stays behind the last committed row: every
+ * step of a proposal runs cur and all guesses so far again, in one pass that reads the weights
+ * once, as uncertain rows; what is accepted is committed from the log of the last such pass. */
 #include "runtime/drafter.h"
 
 #include "format/mem.h"
@@ -17,10 +21,12 @@ struct draft_lm {
     const struct sp_model *model;
     struct sp_decoder *decoder;
     size_t max_rows, n_positions;
-    size_t n_vocab;  /* ids that both models know */
-    size_t n_fed;    /* positions 0..n_fed-1 of the cache hold the sequence's tokens */
-    uint32_t *known; /* [max_rows] ids of one pass */
-    float *logits;   /* [MAX_DEPTH][n_vocab] of the last proposal */
+    size_t n_vocab;              /* ids that both models know */
+    size_t n_fed;                /* positions 0..n_fed-1 of the cache hold the sequence's tokens */
+    bool recurrent;              /* ... and they are committed ones */
+    size_t n_certain, n_guessed; /* recurrent: rows of the last pass, certain and then uncertain */
+    uint32_t *known;             /* [max_rows] ids of one pass */
+    float *logits;               /* [MAX_DEPTH][n_vocab] of the last proposal */
 };
 
 static size_t lm_max_depth(const struct sp_model *draft)
@@ -41,12 +47,6 @@ static enum sp_status lm_check(const struct sp_model *target, const struct sp_mo
                                struct sp_err *err)
 {
     (void)target;
-    for (unsigned i = 0; i < draft->config.n_layers; i++) {
-        if (draft->config.layers[i].mixer != SP_MIXER_DELTA_NET) continue;
-        return sp_fail(err, SP_E_UNSUPPORTED,
-                       "draft: a language model with recurrent layers (%s) cannot draft",
-                       draft->config.family);
-    }
     if (draft->embedding.rows && draft->head.rows) return SP_OK;
     return sp_fail(err, SP_E_INPUT, "draft: no embedding of its own");
 }
@@ -72,6 +72,8 @@ static enum sp_status lm_open(struct sp_drafter **out, const struct sp_drafter_s
         .max_logit_rows = 1,
         .kv_type = setup->kv_type,
     };
+    d->recurrent = sp_config_first_layer(config, SP_MIXER_DELTA_NET) < config->n_layers;
+    if (d->recurrent) options.max_logit_rows = MAX_DEPTH; /* as many rows may be uncertain */
     if ((st = sp_decoder_open(&d->decoder, setup->draft, setup->engine, &options, err))) goto done;
     if ((st = sp_new(&d->known, setup->max_rows, sizeof *d->known, err))) goto done;
     if ((st = sp_new_aligned(&d->logits, MAX_DEPTH * d->n_vocab, sizeof *d->logits, err))) {
@@ -93,22 +95,33 @@ static size_t lm_limit(const struct sp_drafter *base, size_t n_cached)
     return left < MAX_DEPTH ? left : MAX_DEPTH;
 }
 
-/* Feeds ids[n_fed..last], an id that only the target knows as id 0; afterwards the decoder's last
- * row predicts position last + 1. Returns the rows of the last pass. */
-static size_t feed(struct draft_lm *d, const uint32_t *ids, size_t last)
+/* One pass over ids[n_fed..n_fed+n-1], an id that only the target knows as id 0. */
+static void run(struct draft_lm *d, const uint32_t *ids, size_t n, size_t n_certain)
 {
-    size_t n = 0;
-
-    while (d->n_fed <= last) {
-        n = last + 1 - d->n_fed < d->max_rows ? last + 1 - d->n_fed : d->max_rows;
-        for (size_t i = 0; i < n; i++) {
-            uint32_t id = ids[d->n_fed + i];
-            d->known[i] = id < d->model->config.n_vocab ? id : 0;
-        }
-        sp_decoder_embed(d->decoder, d->model, d->known, n);
-        sp_decoder_run(d->decoder, n, d->n_fed, n);
-        d->n_fed += n;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t id = ids[d->n_fed + i];
+        d->known[i] = id < d->model->config.n_vocab ? id : 0;
     }
+    sp_decoder_embed(d->decoder, d->model, d->known, n);
+    sp_decoder_run(d->decoder, n, d->n_fed, n_certain);
+    sp_decoder_commit(d->decoder, n_certain);
+    d->n_fed += n_certain;
+    d->n_certain = n_certain;
+    d->n_guessed = n - n_certain;
+}
+
+/* Feeds ids[n_fed..last], of which those before n_true are committed; afterwards the decoder's last
+ * row predicts position last + 1. Returns the rows of the last pass. */
+static size_t feed(struct draft_lm *d, const uint32_t *ids, size_t n_true, size_t last)
+{
+    size_t n, n_certain;
+
+    do {
+        n = last + 1 - d->n_fed < d->max_rows ? last + 1 - d->n_fed : d->max_rows;
+        n_certain = n;
+        if (d->recurrent && d->n_fed + n > n_true) n_certain = n_true - d->n_fed;
+        run(d, ids, n, n_certain);
+    } while (d->n_fed + d->n_guessed <= last);
     return n;
 }
 
@@ -120,7 +133,7 @@ static enum sp_status lm_propose(struct sp_drafter *base, uint32_t *ids, size_t 
     size_t ld;
 
     for (size_t i = 0; i < n; i++) {
-        size_t rows = feed(d, ids, n_cached + i);
+        size_t rows = feed(d, ids, n_cached, n_cached + i);
         const float *row = sp_decoder_logits(d->decoder, d->model, rows - 1, 1, &ld);
         float *kept = d->logits + i * d->n_vocab;
         memcpy(kept, row, d->n_vocab * sizeof *kept);
@@ -143,14 +156,21 @@ static const float *lm_logits(const struct sp_drafter *base, size_t i)
 static void lm_commit(struct sp_drafter *base, const struct sp_commit *commit)
 {
     struct draft_lm *d = (struct draft_lm *)base;
+    size_t end = commit->first + commit->n, n_kept;
 
-    if (d->n_fed > commit->first + commit->n) d->n_fed = commit->first + commit->n;
+    if (d->n_fed > end) d->n_fed = end;
+    if (!d->recurrent || d->n_guessed == 0) return;
+    n_kept = end - d->n_fed < d->n_guessed ? end - d->n_fed : d->n_guessed;
+    sp_decoder_commit(d->decoder, d->n_certain + n_kept);
+    d->n_fed += n_kept;
+    d->n_guessed = 0;
 }
 
 static bool lm_truncate(struct sp_drafter *base, size_t len)
 {
     struct draft_lm *d = (struct draft_lm *)base;
 
+    d->n_guessed = 0;
     if (d->n_fed <= len) return true;
     if (!sp_decoder_can_return(d->decoder, d->n_fed, len)) len = 0;
     d->n_fed = len;

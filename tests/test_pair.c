@@ -158,16 +158,6 @@ static void built_in_heads(void **state)
         sp_config_release(&d);
         sp_config_release(&t);
     }
-    /* A hybrid language model drafts for nobody yet. */
-    parse(&t, TARGET, 0);
-    parse(&d, HYBRID("linear_attention", "4", "2"), 0);
-    a = side(&t, TOKENIZER, NULL);
-    b = side(&d, TOKENIZER, NULL);
-    assert_int_equal(sp_pair_check(&a, &b, false, NULL, &err), SP_E_UNSUPPORTED);
-    assert_string_equal(err.text, "draft: a language model with recurrent layers (qwen3_5_text) "
-                                  "cannot draft");
-    sp_config_release(&d);
-    sp_config_release(&t);
 }
 
 static void tokenizers(void **state)
