@@ -88,12 +88,12 @@ static uint64_t elements(const struct sp_safetensor *t)
 
 /* The grid of one matrix by the shape of the scales: false when its dimensions do not fit at all.
  * A vector of scales has one for each row. */
-static bool find_grid(struct sp_weight *w)
+static bool find_grid(struct sp_weight *w, bool grouped)
 {
     const struct sp_safetensor *s = w->scales;
 
     w->grid_cols = 1;
-    if (elements(s) == 1) return true; /* grid_rows 0: the same for all matrices */
+    if (!grouped && elements(s) == 1) return true; /* grid_rows 0: the same for all matrices */
     if (s->rank + 1 == w->rank && same_shape(s, w->shape, w->rank - 1)) {
         w->grid_rows = w->shape[w->rank - 2];
         return true;
@@ -128,7 +128,7 @@ static enum sp_status fit_scales(struct matching *m, struct sp_weight *w, uint64
 
     describe(have, w->scales->shape, w->scales->rank);
     describe(of, w->shape, w->rank);
-    if (!find_grid(w)) {
+    if (!find_grid(w, group > 0)) {
         return sp_fail(m->err, SP_E_INPUT, "tensor \"%s\" has shape %s, for a weight of shape %s",
                        w->scales->name, have, of);
     }
@@ -389,8 +389,8 @@ static enum sp_status refuse_left_over(struct matching *m, const struct sp_safet
                            "tensor \"%s\" goes with no weight: \"%s\" has numbers of type %s",
                            t->name, owner->name, sp_dtype_info(owner->dtype)->name);
         }
-        return sp_fail(m->err, SP_E_INPUT, "tensor \"%s\" without its weight \"%s\"", t->name,
-                       name);
+        return sp_fail(m->err, SP_E_INPUT, "tensor \"%s\" without its weight \"%s%s\"", t->name,
+                       name, strcmp(ends[i], "_scales") == 0 ? "_blocks" : "");
     }
     return SP_OK;
 }
