@@ -1,7 +1,8 @@
 /* The interactive session: lines from the terminal, answers to it, and a few commands.
  *
- * The conversation is one growing sequence of ids; what the caches hold of it is reused. An
- * interrupt ends the answer; what was said of it stays. */
+ * Every prompt is the whole conversation; what the caches hold of it is reused. An interrupt ends
+ * the answer; what was said of it stays. Nothing is forgotten to make room: a full context is said.
+ */
 #include "cli/generation.h"
 #include "cli/line_edit.h"
 #include "cli/out.h"
@@ -17,8 +18,6 @@
 struct chat {
     struct sp_generation *generation;
     struct sp_line_edit *edit;
-    struct sp_ids ids; /* the conversation */
-    size_t cap_ids;
     struct sp_err *err;
 };
 
@@ -38,47 +37,118 @@ static bool bye(struct chat *chat, char *words)
 static bool clear(struct chat *chat, char *words)
 {
     (void)words;
-    chat->ids.n = 0;
+    sp_conversation_clear(&chat->generation->conversation);
+    chat->generation->n_used = 0;
     puts("The conversation begins anew.");
+    return true;
+}
+
+/* The first word of *text, which moves behind it and the blanks that follow. */
+static char *next_word(char **text)
+{
+    char *word = *text + strspn(*text, " \t"), *end = word + strcspn(word, " \t");
+
+    *text = end + strspn(end, " \t");
+    *end = '\0';
+    return word;
+}
+
+static void set_system(struct sp_conversation *c, const char *text)
+{
+    struct sp_err err = {0};
+
+    if (c->template == NULL) {
+        puts("Without a chat template there is no place for a system message.");
+    } else if (sp_conversation_set_system(c, text, &err)) {
+        printf("%s.\n", err.text);
+    } else {
+        puts(*text ? "The system message is set." : "There is no system message now.");
+    }
+}
+
+/* Words that stand alone behind /set; false: another. */
+static bool set_switch(struct sp_generation *g, const char *name)
+{
+    bool verbose = strcmp(name, "verbose") == 0;
+
+    if (verbose || strcmp(name, "quiet") == 0) {
+        g->style.verbose = verbose;
+    } else if (strcmp(name, "think") == 0) {
+        g->conversation.thinking = SP_THINK_ON;
+    } else if (strcmp(name, "nothink") == 0) {
+        g->conversation.thinking = SP_THINK_OFF;
+    } else {
+        return false;
+    }
     return true;
 }
 
 static bool set(struct chat *chat, char *words)
 {
-    char *rest = NULL, *name = strtok_r(words, " \t", &rest), *value;
+    struct sp_generation *g = chat->generation;
     struct sp_err err = {0};
+    char *name = next_word(&words);
 
-    if (name && strcmp(name, "parameter") == 0) name = strtok_r(NULL, " \t", &rest);
-    value = strtok_r(NULL, " \t", &rest);
-    if (name && value == NULL && strcmp(name, "verbose") == 0) {
-        chat->generation->style.verbose = true;
-    } else if (name && value == NULL && strcmp(name, "quiet") == 0) {
-        chat->generation->style.verbose = false;
-    } else if (name == NULL || value == NULL) {
-        puts("/set NAME VALUE, /set verbose, /set quiet; /show lists the names.");
-    } else if (sp_settings_set(chat->generation->settings, name, value, &err)) {
+    if (strcmp(name, "parameter") == 0) name = next_word(&words);
+    if (strcmp(name, "system") == 0) {
+        set_system(&g->conversation, words);
+    } else if (*words == '\0' && set_switch(g, name)) {
+        return true;
+    } else if (*words == '\0') {
+        puts("/set NAME VALUE, /set system TEXT, /set verbose, /set quiet, /set think, "
+             "/set nothink; /show parameters lists the names.");
+    } else if (sp_settings_set(g->settings, name, words, &err)) {
         printf("%s.\n", err.text);
     }
     return true;
 }
 
+static void show_info(const struct sp_generation *g)
+{
+    printf("%s: %u threads, %s kernels, draft %s\ncontext of %zu tokens, %zu used; %s\n", g->path,
+           g->info.n_threads, g->info.kernels, g->info.draft ? g->info.draft : "none",
+           sp_session_n_context(g->session), g->n_used,
+           g->conversation.template ? "with the chat template" : "raw, no chat template");
+}
+
+static void show_template(const struct sp_conversation *c)
+{
+    size_t size = 0;
+    const char *text = c->template ? sp_template_text(c->template, &size) : "none";
+
+    fwrite(text, 1, c->template ? size : strlen(text), stdout);
+    putchar('\n');
+}
+
 static bool show(struct chat *chat, char *words)
 {
     const struct sp_generation *g = chat->generation;
+    const struct sp_conversation *c = &g->conversation;
+    const char *what = next_word(&words);
 
-    (void)words;
-    printf("%s: %u threads, %s kernels, draft %s, context %zu, conversation %zu tokens\n", g->path,
-           g->info.n_threads, g->info.kernels, g->info.draft ? g->info.draft : "none",
-           sp_session_n_context(g->session), chat->ids.n);
-    sp_settings_print(stdout, g->settings);
+    if (strcmp(what, "system") == 0) {
+        puts(c->system && *c->system ? c->system : "none");
+    } else if (strcmp(what, "template") == 0) {
+        show_template(c);
+    } else if (strcmp(what, "messages") == 0) {
+        for (size_t i = 0; i < c->n_turns; i++)
+            printf("%s: %s\n", c->turns[i].role, c->turns[i].content);
+    } else if (strcmp(what, "parameters") == 0) {
+        sp_settings_print(stdout, g->settings);
+    } else if (*what == '\0') {
+        show_info(g);
+        sp_settings_print(stdout, g->settings);
+    } else {
+        puts("/show, /show parameters, /show system, /show template, /show messages.");
+    }
     return true;
 }
 
 static bool help(struct chat *chat, char *words);
 
 static const struct chat_command commands[] = {
-    {"/set", "change a setting: /set temperature 0.7, /set verbose, /set quiet", set},
-    {"/show", "the file, the settings and where they came from", show},
+    {"/set", "change a setting: /set temperature 0.7, /set system TEXT, /set verbose", set},
+    {"/show", "the file and the settings; or: parameters, system, template, messages", show},
     {"/clear", "forget the conversation", clear},
     {"/bye", "end the session; so does the end of input (Ctrl-D)", bye},
     {"/?", "this", help},
@@ -99,50 +169,69 @@ static bool help(struct chat *chat, char *words)
 
 static bool run_command(struct chat *chat, char *line)
 {
-    size_t len = strcspn(line, " \t");
+    char *rest = line, *name = next_word(&rest);
 
     for (size_t i = 0; i < N_COMMANDS; i++) {
-        if (strlen(commands[i].name) != len || strncmp(line, commands[i].name, len) != 0) continue;
-        return commands[i].run(chat, line + len);
+        if (strcmp(commands[i].name, name) == 0) return commands[i].run(chat, rest);
     }
-    printf("%.*s is no command, /? lists them.\n", (int)len, line);
+    printf("%s is no command, /? lists them.\n", name);
     return true;
 }
 
-static enum sp_status append_ids(struct chat *chat, const uint32_t *ids, size_t n)
+/* Does the prompt leave room for an answer? */
+static bool fits(const struct sp_generation *g)
 {
-    enum sp_status st;
+    size_t n = g->conversation.prompt.n, context = sp_session_n_context(g->session);
 
-    if (n == 0) return SP_OK;
-    st = sp_grow(&chat->ids.at, &chat->cap_ids, chat->ids.n + n, sizeof *ids, chat->err);
-    if (st) return st;
-    memcpy(chat->ids.at + chat->ids.n, ids, n * sizeof *ids);
-    chat->ids.n += n;
-    return SP_OK;
+    if (n < context) return true;
+    printf("With this message the conversation has %zu tokens and no answer fits the context of "
+           "%zu; the message is taken back. /clear makes room.\n",
+           n, context);
+    return false;
 }
 
-static enum sp_status answer(struct chat *chat, const char *text, size_t size)
+/* Asks and keeps the answer. What has no answer, because it failed or was interrupted before, is
+ * taken back. */
+static enum sp_status ask(struct sp_generation *g, const char *text, size_t size,
+                          struct sp_err *err)
 {
-    enum sp_status st;
-    struct sp_generation *g = chat->generation;
-    struct sp_ids ids = {0};
+    struct sp_conversation *c = &g->conversation;
     struct sp_result result = {0};
+    enum sp_status st;
+    bool answered = false;
 
-    if ((st = sp_prompt_raw(&ids, g->package, text, size, chat->ids.n == 0, chat->err))) goto done;
-    if ((st = append_ids(chat, ids.at, ids.n))) goto done;
-    if (chat->ids.n >= sp_session_n_context(g->session)) {
-        printf("The context of %zu tokens is full; /clear makes room.\n",
-               sp_session_n_context(g->session));
-        chat->ids.n -= ids.n;
-        goto done;
+    if ((st = sp_conversation_ask(c, text, size, err))) return st;
+    if (fits(g)) {
+        if ((st = sp_generation_answer(&result, g, &c->prompt, err))) goto done;
+        answered = result.stop != SP_STOP_CANCELLED || result.text_size > 0;
+        g->n_used = answered ? c->prompt.n + result.n_ids : g->n_used;
+        if (result.stop == SP_STOP_CONTEXT) {
+            printf("The context of %zu tokens is full, so the answer ends here; /clear makes "
+                   "room.\n",
+                   sp_session_n_context(g->session));
+        }
     }
-    if ((st = sp_generation_answer(&result, g, &chat->ids, chat->err))) goto done;
-    st = append_ids(chat, result.ids, result.n_ids);
-    sp_signals_clear();
+    if (answered) st = sp_conversation_answered(c, &result, err);
 done:
-    sp_ids_release(&ids);
+    if (!answered) sp_conversation_withdraw(c);
     sp_result_release(&result);
     return st;
+}
+
+/* What goes wrong with one message does not end the session. */
+static enum sp_status answer(struct chat *chat, const char *text, size_t size)
+{
+    struct sp_err err = {0};
+    enum sp_status st = ask(chat->generation, text, size, &err);
+    bool interrupted = sp_signals_caught();
+
+    sp_signals_clear();
+    if (st == SP_E_NOMEM || st == SP_E_BUG) return sp_fail(chat->err, st, "%s", err.text);
+    if (st && interrupted)
+        puts("Interrupted; the message is taken back.");
+    else if (st)
+        printf("%s.\n", err.text);
+    return SP_OK;
 }
 
 /* From the line that begins with """ to the one that ends with it. False: the input ended before.
@@ -218,7 +307,6 @@ enum sp_status sp_chat(struct sp_generation *generation, struct sp_err *err)
             fflush(stdout);
     }
     sp_line_edit_close(chat.edit);
-    sp_ids_release(&chat.ids);
     free(history);
     return st;
 }

@@ -1,5 +1,8 @@
 /* spectool create: a Modelfile becomes a packed file. */
 #include "cli/create_sinks.h"
+#include "runtime/template.h"
+
+#include <stdlib.h>
 
 struct options {
     const char *modelfile, *output, *target, *draft, *head;
@@ -37,6 +40,8 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     struct sp_create_options create = {
         .modelfile = o->modelfile,
         .output = o->output,
+        .home = getenv("HOME"),
+        .check_template = sp_template_check,
         .target_type = sp_create_type(o->target),
         .draft_type = sp_create_type(o->draft),
         .output_type = sp_create_type(o->head),

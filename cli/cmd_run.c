@@ -89,16 +89,36 @@ static const struct sp_opt opts[] = {
     {.kind = SP_OPT_END},
 };
 
+/* The tokens that end an answer beside those that the checkpoint names: the template's own end of a
+ * turn, and special tokens given as stop texts, which no text ever shows. */
+static size_t find_end_ids(uint32_t ids[SP_MAX_STOPS + 1], const struct sp_generation *g)
+{
+    const struct sp_settings *s = g->settings;
+    size_t n = 0, size;
+
+    if (!g->info.has_tokenizer) return 0;
+    if (g->conversation.has_end_id && !g->ignore_eos) ids[n++] = g->conversation.end_id;
+    for (size_t i = 0; i < s->n_stops; i++) {
+        if (sp_prompt_special(&ids[n], &size, g->package, s->stops[i])) {
+            n += size == strlen(s->stops[i]);
+        }
+    }
+    return n;
+}
+
 enum sp_status sp_generation_answer(struct sp_result *result, struct sp_generation *g,
                                     const struct sp_ids *ids, struct sp_err *err)
 {
     enum sp_status st;
     struct sp_sampling sampling;
+    uint32_t end_ids[SP_MAX_STOPS + 1];
     struct sp_request request = {
         .prompt = ids->at,
         .n_prompt = ids->n,
         .max_tokens = g->settings->n_predict > 0 ? (size_t)g->settings->n_predict : 0,
         .ignore_eos = g->ignore_eos,
+        .end_ids = end_ids,
+        .n_end_ids = find_end_ids(end_ids, g),
         .plain = g->no_draft || g->settings->depth == 0,
         .depth = (int)g->settings->depth,
         .measure = !g->no_draft && g->info.draft != NULL,
@@ -115,20 +135,23 @@ enum sp_status sp_generation_answer(struct sp_result *result, struct sp_generati
     return SP_OK;
 }
 
-/* The one prompt of a one-shot run: ids, the argument, or standard input. */
-static enum sp_status read_prompt(struct sp_ids *ids, const struct sp_generation *g,
-                                  const struct options *o, const struct sp_args *args,
-                                  struct sp_err *err)
+/* The one question of a one-shot run: the argument, or standard input. The line end that closes
+ * standard input is no part of a message. */
+static enum sp_status ask(struct sp_conversation *c, const struct sp_args *args, struct sp_err *err)
 {
-    enum sp_status st;
+    enum sp_status st = SP_OK;
     const char *text = args->n_operands > 1 ? args->operands[1] : NULL;
     char *input = NULL;
-    size_t size;
+    size_t size = text ? strlen(text) : 0;
 
-    if (o->ids != NULL) return sp_ids_parse(ids, o->ids, err);
-    if (text != NULL) return sp_prompt_raw(ids, g->package, text, strlen(text), true, err);
-    if ((st = sp_read_stream(&input, &size, stdin, err))) return st;
-    st = sp_prompt_raw(ids, g->package, input, size, true, err);
+    if (text == NULL) {
+        if ((st = sp_read_stream(&input, &size, stdin, err))) return st;
+        while (c->template != NULL && size > 0 && strchr("\r\n", input[size - 1]) &&
+               input[size - 1])
+            size--;
+        text = input;
+    }
+    if (size > 0) st = sp_conversation_ask(c, text, size, err);
     free(input);
     return st;
 }
@@ -140,12 +163,15 @@ static enum sp_status run_once(struct sp_generation *g, const struct options *o,
     struct sp_ids ids = {0};
     struct sp_result result = {0};
 
-    if ((st = read_prompt(&ids, g, o, args, err))) goto done;
-    if (ids.n == 0) {
+    st = o->ids ? sp_ids_parse(&ids, o->ids, err) : ask(&g->conversation, args, err);
+    if (st) goto done;
+    if ((o->ids ? ids.n : g->conversation.prompt.n) == 0) {
         st = sp_fail(err, SP_E_USAGE, "the prompt is empty");
         goto done;
     }
-    if ((st = sp_generation_answer(&result, g, &ids, err))) goto done;
+    if ((st = sp_generation_answer(&result, g, o->ids ? &ids : &g->conversation.prompt, err))) {
+        goto done;
+    }
     if (result.stop == SP_STOP_CANCELLED) st = sp_fail(err, SP_E_CHECK, "interrupted");
 done:
     sp_result_release(&result);
@@ -153,36 +179,22 @@ done:
     return st;
 }
 
-/* Chat templates are not applied here; a prompt that needs one is refused rather than mangled. */
-static enum sp_status check_template(const struct sp_generation *g, const struct options *o,
-                                     struct sp_err *err)
-{
-    enum sp_status st;
-    bool has_template;
-
-    if (o->system != NULL) {
-        return sp_fail(err, SP_E_UNSUPPORTED,
-                       "--system needs a chat template, and templates are not "
-                       "applied yet");
-    }
-    if (o->raw || o->ids) return SP_OK;
-    if ((st = sp_prompt_has_template(&has_template, g->package, err))) return st;
-    if (!has_template) return SP_OK;
-    return sp_fail(err, SP_E_UNSUPPORTED,
-                   "%s has a chat template, and templates are not applied yet: "
-                   "--raw gives the prompt as it is",
-                   g->path);
-}
-
 /* Settings need the file's records before the engine is opened: threads are one of them. */
-static enum sp_status read_settings(struct sp_settings *settings, const struct sp_args *args,
-                                    struct sp_err *err)
+static enum sp_status read_file(struct sp_generation *g, const struct options *o,
+                                const struct sp_args *args, struct sp_err *err)
 {
     struct sp_pack *pack = NULL;
+    bool unused;
     enum sp_status st;
 
-    if ((st = sp_pack_open(&pack, args->operands[0], err))) return st;
-    st = sp_settings_complete(settings, args, pack, err);
+    if ((st = sp_pack_open(&pack, g->path, err))) return st;
+    if ((st = sp_settings_complete(g->settings, args, pack, err))) goto done;
+    st = sp_conversation_open(&g->conversation, pack, o->raw || o->ids, o->system, &unused, err);
+    if (st) goto done;
+    if (unused) {
+        sp_out_note("run", "the file has no chat template: its SYSTEM and MESSAGE have no effect");
+    }
+done:
     sp_pack_close(pack);
     return st;
 }
@@ -217,6 +229,10 @@ static enum sp_status check_options(const struct options *o, const struct sp_arg
         return sp_fail(err, SP_E_USAGE,
                        "--logprobs, --top-logprobs and --logits-digest go with --json");
     }
+    if (o->system != NULL && (o->raw || o->ids)) {
+        return sp_fail(err, SP_E_USAGE, "--system goes into a chat template, and %s uses none",
+                       o->raw ? "--raw" : "--ids");
+    }
     if (o->json && o->show_draft) {
         return sp_fail(err, SP_E_USAGE, "--show-draft does not go with --json");
     }
@@ -241,18 +257,19 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     enum sp_status st;
 
     if ((st = check_options(o, args, err))) goto done;
-    if ((st = read_settings(&settings, args, err))) goto done;
+    if ((st = read_file(&g, o, args, err))) goto done;
     engine.n_threads = settings.n_threads;
     engine.n_context = settings.n_context;
     if ((st = sp_engine_open_package(&g.package, g.path, &engine, err))) goto done;
     sp_package_describe(g.package, &g.info);
-    if ((st = check_template(&g, o, err))) goto done;
+    sp_conversation_attach(&g.conversation, g.package);
     if ((st = open_session(&g, &engine, args, err))) goto done;
     if (o->verbose && !o->json) sp_settings_print(stderr, &settings);
     note_depth(&g);
     sp_signals_catch();
     st = session ? sp_chat(&g, err) : run_once(&g, o, args, err);
 done:
+    sp_conversation_release(&g.conversation);
     sp_session_close(g.session);
     sp_package_close(g.package);
     sp_settings_release(&settings);

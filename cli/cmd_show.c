@@ -1,6 +1,7 @@
 /* spectool show: what is inside a packed file, target and draft apart, for people and as JSON. */
 #include "cli/commands.h"
 #include "cli/pack_facts.h"
+#include "cli/template_source.h"
 #include "convert/modelfile.h"
 
 #include <inttypes.h>
@@ -47,36 +48,22 @@ static enum sp_status show_modelfile(const struct sp_pack *pack, struct sp_err *
     return st;
 }
 
-/* The file's own template counts before the checkpoint's. */
+/* The one that `run` uses. */
 static enum sp_status show_template(const struct sp_pack *pack, struct sp_err *err)
 {
     enum sp_status st;
-    struct sp_modelfile file = {0};
-    const struct sp_modelfile_record *record = NULL;
-    char *records = NULL, *text = NULL;
-    size_t n_records = 0, size = 0;
+    struct sp_template *template = NULL;
+    const char *text;
+    size_t size;
 
-    if ((st = read_records(pack, &records, &n_records, err))) return st;
-    if (records != NULL) {
-        st = sp_modelfile_parse(&file, sp_pack_path(pack), records, n_records, err);
-        if (st) goto done;
-        record = sp_modelfile_find(&file, SP_MODELFILE_TEMPLATE, NULL);
+    if ((st = sp_template_source_pack(&template, pack, err))) return st;
+    if (template == NULL) {
+        return sp_fail(err, SP_E_INPUT, "%s has no template", sp_pack_path(pack));
     }
-    if (record != NULL) {
-        fwrite(record->value, 1, record->value_size, stdout);
-        goto done;
-    }
-    st = sp_pack_read_section(pack, SP_PART_TARGET, SP_SECTION_TEMPLATE, &text, &size, err);
-    if (st) goto done;
-    if (text == NULL)
-        st = sp_fail(err, SP_E_INPUT, "%s has no template", sp_pack_path(pack));
-    else
-        fwrite(text, 1, size, stdout);
-done:
-    sp_modelfile_release(&file);
-    free(records);
-    free(text);
-    return st;
+    text = sp_template_text(template, &size);
+    fwrite(text, 1, size, stdout);
+    sp_template_free(template);
+    return SP_OK;
 }
 
 static void shape_text(char text[96], const struct sp_pack_tensor *t)

@@ -3,6 +3,7 @@
 #include "cli/json_out.h"
 #include "cli/lossless.h"
 #include "cli/out.h"
+#include "convert/pairing.h"
 #include "format/packfile.h"
 
 #include <inttypes.h>
@@ -34,13 +35,14 @@ static enum sp_status check_digests(const struct sp_pack *pack, bool json, struc
     struct sp_json_out out = {.file = stdout};
     char size[SP_AMOUNT_TEXT];
     uint64_t done = 0;
+    enum sp_status st;
 
     sp_progress_begin(&progress, "checking");
     for (size_t i = 0; i < n_tensors + n_sections && !sp_signals_caught(); i++) {
         struct sp_err bad = {0};
         bool tensor = i < n_tensors;
-        enum sp_status st = tensor ? sp_pack_check_tensor(pack, i, &bad)
-                                   : sp_pack_check_section(pack, i - n_tensors, &bad);
+        st = tensor ? sp_pack_check_tensor(pack, i, &bad)
+                    : sp_pack_check_section(pack, i - n_tensors, &bad);
         done +=
             tensor ? sp_pack_tensor(pack, i)->size : sp_pack_section(pack, i - n_tensors)->stored;
         sp_progress_show(&progress, done, sp_pack_size(pack));
@@ -65,6 +67,7 @@ static enum sp_status check_digests(const struct sp_pack *pack, bool json, struc
         return sp_fail(err, SP_E_INPUT, "%s: %zu of %zu digests do not match", sp_pack_path(pack),
                        n_bad, n_tensors + n_sections);
     }
+    if ((st = sp_pairing_check(pack, err))) return st;
     if (!json) {
         printf("%s: %zu tensors and %zu sections, %s: every digest matches\n", sp_pack_path(pack),
                n_tensors, n_sections, sp_out_size(size, sp_pack_size(pack)));

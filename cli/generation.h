@@ -3,8 +3,8 @@
 #define SP_CLI_GENERATION_H
 
 #include "cli/answer.h"
+#include "cli/conversation.h"
 #include "cli/engine_opts.h"
-#include "cli/prompt.h"
 #include "cli/settings.h"
 
 struct sp_generation {
@@ -13,13 +13,15 @@ struct sp_generation {
     struct sp_package_info info;
     struct sp_session *session;
     struct sp_settings *settings;
+    struct sp_conversation conversation;
+    size_t n_used; /* of the context, by the last prompt and its answer */
     struct sp_answer_style style;
     bool no_draft, ignore_eos, logprobs;
     unsigned n_top;
 };
 
 /* One answer to these ids, shown with its figures. result owned by the caller. An interrupted
- * answer is no failure: result->stop says so. */
+ * answer is no failure: result->stop says so; a prompt that was interrupted is SP_E_CHECK. */
 SP_MUST_CHECK enum sp_status sp_generation_answer(struct sp_result *result,
                                                   struct sp_generation *generation,
                                                   const struct sp_ids *ids, struct sp_err *err);

@@ -60,6 +60,20 @@ static enum sp_status set_row(struct sp_settings *s, const struct row *row, cons
     return SP_OK;
 }
 
+static enum sp_status add_stop(struct sp_settings *s, const char *text, size_t size,
+                               struct sp_err *err)
+{
+    enum sp_status st;
+
+    if (s->n_stops == SP_MAX_STOPS) {
+        return sp_fail(err, SP_E_INPUT, "more than %d stop texts", SP_MAX_STOPS);
+    }
+    if ((st = sp_copy_text(&s->texts[s->n_stops], text, size, err))) return st;
+    s->stops[s->n_stops] = s->texts[s->n_stops];
+    s->n_stops++;
+    return SP_OK;
+}
+
 enum sp_status sp_settings_set(struct sp_settings *s, const char *name, const char *value,
                                struct sp_err *err)
 {
@@ -74,6 +88,7 @@ enum sp_status sp_settings_set(struct sp_settings *s, const char *name, const ch
         s->from[i] = from_user;
         return SP_OK;
     }
+    if (strcasecmp(name, "stop") == 0) return add_stop(s, value, strlen(value), err);
     return sp_fail(err, SP_E_USAGE, "no setting is called %s", name);
 }
 
@@ -90,17 +105,11 @@ static enum sp_status take_records(struct sp_settings *s, const struct sp_modelf
         if ((st = set_row(s, rows + i, record->value, err))) return st;
         s->from[i] = from_file;
     }
-    for (size_t i = 0; i < file->n_records && s->stop_options.n == 0; i++) {
+    for (size_t i = 0; i < file->n_records; i++) {
         record = file->records + i;
         if (record->command != SP_MODELFILE_PARAMETER || strcmp(record->name, "stop") != 0)
             continue;
-        if (s->n_stops == SP_MAX_STOPS) {
-            return sp_fail(err, SP_E_INPUT, "more than %d stop texts", SP_MAX_STOPS);
-        }
-        st = sp_copy_text(&s->texts[s->n_stops], record->value, record->value_size, err);
-        if (st) return st;
-        s->stops[s->n_stops] = s->texts[s->n_stops];
-        s->n_stops++;
+        if ((st = add_stop(s, record->value, record->value_size, err))) return st;
     }
     return SP_OK;
 }

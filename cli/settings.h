@@ -43,7 +43,8 @@ SP_MUST_CHECK enum sp_status sp_settings_complete(struct sp_settings *settings,
                                                   const struct sp_pack *pack, struct sp_err *err);
 void sp_settings_release(struct sp_settings *settings);
 
-/* Sets one by its Modelfile name ("top_k"); SP_E_USAGE or SP_E_INPUT for what it refuses. */
+/* Sets one by its Modelfile name ("top_k"), or adds a "stop"; SP_E_USAGE or SP_E_INPUT for what it
+ * refuses. */
 SP_MUST_CHECK enum sp_status sp_settings_set(struct sp_settings *settings, const char *name,
                                              const char *value, struct sp_err *err);
 

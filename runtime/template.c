@@ -13,6 +13,8 @@ enum { N_TOKENS = sizeof token_names / sizeof token_names[0] };
 struct sp_template {
     struct sp_jinja *jinja, *with_tools; /* with_tools: for conversations with tools, or NULL */
     struct sp_gotemplate *go;
+    char *text; /* as it was given */
+    size_t size;
     char *tokens[N_TOKENS]; /* NULL: the tokenizer has none */
 };
 
@@ -75,6 +77,11 @@ enum sp_status sp_template_compile(struct sp_template **out, const char *text, s
 
     if (language == SP_TEMPLATE_UNKNOWN) language = sp_template_recognise(text, size);
     if ((st = sp_new(&t, 1, sizeof *t, err))) return st;
+    t->size = size;
+    if ((st = sp_copy_text(&t->text, text, size, err))) {
+        sp_template_free(t);
+        return st;
+    }
     if (language == SP_TEMPLATE_JINJA) {
         st = sp_jinja_compile(&t->jinja, text, size, err);
     } else {
@@ -94,6 +101,7 @@ void sp_template_free(struct sp_template *t)
     sp_jinja_free(t->jinja);
     sp_jinja_free(t->with_tools);
     sp_gotemplate_free(t->go);
+    free(t->text);
     for (size_t i = 0; i < N_TOKENS; i++)
         free(t->tokens[i]);
     free(t);
@@ -112,6 +120,12 @@ enum sp_status sp_template_check(const char *text, size_t size, struct sp_err *e
     st = sp_template_compile(&t, text, size, SP_TEMPLATE_UNKNOWN, err);
     sp_template_free(t);
     return st;
+}
+
+const char *sp_template_text(const struct sp_template *t, size_t *size)
+{
+    *size = t->size;
+    return t->text;
 }
 
 /* A token is written as its text, or as an object with its text as "content". */

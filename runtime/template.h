@@ -24,6 +24,8 @@ SP_MUST_CHECK enum sp_status sp_template_compile(struct sp_template **out, const
                                                  struct sp_err *err);
 void sp_template_free(struct sp_template *t); /* NULL is fine */
 enum sp_template_language sp_template_language(const struct sp_template *t);
+/* What it was compiled from: *size bytes, borrowed. */
+const char *sp_template_text(const struct sp_template *t, size_t *size);
 
 /* Compiles and drops it: what `create` asks about a TEMPLATE. */
 SP_MUST_CHECK enum sp_status sp_template_check(const char *text, size_t size, struct sp_err *err);

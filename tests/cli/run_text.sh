@@ -11,8 +11,6 @@ for options in '--no-draft' '--draft-depth 3 --threads 1' '--kernels scalar' '--
     echo
 done
 printf 'Once upon a time' | spectool run packed.bin --raw --stop 'Finn. Finn' 2>/dev/null; echo
-spectool run packed.bin 'Once upon a time'
-echo "exit $?"
 spectool run packed.bin --raw ''
 echo "exit $?"
 spectool run packed.bin --ids 99999

@@ -1,0 +1,50 @@
+# Questions through the chat template: the checkpoint's, then the Modelfile's with SYSTEM and MESSAGE.
+# A prompt has as many tokens as the text that `render` shows.
+ask() { spectool run "$@" 2>err && echo; sed 's/[0-9.]* tokens\/s.*/.../' err >&2; }
+figures() { sed 's/.*"stop": "\([a-z]*\)".*"prompt_tokens": \([0-9]*\).*/\1 \2/'; }
+spectool create -f "$TESTDATA/tiny/Modelfile" -q q4 2>/dev/null
+ask packed.bin 'What is the capital of France?'
+echo 'What is the capital of France?' | ask packed.bin
+ask packed.bin --raw '<|im_start|>user
+What is the capital of France?<|im_end|>
+<|im_start|>assistant
+'
+ask packed.bin --no-draft 'What is 7 plus 8?'
+ask packed.bin 'What is 7 plus 8?' --stop ' is' --stop unused
+echo '[{"role":"user","content":"What is 7 plus 8?"}]' | spectool render packed.bin |
+    spectool tokenize --ids packed.bin | tr , "\n" | wc -w
+spectool run packed.bin --json 'What is 7 plus 8?' | tail -n 1 | figures
+
+sed "s,\./,$TESTDATA/tiny/," "$TESTDATA/tiny/Modelfile" >Modelfile
+cat >>Modelfile <<'END'
+TEMPLATE """{{ if .System }}<|im_start|>system
+{{ .System }}<|im_end|>
+{{ end }}{{ range .Messages }}{{ if ne .Role "system" }}<|im_start|>{{ .Role }}
+{{ .Content }}<|im_end|>
+{{ end }}{{ end }}<|im_start|>assistant
+"""
+SYSTEM You are brief.
+MESSAGE user What is 2 plus 2?
+MESSAGE assistant 2 plus 2 is 4.
+PARAMETER stop "plus 8"
+END
+spectool create -q q4 -o system.bin 2>/dev/null
+ask system.bin 'What is the capital of Italy?'
+ask system.bin 'What is 7 plus 8?'
+cat >messages <<'END'
+[{"role":"system","content":"You are brief."}, {"role":"user","content":"What is 2 plus 2?"},
+ {"role":"assistant","content":"2 plus 2 is 4."}, {"role":"user","content":"What is 7 plus 8?"}]
+END
+spectool render system.bin --messages messages | tee text
+spectool tokenize --ids system.bin <text | tr , "\n" | wc -w
+spectool run system.bin --json 'What is 7 plus 8?' | tail -n 1 | figures
+spectool run system.bin --system '' --json 'What is 7 plus 8?' | tail -n 1 | figures
+spectool show system.bin --template | head -n 2
+
+printf 'TEMPLATE {{ if .System }}' >>Modelfile
+spectool create -o broken.bin
+echo "exit $?"
+ls broken.bin 2>/dev/null
+spectool run packed.bin ''
+echo "exit $?"
+spectool run packed.bin --raw --system 'Be brief.' x
