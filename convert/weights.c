@@ -449,7 +449,7 @@ static enum sp_status match(struct matching *m)
         if (m->out->taken[i] || sp_source_is_skipped(m->tensors[i].name)) continue;
         if ((st = refuse_left_over(m, &m->tensors[i]))) return st;
     }
-    qsort(m->out->all, m->out->n, sizeof *m->out->all, compare);
+    if (m->out->n > 1) qsort(m->out->all, m->out->n, sizeof *m->out->all, compare);
     for (size_t i = 1; i < m->out->n; i++) {
         if (compare(&m->out->all[i - 1], &m->out->all[i]) != 0) continue;
         return sp_fail(m->err, SP_E_INPUT, "weight \"%s\" is there twice, as \"%s\" and as \"%s\"",
