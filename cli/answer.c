@@ -205,6 +205,25 @@ static void report_short(const struct sp_result *r, const struct sp_package_info
     fputc('\n', stderr);
 }
 
+/* A draft that cannot help is said to be so, once an answer: its guesses are wrong, or they are
+ * right too rarely for what they cost. */
+static void report_useless(const struct sp_result *r)
+{
+    static const double hardly_ever = 0.1;
+    static const size_t enough = 8;
+
+    if (r->tried_at[0] < enough) return;
+    if (share(r->accepted_at[0], r->tried_at[0]) < hardly_ever) {
+        fprintf(stderr, "the draft does not help here: %zu of %zu first guesses were right\n",
+                r->accepted_at[0], r->tried_at[0]);
+    } else if (r->speed_up > 0 && r->plain_rounds > r->n_rounds / 2) {
+        fprintf(stderr,
+                "drafting does not pay here: most rounds went without it, after %zu of %zu "
+                "first guesses were right\n",
+                r->accepted_at[0], r->tried_at[0]);
+    }
+}
+
 static void report_long(const struct sp_result *r, const struct sp_package_info *info)
 {
     size_t n = r->n_ids ? r->n_ids - 1 : 0, drafting = r->n_rounds - r->plain_rounds;
@@ -245,4 +264,5 @@ void sp_answer_report(const struct sp_result *result, const struct sp_package_in
         report_long(result, info);
     else
         report_short(result, info);
+    report_useless(result);
 }

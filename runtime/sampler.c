@@ -2,6 +2,7 @@
 #include "runtime/sampler.h"
 
 #include "format/mem.h"
+#include "quantize/kernels.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +24,7 @@ struct sp_sampler {
 };
 
 enum sp_status sp_sampler_open(struct sp_sampler **out, size_t n_vocab, size_t n_context,
-                               const struct sp_vector *vector, struct sp_err *err)
+                               struct sp_err *err)
 {
     struct sp_sampler *s = NULL;
     enum sp_status st;
@@ -31,7 +32,9 @@ enum sp_status sp_sampler_open(struct sp_sampler **out, size_t n_vocab, size_t n
     if ((st = sp_new(&s, 1, sizeof *s, err))) goto done;
     s->n_vocab = n_vocab;
     s->n_context = n_context;
-    if ((st = sp_sampler_scratch_new(&s->scratch, n_vocab, vector, err))) goto done;
+    if ((st = sp_sampler_scratch_new(&s->scratch, n_vocab, sp_vector_find(sp_kernels_best()->name),
+                                     err)))
+        goto done;
     *out = s;
     s = NULL;
 done:

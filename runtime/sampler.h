@@ -11,8 +11,8 @@
  * (order and edge rules of ollama's sampler). Step 6 draws from p exactly, and two distributions
  * that are alike mostly give the same token under the same noise, which is what makes drafts agree.
  *
- * A sampler holds slots, one per sequence: options and the recent tokens that penalties look at.
- * Rows of different slots may be sampled in one call and do not influence each other. */
+ * struct sp_sampler (runtime/spectool.h) holds slots, one per sequence: options and the recent
+ * tokens that penalties look at. */
 #ifndef SP_RUNTIME_SAMPLER_H
 #define SP_RUNTIME_SAMPLER_H
 
@@ -67,44 +67,6 @@ SP_MUST_CHECK enum sp_status sp_distribution_residual(struct sp_distribution *ou
                                                       const struct sp_distribution *p,
                                                       const struct sp_distribution *q,
                                                       struct sp_err *err);
-
-/* ---- slots ------------------------------------------------------------------------------------
- */
-
-struct sp_sampler; /* any number of sequences over one vocabulary */
-
-SP_MUST_CHECK enum sp_status sp_sampler_open(struct sp_sampler **out, size_t n_vocab,
-                                             size_t n_context, const struct sp_vector *vector,
-                                             struct sp_err *err);
-void sp_sampler_close(struct sp_sampler *sampler); /* NULL is fine */
-
-/* Registers a sequence; options are copied. prior: its tokens so far, of which the last ones count.
- */
-SP_MUST_CHECK enum sp_status sp_sampler_add(struct sp_sampler *sampler, size_t *slot,
-                                            const struct sp_sampling *sampling,
-                                            const uint32_t *prior, size_t n_prior,
-                                            struct sp_err *err);
-void sp_sampler_remove(struct sp_sampler *sampler, size_t slot);
-/* Forgets the history and takes this one. */
-SP_MUST_CHECK enum sp_status sp_sampler_reset(struct sp_sampler *sampler, size_t slot,
-                                              const uint32_t *prior, size_t n_prior,
-                                              struct sp_err *err);
-/* Tokens that were chosen, here or elsewhere, join the history. */
-SP_MUST_CHECK enum sp_status sp_sampler_commit(struct sp_sampler *sampler, size_t slot,
-                                               const uint32_t *ids, size_t n, struct sp_err *err);
-
-/* One row to sample: the slot's history plus `drafts` (tokens assumed, not committed). */
-struct sp_sampler_row {
-    size_t slot;
-    const float *logits; /* [n_vocab] */
-    const uint32_t *drafts;
-    size_t n_drafts;
-};
-
-/* ids[i] = the token of rows[i]. No history changes: commit what is kept. */
-SP_MUST_CHECK enum sp_status sp_sampler_sample(struct sp_sampler *sampler, uint32_t *ids,
-                                               const struct sp_sampler_row *rows, size_t n,
-                                               struct sp_err *err);
 
 /* ---- choosers ---------------------------------------------------------------------------------
  */

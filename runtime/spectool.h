@@ -240,4 +240,44 @@ SP_MUST_CHECK enum sp_status sp_session_time(struct sp_session *session, size_t 
  * experts, those of one row) and the keys, values and states it looks at. */
 uint64_t sp_session_read_size(const struct sp_session *session, size_t n_before);
 
+/* ---- sampling ------------------------------------------------------------------------------- */
+
+/* Sampling without a session: any number of sequences over one vocabulary, each in a slot of its
+ * own. Rows of different slots may be sampled in one call and do not influence each other. A token
+ * is a function of the row, the options, the seed and the position (tokens so far) alone. */
+struct sp_sampler;
+
+/* n_context: what a repeat_last_n of -1 looks back on. */
+SP_MUST_CHECK enum sp_status sp_sampler_open(struct sp_sampler **out, size_t n_vocab,
+                                             size_t n_context, struct sp_err *err);
+void sp_sampler_close(struct sp_sampler *sampler); /* NULL is fine */
+
+/* Registers a sequence; options are copied. prior: its tokens so far, of which the last ones count.
+ */
+SP_MUST_CHECK enum sp_status sp_sampler_add(struct sp_sampler *sampler, size_t *slot,
+                                            const struct sp_sampling *sampling,
+                                            const uint32_t *prior, size_t n_prior,
+                                            struct sp_err *err);
+void sp_sampler_remove(struct sp_sampler *sampler, size_t slot);
+/* Forgets the history and takes this one. */
+SP_MUST_CHECK enum sp_status sp_sampler_reset(struct sp_sampler *sampler, size_t slot,
+                                              const uint32_t *prior, size_t n_prior,
+                                              struct sp_err *err);
+/* Tokens that were chosen, here or elsewhere, join the history. */
+SP_MUST_CHECK enum sp_status sp_sampler_commit(struct sp_sampler *sampler, size_t slot,
+                                               const uint32_t *ids, size_t n, struct sp_err *err);
+
+/* One row to sample: the slot's history plus `drafts` (tokens assumed, not committed). */
+struct sp_sampler_row {
+    size_t slot;
+    const float *logits; /* [n_vocab] */
+    const uint32_t *drafts;
+    size_t n_drafts;
+};
+
+/* ids[i] = the token of rows[i]. No history changes: commit what is kept. */
+SP_MUST_CHECK enum sp_status sp_sampler_sample(struct sp_sampler *sampler, uint32_t *ids,
+                                               const struct sp_sampler_row *rows, size_t n,
+                                               struct sp_err *err);
+
 #endif

@@ -237,7 +237,7 @@ static void ring_wraps(void **state)
     (void)state;
     s.repeat_last_n = 3;
     s.presence_penalty = 10;
-    assert_int_equal(sp_sampler_open(&sampler, 4, 100, vector(), NULL), SP_OK);
+    assert_int_equal(sp_sampler_open(&sampler, 4, 100, NULL), SP_OK);
     assert_int_equal(sp_sampler_add(sampler, &slot, &s, prior, 5, NULL), SP_OK);
     assert_int_equal(sample(sampler, slot, logits, NULL, 0), 1); /* remembers 2 3 0 */
     assert_int_equal(sp_sampler_commit(sampler, slot, (uint32_t[]){1}, 1, NULL), SP_OK);
@@ -264,8 +264,8 @@ static void drafts_overlay(void **state)
     s.repeat_penalty = 1.7f;
     s.frequency_penalty = .3f;
     for (s.seed = 0; s.seed < 50; s.seed++) {
-        assert_int_equal(sp_sampler_open(&a, 4, 100, vector(), NULL), SP_OK);
-        assert_int_equal(sp_sampler_open(&b, 4, 100, vector(), NULL), SP_OK);
+        assert_int_equal(sp_sampler_open(&a, 4, 100, NULL), SP_OK);
+        assert_int_equal(sp_sampler_open(&b, 4, 100, NULL), SP_OK);
         assert_int_equal(sp_sampler_add(a, &slot_a, &s, tokens, 2, NULL), SP_OK);
         assert_int_equal(sp_sampler_add(b, &slot_b, &s, tokens, 2, NULL), SP_OK);
         for (size_t n = 0; n <= 6; n++) {
@@ -287,8 +287,8 @@ static void slots_are_isolated(void **state)
     size_t slots[3], single[3];
 
     (void)state;
-    assert_int_equal(sp_sampler_open(&alone, 6, 100, vector(), NULL), SP_OK);
-    assert_int_equal(sp_sampler_open(&crowd, 6, 100, vector(), NULL), SP_OK);
+    assert_int_equal(sp_sampler_open(&alone, 6, 100, NULL), SP_OK);
+    assert_int_equal(sp_sampler_open(&crowd, 6, 100, NULL), SP_OK);
     for (size_t i = 0; i < 3; i++) {
         struct sp_sampling s = defaults();
         s.temperature = 1 + (float)i;
