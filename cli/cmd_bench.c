@@ -1,18 +1,24 @@
-/* spectool bench: what a packed file does on this machine. Figures are medians; plain and
- * speculative runs alternate, so that a change of the machine's mood meets both. */
-#include "cli/commands.h"
-#include "cli/engine_opts.h"
-#include "cli/ids.h"
-#include "cli/out.h"
+/* spectool bench: what a packed file does on this machine; or a file of random weights in the shape
+ * of a known model, made for the occasion. */
+#include "cli/bench.h"
+#include "cli/create_sinks.h"
+#include "convert/synthetic.h"
+#include "format/file.h"
 #include "format/mem.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct options {
     struct sp_opt_list ids;
+    const char *depths, *svg;
     int64_t n_predict, n_repeat;
+    double acceptance;
     bool json;
+    const char *shape, *shape_draft, *type, *draft_type, *output_type;
+    bool force;
     struct sp_engine_opts engine;
 };
 
@@ -25,302 +31,165 @@ static const struct sp_opt opts[] = {
      .shown = "128", .help = "Tokens to generate after each prompt"},
     {SP_OPT_INT, 0, "repeat", NULL, "N", AT(n_repeat), .min = 1, .max = 1000, .shown = "5",
      .help = "Runs of each measurement"},
+    {SP_OPT_STRING, 0, "depths", NULL, "N,N,...", AT(depths),
+     .shown = "64,1024,4096, those that fit",
+     .help = "Tokens of context behind which passes are timed"},
+    {SP_OPT_NUMBER, 0, "simulate-acceptance", NULL, "P", AT(acceptance), .min = 0, .max = 1,
+     .help = "Accept each guess with probability P instead of comparing it: what would a draft "
+             "of this cost and that acceptance give? The text is meaningless"},
     SP_OPT_NUM_CTX(struct options, engine),
     SP_OPT_DRAFT_DEPTH(struct options, engine),
     SP_OPT_THREADS(struct options, engine),
     SP_OPT_KERNELS(struct options, engine),
     SP_OPT_KV_TYPE(struct options, engine),
     {SP_OPT_FLAG, 0, "json", NULL, NULL, AT(json), .help = "The figures as JSON"},
+    {SP_OPT_STRING, 0, "svg", NULL, "FILE", AT(svg), .path = true,
+     .help = "Also draw a chart; an existing file is replaced"},
+    {SP_OPT_HEADING, .help = "Without a model:"},
+    {SP_OPT_CHOICE, 0, "synthetic", NULL, "SHAPE", AT(shape), .choices = sp_synthetic_targets,
+     .help = "Make a file of random weights in this shape and measure it. It is written to FILE "
+             "and kept, or else removed afterwards"},
+    {SP_OPT_CHOICE, 0, "synthetic-draft", NULL, "SHAPE", AT(shape_draft),
+     .choices = sp_synthetic_drafts, .help = "Its draft"},
+    {SP_OPT_CHOICE, 'q', "quantize", NULL, "TYPE", AT(type), .choices = sp_cmd_types,
+     .shown = "bf16", .help = "Type of its matrices"},
+    {SP_OPT_CHOICE, 0, "quantize-draft", "draft-quantize", "TYPE", AT(draft_type),
+     .choices = sp_cmd_types, .shown = "bf16", .help = "Type of its draft's matrices"},
+    {SP_OPT_CHOICE, 0, "quantize-output", NULL, "TYPE", AT(output_type), .choices = sp_cmd_types,
+     .help = "Type of its embedding and output matrix, whatever --quantize says"},
+    {SP_OPT_FLAG, 0, "force", NULL, NULL, AT(force), .help = "Replace an existing FILE"},
     {.kind = SP_OPT_END},
 };
 
-static const size_t row_counts[] = {1, 2, 4, 8, 12, 16};
-static const char *const built_in_prompts[] = {
-    "Once upon a time", "The three most important things to know about", "def fibonacci(n):"};
-
-enum {
-    N_ROW_COUNTS = sizeof row_counts / sizeof *row_counts,
-    N_BUILT_IN = sizeof built_in_prompts / sizeof *built_in_prompts,
-    MAX_PROMPTS = 32,
-    PREFILL = 512,
-    DEPTH = 64, /* tokens in the caches when passes are timed */
+/* A file of random weights that lives as long as it is mapped, or as FILE. */
+struct synthetic {
+    char *folder; /* of a temporary one, owned; NULL: none */
+    char *path;   /* owned */
 };
 
-struct bench {
-    const struct options *options;
-    struct sp_package *package;
-    struct sp_package_info info;
-    struct sp_session *session;
-    struct sp_ids prompts[MAX_PROMPTS]; /* owned */
-    size_t n_prompts;
-    double *times, *other; /* [n_repeat] room for medians; owned */
-    struct sp_err *err;
-    /* results */
-    size_t n_prefill;
-    double prefill_seconds;
-    double verify_seconds[N_ROW_COUNTS], draft_seconds[N_ROW_COUNTS];
-    double plain_rate[MAX_PROMPTS], draft_rate[MAX_PROMPTS]; /* tokens per second */
-    double acceptance[MAX_PROMPTS], per_pass[MAX_PROMPTS];
-};
-
-static int compare_doubles(const void *left, const void *right)
+static enum sp_status check_options(const struct sp_args *args, struct sp_err *err)
 {
-    const double *a = left, *b = right;
+    static const char *const of_synthetic[] = {"synthetic-draft", "quantize", "quantize-draft",
+                                               "quantize-output", "force"};
+    const struct options *o = args->options;
 
-    return (*a > *b) - (*a < *b);
-}
-
-static double median(double *values, size_t n)
-{
-    qsort(values, n, sizeof *values, compare_doubles);
-    return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
-}
-
-static enum sp_status interrupted(struct bench *b)
-{
-    return sp_signals_caught() ? sp_fail(b->err, SP_E_CHECK, "interrupted") : SP_OK;
-}
-
-static int stop_when_interrupted(void *context, const struct sp_token *token)
-{
-    (void)context;
-    (void)token;
-    return sp_signals_caught();
-}
-
-static enum sp_status read_prompts(struct bench *b)
-{
-    const struct sp_opt_list *list = &b->options->ids;
-    enum sp_status st;
-
-    if (list->n > MAX_PROMPTS) {
-        return sp_fail(b->err, SP_E_USAGE, "%zu prompts, expected at most %d", list->n,
-                       MAX_PROMPTS);
+    if (o->shape == NULL && args->n_operands == 0) {
+        return sp_fail(err, SP_E_USAGE, "no FILE to measure, and no --synthetic either");
     }
-    for (; b->n_prompts < list->n; b->n_prompts++) {
-        st = sp_ids_parse(&b->prompts[b->n_prompts], list->items[b->n_prompts], b->err);
-        if (st) return st;
+    for (size_t i = 0; i < sizeof of_synthetic / sizeof *of_synthetic && !o->shape; i++) {
+        if (!sp_args_given(args, of_synthetic[i])) continue;
+        return sp_fail(err, SP_E_USAGE, "--%s is for --synthetic only", of_synthetic[i]);
     }
-    for (size_t i = 0; list->n == 0 && i < N_BUILT_IN; i++) {
-        struct sp_ids *ids = &b->prompts[i];
-        st = sp_package_encode(b->package, built_in_prompts[i], strlen(built_in_prompts[i]),
-                               SP_ENCODE_ADD_SPECIAL, &ids->at, &ids->n, b->err);
-        if (st) return st;
-        b->n_prompts++;
+    if (o->draft_type && o->shape_draft == NULL) {
+        return sp_fail(err, SP_E_USAGE, "--quantize-draft without --synthetic-draft");
     }
     return SP_OK;
 }
 
-/* Each run's prompt begins with another token, so nothing of it is in the caches. */
-static enum sp_status measure_prefill(struct bench *b)
+static void remove_temporary(struct synthetic *s)
 {
-    enum sp_status st;
-    size_t n_repeat = (size_t)b->options->n_repeat;
-    uint32_t ids[PREFILL];
-
-    b->n_prefill = sp_session_n_context(b->session) - 1;
-    if (b->n_prefill > PREFILL) b->n_prefill = PREFILL;
-    for (size_t run = 0; run < n_repeat; run++) {
-        struct sp_result result = {0};
-        struct sp_request request = {
-            .prompt = ids, .n_prompt = b->n_prefill, .max_tokens = 1, .plain = true};
-        for (size_t i = 0; i < b->n_prefill; i++) {
-            ids[i] = (uint32_t)((run + 1 + i * 31) % b->info.n_vocab);
-        }
-        if ((st = interrupted(b))) return st;
-        if ((st = sp_session_generate(b->session, &request, &result, b->err))) return st;
-        b->times[run] = result.prompt_seconds;
-        sp_result_release(&result);
-    }
-    b->prefill_seconds = median(b->times, n_repeat);
-    return SP_OK;
+    if (s->folder == NULL) return;
+    if (s->path) unlink(s->path);
+    rmdir(s->folder);
+    free(s->folder);
+    s->folder = NULL;
 }
 
-static enum sp_status measure_passes(struct bench *b)
+static enum sp_status make_folder(struct synthetic *s, struct sp_err *err)
 {
+    const char *tmp = getenv("TMPDIR");
+    char *folder = NULL;
     enum sp_status st;
-    size_t before = DEPTH;
 
-    if (before + 16 > sp_session_n_context(b->session)) before = 1;
-    for (size_t i = 0; i < N_ROW_COUNTS; i++) {
-        if ((st = interrupted(b))) return st;
-        st = sp_session_time(b->session, before, row_counts[i], (unsigned)b->options->n_repeat,
-                             &b->verify_seconds[i], &b->draft_seconds[i], b->err);
-        if (st) return st;
+    if (tmp == NULL || *tmp == '\0') tmp = "/tmp";
+    if ((st = sp_file_join(&folder, tmp, "spectool-bench.XXXXXX", err))) return st;
+    if (mkdtemp(folder) == NULL) {
+        st = sp_fail(err, SP_E_IO, "%s: %s", folder, strerror(errno));
+        free(folder);
+        return st;
     }
-    return SP_OK;
+    s->folder = folder;
+    return sp_file_join(&s->path, folder, "synthetic.bin", err);
 }
 
-/* One run; its rate behind the first token, which is the prompt's. */
-static enum sp_status generate(struct bench *b, const struct sp_ids *ids, bool plain, double *rate,
-                               struct sp_result *result)
+static enum sp_status make_synthetic(struct synthetic *s, const struct sp_args *args,
+                                     struct sp_err *err)
 {
-    enum sp_status st;
-    double seconds;
-    struct sp_request request = {
-        .prompt = ids->at,
-        .n_prompt = ids->n,
-        .max_tokens = (size_t)b->options->n_predict,
-        .ignore_eos = true,
-        .plain = plain,
-        .depth = (int)b->options->engine.depth,
-        .token = stop_when_interrupted,
+    const struct options *o = args->options;
+    struct sp_create_listener listener = {.command = args->command->name};
+    struct sp_synthetic_options options = {
+        .shape = o->shape,
+        .draft = o->shape_draft,
+        .target_type = sp_create_type(o->type),
+        .draft_type = sp_create_type(o->draft_type),
+        .output_type = sp_create_type(o->output_type),
+        .force = o->force,
     };
+    enum sp_status st;
 
-    if ((st = sp_session_generate(b->session, &request, result, b->err))) return st;
-    if ((st = interrupted(b))) return st;
-    seconds = result->draft_seconds + result->verify_seconds + result->plain_seconds;
-    *rate = seconds > 0 ? (double)(result->n_ids - 1) / seconds : 0;
-    return SP_OK;
+    st = args->n_operands
+             ? sp_copy_text(&s->path, args->operands[0], strlen(args->operands[0]), err)
+             : make_folder(s, err);
+    if (st) return st;
+    sp_create_listen(&options.sinks, &listener);
+    st = sp_synthetic_write(s->path, &options, err);
+    sp_progress_end(&listener.progress);
+    return st;
 }
 
-static enum sp_status measure_prompt(struct bench *b, size_t prompt)
+static enum sp_status show(const struct sp_bench *b, const struct options *o, struct sp_err *err)
 {
     enum sp_status st = SP_OK;
-    size_t n_repeat = (size_t)b->options->n_repeat;
 
-    for (size_t run = 0; run < n_repeat && st == SP_OK; run++) {
-        struct sp_result plain = {0}, drafted = {0};
-        st = generate(b, &b->prompts[prompt], true, &b->times[run], &plain);
-        if (st == SP_OK && b->info.draft) {
-            st = generate(b, &b->prompts[prompt], false, &b->other[run], &drafted);
-            b->acceptance[prompt] =
-                drafted.drafted ? (double)drafted.accepted / (double)drafted.drafted : 0;
-            b->per_pass[prompt] =
-                drafted.n_rounds ? (double)(drafted.n_ids - 1) / (double)drafted.n_rounds : 0;
-        }
-        sp_result_release(&plain);
-        sp_result_release(&drafted);
-    }
-    if (st) return st;
-    b->plain_rate[prompt] = median(b->times, n_repeat);
-    if (b->info.draft) b->draft_rate[prompt] = median(b->other, n_repeat);
-    return SP_OK;
-}
-
-static enum sp_status measure(struct bench *b)
-{
-    enum sp_status st;
-
-    if ((st = measure_prefill(b))) return st;
-    if ((st = measure_passes(b))) return st;
-    for (size_t i = 0; i < b->n_prompts; i++) {
-        if ((st = measure_prompt(b, i))) return st;
-    }
-    return SP_OK;
-}
-
-static double prefill_rate(const struct bench *b)
-{
-    return b->prefill_seconds > 0 ? (double)b->n_prefill / b->prefill_seconds : 0;
-}
-
-static double speed_up(const struct bench *b, size_t prompt)
-{
-    return b->plain_rate[prompt] > 0 ? b->draft_rate[prompt] / b->plain_rate[prompt] : 0;
-}
-
-static void print_text(const struct bench *b, const char *path)
-{
-    printf("%s, %u threads, %s kernels, medians of %lld\n\n", path, b->info.n_threads,
-           b->info.kernels, (long long)b->options->n_repeat);
-    printf("prompt of %zu: %.1f tokens/s\n\n", b->n_prefill, prefill_rate(b));
-    puts("rows   pass ms   to one row   draft ms");
-    for (size_t i = 0; i < N_ROW_COUNTS; i++) {
-        printf("%4zu  %8.2f  %10.2fx", row_counts[i], b->verify_seconds[i] * 1e3,
-               b->verify_seconds[i] / b->verify_seconds[0]);
-        if (b->draft_seconds[i] > 0) printf("  %9.2f", b->draft_seconds[i] * 1e3);
-        putchar('\n');
-    }
-    printf("\nprompt  plain tokens/s%s\n",
-           b->info.draft ? "  drafted tokens/s  speed-up  acceptance  tokens per pass" : "");
-    for (size_t i = 0; i < b->n_prompts; i++) {
-        printf("%6zu  %14.1f", i + 1, b->plain_rate[i]);
-        if (b->info.draft) {
-            printf("  %16.1f  %7.2fx  %9.1f%%  %15.2f", b->draft_rate[i], speed_up(b, i),
-                   100 * b->acceptance[i], b->per_pass[i]);
-        }
-        putchar('\n');
-    }
-}
-
-static void print_json(const struct bench *b, const char *path)
-{
-    struct sp_json_out out = {.file = stdout};
-
-    sp_json_out_begin(&out, NULL, '{');
-    sp_json_out_text(&out, "file", path);
-    sp_json_out_u64(&out, "threads", b->info.n_threads);
-    sp_json_out_text(&out, "kernels", b->info.kernels);
-    sp_json_out_text(&out, "draft", b->info.draft);
-    sp_json_out_u64(&out, "prefill_tokens", b->n_prefill);
-    sp_json_out_double(&out, "prefill_rate", prefill_rate(b));
-    sp_json_out_begin(&out, "passes", '[');
-    for (size_t i = 0; i < N_ROW_COUNTS; i++) {
-        sp_json_out_begin(&out, NULL, '{');
-        sp_json_out_u64(&out, "rows", row_counts[i]);
-        sp_json_out_double(&out, "seconds", b->verify_seconds[i]);
-        sp_json_out_double(&out, "draft_seconds", b->draft_seconds[i]);
-        sp_json_out_end(&out, '}');
-    }
-    sp_json_out_end(&out, ']');
-    sp_json_out_begin(&out, "prompts", '[');
-    for (size_t i = 0; i < b->n_prompts; i++) {
-        sp_json_out_begin(&out, NULL, '{');
-        sp_json_out_u64(&out, "prompt_tokens", b->prompts[i].n);
-        sp_json_out_double(&out, "plain_rate", b->plain_rate[i]);
-        if (b->info.draft) {
-            sp_json_out_double(&out, "drafted_rate", b->draft_rate[i]);
-            sp_json_out_double(&out, "speed_up", speed_up(b, i));
-            sp_json_out_double(&out, "acceptance", b->acceptance[i]);
-            sp_json_out_double(&out, "tokens_per_pass", b->per_pass[i]);
-        }
-        sp_json_out_end(&out, '}');
-    }
-    sp_json_out_end(&out, ']');
-    sp_json_out_end(&out, '}');
-    putchar('\n');
+    if (o->json) sp_bench_print_json(b);
+    if (!o->json) st = sp_bench_print_table(b, err);
+    if (st == SP_OK && o->svg) st = sp_bench_write_svg(b, o->svg, err);
+    return st;
 }
 
 static enum sp_status run(const struct sp_args *args, struct sp_err *err)
 {
-    const char *path = args->operands[0];
-    struct bench b = {.options = args->options, .err = err};
-    size_t n_repeat = (size_t)b.options->n_repeat;
+    const struct options *o = args->options;
+    struct sp_bench_options options = {
+        .prompts = o->ids,
+        .depths = o->depths,
+        .n_predict = (size_t)o->n_predict,
+        .n_repeat = (size_t)o->n_repeat,
+        .acceptance = o->acceptance,
+        .engine = o->engine,
+    };
+    struct sp_bench bench = {.synthetic = o->shape};
+    struct sp_package *package = NULL;
+    struct synthetic synthetic = {0};
+    char name[64];
     enum sp_status st;
 
+    if ((st = check_options(args, err))) goto done;
     sp_signals_catch();
-    if ((st = sp_engine_open_package(&b.package, path, &b.options->engine, err))) goto done;
-    sp_package_describe(b.package, &b.info);
-    if ((st = sp_new(&b.times, n_repeat, sizeof *b.times, err))) goto done;
-    if ((st = sp_new(&b.other, n_repeat, sizeof *b.other, err))) goto done;
-    if ((st = read_prompts(&b))) goto done;
-    if ((st = sp_engine_open_session(&b.session, b.package, &b.options->engine, false, 0, err))) {
-        goto done;
-    }
-    if ((st = measure(&b))) goto done;
-    if (b.options->json)
-        print_json(&b, path);
-    else
-        print_text(&b, path);
+    if (o->shape && (st = make_synthetic(&synthetic, args, err))) goto done;
+    st = sp_engine_open_package(&package, o->shape ? synthetic.path : args->operands[0], &o->engine,
+                                err);
+    if (st) goto done;
+    remove_temporary(&synthetic); /* it stays mapped */
+    snprintf(name, sizeof name, "synthetic %s", o->shape ? o->shape : "");
+    bench.name = args->n_operands ? args->operands[0] : name;
+    if ((st = sp_bench_measure(&bench, package, &options, err))) goto done;
+    st = show(&bench, o, err);
 done:
-    for (size_t i = 0; i < MAX_PROMPTS; i++)
-        sp_ids_release(&b.prompts[i]);
-    free(b.times);
-    free(b.other);
-    sp_session_close(b.session);
-    sp_package_close(b.package);
+    sp_bench_release(&bench);
+    sp_package_close(package);
+    remove_temporary(&synthetic);
+    free(synthetic.path);
     return st;
 }
 
 static const struct options defaults = {
-    .n_predict = 128, .n_repeat = 5, .engine = SP_ENGINE_DEFAULTS};
+    .n_predict = 128, .n_repeat = 5, .acceptance = -1, .engine = SP_ENGINE_DEFAULTS};
 
 const struct sp_command sp_cmd_bench = {
     .name = "bench",
     .summary = "Measure a packed file on this machine",
-    .operands = "FILE",
-    .min_operands = 1,
+    .operands = "[FILE]",
     .max_operands = 1,
     .opts = opts,
     .defaults = &defaults,

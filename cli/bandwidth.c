@@ -1,0 +1,89 @@
+#include "cli/bandwidth.h"
+
+#include "format/mem.h"
+#include "format/pool.h"
+#include "runtime/clock.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    SLICE = 1 << 20,       /* bytes that a thread reads before it asks for more */
+    LEAST_SLICES = 128,    /* larger than the caches of a desktop */
+    MOST_SLICES = 1 << 10, /* no more, however large the caches are */
+    N_READS = 3,
+};
+
+struct sp_bandwidth {
+    struct sp_pool *pool;
+    uint64_t *buffer; /* [n_slices][SLICE] bytes */
+    uint64_t *sums;   /* [n_slices]: so that nothing can be left out */
+    size_t n_slices;
+};
+
+static size_t count_slices(void)
+{
+    size_t n = LEAST_SLICES;
+
+#ifdef _SC_LEVEL3_CACHE_SIZE
+    long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
+    if (cache > 0 && (size_t)cache / SLICE * 4 > n) n = (size_t)cache / SLICE * 4;
+#endif
+    return n < MOST_SLICES ? n : MOST_SLICES;
+}
+
+enum sp_status sp_bandwidth_open(struct sp_bandwidth **out, unsigned n_threads, struct sp_err *err)
+{
+    struct sp_bandwidth *b = NULL;
+    enum sp_status st;
+
+    if ((st = sp_new(&b, 1, sizeof *b, err))) goto done;
+    b->n_slices = count_slices();
+    if ((st = sp_pool_open(&b->pool, n_threads, err))) goto done;
+    if ((st = sp_new(&b->sums, b->n_slices, sizeof *b->sums, err))) goto done;
+    if ((st = sp_new_aligned(&b->buffer, b->n_slices, SLICE, err))) goto done;
+    memset(b->buffer, 1, b->n_slices * SLICE); /* pages of its own, not the one of zeros */
+    *out = b;
+    b = NULL;
+done:
+    sp_bandwidth_close(b);
+    return st;
+}
+
+void sp_bandwidth_close(struct sp_bandwidth *bandwidth)
+{
+    if (bandwidth == NULL) return;
+    sp_pool_close(bandwidth->pool);
+    free(bandwidth->buffer);
+    free(bandwidth->sums);
+    free(bandwidth);
+}
+
+static void read_slice(void *context, size_t item, unsigned worker)
+{
+    struct sp_bandwidth *b = context;
+    const uint64_t *at = b->buffer + item * (SLICE / sizeof *at);
+    uint64_t sum = 0;
+
+    (void)worker;
+    for (size_t i = 0; i < SLICE / sizeof *at; i++)
+        sum += at[i];
+    b->sums[item] = sum;
+}
+
+double sp_bandwidth_sample(struct sp_bandwidth *bandwidth)
+{
+    double best = 0;
+
+    for (int i = 0; i < N_READS; i++) {
+        double start = sp_seconds(), seconds;
+        sp_pool_run(bandwidth->pool, bandwidth->n_slices, read_slice, bandwidth);
+        seconds = sp_seconds() - start;
+        if (seconds > 0 && (double)bandwidth->n_slices * SLICE / seconds > best) {
+            best = (double)bandwidth->n_slices * SLICE / seconds;
+        }
+    }
+    return best;
+}

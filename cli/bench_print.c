@@ -1,0 +1,153 @@
+/* The figures of bench as tables for people and as JSON for programs. */
+#include "cli/bench.h"
+#include "cli/out.h"
+
+static const double GIGA = 1e9;
+
+static enum sp_status print_passes(const struct sp_bench *b, struct sp_err *err)
+{
+    static const char *const headings[] = {"depth",    "rows",     "pass ms", "to one row",
+                                           "bus GB/s", "bus used", "draft ms"};
+    struct sp_table table = {.align = "rrrrrrr"};
+    enum sp_status st = SP_OK;
+
+    for (size_t i = 0; i < sizeof headings / sizeof *headings && !st; i++)
+        st = sp_table_add(&table, err, "%s", headings[i]);
+    for (size_t i = 0; i < b->n_depths * SP_BENCH_ROW_COUNTS && !st; i++) {
+        const struct sp_bench_depth *d = &b->depths[i / SP_BENCH_ROW_COUNTS];
+        size_t k = i % SP_BENCH_ROW_COUNTS;
+        double one = d->verify_seconds[0], share = 100 * sp_bench_bus_share(d);
+        if ((st = sp_table_add(&table, err, "%zu", d->n_before))) break;
+        if ((st = sp_table_add(&table, err, "%zu", sp_bench_row_counts[k]))) break;
+        if ((st = sp_table_add(&table, err, "%.2f", d->verify_seconds[k] * 1e3))) break;
+        st = sp_table_add(&table, err, "%.2fx", one > 0 ? d->verify_seconds[k] / one : 0);
+        if (st) break;
+        if ((st = sp_table_add(&table, err, "%.1f", d->bandwidth[k] / GIGA))) break;
+        st = k ? sp_table_add(&table, err, "-") : sp_table_add(&table, err, "%.0f%%", share);
+        if (st) break;
+        st = d->draft_seconds[k] > 0 ? sp_table_add(&table, err, "%.2f", d->draft_seconds[k] * 1e3)
+                                     : sp_table_add(&table, err, "-");
+    }
+    if (st == SP_OK) sp_table_print(stdout, &table, 2);
+    sp_table_release(&table);
+    return st;
+}
+
+static enum sp_status print_prompts(const struct sp_bench *b, struct sp_err *err)
+{
+    const char *drafted = sp_bench_simulated(b) ? "SIMULATED tokens/s" : "drafted tokens/s";
+    const char *const headings[] = {"prompt",   "length",     "plain tokens/s",
+                                    "bus GB/s", "bus used",   drafted,
+                                    "speed-up", "acceptance", "tokens per pass"};
+    struct sp_table table = {.align = b->info.draft ? "rrrrrrrrr" : "rrrrr"};
+    enum sp_status st = SP_OK;
+
+    for (size_t i = 0; table.align[i] && !st; i++)
+        st = sp_table_add(&table, err, "%s", headings[i]);
+    for (size_t i = 0; i < b->n_prompts && !st; i++) {
+        const struct sp_bench_prompt *p = &b->prompts[i];
+        if ((st = sp_table_add(&table, err, "%zu", i + 1))) break;
+        if ((st = sp_table_add(&table, err, "%zu", p->ids.n))) break;
+        if ((st = sp_table_add(&table, err, "%.1f", p->plain_rate))) break;
+        if ((st = sp_table_add(&table, err, "%.1f", p->bandwidth / GIGA))) break;
+        st = sp_table_add(&table, err, "%.0f%%", 100 * sp_bench_plain_share(p));
+        if (st || b->info.draft == NULL) continue;
+        if ((st = sp_table_add(&table, err, "%.1f", p->draft_rate))) break;
+        if ((st = sp_table_add(&table, err, "%.2fx", sp_bench_speed_up(p)))) break;
+        if ((st = sp_table_add(&table, err, "%.1f%%", 100 * p->acceptance))) break;
+        st = sp_table_add(&table, err, "%.2f", p->per_pass);
+    }
+    if (st == SP_OK) sp_table_print(stdout, &table, 2);
+    sp_table_release(&table);
+    return st;
+}
+
+enum sp_status sp_bench_print_table(const struct sp_bench *b, struct sp_err *err)
+{
+    enum sp_status st;
+
+    printf("%s, %u threads, %s kernels, medians of %zu\n\n", b->name, b->info.n_threads,
+           b->info.kernels, b->options->n_repeat);
+    printf("Prompt of %zu: %.1f tokens/s (bus %.1f GB/s)\n\nPasses, with the logits of all rows:\n",
+           b->n_prefill, sp_bench_prefill_rate(b), b->prefill_bandwidth / GIGA);
+    if ((st = print_passes(b, err))) return st;
+    printf("\n%s, %zu tokens:\n", b->info.draft ? "Plain and drafted, interleaved" : "Plain",
+           b->options->n_predict);
+    if (sp_bench_simulated(b)) {
+        printf("SIMULATION: a coin accepts each guess with probability %g; the cost is real, the "
+               "text is not.\n",
+               b->options->acceptance);
+    } else if (b->info.draft) {
+        puts("Both wrote the same tokens.");
+    }
+    return print_prompts(b, err);
+}
+
+static void print_json_depth(struct sp_json_out *out, const struct sp_bench_depth *d)
+{
+    sp_json_out_begin(out, NULL, '{');
+    sp_json_out_u64(out, "depth", d->n_before);
+    sp_json_out_u64(out, "read_bytes", d->read_size);
+    sp_json_out_double(out, "bandwidth_used", sp_bench_bus_share(d));
+    sp_json_out_begin(out, "passes", '[');
+    for (size_t k = 0; k < SP_BENCH_ROW_COUNTS; k++) {
+        sp_json_out_begin(out, NULL, '{');
+        sp_json_out_u64(out, "rows", sp_bench_row_counts[k]);
+        sp_json_out_double(out, "seconds", d->verify_seconds[k]);
+        sp_json_out_double(out, "draft_seconds", d->draft_seconds[k]);
+        sp_json_out_double(out, "bandwidth", d->bandwidth[k]);
+        sp_json_out_end(out, '}');
+    }
+    sp_json_out_end(out, ']');
+    sp_json_out_end(out, '}');
+}
+
+static void print_json_prompt(struct sp_json_out *out, const struct sp_bench *b,
+                              const struct sp_bench_prompt *p)
+{
+    sp_json_out_begin(out, NULL, '{');
+    sp_json_out_u64(out, "prompt_tokens", p->ids.n);
+    sp_json_out_u64(out, "tokens", p->n_generated);
+    sp_json_out_double(out, "plain_rate", p->plain_rate);
+    sp_json_out_u64(out, "read_bytes", p->read_size);
+    sp_json_out_double(out, "bandwidth", p->bandwidth);
+    sp_json_out_double(out, "bandwidth_used", sp_bench_plain_share(p));
+    if (b->info.draft) {
+        sp_json_out_bool(out, "simulated", sp_bench_simulated(b));
+        sp_json_out_double(out, "drafted_rate", p->draft_rate);
+        sp_json_out_double(out, "speed_up", sp_bench_speed_up(p));
+        sp_json_out_double(out, "acceptance", p->acceptance);
+        sp_json_out_double(out, "tokens_per_pass", p->per_pass);
+    }
+    sp_json_out_end(out, '}');
+}
+
+void sp_bench_print_json(const struct sp_bench *b)
+{
+    struct sp_json_out out = {.file = stdout};
+
+    sp_json_out_begin(&out, NULL, '{');
+    sp_json_out_text(&out, "file", b->name);
+    sp_json_out_text(&out, "synthetic", b->synthetic);
+    sp_json_out_u64(&out, "threads", b->info.n_threads);
+    sp_json_out_text(&out, "kernels", b->info.kernels);
+    sp_json_out_text(&out, "draft", b->info.draft);
+    sp_json_out_u64(&out, "repeat", b->options->n_repeat);
+    sp_json_out_bool(&out, "simulated", sp_bench_simulated(b));
+    if (sp_bench_simulated(b)) {
+        sp_json_out_double(&out, "simulated_acceptance", b->options->acceptance);
+    }
+    sp_json_out_u64(&out, "prefill_tokens", b->n_prefill);
+    sp_json_out_double(&out, "prefill_rate", sp_bench_prefill_rate(b));
+    sp_json_out_double(&out, "prefill_bandwidth", b->prefill_bandwidth);
+    sp_json_out_begin(&out, "depths", '[');
+    for (size_t i = 0; i < b->n_depths; i++)
+        print_json_depth(&out, &b->depths[i]);
+    sp_json_out_end(&out, ']');
+    sp_json_out_begin(&out, "prompts", '[');
+    for (size_t i = 0; i < b->n_prompts; i++)
+        print_json_prompt(&out, b, &b->prompts[i]);
+    sp_json_out_end(&out, ']');
+    sp_json_out_end(&out, '}');
+    putchar('\n');
+}
