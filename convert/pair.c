@@ -222,6 +222,32 @@ static enum sp_status check_mtp(const struct sp_config *target, const struct sp_
                    like->head_dim);
 }
 
+static bool same_ropes(const struct sp_rope *a, const struct sp_rope *b)
+{
+    return a->kind == b->kind && a->theta == b->theta && a->n_rot == b->n_rot &&
+           a->n_turning == b->n_turning && a->factor == b->factor;
+}
+
+/* Queries turn by the assistant's own rope, but keys have been turned by the target's. */
+static enum sp_status check_assistant(const struct sp_config *target, const struct sp_config *draft,
+                                      char **notes, struct sp_err *err)
+{
+    enum sp_status st = sp_config_check_assistant(draft, target, err);
+
+    for (unsigned windowed = 0; st == SP_OK && windowed < 2; windowed++) {
+        unsigned own = 0, source = sp_config_last_keys(target, windowed);
+        while (own < draft->n_layers && (draft->layers[own].window != 0) != (windowed != 0))
+            own++;
+        if (own == draft->n_layers || same_ropes(&draft->ropes[draft->layers[own].rope],
+                                                 &target->ropes[target->layers[source].rope])) {
+            continue;
+        }
+        st = sp_note(notes, err, "assistant rope for %s_attention differs from target",
+                     windowed ? "sliding" : "full");
+    }
+    return st;
+}
+
 static enum sp_status check_block_draft(const struct sp_config *target,
                                         const struct sp_config *draft, struct sp_err *err)
 {
@@ -296,6 +322,9 @@ enum sp_status sp_pair_check(const struct sp_pair_side *target, const struct sp_
     case SP_DRAFT_DFLASH:
     case SP_DRAFT_DFLASH2:
         st = check_block_draft(t, d, err);
+        break;
+    case SP_DRAFT_ASSISTANT:
+        st = check_assistant(t, d, notes, err);
         break;
     case SP_DRAFT_MTP:
         return check_mtp(t, d, err);

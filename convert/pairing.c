@@ -45,6 +45,8 @@ enum sp_status sp_pairing_print(char **text, size_t *size, const struct sp_confi
     out[n++] = '{';
     if (draft->draft.kind == SP_DRAFT_DFLASH || draft->draft.kind == SP_DRAFT_DFLASH2) {
         n += print_block(out + n, RECORD_SIZE - n, &draft->draft);
+    } else if (draft->draft.kind == SP_DRAFT_ASSISTANT) {
+        n += (size_t)snprintf(out + n, RECORD_SIZE - n, "\"kind\":\"assistant\",");
     } else if (draft->draft.kind == SP_DRAFT_MTP) {
         n += (size_t)snprintf(out + n, RECORD_SIZE - n, "\"kind\":\"mtp\",");
     } else {

@@ -83,12 +83,28 @@ static enum sp_status find_family(struct sp_config_text *t, const char *architec
     return t->wrapper ? find_wrapped(t, err) : SP_OK;
 }
 
+static enum sp_status find_assistant_family(struct sp_config_text *t, struct sp_err *err)
+{
+    const char *type = "gemma4_text";
+    enum sp_status st;
+
+    if (sp_json_kind(t->text) != SP_JSON_OBJECT) {
+        return sp_fail(err, SP_E_INPUT, "assistant: text_config is missing");
+    }
+    if ((st = sp_json_get_string(t->text, "model_type", &type, err))) return st;
+    t->family = sp_family_by_type(type);
+    if (t->family && (t->family->reads & SP_READS_GEMMA4)) return SP_OK;
+    return sp_fail(err, SP_E_UNSUPPORTED,
+                   "assistant: text_config of model_type \"%s\" is not supported", type);
+}
+
 /* DFlash drafts are layers of Qwen3's shape, whatever their target is. */
 static enum sp_status find_draft_family(struct sp_config_text *t, struct sp_err *err)
 {
     const char *type = "qwen3";
     enum sp_status st;
 
+    if (t->draft == SP_DRAFT_ASSISTANT) return find_assistant_family(t, err);
     if ((st = sp_json_get_string(t->root, "model_type", &type, err))) return st;
     if (strcmp(type, "qwen3") != 0) {
         return sp_fail(err, SP_E_UNSUPPORTED,
@@ -350,6 +366,16 @@ done:
     sp_config_release(&c);
     sp_json_free(root);
     return st;
+}
+
+unsigned sp_config_last_keys(const struct sp_config *config, bool windowed)
+{
+    for (unsigned i = config->n_layers; i-- > 0;) {
+        const struct sp_layer_config *l = &config->layers[i];
+        if (l->mixer != SP_MIXER_ATTENTION || l->kv_source != (int)i) continue;
+        if ((l->window != 0) == windowed) return i;
+    }
+    return config->n_layers;
 }
 
 unsigned sp_config_first_layer(const struct sp_config *config, enum sp_mixer mixer)

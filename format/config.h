@@ -49,7 +49,8 @@ struct sp_layer_config {
     unsigned n_heads, n_kv_heads, head_dim;
     unsigned window;       /* exactly this many keys including self; 0: all */
     int rope;              /* index into sp_config.ropes; -1: no rotation */
-    int kv_source;         /* layer whose K/V this one reads; its own index normally */
+    int kv_source;         /* layer whose K/V this one reads; its own index normally; -1: the
+                              target's last such layer (drafts) */
     bool causal;           /* false: a DFlash block layer that looks both ways */
     bool v_from_k;         /* v = the raw k projection (Gemma 4 global layers) */
     bool output_gate;      /* attention output times sigmoid of a gate projection */
@@ -70,8 +71,9 @@ struct sp_delta_config {
 enum sp_draft_kind {
     SP_DRAFT_NONE, /* a language model of its own: target, or autoregressive draft */
     SP_DRAFT_DFLASH,
-    SP_DRAFT_MTP,     /* a prediction head out of its target's own checkpoint (Qwen3.5's mtp.*) */
-    SP_DRAFT_DFLASH2, /* DFlash with convolutions over the block and a selector of candidates */
+    SP_DRAFT_MTP,       /* a prediction head out of its target's own checkpoint (Qwen3.5's mtp.*) */
+    SP_DRAFT_ASSISTANT, /* Gemma 4 assistant: attends to its target's keys */
+    SP_DRAFT_DFLASH2,   /* DFlash with convolutions over the block and a selector of candidates */
 };
 
 enum { SP_MAX_TAPS = 64, SP_MAX_EOS = 16, SP_MAX_BLOCK = 64 };
@@ -88,6 +90,8 @@ struct sp_draft_config {
     bool borrows_tables;        /* embedding and head are the target's: none of its own */
     unsigned selector_rank;     /* DFlash2: width of the selector's codebooks */
     unsigned selector_top_k;    /* ... candidates of a row */
+    unsigned n_clusters;        /* assistants: of tokens, each with a centroid; 0: plain head */
+    unsigned n_clusters_used;   /* ... whose tokens are scored */
 };
 
 struct sp_config {
@@ -158,6 +162,16 @@ struct sp_tables {
  * sp_specs_of_config. SP_E_INPUT when config and tensors contradict each other. */
 SP_MUST_CHECK enum sp_status sp_config_settle(struct sp_config *config,
                                               const struct sp_tables *found, struct sp_err *err);
+
+/* The last layer with keys of its own, among those with a window or those without; n_layers when
+ * there is none. */
+unsigned sp_config_last_keys(const struct sp_config *config, bool windowed);
+
+/* Can this assistant attend to the keys of that target, and read its hidden states? Every reason
+ * why not is a sentence. */
+SP_MUST_CHECK enum sp_status sp_config_check_assistant(const struct sp_config *assistant,
+                                                       const struct sp_config *target,
+                                                       struct sp_err *err);
 
 /* The first layer with this mixer; n_layers when there is none. */
 unsigned sp_config_first_layer(const struct sp_config *config, enum sp_mixer mixer);

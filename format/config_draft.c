@@ -21,13 +21,17 @@ static const struct {
     {"DFlashDraftModel", NULL, SP_DRAFT_DFLASH},
     {"DFlash*", "DFlash variant", SP_DRAFT_NONE},
     {"MuseGlimmerAssistantModel", "Glimmer", SP_DRAFT_NONE},
-    {"Gemma4*Assistant*", "Gemma 4 assistant", SP_DRAFT_NONE},
+    {"Gemma4*Assistant*", NULL, SP_DRAFT_ASSISTANT},
 };
 
-static const char *const assistant_types[] = {
-    "gemma4_assistant",
-    "gemma4_unified_assistant",
-    "muse_glimmer_assistant",
+/* The same by model_type, where the architecture says nothing. */
+static const struct {
+    const char *type;
+    enum sp_draft_kind kind; /* SP_DRAFT_NONE: refused */
+} assistant_types[] = {
+    {"gemma4_assistant", SP_DRAFT_ASSISTANT},
+    {"gemma4_unified_assistant", SP_DRAFT_ASSISTANT},
+    {"muse_glimmer_assistant", SP_DRAFT_NONE},
 };
 
 static bool matches(const char *pattern, const char *name)
@@ -64,7 +68,7 @@ static enum sp_status detect_by_name(struct sp_config_text *t, const char *name,
         if (!matches(architectures[i].pattern, name)) continue;
         if (architectures[i].refused) return refuse_kind(architectures[i].refused, name, err);
         t->draft = architectures[i].kind;
-        t->what = "dflash ";
+        t->what = t->draft == SP_DRAFT_ASSISTANT ? "assistant " : "dflash ";
         return SP_OK;
     }
     return SP_OK;
@@ -82,11 +86,14 @@ enum sp_status sp_config_detect_draft(struct sp_config_text *t, struct sp_err *e
     if (name && (st = detect_by_name(t, name, err))) return st;
     if ((st = sp_json_get_string(t->root, "model_type", &type, err))) return st;
     for (size_t i = 0; type && i < sizeof assistant_types / sizeof assistant_types[0]; i++) {
-        if (strcmp(assistant_types[i], type) == 0) return refuse_kind("assistant", type, err);
+        if (strcmp(assistant_types[i].type, type) != 0) continue;
+        if (assistant_types[i].kind == SP_DRAFT_NONE) return refuse_kind("assistant", type, err);
+        t->draft = assistant_types[i].kind;
+        t->what = "assistant ";
     }
     t->dflash = sp_json_get(t->root, "dflash_config");
     if (t->dflash == NULL) return SP_OK;
-    if (t->draft == SP_DRAFT_NONE) {
+    if (t->draft != SP_DRAFT_DFLASH && t->draft != SP_DRAFT_DFLASH2) {
         return sp_fail(err, SP_E_INPUT, "dflash_config contradicts architecture \"%s\"",
                        name ? name : "none");
     }
@@ -345,6 +352,7 @@ enum sp_status sp_config_read_draft(struct sp_config *out, const struct sp_confi
     enum sp_status st;
 
     d->kind = t->draft;
+    if (d->kind == SP_DRAFT_ASSISTANT) return sp_config_read_assistant(out, t, err);
     d->borrows_tables = true;
     d->target_hidden = out->n_hidden;
     if ((st = refuse_options(t, err)) || (st = read_block_size(d, t, err)) ||

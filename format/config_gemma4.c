@@ -40,17 +40,18 @@ static enum sp_status read_keys(struct gemma4_keys *k, struct sp_config *c,
                                 const struct sp_config_text *t, struct sp_err *err)
 {
     const char *direction = NULL;
+    unsigned max_shared = t->draft ? c->n_layers : c->n_layers - 1;
     enum sp_status st;
 
     c->n_per_layer_vocab = c->n_vocab;
     if ((st = sp_text_unsigned(t, "num_global_key_value_heads", 1, SP_CAP_HEADS,
                                &k->n_full_kv_heads, err)) ||
         (st = sp_text_bool(t, "attention_k_eq_v", &k->k_is_v, err)) ||
-        (st = sp_text_unsigned(t, "num_kv_shared_layers", 0, c->n_layers - 1, &k->n_shared, err)) ||
+        (st = sp_text_unsigned(t, "num_kv_shared_layers", 0, max_shared, &k->n_shared, err)) ||
         (st = sp_text_bool(t, "use_double_wide_mlp", &k->double_wide, err)) ||
         (st = sp_text_unsigned(t, "hidden_size_per_layer_input", 0, SP_CAP_WIDTH, &c->n_per_layer,
                                err)) ||
-        (st = sp_text_unsigned(t, "vocab_size_per_layer_input", 1, SP_CAP_VOCAB,
+        (st = sp_text_unsigned(t, "vocab_size_per_layer_input", 0, SP_CAP_VOCAB,
                                &c->n_per_layer_vocab, err)) ||
         (st = read_experts(k, t, err))) {
         return st;
@@ -66,6 +67,20 @@ static enum sp_status read_keys(struct gemma4_keys *k, struct sp_config *c,
     if (direction == NULL || strcmp(direction, "vision") == 0) return SP_OK;
     return sp_fail(err, SP_E_UNSUPPORTED, "use_bidirectional_attention \"%s\" is not supported",
                    direction);
+}
+
+/* An assistant's layers all read its target's keys, and are plain otherwise. */
+static enum sp_status check_assistant(const struct gemma4_keys *k, const struct sp_config *c,
+                                      struct sp_err *err)
+{
+    const char *feature = k->moe           ? "enable_moe_block"
+                          : k->double_wide ? "use_double_wide_mlp"
+                          : c->n_per_layer ? "hidden_size_per_layer_input"
+                          : k->n_shared != 0 && k->n_shared != c->n_layers ? "num_kv_shared_layers"
+                                                                           : NULL;
+
+    if (feature == NULL) return SP_OK;
+    return sp_fail(err, SP_E_UNSUPPORTED, "assistant: unsupported text_config feature %s", feature);
 }
 
 static void widen_full_layer(struct sp_layer_config *l, const struct gemma4_keys *k,
@@ -100,6 +115,7 @@ enum sp_status sp_config_read_gemma4(struct sp_config *out, const struct sp_conf
 
     if (!(t->family->reads & SP_READS_GEMMA4)) return SP_OK;
     if ((st = read_keys(&k, out, t, err))) return st;
+    if (t->draft && (st = check_assistant(&k, out, err))) return st;
     out->v_norm = out->layer_scalars = true;
     out->router_norm = out->expert_norms = k.moe;
     n_own = out->n_layers - k.n_shared;
@@ -122,7 +138,8 @@ enum sp_status sp_config_read_gemma4(struct sp_config *out, const struct sp_conf
             l->n_experts = k.n_experts;
             l->n_experts_used = k.n_experts_used;
         }
-        if (i < n_own) continue;
+        if (t->draft) l->kv_source = -1;
+        if (t->draft || i < n_own) continue;
         if (k.double_wide) l->n_ffn *= 2;
         if ((st = share_keys(out, i, n_own, err))) return st;
     }

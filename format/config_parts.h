@@ -6,6 +6,7 @@
  * config_delta.c   gated delta-rule layers
  * config_gemma4.c  what Gemma 4 says layer by layer
  * config_draft.c   drafts: which kind, and a DFlash draft's own keys
+ * config_assistant.c  the keys of a Gemma 4 assistant, and what its target must be like
  * config_refuse.c  keys that change the maths and are not implemented
  * config.c         the driver, sizes and traits */
 #ifndef SP_FORMAT_CONFIG_PARTS_H
@@ -33,7 +34,7 @@ struct sp_config_text {
     const struct sp_family *family;
     const struct sp_wrapper *wrapper; /* NULL: the text config is the root */
     enum sp_draft_kind draft;
-    const char *what; /* "" or "dflash ": begins the messages that both share */
+    const char *what; /* "", "dflash " or "assistant ": begins the messages that both share */
     char **notes;
 };
 
@@ -85,6 +86,10 @@ SP_MUST_CHECK enum sp_status sp_config_read_gemma4(struct sp_config *out,
 /* Which kind of draft the names say this is; a kind that is not implemented is refused. Sets
  * t->draft, t->dflash and t->what. */
 SP_MUST_CHECK enum sp_status sp_config_detect_draft(struct sp_config_text *t, struct sp_err *err);
+
+/* The keys of a Gemma 4 assistant, which has nothing of its own to attend to. Needs the layers. */
+SP_MUST_CHECK enum sp_status
+sp_config_read_assistant(struct sp_config *out, const struct sp_config_text *t, struct sp_err *err);
 
 /* The keys of a draft. Needs the layers; sets their direction. */
 SP_MUST_CHECK enum sp_status

@@ -93,7 +93,8 @@ enum sp_status sp_config_refuse(const struct sp_config_text *t, struct sp_err *e
         if (of_draft || (keys[i].read_by & t->family->reads)) continue;
         if (is_neutral(v, keys[i].neutral, t->family)) continue;
         if (t->draft) {
-            return sp_fail(err, SP_E_UNSUPPORTED, "dflash: unsupported option %s", keys[i].key);
+            return sp_fail(err, SP_E_UNSUPPORTED, "%.*s: unsupported option %s",
+                           (int)strlen(t->what) - 1, t->what, keys[i].key);
         }
         return sp_fail(err, SP_E_UNSUPPORTED, "%s is not supported for %s", keys[i].key,
                        t->family->name);

@@ -99,6 +99,18 @@ static enum sp_status settle_mtp(struct sp_config *config, const struct sp_table
     return SP_OK;
 }
 
+/* An assistant always has tables of its own: its width is not its target's. */
+static enum sp_status settle_assistant(struct sp_config *config, const struct sp_tables *found,
+                                       struct sp_err *err)
+{
+    if (!found->embedding) {
+        return sp_fail(err, SP_E_INPUT, "missing tensor \"embed_tokens.weight\"");
+    }
+    config->tied = !found->head;
+    config->layer_scalars = config->layer_scalars && found->layer_scalars;
+    return SP_OK;
+}
+
 /* mlx writes convolutions as [channels, kernel, 1] and adds the 1 of its norms to their weights. */
 static void settle_delta(struct sp_config *config, const struct sp_tables *found)
 {
@@ -134,6 +146,7 @@ enum sp_status sp_config_settle(struct sp_config *config, const struct sp_tables
         settle_delta(config, found);
         return SP_OK;
     }
+    if (config->draft.kind == SP_DRAFT_ASSISTANT) return settle_assistant(config, found, err);
     if ((st = settle_tables(config, found, err))) return st;
     return settle_taps(&config->draft, found->fc_cols, err);
 }

@@ -37,6 +37,8 @@ enum dim {
     DIM_CONV_TAPS,    /* DFlash2: of one convolution, */
     DIM_CONV_DYNAMIC, /* ... of both around a sublayer, for all groups */
     DIM_SELECTOR,     /* width of the selector's codebooks */
+    DIM_TARGET,       /* width of the target's hidden states */
+    DIM_CLUSTERS,
 };
 
 typedef bool wanted_fn(const struct sp_config *c, const struct sp_layer_config *l);
@@ -197,6 +199,18 @@ static bool is_dflash2(const struct sp_config *c, const struct sp_layer_config *
     return c->draft.kind == SP_DRAFT_DFLASH2;
 }
 
+static bool is_assistant(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    (void)l;
+    return c->draft.kind == SP_DRAFT_ASSISTANT;
+}
+
+static bool has_clusters(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    (void)l;
+    return c->draft.n_clusters != 0;
+}
+
 static bool is_mtp(const struct sp_config *c, const struct sp_layer_config *l)
 {
     (void)l;
@@ -290,6 +304,10 @@ static const struct row model_rows[] = {
     {"hidden_norm.weight", SP_ROLE_NORM, {DIM_HIDDEN}, is_dflash},
     {"pre_fc_norm_embedding.weight", SP_ROLE_NORM, {DIM_HIDDEN}, is_mtp},
     {"pre_fc_norm_hidden.weight", SP_ROLE_NORM, {DIM_HIDDEN}, is_mtp},
+    {"pre_projection.weight", SP_ROLE_FEATURE, {DIM_HIDDEN, DIM_FEATURES}, is_assistant},
+    {"post_projection.weight", SP_ROLE_FEATURE, {DIM_TARGET, DIM_HIDDEN}, is_assistant},
+    {"masked_embedding.centroids.weight", SP_ROLE_ROUTER, {DIM_CLUSTERS, DIM_HIDDEN}, has_clusters},
+    {"masked_embedding.token_ordering", SP_ROLE_INDEX, {DIM_VOCAB}, has_clusters},
     {"candidate_selector.hidden_projection.weight",
      SP_ROLE_GATE,
      {DIM_SELECTOR, DIM_HIDDEN},
@@ -307,12 +325,12 @@ static const struct row model_rows[] = {
 const char *sp_role_name(enum sp_role role)
 {
     static const char *const names[] = {
-        [SP_ROLE_NORM] = "norm",         [SP_ROLE_BIAS] = "bias",
-        [SP_ROLE_SMALL] = "small",       [SP_ROLE_EMBEDDING] = "embedding",
-        [SP_ROLE_HEAD] = "head",         [SP_ROLE_ATTENTION] = "attention",
-        [SP_ROLE_MLP] = "mlp",           [SP_ROLE_ROUTER] = "router",
-        [SP_ROLE_FEATURE] = "feature",   [SP_ROLE_GATE] = "gate",
-        [SP_ROLE_CODEBOOK] = "codebook",
+        [SP_ROLE_NORM] = "norm",       [SP_ROLE_BIAS] = "bias",
+        [SP_ROLE_SMALL] = "small",     [SP_ROLE_EMBEDDING] = "embedding",
+        [SP_ROLE_HEAD] = "head",       [SP_ROLE_ATTENTION] = "attention",
+        [SP_ROLE_MLP] = "mlp",         [SP_ROLE_ROUTER] = "router",
+        [SP_ROLE_FEATURE] = "feature", [SP_ROLE_GATE] = "gate",
+        [SP_ROLE_INDEX] = "index",     [SP_ROLE_CODEBOOK] = "codebook",
     };
 
     assert((size_t)role < sizeof names / sizeof names[0]);
@@ -341,6 +359,7 @@ static uint64_t dim_of(enum dim dim, const struct sp_config *c, const struct sp_
         return l->n_experts;
     case DIM_FEATURES:
         if (c->draft.kind == SP_DRAFT_MTP) return 2 * (uint64_t)c->n_hidden;
+        if (c->draft.kind == SP_DRAFT_ASSISTANT) return 2 * (uint64_t)c->draft.target_hidden;
         return (uint64_t)c->draft.n_taps * c->draft.target_hidden;
     case DIM_SHARED:
         return l->n_shared_ffn;
@@ -373,6 +392,10 @@ static uint64_t dim_of(enum dim dim, const struct sp_config *c, const struct sp_
         return 2 * (uint64_t)c->n_conv_taps * (c->n_hidden / c->conv_group);
     case DIM_SELECTOR:
         return c->draft.selector_rank;
+    case DIM_TARGET:
+        return c->draft.target_hidden;
+    case DIM_CLUSTERS:
+        return c->draft.n_clusters;
     case DIM_END:
         break;
     }

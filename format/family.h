@@ -24,6 +24,7 @@ enum sp_role {
     SP_ROLE_ROUTER,    /* stays float */
     SP_ROLE_GATE,      /* a few rows whose results steer whole heads: stays float */
     SP_ROLE_FEATURE,   /* a draft's fc: projects the target's features; 8 bits or more */
+    SP_ROLE_INDEX,     /* whole numbers, such as token ids: kept exactly, as f32 */
     SP_ROLE_CODEBOOK,  /* a draft's rows by token, looked up one at a time: stays float */
 };
 

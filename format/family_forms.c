@@ -367,6 +367,11 @@ enum sp_status sp_matcher_place(struct sp_matcher *m, struct sp_tensor_spec *spe
         return add_whole(m, spec, m->head_name);
     }
     snprintf(name, sizeof name, "%s%s", m->prefix, spec->name);
+    /* An assistant's projections stand beside its text model. */
+    if (m->config->draft.kind && !sp_matcher_has(m, "", name) &&
+        sp_matcher_has(m, "", spec->name)) {
+        return add_whole(m, spec, spec->name);
+    }
     if (spec->role == SP_ROLE_CODEBOOK && !sp_matcher_has(m, "", name)) {
         snprintf(name, sizeof name, "%s%s.weight", m->prefix, spec->name);
     }

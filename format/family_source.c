@@ -74,7 +74,7 @@ static enum sp_status refuse_evidence(const struct sp_matcher *m)
         {"markov_head.", NULL, "a DSpark draft", SP_DRAFT_NONE},
         {"candidate_selector.", NULL, "a DFlash2 draft", SP_DRAFT_DFLASH2},
         {"aux_hidden_norms.", NULL, "a Laguna draft", SP_DRAFT_NONE},
-        {"pre_projection.", NULL, "a Gemma 4 assistant", SP_DRAFT_NONE},
+        {"pre_projection.", NULL, "a Gemma 4 assistant", SP_DRAFT_ASSISTANT},
     };
 
     for (size_t i = 0; i < m->n; i++) {
@@ -218,7 +218,8 @@ static bool is_unused_key(const struct sp_matcher *m, const char *name)
 
     if (!begins_with(inner, "layers.")) return false;
     layer = strtoul(inner + 7, NULL, 10);
-    if (layer >= m->config->n_layers || m->config->layers[layer].kv_source == (int)layer) {
+    if (layer >= m->config->n_layers || m->config->layers[layer].kv_source < 0 ||
+        m->config->layers[layer].kv_source == (int)layer) {
         return false;
     }
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {

@@ -1,6 +1,7 @@
 /* The switch on dtype. Types of one element lie in panels as [cols][16]; block types have a file of
  * their own (affine.c, microscale.c). */
 #include "quantize/codec.h"
+#include "format/bytes.h"
 #include "format/mem.h"
 #include "quantize/affine.h"
 #include "quantize/float_cast.h"
@@ -12,9 +13,15 @@
 #include <math.h>
 #include <string.h>
 
+static void read_i64(float *out, const uint8_t *bytes, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        out[i] = (float)(int64_t)sp_get64(bytes + 8 * i);
+}
+
 bool sp_codec_can_read(enum sp_dtype dtype)
 {
-    return sp_dtype_is_float(dtype) || dtype == SP_F64;
+    return sp_dtype_is_float(dtype) || dtype == SP_F64 || dtype == SP_I64;
 }
 
 void sp_decode_floats(float *out, enum sp_dtype dtype, const uint8_t *bytes, size_t n)
@@ -24,6 +31,7 @@ void sp_decode_floats(float *out, enum sp_dtype dtype, const uint8_t *bytes, siz
     if (dtype == SP_F16) sp_read_f16(out, bytes, n);
     if (dtype == SP_BF16) sp_read_bf16(out, bytes, n);
     if (dtype == SP_F64) sp_read_f64(out, bytes, n);
+    if (dtype == SP_I64) read_i64(out, bytes, n);
 }
 
 /* Largest magnitude that `dtype` holds after rounding, as f32 bits; magnitudes of finite floats

@@ -21,11 +21,12 @@ struct sp_encoder {
 
 void sp_encoder_init(struct sp_encoder *encoder);
 
-/* Can sp_decode_floats read elements of `dtype`? (f32, f16, bf16, f64) */
+/* Can sp_decode_floats read elements of `dtype`? (f32, f16, bf16, f64, i64) */
 bool sp_codec_can_read(enum sp_dtype dtype);
 
 /* out[0..n-1] = the elements at `bytes`, little-endian, any alignment; f64 is rounded to f32 (what
- * f32 cannot hold becomes infinite, which the encoders refuse). `dtype` must be readable. */
+ * f32 cannot hold becomes infinite, which the encoders refuse), i64 as well (exact up to 2^24).
+ * `dtype` must be readable. */
 void sp_decode_floats(float *out, enum sp_dtype dtype, const uint8_t *bytes, size_t n);
 
 /* Writes n elements of `dtype` (f32, f16, bf16), rounded to nearest even. SP_E_INPUT naming the

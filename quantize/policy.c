@@ -89,6 +89,8 @@ static struct sp_policy_choice choose_other(const struct sp_policy_tensor *tenso
         return keep(tensor, SP_PLAIN, "norm stays float");
     case SP_ROLE_BIAS:
         return keep(tensor, SP_PLAIN, "bias stays float");
+    case SP_ROLE_INDEX:
+        return (struct sp_policy_choice){SP_F32, SP_PLAIN, "whole numbers stay exact"};
     default:
         return keep(tensor, SP_PLAIN, "small tensor stays float");
     }
@@ -100,6 +102,7 @@ static bool is_matrix(const struct sp_policy_tensor *tensor)
     case SP_ROLE_NORM:
     case SP_ROLE_BIAS:
     case SP_ROLE_SMALL:
+    case SP_ROLE_INDEX:
         return false;
     case SP_ROLE_EMBEDDING:
     case SP_ROLE_HEAD:
@@ -118,9 +121,12 @@ enum sp_status sp_policy_choose(struct sp_policy_choice *out,
                                 const struct sp_policy_request *request,
                                 const struct sp_policy_tensor *tensor, struct sp_err *err)
 {
-    bool matrix = is_matrix(tensor);
+    bool matrix = is_matrix(tensor), index = tensor->role == SP_ROLE_INDEX;
 
-    if (!(tensor->stored == SP_F64 || sp_dtype_is_packed(tensor->stored)))
+    if (index && tensor->stored != SP_I64 && tensor->stored != SP_F32)
+        return sp_fail(err, SP_E_INPUT, "tensor %s: numbers of type %s, expected i64", tensor->name,
+                       sp_dtype_info(tensor->stored)->name);
+    if (!(index || tensor->stored == SP_F64 || sp_dtype_is_packed(tensor->stored)))
         return sp_fail(
             err, SP_E_UNSUPPORTED,
             "tensor %s: numbers of type %s cannot be converted, expected f32, f16, bf16 or "

@@ -14,7 +14,8 @@ struct sp_decoder {
     const struct sp_model *model;
     const struct sp_engine *engine;
     struct sp_decoder_options options;
-    struct sp_kv *caches; /* [n_layers]; unused where the layer reads another layer's */
+    struct sp_kv *caches;      /* [n_layers]; unused where the layer reads another layer's */
+    const struct sp_kv **keys; /* [n_layers]: what the layer reads, its own or not */
     struct sp_attention_scratch *attention;
     struct rotation rotations[2];
     struct sp_key_range *ranges; /* [max_rows] */
@@ -98,6 +99,10 @@ struct sp_expert_scratch {
     size_t ld_share;
     float *y; /* [max_rows][ld_x] what the expert makes of them */
 };
+
+/* out[cols of source's table] = the scaled embedding of a token, as this model takes it. */
+void sp_decoder_embed_row(const struct sp_decoder *d, const struct sp_model *source, uint32_t id,
+                          float *out);
 
 /* Room for the experts of the decoder's layers; NULL where there are none. */
 SP_MUST_CHECK enum sp_status sp_experts_open(struct sp_decoder *d, struct sp_err *err);

@@ -71,6 +71,6 @@ SP_MUST_CHECK enum sp_status sp_drafter_check(const struct sp_model *target,
 const struct sp_drafter_ops *sp_drafter_find(enum sp_draft_kind kind);
 
 extern const struct sp_drafter_ops sp_draft_lm_ops, sp_draft_dflash_ops, sp_draft_mtp_ops,
-    sp_draft_dflash2_ops;
+    sp_draft_dflash2_ops, sp_draft_assistant_ops;
 
 #endif

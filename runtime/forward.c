@@ -63,15 +63,31 @@ static enum sp_status open_rotations(struct sp_decoder *d, struct sp_err *err)
     return SP_OK;
 }
 
+/* The target's last layer of the same type that has keys. */
+static const struct sp_kv *borrowed_keys(const struct sp_decoder *d,
+                                         const struct sp_layer_config *l)
+{
+    const struct sp_decoder *from = d->options.keys_of;
+    unsigned layer;
+
+    assert(from);
+    layer = sp_config_last_keys(&from->model->config, l->window != 0);
+    assert(layer < from->model->config.n_layers);
+    return from->keys[layer];
+}
+
 static enum sp_status open_caches(struct sp_decoder *d, struct sp_err *err)
 {
     const struct sp_config *config = &d->model->config;
     enum sp_status st;
 
     if ((st = sp_new(&d->caches, config->n_layers, sizeof *d->caches, err))) return st;
+    if ((st = sp_new(&d->keys, config->n_layers, sizeof *d->keys, err))) return st;
     for (unsigned i = 0; i < config->n_layers; i++) {
         const struct sp_layer_config *l = &config->layers[i];
-        if (l->mixer != SP_MIXER_ATTENTION || l->kv_source != (int)i) continue;
+        if (l->mixer != SP_MIXER_ATTENTION) continue;
+        d->keys[i] = l->kv_source < 0 ? borrowed_keys(d, l) : &d->caches[l->kv_source];
+        if (l->kv_source != (int)i) continue;
         if ((st = sp_kv_init(&d->caches[i], d->options.kv_type, l->n_kv_heads, l->head_dim,
                              d->options.n_positions, l->window, d->options.max_rows, err))) {
             return st;
@@ -152,6 +168,7 @@ void sp_decoder_close(struct sp_decoder *d)
         sp_kv_release(&d->caches[i]);
     }
     free(d->caches);
+    free(d->keys);
     for (size_t i = 0; i < 2; i++) {
         free(d->rotations[i].freq);
         free(d->rotations[i].cos);
@@ -204,20 +221,24 @@ struct embed_job {
     const uint32_t *ids;
 };
 
+void sp_decoder_embed_row(const struct sp_decoder *d, const struct sp_model *source, uint32_t id,
+                          float *out)
+{
+    const struct sp_matrix *w = &source->embedding;
+    const double scales[] = {source->config.embedding_scale, d->model->config.input_scale};
+
+    sp_panel_row(out, w->dtype, w->panels, w->cols, id);
+    for (size_t i = 0; i < 2; i++) {
+        if (scales[i] != 1) d->engine->vector->scale(out, (float)scales[i], w->cols);
+    }
+}
+
 static void embed_row(void *context, size_t t, unsigned worker)
 {
     const struct embed_job *job = context;
-    const struct sp_matrix *w = &job->source->embedding;
-    float *x = job->d->x + t * job->d->ld_x;
 
     (void)worker;
-    sp_panel_row(x, w->dtype, w->panels, w->cols, job->ids[t]);
-    if (job->source->config.embedding_scale != 1) {
-        job->d->engine->vector->scale(x, (float)job->source->config.embedding_scale, w->cols);
-    }
-    if (job->d->model->config.input_scale != 1) {
-        job->d->engine->vector->scale(x, (float)job->d->model->config.input_scale, w->cols);
-    }
+    sp_decoder_embed_row(job->d, job->source, job->ids[t], job->d->x + t * job->d->ld_x);
 }
 
 void sp_decoder_embed(struct sp_decoder *d, const struct sp_model *source, const uint32_t *ids,
@@ -350,13 +371,15 @@ static void shape_row(void *context, size_t t, unsigned worker)
 }
 
 /* Which keys each row of the pass sees: windows count the row itself; a layer that is not causal
- * (block drafts) looks ahead to the end of the pass too. */
+ * (block drafts) looks ahead to the end of the pass too; one that reads the target's keys does not
+ * see its own position, which the target has not seen yet. */
 static void find_ranges(struct sp_decoder *d, const struct sp_layer_config *l, size_t n, size_t pos)
 {
     for (size_t t = 0; t < n; t++) {
         size_t p = pos + t;
         struct sp_key_range *r = &d->ranges[t];
         r->last = l->causal ? p + 1 : pos + n;
+        if (l->kv_source < 0) r->last = p;
         r->first = 0;
         if (l->window == 0) continue;
         if (p + 1 > l->window) r->first = p + 1 - l->window;
@@ -370,7 +393,7 @@ static void attend(const struct layer_job *job)
     const struct sp_config *config = &d->model->config;
     const struct sp_layer_config *l = job->layer->config;
     struct sp_attention a = {
-        .kv = &d->caches[l->kv_source],
+        .kv = d->keys[l - config->layers],
         .n_heads = l->n_heads,
         .scale = (float)config->attention_scale,
         .cap = (float)config->attention_cap,
@@ -584,7 +607,7 @@ bool sp_decoder_is_recurrent(const struct sp_decoder *d)
 
 const struct sp_kv *sp_decoder_cache(const struct sp_decoder *d, unsigned layer)
 {
-    return &d->caches[d->model->config.layers[layer].kv_source];
+    return d->keys[layer];
 }
 
 /* ---- what comes out ---------------------------------------------------------------------------

@@ -26,6 +26,7 @@ struct sp_decoder_options {
     size_t n_planned;     /* length that the longrope regime is chosen for; 0: n_positions */
     const unsigned *taps; /* layers whose output is kept, borrowed until close; SP_TAP_FINAL */
     unsigned n_taps;
+    const struct sp_decoder *keys_of; /* whose keys layers without any read; must outlive this */
 };
 
 /* In place of a layer: the residual stream after the final norm. */
@@ -48,8 +49,8 @@ enum sp_kv_type sp_decoder_kv_type(const struct sp_decoder *decoder);
 void sp_decoder_embed(struct sp_decoder *decoder, const struct sp_model *source,
                       const uint32_t *ids, size_t n);
 
-/* Prediction heads: fills rows 0..n-1 from pairs of a token (embedded by `source`'s table) and a
- * hidden state of the target, [n][H]; `hidden` may be the decoder's own features. */
+/* Prediction heads and assistants: fills rows 0..n-1 from pairs of a token (embedded by `source`'s table) and a
+ * hidden state of the target, [n][target hidden]; `hidden` may be the decoder's own features. */
 void sp_decoder_pair(struct sp_decoder *decoder, const struct sp_model *source, const uint32_t *ids,
                      const float *hidden, size_t n);
 

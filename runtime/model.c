@@ -36,6 +36,7 @@ static enum sp_layout layout_of(const struct sp_tensor_spec *spec)
     case SP_ROLE_NORM:
     case SP_ROLE_BIAS:
     case SP_ROLE_SMALL:
+    case SP_ROLE_INDEX:
         return SP_PLAIN;
     case SP_ROLE_EMBEDDING:
     case SP_ROLE_HEAD:
@@ -308,6 +309,10 @@ static enum sp_status bind_all(struct sp_model *m, const struct sp_pack *pack, s
     m->hidden_norm = bind_norm(&b, "hidden_norm.weight", 0);
     m->pair_norms[0] = bind_norm(&b, "pre_fc_norm_embedding.weight", 0);
     m->pair_norms[1] = bind_norm(&b, "pre_fc_norm_hidden.weight", 0);
+    if (m->fc.rows == 0) m->fc = bind_matrix(&b, "pre_projection.weight", 0);
+    m->post = bind_matrix(&b, "post_projection.weight", 0);
+    m->centroids = bind_matrix(&b, "masked_embedding.centroids.weight", 0);
+    m->token_order = bind_bias(&b, "masked_embedding.token_ordering", 0);
     m->selector.hidden = bind_matrix(&b, "candidate_selector.hidden_projection.weight", 0);
     m->selector.predecessors = bind_matrix(&b, "candidate_selector.predecessor_codebook", 0);
     m->selector.successors = bind_matrix(&b, "candidate_selector.successor_codebook", 0);

@@ -73,9 +73,13 @@ struct sp_model {
     struct sp_matrix per_layer_embedding;  /* [n_per_layer_vocab, n_layers * n_per_layer] */
     struct sp_matrix per_layer_projection; /* [n_layers * n_per_layer, H] */
     const float *per_layer_norm;           /* [n_per_layer] */
-    struct sp_matrix fc;        /* drafts: [H, n_taps * target hidden]; heads: [H, 2 H] */
-    const float *hidden_norm;   /* drafts: [H] after fc */
-    const float *pair_norms[2]; /* heads: [H] of embedding and hidden, before fc */
+    struct sp_matrix fc;                   /* drafts: [H, n_taps * target hidden]; heads: [H, 2 H];
+                                              assistants: [H, 2 * target hidden] */
+    struct sp_matrix post;                 /* assistants: [target hidden, H] */
+    struct sp_matrix centroids;            /* assistants: [clusters, H] */
+    const float *token_order;              /* [V] ids, cluster after cluster */
+    const float *hidden_norm;              /* drafts: [H] after fc */
+    const float *pair_norms[2];            /* heads: [H] of embedding and hidden, before fc */
     struct sp_selector_weights selector;
     float **vectors; /* all the widened vectors, owned */
     size_t n_vectors, cap_vectors;

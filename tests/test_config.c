@@ -252,7 +252,8 @@ static void golden_gemma4(void **state)
 static void golden_refusals(void **state)
 {
     static const char *const names[] = {
-        "drafts/assistant_dense", "drafts/dspark_gated",    "drafts/eagle3_llama",
+        "drafts/dspark_gated",
+        "drafts/eagle3_llama",
         "drafts/eagle3_midlayer",
     };
 

@@ -137,6 +137,9 @@ int main(void)
         CASE(random_draft, "dflash_qwen3_5"),
         CASE(random_draft, "dflash2_qwen3"),
         CASE(random_draft, "dflash2_scaled"),
+        CASE(random_draft, "assistant_centroids"),
+        CASE(random_draft, "assistant_dense"),
+        CASE(random_draft, "assistant_shared"),
     };
 
     return cmocka_run_group_tests(tests, begin, finish);
