@@ -40,8 +40,8 @@ struct batch {
 struct worker {
     struct sp_scratch scratch;
     float *floats;
-    size_t cap;                       /* floats */
-    const struct sp_encoder *encoder; /* borrowed from the executor */
+    size_t cap;                        /* floats */
+    const struct sp_encoder *encoders; /* borrowed from the executor */
 };
 
 /* Where the next chunk begins. */
@@ -55,7 +55,7 @@ struct executor {
     struct sp_pack_writer *writer;
     struct worker *workers;
     unsigned n_workers;
-    struct sp_encoder encoder;
+    struct sp_encoder encoders[2]; /* by whether a source has small codes */
     size_t chunk_elements;
     struct batch batches[2];
     struct batch *converting, *writing;
@@ -173,6 +173,7 @@ static enum sp_status convert_panels(struct chunk *c, struct worker *w, struct s
     uint64_t end = first_row_of(spec, c->first_panel + c->n_panels);
     size_t cols = (size_t)sp_spec_cols(spec), panel_size = 0, n;
     uint64_t rows = spec->shape[spec->rank - 2];
+    const struct sp_encoder *encoder = &w->encoders[c->item->small_codes];
     uint8_t *out;
 
     if (!sp_panel_size(&panel_size, c->item->to, cols) ||
@@ -188,7 +189,7 @@ static enum sp_status convert_panels(struct chunk *c, struct worker *w, struct s
         uint64_t left = rows - row % rows;
         size_t m = left < SP_PANEL_ROWS ? (size_t)left : SP_PANEL_ROWS;
 
-        if ((st = sp_panel_encode(out, c->item->to, w->encoder, x, m, cols, row, err))) return st;
+        if ((st = sp_panel_encode(out, c->item->to, encoder, x, m, cols, row, err))) return st;
         x += m * cols;
         row += m;
     }
@@ -282,9 +283,11 @@ static enum sp_status open_executor(struct executor *x, unsigned n_threads, stru
         st = sp_new(&x->batches[b].chunks, x->batches[b].cap, sizeof *x->batches[b].chunks, err);
         if (st) return st;
     }
-    sp_encoder_init(&x->encoder);
+    sp_encoder_init(&x->encoders[0]);
+    x->encoders[1] = x->encoders[0];
+    x->encoders[1].small_codes = true;
     for (unsigned i = 0; i < n_threads; i++) {
-        x->workers[i].encoder = &x->encoder;
+        x->workers[i].encoders = x->encoders;
         st = sp_scratch_open(&x->workers[i].scratch, x->chunk_elements * 4, err);
         if (st) return st;
     }

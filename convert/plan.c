@@ -21,6 +21,18 @@ static enum sp_status check_loss(const struct sp_plan_item *item, bool allow_los
                    sp_dtype_info(item->to)->name);
 }
 
+/* Nothing asked for, and quantized already: a type of ours that surely holds the same numbers. */
+static void keep_numbers(struct sp_policy_choice *choice, const struct sp_stored *stored,
+                         const struct sp_policy_request *request)
+{
+    if (stored->coding == NULL || request->type != SP_DTYPE_NONE) return;
+    if (request->output_type != SP_DTYPE_NONE || choice->dtype != stored->dtype) return;
+    choice->rule = "dequantized, nothing lost";
+    if (!stored->small_codes || choice->layout != SP_PANEL) return;
+    choice->dtype = SP_Q8;
+    choice->rule = "codes kept as q8, nothing lost";
+}
+
 static enum sp_status plan_tensor(struct sp_plan_item *item,
                                   const struct sp_policy_request *request, bool allow_lossy,
                                   struct sp_err *err)
@@ -40,6 +52,7 @@ static enum sp_status plan_tensor(struct sp_plan_item *item,
                                                      .stored = stored.dtype},
                           err);
     if (st) return st;
+    keep_numbers(&choice, &stored, request);
     if (!sp_tensor_size(&size, choice.dtype, choice.layout, spec->shape, spec->rank)) {
         return sp_fail(err, SP_E_UNSUPPORTED, "tensor %s: its shape cannot be stored as %s",
                        spec->name, sp_dtype_info(choice.dtype)->name);
@@ -55,9 +68,7 @@ static enum sp_status plan_tensor(struct sp_plan_item *item,
     item->source_size = stored.size;
     item->size = size;
     item->coding = stored.coding;
-    if (stored.coding && item->from == item->to && request->type == SP_DTYPE_NONE) {
-        item->rule = "dequantized, nothing lost";
-    }
+    item->small_codes = stored.small_codes;
     if (item->from == item->to) item->bytes = stored.data;
     return check_loss(item, allow_lossy, err);
 }

@@ -17,6 +17,7 @@ struct sp_plan_item {
     enum sp_layout layout;
     const char *rule;     /* static */
     const char *coding;   /* of a source that is quantized already, else NULL; static */
+    bool small_codes;     /* ... in 4 bits, which q8 holds exactly */
     const uint8_t *bytes; /* copied as they are; NULL: converted */
     uint64_t source_size, size;
 };

@@ -418,10 +418,10 @@ enum sp_status sp_source_stored(struct sp_stored *out, const struct sp_source *s
     if (source->pack) {
         const struct sp_pack_tensor *t = sp_pack_find(source->pack, source->part, spec->name);
 
-        *out = (struct sp_stored){t->dtype, t->layout, t->size, t->data, NULL};
+        *out = (struct sp_stored){t->dtype, t->layout, t->size, t->data, NULL, false};
         return SP_OK;
     }
-    *out = (struct sp_stored){.layout = SP_PLAIN};
+    *out = (struct sp_stored){.layout = SP_PLAIN, .small_codes = spec->n_pieces > 0};
     for (size_t i = 0; i < spec->n_pieces; i++) {
         const struct sp_piece *p = &source->specs.pieces[spec->first_piece + i];
         const struct sp_weight *w = sp_weights_find(&source->weights, p->source);
@@ -436,6 +436,7 @@ enum sp_status sp_source_stored(struct sp_stored *out, const struct sp_source *s
         }
         dtype = w ? sp_weight_float_type(w) : t->dtype;
         if (w) out->coding = w->coding;
+        if (w == NULL || !sp_weight_fits_q8(w)) out->small_codes = false;
         if (out->dtype == SP_DTYPE_NONE || !sp_codec_can_read(dtype))
             out->dtype = dtype;
         else if (out->dtype != dtype && sp_codec_can_read(out->dtype))

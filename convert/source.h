@@ -51,6 +51,7 @@ struct sp_stored {
     uint64_t size;
     const uint8_t *data; /* the bytes where they are mapped (packed files), else NULL */
     const char *coding;  /* how numbers that are quantized already are coded, else NULL; static */
+    bool small_codes;    /* 4-bit codes, which q8 holds exactly */
 };
 SP_MUST_CHECK enum sp_status sp_source_stored(struct sp_stored *out, const struct sp_source *source,
                                               const struct sp_tensor_spec *spec,

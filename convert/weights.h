@@ -50,6 +50,8 @@ const struct sp_weight *sp_weights_find(const struct sp_weights *weights, const 
 
 /* The smallest float type that surely holds a weight's values. */
 enum sp_dtype sp_weight_float_type(const struct sp_weight *weight);
+/* Can a block of q8 hold 32 of its weights exactly, whatever they are? */
+bool sp_weight_fits_q8(const struct sp_weight *weight);
 /* Bytes of all its parts. */
 uint64_t sp_weight_size(const struct sp_weight *weight);
 

@@ -68,6 +68,16 @@ enum sp_dtype sp_weight_float_type(const struct sp_weight *w)
     return w->to_bf16 || (w->code == SP_CODE_E2M1 && powers_of_two) ? SP_BF16 : SP_F32;
 }
 
+/* Codes of 8 bits may be -128, which q8 has not. */
+bool sp_weight_fits_q8(const struct sp_weight *w)
+{
+    uint64_t cols = w->shape[w->rank - 1];
+
+    return w->code == SP_CODE_U4 && w->scale_type == SP_BF16 && cols % SP_BLOCK == 0 &&
+           (w->grid_cols == 1 || w->tile.cols % SP_BLOCK == 0) &&
+           (w->zeros == NULL || w->zeros_packed);
+}
+
 uint64_t sp_weight_size(const struct sp_weight *w)
 {
     return w->codes->size + w->scales->size + (w->zeros ? w->zeros->size : 0);

@@ -168,6 +168,7 @@ static enum sp_status check_rows(float *max, enum sp_dtype dtype, const float *r
 
 void sp_encoder_init(struct sp_encoder *encoder)
 {
+    encoder->small_codes = false;
     encoder->fit = sp_kernels_best()->fit_q4;
     sp_q4_tables_init(&encoder->tables);
 }
@@ -178,7 +179,10 @@ static size_t encode_block(uint8_t *out, enum sp_dtype dtype, const struct sp_en
 {
     switch (dtype) {
     case SP_Q8:
-        sp_q8_encode_block(out, tile);
+        if (encoder->small_codes)
+            sp_q8_encode_small_codes(out, tile);
+        else
+            sp_q8_encode_block(out, tile);
         return SP_Q8_BLOCK_SIZE;
     case SP_Q4:
         sp_q4_encode_block(out, tile, row_scale, encoder->fit, &encoder->tables);

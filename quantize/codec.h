@@ -17,6 +17,7 @@
 struct sp_encoder {
     sp_q4_fit_fn *fit; /* the fastest this CPU has; all find the same */
     struct sp_q4_tables tables;
+    bool small_codes; /* q8 keeps 4-bit codes times a bf16 scale exactly; false at first */
 };
 
 void sp_encoder_init(struct sp_encoder *encoder);
