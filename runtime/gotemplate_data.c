@@ -121,14 +121,14 @@ enum sp_status sp_go_value(struct sp_heap *heap, struct sp_value *out, const str
     return st ? st : floats_only(heap, out, 0);
 }
 
-static enum sp_status wrong(struct sp_heap *heap, const struct field *f, const struct sp_json *json)
+static enum sp_status wrong(struct sp_heap *heap, const char *wanted, const struct sp_json *json)
 {
-    return sp_fail(heap->err, SP_E_INPUT, "%s is %s, which ollama's templates do not take", f->json,
-                   sp_json_kind_name(sp_json_kind(json)));
+    return sp_fail(heap->err, SP_E_INPUT, "%s, expected %s", sp_json_kind_name(sp_json_kind(json)),
+                   wanted);
 }
 
 /* Text, or the parts of a content that are all text, one behind the other. */
-static enum sp_status make_text(struct sp_heap *heap, struct sp_value *out, const struct field *f,
+static enum sp_status make_text(struct sp_heap *heap, struct sp_value *out,
                                 const struct sp_json *json)
 {
     enum sp_status st;
@@ -140,11 +140,11 @@ static enum sp_status make_text(struct sp_heap *heap, struct sp_value *out, cons
     if (json == NULL) return SP_OK;
     text = sp_json_to_string(json, &len);
     if (text != NULL) return sp_value_copy_text(heap, out, text, len);
-    if (sp_json_kind(json) != SP_JSON_ARRAY) return wrong(heap, f, json);
+    if (sp_json_kind(json) != SP_JSON_ARRAY) return wrong(heap, "a string", json);
     for (size_t i = 0; i < sp_json_len(json); i++) {
         text = sp_json_to_string(sp_json_get(sp_json_at(json, i), "text"), &len);
         if (text == NULL) {
-            return sp_fail(heap->err, SP_E_UNSUPPORTED, "%s: part %zu is not text", f->json, i);
+            return sp_fail(heap->err, SP_E_UNSUPPORTED, "part %zu is not text", i);
         }
         if ((st = sp_build(&b, text, len))) return st;
     }
@@ -152,15 +152,15 @@ static enum sp_status make_text(struct sp_heap *heap, struct sp_value *out, cons
     return SP_OK;
 }
 
-static enum sp_status make_list(struct sp_heap *heap, struct sp_value *out, const struct field *f,
+static enum sp_status make_list(struct sp_heap *heap, struct sp_value *out,
                                 const struct sp_json *json)
 {
     if (json == NULL) return sp_value_list(heap, out, SP_SHAPE_PLAIN, 0);
-    if (sp_json_kind(json) != SP_JSON_ARRAY) return wrong(heap, f, json);
+    if (sp_json_kind(json) != SP_JSON_ARRAY) return wrong(heap, "an array", json);
     return sp_go_value(heap, out, json);
 }
 
-static enum sp_status make_types(struct sp_heap *heap, struct sp_value *out, const struct field *f,
+static enum sp_status make_types(struct sp_heap *heap, struct sp_value *out,
                                  const struct sp_json *json)
 {
     enum sp_status st;
@@ -171,14 +171,14 @@ static enum sp_status make_types(struct sp_heap *heap, struct sp_value *out, con
         if ((st = sp_go_value(heap, &name, json))) return st;
         return sp_list_push(heap, out->list, name);
     }
-    if ((st = make_list(heap, out, f, json))) return st;
+    if ((st = make_list(heap, out, json))) return st;
     out->shape = SP_SHAPE_TYPE;
     return SP_OK;
 }
 
 /* An object, or (as OpenAI has it) the JSON text of one. */
 static enum sp_status make_arguments(struct sp_heap *heap, struct sp_value *out,
-                                     const struct field *f, const struct sp_json *json)
+                                     const struct sp_json *json)
 {
     enum sp_status st;
     struct sp_json *parsed = NULL;
@@ -189,11 +189,11 @@ static enum sp_status make_arguments(struct sp_heap *heap, struct sp_value *out,
         st = sp_value_dict(heap, out);
     } else if ((text = sp_json_to_string(json, &len)) != NULL) {
         st = sp_json_parse(&parsed, text, len, SP_JSON_LENIENT, heap->err);
-        if (!st && sp_json_kind(parsed) != SP_JSON_OBJECT) st = wrong(heap, f, parsed);
+        if (!st && sp_json_kind(parsed) != SP_JSON_OBJECT) st = wrong(heap, "an object", parsed);
         if (!st) st = sp_go_value(heap, out, parsed);
         sp_json_free(parsed);
     } else if (sp_json_kind(json) != SP_JSON_OBJECT) {
-        return wrong(heap, f, json);
+        return wrong(heap, "an object", json);
     } else {
         st = sp_go_value(heap, out, json);
     }
@@ -202,7 +202,7 @@ static enum sp_status make_arguments(struct sp_heap *heap, struct sp_value *out,
 }
 
 static enum sp_status make_properties(struct sp_heap *heap, struct sp_value *out,
-                                      const struct field *f, const struct sp_json *json, int depth)
+                                      const struct sp_json *json, int depth)
 {
     enum sp_status st;
     struct sp_json_iter it = {0};
@@ -211,7 +211,7 @@ static enum sp_status make_properties(struct sp_heap *heap, struct sp_value *out
     if ((st = sp_value_dict(heap, out))) return st;
     out->shape = SP_SHAPE_JSON;
     if (json == NULL) return SP_OK;
-    if (sp_json_kind(json) != SP_JSON_OBJECT) return wrong(heap, f, json);
+    if (sp_json_kind(json) != SP_JSON_OBJECT) return wrong(heap, "an object", json);
     while (!st && sp_json_next(json, &it)) {
         st = sp_value_copy_text(heap, &name, it.key, strlen(it.key));
         if (!st) st = make_struct(heap, &property, property_fields, it.value, depth + 1);
@@ -221,13 +221,13 @@ static enum sp_status make_properties(struct sp_heap *heap, struct sp_value *out
 }
 
 static enum sp_status make_structs(struct sp_heap *heap, struct sp_value *out,
-                                   const struct field *f, const struct field *fields,
-                                   const struct sp_json *json, int depth)
+                                   const struct field *fields, const struct sp_json *json,
+                                   int depth)
 {
     enum sp_status st;
     struct sp_value item;
 
-    if (json != NULL && sp_json_kind(json) != SP_JSON_ARRAY) return wrong(heap, f, json);
+    if (json != NULL && sp_json_kind(json) != SP_JSON_ARRAY) return wrong(heap, "an array", json);
     st = sp_value_list(heap, out, SP_SHAPE_PLAIN, sp_json_len(json));
     for (size_t i = 0; i < sp_json_len(json) && !st; i++) {
         st = make_struct(heap, &item, fields, sp_json_at(json, i), depth + 1);
@@ -243,17 +243,17 @@ static enum sp_status make_field(struct sp_heap *heap, struct sp_value *out, con
 
     switch (f->type) {
     case F_TEXT:
-        return make_text(heap, out, f, json);
+        return make_text(heap, out, json);
     case F_INT:
-        if (json != NULL && !sp_json_to_double(json, &d)) return wrong(heap, f, json);
+        if (json != NULL && !sp_json_to_double(json, &d)) return wrong(heap, "an integer", json);
         *out = sp_value_int(d > -1e9 && d < 1e9 ? (int64_t)d : 0);
         return SP_OK;
     case F_LIST:
-        return make_list(heap, out, f, json);
+        return make_list(heap, out, json);
     case F_TYPES:
-        return make_types(heap, out, f, json);
+        return make_types(heap, out, json);
     case F_ARGUMENTS:
-        return make_arguments(heap, out, f, json);
+        return make_arguments(heap, out, json);
     case F_FUNCTION:
         return make_struct(heap, out, function_fields, json, depth + 1);
     case F_PARAMETERS:
@@ -261,11 +261,11 @@ static enum sp_status make_field(struct sp_heap *heap, struct sp_value *out, con
     case F_CALL:
         return make_struct(heap, out, call_function_fields, json, depth + 1);
     case F_PROPERTIES:
-        return make_properties(heap, out, f, json, depth);
+        return make_properties(heap, out, json, depth);
     case F_PROPERTY_LIST:
-        return make_structs(heap, out, f, property_fields, json, depth);
+        return make_structs(heap, out, property_fields, json, depth);
     case F_CALLS:
-        return make_structs(heap, out, f, call_fields, json, depth);
+        return make_structs(heap, out, call_fields, json, depth);
     default:
         return sp_go_value(heap, out, json);
     }
@@ -306,8 +306,7 @@ enum sp_status sp_go_message(struct sp_heap *heap, struct sp_value *out, const s
 
 enum sp_status sp_go_tools(struct sp_heap *heap, struct sp_value *out, const struct sp_json *json)
 {
-    static const struct field field = {"Tools", "tools", F_LIST, false};
-    enum sp_status st = make_structs(heap, out, &field, tool_fields, json, 0);
+    enum sp_status st = make_structs(heap, out, tool_fields, json, 0);
 
     if (!st) out->shape = SP_SHAPE_JSON;
     return st;

@@ -219,7 +219,7 @@ FUNCTION(call_slice)
     }
     if ((st = sp_value_list(m->heap, out, v.shape, 0))) return st;
     /* Nothing ever writes to a slice: the items can be shared. */
-    out->list->at = v.list->at + bound[0];
+    if (v.list->n > 0) out->list->at = v.list->at + bound[0];
     out->list->n = out->list->cap = bound[1] - bound[0];
     return SP_OK;
 }

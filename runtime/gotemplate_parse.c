@@ -186,7 +186,9 @@ static enum sp_status parse_operand(struct parser *p, struct go_node **out)
             *out = node = chain;
         }
     }
-    node->names = names.list;
+    if (node->kind == N_FIELD || node->kind == N_VARIABLE || node->kind == N_CHAIN) {
+        node->names = names.list;
+    }
     while (p->at->token == G_FIELD && !p->at->spaced) {
         if ((st = sp_list_push(p->heap, names.list, p->at->value))) return st;
         node->end = p->at++->end;
@@ -209,7 +211,6 @@ static enum sp_status parse_command(struct parser *p, struct go_node **out, enum
         if (p->at->token == close) return SP_OK;
         if (p->at->token == G_PIPE) {
             p->at++;
-            if (p->at->token == close) return unexpected(p, "pipeline, behind |");
             return SP_OK;
         }
         if (!p->at->spaced) return unexpected(p, "operand");
@@ -377,6 +378,7 @@ static enum sp_status parse_template(struct parser *p, struct go_node *node, boo
     const char *context = block ? "block clause" : "template clause";
 
     node->kind = N_TEMPLATE;
+    node->end = p->at->end;
     if ((st = parse_name(p, &node->value, context))) return st;
     if (block || p->at->token != G_RIGHT) {
         if ((st = parse_pipe(p, &node->a, context, G_RIGHT))) return st;
@@ -441,6 +443,7 @@ static enum sp_status parse_item(struct parser *p, struct go_node **out, enum li
         return SP_OK;
     }
     node->begin = p->at->begin;
+    node->end = p->at->end;
     if (p->at->token == G_KEYWORD) return parse_keyword(p, node);
     node->kind = N_ACTION;
     return parse_pipe(p, &node->a, "command", G_RIGHT);

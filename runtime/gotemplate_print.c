@@ -293,14 +293,20 @@ static enum sp_status print_float(struct sp_builder *b, double v, const struct v
     case 'F':
         snprintf(digits, sizeof digits, "%.*f", precision, fabs(v));
         break;
+    case 'x':
+    case 'X':
+    case 'b':
+        return sp_fail(b->heap->err, SP_E_UNSUPPORTED, "printf: %%%c of a float", (char)f->letter);
     case 'g':
+    case 'G':
     case 'v':
         if (f->has_precision) {
-            snprintf(digits, sizeof digits, "%.*g", precision, fabs(v));
+            snprintf(digits, sizeof digits, f->letter == 'G' ? "%.*G" : "%.*g", precision, fabs(v));
             break;
         }
         if ((st = shortest(&text, fabs(v), -4, 6)) || (st = sp_build(&text, "", 1))) return st;
         snprintf(digits, sizeof digits, "%s", text.at);
+        if (f->letter == 'G' && strchr(digits, 'e') != NULL) *strchr(digits, 'e') = 'E';
         text.len = 0;
         break;
     default:

@@ -447,8 +447,8 @@ FILTER(filter_attr)
 
 static struct jinja_args rest_of(const struct jinja_args *args, size_t skip)
 {
-    return (struct jinja_args){args->at + skip, args->names, args->named, args->n - skip,
-                               args->n_named};
+    return (struct jinja_args){skip ? args->at + skip : args->at, args->names, args->named,
+                               args->n - skip, args->n_named};
 }
 
 static enum sp_status map_attribute(struct jinja_machine *m, struct sp_value *out,

@@ -94,7 +94,8 @@ static enum sp_status replace_empty(struct jinja_machine *m, struct sp_value *ou
     while (!st) {
         size_t begin = pos;
 
-        if (count-- != 0) st = sp_build(&b, to.text, to.len);
+        if (count != 0) st = sp_build(&b, to.text, to.len);
+        if (count > 0) count--;
         if (st || pos >= text.len) break;
         sp_utf8_next(text.text, text.len, &pos);
         st = sp_build(&b, text.text + begin, pos - begin);
