@@ -53,6 +53,19 @@ static char *next_word(char **text)
     return word;
 }
 
+/* A value's text without trailing blanks and without the quotes around it. */
+static char *value_of(char *text)
+{
+    size_t len = strlen(text);
+
+    while (len > 0 && strchr(" \t", text[len - 1]) != NULL)
+        len--;
+    text[len] = '\0';
+    if (len < 2 || text[0] != '"' || text[len - 1] != '"') return text;
+    text[len - 1] = '\0';
+    return text + 1;
+}
+
 static void set_system(struct sp_conversation *c, const char *text)
 {
     struct sp_err err = {0};
@@ -90,6 +103,7 @@ static bool set(struct chat *chat, char *words)
     char *name = next_word(&words);
 
     if (strcmp(name, "parameter") == 0) name = next_word(&words);
+    words = value_of(words);
     if (strcmp(name, "system") == 0) {
         set_system(&g->conversation, words);
     } else if (*words == '\0' && set_switch(g, name)) {
@@ -258,7 +272,10 @@ static bool turn(struct chat *chat, enum sp_status *st)
     struct sp_text message = {0};
     bool more = true;
 
-    if (line == NULL) return false;
+    if (line == NULL) {
+        putchar('\n');
+        return false;
+    }
     if (line[0] == '\0') return true;
     if (strncmp(line, "\"\"\"", 3) == 0) {
         if (read_message(chat, line, &message, st)) *st = answer(chat, message.at, message.len);

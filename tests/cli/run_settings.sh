@@ -1,0 +1,42 @@
+# Every parameter that counts reaches `run`, and the command line, the file, the checkpoint and what is
+# built in come in this order.
+settings() { spectool run "$@" --verbose --ids 582,580 --num-predict 1 2>&1 >/dev/null | sed -n '/^  /p'; }
+cp -r "$TESTDATA/tiny/target" "$TESTDATA/tiny/ar" .
+sed -i 's/"do_sample": false/"do_sample": true, "top_k": 7/' target/generation_config.json
+cat >Modelfile <<'END'
+FROM ./target
+DRAFT ./ar
+PARAMETER num_ctx 100
+PARAMETER num_predict 5
+PARAMETER seed 11
+PARAMETER temperature 0.5
+PARAMETER top_k 9
+PARAMETER min_p 0.01
+PARAMETER typical_p 0.99
+PARAMETER repeat_last_n 12
+PARAMETER repeat_penalty 1.01
+PARAMETER presence_penalty 0.02
+PARAMETER frequency_penalty 0.03
+PARAMETER stop from the file
+PARAMETER stop "<|im_end|>"
+PARAMETER draft_num_predict 0
+PARAMETER num_thread 1
+END
+spectool create 2>/dev/null
+settings packed.bin
+settings packed.bin --top-k 3 --temperature 0 --stop 'from here' --threads 2 --draft-depth 2
+spectool run packed.bin --ids 582,580 --json | tail -n 1 | sed 's/.*\("stop": "[a-z]*"\).*\("drafted": [0-9]*\).*\("seed": [0-9]*\).*\("threads": [0-9]*\).*/\1 \2 \3 \4/'
+
+# A special token as stop text ends the answer, although no text shows it; so does the template's own end
+# of a turn, where the checkpoint names no end at all.
+sed -i '/eos_token_id/,/]/d' target/generation_config.json
+sed -i 's/"eos_token_id": [0-9]*/"eos_token_id": 3/' target/config.json
+echo 'FROM ./target' >Plain
+spectool create -f Plain -o plain.bin 2>/dev/null
+spectool run plain.bin 'What is 7 plus 8?' --temperature 0 --num-predict 20 2>/dev/null; echo
+for stop in '' '<|im_end|>'; do
+    spectool run plain.bin --raw '<|im_start|>user
+What is 7 plus 8?<|im_end|>
+<|im_start|>assistant
+' --temperature 0 --num-predict 20 ${stop:+--stop "$stop"} 2>/dev/null; echo
+done

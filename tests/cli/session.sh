@@ -1,0 +1,45 @@
+# A session on a terminal: the conversation goes on, the caches keep it, commands, a full context.
+# What the terminal echoes before the session reads it is dropped.
+session() {
+    TERM=dumb script -qec "spectool run $*" /dev/null 2>&1 | tr -d '\r' | sed -n '/helps/,$p' |
+        sed 's/tokens, .*/tokens, .../; s/ in [0-9.]* s.*//; /^rounds\|^drafted\|^per pass\|^by pos/d
+             /^time \|^speed-up\|^machine\|^draft /d; s/^ *seed .*/  seed/; s/:.*threads.*/: .../'
+}
+spectool create -f "$TESTDATA/tiny/Modelfile" -q q4 2>/dev/null
+session packed.bin <<'END'
+What is 7 plus 8?
+/set verbose
+"""What is
+the capital of Italy?"""
+/show messages
+/set system Be brief.
+/show system
+/clear
+/show messages
+/set quiet
+/set temperature hot
+/set parameter top_k 3
+/set stop "capital of"
+/set num_ctx 12
+/set
+/show
+/nothing
+What is the capital of France?
+/bye
+END
+session packed.bin --num-ctx 40 <<'END'
+What is the capital of France?
+What is 7 plus 8?
+What is the capital of Italy?
+/clear
+What is the capital of Italy?
+/show template
+END
+session packed.bin --raw --num-predict 6 <<'END'
+Once upon a time
+ there was
+/show messages
+/set system none
+/?
+/bye
+END
