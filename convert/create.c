@@ -4,6 +4,7 @@
 #include "convert/modelfile.h"
 #include "convert/pair.h"
 #include "convert/plan.h"
+#include "convert/token_order.h"
 #include "convert/write.h"
 #include "format/file.h"
 #include "format/mem.h"
@@ -107,8 +108,9 @@ static enum sp_status make_plan(struct job *job, struct sp_err *err)
     st = sp_plan_add(&job->plan, &job->target, SP_PART_TARGET, &job->target_request,
                      job->allow_lossy, err);
     if (st || !job->has_draft) return st;
-    return sp_plan_add(&job->plan, &job->draft, SP_PART_DRAFT, &job->draft_request,
-                       job->allow_lossy, err);
+    st = sp_plan_add(&job->plan, &job->draft, SP_PART_DRAFT, &job->draft_request, job->allow_lossy,
+                     err);
+    return st ? st : sp_token_order_verify(&job->draft, err);
 }
 
 static enum sp_status show_plan(const struct job *job, struct sp_err *err)

@@ -173,6 +173,10 @@ SP_MUST_CHECK enum sp_status sp_config_check_assistant(const struct sp_config *a
                                                        const struct sp_config *target,
                                                        struct sp_err *err);
 
+/* Is this each id below n once? SP_E_INPUT when it is not. */
+SP_MUST_CHECK enum sp_status sp_config_check_token_order(const float *order, size_t n,
+                                                         struct sp_err *err);
+
 /* The first layer with this mixer; n_layers when there is none. */
 unsigned sp_config_first_layer(const struct sp_config *config, enum sp_mixer mixer);
 

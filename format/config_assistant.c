@@ -2,7 +2,9 @@
  * Which keys of config.json say so, and what a target must be like. The config wraps an ordinary
  * Gemma 4 text_config. Source: Gemma4AssistantConfig in transformers. */
 #include "format/config_parts.h"
+#include "format/mem.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* The head that scores only the tokens of the clusters nearest to a row. */
@@ -95,5 +97,22 @@ enum sp_status sp_config_check_assistant(const struct sp_config *assistant,
     }
     for (unsigned i = 0; st == SP_OK && i < assistant->n_layers; i++)
         st = check_layer(assistant, i, target, err);
+    return st;
+}
+
+enum sp_status sp_config_check_token_order(const float *order, size_t n, struct sp_err *err)
+{
+    bool *seen = NULL;
+    enum sp_status st;
+
+    if ((st = sp_new(&seen, n, sizeof *seen, err))) return st;
+    for (size_t i = 0; st == SP_OK && i < n; i++) {
+        if (order[i] >= 0 && order[i] < (float)n && !seen[(size_t)order[i]]) {
+            seen[(size_t)order[i]] = true;
+        } else {
+            st = sp_fail(err, SP_E_INPUT, "assistant: token_ordering is not a permutation");
+        }
+    }
+    free(seen);
     return st;
 }

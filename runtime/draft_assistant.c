@@ -75,26 +75,15 @@ static void assistant_close(struct sp_drafter *base)
     free(d);
 }
 
-/* Every id once, or some token could be scored twice and another never. */
 static enum sp_status read_order(struct draft_assistant *d, struct sp_err *err)
 {
-    bool *seen = NULL;
     enum sp_status st;
 
-    if ((st = sp_new(&d->order, d->n_vocab, sizeof *d->order, err))) goto done;
-    if ((st = sp_new(&seen, d->n_vocab, sizeof *seen, err))) goto done;
-    for (size_t i = 0; i < d->n_vocab; i++) {
-        float id = d->model->token_order[i];
-        if (!(id >= 0 && id < (float)d->n_vocab) || seen[(size_t)id]) {
-            st = sp_fail(err, SP_E_INPUT, "assistant: token_ordering is not a permutation");
-            goto done;
-        }
-        d->order[i] = (uint32_t)id;
-        seen[d->order[i]] = true;
-    }
-done:
-    free(seen);
-    return st;
+    if ((st = sp_config_check_token_order(d->model->token_order, d->n_vocab, err))) return st;
+    if ((st = sp_new(&d->order, d->n_vocab, sizeof *d->order, err))) return st;
+    for (size_t i = 0; i < d->n_vocab; i++)
+        d->order[i] = (uint32_t)d->model->token_order[i];
+    return SP_OK;
 }
 
 static enum sp_status open_clusters(struct draft_assistant *d, struct sp_err *err)
