@@ -1,9 +1,9 @@
 /* Where a model comes from: a checkpoint (folder, or one .safetensors file beside its config.json)
  * or one part of a packed file. One interface over both.
  *
- * Opening reads texts and headers only and answers everything that a plan needs: the config, the
- * list of tensors with their types and shapes. Weights are read in rows, on demand, from any
- * number of threads. */
+ * Opening reads texts and headers, and the few numbers beside a quantized weight that tell its
+ * shape and common scale, and answers everything that a plan needs: the config, the list of tensors
+ * with their types and shapes. Weights are read in rows, on demand, from any number of threads. */
 #ifndef SP_CONVERT_SOURCE_H
 #define SP_CONVERT_SOURCE_H
 
