@@ -3,6 +3,7 @@
 
 #include "format/config_packed.h"
 #include "format/file.h"
+#include "format/json.h"
 #include "format/mem.h"
 #include "format/notes.h"
 #include "format/packfile_layout.h"
@@ -49,6 +50,39 @@ static enum sp_status read_text(struct sp_source *source, const char *folder,
         st = sp_file_read_text(&source->texts[section], &source->text_sizes[section], path,
                                MAX_TEXT, err);
     }
+    free(path);
+    return st;
+}
+
+/* Some checkpoints keep their template in a JSON file: its text then stands for
+ * chat_template.jinja. */
+static enum sp_status read_json_template(struct sp_source *source, const char *folder,
+                                         struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_json *json = NULL;
+    char *path = NULL, *file = NULL;
+    const char *text;
+    size_t size;
+
+    if (source->texts[SP_SECTION_TEMPLATE] != NULL) return SP_OK;
+    if ((st = sp_file_join(&path, folder, "chat_template.json", err))) return st;
+    if (!sp_file_exists(path)) goto done;
+    if ((st = sp_file_read_text(&file, &size, path, MAX_TEXT, err))) goto done;
+    if ((st = sp_json_parse(&json, file, size, SP_JSON_LENIENT, err))) {
+        sp_context(err, "%s", path);
+        goto done;
+    }
+    text = sp_json_to_string(sp_json_get(json, "chat_template"), &size);
+    if (text == NULL) {
+        st = sp_fail(err, SP_E_INPUT, "%s: chat_template is no string", path);
+        goto done;
+    }
+    st = sp_copy_text(&source->texts[SP_SECTION_TEMPLATE], text, size, err);
+    source->text_sizes[SP_SECTION_TEMPLATE] = st ? 0 : size;
+done:
+    sp_json_free(json);
+    free(file);
     free(path);
     return st;
 }
@@ -183,6 +217,7 @@ static enum sp_status open_checkpoint(struct sp_source *source, const char *fold
     for (int s = SP_SECTION_CONFIG; s <= SP_SECTION_TEMPLATE; s++) {
         if ((st = read_text(source, folder, (enum sp_section)s, err))) return st;
     }
+    if ((st = read_json_template(source, folder, err))) return st;
     if (source->texts[SP_SECTION_CONFIG] == NULL) {
         return sp_fail(err, SP_E_INPUT, "%s: no config.json %s", source->path,
                        folder == weights ? "in it" : "beside it");

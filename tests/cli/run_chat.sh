@@ -41,6 +41,12 @@ spectool run system.bin --json 'What is 7 plus 8?' | tail -n 1 | figures
 spectool run system.bin --system '' --json 'What is 7 plus 8?' | tail -n 1 | figures
 spectool show system.bin --template | head -n 2
 
+cp -r "$TESTDATA/tiny/target" .
+echo '{"chat_template": "{{ eos_token }}{{ messages[-1].content }}"}' >target/chat_template.json
+echo 'FROM ./target' >Json
+spectool create -f Json -o json.bin 2>/dev/null
+spectool show json.bin --template; echo
+
 printf 'TEMPLATE {{ if .System }}' >>Modelfile
 spectool create -o broken.bin
 echo "exit $?"
