@@ -1,5 +1,6 @@
-/* Measuring: figures are medians; plain and drafted runs alternate, so that a change of the
- * machine's mood meets both, and the memory's bandwidth is sampled beside every figure. */
+/* Measuring: figures are medians; passes of different rows, and plain and drafted runs, alternate,
+ * so that a change of the machine's mood meets both, and the memory's bandwidth is sampled beside
+ * every figure. */
 #include "cli/bench.h"
 #include "cli/out.h"
 #include "format/mem.h"
@@ -195,23 +196,47 @@ static enum sp_status measure_prefill(struct run *r)
     return SP_OK;
 }
 
+/* What is told of the passes at one depth. */
+struct passes {
+    struct sp_bandwidth *bandwidth; /* borrowed */
+    double *verify, *draft, *bus;   /* [SP_BENCH_ROW_COUNTS][n_repeat], owned */
+    size_t n_repeat, n[SP_BENCH_ROW_COUNTS];
+};
+
+static int keep_timing(void *context, size_t which, double verify_seconds, double draft_seconds)
+{
+    struct passes *p = context;
+    size_t at = which * p->n_repeat + p->n[which]++;
+
+    p->verify[at] = verify_seconds;
+    p->draft[at] = draft_seconds;
+    p->bus[at] = sp_bandwidth_sample(p->bandwidth);
+    return sp_signals_caught();
+}
+
 static enum sp_status measure_passes(struct run *r, struct sp_bench_depth *depth)
 {
-    double before = sp_bandwidth_sample(r->bandwidth), after;
+    size_t n_repeat = r->options->n_repeat, n = SP_BENCH_ROW_COUNTS * n_repeat;
+    struct passes p = {.bandwidth = r->bandwidth, .n_repeat = n_repeat};
     enum sp_status st;
 
     depth->read_size = sp_session_read_size(r->session, depth->n_before);
-    for (size_t i = 0; i < SP_BENCH_ROW_COUNTS; i++) {
-        if ((st = interrupted(r))) return st;
-        st = sp_session_time(r->session, depth->n_before, sp_bench_row_counts[i],
-                             (unsigned)r->options->n_repeat, &depth->verify_seconds[i],
-                             &depth->draft_seconds[i], r->err);
-        if (st) return st;
-        after = sp_bandwidth_sample(r->bandwidth);
-        depth->bandwidth[i] = (before + after) / 2;
-        before = after;
+    if ((st = sp_new(&p.verify, n, sizeof *p.verify, r->err))) goto done;
+    if ((st = sp_new(&p.draft, n, sizeof *p.draft, r->err))) goto done;
+    if ((st = sp_new(&p.bus, n, sizeof *p.bus, r->err))) goto done;
+    if ((st = interrupted(r))) goto done;
+    st = sp_session_time(r->session, depth->n_before, sp_bench_row_counts, SP_BENCH_ROW_COUNTS,
+                         n_repeat, keep_timing, &p, r->err);
+    for (size_t i = 0; i < SP_BENCH_ROW_COUNTS && !st; i++) {
+        depth->verify_seconds[i] = median(p.verify + i * n_repeat, n_repeat);
+        depth->draft_seconds[i] = median(p.draft + i * n_repeat, n_repeat);
+        depth->bandwidth[i] = median(p.bus + i * n_repeat, n_repeat);
     }
-    return SP_OK;
+done:
+    free(p.verify);
+    free(p.draft);
+    free(p.bus);
+    return st;
 }
 
 /* ---- plain against drafted ---- */

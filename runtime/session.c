@@ -228,53 +228,36 @@ enum sp_status sp_session_draft_logits(struct sp_session *session, const uint32_
     return block_logits(session, ids, n, steps, fn, context, err);
 }
 
-static int compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-static double median(double *values, size_t n)
-{
-    qsort(values, n, sizeof *values, compare_doubles);
-    return values[n / 2];
-}
-
-enum sp_status sp_session_time(struct sp_session *session, size_t n_before, size_t n_rows,
-                               unsigned repeats, double *verify_seconds, double *draft_seconds,
+enum sp_status sp_session_time(struct sp_session *session, size_t n_before, const size_t *n_rows,
+                               size_t n, size_t repeats, sp_timing_fn *fn, void *context,
                                struct sp_err *err)
 {
     struct sp_speculator *s = session->speculator;
     struct sp_chooser greedy = sp_greedy_chooser(session->package->engine.vector);
-    uint32_t *ids = NULL;
-    double *times = NULL;
+    size_t n_vocab = session->package->target->config.n_vocab;
     const float *ignored;
-    enum sp_status st;
+    uint32_t *ids = NULL;
+    enum sp_status st = SP_OK;
 
-    if (n_before < 1 || n_before + n_rows > s->n_positions) {
+    for (size_t i = 0; i < n; i++) {
+        if (n_before >= 1 && n_rows[i] >= 1 && n_before + n_rows[i] <= s->n_positions) continue;
         return sp_fail(err, SP_E_USAGE,
                        "%zu tokens and a block of %zu do not fit the context of %zu", n_before,
-                       n_rows, s->n_positions);
+                       n_rows[i], s->n_positions);
     }
-    if (repeats == 0) repeats = 1;
-    if ((st = sp_new(&ids, n_before, sizeof *ids, err))) goto done;
-    if ((st = sp_new(&times, 2 * (size_t)repeats, sizeof *times, err))) goto done;
-    for (size_t i = 0; i < n_before; i++) {
-        ids[i] = (uint32_t)(i * 7919 % session->package->target->config.n_vocab);
-    }
+    if ((st = sp_new(&ids, n_before, sizeof *ids, err))) return st;
+    for (size_t i = 0; i < n_before; i++)
+        ids[i] = (uint32_t)(i * 7919 % n_vocab);
     if ((st = sp_speculator_prompt(s, ids, n_before, &ignored, NULL, NULL, err))) goto done;
     sp_speculator_begin(s, ids[0]);
-    for (size_t i = 0; i < repeats; i++) {
-        if ((st = sp_speculator_time(s, n_rows, n_rows - 1, &greedy, &times[i], &times[repeats + i],
-                                     err))) {
-            goto done;
+    for (size_t i = 0; i < n * repeats && !st; i++) {
+        double verify, draft;
+        st = sp_speculator_time(s, n_rows[i % n], n_rows[i % n] - 1, &greedy, &verify, &draft, err);
+        if (!st && fn(context, i % n, verify, draft)) {
+            st = sp_fail(err, SP_E_CHECK, "interrupted");
         }
     }
-    *verify_seconds = median(times, repeats);
-    *draft_seconds = median(times + repeats, repeats);
 done:
     free(ids);
-    free(times);
     return st;
 }

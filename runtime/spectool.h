@@ -229,12 +229,15 @@ SP_MUST_CHECK enum sp_status sp_session_draft_logits(struct sp_session *session,
                                                      sp_logits_fn *fn, void *context,
                                                      struct sp_err *err);
 
-/* Median seconds of one target pass of n_rows rows (all rows' logits) at context depth n_before,
- * and of one proposal of n_rows - 1 guesses (0 without draft), over `repeats` runs. */
+/* Told each timing: of the rows at `which`, one target pass with all their logits, and one proposal
+ * of a guess less (0 without draft). Nonzero: stop (SP_E_CHECK "interrupted"). */
+typedef int sp_timing_fn(void *context, size_t which, double verify_seconds, double draft_seconds);
+
+/* Times passes of n_rows[0..n-1] rows at context depth n_before, one of each in turn, `repeats`
+ * times: a machine whose mood changes treats all alike. */
 SP_MUST_CHECK enum sp_status sp_session_time(struct sp_session *session, size_t n_before,
-                                             size_t n_rows, unsigned repeats,
-                                             double *verify_seconds, double *draft_seconds,
-                                             struct sp_err *err);
+                                             const size_t *n_rows, size_t n, size_t repeats,
+                                             sp_timing_fn *fn, void *context, struct sp_err *err);
 
 /* Bytes that a target pass of one row reads at context depth n_before: the weights it uses (of
  * experts, those of one row) and the keys, values and states it looks at. */
