@@ -75,6 +75,8 @@ static void test_all_halves(void **context)
 static void test_unaligned_sources(void **context)
 {
     static const double want[] = {1, -2.5, 0, 0.25, 1024, -3, 7};
+    static const uint8_t integers[3][8] = {
+        {7}, {0xfd, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, {0, 0, 0, 1}};
     uint8_t bytes[8 * 7 + 8];
     float out[7], x[7];
 
@@ -97,6 +99,10 @@ static void test_unaligned_sources(void **context)
         sp_decode_floats(out, SP_F64, bytes + shift, 7);
         assert_memory_equal(out, x, sizeof x);
     }
+    for (size_t i = 0; i < 3; i++) /* little-endian 7, -3, 2^24 */
+        memcpy(bytes + 1 + 8 * i, integers[i], 8);
+    sp_decode_floats(out, SP_I64, bytes + 1, 3);
+    assert_true(out[0] == 7 && out[1] == -3 && out[2] == 16777216);
     assert_true(sp_codec_can_read(SP_F64) && sp_codec_can_read(SP_BF16));
     assert_false(sp_codec_can_read(SP_Q4) || sp_codec_can_read(SP_I8));
 }

@@ -160,6 +160,76 @@ static void built_in_heads(void **state)
     }
 }
 
+#define GEMMA4(hidden, heads, kv_heads, dim, full_dim, types, window)                              \
+    "\"model_type\": \"gemma4_text\", \"vocab_size\": 8, \"hidden_size\": " hidden                 \
+    ", \"num_hidden_layers\": 2, \"layer_types\": [" types "], \"num_attention_heads\": " heads    \
+    ", \"num_key_value_heads\": " kv_heads ", \"head_dim\": " dim                                  \
+    ", \"global_head_dim\": " full_dim ", \"intermediate_size\": 6, \"sliding_window\": " window   \
+    ", \"max_position_embeddings\": 64, \"hidden_size_per_layer_input\": 0"
+#define BOTH "\"sliding_attention\", \"full_attention\""
+#define FULL "\"full_attention\", \"full_attention\""
+#define ASSISTANT(hidden, text)                                                                    \
+    "{\"architectures\": [\"Gemma4AssistantForCausalLM\"], \"backbone_hidden_size\": " hidden      \
+    ", \"text_config\": {" text "}}"
+
+static void assistants(void **state)
+{
+    static const char plain[] = ASSISTANT("16", GEMMA4("4", "2", "2", "4", "8", BOTH, "5"));
+    static const char target[] = "{" GEMMA4("16", "4", "2", "4", "8", BOTH, "5") "}";
+    static const struct {
+        const char *target, *draft, *error, *notes;
+    } cases[] = {
+        {target, plain, NULL, ""},
+        {TARGET, plain, "gemma4 assistant requires a gemma4 target, got qwen3", NULL},
+        {target, ASSISTANT("12", GEMMA4("4", "2", "2", "4", "8", BOTH, "5")),
+         "assistant backbone hidden size 12 does not match target hidden size 16", NULL},
+        {target, ASSISTANT("16", GEMMA4("4", "2", "2", "4", "4", BOTH, "5")),
+         "assistant layer 1 (full): head_dim 4, target K/V has 8", NULL},
+        {target, ASSISTANT("16", GEMMA4("4", "1", "1", "4", "8", BOTH, "5")),
+         "assistant layer 0 (sliding): 1 heads, target K/V has 2", NULL},
+        {target, ASSISTANT("16", GEMMA4("4", "2", "2", "4", "8", BOTH, "6")),
+         "assistant layer 0 (sliding): window 6, target K/V has 5", NULL},
+        {"{" GEMMA4("16", "4", "2", "4", "8", FULL, "5") "}", plain,
+         "target has no sliding_attention cache to share", NULL},
+        {target,
+         ASSISTANT(
+             "16",
+             GEMMA4(
+                 "4", "2", "2", "4", "8", BOTH,
+                 "5") ", \"rope_parameters\": "
+                      "{\"full_attention\": {\"rope_type\": \"default\", \"rope_theta\": 7}, "
+                      "\"sliding_attention\": {\"rope_type\": \"default\", \"rope_theta\": 1e4}}"),
+         NULL, "assistant rope for full_attention differs from target"},
+    };
+    struct sp_config t, d;
+    struct sp_pair_side a, b;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        parse(&t, cases[i].target, 0);
+        parse(&d, cases[i].draft, 0);
+        a = side(&t, TOKENIZER, NULL);
+        b = side(&d, NULL, NULL);
+        check(&a, &b, false, cases[i].error, cases[i].notes);
+        sp_config_release(&d);
+        sp_config_release(&t);
+    }
+}
+
+/* What a clustered head's order must be, and in which ways it can fail. */
+static void token_orders(void **state)
+{
+    static const float orders[][4] = {{2, 0, 3, 1}, {2, 0, 2, 1}, {2, 0, 4, 1}, {2, 0, -1, 1}};
+    struct sp_err err = {0};
+
+    (void)state;
+    assert_int_equal(sp_config_check_token_order(orders[0], 4, &err), SP_OK);
+    for (size_t i = 1; i < 4; i++) {
+        assert_int_equal(sp_config_check_token_order(orders[i], 4, &err), SP_E_INPUT);
+        assert_string_equal(err.text, "assistant: token_ordering is not a permutation");
+    }
+}
+
 static void tokenizers(void **state)
 {
     static const char ends[] = "{\"bos_token\": \"<s>\", \"eos_token\": \"</s>\"}";
@@ -289,7 +359,8 @@ int main(void)
         cmocka_unit_test(block_drafts),      cmocka_unit_test(wrong_ends),
         cmocka_unit_test(built_in_heads),    cmocka_unit_test(tokenizers),
         cmocka_unit_test(damaged_tokenizer), cmocka_unit_test(observations),
-        cmocka_unit_test(trained_models),
+        cmocka_unit_test(trained_models),    cmocka_unit_test(assistants),
+        cmocka_unit_test(token_orders),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
