@@ -29,7 +29,7 @@ static struct sp_result generate(const char *path, const char *kernels, unsigned
         .depth = depth,
         .digest = true,
     };
-    struct sp_result result;
+    struct sp_result result = {0};
     struct sp_err err = {0};
 
     for (uint32_t i = 0; i < 24; i++)
