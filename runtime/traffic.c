@@ -49,7 +49,7 @@ static uint64_t cache_read(const struct sp_decoder *d, unsigned i, size_t n_befo
     if (layer->mixer == SP_MIXER_DELTA_NET) {
         return (uint64_t)delta->n_value_heads * delta->key_dim * delta->value_dim * sizeof(float);
     }
-    kv = &d->caches[layer->kv_source];
+    kv = d->keys[i];
     if (layer->window && n > layer->window) n = layer->window;
     return kv->n_heads * n * (kv->key_block_size / SP_KEY_BLOCK + kv->value_row_size);
 }

@@ -40,11 +40,15 @@ static void check_layers(const struct sp_config *c)
     for (unsigned i = 0; i < c->n_layers; i++) {
         const struct sp_layer_config *l = &c->layers[i];
         if (l->rope >= (int)c->n_ropes || l->rope < -1) abort();
+        if (l->rope >= 0 && c->ropes[l->rope].n_rot > l->head_dim) abort();
+        if (l->kv_source >= (int)i + 1 || (l->kv_source < 0 && c->draft.kind == SP_DRAFT_NONE)) {
+            abort();
+        }
         if (l->n_experts_used > l->n_experts) abort();
         if (l->mixer == SP_MIXER_ATTENTION && l->n_heads % l->n_kv_heads) abort();
     }
     for (unsigned i = 0; i < c->n_ropes; i++) {
-        if (c->ropes[i].n_rot == 0 || c->ropes[i].n_rot > c->layers[0].head_dim) abort();
+        if (c->ropes[i].n_rot == 0) abort();
         if (!(c->ropes[i].amplitude > 0) || !(c->ropes[i].theta > 1)) abort();
     }
 }
@@ -61,8 +65,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (sp_config_parse(&config, (const char *)data, size, &notes, &err)) {
         if (err.text[0] == '\0' || config.layers) abort();
     } else {
-        struct sp_tables found = {.embedding = config.draft.kind == SP_DRAFT_NONE,
-                                  .head = config.draft.kind == SP_DRAFT_NONE,
+        bool own_tables =
+            config.draft.kind == SP_DRAFT_NONE || config.draft.kind == SP_DRAFT_ASSISTANT;
+        struct sp_tables found = {.embedding = own_tables,
+                                  .head = own_tables,
                                   .fc_cols =
                                       (uint64_t)config.draft.n_taps * config.draft.target_hidden};
         check_layers(&config);
