@@ -75,12 +75,14 @@ static void read_slice(void *context, size_t item, unsigned worker)
 
 double sp_bandwidth_sample(struct sp_bandwidth *bandwidth)
 {
-    double best = 0;
+    static const double patience = 0.05;
+    double best = 0, spent = 0;
 
-    for (int i = 0; i < N_READS; i++) {
+    for (int i = 0; i < N_READS && spent < patience; i++) {
         double start = sp_seconds(), seconds;
         sp_pool_run(bandwidth->pool, bandwidth->n_slices, read_slice, bandwidth);
         seconds = sp_seconds() - start;
+        spent += seconds;
         if (seconds > 0 && (double)bandwidth->n_slices * SLICE / seconds > best) {
             best = (double)bandwidth->n_slices * SLICE / seconds;
         }

@@ -11,7 +11,7 @@ SP_MUST_CHECK enum sp_status sp_bandwidth_open(struct sp_bandwidth **out, unsign
                                                struct sp_err *err);
 void sp_bandwidth_close(struct sp_bandwidth *bandwidth); /* NULL is fine */
 
-/* Bytes per second: the best of three reads of the buffer. */
+/* Bytes per second: the best of three reads of the buffer, fewer where they take long. */
 double sp_bandwidth_sample(struct sp_bandwidth *bandwidth);
 
 #endif
