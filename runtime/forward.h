@@ -49,8 +49,9 @@ enum sp_kv_type sp_decoder_kv_type(const struct sp_decoder *decoder);
 void sp_decoder_embed(struct sp_decoder *decoder, const struct sp_model *source,
                       const uint32_t *ids, size_t n);
 
-/* Prediction heads and assistants: fills rows 0..n-1 from pairs of a token (embedded by `source`'s table) and a
- * hidden state of the target, [n][target hidden]; `hidden` may be the decoder's own features. */
+/* Prediction heads and assistants: fills rows 0..n-1 from pairs of a token (embedded by `source`'s
+ * table) and a hidden state of the target, [n][target hidden]; `hidden` may be the decoder's own
+ * features. */
 void sp_decoder_pair(struct sp_decoder *decoder, const struct sp_model *source, const uint32_t *ids,
                      const float *hidden, size_t n);
 
