@@ -93,7 +93,7 @@ static enum sp_status want_integer(struct jinja_machine *m, struct sp_value v, i
     enum sp_status st;
 
     *out = otherwise;
-    if (v.kind == SP_V_ABSENT || v.kind == SP_V_NONE) return SP_OK;
+    if (v.kind == SP_V_ABSENT) return SP_OK;
     if ((st = sp_jinja_defined(m, v))) return st;
     if (v.kind != SP_V_INT && v.kind != SP_V_BOOL) {
         return sp_jinja_fail(m, "'%s' object cannot be interpreted as an integer",
@@ -103,13 +103,20 @@ static enum sp_status want_integer(struct jinja_machine *m, struct sp_value v, i
     return SP_OK;
 }
 
+/* The same where None too stands for the default. */
+static enum sp_status want_optional(struct jinja_machine *m, struct sp_value v, int64_t otherwise,
+                                    int64_t *out)
+{
+    return want_integer(m, v.kind == SP_V_NONE ? (struct sp_value){0} : v, otherwise, out);
+}
+
 FILTER(filter_replace)
 {
     enum sp_status st;
     struct sp_value from, to;
     int64_t count;
 
-    if ((st = want_integer(m, arg[2], -1, &count))) return st;
+    if ((st = want_optional(m, arg[2], -1, &count))) return st;
     if ((st = sp_jinja_to_text(m, &in, in)) || (st = sp_jinja_to_text(m, &from, arg[0])) ||
         (st = sp_jinja_to_text(m, &to, arg[1]))) {
         return st;
@@ -263,7 +270,7 @@ FILTER(filter_truncate)
     int64_t length, leeway;
 
     if ((st = want_integer(m, arg[0], 255, &length)) ||
-        (st = want_integer(m, arg[3], 5, &leeway))) {
+        (st = want_optional(m, arg[3], 5, &leeway))) {
         return st;
     }
     if ((st = sp_jinja_defined(m, in))) return st;

@@ -38,7 +38,7 @@ static enum sp_status want_integer(struct jinja_machine *m, struct sp_value v, i
     enum sp_status st;
 
     *out = otherwise;
-    if (!given(v)) return SP_OK;
+    if (v.kind == SP_V_ABSENT) return SP_OK;
     if ((st = sp_jinja_defined(m, v))) return st;
     if (v.kind != SP_V_INT && v.kind != SP_V_BOOL) {
         return sp_jinja_fail(m, "'%s' object cannot be interpreted as an integer",

@@ -648,7 +648,7 @@ enum sp_status sp_jinja_slice(struct jinja_machine *m, struct sp_value *out, str
         return st;
     }
     if (!indexable(v)) {
-        return sp_jinja_undefined(m, out, "%s object has no slices", sp_jinja_type_name(v));
+        return sp_jinja_fail(m, "'%s' object cannot be sliced", sp_jinja_type_name(v));
     }
     if ((st = slice_range(m, bound, (int64_t)v.list->n, range))) return st;
     if ((st = sp_value_list(m->heap, out, v.shape, 0))) return st;
