@@ -17,7 +17,8 @@ static char folder[256];
 const char *scratch_folder(void)
 {
     if (folder[0] == '\0') {
-        strcpy(folder, "scratch-XXXXXX");
+        const char *tmp = getenv("TMPDIR");
+        snprintf(folder, sizeof folder, "%s/spectool-test.XXXXXX", tmp ? tmp : "/tmp");
         assert_non_null(mkdtemp(folder));
     }
     return folder;
