@@ -46,6 +46,18 @@ enum sp_status sp_new(void *out, size_t n, size_t size, struct sp_err *err)
     return SP_OK;
 }
 
+/* A wish, not a need. */
+static void ask_for_huge_pages(void *p, size_t size, size_t align)
+{
+#ifdef MADV_HUGEPAGE
+    if (align == HUGE_PAGE) (void)madvise(p, size & ~((size_t)HUGE_PAGE - 1), MADV_HUGEPAGE);
+#else
+    (void)p;
+    (void)size;
+    (void)align;
+#endif
+}
+
 enum sp_status sp_new_aligned(void *out, size_t n, size_t size, struct sp_err *err)
 {
     size_t bytes, align;
@@ -56,10 +68,26 @@ enum sp_status sp_new_aligned(void *out, size_t n, size_t size, struct sp_err *e
     bytes = sp_round_up(bytes ? bytes : 1, align);
     p = aligned_alloc(align, bytes);
     if (p == NULL) return no_memory(err, n, size);
-#ifdef MADV_HUGEPAGE
-    if (align == HUGE_PAGE) (void)madvise(p, bytes, MADV_HUGEPAGE); /* a wish, not a need */
-#endif
+    ask_for_huge_pages(p, bytes, align);
     memcpy(out, &p, sizeof p);
+    return SP_OK;
+}
+
+enum sp_status sp_new_sparse(void *out, void **memory, size_t n, size_t size, struct sp_err *err)
+{
+    size_t bytes, align;
+    uintptr_t start;
+    void *p, *aligned;
+
+    if (!sp_mul(&bytes, n, size) || bytes > SIZE_MAX - HUGE_PAGE) return no_memory(err, n, size);
+    align = bytes >= 2 * (size_t)HUGE_PAGE ? HUGE_PAGE : CACHE_LINE;
+    p = calloc(bytes + align, 1);
+    if (p == NULL) return no_memory(err, n, size);
+    start = (uintptr_t)p;
+    aligned = (char *)p + (sp_round_up(start, align) - start);
+    ask_for_huge_pages(aligned, bytes, align);
+    memcpy(out, &aligned, sizeof aligned);
+    *memory = p;
     return SP_OK;
 }
 

@@ -25,6 +25,12 @@ SP_MUST_CHECK enum sp_status sp_new(void *out, size_t n, size_t size, struct sp_
 /* The same, aligned to 64 bytes and not zeroed: for rows of numbers. Released with free(). */
 SP_MUST_CHECK enum sp_status sp_new_aligned(void *out, size_t n, size_t size, struct sp_err *err);
 
+/* *out = n zeroed elements, aligned, inside *memory, which the caller frees: for large stores of
+ * which only a part may ever be used, since untouched pages cost nothing. Both untouched on
+ * failure. */
+SP_MUST_CHECK enum sp_status sp_new_sparse(void *out, void **memory, size_t n, size_t size,
+                                           struct sp_err *err);
+
 /* Grows *array (elements of `size` bytes) so that it holds at least `want`; *cap is its capacity.
  * New elements are not zeroed. */
 SP_MUST_CHECK enum sp_status sp_grow(void *array, size_t *cap, size_t want, size_t size,

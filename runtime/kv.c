@@ -42,8 +42,9 @@ enum sp_status sp_kv_init(struct sp_kv *kv, enum sp_kv_type type, unsigned n_hea
         !sp_mul(&values, new.n_slots, n_heads)) {
         return sp_fail(err, SP_E_NOMEM, "out of memory: a cache of %zu positions", n_positions);
     }
-    if ((st = sp_new_aligned(&new.keys, keys, new.key_block_size, err))) goto done;
-    if ((st = sp_new_aligned(&new.values, values, new.value_row_size, err))) goto done;
+    if ((st = sp_new_sparse(&new.keys, &new.memory[0], keys, new.key_block_size, err))) goto done;
+    st = sp_new_sparse(&new.values, &new.memory[1], values, new.value_row_size, err);
+    if (st) goto done;
     *kv = new;
     new = (struct sp_kv){0};
 done:
@@ -53,8 +54,8 @@ done:
 
 void sp_kv_release(struct sp_kv *kv)
 {
-    free(kv->keys);
-    free(kv->values);
+    free(kv->memory[0]);
+    free(kv->memory[1]);
     *kv = (struct sp_kv){0};
 }
 

@@ -19,6 +19,7 @@ struct sp_kv {
     size_t key_block_size, value_row_size;
     uint8_t *keys;   /* [n_heads][n_slots / 16] key blocks, owned */
     uint8_t *values; /* [n_heads][n_slots] value rows, owned */
+    void *memory[2]; /* what keys and values lie in */
 };
 
 /* window 0: n_positions slots; else min(n_positions, window + max_rows); rounded up to SP_SPAN. */
