@@ -71,10 +71,15 @@ for step in $steps; do
             tests tsan -R 'pool|create|speculate|attention|session'
         ;;
     valgrind)
-        build gcc -DCMAKE_C_COMPILER=gcc && for t in packfile speculate; do
-            valgrind -q --error-exitcode=1 --leak-check=full "build/gcc/tests/test_$t" >/dev/null
-            report "valgrind $t" $?
-        done
+        build gcc -DCMAKE_C_COMPILER=gcc && {
+            grind() {
+                valgrind -q --error-exitcode=1 --leak-check=full build/gcc/spectool "$@" >build/valgrind.log
+                report "valgrind spectool $1" $?
+            }
+            grind create -f testdata/tiny/Modelfile -q q4 -o build/valgrind.bin --force
+            grind run --num-predict 24 --threads 2 build/valgrind.bin 'What is 7 plus 8?'
+            grind verify build/valgrind.bin
+        }
         ;;
     *)
         echo "unknown step $step"
