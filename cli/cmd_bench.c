@@ -2,14 +2,8 @@
  * of a known model, made for the occasion. */
 #include "cli/bench.h"
 #include "cli/create_sinks.h"
+#include "cli/temporary.h"
 #include "convert/synthetic.h"
-#include "format/file.h"
-#include "format/mem.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 struct options {
     struct sp_opt_list ids;
@@ -45,7 +39,7 @@ static const struct sp_opt opts[] = {
     {SP_OPT_FLAG, 0, "json", NULL, NULL, AT(json), .help = "The figures as JSON"},
     {SP_OPT_STRING, 0, "svg", NULL, "FILE", AT(svg), .path = true,
      .help = "Also draw a chart; an existing file is replaced"},
-    {SP_OPT_HEADING, .help = "Without a model:"},
+    {SP_OPT_HEADING, .help = "Without a model"},
     {SP_OPT_CHOICE, 0, "synthetic", NULL, "SHAPE", AT(shape), .choices = sp_synthetic_targets,
      .help = "Make a file of random weights in this shape and measure it. It is written to FILE "
              "and kept, or else removed afterwards"},
@@ -59,12 +53,6 @@ static const struct sp_opt opts[] = {
      .help = "Type of its embedding and output matrix, whatever --quantize says"},
     {SP_OPT_FLAG, 0, "force", NULL, NULL, AT(force), .help = "Replace an existing FILE"},
     {.kind = SP_OPT_END},
-};
-
-/* A file of random weights that lives as long as it is mapped, or as FILE. */
-struct synthetic {
-    char *folder; /* of a temporary one, owned; NULL: none */
-    char *path;   /* owned */
 };
 
 static enum sp_status check_options(const struct sp_args *args, struct sp_err *err)
@@ -86,34 +74,9 @@ static enum sp_status check_options(const struct sp_args *args, struct sp_err *e
     return SP_OK;
 }
 
-static void remove_temporary(struct synthetic *s)
-{
-    if (s->folder == NULL) return;
-    if (s->path) unlink(s->path);
-    rmdir(s->folder);
-    free(s->folder);
-    s->folder = NULL;
-}
-
-static enum sp_status make_folder(struct synthetic *s, struct sp_err *err)
-{
-    const char *tmp = getenv("TMPDIR");
-    char *folder = NULL;
-    enum sp_status st;
-
-    if (tmp == NULL || *tmp == '\0') tmp = "/tmp";
-    if ((st = sp_file_join(&folder, tmp, "spectool-bench.XXXXXX", err))) return st;
-    if (mkdtemp(folder) == NULL) {
-        st = sp_fail(err, SP_E_IO, "%s: %s", folder, strerror(errno));
-        free(folder);
-        return st;
-    }
-    s->folder = folder;
-    return sp_file_join(&s->path, folder, "synthetic.bin", err);
-}
-
-static enum sp_status make_synthetic(struct synthetic *s, const struct sp_args *args,
-                                     struct sp_err *err)
+/* Writes FILE, or else a temporary one; *path borrowed. */
+static enum sp_status make_synthetic(const char **path, struct sp_temporary *temporary,
+                                     const struct sp_args *args, struct sp_err *err)
 {
     const struct options *o = args->options;
     struct sp_create_listener listener = {.command = args->command->name};
@@ -127,12 +90,12 @@ static enum sp_status make_synthetic(struct synthetic *s, const struct sp_args *
     };
     enum sp_status st;
 
-    st = args->n_operands
-             ? sp_copy_text(&s->path, args->operands[0], strlen(args->operands[0]), err)
-             : make_folder(s, err);
-    if (st) return st;
+    if (args->n_operands == 0 && (st = sp_temporary_open(temporary, "synthetic.bin", err))) {
+        return st;
+    }
+    *path = args->n_operands ? args->operands[0] : temporary->path;
     sp_create_listen(&options.sinks, &listener);
-    st = sp_synthetic_write(s->path, &options, err);
+    st = sp_synthetic_write(*path, &options, err);
     sp_progress_end(&listener.progress);
     return st;
 }
@@ -160,17 +123,16 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     };
     struct sp_bench bench = {.synthetic = o->shape};
     struct sp_package *package = NULL;
-    struct synthetic synthetic = {0};
+    struct sp_temporary temporary = {0};
+    const char *path = args->n_operands ? args->operands[0] : NULL;
     char name[64];
     enum sp_status st;
 
     if ((st = check_options(args, err))) goto done;
     sp_signals_catch();
-    if (o->shape && (st = make_synthetic(&synthetic, args, err))) goto done;
-    st = sp_engine_open_package(&package, o->shape ? synthetic.path : args->operands[0], &o->engine,
-                                err);
-    if (st) goto done;
-    remove_temporary(&synthetic); /* it stays mapped */
+    if (o->shape && (st = make_synthetic(&path, &temporary, args, err))) goto done;
+    if ((st = sp_engine_open_package(&package, path, &o->engine, err))) goto done;
+    sp_temporary_remove(&temporary); /* it stays mapped */
     snprintf(name, sizeof name, "synthetic %s", o->shape ? o->shape : "");
     bench.name = args->n_operands ? args->operands[0] : name;
     if ((st = sp_bench_measure(&bench, package, &options, err))) goto done;
@@ -178,8 +140,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
 done:
     sp_bench_release(&bench);
     sp_package_close(package);
-    remove_temporary(&synthetic);
-    free(synthetic.path);
+    sp_temporary_remove(&temporary);
     return st;
 }
 
