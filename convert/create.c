@@ -298,9 +298,14 @@ enum sp_status sp_create(struct sp_create_report *report, const struct sp_create
         .draft_request = {.type = options->draft_type},
     };
 
-    if ((st = read_modelfile(&file, options, err))) goto done;
-    if ((st = open_sources(&job, &file, options, err))) goto done;
-    if ((st = sp_modelfile_print(&job.records, &job.records_size, &file, err))) goto done;
+    if (options->from) {
+        st = sp_source_open(&job.target, options->from, SP_PART_TARGET, &job.notes, err);
+        if (st || (st = sp_copy_text(&job.records, "", 0, err))) goto done;
+    } else {
+        if ((st = read_modelfile(&file, options, err))) goto done;
+        if ((st = open_sources(&job, &file, options, err))) goto done;
+        if ((st = sp_modelfile_print(&job.records, &job.records_size, &file, err))) goto done;
+    }
     st = run_job(&job, report, err);
 done:
     release_job(&job);

@@ -29,6 +29,7 @@ struct sp_create_sinks {
 
 struct sp_create_options {
     const char *modelfile; /* NULL: "Modelfile" */
+    const char *from;      /* a checkpoint whose target alone is packed, without any Modelfile */
     const char *output;    /* NULL: "packed.bin" */
     const char *home;      /* what ~ stands for in FROM and DRAFT; NULL: itself */
     /* Refuses a TEMPLATE that cannot be run; NULL: it is stored as it is. */
