@@ -9,11 +9,10 @@
 
 enum {
     DEFAULT_CONTEXT = 4096, /* a model's maximum may need more memory than there is */
-    PROMPT_ROWS = 128,      /* rows of a prompt pass: weights are read once for all of them */
     LOGIT_ROWS = 16,        /* rows whose logits are held at once */
 };
 
-static enum sp_kv_type kv_type(enum sp_cache_type cache)
+enum sp_kv_type sp_kv_type_of(enum sp_cache_type cache)
 {
     switch (cache) {
     case SP_CACHE_F32:
@@ -33,8 +32,8 @@ enum sp_status sp_session_open(struct sp_session **out, struct sp_package *packa
     size_t max = package->target->config.max_positions;
     struct sp_speculator_options inner = {
         .n_positions = options->n_context,
-        .max_rows = options->rows_per_pass ? options->rows_per_pass : PROMPT_ROWS,
-        .kv_type = kv_type(options->cache),
+        .max_rows = options->rows_per_pass ? options->rows_per_pass : SP_PROMPT_ROWS,
+        .kv_type = sp_kv_type_of(options->cache),
     };
     enum sp_status st;
 
@@ -115,16 +114,11 @@ struct sp_chooser sp_greedy_chooser(const struct sp_vector *vector)
     return chooser;
 }
 
-enum sp_status sp_session_check_ids(const struct sp_session *session, const uint32_t *ids, size_t n,
+enum sp_status sp_package_check_ids(const struct sp_package *package, const uint32_t *ids, size_t n,
                                     struct sp_err *err)
 {
-    size_t n_vocab = session->package->target->config.n_vocab;
+    size_t n_vocab = package->target->config.n_vocab;
 
-    if (n == 0) return sp_fail(err, SP_E_USAGE, "no tokens given");
-    if (n > session->speculator->n_positions) {
-        return sp_fail(err, SP_E_USAGE, "%zu tokens do not fit the context of %zu", n,
-                       session->speculator->n_positions);
-    }
     for (size_t i = 0; i < n; i++) {
         if (ids[i] >= n_vocab) {
             return sp_fail(err, SP_E_USAGE, "token id %u: the vocabulary has %zu tokens",
@@ -132,6 +126,17 @@ enum sp_status sp_session_check_ids(const struct sp_session *session, const uint
         }
     }
     return SP_OK;
+}
+
+enum sp_status sp_session_check_ids(const struct sp_session *session, const uint32_t *ids, size_t n,
+                                    struct sp_err *err)
+{
+    if (n == 0) return sp_fail(err, SP_E_USAGE, "no tokens given");
+    if (n > session->speculator->n_positions) {
+        return sp_fail(err, SP_E_USAGE, "%zu tokens do not fit the context of %zu", n,
+                       session->speculator->n_positions);
+    }
+    return sp_package_check_ids(session->package, ids, n, err);
 }
 
 /* Hands the logits of rows 0..rows-1 of the decoder's last run to fn, as positions pos... */

@@ -1,4 +1,5 @@
-/* What packages and sessions are inside; shared by package.c, session.c and generate.c. */
+/* What packages and sessions are inside; shared by package.c, session.c, generate.c,
+ * evaluation.c and trial.c. */
 #ifndef SP_RUNTIME_SESSION_H
 #define SP_RUNTIME_SESSION_H
 
@@ -19,6 +20,10 @@ struct sp_package {
     size_t n_eos;
 };
 
+enum { SP_PROMPT_ROWS = 128 }; /* rows of a prompt pass: weights are read once for all of them */
+
+enum sp_kv_type sp_kv_type_of(enum sp_cache_type cache);
+
 struct sp_session {
     struct sp_package *package; /* borrowed */
     struct sp_speculator *speculator;
@@ -28,6 +33,11 @@ struct sp_session {
 
 /* The largest logit, ties to the lowest id. */
 struct sp_chooser sp_greedy_chooser(const struct sp_vector *vector);
+
+/* Each id in the target's vocabulary, or SP_E_USAGE. */
+SP_MUST_CHECK enum sp_status sp_package_check_ids(const struct sp_package *package,
+                                                  const uint32_t *ids, size_t n,
+                                                  struct sp_err *err);
 
 /* 1..context ids, each in the vocabulary, or SP_E_USAGE. */
 SP_MUST_CHECK enum sp_status sp_session_check_ids(const struct sp_session *session,

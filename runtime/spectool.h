@@ -243,6 +243,84 @@ SP_MUST_CHECK enum sp_status sp_session_time(struct sp_session *session, size_t 
  * experts, those of one row) and the keys, values and states it looks at. */
 uint64_t sp_session_read_size(const struct sp_session *session, size_t n_before);
 
+/* ---- evaluation -------------------------------------------------------------------------------
+ */
+
+/* A mean over positions and its standard error, as if positions were independent of each other. */
+struct sp_estimate {
+    double mean, error;
+};
+
+/* A text is read in windows. What the tokenizer puts before a text, if the ids begin with it, leads
+ * every window. Window k holds ids from k * stride on; each id behind the lead is scored once, by
+ * the first window that holds it and something before it. */
+struct sp_evaluation_request {
+    const uint32_t *ids; /* [n] */
+    size_t n;
+    size_t n_window;              /* ids of a window, the lead included; 0: sp_evaluation_window */
+    size_t stride;                /* 0: half of what a window holds of the text */
+    size_t max_windows;           /* 0: all */
+    struct sp_package *reference; /* reads the same ids; NULL: none */
+    enum sp_cache_type cache;
+    void *context;
+    int (*progress)(void *context, size_t done, size_t total); /* tokens; nonzero: stop */
+};
+
+/* Logarithms are natural. The numbers do not depend on threads or kernels. */
+struct sp_evaluation {
+    size_t n_windows, n_window, stride, n_lead; /* as settled */
+    size_t first_scored, n_scored;              /* ids[first_scored..first_scored + n_scored - 1] */
+    struct sp_estimate loss;  /* -ln of a token's probability; perplexity is e^mean */
+    struct sp_estimate right; /* 1 where the most likely token is the text's */
+    /* With a reference: */
+    struct sp_estimate reference_loss;
+    struct sp_estimate loss_change; /* loss - reference_loss */
+    struct sp_estimate divergence;  /* KL(reference || this), nats */
+    double divergence_50, divergence_90, divergence_99, divergence_999; /* percentiles */
+    double divergence_max;
+    struct sp_estimate agreement;   /* 1 where both hold the same token for most likely */
+    struct sp_estimate prob_change; /* of the text's token */
+    double prob_change_rms;
+};
+
+/* The smaller of 2048 and what the models can do. reference may be NULL. */
+size_t sp_evaluation_window(const struct sp_package *package, const struct sp_package *reference);
+
+/* Memory is bounded by the window, plus 8 bytes a token for percentiles. SP_E_INPUT when a logit is
+ * not finite, or when the reference has other tokens; SP_E_CHECK "interrupted". */
+SP_MUST_CHECK enum sp_status sp_package_evaluate(struct sp_package *package,
+                                                 const struct sp_evaluation_request *request,
+                                                 struct sp_evaluation *out, struct sp_err *err);
+
+/* How good is the draft on a text? At places spread evenly over the ids, generation goes on from
+ * at most SP_TRIAL_PROMPT of them, greedily, round after round of the same depth. */
+enum { SP_TRIAL_PROMPT = 512, SP_TRIAL_DEPTH = 16 };
+
+struct sp_trial_request {
+    const uint32_t *ids; /* [n] */
+    size_t n;
+    size_t n_places;
+    size_t n_predict; /* tokens of each place: the round that reaches it is the last */
+    int depth; /* guesses a round; SP_DEPTH_AUTO: what the draft can, at most SP_TRIAL_DEPTH */
+    void *context;
+    int (*progress)(void *context, size_t done, size_t total); /* tokens; nonzero: stop */
+};
+
+struct sp_trial {
+    size_t n_places, depth;
+    size_t n_tokens;                      /* written, by rounds */
+    size_t n_rounds;                      /* target passes that wrote them */
+    size_t drafted, accepted;             /* guesses */
+    size_t tried_at[64], accepted_at[64]; /* by guess 1..: checked with all before it right */
+    struct sp_estimate per_round;         /* tokens of a round */
+};
+
+/* The session has a draft (else SP_E_USAGE). Which numbers come out depends on the file, the cache
+ * type and the request alone. */
+SP_MUST_CHECK enum sp_status sp_session_try_draft(struct sp_session *session,
+                                                  const struct sp_trial_request *request,
+                                                  struct sp_trial *out, struct sp_err *err);
+
 /* ---- sampling ------------------------------------------------------------------------------- */
 
 /* Sampling without a session: any number of sequences over one vocabulary, each in a slot of its

@@ -216,6 +216,17 @@ static enum sp_status append_template(struct encoding *e, size_t from, size_t n,
     return st;
 }
 
+size_t sp_tokenizer_lead(const struct sp_tokenizer *tok, const uint32_t *ids, size_t n)
+{
+    size_t n_prefix = tok->map.numbers[SP_TOKMAP_N_PREFIX];
+
+    if (n < n_prefix) return 0;
+    for (size_t i = 0; i < n_prefix; i++) {
+        if (ids[i] != sp_get32(tok->map.template + 4 * i)) return 0;
+    }
+    return n_prefix;
+}
+
 enum sp_status sp_tokenizer_encode(const struct sp_tokenizer *tok, const char *text, size_t size,
                                    unsigned flags, uint32_t **ids, size_t *n, struct sp_err *err)
 {

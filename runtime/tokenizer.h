@@ -28,6 +28,10 @@ uint32_t sp_tokenizer_n_ids(const struct sp_tokenizer *tok);
 uint32_t sp_tokenizer_bos(const struct sp_tokenizer *tok);
 uint32_t sp_tokenizer_eos(const struct sp_tokenizer *tok);
 
+/* Does ids[0..n-1] begin with what the post-processor puts before a text? Then how many these are,
+ * else 0. */
+size_t sp_tokenizer_lead(const struct sp_tokenizer *tok, const uint32_t *ids, size_t n);
+
 /* flags: enum sp_encode_flags (runtime/spectool.h). text must be valid UTF-8 (SP_E_INPUT) and may
  * hold NULs. *ids owned by the caller (free), valid also when *n is 0. */
 SP_MUST_CHECK enum sp_status sp_tokenizer_encode(const struct sp_tokenizer *tok, const char *text,
