@@ -17,8 +17,10 @@ enum sp_status sp_engine_open_package(struct sp_package **out, const char *path,
     return sp_package_open(out, path, &options, err);
 }
 
-static enum sp_cache_type cache_type(const char *name)
+enum sp_cache_type sp_engine_cache_type(const struct sp_engine_opts *opts)
 {
+    const char *name = opts->kv_type;
+
     if (name != NULL && strcmp(name, "f32") == 0) return SP_CACHE_F32;
     if (name != NULL && strcmp(name, "q8") == 0) return SP_CACHE_Q8;
     return SP_CACHE_F16;
@@ -30,7 +32,7 @@ enum sp_status sp_engine_open_session(struct sp_session **out, struct sp_package
 {
     struct sp_session_options options = {
         .n_context = (size_t)opts->n_context,
-        .cache = cache_type(opts->kv_type),
+        .cache = sp_engine_cache_type(opts),
         .no_draft = no_draft,
         .rows_per_pass = rows_per_pass,
     };

@@ -56,6 +56,7 @@ extern const char *const sp_engine_kernels[], *const sp_engine_kv_types[];
 SP_MUST_CHECK enum sp_status sp_engine_open_package(struct sp_package **out, const char *path,
                                                     const struct sp_engine_opts *opts,
                                                     struct sp_err *err);
+enum sp_cache_type sp_engine_cache_type(const struct sp_engine_opts *opts);
 /* rows_per_pass: 0, or how many prompt tokens a pass takes. */
 SP_MUST_CHECK enum sp_status sp_engine_open_session(struct sp_session **out,
                                                     struct sp_package *package,

@@ -44,6 +44,7 @@ void sp_progress_begin(struct sp_progress *progress, const char *label)
 
 static void draw(const struct sp_progress *p, uint64_t done, uint64_t total, double elapsed)
 {
+    const char *(*amount)(char *, uint64_t) = p->unit ? sp_out_count : sp_out_size;
     char bar[41], have[SP_AMOUNT_TEXT], all[SP_AMOUNT_TEXT], rate[SP_AMOUNT_TEXT];
     double part = total ? (double)done / (double)total : 1;
     double speed = elapsed > 0 ? (double)done / elapsed : 0;
@@ -56,9 +57,9 @@ static void draw(const struct sp_progress *p, uint64_t done, uint64_t total, dou
     memset(bar, '.', sizeof bar);
     memset(bar, '#', (size_t)filled);
     bar[width] = '\0';
-    fprintf(stderr, "\r%s [%s] %3d%%  %s of %s  %s/s  %d:%02d left\x1b[K", p->label, bar,
-            (int)(part * 100), sp_out_size(have, done), sp_out_size(all, total),
-            sp_out_size(rate, (uint64_t)speed), left / 60, left % 60);
+    fprintf(stderr, "\r%s [%s] %3d%%  %s of %s%s%s  %s/s  %d:%02d left\x1b[K", p->label, bar,
+            (int)(part * 100), amount(have, done), amount(all, total), p->unit ? " " : "",
+            p->unit ? p->unit : "", amount(rate, (uint64_t)speed), left / 60, left % 60);
     fflush(stderr);
 }
 

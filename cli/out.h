@@ -19,11 +19,11 @@ bool sp_out_is_terminal(FILE *stream);
 void sp_out_note(const char *command, const char *sentence);
 
 /* A bar on stderr with rate and time left, redrawn at most ten times a second; nothing where stderr
- * is no terminal. Amounts are bytes. */
+ * is no terminal. Amounts are bytes, or whatever `unit`, set behind begin, says. */
 struct sp_progress {
     bool on, drawn;
-    const char *label;
-    double start, last; /* seconds */
+    const char *label, *unit; /* "tokens"; NULL: bytes */
+    double start, last;       /* seconds */
 };
 void sp_progress_begin(struct sp_progress *progress, const char *label);
 void sp_progress_show(struct sp_progress *progress, uint64_t done, uint64_t total);

@@ -1,0 +1,260 @@
+/* spectool eval: how well a packed file predicts a text, what it lost against another, and how good
+ * its draft is there. */
+#include "cli/commands.h"
+#include "cli/create_sinks.h"
+#include "cli/engine_opts.h"
+#include "cli/eval.h"
+#include "cli/ids.h"
+#include "cli/out.h"
+#include "cli/prompt.h"
+#include "cli/temporary.h"
+#include "format/file.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_TEXT = 64 << 20 };
+
+struct options {
+    const char *text, *ids, *against;
+    int64_t stride, n_windows, n_places, n_predict;
+    bool json;
+    struct sp_engine_opts engine;
+};
+
+#define AT(member) .offset = offsetof(struct options, member)
+
+static const struct sp_opt opts[] = {
+    {SP_OPT_STRING, 't', "text", NULL, "TEXTFILE", AT(text), .path = true,
+     .help = "The text, a file; - is standard input. Special tokens written in it are recognised"},
+    {SP_OPT_STRING, 0, "ids", NULL, "ID,ID,...", AT(ids), .help = "The text as token ids"},
+    {SP_OPT_STRING, 0, "against", NULL, "FILE|FOLDER", AT(against), .path = true,
+     .help = "Compare with this packed file or checkpoint folder, which is the reference"},
+    {SP_OPT_INT, 0, "num-ctx", NULL, "N", AT(engine.n_context), .min = 1, .max = 1 << 30,
+     .shown = "the model's maximum, at most 2048", .help = "Tokens of a window"},
+    {SP_OPT_INT, 0, "stride", NULL, "N", AT(stride), .min = 1, .max = 1 << 30,
+     .shown = "half a window", .help = "Tokens from one window's beginning to the next one's"},
+    {SP_OPT_INT, 0, "windows", NULL, "N", AT(n_windows), .min = 1, .max = 1 << 30, .shown = "all",
+     .help = "Read the first N windows only"},
+    {SP_OPT_FLAG, 0, "json", NULL, NULL, AT(json), .help = "The figures as JSON"},
+    {SP_OPT_HEADING, .help = "The draft"},
+    {SP_OPT_INT, 0, "places", NULL, "N", AT(n_places), .min = 0, .max = 1 << 20, .shown = "16",
+     .help = "Try the draft where generation goes on from N places of the text; 0: do not"},
+    {SP_OPT_INT, 0, "num-predict", NULL, "N", AT(n_predict), .min = 2, .max = 1 << 20,
+     .shown = "32", .help = "Tokens to generate from each place"},
+    {SP_OPT_INT, 0, "draft-depth", NULL, "N", AT(engine.depth), .min = 0, .max = 1 << 16,
+     .word = "auto", .word_value = SP_DEPTH_AUTO, .shown = "auto",
+     .help = "Tokens to draft in a round, at most what the draft can; auto: at most 16; 0: do not "
+             "draft"},
+    {SP_OPT_HEADING, .help = "Machine"},
+    SP_OPT_THREADS(struct options, engine),
+    SP_OPT_KERNELS(struct options, engine),
+    SP_OPT_KV_TYPE(struct options, engine),
+    {.kind = SP_OPT_END},
+};
+
+struct job {
+    const struct options *options;
+    const char *command;
+    struct sp_package *package, *reference; /* owned */
+    struct sp_package_info info;
+    struct sp_ids ids; /* owned */
+    struct sp_progress progress;
+    struct sp_err *err;
+};
+
+static int show_progress(void *context, size_t done, size_t total)
+{
+    struct job *job = context;
+
+    sp_progress_show(&job->progress, done, total);
+    return sp_signals_caught();
+}
+
+static void begin_progress(struct job *job, const char *label)
+{
+    sp_progress_begin(&job->progress, label);
+    job->progress.unit = "tokens";
+}
+
+/* ---- the text ---------------------------------------------------------------------------------
+ */
+
+static enum sp_status read_ids(struct job *job)
+{
+    const struct options *o = job->options;
+    bool is_stdin = o->text && strcmp(o->text, "-") == 0;
+    char *text = NULL;
+    size_t size = 0;
+    enum sp_status st;
+
+    if (o->ids) return sp_ids_parse(&job->ids, o->ids, job->err);
+    st = is_stdin ? sp_read_stream(&text, &size, stdin, job->err)
+                  : sp_file_read_text(&text, &size, o->text, MAX_TEXT, job->err);
+    if (st) return st;
+    st = sp_prompt_raw(&job->ids, job->package, text, size, true, job->err);
+    if (st) sp_context(job->err, "%s", is_stdin ? "standard input" : o->text);
+    free(text);
+    return st;
+}
+
+/* Bytes of text that the scored tokens stand for. */
+static enum sp_status count_bytes(struct sp_eval *eval, const struct job *job)
+{
+    char *text = NULL;
+    enum sp_status st;
+
+    if (!job->info.has_tokenizer) return SP_OK;
+    st = sp_package_decode(job->package, job->ids.at + eval->text.first_scored, eval->text.n_scored,
+                           false, &text, &eval->n_bytes, job->err);
+    free(text);
+    return st;
+}
+
+/* ---- the reference ----------------------------------------------------------------------------
+ */
+
+static bool is_checkpoint(const char *path)
+{
+    static const char suffix[] = ".safetensors";
+    size_t len = strlen(path), n = sizeof suffix - 1;
+
+    return sp_file_is_folder(path) || (len > n && strcmp(path + len - n, suffix) == 0);
+}
+
+/* A checkpoint is packed as it is, into a temporary file that stays mapped. */
+static enum sp_status open_checkpoint(struct job *job, const char *path)
+{
+    struct sp_create_listener listener = {.command = job->command};
+    struct sp_create_options create = {.from = path,
+                                       .n_threads = (unsigned)job->options->engine.n_threads};
+    struct sp_temporary temporary = {0};
+    enum sp_status st;
+
+    if ((st = sp_temporary_open(&temporary, "reference.bin", job->err))) goto done;
+    create.output = temporary.path;
+    sp_create_listen(&create.sinks, &listener);
+    st = sp_create(NULL, &create, job->err);
+    sp_progress_end(&listener.progress);
+    if (st) goto done;
+    st = sp_engine_open_package(&job->reference, temporary.path, &job->options->engine, job->err);
+done:
+    sp_temporary_remove(&temporary);
+    return st;
+}
+
+static enum sp_status open_reference(struct job *job)
+{
+    const char *path = job->options->against;
+
+    if (path == NULL) return SP_OK;
+    if (is_checkpoint(path)) return open_checkpoint(job, path);
+    return sp_engine_open_package(&job->reference, path, &job->options->engine, job->err);
+}
+
+/* ---- the two measurements ---------------------------------------------------------------------
+ */
+
+static enum sp_status read_text(struct sp_eval *eval, struct job *job)
+{
+    const struct options *o = job->options;
+    struct sp_evaluation_request request = {
+        .ids = job->ids.at,
+        .n = job->ids.n,
+        .n_window = (size_t)o->engine.n_context,
+        .stride = (size_t)o->stride,
+        .max_windows = (size_t)o->n_windows,
+        .reference = job->reference,
+        .cache = sp_engine_cache_type(&o->engine),
+        .context = job,
+        .progress = show_progress,
+    };
+    enum sp_status st;
+
+    begin_progress(job, "reading");
+    st = sp_package_evaluate(job->package, &request, &eval->text, job->err);
+    sp_progress_end(&job->progress);
+    if (st && o->against)
+        sp_context(job->err, "%s against %s", eval->name, o->against);
+    else if (st)
+        sp_context(job->err, "%s", eval->name);
+    return st ? st : count_bytes(eval, job);
+}
+
+static enum sp_status try_draft(struct sp_eval *eval, struct job *job)
+{
+    const struct options *o = job->options;
+    struct sp_engine_opts engine = o->engine;
+    struct sp_session *session = NULL;
+    struct sp_trial_request request = {
+        .ids = job->ids.at,
+        .n = eval->text.first_scored + eval->text.n_scored,
+        .n_places = (size_t)o->n_places,
+        .n_predict = (size_t)o->n_predict,
+        .depth = (int)o->engine.depth,
+        .context = job,
+        .progress = show_progress,
+    };
+    enum sp_status st;
+
+    if (job->info.draft == NULL || o->n_places == 0 || o->engine.depth == 0) return SP_OK;
+    engine.n_context = (int64_t)eval->text.n_window;
+    st = sp_engine_open_session(&session, job->package, &engine, false, 0, job->err);
+    if (st) return st;
+    begin_progress(job, "drafting");
+    st = sp_session_try_draft(session, &request, &eval->trial, job->err);
+    sp_progress_end(&job->progress);
+    sp_session_close(session);
+    if (st == SP_OK) eval->draft = job->info.draft;
+    return st;
+}
+
+static enum sp_status run(const struct sp_args *args, struct sp_err *err)
+{
+    const struct options *o = args->options;
+    struct job job = {.options = o, .command = args->command->name, .err = err};
+    struct sp_eval eval = {.name = args->operands[0],
+                           .reference = o->against,
+                           .kv_type =
+                               o->engine.kv_type ? o->engine.kv_type : sp_engine_kv_types[0]};
+    enum sp_status st;
+
+    if ((o->text != NULL) == (o->ids != NULL)) {
+        return sp_fail(err, SP_E_USAGE, "expected either --text TEXTFILE or --ids");
+    }
+    sp_signals_catch();
+    if ((st = sp_engine_open_package(&job.package, eval.name, &o->engine, err))) goto done;
+    sp_package_describe(job.package, &job.info);
+    if ((st = read_ids(&job))) goto done;
+    eval.n_tokens = job.ids.n;
+    if ((st = open_reference(&job))) goto done;
+    if ((st = read_text(&eval, &job))) goto done;
+    if ((st = try_draft(&eval, &job))) goto done;
+    if (o->json)
+        sp_eval_print_json(&eval);
+    else
+        sp_eval_print(&eval);
+done:
+    sp_package_close(job.reference);
+    sp_package_close(job.package);
+    sp_ids_release(&job.ids);
+    return st;
+}
+
+static const struct options defaults = {
+    .n_places = 16, .n_predict = 32, .engine = SP_ENGINE_DEFAULTS};
+
+const struct sp_command sp_cmd_eval = {
+    .name = "eval",
+    .summary = "Measure quality on a text: perplexity, what was lost, the draft",
+    .operands = "FILE",
+    .min_operands = 1,
+    .max_operands = 1,
+    .opts = opts,
+    .defaults = &defaults,
+    .options_size = sizeof defaults,
+    .details = "Every token is scored once, with at least the window less the stride before it as "
+               "far as the text has that. Logarithms are natural; +- is one standard error. The "
+               "figures do not depend on threads or kernels.",
+    .run = run,
+};

@@ -1,0 +1,45 @@
+# Quality on a text: every figure, none of which depends on the machine. In an f32 cache; figures of
+# other tests' models are held against other implementations in test_evaluation.
+figures() { tr ',' '\n' | grep "$1"; }
+cat >text <<'END'
+Once upon a time there was a shy rabbit named Finn. Finn lived in a cave near the sea with a frog
+named Clara. Every day they went to the sea.
+<|im_start|>user
+What is 7 plus 8?<|im_end|>
+<|im_start|>assistant
+7 plus 8 is 15.<|im_end|>
+Count from 3 to 15.
+3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
+END
+spectool create -f "$TESTDATA/tiny/Modelfile" 2>/dev/null
+spectool create -f "$TESTDATA/tiny/Modelfile" -q q4 -o q4.bin 2>/dev/null
+spectool eval packed.bin --text text --kv-type f32 --places 4
+echo '# against another file and a checkpoint: the same; windows'
+spectool eval q4.bin --text text --kv-type f32 --against packed.bin --places 0 >file
+cat file
+mkdir tmp
+TMPDIR=$PWD/tmp spectool eval q4.bin --text text --kv-type f32 --against "$TESTDATA/tiny/target" --draft-depth 0 |
+    sed "s,$TESTDATA/tiny/target,packed.bin," | cmp - file && ls -A tmp
+spectool eval q4.bin --num-ctx 32 --stride 24 --places 0 --text - <text | head -n 1
+spectool eval q4.bin --num-ctx 32 --windows 2 --places 0 --text - <text | head -n 1
+echo '# JSON; neither threads nor kernels change a digit'
+spectool eval q4.bin --text text --against packed.bin --places 2 --num-predict 8 --draft-depth 3 --json >one
+spectool eval q4.bin --text text --against packed.bin --places 2 --num-predict 8 --draft-depth 3 --json \
+    --threads 1 --kernels scalar | cmp - one
+grep -o '"[a-z_0-9]*": ' one | tr -d '\n'; echo
+grep -o '"draft": {.*' one
+spectool eval q4.bin --ids 582,580,258,421 --json --places 0 | figures '"tokens\|scored\|bytes\|reference\|draft'
+echo '# refusals'
+sed 's/<|im_start|>/<|im_begin|>/' "$TESTDATA/tiny/target/tokenizer.json" >tokenizer.json
+mkdir other && ln -s "$TESTDATA"/tiny/target/*config.json "$TESTDATA/tiny/target/model.safetensors" other && mv tokenizer.json other
+TMPDIR=$PWD/tmp spectool eval q4.bin --text text --against other; echo "exit $?"
+TMPDIR=$PWD/tmp spectool eval q4.bin --text text --against tmp; echo "exit $?"
+TMPDIR=nowhere spectool eval q4.bin --text text --against other 2>&1 | sed 's/spectool\.[^:]*:/spectool.X:/'
+ls -A tmp
+spectool eval q4.bin; echo "exit $?"
+spectool eval q4.bin --text text --ids 1,2; echo "exit $?"
+spectool eval q4.bin --text nothere; echo "exit $?"
+printf 'a\377b' | spectool eval q4.bin --text -; echo "exit $?"
+spectool eval q4.bin --text - </dev/null; echo "exit $?"
+spectool eval q4.bin --text text --num-ctx 4096; echo "exit $?"
+spectool eval q4.bin --text text --num-ctx 32 --stride 32; echo "exit $?"
