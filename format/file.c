@@ -1,5 +1,6 @@
 /* Reading files. Everything is opened without waiting (O_NONBLOCK), so that a FIFO in a model's
  * folder is refused instead of hanging the program; for regular files the flag means nothing. */
+#define _DEFAULT_SOURCE /* madvise */
 #include "format/file.h"
 #include "format/mem.h"
 
@@ -94,6 +95,8 @@ enum sp_status sp_file_map(struct sp_mapping *out, const char *path, struct sp_e
                      strerror(errno));
         goto done;
     }
+    /* A hint: where the file's pages come in huge pieces, they are mapped by huge entries. */
+    (void)madvise(data, (size_t)size, MADV_HUGEPAGE);
     *out = (struct sp_mapping){data, (size_t)size};
 done:
     close(fd);

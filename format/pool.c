@@ -1,6 +1,6 @@
 /* Worker threads: one atomic word hands out the items.
  *
- * The word holds a run's number and how many of its items are unclaimed. A thread claims one by
+ * The word holds a run's number and how many of its items are unclaimed. A thread claims some by
  * compare-and-swap; a claimed item pins the run (its function and context stay as they are) until
  * the thread adds it to the count of finished ones. So the caller waits for claimed items only,
  * never for a worker that is asleep or descheduled: such a worker has simply not taken part.
@@ -26,6 +26,11 @@
 /* Longer than the pauses between two runs of one token, short beside a time slice. */
 enum { SPIN_NS = 50000, POLLS_PER_CLOCK = 16 };
 
+/* A claim's part of what is left: halves of a fair share, so that the first ranges do not decide.
+ */
+enum { SHARES_PER_THREAD = 2 };
+static const uint32_t SHARE_NONE = UINT32_MAX;
+
 struct worker {
     struct sp_pool *pool;
     pthread_t thread;
@@ -33,9 +38,11 @@ struct worker {
 };
 
 struct sp_pool {
-    sp_pool_fn *fn;
+    sp_pool_range_fn *fn;
     void *context;
-    size_t first_item; /* of this run's items: a huge job is several runs */
+    atomic_uint_fast32_t share; /* a claim takes this part of what is left: 1 / share */
+    atomic_uint_fast32_t least; /* ... but not fewer items than this, if there are as many */
+    size_t first_item;          /* of this run's items: a huge job is several runs */
     uint32_t n_items;
     unsigned n_threads;
     unsigned n_started; /* workers whose thread exists */
@@ -66,30 +73,35 @@ static int64_t now_ns(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* Claims an item of the current run; false when none is left. */
-static bool claim(struct sp_pool *pool, uint32_t *left)
+/* Claims the next of the `*left` unclaimed items of the current run; returns how many, 0 when none
+ * is left. */
+static uint32_t claim(struct sp_pool *pool, uint32_t *left)
 {
     uint_fast64_t word = atomic_load_explicit(&pool->claims, memory_order_acquire);
+    uint32_t n;
 
     do {
         *left = (uint32_t)word;
-        if (*left == 0) return false;
-    } while (!atomic_compare_exchange_weak_explicit(&pool->claims, &word, word - 1,
+        if (*left == 0) return 0;
+        uint32_t least = (uint32_t)atomic_load_explicit(&pool->least, memory_order_relaxed);
+        n = *left / (uint32_t)atomic_load_explicit(&pool->share, memory_order_relaxed);
+        if (n < least) n = least < *left ? least : *left;
+    } while (!atomic_compare_exchange_weak_explicit(&pool->claims, &word, word - n,
                                                     memory_order_acq_rel, memory_order_acquire));
-    return true;
+    return n;
 }
 
 /* Runs items until none is left, then reports how many were run here. */
 static void take_part(struct sp_pool *pool, unsigned worker)
 {
-    uint32_t left, n = 0, n_items = 0;
+    uint32_t n, left, n_run = 0, n_items = 0;
 
-    while (claim(pool, &left)) {
+    while ((n = claim(pool, &left)) != 0) {
         n_items = pool->n_items;
-        pool->fn(pool->context, pool->first_item + (n_items - left), worker);
-        n++;
+        pool->fn(pool->context, pool->first_item + (n_items - left), n, worker);
+        n_run += n;
     }
-    if (n == 0 || atomic_fetch_add(&pool->n_done, n) + n != n_items) return;
+    if (n_run == 0 || atomic_fetch_add(&pool->n_done, n_run) + n_run != n_items) return;
     if (worker == 0 || !atomic_load(&pool->caller_sleeps)) return;
     pthread_mutex_lock(&pool->lock);
     pthread_cond_signal(&pool->finished);
@@ -173,20 +185,54 @@ static void run_shared(struct sp_pool *pool, size_t first_item, uint32_t n_items
     wait_for_workers(pool);
 }
 
-void sp_pool_run(struct sp_pool *pool, size_t n_items, sp_pool_fn *fn, void *context)
+static void run_all(struct sp_pool *pool, size_t n_items, uint32_t share, uint32_t least,
+                    sp_pool_range_fn *fn, void *context)
 {
-    if (n_items == 1 || pool->n_started == 0) {
-        for (size_t i = 0; i < n_items; i++)
-            fn(context, i, 0);
-        return;
-    }
     pool->fn = fn;
     pool->context = context;
+    atomic_store_explicit(&pool->share, share, memory_order_relaxed);
+    atomic_store_explicit(&pool->least, least, memory_order_relaxed);
     for (size_t first = 0; first < n_items;) {
         size_t n = n_items - first < UINT32_MAX ? n_items - first : UINT32_MAX;
         run_shared(pool, first, (uint32_t)n);
         first += n;
     }
+}
+
+/* Items of sp_pool_run, one call each. */
+struct single {
+    sp_pool_fn *fn;
+    void *context;
+};
+
+static void run_single(void *context, size_t first, size_t n, unsigned worker)
+{
+    const struct single *single = context;
+
+    for (size_t i = first; i < first + n; i++)
+        single->fn(single->context, i, worker);
+}
+
+void sp_pool_run(struct sp_pool *pool, size_t n_items, sp_pool_fn *fn, void *context)
+{
+    struct single single = {fn, context};
+
+    if (n_items == 1 || pool->n_started == 0) {
+        run_single(&single, 0, n_items, 0);
+        return;
+    }
+    run_all(pool, n_items, SHARE_NONE, 1, run_single, &single);
+}
+
+void sp_pool_run_ranges(struct sp_pool *pool, size_t n_items, size_t least, sp_pool_range_fn *fn,
+                        void *context)
+{
+    assert(least > 0 && least <= UINT32_MAX);
+    if (n_items <= least || pool->n_started == 0) {
+        if (n_items) fn(context, 0, n_items, 0);
+        return;
+    }
+    run_all(pool, n_items, SHARES_PER_THREAD * pool->n_threads, (uint32_t)least, fn, context);
 }
 
 static unsigned n_usable_cpus(void)

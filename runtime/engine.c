@@ -4,9 +4,8 @@
 #include <string.h>
 
 enum {
-    ITEM_BYTES = 64 * 1024, /* weights of one work item: they stay in the second-level cache */
-    ITEMS_PER_THREAD = 6,   /* enough that a stalled core does not hold up the others */
-    FEW_ROWS = 3,           /* so few rows are done sooner than a worker is woken */
+    LEAST_PRODUCTS = 1 << 17, /* multiplications worth handing out: about a microsecond */
+    FEW_ROWS = 3,             /* so few rows are done sooner than a worker is woken */
 };
 
 enum sp_status sp_engine_init(struct sp_engine *engine, const char *kernels, unsigned n_threads,
@@ -60,9 +59,7 @@ struct job {
     const struct sp_engine *engine;
     const struct sp_product *products;
     const struct sp_acts *acts;
-    size_t n_products, n_rows;
-    size_t panels_per_item;
-    size_t n_items[SP_MAX_PRODUCTS]; /* of each product, 0 for the second of a pair */
+    size_t n_rows;
 };
 
 static void multiply_panels(const struct job *job, const struct sp_product *p, size_t first,
@@ -109,23 +106,37 @@ static void apply_gate(const struct job *job, const struct sp_product *p, size_t
     }
 }
 
-static void multiply_item(void *context, size_t item, unsigned worker)
+/* Panels first..first+n-1 of one product, and of the one it gates. */
+static void multiply_product(const struct job *job, const struct sp_product *p, size_t first,
+                             size_t n)
 {
-    const struct job *job = context;
-    const struct sp_product *p = job->products;
-    size_t i = 0;
-
-    (void)worker;
-    while (item >= job->n_items[i])
-        item -= job->n_items[i++];
-    p += i;
-    size_t first = item * job->panels_per_item;
-    size_t n = p->w->n_panels - first < job->panels_per_item ? p->w->n_panels - first
-                                                             : job->panels_per_item;
     multiply_panels(job, p, first, n);
     if (p->gate == SP_GATE_NONE) return;
     multiply_panels(job, p + 1, first, n);
     apply_gate(job, p, first, n);
+}
+
+static size_t products_step(const struct sp_product *p)
+{
+    return p->gate == SP_GATE_NONE ? 1 : 2;
+}
+
+static void multiply_range(void *context, size_t first, size_t n, unsigned worker)
+{
+    const struct job *job = context;
+
+    (void)worker;
+    for (const struct sp_product *p = job->products; n > 0; p += products_step(p)) {
+        size_t n_panels = p->w->n_panels;
+        if (first >= n_panels) {
+            first -= n_panels;
+            continue;
+        }
+        size_t here = n < n_panels - first ? n : n_panels - first;
+        multiply_product(job, p, first, here);
+        first = 0;
+        n -= here;
+    }
 }
 
 struct quantize_job {
@@ -144,33 +155,18 @@ static void quantize_item(void *context, size_t t, unsigned worker)
 void sp_engine_multiply(const struct sp_engine *engine, const struct sp_product *products,
                         size_t n_products, const struct sp_acts *acts, size_t n_rows)
 {
-    struct job job = {.engine = engine,
-                      .products = products,
-                      .acts = acts,
-                      .n_rows = n_rows,
-                      .n_products = n_products};
+    struct job job = {.engine = engine, .products = products, .acts = acts, .n_rows = n_rows};
     struct quantize_job quantize = {engine, acts};
     bool want_codes = false;
-    size_t n_panels = 0, n_items = 0, biggest_panel = 1;
+    size_t n_panels = 0, per_panel = SP_PANEL_ROWS * acts->cols * n_rows;
 
     assert(n_products <= SP_MAX_PRODUCTS);
     for (size_t i = 0; i < n_products; i++) {
         assert(products[i].w->cols == acts->cols);
         want_codes = want_codes || sp_kernels_want_codes(products[i].w->dtype);
-        n_panels += products[i].w->n_panels;
-        if (products[i].w->panel_size > biggest_panel) biggest_panel = products[i].w->panel_size;
+        if (i == 0 || products[i - 1].gate == SP_GATE_NONE) n_panels += products[i].w->n_panels;
     }
     if (want_codes) sp_engine_rows(engine, n_rows, quantize_item, &quantize);
-
-    job.panels_per_item = n_panels / (sp_pool_n_threads(engine->pool) * (size_t)ITEMS_PER_THREAD);
-    if (job.panels_per_item > ITEM_BYTES / biggest_panel) {
-        job.panels_per_item = ITEM_BYTES / biggest_panel;
-    }
-    if (job.panels_per_item == 0) job.panels_per_item = 1;
-    for (size_t i = 0; i < n_products; i++) {
-        if (i > 0 && products[i - 1].gate != SP_GATE_NONE) continue;
-        job.n_items[i] = (products[i].w->n_panels + job.panels_per_item - 1) / job.panels_per_item;
-        n_items += job.n_items[i];
-    }
-    sp_pool_run(engine->pool, n_items, multiply_item, &job);
+    sp_pool_run_ranges(engine->pool, n_panels, LEAST_PRODUCTS / (per_panel + 1) + 1, multiply_range,
+                       &job);
 }

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,6 +59,48 @@ static void every_item_runs_once(void **state)
             for (size_t k = 0; k < 6; k++)
                 per_round += i < items[k];
             assert_int_equal(job.counts[i], per_round * rounds);
+        }
+        sp_pool_close(pool);
+    }
+}
+
+struct range_job {
+    struct job items;
+    size_t least, n_items;
+    atomic_uint n_ranges, n_small;
+};
+
+static void count_range(void *context, size_t first, size_t n, unsigned worker)
+{
+    struct range_job *job = context;
+
+    atomic_fetch_add(&job->n_ranges, 1);
+    if (n < job->least && first + n < job->n_items) atomic_fetch_add(&job->n_small, 1);
+    for (size_t i = first; i < first + n; i++)
+        count(&job->items, i, worker);
+}
+
+static void ranges_cover_every_item_once(void **state)
+{
+    static const unsigned threads[] = {1, 2, 5};
+    static const size_t items[] = {0, 1, 5, 64, MAX_ITEMS};
+
+    (void)state;
+    for (size_t t = 0; t < 3; t++) {
+        struct sp_pool *pool = NULL;
+        assert_int_equal(sp_pool_open(&pool, threads[t], NULL), SP_OK);
+        for (size_t least = 1; least <= 16; least *= 4) {
+            for (size_t k = 0; k < 5; k++) {
+                struct range_job job = {
+                    .items.n_threads = threads[t], .least = least, .n_items = items[k]};
+                sp_pool_run_ranges(pool, items[k], least, count_range, &job);
+                assert_false(job.items.bad_worker);
+                for (size_t i = 0; i < MAX_ITEMS; i++)
+                    assert_int_equal(job.items.counts[i], i < items[k]);
+                assert_int_equal(atomic_load(&job.n_small), 0);
+                /* shares shrink geometrically: far fewer ranges than items */
+                assert_true(atomic_load(&job.n_ranges) <= 12 * threads[t] * 2 + 1);
+            }
         }
         sp_pool_close(pool);
     }
@@ -154,6 +197,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_item_runs_once),
+        cmocka_unit_test(ranges_cover_every_item_once),
         cmocka_unit_test(the_caller_sleeps_for_a_slow_item),
         cmocka_unit_test(opening_and_closing),
     };
