@@ -1,4 +1,5 @@
-/* What a decoder is inside; shared by the files that run its sublayers (forward.c, experts.c). */
+/* What a decoder is inside; shared by the files that run its sublayers (forward.c,
+ * self_attention.c, experts.c, ...). */
 #ifndef SP_RUNTIME_DECODER_H
 #define SP_RUNTIME_DECODER_H
 
@@ -103,6 +104,12 @@ struct sp_expert_scratch {
 /* out[cols of source's table] = the scaled embedding of a token, as this model takes it. */
 void sp_decoder_embed_row(const struct sp_decoder *d, const struct sp_model *source, uint32_t id,
                           float *out);
+
+/* The attention sublayer of a layer on rows at positions pos..pos+n-1: d->y = what it makes of the
+ * n rows of d->hidden; their keys and values are stored. */
+void sp_decoder_attend(struct sp_decoder *d, unsigned layer, size_t n, size_t pos);
+/* Only stores the keys and values that the layer makes of the n rows of d->hidden. */
+void sp_decoder_store_keys(struct sp_decoder *d, unsigned layer, size_t n, size_t pos);
 
 /* Room for the experts of the decoder's layers; NULL where there are none. */
 SP_MUST_CHECK enum sp_status sp_experts_open(struct sp_decoder *d, struct sp_err *err);

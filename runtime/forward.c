@@ -293,174 +293,6 @@ static void add_norm_row(void *context, size_t t, unsigned worker)
     norm_row(context, t, worker);
 }
 
-/* Norms and rotates the heads of one row: q or k. */
-static void shape_heads(const struct layer_job *job, size_t t, float *heads, unsigned n_heads,
-                        const float *norm)
-{
-    const struct sp_decoder *d = job->d;
-    const struct sp_layer_config *l = job->layer->config;
-    const struct sp_vector *vector = d->engine->vector;
-
-    for (unsigned h = 0; h < n_heads; h++) {
-        float *head = heads + (size_t)h * l->head_dim;
-        if (norm) {
-            vector->rms_norm(head, head, norm, l->head_dim, (float)d->model->config.norm_eps);
-        }
-        if (l->rope >= 0) {
-            const struct rotation *r = &d->rotations[l->rope];
-            size_t n_rot = d->model->config.ropes[l->rope].n_rot;
-            vector->rope(head, r->cos + t * (n_rot / 2), r->sin + t * (n_rot / 2), n_rot);
-        }
-    }
-}
-
-/* Ministral 3: queries grow with the position, q *= 1 + beta ln(1 + floor(p / from)). */
-static void grow_query(const struct layer_job *job, size_t t, float *q)
-{
-    const struct sp_config *c = &job->d->model->config;
-    size_t steps = (job->pos + t) / (size_t)c->query_growth_from;
-    double factor = 1 + c->query_growth * sp_log((double)(1 + steps));
-
-    job->d->engine->vector->scale(
-        q, (float)factor, (size_t)job->layer->config->n_heads * job->layer->config->head_dim);
-}
-
-static void shape_query_row(void *context, size_t t, unsigned worker)
-{
-    const struct layer_job *job = context;
-    float *q = job->d->q + t * job->d->ld_q;
-
-    (void)worker;
-    shape_heads(job, t, q, job->layer->config->n_heads, job->layer->q_norm);
-    if (job->d->model->config.query_growth != 0) grow_query(job, t, q);
-}
-
-static void shape_key_row(void *context, size_t t, unsigned worker)
-{
-    const struct layer_job *job = context;
-
-    (void)worker;
-    shape_heads(job, t, job->d->k + t * job->d->ld_kv, job->layer->config->n_kv_heads,
-                job->layer->k_norm);
-}
-
-/* v: the raw k projection where a layer has none of its own; normed without weight (Gemma 4). */
-static void shape_value_row(void *context, size_t t, unsigned worker)
-{
-    const struct layer_job *job = context;
-    const struct sp_decoder *d = job->d;
-    const struct sp_layer_config *l = job->layer->config;
-    float *v = d->v + t * d->ld_kv;
-
-    (void)worker;
-    if (l->v_from_k) {
-        memcpy(v, d->k + t * d->ld_kv, (size_t)l->n_kv_heads * l->head_dim * sizeof *v);
-    }
-    for (unsigned h = 0; d->model->config.v_norm && h < l->n_kv_heads; h++) {
-        float *head = v + (size_t)h * l->head_dim;
-        d->engine->vector->rms_norm(head, head, NULL, l->head_dim,
-                                    (float)d->model->config.norm_eps);
-    }
-}
-
-static void shape_row(void *context, size_t t, unsigned worker)
-{
-    shape_query_row(context, t, worker);
-    shape_value_row(context, t, worker);
-    shape_key_row(context, t, worker);
-}
-
-/* Which keys each row of the pass sees: windows count the row itself; a layer that is not causal
- * (block drafts) looks ahead to the end of the pass too; one that reads the target's keys does not
- * see its own position, which the target has not seen yet. */
-static void find_ranges(struct sp_decoder *d, const struct sp_layer_config *l, size_t n, size_t pos)
-{
-    for (size_t t = 0; t < n; t++) {
-        size_t p = pos + t;
-        struct sp_key_range *r = &d->ranges[t];
-        r->last = l->causal ? p + 1 : pos + n;
-        if (l->kv_source < 0) r->last = p;
-        r->first = 0;
-        if (l->window == 0) continue;
-        if (p + 1 > l->window) r->first = p + 1 - l->window;
-        if (r->last > p + l->window) r->last = p + l->window;
-    }
-}
-
-static void attend(const struct layer_job *job)
-{
-    struct sp_decoder *d = job->d;
-    const struct sp_config *config = &d->model->config;
-    const struct sp_layer_config *l = job->layer->config;
-    struct sp_attention a = {
-        .kv = d->keys[l - config->layers],
-        .n_heads = l->n_heads,
-        .scale = (float)config->attention_scale,
-        .cap = (float)config->attention_cap,
-        .sinks = job->layer->sinks,
-        .q = d->q,
-        .ldq = d->ld_q,
-        .out = d->heads.x,
-        .ld_out = d->heads.ld,
-        .n_rows = job->n,
-        .ranges = d->ranges,
-    };
-
-    find_ranges(d, l, job->n, job->pos);
-    sp_attend(&a, d->engine->vector, d->engine->pool, d->attention);
-}
-
-/* Attention output times sigmoid of its gate (Qwen3.5). */
-static void gate_row(void *context, size_t t, unsigned worker)
-{
-    const struct layer_job *job = context;
-    struct sp_decoder *d = job->d;
-
-    (void)worker;
-    d->engine->vector->sigmoid_mul(d->heads.x + t * d->heads.ld, d->gate + t * d->ld_q,
-                                   d->heads.cols);
-}
-
-/* The products that this layer needs: q; k and v if it has keys of its own; an output gate. */
-static void project(const struct layer_job *job)
-{
-    struct sp_decoder *d = job->d;
-    const struct sp_layer *l = job->layer;
-    const struct sp_product all[] = {
-        {.w = &l->q, .bias = l->q_bias, .y = d->q, .ldy = d->ld_q},
-        {.w = &l->k, .bias = l->k_bias, .y = d->k, .ldy = d->ld_kv},
-        {.w = &l->v, .bias = l->v_bias, .y = d->v, .ldy = d->ld_kv},
-        {.w = &l->output_gate, .y = d->gate, .ldy = d->ld_q},
-    };
-    struct sp_product needed[SP_MAX_PRODUCTS];
-    size_t n = 0;
-
-    for (size_t i = 0; i < SP_MAX_PRODUCTS; i++) {
-        if (all[i].w->rows) needed[n++] = all[i];
-    }
-    sp_engine_multiply(d->engine, needed, n, &d->hidden, job->n);
-}
-
-static void run_attention(struct layer_job *job)
-{
-    struct sp_decoder *d = job->d;
-    const struct sp_layer *l = job->layer;
-    struct sp_product o = {.w = &l->o, .bias = l->o_bias, .y = d->y, .ldy = d->ld_x};
-
-    project(job);
-    if (l->k.rows) {
-        sp_engine_rows(d->engine, job->n, shape_row, job);
-        sp_kv_put(&d->caches[l->config->kv_source], d->engine->vector, job->pos, job->n, d->k, d->v,
-                  d->ld_kv);
-    } else {
-        sp_engine_rows(d->engine, job->n, shape_query_row, job);
-    }
-    attend(job);
-    d->heads.cols = l->o.cols;
-    if (l->output_gate.rows) sp_engine_rows(d->engine, job->n, gate_row, job);
-    sp_engine_multiply(d->engine, &o, 1, &d->heads, job->n);
-}
-
 enum sp_gate sp_gate_of(enum sp_activation activation)
 {
     switch (activation) {
@@ -548,7 +380,7 @@ static void run_mixer(struct layer_job *job, unsigned layer)
     if (job->layer->config->mixer == SP_MIXER_DELTA_NET) {
         sp_delta_run(job->d, layer, job->n);
     } else {
-        run_attention(job);
+        sp_decoder_attend(job->d, layer, job->n, job->pos);
     }
 }
 
@@ -653,7 +485,6 @@ const float *sp_decoder_features(const struct sp_decoder *d)
 
 void sp_decoder_add_context(struct sp_decoder *d, const float *features, size_t n, size_t pos)
 {
-    const struct sp_config *config = &d->model->config;
     struct layer_job job = {.d = d, .n = n, .pos = pos, .norm_in = d->model->hidden_norm};
     struct sp_product fc = {.w = &d->model->fc, .y = d->x, .ldy = d->ld_x};
     size_t width = d->model->fc.cols;
@@ -665,18 +496,8 @@ void sp_decoder_add_context(struct sp_decoder *d, const float *features, size_t 
     rotate_positions(d, n, pos);
     sp_engine_multiply(d->engine, &fc, 1, &d->tapped, n);
     sp_engine_rows(d->engine, n, norm_row, &job);
-    for (unsigned i = 0; i < config->n_layers; i++) {
-        const struct sp_layer *l = &d->model->layers[i];
-        struct sp_product kv[] = {
-            {.w = &l->k, .bias = l->k_bias, .y = d->k, .ldy = d->ld_kv},
-            {.w = &l->v, .bias = l->v_bias, .y = d->v, .ldy = d->ld_kv},
-        };
-        job.layer = l;
-        sp_engine_multiply(d->engine, kv, 2, &d->hidden, n);
-        sp_engine_rows(d->engine, n, shape_value_row, &job);
-        sp_engine_rows(d->engine, n, shape_key_row, &job);
-        sp_kv_put(&d->caches[i], d->engine->vector, pos, n, d->k, d->v, d->ld_kv);
-    }
+    for (unsigned i = 0; i < d->model->config.n_layers; i++)
+        sp_decoder_store_keys(d, i, n, pos);
 }
 
 bool sp_decoder_can_return(const struct sp_decoder *d, size_t len, size_t to)

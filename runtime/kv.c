@@ -67,19 +67,22 @@ size_t sp_kv_size(const struct sp_kv *kv)
     return head * kv->n_heads;
 }
 
+void sp_kv_put_head(struct sp_kv *kv, const struct sp_vector *vector, size_t head, size_t pos,
+                    size_t n, const float *k, const float *v, size_t ld)
+{
+    assert(n <= kv->n_slots);
+    for (size_t t = 0; t < n; t++) {
+        vector->store_key[kv->type](sp_kv_keys(kv, head, pos + t), (pos + t) % SP_KEY_BLOCK,
+                                    k + t * ld, kv->head_dim);
+        vector->store_value[kv->type](sp_kv_values(kv, head, pos + t), v + t * ld, kv->head_dim);
+    }
+}
+
 void sp_kv_put(struct sp_kv *kv, const struct sp_vector *vector, size_t pos, size_t n,
                const float *k, const float *v, size_t ld)
 {
-    assert(n <= kv->n_slots);
-    /* Head by head: the key block being filled stays in the nearest cache. */
-    for (size_t h = 0; h < kv->n_heads; h++) {
-        for (size_t t = 0; t < n; t++) {
-            size_t at = t * ld + h * kv->head_dim;
-            vector->store_key[kv->type](sp_kv_keys(kv, h, pos + t), (pos + t) % SP_KEY_BLOCK,
-                                        k + at, kv->head_dim);
-            vector->store_value[kv->type](sp_kv_values(kv, h, pos + t), v + at, kv->head_dim);
-        }
-    }
+    for (size_t h = 0; h < kv->n_heads; h++)
+        sp_kv_put_head(kv, vector, h, pos, n, k + h * kv->head_dim, v + h * kv->head_dim, ld);
 }
 
 /* Gathers key `lane` of a block into `out`; returns its bytes. */

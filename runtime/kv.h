@@ -33,6 +33,10 @@ size_t sp_kv_size(const struct sp_kv *kv); /* bytes */
 void sp_kv_put(struct sp_kv *kv, const struct sp_vector *vector, size_t pos, size_t n,
                const float *k, const float *v, size_t ld);
 
+/* The same for one head; k, v: its [n][ld]. Heads may be stored at the same time. */
+void sp_kv_put_head(struct sp_kv *kv, const struct sp_vector *vector, size_t head, size_t pos,
+                    size_t n, const float *k, const float *v, size_t ld);
+
 /* Where position `pos` of a head lies: its key block (lane pos % SP_KEY_BLOCK), its value row. What
  * follows, to the end of the span, is the same head's next positions. */
 static inline uint8_t *sp_kv_keys(const struct sp_kv *kv, size_t head, size_t pos)
