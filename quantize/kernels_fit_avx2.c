@@ -65,16 +65,13 @@ static inline __m256i bytes_near(__m256 scale, int t)
     return _mm256_add_epi32(_mm256_slli_epi32(count, 2), _mm256_set1_epi32(t));
 }
 
-/* The gain of byte b, which is given as a float. */
-static inline __m256 gain_of(const struct half *half, __m256 b, const struct codebook *book)
+/* P and Q of the entries nearest to v times each row's multiplier. */
+static inline void find_sums(__m256 *p, __m256 *q, const struct half *half, __m256i multiplier,
+                             const struct codebook *book)
 {
-    __m256i m = _mm256_cvttps_epi32(_mm256_div_ps(_mm256_set1_ps(32768.0f), b)), m_a, m_b, p, q;
+    __m256i m_a = spread_a(multiplier), m_b = spread_b(multiplier);
     __m256i p_a = _mm256_setzero_si256(), p_b = p_a, q_a = p_a, q_b = p_a;
-    __m256 twice_p;
 
-    m = _mm256_min_epi32(m, _mm256_set1_epi32(32767));
-    m_a = spread_a(m);
-    m_b = spread_b(m);
     for (int g = 0; g < GROUPS; g++) {
         __m256i x = _mm256_packs_epi16(_mm256_mulhrs_epi16(half->a[g], m_a),
                                        _mm256_mulhrs_epi16(half->b[g], m_b));
@@ -87,10 +84,32 @@ static inline __m256 gain_of(const struct half *half, __m256 b, const struct cod
         q_a = _mm256_add_epi32(q_a, _mm256_madd_epi16(c_a, c_a));
         q_b = _mm256_add_epi32(q_b, _mm256_madd_epi16(c_b, c_b));
     }
-    p = _mm256_hadd_epi32(p_a, p_b);
-    q = _mm256_hadd_epi32(q_a, q_b);
-    twice_p = _mm256_mul_ps(_mm256_set1_ps(2.0f), _mm256_cvtepi32_ps(p));
-    return _mm256_mul_ps(b, _mm256_sub_ps(twice_p, _mm256_mul_ps(b, _mm256_cvtepi32_ps(q))));
+    *p = _mm256_cvtepi32_ps(_mm256_hadd_epi32(p_a, p_b));
+    *q = _mm256_cvtepi32_ps(_mm256_hadd_epi32(q_a, q_b));
+}
+
+/* Tries the entries of codebook t at all sizes near the guess. */
+static inline void try_codebook(__m256i *best, __m256 *best_gain, const struct half *half,
+                                __m256 guess, int t, const struct sp_q4_tables *tables)
+{
+    struct codebook book = {load_twice(tables->index[t]), load_twice(tables->first[t]),
+                            load_twice(tables->second[t]), load_twice(tables->entries[t])};
+    __m256 inverse = _mm256_div_ps(_mm256_set1_ps(32768.0f), guess);
+
+    for (int r = 0; r < SP_Q4_N_SHARES; r++) {
+        __m256 m = _mm256_mul_ps(inverse, _mm256_set1_ps(sp_q4_shares[r])), p, q, b, gain, better;
+        __m256i byte;
+
+        m = _mm256_min_ps(_mm256_max_ps(m, _mm256_set1_ps(128.0f)), _mm256_set1_ps(32767.0f));
+        find_sums(&p, &q, half, _mm256_cvttps_epi32(m), &book);
+        byte = bytes_near(_mm256_div_ps(p, q), t);
+        b = _mm256_cvtepi32_ps(byte);
+        gain = _mm256_mul_ps(
+            b, _mm256_sub_ps(_mm256_mul_ps(_mm256_set1_ps(2.0f), p), _mm256_mul_ps(b, q)));
+        better = _mm256_cmp_ps(gain, *best_gain, _CMP_GT_OQ);
+        *best_gain = _mm256_blendv_ps(*best_gain, gain, better);
+        *best = _mm256_blendv_epi8(*best, byte, _mm256_castps_si256(better));
+    }
 }
 
 /* The largest of each row's numbers, as a float; a and b hold the largest per k. */
@@ -124,19 +143,10 @@ static __m256i search(const struct half *half, const struct sp_q4_tables *tables
     min = max_of_rows(_mm256_xor_si256(min_a, all), _mm256_xor_si256(min_b, all));
     min = _mm256_sub_ps(_mm256_set1_ps(-1.0f), min);
     for (int t = 0; t < SP_Q4_N_CODEBOOKS; t++) {
-        struct codebook book = {load_twice(tables->index[t]), load_twice(tables->first[t]),
-                                load_twice(tables->second[t]), load_twice(tables->entries[t])};
         __m256 guess = _mm256_max_ps(_mm256_mul_ps(max, _mm256_set1_ps(tables->high[t])),
                                      _mm256_mul_ps(min, _mm256_set1_ps(tables->low[t])));
 
-        for (int r = 0; r < SP_Q4_N_RATIOS; r++) {
-            __m256i b = bytes_near(_mm256_mul_ps(guess, _mm256_set1_ps(sp_q4_ratios[r])), t);
-            __m256 gain = gain_of(half, _mm256_cvtepi32_ps(b), &book);
-            __m256 better = _mm256_cmp_ps(gain, best_gain, _CMP_GT_OQ);
-
-            best_gain = _mm256_blendv_ps(best_gain, gain, better);
-            best = _mm256_blendv_epi8(best, b, _mm256_castps_si256(better));
-        }
+        try_codebook(&best, &best_gain, half, guess, t, tables);
     }
     return best;
 }
@@ -153,7 +163,7 @@ static void store_codes(uint8_t *codes, const struct half *half, __m256i bytes,
         __m256 sums = _mm256_castsi256_ps(load_twice(tables->sums[i]));
         /* picks by the lowest two bits: the codebook */
         __m256i sum = _mm256_castps_si256(_mm256_permutevar_ps(sums, bytes));
-        __m256i middle = _mm256_srai_epi32(_mm256_mullo_epi32(bytes, sum), 1);
+        __m256i middle = _mm256_srai_epi32(_mm256_madd_epi16(bytes, sum), 1);
         __m256i middle_a = spread_a(middle), middle_b = spread_b(middle);
 
         for (int g = 0; g < GROUPS; g++) {

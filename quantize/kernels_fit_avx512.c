@@ -13,7 +13,7 @@
 
 #include <immintrin.h>
 
-enum { GROUPS = 4, TOGETHER = 5 }; /* of 4 k in a half block; candidates tried side by side */
+enum { GROUPS = 4 }; /* of 4 k in a half block */
 
 struct half {
     __m512i a[GROUPS], b[GROUPS]; /* v */
@@ -79,64 +79,62 @@ static inline __m512 bytes_near(__m512 scale, int t)
     return _mm512_fmadd_ps(n, _mm512_set1_ps(4), _mm512_set1_ps((float)t));
 }
 
-/* gain[i] for bytes b[i], in floats. */
-static inline void find_gains(__m512 *gain, const struct half *half, const __m512 *b,
-                              const struct codebook *book)
+/* p[r] and q[r] for the multipliers inverse * sp_q4_shares[r], side by side. */
+static inline void find_sums(__m512 *p, __m512 *q, const struct half *half, __m512 inverse,
+                             const struct codebook *book)
 {
-    __m512i m_a[TOGETHER], m_b[TOGETHER], high[TOGETHER], low[TOGETHER], q[TOGETHER];
+    __m512i m_a[SP_Q4_N_SHARES], m_b[SP_Q4_N_SHARES], sum[SP_Q4_N_SHARES];
+    __m512i high[SP_Q4_N_SHARES], low[SP_Q4_N_SHARES];
 
-    for (int i = 0; i < TOGETHER; i++) {
-        __m512i m = _mm512_cvttps_epi32(_mm512_div_ps(_mm512_set1_ps(32768.0f), b[i]));
+    for (int r = 0; r < SP_Q4_N_SHARES; r++) {
+        __m512 share = _mm512_mul_ps(inverse, _mm512_set1_ps(sp_q4_shares[r]));
+        __m512i m = _mm512_cvttps_epi32(
+            _mm512_min_ps(_mm512_max_ps(share, _mm512_set1_ps(128.0f)), _mm512_set1_ps(32767.0f)));
 
-        m = _mm512_min_epi32(m, _mm512_set1_epi32(32767));
-        m_a[i] = spread_a(m);
-        m_b[i] = spread_b(m);
-        high[i] = low[i] = q[i] = _mm512_setzero_si512();
+        m_a[r] = spread_a(m);
+        m_b[r] = spread_b(m);
+        high[r] = low[r] = sum[r] = _mm512_setzero_si512();
     }
     for (int g = 0; g < GROUPS; g++) {
-        for (int i = 0; i < TOGETHER; i++) {
-            __m512i x = _mm512_packs_epi16(_mm512_mulhrs_epi16(half->a[g], m_a[i]),
-                                           _mm512_mulhrs_epi16(half->b[g], m_b[i]));
+        for (int r = 0; r < SP_Q4_N_SHARES; r++) {
+            __m512i x = _mm512_packs_epi16(_mm512_mulhrs_epi16(half->a[g], m_a[r]),
+                                           _mm512_mulhrs_epi16(half->b[g], m_b[r]));
             __m512i u = look_up(book, x);
             __m512i size = _mm512_abs_epi8(_mm512_xor_si512(u, _mm512_set1_epi8(-128)));
 
-            high[i] = _mm512_dpbusd_epi32(high[i], u, half->high[g]);
-            low[i] = _mm512_dpbusd_epi32(low[i], u, half->low[g]);
-            q[i] = _mm512_dpbusd_epi32(q[i], size, size);
+            high[r] = _mm512_dpbusd_epi32(high[r], u, half->high[g]);
+            low[r] = _mm512_dpbusd_epi32(low[r], u, half->low[g]);
+            sum[r] = _mm512_dpbusd_epi32(sum[r], size, size);
         }
     }
-    for (int i = 0; i < TOGETHER; i++) {
-        __m512i p = _mm512_add_epi32(_mm512_slli_epi32(high[i], 8), low[i]);
-        __m512 twice_p = _mm512_mul_ps(_mm512_set1_ps(2.0f),
-                                       _mm512_cvtepi32_ps(_mm512_sub_epi32(p, half->bias)));
+    for (int r = 0; r < SP_Q4_N_SHARES; r++) {
+        __m512i all = _mm512_add_epi32(_mm512_slli_epi32(high[r], 8), low[r]);
 
-        gain[i] = _mm512_mul_ps(
-            b[i], _mm512_sub_ps(twice_p, _mm512_mul_ps(b[i], _mm512_cvtepi32_ps(q[i]))));
+        p[r] = _mm512_cvtepi32_ps(_mm512_sub_epi32(all, half->bias));
+        q[r] = _mm512_cvtepi32_ps(sum[r]);
     }
 }
 
-/* Tries the bytes of codebook t near the guess. */
+/* Tries the entries of codebook t at all sizes near the guess. */
 static inline void try_codebook(__m512 *best, __m512 *best_gain, const struct half *half,
                                 __m512 guess, int t, const struct sp_q4_tables *tables)
 {
+    __m512 inverse = _mm512_div_ps(_mm512_set1_ps(32768.0f), guess);
+    __m512 p[SP_Q4_N_SHARES], q[SP_Q4_N_SHARES];
     struct codebook book;
 
     for (int i = 0; i < 4; i++)
         book.u[i] = _mm512_xor_si512(_mm512_load_si512(tables->nearest[t] + 64 * i),
                                      _mm512_set1_epi8(-128));
-    for (int r = 0; r < SP_Q4_N_RATIOS; r += TOGETHER) {
-        __m512 b[TOGETHER], gain[TOGETHER];
+    find_sums(p, q, half, inverse, &book);
+    for (int r = 0; r < SP_Q4_N_SHARES; r++) {
+        __m512 b = bytes_near(_mm512_div_ps(p[r], q[r]), t);
+        __m512 gain = _mm512_mul_ps(
+            b, _mm512_sub_ps(_mm512_mul_ps(_mm512_set1_ps(2.0f), p[r]), _mm512_mul_ps(b, q[r])));
+        __mmask16 better = _mm512_cmp_ps_mask(gain, *best_gain, _CMP_GT_OQ);
 
-        for (int i = 0; i < TOGETHER; i++) {
-            b[i] = bytes_near(_mm512_mul_ps(guess, _mm512_set1_ps(sp_q4_ratios[r + i])), t);
-        }
-        find_gains(gain, half, b, &book);
-        for (int i = 0; i < TOGETHER; i++) {
-            __mmask16 better = _mm512_cmp_ps_mask(gain[i], *best_gain, _CMP_GT_OQ);
-
-            *best_gain = _mm512_mask_mov_ps(*best_gain, better, gain[i]);
-            *best = _mm512_mask_mov_ps(*best, better, b[i]);
-        }
+        *best_gain = _mm512_mask_mov_ps(*best_gain, better, gain);
+        *best = _mm512_mask_mov_ps(*best, better, b);
     }
 }
 
@@ -194,7 +192,7 @@ static void store_codes(uint8_t *codes, const struct half *half, __m512i bytes,
         __m512i sums = _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)tables->sums[i]));
         /* picks by the lowest two bits: the codebook */
         __m512i sum = _mm512_castps_si512(_mm512_permutevar_ps(_mm512_castsi512_ps(sums), bytes));
-        __m512i middle = _mm512_srai_epi32(_mm512_mullo_epi32(bytes, sum), 1);
+        __m512i middle = _mm512_srai_epi32(_mm512_madd_epi16(bytes, sum), 1);
         __m512i middle_a = spread_a(middle), middle_b = spread_b(middle);
 
         for (int g = 0; g < GROUPS; g++) {

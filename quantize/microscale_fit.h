@@ -8,21 +8,22 @@
  *
  *   gain = b * (2 * P - b * Q),   P = sum(v * c),   Q = sum(c^2)
  *
- * and the byte of the largest gain wins, the first one tried where gains are equal, 0 where none is
- * positive. Tried are, for each codebook t in order, the bytes nearest to guess * sp_q4_ratios[r],
- * r in order: the guess lets the largest weights meet the codebook's ends. (Near 1 the ends are met
- * up to rounding; near 1.2 the largest weight meets the last entry but one.) In detail, all in f32
- * and int32, every step rounded to nearest even:
+ * For fixed entries that is largest at b = P / Q. So entries are found for a few sizes of the
+ * codebook, each set of them names its best byte, and the byte of the largest gain wins: the first
+ * one tried where gains are equal, 0 where none is positive. Tried are, for each codebook t in order,
+ * the sizes guess / sp_q4_shares[r], r in order: the guess lets the largest weights meet the
+ * codebook's ends, the shares leave them a little inside or outside, or let them meet the last entry
+ * but one. In detail, all in f32 and int32, rounded to nearest even where not said otherwise:
  *
  *   guess = max(max(v) * high[t], min(v) * low[t])
- *   b     = 4 * n + t,  n = round((guess * ratio - t) * 0.25) within 0..63, and 1..63 for t = 0
- *   m     = 32768 / b cut to an integer, at most 32767
- *   x     = (v * m + 16384) >> 15 within -128..127: v / b in units of the entries
+ *   m     = (32768 / guess) * share within 128..32767, cut to an integer
+ *   x     = (v * m + 16384) >> 15 within -128..127: v in units of the entries
  *   c     = the codebook's entry nearest to x, the lower one halfway
+ *   b     = 4 * n + t,  n = round(((float)P / (float)Q - t) * 0.25) within 0..63, 1..63 for t = 0
  *   gain  = (float)b * (2 * (float)P - (float)b * (float)Q)
  *
- * x is a whole number, so the nearest entry is sometimes the second nearest; that is good enough to
- * choose a byte. The code is then found exactly: the number of midpoints below v, where the
+ * The gain is that of the entries found by x, which need not be the best ones for b: good enough to
+ * choose a byte. The codes are then found exactly: the number of midpoints below v, where the
  * midpoint of entries c and c' is (b * (c + c')) >> 1. */
 #ifndef SP_QUANTIZE_MICROSCALE_FIT_H
 #define SP_QUANTIZE_MICROSCALE_FIT_H
@@ -32,7 +33,7 @@
 
 enum {
     SP_Q4_N_CODEBOOKS = 4,
-    SP_Q4_N_RATIOS = 10,
+    SP_Q4_N_SHARES = 4,
     SP_Q4_N_MIDPOINTS = 15,
 };
 
@@ -50,7 +51,7 @@ struct sp_q4_tables {
     float high[SP_Q4_N_CODEBOOKS], low[SP_Q4_N_CODEBOOKS]; /* 1 / largest and smallest entry */
 };
 
-extern const float sp_q4_ratios[SP_Q4_N_RATIOS];
+extern const float sp_q4_shares[SP_Q4_N_SHARES];
 
 void sp_q4_tables_init(struct sp_q4_tables *tables);
 

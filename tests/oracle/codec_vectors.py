@@ -26,7 +26,7 @@ CODEBOOKS = [
     [-99, -82, -64, -49, -38, -27, -18, -9, -1, 7, 16, 25, 36, 47, 60, 75],
     [-75, -60, -47, -36, -25, -16, -7, 1, 9, 18, 27, 38, 49, 64, 82, 99],
 ]
-RATIOS = [F(r) for r in (0.99, 0.945, 0.97, 1.01, 1.03, 1.06, 1.16, 1.19, 1.22, 0.915)]
+SHARES = [F(r) for r in (1.015, 0.847, 1.068, 0.968)]
 
 
 def bits(f):
@@ -121,12 +121,12 @@ def fit(v):
     best, best_gain = 0, F(0)
     for t, codebook in enumerate(CODEBOOKS):
         guess = max(F(max(v)) * (F(1) / F(codebook[15])), F(min(v)) * (F(1) / F(codebook[0])))
-        for ratio in RATIOS:
-            n = int(np.rint((guess * ratio - F(t)) * F(0.25)))
-            b = 4 * min(max(n, 0 if t else 1), 63) + t
-            m = min(32768 // b, 32767)
+        for share in SHARES:
+            m = int(min(max((F(32768) / guess) * share, F(128)), F(32767)))
             c = [codebook[nearest(codebook, min(max((w * m + 16384) >> 15, -128), 127))] for w in v]
             p, q = sum(w * e for w, e in zip(v, c)), sum(e * e for e in c)
+            n = int(np.rint((F(p) / F(q) - F(t)) * F(0.25)))
+            b = 4 * min(max(n, 0 if t else 1), 63) + t
             gain = F(b) * (F(2) * F(p) - F(b) * F(q))
             if gain > best_gain:
                 best, best_gain = b, gain
