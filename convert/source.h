@@ -11,6 +11,7 @@
 #include "format/config.h"
 #include "format/family.h"
 #include "format/packfile.h"
+#include "quantize/tile.h"
 
 /* Open and readable, changed by this module only. */
 struct sp_source {
@@ -67,6 +68,7 @@ struct sp_scratch {
     uint8_t *bytes; /* owned */
     size_t size;    /* at least sp_source_scratch of every tensor read with it */
     float *floats;  /* owned; of size / 2 elements */
+    const struct sp_tile_kernels *kernels; /* that turn panels into rows */
 };
 
 /* Least scratch for a tensor, bytes. */

@@ -6,6 +6,7 @@
 #include "format/mem.h"
 #include "format/safetensors.h"
 #include "quantize/codec.h"
+#include "quantize/kernels.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -57,7 +58,7 @@ enum sp_status sp_source_scratch(size_t *out, const struct sp_source *source,
 enum sp_status sp_scratch_open(struct sp_scratch *out, size_t size, struct sp_err *err)
 {
     enum sp_status st;
-    struct sp_scratch scratch = {.size = size};
+    struct sp_scratch scratch = {.size = size, .kernels = sp_kernels_best()->tile};
 
     if ((st = sp_new_aligned(&scratch.bytes, size, 1, err))) return st;
     if ((st = sp_new_aligned(&scratch.floats, size / 2 + 1, sizeof(float), err))) {
@@ -180,7 +181,7 @@ static enum sp_status read_piece(float *out, const struct cut *cut, uint64_t fir
 
 /* Panels of matrices of `rows` rows each; both ends of the range are panel boundaries. */
 static void decode_panels(float *out, const struct sp_pack_tensor *t, uint64_t first_row,
-                          uint64_t n_rows)
+                          uint64_t n_rows, const struct sp_tile_kernels *kernels)
 {
     uint64_t rows = t->shape[t->rank - 2];
     size_t cols = t->shape[t->rank - 1], panel_size = 0;
@@ -192,7 +193,8 @@ static void decode_panels(float *out, const struct sp_pack_tensor *t, uint64_t f
         uint64_t n = rows - inside < SP_PANEL_ROWS ? rows - inside : SP_PANEL_ROWS;
         uint64_t panel = row / rows * per_matrix + inside / SP_PANEL_ROWS;
 
-        sp_panel_decode(out + done * cols, t->dtype, t->data + panel * panel_size, (size_t)n, cols);
+        sp_panel_decode(out + done * cols, t->dtype, t->data + panel * panel_size, (size_t)n, cols,
+                        kernels);
         done += n;
     }
 }
@@ -208,7 +210,7 @@ enum sp_status sp_source_read_rows(float *out, const struct sp_source *source,
     if (source->pack) {
         const struct sp_pack_tensor *t = sp_pack_find(source->pack, source->part, spec->name);
 
-        decode_panels(out, t, first_row, n_rows);
+        decode_panels(out, t, first_row, n_rows, scratch->kernels);
         return SP_OK;
     }
     for (size_t i = 0; i < spec->n_pieces && n_rows; i++) {

@@ -43,19 +43,6 @@ static uint32_t limit_of(enum sp_dtype dtype)
     return 0x7f7fffffu;
 }
 
-/* The largest magnitude among n numbers, as f32 bits; NaN is above all. */
-static uint32_t max_bits(const float *x, size_t n)
-{
-    int32_t max = 0; /* signed: more machines compare those side by side */
-
-    for (size_t i = 0; i < n; i++) {
-        int32_t bits = (int32_t)(sp_bits_of_float(x[i]) & 0x7fffffff);
-
-        max = bits > max ? bits : max;
-    }
-    return (uint32_t)max;
-}
-
 static size_t find_above(const float *x, uint32_t limit)
 {
     size_t i = 0;
@@ -81,7 +68,7 @@ enum sp_status sp_encode_floats(uint8_t *out, enum sp_dtype dtype, const float *
     uint32_t limit = limit_of(dtype);
 
     assert(sp_dtype_is_float(dtype));
-    if (max_bits(x, n) > limit) {
+    if (sp_tile_ref.max_bits(x, n) > limit) {
         size_t bad = find_above(x, limit);
 
         st = fail_number(x[bad], dtype, err);
@@ -111,16 +98,16 @@ static void load_tile(float *tile, const float *rows, size_t n_rows, size_t cols
 }
 
 /* Columns of 16 elements of `dtype` from the first n columns of a tile. */
-static void encode_float_columns(uint8_t *out, enum sp_dtype dtype, const float *tile, size_t n)
+static void encode_float_columns(uint8_t *out, enum sp_dtype dtype,
+                                 const struct sp_tile_kernels *kernels, const float *tile, size_t n)
 {
-    float column[SP_BLOCK * SP_PANEL_ROWS];
+    float columns[SP_BLOCK * SP_PANEL_ROWS];
 
-    for (size_t k = 0; k < n; k++)
-        for (size_t lane = 0; lane < SP_PANEL_ROWS; lane++)
-            column[k * SP_PANEL_ROWS + lane] = tile[lane * SP_BLOCK + k];
-    if (dtype == SP_F32) sp_write_f32(out, column, n * SP_PANEL_ROWS);
-    if (dtype == SP_F16) sp_write_f16(out, column, n * SP_PANEL_ROWS);
-    if (dtype == SP_BF16) sp_write_bf16(out, column, n * SP_PANEL_ROWS);
+    for (size_t k = 0; k < SP_BLOCK; k += 16)
+        kernels->transpose(columns + k * SP_PANEL_ROWS, SP_PANEL_ROWS, tile + k, SP_BLOCK);
+    if (dtype == SP_F32) sp_write_f32(out, columns, n * SP_PANEL_ROWS);
+    if (dtype == SP_F16) sp_write_f16(out, columns, n * SP_PANEL_ROWS);
+    if (dtype == SP_BF16) sp_write_bf16(out, columns, n * SP_PANEL_ROWS);
 }
 
 static void decode_float_row(float *out, enum sp_dtype dtype, const uint8_t *panel, size_t cols,
@@ -130,6 +117,22 @@ static void decode_float_row(float *out, enum sp_dtype dtype, const uint8_t *pan
 
     for (size_t k = 0; k < cols; k++)
         sp_decode_floats(out + k, dtype, panel + (k * SP_PANEL_ROWS + lane) * size, 1);
+}
+
+/* 16 columns at a time, the last ones one by one. */
+static void decode_float_panel(float *rows, enum sp_dtype dtype, const uint8_t *panel, size_t cols,
+                               const struct sp_tile_kernels *kernels)
+{
+    enum { N = SP_PANEL_ROWS * SP_PANEL_ROWS };
+    size_t size = sp_dtype_info(dtype)->bits / 8, k = 0;
+    float columns[N];
+
+    for (; cols - k >= SP_PANEL_ROWS; k += SP_PANEL_ROWS, panel += N * size) {
+        sp_decode_floats(columns, dtype, panel, N);
+        kernels->transpose(rows + k, cols, columns, SP_PANEL_ROWS);
+    }
+    for (size_t lane = 0; lane < SP_PANEL_ROWS; lane++)
+        decode_float_row(rows + lane * cols + k, dtype, panel, cols - k, lane);
 }
 
 static void decode_row(float *out, enum sp_dtype dtype, const uint8_t *panel, size_t cols,
@@ -144,15 +147,16 @@ static void decode_row(float *out, enum sp_dtype dtype, const uint8_t *panel, si
 }
 
 /* max[row] = the largest magnitude of each row; SP_E_INPUT where a number does not fit. */
-static enum sp_status check_rows(float *max, enum sp_dtype dtype, const float *rows, size_t n_rows,
-                                 size_t cols, uint64_t first_row, struct sp_err *err)
+static enum sp_status check_rows(float *max, enum sp_dtype dtype,
+                                 const struct sp_tile_kernels *kernels, const float *rows,
+                                 size_t n_rows, size_t cols, uint64_t first_row, struct sp_err *err)
 {
     enum sp_status st;
     uint32_t limit = limit_of(dtype);
 
     for (size_t row = 0; row < n_rows; row++) {
         const float *x = rows + row * cols;
-        uint32_t bits = max_bits(x, cols);
+        uint32_t bits = kernels->max_bits(x, cols);
 
         if (bits > limit) {
             size_t bad = find_above(x, limit);
@@ -169,7 +173,7 @@ static enum sp_status check_rows(float *max, enum sp_dtype dtype, const float *r
 void sp_encoder_init(struct sp_encoder *encoder)
 {
     encoder->small_codes = false;
-    encoder->fit = sp_kernels_best()->fit_q4;
+    encoder->kernels = sp_kernels_best()->tile;
     sp_q4_tables_init(&encoder->tables);
 }
 
@@ -182,13 +186,13 @@ static size_t encode_block(uint8_t *out, enum sp_dtype dtype, const struct sp_en
         if (encoder->small_codes)
             sp_q8_encode_small_codes(out, tile);
         else
-            sp_q8_encode_block(out, tile);
+            encoder->kernels->encode_q8(out, tile);
         return SP_Q8_BLOCK_SIZE;
     case SP_Q4:
-        sp_q4_encode_block(out, tile, row_scale, encoder->fit, &encoder->tables);
+        sp_q4_encode_block(out, tile, row_scale, encoder->kernels, &encoder->tables);
         return SP_Q4_BLOCK_SIZE;
     default:
-        encode_float_columns(out, dtype, tile, n);
+        encode_float_columns(out, dtype, encoder->kernels, tile, n);
         return n * SP_PANEL_ROWS * (sp_dtype_info(dtype)->bits / 8);
     }
 }
@@ -204,7 +208,8 @@ enum sp_status sp_panel_encode(uint8_t *panel, enum sp_dtype dtype,
     bool known = sp_panel_size(&size, dtype, cols);
 
     assert(known && n_rows >= 1 && n_rows <= SP_PANEL_ROWS);
-    if ((st = check_rows(max, dtype, rows, n_rows, cols, first_row, err))) return st;
+    if ((st = check_rows(max, dtype, encoder->kernels, rows, n_rows, cols, first_row, err)))
+        return st;
     if (dtype == SP_Q4) {
         for (size_t lane = 0; lane < n_rows; lane++)
             row_scale[lane] = sp_q4_row_scale(max[lane]);
@@ -222,8 +227,12 @@ enum sp_status sp_panel_encode(uint8_t *panel, enum sp_dtype dtype,
 }
 
 void sp_panel_decode(float *rows, enum sp_dtype dtype, const uint8_t *panel, size_t n_rows,
-                     size_t cols)
+                     size_t cols, const struct sp_tile_kernels *kernels)
 {
+    if (sp_dtype_is_float(dtype) && n_rows == SP_PANEL_ROWS) {
+        decode_float_panel(rows, dtype, panel, cols, kernels);
+        return;
+    }
     for (size_t lane = 0; lane < n_rows; lane++)
         decode_row(rows + lane * cols, dtype, panel, cols, lane);
 }

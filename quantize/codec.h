@@ -11,11 +11,11 @@
 #define SP_QUANTIZE_CODEC_H
 
 #include "format/dtype.h"
-#include "quantize/microscale_fit.h"
+#include "quantize/tile.h"
 
 /* What encoding panels needs beside the numbers: made once, read by any number of threads. */
 struct sp_encoder {
-    sp_q4_fit_fn *fit; /* the fastest this CPU has; all find the same */
+    const struct sp_tile_kernels *kernels; /* the fastest this CPU has; all give the same */
     struct sp_q4_tables tables;
     bool small_codes; /* q8 keeps 4-bit codes times a bf16 scale exactly; false at first */
 };
@@ -47,6 +47,6 @@ SP_MUST_CHECK enum sp_status sp_panel_encode(uint8_t *panel, enum sp_dtype dtype
 /* rows[0..n_rows-1][cols] = the first rows of a panel. One row of a matrix: sp_panel_row
  * (quantize/kernels.h), same numbers. */
 void sp_panel_decode(float *rows, enum sp_dtype dtype, const uint8_t *panel, size_t n_rows,
-                     size_t cols);
+                     size_t cols, const struct sp_tile_kernels *kernels);
 
 #endif

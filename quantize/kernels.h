@@ -21,7 +21,7 @@
 #define SP_QUANTIZE_KERNELS_H
 
 #include "format/dtype.h"
-#include "quantize/microscale_fit.h"
+#include "quantize/tile.h"
 
 enum { SP_TILE_ROWS = 16 }; /* most activation rows of one kernel call */
 
@@ -60,7 +60,7 @@ struct sp_kernels {
     /* Fills q, scale and start of row t from x; cols % 32 == 0. */
     void (*quantize_row)(const struct sp_acts *acts, size_t t);
     sp_matmul_fn *matmul[SP_N_PACKED_DTYPES]; /* by enum sp_dtype */
-    sp_q4_fit_fn *fit_q4;                     /* the q4 encoder's inner loop */
+    const struct sp_tile_kernels *tile;       /* the encoders' inner loops */
 };
 
 /* matmul for any number of rows: even tiles of at most SP_TILE_ROWS rows, and panels in groups that

@@ -492,5 +492,5 @@ const struct sp_kernels sp_kernels_avx512 = {
             [SP_Q8] = matmul_q8,
             [SP_Q4] = matmul_q4,
         },
-    .fit_q4 = sp_q4_fit_avx512,
+    .tile = &sp_tile_avx512,
 };

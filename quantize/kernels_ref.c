@@ -234,5 +234,5 @@ const struct sp_kernels sp_kernels_ref = {
             [SP_Q8] = matmul_q8,
             [SP_Q4] = matmul_q4,
         },
-    .fit_q4 = sp_q4_fit_ref,
+    .tile = &sp_tile_ref,
 };

@@ -28,22 +28,15 @@ float sp_q4_row_scale(float max)
 }
 
 void sp_q4_encode_block(uint8_t *block, const float *tile, const float *row_scale,
-                        sp_q4_fit_fn *fit, const struct sp_q4_tables *tables)
+                        const struct sp_tile_kernels *kernels, const struct sp_q4_tables *tables)
 {
     _Alignas(64) int16_t v[SP_PANEL_ROWS * SP_BLOCK];
+    float inverse[SP_PANEL_ROWS];
 
-    for (size_t row = 0; row < SP_PANEL_ROWS; row++) {
-        const float *x = tile + row * SP_BLOCK;
-        float inverse = row_scale[row] > 0 ? 1.0f / row_scale[row] : 0;
-        int16_t whole[SP_BLOCK];
-
-        /* Adding 1.5 * 2^23 leaves the integer, rounded to even, in the low bits. */
-        for (size_t k = 0; k < SP_BLOCK; k++)
-            whole[k] = (int16_t)(sp_bits_of_float(x[k] * inverse + 12582912.0f) & 0xffff);
-        for (size_t k = 0; k < SP_BLOCK; k += 4)
-            memcpy(v + sp_q4_place(row, k), whole + k, 4 * sizeof *v);
-    }
-    fit(block, v, tables);
+    for (size_t row = 0; row < SP_PANEL_ROWS; row++)
+        inverse[row] = row_scale[row] > 0 ? 1.0f / row_scale[row] : 0;
+    kernels->whole_q4(v, tile, inverse);
+    kernels->fit_q4(block, v, tables);
 }
 
 void sp_q4_decode_row(float *out, const uint8_t *panel, size_t cols, size_t lane)

@@ -21,7 +21,7 @@
 #ifndef SP_QUANTIZE_MICROSCALE_H
 #define SP_QUANTIZE_MICROSCALE_H
 
-#include "quantize/microscale_fit.h"
+#include "quantize/tile.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -46,10 +46,10 @@ static inline unsigned sp_q4_codebook(uint8_t b)
 float sp_q4_row_scale(float max);
 
 /* Writes one block of SP_Q4_BLOCK_SIZE bytes from tile[16][32]: the same 32 columns of the panel's
- * 16 rows, all finite, none larger than the `max` that made row_scale[row]. Every `fit` writes the
- * same bytes. */
+ * 16 rows, all finite, none larger than the `max` that made row_scale[row]. All kernels write
+ * the same bytes. */
 void sp_q4_encode_block(uint8_t *block, const float *tile, const float *row_scale,
-                        sp_q4_fit_fn *fit, const struct sp_q4_tables *tables);
+                        const struct sp_tile_kernels *kernels, const struct sp_q4_tables *tables);
 
 /* out[0..cols-1] = row `lane` of the panel. */
 void sp_q4_decode_row(float *out, const uint8_t *panel, size_t cols, size_t lane);

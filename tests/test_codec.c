@@ -183,7 +183,7 @@ static void check_panel(enum sp_dtype dtype, const struct sp_encoder *encoder, s
     assert_int_equal(sp_panel_encode(panel, dtype, encoder, rows, n_rows, cols, 0, NULL), SP_OK);
     for (size_t i = size; i < sizeof panel; i++)
         assert_int_equal(panel[i], 0xaa);
-    sp_panel_decode(back, dtype, panel, n_rows, cols);
+    sp_panel_decode(back, dtype, panel, n_rows, cols, encoder->kernels);
     for (size_t row = 0; row < 16; row++) {
         sp_panel_row(one, dtype, panel, cols, row);
         for (size_t k = 0; k < cols; k++) {
@@ -301,7 +301,7 @@ static void test_q8_again(void **context)
     for (size_t i = 0; i < 16 * 64; i++)
         rows[i] = noise() * noise();
     assert_int_equal(sp_panel_encode(first, SP_Q8, &encoder, rows, 16, 64, 0, NULL), SP_OK);
-    sp_panel_decode(rows, SP_Q8, first, 16, 64);
+    sp_panel_decode(rows, SP_Q8, first, 16, 64, encoder.kernels);
     assert_int_equal(sp_panel_encode(second, SP_Q8, &encoder, rows, 16, 64, 0, NULL), SP_OK);
     assert_memory_equal(first, second, sizeof first);
 }
@@ -326,6 +326,75 @@ static void test_measure(void **context)
     assert_true(isinf(sp_measure_relative_rms(&part)) && sp_measure_cosine(&part) == 0);
 }
 
+/* Tiles of many sizes; rows of zeros, of numbers too small or too large for a scale, of halves. */
+static void fill_tile(float *tile, unsigned seed)
+{
+    static const float sizes[] = {0, 1e-45f, 1e-38f, 2e-36f, 1e-3f, 1, 63.5f, 3e38f, FLT_MAX};
+    uint32_t random = seed * 2654435761u + 1;
+
+    for (size_t i = 0; i < 512; i++) {
+        size_t row = i / 32;
+        float whole;
+
+        random = random * 1664525 + 1013904223;
+        whole = (float)((int)(random >> 24) - 128) / 128;
+        tile[i] = whole * sizes[(row + seed) % (sizeof sizes / sizeof *sizes)];
+        if (i % 32 == 7) tile[i] = -sizes[(row + seed) % (sizeof sizes / sizeof *sizes)];
+    }
+}
+
+static void check_tile(const struct sp_tile_kernels *kernels, const float *tile)
+{
+    uint8_t expected[SP_Q8_BLOCK_SIZE], block[SP_Q8_BLOCK_SIZE];
+    _Alignas(64) int16_t v[512], w[512];
+    float inverse[16], columns[512], turned[512];
+
+    sp_q8_encode_block(expected, tile);
+    memset(block, 0xaa, sizeof block);
+    kernels->encode_q8(block, tile);
+    assert_memory_equal(block, expected, sizeof block);
+
+    for (size_t row = 0; row < 16; row++) {
+        float max = sp_float_of_bits(sp_tile_ref.max_bits(tile + 32 * row, 32));
+
+        inverse[row] = max > 1e-30f ? 24735.0f / max : 0;
+    }
+    sp_tile_ref.whole_q4(v, tile, inverse);
+    kernels->whole_q4(w, tile, inverse);
+    assert_memory_equal(v, w, sizeof v);
+
+    for (size_t n = 0; n < 512; n += n < 70 ? 1 : 37) {
+        const float *x = tile + (512 - n) / 2;
+
+        assert_int_equal(kernels->max_bits(x, n), sp_tile_ref.max_bits(x, n));
+    }
+    for (size_t k = 0; k < 32; k += 16)
+        kernels->transpose(columns + 16 * k, 16, tile + k, 32);
+    for (size_t i = 0; i < 512; i++)
+        assert_true(columns[16 * (i % 32) + i / 32] == tile[i]);
+    for (size_t k = 0; k < 32; k += 16)
+        kernels->transpose(turned + k, 32, columns + 16 * k, 16);
+    assert_memory_equal(turned, tile, sizeof turned);
+}
+
+static void test_tile_kernels_agree(void **context)
+{
+    float tile[512];
+
+    (void)context;
+    for (unsigned seed = 0; seed < 200; seed++) {
+        fill_tile(tile, seed);
+        for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {
+            if (sp_kernels_supported(*k)) check_tile((*k)->tile, tile);
+        }
+    }
+    tile[300] = NAN;
+    for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {
+        if (!sp_kernels_supported(*k)) continue;
+        assert_true((*k)->tile->max_bits(tile, 512) > 0x7f800000u);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -333,6 +402,7 @@ int main(void)
         cmocka_unit_test(test_all_halves),
         cmocka_unit_test(test_unaligned_sources),
         cmocka_unit_test(test_q8),
+        cmocka_unit_test(test_tile_kernels_agree),
         cmocka_unit_test(test_panels),
         cmocka_unit_test(test_padding),
         cmocka_unit_test(test_lossless),

@@ -134,7 +134,7 @@ static void test_instruction_sets_agree(void **context)
         for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {
             if (!sp_kernels_supported(*k)) continue;
             memset(block, 0xaa, sizeof block);
-            (*k)->fit_q4(block, v, &tables);
+            (*k)->tile->fit_q4(block, v, &tables);
             assert_memory_equal(block, expected, sizeof block);
         }
     }
@@ -188,7 +188,7 @@ static void test_quality(void **context)
         for (size_t i = 0; i < 16 * COLS; i++)
             rows[i] = gaussian();
         panel = encode_rows(rows, 16, COLS, &size);
-        sp_panel_decode(back, SP_Q4, panel, 16, COLS);
+        sp_panel_decode(back, SP_Q4, panel, 16, COLS, &sp_tile_ref);
         sp_measure_add(&measure, rows, back, 16 * COLS);
         for (size_t i = 0; i < 16 * COLS; i += 16)
             exact += exact_error(rows + i, sp_float_of_bits(sp_get32(panel + 4 * (i / COLS))));
@@ -213,7 +213,7 @@ static void test_zero_rows(void **context)
     for (size_t i = 0; i < 64; i++)
         rows[5 * 64 + i] = i < 32 ? 0 : gaussian(); /* a zero block within a row */
     panel = encode_rows(rows, 16, 64, &size);
-    sp_panel_decode(back, SP_Q4, panel, 16, 64);
+    sp_panel_decode(back, SP_Q4, panel, 16, 64, &sp_tile_ref);
     for (size_t i = 0; i < 16 * 64; i++) {
         bool filled = i >= 5 * 64 + 32 && i < 6 * 64;
 
@@ -231,7 +231,7 @@ static double error_of_row(const float *row, size_t cols)
     uint8_t *panel = encode_rows(row, 1, cols, &size);
 
     assert_non_null(back);
-    sp_panel_decode(back, SP_Q4, panel, 1, cols);
+    sp_panel_decode(back, SP_Q4, panel, 1, cols, &sp_tile_ref);
     for (size_t k = 0; k < cols; k++)
         assert_true(isfinite(back[k]));
     sp_measure_add(&measure, row, back, cols);
@@ -276,7 +276,7 @@ static void test_outlier(void **context)
             row[k] = gaussian();
         row[17] = outlier;
         panel = encode_rows(row, 1, COLS, &size);
-        sp_panel_decode(back, SP_Q4, panel, 1, COLS);
+        sp_panel_decode(back, SP_Q4, panel, 1, COLS, &sp_tile_ref);
         assert_true(fabsf(back[17] - outlier) < 0.05f * outlier);
         sp_measure_add(&rest, row + 32, back + 32, COLS - 32);
         print_message("q4: outlier of %g sigma, rest of its row %.4f\n", (double)outlier,

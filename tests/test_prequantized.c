@@ -39,15 +39,17 @@ static float *read_tensor(const struct sp_source *source, const struct sp_tensor
 {
     float *out = calloc(sp_spec_elements(spec), sizeof *out);
     struct sp_stored stored;
-    struct sp_scratch none = {0};
+    struct sp_scratch scratch = {0};
 
+    assert_int_equal(sp_scratch_open(&scratch, 64, NULL), SP_OK);
     assert_int_equal(sp_source_stored(&stored, source, spec, NULL), SP_OK);
     if (stored.layout == SP_PLAIN) {
-        assert_int_equal(sp_source_read_all(out, source, spec, &none, NULL), SP_OK);
+        assert_int_equal(sp_source_read_all(out, source, spec, &scratch, NULL), SP_OK);
     } else {
-        assert_int_equal(sp_source_read_rows(out, source, spec, 0, sp_spec_rows(spec), &none, NULL),
-                         SP_OK);
+        assert_int_equal(
+            sp_source_read_rows(out, source, spec, 0, sp_spec_rows(spec), &scratch, NULL), SP_OK);
     }
+    sp_scratch_release(&scratch);
     return out;
 }
 

@@ -1,0 +1,25 @@
+/* The encoders' inner loops, which each instruction set writes for itself. They work on a tile, the
+ * same 32 columns of a panel's 16 rows as [16][32] floats, all finite. Every table computes the
+ * same bits; tile_ref.c has the plain one. */
+#ifndef SP_QUANTIZE_TILE_H
+#define SP_QUANTIZE_TILE_H
+
+#include "quantize/microscale_fit.h"
+
+struct sp_tile_kernels {
+    /* The largest magnitude among n numbers, as f32 bits: those of finite floats order like the
+     * floats, and NaN is above all. */
+    uint32_t (*max_bits)(const float *x, size_t n);
+    /* out[c][r] = x[r][c], both 16 x 16, rows ld_out and ld elements apart. */
+    void (*transpose)(float *out, size_t ld_out, const float *x, size_t ld);
+    /* quantize/affine.h: a q8 block. */
+    void (*encode_q8)(uint8_t *block, const float *tile);
+    /* v[512], 64-byte aligned: the tile times each row's inverse[16], rounded to nearest even, in
+     * the order of sp_q4_place. All results are below 2^15 in size. */
+    void (*whole_q4)(int16_t *v, const float *tile, const float *inverse);
+    sp_q4_fit_fn *fit_q4;
+};
+
+extern const struct sp_tile_kernels sp_tile_ref, sp_tile_avx2, sp_tile_avx512;
+
+#endif
