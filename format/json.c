@@ -1,18 +1,289 @@
-/* Reading JSON values: kinds, members, numbers with ranges, and compact printing. How text becomes
- * values is json_parse.c's business. */
+/* JSON values by json-c, whose only user this is: an sp_json is a json_object.
+ *
+ * json-c 0.16 by itself merges repeated keys, cuts large integers down, and answers a failed
+ * allocation with a tree that lacks something. So the text is scanned first (json_scan.h): that
+ * refuses what json-c would let pass, finds the integers that it must be told to read as doubles,
+ * counts members, and bounds the memory that the tree will take, which is then asked for. A strict
+ * document's tree must have as many members as the text. */
 #include "format/json.h"
-#include "format/json_node.h"
+#include "format/json_scan.h"
 #include "format/mem.h"
 
 #include <inttypes.h>
+#include <json-c/json.h>
+#include <json-c/json_visit.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+enum { STRICT_DEPTH = 64, LENIENT_DEPTH = 256 };
+
+/* Bytes that json-c takes at most, its allocator's overhead included: an object has a hash table of
+ * 16 slots from the start, a table that grows has three slots a member and the old table beside it,
+ * a double keeps its text. A safetensors header's entry takes 1.6 KB really, 2.6 by this count. */
+enum { OBJECT_BYTES = 800, ARRAY_BYTES = 160, MEMBER_BYTES = 208, VALUE_BYTES = 112 };
+#define MAX_TREE_BYTES ((size_t)4 << 30)
+
+/* The format of a strict document's doubles, which says that they are no integers. */
+static char strict_double[] = "%.17g";
+
+static json_object *node(const struct sp_json *v)
+{
+    return (json_object *)(uintptr_t)v;
+}
+
+static const struct sp_json *value_of(const json_object *object)
+{
+    return (const struct sp_json *)object;
+}
+
+static enum sp_status bad(size_t pos, const char *what, struct sp_err *err)
+{
+    return sp_fail(err, SP_E_INPUT, "not valid JSON at byte %zu: %s", pos, what);
+}
+
+/* What the scan finds out about a text. */
+struct survey {
+    size_t members, wide;
+    size_t tree_bytes;
+};
+
+static enum sp_status count(struct survey *survey, const struct sp_json_scan *scan,
+                            enum sp_json_token token, bool strict, struct sp_err *err)
+{
+    size_t len = scan->end - scan->start;
+
+    switch (token) {
+    case SP_JSON_TOKEN_KEY:
+        survey->members++;
+        survey->tree_bytes += MEMBER_BYTES + len;
+        break;
+    case SP_JSON_TOKEN_OPEN_OBJECT:
+        survey->tree_bytes += OBJECT_BYTES;
+        break;
+    case SP_JSON_TOKEN_OPEN_ARRAY:
+        survey->tree_bytes += ARRAY_BYTES;
+        break;
+    case SP_JSON_TOKEN_LITERAL:
+        if (strict && strchr("-NI", scan->text[scan->start])) {
+            return bad(scan->start, "NaN and Infinity are not JSON", err);
+        }
+        survey->tree_bytes += VALUE_BYTES;
+        break;
+    case SP_JSON_TOKEN_WIDE:
+        survey->wide++;
+        survey->tree_bytes += VALUE_BYTES + len;
+        break;
+    case SP_JSON_TOKEN_STRING:
+    case SP_JSON_TOKEN_NUMBER:
+        survey->tree_bytes += VALUE_BYTES + len;
+        break;
+    case SP_JSON_TOKEN_CLOSE:
+    case SP_JSON_TOKEN_END:
+        break;
+    }
+    return SP_OK;
+}
+
+static enum sp_status look_over(struct survey *out, const char *text, size_t size, bool strict,
+                                struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_json_scan scan = {.text = text, .size = size};
+    enum sp_json_token token = SP_JSON_TOKEN_KEY;
+    size_t depth = 0, limit = strict ? STRICT_DEPTH : LENIENT_DEPTH;
+
+    while (token != SP_JSON_TOKEN_END) {
+        if ((st = sp_json_scan(&token, &scan, err))) return st;
+        if ((st = count(out, &scan, token, strict, err))) return st;
+        if (token == SP_JSON_TOKEN_CLOSE && depth > 0) depth--;
+        if (token != SP_JSON_TOKEN_OPEN_OBJECT && token != SP_JSON_TOKEN_OPEN_ARRAY) continue;
+        if (depth++ == limit) {
+            return sp_fail(err, SP_E_INPUT, "not valid JSON at byte %zu: nested deeper than %zu",
+                           scan.start, limit);
+        }
+    }
+    if (out->tree_bytes > MAX_TREE_BYTES || size > INT_MAX) {
+        return sp_fail(err, SP_E_INPUT,
+                       "JSON that would take %zu MB of memory, more than the %zu allowed",
+                       out->tree_bytes >> 20, MAX_TREE_BYTES >> 20);
+    }
+    return SP_OK;
+}
+
+/* A tokener and the text that it has been fed. */
+struct feeder {
+    struct json_tokener *tokener;
+    const char *text;
+    size_t size, fed;
+    json_object *root;
+    struct sp_err *err;
+};
+
+static enum sp_status feed(struct feeder *f, const char *text, size_t size)
+{
+    enum json_tokener_error error;
+
+    f->root = json_tokener_parse_ex(f->tokener, text, (int)size);
+    error = json_tokener_get_error(f->tokener);
+    if (error == json_tokener_success || error == json_tokener_continue) return SP_OK;
+    if (f->fed == f->size) return bad(f->size, "the text ends too early", f->err);
+    return bad(f->fed + json_tokener_get_parse_end(f->tokener), json_tokener_error_desc(error),
+               f->err);
+}
+
+static enum sp_status feed_up_to(struct feeder *f, size_t end)
+{
+    enum sp_status st = feed(f, f->text + f->fed, end - f->fed);
+
+    f->fed = end;
+    return st;
+}
+
+/* json-c takes text in pieces: ".0" behind an integer that 64 bits do not hold makes it a double,
+ * and a NUL ends the text. */
+static enum sp_status feed_all(struct feeder *f, size_t wide)
+{
+    enum sp_status st;
+    struct sp_json_scan scan = {.text = f->text, .size = f->size};
+    enum sp_json_token token;
+
+    while (wide > 0) {
+        if ((st = sp_json_scan(&token, &scan, f->err))) return st;
+        if (token != SP_JSON_TOKEN_WIDE) continue;
+        if ((st = feed_up_to(f, scan.end)) || (st = feed(f, ".0", 2))) return st;
+        wide--;
+    }
+    if ((st = feed_up_to(f, f->size))) return st;
+    if (json_tokener_get_error(f->tokener) == json_tokener_success) return SP_OK;
+    return feed(f, "", 1);
+}
+
+struct walk {
+    size_t members;
+    json_object *too_large; /* a double that is not finite */
+};
+
+static int visit(json_object *v, int flags, json_object *parent, const char *key, size_t *index,
+                 void *context)
+{
+    struct walk *walk = context;
+
+    (void)parent;
+    (void)index;
+    if (flags & JSON_C_VISIT_SECOND) return JSON_C_VISIT_RETURN_CONTINUE;
+    if (key != NULL) walk->members++;
+    if (!json_object_is_type(v, json_type_double)) return JSON_C_VISIT_RETURN_CONTINUE;
+    if (!isfinite(json_object_get_double(v)))
+        walk->too_large = v;
+    else
+        json_object_set_serializer(v, json_object_double_to_json_string, strict_double, NULL);
+    return JSON_C_VISIT_RETURN_CONTINUE;
+}
+
+/* Names the key that an object has twice, with a set of keys for each object that is open. */
+static enum sp_status refuse_repeated(const char *text, size_t size, struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_json_scan scan = {.text = text, .size = size};
+    enum sp_json_token token = SP_JSON_TOKEN_KEY;
+    json_object *keys[STRICT_DEPTH] = {0}, *key = NULL;
+    struct json_tokener *tokener = json_tokener_new();
+    size_t depth = 0;
+
+    if (tokener == NULL) return sp_fail(err, SP_E_NOMEM, "no memory for a JSON parser");
+    while ((st = sp_json_scan(&token, &scan, err)) == SP_OK && token != SP_JSON_TOKEN_END) {
+        if (token == SP_JSON_TOKEN_OPEN_OBJECT || token == SP_JSON_TOKEN_OPEN_ARRAY) {
+            keys[depth++] = json_object_new_object();
+        } else if (token == SP_JSON_TOKEN_CLOSE) {
+            json_object_put(keys[--depth]);
+            keys[depth] = NULL;
+        }
+        if (token != SP_JSON_TOKEN_KEY) continue;
+        key = json_tokener_parse_ex(tokener, text + scan.start, (int)(scan.end - scan.start));
+        if (json_object_object_get_ex(keys[depth - 1], json_object_get_string(key), NULL)) {
+            st = sp_fail(err, SP_E_INPUT, "not valid JSON at byte %zu: key \"%s\" occurs twice",
+                         scan.start, json_object_get_string(key));
+            break;
+        }
+        json_object_object_add(keys[depth - 1], json_object_get_string(key), NULL);
+        json_object_put(key);
+        key = NULL;
+    }
+    if (st == SP_OK) st = sp_fail(err, SP_E_NOMEM, "no memory for %zu bytes of JSON", size);
+    json_object_put(key);
+    while (depth > 0)
+        json_object_put(keys[--depth]);
+    json_tokener_free(tokener);
+    return st;
+}
+
+static enum sp_status check_strict(json_object *root, size_t members, const char *text, size_t size,
+                                   struct sp_err *err)
+{
+    struct walk walk = {0};
+
+    json_c_visit(root, 0, visit, &walk);
+    if (walk.too_large != NULL) {
+        return sp_fail(err, SP_E_INPUT, "not valid JSON: the number %.40s is too large",
+                       (const char *)json_object_get_userdata(walk.too_large));
+    }
+    return walk.members == members ? SP_OK : refuse_repeated(text, size, err);
+}
+
+enum sp_status sp_json_parse(struct sp_json **out, const char *text, size_t size,
+                             enum sp_json_strictness strictness, struct sp_err *err)
+{
+    enum sp_status st;
+    struct survey survey = {0};
+    struct feeder f = {.text = text, .size = size, .err = err};
+    bool strict = strictness == SP_JSON_STRICT;
+    void *room;
+
+    if ((st = look_over(&survey, text, size, strict, err))) return st;
+    if ((st = sp_new_aligned(&room, 1, survey.tree_bytes, err))) return st;
+    free(room);
+    if ((f.tokener = json_tokener_new_ex(LENIENT_DEPTH + 2)) == NULL) {
+        return sp_fail(err, SP_E_NOMEM, "no memory for a JSON parser");
+    }
+    json_tokener_set_flags(f.tokener, JSON_TOKENER_STRICT);
+    st = feed_all(&f, survey.wide);
+    if (st == SP_OK && strict) st = check_strict(f.root, survey.members, text, size, err);
+    if (st == SP_OK) {
+        *out = (struct sp_json *)f.root;
+        f.root = NULL;
+    }
+    json_object_put(f.root);
+    json_tokener_free(f.tokener);
+    return st;
+}
+
+void sp_json_free(struct sp_json *root)
+{
+    json_object_put(node(root));
+}
+
 enum sp_json_kind sp_json_kind(const struct sp_json *v)
 {
-    return v ? (enum sp_json_kind)v->kind : SP_JSON_NULL;
+    switch (json_object_get_type(node(v))) {
+    case json_type_boolean:
+        return SP_JSON_BOOL;
+    case json_type_int:
+        return SP_JSON_INT;
+    case json_type_double:
+        return SP_JSON_DOUBLE;
+    case json_type_string:
+        return SP_JSON_STRING;
+    case json_type_array:
+        return SP_JSON_ARRAY;
+    case json_type_object:
+        return SP_JSON_OBJECT;
+    case json_type_null:
+        break;
+    }
+    return SP_JSON_NULL;
 }
 
 const char *sp_json_kind_name(enum sp_json_kind kind)
@@ -25,59 +296,65 @@ const char *sp_json_kind_name(enum sp_json_kind kind)
     return names[kind];
 }
 
-static const struct sp_json *not_null(const struct sp_json *v)
-{
-    return sp_json_kind(v) == SP_JSON_NULL ? NULL : v;
-}
-
 const struct sp_json *sp_json_get(const struct sp_json *v, const char *key)
 {
-    return not_null(sp_json_find_member(v, key));
+    json_object *member = NULL;
+
+    if (sp_json_kind(v) == SP_JSON_OBJECT) json_object_object_get_ex(node(v), key, &member);
+    return value_of(member);
 }
 
 bool sp_json_has(const struct sp_json *v, const char *key)
 {
-    return sp_json_find_member(v, key) != NULL;
+    return sp_json_kind(v) == SP_JSON_OBJECT && json_object_object_get_ex(node(v), key, NULL);
 }
 
 size_t sp_json_len(const struct sp_json *v)
 {
-    enum sp_json_kind kind = sp_json_kind(v);
-
-    return kind == SP_JSON_ARRAY || kind == SP_JSON_OBJECT ? v->len : 0;
+    switch (sp_json_kind(v)) {
+    case SP_JSON_ARRAY:
+        return json_object_array_length(node(v));
+    case SP_JSON_OBJECT:
+        return (size_t)json_object_object_length(node(v));
+    default:
+        return 0;
+    }
 }
 
 const struct sp_json *sp_json_at(const struct sp_json *array, size_t i)
 {
-    if (sp_json_kind(array) != SP_JSON_ARRAY || i >= array->len) return NULL;
-    return not_null(array->as.items + i);
+    if (sp_json_kind(array) != SP_JSON_ARRAY) return NULL;
+    return value_of(json_object_array_get_idx(node(array), i));
 }
 
 bool sp_json_next(const struct sp_json *object, struct sp_json_iter *it)
 {
-    const struct sp_json_member *m, *end;
+    const struct lh_entry *entry;
 
     if (sp_json_kind(object) != SP_JSON_OBJECT) return false;
-    end = object->as.object->members + object->len;
-    m = it->started ? it->next : object->as.object->members;
+    entry = it->started ? it->next : lh_table_head(json_object_get_object(node(object)));
     it->started = true;
-    if (m == end) return false;
-    it->key = m->key;
-    it->value = not_null(&m->value);
-    it->next = m + 1;
+    if (entry == NULL) return false;
+    it->key = lh_entry_k(entry);
+    it->value = lh_entry_v(entry);
+    it->next = lh_entry_next(entry);
     return true;
 }
 
+/* json-c clamps to what the type holds. */
 bool sp_json_to_i64(const struct sp_json *v, int64_t *out)
 {
-    if (sp_json_kind(v) == SP_JSON_DOUBLE && v->lenient) {
-        double d = v->as.d;
+    enum sp_json_kind kind = sp_json_kind(v);
+    double d;
+
+    if (kind == SP_JSON_DOUBLE && json_object_get_userdata(node(v)) != strict_double) {
+        d = json_object_get_double(node(v));
         if (!(d >= -0x1p63 && d < 0x1p63) || d != floor(d)) return false;
         *out = (int64_t)d;
         return true;
     }
-    if (sp_json_kind(v) != SP_JSON_INT || (!v->negative && v->as.u > INT64_MAX)) return false;
-    *out = v->as.i;
+    if (kind != SP_JSON_INT || json_object_get_uint64(node(v)) > INT64_MAX) return false;
+    *out = json_object_get_int64(node(v));
     return true;
 }
 
@@ -85,8 +362,8 @@ bool sp_json_to_u64(const struct sp_json *v, uint64_t *out)
 {
     int64_t i;
 
-    if (sp_json_kind(v) == SP_JSON_INT && !v->negative) {
-        *out = v->as.u;
+    if (sp_json_kind(v) == SP_JSON_INT && json_object_get_int64(node(v)) >= 0) {
+        *out = json_object_get_uint64(node(v));
         return true;
     }
     if (!sp_json_to_i64(v, &i) || i < 0) return false;
@@ -96,27 +373,25 @@ bool sp_json_to_u64(const struct sp_json *v, uint64_t *out)
 
 bool sp_json_to_double(const struct sp_json *v, double *out)
 {
-    if (sp_json_kind(v) == SP_JSON_DOUBLE)
-        *out = v->as.d;
-    else if (sp_json_kind(v) != SP_JSON_INT)
-        return false;
-    else
-        *out = v->negative ? (double)v->as.i : (double)v->as.u;
+    enum sp_json_kind kind = sp_json_kind(v);
+
+    if (kind != SP_JSON_DOUBLE && kind != SP_JSON_INT) return false;
+    *out = json_object_get_double(node(v));
     return true;
 }
 
 bool sp_json_to_bool(const struct sp_json *v, bool *out)
 {
     if (sp_json_kind(v) != SP_JSON_BOOL) return false;
-    *out = v->as.b;
+    *out = json_object_get_boolean(node(v));
     return true;
 }
 
 const char *sp_json_to_string(const struct sp_json *v, size_t *len)
 {
     if (sp_json_kind(v) != SP_JSON_STRING) return NULL;
-    if (len) *len = v->len;
-    return v->as.string;
+    if (len) *len = (size_t)json_object_get_string_len(node(v));
+    return json_object_get_string(node(v));
 }
 
 enum { SHOWN = 80 };
@@ -202,126 +477,12 @@ enum sp_status sp_json_get_string(const struct sp_json *object, const char *key,
     return SP_OK;
 }
 
-struct printer {
-    char *text;
-    size_t len, cap;
-    struct sp_err *err;
-};
-
-static enum sp_status put(struct printer *p, const char *bytes, size_t n)
-{
-    enum sp_status st;
-
-    if ((st = sp_grow(&p->text, &p->cap, p->len + n + 1, 1, p->err))) return st;
-    memcpy(p->text + p->len, bytes, n);
-    p->len += n;
-    p->text[p->len] = '\0';
-    return SP_OK;
-}
-
-static enum sp_status put_string(struct printer *p, const char *s, size_t len)
-{
-    enum sp_status st = put(p, "\"", 1);
-    char escape[8];
-
-    for (size_t i = 0; i < len && st == SP_OK; i++) {
-        unsigned char c = (unsigned char)s[i];
-        if (c == '"' || c == '\\') {
-            snprintf(escape, sizeof escape, "\\%c", c);
-        } else if (c < 0x20) {
-            snprintf(escape, sizeof escape, "\\u%04x", c);
-        } else {
-            st = put(p, s + i, 1);
-            continue;
-        }
-        st = put(p, escape, strlen(escape));
-    }
-    return st ? st : put(p, "\"", 1);
-}
-
-/* The fewest digits that give the same double back, and never the look of an integer. */
-static enum sp_status put_double(struct printer *p, double d)
-{
-    char text[40];
-
-    if (isnan(d)) return put(p, "NaN", 3);
-    if (isinf(d)) return d > 0 ? put(p, "Infinity", 8) : put(p, "-Infinity", 9);
-    for (int digits = 15; digits <= 17; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, d);
-        if (strtod(text, NULL) == d) break;
-    }
-    if (strpbrk(text, ".e") == NULL) strcat(text, ".0");
-    return put(p, text, strlen(text));
-}
-
-static enum sp_status put_scalar(struct printer *p, const struct sp_json *v)
-{
-    char text[32];
-
-    switch (sp_json_kind(v)) {
-    case SP_JSON_STRING:
-        return put_string(p, v->as.string, v->len);
-    case SP_JSON_DOUBLE:
-        return put_double(p, v->as.d);
-    case SP_JSON_INT:
-        if (v->negative)
-            snprintf(text, sizeof text, "%" PRId64, v->as.i);
-        else
-            snprintf(text, sizeof text, "%" PRIu64, v->as.u);
-        return put(p, text, strlen(text));
-    case SP_JSON_BOOL:
-        return v->as.b ? put(p, "true", 4) : put(p, "false", 5);
-    default:
-        return put(p, "null", 4);
-    }
-}
-
-/* A container that is being printed, and how far. */
-struct frame {
-    const struct sp_json *v;
-    size_t i;
-};
-
-/* The next child of the innermost container: its comma and key are printed here. */
-static enum sp_status put_lead(struct printer *p, struct frame *f, const struct sp_json **child)
-{
-    enum sp_status st = f->i ? put(p, ",", 1) : SP_OK;
-    const struct sp_json_member *m;
-
-    if (f->v->kind == SP_JSON_ARRAY) {
-        *child = f->v->as.items + f->i++;
-        return st;
-    }
-    m = f->v->as.object->members + f->i++;
-    *child = &m->value;
-    if (st == SP_OK) st = put_string(p, m->key, strlen(m->key));
-    return st ? st : put(p, ":", 1);
-}
-
 enum sp_status sp_json_print(char **out, const struct sp_json *v, struct sp_err *err)
 {
-    enum sp_status st = SP_OK;
-    struct printer p = {.err = err};
-    struct frame stack[SP_JSON_MAX_DEPTH];
-    size_t depth = 0;
+    size_t len;
+    const char *text = json_object_to_json_string_length(
+        node(v), JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE, &len);
 
-    for (bool more = true; more && st == SP_OK;) {
-        if (sp_json_kind(v) >= SP_JSON_ARRAY) {
-            stack[depth++] = (struct frame){v, 0};
-            st = put(&p, v->kind == SP_JSON_ARRAY ? "[" : "{", 1);
-        } else {
-            st = put_scalar(&p, v);
-        }
-        while (st == SP_OK && depth && stack[depth - 1].i == stack[depth - 1].v->len) {
-            st = put(&p, stack[--depth].v->kind == SP_JSON_ARRAY ? "]" : "}", 1);
-        }
-        more = depth > 0;
-        if (more && st == SP_OK) st = put_lead(&p, &stack[depth - 1], &v);
-    }
-    if (st == SP_OK) {
-        *out = p.text;
-        p.text = NULL;
-    }
-    free(p.text);
-    return st;
+    if (text == NULL) return sp_fail(err, SP_E_NOMEM, "no memory to print JSON");
+    return sp_copy_text(out, text, len, err);
 }

@@ -3,7 +3,10 @@
  * Two strictnesses: SP_JSON_STRICT for safetensors headers, shard indexes and our own sections
  * (one value, no duplicate keys, valid UTF-8, depth <= 64, no NaN); SP_JSON_LENIENT for files that
  * Python wrote (config.json and friends): NaN and Infinity literals allowed, a repeated key's last
- * value wins, and numbers such as 1e6 count as integers. A `null` member counts as absent. */
+ * value wins, and numbers such as 1e6 count as integers. A `null` member counts as absent.
+ *
+ * A document takes memory by its values, about 0.8 KB for an object: one that would take more than
+ * 4 GB is refused. */
 #ifndef SP_FORMAT_JSON_H
 #define SP_FORMAT_JSON_H
 
@@ -27,7 +30,8 @@ enum sp_json_kind {
 
 struct sp_json; /* one value; borrowed from the document, valid until sp_json_free(root) */
 
-/* Parses `size` bytes of text. Errors name the byte offset. */
+/* Parses `size` bytes of text. Errors name the byte offset. *out is NULL when the text says null.
+ */
 SP_MUST_CHECK enum sp_status sp_json_parse(struct sp_json **out, const char *text, size_t size,
                                            enum sp_json_strictness strictness, struct sp_err *err);
 void sp_json_free(struct sp_json *root); /* NULL is fine */
@@ -73,7 +77,8 @@ SP_MUST_CHECK enum sp_status sp_json_get_bool(const struct sp_json *object, cons
 SP_MUST_CHECK enum sp_status sp_json_get_string(const struct sp_json *object, const char *key,
                                                 const char **out, struct sp_err *err);
 
-/* Text of a value as compact JSON, owned by the caller (free). */
+/* Text of a value as compact JSON, owned by the caller (free). A lenient document's doubles are
+ * written as they were read. */
 SP_MUST_CHECK enum sp_status sp_json_print(char **out, const struct sp_json *v, struct sp_err *err);
 
 #endif
