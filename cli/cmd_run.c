@@ -8,7 +8,8 @@
 
 struct options {
     struct sp_settings settings;
-    const char *kernels, *kv_type, *ids, *system;
+    struct sp_engine_opts engine; /* but for what the settings hold too */
+    const char *ids, *system;
     bool raw, no_draft, ignore_eos, show_draft, verbose, json, logprobs, digest;
     int64_t n_top;
 };
@@ -82,10 +83,9 @@ static const struct sp_opt opts[] = {
     {SP_OPT_HEADING, .help = "Machine"},
     {SP_OPT_INT, 0, "threads", NULL, "N", SET(n_threads), .min = 1, .max = SP_POOL_MAX,
      .shown = "one per core", .help = "Threads; results do not depend on it"},
-    {SP_OPT_CHOICE, 0, "kernels", NULL, "SET", AT(kernels), .choices = sp_engine_kernels,
-     .shown = "auto", .help = "Instruction set; results do not depend on it"},
-    {SP_OPT_CHOICE, 0, "kv-type", NULL, "TYPE", AT(kv_type), .choices = sp_engine_kv_types,
-     .shown = "f16", .help = "Type of cached keys and values"},
+    SP_OPT_KERNELS(struct options, engine),
+    SP_OPT_KV_TYPE(struct options, engine),
+    SP_OPT_HUGE_PAGES(struct options, engine),
     {.kind = SP_OPT_END},
 };
 
@@ -244,7 +244,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     const struct options *o = args->options;
     struct sp_settings settings = o->settings;
     bool session = o->ids == NULL && args->n_operands == 1 && sp_out_is_terminal(stdin);
-    struct sp_engine_opts engine = {.kernels = o->kernels, .kv_type = o->kv_type};
+    struct sp_engine_opts engine = o->engine;
     struct sp_generation g = {
         .path = args->operands[0],
         .settings = &settings,

@@ -12,6 +12,7 @@ enum sp_status sp_engine_open_package(struct sp_package **out, const char *path,
     struct sp_package_options options = {
         .kernels = named ? opts->kernels : NULL,
         .n_threads = (unsigned)opts->n_threads,
+        .huge_pages = opts->huge_pages,
     };
 
     return sp_package_open(out, path, &options, err);

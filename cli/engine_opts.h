@@ -12,6 +12,7 @@ struct sp_engine_opts {
     int64_t n_context; /* 0: the model's maximum, at most 4096 */
     int64_t depth;     /* or SP_DEPTH_AUTO */
     const char *kernels, *kv_type;
+    bool huge_pages;
 };
 
 #define SP_ENGINE_DEFAULTS                                                                         \
@@ -39,6 +40,12 @@ extern const char *const sp_engine_kernels[], *const sp_engine_kv_types[];
         SP_OPT_CHOICE, 0, "kv-type", NULL, "TYPE", offsetof(type, member.kv_type),                 \
             .choices = sp_engine_kv_types, .shown = "f16",                                         \
             .help = "Type of cached keys and values"                                               \
+    }
+#define SP_OPT_HUGE_PAGES(type, member)                                                            \
+    {                                                                                              \
+        SP_OPT_FLAG, 0, "huge-pages", NULL, NULL, offsetof(type, member.huge_pages),               \
+            .help = "Read the file into memory of huge pages in place of mapping it: slower to "   \
+                    "open, faster to read"                                                         \
     }
 #define SP_OPT_NUM_CTX(type, member)                                                               \
     {                                                                                              \

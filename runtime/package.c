@@ -1,8 +1,10 @@
 /* Packages: a mapped file with its models bound, ready for sessions. */
 #include "runtime/session.h"
 
+#include "format/file.h"
 #include "format/mem.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,6 +44,51 @@ static enum sp_status open_tokenizer(struct sp_package *p, struct sp_err *err)
     return sp_tokenizer_open(&p->tokenizer, map->data, (size_t)map->size, err);
 }
 
+/* Reading a file into memory, by all threads. */
+struct copy_job {
+    const struct sp_file *file;
+    uint8_t *bytes;
+    uint64_t size;
+    atomic_bool has_failed;
+};
+
+enum { COPY_PIECE = 8 << 20 };
+
+static void copy_piece(void *context, size_t i, unsigned worker)
+{
+    struct copy_job *job = context;
+    uint64_t first = (uint64_t)i * COPY_PIECE;
+    size_t n = job->size - first < COPY_PIECE ? (size_t)(job->size - first) : COPY_PIECE;
+
+    (void)worker;
+    if (sp_file_read_at(job->file, first, job->bytes + first, n, NULL)) {
+        atomic_store(&job->has_failed, true);
+    }
+}
+
+static enum sp_status open_copy(struct sp_package *p, const char *path, struct sp_err *err)
+{
+    struct copy_job job = {0};
+    struct sp_file *file = NULL;
+    enum sp_status st;
+
+    if ((st = sp_file_open(&file, path, err))) goto done;
+    job.file = file;
+    job.size = sp_file_size(file);
+    if ((st = sp_new_aligned(&p->copy, (size_t)job.size, 1, err))) goto done;
+    job.bytes = p->copy;
+    sp_pool_run(p->engine.pool, (size_t)((job.size + COPY_PIECE - 1) / COPY_PIECE), copy_piece,
+                &job);
+    if (atomic_load(&job.has_failed)) {
+        st = sp_fail(err, SP_E_IO, "%s: it cannot be read whole", path);
+        goto done;
+    }
+    st = sp_pack_open_bytes(&p->pack, p->copy, (size_t)job.size, path, err);
+done:
+    sp_file_close(file);
+    return st;
+}
+
 static bool has_part(const struct sp_pack *pack, enum sp_part part)
 {
     return sp_pack_find_section(pack, part, SP_SECTION_CONFIG) != NULL;
@@ -54,8 +101,9 @@ enum sp_status sp_package_open(struct sp_package **out, const char *path,
     enum sp_status st;
 
     if ((st = sp_new(&p, 1, sizeof *p, err))) goto done;
-    if ((st = sp_pack_open(&p->pack, path, err))) goto done;
     if ((st = sp_engine_init(&p->engine, options->kernels, options->n_threads, err))) goto done;
+    st = options->huge_pages ? open_copy(p, path, err) : sp_pack_open(&p->pack, path, err);
+    if (st) goto done;
     if ((st = sp_model_open(&p->target, p->pack, SP_PART_TARGET, err))) goto in_file;
     if (p->target->config.draft.kind != SP_DRAFT_NONE) {
         st = sp_fail(err, SP_E_INPUT, "the target is a draft (%s)", p->target->config.architecture);
@@ -84,6 +132,7 @@ void sp_package_close(struct sp_package *package)
     sp_model_close(package->target);
     sp_engine_release(&package->engine);
     sp_pack_close(package->pack);
+    free(package->copy);
     free(package);
 }
 

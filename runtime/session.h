@@ -11,6 +11,7 @@
 
 struct sp_package {
     struct sp_pack *pack; /* owned, as everything here */
+    uint8_t *copy;        /* what the pack reads, if it is not mapped; NULL: it is */
     struct sp_engine engine;
     struct sp_model *target;
     struct sp_model *draft;         /* NULL: none */

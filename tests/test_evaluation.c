@@ -25,7 +25,7 @@ static struct sp_package *open_with(const char *path, const char *kernels, unsig
 {
     struct sp_package *package = NULL;
     struct sp_err err = {0};
-    struct sp_package_options options = {kernels, n_threads};
+    struct sp_package_options options = {.kernels = kernels, .n_threads = n_threads};
     enum sp_status st = sp_package_open(&package, path, &options, &err);
 
     if (st == SP_E_UNSUPPORTED && kernels) return NULL;

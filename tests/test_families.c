@@ -18,7 +18,7 @@ static struct sp_result generate(const char *path, const char *kernels, unsigned
     uint32_t prompt[24];
     struct sp_package *package = NULL;
     struct sp_session *session = NULL;
-    struct sp_package_options options = {kernels, n_threads};
+    struct sp_package_options options = {.kernels = kernels, .n_threads = n_threads};
     struct sp_session_options session_options = {.cache = cache, .rows_per_pass = rows_per_pass};
     struct sp_request request = {
         .prompt = prompt,

@@ -46,7 +46,7 @@ static const char *crafted_file(const struct crafted *how, enum sp_dtype target,
 static struct sp_package *open_package(const char *path, const char *kernels, unsigned n_threads)
 {
     struct sp_package *package = NULL;
-    struct sp_package_options options = {kernels, n_threads};
+    struct sp_package_options options = {.kernels = kernels, .n_threads = n_threads};
     struct sp_err err = {0};
 
     if (sp_package_open(&package, path, &options, &err)) fail_msg("%s: %s", path, err.text);
@@ -56,7 +56,7 @@ static struct sp_package *open_package(const char *path, const char *kernels, un
 static bool has_kernels(const char *path, const char *kernels)
 {
     struct sp_package *package = NULL;
-    struct sp_package_options options = {kernels, 1};
+    struct sp_package_options options = {.kernels = kernels, .n_threads = 1};
     struct sp_err err = {0};
     enum sp_status st = sp_package_open(&package, path, &options, &err);
 

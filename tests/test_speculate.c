@@ -25,7 +25,9 @@ static struct opened open_file(const char *path, const char *kernels, unsigned n
 {
     struct opened o = {0};
     struct sp_err err = {0};
-    struct sp_package_options options = {kernels, n_threads};
+    /* one thread reads the mapped file, more of them a copy: the results must be the same */
+    struct sp_package_options options = {
+        .kernels = kernels, .n_threads = n_threads, .huge_pages = n_threads > 1};
 
     if (sp_package_open(&o.package, path, &options, &err) ||
         sp_session_open(&o.session, o.package, session, &err)) {
@@ -96,7 +98,7 @@ static void check_file(const char *path, size_t max_tokens)
     for (size_t k = 0; k < 3; k++) {
         struct sp_err err = {0};
         struct sp_package *probe = NULL;
-        struct sp_package_options probe_options = {kernels[k], 1};
+        struct sp_package_options probe_options = {.kernels = kernels[k], .n_threads = 1};
         if (sp_package_open(&probe, path, &probe_options, &err) == SP_E_UNSUPPORTED) continue;
         sp_package_close(probe);
         for (unsigned threads = 1; threads <= 2; threads++) {
