@@ -25,11 +25,14 @@ static void read_all(const struct sp_safetensors *c)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    char path[] = "fuzz-safetensors-XXXXXX";
+    const char *tmp = getenv("TMPDIR");
+    char path[512];
     struct sp_safetensors *c = NULL;
     struct sp_err err = {0};
-    int fd = mkstemp(path);
+    int fd;
 
+    snprintf(path, sizeof path, "%s/fuzz-safetensors-XXXXXX", tmp ? tmp : "/tmp");
+    fd = mkstemp(path);
     if (fd < 0 || write(fd, data, size) != (ssize_t)size || close(fd) != 0) abort();
     if (sp_safetensors_open(&c, path, NULL, &err) == SP_OK)
         read_all(c);
