@@ -21,13 +21,8 @@ static const struct sp_opt opts[] = {
     {.kind = SP_OPT_END},
 };
 
-struct job {
-    const struct options *options;
-    const struct sp_tokenizer *tokenizer;
-};
-
 /* Plain text is printed as it is; only a terminal gets a line end behind it. */
-static enum sp_status detokenize(const struct job *job, const struct sp_ids *ids,
+static enum sp_status detokenize(const struct sp_token_job *job, const struct sp_ids *ids,
                                  struct sp_err *err)
 {
     const struct options *o = job->options;
@@ -49,62 +44,37 @@ static enum sp_status detokenize(const struct job *job, const struct sp_ids *ids
     return SP_OK;
 }
 
-static enum sp_status detokenize_line(void *context, const char *text, size_t size,
-                                      struct sp_err *err)
+static enum sp_status detokenize_value(const struct sp_token_job *job, const struct sp_json *value,
+                                       struct sp_err *err)
 {
     enum sp_status st;
-    struct sp_json *value = NULL;
     struct sp_ids ids = {0};
 
-    if ((st = sp_json_parse(&value, text, size, SP_JSON_STRICT, err))) return st;
     st = sp_ids_of_json(&ids, value, err);
-    if (st == SP_OK) st = detokenize(context, &ids, err);
+    if (st == SP_OK) st = detokenize(job, &ids, err);
     sp_ids_release(&ids);
-    sp_json_free(value);
     return st;
 }
 
-static enum sp_status detokenize_text(const struct job *job, const char *text, struct sp_err *err)
+static enum sp_status detokenize_text(const struct sp_token_job *job, const char *text, size_t size,
+                                      struct sp_err *err)
 {
     enum sp_status st;
     struct sp_ids ids = {0};
 
+    (void)size; /* text of ids: what follows a NUL is none */
     if ((st = sp_ids_parse(&ids, text, err))) return st;
     st = detokenize(job, &ids, err);
     sp_ids_release(&ids);
     return st;
 }
 
-static enum sp_status detokenize_input(const struct job *job, struct sp_err *err)
-{
-    enum sp_status st;
-    char *text = NULL;
-    size_t size;
-
-    if ((st = sp_read_stream(&text, &size, stdin, err))) return st;
-    st = detokenize_text(job, text, err);
-    free(text);
-    return st;
-}
-
 static enum sp_status run(const struct sp_args *args, struct sp_err *err)
 {
-    const char *text = args->n_operands > 1 ? args->operands[1] : NULL;
-    struct sp_token_source source = {0};
-    struct job job = {.options = args->options};
-    enum sp_status st;
+    const struct options *o = args->options;
+    struct sp_token_job job = {.text = detokenize_text, .value = detokenize_value};
 
-    if (text != NULL && job.options->batch) {
-        return sp_fail(err, SP_E_USAGE, "--batch reads standard input, unexpected argument %s",
-                       text);
-    }
-    if ((st = sp_token_source_open(&source, args->operands[0], err))) return st;
-    job.tokenizer = source.tokenizer;
-    st = job.options->batch ? sp_each_line(detokenize_line, &job, err)
-         : text != NULL     ? detokenize_text(&job, text, err)
-                            : detokenize_input(&job, err);
-    sp_token_source_close(&source);
-    return st;
+    return sp_token_command(args, o->batch, job, err);
 }
 
 static const struct options defaults = {0};

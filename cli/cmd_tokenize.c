@@ -24,11 +24,6 @@ static const struct sp_opt opts[] = {
     {.kind = SP_OPT_END},
 };
 
-struct job {
-    const struct options *options;
-    const struct sp_tokenizer *tokenizer;
-};
-
 static void print_json(const uint32_t *ids, size_t n)
 {
     struct sp_json_out out = {.file = stdout};
@@ -58,7 +53,7 @@ static void print_tokens(const struct sp_tokenizer *tokenizer, const uint32_t *i
     }
 }
 
-static enum sp_status tokenize(const struct job *job, const char *text, size_t size,
+static enum sp_status tokenize(const struct sp_token_job *job, const char *text, size_t size,
                                struct sp_err *err)
 {
     const struct options *o = job->options;
@@ -79,52 +74,22 @@ static enum sp_status tokenize(const struct job *job, const char *text, size_t s
     return SP_OK;
 }
 
-static enum sp_status tokenize_line(void *context, const char *text, size_t size,
-                                    struct sp_err *err)
+static enum sp_status tokenize_value(const struct sp_token_job *job, const struct sp_json *value,
+                                     struct sp_err *err)
 {
-    enum sp_status st;
-    struct sp_json *value = NULL;
-    const char *string;
     size_t len;
+    const char *string = sp_json_to_string(value, &len);
 
-    if ((st = sp_json_parse(&value, text, size, SP_JSON_STRICT, err))) return st;
-    string = sp_json_to_string(value, &len);
-    st = string ? tokenize(context, string, len, err)
-                : sp_fail(err, SP_E_INPUT, "expected a JSON string");
-    sp_json_free(value);
-    return st;
-}
-
-static enum sp_status tokenize_input(const struct job *job, struct sp_err *err)
-{
-    enum sp_status st;
-    char *text = NULL;
-    size_t size;
-
-    if ((st = sp_read_stream(&text, &size, stdin, err))) return st;
-    st = tokenize(job, text, size, err);
-    free(text);
-    return st;
+    if (string == NULL) return sp_fail(err, SP_E_INPUT, "expected a JSON string");
+    return tokenize(job, string, len, err);
 }
 
 static enum sp_status run(const struct sp_args *args, struct sp_err *err)
 {
-    const char *text = args->n_operands > 1 ? args->operands[1] : NULL;
-    struct sp_token_source source = {0};
-    struct job job = {.options = args->options};
-    enum sp_status st;
+    const struct options *o = args->options;
+    struct sp_token_job job = {.text = tokenize, .value = tokenize_value};
 
-    if (text != NULL && job.options->batch) {
-        return sp_fail(err, SP_E_USAGE, "--batch reads standard input, unexpected argument %s",
-                       text);
-    }
-    if ((st = sp_token_source_open(&source, args->operands[0], err))) return st;
-    job.tokenizer = source.tokenizer;
-    st = job.options->batch ? sp_each_line(tokenize_line, &job, err)
-         : text != NULL     ? tokenize(&job, text, strlen(text), err)
-                            : tokenize_input(&job, err);
-    sp_token_source_close(&source);
-    return st;
+    return sp_token_command(args, o->batch, job, err);
 }
 
 static const struct options defaults = {0};

@@ -1,4 +1,5 @@
 #include "cli/token_source.h"
+#include "cli/ids.h"
 #include "format/file.h"
 #include "format/vocab.h"
 
@@ -122,5 +123,49 @@ enum sp_status sp_each_line(enum sp_status (*line)(void *context, const char *te
         st = sp_fail(err, SP_E_IO, "standard input: %s", strerror(errno));
     }
     free(text);
+    return st;
+}
+
+static enum sp_status token_line(void *context, const char *text, size_t size, struct sp_err *err)
+{
+    const struct sp_token_job *job = context;
+    struct sp_json *value = NULL;
+    enum sp_status st = sp_json_parse(&value, text, size, SP_JSON_STRICT, err);
+
+    if (st == SP_OK) st = job->value(job, value, err);
+    sp_json_free(value);
+    return st;
+}
+
+static enum sp_status token_input(const struct sp_token_job *job, struct sp_err *err)
+{
+    enum sp_status st;
+    char *text = NULL;
+    size_t size;
+
+    if ((st = sp_read_stream(&text, &size, stdin, err))) return st;
+    st = job->text(job, text, size, err);
+    free(text);
+    return st;
+}
+
+enum sp_status sp_token_command(const struct sp_args *args, bool batch, struct sp_token_job job,
+                                struct sp_err *err)
+{
+    const char *text = args->n_operands > 1 ? args->operands[1] : NULL;
+    struct sp_token_source source = {0};
+    enum sp_status st;
+
+    if (text != NULL && batch) {
+        return sp_fail(err, SP_E_USAGE, "--batch reads standard input, unexpected argument %s",
+                       text);
+    }
+    if ((st = sp_token_source_open(&source, args->operands[0], err))) return st;
+    job.tokenizer = source.tokenizer;
+    job.options = args->options;
+    st = batch          ? sp_each_line(token_line, &job, err)
+         : text != NULL ? job.text(&job, text, strlen(text), err)
+                        : token_input(&job, err);
+    sp_token_source_close(&source);
     return st;
 }

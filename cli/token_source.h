@@ -2,6 +2,8 @@
 #ifndef SP_CLI_TOKEN_SOURCE_H
 #define SP_CLI_TOKEN_SOURCE_H
 
+#include "cli/opt.h"
+#include "format/json.h"
 #include "format/packfile.h"
 #include "runtime/tokenizer.h"
 
@@ -22,5 +24,20 @@ void sp_token_source_close(struct sp_token_source *source);
 SP_MUST_CHECK enum sp_status sp_each_line(enum sp_status (*line)(void *context, const char *text,
                                                                  size_t size, struct sp_err *err),
                                           void *context, struct sp_err *err);
+
+/* What tokenize and detokenize do: options are the command's own. */
+struct sp_token_job {
+    const struct sp_tokenizer *tokenizer;
+    const void *options;
+    enum sp_status (*text)(const struct sp_token_job *job, const char *text, size_t size,
+                           struct sp_err *err);
+    enum sp_status (*value)(const struct sp_token_job *job, const struct sp_json *value,
+                            struct sp_err *err);
+};
+
+/* Runs a command of the operands SOURCE [TEXT]: job->text on TEXT or all of standard input; with
+ * `batch` job->value on the JSON value of each of its lines. Tokenizer and options are set here. */
+SP_MUST_CHECK enum sp_status sp_token_command(const struct sp_args *args, bool batch,
+                                              struct sp_token_job job, struct sp_err *err);
 
 #endif
