@@ -1,4 +1,5 @@
 #include "cli/pack_facts.h"
+#include "cli/template_source.h"
 #include "format/config_packed.h"
 #include "runtime/drafter.h"
 
@@ -56,20 +57,40 @@ static enum sp_status read_records(struct sp_pack_facts *facts, const struct sp_
     return st;
 }
 
+/* A template that cannot be used is a fact as well: the rest of the file is shown all the same. */
+static void look_at_template(struct sp_pack_facts *facts, const struct sp_pack *pack)
+{
+    struct sp_template *template = NULL;
+    size_t size = 0;
+
+    if (sp_template_source_pack(&template, pack, &facts->template_error) || template == NULL)
+        return;
+    (void)sp_template_text(template, &size);
+    facts->template_size = size;
+    facts->template_language = sp_template_language(template);
+    sp_template_free(template);
+}
+
+static const char *template_language(const struct sp_pack_facts *facts)
+{
+    static const char *const names[] = {
+        [SP_TEMPLATE_UNKNOWN] = NULL, [SP_TEMPLATE_JINJA] = "Jinja", [SP_TEMPLATE_GO] = "Go"};
+
+    return names[facts->template_language];
+}
+
 enum sp_status sp_pack_facts_read(struct sp_pack_facts *out, const struct sp_pack *pack,
                                   struct sp_err *err)
 {
     enum sp_status st = SP_OK;
     struct sp_pack_facts facts = {0};
-    const struct sp_pack_section *template =
-        sp_pack_find_section(pack, SP_PART_TARGET, SP_SECTION_TEMPLATE);
 
     count_tensors(&facts, pack);
-    if (template != NULL) facts.template_size = template->size;
     for (enum sp_part part = SP_PART_TARGET; part <= SP_PART_DRAFT && st == SP_OK; part++) {
         if (facts.parts[part].there) st = read_config(&facts.parts[part], pack, part, err);
     }
     if (st == SP_OK) st = read_records(&facts, pack, err);
+    if (st == SP_OK) look_at_template(&facts, pack);
     if (st) sp_pack_facts_release(&facts);
     *out = facts;
     return st;
@@ -200,8 +221,12 @@ enum sp_status sp_pack_facts_print(const struct sp_pack_facts *facts, const stru
     }
     add_record_rows(&rows, &facts->records);
     print_rows("Settings", &rows);
-    if (facts->template_size) {
-        printf("\nTemplate\n  of the checkpoint, %s\n", sp_out_size(size, facts->template_size));
+    if (template_language(facts) != NULL) {
+        bool own = sp_modelfile_find(&facts->records, SP_MODELFILE_TEMPLATE, NULL) != NULL;
+        printf("\nTemplate\n  %s, of the %s, %s\n", template_language(facts),
+               own ? "Modelfile" : "checkpoint", sp_out_size(size, facts->template_size));
+    } else if (facts->template_error.status) {
+        printf("\nTemplate\n  not usable: %s\n", facts->template_error.text);
     }
     return rows.st;
 }
@@ -259,5 +284,6 @@ void sp_pack_facts_to_json(struct sp_json_out *out, const struct sp_pack_facts *
         sp_json_out_end(out, '}');
     }
     sp_json_out_end(out, ']');
+    sp_json_out_text(out, "template_language", template_language(facts));
     sp_json_out_u64(out, "template_size", facts->template_size);
 }

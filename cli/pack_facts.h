@@ -7,6 +7,7 @@
 #include "convert/modelfile.h"
 #include "format/config.h"
 #include "format/packfile.h"
+#include "runtime/template.h"
 
 /* One of target and draft. */
 struct sp_part_facts {
@@ -19,7 +20,11 @@ struct sp_part_facts {
 struct sp_pack_facts {
     struct sp_part_facts parts[3]; /* by enum sp_part */
     struct sp_modelfile records;   /* the stored ones; owned */
-    uint64_t template_size;        /* of the checkpoint's; 0: none */
+    /* The template in use, the Modelfile's or else the checkpoint's; UNKNOWN: none, or not usable
+     * for the reason given. */
+    enum sp_template_language template_language;
+    uint64_t template_size;
+    struct sp_err template_error;
 };
 
 bool sp_pack_has(const struct sp_pack *pack, enum sp_part part); /* any tensor of it */

@@ -20,6 +20,9 @@ spectool create -f Again -o again.bin 2>/dev/null
 cmp packed.bin again.bin && echo 'the Modelfile makes the same file'
 spectool show packed.bin --template
 spectool show packed.bin --json | sed 's/"size": [0-9]*, "identity": "[^"]*"/.../'
+grep -v TEMPLATE Modelfile >Plain
+spectool create -f Plain -o plain.bin 2>/dev/null
+spectool show plain.bin | grep -A1 '^Template'
 spectool show packed.bin --metadata | grep stored | sed 's/:.*//'
 spectool show nothing.bin
 echo "exit $?"
