@@ -29,8 +29,8 @@ struct part {
 
 /* What one thread works in. */
 struct worker {
-    float *q;      /* [TILE][ld] */
-    float *scores; /* [TILE][SP_SPAN] */
+    uint8_t *queries; /* [TILE] prepared */
+    float *scores;    /* [TILE][SP_SPAN] */
     struct part span[TILE], total[TILE];
     size_t first[TILE], last[TILE]; /* keys seen, counted from the span's first position */
 };
@@ -72,7 +72,7 @@ static void place_numbers(struct sp_attention_scratch *s)
         struct worker *w = &s->workers[i];
         w->scores = next;
         next += TILE * SP_SPAN;
-        w->q = next;
+        w->queries = (uint8_t *)next;
         next += TILE * s->ld;
         for (size_t j = 0; j < TILE; j++, next += s->ld)
             w->span[j].values = next;
@@ -166,15 +166,17 @@ static struct tile tile_of(const struct run *run, size_t head, size_t index)
     return tile;
 }
 
-/* Puts the tile's queries side by side. */
+/* Puts the tile's queries side by side, prepared for the store's type. */
 static void gather_queries(const struct run *run, const struct tile *tile, struct worker *w)
 {
-    size_t d = run->job->kv->head_dim;
+    const struct sp_kv *kv = run->job->kv;
+    size_t d = kv->head_dim, size = sp_query_size(d);
 
     for (size_t i = 0; i < tile->n; i++) {
         size_t e = tile->first + i;
         const float *row = run->job->q + e / run->group * run->job->ldq;
-        memcpy(w->q + i * d, row + query_head(run, tile, e) * d, d * sizeof(float));
+        run->vector->kv[kv->type]->prepare(w->queries + i * size,
+                                           row + query_head(run, tile, e) * d, d);
     }
 }
 
@@ -203,6 +205,7 @@ static void attend_queries(const struct run *run, const struct tile *tile, struc
     const struct sp_attention *job = run->job;
     const struct sp_kv *kv = job->kv;
     const struct sp_vector *vector = run->vector;
+    const struct sp_vector_kv *type = vector->kv[kv->type];
     size_t start = span * SP_SPAN, d = kv->head_dim, low = w->first[i], high = w->last[i];
     float *scores = w->scores + i * SP_SPAN;
 
@@ -210,10 +213,10 @@ static void attend_queries(const struct run *run, const struct tile *tile, struc
         if (w->first[j] < low) low = w->first[j];
         if (w->last[j] > high) high = w->last[j];
     }
-    low -= low % SP_KEY_BLOCK;
-    vector->scores[kv->type](scores + low, SP_SPAN, w->q + i * d, d, n,
-                             sp_kv_keys(kv, tile->head, start + low),
-                             (high - low + SP_KEY_BLOCK - 1) / SP_KEY_BLOCK, d, job->scale);
+    low -= low % SP_KV_BLOCK;
+    type->scores(scores + low, SP_SPAN, w->queries + i * sp_query_size(d), n,
+                 sp_kv_keys(kv, tile->head, start + low),
+                 (high - low + SP_KV_BLOCK - 1) / SP_KV_BLOCK, d, job->scale);
     for (size_t j = i; j < i + n; j++) {
         struct part *part = &to.parts[j * to.step];
         float *s = w->scores + j * SP_SPAN;
@@ -221,9 +224,8 @@ static void attend_queries(const struct run *run, const struct tile *tile, struc
         if (job->cap > 0) vector->softcap(s + first, job->cap, last - first);
         vector->softmax(s, first, last, &part->max, &part->sum);
     }
-    vector->weigh[kv->type](to.parts[i * to.step].values, to.step * run->scratch->ld, scores,
-                            SP_SPAN, w->first + i, w->last + i, n,
-                            sp_kv_values(kv, tile->head, start), d);
+    type->weigh(to.parts[i * to.step].values, to.step * run->scratch->ld, scores, SP_SPAN,
+                w->first + i, w->last + i, n, sp_kv_values(kv, tile->head, start), d);
 }
 
 static void attend_span(const struct run *run, const struct tile *tile, struct worker *w,

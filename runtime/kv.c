@@ -24,7 +24,7 @@ enum sp_status sp_kv_init(struct sp_kv *kv, enum sp_kv_type type, unsigned n_hea
 {
     struct sp_kv new = {.type = type, .n_heads = n_heads, .head_dim = head_dim};
     enum sp_status st;
-    size_t keys, values;
+    size_t n;
 
     if (head_dim == 0 || head_dim > SP_MAX_HEAD_DIM) {
         return sp_fail(err, SP_E_UNSUPPORTED, "heads of %u dims: caches hold 1 to %d", head_dim,
@@ -36,15 +36,13 @@ enum sp_status sp_kv_init(struct sp_kv *kv, enum sp_kv_type type, unsigned n_hea
                        head_dim, SP_KV_GROUP);
     }
     new.key_block_size = sp_key_block_size(type, head_dim);
-    new.value_row_size = sp_value_row_size(type, head_dim);
+    new.value_block_size = sp_value_block_size(type, head_dim);
     if (!count_slots(&new.n_slots, n_positions, window, max_rows) ||
-        !sp_mul(&keys, new.n_slots / SP_KEY_BLOCK, n_heads) ||
-        !sp_mul(&values, new.n_slots, n_heads)) {
+        !sp_mul(&n, new.n_slots / SP_KV_BLOCK, n_heads)) {
         return sp_fail(err, SP_E_NOMEM, "out of memory: a cache of %zu positions", n_positions);
     }
-    if ((st = sp_new_sparse(&new.keys, &new.memory[0], keys, new.key_block_size, err))) goto done;
-    st = sp_new_sparse(&new.values, &new.memory[1], values, new.value_row_size, err);
-    if (st) goto done;
+    if ((st = sp_new_sparse(&new.keys, &new.memory[0], n, new.key_block_size, err))) goto done;
+    if ((st = sp_new_sparse(&new.values, &new.memory[1], n, new.value_block_size, err))) goto done;
     *kv = new;
     new = (struct sp_kv){0};
 done:
@@ -61,20 +59,19 @@ void sp_kv_release(struct sp_kv *kv)
 
 size_t sp_kv_size(const struct sp_kv *kv)
 {
-    size_t head =
-        kv->n_slots / SP_KEY_BLOCK * kv->key_block_size + kv->n_slots * kv->value_row_size;
-
-    return head * kv->n_heads;
+    return kv->n_slots / SP_KV_BLOCK * (kv->key_block_size + kv->value_block_size) * kv->n_heads;
 }
 
 void sp_kv_put_head(struct sp_kv *kv, const struct sp_vector *vector, size_t head, size_t pos,
                     size_t n, const float *k, const float *v, size_t ld)
 {
+    const struct sp_vector_kv *type = vector->kv[kv->type];
+
     assert(n <= kv->n_slots);
     for (size_t t = 0; t < n; t++) {
-        vector->store_key[kv->type](sp_kv_keys(kv, head, pos + t), (pos + t) % SP_KEY_BLOCK,
-                                    k + t * ld, kv->head_dim);
-        vector->store_value[kv->type](sp_kv_values(kv, head, pos + t), v + t * ld, kv->head_dim);
+        size_t lane = (pos + t) % SP_KV_BLOCK;
+        type->store_key(sp_kv_keys(kv, head, pos + t), lane, k + t * ld, kv->head_dim);
+        type->store_value(sp_kv_values(kv, head, pos + t), lane, v + t * ld, kv->head_dim);
     }
 }
 
@@ -92,9 +89,25 @@ static size_t copy_key(uint8_t *out, const struct sp_kv *kv, const uint8_t *bloc
     size_t n = kv->type == SP_KV_Q8 ? kv->head_dim / 4 + kv->head_dim / SP_KV_GROUP : kv->head_dim;
 
     for (size_t i = 0; i < n; i++) {
-        memcpy(out + i * width, block + (i * SP_KEY_BLOCK + lane) * width, width);
+        memcpy(out + i * width, block + (i * SP_KV_BLOCK + lane) * width, width);
     }
     return n * width;
+}
+
+/* The same of a value: a row, or (q8) a scale and codes four apart. */
+static size_t copy_value(uint8_t *out, const struct sp_kv *kv, const uint8_t *block, size_t lane)
+{
+    size_t size = kv->value_block_size / SP_KV_BLOCK;
+    const uint8_t *codes = block + 4 * SP_KV_BLOCK + lane / 4 * 4 * kv->head_dim + lane % 4;
+
+    if (kv->type != SP_KV_Q8) {
+        memcpy(out, block + lane * size, size);
+        return size;
+    }
+    memcpy(out, block + 4 * lane, 4);
+    for (size_t d = 0; d < kv->head_dim; d++)
+        out[4 + d] = codes[4 * d];
+    return size;
 }
 
 uint64_t sp_kv_digest(const struct sp_kv *kv, size_t first, size_t last)
@@ -108,9 +121,9 @@ uint64_t sp_kv_digest(const struct sp_kv *kv, size_t first, size_t last)
     assert(last - first <= kv->n_slots);
     for (size_t h = 0; h < kv->n_heads; h++) {
         for (size_t pos = first; pos < last; pos++) {
-            size_t size = copy_key(chain.bytes, kv, sp_kv_keys(kv, h, pos), pos % SP_KEY_BLOCK);
-            memcpy(chain.bytes + size, sp_kv_values(kv, h, pos), kv->value_row_size);
-            size += kv->value_row_size;
+            size_t lane = pos % SP_KV_BLOCK;
+            size_t size = copy_key(chain.bytes, kv, sp_kv_keys(kv, h, pos), lane);
+            size += copy_value(chain.bytes + size, kv, sp_kv_values(kv, h, pos), lane);
             chain.before = sp_hash64(&chain, sizeof chain.before + size);
         }
     }

@@ -10,15 +10,13 @@
 
 #include "runtime/vector.h"
 
-enum { SP_SPAN = 256 }; /* positions of a span, the fixed unit in which attention walks its keys */
-
 struct sp_kv {
     enum sp_kv_type type;
     unsigned n_heads, head_dim;
     size_t n_slots;
-    size_t key_block_size, value_row_size;
+    size_t key_block_size, value_block_size;
     uint8_t *keys;   /* [n_heads][n_slots / 16] key blocks, owned */
-    uint8_t *values; /* [n_heads][n_slots] value rows, owned */
+    uint8_t *values; /* [n_heads][n_slots / 16] value blocks, owned */
     void *memory[2]; /* what keys and values lie in */
 };
 
@@ -37,18 +35,20 @@ void sp_kv_put(struct sp_kv *kv, const struct sp_vector *vector, size_t pos, siz
 void sp_kv_put_head(struct sp_kv *kv, const struct sp_vector *vector, size_t head, size_t pos,
                     size_t n, const float *k, const float *v, size_t ld);
 
-/* Where position `pos` of a head lies: its key block (lane pos % SP_KEY_BLOCK), its value row. What
- * follows, to the end of the span, is the same head's next positions. */
+/* The key block and the value block that hold position `pos` of a head (lane pos % SP_KV_BLOCK).
+ * What follows, to the end of the span, is the same head's next positions. */
 static inline uint8_t *sp_kv_keys(const struct sp_kv *kv, size_t head, size_t pos)
 {
-    size_t blocks = kv->n_slots / SP_KEY_BLOCK, block = pos % kv->n_slots / SP_KEY_BLOCK;
+    size_t blocks = kv->n_slots / SP_KV_BLOCK, block = pos % kv->n_slots / SP_KV_BLOCK;
 
     return kv->keys + (head * blocks + block) * kv->key_block_size;
 }
 
 static inline uint8_t *sp_kv_values(const struct sp_kv *kv, size_t head, size_t pos)
 {
-    return kv->values + (head * kv->n_slots + pos % kv->n_slots) * kv->value_row_size;
+    size_t blocks = kv->n_slots / SP_KV_BLOCK, block = pos % kv->n_slots / SP_KV_BLOCK;
+
+    return kv->values + (head * blocks + block) * kv->value_block_size;
 }
 
 /* Digest of positions first..last-1 as stored (test mode: equality of caches). */

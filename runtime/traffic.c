@@ -51,7 +51,7 @@ static uint64_t cache_read(const struct sp_decoder *d, unsigned i, size_t n_befo
     }
     kv = d->keys[i];
     if (layer->window && n > layer->window) n = layer->window;
-    return kv->n_heads * n * (kv->key_block_size / SP_KEY_BLOCK + kv->value_row_size);
+    return kv->n_heads * n * ((kv->key_block_size + kv->value_block_size) / SP_KV_BLOCK);
 }
 
 uint64_t sp_session_read_size(const struct sp_session *session, size_t n_before)

@@ -15,14 +15,42 @@
 
 enum sp_kv_type { SP_KV_F32, SP_KV_F16, SP_KV_Q8, SP_N_KV_TYPES };
 
-/* Keys are stored so that one lane is one key: blocks of 16 positions, inside a block the head's
- * dims ascend:  f32, f16: [head_dim][16];  q8: [head_dim/4][16][4] u8 (code + 128), then
- * [head_dim/32][16] f32 scales. Values are rows: f32, f16: [head_dim]; q8: [head_dim] s8 codes,
- * then one f32 scale per 32 codes. q8 needs head_dim % 32 == 0. */
-enum { SP_KEY_BLOCK = 16, SP_KV_GROUP = 32, SP_MAX_HEAD_DIM = 1024 };
+/* Stores hold blocks of 16 positions.
+ * Keys, one lane a position, dims ascending: f32, f16: [head_dim][16]. q8: [head_dim / 4][16][4] u8
+ * (code + 128), then [head_dim / 32][16] f32 scales: one for each 32 dims of a key.
+ * Values: f32, f16: a row for each position, [16][head_dim]. q8: [16] f32 scales, one for each
+ * position, then [4][head_dim][4] s8 codes: four positions side by side, dims, positions.
+ * q8 needs head_dim % 32 == 0. */
+enum { SP_KV_BLOCK = 16, SP_KV_GROUP = 32, SP_MAX_HEAD_DIM = 1024 };
+enum { SP_SPAN = 256 }; /* positions of a span, the fixed unit in which attention walks its keys */
 
-size_t sp_key_block_size(enum sp_kv_type type, size_t head_dim); /* bytes, multiple of 64 */
-size_t sp_value_row_size(enum sp_kv_type type, size_t head_dim); /* bytes */
+size_t sp_key_block_size(enum sp_kv_type type, size_t head_dim);   /* bytes, multiple of 64 */
+size_t sp_value_block_size(enum sp_kv_type type, size_t head_dim); /* bytes */
+size_t sp_query_size(size_t head_dim); /* bytes of a prepared query, multiple of 64 */
+
+/* Attention over stores of one type. A code of q8 is round-to-even(x * (127 / m)) with scale
+ * m / 127, where m is the largest |x| that shares the scale. */
+struct sp_vector_kv {
+    /* Writes one position (lane = position % 16) into its block. */
+    void (*store_key)(uint8_t *block, size_t lane, const float *k, size_t head_dim);
+    void (*store_value)(uint8_t *block, size_t lane, const float *v, size_t head_dim);
+    /* A query as `scores` of this table wants it: floats, or q8 codes in groups of 32 dims. */
+    void (*prepare)(uint8_t *query, const float *q, size_t head_dim);
+    /* scores[i][16 * b + j] = (q_i . k_j) * scale for n_queries prepared queries side by side and
+     * n_blocks key blocks; fmaf over ascending dims from +0, then one multiplication. q8: sums of
+     * 32 products of codes are exact, and acc = fmaf((float)sum, k_scale * q_scale, acc) over
+     * ascending groups. */
+    void (*scores)(float *scores, size_t ld_scores, const uint8_t *queries, size_t n_queries,
+                   const uint8_t *key_blocks, size_t n_blocks, size_t head_dim, float scale);
+    /* out_i = sum_j p[i][j] v_j over j = first[i]..last[i]-1, ascending, one fmaf each, from +0.
+     * q8: the weights of a query become integers of 15 bits, so that the sum is exact in 32:
+     *   w_j = p_j * v_scale_j;  m = max |w_j|;  c_j = round-to-even(min(w_j * (32767 / m), 32767))
+     *   out = (float)(sum_j c_j code_j) * (m / 32767);  for m below 2^-100 all c_j are 0
+     * p is not negative; it and value_blocks start at a multiple of 16, last[i] <= SP_SPAN. */
+    void (*weigh)(float *out, size_t ld_out, const float *p, size_t ldp, const size_t *first,
+                  const size_t *last, size_t n_queries, const uint8_t *value_blocks,
+                  size_t head_dim);
+};
 
 struct sp_vector {
     const char *name; /* as in quantize/kernels.h */
@@ -57,26 +85,11 @@ struct sp_vector {
      * fmaf(a, c, -(b * s)) and fmaf(b, c, a * s). */
     void (*rope)(float *head, const float *cos, const float *sin, size_t n_rot);
 
-    /* Writes one position's key (lane = position % 16) into its block, and one value row. */
-    void (*store_key[SP_N_KV_TYPES])(uint8_t *block, size_t lane, const float *k, size_t head_dim);
-    void (*store_value[SP_N_KV_TYPES])(uint8_t *row, const float *v, size_t head_dim);
-
-    /* scores[i][16 * b + j] = (q_i . k_j) * scale for n_queries queries (rows `ldq` floats apart)
-     * and n_blocks key blocks; fmaf over ascending dims from +0, then one multiplication. q8: the
-     * query is quantized to int8 blocks of 32 like activations, block sums are exact, and
-     * acc = fmaf((float)isum, k_scale * q_scale, acc) over ascending blocks. */
-    void (*scores[SP_N_KV_TYPES])(float *scores, size_t ld_scores, const float *q, size_t ldq,
-                                  size_t n_queries, const uint8_t *key_blocks, size_t n_blocks,
-                                  size_t head_dim, float scale);
     /* s[first..last) -> exp(s - m), m = their maximum; *max = m, *sum = their sum: 16 running sums
      * by index % 16 (plain additions), fixed tree. s is 64-byte aligned and has room up to the next
      * multiple of 16, which may be read and is not changed. */
     void (*softmax)(float *s, size_t first, size_t last, float *max, float *sum);
-    /* out_i = sum_j p[i][j] v_j over j = first[i]..last[i]-1, ascending, one fmaf each, from +0
-     * (q8: fmaf(p * v_scale, (float)code, acc)). values: rows of consecutive positions. */
-    void (*weigh[SP_N_KV_TYPES])(float *out, size_t ld_out, const float *p, size_t ldp,
-                                 const size_t *first, const size_t *last, size_t n_queries,
-                                 const uint8_t *values, size_t head_dim);
+    const struct sp_vector_kv *kv[SP_N_KV_TYPES]; /* static */
 
     /* Index of the first maximum; SIZE_MAX when a value is NaN or infinite. */
     size_t (*argmax)(const float *x, size_t n);

@@ -1,12 +1,15 @@
-/* The tables behind sp_vector_find, one per instruction set. */
+/* The tables behind sp_vector_find, one per instruction set, and the parts they point to. */
 #ifndef SP_RUNTIME_VECTOR_TABLES_H
 #define SP_RUNTIME_VECTOR_TABLES_H
 
 #include "runtime/vector.h"
 
 extern const struct sp_vector sp_vector_ref;
+extern const struct sp_vector_kv sp_kv_f32_ref, sp_kv_f16_ref, sp_kv_q8_ref;
 #if defined(__x86_64__)
 extern const struct sp_vector sp_vector_avx2, sp_vector_avx512;
+extern const struct sp_vector_kv sp_kv_f32_avx2, sp_kv_f16_avx2, sp_kv_q8_avx2;
+extern const struct sp_vector_kv sp_kv_f32_avx512, sp_kv_f16_avx512, sp_kv_q8_avx512;
 #endif
 
 #endif

@@ -67,10 +67,10 @@ static void read_head(void *context, size_t head, unsigned worker)
 {
     struct bench *b = context;
     const struct sp_kv *kv = b->reading;
-    size_t n_blocks = b->context / SP_KEY_BLOCK;
+    size_t n_blocks = b->context / SP_KV_BLOCK;
 
     b->read_sums[worker] += sum_words(sp_kv_keys(kv, head, 0), n_blocks * kv->key_block_size);
-    b->read_sums[worker] += sum_words(sp_kv_values(kv, head, 0), b->context * kv->value_row_size);
+    b->read_sums[worker] += sum_words(sp_kv_values(kv, head, 0), n_blocks * kv->value_block_size);
 }
 
 static double time_read(struct bench *b)

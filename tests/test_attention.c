@@ -105,8 +105,9 @@ static void open_sequence(struct sequence *s, struct shape shape, enum sp_kv_typ
     assert_int_equal(sp_kv_init(&s->kv, type, shape.n_kv_heads, shape.head_dim, n, 0, 1, NULL),
                      SP_OK);
     /* What no query may see must not matter: NaN wherever nothing gets stored. */
-    memset(s->kv.keys, 0xff, s->kv.n_slots / SP_KEY_BLOCK * s->kv.n_heads * s->kv.key_block_size);
-    memset(s->kv.values, 0xff, s->kv.n_slots * s->kv.n_heads * s->kv.value_row_size);
+    memset(s->kv.keys, 0xff, s->kv.n_slots / SP_KV_BLOCK * s->kv.n_heads * s->kv.key_block_size);
+    memset(s->kv.values, 0xff,
+           s->kv.n_slots / SP_KV_BLOCK * s->kv.n_heads * s->kv.value_block_size);
     store(s, 0, n, 64);
     s->job = (struct sp_attention){.kv = &s->kv,
                                    .n_heads = shape.n_heads,

@@ -386,7 +386,7 @@ static void test_swiglu_example(void **state)
  */
 
 static const size_t dims[] = {1, 7, 8, 16, 20, 32, 64, 72, 80, 96, 128, 160, 256};
-enum { N_DIMS = sizeof dims / sizeof *dims, MAX_DIM = 256, MAX_BLOCKS = 5 };
+enum { N_DIMS = sizeof dims / sizeof *dims, MAX_DIM = 256, MAX_BLOCKS = 5, MAX_QUERIES = 19 };
 
 static bool holds(int type, size_t dim)
 {
@@ -395,24 +395,24 @@ static bool holds(int type, size_t dim)
 
 static void test_stores_agree(void **state)
 {
-    static uint8_t got[MAX_DIM * SP_KEY_BLOCK * 4 + 64], want[sizeof got];
+    static uint8_t got[MAX_DIM * SP_KV_BLOCK * 4 + 64], want[sizeof got];
     float x[MAX_DIM];
     uint64_t seed = 5;
 
     (void)state;
-    for (size_t round = 0; round < N_DIMS * SP_N_KV_TYPES * SP_KEY_BLOCK; round++) {
-        size_t dim = dims[round % N_DIMS], lane = round % SP_KEY_BLOCK;
+    for (size_t round = 0; round < N_DIMS * SP_N_KV_TYPES * SP_KV_BLOCK; round++) {
+        size_t dim = dims[round % N_DIMS], lane = round % SP_KV_BLOCK;
         int type = (int)(round / N_DIMS % SP_N_KV_TYPES);
         if (!holds(type, dim)) continue;
         fill(x, dim, &seed, (enum mode)(round % N_MODES));
         for (size_t i = 0; i < n_tables; i++) {
             memset(got, 0xa5, sizeof got);
             memset(want, 0xa5, sizeof want);
-            ref->store_key[type](want, lane, x, dim);
-            tables[i]->store_key[type](got, lane, x, dim);
+            ref->kv[type]->store_key(want, lane, x, dim);
+            tables[i]->kv[type]->store_key(got, lane, x, dim);
             assert_memory_equal(got, want, sizeof got);
-            ref->store_value[type](want, x, dim);
-            tables[i]->store_value[type](got, x, dim);
+            ref->kv[type]->store_value(want, lane, x, dim);
+            tables[i]->kv[type]->store_value(got, lane, x, dim);
             assert_memory_equal(got, want, sizeof got);
         }
     }
@@ -443,44 +443,76 @@ static void test_halves(void **state)
             double down = (double)a - (double)low, up = (double)high - (double)a;
             uint32_t want = down < up || (down == up && h % 2 == 0) ? h : h + 1;
             if (h == 0x7bff && i >= 2) continue; /* beyond the largest: below */
-            ref->store_value[SP_KV_F16]((uint8_t *)&stored, &x, 1);
+            ref->kv[SP_KV_F16]->store_value((uint8_t *)&stored, 0, &x, 1);
             assert_int_equal(stored, want | (i == 1 ? 0x8000 : 0));
         }
         uint16_t half = (uint16_t)h;
         size_t first = 0, last = 1;
-        ref->weigh[SP_KV_F16](&out, 1, &(float){1}, 1, &first, &last, 1, (const uint8_t *)&half, 1);
+        ref->kv[SP_KV_F16]->weigh(&out, 1, &(float){1}, 1, &first, &last, 1, (const uint8_t *)&half,
+                                  1);
         assert_true(out == low);
     }
     uint16_t stored[3];
-    ref->store_value[SP_KV_F16]((uint8_t *)stored, (const float[]){65519, 65520, -INFINITY}, 3);
+    ref->kv[SP_KV_F16]->store_value((uint8_t *)stored, 0, (const float[]){65519, 65520, -INFINITY},
+                                    3);
     assert_int_equal(stored[0], 0x7bff);
     assert_int_equal(stored[1], 0x7c00);
     assert_int_equal(stored[2], 0xfc00);
 }
 
-/* q8 loses at most half a step of 1/127 of the largest in each group of 32. */
+/* A q8 value loses at most half a step of 1/127 of its largest number. */
 static void test_q8_error(void **state)
 {
-    float x[128], out[128];
-    uint8_t row[256];
-    size_t first = 0, last = 1;
+    enum { DIM = 128 };
+    static uint8_t block[SP_KV_BLOCK * (DIM + 4)];
+    float x[DIM], out[DIM], p[SP_KV_BLOCK];
     uint64_t seed = 7;
 
     (void)state;
-    assert_true(sp_value_row_size(SP_KV_Q8, 128) == 128 + 4 * 4);
-    for (size_t round = 0; round < 100; round++) {
-        fill(x, 128, &seed, PLAIN);
+    assert_int_equal(sp_value_block_size(SP_KV_Q8, DIM), sizeof block);
+    for (size_t i = 0; i < SP_KV_BLOCK; i++)
+        p[i] = 1;
+    for (size_t round = 0; round < 160; round++) {
+        size_t first = round % SP_KV_BLOCK, last = first + 1;
+        float max = 0;
+        fill(x, DIM, &seed, PLAIN);
         if (round == 0) memset(x, 0, sizeof x);
-        ref->store_value[SP_KV_Q8](row, x, 128);
-        ref->weigh[SP_KV_Q8](out, 128, &(float){1}, 1, &first, &last, 1, row, 128);
-        for (size_t g = 0; g < 4; g++) {
-            float max = 0;
-            for (size_t i = 32 * g; i < 32 * g + 32; i++)
-                max = fmaxf(max, fabsf(x[i]));
-            for (size_t i = 32 * g; i < 32 * g + 32; i++) {
-                assert_true(fabsf(out[i] - x[i]) <= max / 254 * 1.00001f);
+        ref->kv[SP_KV_Q8]->store_value(block, first, x, DIM);
+        ref->kv[SP_KV_Q8]->weigh(out, DIM, p, SP_KV_BLOCK, &first, &last, 1, block, DIM);
+        for (size_t i = 0; i < DIM; i++)
+            max = fmaxf(max, fabsf(x[i]));
+        for (size_t i = 0; i < DIM; i++)
+            assert_true(fabsf(out[i] - x[i]) <= max / 254 * 1.00001f);
+    }
+}
+
+/* A whole span in which one key has nearly all the weight: what the others have must not be lost.
+ * Values are whole multiples of their scale, so that only the weights are rounded. */
+static void test_small_weights_of_q8(void **state)
+{
+    enum { DIM = 32 };
+    static uint8_t blocks[SP_SPAN * (DIM + 4)];
+    float v[DIM], p[SP_SPAN], out[DIM];
+    size_t first = 0, last = SP_SPAN;
+    uint64_t seed = 12;
+
+    (void)state;
+    for (size_t round = 0; round < 50; round++) {
+        double want[DIM] = {0}, rest = 0;
+        for (size_t j = 0; j < SP_SPAN; j++) {
+            p[j] = j == round ? 1 : 0.001f * (1 + uniform(&seed));
+            for (size_t d = 0; d < DIM; d++) {
+                v[d] = d == 0 ? 127.0f / 64 : (float)(next(&seed) % 255) / 64 - 127.0f / 64;
+                want[d] += (double)p[j] * (double)v[d];
             }
+            if (j != round) rest += (double)p[j];
+            ref->kv[SP_KV_Q8]->store_value(blocks +
+                                               j / SP_KV_BLOCK * sp_value_block_size(SP_KV_Q8, DIM),
+                                           j % SP_KV_BLOCK, v, DIM);
         }
+        ref->kv[SP_KV_Q8]->weigh(out, DIM, p, SP_SPAN, &first, &last, 1, blocks, DIM);
+        for (size_t d = 0; d < DIM; d++)
+            assert_true(fabs((double)out[d] - want[d]) < rest * 5e-3);
     }
 }
 
@@ -492,35 +524,46 @@ static void fill_keys(uint8_t *blocks, int type, size_t dim, size_t n_blocks, ui
 {
     float k[MAX_DIM];
 
-    for (size_t j = 0; j < n_blocks * SP_KEY_BLOCK; j++) {
+    for (size_t j = 0; j < n_blocks * SP_KV_BLOCK; j++) {
         fill(k, dim, seed, mode);
-        ref->store_key[type](blocks +
-                                 j / SP_KEY_BLOCK * sp_key_block_size((enum sp_kv_type)type, dim),
-                             j % SP_KEY_BLOCK, k, dim);
+        ref->kv[type]->store_key(blocks + j / SP_KV_BLOCK *
+                                              sp_key_block_size((enum sp_kv_type)type, dim),
+                                 j % SP_KV_BLOCK, k, dim);
     }
+}
+
+/* Scores of floats, by way of the table's own form of them. */
+static void score(const struct sp_vector_kv *kv, float *scores, size_t ld, const float *q,
+                  size_t n_queries, const uint8_t *blocks, size_t n_blocks, size_t dim)
+{
+    static _Alignas(64) uint8_t queries[MAX_QUERIES * MAX_DIM * 4];
+
+    for (size_t i = 0; i < n_queries; i++)
+        kv->prepare(queries + i * sp_query_size(dim), q + i * (dim + 3), dim);
+    kv->scores(scores, ld, queries, n_queries, blocks, n_blocks, dim, 0.125f);
 }
 
 static void test_scores_agree(void **state)
 {
-    enum { MAX_QUERIES = 19, LD = MAX_BLOCKS * SP_KEY_BLOCK };
-    static _Alignas(64) uint8_t blocks[MAX_BLOCKS * SP_KEY_BLOCK * MAX_DIM * 4];
+    enum { LD = MAX_BLOCKS * SP_KV_BLOCK };
+    static _Alignas(64) uint8_t blocks[MAX_BLOCKS * SP_KV_BLOCK * MAX_DIM * 4];
     static float q[MAX_QUERIES * (MAX_DIM + 3)], got[MAX_QUERIES * LD], want[MAX_QUERIES * LD];
     uint64_t seed = 8;
 
     (void)state;
     for (size_t round = 0; round < N_DIMS * SP_N_KV_TYPES * 19; round++) {
-        size_t dim = dims[round % N_DIMS], n_queries = round % MAX_QUERIES + 1, ldq = dim + 3;
+        size_t dim = dims[round % N_DIMS], n_queries = round % MAX_QUERIES + 1;
         size_t n_blocks = next(&seed) % (MAX_BLOCKS + 1);
         int type = (int)(round / N_DIMS % SP_N_KV_TYPES);
         enum mode mode = (enum mode)(next(&seed) % N_MODES);
         if (!holds(type, dim)) continue;
         fill_keys(blocks, type, dim, n_blocks, &seed, mode);
-        fill(q, n_queries * ldq, &seed, mode);
+        fill(q, n_queries * (dim + 3), &seed, mode);
         memset(want, 0, sizeof want);
-        ref->scores[type](want, LD, q, ldq, n_queries, blocks, n_blocks, dim, 0.125f);
+        score(ref->kv[type], want, LD, q, n_queries, blocks, n_blocks, dim);
         for (size_t i = 0; i < n_tables; i++) {
             memset(got, 0, sizeof got);
-            tables[i]->scores[type](got, LD, q, ldq, n_queries, blocks, n_blocks, dim, 0.125f);
+            score(tables[i]->kv[type], got, LD, q, n_queries, blocks, n_blocks, dim);
             assert_same(got, want, n_queries * LD, "scores", tables[i]->name);
         }
     }
@@ -570,9 +613,9 @@ static void test_softmax_is_right(void **state)
 
 static void test_weigh_agrees(void **state)
 {
-    enum { MAX_QUERIES = 11, N = 48, LD_OUT = MAX_DIM + 5 };
-    static uint8_t values[N * MAX_DIM * 4];
-    static float p[MAX_QUERIES * N], got[MAX_QUERIES * LD_OUT], want[MAX_QUERIES * LD_OUT];
+    enum { LD_OUT = MAX_DIM + 5 };
+    static uint8_t values[SP_SPAN * MAX_DIM * 4];
+    static float p[MAX_QUERIES * SP_SPAN], got[MAX_QUERIES * LD_OUT], want[MAX_QUERIES * LD_OUT];
     size_t first[MAX_QUERIES], last[MAX_QUERIES];
     uint64_t seed = 11;
     float v[MAX_DIM];
@@ -581,23 +624,26 @@ static void test_weigh_agrees(void **state)
     for (size_t round = 0; round < N_DIMS * SP_N_KV_TYPES * 40; round++) {
         size_t dim = dims[round % N_DIMS], n_queries = next(&seed) % MAX_QUERIES + 1;
         int type = (int)(round / N_DIMS % SP_N_KV_TYPES);
-        size_t low = next(&seed) % (N / 2), high = low + next(&seed) % (N / 2) + 1;
+        size_t n = round % 8 ? 48 : SP_SPAN; /* a whole span now and then */
+        size_t low = next(&seed) % (n / 2), high = low + next(&seed) % (n - low) + 1;
+        enum mode mode = (enum mode)(next(&seed) % N_MODES);
         if (!holds(type, dim)) continue;
-        fill(p, n_queries * N, &seed, PLAIN);
+        for (size_t i = 0; i < n_queries * n; i++)
+            p[i] = fabsf(number(&seed, mode == ODD ? PLAIN : mode));
         for (size_t i = 0; i < n_queries; i++) { /* disjoint, nested and empty ranges too */
             first[i] = low + next(&seed) % (high - low);
             last[i] = first[i] + next(&seed) % (high - first[i] + 1);
         }
-        for (size_t j = 0; j < N; j++) {
-            fill(v, dim, &seed, j < low || j >= high ? ODD : round % 2 ? WILD : PLAIN);
-            ref->store_value[type](values + j * sp_value_row_size((enum sp_kv_type)type, dim), v,
-                                   dim);
+        for (size_t j = 0; j < n; j++) {
+            size_t size = sp_value_block_size((enum sp_kv_type)type, dim);
+            fill(v, dim, &seed, j < low || j >= high ? ODD : mode);
+            ref->kv[type]->store_value(values + j / SP_KV_BLOCK * size, j % SP_KV_BLOCK, v, dim);
         }
         memset(want, 0, sizeof want);
-        ref->weigh[type](want, LD_OUT, p, N, first, last, n_queries, values, dim);
+        ref->kv[type]->weigh(want, LD_OUT, p, n, first, last, n_queries, values, dim);
         for (size_t i = 0; i < n_tables; i++) {
             memset(got, 0, sizeof got);
-            tables[i]->weigh[type](got, LD_OUT, p, N, first, last, n_queries, values, dim);
+            tables[i]->kv[type]->weigh(got, LD_OUT, p, n, first, last, n_queries, values, dim);
             assert_same(got, want, n_queries * LD_OUT, "weigh", tables[i]->name);
         }
     }
@@ -616,6 +662,7 @@ int main(void)
         cmocka_unit_test(test_stores_agree),
         cmocka_unit_test(test_halves),
         cmocka_unit_test(test_q8_error),
+        cmocka_unit_test(test_small_weights_of_q8),
         cmocka_unit_test(test_scores_agree),
         cmocka_unit_test(test_softmax_agrees),
         cmocka_unit_test(test_softmax_is_right),
