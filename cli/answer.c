@@ -82,7 +82,15 @@ static int show_token(void *context, const struct sp_token *token)
     return sp_signals_caught();
 }
 
-/* Text is printed as it is; only on a terminal the answer ends its line. */
+/* An answer ends its line. On a terminal it may have done so itself; elsewhere one line end follows
+ * whatever it is, so that a reader who drops the last byte has exactly the text. */
+static void end_line(const struct stream *s, bool complete)
+{
+    bool terminal = sp_out_is_terminal(stdout);
+
+    if (s->last != '\n' || (complete && !terminal)) putchar('\n');
+}
+
 enum sp_status sp_answer(struct sp_result *result, struct sp_session *session,
                          const struct sp_request *request, const struct sp_answer_style *style,
                          struct sp_err *err)
@@ -99,7 +107,7 @@ enum sp_status sp_answer(struct sp_result *result, struct sp_session *session,
     st = sp_session_generate(session, &r, result, err);
     colour(&stream, false);
     if (stream.progress_drawn) fputs("\r\x1b[K", stderr);
-    if (!style->json && sp_out_is_terminal(stdout) && stream.last != '\n') putchar('\n');
+    if (!style->json) end_line(&stream, st == SP_OK);
     fflush(stdout);
     return st;
 }

@@ -38,9 +38,9 @@ static const struct sp_opt opts[] = {
      .help = "Go on after an end-of-sequence token"},
     {SP_OPT_HEADING, .help = "Drafting"},
     {SP_OPT_FLAG, 0, "no-draft", NULL, NULL, AT(no_draft), .help = "Do not draft"},
-    {SP_OPT_INT, 0, "draft-depth", NULL, "N", SET(depth), .min = 1, .max = 1 << 16, .word = "auto",
+    {SP_OPT_INT, 0, "draft-depth", NULL, "N", SET(depth), .max = 1 << 16, .word = "auto",
      .word_value = SP_DEPTH_AUTO, .shown = "auto",
-     .help = "Most tokens to draft in a round; the text does not depend on it"},
+     .help = "Most tokens to draft in a round, 0: as --no-draft; the text does not depend on it"},
     {SP_OPT_FLAG, 0, "show-draft", NULL, NULL, AT(show_draft),
      .help = "Colour the text that the draft had guessed"},
     {SP_OPT_CHOICE, 0, "accept", NULL, "HOW", SET(accept), .choices = accepts, .shown = "coupled",
@@ -258,6 +258,8 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
 
     if ((st = check_options(o, args, err))) goto done;
     if ((st = read_file(&g, o, args, err))) goto done;
+    /* A session may still set another depth. */
+    if (!session && settings.depth == 0) g.no_draft = g.style.plain = true;
     engine.n_threads = settings.n_threads;
     engine.n_context = settings.n_context;
     if ((st = sp_engine_open_package(&g.package, g.path, &engine, err))) goto done;

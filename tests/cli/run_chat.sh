@@ -1,6 +1,6 @@
 # Questions through the chat template: the checkpoint's, then the Modelfile's with SYSTEM and MESSAGE.
 # A prompt has as many tokens as the text that `render` shows.
-ask() { spectool run "$@" 2>err && echo; sed 's/[0-9.]* tokens\/s.*/.../' err >&2; }
+ask() { spectool run "$@" 2>err; sed 's/[0-9.]* tokens\/s.*/.../' err >&2; }
 figures() { sed 's/.*"stop": "\([a-z]*\)".*"prompt_tokens": \([0-9]*\).*/\1 \2/'; }
 spectool create -f "$TESTDATA/tiny/Modelfile" -q q4 2>/dev/null
 ask packed.bin 'What is the capital of France?'

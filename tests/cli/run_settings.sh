@@ -33,10 +33,10 @@ sed -i '/eos_token_id/,/]/d' target/generation_config.json
 sed -i 's/"eos_token_id": [0-9]*/"eos_token_id": 3/' target/config.json
 echo 'FROM ./target' >Plain
 spectool create -f Plain -o plain.bin 2>/dev/null
-spectool run plain.bin 'What is 7 plus 8?' --temperature 0 --num-predict 20 2>/dev/null; echo
+spectool run plain.bin 'What is 7 plus 8?' --temperature 0 --num-predict 20 2>/dev/null
 for stop in '' '<|im_end|>'; do
     spectool run plain.bin --raw '<|im_start|>user
 What is 7 plus 8?<|im_end|>
 <|im_start|>assistant
-' --temperature 0 --num-predict 20 ${stop:+--stop "$stop"} 2>/dev/null; echo
+' --temperature 0 --num-predict 20 ${stop:+--stop "$stop"} 2>/dev/null
 done

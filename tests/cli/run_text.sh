@@ -3,14 +3,13 @@
 figures() { sed 's/[0-9.]* tokens\/s.*/.../'; }
 spectool create -f "$TESTDATA/tiny/Modelfile" 2>/dev/null
 spectool run packed.bin --raw 'Once upon a time' --num-predict 24 2>figures
-echo; figures <figures
-for options in '--no-draft' '--draft-depth 3 --threads 1' '--kernels scalar' '--ids 582,580,258,421'; do
+figures <figures
+for options in '--no-draft' '--draft-depth 0' '--draft-depth 3 --threads 1' '--kernels scalar' '--ids 582,580,258,421'; do
     prompt='Once upon a time'
     case $options in --ids*) prompt= ;; esac
     spectool run packed.bin --raw $options ${prompt:+"$prompt"} --num-predict 24 2>/dev/null
-    echo
 done
-printf 'Once upon a time' | spectool run packed.bin --raw --stop 'Finn. Finn' 2>/dev/null; echo
+printf 'Once upon a time' | spectool run packed.bin --raw --stop 'Finn. Finn' 2>/dev/null
 spectool run packed.bin --raw ''
 echo "exit $?"
 spectool run packed.bin --ids 99999
