@@ -105,7 +105,8 @@ static enum sp_status open_session(struct run *r)
     if (engine.n_context == 0) {
         engine.n_context = (int64_t)(need < b->info.max_positions ? need : b->info.max_positions);
     }
-    return sp_engine_open_session(&r->session, r->package, &engine, false, 0, r->err);
+    return sp_engine_open_session(&r->session, r->package, &engine, b->info.draft == NULL, 0,
+                                  r->err);
 }
 
 static enum sp_status settle_depths(struct run *r)
@@ -352,6 +353,7 @@ enum sp_status sp_bench_measure(struct sp_bench *bench, struct sp_package *packa
 
     bench->options = options;
     sp_package_describe(package, &bench->info);
+    if (options->engine.depth == 0) bench->info.draft = NULL;
     if (sp_bench_simulated(bench) && bench->info.draft == NULL) {
         return sp_fail(err, SP_E_USAGE,
                        "--simulate-acceptance: %s has no draft whose cost could be measured",

@@ -32,7 +32,8 @@ static const struct sp_opt opts[] = {
      .help = "Accept each guess with probability P instead of comparing it: what would a draft "
              "of this cost and that acceptance give? The text is meaningless"},
     SP_OPT_NUM_CTX(struct options, engine),
-    SP_OPT_DRAFT_DEPTH(struct options, engine),
+    SP_OPT_DRAFT_DEPTH(struct options, engine, 0,
+                       "Most tokens to draft in a round; 0: measure without the draft"),
     SP_OPT_THREADS(struct options, engine),
     SP_OPT_KERNELS(struct options, engine),
     SP_OPT_KV_TYPE(struct options, engine),

@@ -42,10 +42,9 @@ static const struct sp_opt opts[] = {
      .help = "Try the draft where generation goes on from N places of the text; 0: do not"},
     {SP_OPT_INT, 0, "num-predict", NULL, "N", AT(n_predict), .min = 2, .max = 1 << 20,
      .shown = "32", .help = "Tokens to generate from each place"},
-    {SP_OPT_INT, 0, "draft-depth", NULL, "N", AT(engine.depth), .min = 0, .max = 1 << 16,
-     .word = "auto", .word_value = SP_DEPTH_AUTO, .shown = "auto",
-     .help = "Tokens to draft in a round, at most what the draft can; auto: at most 16; 0: do not "
-             "draft"},
+    SP_OPT_DRAFT_DEPTH(struct options, engine, 0,
+                       "Tokens to draft in a round, at most what the draft can propose; auto: at "
+                       "most 16; 0: do not try the draft"),
     {SP_OPT_HEADING, .help = "Machine"},
     SP_OPT_THREADS(struct options, engine),
     SP_OPT_KERNELS(struct options, engine),

@@ -53,11 +53,12 @@ extern const char *const sp_engine_kernels[], *const sp_engine_kv_types[];
             .min = 1, .max = 1 << 30, .shown = "the model's maximum, at most 4096",                \
             .help = "Tokens of context"                                                            \
     }
-#define SP_OPT_DRAFT_DEPTH(type, member)                                                           \
+/* `least`: 0 where doing without a draft makes sense. */
+#define SP_OPT_DRAFT_DEPTH(type, member, least, text)                                              \
     {                                                                                              \
         SP_OPT_INT, 0, "draft-depth", NULL, "N", offsetof(type, member.depth),                     \
-            .min = 1, .max = 1 << 16, .word = "auto", .word_value = SP_DEPTH_AUTO,                 \
-            .shown = "auto", .help = "Most tokens to draft in a round"                             \
+            .min = (least), .max = 1 << 16, .word = "auto", .word_value = SP_DEPTH_AUTO,           \
+            .shown = "auto", .help = (text)                                                        \
     }
 
 SP_MUST_CHECK enum sp_status sp_engine_open_package(struct sp_package **out, const char *path,

@@ -4,6 +4,7 @@ spectool create -f "$TESTDATA/tiny/Modelfile" --quantize q4 2>/dev/null
 spectool bench packed.bin --num-predict 8 --repeat 1 --depths 64,7 | mask
 spectool bench packed.bin --num-predict 8 --repeat 1 --ids 582,580 --json | grep -o '"[a-z_]*": ' | sort -u | tr -d '\n'
 echo
+spectool bench packed.bin --num-predict 8 --repeat 1 --ids 1,2 --depths 7 --draft-depth 0 | tail -3 | mask
 echo '# simulation: labelled everywhere, and as often right as asked'
 spectool bench packed.bin --num-predict 8 --repeat 1 --depths 7 --ids 1,2 --simulate-acceptance 1 | tail -3 | mask
 spectool bench packed.bin --num-predict 8 --repeat 1 --ids 1,2 --simulate-acceptance 0 --draft-depth 3 --json --svg out.svg |
