@@ -1,6 +1,8 @@
 # Quality on a text: every figure, none of which depends on the machine. In an f32 cache; figures of
 # other tests' models are held against other implementations in test_evaluation.
 figures() { tr ',' '\n' | grep "$1"; }
+# What q4 makes of the weights may change; see test_codec.
+mask() { sed '2,$s/[+-]*[0-9][0-9.]*/N/g; s/\[.*\]/[N]/'; }
 cat >text <<'END'
 Once upon a time there was a shy rabbit named Finn. Finn lived in a cave near the sea with a frog
 named Clara. Every day they went to the sea.
@@ -16,7 +18,7 @@ spectool create -f "$TESTDATA/tiny/Modelfile" -q q4 -o q4.bin 2>/dev/null
 spectool eval packed.bin --text text --kv-type f32 --places 4
 echo '# against another file and a checkpoint: the same; windows'
 spectool eval q4.bin --text text --kv-type f32 --against packed.bin --places 0 >file
-cat file
+mask <file
 mkdir tmp
 TMPDIR=$PWD/tmp spectool eval q4.bin --text text --kv-type f32 --against "$TESTDATA/tiny/target" --draft-depth 0 |
     sed "s,$TESTDATA/tiny/target,packed.bin," | cmp - file && ls -A tmp
@@ -25,9 +27,9 @@ spectool eval q4.bin --num-ctx 32 --windows 2 --places 0 --text - <text | head -
 echo '# JSON; neither threads nor kernels change a digit'
 spectool eval q4.bin --text text --against packed.bin --places 2 --num-predict 8 --draft-depth 3 --json >one
 spectool eval q4.bin --text text --against packed.bin --places 2 --num-predict 8 --draft-depth 3 --json \
-    --threads 1 --kernels scalar | cmp - one
+    --threads 1 --kernels scalar | cmp - one && echo same
 grep -o '"[a-z_0-9]*": ' one | tr -d '\n'; echo
-grep -o '"draft": {.*' one
+(echo; grep -o '"draft": {.*' one) | mask
 spectool eval q4.bin --ids 582,580,258,421 --json --places 0 | figures '"tokens\|scored\|bytes\|reference\|draft'
 echo '# refusals'
 sed 's/<|im_start|>/<|im_begin|>/' "$TESTDATA/tiny/target/tokenizer.json" >tokenizer.json
