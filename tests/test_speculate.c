@@ -83,6 +83,16 @@ static void assert_counts(const struct sp_result *r)
     assert_int_equal(r->n_ids, n);
 }
 
+static bool has_kernels(const char *path, const char *kernels)
+{
+    struct sp_package *package = NULL;
+    struct sp_package_options options = {.kernels = kernels, .n_threads = 1};
+    enum sp_status st = sp_package_open(&package, path, &options, NULL);
+
+    sp_package_close(package);
+    return st != SP_E_UNSUPPORTED;
+}
+
 /* All depths, threads and kernels of one file against its plain scalar run. */
 static void check_file(const char *path, size_t max_tokens)
 {
@@ -235,6 +245,51 @@ static void chunks_and_reuse(void **state)
     sp_result_release(&want);
 }
 
+/* Caches of other types than f16, for a prompt of more than a span: plain decoding on one thread
+ * with scalar kernels against threads, kernels, drafting and cuts of the prompt. */
+static void check_cache(enum sp_cache_type cache)
+{
+    const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q4, SP_Q8);
+    const char *const kernels[] = {"scalar", "avx2", "avx512"};
+    struct sp_session_options options = {.cache = cache};
+    struct opened o = open_file(path, "scalar", 1, &options);
+    uint32_t prompt[270];
+    struct sp_result want;
+
+    for (size_t i = 0; i < 270; i++)
+        prompt[i] = story[i % 4] + (uint32_t)(i / 4 % 7);
+    want = generate(o.session, prompt, 270, 30, PLAIN, true);
+    close_file(&o);
+    for (size_t k = 0; k < 3; k++) {
+        if (!has_kernels(path, kernels[k])) continue;
+        for (unsigned threads = 1; threads <= 2; threads++) {
+            options.rows_per_pass = threads == 1 ? 0 : 37;
+            o = open_file(path, kernels[k], threads, &options);
+            for (int depth = PLAIN; depth <= 15; depth += k == 0 ? 9 : 6) {
+                struct sp_result r = generate(o.session, prompt, 270, 30, depth, true);
+                assert_same(&r, &want);
+                sp_result_release(&r);
+                r = generate(o.session, prompt, 11, 9, depth, true); /* so that none is reused */
+                sp_result_release(&r);
+            }
+            close_file(&o);
+        }
+    }
+    sp_result_release(&want);
+}
+
+static void q8_caches(void **state)
+{
+    (void)state;
+    check_cache(SP_CACHE_Q8);
+}
+
+static void f32_caches(void **state)
+{
+    (void)state;
+    check_cache(SP_CACHE_F32);
+}
+
 /* ../shared/models/tiny/README.md: rounds of z-lab's decoder at block 16, bf16 weights in float32
  * arithmetic. Compared while a whole block of budget remains and no two deciding logits are near.
  */
@@ -346,6 +401,8 @@ int main(void)
         cmocka_unit_test(self_draft),
         cmocka_unit_test(edges),
         cmocka_unit_test(chunks_and_reuse),
+        cmocka_unit_test(q8_caches),
+        cmocka_unit_test(f32_caches),
         cmocka_unit_test(golden_rounds),
         cmocka_unit_test(sampled),
     };
