@@ -2,8 +2,9 @@
  *
  * The temporary is made by open() with O_EXCL rather than mkstemp(), so that it has the permissions
  * that the user's umask gives new files. */
-#define _GNU_SOURCE /* fallocate, renameat2: POSIX has no reservation that says "cannot", and no   \
-                     * rename that leaves an existing file alone */
+#define _GNU_SOURCE /* fallocate, renameat2, sync_file_range: POSIX has no reservation that says   \
+                     * "cannot", no rename that leaves an existing file alone, and no sync that    \
+                     * does not wait */
 #include "format/file.h"
 #include "format/mem.h"
 
@@ -127,6 +128,16 @@ done:
     return st;
 }
 
+/* Lets the disk begin with what is large, so that the sync at the end finds little left to do, and
+ * memory does not fill with what waits for it. Only a hint: failing changes nothing. */
+static void start_writing(const struct sp_output *o, uint64_t offset, size_t size)
+{
+    enum { LARGE = 1 << 20 };
+
+    if (size >= LARGE)
+        (void)!sync_file_range(o->fd, (off_t)offset, (off_t)size, SYNC_FILE_RANGE_WRITE);
+}
+
 enum sp_status sp_output_write_at(struct sp_output *o, uint64_t offset, const void *bytes,
                                   size_t size, struct sp_err *err)
 {
@@ -139,6 +150,7 @@ enum sp_status sp_output_write_at(struct sp_output *o, uint64_t offset, const vo
         ssize_t n = pwrite(o->fd, from, size, (off_t)offset);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) return io_error(o, "writing", err);
+        start_writing(o, offset, (size_t)n);
         from += n;
         offset += (uint64_t)n;
         size -= (size_t)n;

@@ -1,7 +1,10 @@
 /* The packed file's writer. Tensor data comes first in the file and its layout is known at open, so
  * it streams straight to its place; sections and directory follow at finish, when their sizes are
- * known, and the header is written last of all. Different tensors may be written by different
- * threads: each has its own state and bytes go to absolute offsets. */
+ * known, and the header is written last of all.
+ *
+ * On the way they are gathered into windows of the file, so that tensors of any size, in the file's
+ * order, become writes of whole windows: a file system that keeps files in large pages does so for
+ * what comes in large, aligned pieces, and readers map those faster. */
 #include "format/packfile_write.h"
 
 #include "format/compress.h"
@@ -22,9 +25,14 @@ struct slot {
     struct sp_hash *hash; /* while 0 < written < size */
 };
 
+enum { WINDOW = 4 << 20 }; /* bytes, a power of two; a multiple of what can be one page */
+
 struct sp_pack_writer {
     struct sp_output *file;
-    struct slot *slots; /* in file order */
+    uint8_t *window;      /* [WINDOW], owned */
+    uint64_t gathered_at; /* where in the file the bytes gathered in the window belong ... */
+    size_t gathered;      /* ... and how many there are, all within one window */
+    struct slot *slots;   /* in file order */
     size_t n_slots;
     size_t *slot_of; /* [n_slots]: given index -> index into slots */
     char *names;     /* all names in file order, a NUL after each: the directory's last part */
@@ -116,6 +124,7 @@ enum sp_status sp_pack_writer_open(struct sp_pack_writer **out, const char *path
     uint64_t reserved;
 
     if ((st = sp_new(&w, 1, sizeof *w, err))) goto done;
+    if ((st = sp_new_aligned(&w->window, WINDOW, 1, err))) goto done;
     if ((st = sp_new(&w->slots, n_tensors, sizeof *w->slots, err))) goto done;
     if ((st = sp_new(&w->slot_of, n_tensors, sizeof *w->slot_of, err))) goto done;
     w->n_slots = n_tensors;
@@ -219,6 +228,60 @@ enum sp_status sp_pack_writer_copy_section(struct sp_pack_writer *w, enum sp_par
     return add_section(w, &s, stored, err);
 }
 
+static enum sp_status write_gathered(struct sp_pack_writer *w, struct sp_err *err)
+{
+    size_t size = w->gathered;
+
+    w->gathered = 0;
+    if (size == 0) return SP_OK;
+    return sp_output_write_at(w->file, w->gathered_at, w->window + w->gathered_at % WINDOW, size,
+                              err);
+}
+
+/* Makes the gathered bytes end where the slot goes on. Behind the tensor before it, that takes the
+ * padding in between. */
+static enum sp_status move_to(struct sp_pack_writer *w, const struct slot *s, struct sp_err *err)
+{
+    enum sp_status st;
+    uint64_t end = w->gathered_at + w->gathered, offset = s->offset + s->written;
+    bool follows = s > w->slots && end == s[-1].offset + s[-1].tensor.size;
+
+    if (w->gathered && (offset == end || follows) && offset / WINDOW == w->gathered_at / WINDOW) {
+        memset(w->window + end % WINDOW, 0, (size_t)(offset - end));
+        w->gathered += (size_t)(offset - end);
+        return SP_OK;
+    }
+    if ((st = write_gathered(w, err))) return st;
+    w->gathered_at = offset;
+    return SP_OK;
+}
+
+static enum sp_status gather(struct sp_pack_writer *w, const struct slot *s, const uint8_t *bytes,
+                             size_t size, struct sp_err *err)
+{
+    enum sp_status st;
+    uint64_t offset = s->offset + s->written;
+
+    if ((st = move_to(w, s, err))) return st;
+    while (size > 0) {
+        size_t at = (size_t)(offset % WINDOW), n = WINDOW - at < size ? WINDOW - at : size;
+
+        if (at == 0 && size >= WINDOW) { /* whole windows need no gathering */
+            n = size - size % WINDOW;
+            if ((st = sp_output_write_at(w->file, offset, bytes, n, err))) return st;
+        } else {
+            memcpy(w->window + at, bytes, n);
+            w->gathered += n;
+            if (at + n == WINDOW && (st = write_gathered(w, err))) return st;
+        }
+        offset += n;
+        bytes += n;
+        size -= n;
+        if (w->gathered == 0) w->gathered_at = offset;
+    }
+    return SP_OK;
+}
+
 enum sp_status sp_pack_writer_put(struct sp_pack_writer *w, size_t i, const void *bytes,
                                   size_t size, struct sp_err *err)
 {
@@ -231,7 +294,7 @@ enum sp_status sp_pack_writer_put(struct sp_pack_writer *w, size_t i, const void
     }
     if (s->hash == NULL && (st = sp_hash_new(&s->hash, err))) return st;
     sp_hash_update(s->hash, bytes, size);
-    if ((st = sp_output_write_at(w->file, s->offset + s->written, bytes, size, err))) return st;
+    if ((st = gather(w, s, bytes, size, err))) return st;
     s->written += size;
     if (s->written == s->tensor.size) {
         s->tensor.digest = sp_hash_digest(s->hash);
@@ -337,8 +400,8 @@ enum sp_status sp_pack_writer_finish(struct sp_pack_writer *w, uint64_t *file_si
 {
     enum sp_status st;
 
-    if ((st = check_complete(w, err)) || (st = write_sections(w, err)) ||
-        (st = write_directory(w, err))) {
+    if ((st = check_complete(w, err)) || (st = write_gathered(w, err)) ||
+        (st = write_sections(w, err)) || (st = write_directory(w, err))) {
         return st;
     }
     if ((st = sp_output_commit(w->file, err))) return st;
@@ -356,6 +419,7 @@ void sp_pack_writer_close(struct sp_pack_writer *w)
     for (size_t i = 0; i < w->n_sections; i++) {
         free(w->contents[i]);
     }
+    free(w->window);
     free(w->slots);
     free(w->slot_of);
     free(w->names);

@@ -3,7 +3,7 @@
  *   sp_pack_writer_open     lays the file out from names, types and shapes; creates the temporary
  *   sp_pack_writer_section  content of a section (in any order before finish)
  *   sp_pack_writer_put      bytes of a tensor, ascending offsets per tensor, tensors in any order,
- *                           different tensors from different threads
+ *                           best in that of the file: then it is written in large, aligned pieces
  *   sp_pack_writer_finish   directory, digests, sync, rename: the file appears whole
  *   sp_pack_writer_close    after finish frees; without finish removes the temporary
  */
@@ -33,8 +33,8 @@ SP_MUST_CHECK enum sp_status sp_pack_writer_copy_section(struct sp_pack_writer *
                                                          const struct sp_pack_section *section,
                                                          struct sp_err *err);
 
-/* Appends `size` bytes to tensor `i` (index into the array given to open). Tensors may be written
- * concurrently, one thread per tensor. Digests run along. */
+/* Appends `size` bytes to tensor `i` (index into the array given to open). One call at a time.
+ * Digests run along. */
 SP_MUST_CHECK enum sp_status sp_pack_writer_put(struct sp_pack_writer *w, size_t i,
                                                 const void *bytes, size_t size, struct sp_err *err);
 

@@ -430,6 +430,55 @@ static void test_writer_makes_the_hand_made_file(void **state)
     free(bytes);
 }
 
+/* Tensors smaller and larger than what is written at once, in any order and in any pieces. */
+static void test_writer_gathers(void **state)
+{
+    enum { N = 5 };
+    static const uint64_t lens[N] = {1, 1300000, 7, 3200000, 1048576};
+    static const char *const names[N] = {"a", "b", "c", "d", "e"};
+    static const size_t orders[][N] = {{0, 1, 2, 3, 4}, {4, 3, 2, 1, 0}, {1, 3, 0, 4, 2}};
+    static const size_t pieces[] = {SIZE_MAX, 4 << 20, 777777};
+    struct folder *f = *state;
+    struct sp_pack_tensor tensors[N];
+    float *numbers = malloc(lens[3] * sizeof *numbers);
+
+    assert_non_null(numbers);
+    for (size_t i = 0; i < lens[3]; i++)
+        numbers[i] = (float)i;
+    for (size_t i = 0; i < N; i++) {
+        tensors[i] = three[1];
+        tensors[i].name = names[i];
+        tensors[i].shape[0] = lens[i];
+    }
+    for (size_t run = 0; run < 9; run++) {
+        struct sp_pack_writer *w = NULL;
+        struct sp_pack *pack = NULL;
+
+        assert_int_equal(sp_pack_writer_open(&w, f->file, true, tensors, N, NULL), SP_OK);
+        for (size_t i = 0; i < N; i++) {
+            size_t t = orders[run / 3][i], size = lens[t] * 4;
+
+            for (size_t done = 0; done < size;) {
+                size_t n = size - done < pieces[run % 3] ? size - done : pieces[run % 3];
+
+                assert_int_equal(sp_pack_writer_put(w, t, (const uint8_t *)numbers + done, n, NULL),
+                                 SP_OK);
+                done += n;
+            }
+        }
+        assert_int_equal(sp_pack_writer_finish(w, NULL, NULL), SP_OK);
+        sp_pack_writer_close(w);
+        assert_int_equal(sp_pack_open(&pack, f->file, NULL), SP_OK);
+        for (size_t i = 0; i < N; i++) {
+            assert_memory_equal(sp_pack_find(pack, SP_PART_TARGET, names[i])->data, numbers,
+                                lens[i] * 4);
+            assert_int_equal(sp_pack_check_tensor(pack, i, NULL), SP_OK);
+        }
+        sp_pack_close(pack);
+    }
+    free(numbers);
+}
+
 static void test_writer_of_nothing(void **state)
 {
     struct folder *f = *state;
@@ -524,6 +573,7 @@ int main(void)
         cmocka_unit_test(test_names_are_utf8),
         cmocka_unit_test_setup_teardown(test_writer_makes_the_hand_made_file, make_folder,
                                         remove_folder),
+        cmocka_unit_test_setup_teardown(test_writer_gathers, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_writer_of_nothing, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_writer_leaves_nothing_unfinished, make_folder,
                                         remove_folder),
