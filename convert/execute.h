@@ -1,9 +1,9 @@
 /* Carries a plan out: reads, decodes, encodes and writes every tensor. It chooses nothing.
  *
- * Tensors are cut into chunks of whole panels. Threads convert the chunks of one batch while the
- * batch before it is hashed and written, so memory is bounded by two batches whatever the model's
- * size. Bytes do not depend on the number of threads: every chunk is a function of its rows, and
- * chunks are written in order. */
+ * Tensors are cut into chunks of whole panels. Threads convert some chunks while one of them hashes
+ * and writes the oldest, so memory is bounded by a ring of chunks whatever the model's size. A
+ * packed source is held against its digests on the way. Bytes do not depend on the number of
+ * threads: every chunk is a function of its rows, and chunks are written in order. */
 #ifndef SP_CONVERT_EXECUTE_H
 #define SP_CONVERT_EXECUTE_H
 

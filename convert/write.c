@@ -10,39 +10,6 @@
 
 #include <stdlib.h>
 
-/* Damage in a packed source must not get a new, valid digest. */
-struct check {
-    const struct sp_source *source;
-    struct sp_err *errs; /* [n tensors] */
-};
-
-static void check_tensor(void *context, size_t item, unsigned worker)
-{
-    struct check *check = context;
-    (void)worker;
-
-    if (sp_pack_tensor(check->source->pack, item)->part != check->source->part) return;
-    (void)!sp_pack_check_tensor(check->source->pack, item, &check->errs[item]);
-}
-
-static enum sp_status check_source(const struct sp_source *source, struct sp_pool *pool,
-                                   struct sp_err *err)
-{
-    enum sp_status st;
-    struct check check = {.source = source};
-    size_t n;
-
-    if (source == NULL || source->pack == NULL) return SP_OK;
-    n = sp_pack_n_tensors(source->pack);
-    if ((st = sp_new(&check.errs, n, sizeof *check.errs, err))) return st;
-    sp_pool_run(pool, n, check_tensor, &check);
-    for (size_t i = 0; i < n && !st; i++) {
-        if (check.errs[i].status) st = sp_fail(err, check.errs[i].status, "%s", check.errs[i].text);
-    }
-    free(check.errs);
-    return st;
-}
-
 /* The compiled tokenizer: a packed source's own, else made from tokenizer.json. */
 static enum sp_status write_tokenizer(struct sp_pack_writer *w, const struct sp_source *source,
                                       enum sp_part part, const struct sp_create_sinks *sinks,
@@ -126,8 +93,6 @@ enum sp_status sp_package_write(const struct sp_package *package, const char *pa
         if ((st = write_texts(w, package->draft, SP_PART_DRAFT, sinks, err))) goto done;
     }
     if ((st = sp_pool_open(&pool, n_threads, err))) goto done;
-    if ((st = check_source(package->target, pool, err))) goto done;
-    if ((st = check_source(package->draft, pool, err))) goto done;
     st = sp_plan_execute(&package->plan, w, pool, sinks->progress, sinks->context, err);
     if (st) goto done;
     if (package->draft && (st = write_pairing(w, package->draft, err))) goto done;

@@ -109,6 +109,14 @@ void sp_file_unmap(struct sp_mapping *mapping)
     *mapping = (struct sp_mapping){0};
 }
 
+void sp_file_unload(const uint8_t *bytes, size_t size)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), mask = ~(page - 1);
+    uintptr_t begin = (uintptr_t)bytes & mask, end = ((uintptr_t)bytes + size) & mask;
+
+    if (end > begin) (void)madvise((void *)begin, end - begin, MADV_DONTNEED);
+}
+
 struct sp_file {
     int fd;
     uint64_t size;

@@ -30,6 +30,9 @@ struct sp_mapping {
 SP_MUST_CHECK enum sp_status sp_file_map(struct sp_mapping *out, const char *path,
                                          struct sp_err *err);
 void sp_file_unmap(struct sp_mapping *mapping); /* zeroes it */
+/* These bytes of a mapping are not wanted for now: they stop counting as this process's memory.
+ * They may be read again; whole pages, those that `bytes` ends within excepted. */
+void sp_file_unload(const uint8_t *bytes, size_t size);
 
 /* An open file, read at any offset, from any number of threads. */
 struct sp_file; /* opaque */
