@@ -4,6 +4,7 @@
 
 #include "convert/modelfile.h"
 #include "convert/pairing.h"
+#include "format/bytes.h"
 #include "format/file.h"
 #include "format/mem.h"
 #include "format/packfile.h"
@@ -670,7 +671,7 @@ static void test_damage_is_not_passed_on(void **state)
     static const char *const tensors[] = {"layers.0.mlp.up_proj.weight", "norm.weight"};
     (void)state;
 
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < 4; i++) {
         struct sp_err err = {0};
         struct sp_pack *pack;
         char *bytes;
@@ -679,17 +680,120 @@ static void test_damage_is_not_passed_on(void **state)
         create(modelfile("FROM @/ar"), in, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
         pack = open_whole(in);
         bytes = scratch_read(in, &size);
-        where = 4096 + (size_t)(sp_pack_find(pack, SP_PART_TARGET, tensors[i])->data -
+        where = 4096 + (size_t)(sp_pack_find(pack, SP_PART_TARGET, tensors[i % 2])->data -
                                 sp_pack_find(pack, SP_PART_TARGET, "embed_tokens.weight")->data);
         sp_pack_close(pack);
-        bytes[where] ^= 1;
+        if (i < 2)
+            bytes[where] ^= 1;
+        else
+            memcpy(bytes + where, "\xff\x7f\xff\x7f", 4); /* NaN: not what is wrong first */
         scratch_write("in.bin", bytes, size);
         free(bytes);
         assert_int_equal(sp_requantize(NULL, &q, &err), SP_E_INPUT);
-        assert_non_null(strstr(err.text, tensors[i]));
+        assert_non_null(strstr(err.text, tensors[i % 2]));
         assert_non_null(strstr(err.text, "digest"));
         assert_int_equal(n_files(), 2);
     }
+}
+
+/* ---- memory ---- */
+
+enum { LARGE_ROWS = 1000000, LARGE_COLS = 64 };
+
+/* A tensor of a safetensors header, at *end, which moves on. */
+static size_t describe(char *text, const char *name, unsigned rows, unsigned cols, uint64_t *end)
+{
+    uint64_t begin = *end;
+    char shape[32];
+
+    *end += 2ull * (rows ? rows : 1) * cols;
+    snprintf(shape, sizeof shape, rows ? "%u,%u" : "%.0u%u", rows, cols);
+    return (size_t)sprintf(
+        text, ",\"%s\":{\"dtype\":\"BF16\",\"shape\":[%s],\"data_offsets\":[%llu,%llu]}", name,
+        shape, (unsigned long long)begin, (unsigned long long)*end);
+}
+
+/* A checkpoint of 128 MB in the folder "large", most of it never written. */
+static void make_large_checkpoint(void)
+{
+    static const char *const vectors[] = {"input_layernorm", "post_attention_layernorm",
+                                          "self_attn.q_norm", "self_attn.k_norm"};
+    static const char *const matrices[] = {
+        "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj",
+        "mlp.gate_proj",    "mlp.up_proj",      "mlp.down_proj"};
+    static const char config[] =
+        "{\"architectures\":[\"Qwen3ForCausalLM\"],\"model_type\":\"qwen3\",\"vocab_size\":1000000,"
+        "\"max_position_embeddings\":64,\"rms_norm_eps\":1e-6,\"rope_theta\":10000,"
+        "\"tie_word_embeddings\":true,\"hidden_size\":64,\"num_hidden_layers\":1,"
+        "\"num_attention_heads\":1,\"num_key_value_heads\":1,\"head_dim\":64,"
+        "\"intermediate_size\":64,\"hidden_act\":\"silu\",\"eos_token_id\":0}";
+    char text[8192], name[128];
+    uint8_t size[8];
+    uint64_t end = 0;
+    size_t n;
+    FILE *f;
+
+    assert_int_equal(mkdir(scratch_path("large"), 0700), 0);
+    scratch_write("large/config.json", config, sizeof config - 1);
+    n = describe(text, "model.embed_tokens.weight", LARGE_ROWS, LARGE_COLS, &end);
+    text[0] = '{';
+    n += describe(text + n, "model.norm.weight", 0, LARGE_COLS, &end);
+    for (size_t i = 0; i < 11; i++) {
+        snprintf(name, sizeof name, "model.layers.0.%s.weight",
+                 i < 4 ? vectors[i] : matrices[i - 4]);
+        n += describe(text + n, name, i < 4 ? 0 : LARGE_COLS, LARGE_COLS, &end);
+    }
+    text[n++] = '}';
+    sp_put64(size, n);
+    f = fopen(scratch_path("large/model.safetensors"), "wb");
+    assert_non_null(f);
+    fwrite(size, 8, 1, f);
+    fwrite(text, n, 1, f);
+    for (unsigned i = 0; i < 64; i++) { /* some numbers here and there */
+        fseek(f, (long)(8 + n + i * 1999998ul), SEEK_SET);
+        fwrite("\x80\x3f\x12\xbe\x99\x3e", 6, 1, f);
+    }
+    assert_int_equal(ftruncate(fileno(f), (off_t)(8 + n + end)), 0);
+    assert_int_equal(fclose(f), 0);
+}
+
+static long peak_kib(void)
+{
+    struct rusage usage;
+
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_maxrss;
+}
+
+/* Of a checkpoint and of a packed file, neither a tensor's size nor what is mapped matters; and the
+ * many chunks of a large tensor come in order, whoever converts them. */
+static void test_memory_is_bounded(void **state)
+{
+    const char *packed = at("packed.bin"), *one = at("one.bin"), *two = at("two.bin"), *path;
+    int status;
+    pid_t child;
+    (void)state;
+
+    make_large_checkpoint();
+    path = modelfile("FROM ./large");
+    child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        struct sp_create_options as_it_is = options_for(path, packed), q4 = options_for(path, one);
+        struct sp_requantize_options again = {
+            .input = packed, .output = two, .target_type = SP_Q4, .n_threads = 2};
+        long before = peak_kib();
+
+        q4.target_type = SP_Q4;
+        if (sp_create(NULL, &as_it_is, NULL) || sp_create(NULL, &q4, NULL)) _exit(1);
+        if (sp_requantize(NULL, &again, NULL)) _exit(2);
+        _exit(peak_kib() - before < (64 << 10) ? 0 : 3);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_same_file(one, two);
+    create(path, two, SP_Q4, SP_DTYPE_NONE, 1);
+    assert_same_file(one, two);
 }
 
 static void test_cancelling_leaves_nothing(void **state)
@@ -818,6 +922,7 @@ int main(void)
         T(test_requantize_refusals),
         T(test_bad_weights_are_named),
         T(test_damage_is_not_passed_on),
+        T(test_memory_is_bounded),
         T(test_cancelling_leaves_nothing),
         T(test_a_full_disk_leaves_the_old_file),
         T(test_a_kill_leaves_old_or_new),
