@@ -16,9 +16,11 @@
 #define SP_NO_GUESS UINT32_MAX
 
 struct sp_chooser {
-    /* *id = the draft's token for position `pos`, given every token before it: ids[0..pos-1]. */
-    enum sp_status (*propose)(void *state, uint32_t *id, const float *logits, size_t n_vocab,
-                              const uint32_t *ids, size_t pos, struct sp_err *err);
+    /* *id = the draft's token for position `pos`, given every token before it: ids[0..pos-1].
+     * *confidence (NULL: not asked for) = how sure the draft is of it, 0..1: a hint, whose meaning
+     * is learned from what is accepted. */
+    enum sp_status (*propose)(void *state, uint32_t *id, double *confidence, const float *logits,
+                              size_t n_vocab, const uint32_t *ids, size_t pos, struct sp_err *err);
     /* *id = the target's token for position `pos`; equal to `guess` (what propose gave there, or
      * SP_NO_GUESS) means accepted. A non-finite logit is SP_E_INPUT. Which token comes out depends
      * on the arguments and the seed alone. */
@@ -26,5 +28,10 @@ struct sp_chooser {
                              const uint32_t *ids, size_t pos, uint32_t guess, struct sp_err *err);
     void *state; /* borrowed */
 };
+
+struct sp_vector;
+
+/* The largest logit, ties to the lowest id; its probability is the confidence. Borrows `vector`. */
+struct sp_chooser sp_greedy_chooser(const struct sp_vector *vector);
 
 #endif

@@ -1,112 +1,218 @@
 #include "runtime/depth.h"
 
-#include <stdbool.h>
+#include <string.h>
 
-static const double forget = 0.97;     /* weight that a count keeps from round to round */
-static const double prior_weight = 2;  /* rounds that a borrowed acceptance counts for */
-static const double first_prior = 0.6; /* acceptance of the first guess before any is known */
-static const double smoothing = 0.25;  /* share of a new measurement in a cost */
+/* Priors are worth a few rounds; memories reach back some dozens of them. Found by replaying
+ * recorded guesses and confidences of trained pairs with noisy clocks; flat around these values. */
+static const double forget = 0.97;            /* weight that a count keeps from round to round */
+static const double forget_judged = 0.995;    /* ... from guess to guess of like confidence */
+static const double first_prior = 0.7;        /* acceptance of the first guess */
+static const double place_weight = 2;         /* rounds that a borrowed acceptance counts for */
+static const double confidence_weight = 8;    /* guesses for which a confidence is believed */
+static const double rate_prior = 1.3;         /* drafted to plain rate */
+static const double rate_weight = 6;          /* plain steps that this counts for */
+static const double draft_prior_block = 0.25; /* plain steps that a block costs to draft */
+static const double draft_prior_step = 0.1;   /* ... a guess */
+static const double loan = 3, fortune = 5, bet = 1; /* plain steps */
+static const double first_allowance = 0.2, least_allowance = 0.002;
 
-enum { FIRST_WAIT = 16, LONGEST_WAIT = 256 };
+enum {
+    FIRST_BLOCK = 8, /* asked for before anything is known */
+    FIRST_STEPS = 4,
+    PLAIN_EVERY = 32,
+};
 
-/* Value of a sparsely measured, roughly linear table at i: interpolated between the measured
- * neighbours, extrapolated flat. 0 when nothing is measured. */
-static double interpolate(const double *table, size_t n, size_t i)
+/* Upper ends of the classes of confidence. */
+static const double classes[SP_DEPTH_CONFIDENCES - 1] = {.1, .2, .3, .4,  .5,  .6,
+                                                         .7, .8, .9, .97, .99, .999};
+
+void sp_depth_init(struct sp_depth *depth, size_t max, bool stepwise)
 {
-    size_t below = i, above = i;
-
-    while (below > 0 && table[below] <= 0)
-        below--;
-    while (above < n && table[above] <= 0)
-        above++;
-    if (above == n || table[above] <= 0) return table[below] > 0 ? table[below] : 0;
-    if (table[below] <= 0 || below == above) return table[above];
-    return table[below] +
-           (table[above] - table[below]) * (double)(i - below) / (double)(above - below);
+    *depth = (struct sp_depth){
+        .max = max,
+        .stepwise = stepwise,
+        .verify = {.shape = 0.08, .steepest = 1},
+        .draft = {.shape = stepwise ? 4 : 0.02, .steepest = 1e3},
+        .purse = loan,
+        .allowance = first_allowance,
+    };
 }
 
-double sp_depth_plain_seconds(const struct sp_depth *depth)
+static size_t class_of(double confidence)
 {
-    return interpolate(depth->verify_seconds, depth->max + 2, 1);
+    size_t i = 0;
+
+    while (i < SP_DEPTH_CONFIDENCES - 1 && confidence >= classes[i])
+        i++;
+    return i;
 }
 
-static double seconds(const struct sp_depth *d, size_t n)
+static double acceptance(const struct sp_depth *d, double confidence)
 {
-    double draft = n ? interpolate(d->draft_seconds, d->max + 1, n) : 0;
+    size_t i = class_of(confidence);
 
-    return draft + interpolate(d->verify_seconds, d->max + 2, n + 1);
+    return (confidence_weight * confidence + d->right[i]) / (confidence_weight + d->judged[i]);
 }
 
-static double rate(const struct sp_depth *d, size_t n)
+static double at_least(double value, double least)
 {
-    double tokens = 1, chain = 1, p = first_prior;
+    return value > least ? value : least;
+}
 
+/* Expected costs and acceptances of up to n guesses; before the first round in plain steps. */
+static void expect(struct sp_depth *d, size_t n)
+{
+    double p = first_prior;
+
+    d->verify_seconds[0] = sp_cost_at(&d->verify, 0);
+    d->draft_seconds[0] = 0;
     for (size_t i = 1; i <= n; i++) {
-        p = (d->accepted[i] + prior_weight * p) / (d->tried[i] + prior_weight);
-        chain *= p;
-        tokens += chain;
+        double draft = d->stepwise ? draft_prior_step * (double)i : draft_prior_block;
+        double verify = sp_cost_at(&d->verify, i);
+        draft = d->draft.n_timings ? sp_cost_at(&d->draft, i) : draft * d->verify_seconds[0];
+        d->verify_seconds[i] = at_least(verify, d->verify_seconds[i - 1]);
+        d->draft_seconds[i] = at_least(draft, d->draft_seconds[i - 1]);
+        p = (d->accepted[i] + place_weight * p) / (d->tried[i] + place_weight);
+        d->usual[i] = p;
     }
-    return tokens / seconds(d, n);
 }
 
-/* Before anything can be weighed: a whole proposal, a plain step, and a single guess have to be
- * measured. Each is a round like any other, so measuring costs next to nothing. */
-static bool unmeasured(const struct sp_depth *d, size_t *depth)
+/* Of drafting so far, or of plain steps where that is more. */
+static double worth_of_time(const struct sp_depth *d)
 {
-    const size_t wanted[] = {d->max, 0, 1};
+    double plain = 1 / d->verify_seconds[0], prior_seconds = rate_weight / plain;
+    double drafted = (d->tokens + rate_prior * rate_weight) / (d->seconds + prior_seconds);
 
-    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
-        *depth = wanted[i];
-        if (d->verify_seconds[wanted[i] + 1] <= 0) return true;
+    return at_least(drafted, plain);
+}
+
+/* Tokens that the time of verifying guess i, or of making it, would bring otherwise. */
+static double price_of_verifying(const struct sp_depth *d, size_t i)
+{
+    return d->rate * (d->verify_seconds[i] - d->verify_seconds[i - 1]);
+}
+
+static double price_of_making(const struct sp_depth *d, size_t i)
+{
+    return d->rate * (d->draft_seconds[i] - d->draft_seconds[i - 1]);
+}
+
+/* A block's guesses are all made before any is judged: as many as pay when only right ones are
+ * verified. */
+static size_t block_to_ask_for(const struct sp_depth *d, size_t limit)
+{
+    double chain = 1, gain = 0, best_gain = -1;
+    size_t best = 1;
+
+    for (size_t i = 1; i <= limit; i++) {
+        chain *= d->usual[i];
+        gain += at_least(chain * (1 - price_of_verifying(d, i)), 0) - price_of_making(d, i);
+        if (gain > best_gain) {
+            best_gain = gain;
+            best = i;
+        }
     }
-    *depth = 0;
-    return false;
+    return best;
+}
+
+static size_t to_ask_for(const struct sp_depth *d, size_t limit)
+{
+    size_t first = d->stepwise ? FIRST_STEPS : FIRST_BLOCK;
+
+    if (d->draft.n_timings == 0) return limit < first ? limit : first;
+    return d->stepwise ? limit : block_to_ask_for(d, limit);
 }
 
 size_t sp_depth_choose(struct sp_depth *d, size_t limit)
 {
-    size_t best = 0, best_drafted = 0;
-    double best_rate, drafted_rate = 0;
-
     if (limit > d->max) limit = d->max;
-    if (limit == 0) return 0;
-    if (limit == d->max && unmeasured(d, &best)) return best;
-    if (seconds(d, 0) <= 0) return limit;
-    best_rate = rate(d, 0);
-    for (size_t n = 1; n <= limit; n++) {
-        double r = rate(d, n);
-        if (r > drafted_rate) {
-            drafted_rate = r;
-            best_drafted = n;
-        }
+    if (limit == 0 || d->n_plain * PLAIN_EVERY < d->verify.n_timings) return 0;
+    if (d->paused) {
+        d->purse += d->allowance;
+        if (d->purse < bet) return 0;
+        d->paused = false;
     }
-    if (drafted_rate > best_rate) best = best_drafted;
-    if (best) {
-        d->plain_run = 0;
-        d->plain_wait = FIRST_WAIT;
-        return best;
-    }
-    if (d->plain_wait == 0) d->plain_wait = FIRST_WAIT;
-    if (++d->plain_run < d->plain_wait) return 0;
-    d->plain_run = 0;
-    if (d->plain_wait < LONGEST_WAIT) d->plain_wait *= 2;
-    return best_drafted;
+    expect(d, limit);
+    d->rate = worth_of_time(d);
+    d->n_asked = to_ask_for(d, limit);
+    d->n_made = d->n_cut = 0;
+    d->chain = 1;
+    d->gain = d->best_gain = 0;
+    return d->n_asked;
 }
 
-static void measure(double *cost, double seconds_now)
+/* Is there a longer proposal that can be expected to beat the best so far? */
+static bool more_may_pay(const struct sp_depth *d)
 {
-    *cost = *cost > 0 ? *cost + smoothing * (seconds_now - *cost) : seconds_now;
+    double chain = d->chain, gain = d->gain;
+
+    for (size_t i = d->n_made + 1; i <= d->n_asked; i++) {
+        chain *= d->usual[i];
+        gain += chain - price_of_verifying(d, i);
+        if (d->stepwise) gain -= price_of_making(d, i);
+        if (gain > d->best_gain) return true;
+    }
+    return false;
 }
 
-void sp_depth_record(struct sp_depth *d, size_t drafted, size_t accepted, double draft_seconds,
-                     double verify_seconds)
+bool sp_depth_judge(struct sp_depth *d, double confidence)
 {
-    if (drafted > d->max) return;
-    measure(&d->verify_seconds[drafted + 1], verify_seconds);
-    if (drafted == 0) return;
-    measure(&d->draft_seconds[drafted], draft_seconds);
+    size_t i = ++d->n_made;
+
+    d->confidence[i] = confidence;
+    d->chain *= acceptance(d, confidence);
+    d->gain += d->chain - price_of_verifying(d, i);
+    if (d->gain > d->best_gain) {
+        d->best_gain = d->gain;
+        d->n_cut = i;
+    }
+    return more_may_pay(d);
+}
+
+size_t sp_depth_cut(const struct sp_depth *d)
+{
+    return d->n_cut;
+}
+
+/* What a round of n guesses that was chosen here has earned. */
+static void settle(struct sp_depth *d, const struct sp_round *r, size_t n)
+{
+    double tokens = (double)r->accepted + 1;
+    double seconds = sp_cost_at(&d->draft, n) + sp_cost_at(&d->verify, r->drafted);
+
+    d->tokens = forget * d->tokens + tokens;
+    d->seconds = forget * d->seconds + seconds;
+    d->purse += tokens - seconds / sp_cost_at(&d->verify, 0);
+    if (d->purse > fortune) d->purse = fortune;
+    if (d->purse >= 2 * bet) d->allowance = first_allowance;
+    if (d->purse > 0) return;
+    d->paused = true;
+    d->allowance = at_least(d->allowance / 2, least_allowance);
+}
+
+/* Guesses behind the first wrong one are not known to be right or wrong. */
+static void count_guesses(struct sp_depth *d, size_t drafted, size_t accepted)
+{
     for (size_t i = 1; i <= drafted && i <= accepted + 1; i++) {
+        size_t class = class_of(d->confidence[i]);
+        double right = i <= accepted ? 1 : 0;
         d->tried[i] = forget * d->tried[i] + 1;
-        d->accepted[i] = forget * d->accepted[i] + (i <= accepted ? 1 : 0);
+        d->accepted[i] = forget * d->accepted[i] + right;
+        if (i > d->n_made) continue; /* not judged */
+        d->judged[class] = forget_judged * d->judged[class] + 1;
+        d->right[class] = forget_judged * d->right[class] + right;
     }
+}
+
+void sp_depth_record(struct sp_depth *d, const struct sp_round *r)
+{
+    size_t n = d->stepwise ? r->made : r->asked;
+
+    if (r->drafted > d->max || n > d->max) return;
+    sp_cost_record(&d->verify, r->drafted, r->verify_seconds);
+    d->n_plain += r->drafted == 0;
+    if (n > 0) sp_cost_record(&d->draft, n, r->draft_seconds);
+    if (d->n_asked > 0) settle(d, r, n);
+    count_guesses(d, r->drafted, r->accepted);
+    d->n_asked = d->n_made = 0;
 }

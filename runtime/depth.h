@@ -1,39 +1,74 @@
-/* How many tokens to draft in the next round: the number that brings the most tokens a second.
+/* How many tokens to draft in this round: as many as bring the most tokens a second.
  *
- *   tokens(n)  = 1 + p1 + p1 p2 + ... + p1..pn      p_i: acceptance of guess i given those before
- * it seconds(n) = draft(n) + verify(n + 1)
+ * A round of n guesses costs draft(n) + verify(n) seconds, each learned as a curve from the rounds
+ * themselves (runtime/cost.h), and brings 1 + c1 + c1 c2 + ... tokens, c_i being the probability
+ * that guess i is right when those before it are. The draft's own confidence in a guess says much
+ * about c_i, more than its place in the block: acceptance is counted by confidence. Being paid by
+ * the second, one more guess is worth verifying while what it adds to the tokens is more than what
+ * its time would bring at the rate of drafting so far (the optimal stopping of a renewal process).
+ * So a round goes in three steps:
+ *   choose   how many guesses to ask for at most, from the average acceptance by place;
+ *   judge    after each guess, with its confidence: are more worth making?
+ *   cut      how many of those made are worth verifying.
  *
- * Acceptances are counted with slow forgetting, a position not yet tried borrowing from the one
- * before it. Costs are measured by the rounds themselves, the first of which try the whole range;
- * row counts not yet seen are interpolated. Depth 0 is allowed; then a round is drafted now and
- * then, ever more rarely, to notice when the text becomes easy. What is chosen never changes the
- * text. */
+ * Whether to draft at all is settled by a purse that is counted in plain steps: rounds pay in what
+ * they save and take out what they waste, never more than a small fortune. Drafting pauses when it
+ * is empty; while it pauses every plain step puts an allowance in, and the first full step of it is
+ * bet on drafting again. Each lost bet halves the allowance. So what drafting can lose is bounded:
+ * the first loan, and a share of the steps that shrinks.
+ *
+ * Everything is weighed against a plain step, so one round in 32 is one, the second to begin with.
+ *
+ * What is chosen never changes the text. */
 #ifndef SP_RUNTIME_DEPTH_H
 #define SP_RUNTIME_DEPTH_H
 
-#include <stddef.h>
+#include "runtime/cost.h"
 
-enum { SP_DEPTH_MAX = 63 };
+#include <stdbool.h>
 
-/* Valid when zeroed, apart from `max`. */
+enum { SP_DEPTH_MAX = SP_COST_LENGTHS - 1, SP_DEPTH_CONFIDENCES = 13 };
+
 struct sp_depth {
-    size_t max;                              /* deepest proposal, <= SP_DEPTH_MAX */
-    double verify_seconds[SP_DEPTH_MAX + 2]; /* of n rows; 0: not measured */
-    double draft_seconds[SP_DEPTH_MAX + 1];  /* of n guesses; 0: not measured */
-    double tried[SP_DEPTH_MAX + 1];          /* decayed counts, by guess 1.. */
-    double accepted[SP_DEPTH_MAX + 1];
-    size_t plain_run;  /* rounds at depth 0 since the last probe */
-    size_t plain_wait; /* ... that must pass before the next one */
+    size_t max;    /* deepest proposal, <= SP_DEPTH_MAX */
+    bool stepwise; /* guesses are made one after the other: each costs when it is made */
+    struct sp_cost verify, draft;
+    double tried[SP_DEPTH_MAX + 1], accepted[SP_DEPTH_MAX + 1]; /* decayed, by guess 1.. */
+    double judged[SP_DEPTH_CONFIDENCES], right[SP_DEPTH_CONFIDENCES];
+    double tokens, seconds; /* of drafted rounds, decayed */
+    double purse, allowance;
+    bool paused;
+    size_t n_plain; /* passes of one row that were timed */
+
+    /* The round under way, if its depth was chosen here: n_asked > 0. */
+    size_t n_asked, n_made, n_cut;
+    double confidence[SP_DEPTH_MAX + 1];                                      /* by guess 1.. */
+    double verify_seconds[SP_DEPTH_MAX + 1], draft_seconds[SP_DEPTH_MAX + 1]; /* expected */
+    double usual[SP_DEPTH_MAX + 1]; /* acceptance of guess 1.. on average */
+    double rate;                    /* tokens a second that time is worth */
+    double chain, gain, best_gain; /* all guesses so far are right; tokens of verifying them, net */
 };
 
-/* Best depth <= limit. */
+void sp_depth_init(struct sp_depth *depth, size_t max, bool stepwise);
+
+/* Most guesses to ask for, <= limit; 0: a plain step. */
 size_t sp_depth_choose(struct sp_depth *depth, size_t limit);
 
-/* A round of `drafted` guesses, `accepted` of them right, and what it cost. */
-void sp_depth_record(struct sp_depth *depth, size_t drafted, size_t accepted, double draft_seconds,
-                     double verify_seconds);
+/* After a guess, with the draft's confidence in it (0..1): should there be more? */
+bool sp_depth_judge(struct sp_depth *depth, double confidence);
 
-/* Estimated seconds of a plain step; 0 when nothing is known. */
-double sp_depth_plain_seconds(const struct sp_depth *depth);
+/* Of the guesses judged, those worth verifying. */
+size_t sp_depth_cut(const struct sp_depth *depth);
+
+/* What one target pass did. Guesses: asked for, made, of these verified, of these right. */
+struct sp_round {
+    size_t asked, made, drafted, accepted;
+    size_t emitted; /* tokens */
+    double draft_seconds, verify_seconds;
+    bool stopped; /* no more tokens are wanted */
+};
+
+/* Of every round, whether its depth was chosen here or not. */
+void sp_depth_record(struct sp_depth *depth, const struct sp_round *round);
 
 #endif

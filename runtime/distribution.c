@@ -356,21 +356,25 @@ enum sp_status sp_sampler_distribution(struct sp_distribution *out,
 
 /* -ln u >= 1 - u: where even that is too much, the logarithm is not needed. */
 uint32_t sp_distribution_draw(const struct sp_distribution *d, uint64_t seed, uint64_t position,
-                              enum sp_purpose purpose)
+                              enum sp_purpose purpose, double *clarity)
 {
     uint64_t key = sp_rng_key(seed, position, purpose);
-    double best = HUGE_VAL;
+    double best = HUGE_VAL, second = HUGE_VAL;
     size_t winner = 0;
 
     for (size_t i = 0; i < d->n; i++) {
-        double u = sp_rng_uniform(key, d->ids[i]), e;
-        if (!(d->probs[i] > 0) || 1 - u >= best * d->probs[i]) continue;
+        double u = sp_rng_uniform(key, d->ids[i]), e, bar = clarity ? second : best;
+        if (!(d->probs[i] > 0) || 1 - u >= bar * d->probs[i]) continue;
         e = -sp_log(u) / d->probs[i];
         if (e < best) {
+            second = best;
             best = e;
             winner = i;
+        } else if (e < second) {
+            second = e;
         }
     }
+    if (clarity) *clarity = 1 - best / second;
     return d->ids[winner];
 }
 

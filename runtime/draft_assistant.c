@@ -242,21 +242,24 @@ static void finish_step(struct draft_assistant *d, float *logits)
 }
 
 static enum sp_status assistant_propose(struct sp_drafter *base, uint32_t *ids, size_t n_cached,
-                                        size_t n, const struct sp_chooser *chooser,
+                                        size_t *n, const struct sp_guesser *guesser,
                                         struct sp_err *err)
 {
     struct draft_assistant *d = (struct draft_assistant *)base;
     enum sp_status st = SP_OK;
+    bool more = true;
+    size_t i;
 
     assert(d->known && n_cached > 0);
-    for (size_t i = 0; st == SP_OK && i < n; i++) {
+    for (i = 0; st == SP_OK && more && i < *n; i++) {
         float *logits = d->logits + i * d->n_vocab;
         size_t pos = n_cached + 1 + i;
         sp_decoder_pair(d->decoder, d->target, &ids[pos - 1], i ? d->next : d->hidden, 1);
         sp_decoder_run(d->decoder, 1, n_cached, 0);
         finish_step(d, logits);
-        st = chooser->propose(chooser->state, &ids[pos], logits, d->n_vocab, ids, pos, err);
+        st = sp_guess(guesser, &more, ids, pos, logits, d->n_vocab, err);
     }
+    *n = i;
     return st;
 }
 
@@ -295,6 +298,7 @@ static size_t assistant_cache_size(const struct sp_drafter *base)
 const struct sp_drafter_ops sp_draft_assistant_ops = {
     .kind = SP_DRAFT_ASSISTANT,
     .name = "assistant",
+    .stepwise = true,
     .max_depth = assistant_max_depth,
     .taps = assistant_taps,
     .check = assistant_check,

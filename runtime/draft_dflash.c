@@ -114,20 +114,21 @@ void sp_dflash_run_block(struct sp_dflash *d, const uint32_t *ids, size_t n_cach
 }
 
 static enum sp_status dflash_propose(struct sp_drafter *base, uint32_t *ids, size_t n_cached,
-                                     size_t n, const struct sp_chooser *chooser, struct sp_err *err)
+                                     size_t *n, const struct sp_guesser *guesser,
+                                     struct sp_err *err)
 {
     struct sp_dflash *d = (struct sp_dflash *)base;
-    enum sp_status st;
+    enum sp_status st = SP_OK;
+    bool more = true;
+    size_t i;
 
-    sp_dflash_run_block(d, ids, n_cached, n);
-    for (size_t i = 0; i < n; i++) {
-        if ((st = chooser->propose(chooser->state, &ids[n_cached + 1 + i],
-                                   d->logits + i * d->ld_logits, d->n_vocab, ids, n_cached + 1 + i,
-                                   err))) {
-            return st;
-        }
+    sp_dflash_run_block(d, ids, n_cached, *n);
+    for (i = 0; st == SP_OK && more && i < *n; i++) {
+        st = sp_guess(guesser, &more, ids, n_cached + 1 + i, sp_dflash_logits(base, i), d->n_vocab,
+                      err);
     }
-    return SP_OK;
+    *n = i;
+    return st;
 }
 
 const float *sp_dflash_logits(const struct sp_drafter *base, size_t i)

@@ -137,24 +137,26 @@ static void score_candidates(struct draft_dflash2 *d, const float *logits, const
 }
 
 static enum sp_status dflash2_propose(struct sp_drafter *base, uint32_t *ids, size_t n_cached,
-                                      size_t n, const struct sp_chooser *chooser,
+                                      size_t *n, const struct sp_guesser *guesser,
                                       struct sp_err *err)
 {
     struct draft_dflash2 *d = (struct draft_dflash2 *)base;
     enum sp_status st = SP_OK;
+    bool more = true;
+    size_t i;
 
-    sp_dflash_run_block(&d->block, ids, n_cached, n);
-    project_rows(d, n);
-    for (size_t i = 0; st == SP_OK && i < n; i++) {
+    sp_dflash_run_block(&d->block, ids, n_cached, *n);
+    project_rows(d, *n);
+    for (i = 0; st == SP_OK && more && i < *n; i++) {
         const float *logits = sp_dflash_logits(base, i);
         size_t pos = n_cached + 1 + i;
         find_candidates(d, logits);
         score_candidates(d, logits, d->projected + i * d->ld, ids[pos - 1]);
-        st =
-            chooser->propose(chooser->state, &ids[pos], d->scores, d->block.n_vocab, ids, pos, err);
+        st = sp_guess(guesser, &more, ids, pos, d->scores, d->block.n_vocab, err);
         for (size_t k = 0; k < d->top_k; k++)
             d->scores[d->candidates[k]] = NEVER;
     }
+    *n = i;
     return st;
 }
 

@@ -125,24 +125,23 @@ static size_t feed(struct draft_lm *d, const uint32_t *ids, size_t n_true, size_
     return n;
 }
 
-static enum sp_status lm_propose(struct sp_drafter *base, uint32_t *ids, size_t n_cached, size_t n,
-                                 const struct sp_chooser *chooser, struct sp_err *err)
+static enum sp_status lm_propose(struct sp_drafter *base, uint32_t *ids, size_t n_cached, size_t *n,
+                                 const struct sp_guesser *guesser, struct sp_err *err)
 {
     struct draft_lm *d = (struct draft_lm *)base;
-    enum sp_status st;
-    size_t ld;
+    enum sp_status st = SP_OK;
+    bool more = true;
+    size_t i, ld;
 
-    for (size_t i = 0; i < n; i++) {
+    for (i = 0; st == SP_OK && more && i < *n; i++) {
         size_t rows = feed(d, ids, n_cached, n_cached + i);
         const float *row = sp_decoder_logits(d->decoder, d->model, rows - 1, 1, &ld);
         float *kept = d->logits + i * d->n_vocab;
         memcpy(kept, row, d->n_vocab * sizeof *kept);
-        if ((st = chooser->propose(chooser->state, &ids[n_cached + 1 + i], kept, d->n_vocab, ids,
-                                   n_cached + 1 + i, err))) {
-            return st;
-        }
+        st = sp_guess(guesser, &more, ids, n_cached + 1 + i, kept, d->n_vocab, err);
     }
-    return SP_OK;
+    *n = i;
+    return st;
 }
 
 static const float *lm_logits(const struct sp_drafter *base, size_t i)
@@ -195,6 +194,7 @@ static void lm_close(struct sp_drafter *base)
 const struct sp_drafter_ops sp_draft_lm_ops = {
     .kind = SP_DRAFT_NONE,
     .name = "autoregressive",
+    .stepwise = true,
     .max_depth = lm_max_depth,
     .taps = lm_taps,
     .check = lm_check,

@@ -120,17 +120,18 @@ static size_t run_true_pairs(struct draft_mtp *d, const uint32_t *ids)
     return n;
 }
 
-static enum sp_status mtp_propose(struct sp_drafter *base, uint32_t *ids, size_t n_cached, size_t n,
-                                  const struct sp_chooser *chooser, struct sp_err *err)
+static enum sp_status mtp_propose(struct sp_drafter *base, uint32_t *ids, size_t n_cached,
+                                  size_t *n, const struct sp_guesser *guesser, struct sp_err *err)
 {
     struct draft_mtp *d = (struct draft_mtp *)base;
-    size_t last, ld;
-    enum sp_status st;
+    enum sp_status st = SP_OK;
+    bool more = true;
+    size_t last, ld, i;
 
     assert(d->n_have == n_cached && n_cached > 0);
     if (d->n_true == d->n_have) d->n_true--; /* asked twice: the last pair's token may differ */
     last = run_true_pairs(d, ids) - 1;
-    for (size_t i = 0; i < n; i++) {
+    for (i = 0; st == SP_OK && more && i < *n; i++) {
         float *kept = d->logits + i * d->n_vocab;
         if (i > 0) {
             const float *o = sp_decoder_features(d->decoder) + last * d->n_hidden;
@@ -139,12 +140,10 @@ static enum sp_status mtp_propose(struct sp_drafter *base, uint32_t *ids, size_t
         }
         memcpy(kept, sp_decoder_logits(d->decoder, d->target, last, 1, &ld),
                d->n_vocab * sizeof *kept);
-        if ((st = chooser->propose(chooser->state, &ids[n_cached + 1 + i], kept, d->n_vocab, ids,
-                                   n_cached + 1 + i, err))) {
-            return st;
-        }
+        st = sp_guess(guesser, &more, ids, n_cached + 1 + i, kept, d->n_vocab, err);
     }
-    return SP_OK;
+    *n = i;
+    return st;
 }
 
 static const float *mtp_logits(const struct sp_drafter *base, size_t i)
@@ -205,6 +204,7 @@ static void mtp_close(struct sp_drafter *base)
 const struct sp_drafter_ops sp_draft_mtp_ops = {
     .kind = SP_DRAFT_MTP,
     .name = "mtp",
+    .stepwise = true,
     .max_depth = mtp_max_depth,
     .taps = mtp_taps,
     .check = mtp_check,

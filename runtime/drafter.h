@@ -10,6 +10,7 @@
 #define SP_RUNTIME_DRAFTER_H
 
 #include "runtime/chooser.h"
+#include "runtime/depth.h"
 #include "runtime/forward.h"
 
 struct sp_drafter; /* each kind's own struct begins with it */
@@ -31,9 +32,16 @@ struct sp_commit {
     const float *features; /* [n][n_taps * H] if the drafter wants taps, else NULL */
 };
 
+/* How guesses are made out of logits, and who says how many. */
+struct sp_guesser {
+    const struct sp_chooser *chooser;
+    struct sp_depth *depth; /* judges every guess; NULL: as many as were asked for */
+};
+
 struct sp_drafter_ops {
     enum sp_draft_kind kind;
     const char *name; /* "dflash", "autoregressive", "mtp" */
+    bool stepwise;    /* each guess costs a pass of its own; else a whole block comes at once */
     /* Most tokens that any proposal of this draft holds. */
     size_t (*max_depth)(const struct sp_model *draft);
     /* What commit() is given: the target's residual stream after these layers (SP_TAP_FINAL: after
@@ -45,9 +53,10 @@ struct sp_drafter_ops {
                            struct sp_err *err);
     /* Most tokens one proposal can hold, given this many cached positions. */
     size_t (*limit)(const struct sp_drafter *drafter, size_t n_cached);
-    /* Writes guesses to ids[n_cached + 1 .. n_cached + n]; 1 <= n <= limit. */
-    enum sp_status (*propose)(struct sp_drafter *drafter, uint32_t *ids, size_t n_cached, size_t n,
-                              const struct sp_chooser *chooser, struct sp_err *err);
+    /* Writes guesses to ids[n_cached + 1 .. n_cached + *n]; 1 <= *n <= limit. Made by sp_guess, one
+     * after the other, until it says that no more are wanted; *n becomes how many there are. */
+    enum sp_status (*propose)(struct sp_drafter *drafter, uint32_t *ids, size_t n_cached, size_t *n,
+                              const struct sp_guesser *guesser, struct sp_err *err);
     /* Logits behind entry i of the last proposal. */
     const float *(*logits)(const struct sp_drafter *drafter, size_t i);
     void (*commit)(struct sp_drafter *drafter, const struct sp_commit *commit);
@@ -66,6 +75,11 @@ struct sp_drafter {
  * was checked in full when it was created; a file from a stranger gets this check every time. */
 SP_MUST_CHECK enum sp_status sp_drafter_check(const struct sp_model *target,
                                               const struct sp_model *draft, struct sp_err *err);
+
+/* Writes the guess for position `pos` to ids[pos]; *more = false: this was the last one wanted. */
+SP_MUST_CHECK enum sp_status sp_guess(const struct sp_guesser *guesser, bool *more, uint32_t *ids,
+                                      size_t pos, const float *logits, size_t n_vocab,
+                                      struct sp_err *err);
 
 /* The row of a kind; NULL if there is none. */
 const struct sp_drafter_ops *sp_drafter_find(enum sp_draft_kind kind);

@@ -265,14 +265,15 @@ static int emit(void *context, uint32_t id, const float *logits, size_t n_vocab,
 
 static void count_round(struct sp_result *r, const struct sp_round *round)
 {
+    r->guessed += round->made;
     r->drafted += round->drafted;
     r->accepted += round->accepted;
+    r->draft_seconds += round->draft_seconds;
     if (round->drafted == 0) {
         r->plain_rounds++;
         r->plain_seconds += round->verify_seconds;
         return;
     }
-    r->draft_seconds += round->draft_seconds;
     r->verify_seconds += round->verify_seconds;
     r->all_accepted += round->accepted == round->drafted;
     for (size_t i = 0; i < round->drafted && i <= round->accepted && i < 64; i++) {
@@ -286,6 +287,7 @@ static enum sp_status one_round(struct run *run, const struct sp_chooser *choose
     struct sp_session *s = run->session;
     struct sp_result *r = run->result;
     const struct sp_request *q = run->request;
+    struct sp_guesser guesser = {.chooser = chooser};
     size_t depth = s->depth.max, left;
     struct sp_round round;
     enum sp_status st;
@@ -294,13 +296,15 @@ static enum sp_status one_round(struct run *run, const struct sp_chooser *choose
     if (q->depth >= 0 && depth > (size_t)q->depth) depth = (size_t)q->depth;
     left = q->max_tokens ? q->max_tokens - r->n_ids - 1 : SIZE_MAX;
     if (depth > left) depth = left;
-    if (depth && q->depth == SP_DEPTH_AUTO) depth = sp_depth_choose(&s->depth, depth);
-    if ((st = sp_speculator_round(s->speculator, depth, chooser, emit, run, &round, run->err))) {
+    if (depth && q->depth == SP_DEPTH_AUTO) {
+        guesser.depth = &s->depth;
+        depth = sp_depth_choose(&s->depth, depth);
+    }
+    if ((st = sp_speculator_round(s->speculator, depth, &guesser, emit, run, &round, run->err))) {
         return st;
     }
     if (run->status) return run->status;
-    sp_depth_record(&s->depth, round.drafted, round.accepted, round.draft_seconds,
-                    round.verify_seconds);
+    sp_depth_record(&s->depth, &round);
     count_round(r, &round);
     if ((st =
              sp_grow(&r->rounds, &run->cap_rounds, r->n_rounds + 1, sizeof *r->rounds, run->err))) {

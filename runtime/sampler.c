@@ -194,7 +194,7 @@ static enum sp_status sample_row(struct sp_sampler *s, uint32_t *id,
     free(room);
     if (st) return st;
     *id = sp_distribution_draw(&s->distribution, slot->options.seed, slot->count + row->n_drafts,
-                               SP_PURPOSE_TOKEN);
+                               SP_PURPOSE_TOKEN, NULL);
     return SP_OK;
 }
 

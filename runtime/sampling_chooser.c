@@ -58,8 +58,10 @@ static enum sp_status distribution(struct sp_sampling_chooser *c, struct sp_dist
                                    err);
 }
 
-static enum sp_status propose(void *state, uint32_t *id, const float *logits, size_t n_vocab,
-                              const uint32_t *ids, size_t pos, struct sp_err *err)
+/* Coupled, a guess is right when it wins the target's draw under the same noise, which is the surer
+ * the clearer it won the draft's; by rejection, min(1, p/q) is the surer the larger q. */
+static enum sp_status propose(void *state, uint32_t *id, double *confidence, const float *logits,
+                              size_t n_vocab, const uint32_t *ids, size_t pos, struct sp_err *err)
 {
     struct sp_sampling_chooser *c = state;
     struct sp_distribution *q = &c->q[pos % c->n_q];
@@ -68,7 +70,9 @@ static enum sp_status propose(void *state, uint32_t *id, const float *logits, si
 
     if (st) return st;
     *id = sp_distribution_draw(q, c->options.seed, pos,
-                               coupled ? SP_PURPOSE_TOKEN : SP_PURPOSE_PROPOSAL);
+                               coupled ? SP_PURPOSE_TOKEN : SP_PURPOSE_PROPOSAL,
+                               coupled ? confidence : NULL);
+    if (confidence && !coupled) *confidence = sp_distribution_at(q, *id);
     return SP_OK;
 }
 
@@ -91,7 +95,7 @@ static enum sp_status choose(void *state, uint32_t *id, const float *logits, siz
         from = &c->rest;
         purpose = SP_PURPOSE_RESIDUAL;
     }
-    *id = sp_distribution_draw(from, c->options.seed, pos, purpose);
+    *id = sp_distribution_draw(from, c->options.seed, pos, purpose, NULL);
     return SP_OK;
 }
 

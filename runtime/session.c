@@ -49,7 +49,8 @@ enum sp_status sp_session_open(struct sp_session **out, struct sp_package *packa
                                  &inner, err))) {
         goto done;
     }
-    s->depth.max = s->speculator->max_depth;
+    sp_depth_init(&s->depth, s->speculator->max_depth,
+                  s->speculator->drafter && s->speculator->drafter->ops->stepwise);
     if ((st = sp_new_aligned(&s->scratch, package->target->config.n_vocab + 16, sizeof *s->scratch,
                              err))) {
         goto done;
@@ -81,37 +82,6 @@ size_t sp_session_cache_size(const struct sp_session *session)
 
     if (s->drafter) size += s->drafter->ops->cache_size(s->drafter);
     return size;
-}
-
-static enum sp_status propose_greedily(void *state, uint32_t *id, const float *logits,
-                                       size_t n_vocab, const uint32_t *ids, size_t pos,
-                                       struct sp_err *err)
-{
-    const struct sp_vector *vector = state;
-    size_t best = vector->argmax(logits, n_vocab);
-
-    (void)ids;
-    if (best == SIZE_MAX) {
-        return sp_fail(err, SP_E_INPUT, "a logit for position %zu is not finite", pos);
-    }
-    *id = (uint32_t)best;
-    return SP_OK;
-}
-
-static enum sp_status choose_greedily(void *state, uint32_t *id, const float *logits,
-                                      size_t n_vocab, const uint32_t *ids, size_t pos,
-                                      uint32_t guess, struct sp_err *err)
-{
-    (void)guess;
-    return propose_greedily(state, id, logits, n_vocab, ids, pos, err);
-}
-
-struct sp_chooser sp_greedy_chooser(const struct sp_vector *vector)
-{
-    struct sp_chooser chooser = {.propose = propose_greedily, .choose = choose_greedily};
-
-    memcpy(&chooser.state, &vector, sizeof vector); /* only ever read */
-    return chooser;
 }
 
 enum sp_status sp_package_check_ids(const struct sp_package *package, const uint32_t *ids, size_t n,
@@ -202,13 +172,14 @@ static enum sp_status block_logits(struct sp_session *session, const uint32_t *i
     struct sp_speculator *s = session->speculator;
     const struct sp_drafter_ops *ops = s->drafter->ops;
     struct sp_chooser greedy = sp_greedy_chooser(session->package->engine.vector);
+    struct sp_guesser guesser = {.chooser = &greedy};
     const float *ignored;
     enum sp_status st;
 
     if (n < 2) return sp_fail(err, SP_E_USAGE, "the draft needs a token before the anchor");
     if ((st = sp_speculator_prompt(s, ids, n - 1, &ignored, NULL, NULL, err))) return st;
     sp_speculator_begin(s, ids[n - 1]);
-    if ((st = ops->propose(s->drafter, s->ids, s->n_cached, n_rows, &greedy, err))) return st;
+    if ((st = ops->propose(s->drafter, s->ids, s->n_cached, &n_rows, &guesser, err))) return st;
     for (size_t i = 0; i < n_rows; i++) {
         if (fn(context, i, ops->logits(s->drafter, i), session->package->target->config.n_vocab)) {
             return sp_fail(err, SP_E_CHECK, "interrupted");

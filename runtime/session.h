@@ -32,9 +32,6 @@ struct sp_session {
     float *scratch;        /* [n_vocab rounded up], for probabilities; owned */
 };
 
-/* The largest logit, ties to the lowest id. */
-struct sp_chooser sp_greedy_chooser(const struct sp_vector *vector);
-
 /* Each id in the target's vocabulary, or SP_E_USAGE. */
 SP_MUST_CHECK enum sp_status sp_package_check_ids(const struct sp_package *package,
                                                   const uint32_t *ids, size_t n,

@@ -193,12 +193,14 @@ struct sp_result {
     struct sp_round_count *rounds; /* [n_rounds] one per target pass after the prompt's; owned */
     size_t n_rounds;
     size_t n_prompt, n_reused; /* prompt tokens; of these, already in the cache */
-    size_t drafted, accepted;
+    size_t guessed;           /* tokens that the draft proposed */
+    size_t drafted, accepted; /* of these, verified by the target; of these, right */
     size_t all_accepted;                  /* rounds in which every guess was right */
     size_t tried_at[64], accepted_at[64]; /* by guess 1..: verified with all before it right */
     double prompt_seconds;
-    double draft_seconds, verify_seconds; /* of rounds with guesses */
-    double plain_seconds;                 /* of rounds without */
+    double draft_seconds;  /* proposing */
+    double verify_seconds; /* target passes of rounds that verified guesses */
+    double plain_seconds;  /* target passes of the others */
     size_t plain_rounds;
     double plain_step_seconds; /* one plain step, measured; 0: not known */
     double speed_up; /* estimated: plain time for these tokens / time taken; 0: not known */

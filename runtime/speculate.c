@@ -153,9 +153,10 @@ static size_t clamp_depth(const struct sp_speculator *s, size_t depth)
 }
 
 enum sp_status sp_speculator_round(struct sp_speculator *s, size_t depth,
-                                   const struct sp_chooser *chooser, sp_emit_fn *emit,
+                                   const struct sp_guesser *guesser, sp_emit_fn *emit,
                                    void *context, struct sp_round *round, struct sp_err *err)
 {
+    const struct sp_chooser *chooser = guesser->chooser;
     size_t n = clamp_depth(s, depth), n_vocab = s->target->config.n_vocab, pos = s->n_cached + 1,
            ld;
     double t0 = sp_seconds(), t1;
@@ -164,9 +165,12 @@ enum sp_status sp_speculator_round(struct sp_speculator *s, size_t depth,
 
     assert(s->n_ids == pos && s->n_cached < s->n_positions);
     memset(round, 0, sizeof *round);
-    if (n && (st = s->drafter->ops->propose(s->drafter, s->ids, s->n_cached, n, chooser, err))) {
+    round->asked = n;
+    if (n && (st = s->drafter->ops->propose(s->drafter, s->ids, s->n_cached, &n, guesser, err))) {
         return st;
     }
+    round->made = n;
+    if (n && guesser->depth) n = sp_depth_cut(guesser->depth);
     t1 = sp_seconds();
     pass(s, n + 1, 1);
     logits = sp_decoder_logits(s->decoder, s->target, 0, n + 1, &ld);
@@ -198,6 +202,7 @@ enum sp_status sp_speculator_time(struct sp_speculator *s, size_t n_rows, size_t
 {
     size_t most = s->n_positions - s->n_cached;
     double t0 = sp_seconds();
+    struct sp_guesser guesser = {.chooser = chooser};
     enum sp_status st;
     size_t ld;
 
@@ -205,7 +210,7 @@ enum sp_status sp_speculator_time(struct sp_speculator *s, size_t n_rows, size_t
     for (size_t i = 1; i < n_rows; i++)
         s->ids[s->n_cached + i] = s->ids[s->n_cached];
     n = clamp_depth(s, n);
-    if (n && (st = s->drafter->ops->propose(s->drafter, s->ids, s->n_cached, n, chooser, err))) {
+    if (n && (st = s->drafter->ops->propose(s->drafter, s->ids, s->n_cached, &n, &guesser, err))) {
         return st;
     }
     *draft_seconds = n ? sp_seconds() - t0 : 0;

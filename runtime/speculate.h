@@ -34,13 +34,6 @@ struct sp_speculator {
     size_t n_reused; /* prompt tokens that the last prompt found in the cache */
 };
 
-/* What one target pass did. */
-struct sp_round {
-    size_t drafted, accepted, emitted;
-    double draft_seconds, verify_seconds;
-    bool stopped; /* emit asked to stop */
-};
-
 struct sp_speculator_options {
     size_t n_positions; /* context */
     size_t max_rows;    /* rows of a prompt pass */
@@ -65,9 +58,11 @@ SP_MUST_CHECK enum sp_status sp_speculator_prompt(struct sp_speculator *s, const
 /* Appends a token chosen from the prompt's last row: the first cur. */
 void sp_speculator_begin(struct sp_speculator *s, uint32_t id);
 
-/* One round with at most `depth` guesses (0: a plain step); at least one position must be free. */
+/* One round that asks for `depth` guesses (0: a plain step; fewer if the draft cannot give as
+ * many); at least one position must be free. guesser->depth says how many to make and to verify of
+ * them; without it, all. */
 SP_MUST_CHECK enum sp_status sp_speculator_round(struct sp_speculator *s, size_t depth,
-                                                 const struct sp_chooser *chooser, sp_emit_fn *emit,
+                                                 const struct sp_guesser *guesser, sp_emit_fn *emit,
                                                  void *context, struct sp_round *round,
                                                  struct sp_err *err);
 

@@ -68,6 +68,7 @@ static enum sp_status go_on(struct trial *t, size_t n_prompt)
     struct sp_speculator *s = t->session->speculator;
     struct sp_package *package = t->session->package;
     struct sp_chooser greedy = sp_greedy_chooser(package->engine.vector);
+    struct sp_guesser guesser = {.chooser = &greedy};
     const float *logits;
     struct sp_round round = {0};
     enum sp_status st;
@@ -84,8 +85,8 @@ static enum sp_status go_on(struct trial *t, size_t n_prompt)
     for (size_t n = 1; n < t->request->n_predict && !round.stopped; n += round.emitted) {
         if (s->n_cached == s->n_positions) break;
         if ((st = interrupted(t, n))) return st;
-        if ((st =
-                 sp_speculator_round(s, t->out->depth, &greedy, is_end, package, &round, t->err))) {
+        if ((st = sp_speculator_round(s, t->out->depth, &guesser, is_end, package, &round,
+                                      t->err))) {
             return st;
         }
         count_round(t, &round);

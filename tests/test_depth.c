@@ -1,5 +1,6 @@
 /* The depth controller on simulated clocks: in every regime it comes close to the best fixed depth,
- * and is never much slower than not drafting. */
+ * or beats it where the draft knows when it is unsure, and is never much slower than not drafting.
+ */
 #include "runtime/depth.h"
 
 #include "runtime/rng.h"
@@ -7,7 +8,9 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <cmocka.h>
+#include <math.h>
 #include <stdint.h>
+#include <stdio.h>
 
 enum { MAX = 15, ROUNDS = 4000, FIXED = -1 };
 
@@ -15,11 +18,12 @@ enum { MAX = 15, ROUNDS = 4000, FIXED = -1 };
 struct regime {
     const char *name;
     double per_row;   /* each row beyond the first */
-    double draft;     /* a proposal, whatever its length */
-    double per_guess; /* each guess of it */
+    double draft;     /* a block, whatever its length; or */
+    double per_guess; /* each guess */
     double accept;    /* of the first guess */
     double fade;      /* factor from guess to guess */
     double change;    /* acceptance after half of the rounds; < 0: the same */
+    double knowing;   /* 0: the draft is as sure of every guess; 1: it knows which are right */
 };
 
 static double uniform(uint64_t *state)
@@ -27,56 +31,98 @@ static double uniform(uint64_t *state)
     return sp_rng_uniform(42, (*state)++);
 }
 
-/* Tokens a second over the simulated run; depth FIXED: the controller chooses. */
-static double simulate(const struct regime *r, int depth)
+/* Is a guess right that is so with probability p, and how sure is the draft? */
+static bool guess(const struct regime *r, double p, uint64_t *random, double *confidence)
 {
-    struct sp_depth d = {.max = MAX};
+    bool right = uniform(random) < p;
+
+    *confidence = (1 - r->knowing) * p + r->knowing * (right ? .98 : .1);
+    return right;
+}
+
+/* One round; depth FIXED: the controller chooses. */
+static struct sp_round play(struct sp_depth *d, const struct regime *r, double p, int depth,
+                            uint64_t *random)
+{
+    double noise = .9 + .2 * uniform(random), confidence;
+    struct sp_round round = {.asked = depth == FIXED ? sp_depth_choose(d, MAX) : (size_t)depth};
+    size_t n_right = 0;
+    bool more = true, right = true;
+
+    while (more && round.made < round.asked) {
+        round.made++;
+        right &= guess(r, p, random, &confidence);
+        n_right += right;
+        p *= r->fade;
+        if (depth == FIXED) more = sp_depth_judge(d, confidence);
+    }
+    round.drafted = depth == FIXED && round.asked ? sp_depth_cut(d) : round.made;
+    round.accepted = n_right < round.drafted ? n_right : round.drafted;
+    if (round.asked) {
+        round.draft_seconds = (r->draft + r->per_guess * (double)round.made) * noise;
+    }
+    round.verify_seconds = (1 + r->per_row * (double)round.drafted) * noise;
+    sp_depth_record(d, &round);
+    return round;
+}
+
+/* Tokens a second over the simulated run. */
+static double simulate(const struct regime *r, int depth, int n_rounds)
+{
+    struct sp_depth d;
     uint64_t random = 0;
     double tokens = 0, seconds = 0;
 
-    for (int round = 0; round < ROUNDS; round++) {
-        double p = round > ROUNDS / 2 && r->change >= 0 ? r->change : r->accept;
-        size_t n = depth == FIXED ? sp_depth_choose(&d, MAX) : (size_t)depth, accepted = 0;
-        double noise = .9 + .2 * uniform(&random);
-        double draft = n ? (r->draft + r->per_guess * (double)n) * noise : 0;
-        double verify = (1 + r->per_row * (double)n) * noise;
-        while (accepted < n && uniform(&random) < p) {
-            accepted++;
-            p *= r->fade;
-        }
-        sp_depth_record(&d, n, accepted, draft, verify);
-        tokens += (double)accepted + 1;
-        seconds += draft + verify;
+    sp_depth_init(&d, MAX, r->draft <= 0);
+    for (int i = 0; i < n_rounds; i++) {
+        double p = i > n_rounds / 2 && r->change >= 0 ? r->change : r->accept;
+        struct sp_round round = play(&d, r, p, depth, &random);
+        tokens += (double)round.accepted + 1;
+        seconds += round.draft_seconds + round.verify_seconds;
     }
     return tokens / seconds;
 }
 
-static void check(const struct regime *r)
+static double best_fixed(const struct regime *r)
 {
-    double chosen = simulate(r, FIXED), plain = simulate(r, 0), best = plain;
+    double best = 0;
 
-    for (int n = 1; n <= MAX; n++) {
-        double rate = simulate(r, n);
+    for (int n = 0; n <= MAX; n++) {
+        double rate = simulate(r, n, ROUNDS);
         if (rate > best) best = rate;
     }
+    return best;
+}
+
+static void check(const struct regime *r)
+{
+    double chosen = simulate(r, FIXED, ROUNDS), plain = simulate(r, 0, ROUNDS);
+    double best = best_fixed(r);
+
     if (chosen < .95 * best) fail_msg("%s: %.3f of the best fixed depth", r->name, chosen / best);
     if (chosen < .97 * plain) fail_msg("%s: %.3f of plain", r->name, chosen / plain);
+    /* An answer of a hundred tokens: whatever was tried, it cost little. */
+    chosen = simulate(r, FIXED, 100);
+    if (chosen < .92 * plain) fail_msg("%s: %.3f of plain, at once", r->name, chosen / plain);
 }
 
 static void regimes(void **state)
 {
     static const struct regime all[] = {
-        {"block draft, good", .05, .2, .005, .85, .97, -1},
-        {"block draft, perfect", .05, .2, .005, 1, 1, -1},
-        {"block draft, poor", .05, .3, .005, .3, .9, -1},
-        {"block draft, useless", .05, .3, .005, .02, .5, -1},
-        {"dear rows", .5, .1, 0, .8, .95, -1},
-        {"free rows", 0, .1, 0, .7, .95, -1},
-        {"dear draft", .05, 3, 0, .6, .95, -1},
-        {"one guess at a time, cheap", .06, 0, .05, .8, 1, -1},
-        {"one guess at a time, dear", .06, 0, .6, .8, 1, -1},
-        {"one guess at a time, useless", .06, 0, .3, .05, 1, -1},
-        {"becomes useless", .05, .2, .005, .9, .97, .02},
+        {"block draft, good", .05, .2, .005, .85, .97, -1, 0},
+        {"block draft, perfect", .05, .2, .005, 1, 1, -1, 0},
+        {"block draft, poor", .05, .3, .005, .3, .9, -1, 0},
+        {"block draft, useless", .05, .3, .005, .02, .5, -1, 0},
+        {"block draft, useless and dear", .2, .8, .005, .02, .5, -1, 0},
+        {"block draft, in its element", .2, .3, .005, .8, .97, -1, .5},
+        {"dear rows", .5, .1, 0, .8, .95, -1, 0},
+        {"free rows", 0, .1, 0, .7, .95, -1, 0},
+        {"dear draft", .05, 3, 0, .6, .95, -1, 0},
+        {"one guess at a time, cheap", .06, 0, .05, .8, 1, -1, 0},
+        {"one guess at a time, dear", .06, 0, .6, .8, 1, -1, 0},
+        {"one guess at a time, useless", .06, 0, .3, .05, 1, -1, 0},
+        {"becomes useless", .05, .2, .005, .9, .97, .02, 0},
+        {"becomes useless, and knows it", .05, .2, .005, .9, .97, .02, .5},
     };
 
     (void)state;
@@ -84,32 +130,179 @@ static void regimes(void **state)
         check(&all[i]);
 }
 
+/* A draft that knows when it is unsure beats every fixed depth, in a block and step by step. */
+static void confidence_pays(void **state)
+{
+    static const struct regime all[] = {
+        {"block", .1, .2, .005, .7, 1, -1, .8},
+        {"steps", .1, 0, .08, .7, 1, -1, .8},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        double gain = simulate(&all[i], FIXED, ROUNDS) / best_fixed(&all[i]);
+        if (gain < 1.15) fail_msg("%s: only %.3f of the best fixed depth", all[i].name, gain);
+    }
+}
+
 /* Drafting that did not pay is tried again: when the text becomes easy, it is noticed. */
 static void notices_easy_text(void **state)
 {
-    static const struct regime r = {"becomes easy", .05, .3, .005, .02, 1, .9};
+    static const struct regime r = {"becomes easy", .05, .3, .005, .02, 1, .9, 0};
 
     (void)state;
-    assert_true(simulate(&r, FIXED) > 1.4 * simulate(&r, 0));
+    assert_true(simulate(&r, FIXED, ROUNDS) > 1.4 * simulate(&r, 0, ROUNDS));
+}
+
+/* Milliseconds base + per_row (1 + guesses), those of a proposal, and the acceptance of each guess:
+ * the regimes that ollama's controller is tested in (../shared/reference/ollama.md, 7.1). */
+struct curve {
+    double base, per_row, draft, accept[6];
+};
+
+static struct sp_round play_curve(struct sp_depth *d, const struct curve *c, uint64_t *random)
+{
+    struct sp_round round = {.asked = sp_depth_choose(d, MAX)};
+    bool more = true, right = true;
+    size_t n_right = 0;
+
+    while (more && round.made < round.asked) {
+        double p = c->accept[round.made < 6 ? round.made : 5];
+        round.made++;
+        right = right && uniform(random) < p;
+        n_right += right;
+        more = sp_depth_judge(d, p);
+    }
+    if (round.asked) {
+        round.drafted = sp_depth_cut(d);
+        round.draft_seconds = c->draft;
+    }
+    round.accepted = n_right < round.drafted ? n_right : round.drafted;
+    round.verify_seconds = c->base + c->per_row * (double)(round.drafted + 1);
+    sp_depth_record(d, &round);
+    return round;
+}
+
+/* Mean depth of the last 200 of 600 rounds. */
+static double settled_depth(const struct curve *c)
+{
+    struct sp_depth d;
+    uint64_t random = 0;
+    size_t sum = 0;
+
+    sp_depth_init(&d, MAX, false);
+    for (int i = 0; i < 600; i++) {
+        struct sp_round round = play_curve(&d, c, &random);
+        if (i >= 400) sum += round.drafted;
+    }
+    return (double)sum / 200;
+}
+
+static void curves(void **state)
+{
+    static const struct curve flat = {210, 2.6, 20, {.9, .82, .72, .6, .48, .4}},
+                              steep = {30, 19, 3, {.9, .82, .72, .6, .48, .4}},
+                              poor = {30, 19, 3, {.3, .3, .3, .3, .3, .3}};
+
+    (void)state;
+    assert_true(settled_depth(&flat) >= 5);
+    assert_true(settled_depth(&steep) <= 4);
+    assert_true(settled_depth(&steep) >= 1);
+    assert_true(settled_depth(&poor) < .1);
+}
+
+/* Where drafting does not pay it is tried ever more rarely, and a stall changes nothing; when it
+ * pays again, that is found out. */
+static void pauses(void **state)
+{
+    static const struct curve dear = {1, 15, 2, {.6, .6, .6, .6, .6, .6}},
+                              cheap = {15.5, .5, 2, {.95, .95, .95, .95, .95, .95}};
+    struct sp_depth d;
+    uint64_t random = 0;
+    size_t n_drafted = 0, n_rounds = 0;
+
+    (void)state;
+    sp_depth_init(&d, MAX, false);
+    for (int i = 0; i < 2000; i++)
+        play_curve(&d, &dear, &random);
+    assert_true(d.paused);
+    sp_depth_record(&d, &(struct sp_round){.verify_seconds = 49, .emitted = 1});
+    assert_true(d.paused);
+    for (int i = 0; i < 4096; i++)
+        n_drafted += play_curve(&d, &dear, &random).asked > 0;
+    if (n_drafted > 82) fail_msg("%zu of 4096 rounds drafted", n_drafted);
+    for (n_drafted = 0; n_drafted < 20 && n_rounds < 8192; n_rounds++)
+        n_drafted = play_curve(&d, &cheap, &random).asked ? n_drafted + 1 : 0;
+    assert_int_equal(n_drafted, 20);
+}
+
+static void costs(void **state)
+{
+    struct sp_cost c = {.shape = .08, .steepest = 1};
+    double before;
+
+    (void)state;
+    assert_true(fabs(sp_cost_at(&c, 2) - 1.16) < 1e-12); /* the prior, in units of a plain step */
+    for (int i = 0; i < 20; i++)
+        sp_cost_record(&c, 0, 16);
+    before = sp_cost_at(&c, 0);
+    assert_true(fabs(before - 16) < .01);
+    assert_true(fabs(sp_cost_at(&c, 10) - 16 * 1.8) < .5); /* nothing else is known */
+    sp_cost_record(&c, 0, 49);
+    assert_true(sp_cost_at(&c, 0) < 1.075 * before);
+    for (int i = 0; i < 60; i++)
+        sp_cost_record(&c, 0, 32);
+    assert_true(sp_cost_at(&c, 0) > 31 && sp_cost_at(&c, 0) < 33);
+    for (int i = 0; i < 6; i++) /* shorter times are believed at once */
+        sp_cost_record(&c, 0, 16);
+    assert_true(sp_cost_at(&c, 0) < 19);
+}
+
+/* A step that a line does not have is learned where it is timed. */
+static void cost_steps(void **state)
+{
+    struct sp_cost c = {.shape = .08, .steepest = 1};
+
+    (void)state;
+    for (size_t i = 0; i < 200; i++) {
+        size_t n = i % 8;
+        sp_cost_record(&c, n, n < 3 ? 1 + .1 * (double)n : 2 + .1 * (double)n);
+    }
+    assert_true(sp_cost_at(&c, 2) < 1.4 && sp_cost_at(&c, 3) > 2.1);
+    for (size_t n = 0; n < 20; n++)
+        assert_true(sp_cost_at(&c, n + 1) > sp_cost_at(&c, n));
 }
 
 static void limits(void **state)
 {
-    struct sp_depth d = {.max = 7};
+    struct sp_depth d;
+    struct sp_round round = {.asked = 4, .made = 4, .drafted = 4, .accepted = 4};
 
     (void)state;
+    sp_depth_init(&d, 7, false);
     assert_int_equal(sp_depth_choose(&d, 0), 0);
     assert_int_equal(sp_depth_choose(&d, 3), 3); /* nothing is known yet */
     assert_int_equal(sp_depth_choose(&d, 30), 7);
-    sp_depth_record(&d, 4, 4, .1, 2);
+    round.draft_seconds = .1;
+    round.verify_seconds = 2;
+    sp_depth_record(&d, &round);
     assert_true(sp_depth_choose(&d, 2) <= 2);
+    sp_depth_judge(&d, 1);
+    assert_true(sp_depth_cut(&d) <= 1);
+    sp_depth_init(&d, 0, false); /* no draft */
+    assert_int_equal(sp_depth_choose(&d, 9), 0);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(regimes),
+        cmocka_unit_test(confidence_pays),
         cmocka_unit_test(notices_easy_text),
+        cmocka_unit_test(curves),
+        cmocka_unit_test(pauses),
+        cmocka_unit_test(costs),
+        cmocka_unit_test(cost_steps),
         cmocka_unit_test(limits),
     };
 

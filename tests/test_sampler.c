@@ -356,7 +356,7 @@ static void generate(uint32_t ids[LENGTH + 4], const struct sp_sampling *s, enum
         for (size_t i = 0; i < guesses; i++) {
             model_logits(logits, round, n + i, true);
             assert_int_equal(
-                chooser.propose(chooser.state, &round[n + i], logits, V, round, n + i, NULL),
+                chooser.propose(chooser.state, &round[n + i], NULL, logits, V, round, n + i, NULL),
                 SP_OK);
         }
         for (size_t i = 0; i <= guesses && n <= LENGTH; i++) {
