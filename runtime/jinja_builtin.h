@@ -47,6 +47,14 @@ extern const struct jinja_filter sp_jinja_text_filters[], sp_jinja_list_filters[
 SP_MUST_CHECK enum sp_status sp_jinja_bind(struct jinja_machine *m, const char *what,
                                            const char *params, const struct jinja_args *args,
                                            struct sp_value slot[JINJA_MAX_ARGS]);
+/* Was it given, as something else than None? */
+static inline bool sp_jinja_given(struct sp_value arg)
+{
+    return arg.kind != SP_V_ABSENT && arg.kind != SP_V_NONE;
+}
+/* *out = `otherwise` where `arg` is absent. */
+SP_MUST_CHECK enum sp_status sp_jinja_want_integer(struct jinja_machine *m, struct sp_value arg,
+                                                   int64_t otherwise, int64_t *out);
 SP_MUST_CHECK enum sp_status sp_jinja_run_filter(struct jinja_machine *m, struct sp_value *out,
                                                  const struct jinja_filter *filter,
                                                  struct sp_value in, const struct jinja_args *args);

@@ -87,27 +87,11 @@ FILTER(filter_trim)
     return sp_jinja_strip(m, out, in, arg[0], JINJA_BOTH);
 }
 
-static enum sp_status want_integer(struct jinja_machine *m, struct sp_value v, int64_t otherwise,
-                                   int64_t *out)
-{
-    enum sp_status st;
-
-    *out = otherwise;
-    if (v.kind == SP_V_ABSENT) return SP_OK;
-    if ((st = sp_jinja_defined(m, v))) return st;
-    if (v.kind != SP_V_INT && v.kind != SP_V_BOOL) {
-        return sp_jinja_fail(m, "'%s' object cannot be interpreted as an integer",
-                             sp_jinja_type_name(v));
-    }
-    *out = v.kind == SP_V_BOOL ? v.truth : v.integer;
-    return SP_OK;
-}
-
-/* The same where None too stands for the default. */
+/* None too stands for the default. */
 static enum sp_status want_optional(struct jinja_machine *m, struct sp_value v, int64_t otherwise,
                                     int64_t *out)
 {
-    return want_integer(m, v.kind == SP_V_NONE ? (struct sp_value){0} : v, otherwise, out);
+    return sp_jinja_want_integer(m, v.kind == SP_V_NONE ? (struct sp_value){0} : v, otherwise, out);
 }
 
 FILTER(filter_replace)
@@ -192,7 +176,7 @@ FILTER(filter_tojson)
     if (arg[1].kind == SP_V_TEXT) {
         if ((st = sp_build(&indent, arg[1].text, arg[1].len))) return st;
     } else if (arg[1].kind != SP_V_ABSENT && arg[1].kind != SP_V_NONE) {
-        if ((st = want_integer(m, arg[1], 0, &width))) return st;
+        if ((st = sp_jinja_want_integer(m, arg[1], 0, &width))) return st;
         if ((st = sp_build_repeat(&indent, ' ', width > 0 ? (size_t)width : 0))) return st;
     }
     if (arg[1].kind != SP_V_ABSENT && arg[1].kind != SP_V_NONE) {
@@ -224,7 +208,7 @@ FILTER(filter_indent)
     if (in.kind != SP_V_TEXT) return sp_jinja_fail(m, "indent: not a str");
     if (arg[0].kind == SP_V_TEXT) {
         st = sp_build(&pad, arg[0].text, arg[0].len);
-    } else if (!(st = want_integer(m, arg[0], 4, &width))) {
+    } else if (!(st = sp_jinja_want_integer(m, arg[0], 4, &width))) {
         st = sp_build_repeat(&pad, ' ', width > 0 ? (size_t)width : 0);
     }
     if (st || (st = sp_build(&b, in.text, in.len)) || (st = sp_build(&b, "\n", 1))) return st;
@@ -250,7 +234,7 @@ FILTER(filter_center)
     int64_t width;
     size_t len, fill, left;
 
-    if ((st = want_integer(m, arg[0], 80, &width))) return st;
+    if ((st = sp_jinja_want_integer(m, arg[0], 80, &width))) return st;
     if ((st = sp_jinja_to_text(m, &in, in))) return st;
     len = sp_jinja_text_len(in);
     fill = width > (int64_t)len ? (size_t)width - len : 0;
@@ -269,7 +253,7 @@ FILTER(filter_truncate)
     struct sp_value end = arg[2].kind == SP_V_TEXT ? arg[2] : sp_value_name("..."), cut;
     int64_t length, leeway;
 
-    if ((st = want_integer(m, arg[0], 255, &length)) ||
+    if ((st = sp_jinja_want_integer(m, arg[0], 255, &length)) ||
         (st = want_optional(m, arg[3], 5, &leeway))) {
         return st;
     }
@@ -417,7 +401,8 @@ FILTER(filter_int)
     int64_t base;
     double d;
 
-    if ((st = sp_jinja_defined(m, in)) || (st = want_integer(m, arg[1], 10, &base))) return st;
+    if ((st = sp_jinja_defined(m, in)) || (st = sp_jinja_want_integer(m, arg[1], 10, &base)))
+        return st;
     *out = arg[0].kind == SP_V_ABSENT ? sp_value_int(0) : arg[0];
     if (in.kind == SP_V_INT || in.kind == SP_V_BIG) *out = in;
     if (in.kind == SP_V_BOOL) *out = sp_value_int(in.truth);
@@ -487,7 +472,8 @@ FILTER(filter_round)
     double v, scale;
     bool up = sp_text_is(arg[1], "ceil"), down = sp_text_is(arg[1], "floor");
 
-    if ((st = sp_jinja_defined(m, in)) || (st = want_integer(m, arg[0], 0, &precision))) return st;
+    if ((st = sp_jinja_defined(m, in)) || (st = sp_jinja_want_integer(m, arg[0], 0, &precision)))
+        return st;
     if (!sp_value_is_number(in) || in.kind == SP_V_BIG) {
         return sp_jinja_fail(m, "type %s doesn't define __round__ method", sp_jinja_type_name(in));
     }

@@ -8,11 +8,6 @@
                                const struct sp_value *arg)
 #define NO_ARGUMENTS (void)arg
 
-static bool given(struct sp_value v)
-{
-    return v.kind != SP_V_ABSENT && v.kind != SP_V_NONE;
-}
-
 /* item.a.b for the attribute "a.b", item[1] for 1 or "1". */
 static enum sp_status get_attribute(struct jinja_machine *m, struct sp_value *out,
                                     struct sp_value item, struct sp_value attribute,
@@ -35,7 +30,7 @@ static enum sp_status get_attribute(struct jinja_machine *m, struct sp_value *ou
         }
         part = digits ? sp_value_int(number) : sp_value_text(attribute.text + begin, i - begin);
         if ((st = sp_jinja_item(m, out, *out, part))) return st;
-        if (out->kind == SP_V_UNDEFINED && given(otherwise)) *out = otherwise;
+        if (out->kind == SP_V_UNDEFINED && sp_jinja_given(otherwise)) *out = otherwise;
         begin = i + 1;
     }
     return SP_OK;
@@ -54,7 +49,7 @@ static enum sp_status key_of(struct jinja_machine *m, struct sp_value *out, stru
     enum sp_status st;
     size_t begin = 0;
 
-    if (!given(attribute)) {
+    if (!sp_jinja_given(attribute)) {
         *out = item;
         return fold_case(m, out, case_sensitive);
     }
@@ -251,7 +246,7 @@ FILTER(filter_join)
         struct sp_value item = items->at[i];
 
         if (i && (st = sp_build(&b, between.text, between.len))) return st;
-        if (given(arg[1])) {
+        if (sp_jinja_given(arg[1])) {
             if ((st = get_attribute(m, &item, item, arg[1], (struct sp_value){0}))) return st;
         }
         if ((st = sp_jinja_build_str(&b, item))) return st;
@@ -340,7 +335,7 @@ FILTER(filter_sum)
     for (size_t i = 0; i < items->n; i++) {
         struct sp_value item = items->at[i];
 
-        if (given(arg[0])) {
+        if (sp_jinja_given(arg[0])) {
             if ((st = get_attribute(m, &item, item, arg[0], (struct sp_value){0}))) return st;
         }
         if ((st = sp_jinja_binary(m, out, T_ADD, *out, item))) return st;
@@ -367,7 +362,7 @@ FILTER(filter_batch)
         }
         if ((st = sp_list_push(m->heap, row.list, items->at[i]))) return st;
     }
-    while (items->n && given(arg[1]) && row.list->n < size) {
+    while (items->n && sp_jinja_given(arg[1]) && row.list->n < size) {
         if ((st = sp_list_push(m->heap, row.list, arg[1]))) return st;
     }
     return SP_OK;
@@ -392,7 +387,8 @@ FILTER(filter_slice)
         for (size_t k = 0; k < size; k++) {
             if ((st = sp_list_push(m->heap, part.list, items->at[at++]))) return st;
         }
-        if (given(arg[1]) && i >= items->n % n && (st = sp_list_push(m->heap, part.list, arg[1]))) {
+        if (sp_jinja_given(arg[1]) && i >= items->n % n &&
+            (st = sp_list_push(m->heap, part.list, arg[1]))) {
             return st;
         }
         if ((st = sp_list_push(m->heap, out->list, part))) return st;

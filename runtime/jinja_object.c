@@ -140,6 +140,22 @@ enum sp_status sp_jinja_bind(struct jinja_machine *m, const char *what, const ch
     return SP_OK;
 }
 
+enum sp_status sp_jinja_want_integer(struct jinja_machine *m, struct sp_value arg,
+                                     int64_t otherwise, int64_t *out)
+{
+    enum sp_status st;
+
+    *out = otherwise;
+    if (arg.kind == SP_V_ABSENT) return SP_OK;
+    if ((st = sp_jinja_defined(m, arg))) return st;
+    if (arg.kind != SP_V_INT && arg.kind != SP_V_BOOL) {
+        return sp_jinja_fail(m, "'%s' object cannot be interpreted as an integer",
+                             sp_jinja_type_name(arg));
+    }
+    *out = arg.kind == SP_V_BOOL ? arg.truth : arg.integer;
+    return SP_OK;
+}
+
 enum sp_status sp_jinja_run_filter(struct jinja_machine *m, struct sp_value *out,
                                    const struct jinja_filter *filter, struct sp_value in,
                                    const struct jinja_args *args)
