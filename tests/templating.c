@@ -1,9 +1,15 @@
 #include "templating.h"
 #include "format/file.h"
 
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <cmocka.h>
 
 enum { MAX_FILE = 64 << 20, SHOWN = 10 };
 
@@ -96,7 +102,8 @@ static bool passes(const struct templating *what, const struct sp_json *vars,
     return good;
 }
 
-size_t templating_failures(size_t *n, const struct templating *what)
+/* How many lines fail; *n = the number of lines, 0 where there is no such file. */
+static size_t count_failures(size_t *n, const struct templating *what)
 {
     size_t size, n_vars, failures = 0;
     char *lines = read_file(what->lines, &size);
@@ -126,4 +133,13 @@ size_t templating_failures(size_t *n, const struct templating *what)
     free(variables);
     free(lines);
     return failures;
+}
+
+void templating_check(const struct templating *what, size_t at_least)
+{
+    size_t n;
+
+    assert_int_equal(count_failures(&n, what), 0);
+    if (n == 0 && at_least == 0) skip();
+    assert_true(n >= at_least);
 }

@@ -14,8 +14,9 @@ struct templating {
     enum sp_template_language language;
 };
 
-/* Renders every line at noon of 2025-06-15 and returns how many came out otherwise than the line
- * says, naming the first few; *n = the number of lines, 0 where there is no such file. */
-size_t templating_failures(size_t *n, const struct templating *what);
+/* Renders every line at noon of 2025-06-15 and fails the test where one comes out otherwise than
+ * the line says, naming the first few, or where there are not `at_least` lines. No such file, and
+ * at_least 0: the test is skipped. */
+void templating_check(const struct templating *what, size_t at_least);
 
 #endif
