@@ -19,4 +19,10 @@ float *golden_npy(const char *path, size_t *rows, size_t *cols);
 
 bool golden_exists(const char *path);
 
+/* A row of cmocka's tests: `fn` with the name of a folder of golden values as its state. */
+#define GOLDEN_CASE(fn, folder)                                                                    \
+    {                                                                                              \
+#fn " " folder, fn, NULL, NULL, (void *)(uintptr_t)(folder)                                \
+    }
+
 #endif

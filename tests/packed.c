@@ -18,20 +18,22 @@ static char folder[PATH_SIZE];
 static char paths[MAX_PATHS][PATH_SIZE * 2];
 static size_t n_paths;
 
-void packed_begin(void)
+int packed_begin(void **state)
 {
     const char *tmp = getenv("TMPDIR");
 
+    (void)state;
     snprintf(folder, sizeof folder, "%s/spectool-test.XXXXXX", tmp ? tmp : "/tmp");
-    assert_non_null(mkdtemp(folder));
+    return mkdtemp(folder) == NULL;
 }
 
-void packed_end(void)
+int packed_end(void **state)
 {
     DIR *dir = opendir(folder);
     const struct dirent *entry;
     char path[PATH_SIZE * 2];
 
+    (void)state;
     while (dir && (entry = readdir(dir))) {
         snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
         unlink(path);
@@ -39,6 +41,7 @@ void packed_end(void)
     if (dir) closedir(dir);
     rmdir(folder);
     n_paths = 0;
+    return 0;
 }
 
 const char *packed_path(const char *name)

@@ -6,9 +6,10 @@
 #include "format/dtype.h"
 #include "runtime/spectool.h"
 
-/* A fresh temporary folder, and its removal with everything in it. */
-void packed_begin(void);
-void packed_end(void);
+/* A fresh temporary folder, and its removal with everything in it: set-up and teardown of a group
+ * of tests. */
+int packed_begin(void **state);
+int packed_end(void **state);
 
 /* Path (static storage, valid until packed_end) of the packed file of `modelfile` with these types
  * (SP_DTYPE_NONE: as stored). Fails the test on any error. */

@@ -599,19 +599,10 @@ static void trials_at_the_edge(void **state)
     sp_package_close(package);
 }
 
-static int begin(void **state)
-{
-    (void)state;
-    packed_begin();
-    return 0;
-}
-
 static int finish(void **state)
 {
-    (void)state;
-    packed_end();
     scratch_remove();
-    return 0;
+    return packed_end(state);
 }
 
 int main(void)
@@ -630,5 +621,5 @@ int main(void)
         cmocka_unit_test(trials_at_the_edge),
     };
 
-    return cmocka_run_group_tests(tests, begin, finish);
+    return cmocka_run_group_tests(tests, packed_begin, finish);
 }

@@ -2,6 +2,7 @@
  * all states equal those of plain decoding, to the bit; drafting changes nothing; and what becomes
  * of a head when a packed file is made. */
 #include "tests/crafted.h"
+#include "tests/generating.h"
 #include "tests/golden.h"
 #include "tests/packed.h"
 #include "tests/scratch.h"
@@ -51,17 +52,6 @@ static struct sp_package *open_package(const char *path, const char *kernels, un
 
     if (sp_package_open(&package, path, &options, &err)) fail_msg("%s: %s", path, err.text);
     return package;
-}
-
-static bool has_kernels(const char *path, const char *kernels)
-{
-    struct sp_package *package = NULL;
-    struct sp_package_options options = {.kernels = kernels, .n_threads = 1};
-    struct sp_err err = {0};
-    enum sp_status st = sp_package_open(&package, path, &options, &err);
-
-    sp_package_close(package);
-    return st != SP_E_UNSUPPORTED;
 }
 
 /* ---- rollback ---- */
@@ -176,7 +166,7 @@ static void check_rollback(const char *path)
     decode_truth(&truth, package);
     sp_package_close(package);
     for (size_t k = 0; k < 3; k++) {
-        if (!has_kernels(path, kernels[k])) continue;
+        if (!generating_has_kernels(path, kernels[k])) continue;
         for (unsigned n_threads = 1; n_threads <= (k ? 2 : 1); n_threads++) {
             package = open_package(path, kernels[k], n_threads);
             check_rounds(package, &truth);
@@ -205,27 +195,6 @@ static void rollback_oracle(void **state)
 
 /* ---- drafting ---- */
 
-enum { PLAIN = -2 };
-
-static struct sp_result generate(struct sp_session *session, const uint32_t *prompt, size_t n,
-                                 size_t max_tokens, int depth)
-{
-    struct sp_request request = {
-        .prompt = prompt,
-        .n_prompt = n,
-        .max_tokens = max_tokens,
-        .plain = depth == PLAIN,
-        .depth = depth == PLAIN ? 0 : depth,
-        .digest = true,
-        .ignore_eos = true,
-    };
-    struct sp_result result;
-    struct sp_err err = {0};
-
-    if (sp_session_generate(session, &request, &result, &err)) fail_msg("%s", err.text);
-    return result;
-}
-
 static struct sp_session *open_session(struct sp_package *package, size_t rows_per_pass)
 {
     struct sp_session *session = NULL;
@@ -234,13 +203,6 @@ static struct sp_session *open_session(struct sp_package *package, size_t rows_p
 
     if (sp_session_open(&session, package, &options, &err)) fail_msg("%s", err.text);
     return session;
-}
-
-static void assert_same(const struct sp_result *a, const struct sp_result *b)
-{
-    assert_int_equal(a->n_ids, b->n_ids);
-    assert_memory_equal(a->ids, b->ids, a->n_ids * sizeof *a->ids);
-    assert_int_equal(a->logits_digest, b->logits_digest);
 }
 
 static const uint32_t prompt[] = {12, 40, 7, 99, 3, 58, 121, 76, 20, 33, 91, 150, 2};
@@ -253,7 +215,7 @@ static void check_lossless(const char *path)
     static const int depths[] = {PLAIN, SP_DEPTH_AUTO, 1, 2, 3, 4, 7, 11, 16};
     struct sp_package *package = open_package(path, "scalar", 1);
     struct sp_session *session = open_session(package, 0);
-    struct sp_result plain = generate(session, prompt, N_GIVEN, N_TOKENS, PLAIN);
+    struct sp_result plain = generating_run(session, prompt, N_GIVEN, N_TOKENS, PLAIN, true);
     struct sp_package_info info;
 
     sp_package_describe(package, &info);
@@ -263,7 +225,7 @@ static void check_lossless(const char *path)
     sp_session_close(session);
     sp_package_close(package);
     for (size_t k = 0; k < 3; k++) {
-        if (!has_kernels(path, kernels[k])) continue;
+        if (!generating_has_kernels(path, kernels[k])) continue;
         for (unsigned n_threads = 1; n_threads <= 2; n_threads++) {
             package = open_package(path, kernels[k], n_threads);
             session = open_session(package, k + 3);
@@ -271,8 +233,8 @@ static void check_lossless(const char *path)
                 struct sp_result r;
                 /* Scalar kernels are the reference already, and slow. */
                 if (k == 0 && depths[i] != 3) continue;
-                r = generate(session, prompt, N_GIVEN, N_TOKENS, depths[i]);
-                assert_same(&r, &plain);
+                r = generating_run(session, prompt, N_GIVEN, N_TOKENS, depths[i], true);
+                generating_same(&r, &plain);
                 sp_result_release(&r);
             }
             sp_session_close(session);
@@ -313,9 +275,9 @@ static void always_right(void **state)
     for (int depth = 1; depth <= 16; depth += 3) {
         struct sp_session *session = open_session(package, 0);
         size_t n_rounds = 5, n = 1 + n_rounds * (size_t)(depth + 1);
-        struct sp_result plain = generate(session, prompt, N_GIVEN, n, PLAIN);
-        struct sp_result r = generate(session, prompt, N_GIVEN, n, depth);
-        assert_same(&r, &plain);
+        struct sp_result plain = generating_run(session, prompt, N_GIVEN, n, PLAIN, true);
+        struct sp_result r = generating_run(session, prompt, N_GIVEN, n, depth, true);
+        generating_same(&r, &plain);
         for (size_t i = 0; i < n; i++)
             assert_int_equal(r.ids[i], prompt[N_GIVEN - 1]);
         assert_int_equal(r.n_rounds, n_rounds);
@@ -348,7 +310,7 @@ static void head_is_rolled_back(void **state)
     (void)state;
     for (int depth = 0; depth <= 16; depth += 4) {
         struct sp_session *used = open_session(package, 5), *fresh = open_session(package, 0);
-        struct sp_result r = generate(used, prompt, N_GIVEN, N_TOKENS, depth);
+        struct sp_result r = generating_run(used, prompt, N_GIVEN, N_TOKENS, depth, true);
         uint32_t ids[N_GIVEN + N_TOKENS + 1];
         float *a = NULL, *b = NULL;
         struct sp_err err = {0};
@@ -461,12 +423,12 @@ static void recurrent_draft(void **state)
             packed_file(crafted_modelfile(&varied, "DRAFT .\n"), SP_DTYPE_NONE, types[i]);
         struct sp_package *package = open_package(path, NULL, 2);
         struct sp_session *session = open_session(package, 0);
-        struct sp_result plain = generate(session, prompt, N_GIVEN, 61, PLAIN);
+        struct sp_result plain = generating_run(session, prompt, N_GIVEN, 61, PLAIN, true);
         assert_string_equal(sp_drafter_find(package->draft->config.draft.kind)->name,
                             "autoregressive");
         for (int depth = SP_DEPTH_AUTO; depth <= 14; depth++) {
-            struct sp_result r = generate(session, prompt, N_GIVEN, 61, depth);
-            assert_same(&r, &plain);
+            struct sp_result r = generating_run(session, prompt, N_GIVEN, 61, depth, true);
+            generating_same(&r, &plain);
             if (i == 0) assert_int_equal(r.accepted, r.drafted);
             sp_result_release(&r);
         }
@@ -493,8 +455,8 @@ static void converted(void **state)
     assert_null(b->draft);
     x = open_session(a, 0);
     y = open_session(b, 0);
-    plain = generate(x, prompt, N_GIVEN, N_TOKENS, PLAIN);
-    r = generate(y, prompt, N_GIVEN, N_TOKENS, PLAIN);
+    plain = generating_run(x, prompt, N_GIVEN, N_TOKENS, PLAIN, true);
+    r = generating_run(y, prompt, N_GIVEN, N_TOKENS, PLAIN, true);
     assert_int_equal(plain.n_ids, r.n_ids);
     assert_memory_equal(plain.ids, r.ids, r.n_ids * sizeof *r.ids);
     sp_result_release(&plain);
@@ -505,37 +467,18 @@ static void converted(void **state)
     sp_package_close(b);
 }
 
-static int begin(void **state)
-{
-    (void)state;
-    packed_begin();
-    return 0;
-}
-
-static int finish(void **state)
-{
-    (void)state;
-    packed_end();
-    return 0;
-}
-
-#define ORACLE(fn, folder)                                                                         \
-    {                                                                                              \
-#fn " " folder, fn, NULL, NULL, (void *)(uintptr_t)(folder)                                \
-    }
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rollback_crafted),
-        ORACLE(rollback_oracle, "qwen3_5"),
-        ORACLE(rollback_oracle, "qwen3_5_moe"),
-        ORACLE(rollback_oracle, "qwen3_5_tied"),
-        ORACLE(rollback_oracle, "gemma3"),
+        GOLDEN_CASE(rollback_oracle, "qwen3_5"),
+        GOLDEN_CASE(rollback_oracle, "qwen3_5_moe"),
+        GOLDEN_CASE(rollback_oracle, "qwen3_5_tied"),
+        GOLDEN_CASE(rollback_oracle, "gemma3"),
         cmocka_unit_test(lossless_crafted),
-        ORACLE(lossless_oracle, "mtp_qwen3_5"),
-        ORACLE(lossless_oracle, "mtp_qwen3_5_moe"),
-        ORACLE(lossless_oracle, "mtp_qwen3_5_wrapped"),
+        GOLDEN_CASE(lossless_oracle, "mtp_qwen3_5"),
+        GOLDEN_CASE(lossless_oracle, "mtp_qwen3_5_moe"),
+        GOLDEN_CASE(lossless_oracle, "mtp_qwen3_5_wrapped"),
         cmocka_unit_test(always_right),
         cmocka_unit_test(head_is_rolled_back),
         cmocka_unit_test(head_becomes_draft),
@@ -545,5 +488,5 @@ int main(void)
         cmocka_unit_test(converted),
     };
 
-    return cmocka_run_group_tests(tests, begin, finish);
+    return cmocka_run_group_tests(tests, packed_begin, packed_end);
 }

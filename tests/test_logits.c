@@ -293,82 +293,63 @@ static void tinystories(void **state)
     sp_json_free(root);
 }
 
-static int begin(void **state)
-{
-    (void)state;
-    packed_begin();
-    return 0;
-}
-
-static int finish(void **state)
-{
-    (void)state;
-    packed_end();
-    return 0;
-}
-
-#define ORACLE(fn, folder)                                                                         \
-    {                                                                                              \
-        "oracle " folder, fn, NULL, NULL, (void *)(uintptr_t)(folder)                              \
-    }
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tiny_target),
         cmocka_unit_test(tiny_small_draft),
         cmocka_unit_test(tinystories),
-        ORACLE(oracle_target, "gemma2"),
-        ORACLE(oracle_target, "gemma3"),
-        ORACLE(oracle_target, "gemma3_wrapped"),
-        ORACLE(oracle_target, "gemma4_31b"),
-        ORACLE(oracle_target, "gemma4_e2b"),
-        ORACLE(oracle_target, "gemma4_moe"),
-        ORACLE(oracle_target, "gpt_oss"),
-        ORACLE(oracle_target, "llama_gqa_tied"),
-        ORACLE(oracle_target, "llama_linear_rope"),
-        ORACLE(oracle_target, "llama_mha_bias"),
-        ORACLE(oracle_target, "ministral3"),
-        ORACLE(oracle_target, "mistral_full"),
-        ORACLE(oracle_target, "mistral_window"),
-        ORACLE(oracle_target, "phi3"),
-        ORACLE(oracle_target, "phi3_partial"),
-        ORACLE(oracle_target, "qwen2"),
-        ORACLE(oracle_target, "qwen2_window"),
-        ORACLE(oracle_target, "qwen3"),
-        ORACLE(oracle_target, "qwen3_5"),
-        ORACLE(oracle_target, "qwen3_5_moe"),
-        ORACLE(oracle_target, "qwen3_5_tied"),
-        ORACLE(oracle_target, "qwen3_moe"),
-        ORACLE(oracle_target, "qwen3_moe_sparse"),
-        ORACLE(oracle_target, "qwen3_yarn"),
-        ORACLE(oracle_target, "smollm3"),
-        ORACLE(oracle_prequantized, "fp8_blocks"),
-        ORACLE(oracle_prequantized, "fp8_channel"),
-        ORACLE(oracle_prequantized, "fp8_scalar"),
-        ORACLE(oracle_prequantized, "fp8_tensor"),
-        ORACLE(oracle_prequantized, "int4_group"),
-        ORACLE(oracle_prequantized, "int4_group_zero"),
-        ORACLE(oracle_prequantized, "int8_channel"),
-        ORACLE(oracle_prequantized, "mxfp4"),
-        ORACLE(oracle_prequantized, "nvfp4"),
-        ORACLE(oracle_draft, "dflash_default_taps"),
-        ORACLE(oracle_draft, "dflash_gpt_oss"),
-        ORACLE(oracle_draft, "dflash_llama_bias"),
-        ORACLE(oracle_draft, "dflash_qwen3"),
-        ORACLE(oracle_draft, "dflash_qwen3_5"),
-        ORACLE(oracle_draft, "dflash_qwen3_moe"),
-        ORACLE(oracle_draft, "dflash_sliding"),
-        ORACLE(oracle_draft, "dflash_sliding_bidirectional"),
-        ORACLE(oracle_draft, "dflash2_qwen3"),
-        ORACLE(oracle_draft, "dflash2_scaled"),
-        ORACLE(oracle_draft, "assistant_centroids"),
-        ORACLE(oracle_draft, "assistant_dense"),
-        ORACLE(oracle_draft, "assistant_shared"),
-        ORACLE(oracle_draft, "mtp_qwen3_5"),
-        ORACLE(oracle_draft, "mtp_qwen3_5_moe"),
-        ORACLE(oracle_draft, "mtp_qwen3_5_wrapped"),
+        GOLDEN_CASE(oracle_target, "gemma2"),
+        GOLDEN_CASE(oracle_target, "gemma3"),
+        GOLDEN_CASE(oracle_target, "gemma3_wrapped"),
+        GOLDEN_CASE(oracle_target, "gemma4_31b"),
+        GOLDEN_CASE(oracle_target, "gemma4_e2b"),
+        GOLDEN_CASE(oracle_target, "gemma4_moe"),
+        GOLDEN_CASE(oracle_target, "gpt_oss"),
+        GOLDEN_CASE(oracle_target, "llama_gqa_tied"),
+        GOLDEN_CASE(oracle_target, "llama_linear_rope"),
+        GOLDEN_CASE(oracle_target, "llama_mha_bias"),
+        GOLDEN_CASE(oracle_target, "ministral3"),
+        GOLDEN_CASE(oracle_target, "mistral_full"),
+        GOLDEN_CASE(oracle_target, "mistral_window"),
+        GOLDEN_CASE(oracle_target, "phi3"),
+        GOLDEN_CASE(oracle_target, "phi3_partial"),
+        GOLDEN_CASE(oracle_target, "qwen2"),
+        GOLDEN_CASE(oracle_target, "qwen2_window"),
+        GOLDEN_CASE(oracle_target, "qwen3"),
+        GOLDEN_CASE(oracle_target, "qwen3_5"),
+        GOLDEN_CASE(oracle_target, "qwen3_5_moe"),
+        GOLDEN_CASE(oracle_target, "qwen3_5_tied"),
+        GOLDEN_CASE(oracle_target, "qwen3_moe"),
+        GOLDEN_CASE(oracle_target, "qwen3_moe_sparse"),
+        GOLDEN_CASE(oracle_target, "qwen3_yarn"),
+        GOLDEN_CASE(oracle_target, "smollm3"),
+        GOLDEN_CASE(oracle_prequantized, "fp8_blocks"),
+        GOLDEN_CASE(oracle_prequantized, "fp8_channel"),
+        GOLDEN_CASE(oracle_prequantized, "fp8_scalar"),
+        GOLDEN_CASE(oracle_prequantized, "fp8_tensor"),
+        GOLDEN_CASE(oracle_prequantized, "int4_group"),
+        GOLDEN_CASE(oracle_prequantized, "int4_group_zero"),
+        GOLDEN_CASE(oracle_prequantized, "int8_channel"),
+        GOLDEN_CASE(oracle_prequantized, "mxfp4"),
+        GOLDEN_CASE(oracle_prequantized, "nvfp4"),
+        GOLDEN_CASE(oracle_draft, "dflash_default_taps"),
+        GOLDEN_CASE(oracle_draft, "dflash_gpt_oss"),
+        GOLDEN_CASE(oracle_draft, "dflash_llama_bias"),
+        GOLDEN_CASE(oracle_draft, "dflash_qwen3"),
+        GOLDEN_CASE(oracle_draft, "dflash_qwen3_5"),
+        GOLDEN_CASE(oracle_draft, "dflash_qwen3_moe"),
+        GOLDEN_CASE(oracle_draft, "dflash_sliding"),
+        GOLDEN_CASE(oracle_draft, "dflash_sliding_bidirectional"),
+        GOLDEN_CASE(oracle_draft, "dflash2_qwen3"),
+        GOLDEN_CASE(oracle_draft, "dflash2_scaled"),
+        GOLDEN_CASE(oracle_draft, "assistant_centroids"),
+        GOLDEN_CASE(oracle_draft, "assistant_dense"),
+        GOLDEN_CASE(oracle_draft, "assistant_shared"),
+        GOLDEN_CASE(oracle_draft, "mtp_qwen3_5"),
+        GOLDEN_CASE(oracle_draft, "mtp_qwen3_5_moe"),
+        GOLDEN_CASE(oracle_draft, "mtp_qwen3_5_wrapped"),
     };
 
-    return cmocka_run_group_tests(tests, begin, finish);
+    return cmocka_run_group_tests(tests, packed_begin, packed_end);
 }

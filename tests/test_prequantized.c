@@ -104,23 +104,9 @@ static void same_numbers(void **state)
     }
 }
 
-static int begin(void **state)
-{
-    (void)state;
-    packed_begin();
-    return 0;
-}
-
-static int finish(void **state)
-{
-    (void)state;
-    packed_end();
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(same_numbers)};
 
-    return cmocka_run_group_tests(tests, begin, finish);
+    return cmocka_run_group_tests(tests, packed_begin, packed_end);
 }

@@ -1,6 +1,7 @@
 /* Lossless drafting: whatever the draft, its depth, the threads and the kernels, tokens and logit
  * bits equal plain generation. And the rounds themselves: accepted lengths equal those of z-lab's
  * decoder. */
+#include "tests/generating.h"
 #include "tests/golden.h"
 #include "tests/packed.h"
 
@@ -15,64 +16,6 @@ static const uint32_t story[] = {582, 580, 258, 421};
 static const uint32_t question[] = {1597, 342, 10, 1091, 960, 32,   51,  281, 32,
                                     49,   53,  46, 1598, 10,  1597, 343, 10};
 
-struct opened {
-    struct sp_package *package;
-    struct sp_session *session;
-};
-
-static struct opened open_file(const char *path, const char *kernels, unsigned n_threads,
-                               const struct sp_session_options *session)
-{
-    struct opened o = {0};
-    struct sp_err err = {0};
-    /* one thread reads the mapped file, more of them a copy: the results must be the same */
-    struct sp_package_options options = {
-        .kernels = kernels, .n_threads = n_threads, .huge_pages = n_threads > 1};
-
-    if (sp_package_open(&o.package, path, &options, &err) ||
-        sp_session_open(&o.session, o.package, session, &err)) {
-        fail_msg("%s: %s", path, err.text);
-    }
-    return o;
-}
-
-static void close_file(struct opened *o)
-{
-    sp_session_close(o->session);
-    sp_package_close(o->package);
-}
-
-/* depth < -1: plain */
-enum { PLAIN = -2 };
-
-static struct sp_result generate(struct sp_session *session, const uint32_t *prompt, size_t n,
-                                 size_t max_tokens, int depth, bool ignore_eos)
-{
-    struct sp_request request = {
-        .prompt = prompt,
-        .n_prompt = n,
-        .max_tokens = max_tokens,
-        .plain = depth == PLAIN,
-        .depth = depth == PLAIN ? 0 : depth,
-        .digest = true,
-        .ignore_eos = ignore_eos,
-    };
-    struct sp_result result;
-    struct sp_err err = {0};
-
-    if (sp_session_generate(session, &request, &result, &err)) fail_msg("%s", err.text);
-    return result;
-}
-
-static void assert_same(const struct sp_result *a, const struct sp_result *b)
-{
-    assert_int_equal(a->n_ids, b->n_ids);
-    assert_memory_equal(a->ids, b->ids, a->n_ids * sizeof *a->ids);
-    assert_int_equal(a->logits_digest, b->logits_digest);
-    assert_int_equal(a->stop, b->stop);
-    assert_string_equal(a->text, b->text);
-}
-
 /* Every emitted token is the prompt's, an accepted guess, or a round's own. */
 static void assert_counts(const struct sp_result *r)
 {
@@ -83,48 +26,34 @@ static void assert_counts(const struct sp_result *r)
     assert_int_equal(r->n_ids, n);
 }
 
-static bool has_kernels(const char *path, const char *kernels)
-{
-    struct sp_package *package = NULL;
-    struct sp_package_options options = {.kernels = kernels, .n_threads = 1};
-    enum sp_status st = sp_package_open(&package, path, &options, NULL);
-
-    sp_package_close(package);
-    return st != SP_E_UNSUPPORTED;
-}
-
 /* All depths, threads and kernels of one file against its plain scalar run. */
 static void check_file(const char *path, size_t max_tokens)
 {
     const char *const kernels[] = {"scalar", "avx2", "avx512"};
     struct sp_session_options options = {0};
-    struct opened o = open_file(path, "scalar", 1, &options);
-    struct sp_result plain = generate(o.session, story, 4, max_tokens, PLAIN, true);
-    struct sp_result asked = generate(o.session, question, 17, max_tokens, PLAIN, false);
+    struct generating o = generating_open(path, "scalar", 1, &options);
+    struct sp_result plain = generating_run(o.session, story, 4, max_tokens, PLAIN, true);
+    struct sp_result asked = generating_run(o.session, question, 17, max_tokens, PLAIN, false);
 
     assert_int_equal(plain.n_ids, max_tokens);
     assert_int_equal(plain.n_rounds, max_tokens - 1);
-    close_file(&o);
+    generating_close(&o);
     for (size_t k = 0; k < 3; k++) {
-        struct sp_err err = {0};
-        struct sp_package *probe = NULL;
-        struct sp_package_options probe_options = {.kernels = kernels[k], .n_threads = 1};
-        if (sp_package_open(&probe, path, &probe_options, &err) == SP_E_UNSUPPORTED) continue;
-        sp_package_close(probe);
+        if (!generating_has_kernels(path, kernels[k])) continue;
         for (unsigned threads = 1; threads <= 2; threads++) {
-            o = open_file(path, kernels[k], threads, &options);
+            o = generating_open(path, kernels[k], threads, &options);
             for (int depth = PLAIN; depth <= 15; depth++) {
                 /* Scalar kernels are the reference already, and slow: one depth each. */
                 if (k == 0 && depth != (threads == 1 ? 3 : 10)) continue;
-                struct sp_result r = generate(o.session, story, 4, max_tokens, depth, true);
-                assert_same(&r, &plain);
+                struct sp_result r = generating_run(o.session, story, 4, max_tokens, depth, true);
+                generating_same(&r, &plain);
                 if (depth > 0) assert_counts(&r);
                 sp_result_release(&r);
-                r = generate(o.session, question, 17, max_tokens, depth, false);
-                assert_same(&r, &asked);
+                r = generating_run(o.session, question, 17, max_tokens, depth, false);
+                generating_same(&r, &asked);
                 sp_result_release(&r);
             }
-            close_file(&o);
+            generating_close(&o);
         }
     }
     sp_result_release(&plain);
@@ -167,18 +96,18 @@ static void self_draft(void **state)
     const char *path = packed_file(
         packed_modelfile(TESTDATA "/tiny/target", TESTDATA "/tiny/target"), SP_Q8, SP_Q8);
     struct sp_session_options options = {0};
-    struct opened o = open_file(path, NULL, 1, &options);
-    struct sp_result plain = generate(o.session, story, 4, 61, PLAIN, true);
-    struct sp_result r = generate(o.session, story, 4, 61, 5, true);
+    struct generating o = generating_open(path, NULL, 1, &options);
+    struct sp_result plain = generating_run(o.session, story, 4, 61, PLAIN, true);
+    struct sp_result r = generating_run(o.session, story, 4, 61, 5, true);
 
     (void)state;
-    assert_same(&r, &plain);
+    generating_same(&r, &plain);
     assert_int_equal(r.n_rounds, 10);
     assert_int_equal(r.accepted, r.drafted);
     assert_int_equal(r.all_accepted, 10);
     sp_result_release(&plain);
     sp_result_release(&r);
-    close_file(&o);
+    generating_close(&o);
 }
 
 /* Budget, context and prompt edges: every length equals the plain run's. */
@@ -186,28 +115,28 @@ static void edges(void **state)
 {
     const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8);
     struct sp_session_options options = {.n_context = 40};
-    struct opened o = open_file(path, NULL, 2, &options);
+    struct generating o = generating_open(path, NULL, 2, &options);
 
     (void)state;
     for (size_t budget = 1; budget <= 20; budget++) {
-        struct sp_result plain = generate(o.session, story, 4, budget, PLAIN, true);
-        struct sp_result r = generate(o.session, story, 4, budget, 15, true);
+        struct sp_result plain = generating_run(o.session, story, 4, budget, PLAIN, true);
+        struct sp_result r = generating_run(o.session, story, 4, budget, 15, true);
         assert_int_equal(plain.n_ids, budget);
         assert_int_equal(plain.stop, SP_STOP_LENGTH);
-        assert_same(&r, &plain);
+        generating_same(&r, &plain);
         sp_result_release(&plain);
         sp_result_release(&r);
     }
     for (size_t n = 1; n <= 4; n++) {
-        struct sp_result plain = generate(o.session, story, n, 0, PLAIN, true);
-        struct sp_result r = generate(o.session, story, n, 0, 15, true);
+        struct sp_result plain = generating_run(o.session, story, n, 0, PLAIN, true);
+        struct sp_result r = generating_run(o.session, story, n, 0, 15, true);
         assert_int_equal(plain.stop, SP_STOP_CONTEXT);
         assert_int_equal(plain.n_ids, 40 - n + 1);
-        assert_same(&r, &plain);
+        generating_same(&r, &plain);
         sp_result_release(&plain);
         sp_result_release(&r);
     }
-    close_file(&o);
+    generating_close(&o);
 }
 
 /* The answer does not depend on how the prompt was cut into passes, nor on what a session did
@@ -217,30 +146,30 @@ static void chunks_and_reuse(void **state)
     const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q4, SP_Q8);
     uint32_t prompt[200];
     struct sp_session_options options = {0};
-    struct opened o;
+    struct generating o;
     struct sp_result want;
 
     (void)state;
     for (size_t i = 0; i < 200; i++)
         prompt[i] = story[i % 4] + (uint32_t)(i / 4 % 7);
-    o = open_file(path, NULL, 1, &options);
-    want = generate(o.session, prompt, 200, 30, PLAIN, true);
-    close_file(&o);
+    o = generating_open(path, NULL, 1, &options);
+    want = generating_run(o.session, prompt, 200, 30, PLAIN, true);
+    generating_close(&o);
     for (size_t rows = 1; rows <= 256; rows = rows * 3 + 1) {
         struct sp_result r;
         options.rows_per_pass = rows;
-        o = open_file(path, NULL, 2, &options);
+        o = generating_open(path, NULL, 2, &options);
         for (size_t first = 0; first < 200; first += 67) {
-            r = generate(o.session, prompt + first, 200 - first, 20, 7, true);
+            r = generating_run(o.session, prompt + first, 200 - first, 20, 7, true);
             sp_result_release(&r);
         }
-        r = generate(o.session, prompt, 150, 20, 7, true);
+        r = generating_run(o.session, prompt, 150, 20, 7, true);
         sp_result_release(&r);
-        r = generate(o.session, prompt, 200, 30, 7, true);
-        assert_same(&r, &want);
+        r = generating_run(o.session, prompt, 200, 30, 7, true);
+        generating_same(&r, &want);
         assert_true(r.n_reused >= 150);
         sp_result_release(&r);
-        close_file(&o);
+        generating_close(&o);
     }
     sp_result_release(&want);
 }
@@ -252,27 +181,28 @@ static void check_cache(enum sp_cache_type cache)
     const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q4, SP_Q8);
     const char *const kernels[] = {"scalar", "avx2", "avx512"};
     struct sp_session_options options = {.cache = cache};
-    struct opened o = open_file(path, "scalar", 1, &options);
+    struct generating o = generating_open(path, "scalar", 1, &options);
     uint32_t prompt[270];
     struct sp_result want;
 
     for (size_t i = 0; i < 270; i++)
         prompt[i] = story[i % 4] + (uint32_t)(i / 4 % 7);
-    want = generate(o.session, prompt, 270, 30, PLAIN, true);
-    close_file(&o);
+    want = generating_run(o.session, prompt, 270, 30, PLAIN, true);
+    generating_close(&o);
     for (size_t k = 0; k < 3; k++) {
-        if (!has_kernels(path, kernels[k])) continue;
+        if (!generating_has_kernels(path, kernels[k])) continue;
         for (unsigned threads = 1; threads <= 2; threads++) {
             options.rows_per_pass = threads == 1 ? 0 : 37;
-            o = open_file(path, kernels[k], threads, &options);
+            o = generating_open(path, kernels[k], threads, &options);
             for (int depth = PLAIN; depth <= 15; depth += k == 0 ? 9 : 6) {
-                struct sp_result r = generate(o.session, prompt, 270, 30, depth, true);
-                assert_same(&r, &want);
+                struct sp_result r = generating_run(o.session, prompt, 270, 30, depth, true);
+                generating_same(&r, &want);
                 sp_result_release(&r);
-                r = generate(o.session, prompt, 11, 9, depth, true); /* so that none is reused */
+                /* so that none is reused */
+                r = generating_run(o.session, prompt, 11, 9, depth, true);
                 sp_result_release(&r);
             }
-            close_file(&o);
+            generating_close(&o);
         }
     }
     sp_result_release(&want);
@@ -298,7 +228,7 @@ static void golden_rounds(void **state)
     struct sp_json *root = golden_json(TESTDATA "/tiny/golden_dflash.json");
     struct sp_session_options options = {.cache = SP_CACHE_F32};
     const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_DTYPE_NONE, SP_DTYPE_NONE);
-    struct opened o = open_file(path, NULL, 2, &options);
+    struct generating o = generating_open(path, NULL, 2, &options);
     size_t compared = 0;
 
     (void)state;
@@ -308,7 +238,7 @@ static void golden_rounds(void **state)
         size_t n, n_want, emitted = 1;
         uint32_t *ids = golden_ids(sp_json_get(c, "ids"), &n);
         uint32_t *want = golden_ids(sp_json_get(c, "output"), &n_want);
-        struct sp_result r = generate(o.session, ids, n, 128, 15, true);
+        struct sp_result r = generating_run(o.session, ids, n, 128, 15, true);
         for (size_t k = 0; k < r.n_rounds && k < sp_json_len(rounds) && emitted + 16 <= 128; k++) {
             const struct sp_json *round = sp_json_at(rounds, k);
             double gap = 0;
@@ -327,7 +257,7 @@ static void golden_rounds(void **state)
         sp_result_release(&r);
     }
     assert_true(compared > 100);
-    close_file(&o);
+    generating_close(&o);
     sp_json_free(root);
 }
 
@@ -352,7 +282,7 @@ static void sampled(void **state)
     sp_sampling_defaults(&sampling);
     for (sampling.seed = 1; sampling.seed <= 4; sampling.seed++) {
         struct sp_result plain, r;
-        struct opened o = open_file(files[0], NULL, 1, &options);
+        struct generating o = generating_open(files[0], NULL, 1, &options);
         sampling.temperature = .5f + .25f * (float)sampling.seed;
         sampling.top_k = sampling.seed % 2 ? 40 : 0;
         sampling.top_p = sampling.seed % 3 ? .95f : 1;
@@ -360,34 +290,20 @@ static void sampled(void **state)
         request.plain = true;
         assert_int_equal(sp_session_generate(o.session, &request, &plain, &err), SP_OK);
         request.plain = false;
-        close_file(&o);
+        generating_close(&o);
         for (size_t file = 0; file < 2; file++) {
-            o = open_file(files[file], NULL, 2, &options);
+            o = generating_open(files[file], NULL, 2, &options);
             for (int depth = SP_DEPTH_AUTO; depth <= 15; depth += 4) {
                 request.depth = depth;
                 assert_int_equal(sp_session_generate(o.session, &request, &r, &err), SP_OK);
-                assert_same(&r, &plain);
+                generating_same(&r, &plain);
                 if (depth > 0) assert_true(r.accepted > 10);
                 sp_result_release(&r);
             }
-            close_file(&o);
+            generating_close(&o);
         }
         sp_result_release(&plain);
     }
-}
-
-static int begin(void **state)
-{
-    (void)state;
-    packed_begin();
-    return 0;
-}
-
-static int finish(void **state)
-{
-    (void)state;
-    packed_end();
-    return 0;
 }
 
 int main(void)
@@ -407,5 +323,5 @@ int main(void)
         cmocka_unit_test(sampled),
     };
 
-    return cmocka_run_group_tests(tests, begin, finish);
+    return cmocka_run_group_tests(tests, packed_begin, packed_end);
 }

@@ -227,20 +227,6 @@ static void test_coin(void **state)
                      SP_E_INPUT);
 }
 
-static int begin(void **state)
-{
-    (void)state;
-    packed_begin();
-    return 0;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    packed_end();
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -248,5 +234,5 @@ int main(void)
         cmocka_unit_test(test_names), cmocka_unit_test(test_coin),
     };
 
-    return cmocka_run_group_tests(tests, begin, end);
+    return cmocka_run_group_tests(tests, packed_begin, packed_end);
 }

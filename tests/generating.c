@@ -1,0 +1,67 @@
+#include "tests/generating.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+struct generating generating_open(const char *path, const char *kernels, unsigned n_threads,
+                                  const struct sp_session_options *options)
+{
+    struct generating g = {0};
+    struct sp_err err = {0};
+    struct sp_package_options how = {
+        .kernels = kernels, .n_threads = n_threads, .huge_pages = n_threads > 1};
+
+    if (sp_package_open(&g.package, path, &how, &err) ||
+        sp_session_open(&g.session, g.package, options, &err)) {
+        fail_msg("%s: %s", path, err.text);
+    }
+    return g;
+}
+
+void generating_close(struct generating *g)
+{
+    sp_session_close(g->session);
+    sp_package_close(g->package);
+}
+
+bool generating_has_kernels(const char *path, const char *kernels)
+{
+    struct sp_package *package = NULL;
+    struct sp_package_options how = {.kernels = kernels, .n_threads = 1};
+    enum sp_status st = sp_package_open(&package, path, &how, NULL);
+
+    sp_package_close(package);
+    return st != SP_E_UNSUPPORTED;
+}
+
+struct sp_result generating_run(struct sp_session *session, const uint32_t *prompt, size_t n,
+                                size_t max_tokens, int depth, bool ignore_eos)
+{
+    struct sp_request request = {
+        .prompt = prompt,
+        .n_prompt = n,
+        .max_tokens = max_tokens,
+        .plain = depth == PLAIN,
+        .depth = depth == PLAIN ? 0 : depth,
+        .digest = true,
+        .ignore_eos = ignore_eos,
+    };
+    struct sp_result result;
+    struct sp_err err = {0};
+
+    if (sp_session_generate(session, &request, &result, &err)) fail_msg("%s", err.text);
+    return result;
+}
+
+void generating_same(const struct sp_result *a, const struct sp_result *b)
+{
+    assert_int_equal(a->n_ids, b->n_ids);
+    assert_memory_equal(a->ids, b->ids, a->n_ids * sizeof *a->ids);
+    assert_int_equal(a->logits_digest, b->logits_digest);
+    assert_int_equal(a->stop, b->stop);
+    assert_int_equal(a->text == NULL, b->text == NULL); /* no tokenizer */
+    if (a->text != NULL) assert_string_equal(a->text, b->text);
+}

@@ -1,0 +1,31 @@
+/* Packed files opened, run greedily or with a draft, and their answers compared: tests that
+ * drafting changes nothing. All failures fail the test. */
+#ifndef SP_TESTS_GENERATING_H
+#define SP_TESTS_GENERATING_H
+
+#include "runtime/spectool.h"
+
+struct generating {
+    struct sp_package *package;
+    struct sp_session *session;
+};
+
+/* kernels: NULL for the best. One thread reads the mapped file, more of them a copy: the results
+ * must be the same. */
+struct generating generating_open(const char *path, const char *kernels, unsigned n_threads,
+                                  const struct sp_session_options *options);
+void generating_close(struct generating *g);
+
+/* Does this machine have them? */
+bool generating_has_kernels(const char *path, const char *kernels);
+
+enum { PLAIN = -2 }; /* as a depth: no draft at all */
+
+/* max_tokens ids, fewer where the end of the text counts, with a digest of the logits. */
+struct sp_result generating_run(struct sp_session *session, const uint32_t *prompt, size_t n,
+                                size_t max_tokens, int depth, bool ignore_eos);
+
+/* The same ids, text, end, and logits to the bit. */
+void generating_same(const struct sp_result *a, const struct sp_result *b);
+
+#endif
