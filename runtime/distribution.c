@@ -105,7 +105,7 @@ static void penalise(float *logit, const struct sp_sampling *s, size_t count)
     *logit -= s->frequency_penalty * (float)count;
 }
 
-static bool has_penalties(const struct sp_sampling *s)
+bool sp_sampling_looks_back(const struct sp_sampling *s)
 {
     return s->repeat_last_n != 0 && ((s->repeat_penalty > 0 && s->repeat_penalty != 1) ||
                                      s->presence_penalty != 0 || s->frequency_penalty != 0);
@@ -118,7 +118,7 @@ static enum sp_status apply_penalties(struct sp_sampler_scratch *scratch,
     size_t n = h->n_older + h->n_newer;
     enum sp_status st;
 
-    if (!has_penalties(s) || n == 0) return SP_OK;
+    if (!sp_sampling_looks_back(s) || n == 0) return SP_OK;
     if ((st = sp_grow(&scratch->recent, &scratch->cap_recent, n, sizeof *scratch->recent, err))) {
         return st;
     }

@@ -1,4 +1,8 @@
-/* Sequences that are sampled together: options and recent tokens of each, in slots. */
+/* Sequences that are sampled together: options and recent tokens of each, in slots.
+ *
+ * The transforms are the dear part, the draw is cheap: slots that want the same of the same row (a
+ * prompt's last row, from which many answers begin; equal options; equal recent tokens, where
+ * penalties look at them) share one pass of the transforms, and each draws with its own seed. */
 #include "runtime/sampler.h"
 
 #include "format/mem.h"
@@ -21,6 +25,10 @@ struct sp_sampler {
     size_t n_slots;
     struct sp_sampler_scratch *scratch;
     struct sp_distribution distribution;
+    uint32_t *recent[2]; /* recent tokens of the row in hand, and of one compared with it */
+    size_t cap_recent[2];
+    bool *sampled; /* [n] rows of the batch in hand */
+    size_t cap_sampled;
 };
 
 enum sp_status sp_sampler_open(struct sp_sampler **out, size_t n_vocab, size_t n_context,
@@ -60,6 +68,9 @@ void sp_sampler_close(struct sp_sampler *s)
     free(s->slots);
     sp_sampler_scratch_free(s->scratch);
     sp_distribution_release(&s->distribution);
+    free(s->recent[0]);
+    free(s->recent[1]);
+    free(s->sampled);
     free(s);
 }
 
@@ -178,23 +189,110 @@ static struct sp_history recent(const struct slot *slot, const struct sp_sampler
     };
 }
 
-static enum sp_status sample_row(struct sp_sampler *s, uint32_t *id,
-                                 const struct sp_sampler_row *row, struct sp_err *err)
-{
+/* A row of the batch with all that its distribution depends on. */
+struct wish {
+    const struct sp_sampler_row *row;
+    const struct slot *slot;
     struct sp_history history;
+};
+
+static enum sp_status make_wish(struct wish *wish, struct sp_sampler *s, int room,
+                                const struct sp_sampler_row *row, struct sp_err *err)
+{
     struct slot *slot = NULL;
-    uint32_t *room = NULL;
     enum sp_status st = get_slot(&slot, s, row->slot, err);
 
     if (st) return st;
-    if ((st = sp_new(&room, slot->size, sizeof *room, err))) return st;
-    history = recent(slot, row, room);
-    st = sp_sampler_distribution(&s->distribution, s->scratch, &slot->options, row->logits,
-                                 s->n_vocab, &history, slot->count + row->n_drafts, err);
-    free(room);
-    if (st) return st;
-    *id = sp_distribution_draw(&s->distribution, slot->options.seed, slot->count + row->n_drafts,
-                               SP_PURPOSE_TOKEN, NULL);
+    if ((st = sp_grow(&s->recent[room], &s->cap_recent[room], slot->size, sizeof *s->recent[room],
+                      err))) {
+        return st;
+    }
+    *wish = (struct wish){row, slot, recent(slot, row, s->recent[room])};
+    return SP_OK;
+}
+
+static uint32_t recent_at(const struct sp_history *h, size_t i)
+{
+    return i < h->n_older ? h->older[i] : h->newer[i - h->n_older];
+}
+
+static bool same_history(const struct sp_history *a, const struct sp_history *b)
+{
+    size_t n = a->n_older + a->n_newer;
+
+    if (n != b->n_older + b->n_newer) return false;
+    for (size_t i = 0; i < n; i++) {
+        if (recent_at(a, i) != recent_at(b, i)) return false;
+    }
+    return true;
+}
+
+static bool same_float(float a, float b)
+{
+    return !(a < b) && !(a > b);
+}
+
+static bool same_biases(const struct sp_sampling *a, const struct sp_sampling *b)
+{
+    if (a->n_biases != b->n_biases) return false;
+    for (size_t i = 0; i < a->n_biases; i++) {
+        if (a->biases[i].id != b->biases[i].id) return false;
+        if (!same_float(a->biases[i].bias, b->biases[i].bias)) return false;
+    }
+    return true;
+}
+
+/* All that transforms look at: not the seed. */
+static bool same_options(const struct sp_sampling *a, const struct sp_sampling *b)
+{
+    return same_float(a->temperature, b->temperature) && a->top_k == b->top_k &&
+           same_float(a->top_p, b->top_p) && same_float(a->min_p, b->min_p) &&
+           same_float(a->typical_p, b->typical_p) && a->repeat_last_n == b->repeat_last_n &&
+           same_float(a->repeat_penalty, b->repeat_penalty) &&
+           same_float(a->presence_penalty, b->presence_penalty) &&
+           same_float(a->frequency_penalty, b->frequency_penalty) && same_biases(a, b);
+}
+
+static bool same_wish(const struct wish *a, const struct wish *b)
+{
+    if (a->row->logits != b->row->logits) return false;
+    if (!same_options(&a->slot->options, &b->slot->options)) return false;
+    return !sp_sampling_looks_back(&a->slot->options) || same_history(&a->history, &b->history);
+}
+
+static uint64_t position(const struct wish *wish)
+{
+    return wish->slot->count + wish->row->n_drafts;
+}
+
+static uint32_t draw(const struct sp_sampler *s, const struct wish *wish)
+{
+    return sp_distribution_draw(&s->distribution, wish->slot->options.seed, position(wish),
+                                SP_PURPOSE_TOKEN, NULL);
+}
+
+/* Row `first`, and those behind it that wish the same. */
+static enum sp_status sample_alike(struct sp_sampler *s, uint32_t *ids,
+                                   const struct sp_sampler_row *rows, size_t first, size_t n,
+                                   struct sp_err *err)
+{
+    struct wish wish, other;
+    enum sp_status st;
+
+    if ((st = make_wish(&wish, s, 0, &rows[first], err))) return st;
+    if ((st = sp_sampler_distribution(&s->distribution, s->scratch, &wish.slot->options,
+                                      wish.row->logits, s->n_vocab, &wish.history, position(&wish),
+                                      err))) {
+        return st;
+    }
+    ids[first] = draw(s, &wish);
+    for (size_t i = first + 1; i < n; i++) {
+        if (s->sampled[i] || rows[i].logits != wish.row->logits) continue;
+        if ((st = make_wish(&other, s, 1, &rows[i], err))) return st;
+        if (!same_wish(&wish, &other)) continue;
+        ids[i] = draw(s, &other);
+        s->sampled[i] = true;
+    }
     return SP_OK;
 }
 
@@ -203,8 +301,11 @@ enum sp_status sp_sampler_sample(struct sp_sampler *s, uint32_t *ids,
 {
     enum sp_status st;
 
+    if ((st = sp_grow(&s->sampled, &s->cap_sampled, n, sizeof *s->sampled, err))) return st;
+    if (n) memset(s->sampled, 0, n * sizeof *s->sampled);
     for (size_t i = 0; i < n; i++) {
-        if ((st = sample_row(s, &ids[i], &rows[i], err))) return st;
+        if (s->sampled[i]) continue;
+        if ((st = sample_alike(s, ids, rows, i, n, err))) return st;
     }
     return SP_OK;
 }

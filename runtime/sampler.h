@@ -40,6 +40,9 @@ struct sp_history {
 SP_MUST_CHECK enum sp_status sp_sampling_check(const struct sp_sampling *sampling, size_t n_vocab,
                                                struct sp_err *err);
 
+/* Does a distribution depend on the history: are there penalties, and tokens to look back on? */
+bool sp_sampling_looks_back(const struct sp_sampling *sampling);
+
 /* Room for the transforms of one row at a time. */
 struct sp_sampler_scratch;
 SP_MUST_CHECK enum sp_status sp_sampler_scratch_new(struct sp_sampler_scratch **out, size_t n_vocab,

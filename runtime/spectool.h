@@ -192,9 +192,9 @@ struct sp_result {
     uint64_t logits_digest;        /* XXH3-64 of the rows that chose each id, in order */
     struct sp_round_count *rounds; /* [n_rounds] one per target pass after the prompt's; owned */
     size_t n_rounds;
-    size_t n_prompt, n_reused; /* prompt tokens; of these, already in the cache */
-    size_t guessed;           /* tokens that the draft proposed */
-    size_t drafted, accepted; /* of these, verified by the target; of these, right */
+    size_t n_prompt, n_reused;            /* prompt tokens; of these, already in the cache */
+    size_t guessed;                       /* tokens that the draft proposed */
+    size_t drafted, accepted;             /* of these, verified by the target; of these, right */
     size_t all_accepted;                  /* rounds in which every guess was right */
     size_t tried_at[64], accepted_at[64]; /* by guess 1..: verified with all before it right */
     double prompt_seconds;
@@ -360,7 +360,8 @@ struct sp_sampler_row {
     size_t n_drafts;
 };
 
-/* ids[i] = the token of rows[i]. No history changes: commit what is kept. */
+/* ids[i] = the token of rows[i]. No history changes: commit what is kept. Rows with the same logits
+ * (the pointer) and equal options share the work, apart from the draw with each one's own seed. */
 SP_MUST_CHECK enum sp_status sp_sampler_sample(struct sp_sampler *sampler, uint32_t *ids,
                                                const struct sp_sampler_row *rows, size_t n,
                                                struct sp_err *err);

@@ -319,6 +319,57 @@ static void slots_are_isolated(void **state)
     sp_sampler_close(crowd);
 }
 
+/* Slots that share the pass of a row draw what each would have drawn alone, in any order; slots
+ * that differ in an option, or in history where penalties look at it, do not share. */
+static void alike_slots_share(void **state)
+{
+    enum { N_SLOTS = 24, N_TOKENS = 7 };
+    const float logits[2][N_TOKENS] = {{1, 1.2f, .8f, 1.1f, .9f, 1, .7f},
+                                       {.5f, 1, 1.4f, .2f, 1.3f, .9f, 1}};
+    const uint32_t priors[2][3] = {{1, 2, 3}, {4, 1, 1}}, drafts[] = {5, 6};
+    const struct sp_logit_bias bias[] = {{3, 2}};
+    struct sp_sampler *alone = NULL, *crowd = NULL;
+    size_t slots[N_SLOTS], single[N_SLOTS], n_alike = 0;
+    struct sp_sampler_row rows[N_SLOTS];
+    uint32_t together[N_SLOTS];
+
+    (void)state;
+    assert_int_equal(sp_sampler_open(&alone, N_TOKENS, 100, NULL), SP_OK);
+    assert_int_equal(sp_sampler_open(&crowd, N_TOKENS, 100, NULL), SP_OK);
+    for (size_t i = 0; i < N_SLOTS; i++) {
+        struct sp_sampling s = defaults();
+        s.temperature = i % 12 == 7 ? 0 : i % 12 == 8 ? .6f : 1;
+        s.seed = i / 2; /* also equal ones */
+        if (i % 4 == 3) s.presence_penalty = 3;
+        if (i % 12 == 9) s.top_k = 3;
+        if (i % 12 == 10) s.biases = bias;
+        if (i % 12 == 10) s.n_biases = 1;
+        assert_int_equal(sp_sampler_add(crowd, &slots[i], &s, priors[i % 2], 3, NULL), SP_OK);
+        assert_int_equal(sp_sampler_add(alone, &single[i], &s, priors[i % 2], 3, NULL), SP_OK);
+    }
+    for (size_t step = 0; step < 30; step++) {
+        for (size_t k = 0; k < N_SLOTS; k++) {
+            size_t i = (k * 5 + step) % N_SLOTS; /* another order every time */
+            rows[k] = (struct sp_sampler_row){slots[i], logits[i / 6 % 2], drafts, i % 3};
+        }
+        assert_int_equal(sp_sampler_sample(crowd, together, rows, N_SLOTS, NULL), SP_OK);
+        for (size_t k = 0; k < N_SLOTS; k++) {
+            size_t i = (k * 5 + step) % N_SLOTS;
+            uint32_t want = sample(alone, single[i], logits[i / 6 % 2], drafts, i % 3);
+            assert_int_equal(together[k], want);
+            n_alike += together[k] == together[0];
+            assert_int_equal(sp_sampler_commit(crowd, slots[i], &want, 1, NULL), SP_OK);
+            assert_int_equal(sp_sampler_commit(alone, single[i], &want, 1, NULL), SP_OK);
+        }
+    }
+    assert_true(n_alike < 30 * N_SLOTS / 2); /* seeds differ, and so do the tokens */
+    assert_int_equal(sp_sampler_sample(crowd, together, rows, 0, NULL), SP_OK);
+    sp_sampler_remove(crowd, slots[2]);
+    assert_int_equal(sp_sampler_sample(crowd, together, rows, N_SLOTS, NULL), SP_E_USAGE);
+    sp_sampler_close(alone);
+    sp_sampler_close(crowd);
+}
+
 /* ---- distributions of drafted sequences ---------------------------------------------------------
  */
 
@@ -460,12 +511,19 @@ static void coupled_is_plain(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(temperatures),       cmocka_unit_test(ties_take_the_lowest_id),
-        cmocka_unit_test(truncations),        cmocka_unit_test(order_of_truncations),
-        cmocka_unit_test(penalties),          cmocka_unit_test(biases),
-        cmocka_unit_test(refusals),           cmocka_unit_test(non_finite_logits),
-        cmocka_unit_test(ring_wraps),         cmocka_unit_test(drafts_overlay),
-        cmocka_unit_test(slots_are_isolated), cmocka_unit_test(drafted_distributions),
+        cmocka_unit_test(temperatures),
+        cmocka_unit_test(ties_take_the_lowest_id),
+        cmocka_unit_test(truncations),
+        cmocka_unit_test(order_of_truncations),
+        cmocka_unit_test(penalties),
+        cmocka_unit_test(biases),
+        cmocka_unit_test(refusals),
+        cmocka_unit_test(non_finite_logits),
+        cmocka_unit_test(ring_wraps),
+        cmocka_unit_test(drafts_overlay),
+        cmocka_unit_test(slots_are_isolated),
+        cmocka_unit_test(alike_slots_share),
+        cmocka_unit_test(drafted_distributions),
         cmocka_unit_test(coupled_is_plain),
     };
 
