@@ -174,8 +174,11 @@ static void report_json(const struct sp_result *r, const struct sp_package_info 
     }
     sp_json_out_u64(&out, "prompt_tokens", r->n_prompt);
     sp_json_out_u64(&out, "reused_tokens", r->n_reused);
+    sp_json_out_u64(&out, "guessed", r->guessed);
     sp_json_out_u64(&out, "drafted", r->drafted);
     sp_json_out_u64(&out, "accepted", r->accepted);
+    sp_json_out_u64(&out, "all_accepted", r->all_accepted);
+    sp_json_out_u64(&out, "mismatches", r->mismatches);
     sp_json_out_double(&out, "acceptance", share(r->accepted, r->drafted));
     sp_json_out_double(&out, "tokens_per_pass", tokens_per_pass(r));
     sp_json_out_begin(&out, "acceptance_by_position", '[');
@@ -213,23 +216,27 @@ static void report_short(const struct sp_result *r, const struct sp_package_info
     fputc('\n', stderr);
 }
 
-/* A draft that cannot help is said to be so, once an answer: its guesses are wrong, or they are
- * right too rarely for what they cost. */
-static void report_useless(const struct sp_result *r)
+/* Says that a draft cannot help, and why: its guesses are wrong; or too rarely right, or too seldom
+ * sure to be, for what they cost. */
+static bool report_useless(const struct sp_result *r)
 {
     static const double hardly_ever = 0.1;
     static const size_t enough = 8;
 
-    if (r->tried_at[0] < enough) return;
-    if (share(r->accepted_at[0], r->tried_at[0]) < hardly_ever) {
+    if (r->tried_at[0] >= enough && share(r->accepted_at[0], r->tried_at[0]) < hardly_ever) {
         fprintf(stderr, "the draft does not help here: %zu of %zu first guesses were right\n",
                 r->accepted_at[0], r->tried_at[0]);
-    } else if (r->speed_up > 0 && r->plain_rounds > r->n_rounds / 2) {
-        fprintf(stderr,
-                "drafting does not pay here: most rounds went without it, after %zu of %zu "
-                "first guesses were right\n",
-                r->accepted_at[0], r->tried_at[0]);
+        return true;
     }
+    if (r->guessed == 0 || r->plain_rounds < 2 * enough || r->plain_rounds <= r->n_rounds / 2) {
+        return false;
+    }
+    fprintf(
+        stderr,
+        "drafting does not pay here: %zu of %zu rounds went without it; of %zu guesses %zu were "
+        "worth checking, %zu right\n",
+        r->plain_rounds, r->n_rounds, r->guessed, r->drafted, r->accepted);
+    return true;
 }
 
 static void report_long(const struct sp_result *r, const struct sp_package_info *info)
@@ -245,10 +252,12 @@ static void report_long(const struct sp_result *r, const struct sp_package_info 
             seconds_of_rounds(r), rate(n, seconds_of_rounds(r)));
     fprintf(stderr, "draft         %s\n", info->draft ? info->draft : "none");
     if (drafting > 0) {
-        fprintf(stderr, "rounds        %zu with a draft, %zu plain, %zu fully accepted\n", drafting,
-                r->plain_rounds, r->all_accepted);
-        fprintf(stderr, "drafted       %zu, accepted %zu, acceptance %.1f%%\n", r->drafted,
-                r->accepted, 100 * share(r->accepted, r->drafted));
+        fprintf(stderr,
+                "rounds        %zu with a draft (%zu all accepted, %zu mismatches), %zu plain\n",
+                drafting, r->all_accepted, r->mismatches, r->plain_rounds);
+        fprintf(
+            stderr, "drafted       %zu, accepted %zu, acceptance %.1f%%; %zu not worth checking\n",
+            r->drafted, r->accepted, 100 * share(r->accepted, r->drafted), r->guessed - r->drafted);
         fprintf(stderr, "per pass      %.2f tokens\n", tokens_per_pass(r));
         fputs("by position  ", stderr);
         for (size_t i = 0; i < n_positions(r); i++) {
@@ -264,7 +273,7 @@ static void report_long(const struct sp_result *r, const struct sp_package_info 
 }
 
 void sp_answer_report(const struct sp_result *result, const struct sp_package_info *info,
-                      const struct sp_sampling *sampling, const struct sp_answer_style *style)
+                      const struct sp_sampling *sampling, struct sp_answer_style *style)
 {
     if (style->json)
         report_json(result, info, sampling, style);
@@ -272,5 +281,5 @@ void sp_answer_report(const struct sp_result *result, const struct sp_package_in
         report_long(result, info);
     else
         report_short(result, info);
-    report_useless(result);
+    if (!style->told_useless) style->told_useless = report_useless(result);
 }

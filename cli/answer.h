@@ -5,11 +5,12 @@
 #include "runtime/spectool.h"
 
 struct sp_answer_style {
-    bool json;       /* an object a token and a piece of text, the last one with everything */
-    bool show_draft; /* text that the draft had guessed in colour */
-    bool verbose;    /* all figures */
-    bool digest;     /* the last object holds logits_xxh3 */
-    bool plain;      /* --no-draft: no rounds are listed */
+    bool json;         /* an object a token and a piece of text, the last one with everything */
+    bool show_draft;   /* text that the draft had guessed in colour */
+    bool verbose;      /* all figures */
+    bool digest;       /* the last object holds logits_xxh3 */
+    bool plain;        /* --no-draft: no rounds are listed */
+    bool told_useless; /* that the draft does not help was said: once is enough */
 };
 
 /* Generates and shows. `request` comes without callbacks. A caught signal stops the answer
@@ -20,6 +21,6 @@ SP_MUST_CHECK enum sp_status sp_answer(struct sp_result *result, struct sp_sessi
 
 /* Figures on stderr, or the last JSON object on stdout. */
 void sp_answer_report(const struct sp_result *result, const struct sp_package_info *info,
-                      const struct sp_sampling *sampling, const struct sp_answer_style *style);
+                      const struct sp_sampling *sampling, struct sp_answer_style *style);
 
 #endif

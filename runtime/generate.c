@@ -276,6 +276,7 @@ static void count_round(struct sp_result *r, const struct sp_round *round)
     }
     r->verify_seconds += round->verify_seconds;
     r->all_accepted += round->accepted == round->drafted;
+    r->mismatches += round->accepted < round->drafted && round->emitted > round->accepted;
     for (size_t i = 0; i < round->drafted && i <= round->accepted && i < 64; i++) {
         r->tried_at[i]++;
         r->accepted_at[i] += i < round->accepted;

@@ -16,14 +16,40 @@ static const uint32_t story[] = {582, 580, 258, 421};
 static const uint32_t question[] = {1597, 342, 10, 1091, 960, 32,   51,  281, 32,
                                     49,   53,  46, 1598, 10,  1597, 343, 10};
 
-/* Every emitted token is the prompt's, an accepted guess, or a round's own. */
+/* Every emitted token is the prompt's, an accepted guess, or a round's own; in a run that nothing
+ * but its budget ended. */
 static void assert_counts(const struct sp_result *r)
 {
-    size_t n = 1;
+    size_t n = 1, drafted = 0, accepted = 0, all = 0, mismatches = 0, plain = 0;
 
-    for (size_t i = 0; i < r->n_rounds; i++)
-        n += r->rounds[i].accepted + 1u;
+    for (size_t i = 0; i < r->n_rounds; i++) {
+        const struct sp_round_count *round = &r->rounds[i];
+        n += round->accepted + 1u;
+        drafted += round->drafted;
+        accepted += round->accepted;
+        plain += round->drafted == 0;
+        all += round->drafted > 0 && round->accepted == round->drafted;
+        mismatches += round->accepted < round->drafted;
+    }
     assert_int_equal(r->n_ids, n);
+    assert_int_equal(r->drafted, drafted);
+    assert_int_equal(r->accepted, accepted);
+    assert_int_equal(r->plain_rounds, plain);
+    assert_int_equal(r->all_accepted, all);
+    assert_int_equal(r->mismatches, mismatches);
+}
+
+/* A depth that was given is kept: nothing is cut. */
+static void assert_depth(const struct sp_result *r, size_t depth)
+{
+    size_t left = r->n_ids - 1;
+
+    for (size_t i = 0; i < r->n_rounds; i++) {
+        size_t most = depth < left - 1 ? depth : left - 1;
+        assert_int_equal(r->rounds[i].drafted, most);
+        left -= r->rounds[i].accepted + 1u;
+    }
+    assert_int_equal(r->guessed, r->drafted);
 }
 
 /* All depths, threads and kernels of one file against its plain scalar run. */
@@ -47,7 +73,8 @@ static void check_file(const char *path, size_t max_tokens)
                 if (k == 0 && depth != (threads == 1 ? 3 : 10)) continue;
                 struct sp_result r = generating_run(o.session, story, 4, max_tokens, depth, true);
                 generating_same(&r, &plain);
-                if (depth > 0) assert_counts(&r);
+                assert_counts(&r);
+                if (depth > 0) assert_depth(&r, (size_t)depth);
                 sp_result_release(&r);
                 r = generating_run(o.session, question, 17, max_tokens, depth, false);
                 generating_same(&r, &asked);
@@ -105,6 +132,7 @@ static void self_draft(void **state)
     assert_int_equal(r.n_rounds, 10);
     assert_int_equal(r.accepted, r.drafted);
     assert_int_equal(r.all_accepted, 10);
+    assert_int_equal(r.mismatches, 0);
     sp_result_release(&plain);
     sp_result_release(&r);
     generating_close(&o);
