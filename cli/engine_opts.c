@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-const char *const sp_engine_kernels[] = {"auto", "avx512", "avx2", "scalar", NULL};
+const char *const sp_engine_kernels[] = {"auto", "avx512", "avxvnni", "avx2", "scalar", NULL};
 const char *const sp_engine_kv_types[] = {"f16", "f32", "q8", NULL};
 
 enum sp_status sp_engine_open_package(struct sp_package **out, const char *path,

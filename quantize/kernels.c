@@ -36,6 +36,14 @@ static bool runs_avx2(void)
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
 }
 
+/* by hand for the same reason */
+static bool runs_avxvnni(void)
+{
+    unsigned a, b, c, d;
+
+    return runs_avx2() && __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a & 1u << 4) != 0;
+}
+
 static bool runs_avx512(void)
 {
     return runs_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
@@ -44,10 +52,11 @@ static bool runs_avx512(void)
 }
 
 static const struct choice choices[] = {{&sp_kernels_avx512, runs_avx512},
+                                        {&sp_kernels_avxvnni, runs_avxvnni},
                                         {&sp_kernels_avx2, runs_avx2},
                                         {&sp_kernels_ref, runs_always}};
-static const struct sp_kernels *const all[] = {&sp_kernels_avx512, &sp_kernels_avx2,
-                                               &sp_kernels_ref, NULL};
+static const struct sp_kernels *const all[] = {&sp_kernels_avx512, &sp_kernels_avxvnni,
+                                               &sp_kernels_avx2, &sp_kernels_ref, NULL};
 #else
 static const struct choice choices[] = {{&sp_kernels_ref, runs_always}};
 static const struct sp_kernels *const all[] = {&sp_kernels_ref, NULL};
@@ -94,8 +103,8 @@ enum sp_status sp_kernels_find(const struct sp_kernels **out, const char *name, 
         if (strcmp(name, choices[i].kernels->name) == 0) found = choices[i].kernels;
     }
     if (found == NULL) {
-        return sp_fail(err, SP_E_USAGE, "kernels \"%s\": expected auto, scalar, avx2 or avx512",
-                       name);
+        return sp_fail(err, SP_E_USAGE,
+                       "kernels \"%s\": expected auto, scalar, avx2, avxvnni or avx512", name);
     }
     if (!sp_kernels_supported(found)) {
         return sp_fail(err, SP_E_UNSUPPORTED, "kernels \"%s\": this CPU cannot run them", name);

@@ -10,12 +10,11 @@
  *
  *   lane        0              1        ...       7
  *   register    row 0, k..k+3  row 1, k..k+3      row 7, k..k+3        four bytes each */
-#include "quantize/kernels.h"
+#include "quantize/kernels_avx2.h"
 
 #include "format/mem.h"
 #include "quantize/microscale.h"
 
-#include <immintrin.h>
 #include <math.h>
 #include <string.h>
 
@@ -29,7 +28,7 @@
 #endif
 #define INLINE static inline __attribute__((always_inline))
 
-enum { LANES = SP_PANEL_ROWS, HALF_LANES = 8, MAX_ROWS = 4, PREFETCH_AHEAD = 2048 };
+enum { LANES = SP_PANEL_ROWS, HALF_LANES = 8, MAX_ROWS = 4 };
 
 /* One call of a kernel: its current panel and tile of rows. */
 struct product {
@@ -50,30 +49,12 @@ INLINE __m256i broadcast4(const int8_t *q)
     return _mm256_set1_epi32(bytes);
 }
 
-/* Lines of the block that lies PREFETCH_AHEAD further on. Past the end of the weights this is
- * harmless: prefetches do not fault. */
-INLINE void prefetch(const uint8_t *block, size_t size)
-{
-    uintptr_t ahead = (uintptr_t)block + PREFETCH_AHEAD;
-
-    UNROLL
-    for (size_t i = 0; i < size; i += 64)
-        _mm_prefetch((const char *)(ahead + i), _MM_HINT_T0);
-}
-
 /* i + w . q for four columns of each lane's row, w given with its magnitude */
 INLINE __m256i dot4(__m256i i, __m256i w, __m256i magnitude, const int8_t *q)
 {
     __m256i pairs = _mm256_maddubs_epi16(magnitude, _mm256_sign_epi8(broadcast4(q), w));
 
     return _mm256_add_epi32(i, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
-}
-
-INLINE __m256 widen_bf16(const uint8_t *bytes)
-{
-    __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const void *)bytes));
-
-    return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
 }
 
 /* ---- q4 ---- */
@@ -315,20 +296,20 @@ INLINE void matmul(enum sp_dtype dtype, struct product m, size_t n_panels, size_
     }
 }
 
-static void matmul_f32(float *y, size_t ldy, const uint8_t *panels, size_t n_panels, size_t cols,
-                       const struct sp_acts *acts, size_t first, size_t n_rows)
+void sp_avx2_matmul_f32(float *y, size_t ldy, const uint8_t *panels, size_t n_panels, size_t cols,
+                        const struct sp_acts *acts, size_t first, size_t n_rows)
 {
     matmul(SP_F32, (struct product){y, ldy, panels, 0, cols, acts, first}, n_panels, n_rows);
 }
 
-static void matmul_f16(float *y, size_t ldy, const uint8_t *panels, size_t n_panels, size_t cols,
-                       const struct sp_acts *acts, size_t first, size_t n_rows)
+void sp_avx2_matmul_f16(float *y, size_t ldy, const uint8_t *panels, size_t n_panels, size_t cols,
+                        const struct sp_acts *acts, size_t first, size_t n_rows)
 {
     matmul(SP_F16, (struct product){y, ldy, panels, 0, cols, acts, first}, n_panels, n_rows);
 }
 
-static void matmul_bf16(float *y, size_t ldy, const uint8_t *panels, size_t n_panels, size_t cols,
-                        const struct sp_acts *acts, size_t first, size_t n_rows)
+void sp_avx2_matmul_bf16(float *y, size_t ldy, const uint8_t *panels, size_t n_panels, size_t cols,
+                         const struct sp_acts *acts, size_t first, size_t n_rows)
 {
     matmul(SP_BF16, (struct product){y, ldy, panels, 0, cols, acts, first}, n_panels, n_rows);
 }
@@ -371,7 +352,7 @@ INLINE float block_max(const __m256 x[4])
     return _mm_cvtss_f32(_mm_castsi128_ps(s));
 }
 
-static void quantize_row(const struct sp_acts *acts, size_t t)
+void sp_avx2_quantize_row(const struct sp_acts *acts, size_t t)
 {
     /* the packs below interleave the registers' 128-bit halves; this puts them in order again */
     const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
@@ -402,12 +383,12 @@ static void quantize_row(const struct sp_acts *acts, size_t t)
 
 const struct sp_kernels sp_kernels_avx2 = {
     .name = "avx2",
-    .quantize_row = quantize_row,
+    .quantize_row = sp_avx2_quantize_row,
     .matmul =
         {
-            [SP_F32] = matmul_f32,
-            [SP_F16] = matmul_f16,
-            [SP_BF16] = matmul_bf16,
+            [SP_F32] = sp_avx2_matmul_f32,
+            [SP_F16] = sp_avx2_matmul_f16,
+            [SP_BF16] = sp_avx2_matmul_bf16,
             [SP_Q8] = matmul_q8,
             [SP_Q4] = matmul_q4,
         },

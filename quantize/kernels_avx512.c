@@ -15,6 +15,7 @@
 #include "quantize/kernels.h"
 
 #include "format/mem.h"
+#include "quantize/act_block.h"
 #include "quantize/microscale.h"
 
 #include <immintrin.h>
@@ -82,34 +83,6 @@ INLINE void prefetch(const uint8_t *block, size_t size)
     UNROLL
     for (size_t i = 0; i < size; i += 64)
         _mm_prefetch((const char *)(ahead + i), _MM_HINT_T0);
-}
-
-/* The current block of the tile's rows of activations: pointers into the first of them. */
-struct act_block {
-    const int8_t *q;
-    const float *scale;
-    const int32_t *start;
-    size_t ld, ld_block;
-};
-
-INLINE struct act_block first_block(const struct product *m)
-{
-    const struct sp_acts *a = m->acts;
-
-    return (struct act_block){
-        .q = a->q + m->first * a->ld,
-        .scale = a->scale + m->first * a->ld_block,
-        .start = a->start + m->first * a->ld_block * 2,
-        .ld = a->ld,
-        .ld_block = a->ld_block,
-    };
-}
-
-INLINE void next_block(struct act_block *at)
-{
-    at->q += SP_BLOCK;
-    at->scale += 1;
-    at->start += 2;
 }
 
 /* i[s][h] = start + sum over half h of a block of weights, codes + 128, for rows t + s, s < n <= 2.
@@ -198,7 +171,7 @@ INLINE void q4_tile(const struct product *m, size_t n_rows)
     const uint8_t *block = m->panels;
 
     for (size_t p = 0; p < m->n_panels; p++) {
-        struct act_block at = first_block(m);
+        struct act_block at = first_block(m->acts, m->first);
         const __m512 row_scale =
             _mm512_mul_ps(_mm512_set1_ps(8), _mm512_loadu_ps((const void *)block));
         __m512 acc[SP_TILE_ROWS];
@@ -256,7 +229,7 @@ INLINE void q8_tile(const struct product *m, size_t n_rows)
     const uint8_t *block = m->panels;
 
     for (size_t p = 0; p < m->n_panels; p++) {
-        struct act_block at = first_block(m);
+        struct act_block at = first_block(m->acts, m->first);
         __m512 acc[SP_TILE_ROWS];
 
         UNROLL

@@ -10,10 +10,10 @@
  *
  * For fixed entries that is largest at b = P / Q. So entries are found for a few sizes of the
  * codebook, each set of them names its best byte, and the byte of the largest gain wins: the first
- * one tried where gains are equal, 0 where none is positive. Tried are, for each codebook t in order,
- * the sizes guess / sp_q4_shares[r], r in order: the guess lets the largest weights meet the
- * codebook's ends, the shares leave them a little inside or outside, or let them meet the last entry
- * but one. In detail, all in f32 and int32, rounded to nearest even where not said otherwise:
+ * one tried where gains are equal, 0 where none is positive. Tried are, for each codebook t in
+ * order, the sizes guess / sp_q4_shares[r], r in order: the guess lets the largest weights meet the
+ * codebook's ends, the shares leave them a little inside or outside, or let them meet the last
+ * entry but one. In detail, all in f32 and int32, rounded to nearest even where not said otherwise:
  *
  *   guess = max(max(v) * high[t], min(v) * low[t])
  *   m     = (32768 / guess) * share within 128..32767, cut to an integer

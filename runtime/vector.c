@@ -50,6 +50,7 @@ const struct sp_vector *sp_vector_find(const char *kernels_name)
 {
 #if defined(__x86_64__)
     if (strcmp(kernels_name, sp_vector_avx512.name) == 0) return &sp_vector_avx512;
+    if (strcmp(kernels_name, "avxvnni") == 0) return &sp_vector_avx2;
     if (strcmp(kernels_name, sp_vector_avx2.name) == 0) return &sp_vector_avx2;
 #endif
     if (strcmp(kernels_name, sp_vector_ref.name) == 0) return &sp_vector_ref;

@@ -18,7 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char *const all_kernels[] = {"scalar", "avx2", "avx512"};
+static const char *const all_kernels[] = {"scalar", "avx2", "avxvnni", "avx512"};
 
 /* NULL where this machine lacks the kernels. */
 static struct sp_package *open_with(const char *path, const char *kernels, unsigned n_threads)
@@ -405,7 +405,7 @@ static void same_on_every_machine(void **state)
     bool any = false;
 
     (void)state;
-    for (size_t k = 0; k < 3; k++) {
+    for (size_t k = 0; k < 4; k++) {
         for (unsigned threads = 1; threads <= 2; threads++) {
             struct sp_package *package = open_with(path, all_kernels[k], threads), *reference;
             struct sp_session *session = NULL;

@@ -159,13 +159,13 @@ static void check_chunks(const struct sp_package *package, const struct truth *t
 
 static void check_rollback(const char *path)
 {
-    static const char *const kernels[] = {"scalar", "avx2", "avx512"};
+    static const char *const kernels[] = {"scalar", "avx2", "avxvnni", "avx512"};
     struct sp_package *package = open_package(path, "scalar", 1);
     struct truth truth;
 
     decode_truth(&truth, package);
     sp_package_close(package);
-    for (size_t k = 0; k < 3; k++) {
+    for (size_t k = 0; k < 4; k++) {
         if (!generating_has_kernels(path, kernels[k])) continue;
         for (unsigned n_threads = 1; n_threads <= (k ? 2 : 1); n_threads++) {
             package = open_package(path, kernels[k], n_threads);
@@ -211,7 +211,7 @@ enum { N_GIVEN = sizeof prompt / sizeof *prompt, N_TOKENS = 40 };
 /* Every depth, threads, kernels, sessions that go on where they were. */
 static void check_lossless(const char *path)
 {
-    static const char *const kernels[] = {"scalar", "avx2", "avx512"};
+    static const char *const kernels[] = {"scalar", "avx2", "avxvnni", "avx512"};
     static const int depths[] = {PLAIN, SP_DEPTH_AUTO, 1, 2, 3, 4, 7, 11, 16};
     struct sp_package *package = open_package(path, "scalar", 1);
     struct sp_session *session = open_session(package, 0);
@@ -224,7 +224,7 @@ static void check_lossless(const char *path)
     assert_int_equal(plain.n_ids, N_TOKENS);
     sp_session_close(session);
     sp_package_close(package);
-    for (size_t k = 0; k < 3; k++) {
+    for (size_t k = 0; k < 4; k++) {
         if (!generating_has_kernels(path, kernels[k])) continue;
         for (unsigned n_threads = 1; n_threads <= 2; n_threads++) {
             package = open_package(path, kernels[k], n_threads);

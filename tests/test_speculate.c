@@ -55,7 +55,7 @@ static void assert_depth(const struct sp_result *r, size_t depth)
 /* All depths, threads and kernels of one file against its plain scalar run. */
 static void check_file(const char *path, size_t max_tokens)
 {
-    const char *const kernels[] = {"scalar", "avx2", "avx512"};
+    const char *const kernels[] = {"scalar", "avx2", "avxvnni", "avx512"};
     struct sp_session_options options = {0};
     struct generating o = generating_open(path, "scalar", 1, &options);
     struct sp_result plain = generating_run(o.session, story, 4, max_tokens, PLAIN, true);
@@ -64,7 +64,7 @@ static void check_file(const char *path, size_t max_tokens)
     assert_int_equal(plain.n_ids, max_tokens);
     assert_int_equal(plain.n_rounds, max_tokens - 1);
     generating_close(&o);
-    for (size_t k = 0; k < 3; k++) {
+    for (size_t k = 0; k < 4; k++) {
         if (!generating_has_kernels(path, kernels[k])) continue;
         for (unsigned threads = 1; threads <= 2; threads++) {
             o = generating_open(path, kernels[k], threads, &options);

@@ -1,0 +1,35 @@
+/* What the AVX2 set shares with sets that extend it. For files that are compiled for AVX2; empty
+ * elsewhere. */
+#ifndef SP_QUANTIZE_KERNELS_AVX2_H
+#define SP_QUANTIZE_KERNELS_AVX2_H
+
+#include "quantize/kernels.h"
+
+#include <immintrin.h>
+
+#ifdef __AVX2__
+
+sp_matmul_fn sp_avx2_matmul_f32, sp_avx2_matmul_f16, sp_avx2_matmul_bf16;
+void sp_avx2_quantize_row(const struct sp_acts *acts, size_t t);
+
+enum { PREFETCH_AHEAD = 2048 };
+
+/* Lines of the block that lies PREFETCH_AHEAD further on. Past the end of the weights this is
+ * harmless: prefetches do not fault. */
+static inline void prefetch(const uint8_t *block, size_t size)
+{
+    uintptr_t ahead = (uintptr_t)block + PREFETCH_AHEAD;
+
+    for (size_t i = 0; i < size; i += 64)
+        _mm_prefetch((const char *)(ahead + i), _MM_HINT_T0);
+}
+
+static inline __m256 widen_bf16(const uint8_t *bytes)
+{
+    __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const void *)bytes));
+
+    return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
+}
+
+#endif
+#endif
