@@ -458,7 +458,8 @@ static void test_tables(void **state)
     assert_int_equal(sp_kernels_find(&found, NULL, &err), SP_OK);
     assert_ptr_equal(found, sp_kernels_best());
     assert_int_equal(sp_kernels_find(&found, "mmx", &err), SP_E_USAGE);
-    assert_string_equal(err.text, "kernels \"mmx\": expected auto, scalar, avx2, avxvnni or avx512");
+    assert_string_equal(err.text,
+                        "kernels \"mmx\": expected auto, scalar, avx2, avxvnni or avx512");
 }
 
 static void test_acts_memory(void **state)
