@@ -20,7 +20,7 @@ enum sp_kv_type { SP_KV_F32, SP_KV_F16, SP_KV_Q8, SP_N_KV_TYPES };
  * (code + 128), then [head_dim / 32][16] f32 scales: one for each 32 dims of a key.
  * Values: f32, f16: a row for each position, [16][head_dim]. q8: [16] f32 scales, one for each
  * position, then [4][head_dim][4] s8 codes: four positions side by side, dims, positions.
- * q8 needs head_dim % 32 == 0. */
+ * q8 needs head_dim % 32 == 0; its keys are stored rotated (rotation.h). */
 enum { SP_KV_BLOCK = 16, SP_KV_GROUP = 32, SP_MAX_HEAD_DIM = 1024 };
 enum { SP_SPAN = 256 }; /* positions of a span, the fixed unit in which attention walks its keys */
 
@@ -34,7 +34,8 @@ struct sp_vector_kv {
     /* Writes one position (lane = position % 16) into its block. */
     void (*store_key)(uint8_t *block, size_t lane, const float *k, size_t head_dim);
     void (*store_value)(uint8_t *block, size_t lane, const float *v, size_t head_dim);
-    /* A query as `scores` of this table wants it: floats, or q8 codes in groups of 32 dims. */
+    /* A query as `scores` of this table wants it: floats, or rotated q8 codes in groups of 32
+     * dims, q_scale being theirs / 32. */
     void (*prepare)(uint8_t *query, const float *q, size_t head_dim);
     /* scores[i][16 * b + j] = (q_i . k_j) * scale for n_queries prepared queries side by side and
      * n_blocks key blocks; fmaf over ascending dims from +0, then one multiplication. q8: sums of

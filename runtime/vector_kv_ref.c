@@ -1,6 +1,7 @@
 /* The specification of struct sp_vector_kv: how keys and values are stored, and the products of
  * attention over them, as the plain loops that vector.h describes. See vector_ref.c. */
 #include "runtime/fmath.h"
+#include "runtime/rotation.h"
 #include "runtime/vector_tables.h"
 
 #include <assert.h>
@@ -61,7 +62,7 @@ static int32_t round_even(float f)
 }
 
 /* Codes of n numbers and their scale. Comparing the bits of |x| lets a NaN win, so that it reaches
- * the scale; limits are placed so that a NaN product gives 127. */
+ * the scale, always as the same NaN; limits are placed so that a NaN product gives 127. */
 static float quantize(int8_t *codes, const float *x, size_t n)
 {
     uint32_t m = 0;
@@ -70,7 +71,7 @@ static float quantize(int8_t *codes, const float *x, size_t n)
         uint32_t a = sp_bits_of_float(x[i]) & 0x7fffffff;
         if (a > m) m = a;
     }
-    float max = sp_float_of_bits(m);
+    float max = sp_float_of_bits(m > SP_INFINITY_BITS ? SP_NAN_BITS : m);
     float inverse = m == 0 ? 0.0f : 127.0f / max;
     for (size_t i = 0; i < n; i++) {
         float v = x[i] * inverse;
@@ -98,8 +99,10 @@ static void store_key_q8(uint8_t *block, size_t lane, const float *k, size_t hea
     uint8_t *scales = block + head_dim * SP_KV_BLOCK;
 
     for (size_t g = 0; g < head_dim / SP_KV_GROUP; g++) {
+        float rotated[SP_KV_GROUP];
         int8_t codes[SP_KV_GROUP];
-        float s = quantize(codes, k + g * SP_KV_GROUP, SP_KV_GROUP);
+        sp_rotate_group(rotated, k + g * SP_KV_GROUP);
+        float s = quantize(codes, rotated, SP_KV_GROUP);
         put_f32(scales + 4 * (g * SP_KV_BLOCK + lane), s);
         for (size_t i = 0; i < SP_KV_GROUP; i++) {
             size_t d = g * SP_KV_GROUP + i;
@@ -147,10 +150,13 @@ static void prepare_float(uint8_t *query, const float *q, size_t head_dim)
 /* [head_dim] codes, then a scale for each group. */
 static void prepare_q8(uint8_t *query, const float *q, size_t head_dim)
 {
+    float rotated[SP_KV_GROUP];
     int8_t codes[SP_KV_GROUP];
 
     for (size_t g = 0; g < head_dim / SP_KV_GROUP; g++) {
-        put_f32(query + head_dim + 4 * g, quantize(codes, q + g * SP_KV_GROUP, SP_KV_GROUP));
+        sp_rotate_group(rotated, q + g * SP_KV_GROUP);
+        float s = quantize(codes, rotated, SP_KV_GROUP);
+        put_f32(query + head_dim + 4 * g, s * SP_ROTATION_FACTOR);
         memcpy(query + g * SP_KV_GROUP, codes, sizeof codes);
     }
 }

@@ -1,5 +1,6 @@
 /* struct sp_vector_kv for q8 stores with 8 lanes of int32: keys in scores, dims in weigh. Tiles as
  * in vector_kv_avx2.c. */
+#include "runtime/rotation.h"
 #include "runtime/vector_avx2.h"
 
 #include <assert.h>
@@ -29,7 +30,8 @@ static float quantize(int8_t *codes, const float *x, size_t n)
 
     for (size_t i = 0; i < n; i += LANES)
         m = _mm256_max_epu32(m, magnitude(_mm256_loadu_ps(x + i)));
-    float max = sp_float_of_bits(max_of_lanes(m));
+    uint32_t bits = max_of_lanes(m);
+    float max = sp_float_of_bits(bits > SP_INFINITY_BITS ? SP_NAN_BITS : bits);
     __m256 inverse = _mm256_set1_ps(max == 0.0f ? 0.0f : 127.0f / max);
     for (size_t g = 0; g < n; g += 4 * LANES) {
         for (size_t i = 0; i < 4; i++) {
@@ -51,8 +53,10 @@ static void store_key(uint8_t *block, size_t lane, const float *k, size_t head_d
     uint8_t *scales = block + head_dim * SP_KV_BLOCK;
 
     for (size_t g = 0; g < head_dim / SP_KV_GROUP; g++) {
+        float rotated[SP_KV_GROUP];
         int8_t codes[SP_KV_GROUP];
-        float s = quantize(codes, k + g * SP_KV_GROUP, SP_KV_GROUP);
+        sp_rotate_group(rotated, k + g * SP_KV_GROUP);
+        float s = quantize(codes, rotated, SP_KV_GROUP);
         memcpy(scales + 4 * (g * SP_KV_BLOCK + lane), &s, sizeof s);
         for (size_t i = 0; i < SP_KV_GROUP / 4; i++) {
             size_t row = g * SP_KV_GROUP / 4 + i;
@@ -87,7 +91,9 @@ static void prepare(uint8_t *query, const float *q, size_t head_dim)
 {
     for (size_t g = 0; g < head_dim / SP_KV_GROUP; g++) {
         struct query_group group;
-        group.scale = quantize(group.codes, q + g * SP_KV_GROUP, SP_KV_GROUP);
+        float rotated[SP_KV_GROUP];
+        sp_rotate_group(rotated, q + g * SP_KV_GROUP);
+        group.scale = quantize(group.codes, rotated, SP_KV_GROUP) * SP_ROTATION_FACTOR;
         memcpy(query + g * sizeof group, &group, sizeof group);
     }
 }

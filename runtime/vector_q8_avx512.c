@@ -1,5 +1,6 @@
 /* struct sp_vector_kv for q8 stores: products of bytes, four at a time, in 16 lanes of int32. Lanes
  * are keys in scores, dims in weigh. Tiles as in vector_kv_avx512.c. */
+#include "runtime/rotation.h"
 #include "runtime/vector_avx512.h"
 
 #include <assert.h>
@@ -12,14 +13,14 @@ enum {
  */
 
 /* Largest |x| as bits, so that a NaN wins. */
-static float max_magnitude(const float *x, size_t n)
+static uint32_t max_magnitude(const float *x, size_t n)
 {
     __m512i m = _mm512_setzero_si512();
 
     for (size_t i = 0; i < n; i += LANES) {
         m = _mm512_max_epu32(m, _mm512_castps_si512(_mm512_abs_ps(_mm512_loadu_ps(x + i))));
     }
-    return sp_float_of_bits(_mm512_reduce_max_epu32(m));
+    return _mm512_reduce_max_epu32(m);
 }
 
 /* Codes of n numbers, a multiple of 16; returns their scale. Operand order decides what a NaN
@@ -27,7 +28,8 @@ static float max_magnitude(const float *x, size_t n)
 static float quantize(int8_t *codes, const float *x, size_t n)
 {
     __m512 top = _mm512_set1_ps(127), bottom = _mm512_set1_ps(-127);
-    float max = max_magnitude(x, n);
+    uint32_t m = max_magnitude(x, n);
+    float max = sp_float_of_bits(m > SP_INFINITY_BITS ? SP_NAN_BITS : m);
     __m512 inverse = _mm512_set1_ps(max == 0.0f ? 0.0f : 127.0f / max);
 
     for (size_t i = 0; i < n; i += LANES) {
@@ -43,8 +45,10 @@ static void store_key(uint8_t *block, size_t lane, const float *k, size_t head_d
     uint8_t *scales = block + head_dim * SP_KV_BLOCK;
 
     for (size_t g = 0; g < head_dim / SP_KV_GROUP; g++) {
+        float rotated[SP_KV_GROUP];
         int8_t codes[SP_KV_GROUP];
-        float s = quantize(codes, k + g * SP_KV_GROUP, SP_KV_GROUP);
+        sp_rotate_group(rotated, k + g * SP_KV_GROUP);
+        float s = quantize(codes, rotated, SP_KV_GROUP);
         memcpy(scales + 4 * (g * SP_KV_BLOCK + lane), &s, sizeof s);
         for (size_t i = 0; i < GROUP_VECTORS; i++) {
             size_t row = g * GROUP_VECTORS + i;
@@ -82,7 +86,9 @@ static void prepare(uint8_t *query, const float *q, size_t head_dim)
     for (size_t g = 0; g < head_dim / SP_KV_GROUP; g++) {
         struct query_group group;
         int32_t sum = 0;
-        group.scale = quantize(group.codes, q + g * SP_KV_GROUP, SP_KV_GROUP);
+        float rotated[SP_KV_GROUP];
+        sp_rotate_group(rotated, q + g * SP_KV_GROUP);
+        group.scale = quantize(group.codes, rotated, SP_KV_GROUP) * SP_ROTATION_FACTOR;
         for (size_t i = 0; i < SP_KV_GROUP; i++)
             sum += group.codes[i];
         group.start = -128 * sum;

@@ -4,6 +4,11 @@
 
 #include "runtime/vector.h"
 
+/* The largest magnitude of numbers, compared as bits, is a NaN above the first; as the second it is
+ * the same one everywhere. */
+#define SP_INFINITY_BITS 0x7f800000u
+#define SP_NAN_BITS 0x7fc00000u
+
 extern const struct sp_vector sp_vector_ref;
 extern const struct sp_vector_kv sp_kv_f32_ref, sp_kv_f16_ref, sp_kv_q8_ref;
 #if defined(__x86_64__)

@@ -569,6 +569,37 @@ static void test_scores_agree(void **state)
     }
 }
 
+/* A dim that is far larger than the others in every key, as models with a bias on keys have: the
+ * scale that it sets may not cost the others their digits. */
+static void test_large_dim_of_q8_keys(void **state)
+{
+    enum { DIM = 64, N_KEYS = SP_KV_BLOCK };
+    static _Alignas(64) uint8_t block[N_KEYS * (DIM + 2 * 4)];
+    float k[N_KEYS][DIM], q[DIM + 3], got[N_KEYS];
+    uint64_t seed = 13;
+    double squares = 0;
+
+    (void)state;
+    assert_int_equal(sp_key_block_size(SP_KV_Q8, DIM), sizeof block);
+    for (size_t round = 0; round < 100; round++) {
+        fill(q, DIM, &seed, PLAIN);
+        for (size_t j = 0; j < N_KEYS; j++) {
+            fill(k[j], DIM, &seed, PLAIN);
+            k[j][5] = 200;
+            ref->kv[SP_KV_Q8]->store_key(block, j, k[j], DIM);
+        }
+        q[5] = 0;
+        score(ref->kv[SP_KV_Q8], got, N_KEYS, q, 1, block, 1, DIM);
+        for (size_t j = 0; j < N_KEYS; j++) {
+            double want = 0;
+            for (size_t d = 0; d < DIM; d++)
+                want += (double)q[d] * (double)k[j][d] / 8;
+            squares += ((double)got[j] - want) * ((double)got[j] - want);
+        }
+    }
+    assert_true(sqrt(squares / (100 * N_KEYS)) < 0.5); /* 0.7 without the rotation */
+}
+
 static void test_softmax_agrees(void **state)
 {
     enum { N = 256 };
@@ -664,6 +695,7 @@ int main(void)
         cmocka_unit_test(test_q8_error),
         cmocka_unit_test(test_small_weights_of_q8),
         cmocka_unit_test(test_scores_agree),
+        cmocka_unit_test(test_large_dim_of_q8_keys),
         cmocka_unit_test(test_softmax_agrees),
         cmocka_unit_test(test_softmax_is_right),
         cmocka_unit_test(test_weigh_agrees),
