@@ -29,7 +29,7 @@ static uint32_t max_bits(const float *x, size_t n)
         }
     }
     for (; i < n; i += 16) {
-        __mmask16 there = n - i < 16 ? (__mmask16)((1u << (n - i)) - 1) : (__mmask16)0xffff;
+        __mmask16 there = (__mmask16)(n - i < 16 ? (1u << (n - i)) - 1 : 0xffffu);
         __m512i bits = _mm512_and_si512(_mm512_maskz_loadu_epi32(there, x + i), size);
 
         max[0] = _mm512_max_epu32(max[0], bits);
