@@ -248,7 +248,11 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     struct sp_generation g = {
         .path = args->operands[0],
         .settings = &settings,
-        .style = {o->json, o->show_draft, o->verbose, o->digest, o->no_draft},
+        .style = {.json = o->json,
+                  .show_draft = o->show_draft,
+                  .verbose = o->verbose,
+                  .digest = o->digest,
+                  .plain = o->no_draft},
         .no_draft = o->no_draft,
         .ignore_eos = o->ignore_eos,
         .logprobs = o->logprobs || o->n_top > 0,
