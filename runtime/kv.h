@@ -4,7 +4,8 @@
  * owner keeps the length; rolling back is forgetting positions, and what is written next overwrites
  * them. A full layer has a slot for every position of the context. A layer with a window of W keys
  * has W + (most rows of one pass), rounded up, so that a rejected draft never evicts a key that the
- * accepted prefix still sees. n_slots is a multiple of SP_SPAN, so a span never wraps. */
+ * accepted prefix still sees. n_slots is a multiple of SP_SPAN, so a span never wraps. The heads of
+ * a span lie together: a short sequence touches, and costs, the first pages only. */
 #ifndef SP_RUNTIME_KV_H
 #define SP_RUNTIME_KV_H
 
@@ -15,8 +16,8 @@ struct sp_kv {
     unsigned n_heads, head_dim;
     size_t n_slots;
     size_t key_block_size, value_block_size;
-    uint8_t *keys;   /* [n_heads][n_slots / 16] key blocks, owned */
-    uint8_t *values; /* [n_heads][n_slots / 16] value blocks, owned */
+    uint8_t *keys;   /* [n_slots / 256][n_heads][256 / 16] key blocks, owned */
+    uint8_t *values; /* the same of value blocks, owned */
     void *memory[2]; /* what keys and values lie in */
 };
 
@@ -37,18 +38,21 @@ void sp_kv_put_head(struct sp_kv *kv, const struct sp_vector *vector, size_t hea
 
 /* The key block and the value block that hold position `pos` of a head (lane pos % SP_KV_BLOCK).
  * What follows, to the end of the span, is the same head's next positions. */
+static inline size_t sp_kv_block(const struct sp_kv *kv, size_t head, size_t pos)
+{
+    size_t slot = pos % kv->n_slots, per_span = SP_SPAN / SP_KV_BLOCK;
+
+    return (slot / SP_SPAN * kv->n_heads + head) * per_span + slot % SP_SPAN / SP_KV_BLOCK;
+}
+
 static inline uint8_t *sp_kv_keys(const struct sp_kv *kv, size_t head, size_t pos)
 {
-    size_t blocks = kv->n_slots / SP_KV_BLOCK, block = pos % kv->n_slots / SP_KV_BLOCK;
-
-    return kv->keys + (head * blocks + block) * kv->key_block_size;
+    return kv->keys + sp_kv_block(kv, head, pos) * kv->key_block_size;
 }
 
 static inline uint8_t *sp_kv_values(const struct sp_kv *kv, size_t head, size_t pos)
 {
-    size_t blocks = kv->n_slots / SP_KV_BLOCK, block = pos % kv->n_slots / SP_KV_BLOCK;
-
-    return kv->values + (head * blocks + block) * kv->value_block_size;
+    return kv->values + sp_kv_block(kv, head, pos) * kv->value_block_size;
 }
 
 /* Digest of positions first..last-1 as stored (test mode: equality of caches). */

@@ -67,10 +67,14 @@ static void read_head(void *context, size_t head, unsigned worker)
 {
     struct bench *b = context;
     const struct sp_kv *kv = b->reading;
-    size_t n_blocks = b->context / SP_KV_BLOCK;
 
-    b->read_sums[worker] += sum_words(sp_kv_keys(kv, head, 0), n_blocks * kv->key_block_size);
-    b->read_sums[worker] += sum_words(sp_kv_values(kv, head, 0), n_blocks * kv->value_block_size);
+    for (size_t pos = 0; pos < b->context; pos += SP_SPAN) {
+        size_t n = b->context - pos < SP_SPAN ? b->context - pos : SP_SPAN;
+        size_t n_blocks = n / SP_KV_BLOCK;
+        uint64_t sum = sum_words(sp_kv_keys(kv, head, pos), n_blocks * kv->key_block_size);
+        b->read_sums[worker] +=
+            sum + sum_words(sp_kv_values(kv, head, pos), n_blocks * kv->value_block_size);
+    }
 }
 
 static double time_read(struct bench *b)
