@@ -6,7 +6,7 @@
 #include <zstd.h>
 
 /* Text shrinks little more above this, and the time grows steeply. */
-enum { LEVEL = 12 };
+enum { LEVEL = 6 };
 
 enum sp_status sp_compress(uint8_t **out, size_t *out_size, const void *content, size_t size,
                            struct sp_err *err)
