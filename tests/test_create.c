@@ -12,6 +12,7 @@
 #include "tests/scratch.h"
 
 #include <dirent.h>
+#include <limits.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -24,7 +25,6 @@
 #include <time.h>
 #include <unistd.h>
 #include <cmocka.h>
-#include <limits.h>
 
 #define TINY TESTDATA "/tiny"
 
