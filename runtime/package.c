@@ -50,6 +50,7 @@ struct copy_job {
     uint8_t *bytes;
     uint64_t size;
     atomic_bool has_failed;
+    struct sp_err err; /* of the first that failed */
 };
 
 enum { COPY_PIECE = 8 << 20 };
@@ -59,11 +60,11 @@ static void copy_piece(void *context, size_t i, unsigned worker)
     struct copy_job *job = context;
     uint64_t first = (uint64_t)i * COPY_PIECE;
     size_t n = job->size - first < COPY_PIECE ? (size_t)(job->size - first) : COPY_PIECE;
+    struct sp_err err = {0};
 
     (void)worker;
-    if (sp_file_read_at(job->file, first, job->bytes + first, n, NULL)) {
-        atomic_store(&job->has_failed, true);
-    }
+    if (sp_file_read_at(job->file, first, job->bytes + first, n, &err) == SP_OK) return;
+    if (!atomic_exchange(&job->has_failed, true)) job->err = err;
 }
 
 static enum sp_status open_copy(struct sp_package *p, const char *path, struct sp_err *err)
@@ -80,7 +81,7 @@ static enum sp_status open_copy(struct sp_package *p, const char *path, struct s
     sp_pool_run(p->engine.pool, (size_t)((job.size + COPY_PIECE - 1) / COPY_PIECE), copy_piece,
                 &job);
     if (atomic_load(&job.has_failed)) {
-        st = sp_fail(err, SP_E_IO, "%s: it cannot be read whole", path);
+        st = sp_fail(err, job.err.status, "%s", job.err.text);
         goto done;
     }
     st = sp_pack_open_bytes(&p->pack, p->copy, (size_t)job.size, path, err);

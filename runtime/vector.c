@@ -46,13 +46,23 @@ size_t sp_query_size(size_t head_dim)
     return sp_round_up(head_dim * sizeof(float), 64);
 }
 
+/* What runs beside a set of matrix kernels. AVX-VNNI is a set of its own for products only. */
+static const struct {
+    const char *kernels_name;
+    const struct sp_vector *vector;
+} companions[] = {
+#if defined(__x86_64__)
+    {"avx512", &sp_vector_avx512},
+    {"avxvnni", &sp_vector_avx2},
+    {"avx2", &sp_vector_avx2},
+#endif
+    {"scalar", &sp_vector_ref},
+};
+
 const struct sp_vector *sp_vector_find(const char *kernels_name)
 {
-#if defined(__x86_64__)
-    if (strcmp(kernels_name, sp_vector_avx512.name) == 0) return &sp_vector_avx512;
-    if (strcmp(kernels_name, "avxvnni") == 0) return &sp_vector_avx2;
-    if (strcmp(kernels_name, sp_vector_avx2.name) == 0) return &sp_vector_avx2;
-#endif
-    if (strcmp(kernels_name, sp_vector_ref.name) == 0) return &sp_vector_ref;
+    for (size_t i = 0; i < sizeof companions / sizeof *companions; i++) {
+        if (strcmp(kernels_name, companions[i].kernels_name) == 0) return companions[i].vector;
+    }
     return NULL;
 }
