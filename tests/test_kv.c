@@ -155,9 +155,35 @@ static void test_many_rows_at_once(void **state)
     sp_kv_release(&all);
 }
 
+/* Every block of every head has a place of its own, and a span's blocks follow each other. */
+static void test_blocks_do_not_overlap(void **state)
+{
+    enum { HEADS = 3, N_BLOCKS = 3 * SP_SPAN / SP_KV_BLOCK };
+    bool taken[HEADS * N_BLOCKS] = {false};
+    struct sp_kv kv = {0};
+
+    (void)state;
+    assert_int_equal(sp_kv_init(&kv, SP_KV_F16, HEADS, 32, 3 * SP_SPAN, 0, 1, NULL), SP_OK);
+    for (size_t h = 0; h < HEADS; h++) {
+        for (size_t b = 0; b < N_BLOCKS; b++) {
+            const uint8_t *keys = sp_kv_keys(&kv, h, b * SP_KV_BLOCK);
+            size_t place = (size_t)(keys - kv.keys) / kv.key_block_size;
+            assert_true(place < HEADS * N_BLOCKS);
+            assert_false(taken[place]);
+            taken[place] = true;
+            assert_ptr_equal(sp_kv_values(&kv, h, b * SP_KV_BLOCK),
+                             kv.values + place * kv.value_block_size);
+            if (b * SP_KV_BLOCK % SP_SPAN == 0) continue;
+            assert_ptr_equal(keys, sp_kv_keys(&kv, h, (b - 1) * SP_KV_BLOCK) + kv.key_block_size);
+        }
+    }
+    sp_kv_release(&kv);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_blocks_do_not_overlap),
         cmocka_unit_test(test_slots),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_digest),
