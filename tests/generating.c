@@ -27,16 +27,6 @@ void generating_close(struct generating *g)
     sp_package_close(g->package);
 }
 
-bool generating_has_kernels(const char *path, const char *kernels)
-{
-    struct sp_package *package = NULL;
-    struct sp_package_options how = {.kernels = kernels, .n_threads = 1};
-    enum sp_status st = sp_package_open(&package, path, &how, NULL);
-
-    sp_package_close(package);
-    return st != SP_E_UNSUPPORTED;
-}
-
 struct sp_result generating_run(struct sp_session *session, const uint32_t *prompt, size_t n,
                                 size_t max_tokens, int depth, bool ignore_eos)
 {

@@ -16,9 +16,6 @@ struct generating generating_open(const char *path, const char *kernels, unsigne
                                   const struct sp_session_options *options);
 void generating_close(struct generating *g);
 
-/* Does this machine have them? */
-bool generating_has_kernels(const char *path, const char *kernels);
-
 enum { PLAIN = -2 }; /* as a depth: no draft at all */
 
 /* max_tokens ids, fewer where the end of the text counts, with a digest of the logits. */

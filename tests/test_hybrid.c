@@ -8,6 +8,7 @@
 #include "tests/scratch.h"
 
 #include "convert/create.h"
+#include "quantize/kernels.h"
 #include "runtime/session.h"
 
 #include <setjmp.h>
@@ -159,16 +160,15 @@ static void check_chunks(const struct sp_package *package, const struct truth *t
 
 static void check_rollback(const char *path)
 {
-    static const char *const kernels[] = {"scalar", "avx2", "avxvnni", "avx512"};
     struct sp_package *package = open_package(path, "scalar", 1);
     struct truth truth;
 
     decode_truth(&truth, package);
     sp_package_close(package);
-    for (size_t k = 0; k < 4; k++) {
-        if (!generating_has_kernels(path, kernels[k])) continue;
-        for (unsigned n_threads = 1; n_threads <= (k ? 2 : 1); n_threads++) {
-            package = open_package(path, kernels[k], n_threads);
+    for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {
+        if (!sp_kernels_supported(*k)) continue;
+        for (unsigned n_threads = 1; n_threads <= (*k == &sp_kernels_ref ? 1 : 2); n_threads++) {
+            package = open_package(path, (*k)->name, n_threads);
             check_rounds(package, &truth);
             check_chunks(package, &truth);
             sp_package_close(package);
@@ -211,12 +211,12 @@ enum { N_GIVEN = sizeof prompt / sizeof *prompt, N_TOKENS = 40 };
 /* Every depth, threads, kernels, sessions that go on where they were. */
 static void check_lossless(const char *path)
 {
-    static const char *const kernels[] = {"scalar", "avx2", "avxvnni", "avx512"};
     static const int depths[] = {PLAIN, SP_DEPTH_AUTO, 1, 2, 3, 4, 7, 11, 16};
     struct sp_package *package = open_package(path, "scalar", 1);
     struct sp_session *session = open_session(package, 0);
     struct sp_result plain = generating_run(session, prompt, N_GIVEN, N_TOKENS, PLAIN, true);
     struct sp_package_info info;
+    size_t rows = 3;
 
     sp_package_describe(package, &info);
     assert_string_equal(info.draft, "mtp");
@@ -224,15 +224,15 @@ static void check_lossless(const char *path)
     assert_int_equal(plain.n_ids, N_TOKENS);
     sp_session_close(session);
     sp_package_close(package);
-    for (size_t k = 0; k < 4; k++) {
-        if (!generating_has_kernels(path, kernels[k])) continue;
+    for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {
+        if (!sp_kernels_supported(*k)) continue;
         for (unsigned n_threads = 1; n_threads <= 2; n_threads++) {
-            package = open_package(path, kernels[k], n_threads);
-            session = open_session(package, k + 3);
+            package = open_package(path, (*k)->name, n_threads);
+            session = open_session(package, rows++);
             for (size_t i = 0; i < sizeof depths / sizeof *depths; i++) {
                 struct sp_result r;
                 /* Scalar kernels are the reference already, and slow. */
-                if (k == 0 && depths[i] != 3) continue;
+                if (*k == &sp_kernels_ref && depths[i] != 3) continue;
                 r = generating_run(session, prompt, N_GIVEN, N_TOKENS, depths[i], true);
                 generating_same(&r, &plain);
                 sp_result_release(&r);

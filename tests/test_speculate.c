@@ -1,6 +1,7 @@
 /* Lossless drafting: whatever the draft, its depth, the threads and the kernels, tokens and logit
  * bits equal plain generation. And the rounds themselves: accepted lengths equal those of z-lab's
  * decoder. */
+#include "quantize/kernels.h"
 #include "tests/generating.h"
 #include "tests/golden.h"
 #include "tests/packed.h"
@@ -55,7 +56,6 @@ static void assert_depth(const struct sp_result *r, size_t depth)
 /* All depths, threads and kernels of one file against its plain scalar run. */
 static void check_file(const char *path, size_t max_tokens)
 {
-    const char *const kernels[] = {"scalar", "avx2", "avxvnni", "avx512"};
     struct sp_session_options options = {0};
     struct generating o = generating_open(path, "scalar", 1, &options);
     struct sp_result plain = generating_run(o.session, story, 4, max_tokens, PLAIN, true);
@@ -64,13 +64,13 @@ static void check_file(const char *path, size_t max_tokens)
     assert_int_equal(plain.n_ids, max_tokens);
     assert_int_equal(plain.n_rounds, max_tokens - 1);
     generating_close(&o);
-    for (size_t k = 0; k < 4; k++) {
-        if (!generating_has_kernels(path, kernels[k])) continue;
+    for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {
+        if (!sp_kernels_supported(*k)) continue;
         for (unsigned threads = 1; threads <= 2; threads++) {
-            o = generating_open(path, kernels[k], threads, &options);
+            o = generating_open(path, (*k)->name, threads, &options);
             for (int depth = PLAIN; depth <= 15; depth++) {
                 /* Scalar kernels are the reference already, and slow: one depth each. */
-                if (k == 0 && depth != (threads == 1 ? 3 : 10)) continue;
+                if (*k == &sp_kernels_ref && depth != (threads == 1 ? 3 : 10)) continue;
                 struct sp_result r = generating_run(o.session, story, 4, max_tokens, depth, true);
                 generating_same(&r, &plain);
                 assert_counts(&r);
@@ -207,7 +207,6 @@ static void chunks_and_reuse(void **state)
 static void check_cache(enum sp_cache_type cache)
 {
     const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q4, SP_Q8);
-    const char *const kernels[] = {"scalar", "avx2", "avx512"};
     struct sp_session_options options = {.cache = cache};
     struct generating o = generating_open(path, "scalar", 1, &options);
     uint32_t prompt[270];
@@ -217,12 +216,12 @@ static void check_cache(enum sp_cache_type cache)
         prompt[i] = story[i % 4] + (uint32_t)(i / 4 % 7);
     want = generating_run(o.session, prompt, 270, 30, PLAIN, true);
     generating_close(&o);
-    for (size_t k = 0; k < 3; k++) {
-        if (!generating_has_kernels(path, kernels[k])) continue;
+    for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {
+        if (!sp_kernels_supported(*k)) continue;
         for (unsigned threads = 1; threads <= 2; threads++) {
             options.rows_per_pass = threads == 1 ? 0 : 37;
-            o = generating_open(path, kernels[k], threads, &options);
-            for (int depth = PLAIN; depth <= 15; depth += k == 0 ? 9 : 6) {
+            o = generating_open(path, (*k)->name, threads, &options);
+            for (int depth = PLAIN; depth <= 15; depth += *k == &sp_kernels_ref ? 9 : 6) {
                 struct sp_result r = generating_run(o.session, prompt, 270, 30, depth, true);
                 generating_same(&r, &want);
                 sp_result_release(&r);
