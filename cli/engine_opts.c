@@ -2,7 +2,13 @@
 
 #include <string.h>
 
+#if defined(__x86_64__)
 const char *const sp_engine_kernels[] = {"auto", "avx512", "avxvnni", "avx2", "scalar", NULL};
+#elif defined(__aarch64__)
+const char *const sp_engine_kernels[] = {"auto", "neon", "scalar", NULL};
+#else
+const char *const sp_engine_kernels[] = {"auto", "scalar", NULL};
+#endif
 const char *const sp_engine_kv_types[] = {"f16", "f32", "q8", NULL};
 
 enum sp_status sp_engine_open_package(struct sp_package **out, const char *path,

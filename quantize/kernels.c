@@ -10,6 +10,8 @@
 #include <string.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
+#elif defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
 #endif
 
 struct choice {
@@ -57,9 +59,28 @@ static const struct choice choices[] = {{&sp_kernels_avx512, runs_avx512},
                                         {&sp_kernels_ref, runs_always}};
 static const struct sp_kernels *const all[] = {&sp_kernels_avx512, &sp_kernels_avxvnni,
                                                &sp_kernels_avx2, &sp_kernels_ref, NULL};
+static const char names[] = "auto, avx512, avxvnni, avx2 or scalar";
+#elif defined(__aarch64__)
+#if defined(__linux__)
+static bool runs_neon(void)
+{
+    return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
+}
+#else
+static bool runs_neon(void)
+{
+    return __ARM_FEATURE_DOTPROD != 0;
+}
+#endif
+
+static const struct choice choices[] = {{&sp_kernels_neon, runs_neon},
+                                        {&sp_kernels_ref, runs_always}};
+static const struct sp_kernels *const all[] = {&sp_kernels_neon, &sp_kernels_ref, NULL};
+static const char names[] = "auto, neon or scalar";
 #else
 static const struct choice choices[] = {{&sp_kernels_ref, runs_always}};
 static const struct sp_kernels *const all[] = {&sp_kernels_ref, NULL};
+static const char names[] = "auto or scalar";
 #endif
 
 enum { N_CHOICES = sizeof choices / sizeof *choices };
@@ -103,8 +124,7 @@ enum sp_status sp_kernels_find(const struct sp_kernels **out, const char *name, 
         if (strcmp(name, choices[i].kernels->name) == 0) found = choices[i].kernels;
     }
     if (found == NULL) {
-        return sp_fail(err, SP_E_USAGE,
-                       "kernels \"%s\": expected auto, scalar, avx2, avxvnni or avx512", name);
+        return sp_fail(err, SP_E_USAGE, "kernels \"%s\": expected %s", name, names);
     }
     if (!sp_kernels_supported(found)) {
         return sp_fail(err, SP_E_UNSUPPORTED, "kernels \"%s\": this CPU cannot run them", name);

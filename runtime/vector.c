@@ -55,6 +55,8 @@ static const struct {
     {"avx512", &sp_vector_avx512},
     {"avxvnni", &sp_vector_avx2},
     {"avx2", &sp_vector_avx2},
+#elif defined(__aarch64__)
+    {"neon", &sp_vector_ref},
 #endif
     {"scalar", &sp_vector_ref},
 };

@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "cli/commands.h"
+#include "cli/engine_opts.h"
+#include "quantize/kernels.h"
 
 struct options {
     bool flag;
@@ -217,6 +219,18 @@ static void every_command_is_well_formed(void **state)
     }
 }
 
+static void kernels_are_those_of_the_machine(void **state)
+{
+    const struct sp_kernels *const *all = sp_kernels_all();
+    size_t i = 0;
+
+    (void)state;
+    assert_string_equal(sp_engine_kernels[0], "auto");
+    for (; all[i] != NULL; i++)
+        assert_string_equal(sp_engine_kernels[i + 1], all[i]->name);
+    assert_null(sp_engine_kernels[i + 1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -226,6 +240,7 @@ int main(void)
         cmocka_unit_test(misuse_is_one_sentence),
         cmocka_unit_test(distances),
         cmocka_unit_test(every_command_is_well_formed),
+        cmocka_unit_test(kernels_are_those_of_the_machine),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,445 @@
+/* Matrix products with NEON and its dot products (FEAT_DotProd): one 128-bit register is four of a
+ * panel's 16 lanes.
+ *
+ *   lane        0              1              2              3
+ *   register g  row 4g,        row 4g + 1     row 4g + 2     row 4g + 3      four bytes each:
+ *               k..k+3                                                       the same k
+ *
+ * SDOT multiplies such a register by four activations that one 32-bit lane of another register
+ * holds, so that 16 of a row's activations serve four dot products from one load.
+ *
+ * A block is taken in halves of 8 lanes. Its 16 registers of weights, with what belongs to their
+ * rows, leave a dozen of the 32 for a row of activations: they are decoded once, and all rows pass
+ * over them with their accumulators in the nearest cache, which costs 7 loads and 2 stores beside
+ * 28 operations of arithmetic. No tile needs code of its own, no register is spilled. */
+#include "quantize/kernels.h"
+
+#include "format/bytes.h"
+#include "quantize/act_block.h"
+#include "quantize/microscale.h"
+
+#include <arm_neon.h>
+#include <assert.h>
+#include <math.h>
+
+#if defined(__clang__)
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define UNROLL _Pragma("GCC unroll 16")
+#endif
+#define INLINE static inline __attribute__((always_inline))
+
+enum { LANES = SP_PANEL_ROWS, QUARTERS = 4, PREFETCH_AHEAD = 2048 };
+
+/* Lines of the block that lies PREFETCH_AHEAD further on. Past the end of the weights this is
+ * harmless: prefetches do not fault. */
+INLINE void prefetch(const uint8_t *block, size_t size)
+{
+    uintptr_t ahead = (uintptr_t)block + PREFETCH_AHEAD;
+
+    for (size_t i = 0; i < size; i += 64)
+        __builtin_prefetch((const void *)(ahead + i));
+}
+
+/* i + w . q for 16 columns of each lane's row, four in each w */
+INLINE int32x4_t dot16(int32x4_t i, const int8x16_t w[4], int8x16_t q)
+{
+    i = vdotq_laneq_s32(i, w[0], q, 0);
+    i = vdotq_laneq_s32(i, w[1], q, 1);
+    i = vdotq_laneq_s32(i, w[2], q, 2);
+    return vdotq_laneq_s32(i, w[3], q, 3);
+}
+
+/* All rows' accumulators, a panel's lanes each. */
+struct sums {
+    float32x4_t row[SP_TILE_ROWS][QUARTERS];
+};
+
+/* ---- q4 ---- */
+
+/* What half a block's scale bytes say, for the lanes of half a panel.
+ *
+ * Codebook 2 * i + 1 is 2 * i backwards and negated, so two tables serve all four: where the
+ * codebook is odd nibbles are turned over, and the sum s over the half block is the negative of the
+ * true one. Its eighth, (-s + 4) >> 3, is -((s + 3) >> 3): such a lane starts at 3, not at 4, and
+ * its scale is negated. */
+struct q4_rows {
+    uint8x16_t turn[2];   /* 255 in the four bytes of rows whose codebook is odd */
+    uint8x16_t second[2]; /* 16 where it is 2 or 3 */
+    int32x4_t start[2];
+    int16x8_t scale;
+};
+
+/* spread[g]: the byte of row r of a half panel, in all four bytes of its lane of quarter g */
+struct spread {
+    uint8x16_t index[2];
+};
+
+INLINE struct spread half_panel(size_t half)
+{
+    static const uint8_t four_times[16] = {0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3};
+    uint8x16_t first = vaddq_u8(vld1q_u8(four_times), vdupq_n_u8((uint8_t)(8 * half)));
+
+    return (struct spread){{first, vaddq_u8(first, vdupq_n_u8(4))}};
+}
+
+/* bytes: a panel's 16 scale bytes */
+INLINE struct q4_rows q4_rows(uint8x16_t bytes, size_t half)
+{
+    const struct spread spread = half_panel(half);
+    uint8x16_t odd = vtstq_u8(bytes, vdupq_n_u8(1));
+    uint8x16_t second = vandq_u8(vshlq_n_u8(bytes, 3), vdupq_n_u8(16));
+    uint8x8_t b = half ? vget_high_u8(bytes) : vget_low_u8(bytes);
+    int16x8_t scale = vreinterpretq_s16_u16(vmovl_u8(b));
+    int16x8_t sign = vmovl_s8(vreinterpret_s8_u8(half ? vget_high_u8(odd) : vget_low_u8(odd)));
+    struct q4_rows rows;
+
+    UNROLL
+    for (size_t g = 0; g < 2; g++) {
+        rows.turn[g] = vqtbl1q_u8(odd, spread.index[g]);
+        rows.second[g] = vqtbl1q_u8(second, spread.index[g]);
+        rows.start[g] = vaddq_s32(vdupq_n_s32(4), vreinterpretq_s32_u8(rows.turn[g]));
+    }
+    rows.scale = vsubq_s16(veorq_s16(scale, sign), sign);
+    return rows;
+}
+
+/* Codes of half a block for four rows, those of odd codebooks negated. */
+INLINE void q4_decode(int8x16_t w[4], const uint8_t *bytes, uint8x16_t turn, uint8x16_t second,
+                      int8x16x2_t tables)
+{
+    UNROLL
+    for (size_t v = 0; v < 2; v++) {
+        uint8x16_t pair = veorq_u8(vld1q_u8(bytes + 64 * v), turn);
+        w[v] = vqtbl2q_s8(tables, vbslq_u8(vdupq_n_u8(15), pair, second));
+        w[v + 2] = vqtbl2q_s8(tables, vsriq_n_u8(second, pair, 4));
+    }
+}
+
+/* Half of the lanes of a block: w[h][g], half block h, quarter g of the two. */
+struct q4_weights {
+    int8x16_t w[2][2][4];
+    int32x4_t start[2][2];
+    int16x4_t scale[2][2];
+};
+
+/* acc[0..1] += the weights times row t */
+INLINE void q4_row(float32x4_t *acc, const struct q4_weights *m, const struct act_block *at,
+                   size_t t)
+{
+    const int8_t *q = at->q + t * at->ld;
+    const float x_scale = at->scale[t * at->ld_block];
+    int8x16_t codes[2] = {vld1q_s8(q), vld1q_s8(q + SP_Q4_HALF)};
+
+    UNROLL
+    for (size_t g = 0; g < 2; g++) {
+        int32x4_t i0 = dot16(m->start[0][g], m->w[0][g], codes[0]);
+        int32x4_t i1 = dot16(m->start[1][g], m->w[1][g], codes[1]);
+        int32x4_t u = vmull_s16(vshrn_n_s32(i0, 3), m->scale[0][g]);
+        u = vmlal_s16(u, vshrn_n_s32(i1, 3), m->scale[1][g]);
+        acc[g] = vfmaq_n_f32(acc[g], vcvtq_f32_s32(u), x_scale);
+    }
+}
+
+/* Half of the lanes of one block times all rows. */
+INLINE void q4_half_block(struct sums *acc, size_t half, const uint8_t *block,
+                          const struct act_block *at, size_t n_rows, int8x16x2_t tables)
+{
+    struct q4_weights m;
+
+    UNROLL
+    for (size_t h = 0; h < 2; h++) {
+        const uint8_t *bytes = block + 128 * h + 32 * half;
+        struct q4_rows rows = q4_rows(vld1q_u8(block + LANES * SP_Q4_HALF + LANES * h), half);
+        UNROLL
+        for (size_t g = 0; g < 2; g++) {
+            q4_decode(m.w[h][g], bytes + 16 * g, rows.turn[g], rows.second[g], tables);
+            m.start[h][g] = rows.start[g];
+        }
+        m.scale[h][0] = vget_low_s16(rows.scale);
+        m.scale[h][1] = vget_high_s16(rows.scale);
+    }
+    for (size_t t = 0; t < n_rows; t++)
+        q4_row(acc->row[t] + 2 * half, &m, at, t);
+}
+
+static void matmul_q4(float *y, size_t ldy, const uint8_t *panels, size_t n_panels, size_t cols,
+                      const struct sp_acts *acts, size_t first, size_t n_rows)
+{
+    const int8x16x2_t tables = {{vld1q_s8(sp_q4_codebooks), vld1q_s8(sp_q4_codebooks + 32)}};
+    size_t panel_size = 0;
+    bool fits = sp_panel_size(&panel_size, SP_Q4, cols);
+
+    assert(fits && n_rows <= SP_TILE_ROWS);
+    for (size_t p = 0; p < n_panels; p++) {
+        const uint8_t *panel = panels + p * panel_size, *block = panel + SP_Q4_PANEL_HEAD;
+        struct act_block at = first_block(acts, first);
+        float32x4_t row_scale[QUARTERS];
+        struct sums acc = {0};
+
+        for (size_t b = 0; b < cols / SP_BLOCK; b++, block += SP_Q4_BLOCK_SIZE) {
+            prefetch(block, SP_Q4_BLOCK_SIZE);
+            q4_half_block(&acc, 0, block, &at, n_rows, tables);
+            q4_half_block(&acc, 1, block, &at, n_rows, tables);
+            next_block(&at);
+        }
+        UNROLL
+        for (size_t g = 0; g < QUARTERS; g++) {
+            float32x4_t scale = vreinterpretq_f32_u8(vld1q_u8(panel + 16 * g));
+            row_scale[g] = vmulq_n_f32(scale, 8);
+        }
+        for (size_t t = 0; t < n_rows; t++) {
+            float *out = y + t * ldy + p * LANES;
+            UNROLL
+            for (size_t g = 0; g < QUARTERS; g++)
+                vst1q_f32(out + 4 * g, vmulq_f32(acc.row[t][g], row_scale[g]));
+        }
+    }
+}
+
+/* ---- q8 ---- */
+
+INLINE float32x4_t widen_bf16(const uint8_t *bytes)
+{
+    return vreinterpretq_f32_u32(vshll_n_u16(vreinterpret_u16_u8(vld1_u8(bytes)), 16));
+}
+
+/* Half of the lanes of a block: w[g][h], quarter g of the two, half block h. */
+struct q8_weights {
+    int8x16_t w[2][2][4];
+    float32x4_t scale[2];
+};
+
+/* acc[0..1] += the weights times row t */
+INLINE void q8_row(float32x4_t *acc, const struct q8_weights *m, const struct act_block *at,
+                   size_t t)
+{
+    const int8_t *q = at->q + t * at->ld;
+    const float x_scale = at->scale[t * at->ld_block];
+    int8x16_t q0 = vld1q_s8(q), q1 = vld1q_s8(q + SP_BLOCK / 2);
+
+    UNROLL
+    for (size_t g = 0; g < 2; g++) {
+        int32x4_t i = dot16(dot16(vdupq_n_s32(0), m->w[g][0], q0), m->w[g][1], q1);
+        float32x4_t scale = vmulq_n_f32(m->scale[g], x_scale);
+        acc[g] = vfmaq_f32(acc[g], vcvtq_f32_s32(i), scale);
+    }
+}
+
+/* Half of the lanes of one block times all rows. */
+INLINE void q8_half_block(struct sums *acc, size_t half, const uint8_t *block,
+                          const struct act_block *at, size_t n_rows)
+{
+    struct q8_weights m;
+
+    UNROLL
+    for (size_t g = 0; g < 2; g++) {
+        UNROLL
+        for (size_t v = 0; v < SP_BLOCK / 4; v++) {
+            uint8x16_t stored = vld1q_u8(block + 64 * v + 32 * half + 16 * g);
+            m.w[g][v / 4][v % 4] = vreinterpretq_s8_u8(veorq_u8(stored, vdupq_n_u8(128)));
+        }
+        m.scale[g] = widen_bf16(block + LANES * SP_BLOCK + 16 * half + 8 * g);
+    }
+    for (size_t t = 0; t < n_rows; t++)
+        q8_row(acc->row[t] + 2 * half, &m, at, t);
+}
+
+static void matmul_q8(float *y, size_t ldy, const uint8_t *panels, size_t n_panels, size_t cols,
+                      const struct sp_acts *acts, size_t first, size_t n_rows)
+{
+    size_t panel_size = 0;
+    bool fits = sp_panel_size(&panel_size, SP_Q8, cols);
+
+    assert(fits && n_rows <= SP_TILE_ROWS);
+    for (size_t p = 0; p < n_panels; p++) {
+        const uint8_t *block = panels + p * panel_size;
+        struct act_block at = first_block(acts, first);
+        struct sums acc = {0};
+
+        for (size_t b = 0; b < cols / SP_BLOCK; b++, block += SP_Q8_BLOCK_SIZE) {
+            prefetch(block, SP_Q8_BLOCK_SIZE);
+            q8_half_block(&acc, 0, block, &at, n_rows);
+            q8_half_block(&acc, 1, block, &at, n_rows);
+            next_block(&at);
+        }
+        for (size_t t = 0; t < n_rows; t++) {
+            UNROLL
+            for (size_t g = 0; g < QUARTERS; g++)
+                vst1q_f32(y + t * ldy + p * LANES + 4 * g, acc.row[t][g]);
+        }
+    }
+}
+
+/* ---- f32, f16, bf16 ---- */
+
+enum { FLOAT_ROWS = 4 }; /* of a tile: with 16 accumulators */
+
+/* One call of a kernel: its current panel and tile of rows. */
+struct product {
+    float *y;
+    size_t ldy;
+    const uint8_t *panel;
+    size_t cols;
+    const float *x;
+    size_t ld;
+};
+
+/* Four weights of one column. */
+INLINE float32x4_t float_weights(enum sp_dtype dtype, const uint8_t *bytes, size_t g)
+{
+    switch (dtype) {
+    case SP_F32:
+        return vreinterpretq_f32_u8(vld1q_u8(bytes + 16 * g));
+    case SP_F16:
+        return vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(bytes + 8 * g)));
+    default:
+        return widen_bf16(bytes + 8 * g);
+    }
+}
+
+INLINE void float_panel(enum sp_dtype dtype, const struct product *m, size_t n_rows)
+{
+    const size_t column = LANES * (dtype == SP_F32 ? 4 : 2);
+    const uint8_t *w = m->panel;
+    float32x4_t acc[FLOAT_ROWS][QUARTERS];
+
+    UNROLL
+    for (size_t t = 0; t < n_rows; t++) {
+        UNROLL
+        for (size_t g = 0; g < QUARTERS; g++)
+            acc[t][g] = vdupq_n_f32(0);
+    }
+    for (size_t k = 0; k < m->cols; k++, w += column) {
+        float32x4_t x[FLOAT_ROWS];
+        __builtin_prefetch((const void *)((uintptr_t)w + PREFETCH_AHEAD));
+        UNROLL
+        for (size_t t = 0; t < n_rows; t++)
+            x[t] = vld1q_dup_f32(m->x + t * m->ld + k);
+        UNROLL
+        for (size_t g = 0; g < QUARTERS; g++) {
+            float32x4_t weights = float_weights(dtype, w, g);
+            UNROLL
+            for (size_t t = 0; t < n_rows; t++)
+                acc[t][g] = vfmaq_f32(acc[t][g], weights, x[t]);
+        }
+    }
+    UNROLL
+    for (size_t t = 0; t < n_rows; t++) {
+        UNROLL
+        for (size_t g = 0; g < QUARTERS; g++)
+            vst1q_f32(m->y + t * m->ldy + 4 * g, acc[t][g]);
+    }
+}
+
+/* The tile with a constant number of rows. */
+INLINE void float_tile(enum sp_dtype dtype, const struct product *m, size_t n_rows)
+{
+    switch (n_rows) {
+    case 1:
+        float_panel(dtype, m, 1);
+        break;
+    case 2:
+        float_panel(dtype, m, 2);
+        break;
+    case 3:
+        float_panel(dtype, m, 3);
+        break;
+    default:
+        float_panel(dtype, m, 4);
+        break;
+    }
+}
+
+INLINE void matmul_float(enum sp_dtype dtype, float *y, size_t ldy, const uint8_t *panels,
+                         size_t n_panels, size_t cols, const struct sp_acts *acts, size_t first,
+                         size_t n_rows)
+{
+    const size_t n_tiles = (n_rows + FLOAT_ROWS - 1) / FLOAT_ROWS;
+    size_t panel_size = 0;
+    bool fits = sp_panel_size(&panel_size, dtype, cols);
+
+    assert(fits);
+    for (size_t p = 0; p < n_panels; p++) {
+        for (size_t i = 0, begin = 0; i < n_tiles; i++) {
+            size_t end = n_rows * (i + 1) / n_tiles;
+            struct product m = {
+                .y = y + begin * ldy + p * LANES,
+                .ldy = ldy,
+                .panel = panels + p * panel_size,
+                .cols = cols,
+                .x = acts->x + (first + begin) * acts->ld,
+                .ld = acts->ld,
+            };
+            float_tile(dtype, &m, end - begin);
+            begin = end;
+        }
+    }
+}
+
+static void matmul_f32(float *y, size_t ldy, const uint8_t *panels, size_t n_panels, size_t cols,
+                       const struct sp_acts *acts, size_t first, size_t n_rows)
+{
+    matmul_float(SP_F32, y, ldy, panels, n_panels, cols, acts, first, n_rows);
+}
+
+static void matmul_f16(float *y, size_t ldy, const uint8_t *panels, size_t n_panels, size_t cols,
+                       const struct sp_acts *acts, size_t first, size_t n_rows)
+{
+    matmul_float(SP_F16, y, ldy, panels, n_panels, cols, acts, first, n_rows);
+}
+
+static void matmul_bf16(float *y, size_t ldy, const uint8_t *panels, size_t n_panels, size_t cols,
+                        const struct sp_acts *acts, size_t first, size_t n_rows)
+{
+    matmul_float(SP_BF16, y, ldy, panels, n_panels, cols, acts, first, n_rows);
+}
+
+/* ---- activations ---- */
+
+static void quantize_row(const struct sp_acts *acts, size_t t)
+{
+    const float *x = acts->x + t * acts->ld;
+    int8_t *q = acts->q + t * acts->ld;
+    float *scale = acts->scale + t * acts->ld_block;
+    int32_t *start = acts->start + t * acts->ld_block * 2;
+
+    for (size_t b = 0; b < acts->cols / SP_BLOCK; b++, x += SP_BLOCK, q += SP_BLOCK, start += 2) {
+        uint32x4_t size = vdupq_n_u32(0);
+        UNROLL
+        for (size_t i = 0; i < SP_BLOCK; i += 4) {
+            /* as integers, so that a NaN is the largest and is kept */
+            size = vmaxq_u32(size, vreinterpretq_u32_f32(vabsq_f32(vld1q_f32(x + i))));
+        }
+        float max = sp_float_of_bits(vmaxvq_u32(size)), inverse = 127.0f / max;
+        int32x4_t keep = vdupq_n_s32(inverse > 0 && !isinf(inverse) ? -1 : 0);
+        scale[b] = isinf(inverse) ? 0.0f : max / 127.0f;
+        UNROLL
+        for (size_t h = 0; h < 2; h++) {
+            int32x4_t code[4];
+            UNROLL
+            for (size_t i = 0; i < 4; i++) {
+                float32x4_t v = vmulq_n_f32(vld1q_f32(x + 16 * h + 4 * i), inverse);
+                code[i] = vandq_s32(vcvtnq_s32_f32(v), keep);
+            }
+            int16x8_t low = vcombine_s16(vmovn_s32(code[0]), vmovn_s32(code[1]));
+            int16x8_t high = vcombine_s16(vmovn_s32(code[2]), vmovn_s32(code[3]));
+            start[h] = 4 - 128 * vaddvq_s16(vaddq_s16(low, high));
+            vst1q_s8(q + 16 * h, vcombine_s8(vmovn_s16(low), vmovn_s16(high)));
+        }
+    }
+}
+
+const struct sp_kernels sp_kernels_neon = {
+    .name = "neon",
+    .quantize_row = quantize_row,
+    .matmul =
+        {
+            [SP_F32] = matmul_f32,
+            [SP_F16] = matmul_f16,
+            [SP_BF16] = matmul_bf16,
+            [SP_Q8] = matmul_q8,
+            [SP_Q4] = matmul_q4,
+        },
+    .tile = &sp_tile_ref,
+};
