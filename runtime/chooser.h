@@ -9,6 +9,7 @@
 #define SP_RUNTIME_CHOOSER_H
 
 #include "format/err.h"
+#include "runtime/logits.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -19,17 +20,16 @@ struct sp_chooser {
     /* *id = the draft's token for position `pos`, given every token before it: ids[0..pos-1].
      * *confidence (NULL: not asked for) = how sure the draft is of it, 0..1: a hint, whose meaning
      * is learned from what is accepted. */
-    enum sp_status (*propose)(void *state, uint32_t *id, double *confidence, const float *logits,
-                              size_t n_vocab, const uint32_t *ids, size_t pos, struct sp_err *err);
+    enum sp_status (*propose)(void *state, uint32_t *id, double *confidence,
+                              const struct sp_logits *logits, const uint32_t *ids, size_t pos,
+                              struct sp_err *err);
     /* *id = the target's token for position `pos`; equal to `guess` (what propose gave there, or
      * SP_NO_GUESS) means accepted. A non-finite logit is SP_E_INPUT. Which token comes out depends
      * on the arguments and the seed alone. */
-    enum sp_status (*choose)(void *state, uint32_t *id, const float *logits, size_t n_vocab,
+    enum sp_status (*choose)(void *state, uint32_t *id, const struct sp_logits *logits,
                              const uint32_t *ids, size_t pos, uint32_t guess, struct sp_err *err);
     void *state; /* borrowed */
 };
-
-struct sp_vector;
 
 /* The largest logit, ties to the lowest id; its probability is the confidence. Borrows `vector`. */
 struct sp_chooser sp_greedy_chooser(const struct sp_vector *vector);

@@ -19,10 +19,11 @@ struct sp_decoder {
     const struct sp_kv **keys; /* [n_layers]: what the layer reads, its own or not */
     struct sp_attention_scratch *attention;
     struct rotation rotations[2];
-    struct sp_key_range *ranges; /* [max_rows] */
-    float *features;             /* [max_rows][n_taps * H] */
-    float *logits;               /* [max_logit_rows][ld_logits] */
-    size_t ld_logits;
+    struct sp_key_range *ranges;        /* [max_rows] */
+    float *features;                    /* [max_rows][n_taps * H] */
+    float *logits;                      /* [max_logit_rows][ld_logits] */
+    size_t ld_logits, n_logits;         /* n_logits: of a row, in the last sp_decoder_logits */
+    atomic_uint_least64_t *best_logits; /* [max_logit_rows] */
     /* Rows of numbers, [max_rows][ld] each. */
     float *x; /* residual stream */
     float *y; /* what a sublayer adds to it */

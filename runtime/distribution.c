@@ -310,22 +310,20 @@ void sp_distribution_release(struct sp_distribution *d)
     memset(d, 0, sizeof *d);
 }
 
-enum sp_status sp_sampler_distribution(struct sp_distribution *out,
-                                       struct sp_sampler_scratch *scratch,
-                                       const struct sp_sampling *sampling, const float *logits,
-                                       size_t n_vocab, const struct sp_history *history,
-                                       uint64_t position, struct sp_err *err)
+enum sp_status
+sp_sampler_distribution(struct sp_distribution *out, struct sp_sampler_scratch *scratch,
+                        const struct sp_sampling *sampling, const struct sp_logits *logits,
+                        const struct sp_history *history, uint64_t position, struct sp_err *err)
 {
     struct candidate *c = scratch->candidates;
     enum sp_status st;
     double sum = 0;
-    size_t best, n;
+    size_t n_vocab = logits->n, n;
 
     /* A draft may know fewer tokens than the target: only its own take part. */
     scratch->n_vocab = n_vocab;
-    memcpy(scratch->logits, logits, n_vocab * sizeof *logits);
-    best = scratch->vector->argmax(logits, n_vocab);
-    if (best == SIZE_MAX) {
+    memcpy(scratch->logits, logits->row, n_vocab * sizeof *logits->row);
+    if (logits->best == SIZE_MAX) {
         return sp_fail(err, SP_E_INPUT, "a logit for position %llu is not finite",
                        (unsigned long long)position);
     }

@@ -218,9 +218,9 @@ static void score_cluster(void *context, size_t i, unsigned worker)
  */
 
 /* n of the decoder's row -> logits and the next hidden state. */
-static void finish_step(struct draft_assistant *d, float *logits)
+static struct sp_logits finish_step(struct draft_assistant *d, float *logits)
 {
-    size_t n_used = d->model->config.draft.n_clusters_used, ld;
+    size_t n_used = d->model->config.draft.n_clusters_used;
     size_t n_clusters = d->model->config.draft.n_clusters;
     struct score_job job = {d, logits};
     const struct sp_product products[] = {
@@ -231,14 +231,14 @@ static void finish_step(struct draft_assistant *d, float *logits)
     memcpy(d->normed.x, sp_decoder_features(d->decoder), d->n_hidden * sizeof *d->normed.x);
     sp_engine_multiply(d->engine, products, n_used ? 2 : 1, &d->normed, 1);
     if (n_used == 0) {
-        memcpy(logits, sp_decoder_logits(d->decoder, d->model, 0, 1, &ld),
-               d->n_vocab * sizeof *logits);
-        return;
+        sp_decoder_logits(d->decoder, d->model, 0, 1);
+        return sp_logits_kept(sp_decoder_row(d->decoder, 0), logits);
     }
     choose_clusters(d);
     for (size_t i = 0; i < d->n_vocab; i++)
         logits[i] = NEVER;
     sp_engine_rows(d->engine, n_used, score_cluster, &job);
+    return sp_logits_of(d->engine->vector, logits, d->n_vocab);
 }
 
 static enum sp_status assistant_propose(struct sp_drafter *base, uint32_t *ids, size_t n_cached,
@@ -252,12 +252,12 @@ static enum sp_status assistant_propose(struct sp_drafter *base, uint32_t *ids, 
 
     assert(d->known && n_cached > 0);
     for (i = 0; st == SP_OK && more && i < *n; i++) {
-        float *logits = d->logits + i * d->n_vocab;
         size_t pos = n_cached + 1 + i;
+        struct sp_logits logits;
         sp_decoder_pair(d->decoder, d->target, &ids[pos - 1], i ? d->next : d->hidden, 1);
         sp_decoder_run(d->decoder, 1, n_cached, 0);
-        finish_step(d, logits);
-        st = sp_guess(guesser, &more, ids, pos, logits, d->n_vocab, err);
+        logits = finish_step(d, d->logits + i * d->n_vocab);
+        st = sp_guess(guesser, &more, ids, pos, &logits, err);
     }
     *n = i;
     return st;

@@ -110,7 +110,7 @@ void sp_dflash_run_block(struct sp_dflash *d, const uint32_t *ids, size_t n_cach
         block[i] = d->model->config.draft.mask_token;
     sp_decoder_embed(d->decoder, d->embedder, block, d->block_size);
     sp_decoder_run(d->decoder, d->block_size, n_cached, 0);
-    d->logits = sp_decoder_logits(d->decoder, d->head, 1, n, &d->ld_logits);
+    sp_decoder_logits(d->decoder, d->head, 1, n);
 }
 
 static enum sp_status dflash_propose(struct sp_drafter *base, uint32_t *ids, size_t n_cached,
@@ -124,8 +124,8 @@ static enum sp_status dflash_propose(struct sp_drafter *base, uint32_t *ids, siz
 
     sp_dflash_run_block(d, ids, n_cached, *n);
     for (i = 0; st == SP_OK && more && i < *n; i++) {
-        st = sp_guess(guesser, &more, ids, n_cached + 1 + i, sp_dflash_logits(base, i), d->n_vocab,
-                      err);
+        struct sp_logits logits = sp_decoder_row(d->decoder, i);
+        st = sp_guess(guesser, &more, ids, n_cached + 1 + i, &logits, err);
     }
     *n = i;
     return st;
@@ -135,7 +135,7 @@ const float *sp_dflash_logits(const struct sp_drafter *base, size_t i)
 {
     const struct sp_dflash *d = (const struct sp_dflash *)base;
 
-    return d->logits + i * d->ld_logits;
+    return sp_decoder_row(d->decoder, i).row;
 }
 
 void sp_dflash_commit(struct sp_drafter *base, const struct sp_commit *commit)

@@ -9,9 +9,7 @@ struct sp_dflash {
     const struct sp_model *model, *embedder, *head; /* the draft's own tables or the target's */
     struct sp_decoder *decoder;
     size_t n_positions, block_size, n_vocab, max_rows;
-    size_t n_context;    /* positions whose keys and values are there */
-    const float *logits; /* rows of the last proposal */
-    size_t ld_logits;
+    size_t n_context; /* positions whose keys and values are there */
 };
 
 /* `taps` are of the draft's own decoder, borrowed. On failure nothing is to be released. */
@@ -20,7 +18,7 @@ SP_MUST_CHECK enum sp_status sp_dflash_init(struct sp_dflash *d, const struct sp
                                             const unsigned *taps, unsigned n_taps,
                                             struct sp_err *err);
 
-/* Runs the block of the anchor ids[n_cached]; d->logits = those of its rows 1..n. */
+/* Runs the block of the anchor ids[n_cached]; the decoder's logits = those of its rows 1..n. */
 void sp_dflash_run_block(struct sp_dflash *d, const uint32_t *ids, size_t n_cached, size_t n);
 
 /* Members of sp_drafter_ops; the drafter begins with a struct sp_dflash. */

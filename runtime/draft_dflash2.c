@@ -150,9 +150,11 @@ static enum sp_status dflash2_propose(struct sp_drafter *base, uint32_t *ids, si
     for (i = 0; st == SP_OK && more && i < *n; i++) {
         const float *logits = sp_dflash_logits(base, i);
         size_t pos = n_cached + 1 + i;
+        struct sp_logits scores;
         find_candidates(d, logits);
         score_candidates(d, logits, d->projected + i * d->ld, ids[pos - 1]);
-        st = sp_guess(guesser, &more, ids, pos, d->scores, d->block.n_vocab, err);
+        scores = sp_logits_of(d->engine->vector, d->scores, d->block.n_vocab);
+        st = sp_guess(guesser, &more, ids, pos, &scores, err);
         for (size_t k = 0; k < d->top_k; k++)
             d->scores[d->candidates[k]] = NEVER;
     }

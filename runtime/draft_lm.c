@@ -20,6 +20,7 @@ struct draft_lm {
     struct sp_drafter base;
     const struct sp_model *model;
     struct sp_decoder *decoder;
+    const struct sp_vector *vector;
     size_t max_rows, n_positions;
     size_t n_vocab;              /* ids that both models know */
     size_t n_fed;                /* positions 0..n_fed-1 of the cache hold the sequence's tokens */
@@ -61,6 +62,7 @@ static enum sp_status lm_open(struct sp_drafter **out, const struct sp_drafter_s
     if ((st = sp_new(&d, 1, sizeof *d, err))) return st;
     d->base.ops = &sp_draft_lm_ops;
     d->model = setup->draft;
+    d->vector = setup->engine->vector;
     d->max_rows = setup->max_rows;
     d->n_positions =
         setup->n_positions < config->max_positions ? setup->n_positions : config->max_positions;
@@ -131,14 +133,16 @@ static enum sp_status lm_propose(struct sp_drafter *base, uint32_t *ids, size_t 
     struct draft_lm *d = (struct draft_lm *)base;
     enum sp_status st = SP_OK;
     bool more = true;
-    size_t i, ld;
+    size_t i;
 
     for (i = 0; st == SP_OK && more && i < *n; i++) {
         size_t rows = feed(d, ids, n_cached, n_cached + i);
-        const float *row = sp_decoder_logits(d->decoder, d->model, rows - 1, 1, &ld);
-        float *kept = d->logits + i * d->n_vocab;
-        memcpy(kept, row, d->n_vocab * sizeof *kept);
-        st = sp_guess(guesser, &more, ids, n_cached + 1 + i, kept, d->n_vocab, err);
+        struct sp_logits logits;
+        sp_decoder_logits(d->decoder, d->model, rows - 1, 1);
+        logits = sp_decoder_row(d->decoder, 0);
+        if (d->n_vocab < logits.n) logits = sp_logits_of(d->vector, logits.row, d->n_vocab);
+        logits = sp_logits_kept(logits, d->logits + i * d->n_vocab);
+        st = sp_guess(guesser, &more, ids, n_cached + 1 + i, &logits, err);
     }
     *n = i;
     return st;

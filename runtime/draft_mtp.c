@@ -126,21 +126,21 @@ static enum sp_status mtp_propose(struct sp_drafter *base, uint32_t *ids, size_t
     struct draft_mtp *d = (struct draft_mtp *)base;
     enum sp_status st = SP_OK;
     bool more = true;
-    size_t last, ld, i;
+    size_t last, i;
 
     assert(d->n_have == n_cached && n_cached > 0);
     if (d->n_true == d->n_have) d->n_true--; /* asked twice: the last pair's token may differ */
     last = run_true_pairs(d, ids) - 1;
     for (i = 0; st == SP_OK && more && i < *n; i++) {
-        float *kept = d->logits + i * d->n_vocab;
+        struct sp_logits logits;
         if (i > 0) {
             const float *o = sp_decoder_features(d->decoder) + last * d->n_hidden;
             run_slots(d, o, ids, n_cached - 1 + i, 1);
             last = 0;
         }
-        memcpy(kept, sp_decoder_logits(d->decoder, d->target, last, 1, &ld),
-               d->n_vocab * sizeof *kept);
-        st = sp_guess(guesser, &more, ids, n_cached + 1 + i, kept, d->n_vocab, err);
+        sp_decoder_logits(d->decoder, d->target, last, 1);
+        logits = sp_logits_kept(sp_decoder_row(d->decoder, 0), d->logits + i * d->n_vocab);
+        st = sp_guess(guesser, &more, ids, n_cached + 1 + i, &logits, err);
     }
     *n = i;
     return st;

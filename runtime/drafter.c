@@ -26,13 +26,12 @@ enum sp_status sp_drafter_check(const struct sp_model *target, const struct sp_m
 }
 
 enum sp_status sp_guess(const struct sp_guesser *guesser, bool *more, uint32_t *ids, size_t pos,
-                        const float *logits, size_t n_vocab, struct sp_err *err)
+                        const struct sp_logits *logits, struct sp_err *err)
 {
     const struct sp_chooser *chooser = guesser->chooser;
     double confidence;
-    enum sp_status st =
-        chooser->propose(chooser->state, &ids[pos], guesser->depth ? &confidence : NULL, logits,
-                         n_vocab, ids, pos, err);
+    enum sp_status st = chooser->propose(
+        chooser->state, &ids[pos], guesser->depth ? &confidence : NULL, logits, ids, pos, err);
 
     *more = st == SP_OK && (guesser->depth == NULL || sp_depth_judge(guesser->depth, confidence));
     return st;

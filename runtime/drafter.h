@@ -78,7 +78,7 @@ SP_MUST_CHECK enum sp_status sp_drafter_check(const struct sp_model *target,
 
 /* Writes the guess for position `pos` to ids[pos]; *more = false: this was the last one wanted. */
 SP_MUST_CHECK enum sp_status sp_guess(const struct sp_guesser *guesser, bool *more, uint32_t *ids,
-                                      size_t pos, const float *logits, size_t n_vocab,
+                                      size_t pos, const struct sp_logits *logits,
                                       struct sp_err *err);
 
 /* The row of a kind; NULL if there is none. */

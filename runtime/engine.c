@@ -62,6 +62,49 @@ struct job {
     size_t n_rows;
 };
 
+/* Elements as integers of the same order. No finite element's is ABOVE_ALL. */
+static const uint64_t above_all = UINT64_MAX;
+
+static uint64_t ordered(float x, size_t index)
+{
+    uint32_t bits;
+
+    x += 0.0f; /* -0 equals +0 */
+    memcpy(&bits, &x, sizeof bits);
+    bits = bits >> 31 ? ~bits : bits | 0x80000000u;
+    return (uint64_t)bits << 32 | (UINT32_MAX - (uint32_t)index);
+}
+
+size_t sp_best_index(uint64_t best)
+{
+    return best == above_all ? SIZE_MAX : UINT32_MAX - (uint32_t)best;
+}
+
+/* Elements begin..begin+len-1 of a row, to be the best so far. */
+static void compete(atomic_uint_least64_t *best, const struct sp_vector *vector, const float *y,
+                    size_t begin, size_t len)
+{
+    size_t i = vector->argmax(y, len);
+    uint_least64_t seen = atomic_load_explicit(best, memory_order_relaxed);
+    uint64_t mine = i == SIZE_MAX ? above_all : ordered(y[i], begin + i);
+
+    while (mine > seen && !atomic_compare_exchange_weak_explicit(
+                              best, &seen, mine, memory_order_relaxed, memory_order_relaxed))
+        continue;
+}
+
+static void finish_rows(const struct job *job, const struct sp_product *p, size_t begin, size_t len)
+{
+    const struct sp_vector *vector = job->engine->vector;
+
+    for (size_t t = 0; t < job->n_rows; t++) {
+        float *y = p->y + t * p->ldy + begin;
+        if (p->finish->scale != 1) vector->scale(y, p->finish->scale, len);
+        if (p->finish->cap != 0) vector->softcap(y, p->finish->cap, len);
+        compete(&p->finish->best[t], vector, y, begin, len);
+    }
+}
+
 static void multiply_panels(const struct job *job, const struct sp_product *p, size_t first,
                             size_t n_panels)
 {
@@ -72,10 +115,10 @@ static void multiply_panels(const struct job *job, const struct sp_product *p, s
 
     sp_matmul_rows(job->engine->kernels, w->dtype, p->y + begin, p->ldy,
                    w->panels + first * w->panel_size, n_panels, job->acts, 0, job->n_rows);
-    if (p->bias == NULL) return;
-    for (size_t t = 0; t < job->n_rows; t++) {
+    for (size_t t = 0; p->bias && t < job->n_rows; t++) {
         job->engine->vector->add(p->y + t * p->ldy + begin, p->bias + begin, len);
     }
+    if (p->finish) finish_rows(job, p, begin, len);
 }
 
 static void apply_gate(const struct job *job, const struct sp_product *p, size_t first,
@@ -165,6 +208,8 @@ void sp_engine_multiply(const struct sp_engine *engine, const struct sp_product 
         assert(products[i].w->cols == acts->cols);
         want_codes = want_codes || sp_kernels_want_codes(products[i].w->dtype);
         if (i == 0 || products[i - 1].gate == SP_GATE_NONE) n_panels += products[i].w->n_panels;
+        for (size_t t = 0; products[i].finish && t < n_rows; t++)
+            atomic_store_explicit(&products[i].finish->best[t], 0, memory_order_relaxed);
     }
     if (want_codes) sp_engine_rows(engine, n_rows, quantize_item, &quantize);
     sp_pool_run_ranges(engine->pool, n_panels, LEAST_PRODUCTS / (per_panel + 1) + 1, multiply_range,

@@ -11,6 +11,8 @@
 #include "format/mem.h"
 #include "runtime/vector.h"
 
+#include <stdatomic.h>
+
 struct sp_engine {
     struct sp_pool *pool;             /* owned */
     const struct sp_kernels *kernels; /* static */
@@ -44,6 +46,17 @@ enum sp_gate {
     SP_GATE_SWIGLU_CLAMPED, /* gpt-oss; `limit` clamps both */
 };
 
+/* What becomes of a product's rows, and is learned of them, while they are in the nearest cache. */
+struct sp_finish {
+    float scale;                 /* y *= scale, unless it is 1 */
+    float cap;                   /* then y = cap tanh(y / cap), unless it is 0 */
+    atomic_uint_least64_t *best; /* [n_rows]: each row's largest element, for sp_best_index */
+};
+
+/* The index of the row's largest element, the lowest of equal ones; SIZE_MAX if any element is not
+ * finite. */
+size_t sp_best_index(uint64_t best);
+
 /* y = W x (+ bias). Two consecutive products joined by `gate` give y = act(y) * next.y in the first
  * one's buffer; both have the same shape. */
 struct sp_product {
@@ -52,7 +65,8 @@ struct sp_product {
     float *y;          /* [n_rows][ldy], ldy >= sp_matrix_ld(w->rows) */
     size_t ldy;
     enum sp_gate gate;
-    float limit; /* of SP_GATE_SWIGLU_CLAMPED */
+    float limit;                    /* of SP_GATE_SWIGLU_CLAMPED */
+    const struct sp_finish *finish; /* NULL: nothing; not together with a gate */
 };
 
 enum { SP_MAX_PRODUCTS = 4 };

@@ -25,8 +25,6 @@ enum {
 struct reader {
     struct sp_package *package; /* borrowed */
     struct sp_decoder *decoder; /* owned */
-    const float *logits;        /* of the batch, rows of ld */
-    size_t ld;
 };
 
 /* What one row said. */
@@ -169,13 +167,13 @@ static void score_row(void *context, size_t i, unsigned worker)
     struct scored *s = &e->scored[i];
     const struct sp_vector *vector = r->package->engine.vector;
     size_t n = r->package->target->config.n_vocab;
-    const float *logits = r[THIS].logits + i * r[THIS].ld;
+    const float *logits = sp_decoder_row(r[THIS].decoder, i).row;
 
     (void)worker;
     s->finite = sp_row_score(&s->score[THIS], vector, logits, n, e->next[i]);
     if (!s->finite || e->n_readers == 1) return;
     s->finite = sp_row_compare(&s->score[REFERENCE], &s->divergence, vector,
-                               r[REFERENCE].logits + i * r[REFERENCE].ld, logits, &s->score[THIS],
+                               sp_decoder_row(r[REFERENCE].decoder, i).row, logits, &s->score[THIS],
                                n, e->next[i]);
 }
 
@@ -207,7 +205,7 @@ static enum sp_status score_batch(struct evaluation *e, size_t first, size_t n,
 
     for (size_t k = 0; k < e->n_readers; k++) {
         struct reader *r = &e->readers[k];
-        r->logits = sp_decoder_logits(r->decoder, r->package->target, first, n, &r->ld);
+        sp_decoder_logits(r->decoder, r->package->target, first, n);
     }
     e->next = next;
     sp_pool_run(e->readers[THIS].package->engine.pool, n, score_row, e);

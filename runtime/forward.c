@@ -124,6 +124,9 @@ static enum sp_status open_scratch(struct sp_decoder *d, struct sp_err *err)
     if ((st = new_rows(&d->up, rows, d->ld_ffn, err))) return st;
     if ((st = new_rows(&d->features, rows, n_features, err))) return st;
     if ((st = new_rows(&d->logits, d->options.max_logit_rows, d->ld_logits, err))) return st;
+    if ((st = sp_new(&d->best_logits, d->options.max_logit_rows, sizeof *d->best_logits, err))) {
+        return st;
+    }
     if ((st = sp_acts_init(&d->hidden, rows, config->n_hidden, err))) return st;
     if ((st = sp_acts_init(&d->heads, rows, w.q, err))) return st;
     if ((st = sp_acts_init(&d->ffn, rows, w.ffn, err))) return st;
@@ -178,6 +181,7 @@ void sp_decoder_close(struct sp_decoder *d)
     free(d->ranges);
     free(d->features);
     free(d->logits);
+    free(d->best_logits);
     free(d->x);
     free(d->y);
     free(d->q);
@@ -459,23 +463,32 @@ static void final_norm_row(void *context, size_t t, unsigned worker)
     final_norm(d, d->hidden.x + t * d->hidden.ld, job->first + t);
 }
 
-const float *sp_decoder_logits(struct sp_decoder *d, const struct sp_model *source, size_t first,
-                               size_t n, size_t *ld)
+void sp_decoder_logits(struct sp_decoder *d, const struct sp_model *source, size_t first, size_t n)
 {
     struct logits_job job = {d, first};
-    struct sp_product head = {.w = &source->head, .y = d->logits, .ldy = d->ld_logits};
-    float scale = (float)d->model->config.logit_scale, cap = (float)d->model->config.logit_cap;
+    struct sp_finish finish = {
+        .scale = (float)d->model->config.logit_scale,
+        .cap = (float)d->model->config.logit_cap,
+        .best = d->best_logits,
+    };
+    struct sp_product head = {
+        .w = &source->head,
+        .y = d->logits,
+        .ldy = d->ld_logits,
+        .finish = &finish,
+    };
 
     assert(n <= d->options.max_logit_rows && first + n <= d->options.max_rows);
     sp_engine_rows(d->engine, n, final_norm_row, &job);
     sp_engine_multiply(d->engine, &head, 1, &d->hidden, n);
-    for (size_t t = 0; t < n; t++) {
-        float *row = d->logits + t * d->ld_logits;
-        if (scale != 1) d->engine->vector->scale(row, scale, source->head.rows);
-        if (cap > 0) d->engine->vector->softcap(row, cap, source->head.rows);
-    }
-    *ld = d->ld_logits;
-    return d->logits;
+    d->n_logits = source->head.rows;
+}
+
+struct sp_logits sp_decoder_row(const struct sp_decoder *d, size_t t)
+{
+    uint64_t best = atomic_load_explicit(&d->best_logits[t], memory_order_relaxed);
+
+    return (struct sp_logits){d->logits + t * d->ld_logits, d->n_logits, sp_best_index(best)};
 }
 
 const float *sp_decoder_features(const struct sp_decoder *d)

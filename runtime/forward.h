@@ -12,6 +12,7 @@
 #define SP_RUNTIME_FORWARD_H
 
 #include "runtime/attention.h"
+#include "runtime/logits.h"
 #include "runtime/model.h"
 
 #include <limits.h>
@@ -71,9 +72,11 @@ bool sp_decoder_is_recurrent(const struct sp_decoder *decoder);
 const struct sp_kv *sp_decoder_cache(const struct sp_decoder *decoder, unsigned layer);
 
 /* Logits of rows first..first+n-1 of the last run: final norm, head, soft cap. The head may be
- * borrowed (`source`). Rows of `*ld` floats; valid until the next call. */
-const float *sp_decoder_logits(struct sp_decoder *decoder, const struct sp_model *source,
-                               size_t first, size_t n, size_t *ld);
+ * borrowed (`source`). Valid until the next call. */
+void sp_decoder_logits(struct sp_decoder *decoder, const struct sp_model *source, size_t first,
+                       size_t n);
+/* ... and row t < n of them. */
+struct sp_logits sp_decoder_row(const struct sp_decoder *decoder, size_t t);
 
 /* Tapped residual streams of the last run: [rows][n_taps * H], row after row without gap. */
 const float *sp_decoder_features(const struct sp_decoder *decoder);

@@ -225,7 +225,7 @@ static int show_text(struct run *run, const char *text, size_t n, bool drafted)
 /* ---- tokens -----------------------------------------------------------------------------------
  */
 
-static int record(struct run *run, uint32_t id, const float *logits, size_t n_vocab, bool drafted)
+static int record(struct run *run, uint32_t id, const struct sp_logits *logits, bool drafted)
 {
     struct sp_result *r = run->result;
     struct sp_token token = {.id = id, .drafted = drafted};
@@ -234,20 +234,21 @@ static int record(struct run *run, uint32_t id, const float *logits, size_t n_vo
         return 1;
     }
     r->ids[r->n_ids++] = id;
-    if (run->hash) sp_hash_update(run->hash, logits, n_vocab * sizeof *logits);
+    if (run->hash) sp_hash_update(run->hash, logits->row, logits->n * sizeof *logits->row);
     if (run->request->token == NULL) return 0;
-    if (run->request->logprobs || run->request->n_top) add_logprobs(run, &token, logits, n_vocab);
+    if (run->request->logprobs || run->request->n_top)
+        add_logprobs(run, &token, logits->row, logits->n);
     if (run->request->token(run->request->context, &token)) return end(run, SP_STOP_CANCELLED);
     return 0;
 }
 
-static int emit(void *context, uint32_t id, const float *logits, size_t n_vocab, bool drafted)
+static int emit(void *context, uint32_t id, const struct sp_logits *logits, bool drafted)
 {
     struct run *run = context;
     const char *text;
     size_t n;
 
-    if (record(run, id, logits, n_vocab, drafted)) return 1;
+    if (record(run, id, logits, drafted)) return 1;
     if (ends(run, id)) return end(run, SP_STOP_EOS);
     if (run->detokenizer) {
         if ((run->status = sp_detokenizer_feed(run->detokenizer, id, &text, &n, run->err)))
@@ -323,9 +324,8 @@ static enum sp_status run_rounds(struct run *run)
     struct sp_speculator *speculator = s->speculator;
     struct sp_chooser chooser = sp_greedy_chooser(s->package->engine.vector);
     struct sp_simulated_choice simulated = {.vector = s->package->engine.vector};
-    size_t n_vocab = s->package->target->config.n_vocab;
     double t0 = sp_seconds();
-    const float *logits;
+    struct sp_logits logits;
     enum sp_status st;
     uint32_t id;
 
@@ -338,14 +338,14 @@ static enum sp_status run_rounds(struct run *run)
                                    q->context, run->err))) {
         return st;
     }
-    if ((st = chooser.choose(chooser.state, &id, logits, n_vocab, q->prompt, q->n_prompt,
-                             SP_NO_GUESS, run->err))) {
+    if ((st = chooser.choose(chooser.state, &id, &logits, q->prompt, q->n_prompt, SP_NO_GUESS,
+                             run->err))) {
         return st;
     }
     run->result->prompt_seconds = sp_seconds() - t0;
     run->result->n_reused = speculator->n_reused;
     sp_speculator_begin(speculator, id);
-    emit(run, id, logits, n_vocab, false);
+    emit(run, id, &logits, false);
     if (run->status) return run->status;
     while (!run->ended) {
         if (speculator->n_cached == speculator->n_positions) {

@@ -2,48 +2,44 @@
 #include "runtime/chooser.h"
 
 #include "runtime/fmath.h"
-#include "runtime/vector.h"
 
 #include <string.h>
 
 /* softmax(logits)[best], piece by piece: the row itself stays as it is. */
-static double probability(const struct sp_vector *vector, const float *logits, size_t n,
-                          size_t best)
+static double probability(const struct sp_vector *vector, const struct sp_logits *logits)
 {
     enum { PIECE = 1024 };
     _Alignas(64) float piece[PIECE];
     double total = 0;
 
-    for (size_t i = 0; i < n; i += PIECE) {
-        size_t len = n - i < PIECE ? n - i : PIECE;
+    for (size_t i = 0; i < logits->n; i += PIECE) {
+        size_t len = logits->n - i < PIECE ? logits->n - i : PIECE;
         float max, sum;
-        memcpy(piece, logits + i, len * sizeof *piece);
+        memcpy(piece, logits->row + i, len * sizeof *piece);
         vector->softmax(piece, 0, len, &max, &sum);
-        total += (double)sum * sp_exp((double)max - (double)logits[best]);
+        total += (double)sum * sp_exp((double)max - (double)logits->row[logits->best]);
     }
     return 1 / total;
 }
 
-static enum sp_status propose(void *state, uint32_t *id, double *confidence, const float *logits,
-                              size_t n_vocab, const uint32_t *ids, size_t pos, struct sp_err *err)
+static enum sp_status propose(void *state, uint32_t *id, double *confidence,
+                              const struct sp_logits *logits, const uint32_t *ids, size_t pos,
+                              struct sp_err *err)
 {
-    const struct sp_vector *vector = state;
-    size_t best = vector->argmax(logits, n_vocab);
-
     (void)ids;
-    if (best == SIZE_MAX) {
+    if (logits->best == SIZE_MAX) {
         return sp_fail(err, SP_E_INPUT, "a logit for position %zu is not finite", pos);
     }
-    *id = (uint32_t)best;
-    if (confidence) *confidence = probability(vector, logits, n_vocab, best);
+    *id = (uint32_t)logits->best;
+    if (confidence) *confidence = probability(state, logits);
     return SP_OK;
 }
 
-static enum sp_status choose(void *state, uint32_t *id, const float *logits, size_t n_vocab,
+static enum sp_status choose(void *state, uint32_t *id, const struct sp_logits *logits,
                              const uint32_t *ids, size_t pos, uint32_t guess, struct sp_err *err)
 {
     (void)guess;
-    return propose(state, id, NULL, logits, n_vocab, ids, pos, err);
+    return propose(state, id, NULL, logits, ids, pos, err);
 }
 
 struct sp_chooser sp_greedy_chooser(const struct sp_vector *vector)

@@ -23,6 +23,7 @@ struct sp_sampler {
     size_t n_vocab, n_context;
     struct slot *slots;
     size_t n_slots;
+    const struct sp_vector *vector;
     struct sp_sampler_scratch *scratch;
     struct sp_distribution distribution;
     uint32_t *recent[2]; /* recent tokens of the row in hand, and of one compared with it */
@@ -40,9 +41,8 @@ enum sp_status sp_sampler_open(struct sp_sampler **out, size_t n_vocab, size_t n
     if ((st = sp_new(&s, 1, sizeof *s, err))) goto done;
     s->n_vocab = n_vocab;
     s->n_context = n_context;
-    if ((st = sp_sampler_scratch_new(&s->scratch, n_vocab, sp_vector_find(sp_kernels_best()->name),
-                                     err)))
-        goto done;
+    s->vector = sp_vector_find(sp_kernels_best()->name);
+    if ((st = sp_sampler_scratch_new(&s->scratch, n_vocab, s->vector, err))) goto done;
     *out = s;
     s = NULL;
 done:
@@ -277,12 +277,13 @@ static enum sp_status sample_alike(struct sp_sampler *s, uint32_t *ids,
                                    struct sp_err *err)
 {
     struct wish wish, other;
+    struct sp_logits logits;
     enum sp_status st;
 
     if ((st = make_wish(&wish, s, 0, &rows[first], err))) return st;
-    if ((st = sp_sampler_distribution(&s->distribution, s->scratch, &wish.slot->options,
-                                      wish.row->logits, s->n_vocab, &wish.history, position(&wish),
-                                      err))) {
+    logits = sp_logits_of(s->vector, wish.row->logits, s->n_vocab);
+    if ((st = sp_sampler_distribution(&s->distribution, s->scratch, &wish.slot->options, &logits,
+                                      &wish.history, position(&wish), err))) {
         return st;
     }
     ids[first] = draw(s, &wish);

@@ -54,7 +54,7 @@ void sp_sampler_scratch_free(struct sp_sampler_scratch *scratch); /* NULL is fin
  * is SP_E_INPUT naming `position`. *out grows as needed. */
 SP_MUST_CHECK enum sp_status
 sp_sampler_distribution(struct sp_distribution *out, struct sp_sampler_scratch *scratch,
-                        const struct sp_sampling *sampling, const float *logits, size_t n_vocab,
+                        const struct sp_sampling *sampling, const struct sp_logits *logits,
                         const struct sp_history *history, uint64_t position, struct sp_err *err);
 void sp_distribution_release(struct sp_distribution *distribution);
 

@@ -47,26 +47,26 @@ void sp_sampling_chooser_free(struct sp_sampling_chooser *c)
 }
 
 static enum sp_status distribution(struct sp_sampling_chooser *c, struct sp_distribution *out,
-                                   const float *logits, size_t n_vocab, const uint32_t *ids,
-                                   size_t pos, struct sp_err *err)
+                                   const struct sp_logits *logits, const uint32_t *ids, size_t pos,
+                                   struct sp_err *err)
 {
     size_t n = c->options.repeat_last_n < 0 ? pos : (size_t)c->options.repeat_last_n;
     struct sp_history history = {.older = ids, .n_older = pos};
 
     if (n < pos) history = (struct sp_history){.older = ids + (pos - n), .n_older = n};
-    return sp_sampler_distribution(out, c->scratch, &c->options, logits, n_vocab, &history, pos,
-                                   err);
+    return sp_sampler_distribution(out, c->scratch, &c->options, logits, &history, pos, err);
 }
 
 /* Coupled, a guess is right when it wins the target's draw under the same noise, which is the surer
  * the clearer it won the draft's; by rejection, min(1, p/q) is the surer the larger q. */
-static enum sp_status propose(void *state, uint32_t *id, double *confidence, const float *logits,
-                              size_t n_vocab, const uint32_t *ids, size_t pos, struct sp_err *err)
+static enum sp_status propose(void *state, uint32_t *id, double *confidence,
+                              const struct sp_logits *logits, const uint32_t *ids, size_t pos,
+                              struct sp_err *err)
 {
     struct sp_sampling_chooser *c = state;
     struct sp_distribution *q = &c->q[pos % c->n_q];
     bool coupled = c->options.accept == SP_ACCEPT_COUPLED;
-    enum sp_status st = distribution(c, q, logits, n_vocab, ids, pos, err);
+    enum sp_status st = distribution(c, q, logits, ids, pos, err);
 
     if (st) return st;
     *id = sp_distribution_draw(q, c->options.seed, pos,
@@ -76,13 +76,13 @@ static enum sp_status propose(void *state, uint32_t *id, double *confidence, con
     return SP_OK;
 }
 
-static enum sp_status choose(void *state, uint32_t *id, const float *logits, size_t n_vocab,
+static enum sp_status choose(void *state, uint32_t *id, const struct sp_logits *logits,
                              const uint32_t *ids, size_t pos, uint32_t guess, struct sp_err *err)
 {
     struct sp_sampling_chooser *c = state;
     const struct sp_distribution *q = &c->q[pos % c->n_q], *from = &c->p;
     enum sp_purpose purpose = SP_PURPOSE_TOKEN;
-    enum sp_status st = distribution(c, &c->p, logits, n_vocab, ids, pos, err);
+    enum sp_status st = distribution(c, &c->p, logits, ids, pos, err);
 
     if (st) return st;
     if (c->options.accept == SP_ACCEPT_REJECTION && guess != SP_NO_GUESS) {

@@ -115,10 +115,10 @@ static enum sp_status show_logits(struct sp_decoder *decoder, const struct sp_mo
                                   struct sp_err *err)
 {
     for (size_t t = 0; t < rows; t += LOGIT_ROWS) {
-        size_t ld, batch = rows - t < LOGIT_ROWS ? rows - t : LOGIT_ROWS;
-        const float *logits = sp_decoder_logits(decoder, model, t, batch, &ld);
+        size_t batch = rows - t < LOGIT_ROWS ? rows - t : LOGIT_ROWS;
+        sp_decoder_logits(decoder, model, t, batch);
         for (size_t i = 0; i < batch; i++) {
-            if (fn(context, pos + t + i, logits + i * ld, model->config.n_vocab)) {
+            if (fn(context, pos + t + i, sp_decoder_row(decoder, i).row, model->config.n_vocab)) {
                 return sp_fail(err, SP_E_CHECK, "interrupted");
             }
         }
@@ -173,7 +173,7 @@ static enum sp_status block_logits(struct sp_session *session, const uint32_t *i
     const struct sp_drafter_ops *ops = s->drafter->ops;
     struct sp_chooser greedy = sp_greedy_chooser(session->package->engine.vector);
     struct sp_guesser guesser = {.chooser = &greedy};
-    const float *ignored;
+    struct sp_logits ignored;
     enum sp_status st;
 
     if (n < 2) return sp_fail(err, SP_E_USAGE, "the draft needs a token before the anchor");
@@ -211,7 +211,7 @@ enum sp_status sp_session_time(struct sp_session *session, size_t n_before, cons
     struct sp_speculator *s = session->speculator;
     struct sp_chooser greedy = sp_greedy_chooser(session->package->engine.vector);
     size_t n_vocab = session->package->target->config.n_vocab;
-    const float *ignored;
+    struct sp_logits ignored;
     uint32_t *ids = NULL;
     enum sp_status st = SP_OK;
 

@@ -113,10 +113,11 @@ static void keep_common_prefix(struct sp_speculator *s, const uint32_t *prompt, 
 }
 
 enum sp_status sp_speculator_prompt(struct sp_speculator *s, const uint32_t *prompt, size_t n,
-                                    const float **logits, int (*progress)(void *, size_t, size_t),
-                                    void *context, struct sp_err *err)
+                                    struct sp_logits *logits,
+                                    int (*progress)(void *, size_t, size_t), void *context,
+                                    struct sp_err *err)
 {
-    size_t rows = 0, ld;
+    size_t rows = 0;
 
     assert(n >= 1 && n <= s->n_positions);
     keep_common_prefix(s, prompt, n);
@@ -132,7 +133,8 @@ enum sp_status sp_speculator_prompt(struct sp_speculator *s, const uint32_t *pro
         pass(s, rows, rows);
         commit(s, rows);
     }
-    *logits = sp_decoder_logits(s->decoder, s->target, rows - 1, 1, &ld);
+    sp_decoder_logits(s->decoder, s->target, rows - 1, 1);
+    *logits = sp_decoder_row(s->decoder, 0);
     return SP_OK;
 }
 
@@ -157,10 +159,8 @@ enum sp_status sp_speculator_round(struct sp_speculator *s, size_t depth,
                                    void *context, struct sp_round *round, struct sp_err *err)
 {
     const struct sp_chooser *chooser = guesser->chooser;
-    size_t n = clamp_depth(s, depth), n_vocab = s->target->config.n_vocab, pos = s->n_cached + 1,
-           ld;
+    size_t n = clamp_depth(s, depth), pos = s->n_cached + 1;
     double t0 = sp_seconds(), t1;
-    const float *logits;
     enum sp_status st;
 
     assert(s->n_ids == pos && s->n_cached < s->n_positions);
@@ -173,19 +173,19 @@ enum sp_status sp_speculator_round(struct sp_speculator *s, size_t depth,
     if (n && guesser->depth) n = sp_depth_cut(guesser->depth);
     t1 = sp_seconds();
     pass(s, n + 1, 1);
-    logits = sp_decoder_logits(s->decoder, s->target, 0, n + 1, &ld);
+    sp_decoder_logits(s->decoder, s->target, 0, n + 1);
     for (size_t i = 0; i <= n; i++) {
+        struct sp_logits logits = sp_decoder_row(s->decoder, i);
         uint32_t guess = i < n ? s->ids[pos + i] : SP_NO_GUESS, id;
         bool right;
-        if ((st = chooser->choose(chooser->state, &id, logits + i * ld, n_vocab, s->ids, pos + i,
-                                  guess, err))) {
+        if ((st = chooser->choose(chooser->state, &id, &logits, s->ids, pos + i, guess, err))) {
             return st;
         }
         right = id == guess;
         s->ids[pos + i] = id;
         round->emitted++;
         round->accepted += right;
-        round->stopped = emit(context, id, logits + i * ld, n_vocab, right) != 0;
+        round->stopped = emit(context, id, &logits, right) != 0;
         if (!right || round->stopped) break;
     }
     commit(s, round->emitted);
@@ -204,7 +204,6 @@ enum sp_status sp_speculator_time(struct sp_speculator *s, size_t n_rows, size_t
     double t0 = sp_seconds();
     struct sp_guesser guesser = {.chooser = chooser};
     enum sp_status st;
-    size_t ld;
 
     if (n_rows > most) n_rows = most;
     for (size_t i = 1; i < n_rows; i++)
@@ -216,7 +215,7 @@ enum sp_status sp_speculator_time(struct sp_speculator *s, size_t n_rows, size_t
     *draft_seconds = n ? sp_seconds() - t0 : 0;
     t0 = sp_seconds();
     pass(s, n_rows, 0);
-    sp_decoder_logits(s->decoder, s->target, 0, n_rows, &ld);
+    sp_decoder_logits(s->decoder, s->target, 0, n_rows);
     *verify_seconds = sp_seconds() - t0;
     if (s->drafter && !s->drafter->ops->truncate(s->drafter, s->n_cached)) {
         return sp_fail(err, SP_E_BUG, "a timed proposal damaged the draft's cache");

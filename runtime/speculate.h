@@ -20,8 +20,7 @@ enum { SP_TIMED_ROWS = 16 }; /* rows that can be timed whatever the drafter's li
 
 /* Told each chosen token with the row that chose it; nonzero: stop here, drop the rest of the
  * round. `drafted`: the drafter had guessed it. */
-typedef int sp_emit_fn(void *context, uint32_t id, const float *logits, size_t n_vocab,
-                       bool drafted);
+typedef int sp_emit_fn(void *context, uint32_t id, const struct sp_logits *logits, bool drafted);
 
 struct sp_speculator {
     const struct sp_model *target; /* borrowed */
@@ -47,11 +46,11 @@ sp_speculator_open(struct sp_speculator **out, const struct sp_model *target,
                    const struct sp_speculator_options *options, struct sp_err *err);
 void sp_speculator_close(struct sp_speculator *s); /* NULL is fine */
 
-/* Brings the caches to prompt[0..n-1], reusing what they already hold of it, and returns the logits
+/* Brings the caches to prompt[0..n-1], reusing what they already hold of it, and tells the logits
  * of the last row (valid until the next pass). 1 <= n <= n_positions. A nonzero return of
  * `progress` (may be NULL; called between passes with the rows done) cancels: SP_E_CHECK. */
 SP_MUST_CHECK enum sp_status sp_speculator_prompt(struct sp_speculator *s, const uint32_t *prompt,
-                                                  size_t n, const float **logits,
+                                                  size_t n, struct sp_logits *logits,
                                                   int (*progress)(void *, size_t, size_t),
                                                   void *context, struct sp_err *err);
 

@@ -23,12 +23,11 @@ struct trial {
 };
 
 /* An end of sequence ends the place, as it would end an answer. */
-static int is_end(void *context, uint32_t id, const float *logits, size_t n_vocab, bool drafted)
+static int is_end(void *context, uint32_t id, const struct sp_logits *logits, bool drafted)
 {
     const struct sp_package *package = context;
 
     (void)logits;
-    (void)n_vocab;
     (void)drafted;
     for (size_t i = 0; i < package->n_eos; i++) {
         if (package->eos[i] == id) return 1;
@@ -69,19 +68,19 @@ static enum sp_status go_on(struct trial *t, size_t n_prompt)
     struct sp_package *package = t->session->package;
     struct sp_chooser greedy = sp_greedy_chooser(package->engine.vector);
     struct sp_guesser guesser = {.chooser = &greedy};
-    const float *logits;
+    struct sp_logits logits;
     struct sp_round round = {0};
     enum sp_status st;
     uint32_t id;
 
     if ((st = interrupted(t, 0))) return st;
     if ((st = sp_speculator_prompt(s, t->prompt, n_prompt, &logits, NULL, NULL, t->err))) return st;
-    if ((st = greedy.choose(greedy.state, &id, logits, package->target->config.n_vocab, t->prompt,
-                            n_prompt, SP_NO_GUESS, t->err))) {
+    if ((st =
+             greedy.choose(greedy.state, &id, &logits, t->prompt, n_prompt, SP_NO_GUESS, t->err))) {
         return st;
     }
     sp_speculator_begin(s, id);
-    round.stopped = is_end(package, id, NULL, 0, false);
+    round.stopped = is_end(package, id, NULL, false);
     for (size_t n = 1; n < t->request->n_predict && !round.stopped; n += round.emitted) {
         if (s->n_cached == s->n_positions) break;
         if ((st = interrupted(t, n))) return st;

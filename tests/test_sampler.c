@@ -31,10 +31,11 @@ static struct sp_distribution distribution(const struct sp_sampling *s, const fl
     struct sp_distribution d = {0};
     struct sp_sampler_scratch *scratch = NULL;
     struct sp_history h = {.older = history, .n_older = n_history};
+    struct sp_logits row = sp_logits_of(vector(), logits, n);
     struct sp_err err = {0};
 
     assert_int_equal(sp_sampler_scratch_new(&scratch, n, vector(), &err), SP_OK);
-    if (sp_sampler_distribution(&d, scratch, s, logits, n, &h, 7, &err)) fail_msg("%s", err.text);
+    if (sp_sampler_distribution(&d, scratch, s, &row, &h, 7, &err)) fail_msg("%s", err.text);
     sp_sampler_scratch_free(scratch);
     return d;
 }
@@ -200,10 +201,11 @@ static void non_finite_logits(void **state)
         struct sp_distribution d = {0};
         struct sp_err err = {0};
         const float logits[] = {1, bad[i], 2};
+        struct sp_logits row = sp_logits_of(vector(), logits, 3);
         s.temperature = (float)i;
         assert_int_equal(sp_sampler_scratch_new(&scratch, 3, vector(), &err), SP_OK);
         assert_int_equal(
-            sp_sampler_distribution(&d, scratch, &s, logits, 3, &(struct sp_history){0}, 41, &err),
+            sp_sampler_distribution(&d, scratch, &s, &row, &(struct sp_history){0}, 41, &err),
             SP_E_INPUT);
         assert_string_equal(err.text, "a logit for position 41 is not finite");
         sp_sampler_scratch_free(scratch);
@@ -403,18 +405,20 @@ static void generate(uint32_t ids[LENGTH + 4], const struct sp_sampling *s, enum
         size_t guesses = way == PLAIN ? 0 : 2;
         uint32_t round[LENGTH + 4];
         float logits[V];
+        struct sp_logits row;
         memcpy(round, ids, n * sizeof *ids);
         for (size_t i = 0; i < guesses; i++) {
             model_logits(logits, round, n + i, true);
+            row = sp_logits_of(vector(), logits, V);
             assert_int_equal(
-                chooser.propose(chooser.state, &round[n + i], NULL, logits, V, round, n + i, NULL),
+                chooser.propose(chooser.state, &round[n + i], NULL, &row, round, n + i, NULL),
                 SP_OK);
         }
         for (size_t i = 0; i <= guesses && n <= LENGTH; i++) {
             uint32_t guess = i < guesses ? round[n] : SP_NO_GUESS, id;
             model_logits(logits, ids, n, false);
-            assert_int_equal(chooser.choose(chooser.state, &id, logits, V, ids, n, guess, NULL),
-                             SP_OK);
+            row = sp_logits_of(vector(), logits, V);
+            assert_int_equal(chooser.choose(chooser.state, &id, &row, ids, n, guess, NULL), SP_OK);
             if (way == BROKEN && guess != SP_NO_GUESS) id = guess;
             ids[n++] = id;
             if (id != guess) break;

@@ -201,30 +201,28 @@ static void test_coin(void **state)
     struct sp_simulated_choice choice = {.simulation = {.acceptance = 0.3, .seed = 1}};
     struct sp_chooser chooser = sp_simulation_chooser(&choice);
     size_t accepted = 0, again = 0;
+    struct sp_logits row;
     uint32_t id;
     (void)state;
 
     choice.vector = vector;
     logits[9] = 1;
+    row = sp_logits_of(vector, logits, VOCABULARY);
     for (size_t pos = 0; pos < N; pos++) {
         uint32_t guess = (uint32_t)(pos % VOCABULARY), same;
-        assert_int_equal(
-            chooser.choose(chooser.state, &id, logits, VOCABULARY, NULL, pos, guess, NULL), SP_OK);
+        assert_int_equal(chooser.choose(chooser.state, &id, &row, NULL, pos, guess, NULL), SP_OK);
         accepted += id == guess;
-        assert_int_equal(
-            chooser.choose(chooser.state, &same, logits, VOCABULARY, NULL, pos, guess, NULL),
-            SP_OK);
+        assert_int_equal(chooser.choose(chooser.state, &same, &row, NULL, pos, guess, NULL), SP_OK);
         again += id == same;
     }
     /* four standard deviations */
     assert_true(fabs((double)accepted / N - 0.3) < 4 * sqrt(0.3 * 0.7 / N));
     assert_int_equal(again, N);
-    assert_int_equal(
-        chooser.choose(chooser.state, &id, logits, VOCABULARY, NULL, 3, SP_NO_GUESS, NULL), SP_OK);
+    assert_int_equal(chooser.choose(chooser.state, &id, &row, NULL, 3, SP_NO_GUESS, NULL), SP_OK);
     assert_int_equal(id, 9);
     logits[4] = NAN;
-    assert_int_equal(chooser.choose(chooser.state, &id, logits, VOCABULARY, NULL, 3, 9, NULL),
-                     SP_E_INPUT);
+    row = sp_logits_of(vector, logits, VOCABULARY);
+    assert_int_equal(chooser.choose(chooser.state, &id, &row, NULL, 3, 9, NULL), SP_E_INPUT);
 }
 
 int main(void)

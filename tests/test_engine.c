@@ -1,0 +1,186 @@
+/* The best element of each row, found range by range while a product is made, against a plain look
+ * at the finished rows.
+ *
+ * One column of weights and activations of 1 make a product whose rows are chosen freely. */
+#include "runtime/engine.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+enum { ROWS = 40003, LD = (ROWS + 63) / 64 * 64, N = 5 };
+
+struct fixture {
+    struct sp_engine engine;
+    struct sp_acts acts;
+    float *weights; /* [ROWS], padded to panels: one column */
+    struct sp_matrix w;
+    float *y; /* [N][LD] */
+    atomic_uint_least64_t best[N];
+};
+
+static void open_fixture(struct fixture *f, unsigned n_threads)
+{
+    struct sp_err err = {0};
+    size_t n_panels = (ROWS + SP_PANEL_ROWS - 1) / SP_PANEL_ROWS;
+
+    memset(f, 0, sizeof *f);
+    if (sp_engine_init(&f->engine, NULL, n_threads, &err)) fail_msg("%s", err.text);
+    if (sp_acts_init(&f->acts, N, 1, &err)) fail_msg("%s", err.text);
+    f->weights = calloc(n_panels, 64);
+    f->y = aligned_alloc(64, N * LD * sizeof *f->y);
+    assert_non_null(f->weights);
+    assert_non_null(f->y);
+    f->w = (struct sp_matrix){SP_F32, ROWS, 1, n_panels, 64, (const uint8_t *)f->weights};
+}
+
+static void close_fixture(struct fixture *f)
+{
+    sp_acts_release(&f->acts);
+    sp_engine_release(&f->engine);
+    free(f->weights);
+    free(f->y);
+}
+
+/* Row t of the product: the weights times factor(t). */
+static float factor(size_t t)
+{
+    return (float)(t + 1);
+}
+
+static void multiply(struct fixture *f, float scale, float cap)
+{
+    struct sp_finish finish = {.scale = scale, .cap = cap, .best = f->best};
+    struct sp_product product = {.w = &f->w, .y = f->y, .ldy = LD, .finish = &finish};
+
+    for (size_t t = 0; t < N; t++)
+        f->acts.x[t * f->acts.ld] = factor(t);
+    sp_engine_multiply(&f->engine, &product, 1, &f->acts, N);
+}
+
+/* What a plain look finds. */
+static size_t find_best(const float *y)
+{
+    size_t best = 0;
+
+    for (size_t i = 0; i < ROWS; i++) {
+        if (!isfinite(y[i])) return SIZE_MAX;
+        if (y[i] > y[best]) best = i;
+    }
+    return best;
+}
+
+static void check(struct fixture *f, float scale, float cap)
+{
+    const struct sp_vector *vector = f->engine.vector;
+    float *whole = aligned_alloc(64, LD * sizeof *whole);
+    size_t n_wrong = 0;
+
+    assert_non_null(whole);
+    multiply(f, scale, cap);
+    for (size_t t = 0; t < N; t++) {
+        const float *y = f->y + t * LD;
+        for (size_t i = 0; i < ROWS; i++)
+            whole[i] = f->weights[i] * factor(t) * scale;
+        if (cap != 0) vector->softcap(whole, cap, ROWS);
+        for (size_t i = 0; i < ROWS; i++)
+            n_wrong += isfinite(whole[i]) && y[i] != whole[i];
+        assert_int_equal(n_wrong, 0);
+        assert_int_equal(sp_best_index(f->best[t]), find_best(whole));
+    }
+    free(whole);
+}
+
+static void fill(struct fixture *f, unsigned seed)
+{
+    srand(seed);
+    for (size_t i = 0; i < ROWS; i++)
+        f->weights[i] = (float)(rand() % 20001 - 10000) / 4096;
+}
+
+/* Many elements are equal to the largest: the lowest index wins, whoever comes first. */
+static void best_of_many(void **state)
+{
+    (void)state;
+    for (unsigned n_threads = 1; n_threads <= 4; n_threads++) {
+        struct fixture f;
+        open_fixture(&f, n_threads);
+        for (unsigned seed = 0; seed < 8; seed++) {
+            fill(&f, seed);
+            check(&f, 1, 0);
+            check(&f, -0.5f, 0);
+        }
+        for (size_t i = 0; i < ROWS; i++)
+            f.weights[i] = -1.5f;
+        check(&f, 1, 0);
+        assert_int_equal(sp_best_index(f.best[0]), 0);
+        f.weights[ROWS - 1] = 1;
+        check(&f, 1, 0);
+        assert_int_equal(sp_best_index(f.best[N - 1]), ROWS - 1);
+        close_fixture(&f);
+    }
+}
+
+/* Scaled by -1, zeros become negative ones. */
+static void zeros_are_equal(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    open_fixture(&f, 2);
+    for (size_t i = 0; i < ROWS; i++)
+        f.weights[i] = i % 2 ? 0.0f : 1.0f;
+    check(&f, -1, 0);
+    assert_int_equal(sp_best_index(f.best[0]), 1);
+    close_fixture(&f);
+}
+
+/* A soft cap makes large elements equal that were not. */
+static void capped(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    open_fixture(&f, 3);
+    fill(&f, 1);
+    f.weights[30000] = 3000;
+    f.weights[20000] = 2999;
+    check(&f, 1, 30);
+    assert_int_equal(sp_best_index(f.best[0]), 20000);
+    check(&f, 0.25f, 2);
+    close_fixture(&f);
+}
+
+static void not_finite(void **state)
+{
+    const float bad[] = {NAN, INFINITY, -INFINITY};
+    const size_t places[] = {0, 17, 25000, ROWS - 1};
+
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        for (size_t k = 0; k < 4; k++) {
+            struct fixture f;
+            open_fixture(&f, 2);
+            fill(&f, 3);
+            f.weights[places[k]] = bad[i];
+            check(&f, 1, 0);
+            assert_true(sp_best_index(f.best[1]) == SIZE_MAX);
+            close_fixture(&f);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(best_of_many),
+        cmocka_unit_test(zeros_are_equal),
+        cmocka_unit_test(capped),
+        cmocka_unit_test(not_finite),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
