@@ -2,8 +2,8 @@
  * arithmetic), so that every compiler, instruction set and C library gives the same bits. The
  * decoder calls no libm function whose result could differ.
  *
- * The inline functions are the specification of one lane: vector_avx2.c and vector_avx512.c mirror
- * them operation by operation. They are branch-free for that reason. A NaN gives a NaN (which one
+ * The inline functions are the specification of one lane: vector_avx2.c and its like mirror them
+ * operation by operation. They are branch-free for that reason. A NaN gives a NaN (which one
  * is not specified); results below 2^-126 are rounded to denormals, not flushed.
  *
  * Errors against the true value, tests/test_fmath.c, in units of the last place:

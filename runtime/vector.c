@@ -56,7 +56,7 @@ static const struct {
     {"avxvnni", &sp_vector_avx2},
     {"avx2", &sp_vector_avx2},
 #elif defined(__aarch64__)
-    {"neon", &sp_vector_ref},
+    {"neon", &sp_vector_neon},
 #endif
     {"scalar", &sp_vector_ref},
 };

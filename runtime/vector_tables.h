@@ -15,6 +15,9 @@ extern const struct sp_vector_kv sp_kv_f32_ref, sp_kv_f16_ref, sp_kv_q8_ref;
 extern const struct sp_vector sp_vector_avx2, sp_vector_avx512;
 extern const struct sp_vector_kv sp_kv_f32_avx2, sp_kv_f16_avx2, sp_kv_q8_avx2;
 extern const struct sp_vector_kv sp_kv_f32_avx512, sp_kv_f16_avx512, sp_kv_q8_avx512;
+#elif defined(__aarch64__)
+extern const struct sp_vector sp_vector_neon;
+extern const struct sp_vector_kv sp_kv_f32_neon, sp_kv_f16_neon, sp_kv_q8_neon;
 #endif
 
 #endif
