@@ -441,5 +441,5 @@ const struct sp_kernels sp_kernels_neon = {
             [SP_Q8] = matmul_q8,
             [SP_Q4] = matmul_q4,
         },
-    .tile = &sp_tile_ref,
+    .tile = &sp_tile_neon,
 };

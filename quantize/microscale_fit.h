@@ -66,6 +66,6 @@ static inline size_t sp_q4_place(size_t row, size_t k)
 /* Writes a block of SP_Q4_BLOCK_SIZE bytes from v[512], which is 64-byte aligned. */
 typedef void sp_q4_fit_fn(uint8_t *block, const int16_t *v, const struct sp_q4_tables *tables);
 
-sp_q4_fit_fn sp_q4_fit_ref, sp_q4_fit_avx2, sp_q4_fit_avx512;
+sp_q4_fit_fn sp_q4_fit_ref, sp_q4_fit_avx2, sp_q4_fit_avx512, sp_q4_fit_neon;
 
 #endif

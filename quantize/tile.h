@@ -20,6 +20,6 @@ struct sp_tile_kernels {
     sp_q4_fit_fn *fit_q4;
 };
 
-extern const struct sp_tile_kernels sp_tile_ref, sp_tile_avx2, sp_tile_avx512;
+extern const struct sp_tile_kernels sp_tile_ref, sp_tile_avx2, sp_tile_avx512, sp_tile_neon;
 
 #endif
