@@ -10,8 +10,6 @@
 
 #ifdef __AVX2__
 
-#define INLINE static inline __attribute__((always_inline))
-
 enum { LANES = 8 };
 
 /* The first n lanes, n < 8. */
@@ -84,15 +82,6 @@ INLINE __m256 lanes_between(size_t i, size_t first, size_t last)
     return _mm256_castsi256_ps(
         _mm256_andnot_si256(_mm256_cmpgt_epi32(_mm256_set1_epi32(low), index),
                             _mm256_cmpgt_epi32(_mm256_set1_epi32(high), index)));
-}
-
-/* Asks for n bytes, `ahead` bytes past p, which may lie beyond the store: a tile's computing would
- * otherwise wait for memory, since the processor's own prefetch stops at the end of every page. */
-INLINE void prefetch(const uint8_t *p, size_t ahead, size_t n)
-{
-    for (size_t i = 0; i < n; i += 64) {
-        _mm_prefetch((const char *)((uintptr_t)p + ahead + i), _MM_HINT_T0);
-    }
 }
 
 #endif

@@ -10,8 +10,6 @@
 
 #ifdef __AVX512F__
 
-#define INLINE static inline __attribute__((always_inline))
-
 enum { LANES = 16 };
 
 /* The first n lanes (n may be above 16). */
@@ -59,15 +57,6 @@ INLINE __mmask16 lanes_between(size_t i, size_t first, size_t last)
     __mmask16 below = first > i ? lanes(first - i) : 0;
 
     return (__mmask16)(lanes(last - i) & ~below);
-}
-
-/* Asks for n bytes, `ahead` bytes past p, which may lie beyond the store: a tile's computing would
- * otherwise wait for memory, since the processor's own prefetch stops at the end of every page. */
-INLINE void prefetch(const uint8_t *p, size_t ahead, size_t n)
-{
-    for (size_t i = 0; i < n; i += 64) {
-        _mm_prefetch((const char *)((uintptr_t)p + ahead + i), _MM_HINT_T0);
-    }
 }
 
 #endif

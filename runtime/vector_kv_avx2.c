@@ -4,21 +4,10 @@
  * for all of them. The tile functions are inlined with constant sizes: their loops unroll and the
  * accumulators stay in registers. */
 #include "runtime/vector_avx2.h"
+#include "runtime/vector_kv.h"
 
 /* ---- stored numbers ---------------------------------------------------------------------------
  */
-
-static void store_key_f32(uint8_t *block, size_t lane, const float *k, size_t head_dim)
-{
-    for (size_t d = 0; d < head_dim; d++) {
-        memcpy(block + 4 * (d * SP_KV_BLOCK + lane), k + d, sizeof *k);
-    }
-}
-
-static void store_value_f32(uint8_t *block, size_t lane, const float *v, size_t head_dim)
-{
-    memcpy(block + lane * head_dim * sizeof *v, v, head_dim * sizeof *v);
-}
 
 static void store_row_f16(uint8_t *row, const float *v, size_t head_dim)
 {
@@ -36,19 +25,7 @@ static void store_value_f16(uint8_t *block, size_t lane, const float *v, size_t 
 
 static void store_key_f16(uint8_t *block, size_t lane, const float *k, size_t head_dim)
 {
-    for (size_t d = 0; d < head_dim; d += LANES) {
-        uint16_t halves[LANES];
-        size_t n = head_dim - d < LANES ? head_dim - d : LANES;
-        store_row_f16((uint8_t *)halves, k + d, n);
-        for (size_t i = 0; i < n; i++) {
-            memcpy(block + 2 * ((d + i) * SP_KV_BLOCK + lane), halves + i, sizeof *halves);
-        }
-    }
-}
-
-static void prepare(uint8_t *query, const float *q, size_t head_dim)
-{
-    memcpy(query, q, head_dim * sizeof *q);
+    store_halves_of_key(block, lane, k, head_dim, store_row_f16);
 }
 
 /* ---- scores -----------------------------------------------------------------------------------
@@ -166,12 +143,6 @@ static void scores_f16(float *scores, size_t ld_scores, const uint8_t *queries, 
 /* ---- weighted sums -----------------------------------------------------------------------------
  */
 
-/* Rows of values of consecutive positions. */
-struct values {
-    const uint8_t *rows;
-    size_t row_size, head_dim;
-};
-
 /* Dims d.. of a row, n of them (n >= 8: 8). */
 INLINE __m256 load_value(const uint8_t *row, size_t d, size_t n, enum sp_kv_type type)
 {
@@ -245,72 +216,24 @@ INLINE void weigh_rows(float *out, size_t ld_out, const float *p, size_t ldp, si
     }
 }
 
-/* nq queries together where all of them see the keys, one by one before and after that. */
-INLINE void weigh_queries(float *out, size_t ld_out, const float *p, size_t ldp,
-                          const size_t *first, const size_t *last, struct values values,
-                          enum sp_kv_type type, const int nq)
-{
-    size_t from = first[0], to = last[0];
-
-    for (int i = 1; i < nq; i++) {
-        if (first[i] > from) from = first[i];
-        if (last[i] < to) to = last[i];
-    }
-    if (to < from) to = from;
-    for (size_t i = 0; i < (size_t)nq; i++) {
-        size_t end = last[i] < from ? last[i] : from;
-        memset(out + i * ld_out, 0, values.head_dim * sizeof *out);
-        weigh_rows(out + i * ld_out, ld_out, p + i * ldp, ldp, first[i], end, values, type, 1);
-    }
-    weigh_rows(out, ld_out, p, ldp, from, to, values, type, nq);
-    for (size_t i = 0; i < (size_t)nq; i++) {
-        size_t start = first[i] > to ? first[i] : to;
-        weigh_rows(out + i * ld_out, ld_out, p + i * ldp, ldp, start, last[i], values, type, 1);
-    }
-}
-
-INLINE void weigh(float *out, size_t ld_out, const float *p, size_t ldp, const size_t *first,
-                  const size_t *last, size_t n_queries, const uint8_t *rows, size_t dim,
-                  enum sp_kv_type type)
-{
-    const struct values values = {rows, sp_value_block_size(type, dim) / SP_KV_BLOCK, dim};
-
-    for (size_t i = 0, n; i < n_queries; i += n) {
-        float *o = out + i * ld_out;
-        const float *w = p + i * ldp;
-        n = n_queries - i >= 4 ? 4 : n_queries - i;
-        switch (n) {
-        case 1:
-            weigh_queries(o, ld_out, w, ldp, first + i, last + i, values, type, 1);
-            break;
-        case 2:
-            weigh_queries(o, ld_out, w, ldp, first + i, last + i, values, type, 2);
-            break;
-        case 3:
-            weigh_queries(o, ld_out, w, ldp, first + i, last + i, values, type, 3);
-            break;
-        default:
-            weigh_queries(o, ld_out, w, ldp, first + i, last + i, values, type, 4);
-        }
-    }
-}
-
 static void weigh_f32(float *out, size_t ld_out, const float *p, size_t ldp, const size_t *first,
                       const size_t *last, size_t n_queries, const uint8_t *values, size_t head_dim)
 {
-    weigh(out, ld_out, p, ldp, first, last, n_queries, values, head_dim, SP_KV_F32);
+    weigh_floats(out, ld_out, p, ldp, first, last, n_queries, values, head_dim, SP_KV_F32,
+                 weigh_rows);
 }
 
 static void weigh_f16(float *out, size_t ld_out, const float *p, size_t ldp, const size_t *first,
                       const size_t *last, size_t n_queries, const uint8_t *values, size_t head_dim)
 {
-    weigh(out, ld_out, p, ldp, first, last, n_queries, values, head_dim, SP_KV_F16);
+    weigh_floats(out, ld_out, p, ldp, first, last, n_queries, values, head_dim, SP_KV_F16,
+                 weigh_rows);
 }
 
 const struct sp_vector_kv sp_kv_f32_avx2 = {
     .store_key = store_key_f32,
     .store_value = store_value_f32,
-    .prepare = prepare,
+    .prepare = prepare_floats,
     .scores = scores_f32,
     .weigh = weigh_f32,
 };
@@ -318,7 +241,7 @@ const struct sp_vector_kv sp_kv_f32_avx2 = {
 const struct sp_vector_kv sp_kv_f16_avx2 = {
     .store_key = store_key_f16,
     .store_value = store_value_f16,
-    .prepare = prepare,
+    .prepare = prepare_floats,
     .scores = scores_f16,
     .weigh = weigh_f16,
 };

@@ -15,7 +15,6 @@
 #else
 #define UNROLL _Pragma("GCC unroll 16")
 #endif
-#define INLINE static inline __attribute__((always_inline))
 
 enum { LANES = 4, N_SUMS = 4 /* registers of the 16 running sums */ };
 
@@ -84,14 +83,6 @@ INLINE uint32x4_t lanes_between(size_t i, size_t first, size_t last)
 
     return vandq_u32(vcgeq_u32(index, vdupq_n_u32((uint32_t)first)),
                      vcltq_u32(index, vdupq_n_u32((uint32_t)last)));
-}
-
-/* Asks for n bytes, `ahead` bytes past p, which may lie beyond the store: a tile's computing would
- * otherwise wait for memory, since a processor's own prefetch stops at the end of every page. */
-INLINE void prefetch(const uint8_t *p, size_t ahead, size_t n)
-{
-    for (size_t i = 0; i < n; i += 64)
-        __builtin_prefetch((const void *)((uintptr_t)p + ahead + i));
 }
 
 #endif

@@ -1,9 +1,7 @@
 /* struct sp_vector_kv for q8 stores with 8 lanes of int32: keys in scores, dims in weigh. Tiles as
  * in vector_kv_avx2.c. */
-#include "runtime/rotation.h"
 #include "runtime/vector_avx2.h"
-
-#include <assert.h>
+#include "runtime/vector_kv.h"
 
 /* ---- stored numbers ----------------------------------------------------------------------------
  */
@@ -50,33 +48,12 @@ static float quantize(int8_t *codes, const float *x, size_t n)
 
 static void store_key(uint8_t *block, size_t lane, const float *k, size_t head_dim)
 {
-    uint8_t *scales = block + head_dim * SP_KV_BLOCK;
-
-    for (size_t g = 0; g < head_dim / SP_KV_GROUP; g++) {
-        float rotated[SP_KV_GROUP];
-        int8_t codes[SP_KV_GROUP];
-        sp_rotate_group(rotated, k + g * SP_KV_GROUP);
-        float s = quantize(codes, rotated, SP_KV_GROUP);
-        memcpy(scales + 4 * (g * SP_KV_BLOCK + lane), &s, sizeof s);
-        for (size_t i = 0; i < SP_KV_GROUP / 4; i++) {
-            size_t row = g * SP_KV_GROUP / 4 + i;
-            uint32_t four;
-            memcpy(&four, codes + 4 * i, sizeof four);
-            four ^= 0x80808080; /* + 128 in each byte */
-            memcpy(block + (row * SP_KV_BLOCK + lane) * 4, &four, sizeof four);
-        }
-    }
+    store_codes_of_key(block, lane, k, head_dim, quantize);
 }
 
 static void store_value(uint8_t *block, size_t lane, const float *v, size_t head_dim)
 {
-    uint8_t *to = block + 4 * SP_KV_BLOCK + lane / 4 * 4 * head_dim + lane % 4;
-    int8_t codes[SP_MAX_HEAD_DIM];
-    float s = quantize(codes, v, head_dim);
-
-    memcpy(block + 4 * lane, &s, sizeof s);
-    for (size_t d = 0; d < head_dim; d++)
-        to[4 * d] = (uint8_t)codes[d];
+    store_codes_of_value(block, lane, v, head_dim, quantize);
 }
 
 /* ---- scores ------------------------------------------------------------------------------------
@@ -181,14 +158,14 @@ static void scores(float *scores, size_t ld_scores, const uint8_t *queries, size
 /* ---- weighted sums -----------------------------------------------------------------------------
  */
 
-enum { WEIGH_QUERIES = 4, BATCH = 16 };
+enum { WEIGH_QUERIES = 4 };
 
 /* What some queries give each position, as pairs of 16 bits for positions (0, 2) and (1, 3) of
  * every four, and what multiplies the sums. Positions that a query does not see have weight 0,
  * whatever lies in the store. */
 struct weights {
-    int32_t pairs[BATCH][SP_SPAN / 2];
-    float scale[BATCH];
+    int32_t pairs[WEIGH_BATCH][SP_SPAN / 2];
+    float scale[WEIGH_BATCH];
     size_t first, last; /* blocks that any query sees */
 };
 
@@ -266,21 +243,6 @@ INLINE void weigh_tile(float *out, size_t ld_out, const struct weights *w, size_
     }
 }
 
-/* nv vectors of dims for all n queries of w. */
-INLINE void weigh_dims(float *out, size_t ld_out, const struct weights *w, size_t n,
-                       const uint8_t *blocks, size_t head_dim, size_t d, const int nv)
-{
-    size_t i = 0;
-
-    for (; i + WEIGH_QUERIES <= n; i += WEIGH_QUERIES) {
-        weigh_tile(out, ld_out, w, i, blocks, head_dim, d, WEIGH_QUERIES, nv);
-    }
-    for (; i + 2 <= n; i += 2)
-        weigh_tile(out, ld_out, w, i, blocks, head_dim, d, 2, nv);
-    if (i < n) weigh_tile(out, ld_out, w, i, blocks, head_dim, d, 1, nv);
-}
-
-/* Up to BATCH queries. */
 static void weigh_batch(float *out, size_t ld_out, const float *p, size_t ldp, const size_t *first,
                         const size_t *last, size_t n, const uint8_t *blocks, size_t head_dim)
 {
@@ -288,31 +250,20 @@ static void weigh_batch(float *out, size_t ld_out, const float *p, size_t ldp, c
     struct weights w;
     size_t d = 0;
 
-    w.first = first[0] / SP_KV_BLOCK;
-    w.last = 0;
-    for (size_t i = 0; i < n; i++) {
-        size_t start = first[i] / SP_KV_BLOCK, end = (last[i] + SP_KV_BLOCK - 1) / SP_KV_BLOCK;
-        assert(last[i] <= SP_SPAN);
-        if (start < w.first) w.first = start;
-        if (end > w.last) w.last = end;
-    }
+    seen_blocks(&w.first, &w.last, first, last, n);
     for (size_t i = 0; i < n; i++)
         quantize_weights(&w, i, p + i * ldp, first[i], last[i], blocks, size);
     for (; n < WEIGH_QUERIES && d + 4 * LANES <= head_dim; d += 4 * LANES)
-        weigh_dims(out, ld_out, &w, n, blocks, head_dim, d, 4);
+        weigh_dims(out, ld_out, &w, n, blocks, head_dim, d, weigh_tile, 4);
     for (; d < head_dim; d += 2 * LANES)
-        weigh_dims(out, ld_out, &w, n, blocks, head_dim, d, 2);
+        weigh_dims(out, ld_out, &w, n, blocks, head_dim, d, weigh_tile, 2);
 }
 
 static void weigh(float *out, size_t ld_out, const float *p, size_t ldp, const size_t *first,
                   const size_t *last, size_t n_queries, const uint8_t *value_blocks,
                   size_t head_dim)
 {
-    for (size_t i = 0, n; i < n_queries; i += n) {
-        n = n_queries - i < BATCH ? n_queries - i : BATCH;
-        weigh_batch(out + i * ld_out, ld_out, p + i * ldp, ldp, first + i, last + i, n,
-                    value_blocks, head_dim);
-    }
+    weigh_batches(out, ld_out, p, ldp, first, last, n_queries, value_blocks, head_dim, weigh_batch);
 }
 
 const struct sp_vector_kv sp_kv_q8_avx2 = {

@@ -1,9 +1,7 @@
 /* struct sp_vector_kv for q8 stores with NEON's dot products (FEAT_DotProd): keys in scores, dims
  * in weigh, four of them a register, each with four bytes. Tiles as in vector_kv_neon.c. */
-#include "runtime/rotation.h"
+#include "runtime/vector_kv.h"
 #include "runtime/vector_neon.h"
-
-#include <assert.h>
 
 /* i + x . w for four bytes of each lane of x and lane `at`, a constant, of w */
 INLINE int32x4_t dot4(int32x4_t i, int8x16_t x, int8x16_t w, size_t at)
@@ -56,35 +54,12 @@ static float quantize(int8_t *codes, const float *x, size_t n)
 
 static void store_key(uint8_t *block, size_t lane, const float *k, size_t head_dim)
 {
-    uint8_t *scales = block + head_dim * SP_KV_BLOCK;
-
-    for (size_t g = 0; g < head_dim / SP_KV_GROUP; g++) {
-        float rotated[SP_KV_GROUP];
-        int8_t codes[SP_KV_GROUP];
-        sp_rotate_group(rotated, k + g * SP_KV_GROUP);
-        float s = quantize(codes, rotated, SP_KV_GROUP);
-        memcpy(scales + 4 * (g * SP_KV_BLOCK + lane), &s, sizeof s);
-        for (size_t i = 0; i < SP_KV_GROUP / 4; i++) {
-            size_t row = g * SP_KV_GROUP / 4 + i;
-            uint32_t four;
-            memcpy(&four, codes + 4 * i, sizeof four);
-            four ^= 0x80808080; /* + 128 in each byte */
-            memcpy(block + (row * SP_KV_BLOCK + lane) * 4, &four, sizeof four);
-        }
-    }
+    store_codes_of_key(block, lane, k, head_dim, quantize);
 }
 
 static void store_value(uint8_t *block, size_t lane, const float *v, size_t head_dim)
 {
-    uint8_t *to = block + 4 * SP_KV_BLOCK + lane / 4 * 4 * head_dim + lane % 4;
-    int8_t codes[SP_MAX_HEAD_DIM];
-    float s;
-
-    assert(head_dim <= SP_MAX_HEAD_DIM);
-    s = quantize(codes, v, head_dim);
-    memcpy(block + 4 * lane, &s, sizeof s);
-    for (size_t d = 0; d < head_dim; d++)
-        to[4 * d] = (uint8_t)codes[d];
+    store_codes_of_value(block, lane, v, head_dim, quantize);
 }
 
 /* ---- scores ------------------------------------------------------------------------------------
@@ -187,14 +162,14 @@ static void scores(float *scores, size_t ld_scores, const uint8_t *queries, size
 /* ---- weighted sums -----------------------------------------------------------------------------
  */
 
-enum { WEIGH_QUERIES = 4, BATCH = 16 };
+enum { WEIGH_QUERIES = 4 };
 
 /* What some queries give each position, and what multiplies the sums. The weight is an integer of
  * 15 bits; its negative has two signed bytes as digits, 256 * high + low. Positions that a query
  * does not see have weight 0, whatever lies in the store. */
 struct weights {
-    int8_t low[BATCH][SP_SPAN], high[BATCH][SP_SPAN];
-    float scale[BATCH];
+    int8_t low[WEIGH_BATCH][SP_SPAN], high[WEIGH_BATCH][SP_SPAN];
+    float scale[WEIGH_BATCH];
     size_t first, last; /* blocks that any query sees */
 };
 
@@ -282,8 +257,8 @@ INLINE void weigh_tile(float *out, size_t ld_out, const struct weights *w, size_
 }
 
 /* Dims d..d+31 for all n queries of w. */
-INLINE void weigh_dims(float *out, size_t ld_out, const struct weights *w, size_t n,
-                       const uint8_t *blocks, size_t head_dim, size_t d)
+INLINE void weigh_group(float *out, size_t ld_out, const struct weights *w, size_t n,
+                        const uint8_t *blocks, size_t head_dim, size_t d)
 {
     size_t i = 0;
 
@@ -299,36 +274,24 @@ INLINE void weigh_dims(float *out, size_t ld_out, const struct weights *w, size_
     if (i < n) weigh_tile(out, ld_out, w, i, blocks, head_dim, d, 1, 8);
 }
 
-/* Up to BATCH queries. */
 static void weigh_batch(float *out, size_t ld_out, const float *p, size_t ldp, const size_t *first,
                         const size_t *last, size_t n, const uint8_t *blocks, size_t head_dim)
 {
     const size_t size = sp_value_block_size(SP_KV_Q8, head_dim);
     struct weights w;
 
-    w.first = first[0] / SP_KV_BLOCK;
-    w.last = 0;
-    for (size_t i = 0; i < n; i++) {
-        size_t start = first[i] / SP_KV_BLOCK, end = (last[i] + SP_KV_BLOCK - 1) / SP_KV_BLOCK;
-        assert(last[i] <= SP_SPAN);
-        if (start < w.first) w.first = start;
-        if (end > w.last) w.last = end;
-    }
+    seen_blocks(&w.first, &w.last, first, last, n);
     for (size_t i = 0; i < n; i++)
         quantize_weights(&w, i, p + i * ldp, first[i], last[i], blocks, size);
     for (size_t d = 0; d < head_dim; d += 32)
-        weigh_dims(out, ld_out, &w, n, blocks, head_dim, d);
+        weigh_group(out, ld_out, &w, n, blocks, head_dim, d);
 }
 
 static void weigh(float *out, size_t ld_out, const float *p, size_t ldp, const size_t *first,
                   const size_t *last, size_t n_queries, const uint8_t *value_blocks,
                   size_t head_dim)
 {
-    for (size_t i = 0, n; i < n_queries; i += n) {
-        n = n_queries - i < BATCH ? n_queries - i : BATCH;
-        weigh_batch(out + i * ld_out, ld_out, p + i * ldp, ldp, first + i, last + i, n,
-                    value_blocks, head_dim);
-    }
+    weigh_batches(out, ld_out, p, ldp, first, last, n_queries, value_blocks, head_dim, weigh_batch);
 }
 
 const struct sp_vector_kv sp_kv_q8_neon = {
