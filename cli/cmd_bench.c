@@ -53,7 +53,8 @@ static const struct sp_opt opts[] = {
      .choices = sp_cmd_types, .shown = "bf16", .help = "Type of its draft's matrices"},
     {SP_OPT_CHOICE, 0, "quantize-output", NULL, "TYPE", AT(output_type), .choices = sp_cmd_types,
      .help = "Type of its embedding and output matrix, whatever --quantize says"},
-    {SP_OPT_FLAG, 0, "force", NULL, NULL, AT(force), .help = "Replace an existing FILE"},
+    {SP_OPT_FLAG, 0, "force", NULL, NULL, AT(force),
+     .help = "Replace an existing FILE, if it is a packed file"},
     {.kind = SP_OPT_END},
 };
 

@@ -16,7 +16,8 @@ struct sp_pack_writer; /* opaque */
 
 /* tensors: any order; name, part, dtype, layout, rank and shape are read, the rest ignored. Sorted
  * inside by part and name, so the file does not depend on the order given. `force`: an existing
- * file is replaced, else refused (SP_E_USAGE) here. */
+ * packed file is replaced; any other file, and without `force` every file, is refused (SP_E_USAGE)
+ * here. */
 SP_MUST_CHECK enum sp_status sp_pack_writer_open(struct sp_pack_writer **out, const char *path,
                                                  bool force, const struct sp_pack_tensor *tensors,
                                                  size_t n_tensors, struct sp_err *err);

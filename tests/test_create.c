@@ -562,6 +562,30 @@ static void test_existing_output_needs_force(void **state)
     assert_int_equal(n_files(), 3);
 }
 
+/* Nor does force cost a file that is no packed one: a Modelfile, say, or the checkpoint itself. */
+static void test_force_replaces_packed_files_only(void **state)
+{
+    struct sp_create_options o =
+        options_for(modelfile("FROM @/ar"), keep(scratch_write("out.bin", "my thesis", 9)));
+    struct sp_err err = {0};
+    char *text;
+    size_t size;
+    (void)state;
+
+    o.force = true;
+    assert_int_equal(sp_create(NULL, &o, &err), SP_E_USAGE);
+    assert_non_null(
+        strstr(err.text, "out.bin exists and is no packed file; --force replaces only"));
+    text = scratch_read(o.output, &size);
+    assert_int_equal(size, 9);
+    assert_memory_equal(text, "my thesis", 9);
+    free(text);
+    assert_int_equal(n_files(), 2);
+    keep(scratch_write("out.bin", "", 0));
+    assert_int_equal(sp_create(NULL, &o, NULL), SP_OK);
+    assert_int_equal(sp_create(NULL, &o, NULL), SP_OK);
+}
+
 static void test_requantize_refusals(void **state)
 {
     struct sp_requantize_options q = {.input = at("q4.bin"), .n_threads = 1};
@@ -845,22 +869,21 @@ static int create_within(const char *path, const char *output, rlim_t limit)
 static void test_a_full_disk_leaves_the_old_file(void **state)
 {
     const char *path = modelfile("FROM @/ar"), *out = at("out.bin");
-    const char *want = at("want.bin");
-    size_t size, old_size;
-    char *text = scratch_read(TINY "/ar/config.json", &old_size);
+    const char *want = at("want.bin"), *old = at("old.bin");
+    size_t size;
     (void)state;
 
     create(path, want, SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
     free(scratch_read(want, &size));
-    scratch_write("out.bin", text, old_size);
-    free(text);
+    create(path, old, SP_Q4, SP_DTYPE_NONE, 2);
+    create(path, out, SP_Q4, SP_DTYPE_NONE, 2);
     for (size_t limit = 0; limit < size; limit += 1 + size / 23) {
         assert_int_equal(create_within(path, out, limit), SP_E_IO);
-        assert_same_file(out, TINY "/ar/config.json");
-        assert_int_equal(n_files(), 3);
+        assert_same_file(out, old);
+        assert_int_equal(n_files(), 4);
     }
     assert_int_equal(create_within(path, out, size - 1), SP_E_IO);
-    assert_same_file(out, TINY "/ar/config.json");
+    assert_same_file(out, old);
     assert_int_equal(create_within(path, out, size), SP_OK);
     assert_same_file(out, want);
 }
@@ -926,6 +949,7 @@ int main(void)
         T(test_refusals_leave_nothing),
         T(test_templates_are_checked),
         T(test_existing_output_needs_force),
+        T(test_force_replaces_packed_files_only),
         T(test_requantize_refusals),
         T(test_bad_weights_are_named),
         T(test_damage_is_not_passed_on),
