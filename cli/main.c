@@ -46,8 +46,9 @@ static int unknown_command(const char *name)
         distance = d;
         near = (*c)->name;
     }
-    fprintf(stderr, "spectool: unknown command %s%s%s%s (spectool --help)\n", name,
-            near ? ", did you mean " : "", near ? near : "", near ? "?" : "");
+    fprintf(stderr, "spectool: unknown %s %s%s%s%s (spectool --help)\n",
+            *name == '-' ? "option" : "command", name, near ? ", did you mean " : "",
+            near ? near : "", near ? "?" : "");
     return SP_E_USAGE;
 }
 

@@ -70,14 +70,72 @@ static const char *nearest(const struct sp_opt *opts, const char *name)
     return best;
 }
 
-static enum sp_status unknown(struct parser *p, const char *name)
-{
-    const char *near = strlen(name) > 2 ? nearest(p->args->command->opts, name) : NULL;
+/* What other tools call things that have a name of their own here; "": an argument, no option. */
+static const struct elsewhere {
+    const char *theirs, *ours;
+} elsewhere[] = {
+    {"n", "num-predict"},
+    {"n-predict", "num-predict"},
+    {"max-tokens", "num-predict"},
+    {"c", "num-ctx"},
+    {"ctx-size", "num-ctx"},
+    {"max-kv-size", "num-ctx"},
+    {"t", "threads"},
+    {"s", "seed"},
+    {"temp", "temperature"},
+    {"cache-type-k", "kv-type"},
+    {"draft-max", "draft-depth"},
+    {"num-draft-tokens", "draft-depth"},
+    {"sys", "system"},
+    {"system-prompt", "system"},
+    {"v", "verbose"},
+    {"m", ""},
+    {"model", ""},
+    {"p", ""},
+    {"prompt", ""},
+};
 
-    if (near != NULL) {
-        return sp_fail(p->err, SP_E_USAGE, "unknown option --%s, did you mean --%s?", name, near);
+static bool has_option(const struct sp_opt *opts, const char *name)
+{
+    for (const struct sp_opt *o = opts; o->kind != SP_OPT_END; o++) {
+        if (is_option(o) && strcmp(o->name, name) == 0) return true;
     }
-    return sp_fail(p->err, SP_E_USAGE, "unknown option --%s", name);
+    return false;
+}
+
+/* Another tool's name, a slip of the pen, or the beginning of one option's name only. */
+static const char *meant(const struct sp_command *c, const char *name)
+{
+    const char *best;
+    size_t n = 0;
+
+    for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere; i++) {
+        const char *ours = elsewhere[i].ours;
+        if (strcmp(elsewhere[i].theirs, name) != 0) continue;
+        if (*ours ? has_option(c->opts, ours) : c->max_operands > 0) return ours;
+    }
+    if (strlen(name) < 3) return NULL;
+    if ((best = nearest(c->opts, name)) != NULL) return best;
+    for (const struct sp_opt *o = c->opts; o->kind != SP_OPT_END; o++) {
+        if (!is_option(o) || strncmp(o->name, name, strlen(name)) != 0) continue;
+        best = o->name;
+        n++;
+    }
+    return n == 1 ? best : NULL;
+}
+
+static enum sp_status unknown(struct parser *p, const char *dashes, const char *name)
+{
+    const struct sp_command *c = p->args->command;
+    const char *ours = meant(c, name);
+
+    if (ours == NULL) return sp_fail(p->err, SP_E_USAGE, "unknown option %s%s", dashes, name);
+    if (*ours == '\0') {
+        return sp_fail(p->err, SP_E_USAGE, "unknown option %s%s, expected %s without it", dashes,
+                       name, c->operands);
+    }
+    return sp_fail(p->err, SP_E_USAGE, "unknown option %s%s, did you mean --%s?", dashes, name,
+                   ours);
 }
 
 static enum sp_status set_int(struct parser *p, const struct sp_opt *o, const char *text, void *to)
@@ -197,7 +255,7 @@ static enum sp_status take_long(struct parser *p, const char *word)
             return take(p, o, word[len] ? word + len + 1 : NULL);
         }
     }
-    return unknown(p, name);
+    return unknown(p, "--", name);
 }
 
 static enum sp_status take_short(struct parser *p, const char *word)
@@ -209,7 +267,7 @@ static enum sp_status take_short(struct parser *p, const char *word)
     for (const struct sp_opt *o = p->args->command->opts; o->kind != SP_OPT_END; o++) {
         if (is_option(o) && o->letter == word[0] && word[1] == '\0') return take(p, o, NULL);
     }
-    return sp_fail(p->err, SP_E_USAGE, "unknown option -%s", word);
+    return unknown(p, "-", word);
 }
 
 static enum sp_status take_words(struct parser *p)

@@ -23,6 +23,14 @@ try show --modelfile --tensors a
 try verify a prompt
 try run a --temperature hot
 try run a --top-p 1.5
+try run a --temp 1
+try run a -n 5
+try run a --num-pre 5
+try run a --num 5
+try run -m a
+try run -p hello a
+try show a -n 5
+try -v
 try run a --logprobs prompt
 try run a --json --show-draft prompt
 try run a --ids 1 prompt
