@@ -232,6 +232,15 @@ static enum sp_status read_modelfile(struct sp_modelfile *out,
     char *text = NULL;
     size_t size;
 
+    if (options->modelfile == NULL && !sp_file_exists(path)) {
+        return sp_fail(err, SP_E_IO,
+                       "no Modelfile in this folder: write one whose lines are FROM and DRAFT with "
+                       "a checkpoint folder each, or name another with -f");
+    }
+    if (sp_file_is_folder(path)) {
+        return sp_fail(err, SP_E_INPUT, "%s is a folder, expected a Modelfile that says FROM %s",
+                       path, path);
+    }
     if ((st = sp_file_read_text(&text, &size, path, SP_MODELFILE_MAX_SIZE, err))) return st;
     st = sp_modelfile_parse(out, path, text, size, err);
     free(text);

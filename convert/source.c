@@ -395,7 +395,7 @@ enum sp_status sp_source_open(struct sp_source *out, const char *path, enum sp_p
     if (!sp_file_exists(path)) {
         st = sp_fail(err, SP_E_INPUT,
                      "%s: nothing there, expected a checkpoint folder, a .safetensors file or a "
-                     "packed file",
+                     "packed file on this machine; models are not downloaded",
                      path);
     } else if (sp_file_is_folder(path)) {
         st = open_checkpoint(&source, source.path, source.path, notes, err);

@@ -10,3 +10,13 @@ echo "exit $?"
 spectool create -f "$m" --draft-quantize q8 --force && spectool show packed.bin | sed '1s/,.*//'
 spectool verify packed.bin
 ls -A
+echo '# refusals'
+spectool create; echo "exit $?"
+spectool create -f "$TESTDATA/tiny/target"; echo "exit $?"
+echo 'FROM llama3.2:1b' >Modelfile
+spectool create --force; echo "exit $?"
+printf 'GGUF\3\0\0\0' >model.gguf
+echo 'FROM model.gguf' >Modelfile
+spectool create --force; echo "exit $?"
+spectool create -f "$m" -o Modelfile --force; echo "exit $?"
+cat Modelfile

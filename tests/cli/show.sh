@@ -27,3 +27,6 @@ spectool show packed.bin --metadata | grep stored | sed 's/:.*//'
 spectool show nothing.bin
 echo "exit $?"
 spectool show Modelfile
+printf 'GGUF\3\0\0\0' >model.gguf
+spectool show model.gguf
+spectool show target
