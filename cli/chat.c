@@ -23,7 +23,7 @@ struct chat {
 
 /* One slash command; false ends the session. `words` is what stands behind the name. */
 struct chat_command {
-    const char *name, *help;
+    const char *name, *help; /* help is NULL for another name of a command listed */
     bool (*run)(struct chat *chat, char *words);
 };
 
@@ -164,8 +164,11 @@ static const struct chat_command commands[] = {
     {"/set", "change a setting: /set temperature 0.7, /set system TEXT, /set verbose", set},
     {"/show", "the file and the settings; or: parameters, system, template, messages", show},
     {"/clear", "forget the conversation", clear},
-    {"/bye", "end the session; so does the end of input (Ctrl-D)", bye},
-    {"/?", "this", help},
+    {"/bye", "end the session; so do /exit and the end of input (Ctrl-D)", bye},
+    {"/exit", NULL, bye},
+    {"/quit", NULL, bye},
+    {"/?", "this; so does /help", help},
+    {"/help", NULL, help},
 };
 
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
@@ -174,10 +177,11 @@ static bool help(struct chat *chat, char *words)
 {
     (void)chat;
     (void)words;
-    for (size_t i = 0; i < N_COMMANDS; i++)
-        printf("  %-7s %s\n", commands[i].name, commands[i].help);
+    for (size_t i = 0; i < N_COMMANDS; i++) {
+        if (commands[i].help) printf("  %-7s %s\n", commands[i].name, commands[i].help);
+    }
     puts("  \"\"\"     begins and ends a message of several lines\n"
-         "Ctrl-C stops an answer.");
+         "Ctrl-C stops an answer. What is pasted is one message, whatever lines it has.");
     return true;
 }
 
@@ -280,7 +284,7 @@ static bool turn(struct chat *chat, enum sp_status *st)
     if (strncmp(line, "\"\"\"", 3) == 0) {
         if (read_message(chat, line, &message, st)) *st = answer(chat, message.at, message.len);
     } else if ((*st = sp_text_append(&message, line, strlen(line) + 1, chat->err)) == SP_OK) {
-        if (line[0] == '/')
+        if (line[0] == '/' && strchr(line, '\n') == NULL)
             more = run_command(chat, message.at);
         else
             *st = answer(chat, message.at, message.len - 1);

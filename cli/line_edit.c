@@ -6,6 +6,7 @@
 #include <locale.h>
 #include <stdlib.h>
 #include <string.h>
+#include <wchar.h>
 
 enum { HISTORY_LINES = 1000 };
 
@@ -15,6 +16,7 @@ struct sp_line_edit {
     char *path; /* of the history, or NULL */
     char *line; /* last one read */
     size_t cap;
+    bool bracketed; /* the terminal marks what is pasted, if asked to */
     char prompt[16];
 };
 
@@ -24,6 +26,72 @@ static char *prompt_of(EditLine *editor)
 
     el_get(editor, EL_CLIENTDATA, &edit);
     return edit->prompt;
+}
+
+/* Between these marks a terminal sends what is pasted. */
+static const char paste_begins[] = "\033[200~";
+static const wchar_t paste_ends[] = L"\033[201~";
+enum { PASTE_END_LEN = sizeof paste_ends / sizeof *paste_ends - 1 };
+
+/* What is pasted up to the end mark, owned by the caller; NULL: the input ended before, or no
+ * memory. */
+static wchar_t *read_paste(EditLine *editor)
+{
+    wchar_t *text = NULL, c;
+    size_t n = 0, cap = 0;
+
+    while (el_wgetc(editor, &c) == 1) {
+        if (sp_grow(&text, &cap, n + 1, sizeof *text, NULL)) break;
+        text[n++] = c;
+        if (n < PASTE_END_LEN) continue;
+        if (wmemcmp(text + n - PASTE_END_LEN, paste_ends, PASTE_END_LEN) != 0) continue;
+        text[n - PASTE_END_LEN] = L'\0';
+        return text;
+    }
+    free(text);
+    return NULL;
+}
+
+/* Line ends as a terminal sends them become those of a text; the last ones go, for it is the user
+ * who sends the message. */
+static void unify_line_ends(wchar_t *text)
+{
+    size_t n = 0;
+
+    for (const wchar_t *c = text; *c; c++) {
+        if (*c == L'\n' && c > text && c[-1] == L'\r') continue;
+        text[n++] = *c == L'\r' ? L'\n' : *c;
+    }
+    while (n > 0 && text[n - 1] == L'\n')
+        n--;
+    text[n] = L'\0';
+}
+
+static unsigned char insert_paste(EditLine *editor, int key)
+{
+    wchar_t *text = read_paste(editor);
+    bool inserted;
+
+    (void)key;
+    if (text == NULL) return CC_ERROR;
+    unify_line_ends(text);
+    inserted = *text == L'\0' || el_winsertstr(editor, text) == 0;
+    free(text);
+    return inserted ? CC_REFRESH : CC_ERROR;
+}
+
+static bool knows_marks(void)
+{
+    const char *terminal = getenv("TERM");
+
+    return terminal && *terminal && strcmp(terminal, "dumb") != 0 && sp_out_is_terminal(stdout);
+}
+
+static void mark_pastes(const struct sp_line_edit *edit, bool on)
+{
+    if (!edit->bracketed) return;
+    fputs(on ? "\033[?2004h" : "\033[?2004l", stdout);
+    fflush(stdout);
 }
 
 /* LC_CTYPE only: numbers keep their point. */
@@ -49,6 +117,9 @@ enum sp_status sp_line_edit_open(struct sp_line_edit **out, const char *path, st
     el_set(edit->editor, EL_PROMPT, prompt_of);
     el_set(edit->editor, EL_EDITOR, "emacs");
     el_set(edit->editor, EL_HIST, history, edit->history);
+    el_set(edit->editor, EL_ADDFN, "insert-paste", "Insert what is pasted", insert_paste);
+    el_set(edit->editor, EL_BIND, paste_begins, "insert-paste", NULL);
+    edit->bracketed = knows_marks();
     *out = edit;
     edit = NULL;
 done:
@@ -76,7 +147,9 @@ const char *sp_line_edit_read(struct sp_line_edit *edit, const char *prompt)
     int n = 0;
 
     snprintf(edit->prompt, sizeof edit->prompt, "%s", prompt);
+    mark_pastes(edit, true);
     line = el_gets(edit->editor, &n);
+    mark_pastes(edit, false);
     if (sp_signals_caught()) {
         sp_signals_clear();
         putchar('\n');

@@ -43,3 +43,8 @@ Once upon a time
 /?
 /bye
 END
+echo '# what is pasted is one message; a terminal that knows of pastes is asked to mark them'
+printf '\033[200~/What is\nthe capital of\nItaly?\n\033[201~\n/show messages\n/exit\n' |
+    TERM=xterm script -qec 'spectool run packed.bin --num-predict 1' /dev/null 2>&1 | tr -d '\r' >pasted
+sed -n 's,.*user: ,user: ,; /^user/,/^assistant/p' pasted
+grep -c '.\[?2004h' pasted
