@@ -150,9 +150,9 @@ static void add_type_rows(struct rows *r, const struct sp_part_facts *p)
 
     for (uint32_t d = SP_F32; d < SP_N_PACKED_DTYPES; d++) {
         if (p->n_of_type[d] == 0) continue;
-        add_row(r, first ? "types" : "", "%-4s  %" PRIu64 " tensors, %s",
+        add_row(r, first ? "types" : "", "%-4s  %" PRIu64 " tensor%s, %s",
                 sp_dtype_info((enum sp_dtype)d)->name, p->n_of_type[d],
-                sp_out_size(size, p->size_of_type[d]));
+                p->n_of_type[d] == 1 ? "" : "s", sp_out_size(size, p->size_of_type[d]));
         first = false;
     }
 }
@@ -181,17 +181,27 @@ static void add_part_rows(struct rows *r, const struct sp_part_facts *p, enum sp
     add_row(r, "size", "%s, %.2f bits per weight", sp_out_size(text, p->size), bits_per_weight(p));
 }
 
+/* Adds the first line of a text that says something, cut between characters. */
+static void add_text_row(struct rows *r, const char *what, const char *text)
+{
+    const char *first = text + strspn(text, " \t\r\n");
+    int line = (int)strcspn(first, "\r\n"), shown = line > 60 ? 60 : line;
+
+    while (shown > 0 && (first[shown] & 0xC0) == 0x80)
+        shown--;
+    add_row(r, what, "%.*s%s", shown, first, first[shown] ? " ..." : "");
+}
+
 /* The records behind FROM and DRAFT, long texts by their first line. */
 static void add_record_rows(struct rows *r, const struct sp_modelfile *records)
 {
     for (size_t i = 0; i < records->n_records; i++) {
         const struct sp_modelfile_record *record = records->records + i;
         const char *name = record->name ? record->name : "";
-        int line = (int)strcspn(record->value, "\r\n"), shown = line > 60 ? 60 : line;
         char what[128];
         snprintf(what, sizeof what, "%s%s%s", sp_modelfile_command_name(record->command),
                  *name ? " " : "", name);
-        add_row(r, what, "%.*s%s", shown, record->value, record->value[shown] ? " ..." : "");
+        add_text_row(r, what, record->value);
     }
 }
 

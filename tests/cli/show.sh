@@ -6,7 +6,8 @@ FROM ./target
 DRAFT ./ar
 PARAMETER temperature 0.7
 PARAMETER stop "<|im_end|>"
-SYSTEM """You are terse.
+SYSTEM """
+You are terse.
 Very."""
 TEMPLATE {{ .Prompt }}
 LICENSE CC0
