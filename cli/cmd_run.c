@@ -31,7 +31,8 @@ static const struct sp_opt opts[] = {
      .shown = "the model's maximum, at most 4096", .help = "Tokens of context"},
     {SP_OPT_HEADING, .help = "Ending"},
     {SP_OPT_INT, 0, "num-predict", NULL, "N", SET(n_predict), .min = 1, .max = 1 << 30,
-     .shown = "until a stop or the context's end", .help = "Most tokens to generate"},
+     .word = "-1", .shown = "-1, until a stop or the context's end",
+     .help = "Most tokens to generate"},
     {SP_OPT_LIST, 0, "stop", NULL, "TEXT", SET(stop_options),
      .help = "End the answer before this text; may be given several times"},
     {SP_OPT_FLAG, 0, "ignore-eos", NULL, NULL, AT(ignore_eos),
@@ -67,8 +68,8 @@ static const struct sp_opt opts[] = {
      .help = "Taken off the logit of a recent token for each time it occurred"},
     {SP_OPT_LIST, 0, "logit-bias", NULL, "ID=B", SET(bias_options),
      .help = "Added to the logit of a token; may be given several times"},
-    {SP_OPT_INT, 0, "seed", NULL, "N", SET(seed), .max = 9223372036854774784.0,
-     .shown = "a fresh one", .help = "Seed of the sampling"},
+    {SP_OPT_INT, 0, "seed", NULL, "N", SET(seed), .max = 9223372036854774784.0, .word = "-1",
+     .word_value = SP_SEED_FRESH, .shown = "-1, a fresh one", .help = "Seed of the sampling"},
     {SP_OPT_HEADING, .help = "Output"},
     {SP_OPT_FLAG, 0, "verbose", NULL, NULL, AT(verbose),
      .help = "Rates, everything about drafting, and where each setting came from"},
@@ -156,6 +157,22 @@ static enum sp_status ask(struct sp_conversation *c, const struct sp_args *args,
     return st;
 }
 
+/* Says what to do about a prompt that is too long. */
+static enum sp_status check_room(const struct sp_generation *g, size_t n, struct sp_err *err)
+{
+    size_t context = sp_session_n_context(g->session), max = g->info.max_positions;
+
+    if (n <= context) return SP_OK;
+    if (n > max) {
+        return sp_fail(err, SP_E_USAGE, "the prompt has %zu tokens, and the model takes %zu", n,
+                       max);
+    }
+    return sp_fail(err, SP_E_USAGE,
+                   "the prompt has %zu tokens and the context %zu; --num-ctx makes it larger, up "
+                   "to %zu",
+                   n, context, max);
+}
+
 static enum sp_status run_once(struct sp_generation *g, const struct options *o,
                                const struct sp_args *args, struct sp_err *err)
 {
@@ -169,6 +186,7 @@ static enum sp_status run_once(struct sp_generation *g, const struct options *o,
         st = sp_fail(err, SP_E_USAGE, "the prompt is empty");
         goto done;
     }
+    if ((st = check_room(g, o->ids ? ids.n : g->conversation.prompt.n, err))) goto done;
     if ((st = sp_generation_answer(&result, g, o->ids ? &ids : &g->conversation.prompt, err))) {
         goto done;
     }

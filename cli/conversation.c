@@ -2,6 +2,7 @@
 #include "cli/template_source.h"
 #include "convert/modelfile.h"
 #include "format/mem.h"
+#include "format/unicode.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -30,13 +31,24 @@ static void drop_turns(struct sp_conversation *c, size_t n)
         free(c->turns[--c->n_turns].content);
 }
 
+/* Templates write text, nothing else. */
+static enum sp_status check_text(const char *what, const char *text, size_t size,
+                                 struct sp_err *err)
+{
+    size_t valid = sp_utf8_valid(text, size);
+
+    if (valid == size) return SP_OK;
+    return sp_fail(err, SP_E_INPUT, "%s is not valid UTF-8 at byte %zu", what, valid);
+}
+
 enum sp_status sp_conversation_set_system(struct sp_conversation *c, const char *text,
                                           struct sp_err *err)
 {
     char *copy = NULL;
-    enum sp_status st = sp_copy_text(&copy, text, strlen(text), err);
+    enum sp_status st;
 
-    if (st) return st;
+    if ((st = check_text("the system message", text, strlen(text), err))) return st;
+    if ((st = sp_copy_text(&copy, text, strlen(text), err))) return st;
     free(c->system);
     c->system = copy;
     return SP_OK;
@@ -166,6 +178,7 @@ enum sp_status sp_conversation_ask(struct sp_conversation *c, const char *text, 
     if (memchr(text, '\0', size) != NULL) {
         return sp_fail(err, SP_E_INPUT, "the prompt holds a NUL, which only --raw takes");
     }
+    if ((st = check_text("the prompt", text, size, err))) return st;
     if ((st = add_turn(c, "user", text, size, err))) return st;
     if ((st = render(c, err))) sp_conversation_withdraw(c);
     return st;
