@@ -201,17 +201,22 @@ static void report_json(const struct sp_result *r, const struct sp_package_info 
     putchar('\n');
 }
 
+/* A short answer's few steps say little about speed. */
+enum { enough_to_compare = 32 };
+
 static void report_short(const struct sp_result *r, const struct sp_package_info *info)
 {
     size_t n = r->n_ids ? r->n_ids - 1 : 0;
 
-    fprintf(stderr, "%zu tokens, %.1f tokens/s", r->n_ids, rate(n, seconds_of_rounds(r)));
+    fprintf(stderr, "%zu token%s", r->n_ids, r->n_ids == 1 ? "" : "s");
+    if (n > 0) fprintf(stderr, ", %.1f tokens/s", rate(n, seconds_of_rounds(r)));
     if (info->draft != NULL && r->drafted > 0) {
-        fprintf(stderr, "; %s draft: %.2f tokens per target pass, %.0f%% of %zu drafted accepted",
-                info->draft, tokens_per_pass(r), 100 * share(r->accepted, r->drafted), r->drafted);
+        fprintf(stderr, "; %s draft: %zu of %zu guesses accepted (%.0f%%), %.2f tokens per pass",
+                info->draft, r->accepted, r->drafted, 100 * share(r->accepted, r->drafted),
+                tokens_per_pass(r));
     }
-    if (r->speed_up > 0 && r->drafted > 0) {
-        fprintf(stderr, ", %.2fx the speed of plain", r->speed_up);
+    if (r->speed_up > 0 && r->drafted > 0 && r->n_ids >= enough_to_compare) {
+        fprintf(stderr, ", %.2fx as fast as without", r->speed_up);
     }
     fputc('\n', stderr);
 }
@@ -258,11 +263,13 @@ static void report_long(const struct sp_result *r, const struct sp_package_info 
         fprintf(
             stderr, "drafted       %zu, accepted %zu, acceptance %.1f%%; %zu not worth checking\n",
             r->drafted, r->accepted, 100 * share(r->accepted, r->drafted), r->guessed - r->drafted);
-        fprintf(stderr, "per pass      %.2f tokens\n", tokens_per_pass(r));
+        fprintf(stderr, "per pass      %.2f tokens for each pass of the target\n",
+                tokens_per_pass(r));
         fputs("by position  ", stderr);
         for (size_t i = 0; i < n_positions(r); i++) {
             fprintf(stderr, " %.0f%%", 100 * share(r->accepted_at[i], r->tried_at[i]));
         }
+        fputs(" of the first, second, ... guesses accepted", stderr);
         fprintf(stderr, "\ntime          %.3f s drafting, %.3f s verifying, %.3f s plain\n",
                 r->draft_seconds, r->verify_seconds, r->plain_seconds);
     }

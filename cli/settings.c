@@ -41,16 +41,40 @@ static const struct row rows[SP_N_SETTINGS] = {
     {"draft-depth", "draft_num_predict", NULL, true, AT(depth)},
 };
 
+/* What integers below `least` are called; set by this name they become `value`. */
+static const struct word {
+    size_t offset;
+    const char *text;
+    int64_t least, value;
+} words[] = {
+    {AT(n_predict), "no limit", 1, 0},
+    {AT(n_context), "auto", 1, 0},
+    {AT(n_threads), "auto", 1, 0},
+    {AT(depth), "auto", 0, SP_DEPTH_AUTO},
+};
+
+/* NULL: numbers only. */
+static const struct word *word_of(const struct row *row)
+{
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (words[i].offset == row->offset) return &words[i];
+    }
+    return NULL;
+}
+
 static enum sp_status set_row(struct sp_settings *s, const struct row *row, const char *value,
                               struct sp_err *err)
 {
     const struct sp_parameter *parameter = sp_parameter_find(row->parameter);
+    const struct word *word = word_of(row);
     void *to = (char *)s + row->offset;
     enum sp_status st;
     int64_t i;
     double d;
 
-    if (row->integer) {
+    if (word && strcasecmp(value, word->text) == 0) {
+        memcpy(to, &word->value, sizeof word->value);
+    } else if (row->integer) {
         if ((st = sp_parameter_integer(&i, parameter, value, err))) return st;
         memcpy(to, &i, sizeof i);
     } else {
@@ -89,7 +113,7 @@ enum sp_status sp_settings_set(struct sp_settings *s, const char *name, const ch
         return SP_OK;
     }
     if (strcasecmp(name, "stop") == 0) return add_stop(s, value, strlen(value), err);
-    return sp_fail(err, SP_E_USAGE, "no setting is called %s", name);
+    return sp_fail(err, SP_E_USAGE, "no setting is called %s, /show parameters lists them", name);
 }
 
 /* Whatever the command line left open is taken from the records. */
@@ -275,15 +299,19 @@ void sp_settings_print(FILE *out, const struct sp_settings *s)
 {
     for (size_t i = 0; i < SP_N_SETTINGS; i++) {
         const void *at = (const char *)s + rows[i].offset;
+        const struct word *word = word_of(&rows[i]);
         int64_t integer;
         double number;
-        if (rows[i].integer) {
-            memcpy(&integer, at, sizeof integer);
-            fprintf(out, "  %-18s %-10" PRId64 " %s\n", rows[i].parameter, integer, s->from[i]);
-        } else {
-            memcpy(&number, at, sizeof number);
-            fprintf(out, "  %-18s %-10g %s\n", rows[i].parameter, number, s->from[i]);
-        }
+        char value[32];
+        memcpy(&integer, at, sizeof integer);
+        memcpy(&number, at, sizeof number);
+        if (!rows[i].integer)
+            snprintf(value, sizeof value, "%g", number);
+        else if (word && integer < word->least)
+            snprintf(value, sizeof value, "%s", word->text);
+        else
+            snprintf(value, sizeof value, "%" PRId64, integer);
+        fprintf(out, "  %-18s %-10s %s\n", rows[i].parameter, value, s->from[i]);
     }
     for (size_t i = 0; i < s->n_stops; i++)
         fprintf(out, "  %-18s \"%s\"\n", "stop", s->stops[i]);
