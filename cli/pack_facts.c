@@ -137,10 +137,17 @@ static void add_draft_rows(struct rows *r, const struct sp_config *config)
     add_row(r, "kind", "%s%s", sp_drafter_find(config->draft.kind)->name,
             d->kind == SP_DRAFT_MTP ? ", the target's built-in prediction head" : "");
     for (unsigned i = 0; i < d->n_taps && len < sizeof taps - 16; i++) {
-        len += (size_t)snprintf(taps + len, sizeof taps - len, "%s%u", i ? ", " : "", d->taps[i]);
+        len += (size_t)snprintf(taps + len, sizeof taps - len, "%s%d", i ? ", " : "",
+                                sp_tap_number(d->taps[i]));
     }
-    if (d->block_size) add_row(r, "block", "%u tokens, the known one included", d->block_size);
+    if (d->block_size) {
+        add_row(r, "block", d->first_row ? "%u tokens, the known one included" : "%u tokens",
+                d->block_size);
+    }
     if (d->n_taps) add_row(r, "reads layers", "%s", taps);
+    if (d->kind != SP_DRAFT_DSPARK) return;
+    add_row(r, "markov head", "%s, rank %u", sp_markov_name(&d->dspark), d->dspark.rank);
+    add_row(r, "confidence", d->dspark.confidence ? "by a head of its own" : "of the guess itself");
 }
 
 static void add_type_rows(struct rows *r, const struct sp_part_facts *p)

@@ -43,10 +43,11 @@ static enum sp_status check_taps(const struct sp_config *target, const struct sp
     }
     if (d->n_taps == 0) return sp_fail(err, SP_E_BUG, "dflash draft whose taps are not settled");
     for (unsigned i = 0; i < d->n_taps; i++) {
-        if (i && d->taps[i] <= d->taps[i - 1]) {
+        int number = sp_tap_number(d->taps[i]);
+        if (i && number <= sp_tap_number(d->taps[i - 1])) {
             return sp_fail(err, SP_E_INPUT, "dflash target_layer_ids must be ascending");
         }
-        if (d->taps[i] < target->n_layers) continue;
+        if (number < (int)target->n_layers) continue;
         return sp_fail(err, SP_E_INPUT, "dflash target layer %u out of range for %u target layers",
                        d->taps[i], target->n_layers);
     }
@@ -321,6 +322,7 @@ enum sp_status sp_pair_check(const struct sp_pair_side *target, const struct sp_
         break;
     case SP_DRAFT_DFLASH:
     case SP_DRAFT_DFLASH2:
+    case SP_DRAFT_DSPARK:
         st = check_block_draft(t, d, err);
         break;
     case SP_DRAFT_ASSISTANT:

@@ -19,19 +19,40 @@ static const char *const rope_names[] = {
     [SP_ROPE_DYNAMIC] = "dynamic",
 };
 
+/* NULL: no block draft. */
+static const char *block_kind(enum sp_draft_kind kind)
+{
+    switch (kind) {
+    case SP_DRAFT_DFLASH:
+        return "dflash";
+    case SP_DRAFT_DFLASH2:
+        return "dflash2";
+    case SP_DRAFT_DSPARK:
+        return "dspark";
+    default:
+        return NULL;
+    }
+}
+
 static size_t print_block(char *out, size_t cap, const struct sp_draft_config *d)
 {
     size_t n = (size_t)snprintf(out, cap,
                                 "\"kind\":\"%s\",\"block_size\":%u,\"mask_token_id\":%" PRIu32
                                 ",\"target_hidden_size\":%u,\"num_target_layers\":%u,"
                                 "\"target_layer_ids\":[",
-                                d->kind == SP_DRAFT_DFLASH2 ? "dflash2" : "dflash", d->block_size,
-                                d->mask_token, d->target_hidden, d->n_target_layers);
+                                block_kind(d->kind), d->block_size, d->mask_token, d->target_hidden,
+                                d->n_target_layers);
 
     for (unsigned i = 0; i < d->n_taps; i++) {
-        n += (size_t)snprintf(out + n, cap - n, "%s%u", i ? "," : "", d->taps[i]);
+        n += (size_t)snprintf(out + n, cap - n, "%s%d", i ? "," : "", sp_tap_number(d->taps[i]));
     }
-    return n + (size_t)snprintf(out + n, cap - n, "],");
+    n += (size_t)snprintf(out + n, cap - n, "],");
+    if (d->kind != SP_DRAFT_DSPARK) return n;
+    return n + (size_t)snprintf(out + n, cap - n,
+                                "\"markov_rank\":%u,\"markov_head_type\":\"%s\","
+                                "\"confidence_head\":%s,",
+                                d->dspark.rank, sp_markov_name(&d->dspark),
+                                d->dspark.confidence ? "true" : "false");
 }
 
 enum sp_status sp_pairing_print(char **text, size_t *size, const struct sp_config *draft,
@@ -43,7 +64,7 @@ enum sp_status sp_pairing_print(char **text, size_t *size, const struct sp_confi
 
     if ((st = sp_new(&out, RECORD_SIZE, 1, err))) return st;
     out[n++] = '{';
-    if (draft->draft.kind == SP_DRAFT_DFLASH || draft->draft.kind == SP_DRAFT_DFLASH2) {
+    if (block_kind(draft->draft.kind)) {
         n += print_block(out + n, RECORD_SIZE - n, &draft->draft);
     } else if (draft->draft.kind == SP_DRAFT_ASSISTANT) {
         n += (size_t)snprintf(out + n, RECORD_SIZE - n, "\"kind\":\"assistant\",");

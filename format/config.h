@@ -9,6 +9,7 @@
 
 #include "format/err.h"
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -74,9 +75,35 @@ enum sp_draft_kind {
     SP_DRAFT_MTP,       /* a prediction head out of its target's own checkpoint (Qwen3.5's mtp.*) */
     SP_DRAFT_ASSISTANT, /* Gemma 4 assistant: attends to its target's keys */
     SP_DRAFT_DFLASH2,   /* DFlash with convolutions over the block and a selector of candidates */
+    SP_DRAFT_DSPARK,    /* DFlash whose rows are corrected by the token before them */
 };
 
 enum { SP_MAX_TAPS = 64, SP_MAX_EOS = 16, SP_MAX_BLOCK = 64 };
+
+/* In place of a layer: the embeddings, before the first layer. Configs call it layer -1. */
+#define SP_TAP_EMBEDDING (UINT_MAX - 1)
+
+static inline int sp_tap_number(unsigned tap)
+{
+    return tap == SP_TAP_EMBEDDING ? -1 : (int)tap;
+}
+
+/* How a DSpark draft turns the token before a guess into a correction of its logits. */
+enum sp_markov {
+    SP_MARKOV_VANILLA, /* by that token's embedding */
+    SP_MARKOV_GATED,   /* ... gated by it and the row's hidden state */
+    SP_MARKOV_RNN,     /* by a state that walks along the block */
+};
+
+struct sp_dspark_config {
+    unsigned rank; /* width of the embedding; 0: no correction */
+    enum sp_markov markov;
+    bool confidence;        /* a head says how sure each guess is */
+    bool confidence_markov; /* ... and reads the embedding besides the hidden state */
+};
+
+/* "none", "vanilla", "gated" or "rnn". */
+const char *sp_markov_name(const struct sp_dspark_config *dspark);
 
 /* What only drafts have; zero for a language model. */
 struct sp_draft_config {
@@ -84,14 +111,17 @@ struct sp_draft_config {
     unsigned block_size; /* rows of a block, the anchor included */
     uint32_t mask_token;
     unsigned n_taps;
-    unsigned taps[SP_MAX_TAPS]; /* the target's residual stream after these layers, in fc's order */
+    unsigned taps[SP_MAX_TAPS]; /* the target's residual stream after these layers, in fc's order;
+                                   SP_TAP_EMBEDDING */
     unsigned n_target_layers;   /* 0: not stated */
     unsigned target_hidden;     /* width of one tap */
     bool borrows_tables;        /* embedding and head are the target's: none of its own */
     unsigned selector_rank;     /* DFlash2: width of the selector's codebooks */
     unsigned selector_top_k;    /* ... candidates of a row */
-    unsigned n_clusters;        /* assistants: of tokens, each with a centroid; 0: plain head */
-    unsigned n_clusters_used;   /* ... whose tokens are scored */
+    unsigned first_row;         /* of a block that guesses: 1, behind the anchor's; DSpark: 0 */
+    struct sp_dspark_config dspark;
+    unsigned n_clusters;      /* assistants: of tokens, each with a centroid; 0: plain head */
+    unsigned n_clusters_used; /* ... whose tokens are scored */
 };
 
 struct sp_config {

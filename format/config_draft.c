@@ -16,7 +16,9 @@ static const struct {
 } architectures[] = {
     {"*Eagle3*", "EAGLE-3", SP_DRAFT_NONE},
     {"DFlash2DraftModel", NULL, SP_DRAFT_DFLASH2},
-    {"*DSpark*", "DSpark", SP_DRAFT_NONE},
+    {"Qwen3DSparkModel", NULL, SP_DRAFT_DSPARK},
+    {"DSparkDraftModel", NULL, SP_DRAFT_DSPARK},
+    {"*DSpark*", "DSpark variant", SP_DRAFT_NONE},
     {"DFlashLaguna*", "Laguna", SP_DRAFT_NONE},
     {"DFlashDraftModel", NULL, SP_DRAFT_DFLASH},
     {"DFlash*", "DFlash variant", SP_DRAFT_NONE},
@@ -93,7 +95,8 @@ enum sp_status sp_config_detect_draft(struct sp_config_text *t, struct sp_err *e
     }
     t->dflash = sp_json_get(t->root, "dflash_config");
     if (t->dflash == NULL) return SP_OK;
-    if (t->draft != SP_DRAFT_DFLASH && t->draft != SP_DRAFT_DFLASH2) {
+    if (t->draft != SP_DRAFT_DFLASH && t->draft != SP_DRAFT_DFLASH2 &&
+        t->draft != SP_DRAFT_DSPARK) {
         return sp_fail(err, SP_E_INPUT, "dflash_config contradicts architecture \"%s\"",
                        name ? name : "none");
     }
@@ -103,8 +106,7 @@ enum sp_status sp_config_detect_draft(struct sp_config_text *t, struct sp_err *e
     return SP_OK;
 }
 
-/* Where a DFlash key stands. NULL: nowhere. */
-static const struct sp_json *holder_of(const struct sp_config_text *t, const char *key)
+const struct sp_json *sp_dflash_holder(const struct sp_config_text *t, const char *key)
 {
     if (sp_json_get(t->dflash, key)) return t->dflash;
     return sp_json_get(t->root, key) ? t->root : NULL;
@@ -126,43 +128,43 @@ static enum sp_status refuse_options(const struct sp_config_text *t, struct sp_e
 {
     static const struct {
         const char *key;
-        double neutral; /* as a number; false and null are always neutral */
-        bool dflash2;   /* DFlash2 reads it */
+        double neutral;            /* as a number; false and null are always neutral */
+        enum sp_draft_kind reader; /* the kind that reads it */
     } options[] = {
-        {"attention_sink_bias", 0, false},
-        {"attention_value_scale", 1, false},
-        {"backbone_rotary_base", 0, false},
-        {"rope_interleaved", 0, false},
-        {"logit_scale", 1, false},
-        {"output_multiplier", 1, true},
-        {"input_embedding_scale", 1, true},
-        {"use_swa", 0, false},
-        {"swa_window_size", 0, false},
-        {"sliding_window_non_causal", 0, false},
-        {"sliding_windows", 0, false},
-        {"sample_from_anchor", 0, false},
-        {"one_based_layer_ids", 0, false},
-        {"eagle_aux_hidden_state_layer_ids", 0, false},
-        {"aux_hidden_state_layer_ids", 0, false},
-        {"gating", 0, false},
-        {"conv_kernel_size", 0, true},
-        {"conv_group_size", 0, true},
-        {"selector_rank", 0, true},
-        {"selector_top_k", 0, true},
-        {"markov_rank", 0, false},
-        {"enable_confidence_head", 0, false},
+        {"attention_sink_bias", 0, SP_DRAFT_NONE},
+        {"attention_value_scale", 1, SP_DRAFT_NONE},
+        {"backbone_rotary_base", 0, SP_DRAFT_NONE},
+        {"rope_interleaved", 0, SP_DRAFT_NONE},
+        {"logit_scale", 1, SP_DRAFT_NONE},
+        {"output_multiplier", 1, SP_DRAFT_DFLASH2},
+        {"input_embedding_scale", 1, SP_DRAFT_DFLASH2},
+        {"use_swa", 0, SP_DRAFT_NONE},
+        {"swa_window_size", 0, SP_DRAFT_NONE},
+        {"sliding_window_non_causal", 0, SP_DRAFT_NONE},
+        {"sliding_windows", 0, SP_DRAFT_NONE},
+        {"sample_from_anchor", 0, SP_DRAFT_DSPARK},
+        {"one_based_layer_ids", 0, SP_DRAFT_NONE},
+        {"eagle_aux_hidden_state_layer_ids", 0, SP_DRAFT_NONE},
+        {"aux_hidden_state_layer_ids", 0, SP_DRAFT_NONE},
+        {"gating", 0, SP_DRAFT_NONE},
+        {"conv_kernel_size", 0, SP_DRAFT_DFLASH2},
+        {"conv_group_size", 0, SP_DRAFT_DFLASH2},
+        {"selector_rank", 0, SP_DRAFT_DFLASH2},
+        {"selector_top_k", 0, SP_DRAFT_DFLASH2},
+        {"markov_rank", 0, SP_DRAFT_DSPARK},
+        {"enable_confidence_head", 0, SP_DRAFT_DSPARK},
     };
     const struct sp_json *aux;
     bool use_aux = true;
 
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
-        const struct sp_json *holder = holder_of(t, options[i].key);
-        if (options[i].dflash2 && t->draft == SP_DRAFT_DFLASH2) continue;
+        const struct sp_json *holder = sp_dflash_holder(t, options[i].key);
+        if (options[i].reader == t->draft) continue;
         if (is_trivial(sp_json_get(holder, options[i].key), options[i].neutral)) continue;
         return sp_fail(err, SP_E_UNSUPPORTED, "dflash: unsupported option %s", options[i].key);
     }
     /* What a DFlash draft is: it reads the target's residual stream. */
-    aux = sp_json_get(holder_of(t, "use_aux_hidden_state"), "use_aux_hidden_state");
+    aux = sp_json_get(sp_dflash_holder(t, "use_aux_hidden_state"), "use_aux_hidden_state");
     if (aux && sp_json_to_bool(aux, &use_aux) && !use_aux) {
         return sp_fail(err, SP_E_UNSUPPORTED, "dflash: unsupported option use_aux_hidden_state");
     }
@@ -174,11 +176,11 @@ static enum sp_status read_vocabulary(struct sp_config *c, const struct sp_confi
 {
     struct sp_draft_config *d = &c->draft;
     unsigned n_draft_vocab = c->n_vocab, mask = 0;
-    const struct sp_json *holder = holder_of(t, "mask_token_id");
+    const struct sp_json *holder = sp_dflash_holder(t, "mask_token_id");
     enum sp_status st;
 
-    st = sp_object_unsigned(holder_of(t, "draft_vocab_size"), "draft_vocab_size", 1, SP_CAP_VOCAB,
-                            &n_draft_vocab, err);
+    st = sp_object_unsigned(sp_dflash_holder(t, "draft_vocab_size"), "draft_vocab_size", 1,
+                            SP_CAP_VOCAB, &n_draft_vocab, err);
     if (st) return st;
     if (n_draft_vocab != c->n_vocab) {
         return sp_fail(err, SP_E_UNSUPPORTED,
@@ -198,18 +200,20 @@ static enum sp_status read_vocabulary(struct sp_config *c, const struct sp_confi
 static enum sp_status read_block_size(struct sp_draft_config *d, const struct sp_config_text *t,
                                       struct sp_err *err)
 {
-    const struct sp_json *holder = holder_of(t, "block_size");
+    const struct sp_json *holder = sp_dflash_holder(t, "block_size");
+    unsigned most = SP_MAX_BLOCK - 1 + d->first_row;
     enum sp_status st;
 
     if (holder == NULL) return sp_fail(err, SP_E_INPUT, "dflash config missing block_size");
     st = sp_object_unsigned(holder, "block_size", 0, INT32_MAX, &d->block_size, err);
     if (st) return st;
-    if (d->block_size < 2) {
-        return sp_fail(err, SP_E_INPUT, "dflash block size %u must be at least 2", d->block_size);
+    if (d->block_size < 1 + d->first_row) {
+        return sp_fail(err, SP_E_INPUT, "dflash block size %u must be at least %u", d->block_size,
+                       1 + d->first_row);
     }
-    if (d->block_size > SP_MAX_BLOCK) {
-        return sp_fail(err, SP_E_UNSUPPORTED, "dflash block size %u must be at most %d",
-                       d->block_size, SP_MAX_BLOCK);
+    if (d->block_size > most) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "dflash block size %u must be at most %u",
+                       d->block_size, most);
     }
     return SP_OK;
 }
@@ -218,8 +222,9 @@ static enum sp_status read_taps(struct sp_draft_config *d, const struct sp_confi
                                 struct sp_err *err)
 {
     static const char key[] = "target_layer_ids";
-    const struct sp_json *list = sp_json_get(holder_of(t, key), key);
+    const struct sp_json *list = sp_json_get(sp_dflash_holder(t, key), key);
     size_t n = sp_json_len(list);
+    int64_t lowest = d->kind == SP_DRAFT_DSPARK ? -1 : 0;
 
     if (list == NULL) return SP_OK; /* the width of fc settles how many, sp_config_settle which */
     if (sp_json_kind(list) != SP_JSON_ARRAY || n == 0) {
@@ -234,15 +239,16 @@ static enum sp_status read_taps(struct sp_draft_config *d, const struct sp_confi
         if (!sp_json_to_i64(sp_json_at(list, i), &id)) {
             return sp_fail(err, SP_E_INPUT, "dflash target_layer_ids[%zu] is no integer", i);
         }
-        if (id < 0 || id >= SP_CAP_LAYERS || (d->n_target_layers && id >= d->n_target_layers)) {
+        if (id < lowest || id >= SP_CAP_LAYERS ||
+            (d->n_target_layers && id >= d->n_target_layers)) {
             return sp_fail(err, SP_E_INPUT,
                            "dflash target layer %lld out of range for %u target layers",
                            (long long)id, d->n_target_layers ? d->n_target_layers : SP_CAP_LAYERS);
         }
-        if (i && (unsigned)id <= d->taps[i - 1]) {
+        if (i && id <= sp_tap_number(d->taps[i - 1])) {
             return sp_fail(err, SP_E_INPUT, "dflash target_layer_ids must be ascending");
         }
-        d->taps[i] = (unsigned)id;
+        d->taps[i] = id < 0 ? SP_TAP_EMBEDDING : (unsigned)id;
     }
     d->n_taps = (unsigned)n;
     return SP_OK;
@@ -268,7 +274,7 @@ static enum sp_status read_dflash2(struct sp_config *c, const struct sp_config_t
     if (d->kind != SP_DRAFT_DFLASH2) return SP_OK;
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
         *counts[i].out = counts[i].standard;
-        st = sp_object_unsigned(holder_of(t, counts[i].key), counts[i].key, 1, counts[i].max,
+        st = sp_object_unsigned(sp_dflash_holder(t, counts[i].key), counts[i].key, 1, counts[i].max,
                                 counts[i].out, err);
         if (st) {
             sp_context(err, "dflash2");
@@ -285,9 +291,11 @@ static enum sp_status read_dflash2(struct sp_config *c, const struct sp_config_t
         return sp_fail(err, SP_E_INPUT, "dflash2: selector_top_k %u of a %u-token vocabulary",
                        d->selector_top_k, c->n_vocab);
     }
-    st = sp_json_get_double(holder_of(t, scale_key), scale_key, 1e-6, 1e6, &c->logit_scale, err);
+    st = sp_json_get_double(sp_dflash_holder(t, scale_key), scale_key, 1e-6, 1e6, &c->logit_scale,
+                            err);
     if (st) return st;
-    return sp_json_get_double(holder_of(t, input_key), input_key, 1e-6, 1e6, &c->input_scale, err);
+    return sp_json_get_double(sp_dflash_holder(t, input_key), input_key, 1e-6, 1e6, &c->input_scale,
+                              err);
 }
 
 /* is_causal, then dflash_config.causal, then by kind of layer: a layer that sees everything looks
@@ -331,6 +339,13 @@ static enum sp_status note_unknown(const struct sp_config_text *t, struct sp_err
         "conv_group_size",
         "selector_rank",
         "selector_top_k",
+        "markov_rank",
+        "markov_head_type",
+        "enable_confidence_head",
+        "confidence_head_with_markov",
+        "confidence_head_alpha",
+        "sample_from_anchor",
+        "projector_type",
     };
     enum sp_status st = SP_OK;
 
@@ -355,15 +370,17 @@ enum sp_status sp_config_read_draft(struct sp_config *out, const struct sp_confi
     if (d->kind == SP_DRAFT_ASSISTANT) return sp_config_read_assistant(out, t, err);
     d->borrows_tables = true;
     d->target_hidden = out->n_hidden;
+    d->first_row = d->kind == SP_DRAFT_DSPARK ? 0 : 1;
     if ((st = refuse_options(t, err)) || (st = read_block_size(d, t, err)) ||
-        (st = sp_object_unsigned(holder_of(t, "num_target_layers"), "num_target_layers", 1,
+        (st = sp_object_unsigned(sp_dflash_holder(t, "num_target_layers"), "num_target_layers", 1,
                                  SP_CAP_LAYERS, &d->n_target_layers, err)) ||
-        (st = sp_object_unsigned(holder_of(t, "target_hidden_size"), "target_hidden_size", 1,
+        (st = sp_object_unsigned(sp_dflash_holder(t, "target_hidden_size"), "target_hidden_size", 1,
                                  SP_CAP_WIDTH, &d->target_hidden, err)) ||
         (st = read_vocabulary(out, t, err)) || (st = read_taps(d, t, err)) ||
-        (st =
-             sp_json_get_double(holder_of(t, cap_key), cap_key, 1e-3, 1e6, &out->logit_cap, err)) ||
-        (st = read_dflash2(out, t, err)) || (st = read_direction(out, t, err))) {
+        (st = sp_json_get_double(sp_dflash_holder(t, cap_key), cap_key, 1e-3, 1e6, &out->logit_cap,
+                                 err)) ||
+        (st = read_dflash2(out, t, err)) || (st = sp_config_read_dspark(d, t, err)) ||
+        (st = read_direction(out, t, err))) {
         return st;
     }
     return note_unknown(t, err);

@@ -91,6 +91,14 @@ SP_MUST_CHECK enum sp_status sp_config_detect_draft(struct sp_config_text *t, st
 SP_MUST_CHECK enum sp_status
 sp_config_read_assistant(struct sp_config *out, const struct sp_config_text *t, struct sp_err *err);
 
+/* Where a key of a block draft stands: in dflash_config, or else at the root. NULL: nowhere. */
+const struct sp_json *sp_dflash_holder(const struct sp_config_text *t, const char *key);
+
+/* The keys of DSpark's heads. Needs block size and taps. */
+SP_MUST_CHECK enum sp_status sp_config_read_dspark(struct sp_draft_config *out,
+                                                   const struct sp_config_text *t,
+                                                   struct sp_err *err);
+
 /* The keys of a draft. Needs the layers; sets their direction. */
 SP_MUST_CHECK enum sp_status
 sp_config_read_draft(struct sp_config *out, const struct sp_config_text *t, struct sp_err *err);

@@ -37,6 +37,11 @@ enum dim {
     DIM_CONV_TAPS,    /* DFlash2: of one convolution, */
     DIM_CONV_DYNAMIC, /* ... of both around a sublayer, for all groups */
     DIM_SELECTOR,     /* width of the selector's codebooks */
+    DIM_MARKOV,       /* DSpark: width of the markov head, */
+    DIM_MARKOV_SEEN,  /* ... of what its gate reads: a hidden state and an embedding, */
+    DIM_MARKOV_GATES, /* ... of an rnn's three results, */
+    DIM_MARKOV_JOINT, /* ... of what the rnn reads: its state as well, */
+    DIM_CONFIDENCE,   /* ... of what the confidence head reads */
     DIM_TARGET,       /* width of the target's hidden states */
     DIM_CLUSTERS,
 };
@@ -184,7 +189,8 @@ static bool has_head(const struct sp_config *c, const struct sp_layer_config *l)
 static bool is_dflash(const struct sp_config *c, const struct sp_layer_config *l)
 {
     (void)l;
-    return c->draft.kind == SP_DRAFT_DFLASH || c->draft.kind == SP_DRAFT_DFLASH2;
+    return c->draft.kind == SP_DRAFT_DFLASH || c->draft.kind == SP_DRAFT_DFLASH2 ||
+           c->draft.kind == SP_DRAFT_DSPARK;
 }
 
 static bool has_conv(const struct sp_config *c, const struct sp_layer_config *l)
@@ -197,6 +203,28 @@ static bool is_dflash2(const struct sp_config *c, const struct sp_layer_config *
 {
     (void)l;
     return c->draft.kind == SP_DRAFT_DFLASH2;
+}
+
+static bool has_markov(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    (void)l;
+    return c->draft.dspark.rank != 0;
+}
+
+static bool has_markov_gate(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    return has_markov(c, l) && c->draft.dspark.markov == SP_MARKOV_GATED;
+}
+
+static bool has_markov_rnn(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    return has_markov(c, l) && c->draft.dspark.markov == SP_MARKOV_RNN;
+}
+
+static bool has_confidence(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    (void)l;
+    return c->draft.dspark.confidence;
 }
 
 static bool is_assistant(const struct sp_config *c, const struct sp_layer_config *l)
@@ -320,6 +348,17 @@ static const struct row model_rows[] = {
      SP_ROLE_CODEBOOK,
      {DIM_VOCAB, DIM_SELECTOR},
      is_dflash2},
+    {"markov_head.markov_w1.weight", SP_ROLE_CODEBOOK, {DIM_VOCAB, DIM_MARKOV}, has_markov},
+    {"markov_head.markov_w2.weight", SP_ROLE_HEAD, {DIM_VOCAB, DIM_MARKOV}, has_markov},
+    {"markov_head.gate_proj.weight", SP_ROLE_GATE, {DIM_MARKOV, DIM_MARKOV_SEEN}, has_markov_gate},
+    {"markov_head.gate_proj.bias", SP_ROLE_BIAS, {DIM_MARKOV}, has_markov_gate},
+    {"markov_head.joint_proj.weight",
+     SP_ROLE_GATE,
+     {DIM_MARKOV_GATES, DIM_MARKOV_JOINT},
+     has_markov_rnn},
+    {"markov_head.joint_proj.bias", SP_ROLE_BIAS, {DIM_MARKOV_GATES}, has_markov_rnn},
+    {"confidence_head.proj.weight", SP_ROLE_GATE, {DIM_ONE, DIM_CONFIDENCE}, has_confidence},
+    {"confidence_head.proj.bias", SP_ROLE_BIAS, {DIM_ONE}, has_confidence},
 };
 
 const char *sp_role_name(enum sp_role role)
@@ -392,6 +431,17 @@ static uint64_t dim_of(enum dim dim, const struct sp_config *c, const struct sp_
         return 2 * (uint64_t)c->n_conv_taps * (c->n_hidden / c->conv_group);
     case DIM_SELECTOR:
         return c->draft.selector_rank;
+    case DIM_MARKOV:
+        return c->draft.dspark.rank;
+    case DIM_MARKOV_SEEN:
+        return (uint64_t)c->n_hidden + c->draft.dspark.rank;
+    case DIM_MARKOV_GATES:
+        return 3 * (uint64_t)c->draft.dspark.rank;
+    case DIM_MARKOV_JOINT:
+        return 2 * (uint64_t)c->draft.dspark.rank + c->n_hidden;
+    case DIM_CONFIDENCE:
+        return (uint64_t)c->n_hidden +
+               (c->draft.dspark.confidence_markov ? c->draft.dspark.rank : 0);
     case DIM_TARGET:
         return c->draft.target_hidden;
     case DIM_CLUSTERS:

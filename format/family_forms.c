@@ -363,7 +363,8 @@ enum sp_status sp_matcher_place(struct sp_matcher *m, struct sp_tensor_spec *spe
     char name[SP_SOURCE_NAME];
 
     if (strncmp(spec->name, "layers.", strlen("layers.")) == 0) return match_layer_spec(m, spec);
-    if (spec->role == SP_ROLE_HEAD || (spec->role == SP_ROLE_EMBEDDING && m->embedding_is_head)) {
+    if (strcmp(spec->name, "lm_head.weight") == 0 ||
+        (spec->role == SP_ROLE_EMBEDDING && m->embedding_is_head)) {
         return add_whole(m, spec, m->head_name);
     }
     snprintf(name, sizeof name, "%s%s", m->prefix, spec->name);
@@ -372,7 +373,7 @@ enum sp_status sp_matcher_place(struct sp_matcher *m, struct sp_tensor_spec *spe
         sp_matcher_has(m, "", spec->name)) {
         return add_whole(m, spec, spec->name);
     }
-    if (spec->role == SP_ROLE_CODEBOOK && !sp_matcher_has(m, "", name)) {
+    if (strstr(spec->name, "_codebook") && !sp_matcher_has(m, "", name)) {
         snprintf(name, sizeof name, "%s%s.weight", m->prefix, spec->name);
     }
     return add_whole(m, spec, name);

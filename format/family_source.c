@@ -71,7 +71,7 @@ static enum sp_status refuse_evidence(const struct sp_matcher *m)
         {SP_MTP_PREFIX, NULL, "a multi-token prediction head", SP_DRAFT_NONE},
         {"midlayer.", NULL, "an EAGLE-3 draft", SP_DRAFT_NONE},
         {"d2t", NULL, "a draft vocabulary", SP_DRAFT_NONE},
-        {"markov_head.", NULL, "a DSpark draft", SP_DRAFT_NONE},
+        {"markov_head.", NULL, "a DSpark draft", SP_DRAFT_DSPARK},
         {"candidate_selector.", NULL, "a DFlash2 draft", SP_DRAFT_DFLASH2},
         {"aux_hidden_norms.", NULL, "a Laguna draft", SP_DRAFT_NONE},
         {"pre_projection.", NULL, "a Gemma 4 assistant", SP_DRAFT_ASSISTANT},
@@ -84,6 +84,11 @@ static enum sp_status refuse_evidence(const struct sp_matcher *m)
             if (evidence[k].begin && !begins_with(name, evidence[k].begin)) continue;
             if (evidence[k].end && !ends_with(name, evidence[k].end)) continue;
             if (evidence[k].kind && evidence[k].kind == m->config->draft.kind) continue;
+            if (evidence[k].kind) {
+                return sp_fail(m->err, SP_E_INPUT,
+                               "tensor \"%s\" belongs to %s, but architecture is \"%s\"", name,
+                               evidence[k].what, m->config->architecture);
+            }
             return sp_fail(m->err, SP_E_UNSUPPORTED, "tensor \"%s\": %s, which is not supported",
                            name, evidence[k].what);
         }

@@ -3,9 +3,10 @@
  * The draft reads the target's residual stream after some layers (taps) for every committed token,
  * projects it once (fc, norm) and keeps keys and values made from it. A proposal runs the block
  * [cur, mask, mask, ...] at positions C..C+B-1 over that context; row i predicts the token at its
- * own position C+i. The block's keys and values are guesses: they stay in slots that the next
- * committed rows overwrite. The whole block is always computed, whatever part of it is used, so
- * that a proposal does not depend on the depth; the head runs on the rows used only. */
+ * own position C+i (in a DSpark draft, the one behind it). The block's keys and values are guesses:
+ * they stay in slots that the next committed rows overwrite. The whole block is always computed,
+ * whatever part of it is used, so that a proposal does not depend on the depth; the head runs on
+ * the rows used only. */
 #include "runtime/draft_dflash.h"
 
 #include "format/mem.h"
@@ -14,7 +15,7 @@
 
 size_t sp_dflash_max_depth(const struct sp_model *draft)
 {
-    return draft->config.draft.block_size - 1;
+    return draft->config.draft.block_size - draft->config.draft.first_row;
 }
 
 const unsigned *sp_dflash_taps(const struct sp_model *draft, unsigned *n_taps)
@@ -43,7 +44,7 @@ enum sp_status sp_dflash_check(const struct sp_model *target, const struct sp_mo
                        (unsigned)d->draft.mask_token, embedder->embedding.rows);
     }
     for (unsigned i = 0; i < d->draft.n_taps; i++) {
-        if (d->draft.taps[i] < t->n_layers) continue;
+        if (sp_tap_number(d->draft.taps[i]) < (int)t->n_layers) continue;
         return sp_fail(err, SP_E_INPUT, "dflash target layer %u out of range for %u target layers",
                        d->draft.taps[i], t->n_layers);
     }
@@ -110,7 +111,7 @@ void sp_dflash_run_block(struct sp_dflash *d, const uint32_t *ids, size_t n_cach
         block[i] = d->model->config.draft.mask_token;
     sp_decoder_embed(d->decoder, d->embedder, block, d->block_size);
     sp_decoder_run(d->decoder, d->block_size, n_cached, 0);
-    sp_decoder_logits(d->decoder, d->head, 1, n);
+    sp_decoder_logits(d->decoder, d->head, d->model->config.draft.first_row, n);
 }
 
 static enum sp_status dflash_propose(struct sp_drafter *base, uint32_t *ids, size_t n_cached,

@@ -1,4 +1,5 @@
-/* What DFlash drafts of both versions do alike: the block, its context, its caches. */
+/* What DFlash drafts of both versions and DSpark drafts do alike: the block, its context, its
+ * caches. */
 #ifndef SP_RUNTIME_DRAFT_DFLASH_H
 #define SP_RUNTIME_DRAFT_DFLASH_H
 
@@ -18,7 +19,8 @@ SP_MUST_CHECK enum sp_status sp_dflash_init(struct sp_dflash *d, const struct sp
                                             const unsigned *taps, unsigned n_taps,
                                             struct sp_err *err);
 
-/* Runs the block of the anchor ids[n_cached]; the decoder's logits = those of its rows 1..n. */
+/* Runs the block of the anchor ids[n_cached]; the decoder's logits = those of the first n
+ * rows that guess. */
 void sp_dflash_run_block(struct sp_dflash *d, const uint32_t *ids, size_t n_cached, size_t n);
 
 /* Members of sp_drafter_ops; the drafter begins with a struct sp_dflash. */

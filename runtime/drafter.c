@@ -2,7 +2,7 @@
 
 static const struct sp_drafter_ops *const kinds[] = {
     &sp_draft_lm_ops,      &sp_draft_dflash_ops,    &sp_draft_mtp_ops,
-    &sp_draft_dflash2_ops, &sp_draft_assistant_ops,
+    &sp_draft_dflash2_ops, &sp_draft_assistant_ops, &sp_draft_dspark_ops,
 };
 
 const struct sp_drafter_ops *sp_drafter_find(enum sp_draft_kind kind)
@@ -32,6 +32,17 @@ enum sp_status sp_guess(const struct sp_guesser *guesser, bool *more, uint32_t *
     double confidence;
     enum sp_status st = chooser->propose(
         chooser->state, &ids[pos], guesser->depth ? &confidence : NULL, logits, ids, pos, err);
+
+    *more = st == SP_OK && (guesser->depth == NULL || sp_depth_judge(guesser->depth, confidence));
+    return st;
+}
+
+enum sp_status sp_guess_rated(const struct sp_guesser *guesser, bool *more, uint32_t *ids,
+                              size_t pos, const struct sp_logits *logits, double confidence,
+                              struct sp_err *err)
+{
+    const struct sp_chooser *chooser = guesser->chooser;
+    enum sp_status st = chooser->propose(chooser->state, &ids[pos], NULL, logits, ids, pos, err);
 
     *more = st == SP_OK && (guesser->depth == NULL || sp_depth_judge(guesser->depth, confidence));
     return st;

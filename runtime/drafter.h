@@ -81,10 +81,16 @@ SP_MUST_CHECK enum sp_status sp_guess(const struct sp_guesser *guesser, bool *mo
                                       size_t pos, const struct sp_logits *logits,
                                       struct sp_err *err);
 
+/* The same where the draft itself says how sure it is of the guess, 0..1. */
+SP_MUST_CHECK enum sp_status sp_guess_rated(const struct sp_guesser *guesser, bool *more,
+                                            uint32_t *ids, size_t pos,
+                                            const struct sp_logits *logits, double confidence,
+                                            struct sp_err *err);
+
 /* The row of a kind; NULL if there is none. */
 const struct sp_drafter_ops *sp_drafter_find(enum sp_draft_kind kind);
 
 extern const struct sp_drafter_ops sp_draft_lm_ops, sp_draft_dflash_ops, sp_draft_mtp_ops,
-    sp_draft_dflash2_ops, sp_draft_assistant_ops;
+    sp_draft_dflash2_ops, sp_draft_assistant_ops, sp_draft_dspark_ops;
 
 #endif

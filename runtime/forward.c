@@ -397,6 +397,7 @@ void sp_decoder_run(struct sp_decoder *d, size_t n, size_t pos, size_t n_certain
     d->n_certain = n_certain;
     if (pos == 0) sp_delta_reset(d);
     rotate_positions(d, n, pos);
+    keep_taps(d, SP_TAP_EMBEDDING, n);
     for (unsigned i = 0; i < d->model->config.n_layers; i++) {
         job.layer = &d->model->layers[i];
         job.norm_in = job.layer->input_norm;

@@ -15,8 +15,6 @@
 #include "runtime/logits.h"
 #include "runtime/model.h"
 
-#include <limits.h>
-
 struct sp_decoder; /* opaque */
 
 struct sp_decoder_options {
@@ -25,12 +23,12 @@ struct sp_decoder_options {
     size_t max_logit_rows; /* most rows of one sp_decoder_logits */
     enum sp_kv_type kv_type;
     size_t n_planned;     /* length that the longrope regime is chosen for; 0: n_positions */
-    const unsigned *taps; /* layers whose output is kept, borrowed until close; SP_TAP_FINAL */
+    const unsigned *taps; /* layers whose output is kept, borrowed until close; SP_TAP_* */
     unsigned n_taps;
     const struct sp_decoder *keys_of; /* whose keys layers without any read; must outlive this */
 };
 
-/* In place of a layer: the residual stream after the final norm. */
+/* In place of a layer, like SP_TAP_EMBEDDING: the residual stream after the final norm. */
 #define SP_TAP_FINAL UINT_MAX
 
 /* model and engine must outlive the decoder. */

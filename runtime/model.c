@@ -292,6 +292,20 @@ static void bind_layer(struct binder *b, struct sp_layer *l, unsigned i)
     l->sinks = bind_bias(b, "@self_attn.sinks", i);
 }
 
+static void bind_dspark(struct binder *b, struct sp_dspark_weights *w)
+{
+    bool rnn = b->model->config.draft.dspark.markov == SP_MARKOV_RNN;
+
+    w->embedding = bind_matrix(b, "markov_head.markov_w1.weight", 0);
+    w->correction = bind_matrix(b, "markov_head.markov_w2.weight", 0);
+    w->gate =
+        bind_matrix(b, rnn ? "markov_head.joint_proj.weight" : "markov_head.gate_proj.weight", 0);
+    w->gate_bias =
+        bind_bias(b, rnn ? "markov_head.joint_proj.bias" : "markov_head.gate_proj.bias", 0);
+    w->confidence = bind_matrix(b, "confidence_head.proj.weight", 0);
+    w->confidence_bias = bind_bias(b, "confidence_head.proj.bias", 0);
+}
+
 static enum sp_status bind_all(struct sp_model *m, const struct sp_pack *pack, struct sp_err *err)
 {
     struct binder b = {.pack = pack, .model = m, .err = err};
@@ -316,6 +330,7 @@ static enum sp_status bind_all(struct sp_model *m, const struct sp_pack *pack, s
     m->selector.hidden = bind_matrix(&b, "candidate_selector.hidden_projection.weight", 0);
     m->selector.predecessors = bind_matrix(&b, "candidate_selector.predecessor_codebook", 0);
     m->selector.successors = bind_matrix(&b, "candidate_selector.successor_codebook", 0);
+    bind_dspark(&b, &m->dspark);
     return b.status;
 }
 

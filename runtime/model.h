@@ -33,6 +33,16 @@ struct sp_selector_weights {
     struct sp_matrix predecessors, successors; /* [V, rank] */
 };
 
+/* DSpark: what the token before a guess adds to its logits, and how sure the guess is. */
+struct sp_dspark_weights {
+    struct sp_matrix embedding;  /* [V, rank] */
+    struct sp_matrix correction; /* [V, rank] */
+    struct sp_matrix gate;       /* gated: [rank, H + rank]; rnn: [3 rank, 2 rank + H] */
+    const float *gate_bias;
+    struct sp_matrix confidence; /* [1, H + rank], or [1, H] */
+    const float *confidence_bias;
+};
+
 /* Weights of one decoder layer. A pointer is NULL and a matrix is empty (rows 0) where the layer
  * has none. Vectors are owned by the model. */
 struct sp_layer {
@@ -81,6 +91,7 @@ struct sp_model {
     const float *hidden_norm;              /* drafts: [H] after fc */
     const float *pair_norms[2];            /* heads: [H] of embedding and hidden, before fc */
     struct sp_selector_weights selector;
+    struct sp_dspark_weights dspark;
     float **vectors; /* all the widened vectors, owned */
     size_t n_vectors, cap_vectors;
 };

@@ -252,7 +252,6 @@ static void golden_gemma4(void **state)
 static void golden_refusals(void **state)
 {
     static const char *const names[] = {
-        "drafts/dspark_gated",
         "drafts/eagle3_llama",
         "drafts/eagle3_midlayer",
     };
@@ -648,6 +647,51 @@ static void dflash(void **state)
     sp_config_release(&c);
 }
 
+/* A block whose anchor guesses too, and two heads. */
+static void dspark(void **state)
+{
+    struct sp_config c;
+    char *notes = NULL;
+
+    (void)state;
+    parse_own(&c, "dspark_gated", NULL);
+    assert_int_equal(c.draft.kind, SP_DRAFT_DSPARK);
+    assert_int_equal(c.draft.block_size, 7);
+    assert_int_equal(c.draft.first_row, 0);
+    assert_int_equal(c.draft.n_taps, 3);
+    assert_true(c.draft.taps[0] == SP_TAP_EMBEDDING);
+    assert_int_equal(sp_tap_number(c.draft.taps[0]), -1);
+    assert_int_equal(c.draft.taps[1], 2);
+    assert_int_equal(c.draft.dspark.rank, 8);
+    assert_int_equal(c.draft.dspark.markov, SP_MARKOV_GATED);
+    assert_string_equal(sp_markov_name(&c.draft.dspark), "gated");
+    assert_true(c.draft.dspark.confidence && c.draft.dspark.confidence_markov);
+    assert_false(c.layers[0].causal || c.layers[1].causal);
+    sp_config_release(&c);
+
+    /* What DeepSpec calls dflash_*_block7. */
+    parse_own(&c, "dspark_no_heads", NULL);
+    assert_int_equal(c.draft.kind, SP_DRAFT_DSPARK);
+    assert_int_equal(c.draft.block_size, 1);
+    assert_int_equal(c.draft.dspark.rank, 0);
+    assert_string_equal(sp_markov_name(&c.draft.dspark), "none");
+    assert_false(c.draft.dspark.confidence || c.draft.dspark.confidence_markov);
+    sp_config_release(&c);
+
+    /* As SpecForge writes it. */
+    parse_own(&c, "dspark_nested", &notes);
+    assert_int_equal(c.draft.kind, SP_DRAFT_DSPARK);
+    assert_int_equal(c.draft.mask_token, 95);
+    assert_int_equal(c.draft.taps[1], 5);
+    assert_int_equal(c.draft.dspark.rank, 12);
+    assert_int_equal(c.draft.dspark.markov, SP_MARKOV_RNN);
+    assert_true(c.draft.dspark.confidence);
+    assert_false(c.draft.dspark.confidence_markov);
+    assert_string_equal(notes, "dflash_config.attention_mode has no effect");
+    free(notes);
+    sp_config_release(&c);
+}
+
 /* The taps of a draft whose config leaves them out, settled by fc's width. */
 static void default_taps(void **state)
 {
@@ -810,6 +854,7 @@ int main(void)
         cmocka_unit_test(qwen3_5_settled),
         cmocka_unit_test(smollm_phi_oss),
         cmocka_unit_test(dflash),
+        cmocka_unit_test(dspark),
         cmocka_unit_test(default_taps),
         cmocka_unit_test(refusals),
         cmocka_unit_test(end_ids),

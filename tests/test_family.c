@@ -649,12 +649,90 @@ static void dflash_refusals(void **state)
                    "dflash: lm_head.weight without embed_tokens.weight is not supported");
     assert_refused(DFLASH(""), DFLASH_BODY("") ", embed_tokens.weight 8 4", SP_E_UNSUPPORTED,
                    "dflash: embed_tokens.weight without lm_head.weight is not supported");
-    assert_refused(DFLASH(""), DFLASH_BODY("") ", markov_head.markov_w1.weight 8 2",
-                   SP_E_UNSUPPORTED,
-                   "tensor \"markov_head.markov_w1.weight\": a DSpark draft, which is not "
-                   "supported");
+    assert_refused(DFLASH(""), DFLASH_BODY("") ", markov_head.markov_w1.weight 8 2", SP_E_INPUT,
+                   "tensor \"markov_head.markov_w1.weight\" belongs to a DSpark draft, but "
+                   "architecture is \"DFlashDraftModel\"");
     assert_refused(DFLASH(""), DFLASH_BODY("") ", mask_embedding 4", SP_E_INPUT,
                    "unexpected tensor \"mask_embedding\"");
+}
+
+#define DSPARK(more)                                                                               \
+    "{\"architectures\": [\"Qwen3DSparkModel\"], \"block_size\": 1, \"mask_token_id\": 7, "        \
+    "\"num_target_layers\": 6, \"target_layer_ids\": [-1, 3], " more SIZES "}"
+#define DSPARK_BODY(p) DFLASH_BODY(p) ", " p "embed_tokens.weight 8 4, " p "lm_head.weight 8 4"
+#define MARKOV(p) ", " p "markov_head.markov_w1.weight 8 3, " p "markov_head.markov_w2.weight 8 3"
+
+static void assert_shape_of(const struct sp_specs *specs, const char *name, enum sp_role role,
+                            uint64_t rows, uint64_t cols)
+{
+    const struct sp_tensor_spec *spec = sp_specs_find(specs, name);
+
+    assert_non_null(spec);
+    assert_int_equal(spec->role, role);
+    assert_int_equal(spec->shape[0], rows);
+    if (cols) assert_int_equal(spec->shape[1], cols);
+}
+
+/* The heads that the config states, and no others. */
+static void dspark(void **state)
+{
+    static const struct {
+        const char *config, *tensors;
+        size_t n_specs;
+    } cases[] = {
+        {DSPARK("\"markov_rank\": 0, "), DSPARK_BODY(""), 16},
+        {DSPARK(""), DSPARK_BODY("model."), 16},
+        {DSPARK("\"markov_rank\": 3, "), DSPARK_BODY("") MARKOV(""), 18},
+        {DSPARK("\"markov_rank\": 3, \"markov_head_type\": \"gated\", "),
+         DSPARK_BODY("model.") MARKOV("model.") ", model.markov_head.gate_proj.weight 3 7, "
+                                                "model.markov_head.gate_proj.bias 3",
+         20},
+        {DSPARK("\"markov_rank\": 3, \"markov_head_type\": \"rnn\", "
+                "\"enable_confidence_head\": true, \"confidence_head_with_markov\": true, "),
+         DSPARK_BODY("") MARKOV("") ", markov_head.joint_proj.weight 9 10, "
+                                    "markov_head.joint_proj.bias 9, "
+                                    "confidence_head.proj.weight 1 7, confidence_head.proj.bias 1",
+         22},
+        {DSPARK("\"enable_confidence_head\": true, "),
+         DSPARK_BODY("") ", confidence_head.proj.weight 1 4, confidence_head.proj.bias 1", 18},
+    };
+    struct checkpoint c;
+    struct outcome o;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        open_checkpoint(&c, cases[i].config, cases[i].tensors);
+        match(&o, &c);
+        assert_string_equal(o.err.text, "");
+        assert_int_equal(o.specs.n_specs, cases[i].n_specs);
+        assert_false(c.config.draft.borrows_tables || c.config.tied);
+        if (i == 4) {
+            assert_shape_of(&o.specs, "markov_head.markov_w1.weight", SP_ROLE_CODEBOOK, 8, 3);
+            assert_shape_of(&o.specs, "markov_head.markov_w2.weight", SP_ROLE_HEAD, 8, 3);
+            assert_shape_of(&o.specs, "markov_head.joint_proj.weight", SP_ROLE_GATE, 9, 10);
+            assert_shape_of(&o.specs, "confidence_head.proj.weight", SP_ROLE_GATE, 1, 7);
+            assert_shape_of(&o.specs, "confidence_head.proj.bias", SP_ROLE_BIAS, 1, 0);
+        }
+        close_both(&o, &c);
+    }
+}
+
+static void dspark_refusals(void **state)
+{
+    (void)state;
+    assert_refused(DSPARK("\"markov_rank\": 3, "), DSPARK_BODY(""), SP_E_INPUT,
+                   "missing tensor \"markov_head.markov_w1.weight\" [8, 3]; missing tensor "
+                   "\"markov_head.markov_w2.weight\" [8, 3]");
+    assert_refused(DSPARK("\"markov_rank\": 2, "), DSPARK_BODY("") MARKOV(""), SP_E_INPUT,
+                   "tensor \"markov_head.markov_w1.weight\" has shape [8, 3], expected [8, 2]; "
+                   "tensor \"markov_head.markov_w2.weight\" has shape [8, 3], expected [8, 2]");
+    assert_refused(DSPARK(""), DSPARK_BODY("") ", markov_head.markov_w1.weight 8 3", SP_E_INPUT,
+                   "unexpected tensor \"markov_head.markov_w1.weight\"");
+    assert_refused(DSPARK("\"markov_rank\": 3, \"enable_confidence_head\": true, "),
+                   DSPARK_BODY("") MARKOV("") ", confidence_head.proj.weight 1 4, "
+                                              "confidence_head.proj.bias 1",
+                   SP_E_INPUT,
+                   "tensor \"confidence_head.proj.weight\" has shape [1, 4], expected [1, 7]");
 }
 
 /* Marks the rows that pieces take; every row of every used tensor is taken exactly once. */
@@ -716,6 +794,9 @@ static void golden_checkpoints(void **state)
         {"drafts/dflash_qwen3", 2 * 11 + 3, 0},
         {"drafts/dflash_gpt_oss", 2 * (11 + 4) + 3, 0},
         {"drafts/dflash_default_taps", 2 * 11 + 3, 0},
+        {"drafts/dspark_vanilla", 2 * 11 + 5 + 4, 0},
+        {"drafts/dspark_gated", 2 * 11 + 5 + 6, 0},
+        {"drafts/dspark_rnn", 2 * 11 + 5 + 6, 0},
     };
 
     (void)state;
@@ -783,6 +864,8 @@ int main(void)
         cmocka_unit_test(prediction_head),
         cmocka_unit_test(dflash),
         cmocka_unit_test(dflash_refusals),
+        cmocka_unit_test(dspark),
+        cmocka_unit_test(dspark_refusals),
         cmocka_unit_test(golden_checkpoints),
         cmocka_unit_test(roles_have_names),
     };
