@@ -25,6 +25,7 @@ enum {
     DV = 24,
     K = 3
 };
+_Static_assert((int)V == CRAFTED_TOKENS && (int)H == CRAFTED_WIDTH, "as the header says");
 enum { CHANNELS = 2 * HK * DK + HV * DV, VALUES = HV * DV };
 
 static const char config[] =
@@ -150,7 +151,9 @@ static void head(struct writer *w, const struct crafted *how)
     if (!how->no_ffn) mlp(w, "mtp.layers.0.", 0, scale);
 }
 
-static void write_file(const char *folder, const char *name, const struct writer *w)
+/* `text` is written where there is no writer. */
+static void write_file(const char *folder, const char *name, const struct writer *w,
+                       const char *text)
 {
     char path[512];
     uint8_t size[8], bytes[4];
@@ -160,7 +163,7 @@ static void write_file(const char *folder, const char *name, const struct writer
     f = fopen(path, "wb");
     assert_non_null(f);
     if (w == NULL) {
-        fputs(config, f);
+        fputs(text, f);
     } else {
         sp_put64(size, w->n_header);
         fwrite(size, 1, 8, f);
@@ -199,8 +202,91 @@ void crafted_qwen3_5(const char *folder, const struct crafted *how)
     vector(w, "model.", "norm.weight", H, norm, 0.05f);
     if (!how->converted) head(w, how);
     w->header[w->n_header++] = '}';
-    write_file(folder, "config.json", NULL);
-    write_file(folder, "model.safetensors", w);
+    write_file(folder, "config.json", NULL, config);
+    write_file(folder, "model.safetensors", w, NULL);
+    free(w->data);
+    free(w);
+}
+
+static void block_layer(struct writer *w)
+{
+    static const char prefix[] = "layers.0.";
+
+    vector(w, prefix, "input_layernorm.weight", H, 1, 0.25f);
+    matrix(w, prefix, "self_attn.q_proj", NQ * D, H, 0.3f);
+    matrix(w, prefix, "self_attn.k_proj", NK * D, H, 0.3f);
+    matrix(w, prefix, "self_attn.v_proj", NK * D, H, 0.3f);
+    matrix(w, prefix, "self_attn.o_proj", H, NQ * D, 0.2f);
+    vector(w, prefix, "self_attn.q_norm.weight", D, 1, 0.25f);
+    vector(w, prefix, "self_attn.k_norm.weight", D, 1, 0.25f);
+    mlp(w, prefix, 1, 0.2f);
+}
+
+/* Rows of 1 and -1 again: of the correction W e only one element is as large as the rank. */
+static void markov_head(struct writer *w, const struct crafted_dspark *how)
+{
+    size_t n = (size_t)V * how->rank, wide = H + (size_t)how->rank;
+    float *w1 = malloc(n * sizeof *w1), *w2;
+
+    assert_non_null(w1);
+    memcpy(w1, matrix(w, "", "markov_head.markov_w1", V, how->rank, 1), n * sizeof *w1);
+    w2 = matrix(w, "", "markov_head.markov_w2", V, how->rank, 1);
+    for (size_t i = 0; how->repeats && i < n; i++)
+        w2[i] = w1[i];
+    free(w1);
+    if (strcmp(how->markov, "gated") == 0) {
+        matrix(w, "", "markov_head.gate_proj", how->rank, wide, 0.3f);
+        vector(w, "", "markov_head.gate_proj.bias", how->rank, 0, 0.5f);
+    }
+    if (strcmp(how->markov, "rnn") == 0) {
+        matrix(w, "", "markov_head.joint_proj", 3 * how->rank, wide + how->rank, 0.3f);
+        vector(w, "", "markov_head.joint_proj.bias", 3 * how->rank, 0, 0.5f);
+    }
+}
+
+static void dspark_tensors(struct writer *w, const struct crafted_dspark *how)
+{
+    float *head;
+
+    matrix(w, "", "embed_tokens", V, H, 1);
+    head = matrix(w, "", "lm_head", V, H, 0.1f);
+    for (size_t i = 0; i < H * H; i++)
+        head[i] = i / H == i % H ? 1 : 0;
+    matrix(w, "", "fc", H, 2 * H, 0.2f);
+    vector(w, "", "hidden_norm.weight", H, 1, 0.25f);
+    vector(w, "", "norm.weight", H, 1, 0.25f);
+    block_layer(w);
+    if (how->markov) markov_head(w, how);
+    if (how->confidence) {
+        matrix(w, "", "confidence_head.proj", 1, H + (how->confidence_markov ? how->rank : 0),
+               0.3f);
+        vector(w, "", "confidence_head.proj.bias", 1, 0, 0.5f);
+    }
+}
+
+void crafted_dspark(const char *folder, const struct crafted_dspark *how)
+{
+    struct writer *w = calloc(1, sizeof *w);
+    char text[1024];
+
+    assert_non_null(w);
+    w->seed = 20260301;
+    w->header[w->n_header++] = '{';
+    dspark_tensors(w, how);
+    w->header[w->n_header++] = '}';
+    snprintf(text, sizeof text,
+             "{\"architectures\": [\"Qwen3DSparkModel\"], \"model_type\": \"qwen3\", "
+             "\"vocab_size\": 160, \"hidden_size\": 64, \"num_hidden_layers\": 1, "
+             "\"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"head_dim\": 32, "
+             "\"intermediate_size\": 96, \"rope_theta\": 10000, \"tie_word_embeddings\": false, "
+             "\"max_position_embeddings\": 1024, \"num_target_layers\": 4, "
+             "\"target_layer_ids\": [-1, 2], \"mask_token_id\": 158, \"block_size\": %u, "
+             "\"markov_rank\": %u, \"markov_head_type\": \"%s\", "
+             "\"enable_confidence_head\": %s, \"confidence_head_with_markov\": %s}\n",
+             how->block_size, how->markov ? how->rank : 0, how->markov ? how->markov : "vanilla",
+             how->confidence ? "true" : "false", how->confidence_markov ? "true" : "false");
+    write_file(folder, "config.json", NULL, text);
+    write_file(folder, "model.safetensors", w, NULL);
     free(w->data);
     free(w);
 }
