@@ -2,7 +2,8 @@
 # Everything a reviewer would run: format, lint, warnings of two compilers, tests plain, under
 # sanitizers, with scalar kernels, and under valgrind. Ends with "N passed, N failed".
 #
-# usage: tests/check.sh [STEP...]    steps: format lint gcc clang asan tsan valgrind (default: all)
+# usage: tests/check.sh [STEP...]    steps: format lint gcc clang asan tsan valgrind (default: these)
+#        tests/check.sh arm64        kernels for 64-bit ARM under QEMU, after ./setup arm64
 set -u
 cd "$(dirname "$0")/.." || exit 2
 jobs=$(nproc)
@@ -79,6 +80,31 @@ for step in $steps; do
             grind create -f testdata/tiny/Modelfile -q q4 -o build/valgrind.bin --force
             grind run --num-predict 24 --threads 2 build/valgrind.bin 'What is 7 plus 8?'
             grind verify build/valgrind.bin
+        }
+        ;;
+    arm64)
+        for tool in aarch64-linux-gnu-gcc qemu-aarch64-static; do
+            command -v $tool >/dev/null && continue
+            echo "arm64: $tool is missing; ./setup arm64 installs it"
+            exit 2
+        done
+        root=/
+        [ ! -d build/arm64-root ] || root=$PWD/build/arm64-root
+        build gcc -DCMAKE_C_COMPILER=gcc &&
+            build arm64 --toolchain tests/aarch64.cmake -DARM64_ROOT="$root" && {
+            tests arm64 -R 'kernels|vector|kv|attention|blas|fmath|rope|codec|microscale'
+            export QEMU_CPU=cortex-a53 # no dot products: the scalar kernels are left
+            tests arm64 -R 'kernels|vector'
+            unset QEMU_CPU
+            emulated() { qemu-aarch64-static -L "$root" build/arm64/spectool "$@"; }
+            digest() { "$@" run --json --logits-digest --num-predict 24 --ignore-eos build/arm64.bin 'What is 7 plus 8?' |
+                grep -o '"logits_xxh3": "[0-9a-f]*"'; }
+            build/gcc/spectool create -f testdata/tiny/Modelfile -q q4 -o build/native.bin --force >/dev/null
+            emulated create -f testdata/tiny/Modelfile -q q4 -o build/arm64.bin --force >/dev/null
+            cmp build/native.bin build/arm64.bin
+            report "the same packed file on arm64" $?
+            native=$(digest build/gcc/spectool) && [ "$native" = "$(digest emulated)" ]
+            report "the same logits on arm64" $?
         }
         ;;
     *)
