@@ -10,7 +10,7 @@
 #include <string.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
-#elif defined(__aarch64__) && defined(__linux__)
+#elif defined(__aarch64__) && !defined(__APPLE__)
 #include <sys/auxv.h>
 #endif
 
@@ -61,15 +61,15 @@ static const struct sp_kernels *const all[] = {&sp_kernels_avx512, &sp_kernels_a
                                                &sp_kernels_avx2, &sp_kernels_ref, NULL};
 static const char names[] = "auto, avx512, avxvnni, avx2 or scalar";
 #elif defined(__aarch64__)
-#if defined(__linux__)
+#if defined(__APPLE__)
 static bool runs_neon(void)
 {
-    return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
+    return true; /* every Mac's processor has dot products */
 }
 #else
 static bool runs_neon(void)
 {
-    return __ARM_FEATURE_DOTPROD != 0;
+    return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
 }
 #endif
 
