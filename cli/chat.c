@@ -326,6 +326,7 @@ enum sp_status sp_chat(struct sp_generation *generation, struct sp_err *err)
         puts("/? helps, /bye ends.");
         while (turn(&chat, &st))
             fflush(stdout);
+        if (st == SP_OK && sp_signals_caught()) st = sp_fail(err, SP_E_CHECK, "terminated");
     }
     sp_line_edit_close(chat.edit);
     free(history);

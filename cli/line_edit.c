@@ -147,11 +147,13 @@ const char *sp_line_edit_read(struct sp_line_edit *edit, const char *prompt)
     int n = 0;
 
     snprintf(edit->prompt, sizeof edit->prompt, "%s", prompt);
+    if (sp_signals_caught()) return NULL;
     mark_pastes(edit, true);
     line = el_gets(edit->editor, &n);
     mark_pastes(edit, false);
     if (sp_signals_caught()) {
         sp_signals_clear();
+        if (sp_signals_caught()) return NULL;
         putchar('\n');
         return "";
     }

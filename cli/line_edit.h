@@ -13,8 +13,8 @@ SP_MUST_CHECK enum sp_status sp_line_edit_open(struct sp_line_edit **out, const 
                                                struct sp_err *err);
 void sp_line_edit_close(struct sp_line_edit *edit); /* NULL is fine; writes the history */
 
-/* The next line without its end, borrowed until the next call; NULL at the end of input. An
- * interrupt gives an empty line. */
+/* The next line without its end, borrowed until the next call; NULL at the end of input, or when
+ * a signal ends the program. An interrupt gives an empty line. */
 const char *sp_line_edit_read(struct sp_line_edit *edit, const char *prompt);
 
 #endif

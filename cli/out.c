@@ -187,10 +187,20 @@ static void set_handler(int number, void (*handler)(int))
     sigaction(number, &action, NULL);
 }
 
+/* What the caller has ignored (nohup, a shell's background) stays ignored. */
+static void catch_unless_ignored(int number)
+{
+    struct sigaction now;
+
+    if (sigaction(number, NULL, &now) == 0 && now.sa_handler != SIG_IGN)
+        set_handler(number, remember);
+}
+
 void sp_signals_catch(void)
 {
-    set_handler(SIGINT, remember);
-    set_handler(SIGTERM, remember);
+    catch_unless_ignored(SIGINT);
+    catch_unless_ignored(SIGTERM);
+    catch_unless_ignored(SIGHUP);
 }
 
 bool sp_signals_caught(void)
@@ -200,6 +210,7 @@ bool sp_signals_caught(void)
 
 void sp_signals_clear(void)
 {
+    if (caught_signal != SIGINT) return;
     caught_signal = 0;
     sp_signals_catch();
 }

@@ -46,10 +46,12 @@ SP_MUST_CHECK enum sp_status sp_table_add(struct sp_table *table, struct sp_err 
 void sp_table_print(FILE *out, const struct sp_table *table, int indent);
 void sp_table_release(struct sp_table *table);
 
-/* From here on SIGINT and SIGTERM only set a flag; a second one ends the program at once. */
+/* From here on SIGINT, SIGTERM and SIGHUP only set a flag; a second one ends the program at once.
+ * One that the caller ignores (nohup) stays ignored. */
 void sp_signals_catch(void);
 bool sp_signals_caught(void);
-/* Forgets a caught signal and waits for the next. */
+/* Forgets a caught interrupt and waits for the next; what ends the program (SIGTERM, SIGHUP) stays
+ * caught. */
 void sp_signals_clear(void);
 /* Ends the program by the caught signal, so that a shell sees what happened; returns if none was.
  */

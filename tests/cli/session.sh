@@ -48,3 +48,14 @@ printf '\033[200~/What is\nthe capital of\nItaly?\n\033[201~\n/show messages\n/e
     TERM=xterm script -qec 'spectool run packed.bin --num-predict 1' /dev/null 2>&1 | tr -d '\r' >pasted
 sed -n 's,.*user: ,user: ,; /^user/,/^assistant/p' pasted
 grep -c '.\[?2004h' pasted
+echo '# a signal that ends the program ends the session, and its history is kept'
+rm "$XDG_STATE_HOME/spectool/history"
+(
+    echo 'Hello there.'
+    until grep -q 'tokens/s' log 2>/dev/null; do sleep 0.1; done
+    kill -TERM "$(cat pid)"
+    sleep 1
+) | TERM=dumb script -qefc 'echo $$ >pid; exec spectool run packed.bin --num-predict 2' log >/dev/null
+echo "exit $?"
+grep -o terminated log
+grep -c Hello "$XDG_STATE_HOME/spectool/history"
