@@ -8,28 +8,39 @@
 
 enum { MAX_STREAM = 64 << 20 };
 
+static const char *skip_blanks(const char *s)
+{
+    while (isspace((unsigned char)*s))
+        s++;
+    return s;
+}
+
 enum sp_status sp_ids_parse(struct sp_ids *out, const char *text, struct sp_err *err)
 {
     enum sp_status st;
     struct sp_ids ids = {0};
-    const char *s = text;
+    const char *s = skip_blanks(text), *last;
     char *end;
+    bool array = *s == '[';
 
     if ((st = sp_new(&ids.at, strlen(text) / 2 + 1, sizeof *ids.at, err))) return st;
-    while (isspace((unsigned char)*s))
-        s++;
-    while (*s) {
+    if (array) s = skip_blanks(s + 1);
+    last = array ? strrchr(s, ']') : NULL;
+    if (last != NULL && *skip_blanks(last + 1) != '\0') last = NULL;
+    while (*s && s != last) {
         unsigned long long id = isdigit((unsigned char)*s) ? strtoull(s, &end, 10) : UINT64_MAX;
         if (id > UINT32_MAX) {
-            st = sp_fail(err, SP_E_USAGE, "\"%.40s\" is no token id, expected id,id,...", s);
+            int len = (int)strcspn(s + 1, ", \t\r\n") + 1;
+            st = sp_fail(err, SP_E_USAGE, "\"%.*s\" is no token id, expected id,id,...",
+                         len < 40 ? len : 40, s);
             break;
         }
         ids.at[ids.n++] = (uint32_t)id;
-        while (isspace((unsigned char)*end))
-            end++;
-        s = *end == ',' ? end + 1 : end;
-        while (isspace((unsigned char)*s))
-            s++;
+        s = skip_blanks(end);
+        if (*s == ',') s = skip_blanks(s + 1);
+    }
+    if (st == SP_OK && array && last == NULL) {
+        st = sp_fail(err, SP_E_USAGE, "token ids begin with [ and do not end with ]");
     }
     if (st) sp_ids_release(&ids);
     *out = ids;

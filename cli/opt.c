@@ -92,6 +92,8 @@ static const struct elsewhere {
     {"m", ""},
     {"model", ""},
     {"p", ""},
+    {"ids", ""},
+    {"text", ""},
     {"prompt", ""},
 };
 

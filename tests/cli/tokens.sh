@@ -14,5 +14,10 @@ printf '[1]\n{"a"}\n' | spectool detokenize --batch packed.bin
 echo "exit $?"
 spectool detokenize packed.bin 1,x
 echo "exit $?"
+spectool tokenize --json packed.bin 'Once upon' | spectool detokenize packed.bin; echo
+spectool detokenize packed.bin '[1'
+echo "exit $?"
+spectool detokenize packed.bin --ids 1
+echo "exit $?"
 spectool tokenize "$TESTDATA/tiny" x
 echo "exit $?"
