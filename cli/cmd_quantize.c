@@ -10,10 +10,10 @@ struct options {
 #define AT(member) .offset = offsetof(struct options, member)
 
 static const struct sp_opt opts[] = {
-    {SP_OPT_CHOICE, 0, "target", NULL, "TYPE", AT(target), .choices = sp_cmd_types,
+    {SP_OPT_CHOICE, 'q', "target", "quantize", "TYPE", AT(target), .choices = sp_cmd_types,
      .shown = "copied", .help = "Type of the target's matrices"},
-    {SP_OPT_CHOICE, 0, "draft", NULL, "TYPE", AT(draft), .choices = sp_cmd_types, .shown = "copied",
-     .help = "Type of the draft's matrices"},
+    {SP_OPT_CHOICE, 0, "draft", "quantize-draft", "TYPE", AT(draft), .choices = sp_cmd_types,
+     .shown = "copied", .help = "Type of the draft's matrices"},
     {SP_OPT_CHOICE, 0, "quantize-output", NULL, "TYPE", AT(head), .choices = sp_cmd_types,
      .help = "Type of the target's embedding and output matrix, whatever --target says"},
     {SP_OPT_FLAG, 0, "requantize", NULL, NULL, AT(requantize),

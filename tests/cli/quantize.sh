@@ -9,6 +9,7 @@ echo "exit $?"
 spectool quantize --target q4 packed.bin
 echo "exit $?"
 spectool quantize --target q4 --requantize packed.bin
+spectool quantize -q q4 --quantize-draft q4 --dry-run packed.bin | sed -n '1p; /0.mlp.down/p'
 spectool create -f "$TESTDATA/tiny/Modelfile" --quantize q8 --quantize-draft q4 -o direct.bin 2>/dev/null
 cmp out.bin direct.bin && echo 'as if made at once'
 ls -A
