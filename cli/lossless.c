@@ -1,5 +1,5 @@
 #include "cli/lossless.h"
-#include "cli/ids.h"
+#include "cli/conversation.h"
 #include "cli/out.h"
 
 #include <inttypes.h>
@@ -11,6 +11,7 @@ static const char built_in_prompt[] = "Once upon a time";
 /* The prompts of one run and what became of them. */
 struct check {
     const struct sp_lossless_options *options;
+    const char *path;
     struct sp_package *package;
     struct sp_package_info info;
     struct sp_json_out json;
@@ -97,8 +98,10 @@ static void report(struct check *c, const struct sp_result *r, size_t prompt)
         putchar('\n');
         return;
     }
-    printf("prompt %zu: %zu tokens, %zu drafted, %zu accepted: tokens and logits equal (%s)\n",
-           prompt, r->n_ids, r->drafted, r->accepted, digest);
+    printf(
+        "prompt %zu: %zu token%s, %zu of %zu guesses accepted: plain and drafted are equal to the "
+        "bit (logits %s)\n",
+        prompt, r->n_ids, r->n_ids == 1 ? "" : "s", r->accepted, r->drafted, digest);
 }
 
 static enum sp_status check_prompt(struct check *c, const struct sp_ids *ids, size_t prompt)
@@ -117,16 +120,21 @@ done:
     return st;
 }
 
+/* What `run` makes of the text: a message in the file's template, where it has one. */
 static enum sp_status check_text(struct check *c, const char *text, size_t prompt)
 {
     enum sp_status st;
-    struct sp_ids ids = {0};
+    struct sp_conversation conversation = {0};
+    struct sp_pack *pack = NULL;
+    bool unused;
 
-    st =
-        sp_package_encode(c->package, text, strlen(text),
-                          SP_ENCODE_ADD_SPECIAL | SP_ENCODE_PARSE_SPECIAL, &ids.at, &ids.n, c->err);
-    if (st == SP_OK) st = check_prompt(c, &ids, prompt);
-    sp_ids_release(&ids);
+    if ((st = sp_pack_open(&pack, c->path, c->err))) return st;
+    st = sp_conversation_open(&conversation, pack, false, NULL, &unused, c->err);
+    sp_conversation_attach(&conversation, c->package);
+    if (st == SP_OK) st = sp_conversation_ask(&conversation, text, strlen(text), c->err);
+    if (st == SP_OK) st = check_prompt(c, &conversation.prompt, prompt);
+    sp_conversation_release(&conversation);
+    sp_pack_close(pack);
     return st;
 }
 
@@ -151,8 +159,8 @@ static enum sp_status check_all(struct check *c, const struct sp_args *args)
 enum sp_status sp_lossless_verify(const struct sp_args *args, struct sp_err *err)
 {
     enum sp_status st;
-    struct check c = {.options = args->options, .json = {.file = stdout}, .err = err};
     const char *path = args->operands[0];
+    struct check c = {.options = args->options, .path = path, .json = {.file = stdout}, .err = err};
 
     sp_signals_catch();
     if ((st = sp_engine_open_package(&c.package, path, &c.options->engine, err))) return st;
