@@ -66,9 +66,12 @@ enum sp_status sp_bench_print_table(const struct sp_bench *b, struct sp_err *err
 {
     enum sp_status st;
 
-    printf("%s, %u threads, %s kernels, medians of %zu\n\n", b->name, b->info.n_threads,
-           b->info.kernels, b->options->n_repeat);
-    printf("Prompt of %zu: %.1f tokens/s (bus %.1f GB/s)\n\nPasses, with the logits of all rows:\n",
+    printf("%s, %u threads, %s kernels, medians of %zu\n"
+           "bus: what this machine could read from memory at that moment; bus used: the share of "
+           "it that a step took\n\n",
+           b->name, b->info.n_threads, b->info.kernels, b->options->n_repeat);
+    printf("Prompt of %zu: %.1f tokens/s (bus %.1f GB/s)\n\nPasses of several rows (tokens) "
+           "behind a context of depth tokens, with the logits of all rows:\n",
            b->n_prefill, sp_bench_prefill_rate(b), b->prefill_bandwidth / GIGA);
     if ((st = print_passes(b, err))) return st;
     printf("\n%s, %zu tokens:\n", b->info.draft ? "Plain and drafted, interleaved" : "Plain",

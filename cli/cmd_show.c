@@ -62,6 +62,7 @@ static enum sp_status show_template(const struct sp_pack *pack, struct sp_err *e
     }
     text = sp_template_text(template, &size);
     fwrite(text, 1, size, stdout);
+    if (sp_out_is_terminal(stdout) && size > 0 && text[size - 1] != '\n') putchar('\n');
     sp_template_free(template);
     return SP_OK;
 }
