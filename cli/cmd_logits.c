@@ -45,12 +45,12 @@ enum { HEADER_SIZE = 128 };
 struct writer {
     struct sp_output *output;
     uint8_t *bytes; /* one row */
-    size_t n_rows;
+    size_t n_rows, n_cols;
     enum sp_status st;
     struct sp_err *err;
 };
 
-static enum sp_status write_header(struct writer *w, size_t n_vocab)
+static enum sp_status write_header(struct writer *w)
 {
     char header[HEADER_SIZE + 1];
     int n;
@@ -59,7 +59,7 @@ static enum sp_status write_header(struct writer *w, size_t n_vocab)
     sp_put16((uint8_t *)header + 8, HEADER_SIZE - 10);
     n = snprintf(header + 10, sizeof header - 10,
                  "{'descr': '<f4', 'fortran_order': False, 'shape': (%zu, %zu), }", w->n_rows,
-                 n_vocab);
+                 w->n_cols);
     memset(header + 10 + n, ' ', (size_t)(HEADER_SIZE - 10 - n));
     header[HEADER_SIZE - 1] = '\n';
     return sp_output_write_at(w->output, 0, header, HEADER_SIZE, w->err);
@@ -81,6 +81,7 @@ static int write_row(void *context, size_t row, const float *logits, size_t n_vo
     w->st = sp_output_write_at(w->output, HEADER_SIZE + (uint64_t)row * n_vocab * 4, w->bytes,
                                n_vocab * 4, w->err);
     if (row >= w->n_rows) w->n_rows = row + 1;
+    w->n_cols = n_vocab;
     return w->st != SP_OK;
 }
 
@@ -109,7 +110,7 @@ static enum sp_status write_array(const struct options *o, struct sp_session *se
     }
     if (w.st) st = w.st;
     if (st) goto done;
-    if ((st = write_header(&w, n_vocab))) goto done;
+    if ((st = write_header(&w))) goto done;
     st = sp_output_commit(w.output, err);
 done:
     sp_output_close(w.output);

@@ -89,6 +89,10 @@ enum sp_status sp_pack_facts_read(struct sp_pack_facts *out, const struct sp_pac
     for (enum sp_part part = SP_PART_TARGET; part <= SP_PART_DRAFT && st == SP_OK; part++) {
         if (facts.parts[part].there) st = read_config(&facts.parts[part], pack, part, err);
     }
+    if (st == SP_OK && facts.parts[SP_PART_TARGET].there && facts.parts[SP_PART_DRAFT].there) {
+        st = sp_config_meet_target(&facts.parts[SP_PART_DRAFT].config,
+                                   &facts.parts[SP_PART_TARGET].config, err);
+    }
     if (st == SP_OK) st = read_records(&facts, pack, err);
     if (st == SP_OK) look_at_template(&facts, pack);
     if (st) sp_pack_facts_release(&facts);
@@ -144,6 +148,7 @@ static void add_draft_rows(struct rows *r, const struct sp_config *config)
         add_row(r, "block", d->first_row ? "%u tokens, the known one included" : "%u tokens",
                 d->block_size);
     }
+    if (d->n_head_rows) add_row(r, "draft vocabulary", "%u tokens", d->n_head_rows);
     if (d->n_taps) add_row(r, "reads layers", "%s", taps);
     if (d->kind != SP_DRAFT_DSPARK) return;
     add_row(r, "markov head", "%s, rank %u", sp_markov_name(&d->dspark), d->dspark.rank);

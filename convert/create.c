@@ -4,7 +4,7 @@
 #include "convert/modelfile.h"
 #include "convert/pair.h"
 #include "convert/plan.h"
-#include "convert/token_order.h"
+#include "convert/token_tables.h"
 #include "convert/write.h"
 #include "format/file.h"
 #include "format/mem.h"
@@ -95,8 +95,11 @@ static enum sp_status check_pair(struct job *job, struct sp_err *err)
     struct sp_pair_side target = side_of(&job->target), draft = side_of(&job->draft);
 
     if ((st = check_target(job, err)) || !job->has_draft) return st;
-    st =
-        sp_pair_check(&target, &draft, sp_source_same(&job->target, &job->draft), &job->notes, err);
+    st = sp_config_meet_target(&job->draft.config, &job->target.config, err);
+    if (!st) {
+        st = sp_pair_check(&target, &draft, sp_source_same(&job->target, &job->draft), &job->notes,
+                           err);
+    }
     if (st) sp_context(err, "%s with %s", job->target.path, job->draft.path);
     return st;
 }
@@ -110,7 +113,7 @@ static enum sp_status make_plan(struct job *job, struct sp_err *err)
     if (st || !job->has_draft) return st;
     st = sp_plan_add(&job->plan, &job->draft, SP_PART_DRAFT, &job->draft_request, job->allow_lossy,
                      err);
-    return st ? st : sp_token_order_verify(&job->draft, err);
+    return st ? st : sp_token_tables_verify(&job->draft, err);
 }
 
 static enum sp_status show_plan(const struct job *job, struct sp_err *err)

@@ -328,6 +328,9 @@ enum sp_status sp_pair_check(const struct sp_pair_side *target, const struct sp_
     case SP_DRAFT_ASSISTANT:
         st = check_assistant(t, d, notes, err);
         break;
+    case SP_DRAFT_EAGLE3:
+        st = sp_config_check_eagle3(d, t, err);
+        break;
     case SP_DRAFT_MTP:
         return check_mtp(t, d, err);
     default:

@@ -34,25 +34,42 @@ static const char *block_kind(enum sp_draft_kind kind)
     }
 }
 
-static size_t print_block(char *out, size_t cap, const struct sp_draft_config *d)
+/* Layers whose output is read; -1 stands for the embeddings. */
+static size_t print_taps(char *out, size_t cap, const struct sp_draft_config *d)
 {
-    size_t n = (size_t)snprintf(out, cap,
-                                "\"kind\":\"%s\",\"block_size\":%u,\"mask_token_id\":%" PRIu32
-                                ",\"target_hidden_size\":%u,\"num_target_layers\":%u,"
-                                "\"target_layer_ids\":[",
-                                block_kind(d->kind), d->block_size, d->mask_token, d->target_hidden,
-                                d->n_target_layers);
+    size_t n = (size_t)snprintf(out, cap, "\"target_layer_ids\":[");
 
     for (unsigned i = 0; i < d->n_taps; i++) {
         n += (size_t)snprintf(out + n, cap - n, "%s%d", i ? "," : "", sp_tap_number(d->taps[i]));
     }
-    n += (size_t)snprintf(out + n, cap - n, "],");
+    return n + (size_t)snprintf(out + n, cap - n, "],");
+}
+
+static size_t print_block(char *out, size_t cap, const struct sp_draft_config *d)
+{
+    size_t n = (size_t)snprintf(out, cap,
+                                "\"kind\":\"%s\",\"block_size\":%u,\"mask_token_id\":%" PRIu32
+                                ",\"target_hidden_size\":%u,\"num_target_layers\":%u,",
+                                block_kind(d->kind), d->block_size, d->mask_token, d->target_hidden,
+                                d->n_target_layers);
+
+    n += print_taps(out + n, cap - n, d);
     if (d->kind != SP_DRAFT_DSPARK) return n;
     return n + (size_t)snprintf(out + n, cap - n,
                                 "\"markov_rank\":%u,\"markov_head_type\":\"%s\","
                                 "\"confidence_head\":%s,",
                                 d->dspark.rank, sp_markov_name(&d->dspark),
                                 d->dspark.confidence ? "true" : "false");
+}
+
+static size_t print_eagle3(char *out, size_t cap, const struct sp_draft_config *d)
+{
+    size_t n = (size_t)snprintf(out, cap,
+                                "\"kind\":\"eagle3\",\"draft_vocab_size\":%u,"
+                                "\"target_hidden_size\":%u,",
+                                d->n_head_rows, d->target_hidden);
+
+    return n + print_taps(out + n, cap - n, d);
 }
 
 enum sp_status sp_pairing_print(char **text, size_t *size, const struct sp_config *draft,
@@ -66,6 +83,8 @@ enum sp_status sp_pairing_print(char **text, size_t *size, const struct sp_confi
     out[n++] = '{';
     if (block_kind(draft->draft.kind)) {
         n += print_block(out + n, RECORD_SIZE - n, &draft->draft);
+    } else if (draft->draft.kind == SP_DRAFT_EAGLE3) {
+        n += print_eagle3(out + n, RECORD_SIZE - n, &draft->draft);
     } else if (draft->draft.kind == SP_DRAFT_ASSISTANT) {
         n += (size_t)snprintf(out + n, RECORD_SIZE - n, "\"kind\":\"assistant\",");
     } else if (draft->draft.kind == SP_DRAFT_MTP) {

@@ -98,6 +98,19 @@ static enum sp_status find_assistant_family(struct sp_config_text *t, struct sp_
                    "assistant: text_config of model_type \"%s\" is not supported", type);
 }
 
+/* A layer of Llama's shape, or of Qwen3's, which norms queries and keys. */
+static enum sp_status find_eagle3_family(struct sp_config_text *t, struct sp_err *err)
+{
+    const char *type = "llama";
+    enum sp_status st;
+
+    if ((st = sp_text_string(t, "model_type", &type, err))) return st;
+    t->family = sp_family_by_type(type);
+    if (t->family && (strcmp(type, "llama") == 0 || strcmp(type, "qwen3") == 0)) return SP_OK;
+    return sp_fail(err, SP_E_UNSUPPORTED, "eagle3 drafts of model_type \"%s\" are not supported",
+                   type);
+}
+
 /* DFlash drafts are layers of Qwen3's shape, whatever their target is. */
 static enum sp_status find_draft_family(struct sp_config_text *t, struct sp_err *err)
 {
@@ -105,6 +118,7 @@ static enum sp_status find_draft_family(struct sp_config_text *t, struct sp_err 
     enum sp_status st;
 
     if (t->draft == SP_DRAFT_ASSISTANT) return find_assistant_family(t, err);
+    if (t->draft == SP_DRAFT_EAGLE3) return find_eagle3_family(t, err);
     if ((st = sp_json_get_string(t->root, "model_type", &type, err))) return st;
     if (strcmp(type, "qwen3") != 0) {
         return sp_fail(err, SP_E_UNSUPPORTED,

@@ -53,6 +53,7 @@ struct sp_layer_config {
     int kv_source;         /* layer whose K/V this one reads; its own index normally; -1: the
                               target's last such layer (drafts) */
     bool causal;           /* false: a DFlash block layer that looks both ways */
+    bool reads_pair;       /* q, k and v read [embedding, hidden state], 2 H wide (EAGLE-3) */
     bool v_from_k;         /* v = the raw k projection (Gemma 4 global layers) */
     bool output_gate;      /* attention output times sigmoid of a gate projection */
     unsigned n_ffn;        /* intermediate size; of one expert in an expert layer */
@@ -76,6 +77,7 @@ enum sp_draft_kind {
     SP_DRAFT_ASSISTANT, /* Gemma 4 assistant: attends to its target's keys */
     SP_DRAFT_DFLASH2,   /* DFlash with convolutions over the block and a selector of candidates */
     SP_DRAFT_DSPARK,    /* DFlash whose rows are corrected by the token before them */
+    SP_DRAFT_EAGLE3,    /* one layer on pairs of the target's features and the next token */
 };
 
 enum { SP_MAX_TAPS = 64, SP_MAX_EOS = 16, SP_MAX_BLOCK = 64 };
@@ -120,6 +122,13 @@ struct sp_draft_config {
     unsigned selector_top_k;    /* ... candidates of a row */
     unsigned first_row;         /* of a block that guesses: 1, behind the anchor's; DSpark: 0 */
     struct sp_dspark_config dspark;
+    bool taps_stated;         /* EAGLE-3: else sp_config_meet_target finds them */
+    unsigned n_head_rows;     /* ... rows of its head, each a token of the target's */
+    bool maps_tokens;         /* ... by the table d2t: row i is token i + d2t[i] */
+    bool features_normed;     /* ... all features together, before fc */
+    bool taps_normed;         /* ... each tap's apart, before fc */
+    bool normed_residual;     /* ... the residual stream begins with the normed hidden state */
+    bool normed_output;       /* ... what it feeds back to itself is normed */
     unsigned n_clusters;      /* assistants: of tokens, each with a centroid; 0: plain head */
     unsigned n_clusters_used; /* ... whose tokens are scored */
 };
@@ -184,6 +193,7 @@ struct sp_tables {
     uint64_t conv_taps; /* last dimension of a delta layer's conv1d.weight; 0: there is none */
     bool mtp;           /* pre_fc_norm_hidden.weight: this is a built-in prediction head */
     bool mtp_ffn;       /* ... whose layer has an MLP */
+    bool d2t;           /* an EAGLE-3 draft's own vocabulary */
 };
 
 /* Completes a parsed config by what is there: tied or not, borrowed tables or own, default taps; a
@@ -192,6 +202,20 @@ struct sp_tables {
  * sp_specs_of_config. SP_E_INPUT when config and tensors contradict each other. */
 SP_MUST_CHECK enum sp_status sp_config_settle(struct sp_config *config,
                                               const struct sp_tables *found, struct sp_err *err);
+
+/* Completes a settled draft by what its target is like: EAGLE-3's default taps. For every reader
+ * that wants to know the taps. */
+SP_MUST_CHECK enum sp_status
+sp_config_meet_target(struct sp_config *draft, const struct sp_config *target, struct sp_err *err);
+
+/* Does this EAGLE-3 draft, which has met the target, fit it? Every reason why not is a sentence. */
+SP_MUST_CHECK enum sp_status sp_config_check_eagle3(const struct sp_config *draft,
+                                                    const struct sp_config *target,
+                                                    struct sp_err *err);
+
+/* Are i + d2t[i], i < n, ascending ids below n_vocab? SP_E_INPUT when they are not. */
+SP_MUST_CHECK enum sp_status sp_config_check_token_map(const float *d2t, size_t n, size_t n_vocab,
+                                                       struct sp_err *err);
 
 /* The last layer with keys of its own, among those with a window or those without; n_layers when
  * there is none. */

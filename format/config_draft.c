@@ -14,7 +14,7 @@ static const struct {
     const char *refused; /* how a refusal calls it; NULL: implemented, as `kind` */
     enum sp_draft_kind kind;
 } architectures[] = {
-    {"*Eagle3*", "EAGLE-3", SP_DRAFT_NONE},
+    {"*Eagle3*", NULL, SP_DRAFT_EAGLE3},
     {"DFlash2DraftModel", NULL, SP_DRAFT_DFLASH2},
     {"Qwen3DSparkModel", NULL, SP_DRAFT_DSPARK},
     {"DSparkDraftModel", NULL, SP_DRAFT_DSPARK},
@@ -64,13 +64,31 @@ static enum sp_status refuse_kind(const char *kind, const char *name, struct sp_
     return sp_fail(err, SP_E_UNSUPPORTED, "unsupported draft architecture: %s (%s)", name, kind);
 }
 
+static const char *what_of(enum sp_draft_kind kind)
+{
+    if (kind == SP_DRAFT_ASSISTANT) return "assistant ";
+    return kind == SP_DRAFT_EAGLE3 ? "eagle3 " : "dflash ";
+}
+
+/* The speculators library names the kind, and nests the layer's own config. */
+static enum sp_status detect_speculator(struct sp_config_text *t, const char *dialect,
+                                        struct sp_err *err)
+{
+    if (strcmp(dialect, "eagle3") != 0) return refuse_kind("speculators", dialect, err);
+    t->draft = SP_DRAFT_EAGLE3;
+    t->what = what_of(t->draft);
+    t->text = sp_json_get(t->root, "transformer_layer_config");
+    if (sp_json_kind(t->text) == SP_JSON_OBJECT) return SP_OK;
+    return sp_fail(err, SP_E_INPUT, "eagle3: transformer_layer_config is missing");
+}
+
 static enum sp_status detect_by_name(struct sp_config_text *t, const char *name, struct sp_err *err)
 {
     for (size_t i = 0; i < sizeof architectures / sizeof architectures[0]; i++) {
         if (!matches(architectures[i].pattern, name)) continue;
         if (architectures[i].refused) return refuse_kind(architectures[i].refused, name, err);
         t->draft = architectures[i].kind;
-        t->what = t->draft == SP_DRAFT_ASSISTANT ? "assistant " : "dflash ";
+        t->what = what_of(t->draft);
         return SP_OK;
     }
     return SP_OK;
@@ -83,7 +101,7 @@ enum sp_status sp_config_detect_draft(struct sp_config_text *t, struct sp_err *e
     enum sp_status st;
 
     if ((st = sp_json_get_string(t->root, "speculators_model_type", &dialect, err))) return st;
-    if (dialect) return refuse_kind("speculators", dialect, err);
+    if (dialect) return detect_speculator(t, dialect, err);
     name = sp_json_to_string(sp_json_at(sp_json_get(t->root, "architectures"), 0), &len);
     if (name && (st = detect_by_name(t, name, err))) return st;
     if ((st = sp_json_get_string(t->root, "model_type", &type, err))) return st;
@@ -91,7 +109,7 @@ enum sp_status sp_config_detect_draft(struct sp_config_text *t, struct sp_err *e
         if (strcmp(assistant_types[i].type, type) != 0) continue;
         if (assistant_types[i].kind == SP_DRAFT_NONE) return refuse_kind("assistant", type, err);
         t->draft = assistant_types[i].kind;
-        t->what = "assistant ";
+        t->what = what_of(t->draft);
     }
     t->dflash = sp_json_get(t->root, "dflash_config");
     if (t->dflash == NULL) return SP_OK;
@@ -369,6 +387,7 @@ enum sp_status sp_config_read_draft(struct sp_config *out, const struct sp_confi
     d->kind = t->draft;
     if (d->kind == SP_DRAFT_ASSISTANT) return sp_config_read_assistant(out, t, err);
     d->borrows_tables = true;
+    if (d->kind == SP_DRAFT_EAGLE3) return sp_config_read_eagle3(out, t, err);
     d->target_hidden = out->n_hidden;
     d->first_row = d->kind == SP_DRAFT_DSPARK ? 0 : 1;
     if ((st = refuse_options(t, err)) || (st = read_block_size(d, t, err)) ||

@@ -6,6 +6,7 @@
  * config_delta.c   gated delta-rule layers
  * config_gemma4.c  what Gemma 4 says layer by layer
  * config_draft.c   drafts: which kind, and a DFlash draft's own keys
+ * config_eagle3.c  the keys of an EAGLE-3 draft
  * config_assistant.c  the keys of a Gemma 4 assistant, and what its target must be like
  * config_refuse.c  keys that change the maths and are not implemented
  * config.c         the driver, sizes and traits */
@@ -29,12 +30,12 @@ enum {
 /* One config.json being read. All pointers are borrowed. */
 struct sp_config_text {
     const struct sp_json *root;
-    const struct sp_json *text;   /* text_config; NULL: there is none */
+    const struct sp_json *text;   /* text_config, or what stands for it; NULL: there is none */
     const struct sp_json *dflash; /* dflash_config; NULL: there is none */
     const struct sp_family *family;
     const struct sp_wrapper *wrapper; /* NULL: the text config is the root */
     enum sp_draft_kind draft;
-    const char *what; /* "", "dflash " or "assistant ": begins the messages that both share */
+    const char *what; /* "", "dflash ", ...: begins the messages that all share */
     char **notes;
 };
 
@@ -98,6 +99,10 @@ const struct sp_json *sp_dflash_holder(const struct sp_config_text *t, const cha
 SP_MUST_CHECK enum sp_status sp_config_read_dspark(struct sp_draft_config *out,
                                                    const struct sp_config_text *t,
                                                    struct sp_err *err);
+
+/* The keys of an EAGLE-3 draft. Needs the layers. */
+SP_MUST_CHECK enum sp_status
+sp_config_read_eagle3(struct sp_config *out, const struct sp_config_text *t, struct sp_err *err);
 
 /* The keys of a draft. Needs the layers; sets their direction. */
 SP_MUST_CHECK enum sp_status

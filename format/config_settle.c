@@ -19,18 +19,24 @@ static unsigned default_tap(unsigned i, unsigned n, unsigned n_layers)
     return 1 + whole;
 }
 
+/* *n = how many taps fc reads: as many as the config lists, if it does. */
+static enum sp_status count_taps(uint64_t *n, const struct sp_draft_config *d, uint64_t fc_cols,
+                                 const char *what, struct sp_err *err)
+{
+    if (fc_cols == 0) return sp_fail(err, SP_E_INPUT, "missing tensor \"fc.weight\"");
+    *n = fc_cols / d->target_hidden;
+    if (fc_cols % d->target_hidden == 0 && (d->n_taps == 0 || *n == d->n_taps)) return SP_OK;
+    return sp_fail(err, SP_E_INPUT, "%s fc input %llu != %llu ids * target hidden %u", what,
+                   (unsigned long long)fc_cols, (unsigned long long)(d->n_taps ? d->n_taps : *n),
+                   d->target_hidden);
+}
+
 static enum sp_status settle_taps(struct sp_draft_config *d, uint64_t fc_cols, struct sp_err *err)
 {
-    uint64_t n;
+    uint64_t n = 0;
+    enum sp_status st;
 
-    if (fc_cols == 0) return sp_fail(err, SP_E_INPUT, "missing tensor \"fc.weight\"");
-    n = fc_cols / d->target_hidden;
-    if (fc_cols % d->target_hidden != 0 || (d->n_taps && n != d->n_taps)) {
-        return sp_fail(err, SP_E_INPUT, "dflash fc input %llu != %llu ids * target hidden %u",
-                       (unsigned long long)fc_cols, (unsigned long long)(d->n_taps ? d->n_taps : n),
-                       d->target_hidden);
-    }
-    if (d->n_taps) return SP_OK;
+    if ((st = count_taps(&n, d, fc_cols, "dflash", err)) || d->n_taps) return st;
     if (d->n_target_layers == 0) {
         return sp_fail(err, SP_E_INPUT,
                        "dflash config has neither target_layer_ids nor num_target_layers");
@@ -111,6 +117,30 @@ static enum sp_status settle_assistant(struct sp_config *config, const struct sp
     return SP_OK;
 }
 
+/* The head is an EAGLE-3 draft's own, the embedding perhaps. */
+static enum sp_status settle_eagle3(struct sp_config *config, const struct sp_tables *found,
+                                    struct sp_err *err)
+{
+    struct sp_draft_config *d = &config->draft;
+    uint64_t n = 0;
+    enum sp_status st;
+
+    if ((st = count_taps(&n, d, found->fc_cols, "eagle3", err))) return st;
+    if (n > SP_MAX_TAPS) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "eagle3 reads %llu layers, at most %d",
+                       (unsigned long long)n, SP_MAX_TAPS);
+    }
+    if (!found->d2t && d->n_head_rows != config->n_vocab) {
+        return sp_fail(err, SP_E_INPUT, "eagle3 draft vocab %u != target vocab %u and no d2t",
+                       d->n_head_rows, config->n_vocab);
+    }
+    d->n_taps = (unsigned)n;
+    d->maps_tokens = found->d2t;
+    d->borrows_tables = !found->embedding;
+    config->tied = false;
+    return SP_OK;
+}
+
 /* mlx writes convolutions as [channels, kernel, 1] and adds the 1 of its norms to their weights. */
 static void settle_delta(struct sp_config *config, const struct sp_tables *found)
 {
@@ -147,6 +177,7 @@ enum sp_status sp_config_settle(struct sp_config *config, const struct sp_tables
         return SP_OK;
     }
     if (config->draft.kind == SP_DRAFT_ASSISTANT) return settle_assistant(config, found, err);
+    if (config->draft.kind == SP_DRAFT_EAGLE3) return settle_eagle3(config, found, err);
     if ((st = settle_tables(config, found, err))) return st;
     return settle_taps(&config->draft, found->fc_cols, err);
 }

@@ -14,6 +14,7 @@
 enum dim {
     DIM_END,
     DIM_HIDDEN,
+    DIM_INPUT, /* what q, k and v read: hidden; twice as much in a layer that reads pairs */
     DIM_VOCAB,
     DIM_Q,  /* n_heads * head_dim */
     DIM_KV, /* n_kv_heads * head_dim */
@@ -44,6 +45,7 @@ enum dim {
     DIM_CONFIDENCE,   /* ... of what the confidence head reads */
     DIM_TARGET,       /* width of the target's hidden states */
     DIM_CLUSTERS,
+    DIM_HEAD_ROWS, /* of the output matrix */
 };
 
 typedef bool wanted_fn(const struct sp_config *c, const struct sp_layer_config *l);
@@ -180,10 +182,39 @@ static bool has_embedding(const struct sp_config *c, const struct sp_layer_confi
     return !c->draft.borrows_tables;
 }
 
-static bool has_head(const struct sp_config *c, const struct sp_layer_config *l)
+static bool is_eagle3(const struct sp_config *c, const struct sp_layer_config *l)
 {
     (void)l;
-    return !c->draft.borrows_tables && !c->tied;
+    return c->draft.kind == SP_DRAFT_EAGLE3;
+}
+
+static bool reads_pair(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    (void)c;
+    return l->reads_pair;
+}
+
+static bool has_head(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    return is_eagle3(c, l) || (!c->draft.borrows_tables && !c->tied);
+}
+
+static bool has_token_map(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    (void)l;
+    return c->draft.maps_tokens;
+}
+
+static bool has_feature_norm(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    (void)l;
+    return c->draft.features_normed;
+}
+
+static bool has_tap_norms(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    (void)l;
+    return c->draft.taps_normed;
 }
 
 static bool is_dflash(const struct sp_config *c, const struct sp_layer_config *l)
@@ -247,14 +278,15 @@ static bool is_mtp(const struct sp_config *c, const struct sp_layer_config *l)
 
 static bool has_fc(const struct sp_config *c, const struct sp_layer_config *l)
 {
-    return is_dflash(c, l) || is_mtp(c, l);
+    return is_dflash(c, l) || is_mtp(c, l) || is_eagle3(c, l);
 }
 
 static const struct row layer_rows[] = {
     {"input_layernorm.weight", SP_ROLE_NORM, {DIM_HIDDEN}, NULL},
-    {"self_attn.q_proj.weight", SP_ROLE_ATTENTION, {DIM_Q, DIM_HIDDEN}, is_attention},
-    {"self_attn.k_proj.weight", SP_ROLE_ATTENTION, {DIM_KV, DIM_HIDDEN}, has_k},
-    {"self_attn.v_proj.weight", SP_ROLE_ATTENTION, {DIM_KV, DIM_HIDDEN}, has_v},
+    {"hidden_norm.weight", SP_ROLE_NORM, {DIM_HIDDEN}, reads_pair},
+    {"self_attn.q_proj.weight", SP_ROLE_ATTENTION, {DIM_Q, DIM_INPUT}, is_attention},
+    {"self_attn.k_proj.weight", SP_ROLE_ATTENTION, {DIM_KV, DIM_INPUT}, has_k},
+    {"self_attn.v_proj.weight", SP_ROLE_ATTENTION, {DIM_KV, DIM_INPUT}, has_v},
     {"self_attn.o_proj.weight", SP_ROLE_ATTENTION, {DIM_HIDDEN, DIM_Q}, is_attention},
     {"self_attn.gate_proj.weight", SP_ROLE_ATTENTION, {DIM_Q, DIM_HIDDEN}, has_output_gate},
     {"self_attn.q_proj.bias", SP_ROLE_BIAS, {DIM_Q}, has_qkv_bias},
@@ -327,9 +359,12 @@ static const struct row model_rows[] = {
      {DIM_ALL_PER_LAYER, DIM_HIDDEN},
      has_per_layer},
     {"per_layer_projection_norm.weight", SP_ROLE_NORM, {DIM_PER_LAYER}, has_per_layer},
-    {"lm_head.weight", SP_ROLE_HEAD, {DIM_VOCAB, DIM_HIDDEN}, has_head},
+    {"lm_head.weight", SP_ROLE_HEAD, {DIM_HEAD_ROWS, DIM_HIDDEN}, has_head},
     {"fc.weight", SP_ROLE_FEATURE, {DIM_HIDDEN, DIM_FEATURES}, has_fc},
     {"hidden_norm.weight", SP_ROLE_NORM, {DIM_HIDDEN}, is_dflash},
+    {"input_norm.weight", SP_ROLE_NORM, {DIM_FEATURES}, has_feature_norm},
+    {SP_TAP_NORMS, SP_ROLE_NORM, {DIM_FEATURES}, has_tap_norms},
+    {"d2t", SP_ROLE_INDEX, {DIM_HEAD_ROWS}, has_token_map},
     {"pre_fc_norm_embedding.weight", SP_ROLE_NORM, {DIM_HIDDEN}, is_mtp},
     {"pre_fc_norm_hidden.weight", SP_ROLE_NORM, {DIM_HIDDEN}, is_mtp},
     {"pre_projection.weight", SP_ROLE_FEATURE, {DIM_HIDDEN, DIM_FEATURES}, is_assistant},
@@ -382,8 +417,12 @@ static uint64_t dim_of(enum dim dim, const struct sp_config *c, const struct sp_
     switch (dim) {
     case DIM_HIDDEN:
         return c->n_hidden;
+    case DIM_INPUT:
+        return (l->reads_pair ? 2 : 1) * (uint64_t)c->n_hidden;
     case DIM_VOCAB:
         return c->n_vocab;
+    case DIM_HEAD_ROWS:
+        return c->draft.n_head_rows ? c->draft.n_head_rows : c->n_vocab;
     case DIM_Q:
         return (uint64_t)l->n_heads * l->head_dim;
     case DIM_KV:

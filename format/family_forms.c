@@ -353,15 +353,35 @@ static enum sp_status match_layer_spec(struct sp_matcher *m, struct sp_tensor_sp
         break;
     }
     if (chosen == NULL) chosen = &plain;
-    snprintf(name, sizeof name, "%slayers.%u.%s", m->prefix, layer,
-             chosen->source ? chosen->source : suffix);
+    if (chosen->source) suffix = chosen->source;
+    if (m->midlayer) {
+        snprintf(name, sizeof name, "%smidlayer.%s", m->prefix, suffix);
+    } else {
+        snprintf(name, sizeof name, "%slayers.%u.%s", m->prefix, layer, suffix);
+    }
     return add_form(m, spec, chosen, name, &m->config->layers[layer]);
+}
+
+/* The norms of all taps, one after another. */
+static enum sp_status add_tap_norms(struct sp_matcher *m, struct sp_tensor_spec *spec)
+{
+    uint64_t width = m->config->draft.target_hidden;
+    char name[SP_SOURCE_NAME];
+    enum sp_status st = SP_OK;
+
+    for (unsigned i = 0; st == SP_OK && i < m->config->draft.n_taps; i++) {
+        snprintf(name, sizeof name, "%sfc_norm.%u.weight", m->prefix, i);
+        if (!claim(m, name, &width, 1)) continue;
+        st = add_piece(m, spec, name, (struct sp_piece){.step = 1, .n_rows = 1, .n_cols = width});
+    }
+    return st;
 }
 
 enum sp_status sp_matcher_place(struct sp_matcher *m, struct sp_tensor_spec *spec)
 {
     char name[SP_SOURCE_NAME];
 
+    if (strcmp(spec->name, SP_TAP_NORMS) == 0) return add_tap_norms(m, spec);
     if (strncmp(spec->name, "layers.", strlen("layers.")) == 0) return match_layer_spec(m, spec);
     if (strcmp(spec->name, "lm_head.weight") == 0 ||
         (spec->role == SP_ROLE_EMBEDDING && m->embedding_is_head)) {

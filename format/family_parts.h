@@ -27,6 +27,7 @@ struct sp_matcher {
     size_t n;
     const char *prefix;     /* of the text model's tensors */
     const char *head_name;  /* NULL: there is none */
+    bool midlayer;          /* layer 0 is stored as midlayer.* (EAGLE-3) */
     bool embedding_is_head; /* the file has the head only, which is both */
     struct sp_findings findings;
     struct sp_err *err;
@@ -44,6 +45,9 @@ void sp_matcher_release(struct sp_matcher *m); /* not the specs */
 
 /* Of a built-in prediction head: beside the text model, whatever that one's prefix is. */
 #define SP_MTP_PREFIX "mtp."
+
+/* One canonical vector; a checkpoint stores the norm of each tap apart, as fc_norm.N.weight. */
+#define SP_TAP_NORMS "fc_norm.weight"
 
 /* SP_E_INPUT with the findings, if there are any. */
 SP_MUST_CHECK enum sp_status sp_matcher_conclude(const struct sp_matcher *m);

@@ -69,8 +69,8 @@ static enum sp_status refuse_evidence(const struct sp_matcher *m)
         {NULL, ".qweight", "GPTQ or AWQ weights", SP_DRAFT_NONE},
         {NULL, ".scales", "mlx weights", SP_DRAFT_NONE},
         {SP_MTP_PREFIX, NULL, "a multi-token prediction head", SP_DRAFT_NONE},
-        {"midlayer.", NULL, "an EAGLE-3 draft", SP_DRAFT_NONE},
-        {"d2t", NULL, "a draft vocabulary", SP_DRAFT_NONE},
+        {"midlayer.", NULL, "an EAGLE-3 draft", SP_DRAFT_EAGLE3},
+        {"d2t", NULL, "an EAGLE-3 draft", SP_DRAFT_EAGLE3},
         {"markov_head.", NULL, "a DSpark draft", SP_DRAFT_DSPARK},
         {"candidate_selector.", NULL, "a DFlash2 draft", SP_DRAFT_DFLASH2},
         {"aux_hidden_norms.", NULL, "a Laguna draft", SP_DRAFT_NONE},
@@ -120,6 +120,8 @@ static enum sp_status find_prefix(struct sp_matcher *m)
         }
         m->prefix = prefixes[i];
     }
+    m->midlayer = m->prefix && m->config->draft.kind == SP_DRAFT_EAGLE3 &&
+                  sp_matcher_has(m, m->prefix, "midlayer.hidden_norm.weight");
     if (m->prefix) return SP_OK;
     return sp_fail(m->err, SP_E_INPUT,
                    "no text model: no tensor \"norm.weight\" under any known prefix");
@@ -143,7 +145,8 @@ static enum sp_status settle(struct sp_matcher *m, bool *compare_equal)
     struct sp_tables found = {.embedding = sp_matcher_has(m, m->prefix, "embed_tokens.weight"),
                               .head = m->head_name != NULL,
                               .layer_scalars =
-                                  sp_matcher_has(m, m->prefix, "layers.0.layer_scalar")};
+                                  sp_matcher_has(m, m->prefix, "layers.0.layer_scalar"),
+                              .d2t = sp_matcher_has(m, m->prefix, "d2t")};
     unsigned delta = sp_config_first_layer(c, SP_MIXER_DELTA_NET);
     char name[SP_SOURCE_NAME];
     size_t fc, conv;
@@ -233,6 +236,13 @@ static bool is_unused_key(const struct sp_matcher *m, const char *name)
     return false;
 }
 
+/* EAGLE-3's t2d says which tokens d2t maps to. */
+static bool is_reverse_map(const struct sp_matcher *m, const char *name)
+{
+    return m->config->draft.maps_tokens && begins_with(name, m->prefix) &&
+           strcmp(name + strlen(m->prefix), "t2d") == 0;
+}
+
 static void report_unexpected(struct sp_matcher *m, const char *name)
 {
     const char *inner = begins_with(name, m->prefix) ? name + strlen(m->prefix) : name;
@@ -274,7 +284,8 @@ static enum sp_status match(struct sp_matcher *m, bool *compare_equal, size_t *n
     }
     for (size_t i = 0; i < m->n && m->findings.n < SP_MAX_FINDINGS; i++) {
         if (m->used[i] || begins_with(m->sorted[i]->name, SP_MTP_PREFIX)) continue;
-        if (sp_source_is_skipped(m->sorted[i]->name) || is_unused_key(m, m->sorted[i]->name)) {
+        if (sp_source_is_skipped(m->sorted[i]->name) || is_unused_key(m, m->sorted[i]->name) ||
+            is_reverse_map(m, m->sorted[i]->name)) {
             ++*n_skipped;
         } else {
             report_unexpected(m, m->sorted[i]->name);

@@ -30,6 +30,8 @@ struct sp_decoder {
     float *q, *k, *v, *up;
     size_t ld_x, ld_q, ld_kv, ld_ffn;
     struct sp_acts hidden;             /* normed rows, inputs of q, k, v, gate, up, head */
+    struct sp_acts pairs;              /* [embedding, hidden], normed: in place of hidden, input of
+                                          q, k, v in a layer that reads pairs */
     struct sp_acts heads;              /* attention output, input of o */
     struct sp_acts ffn;                /* gated rows, input of down */
     struct sp_acts tapped;             /* drafts: features, input of fc */

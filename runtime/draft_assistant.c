@@ -263,11 +263,11 @@ static enum sp_status assistant_propose(struct sp_drafter *base, uint32_t *ids, 
     return st;
 }
 
-static const float *assistant_logits(const struct sp_drafter *base, size_t i)
+static struct sp_logits assistant_logits(const struct sp_drafter *base, size_t i)
 {
     const struct draft_assistant *d = (const struct draft_assistant *)base;
 
-    return d->logits + i * d->n_vocab;
+    return (struct sp_logits){.row = d->logits + i * d->n_vocab, .n = d->n_vocab};
 }
 
 static void assistant_commit(struct sp_drafter *base, const struct sp_commit *commit)

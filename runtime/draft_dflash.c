@@ -125,18 +125,18 @@ static enum sp_status dflash_propose(struct sp_drafter *base, uint32_t *ids, siz
 
     sp_dflash_run_block(d, ids, n_cached, *n);
     for (i = 0; st == SP_OK && more && i < *n; i++) {
-        struct sp_logits logits = sp_decoder_row(d->decoder, i);
+        struct sp_logits logits = sp_dflash_logits(base, i);
         st = sp_guess(guesser, &more, ids, n_cached + 1 + i, &logits, err);
     }
     *n = i;
     return st;
 }
 
-const float *sp_dflash_logits(const struct sp_drafter *base, size_t i)
+struct sp_logits sp_dflash_logits(const struct sp_drafter *base, size_t i)
 {
     const struct sp_dflash *d = (const struct sp_dflash *)base;
 
-    return sp_decoder_row(d->decoder, i).row;
+    return sp_decoder_row(d->decoder, i);
 }
 
 void sp_dflash_commit(struct sp_drafter *base, const struct sp_commit *commit)

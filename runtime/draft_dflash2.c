@@ -148,7 +148,7 @@ static enum sp_status dflash2_propose(struct sp_drafter *base, uint32_t *ids, si
     sp_dflash_run_block(&d->block, ids, n_cached, *n);
     project_rows(d, *n);
     for (i = 0; st == SP_OK && more && i < *n; i++) {
-        const float *logits = sp_dflash_logits(base, i);
+        const float *logits = sp_dflash_logits(base, i).row;
         size_t pos = n_cached + 1 + i;
         struct sp_logits scores;
         find_candidates(d, logits);

@@ -217,11 +217,13 @@ static enum sp_status dspark_propose(struct sp_drafter *base, uint32_t *ids, siz
     return st;
 }
 
-static const float *dspark_logits(const struct sp_drafter *base, size_t i)
+static struct sp_logits dspark_logits(const struct sp_drafter *base, size_t i)
 {
     const struct draft_dspark *d = (const struct draft_dspark *)base;
+    struct sp_logits logits = sp_dflash_logits(base, i);
 
-    return d->rank ? d->rows + i * d->ld : sp_dflash_logits(base, i);
+    if (d->rank) logits.row = d->rows + i * d->ld;
+    return logits;
 }
 
 const struct sp_drafter_ops sp_draft_dspark_ops = {

@@ -148,11 +148,11 @@ static enum sp_status lm_propose(struct sp_drafter *base, uint32_t *ids, size_t 
     return st;
 }
 
-static const float *lm_logits(const struct sp_drafter *base, size_t i)
+static struct sp_logits lm_logits(const struct sp_drafter *base, size_t i)
 {
     const struct draft_lm *d = (const struct draft_lm *)base;
 
-    return d->logits + i * d->n_vocab;
+    return (struct sp_logits){.row = d->logits + i * d->n_vocab, .n = d->n_vocab};
 }
 
 /* What was fed beyond the committed positions was guesses; accepted ones are now true and stay. */

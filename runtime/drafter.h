@@ -40,7 +40,7 @@ struct sp_guesser {
 
 struct sp_drafter_ops {
     enum sp_draft_kind kind;
-    const char *name; /* "dflash", "autoregressive", "mtp" */
+    const char *name; /* "dflash", "autoregressive", "mtp", ... */
     bool stepwise;    /* each guess costs a pass of its own; else a whole block comes at once */
     /* Most tokens that any proposal of this draft holds. */
     size_t (*max_depth)(const struct sp_model *draft);
@@ -57,8 +57,9 @@ struct sp_drafter_ops {
      * after the other, until it says that no more are wanted; *n becomes how many there are. */
     enum sp_status (*propose)(struct sp_drafter *drafter, uint32_t *ids, size_t n_cached, size_t *n,
                               const struct sp_guesser *guesser, struct sp_err *err);
-    /* Logits behind entry i of the last proposal. */
-    const float *(*logits)(const struct sp_drafter *drafter, size_t i);
+    /* Logits behind entry i of the last proposal, over the rows of the draft's head; `best` is not
+     * told. */
+    struct sp_logits (*logits)(const struct sp_drafter *drafter, size_t i);
     void (*commit)(struct sp_drafter *drafter, const struct sp_commit *commit);
     /* Forgets everything from position len on; false: what a proposal at len would read is gone
      * (windows forget), start again from an empty sequence. */
@@ -91,6 +92,6 @@ SP_MUST_CHECK enum sp_status sp_guess_rated(const struct sp_guesser *guesser, bo
 const struct sp_drafter_ops *sp_drafter_find(enum sp_draft_kind kind);
 
 extern const struct sp_drafter_ops sp_draft_lm_ops, sp_draft_dflash_ops, sp_draft_mtp_ops,
-    sp_draft_dflash2_ops, sp_draft_assistant_ops, sp_draft_dspark_ops;
+    sp_draft_dflash2_ops, sp_draft_assistant_ops, sp_draft_dspark_ops, sp_draft_eagle3_ops;
 
 #endif

@@ -128,6 +128,10 @@ static enum sp_status open_scratch(struct sp_decoder *d, struct sp_err *err)
         return st;
     }
     if ((st = sp_acts_init(&d->hidden, rows, config->n_hidden, err))) return st;
+    if (config->layers[0].reads_pair &&
+        (st = sp_acts_init(&d->pairs, rows, 2 * (size_t)config->n_hidden, err))) {
+        return st;
+    }
     if ((st = sp_acts_init(&d->heads, rows, w.q, err))) return st;
     if ((st = sp_acts_init(&d->ffn, rows, w.ffn, err))) return st;
     if (d->model->fc.rows && (st = sp_acts_init(&d->tapped, rows, d->model->fc.cols, err))) {
@@ -189,6 +193,7 @@ void sp_decoder_close(struct sp_decoder *d)
     free(d->v);
     free(d->up);
     sp_acts_release(&d->hidden);
+    sp_acts_release(&d->pairs);
     sp_acts_release(&d->heads);
     sp_acts_release(&d->ffn);
     sp_acts_release(&d->tapped);
@@ -401,7 +406,7 @@ void sp_decoder_run(struct sp_decoder *d, size_t n, size_t pos, size_t n_certain
     for (unsigned i = 0; i < d->model->config.n_layers; i++) {
         job.layer = &d->model->layers[i];
         job.norm_in = job.layer->input_norm;
-        sp_engine_rows(d->engine, n, norm_row, &job);
+        if (!job.layer->config->reads_pair) sp_engine_rows(d->engine, n, norm_row, &job);
         sp_conv_before(d, &job.layer->attention_conv, n);
         run_mixer(&job, i);
         sp_conv_after(d, &job.layer->attention_conv, n);

@@ -50,9 +50,13 @@ void sp_decoder_embed(struct sp_decoder *decoder, const struct sp_model *source,
 
 /* Prediction heads and assistants: fills rows 0..n-1 from pairs of a token (embedded by `source`'s
  * table) and a hidden state of the target, [n][target hidden]; `hidden` may be the decoder's own
- * features. */
+ * features. EAGLE-3: the hidden state is one of sp_decoder_condense, or a feature of its own. */
 void sp_decoder_pair(struct sp_decoder *decoder, const struct sp_model *source, const uint32_t *ids,
                      const float *hidden, size_t n);
+
+/* EAGLE-3: out[n][H] = fc of the target's features, [n][n_taps * target hidden], normed where the
+ * draft has norms for them. n <= max_rows. */
+void sp_decoder_condense(struct sp_decoder *decoder, float *out, const float *features, size_t n);
 
 /* Runs rows 0..n-1 through all layers at positions pos..pos+n-1; pos + n <= n_positions. The first
  * n_certain of them will be committed whatever happens; more than max_logit_rows others need not be

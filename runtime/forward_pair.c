@@ -1,5 +1,9 @@
 /* The input rows of a prediction head or an assistant: a token's embedding and a hidden state, each
- * normed where the draft has norms for them, projected together. */
+ * normed where the draft has norms for them, projected together.
+ *
+ * An EAGLE-3 layer reads both side by side instead, and its residual stream is the hidden state:
+ * g = fc features, or what the draft fed back; pair = [norm(embedding), norm(g)];
+ * x = norm_before_residual ? norm(g) : g. Source: Eagle3DraftModel in speculators. */
 #include "runtime/decoder.h"
 
 #include <assert.h>
@@ -31,6 +35,26 @@ static void join_row(void *context, size_t t, unsigned worker)
     vector->rms_norm(hidden, hidden, d->model->pair_norms[1], n_hidden, eps);
 }
 
+/* The table's row as it is: an EAGLE-3 draft is trained on unscaled embeddings. */
+static void pair_row(void *context, size_t t, unsigned worker)
+{
+    const struct pair_job *job = context;
+    struct sp_decoder *d = job->d;
+    const struct sp_vector *vector = d->engine->vector;
+    const struct sp_matrix *table = &job->source->embedding;
+    const struct sp_layer *l = &d->model->layers[0];
+    size_t h = d->model->config.n_hidden;
+    const float *hidden = job->hidden + t * h;
+    float eps = (float)d->model->config.norm_eps, *row = d->pairs.x + t * d->pairs.ld;
+
+    (void)worker;
+    sp_panel_row(row, table->dtype, table->panels, table->cols, job->ids[t]);
+    vector->rms_norm(row, row, l->input_norm, h, eps);
+    vector->rms_norm(row + h, hidden, l->hidden_norm, h, eps);
+    memcpy(d->x + t * d->ld_x, d->model->config.draft.normed_residual ? row + h : hidden,
+           h * sizeof *hidden);
+}
+
 void sp_decoder_pair(struct sp_decoder *d, const struct sp_model *source, const uint32_t *ids,
                      const float *hidden, size_t n)
 {
@@ -38,6 +62,45 @@ void sp_decoder_pair(struct sp_decoder *d, const struct sp_model *source, const 
     struct sp_product fc = {.w = &d->model->fc, .y = d->x, .ldy = d->ld_x};
 
     assert(n <= d->options.max_rows);
+    if (d->model->config.layers[0].reads_pair) {
+        sp_engine_rows(d->engine, n, pair_row, &job);
+        return;
+    }
     sp_engine_rows(d->engine, n, join_row, &job);
     sp_engine_multiply(d->engine, &fc, 1, &d->tapped, n);
+}
+
+struct condense_job {
+    struct sp_decoder *d;
+    const float *features; /* [n][fc.cols] */
+};
+
+static void norm_features(void *context, size_t t, unsigned worker)
+{
+    const struct condense_job *job = context;
+    struct sp_decoder *d = job->d;
+    const struct sp_draft_config *config = &d->model->config.draft;
+    size_t width = d->model->fc.cols, part = width;
+    float eps = (float)d->model->config.norm_eps, *row = d->tapped.x + t * d->tapped.ld;
+
+    (void)worker;
+    memcpy(row, job->features + t * width, width * sizeof *row);
+    if (d->model->feature_norm == NULL) return;
+    if (config->taps_normed) part = config->target_hidden;
+    for (size_t i = 0; i < width; i += part) {
+        d->engine->vector->rms_norm(row + i, row + i, d->model->feature_norm + i, part, eps);
+    }
+}
+
+void sp_decoder_condense(struct sp_decoder *d, float *out, const float *features, size_t n)
+{
+    struct condense_job job = {d, features};
+    struct sp_product fc = {.w = &d->model->fc, .y = d->y, .ldy = d->ld_x};
+    size_t h = d->model->config.n_hidden;
+
+    assert(n <= d->options.max_rows);
+    sp_engine_rows(d->engine, n, norm_features, &job);
+    sp_engine_multiply(d->engine, &fc, 1, &d->tapped, n);
+    for (size_t t = 0; t < n; t++)
+        memcpy(out + t * h, d->y + t * d->ld_x, h * sizeof *out);
 }

@@ -287,6 +287,7 @@ static void bind_layer(struct binder *b, struct sp_layer *l, unsigned i)
     l->k_bias = bind_bias(b, "@self_attn.k_proj.bias", i);
     l->v_bias = bind_bias(b, "@self_attn.v_proj.bias", i);
     l->o_bias = bind_bias(b, "@self_attn.o_proj.bias", i);
+    l->hidden_norm = bind_norm(b, "@hidden_norm.weight", i);
     l->q_norm = bind_norm(b, "@self_attn.q_norm.weight", i);
     l->k_norm = bind_norm(b, "@self_attn.k_norm.weight", i);
     l->sinks = bind_bias(b, "@self_attn.sinks", i);
@@ -321,6 +322,9 @@ static enum sp_status bind_all(struct sp_model *m, const struct sp_pack *pack, s
     m->per_layer_norm = bind_norm(&b, "per_layer_projection_norm.weight", 0);
     m->fc = bind_matrix(&b, "fc.weight", 0);
     m->hidden_norm = bind_norm(&b, "hidden_norm.weight", 0);
+    m->feature_norm =
+        bind_norm(&b, m->config.draft.taps_normed ? "fc_norm.weight" : "input_norm.weight", 0);
+    m->token_map = bind_bias(&b, "d2t", 0);
     m->pair_norms[0] = bind_norm(&b, "pre_fc_norm_embedding.weight", 0);
     m->pair_norms[1] = bind_norm(&b, "pre_fc_norm_hidden.weight", 0);
     if (m->fc.rows == 0) m->fc = bind_matrix(&b, "pre_projection.weight", 0);

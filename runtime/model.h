@@ -51,6 +51,7 @@ struct sp_layer {
     const float *attention_post;  /* [H] after attention, before the residual add */
     const float *ffn_norm;        /* [H] before the MLP */
     const float *ffn_post;        /* [H] after the MLP, before the residual add */
+    const float *hidden_norm;     /* [H] of the hidden state in a pair (config.reads_pair) */
     const float *q_norm, *k_norm; /* [head_dim] */
     const float *q_bias, *k_bias, *v_bias, *o_bias; /* [rows of the matrix] */
     const float *gate_bias, *up_bias, *down_bias;   /* ... of all experts one after another */
@@ -78,7 +79,8 @@ struct sp_model {
     enum sp_part part;
     struct sp_layer *layers;               /* [config.n_layers] */
     struct sp_matrix embedding;            /* [V, H]; empty: borrowed from the target (drafts) */
-    struct sp_matrix head;                 /* [V, H]; the embedding where tied; empty as above */
+    struct sp_matrix head;                 /* [V, H]; the embedding where tied; empty as above;
+                                              EAGLE-3: [head rows, H] */
     const float *norm;                     /* [H] final */
     struct sp_matrix per_layer_embedding;  /* [n_per_layer_vocab, n_layers * n_per_layer] */
     struct sp_matrix per_layer_projection; /* [n_layers * n_per_layer, H] */
@@ -88,6 +90,9 @@ struct sp_model {
     struct sp_matrix post;                 /* assistants: [target hidden, H] */
     struct sp_matrix centroids;            /* assistants: [clusters, H] */
     const float *token_order;              /* [V] ids, cluster after cluster */
+    const float *feature_norm;             /* EAGLE-3: [n_taps * target hidden] before fc; of all
+                                              together, or each tap's (config.draft) */
+    const float *token_map;                /* EAGLE-3: [head rows] d2t: row i is token i + d2t[i] */
     const float *hidden_norm;              /* drafts: [H] after fc */
     const float *pair_norms[2];            /* heads: [H] of embedding and hidden, before fc */
     struct sp_selector_weights selector;

@@ -172,6 +172,7 @@ static void project(const struct heads_job *job)
 {
     struct sp_decoder *d = job->d;
     const struct sp_layer *l = job->layer;
+    const struct sp_acts *input = l->config->reads_pair ? &d->pairs : &d->hidden;
     const struct sp_product all[] = {
         {.w = &l->q, .bias = l->q_bias, .y = d->q, .ldy = d->ld_q},
         {.w = &l->k, .bias = l->k_bias, .y = d->k, .ldy = d->ld_kv},
@@ -184,7 +185,7 @@ static void project(const struct heads_job *job)
     for (size_t i = 0; i < SP_MAX_PRODUCTS; i++) {
         if (all[i].w->rows) needed[n++] = all[i];
     }
-    sp_engine_multiply(d->engine, needed, n, &d->hidden, job->n);
+    sp_engine_multiply(d->engine, needed, n, input, job->n);
 }
 
 void sp_decoder_attend(struct sp_decoder *d, unsigned layer, size_t n, size_t pos)

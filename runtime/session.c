@@ -181,7 +181,8 @@ static enum sp_status block_logits(struct sp_session *session, const uint32_t *i
     sp_speculator_begin(s, ids[n - 1]);
     if ((st = ops->propose(s->drafter, s->ids, s->n_cached, &n_rows, &guesser, err))) return st;
     for (size_t i = 0; i < n_rows; i++) {
-        if (fn(context, i, ops->logits(s->drafter, i), session->package->target->config.n_vocab)) {
+        struct sp_logits logits = ops->logits(s->drafter, i);
+        if (fn(context, i, logits.row, logits.n)) {
             return sp_fail(err, SP_E_CHECK, "interrupted");
         }
     }

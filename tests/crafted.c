@@ -28,7 +28,7 @@ enum {
 _Static_assert((int)V == CRAFTED_TOKENS && (int)H == CRAFTED_WIDTH, "as the header says");
 enum { CHANNELS = 2 * HK * DK + HV * DV, VALUES = HV * DV };
 
-static const char config[] =
+static const char qwen3_5[] =
     "{\"model_type\": \"qwen3_5_text\", \"vocab_size\": 160, \"hidden_size\": 64, "
     "\"num_hidden_layers\": 4, \"full_attention_interval\": 2, \"intermediate_size\": 96, "
     "\"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"head_dim\": 32, "
@@ -36,6 +36,13 @@ static const char config[] =
     "\"linear_value_head_dim\": 24, \"linear_conv_kernel_dim\": 3, \"eos_token_id\": 159, "
     "\"max_position_embeddings\": 1024, \"tie_word_embeddings\": true, "
     "\"rope_parameters\": {\"rope_theta\": 10000, \"partial_rotary_factor\": 0.25}}\n";
+
+static const char eagle3[] =
+    "{\"architectures\": [\"LlamaForCausalLMEagle3\"], \"model_type\": \"llama\", "
+    "\"vocab_size\": 160, \"draft_vocab_size\": 80, \"hidden_size\": 64, "
+    "\"num_hidden_layers\": 1, \"intermediate_size\": 96, \"num_attention_heads\": 4, "
+    "\"num_key_value_heads\": 2, \"head_dim\": 32, \"max_position_embeddings\": 1024, "
+    "\"eagle_config\": {\"eagle_aux_hidden_state_layer_ids\": [1, 4]}}\n";
 
 /* A safetensors file being put together. */
 struct writer {
@@ -127,6 +134,21 @@ static void delta(struct writer *w, const char *prefix, const struct crafted *ho
         conv[i] = 0.6f * next(w);
 }
 
+/* The rows of tokens 0, step, 2 step, ...: of 1 and -1, nearly orthogonal, so that each token's own
+ * logit is by far the largest. */
+static void write_tokens(struct writer *w, const char *prefix, const char *name, size_t step)
+{
+    struct writer rows = {.seed = 7};
+    float *out = matrix(w, prefix, name, V / step, H, 1);
+
+    for (size_t i = 0; i < V; i++) {
+        for (size_t k = 0; k < H; k++) {
+            float sign = next(&rows) < 0 ? -1 : 1;
+            if (i % step == 0) out[i / step * H + k] = sign;
+        }
+    }
+}
+
 static void mlp(struct writer *w, const char *prefix, float norm, float mixing)
 {
     vector(w, prefix, "post_attention_layernorm.weight", H, norm, 0.25f);
@@ -176,18 +198,31 @@ static void write_file(const char *folder, const char *name, const struct writer
     assert_int_equal(fclose(f), 0);
 }
 
-void crafted_qwen3_5(const char *folder, const struct crafted *how)
+static struct writer *begin(uint32_t seed)
 {
     struct writer *w = calloc(1, sizeof *w);
-    float norm = how->converted ? 1 : 0, *embedding;
 
     assert_non_null(w);
-    w->seed = 20260101;
+    w->seed = seed;
     w->header[w->n_header++] = '{';
-    /* Rows of 1 and -1 are nearly orthogonal, so each token's own logit is by far the largest. */
-    embedding = matrix(w, "model.", "embed_tokens", V, H, 1);
-    for (size_t i = 0; i < (size_t)V * H; i++)
-        embedding[i] = embedding[i] < 0 ? -1 : 1;
+    return w;
+}
+
+static void finish(struct writer *w, const char *folder, const char *config)
+{
+    w->header[w->n_header++] = '}';
+    write_file(folder, "config.json", NULL, config);
+    write_file(folder, "model.safetensors", w, NULL);
+    free(w->data);
+    free(w);
+}
+
+void crafted_qwen3_5(const char *folder, const struct crafted *how)
+{
+    struct writer *w = begin(20260101);
+    float norm = how->converted ? 1 : 0;
+
+    write_tokens(w, "model.", "embed_tokens", 1);
     for (unsigned i = 0; i < L; i++) {
         char prefix[32];
         snprintf(prefix, sizeof prefix, "model.layers.%u.", i);
@@ -201,11 +236,31 @@ void crafted_qwen3_5(const char *folder, const struct crafted *how)
     }
     vector(w, "model.", "norm.weight", H, norm, 0.05f);
     if (!how->converted) head(w, how);
-    w->header[w->n_header++] = '}';
-    write_file(folder, "config.json", NULL, config);
-    write_file(folder, "model.safetensors", w, NULL);
-    free(w->data);
-    free(w);
+    finish(w, folder, qwen3_5);
+}
+
+/* fc = [0, 1]: what the target's last layer makes passes. */
+void crafted_eagle3(const char *folder, const struct crafted *how)
+{
+    struct writer *w = begin(20260101);
+    float scale = how->copies ? 0 : 0.3f, varied = how->copies ? 0 : 0.25f, *fc, *map;
+
+    write_tokens(w, "", "lm_head", 2);
+    fc = matrix(w, "", "fc", H, 2 * (size_t)H, scale);
+    for (size_t i = 0; how->copies && i < H; i++)
+        fc[i * 2 * H + H + i] = 1;
+    map = add(w, "d2t", "80", V / 2);
+    for (size_t i = 0; i < V / 2; i++)
+        map[i] = (float)i;
+    vector(w, "", "norm.weight", H, 1, varied);
+    vector(w, "midlayer.", "input_layernorm.weight", H, 1, varied);
+    vector(w, "midlayer.", "hidden_norm.weight", H, 1, varied);
+    matrix(w, "midlayer.", "self_attn.q_proj", NQ * D, 2 * (size_t)H, 0.3f);
+    matrix(w, "midlayer.", "self_attn.k_proj", NK * D, 2 * (size_t)H, 0.3f);
+    matrix(w, "midlayer.", "self_attn.v_proj", NK * D, 2 * (size_t)H, 0.3f);
+    matrix(w, "midlayer.", "self_attn.o_proj", H, NQ * D, scale);
+    mlp(w, "midlayer.", 1, scale);
+    finish(w, folder, eagle3);
 }
 
 static void block_layer(struct writer *w)
@@ -266,14 +321,10 @@ static void dspark_tensors(struct writer *w, const struct crafted_dspark *how)
 
 void crafted_dspark(const char *folder, const struct crafted_dspark *how)
 {
-    struct writer *w = calloc(1, sizeof *w);
+    struct writer *w = begin(20260301);
     char text[1024];
 
-    assert_non_null(w);
-    w->seed = 20260301;
-    w->header[w->n_header++] = '{';
     dspark_tensors(w, how);
-    w->header[w->n_header++] = '}';
     snprintf(text, sizeof text,
              "{\"architectures\": [\"Qwen3DSparkModel\"], \"model_type\": \"qwen3\", "
              "\"vocab_size\": 160, \"hidden_size\": 64, \"num_hidden_layers\": 1, "
@@ -285,8 +336,5 @@ void crafted_dspark(const char *folder, const struct crafted_dspark *how)
              "\"enable_confidence_head\": %s, \"confidence_head_with_markov\": %s}\n",
              how->block_size, how->markov ? how->rank : 0, how->markov ? how->markov : "vanilla",
              how->confidence ? "true" : "false", how->confidence_markov ? "true" : "false");
-    write_file(folder, "config.json", NULL, text);
-    write_file(folder, "model.safetensors", w, NULL);
-    free(w->data);
-    free(w);
+    finish(w, folder, text);
 }

@@ -32,4 +32,8 @@ enum { CRAFTED_TOKENS = 160, CRAFTED_WIDTH = 64, CRAFTED_MASK = 158 };
  * uncorrected row are its hidden state. */
 void crafted_dspark(const char *folder, const struct crafted_dspark *how);
 
+/* The same of an EAGLE-3 draft for it, whose vocabulary is the even tokens: how->copies says
+ * whether it repeats what its target saw. */
+void crafted_eagle3(const char *folder, const struct crafted *how);
+
 #endif

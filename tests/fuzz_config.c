@@ -70,7 +70,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         struct sp_tables found = {.embedding = own_tables,
                                   .head = own_tables,
                                   .fc_cols =
-                                      (uint64_t)config.draft.n_taps * config.draft.target_hidden};
+                                      (uint64_t)config.draft.n_taps * config.draft.target_hidden,
+                                  .d2t = config.draft.n_head_rows != config.n_vocab};
         check_layers(&config);
         if (sp_config_settle(&config, &found, &err) == SP_OK &&
             sp_specs_of_config(&specs, &config, NULL) == SP_OK) {

@@ -248,27 +248,6 @@ static void golden_gemma4(void **state)
     sp_config_release(&c);
 }
 
-/* Families that are not implemented are refused by name. */
-static void golden_refusals(void **state)
-{
-    static const char *const names[] = {
-        "drafts/eagle3_llama",
-        "drafts/eagle3_midlayer",
-    };
-
-    (void)state;
-    if (access(SHARED "/oracle/targets", R_OK) != 0) skip();
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        char path[512];
-        struct sp_config c;
-        struct sp_err err = {0};
-        snprintf(path, sizeof path, SHARED "/oracle/%s/config.json", names[i]);
-        if (parse_file(&c, path, NULL, &err) != SP_E_UNSUPPORTED) {
-            fail_msg("%s: %d %s", names[i], err.status, err.text);
-        }
-    }
-}
-
 static void llama(void **state)
 {
     struct sp_config c;
@@ -692,6 +671,76 @@ static void dspark(void **state)
     sp_config_release(&c);
 }
 
+static void eagle3(void **state)
+{
+    struct sp_config c;
+
+    (void)state;
+    /* Input of layer 0: the embeddings; of layer j: what layer j - 1 makes. */
+    parse_own(&c, "eagle3_speculators", NULL);
+    assert_int_equal(c.draft.kind, SP_DRAFT_EAGLE3);
+    assert_string_equal(c.family, "qwen3");
+    assert_true(c.qk_norm && c.layers[0].reads_pair);
+    assert_int_equal(c.draft.n_head_rows, 40);
+    assert_int_equal(c.n_vocab, 97);
+    assert_int_equal(c.draft.target_hidden, 24);
+    assert_int_equal(c.draft.n_taps, 3);
+    assert_true(c.draft.taps[0] == SP_TAP_EMBEDDING);
+    assert_int_equal(c.draft.taps[1], 1);
+    assert_int_equal(c.draft.taps[2], 5);
+    assert_true(c.draft.normed_residual && c.draft.taps_normed && c.draft.normed_output);
+    assert_false(c.draft.features_normed);
+    sp_config_release(&c);
+
+    parse_own(&c, "eagle3_outputs", NULL);
+    assert_int_equal(c.draft.n_taps, 5);
+    assert_int_equal(c.draft.taps[0], 1);
+    assert_int_equal(c.draft.taps[4], 9);
+    sp_config_release(&c);
+}
+
+/* EAGLE-3's taps where the config does not list them: inputs of layers 2, N / 2 and N - 3. */
+static void eagle3_default_taps(void **state)
+{
+    static const struct {
+        unsigned n_layers, taps[3];
+    } cases[] = {{32, {1, 15, 28}}, {28, {1, 13, 24}}, {7, {1, 2, 3}}};
+    struct sp_tables found = {.head = true, .fc_cols = 96, .d2t = true};
+    struct sp_err err = {0};
+    struct sp_config c, target = {.n_layers = 5};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        parse_own(&c, "eagle3_root", NULL);
+        assert_int_equal(c.draft.n_taps, 0);
+        assert_int_equal(sp_config_settle(&c, &found, NULL), SP_OK);
+        assert_int_equal(c.draft.n_taps, 3);
+        assert_true(c.draft.borrows_tables && c.draft.maps_tokens);
+        target.n_layers = cases[i].n_layers;
+        assert_int_equal(sp_config_meet_target(&c, &target, NULL), SP_OK);
+        assert_memory_equal(c.draft.taps, cases[i].taps, sizeof cases[i].taps);
+        sp_config_release(&c);
+    }
+    parse_own(&c, "eagle3_root", NULL);
+    assert_int_equal(sp_config_settle(&c, &found, NULL), SP_OK);
+    target.n_layers = 5;
+    assert_int_equal(sp_config_meet_target(&c, &target, &err), SP_E_INPUT);
+    assert_string_equal(err.text,
+                        "eagle3 fc reads 3 layers, which has no default for 5 target layers");
+    sp_config_release(&c);
+
+    memset(&err, 0, sizeof err);
+    parse_own(&c, "eagle3_root", NULL);
+    found.d2t = false;
+    assert_int_equal(sp_config_settle(&c, &found, &err), SP_E_INPUT);
+    assert_string_equal(err.text, "eagle3 draft vocab 40 != target vocab 97 and no d2t");
+    memset(&err, 0, sizeof err);
+    found.fc_cols = 40;
+    assert_int_equal(sp_config_settle(&c, &found, &err), SP_E_INPUT);
+    assert_string_equal(err.text, "eagle3 fc input 40 != 1 ids * target hidden 32");
+    sp_config_release(&c);
+}
+
 /* The taps of a draft whose config leaves them out, settled by fc's width. */
 static void default_taps(void **state)
 {
@@ -845,7 +894,6 @@ int main(void)
         cmocka_unit_test(golden_checkpoints),
         cmocka_unit_test(golden_particulars),
         cmocka_unit_test(golden_gemma4),
-        cmocka_unit_test(golden_refusals),
         cmocka_unit_test(llama),
         cmocka_unit_test(mistral),
         cmocka_unit_test(qwen),
@@ -856,6 +904,8 @@ int main(void)
         cmocka_unit_test(dflash),
         cmocka_unit_test(dspark),
         cmocka_unit_test(default_taps),
+        cmocka_unit_test(eagle3),
+        cmocka_unit_test(eagle3_default_taps),
         cmocka_unit_test(refusals),
         cmocka_unit_test(end_ids),
         cmocka_unit_test(family_table),

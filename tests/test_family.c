@@ -735,6 +735,64 @@ static void dspark_refusals(void **state)
                    "tensor \"confidence_head.proj.weight\" has shape [1, 4], expected [1, 7]");
 }
 
+#define EAGLE3(more)                                                                               \
+    "{\"architectures\": [\"LlamaForCausalLMEagle3\"], \"model_type\": \"llama\", "                \
+    "\"draft_vocab_size\": 5, \"eagle_aux_hidden_state_layer_ids\": [1, 2]" more ", " SIZES "}"
+/* 4 wide, 8 tokens, layer `l` */
+#define EAGLE3_LAYER(l)                                                                            \
+    l "input_layernorm.weight 4, " l "hidden_norm.weight 4, " l                                    \
+      "post_attention_layernorm.weight 4, " l "self_attn.q_proj.weight 4 8, " l                    \
+      "self_attn.k_proj.weight 2 8, " l "self_attn.v_proj.weight 2 8, " l                          \
+      "self_attn.o_proj.weight 4 4, " l "mlp.gate_proj.weight 6 4, " l                             \
+      "mlp.up_proj.weight 6 4, " l "mlp.down_proj.weight 4 6"
+#define EAGLE3_REST "fc.weight 4 8, norm.weight 4, lm_head.weight 5 4"
+
+static void eagle3(void **state)
+{
+    struct checkpoint c;
+    struct outcome o;
+
+    (void)state;
+    /* A layer by its old name, a vocabulary of its own, tap norms apart. */
+    open_checkpoint(&c, EAGLE3(", \"fc_norm\": true"),
+                    EAGLE3_LAYER("midlayer.") ", " EAGLE3_REST
+                                              ", d2t 5, t2d 8, fc_norm.0.weight 4, "
+                                              "fc_norm.1.weight 4");
+    match(&o, &c);
+    assert_string_equal(o.err.text, "");
+    assert_int_equal(o.specs.n_specs, 15);
+    assert_int_equal(o.n_skipped, 1);
+    assert_true(c.config.draft.borrows_tables && c.config.draft.maps_tokens);
+    assert_pieces(&o, "layers.0.self_attn.q_proj.weight",
+                  "midlayer.self_attn.q_proj.weight 0:1:4x8");
+    assert_pieces(&o, "fc_norm.weight", "fc_norm.0.weight 0:1:1x4, fc_norm.1.weight 0:1:1x4");
+    assert_int_equal(sp_specs_find(&o.specs, "d2t")->role, SP_ROLE_INDEX);
+    close_both(&o, &c);
+
+    open_checkpoint(&c, EAGLE3(""),
+                    EAGLE3_LAYER("layers.0.") ", " EAGLE3_REST ", d2t 5, embed_tokens.weight 8 4");
+    match(&o, &c);
+    assert_string_equal(o.err.text, "");
+    assert_int_equal(o.specs.n_specs, 15);
+    assert_false(c.config.draft.borrows_tables);
+    close_both(&o, &c);
+
+    assert_refused(EAGLE3(""), EAGLE3_LAYER("layers.0.") ", " EAGLE3_REST, SP_E_INPUT,
+                   "eagle3 draft vocab 5 != target vocab 8 and no d2t");
+    assert_refused(EAGLE3(""),
+                   EAGLE3_LAYER("layers.0.") ", norm.weight 4, lm_head.weight 5 4, d2t 5",
+                   SP_E_INPUT, "missing tensor \"fc.weight\"");
+    assert_refused(EAGLE3(""),
+                   EAGLE3_LAYER("layers.0.") ", d2t 5, fc.weight 4 12, norm.weight 4, "
+                                             "lm_head.weight 5 4",
+                   SP_E_INPUT, "eagle3 fc input 12 != 2 ids * target hidden 4");
+    assert_refused(EAGLE3(""), EAGLE3_LAYER("layers.0.") ", " EAGLE3_REST ", d2t 6", SP_E_INPUT,
+                   "tensor \"d2t\" has shape [6], expected [5]");
+    assert_refused(DFLASH(""), DFLASH_BODY("") ", d2t 5", SP_E_INPUT,
+                   "tensor \"d2t\" belongs to an EAGLE-3 draft, but architecture is "
+                   "\"DFlashDraftModel\"");
+}
+
 /* Marks the rows that pieces take; every row of every used tensor is taken exactly once. */
 static void check_coverage(const struct sp_specs *specs, const struct sp_safetensor *tensors,
                            size_t n_tensors, size_t n_skipped)
@@ -794,6 +852,10 @@ static void golden_checkpoints(void **state)
         {"drafts/dflash_qwen3", 2 * 11 + 3, 0},
         {"drafts/dflash_gpt_oss", 2 * (11 + 4) + 3, 0},
         {"drafts/dflash_default_taps", 2 * 11 + 3, 0},
+        {"drafts/eagle3_full_vocab", 10 + 5, 0},
+        {"drafts/eagle3_llama", 10 + 5, 1},
+        {"drafts/eagle3_midlayer", 10 + 4, 1},
+        {"drafts/eagle3_qwen3_before", 12 + 6, 1},
         {"drafts/dspark_vanilla", 2 * 11 + 5 + 4, 0},
         {"drafts/dspark_gated", 2 * 11 + 5 + 6, 0},
         {"drafts/dspark_rnn", 2 * 11 + 5 + 6, 0},
@@ -850,23 +912,15 @@ static void roles_have_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plain_model),
-        cmocka_unit_test(prefixes),
-        cmocka_unit_test(tie_cases),
-        cmocka_unit_test(what_is_wrong),
-        cmocka_unit_test(many_findings),
-        cmocka_unit_test(scalar),
-        cmocka_unit_test(fused_rows),
-        cmocka_unit_test(experts_apart),
-        cmocka_unit_test(experts_fused),
-        cmocka_unit_test(experts_interleaved),
-        cmocka_unit_test(hybrid),
-        cmocka_unit_test(prediction_head),
-        cmocka_unit_test(dflash),
-        cmocka_unit_test(dflash_refusals),
-        cmocka_unit_test(dspark),
-        cmocka_unit_test(dspark_refusals),
-        cmocka_unit_test(golden_checkpoints),
+        cmocka_unit_test(plain_model),      cmocka_unit_test(prefixes),
+        cmocka_unit_test(tie_cases),        cmocka_unit_test(what_is_wrong),
+        cmocka_unit_test(many_findings),    cmocka_unit_test(scalar),
+        cmocka_unit_test(fused_rows),       cmocka_unit_test(experts_apart),
+        cmocka_unit_test(experts_fused),    cmocka_unit_test(experts_interleaved),
+        cmocka_unit_test(hybrid),           cmocka_unit_test(prediction_head),
+        cmocka_unit_test(dflash),           cmocka_unit_test(dflash_refusals),
+        cmocka_unit_test(eagle3),           cmocka_unit_test(dspark),
+        cmocka_unit_test(dspark_refusals),  cmocka_unit_test(golden_checkpoints),
         cmocka_unit_test(roles_have_names),
     };
 

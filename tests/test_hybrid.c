@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { N_PROMPT = 21, N_TRUTH = 32, MAX_DRAFTED = 7 };
 
@@ -41,6 +42,20 @@ static const char *crafted_file(const struct crafted *how, enum sp_dtype target,
 {
     const char *path = packed_file(crafted_modelfile(how, ""), target, draft);
 
+    scratch_remove();
+    return path;
+}
+
+/* With an EAGLE-3 draft in place of the built-in head. */
+static const char *eagle3_file(const struct crafted *how, enum sp_dtype target, enum sp_dtype draft)
+{
+    const char *modelfile = crafted_modelfile(how, "DRAFT ./draft\n"), *path;
+    char folder[512];
+
+    snprintf(folder, sizeof folder, "%s/draft", scratch_folder());
+    assert_int_equal(mkdir(folder, 0777), 0);
+    crafted_eagle3(folder, how);
+    path = packed_file(modelfile, target, draft);
     scratch_remove();
     return path;
 }
@@ -209,7 +224,7 @@ static const uint32_t prompt[] = {12, 40, 7, 99, 3, 58, 121, 76, 20, 33, 91, 150
 enum { N_GIVEN = sizeof prompt / sizeof *prompt, N_TOKENS = 40 };
 
 /* Every depth, threads, kernels, sessions that go on where they were. */
-static void check_lossless(const char *path)
+static void check_lossless(const char *path, const char *kind)
 {
     static const int depths[] = {PLAIN, SP_DEPTH_AUTO, 1, 2, 3, 4, 7, 11, 16};
     struct sp_package *package = open_package(path, "scalar", 1);
@@ -219,7 +234,7 @@ static void check_lossless(const char *path)
     size_t rows = 3;
 
     sp_package_describe(package, &info);
-    assert_string_equal(info.draft, "mtp");
+    assert_string_equal(info.draft, kind);
     assert_int_equal(info.max_depth, 16);
     assert_int_equal(plain.n_ids, N_TOKENS);
     sp_session_close(session);
@@ -249,10 +264,10 @@ static void lossless_crafted(void **state)
     struct crafted no_ffn = varied;
 
     (void)state;
-    check_lossless(crafted_file(&varied, SP_Q8, SP_Q4));
-    check_lossless(crafted_file(&varied, SP_DTYPE_NONE, SP_DTYPE_NONE));
+    check_lossless(crafted_file(&varied, SP_Q8, SP_Q4), "mtp");
+    check_lossless(crafted_file(&varied, SP_DTYPE_NONE, SP_DTYPE_NONE), "mtp");
     no_ffn.no_ffn = true;
-    check_lossless(crafted_file(&no_ffn, SP_Q8, SP_Q8));
+    check_lossless(crafted_file(&no_ffn, SP_Q8, SP_Q8), "mtp");
 }
 
 static void lossless_oracle(void **state)
@@ -262,7 +277,15 @@ static void lossless_oracle(void **state)
     snprintf(modelfile, sizeof modelfile, SHARED "/oracle/drafts/%s/Modelfile",
              (const char *)*state);
     if (!golden_exists(modelfile)) skip();
-    check_lossless(packed_file(modelfile, SP_Q4, SP_Q8));
+    check_lossless(packed_file(modelfile, SP_Q4, SP_Q8),
+                   strncmp(*state, "mtp", 3) == 0 ? "mtp" : "eagle3");
+}
+
+static void lossless_eagle3(void **state)
+{
+    (void)state;
+    check_lossless(eagle3_file(&varied, SP_Q8, SP_Q4), "eagle3");
+    check_lossless(eagle3_file(&varied, SP_DTYPE_NONE, SP_DTYPE_NONE), "eagle3");
 }
 
 /* A head that repeats what its target saw, and a target that repeats its last token. */
@@ -284,6 +307,27 @@ static void always_right(void **state)
         assert_int_equal(r.drafted, n_rounds * (size_t)depth);
         assert_int_equal(r.accepted, r.drafted);
         sp_result_release(&plain);
+        sp_result_release(&r);
+        sp_session_close(session);
+    }
+    sp_package_close(package);
+}
+
+/* The same with EAGLE-3, whose vocabulary holds that token, or does not: then it is never right. */
+static void eagle3_says_what_it_can(void **state)
+{
+    struct sp_package *package =
+        open_package(eagle3_file(&steady, SP_DTYPE_NONE, SP_DTYPE_NONE), NULL, 2);
+
+    (void)state;
+    for (uint32_t last = 40; last <= 41; last++) {
+        uint32_t ids[] = {12, 99, last};
+        struct sp_session *session = open_session(package, 0);
+        struct sp_result r = generating_run(session, ids, 3, 25, 7, true);
+        for (size_t i = 0; i < r.n_ids; i++)
+            assert_int_equal(r.ids[i], last);
+        assert_int_equal(r.n_rounds, last % 2 ? 24 : 3);
+        assert_int_equal(r.accepted, last % 2 ? 0 : 21);
         sp_result_release(&r);
         sp_session_close(session);
     }
@@ -479,6 +523,12 @@ int main(void)
         GOLDEN_CASE(lossless_oracle, "mtp_qwen3_5"),
         GOLDEN_CASE(lossless_oracle, "mtp_qwen3_5_moe"),
         GOLDEN_CASE(lossless_oracle, "mtp_qwen3_5_wrapped"),
+        cmocka_unit_test(lossless_eagle3),
+        GOLDEN_CASE(lossless_oracle, "eagle3_full_vocab"),
+        GOLDEN_CASE(lossless_oracle, "eagle3_llama"),
+        GOLDEN_CASE(lossless_oracle, "eagle3_midlayer"),
+        GOLDEN_CASE(lossless_oracle, "eagle3_qwen3_before"),
+        cmocka_unit_test(eagle3_says_what_it_can),
         cmocka_unit_test(always_right),
         cmocka_unit_test(head_is_rolled_back),
         cmocka_unit_test(head_becomes_draft),

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -216,6 +217,70 @@ static void assistants(void **state)
     }
 }
 
+#define EAGLE3(vocab, hidden, ids)                                                                 \
+    "{\"architectures\": [\"LlamaForCausalLMEagle3\"], \"model_type\": \"llama\", "                \
+    "\"vocab_size\": " vocab ", \"hidden_size\": " hidden                                          \
+    ", \"num_hidden_layers\": 1, \"num_attention_heads\": 2, "                                     \
+    "\"num_key_value_heads\": 1, \"head_dim\": 8, \"intermediate_size\": 6, "                      \
+    "\"draft_vocab_size\": 5, \"target_hidden_size\": 4, "                                         \
+    "\"eagle_aux_hidden_state_layer_ids\": [" ids "]}"
+
+static void eagle3_drafts(void **state)
+{
+    static const struct {
+        const char *draft, *error;
+    } cases[] = {
+        {EAGLE3("8", "4", "0, 1"), NULL},
+        {EAGLE3("8", "4", "0, 2"), "eagle3 aux layer 2 out of range for 1 target layers"},
+        {EAGLE3("9", "4", "0, 1"), "eagle3 draft trained for a 9-token vocabulary, target has 8"},
+        {EAGLE3("8", "6", "0, 1"),
+         "eagle3: no embed_tokens, and target embedding is [8, 4], need width 6"},
+    };
+    struct sp_tables found = {.head = true, .fc_cols = 8, .d2t = true};
+    struct sp_config t, d;
+    struct sp_err err = {0};
+    struct sp_pair_side a, b;
+
+    (void)state;
+    parse(&t, HYBRID("full_attention", "4", "2"), 0);
+    a = side(&t, TOKENIZER, NULL);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        if (sp_config_parse(&d, cases[i].draft, strlen(cases[i].draft), NULL, &err) ||
+            sp_config_settle(&d, &found, &err) || sp_config_meet_target(&d, &t, &err)) {
+            fail_msg("%s", err.text);
+        }
+        b = side(&d, NULL, NULL);
+        check(&a, &b, false, cases[i].error, cases[i].error ? NULL : "");
+        sp_config_release(&d);
+    }
+    sp_config_release(&t);
+}
+
+/* Row i of an EAGLE-3 head stands for token i + d2t[i]. */
+static void token_maps(void **state)
+{
+    static const struct {
+        float d2t[3];
+        const char *error;
+    } cases[] = {
+        {{0, 0, 0}, NULL},
+        {{0, 3, 5}, NULL},
+        {{0, 3, 6}, "eagle3 d2t[2] maps to 8 outside target vocabulary"},
+        {{-1, 0, 0}, "eagle3 d2t[0] maps to -1 outside target vocabulary"},
+        {{2, 1, 2}, "eagle3 d2t is not ascending at 1"},
+        {{0, 0, 0.5f}, "eagle3 d2t[2] is no whole number"},
+        {{0, NAN, 0}, "eagle3 d2t[1] is no whole number"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct sp_err err = {0};
+        enum sp_status st = sp_config_check_token_map(cases[i].d2t, 3, 8, &err);
+        assert_int_equal(st, cases[i].error ? SP_E_INPUT : SP_OK);
+        if (cases[i].error) assert_string_equal(err.text, cases[i].error);
+    }
+}
+
 /* What a clustered head's order must be, and in which ways it can fail. */
 static void token_orders(void **state)
 {
@@ -360,7 +425,8 @@ int main(void)
         cmocka_unit_test(built_in_heads),    cmocka_unit_test(tokenizers),
         cmocka_unit_test(damaged_tokenizer), cmocka_unit_test(observations),
         cmocka_unit_test(trained_models),    cmocka_unit_test(assistants),
-        cmocka_unit_test(token_orders),
+        cmocka_unit_test(token_orders),      cmocka_unit_test(eagle3_drafts),
+        cmocka_unit_test(token_maps),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,134 @@
+#include "runtime/draft_pairs.h"
+
+#include "format/mem.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+size_t sp_pairs_max_depth(const struct sp_model *draft)
+{
+    (void)draft;
+    return SP_PAIRS_DEPTH;
+}
+
+enum sp_status sp_pairs_init(struct sp_pairs *p, const struct sp_drafter_ops *ops,
+                             const struct sp_drafter_setup *setup, const unsigned *tap,
+                             struct sp_err *err)
+{
+    struct sp_decoder_options options = {
+        /* Guesses may reach past the session's last position. */
+        .n_positions = setup->n_positions + SP_PAIRS_DEPTH,
+        .max_rows = setup->max_rows,
+        .max_logit_rows = 1,
+        .kv_type = setup->kv_type,
+        .taps = tap,
+        .n_taps = 1,
+    };
+    enum sp_status st;
+
+    p->base.ops = ops;
+    p->n_hidden = setup->draft->config.n_hidden;
+    p->n_rows = p->head->head.rows;
+    p->max_rows = setup->max_rows;
+    if ((st = sp_decoder_open(&p->decoder, setup->draft, setup->engine, &options, err)) ||
+        (st = sp_new_aligned(&p->hidden, p->max_rows * p->n_hidden, sizeof *p->hidden, err))) {
+        return st;
+    }
+    return sp_new_aligned(&p->logits, SP_PAIRS_DEPTH * p->n_rows, sizeof *p->logits, err);
+}
+
+void sp_pairs_release(struct sp_pairs *p)
+{
+    sp_decoder_close(p->decoder);
+    free(p->hidden);
+    free(p->logits);
+}
+
+size_t sp_pairs_limit(const struct sp_drafter *base, size_t n_cached)
+{
+    (void)base;
+    return n_cached ? SP_PAIRS_DEPTH : 0;
+}
+
+/* Runs slots first..first+n-1 with these states; their tokens are ids[first + 1]... */
+static void run_slots(struct sp_pairs *p, const float *hidden, const uint32_t *ids, size_t first,
+                      size_t n)
+{
+    sp_decoder_pair(p->decoder, p->embedder, ids + first + 1, hidden, n);
+    sp_decoder_run(p->decoder, n, first, n);
+}
+
+/* All pairs up to the newest committed row, whose token is known now; returns the rows run. */
+static size_t run_true_pairs(struct sp_pairs *p, const uint32_t *ids)
+{
+    size_t n = p->n_have - p->n_true;
+
+    run_slots(p, p->hidden + (p->n_true - p->n_kept) * p->n_hidden, ids, p->n_true, n);
+    p->n_true = p->n_have;
+    return n;
+}
+
+size_t sp_pairs_begin(struct sp_pairs *p, const uint32_t *ids, size_t n_cached)
+{
+    assert(p->n_have == n_cached && n_cached > 0);
+    (void)n_cached;
+    if (p->n_true == p->n_have) p->n_true--; /* asked twice: the last pair's token may differ */
+    return run_true_pairs(p, ids) - 1;
+}
+
+struct sp_logits sp_pairs_guess(struct sp_pairs *p, const uint32_t *ids, size_t n_cached, size_t i,
+                                size_t row)
+{
+    if (i > 0) {
+        /* the first guess stands behind the last true pair, the others behind the only row */
+        const float *o = sp_decoder_features(p->decoder) + (i == 1 ? row : 0) * p->n_hidden;
+        run_slots(p, o, ids, n_cached - 1 + i, 1);
+        row = 0;
+    }
+    sp_decoder_logits(p->decoder, p->head, row, 1);
+    return sp_logits_kept(sp_decoder_row(p->decoder, 0), p->logits + i * p->n_rows);
+}
+
+struct sp_logits sp_pairs_logits(const struct sp_drafter *base, size_t i)
+{
+    const struct sp_pairs *p = (const struct sp_pairs *)base;
+
+    return (struct sp_logits){.row = p->logits + i * p->n_rows, .n = p->n_rows};
+}
+
+/* Drops what is no longer needed before the new rows come: everything whose pair is made. */
+float *sp_pairs_commit(struct sp_pairs *p, const struct sp_commit *commit)
+{
+    size_t n_waiting;
+
+    assert(commit->first == p->n_have && commit->n <= p->max_rows);
+    if (p->n_have - p->n_true + commit->n > p->max_rows) run_true_pairs(p, commit->ids);
+    n_waiting = p->n_have - p->n_true;
+    memmove(p->hidden, p->hidden + (p->n_true - p->n_kept) * p->n_hidden,
+            n_waiting * p->n_hidden * sizeof *p->hidden);
+    p->n_kept = p->n_true;
+    p->n_have += commit->n;
+    return p->hidden + n_waiting * p->n_hidden;
+}
+
+/* The pair of position len - 1 had the token of position len, which is forgotten: its state must
+ * still be there to make it anew. */
+bool sp_pairs_truncate(struct sp_drafter *base, size_t len)
+{
+    struct sp_pairs *p = (struct sp_pairs *)base;
+
+    if (len == 0) {
+        p->n_have = p->n_kept = p->n_true = 0;
+        return true;
+    }
+    if (len > p->n_have || len - 1 < p->n_kept) return false;
+    p->n_have = len;
+    if (p->n_true > len - 1) p->n_true = len - 1;
+    return true;
+}
+
+size_t sp_pairs_cache_size(const struct sp_drafter *base)
+{
+    return sp_decoder_cache_size(((const struct sp_pairs *)base)->decoder);
+}

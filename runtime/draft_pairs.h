@@ -1,0 +1,52 @@
+/* What drafts share that pair a hidden state with the token after it: Qwen3.5's built-in head
+ * (draft_mtp.c) and EAGLE-3 (draft_eagle3.c).
+ *
+ * Slot t of their cache pairs the state h_t, made from the target's row t, with token t+1; the
+ * layer's output o says which token follows, t+2. Further guesses feed o in place of the state that
+ * nobody knows yet. The pair of the newest committed row waits until its token is known, so states
+ * are kept until the next proposal, which runs all waiting pairs in one pass; the last row of that
+ * pass is already the first guess. Slots made from o are guesses: the true pairs overwrite them. */
+#ifndef SP_RUNTIME_DRAFT_PAIRS_H
+#define SP_RUNTIME_DRAFT_PAIRS_H
+
+#include "runtime/drafter.h"
+
+enum { SP_PAIRS_DEPTH = 16 };
+
+struct sp_pairs {
+    struct sp_drafter base;
+    const struct sp_model *embedder, *head; /* whose tables are read: the draft's or the target's */
+    struct sp_decoder *decoder;
+    size_t n_hidden, n_rows /* of the head */, max_rows;
+    /* Positions whose state has been handed over; those from n_kept on are in `hidden`, the last
+     * one always. Slots below n_true hold true pairs: n_kept <= n_true <= n_have. */
+    size_t n_have, n_kept, n_true;
+    float *hidden; /* [max_rows][n_hidden] */
+    float *logits; /* [SP_PAIRS_DEPTH][n_rows] of the last proposal */
+};
+
+/* Everything but embedder and head, which the caller has set. `tap`: which of the draft's own rows
+ * is fed back; static. On failure sp_pairs_release cleans up. */
+SP_MUST_CHECK enum sp_status sp_pairs_init(struct sp_pairs *pairs, const struct sp_drafter_ops *ops,
+                                           const struct sp_drafter_setup *setup,
+                                           const unsigned *tap, struct sp_err *err);
+void sp_pairs_release(struct sp_pairs *pairs);
+
+/* Begins a proposal: runs the waiting pairs. Returns the row behind which the first guess stands.
+ */
+size_t sp_pairs_begin(struct sp_pairs *pairs, const uint32_t *ids, size_t n_cached);
+/* The logits of guess i, over the head's rows; `row` as sp_pairs_begin returned it. */
+struct sp_logits sp_pairs_guess(struct sp_pairs *pairs, const uint32_t *ids, size_t n_cached,
+                                size_t i, size_t row);
+
+/* Takes n committed states over: room for them at the returned place, [n][n_hidden]. */
+float *sp_pairs_commit(struct sp_pairs *pairs, const struct sp_commit *commit);
+
+/* Rows of struct sp_drafter_ops. */
+size_t sp_pairs_max_depth(const struct sp_model *draft);
+size_t sp_pairs_limit(const struct sp_drafter *base, size_t n_cached);
+struct sp_logits sp_pairs_logits(const struct sp_drafter *base, size_t i);
+bool sp_pairs_truncate(struct sp_drafter *base, size_t len);
+size_t sp_pairs_cache_size(const struct sp_drafter *base);
+
+#endif
