@@ -60,13 +60,14 @@ static float next(struct writer *w)
     return (float)(int32_t)w->seed * 0x1p-31f;
 }
 
-/* Shape as "4,8": written as it is into the header. */
-static float *add(struct writer *w, const char *name, const char *shape, size_t n)
+/* Shape as "4,8": written as it is into the header. n: of 4 bytes each. */
+static float *add_as(struct writer *w, const char *dtype, const char *name, const char *shape,
+                     size_t n)
 {
     w->n_header +=
         (size_t)snprintf(w->header + w->n_header, sizeof w->header - w->n_header,
-                         "%s\"%s\":{\"dtype\":\"F32\",\"shape\":[%s],\"data_offsets\":[%zu,%zu]}",
-                         w->n_header > 1 ? "," : "", name, shape, w->n * 4, (w->n + n) * 4);
+                         "%s\"%s\":{\"dtype\":\"%s\",\"shape\":[%s],\"data_offsets\":[%zu,%zu]}",
+                         w->n_header > 1 ? "," : "", name, dtype, shape, w->n * 4, (w->n + n) * 4);
     assert_true(w->n_header < sizeof w->header);
     if (w->n + n > w->cap) {
         w->cap = 2 * (w->n + n);
@@ -75,6 +76,11 @@ static float *add(struct writer *w, const char *name, const char *shape, size_t 
     }
     w->n += n;
     return w->data + w->n - n;
+}
+
+static float *add(struct writer *w, const char *name, const char *shape, size_t n)
+{
+    return add_as(w, "F32", name, shape, n);
 }
 
 static float *matrix(struct writer *w, const char *prefix, const char *name, size_t rows,
@@ -243,7 +249,7 @@ void crafted_qwen3_5(const char *folder, const struct crafted *how)
 void crafted_eagle3(const char *folder, const struct crafted *how)
 {
     struct writer *w = begin(20260101);
-    float scale = how->copies ? 0 : 0.3f, varied = how->copies ? 0 : 0.25f, *fc, *map;
+    float scale = how->copies ? 0 : 0.3f, varied = how->copies ? 0 : 0.25f, *fc, *map, *marks;
 
     write_tokens(w, "", "lm_head", 2);
     fc = matrix(w, "", "fc", H, 2 * (size_t)H, scale);
@@ -252,6 +258,9 @@ void crafted_eagle3(const char *folder, const struct crafted *how)
     map = add(w, "d2t", "80", V / 2);
     for (size_t i = 0; i < V / 2; i++)
         map[i] = (float)i;
+    marks = add_as(w, "BOOL", "t2d", "160", V / 4);
+    for (size_t i = 0; i < V / 4; i++)
+        memcpy(&marks[i], how->marks_odd && i == 7 ? "\0\1\1" : "\1\0\1", 4);
     vector(w, "", "norm.weight", H, 1, varied);
     vector(w, "midlayer.", "input_layernorm.weight", H, 1, varied);
     vector(w, "midlayer.", "hidden_norm.weight", H, 1, varied);

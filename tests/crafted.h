@@ -12,6 +12,7 @@ struct crafted {
     bool copies; /* the head hands the target's hidden state through; else its weights are random */
     bool converted; /* as mlx stores it: norms with their 1, convolutions transposed, no head */
     bool no_ffn;    /* the head's layer has no MLP */
+    bool marks_odd; /* EAGLE-3: t2d has an odd token in place of an even one */
 };
 
 /* Writes config.json and model.safetensors into `folder` (which exists). */

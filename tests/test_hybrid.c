@@ -47,15 +47,21 @@ static const char *crafted_file(const struct crafted *how, enum sp_dtype target,
 }
 
 /* With an EAGLE-3 draft in place of the built-in head. */
-static const char *eagle3_file(const struct crafted *how, enum sp_dtype target, enum sp_dtype draft)
+static const char *eagle3_modelfile(const struct crafted *how)
 {
-    const char *modelfile = crafted_modelfile(how, "DRAFT ./draft\n"), *path;
+    const char *modelfile = crafted_modelfile(how, "DRAFT ./draft\n");
     char folder[512];
 
     snprintf(folder, sizeof folder, "%s/draft", scratch_folder());
     assert_int_equal(mkdir(folder, 0777), 0);
     crafted_eagle3(folder, how);
-    path = packed_file(modelfile, target, draft);
+    return modelfile;
+}
+
+static const char *eagle3_file(const struct crafted *how, enum sp_dtype target, enum sp_dtype draft)
+{
+    const char *path = packed_file(eagle3_modelfile(how), target, draft);
+
     scratch_remove();
     return path;
 }
@@ -440,6 +446,28 @@ static void head_from_packed_file(void **state)
     free(b);
 }
 
+/* The same of an EAGLE-3 draft; and t2d, which is not kept, must not contradict d2t. */
+static void eagle3_from_packed_file(void **state)
+{
+    struct crafted odd = varied;
+    const char *packed = eagle3_file(&varied, SP_Q8, SP_Q8);
+    const char *again = packed_file(packed_modelfile(packed, packed), SP_DTYPE_NONE, SP_DTYPE_NONE);
+    size_t n, m;
+    char *a = scratch_read(packed, &n), *b = scratch_read(again, &m);
+    struct heard heard;
+    struct sp_err err;
+
+    (void)state;
+    assert_int_equal(n, m);
+    assert_memory_equal(a, b, n);
+    free(a);
+    free(b);
+    odd.marks_odd = true;
+    assert_int_equal(create(eagle3_modelfile(&odd), &heard, SP_DTYPE_NONE, NULL, &err), SP_E_INPUT);
+    assert_non_null(strstr(err.text, "eagle3 t2d disagrees with d2t"));
+    scratch_remove();
+}
+
 static void record_wins(void **state)
 {
     struct heard heard;
@@ -533,6 +561,7 @@ int main(void)
         cmocka_unit_test(head_is_rolled_back),
         cmocka_unit_test(head_becomes_draft),
         cmocka_unit_test(head_from_packed_file),
+        cmocka_unit_test(eagle3_from_packed_file),
         cmocka_unit_test(record_wins),
         cmocka_unit_test(recurrent_draft),
         cmocka_unit_test(converted),
