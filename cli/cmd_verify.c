@@ -11,10 +11,13 @@
 #define AT(member) .offset = offsetof(struct sp_lossless_options, member)
 
 static const struct sp_opt opts[] = {
+    {SP_OPT_HEADING, .help = "Options"},
     {SP_OPT_FLAG, 0, "lossless", NULL, NULL, AT(lossless),
      .help =
          "Generate after each PROMPT (a built-in one if none is given) plain and speculatively, "
          "and compare the tokens and the bits of the logits"},
+    {SP_OPT_FLAG, 0, "json", NULL, NULL, AT(json), .help = "The result as JSON"},
+    {SP_OPT_HEADING, .help = "With --lossless"},
     {SP_OPT_LIST, 0, "ids", NULL, "ID,ID,...", AT(ids), .help = "A prompt as token ids"},
     {SP_OPT_INT, 0, "num-predict", NULL, "N", AT(n_predict), .min = 1, .max = 1 << 30,
      .shown = "64", .help = "Tokens to generate after each prompt"},
@@ -24,7 +27,6 @@ static const struct sp_opt opts[] = {
     SP_OPT_THREADS(struct sp_lossless_options, engine),
     SP_OPT_KERNELS(struct sp_lossless_options, engine),
     SP_OPT_KV_TYPE(struct sp_lossless_options, engine),
-    {SP_OPT_FLAG, 0, "json", NULL, NULL, AT(json), .help = "The result as JSON"},
     {.kind = SP_OPT_END},
 };
 
@@ -83,8 +85,15 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     enum sp_status st;
 
     if (o->lossless) return sp_lossless_verify(args, err);
-    if (args->n_operands > 1 || o->ids.n > 0) {
+    if (args->n_operands > 1) {
         return sp_fail(err, SP_E_USAGE, "prompts go with --lossless only");
+    }
+    for (const struct sp_opt *opt = opts; opt->kind != SP_OPT_END; opt++) {
+        if (opt->kind == SP_OPT_HEADING ||
+            opt->offset == offsetof(struct sp_lossless_options, json))
+            continue;
+        if (!sp_args_given(args, opt->name)) continue;
+        return sp_fail(err, SP_E_USAGE, "--%s goes with --lossless only", opt->name);
     }
     sp_signals_catch();
     if ((st = sp_pack_open(&pack, args->operands[0], err))) return st;

@@ -21,6 +21,7 @@ try show
 try show a b
 try show --modelfile --tensors a
 try verify a prompt
+try verify a --num-predict 4
 try run a --temperature hot
 try run a --top-p 1.5
 try run a --temp 1
