@@ -324,6 +324,8 @@ enum sp_status sp_chat(struct sp_generation *generation, struct sp_err *err)
 
     if ((st = sp_line_edit_open(&chat.edit, history, err)) == SP_OK) {
         puts("/? helps, /bye ends.");
+        if (generation->conversation.template == NULL)
+            puts("Without a chat template the text is continued as it stands, not answered.");
         while (turn(&chat, &st))
             fflush(stdout);
         if (st == SP_OK && sp_signals_caught()) st = sp_fail(err, SP_E_CHECK, "terminated");

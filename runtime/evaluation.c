@@ -122,7 +122,8 @@ static enum sp_status settle(struct evaluation *e)
                        e->n_window, before + 1);
     }
     if (q->n <= before) {
-        return sp_fail(e->err, SP_E_USAGE, "%zu tokens: there is nothing to predict", q->n);
+        return sp_fail(e->err, SP_E_USAGE, "%zu token%s: there is nothing to predict", q->n,
+                       q->n == 1 ? "" : "s");
     }
     e->stride = q->stride ? q->stride : (e->n_window - e->n_lead + 1) / 2;
     if (e->stride > e->n_window - before) {

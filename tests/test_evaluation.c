@@ -466,7 +466,7 @@ static void refusals(void **state)
     } cases[] = {
         {{.ids = wild, .n = 2}, SP_E_USAGE, "token id 1600: the vocabulary has 1600 tokens"},
         {{.ids = ids, .n = 0}, SP_E_USAGE, "0 tokens: there is nothing to predict"},
-        {{.ids = ids, .n = 1}, SP_E_USAGE, "1 tokens: there is nothing to predict"},
+        {{.ids = ids, .n = 1}, SP_E_USAGE, "1 token: there is nothing to predict"},
         {{.ids = ids, .n = 4, .n_window = 2049},
          SP_E_USAGE,
          "context of 2049 tokens: the model's maximum is 2048"},
