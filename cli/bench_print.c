@@ -6,8 +6,8 @@ static const double GIGA = 1e9;
 
 static enum sp_status print_passes(const struct sp_bench *b, struct sp_err *err)
 {
-    static const char *const headings[] = {"depth",    "rows",     "pass ms", "to one row",
-                                           "bus GB/s", "bus used", "draft ms"};
+    static const char *const headings[] = {"depth",    "rows", "pass ms", "to one row",
+                                           "bus GB/s", "used", "draft ms"};
     struct sp_table table = {.align = "rrrrrrr"};
     enum sp_status st = SP_OK;
 
@@ -35,10 +35,9 @@ static enum sp_status print_passes(const struct sp_bench *b, struct sp_err *err)
 
 static enum sp_status print_prompts(const struct sp_bench *b, struct sp_err *err)
 {
-    const char *drafted = sp_bench_simulated(b) ? "SIMULATED tokens/s" : "drafted tokens/s";
-    const char *const headings[] = {"prompt",   "length",     "plain tokens/s",
-                                    "bus GB/s", "bus used",   drafted,
-                                    "speed-up", "acceptance", "tokens per pass"};
+    const char *drafted = sp_bench_simulated(b) ? "SIMULATED" : "drafted";
+    const char *const headings[] = {"#",     "prompt",   "plain",    "bus GB/s", "used",
+                                    drafted, "speed-up", "accepted", "per pass"};
     struct sp_table table = {.align = b->info.draft ? "rrrrrrrrr" : "rrrrr"};
     enum sp_status st = SP_OK;
 
@@ -67,15 +66,14 @@ enum sp_status sp_bench_print_table(const struct sp_bench *b, struct sp_err *err
     enum sp_status st;
 
     printf("%s, %u threads, %s kernels, medians of %zu\n"
-           "bus: what this machine could read from memory at that moment; bus used: the share of "
-           "it that a step took\n\n",
+           "bus: what memory gave at that moment; used: the share of it that a step took\n\n",
            b->name, b->info.n_threads, b->info.kernels, b->options->n_repeat);
-    printf("Prompt of %zu: %.1f tokens/s (bus %.1f GB/s)\n\nPasses of several rows (tokens) "
-           "behind a context of depth tokens, with the logits of all rows:\n",
+    printf("Prompt of %zu: %.1f tokens/s (bus %.1f GB/s)\n\n"
+           "Passes of 1 to 16 rows behind a context of depth tokens, logits of all rows:\n",
            b->n_prefill, sp_bench_prefill_rate(b), b->prefill_bandwidth / GIGA);
     if ((st = print_passes(b, err))) return st;
-    printf("\n%s, %zu tokens:\n", b->info.draft ? "Plain and drafted, interleaved" : "Plain",
-           b->options->n_predict);
+    printf("\n%s, %zu tokens behind each prompt, in tokens/s:\n",
+           b->info.draft ? "Plain and drafted, interleaved" : "Plain", b->options->n_predict);
     if (sp_bench_simulated(b)) {
         printf("SIMULATION: a coin accepts each guess with probability %g; the cost is real, the "
                "text is not.\n",

@@ -16,7 +16,7 @@ static enum sp_status check_loss(const struct sp_plan_item *item, bool allow_los
     if (allow_lossy || !sp_policy_rounds_twice(item->from, item->to)) return SP_OK;
     return sp_fail(err, SP_E_INPUT,
                    "tensor %s is %s already, and as %s it would lose twice; quantize the original, "
-                   "or insist with --requantize",
+                   "or insist with spectool quantize --requantize",
                    item->spec->name, sp_dtype_info(item->from)->name,
                    sp_dtype_info(item->to)->name);
 }
