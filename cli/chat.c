@@ -252,8 +252,8 @@ static enum sp_status answer(struct chat *chat, const char *text, size_t size)
     return SP_OK;
 }
 
-/* From the line that begins with """ to the one that ends with it. False: the input ended before.
- */
+/* From the line that begins with """ to the one that ends with it. False: an interrupt or the end
+ * of the input came before. */
 static bool read_message(struct chat *chat, const char *line, struct sp_text *message,
                          enum sp_status *st)
 {
@@ -264,6 +264,7 @@ static bool read_message(struct chat *chat, const char *line, struct sp_text *me
         if ((*st = sp_text_append(message, line, strlen(line), chat->err))) return false;
         if ((*st = sp_text_append(message, "\n", 1, chat->err))) return false;
         if ((line = sp_line_edit_read(chat->edit, "... ")) == NULL) return false;
+        if (sp_line_edit_interrupted(chat->edit)) return false;
     }
     *st = sp_text_append(message, line, (size_t)(end - line), chat->err);
     return *st == SP_OK;

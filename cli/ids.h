@@ -11,7 +11,8 @@ struct sp_ids {
     size_t n;
 };
 
-/* "1,2,3", blanks allowed around the numbers, and brackets around all of it. SP_E_USAGE names the word that is no id. */
+/* "1,2,3", blanks allowed around the numbers, and brackets around all of it. SP_E_USAGE names the
+ * word that is no id. */
 SP_MUST_CHECK enum sp_status sp_ids_parse(struct sp_ids *out, const char *text, struct sp_err *err);
 /* A JSON array of ids; SP_E_INPUT. */
 SP_MUST_CHECK enum sp_status sp_ids_of_json(struct sp_ids *out, const struct sp_json *array,

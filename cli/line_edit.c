@@ -16,7 +16,8 @@ struct sp_line_edit {
     char *path; /* of the history, or NULL */
     char *line; /* last one read */
     size_t cap;
-    bool bracketed; /* the terminal marks what is pasted, if asked to */
+    bool interrupted; /* the last line */
+    bool bracketed;   /* the terminal marks what is pasted, if asked to */
     char prompt[16];
 };
 
@@ -147,6 +148,7 @@ const char *sp_line_edit_read(struct sp_line_edit *edit, const char *prompt)
     int n = 0;
 
     snprintf(edit->prompt, sizeof edit->prompt, "%s", prompt);
+    edit->interrupted = false;
     if (sp_signals_caught()) return NULL;
     mark_pastes(edit, true);
     line = el_gets(edit->editor, &n);
@@ -154,6 +156,7 @@ const char *sp_line_edit_read(struct sp_line_edit *edit, const char *prompt)
     if (sp_signals_caught()) {
         sp_signals_clear();
         if (sp_signals_caught()) return NULL;
+        edit->interrupted = true;
         putchar('\n');
         return "";
     }
@@ -165,4 +168,9 @@ const char *sp_line_edit_read(struct sp_line_edit *edit, const char *prompt)
     edit->line[n] = '\0';
     if (n > 0) history(edit->history, &event, H_ENTER, edit->line);
     return edit->line;
+}
+
+bool sp_line_edit_interrupted(const struct sp_line_edit *edit)
+{
+    return edit->interrupted;
 }

@@ -4,6 +4,7 @@
 
 #include "format/err.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct sp_line_edit; /* opaque */
@@ -16,5 +17,7 @@ void sp_line_edit_close(struct sp_line_edit *edit); /* NULL is fine; writes the 
 /* The next line without its end, borrowed until the next call; NULL at the end of input, or when
  * a signal ends the program. An interrupt gives an empty line. */
 const char *sp_line_edit_read(struct sp_line_edit *edit, const char *prompt);
+/* Did an interrupt end the last line? */
+bool sp_line_edit_interrupted(const struct sp_line_edit *edit);
 
 #endif

@@ -48,6 +48,16 @@ printf '\033[200~/What is\nthe capital of\nItaly?\n\033[201~\n/show messages\n/e
     TERM=xterm script -qec 'spectool run packed.bin --num-predict 1' /dev/null 2>&1 | tr -d '\r' >pasted
 sed -n 's,.*user: ,user: ,; /^user/,/^assistant/p' pasted
 grep -c '.\[?2004h' pasted
+echo '# an interrupt gives up a message of several lines'
+(
+    echo '"""One'
+    until grep -q '^\.\.\. ' log 2>/dev/null; do sleep 0.1; done
+    printf '\003'
+    until [ "$(grep -c '^>>> ' log)" -gt 1 ]; do sleep 0.1; done
+    printf 'What is 7 plus 8?\n/show messages\n/bye\n'
+) | TERM=dumb script -qefc 'spectool run packed.bin' log >/dev/null
+sed -n '/^user: /,$p' log | tr -d '\r' | grep -v '^Script'
+rm log
 echo '# a signal that ends the program ends the session, and its history is kept'
 rm "$XDG_STATE_HOME/spectool/history"
 (
