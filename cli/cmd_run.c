@@ -190,6 +190,13 @@ static enum sp_status run_once(struct sp_generation *g, const struct options *o,
     if ((st = sp_generation_answer(&result, g, o->ids ? &ids : &g->conversation.prompt, err))) {
         goto done;
     }
+    if (result.stop == SP_STOP_CONTEXT && !o->json) {
+        fprintf(stderr, "the context of %zu tokens is full, so the answer ends here%s\n",
+                sp_session_n_context(g->session),
+                sp_session_n_context(g->session) < g->info.max_positions
+                    ? "; --num-ctx makes it larger"
+                    : "");
+    }
     if (result.stop == SP_STOP_CANCELLED) st = sp_fail(err, SP_E_CHECK, "interrupted");
 done:
     sp_result_release(&result);
@@ -286,6 +293,11 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     engine.n_context = settings.n_context;
     if ((st = sp_engine_open_package(&g.package, g.path, &engine, err))) goto done;
     sp_package_describe(g.package, &g.info);
+    if (o->ids == NULL && !g.info.has_tokenizer) {
+        st = sp_fail(err, SP_E_UNSUPPORTED, "%s has no tokenizer: its prompts are --ids ID,ID,...",
+                     g.path);
+        goto done;
+    }
     sp_conversation_attach(&g.conversation, g.package);
     if ((st = open_session(&g, &engine, args, err))) goto done;
     if (o->verbose && !o->json) sp_settings_print(stderr, &settings);

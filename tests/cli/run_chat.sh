@@ -60,6 +60,7 @@ spectool run packed.bin --system "$(printf 'Be \377.')" x
 echo "exit $?"
 spectool run packed.bin --num-ctx 12 'What is the capital of France?'
 echo "exit $?"
+spectool run packed.bin --num-ctx 20 'What is the capital of France?' 2>&1 | sed 's/, .* tokens.s.*/, .../'
 yes 'Once upon a time' | head -n 2000 | spectool run packed.bin
 echo "exit $?"
 spectool run packed.bin 'What is 7 plus 8?' --num-predict -1 --seed -1 2>/dev/null
