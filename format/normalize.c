@@ -19,6 +19,43 @@ struct chars {
     size_t n, cap;
 };
 
+/* Code points with a decomposition or a combining class that were assigned after Unicode 9. The
+ * `tokenizers` library normalizes by the tables of Unicode 9, so models never saw these composed,
+ * decomposed or moved. A range may cover others, which have nothing to do. */
+static const struct {
+    uint32_t first, last;
+} newer[] = {
+    {0x7FD, 0x7FD},     {0x897, 0x8D3},     {0x9FE, 0x9FE},     {0xAFA, 0xAFF},
+    {0xB55, 0xB55},     {0xC04, 0xC3C},     {0xCF3, 0xCF3},     {0xD00, 0xD00},
+    {0xD3B, 0xD3C},     {0xD81, 0xD81},     {0xEBA, 0xEBA},     {0xECE, 0xECE},
+    {0x1715, 0x1715},   {0x180F, 0x180F},   {0x1ABF, 0x1AFF},   {0x1CF7, 0x1CF7},
+    {0x1DF6, 0x1DFA},   {0x32FF, 0x32FF},   {0xA7F2, 0xA7F4},   {0xA82C, 0xA82C},
+    {0xA8FF, 0xA8FF},   {0xAB69, 0xAB69},   {0x10781, 0x107BA}, {0x10D24, 0x10F85},
+    {0x11070, 0x11074}, {0x110C2, 0x110C2}, {0x11145, 0x11146}, {0x111C9, 0x111C9},
+    {0x111CE, 0x111CF}, {0x11241, 0x11241}, {0x1133B, 0x1133B}, {0x113B8, 0x113E2},
+    {0x1145E, 0x1145E}, {0x1182C, 0x11A99}, {0x11D31, 0x11F5A}, {0x13440, 0x13455},
+    {0x1611E, 0x1612F}, {0x16D40, 0x16D6C}, {0x16F4F, 0x16F4F}, {0x16F7F, 0x16F87},
+    {0x16FE4, 0x16FF1}, {0x1CCD6, 0x1CCF9}, {0x1CF00, 0x1CF46}, {0x1E030, 0x1E5EF},
+    {0x1F16C, 0x1F16C}, {0x1FBF0, 0x1FBF9},
+};
+
+bool sp_normal_knows(uint32_t c)
+{
+    size_t low = 0, high = sizeof newer / sizeof newer[0];
+
+    if (c < newer[0].first) return true;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (c > newer[middle].last) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low == sizeof newer / sizeof newer[0] || c < newer[low].first;
+}
+
 /* Stands in the composed form for itself, whatever is before it. */
 static bool is_inert(uint32_t c)
 {
@@ -34,7 +71,9 @@ static bool is_inert(uint32_t c)
 
 static unsigned combining_class(int32_t c)
 {
-    return (unsigned)utf8proc_get_property(c)->combining_class;
+    unsigned class = (unsigned)utf8proc_get_property(c)->combining_class;
+
+    return class && sp_normal_knows((uint32_t)c) ? class : 0;
 }
 
 static void sort_few(int32_t *marks, size_t n)
@@ -96,6 +135,10 @@ static enum sp_status decompose(struct chars *chars, const char *text, size_t le
         int bounds = 0;
         st = sp_grow(&chars->at, &chars->cap, chars->n + MAX_DECOMPOSITION, sizeof *chars->at, err);
         if (st) return st;
+        if (!sp_normal_knows(c)) {
+            chars->at[chars->n++] = (int32_t)c;
+            continue;
+        }
         utf8proc_ssize_t n = utf8proc_decompose_char((utf8proc_int32_t)c, chars->at + chars->n,
                                                      MAX_DECOMPOSITION, options, &bounds);
         if (n < 0 || n > MAX_DECOMPOSITION) {
@@ -104,6 +147,36 @@ static enum sp_status decompose(struct chars *chars, const char *text, size_t le
         chars->n += (size_t)n;
     }
     return reorder(chars, err);
+}
+
+/* Nothing composes across it. The first of the Hangul finals stands for none in the arithmetic of
+ * syllables, which the library takes for a final to swallow. */
+static bool is_barrier(int32_t c)
+{
+    return c == 0x11A7 || !sp_normal_knows((uint32_t)c);
+}
+
+static enum sp_status compose(struct chars *chars, struct sp_err *err)
+{
+    size_t n = 0;
+
+    for (size_t i = 0, end; i < chars->n; i = end) {
+        utf8proc_ssize_t kept = 1;
+
+        for (end = i; end < chars->n && !is_barrier(chars->at[end]); end++)
+            continue;
+        if (end == i) {
+            end++;
+        } else {
+            kept = utf8proc_normalize_utf32(chars->at + i, (utf8proc_ssize_t)(end - i),
+                                            UTF8PROC_STABLE | UTF8PROC_COMPOSE);
+        }
+        if (kept < 0) return sp_fail(err, SP_E_BUG, "composing: %s", utf8proc_errmsg(kept));
+        memmove(chars->at + n, chars->at + i, (size_t)kept * sizeof *chars->at);
+        n += (size_t)kept;
+    }
+    chars->n = n;
+    return SP_OK;
 }
 
 static enum sp_status append_segment(struct sp_text *out, struct chars *chars,
@@ -115,10 +188,7 @@ static enum sp_status append_segment(struct sp_text *out, struct chars *chars,
 
     if ((st = decompose(chars, text, len, compatible, err))) return st;
     if (form == SP_NFC || form == SP_NFKC) {
-        utf8proc_ssize_t n = utf8proc_normalize_utf32(chars->at, (utf8proc_ssize_t)chars->n,
-                                                      UTF8PROC_STABLE | UTF8PROC_COMPOSE);
-        if (n < 0) return sp_fail(err, SP_E_BUG, "composing: %s", utf8proc_errmsg(n));
-        chars->n = (size_t)n;
+        if ((st = compose(chars, err))) return st;
     }
     if ((st = sp_text_reserve(out, chars->n * SP_UTF8_MAX, err))) return st;
     for (size_t i = 0; i < chars->n; i++) {

@@ -33,7 +33,9 @@ static enum sp_status strip_accents(struct sp_text *out, const char *text, size_
     if (st) return st;
     for (size_t i = 0; i < len;) {
         size_t begin = i;
-        if (sp_char_is_mark(sp_utf8_next(text, len, &i))) continue;
+        uint32_t c = sp_utf8_next(text, len, &i);
+
+        if (sp_char_is_mark(c) && sp_normal_knows(c)) continue;
         memcpy(out->at + out->len, text + begin, i - begin);
         out->len += i - begin;
     }
