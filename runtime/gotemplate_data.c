@@ -359,6 +359,12 @@ static const struct field *table_of(const struct sp_dict *dict)
     return NULL;
 }
 
+/* Empty to encoding/json. What stands in an interface{} is not looked at: only nil is empty. */
+static bool is_empty(const struct field *f, struct sp_value v)
+{
+    return f->type == F_ANY ? v.kind == SP_V_NONE : !sp_value_truth(v);
+}
+
 static enum sp_status json_struct(struct sp_builder *b, const struct sp_dict *dict, int depth)
 {
     enum sp_status st;
@@ -368,7 +374,7 @@ static enum sp_status json_struct(struct sp_builder *b, const struct sp_dict *di
     if (fields == NULL) return sp_fail(b->heap->err, SP_E_BUG, "a struct without its table");
     if ((st = sp_build(b, "{", 1))) return st;
     for (size_t i = 0; i < dict->n; i++) {
-        if (fields[i].omit_empty && !sp_value_truth(dict->at[i].value)) continue;
+        if (fields[i].omit_empty && is_empty(&fields[i], dict->at[i].value)) continue;
         if (!first && (st = sp_build(b, ",", 1))) return st;
         if ((st = json_text(b, sp_value_name(fields[i].json)))) return st;
         if ((st = sp_build(b, ":", 1)) || (st = json_at(b, dict->at[i].value, depth + 1)))

@@ -275,11 +275,20 @@ FUNCTION(call_json)
     return st;
 }
 
-/* The text of all arguments, as print makes it. */
+/* The text of all arguments, as print makes it; one that is not there is a text of its own. */
 static enum sp_status text_of(struct go_machine *m, struct sp_value *out,
                               const struct sp_value *arg, size_t n)
 {
-    return call_print(m, out, arg, n);
+    struct sp_value *shown;
+    enum sp_status st;
+
+    if ((st = sp_heap_take(m->heap, &shown, n * sizeof *shown))) return st;
+    for (size_t i = 0; i < n; i++) {
+        bool nil = arg[i].kind == SP_V_NONE || arg[i].kind == SP_V_UNDEFINED;
+
+        shown[i] = nil ? sp_value_name("<no value>") : arg[i];
+    }
+    return call_print(m, out, shown, n);
 }
 
 FUNCTION(call_html)

@@ -51,10 +51,11 @@ static const char *type_of(struct sp_value v)
 /* %!verb(type=value) */
 static enum sp_status bad_verb(struct sp_builder *b, struct sp_value v, const struct verb *f)
 {
-    const struct verb plain = {.letter = 'v'};
+    struct verb plain = *f; /* width and flags hold for the value, too */
     enum sp_status st;
     char letter[SP_UTF8_MAX];
 
+    plain.letter = 'v';
     if ((st = sp_build_text(b, "%!"))) return st;
     if ((st = sp_build(b, letter, sp_utf8_put(letter, f->letter)))) return st;
     if ((st = sp_build_text(b, "(")) || (st = sp_build_text(b, type_of(v)))) return st;
@@ -64,13 +65,14 @@ static enum sp_status bad_verb(struct sp_builder *b, struct sp_value v, const st
     return sp_build_text(b, ")");
 }
 
-enum sp_status sp_go_quote(struct sp_builder *b, struct sp_value text, bool ascii)
+/* mark: the quotation mark, " or '. */
+static enum sp_status quote(struct sp_builder *b, struct sp_value text, bool ascii, char mark)
 {
-    static const char from[] = "\a\b\f\n\r\t\v\\\"", to[] = "abfnrtv\\\"";
+    static const char from[] = "\a\b\f\n\r\t\v\\", to[] = "abfnrtv\\";
     enum sp_status st;
     size_t pos = 0;
 
-    if ((st = sp_build(b, "\"", 1))) return st;
+    if ((st = sp_build(b, &mark, 1))) return st;
     while (pos < text.len) {
         size_t begin = pos;
         char escape[16];
@@ -78,8 +80,8 @@ enum sp_status sp_go_quote(struct sp_builder *b, struct sp_value text, bool asci
         const char *found = c && c < 0x80 ? strchr(from, (int)c) : NULL;
         bool invalid = c == 0xfffd && pos - begin == 1;
 
-        if (found != NULL) {
-            snprintf(escape, sizeof escape, "\\%c", to[found - from]);
+        if (found != NULL || c == (uint32_t)mark) {
+            snprintf(escape, sizeof escape, "\\%c", found ? to[found - from] : mark);
         } else if (invalid || c < 0x20 || c == 0x7f) {
             snprintf(escape, sizeof escape, "\\x%02x", (unsigned)(unsigned char)text.text[begin]);
         } else if (sp_letter_is_printable(c) && (!ascii || c < 0x80)) {
@@ -90,7 +92,12 @@ enum sp_status sp_go_quote(struct sp_builder *b, struct sp_value text, bool asci
         }
         if ((st = sp_build_text(b, escape))) return st;
     }
-    return sp_build(b, "\"", 1);
+    return sp_build(b, &mark, 1);
+}
+
+enum sp_status sp_go_quote(struct sp_builder *b, struct sp_value text, bool ascii)
+{
+    return quote(b, text, ascii, '"');
 }
 
 static enum sp_status print_hex(struct sp_builder *b, struct sp_value v, const struct verb *f)
@@ -116,6 +123,19 @@ static enum sp_status print_hex(struct sp_builder *b, struct sp_value v, const s
     return st ? st : pad(b, f->zero ? f : &spaces, text.at ? text.at : "", text.len);
 }
 
+/* May it stand between back quotes as it is? */
+static bool can_backquote(struct sp_value text)
+{
+    for (size_t pos = 0; pos < text.len;) {
+        size_t begin = pos;
+        uint32_t c = sp_utf8_next(text.text, text.len, &pos);
+        bool invalid = c == 0xfffd && pos - begin == 1;
+
+        if (invalid || (c < ' ' && c != '\t') || c == '`' || c == 0x7f || c == 0xfeff) return false;
+    }
+    return true;
+}
+
 static enum sp_status print_text(struct sp_builder *b, struct sp_value v, const struct verb *f)
 {
     struct sp_builder quoted = {.heap = b->heap};
@@ -131,7 +151,7 @@ static enum sp_status print_text(struct sp_builder *b, struct sp_value v, const 
         v.len = (uint32_t)pos;
     }
     if (f->letter != 'q' && !f->sharp_v) return pad(b, f, v.text, v.len);
-    if (f->sharp && v.len && !memchr(v.text, '`', v.len) && !memchr(v.text, '\n', v.len)) {
+    if (f->sharp && can_backquote(v)) {
         if ((st = sp_build(&quoted, "`", 1)) || (st = sp_build(&quoted, v.text, v.len)) ||
             (st = sp_build(&quoted, "`", 1))) {
             return st;
@@ -203,17 +223,15 @@ static enum sp_status print_integer(struct sp_builder *b, int64_t i, const struc
 static enum sp_status print_rune(struct sp_builder *b, int64_t i, const struct verb *f)
 {
     uint32_t c = i >= 0 && i <= 0x10ffff && !(i >= 0xd800 && i < 0xe000) ? (uint32_t)i : 0xfffd;
-    char bytes[SP_UTF8_MAX + 2], unicode[16];
+    struct sp_builder quoted = {.heap = b->heap};
+    char bytes[SP_UTF8_MAX], unicode[24];
     size_t n = sp_utf8_put(bytes, c);
+    enum sp_status st;
 
     if (f->letter == 'c') return pad(b, f, bytes, n);
-    if (f->letter == 'q' && c >= ' ' && c != '\'' && c != '\\' && sp_letter_is_printable(c)) {
-        memmove(bytes + 1, bytes, n);
-        bytes[0] = bytes[n + 1] = '\'';
-        return pad(b, f, bytes, n + 2);
-    }
     if (f->letter == 'q') {
-        return sp_fail(b->heap->err, SP_E_UNSUPPORTED, "printf: %%q of the character %u", c);
+        if ((st = quote(&quoted, sp_value_text(bytes, n), f->plus, '\''))) return st;
+        return pad(b, f, quoted.at, quoted.len);
     }
     snprintf(unicode, sizeof unicode, "U+%04" PRIX64, (uint64_t)i);
     return pad(b, f, unicode, strlen(unicode));

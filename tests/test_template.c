@@ -190,6 +190,40 @@ static void named_templates(void **state)
     sp_template_free(t);
 }
 
+/* encoding/json (Go 1.19) leaves out an interface{} that is nil, not one that holds an empty value.
+ */
+static void empty_values_in_go(void **state)
+{
+    static const char json[] =
+        "[{\"type\": \"function\", \"items\": [], \"function\": {\"name\": \"f\", \"parameters\":"
+        " {\"type\": \"object\", \"$defs\": false, \"items\": null, \"required\": [],"
+        " \"properties\": {\"p\": {\"type\": \"array\", \"items\": {}, \"enum\": []}}}}}]";
+    struct sp_template_input in = {.now = noon};
+    struct sp_template *t = NULL;
+    struct sp_json *messages = NULL, *tools = NULL;
+    char *text = NULL;
+    size_t len;
+
+    (void)state;
+    assert_int_equal(sp_template_compile(&t, "{{ if .Messages }}{{ end }}{{ .Tools }}", 39,
+                                         SP_TEMPLATE_GO, NULL),
+                     SP_OK);
+    assert_int_equal(sp_json_parse(&messages, "[]", 2, SP_JSON_STRICT, NULL), SP_OK);
+    assert_int_equal(sp_json_parse(&tools, json, strlen(json), SP_JSON_STRICT, NULL), SP_OK);
+    in.messages = messages;
+    in.tools = tools;
+    assert_int_equal(sp_template_render(&text, &len, t, &in, NULL), SP_OK);
+    assert_string_equal(
+        text,
+        "[{\"type\":\"function\",\"items\":[],\"function\":{\"name\":\"f\",\"description\":\"\","
+        "\"parameters\":{\"type\":\"object\",\"$defs\":false,"
+        "\"properties\":{\"p\":{\"type\":\"array\",\"items\":{}}}}}}]");
+    free(text);
+    sp_json_free(messages);
+    sp_json_free(tools);
+    sp_template_free(t);
+}
+
 static void refuses_what_is_no_conversation(void **state)
 {
     static const struct {
@@ -226,13 +260,10 @@ static void refuses_what_is_no_conversation(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(recognises_languages),
-        cmocka_unit_test(chats_in_jinja),
-        cmocka_unit_test(chats_in_go),
-        cmocka_unit_test(turns_in_go),
-        cmocka_unit_test(sources_by_precedence),
-        cmocka_unit_test(named_templates),
-        cmocka_unit_test(refuses_what_is_no_conversation),
+        cmocka_unit_test(recognises_languages),  cmocka_unit_test(chats_in_jinja),
+        cmocka_unit_test(chats_in_go),           cmocka_unit_test(turns_in_go),
+        cmocka_unit_test(sources_by_precedence), cmocka_unit_test(named_templates),
+        cmocka_unit_test(empty_values_in_go),    cmocka_unit_test(refuses_what_is_no_conversation),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
