@@ -209,6 +209,7 @@ static enum sp_status run_loop(struct jinja_machine *m, const struct jinja_node 
     struct jinja_scope *outer = m->scope;
     struct jinja_object *loop;
     enum flow flow = FLOW_ON;
+    bool finished = false;
 
     if ((st = sp_heap_take(m->heap, &loop, sizeof *loop))) return st;
     loop->kind = JINJA_LOOP;
@@ -225,9 +226,12 @@ static enum sp_status run_loop(struct jinja_machine *m, const struct jinja_node 
         if ((st = define(m, sp_value_name("loop"), sp_value_object(loop)))) return st;
         if ((st = assign(m, node->a, loop->items->at[i]))) return st;
         if ((st = run_body(m, node->body, &flow))) return st;
+        finished = finished || flow == FLOW_ON;
     }
     m->scope = outer;
-    if (loop->items->n == 0 && node->list != NULL) {
+    /* Unlike in Python, else stands for "no round came to its end". */
+    if (!finished && node->list != NULL) {
+        flow = FLOW_ON;
         if ((st = open_scope(m))) return st;
         st = run_body(m, node->list, &flow);
         m->scope = outer;
@@ -390,10 +394,16 @@ static enum sp_status bind_surplus(struct jinja_machine *m, const struct jinja_o
     for (size_t i = n_params; i < args->n; i++) {
         if ((st = sp_list_push(m->heap, varargs.list, args->at[i]))) return st;
     }
+    if (node->op & JINJA_TAKES_CALLER) {
+        struct sp_value caller;
+
+        if ((st = sp_jinja_undefined(m, &caller, "No caller defined"))) return st;
+        if ((st = define(m, sp_value_name("caller"), caller))) return st;
+    }
     if ((st = sp_value_dict(m->heap, &kwargs))) return st;
     for (size_t i = 0; i < args->n_named; i++) {
         if (taken[i]) continue;
-        if (sp_text_is(args->names[i], "caller")) {
+        if (sp_text_is(args->names[i], "caller") && node->op & JINJA_TAKES_CALLER) {
             if ((st = define(m, args->names[i], args->named[i]))) return st;
             continue;
         }
@@ -426,11 +436,7 @@ static enum sp_status bind_params(struct jinja_machine *m, const struct jinja_ob
         if (n < args->n) value = args->at[n];
         for (size_t i = 0; i < args->n_named; i++) {
             if (!same_name(args->names[i], p->value)) continue;
-            if (n < args->n) {
-                return sp_jinja_fail(m, "macro %.*s got argument %.*s twice",
-                                     (int)macro->node->value.len, macro->node->value.text,
-                                     (int)p->value.len, p->value.text);
-            }
+            if (n < args->n) continue; /* for kwargs, if the macro uses them */
             value = args->named[i];
             taken[i] = true;
         }

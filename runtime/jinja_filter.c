@@ -252,19 +252,20 @@ FILTER(filter_truncate)
     struct sp_builder b = {.heap = m->heap};
     struct sp_value end = arg[2].kind == SP_V_TEXT ? arg[2] : sp_value_name("..."), cut;
     int64_t length, leeway;
+    size_t n;
 
     if ((st = sp_jinja_want_integer(m, arg[0], 255, &length)) ||
         (st = want_optional(m, arg[3], 5, &leeway))) {
         return st;
     }
-    if ((st = sp_jinja_defined(m, in))) return st;
-    if (in.kind != SP_V_TEXT) return sp_jinja_fail(m, "truncate: not a str");
     if (length < (int64_t)sp_jinja_text_len(end) || leeway < 0 || leeway > UINT32_MAX ||
         length > UINT32_MAX) {
         return sp_jinja_fail(m, "truncate: length or leeway out of range");
     }
+    if ((st = sp_jinja_length(m, &n, in))) return st;
     *out = in;
-    if ((int64_t)sp_jinja_text_len(in) <= length + leeway) return SP_OK;
+    if ((int64_t)n <= length + leeway) return SP_OK; /* whatever it is */
+    if (in.kind != SP_V_TEXT) return sp_jinja_fail(m, "truncate: not a str");
     {
         const struct sp_value bound[3] = {
             {0}, sp_value_int(length - (int64_t)sp_jinja_text_len(end)), {0}};

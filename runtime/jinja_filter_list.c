@@ -17,7 +17,11 @@ static enum sp_status get_attribute(struct jinja_machine *m, struct sp_value *ou
     size_t begin = 0;
 
     *out = item;
-    if (attribute.kind != SP_V_TEXT) return sp_jinja_item(m, out, item, attribute);
+    if (attribute.kind != SP_V_TEXT) {
+        if ((st = sp_jinja_item(m, out, item, attribute))) return st;
+        if (out->kind == SP_V_UNDEFINED && sp_jinja_given(otherwise)) *out = otherwise;
+        return SP_OK;
+    }
     for (size_t i = 0; i <= attribute.len; i++) {
         struct sp_value part;
         int64_t number = 0;
@@ -42,22 +46,35 @@ static enum sp_status fold_case(struct jinja_machine *m, struct sp_value *v, boo
     return sp_jinja_recase(m, v, *v, JINJA_LOWER);
 }
 
-/* What an item is sorted or compared by: itself, an attribute, or several ("a,b") as a list. */
+/* What an item is sorted or compared by: itself or an attribute. */
 static enum sp_status key_of(struct jinja_machine *m, struct sp_value *out, struct sp_value item,
-                             struct sp_value attribute, bool case_sensitive)
+                             struct sp_value attribute, struct sp_value otherwise,
+                             bool case_sensitive)
+{
+    enum sp_status st;
+
+    *out = item;
+    if (sp_jinja_given(attribute) && (st = get_attribute(m, out, item, attribute, otherwise))) {
+        return st;
+    }
+    return fold_case(m, out, case_sensitive);
+}
+
+/* For the sort filter: all attributes of "a,b", or the one key there is, as a list. Lists are
+ * compared item by item where they differ, so equal keys need no order: none, undefined. */
+static enum sp_status keys_of(struct jinja_machine *m, struct sp_value *out, struct sp_value item,
+                              struct sp_value attribute, bool case_sensitive)
 {
     enum sp_status st;
     size_t begin = 0;
 
-    if (!sp_jinja_given(attribute)) {
-        *out = item;
-        return fold_case(m, out, case_sensitive);
+    if ((st = sp_value_list(m->heap, out, SP_SHAPE_PLAIN, 1))) return st;
+    if (attribute.kind != SP_V_TEXT) {
+        struct sp_value key;
+
+        st = key_of(m, &key, item, attribute, (struct sp_value){0}, case_sensitive);
+        return st ? st : sp_list_push(m->heap, out->list, key);
     }
-    if (attribute.kind != SP_V_TEXT || !memchr(attribute.text, ',', attribute.len)) {
-        if ((st = get_attribute(m, out, item, attribute, (struct sp_value){0}))) return st;
-        return fold_case(m, out, case_sensitive);
-    }
-    if ((st = sp_value_list(m->heap, out, SP_SHAPE_PLAIN, 0))) return st;
     for (size_t i = 0; i <= attribute.len; i++) {
         struct sp_value part;
 
@@ -118,19 +135,27 @@ static enum sp_status sort_pairs(struct jinja_machine *m, struct sp_pair **pairs
     return SP_OK;
 }
 
+struct sorting {
+    struct sp_value attribute, otherwise;
+    bool case_sensitive, reverse, by_lists;
+};
+
 static enum sp_status sort_list(struct jinja_machine *m, struct sp_value *out,
-                                const struct sp_list *items, struct sp_value attribute,
-                                bool case_sensitive, bool reverse)
+                                const struct sp_list *items, const struct sorting *by)
 {
     enum sp_status st;
     struct sp_pair *pairs;
 
     if ((st = sp_heap_take(m->heap, &pairs, items->n * sizeof *pairs))) return st;
     for (size_t i = 0; i < items->n; i++) {
-        pairs[i].value = items->at[i];
-        if ((st = key_of(m, &pairs[i].key, items->at[i], attribute, case_sensitive))) return st;
+        struct sp_value item = items->at[i], *key = &pairs[i].key;
+
+        pairs[i].value = item;
+        st = by->by_lists ? keys_of(m, key, item, by->attribute, by->case_sensitive)
+                          : key_of(m, key, item, by->attribute, by->otherwise, by->case_sensitive);
+        if (st) return st;
     }
-    if ((st = sort_pairs(m, &pairs, items->n, reverse))) return st;
+    if ((st = sort_pairs(m, &pairs, items->n, by->reverse))) return st;
     if ((st = sp_value_list(m->heap, out, SP_SHAPE_PLAIN, items->n))) return st;
     for (size_t i = 0; i < items->n && !st; i++) {
         st = sp_list_push(m->heap, out->list, pairs[i].value);
@@ -144,7 +169,11 @@ FILTER(filter_sort)
     const struct sp_list *items;
 
     if ((st = sp_jinja_items(m, &items, in))) return st;
-    return sort_list(m, out, items, arg[2], sp_value_truth(arg[1]), sp_value_truth(arg[0]));
+    return sort_list(m, out, items,
+                     &(struct sorting){.attribute = arg[2],
+                                       .case_sensitive = sp_value_truth(arg[1]),
+                                       .reverse = sp_value_truth(arg[0]),
+                                       .by_lists = true});
 }
 
 static enum sp_status pairs_of(struct jinja_machine *m, struct sp_value *out, struct sp_value dict,
@@ -177,8 +206,10 @@ FILTER(filter_dictsort)
         return sp_jinja_fail(m, "You can only sort by either \"key\" or \"value\"");
     }
     if ((st = pairs_of(m, &pairs, in, SP_SHAPE_PLAIN))) return st;
-    return sort_list(m, out, pairs.list, sp_value_int(by_value), sp_value_truth(arg[0]),
-                     sp_value_truth(arg[2]));
+    return sort_list(m, out, pairs.list,
+                     &(struct sorting){.attribute = sp_value_int(by_value),
+                                       .case_sensitive = sp_value_truth(arg[0]),
+                                       .reverse = sp_value_truth(arg[2])});
 }
 
 FILTER(filter_items)
@@ -281,7 +312,9 @@ FILTER(filter_unique)
     if ((st = sp_value_dict(m->heap, &seen))) return st;
     if ((st = sp_value_list(m->heap, out, SP_SHAPE_ITERATOR, 0))) return st;
     for (size_t i = 0; i < items->n && !st; i++) {
-        if ((st = key_of(m, &key, items->at[i], arg[1], sp_value_truth(arg[0])))) return st;
+        if ((st = key_of(m, &key, items->at[i], arg[1], (struct sp_value){0},
+                         sp_value_truth(arg[0]))))
+            return st;
         if (!sp_value_hashable(key)) {
             return sp_jinja_fail(m, "unhashable type: '%s'", sp_jinja_type_name(key));
         }
@@ -306,7 +339,9 @@ static enum sp_status extreme(struct jinja_machine *m, struct sp_value *out, str
     for (size_t i = 0; i < items->n; i++) {
         int order = 0;
 
-        if ((st = key_of(m, &key, items->at[i], arg[1], sp_value_truth(arg[0])))) return st;
+        if ((st = key_of(m, &key, items->at[i], arg[1], (struct sp_value){0},
+                         sp_value_truth(arg[0]))))
+            return st;
         if (i && (st = sp_jinja_order(m, &order, key, best))) return st;
         if (i && !(largest ? order > 0 : order < 0)) continue;
         best = key;
@@ -403,9 +438,11 @@ FILTER(filter_groupby)
     const struct sp_list *items;
     struct sp_value sorted, last = {0}, group = {0};
     bool case_sensitive = sp_value_truth(arg[2]);
+    const struct sorting by = {
+        .attribute = arg[0], .otherwise = arg[1], .case_sensitive = case_sensitive};
 
     if ((st = sp_jinja_items(m, &items, in))) return st;
-    if ((st = sort_list(m, &sorted, items, arg[0], case_sensitive, false))) return st;
+    if ((st = sort_list(m, &sorted, items, &by))) return st;
     if ((st = sp_value_list(m->heap, out, SP_SHAPE_PLAIN, 0))) return st;
     for (size_t i = 0; i < sorted.list->n; i++) {
         const struct sp_value item = sorted.list->at[i];

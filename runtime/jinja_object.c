@@ -322,6 +322,7 @@ static enum sp_status fill_dict(struct jinja_machine *m, struct sp_dict *dict,
             st = sp_dict_set(m->heap, dict, from->at[i].key, from->at[i].value);
         }
     } else if (args->n == 1) {
+        if ((st = sp_jinja_defined(m, args->at[0]))) return st;
         if ((st = sp_jinja_items(m, &pairs, args->at[0]))) return st;
         for (size_t i = 0; i < pairs->n && !st; i++) {
             if ((st = sp_jinja_items(m, &pair, pairs->at[i]))) return st;

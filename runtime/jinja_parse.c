@@ -171,7 +171,7 @@ static enum sp_status parse_function_body(struct jinja_parser *p, struct jinja_n
     st = parse_closed(p, &node->body, tag, node->line);
     node->op = (uint8_t)p->surplus;
     p->loops = loops;
-    p->surplus = surplus;
+    p->surplus |= surplus; /* what an inner one uses, the outer one takes too */
     return st;
 }
 

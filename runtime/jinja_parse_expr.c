@@ -392,6 +392,7 @@ static enum sp_status parse_primary(struct jinja_parser *p, struct jinja_node **
         node->value = p->at++->value;
         if (sp_text_is(node->value, "varargs")) p->surplus |= JINJA_TAKES_VARARGS;
         if (sp_text_is(node->value, "kwargs")) p->surplus |= JINJA_TAKES_KWARGS;
+        if (sp_text_is(node->value, "caller")) p->surplus |= JINJA_TAKES_CALLER;
         if (!with_fields || p->at->token != T_DOT || p->at[1].token != T_NAME) return SP_OK;
         node->kind = J_FIELD;
         if ((st = sp_jinja_new_node(p, &node->b, J_LITERAL))) return st;

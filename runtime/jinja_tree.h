@@ -50,7 +50,7 @@ enum jinja_kind {
     J_FIELD, /* value: the variable that holds a namespace, b: J_LITERAL with the field's name */
 };
 
-enum { JINJA_TAKES_VARARGS = 1, JINJA_TAKES_KWARGS = 2 };
+enum { JINJA_TAKES_VARARGS = 1, JINJA_TAKES_KWARGS = 2, JINJA_TAKES_CALLER = 4 };
 
 enum jinja_arg { J_ARG_PLAIN, J_ARG_KEYWORD, J_ARG_STAR, J_ARG_STARS };
 
