@@ -19,7 +19,7 @@ static int show_prompt_progress(void *context, size_t done, size_t total)
 {
     struct stream *s = context;
 
-    if (total >= LONG_PROMPT && sp_out_is_terminal(stderr)) {
+    if (total >= LONG_PROMPT && sp_out_is_screen(stderr)) {
         if (done < total)
             fprintf(stderr, "\rprompt: %zu of %zu tokens\x1b[K", done, total);
         else if (s->progress_drawn)

@@ -81,13 +81,6 @@ static unsigned char insert_paste(EditLine *editor, int key)
     return inserted ? CC_REFRESH : CC_ERROR;
 }
 
-static bool knows_marks(void)
-{
-    const char *terminal = getenv("TERM");
-
-    return terminal && *terminal && strcmp(terminal, "dumb") != 0 && sp_out_is_terminal(stdout);
-}
-
 static void mark_pastes(const struct sp_line_edit *edit, bool on)
 {
     if (!edit->bracketed) return;
@@ -120,7 +113,7 @@ enum sp_status sp_line_edit_open(struct sp_line_edit **out, const char *path, st
     el_set(edit->editor, EL_HIST, history, edit->history);
     el_set(edit->editor, EL_ADDFN, "insert-paste", "Insert what is pasted", insert_paste);
     el_set(edit->editor, EL_BIND, paste_begins, "insert-paste", NULL);
-    edit->bracketed = knows_marks();
+    edit->bracketed = sp_out_is_screen(stdout);
     *out = edit;
     edit = NULL;
 done:

@@ -23,6 +23,13 @@ bool sp_out_is_terminal(FILE *stream)
     return isatty(fileno(stream)) == 1;
 }
 
+bool sp_out_is_screen(FILE *stream)
+{
+    const char *terminal = getenv("TERM");
+
+    return sp_out_is_terminal(stream) && terminal && *terminal && strcmp(terminal, "dumb") != 0;
+}
+
 void sp_out_note(const char *command, const char *sentence)
 {
     fprintf(stderr, "spectool %s: note: %s\n", command, sentence);
@@ -39,7 +46,7 @@ static double seconds(void)
 void sp_progress_begin(struct sp_progress *progress, const char *label)
 {
     *progress =
-        (struct sp_progress){.on = sp_out_is_terminal(stderr), .label = label, .start = seconds()};
+        (struct sp_progress){.on = sp_out_is_screen(stderr), .label = label, .start = seconds()};
 }
 
 static void draw(const struct sp_progress *p, uint64_t done, uint64_t total, double elapsed)

@@ -14,6 +14,8 @@
 /* Columns of the terminal behind `stream`, 80 where it is none. */
 int sp_out_width(FILE *stream);
 bool sp_out_is_terminal(FILE *stream);
+/* A terminal whose cursor moves: one that TERM does not call dumb. */
+bool sp_out_is_screen(FILE *stream);
 
 /* "spectool COMMAND: note: sentence" on stderr. */
 void sp_out_note(const char *command, const char *sentence);

@@ -1,7 +1,15 @@
 # A session on a terminal: the conversation goes on, the caches keep it, commands, a full context.
-# What the terminal echoes before the session reads it is dropped.
+# The lines come when the session waits for them: it shows them, not the terminal's echo.
+# await TEXT [N]: until TEXT stands in N lines of the log, half a minute at most.
+await() {
+    for _ in $(seq 600); do
+        [ "$(grep -c "$1" log 2>/dev/null)" -ge "${2:-1}" ] 2>/dev/null && return
+        sleep 0.05
+    done
+}
 session() {
-    TERM=dumb script -qec "spectool run $*" /dev/null 2>&1 | tr -d '\r' | sed -n '/helps/,$p' |
+    rm -f log
+    { await '>>> '; cat; } | TERM=dumb script -qefc "spectool run $*" log 2>&1 | tr -d '\r' |
         sed 's/tokens, .*/tokens, .../; s/ in [0-9.]* s.*//; /^rounds\|^drafted\|^per pass\|^by pos/d
              /^time \|^speed-up\|^machine\|^draft /d; s/^ *seed .*/  seed/; s/:.*threads.*/: .../'
 }
@@ -44,16 +52,21 @@ Once upon a time
 /bye
 END
 echo '# what is pasted is one message; a terminal that knows of pastes is asked to mark them'
-printf '\033[200~/What is\nthe capital of\nItaly?\n\033[201~\n/show messages\n/exit\n' |
-    TERM=xterm script -qec 'spectool run packed.bin --num-predict 1' /dev/null 2>&1 | tr -d '\r' >pasted
+rm -f log
+{
+    await '>>> '
+    printf '\033[200~/What is\nthe capital of\nItaly?\n\033[201~\n/show messages\n/exit\n'
+} | TERM=xterm script -qefc 'spectool run packed.bin --num-predict 1' log 2>&1 | tr -d '\r' >pasted
 sed -n 's,.*user: ,user: ,; /^user/,/^assistant/p' pasted
 grep -c '.\[?2004h' pasted
 echo '# an interrupt gives up a message of several lines'
+rm -f log
 (
+    await '>>> '
     echo '"""One'
-    until grep -q '^\.\.\. ' log 2>/dev/null; do sleep 0.1; done
+    await '^\.\.\. '
     printf '\003'
-    until [ "$(grep -c '^>>> ' log)" -gt 1 ]; do sleep 0.1; done
+    await '^>>> ' 2
     printf 'What is 7 plus 8?\n/show messages\n/bye\n'
 ) | TERM=dumb script -qefc 'spectool run packed.bin' log >/dev/null
 sed -n '/^user: /,$p' log | tr -d '\r' | grep -v '^Script'
@@ -61,11 +74,16 @@ rm log
 echo '# a signal that ends the program ends the session, and its history is kept'
 rm "$XDG_STATE_HOME/spectool/history"
 (
+    await '>>> '
     echo 'Hello there.'
-    until grep -q 'tokens/s' log 2>/dev/null; do sleep 0.1; done
+    await 'tokens/s'
     kill -TERM "$(cat pid)"
     sleep 1
 ) | TERM=dumb script -qefc 'echo $$ >pid; exec spectool run packed.bin --num-predict 2' log >/dev/null
 echo "exit $?"
 grep -o terminated log
 grep -c Hello "$XDG_STATE_HOME/spectool/history"
+echo '# a dumb terminal gets no progress drawn, another does'
+for terminal in dumb xterm; do
+    TERM=$terminal script -qec 'spectool verify packed.bin' /dev/null | tr -d '\r' | grep -c checking
+done
