@@ -1,5 +1,9 @@
 # A session on a terminal: the conversation goes on, the caches keep it, commands, a full context.
 # The lines come when the session waits for them: it shows them, not the terminal's echo.
+# libedit never frees the name of a command that is added to it (sanitizers see that).
+echo 'leak:libedit' >leaks
+export LSAN_OPTIONS=suppressions=$PWD/leaks:print_suppressions=0
+export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}fast_unwind_on_malloc=0
 # await TEXT [N]: until TEXT stands in N lines of the log, half a minute at most.
 await() {
     for _ in $(seq 600); do
