@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAME_SIZE = 512, SHAPE_SIZE = 128 };
+enum { NAME_SIZE = 512 };
 
 struct matching {
     struct sp_weights *out;
@@ -35,18 +35,6 @@ static bool ends_with(const char *name, const char *end, size_t *len)
 
     *len = n - k;
     return n > k && strcmp(name + n - k, end) == 0;
-}
-
-static const char *describe(char text[SHAPE_SIZE], const uint64_t *shape, unsigned rank)
-{
-    size_t n = (size_t)snprintf(text, SHAPE_SIZE, "[");
-
-    for (unsigned i = 0; i < rank && n < SHAPE_SIZE; i++) {
-        n += (size_t)snprintf(text + n, SHAPE_SIZE - n, i ? ", %llu" : "%llu",
-                              (unsigned long long)shape[i]);
-    }
-    if (n < SHAPE_SIZE) snprintf(text + n, SHAPE_SIZE - n, "]");
-    return text;
 }
 
 /* The tensor named base[0..len-1] and `end`; NULL: there is none. */
@@ -123,11 +111,11 @@ static void try_tile(struct sp_weight *w, struct sp_tile tile, unsigned *n)
 static enum sp_status fit_scales(struct matching *m, struct sp_weight *w, uint64_t group)
 {
     uint64_t rows = w->shape[w->rank - 2], cols = w->shape[w->rank - 1];
-    char have[SHAPE_SIZE], of[SHAPE_SIZE];
+    char have[SP_SHAPE_TEXT], of[SP_SHAPE_TEXT];
     unsigned n = 0;
 
-    describe(have, w->scales->shape, w->scales->rank);
-    describe(of, w->shape, w->rank);
+    sp_shape_text(have, w->scales->shape, w->scales->rank);
+    sp_shape_text(of, w->shape, w->rank);
     if (!find_grid(w, group > 0)) {
         return sp_fail(m->err, SP_E_INPUT, "tensor \"%s\" has shape %s, for a weight of shape %s",
                        w->scales->name, have, of);
@@ -153,7 +141,7 @@ static enum sp_status fit_scales(struct matching *m, struct sp_weight *w, uint64
 static enum sp_status fit_zeros(struct matching *m, struct sp_weight *w)
 {
     uint64_t rows = w->grid_rows ? w->grid_rows : 1, want[2] = {rows, w->grid_cols};
-    char have[SHAPE_SIZE], text[SHAPE_SIZE];
+    char have[SP_SHAPE_TEXT], text[SP_SHAPE_TEXT];
 
     if (w->zeros == NULL) return SP_OK;
     w->zeros_packed = w->zeros->dtype == SP_I32 && (w->code == SP_CODE_U4 || w->code == SP_CODE_U8);
@@ -168,7 +156,8 @@ static enum sp_status fit_zeros(struct matching *m, struct sp_weight *w)
     }
     if (w->rank == 2 && same_shape(w->zeros, want, 2)) return SP_OK;
     return sp_fail(m->err, SP_E_INPUT, "tensor \"%s\" has shape %s, expected %s", w->zeros->name,
-                   describe(have, w->zeros->shape, w->zeros->rank), describe(text, want, 2));
+                   sp_shape_text(have, w->zeros->shape, w->zeros->rank),
+                   sp_shape_text(text, want, 2));
 }
 
 /* The one number of a factor of all scales. */

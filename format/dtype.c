@@ -2,6 +2,8 @@
 #include "format/mem.h"
 
 #include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -140,4 +142,16 @@ bool sp_tensor_size(size_t *out, enum sp_dtype dtype, enum sp_layout layout, con
     if (info == NULL || rank > SP_MAX_RANK) return false;
     if (layout == SP_PLAIN) return plain_size(out, info, shape, rank);
     return layout == SP_PANEL && panels_size(out, dtype, shape, rank);
+}
+
+const char *sp_shape_text(char text[SP_SHAPE_TEXT], const uint64_t *shape, unsigned rank)
+{
+    size_t n = 0;
+
+    assert(rank <= SP_MAX_RANK);
+    text[n++] = '[';
+    for (unsigned i = 0; i < rank; i++)
+        n += (size_t)sprintf(text + n, i ? ", %" PRIu64 : "%" PRIu64, shape[i]);
+    memcpy(text + n, "]", sizeof "]");
+    return text;
 }

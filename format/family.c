@@ -411,6 +411,27 @@ const char *sp_role_name(enum sp_role role)
     return names[role];
 }
 
+bool sp_role_is_matrix(enum sp_role role)
+{
+    switch (role) {
+    case SP_ROLE_NORM:
+    case SP_ROLE_BIAS:
+    case SP_ROLE_SMALL:
+    case SP_ROLE_INDEX:
+        return false;
+    case SP_ROLE_EMBEDDING:
+    case SP_ROLE_HEAD:
+    case SP_ROLE_ATTENTION:
+    case SP_ROLE_MLP:
+    case SP_ROLE_ROUTER:
+    case SP_ROLE_GATE:
+    case SP_ROLE_FEATURE:
+    case SP_ROLE_CODEBOOK:
+        break;
+    }
+    return true;
+}
+
 static uint64_t dim_of(enum dim dim, const struct sp_config *c, const struct sp_layer_config *l)
 {
     assert(dim != DIM_END);

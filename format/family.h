@@ -30,6 +30,9 @@ enum sp_role {
 
 const char *sp_role_name(enum sp_role role);
 
+/* Rows that are multiplied or looked up, and so lie in panels if there are two dimensions? */
+bool sp_role_is_matrix(enum sp_role role);
+
 /* Rows of a source tensor that go, in order, into the output. The source counts as rows of `n_cols`
  * elements over all its leading dimensions. A matrix's n_cols is its last dimension, a vector is
  * one row of its length; only biases whose elements are interleaved have rows of one element. */

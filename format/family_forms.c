@@ -3,6 +3,7 @@
  * each form insists on the shape that the config gives its source. */
 #include "format/family_parts.h"
 
+#include "format/dtype.h"
 #include "format/mem.h"
 
 #include <stdarg.h>
@@ -54,25 +55,14 @@ void sp_matcher_report(struct sp_matcher *m, const char *format, ...)
     f->n_shown++;
 }
 
-static void describe_shape(char *text, size_t size, const uint64_t *shape, unsigned rank)
-{
-    size_t n = (size_t)snprintf(text, size, "[");
-
-    for (unsigned i = 0; i < rank && n < size; i++) {
-        n += (size_t)snprintf(text + n, size - n, i ? ", %llu" : "%llu",
-                              (unsigned long long)shape[i]);
-    }
-    if (n < size) snprintf(text + n, size - n, "]");
-}
-
 /* A tensor that must be there in this shape; found or not, the matching goes on. */
 static bool claim(struct sp_matcher *m, const char *name, const uint64_t *shape, unsigned rank)
 {
     size_t i = sp_matcher_find(m, name);
     const struct sp_source_tensor *t = i < m->n ? m->sorted[i] : NULL;
-    char have[SP_ERR_TEXT / 4], want[SP_ERR_TEXT / 4];
+    char have[SP_SHAPE_TEXT], want[SP_SHAPE_TEXT];
 
-    describe_shape(want, sizeof want, shape, rank);
+    sp_shape_text(want, shape, rank);
     if (t == NULL) {
         sp_matcher_report(m, "missing tensor \"%s\" %s", name, want);
         return false;
@@ -80,8 +70,8 @@ static bool claim(struct sp_matcher *m, const char *name, const uint64_t *shape,
     m->used[i] = true;
     if (t->rank == rank && memcmp(t->shape, shape, rank * sizeof *shape) == 0) return true;
     if (t->rank == 0 && rank == 1 && shape[0] == 1) return true;
-    describe_shape(have, sizeof have, t->shape, t->rank);
-    sp_matcher_report(m, "tensor \"%s\" has shape %s, expected %s", name, have, want);
+    sp_matcher_report(m, "tensor \"%s\" has shape %s, expected %s", name,
+                      sp_shape_text(have, t->shape, t->rank), want);
     return false;
 }
 

@@ -96,32 +96,12 @@ static struct sp_policy_choice choose_other(const struct sp_policy_tensor *tenso
     }
 }
 
-static bool is_matrix(const struct sp_policy_tensor *tensor)
-{
-    switch (tensor->role) {
-    case SP_ROLE_NORM:
-    case SP_ROLE_BIAS:
-    case SP_ROLE_SMALL:
-    case SP_ROLE_INDEX:
-        return false;
-    case SP_ROLE_EMBEDDING:
-    case SP_ROLE_HEAD:
-    case SP_ROLE_ATTENTION:
-    case SP_ROLE_MLP:
-    case SP_ROLE_ROUTER:
-    case SP_ROLE_GATE:
-    case SP_ROLE_FEATURE:
-    case SP_ROLE_CODEBOOK:
-        return tensor->rank >= 2;
-    }
-    return false;
-}
-
 enum sp_status sp_policy_choose(struct sp_policy_choice *out,
                                 const struct sp_policy_request *request,
                                 const struct sp_policy_tensor *tensor, struct sp_err *err)
 {
-    bool matrix = is_matrix(tensor), index = tensor->role == SP_ROLE_INDEX;
+    bool matrix = sp_role_is_matrix(tensor->role) && tensor->rank >= 2,
+         index = tensor->role == SP_ROLE_INDEX;
 
     if (index && tensor->stored != SP_I64 && tensor->stored != SP_F32)
         return sp_fail(err, SP_E_INPUT, "tensor %s: numbers of type %s, expected i64", tensor->name,

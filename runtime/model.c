@@ -19,38 +19,6 @@ struct binder {
     enum sp_status status;
 };
 
-static void describe_shape(char *text, size_t size, const uint64_t *shape, unsigned rank)
-{
-    size_t n = (size_t)snprintf(text, size, "[");
-
-    for (unsigned i = 0; i < rank && n < size; i++) {
-        n += (size_t)snprintf(text + n, size - n, i ? ", %llu" : "%llu",
-                              (unsigned long long)shape[i]);
-    }
-    if (n < size) snprintf(text + n, size - n, "]");
-}
-
-static enum sp_layout layout_of(const struct sp_tensor_spec *spec)
-{
-    switch (spec->role) {
-    case SP_ROLE_NORM:
-    case SP_ROLE_BIAS:
-    case SP_ROLE_SMALL:
-    case SP_ROLE_INDEX:
-        return SP_PLAIN;
-    case SP_ROLE_EMBEDDING:
-    case SP_ROLE_HEAD:
-    case SP_ROLE_ATTENTION:
-    case SP_ROLE_MLP:
-    case SP_ROLE_ROUTER:
-    case SP_ROLE_GATE:
-    case SP_ROLE_FEATURE:
-    case SP_ROLE_CODEBOOK:
-        break;
-    }
-    return SP_PANEL;
-}
-
 /* Every tensor the configuration calls for is there with its shape, and nothing else is. */
 static enum sp_status check_tensors(const struct sp_pack *pack, enum sp_part part,
                                     const struct sp_config *config, struct sp_err *err)
@@ -63,7 +31,8 @@ static enum sp_status check_tensors(const struct sp_pack *pack, enum sp_part par
     for (size_t i = 0; i < specs.n_specs; i++) {
         const struct sp_tensor_spec *want = &specs.specs[i];
         const struct sp_pack_tensor *have = sp_pack_find(pack, part, want->name);
-        char a[128], b[128];
+        enum sp_layout layout = sp_role_is_matrix(want->role) ? SP_PANEL : SP_PLAIN;
+        char a[SP_SHAPE_TEXT], b[SP_SHAPE_TEXT];
 
         if (have == NULL) {
             st = sp_fail(err, SP_E_INPUT, "%s: missing tensor \"%s\"", sp_part_name(part),
@@ -73,13 +42,12 @@ static enum sp_status check_tensors(const struct sp_pack *pack, enum sp_part par
         n_found++;
         if (have->rank == want->rank &&
             memcmp(have->shape, want->shape, want->rank * sizeof have->shape[0]) == 0 &&
-            have->layout == layout_of(want)) {
+            have->layout == layout) {
             continue;
         }
-        describe_shape(a, sizeof a, have->shape, have->rank);
-        describe_shape(b, sizeof b, want->shape, want->rank);
         st = sp_fail(err, SP_E_INPUT, "%s: tensor \"%s\" has shape %s, expected %s",
-                     sp_part_name(part), want->name, a, b);
+                     sp_part_name(part), want->name, sp_shape_text(a, have->shape, have->rank),
+                     sp_shape_text(b, want->shape, want->rank));
         goto done;
     }
     for (size_t i = 0; i < sp_pack_n_tensors(pack); i++) {

@@ -141,13 +141,28 @@ static void tensors(void **state)
     }
 }
 
+static void shapes(void **state)
+{
+    const uint64_t most[SP_MAX_RANK] = {UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX,
+                                        UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX};
+    const uint64_t some[] = {3, 16, 0};
+    char text[SP_SHAPE_TEXT];
+
+    (void)state;
+    assert_string_equal(sp_shape_text(text, some, 0), "[]");
+    assert_string_equal(sp_shape_text(text, some, 1), "[3]");
+    assert_string_equal(sp_shape_text(text, some, 3), "[3, 16, 0]");
+    assert_string_equal(sp_shape_text(text, most, SP_MAX_RANK),
+                        "[18446744073709551615, 18446744073709551615, 18446744073709551615, "
+                        "18446744073709551615, 18446744073709551615, 18446744073709551615, "
+                        "18446744073709551615, 18446744073709551615]");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(table),
-        cmocka_unit_test(names),
-        cmocka_unit_test(panels),
-        cmocka_unit_test(tensors),
+        cmocka_unit_test(table),   cmocka_unit_test(names),  cmocka_unit_test(panels),
+        cmocka_unit_test(tensors), cmocka_unit_test(shapes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
