@@ -33,6 +33,10 @@ struct shape {
 #define QWEN3_DFLASH                                                                               \
     "{\"architectures\":[\"DFlashDraftModel\"],\"num_hidden_layers\":5,\"block_size\":"            \
     "16," QWEN3_COMMON
+#define QWEN3_DSPARK                                                                               \
+    "{\"architectures\":[\"Qwen3DSparkModel\"],\"num_hidden_layers\":5,\"block_size\":"            \
+    "7,\"mask_token_id\":151669,\"markov_rank\":256,\"markov_head_type\":"                         \
+    "\"vanilla\"," QWEN3_COMMON
 #define QWEN3_0_6B_SIZES                                                                           \
     "\"hidden_size\":1024,\"intermediate_size\":3072,\"num_attention_heads\":16"
 #define QWEN3_4B_SIZES "\"hidden_size\":2560,\"intermediate_size\":9728,\"num_attention_heads\":32"
@@ -54,12 +58,17 @@ static const struct shape shapes[] = {
     {"dflash", "qwen3-4b",
      QWEN3_DFLASH QWEN3_4B_SIZES ",\"num_target_layers\":36,\"dflash_config\":"
                                  "{\"mask_token_id\":151669,\"target_layer_ids\":[1,9,17,25,33]}}"},
+    {"dspark", "qwen3-0.6b",
+     QWEN3_DSPARK QWEN3_0_6B_SIZES
+     ",\"num_target_layers\":28,\"target_layer_ids\":[1,7,13,19,25]}"},
+    {"dspark", "qwen3-4b",
+     QWEN3_DSPARK QWEN3_4B_SIZES ",\"num_target_layers\":36,\"target_layer_ids\":[1,9,17,25,33]}"},
 };
 
 enum { N_SHAPES = sizeof shapes / sizeof *shapes };
 
 const char *const sp_synthetic_targets[] = {"qwen3-0.6b", "qwen3-4b", "smollm2-135m", NULL};
-const char *const sp_synthetic_drafts[] = {"dflash", "qwen3-0.6b", "smollm2-135m", NULL};
+const char *const sp_synthetic_drafts[] = {"dflash", "dspark", "qwen3-0.6b", "smollm2-135m", NULL};
 
 /* One model of the file. */
 struct model {

@@ -175,6 +175,11 @@ static void test_names(void **state)
          UINT64_C(596049920) +
              5 * (UINT64_C(1024) * (2 * 2048 + 2 * 1024 + 3 * 3072) + 2 * 1024 + 2 * 128) +
              UINT64_C(5) * 1024 * 1024 + 2 * 1024},
+        /* the same, and two tables of the markov head */
+        {"qwen3-0.6b", "dspark",
+         UINT64_C(596049920) +
+             5 * (UINT64_C(1024) * (2 * 2048 + 2 * 1024 + 3 * 3072) + 2 * 1024 + 2 * 128) +
+             UINT64_C(5) * 1024 * 1024 + 2 * 1024 + 2 * UINT64_C(151936) * 256},
     };
     (void)state;
 
