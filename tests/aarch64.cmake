@@ -12,7 +12,9 @@ set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(ARM64_ROOT / CACHE PATH "Root of the arm64 libraries")
 list(APPEND CMAKE_TRY_COMPILE_PLATFORM_VARIABLES ARM64_ROOT)
 
-set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc CACHE FILEPATH "")
+if(NOT CMAKE_C_COMPILER)
+  set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)
+endif()
 set(CMAKE_C_COMPILER_TARGET aarch64-linux-gnu) # for clang
 set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64-static -L ${ARM64_ROOT})
 
