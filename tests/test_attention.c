@@ -5,6 +5,7 @@
 
 #include "format/bytes.h"
 #include "quantize/kernels.h"
+#include "tests/random.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -46,17 +47,6 @@ static int close_all(void **state)
     for (unsigned n = 1; n <= MAX_THREADS; n++)
         sp_pool_close(pools[n]);
     return 0;
-}
-
-static uint32_t next(uint64_t *seed)
-{
-    *seed = *seed * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(*seed >> 32);
-}
-
-static float uniform(uint64_t *seed) /* -1..1 */
-{
-    return (float)((int32_t)(next(seed) >> 8) - (1 << 23)) / (float)(1 << 23);
 }
 
 /* ---- one sequence -----------------------------------------------------------------------------

@@ -9,6 +9,7 @@
 #include "format/bytes.h"
 #include "quantize/codec.h"
 #include "quantize/kernels.h"
+#include "tests/random.h"
 
 #include <cblas.h>
 #include <math.h>
@@ -21,17 +22,6 @@ enum { N_PANELS = 5, ROWS = N_PANELS * SP_PANEL_ROWS, MAX_X_ROWS = 67 };
 
 static const size_t x_rows[] = {1, 2, 5, 16, MAX_X_ROWS}; /* decode, drafts, prefill */
 enum { N_X_ROWS = sizeof x_rows / sizeof *x_rows };
-
-static uint32_t next(uint64_t *seed)
-{
-    *seed = *seed * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(*seed >> 32);
-}
-
-static float uniform(uint64_t *seed) /* -1..1 */
-{
-    return (float)((int32_t)(next(seed) >> 8) - (1 << 23)) / (float)(1 << 23);
-}
 
 static void *room(size_t n, size_t size)
 {

@@ -6,6 +6,7 @@
 #include "format/bytes.h"
 #include "format/mem.h"
 #include "quantize/microscale.h"
+#include "tests/random.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -25,17 +26,6 @@ enum mode { PLAIN, WILD, N_MODES };
 static bool is_finite(float x)
 {
     return isfinite(x);
-}
-
-static uint32_t next(uint64_t *seed)
-{
-    *seed = *seed * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(*seed >> 32);
-}
-
-static float uniform(uint64_t *seed) /* -1..1 */
-{
-    return (float)((int32_t)(next(seed) >> 8) - (1 << 23)) / (float)(1 << 23);
 }
 
 static float number(uint64_t *seed, enum mode mode)

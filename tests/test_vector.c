@@ -4,6 +4,7 @@
 
 #include "format/bytes.h"
 #include "quantize/kernels.h"
+#include "tests/random.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -30,17 +31,6 @@ static int find_tables(void **state)
         if (v != ref && sp_kernels_supported(*all)) tables[n_tables++] = v;
     }
     return ref == NULL;
-}
-
-static uint32_t next(uint64_t *seed)
-{
-    *seed = *seed * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(*seed >> 32);
-}
-
-static float uniform(uint64_t *seed) /* -1..1 */
-{
-    return (float)((int32_t)(next(seed) >> 8) - (1 << 23)) / (float)(1 << 23);
 }
 
 /* PLAIN: numbers like a model's. WILD: zeros of both signs, denormals, large and tiny ones. ODD:
