@@ -175,6 +175,11 @@ SP_MUST_CHECK enum sp_status sp_jinja_loop_attribute(struct jinja_machine *m, st
                                                      struct jinja_object *loop,
                                                      struct sp_value name);
 
+SP_MUST_CHECK enum sp_status sp_jinja_cycler_attribute(struct jinja_machine *m,
+                                                       struct sp_value *out,
+                                                       struct jinja_object *cycler,
+                                                       struct sp_value name);
+
 /* Texts: shared by filters and methods. All take and give code points. */
 size_t sp_jinja_text_len(struct sp_value text);
 /* Byte offset of the first occurrence at or after `from`, or SIZE_MAX; charged for what it

@@ -412,6 +412,69 @@ static enum sp_status call_joiner(struct jinja_machine *m, struct sp_value *out,
     return SP_OK;
 }
 
+static enum sp_status cycler_next(struct jinja_machine *m, struct sp_value *out,
+                                  struct jinja_object *self, const struct jinja_args *args)
+{
+    struct jinja_object *cycler = self->self.object;
+    const struct sp_list *items = cycler->self.list;
+
+    if (args->n || args->n_named) return sp_jinja_fail(m, "cycler.next() takes no arguments");
+    *out = items->at[cycler->position];
+    cycler->position = (cycler->position + 1) % items->n;
+    return SP_OK;
+}
+
+static enum sp_status cycler_reset(struct jinja_machine *m, struct sp_value *out,
+                                   struct jinja_object *self, const struct jinja_args *args)
+{
+    struct jinja_object *cycler = self->self.object;
+
+    if (args->n || args->n_named) return sp_jinja_fail(m, "cycler.reset() takes no arguments");
+    cycler->position = 0;
+    *out = sp_value_none();
+    return SP_OK;
+}
+
+enum sp_status sp_jinja_cycler_attribute(struct jinja_machine *m, struct sp_value *out,
+                                         struct jinja_object *cycler, struct sp_value name)
+{
+    enum sp_status st;
+    struct jinja_object *method;
+    bool next = sp_text_is(name, "next");
+
+    if (sp_text_is(name, "current")) {
+        *out = cycler->self.list->at[cycler->position];
+    } else if (sp_text_is(name, "pos")) {
+        *out = sp_value_int((int64_t)cycler->position);
+    } else if (sp_text_is(name, "items")) {
+        *out = cycler->self;
+    } else if (next || sp_text_is(name, "reset")) {
+        if ((st = new_object(m, out, &method, JINJA_METHOD))) return st;
+        method->self = sp_value_object(cycler);
+        method->name = next ? "next" : "reset";
+        method->fn = next ? cycler_next : cycler_reset;
+    }
+    return SP_OK;
+}
+
+static enum sp_status call_cycler(struct jinja_machine *m, struct sp_value *out,
+                                  struct jinja_object *self, const struct jinja_args *args)
+{
+    enum sp_status st;
+    struct jinja_object *object;
+
+    (void)self;
+    if (args->n_named) return sp_jinja_fail(m, "cycler() takes no keyword arguments");
+    if (args->n == 0) return sp_jinja_fail(m, "at least one item has to be provided");
+    if ((st = new_object(m, out, &object, JINJA_CYCLER))) return st;
+    object->name = "cycler";
+    if ((st = sp_value_list(m->heap, &object->self, SP_SHAPE_TUPLE, args->n))) return st;
+    for (size_t i = 0; i < args->n && !st; i++) {
+        st = sp_list_push(m->heap, object->self.list, args->at[i]);
+    }
+    return st;
+}
+
 static enum sp_status call_missing(struct jinja_machine *m, struct sp_value *out,
                                    struct jinja_object *self, const struct jinja_args *args)
 {
@@ -428,7 +491,7 @@ static const struct {
     {"range", call_range},           {"dict", call_dict},
     {"namespace", call_namespace},   {"raise_exception", call_raise},
     {"strftime_now", call_strftime}, {"joiner", call_joiner},
-    {"cycler", call_missing},        {"lipsum", call_missing},
+    {"cycler", call_cycler},         {"lipsum", call_missing},
 };
 
 enum sp_status sp_jinja_global(struct jinja_machine *m, struct sp_value *out, struct sp_value name)

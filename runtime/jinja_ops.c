@@ -452,10 +452,11 @@ static enum sp_status object_attribute(struct jinja_machine *m, struct sp_value 
         *out = *value;
         return SP_OK;
     }
-    if (object->kind != JINJA_LOOP) return SP_OK;
+    if (object->kind != JINJA_LOOP && object->kind != JINJA_CYCLER) return SP_OK;
     *out = (struct sp_value){.kind = SP_V_ABSENT};
     *found = true;
-    return sp_jinja_loop_attribute(m, out, object, name);
+    return object->kind == JINJA_LOOP ? sp_jinja_loop_attribute(m, out, object, name)
+                                      : sp_jinja_cycler_attribute(m, out, object, name);
 }
 
 /* A Python attribute, which is a method for everything but objects. */

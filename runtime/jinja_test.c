@@ -35,10 +35,15 @@ KIND_TEST(test_sequence,
           sp_jinja_iterable(v) &&
               !(v.kind == SP_V_LIST && v.shape >= SP_SHAPE_KEYS && v.shape <= SP_SHAPE_ITEMS) &&
               !(v.kind == SP_V_LIST && v.shape == SP_SHAPE_ITERATOR))
+
+static bool can_be_called(const struct jinja_object *object)
+{
+    return object->kind != JINJA_NAMESPACE && object->kind != JINJA_CYCLER;
+}
+
 /* An undefined can be called, it only fails then. */
-KIND_TEST(test_callable, v.kind == SP_V_UNDEFINED ||
-                             (v.kind == SP_V_OBJECT &&
-                              ((const struct jinja_object *)v.object)->kind != JINJA_NAMESPACE))
+KIND_TEST(test_callable,
+          v.kind == SP_V_UNDEFINED || (v.kind == SP_V_OBJECT && can_be_called(v.object)))
 KIND_TEST(test_filter, sp_jinja_find_filter(v) != NULL)
 KIND_TEST(test_test, sp_jinja_find_test(v) != NULL)
 
