@@ -57,11 +57,21 @@ static int show_text(void *context, const char *text, size_t size, bool drafted)
     return sp_signals_caught();
 }
 
+static void show_id(struct stream *s, const struct sp_token *token)
+{
+    if (s->last != '\n') putchar(',');
+    if (s->style->show_draft) colour(s, token->drafted);
+    printf("%" PRIu32, token->id);
+    s->last = '0';
+    fflush(stdout);
+}
+
 static int show_token(void *context, const struct sp_token *token)
 {
     struct stream *s = context;
     struct sp_json_out out = {.file = stdout};
 
+    if (s->style->ids && !s->style->json) show_id(s, token);
     if (!s->style->json) return sp_signals_caught();
     sp_json_out_begin(&out, NULL, '{');
     sp_json_out_u64(&out, "id", token->id);

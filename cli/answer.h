@@ -6,6 +6,7 @@
 
 struct sp_answer_style {
     bool json;         /* an object a token and a piece of text, the last one with everything */
+    bool ids;          /* the file has no tokenizer: ids in place of text, with commas between */
     bool show_draft;   /* text that the draft had guessed in colour */
     bool verbose;      /* all figures */
     bool digest;       /* the last object holds logits_xxh3 */

@@ -293,6 +293,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     engine.n_context = settings.n_context;
     if ((st = sp_engine_open_package(&g.package, g.path, &engine, err))) goto done;
     sp_package_describe(g.package, &g.info);
+    g.style.ids = !g.info.has_tokenizer;
     if (o->ids == NULL && !g.info.has_tokenizer) {
         st = sp_fail(err, SP_E_UNSUPPORTED, "%s has no tokenizer: its prompts are --ids ID,ID,...",
                      g.path);

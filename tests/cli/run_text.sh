@@ -11,6 +11,14 @@ for options in '--no-draft' '--draft-depth 0' '--draft-depth 3 --threads 1' '--k
     spectool run packed.bin --raw $options ${prompt:+"$prompt"} --num-predict 24 2>/dev/null
 done
 printf 'Once upon a time' | spectool run packed.bin --raw --stop 'Finn. Finn' 2>/dev/null
+# without a tokenizer ids go in and out: those that the whole file makes
+mkdir bare
+cp "$TESTDATA/tiny/target/config.json" "$TESTDATA/tiny/target/model.safetensors" bare
+printf 'FROM ./bare\n' >bare.model
+spectool create -f bare.model -o bare.bin 2>/dev/null
+spectool run bare.bin --ids 582,580,258,421 --num-predict 8 2>/dev/null
+spectool run packed.bin --ids 582,580,258,421 --num-predict 8 --json 2>/dev/null | tail -n 1 |
+    sed 's/.*"ids": \[\([0-9, ]*\)\].*/\1/; s/ //g'
 spectool run packed.bin --raw ''
 echo "exit $?"
 spectool run packed.bin --ids 99999
