@@ -124,7 +124,7 @@ static void best_of_many(void **state)
     }
 }
 
-/* Scaled by -1, zeros become negative ones. */
+/* Scaled to nothing, numbers become zeros of both signs, far apart. */
 static void zeros_are_equal(void **state)
 {
     struct fixture f;
@@ -132,9 +132,12 @@ static void zeros_are_equal(void **state)
     (void)state;
     open_fixture(&f, 2);
     for (size_t i = 0; i < ROWS; i++)
-        f.weights[i] = i % 2 ? 0.0f : 1.0f;
-    check(&f, -1, 0);
-    assert_int_equal(sp_best_index(f.best[0]), 1);
+        f.weights[i] = -1e30f;
+    f.weights[100] = -1e-38f;
+    f.weights[39000] = 1e-38f;
+    check(&f, 1e-20f, 0);
+    assert_true(signbit(f.y[100]) && !signbit(f.y[39000]) && f.y[100] == 0 && f.y[39000] == 0);
+    assert_int_equal(sp_best_index(f.best[0]), 100);
     close_fixture(&f);
 }
 
