@@ -65,7 +65,8 @@ struct sp_round {
     size_t asked, made, drafted, accepted;
     size_t emitted; /* tokens */
     double draft_seconds, verify_seconds;
-    bool stopped; /* no more tokens are wanted */
+    double catch_up_seconds; /* reading before the proposal: nothing that its length costs */
+    bool stopped;            /* no more tokens are wanted */
 };
 
 /* Of every round, whether its depth was chosen here or not. */

@@ -131,6 +131,7 @@ const struct sp_drafter_ops sp_draft_eagle3_ops = {
     .check = eagle3_check,
     .open = eagle3_open,
     .limit = sp_pairs_limit,
+    .catch_up = sp_pairs_catch_up,
     .propose = eagle3_propose,
     .logits = sp_pairs_logits,
     .commit = eagle3_commit,

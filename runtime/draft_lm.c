@@ -1,8 +1,8 @@
 /* Small autoregressive language model as a drafter: its own cache, one token a step.
  *
  * The cache follows the committed sequence with a lag: before a proposal it is fed whatever it has
- * not seen (the prompt in the first round; afterwards the newest token and, if every draft was
- * accepted, the last draft, which was proposed but never fed).
+ * not seen (the newest token and, if every draft was accepted, the last draft, which was proposed
+ * but never fed). A prompt, and what plain steps wrote, is caught up with before that.
  *
  * A recurrent state cannot step back from a guess, so it stays behind the last committed row: every
  * step of a proposal runs cur and all guesses so far again, in one pass that reads the weights
@@ -127,6 +127,17 @@ static size_t feed(struct draft_lm *d, const uint32_t *ids, size_t n_true, size_
     return n;
 }
 
+static void lm_catch_up(struct sp_drafter *base, const uint32_t *ids, size_t n_cached)
+{
+    struct draft_lm *d = (struct draft_lm *)base;
+
+    if (d->n_fed + 1 >= n_cached) return;
+    while (d->n_fed < n_cached) {
+        size_t n = n_cached - d->n_fed < d->max_rows ? n_cached - d->n_fed : d->max_rows;
+        run(d, ids, n, n);
+    }
+}
+
 static enum sp_status lm_propose(struct sp_drafter *base, uint32_t *ids, size_t n_cached, size_t *n,
                                  const struct sp_guesser *guesser, struct sp_err *err)
 {
@@ -204,6 +215,7 @@ const struct sp_drafter_ops sp_draft_lm_ops = {
     .check = lm_check,
     .open = lm_open,
     .limit = lm_limit,
+    .catch_up = lm_catch_up,
     .propose = lm_propose,
     .logits = lm_logits,
     .commit = lm_commit,

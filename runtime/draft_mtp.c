@@ -91,6 +91,7 @@ const struct sp_drafter_ops sp_draft_mtp_ops = {
     .check = mtp_check,
     .open = mtp_open,
     .limit = sp_pairs_limit,
+    .catch_up = sp_pairs_catch_up,
     .propose = mtp_propose,
     .logits = sp_pairs_logits,
     .commit = mtp_commit,

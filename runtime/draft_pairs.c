@@ -69,6 +69,18 @@ static size_t run_true_pairs(struct sp_pairs *p, const uint32_t *ids)
     return n;
 }
 
+/* All waiting pairs but the last, whose token is the newest one. */
+void sp_pairs_catch_up(struct sp_drafter *base, const uint32_t *ids, size_t n_cached)
+{
+    struct sp_pairs *p = (struct sp_pairs *)base;
+    size_t n = p->n_have - p->n_true;
+
+    (void)n_cached;
+    if (n <= SP_PAIRS_DEPTH + 1) return;
+    run_slots(p, p->hidden + (p->n_true - p->n_kept) * p->n_hidden, ids, p->n_true, n - 1);
+    p->n_true = p->n_have - 1;
+}
+
 size_t sp_pairs_begin(struct sp_pairs *p, const uint32_t *ids, size_t n_cached)
 {
     assert(p->n_have == n_cached && n_cached > 0);

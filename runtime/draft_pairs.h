@@ -46,6 +46,7 @@ float *sp_pairs_commit(struct sp_pairs *pairs, const struct sp_commit *commit);
 size_t sp_pairs_max_depth(const struct sp_model *draft);
 size_t sp_pairs_limit(const struct sp_drafter *base, size_t n_cached);
 struct sp_logits sp_pairs_logits(const struct sp_drafter *base, size_t i);
+void sp_pairs_catch_up(struct sp_drafter *base, const uint32_t *ids, size_t n_cached);
 bool sp_pairs_truncate(struct sp_drafter *base, size_t len);
 size_t sp_pairs_cache_size(const struct sp_drafter *base);
 

@@ -53,6 +53,10 @@ struct sp_drafter_ops {
                            struct sp_err *err);
     /* Most tokens one proposal can hold, given this many cached positions. */
     size_t (*limit)(const struct sp_drafter *drafter, size_t n_cached);
+    /* Reads what it has not read of ids[0..n_cached - 1], if that is more than one round leaves: a
+     * prompt, or what plain steps wrote. Before a proposal, whose time it would distort. NULL:
+     * nothing ever waits. */
+    void (*catch_up)(struct sp_drafter *drafter, const uint32_t *ids, size_t n_cached);
     /* Writes guesses to ids[n_cached + 1 .. n_cached + *n]; 1 <= *n <= limit. Made by sp_guess, one
      * after the other, until it says that no more are wanted; *n becomes how many there are. */
     enum sp_status (*propose)(struct sp_drafter *drafter, uint32_t *ids, size_t n_cached, size_t *n,

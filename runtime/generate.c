@@ -269,7 +269,7 @@ static void count_round(struct sp_result *r, const struct sp_round *round)
     r->guessed += round->made;
     r->drafted += round->drafted;
     r->accepted += round->accepted;
-    r->draft_seconds += round->draft_seconds;
+    r->draft_seconds += round->catch_up_seconds + round->draft_seconds;
     if (round->drafted == 0) {
         r->plain_rounds++;
         r->plain_seconds += round->verify_seconds;

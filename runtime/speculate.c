@@ -154,24 +154,31 @@ static size_t clamp_depth(const struct sp_speculator *s, size_t depth)
     return depth < free_rows ? depth : free_rows;
 }
 
+static void catch_up(struct sp_speculator *s)
+{
+    if (s->drafter->ops->catch_up) s->drafter->ops->catch_up(s->drafter, s->ids, s->n_cached);
+}
+
 enum sp_status sp_speculator_round(struct sp_speculator *s, size_t depth,
                                    const struct sp_guesser *guesser, sp_emit_fn *emit,
                                    void *context, struct sp_round *round, struct sp_err *err)
 {
     const struct sp_chooser *chooser = guesser->chooser;
     size_t n = clamp_depth(s, depth), pos = s->n_cached + 1;
-    double t0 = sp_seconds(), t1;
+    double t0 = sp_seconds(), t1, t2;
     enum sp_status st;
 
     assert(s->n_ids == pos && s->n_cached < s->n_positions);
     memset(round, 0, sizeof *round);
     round->asked = n;
+    if (n) catch_up(s);
+    t1 = sp_seconds();
     if (n && (st = s->drafter->ops->propose(s->drafter, s->ids, s->n_cached, &n, guesser, err))) {
         return st;
     }
     round->made = n;
     if (n && guesser->depth) n = sp_depth_cut(guesser->depth);
-    t1 = sp_seconds();
+    t2 = sp_seconds();
     pass(s, n + 1, 1);
     sp_decoder_logits(s->decoder, s->target, 0, n + 1);
     for (size_t i = 0; i <= n; i++) {
@@ -191,8 +198,9 @@ enum sp_status sp_speculator_round(struct sp_speculator *s, size_t depth,
     commit(s, round->emitted);
     s->n_ids = s->n_cached + 1;
     round->drafted = n;
-    round->draft_seconds = t1 - t0;
-    round->verify_seconds = sp_seconds() - t1;
+    round->catch_up_seconds = t1 - t0;
+    round->draft_seconds = t2 - t1;
+    round->verify_seconds = sp_seconds() - t2;
     return SP_OK;
 }
 
@@ -201,7 +209,7 @@ enum sp_status sp_speculator_time(struct sp_speculator *s, size_t n_rows, size_t
                                   double *draft_seconds, struct sp_err *err)
 {
     size_t most = s->n_positions - s->n_cached;
-    double t0 = sp_seconds();
+    double t0;
     struct sp_guesser guesser = {.chooser = chooser};
     enum sp_status st;
 
@@ -209,6 +217,8 @@ enum sp_status sp_speculator_time(struct sp_speculator *s, size_t n_rows, size_t
     for (size_t i = 1; i < n_rows; i++)
         s->ids[s->n_cached + i] = s->ids[s->n_cached];
     n = clamp_depth(s, n);
+    if (n) catch_up(s);
+    t0 = sp_seconds();
     if (n && (st = s->drafter->ops->propose(s->drafter, s->ids, s->n_cached, &n, &guesser, err))) {
         return st;
     }
