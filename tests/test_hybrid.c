@@ -350,6 +350,45 @@ static int keep_row(void *context, size_t row, const float *logits, size_t n_voc
     return 0;
 }
 
+/* Behind a long prompt, which is read before the first proposal, a drafted answer leaves the caches
+ * that a fresh session has, whose first proposal reads all at once. */
+static void check_catching_up(const char *path)
+{
+    enum { N_LONG = 60, N_STEPS = 4 };
+    struct sp_package *package = open_package(path, NULL, 1);
+    struct sp_session *used = open_session(package, 0), *fresh = open_session(package, 0);
+    uint32_t ids[N_LONG + N_TOKENS + 1];
+    struct sp_result r;
+    float *a = NULL, *b = NULL;
+    struct sp_err err = {0};
+    size_t n = N_LONG + N_TOKENS, own = package->draft->head.rows;
+
+    for (uint32_t i = 0; i < N_LONG; i++)
+        ids[i] = (7 * i + 3) % 150;
+    r = generating_run(used, ids, N_LONG, N_TOKENS, 3, true);
+    assert_int_equal(r.n_ids, N_TOKENS);
+    memcpy(ids + N_LONG, r.ids, N_TOKENS * sizeof *ids);
+    ids[n] = 5;
+    if (sp_session_draft_logits(used, ids, n + 1, N_STEPS, keep_row, &a, &err) ||
+        sp_session_draft_logits(fresh, ids, n + 1, N_STEPS, keep_row, &b, &err)) {
+        fail_msg("%s", err.text);
+    }
+    assert_memory_equal(a, b, N_STEPS * (own ? own : package->target->head.rows) * sizeof *a);
+    free(a);
+    free(b);
+    sp_result_release(&r);
+    sp_session_close(used);
+    sp_session_close(fresh);
+    sp_package_close(package);
+}
+
+static void pairs_catch_up(void **state)
+{
+    (void)state;
+    check_catching_up(crafted_file(&varied, SP_DTYPE_NONE, SP_DTYPE_NONE));
+    check_catching_up(eagle3_file(&varied, SP_DTYPE_NONE, SP_DTYPE_NONE));
+}
+
 /* After a drafted answer the head proposes what it would have with a fresh cache. */
 static void head_is_rolled_back(void **state)
 {
@@ -558,6 +597,7 @@ int main(void)
         GOLDEN_CASE(lossless_oracle, "eagle3_qwen3_before"),
         cmocka_unit_test(eagle3_says_what_it_can),
         cmocka_unit_test(always_right),
+        cmocka_unit_test(pairs_catch_up),
         cmocka_unit_test(head_is_rolled_back),
         cmocka_unit_test(head_becomes_draft),
         cmocka_unit_test(head_from_packed_file),
