@@ -212,7 +212,7 @@ static void report_json(const struct sp_result *r, const struct sp_package_info 
 }
 
 /* A short answer's few steps say little about speed. */
-enum { enough_to_compare = 32 };
+enum { ENOUGH_TO_COMPARE = 32 };
 
 static void report_short(const struct sp_result *r, const struct sp_package_info *info)
 {
@@ -225,7 +225,7 @@ static void report_short(const struct sp_result *r, const struct sp_package_info
                 info->draft, r->accepted, r->drafted, 100 * share(r->accepted, r->drafted),
                 tokens_per_pass(r));
     }
-    if (r->speed_up > 0 && r->drafted > 0 && r->n_ids >= enough_to_compare) {
+    if (r->speed_up > 0 && r->drafted > 0 && r->n_ids >= ENOUGH_TO_COMPARE) {
         fprintf(stderr, ", %.2fx as fast as without", r->speed_up);
     }
     fputc('\n', stderr);

@@ -17,8 +17,6 @@
 
 enum { MAX_DEPTH = 16, N_SUMS = 16 };
 
-static const float NEVER = -1e30f; /* finite: non-finite logits are errors */
-
 static const unsigned taps[] = {SP_TAP_FINAL};
 
 struct draft_assistant {
@@ -236,7 +234,7 @@ static struct sp_logits finish_step(struct draft_assistant *d, float *logits)
     }
     choose_clusters(d);
     for (size_t i = 0; i < d->n_vocab; i++)
-        logits[i] = NEVER;
+        logits[i] = SP_NEVER;
     sp_engine_rows(d->engine, n_used, score_cluster, &job);
     return sp_logits_of(d->engine->vector, logits, d->n_vocab);
 }

@@ -12,8 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const float NEVER = -1e30f; /* finite: non-finite logits are errors */
-
 static const unsigned own_taps[] = {SP_TAP_FINAL};
 
 struct draft_dflash2 {
@@ -25,7 +23,7 @@ struct draft_dflash2 {
     float *projected;      /* [block_size][ld]: W h_t */
     size_t ld;
     uint32_t *candidates;  /* [top_k], best first */
-    float *scores;         /* [n_vocab]: NEVER, but for the candidates of the current row */
+    float *scores;         /* [n_vocab]: SP_NEVER, but for the candidates of the current row */
     float *wanted, *found; /* [rank] */
 };
 
@@ -63,7 +61,7 @@ static enum sp_status open_selector(struct draft_dflash2 *d, struct sp_err *err)
         return st;
     }
     for (size_t i = 0; i < d->block.n_vocab; i++)
-        d->scores[i] = NEVER;
+        d->scores[i] = SP_NEVER;
     return SP_OK;
 }
 
@@ -156,7 +154,7 @@ static enum sp_status dflash2_propose(struct sp_drafter *base, uint32_t *ids, si
         scores = sp_logits_of(d->engine->vector, d->scores, d->block.n_vocab);
         st = sp_guess(guesser, &more, ids, pos, &scores, err);
         for (size_t k = 0; k < d->top_k; k++)
-            d->scores[d->candidates[k]] = NEVER;
+            d->scores[d->candidates[k]] = SP_NEVER;
     }
     *n = i;
     return st;

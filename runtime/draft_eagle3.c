@@ -10,14 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const float NEVER = -1e30f; /* finite: non-finite logits are errors */
-
 static const unsigned normed_tap[] = {SP_TAP_FINAL}, raw_tap[] = {0};
 
 struct draft_eagle3 {
     struct sp_pairs pairs;
     uint32_t *tokens; /* [head rows] ids of the target, ascending; NULL: row i is token i */
-    float *scores;    /* [n_vocab] a row's logits by the target's ids: NEVER between them */
+    float *scores;    /* [n_vocab] a row's logits by the target's ids: SP_NEVER between them */
     size_t n_vocab;
 };
 
@@ -60,7 +58,7 @@ static enum sp_status open_tokens(struct draft_eagle3 *d, const struct sp_model 
     for (size_t i = 0; i < draft->head.rows; i++)
         d->tokens[i] = (uint32_t)((double)i + (double)draft->token_map[i]);
     for (size_t i = 0; i < d->n_vocab; i++)
-        d->scores[i] = NEVER;
+        d->scores[i] = SP_NEVER;
     return SP_OK;
 }
 

@@ -62,7 +62,7 @@ struct job {
     size_t n_rows;
 };
 
-/* Elements as integers of the same order. No finite element's is ABOVE_ALL. */
+/* Elements as integers of the same order; no finite one is as large as this. */
 static const uint64_t above_all = UINT64_MAX;
 
 static uint64_t ordered(float x, size_t index)

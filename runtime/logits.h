@@ -13,6 +13,10 @@ struct sp_logits {
     size_t best; /* the largest, the lowest of equal ones; SIZE_MAX: an element is not finite */
 };
 
+/* In place of the logit of a token that a draft cannot guess: finite, non-finite ones are errors.
+ */
+#define SP_NEVER (-1e30f)
+
 static inline struct sp_logits sp_logits_of(const struct sp_vector *vector, const float *row,
                                             size_t n)
 {
