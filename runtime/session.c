@@ -32,7 +32,7 @@ enum sp_status sp_session_open(struct sp_session **out, struct sp_package *packa
     size_t max = package->target->config.max_positions;
     struct sp_speculator_options inner = {
         .n_positions = options->n_context,
-        .max_rows = options->rows_per_pass ? options->rows_per_pass : SP_PROMPT_ROWS,
+        .prompt_rows = options->rows_per_pass ? options->rows_per_pass : SP_PROMPT_ROWS,
         .kv_type = sp_kv_type_of(options->cache),
     };
     enum sp_status st;
@@ -135,7 +135,7 @@ static enum sp_status all_logits(struct sp_session *session, const struct sp_mod
     struct sp_decoder *decoder = NULL;
     struct sp_decoder_options options = {
         .n_positions = n,
-        .max_rows = s->max_rows < n ? s->max_rows : n,
+        .max_rows = s->prompt_rows < n ? s->prompt_rows : n,
         .max_logit_rows = LOGIT_ROWS,
         .kv_type = sp_decoder_kv_type(s->decoder),
     };

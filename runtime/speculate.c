@@ -22,7 +22,7 @@ static enum sp_status open_decoder(struct sp_speculator *s, const struct sp_mode
         decoder.taps = ops->taps(draft, &decoder.n_taps);
     }
     decoder.max_logit_rows = s->max_depth + 1 < SP_TIMED_ROWS ? SP_TIMED_ROWS : s->max_depth + 1;
-    if (s->max_rows < decoder.max_logit_rows) s->max_rows = decoder.max_logit_rows;
+    s->max_rows = s->prompt_rows > decoder.max_logit_rows ? s->prompt_rows : decoder.max_logit_rows;
     decoder.max_rows = s->max_rows;
     return sp_decoder_open(&s->decoder, s->target, engine, &decoder, err);
 }
@@ -54,7 +54,7 @@ enum sp_status sp_speculator_open(struct sp_speculator **out, const struct sp_mo
     if ((st = sp_new(&s, 1, sizeof *s, err))) goto done;
     s->target = target;
     s->n_positions = options->n_positions;
-    s->max_rows = options->max_rows;
+    s->prompt_rows = options->prompt_rows;
     if ((st = open_decoder(s, draft, engine, options, err))) goto done;
     if (draft && (st = open_drafter(s, draft, engine, options, err))) goto done;
     if ((st = sp_new(&s->ids, s->n_positions + s->max_rows + 1, sizeof *s->ids, err))) goto done;
@@ -129,7 +129,7 @@ enum sp_status sp_speculator_prompt(struct sp_speculator *s, const uint32_t *pro
             s->n_ids = s->n_cached;
             return sp_fail(err, SP_E_CHECK, "interrupted");
         }
-        rows = n - s->n_cached < s->max_rows ? n - s->n_cached : s->max_rows;
+        rows = n - s->n_cached < s->prompt_rows ? n - s->n_cached : s->prompt_rows;
         pass(s, rows, rows);
         commit(s, rows);
     }

@@ -26,16 +26,18 @@ struct sp_speculator {
     const struct sp_model *target; /* borrowed */
     struct sp_decoder *decoder;    /* the target's, owned */
     struct sp_drafter *drafter;    /* owned; NULL: plain */
-    size_t n_positions, max_rows, max_depth;
-    uint32_t *ids;   /* [n_positions and a block], owned */
-    size_t n_ids;    /* tokens known */
-    size_t n_cached; /* of these, in the target's cache */
-    size_t n_reused; /* prompt tokens that the last prompt found in the cache */
+    size_t n_positions, max_depth;
+    size_t prompt_rows; /* rows of a prompt pass */
+    size_t max_rows;    /* most rows of any pass */
+    uint32_t *ids;      /* [n_positions and a block], owned */
+    size_t n_ids;       /* tokens known */
+    size_t n_cached;    /* of these, in the target's cache */
+    size_t n_reused;    /* prompt tokens that the last prompt found in the cache */
 };
 
 struct sp_speculator_options {
     size_t n_positions; /* context */
-    size_t max_rows;    /* rows of a prompt pass */
+    size_t prompt_rows; /* rows of a prompt pass */
     enum sp_kv_type kv_type;
 };
 

@@ -218,6 +218,40 @@ static void chunks_and_reuse(void **state)
     sp_result_release(&want);
 }
 
+static int keep_done(void *context, size_t done, size_t total)
+{
+    size_t *passes = context;
+
+    assert_int_equal(total, 11);
+    assert_int_equal(done, 3 * *passes);
+    ++*passes;
+    return 0;
+}
+
+/* A prompt pass takes the rows that were asked for, fewer than a block has too. */
+static void rows_per_pass(void **state)
+{
+    struct sp_session_options options = {.rows_per_pass = 3};
+    struct generating o =
+        generating_open(packed_file(TESTDATA "/tiny/Modelfile", SP_Q4, SP_Q8), NULL, 1, &options);
+    size_t passes = 0;
+    uint32_t prompt[11];
+    struct sp_request request = {.prompt = prompt,
+                                 .n_prompt = 11,
+                                 .max_tokens = 1,
+                                 .context = &passes,
+                                 .prompt_progress = keep_done};
+    struct sp_result result;
+
+    (void)state;
+    for (size_t i = 0; i < 11; i++)
+        prompt[i] = story[i % 4];
+    assert_int_equal(sp_session_generate(o.session, &request, &result, NULL), SP_OK);
+    assert_int_equal(passes, 4);
+    sp_result_release(&result);
+    generating_close(&o);
+}
+
 /* Caches of other types than f16, for a prompt of more than a span: plain decoding on one thread
  * with scalar kernels against threads, kernels, drafting and cuts of the prompt. */
 static void check_cache(enum sp_cache_type cache)
@@ -360,6 +394,7 @@ int main(void)
         cmocka_unit_test(autoregressive_bf16),
         cmocka_unit_test(self_draft),
         cmocka_unit_test(edges),
+        cmocka_unit_test(rows_per_pass),
         cmocka_unit_test(chunks_and_reuse),
         cmocka_unit_test(q8_caches),
         cmocka_unit_test(f32_caches),
