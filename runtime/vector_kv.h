@@ -155,6 +155,33 @@ INLINE void store_codes_of_value(uint8_t *block, size_t lane, const float *v, si
         to[4 * d] = (uint8_t)codes[d];
 }
 
+/* ---- q8: queries -------------------------------------------------------------------------------
+ */
+
+/* A prepared query is an array of these. */
+struct query_group {
+    int8_t codes[SP_KV_GROUP];
+    float scale;
+    int32_t start; /* of a sum of products */
+};
+
+/* offset: what key codes carry in products; sums start at what it adds, negated. */
+INLINE void prepare_codes(uint8_t *query, const float *q, size_t head_dim, quantize_fn *quantize,
+                          const int32_t offset)
+{
+    for (size_t g = 0; g < head_dim / SP_KV_GROUP; g++) {
+        struct query_group group;
+        int32_t sum = 0;
+        float rotated[SP_KV_GROUP];
+        sp_rotate_group(rotated, q + g * SP_KV_GROUP);
+        group.scale = quantize(group.codes, rotated, SP_KV_GROUP) * SP_ROTATION_FACTOR;
+        for (size_t i = 0; i < SP_KV_GROUP; i++)
+            sum += group.codes[i];
+        group.start = -offset * sum;
+        memcpy(query + g * sizeof group, &group, sizeof group);
+    }
+}
+
 /* ---- q8: weighted sums -------------------------------------------------------------------------
  */
 

@@ -51,26 +51,9 @@ static void store_value(uint8_t *block, size_t lane, const float *v, size_t head
 /* ---- scores ------------------------------------------------------------------------------------
  */
 
-/* A query in groups. Key codes carry an offset of 128; sums start at what that adds, negated. */
-struct query_group {
-    int8_t codes[SP_KV_GROUP];
-    float scale;
-    int32_t start;
-};
-
 static void prepare(uint8_t *query, const float *q, size_t head_dim)
 {
-    for (size_t g = 0; g < head_dim / SP_KV_GROUP; g++) {
-        struct query_group group;
-        int32_t sum = 0;
-        float rotated[SP_KV_GROUP];
-        sp_rotate_group(rotated, q + g * SP_KV_GROUP);
-        group.scale = quantize(group.codes, rotated, SP_KV_GROUP) * SP_ROTATION_FACTOR;
-        for (size_t i = 0; i < SP_KV_GROUP; i++)
-            sum += group.codes[i];
-        group.start = -128 * sum;
-        memcpy(query + g * sizeof group, &group, sizeof group);
-    }
+    prepare_codes(query, q, head_dim, quantize, 128);
 }
 
 enum { SCORE_QUERIES = 4, SCORE_BLOCKS = 2 };

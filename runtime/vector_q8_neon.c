@@ -65,20 +65,9 @@ static void store_value(uint8_t *block, size_t lane, const float *v, size_t head
 /* ---- scores ------------------------------------------------------------------------------------
  */
 
-struct query_group {
-    int8_t codes[SP_KV_GROUP];
-    float scale;
-};
-
 static void prepare(uint8_t *query, const float *q, size_t head_dim)
 {
-    for (size_t g = 0; g < head_dim / SP_KV_GROUP; g++) {
-        struct query_group group;
-        float rotated[SP_KV_GROUP];
-        sp_rotate_group(rotated, q + g * SP_KV_GROUP);
-        group.scale = quantize(group.codes, rotated, SP_KV_GROUP) * SP_ROTATION_FACTOR;
-        memcpy(query + g * sizeof group, &group, sizeof group);
-    }
+    prepare_codes(query, q, head_dim, quantize, 0);
 }
 
 enum { SCORE_QUERIES = 8, FOURS = SP_KV_GROUP / 4 };
