@@ -45,6 +45,20 @@ static void eagle3_close(struct sp_drafter *base)
     free(d);
 }
 
+/* The row by the target's ids; the map ascends, so that equal logits keep their order. */
+static struct sp_logits spread(struct sp_pairs *pairs, struct sp_logits logits)
+{
+    struct draft_eagle3 *d = (struct draft_eagle3 *)pairs;
+
+    for (size_t i = 0; i < logits.n; i++)
+        d->scores[d->tokens[i]] = logits.row[i];
+    return (struct sp_logits){
+        .row = d->scores,
+        .n = d->n_vocab,
+        .best = logits.best == SIZE_MAX ? SIZE_MAX : d->tokens[logits.best],
+    };
+}
+
 static enum sp_status open_tokens(struct draft_eagle3 *d, const struct sp_model *draft,
                                   struct sp_err *err)
 {
@@ -59,6 +73,7 @@ static enum sp_status open_tokens(struct draft_eagle3 *d, const struct sp_model 
         d->tokens[i] = (uint32_t)((double)i + (double)draft->token_map[i]);
     for (size_t i = 0; i < d->n_vocab; i++)
         d->scores[i] = SP_NEVER;
+    d->pairs.translate = spread;
     return SP_OK;
 }
 
@@ -83,36 +98,6 @@ static enum sp_status eagle3_open(struct sp_drafter **out, const struct sp_draft
     return SP_OK;
 }
 
-/* The row by the target's ids; the map ascends, so that equal logits keep their order. */
-static struct sp_logits spread(struct draft_eagle3 *d, struct sp_logits logits)
-{
-    if (d->tokens == NULL) return logits;
-    for (size_t i = 0; i < logits.n; i++)
-        d->scores[d->tokens[i]] = logits.row[i];
-    return (struct sp_logits){
-        .row = d->scores,
-        .n = d->n_vocab,
-        .best = logits.best == SIZE_MAX ? SIZE_MAX : d->tokens[logits.best],
-    };
-}
-
-static enum sp_status eagle3_propose(struct sp_drafter *base, uint32_t *ids, size_t n_cached,
-                                     size_t *n, const struct sp_guesser *guesser,
-                                     struct sp_err *err)
-{
-    struct draft_eagle3 *d = (struct draft_eagle3 *)base;
-    size_t row = sp_pairs_begin(&d->pairs, ids, n_cached), i;
-    enum sp_status st = SP_OK;
-    bool more = true;
-
-    for (i = 0; st == SP_OK && more && i < *n; i++) {
-        struct sp_logits logits = spread(d, sp_pairs_guess(&d->pairs, ids, n_cached, i, row));
-        st = sp_guess(guesser, &more, ids, n_cached + 1 + i, &logits, err);
-    }
-    *n = i;
-    return st;
-}
-
 static void eagle3_commit(struct sp_drafter *base, const struct sp_commit *commit)
 {
     struct sp_pairs *p = (struct sp_pairs *)base;
@@ -130,7 +115,7 @@ const struct sp_drafter_ops sp_draft_eagle3_ops = {
     .open = eagle3_open,
     .limit = sp_pairs_limit,
     .catch_up = sp_pairs_catch_up,
-    .propose = eagle3_propose,
+    .propose = sp_pairs_propose,
     .logits = sp_pairs_logits,
     .commit = eagle3_commit,
     .truncate = sp_pairs_truncate,

@@ -58,22 +58,6 @@ static enum sp_status mtp_open(struct sp_drafter **out, const struct sp_drafter_
     return SP_OK;
 }
 
-static enum sp_status mtp_propose(struct sp_drafter *base, uint32_t *ids, size_t n_cached,
-                                  size_t *n, const struct sp_guesser *guesser, struct sp_err *err)
-{
-    struct sp_pairs *p = (struct sp_pairs *)base;
-    size_t row = sp_pairs_begin(p, ids, n_cached), i;
-    enum sp_status st = SP_OK;
-    bool more = true;
-
-    for (i = 0; st == SP_OK && more && i < *n; i++) {
-        struct sp_logits logits = sp_pairs_guess(p, ids, n_cached, i, row);
-        st = sp_guess(guesser, &more, ids, n_cached + 1 + i, &logits, err);
-    }
-    *n = i;
-    return st;
-}
-
 static void mtp_commit(struct sp_drafter *base, const struct sp_commit *commit)
 {
     struct sp_pairs *p = (struct sp_pairs *)base;
@@ -92,7 +76,7 @@ const struct sp_drafter_ops sp_draft_mtp_ops = {
     .open = mtp_open,
     .limit = sp_pairs_limit,
     .catch_up = sp_pairs_catch_up,
-    .propose = mtp_propose,
+    .propose = sp_pairs_propose,
     .logits = sp_pairs_logits,
     .commit = mtp_commit,
     .truncate = sp_pairs_truncate,

@@ -81,7 +81,8 @@ void sp_pairs_catch_up(struct sp_drafter *base, const uint32_t *ids, size_t n_ca
     p->n_true = p->n_have - 1;
 }
 
-size_t sp_pairs_begin(struct sp_pairs *p, const uint32_t *ids, size_t n_cached)
+/* Runs the waiting pairs. Returns the row behind which the first guess stands. */
+static size_t begin(struct sp_pairs *p, const uint32_t *ids, size_t n_cached)
 {
     assert(p->n_have == n_cached && n_cached > 0);
     (void)n_cached;
@@ -89,8 +90,9 @@ size_t sp_pairs_begin(struct sp_pairs *p, const uint32_t *ids, size_t n_cached)
     return run_true_pairs(p, ids) - 1;
 }
 
-struct sp_logits sp_pairs_guess(struct sp_pairs *p, const uint32_t *ids, size_t n_cached, size_t i,
-                                size_t row)
+/* The logits of guess i, over the head's rows; `row` as begin returned it. */
+static struct sp_logits guess(struct sp_pairs *p, const uint32_t *ids, size_t n_cached, size_t i,
+                              size_t row)
 {
     if (i > 0) {
         /* the first guess stands behind the last true pair, the others behind the only row */
@@ -100,6 +102,23 @@ struct sp_logits sp_pairs_guess(struct sp_pairs *p, const uint32_t *ids, size_t 
     }
     sp_decoder_logits(p->decoder, p->head, row, 1);
     return sp_logits_kept(sp_decoder_row(p->decoder, 0), p->logits + i * p->n_rows);
+}
+
+enum sp_status sp_pairs_propose(struct sp_drafter *base, uint32_t *ids, size_t n_cached, size_t *n,
+                                const struct sp_guesser *guesser, struct sp_err *err)
+{
+    struct sp_pairs *p = (struct sp_pairs *)base;
+    size_t row = begin(p, ids, n_cached), i;
+    enum sp_status st = SP_OK;
+    bool more = true;
+
+    for (i = 0; st == SP_OK && more && i < *n; i++) {
+        struct sp_logits logits = guess(p, ids, n_cached, i, row);
+        if (p->translate) logits = p->translate(p, logits);
+        st = sp_guess(guesser, &more, ids, n_cached + 1 + i, &logits, err);
+    }
+    *n = i;
+    return st;
 }
 
 struct sp_logits sp_pairs_logits(const struct sp_drafter *base, size_t i)

@@ -23,21 +23,16 @@ struct sp_pairs {
     size_t n_have, n_kept, n_true;
     float *hidden; /* [max_rows][n_hidden] */
     float *logits; /* [SP_PAIRS_DEPTH][n_rows] of the last proposal */
+    /* The head's logits by the target's ids, where it has ids of its own; else NULL. */
+    struct sp_logits (*translate)(struct sp_pairs *pairs, struct sp_logits logits);
 };
 
-/* Everything but embedder and head, which the caller has set. `tap`: which of the draft's own rows
- * is fed back; static. On failure sp_pairs_release cleans up. */
+/* Everything but embedder and head, which the caller has set, and translate. `tap`: which of the
+ * draft's own rows is fed back; static. On failure sp_pairs_release cleans up. */
 SP_MUST_CHECK enum sp_status sp_pairs_init(struct sp_pairs *pairs, const struct sp_drafter_ops *ops,
                                            const struct sp_drafter_setup *setup,
                                            const unsigned *tap, struct sp_err *err);
 void sp_pairs_release(struct sp_pairs *pairs);
-
-/* Begins a proposal: runs the waiting pairs. Returns the row behind which the first guess stands.
- */
-size_t sp_pairs_begin(struct sp_pairs *pairs, const uint32_t *ids, size_t n_cached);
-/* The logits of guess i, over the head's rows; `row` as sp_pairs_begin returned it. */
-struct sp_logits sp_pairs_guess(struct sp_pairs *pairs, const uint32_t *ids, size_t n_cached,
-                                size_t i, size_t row);
 
 /* Takes n committed states over: room for them at the returned place, [n][n_hidden]. */
 float *sp_pairs_commit(struct sp_pairs *pairs, const struct sp_commit *commit);
@@ -46,6 +41,9 @@ float *sp_pairs_commit(struct sp_pairs *pairs, const struct sp_commit *commit);
 size_t sp_pairs_max_depth(const struct sp_model *draft);
 size_t sp_pairs_limit(const struct sp_drafter *base, size_t n_cached);
 struct sp_logits sp_pairs_logits(const struct sp_drafter *base, size_t i);
+SP_MUST_CHECK enum sp_status sp_pairs_propose(struct sp_drafter *base, uint32_t *ids,
+                                              size_t n_cached, size_t *n,
+                                              const struct sp_guesser *guesser, struct sp_err *err);
 void sp_pairs_catch_up(struct sp_drafter *base, const uint32_t *ids, size_t n_cached);
 bool sp_pairs_truncate(struct sp_drafter *base, size_t len);
 size_t sp_pairs_cache_size(const struct sp_drafter *base);
