@@ -77,13 +77,17 @@ static void expect(struct sp_depth *d, size_t n)
     }
 }
 
-/* Of drafting so far, or of plain steps where that is more. */
-static double worth_of_time(const struct sp_depth *d)
+static double plain_rate(const struct sp_depth *d)
 {
-    double plain = 1 / d->verify_seconds[0], prior_seconds = rate_weight / plain;
-    double drafted = (d->tokens + rate_prior * rate_weight) / (d->seconds + prior_seconds);
+    return 1 / sp_cost_at(&d->verify, 0);
+}
 
-    return at_least(drafted, plain);
+/* Tokens a second of drafting so far. */
+static double drafted_rate(const struct sp_depth *d)
+{
+    double prior_seconds = rate_weight / plain_rate(d);
+
+    return (d->tokens + rate_prior * rate_weight) / (d->seconds + prior_seconds);
 }
 
 /* Tokens that the time of verifying guess i, or of making it, would bring otherwise. */
@@ -133,7 +137,7 @@ size_t sp_depth_choose(struct sp_depth *d, size_t limit)
         d->paused = false;
     }
     expect(d, limit);
-    d->rate = worth_of_time(d);
+    d->rate = at_least(drafted_rate(d), plain_rate(d));
     d->n_asked = to_ask_for(d, limit);
     d->n_made = d->n_cut = 0;
     d->chain = 1;
@@ -182,10 +186,14 @@ static void settle(struct sp_depth *d, const struct sp_round *r, size_t n)
 
     d->tokens = forget * d->tokens + tokens;
     d->seconds = forget * d->seconds + seconds;
-    d->purse += tokens - seconds / sp_cost_at(&d->verify, 0);
+    d->purse += tokens - seconds * plain_rate(d);
     if (d->purse > fortune) d->purse = fortune;
     if (d->purse >= 2 * bet) d->allowance = first_allowance;
     if (d->purse > 0) return;
+    if (drafted_rate(d) > plain_rate(d)) { /* bad luck */
+        d->purse = 0;
+        return;
+    }
     d->paused = true;
     d->allowance = at_least(d->allowance / 2, least_allowance);
 }

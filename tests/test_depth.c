@@ -26,9 +26,11 @@ struct regime {
     double knowing;   /* 0: the draft is as sure of every guess; 1: it knows which are right */
 };
 
+static uint64_t seed = 42;
+
 static double uniform(uint64_t *state)
 {
-    return sp_rng_uniform(42, (*state)++);
+    return sp_rng_uniform(seed, (*state)++);
 }
 
 /* Is a guess right that is so with probability p, and how sure is the draft? */
@@ -152,6 +154,37 @@ static void notices_easy_text(void **state)
 
     (void)state;
     assert_true(simulate(&r, FIXED, ROUNDS) > 1.4 * simulate(&r, 0, ROUNDS));
+}
+
+/* Seconds a token over 60 answers of 100 rounds, each begun knowing nothing. */
+static double short_answers(const struct regime *r, int depth)
+{
+    double seconds = 0;
+
+    for (seed = 0; seed < 60; seed++)
+        seconds += 1 / simulate(r, depth, 100);
+    seed = 42;
+    return seconds / 60;
+}
+
+/* Where guesses are dear, a run of wrong ones, sure to come, must not end the drafting. */
+static void bad_luck(void **state)
+{
+    static const struct regime all[] = {
+        {"dear block", .107, .6, .035, .8, 1, -1, 0},
+        {"dear block, good", .107, .6, .035, .9, 1, -1, 0},
+        {"dear block, fair", .107, .6, .035, .7, 1, -1, 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        double best = INFINITY, chosen = short_answers(&all[i], FIXED);
+        for (int n = 0; n <= MAX; n++)
+            best = fmin(best, short_answers(&all[i], n));
+        if (best < .96 * chosen) {
+            fail_msg("%s: %.3f of the best fixed depth", all[i].name, best / chosen);
+        }
+    }
 }
 
 /* Milliseconds base + per_row (1 + guesses), those of a proposal, and the acceptance of each guess:
@@ -299,6 +332,7 @@ int main(void)
         cmocka_unit_test(regimes),
         cmocka_unit_test(confidence_pays),
         cmocka_unit_test(notices_easy_text),
+        cmocka_unit_test(bad_luck),
         cmocka_unit_test(curves),
         cmocka_unit_test(pauses),
         cmocka_unit_test(costs),
