@@ -167,8 +167,10 @@ static enum sp_status read_sizes(struct sp_sizes *s, const struct sp_config_text
     if (s->head_dim % 2 != 0) {
         return sp_fail(err, SP_E_INPUT, "head_dim %u is not even", s->head_dim);
     }
-    s->full_head_dim = s->head_dim;
-    if (!t->family->full_heads) return SP_OK;
+    if (!t->family->full_heads) {
+        s->full_head_dim = s->head_dim;
+        return SP_OK;
+    }
     st = sp_text_unsigned(t, "global_head_dim", 2, SP_CAP_WIDTH, &s->full_head_dim, err);
     if (st == SP_OK && s->full_head_dim % 2 != 0) {
         st = sp_fail(err, SP_E_INPUT, "global_head_dim %u is not even", s->full_head_dim);
@@ -234,11 +236,13 @@ static enum sp_status read_scales(struct sp_config *c, const struct sp_config_te
 
     c->attention_cap = sp_text_holder(t, "attn_logit_softcapping") ? 0 : f->attention_cap;
     c->logit_cap = sp_text_holder(t, "final_logit_softcapping") ? 0 : f->logit_cap;
-    if (f->reads & SP_READS_CAPS) {
-        if ((st = sp_text_double(t, "attn_logit_softcapping", 1e-3, 1e6, &c->attention_cap, err)) ||
-            (st = sp_text_double(t, "final_logit_softcapping", 1e-3, 1e6, &c->logit_cap, err))) {
-            return st;
-        }
+    if (f->reads & SP_READS_SCORE_CAP) {
+        st = sp_text_double(t, "attn_logit_softcapping", 1e-3, 1e6, &c->attention_cap, err);
+        if (st) return st;
+    }
+    if (f->reads & SP_READS_LOGIT_CAP) {
+        st = sp_text_double(t, "final_logit_softcapping", 1e-3, 1e6, &c->logit_cap, err);
+        if (st) return st;
     }
     if (f->reads & SP_READS_QUERY_SCALAR) {
         if ((st = sp_text_double(t, "query_pre_attn_scalar", 1e-3, 1e6, &scalar, err))) return st;

@@ -43,7 +43,8 @@ static enum sp_status read_keys(struct gemma4_keys *k, struct sp_config *c,
     unsigned max_shared = t->draft ? c->n_layers : c->n_layers - 1;
     enum sp_status st;
 
-    c->n_per_layer_vocab = c->n_vocab;
+    c->n_per_layer = t->draft ? 0 : 256;
+    c->n_per_layer_vocab = t->draft ? c->n_vocab : 262144;
     if ((st = sp_text_unsigned(t, "num_global_key_value_heads", 1, SP_CAP_HEADS,
                                &k->n_full_kv_heads, err)) ||
         (st = sp_text_bool(t, "attention_k_eq_v", &k->k_is_v, err)) ||
@@ -119,10 +120,8 @@ enum sp_status sp_config_read_gemma4(struct sp_config *out, const struct sp_conf
     out->v_norm = out->layer_scalars = true;
     out->router_norm = out->expert_norms = k.moe;
     n_own = out->n_layers - k.n_shared;
-    if (sp_text_get(t, "layer_types") == NULL) { /* the pattern ends in a full layer, always */
-        out->layers[out->n_layers - 1].window = 0;
-        out->layers[out->n_layers - 1].rope = 0;
-    }
+    out->layers[out->n_layers - 1].window = 0; /* whatever layer_types says: a full layer */
+    out->layers[out->n_layers - 1].rope = 0;
     for (unsigned i = 0; i < out->n_layers; i++) {
         struct sp_layer_config *l = &out->layers[i];
         if (l->window == 0) widen_full_layer(l, &k, sizes);

@@ -25,8 +25,8 @@ static const struct {
     enum neutral neutral;
     unsigned read_by; /* enum sp_family_reads: families that read it are excepted */
 } keys[] = {
-    {"attn_logit_softcapping", NEUTRAL_FALSE, SP_READS_CAPS},
-    {"final_logit_softcapping", NEUTRAL_FALSE, SP_READS_CAPS},
+    {"attn_logit_softcapping", NEUTRAL_FALSE, SP_READS_SCORE_CAP},
+    {"final_logit_softcapping", NEUTRAL_FALSE, SP_READS_LOGIT_CAP},
     {"query_pre_attn_scalar", NEUTRAL_NULL, SP_READS_QUERY_SCALAR},
     {"num_experts", NEUTRAL_FALSE, SP_READS_EXPERTS | SP_READS_GEMMA4},
     {"num_local_experts", NEUTRAL_FALSE, SP_READS_EXPERTS},

@@ -282,7 +282,8 @@ static enum sp_status check_sections(const struct sp_rope *r, const struct rope_
 static enum sp_status read_rope(struct sp_rope *r, const struct rope_source *s, struct sp_err *err)
 {
     static const char partial_key[] = "partial_rotary_factor";
-    double partial = s->t->family->partial_rotary != 0 ? s->t->family->partial_rotary : 1;
+    const struct sp_family *family = s->t->family;
+    double partial;
     enum sp_status st;
 
     r->factor = r->amplitude = 1;
@@ -292,18 +293,21 @@ static enum sp_status read_rope(struct sp_rope *r, const struct rope_source *s, 
         return st;
     }
     if (r->theta == 0) {
-        return sp_fail(err, SP_E_INPUT, "rope_theta is missing, which %s needs",
-                       s->t->family->name);
+        return sp_fail(err, SP_E_INPUT, "rope_theta is missing, which %s needs", family->name);
     }
-    st = sp_text_get(s->t, partial_key)
-             ? sp_text_double(s->t, partial_key, 0, 1, &partial, err)
-             : sp_json_get_double(s->dict, partial_key, 0, 1, &partial, err);
-    if (st) return st;
+    partial =
+        family->partial_rotary != 0 && r->kind != SP_ROPE_PROPORTIONAL ? family->partial_rotary : 1;
+    if ((st = sp_text_double(s->t, partial_key, 0, 1, &partial, err)) ||
+        (st = sp_json_get_double(s->dict, partial_key, 0, 1, &partial, err))) {
+        return st;
+    }
     r->n_rot = (unsigned)(s->head_dim * partial);
     if (r->kind == SP_ROPE_PROPORTIONAL) { /* pairs over the whole head, of which some turn */
-        if (sp_json_get(s->dict, partial_key) == NULL) partial = 0.25;
         r->n_turning = (unsigned)(partial * s->head_dim / 2);
         r->n_rot = s->head_dim;
+    } else if (r->n_rot != s->head_dim && family->partial_rotary == 0) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "%s %g is not supported for %s", partial_key, partial,
+                       family->name);
     }
     if (r->n_rot == 0 || r->n_rot % 2 != 0) {
         return sp_fail(err, SP_E_INPUT,

@@ -42,7 +42,7 @@ enum sp_storage {
 
 /* Keys that only some families read; in all others they are refused (config_refuse.c). */
 enum sp_family_reads {
-    SP_READS_CAPS = 1,         /* attn_logit_softcapping, final_logit_softcapping */
+    SP_READS_LOGIT_CAP = 1,    /* final_logit_softcapping */
     SP_READS_QUERY_SCALAR = 2, /* query_pre_attn_scalar */
     SP_READS_EXPERTS = 4,      /* num_experts or num_local_experts, num_experts_per_tok */
     SP_READS_NO_ROPE = 8,      /* no_rope_layers, no_rope_layer_interval */
@@ -50,6 +50,7 @@ enum sp_family_reads {
     SP_READS_SWIGLU = 32,      /* swiglu_limit, swiglu_alpha */
     SP_READS_SHARED = 64,      /* shared_expert_intermediate_size */
     SP_READS_GEMMA4 = 128,     /* what config_gemma4.c reads */
+    SP_READS_SCORE_CAP = 256,  /* attn_logit_softcapping */
 };
 
 struct sp_family {
@@ -58,9 +59,9 @@ struct sp_family {
     const char *wrapper;      /* model_type of the multimodal config that may hold it, or NULL */
     struct sp_sizes sizes;
     double norm_eps;
-    double theta;             /* 0: the config must say */
-    double partial_rotary;    /* default of partial_rotary_factor; 0: all of a head rotates */
-    double local_theta;       /* sliding layers have a rotation of their own; 0: one for all */
+    double theta;          /* 0: the config must say */
+    double partial_rotary; /* default of partial_rotary_factor; 0: all of a head rotates, always */
+    double local_theta;    /* sliding layers have a rotation of their own; 0: one for all */
     const char *rope_default; /* class default of rope_parameters, JSON; NULL: none */
     bool tied;
     enum sp_windows windows;

@@ -536,6 +536,36 @@ static void gemma(void **state)
     sp_config_release(&c);
 }
 
+static void gemma4(void **state)
+{
+    struct sp_config c;
+
+    (void)state;
+    parse_own(&c, "gemma4_sparse", NULL);
+    assert_windows(&c, "4,0,4,0"); /* the last layer sees everything, whatever the list says */
+    assert_ropes(&c, "1,0,1,0");
+    assert_int_equal(c.layers[0].head_dim, 256);
+    assert_int_equal(c.layers[1].head_dim, 512);
+    assert_int_equal(c.n_per_layer, 256);
+    assert_int_equal(c.n_per_layer_vocab, 262144);
+    assert_near(c.logit_cap, 0);
+    assert_int_equal(c.ropes[0].kind, SP_ROPE_PROPORTIONAL);
+    assert_int_equal(c.ropes[0].n_turning, 64); /* a quarter: inside the dict before beside it */
+    assert_near(c.ropes[0].theta, 1e6);
+    assert_int_equal(c.ropes[1].n_rot, 256);
+    assert_near(c.ropes[1].theta, 1e4);
+    sp_config_release(&c);
+
+    parse_own(&c, "gemma4_ropes", NULL);
+    assert_windows(&c, "4,0");
+    assert_int_equal(c.n_per_layer, 0);
+    assert_int_equal(c.layers[1].head_dim, 32);
+    assert_int_equal(c.ropes[0].n_rot, 32);
+    assert_int_equal(c.ropes[0].n_turning, 16); /* without partial_rotary_factor all pairs turn */
+    assert_near(c.ropes[0].theta, 5e5);
+    sp_config_release(&c);
+}
+
 static void smollm_phi_oss(void **state)
 {
     struct sp_config c;
@@ -898,6 +928,7 @@ int main(void)
         cmocka_unit_test(mistral),
         cmocka_unit_test(qwen),
         cmocka_unit_test(gemma),
+        cmocka_unit_test(gemma4),
         cmocka_unit_test(qwen3_5),
         cmocka_unit_test(qwen3_5_settled),
         cmocka_unit_test(smollm_phi_oss),
