@@ -35,7 +35,7 @@ enum sp_status sp_sampling_check(const struct sp_sampling *s, size_t n_vocab, st
         {"min_p", (double)s->min_p, 0, 1},
         {"typical_p", (double)s->typical_p, 0, 1},
         {"repeat_last_n", s->repeat_last_n, -1, INT32_MAX},
-        {"repeat_penalty", (double)s->repeat_penalty, 0, 100},
+        {"repeat_penalty", (double)s->repeat_penalty, (double)0.01f, 100},
         {"presence_penalty", (double)s->presence_penalty, -100, 100},
         {"frequency_penalty", (double)s->frequency_penalty, -100, 100},
     };
@@ -98,17 +98,15 @@ static int compare_ids(const void *a, const void *b)
 
 static void penalise(float *logit, const struct sp_sampling *s, size_t count)
 {
-    float r = s->repeat_penalty > 0 ? s->repeat_penalty : 1;
-
-    *logit = *logit < 0 ? *logit * r : *logit / r;
+    *logit = *logit < 0 ? *logit * s->repeat_penalty : *logit / s->repeat_penalty;
     *logit -= s->presence_penalty;
     *logit -= s->frequency_penalty * (float)count;
 }
 
 bool sp_sampling_looks_back(const struct sp_sampling *s)
 {
-    return s->repeat_last_n != 0 && ((s->repeat_penalty > 0 && s->repeat_penalty != 1) ||
-                                     s->presence_penalty != 0 || s->frequency_penalty != 0);
+    return s->repeat_last_n != 0 &&
+           (s->repeat_penalty != 1 || s->presence_penalty != 0 || s->frequency_penalty != 0);
 }
 
 static enum sp_status apply_penalties(struct sp_sampler_scratch *scratch,
@@ -276,7 +274,7 @@ static size_t keep_min(struct candidate *c, size_t n, double min_p)
 static size_t truncate_candidates(struct sp_sampler_scratch *scratch, const struct sp_sampling *s)
 {
     struct candidate *c = scratch->candidates;
-    bool typical = s->typical_p > 0 && s->typical_p<1, nucleus = s->top_p> 0 && s->top_p < 1;
+    bool typical = s->typical_p < 1, nucleus = s->top_p < 1;
     size_t n = scratch->n_vocab;
 
     n = take_top(scratch, s->top_k > 0 && (size_t)s->top_k < n ? (size_t)s->top_k : n);

@@ -111,15 +111,15 @@ enum sp_accept {
     SP_ACCEPT_REJECTION, /* min(1, p/q) and residual: same distribution, more accepted */
 };
 
-/* Zeroed except temperature etc. as sp_sampling_defaults sets them: greedy. */
+/* sp_sampling_defaults sets them: greedy, everything off. */
 struct sp_sampling {
     float temperature;       /* 0: greedy */
     int top_k;               /* 0: off */
-    float top_p;             /* 1: off */
+    float top_p;             /* 1: off; 0: the most likely token alone */
     float min_p;             /* 0: off */
-    float typical_p;         /* 1: off */
+    float typical_p;         /* 1: off; 0: the most typical token alone */
     int repeat_last_n;       /* tokens that penalties look back on; 0: off, -1: the context */
-    float repeat_penalty;    /* 1: off */
+    float repeat_penalty;    /* above 0; 1: off */
     float presence_penalty;  /* 0: off */
     float frequency_penalty; /* 0: off */
     const struct sp_logit_bias *biases;

@@ -100,6 +100,8 @@ static void truncations(void **state)
     assert_distribution(&s, halves, 5, NULL, 0, (double[]){2. / 3, 1. / 3, 0, 0, 0});
     s.top_p = 1e-6f; /* the best always stays */
     assert_distribution(&s, halves, 5, NULL, 0, (double[]){1, 0, 0, 0, 0});
+    s.top_p = 0;
+    assert_distribution(&s, halves, 5, NULL, 0, (double[]){1, 0, 0, 0, 0});
     s.top_p = 1;
     s.min_p = .2f; /* a fifth of .5 is .1 */
     assert_distribution(&s, halves, 5, NULL, 0, (double[]){4. / 7, 2. / 7, 1. / 7, 0, 0});
@@ -107,6 +109,8 @@ static void truncations(void **state)
     /* Entropy 1.875 bits; surprises 1 2 3 4 4 lie .875 .125 1.125 2.125 2.125 from it: the second
      * token first, then the first. */
     s.typical_p = .2f;
+    assert_distribution(&s, halves, 5, NULL, 0, (double[]){0, 1, 0, 0, 0});
+    s.typical_p = 0;
     assert_distribution(&s, halves, 5, NULL, 0, (double[]){0, 1, 0, 0, 0});
     s.typical_p = .3f;
     assert_distribution(&s, halves, 5, NULL, 0, (double[]){2. / 3, 1. / 3, 0, 0, 0});
@@ -182,6 +186,10 @@ static void refusals(void **state)
     err = (struct sp_err){0};
     assert_int_equal(sp_sampling_check(&s, 5, &err), SP_E_USAGE);
     assert_string_equal(err.text, "temperature is -1, expected 0 to 100");
+    s = (struct sp_sampling){.top_p = 1, .typical_p = 1};
+    err = (struct sp_err){0};
+    assert_int_equal(sp_sampling_check(&s, 5, &err), SP_E_USAGE);
+    assert_string_equal(err.text, "repeat_penalty is 0, expected 0.01 to 100");
     s = defaults();
     s.biases = bias;
     s.n_biases = 1;
