@@ -13,6 +13,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 
 struct chat {
@@ -79,6 +80,12 @@ static void set_system(struct sp_conversation *c, const char *text)
     }
 }
 
+static void set_thinking(struct sp_conversation *c, enum sp_thinking thinking)
+{
+    c->thinking = thinking;
+    if (c->template == NULL) puts("Without a chat template there is no way to ask for that.");
+}
+
 /* Words that stand alone behind /set; false: another. */
 static bool set_switch(struct sp_generation *g, const char *name)
 {
@@ -87,19 +94,30 @@ static bool set_switch(struct sp_generation *g, const char *name)
     if (verbose || strcmp(name, "quiet") == 0) {
         g->style.verbose = verbose;
     } else if (strcmp(name, "think") == 0) {
-        g->conversation.thinking = SP_THINK_ON;
+        set_thinking(&g->conversation, SP_THINK_ON);
     } else if (strcmp(name, "nothink") == 0) {
-        g->conversation.thinking = SP_THINK_OFF;
+        set_thinking(&g->conversation, SP_THINK_OFF);
     } else {
         return false;
     }
     return true;
 }
 
+static void set_parameter(struct sp_generation *g, const char *name, const char *value)
+{
+    bool drafts = g->info.draft != NULL && !g->no_draft;
+    struct sp_err err = {0};
+
+    if (!drafts && strcasecmp(name, "draft_num_predict") == 0) {
+        puts("This session has no draft.");
+    } else if (sp_settings_set(g->settings, name, value, &err)) {
+        printf("%s.\n", err.text);
+    }
+}
+
 static bool set(struct chat *chat, char *words)
 {
     struct sp_generation *g = chat->generation;
-    struct sp_err err = {0};
     char *name = next_word(&words);
 
     if (strcmp(name, "parameter") == 0) name = next_word(&words);
@@ -111,8 +129,8 @@ static bool set(struct chat *chat, char *words)
     } else if (*words == '\0') {
         puts("/set NAME VALUE, /set system TEXT, /set verbose, /set quiet, /set think, "
              "/set nothink; /show parameters lists the names.");
-    } else if (sp_settings_set(g->settings, name, words, &err)) {
-        printf("%s.\n", err.text);
+    } else {
+        set_parameter(g, name, words);
     }
     return true;
 }

@@ -52,6 +52,9 @@ static const struct sp_opt opts[] = {
     {.kind = SP_OPT_END},
 };
 
+/* What says how to try the draft. */
+static const char *const trying[] = {"places", "num-predict", "draft-depth", NULL};
+
 struct job {
     const struct options *options;
     const char *command;
@@ -224,6 +227,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     sp_signals_catch();
     if ((st = sp_engine_open_package(&job.package, eval.name, &o->engine, err))) goto done;
     sp_package_describe(job.package, &job.info);
+    if (o->n_places && o->engine.depth) sp_engine_note_draftless(args, &job.info, trying);
     if ((st = read_ids(&job))) goto done;
     eval.n_tokens = job.ids.n;
     if ((st = open_reference(&job))) goto done;

@@ -32,7 +32,8 @@ static const struct sp_opt opts[] = {
      .help = "The draft's rows instead; the last id is the anchor, a token that the target has not "
              "seen yet"},
     {SP_OPT_INT, 0, "steps", NULL, "N", AT(n_steps), .min = 1, .max = 1 << 16,
-     .shown = "all it can propose", .help = "Steps of a prediction head's greedy chain"},
+     .shown = "all it can propose",
+     .help = "With --draft: steps of a prediction head's greedy chain, or rows of a block"},
     SP_OPT_THREADS(struct options, engine),
     SP_OPT_KERNELS(struct options, engine),
     SP_OPT_KV_TYPE(struct options, engine),
@@ -140,11 +141,16 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
         return sp_fail(err, SP_E_USAGE, "expected either --ids or --text");
     }
     if (o->output == NULL) return sp_fail(err, SP_E_USAGE, "expected --output X.npy");
+    if (o->n_steps && !o->draft) return sp_fail(err, SP_E_USAGE, "--steps goes with --draft");
     sp_signals_catch();
     if ((st = sp_engine_open_package(&package, args->operands[0], &engine, err))) goto done;
     sp_package_describe(package, &info);
     if (o->draft && info.draft == NULL) {
         st = sp_fail(err, SP_E_USAGE, "%s has no draft", args->operands[0]);
+        goto done;
+    }
+    if (o->n_steps && strcmp(info.draft, "autoregressive") == 0) {
+        st = sp_fail(err, SP_E_USAGE, "--steps: an autoregressive draft gives one row per id");
         goto done;
     }
     if ((st = read_ids(&ids, o, package, err))) goto done;

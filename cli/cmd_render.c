@@ -205,7 +205,14 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
         if (st) return st;
     }
     job.source = source;
+    if (!o->batch && sp_template_language(source) == SP_TEMPLATE_GO &&
+        (o->kwargs || o->continues)) {
+        st = sp_fail(err, SP_E_USAGE, "--%s goes with Jinja templates, and %s has Go's",
+                     o->kwargs ? "kwargs" : "continue", args->operands[0]);
+        goto done;
+    }
     st = o->batch ? sp_each_line(render_line, &job, err) : render_once(&job, o, err);
+done:
     sp_template_free(source);
     return st;
 }

@@ -16,6 +16,9 @@ struct options {
 
 static const char *const accepts[] = {"coupled", "rejection", NULL};
 
+/* What says how to draft. */
+static const char *const drafting[] = {"draft-depth", "accept", "show-draft", NULL};
+
 #define AT(member) .offset = offsetof(struct options, member)
 #define SET(member) .offset = offsetof(struct options, settings.member)
 
@@ -258,6 +261,10 @@ static enum sp_status check_options(const struct options *o, const struct sp_arg
         return sp_fail(err, SP_E_USAGE, "--system goes into a chat template, and %s uses none",
                        o->raw ? "--raw" : "--ids");
     }
+    for (size_t i = 0; o->no_draft && o->settings.depth != 0 && drafting[i]; i++) {
+        if (!sp_args_given(args, drafting[i])) continue;
+        return sp_fail(err, SP_E_USAGE, "--%s does not go with --no-draft", drafting[i]);
+    }
     if (o->json && o->show_draft) {
         return sp_fail(err, SP_E_USAGE, "--show-draft does not go with --json");
     }
@@ -293,6 +300,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     engine.n_context = settings.n_context;
     if ((st = sp_engine_open_package(&g.package, g.path, &engine, err))) goto done;
     sp_package_describe(g.package, &g.info);
+    if (o->settings.depth != 0) sp_engine_note_draftless(args, &g.info, drafting);
     g.style.ids = !g.info.has_tokenizer;
     if (o->ids == NULL && !g.info.has_tokenizer) {
         st = sp_fail(err, SP_E_UNSUPPORTED, "%s has no tokenizer: its prompts are --ids ID,ID,...",

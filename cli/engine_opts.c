@@ -1,4 +1,5 @@
 #include "cli/engine_opts.h"
+#include "cli/out.h"
 
 #include <string.h>
 
@@ -10,6 +11,18 @@ const char *const sp_engine_kernels[] = {"auto", "neon", "scalar", NULL};
 const char *const sp_engine_kernels[] = {"auto", "scalar", NULL};
 #endif
 const char *const sp_engine_kv_types[] = {"f16", "f32", "q8", NULL};
+
+void sp_engine_note_draftless(const struct sp_args *args, const struct sp_package_info *info,
+                              const char *const *options)
+{
+    char sentence[128];
+
+    for (; info->draft == NULL && *options; options++) {
+        if (!sp_args_given(args, *options)) continue;
+        snprintf(sentence, sizeof sentence, "the file has no draft: --%s has no effect", *options);
+        sp_out_note(args->command->name, sentence);
+    }
+}
 
 enum sp_status sp_engine_open_package(struct sp_package **out, const char *path,
                                       const struct sp_engine_opts *opts, struct sp_err *err)

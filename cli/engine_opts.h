@@ -61,6 +61,10 @@ extern const char *const sp_engine_kernels[], *const sp_engine_kv_types[];
             .shown = "auto", .help = (text)                                                        \
     }
 
+/* Says on stderr which of `options`, NULL at the end, were given in vain: the file has no draft. */
+void sp_engine_note_draftless(const struct sp_args *args, const struct sp_package_info *info,
+                              const char *const *options);
+
 SP_MUST_CHECK enum sp_status sp_engine_open_package(struct sp_package **out, const char *path,
                                                     const struct sp_engine_opts *opts,
                                                     struct sp_err *err);

@@ -98,6 +98,32 @@ static enum sp_status add_stop(struct sp_settings *s, const char *text, size_t s
     return SP_OK;
 }
 
+static const char **source_of(struct sp_settings *s, size_t offset)
+{
+    size_t i = 0;
+
+    while (rows[i].offset != offset)
+        i++;
+    return &s->from[i];
+}
+
+/* A seed below 0 asks for a fresh one. */
+static enum sp_status settle_seed(struct sp_settings *s, struct sp_err *err)
+{
+    FILE *f;
+    uint32_t seed;
+    size_t n;
+
+    if (s->seed >= 0) return SP_OK;
+    f = fopen("/dev/urandom", "rb");
+    n = f ? fread(&seed, sizeof seed, 1, f) : 0;
+    if (f != NULL) fclose(f);
+    if (n != 1) return sp_fail(err, SP_E_IO, "/dev/urandom: %s", strerror(errno));
+    s->seed = seed;
+    *source_of(s, AT(seed)) = from_noise;
+    return SP_OK;
+}
+
 enum sp_status sp_settings_set(struct sp_settings *s, const char *name, const char *value,
                                struct sp_err *err)
 {
@@ -110,7 +136,7 @@ enum sp_status sp_settings_set(struct sp_settings *s, const char *name, const ch
         }
         if ((st = set_row(s, rows + i, value, err))) return st;
         s->from[i] = from_user;
-        return SP_OK;
+        return settle_seed(s, err);
     }
     if (strcasecmp(name, "stop") == 0) return add_stop(s, value, strlen(value), err);
     return sp_fail(err, SP_E_USAGE, "no setting is called %s, /show parameters lists them", name);
@@ -153,15 +179,6 @@ static enum sp_status read_records(struct sp_settings *s, const struct sp_pack *
     sp_modelfile_release(&file);
     free(text);
     return st;
-}
-
-static const char **source_of(struct sp_settings *s, size_t offset)
-{
-    size_t i = 0;
-
-    while (rows[i].offset != offset)
-        i++;
-    return &s->from[i];
 }
 
 /* Hugging Face's repetition penalty looks back over everything. */
@@ -229,18 +246,6 @@ static enum sp_status read_biases(struct sp_settings *s, struct sp_err *err)
     return SP_OK;
 }
 
-static enum sp_status draw_seed(struct sp_settings *s, struct sp_err *err)
-{
-    FILE *f = fopen("/dev/urandom", "rb");
-    uint32_t seed;
-    size_t n = f ? fread(&seed, sizeof seed, 1, f) : 0;
-
-    if (f != NULL) fclose(f);
-    if (n != 1) return sp_fail(err, SP_E_IO, "/dev/urandom: %s", strerror(errno));
-    s->seed = seed;
-    return SP_OK;
-}
-
 enum sp_status sp_settings_complete(struct sp_settings *s, const struct sp_args *args,
                                     const struct sp_pack *pack, struct sp_err *err)
 {
@@ -254,16 +259,15 @@ enum sp_status sp_settings_complete(struct sp_settings *s, const struct sp_args 
     }
     for (; s->n_stops < s->stop_options.n; s->n_stops++) {
         s->stops[s->n_stops] = s->stop_options.items[s->n_stops];
+        if (*s->stops[s->n_stops] == '\0') return sp_fail(err, SP_E_USAGE, "--stop is empty");
     }
     if ((st = read_records(s, pack, err))) return st;
     if ((st = read_generation(s, pack, err))) return st;
     for (size_t i = 0; i < SP_N_SETTINGS; i++) {
         if (s->from[i] == NULL) s->from[i] = from_here;
     }
-    if ((st = read_biases(s, err))) return st;
-    if (s->seed >= 0) return SP_OK;
-    *source_of(s, AT(seed)) = from_noise;
-    return draw_seed(s, err);
+    st = read_biases(s, err);
+    return st ? st : settle_seed(s, err);
 }
 
 void sp_settings_release(struct sp_settings *s)

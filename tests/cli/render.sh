@@ -24,6 +24,10 @@ for wrong in '--go --jinja checkpoint' '--date today checkpoint' '' '--batch --m
     spectool render $wrong </dev/null
     echo "exit $?"
 done
+for wrong in '--go checkpoint' '--kwargs {} chat.tmpl' '--continue chat.tmpl'; do
+    spectool render $wrong --messages messages.json
+    echo "exit $?"
+done
 spectool create -f "$TESTDATA/tiny/Modelfile" 2>/dev/null
 spectool render packed.bin --messages messages.json
 echo "exit $?"

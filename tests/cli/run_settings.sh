@@ -31,6 +31,8 @@ spectool run packed.bin --ids 582,580 --json | tail -n 1 | sed 's/.*\("stop": "[
 # of a turn, where the checkpoint names no end at all.
 sed -i '/eos_token_id/,/]/d' target/generation_config.json
 sed -i 's/"eos_token_id": [0-9]*/"eos_token_id": 3/' target/config.json
+echo '# in vain'
+spectool run packed.bin --ids 582 --num-predict 1 --stop ''
 echo 'FROM ./target' >Plain
 spectool create -f Plain -o plain.bin 2>/dev/null
 spectool run plain.bin 'What is 7 plus 8?' --temperature 0 --num-predict 20 2>/dev/null
@@ -40,3 +42,4 @@ What is 7 plus 8?<|im_end|>
 <|im_start|>assistant
 ' --temperature 0 --num-predict 20 ${stop:+--stop "$stop"} 2>/dev/null
 done
+spectool run plain.bin --ids 582 --num-predict 1 --draft-depth 3 --show-draft 2>&1 >/dev/null | grep note

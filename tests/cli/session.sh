@@ -15,7 +15,7 @@ session() {
     rm -f log
     { await '>>> '; cat; } | TERM=dumb script -qefc "spectool run $*" log 2>&1 | tr -d '\r' |
         sed 's/tokens, .*/tokens, .../; s/ in [0-9.]* s.*//; /^rounds\|^drafted\|^per pass\|^by pos/d
-             /^time \|^speed-up\|^machine\|^draft /d; s/^ *seed .*/  seed/; s/:.*threads.*/: .../'
+             /^time \|^speed-up\|^machine\|^draft /d; s/^ *seed *[0-9]* */  seed /; s/:.*threads.*/: .../'
 }
 spectool create -f "$TESTDATA/tiny/Modelfile" -q q4 2>/dev/null
 session packed.bin <<'END'
@@ -52,7 +52,16 @@ Once upon a time
  there was
 /show messages
 /set system none
+/set nothink
 /?
+/bye
+END
+echo '# a seed below 0 is a fresh one; no draft has no depth'
+session packed.bin --no-draft --num-predict 1 <<'END' | grep -e drawn -e draft
+/set seed 7
+/set seed -1
+/set draft_num_predict 3
+/show parameters
 /bye
 END
 echo '# what is pasted is one message; a terminal that knows of pastes is asked to mark them'

@@ -38,5 +38,8 @@ try run a --ids 1 prompt
 try logits a
 try logits a --ids 1 --text x --output x.npy
 try logits a --ids 1
+try logits a --ids 1 --steps 2 --output x.npy
+try run a --no-draft --draft-depth 4 prompt
+try run a --no-draft --show-draft prompt
 try tokenize a --batch text
 try completions tcsh
