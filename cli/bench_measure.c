@@ -28,8 +28,9 @@ struct run {
     const struct sp_bench_options *options;
     struct sp_package *package;
     struct sp_session *session; /* owned, as what follows */
+    struct sp_session *learner; /* auto's, where it is compared with fixed depths */
     struct sp_bandwidth *bandwidth;
-    double *plain, *drafted, *samples; /* [n_repeat] */
+    double *rates, *samples; /* [1 + SP_BENCH_MAX_DRAFT_DEPTHS][n_repeat], [n_repeat] */
     struct sp_err *err;
 };
 
@@ -105,8 +106,12 @@ static enum sp_status open_session(struct run *r)
     if (engine.n_context == 0) {
         engine.n_context = (int64_t)(need < b->info.max_positions ? need : b->info.max_positions);
     }
-    return sp_engine_open_session(&r->session, r->package, &engine, b->info.draft == NULL, 0,
-                                  r->err);
+    if ((st = sp_engine_open_session(&r->session, r->package, &engine, b->info.draft == NULL, 0,
+                                     r->err))) {
+        return st;
+    }
+    if (b->n_draft_depths < 2) return SP_OK;
+    return sp_engine_open_session(&r->learner, r->package, &engine, false, 0, r->err);
 }
 
 static enum sp_status settle_depths(struct run *r)
@@ -189,10 +194,10 @@ static enum sp_status measure_prefill(struct run *r)
         if ((st = interrupted(r))) return st;
         r->samples[run] = sp_bandwidth_sample(r->bandwidth);
         if ((st = sp_session_generate(r->session, &request, &result, r->err))) return st;
-        r->plain[run] = result.prompt_seconds;
+        r->rates[run] = result.prompt_seconds;
         sp_result_release(&result);
     }
-    b->prefill_seconds = median(r->plain, r->options->n_repeat);
+    b->prefill_seconds = median(r->rates, r->options->n_repeat);
     b->prefill_bandwidth = median(r->samples, r->options->n_repeat);
     return SP_OK;
 }
@@ -242,91 +247,116 @@ done:
 
 /* ---- plain against drafted ---- */
 
-/* One run; its rate behind the first token, which is the prompt's. */
-static enum sp_status generate(struct run *r, const struct sp_ids *ids, bool plain, uint64_t seed,
-                               double *rate, struct sp_result *result)
+/* The way numbered `which` to generate, for the run-th time. Auto learns from what it sees, and is
+ * to learn from its own rounds alone: it has a session of its own beside fixed depths. */
+static enum sp_status generate(struct run *r, const struct sp_ids *ids, size_t which, uint64_t run,
+                               struct sp_result *result)
 {
-    struct sp_simulation simulation = {r->options->acceptance, seed};
+    const struct sp_bench *b = r->bench;
+    struct sp_simulation simulation = {r->options->acceptance, run};
+    bool plain = which == SP_BENCH_PLAIN;
+    int depth = plain ? 0 : b->draft_depths[which];
     struct sp_request request = {
         .prompt = ids->at,
         .n_prompt = ids->n,
         .max_tokens = r->options->n_predict,
         .ignore_eos = true,
         .plain = plain,
-        .depth = (int)r->options->engine.depth,
-        .simulation = !plain && sp_bench_simulated(r->bench) ? &simulation : NULL,
+        .depth = depth,
+        .simulation = !plain && sp_bench_simulated(b) ? &simulation : NULL,
         .token = stop_when_interrupted,
     };
+    struct sp_session *session = depth == SP_DEPTH_AUTO && r->learner ? r->learner : r->session;
     enum sp_status st;
-    double seconds;
 
-    if ((st = sp_session_generate(r->session, &request, result, r->err))) return st;
-    if ((st = interrupted(r))) return st;
-    seconds = result->draft_seconds + result->verify_seconds + result->plain_seconds;
-    *rate = seconds > 0 ? (double)(result->n_ids - 1) / seconds : 0;
-    return SP_OK;
+    if ((st = sp_session_generate(session, &request, result, r->err))) return st;
+    return interrupted(r);
 }
 
-static enum sp_status compare_tokens(const struct run *r, size_t prompt,
-                                     const struct sp_result *plain, const struct sp_result *drafted)
+/* Every run of a prompt writes what its first one did, which was plain. */
+static enum sp_status compare_tokens(const struct run *r, size_t prompt, size_t which,
+                                     const struct sp_result *first, const struct sp_result *other)
 {
-    size_t n = plain->n_ids < drafted->n_ids ? plain->n_ids : drafted->n_ids;
+    size_t n = first->n_ids < other->n_ids ? first->n_ids : other->n_ids;
+    char name[SP_BENCH_DEPTH_TEXT];
 
+    sp_bench_depth_name(name, r->bench, which);
     for (size_t i = 0; i < n; i++) {
-        if (plain->ids[i] == drafted->ids[i]) continue;
-        return sp_fail(r->err, SP_E_CHECK, "prompt %zu, token %zu: drafted %u, plain %u",
-                       prompt + 1, i + 1, (unsigned)drafted->ids[i], (unsigned)plain->ids[i]);
+        if (first->ids[i] == other->ids[i]) continue;
+        return sp_fail(r->err, SP_E_CHECK, "prompt %zu, token %zu: %u (draft depth %s), plain %u",
+                       prompt + 1, i + 1, (unsigned)other->ids[i], name, (unsigned)first->ids[i]);
     }
-    if (plain->n_ids == drafted->n_ids) return SP_OK;
-    return sp_fail(r->err, SP_E_CHECK, "prompt %zu: drafted %zu tokens, plain %zu", prompt + 1,
-                   drafted->n_ids, plain->n_ids);
+    if (first->n_ids == other->n_ids) return SP_OK;
+    return sp_fail(r->err, SP_E_CHECK, "prompt %zu: %zu tokens (draft depth %s), plain %zu",
+                   prompt + 1, other->n_ids, name, first->n_ids);
 }
 
-/* What drafting did in all runs of a prompt. */
-struct tally {
-    size_t drafted, accepted, rounds, tokens;
-};
+/* Counts a run; returns its rate. */
+static double add_run(struct sp_bench_runs *runs, const struct sp_result *result)
+{
+    double seconds = result->draft_seconds + result->verify_seconds + result->plain_seconds;
 
-/* One plain run and one drafted one. */
-static enum sp_status measure_pair(struct run *r, size_t prompt, size_t run, struct tally *tally)
+    runs->n_tokens += result->n_ids - 1;
+    runs->n_passes += result->n_rounds;
+    runs->drafted += result->drafted;
+    runs->accepted += result->accepted;
+    runs->seconds += seconds;
+    runs->draft_seconds += result->draft_seconds;
+    return seconds > 0 ? (double)(result->n_ids - 1) / seconds : 0;
+}
+
+static enum sp_status measure_run(struct run *r, size_t prompt, size_t which, size_t run,
+                                  struct sp_result *first)
 {
     struct sp_bench_prompt *p = &r->bench->prompts[prompt];
-    struct sp_result plain = {0}, drafted = {0};
+    struct sp_bench_runs *runs = which == SP_BENCH_PLAIN ? &p->plain : &p->drafted[which];
+    struct sp_result result = {0};
     enum sp_status st;
 
-    if ((st = generate(r, &p->ids, true, run, &r->plain[run], &plain))) goto done;
-    p->n_generated = plain.n_ids;
-    if (r->bench->info.draft == NULL) goto done;
-    if ((st = generate(r, &p->ids, false, run, &r->drafted[run], &drafted))) goto done;
-    if (!sp_bench_simulated(r->bench)) st = compare_tokens(r, prompt, &plain, &drafted);
-    tally->drafted += drafted.drafted;
-    tally->accepted += drafted.accepted;
-    tally->rounds += drafted.n_rounds;
-    tally->tokens += drafted.n_ids - 1;
-done:
-    sp_result_release(&plain);
-    sp_result_release(&drafted);
+    if ((st = generate(r, &p->ids, which, run, &result))) return st;
+    r->rates[which * r->options->n_repeat + run] = add_run(runs, &result);
+    if (first->ids == NULL) {
+        *first = result;
+        return SP_OK;
+    }
+    if (which == SP_BENCH_PLAIN || !sp_bench_simulated(r->bench)) {
+        st = compare_tokens(r, prompt, which, first, &result);
+    }
+    sp_result_release(&result);
     return st;
 }
 
+static void settle_rate(struct sp_bench_runs *runs, double *rates, size_t n_repeat)
+{
+    runs->rate = median(rates, n_repeat); /* which sorts them */
+    runs->slowest = rates[0];
+    runs->fastest = rates[n_repeat - 1];
+}
+
+/* Rounds of every way once. Each round begins with another one, the first with the plain one: what
+ * runs behind a sample of the bandwidth finds the caches full of its buffer. */
 static enum sp_status measure_prompt(struct run *r, size_t prompt)
 {
     struct sp_bench_prompt *p = &r->bench->prompts[prompt];
-    size_t n_repeat = r->options->n_repeat;
-    struct tally tally = {0};
-    enum sp_status st;
+    size_t n_repeat = r->options->n_repeat, n = r->bench->n_draft_depths;
+    struct sp_result first = {0};
+    enum sp_status st = SP_OK;
 
-    for (size_t run = 0; run < n_repeat; run++) {
+    for (size_t run = 0; run < n_repeat && !st; run++) {
         r->samples[run] = sp_bandwidth_sample(r->bandwidth);
-        if ((st = measure_pair(r, prompt, run, &tally))) return st;
+        for (size_t i = 0; i <= n && !st; i++) {
+            size_t way = (n + run + i) % (n + 1);
+            st = measure_run(r, prompt, way == n ? SP_BENCH_PLAIN : way, run, &first);
+        }
     }
-    p->plain_rate = median(r->plain, n_repeat);
+    p->n_generated = first.n_ids;
+    sp_result_release(&first);
+    if (st) return st;
+    settle_rate(&p->plain, r->rates + SP_BENCH_PLAIN * n_repeat, n_repeat);
+    for (size_t i = 0; i < n; i++)
+        settle_rate(&p->drafted[i], r->rates + i * n_repeat, n_repeat);
     p->bandwidth = median(r->samples, n_repeat);
     p->read_size = sp_session_read_size(r->session, p->ids.n + p->n_generated / 2);
-    if (r->bench->info.draft == NULL) return SP_OK;
-    p->draft_rate = median(r->drafted, n_repeat);
-    if (tally.drafted) p->acceptance = (double)tally.accepted / (double)tally.drafted;
-    if (tally.rounds) p->per_pass = (double)tally.tokens / (double)tally.rounds;
     return SP_OK;
 }
 
@@ -353,14 +383,16 @@ enum sp_status sp_bench_measure(struct sp_bench *bench, struct sp_package *packa
 
     bench->options = options;
     sp_package_describe(package, &bench->info);
-    if (options->engine.depth == 0) bench->info.draft = NULL;
+    if ((st = sp_bench_read_draft_depths(bench, err))) return st;
+    if (bench->n_draft_depths == 0) bench->info.draft = NULL;
     if (sp_bench_simulated(bench) && bench->info.draft == NULL) {
         return sp_fail(err, SP_E_USAGE,
                        "--simulate-acceptance: %s has no draft whose cost could be measured",
                        bench->name);
     }
-    if ((st = sp_new(&r.plain, n, sizeof *r.plain, err))) goto done;
-    if ((st = sp_new(&r.drafted, n, sizeof *r.drafted, err))) goto done;
+    if ((st = sp_new(&r.rates, (SP_BENCH_MAX_DRAFT_DEPTHS + 1) * n, sizeof *r.rates, err))) {
+        goto done;
+    }
     if ((st = sp_new(&r.samples, n, sizeof *r.samples, err))) goto done;
     if ((st = open_session(&r))) goto done;
     if ((st = settle_depths(&r))) goto done;
@@ -370,8 +402,8 @@ enum sp_status sp_bench_measure(struct sp_bench *bench, struct sp_package *packa
 done:
     sp_bandwidth_close(r.bandwidth);
     sp_session_close(r.session);
-    free(r.plain);
-    free(r.drafted);
+    sp_session_close(r.learner);
+    free(r.rates);
     free(r.samples);
     return st;
 }
@@ -406,10 +438,25 @@ double sp_bench_bus_share(const struct sp_bench_depth *depth)
 
 double sp_bench_plain_share(const struct sp_bench_prompt *prompt)
 {
-    return quotient((double)prompt->read_size * prompt->plain_rate, prompt->bandwidth);
+    return quotient((double)prompt->read_size * prompt->plain.rate, prompt->bandwidth);
 }
 
-double sp_bench_speed_up(const struct sp_bench_prompt *prompt)
+double sp_bench_speed_up(const struct sp_bench_runs *drafted, const struct sp_bench_runs *plain)
 {
-    return quotient(prompt->draft_rate, prompt->plain_rate);
+    return quotient(drafted->rate, plain->rate);
+}
+
+double sp_bench_acceptance(const struct sp_bench_runs *runs)
+{
+    return quotient((double)runs->accepted, (double)runs->drafted);
+}
+
+double sp_bench_per_pass(const struct sp_bench_runs *runs)
+{
+    return quotient((double)runs->n_tokens, (double)runs->n_passes);
+}
+
+double sp_bench_draft_share(const struct sp_bench_runs *runs)
+{
+    return quotient(runs->draft_seconds, runs->seconds);
 }

@@ -45,16 +45,17 @@ static enum sp_status print_prompts(const struct sp_bench *b, struct sp_err *err
         st = sp_table_add(&table, err, "%s", headings[i]);
     for (size_t i = 0; i < b->n_prompts && !st; i++) {
         const struct sp_bench_prompt *p = &b->prompts[i];
+        const struct sp_bench_runs *d = &p->drafted[0];
         if ((st = sp_table_add(&table, err, "%zu", i + 1))) break;
         if ((st = sp_table_add(&table, err, "%zu", p->ids.n))) break;
-        if ((st = sp_table_add(&table, err, "%.1f", p->plain_rate))) break;
+        if ((st = sp_table_add(&table, err, "%.1f", p->plain.rate))) break;
         if ((st = sp_table_add(&table, err, "%.1f", p->bandwidth / GIGA))) break;
         st = sp_table_add(&table, err, "%.0f%%", 100 * sp_bench_plain_share(p));
         if (st || b->info.draft == NULL) continue;
-        if ((st = sp_table_add(&table, err, "%.1f", p->draft_rate))) break;
-        if ((st = sp_table_add(&table, err, "%.2fx", sp_bench_speed_up(p)))) break;
-        if ((st = sp_table_add(&table, err, "%.1f%%", 100 * p->acceptance))) break;
-        st = sp_table_add(&table, err, "%.2f", p->per_pass);
+        if ((st = sp_table_add(&table, err, "%.1f", d->rate))) break;
+        if ((st = sp_table_add(&table, err, "%.2fx", sp_bench_speed_up(d, &p->plain)))) break;
+        if ((st = sp_table_add(&table, err, "%.1f%%", 100 * sp_bench_acceptance(d)))) break;
+        st = sp_table_add(&table, err, "%.2f", sp_bench_per_pass(d));
     }
     if (st == SP_OK) sp_table_print(stdout, &table, 2);
     sp_table_release(&table);
@@ -73,15 +74,18 @@ enum sp_status sp_bench_print_table(const struct sp_bench *b, struct sp_err *err
            b->n_prefill, sp_bench_prefill_rate(b), b->prefill_bandwidth / GIGA);
     if ((st = print_passes(b, err))) return st;
     printf("\n%s, %zu tokens behind each prompt, in tokens/s:\n",
-           b->info.draft ? "Plain and drafted, interleaved" : "Plain", b->options->n_predict);
+           b->n_draft_depths > 1 ? "Plain and draft depths, interleaved"
+           : b->info.draft       ? "Plain and drafted, interleaved"
+                                 : "Plain",
+           b->options->n_predict);
     if (sp_bench_simulated(b)) {
         printf("SIMULATION: a coin accepts each guess with probability %g; the cost is real, the "
                "text is not.\n",
                b->options->acceptance);
     } else if (b->info.draft) {
-        puts("Both wrote the same tokens.");
+        puts(b->n_draft_depths > 1 ? "All wrote the same tokens." : "Both wrote the same tokens.");
     }
-    return print_prompts(b, err);
+    return b->n_draft_depths > 1 ? sp_bench_print_draft_depths(b, err) : print_prompts(b, err);
 }
 
 static void print_json_depth(struct sp_json_out *out, const struct sp_bench_depth *d)
@@ -103,22 +107,62 @@ static void print_json_depth(struct sp_json_out *out, const struct sp_bench_dept
     sp_json_out_end(out, '}');
 }
 
+/* One element of "draft_depths": of a prompt or of all. */
+static void print_json_runs(struct sp_json_out *out, const struct sp_bench *b,
+                            const struct sp_bench_prompt *p, size_t which)
+{
+    const struct sp_bench_runs *d = &p->drafted[which];
+
+    sp_json_out_begin(out, NULL, '{');
+    if (b->draft_depths[which] == SP_DEPTH_AUTO) {
+        sp_json_out_text(out, "draft_depth", "auto");
+    } else {
+        sp_json_out_u64(out, "draft_depth", (uint64_t)b->draft_depths[which]);
+    }
+    sp_json_out_double(out, "drafted_rate", d->rate);
+    sp_json_out_double(out, "slowest_rate", d->slowest);
+    sp_json_out_double(out, "fastest_rate", d->fastest);
+    sp_json_out_double(out, "speed_up", sp_bench_speed_up(d, &p->plain));
+    sp_json_out_double(out, "acceptance", sp_bench_acceptance(d));
+    sp_json_out_double(out, "tokens_per_pass", sp_bench_per_pass(d));
+    sp_json_out_double(out, "draft_share", sp_bench_draft_share(d));
+    sp_json_out_end(out, '}');
+}
+
+static void print_json_draft_depths(struct sp_json_out *out, const struct sp_bench *b,
+                                    const struct sp_bench_prompt *p)
+{
+    char best[SP_BENCH_DEPTH_TEXT];
+
+    sp_json_out_begin(out, "draft_depths", '[');
+    for (size_t i = 0; i < b->n_draft_depths; i++)
+        print_json_runs(out, b, p, i);
+    sp_json_out_end(out, ']');
+    sp_json_out_text(out, "best_depth", sp_bench_depth_name(best, b, sp_bench_best_depth(b, p)));
+}
+
 static void print_json_prompt(struct sp_json_out *out, const struct sp_bench *b,
                               const struct sp_bench_prompt *p)
 {
+    const struct sp_bench_runs *d = &p->drafted[0];
+
     sp_json_out_begin(out, NULL, '{');
     sp_json_out_u64(out, "prompt_tokens", p->ids.n);
     sp_json_out_u64(out, "tokens", p->n_generated);
-    sp_json_out_double(out, "plain_rate", p->plain_rate);
+    sp_json_out_double(out, "plain_rate", p->plain.rate);
     sp_json_out_u64(out, "read_bytes", p->read_size);
     sp_json_out_double(out, "bandwidth", p->bandwidth);
     sp_json_out_double(out, "bandwidth_used", sp_bench_plain_share(p));
     if (b->info.draft) {
         sp_json_out_bool(out, "simulated", sp_bench_simulated(b));
-        sp_json_out_double(out, "drafted_rate", p->draft_rate);
-        sp_json_out_double(out, "speed_up", sp_bench_speed_up(p));
-        sp_json_out_double(out, "acceptance", p->acceptance);
-        sp_json_out_double(out, "tokens_per_pass", p->per_pass);
+    }
+    if (b->n_draft_depths > 1) {
+        print_json_draft_depths(out, b, p);
+    } else if (b->info.draft) {
+        sp_json_out_double(out, "drafted_rate", d->rate);
+        sp_json_out_double(out, "speed_up", sp_bench_speed_up(d, &p->plain));
+        sp_json_out_double(out, "acceptance", sp_bench_acceptance(d));
+        sp_json_out_double(out, "tokens_per_pass", sp_bench_per_pass(d));
     }
     sp_json_out_end(out, '}');
 }
@@ -149,6 +193,13 @@ void sp_bench_print_json(const struct sp_bench *b)
     for (size_t i = 0; i < b->n_prompts; i++)
         print_json_prompt(&out, b, &b->prompts[i]);
     sp_json_out_end(&out, ']');
+    if (b->n_draft_depths > 1) {
+        struct sp_bench_prompt all = sp_bench_all_prompts(b);
+        sp_json_out_begin(&out, "all_prompts", '{');
+        sp_json_out_double(&out, "plain_rate", all.plain.rate);
+        print_json_draft_depths(&out, b, &all);
+        sp_json_out_end(&out, '}');
+    }
     sp_json_out_end(&out, '}');
     putchar('\n');
 }

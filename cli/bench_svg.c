@@ -1,6 +1,6 @@
 /* The figures of bench as a chart: on the left the cost of a pass by its rows, one line a depth; on
- * the right tokens a second by prompt, plain beside drafted. Plain SVG 1.1, nothing outside of it.
- */
+ * the right tokens a second, by prompt, plain beside drafted, or by draft depth, one line a prompt.
+ * Plain SVG 1.1, nothing outside of it. */
 #include "cli/bench.h"
 #include "format/file.h"
 
@@ -82,21 +82,40 @@ static double row_x(size_t n_rows)
     return LEFT_PLOT + (double)PLOT_WIDTH * (double)n_rows / (SP_BENCH_MAX_ROWS + 1);
 }
 
+static const char *colour_of(size_t index)
+{
+    return line_colours[index % N_COLOURS];
+}
+
+static void begin_line(FILE *out, size_t index)
+{
+    fprintf(out, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"2\" points=\"",
+            colour_of(index));
+}
+
+static void write_point(FILE *out, size_t k, double x, double value, double top)
+{
+    fprintf(out, "%s%.1f,%.1f", k ? " " : "", x, PLOT_TOP + PLOT_HEIGHT - height_of(value, top));
+}
+
+/* What line `index` of a plot is. */
+static void write_legend(FILE *out, double left, size_t index, const char *label)
+{
+    fprintf(out, "<rect x=\"%.1f\" y=\"%zu\" width=\"10\" height=\"10\" fill=\"%s\"/>\n", left + 10,
+            PLOT_TOP + 6 + 16 * index, colour_of(index));
+    write_text(out, left + 26, (double)(PLOT_TOP + 15 + 16 * index), "start", label);
+}
+
 static void write_line(FILE *out, const struct sp_bench_depth *d, size_t index, double top)
 {
-    const char *colour = line_colours[index % N_COLOURS];
     char label[48];
 
-    fprintf(out, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"2\" points=\"", colour);
-    for (size_t k = 0; k < SP_BENCH_ROW_COUNTS; k++) {
-        fprintf(out, "%s%.1f,%.1f", k ? " " : "", row_x(sp_bench_row_counts[k]),
-                PLOT_TOP + PLOT_HEIGHT - height_of(d->verify_seconds[k] * 1e3, top));
-    }
+    begin_line(out, index);
+    for (size_t k = 0; k < SP_BENCH_ROW_COUNTS; k++)
+        write_point(out, k, row_x(sp_bench_row_counts[k]), d->verify_seconds[k] * 1e3, top);
     fputs("\"/>\n", out);
-    fprintf(out, "<rect x=\"%d\" y=\"%zu\" width=\"10\" height=\"10\" fill=\"%s\"/>\n",
-            LEFT_PLOT + 10, PLOT_TOP + 6 + 16 * index, colour);
     snprintf(label, sizeof label, "behind %zu tokens", d->n_before);
-    write_text(out, LEFT_PLOT + 26, (double)(PLOT_TOP + 15 + 16 * index), "start", label);
+    write_legend(out, LEFT_PLOT, index, label);
 }
 
 static void write_rows(FILE *out, const struct sp_bench *b)
@@ -132,24 +151,34 @@ static void write_bar(FILE *out, double x, double width, double rate, double top
     write_text(out, x + width / 2, PLOT_TOP + PLOT_HEIGHT - height - 4, "middle", label);
 }
 
+/* Of all runs of all prompts. */
+static double highest_rate(const struct sp_bench *b)
+{
+    double most = 0;
+
+    for (size_t i = 0; i < b->n_prompts; i++) {
+        const struct sp_bench_prompt *p = &b->prompts[i];
+        if (p->plain.rate > most) most = p->plain.rate;
+        for (size_t k = 0; k < b->n_draft_depths; k++) {
+            if (p->drafted[k].rate > most) most = p->drafted[k].rate;
+        }
+    }
+    return most;
+}
+
 static void write_bars(FILE *out, const struct sp_bench *b)
 {
-    double most = 0, top, step = (double)PLOT_WIDTH / (double)b->n_prompts;
+    double top = round_up(highest_rate(b) * 1.05), step = (double)PLOT_WIDTH / (double)b->n_prompts;
     double width = step * 0.35, bottom = PLOT_TOP + PLOT_HEIGHT;
     char label[64];
 
-    for (size_t i = 0; i < b->n_prompts; i++) {
-        if (b->prompts[i].plain_rate > most) most = b->prompts[i].plain_rate;
-        if (b->prompts[i].draft_rate > most) most = b->prompts[i].draft_rate;
-    }
-    top = round_up(most * 1.05);
     write_frame(out, RIGHT_PLOT, top, "Tokens a second, by prompt");
     for (size_t i = 0; i < b->n_prompts; i++) {
         const struct sp_bench_prompt *p = &b->prompts[i];
         double middle = RIGHT_PLOT + step * ((double)i + 0.5);
-        write_bar(out, b->info.draft ? middle - width : middle - width / 2, width, p->plain_rate,
+        write_bar(out, b->info.draft ? middle - width : middle - width / 2, width, p->plain.rate,
                   top, plain_colour);
-        if (b->info.draft) write_bar(out, middle, width, p->draft_rate, top, drafted_colour);
+        if (b->info.draft) write_bar(out, middle, width, p->drafted[0].rate, top, drafted_colour);
         snprintf(label, sizeof label, "%zu", i + 1);
         write_text(out, middle, bottom + 18, "middle", label);
     }
@@ -162,6 +191,49 @@ static void write_bars(FILE *out, const struct sp_bench *b)
     write_text(out, RIGHT_PLOT + 60, bottom + 46, "start",
                sp_bench_simulated(b) ? label : "drafted");
     fputs("</g>\n", out);
+}
+
+/* Plain, then the fixed depths as a line, then auto by itself. */
+static void write_draft_line(FILE *out, const struct sp_bench *b, size_t prompt, double step,
+                             double top)
+{
+    const struct sp_bench_prompt *p = &b->prompts[prompt];
+    bool has_auto = b->draft_depths[b->n_draft_depths - 1] == SP_DEPTH_AUTO;
+    size_t n_fixed = b->n_draft_depths - has_auto;
+    char label[48];
+
+    begin_line(out, prompt);
+    write_point(out, 0, RIGHT_PLOT + step / 2, p->plain.rate, top);
+    for (size_t k = 0; k < n_fixed; k++)
+        write_point(out, 1, RIGHT_PLOT + step * ((double)k + 1.5), p->drafted[k].rate, top);
+    fputs("\"/>\n", out);
+    if (has_auto) {
+        fprintf(out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"4\" fill=\"%s\"/>\n",
+                RIGHT_PLOT + step * ((double)n_fixed + 1.5),
+                PLOT_TOP + PLOT_HEIGHT - height_of(p->drafted[n_fixed].rate, top),
+                colour_of(prompt));
+    }
+    snprintf(label, sizeof label, "prompt %zu", prompt + 1);
+    if (prompt < N_COLOURS) write_legend(out, RIGHT_PLOT, prompt, label);
+}
+
+static void write_draft_depths(FILE *out, const struct sp_bench *b)
+{
+    double top = round_up(highest_rate(b)), bottom = PLOT_TOP + PLOT_HEIGHT;
+    double step = (double)PLOT_WIDTH / (double)(b->n_draft_depths + 1);
+    char label[64];
+
+    write_frame(out, RIGHT_PLOT, top, "Tokens a second, by draft depth");
+    write_text(out, RIGHT_PLOT + step / 2, bottom + 18, "middle", "plain");
+    for (size_t k = 0; k < b->n_draft_depths; k++) {
+        write_text(out, RIGHT_PLOT + step * ((double)k + 1.5), bottom + 18, "middle",
+                   sp_bench_depth_name(label, b, k));
+    }
+    for (size_t i = 0; i < b->n_prompts; i++)
+        write_draft_line(out, b, i, step, top);
+    if (!sp_bench_simulated(b)) return;
+    snprintf(label, sizeof label, "SIMULATED, acceptance %g", b->options->acceptance);
+    write_text(out, RIGHT_PLOT, bottom + 46, "start", label);
 }
 
 static void write_chart(FILE *out, const struct sp_bench *b)
@@ -179,7 +251,11 @@ static void write_chart(FILE *out, const struct sp_bench *b)
     fprintf(out, "<text x=\"%d\" y=\"54\">%u threads, %s kernels, medians of %zu</text>\n",
             LEFT_PLOT, b->info.n_threads, b->info.kernels, b->options->n_repeat);
     write_rows(out, b);
-    write_bars(out, b);
+    if (b->n_draft_depths > 1) {
+        write_draft_depths(out, b);
+    } else {
+        write_bars(out, b);
+    }
     fputs("</svg>\n", out);
 }
 

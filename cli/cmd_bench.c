@@ -7,7 +7,7 @@
 
 struct options {
     struct sp_opt_list ids;
-    const char *depths, *svg;
+    const char *depths, *draft_depths, *svg;
     int64_t n_predict, n_repeat;
     double acceptance;
     bool json;
@@ -32,8 +32,9 @@ static const struct sp_opt opts[] = {
      .help = "Accept each guess with probability P instead of comparing it: what would a draft "
              "of this cost and that acceptance give? The text is meaningless"},
     SP_OPT_NUM_CTX(struct options, engine),
-    SP_OPT_DRAFT_DEPTH(struct options, engine, 0,
-                       "Most tokens to draft in a round; 0: measure without the draft"),
+    {SP_OPT_STRING, 0, "draft-depth", NULL, "N,N,...", AT(draft_depths), .shown = "auto",
+     .help = "Most tokens to draft in a round, or auto; 0: measure without the draft. Several: "
+             "compare each of them with plain generation, and say which is the fastest"},
     SP_OPT_THREADS(struct options, engine),
     SP_OPT_KERNELS(struct options, engine),
     SP_OPT_KV_TYPE(struct options, engine),
@@ -119,6 +120,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     struct sp_bench_options options = {
         .prompts = o->ids,
         .depths = o->depths,
+        .draft_depths = o->draft_depths,
         .n_predict = (size_t)o->n_predict,
         .n_repeat = (size_t)o->n_repeat,
         .acceptance = o->acceptance,
