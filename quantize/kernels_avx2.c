@@ -1,7 +1,7 @@
 /* Matrix products with AVX2, FMA and F16C: one 256-bit register is half a panel's 16 lanes.
  *
  * The same bytes as for wider registers; block types walk a panel twice, once for each half of its
- * rows, the second time out of the cache. There are 16 registers, so tiles have 1 to 4 rows of
+ * rows, the second time out of the cache. There are 16 registers, so tiles have 1 to 8 rows of
  * activations, inlined with a constant number of rows; more rows are several tiles per panel.
  *
  * VPMADDUBSW multiplies unsigned by signed bytes: the weight's sign is moved to the activation, and
@@ -28,7 +28,7 @@
 #endif
 #define INLINE static inline __attribute__((always_inline))
 
-enum { LANES = SP_PANEL_ROWS, HALF_LANES = 8, MAX_ROWS = 4 };
+enum { LANES = SP_PANEL_ROWS, HALF_LANES = 8, MAX_ROWS = 8 };
 
 /* One call of a kernel: its current panel and tile of rows. */
 struct product {
@@ -72,23 +72,43 @@ INLINE struct q4_tables q4_tables(void)
     };
 }
 
-/* i[t] = exact sum over half a block's 16 columns, plus 4. `bytes`: its weights of these 8 rows,
- * `scales`: the rows' scale bytes, one in each lane; q: the codes of row 0 of the tile. */
-INLINE void q4_half(__m256i *i, const uint8_t *bytes, __m256i scales, struct q4_tables tables,
-                    const int8_t *q, size_t ld, size_t n_rows)
+/* Half a block's scale bytes of 8 rows, one in each lane. */
+struct q4_scales {
+    __m256i byte;
+    __m256i odd; /* all ones where the codebook is odd */
+};
+
+INLINE struct q4_scales q4_scales(const uint8_t *bytes)
+{
+    __m256i byte = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)bytes));
+
+    return (struct q4_scales){byte, _mm256_srai_epi32(_mm256_slli_epi32(byte, 31), 31)};
+}
+
+/* Negated where the codebook is. */
+INLINE __m256i q4_factor(struct q4_scales s)
+{
+    return _mm256_sub_epi32(_mm256_xor_si256(s.byte, s.odd), s.odd);
+}
+
+/* i[t] = exact sum over half a block's 16 columns, of the even codebook's values, plus 4; where the
+ * codebook is odd 3, because (-i + 4) >> 3 = -((i + 3) >> 3). `bytes`: its weights of these 8 rows;
+ * q: the codes of row 0 of the tile. */
+INLINE void q4_half(__m256i *i, const uint8_t *bytes, struct q4_scales scales,
+                    struct q4_tables tables, const int8_t *q, size_t ld, size_t n_rows)
 {
     const __m256i low = _mm256_set1_epi8(0x0f);
-    /* all ones where the codebook is odd; the sign bit of each byte where it is 2 or 3 */
-    __m256i odd = _mm256_srai_epi32(_mm256_slli_epi32(scales, 31), 31);
-    __m256i plus = _mm256_sub_epi32(_mm256_set1_epi32(4), odd);
-    __m256i second = _mm256_srai_epi32(_mm256_slli_epi32(scales, 30), 31);
+    /* the sign bit of each byte where the codebook is 2 or 3 */
+    __m256i second = _mm256_srai_epi32(_mm256_slli_epi32(scales.byte, 30), 31);
+    __m256i plus = _mm256_add_epi32(_mm256_set1_epi32(4), scales.odd);
 
     UNROLL
     for (size_t t = 0; t < n_rows; t++)
-        i[t] = _mm256_setzero_si256();
+        i[t] = plus;
     UNROLL
     for (size_t v = 0; v < 2; v++) {
-        __m256i pair = _mm256_xor_si256(_mm256_loadu_si256((const void *)(bytes + 64 * v)), odd);
+        __m256i stored = _mm256_loadu_si256((const void *)(bytes + 64 * v));
+        __m256i pair = _mm256_xor_si256(stored, scales.odd);
         __m256i n0 = _mm256_and_si256(pair, low);
         __m256i n1 = _mm256_and_si256(_mm256_srli_epi16(pair, 4), low);
         __m256i w0 = _mm256_blendv_epi8(_mm256_shuffle_epi8(tables.first, n0),
@@ -101,11 +121,6 @@ INLINE void q4_half(__m256i *i, const uint8_t *bytes, __m256i scales, struct q4_
             i[t] = dot4(i[t], w0, m0, q + t * ld + 4 * v);
             i[t] = dot4(i[t], w1, m1, q + t * ld + 4 * v + 8);
         }
-    }
-    /* the negation of the odd codebooks: (i ^ -1) - -1 = -i */
-    UNROLL
-    for (size_t t = 0; t < n_rows; t++) {
-        i[t] = _mm256_add_epi32(_mm256_xor_si256(i[t], odd), plus);
     }
 }
 
@@ -126,20 +141,20 @@ INLINE void q4_half_panel(const struct product *m, size_t half, size_t n_rows)
         acc[t] = _mm256_setzero_ps();
     for (size_t b = 0; b < n_blocks; b++, block += SP_Q4_BLOCK_SIZE, q += SP_BLOCK) {
         const uint8_t *scale_bytes = block + LANES * SP_Q4_HALF + HALF_LANES * half;
-        __m256i b0 = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)scale_bytes));
-        __m256i b1 = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)(scale_bytes + LANES)));
-        __m256i scales = _mm256_or_si256(b0, _mm256_slli_epi32(b1, 16));
+        struct q4_scales s0 = q4_scales(scale_bytes), s1 = q4_scales(scale_bytes + LANES);
+        __m256i factors =
+            _mm256_blend_epi16(q4_factor(s0), _mm256_slli_epi32(q4_factor(s1), 16), 0xaa);
         __m256i i0[MAX_ROWS], i1[MAX_ROWS];
 
         if (half == 0) prefetch(block, SP_Q4_BLOCK_SIZE);
-        q4_half(i0, block + 32 * half, b0, tables, q, ld, n_rows);
-        q4_half(i1, block + 128 + 32 * half, b1, tables, q + SP_Q4_HALF, ld, n_rows);
+        q4_half(i0, block + 32 * half, s0, tables, q, ld, n_rows);
+        q4_half(i1, block + 128 + 32 * half, s1, tables, q + SP_Q4_HALF, ld, n_rows);
         UNROLL
         for (size_t t = 0; t < n_rows; t++) {
             /* the halves' eighths side by side, times their scales, added */
             __m256i eighths =
                 _mm256_blend_epi16(_mm256_srai_epi32(i0[t], 3), _mm256_slli_epi32(i1[t], 13), 0xaa);
-            __m256 u = _mm256_cvtepi32_ps(_mm256_madd_epi16(eighths, scales));
+            __m256 u = _mm256_cvtepi32_ps(_mm256_madd_epi16(eighths, factors));
             acc[t] = _mm256_fmadd_ps(u, _mm256_set1_ps(x_scale[t * ld_block + b]), acc[t]);
         }
     }
@@ -271,8 +286,20 @@ INLINE void tile_rows(enum sp_dtype dtype, const struct product *m, size_t n_row
     case 3:
         tile(dtype, m, 3);
         break;
-    default:
+    case 4:
         tile(dtype, m, 4);
+        break;
+    case 5:
+        tile(dtype, m, 5);
+        break;
+    case 6:
+        tile(dtype, m, 6);
+        break;
+    case 7:
+        tile(dtype, m, 7);
+        break;
+    default:
+        tile(dtype, m, 8);
         break;
     }
 }
