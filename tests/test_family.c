@@ -1,5 +1,5 @@
-/* format/family.h. Small models are spelled out tensor by tensor; the golden checkpoints show that
- * every row of every tensor goes somewhere exactly once. */
+/* format/family.h: models. Small ones are spelled out tensor by tensor; the golden checkpoints show
+ * that every row of every tensor goes somewhere exactly once. */
 #include "format/family.h"
 
 #include <setjmp.h>
@@ -13,129 +13,20 @@
 #include <unistd.h>
 
 #include "format/safetensors.h"
+#include "tests/matching.h"
 #include "tests/scratch.h"
 
-enum { MAX_TENSORS = 64 };
-
-/* A config, and the tensors of a checkpoint as "name 2 3, name 4, ...". */
-struct checkpoint {
-    struct sp_config config;
-    struct sp_source_tensor tensors[MAX_TENSORS];
-    size_t n;
-    char text[4096];
-    size_t used;
-};
-
-/* What matching gives. */
-struct outcome {
-    enum sp_status status;
-    struct sp_specs specs;
-    struct sp_err err;
-    bool compare_equal;
-    size_t n_skipped;
-};
-
-static void add_tensors(struct checkpoint *c, const char *list)
-{
-    char *text = c->text + c->used;
-    char *item, *rest;
-
-    assert_true(c->used + strlen(list) + 1 < sizeof c->text);
-    c->used += strlen(list) + 1;
-    memcpy(text, list, strlen(list) + 1);
-    for (item = strtok_r(text, ",", &rest); item; item = strtok_r(NULL, ",", &rest)) {
-        struct sp_source_tensor *t = &c->tensors[c->n++];
-        char *next;
-        assert_true(c->n <= MAX_TENSORS);
-        while (*item == ' ')
-            item++;
-        t->name = item;
-        next = strchr(item, ' ');
-        if (next == NULL) continue;
-        *next++ = '\0';
-        for (char *end; *next; next = end)
-            t->shape[t->rank++] = strtoull(next, &end, 10);
-    }
-}
-
-static void open_checkpoint(struct checkpoint *c, const char *config, const char *list)
-{
-    struct sp_err err = {0};
-
-    memset(c, 0, sizeof *c);
-    if (sp_config_parse(&c->config, config, strlen(config), NULL, &err)) fail_msg("%s", err.text);
-    add_tensors(c, list);
-}
-
-static void match(struct outcome *o, struct checkpoint *c)
-{
-    memset(o, 0, sizeof *o);
-    o->status = sp_specs_of_source(&o->specs, &c->config, c->tensors, c->n, &o->compare_equal,
-                                   &o->n_skipped, &o->err);
-}
-
-static void close_both(struct outcome *o, struct checkpoint *c)
-{
-    sp_specs_release(&o->specs);
-    sp_config_release(&c->config);
-}
-
-/* The pieces of one tensor as "source first:step:rows x cols", 'T' where transposed. */
-static void assert_pieces(const struct outcome *o, const char *name, const char *expected)
-{
-    const struct sp_tensor_spec *spec = sp_specs_find(&o->specs, name);
-    char text[1024] = "";
-
-    if (spec == NULL) fail_msg("no %s", name);
-    for (size_t i = 0; i < spec->n_pieces; i++) {
-        const struct sp_piece *p = &o->specs.pieces[spec->first_piece + i];
-        snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s %llu:%llu:%llux%llu%s",
-                 i ? ", " : "", p->source, (unsigned long long)p->first_row,
-                 (unsigned long long)p->step, (unsigned long long)p->n_rows,
-                 (unsigned long long)p->n_cols, p->transposed ? "T" : "");
-    }
-    assert_string_equal(text, expected);
-}
-
-static void assert_refused(const char *config, const char *list, enum sp_status status,
-                           const char *sentence)
-{
-    struct checkpoint c;
-    struct outcome o;
-
-    open_checkpoint(&c, config, list);
-    match(&o, &c);
-    assert_string_equal(o.err.text, sentence);
-    assert_int_equal(o.status, status);
-    assert_null(o.specs.specs);
-    close_both(&o, &c);
-}
-
-/* V 8, H 4, one layer, 2 heads of 2 on 1 K/V head, I 6. */
-#define SIZES                                                                                      \
-    "\"vocab_size\": 8, \"hidden_size\": 4, \"num_hidden_layers\": 1, \"num_attention_heads\": 2," \
-    "\"num_key_value_heads\": 1, \"head_dim\": 2, \"intermediate_size\": 6"
-#define LLAMA "{\"model_type\": \"llama\", " SIZES "}"
 #define BIASED "{\"model_type\": \"llama\", \"attention_bias\": true, " SIZES "}"
-#define LAYER(p)                                                                                   \
-    p "layers.0.input_layernorm.weight 4, " p "layers.0.self_attn.q_proj.weight 4 4, " p           \
-      "layers.0.self_attn.k_proj.weight 2 4, " p "layers.0.self_attn.v_proj.weight 2 4, " p        \
-      "layers.0.self_attn.o_proj.weight 4 4, " p "layers.0.post_attention_layernorm.weight 4, " p  \
-      "layers.0.mlp.gate_proj.weight 6 4, " p "layers.0.mlp.up_proj.weight 6 4, " p                \
-      "layers.0.mlp.down_proj.weight 4 6"
-#define BODY(p) p "norm.weight 4, " LAYER(p)
-#define EMBED "model.embed_tokens.weight 8 4"
-#define HEAD "lm_head.weight 8 4"
 #define WHOLE EMBED ", " HEAD ", " BODY("model.")
 
 static void plain_model(void **state)
 {
-    struct checkpoint c;
-    struct outcome o;
+    struct matching_checkpoint c;
+    struct matching_outcome o;
 
     (void)state;
-    open_checkpoint(&c, LLAMA, WHOLE);
-    match(&o, &c);
+    matching_open(&c, LLAMA, WHOLE);
+    matching_run(&o, &c);
     assert_string_equal(o.err.text, "");
     assert_int_equal(o.specs.n_specs, 12);
     assert_int_equal(o.n_skipped, 0);
@@ -144,15 +35,15 @@ static void plain_model(void **state)
     for (size_t i = 1; i < o.specs.n_specs; i++) {
         assert_true(strcmp(o.specs.specs[i - 1].name, o.specs.specs[i].name) < 0);
     }
-    assert_pieces(&o, "embed_tokens.weight", "model.embed_tokens.weight 0:1:8x4");
-    assert_pieces(&o, "lm_head.weight", "lm_head.weight 0:1:8x4");
-    assert_pieces(&o, "norm.weight", "model.norm.weight 0:1:1x4");
-    assert_pieces(&o, "layers.0.mlp.down_proj.weight",
-                  "model.layers.0.mlp.down_proj.weight 0:1:4x6");
+    matching_assert_pieces(&o, "embed_tokens.weight", "model.embed_tokens.weight 0:1:8x4");
+    matching_assert_pieces(&o, "lm_head.weight", "lm_head.weight 0:1:8x4");
+    matching_assert_pieces(&o, "norm.weight", "model.norm.weight 0:1:1x4");
+    matching_assert_pieces(&o, "layers.0.mlp.down_proj.weight",
+                           "model.layers.0.mlp.down_proj.weight 0:1:4x6");
     assert_int_equal(sp_specs_find(&o.specs, "embed_tokens.weight")->role, SP_ROLE_EMBEDDING);
     assert_int_equal(sp_specs_find(&o.specs, "lm_head.weight")->role, SP_ROLE_HEAD);
     assert_null(sp_specs_find(&o.specs, "layers.1.mlp.down_proj.weight"));
-    close_both(&o, &c);
+    matching_close(&o, &c);
 }
 
 static void prefixes(void **state)
@@ -165,27 +56,29 @@ static void prefixes(void **state)
         "model.language_model.model.embed_tokens.weight 8 4, model.lm_head.weight 8 4, " BODY(
             "model.language_model.model."),
     };
-    struct checkpoint c;
-    struct outcome o;
+    struct matching_checkpoint c;
+    struct matching_outcome o;
 
     (void)state;
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
-        open_checkpoint(&c, LLAMA, lists[i]);
-        add_tensors(&c, "vision_tower.layers.0.self_attn.q_proj.weight 9 9, "
-                        "model.visual.patch_embed.weight 3, multi_modal_projector.linear 2 2, "
-                        "model.vision_tower.std 8, model.layers.0.self_attn.rotary_emb.inv_freq 8");
-        match(&o, &c);
+        matching_open(&c, LLAMA, lists[i]);
+        matching_add_tensors(
+            &c, "vision_tower.layers.0.self_attn.q_proj.weight 9 9, "
+                "model.visual.patch_embed.weight 3, multi_modal_projector.linear 2 2, "
+                "model.vision_tower.std 8, model.layers.0.self_attn.rotary_emb.inv_freq 8");
+        matching_run(&o, &c);
         assert_string_equal(o.err.text, "");
         assert_int_equal(o.specs.n_specs, 12);
         assert_int_equal(o.n_skipped, 5);
-        close_both(&o, &c);
+        matching_close(&o, &c);
     }
-    assert_refused(LLAMA, WHOLE ", norm.weight 4", SP_E_INPUT,
-                   "two text models, with tensors under \"\" and under \"model.\"");
-    assert_refused(LLAMA, "bert.norm.weight 4", SP_E_INPUT,
-                   "no text model: no tensor \"norm.weight\" under any known prefix");
-    assert_refused(LLAMA, "embed_tokens.weight 8 4, " BODY(""), SP_E_INPUT,
-                   "missing tensor \"lm_head.weight\": this is the export of a base model");
+    matching_assert_refused(LLAMA, WHOLE ", norm.weight 4", SP_E_INPUT,
+                            "two text models, with tensors under \"\" and under \"model.\"");
+    matching_assert_refused(LLAMA, "bert.norm.weight 4", SP_E_INPUT,
+                            "no text model: no tensor \"norm.weight\" under any known prefix");
+    matching_assert_refused(
+        LLAMA, "embed_tokens.weight 8 4, " BODY(""), SP_E_INPUT,
+        "missing tensor \"lm_head.weight\": this is the export of a base model");
 }
 
 /* Head and embedding in the file against what the config says. */
@@ -197,8 +90,8 @@ static void tie_cases(void **state)
      * t: tied, u: untied, h: tied, and the embedding is read from the head, c: the bytes decide,
      * e: an error */
     static const char *const expected[] = {"thu", "teu", "thc"};
-    struct checkpoint c;
-    struct outcome o;
+    struct matching_checkpoint c;
+    struct matching_outcome o;
 
     (void)state;
     for (int flag = 0; flag < 3; flag++) {
@@ -206,14 +99,14 @@ static void tie_cases(void **state)
             char config[512], wanted = expected[flag][what];
             snprintf(config, sizeof config, "{\"model_type\": \"llama\", " SIZES "%s}",
                      flags[flag]);
-            open_checkpoint(&c, config, BODY("model."));
-            if (what != 1) add_tensors(&c, EMBED);
-            if (what != 0) add_tensors(&c, HEAD);
-            match(&o, &c);
+            matching_open(&c, config, BODY("model."));
+            if (what != 1) matching_add_tensors(&c, EMBED);
+            if (what != 0) matching_add_tensors(&c, HEAD);
+            matching_run(&o, &c);
             if (wanted == 'e') {
                 assert_string_equal(o.err.text, "missing tensor \"model.embed_tokens.weight\", and "
                                                 "tie_word_embeddings is false");
-                close_both(&o, &c);
+                matching_close(&o, &c);
                 continue;
             }
             assert_string_equal(o.err.text, "");
@@ -221,7 +114,7 @@ static void tie_cases(void **state)
             assert_int_equal(o.compare_equal, wanted == 'c');
             assert_int_equal(o.specs.n_specs, c.config.tied ? 11 : 12);
             if (wanted == 'h') {
-                assert_pieces(&o, "embed_tokens.weight", "lm_head.weight 0:1:8x4");
+                matching_assert_pieces(&o, "embed_tokens.weight", "lm_head.weight 0:1:8x4");
             }
             if (wanted == 'c') {
                 sp_specs_share_head(&o.specs, &c.config);
@@ -230,7 +123,7 @@ static void tie_cases(void **state)
                 assert_null(sp_specs_find(&o.specs, "lm_head.weight"));
                 assert_non_null(sp_specs_find(&o.specs, "norm.weight"));
             }
-            close_both(&o, &c);
+            matching_close(&o, &c);
         }
     }
 }
@@ -238,59 +131,63 @@ static void tie_cases(void **state)
 static void what_is_wrong(void **state)
 {
     (void)state;
-    assert_refused(LLAMA, EMBED ", " HEAD ", model.norm.weight 5, " LAYER("model."), SP_E_INPUT,
-                   "tensor \"model.norm.weight\" has shape [5], expected [4]");
-    assert_refused(LLAMA, "model.embed_tokens.weight 9 4, " HEAD ", " BODY("model."), SP_E_INPUT,
-                   "tensor \"model.embed_tokens.weight\" has shape [9, 4], expected [8, 4]");
-    assert_refused(LLAMA, WHOLE ", model.layers.1.mlp.up_proj.weight 6 4", SP_E_INPUT,
-                   "unexpected tensor \"model.layers.1.mlp.up_proj.weight\": the config has 1 "
-                   "layers");
-    assert_refused(LLAMA, WHOLE ", model.layers.0.self_attn.q_norm.weight 2", SP_E_INPUT,
-                   "unexpected tensor \"model.layers.0.self_attn.q_norm.weight\"");
-    assert_refused(LLAMA, WHOLE ", lm_head.bias 8", SP_E_INPUT,
-                   "unexpected tensor \"lm_head.bias\": the config has no such bias");
-    assert_refused(LLAMA, WHOLE ", model.layers.0.self_attn.q_proj.bias 4", SP_E_INPUT,
-                   "unexpected tensor \"model.layers.0.self_attn.q_proj.bias\": the config has no "
-                   "such bias");
-    assert_refused(BIASED, WHOLE, SP_E_INPUT,
-                   "missing tensor \"model.layers.0.self_attn.k_proj.bias\" [2]; "
-                   "missing tensor \"model.layers.0.self_attn.o_proj.bias\" [4]; "
-                   "missing tensor \"model.layers.0.self_attn.q_proj.bias\" [4]; "
-                   "missing tensor \"model.layers.0.self_attn.v_proj.bias\" [2]");
-    assert_refused(LLAMA, WHOLE ", model.layers.0.mlp.up_proj.qweight 1 1", SP_E_UNSUPPORTED,
-                   "tensor \"model.layers.0.mlp.up_proj.qweight\": GPTQ or AWQ weights, which is "
-                   "not supported");
-    assert_refused(LLAMA, WHOLE ", mtp.fc.weight 4 8", SP_E_UNSUPPORTED,
-                   "tensor \"mtp.fc.weight\": a multi-token prediction head, which is not "
-                   "supported");
-    assert_refused(LLAMA, WHOLE ", model.fc.weight 4 8", SP_E_INPUT,
-                   "tensor \"fc.weight\" belongs to a draft, but architecture is \"\"");
+    matching_assert_refused(LLAMA, EMBED ", " HEAD ", model.norm.weight 5, " LAYER("model."),
+                            SP_E_INPUT, "tensor \"model.norm.weight\" has shape [5], expected [4]");
+    matching_assert_refused(
+        LLAMA, "model.embed_tokens.weight 9 4, " HEAD ", " BODY("model."), SP_E_INPUT,
+        "tensor \"model.embed_tokens.weight\" has shape [9, 4], expected [8, 4]");
+    matching_assert_refused(
+        LLAMA, WHOLE ", model.layers.1.mlp.up_proj.weight 6 4", SP_E_INPUT,
+        "unexpected tensor \"model.layers.1.mlp.up_proj.weight\": the config has 1 "
+        "layers");
+    matching_assert_refused(LLAMA, WHOLE ", model.layers.0.self_attn.q_norm.weight 2", SP_E_INPUT,
+                            "unexpected tensor \"model.layers.0.self_attn.q_norm.weight\"");
+    matching_assert_refused(LLAMA, WHOLE ", lm_head.bias 8", SP_E_INPUT,
+                            "unexpected tensor \"lm_head.bias\": the config has no such bias");
+    matching_assert_refused(
+        LLAMA, WHOLE ", model.layers.0.self_attn.q_proj.bias 4", SP_E_INPUT,
+        "unexpected tensor \"model.layers.0.self_attn.q_proj.bias\": the config has no "
+        "such bias");
+    matching_assert_refused(BIASED, WHOLE, SP_E_INPUT,
+                            "missing tensor \"model.layers.0.self_attn.k_proj.bias\" [2]; "
+                            "missing tensor \"model.layers.0.self_attn.o_proj.bias\" [4]; "
+                            "missing tensor \"model.layers.0.self_attn.q_proj.bias\" [4]; "
+                            "missing tensor \"model.layers.0.self_attn.v_proj.bias\" [2]");
+    matching_assert_refused(
+        LLAMA, WHOLE ", model.layers.0.mlp.up_proj.qweight 1 1", SP_E_UNSUPPORTED,
+        "tensor \"model.layers.0.mlp.up_proj.qweight\": GPTQ or AWQ weights, which is "
+        "not supported");
+    matching_assert_refused(LLAMA, WHOLE ", mtp.fc.weight 4 8", SP_E_UNSUPPORTED,
+                            "tensor \"mtp.fc.weight\": a multi-token prediction head, which is not "
+                            "supported");
+    matching_assert_refused(LLAMA, WHOLE ", model.fc.weight 4 8", SP_E_INPUT,
+                            "tensor \"fc.weight\" belongs to a draft, but architecture is \"\"");
 }
 
 /* Many findings: the first few by name, the rest as a number. */
 static void many_findings(void **state)
 {
-    struct checkpoint c;
-    struct outcome o;
+    struct matching_checkpoint c;
+    struct matching_outcome o;
 
     (void)state;
-    open_checkpoint(&c, "{\"model_type\": \"llama\"}", "model.norm.weight 4096, " EMBED);
-    match(&o, &c);
+    matching_open(&c, "{\"model_type\": \"llama\"}", "model.norm.weight 4096, " EMBED);
+    matching_run(&o, &c);
     assert_int_equal(o.status, SP_E_INPUT);
     assert_memory_equal(o.err.text, "tensor \"model.embed_tokens.weight\" has shape [8, 4], ", 52);
     assert_non_null(strstr(o.err.text, "missing tensor \"model.layers.0.input_layernorm.weight\" "
                                        "[4096]; "));
     assert_non_null(strstr(o.err.text, "; and 279 more")); /* 1 + 32 * 9, ten are named */
-    close_both(&o, &c);
+    matching_close(&o, &c);
 
-    open_checkpoint(&c,
-                    "{\"model_type\": \"qwen3_moe\", \"num_hidden_layers\": 4096, "
-                    "\"num_experts\": 16384}",
-                    "model.norm.weight 2048, model.embed_tokens.weight 151936 2048");
-    match(&o, &c);
+    matching_open(&c,
+                  "{\"model_type\": \"qwen3_moe\", \"num_hidden_layers\": 4096, "
+                  "\"num_experts\": 16384}",
+                  "model.norm.weight 2048, model.embed_tokens.weight 151936 2048");
+    matching_run(&o, &c);
     assert_int_equal(o.status, SP_E_INPUT);
     assert_non_null(strstr(o.err.text, " at least"));
-    close_both(&o, &c);
+    matching_close(&o, &c);
 }
 
 static void scalar(void **state)
@@ -299,25 +196,25 @@ static void scalar(void **state)
         "{\"model_type\": \"llama\", \"vocab_size\": 3, \"hidden_size\": 1, \"head_dim\": 2, "
         "\"num_hidden_layers\": 1, \"num_attention_heads\": 1, \"intermediate_size\": 1, "
         "\"tie_word_embeddings\": true}";
-    struct checkpoint c;
-    struct outcome o;
+    struct matching_checkpoint c;
+    struct matching_outcome o;
 
     (void)state;
-    open_checkpoint(&c, config,
-                    "model.embed_tokens.weight 3 1, model.norm.weight, "
-                    "model.layers.0.input_layernorm.weight 1, "
-                    "model.layers.0.post_attention_layernorm.weight, "
-                    "model.layers.0.self_attn.q_proj.weight 2 1, "
-                    "model.layers.0.self_attn.k_proj.weight 2 1, "
-                    "model.layers.0.self_attn.v_proj.weight 2 1, "
-                    "model.layers.0.self_attn.o_proj.weight 1 2, "
-                    "model.layers.0.mlp.gate_proj.weight 1 1, "
-                    "model.layers.0.mlp.up_proj.weight 1 1, "
-                    "model.layers.0.mlp.down_proj.weight 1 1");
-    match(&o, &c);
+    matching_open(&c, config,
+                  "model.embed_tokens.weight 3 1, model.norm.weight, "
+                  "model.layers.0.input_layernorm.weight 1, "
+                  "model.layers.0.post_attention_layernorm.weight, "
+                  "model.layers.0.self_attn.q_proj.weight 2 1, "
+                  "model.layers.0.self_attn.k_proj.weight 2 1, "
+                  "model.layers.0.self_attn.v_proj.weight 2 1, "
+                  "model.layers.0.self_attn.o_proj.weight 1 2, "
+                  "model.layers.0.mlp.gate_proj.weight 1 1, "
+                  "model.layers.0.mlp.up_proj.weight 1 1, "
+                  "model.layers.0.mlp.down_proj.weight 1 1");
+    matching_run(&o, &c);
     assert_string_equal(o.err.text, "");
-    assert_pieces(&o, "norm.weight", "model.norm.weight 0:1:1x1");
-    close_both(&o, &c);
+    matching_assert_pieces(&o, "norm.weight", "model.norm.weight 0:1:1x1");
+    matching_close(&o, &c);
 }
 
 #define ATTENTION(p)                                                                               \
@@ -327,32 +224,31 @@ static void scalar(void **state)
 
 static void fused_rows(void **state)
 {
-    struct checkpoint c;
-    struct outcome o;
+    struct matching_checkpoint c;
+    struct matching_outcome o;
 
     (void)state;
-    open_checkpoint(&c, "{\"model_type\": \"phi3\", " SIZES "}",
-                    EMBED ", " HEAD
-                          ", model.norm.weight 4, model.layers.0.input_layernorm.weight 4, "
-                          "model.layers.0.post_attention_layernorm.weight 4, "
-                          "model.layers.0.self_attn.qkv_proj.weight 8 4, "
-                          "model.layers.0.self_attn.o_proj.weight 4 4, "
-                          "model.layers.0.mlp.gate_up_proj.weight 12 4, "
-                          "model.layers.0.mlp.down_proj.weight 4 6");
-    match(&o, &c);
+    matching_open(&c, "{\"model_type\": \"phi3\", " SIZES "}",
+                  EMBED ", " HEAD ", model.norm.weight 4, model.layers.0.input_layernorm.weight 4, "
+                        "model.layers.0.post_attention_layernorm.weight 4, "
+                        "model.layers.0.self_attn.qkv_proj.weight 8 4, "
+                        "model.layers.0.self_attn.o_proj.weight 4 4, "
+                        "model.layers.0.mlp.gate_up_proj.weight 12 4, "
+                        "model.layers.0.mlp.down_proj.weight 4 6");
+    matching_run(&o, &c);
     assert_string_equal(o.err.text, "");
     assert_int_equal(o.specs.n_specs, 12);
-    assert_pieces(&o, "layers.0.self_attn.q_proj.weight",
-                  "model.layers.0.self_attn.qkv_proj.weight 0:1:4x4");
-    assert_pieces(&o, "layers.0.self_attn.k_proj.weight",
-                  "model.layers.0.self_attn.qkv_proj.weight 4:1:2x4");
-    assert_pieces(&o, "layers.0.self_attn.v_proj.weight",
-                  "model.layers.0.self_attn.qkv_proj.weight 6:1:2x4");
-    assert_pieces(&o, "layers.0.mlp.gate_proj.weight",
-                  "model.layers.0.mlp.gate_up_proj.weight 0:1:6x4");
-    assert_pieces(&o, "layers.0.mlp.up_proj.weight",
-                  "model.layers.0.mlp.gate_up_proj.weight 6:1:6x4");
-    close_both(&o, &c);
+    matching_assert_pieces(&o, "layers.0.self_attn.q_proj.weight",
+                           "model.layers.0.self_attn.qkv_proj.weight 0:1:4x4");
+    matching_assert_pieces(&o, "layers.0.self_attn.k_proj.weight",
+                           "model.layers.0.self_attn.qkv_proj.weight 4:1:2x4");
+    matching_assert_pieces(&o, "layers.0.self_attn.v_proj.weight",
+                           "model.layers.0.self_attn.qkv_proj.weight 6:1:2x4");
+    matching_assert_pieces(&o, "layers.0.mlp.gate_proj.weight",
+                           "model.layers.0.mlp.gate_up_proj.weight 0:1:6x4");
+    matching_assert_pieces(&o, "layers.0.mlp.up_proj.weight",
+                           "model.layers.0.mlp.gate_up_proj.weight 6:1:6x4");
+    matching_close(&o, &c);
 }
 
 #define MOE                                                                                        \
@@ -367,59 +263,61 @@ static void fused_rows(void **state)
 
 static void experts_apart(void **state)
 {
-    struct checkpoint c;
-    struct outcome o;
+    struct matching_checkpoint c;
+    struct matching_outcome o;
 
     (void)state;
-    open_checkpoint(&c, MOE,
-                    MOE_REST "model.layers.0.mlp.experts.0.gate_proj.weight 3 4, "
-                             "model.layers.0.mlp.experts.0.up_proj.weight 3 4, "
-                             "model.layers.0.mlp.experts.0.down_proj.weight 4 3, "
-                             "model.layers.0.mlp.experts.1.gate_proj.weight 3 4, "
-                             "model.layers.0.mlp.experts.1.up_proj.weight 3 4, "
-                             "model.layers.0.mlp.experts.1.down_proj.weight 4 3");
-    match(&o, &c);
+    matching_open(&c, MOE,
+                  MOE_REST "model.layers.0.mlp.experts.0.gate_proj.weight 3 4, "
+                           "model.layers.0.mlp.experts.0.up_proj.weight 3 4, "
+                           "model.layers.0.mlp.experts.0.down_proj.weight 4 3, "
+                           "model.layers.0.mlp.experts.1.gate_proj.weight 3 4, "
+                           "model.layers.0.mlp.experts.1.up_proj.weight 3 4, "
+                           "model.layers.0.mlp.experts.1.down_proj.weight 4 3");
+    matching_run(&o, &c);
     assert_string_equal(o.err.text, "");
-    assert_pieces(&o, "layers.0.mlp.router.weight", "model.layers.0.mlp.gate.weight 0:1:2x4");
-    assert_pieces(&o, "layers.0.mlp.experts.up_proj.weight",
-                  "model.layers.0.mlp.experts.0.up_proj.weight 0:1:3x4, "
-                  "model.layers.0.mlp.experts.1.up_proj.weight 0:1:3x4");
+    matching_assert_pieces(&o, "layers.0.mlp.router.weight",
+                           "model.layers.0.mlp.gate.weight 0:1:2x4");
+    matching_assert_pieces(&o, "layers.0.mlp.experts.up_proj.weight",
+                           "model.layers.0.mlp.experts.0.up_proj.weight 0:1:3x4, "
+                           "model.layers.0.mlp.experts.1.up_proj.weight 0:1:3x4");
     assert_int_equal(sp_specs_find(&o.specs, "layers.0.mlp.experts.down_proj.weight")->rank, 3);
     assert_int_equal(sp_specs_find(&o.specs, "layers.0.mlp.router.weight")->role, SP_ROLE_ROUTER);
-    close_both(&o, &c);
+    matching_close(&o, &c);
 
-    assert_refused(MOE,
-                   MOE_REST "model.layers.0.mlp.experts.0.gate_proj.weight 3 4, "
-                            "model.layers.0.mlp.experts.0.up_proj.weight 3 4, "
-                            "model.layers.0.mlp.experts.0.down_proj.weight 4 3, "
-                            "model.layers.0.mlp.experts.1.gate_proj.weight 3 5, "
-                            "model.layers.0.mlp.experts.1.up_proj.weight 3 4",
-                   SP_E_INPUT,
-                   "missing tensor \"model.layers.0.mlp.experts.1.down_proj.weight\" [4, 3]; "
-                   "tensor \"model.layers.0.mlp.experts.1.gate_proj.weight\" has shape [3, 5], "
-                   "expected [3, 4]");
+    matching_assert_refused(
+        MOE,
+        MOE_REST "model.layers.0.mlp.experts.0.gate_proj.weight 3 4, "
+                 "model.layers.0.mlp.experts.0.up_proj.weight 3 4, "
+                 "model.layers.0.mlp.experts.0.down_proj.weight 4 3, "
+                 "model.layers.0.mlp.experts.1.gate_proj.weight 3 5, "
+                 "model.layers.0.mlp.experts.1.up_proj.weight 3 4",
+        SP_E_INPUT,
+        "missing tensor \"model.layers.0.mlp.experts.1.down_proj.weight\" [4, 3]; "
+        "tensor \"model.layers.0.mlp.experts.1.gate_proj.weight\" has shape [3, 5], "
+        "expected [3, 4]");
 }
 
 static void experts_fused(void **state)
 {
-    struct checkpoint c;
-    struct outcome o;
+    struct matching_checkpoint c;
+    struct matching_outcome o;
 
     (void)state;
-    open_checkpoint(&c, MOE,
-                    MOE_REST "model.layers.0.mlp.experts.gate_up_proj 2 6 4, "
-                             "model.layers.0.mlp.experts.down_proj 2 4 3");
-    match(&o, &c);
+    matching_open(&c, MOE,
+                  MOE_REST "model.layers.0.mlp.experts.gate_up_proj 2 6 4, "
+                           "model.layers.0.mlp.experts.down_proj 2 4 3");
+    matching_run(&o, &c);
     assert_string_equal(o.err.text, "");
-    assert_pieces(&o, "layers.0.mlp.experts.gate_proj.weight",
-                  "model.layers.0.mlp.experts.gate_up_proj 0:1:3x4, "
-                  "model.layers.0.mlp.experts.gate_up_proj 6:1:3x4");
-    assert_pieces(&o, "layers.0.mlp.experts.up_proj.weight",
-                  "model.layers.0.mlp.experts.gate_up_proj 3:1:3x4, "
-                  "model.layers.0.mlp.experts.gate_up_proj 9:1:3x4");
-    assert_pieces(&o, "layers.0.mlp.experts.down_proj.weight",
-                  "model.layers.0.mlp.experts.down_proj 0:1:8x3");
-    close_both(&o, &c);
+    matching_assert_pieces(&o, "layers.0.mlp.experts.gate_proj.weight",
+                           "model.layers.0.mlp.experts.gate_up_proj 0:1:3x4, "
+                           "model.layers.0.mlp.experts.gate_up_proj 6:1:3x4");
+    matching_assert_pieces(&o, "layers.0.mlp.experts.up_proj.weight",
+                           "model.layers.0.mlp.experts.gate_up_proj 3:1:3x4, "
+                           "model.layers.0.mlp.experts.gate_up_proj 9:1:3x4");
+    matching_assert_pieces(&o, "layers.0.mlp.experts.down_proj.weight",
+                           "model.layers.0.mlp.experts.down_proj 0:1:8x3");
+    matching_close(&o, &c);
 }
 
 #define OSS                                                                                        \
@@ -469,38 +367,40 @@ static void experts_fused(void **state)
 /* Queries and gates, head by head; the head's tensors are nobody's business here. */
 static void hybrid(void **state)
 {
-    struct checkpoint c;
-    struct outcome o;
+    struct matching_checkpoint c;
+    struct matching_outcome o;
 
     (void)state;
-    open_checkpoint(&c, HYBRID, HYBRID_TENSORS("10 1 2") ", " MTP ", model.visual.x 3");
-    match(&o, &c);
+    matching_open(&c, HYBRID, HYBRID_TENSORS("10 1 2") ", " MTP ", model.visual.x 3");
+    matching_run(&o, &c);
     assert_string_equal(o.err.text, "");
     assert_int_equal(o.n_skipped, 1);
     assert_true(c.config.norm_shifted);
-    assert_pieces(&o, "layers.1.self_attn.q_proj.weight",
-                  "model.layers.1.self_attn.q_proj.weight 0:1:8x4, "
-                  "model.layers.1.self_attn.q_proj.weight 16:1:8x4");
-    assert_pieces(&o, "layers.1.self_attn.gate_proj.weight",
-                  "model.layers.1.self_attn.q_proj.weight 8:1:8x4, "
-                  "model.layers.1.self_attn.q_proj.weight 24:1:8x4");
-    assert_pieces(&o, "layers.0.linear_attn.A_log", "model.layers.0.linear_attn.A_log 0:1:1x2");
+    matching_assert_pieces(&o, "layers.1.self_attn.q_proj.weight",
+                           "model.layers.1.self_attn.q_proj.weight 0:1:8x4, "
+                           "model.layers.1.self_attn.q_proj.weight 16:1:8x4");
+    matching_assert_pieces(&o, "layers.1.self_attn.gate_proj.weight",
+                           "model.layers.1.self_attn.q_proj.weight 8:1:8x4, "
+                           "model.layers.1.self_attn.q_proj.weight 24:1:8x4");
+    matching_assert_pieces(&o, "layers.0.linear_attn.A_log",
+                           "model.layers.0.linear_attn.A_log 0:1:1x2");
     assert_null(sp_specs_find(&o.specs, "layers.0.self_attn.q_proj.weight"));
     assert_null(sp_specs_find(&o.specs, "layers.1.linear_attn.A_log"));
     assert_true(sp_source_has_mtp(&c.config, c.tensors, c.n));
-    close_both(&o, &c);
+    matching_close(&o, &c);
 
-    open_checkpoint(&c, HYBRID, HYBRID_TENSORS("10 2 1"));
-    match(&o, &c);
+    matching_open(&c, HYBRID, HYBRID_TENSORS("10 2 1"));
+    matching_run(&o, &c);
     assert_string_equal(o.err.text, "");
     assert_false(c.config.norm_shifted);
     assert_false(sp_source_has_mtp(&c.config, c.tensors, c.n));
-    close_both(&o, &c);
+    matching_close(&o, &c);
 
-    assert_refused(HYBRID, HYBRID_TENSORS("10 1 3"), SP_E_INPUT,
-                   "tensor \"model.layers.0.linear_attn.conv1d.weight\" has shape [10, 1, 3], "
-                   "expected [10, 1, 2]");
-    assert_refused(
+    matching_assert_refused(
+        HYBRID, HYBRID_TENSORS("10 1 3"), SP_E_INPUT,
+        "tensor \"model.layers.0.linear_attn.conv1d.weight\" has shape [10, 1, 3], "
+        "expected [10, 1, 2]");
+    matching_assert_refused(
         LLAMA, EMBED ", " HEAD ", " BODY("model.") ", mtp.fc.weight 4 8", SP_E_UNSUPPORTED,
         "tensor \"mtp.fc.weight\": a multi-token prediction head, which is not supported");
 }
@@ -532,265 +432,66 @@ static void prediction_head(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct checkpoint c;
-        struct outcome o = {0};
-        open_checkpoint(&c, HYBRID, cases[i].tensors);
+        struct matching_checkpoint c;
+        struct matching_outcome o = {0};
+        matching_open(&c, HYBRID, cases[i].tensors);
         o.status = sp_specs_of_mtp(&o.specs, &c.config, c.tensors, c.n, &o.err);
         assert_string_equal(o.err.text, cases[i].error ? cases[i].error : "");
         assert_int_equal(o.specs.n_specs, cases[i].n_specs);
         if (o.status == SP_OK) {
             assert_int_equal(c.config.draft.kind, SP_DRAFT_MTP);
-            assert_pieces(&o, "fc.weight", "mtp.fc.weight 0:1:4x8");
-            assert_pieces(&o, "layers.0.self_attn.gate_proj.weight",
-                          "mtp.layers.0.self_attn.q_proj.weight 8:1:8x4, "
-                          "mtp.layers.0.self_attn.q_proj.weight 24:1:8x4");
+            matching_assert_pieces(&o, "fc.weight", "mtp.fc.weight 0:1:4x8");
+            matching_assert_pieces(&o, "layers.0.self_attn.gate_proj.weight",
+                                   "mtp.layers.0.self_attn.q_proj.weight 8:1:8x4, "
+                                   "mtp.layers.0.self_attn.q_proj.weight 24:1:8x4");
         }
-        close_both(&o, &c);
+        matching_close(&o, &c);
     }
 }
 
 static void experts_interleaved(void **state)
 {
-    struct checkpoint c;
-    struct outcome o;
+    struct matching_checkpoint c;
+    struct matching_outcome o;
 
     (void)state;
-    open_checkpoint(&c, OSS,
-                    OSS_REST "model.layers.0.mlp.experts.gate_up_proj 2 4 12, "
-                             "model.layers.0.mlp.experts.gate_up_proj_bias 2 12, "
-                             "model.layers.0.mlp.experts.down_proj 2 6 4, "
-                             "model.layers.0.mlp.experts.down_proj_bias 2 4");
-    match(&o, &c);
+    matching_open(&c, OSS,
+                  OSS_REST "model.layers.0.mlp.experts.gate_up_proj 2 4 12, "
+                           "model.layers.0.mlp.experts.gate_up_proj_bias 2 12, "
+                           "model.layers.0.mlp.experts.down_proj 2 6 4, "
+                           "model.layers.0.mlp.experts.down_proj_bias 2 4");
+    matching_run(&o, &c);
     assert_string_equal(o.err.text, "");
-    assert_pieces(&o, "layers.0.mlp.experts.gate_proj.weight",
-                  "model.layers.0.mlp.experts.gate_up_proj 0:2:12x4T");
-    assert_pieces(&o, "layers.0.mlp.experts.up_proj.weight",
-                  "model.layers.0.mlp.experts.gate_up_proj 1:2:12x4T");
-    assert_pieces(&o, "layers.0.mlp.experts.down_proj.weight",
-                  "model.layers.0.mlp.experts.down_proj 0:1:8x6T");
-    assert_pieces(&o, "layers.0.mlp.experts.gate_proj.bias",
-                  "model.layers.0.mlp.experts.gate_up_proj_bias 0:2:12x1");
-    assert_pieces(&o, "layers.0.mlp.experts.up_proj.bias",
-                  "model.layers.0.mlp.experts.gate_up_proj_bias 1:2:12x1");
-    assert_pieces(&o, "layers.0.mlp.experts.down_proj.bias",
-                  "model.layers.0.mlp.experts.down_proj_bias 0:1:2x4");
+    matching_assert_pieces(&o, "layers.0.mlp.experts.gate_proj.weight",
+                           "model.layers.0.mlp.experts.gate_up_proj 0:2:12x4T");
+    matching_assert_pieces(&o, "layers.0.mlp.experts.up_proj.weight",
+                           "model.layers.0.mlp.experts.gate_up_proj 1:2:12x4T");
+    matching_assert_pieces(&o, "layers.0.mlp.experts.down_proj.weight",
+                           "model.layers.0.mlp.experts.down_proj 0:1:8x6T");
+    matching_assert_pieces(&o, "layers.0.mlp.experts.gate_proj.bias",
+                           "model.layers.0.mlp.experts.gate_up_proj_bias 0:2:12x1");
+    matching_assert_pieces(&o, "layers.0.mlp.experts.up_proj.bias",
+                           "model.layers.0.mlp.experts.gate_up_proj_bias 1:2:12x1");
+    matching_assert_pieces(&o, "layers.0.mlp.experts.down_proj.bias",
+                           "model.layers.0.mlp.experts.down_proj_bias 0:1:2x4");
     assert_int_equal(sp_specs_find(&o.specs, "layers.0.self_attn.sinks")->role, SP_ROLE_SMALL);
-    close_both(&o, &c);
+    matching_close(&o, &c);
 
     /* Dequantized blocks are not transposed. */
-    open_checkpoint(&c, OSS,
-                    OSS_REST "model.layers.0.mlp.experts.gate_up_proj_blocks 2 12 4, "
-                             "model.layers.0.mlp.experts.gate_up_proj_bias 2 12, "
-                             "model.layers.0.mlp.experts.down_proj_blocks 2 4 6, "
-                             "model.layers.0.mlp.experts.down_proj_bias 2 4");
-    match(&o, &c);
+    matching_open(&c, OSS,
+                  OSS_REST "model.layers.0.mlp.experts.gate_up_proj_blocks 2 12 4, "
+                           "model.layers.0.mlp.experts.gate_up_proj_bias 2 12, "
+                           "model.layers.0.mlp.experts.down_proj_blocks 2 4 6, "
+                           "model.layers.0.mlp.experts.down_proj_bias 2 4");
+    matching_run(&o, &c);
     assert_string_equal(o.err.text, "");
-    assert_pieces(&o, "layers.0.mlp.experts.gate_proj.weight",
-                  "model.layers.0.mlp.experts.gate_up_proj_blocks 0:2:12x4");
-    assert_pieces(&o, "layers.0.mlp.experts.up_proj.weight",
-                  "model.layers.0.mlp.experts.gate_up_proj_blocks 1:2:12x4");
-    assert_pieces(&o, "layers.0.mlp.experts.down_proj.weight",
-                  "model.layers.0.mlp.experts.down_proj_blocks 0:1:8x6");
-    close_both(&o, &c);
-}
-
-#define DFLASH(more)                                                                               \
-    "{\"architectures\": [\"DFlashDraftModel\"], \"block_size\": 4, \"mask_token_id\": 7, "        \
-    "\"num_target_layers\": 6, \"target_layer_ids\": [1, 3]" more ", " SIZES "}"
-#define DFLASH_BODY(p)                                                                             \
-    BODY(p)                                                                                        \
-    ", " p "fc.weight 4 8, " p "hidden_norm.weight 4, " p "layers.0.self_attn.q_norm.weight 2, " p \
-    "layers.0.self_attn.k_norm.weight 2"
-
-static void dflash(void **state)
-{
-    static const char *const lists[] = {DFLASH_BODY(""), DFLASH_BODY("model.")};
-    struct checkpoint c;
-    struct outcome o;
-
-    (void)state;
-    for (int i = 0; i < 2; i++) {
-        open_checkpoint(&c, DFLASH(""), lists[i]);
-        match(&o, &c);
-        assert_string_equal(o.err.text, "");
-        assert_int_equal(o.specs.n_specs, 14);
-        assert_true(c.config.draft.borrows_tables);
-        assert_int_equal(sp_specs_find(&o.specs, "fc.weight")->role, SP_ROLE_FEATURE);
-        close_both(&o, &c);
-    }
-    /* Tables of its own: two, or one for both where the config ties them. */
-    open_checkpoint(&c, DFLASH(""),
-                    DFLASH_BODY("") ", embed_tokens.weight 8 4, lm_head.weight 8 4");
-    match(&o, &c);
-    assert_string_equal(o.err.text, "");
-    assert_int_equal(o.specs.n_specs, 16);
-    assert_false(c.config.draft.borrows_tables || c.config.tied);
-    close_both(&o, &c);
-    open_checkpoint(&c, DFLASH(", \"tie_word_embeddings\": true"),
-                    DFLASH_BODY("") ", embed_tokens.weight 8 4");
-    match(&o, &c);
-    assert_string_equal(o.err.text, "");
-    assert_int_equal(o.specs.n_specs, 15);
-    assert_true(c.config.tied && !c.config.draft.borrows_tables);
-    close_both(&o, &c);
-}
-
-static void dflash_refusals(void **state)
-{
-    (void)state;
-    assert_refused(DFLASH(""), BODY(""), SP_E_INPUT, "missing tensor \"fc.weight\"");
-    assert_refused(DFLASH(""), BODY("") ", fc.weight 4 12", SP_E_INPUT,
-                   "dflash fc input 12 != 2 ids * target hidden 4");
-    assert_refused(DFLASH(""), BODY("") ", fc.weight 4 9", SP_E_INPUT,
-                   "dflash fc input 9 != 2 ids * target hidden 4");
-    assert_refused(DFLASH(""), BODY("") ", fc.weight 8", SP_E_INPUT,
-                   "tensor \"fc.weight\" is no matrix");
-    assert_refused(DFLASH(""), DFLASH_BODY("") ", lm_head.weight 8 4", SP_E_UNSUPPORTED,
-                   "dflash: lm_head.weight without embed_tokens.weight is not supported");
-    assert_refused(DFLASH(""), DFLASH_BODY("") ", embed_tokens.weight 8 4", SP_E_UNSUPPORTED,
-                   "dflash: embed_tokens.weight without lm_head.weight is not supported");
-    assert_refused(DFLASH(""), DFLASH_BODY("") ", markov_head.markov_w1.weight 8 2", SP_E_INPUT,
-                   "tensor \"markov_head.markov_w1.weight\" belongs to a DSpark draft, but "
-                   "architecture is \"DFlashDraftModel\"");
-    assert_refused(DFLASH(""), DFLASH_BODY("") ", mask_embedding 4", SP_E_INPUT,
-                   "unexpected tensor \"mask_embedding\"");
-}
-
-#define DSPARK(more)                                                                               \
-    "{\"architectures\": [\"Qwen3DSparkModel\"], \"block_size\": 1, \"mask_token_id\": 7, "        \
-    "\"num_target_layers\": 6, \"target_layer_ids\": [-1, 3], " more SIZES "}"
-#define DSPARK_BODY(p) DFLASH_BODY(p) ", " p "embed_tokens.weight 8 4, " p "lm_head.weight 8 4"
-#define MARKOV(p) ", " p "markov_head.markov_w1.weight 8 3, " p "markov_head.markov_w2.weight 8 3"
-
-static void assert_shape_of(const struct sp_specs *specs, const char *name, enum sp_role role,
-                            uint64_t rows, uint64_t cols)
-{
-    const struct sp_tensor_spec *spec = sp_specs_find(specs, name);
-
-    assert_non_null(spec);
-    assert_int_equal(spec->role, role);
-    assert_int_equal(spec->shape[0], rows);
-    if (cols) assert_int_equal(spec->shape[1], cols);
-}
-
-/* The heads that the config states, and no others. */
-static void dspark(void **state)
-{
-    static const struct {
-        const char *config, *tensors;
-        size_t n_specs;
-    } cases[] = {
-        {DSPARK("\"markov_rank\": 0, "), DSPARK_BODY(""), 16},
-        {DSPARK(""), DSPARK_BODY("model."), 16},
-        {DSPARK("\"markov_rank\": 3, "), DSPARK_BODY("") MARKOV(""), 18},
-        {DSPARK("\"markov_rank\": 3, \"markov_head_type\": \"gated\", "),
-         DSPARK_BODY("model.") MARKOV("model.") ", model.markov_head.gate_proj.weight 3 7, "
-                                                "model.markov_head.gate_proj.bias 3",
-         20},
-        {DSPARK("\"markov_rank\": 3, \"markov_head_type\": \"rnn\", "
-                "\"enable_confidence_head\": true, \"confidence_head_with_markov\": true, "),
-         DSPARK_BODY("") MARKOV("") ", markov_head.joint_proj.weight 9 10, "
-                                    "markov_head.joint_proj.bias 9, "
-                                    "confidence_head.proj.weight 1 7, confidence_head.proj.bias 1",
-         22},
-        {DSPARK("\"enable_confidence_head\": true, "),
-         DSPARK_BODY("") ", confidence_head.proj.weight 1 4, confidence_head.proj.bias 1", 18},
-    };
-    struct checkpoint c;
-    struct outcome o;
-
-    (void)state;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        open_checkpoint(&c, cases[i].config, cases[i].tensors);
-        match(&o, &c);
-        assert_string_equal(o.err.text, "");
-        assert_int_equal(o.specs.n_specs, cases[i].n_specs);
-        assert_false(c.config.draft.borrows_tables || c.config.tied);
-        if (i == 4) {
-            assert_shape_of(&o.specs, "markov_head.markov_w1.weight", SP_ROLE_CODEBOOK, 8, 3);
-            assert_shape_of(&o.specs, "markov_head.markov_w2.weight", SP_ROLE_HEAD, 8, 3);
-            assert_shape_of(&o.specs, "markov_head.joint_proj.weight", SP_ROLE_GATE, 9, 10);
-            assert_shape_of(&o.specs, "confidence_head.proj.weight", SP_ROLE_GATE, 1, 7);
-            assert_shape_of(&o.specs, "confidence_head.proj.bias", SP_ROLE_BIAS, 1, 0);
-        }
-        close_both(&o, &c);
-    }
-}
-
-static void dspark_refusals(void **state)
-{
-    (void)state;
-    assert_refused(DSPARK("\"markov_rank\": 3, "), DSPARK_BODY(""), SP_E_INPUT,
-                   "missing tensor \"markov_head.markov_w1.weight\" [8, 3]; missing tensor "
-                   "\"markov_head.markov_w2.weight\" [8, 3]");
-    assert_refused(DSPARK("\"markov_rank\": 2, "), DSPARK_BODY("") MARKOV(""), SP_E_INPUT,
-                   "tensor \"markov_head.markov_w1.weight\" has shape [8, 3], expected [8, 2]; "
-                   "tensor \"markov_head.markov_w2.weight\" has shape [8, 3], expected [8, 2]");
-    assert_refused(DSPARK(""), DSPARK_BODY("") ", markov_head.markov_w1.weight 8 3", SP_E_INPUT,
-                   "unexpected tensor \"markov_head.markov_w1.weight\"");
-    assert_refused(DSPARK("\"markov_rank\": 3, \"enable_confidence_head\": true, "),
-                   DSPARK_BODY("") MARKOV("") ", confidence_head.proj.weight 1 4, "
-                                              "confidence_head.proj.bias 1",
-                   SP_E_INPUT,
-                   "tensor \"confidence_head.proj.weight\" has shape [1, 4], expected [1, 7]");
-}
-
-#define EAGLE3(more)                                                                               \
-    "{\"architectures\": [\"LlamaForCausalLMEagle3\"], \"model_type\": \"llama\", "                \
-    "\"draft_vocab_size\": 5, \"eagle_aux_hidden_state_layer_ids\": [1, 2]" more ", " SIZES "}"
-/* 4 wide, 8 tokens, layer `l` */
-#define EAGLE3_LAYER(l)                                                                            \
-    l "input_layernorm.weight 4, " l "hidden_norm.weight 4, " l                                    \
-      "post_attention_layernorm.weight 4, " l "self_attn.q_proj.weight 4 8, " l                    \
-      "self_attn.k_proj.weight 2 8, " l "self_attn.v_proj.weight 2 8, " l                          \
-      "self_attn.o_proj.weight 4 4, " l "mlp.gate_proj.weight 6 4, " l                             \
-      "mlp.up_proj.weight 6 4, " l "mlp.down_proj.weight 4 6"
-#define EAGLE3_REST "fc.weight 4 8, norm.weight 4, lm_head.weight 5 4"
-
-static void eagle3(void **state)
-{
-    struct checkpoint c;
-    struct outcome o;
-
-    (void)state;
-    /* A layer by its old name, a vocabulary of its own, tap norms apart. */
-    open_checkpoint(&c, EAGLE3(", \"fc_norm\": true"),
-                    EAGLE3_LAYER("midlayer.") ", " EAGLE3_REST
-                                              ", d2t 5, t2d 8, fc_norm.0.weight 4, "
-                                              "fc_norm.1.weight 4");
-    match(&o, &c);
-    assert_string_equal(o.err.text, "");
-    assert_int_equal(o.specs.n_specs, 15);
-    assert_int_equal(o.n_skipped, 1);
-    assert_true(c.config.draft.borrows_tables && c.config.draft.maps_tokens);
-    assert_pieces(&o, "layers.0.self_attn.q_proj.weight",
-                  "midlayer.self_attn.q_proj.weight 0:1:4x8");
-    assert_pieces(&o, "fc_norm.weight", "fc_norm.0.weight 0:1:1x4, fc_norm.1.weight 0:1:1x4");
-    assert_int_equal(sp_specs_find(&o.specs, "d2t")->role, SP_ROLE_INDEX);
-    close_both(&o, &c);
-
-    open_checkpoint(&c, EAGLE3(""),
-                    EAGLE3_LAYER("layers.0.") ", " EAGLE3_REST ", d2t 5, embed_tokens.weight 8 4");
-    match(&o, &c);
-    assert_string_equal(o.err.text, "");
-    assert_int_equal(o.specs.n_specs, 15);
-    assert_false(c.config.draft.borrows_tables);
-    close_both(&o, &c);
-
-    assert_refused(EAGLE3(""), EAGLE3_LAYER("layers.0.") ", " EAGLE3_REST, SP_E_INPUT,
-                   "eagle3 draft vocab 5 != target vocab 8 and no d2t");
-    assert_refused(EAGLE3(""),
-                   EAGLE3_LAYER("layers.0.") ", norm.weight 4, lm_head.weight 5 4, d2t 5",
-                   SP_E_INPUT, "missing tensor \"fc.weight\"");
-    assert_refused(EAGLE3(""),
-                   EAGLE3_LAYER("layers.0.") ", d2t 5, fc.weight 4 12, norm.weight 4, "
-                                             "lm_head.weight 5 4",
-                   SP_E_INPUT, "eagle3 fc input 12 != 2 ids * target hidden 4");
-    assert_refused(EAGLE3(""), EAGLE3_LAYER("layers.0.") ", " EAGLE3_REST ", d2t 6", SP_E_INPUT,
-                   "tensor \"d2t\" has shape [6], expected [5]");
-    assert_refused(DFLASH(""), DFLASH_BODY("") ", d2t 5", SP_E_INPUT,
-                   "tensor \"d2t\" belongs to an EAGLE-3 draft, but architecture is "
-                   "\"DFlashDraftModel\"");
+    matching_assert_pieces(&o, "layers.0.mlp.experts.gate_proj.weight",
+                           "model.layers.0.mlp.experts.gate_up_proj_blocks 0:2:12x4");
+    matching_assert_pieces(&o, "layers.0.mlp.experts.up_proj.weight",
+                           "model.layers.0.mlp.experts.gate_up_proj_blocks 1:2:12x4");
+    matching_assert_pieces(&o, "layers.0.mlp.experts.down_proj.weight",
+                           "model.layers.0.mlp.experts.down_proj_blocks 0:1:8x6");
+    matching_close(&o, &c);
 }
 
 /* Marks the rows that pieces take; every row of every used tensor is taken exactly once. */
@@ -912,15 +613,19 @@ static void roles_have_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plain_model),      cmocka_unit_test(prefixes),
-        cmocka_unit_test(tie_cases),        cmocka_unit_test(what_is_wrong),
-        cmocka_unit_test(many_findings),    cmocka_unit_test(scalar),
-        cmocka_unit_test(fused_rows),       cmocka_unit_test(experts_apart),
-        cmocka_unit_test(experts_fused),    cmocka_unit_test(experts_interleaved),
-        cmocka_unit_test(hybrid),           cmocka_unit_test(prediction_head),
-        cmocka_unit_test(dflash),           cmocka_unit_test(dflash_refusals),
-        cmocka_unit_test(eagle3),           cmocka_unit_test(dspark),
-        cmocka_unit_test(dspark_refusals),  cmocka_unit_test(golden_checkpoints),
+        cmocka_unit_test(plain_model),
+        cmocka_unit_test(prefixes),
+        cmocka_unit_test(tie_cases),
+        cmocka_unit_test(what_is_wrong),
+        cmocka_unit_test(many_findings),
+        cmocka_unit_test(scalar),
+        cmocka_unit_test(fused_rows),
+        cmocka_unit_test(experts_apart),
+        cmocka_unit_test(experts_fused),
+        cmocka_unit_test(experts_interleaved),
+        cmocka_unit_test(hybrid),
+        cmocka_unit_test(prediction_head),
+        cmocka_unit_test(golden_checkpoints),
         cmocka_unit_test(roles_have_names),
     };
 
