@@ -220,20 +220,29 @@ static enum sp_status add_each(struct sp_matcher *m, struct sp_tensor_spec *spec
     return st;
 }
 
+/* Every other run of n rows: of each pair of runs the one numbered `part`. */
+static enum sp_status add_runs(struct sp_matcher *m, struct sp_tensor_spec *spec, const char *name,
+                               const uint64_t *shape, unsigned rank, uint64_t n, unsigned part)
+{
+    uint64_t n_cols = shape[rank - 1], n_rows = shape[0] * (rank == 3 ? shape[1] : 1);
+    enum sp_status st = SP_OK;
+
+    if (!claim(m, name, shape, rank)) return SP_OK;
+    for (uint64_t row = part * n; st == SP_OK && row < n_rows; row += 2 * n) {
+        st = add_piece(
+            m, spec, name,
+            (struct sp_piece){.first_row = row, .step = 1, .n_rows = n, .n_cols = n_cols});
+    }
+    return st;
+}
+
+/* Each expert's rows. */
 static enum sp_status add_halves(struct sp_matcher *m, struct sp_tensor_spec *spec,
                                  const char *name, unsigned part)
 {
     uint64_t n = spec->shape[1], shape[3] = {spec->shape[0], 2 * n, spec->shape[2]};
-    enum sp_status st = SP_OK;
 
-    if (!claim(m, name, shape, 3)) return SP_OK;
-    for (uint64_t e = 0; st == SP_OK && e < spec->shape[0]; e++) {
-        st = add_piece(
-            m, spec, name,
-            (struct sp_piece){
-                .first_row = (2 * e + part) * n, .step = 1, .n_rows = n, .n_cols = spec->shape[2]});
-    }
-    return st;
+    return add_runs(m, spec, name, shape, 3, n, part);
 }
 
 /* Every other row over all experts: they have an even number of rows each. */
@@ -269,20 +278,13 @@ static enum sp_status add_transposed(struct sp_matcher *m, struct sp_tensor_spec
                                        .transposed = true});
 }
 
+/* Each head's rows. */
 static enum sp_status add_heads(struct sp_matcher *m, struct sp_tensor_spec *spec, const char *name,
                                 const struct sp_layer_config *l, unsigned part)
 {
-    uint64_t n = l->head_dim, shape[2] = {2 * spec->shape[0], spec->shape[1]};
-    enum sp_status st = SP_OK;
+    uint64_t shape[2] = {2 * spec->shape[0], spec->shape[1]};
 
-    if (!claim(m, name, shape, 2)) return SP_OK;
-    for (uint64_t h = 0; st == SP_OK && h < l->n_heads; h++) {
-        st = add_piece(
-            m, spec, name,
-            (struct sp_piece){
-                .first_row = (2 * h + part) * n, .step = 1, .n_rows = n, .n_cols = spec->shape[1]});
-    }
-    return st;
+    return add_runs(m, spec, name, shape, 2, l->head_dim, part);
 }
 
 static enum sp_status add_form(struct sp_matcher *m, struct sp_tensor_spec *spec,
