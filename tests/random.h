@@ -2,6 +2,8 @@
 #ifndef SP_TESTS_RANDOM_H
 #define SP_TESTS_RANDOM_H
 
+#include "format/bytes.h"
+
 #include <stdint.h>
 
 static inline uint32_t next(uint64_t *seed)
@@ -13,6 +15,27 @@ static inline uint32_t next(uint64_t *seed)
 static inline float uniform(uint64_t *seed) /* -1..1 */
 {
     return (float)((int32_t)(next(seed) >> 8) - (1 << 23)) / (float)(1 << 23);
+}
+
+/* x, or a zero of either sign, a subnormal, a larger, huge or tiny number. */
+static inline float wild(uint64_t *seed, float x)
+{
+    switch (next(seed) % 8) {
+    case 0:
+        return 0.0f;
+    case 1:
+        return -0.0f;
+    case 2:
+        return sp_float_of_bits(next(seed) & 0x807fffffu);
+    case 3:
+        return x * 1e12f;
+    case 4:
+        return x * 1e-30f;
+    case 5:
+        return x * 30;
+    default:
+        return x;
+    }
 }
 
 #endif

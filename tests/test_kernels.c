@@ -32,21 +32,7 @@ static float number(uint64_t *seed, enum mode mode)
 {
     float x = uniform(seed);
 
-    if (mode == PLAIN) return x;
-    switch (next(seed) % 8) {
-    case 0:
-        return 0.0f;
-    case 1:
-        return -0.0f;
-    case 2:
-        return sp_float_of_bits(next(seed) & 0x807fffffu);
-    case 3:
-        return x * 1e12f;
-    case 4:
-        return x * 1e-30f;
-    default:
-        return x;
-    }
+    return mode == PLAIN ? x : wild(seed, x);
 }
 
 /* A panel matrix of ROWS x cols, 64-byte aligned; any bytes are valid block codes and scale bytes.

@@ -44,22 +44,7 @@ static float number(uint64_t *seed, enum mode mode)
     if (mode == PLAIN) return x;
     if (mode == ODD && next(seed) % 4 == 0) return sp_float_of_bits(next(seed));
     if (mode == ODD && next(seed) % 16 == 0) return next(seed) % 2 ? INFINITY : NAN;
-    switch (next(seed) % 8) {
-    case 0:
-        return 0.0f;
-    case 1:
-        return -0.0f;
-    case 2:
-        return sp_float_of_bits(next(seed) & 0x807fffffu);
-    case 3:
-        return x * 1e12f;
-    case 4:
-        return x * 1e-30f;
-    case 5:
-        return x * 30;
-    default:
-        return x;
-    }
+    return wild(seed, x);
 }
 
 static void fill(float *x, size_t n, uint64_t *seed, enum mode mode)
