@@ -45,7 +45,7 @@ static enum sp_status check_taps(const struct sp_config *target, const struct sp
     for (unsigned i = 0; i < d->n_taps; i++) {
         int number = sp_tap_number(d->taps[i]);
         if (i && number <= sp_tap_number(d->taps[i - 1])) {
-            return sp_fail(err, SP_E_INPUT, "dflash target_layer_ids must be ascending");
+            return sp_fail(err, SP_E_INPUT, "dflash target layers must be ascending");
         }
         if (number < (int)target->n_layers) continue;
         return sp_fail(err, SP_E_INPUT, "dflash target layer %u out of range for %u target layers",

@@ -54,6 +54,9 @@ static size_t print_block(char *out, size_t cap, const struct sp_draft_config *d
                                 d->n_target_layers);
 
     n += print_taps(out + n, cap - n, d);
+    if (d->n_head_rows) {
+        n += (size_t)snprintf(out + n, cap - n, "\"draft_vocab_size\":%u,", d->n_head_rows);
+    }
     if (d->kind != SP_DRAFT_DSPARK) return n;
     return n + (size_t)snprintf(out + n, cap - n,
                                 "\"markov_rank\":%u,\"markov_head_type\":\"%s\","

@@ -25,7 +25,7 @@ done:
     return st;
 }
 
-/* EAGLE-3's t2d, where a checkpoint has it: true for each token that d2t maps to, and no other. */
+/* A draft's t2d, where a checkpoint has it: true for each token that d2t maps to, and no other. */
 static enum sp_status verify_marks(const struct sp_source *source, const float *map, size_t n,
                                    struct sp_err *err)
 {
@@ -38,7 +38,7 @@ static enum sp_status verify_marks(const struct sp_source *source, const float *
     if (t == NULL || (t->dtype != SP_BOOL && t->dtype != SP_U8)) return SP_OK;
     if ((st = sp_new(&marks, n_vocab, 1, err))) return st;
     if (t->rank != 1 || t->shape[0] != n_vocab) {
-        st = sp_fail(err, SP_E_INPUT, "eagle3 t2d has no entry for each of %zu tokens", n_vocab);
+        st = sp_fail(err, SP_E_INPUT, "draft t2d has no entry for each of %zu tokens", n_vocab);
         goto done;
     }
     if ((st = sp_safetensors_read(source->checkpoint, t, 0, n_vocab, marks, err))) goto done;
@@ -47,7 +47,7 @@ static enum sp_status verify_marks(const struct sp_source *source, const float *
     for (size_t i = 0; i < n; i++)
         n_right += marks[i + (size_t)map[i]] != 0;
     if (n_right != n || n_marked != n) {
-        st = sp_fail(err, SP_E_INPUT, "eagle3 t2d disagrees with d2t");
+        st = sp_fail(err, SP_E_INPUT, "draft t2d disagrees with d2t");
     }
 done:
     free(marks);

@@ -119,7 +119,7 @@ static enum sp_status find_draft_family(struct sp_config_text *t, struct sp_err 
 
     if (t->draft == SP_DRAFT_ASSISTANT) return find_assistant_family(t, err);
     if (t->draft == SP_DRAFT_EAGLE3) return find_eagle3_family(t, err);
-    if ((st = sp_json_get_string(t->root, "model_type", &type, err))) return st;
+    if ((st = sp_text_string(t, "model_type", &type, err))) return st;
     if (strcmp(type, "qwen3") != 0) {
         return sp_fail(err, SP_E_UNSUPPORTED,
                        "dflash drafts of model_type \"%s\" are not supported", type);

@@ -49,6 +49,7 @@ struct sp_layer_config {
     enum sp_mixer mixer;
     unsigned n_heads, n_kv_heads, head_dim;
     unsigned window;       /* exactly this many keys including self; 0: all */
+    bool window_before;    /* ... or this many in front of the pass, whose own rows come besides */
     int rope;              /* index into sp_config.ropes; -1: no rotation */
     int kv_source;         /* layer whose K/V this one reads; its own index normally; -1: the
                               target's last such layer (drafts) */
@@ -117,14 +118,16 @@ struct sp_draft_config {
                                    SP_TAP_EMBEDDING */
     unsigned n_target_layers;   /* 0: not stated */
     unsigned target_hidden;     /* width of one tap */
-    bool borrows_tables;        /* embedding and head are the target's: none of its own */
+    bool borrows_tables;        /* the embedding is the target's, and the head, but for owns_head */
+    bool owns_head;             /* a head of its own, whosever the embedding is */
+    bool raw_embeddings;        /* reads a borrowed embedding as it is stored, without its scale */
     unsigned selector_rank;     /* DFlash2: width of the selector's codebooks */
     unsigned selector_top_k;    /* ... candidates of a row */
     unsigned first_row;         /* of a block that guesses: 1, behind the anchor's; DSpark: 0 */
     struct sp_dspark_config dspark;
-    bool taps_stated;         /* EAGLE-3: else sp_config_meet_target finds them */
-    unsigned n_head_rows;     /* ... rows of its head, each a token of the target's */
+    unsigned n_head_rows;     /* rows of its own head, each a token of the target's; 0: n_vocab */
     bool maps_tokens;         /* ... by the table d2t: row i is token i + d2t[i] */
+    bool taps_stated;         /* EAGLE-3: else sp_config_meet_target finds them */
     bool features_normed;     /* ... all features together, before fc */
     bool taps_normed;         /* ... each tap's apart, before fc */
     bool normed_residual;     /* ... the residual stream begins with the normed hidden state */
@@ -193,7 +196,7 @@ struct sp_tables {
     uint64_t conv_taps; /* last dimension of a delta layer's conv1d.weight; 0: there is none */
     bool mtp;           /* pre_fc_norm_hidden.weight: this is a built-in prediction head */
     bool mtp_ffn;       /* ... whose layer has an MLP */
-    bool d2t;           /* an EAGLE-3 draft's own vocabulary */
+    bool d2t;           /* a draft's own vocabulary */
 };
 
 /* Completes a parsed config by what is there: tied or not, borrowed tables or own, default taps; a

@@ -2,10 +2,16 @@
  * a DFlash draft (z-lab's DFlashDraftModel, Qwen3-shaped layers that look at a whole block).
  *
  * Later files nest in dflash_config what earlier ones had at the root; the nested value counts.
- * Only is_causal at the root comes before dflash_config.causal. */
+ * Only is_causal at the root comes before dflash_config.causal.
+ *
+ * The speculators library has a dialect of its own: the layers' config nests in
+ * transformer_layer_config, the draft's keys stand at the root. There taps count the inputs of
+ * layers, a window counts the keys in front of the block, all layers rotate alike, and the
+ * embeddings of the target are read as they are stored, even Gemma's. */
 #include "format/config_parts.h"
 #include "format/notes.h"
 
+#include <math.h>
 #include <string.h>
 
 /* Draft kinds known by name, in the order in which they are looked for. */
@@ -70,16 +76,18 @@ static const char *what_of(enum sp_draft_kind kind)
     return kind == SP_DRAFT_EAGLE3 ? "eagle3 " : "dflash ";
 }
 
-/* The speculators library names the kind, and nests the layer's own config. */
-static enum sp_status detect_speculator(struct sp_config_text *t, const char *dialect,
+/* The speculators library names the kind, and nests the layers' own config. */
+static enum sp_status detect_speculator(struct sp_config_text *t, const char *type,
                                         struct sp_err *err)
 {
-    if (strcmp(dialect, "eagle3") != 0) return refuse_kind("speculators", dialect, err);
-    t->draft = SP_DRAFT_EAGLE3;
+    if (strcmp(type, "eagle3") == 0) t->draft = SP_DRAFT_EAGLE3;
+    if (strcmp(type, "dflash") == 0) t->draft = SP_DRAFT_DFLASH;
+    if (t->draft == SP_DRAFT_NONE) return refuse_kind("speculators", type, err);
+    t->speculators = true;
     t->what = what_of(t->draft);
     t->text = sp_json_get(t->root, "transformer_layer_config");
     if (sp_json_kind(t->text) == SP_JSON_OBJECT) return SP_OK;
-    return sp_fail(err, SP_E_INPUT, "eagle3: transformer_layer_config is missing");
+    return sp_fail(err, SP_E_INPUT, "%s: transformer_layer_config is missing", type);
 }
 
 static enum sp_status detect_by_name(struct sp_config_text *t, const char *name, struct sp_err *err)
@@ -96,12 +104,12 @@ static enum sp_status detect_by_name(struct sp_config_text *t, const char *name,
 
 enum sp_status sp_config_detect_draft(struct sp_config_text *t, struct sp_err *err)
 {
-    const char *dialect = NULL, *type = NULL, *name;
+    const char *speculator = NULL, *type = NULL, *name;
     size_t len;
     enum sp_status st;
 
-    if ((st = sp_json_get_string(t->root, "speculators_model_type", &dialect, err))) return st;
-    if (dialect) return detect_speculator(t, dialect, err);
+    if ((st = sp_json_get_string(t->root, "speculators_model_type", &speculator, err))) return st;
+    if (speculator) return detect_speculator(t, speculator, err);
     name = sp_json_to_string(sp_json_at(sp_json_get(t->root, "architectures"), 0), &len);
     if (name && (st = detect_by_name(t, name, err))) return st;
     if ((st = sp_json_get_string(t->root, "model_type", &type, err))) return st;
@@ -138,6 +146,18 @@ static bool is_trivial(const struct sp_json *v, double neutral)
     if (v == NULL) return true;
     if (sp_json_to_bool(v, &b)) return !b;
     return sp_json_to_double(v, &d) && d == neutral;
+}
+
+/* What DFlash drafts have in the speculators library only. */
+static bool is_of_dialect(const struct sp_config_text *t, const char *key)
+{
+    static const char *const keys[] = {"aux_hidden_state_layer_ids", "sample_from_anchor",
+                                       "sliding_window_non_causal"};
+    bool found = false;
+
+    for (size_t i = 0; t->speculators && !found && i < sizeof keys / sizeof keys[0]; i++)
+        found = strcmp(keys[i], key) == 0;
+    return found;
 }
 
 /* Options of forks and of later kinds: refused unless they ask for nothing. The root's options that
@@ -177,7 +197,7 @@ static enum sp_status refuse_options(const struct sp_config_text *t, struct sp_e
 
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
         const struct sp_json *holder = sp_dflash_holder(t, options[i].key);
-        if (options[i].reader == t->draft) continue;
+        if (options[i].reader == t->draft || is_of_dialect(t, options[i].key)) continue;
         if (is_trivial(sp_json_get(holder, options[i].key), options[i].neutral)) continue;
         return sp_fail(err, SP_E_UNSUPPORTED, "dflash: unsupported option %s", options[i].key);
     }
@@ -192,19 +212,24 @@ static enum sp_status refuse_options(const struct sp_config_text *t, struct sp_e
 static enum sp_status read_vocabulary(struct sp_config *c, const struct sp_config_text *t,
                                       struct sp_err *err)
 {
+    static const char key[] = "draft_vocab_size";
     struct sp_draft_config *d = &c->draft;
-    unsigned n_draft_vocab = c->n_vocab, mask = 0;
+    unsigned n_rows = c->n_vocab, mask = 0;
     const struct sp_json *holder = sp_dflash_holder(t, "mask_token_id");
     enum sp_status st;
 
-    st = sp_object_unsigned(sp_dflash_holder(t, "draft_vocab_size"), "draft_vocab_size", 1,
-                            SP_CAP_VOCAB, &n_draft_vocab, err);
-    if (st) return st;
-    if (n_draft_vocab != c->n_vocab) {
-        return sp_fail(err, SP_E_UNSUPPORTED,
-                       "dflash: unsupported option draft_vocab_size (%u, vocab_size is %u)",
-                       n_draft_vocab, c->n_vocab);
+    if (t->speculators && sp_dflash_holder(t, key) == NULL) {
+        return sp_fail(err, SP_E_INPUT, "dflash config missing %s", key);
     }
+    if ((st = sp_object_unsigned(sp_dflash_holder(t, key), key, 1, c->n_vocab, &n_rows, err))) {
+        return st;
+    }
+    if (n_rows != c->n_vocab && d->kind != SP_DRAFT_DFLASH) {
+        return sp_fail(err, SP_E_UNSUPPORTED,
+                       "%s: unsupported option draft_vocab_size (%u, vocab_size is %u)",
+                       d->kind == SP_DRAFT_DSPARK ? "dspark" : "dflash2", n_rows, c->n_vocab);
+    }
+    if (n_rows != c->n_vocab) d->n_head_rows = n_rows;
     if (holder == NULL) return sp_fail(err, SP_E_INPUT, "dflash config missing mask_token_id");
     if ((st = sp_object_unsigned(holder, "mask_token_id", 0, INT32_MAX, &mask, err))) return st;
     if (mask >= c->n_vocab) {
@@ -236,35 +261,41 @@ static enum sp_status read_block_size(struct sp_draft_config *d, const struct sp
     return SP_OK;
 }
 
+/* What layers make; in the speculators library what goes into them, which the layer before has
+ * made. */
 static enum sp_status read_taps(struct sp_draft_config *d, const struct sp_config_text *t,
                                 struct sp_err *err)
 {
-    static const char key[] = "target_layer_ids";
+    const char *key = t->speculators ? "aux_hidden_state_layer_ids" : "target_layer_ids";
     const struct sp_json *list = sp_json_get(sp_dflash_holder(t, key), key);
     size_t n = sp_json_len(list);
-    int64_t lowest = d->kind == SP_DRAFT_DSPARK ? -1 : 0;
+    int64_t lowest = d->kind == SP_DRAFT_DSPARK || t->speculators ? -1 : 0;
 
+    if (list == NULL && t->speculators) {
+        return sp_fail(err, SP_E_INPUT, "dflash config missing %s", key);
+    }
     if (list == NULL) return SP_OK; /* the width of fc settles how many, sp_config_settle which */
     if (sp_json_kind(list) != SP_JSON_ARRAY || n == 0) {
-        return sp_fail(err, SP_E_INPUT, "dflash target_layer_ids is no list of layers");
+        return sp_fail(err, SP_E_INPUT, "dflash %s is no list of layers", key);
     }
     if (n > SP_MAX_TAPS) {
-        return sp_fail(err, SP_E_UNSUPPORTED, "dflash target_layer_ids has %zu layers, at most %d",
-                       n, SP_MAX_TAPS);
+        return sp_fail(err, SP_E_UNSUPPORTED, "dflash %s has %zu layers, at most %d", key, n,
+                       SP_MAX_TAPS);
     }
     for (size_t i = 0; i < n; i++) {
-        int64_t id;
-        if (!sp_json_to_i64(sp_json_at(list, i), &id)) {
-            return sp_fail(err, SP_E_INPUT, "dflash target_layer_ids[%zu] is no integer", i);
+        int64_t id, stated;
+        if (!sp_json_to_i64(sp_json_at(list, i), &stated)) {
+            return sp_fail(err, SP_E_INPUT, "dflash %s[%zu] is no integer", key, i);
         }
+        id = t->speculators && stated > INT64_MIN ? stated - 1 : stated;
         if (id < lowest || id >= SP_CAP_LAYERS ||
             (d->n_target_layers && id >= d->n_target_layers)) {
-            return sp_fail(err, SP_E_INPUT,
-                           "dflash target layer %lld out of range for %u target layers",
-                           (long long)id, d->n_target_layers ? d->n_target_layers : SP_CAP_LAYERS);
+            return sp_fail(
+                err, SP_E_INPUT, "dflash target layer %lld out of range for %u target layers",
+                (long long)stated, d->n_target_layers ? d->n_target_layers : SP_CAP_LAYERS);
         }
         if (i && id <= sp_tap_number(d->taps[i - 1])) {
-            return sp_fail(err, SP_E_INPUT, "dflash target_layer_ids must be ascending");
+            return sp_fail(err, SP_E_INPUT, "dflash %s must be ascending", key);
         }
         d->taps[i] = id < 0 ? SP_TAP_EMBEDDING : (unsigned)id;
     }
@@ -317,23 +348,41 @@ static enum sp_status read_dflash2(struct sp_config *c, const struct sp_config_t
 }
 
 /* is_causal, then dflash_config.causal, then by kind of layer: a layer that sees everything looks
- * both ways inside the block, a sliding one only back. */
+ * both ways inside the block, a sliding one only back, if the speculators library does not say
+ * otherwise. */
 static enum sp_status read_direction(struct sp_config *c, const struct sp_config_text *t,
                                      struct sp_err *err)
 {
     const struct sp_json *stated = sp_json_get(t->root, "is_causal");
-    bool causal = false;
+    bool causal = false, windows_see_ahead = false;
     enum sp_status st;
 
     if (stated == NULL) stated = sp_json_get(t->dflash, "causal");
     if ((st = sp_json_get_bool(t->dflash, "causal", &causal, err)) ||
-        (st = sp_json_get_bool(t->root, "is_causal", &causal, err))) {
+        (st = sp_json_get_bool(t->root, "is_causal", &causal, err)) ||
+        (st = sp_json_get_bool(t->root, "sliding_window_non_causal", &windows_see_ahead, err))) {
         return st;
     }
     for (unsigned i = 0; i < c->n_layers; i++) {
-        c->layers[i].causal = stated ? causal : c->layers[i].window != 0;
+        struct sp_layer_config *l = &c->layers[i];
+        l->causal = stated ? causal : l->window != 0 && !windows_see_ahead;
+        l->window_before = t->speculators && l->window != 0;
     }
     return SP_OK;
+}
+
+/* Does the anchor's row guess, too? */
+static enum sp_status read_first_row(struct sp_draft_config *d, const struct sp_config_text *t,
+                                     struct sp_err *err)
+{
+    bool from_anchor = d->kind == SP_DRAFT_DSPARK;
+    enum sp_status st = SP_OK;
+
+    if (t->speculators) {
+        st = sp_json_get_bool(t->root, "sample_from_anchor", &from_anchor, err);
+    }
+    d->first_row = from_anchor ? 0 : 1;
+    return st;
 }
 
 /* Keys of dflash_config that nothing here reads: mentioned, since this format is young. */
@@ -389,8 +438,9 @@ enum sp_status sp_config_read_draft(struct sp_config *out, const struct sp_confi
     d->borrows_tables = true;
     if (d->kind == SP_DRAFT_EAGLE3) return sp_config_read_eagle3(out, t, err);
     d->target_hidden = out->n_hidden;
-    d->first_row = d->kind == SP_DRAFT_DSPARK ? 0 : 1;
-    if ((st = refuse_options(t, err)) || (st = read_block_size(d, t, err)) ||
+    d->raw_embeddings = t->speculators;
+    if ((st = refuse_options(t, err)) || (st = read_first_row(d, t, err)) ||
+        (st = read_block_size(d, t, err)) ||
         (st = sp_object_unsigned(sp_dflash_holder(t, "num_target_layers"), "num_target_layers", 1,
                                  SP_CAP_LAYERS, &d->n_target_layers, err)) ||
         (st = sp_object_unsigned(sp_dflash_holder(t, "target_hidden_size"), "target_hidden_size", 1,
@@ -403,4 +453,24 @@ enum sp_status sp_config_read_draft(struct sp_config *out, const struct sp_confi
         return st;
     }
     return note_unknown(t, err);
+}
+
+enum sp_status sp_config_check_token_map(const float *d2t, size_t n, size_t n_vocab,
+                                         struct sp_err *err)
+{
+    double last = -1;
+
+    for (size_t i = 0; i < n; i++) {
+        double id = (double)i + (double)d2t[i];
+        if (!(d2t[i] == floorf(d2t[i]))) {
+            return sp_fail(err, SP_E_INPUT, "draft d2t[%zu] is no whole number", i);
+        }
+        if (!(id >= 0) || !(id < (double)n_vocab)) {
+            return sp_fail(err, SP_E_INPUT, "draft d2t[%zu] maps to %.0f outside target vocabulary",
+                           i, id);
+        }
+        if (id <= last) return sp_fail(err, SP_E_INPUT, "draft d2t is not ascending at %zu", i);
+        last = id;
+    }
+    return SP_OK;
 }

@@ -5,8 +5,6 @@
  * first with target_layer_ids. */
 #include "format/config_parts.h"
 
-#include <math.h>
-
 /* The lists of taps, in the order in which they are looked for. Most count the inputs of layers:
  * index j is the residual stream in front of layer j, behind layer j - 1. */
 static const struct {
@@ -117,26 +115,6 @@ enum sp_status sp_config_meet_target(struct sp_config *draft, const struct sp_co
     d->taps[1] = n / 2 - 1;
     d->taps[2] = n - 4;
     d->taps_stated = true;
-    return SP_OK;
-}
-
-enum sp_status sp_config_check_token_map(const float *d2t, size_t n, size_t n_vocab,
-                                         struct sp_err *err)
-{
-    double last = -1;
-
-    for (size_t i = 0; i < n; i++) {
-        double id = (double)i + (double)d2t[i];
-        if (!(d2t[i] == floorf(d2t[i]))) {
-            return sp_fail(err, SP_E_INPUT, "eagle3 d2t[%zu] is no whole number", i);
-        }
-        if (!(id >= 0) || !(id < (double)n_vocab)) {
-            return sp_fail(err, SP_E_INPUT,
-                           "eagle3 d2t[%zu] maps to %.0f outside target vocabulary", i, id);
-        }
-        if (id <= last) return sp_fail(err, SP_E_INPUT, "eagle3 d2t is not ascending at %zu", i);
-        last = id;
-    }
     return SP_OK;
 }
 

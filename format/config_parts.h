@@ -31,6 +31,7 @@ enum {
 struct sp_config_text {
     const struct sp_json *root;
     const struct sp_json *text;   /* text_config, or what stands for it; NULL: there is none */
+    bool speculators;             /* a draft as the speculators library spells it */
     const struct sp_json *dflash; /* dflash_config; NULL: there is none */
     const struct sp_family *family;
     const struct sp_wrapper *wrapper; /* NULL: the text config is the root */

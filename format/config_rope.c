@@ -384,7 +384,12 @@ static enum sp_status read_both(struct sp_config *c, struct rope_source *s,
     enum sp_status st;
 
     if ((st = read_outer_theta(&s->theta, s->t, other, err))) return st;
-    if (nested) s->dict = sp_json_get(dict, "full_attention");
+    if (nested && s->t->speculators && sp_json_get(dict, "sliding_attention")) {
+        s->dict = sp_json_get(dict, "sliding_attention"); /* of all layers, in that library */
+        nested = false;
+    } else if (nested) {
+        s->dict = sp_json_get(dict, "full_attention");
+    }
     c->n_ropes = 1;
     if ((st = read_rope(&c->ropes[0], s, err)) || (st = read_growth(c, s, err))) return st;
     if (!nested && local_theta == 0) return SP_OK;

@@ -53,21 +53,38 @@ static enum sp_status settle_taps(struct sp_draft_config *d, uint64_t fc_cols, s
     return SP_OK;
 }
 
-/* A draft's tables are the target's, or its own: both, or one that serves as both. */
+/* Only a head of its own scores a vocabulary of its own. */
+static enum sp_status settle_vocabulary(struct sp_config *config, const struct sp_tables *found,
+                                        const char *what, struct sp_err *err)
+{
+    struct sp_draft_config *d = &config->draft;
+
+    if (!found->d2t && d->n_head_rows && d->n_head_rows != config->n_vocab) {
+        return sp_fail(err, SP_E_INPUT, "%s draft vocab %u != target vocab %u and no d2t", what,
+                       d->n_head_rows, config->n_vocab);
+    }
+    if (found->d2t && !found->head) {
+        return sp_fail(err, SP_E_INPUT, "missing tensor \"lm_head.weight\", which goes with d2t");
+    }
+    d->maps_tokens = found->d2t;
+    d->owns_head = found->head;
+    d->borrows_tables = !found->embedding;
+    return SP_OK;
+}
+
+/* A draft's tables are the target's, or its own: both, or one that serves as both, or the head. */
 static enum sp_status settle_tables(struct sp_config *config, const struct sp_tables *found,
                                     struct sp_err *err)
 {
-    if (found->head && !found->embedding) {
-        return sp_fail(err, SP_E_UNSUPPORTED,
-                       "dflash: lm_head.weight without embed_tokens.weight is not supported");
+    if (found->d2t && config->draft.kind != SP_DRAFT_DFLASH) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "a vocabulary of its own (d2t) is not supported");
     }
     if (found->embedding && !found->head && !config->tied) {
         return sp_fail(err, SP_E_UNSUPPORTED,
                        "dflash: embed_tokens.weight without lm_head.weight is not supported");
     }
-    config->draft.borrows_tables = !found->embedding;
     config->tied = !found->head;
-    return SP_OK;
+    return settle_vocabulary(config, found, "dflash", err);
 }
 
 /* A built-in head is one more full-attention layer of its model's shape, with the model's own
@@ -130,13 +147,9 @@ static enum sp_status settle_eagle3(struct sp_config *config, const struct sp_ta
         return sp_fail(err, SP_E_UNSUPPORTED, "eagle3 reads %llu layers, at most %d",
                        (unsigned long long)n, SP_MAX_TAPS);
     }
-    if (!found->d2t && d->n_head_rows != config->n_vocab) {
-        return sp_fail(err, SP_E_INPUT, "eagle3 draft vocab %u != target vocab %u and no d2t",
-                       d->n_head_rows, config->n_vocab);
-    }
+    if ((st = settle_vocabulary(config, found, "eagle3", err))) return st;
     d->n_taps = (unsigned)n;
-    d->maps_tokens = found->d2t;
-    d->borrows_tables = !found->embedding;
+    d->owns_head = true;
     config->tied = false;
     return SP_OK;
 }

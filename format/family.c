@@ -196,7 +196,8 @@ static bool reads_pair(const struct sp_config *c, const struct sp_layer_config *
 
 static bool has_head(const struct sp_config *c, const struct sp_layer_config *l)
 {
-    return is_eagle3(c, l) || (!c->draft.borrows_tables && !c->tied);
+    (void)l;
+    return c->draft.owns_head || (!c->draft.borrows_tables && !c->tied);
 }
 
 static bool has_token_map(const struct sp_config *c, const struct sp_layer_config *l)

@@ -63,18 +63,18 @@ static enum sp_status refuse_evidence(const struct sp_matcher *m)
     static const struct {
         const char *begin, *end; /* either may be NULL */
         const char *what;
-        enum sp_draft_kind kind; /* of drafts that do have it */
+        unsigned kinds; /* of drafts that do have it, as bits */
     } evidence[] = {
-        {NULL, ".absmax", "bitsandbytes weights", SP_DRAFT_NONE},
-        {NULL, ".qweight", "GPTQ or AWQ weights", SP_DRAFT_NONE},
-        {NULL, ".scales", "mlx weights", SP_DRAFT_NONE},
-        {SP_MTP_PREFIX, NULL, "a multi-token prediction head", SP_DRAFT_NONE},
-        {"midlayer.", NULL, "an EAGLE-3 draft", SP_DRAFT_EAGLE3},
-        {"d2t", NULL, "an EAGLE-3 draft", SP_DRAFT_EAGLE3},
-        {"markov_head.", NULL, "a DSpark draft", SP_DRAFT_DSPARK},
-        {"candidate_selector.", NULL, "a DFlash2 draft", SP_DRAFT_DFLASH2},
-        {"aux_hidden_norms.", NULL, "a Laguna draft", SP_DRAFT_NONE},
-        {"pre_projection.", NULL, "a Gemma 4 assistant", SP_DRAFT_ASSISTANT},
+        {NULL, ".absmax", "bitsandbytes weights", 0},
+        {NULL, ".qweight", "GPTQ or AWQ weights", 0},
+        {NULL, ".scales", "mlx weights", 0},
+        {SP_MTP_PREFIX, NULL, "a multi-token prediction head", 0},
+        {"midlayer.", NULL, "an EAGLE-3 draft", 1u << SP_DRAFT_EAGLE3},
+        {"d2t", NULL, "an EAGLE-3 or DFlash draft", 1u << SP_DRAFT_EAGLE3 | 1u << SP_DRAFT_DFLASH},
+        {"markov_head.", NULL, "a DSpark draft", 1u << SP_DRAFT_DSPARK},
+        {"candidate_selector.", NULL, "a DFlash2 draft", 1u << SP_DRAFT_DFLASH2},
+        {"aux_hidden_norms.", NULL, "a Laguna draft", 0},
+        {"pre_projection.", NULL, "a Gemma 4 assistant", 1u << SP_DRAFT_ASSISTANT},
     };
 
     for (size_t i = 0; i < m->n; i++) {
@@ -83,8 +83,8 @@ static enum sp_status refuse_evidence(const struct sp_matcher *m)
         for (size_t k = 0; k < sizeof evidence / sizeof evidence[0]; k++) {
             if (evidence[k].begin && !begins_with(name, evidence[k].begin)) continue;
             if (evidence[k].end && !ends_with(name, evidence[k].end)) continue;
-            if (evidence[k].kind && evidence[k].kind == m->config->draft.kind) continue;
-            if (evidence[k].kind) {
+            if (evidence[k].kinds & 1u << m->config->draft.kind) continue;
+            if (evidence[k].kinds) {
                 return sp_fail(m->err, SP_E_INPUT,
                                "tensor \"%s\" belongs to %s, but architecture is \"%s\"", name,
                                evidence[k].what, m->config->architecture);
@@ -236,7 +236,7 @@ static bool is_unused_key(const struct sp_matcher *m, const char *name)
     return false;
 }
 
-/* EAGLE-3's t2d says which tokens d2t maps to. */
+/* t2d says which tokens d2t maps to. */
 static bool is_reverse_map(const struct sp_matcher *m, const char *name)
 {
     return m->config->draft.maps_tokens && begins_with(name, m->prefix) &&

@@ -1,17 +1,23 @@
-/* DFlash block drafts (z-lab): one pass proposes a whole block.
+/* DFlash block drafts (z-lab, and the speculators library): one pass proposes a whole block.
  *
  * The draft reads the target's residual stream after some layers (taps) for every committed token,
  * projects it once (fc, norm) and keeps keys and values made from it. A proposal runs the block
  * [cur, mask, mask, ...] at positions C..C+B-1 over that context; row i predicts the token at its
- * own position C+i (in a DSpark draft, the one behind it). The block's keys and values are guesses:
- * they stay in slots that the next committed rows overwrite. The whole block is always computed,
- * whatever part of it is used, so that a proposal does not depend on the depth; the head runs on
- * the rows used only. */
+ * own position C+i (the one behind it where the anchor's row guesses, too). The block's keys and
+ * values are guesses: they stay in slots that the next committed rows overwrite. The whole block is
+ * always computed, whatever part of it is used, so that a proposal does not depend on the depth;
+ * the head runs on the rows used only. */
 #include "runtime/draft_dflash.h"
 
 #include "format/mem.h"
+#include "runtime/token_map.h"
 
 #include <stdlib.h>
+
+struct draft_dflash {
+    struct sp_dflash block;
+    struct sp_token_map vocabulary;
+};
 
 size_t sp_dflash_max_depth(const struct sp_model *draft)
 {
@@ -52,7 +58,7 @@ enum sp_status sp_dflash_check(const struct sp_model *target, const struct sp_mo
         return sp_fail(err, SP_E_INPUT, "dflash fc input %zu != %u ids * target hidden %u",
                        draft->fc.cols, d->draft.n_taps, t->n_hidden);
     }
-    return SP_OK;
+    return sp_token_map_check(draft, t->n_vocab, err);
 }
 
 enum sp_status sp_dflash_init(struct sp_dflash *d, const struct sp_drafter_ops *ops,
@@ -81,18 +87,29 @@ enum sp_status sp_dflash_init(struct sp_dflash *d, const struct sp_drafter_ops *
     return sp_decoder_open(&d->decoder, setup->draft, setup->engine, &options, err);
 }
 
+static void dflash_close(struct sp_drafter *base)
+{
+    struct draft_dflash *d = (struct draft_dflash *)base;
+
+    sp_decoder_close(d->block.decoder);
+    sp_token_map_release(&d->vocabulary);
+    free(d);
+}
+
 static enum sp_status dflash_open(struct sp_drafter **out, const struct sp_drafter_setup *setup,
                                   struct sp_err *err)
 {
-    struct sp_dflash *d = NULL;
+    size_t n_vocab = setup->target->config.n_vocab;
+    struct draft_dflash *d = NULL;
     enum sp_status st;
 
     if ((st = sp_new(&d, 1, sizeof *d, err))) return st;
-    if ((st = sp_dflash_init(d, &sp_draft_dflash_ops, setup, NULL, 0, err))) {
-        free(d);
+    if ((st = sp_dflash_init(&d->block, &sp_draft_dflash_ops, setup, NULL, 0, err)) ||
+        (st = sp_token_map_init(&d->vocabulary, setup->draft, n_vocab, err))) {
+        dflash_close(&d->block.base);
         return st;
     }
-    *out = &d->base;
+    *out = &d->block.base;
     return SP_OK;
 }
 
@@ -118,14 +135,15 @@ static enum sp_status dflash_propose(struct sp_drafter *base, uint32_t *ids, siz
                                      size_t *n, const struct sp_guesser *guesser,
                                      struct sp_err *err)
 {
-    struct sp_dflash *d = (struct sp_dflash *)base;
+    struct draft_dflash *d = (struct draft_dflash *)base;
     enum sp_status st = SP_OK;
     bool more = true;
     size_t i;
 
-    sp_dflash_run_block(d, ids, n_cached, *n);
+    sp_dflash_run_block(&d->block, ids, n_cached, *n);
     for (i = 0; st == SP_OK && more && i < *n; i++) {
         struct sp_logits logits = sp_dflash_logits(base, i);
+        logits = sp_token_map_spread(&d->vocabulary, logits);
         st = sp_guess(guesser, &more, ids, n_cached + 1 + i, &logits, err);
     }
     *n = i;
@@ -159,14 +177,6 @@ bool sp_dflash_truncate(struct sp_drafter *base, size_t len)
 size_t sp_dflash_cache_size(const struct sp_drafter *base)
 {
     return sp_decoder_cache_size(((const struct sp_dflash *)base)->decoder);
-}
-
-static void dflash_close(struct sp_drafter *base)
-{
-    struct sp_dflash *d = (struct sp_dflash *)base;
-
-    sp_decoder_close(d->decoder);
-    free(d);
 }
 
 const struct sp_drafter_ops sp_draft_dflash_ops = {

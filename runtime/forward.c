@@ -234,7 +234,9 @@ void sp_decoder_embed_row(const struct sp_decoder *d, const struct sp_model *sou
                           float *out)
 {
     const struct sp_matrix *w = &source->embedding;
-    const double scales[] = {source->config.embedding_scale, d->model->config.input_scale};
+    const struct sp_config *own = &d->model->config;
+    const double scales[] = {own->draft.raw_embeddings ? 1 : source->config.embedding_scale,
+                             own->input_scale};
 
     sp_panel_row(out, w->dtype, w->panels, w->cols, id);
     for (size_t i = 0; i < 2; i++) {

@@ -80,7 +80,7 @@ struct sp_model {
     struct sp_layer *layers;               /* [config.n_layers] */
     struct sp_matrix embedding;            /* [V, H]; empty: borrowed from the target (drafts) */
     struct sp_matrix head;                 /* [V, H]; the embedding where tied; empty as above;
-                                              EAGLE-3: [head rows, H] */
+                                              of a draft's own vocabulary: [head rows, H] */
     const float *norm;                     /* [H] final */
     struct sp_matrix per_layer_embedding;  /* [n_per_layer_vocab, n_layers * n_per_layer] */
     struct sp_matrix per_layer_projection; /* [n_layers * n_per_layer, H] */
@@ -92,7 +92,7 @@ struct sp_model {
     const float *token_order;              /* [V] ids, cluster after cluster */
     const float *feature_norm;             /* EAGLE-3: [n_taps * target hidden] before fc; of all
                                               together, or each tap's (config.draft) */
-    const float *token_map;                /* EAGLE-3: [head rows] d2t: row i is token i + d2t[i] */
+    const float *token_map;                /* [head rows] d2t: row i is token i + d2t[i]; or NULL */
     const float *hidden_norm;              /* drafts: [H] after fc */
     const float *pair_norms[2];            /* heads: [H] of embedding and hidden, before fc */
     struct sp_selector_weights selector;

@@ -116,9 +116,9 @@ void sp_decoder_store_keys(struct sp_decoder *d, unsigned layer, size_t n, size_
     shape_and_store(&job);
 }
 
-/* Which keys each row of the pass sees: windows count the row itself; a layer that is not causal
- * (block drafts) looks ahead to the end of the pass too; one that reads the target's keys does not
- * see its own position, which the target has not seen yet. */
+/* Which keys each row of the pass sees: windows count the row itself, or else what lies in front of
+ * the pass; a layer that is not causal (block drafts) looks ahead to the end of the pass too; one
+ * that reads the target's keys does not see its own position, which the target has not seen yet. */
 static void find_ranges(struct sp_decoder *d, const struct sp_layer_config *l, size_t n, size_t pos)
 {
     for (size_t t = 0; t < n; t++) {
@@ -128,6 +128,10 @@ static void find_ranges(struct sp_decoder *d, const struct sp_layer_config *l, s
         if (l->kv_source < 0) r->last = p;
         r->first = 0;
         if (l->window == 0) continue;
+        if (l->window_before) {
+            if (pos > l->window) r->first = pos - l->window;
+            continue;
+        }
         if (p + 1 > l->window) r->first = p + 1 - l->window;
         if (r->last > p + l->window) r->last = p + l->window;
     }

@@ -103,6 +103,56 @@ static void dflash(void **state)
     sp_config_release(&c);
 }
 
+/* The speculators library: taps are inputs of layers, windows lie in front of the block, and what
+ * its classes leave out of the file is Qwen3's. */
+static void dflash_of_speculators(void **state)
+{
+    struct sp_config c;
+
+    (void)state;
+    configs_own(&c, "dflash_speculators", NULL);
+    assert_int_equal(c.draft.kind, SP_DRAFT_DFLASH);
+    assert_string_equal(c.family, "qwen3");
+    assert_int_equal(c.n_vocab, 97);
+    assert_int_equal(c.draft.n_head_rows, 40);
+    assert_int_equal(c.draft.block_size, 8);
+    assert_int_equal(c.draft.first_row, 1);
+    assert_int_equal(c.draft.mask_token, 96);
+    assert_int_equal(c.draft.n_taps, 3);
+    assert_true(c.draft.taps[0] == SP_TAP_EMBEDDING);
+    assert_int_equal(c.draft.taps[1], 1);
+    assert_int_equal(c.draft.taps[2], 5);
+    assert_int_equal(c.draft.target_hidden, 32);
+    assert_true(c.qk_norm && c.draft.borrows_tables && c.draft.raw_embeddings);
+    assert_int_equal(c.layers[0].head_dim, 128);
+    configs_assert_near(c.ropes[0].theta, 10000);
+    configs_assert_windows(&c, "6,0");
+    assert_true(c.layers[0].window_before && c.layers[0].causal);
+    assert_false(c.layers[1].window_before || c.layers[1].causal);
+    sp_config_release(&c);
+
+    /* One rotation for all layers: that of sliding ones. */
+    configs_own(&c, "dflash_speculators_anchored", NULL);
+    assert_int_equal(c.draft.block_size, 1);
+    assert_int_equal(c.draft.first_row, 0);
+    assert_int_equal(c.draft.n_head_rows, 0);
+    assert_int_equal(c.draft.target_hidden, 24);
+    assert_false(c.layers[0].causal || c.layers[1].causal);
+    assert_int_equal(c.n_ropes, 1);
+    configs_assert_near(c.ropes[0].theta, 5000);
+    sp_config_release(&c);
+
+    configs_own(&c, "dflash_speculators_older", NULL);
+    assert_int_equal(c.draft.first_row, 1);
+    assert_true(c.layers[0].causal && !c.layers[1].causal);
+    sp_config_release(&c);
+
+    /* z-lab's dialect has none of this. */
+    configs_own(&c, "dflash_sliding", NULL);
+    assert_false(c.draft.raw_embeddings || c.layers[0].window_before);
+    sp_config_release(&c);
+}
+
 /* A block whose anchor guesses too, and two heads. */
 static void dspark(void **state)
 {
@@ -270,9 +320,10 @@ static void eagle3_default_taps(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(qwen3_5_settled), cmocka_unit_test(dflash),
-        cmocka_unit_test(dspark),          cmocka_unit_test(default_taps),
-        cmocka_unit_test(eagle3),          cmocka_unit_test(eagle3_default_taps),
+        cmocka_unit_test(qwen3_5_settled),       cmocka_unit_test(dflash),
+        cmocka_unit_test(dflash_of_speculators), cmocka_unit_test(dspark),
+        cmocka_unit_test(default_taps),          cmocka_unit_test(eagle3),
+        cmocka_unit_test(eagle3_default_taps),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

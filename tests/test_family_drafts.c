@@ -49,6 +49,48 @@ static void dflash(void **state)
     matching_close(&o, &c);
 }
 
+#define SPECULATORS_DFLASH                                                                         \
+    "{\"architectures\": [\"DFlashDraftModel\"], \"speculators_model_type\": \"dflash\", "         \
+    "\"block_size\": 4, \"mask_token_id\": 7, \"aux_hidden_state_layer_ids\": [1, 3], "            \
+    "\"draft_vocab_size\": 5, \"transformer_layer_config\": {" SIZES "}}"
+
+/* A vocabulary of its own, without and with an embedding of its own. */
+static void dflash_of_speculators(void **state)
+{
+    struct matching_checkpoint c;
+    struct matching_outcome o;
+
+    (void)state;
+    matching_open(&c, SPECULATORS_DFLASH, DFLASH_BODY("") ", lm_head.weight 5 4, d2t 5, t2d 8");
+    matching_run(&o, &c);
+    assert_string_equal(o.err.text, "");
+    assert_int_equal(o.specs.n_specs, 16);
+    assert_int_equal(o.n_skipped, 1);
+    assert_true(c.config.draft.borrows_tables && c.config.draft.owns_head);
+    assert_true(c.config.draft.maps_tokens && !c.config.tied);
+    assert_int_equal(sp_specs_find(&o.specs, "lm_head.weight")->shape[0], 5);
+    assert_int_equal(sp_specs_find(&o.specs, "d2t")->role, SP_ROLE_INDEX);
+    matching_close(&o, &c);
+    matching_open(&c, SPECULATORS_DFLASH,
+                  DFLASH_BODY("") ", embed_tokens.weight 8 4, lm_head.weight 5 4, d2t 5");
+    matching_run(&o, &c);
+    assert_string_equal(o.err.text, "");
+    assert_int_equal(o.specs.n_specs, 17);
+    assert_false(c.config.draft.borrows_tables);
+    matching_close(&o, &c);
+
+    matching_assert_refused(SPECULATORS_DFLASH, DFLASH_BODY("") ", lm_head.weight 5 4", SP_E_INPUT,
+                            "dflash draft vocab 5 != target vocab 8 and no d2t");
+    matching_assert_refused(SPECULATORS_DFLASH, DFLASH_BODY("") ", d2t 5", SP_E_INPUT,
+                            "missing tensor \"lm_head.weight\", which goes with d2t");
+    matching_assert_refused(SPECULATORS_DFLASH, DFLASH_BODY("") ", lm_head.weight 8 4, d2t 5",
+                            SP_E_INPUT,
+                            "tensor \"lm_head.weight\" has shape [8, 4], expected [5, 4]");
+    matching_assert_refused(SPECULATORS_DFLASH,
+                            DFLASH_BODY("") ", lm_head.weight 5 4, d2t 5, verifier 4", SP_E_INPUT,
+                            "unexpected tensor \"verifier\"");
+}
+
 static void dflash_refusals(void **state)
 {
     (void)state;
@@ -59,8 +101,6 @@ static void dflash_refusals(void **state)
                             "dflash fc input 9 != 2 ids * target hidden 4");
     matching_assert_refused(DFLASH(""), BODY("") ", fc.weight 8", SP_E_INPUT,
                             "tensor \"fc.weight\" is no matrix");
-    matching_assert_refused(DFLASH(""), DFLASH_BODY("") ", lm_head.weight 8 4", SP_E_UNSUPPORTED,
-                            "dflash: lm_head.weight without embed_tokens.weight is not supported");
     matching_assert_refused(DFLASH(""), DFLASH_BODY("") ", embed_tokens.weight 8 4",
                             SP_E_UNSUPPORTED,
                             "dflash: embed_tokens.weight without lm_head.weight is not supported");
@@ -206,16 +246,19 @@ static void eagle3(void **state)
                             SP_E_INPUT, "eagle3 fc input 12 != 2 ids * target hidden 4");
     matching_assert_refused(EAGLE3(""), EAGLE3_LAYER("layers.0.") ", " EAGLE3_REST ", d2t 6",
                             SP_E_INPUT, "tensor \"d2t\" has shape [6], expected [5]");
-    matching_assert_refused(DFLASH(""), DFLASH_BODY("") ", d2t 5", SP_E_INPUT,
-                            "tensor \"d2t\" belongs to an EAGLE-3 draft, but architecture is "
-                            "\"DFlashDraftModel\"");
+    matching_assert_refused(DSPARK(""), DSPARK_BODY("") ", d2t 5", SP_E_INPUT,
+                            "tensor \"d2t\" belongs to an EAGLE-3 or DFlash draft, but "
+                            "architecture is \"Qwen3DSparkModel\"");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(dflash), cmocka_unit_test(dflash_refusals),
-        cmocka_unit_test(dspark), cmocka_unit_test(dspark_refusals),
+        cmocka_unit_test(dflash),
+        cmocka_unit_test(dflash_refusals),
+        cmocka_unit_test(dflash_of_speculators),
+        cmocka_unit_test(dspark),
+        cmocka_unit_test(dspark_refusals),
         cmocka_unit_test(eagle3),
     };
 

@@ -220,17 +220,14 @@ static void fill_unselected(struct rows *rows)
 }
 
 /* The last id is the anchor. DFlash: block_size - 1 rows; a prediction head: some greedy steps. */
-static void oracle_draft(void **state)
+static void check_draft(const char *folder)
 {
-    const char *name = *state;
-    char folder[400], path[512];
+    char path[512];
     struct opened o;
     struct sp_json *root;
     const struct sp_json *cases;
 
-    snprintf(folder, sizeof folder, SHARED "/oracle/drafts/%s", name);
     snprintf(path, sizeof path, "%s/golden.json", folder);
-    if (!golden_exists(path)) skip();
     root = golden_json(path);
     snprintf(path, sizeof path, "%s/Modelfile", folder);
     o = open_file(packed_file(path, SP_DTYPE_NONE, SP_DTYPE_NONE));
@@ -253,6 +250,24 @@ static void oracle_draft(void **state)
     }
     close_file(&o);
     sp_json_free(root);
+}
+
+static void oracle_draft(void **state)
+{
+    char folder[400];
+
+    snprintf(folder, sizeof folder, SHARED "/oracle/drafts/%s", (const char *)*state);
+    if (!golden_exists(folder)) skip();
+    check_draft(folder);
+}
+
+/* Drafts that the speculators library trained, saved and ran. */
+static void speculators_draft(void **state)
+{
+    char folder[400];
+
+    snprintf(folder, sizeof folder, TESTDATA "/speculators/%s", (const char *)*state);
+    check_draft(folder);
 }
 
 /* Somebody else's Llama checkpoint: last row's first 16 logits and greedy ids. */
@@ -333,6 +348,8 @@ int main(void)
         GOLDEN_CASE(oracle_prequantized, "int8_channel"),
         GOLDEN_CASE(oracle_prequantized, "mxfp4"),
         GOLDEN_CASE(oracle_prequantized, "nvfp4"),
+        GOLDEN_CASE(speculators_draft, "anchored"),
+        GOLDEN_CASE(speculators_draft, "pruned"),
         GOLDEN_CASE(oracle_draft, "dflash_default_taps"),
         GOLDEN_CASE(oracle_draft, "dflash_gpt_oss"),
         GOLDEN_CASE(oracle_draft, "dflash_llama_bias"),

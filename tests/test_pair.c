@@ -256,7 +256,7 @@ static void eagle3_drafts(void **state)
     sp_config_release(&t);
 }
 
-/* Row i of an EAGLE-3 head stands for token i + d2t[i]. */
+/* Row i of a draft's own head stands for token i + d2t[i]. */
 static void token_maps(void **state)
 {
     static const struct {
@@ -265,11 +265,11 @@ static void token_maps(void **state)
     } cases[] = {
         {{0, 0, 0}, NULL},
         {{0, 3, 5}, NULL},
-        {{0, 3, 6}, "eagle3 d2t[2] maps to 8 outside target vocabulary"},
-        {{-1, 0, 0}, "eagle3 d2t[0] maps to -1 outside target vocabulary"},
-        {{2, 1, 2}, "eagle3 d2t is not ascending at 1"},
-        {{0, 0, 0.5f}, "eagle3 d2t[2] is no whole number"},
-        {{0, NAN, 0}, "eagle3 d2t[1] is no whole number"},
+        {{0, 3, 6}, "draft d2t[2] maps to 8 outside target vocabulary"},
+        {{-1, 0, 0}, "draft d2t[0] maps to -1 outside target vocabulary"},
+        {{2, 1, 2}, "draft d2t is not ascending at 1"},
+        {{0, 0, 0.5f}, "draft d2t[2] is no whole number"},
+        {{0, NAN, 0}, "draft d2t[1] is no whole number"},
     };
 
     (void)state;

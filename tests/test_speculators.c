@@ -1,0 +1,160 @@
+/* DFlash drafts as the speculators library publishes them: rounds equal those that the library's
+ * own model makes, and drafting changes nothing. Their logits are in test_logits. */
+#include "format/packfile.h"
+#include "quantize/kernels.h"
+#include "tests/generating.h"
+#include "tests/golden.h"
+#include "tests/packed.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { N_TOKENS = 90, N_PROMPT = 11 };
+
+static const uint32_t prompt[N_PROMPT] = {90, 93, 0, 3, 6, 9, 12, 15, 18, 21, 24};
+
+static const char *file_of(const char *name, enum sp_dtype target, enum sp_dtype draft)
+{
+    char modelfile[400];
+
+    snprintf(modelfile, sizeof modelfile, TESTDATA "/speculators/%s/Modelfile", name);
+    return packed_file(modelfile, target, draft);
+}
+
+/* tests/oracle/speculators_dflash.py: the greedy answer and how many guesses each round accepted,
+ * to where the numbers that decide are too near to call. */
+static void golden_rounds(void **state)
+{
+    struct sp_session_options options = {.cache = SP_CACHE_F32};
+    const char *name = *state, *path = file_of(name, SP_DTYPE_NONE, SP_DTYPE_NONE);
+    struct generating o = generating_open(path, NULL, 2, &options);
+    struct sp_package_info info;
+    struct sp_json *root;
+    char golden[400];
+
+    snprintf(golden, sizeof golden, TESTDATA "/speculators/%s/golden.json", name);
+    root = golden_json(golden);
+    sp_package_describe(o.package, &info);
+    assert_string_equal(info.draft, "dflash");
+    assert_int_equal(info.max_depth, 5);
+    for (size_t i = 0; i < 3; i++) {
+        size_t n, n_want, n_rounds;
+        uint32_t *ids = golden_ids(sp_json_at(sp_json_get(root, "ids"), i), &n);
+        uint32_t *want = golden_ids(sp_json_at(sp_json_get(root, "output"), i), &n_want);
+        uint32_t *rounds = golden_ids(sp_json_at(sp_json_get(root, "rounds"), i), &n_rounds);
+        struct sp_result r = generating_run(o.session, ids, n, 100, 5, true);
+        assert_true(n_rounds >= 7 && r.n_rounds >= n_rounds && r.n_ids >= n_want);
+        for (size_t k = 0; k < n_rounds; k++) {
+            assert_int_equal(r.rounds[k].drafted, 5);
+            assert_int_equal(r.rounds[k].accepted, rounds[k]);
+        }
+        assert_memory_equal(r.ids, want, n_want * sizeof *want);
+        sp_result_release(&r);
+        free(ids);
+        free(want);
+        free(rounds);
+    }
+    generating_close(&o);
+    sp_json_free(root);
+}
+
+/* Greedy, and two seeds of sampling. */
+static struct sp_result answer(struct sp_session *session, uint64_t seed, int depth)
+{
+    struct sp_sampling sampling;
+    struct sp_request request = {.prompt = prompt,
+                                 .n_prompt = N_PROMPT,
+                                 .max_tokens = N_TOKENS,
+                                 .ignore_eos = true,
+                                 .digest = true,
+                                 .plain = depth == PLAIN,
+                                 .depth = depth == PLAIN ? 0 : depth};
+    struct sp_result result;
+    struct sp_err err = {0};
+
+    sp_sampling_defaults(&sampling);
+    sampling.seed = seed;
+    sampling.temperature = .7f;
+    sampling.top_k = seed == 2 ? 20 : 0;
+    if (seed) request.sampling = &sampling;
+    if (sp_session_generate(session, &request, &result, &err)) fail_msg("%s", err.text);
+    return result;
+}
+
+static void check_file(const char *path)
+{
+    static const int depths[] = {PLAIN, 1, 3, 5, SP_DEPTH_AUTO};
+    struct sp_session_options options = {0};
+    struct generating o = generating_open(path, "scalar", 1, &options);
+    struct sp_result plain[3];
+
+    for (uint64_t seed = 0; seed < 3; seed++) {
+        plain[seed] = answer(o.session, seed, PLAIN);
+        assert_int_equal(plain[seed].n_ids, N_TOKENS);
+    }
+    generating_close(&o);
+    for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {
+        if (!sp_kernels_supported(*k)) continue;
+        for (unsigned threads = 1; threads <= 2; threads++) {
+            options.rows_per_pass = threads == 1 ? 4 : 0;
+            o = generating_open(path, (*k)->name, threads, &options);
+            for (size_t i = 0; i < 3 * sizeof depths / sizeof *depths; i++) {
+                struct sp_result r = answer(o.session, i % 3, depths[i / 3]);
+                generating_same(&r, &plain[i % 3]);
+                if (depths[i / 3] > 0) assert_true(r.accepted > 5 && r.mismatches > 5);
+                sp_result_release(&r);
+            }
+            generating_close(&o);
+        }
+    }
+    for (size_t seed = 0; seed < 3; seed++)
+        sp_result_release(&plain[seed]);
+}
+
+static void lossless(void **state)
+{
+    check_file(file_of(*state, SP_DTYPE_NONE, SP_DTYPE_NONE));
+    check_file(file_of(*state, SP_DTYPE_NONE, SP_Q8));
+    check_file(file_of(*state, SP_Q8, SP_Q4));
+}
+
+/* What stands in a packed file, and that it is made of a packed file again as well. */
+static void pairing(void **state)
+{
+    static const char record[] =
+        "{\"kind\":\"dflash\",\"block_size\":6,\"mask_token_id\":109,\"target_hidden_size\":64,"
+        "\"num_target_layers\":0,\"target_layer_ids\":[-1,1,2],\"draft_vocab_size\":72,\"rope\":";
+    const char *path = file_of("pruned", SP_DTYPE_NONE, SP_DTYPE_NONE), *again;
+    struct sp_err err = {0};
+    struct sp_pack *pack = NULL;
+    char *text = NULL;
+    size_t size;
+
+    (void)state;
+    assert_int_equal(sp_pack_open(&pack, path, &err), SP_OK);
+    assert_int_equal(
+        sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_PAIRING, &text, &size, &err), SP_OK);
+    assert_true(size > strlen(record));
+    assert_memory_equal(text, record, strlen(record));
+    free(text);
+    sp_pack_close(pack);
+    again = packed_file(packed_modelfile(path, path), SP_DTYPE_NONE, SP_DTYPE_NONE);
+    check_file(again);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        GOLDEN_CASE(golden_rounds, "pruned"),
+        GOLDEN_CASE(golden_rounds, "anchored"),
+        GOLDEN_CASE(lossless, "pruned"),
+        GOLDEN_CASE(lossless, "anchored"),
+        cmocka_unit_test(pairing),
+    };
+
+    return cmocka_run_group_tests(tests, packed_begin, packed_end);
+}
