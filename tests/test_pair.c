@@ -74,6 +74,15 @@ static void check(const struct sp_pair_side *target, const struct sp_pair_side *
     free(notes);
 }
 
+/* Of the speculators library: inputs of layers, the last layer's output at their number. */
+#define SPECULATOR(ids)                                                                            \
+    "{\"speculators_model_type\": \"dflash\", \"block_size\": 4, \"mask_token_id\": 7, "           \
+    "\"draft_vocab_size\": 8, \"aux_hidden_state_layer_ids\": " ids ", "                           \
+    "\"transformer_layer_config\": {\"vocab_size\": 8, \"hidden_size\": 4, "                       \
+    "\"num_hidden_layers\": 1, "                                                                   \
+    "\"num_attention_heads\": 2, \"num_key_value_heads\": 1, \"head_dim\": 2, "                    \
+    "\"intermediate_size\": 6}}"
+
 static void block_drafts(void **state)
 {
     static const struct {
@@ -92,6 +101,8 @@ static void block_drafts(void **state)
         {DRAFT("8", "6", "[1, 3]", ""), 12, "dflash draft trained for hidden size 6, target has 4"},
         {DRAFT("8", "4", "[1, 3]", ", \"target_hidden_size\": 5"), 10,
          "dflash fc input 10 != 2 ids * target hidden 4"},
+        {SPECULATOR("[0, 6]"), 8, NULL},
+        {SPECULATOR("[0, 7]"), 8, "dflash target layer 6 out of range for 6 target layers"},
     };
     struct sp_config t, d;
 

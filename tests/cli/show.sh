@@ -25,6 +25,8 @@ grep -v TEMPLATE Modelfile >Plain
 spectool create -f Plain -o plain.bin 2>/dev/null
 spectool show plain.bin | grep -A1 '^Template'
 spectool show packed.bin --metadata | grep stored | sed 's/:.*//'
+spectool create -f "$TESTDATA/speculators/pruned/Modelfile" -o pruned.bin 2>/dev/null
+spectool show pruned.bin | sed -n '/^Draft/,/reads layers/p'
 spectool show nothing.bin
 echo "exit $?"
 spectool show Modelfile
