@@ -8,13 +8,12 @@
  * Nobody takes a lock while everybody is awake. To sleep, a thread first announces it and then
  * looks again; whoever changes the state looks at the announcement afterwards (both sequentially
  * consistent, so one of the two sees the other). */
-#define _GNU_SOURCE /* sched_getaffinity: POSIX cannot ask which CPUs a process may use */
 #include "format/pool.h"
+#include "format/cpus.h"
 #include "format/mem.h"
 
 #include <assert.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -237,12 +236,9 @@ void sp_pool_run_ranges(struct sp_pool *pool, size_t n_items, size_t least, sp_p
 
 static unsigned n_usable_cpus(void)
 {
-    cpu_set_t set;
-    int n;
+    unsigned n = sp_usable_cpus();
 
-    if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-    n = CPU_COUNT(&set);
-    return n < 1 ? 1 : n > SP_POOL_MAX ? SP_POOL_MAX : (unsigned)n;
+    return n > SP_POOL_MAX ? SP_POOL_MAX : n;
 }
 
 /* Signals are for the thread that opened the pool; the workers never see one. */
