@@ -1,4 +1,5 @@
 #include "cli/settings.h"
+#include "convert/generation.h"
 #include "convert/modelfile.h"
 #include "format/json.h"
 #include "format/mem.h"
@@ -15,9 +16,8 @@ static const char from_line[] = "command line", from_file[] = "Modelfile",
 
 /* The names of one setting. */
 struct row {
-    const char *option;     /* --top-k */
-    const char *parameter;  /* PARAMETER top_k */
-    const char *generation; /* generation_config.json, or NULL: not a checkpoint's business */
+    const char *option;    /* --top-k */
+    const char *parameter; /* PARAMETER top_k */
     bool integer;
     size_t offset;
 };
@@ -25,20 +25,20 @@ struct row {
 #define AT(member) offsetof(struct sp_settings, member)
 
 static const struct row rows[SP_N_SETTINGS] = {
-    {"temperature", "temperature", "temperature", false, AT(temperature)},
-    {"top-k", "top_k", "top_k", true, AT(top_k)},
-    {"top-p", "top_p", "top_p", false, AT(top_p)},
-    {"min-p", "min_p", "min_p", false, AT(min_p)},
-    {"typical-p", "typical_p", "typical_p", false, AT(typical_p)},
-    {"repeat-last-n", "repeat_last_n", NULL, true, AT(repeat_last_n)},
-    {"repeat-penalty", "repeat_penalty", "repetition_penalty", false, AT(repeat_penalty)},
-    {"presence-penalty", "presence_penalty", NULL, false, AT(presence_penalty)},
-    {"frequency-penalty", "frequency_penalty", NULL, false, AT(frequency_penalty)},
-    {"seed", "seed", NULL, true, AT(seed)},
-    {"num-predict", "num_predict", NULL, true, AT(n_predict)},
-    {"num-ctx", "num_ctx", NULL, true, AT(n_context)},
-    {"threads", "num_thread", NULL, true, AT(n_threads)},
-    {"draft-depth", "draft_num_predict", NULL, true, AT(depth)},
+    {"temperature", "temperature", false, AT(temperature)},
+    {"top-k", "top_k", true, AT(top_k)},
+    {"top-p", "top_p", false, AT(top_p)},
+    {"min-p", "min_p", false, AT(min_p)},
+    {"typical-p", "typical_p", false, AT(typical_p)},
+    {"repeat-last-n", "repeat_last_n", true, AT(repeat_last_n)},
+    {"repeat-penalty", "repeat_penalty", false, AT(repeat_penalty)},
+    {"presence-penalty", "presence_penalty", false, AT(presence_penalty)},
+    {"frequency-penalty", "frequency_penalty", false, AT(frequency_penalty)},
+    {"seed", "seed", true, AT(seed)},
+    {"num-predict", "num_predict", true, AT(n_predict)},
+    {"num-ctx", "num_ctx", true, AT(n_context)},
+    {"threads", "num_thread", true, AT(n_threads)},
+    {"draft-depth", "draft_num_predict", true, AT(depth)},
 };
 
 /* What integers below `least` are called; set by this name they become `value`. */
@@ -186,15 +186,12 @@ static enum sp_status take_generation(struct sp_settings *s, const struct sp_jso
                                       struct sp_err *err)
 {
     enum sp_status st;
-    bool sample = false;
-    const struct sp_json *value;
     char *text = NULL;
 
-    if ((st = sp_json_get_bool(json, "do_sample", &sample, err))) return st;
-    for (size_t i = 0; sample && i < SP_N_SETTINGS; i++) {
-        if (rows[i].generation == NULL || s->from[i] != NULL) continue;
-        if ((value = sp_json_get(json, rows[i].generation)) == NULL) continue;
-        if ((st = sp_json_print(&text, value, err))) return st;
+    for (size_t i = 0; i < SP_N_SETTINGS; i++) {
+        if (s->from[i] != NULL) continue;
+        if ((st = sp_generation_value(&text, json, rows[i].parameter, err))) return st;
+        if (text == NULL) continue;
         st = set_row(s, rows + i, text, err);
         free(text);
         if (st) return st;

@@ -1,6 +1,6 @@
 /* How to generate, and where each setting came from: the command line, the packed file's PARAMETER
- * records, the checkpoint's generation_config.json (sampling values only where it says do_sample),
- * or built in. One table knows every name a setting has. */
+ * records, the checkpoint's generation_config.json (convert/generation.h says which values), or
+ * built in. One table knows every name a setting has. */
 #ifndef SP_CLI_SETTINGS_H
 #define SP_CLI_SETTINGS_H
 

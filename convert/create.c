@@ -1,6 +1,7 @@
 /* create and requantize: open the sources, check, plan, and hand over to the writer. */
 #include "convert/create.h"
 
+#include "convert/generation.h"
 #include "convert/modelfile.h"
 #include "convert/pair.h"
 #include "convert/plan.h"
@@ -154,6 +155,7 @@ static enum sp_status run_job(struct job *job, struct sp_create_report *report, 
     struct sp_create_report done;
 
     if ((st = check_pair(job, err))) return st;
+    if ((st = sp_generation_check(&job->target, &job->notes, err))) return st;
     if ((st = note_gaps(job, &job->target, true, err))) return st;
     if (job->has_draft && (st = note_gaps(job, &job->draft, false, err))) return st;
     tell_notes(job);
