@@ -49,8 +49,8 @@ static const struct sp_family families[] = {
         .wrapper = "mistral3",
         .sizes = {131072, 4096, 14336, 34, 32, 8, 128, 262144, 0},
         .norm_eps = 1e-5,
-        .theta = 1e6,
-        .rope_default = "{\"rope_type\":\"yarn\",\"factor\":16,"
+        .theta = 1e4,
+        .rope_default = "{\"rope_type\":\"yarn\",\"rope_theta\":1e6,\"factor\":16,"
                         "\"original_max_position_embeddings\":16384,\"beta_fast\":32,"
                         "\"beta_slow\":1,\"mscale\":1,\"mscale_all_dim\":1,"
                         "\"llama_4_scaling_beta\":0.1}",

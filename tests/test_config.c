@@ -274,6 +274,7 @@ static void mistral(void **state)
 
     configs_own(&c, "ministral3_wrap", NULL);
     assert_string_equal(c.family, "ministral3");
+    configs_assert_near(c.ropes[0].theta, 1e4); /* of a dict that does not say */
     assert_int_equal(c.ropes[0].kind, SP_ROPE_YARN);
     configs_assert_near(c.ropes[0].amplitude, 1); /* mscale equals mscale_all_dim */
     configs_assert_near(c.query_growth, 0.5);
@@ -287,7 +288,7 @@ static void mistral(void **state)
     assert_shape(&c, 32, 8, 128, 14336);
     configs_assert_windows(&c, "0,0");
     configs_assert_near(c.norm_eps, 1e-5);
-    configs_assert_near(c.ropes[0].theta, 1e6);
+    configs_assert_near(c.ropes[0].theta, 1e6); /* the default dict before what stands beside */
     configs_assert_near(c.ropes[0].factor, 16);
     configs_assert_near(c.ropes[0].original_positions, 16384);
     configs_assert_near(c.ropes[0].beta_fast, 32);
