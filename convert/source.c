@@ -212,7 +212,7 @@ static enum sp_status open_checkpoint(struct sp_source *source, const char *fold
                                       const char *weights, char **notes, struct sp_err *err)
 {
     enum sp_status st;
-    bool compare_heads = false;
+    bool compare_heads = false, untied;
 
     for (int s = SP_SECTION_CONFIG; s <= SP_SECTION_TEMPLATE; s++) {
         if ((st = read_text(source, folder, (enum sp_section)s, err))) return st;
@@ -228,10 +228,19 @@ static enum sp_status open_checkpoint(struct sp_source *source, const char *fold
         sp_context(err, "%s: config.json", source->path);
         return st;
     }
+    untied = source->config.draft.kind == SP_DRAFT_NONE && !source->config.tied;
     if ((st = open_weights(source, weights, notes, err))) return st;
     if ((st = match_tensors(source, &compare_heads, err))) {
         sp_context(err, "%s", source->path);
         return st;
+    }
+    if (untied && source->config.tied) {
+        st =
+            sp_note(notes, err,
+                    "%s: tie_word_embeddings is not true, but of embedding and lm_head.weight only "
+                    "one is there, which serves as both",
+                    source->path);
+        if (st) return st;
     }
     return compare_heads ? settle_heads(source, notes, err) : SP_OK;
 }

@@ -20,3 +20,8 @@ echo 'FROM model.gguf' >Modelfile
 spectool create --force; echo "exit $?"
 spectool create -f "$m" -o Modelfile --force; echo "exit $?"
 cat Modelfile
+echo '# no head, and a config that does not say that the embedding is one'
+cp -r "$TESTDATA/tiny/target" untied
+sed -i 's/"tie_word_embeddings": true/"tie_word_embeddings": false/' untied/config.json
+echo 'FROM ./untied' >Untied
+spectool create -f Untied -o untied.bin
