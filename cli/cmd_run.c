@@ -3,6 +3,7 @@
 #include "cli/generation.h"
 #include "cli/out.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -232,8 +233,15 @@ static enum sp_status open_session(struct sp_generation *g, struct sp_engine_opt
                                    const struct sp_args *args, struct sp_err *err)
 {
     int64_t max = (int64_t)g->info.max_positions;
+    char sentence[128];
 
-    if (engine->n_context > max && !sp_args_given(args, "num-ctx")) engine->n_context = max;
+    if (engine->n_context > max && !sp_args_given(args, "num-ctx")) {
+        snprintf(sentence, sizeof sentence,
+                 "num_ctx of %" PRId64 " in the Modelfile is cut to the model's %" PRId64,
+                 engine->n_context, max);
+        sp_out_note(args->command->name, sentence);
+        engine->n_context = max;
+    }
     return sp_engine_open_session(&g->session, g->package, engine, g->no_draft, 0, err);
 }
 

@@ -33,6 +33,9 @@ sed -i '/eos_token_id/,/]/d' target/generation_config.json
 sed -i 's/"eos_token_id": [0-9]*/"eos_token_id": 3/' target/config.json
 echo '# in vain'
 spectool run packed.bin --ids 582 --num-predict 1 --stop ''
+printf 'FROM ./target\nPARAMETER num_ctx 999999\n' >Long
+spectool create -f Long -o long.bin 2>/dev/null
+spectool run long.bin --ids 582 --num-predict 1 2>&1 >/dev/null | grep note
 echo 'FROM ./target' >Plain
 spectool create -f Plain -o plain.bin 2>/dev/null
 spectool run plain.bin 'What is 7 plus 8?' --temperature 0 --num-predict 20 2>/dev/null

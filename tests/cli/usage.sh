@@ -42,4 +42,6 @@ try logits a --ids 1 --steps 2 --output x.npy
 try run a --no-draft --draft-depth 4 prompt
 try run a --no-draft --show-draft prompt
 try tokenize a --batch text
+try tokenize a --ids --json text
+try tokenize a --ids --batch
 try completions tcsh
