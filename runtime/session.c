@@ -42,6 +42,7 @@ enum sp_status sp_session_open(struct sp_session **out, struct sp_package *packa
                        inner.n_positions, max);
     }
     if (inner.n_positions == 0) inner.n_positions = max < DEFAULT_CONTEXT ? max : DEFAULT_CONTEXT;
+    if (inner.prompt_rows > inner.n_positions) inner.prompt_rows = inner.n_positions;
     if ((st = sp_new(&s, 1, sizeof *s, err))) goto done;
     s->package = package;
     if ((st = sp_speculator_open(&s->speculator, package->target,
