@@ -21,20 +21,18 @@ sed 's/^None of these depths pays:.*fastest/Of these depths N is the fastest: Nx
 awk '/^ *all/ { all = 1 } all && / best / { best = $1 == "all" ? $2 : $1 }
     /^None/ { said = "plain" } /^Of these/ { said = $4 } END { print said == best ? "best is best" : said " is not " best }' table
 spectool bench packed.bin --num-predict 8 --repeat 2 --ids 1,2 --depths 7 --simulate-acceptance 1 --json --svg out.svg \
-    --draft-depth 7,auto,0,2,1,2 | grep -o '"draft_depth": [^,]*\|"acceptance": [^,]*\|"tokens_per_pass": [^,]*' |
+    --draft-depth 7,auto,99,0,2,1,2,16 | grep -o '"draft_depth": [^,]*\|"acceptance": [^,]*\|"tokens_per_pass": [^,]*' |
     awk '/depth/ { depth = $2 } /acceptance/ { share = $2 } /pass/ { print depth ": " (depth ~ /auto/ ? "as it likes" : share " " $2) }'
 grep -c '^<polyline' out.svg
 grep -c '^<circle' out.svg
 grep -o '>SIMULATED[^<]*\|>Tokens[^<]*' out.svg
-spectool bench packed.bin --num-predict 8 --repeat 1 --ids 1,2 --depths 7 --simulate-acceptance 0 --json --draft-depth 1,3,9 |
-    grep -o '"acceptance": [^,]*\|"tokens_per_pass": [^,]*' | sort | uniq -c | sed 's/^ *//'
 # What run says of its rounds: drafted, accepted, tokens a pass.
 of_run() {
     spectool run packed.bin --ids 582,580,258,421 --num-predict 64 --ignore-eos --draft-depth "$1" --json | tail -1 |
         sed 's/.*"rounds": \[//; s/\].*//' | grep -o '"drafted": [0-9]*\|"accepted": [0-9]*' |
         awk '/drafted/{d += $2; n++} /accepted/{a += $2} END{printf "%.6f %.6f\n", d ? a / d : 0, 63 / n}'
 }
-spectool bench packed.bin --num-predict 64 --repeat 3 --ids 582,580,258,421 --ids 9,9,9 --depths 7 --draft-depth 0,1,3,15 --json >figures
+spectool bench packed.bin --num-predict 64 --repeat 2 --ids 582,580,258,421 --ids 9,9,9 --depths 7 --draft-depth 0,1,3,15 --json >figures
 for depth in 1 3 15; do
     sed 's/}/&\n/g' figures | grep -m1 "\"draft_depth\": $depth," |
         sed 's/.*"acceptance": \([^,]*\), "tokens_per_pass": \([^,]*\),.*/\1 \2/' | awk '{printf "%.6f %.6f\n", $1, $2}' >of_bench
@@ -54,7 +52,6 @@ grep -o '"plain_rate": [^,]*\|"draft_depth": [^,]*\|"drafted_rate": [^,]*\|"spee
     $1 == "speed_up" && ($2 - rate[where, depth] / plain) ^ 2 > 1e-12 { print "speed_up " $2 " at depth " depth }
     $1 == "best_depth" && $2 != name { print "best " $2 ", expected " name }
     END { print where " parts" }'
-spectool bench packed.bin --num-predict 2 --repeat 1 --ids 9 --depths 7 --draft-depth 14,16,99 --json | grep -o '"draft_depth": [0-9]*'
 rm figures of_bench table
 echo '# random weights in a known shape'
 spectool bench --synthetic smollm2-135m -q q4 --repeat 1 --num-predict 2 --num-ctx 32 --depths 8 --json made.bin |
