@@ -13,7 +13,8 @@ loads them again, and its forward pass gives the logits. All in float32, on weig
 
 Each draft has golden.json (ids, the last one the anchor; greedy, the best ids of a block; output
 and rounds, the target's greedy answer and how many guesses each round of the draft accepts) and
-draft_logits_K.npy, float32 [guesses, draft vocabulary]. Fixed seed; a minute. Needs torch, transformers and speculators 0.9.0."""
+draft_logits_K.npy, float32 [guesses, draft vocabulary]. Fixed seed; a minute. Needs
+torch, transformers and speculators 0.9.0."""
 import json
 import os
 import sys
