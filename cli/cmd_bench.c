@@ -5,6 +5,8 @@
 #include "cli/temporary.h"
 #include "convert/synthetic.h"
 
+#include <string.h>
+
 struct options {
     struct sp_opt_list ids;
     const char *depths, *draft_depths, *svg;
@@ -104,6 +106,17 @@ static enum sp_status make_synthetic(const char **path, struct sp_temporary *tem
     return st;
 }
 
+static void note_draftless(const struct sp_args *args, const struct sp_package *package)
+{
+    static const char *const drafting[] = {"draft-depth", NULL};
+    const struct options *o = args->options;
+    struct sp_package_info info;
+
+    sp_package_describe(package, &info);
+    if (o->draft_depths && strcmp(o->draft_depths, "0") != 0)
+        sp_engine_note_draftless(args, &info, drafting);
+}
+
 static enum sp_status show(const struct sp_bench *b, const struct options *o, struct sp_err *err)
 {
     enum sp_status st = SP_OK;
@@ -138,6 +151,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     if (o->shape && (st = make_synthetic(&path, &temporary, args, err))) goto done;
     if ((st = sp_engine_open_package(&package, path, &o->engine, err))) goto done;
     sp_temporary_remove(&temporary); /* it stays mapped */
+    note_draftless(args, package);
     snprintf(name, sizeof name, "synthetic %s", o->shape ? o->shape : "");
     bench.name = args->n_operands ? args->operands[0] : name;
     if ((st = sp_bench_measure(&bench, package, &options, err))) goto done;
