@@ -29,6 +29,7 @@ done:
 static enum sp_status verify_marks(const struct sp_source *source, const float *map, size_t n,
                                    struct sp_err *err)
 {
+    const char *what = source->config.draft.kind == SP_DRAFT_EAGLE3 ? "eagle3" : "dflash";
     const struct sp_safetensor *t = NULL;
     size_t n_vocab = source->config.n_vocab, n_marked = 0, n_right = 0;
     uint8_t *marks = NULL;
@@ -38,7 +39,7 @@ static enum sp_status verify_marks(const struct sp_source *source, const float *
     if (t == NULL || (t->dtype != SP_BOOL && t->dtype != SP_U8)) return SP_OK;
     if ((st = sp_new(&marks, n_vocab, 1, err))) return st;
     if (t->rank != 1 || t->shape[0] != n_vocab) {
-        st = sp_fail(err, SP_E_INPUT, "draft t2d has no entry for each of %zu tokens", n_vocab);
+        st = sp_fail(err, SP_E_INPUT, "%s t2d has no entry for each of %zu tokens", what, n_vocab);
         goto done;
     }
     if ((st = sp_safetensors_read(source->checkpoint, t, 0, n_vocab, marks, err))) goto done;
@@ -47,7 +48,7 @@ static enum sp_status verify_marks(const struct sp_source *source, const float *
     for (size_t i = 0; i < n; i++)
         n_right += marks[i + (size_t)map[i]] != 0;
     if (n_right != n || n_marked != n) {
-        st = sp_fail(err, SP_E_INPUT, "draft t2d disagrees with d2t");
+        st = sp_fail(err, SP_E_INPUT, "%s t2d disagrees with d2t", what);
     }
 done:
     free(marks);
@@ -67,7 +68,8 @@ enum sp_status sp_token_tables_verify(const struct sp_source *source, struct sp_
     if (!st && order) {
         st = sp_config_check_token_order(table, order->shape[0], err);
     } else if (!st) {
-        st = sp_config_check_token_map(table, map->shape[0], source->config.n_vocab, err);
+        st = sp_config_check_token_map(source->config.draft.kind, table, map->shape[0],
+                                       source->config.n_vocab, err);
         if (!st) st = verify_marks(source, table, map->shape[0], err);
     }
     if (st) sp_context(err, "%s", source->path);

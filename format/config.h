@@ -216,8 +216,10 @@ SP_MUST_CHECK enum sp_status sp_config_check_eagle3(const struct sp_config *draf
                                                     const struct sp_config *target,
                                                     struct sp_err *err);
 
-/* Are i + d2t[i], i < n, ascending ids below n_vocab? SP_E_INPUT when they are not. */
-SP_MUST_CHECK enum sp_status sp_config_check_token_map(const float *d2t, size_t n, size_t n_vocab,
+/* Are i + d2t[i], i < n, ascending ids below n_vocab? SP_E_INPUT when they are not, naming the kind
+ * of draft. */
+SP_MUST_CHECK enum sp_status sp_config_check_token_map(enum sp_draft_kind kind, const float *d2t,
+                                                       size_t n, size_t n_vocab,
                                                        struct sp_err *err);
 
 /* The last layer with keys of its own, among those with a window or those without; n_layers when

@@ -455,21 +455,22 @@ enum sp_status sp_config_read_draft(struct sp_config *out, const struct sp_confi
     return note_unknown(t, err);
 }
 
-enum sp_status sp_config_check_token_map(const float *d2t, size_t n, size_t n_vocab,
-                                         struct sp_err *err)
+enum sp_status sp_config_check_token_map(enum sp_draft_kind kind, const float *d2t, size_t n,
+                                         size_t n_vocab, struct sp_err *err)
 {
+    const char *what = what_of(kind);
     double last = -1;
 
     for (size_t i = 0; i < n; i++) {
         double id = (double)i + (double)d2t[i];
         if (!(d2t[i] == floorf(d2t[i]))) {
-            return sp_fail(err, SP_E_INPUT, "draft d2t[%zu] is no whole number", i);
+            return sp_fail(err, SP_E_INPUT, "%sd2t[%zu] is no whole number", what, i);
         }
         if (!(id >= 0) || !(id < (double)n_vocab)) {
-            return sp_fail(err, SP_E_INPUT, "draft d2t[%zu] maps to %.0f outside target vocabulary",
-                           i, id);
+            return sp_fail(err, SP_E_INPUT, "%sd2t[%zu] maps to %.0f outside target vocabulary",
+                           what, i, id);
         }
-        if (id <= last) return sp_fail(err, SP_E_INPUT, "draft d2t is not ascending at %zu", i);
+        if (id <= last) return sp_fail(err, SP_E_INPUT, "%sd2t is not ascending at %zu", what, i);
         last = id;
     }
     return SP_OK;

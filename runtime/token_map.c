@@ -7,7 +7,8 @@
 enum sp_status sp_token_map_check(const struct sp_model *draft, size_t n_vocab, struct sp_err *err)
 {
     if (draft->token_map == NULL) return SP_OK;
-    return sp_config_check_token_map(draft->token_map, draft->head.rows, n_vocab, err);
+    return sp_config_check_token_map(draft->config.draft.kind, draft->token_map, draft->head.rows,
+                                     n_vocab, err);
 }
 
 enum sp_status sp_token_map_init(struct sp_token_map *map, const struct sp_model *draft,

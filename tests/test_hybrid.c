@@ -503,7 +503,7 @@ static void eagle3_from_packed_file(void **state)
     free(b);
     odd.marks_odd = true;
     assert_int_equal(create(eagle3_modelfile(&odd), &heard, SP_DTYPE_NONE, NULL, &err), SP_E_INPUT);
-    assert_non_null(strstr(err.text, "draft t2d disagrees with d2t"));
+    assert_non_null(strstr(err.text, "eagle3 t2d disagrees with d2t"));
     scratch_remove();
 }
 

@@ -276,17 +276,17 @@ static void token_maps(void **state)
     } cases[] = {
         {{0, 0, 0}, NULL},
         {{0, 3, 5}, NULL},
-        {{0, 3, 6}, "draft d2t[2] maps to 8 outside target vocabulary"},
-        {{-1, 0, 0}, "draft d2t[0] maps to -1 outside target vocabulary"},
-        {{2, 1, 2}, "draft d2t is not ascending at 1"},
-        {{0, 0, 0.5f}, "draft d2t[2] is no whole number"},
-        {{0, NAN, 0}, "draft d2t[1] is no whole number"},
+        {{0, 3, 6}, "eagle3 d2t[2] maps to 8 outside target vocabulary"},
+        {{-1, 0, 0}, "eagle3 d2t[0] maps to -1 outside target vocabulary"},
+        {{2, 1, 2}, "eagle3 d2t is not ascending at 1"},
+        {{0, 0, 0.5f}, "eagle3 d2t[2] is no whole number"},
+        {{0, NAN, 0}, "eagle3 d2t[1] is no whole number"},
     };
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct sp_err err = {0};
-        enum sp_status st = sp_config_check_token_map(cases[i].d2t, 3, 8, &err);
+        enum sp_status st = sp_config_check_token_map(SP_DRAFT_EAGLE3, cases[i].d2t, 3, 8, &err);
         assert_int_equal(st, cases[i].error ? SP_E_INPUT : SP_OK);
         if (cases[i].error) assert_string_equal(err.text, cases[i].error);
     }
