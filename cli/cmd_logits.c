@@ -119,6 +119,9 @@ done:
     return st;
 }
 
+/* What says how far to draft. */
+static const char *const stepping[] = {"steps", NULL};
+
 /* Positions for the ids and a proposal behind them, no more: caches cost memory. */
 static int64_t context_for(size_t n_ids, const struct sp_package_info *info)
 {
@@ -150,8 +153,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
         goto done;
     }
     if (o->n_steps && strcmp(info.draft, "autoregressive") == 0) {
-        st = sp_fail(err, SP_E_USAGE, "--steps: an autoregressive draft gives one row per id");
-        goto done;
+        sp_engine_note_vain(args, "an autoregressive draft gives one row per id", stepping);
     }
     if ((st = read_ids(&ids, o, package, err))) goto done;
     engine.n_context = context_for(ids.n, &info);

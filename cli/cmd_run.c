@@ -255,6 +255,18 @@ static void note_depth(const struct sp_generation *g)
             g->info.max_depth);
 }
 
+/* Commands are compared with and without --no-draft: what says how to draft may stay. */
+static void note_vain(const struct options *o, const struct sp_args *args,
+                      const struct sp_package_info *info)
+{
+    if (o->settings.depth == 0) return;
+    if (o->no_draft) {
+        sp_engine_note_vain(args, "--no-draft", drafting);
+    } else {
+        sp_engine_note_draftless(args, info, drafting);
+    }
+}
+
 static enum sp_status check_options(const struct options *o, const struct sp_args *args,
                                     struct sp_err *err)
 {
@@ -268,10 +280,6 @@ static enum sp_status check_options(const struct options *o, const struct sp_arg
     if (o->system != NULL && (o->raw || o->ids)) {
         return sp_fail(err, SP_E_USAGE, "--system goes into a chat template, and %s uses none",
                        o->raw ? "--raw" : "--ids");
-    }
-    for (size_t i = 0; o->no_draft && o->settings.depth != 0 && drafting[i]; i++) {
-        if (!sp_args_given(args, drafting[i])) continue;
-        return sp_fail(err, SP_E_USAGE, "--%s does not go with --no-draft", drafting[i]);
     }
     if (o->json && o->show_draft) {
         return sp_fail(err, SP_E_USAGE, "--show-draft does not go with --json");
@@ -308,7 +316,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     engine.n_context = settings.n_context;
     if ((st = sp_engine_open_package(&g.package, g.path, &engine, err))) goto done;
     sp_package_describe(g.package, &g.info);
-    if (o->settings.depth != 0) sp_engine_note_draftless(args, &g.info, drafting);
+    note_vain(o, args, &g.info);
     g.style.ids = !g.info.has_tokenizer;
     if (o->ids == NULL && !g.info.has_tokenizer) {
         st = sp_fail(err, SP_E_UNSUPPORTED, "%s has no tokenizer: its prompts are --ids ID,ID,...",

@@ -89,9 +89,6 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     const struct options *o = args->options;
     struct sp_token_job job = {.text = tokenize, .value = tokenize_value};
 
-    if (o->ids && (o->json || o->batch)) {
-        return sp_fail(err, SP_E_USAGE, "--ids does not go with --%s", o->json ? "json" : "batch");
-    }
     return sp_token_command(args, o->batch, job, err);
 }
 

@@ -12,16 +12,21 @@ const char *const sp_engine_kernels[] = {"auto", "scalar", NULL};
 #endif
 const char *const sp_engine_kv_types[] = {"f16", "f32", "q8", NULL};
 
-void sp_engine_note_draftless(const struct sp_args *args, const struct sp_package_info *info,
-                              const char *const *options)
+void sp_engine_note_vain(const struct sp_args *args, const char *why, const char *const *options)
 {
     char sentence[128];
 
-    for (; info->draft == NULL && *options; options++) {
+    for (; *options; options++) {
         if (!sp_args_given(args, *options)) continue;
-        snprintf(sentence, sizeof sentence, "the file has no draft: --%s has no effect", *options);
+        snprintf(sentence, sizeof sentence, "%s: --%s has no effect", why, *options);
         sp_out_note(args->command->name, sentence);
     }
+}
+
+void sp_engine_note_draftless(const struct sp_args *args, const struct sp_package_info *info,
+                              const char *const *options)
+{
+    if (info->draft == NULL) sp_engine_note_vain(args, "the file has no draft", options);
 }
 
 enum sp_status sp_engine_open_package(struct sp_package **out, const char *path,

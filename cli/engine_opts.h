@@ -61,7 +61,11 @@ extern const char *const sp_engine_kernels[], *const sp_engine_kv_types[];
             .shown = "auto", .help = (text)                                                        \
     }
 
-/* Says on stderr which of `options`, NULL at the end, were given in vain: the file has no draft. */
+/* Says on stderr which of `options`, NULL at the end, were given in vain, and why: "why: --option
+ * has no effect". */
+void sp_engine_note_vain(const struct sp_args *args, const char *why, const char *const *options);
+
+/* The same where the file has no draft. */
 void sp_engine_note_draftless(const struct sp_args *args, const struct sp_package_info *info,
                               const char *const *options);
 

@@ -10,9 +10,9 @@ head -c 100 d.npy | grep -a -o 'shape.: ([0-9, ]*)'
 spectool logits packed.bin --draft --steps 3 --ids 582,580,258,421 -o d.npy
 head -c 100 d.npy | grep -a -o 'shape.: ([0-9, ]*)'
 spectool create -f "$TESTDATA/tiny/Modelfile.ar" -o ar.bin 2>/dev/null
-spectool logits ar.bin --draft --steps 3 --ids 582,580,258,421 -o e.npy
-echo "exit $?"
-rm ar.bin
+spectool logits ar.bin --draft --steps 3 --ids 582,580,258,421 -o e.npy &&
+  head -c 100 e.npy | grep -a -o 'shape.: ([0-9, ]*)'
+rm ar.bin e.npy
 spectool logits packed.bin --ids 582,99999 -o e.npy
 echo "exit $?"
 spectool logits packed.bin --ids 582 -o nowhere/e.npy

@@ -39,9 +39,5 @@ try logits a
 try logits a --ids 1 --text x --output x.npy
 try logits a --ids 1
 try logits a --ids 1 --steps 2 --output x.npy
-try run a --no-draft --draft-depth 4 prompt
-try run a --no-draft --show-draft prompt
 try tokenize a --batch text
-try tokenize a --ids --json text
-try tokenize a --ids --batch
 try completions tcsh
