@@ -9,14 +9,13 @@
 
 static const struct {
     const char *key, *parameter;
-    bool always; /* else where do_sample is true */
 } keys[] = {
-    {"temperature", "temperature", false},
-    {"top_k", "top_k", false},
-    {"top_p", "top_p", false},
-    {"min_p", "min_p", false},
-    {"typical_p", "typical_p", false},
-    {"repetition_penalty", "repeat_penalty", true},
+    {"temperature", "temperature"},
+    {"top_k", "top_k"},
+    {"top_p", "top_p"},
+    {"min_p", "min_p"},
+    {"typical_p", "typical_p"},
+    {"repetition_penalty", "repeat_penalty"},
 };
 
 enum { N_KEYS = sizeof keys / sizeof *keys };
@@ -62,7 +61,7 @@ enum sp_status sp_generation_value(char **out, const struct sp_json *generation,
     if ((st = sp_json_get_bool(generation, "do_sample", &sample, err))) return st;
     while (i < N_KEYS && strcmp(keys[i].parameter, parameter) != 0)
         i++;
-    if (i == N_KEYS || !(sample || keys[i].always)) return SP_OK;
+    if (i == N_KEYS || !sample) return SP_OK;
     value = sp_json_get(generation, keys[i].key);
     if (value != NULL) return sp_json_print(out, value, err);
     return strcmp(parameter, "temperature") == 0 ? sp_copy_text(out, "1", 1, err) : SP_OK;

@@ -7,8 +7,8 @@
 #include "format/json.h"
 
 /* The value that `run` takes for a Modelfile parameter ("top_k"), as text; *out owned by the
- * caller, NULL: the file says nothing about it. Sampling values count only where it says do_sample,
- * which alone means a temperature of 1; the repetition penalty always does. As in transformers. */
+ * caller, NULL: the file says nothing about it. Its values count only where it says do_sample,
+ * which alone means a temperature of 1, as in transformers. */
 SP_MUST_CHECK enum sp_status sp_generation_value(char **out, const struct sp_json *generation,
                                                  const char *parameter, struct sp_err *err);
 

@@ -48,21 +48,21 @@ done
 spectool run plain.bin --ids 582 --num-predict 1 --draft-depth 3 --show-draft 2>&1 >/dev/null | grep note
 spectool run packed.bin --ids 582 --num-predict 1 --no-draft --draft-depth 3 2>&1 >/dev/null | grep note
 
-echo '# a checkpoint that samples, and says no more, means a temperature of 1; its penalty always counts'
+echo '# a checkpoint that samples, and says no more, means a temperature of 1'
 generation() {
     echo "$1" >target/generation_config.json
     rm -f plain.bin
     spectool create -f Plain -o plain.bin 2>&1 | grep -e note -e spectool
 }
 from_checkpoint() { settings plain.bin | grep generation_config; }
-generation '{"do_sample": true, "top_p": 0.95, "min_p": null}'
+generation '{"do_sample": true, "top_p": 0.95, "min_p": null, "repetition_penalty": 1.05}'
 from_checkpoint
 generation '{"do_sample": false, "temperature": 0.6, "top_k": 20, "repetition_penalty": 1.05}'
 from_checkpoint
 echo '# what nothing here reads is named, what cannot be read is refused'
 generation '{"num_beams": 1, "max_new_tokens": 2048, "suppress_tokens": [7, 8], "bad_words_ids": [], "guidance_scale": null}'
 for wrong in 'no json' '[]' '{"eos_token_id": "x"}' '{"do_sample": "yes"}' '{"do_sample": true, "top_k": -1}' \
-    '{"repetition_penalty": 0}'; do
+    '{"do_sample": true, "repetition_penalty": 0}'; do
     generation "$wrong"
 done
 generation '{"top_k": -1}'
