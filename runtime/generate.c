@@ -182,8 +182,7 @@ static size_t find_stop(const struct run *run)
     for (size_t at = 0; at < h->size; at++) {
         for (size_t i = 0; i < run->request->n_stops; i++) {
             size_t len = strlen(run->request->stops[i]);
-            if (len && len <= h->size - at &&
-                memcmp(h->text + at, run->request->stops[i], len) == 0) {
+            if (len <= h->size - at && memcmp(h->text + at, run->request->stops[i], len) == 0) {
                 return at;
             }
         }
@@ -420,15 +419,37 @@ static enum sp_status estimate_speed_up(struct run *run)
     return SP_OK;
 }
 
+static enum sp_status check_request(const struct run *run)
+{
+    const struct sp_request *q = run->request;
+
+    if (q->depth < 0 && q->depth != SP_DEPTH_AUTO) {
+        return sp_fail(run->err, SP_E_USAGE, "draft depth %d: expected 0 or more, or auto",
+                       q->depth);
+    }
+    for (size_t i = 0; i < q->n_stops; i++) {
+        if (*q->stops[i] == '\0') return sp_fail(run->err, SP_E_USAGE, "a stop text is empty");
+    }
+    if (q->simulation == NULL) return SP_OK;
+    if (q->sampling) {
+        return sp_fail(run->err, SP_E_USAGE, "acceptance is simulated for greedy generation only");
+    }
+    if (!(q->simulation->acceptance >= 0 && q->simulation->acceptance <= 1)) {
+        return sp_fail(run->err, SP_E_USAGE, "simulated acceptance %g: expected 0..1",
+                       q->simulation->acceptance);
+    }
+    return SP_OK;
+}
+
 static enum sp_status open_run(struct run *run)
 {
     const struct sp_request *q = run->request;
     const struct sp_package *package = run->session->package;
     enum sp_status st;
 
-    if ((st = sp_session_check_ids(run->session, q->prompt, q->n_prompt, run->err))) return st;
-    if (q->simulation && q->sampling) {
-        return sp_fail(run->err, SP_E_USAGE, "acceptance is simulated for greedy generation only");
+    if ((st = sp_session_check_ids(run->session, q->prompt, q->n_prompt, run->err)) ||
+        (st = check_request(run))) {
+        return st;
     }
     if (package->tokenizer &&
         (st = sp_detokenizer_open(&run->detokenizer, package->tokenizer, true, run->err))) {

@@ -161,11 +161,11 @@ struct sp_request {
     const uint32_t *end_ids; /* [n_end_ids] end the answer as EOS does, also with ignore_eos */
     size_t n_end_ids;
     bool plain;                             /* no drafting in this call */
-    int depth;                              /* most guesses a round, or SP_DEPTH_AUTO */
+    int depth;                              /* most guesses a round, 0.., or SP_DEPTH_AUTO */
     bool measure;                           /* also time plain steps, for speed_up */
     const struct sp_sampling *sampling;     /* NULL: greedy */
     const struct sp_simulation *simulation; /* NULL: none; else greedy sampling only */
-    const char *const *stops; /* [n_stops] texts that end the answer and are not shown */
+    const char *const *stops; /* [n_stops] texts that end the answer, not shown; none empty */
     size_t n_stops;
     bool logprobs;
     unsigned n_top; /* top logprobs a token */

@@ -10,6 +10,7 @@
 #include <stdarg.h>
 #include <cmocka.h>
 #include <stdio.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -260,6 +261,39 @@ static void rows_per_pass(void **state)
     assert_int_equal(count_passes(SIZE_MAX), 1);
 }
 
+/* What a request cannot mean is said, not passed over. */
+static void bad_requests(void **state)
+{
+    static const char *const stops[] = {"x", ""};
+    static const struct sp_simulation low = {-.1, 1}, high = {1.1, 1}, none = {NAN, 1};
+    static const struct {
+        struct sp_request request;
+        const char *error;
+    } cases[] = {
+        {{.depth = -2}, "draft depth -2: expected 0 or more, or auto"},
+        {{.stops = stops, .n_stops = 2}, "a stop text is empty"},
+        {{.simulation = &low}, "simulated acceptance -0.1: expected 0..1"},
+        {{.simulation = &high}, "simulated acceptance 1.1: expected 0..1"},
+        {{.simulation = &none}, "simulated acceptance nan: expected 0..1"},
+    };
+    struct sp_session_options options = {0};
+    struct generating o =
+        generating_open(packed_file(TESTDATA "/tiny/Modelfile", SP_Q4, SP_Q8), NULL, 1, &options);
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct sp_request request = cases[i].request;
+        struct sp_result result;
+        struct sp_err err = {0};
+        request.prompt = story;
+        request.n_prompt = 4;
+        request.max_tokens = 1;
+        assert_int_equal(sp_session_generate(o.session, &request, &result, &err), SP_E_USAGE);
+        assert_string_equal(err.text, cases[i].error);
+    }
+    generating_close(&o);
+}
+
 /* Caches of other types than f16, for a prompt of more than a span: plain decoding on one thread
  * with scalar kernels against threads, kernels, drafting and cuts of the prompt. */
 static void check_cache(enum sp_cache_type cache)
@@ -403,6 +437,7 @@ int main(void)
         cmocka_unit_test(self_draft),
         cmocka_unit_test(edges),
         cmocka_unit_test(rows_per_pass),
+        cmocka_unit_test(bad_requests),
         cmocka_unit_test(chunks_and_reuse),
         cmocka_unit_test(q8_caches),
         cmocka_unit_test(f32_caches),
