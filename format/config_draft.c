@@ -80,8 +80,18 @@ static const char *what_of(enum sp_draft_kind kind)
 static enum sp_status detect_speculator(struct sp_config_text *t, const char *type,
                                         struct sp_err *err)
 {
-    if (strcmp(type, "eagle3") == 0) t->draft = SP_DRAFT_EAGLE3;
-    if (strcmp(type, "dflash") == 0) t->draft = SP_DRAFT_DFLASH;
+    static const struct {
+        const char *type;
+        enum sp_draft_kind kind;
+    } kinds[] = {
+        {"eagle3", SP_DRAFT_EAGLE3},
+        {"dflash", SP_DRAFT_DFLASH},
+        {"dflash2", SP_DRAFT_DFLASH2},
+    };
+
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        if (strcmp(kinds[i].type, type) == 0) t->draft = kinds[i].kind;
+    }
     if (t->draft == SP_DRAFT_NONE) return refuse_kind("speculators", type, err);
     t->speculators = true;
     t->what = what_of(t->draft);
@@ -349,12 +359,12 @@ static enum sp_status read_dflash2(struct sp_config *c, const struct sp_config_t
 
 /* is_causal, then dflash_config.causal, then by kind of layer: a layer that sees everything looks
  * both ways inside the block, a sliding one only back, if the speculators library does not say
- * otherwise. */
+ * otherwise, which it does of a DFlash2 draft unless asked not to. */
 static enum sp_status read_direction(struct sp_config *c, const struct sp_config_text *t,
                                      struct sp_err *err)
 {
     const struct sp_json *stated = sp_json_get(t->root, "is_causal");
-    bool causal = false, windows_see_ahead = false;
+    bool causal = false, windows_see_ahead = t->speculators && c->draft.kind == SP_DRAFT_DFLASH2;
     enum sp_status st;
 
     if (stated == NULL) stated = sp_json_get(t->dflash, "causal");

@@ -83,13 +83,14 @@ static enum sp_status dflash2_open(struct sp_drafter **out, const struct sp_draf
     return SP_OK;
 }
 
-/* W h of the rows 1..n of the block. */
+/* W h of the first n rows that guess. */
 static void project_rows(struct draft_dflash2 *d, size_t n)
 {
     struct sp_product product = {.w = &d->weights->hidden, .y = d->projected, .ldy = d->ld};
     size_t h = d->weights->hidden.cols;
-    const float *rows = sp_decoder_features(d->block.decoder) + h;
+    const float *rows = sp_decoder_features(d->block.decoder);
 
+    rows += d->block.model->config.draft.first_row * h;
     for (size_t i = 0; i < n; i++)
         memcpy(d->hidden.x + i * d->hidden.ld, rows + i * h, h * sizeof(float));
     sp_engine_multiply(d->engine, &product, 1, &d->hidden, n);

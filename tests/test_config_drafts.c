@@ -153,6 +153,39 @@ static void dflash_of_speculators(void **state)
     sp_config_release(&c);
 }
 
+/* What the speculators library's class of DFlash2 takes where the file says nothing; then all of it
+ * stated otherwise. */
+static void dflash2_of_speculators(void **state)
+{
+    struct sp_config c;
+
+    (void)state;
+    configs_own(&c, "dflash2_speculators", NULL);
+    assert_int_equal(c.draft.kind, SP_DRAFT_DFLASH2);
+    assert_int_equal(c.draft.block_size, 8);
+    assert_int_equal(c.draft.first_row, 1);
+    assert_int_equal(c.draft.n_taps, 3);
+    assert_true(c.draft.taps[0] == SP_TAP_EMBEDDING);
+    assert_int_equal(c.draft.taps[2], 5);
+    assert_int_equal(c.n_conv_taps, 2);
+    assert_int_equal(c.conv_group, 16);
+    assert_int_equal(c.draft.selector_rank, 256);
+    assert_int_equal(c.draft.selector_top_k, 16);
+    assert_true(c.draft.raw_embeddings && c.layers[0].window_before);
+    configs_assert_windows(&c, "6,0");
+    assert_false(c.layers[0].causal || c.layers[1].causal);
+    sp_config_release(&c);
+
+    configs_own(&c, "dflash2_speculators_anchored", NULL);
+    assert_int_equal(c.draft.first_row, 0);
+    assert_int_equal(c.n_conv_taps, 3);
+    assert_int_equal(c.conv_group, 8);
+    assert_int_equal(c.draft.selector_rank, 12);
+    assert_int_equal(c.draft.selector_top_k, 5);
+    assert_true(c.layers[0].causal && !c.layers[1].causal);
+    sp_config_release(&c);
+}
+
 /* A block whose anchor guesses too, and two heads. */
 static void dspark(void **state)
 {
@@ -320,9 +353,13 @@ static void eagle3_default_taps(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(qwen3_5_settled),       cmocka_unit_test(dflash),
-        cmocka_unit_test(dflash_of_speculators), cmocka_unit_test(dspark),
-        cmocka_unit_test(default_taps),          cmocka_unit_test(eagle3),
+        cmocka_unit_test(qwen3_5_settled),
+        cmocka_unit_test(dflash),
+        cmocka_unit_test(dflash_of_speculators),
+        cmocka_unit_test(dflash2_of_speculators),
+        cmocka_unit_test(dspark),
+        cmocka_unit_test(default_taps),
+        cmocka_unit_test(eagle3),
         cmocka_unit_test(eagle3_default_taps),
     };
 

@@ -10,10 +10,13 @@ loads them again, and its forward pass gives the logits. All in float32, on weig
             layer 1 makes, and what the last layer makes; a sliding layer that looks both ways
   anchored/ the target's tables; every row of a block predicts the token behind it; a sliding layer
             that looks back, biases
+  dflash2/  DFlash2: convolutions over the block, and a selector that picks from the best five
+            tokens of a row; draft_logits are from before it
+  dflash2_anchored/ the same where every row predicts the token behind it
 
 Each draft has golden.json (ids, the last one the anchor; greedy, the best ids of a block; output
 and rounds, the target's greedy answer and how many guesses each round of the draft accepts) and
-draft_logits_K.npy, float32 [guesses, draft vocabulary]. Fixed seed; a minute. Needs
+draft_logits_K.npy, float32 [guesses, draft vocabulary]. Fixed seed; two minutes. Needs
 torch, transformers and speculators 0.9.0."""
 import json
 import os
@@ -21,12 +24,14 @@ import sys
 
 import numpy as np
 import torch
-from speculators.losses.eager import ce_loss
+from speculators.losses.eager import ce_loss, tv_loss
 from speculators.models.dflash import DFlashDraftModel
+from speculators.models.dflash2 import DFlash2DraftModel
 from speculators.train.vocab_mapping import build_vocab_mappings_from_distribution
 from transformers import Gemma3ForCausalLM, Gemma3TextConfig, Qwen3Config
 
 N_VOCAB, N_NUMBERS, MASK, N_PRUNED = 112, 96, 109, 72
+CLASSES = {"dflash": DFlashDraftModel, "dflash2": DFlash2DraftModel}
 PROMPTS = [[3, 5, 7], [90, 93, 0, 3, 6, 9, 12, 15, 18, 21, 24],
            [(17 + 4 * i) % N_NUMBERS for i in range(30)] + [50 + i for i in range(12)]]
 
@@ -108,7 +113,7 @@ def hidden_states(target, ids, layers):
     return torch.cat([streams[j] for j in layers], -1), streams[-1]
 
 
-def make_draft(folder, target, layers, pruned, **options):
+def make_draft(folder, kind, target, layers, pruned=False, **options):
     layer = Qwen3Config(
         vocab_size=N_VOCAB, hidden_size=64, intermediate_size=32, num_hidden_layers=2,
         num_attention_heads=2, num_key_value_heads=1, head_dim=16, max_position_embeddings=256,
@@ -120,7 +125,7 @@ def make_draft(folder, target, layers, pruned, **options):
         frequencies = {int(i): 1 for i in torch.randperm(N_NUMBERS)[:N_PRUNED]}
         maps["d2t"], maps["t2d"] = build_vocab_mappings_from_distribution(frequencies, N_PRUNED,
                                                                           N_VOCAB)
-    draft = DFlashDraftModel.from_training_args(
+    draft = CLASSES[kind].from_training_args(
         layer, draft_vocab_size=N_PRUNED if pruned else N_VOCAB, mask_token_id=MASK,
         target_layer_ids=layers, verifier_name_or_path="target", draft_attn_impl="eager", **maps,
         **options)
@@ -129,6 +134,10 @@ def make_draft(folder, target, layers, pruned, **options):
         for name, p in draft.named_parameters():
             if name.endswith(".bias"):
                 p.normal_(0, 0.1)
+
+    losses = {"loss_config": {"ce": (ce_loss, 1.0)}}
+    if kind != "dflash":
+        losses["tv_loss_fn"] = tv_loss
 
     def loss():
         ids = count(16, 40)
@@ -139,8 +148,7 @@ def make_draft(folder, target, layers, pruned, **options):
         return draft(hidden_states=states.reshape(1, 640, -1), input_ids=ids.reshape(1, 640),
                      loss_mask=mask.reshape(1, 640), document_ids=documents, max_anchors=96,
                      verifier_last_hidden_states=final.reshape(1, 640, -1),
-                     position_ids=torch.arange(40).repeat(16)[None],
-                     loss_config={"ce": (ce_loss, 1.0)})[1]
+                     position_ids=torch.arange(40).repeat(16)[None], **losses)[1]
 
     train(draft, 300, 1e-2, loss)
     round_weights(draft)
@@ -148,38 +156,55 @@ def make_draft(folder, target, layers, pruned, **options):
 
 
 def propose(draft, target, ids):
-    """Logits of the block behind ids, of which the last one is the anchor."""
+    """Logits of the block behind ids, of which the last one is the anchor, and the rows that they
+    are made from."""
     # What follows the anchor only makes room: no block sees it.
     padded = torch.tensor([ids + [1] * (draft.block_size + 1)])
     states, final = hidden_states(target, padded, draft.config.aux_hidden_state_layer_ids)
     mask = torch.zeros(1, padded.shape[1])
     mask[0, len(ids) - 1] = 1
     with torch.no_grad():
-        logits = draft._backbone_forward(states, padded, mask, final, torch.zeros_like(padded),
-                                         max_anchors=1)[1][0]
-    return logits if draft.config.sample_from_anchor else logits[1:]
+        hidden, logits = draft._backbone_forward(states, padded, mask, final,
+                                                 torch.zeros_like(padded), max_anchors=1)[:2]
+    first = 0 if draft.config.sample_from_anchor else 1
+    return logits[0, first:], hidden[0, first:]
 
 
-def best_of(draft, logits):
-    """Best ids of the target, and how far ahead they are."""
+def lead_of(scores):
+    """How far the best of each row is ahead."""
+    two = scores.topk(2, -1).values
+    return ((two[..., 0] - two[..., 1]) / scores.abs().max()).tolist()
+
+
+def guesses_of(draft, logits, hidden, anchor):
+    """Best ids, and how far ahead they are; a selector's ones one after the other."""
     best = logits.argmax(-1)
-    if draft is not None and draft.d2t is not None:
+    if draft.d2t is not None:
         best = best + draft.d2t[best]
-    two = logits.topk(2, -1).values
-    return best.tolist(), ((two[:, 0] - two[:, 1]) / logits.abs().max()).tolist()
+    if not isinstance(draft, DFlash2DraftModel):
+        return best.tolist(), lead_of(logits)
+    ids, gaps = [anchor], []
+    for row, state in zip(logits, hidden):
+        with torch.no_grad():
+            candidates, scores = draft.candidate_selector.select(row, state, torch.tensor(ids[-1]))
+        ids.append(candidates[scores.argmax()].item())
+        gaps.append(lead_of(scores))
+    return ids[1:], gaps
 
 
 def speculate(draft, target, ids, n_tokens):
     """The target's greedy answer, and how many guesses each round accepts; until one of the numbers
     that decide is too near to call, or a round would not have room for a whole block."""
     with torch.no_grad():
-        wanted, gaps = best_of(None, target(torch.tensor([ids])).logits[0, -1:])
+        logits = target(torch.tensor([ids])).logits[0, -1:]
+    wanted, gaps = logits.argmax(-1).tolist(), lead_of(logits)
     answer, rounds = list(wanted), []
     while min(gaps) > 1e-3 and len(answer) + draft.block_size < n_tokens:
-        guesses, gaps = best_of(draft, propose(draft, target, ids + answer))
+        guesses, gaps = guesses_of(draft, *propose(draft, target, ids + answer), answer[-1])
         with torch.no_grad():
             logits = target(torch.tensor([ids + answer + guesses])).logits[0]
-        wanted, more = best_of(None, logits[len(ids + answer) - 1:])
+        logits = logits[len(ids + answer) - 1:]
+        wanted, more = logits.argmax(-1).tolist(), lead_of(logits)
         accepted = 0
         while accepted < len(guesses) and guesses[accepted] == wanted[accepted]:
             accepted += 1
@@ -191,22 +216,23 @@ def speculate(draft, target, ids, n_tokens):
 
 
 def write_golden(folder, target):
-    draft = DFlashDraftModel.from_pretrained(folder, dtype=torch.float32)
+    with open(os.path.join(folder, "config.json")) as f:
+        kind = json.load(f)["speculators_model_type"]
+    draft = CLASSES[kind].from_pretrained(folder, dtype=torch.float32)
     draft.config.transformer_layer_config._attn_implementation = "eager"
-    draft = DFlashDraftModel.from_pretrained(folder, config=draft.config,
-                                             dtype=torch.float32).eval()
-    golden = {"kind": "dflash", "implementation": "speculators 0.9.0, float32", "target": "target",
+    draft = CLASSES[kind].from_pretrained(folder, config=draft.config, dtype=torch.float32).eval()
+    golden = {"kind": kind, "implementation": "speculators 0.9.0, float32", "target": "target",
               "ids": PROMPTS, "greedy": [], "output": [], "rounds": []}
     for k, ids in enumerate(PROMPTS):
-        logits = propose(draft, target, ids)
-        best, gaps = best_of(draft, logits)
+        logits, hidden = propose(draft, target, ids)
+        best, gaps = guesses_of(draft, logits, hidden, ids[-1])
         assert min(gaps) > 2e-4
         answer, rounds = speculate(draft, target, ids, 100)
         golden["greedy"].append(best)
         golden["output"].append(answer)
         golden["rounds"].append(rounds)
         np.save(os.path.join(folder, "draft_logits_%d.npy" % k), logits.numpy())
-        print(folder, ids[-3:], "->", best, rounds)
+        print(folder, ids[-3:], "->", best, logits.argmax(-1).tolist(), rounds)
     with open(os.path.join(folder, "golden.json"), "w") as f:
         json.dump(golden, f)
         f.write("\n")
@@ -218,9 +244,15 @@ def main():
     torch.manual_seed(20)
     torch.set_num_threads(1)
     target = make_target("target")
-    make_draft("pruned", target, [0, 2, 3], True, block_size=6, sliding_window_non_causal=True)
-    make_draft("anchored", target, [1, 2], False, block_size=5, sample_from_anchor=True, bias=True)
-    for name in ("pruned", "anchored"):
+    make_draft("pruned", "dflash", target, [0, 2, 3], True, block_size=6,
+               sliding_window_non_causal=True)
+    make_draft("anchored", "dflash", target, [1, 2], block_size=5, sample_from_anchor=True,
+               bias=True)
+    sizes = {"conv_kernel_size": 3, "conv_group_size": 32, "selector_rank": 12, "selector_top_k": 5}
+    make_draft("dflash2", "dflash2", target, [1, 3], block_size=6, **sizes)
+    make_draft("dflash2_anchored", "dflash2", target, [1, 2], block_size=5,
+               sample_from_anchor=True, sliding_window_non_causal=False, **sizes)
+    for name in ("pruned", "anchored", "dflash2", "dflash2_anchored"):
         write_golden(name, target)
         os.remove(os.path.join(name, "config.py"))
         with open(os.path.join(name, "Modelfile"), "w") as f:
