@@ -87,6 +87,7 @@ static enum sp_status detect_speculator(struct sp_config_text *t, const char *ty
         {"eagle3", SP_DRAFT_EAGLE3},
         {"dflash", SP_DRAFT_DFLASH},
         {"dflash2", SP_DRAFT_DFLASH2},
+        {"dspark", SP_DRAFT_DSPARK},
     };
 
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
@@ -234,7 +235,8 @@ static enum sp_status read_vocabulary(struct sp_config *c, const struct sp_confi
     if ((st = sp_object_unsigned(sp_dflash_holder(t, key), key, 1, c->n_vocab, &n_rows, err))) {
         return st;
     }
-    if (n_rows != c->n_vocab && d->kind != SP_DRAFT_DFLASH) {
+    if (n_rows != c->n_vocab && d->kind != SP_DRAFT_DFLASH &&
+        !(t->speculators && d->kind == SP_DRAFT_DSPARK)) {
         return sp_fail(err, SP_E_UNSUPPORTED,
                        "%s: unsupported option draft_vocab_size (%u, vocab_size is %u)",
                        d->kind == SP_DRAFT_DSPARK ? "dspark" : "dflash2", n_rows, c->n_vocab);

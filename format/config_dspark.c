@@ -4,7 +4,10 @@
  * drafts with neither head; what sets them apart from DFlash is that the anchor's row guesses too.
  *
  * DeepSpec cuts proposals where the confidence falls below a threshold that is no part of the
- * checkpoint but an argument of its evaluator (0: never); here it is the depth that decides. */
+ * checkpoint but an argument of its evaluator (0: never); here it is the depth that decides.
+ *
+ * In the speculators library a draft has both heads if it does not say otherwise, its anchor's row
+ * may guess nothing, and it may have a vocabulary of its own. */
 #include "format/config_parts.h"
 
 #include <string.h>
@@ -59,14 +62,20 @@ enum sp_status sp_config_read_dspark(struct sp_draft_config *out, const struct s
     enum sp_status st;
 
     if (out->kind != SP_DRAFT_DSPARK) return SP_OK;
+    /* Its older classes had another default. */
+    if (t->speculators && sp_dflash_holder(t, anchor) == NULL) {
+        return sp_fail(err, SP_E_INPUT, "dspark config missing %s", anchor);
+    }
     if (out->n_taps == 0) {
         return sp_fail(err, SP_E_INPUT, "dspark config missing target_layer_ids");
     }
     st = sp_json_get_bool(sp_dflash_holder(t, anchor), anchor, &from_anchor, err);
     if (st) return st;
-    if (!from_anchor) {
+    if (!from_anchor && !t->speculators) {
         return sp_fail(err, SP_E_UNSUPPORTED, "dspark: %s false is not supported", anchor);
     }
+    d->rank = t->speculators ? 256 : 0;
+    d->confidence = t->speculators;
     st = sp_object_unsigned(sp_dflash_holder(t, rank), rank, 0, SP_CAP_WIDTH, &d->rank, err);
     if (st) return st;
     if (d->rank && (st = read_type(&d->markov, t, err))) return st;

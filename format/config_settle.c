@@ -76,7 +76,7 @@ static enum sp_status settle_vocabulary(struct sp_config *config, const struct s
 static enum sp_status settle_tables(struct sp_config *config, const struct sp_tables *found,
                                     struct sp_err *err)
 {
-    if (found->d2t && config->draft.kind != SP_DRAFT_DFLASH) {
+    if (found->d2t && config->draft.kind == SP_DRAFT_DFLASH2) {
         return sp_fail(err, SP_E_UNSUPPORTED, "a vocabulary of its own (d2t) is not supported");
     }
     if (found->embedding && !found->head && !config->tied) {

@@ -385,7 +385,7 @@ static const struct row model_rows[] = {
      {DIM_VOCAB, DIM_SELECTOR},
      is_dflash2},
     {"markov_head.markov_w1.weight", SP_ROLE_CODEBOOK, {DIM_VOCAB, DIM_MARKOV}, has_markov},
-    {"markov_head.markov_w2.weight", SP_ROLE_HEAD, {DIM_VOCAB, DIM_MARKOV}, has_markov},
+    {"markov_head.markov_w2.weight", SP_ROLE_HEAD, {DIM_HEAD_ROWS, DIM_MARKOV}, has_markov},
     {"markov_head.gate_proj.weight", SP_ROLE_GATE, {DIM_MARKOV, DIM_MARKOV_SEEN}, has_markov_gate},
     {"markov_head.gate_proj.bias", SP_ROLE_BIAS, {DIM_MARKOV}, has_markov_gate},
     {"markov_head.joint_proj.weight",

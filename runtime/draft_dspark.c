@@ -1,5 +1,6 @@
 /* DSpark block drafts: DFlash whose rows each predict the token behind them, the anchor's row too,
- * and whose tokens are chosen one after the other.
+ * and whose tokens are chosen one after the other. Where the anchor's row guesses nothing, a
+ * recurrent head's state has stepped through it all the same, with the anchor for a token before.
  *
  * With e = the markov head's embedding of the token before a guess, h = the row's hidden state
  * behind the final norm, row i's logits are corrected by
@@ -13,6 +14,7 @@
 
 #include "format/mem.h"
 #include "runtime/fmath.h"
+#include "runtime/token_map.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +25,7 @@ struct draft_dspark {
     struct sp_dflash block;
     const struct sp_engine *engine;
     const struct sp_dspark_weights *weights;
+    struct sp_token_map vocabulary;
     size_t rank, n_hidden;
     enum sp_markov markov;
     struct sp_acts gate_in;       /* [1][columns of the gate] */
@@ -40,6 +43,7 @@ static void dspark_close(struct sp_drafter *base)
     struct draft_dspark *d = (struct draft_dspark *)base;
 
     sp_decoder_close(d->block.decoder);
+    sp_token_map_release(&d->vocabulary);
     sp_acts_release(&d->gate_in);
     sp_acts_release(&d->correction_in);
     sp_acts_release(&d->confidence_in);
@@ -89,6 +93,7 @@ static enum sp_status dspark_open(struct sp_drafter **out, const struct sp_draft
                                   struct sp_err *err)
 {
     const struct sp_config *config = &setup->draft->config;
+    size_t n_vocab = setup->target->config.n_vocab;
     struct draft_dspark *d = NULL;
     enum sp_status st;
 
@@ -99,6 +104,7 @@ static enum sp_status dspark_open(struct sp_drafter **out, const struct sp_draft
     d->n_hidden = config->n_hidden;
     d->markov = config->draft.dspark.markov;
     if ((st = sp_dflash_init(&d->block, &sp_draft_dspark_ops, setup, own_taps, 1, err)) ||
+        (st = sp_token_map_init(&d->vocabulary, setup->draft, n_vocab, err)) ||
         (st = open_heads(d, err))) {
         dspark_close(&d->block.base);
         return st;
@@ -187,26 +193,46 @@ static double rate_row(struct draft_dspark *d, const float *hidden)
     return (double)sp_sigmoidf(d->confidence[0]);
 }
 
+static void embed(const struct draft_dspark *d, uint32_t id)
+{
+    const struct sp_matrix *w = &d->weights->embedding;
+
+    sp_panel_row(d->embedding, w->dtype, w->panels, w->cols, id);
+}
+
+/* The state in front of the first row that guesses. */
+static void begin_chain(struct draft_dspark *d, uint32_t anchor, const float *hidden)
+{
+    if (d->rank == 0) return;
+    memset(d->state, 0, d->rank * sizeof *d->state);
+    if (d->markov != SP_MARKOV_RNN || d->block.model->config.draft.first_row == 0) return;
+    embed(d, anchor);
+    step_state(d, hidden);
+}
+
 static enum sp_status dspark_propose(struct sp_drafter *base, uint32_t *ids, size_t n_cached,
                                      size_t *n, const struct sp_guesser *guesser,
                                      struct sp_err *err)
 {
     struct draft_dspark *d = (struct draft_dspark *)base;
-    const struct sp_matrix *w1 = &d->weights->embedding;
+    size_t first = d->block.model->config.draft.first_row;
+    const float *hidden;
     enum sp_status st = SP_OK;
     bool more = true;
     size_t i;
 
     sp_dflash_run_block(&d->block, ids, n_cached, *n);
-    if (d->rank) memset(d->state, 0, d->rank * sizeof *d->state);
-    for (i = 0; st == SP_OK && more && i < *n; i++) {
-        const float *hidden = sp_decoder_features(d->block.decoder) + i * d->n_hidden;
+    hidden = sp_decoder_features(d->block.decoder);
+    begin_chain(d, ids[n_cached], hidden);
+    hidden += first * d->n_hidden;
+    for (i = 0; st == SP_OK && more && i < *n; i++, hidden += d->n_hidden) {
         size_t pos = n_cached + 1 + i;
         struct sp_logits logits = sp_decoder_row(d->block.decoder, i);
         if (d->rank) {
-            sp_panel_row(d->embedding, w1->dtype, w1->panels, w1->cols, ids[pos - 1]);
+            embed(d, ids[pos - 1]);
             logits = correct_row(d, i, hidden);
         }
+        logits = sp_token_map_spread(&d->vocabulary, logits);
         if (d->confidence) {
             st = sp_guess_rated(guesser, &more, ids, pos, &logits, rate_row(d, hidden), err);
         } else {

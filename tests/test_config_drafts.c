@@ -232,6 +232,32 @@ static void dspark(void **state)
 }
 
 /* The taps of a draft whose config leaves them out, settled by fc's width. */
+/* In the speculators library both heads are there if the file does not say otherwise. */
+static void dspark_of_speculators(void **state)
+{
+    struct sp_config c;
+
+    (void)state;
+    configs_own(&c, "dspark_speculators", NULL);
+    assert_int_equal(c.draft.kind, SP_DRAFT_DSPARK);
+    assert_int_equal(c.draft.n_head_rows, 40);
+    assert_int_equal(c.draft.first_row, 0);
+    assert_int_equal(c.draft.dspark.rank, 256);
+    assert_int_equal(c.draft.dspark.markov, SP_MARKOV_VANILLA);
+    assert_true(c.draft.dspark.confidence && c.draft.dspark.confidence_markov);
+    assert_true(c.draft.taps[0] == SP_TAP_EMBEDDING && c.draft.raw_embeddings);
+    assert_int_equal(c.draft.taps[2], 5);
+    assert_true(c.layers[0].causal && c.layers[0].window_before && !c.layers[1].causal);
+    sp_config_release(&c);
+
+    configs_own(&c, "dspark_speculators_unanchored", NULL);
+    assert_int_equal(c.draft.first_row, 1);
+    assert_int_equal(c.draft.dspark.rank, 12);
+    assert_int_equal(c.draft.dspark.markov, SP_MARKOV_RNN);
+    assert_false(c.draft.dspark.confidence);
+    sp_config_release(&c);
+}
+
 static void default_taps(void **state)
 {
     static const struct {
@@ -358,6 +384,7 @@ int main(void)
         cmocka_unit_test(dflash_of_speculators),
         cmocka_unit_test(dflash2_of_speculators),
         cmocka_unit_test(dspark),
+        cmocka_unit_test(dspark_of_speculators),
         cmocka_unit_test(default_taps),
         cmocka_unit_test(eagle3),
         cmocka_unit_test(eagle3_default_taps),

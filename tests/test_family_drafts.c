@@ -17,6 +17,10 @@
     ", " p "fc.weight 4 8, " p "hidden_norm.weight 4, " p "layers.0.self_attn.q_norm.weight 2, " p \
     "layers.0.self_attn.k_norm.weight 2"
 
+#define DFLASH2                                                                                    \
+    "{\"architectures\": [\"DFlash2DraftModel\"], \"block_size\": 4, \"mask_token_id\": 7, "       \
+    "\"target_layer_ids\": [1, 3], \"conv_group_size\": 2, \"selector_top_k\": 4, " SIZES "}"
+
 static void dflash(void **state)
 {
     static const char *const lists[] = {DFLASH_BODY(""), DFLASH_BODY("model.")};
@@ -173,6 +177,38 @@ static void dspark(void **state)
     }
 }
 
+#define SPECULATORS_DSPARK                                                                         \
+    "{\"architectures\": [\"DSparkDraftModel\"], \"speculators_model_type\": \"dspark\", "         \
+    "\"block_size\": 4, \"mask_token_id\": 7, \"aux_hidden_state_layer_ids\": [1, 3], "            \
+    "\"draft_vocab_size\": 5, \"sample_from_anchor\": true, \"markov_rank\": 3, "                  \
+    "\"transformer_layer_config\": {" SIZES "}}"
+
+/* The markov head reads the target's vocabulary and writes the draft's. */
+static void dspark_of_speculators(void **state)
+{
+    struct matching_checkpoint c;
+    struct matching_outcome o;
+
+    (void)state;
+    matching_open(&c, SPECULATORS_DSPARK,
+                  DFLASH_BODY("") ", lm_head.weight 5 4, d2t 5, t2d 8, "
+                                  "markov_head.markov_w1.weight 8 3, "
+                                  "markov_head.markov_w2.weight 5 3, "
+                                  "confidence_head.proj.weight 1 7, confidence_head.proj.bias 1");
+    matching_run(&o, &c);
+    assert_string_equal(o.err.text, "");
+    assert_int_equal(o.specs.n_specs, 20);
+    assert_true(c.config.draft.borrows_tables && c.config.draft.maps_tokens);
+    matching_close(&o, &c);
+    matching_assert_refused(
+        SPECULATORS_DSPARK,
+        DFLASH_BODY("") ", lm_head.weight 5 4, d2t 5" MARKOV(
+            "") ", confidence_head.proj.weight 1 7, confidence_head.proj.bias 1",
+        SP_E_INPUT,
+        "tensor \"markov_head.markov_w2.weight\" has shape [8, 3], "
+        "expected [5, 3]");
+}
+
 static void dspark_refusals(void **state)
 {
     (void)state;
@@ -246,9 +282,9 @@ static void eagle3(void **state)
                             SP_E_INPUT, "eagle3 fc input 12 != 2 ids * target hidden 4");
     matching_assert_refused(EAGLE3(""), EAGLE3_LAYER("layers.0.") ", " EAGLE3_REST ", d2t 6",
                             SP_E_INPUT, "tensor \"d2t\" has shape [6], expected [5]");
-    matching_assert_refused(DSPARK(""), DSPARK_BODY("") ", d2t 5", SP_E_INPUT,
-                            "tensor \"d2t\" belongs to an EAGLE-3 or DFlash draft, but "
-                            "architecture is \"Qwen3DSparkModel\"");
+    matching_assert_refused(DFLASH2, DFLASH_BODY("") ", d2t 5", SP_E_INPUT,
+                            "tensor \"d2t\" belongs to an EAGLE-3, DFlash or DSpark draft, but "
+                            "architecture is \"DFlash2DraftModel\"");
 }
 
 int main(void)
@@ -258,6 +294,7 @@ int main(void)
         cmocka_unit_test(dflash_refusals),
         cmocka_unit_test(dflash_of_speculators),
         cmocka_unit_test(dspark),
+        cmocka_unit_test(dspark_of_speculators),
         cmocka_unit_test(dspark_refusals),
         cmocka_unit_test(eagle3),
     };

@@ -352,6 +352,8 @@ int main(void)
         GOLDEN_CASE(speculators_draft, "pruned"),
         GOLDEN_CASE(speculators_draft, "dflash2"),
         GOLDEN_CASE(speculators_draft, "dflash2_anchored"),
+        GOLDEN_CASE(speculators_draft, "dspark"),
+        GOLDEN_CASE(speculators_draft, "dspark_anchored"),
         GOLDEN_CASE(oracle_draft, "dflash_default_taps"),
         GOLDEN_CASE(oracle_draft, "dflash_gpt_oss"),
         GOLDEN_CASE(oracle_draft, "dflash_llama_bias"),

@@ -1,5 +1,6 @@
-/* DFlash and DFlash2 drafts as the speculators library publishes them: rounds equal those that the
- * library's own model makes, and drafting changes nothing. Their logits are in test_logits. */
+/* DFlash, DFlash2 and DSpark drafts as the speculators library publishes them: rounds equal those
+ * that the library's own model makes, and drafting changes nothing. Their logits are in
+ * test_logits. */
 #include "format/packfile.h"
 #include "quantize/kernels.h"
 #include "tests/generating.h"
@@ -128,6 +129,11 @@ static void lossless(void **state)
     check_file(file_of(*state, SP_Q8, SP_Q4));
 }
 
+static void lossless_quantized(void **state)
+{
+    check_file(file_of(*state, SP_Q8, SP_Q4));
+}
+
 /* What stands in a packed file, and that another one made of it drafts the same. */
 static void pairing(void **state)
 {
@@ -170,10 +176,14 @@ int main(void)
         GOLDEN_CASE(golden_rounds, "anchored"),
         GOLDEN_CASE(golden_rounds, "dflash2"),
         GOLDEN_CASE(golden_rounds, "dflash2_anchored"),
+        GOLDEN_CASE(golden_rounds, "dspark"),
+        GOLDEN_CASE(golden_rounds, "dspark_anchored"),
         GOLDEN_CASE(lossless, "pruned"),
         GOLDEN_CASE(lossless, "anchored"),
         GOLDEN_CASE(lossless, "dflash2"),
-        GOLDEN_CASE(lossless, "dflash2_anchored"),
+        GOLDEN_CASE(lossless_quantized, "dflash2_anchored"),
+        GOLDEN_CASE(lossless, "dspark"),
+        GOLDEN_CASE(lossless_quantized, "dspark_anchored"),
         cmocka_unit_test(pairing),
     };
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Make the DFlash drafts of testdata/speculators: python3 speculators_dflash.py FOLDER
+"""Make the block drafts of testdata/speculators: python3 speculators_dflash.py FOLDER
 
 Everything but the target is the speculators library's own work: it trains the drafts, saves them,
 loads them again, and its forward pass gives the logits. All in float32, on weights rounded to bf16.
@@ -13,10 +13,13 @@ loads them again, and its forward pass gives the logits. All in float32, on weig
   dflash2/  DFlash2: convolutions over the block, and a selector that picks from the best five
             tokens of a row; draft_logits are from before it
   dflash2_anchored/ the same where every row predicts the token behind it
+  dspark/   DSpark with a recurrent head, which the anchor's row steps though it predicts nothing;
+            a vocabulary of its own; draft_logits are corrected
+  dspark_anchored/ DSpark with a gated head, where every row predicts the token behind it
 
 Each draft has golden.json (ids, the last one the anchor; greedy, the best ids of a block; output
 and rounds, the target's greedy answer and how many guesses each round of the draft accepts) and
-draft_logits_K.npy, float32 [guesses, draft vocabulary]. Fixed seed; two minutes. Needs
+draft_logits_K.npy, float32 [guesses, draft vocabulary]. Fixed seed; three minutes. Needs
 torch, transformers and speculators 0.9.0."""
 import json
 import os
@@ -27,11 +30,12 @@ import torch
 from speculators.losses.eager import ce_loss, tv_loss
 from speculators.models.dflash import DFlashDraftModel
 from speculators.models.dflash2 import DFlash2DraftModel
+from speculators.models.dspark import DSparkDraftModel
 from speculators.train.vocab_mapping import build_vocab_mappings_from_distribution
 from transformers import Gemma3ForCausalLM, Gemma3TextConfig, Qwen3Config
 
 N_VOCAB, N_NUMBERS, MASK, N_PRUNED = 112, 96, 109, 72
-CLASSES = {"dflash": DFlashDraftModel, "dflash2": DFlash2DraftModel}
+CLASSES = {"dflash": DFlashDraftModel, "dflash2": DFlash2DraftModel, "dspark": DSparkDraftModel}
 PROMPTS = [[3, 5, 7], [90, 93, 0, 3, 6, 9, 12, 15, 18, 21, 24],
            [(17 + 4 * i) % N_NUMBERS for i in range(30)] + [50 + i for i in range(12)]]
 
@@ -156,8 +160,8 @@ def make_draft(folder, kind, target, layers, pruned=False, **options):
 
 
 def propose(draft, target, ids):
-    """Logits of the block behind ids, of which the last one is the anchor, and the rows that they
-    are made from."""
+    """Logits of the block that ids' last one is the anchor of, and the rows that they are made
+    from; all of the block's."""
     # What follows the anchor only makes room: no block sees it.
     padded = torch.tensor([ids + [1] * (draft.block_size + 1)])
     states, final = hidden_states(target, padded, draft.config.aux_hidden_state_layer_ids)
@@ -166,8 +170,7 @@ def propose(draft, target, ids):
     with torch.no_grad():
         hidden, logits = draft._backbone_forward(states, padded, mask, final,
                                                  torch.zeros_like(padded), max_anchors=1)[:2]
-    first = 0 if draft.config.sample_from_anchor else 1
-    return logits[0, first:], hidden[0, first:]
+    return logits[0], hidden[0]
 
 
 def lead_of(scores):
@@ -176,20 +179,32 @@ def lead_of(scores):
     return ((two[..., 0] - two[..., 1]) / scores.abs().max()).tolist()
 
 
+def correct(draft, k, row, hidden, before):
+    """Row k's logits as a markov head corrects them; `before` are the tokens before the rows."""
+    if not isinstance(draft, DSparkDraftModel):
+        return row
+    known = torch.tensor([before + [0] * (draft.block_size - len(before))])
+    with torch.no_grad():
+        return row + draft.markov_head.block_bias(prev_token_ids=known,
+                                                  hidden_states=hidden[None])[0, k]
+
+
 def guesses_of(draft, logits, hidden, anchor):
-    """Best ids, and how far ahead they are; a selector's ones one after the other."""
-    best = logits.argmax(-1)
-    if draft.d2t is not None:
-        best = best + draft.d2t[best]
-    if not isinstance(draft, DFlash2DraftModel):
-        return best.tolist(), lead_of(logits)
-    ids, gaps = [anchor], []
-    for row, state in zip(logits, hidden):
-        with torch.no_grad():
-            candidates, scores = draft.candidate_selector.select(row, state, torch.tensor(ids[-1]))
-        ids.append(candidates[scores.argmax()].item())
+    """Best ids one after the other, how far ahead they are, and the logits of their rows."""
+    first = 0 if draft.config.sample_from_anchor else 1
+    before, gaps, rows = [anchor] * (first + 1), [], []
+    for k in range(first, draft.block_size):
+        row = correct(draft, k, logits[k], hidden, before)
+        candidates, scores = torch.arange(len(row)), row
+        if isinstance(draft, DFlash2DraftModel):
+            with torch.no_grad():
+                candidates, scores = draft.candidate_selector.select(row, hidden[k],
+                                                                     torch.tensor(before[-1]))
+        best = candidates[scores.argmax()]
+        before.append((best if draft.d2t is None else best + draft.d2t[best]).item())
         gaps.append(lead_of(scores))
-    return ids[1:], gaps
+        rows.append(row)
+    return before[first + 1:], gaps, torch.stack(rows)
 
 
 def speculate(draft, target, ids, n_tokens):
@@ -200,7 +215,7 @@ def speculate(draft, target, ids, n_tokens):
     wanted, gaps = logits.argmax(-1).tolist(), lead_of(logits)
     answer, rounds = list(wanted), []
     while min(gaps) > 1e-3 and len(answer) + draft.block_size < n_tokens:
-        guesses, gaps = guesses_of(draft, *propose(draft, target, ids + answer), answer[-1])
+        guesses, gaps, _ = guesses_of(draft, *propose(draft, target, ids + answer), answer[-1])
         with torch.no_grad():
             logits = target(torch.tensor([ids + answer + guesses])).logits[0]
         logits = logits[len(ids + answer) - 1:]
@@ -224,8 +239,7 @@ def write_golden(folder, target):
     golden = {"kind": kind, "implementation": "speculators 0.9.0, float32", "target": "target",
               "ids": PROMPTS, "greedy": [], "output": [], "rounds": []}
     for k, ids in enumerate(PROMPTS):
-        logits, hidden = propose(draft, target, ids)
-        best, gaps = guesses_of(draft, logits, hidden, ids[-1])
+        best, gaps, logits = guesses_of(draft, *propose(draft, target, ids), ids[-1])
         assert min(gaps) > 2e-4
         answer, rounds = speculate(draft, target, ids, 100)
         golden["greedy"].append(best)
@@ -252,7 +266,11 @@ def main():
     make_draft("dflash2", "dflash2", target, [1, 3], block_size=6, **sizes)
     make_draft("dflash2_anchored", "dflash2", target, [1, 2], block_size=5,
                sample_from_anchor=True, sliding_window_non_causal=False, **sizes)
-    for name in ("pruned", "anchored", "dflash2", "dflash2_anchored"):
+    make_draft("dspark", "dspark", target, [1, 3], True, block_size=6, sample_from_anchor=False,
+               markov_rank=12, markov_head_type="rnn")
+    make_draft("dspark_anchored", "dspark", target, [1, 2], block_size=5, markov_rank=12,
+               markov_head_type="gated")
+    for name in ("pruned", "anchored", "dflash2", "dflash2_anchored", "dspark", "dspark_anchored"):
         write_golden(name, target)
         os.remove(os.path.join(name, "config.py"))
         with open(os.path.join(name, "Modelfile"), "w") as f:
