@@ -95,7 +95,7 @@ static double by(size_t n, double x)
 
 static void add_runs(struct sp_bench_runs *sum, const struct sp_bench_runs *runs, size_t n)
 {
-    /* Seconds for now; in_rates turns them over. */
+    /* Seconds, until in_rates turns them over. */
     sum->rate += by(n, runs->rate);
     sum->slowest += by(n, runs->slowest);
     sum->fastest += by(n, runs->fastest);
