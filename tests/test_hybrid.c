@@ -350,17 +350,33 @@ static int keep_row(void *context, size_t row, const float *logits, size_t n_voc
     return 0;
 }
 
+/* Behind ids[0..n-1] and the anchor ids[n] both sessions propose the same, rows of `width` logits.
+ */
+static void same_proposal(struct sp_session *used, struct sp_session *fresh, const uint32_t *ids,
+                          size_t n, size_t width)
+{
+    enum { N_STEPS = 4 };
+    float *a = NULL, *b = NULL;
+    struct sp_err err = {0};
+
+    if (sp_session_draft_logits(used, ids, n + 1, N_STEPS, keep_row, &a, &err) ||
+        sp_session_draft_logits(fresh, ids, n + 1, N_STEPS, keep_row, &b, &err)) {
+        fail_msg("%s", err.text);
+    }
+    assert_memory_equal(a, b, N_STEPS * width * sizeof *a);
+    free(a);
+    free(b);
+}
+
 /* Behind a long prompt, which is read before the first proposal, a drafted answer leaves the caches
  * that a fresh session has, whose first proposal reads all at once. */
 static void check_catching_up(const char *path)
 {
-    enum { N_LONG = 60, N_STEPS = 4 };
+    enum { N_LONG = 60 };
     struct sp_package *package = open_package(path, NULL, 1);
     struct sp_session *used = open_session(package, 0), *fresh = open_session(package, 0);
     uint32_t ids[N_LONG + N_TOKENS + 1];
     struct sp_result r;
-    float *a = NULL, *b = NULL;
-    struct sp_err err = {0};
     size_t n = N_LONG + N_TOKENS, own = package->draft->head.rows;
 
     for (uint32_t i = 0; i < N_LONG; i++)
@@ -369,13 +385,7 @@ static void check_catching_up(const char *path)
     assert_int_equal(r.n_ids, N_TOKENS);
     memcpy(ids + N_LONG, r.ids, N_TOKENS * sizeof *ids);
     ids[n] = 5;
-    if (sp_session_draft_logits(used, ids, n + 1, N_STEPS, keep_row, &a, &err) ||
-        sp_session_draft_logits(fresh, ids, n + 1, N_STEPS, keep_row, &b, &err)) {
-        fail_msg("%s", err.text);
-    }
-    assert_memory_equal(a, b, N_STEPS * (own ? own : package->target->head.rows) * sizeof *a);
-    free(a);
-    free(b);
+    same_proposal(used, fresh, ids, n, own ? own : package->target->head.rows);
     sp_result_release(&r);
     sp_session_close(used);
     sp_session_close(fresh);
@@ -394,26 +404,17 @@ static void head_is_rolled_back(void **state)
 {
     struct sp_package *package =
         open_package(crafted_file(&varied, SP_DTYPE_NONE, SP_DTYPE_NONE), NULL, 1);
-    size_t size = 4 * (size_t)package->target->config.n_vocab * sizeof(float);
 
     (void)state;
     for (int depth = 0; depth <= 16; depth += 4) {
         struct sp_session *used = open_session(package, 5), *fresh = open_session(package, 0);
         struct sp_result r = generating_run(used, prompt, N_GIVEN, N_TOKENS, depth, true);
         uint32_t ids[N_GIVEN + N_TOKENS + 1];
-        float *a = NULL, *b = NULL;
-        struct sp_err err = {0};
         size_t n = N_GIVEN + N_TOKENS;
         memcpy(ids, prompt, sizeof prompt);
         memcpy(ids + N_GIVEN, r.ids, N_TOKENS * sizeof *ids);
         ids[n] = 5;
-        if (sp_session_draft_logits(used, ids, n + 1, 4, keep_row, &a, &err) ||
-            sp_session_draft_logits(fresh, ids, n + 1, 4, keep_row, &b, &err)) {
-            fail_msg("%s", err.text);
-        }
-        assert_memory_equal(a, b, size);
-        free(a);
-        free(b);
+        same_proposal(used, fresh, ids, n, package->target->config.n_vocab);
         sp_result_release(&r);
         sp_session_close(used);
         sp_session_close(fresh);
