@@ -229,10 +229,10 @@ static size_t keep_mass(const struct candidate *c, size_t n, double p)
     return kept;
 }
 
-/* Tokens whose surprise is closest to the entropy come first. */
+/* Tokens whose surprise is closest to the entropy come first; what is kept adds up to 1 again. */
 static size_t keep_typical(struct candidate *c, size_t n, double p)
 {
-    double entropy = 0;
+    double entropy = 0, sum = 0;
 
     for (size_t i = 0; i < n; i++) {
         if (c[i].prob > 0) entropy -= c[i].prob * sp_log(c[i].prob);
@@ -241,13 +241,19 @@ static size_t keep_typical(struct candidate *c, size_t n, double p)
         c[i].key = c[i].prob > 0 ? fabs(-sp_log(c[i].prob) - entropy) : HUGE_VAL;
     }
     qsort(c, n, sizeof *c, compare_keys);
-    return keep_mass(c, n, p);
+    n = keep_mass(c, n, p);
+    for (size_t i = 0; i < n; i++)
+        sum += c[i].prob;
+    for (size_t i = 0; i < n; i++)
+        c[i].prob /= sum;
+    return n;
 }
 
-/* All tokens below (1 - p) / n together hold less than 1 - p: none of them is reached. */
+/* All tokens below (1 - p) / n together hold less than 1 - p: none of them is reached. A little
+ * lower, lest rounding put even the best below it. */
 static size_t keep_nucleus(struct candidate *c, size_t n, double p)
 {
-    double floor = (1 - p) / (double)n;
+    double floor = .999 * (1 - p) / (double)n;
     size_t kept = 0;
 
     for (size_t i = 0; i < n; i++) {

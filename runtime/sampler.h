@@ -5,8 +5,8 @@
  *   2. temperature 0: the largest logit, ties to the lowest id
  *   3. top-k: the k largest
  *   4. softmax of logit / temperature over what is left
- *   5. typical-p (Meister et al. 2022), top-p: while the probability before a token is below p;
- * min-p: at least min_p times the largest
+ *   5. typical-p (Meister et al. 2022), renormalise; top-p: both while the probability before a
+ * token is below p; min-p: at least min_p times the largest
  *   6. renormalise; the token with the smallest E / p, E exponential noise of (seed, position, id)
  * (order and edge rules of ollama's sampler). Step 6 draws from p exactly, and two distributions
  * that are alike mostly give the same token under the same noise, which is what makes drafts agree.

@@ -130,6 +130,40 @@ static void order_of_truncations(void **state)
     assert_distribution(&s, halves, 5, NULL, 0, (double[]){2. / 3, 1. / 3, 0, 0, 0});
     s.min_p = .6f;
     assert_distribution(&s, halves, 5, NULL, 0, (double[]){1, 0, 0, 0, 0});
+    s = defaults();
+    s.temperature = 1;
+    s.typical_p = .2f; /* the second token alone, which the others then find */
+    s.top_p = 0;
+    assert_distribution(&s, halves, 5, NULL, 0, (double[]){0, 1, 0, 0, 0});
+    s.top_p = .5f;
+    s.min_p = .9f;
+    assert_distribution(&s, halves, 5, NULL, 0, (double[]){0, 1, 0, 0, 0});
+    s.min_p = 0;
+    s.typical_p = .8f; /* second, first, third: 2/7, 4/7, 1/7 of what is left */
+    s.top_p = .86f;
+    assert_distribution(&s, halves, 5, NULL, 0, (double[]){4. / 7, 2. / 7, 1. / 7, 0, 0});
+    s.top_p = .85f; /* 6/7 lie before the third */
+    assert_distribution(&s, halves, 5, NULL, 0, (double[]){2. / 3, 1. / 3, 0, 0, 0});
+    s.top_p = .57f; /* 4/7 before the second */
+    assert_distribution(&s, halves, 5, NULL, 0, (double[]){1, 0, 0, 0, 0});
+}
+
+/* Equal probabilities whose sum rounds up: top-p leaves one all the same. */
+static void top_p_of_equals(void **state)
+{
+    struct sp_sampling s = defaults();
+    float logits[1000] = {0};
+
+    (void)state;
+    s.temperature = 1;
+    s.top_p = 0;
+    s.typical_p = .999f;
+    for (size_t n = 1; n <= 1000; n++) {
+        struct sp_distribution d = distribution(&s, logits, n, NULL, 0);
+        assert_int_equal(d.n, 1);
+        assert_int_equal(d.ids[0], 0);
+        sp_distribution_release(&d);
+    }
 }
 
 static void penalties(void **state)
@@ -527,6 +561,7 @@ int main(void)
         cmocka_unit_test(ties_take_the_lowest_id),
         cmocka_unit_test(truncations),
         cmocka_unit_test(order_of_truncations),
+        cmocka_unit_test(top_p_of_equals),
         cmocka_unit_test(penalties),
         cmocka_unit_test(biases),
         cmocka_unit_test(refusals),
