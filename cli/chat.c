@@ -240,7 +240,7 @@ static enum sp_status ask(struct sp_generation *g, const char *text, size_t size
     if (fits(g)) {
         if ((st = sp_generation_answer(&result, g, &c->prompt, err))) goto done;
         answered = result.stop != SP_STOP_CANCELLED || result.text_size > 0;
-        g->n_used = answered ? c->prompt.n + result.n_ids : g->n_used;
+        if (answered) g->n_used = c->prompt.n + (result.n_ids ? result.n_ids - 1 : 0);
         if (result.stop == SP_STOP_CONTEXT) {
             printf("The context of %zu tokens is full, so the answer ends here; /clear makes "
                    "room.\n",

@@ -14,7 +14,7 @@ struct sp_generation {
     struct sp_session *session;
     struct sp_settings *settings;
     struct sp_conversation conversation;
-    size_t n_used; /* of the context, by the last prompt and its answer */
+    size_t n_used; /* of the context, by the last prompt and its answer but for its last token */
     struct sp_answer_style style;
     bool no_draft, ignore_eos, logprobs;
     unsigned n_top;

@@ -2,10 +2,15 @@
 #include "cli/out.h"
 #include "format/mem.h"
 
+#include <errno.h>
 #include <histedit.h>
+#include <langinfo.h>
 #include <locale.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <wchar.h>
 
 enum { HISTORY_LINES = 1000 };
@@ -16,8 +21,9 @@ struct sp_line_edit {
     char *path; /* of the history, or NULL */
     char *line; /* last one read */
     size_t cap;
-    bool interrupted; /* the last line */
-    bool bracketed;   /* the terminal marks what is pasted, if asked to */
+    bool interrupted;  /* the last line */
+    bool screen;       /* not a dumb terminal: it marks what is pasted, if asked to */
+    mbstate_t partial; /* bytes of the character being read */
     char prompt[16];
 };
 
@@ -28,6 +34,70 @@ static char *prompt_of(EditLine *editor)
     el_get(editor, EL_CLIENTDATA, &edit);
     return edit->prompt;
 }
+
+/* ---- characters -------------------------------------------------------------------------------
+ */
+
+static volatile sig_atomic_t resized, continued;
+
+static void note_signal(int signal)
+{
+    if (signal == SIGWINCH)
+        resized = 1;
+    else
+        continued = 1;
+}
+
+/* libedit's own handlers (EL_SIGNAL) would pass an interrupt on to the whole process group. */
+static void watch_terminal(void)
+{
+    struct sigaction action = {.sa_handler = note_signal, .sa_flags = SA_RESTART};
+
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGWINCH, &action, NULL);
+    sigaction(SIGCONT, &action, NULL);
+}
+
+/* The window has another size, or a shell had the terminal meanwhile: the line is drawn again. */
+static void follow_terminal(EditLine *editor, const struct sp_line_edit *edit)
+{
+    if (!resized && !continued) return;
+    if (continued) {
+        el_set(editor, EL_PREP_TERM, 0);
+        el_set(editor, EL_PREP_TERM, 1);
+    }
+    if (resized) el_resize(editor);
+    resized = continued = 0;
+    fputs(edit->screen ? "\r\033[J" : "\r\n", stdout);
+    el_set(editor, EL_REFRESH);
+}
+
+/* Waits in poll, which a signal ends whatever its handler's flags. */
+static int read_character(EditLine *editor, wchar_t *c)
+{
+    struct sp_line_edit *edit = NULL;
+    struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+    size_t size;
+    ssize_t n;
+    char byte;
+
+    el_get(editor, EL_CLIENTDATA, &edit);
+    for (;;) {
+        follow_terminal(editor, edit);
+        if (sp_signals_caught()) return -1;
+        if (poll(&input, 1, -1) < 0) {
+            if (errno == EINTR) continue;
+            return -1;
+        }
+        if ((n = read(STDIN_FILENO, &byte, 1)) <= 0) return (int)n;
+        size = mbrtowc(c, &byte, 1, &edit->partial);
+        if (size == 0 || size == 1) return 1;
+        if (size == (size_t)-1) memset(&edit->partial, 0, sizeof edit->partial);
+    }
+}
+
+/* ---- what is pasted ---------------------------------------------------------------------------
+ */
 
 /* Between these marks a terminal sends what is pasted. */
 static const char paste_begins[] = "\033[200~";
@@ -83,19 +153,27 @@ static unsigned char insert_paste(EditLine *editor, int key)
 
 static void mark_pastes(const struct sp_line_edit *edit, bool on)
 {
-    if (!edit->bracketed) return;
+    if (!edit->screen) return;
     fputs(on ? "\033[?2004h" : "\033[?2004l", stdout);
     fflush(stdout);
 }
 
-/* LC_CTYPE only: numbers keep their point. */
+/* The environment's characters, UTF-8 where it names none or others: models know nothing else.
+ * LC_CTYPE only: numbers keep their point. */
+static void choose_characters(void)
+{
+    setlocale(LC_CTYPE, "");
+    if (strcmp(nl_langinfo(CODESET), "UTF-8") != 0) setlocale(LC_CTYPE, "C.UTF-8");
+}
+
 enum sp_status sp_line_edit_open(struct sp_line_edit **out, const char *path, struct sp_err *err)
 {
     enum sp_status st;
     struct sp_line_edit *edit = NULL;
     HistEvent event;
 
-    setlocale(LC_CTYPE, "");
+    choose_characters();
+    watch_terminal();
     if ((st = sp_new(&edit, 1, sizeof *edit, err))) return st;
     if (path && (st = sp_copy_text(&edit->path, path, strlen(path), err))) goto done;
     edit->editor = el_init("spectool", stdin, stdout, stderr);
@@ -109,11 +187,12 @@ enum sp_status sp_line_edit_open(struct sp_line_edit **out, const char *path, st
     if (edit->path) history(edit->history, &event, H_LOAD, edit->path);
     el_set(edit->editor, EL_CLIENTDATA, edit);
     el_set(edit->editor, EL_PROMPT, prompt_of);
+    el_wset(edit->editor, EL_GETCFN, read_character);
     el_set(edit->editor, EL_EDITOR, "emacs");
     el_set(edit->editor, EL_HIST, history, edit->history);
     el_set(edit->editor, EL_ADDFN, "insert-paste", "Insert what is pasted", insert_paste);
     el_set(edit->editor, EL_BIND, paste_begins, "insert-paste", NULL);
-    edit->bracketed = sp_out_is_screen(stdout);
+    edit->screen = sp_out_is_screen(stdout);
     *out = edit;
     edit = NULL;
 done:
@@ -144,6 +223,8 @@ const char *sp_line_edit_read(struct sp_line_edit *edit, const char *prompt)
     edit->interrupted = false;
     if (sp_signals_caught()) return NULL;
     mark_pastes(edit, true);
+    el_resize(edit->editor);
+    resized = continued = 0;
     line = el_gets(edit->editor, &n);
     mark_pastes(edit, false);
     if (sp_signals_caught()) {

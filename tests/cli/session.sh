@@ -14,7 +14,7 @@ await() {
 session() {
     rm -f log
     { await '>>> '; cat; } | TERM=dumb script -qefc "spectool run $*" log 2>&1 | tr -d '\r' |
-        sed 's/tokens, .*/tokens, .../; s/ in [0-9.]* s.*//; /^rounds\|^drafted\|^per pass\|^by pos/d
+        sed '/^context/!s/tokens, .*/tokens, .../; s/ in [0-9.]* s.*//; /^rounds\|^drafted\|^per pass\|^by pos/d
              /^time \|^speed-up\|^machine\|^draft /d; s/^ *seed *[0-9]* */  seed /; s/:.*threads.*/: .../'
 }
 spectool create -f "$TESTDATA/tiny/Modelfile" -q q4 2>/dev/null
@@ -43,6 +43,7 @@ session packed.bin --num-ctx 40 <<'END'
 What is the capital of France?
 What is 7 plus 8?
 What is the capital of Italy?
+/show
 /clear
 What is the capital of Italy?
 /show template
@@ -84,6 +85,22 @@ rm -f log
 ) | TERM=dumb script -qefc 'spectool run packed.bin' log >/dev/null
 sed -n '/^user: /,$p' log | tr -d '\r' | grep -v '^Script'
 rm log
+echo '# a line is drawn again behind another window size and when a shell gives the terminal back;'
+echo '# letters are UTF-8 whatever the locale says'
+for signal in WINCH CONT; do
+    rm -f log
+    (
+        await '>>> '
+        printf 'Gr\303\274\303\237e,'
+        await 'e,'
+        kill -$signal "$(cat pid)"
+        await '^>>> Gr.*,'  2
+        printf ' \346\227\245\n'
+        await '^1 token'
+        printf '/show messages\n/bye\n'
+    ) | TERM=dumb script -qefc 'echo $$ >pid; exec spectool run packed.bin --num-predict 1' log >/dev/null
+    tr -d '\r' <log | sed -n '/^>>> Gr/p; /^user/p'
+done
 echo '# a signal that ends the program ends the session, and its history is kept'
 rm "$XDG_STATE_HOME/spectool/history"
 (
