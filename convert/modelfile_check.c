@@ -12,6 +12,7 @@
 #include <strings.h>
 
 #define INT_LIMIT 2147483647.0
+#define SEED_LIMIT 9223372036854774784.0 /* the last double below 2^63 */
 
 static const char gpu[] = "everything runs on the CPU";
 static const char mapped[] = "weights are mapped and prompts are read in chunks of spectool's own";
@@ -20,7 +21,7 @@ static const char removed[] = "ollama has removed it too";
 static const struct sp_parameter parameters[] = {
     {"num_ctx", SP_PARAMETER_INT, 0, INT_LIMIT, NULL},
     {"num_predict", SP_PARAMETER_INT, -2, INT_LIMIT, NULL},
-    {"seed", SP_PARAMETER_INT, -9223372036854775808.0, 9223372036854775807.0, NULL},
+    {"seed", SP_PARAMETER_INT, -SEED_LIMIT, SEED_LIMIT, NULL},
     {"temperature", SP_PARAMETER_FLOAT, 0, 100, NULL},
     {"top_k", SP_PARAMETER_INT, 0, INT_LIMIT, NULL},
     {"top_p", SP_PARAMETER_FLOAT, 0, 1, NULL},
@@ -76,10 +77,11 @@ static enum sp_status wrong_value(const struct sp_parameter *parameter, const ch
 {
     switch (parameter->type) {
     case SP_PARAMETER_INT:
+        return sp_fail(err, SP_E_INPUT, "%s is %s, expected an integer %.0f..%.0f", parameter->name,
+                       value, parameter->min, parameter->max);
     case SP_PARAMETER_FLOAT:
-        return sp_fail(err, SP_E_INPUT, "%s is %s, expected %s %.10g..%.10g", parameter->name,
-                       value, parameter->type == SP_PARAMETER_INT ? "an integer" : "a number",
-                       parameter->min, parameter->max);
+        return sp_fail(err, SP_E_INPUT, "%s is %s, expected a number %.10g..%.10g", parameter->name,
+                       value, parameter->min, parameter->max);
     case SP_PARAMETER_BOOL:
         return sp_fail(err, SP_E_INPUT, "%s is %s, expected true or false", parameter->name, value);
     case SP_PARAMETER_TEXT:

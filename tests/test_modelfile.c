@@ -311,6 +311,11 @@ static const struct check_case check_cases[] = {
     {"FROM a\nPARAMETER temperature 0x1", SP_E_INPUT, "m:2:23: PARAMETER temperature is 0x1"},
     {"FROM a\nPARAMETER temperature 1e999", SP_E_INPUT, "m:2:23: PARAMETER temperature"},
     {"FROM a\nPARAMETER temperature \"\"", SP_E_INPUT, "m:2:23: PARAMETER temperature is ,"},
+    {"FROM a\nPARAMETER seed 1.5", SP_E_INPUT,
+     "m:2:16: PARAMETER seed is 1.5, expected an integer "
+     "-9223372036854774784..9223372036854774784"},
+    {"FROM a\nPARAMETER top_p 2", SP_E_INPUT,
+     "m:2:17: PARAMETER top_p is 2, expected a number 0..1"},
     {"FROM a\nPARAMETER stop \"\"", SP_E_INPUT, "m:2:16: PARAMETER stop is empty"},
     {"FROM a\nPARAMETER use_mmap maybe", SP_E_INPUT, "m:2:20: PARAMETER use_mmap is maybe"},
     {"FROM a\nREQUIRES soon", SP_E_INPUT, "m:2:10: REQUIRES is soon"},
