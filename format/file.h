@@ -54,7 +54,8 @@ SP_MUST_CHECK enum sp_status sp_file_read_text(char **text, size_t *size, const 
                                                size_t cap, struct sp_err *err);
 
 /* A file that appears under its name at commit, complete and on the disk, or never. Until then it
- * is a temporary in the same folder (.NAME.PID-N.tmp) with the permissions it will have. */
+ * is a temporary in the same folder (.NAME.PID-N.tmp) with the permissions it will have: those of
+ * the file that it replaces, or of any new file. */
 struct sp_output; /* opaque */
 
 /* `size`: what the file will have, reserved where the file system can do that, so that a full disk

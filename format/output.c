@@ -1,7 +1,7 @@
 /* Writing files whole or not at all: a temporary beside the target, synced, then moved.
  *
  * The temporary is made by open() with O_EXCL rather than mkstemp(), so that it has the permissions
- * that the user's umask gives new files. */
+ * that the user's umask gives new files; or those of the file that it will replace. */
 #define _GNU_SOURCE /* fallocate, renameat2, sync_file_range: POSIX has no reservation that says   \
                      * "cannot", no rename that leaves an existing file alone, and no sync that    \
                      * does not wait */
@@ -24,6 +24,7 @@ struct sp_output {
     char *name;      /* final name inside the folder */
     char *temporary; /* inside the folder; NULL when there is none (any more) */
     int folder, fd;
+    mode_t mode; /* of the file that is replaced; 0: a new one */
     bool force;
 };
 
@@ -59,7 +60,7 @@ done:
     return st;
 }
 
-static enum sp_status check_target(const struct sp_output *o, struct sp_err *err)
+static enum sp_status check_target(struct sp_output *o, struct sp_err *err)
 {
     struct stat info;
 
@@ -68,8 +69,11 @@ static enum sp_status check_target(const struct sp_output *o, struct sp_err *err
     }
     if (S_ISDIR(info.st_mode)) return sp_fail(err, SP_E_USAGE, "%s is a folder", o->path);
     if (!o->force) return exists_error(o, err);
-    if (S_ISREG(info.st_mode)) return SP_OK;
-    return sp_fail(err, SP_E_USAGE, "%s exists and is no regular file", o->path);
+    if (!S_ISREG(info.st_mode)) {
+        return sp_fail(err, SP_E_USAGE, "%s exists and is no regular file", o->path);
+    }
+    o->mode = info.st_mode;
+    return SP_OK;
 }
 
 static enum sp_status make_temporary(struct sp_output *o, struct sp_err *err)
@@ -79,12 +83,15 @@ static enum sp_status make_temporary(struct sp_output *o, struct sp_err *err)
 
     for (int i = 0; i < MAX_TRIES; i++) {
         snprintf(name, sizeof name, ".%.*s.%ld-%d.tmp", NAME_SHOWN, o->name, (long)getpid(), i);
-        o->fd = openat(o->folder, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        o->fd = openat(o->folder, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC,
+                       o->mode ? S_IRUSR | S_IWUSR : 0666);
         if (o->fd >= 0) {
             if ((st = sp_copy_text(&o->temporary, name, strlen(name), err))) {
                 unlinkat(o->folder, name, 0);
+                return st;
             }
-            return st;
+            if (o->mode && fchmod(o->fd, o->mode & 0777) != 0) break;
+            return SP_OK;
         }
         if (errno != EEXIST) break;
     }

@@ -247,6 +247,29 @@ static void symbolic_links_are_followed(void **state)
     assert_true(S_ISLNK(info.st_mode));
 }
 
+/* A private file stays private, and a shared one shared, whatever umask is. */
+static void replaced_files_keep_their_permissions(void **state)
+{
+    const mode_t modes[] = {0600, 0444, 0666};
+    struct stat info;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        struct sp_output *o = NULL;
+        const char *path = scratch_write("out", "old", 3);
+
+        assert_int_equal(chmod(path, modes[i]), 0);
+        assert_int_equal(sp_output_open(&o, path, true, 3, NULL), SP_OK);
+        assert_int_equal(sp_output_write_at(o, 0, "new", 3, NULL), SP_OK);
+        assert_int_equal(sp_output_commit(o, NULL), SP_OK);
+        sp_output_close(o);
+        assert_content(path, "new");
+        assert_int_equal(stat(path, &info), 0);
+        assert_int_equal(info.st_mode & 0777, modes[i]);
+        assert_int_equal(unlink(path), 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -260,6 +283,7 @@ int main(void)
         cmocka_unit_test_teardown(existing_files_are_kept_without_force, teardown),
         cmocka_unit_test_teardown(targets_that_cannot_be, teardown),
         cmocka_unit_test_teardown(symbolic_links_are_followed, teardown),
+        cmocka_unit_test_teardown(replaced_files_keep_their_permissions, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
