@@ -66,8 +66,8 @@ struct sp_delta_scratch {
     size_t ld_z;
     float *b, *a;  /* [max_rows][ld_heads]: become strength and decay */
     float *out;    /* [max_rows][ld_z] */
-    float *states; /* [threads][value dim * key dim]: a head's state while rows are uncertain */
-    float *unused; /* [threads][value dim]: deltas of certain rows */
+    float *states; /* [threads][16][key dim]: rows of a state while the pass's are uncertain */
+    float *unused; /* [threads][16]: deltas of certain rows */
 };
 
 /* Rows of per-layer embeddings. */

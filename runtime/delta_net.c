@@ -26,6 +26,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { STATE_ROWS = 16 }; /* rows of a state that are stepped together */
+
 static enum sp_status new_floats(float **out, size_t rows, size_t n, struct sp_err *err)
 {
     enum sp_status st;
@@ -59,8 +61,8 @@ static enum sp_status open_scratch(struct sp_decoder *d, struct sp_err *err)
     if ((st = new_floats(&s->out, rows, s->ld_z, err))) return st;
     if ((st = new_floats(&s->b, rows, s->ld_heads, err))) return st;
     if ((st = new_floats(&s->a, rows, s->ld_heads, err))) return st;
-    if ((st = new_floats(&s->states, threads, (size_t)c->value_dim * c->key_dim, err))) return st;
-    return new_floats(&s->unused, threads, sp_round_up(c->value_dim, 16), err);
+    if ((st = new_floats(&s->states, threads, (size_t)STATE_ROWS * c->key_dim, err))) return st;
+    return new_floats(&s->unused, threads, STATE_ROWS, err);
 }
 
 enum sp_status sp_delta_open(struct sp_decoder *d, struct sp_err *err)
@@ -170,32 +172,45 @@ static void mix_row(void *context, size_t t, unsigned worker)
     }
 }
 
-/* One value head through all rows; certain rows change the state, others a copy of it. */
-static void step_head(void *context, size_t h, unsigned worker)
+/* Rows j..j+n_rows-1 of a value head's state through all rows of the pass; certain ones change
+ * them, others a copy. */
+static void step_state_rows(const struct delta_job *job, size_t h, size_t j, size_t n_rows,
+                            unsigned worker)
 {
-    const struct delta_job *job = context;
     struct sp_decoder *d = job->d;
     const struct sp_delta_config *c = &d->model->config.delta;
     const struct sp_delta_scratch *s = d->delta;
-    size_t size = (size_t)c->value_dim * c->key_dim;
-    size_t key_head = h / (c->n_value_heads / c->n_key_heads);
-    float *state = job->cache->state + h * size, *copy = s->states + worker * size;
+    size_t key = h / (c->n_value_heads / c->n_key_heads) * c->key_dim;
+    size_t value = h * c->value_dim + j;
+    float *state = job->cache->state + value * c->key_dim;
+    float *copy = s->states + worker * STATE_ROWS * c->key_dim;
 
     for (size_t t = 0; t < job->n; t++) {
         const float *u = s->mixed + t * s->ld;
-        float *out = s->out + t * s->ld_z + h * c->value_dim;
-        float *delta = s->unused + worker * sp_round_up(c->value_dim, 16);
+        float *delta = s->unused + worker * STATE_ROWS;
         if (t == d->n_certain) {
-            memcpy(copy, state, size * sizeof *copy);
+            memcpy(copy, state, n_rows * c->key_dim * sizeof *copy);
             state = copy;
         }
         if (t >= d->n_certain) {
-            delta = job->cache->deltas + (t - d->n_certain) * s->n_values + h * c->value_dim;
+            delta = job->cache->deltas + (t - d->n_certain) * s->n_values + value;
         }
-        d->engine->vector->delta_step(
-            state, out, delta, u + key_head * c->key_dim, u + s->n_keys + key_head * c->key_dim,
-            u + 2 * s->n_keys + h * c->value_dim, s->a[t * s->ld_heads + h],
-            s->b[t * s->ld_heads + h], c->key_dim, c->value_dim);
+        d->engine->vector->delta_step(state, s->out + t * s->ld_z + value, delta, u + key,
+                                      u + s->n_keys + key, u + 2 * s->n_keys + value,
+                                      s->a[t * s->ld_heads + h], s->b[t * s->ld_heads + h],
+                                      c->key_dim, n_rows);
+    }
+}
+
+/* A value head. Rows of its state know nothing of each other: few at a time go through the whole
+ * pass, and stay in the nearest cache meanwhile. */
+static void step_head(void *context, size_t h, unsigned worker)
+{
+    const struct delta_job *job = context;
+    size_t dim = job->d->model->config.delta.value_dim;
+
+    for (size_t j = 0; j < dim; j += STATE_ROWS) {
+        step_state_rows(job, h, j, dim - j < STATE_ROWS ? dim - j : STATE_ROWS, worker);
     }
 }
 

@@ -216,41 +216,99 @@ static void rope(float *head, const float *cos, const float *sin, size_t n_rot)
     }
 }
 
-/* s *= decay; the product s.k */
-static float decay_row(float *s, const float *k, __m256 decay, size_t dk)
-{
-    __m256 sums[2] = {_mm256_setzero_ps(), _mm256_setzero_ps()};
+/* ---- gated delta rule --------------------------------------------------------------------------
+ *
+ * Rows of the state are stepped two at a time, so that their sums do not wait for each other. */
 
-    for (size_t i = 0; i < dk; i += LANES) {
-        __m256 x = _mm256_mul_ps(load8(s + i, dk - i), decay), *sum = &sums[i / LANES % 2];
-        *sum = _mm256_fmadd_ps(x, load8(k + i, dk - i), *sum);
-        store8(s + i, dk - i, x);
-    }
-    return tree_sum(sums[0], sums[1]);
+enum { PAIR = 2 };
+
+/* Running sums of rows: lanes 0..7 and 8..15 of each. */
+struct pair_sums {
+    __m256 low[PAIR], high[PAIR];
+};
+
+/* Both rows' sums as tree_sum, in lanes 0 and 1. */
+static __m128 tree_sums(const struct pair_sums *s)
+{
+    __m256 a = _mm256_add_ps(s->low[0], s->high[0]), b = _mm256_add_ps(s->low[1], s->high[1]);
+    __m256 s4 =
+        _mm256_add_ps(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31));
+    __m256 s2 = _mm256_add_ps(s4, _mm256_permute_ps(s4, 0x4e));
+    __m256 s1 = _mm256_add_ps(s2, _mm256_permute_ps(s2, 0xb1));
+
+    return _mm_unpacklo_ps(_mm256_castps256_ps128(s1), _mm256_extractf128_ps(s1, 1));
 }
 
-/* s += k d; the product s.q */
-static float correct_row(float *s, const float *k, float d, const float *q, size_t dk)
+/* The decayed rows s_r, n <= 8 lanes of them, times k. */
+INLINE void add_decayed(__m256 sums[PAIR], const float *s, const float *k, __m256 decay, size_t dk,
+                        size_t n_rows, size_t n)
 {
-    __m256 sums[2] = {_mm256_setzero_ps(), _mm256_setzero_ps()}, d8 = _mm256_set1_ps(d);
+    __m256 k8 = load8(k, n);
 
-    for (size_t i = 0; i < dk; i += LANES) {
-        __m256 x = _mm256_fmadd_ps(load8(k + i, dk - i), d8, load8(s + i, dk - i));
-        __m256 *sum = &sums[i / LANES % 2];
-        *sum = _mm256_fmadd_ps(x, load8(q + i, dk - i), *sum);
-        store8(s + i, dk - i, x);
+    for (size_t r = 0; r < n_rows; r++) {
+        __m256 x = _mm256_mul_ps(load8(s + r * dk, n), decay);
+        sums[r] = _mm256_fmadd_ps(x, k8, sums[r]);
     }
-    return tree_sum(sums[0], sums[1]);
+}
+
+/* s_r = d_r k + decayed s_r; sums += s_r q */
+INLINE void correct(__m256 sums[PAIR], float *s, const __m256 d[PAIR], const float *k,
+                    const float *q, __m256 decay, size_t dk, size_t n_rows, size_t n)
+{
+    __m256 k8 = load8(k, n), q8 = load8(q, n);
+
+    for (size_t r = 0; r < n_rows; r++) {
+        __m256 x = _mm256_fmadd_ps(k8, d[r], _mm256_mul_ps(load8(s + r * dk, n), decay));
+        sums[r] = _mm256_fmadd_ps(x, q8, sums[r]);
+        store8(s + r * dk, n, x);
+    }
+}
+
+/* delta_step for one row or two. */
+INLINE void step_rows(float *s, float *out, float *delta, const float *q, const float *k,
+                      const float *v, float decay, float beta, size_t dk, size_t n_rows)
+{
+    struct pair_sums sums = {0}, ends = {0};
+    __m256 g = _mm256_set1_ps(decay), d[PAIR];
+    float of_rows[4];
+    size_t i = 0;
+
+    for (; i + 2 * LANES <= dk; i += 2 * LANES) {
+        add_decayed(sums.low, s + i, k + i, g, dk, n_rows, LANES);
+        add_decayed(sums.high, s + i + LANES, k + i + LANES, g, dk, n_rows, LANES);
+    }
+    if (i < dk) add_decayed(sums.low, s + i, k + i, g, dk, n_rows, dk - i);
+    if (i + LANES < dk) {
+        add_decayed(sums.high, s + i + LANES, k + i + LANES, g, dk, n_rows, dk - i - LANES);
+    }
+    _mm_storeu_ps(of_rows, tree_sums(&sums));
+    for (size_t r = 0; r < n_rows; r++) {
+        delta[r] = (v[r] - of_rows[r]) * beta;
+        d[r] = _mm256_set1_ps(delta[r]);
+    }
+    for (i = 0; i + 2 * LANES <= dk; i += 2 * LANES) {
+        correct(ends.low, s + i, d, k + i, q + i, g, dk, n_rows, LANES);
+        correct(ends.high, s + i + LANES, d, k + i + LANES, q + i + LANES, g, dk, n_rows, LANES);
+    }
+    if (i < dk) correct(ends.low, s + i, d, k + i, q + i, g, dk, n_rows, dk - i);
+    if (i + LANES < dk) {
+        i += LANES;
+        correct(ends.high, s + i, d, k + i, q + i, g, dk, n_rows, dk - i);
+    }
+    _mm_storeu_ps(of_rows, tree_sums(&ends));
+    for (size_t r = 0; r < n_rows; r++)
+        out[r] = of_rows[r];
 }
 
 static void delta_step(float *state, float *out, float *delta, const float *q, const float *k,
                        const float *v, float decay, float beta, size_t dk, size_t dv)
 {
-    for (size_t j = 0; j < dv; j++) {
-        float *s = state + j * dk;
-        delta[j] = (v[j] - decay_row(s, k, _mm256_set1_ps(decay), dk)) * beta;
-        out[j] = correct_row(s, k, delta[j], q, dk);
+    size_t j = 0;
+
+    for (; j + PAIR <= dv; j += PAIR) {
+        step_rows(state + j * dk, out + j, delta + j, q, k, v + j, decay, beta, dk, PAIR);
     }
+    if (j < dv) step_rows(state + j * dk, out + j, delta + j, q, k, v + j, decay, beta, dk, 1);
 }
 
 static void delta_replay(float *state, const float *delta, const float *k, float decay, size_t dk,

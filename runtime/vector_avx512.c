@@ -234,56 +234,112 @@ static void rope(float *head, const float *cos, const float *sin, size_t n_rot)
     }
 }
 
-/* s *= decay; the product s.k */
-static float decay_row(float *s, const float *k, __m512 decay, size_t dk)
-{
-    __m512 sum = _mm512_setzero_ps();
+/* ---- gated delta rule --------------------------------------------------------------------------
+ *
+ * Rows of the state are stepped four at a time, so that their sums do not wait for each other. */
 
-    for (size_t i = 0; i < dk; i += LANES) {
-        __mmask16 m = lanes(dk - i);
-        __m512 x = _mm512_mul_ps(_mm512_maskz_loadu_ps(m, s + i), decay);
-        sum = _mm512_mask3_fmadd_ps(x, _mm512_maskz_loadu_ps(m, k + i), sum, m);
-        _mm512_mask_storeu_ps(s + i, m, x);
-    }
-    return tree_sum(sum);
+enum { QUAD = 4 };
+
+/* The sums of four rows' 16 lanes, each as tree_sum: row r's in every lane of quarter r. */
+static __m512 tree_sums(const __m512 s[QUAD])
+{
+    __m512 low = _mm512_add_ps(_mm512_shuffle_f32x4(s[0], s[1], 0x44),
+                               _mm512_shuffle_f32x4(s[0], s[1], 0xee));
+    __m512 high = _mm512_add_ps(_mm512_shuffle_f32x4(s[2], s[3], 0x44),
+                                _mm512_shuffle_f32x4(s[2], s[3], 0xee));
+    __m512 s4 =
+        _mm512_add_ps(_mm512_shuffle_f32x4(low, high, 0x88), _mm512_shuffle_f32x4(low, high, 0xdd));
+    __m512 s2 = _mm512_add_ps(s4, _mm512_permute_ps(s4, 0x4e));
+
+    return _mm512_add_ps(s2, _mm512_permute_ps(s2, 0xb1));
 }
 
-/* s += k d; the product s.q */
-static float correct_row(float *s, const float *k, float d, const float *q, size_t dk)
+/* One lane of each quarter. */
+static __m128 quarters(__m512 x)
 {
-    __m512 sum = _mm512_setzero_ps(), d16 = _mm512_set1_ps(d);
+    const __m512i firsts = _mm512_setr_epi32(0, 4, 8, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
 
-    for (size_t i = 0; i < dk; i += LANES) {
-        __mmask16 m = lanes(dk - i);
-        __m512 x = _mm512_maskz_loadu_ps(m, s + i);
-        x = _mm512_fmadd_ps(_mm512_maskz_loadu_ps(m, k + i), d16, x);
-        sum = _mm512_mask3_fmadd_ps(x, _mm512_maskz_loadu_ps(m, q + i), sum, m);
-        _mm512_mask_storeu_ps(s + i, m, x);
+    return _mm512_castps512_ps128(_mm512_permutexvar_ps(firsts, x));
+}
+
+/* Lanes m of what the decayed rows s_r are at one place times k there. */
+INLINE void add_decayed(__m512 sums[QUAD], const float *s, __m512 k, __m512 decay, size_t dk,
+                        size_t n_rows, __mmask16 m)
+{
+    for (size_t r = 0; r < n_rows; r++) {
+        __m512 x = _mm512_mul_ps(_mm512_maskz_loadu_ps(m, s + r * dk), decay);
+        sums[r] = _mm512_mask3_fmadd_ps(x, k, sums[r], m);
     }
-    return tree_sum(sum);
+}
+
+/* s_r = d_r k + decayed s_r; sums += s_r q */
+INLINE void correct(__m512 sums[QUAD], float *s, const __m512 d[QUAD], __m512 k, __m512 q,
+                    __m512 decay, size_t dk, size_t n_rows, __mmask16 m)
+{
+    for (size_t r = 0; r < n_rows; r++) {
+        __m512 x = _mm512_mul_ps(_mm512_maskz_loadu_ps(m, s + r * dk), decay);
+        x = _mm512_fmadd_ps(k, d[r], x);
+        sums[r] = _mm512_mask3_fmadd_ps(x, q, sums[r], m);
+        _mm512_mask_storeu_ps(s + r * dk, m, x);
+    }
+}
+
+/* delta_step for at most four rows. */
+INLINE void step_rows(float *s, float *out, float *delta, const float *q, const float *k,
+                      const float *v, float decay, float beta, size_t dk, size_t n_rows)
+{
+    const __mmask16 all = 0xffff, rest = lanes(dk % LANES), rows = lanes(n_rows);
+    __m512 sums[QUAD] = {0}, ends[QUAD] = {0}, d[QUAD], g = _mm512_set1_ps(decay);
+    __m128 d4;
+    size_t i = 0;
+
+    for (; i + LANES <= dk; i += LANES)
+        add_decayed(sums, s + i, _mm512_loadu_ps(k + i), g, dk, n_rows, all);
+    if (rest) add_decayed(sums, s + i, _mm512_maskz_loadu_ps(rest, k + i), g, dk, n_rows, rest);
+    d4 = _mm_sub_ps(_mm_maskz_loadu_ps((__mmask8)rows, v), quarters(tree_sums(sums)));
+    d4 = _mm_mul_ps(d4, _mm_set1_ps(beta));
+    _mm_mask_storeu_ps(delta, (__mmask8)rows, d4);
+    for (size_t r = 0; r < n_rows; r++)
+        d[r] = _mm512_set1_ps(delta[r]);
+    for (i = 0; i + LANES <= dk; i += LANES) {
+        correct(ends, s + i, d, _mm512_loadu_ps(k + i), _mm512_loadu_ps(q + i), g, dk, n_rows, all);
+    }
+    if (rest) {
+        correct(ends, s + i, d, _mm512_maskz_loadu_ps(rest, k + i),
+                _mm512_maskz_loadu_ps(rest, q + i), g, dk, n_rows, rest);
+    }
+    _mm_mask_storeu_ps(out, (__mmask8)rows, quarters(tree_sums(ends)));
 }
 
 static void delta_step(float *state, float *out, float *delta, const float *q, const float *k,
                        const float *v, float decay, float beta, size_t dk, size_t dv)
 {
-    for (size_t j = 0; j < dv; j++) {
-        float *s = state + j * dk;
-        delta[j] = (v[j] - decay_row(s, k, _mm512_set1_ps(decay), dk)) * beta;
-        out[j] = correct_row(s, k, delta[j], q, dk);
+    size_t j = 0;
+
+    for (; j + QUAD <= dv; j += QUAD) {
+        step_rows(state + j * dk, out + j, delta + j, q, k, v + j, decay, beta, dk, QUAD);
     }
+    if (j < dv) step_rows(state + j * dk, out + j, delta + j, q, k, v + j, decay, beta, dk, dv - j);
 }
 
 static void delta_replay(float *state, const float *delta, const float *k, float decay, size_t dk,
                          size_t dv)
 {
+    const __mmask16 rest = lanes(dk % LANES);
+    __m512 g = _mm512_set1_ps(decay);
+
     for (size_t j = 0; j < dv; j++) {
         float *s = state + j * dk;
         __m512 d = _mm512_set1_ps(delta[j]);
-        for (size_t i = 0; i < dk; i += LANES) {
-            __mmask16 m = lanes(dk - i);
-            __m512 x = _mm512_mul_ps(_mm512_maskz_loadu_ps(m, s + i), _mm512_set1_ps(decay));
-            _mm512_mask_storeu_ps(s + i, m, _mm512_fmadd_ps(d, _mm512_maskz_loadu_ps(m, k + i), x));
+        size_t i = 0;
+        for (; i + LANES <= dk; i += LANES) {
+            __m512 x = _mm512_mul_ps(_mm512_loadu_ps(s + i), g);
+            _mm512_storeu_ps(s + i, _mm512_fmadd_ps(d, _mm512_loadu_ps(k + i), x));
         }
+        if (rest == 0) continue;
+        __m512 x = _mm512_mul_ps(_mm512_maskz_loadu_ps(rest, s + i), g);
+        x = _mm512_fmadd_ps(d, _mm512_maskz_loadu_ps(rest, k + i), x);
+        _mm512_mask_storeu_ps(s + i, rest, x);
     }
 }
 

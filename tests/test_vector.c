@@ -214,7 +214,7 @@ static void test_rope_agrees(void **state)
 
 static void test_delta_step_agrees(void **state)
 {
-    enum { MAX_DK = 130, DV = 5 };
+    enum { MAX_DK = 130, DV = 9 };
     float s[DV * MAX_DK], x[2 * MAX_DK], v[DV], got[DV * MAX_DK], want[DV * MAX_DK];
     float got_ends[2 * DV], want_ends[2 * DV]; /* out, delta */
     uint64_t seed = 12;
@@ -222,21 +222,24 @@ static void test_delta_step_agrees(void **state)
     (void)state;
     for (size_t dk = 1; dk <= MAX_DK; dk++) {
         enum mode mode = (enum mode)(dk % N_MODES);
+        size_t dv = 1 + dk % DV;
         fill(s, DV * dk, &seed, mode);
         fill(x, 2 * dk, &seed, mode);
         fill(v, DV, &seed, PLAIN);
         memcpy(want, s, sizeof s);
-        ref->delta_step(want, want_ends, want_ends + DV, x, x + dk, v, 0.9f, 0.7f, dk, DV);
+        memset(got_ends, 0, sizeof got_ends);
+        memset(want_ends, 0, sizeof want_ends);
+        ref->delta_step(want, want_ends, want_ends + DV, x, x + dk, v, 0.9f, 0.7f, dk, dv);
         memcpy(got, s, sizeof s);
-        ref->delta_replay(got, want_ends + DV, x + dk, 0.9f, dk, DV);
+        ref->delta_replay(got, want_ends + DV, x + dk, 0.9f, dk, dv);
         assert_same(got, want, DV * dk, "delta_replay", ref->name);
         for (size_t i = 0; i < n_tables; i++) {
             memcpy(got, s, sizeof s);
-            tables[i]->delta_step(got, got_ends, got_ends + DV, x, x + dk, v, 0.9f, 0.7f, dk, DV);
+            tables[i]->delta_step(got, got_ends, got_ends + DV, x, x + dk, v, 0.9f, 0.7f, dk, dv);
             assert_same(got, want, DV * dk, "delta_step state", tables[i]->name);
             assert_same(got_ends, want_ends, 2 * DV, "delta_step", tables[i]->name);
             memcpy(got, s, sizeof s);
-            tables[i]->delta_replay(got, want_ends + DV, x + dk, 0.9f, dk, DV);
+            tables[i]->delta_replay(got, want_ends + DV, x + dk, 0.9f, dk, dv);
             assert_same(got, want, DV * dk, "delta_replay", tables[i]->name);
         }
     }
