@@ -230,6 +230,7 @@ enum sp_status sp_session_time(struct sp_session *session, size_t n_before, cons
     sp_speculator_begin(s, ids[0]);
     for (size_t i = 0; i < n * repeats && !st; i++) {
         double verify, draft;
+        s->ids[s->n_cached] = (uint32_t)(i % n_vocab); /* another text's experts each time */
         st = sp_speculator_time(s, n_rows[i % n], n_rows[i % n] - 1, &greedy, &verify, &draft, err);
         if (!st && fn(context, i % n, verify, draft)) {
             st = sp_fail(err, SP_E_CHECK, "interrupted");

@@ -67,9 +67,9 @@ SP_MUST_CHECK enum sp_status sp_speculator_round(struct sp_speculator *s, size_t
                                                  void *context, struct sp_round *round,
                                                  struct sp_err *err);
 
-/* Seconds of one target pass of n_rows rows (all their logits; at most the larger of SP_TIMED_ROWS
- * and max_depth + 1) and of one proposal of n guesses (0: none), now; leaves every committed
- * position as it was. After begin. */
+/* Seconds of one target pass of n_rows rows of different tokens (all their logits; at most the
+ * larger of SP_TIMED_ROWS and max_depth + 1) and of one proposal of n guesses (0: none), now;
+ * leaves every committed position as it was. After begin. */
 SP_MUST_CHECK enum sp_status sp_speculator_time(struct sp_speculator *s, size_t n_rows, size_t n,
                                                 const struct sp_chooser *chooser,
                                                 double *verify_seconds, double *draft_seconds,

@@ -392,6 +392,48 @@ static void check_catching_up(const char *path)
     sp_package_close(package);
 }
 
+struct timed {
+    const struct sp_speculator *speculator;
+    uint32_t first[6];
+    size_t n;
+};
+
+static int look_at_tokens(void *context, size_t which, double verify_seconds, double draft_seconds)
+{
+    struct timed *timed = context;
+    const uint32_t *ids = timed->speculator->ids + timed->speculator->n_cached;
+    size_t n_rows = which ? 16 : 4;
+
+    assert_true(verify_seconds > 0 && draft_seconds > 0);
+    for (size_t i = 0; i < n_rows; i++) {
+        assert_true(ids[i] < CRAFTED_TOKENS);
+        for (size_t j = 0; j < i; j++)
+            assert_int_not_equal(ids[i], ids[j]);
+    }
+    timed->first[timed->n++] = ids[0];
+    return 0;
+}
+
+/* Copies of one token would all choose the same experts, and be cheaper than a text. */
+static void timed_tokens_differ(void **state)
+{
+    static const size_t n_rows[] = {4, 16};
+    const char *path = crafted_file(&varied, SP_Q4, SP_Q4);
+    struct sp_package *package = open_package(path, NULL, 1);
+    struct sp_session *session = open_session(package, 0);
+    struct timed timed = {.speculator = session->speculator};
+    struct sp_err err = {0};
+
+    (void)state;
+    assert_int_equal(sp_session_time(session, 9, n_rows, 2, 3, look_at_tokens, &timed, &err),
+                     SP_OK);
+    assert_int_equal(timed.n, 6);
+    for (size_t i = 1; i < timed.n; i++)
+        assert_int_not_equal(timed.first[i], timed.first[i - 1]);
+    sp_session_close(session);
+    sp_package_close(package);
+}
+
 static void pairs_catch_up(void **state)
 {
     (void)state;
@@ -598,6 +640,7 @@ int main(void)
         GOLDEN_CASE(lossless_oracle, "eagle3_qwen3_before"),
         cmocka_unit_test(eagle3_says_what_it_can),
         cmocka_unit_test(always_right),
+        cmocka_unit_test(timed_tokens_differ),
         cmocka_unit_test(pairs_catch_up),
         cmocka_unit_test(head_is_rolled_back),
         cmocka_unit_test(head_becomes_draft),
