@@ -329,6 +329,7 @@ enum sp_status sp_pair_check(const struct sp_pair_side *target, const struct sp_
         st = check_assistant(t, d, notes, err);
         break;
     case SP_DRAFT_EAGLE3:
+    case SP_DRAFT_PEAGLE:
         st = sp_config_check_eagle3(d, t, err);
         break;
     case SP_DRAFT_MTP:

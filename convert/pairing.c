@@ -65,13 +65,17 @@ static size_t print_block(char *out, size_t cap, const struct sp_draft_config *d
                                 d->dspark.confidence ? "true" : "false");
 }
 
-static size_t print_eagle3(char *out, size_t cap, const struct sp_draft_config *d)
+static size_t print_eagle(char *out, size_t cap, const struct sp_draft_config *d)
 {
     size_t n = (size_t)snprintf(out, cap,
-                                "\"kind\":\"eagle3\",\"draft_vocab_size\":%u,"
+                                "\"kind\":\"%s\",\"draft_vocab_size\":%u,"
                                 "\"target_hidden_size\":%u,",
-                                d->n_head_rows, d->target_hidden);
+                                sp_draft_name(d->kind), d->n_head_rows, d->target_hidden);
 
+    if (d->kind == SP_DRAFT_PEAGLE) {
+        n += (size_t)snprintf(out + n, cap - n, "\"block_size\":%u,\"mask_token_id\":%" PRIu32 ",",
+                              d->block_size, d->mask_token);
+    }
     return n + print_taps(out + n, cap - n, d);
 }
 
@@ -86,8 +90,8 @@ enum sp_status sp_pairing_print(char **text, size_t *size, const struct sp_confi
     out[n++] = '{';
     if (block_kind(draft->draft.kind)) {
         n += print_block(out + n, RECORD_SIZE - n, &draft->draft);
-    } else if (draft->draft.kind == SP_DRAFT_EAGLE3) {
-        n += print_eagle3(out + n, RECORD_SIZE - n, &draft->draft);
+    } else if (sp_draft_is_eagle(draft->draft.kind)) {
+        n += print_eagle(out + n, RECORD_SIZE - n, &draft->draft);
     } else if (draft->draft.kind == SP_DRAFT_ASSISTANT) {
         n += (size_t)snprintf(out + n, RECORD_SIZE - n, "\"kind\":\"assistant\",");
     } else if (draft->draft.kind == SP_DRAFT_MTP) {

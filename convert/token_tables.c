@@ -29,7 +29,7 @@ done:
 static enum sp_status verify_marks(const struct sp_source *source, const float *map, size_t n,
                                    struct sp_err *err)
 {
-    const char *what = source->config.draft.kind == SP_DRAFT_EAGLE3 ? "eagle3" : "dflash";
+    const char *what = sp_draft_name(source->config.draft.kind);
     const struct sp_safetensor *t = NULL;
     size_t n_vocab = source->config.n_vocab, n_marked = 0, n_right = 0;
     uint8_t *marks = NULL;

@@ -107,8 +107,8 @@ static enum sp_status find_eagle3_family(struct sp_config_text *t, struct sp_err
     if ((st = sp_text_string(t, "model_type", &type, err))) return st;
     t->family = sp_family_by_type(type);
     if (t->family && (strcmp(type, "llama") == 0 || strcmp(type, "qwen3") == 0)) return SP_OK;
-    return sp_fail(err, SP_E_UNSUPPORTED, "eagle3 drafts of model_type \"%s\" are not supported",
-                   type);
+    return sp_fail(err, SP_E_UNSUPPORTED, "%s drafts of model_type \"%s\" are not supported",
+                   sp_draft_name(t->draft), type);
 }
 
 /* DFlash drafts are layers of Qwen3's shape, whatever their target is. */
@@ -118,7 +118,7 @@ static enum sp_status find_draft_family(struct sp_config_text *t, struct sp_err 
     enum sp_status st;
 
     if (t->draft == SP_DRAFT_ASSISTANT) return find_assistant_family(t, err);
-    if (t->draft == SP_DRAFT_EAGLE3) return find_eagle3_family(t, err);
+    if (sp_draft_is_eagle(t->draft)) return find_eagle3_family(t, err);
     if ((st = sp_text_string(t, "model_type", &type, err))) return st;
     if (strcmp(type, "qwen3") != 0) {
         return sp_fail(err, SP_E_UNSUPPORTED,

@@ -79,6 +79,7 @@ enum sp_draft_kind {
     SP_DRAFT_DFLASH2,   /* DFlash with convolutions over the block and a selector of candidates */
     SP_DRAFT_DSPARK,    /* DFlash whose rows are corrected by the token before them */
     SP_DRAFT_EAGLE3,    /* one layer on pairs of the target's features and the next token */
+    SP_DRAFT_PEAGLE,    /* such layers that make all guesses in one pass, as a block does */
 };
 
 enum { SP_MAX_TAPS = 64, SP_MAX_EOS = 16, SP_MAX_BLOCK = 64 };
@@ -111,7 +112,7 @@ const char *sp_markov_name(const struct sp_dspark_config *dspark);
 /* What only drafts have; zero for a language model. */
 struct sp_draft_config {
     enum sp_draft_kind kind;
-    unsigned block_size; /* rows of a block, the anchor included */
+    unsigned block_size; /* rows of a block, the anchor's included */
     uint32_t mask_token;
     unsigned n_taps;
     unsigned taps[SP_MAX_TAPS]; /* the target's residual stream after these layers, in fc's order;
@@ -123,11 +124,11 @@ struct sp_draft_config {
     bool raw_embeddings;        /* reads a borrowed embedding as it is stored, without its scale */
     unsigned selector_rank;     /* DFlash2: width of the selector's codebooks */
     unsigned selector_top_k;    /* ... candidates of a row */
-    unsigned first_row;         /* of a block that guesses: 1, behind the anchor's; DSpark: 0 */
+    unsigned first_row;         /* of a block that guesses: 1, behind the anchor's, or 0 */
     struct sp_dspark_config dspark;
     unsigned n_head_rows;     /* rows of its own head, each a token of the target's; 0: n_vocab */
     bool maps_tokens;         /* ... by the table d2t: row i is token i + d2t[i] */
-    bool taps_stated;         /* EAGLE-3: else sp_config_meet_target finds them */
+    bool taps_stated;         /* EAGLE-3, P-EAGLE: else sp_config_meet_target finds them */
     bool features_normed;     /* ... all features together, before fc */
     bool taps_normed;         /* ... each tap's apart, before fc */
     bool normed_residual;     /* ... the residual stream begins with the normed hidden state */
@@ -206,12 +207,20 @@ struct sp_tables {
 SP_MUST_CHECK enum sp_status sp_config_settle(struct sp_config *config,
                                               const struct sp_tables *found, struct sp_err *err);
 
-/* Completes a settled draft by what its target is like: EAGLE-3's default taps. For every reader
- * that wants to know the taps. */
+/* Completes a settled draft by what its target is like: the default taps of EAGLE-3 and P-EAGLE.
+ * For every reader that wants to know the taps. */
 SP_MUST_CHECK enum sp_status
 sp_config_meet_target(struct sp_config *draft, const struct sp_config *target, struct sp_err *err);
 
-/* Does this EAGLE-3 draft, which has met the target, fit it? Every reason why not is a sentence. */
+/* Is this a draft whose layers read pairs: EAGLE-3 or P-EAGLE? */
+bool sp_draft_is_eagle(enum sp_draft_kind kind);
+
+/* How messages call a draft of this kind: "eagle3", "peagle", "assistant", or "dflash" for every
+ * block draft. */
+const char *sp_draft_name(enum sp_draft_kind kind);
+
+/* Does this EAGLE-3 or P-EAGLE draft, which has met the target, fit it? Every reason why not is a
+ * sentence. */
 SP_MUST_CHECK enum sp_status sp_config_check_eagle3(const struct sp_config *draft,
                                                     const struct sp_config *target,
                                                     struct sp_err *err);

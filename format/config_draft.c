@@ -70,9 +70,23 @@ static enum sp_status refuse_kind(const char *kind, const char *name, struct sp_
     return sp_fail(err, SP_E_UNSUPPORTED, "unsupported draft architecture: %s (%s)", name, kind);
 }
 
+bool sp_draft_is_eagle(enum sp_draft_kind kind)
+{
+    return kind == SP_DRAFT_EAGLE3 || kind == SP_DRAFT_PEAGLE;
+}
+
+const char *sp_draft_name(enum sp_draft_kind kind)
+{
+    if (kind == SP_DRAFT_ASSISTANT) return "assistant";
+    if (kind == SP_DRAFT_PEAGLE) return "peagle";
+    return kind == SP_DRAFT_EAGLE3 ? "eagle3" : "dflash";
+}
+
+/* The same as the beginning of a sentence. */
 static const char *what_of(enum sp_draft_kind kind)
 {
     if (kind == SP_DRAFT_ASSISTANT) return "assistant ";
+    if (kind == SP_DRAFT_PEAGLE) return "peagle ";
     return kind == SP_DRAFT_EAGLE3 ? "eagle3 " : "dflash ";
 }
 
@@ -84,10 +98,8 @@ static enum sp_status detect_speculator(struct sp_config_text *t, const char *ty
         const char *type;
         enum sp_draft_kind kind;
     } kinds[] = {
-        {"eagle3", SP_DRAFT_EAGLE3},
-        {"dflash", SP_DRAFT_DFLASH},
-        {"dflash2", SP_DRAFT_DFLASH2},
-        {"dspark", SP_DRAFT_DSPARK},
+        {"eagle3", SP_DRAFT_EAGLE3},   {"peagle", SP_DRAFT_PEAGLE}, {"dflash", SP_DRAFT_DFLASH},
+        {"dflash2", SP_DRAFT_DFLASH2}, {"dspark", SP_DRAFT_DSPARK},
     };
 
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
@@ -448,7 +460,7 @@ enum sp_status sp_config_read_draft(struct sp_config *out, const struct sp_confi
     d->kind = t->draft;
     if (d->kind == SP_DRAFT_ASSISTANT) return sp_config_read_assistant(out, t, err);
     d->borrows_tables = true;
-    if (d->kind == SP_DRAFT_EAGLE3) return sp_config_read_eagle3(out, t, err);
+    if (sp_draft_is_eagle(d->kind)) return sp_config_read_eagle3(out, t, err);
     d->target_hidden = out->n_hidden;
     d->raw_embeddings = t->speculators;
     if ((st = refuse_options(t, err)) || (st = read_first_row(d, t, err)) ||

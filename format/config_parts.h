@@ -6,7 +6,7 @@
  * config_delta.c   gated delta-rule layers
  * config_gemma4.c  what Gemma 4 says layer by layer
  * config_draft.c   drafts: which kind, and a DFlash draft's own keys
- * config_eagle3.c  the keys of an EAGLE-3 draft
+ * config_eagle3.c  the keys of an EAGLE-3 or P-EAGLE draft
  * config_assistant.c  the keys of a Gemma 4 assistant, and what its target must be like
  * config_refuse.c  keys that change the maths and are not implemented
  * config.c         the driver, sizes and traits */
@@ -101,7 +101,7 @@ SP_MUST_CHECK enum sp_status sp_config_read_dspark(struct sp_draft_config *out,
                                                    const struct sp_config_text *t,
                                                    struct sp_err *err);
 
-/* The keys of an EAGLE-3 draft. Needs the layers. */
+/* The keys of an EAGLE-3 or P-EAGLE draft. Needs the layers. */
 SP_MUST_CHECK enum sp_status
 sp_config_read_eagle3(struct sp_config *out, const struct sp_config_text *t, struct sp_err *err);
 

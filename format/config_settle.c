@@ -134,20 +134,21 @@ static enum sp_status settle_assistant(struct sp_config *config, const struct sp
     return SP_OK;
 }
 
-/* The head is an EAGLE-3 draft's own, the embedding perhaps. */
+/* The head is an EAGLE-3 or P-EAGLE draft's own, the embedding perhaps. */
 static enum sp_status settle_eagle3(struct sp_config *config, const struct sp_tables *found,
                                     struct sp_err *err)
 {
     struct sp_draft_config *d = &config->draft;
+    const char *what = sp_draft_name(d->kind);
     uint64_t n = 0;
     enum sp_status st;
 
-    if ((st = count_taps(&n, d, found->fc_cols, "eagle3", err))) return st;
+    if ((st = count_taps(&n, d, found->fc_cols, what, err))) return st;
     if (n > SP_MAX_TAPS) {
-        return sp_fail(err, SP_E_UNSUPPORTED, "eagle3 reads %llu layers, at most %d",
+        return sp_fail(err, SP_E_UNSUPPORTED, "%s reads %llu layers, at most %d", what,
                        (unsigned long long)n, SP_MAX_TAPS);
     }
-    if ((st = settle_vocabulary(config, found, "eagle3", err))) return st;
+    if ((st = settle_vocabulary(config, found, what, err))) return st;
     d->n_taps = (unsigned)n;
     d->owns_head = true;
     config->tied = false;
@@ -190,7 +191,7 @@ enum sp_status sp_config_settle(struct sp_config *config, const struct sp_tables
         return SP_OK;
     }
     if (config->draft.kind == SP_DRAFT_ASSISTANT) return settle_assistant(config, found, err);
-    if (config->draft.kind == SP_DRAFT_EAGLE3) return settle_eagle3(config, found, err);
+    if (sp_draft_is_eagle(config->draft.kind)) return settle_eagle3(config, found, err);
     if ((st = settle_tables(config, found, err))) return st;
     return settle_taps(&config->draft, found->fc_cols, err);
 }

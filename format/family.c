@@ -182,10 +182,16 @@ static bool has_embedding(const struct sp_config *c, const struct sp_layer_confi
     return !c->draft.borrows_tables;
 }
 
-static bool is_eagle3(const struct sp_config *c, const struct sp_layer_config *l)
+static bool is_eagle(const struct sp_config *c, const struct sp_layer_config *l)
 {
     (void)l;
-    return c->draft.kind == SP_DRAFT_EAGLE3;
+    return sp_draft_is_eagle(c->draft.kind);
+}
+
+static bool is_peagle(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    (void)l;
+    return c->draft.kind == SP_DRAFT_PEAGLE;
 }
 
 static bool reads_pair(const struct sp_config *c, const struct sp_layer_config *l)
@@ -279,7 +285,7 @@ static bool is_mtp(const struct sp_config *c, const struct sp_layer_config *l)
 
 static bool has_fc(const struct sp_config *c, const struct sp_layer_config *l)
 {
-    return is_dflash(c, l) || is_mtp(c, l) || is_eagle3(c, l);
+    return is_dflash(c, l) || is_mtp(c, l) || is_eagle(c, l);
 }
 
 static const struct row layer_rows[] = {
@@ -365,6 +371,7 @@ static const struct row model_rows[] = {
     {"hidden_norm.weight", SP_ROLE_NORM, {DIM_HIDDEN}, is_dflash},
     {"input_norm.weight", SP_ROLE_NORM, {DIM_FEATURES}, has_feature_norm},
     {SP_TAP_NORMS, SP_ROLE_NORM, {DIM_FEATURES}, has_tap_norms},
+    {"mask_hidden", SP_ROLE_SMALL, {DIM_ONE, DIM_ONE, DIM_FEATURES}, is_peagle},
     {"d2t", SP_ROLE_INDEX, {DIM_HEAD_ROWS}, has_token_map},
     {"pre_fc_norm_embedding.weight", SP_ROLE_NORM, {DIM_HIDDEN}, is_mtp},
     {"pre_fc_norm_hidden.weight", SP_ROLE_NORM, {DIM_HIDDEN}, is_mtp},

@@ -70,8 +70,10 @@ static enum sp_status refuse_evidence(const struct sp_matcher *m)
         {NULL, ".scales", "mlx weights", 0},
         {SP_MTP_PREFIX, NULL, "a multi-token prediction head", 0},
         {"midlayer.", NULL, "an EAGLE-3 draft", 1u << SP_DRAFT_EAGLE3},
-        {"d2t", NULL, "an EAGLE-3, DFlash or DSpark draft",
-         1u << SP_DRAFT_EAGLE3 | 1u << SP_DRAFT_DFLASH | 1u << SP_DRAFT_DSPARK},
+        {"mask_hidden", NULL, "a P-EAGLE draft", 1u << SP_DRAFT_PEAGLE},
+        {"d2t", NULL, "an EAGLE-3, P-EAGLE, DFlash or DSpark draft",
+         1u << SP_DRAFT_EAGLE3 | 1u << SP_DRAFT_PEAGLE | 1u << SP_DRAFT_DFLASH |
+             1u << SP_DRAFT_DSPARK},
         {"markov_head.", NULL, "a DSpark draft", 1u << SP_DRAFT_DSPARK},
         {"candidate_selector.", NULL, "a DFlash2 draft", 1u << SP_DRAFT_DFLASH2},
         {"aux_hidden_norms.", NULL, "a Laguna draft", 0},

@@ -3,70 +3,77 @@
  * target's residual stream after some layers; the layer reads [norm(embed(ids[t+1])), norm(h_t)]
  * and adds to h_t. Its own head scores a vocabulary of its own, often a part of the target's
  * (token_map.h). */
-#include "runtime/draft_pairs.h"
+#include "runtime/draft_eagle3.h"
 
 #include "format/mem.h"
-#include "runtime/token_map.h"
 
 #include <stdlib.h>
 
 static const unsigned normed_tap[] = {SP_TAP_FINAL}, raw_tap[] = {0};
 
-struct draft_eagle3 {
-    struct sp_pairs pairs;
-    struct sp_token_map vocabulary;
-};
-
-static const unsigned *eagle3_taps(const struct sp_model *draft, unsigned *n_taps)
+const unsigned *sp_eagle3_taps(const struct sp_model *draft, unsigned *n_taps)
 {
     *n_taps = draft->config.draft.n_taps;
     return draft->config.draft.taps;
 }
 
-static enum sp_status eagle3_check(const struct sp_model *target, const struct sp_model *draft,
-                                   struct sp_err *err)
+enum sp_status sp_eagle3_check(const struct sp_model *target, const struct sp_model *draft,
+                               struct sp_err *err)
 {
     enum sp_status st = sp_config_check_eagle3(&draft->config, &target->config, err);
 
     return st ? st : sp_token_map_check(draft, target->config.n_vocab, err);
 }
 
-static void eagle3_close(struct sp_drafter *base)
-{
-    struct draft_eagle3 *d = (struct draft_eagle3 *)base;
-
-    sp_pairs_release(&d->pairs);
-    sp_token_map_release(&d->vocabulary);
-    free(d);
-}
-
 static struct sp_logits translate(struct sp_pairs *pairs, struct sp_logits logits)
 {
-    return sp_token_map_spread(&((struct draft_eagle3 *)pairs)->vocabulary, logits);
+    return sp_token_map_spread(&((struct sp_eagle3 *)pairs)->vocabulary, logits);
+}
+
+enum sp_status sp_eagle3_init(struct sp_eagle3 *d, const struct sp_drafter_ops *ops,
+                              const struct sp_drafter_setup *setup, const unsigned *tap,
+                              struct sp_err *err)
+{
+    const struct sp_model *draft = setup->draft;
+    enum sp_status st;
+
+    d->pairs.embedder = draft->embedding.rows ? draft : setup->target;
+    d->pairs.head = draft;
+    if (draft->token_map) d->pairs.translate = translate;
+    if ((st = sp_pairs_init(&d->pairs, ops, setup, tap, err))) return st;
+    return sp_token_map_init(&d->vocabulary, draft, setup->target->config.n_vocab, err);
+}
+
+void sp_eagle3_release(struct sp_eagle3 *d)
+{
+    sp_pairs_release(&d->pairs);
+    sp_token_map_release(&d->vocabulary);
+}
+
+static void eagle3_close(struct sp_drafter *base)
+{
+    sp_eagle3_release((struct sp_eagle3 *)base);
+    free(base);
 }
 
 static enum sp_status eagle3_open(struct sp_drafter **out, const struct sp_drafter_setup *setup,
                                   struct sp_err *err)
 {
-    const struct sp_model *draft = setup->draft;
-    struct draft_eagle3 *d = NULL;
+    const unsigned *tap = setup->draft->config.draft.normed_output ? normed_tap : raw_tap;
+    struct sp_eagle3 *d = NULL;
     enum sp_status st;
 
     if ((st = sp_new(&d, 1, sizeof *d, err))) return st;
-    d->pairs.embedder = draft->embedding.rows ? draft : setup->target;
-    d->pairs.head = draft;
-    if ((st = sp_pairs_init(&d->pairs, &sp_draft_eagle3_ops, setup,
-                            draft->config.draft.normed_output ? normed_tap : raw_tap, err)) ||
-        (st = sp_token_map_init(&d->vocabulary, draft, setup->target->config.n_vocab, err))) {
+    d->pairs.depth = SP_PAIRS_DEPTH;
+    if ((st = sp_eagle3_init(d, &sp_draft_eagle3_ops, setup, tap, err))) {
         eagle3_close(&d->pairs.base);
         return st;
     }
-    if (draft->token_map) d->pairs.translate = translate;
     *out = &d->pairs.base;
     return SP_OK;
 }
 
-static void eagle3_commit(struct sp_drafter *base, const struct sp_commit *commit)
+void sp_eagle3_commit(struct sp_drafter *base, const struct sp_commit *commit)
 {
     struct sp_pairs *p = (struct sp_pairs *)base;
 
@@ -78,14 +85,14 @@ const struct sp_drafter_ops sp_draft_eagle3_ops = {
     .name = "eagle3",
     .stepwise = true,
     .max_depth = sp_pairs_max_depth,
-    .taps = eagle3_taps,
-    .check = eagle3_check,
+    .taps = sp_eagle3_taps,
+    .check = sp_eagle3_check,
     .open = eagle3_open,
     .limit = sp_pairs_limit,
     .catch_up = sp_pairs_catch_up,
     .propose = sp_pairs_propose,
     .logits = sp_pairs_logits,
-    .commit = eagle3_commit,
+    .commit = sp_eagle3_commit,
     .truncate = sp_pairs_truncate,
     .cache_size = sp_pairs_cache_size,
     .close = eagle3_close,

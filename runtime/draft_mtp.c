@@ -49,6 +49,7 @@ static enum sp_status mtp_open(struct sp_drafter **out, const struct sp_drafter_
     enum sp_status st;
 
     if ((st = sp_new(&p, 1, sizeof *p, err))) return st;
+    p->depth = SP_PAIRS_DEPTH;
     p->embedder = p->head = setup->target;
     if ((st = sp_pairs_init(p, &sp_draft_mtp_ops, setup, taps, err))) {
         mtp_close(&p->base);

@@ -16,14 +16,15 @@ enum sp_status sp_pairs_init(struct sp_pairs *p, const struct sp_drafter_ops *op
                              const struct sp_drafter_setup *setup, const unsigned *tap,
                              struct sp_err *err)
 {
+    size_t n_ahead = p->parallel ? p->depth : 0; /* rows of a pass that are guesses */
     struct sp_decoder_options options = {
         /* Guesses may reach past the session's last position. */
-        .n_positions = setup->n_positions + SP_PAIRS_DEPTH,
-        .max_rows = setup->max_rows,
-        .max_logit_rows = 1,
+        .n_positions = setup->n_positions + p->depth,
+        .max_rows = setup->max_rows + n_ahead,
+        .max_logit_rows = p->parallel ? p->depth : 1,
         .kv_type = setup->kv_type,
         .taps = tap,
-        .n_taps = 1,
+        .n_taps = tap != NULL,
     };
     enum sp_status st;
 
@@ -32,10 +33,12 @@ enum sp_status sp_pairs_init(struct sp_pairs *p, const struct sp_drafter_ops *op
     p->n_rows = p->head->head.rows;
     p->max_rows = setup->max_rows;
     if ((st = sp_decoder_open(&p->decoder, setup->draft, setup->engine, &options, err)) ||
-        (st = sp_new_aligned(&p->hidden, p->max_rows * p->n_hidden, sizeof *p->hidden, err))) {
+        (st = sp_new_aligned(&p->hidden, (p->max_rows + n_ahead) * p->n_hidden, sizeof *p->hidden,
+                             err)) ||
+        p->parallel) {
         return st;
     }
-    return sp_new_aligned(&p->logits, SP_PAIRS_DEPTH * p->n_rows, sizeof *p->logits, err);
+    return sp_new_aligned(&p->logits, p->depth * p->n_rows, sizeof *p->logits, err);
 }
 
 void sp_pairs_release(struct sp_pairs *p)
@@ -47,8 +50,7 @@ void sp_pairs_release(struct sp_pairs *p)
 
 size_t sp_pairs_limit(const struct sp_drafter *base, size_t n_cached)
 {
-    (void)base;
-    return n_cached ? SP_PAIRS_DEPTH : 0;
+    return n_cached ? ((const struct sp_pairs *)base)->depth : 0;
 }
 
 /* Runs slots first..first+n-1 with these states; their tokens are ids[first + 1]... */
@@ -59,14 +61,25 @@ static void run_slots(struct sp_pairs *p, const float *hidden, const uint32_t *i
     sp_decoder_run(p->decoder, n, first, n);
 }
 
-/* All pairs up to the newest committed row, whose token is known now; returns the rows run. */
-static size_t run_true_pairs(struct sp_pairs *p, const uint32_t *ids)
+static float *state_of(struct sp_pairs *p, size_t slot)
+{
+    return p->hidden + (slot - p->n_kept) * p->n_hidden;
+}
+
+float *sp_pairs_behind(struct sp_pairs *p)
+{
+    return state_of(p, p->n_have);
+}
+
+/* All pairs up to the newest committed row, whose token is known now, and n_more slots behind it;
+ * returns the row of the last pair. */
+static size_t run_true_pairs(struct sp_pairs *p, const uint32_t *ids, size_t n_more)
 {
     size_t n = p->n_have - p->n_true;
 
-    run_slots(p, p->hidden + (p->n_true - p->n_kept) * p->n_hidden, ids, p->n_true, n);
+    run_slots(p, state_of(p, p->n_true), ids, p->n_true, n + n_more);
     p->n_true = p->n_have;
-    return n;
+    return n - 1;
 }
 
 /* All waiting pairs but the last, whose token is the newest one. */
@@ -76,21 +89,20 @@ void sp_pairs_catch_up(struct sp_drafter *base, const uint32_t *ids, size_t n_ca
     size_t n = p->n_have - p->n_true;
 
     (void)n_cached;
-    if (n <= SP_PAIRS_DEPTH + 1) return;
-    run_slots(p, p->hidden + (p->n_true - p->n_kept) * p->n_hidden, ids, p->n_true, n - 1);
+    if (n <= p->depth + 1) return;
+    run_slots(p, state_of(p, p->n_true), ids, p->n_true, n - 1);
     p->n_true = p->n_have - 1;
 }
 
-/* Runs the waiting pairs. Returns the row behind which the first guess stands. */
-static size_t begin(struct sp_pairs *p, const uint32_t *ids, size_t n_cached)
+size_t sp_pairs_begin(struct sp_pairs *p, const uint32_t *ids, size_t n_cached, size_t n)
 {
     assert(p->n_have == n_cached && n_cached > 0);
     (void)n_cached;
     if (p->n_true == p->n_have) p->n_true--; /* asked twice: the last pair's token may differ */
-    return run_true_pairs(p, ids) - 1;
+    return run_true_pairs(p, ids, n);
 }
 
-/* The logits of guess i, over the head's rows; `row` as begin returned it. */
+/* The logits of guess i, over the head's rows; `row` as sp_pairs_begin returned it. */
 static struct sp_logits guess(struct sp_pairs *p, const uint32_t *ids, size_t n_cached, size_t i,
                               size_t row)
 {
@@ -108,7 +120,7 @@ enum sp_status sp_pairs_propose(struct sp_drafter *base, uint32_t *ids, size_t n
                                 const struct sp_guesser *guesser, struct sp_err *err)
 {
     struct sp_pairs *p = (struct sp_pairs *)base;
-    size_t row = begin(p, ids, n_cached), i;
+    size_t row = sp_pairs_begin(p, ids, n_cached, 0), i;
     enum sp_status st = SP_OK;
     bool more = true;
 
@@ -134,10 +146,9 @@ float *sp_pairs_commit(struct sp_pairs *p, const struct sp_commit *commit)
     size_t n_waiting;
 
     assert(commit->first == p->n_have && commit->n <= p->max_rows);
-    if (p->n_have - p->n_true + commit->n > p->max_rows) run_true_pairs(p, commit->ids);
+    if (p->n_have - p->n_true + commit->n > p->max_rows) run_true_pairs(p, commit->ids, 0);
     n_waiting = p->n_have - p->n_true;
-    memmove(p->hidden, p->hidden + (p->n_true - p->n_kept) * p->n_hidden,
-            n_waiting * p->n_hidden * sizeof *p->hidden);
+    memmove(p->hidden, state_of(p, p->n_true), n_waiting * p->n_hidden * sizeof *p->hidden);
     p->n_kept = p->n_true;
     p->n_have += commit->n;
     return p->hidden + n_waiting * p->n_hidden;
@@ -148,6 +159,7 @@ float *sp_pairs_commit(struct sp_pairs *p, const struct sp_commit *commit)
 bool sp_pairs_truncate(struct sp_drafter *base, size_t len)
 {
     struct sp_pairs *p = (struct sp_pairs *)base;
+    size_t n_had = p->n_have;
 
     if (len == 0) {
         p->n_have = p->n_kept = p->n_true = 0;
@@ -156,7 +168,7 @@ bool sp_pairs_truncate(struct sp_drafter *base, size_t len)
     if (len > p->n_have || len - 1 < p->n_kept) return false;
     p->n_have = len;
     if (p->n_true > len - 1) p->n_true = len - 1;
-    return true;
+    return len == n_had || sp_decoder_can_return(p->decoder, n_had, len);
 }
 
 size_t sp_pairs_cache_size(const struct sp_drafter *base)

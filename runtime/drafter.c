@@ -2,7 +2,7 @@
 
 static const struct sp_drafter_ops *const kinds[] = {
     &sp_draft_lm_ops,        &sp_draft_dflash_ops, &sp_draft_mtp_ops,    &sp_draft_dflash2_ops,
-    &sp_draft_assistant_ops, &sp_draft_dspark_ops, &sp_draft_eagle3_ops,
+    &sp_draft_assistant_ops, &sp_draft_dspark_ops, &sp_draft_eagle3_ops, &sp_draft_peagle_ops,
 };
 
 const struct sp_drafter_ops *sp_drafter_find(enum sp_draft_kind kind)

@@ -96,6 +96,7 @@ SP_MUST_CHECK enum sp_status sp_guess_rated(const struct sp_guesser *guesser, bo
 const struct sp_drafter_ops *sp_drafter_find(enum sp_draft_kind kind);
 
 extern const struct sp_drafter_ops sp_draft_lm_ops, sp_draft_dflash_ops, sp_draft_mtp_ops,
-    sp_draft_dflash2_ops, sp_draft_assistant_ops, sp_draft_dspark_ops, sp_draft_eagle3_ops;
+    sp_draft_dflash2_ops, sp_draft_assistant_ops, sp_draft_dspark_ops, sp_draft_eagle3_ops,
+    sp_draft_peagle_ops;
 
 #endif

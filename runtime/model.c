@@ -292,6 +292,7 @@ static enum sp_status bind_all(struct sp_model *m, const struct sp_pack *pack, s
     m->hidden_norm = bind_norm(&b, "hidden_norm.weight", 0);
     m->feature_norm =
         bind_norm(&b, m->config.draft.taps_normed ? "fc_norm.weight" : "input_norm.weight", 0);
+    m->mask_hidden = bind_bias(&b, "mask_hidden", 0);
     m->token_map = bind_bias(&b, "d2t", 0);
     m->pair_norms[0] = bind_norm(&b, "pre_fc_norm_embedding.weight", 0);
     m->pair_norms[1] = bind_norm(&b, "pre_fc_norm_hidden.weight", 0);

@@ -92,6 +92,7 @@ struct sp_model {
     const float *token_order;              /* [V] ids, cluster after cluster */
     const float *feature_norm;             /* EAGLE-3: [n_taps * target hidden] before fc; of all
                                               together, or each tap's (config.draft) */
+    const float *mask_hidden;              /* P-EAGLE: [n_taps * target hidden] before fc */
     const float *token_map;                /* [head rows] d2t: row i is token i + d2t[i]; or NULL */
     const float *hidden_norm;              /* drafts: [H] after fc */
     const float *pair_norms[2];            /* heads: [H] of embedding and hidden, before fc */

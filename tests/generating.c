@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
 
 struct generating generating_open(const char *path, const char *kernels, unsigned n_threads,
                                   const struct sp_session_options *options)
@@ -54,4 +56,29 @@ void generating_same(const struct sp_result *a, const struct sp_result *b)
     assert_int_equal(a->stop, b->stop);
     assert_int_equal(a->text == NULL, b->text == NULL); /* no tokenizer */
     if (a->text != NULL) assert_string_equal(a->text, b->text);
+}
+
+static int keep_row(void *context, size_t row, const float *logits, size_t width)
+{
+    float **rows = context;
+
+    *rows = realloc(*rows, (row + 1) * width * sizeof **rows);
+    assert_non_null(*rows);
+    memcpy(*rows + row * width, logits, width * sizeof **rows);
+    return 0;
+}
+
+void generating_same_proposal(struct sp_session *used, struct sp_session *fresh,
+                              const uint32_t *ids, size_t n, size_t n_steps, size_t width)
+{
+    float *a = NULL, *b = NULL;
+    struct sp_err err = {0};
+
+    if (sp_session_draft_logits(used, ids, n + 1, n_steps, keep_row, &a, &err) ||
+        sp_session_draft_logits(fresh, ids, n + 1, n_steps, keep_row, &b, &err)) {
+        fail_msg("%s", err.text);
+    }
+    assert_memory_equal(a, b, n_steps * width * sizeof *a);
+    free(a);
+    free(b);
 }

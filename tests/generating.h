@@ -25,4 +25,9 @@ struct sp_result generating_run(struct sp_session *session, const uint32_t *prom
 /* The same ids, text, end, and logits to the bit. */
 void generating_same(const struct sp_result *a, const struct sp_result *b);
 
+/* Behind ids[0..n-1] and the anchor ids[n] both sessions propose the same, to the bit: n_steps rows
+ * of `width` logits. */
+void generating_same_proposal(struct sp_session *used, struct sp_session *fresh,
+                              const uint32_t *ids, size_t n, size_t n_steps, size_t width);
+
 #endif

@@ -334,6 +334,31 @@ static void eagle3(void **state)
     sp_config_release(&c);
 }
 
+/* The first of any number of layers reads pairs; windows as in a language model. */
+static void peagle(void **state)
+{
+    struct sp_config c;
+
+    (void)state;
+    configs_own(&c, "peagle_speculators", NULL);
+    assert_int_equal(c.draft.kind, SP_DRAFT_PEAGLE);
+    assert_string_equal(c.family, "qwen3");
+    assert_int_equal(c.n_layers, 3);
+    assert_true(c.layers[0].reads_pair && !c.layers[1].reads_pair && !c.layers[2].reads_pair);
+    configs_assert_windows(&c, "0,6,0");
+    assert_true(c.layers[0].causal && c.layers[1].causal && !c.layers[1].window_before);
+    assert_int_equal(c.draft.block_size, 6);
+    assert_int_equal(c.draft.first_row, 0);
+    assert_int_equal(c.draft.mask_token, 96);
+    assert_int_equal(c.draft.n_head_rows, 40);
+    assert_int_equal(c.draft.target_hidden, 32);
+    assert_int_equal(c.draft.n_taps, 3);
+    assert_true(c.draft.taps[0] == SP_TAP_EMBEDDING);
+    assert_int_equal(c.draft.taps[2], 5);
+    assert_true(c.draft.normed_residual && c.draft.features_normed && !c.draft.taps_normed);
+    sp_config_release(&c);
+}
+
 /* EAGLE-3's taps where the config does not list them: inputs of layers 2, N / 2 and N - 3. */
 static void eagle3_default_taps(void **state)
 {
@@ -387,6 +412,7 @@ int main(void)
         cmocka_unit_test(dspark_of_speculators),
         cmocka_unit_test(default_taps),
         cmocka_unit_test(eagle3),
+        cmocka_unit_test(peagle),
         cmocka_unit_test(eagle3_default_taps),
     };
 

@@ -283,8 +283,51 @@ static void eagle3(void **state)
     matching_assert_refused(EAGLE3(""), EAGLE3_LAYER("layers.0.") ", " EAGLE3_REST ", d2t 6",
                             SP_E_INPUT, "tensor \"d2t\" has shape [6], expected [5]");
     matching_assert_refused(DFLASH2, DFLASH_BODY("") ", d2t 5", SP_E_INPUT,
-                            "tensor \"d2t\" belongs to an EAGLE-3, DFlash or DSpark draft, but "
-                            "architecture is \"DFlash2DraftModel\"");
+                            "tensor \"d2t\" belongs to an EAGLE-3, P-EAGLE, DFlash or DSpark "
+                            "draft, but architecture is \"DFlash2DraftModel\"");
+}
+
+#define PEAGLE                                                                                     \
+    "{\"architectures\": [\"PEagleDraftModel\"], \"speculators_model_type\": \"peagle\", "         \
+    "\"draft_vocab_size\": 5, \"mask_token_id\": 7, \"speculators_config\": "                      \
+    "{\"proposal_methods\": [{\"speculative_tokens\": 3}]}, "                                      \
+    "\"eagle_aux_hidden_state_layer_ids\": [1, 2], "                                               \
+    "\"transformer_layer_config\": {\"model_type\": \"llama\", \"vocab_size\": 8, "                \
+    "\"hidden_size\": 4, \"num_attention_heads\": 2, \"num_key_value_heads\": 1, "                 \
+    "\"head_dim\": 2, \"intermediate_size\": 6, \"num_hidden_layers\": 2}}"
+#define PLAIN_LAYER(l)                                                                             \
+    l "input_layernorm.weight 4, " l "post_attention_layernorm.weight 4, " l                       \
+      "self_attn.q_proj.weight 4 4, " l "self_attn.k_proj.weight 2 4, " l                          \
+      "self_attn.v_proj.weight 2 4, " l "self_attn.o_proj.weight 4 4, " l                          \
+      "mlp.gate_proj.weight 6 4, " l "mlp.up_proj.weight 6 4, " l "mlp.down_proj.weight 4 6"
+#define PEAGLE_BODY                                                                                \
+    EAGLE3_LAYER("layers.0.") ", " PLAIN_LAYER("layers.1.") ", " EAGLE3_REST ", d2t 5"
+
+static void peagle(void **state)
+{
+    struct matching_checkpoint c;
+    struct matching_outcome o;
+
+    (void)state;
+    matching_open(&c, PEAGLE, PEAGLE_BODY ", t2d 8, mask_hidden 1 1 8, embed_tokens.weight 8 4");
+    matching_run(&o, &c);
+    assert_string_equal(o.err.text, "");
+    assert_int_equal(o.specs.n_specs, 10 + 9 + 6);
+    assert_int_equal(o.n_skipped, 1);
+    assert_false(c.config.draft.borrows_tables);
+    assert_int_equal(sp_specs_find(&o.specs, "mask_hidden")->role, SP_ROLE_SMALL);
+    matching_assert_pieces(&o, "mask_hidden", "mask_hidden 0:1:1x8");
+    matching_close(&o, &c);
+
+    matching_assert_refused(PEAGLE, PEAGLE_BODY, SP_E_INPUT,
+                            "missing tensor \"mask_hidden\" [1, 1, 8]");
+    matching_assert_refused(PEAGLE, PEAGLE_BODY ", mask_hidden 1 1 12", SP_E_INPUT,
+                            "tensor \"mask_hidden\" has shape [1, 1, 12], expected [1, 1, 8]");
+    matching_assert_refused(
+        EAGLE3(""), EAGLE3_LAYER("layers.0.") ", " EAGLE3_REST ", d2t 5, mask_hidden 1 8",
+        SP_E_INPUT,
+        "tensor \"mask_hidden\" belongs to a P-EAGLE draft, but architecture is "
+        "\"LlamaForCausalLMEagle3\"");
 }
 
 int main(void)
@@ -297,6 +340,7 @@ int main(void)
         cmocka_unit_test(dspark_of_speculators),
         cmocka_unit_test(dspark_refusals),
         cmocka_unit_test(eagle3),
+        cmocka_unit_test(peagle),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

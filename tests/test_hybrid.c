@@ -340,34 +340,6 @@ static void eagle3_says_what_it_can(void **state)
     sp_package_close(package);
 }
 
-static int keep_row(void *context, size_t row, const float *logits, size_t n_vocab)
-{
-    float **rows = context;
-
-    *rows = realloc(*rows, (row + 1) * n_vocab * sizeof **rows);
-    assert_non_null(*rows);
-    memcpy(*rows + row * n_vocab, logits, n_vocab * sizeof **rows);
-    return 0;
-}
-
-/* Behind ids[0..n-1] and the anchor ids[n] both sessions propose the same, rows of `width` logits.
- */
-static void same_proposal(struct sp_session *used, struct sp_session *fresh, const uint32_t *ids,
-                          size_t n, size_t width)
-{
-    enum { N_STEPS = 4 };
-    float *a = NULL, *b = NULL;
-    struct sp_err err = {0};
-
-    if (sp_session_draft_logits(used, ids, n + 1, N_STEPS, keep_row, &a, &err) ||
-        sp_session_draft_logits(fresh, ids, n + 1, N_STEPS, keep_row, &b, &err)) {
-        fail_msg("%s", err.text);
-    }
-    assert_memory_equal(a, b, N_STEPS * width * sizeof *a);
-    free(a);
-    free(b);
-}
-
 /* Behind a long prompt, which is read before the first proposal, a drafted answer leaves the caches
  * that a fresh session has, whose first proposal reads all at once. */
 static void check_catching_up(const char *path)
@@ -385,7 +357,7 @@ static void check_catching_up(const char *path)
     assert_int_equal(r.n_ids, N_TOKENS);
     memcpy(ids + N_LONG, r.ids, N_TOKENS * sizeof *ids);
     ids[n] = 5;
-    same_proposal(used, fresh, ids, n, own ? own : package->target->head.rows);
+    generating_same_proposal(used, fresh, ids, n, 4, own ? own : package->target->head.rows);
     sp_result_release(&r);
     sp_session_close(used);
     sp_session_close(fresh);
@@ -456,7 +428,7 @@ static void head_is_rolled_back(void **state)
         memcpy(ids, prompt, sizeof prompt);
         memcpy(ids + N_GIVEN, r.ids, N_TOKENS * sizeof *ids);
         ids[n] = 5;
-        same_proposal(used, fresh, ids, n, package->target->config.n_vocab);
+        generating_same_proposal(used, fresh, ids, n, 4, package->target->config.n_vocab);
         sp_result_release(&r);
         sp_session_close(used);
         sp_session_close(fresh);

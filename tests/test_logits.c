@@ -354,6 +354,8 @@ int main(void)
         GOLDEN_CASE(speculators_draft, "dflash2_anchored"),
         GOLDEN_CASE(speculators_draft, "dspark"),
         GOLDEN_CASE(speculators_draft, "dspark_anchored"),
+        GOLDEN_CASE(speculators_draft, "peagle"),
+        GOLDEN_CASE(speculators_draft, "peagle_sliding"),
         GOLDEN_CASE(oracle_draft, "dflash_default_taps"),
         GOLDEN_CASE(oracle_draft, "dflash_gpt_oss"),
         GOLDEN_CASE(oracle_draft, "dflash_llama_bias"),

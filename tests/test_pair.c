@@ -235,6 +235,14 @@ static void assistants(void **state)
     "\"num_key_value_heads\": 1, \"head_dim\": 8, \"intermediate_size\": 6, "                      \
     "\"draft_vocab_size\": 5, \"target_hidden_size\": 4, "                                         \
     "\"eagle_aux_hidden_state_layer_ids\": [" ids "]}"
+#define PEAGLE(vocab, hidden, ids)                                                                 \
+    "{\"speculators_model_type\": \"peagle\", \"mask_token_id\": 7, \"draft_vocab_size\": 5, "     \
+    "\"target_hidden_size\": 4, \"eagle_aux_hidden_state_layer_ids\": [" ids "], "                 \
+    "\"speculators_config\": {\"proposal_methods\": [{\"speculative_tokens\": 3}]}, "              \
+    "\"transformer_layer_config\": {\"model_type\": \"llama\", \"vocab_size\": " vocab             \
+    ", \"hidden_size\": " hidden                                                                   \
+    ", \"num_hidden_layers\": 2, \"num_attention_heads\": 2, \"num_key_value_heads\": 1, "         \
+    "\"head_dim\": 8, \"intermediate_size\": 6}}"
 
 static void eagle3_drafts(void **state)
 {
@@ -246,6 +254,11 @@ static void eagle3_drafts(void **state)
         {EAGLE3("9", "4", "0, 1"), "eagle3 draft trained for a 9-token vocabulary, target has 8"},
         {EAGLE3("8", "6", "0, 1"),
          "eagle3: no embed_tokens, and target embedding is [8, 4], need width 6"},
+        {PEAGLE("8", "4", "0, 1"), NULL},
+        {PEAGLE("8", "4", "0, 2"), "peagle aux layer 2 out of range for 1 target layers"},
+        {PEAGLE("9", "4", "0, 1"), "peagle draft trained for a 9-token vocabulary, target has 8"},
+        {PEAGLE("8", "6", "0, 1"),
+         "peagle: no embed_tokens, and target embedding is [8, 4], need width 6"},
     };
     struct sp_tables found = {.head = true, .fc_cols = 8, .d2t = true};
     struct sp_config t, d;

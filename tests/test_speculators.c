@@ -1,8 +1,9 @@
-/* DFlash, DFlash2 and DSpark drafts as the speculators library publishes them: rounds equal those
- * that the library's own model makes, and drafting changes nothing. Their logits are in
+/* DFlash, DFlash2, DSpark and P-EAGLE drafts as the speculators library publishes them: rounds
+ * equal those that the library's own model makes, and drafting changes nothing. Their logits are in
  * test_logits. */
 #include "format/packfile.h"
 #include "quantize/kernels.h"
+#include "runtime/session.h"
 #include "tests/generating.h"
 #include "tests/golden.h"
 #include "tests/packed.h"
@@ -26,7 +27,7 @@ static const char *file_of(const char *name, enum sp_dtype target, enum sp_dtype
     return packed_file(modelfile, target, draft);
 }
 
-/* tests/oracle/speculators_dflash.py: the greedy answer and how many guesses each round accepted,
+/* tests/oracle/speculators_*.py: the greedy answer and how many guesses each round accepted,
  * to where the numbers that decide are too near to call. */
 static void golden_rounds(void **state)
 {
@@ -134,13 +135,62 @@ static void lossless_quantized(void **state)
     check_file(file_of(*state, SP_Q8, SP_Q4));
 }
 
+/* Both sessions, one of them new, propose the same behind ids[0..n-1] and the anchor ids[n]. */
+static void check_proposal(struct generating *used, const uint32_t *ids, size_t n, size_t n_steps)
+{
+    struct sp_session_options options = {0};
+    struct sp_session *fresh = NULL;
+    struct sp_err err = {0};
+
+    if (sp_session_open(&fresh, used->package, &options, &err)) fail_msg("%s", err.text);
+    generating_same_proposal(used->session, fresh, ids, n, n_steps,
+                             used->package->draft->head.rows);
+    sp_session_close(fresh);
+}
+
+/* Behind an answer drafted at any depth, and behind less and less of it, with another token at its
+ * end or near it, a P-EAGLE draft proposes what it would with fresh caches. A guess is the same
+ * however many are wanted. */
+static void rolled_back(void **state)
+{
+    static const size_t back[] = {0, 1, 4, 7, 30, N_TOKENS, N_TOKENS + 8};
+    struct sp_session_options options = {0};
+    size_t n_wrong = 0;
+
+    for (int depth = 1; depth <= 5; depth++) {
+        struct generating used = generating_open(file_of(*state, SP_Q8, SP_Q8), NULL, 1, &options);
+        uint32_t ids[N_PROMPT + N_TOKENS + 1] = {0};
+        struct sp_result r;
+        memcpy(ids, prompt, sizeof prompt);
+        r = generating_run(used.session, ids, N_PROMPT, N_TOKENS, depth, true);
+        n_wrong += r.mismatches;
+        memcpy(ids + N_PROMPT, r.ids, N_TOKENS * sizeof *ids);
+        for (size_t i = 0; i < sizeof back / sizeof *back; i++) {
+            size_t n = N_PROMPT + N_TOKENS - back[i];
+            ids[n] = (uint32_t)(40 + i);
+            check_proposal(&used, ids, n, 5);
+            ids[n - 2] = (uint32_t)(50 + i);
+            check_proposal(&used, ids, n, 1 + i % 5);
+        }
+        sp_result_release(&r);
+        generating_close(&used);
+    }
+    assert_true(n_wrong > 20);
+}
+
+static const char dflash_record[] =
+    "{\"kind\":\"dflash\",\"block_size\":6,\"mask_token_id\":109,\"target_hidden_size\":64,"
+    "\"num_target_layers\":0,\"target_layer_ids\":[-1,1,2],\"draft_vocab_size\":72,\"rope\":";
+static const char peagle_record[] =
+    "{\"kind\":\"peagle\",\"draft_vocab_size\":72,\"target_hidden_size\":64,\"block_size\":5,"
+    "\"mask_token_id\":109,\"target_layer_ids\":[0,2],\"rope\":";
+
 /* What stands in a packed file, and that another one made of it drafts the same. */
 static void pairing(void **state)
 {
-    static const char record[] =
-        "{\"kind\":\"dflash\",\"block_size\":6,\"mask_token_id\":109,\"target_hidden_size\":64,"
-        "\"num_target_layers\":0,\"target_layer_ids\":[-1,1,2],\"draft_vocab_size\":72,\"rope\":";
-    const char *path = file_of("pruned", SP_DTYPE_NONE, SP_DTYPE_NONE), *again;
+    const char *name = *state;
+    const char *record = strcmp(name, "peagle") == 0 ? peagle_record : dflash_record;
+    const char *path = file_of(name, SP_DTYPE_NONE, SP_DTYPE_NONE), *again;
     struct sp_session_options options = {0};
     struct sp_result r[2];
     struct sp_err err = {0};
@@ -148,7 +198,6 @@ static void pairing(void **state)
     char *text = NULL;
     size_t size;
 
-    (void)state;
     assert_int_equal(sp_pack_open(&pack, path, &err), SP_OK);
     assert_int_equal(
         sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_PAIRING, &text, &size, &err), SP_OK);
@@ -172,19 +221,16 @@ static void pairing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        GOLDEN_CASE(golden_rounds, "pruned"),
-        GOLDEN_CASE(golden_rounds, "anchored"),
-        GOLDEN_CASE(golden_rounds, "dflash2"),
-        GOLDEN_CASE(golden_rounds, "dflash2_anchored"),
-        GOLDEN_CASE(golden_rounds, "dspark"),
-        GOLDEN_CASE(golden_rounds, "dspark_anchored"),
-        GOLDEN_CASE(lossless, "pruned"),
-        GOLDEN_CASE(lossless, "anchored"),
-        GOLDEN_CASE(lossless, "dflash2"),
-        GOLDEN_CASE(lossless_quantized, "dflash2_anchored"),
-        GOLDEN_CASE(lossless, "dspark"),
-        GOLDEN_CASE(lossless_quantized, "dspark_anchored"),
-        cmocka_unit_test(pairing),
+        GOLDEN_CASE(golden_rounds, "pruned"),  GOLDEN_CASE(golden_rounds, "anchored"),
+        GOLDEN_CASE(golden_rounds, "dflash2"), GOLDEN_CASE(golden_rounds, "dflash2_anchored"),
+        GOLDEN_CASE(golden_rounds, "dspark"),  GOLDEN_CASE(golden_rounds, "dspark_anchored"),
+        GOLDEN_CASE(golden_rounds, "peagle"),  GOLDEN_CASE(golden_rounds, "peagle_sliding"),
+        GOLDEN_CASE(lossless, "pruned"),       GOLDEN_CASE(lossless, "anchored"),
+        GOLDEN_CASE(lossless, "dflash2"),      GOLDEN_CASE(lossless_quantized, "dflash2_anchored"),
+        GOLDEN_CASE(lossless, "dspark"),       GOLDEN_CASE(lossless_quantized, "dspark_anchored"),
+        GOLDEN_CASE(lossless, "peagle"),       GOLDEN_CASE(lossless_quantized, "peagle_sliding"),
+        GOLDEN_CASE(rolled_back, "peagle"),    GOLDEN_CASE(rolled_back, "peagle_sliding"),
+        GOLDEN_CASE(pairing, "pruned"),        GOLDEN_CASE(pairing, "peagle"),
     };
 
     return cmocka_run_group_tests(tests, packed_begin, packed_end);

@@ -207,15 +207,15 @@ def guesses_of(draft, logits, hidden, anchor):
     return before[first + 1:], gaps, torch.stack(rows)
 
 
-def speculate(draft, target, ids, n_tokens):
+def speculate(guess, n_block, target, ids, n_tokens):
     """The target's greedy answer, and how many guesses each round accepts; until one of the numbers
     that decide is too near to call, or a round would not have room for a whole block."""
     with torch.no_grad():
         logits = target(torch.tensor([ids])).logits[0, -1:]
     wanted, gaps = logits.argmax(-1).tolist(), lead_of(logits)
     answer, rounds = list(wanted), []
-    while min(gaps) > 1e-3 and len(answer) + draft.block_size < n_tokens:
-        guesses, gaps, _ = guesses_of(draft, *propose(draft, target, ids + answer), answer[-1])
+    while min(gaps) > 1e-3 and len(answer) + n_block < n_tokens:
+        guesses, gaps = guess(ids + answer)
         with torch.no_grad():
             logits = target(torch.tensor([ids + answer + guesses])).logits[0]
         logits = logits[len(ids + answer) - 1:]
@@ -238,10 +238,14 @@ def write_golden(folder, target):
     draft = CLASSES[kind].from_pretrained(folder, config=draft.config, dtype=torch.float32).eval()
     golden = {"kind": kind, "implementation": "speculators 0.9.0, float32", "target": "target",
               "ids": PROMPTS, "greedy": [], "output": [], "rounds": []}
+
+    def guess(ids):
+        return guesses_of(draft, *propose(draft, target, ids), ids[-1])
+
     for k, ids in enumerate(PROMPTS):
-        best, gaps, logits = guesses_of(draft, *propose(draft, target, ids), ids[-1])
+        best, gaps, logits = guess(ids)
         assert min(gaps) > 2e-4
-        answer, rounds = speculate(draft, target, ids, 100)
+        answer, rounds = speculate(lambda ids: guess(ids)[:2], draft.block_size, target, ids, 100)
         golden["greedy"].append(best)
         golden["output"].append(answer)
         golden["rounds"].append(rounds)
