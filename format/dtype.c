@@ -74,7 +74,7 @@ enum sp_dtype sp_dtype_find_safetensors(const char *name)
 
 bool sp_dtype_is_packed(uint32_t dtype)
 {
-    return dtype > SP_DTYPE_NONE && dtype < SP_N_PACKED_DTYPES;
+    return dtype < SP_N_PACKED_DTYPES && find(dtype) != NULL;
 }
 
 bool sp_dtype_is_float(enum sp_dtype dtype)

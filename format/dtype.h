@@ -28,15 +28,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The numbers are part of the packed file's format. The second group occurs in sources only. */
+/* The numbers are part of the packed file's format; 5 was a q4 with other codebooks, before the
+ * first release. The second group occurs in sources only. */
 enum sp_dtype {
     SP_DTYPE_NONE = 0,
     SP_F32 = 1,
     SP_F16 = 2,
     SP_BF16 = 3,
     SP_Q8 = 4,
-    SP_Q4 = 5,
-    SP_N_PACKED_DTYPES = 6,
+    SP_Q4 = 6,
+    SP_N_PACKED_DTYPES = 7,
 
     SP_F64 = 32,
     SP_I8,

@@ -8,7 +8,7 @@
 struct act_block {
     const int8_t *q;
     const float *scale;
-    const int32_t *start;
+    const int32_t *start_q4, *start_q8;
     size_t ld, ld_block;
 };
 
@@ -18,7 +18,8 @@ static inline struct act_block first_block(const struct sp_acts *acts, size_t fi
     return (struct act_block){
         .q = acts->q + first * acts->ld,
         .scale = acts->scale + first * acts->ld_block,
-        .start = acts->start + first * acts->ld_block * 2,
+        .start_q4 = acts->start_q4 + first * acts->ld_block * 2,
+        .start_q8 = acts->start_q8 + first * acts->ld_block,
         .ld = acts->ld,
         .ld_block = acts->ld_block,
     };
@@ -28,7 +29,8 @@ static inline void next_block(struct act_block *at)
 {
     at->q += SP_BLOCK;
     at->scale += 1;
-    at->start += 2;
+    at->start_q4 += 2;
+    at->start_q8 += 1;
 }
 
 #endif

@@ -149,8 +149,8 @@ enum sp_status sp_acts_init(struct sp_acts *acts, size_t n_rows, size_t cols, st
     if (made.ld / 64 % 2 == 0) made.ld += 64;
     made.ld_block = made.ld / SP_BLOCK;
 
-    /* x, q (a quarter of a float each), scale, two starts: all counted in floats */
-    per_row = made.ld + made.ld / 4 + made.ld_block * 3;
+    /* x, q (a quarter of a float each), scale, three starts: all counted in floats */
+    per_row = made.ld + made.ld / 4 + made.ld_block * 4;
     if (!sp_mul(&floats, per_row, n_rows + 1)) {
         return sp_fail(err, SP_E_NOMEM, "activations: %zu rows of %zu columns wanted", n_rows,
                        cols);
@@ -160,7 +160,8 @@ enum sp_status sp_acts_init(struct sp_acts *acts, size_t n_rows, size_t cols, st
     made.x = memory;
     made.q = (int8_t *)(memory + n_rows * made.ld);
     made.scale = memory + n_rows * (made.ld + made.ld / 4);
-    made.start = (int32_t *)(void *)(made.scale + n_rows * made.ld_block);
+    made.start_q4 = (int32_t *)(void *)(made.scale + n_rows * made.ld_block);
+    made.start_q8 = made.start_q4 + n_rows * made.ld_block * 2;
     *acts = made;
     return SP_OK;
 }

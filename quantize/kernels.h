@@ -9,10 +9,10 @@
  *   q8, block b     i = sum_k code[r][k] * q[t][k]                              exact in int32
  *                   acc = fmaf((float)i, w_scale[r][b] * x_scale[t][b], acc)
  *   q4, block b     i0, i1 = exact integer sums of the two halves (16 k each)
- *                   j = (i + 4) >> 3 of each: an eighth, rounded, fits 16 bits
+ *                   j = (i + 2) >> 2 of each: a quarter, rounded, fits 16 bits
  *                   u = j0 * b0 + j1 * b1, b the scale bytes: exact, below 2^24
  *                   acc = fmaf((float)u, x_scale[t][b], acc)
- *                   y = acc * (8 * panel scale[r])
+ *                   y = acc * (4 * panel scale[r])
  *   acc starts at +0.
  *
  * The rounding of j is a thirtieth of that of the activations' codes, and saves a multiplication
@@ -39,8 +39,10 @@ struct sp_acts {
     float *x;        /* [n][ld], 64-byte aligned; columns cols..ld are 0 */
     int8_t *q;       /* [n][ld], 64-byte aligned, -127..127; columns cols..ld are 0 */
     float *scale;    /* [n][ld_block] */
-    int32_t *start;  /* [n][ld_block][2]: 4 - 128 * sum of the codes of each half block: where the
-                      * sums of kernels that multiply (weight code + 128) begin */
+    /* Where the sums of kernels that multiply unsigned weights begin. */
+    int32_t
+        *start_q4; /* [n][ld_block][2]: 2 - 64 * sum of a half block's codes, for entries + 64 */
+    int32_t *start_q8; /* [n][ld_block]: -128 * sum of a block's codes, for weight codes + 128 */
 };
 
 /* Zeroed room for n_rows rows of cols columns, one allocation, owned by `acts` until
@@ -57,7 +59,7 @@ typedef void sp_matmul_fn(float *y, size_t ldy, const uint8_t *panels, size_t n_
 
 struct sp_kernels {
     const char *name; /* "scalar", "avx2", "avxvnni", "avx512", "neon" */
-    /* Fills q, scale and start of row t from x; cols % 32 == 0. */
+    /* Fills q, scale and both starts of row t from x; cols % 32 == 0. */
     void (*quantize_row)(const struct sp_acts *acts, size_t t);
     sp_matmul_fn *matmul[SP_N_PACKED_DTYPES]; /* by enum sp_dtype */
     const struct sp_tile_kernels *tile;       /* the encoders' inner loops */

@@ -4,15 +4,16 @@
  * rows, the second time out of the cache. There are 16 registers, so tiles have 1 to 8 rows of
  * activations, inlined with a constant number of rows; more rows are several tiles per panel.
  *
- * VPMADDUBSW multiplies unsigned by signed bytes: the weight's sign is moved to the activation, and
- * its magnitude, at most 128, keeps the sum of two products (at most 2 * 128 * 127) inside 16 bits.
- * Sums are exact, so no offset and no acts->start is needed.
+ * VPMADDUBSW multiplies unsigned by signed bytes and adds pairs of products in 16 bits, where two
+ * of 128 * 127 fit. So do q4's entries + 64, as in kernels_avxvnni.c; of q8's codes the sign is
+ * moved to the activation.
  *
  *   lane        0              1        ...       7
  *   register    row 0, k..k+3  row 1, k..k+3      row 7, k..k+3        four bytes each */
 #include "quantize/kernels_avx2.h"
 
 #include "format/mem.h"
+#include "quantize/act_block.h"
 #include "quantize/microscale.h"
 
 #include <math.h>
@@ -49,28 +50,14 @@ INLINE __m256i broadcast4(const int8_t *q)
     return _mm256_set1_epi32(bytes);
 }
 
-/* i + w . q for four columns of each lane's row, w given with its magnitude */
-INLINE __m256i dot4(__m256i i, __m256i w, __m256i magnitude, const int8_t *q)
+/* i + u . q for four columns of each lane's row, u unsigned. Pairs of products are added in 16
+ * bits: 2 * 128 * 127 < 2^15. */
+INLINE __m256i dot4(__m256i i, __m256i u, __m256i q)
 {
-    __m256i pairs = _mm256_maddubs_epi16(magnitude, _mm256_sign_epi8(broadcast4(q), w));
-
-    return _mm256_add_epi32(i, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+    return _mm256_add_epi32(i, _mm256_madd_epi16(_mm256_maddubs_epi16(u, q), _mm256_set1_epi16(1)));
 }
 
 /* ---- q4 ---- */
-
-/* Codebook 2 * i + 1 is 2 * i backwards and negated: two tables serve all four. */
-struct q4_tables {
-    __m256i first, second; /* codebooks 0 and 2, in both 128-bit halves */
-};
-
-INLINE struct q4_tables q4_tables(void)
-{
-    return (struct q4_tables){
-        _mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)sp_q4_codebooks)),
-        _mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)(sp_q4_codebooks + 32))),
-    };
-}
 
 /* Half a block's scale bytes of 8 rows, one in each lane. */
 struct q4_scales {
@@ -91,35 +78,33 @@ INLINE __m256i q4_factor(struct q4_scales s)
     return _mm256_sub_epi32(_mm256_xor_si256(s.byte, s.odd), s.odd);
 }
 
-/* i[t] = exact sum over half a block's 16 columns, of the even codebook's values, plus 4; where the
- * codebook is odd 3, because (-i + 4) >> 3 = -((i + 3) >> 3). `bytes`: its weights of these 8 rows;
- * q: the codes of row 0 of the tile. */
-INLINE void q4_half(__m256i *i, const uint8_t *bytes, struct q4_scales scales,
-                    struct q4_tables tables, const int8_t *q, size_t ld, size_t n_rows)
+/* i[t] = exact sum over half h of a block, 16 columns, of the even codebook's values, plus 2; where
+ * the codebook is odd 1, because (-i + 2) >> 2 = -((i + 1) >> 2). `bytes`: its weights of these 8
+ * rows. */
+INLINE void q4_half(__m256i *i, size_t h, const uint8_t *bytes, struct q4_scales scales,
+                    struct q4_tables tables, const struct act_block *at, size_t n_rows)
 {
     const __m256i low = _mm256_set1_epi8(0x0f);
+    const int8_t *q = at->q + h * SP_Q4_HALF;
     /* the sign bit of each byte where the codebook is 2 or 3 */
     __m256i second = _mm256_srai_epi32(_mm256_slli_epi32(scales.byte, 30), 31);
-    __m256i plus = _mm256_add_epi32(_mm256_set1_epi32(4), scales.odd);
 
     UNROLL
-    for (size_t t = 0; t < n_rows; t++)
-        i[t] = plus;
+    for (size_t t = 0; t < n_rows; t++) {
+        __m256i start = _mm256_set1_epi32(at->start_q4[t * at->ld_block * 2 + h]);
+        i[t] = _mm256_add_epi32(start, scales.odd);
+    }
     UNROLL
     for (size_t v = 0; v < 2; v++) {
         __m256i stored = _mm256_loadu_si256((const void *)(bytes + 64 * v));
         __m256i pair = _mm256_xor_si256(stored, scales.odd);
         __m256i n0 = _mm256_and_si256(pair, low);
         __m256i n1 = _mm256_and_si256(_mm256_srli_epi16(pair, 4), low);
-        __m256i w0 = _mm256_blendv_epi8(_mm256_shuffle_epi8(tables.first, n0),
-                                        _mm256_shuffle_epi8(tables.second, n0), second);
-        __m256i w1 = _mm256_blendv_epi8(_mm256_shuffle_epi8(tables.first, n1),
-                                        _mm256_shuffle_epi8(tables.second, n1), second);
-        __m256i m0 = _mm256_abs_epi8(w0), m1 = _mm256_abs_epi8(w1);
+        __m256i u0 = q4_look_up(tables, n0, second), u1 = q4_look_up(tables, n1, second);
         UNROLL
         for (size_t t = 0; t < n_rows; t++) {
-            i[t] = dot4(i[t], w0, m0, q + t * ld + 4 * v);
-            i[t] = dot4(i[t], w1, m1, q + t * ld + 4 * v + 8);
+            i[t] = dot4(i[t], u0, broadcast4(q + t * at->ld + 4 * v));
+            i[t] = dot4(i[t], u1, broadcast4(q + t * at->ld + 4 * v + 8));
         }
     }
 }
@@ -128,18 +113,17 @@ INLINE void q4_half(__m256i *i, const uint8_t *bytes, struct q4_scales scales,
 INLINE void q4_half_panel(const struct product *m, size_t half, size_t n_rows)
 {
     const struct q4_tables tables = q4_tables();
-    const size_t n_blocks = m->cols / SP_BLOCK, ld = m->acts->ld, ld_block = m->acts->ld_block;
+    const size_t n_blocks = m->cols / SP_BLOCK;
     const uint8_t *block = m->panel + SP_Q4_PANEL_HEAD;
-    const int8_t *q = m->acts->q + m->first * ld;
-    const float *x_scale = m->acts->scale + m->first * ld_block;
     const __m256 row_scale =
-        _mm256_mul_ps(_mm256_set1_ps(8), _mm256_loadu_ps((const void *)(m->panel + 32 * half)));
+        _mm256_mul_ps(_mm256_set1_ps(4), _mm256_loadu_ps((const void *)(m->panel + 32 * half)));
+    struct act_block at = first_block(m->acts, m->first);
     __m256 acc[MAX_ROWS];
 
     UNROLL
     for (size_t t = 0; t < n_rows; t++)
         acc[t] = _mm256_setzero_ps();
-    for (size_t b = 0; b < n_blocks; b++, block += SP_Q4_BLOCK_SIZE, q += SP_BLOCK) {
+    for (size_t b = 0; b < n_blocks; b++, block += SP_Q4_BLOCK_SIZE, next_block(&at)) {
         const uint8_t *scale_bytes = block + LANES * SP_Q4_HALF + HALF_LANES * half;
         struct q4_scales s0 = q4_scales(scale_bytes), s1 = q4_scales(scale_bytes + LANES);
         __m256i factors =
@@ -147,15 +131,15 @@ INLINE void q4_half_panel(const struct product *m, size_t half, size_t n_rows)
         __m256i i0[MAX_ROWS], i1[MAX_ROWS];
 
         if (half == 0) prefetch(block, SP_Q4_BLOCK_SIZE);
-        q4_half(i0, block + 32 * half, s0, tables, q, ld, n_rows);
-        q4_half(i1, block + 128 + 32 * half, s1, tables, q + SP_Q4_HALF, ld, n_rows);
+        q4_half(i0, 0, block + 32 * half, s0, tables, &at, n_rows);
+        q4_half(i1, 1, block + 128 + 32 * half, s1, tables, &at, n_rows);
         UNROLL
         for (size_t t = 0; t < n_rows; t++) {
-            /* the halves' eighths side by side, times their scales, added */
-            __m256i eighths =
-                _mm256_blend_epi16(_mm256_srai_epi32(i0[t], 3), _mm256_slli_epi32(i1[t], 13), 0xaa);
-            __m256 u = _mm256_cvtepi32_ps(_mm256_madd_epi16(eighths, factors));
-            acc[t] = _mm256_fmadd_ps(u, _mm256_set1_ps(x_scale[t * ld_block + b]), acc[t]);
+            /* the halves' quarters side by side, times their scales, added */
+            __m256i quarters =
+                _mm256_blend_epi16(_mm256_srai_epi32(i0[t], 2), _mm256_slli_epi32(i1[t], 14), 0xaa);
+            __m256 u = _mm256_cvtepi32_ps(_mm256_madd_epi16(quarters, factors));
+            acc[t] = _mm256_fmadd_ps(u, _mm256_set1_ps(at.scale[t * at.ld_block]), acc[t]);
         }
     }
     UNROLL
@@ -192,7 +176,7 @@ INLINE void q8_half_panel(const struct product *m, size_t half, size_t n_rows)
             __m256i magnitude = _mm256_abs_epi8(w);
             UNROLL
             for (size_t t = 0; t < n_rows; t++) {
-                i[t] = dot4(i[t], w, magnitude, q + t * ld + 4 * g);
+                i[t] = dot4(i[t], magnitude, _mm256_sign_epi8(broadcast4(q + t * ld + 4 * g), w));
             }
         }
         UNROLL
@@ -386,9 +370,10 @@ void sp_avx2_quantize_row(const struct sp_acts *acts, size_t t)
     const float *x = acts->x + t * acts->ld;
     int8_t *q = acts->q + t * acts->ld;
     float *scale = acts->scale + t * acts->ld_block;
-    int32_t *start = acts->start + t * acts->ld_block * 2;
+    int32_t *start_q4 = acts->start_q4 + t * acts->ld_block * 2;
+    int32_t *start_q8 = acts->start_q8 + t * acts->ld_block;
 
-    for (size_t b = 0; b < acts->cols / SP_BLOCK; b++, x += SP_BLOCK, q += SP_BLOCK, start += 2) {
+    for (size_t b = 0; b < acts->cols / SP_BLOCK; b++, x += SP_BLOCK, q += SP_BLOCK) {
         __m256 in[4] = {_mm256_loadu_ps(x), _mm256_loadu_ps(x + 8), _mm256_loadu_ps(x + 16),
                         _mm256_loadu_ps(x + 24)};
         float max = block_max(in), inverse = 127.0f / max;
@@ -400,8 +385,9 @@ void sp_avx2_quantize_row(const struct sp_acts *acts, size_t t)
             code[i] = _mm256_and_si256(rounded, keep);
         }
         scale[b] = isinf(inverse) ? 0.0f : max / 127.0f;
-        start[0] = 4 - 128 * reduce_add(_mm256_add_epi32(code[0], code[1]));
-        start[1] = 4 - 128 * reduce_add(_mm256_add_epi32(code[2], code[3]));
+        start_q4[2 * b] = 2 - 64 * reduce_add(_mm256_add_epi32(code[0], code[1]));
+        start_q4[2 * b + 1] = 2 - 64 * reduce_add(_mm256_add_epi32(code[2], code[3]));
+        start_q8[b] = 2 * (start_q4[2 * b] + start_q4[2 * b + 1] - 4);
         __m256i packed = _mm256_packs_epi16(_mm256_packs_epi32(code[0], code[1]),
                                             _mm256_packs_epi32(code[2], code[3]));
         _mm256_storeu_si256((void *)q, _mm256_permutevar8x32_epi32(packed, order));

@@ -5,9 +5,9 @@
  * a constant n_rows and unrolled, so that n_rows accumulators, the eight vectors of a decoded block
  * and its scales stay in the 32 registers. Activations are operands broadcast from memory.
  *
- * VPDPBUSD multiplies unsigned bytes (weight codes + 128) by signed ones (activation codes). The
- * surplus, 128 * sum of the activation codes, is in the accumulator's first value (acts->start) and
- * costs nothing.
+ * VPDPBUSD multiplies unsigned bytes (q4 entries + 64, q8 codes + 128) by signed ones (activation
+ * codes). The surplus, 64 or 128 times the sum of the activation codes, is in the accumulator's
+ * first value (acts->start_q4, start_q8) and costs nothing.
  *
  *   lane        0              1        ...       15
  *   register    row 0, k..k+3  row 1, k..k+3      row 15, k..k+3        four bytes each
@@ -85,32 +85,22 @@ INLINE void prefetch(const uint8_t *block, size_t size)
         _mm_prefetch((const char *)(ahead + i), _MM_HINT_T0);
 }
 
-/* i[s][h] = start + sum over half h of a block of weights, codes + 128, for rows t + s, s < n <= 2.
- * Two rows have four chains of dot products, enough to fill the time until the first can go on. */
-INLINE void dot_rows(__m512i i[2][2], const __m512i w[N_GROUPS], const struct act_block *at,
-                     size_t t, size_t n)
+/* i[h] += the sum over half h of a block of weights times row t */
+INLINE void dot_row(__m512i i[2], const __m512i w[N_GROUPS], const struct act_block *at, size_t t)
 {
-    UNROLL
-    for (size_t s = 0; s < n; s++) {
-        const int32_t *start = at->start + (t + s) * at->ld_block * 2;
-        i[s][0] = _mm512_set1_epi32(start[0]);
-        i[s][1] = _mm512_set1_epi32(start[1]);
-    }
+    const int8_t *q = at->q + t * at->ld;
+
     UNROLL
     for (size_t g = 0; g < 4; g++) {
-        UNROLL
-        for (size_t s = 0; s < n; s++) {
-            const int8_t *q = at->q + (t + s) * at->ld + 4 * g;
-            i[s][0] = dot4(i[s][0], w[g], q);
-            i[s][1] = dot4(i[s][1], w[g + 4], q + SP_BLOCK / 2);
-        }
+        i[0] = dot4(i[0], w[g], q + 4 * g);
+        i[1] = dot4(i[1], w[g + 4], q + SP_BLOCK / 2 + 4 * g);
     }
 }
 
 /* ---- q4 ---- */
 
 struct q4_tables {
-    __m512i codes;         /* the four codebooks, entries + 128 */
+    __m512i codes;         /* the four codebooks, entries + 64 */
     __m512i low;           /* 0x0f in each byte */
     __m512i first, second; /* indices that put byte r, byte 16 + r into all four bytes of lane r */
     __m512i both;          /* indices that put byte r and byte 16 + r into its 16-bit halves */
@@ -123,7 +113,7 @@ INLINE struct q4_tables q4_tables(void)
         _mm512_shuffle_epi8(lane, _mm512_set4_epi32(0x0c0c0c0c, 0x08080808, 0x04040404, 0));
 
     return (struct q4_tables){
-        .codes = _mm512_xor_si512(_mm512_loadu_si512(sp_q4_codebooks), _mm512_set1_epi8(-128)),
+        .codes = _mm512_add_epi8(_mm512_loadu_si512(sp_q4_codebooks), _mm512_set1_epi8(64)),
         .low = _mm512_set1_epi8(0x0f),
         .first = first,
         .second = _mm512_add_epi8(first, _mm512_set1_epi8(LANES)),
@@ -131,8 +121,8 @@ INLINE struct q4_tables q4_tables(void)
     };
 }
 
-/* Codes + 128 of half a block. `codebook` holds its number in bits 4 and 5 of each byte; the lookup
- * ignores bits 6 and 7. */
+/* Entries + 64 of half a block. `codebook` holds its number in bits 4 and 5 of each byte; the
+ * lookup ignores bits 6 and 7. */
 INLINE void q4_decode(__m512i w[4], const uint8_t *bytes, __m512i codebook, struct q4_tables tables)
 {
     UNROLL
@@ -147,21 +137,19 @@ INLINE void q4_decode(__m512i w[4], const uint8_t *bytes, __m512i codebook, stru
     }
 }
 
-/* acc[s] += a block of weights times rows t + s, s < n */
-INLINE void q4_rows(__m512 *acc, const __m512i *w, __m512i scales, const struct act_block *at,
-                    size_t t, size_t n)
+/* acc + a block of weights times row t */
+INLINE __m512 q4_row(__m512 acc, const __m512i w[N_GROUPS], __m512i scales,
+                     const struct act_block *at, size_t t)
 {
-    __m512i i[2][2];
+    const int32_t *start = at->start_q4 + t * at->ld_block * 2;
+    __m512i i[2] = {_mm512_set1_epi32(start[0]), _mm512_set1_epi32(start[1])};
 
-    dot_rows(i, w, at, t, n);
-    UNROLL
-    for (size_t s = 0; s < n; s++) {
-        /* the halves' eighths side by side, times their scales, added */
-        __m512i eighths = _mm512_mask_blend_epi16(0xaaaaaaaa, _mm512_srai_epi32(i[s][0], 3),
-                                                  _mm512_slli_epi32(i[s][1], 13));
-        __m512 u = _mm512_cvtepi32_ps(_mm512_madd_epi16(eighths, scales));
-        acc[s] = _mm512_fmadd_ps(u, _mm512_set1_ps(at->scale[(t + s) * at->ld_block]), acc[s]);
-    }
+    dot_row(i, w, at, t);
+    /* the halves' quarters side by side, times their scales, added */
+    __m512i quarters = _mm512_mask_blend_epi16(0xaaaaaaaa, _mm512_srai_epi32(i[0], 2),
+                                               _mm512_slli_epi32(i[1], 14));
+    __m512 u = _mm512_cvtepi32_ps(_mm512_madd_epi16(quarters, scales));
+    return _mm512_fmadd_ps(u, _mm512_set1_ps(at->scale[t * at->ld_block]), acc);
 }
 
 INLINE void q4_tile(const struct product *m, size_t n_rows)
@@ -173,7 +161,7 @@ INLINE void q4_tile(const struct product *m, size_t n_rows)
     for (size_t p = 0; p < m->n_panels; p++) {
         struct act_block at = first_block(m->acts, m->first);
         const __m512 row_scale =
-            _mm512_mul_ps(_mm512_set1_ps(8), _mm512_loadu_ps((const void *)block));
+            _mm512_mul_ps(_mm512_set1_ps(4), _mm512_loadu_ps((const void *)block));
         __m512 acc[SP_TILE_ROWS];
 
         UNROLL
@@ -193,7 +181,7 @@ INLINE void q4_tile(const struct product *m, size_t n_rows)
                       tables);
             UNROLL
             for (size_t t = 0; t < n_rows; t++)
-                q4_rows(acc + t, w, scales, &at, t, 1);
+                acc[t] = q4_row(acc[t], w, scales, &at, t);
             block += SP_Q4_BLOCK_SIZE;
             next_block(&at);
         }
@@ -207,20 +195,16 @@ INLINE void q4_tile(const struct product *m, size_t n_rows)
 
 /* ---- q8 ---- */
 
-/* acc[s] += a block of weights times rows t + s, s < n */
-INLINE void q8_rows(__m512 *acc, const __m512i *w, __m512 w_scale, const struct act_block *at,
-                    size_t t, size_t n)
+/* acc + a block of weights times row t */
+INLINE __m512 q8_row(__m512 acc, const __m512i w[N_GROUPS], __m512 w_scale,
+                     const struct act_block *at, size_t t)
 {
-    __m512i i[2][2];
+    __m512i i[2] = {_mm512_set1_epi32(at->start_q8[t * at->ld_block]), _mm512_setzero_si512()};
 
-    dot_rows(i, w, at, t, n);
-    UNROLL
-    for (size_t s = 0; s < n; s++) {
-        /* 8: the roundings of both halves, not wanted here */
-        __m512i sum = _mm512_sub_epi32(_mm512_add_epi32(i[s][0], i[s][1]), _mm512_set1_epi32(8));
-        __m512 scale = _mm512_mul_ps(w_scale, _mm512_set1_ps(at->scale[(t + s) * at->ld_block]));
-        acc[s] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), scale, acc[s]);
-    }
+    dot_row(i, w, at, t);
+    __m512 sum = _mm512_cvtepi32_ps(_mm512_add_epi32(i[0], i[1]));
+    __m512 scale = _mm512_mul_ps(w_scale, _mm512_set1_ps(at->scale[t * at->ld_block]));
+    return _mm512_fmadd_ps(sum, scale, acc);
 }
 
 INLINE void q8_tile(const struct product *m, size_t n_rows)
@@ -245,7 +229,7 @@ INLINE void q8_tile(const struct product *m, size_t n_rows)
                 w[g] = _mm512_loadu_si512(block + 64 * g);
             UNROLL
             for (size_t t = 0; t < n_rows; t++)
-                q8_rows(acc + t, w, w_scale, &at, t, 1);
+                acc[t] = q8_row(acc[t], w, w_scale, &at, t);
             block += SP_Q8_BLOCK_SIZE;
             next_block(&at);
         }
@@ -431,9 +415,10 @@ static void quantize_row(const struct sp_acts *acts, size_t t)
     const float *x = acts->x + t * acts->ld;
     int8_t *q = acts->q + t * acts->ld;
     float *scale = acts->scale + t * acts->ld_block;
-    int32_t *start = acts->start + t * acts->ld_block * 2;
+    int32_t *start_q4 = acts->start_q4 + t * acts->ld_block * 2;
+    int32_t *start_q8 = acts->start_q8 + t * acts->ld_block;
 
-    for (size_t b = 0; b < acts->cols / SP_BLOCK; b++, x += SP_BLOCK, q += SP_BLOCK, start += 2) {
+    for (size_t b = 0; b < acts->cols / SP_BLOCK; b++, x += SP_BLOCK, q += SP_BLOCK) {
         __m512 x0 = _mm512_loadu_ps(x), x1 = _mm512_loadu_ps(x + LANES);
         __m512i m0 = _mm512_and_si512(_mm512_castps_si512(x0), magnitude);
         __m512i m1 = _mm512_and_si512(_mm512_castps_si512(x1), magnitude);
@@ -447,8 +432,9 @@ static void quantize_row(const struct sp_acts *acts, size_t t)
         __m512i q1 = _mm512_maskz_cvtps_epi32(keep, _mm512_mul_ps(x1, factor));
 
         scale[b] = isinf(inverse) ? 0.0f : max / 127.0f;
-        start[0] = 4 - 128 * _mm512_reduce_add_epi32(q0);
-        start[1] = 4 - 128 * _mm512_reduce_add_epi32(q1);
+        start_q4[2 * b] = 2 - 64 * _mm512_reduce_add_epi32(q0);
+        start_q4[2 * b + 1] = 2 - 64 * _mm512_reduce_add_epi32(q1);
+        start_q8[b] = 2 * (start_q4[2 * b] + start_q4[2 * b + 1] - 4);
         _mm_storeu_si128((void *)q, _mm512_cvtepi32_epi8(q0));
         _mm_storeu_si128((void *)(q + LANES), _mm512_cvtepi32_epi8(q1));
     }

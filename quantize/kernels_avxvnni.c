@@ -6,7 +6,8 @@
  * cache. The dot products' latency is hidden by the next rows, which are independent, so no tile
  * needs code of its own.
  *
- * As in kernels_avx512.c weights are codes + 128, unsigned, and acts->start takes the surplus off.
+ * As in kernels_avx512.c weights are unsigned, q4 entries + 64 and q8 codes + 128, and what the
+ * sums start at takes the surplus off.
  *
  *   lane        0              1        ...       7
  *   register    row 0, k..k+3  row 1, k..k+3      row 7, k..k+3        four bytes each */
@@ -28,7 +29,7 @@
 
 enum { LANES = SP_PANEL_ROWS, HALF_LANES = 8, N_GROUPS = SP_BLOCK / 4 };
 
-/* i + w . q for four columns of each lane's row, w + 128 given */
+/* i + w . q for four columns of each lane's row, w unsigned */
 INLINE __m256i dot4(__m256i i, __m256i w, const int8_t *q)
 {
     int32_t bytes;
@@ -37,14 +38,11 @@ INLINE __m256i dot4(__m256i i, __m256i w, const int8_t *q)
     return _mm256_dpbusd_avx_epi32(i, w, _mm256_set1_epi32(bytes));
 }
 
-/* i[h] = 4 + sum over half h of a block of weights times row t */
+/* i[h] += the sum over half h of a block of weights times row t */
 INLINE void dot_row(__m256i i[2], const __m256i w[N_GROUPS], const struct act_block *at, size_t t)
 {
-    const int32_t *start = at->start + t * at->ld_block * 2;
     const int8_t *q = at->q + t * at->ld;
 
-    i[0] = _mm256_set1_epi32(start[0]);
-    i[1] = _mm256_set1_epi32(start[1]);
     UNROLL
     for (size_t g = 0; g < N_GROUPS / 2; g++) {
         i[0] = dot4(i[0], w[g], q + 4 * g);
@@ -54,32 +52,16 @@ INLINE void dot_row(__m256i i[2], const __m256i w[N_GROUPS], const struct act_bl
 
 /* ---- q4 ---- */
 
-/* Codebook 2 * i + 1 is 2 * i backwards and negated: two tables serve all four. Entries + 128. */
-struct q4_tables {
-    __m256i first, second; /* codebooks 0 and 2, in both 128-bit halves */
-};
-
-INLINE struct q4_tables q4_tables(void)
-{
-    const __m128i offset = _mm_set1_epi8(-128);
-    __m128i first = _mm_loadu_si128((const void *)sp_q4_codebooks);
-    __m128i second = _mm_loadu_si128((const void *)(sp_q4_codebooks + 32));
-
-    return (struct q4_tables){_mm256_broadcastsi128_si256(_mm_xor_si128(first, offset)),
-                              _mm256_broadcastsi128_si256(_mm_xor_si128(second, offset))};
-}
-
-/* Codes + 128 of one vector of nibbles, exclusive-or'ed with `odd`. */
+/* Entries + 64 of one vector of nibbles, exclusive-or'ed with `odd`. */
 INLINE __m256i q4_codes(__m256i nibbles, __m256i odd, __m256i second, struct q4_tables tables)
 {
-    __m256i u = _mm256_blendv_epi8(_mm256_shuffle_epi8(tables.first, nibbles),
-                                   _mm256_shuffle_epi8(tables.second, nibbles), second);
+    __m256i u = q4_look_up(tables, nibbles, second);
 
-    /* negated where the codebook is odd: 256 - u = ~u + 1 */
-    return _mm256_sub_epi8(_mm256_xor_si256(u, odd), odd);
+    /* the entry negated where the codebook is odd: 128 - u = ~u - 127 */
+    return _mm256_sub_epi8(_mm256_xor_si256(u, odd), _mm256_and_si256(odd, _mm256_set1_epi8(127)));
 }
 
-/* Codes + 128 of half a block for 8 rows of the panel; scales: their scale bytes, one a lane. */
+/* Entries + 64 of half a block for 8 rows of the panel; scales: their scale bytes, one a lane. */
 INLINE void q4_decode(__m256i w[N_GROUPS / 2], const uint8_t *bytes, __m256i scales,
                       struct q4_tables tables)
 {
@@ -101,13 +83,14 @@ INLINE void q4_decode(__m256i w[N_GROUPS / 2], const uint8_t *bytes, __m256i sca
 INLINE __m256 q4_row(__m256 acc, const __m256i w[N_GROUPS], __m256i scales,
                      const struct act_block *at, size_t t)
 {
-    __m256i i[2];
+    const int32_t *start = at->start_q4 + t * at->ld_block * 2;
+    __m256i i[2] = {_mm256_set1_epi32(start[0]), _mm256_set1_epi32(start[1])};
 
     dot_row(i, w, at, t);
-    /* the halves' eighths side by side, times their scales, added */
-    __m256i eighths =
-        _mm256_blend_epi16(_mm256_srai_epi32(i[0], 3), _mm256_slli_epi32(i[1], 13), 0xaa);
-    __m256 u = _mm256_cvtepi32_ps(_mm256_madd_epi16(eighths, scales));
+    /* the halves' quarters side by side, times their scales, added */
+    __m256i quarters =
+        _mm256_blend_epi16(_mm256_srai_epi32(i[0], 2), _mm256_slli_epi32(i[1], 14), 0xaa);
+    __m256 u = _mm256_cvtepi32_ps(_mm256_madd_epi16(quarters, scales));
     return _mm256_fmadd_ps(u, _mm256_set1_ps(at->scale[t * at->ld_block]), acc);
 }
 
@@ -149,7 +132,7 @@ static void matmul_q4(float *y, size_t ldy, const uint8_t *panels, size_t n_pane
             next_block(&at);
         }
         for (size_t half = 0; half < 2; half++) {
-            row_scale[half] = _mm256_mul_ps(_mm256_set1_ps(8),
+            row_scale[half] = _mm256_mul_ps(_mm256_set1_ps(4),
                                             _mm256_loadu_ps((const void *)(panel + 32 * half)));
         }
         for (size_t t = 0; t < n_rows; t++) {
@@ -173,12 +156,12 @@ INLINE void q8_half_block(__m256 acc[][2], size_t half, const uint8_t *block,
     for (size_t g = 0; g < N_GROUPS; g++)
         w[g] = _mm256_loadu_si256((const void *)(block + 64 * g + 32 * half));
     for (size_t t = 0; t < n_rows; t++) {
-        __m256i i[2];
+        int32_t start = at->start_q8[t * at->ld_block];
+        __m256i i[2] = {_mm256_set1_epi32(start), _mm256_setzero_si256()};
         dot_row(i, w, at, t);
-        /* 8: the roundings of both halves, not wanted here */
-        __m256i sum = _mm256_sub_epi32(_mm256_add_epi32(i[0], i[1]), _mm256_set1_epi32(8));
+        __m256 sum = _mm256_cvtepi32_ps(_mm256_add_epi32(i[0], i[1]));
         __m256 scale = _mm256_mul_ps(w_scale, _mm256_set1_ps(at->scale[t * at->ld_block]));
-        acc[t][half] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum), scale, acc[t][half]);
+        acc[t][half] = _mm256_fmadd_ps(sum, scale, acc[t][half]);
     }
 }
 

@@ -94,7 +94,7 @@ static inline void try_codebook(__m256i *best, __m256 *best_gain, const struct h
 {
     struct codebook book = {load_twice(tables->index[t]), load_twice(tables->first[t]),
                             load_twice(tables->second[t]), load_twice(tables->entries[t])};
-    __m256 inverse = _mm256_div_ps(_mm256_set1_ps(32768.0f), guess);
+    __m256 inverse = _mm256_div_ps(_mm256_set1_ps(65536.0f), guess);
 
     for (int r = 0; r < SP_Q4_N_SHARES; r++) {
         __m256 m = _mm256_mul_ps(inverse, _mm256_set1_ps(sp_q4_shares[r])), p, q, b, gain, better;

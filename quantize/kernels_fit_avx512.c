@@ -119,7 +119,7 @@ static inline void find_sums(__m512 *p, __m512 *q, const struct half *half, __m5
 static inline void try_codebook(__m512 *best, __m512 *best_gain, const struct half *half,
                                 __m512 guess, int t, const struct sp_q4_tables *tables)
 {
-    __m512 inverse = _mm512_div_ps(_mm512_set1_ps(32768.0f), guess);
+    __m512 inverse = _mm512_div_ps(_mm512_set1_ps(65536.0f), guess);
     __m512 p[SP_Q4_N_SHARES], q[SP_Q4_N_SHARES];
     struct codebook book;
 

@@ -93,7 +93,7 @@ static inline void try_codebook(int32x4_t *best, float32x4_t *best_gain, const s
 {
     struct codebook book = {vld1q_s8(tables->index[t]), vld1q_s8(tables->first[t]),
                             vld1q_s8(tables->second[t]), vld1q_s8(tables->entries[t])};
-    float32x4_t inverse = vdivq_f32(vdupq_n_f32(32768.0f), guess);
+    float32x4_t inverse = vdivq_f32(vdupq_n_f32(65536.0f), guess);
 
     for (int r = 0; r < SP_Q4_N_SHARES; r++) {
         float32x4_t m = vmulq_n_f32(inverse, sp_q4_shares[r]), p, q, b, gain;

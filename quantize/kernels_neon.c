@@ -61,7 +61,7 @@ struct sums {
  *
  * Codebook 2 * i + 1 is 2 * i backwards and negated, so two tables serve all four: where the
  * codebook is odd nibbles are turned over, and the sum s over the half block is the negative of the
- * true one. Its eighth, (-s + 4) >> 3, is -((s + 3) >> 3): such a lane starts at 3, not at 4, and
+ * true one. Its quarter, (-s + 2) >> 2, is -((s + 1) >> 2): such a lane starts at 1, not at 2, and
  * its scale is negated. */
 struct q4_rows {
     uint8x16_t turn[2];   /* 255 in the four bytes of rows whose codebook is odd */
@@ -98,7 +98,7 @@ INLINE struct q4_rows q4_rows(uint8x16_t bytes, size_t half)
     for (size_t g = 0; g < 2; g++) {
         rows.turn[g] = vqtbl1q_u8(odd, spread.index[g]);
         rows.second[g] = vqtbl1q_u8(second, spread.index[g]);
-        rows.start[g] = vaddq_s32(vdupq_n_s32(4), vreinterpretq_s32_u8(rows.turn[g]));
+        rows.start[g] = vaddq_s32(vdupq_n_s32(2), vreinterpretq_s32_u8(rows.turn[g]));
     }
     rows.scale = vsubq_s16(veorq_s16(scale, sign), sign);
     return rows;
@@ -135,8 +135,8 @@ INLINE void q4_row(float32x4_t *acc, const struct q4_weights *m, const struct ac
     for (size_t g = 0; g < 2; g++) {
         int32x4_t i0 = dot16(m->start[0][g], m->w[0][g], codes[0]);
         int32x4_t i1 = dot16(m->start[1][g], m->w[1][g], codes[1]);
-        int32x4_t u = vmull_s16(vshrn_n_s32(i0, 3), m->scale[0][g]);
-        u = vmlal_s16(u, vshrn_n_s32(i1, 3), m->scale[1][g]);
+        int32x4_t u = vmull_s16(vshrn_n_s32(i0, 2), m->scale[0][g]);
+        u = vmlal_s16(u, vshrn_n_s32(i1, 2), m->scale[1][g]);
         acc[g] = vfmaq_n_f32(acc[g], vcvtq_f32_s32(u), x_scale);
     }
 }
@@ -186,7 +186,7 @@ static void matmul_q4(float *y, size_t ldy, const uint8_t *panels, size_t n_pane
         UNROLL
         for (size_t g = 0; g < QUARTERS; g++) {
             float32x4_t scale = vreinterpretq_f32_u8(vld1q_u8(panel + 16 * g));
-            row_scale[g] = vmulq_n_f32(scale, 8);
+            row_scale[g] = vmulq_n_f32(scale, 4);
         }
         for (size_t t = 0; t < n_rows; t++) {
             float *out = y + t * ldy + p * LANES;
@@ -402,9 +402,10 @@ static void quantize_row(const struct sp_acts *acts, size_t t)
     const float *x = acts->x + t * acts->ld;
     int8_t *q = acts->q + t * acts->ld;
     float *scale = acts->scale + t * acts->ld_block;
-    int32_t *start = acts->start + t * acts->ld_block * 2;
+    int32_t *start_q4 = acts->start_q4 + t * acts->ld_block * 2;
+    int32_t *start_q8 = acts->start_q8 + t * acts->ld_block;
 
-    for (size_t b = 0; b < acts->cols / SP_BLOCK; b++, x += SP_BLOCK, q += SP_BLOCK, start += 2) {
+    for (size_t b = 0; b < acts->cols / SP_BLOCK; b++, x += SP_BLOCK, q += SP_BLOCK) {
         uint32x4_t size = vdupq_n_u32(0);
         UNROLL
         for (size_t i = 0; i < SP_BLOCK; i += 4) {
@@ -424,9 +425,10 @@ static void quantize_row(const struct sp_acts *acts, size_t t)
             }
             int16x8_t low = vcombine_s16(vmovn_s32(code[0]), vmovn_s32(code[1]));
             int16x8_t high = vcombine_s16(vmovn_s32(code[2]), vmovn_s32(code[3]));
-            start[h] = 4 - 128 * vaddvq_s16(vaddq_s16(low, high));
+            start_q4[2 * b + h] = 2 - 64 * vaddvq_s16(vaddq_s16(low, high));
             vst1q_s8(q + 16 * h, vcombine_s8(vmovn_s16(low), vmovn_s16(high)));
         }
+        start_q8[b] = 2 * (start_q4[2 * b] + start_q4[2 * b + 1] - 4);
     }
 }
 

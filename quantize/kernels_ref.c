@@ -33,7 +33,8 @@ static void quantize_row(const struct sp_acts *acts, size_t t)
     const float *x = acts->x + t * acts->ld;
     int8_t *q = acts->q + t * acts->ld;
     float *scale = acts->scale + t * acts->ld_block;
-    int32_t *start = acts->start + t * acts->ld_block * 2;
+    int32_t *start_q4 = acts->start_q4 + t * acts->ld_block * 2;
+    int32_t *start_q8 = acts->start_q8 + t * acts->ld_block;
 
     assert(acts->cols % SP_BLOCK == 0);
     for (size_t k = 0; k < acts->cols; k += SP_BLOCK) {
@@ -41,14 +42,14 @@ static void quantize_row(const struct sp_acts *acts, size_t t)
         float inverse = 127.0f / max;
         bool keep = inverse > 0 && !isinf(inverse); /* not where max is 0, infinite or NaN */
         scale[k / SP_BLOCK] = isinf(inverse) ? 0.0f : max / 127.0f;
-        for (size_t h = 0; h < 2; h++) {
-            int32_t codes = 0;
-            for (size_t i = k + h * HALF; i < k + (h + 1) * HALF; i++) {
-                q[i] = keep ? (int8_t)lrintf(x[i] * inverse) : 0;
-                codes += q[i];
-            }
-            start[k / SP_BLOCK * 2 + h] = 4 - 128 * codes;
+        int32_t sum[2] = {0, 0};
+        for (size_t i = 0; i < SP_BLOCK; i++) {
+            q[k + i] = keep ? (int8_t)lrintf(x[k + i] * inverse) : 0;
+            sum[i / HALF] += q[k + i];
         }
+        start_q4[k / HALF] = 2 - 64 * sum[0];
+        start_q4[k / HALF + 1] = 2 - 64 * sum[1];
+        start_q8[k / SP_BLOCK] = -128 * (sum[0] + sum[1]);
     }
 }
 
@@ -140,10 +141,10 @@ static void q4_decode(int8_t codes[LANES][SP_BLOCK], const uint8_t *block)
     }
 }
 
-/* An eighth of the sum over half a block, rounded: at most 16 * 127 * 127 / 8 < 2^15 */
-static int32_t eighth(int32_t i)
+/* A quarter of the sum over half a block, rounded: at most 16 * 64 * 127 / 4 < 2^15 */
+static int32_t quarter(int32_t i)
 {
-    return (i + 4) >> 3;
+    return (i + 2) >> 2;
 }
 
 static void q4_panel(float *y, size_t ldy, const uint8_t *panel, const struct sp_acts *acts,
@@ -161,8 +162,8 @@ static void q4_panel(float *y, size_t ldy, const uint8_t *panel, const struct sp
             const int8_t *q = acts->q + (first + t) * acts->ld + b * SP_BLOCK;
             float x_scale = acts->scale[(first + t) * acts->ld_block + b];
             for (size_t r = 0; r < LANES; r++) {
-                int32_t j0 = eighth(dot(w[r], q, HALF));
-                int32_t j1 = eighth(dot(w[r] + HALF, q + HALF, HALF));
+                int32_t j0 = quarter(dot(w[r], q, HALF));
+                int32_t j1 = quarter(dot(w[r] + HALF, q + HALF, HALF));
                 acc[t][r] = fmaf((float)(j0 * b0[r] + j1 * b1[r]), x_scale, acc[t][r]);
             }
         }
@@ -170,7 +171,7 @@ static void q4_panel(float *y, size_t ldy, const uint8_t *panel, const struct sp
     sp_read_f32(row_scale, panel, LANES);
     for (size_t t = 0; t < n_rows; t++) {
         for (size_t r = 0; r < LANES; r++)
-            y[t * ldy + r] = acc[t][r] * (8 * row_scale[r]);
+            y[t * ldy + r] = acc[t][r] * (4 * row_scale[r]);
     }
 }
 

@@ -9,22 +9,22 @@
 #include <float.h>
 
 _Alignas(64) const int8_t sp_q4_codebooks[64] = {
-    -127, -107, -74, -58, -44, -30, -18, -7, 3,  14, 25, 36, 50, 67, 85,  105,
-    -105, -85,  -67, -50, -36, -25, -14, -3, 7,  18, 30, 44, 58, 74, 107, 127,
-    -99,  -82,  -64, -49, -38, -27, -18, -9, -1, 7,  16, 25, 36, 47, 60,  75,
-    -75,  -60,  -47, -36, -25, -16, -7,  1,  9,  18, 27, 38, 49, 64, 82,  99,
+    -64, -46, -37, -29, -22, -16, -10, -4, 1,  6,  12, 18, 24, 31, 39, 48,
+    -48, -39, -31, -24, -18, -12, -6,  -1, 4,  10, 16, 22, 29, 37, 46, 64,
+    -57, -48, -38, -29, -22, -16, -11, -6, -1, 3,  7,  12, 17, 23, 30, 42,
+    -42, -30, -23, -17, -12, -7,  -3,  1,  6,  11, 16, 22, 29, 38, 48, 57,
 };
 
-/* Codebooks end between 75 and 127. Byte 255 with this end on the row's largest weight leaves the
+/* Codebooks end between 41 and 64. Byte 255 with this end on the row's largest weight leaves the
  * search room on both sides. */
-static const float LARGEST = 97.0f * 255.0f;
+static const float LARGEST = 49.0f * 255.0f;
 
 float sp_q4_row_scale(float max)
 {
     float scale = max / LARGEST;
 
     if (scale < FLT_MIN) return 0;
-    return scale > FLT_MAX / (127.0f * 255.0f) ? FLT_MAX / (127.0f * 255.0f) : scale;
+    return scale > FLT_MAX / (64.0f * 255.0f) ? FLT_MAX / (64.0f * 255.0f) : scale;
 }
 
 void sp_q4_encode_block(uint8_t *block, const float *tile, const float *row_scale,

@@ -8,13 +8,15 @@
  * fourth scale; neighbouring scales are so close (1/255 of the row's largest) that this costs
  * nothing, and the encoder may use all 256 pairs. b == 0 is an exact zero block.
  *
- * Codebook entries are int8 in -127..127, ascending. Odd codebooks mirror the even ones:
+ * Codebook entries are whole numbers in -64..64, ascending: as unsigned bytes, entry + 64, two
+ * products with int8 activations fit 16 bits, which is what AVX2 adds. Odd codebooks mirror the
+ * even ones:
  * codebook[t ^ 1][15 - i] == -codebook[t][i]. They were trained together with the rounding of the
- * scales, on Gaussian rows and heavier-tailed ones (tests/oracle/train_codebooks.py). Relative rms
- * error on Gaussian rows of 1024: 0.0600 at 4.53 bits a weight, everything counted.
+ * scales, on Gaussian rows and heavier-tailed ones (tests/oracle/train_codebooks.c). Relative rms
+ * error on Gaussian rows of 1024: 0.0598 at 4.53 bits a weight, everything counted.
  *
  * Byte times entry is an exact integer, so a decoded weight is rounded once. A half block's integer
- * dot product with int8 activations stays below 16 * 127 * 127 < 2^18, times the byte below 2^26.
+ * dot product with int8 activations stays below 16 * 64 * 127 < 2^17, times the byte below 2^25.
  *
  * The tables and the formula are part of the packed file's format; where the bytes lie is told in
  * format/dtype.h. */

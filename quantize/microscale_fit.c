@@ -9,9 +9,9 @@
 
 /* Chosen so that these 16 tries come within 0.7 % of the error that the best of all 255 bytes would
  * leave, on Gaussian rows and heavier-tailed ones. */
-const float sp_q4_shares[SP_Q4_N_SHARES] = {1.015f, 0.847f, 1.068f, 0.968f};
+const float sp_q4_shares[SP_Q4_N_SHARES] = {1.015f, 0.835f, 1.068f, 0.964f};
 
-/* All x in ascending order; n is the index of the entry nearest to x. */
+/* All x in ascending order; n is the index of the entry nearest to x / 2. */
 static void fill_lookups(struct sp_q4_tables *tables, const int8_t *entries, int t)
 {
     int n = 0;
@@ -19,7 +19,7 @@ static void fill_lookups(struct sp_q4_tables *tables, const int8_t *entries, int
     for (int x = -128; x < 128; x++) {
         int bin = (x & 0xff) >> 4;
 
-        while (n < 15 && 2 * x > entries[n] + entries[n + 1])
+        while (n < 15 && x > entries[n] + entries[n + 1])
             n++;
         if (x % 16 == 0) {
             tables->index[t][bin] = (int8_t)n;
@@ -86,7 +86,7 @@ static uint8_t search(const int16_t *v, const struct sp_q4_tables *tables)
     }
     for (int t = 0; t < SP_Q4_N_CODEBOOKS; t++) {
         float up = (float)max * tables->high[t], down = (float)min * tables->low[t];
-        float inverse = 32768.0f / (up > down ? up : down);
+        float inverse = 65536.0f / (up > down ? up : down);
 
         for (int r = 0; r < SP_Q4_N_SHARES; r++) {
             float m = inverse * sp_q4_shares[r], gain;

@@ -16,9 +16,9 @@
  * entry but one. In detail, all in f32 and int32, rounded to nearest even where not said otherwise:
  *
  *   guess = max(max(v) * high[t], min(v) * low[t])
- *   m     = (32768 / guess) * share within 128..32767, cut to an integer
- *   x     = (v * m + 16384) >> 15 within -128..127: v in units of the entries
- *   c     = the codebook's entry nearest to x, the lower one halfway
+ *   m     = (65536 / guess) * share within 128..32767, cut to an integer
+ *   x     = (v * m + 16384) >> 15 within -128..127: v in halves of the entries' unit
+ *   c     = the codebook's entry nearest to x / 2, the lower one halfway
  *   b     = 4 * n + t,  n = round(((float)P / (float)Q - t) * 0.25) within 0..63, 1..63 for t = 0
  *   gain  = (float)b * (2 * (float)P - (float)b * (float)Q)
  *
@@ -41,8 +41,8 @@ enum {
  * 4 for machines that look up 16 bytes at a time. Valid after sp_q4_tables_init. */
 struct sp_q4_tables {
     _Alignas(64) int8_t nearest[SP_Q4_N_CODEBOOKS][256]; /* entry by (uint8_t)x */
-    /* By the upper four bits of (uint8_t)x: the index of the entry nearest to the smallest such x,
-     * and the two x above which it is one more (the largest such x: nowhere). */
+    /* By the upper four bits of (uint8_t)x: the index of the entry nearest to half the smallest
+     * such x, and the two x above which it is one more (the largest such x: nowhere). */
     int8_t index[SP_Q4_N_CODEBOOKS][16];
     int8_t first[SP_Q4_N_CODEBOOKS][16];
     int8_t second[SP_Q4_N_CODEBOOKS][16];

@@ -207,9 +207,9 @@ static void float_weights(void **state)
     print_message("largest error: %.2g of its bound\n", worst);
 }
 
-/* The kernels round the sums of half blocks to eighths: 4 units of scale byte, row scale and
+/* The kernels round the sums of half blocks to quarters: 2 units of scale byte, row scale and
  * activations' scale at most (quantize/kernels.h). A product of two matrices as well. */
-static double *eighths(const struct product *p)
+static double *quarters(const struct product *p)
 {
     size_t n_blocks = p->cols / SP_BLOCK, panel_size;
     double *units = room(ROWS * n_blocks, sizeof *units);
@@ -224,7 +224,7 @@ static double *eighths(const struct product *p)
         for (size_t b = 0; b < n_blocks; b++) {
             const uint8_t *bytes =
                 panel + SP_Q4_PANEL_HEAD + (b + 1) * SP_Q4_BLOCK_SIZE - 2 * SP_PANEL_ROWS;
-            units[r * n_blocks + b] = 4 * row_scale * (bytes[lane] + bytes[SP_PANEL_ROWS + lane]);
+            units[r * n_blocks + b] = 2 * row_scale * (bytes[lane] + bytes[SP_PANEL_ROWS + lane]);
         }
     }
     for (size_t t = 0; t < p->n; t++) {
@@ -251,7 +251,7 @@ static void block_weights(void **state)
         for (size_t j = 0; j < 2 * N_X_ROWS; j++) {
             struct product p;
             open_product(&p, dtypes[i], x_rows[j / 2], cols[j % 2], &seed);
-            double *slack = p.dtype == SP_Q4 ? eighths(&p) : NULL;
+            double *slack = p.dtype == SP_Q4 ? quarters(&p) : NULL;
             double part = worst_part(&p, p.cols / SP_BLOCK + 4, slack);
             assert_true(part <= 1);
             if (part > worst) worst = part;

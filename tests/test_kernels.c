@@ -202,7 +202,9 @@ static void test_all_tables_quantize_alike(void **state)
                     sp_kernels_all()[i]->quantize_row(&b, t);
                 assert_memory_equal(a.q, b.q, 50 * a.ld);
                 assert_memory_equal(a.scale, b.scale, 50 * a.ld_block * sizeof *a.scale);
-                assert_memory_equal(a.start, b.start, 50 * a.ld_block * 2 * sizeof *a.start);
+                assert_memory_equal(a.start_q4, b.start_q4,
+                                    50 * a.ld_block * 2 * sizeof *a.start_q4);
+                assert_memory_equal(a.start_q8, b.start_q8, 50 * a.ld_block * sizeof *a.start_q8);
                 sp_acts_release(&b);
             }
             sp_acts_release(&a);
@@ -231,11 +233,13 @@ static void test_quantize_by_hand(void **state)
         kernels->quantize_row(&a, 0);
         assert_memory_equal(a.q, q, 32);
         assert_true(a.scale[0] == 1.0f);
-        assert_int_equal(a.start[0], 4 - 128 * 256);
-        assert_int_equal(a.start[1], 4 - 128 * -63);
+        assert_int_equal(a.start_q4[0], 2 - 64 * 256);
+        assert_int_equal(a.start_q4[1], 2 - 64 * -63);
+        assert_int_equal(a.start_q8[0], -128 * (256 - 63));
         for (size_t k = 32; k < 160; k++)
             assert_int_equal(a.q[k], 0);
-        assert_true(a.scale[1] == 0 && a.scale[2] == 0 && a.start[2] == 4 && a.start[5] == 4);
+        assert_true(a.scale[1] == 0 && a.scale[2] == 0);
+        assert_true(a.start_q4[2] == 2 && a.start_q4[5] == 2 && a.start_q8[1] == 0);
         assert_true(!is_finite(a.scale[3]) && !is_finite(a.scale[4]));
         sp_acts_release(&a);
     }
@@ -266,7 +270,7 @@ static double q8_weight(const uint8_t *panel, size_t r, size_t k)
 }
 
 /* A row with a single 127 at column k picks out that column of the matrix, exactly, because all
- * factors are small integers times powers of two: 127 * w, of q4 after its rounding to eighths. */
+ * factors are small integers times powers of two: 127 * w, of q4 after its rounding to quarters. */
 static void test_one_column_comes_out(void **state)
 {
     enum { COLS = 96 };
@@ -301,8 +305,8 @@ static void test_one_column_comes_out(void **state)
                 int scale, code;
                 if (dtypes[d] == SP_Q4) {
                     code = q4_code(&scale, panel, r % 16, k);
-                    double eighth = floor(127.0 * code / 8 + 0.5);
-                    assert_true((double)y[r] == eighth * scale * 8 * row_scale(panel, r % 16));
+                    double quarter = floor(127.0 * code / 4 + 0.5);
+                    assert_true((double)y[r] == quarter * scale * 4 * row_scale(panel, r % 16));
                 } else {
                     sp_panel_row(row, dtypes[d], panels, COLS, r);
                     assert_true(y[r] == 127.0f * row[k]);
@@ -315,7 +319,7 @@ static void test_one_column_comes_out(void **state)
 }
 
 /* What the kernels multiply, in double: a weight times an activation. *lost: what q4's rounding of
- * a half block's sum to eighths may cost, a sixteenth of its 4 * scales for each of 16 columns. */
+ * a half block's sum to quarters may cost, a sixteenth of its 2 * scales for each of 16 columns. */
 static double term(double *lost, enum sp_dtype dtype, const uint8_t *panel, size_t r, size_t k,
                    const float *row, const struct sp_acts *a, size_t t)
 {
@@ -326,13 +330,13 @@ static double term(double *lost, enum sp_dtype dtype, const uint8_t *panel, size
     if (dtype == SP_Q8) return q8_weight(panel, r, k) * x * s;
     if (dtype != SP_Q4) return (double)row[k] * (double)a->x[t * a->ld + k];
     code = q4_code(&scale, panel, r, k);
-    *lost = 0.25 * scale * s * fabs(row_scale(panel, r));
+    *lost = 0.125 * scale * s * fabs(row_scale(panel, r));
     return row_scale(panel, r) * scale * code * x * s;
 }
 
 /* Bound: every rounding of the sum, one per column for float weights and at most two per block and
  * two per result otherwise, is at most 2^-24 of the sum of magnitudes (the first order; twice it
- * leaves room for the higher ones); and q4's rounding to eighths. */
+ * leaves room for the higher ones); and q4's rounding to quarters. */
 static void test_scalar_is_near_the_truth(void **state)
 {
     enum { COLS = 1056, N_ROWS = 3 };
@@ -465,10 +469,12 @@ static void test_acts_memory(void **state)
         memset(a.x, 1, 3 * a.ld * sizeof *a.x); /* no row reaches into another array */
         memset(a.q, 2, 3 * a.ld);
         memset(a.scale, 3, 3 * a.ld_block * sizeof *a.scale);
-        memset(a.start, 4, 3 * a.ld_block * 2 * sizeof *a.start);
+        memset(a.start_q4, 4, 3 * a.ld_block * 2 * sizeof *a.start_q4);
+        memset(a.start_q8, 5, 3 * a.ld_block * sizeof *a.start_q8);
         assert_int_equal(((uint8_t *)a.x)[3 * a.ld * 4 - 1], 1);
         assert_int_equal(a.q[3 * a.ld - 1], 2);
         assert_int_equal(((uint8_t *)a.scale)[3 * a.ld_block * 4 - 1], 3);
+        assert_int_equal(((uint8_t *)a.start_q4)[3 * a.ld_block * 8 - 1], 4);
         sp_acts_release(&a);
         sp_acts_release(&a);
     }

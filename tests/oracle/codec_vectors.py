@@ -21,12 +21,12 @@ import numpy as np
 
 F = np.float32
 CODEBOOKS = [
-    [-127, -107, -74, -58, -44, -30, -18, -7, 3, 14, 25, 36, 50, 67, 85, 105],
-    [-105, -85, -67, -50, -36, -25, -14, -3, 7, 18, 30, 44, 58, 74, 107, 127],
-    [-99, -82, -64, -49, -38, -27, -18, -9, -1, 7, 16, 25, 36, 47, 60, 75],
-    [-75, -60, -47, -36, -25, -16, -7, 1, 9, 18, 27, 38, 49, 64, 82, 99],
+    [-64, -46, -37, -29, -22, -16, -10, -4, 1, 6, 12, 18, 24, 31, 39, 48],
+    [-48, -39, -31, -24, -18, -12, -6, -1, 4, 10, 16, 22, 29, 37, 46, 64],
+    [-57, -48, -38, -29, -22, -16, -11, -6, -1, 3, 7, 12, 17, 23, 30, 42],
+    [-42, -30, -23, -17, -12, -7, -3, 1, 6, 11, 16, 22, 29, 38, 48, 57],
 ]
-SHARES = [F(r) for r in (1.015, 0.847, 1.068, 0.968)]
+SHARES = [F(r) for r in (1.015, 0.835, 1.068, 0.964)]
 
 
 def bits(f):
@@ -113,8 +113,8 @@ def q4_decode(rng):
         yield f"{bits(scale):08x} {byte:02x} " + " ".join(f"{n:x}" for n in nibbles) + " " + floats(weights)
 
 
-def nearest(codebook, x):
-    return sum(2 * x > a + b for a, b in zip(codebook, codebook[1:]))
+def nearest(codebook, x):                           # to x / 2
+    return sum(x > a + b for a, b in zip(codebook, codebook[1:]))
 
 
 def fit(v):
@@ -122,7 +122,7 @@ def fit(v):
     for t, codebook in enumerate(CODEBOOKS):
         guess = max(F(max(v)) * (F(1) / F(codebook[15])), F(min(v)) * (F(1) / F(codebook[0])))
         for share in SHARES:
-            m = int(min(max((F(32768) / guess) * share, F(128)), F(32767)))
+            m = int(min(max((F(65536) / guess) * share, F(128)), F(32767)))
             c = [codebook[nearest(codebook, min(max((w * m + 16384) >> 15, -128), 127))] for w in v]
             p, q = sum(w * e for w, e in zip(v, c)), sum(e * e for e in c)
             n = int(np.rint((F(p) / F(q) - F(t)) * F(0.25)))
@@ -135,10 +135,10 @@ def fit(v):
 
 
 def q4_fit(rng):
-    cases = [[0] * 16, [1] * 16, [-1] * 16, [32385] * 16, [-32385] * 16, [32385, -32385] * 8, [24735] + [0] * 15,
-             [0] * 15 + [-24735], list(range(-8, 8)), [127 * 40] + [5] * 15]
+    cases = [[0] * 16, [1] * 16, [-1] * 16, [16320] * 16, [-16320] * 16, [16320, -16320] * 8, [12495] + [0] * 15,
+             [0] * 15 + [-12495], list(range(-8, 8)), [127 * 40] + [5] * 15]
     for size in (3, 30, 300, 2000, 6000):
-        cases += [[int(w) for w in np.clip(np.rint(rng.standard_normal(16) * size), -32385, 32385)] for _ in range(16)]
+        cases += [[int(w) for w in np.clip(np.rint(rng.standard_normal(16) * size), -16320, 16320)] for _ in range(16)]
     for v in cases:
         byte, nibbles = fit(v)
         yield " ".join(f"{w & 0xffff:04x}" for w in v) + f" {byte:02x} " + " ".join(f"{n:x}" for n in nibbles)
