@@ -4,6 +4,7 @@
 #include "convert/modelfile_place.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,7 +13,6 @@
 #include <strings.h>
 
 #define INT_LIMIT 2147483647.0
-#define SEED_LIMIT 9223372036854774784.0 /* the last double below 2^63 */
 
 static const char gpu[] = "everything runs on the CPU";
 static const char mapped[] = "weights are mapped and prompts are read in chunks of spectool's own";
@@ -21,7 +21,7 @@ static const char removed[] = "ollama has removed it too";
 static const struct sp_parameter parameters[] = {
     {"num_ctx", SP_PARAMETER_INT, 0, INT_LIMIT, NULL},
     {"num_predict", SP_PARAMETER_INT, -2, INT_LIMIT, NULL},
-    {"seed", SP_PARAMETER_INT, -SEED_LIMIT, SEED_LIMIT, NULL},
+    {"seed", SP_PARAMETER_INT, -0x1p63, 0x1p63, NULL},
     {"temperature", SP_PARAMETER_FLOAT, 0, 100, NULL},
     {"top_k", SP_PARAMETER_INT, 0, INT_LIMIT, NULL},
     {"top_p", SP_PARAMETER_FLOAT, 0, 1, NULL},
@@ -72,13 +72,20 @@ static bool is_plain_number(const char *s)
     return *s && strspn(s, "+-.0123456789eE") == strlen(s);
 }
 
+/* 2^63 stands for the largest number below it. */
+static int64_t integer_limit(double limit)
+{
+    return limit < 0x1p63 ? (int64_t)limit : INT64_MAX;
+}
+
 static enum sp_status wrong_value(const struct sp_parameter *parameter, const char *value,
                                   struct sp_err *err)
 {
     switch (parameter->type) {
     case SP_PARAMETER_INT:
-        return sp_fail(err, SP_E_INPUT, "%s is %s, expected an integer %.0f..%.0f", parameter->name,
-                       value, parameter->min, parameter->max);
+        return sp_fail(err, SP_E_INPUT, "%s is %s, expected an integer %" PRId64 "..%" PRId64,
+                       parameter->name, value, integer_limit(parameter->min),
+                       integer_limit(parameter->max));
     case SP_PARAMETER_FLOAT:
         return sp_fail(err, SP_E_INPUT, "%s is %s, expected a number %.10g..%.10g", parameter->name,
                        value, parameter->min, parameter->max);

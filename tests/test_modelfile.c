@@ -313,7 +313,10 @@ static const struct check_case check_cases[] = {
     {"FROM a\nPARAMETER temperature \"\"", SP_E_INPUT, "m:2:23: PARAMETER temperature is ,"},
     {"FROM a\nPARAMETER seed 1.5", SP_E_INPUT,
      "m:2:16: PARAMETER seed is 1.5, expected an integer "
-     "-9223372036854774784..9223372036854774784"},
+     "-9223372036854775808..9223372036854775807"},
+    {"FROM a\nPARAMETER seed 9223372036854775808", SP_E_INPUT, "m:2:16: PARAMETER seed is 9"},
+    {"FROM a\nPARAMETER seed 9223372036854775807", SP_OK, NULL},
+    {"FROM a\nPARAMETER seed -9223372036854775808", SP_OK, NULL},
     {"FROM a\nPARAMETER top_p 2", SP_E_INPUT,
      "m:2:17: PARAMETER top_p is 2, expected a number 0..1"},
     {"FROM a\nPARAMETER stop \"\"", SP_E_INPUT, "m:2:16: PARAMETER stop is empty"},
