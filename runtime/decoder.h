@@ -92,16 +92,20 @@ struct sp_expert_scratch {
     unsigned max_used;
     float *scores; /* [max_rows][ld_scores] router logits */
     size_t ld_scores;
-    unsigned *chosen;      /* [max_rows][max_used] experts of a row */
-    float *weights;        /* [max_rows][max_used] and their weights */
-    size_t *rows;          /* [max_rows] rows that the current expert serves */
-    float *row_weights;    /* [max_rows] */
-    struct sp_acts input;  /* their normed rows, gathered */
-    struct sp_acts routed; /* the router's own input, where it is not the experts' */
-    float *shared;         /* [max_rows][ld_x] what the dense MLP beside them makes */
-    float *share;          /* [max_rows][ld_share] its weight before the sigmoid */
+    unsigned *chosen; /* [max_rows][max_used] experts of a row, ascending */
+    float *weights;   /* [max_rows][max_used] and their weights */
+    size_t *places;   /* [max_rows][max_used] where they find the row, and leave what they make */
+    size_t *n_rows;   /* [n_experts] rows that chose it, in the whole pass */
+    size_t n_places;  /* rows of these, at least max_rows: */
+    struct sp_acts input;        /* normed rows, gathered by expert */
+    struct sp_acts ffn;          /* gated rows */
+    float *up;                   /* [n_places][ld_ffn] */
+    float *y;                    /* [n_places][ld_x] what the experts make of them */
+    struct sp_row_group *groups; /* [n_places] the experts at work and their rows */
+    struct sp_acts routed;       /* the router's own input, where it is not the experts' */
+    float *shared;               /* [max_rows][ld_x] what the dense MLP beside them makes */
+    float *share;                /* [max_rows][ld_share] its weight before the sigmoid */
     size_t ld_share;
-    float *y; /* [max_rows][ld_x] what the expert makes of them */
 };
 
 /* out[cols of source's table] = the scaled embedding of a token, as this model takes it. */

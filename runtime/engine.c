@@ -53,13 +53,14 @@ void sp_engine_rows(const struct sp_engine *engine, size_t n_rows, sp_pool_fn *f
     sp_pool_run(engine->pool, n_rows, fn, context);
 }
 
-/* One call of sp_engine_multiply, as its work items see it: the panels of all products that are not
- * the second of a gated pair, in one sequence. */
+/* One call of sp_engine_multiply_groups, as its work items see it: for each group, the panels of
+ * all products that are not the second of a gated pair, in one sequence. */
 struct job {
     const struct sp_engine *engine;
     const struct sp_product *products;
     const struct sp_acts *acts;
-    size_t n_rows;
+    const struct sp_row_group *groups;
+    size_t n_panels; /* of a group */
 };
 
 /* Elements as integers of the same order; no finite one is as large as this. */
@@ -93,11 +94,12 @@ static void compete(atomic_uint_least64_t *best, const struct sp_vector *vector,
         continue;
 }
 
-static void finish_rows(const struct job *job, const struct sp_product *p, size_t begin, size_t len)
+static void finish_rows(const struct job *job, const struct sp_row_group *g,
+                        const struct sp_product *p, size_t begin, size_t len)
 {
     const struct sp_vector *vector = job->engine->vector;
 
-    for (size_t t = 0; t < job->n_rows; t++) {
+    for (size_t t = g->to; t < g->to + g->n; t++) {
         float *y = p->y + t * p->ldy + begin;
         if (p->finish->scale != 1) vector->scale(y, p->finish->scale, len);
         if (p->finish->cap != 0) vector->softcap(y, p->finish->cap, len);
@@ -105,29 +107,30 @@ static void finish_rows(const struct job *job, const struct sp_product *p, size_
     }
 }
 
-static void multiply_panels(const struct job *job, const struct sp_product *p, size_t first,
-                            size_t n_panels)
+static void multiply_panels(const struct job *job, const struct sp_row_group *g,
+                            const struct sp_product *p, size_t first, size_t n_panels)
 {
-    const struct sp_matrix *w = p->w;
+    struct sp_matrix w = sp_matrix_at(p->w, g->matrix);
     size_t begin = first * SP_PANEL_ROWS;
     size_t len =
-        w->rows - begin < n_panels * SP_PANEL_ROWS ? w->rows - begin : n_panels * SP_PANEL_ROWS;
+        w.rows - begin < n_panels * SP_PANEL_ROWS ? w.rows - begin : n_panels * SP_PANEL_ROWS;
+    float *y = p->y + g->to * p->ldy + begin;
 
-    sp_matmul_rows(job->engine->kernels, w->dtype, p->y + begin, p->ldy,
-                   w->panels + first * w->panel_size, n_panels, job->acts, 0, job->n_rows);
-    for (size_t t = 0; p->bias && t < job->n_rows; t++) {
-        job->engine->vector->add(p->y + t * p->ldy + begin, p->bias + begin, len);
+    sp_matmul_rows(job->engine->kernels, w.dtype, y, p->ldy, w.panels + first * w.panel_size,
+                   n_panels, job->acts, g->from, g->n);
+    for (size_t t = 0; p->bias && t < g->n; t++) {
+        job->engine->vector->add(y + t * p->ldy, p->bias + g->matrix * w.rows + begin, len);
     }
-    if (p->finish) finish_rows(job, p, begin, len);
+    if (p->finish) finish_rows(job, g, p, begin, len);
 }
 
-static void apply_gate(const struct job *job, const struct sp_product *p, size_t first,
-                       size_t n_panels)
+static void apply_gate(const struct job *job, const struct sp_row_group *g,
+                       const struct sp_product *p, size_t first, size_t n_panels)
 {
     const struct sp_vector *v = job->engine->vector;
     size_t begin = first * SP_PANEL_ROWS, len = n_panels * SP_PANEL_ROWS;
 
-    for (size_t t = 0; t < job->n_rows; t++) {
+    for (size_t t = g->to; t < g->to + g->n; t++) {
         float *y = p[0].y + t * p[0].ldy + begin;
         const float *up = p[1].y + t * p[1].ldy + begin;
         switch (p->gate) {
@@ -150,13 +153,13 @@ static void apply_gate(const struct job *job, const struct sp_product *p, size_t
 }
 
 /* Panels first..first+n-1 of one product, and of the one it gates. */
-static void multiply_product(const struct job *job, const struct sp_product *p, size_t first,
-                             size_t n)
+static void multiply_product(const struct job *job, const struct sp_row_group *g,
+                             const struct sp_product *p, size_t first, size_t n)
 {
-    multiply_panels(job, p, first, n);
+    multiply_panels(job, g, p, first, n);
     if (p->gate == SP_GATE_NONE) return;
-    multiply_panels(job, p + 1, first, n);
-    apply_gate(job, p, first, n);
+    multiply_panels(job, g, p + 1, first, n);
+    apply_gate(job, g, p, first, n);
 }
 
 static size_t products_step(const struct sp_product *p)
@@ -164,11 +167,10 @@ static size_t products_step(const struct sp_product *p)
     return p->gate == SP_GATE_NONE ? 1 : 2;
 }
 
-static void multiply_range(void *context, size_t first, size_t n, unsigned worker)
+/* Panels first..first+n-1 of one group's sequence. */
+static void multiply_group(const struct job *job, const struct sp_row_group *g, size_t first,
+                           size_t n)
 {
-    const struct job *job = context;
-
-    (void)worker;
     for (const struct sp_product *p = job->products; n > 0; p += products_step(p)) {
         size_t n_panels = p->w->n_panels;
         if (first >= n_panels) {
@@ -176,7 +178,21 @@ static void multiply_range(void *context, size_t first, size_t n, unsigned worke
             continue;
         }
         size_t here = n < n_panels - first ? n : n_panels - first;
-        multiply_product(job, p, first, here);
+        multiply_product(job, g, p, first, here);
+        first = 0;
+        n -= here;
+    }
+}
+
+static void multiply_range(void *context, size_t first, size_t n, unsigned worker)
+{
+    const struct job *job = context;
+    const struct sp_row_group *g = job->groups + first / job->n_panels;
+
+    (void)worker;
+    for (first %= job->n_panels; n > 0; g++) {
+        size_t here = n < job->n_panels - first ? n : job->n_panels - first;
+        multiply_group(job, g, first, here);
         first = 0;
         n -= here;
     }
@@ -195,23 +211,32 @@ static void quantize_item(void *context, size_t t, unsigned worker)
     job->engine->kernels->quantize_row(job->acts, t);
 }
 
-void sp_engine_multiply(const struct sp_engine *engine, const struct sp_product *products,
-                        size_t n_products, const struct sp_acts *acts, size_t n_rows)
+void sp_engine_multiply_groups(const struct sp_engine *engine, const struct sp_product *products,
+                               size_t n_products, const struct sp_acts *acts, size_t n_rows,
+                               const struct sp_row_group *groups, size_t n_groups)
 {
-    struct job job = {.engine = engine, .products = products, .acts = acts, .n_rows = n_rows};
+    struct job job = {.engine = engine, .products = products, .acts = acts, .groups = groups};
     struct quantize_job quantize = {engine, acts};
     bool want_codes = false;
-    size_t n_panels = 0, per_panel = SP_PANEL_ROWS * acts->cols * n_rows;
+    size_t per_panel = SP_PANEL_ROWS * acts->cols * ((n_rows + n_groups - 1) / n_groups);
 
     assert(n_products <= SP_MAX_PRODUCTS);
     for (size_t i = 0; i < n_products; i++) {
         assert(products[i].w->cols == acts->cols);
         want_codes = want_codes || sp_kernels_want_codes(products[i].w->dtype);
-        if (i == 0 || products[i - 1].gate == SP_GATE_NONE) n_panels += products[i].w->n_panels;
+        if (i == 0 || products[i - 1].gate == SP_GATE_NONE) job.n_panels += products[i].w->n_panels;
         for (size_t t = 0; products[i].finish && t < n_rows; t++)
             atomic_store_explicit(&products[i].finish->best[t], 0, memory_order_relaxed);
     }
     if (want_codes) sp_engine_rows(engine, n_rows, quantize_item, &quantize);
-    sp_pool_run_ranges(engine->pool, n_panels, LEAST_PRODUCTS / (per_panel + 1) + 1, multiply_range,
-                       &job);
+    sp_pool_run_ranges(engine->pool, n_groups * job.n_panels, LEAST_PRODUCTS / (per_panel + 1) + 1,
+                       multiply_range, &job);
+}
+
+void sp_engine_multiply(const struct sp_engine *engine, const struct sp_product *products,
+                        size_t n_products, const struct sp_acts *acts, size_t n_rows)
+{
+    const struct sp_row_group all = {.n = n_rows};
+
+    sp_engine_multiply_groups(engine, products, n_products, acts, n_rows, &all, 1);
 }

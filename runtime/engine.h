@@ -76,6 +76,19 @@ enum { SP_MAX_PRODUCTS = 4 };
 void sp_engine_multiply(const struct sp_engine *engine, const struct sp_product *products,
                         size_t n_products, const struct sp_acts *acts, size_t n_rows);
 
+/* Rows that one matrix of a stack multiplies: n of the activations from row `from` on, to become
+ * y's from row `to` on. */
+struct sp_row_group {
+    size_t matrix, from, to, n;
+};
+
+/* The same for several groups of rows at once: each product's w is the first matrix of its stack,
+ * and bias, where there is any, those of all its matrices. n_rows: of the activations, all groups'.
+ */
+void sp_engine_multiply_groups(const struct sp_engine *engine, const struct sp_product *products,
+                               size_t n_products, const struct sp_acts *acts, size_t n_rows,
+                               const struct sp_row_group *groups, size_t n_groups);
+
 /* Runs fn for rows 0..n_rows-1, on the pool when that pays for so many rows. */
 void sp_engine_rows(const struct sp_engine *engine, size_t n_rows, sp_pool_fn *fn, void *context);
 

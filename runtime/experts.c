@@ -1,10 +1,11 @@
 /* Mixture of experts: each row goes to the few experts that its router chose.
  *
- * Experts are taken in ascending order, each with all the rows that chose it, so its weights are
- * read once a pass; a row adds what its experts give it in that same order, whatever the other rows
- * do. Routing follows transformers: softmax over all experts, then the best k (Qwen3-MoE;
- * renormalised if the config says so), or the best k logits, then softmax over these (gpt-oss).
- * Ties: lower index. */
+ * Rows are gathered by expert, so that an expert's weights are read once a pass; and the experts of
+ * a pass run at once, as one product with many matrices, so that threads meet per layer and not per
+ * expert. A row adds what its experts give it in ascending order, whatever the other rows do.
+ * Routing follows transformers: softmax over all experts, then the best k (Qwen3-MoE; renormalised
+ * if the config says so), or the best k logits, then softmax over these (gpt-oss). Ties: lower
+ * index. */
 #include "runtime/decoder.h"
 
 #include "format/mem.h"
@@ -14,17 +15,39 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Pairs of a row and an expert that are at work at once: a verified block's all, a prompt's in
+ * turn. */
+enum { LEAST_PLACES = 128 };
+
+static enum sp_status open_places(struct sp_decoder *d, size_t n_ffn, struct sp_err *err)
+{
+    struct sp_expert_scratch *e = d->experts;
+    size_t n = d->options.max_rows;
+    enum sp_status st;
+
+    if (n < LEAST_PLACES) n = LEAST_PLACES;
+    e->n_places = n;
+    if ((st = sp_acts_init(&e->input, n, d->model->config.n_hidden, err))) return st;
+    if ((st = sp_acts_init(&e->ffn, n, n_ffn, err))) return st;
+    if ((st = sp_new_aligned(&e->up, n * d->ld_ffn, sizeof *e->up, err))) return st;
+    if ((st = sp_new_aligned(&e->y, n * d->ld_x, sizeof *e->y, err))) return st;
+    return sp_new(&e->groups, n, sizeof *e->groups, err);
+}
+
 enum sp_status sp_experts_open(struct sp_decoder *d, struct sp_err *err)
 {
     const struct sp_config *config = &d->model->config;
     size_t rows = d->options.max_rows;
     struct sp_expert_scratch *e = NULL;
-    unsigned n_experts = 0, used = 0;
+    unsigned n_experts = 0, used = 0, n_ffn = 0;
     enum sp_status st;
 
     for (unsigned i = 0; i < config->n_layers; i++) {
-        if (config->layers[i].n_experts > n_experts) n_experts = config->layers[i].n_experts;
-        if (config->layers[i].n_experts_used > used) used = config->layers[i].n_experts_used;
+        const struct sp_layer_config *l = &config->layers[i];
+        if (l->n_experts == 0) continue;
+        if (l->n_experts > n_experts) n_experts = l->n_experts;
+        if (l->n_experts_used > used) used = l->n_experts_used;
+        if (l->n_ffn > n_ffn) n_ffn = l->n_ffn;
     }
     if (n_experts == 0) return SP_OK;
     if ((st = sp_new(&e, 1, sizeof *e, err))) return st;
@@ -34,14 +57,13 @@ enum sp_status sp_experts_open(struct sp_decoder *d, struct sp_err *err)
     if ((st = sp_new_aligned(&e->scores, rows * e->ld_scores, sizeof *e->scores, err))) return st;
     if ((st = sp_new(&e->chosen, rows * used, sizeof *e->chosen, err))) return st;
     if ((st = sp_new(&e->weights, rows * used, sizeof *e->weights, err))) return st;
-    if ((st = sp_new(&e->rows, rows, sizeof *e->rows, err))) return st;
-    if ((st = sp_new(&e->row_weights, rows, sizeof *e->row_weights, err))) return st;
-    if ((st = sp_new_aligned(&e->y, rows * d->ld_x, sizeof *e->y, err))) return st;
+    if ((st = sp_new(&e->places, rows * used, sizeof *e->places, err))) return st;
+    if ((st = sp_new(&e->n_rows, n_experts, sizeof *e->n_rows, err))) return st;
+    if ((st = open_places(d, n_ffn, err))) return st;
     if ((st = sp_new_aligned(&e->shared, rows * d->ld_x, sizeof *e->shared, err))) return st;
     e->ld_share = sp_matrix_ld(1);
     if ((st = sp_new_aligned(&e->share, rows * e->ld_share, sizeof *e->share, err))) return st;
-    if ((st = sp_acts_init(&e->routed, rows, config->n_hidden, err))) return st;
-    return sp_acts_init(&e->input, rows, config->n_hidden, err);
+    return sp_acts_init(&e->routed, rows, config->n_hidden, err);
 }
 
 void sp_experts_close(struct sp_decoder *d)
@@ -52,13 +74,16 @@ void sp_experts_close(struct sp_decoder *d)
     free(e->scores);
     free(e->chosen);
     free(e->weights);
-    free(e->rows);
-    free(e->row_weights);
+    free(e->places);
+    free(e->n_rows);
+    free(e->groups);
+    free(e->up);
     free(e->y);
     free(e->shared);
     free(e->share);
     sp_acts_release(&e->routed);
     sp_acts_release(&e->input);
+    sp_acts_release(&e->ffn);
     free(e);
 }
 
@@ -67,6 +92,8 @@ struct route_job {
     struct sp_decoder *d;
     const struct sp_layer *layer;
     const struct sp_layer_config *config;
+    size_t n;
+    unsigned first, last; /* experts first..last-1 are at work */
 };
 
 /* The k largest of n scores, in descending order, ties by lower index. */
@@ -85,19 +112,15 @@ static void find_best(unsigned *best, unsigned k, const float *scores, unsigned 
     }
 }
 
-static void route_row(void *context, size_t t, unsigned worker)
+/* The weights of a row's experts, best first. */
+static void weigh_experts(const struct route_job *job, float *weights, const unsigned *chosen,
+                          float *scores)
 {
-    const struct route_job *job = context;
-    const struct sp_decoder *d = job->d;
-    const struct sp_config *config = &d->model->config;
-    const struct sp_vector *vector = d->engine->vector;
-    struct sp_expert_scratch *e = d->experts;
-    float *scores = e->scores + t * e->ld_scores, *weights = e->weights + t * e->max_used;
-    unsigned *chosen = e->chosen + t * e->max_used, k = job->config->n_experts_used;
+    const struct sp_config *config = &job->d->model->config;
+    const struct sp_vector *vector = job->d->engine->vector;
+    unsigned k = job->config->n_experts_used;
     float max, sum;
 
-    (void)worker;
-    find_best(chosen, k, scores, job->config->n_experts);
     if (config->router_bias) {
         for (unsigned i = 0; i < k; i++)
             weights[i] = scores[chosen[i]];
@@ -119,6 +142,33 @@ static void route_row(void *context, size_t t, unsigned worker)
     for (unsigned i = 0; job->layer->expert_scale && i < k; i++) {
         weights[i] *= job->layer->expert_scale[chosen[i]];
     }
+}
+
+static void sort_experts(unsigned *chosen, float *weights, unsigned k)
+{
+    for (unsigned i = 1; i < k; i++) {
+        unsigned id = chosen[i], at = i;
+        float weight = weights[i];
+        for (; at > 0 && chosen[at - 1] > id; at--) {
+            chosen[at] = chosen[at - 1];
+            weights[at] = weights[at - 1];
+        }
+        chosen[at] = id;
+        weights[at] = weight;
+    }
+}
+
+static void route_row(void *context, size_t t, unsigned worker)
+{
+    const struct route_job *job = context;
+    struct sp_expert_scratch *e = job->d->experts;
+    float *scores = e->scores + t * e->ld_scores, *weights = e->weights + t * e->max_used;
+    unsigned *chosen = e->chosen + t * e->max_used, k = job->config->n_experts_used;
+
+    (void)worker;
+    find_best(chosen, k, scores, job->config->n_experts);
+    weigh_experts(job, weights, chosen, scores);
+    sort_experts(chosen, weights, k);
 }
 
 /* Gemma 4 routes by the residual stream itself: normed without weight, scaled. */
@@ -188,61 +238,136 @@ static void add_shared_row(void *context, size_t t, unsigned worker)
     }
 }
 
-/* Copies the normed rows that chose expert `id` together; returns their number. */
-static size_t gather(struct sp_decoder *d, const struct sp_layer_config *config, unsigned id,
-                     size_t n)
+static void count_rows(const struct route_job *job)
 {
-    struct sp_expert_scratch *e = d->experts;
-    size_t n_rows = 0;
+    struct sp_expert_scratch *e = job->d->experts;
 
-    for (size_t t = 0; t < n; t++) {
-        for (unsigned i = 0; i < config->n_experts_used; i++) {
-            if (e->chosen[t * e->max_used + i] != id) continue;
-            e->rows[n_rows] = t;
-            e->row_weights[n_rows] = e->weights[t * e->max_used + i];
-            memcpy(e->input.x + n_rows * e->input.ld, d->hidden.x + t * d->hidden.ld,
-                   d->model->config.n_hidden * sizeof(float));
-            n_rows++;
+    memset(e->n_rows, 0, job->config->n_experts * sizeof *e->n_rows);
+    for (size_t t = 0; t < job->n; t++) {
+        for (unsigned i = 0; i < job->config->n_experts_used; i++)
+            e->n_rows[e->chosen[t * e->max_used + i]]++;
+    }
+}
+
+static bool is_at_work(const struct route_job *job, unsigned id)
+{
+    return id >= job->first && id < job->last;
+}
+
+/* A single row is read where it is, by all its experts. */
+static bool is_single(const struct route_job *job)
+{
+    return job->n == 1;
+}
+
+/* Experts from job->last on, as many as find places for their rows; returns how many have any. */
+static size_t choose_groups(struct route_job *job, size_t *n_places)
+{
+    struct sp_expert_scratch *e = job->d->experts;
+    size_t n_groups = 0, place = 0;
+
+    job->first = job->last;
+    for (; job->last < job->config->n_experts; job->last++) {
+        size_t n = e->n_rows[job->last];
+        if (place + n > e->n_places) break;
+        if (n == 0) continue;
+        e->groups[n_groups++] =
+            (struct sp_row_group){job->last, is_single(job) ? 0 : place, place, n};
+        place += n;
+    }
+    *n_places = place;
+    return n_groups;
+}
+
+/* Which of the places of its experts a row takes: they lie in the order of rows. */
+static void assign_places(const struct route_job *job, size_t n_groups)
+{
+    struct sp_expert_scratch *e = job->d->experts;
+
+    for (size_t i = 0; i < n_groups; i++)
+        e->n_rows[e->groups[i].matrix] = e->groups[i].to; /* from here on: the next free one */
+    for (size_t t = 0; t < job->n; t++) {
+        for (size_t i = t * e->max_used; i < t * e->max_used + job->config->n_experts_used; i++) {
+            if (is_at_work(job, e->chosen[i])) e->places[i] = e->n_rows[e->chosen[i]]++;
         }
     }
-    return n_rows;
 }
 
-static const float *bias_of(const float *biases, size_t rows, size_t expert)
+/* A row begins at 0, and goes where its experts look for it. */
+static void gather_row(void *context, size_t t, unsigned worker)
 {
-    return biases ? biases + expert * rows : NULL;
+    const struct route_job *job = context;
+    struct sp_decoder *d = job->d;
+    const struct sp_expert_scratch *e = d->experts;
+    size_t n = d->model->config.n_hidden;
+
+    (void)worker;
+    if (job->first == 0) memset(d->y + t * d->ld_x, 0, n * sizeof(float));
+    if (is_single(job)) return;
+    for (size_t i = t * e->max_used; i < t * e->max_used + job->config->n_experts_used; i++) {
+        if (!is_at_work(job, e->chosen[i])) continue;
+        memcpy(e->input.x + e->places[i] * e->input.ld, d->hidden.x + t * d->hidden.ld,
+               n * sizeof(float));
+    }
 }
 
-static void run_expert(struct sp_decoder *d, const struct sp_layer *l, unsigned id, size_t n_rows)
+static void add_row(void *context, size_t t, unsigned worker)
 {
+    const struct route_job *job = context;
+    struct sp_decoder *d = job->d;
+    const struct sp_expert_scratch *e = d->experts;
+
+    (void)worker;
+    for (size_t i = t * e->max_used; i < t * e->max_used + job->config->n_experts_used; i++) {
+        if (!is_at_work(job, e->chosen[i])) continue;
+        d->engine->vector->fma(d->y + t * d->ld_x, e->y + e->places[i] * d->ld_x, e->weights[i],
+                               d->model->config.n_hidden);
+    }
+}
+
+static void run_groups(const struct route_job *job, size_t n_places, size_t n_groups)
+{
+    struct sp_decoder *d = job->d;
+    const struct sp_layer *l = job->layer;
     struct sp_expert_scratch *e = d->experts;
-    struct sp_matrix gate = sp_matrix_at(&l->gate, id), up = sp_matrix_at(&l->up, id);
-    struct sp_matrix down = sp_matrix_at(&l->down, id);
     struct sp_product gate_up[] = {
-        {.w = &gate,
-         .bias = bias_of(l->gate_bias, gate.rows, id),
-         .y = d->ffn.x,
-         .ldy = d->ffn.ld,
+        {.w = &l->gate,
+         .bias = l->gate_bias,
+         .y = e->ffn.x,
+         .ldy = e->ffn.ld,
          .gate = sp_gate_of(d->model->config.activation),
          .limit = (float)d->model->config.swiglu_limit},
-        {.w = &up, .bias = bias_of(l->up_bias, up.rows, id), .y = d->up, .ldy = d->ld_ffn},
+        {.w = &l->up, .bias = l->up_bias, .y = e->up, .ldy = d->ld_ffn},
     };
-    struct sp_product out = {
-        .w = &down, .bias = bias_of(l->down_bias, down.rows, id), .y = e->y, .ldy = d->ld_x};
+    struct sp_product out = {.w = &l->down, .bias = l->down_bias, .y = e->y, .ldy = d->ld_x};
+    const struct sp_acts *input = is_single(job) ? &d->hidden : &e->input;
 
-    sp_engine_multiply(d->engine, gate_up, 2, &e->input, n_rows);
-    d->ffn.cols = down.cols;
-    sp_engine_multiply(d->engine, &out, 1, &d->ffn, n_rows);
-    for (size_t i = 0; i < n_rows; i++) {
-        d->engine->vector->fma(d->y + e->rows[i] * d->ld_x, e->y + i * d->ld_x, e->row_weights[i],
-                               d->model->config.n_hidden);
+    sp_engine_multiply_groups(d->engine, gate_up, 2, input, is_single(job) ? 1 : n_places,
+                              e->groups, n_groups);
+    e->ffn.cols = l->down.cols;
+    for (size_t i = 0; i < n_groups; i++)
+        e->groups[i].from = e->groups[i].to;
+    sp_engine_multiply_groups(d->engine, &out, 1, &e->ffn, n_places, e->groups, n_groups);
+}
+
+static void run_experts(struct route_job *job)
+{
+    const struct sp_engine *engine = job->d->engine;
+
+    count_rows(job);
+    while (job->last < job->config->n_experts) {
+        size_t n_places, n_groups = choose_groups(job, &n_places);
+        assign_places(job, n_groups);
+        sp_engine_rows(engine, job->n, gather_row, job);
+        if (n_groups) run_groups(job, n_places, n_groups);
+        sp_engine_rows(engine, job->n, add_row, job);
     }
 }
 
 void sp_experts_run(struct sp_decoder *d, const struct sp_layer *layer, size_t n)
 {
     struct sp_expert_scratch *e = d->experts;
-    struct route_job job = {d, layer, layer->config};
+    struct route_job job = {.d = d, .layer = layer, .config = layer->config, .n = n};
     struct sp_product router = {
         .w = &layer->router, .bias = layer->router_bias, .y = e->scores, .ldy = e->ld_scores};
     const struct sp_acts *routed = layer->router_scale ? &e->routed : &d->hidden;
@@ -252,12 +377,6 @@ void sp_experts_run(struct sp_decoder *d, const struct sp_layer *layer, size_t n
     sp_engine_rows(d->engine, n, route_row, &job);
     if (layer->shared_down.rows) run_shared(d, layer, n);
     if (layer->experts_norm) sp_engine_rows(d->engine, n, prepare_expert_row, &job);
-    for (size_t t = 0; t < n; t++) {
-        memset(d->y + t * d->ld_x, 0, d->model->config.n_hidden * sizeof(float));
-    }
-    for (unsigned id = 0; id < layer->config->n_experts; id++) {
-        size_t n_rows = gather(d, layer->config, id, n);
-        if (n_rows) run_expert(d, layer, id, n_rows);
-    }
+    run_experts(&job);
     if (layer->shared_down.rows) sp_engine_rows(d->engine, n, add_shared_row, &job);
 }

@@ -1,5 +1,5 @@
 /* The best element of each row, found range by range while a product is made, against a plain look
- * at the finished rows.
+ * at the finished rows; and products of groups of rows with matrices of a stack, against sums.
  *
  * One column of weights and activations of 1 make a product whose rows are chosen freely. */
 #include "runtime/engine.h"
@@ -176,13 +176,121 @@ static void not_finite(void **state)
     }
 }
 
+/* ---- groups ---- */
+
+enum { STACK = 5, OUT = 40, PANELS = 3, COLS = 3, PLACES = 9, GROUP_LD = 64 };
+
+struct stack {
+    float weights[STACK][PANELS][COLS][SP_PANEL_ROWS];
+    float bias[STACK * OUT];
+    struct sp_matrix w;
+    float y[PLACES][GROUP_LD];
+};
+
+/* Small whole numbers: sums are exact in any order. */
+static float weight(size_t which, size_t matrix, size_t row, size_t col)
+{
+    return (float)((which * 5 + matrix * 7 + row * 3 + col * 11) % 13) - 6;
+}
+
+static void open_stack(struct stack *s, size_t which)
+{
+    memset(s, 0, sizeof *s);
+    for (size_t m = 0; m < STACK; m++) {
+        for (size_t row = 0; row < OUT; row++) {
+            s->bias[m * OUT + row] = (float)(m * 100 + row);
+            for (size_t k = 0; k < COLS; k++) {
+                s->weights[m][row / SP_PANEL_ROWS][k][row % SP_PANEL_ROWS] =
+                    weight(which, m, row, k);
+            }
+        }
+    }
+    s->w = (struct sp_matrix){
+        SP_F32, OUT, COLS, PANELS, sizeof s->weights[0][0], (const uint8_t *)s->weights};
+}
+
+static float product_of(size_t which, size_t matrix, size_t row, const float *x)
+{
+    float sum = (float)(matrix * 100 + row);
+
+    for (size_t k = 0; k < COLS; k++)
+        sum += weight(which, matrix, row, k) * x[k];
+    return sum;
+}
+
+/* gpt-oss: (clamp(up) + 1) times gate sigmoid(1.702 gate), gate at most 7. */
+static double gated(double gate, double up)
+{
+    if (gate > 7) gate = 7;
+    if (up > 7) up = 7;
+    if (up < -7) up = -7;
+    return (up + 1) * gate / (1 + exp(-1.702 * gate));
+}
+
+static void check_groups(const struct sp_engine *engine, struct sp_acts *acts,
+                         struct stack stacks[3], const struct sp_row_group *groups, size_t n)
+{
+    struct sp_product products[3];
+
+    for (size_t i = 0; i < 3; i++) {
+        for (size_t t = 0; t < PLACES; t++) {
+            for (size_t j = 0; j < GROUP_LD; j++)
+                stacks[i].y[t][j] = -1234;
+        }
+        products[i] = (struct sp_product){
+            .w = &stacks[i].w, .bias = stacks[i].bias, .y = stacks[i].y[0], .ldy = GROUP_LD};
+    }
+    products[1].gate = SP_GATE_SWIGLU_CLAMPED;
+    products[1].limit = 7;
+    sp_engine_multiply_groups(engine, products, 3, acts, PLACES, groups, n);
+    for (size_t g = 0; g < n; g++) {
+        for (size_t t = 0; t < groups[g].n; t++) {
+            const float *x = acts->x + (groups[g].from + t) * acts->ld;
+            size_t m = groups[g].matrix, to = groups[g].to + t;
+            for (size_t row = 0; row < OUT; row++) {
+                double gate = product_of(1, m, row, x), up = product_of(2, m, row, x);
+                assert_true(stacks[0].y[to][row] == product_of(0, m, row, x));
+                assert_true(fabs(stacks[1].y[to][row] - gated(gate, up)) < 1e-4);
+            }
+        }
+    }
+}
+
+static void groups_of_rows(void **state)
+{
+    static const struct sp_row_group by_matrix[] = {
+        {0, 0, 0, 1}, {2, 1, 1, 3}, {3, 4, 4, 2}, {4, 6, 6, 3}};
+    static const struct sp_row_group one_row[] = {{1, 4, 0, 1}, {2, 4, 1, 1}, {4, 4, 2, 1}};
+    static const struct sp_row_group elsewhere[] = {{3, 5, 2, 4}, {0, 0, 7, 2}};
+    static struct stack stacks[3];
+    struct sp_err err = {0};
+
+    (void)state;
+    for (size_t i = 0; i < 3; i++)
+        open_stack(&stacks[i], i);
+    for (unsigned n_threads = 1; n_threads <= 3; n_threads++) {
+        struct sp_engine engine = {0};
+        struct sp_acts acts = {0};
+        if (sp_engine_init(&engine, NULL, n_threads, &err)) fail_msg("%s", err.text);
+        if (sp_acts_init(&acts, PLACES, COLS, &err)) fail_msg("%s", err.text);
+        for (size_t t = 0; t < PLACES; t++) {
+            for (size_t k = 0; k < COLS; k++)
+                acts.x[t * acts.ld + k] = (float)((t * 5 + k * 3) % 7) - 3;
+        }
+        check_groups(&engine, &acts, stacks, by_matrix, 4);
+        check_groups(&engine, &acts, stacks, one_row, 3);
+        check_groups(&engine, &acts, stacks, elsewhere, 2);
+        assert_true(stacks[0].y[0][0] == -1234 && stacks[0].y[6][OUT - 1] == -1234);
+        sp_acts_release(&acts);
+        sp_engine_release(&engine);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(best_of_many),
-        cmocka_unit_test(zeros_are_equal),
-        cmocka_unit_test(capped),
-        cmocka_unit_test(not_finite),
+        cmocka_unit_test(best_of_many), cmocka_unit_test(zeros_are_equal), cmocka_unit_test(capped),
+        cmocka_unit_test(not_finite),   cmocka_unit_test(groups_of_rows),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,21 +11,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { N_TOKENS = 72 };
+enum { N_TOKENS = 72, MOST_GIVEN = 300 };
+
+static struct sp_result answer(const char *path, const char *kernels, unsigned n_threads,
+                               const struct sp_session_options *options, size_t n_prompt,
+                               size_t n_tokens, int depth)
+{
+    uint32_t prompt[MOST_GIVEN];
+    struct generating g = generating_open(path, kernels, n_threads, options);
+    struct sp_result result;
+
+    for (uint32_t i = 0; i < n_prompt; i++)
+        prompt[i] = 5 + i * 7 % 60;
+    result = generating_run(g.session, prompt, n_prompt, n_tokens, depth, true);
+    generating_close(&g);
+    return result;
+}
 
 static struct sp_result generate(const char *path, const char *kernels, unsigned n_threads,
                                  enum sp_cache_type cache, size_t rows_per_pass, int depth)
 {
-    uint32_t prompt[24];
     struct sp_session_options options = {.cache = cache, .rows_per_pass = rows_per_pass};
-    struct generating g = generating_open(path, kernels, n_threads, &options);
-    struct sp_result result;
 
-    for (uint32_t i = 0; i < 24; i++)
-        prompt[i] = 5 + i * 7 % 60;
-    result = generating_run(g.session, prompt, 24, N_TOKENS, depth, true);
-    generating_close(&g);
-    return result;
+    return answer(path, kernels, n_threads, &options, 24, N_TOKENS, depth);
 }
 
 static void expect(struct sp_result r, const struct sp_result *plain)
@@ -56,6 +64,27 @@ static void self_drafted(void **state)
     if (!golden_exists(folder)) skip();
     check_pair(packed_file(packed_modelfile(folder, folder), SP_DTYPE_NONE, SP_Q8), SP_CACHE_F16);
     check_pair(packed_file(packed_modelfile(folder, folder), SP_Q8, SP_Q4), SP_CACHE_F32);
+}
+
+/* More rows than the experts of a pass take at once; one by one, they take a way of their own. */
+static void long_prompt(void **state)
+{
+    static const size_t rows_per_pass[] = {0, 3, 40, 200, 300};
+    struct sp_session_options options = {.rows_per_pass = 1};
+    struct sp_result single;
+    const char *path;
+    char folder[400];
+
+    snprintf(folder, sizeof folder, SHARED "/oracle/targets/%s", (const char *)*state);
+    if (!golden_exists(folder)) skip();
+    path = packed_file(packed_modelfile(folder, NULL), SP_Q4, SP_DTYPE_NONE);
+    single = answer(path, NULL, 1, &options, MOST_GIVEN, 8, PLAIN);
+    assert_int_equal(single.n_ids, 8);
+    for (size_t i = 0; i < sizeof rows_per_pass / sizeof *rows_per_pass; i++) {
+        options.rows_per_pass = rows_per_pass[i];
+        expect(answer(path, NULL, 1 + i % 2, &options, MOST_GIVEN, 8, PLAIN), &single);
+    }
+    sp_result_release(&single);
 }
 
 /* A draft made for its target, with random weights: it is almost never right. */
@@ -95,6 +124,10 @@ int main(void)
         GOLDEN_CASE(random_draft, "dflash_sliding"),
         GOLDEN_CASE(random_draft, "dflash_sliding_bidirectional"),
         GOLDEN_CASE(random_draft, "dflash_gpt_oss"),
+        GOLDEN_CASE(long_prompt, "gemma4_moe"),
+        GOLDEN_CASE(long_prompt, "gpt_oss"),
+        GOLDEN_CASE(long_prompt, "qwen3_5_moe"),
+        GOLDEN_CASE(long_prompt, "qwen3_moe_sparse"),
         GOLDEN_CASE(random_draft, "dflash_llama_bias"),
         GOLDEN_CASE(random_draft, "dflash_gemma4"),
         GOLDEN_CASE(random_draft, "dflash_qwen3_5"),
