@@ -25,14 +25,31 @@ enum sp_kv_type sp_kv_type_of(enum sp_cache_type cache)
     }
 }
 
+/* Enough rows that the experts find full tiles among them, in measure: what rows and caches take
+ * grows with it, and beyond 256 nothing was gained. */
+static size_t choose_prompt_rows(const struct sp_config *config)
+{
+    enum { MOST = 2 * SP_PROMPT_ROWS };
+    size_t n = SP_PROMPT_ROWS;
+
+    for (unsigned i = 0; i < config->n_layers; i++) {
+        const struct sp_layer_config *l = &config->layers[i];
+        if (l->n_experts == 0) continue;
+        size_t full = (size_t)SP_TILE_ROWS * l->n_experts / l->n_experts_used;
+        if (full > n) n = full;
+    }
+    return n < MOST ? n : MOST;
+}
+
 enum sp_status sp_session_open(struct sp_session **out, struct sp_package *package,
                                const struct sp_session_options *options, struct sp_err *err)
 {
     struct sp_session *s = NULL;
-    size_t max = package->target->config.max_positions;
+    const struct sp_config *config = &package->target->config;
+    size_t max = config->max_positions;
     struct sp_speculator_options inner = {
         .n_positions = options->n_context,
-        .prompt_rows = options->rows_per_pass ? options->rows_per_pass : SP_PROMPT_ROWS,
+        .prompt_rows = options->rows_per_pass ? options->rows_per_pass : choose_prompt_rows(config),
         .kv_type = sp_kv_type_of(options->cache),
     };
     enum sp_status st;
@@ -52,8 +69,7 @@ enum sp_status sp_session_open(struct sp_session **out, struct sp_package *packa
     }
     sp_depth_init(&s->depth, s->speculator->max_depth,
                   s->speculator->drafter && s->speculator->drafter->ops->stepwise);
-    if ((st = sp_new_aligned(&s->scratch, package->target->config.n_vocab + 16, sizeof *s->scratch,
-                             err))) {
+    if ((st = sp_new_aligned(&s->scratch, config->n_vocab + 16, sizeof *s->scratch, err))) {
         goto done;
     }
     *out = s;

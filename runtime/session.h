@@ -21,7 +21,8 @@ struct sp_package {
     size_t n_eos;
 };
 
-enum { SP_PROMPT_ROWS = 128 }; /* rows of a prompt pass: weights are read once for all of them */
+/* Rows of a prompt pass, unless experts want more: weights are read once for all of them. */
+enum { SP_PROMPT_ROWS = 128 };
 
 enum sp_kv_type sp_kv_type_of(enum sp_cache_type cache);
 
