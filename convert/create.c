@@ -294,7 +294,8 @@ static enum sp_status open_sources(struct job *job, const struct sp_modelfile *f
     }
     if ((st = note_head(job, draft != NULL, err)) || !job->has_draft) return st;
     if (draft == NULL) return sp_source_open_mtp(&job->draft, &job->target, err);
-    return open_record(&job->draft, file, draft, options->home, &job->notes, err);
+    st = open_record(&job->draft, file, draft, options->home, &job->notes, err);
+    return st ? st : sp_source_share_embedding(&job->draft, &job->target, &job->notes, err);
 }
 
 enum sp_status sp_create(struct sp_create_report *report, const struct sp_create_options *options,

@@ -1,6 +1,7 @@
 /* Opening sources: what is there, and how it is stored. Reading weights is in source_read.c. */
 #include "convert/source.h"
 
+#include "convert/same_matrix.h"
 #include "format/config_packed.h"
 #include "format/file.h"
 #include "format/json.h"
@@ -152,51 +153,13 @@ static enum sp_status match_tensors(struct sp_source *source, bool *compare_head
     return st;
 }
 
-/* Are embedding and head the same numbers? Compared as floats, a few rows at a time. */
-static enum sp_status heads_equal(const struct sp_source *source, bool *equal, struct sp_err *err)
-{
-    enum { ROWS = 64 };
-    enum sp_status st;
-    const struct sp_tensor_spec *a = sp_specs_find(&source->specs, "embed_tokens.weight");
-    const struct sp_tensor_spec *b = sp_specs_find(&source->specs, "lm_head.weight");
-    struct sp_stored stored_a, stored_b;
-    struct sp_scratch scratch = {0};
-    size_t need_a, need_b;
-    float *x = NULL;
-    uint64_t rows, cols;
-
-    *equal = false;
-    if (a == NULL || b == NULL) return SP_OK;
-    rows = sp_spec_rows(a);
-    cols = sp_spec_cols(a);
-    if (rows != sp_spec_rows(b) || cols != sp_spec_cols(b)) return SP_OK;
-    if ((st = sp_source_stored(&stored_a, source, a, err))) return st;
-    if ((st = sp_source_stored(&stored_b, source, b, err))) return st;
-    if (!sp_codec_can_read(stored_a.dtype) || !sp_codec_can_read(stored_b.dtype)) return SP_OK;
-    if ((st = sp_source_scratch(&need_a, source, a, err))) goto done;
-    if ((st = sp_source_scratch(&need_b, source, b, err))) goto done;
-    if ((st = sp_scratch_open(&scratch, need_a > need_b ? need_a : need_b, err))) goto done;
-    if ((st = sp_new_aligned(&x, 2 * ROWS * cols, sizeof *x, err))) goto done;
-    *equal = true;
-    for (uint64_t r = 0; *equal && r < rows; r += ROWS) {
-        uint64_t n = rows - r < ROWS ? rows - r : ROWS;
-
-        if ((st = sp_source_read_rows(x, source, a, r, n, &scratch, err))) goto done;
-        if ((st = sp_source_read_rows(x + ROWS * cols, source, b, r, n, &scratch, err))) goto done;
-        *equal = memcmp(x, x + ROWS * cols, n * cols * sizeof *x) == 0;
-    }
-done:
-    free(x);
-    sp_scratch_release(&scratch);
-    return st;
-}
-
 static enum sp_status settle_heads(struct sp_source *source, char **notes, struct sp_err *err)
 {
     enum sp_status st;
     bool equal;
 
-    if ((st = heads_equal(source, &equal, err))) return st;
+    st = sp_same_matrix(&equal, source, "embed_tokens.weight", source, "lm_head.weight", err);
+    if (st) return st;
     if (equal) {
         sp_specs_share_head(&source->specs, &source->config);
         return SP_OK;
@@ -205,6 +168,22 @@ static enum sp_status settle_heads(struct sp_source *source, char **notes, struc
                    "%s: tie_word_embeddings is true, but lm_head.weight differs from the embedding "
                    "and is used",
                    source->path);
+}
+
+enum sp_status sp_source_share_embedding(struct sp_source *draft, const struct sp_source *target,
+                                         char **notes, struct sp_err *err)
+{
+    static const char name[] = "embed_tokens.weight";
+    const struct sp_draft_config *d = &draft->config.draft;
+    enum sp_status st;
+    bool equal;
+
+    if (!d->owns_head || !(sp_draft_is_eagle(d->kind) || d->raw_embeddings)) return SP_OK;
+    st = sp_same_matrix(&equal, draft, name, target, name, err);
+    if (st || !equal) return st;
+    sp_specs_share_embedding(&draft->specs, &draft->config);
+    return sp_note(notes, err, "%s: its embedding is the target's, which it will read",
+                   draft->path);
 }
 
 /* `folder` holds the texts, `weights` is the folder or one file. */

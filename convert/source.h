@@ -40,6 +40,12 @@ SP_MUST_CHECK enum sp_status sp_source_open_mtp(struct sp_source *out,
                                                 const struct sp_source *target, struct sp_err *err);
 void sp_source_release(struct sp_source *source);
 
+/* Leaves a draft's embedding out where it is the target's, number for number, and the draft would
+ * read the target's as it is stored. Compares the weights. */
+SP_MUST_CHECK enum sp_status sp_source_share_embedding(struct sp_source *draft,
+                                                       const struct sp_source *target, char **notes,
+                                                       struct sp_err *err);
+
 /* Do both read the same model? */
 bool sp_source_same(const struct sp_source *a, const struct sp_source *b);
 

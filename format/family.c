@@ -597,17 +597,28 @@ const struct sp_tensor_spec *sp_specs_find(const struct sp_specs *specs, const c
     return bsearch(&key, specs->specs, specs->n_specs, sizeof key, compare_specs);
 }
 
-void sp_specs_share_head(struct sp_specs *specs, struct sp_config *config)
+static void drop(struct sp_specs *specs, const char *name)
 {
-    const struct sp_tensor_spec *head = sp_specs_find(specs, "lm_head.weight");
+    const struct sp_tensor_spec *spec = sp_specs_find(specs, name);
     size_t i;
 
-    config->tied = true;
-    if (head == NULL) return;
-    i = (size_t)(head - specs->specs);
+    if (spec == NULL) return;
+    i = (size_t)(spec - specs->specs);
     memmove(&specs->specs[i], &specs->specs[i + 1],
             (specs->n_specs - i - 1) * sizeof *specs->specs);
     specs->n_specs--;
+}
+
+void sp_specs_share_head(struct sp_specs *specs, struct sp_config *config)
+{
+    config->tied = true;
+    drop(specs, "lm_head.weight");
+}
+
+void sp_specs_share_embedding(struct sp_specs *specs, struct sp_config *config)
+{
+    config->draft.borrows_tables = true;
+    drop(specs, "embed_tokens.weight");
 }
 
 void sp_specs_release(struct sp_specs *specs)

@@ -104,6 +104,10 @@ bool sp_source_has_mtp(const struct sp_config *config, const struct sp_source_te
 /* Drops the head from the list: it equals the embedding. Sets config->tied. */
 void sp_specs_share_head(struct sp_specs *specs, struct sp_config *config);
 
+/* Drops the embedding of a draft with a head of its own: it equals the target's. Sets
+ * draft.borrows_tables. */
+void sp_specs_share_embedding(struct sp_specs *specs, struct sp_config *config);
+
 /* By binary search; NULL when there is none of that name. */
 const struct sp_tensor_spec *sp_specs_find(const struct sp_specs *specs, const char *name);
 void sp_specs_release(struct sp_specs *specs);

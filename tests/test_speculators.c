@@ -1,12 +1,15 @@
 /* DFlash, DFlash2, DSpark and P-EAGLE drafts as the speculators library publishes them: rounds
  * equal those that the library's own model makes, and drafting changes nothing. Their logits are in
  * test_logits. */
+#include "format/bytes.h"
 #include "format/packfile.h"
+#include "format/safetensors.h"
 #include "quantize/kernels.h"
 #include "runtime/session.h"
 #include "tests/generating.h"
 #include "tests/golden.h"
 #include "tests/packed.h"
+#include "tests/scratch.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -218,6 +221,94 @@ static void pairing(void **state)
     sp_result_release(&r[1]);
 }
 
+static void write_file(const char *path, const void *bytes, size_t size)
+{
+    FILE *f = fopen(path, "wb");
+
+    assert_non_null(f);
+    assert_int_equal(fwrite(bytes, 1, size, f), size);
+    assert_int_equal(fclose(f), 0);
+}
+
+/* A draft's checkpoint with a copy of the target's embedding, or nearly: one bit is another. */
+static const char *copying_modelfile(const char *name, bool nearly)
+{
+    const char *config = packed_path("config.json"), *weights = packed_path("model.safetensors");
+    struct sp_safetensors *target = NULL;
+    const struct sp_safetensor *t;
+    char path[400], entry[200];
+    char *text, *old, *new;
+    size_t size, n_header, n_entry, end;
+    struct sp_err err = {0};
+
+    snprintf(path, sizeof path, TESTDATA "/speculators/%s/config.json", name);
+    text = scratch_read(path, &size);
+    write_file(config, text, size);
+    free(text);
+    snprintf(path, sizeof path, TESTDATA "/speculators/%s/model.safetensors", name);
+    old = scratch_read(path, &size);
+    n_header = (size_t)sp_get64((const uint8_t *)old);
+    end = size - 8 - n_header;
+    if (sp_safetensors_open(&target, TESTDATA "/speculators/target", NULL, &err)) {
+        fail_msg("%s", err.text);
+    }
+    t = sp_safetensors_find(target, "model.embed_tokens.weight");
+    assert_non_null(t);
+    n_entry = (size_t)snprintf(entry, sizeof entry,
+                               "{\"embed_tokens.weight\":{\"dtype\":\"BF16\",\"shape\":[112,64],"
+                               "\"data_offsets\":[%zu,%zu]},",
+                               end, end + (size_t)t->size);
+    new = malloc(size + n_entry + t->size);
+    assert_non_null(new);
+    sp_put64((uint8_t *)new, n_header + n_entry - 1);
+    memcpy(new + 8, entry, n_entry); /* in place of the header's first brace */
+    memcpy(new + 8 + n_entry, old + 9, size - 9);
+    size += n_entry - 1;
+    assert_int_equal(sp_safetensors_read(target, t, 0, t->size, new + size, &err), SP_OK);
+    size += t->size;
+    if (nearly) new[size - 2] ^= 1;
+    write_file(weights, new, size);
+    sp_safetensors_close(target);
+    free(old);
+    free(new);
+    return packed_modelfile(TESTDATA "/speculators/target", weights);
+}
+
+static bool stores_embedding(const char *path)
+{
+    struct sp_pack *pack = NULL;
+    struct sp_err err = {0};
+    bool found;
+
+    assert_int_equal(sp_pack_open(&pack, path, &err), SP_OK);
+    found = sp_pack_find(pack, SP_PART_DRAFT, "embed_tokens.weight") != NULL;
+    sp_pack_close(pack);
+    return found;
+}
+
+/* A copy of the target's embedding is not stored: the file is the one that the draft without it
+ * makes. Another embedding is. */
+static void shared_embedding(void **state)
+{
+    const char *plain = file_of("pruned", SP_Q8, SP_DTYPE_NONE), *shared;
+    char *a, *b;
+    size_t n_a, n_b;
+
+    (void)state;
+    shared = packed_file(copying_modelfile("pruned", false), SP_Q8, SP_DTYPE_NONE);
+    a = scratch_read(plain, &n_a);
+    b = scratch_read(shared, &n_b);
+    assert_int_equal(n_a, n_b);
+    assert_memory_equal(a, b, n_a);
+    free(a);
+    free(b);
+    assert_false(stores_embedding(shared));
+    assert_true(
+        stores_embedding(packed_file(copying_modelfile("pruned", true), SP_Q8, SP_DTYPE_NONE)));
+    assert_true(stores_embedding(file_of("peagle", SP_DTYPE_NONE, SP_Q8)));
+    assert_false(stores_embedding(file_of("peagle_sliding", SP_DTYPE_NONE, SP_Q8)));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -231,6 +322,7 @@ int main(void)
         GOLDEN_CASE(lossless, "peagle"),       GOLDEN_CASE(lossless_quantized, "peagle_sliding"),
         GOLDEN_CASE(rolled_back, "peagle"),    GOLDEN_CASE(rolled_back, "peagle_sliding"),
         GOLDEN_CASE(pairing, "pruned"),        GOLDEN_CASE(pairing, "peagle"),
+        cmocka_unit_test(shared_embedding),
     };
 
     return cmocka_run_group_tests(tests, packed_begin, packed_end);
