@@ -19,6 +19,7 @@
 struct chat {
     struct sp_generation *generation;
     struct sp_line_edit *edit;
+    enum sp_status status; /* not SP_OK: why the session ends, told in err */
     struct sp_err *err;
 };
 
@@ -65,6 +66,25 @@ static char *value_of(char *text)
     if (len < 2 || text[0] != '"' || text[len - 1] != '"') return text;
     text[len - 1] = '\0';
     return text + 1;
+}
+
+/* From the text that begins with """ to the line that ends with it. False: an interrupt or the end
+ * of the input came before. */
+static bool read_message(struct chat *chat, const char *line, struct sp_text *message)
+{
+    const char *end;
+    enum sp_status st;
+
+    line += 3;
+    while ((end = strstr(line, "\"\"\"")) == NULL) {
+        st = sp_text_append(message, line, strlen(line), chat->err);
+        if (st == SP_OK) st = sp_text_append(message, "\n", 1, chat->err);
+        if ((chat->status = st)) return false;
+        if ((line = sp_line_edit_read(chat->edit, "... ")) == NULL) return false;
+        if (sp_line_edit_interrupted(chat->edit)) return false;
+    }
+    chat->status = sp_text_append(message, line, (size_t)(end - line), chat->err);
+    return chat->status == SP_OK;
 }
 
 static void set_system(struct sp_conversation *c, const char *text)
@@ -115,23 +135,39 @@ static void set_parameter(struct sp_generation *g, const char *name, const char 
     }
 }
 
+static void set_value(struct sp_generation *g, const char *name, const char *value)
+{
+    if (strcmp(name, "system") == 0) {
+        set_system(&g->conversation, value);
+    } else if (*value != '\0') {
+        set_parameter(g, name, value);
+    } else if (!set_switch(g, name)) {
+        puts("/set NAME VALUE, /set system TEXT, /set verbose, /set quiet, /set think, "
+             "/set nothink; /show parameters lists the names.");
+    }
+}
+
+/* A value between three quotes; one that is given up changes nothing. */
+static void set_quoted(struct chat *chat, const char *name, const char *words)
+{
+    struct sp_text value = {0};
+
+    if (read_message(chat, words, &value)) {
+        chat->status = sp_text_append(&value, "", 1, chat->err);
+        if (chat->status == SP_OK) set_value(chat->generation, name, value.at);
+    }
+    sp_text_release(&value);
+}
+
 static bool set(struct chat *chat, char *words)
 {
-    struct sp_generation *g = chat->generation;
     char *name = next_word(&words);
 
     if (strcmp(name, "parameter") == 0) name = next_word(&words);
-    words = value_of(words);
-    if (strcmp(name, "system") == 0) {
-        set_system(&g->conversation, words);
-    } else if (*words == '\0' && set_switch(g, name)) {
-        return true;
-    } else if (*words == '\0') {
-        puts("/set NAME VALUE, /set system TEXT, /set verbose, /set quiet, /set think, "
-             "/set nothink; /show parameters lists the names.");
-    } else {
-        set_parameter(g, name, words);
-    }
+    if (strncmp(words, "\"\"\"", 3) == 0)
+        set_quoted(chat, name, words);
+    else
+        set_value(chat->generation, name, value_of(words));
     return true;
 }
 
@@ -270,26 +306,8 @@ static enum sp_status answer(struct chat *chat, const char *text, size_t size)
     return SP_OK;
 }
 
-/* From the line that begins with """ to the one that ends with it. False: an interrupt or the end
- * of the input came before. */
-static bool read_message(struct chat *chat, const char *line, struct sp_text *message,
-                         enum sp_status *st)
-{
-    const char *end;
-
-    line += 3;
-    while ((end = strstr(line, "\"\"\"")) == NULL) {
-        if ((*st = sp_text_append(message, line, strlen(line), chat->err))) return false;
-        if ((*st = sp_text_append(message, "\n", 1, chat->err))) return false;
-        if ((line = sp_line_edit_read(chat->edit, "... ")) == NULL) return false;
-        if (sp_line_edit_interrupted(chat->edit)) return false;
-    }
-    *st = sp_text_append(message, line, (size_t)(end - line), chat->err);
-    return *st == SP_OK;
-}
-
 /* One turn; false at the end. */
-static bool turn(struct chat *chat, enum sp_status *st)
+static bool turn(struct chat *chat)
 {
     const char *line = sp_line_edit_read(chat->edit, ">>> ");
     struct sp_text message = {0};
@@ -301,15 +319,17 @@ static bool turn(struct chat *chat, enum sp_status *st)
     }
     if (line[0] == '\0') return true;
     if (strncmp(line, "\"\"\"", 3) == 0) {
-        if (read_message(chat, line, &message, st)) *st = answer(chat, message.at, message.len);
-    } else if ((*st = sp_text_append(&message, line, strlen(line) + 1, chat->err)) == SP_OK) {
-        if (line[0] == '/' && strchr(line, '\n') == NULL)
+        if (read_message(chat, line, &message))
+            chat->status = answer(chat, message.at, message.len);
+    } else {
+        chat->status = sp_text_append(&message, line, strlen(line) + 1, chat->err);
+        if (chat->status == SP_OK && line[0] == '/' && strchr(line, '\n') == NULL)
             more = run_command(chat, message.at);
-        else
-            *st = answer(chat, message.at, message.len - 1);
+        else if (chat->status == SP_OK)
+            chat->status = answer(chat, message.at, message.len - 1);
     }
     sp_text_release(&message);
-    return more && *st == SP_OK;
+    return more && chat->status == SP_OK;
 }
 
 /* $XDG_STATE_HOME/spectool/history, by default below ~/.local/state. NULL where there is no home.
@@ -337,7 +357,7 @@ static char *history_path(void)
 
 enum sp_status sp_chat(struct sp_generation *generation, struct sp_err *err)
 {
-    enum sp_status st = SP_OK;
+    enum sp_status st;
     struct chat chat = {.generation = generation, .err = err};
     char *history = history_path();
 
@@ -345,8 +365,9 @@ enum sp_status sp_chat(struct sp_generation *generation, struct sp_err *err)
         puts("/? helps, /bye ends.");
         if (generation->conversation.template == NULL)
             puts("Without a chat template the text is continued as it stands, not answered.");
-        while (turn(&chat, &st))
+        while (turn(&chat))
             fflush(stdout);
+        st = chat.status;
         if (st == SP_OK && sp_signals_caught()) st = sp_fail(err, SP_E_CHECK, "terminated");
     }
     sp_line_edit_close(chat.edit);

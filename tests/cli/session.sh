@@ -4,12 +4,14 @@
 echo 'leak:libedit' >leaks
 export LSAN_OPTIONS=suppressions=$PWD/leaks:print_suppressions=0
 export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}fast_unwind_on_malloc=0
-# await TEXT [N]: until TEXT stands in N lines of the log, half a minute at most.
+# await TEXT [N]: until TEXT stands in N lines of the log, half a minute at most. libedit shows a
+# prompt a moment before it stops the terminal's echo.
 await() {
     for _ in $(seq 600); do
-        [ "$(grep -c "$1" log 2>/dev/null)" -ge "${2:-1}" ] 2>/dev/null && return
+        [ "$(grep -c "$1" log 2>/dev/null)" -ge "${2:-1}" ] 2>/dev/null && break
         sleep 0.05
     done
+    sleep 0.1
 }
 session() {
     rm -f log
@@ -64,6 +66,18 @@ session packed.bin --no-draft --num-predict 1 <<'END' | grep -e drawn -e draft
 /set draft_num_predict 3
 /show parameters
 /bye
+END
+echo '# values between three quotes may have several lines'
+session packed.bin --num-predict 1 <<'END'
+/set system """Be brief,
+say "please" ."""
+/show system
+/set system """"""
+/show system
+/set stop """one"""
+/set parameter top_k """3
+"""
+/show parameters
 END
 echo '# what is pasted is one message; a terminal that knows of pastes is asked to mark them'
 rm -f log
