@@ -223,7 +223,6 @@ const char *sp_line_edit_read(struct sp_line_edit *edit, const char *prompt)
     edit->interrupted = false;
     if (sp_signals_caught()) return NULL;
     mark_pastes(edit, true);
-    el_resize(edit->editor);
     resized = continued = 0;
     line = el_gets(edit->editor, &n);
     mark_pastes(edit, false);
