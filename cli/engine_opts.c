@@ -4,7 +4,8 @@
 #include <string.h>
 
 #if defined(__x86_64__)
-const char *const sp_engine_kernels[] = {"auto", "avx512", "avxvnni", "avx2", "scalar", NULL};
+const char *const sp_engine_kernels[] = {"auto", "avx512", "avxvnni", "avx512vnni",
+                                         "avx2", "scalar", NULL};
 #elif defined(__aarch64__)
 const char *const sp_engine_kernels[] = {"auto", "neon", "scalar", NULL};
 #else

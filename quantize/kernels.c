@@ -46,20 +46,27 @@ static bool runs_avxvnni(void)
     return runs_avx2() && __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a & 1u << 4) != 0;
 }
 
+static bool runs_avx512vnni(void)
+{
+    return runs_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+           __builtin_cpu_supports("avx512vnni");
+}
+
 static bool runs_avx512(void)
 {
-    return runs_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-           __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512vbmi");
+    return runs_avx512vnni() && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vbmi");
 }
 
 static const struct choice choices[] = {{&sp_kernels_avx512, runs_avx512},
                                         {&sp_kernels_avxvnni, runs_avxvnni},
+                                        {&sp_kernels_avx512vnni, runs_avx512vnni},
                                         {&sp_kernels_avx2, runs_avx2},
                                         {&sp_kernels_ref, runs_always}};
-static const struct sp_kernels *const all[] = {&sp_kernels_avx512, &sp_kernels_avxvnni,
-                                               &sp_kernels_avx2, &sp_kernels_ref, NULL};
-static const char names[] = "auto, avx512, avxvnni, avx2 or scalar";
+static const struct sp_kernels *const all[] = {&sp_kernels_avx512,     &sp_kernels_avxvnni,
+                                               &sp_kernels_avx512vnni, &sp_kernels_avx2,
+                                               &sp_kernels_ref,        NULL};
+static const char names[] = "auto, avx512, avxvnni, avx512vnni, avx2 or scalar";
 #elif defined(__aarch64__)
 #if defined(__APPLE__)
 static bool runs_neon(void)

@@ -58,7 +58,7 @@ typedef void sp_matmul_fn(float *y, size_t ldy, const uint8_t *panels, size_t n_
                           const struct sp_acts *acts, size_t first, size_t n_rows);
 
 struct sp_kernels {
-    const char *name; /* "scalar", "avx2", "avxvnni", "avx512", "neon" */
+    const char *name; /* "scalar", "avx2", "avx512vnni", "avxvnni", "avx512", "neon" */
     /* Fills q, scale and both starts of row t from x; cols % 32 == 0. */
     void (*quantize_row)(const struct sp_acts *acts, size_t t);
     sp_matmul_fn *matmul[SP_N_PACKED_DTYPES]; /* by enum sp_dtype */
@@ -85,8 +85,8 @@ SP_MUST_CHECK enum sp_status sp_kernels_find(const struct sp_kernels **out, cons
                                              struct sp_err *err);
 
 /* The tables; those of other machines' instruction sets are declared but not there. */
-extern const struct sp_kernels sp_kernels_ref, sp_kernels_avx2, sp_kernels_avxvnni,
-    sp_kernels_avx512, sp_kernels_neon;
+extern const struct sp_kernels sp_kernels_ref, sp_kernels_avx2, sp_kernels_avx512vnni,
+    sp_kernels_avxvnni, sp_kernels_avx512, sp_kernels_neon;
 
 /* One row of a panel matrix [rows][cols] as floats: embeddings, checks. */
 void sp_panel_row(float *out, enum sp_dtype dtype, const uint8_t *panels, size_t cols, size_t row);

@@ -27,8 +27,8 @@ struct sp_session;
  */
 
 struct sp_package_options {
-    const char *kernels; /* "scalar"; on x86-64 "avx2", "avxvnni", "avx512"; on ARM "neon"; NULL:
-                          * the best that this CPU has */
+    const char *kernels; /* "scalar"; on x86-64 "avx2", "avx512vnni", "avxvnni", "avx512"; on ARM
+                          * "neon"; NULL: the best that this CPU has */
     unsigned n_threads;  /* 0: the cores this process may use */
     bool huge_pages;     /* read the file into memory of huge pages in place of mapping it: takes
                           * longer to open and is not shared, is faster to read ever after */

@@ -46,15 +46,15 @@ size_t sp_query_size(size_t head_dim)
     return sp_round_up(head_dim * sizeof(float), 64);
 }
 
-/* What runs beside a set of matrix kernels. AVX-VNNI is a set of its own for products only. */
+/* What runs beside a set of matrix kernels. VNNI without the rest of AVX-512 makes sets of their
+ * own for products only. */
 static const struct {
     const char *kernels_name;
     const struct sp_vector *vector;
 } companions[] = {
 #if defined(__x86_64__)
-    {"avx512", &sp_vector_avx512},
-    {"avxvnni", &sp_vector_avx2},
-    {"avx2", &sp_vector_avx2},
+    {"avx512", &sp_vector_avx512},   {"avxvnni", &sp_vector_avx2},
+    {"avx512vnni", &sp_vector_avx2}, {"avx2", &sp_vector_avx2},
 #elif defined(__aarch64__)
     {"neon", &sp_vector_neon},
 #endif
