@@ -6,6 +6,10 @@
 #ifndef SP_FORMAT_ERR_H
 #define SP_FORMAT_ERR_H
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum sp_status {
     SP_OK = 0,
     SP_E_CHECK = 1,       /* a verification did not hold */
@@ -35,5 +39,9 @@ enum sp_status sp_fail(struct sp_err *err, enum sp_status status, const char *fo
 
 /* Puts "text: " in front of a recorded failure; does nothing where none is recorded. */
 void sp_context(struct sp_err *err, const char *format, ...) SP_PRINTF(2, 3);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

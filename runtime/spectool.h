@@ -20,6 +20,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct sp_package;
 struct sp_session;
 
@@ -367,5 +371,9 @@ struct sp_sampler_row {
 SP_MUST_CHECK enum sp_status sp_sampler_sample(struct sp_sampler *sampler, uint32_t *ids,
                                                const struct sp_sampler_row *rows, size_t n,
                                                struct sp_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -46,6 +46,16 @@ C
 # shellcheck disable=SC2046
 cc -std=c11 -Wall -Wextra -Werror -o "$tmp/use" "$tmp/use.c" \
     $(PKG_CONFIG_PATH="$libdir/pkgconfig" pkg-config --cflags --libs spectool) ${SP_LINK_FLAGS:-}
+cat >"$tmp/use.cc" <<'C'
+#include <spectool.h>
+int main() { return sp_fail(nullptr, SP_OK, "links by its C name"); }
+C
+export PKG_CONFIG_PATH=$libdir/pkgconfig
+# shellcheck disable=SC2046
+clang++ -Wall -Wextra -Werror -c -o "$tmp/use_cc.o" "$tmp/use.cc" $(pkg-config --cflags spectool)
+# shellcheck disable=SC2046
+cc -o "$tmp/use_cc" "$tmp/use_cc.o" $(pkg-config --libs spectool) ${SP_LINK_FLAGS:-}
+LD_LIBRARY_PATH=$libdir "$tmp/use_cc"
 text=$(LD_LIBRARY_PATH=$libdir "$tmp/use" "$tmp/p.bin")
 # "Once upon a time", continued: the first golden ids of testdata/tiny/golden_target.json, as text
 case $text in
