@@ -45,14 +45,15 @@ struct sp_decoder {
 };
 
 /* The recurrent state of one gated delta-rule layer. It stands behind the last certain row; what
- * the rows after it would do to it is logged, so that commit can repeat it for those that become
+ * the rows after it would do to it is logged, so that it can be repeated for those that become
  * true. */
 struct sp_delta_cache {
     float *state; /* [value heads][value dim][key dim] */
     float *rows;  /* [kernel - 1 + max_logged][channels]: inputs of the convolution, oldest first */
     float *keys;  /* [max_logged][key heads * key dim] */
-    float *deltas; /* [max_logged][value heads * value dim] */
-    float *decays; /* [max_logged][value heads] */
+    float *deltas;    /* [max_logged][value heads * value dim] */
+    float *decays;    /* [max_logged][value heads] */
+    size_t n_pending; /* logged rows that became true; the state catches up when it is next used */
 };
 
 /* Room for one layer's pass. */
@@ -139,7 +140,7 @@ void sp_delta_run(struct sp_decoder *d, unsigned layer, size_t n);
 void sp_delta_commit(struct sp_decoder *d, unsigned layer, size_t n_kept);
 
 /* Digest of a layer's committed state. */
-uint64_t sp_delta_digest(const struct sp_decoder *d, unsigned layer);
+uint64_t sp_delta_digest(struct sp_decoder *d, unsigned layer);
 
 /* Per-layer embeddings; NULL where there are none. */
 SP_MUST_CHECK enum sp_status sp_per_layer_open(struct sp_decoder *d, struct sp_err *err);

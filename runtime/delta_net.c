@@ -13,8 +13,9 @@
  * What that costs. Memory: a logged row takes, per layer, 4 bytes for each key, value, value head
  * and channel of the convolution; with 16 key and 48 value heads of 128 that is 72 KiB, where a
  * snapshot would take 3 MiB. The first row of a round is certain and takes none. Time: one copy of
- * each head's state per pass (64 KiB, which then stays in the cache of the core that steps it), and
- * one multiply-add over the state per accepted guess. No weight is read twice. */
+ * each head's state per pass, a few rows at a time, which stay in the nearest cache while the pass
+ * steps them; and one multiply-add over the state per accepted guess, which waits for the next pass
+ * to bring these rows there. No weight is read twice. */
 #include "runtime/decoder.h"
 
 #include "format/hash.h"
@@ -130,6 +131,7 @@ void sp_delta_reset(struct sp_decoder *d)
     for (unsigned i = 0; d->deltas && i < d->model->config.n_layers; i++) {
         struct sp_delta_cache *cache = &d->deltas[i];
         if (cache->state == NULL) continue;
+        cache->n_pending = 0;
         memset(cache->state, 0, d->delta->n_values * c->key_dim * sizeof(float));
         memset(cache->rows, 0, (c->kernel - 1) * d->delta->channels * sizeof(float));
     }
@@ -172,6 +174,23 @@ static void mix_row(void *context, size_t t, unsigned worker)
     }
 }
 
+/* Logged rows that became true change rows j..j+n_rows-1 of a value head's state. */
+static void replay_rows(const struct delta_job *job, size_t h, size_t j, size_t n_rows)
+{
+    const struct sp_decoder *d = job->d;
+    const struct sp_delta_config *c = &d->model->config.delta;
+    const struct sp_delta_cache *cache = job->cache;
+    size_t key = h / (c->n_value_heads / c->n_key_heads) * c->key_dim;
+    size_t value = h * c->value_dim + j;
+
+    for (size_t i = 0; i < cache->n_pending; i++) {
+        d->engine->vector->delta_replay(
+            cache->state + value * c->key_dim, cache->deltas + i * d->delta->n_values + value,
+            cache->keys + i * d->delta->n_keys + key, cache->decays[i * c->n_value_heads + h],
+            c->key_dim, n_rows);
+    }
+}
+
 /* Rows j..j+n_rows-1 of a value head's state through all rows of the pass; certain ones change
  * them, others a copy. */
 static void step_state_rows(const struct delta_job *job, size_t h, size_t j, size_t n_rows,
@@ -185,6 +204,7 @@ static void step_state_rows(const struct delta_job *job, size_t h, size_t j, siz
     float *state = job->cache->state + value * c->key_dim;
     float *copy = s->states + worker * STATE_ROWS * c->key_dim;
 
+    replay_rows(job, h, j, n_rows);
     for (size_t t = 0; t < job->n; t++) {
         const float *u = s->mixed + t * s->ld;
         float *delta = s->unused + worker * STATE_ROWS;
@@ -276,56 +296,43 @@ void sp_delta_run(struct sp_decoder *d, unsigned layer, size_t n)
     }
     sp_engine_rows(d->engine, n, mix_row, &job);
     sp_pool_run(d->engine->pool, c->n_value_heads, step_head, &job);
+    job.cache->n_pending = 0;
     keep_rows(&job);
     sp_engine_rows(d->engine, n, gate_row, &job);
     d->heads.cols = w->out.cols;
     sp_engine_multiply(d->engine, &out, 1, &d->heads, n);
 }
 
-struct commit_job {
-    struct sp_decoder *d;
-    struct sp_delta_cache *cache;
-    size_t n; /* logged rows that became true */
-};
-
-static void commit_head(void *context, size_t h, unsigned worker)
-{
-    const struct commit_job *job = context;
-    const struct sp_decoder *d = job->d;
-    const struct sp_delta_config *c = &d->model->config.delta;
-    const struct sp_delta_scratch *s = d->delta;
-    size_t key_head = h / (c->n_value_heads / c->n_key_heads);
-    float *state = job->cache->state + h * c->value_dim * c->key_dim;
-
-    (void)worker;
-    for (size_t i = 0; i < job->n; i++) {
-        d->engine->vector->delta_replay(
-            state, job->cache->deltas + i * s->n_values + h * c->value_dim,
-            job->cache->keys + i * s->n_keys + key_head * c->key_dim,
-            job->cache->decays[i * c->n_value_heads + h], c->key_dim, c->value_dim);
-    }
-}
-
 void sp_delta_commit(struct sp_decoder *d, unsigned layer, size_t n_kept)
 {
     struct sp_delta_cache *cache = &d->deltas[layer];
-    struct commit_job job = {d, cache, n_kept - d->n_certain};
     size_t channels = d->delta->channels;
 
-    if (job.n == 0) return;
-    sp_pool_run(d->engine->pool, d->model->config.delta.n_value_heads, commit_head, &job);
-    memmove(cache->rows, cache->rows + job.n * channels,
+    assert(cache->n_pending == 0 && n_kept >= d->n_certain);
+    cache->n_pending = n_kept - d->n_certain;
+    if (cache->n_pending == 0) return;
+    memmove(cache->rows, cache->rows + cache->n_pending * channels,
             (d->model->config.delta.kernel - 1) * channels * sizeof(float));
 }
 
-uint64_t sp_delta_digest(const struct sp_decoder *d, unsigned layer)
+static void replay_head(void *context, size_t h, unsigned worker)
+{
+    const struct delta_job *job = context;
+
+    (void)worker;
+    replay_rows(job, h, 0, job->d->model->config.delta.value_dim);
+}
+
+uint64_t sp_delta_digest(struct sp_decoder *d, unsigned layer)
 {
     const struct sp_delta_config *c = &d->model->config.delta;
-    const struct sp_delta_cache *cache = &d->deltas[layer];
-    uint64_t digests[2] = {
-        sp_hash64(cache->state, d->delta->n_values * c->key_dim * sizeof(float)),
-        sp_hash64(cache->rows, (c->kernel - 1) * d->delta->channels * sizeof(float)),
-    };
+    struct sp_delta_cache *cache = &d->deltas[layer];
+    struct delta_job job = {.d = d, .cache = cache};
+    uint64_t digests[2];
 
+    sp_pool_run(d->engine->pool, c->n_value_heads, replay_head, &job);
+    cache->n_pending = 0;
+    digests[0] = sp_hash64(cache->state, d->delta->n_values * c->key_dim * sizeof(float));
+    digests[1] = sp_hash64(cache->rows, (c->kernel - 1) * d->delta->channels * sizeof(float));
     return sp_hash64(digests, sizeof digests);
 }

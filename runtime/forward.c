@@ -533,7 +533,7 @@ bool sp_decoder_can_return(const struct sp_decoder *d, size_t len, size_t to)
     return true;
 }
 
-uint64_t sp_decoder_digest(const struct sp_decoder *d, size_t len)
+uint64_t sp_decoder_digest(struct sp_decoder *d, size_t len)
 {
     uint64_t digests[2] = {0, 0};
 
