@@ -139,6 +139,14 @@ static const struct form_row forms[] = {
     {SP_STORED_EXPERTS, "mlp.experts.down_proj.weight", "mlp.switch_mlp.down_proj.weight",
      FORM_WHOLE, 0},
 
+    {SP_STORED_SPARSE, "mlp.router.weight", "block_sparse_moe.gate.weight", FORM_WHOLE, 0},
+    {SP_STORED_SPARSE, "mlp.experts.gate_proj.weight", "block_sparse_moe.experts.%u.w1.weight",
+     FORM_EACH, 0},
+    {SP_STORED_SPARSE, "mlp.experts.up_proj.weight", "block_sparse_moe.experts.%u.w3.weight",
+     FORM_EACH, 0},
+    {SP_STORED_SPARSE, "mlp.experts.down_proj.weight", "block_sparse_moe.experts.%u.w2.weight",
+     FORM_EACH, 0},
+
     {SP_STORED_GATED, "self_attn.q_proj.weight", "self_attn.q_proj.weight", FORM_HEADS, 0},
     {SP_STORED_GATED, "self_attn.gate_proj.weight", "self_attn.q_proj.weight", FORM_HEADS, 1},
 

@@ -38,6 +38,7 @@ enum sp_storage {
     SP_STORED_INTERLEAVED = 4, /* [E, H, 2I], gate and up alternating (gpt-oss) */
     SP_STORED_GATED = 8,       /* q_proj holds query and gate rows, head by head (Qwen3.5) */
     SP_STORED_BESIDE = 16,     /* experts stand beside mlp.*, which is the dense MLP (Gemma 4) */
+    SP_STORED_SPARSE = 32,     /* block_sparse_moe.*; experts have w1, w3, w2 (Mixtral) */
 };
 
 /* Keys that only some families read; in all others they are refused (config_refuse.c). */

@@ -1,5 +1,6 @@
 #include "tests/golden.h"
 
+#include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <cmocka.h>
@@ -11,6 +12,26 @@
 bool golden_exists(const char *path)
 {
     return access(path, R_OK) == 0;
+}
+
+static int is_name(const struct dirent *entry)
+{
+    return entry->d_name[0] != '.';
+}
+
+const char *const *golden_families(void)
+{
+    enum { MOST = 63 };
+    static const char *names[MOST + 1];
+    static struct dirent **entries;
+    int n;
+
+    if (entries) return names;
+    n = scandir(TESTDATA "/families", &entries, is_name, alphasort);
+    assert_in_range(n, 1, MOST);
+    for (int i = 0; i < n; i++)
+        names[i] = entries[i]->d_name;
+    return names;
 }
 
 static char *read_all(const char *path, size_t *size)

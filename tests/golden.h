@@ -19,6 +19,9 @@ float *golden_npy(const char *path, size_t *rows, size_t *cols);
 
 bool golden_exists(const char *path);
 
+/* Names of the folders of testdata/families, sorted, the last one NULL. Owned by the function. */
+const char *const *golden_families(void);
+
 /* A row of cmocka's tests: `fn` with the name of a folder of golden values as its state. */
 #define GOLDEN_CASE(fn, folder)                                                                    \
     {                                                                                              \

@@ -300,6 +300,22 @@ static void mistral(void **state)
     sp_config_release(&c);
 }
 
+/* Experts in every layer, of intermediate_size. */
+static void mixtral(void **state)
+{
+    struct sp_config c;
+
+    (void)state;
+    configs_own(&c, "mixtral", NULL);
+    configs_assert_windows(&c, "0,0");
+    assert_shape(&c, 5, 1, 8, 56);
+    assert_int_equal(c.layers[1].n_experts, 6);
+    assert_int_equal(c.layers[1].n_experts_used, 2); /* by class */
+    assert_int_equal(c.layers[1].n_shared_ffn, 0);
+    assert_true(c.router_norm && !c.router_bias && !c.shared_gate && !c.qk_norm);
+    sp_config_release(&c);
+}
+
 static void qwen(void **state)
 {
     struct sp_config c;
@@ -632,6 +648,7 @@ int main(void)
         cmocka_unit_test(golden_gemma4),
         cmocka_unit_test(llama),
         cmocka_unit_test(mistral),
+        cmocka_unit_test(mixtral),
         cmocka_unit_test(qwen),
         cmocka_unit_test(gemma),
         cmocka_unit_test(gemma4),

@@ -66,6 +66,28 @@ static void self_drafted(void **state)
     check_pair(packed_file(packed_modelfile(folder, folder), SP_Q8, SP_Q4), SP_CACHE_F32);
 }
 
+/* The folders of testdata/families: the same, and with a prompt in passes of any length. */
+static void families(void **state)
+{
+    (void)state;
+    for (const char *const *name = golden_families(); *name; name++) {
+        struct sp_session_options options = {.rows_per_pass = 1};
+        struct sp_result single;
+        const char *path;
+        char folder[400];
+        print_message("%s\n", *name);
+        snprintf(folder, sizeof folder, TESTDATA "/families/%s", *name);
+        check_pair(packed_file(packed_modelfile(folder, folder), SP_Q8, SP_Q4), SP_CACHE_F32);
+        path = packed_file(packed_modelfile(folder, folder), SP_Q4, SP_Q8);
+        check_pair(path, SP_CACHE_F16);
+        single = answer(path, NULL, 1, &options, 150, 8, PLAIN);
+        for (options.rows_per_pass = 2; options.rows_per_pass < 150; options.rows_per_pass *= 8) {
+            expect(answer(path, NULL, 1, &options, 150, 8, PLAIN), &single);
+        }
+        sp_result_release(&single);
+    }
+}
+
 /* More rows than the experts of a pass take at once; one by one, they take a way of their own. */
 static void long_prompt(void **state)
 {
@@ -101,6 +123,7 @@ static void random_draft(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(families),
         GOLDEN_CASE(self_drafted, "gemma2"),
         GOLDEN_CASE(self_drafted, "gemma3"),
         GOLDEN_CASE(self_drafted, "gemma4_31b"),

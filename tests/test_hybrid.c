@@ -214,6 +214,18 @@ static void rollback_oracle(void **state)
     check_rollback(packed_file(packed_modelfile(folder, NULL), SP_Q4, SP_DTYPE_NONE));
 }
 
+/* Each of testdata/families, whatever its layers are. */
+static void rollback_families(void **state)
+{
+    (void)state;
+    for (const char *const *name = golden_families(); *name; name++) {
+        char folder[400];
+        print_message("%s\n", *name);
+        snprintf(folder, sizeof folder, TESTDATA "/families/%s", *name);
+        check_rollback(packed_file(packed_modelfile(folder, NULL), SP_Q8, SP_DTYPE_NONE));
+    }
+}
+
 /* ---- drafting ---- */
 
 static struct sp_session *open_session(struct sp_package *package, size_t rows_per_pass)
@@ -597,6 +609,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rollback_crafted),
+        cmocka_unit_test(rollback_families),
         GOLDEN_CASE(rollback_oracle, "qwen3_5"),
         GOLDEN_CASE(rollback_oracle, "qwen3_5_moe"),
         GOLDEN_CASE(rollback_oracle, "qwen3_5_tied"),

@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+"""Make the golden models of testdata/families: python3 families.py FOLDER [NAME...]
+
+A tiny random checkpoint of each family (or of the named ones), as transformers writes it, with what
+transformers makes of it in float32 and eager attention: NAME/config.json and model.safetensors;
+golden.json (prompts; greedy, the ids that follow each, end of sequence ignored); logits_K.npy,
+float32 [tokens, vocabulary] of prompt K in one pass.
+
+Weights are drawn so that whatever a family has shows in the logits: no norm is neutral, no bias
+zero. They are rounded to bfloat16, and stored as such. Fixed seeds. Made with torch 2.13 and
+transformers 5.x as golden.json states."""
+import json
+import os
+import shutil
+import sys
+import zlib
+
+import numpy as np
+import torch
+import transformers
+
+N_VOCAB = 128
+N_GREEDY = 16
+# Longer than any window below, shorter than one, and one that begins as another does.
+PROMPTS = [[7, 99, 3, 58, 121, 76, 20, 33, 91, 110, 2, 45, 45, 17, 64, 80, 5, 28, 101, 9],
+           [5, 40, 12],
+           [7, 99, 3, 58, 121, 76, 20, 1]]
+
+# Of every family unless it says otherwise.
+COMMON = {"vocab_size": N_VOCAB, "hidden_size": 32, "intermediate_size": 48,
+          "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2,
+          "max_position_embeddings": 256, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0,
+          "tie_word_embeddings": False}
+
+# By folder: the class of the model, and what its config has besides; None drops a common key.
+FAMILIES = {
+    "mixtral": ("MixtralForCausalLM", {
+        "num_local_experts": 5, "num_experts_per_tok": 2}),
+}
+
+
+def draw(name, p, generator):
+    """Values for one parameter: by its shape, and what its name says it is."""
+    noise = torch.randn(p.shape, generator=generator)
+    if name.endswith("A_log"):
+        return (1 + 3 * torch.rand(p.shape, generator=generator)).log()
+    if "norm" in name:
+        return p.data + 0.3 * noise if p.data.abs().sum() else 0.3 * noise
+    if "bias" in name or p.dim() < 2:
+        return 0.3 * noise
+    if "embed" in name:
+        return noise
+    if "conv" in name and p.dim() == 3 and p.shape[1] == 1:
+        return noise / p.shape[-1] ** 0.5
+    # The router's scores differ, the experts' outputs count.
+    return 1.5 * noise / p.shape[-1] ** 0.5
+
+
+def make_model(kind, settings, seed):
+    values = {**COMMON, **settings}
+    model_class = getattr(transformers, kind)
+    config = model_class.config_class(**{k: v for k, v in values.items() if v is not None or
+                                         k not in COMMON})
+    config._attn_implementation = "eager"
+    torch.manual_seed(seed)
+    model = model_class(config).float().eval()
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            p.copy_(draw(name, p, generator).bfloat16().float())
+        for name, b in model.named_buffers():
+            if name.endswith("bias"): # a correction of the router
+                b.copy_((0.1 * torch.randn(b.shape, generator=generator)).bfloat16().float())
+    return model
+
+
+def run(model, ids):
+    with torch.no_grad():
+        return model(torch.tensor([ids]), use_cache=False).logits[0].float()
+
+
+def greedy(model, ids):
+    ids = list(ids)
+    for _ in range(N_GREEDY):
+        ids.append(int(run(model, ids)[-1].argmax()))
+    return ids[-N_GREEDY:]
+
+
+def make(folder, name, seed):
+    model = make_model(*FAMILIES[name], seed)
+    path = os.path.join(folder, name)
+    shutil.rmtree(path, ignore_errors=True)
+    golden = {"transformers": transformers.__version__, "prompts": PROMPTS,
+              "greedy": [{"ids": greedy(model, p)} for p in PROMPTS]}
+    logits = [run(model, p).numpy() for p in PROMPTS]
+    model.bfloat16().save_pretrained(path)
+    generation = os.path.join(path, "generation_config.json")
+    if os.path.exists(generation):
+        os.remove(generation)
+    for k, values in enumerate(logits):
+        np.save(os.path.join(path, "logits_%d.npy" % k), values.astype(np.float32))
+    with open(os.path.join(path, "golden.json"), "w") as f:
+        json.dump(golden, f)
+        f.write("\n")
+    size = os.path.getsize(os.path.join(path, "model.safetensors"))
+    print(name, size, "largest logit %.2f" % max(abs(v).max() for v in logits))
+
+
+def main():
+    names = sys.argv[2:] or FAMILIES
+    for name in names:
+        make(sys.argv[1], name, seed=zlib.crc32(name.encode()))
+
+
+if __name__ == "__main__":
+    main()
