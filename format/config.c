@@ -225,6 +225,24 @@ static enum sp_status read_swiglu(struct sp_config *c, const struct sp_config_te
     return SP_OK;
 }
 
+/* Granite's. logits_scaling divides. Source: the granite modeling file in transformers 5.23. */
+static enum sp_status read_multipliers(struct sp_config *c, const struct sp_config_text *t,
+                                       struct sp_err *err)
+{
+    double divisor = 1;
+    enum sp_status st;
+
+    c->attention_scale = 1;
+    if ((st = sp_text_double(t, "attention_multiplier", 1e-6, 1e6, &c->attention_scale, err)) ||
+        (st = sp_text_double(t, "embedding_multiplier", 1e-6, 1e6, &c->embedding_scale, err)) ||
+        (st = sp_text_double(t, "residual_multiplier", 1e-6, 1e6, &c->residual_scale, err)) ||
+        (st = sp_text_double(t, "logits_scaling", 1e-6, 1e6, &divisor, err))) {
+        return st;
+    }
+    c->logit_scale = 1 / divisor;
+    return SP_OK;
+}
+
 /* Soft caps and the scale of scores. A cap's null disables it; only a missing key has the default.
  */
 static enum sp_status read_scales(struct sp_config *c, const struct sp_config_text *t,
@@ -248,8 +266,8 @@ static enum sp_status read_scales(struct sp_config *c, const struct sp_config_te
         if ((st = sp_text_double(t, "query_pre_attn_scalar", 1e-3, 1e6, &scalar, err))) return st;
     }
     c->attention_scale = 1 / sqrt(scalar);
-    c->logit_scale = c->input_scale = 1;
-    return SP_OK;
+    c->logit_scale = c->residual_scale = c->embedding_scale = c->input_scale = 1;
+    return f->reads & SP_READS_MULTIPLIERS ? read_multipliers(c, t, err) : SP_OK;
 }
 
 static double round_to_bits(double x, int n_bits)
@@ -270,7 +288,6 @@ static enum sp_status read_embedding_scale(struct sp_config *c, const struct sp_
     const char *dot;
     enum sp_status st;
 
-    c->embedding_scale = 1;
     if (!t->family->scaled_embedding) return SP_OK;
     st = sp_text_string(t, sp_text_get(t, "dtype") ? "dtype" : "torch_dtype", &type, err);
     if (st) return st;

@@ -157,6 +157,7 @@ struct sp_config {
     double attention_cap;   /* soft cap of scores; 0: none */
     double logit_cap;       /* soft cap of logits; 0: none */
     double logit_scale;     /* multiplies logits, before the cap; 1: none */
+    double residual_scale;  /* multiplies what a sublayer adds to the residual stream; 1: none */
     double embedding_scale; /* multiplies embeddings of this model's table; 1: none */
     double input_scale;     /* multiplies embeddings, whosever table they are from; 1: none */
     bool attention_sinks;   /* a learned logit per head joins the softmax (gpt-oss) */

@@ -2,7 +2,7 @@
  *
  * Unknown keys of config.json are ignored, because most of them are about training; these are known
  * to change the result, so a value other than the neutral one is refused by name rather than run as
- * something else. Derivatives of the Llama block (Granite, Cohere, MiniCPM, OLMo, ...) published
+ * something else. Derivatives of the Llama block (Cohere, MiniCPM, ...) published
  * under its name are caught here. */
 #include "format/config_parts.h"
 #include "format/notes.h"
@@ -49,10 +49,10 @@ static const struct {
     {"use_qk_norm", NEUTRAL_NORMS, 0},
     {"qk_layernorm", NEUTRAL_NORMS, 0},
     {"clip_qkv", NEUTRAL_NULL, 0},
-    {"attention_multiplier", NEUTRAL_NULL, 0},
-    {"embedding_multiplier", NEUTRAL_ONE, 0},
-    {"residual_multiplier", NEUTRAL_ONE, 0},
-    {"logits_scaling", NEUTRAL_ONE, 0},
+    {"attention_multiplier", NEUTRAL_NULL, SP_READS_MULTIPLIERS},
+    {"embedding_multiplier", NEUTRAL_ONE, SP_READS_MULTIPLIERS},
+    {"residual_multiplier", NEUTRAL_ONE, SP_READS_MULTIPLIERS},
+    {"logits_scaling", NEUTRAL_ONE, SP_READS_MULTIPLIERS},
     {"logit_scale", NEUTRAL_ONE, 0},
     {"scale_emb", NEUTRAL_ONE, 0},
     {"scale_depth", NEUTRAL_NULL, 0},

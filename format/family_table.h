@@ -43,15 +43,16 @@ enum sp_storage {
 
 /* Keys that only some families read; in all others they are refused (config_refuse.c). */
 enum sp_family_reads {
-    SP_READS_LOGIT_CAP = 1,    /* final_logit_softcapping */
-    SP_READS_QUERY_SCALAR = 2, /* query_pre_attn_scalar */
-    SP_READS_EXPERTS = 4,      /* num_experts or num_local_experts, num_experts_per_tok */
-    SP_READS_NO_ROPE = 8,      /* no_rope_layers, no_rope_layer_interval */
-    SP_READS_GROWTH = 16,      /* llama_4_scaling_beta */
-    SP_READS_SWIGLU = 32,      /* swiglu_limit, swiglu_alpha */
-    SP_READS_SHARED = 64,      /* shared_expert_intermediate_size */
-    SP_READS_GEMMA4 = 128,     /* what config_gemma4.c reads */
-    SP_READS_SCORE_CAP = 256,  /* attn_logit_softcapping */
+    SP_READS_LOGIT_CAP = 1,     /* final_logit_softcapping */
+    SP_READS_QUERY_SCALAR = 2,  /* query_pre_attn_scalar */
+    SP_READS_EXPERTS = 4,       /* num_experts or num_local_experts, num_experts_per_tok */
+    SP_READS_NO_ROPE = 8,       /* no_rope_layers, no_rope_layer_interval */
+    SP_READS_GROWTH = 16,       /* llama_4_scaling_beta */
+    SP_READS_SWIGLU = 32,       /* swiglu_limit, swiglu_alpha */
+    SP_READS_SHARED = 64,       /* shared_expert_intermediate_size */
+    SP_READS_GEMMA4 = 128,      /* what config_gemma4.c reads */
+    SP_READS_SCORE_CAP = 256,   /* attn_logit_softcapping */
+    SP_READS_MULTIPLIERS = 512, /* attention_, embedding_, residual_multiplier, logits_scaling */
 };
 
 struct sp_family {

@@ -282,7 +282,7 @@ static void norm_row(void *context, size_t t, unsigned worker)
                                 d->model->config.n_hidden, (float)d->model->config.norm_eps);
 }
 
-/* x += (norm of) y */
+/* x += (norm of) y, scaled */
 static void add_row(void *context, size_t t, unsigned worker)
 {
     const struct layer_job *job = context;
@@ -294,10 +294,10 @@ static void add_row(void *context, size_t t, unsigned worker)
     if (job->norm_out) {
         d->engine->vector->rms_norm(y, y, job->norm_out, n, (float)d->model->config.norm_eps);
     }
-    d->engine->vector->add(d->x + t * d->ld_x, y, n);
+    d->engine->vector->fma(d->x + t * d->ld_x, y, (float)d->model->config.residual_scale, n);
 }
 
-/* x += (norm of) y, then hidden = norm(x) */
+/* x += (norm of) y, scaled, then hidden = norm(x) */
 static void add_norm_row(void *context, size_t t, unsigned worker)
 {
     add_row(context, t, worker);

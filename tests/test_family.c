@@ -525,6 +525,44 @@ static void check_coverage(const struct sp_specs *specs, const struct sp_safeten
     assert_int_equal(n_unused, n_skipped);
 }
 
+/* The checkpoint has this many canonical tensors, and every row of it goes into one of them. */
+static void check_checkpoint(const char *folder, const char *name, size_t n_specs, size_t n_skipped)
+{
+    static struct sp_source_tensor tensors[4096];
+    struct sp_safetensors *file = NULL;
+    const struct sp_safetensor *all;
+    struct sp_config config;
+    struct sp_specs specs = {0};
+    struct sp_err err = {0};
+    char path[512], *text;
+    size_t size, n, skipped;
+    bool compare_equal;
+
+    print_message("%s\n", name);
+    snprintf(path, sizeof path, "%s/%s/config.json", folder, name);
+    text = scratch_read(path, &size);
+    assert_int_equal(sp_config_parse(&config, text, size, NULL, &err), SP_OK);
+    free(text);
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    assert_int_equal(sp_safetensors_open(&file, path, NULL, &err), SP_OK);
+    all = sp_safetensors_tensors(file, &n);
+    assert_true(n <= sizeof tensors / sizeof tensors[0]);
+    for (size_t k = 0; k < n; k++) {
+        tensors[k].name = all[k].name;
+        tensors[k].rank = all[k].rank;
+        memcpy(tensors[k].shape, all[k].shape, sizeof tensors[k].shape);
+    }
+    if (sp_specs_of_source(&specs, &config, tensors, n, &compare_equal, &skipped, &err)) {
+        fail_msg("%s: %s", name, err.text);
+    }
+    assert_int_equal(specs.n_specs, n_specs);
+    assert_int_equal(skipped, n_skipped);
+    check_coverage(&specs, all, n, n_skipped);
+    sp_specs_release(&specs);
+    sp_config_release(&config);
+    sp_safetensors_close(file);
+}
+
 static void golden_checkpoints(void **state)
 {
     /* Tensors: per layer as documented for the family, and embedding, norm, head. */
@@ -564,41 +602,22 @@ static void golden_checkpoints(void **state)
 
     (void)state;
     if (access(SHARED "/oracle/targets", R_OK) != 0) skip();
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        static struct sp_source_tensor tensors[4096];
-        struct sp_safetensors *file = NULL;
-        const struct sp_safetensor *all;
-        struct sp_config config;
-        struct sp_specs specs = {0};
-        struct sp_err err = {0};
-        char path[512], *text;
-        size_t size, n, n_skipped;
-        bool compare_equal;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        check_checkpoint(SHARED "/oracle", cases[i].name, cases[i].n_specs, cases[i].n_skipped);
+}
 
-        print_message("%s\n", cases[i].name);
-        snprintf(path, sizeof path, SHARED "/oracle/%s/config.json", cases[i].name);
-        text = scratch_read(path, &size);
-        assert_int_equal(sp_config_parse(&config, text, size, NULL, &err), SP_OK);
-        free(text);
-        snprintf(path, sizeof path, SHARED "/oracle/%s", cases[i].name);
-        assert_int_equal(sp_safetensors_open(&file, path, NULL, &err), SP_OK);
-        all = sp_safetensors_tensors(file, &n);
-        assert_true(n <= sizeof tensors / sizeof tensors[0]);
-        for (size_t k = 0; k < n; k++) {
-            tensors[k].name = all[k].name;
-            tensors[k].rank = all[k].rank;
-            memcpy(tensors[k].shape, all[k].shape, sizeof tensors[k].shape);
-        }
-        if (sp_specs_of_source(&specs, &config, tensors, n, &compare_equal, &n_skipped, &err)) {
-            fail_msg("%s: %s", cases[i].name, err.text);
-        }
-        assert_int_equal(specs.n_specs, cases[i].n_specs);
-        assert_int_equal(n_skipped, cases[i].n_skipped);
-        check_coverage(&specs, all, n, n_skipped);
-        sp_specs_release(&specs);
-        sp_config_release(&config);
-        sp_safetensors_close(file);
-    }
+static void families(void **state)
+{
+    static const struct {
+        const char *name;
+        size_t n_specs;
+    } cases[] = {
+        {"granite", 3 * (9 + 4 + 3) + 3},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        check_checkpoint(TESTDATA "/families", cases[i].name, cases[i].n_specs, 0);
 }
 
 static void roles_have_names(void **state)
@@ -626,6 +645,7 @@ int main(void)
         cmocka_unit_test(hybrid),
         cmocka_unit_test(prediction_head),
         cmocka_unit_test(golden_checkpoints),
+        cmocka_unit_test(families),
         cmocka_unit_test(roles_have_names),
     };
 

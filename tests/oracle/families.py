@@ -34,6 +34,10 @@ COMMON = {"vocab_size": N_VOCAB, "hidden_size": 32, "intermediate_size": 48,
 
 # By folder: the class of the model, and what its config has besides; None drops a common key.
 FAMILIES = {
+    "granite": ("GraniteForCausalLM", {
+        "attention_multiplier": 0.09, "embedding_multiplier": 3.0, "residual_multiplier": 0.4,
+        "logits_scaling": 1.7, "attention_bias": True, "mlp_bias": True, "intermediate_size": 64,
+        "rope_parameters": {"rope_type": "default", "rope_theta": 1e6}}),
     "mixtral": ("MixtralForCausalLM", {
         "num_local_experts": 5, "num_experts_per_tok": 2}),
 }
