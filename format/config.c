@@ -195,7 +195,10 @@ static enum sp_status read_activation(struct sp_config *c, const struct sp_confi
     const char *name = t->family->activation;
     enum sp_status st;
 
-    if ((st = sp_text_string(t, t->family->activation_key, &name, err))) return st;
+    if (t->family->activation_key &&
+        (st = sp_text_string(t, t->family->activation_key, &name, err))) {
+        return st;
+    }
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (strcmp(names[i].name, name) != 0) continue;
         c->activation = names[i].activation;
@@ -311,10 +314,12 @@ static bool bias_of(enum sp_bias_rule rule, bool stated)
 static enum sp_status read_tied(struct sp_config *c, const struct sp_config_text *t,
                                 struct sp_err *err)
 {
-    static const char key[] = "tie_word_embeddings";
+    static const char usual[] = "tie_word_embeddings";
     bool text_first = t->wrapper && t->wrapper->text_tie_first;
     const struct sp_json *first = text_first ? t->text : t->root;
     const struct sp_json *second = text_first ? t->root : t->text;
+    const char *own = t->family->tied_key;
+    const char *key = own && sp_text_get(t, own) ? own : usual;
     const struct sp_json *holder = sp_json_get(first, key) ? first : second;
 
     c->tied = t->family->tied;
@@ -337,7 +342,8 @@ static enum sp_status read_traits(struct sp_config *c, const struct sp_config_te
     c->post_norms = f->post_norms;
     c->qk_norm = f->qk_norm;
     c->attention_sinks = c->router_bias = f->gpt_oss_mlp;
-    if ((st = sp_text_double(t, "rms_norm_eps", 1e-30, 1, &c->norm_eps, err)) ||
+    const char *eps = f->norm_eps_key ? f->norm_eps_key : "rms_norm_eps";
+    if ((st = sp_text_double(t, eps, 1e-30, 1, &c->norm_eps, err)) ||
         (st = sp_text_bool(t, "attention_bias", &attention_bias, err)) ||
         (st = sp_text_bool(t, "mlp_bias", &mlp_bias, err)) || (st = read_activation(c, t, err)) ||
         (st = read_scales(c, t, sizes, err)) || (st = read_embedding_scale(c, t, err)) ||
@@ -377,7 +383,7 @@ static enum sp_status parse(struct sp_config *c, const struct sp_json *root, cha
         (st = read_traits(c, &t, &sizes, err)) || (st = sp_config_read_ropes(c, &t, &sizes, err)) ||
         (st = sp_config_read_layers(c, &t, &sizes, err)) ||
         (st = sp_config_read_gemma4(c, &t, &sizes, err)) ||
-        (st = sp_config_read_delta(c, &t, err))) {
+        (st = sp_config_read_delta(c, &t, err)) || (st = sp_config_read_short_conv(c, &t, err))) {
         return st;
     }
     memcpy(c->family, t.family->name, strlen(t.family->name) + 1);
@@ -420,6 +426,12 @@ unsigned sp_config_first_layer(const struct sp_config *config, enum sp_mixer mix
     while (i < config->n_layers && config->layers[i].mixer != mixer)
         i++;
     return i;
+}
+
+bool sp_config_is_recurrent(const struct sp_config *config)
+{
+    return sp_config_first_layer(config, SP_MIXER_DELTA_NET) < config->n_layers ||
+           sp_config_first_layer(config, SP_MIXER_SHORT_CONV) < config->n_layers;
 }
 
 void sp_config_release(struct sp_config *config)

@@ -42,7 +42,7 @@ struct sp_rope {
 };
 
 enum sp_activation { SP_SILU, SP_GELU_TANH, SP_GELU_ERF, SP_SWIGLU_CLAMPED };
-enum sp_mixer { SP_MIXER_ATTENTION, SP_MIXER_DELTA_NET };
+enum sp_mixer { SP_MIXER_ATTENTION, SP_MIXER_DELTA_NET, SP_MIXER_SHORT_CONV };
 
 /* One decoder layer. */
 struct sp_layer_config {
@@ -69,6 +69,13 @@ struct sp_delta_config {
     unsigned key_dim, value_dim; /* of one head */
     unsigned kernel;             /* taps of the causal convolution */
     bool converted;              /* stored as mlx does: convolution [channels, kernel, 1] */
+};
+
+/* Gated short convolutions (SP_MIXER_SHORT_CONV): y = out(c * conv(b * x)), b, c, x = in(hidden).
+ */
+struct sp_short_conv_config {
+    unsigned kernel; /* taps; 0: no such layers */
+    bool bias;       /* of both projections and of the convolution */
 };
 
 enum sp_draft_kind {
@@ -167,9 +174,10 @@ struct sp_config {
     bool router_bias; /* router has a bias and softmax runs over the chosen k (gpt-oss) */
     double swiglu_limit;
     struct sp_delta_config delta; /* zero: no such layers */
-    unsigned n_conv_taps;         /* of the convolutions around sublayers (DFlash2); 0: none */
-    unsigned conv_group;          /* ... neighbouring channels that share their dynamic taps */
-    bool shared_gate;   /* the MLP beside the experts is weighted by sigmoid(w . x) (Qwen3.5) */
+    struct sp_short_conv_config short_conv;
+    unsigned n_conv_taps; /* of the convolutions around sublayers (DFlash2); 0: none */
+    unsigned conv_group;  /* ... neighbouring channels that share their dynamic taps */
+    bool shared_gate;     /* the MLP beside the experts is weighted by sigmoid(w . x) (Qwen3.5) */
     bool expert_norms;  /* ... or normed, like the experts' sum, before both are added (Gemma 4) */
     bool v_norm;        /* v is normed per head, without weight (Gemma 4) */
     bool layer_scalars; /* the residual stream is scaled after each layer (Gemma 4) */
@@ -248,6 +256,9 @@ SP_MUST_CHECK enum sp_status sp_config_check_token_order(const float *order, siz
 
 /* The first layer with this mixer; n_layers when there is none. */
 unsigned sp_config_first_layer(const struct sp_config *config, enum sp_mixer mixer);
+
+/* Has a layer a state that a sequence cannot step back in? */
+bool sp_config_is_recurrent(const struct sp_config *config);
 
 void sp_config_release(struct sp_config *config);
 

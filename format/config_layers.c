@@ -9,7 +9,7 @@
 struct layer_rules {
     const struct sp_config_text *t;
     const struct sp_sizes *sizes;
-    const struct sp_json *layer_types, *no_rope, *mlp_only;
+    const struct sp_json *layer_types, *no_rope, *mlp_only, *full_attention;
     unsigned full_interval; /* delta layers but for every such one */
     unsigned window;        /* 0: none */
     bool switched_off;      /* there would be a window, but use_sliding_window is false */
@@ -74,7 +74,8 @@ static enum sp_status check_layer_types(const struct layer_rules *r, struct sp_e
         if (names_sliding(r->layer_types, i)) {
             any = true;
         } else if (strcmp(type, "full_attention") != 0 &&
-                   !(r->t->family->delta_layers && strcmp(type, "linear_attention") == 0)) {
+                   !(r->t->family->delta_layers && strcmp(type, "linear_attention") == 0) &&
+                   !(r->t->family->conv_layers && strcmp(type, "conv") == 0)) {
             return sp_fail(err, SP_E_UNSUPPORTED, "%slayer_types[%zu] \"%s\" is not supported",
                            r->t->what, i, type);
         }
@@ -180,6 +181,9 @@ static enum sp_status read_rules(struct layer_rules *r, struct sp_err *err)
         st = sp_text_unsigned(t, "full_attention_interval", 1, SP_CAP_LAYERS, &r->full_interval,
                               err);
     }
+    if (st == SP_OK && t->family->conv_layers) {
+        st = read_integers(&r->full_attention, t, "full_attn_idxs", 0, err);
+    }
     if (st || !(t->family->reads & SP_READS_NO_ROPE)) return st;
     st = sp_text_unsigned(t, "no_rope_layer_interval", 1, SP_CAP_LAYERS, &r->no_rope_interval, err);
     return st ? st : read_integers(&r->no_rope, t, "no_rope_layers", n, err);
@@ -219,15 +223,20 @@ static bool slides(const struct layer_rules *r, unsigned i)
     return false;
 }
 
-static bool has_experts(const struct layer_rules *r, unsigned i)
+static bool lists(const struct sp_json *integers, unsigned i)
 {
     int64_t v;
 
-    if (r->n_experts == 0 || (i + 1) % r->sparse_step != 0) return false;
-    for (size_t k = 0; k < sp_json_len(r->mlp_only); k++) {
-        if (sp_json_to_i64(sp_json_at(r->mlp_only, k), &v) && v == i) return false;
+    for (size_t k = 0; k < sp_json_len(integers); k++) {
+        if (sp_json_to_i64(sp_json_at(integers, k), &v) && v == i) return true;
     }
-    return true;
+    return false;
+}
+
+static bool has_experts(const struct layer_rules *r, unsigned i)
+{
+    if (r->n_experts == 0 || (i + 1) % r->sparse_step != 0) return false;
+    return !lists(r->mlp_only, i);
 }
 
 static bool is_delta(const struct layer_rules *r, unsigned i)
@@ -235,6 +244,13 @@ static bool is_delta(const struct layer_rules *r, unsigned i)
     if (!r->t->family->delta_layers) return false;
     if (r->layer_types) return names(r->layer_types, i, "linear_attention");
     return (i + 1) % r->full_interval != 0;
+}
+
+static bool is_conv(const struct layer_rules *r, unsigned i)
+{
+    if (!r->t->family->conv_layers) return false;
+    if (r->layer_types) return names(r->layer_types, i, "conv");
+    return r->full_attention && !lists(r->full_attention, i);
 }
 
 static void fill_attention(struct sp_layer_config *l, const struct layer_rules *r,
@@ -256,6 +272,9 @@ static void fill_layer(struct sp_layer_config *l, const struct layer_rules *r,
 {
     if (is_delta(r, i)) {
         l->mixer = SP_MIXER_DELTA_NET;
+        l->rope = -1;
+    } else if (is_conv(r, i)) {
+        l->mixer = SP_MIXER_SHORT_CONV;
         l->rope = -1;
     } else {
         fill_attention(l, r, c, i);

@@ -4,6 +4,7 @@
  * config_rope.c    old and new spellings of rotation -> struct sp_rope
  * config_layers.c  windows, rotation and experts of each layer
  * config_delta.c   gated delta-rule layers
+ * config_short_conv.c  short convolutions, and what else LFM2 says in its own words
  * config_gemma4.c  what Gemma 4 says layer by layer
  * config_draft.c   drafts: which kind, and a DFlash draft's own keys
  * config_eagle3.c  the keys of an EAGLE-3 or P-EAGLE draft
@@ -77,6 +78,12 @@ SP_MUST_CHECK enum sp_status sp_config_read_layers(struct sp_config *out,
 /* Fills `delta` where the family has such layers. */
 SP_MUST_CHECK enum sp_status
 sp_config_read_delta(struct sp_config *out, const struct sp_config_text *t, struct sp_err *err);
+
+/* Fills `short_conv` where the family has such layers, and corrects the width of their MLPs. Needs
+ * the layers. */
+SP_MUST_CHECK enum sp_status sp_config_read_short_conv(struct sp_config *out,
+                                                       const struct sp_config_text *t,
+                                                       struct sp_err *err);
 
 /* Head sizes by layer type, shared keys, per-layer embeddings and experts of Gemma 4. Needs the
  * layers. */

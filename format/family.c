@@ -31,6 +31,8 @@ enum dim {
     DIM_DELTA_VALUE,     /* ... v of one head */
     DIM_CONV_OUTER,      /* ... the convolution as it is stored: 1 and its taps, */
     DIM_CONV_INNER,      /* or the other way round */
+    DIM_SHORT_CONV_IN,   /* short convolutions: what opens, what closes, what passes */
+    DIM_SHORT_CONV_TAPS, /* ... taps */
     DIM_PER_LAYER,       /* per-layer embeddings: of one layer, */
     DIM_ALL_PER_LAYER,   /* of all, */
     DIM_PER_LAYER_VOCAB, /* rows of their table */
@@ -67,6 +69,17 @@ static bool is_delta(const struct sp_config *c, const struct sp_layer_config *l)
 {
     (void)c;
     return l->mixer == SP_MIXER_DELTA_NET;
+}
+
+static bool is_short_conv(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    (void)c;
+    return l->mixer == SP_MIXER_SHORT_CONV;
+}
+
+static bool has_short_conv_bias(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    return is_short_conv(c, l) && c->short_conv.bias;
 }
 
 /* Keys of its own, not an earlier layer's? */
@@ -315,6 +328,12 @@ static const struct row layer_rows[] = {
     {"linear_attn.dt_bias", SP_ROLE_SMALL, {DIM_DELTA_HEADS}, is_delta},
     {"linear_attn.norm.weight", SP_ROLE_NORM, {DIM_DELTA_VALUE}, is_delta},
     {"linear_attn.out_proj.weight", SP_ROLE_ATTENTION, {DIM_HIDDEN, DIM_DELTA_VALUES}, is_delta},
+    {"conv.in_proj.weight", SP_ROLE_ATTENTION, {DIM_SHORT_CONV_IN, DIM_HIDDEN}, is_short_conv},
+    {"conv.conv.weight", SP_ROLE_SMALL, {DIM_HIDDEN, DIM_ONE, DIM_SHORT_CONV_TAPS}, is_short_conv},
+    {"conv.out_proj.weight", SP_ROLE_ATTENTION, {DIM_HIDDEN, DIM_HIDDEN}, is_short_conv},
+    {"conv.in_proj.bias", SP_ROLE_BIAS, {DIM_SHORT_CONV_IN}, has_short_conv_bias},
+    {"conv.conv.bias", SP_ROLE_BIAS, {DIM_HIDDEN}, has_short_conv_bias},
+    {"conv.out_proj.bias", SP_ROLE_BIAS, {DIM_HIDDEN}, has_short_conv_bias},
     {"post_attention_layernorm.weight", SP_ROLE_NORM, {DIM_HIDDEN}, has_ffn},
     {"pre_feedforward_layernorm.weight", SP_ROLE_NORM, {DIM_HIDDEN}, has_post_norms},
     {"post_feedforward_layernorm.weight", SP_ROLE_NORM, {DIM_HIDDEN}, has_post_norms},
@@ -485,6 +504,10 @@ static uint64_t dim_of(enum dim dim, const struct sp_config *c, const struct sp_
         return c->delta.converted ? c->delta.kernel : 1;
     case DIM_CONV_INNER:
         return c->delta.converted ? 1 : c->delta.kernel;
+    case DIM_SHORT_CONV_IN:
+        return 3 * (uint64_t)c->n_hidden;
+    case DIM_SHORT_CONV_TAPS:
+        return c->short_conv.kernel;
     case DIM_PER_LAYER:
         return c->n_per_layer;
     case DIM_ALL_PER_LAYER:

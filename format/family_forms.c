@@ -150,6 +150,15 @@ static const struct form_row forms[] = {
     {SP_STORED_GATED, "self_attn.q_proj.weight", "self_attn.q_proj.weight", FORM_HEADS, 0},
     {SP_STORED_GATED, "self_attn.gate_proj.weight", "self_attn.q_proj.weight", FORM_HEADS, 1},
 
+    {SP_STORED_LFM2, "input_layernorm.weight", "operator_norm.weight", FORM_WHOLE, 0},
+    {SP_STORED_LFM2, "post_attention_layernorm.weight", "ffn_norm.weight", FORM_WHOLE, 0},
+    {SP_STORED_LFM2, "self_attn.o_proj.weight", "self_attn.out_proj.weight", FORM_WHOLE, 0},
+    {SP_STORED_LFM2, "self_attn.q_norm.weight", "self_attn.q_layernorm.weight", FORM_WHOLE, 0},
+    {SP_STORED_LFM2, "self_attn.k_norm.weight", "self_attn.k_layernorm.weight", FORM_WHOLE, 0},
+    {SP_STORED_LFM2, "mlp.gate_proj.weight", "feed_forward.w1.weight", FORM_WHOLE, 0},
+    {SP_STORED_LFM2, "mlp.up_proj.weight", "feed_forward.w3.weight", FORM_WHOLE, 0},
+    {SP_STORED_LFM2, "mlp.down_proj.weight", "feed_forward.w2.weight", FORM_WHOLE, 0},
+
     {SP_STORED_BESIDE, "mlp.router.weight", "router.proj.weight", FORM_WHOLE, 0},
     {SP_STORED_BESIDE, "mlp.router.scale", "router.scale", FORM_WHOLE, 0},
     {SP_STORED_BESIDE, "mlp.router.expert_scale", "router.per_expert_scale", FORM_WHOLE, 0},
@@ -386,6 +395,10 @@ enum sp_status sp_matcher_place(struct sp_matcher *m, struct sp_tensor_spec *spe
     if (strcmp(spec->name, "lm_head.weight") == 0 ||
         (spec->role == SP_ROLE_EMBEDDING && m->embedding_is_head)) {
         return add_whole(m, spec, m->head_name);
+    }
+    if ((m->storage & SP_STORED_LFM2) && strcmp(spec->name, "norm.weight") == 0) {
+        snprintf(name, sizeof name, "%sembedding_norm.weight", m->prefix);
+        return add_whole(m, spec, name);
     }
     snprintf(name, sizeof name, "%s%s", m->prefix, spec->name);
     /* An assistant's projections stand beside its text model. */

@@ -39,6 +39,7 @@ enum sp_storage {
     SP_STORED_GATED = 8,       /* q_proj holds query and gate rows, head by head (Qwen3.5) */
     SP_STORED_BESIDE = 16,     /* experts stand beside mlp.*, which is the dense MLP (Gemma 4) */
     SP_STORED_SPARSE = 32,     /* block_sparse_moe.*; experts have w1, w3, w2 (Mixtral) */
+    SP_STORED_LFM2 = 64,       /* operator_norm, feed_forward.w1, w3, w2, ... */
 };
 
 /* Keys that only some families read; in all others they are refused (config_refuse.c). */
@@ -61,11 +62,13 @@ struct sp_family {
     const char *wrapper;      /* model_type of the multimodal config that may hold it, or NULL */
     struct sp_sizes sizes;
     double norm_eps;
-    double theta;          /* 0: the config must say */
+    const char *norm_eps_key; /* NULL: rms_norm_eps */
+    double theta;             /* 0: the config must say */
     double partial_rotary; /* default of partial_rotary_factor; 0: all of a head rotates, always */
     double local_theta;    /* sliding layers have a rotation of their own; 0: one for all */
     const char *rope_default; /* class default of rope_parameters, JSON; NULL: none */
     bool tied;
+    const char *tied_key; /* counts before tie_word_embeddings; NULL: there is none */
     enum sp_windows windows;
     unsigned window;    /* default of sliding_window where the key is missing */
     bool window_switch; /* a window counts only with use_sliding_window */
@@ -76,12 +79,15 @@ struct sp_family {
     unsigned reads;                                   /* enum sp_family_reads */
     double attention_cap, logit_cap, query_scalar;    /* defaults; 0: none, head_dim */
     unsigned n_experts, n_experts_used, n_expert_ffn; /* defaults; n_expert_ffn 0: n_ffn */
-    const char *activation_key, *activation;          /* the key and its default */
+    const char *activation_key, *activation;          /* the key, if there is one; its default */
     bool gpt_oss_mlp;   /* every layer has experts: clamped SwiGLU, biases; attention has sinks */
     bool longrope_only; /* any scaling of rotation is longrope, however it is spelled */
     bool delta_layers;  /* layer_types may say linear_attention: gated delta rule (Qwen3.5) */
-    bool output_gate;   /* attention output is gated */
-    bool router_norm;   /* norm_topk_prob is always on */
+    bool conv_layers;  /* ... conv: gated short convolution (LFM2); or full_attn_idxs lists the rest
+                        */
+    bool adjusted_ffn; /* intermediate_size is adjusted unless the config says otherwise (LFM2) */
+    bool output_gate;  /* attention output is gated */
+    bool router_norm;  /* norm_topk_prob is always on */
     unsigned n_shared_ffn; /* default of shared_expert_intermediate_size */
     bool full_heads;       /* full layers have heads of their own size (global_head_dim) */
     bool prediction_head;  /* a checkpoint may hold a built-in draft, mtp.* */

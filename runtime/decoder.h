@@ -4,6 +4,7 @@
 #define SP_RUNTIME_DECODER_H
 
 #include "runtime/forward.h"
+#include "runtime/history.h"
 
 /* cos and sin of one rotation for the rows of a pass. */
 struct rotation {
@@ -36,23 +37,24 @@ struct sp_decoder {
     struct sp_acts ffn;                /* gated rows, input of down */
     struct sp_acts tapped;             /* drafts: features, input of fc */
     struct sp_expert_scratch *experts; /* NULL: no layer has experts */
-    struct sp_delta_cache *deltas;     /* [n_layers]; NULL: no layer has a recurrent state */
+    struct sp_delta_cache *deltas;     /* [n_layers]; NULL: no gated delta-rule layers */
     struct sp_delta_scratch *delta;
-    struct sp_per_layer_scratch *per_layer; /* NULL: no per-layer embeddings */
-    struct sp_conv_scratch *conv;           /* NULL: no convolutions around sublayers */
-    float *gate;                            /* [max_rows][ld_q] output gates of attention */
-    size_t n_run, n_certain;                /* rows of the last run, and how many the states hold */
+    struct sp_short_conv_scratch *short_conv; /* NULL: no gated short convolutions */
+    struct sp_per_layer_scratch *per_layer;   /* NULL: no per-layer embeddings */
+    struct sp_conv_scratch *conv;             /* NULL: no convolutions around sublayers */
+    float *gate;                              /* [max_rows][ld_q] output gates of attention */
+    size_t n_run, n_certain; /* rows of the last run, and how many the states hold */
 };
 
 /* The recurrent state of one gated delta-rule layer. It stands behind the last certain row; what
  * the rows after it would do to it is logged, so that it can be repeated for those that become
  * true. */
 struct sp_delta_cache {
-    float *state; /* [value heads][value dim][key dim] */
-    float *rows;  /* [kernel - 1 + max_logged][channels]: inputs of the convolution, oldest first */
-    float *keys;  /* [max_logged][key heads * key dim] */
-    float *deltas;    /* [max_logged][value heads * value dim] */
-    float *decays;    /* [max_logged][value heads] */
+    float *state;              /* [value heads][value dim][key dim] */
+    struct sp_history history; /* inputs of the convolution */
+    float *keys;               /* [max_logged][key heads * key dim] */
+    float *deltas;             /* [max_logged][value heads * value dim] */
+    float *decays;             /* [max_logged][value heads] */
     size_t n_pending; /* logged rows that became true; the state catches up when it is next used */
 };
 
@@ -69,6 +71,14 @@ struct sp_delta_scratch {
     float *out;    /* [max_rows][ld_z] */
     float *states; /* [threads][16][key dim]: rows of a state while the pass's are uncertain */
     float *unused; /* [threads][16]: deltas of certain rows */
+};
+
+/* Gated short convolutions: what their layers remember, and room for one layer's pass. */
+struct sp_short_conv_scratch {
+    struct sp_history *histories; /* [n_layers] of b * x */
+    float *projected;             /* [max_rows][ld]: b, c, x */
+    float *input;                 /* [kernel - 1 + max_rows][ld_x]: b * x */
+    size_t ld;
 };
 
 /* Rows of per-layer embeddings. */
@@ -141,6 +151,13 @@ void sp_delta_commit(struct sp_decoder *d, unsigned layer, size_t n_kept);
 
 /* Digest of a layer's committed state. */
 uint64_t sp_delta_digest(struct sp_decoder *d, unsigned layer);
+
+/* Gated short convolutions; the same. */
+SP_MUST_CHECK enum sp_status sp_short_conv_open(struct sp_decoder *d, struct sp_err *err);
+void sp_short_conv_close(struct sp_decoder *d);
+void sp_short_conv_reset(struct sp_decoder *d);
+void sp_short_conv_run(struct sp_decoder *d, unsigned layer, size_t n);
+void sp_short_conv_commit(struct sp_decoder *d, unsigned layer, size_t n_kept);
 
 /* Per-layer embeddings; NULL where there are none. */
 SP_MUST_CHECK enum sp_status sp_per_layer_open(struct sp_decoder *d, struct sp_err *err);

@@ -80,7 +80,8 @@ enum sp_status sp_delta_open(struct sp_decoder *d, struct sp_err *err)
         struct sp_delta_cache *cache = &d->deltas[i];
         if (config->layers[i].mixer != SP_MIXER_DELTA_NET) continue;
         if ((st = new_floats(&cache->state, s->n_values, c->key_dim, err))) return st;
-        if ((st = new_floats(&cache->rows, c->kernel - 1 + s->max_logged, s->channels, err))) {
+        if ((st = sp_history_init(&cache->history, c->kernel - 1, s->max_logged, s->channels,
+                                  err))) {
             return st;
         }
         if ((st = new_floats(&cache->keys, s->max_logged, s->n_keys, err))) return st;
@@ -96,7 +97,7 @@ void sp_delta_close(struct sp_decoder *d)
 
     for (unsigned i = 0; d->deltas && i < d->model->config.n_layers; i++) {
         free(d->deltas[i].state);
-        free(d->deltas[i].rows);
+        sp_history_release(&d->deltas[i].history);
         free(d->deltas[i].keys);
         free(d->deltas[i].deltas);
         free(d->deltas[i].decays);
@@ -118,10 +119,11 @@ size_t sp_delta_cache_size(const struct sp_decoder *d)
 {
     const struct sp_delta_config *c = &d->model->config.delta;
     const struct sp_delta_scratch *s = d->delta;
-    size_t logged = s->n_keys + s->n_values + c->n_value_heads + s->channels;
+    size_t logged = s->n_keys + s->n_values + c->n_value_heads;
+    unsigned layer = sp_config_first_layer(&d->model->config, SP_MIXER_DELTA_NET);
 
-    return sizeof(float) *
-           (s->n_values * c->key_dim + (c->kernel - 1) * s->channels + s->max_logged * logged);
+    return sizeof(float) * (s->n_values * c->key_dim + s->max_logged * logged) +
+           sp_history_size(&d->deltas[layer].history);
 }
 
 void sp_delta_reset(struct sp_decoder *d)
@@ -133,7 +135,7 @@ void sp_delta_reset(struct sp_decoder *d)
         if (cache->state == NULL) continue;
         cache->n_pending = 0;
         memset(cache->state, 0, d->delta->n_values * c->key_dim * sizeof(float));
-        memset(cache->rows, 0, (c->kernel - 1) * d->delta->channels * sizeof(float));
+        sp_history_reset(&cache->history);
     }
 }
 
@@ -259,13 +261,9 @@ static void keep_rows(const struct delta_job *job)
     struct sp_decoder *d = job->d;
     const struct sp_delta_config *c = &d->model->config.delta;
     const struct sp_delta_scratch *s = d->delta;
-    size_t history = c->kernel - 1, n_logged = job->n - d->n_certain;
+    size_t n_logged = job->n - d->n_certain;
 
-    assert(n_logged <= s->max_logged);
-    for (size_t i = 0; i < history + n_logged; i++) {
-        memcpy(job->cache->rows + i * s->channels, s->input + (d->n_certain + i) * s->ld,
-               s->channels * sizeof(float));
-    }
+    sp_history_end(&job->cache->history, s->input, s->ld, job->n, d->n_certain);
     for (size_t i = 0; i < n_logged; i++) {
         size_t t = d->n_certain + i;
         memcpy(job->cache->keys + i * s->n_keys, s->mixed + t * s->ld + s->n_keys,
@@ -290,10 +288,7 @@ void sp_delta_run(struct sp_decoder *d, unsigned layer, size_t n)
     struct sp_product out = {.w = &w->out, .y = d->y, .ldy = d->ld_x};
 
     sp_engine_multiply(d->engine, in, 4, &d->hidden, n);
-    for (size_t i = 0; i + 1 < c->kernel; i++) {
-        memcpy(s->input + i * s->ld, job.cache->rows + i * s->channels,
-               s->channels * sizeof(float));
-    }
+    sp_history_begin(&job.cache->history, s->input, s->ld);
     sp_engine_rows(d->engine, n, mix_row, &job);
     sp_pool_run(d->engine->pool, c->n_value_heads, step_head, &job);
     job.cache->n_pending = 0;
@@ -306,13 +301,10 @@ void sp_delta_run(struct sp_decoder *d, unsigned layer, size_t n)
 void sp_delta_commit(struct sp_decoder *d, unsigned layer, size_t n_kept)
 {
     struct sp_delta_cache *cache = &d->deltas[layer];
-    size_t channels = d->delta->channels;
 
     assert(cache->n_pending == 0 && n_kept >= d->n_certain);
     cache->n_pending = n_kept - d->n_certain;
-    if (cache->n_pending == 0) return;
-    memmove(cache->rows, cache->rows + cache->n_pending * channels,
-            (d->model->config.delta.kernel - 1) * channels * sizeof(float));
+    sp_history_commit(&cache->history, cache->n_pending);
 }
 
 static void replay_head(void *context, size_t h, unsigned worker)
@@ -333,6 +325,6 @@ uint64_t sp_delta_digest(struct sp_decoder *d, unsigned layer)
     sp_pool_run(d->engine->pool, c->n_value_heads, replay_head, &job);
     cache->n_pending = 0;
     digests[0] = sp_hash64(cache->state, d->delta->n_values * c->key_dim * sizeof(float));
-    digests[1] = sp_hash64(cache->rows, (c->kernel - 1) * d->delta->channels * sizeof(float));
+    digests[1] = sp_history_digest(&cache->history);
     return sp_hash64(digests, sizeof digests);
 }

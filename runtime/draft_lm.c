@@ -74,7 +74,7 @@ static enum sp_status lm_open(struct sp_drafter **out, const struct sp_drafter_s
         .max_logit_rows = 1,
         .kv_type = setup->kv_type,
     };
-    d->recurrent = sp_config_first_layer(config, SP_MIXER_DELTA_NET) < config->n_layers;
+    d->recurrent = sp_config_is_recurrent(config);
     if (d->recurrent) options.max_logit_rows = MAX_DEPTH; /* as many rows may be uncertain */
     if ((st = sp_decoder_open(&d->decoder, setup->draft, setup->engine, &options, err))) goto done;
     if ((st = sp_new(&d->known, setup->max_rows, sizeof *d->known, err))) goto done;

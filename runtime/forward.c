@@ -29,6 +29,7 @@ static struct widths widest(const struct sp_config *config)
         if (kv > w.kv) w.kv = kv;
         if (l->n_ffn > w.ffn) w.ffn = l->n_ffn;
         if (l->n_shared_ffn > w.ffn) w.ffn = l->n_shared_ffn;
+        if (l->mixer == SP_MIXER_SHORT_CONV && config->n_hidden > w.q) w.q = config->n_hidden;
         if (l->n_heads > w.heads) w.heads = l->n_heads;
         if (l->head_dim > w.head_dim) w.head_dim = l->head_dim;
     }
@@ -139,6 +140,7 @@ static enum sp_status open_scratch(struct sp_decoder *d, struct sp_err *err)
     }
     if ((st = sp_experts_open(d, err))) return st;
     if ((st = sp_delta_open(d, err))) return st;
+    if ((st = sp_short_conv_open(d, err))) return st;
     if ((st = sp_per_layer_open(d, err))) return st;
     if ((st = sp_conv_open(d, err))) return st;
     if ((st = new_rows(&d->gate, has_output_gate(config) ? rows : 0, d->ld_q, err))) return st;
@@ -199,20 +201,32 @@ void sp_decoder_close(struct sp_decoder *d)
     sp_acts_release(&d->tapped);
     sp_experts_close(d);
     sp_delta_close(d);
+    sp_short_conv_close(d);
     sp_per_layer_close(d);
     sp_conv_close(d);
     free(d->gate);
     free(d);
 }
 
+static size_t layer_cache_size(const struct sp_decoder *d, unsigned layer)
+{
+    switch (d->model->config.layers[layer].mixer) {
+    case SP_MIXER_ATTENTION:
+        return sp_kv_size(&d->caches[layer]);
+    case SP_MIXER_DELTA_NET:
+        return sp_delta_cache_size(d);
+    case SP_MIXER_SHORT_CONV:
+        return sp_history_size(&d->short_conv->histories[layer]);
+    }
+    return 0;
+}
+
 size_t sp_decoder_cache_size(const struct sp_decoder *d)
 {
     size_t size = 0;
 
-    for (unsigned i = 0; i < d->model->config.n_layers; i++) {
-        size += d->model->config.layers[i].mixer == SP_MIXER_DELTA_NET ? sp_delta_cache_size(d)
-                                                                       : sp_kv_size(&d->caches[i]);
-    }
+    for (unsigned i = 0; i < d->model->config.n_layers; i++)
+        size += layer_cache_size(d, i);
     return size;
 }
 
@@ -388,10 +402,16 @@ static void rotate_positions(struct sp_decoder *d, size_t n, size_t pos)
 
 static void run_mixer(struct layer_job *job, unsigned layer)
 {
-    if (job->layer->config->mixer == SP_MIXER_DELTA_NET) {
-        sp_delta_run(job->d, layer, job->n);
-    } else {
+    switch (job->layer->config->mixer) {
+    case SP_MIXER_ATTENTION:
         sp_decoder_attend(job->d, layer, job->n, job->pos);
+        break;
+    case SP_MIXER_DELTA_NET:
+        sp_delta_run(job->d, layer, job->n);
+        break;
+    case SP_MIXER_SHORT_CONV:
+        sp_short_conv_run(job->d, layer, job->n);
+        break;
     }
 }
 
@@ -402,7 +422,10 @@ void sp_decoder_run(struct sp_decoder *d, size_t n, size_t pos, size_t n_certain
     assert(n <= d->options.max_rows && pos + n <= d->options.n_positions && n_certain <= n);
     d->n_run = n;
     d->n_certain = n_certain;
-    if (pos == 0) sp_delta_reset(d);
+    if (pos == 0) {
+        sp_delta_reset(d);
+        sp_short_conv_reset(d);
+    }
     rotate_positions(d, n, pos);
     keep_taps(d, SP_TAP_EMBEDDING, n);
     for (unsigned i = 0; i < d->model->config.n_layers; i++) {
@@ -440,13 +463,22 @@ void sp_decoder_commit(struct sp_decoder *d, size_t n)
 {
     assert(n >= d->n_certain && n <= d->n_run);
     for (unsigned i = 0; i < d->model->config.n_layers; i++) {
-        if (d->model->config.layers[i].mixer == SP_MIXER_DELTA_NET) sp_delta_commit(d, i, n);
+        switch (d->model->config.layers[i].mixer) {
+        case SP_MIXER_ATTENTION:
+            break;
+        case SP_MIXER_DELTA_NET:
+            sp_delta_commit(d, i, n);
+            break;
+        case SP_MIXER_SHORT_CONV:
+            sp_short_conv_commit(d, i, n);
+            break;
+        }
     }
 }
 
 bool sp_decoder_is_recurrent(const struct sp_decoder *d)
 {
-    return d->deltas != NULL;
+    return sp_config_is_recurrent(&d->model->config);
 }
 
 const struct sp_kv *sp_decoder_cache(const struct sp_decoder *d, unsigned layer)
@@ -533,20 +565,29 @@ bool sp_decoder_can_return(const struct sp_decoder *d, size_t len, size_t to)
     return true;
 }
 
+static uint64_t layer_digest(struct sp_decoder *d, unsigned layer, size_t len)
+{
+    const struct sp_layer_config *l = &d->model->config.layers[layer];
+    size_t first = l->window && len > l->window ? len - l->window : 0;
+
+    switch (l->mixer) {
+    case SP_MIXER_ATTENTION:
+        return sp_kv_digest(&d->caches[layer], first, len);
+    case SP_MIXER_DELTA_NET:
+        return sp_delta_digest(d, layer);
+    case SP_MIXER_SHORT_CONV:
+        return sp_history_digest(&d->short_conv->histories[layer]);
+    }
+    return 0;
+}
+
 uint64_t sp_decoder_digest(struct sp_decoder *d, size_t len)
 {
     uint64_t digests[2] = {0, 0};
 
     for (unsigned i = 0; i < d->model->config.n_layers; i++) {
-        const struct sp_layer_config *l = &d->model->config.layers[i];
-        if (l->mixer == SP_MIXER_DELTA_NET) {
-            digests[1] = sp_delta_digest(d, i);
-            digests[0] = sp_hash64(digests, sizeof digests);
-            continue;
-        }
-        if (l->kv_source != (int)i) continue;
-        size_t first = l->window && len > l->window ? len - l->window : 0;
-        digests[1] = sp_kv_digest(&d->caches[i], first, len);
+        if (d->model->config.layers[i].kv_source != (int)i) continue;
+        digests[1] = layer_digest(d, i, len);
         digests[0] = sp_hash64(digests, sizeof digests);
     }
     return digests[0];

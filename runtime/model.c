@@ -141,34 +141,65 @@ static struct sp_matrix bind_matrix(struct binder *b, const char *name, unsigned
     return w;
 }
 
-/* conv1d.weight is [channels, 1, kernel]; the taps are wanted one after another. */
-static const float *bind_conv(struct binder *b, unsigned layer)
+/* A convolution's weight is [channels, 1, kernel]; the taps are wanted one after another. */
+static const float *bind_taps(struct binder *b, const char *name, unsigned layer, size_t channels,
+                              size_t kernel)
 {
-    const struct sp_delta_config *c = &b->model->config.delta;
-    size_t channels =
-        2 * (size_t)c->n_key_heads * c->key_dim + (size_t)c->n_value_heads * c->value_dim;
-    const float *stored = bind_bias(b, "@linear_attn.conv1d.weight", layer);
+    const float *stored = bind_bias(b, name, layer);
     float *taps = NULL;
 
-    if (stored == NULL || (b->status = keep_vector(b, &taps, channels * c->kernel))) return NULL;
+    if (stored == NULL || (b->status = keep_vector(b, &taps, channels * kernel))) return NULL;
     for (size_t j = 0; j < channels; j++) {
-        for (size_t i = 0; i < c->kernel; i++)
-            taps[i * channels + j] = stored[j * c->kernel + i];
+        for (size_t i = 0; i < kernel; i++)
+            taps[i * channels + j] = stored[j * kernel + i];
     }
     return taps;
 }
 
 static void bind_delta(struct binder *b, struct sp_delta_weights *w, unsigned i)
 {
+    const struct sp_delta_config *c = &b->model->config.delta;
+    size_t channels =
+        2 * (size_t)c->n_key_heads * c->key_dim + (size_t)c->n_value_heads * c->value_dim;
+
     w->qkv = bind_matrix(b, "@linear_attn.in_proj_qkv.weight", i);
     w->z = bind_matrix(b, "@linear_attn.in_proj_z.weight", i);
     w->b = bind_matrix(b, "@linear_attn.in_proj_b.weight", i);
     w->a = bind_matrix(b, "@linear_attn.in_proj_a.weight", i);
     w->out = bind_matrix(b, "@linear_attn.out_proj.weight", i);
-    w->conv = bind_conv(b, i);
+    w->conv = bind_taps(b, "@linear_attn.conv1d.weight", i, channels, c->kernel);
     w->a_log = bind_bias(b, "@linear_attn.A_log", i);
     w->dt_bias = bind_bias(b, "@linear_attn.dt_bias", i);
     w->norm = bind_bias(b, "@linear_attn.norm.weight", i);
+}
+
+static void bind_short_conv(struct binder *b, struct sp_short_conv_weights *w, unsigned i)
+{
+    const struct sp_config *c = &b->model->config;
+
+    w->in = bind_matrix(b, "@conv.in_proj.weight", i);
+    w->out = bind_matrix(b, "@conv.out_proj.weight", i);
+    w->taps = bind_taps(b, "@conv.conv.weight", i, c->n_hidden, c->short_conv.kernel);
+    w->in_bias = bind_bias(b, "@conv.in_proj.bias", i);
+    w->bias = bind_bias(b, "@conv.conv.bias", i);
+    w->out_bias = bind_bias(b, "@conv.out_proj.bias", i);
+}
+
+static void bind_attention(struct binder *b, struct sp_layer *l, unsigned i)
+{
+    l->q = bind_matrix(b, "@self_attn.q_proj.weight", i);
+    l->output_gate = bind_matrix(b, "@self_attn.gate_proj.weight", i);
+    l->k = bind_matrix(b, "@self_attn.k_proj.weight", i);
+    l->v = bind_matrix(b, "@self_attn.v_proj.weight", i);
+    l->o = bind_matrix(b, "@self_attn.o_proj.weight", i);
+    l->q_bias = bind_bias(b, "@self_attn.q_proj.bias", i);
+    l->k_bias = bind_bias(b, "@self_attn.k_proj.bias", i);
+    l->v_bias = bind_bias(b, "@self_attn.v_proj.bias", i);
+    l->o_bias = bind_bias(b, "@self_attn.o_proj.bias", i);
+    l->hidden_norm = bind_norm(b, "@hidden_norm.weight", i);
+    l->q_norm = bind_norm(b, "@self_attn.q_norm.weight", i);
+    l->k_norm = bind_norm(b, "@self_attn.k_norm.weight", i);
+    l->sinks = bind_bias(b, "@self_attn.sinks", i);
 }
 
 /* What Gemma 4 adds to a layer. */
@@ -242,23 +273,17 @@ static void bind_layer(struct binder *b, struct sp_layer *l, unsigned i)
     bind_ffn(b, l, i);
     bind_per_layer(b, l, i);
     bind_convolutions(b, l, i);
-    if (l->config->mixer == SP_MIXER_DELTA_NET) {
+    switch (l->config->mixer) {
+    case SP_MIXER_ATTENTION:
+        bind_attention(b, l, i);
+        break;
+    case SP_MIXER_DELTA_NET:
         bind_delta(b, &l->delta, i);
-        return;
+        break;
+    case SP_MIXER_SHORT_CONV:
+        bind_short_conv(b, &l->short_conv, i);
+        break;
     }
-    l->q = bind_matrix(b, "@self_attn.q_proj.weight", i);
-    l->output_gate = bind_matrix(b, "@self_attn.gate_proj.weight", i);
-    l->k = bind_matrix(b, "@self_attn.k_proj.weight", i);
-    l->v = bind_matrix(b, "@self_attn.v_proj.weight", i);
-    l->o = bind_matrix(b, "@self_attn.o_proj.weight", i);
-    l->q_bias = bind_bias(b, "@self_attn.q_proj.bias", i);
-    l->k_bias = bind_bias(b, "@self_attn.k_proj.bias", i);
-    l->v_bias = bind_bias(b, "@self_attn.v_proj.bias", i);
-    l->o_bias = bind_bias(b, "@self_attn.o_proj.bias", i);
-    l->hidden_norm = bind_norm(b, "@hidden_norm.weight", i);
-    l->q_norm = bind_norm(b, "@self_attn.q_norm.weight", i);
-    l->k_norm = bind_norm(b, "@self_attn.k_norm.weight", i);
-    l->sinks = bind_bias(b, "@self_attn.sinks", i);
 }
 
 static void bind_dspark(struct binder *b, struct sp_dspark_weights *w)

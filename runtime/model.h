@@ -21,6 +21,14 @@ struct sp_delta_weights {
     const float *norm;     /* [value dim] */
 };
 
+/* Weights of a gated short convolution. */
+struct sp_short_conv_weights {
+    struct sp_matrix in;  /* [3 H, H]: b, c, x */
+    struct sp_matrix out; /* [H, H] */
+    const float *taps;    /* [kernel][H], oldest first */
+    const float *in_bias, *bias, *out_bias;
+};
+
 /* Taps of the convolutions before and after a sublayer: [2 sides][taps][..]. */
 struct sp_conv_weights {
     const float *base;        /* [2 * taps][H] */
@@ -59,7 +67,8 @@ struct sp_layer {
     struct sp_matrix q, k, v, o;
     struct sp_matrix output_gate; /* [n_heads * head_dim, H] */
     struct sp_conv_weights attention_conv, ffn_conv;
-    struct sp_delta_weights delta;   /* in place of attention */
+    struct sp_delta_weights delta;           /* in place of attention, */
+    struct sp_short_conv_weights short_conv; /* or this */
     struct sp_matrix gate, up, down; /* of all experts, stacked, where the layer has experts */
     struct sp_matrix shared_gate, shared_up, shared_down; /* the dense MLP beside the experts */
     struct sp_matrix shared_weight;                       /* [1, H] its weight before the sigmoid */

@@ -366,15 +366,48 @@ static void qwen(void **state)
     sp_config_release(&c);
 }
 
-/* Which layers are attention, A, or delta, D. */
+/* Which layers are attention, A, delta, D, or short convolutions, C. */
 static void assert_mixers(const struct sp_config *c, const char *expected)
 {
+    static const char letters[] = {
+        [SP_MIXER_ATTENTION] = 'A', [SP_MIXER_DELTA_NET] = 'D', [SP_MIXER_SHORT_CONV] = 'C'};
     char text[64] = "";
 
-    for (unsigned i = 0; i < c->n_layers; i++) {
-        strcat(text, c->layers[i].mixer == SP_MIXER_DELTA_NET ? "D" : "A");
-    }
+    for (unsigned i = 0; i < c->n_layers; i++)
+        text[i] = letters[c->layers[i].mixer];
     assert_string_equal(text, expected);
+}
+
+static void lfm2(void **state)
+{
+    struct sp_config c;
+
+    (void)state;
+    /* Spelled as released: block_ff_dim and tie_embedding count. */
+    configs_own(&c, "lfm2_released", NULL);
+    assert_mixers(&c, "CCACAC");
+    assert_true(sp_config_is_recurrent(&c));
+    assert_int_equal(c.short_conv.kernel, 4);
+    assert_false(c.short_conv.bias || c.qkv_bias || c.o_bias);
+    assert_true(c.tied && c.tied_stated && c.qk_norm && !c.norm_shifted);
+    configs_assert_near(c.norm_eps, 1e-5);
+    configs_assert_near(c.ropes[0].theta, 1e6);
+    assert_int_equal(c.ropes[0].n_rot, 12);
+    for (unsigned i = 0; i < 6; i++)
+        assert_int_equal(c.layers[i].n_ffn, 208); /* 200 * 2 / 3 = 133, * 1.5 = 199, in sixteens */
+    assert_int_equal(c.layers[0].rope, -1);
+    assert_int_equal(c.layers[2].n_heads, 4);
+    assert_int_equal(c.layers[0].n_heads, 0);
+    sp_config_release(&c);
+
+    /* The list of types counts; without a factor nothing is rounded. */
+    configs_own(&c, "lfm2_sparse", NULL);
+    assert_mixers(&c, "CAC");
+    assert_int_equal(c.n_hidden, 2560);
+    assert_int_equal(c.short_conv.kernel, 3);
+    assert_int_equal(c.layers[1].n_ffn, 8192); /* 12288 * 2 / 3 */
+    assert_true(c.tied && !c.tied_stated);
+    sp_config_release(&c);
 }
 
 static void qwen3_5(void **state)
@@ -649,6 +682,7 @@ int main(void)
         cmocka_unit_test(llama),
         cmocka_unit_test(mistral),
         cmocka_unit_test(mixtral),
+        cmocka_unit_test(lfm2),
         cmocka_unit_test(qwen),
         cmocka_unit_test(gemma),
         cmocka_unit_test(gemma4),

@@ -43,6 +43,19 @@ FAMILIES = {
 }
 
 
+def lfm2(**settings):
+    """Layers of both kinds, each before and after the other; w1 is 2/3 as wide as stated."""
+    return {"num_hidden_layers": 5, "full_attn_idxs": [1, 3], "block_multiple_of": 8,
+            "intermediate_size": 72, "norm_eps": 1e-4, **settings}
+
+
+FAMILIES.update({
+    "lfm2": ("Lfm2ForCausalLM", lfm2(tie_word_embeddings=True)),
+    "lfm2_bias": ("Lfm2ForCausalLM", lfm2(
+        conv_bias=True, conv_L_cache=4, block_auto_adjust_ff_dim=False, intermediate_size=48)),
+})
+
+
 def draw(name, p, generator):
     """Values for one parameter: by its shape, and what its name says it is."""
     noise = torch.randn(p.shape, generator=generator)

@@ -1,0 +1,64 @@
+#include "runtime/history.h"
+
+#include "format/hash.h"
+#include "format/mem.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum sp_status sp_history_init(struct sp_history *h, size_t n_before, size_t max_logged,
+                               size_t width, struct sp_err *err)
+{
+    size_t n;
+    enum sp_status st;
+
+    *h = (struct sp_history){.n_before = n_before, .max_logged = max_logged, .width = width};
+    if (!sp_mul(&n, n_before + max_logged, width)) {
+        return sp_fail(err, SP_E_NOMEM, "out of memory: rows overflow");
+    }
+    if ((st = sp_new_aligned(&h->rows, n, sizeof *h->rows, err))) return st;
+    memset(h->rows, 0, n * sizeof *h->rows);
+    return SP_OK;
+}
+
+void sp_history_release(struct sp_history *h)
+{
+    free(h->rows);
+    *h = (struct sp_history){0};
+}
+
+void sp_history_reset(struct sp_history *h)
+{
+    memset(h->rows, 0, h->n_before * h->width * sizeof *h->rows);
+}
+
+size_t sp_history_size(const struct sp_history *h)
+{
+    return (h->n_before + h->max_logged) * h->width * sizeof *h->rows;
+}
+
+void sp_history_begin(const struct sp_history *h, float *input, size_t ld)
+{
+    for (size_t i = 0; i < h->n_before; i++)
+        memcpy(input + i * ld, h->rows + i * h->width, h->width * sizeof *input);
+}
+
+void sp_history_end(struct sp_history *h, const float *input, size_t ld, size_t n, size_t n_certain)
+{
+    assert(n >= n_certain && n - n_certain <= h->max_logged);
+    for (size_t i = 0; i < h->n_before + n - n_certain; i++) {
+        memcpy(h->rows + i * h->width, input + (n_certain + i) * ld, h->width * sizeof *input);
+    }
+}
+
+void sp_history_commit(struct sp_history *h, size_t n_more)
+{
+    if (n_more == 0) return;
+    memmove(h->rows, h->rows + n_more * h->width, h->n_before * h->width * sizeof *h->rows);
+}
+
+uint64_t sp_history_digest(const struct sp_history *h)
+{
+    return sp_hash64(h->rows, h->n_before * h->width * sizeof *h->rows);
+}
