@@ -339,7 +339,7 @@ static enum sp_status read_traits(struct sp_config *c, const struct sp_config_te
     c->max_positions = sizes->max_positions;
     c->norm_eps = f->norm_eps;
     c->norm_shifted = f->norm_shifted;
-    c->post_norms = f->post_norms;
+    c->norms = f->norms;
     c->qk_norm = f->qk_norm;
     c->attention_sinks = c->router_bias = f->gpt_oss_mlp;
     const char *eps = f->norm_eps_key ? f->norm_eps_key : "rms_norm_eps";

@@ -44,6 +44,20 @@ struct sp_rope {
 enum sp_activation { SP_SILU, SP_GELU_TANH, SP_GELU_ERF, SP_SWIGLU_CLAMPED };
 enum sp_mixer { SP_MIXER_ATTENTION, SP_MIXER_DELTA_NET, SP_MIXER_SHORT_CONV };
 
+/* Where the norms of a layer stand. */
+enum sp_norms {
+    SP_NORMS_BEFORE, /* on what attention and MLP read */
+    SP_NORMS_AROUND, /* on what they read and on what they make, before the residual add (Gemma) */
+    SP_NORMS_AFTER,  /* on what they make, before the residual add (OLMo 2) */
+};
+
+/* The norms of queries and keys. */
+enum sp_qk_norm {
+    SP_QK_PLAIN, /* none */
+    SP_QK_HEADS, /* each head apart, all with the same weights */
+    SP_QK_WHOLE, /* all heads of a row together (OLMo 2) */
+};
+
 /* One decoder layer. */
 struct sp_layer_config {
     enum sp_mixer mixer;
@@ -156,8 +170,8 @@ struct sp_config {
     unsigned max_positions;
     double norm_eps;
     bool norm_shifted; /* norms multiply by 1 + w (Gemma) */
-    bool post_norms;   /* attention and MLP outputs are normed before the residual add */
-    bool qk_norm;
+    enum sp_norms norms;
+    enum sp_qk_norm qk_norm;
     bool qkv_bias, o_bias, mlp_bias;
     enum sp_activation activation;
     double attention_scale; /* multiplies q.k */

@@ -161,7 +161,7 @@ static enum sp_status read_rules(struct layer_rules *r, struct sp_err *err)
     enum sp_status st;
 
     r->max_window_layers = 28;
-    r->pattern = 6;
+    r->pattern = t->family->window_pattern;
     r->no_rope_interval = 4;
     if ((st = read_list(&r->layer_types, t, "layer_types", n, n, err)) ||
         (st = read_window(r, err)) || (st = check_layer_types(r, err)) ||
@@ -171,7 +171,8 @@ static enum sp_status read_rules(struct layer_rules *r, struct sp_err *err)
     if (t->family->windows == SP_WINDOWS_LATE) {
         st = sp_text_unsigned(t, "max_window_layers", 0, SP_CAP_LAYERS, &r->max_window_layers, err);
     }
-    if (st == SP_OK && t->family->windows == SP_WINDOWS_PATTERN) {
+    /* Beside a list the pattern does not count; EXAONE 4 spells it "LLLG". */
+    if (st == SP_OK && t->family->windows == SP_WINDOWS_PATTERN && r->layer_types == NULL) {
         const char *key = sp_text_get(t, "sliding_window_pattern") ? "sliding_window_pattern"
                                                                    : "_sliding_window_pattern";
         st = sp_text_unsigned(t, key, 1, SP_CAP_LAYERS, &r->pattern, err);
@@ -263,7 +264,8 @@ static void fill_attention(struct sp_layer_config *l, const struct layer_rules *
     l->n_kv_heads = r->sizes->n_kv_heads;
     l->head_dim = r->sizes->head_dim;
     l->window = sliding ? r->window : 0;
-    l->rope = !rotates(r, i) ? -1 : sliding && c->n_ropes == 2 ? 1 : 0;
+    l->rope = sliding && c->n_ropes == 2 ? 1 : 0;
+    if (!rotates(r, i) || (r->t->family->full_unrotated && r->window && !sliding)) l->rope = -1;
     l->output_gate = r->t->family->output_gate;
 }
 

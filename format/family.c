@@ -16,9 +16,10 @@ enum dim {
     DIM_HIDDEN,
     DIM_INPUT, /* what q, k and v read: hidden; twice as much in a layer that reads pairs */
     DIM_VOCAB,
-    DIM_Q,  /* n_heads * head_dim */
-    DIM_KV, /* n_kv_heads * head_dim */
-    DIM_HEAD,
+    DIM_Q,      /* n_heads * head_dim */
+    DIM_KV,     /* n_kv_heads * head_dim */
+    DIM_Q_NORM, /* as many as one norm of queries spans, */
+    DIM_K_NORM, /* ... of keys */
     DIM_HEADS,
     DIM_FFN,
     DIM_EXPERTS,
@@ -140,10 +141,22 @@ static bool has_sinks(const struct sp_config *c, const struct sp_layer_config *l
     return is_attention(c, l) && c->attention_sinks;
 }
 
-static bool has_post_norms(const struct sp_config *c, const struct sp_layer_config *l)
+static bool has_input_norm(const struct sp_config *c, const struct sp_layer_config *l)
 {
     (void)l;
-    return c->post_norms;
+    return c->norms != SP_NORMS_AFTER;
+}
+
+static bool has_post_norm(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    (void)l;
+    return c->norms != SP_NORMS_BEFORE;
+}
+
+static bool has_four_norms(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    (void)l;
+    return c->norms == SP_NORMS_AROUND;
 }
 
 static bool has_ffn(const struct sp_config *c, const struct sp_layer_config *l)
@@ -302,7 +315,7 @@ static bool has_fc(const struct sp_config *c, const struct sp_layer_config *l)
 }
 
 static const struct row layer_rows[] = {
-    {"input_layernorm.weight", SP_ROLE_NORM, {DIM_HIDDEN}, NULL},
+    {"input_layernorm.weight", SP_ROLE_NORM, {DIM_HIDDEN}, has_input_norm},
     {"hidden_norm.weight", SP_ROLE_NORM, {DIM_HIDDEN}, reads_pair},
     {"self_attn.q_proj.weight", SP_ROLE_ATTENTION, {DIM_Q, DIM_INPUT}, is_attention},
     {"self_attn.k_proj.weight", SP_ROLE_ATTENTION, {DIM_KV, DIM_INPUT}, has_k},
@@ -313,8 +326,8 @@ static const struct row layer_rows[] = {
     {"self_attn.k_proj.bias", SP_ROLE_BIAS, {DIM_KV}, has_qkv_bias},
     {"self_attn.v_proj.bias", SP_ROLE_BIAS, {DIM_KV}, has_qkv_bias},
     {"self_attn.o_proj.bias", SP_ROLE_BIAS, {DIM_HIDDEN}, has_o_bias},
-    {"self_attn.q_norm.weight", SP_ROLE_NORM, {DIM_HEAD}, has_qk_norm},
-    {"self_attn.k_norm.weight", SP_ROLE_NORM, {DIM_HEAD}, has_k_norm},
+    {"self_attn.q_norm.weight", SP_ROLE_NORM, {DIM_Q_NORM}, has_qk_norm},
+    {"self_attn.k_norm.weight", SP_ROLE_NORM, {DIM_K_NORM}, has_k_norm},
     {"self_attn.sinks", SP_ROLE_SMALL, {DIM_HEADS}, has_sinks},
     {"linear_attn.in_proj_qkv.weight", SP_ROLE_ATTENTION, {DIM_CHANNELS, DIM_HIDDEN}, is_delta},
     {"linear_attn.in_proj_z.weight", SP_ROLE_ATTENTION, {DIM_DELTA_VALUES, DIM_HIDDEN}, is_delta},
@@ -335,8 +348,8 @@ static const struct row layer_rows[] = {
     {"conv.conv.bias", SP_ROLE_BIAS, {DIM_HIDDEN}, has_short_conv_bias},
     {"conv.out_proj.bias", SP_ROLE_BIAS, {DIM_HIDDEN}, has_short_conv_bias},
     {"post_attention_layernorm.weight", SP_ROLE_NORM, {DIM_HIDDEN}, has_ffn},
-    {"pre_feedforward_layernorm.weight", SP_ROLE_NORM, {DIM_HIDDEN}, has_post_norms},
-    {"post_feedforward_layernorm.weight", SP_ROLE_NORM, {DIM_HIDDEN}, has_post_norms},
+    {"pre_feedforward_layernorm.weight", SP_ROLE_NORM, {DIM_HIDDEN}, has_four_norms},
+    {"post_feedforward_layernorm.weight", SP_ROLE_NORM, {DIM_HIDDEN}, has_post_norm},
     {"mlp.gate_proj.weight", SP_ROLE_MLP, {DIM_FFN, DIM_HIDDEN}, is_dense},
     {"mlp.up_proj.weight", SP_ROLE_MLP, {DIM_FFN, DIM_HIDDEN}, is_dense},
     {"mlp.down_proj.weight", SP_ROLE_MLP, {DIM_HIDDEN, DIM_FFN}, is_dense},
@@ -475,8 +488,10 @@ static uint64_t dim_of(enum dim dim, const struct sp_config *c, const struct sp_
         return (uint64_t)l->n_heads * l->head_dim;
     case DIM_KV:
         return (uint64_t)l->n_kv_heads * l->head_dim;
-    case DIM_HEAD:
-        return l->head_dim;
+    case DIM_Q_NORM:
+        return (uint64_t)l->head_dim * (c->qk_norm == SP_QK_WHOLE ? l->n_heads : 1);
+    case DIM_K_NORM:
+        return (uint64_t)l->head_dim * (c->qk_norm == SP_QK_WHOLE ? l->n_kv_heads : 1);
     case DIM_HEADS:
         return l->n_heads;
     case DIM_FFN:

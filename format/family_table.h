@@ -5,8 +5,7 @@
 #ifndef SP_FORMAT_FAMILY_TABLE_H
 #define SP_FORMAT_FAMILY_TABLE_H
 
-#include <stdbool.h>
-#include <stddef.h>
+#include "format/config.h"
 
 /* What config.json says in plain numbers. In a row: the class defaults. */
 struct sp_sizes {
@@ -66,16 +65,21 @@ struct sp_family {
     double theta;             /* 0: the config must say */
     double partial_rotary; /* default of partial_rotary_factor; 0: all of a head rotates, always */
     double local_theta;    /* sliding layers have a rotation of their own; 0: one for all */
+    bool local_unscaled;   /* sliding layers rotate by the same theta, but unscaled (OLMo 3) */
+    bool full_unrotated;   /* beside sliding layers the others do not rotate (EXAONE 4) */
     const char *rope_default; /* class default of rope_parameters, JSON; NULL: none */
     bool tied;
     const char *tied_key; /* counts before tie_word_embeddings; NULL: there is none */
     enum sp_windows windows;
-    unsigned window;    /* default of sliding_window where the key is missing */
-    bool window_switch; /* a window counts only with use_sliding_window */
+    unsigned window;         /* default of sliding_window where the key is missing */
+    unsigned window_pattern; /* default of sliding_window_pattern */
+    bool window_switch;      /* a window counts only with use_sliding_window */
     bool ignores_layer_types;
     enum sp_bias_rule qkv_bias, o_bias, mlp_bias;
     bool attention_bias; /* default of the key */
-    bool norm_shifted, post_norms, qk_norm, scaled_embedding;
+    enum sp_norms norms;
+    enum sp_qk_norm qk_norm;
+    bool norm_shifted, scaled_embedding;
     unsigned reads;                                   /* enum sp_family_reads */
     double attention_cap, logit_cap, query_scalar;    /* defaults; 0: none, head_dim */
     unsigned n_experts, n_experts_used, n_expert_ffn; /* defaults; n_expert_ffn 0: n_ffn */

@@ -281,19 +281,25 @@ struct layer_job {
     struct sp_decoder *d;
     const struct sp_layer *layer;
     size_t n, pos;
-    const float *norm_in;  /* weight of the norm that feeds the next products */
+    const float *norm_in;  /* weight of the norm that feeds the next products, or NULL: x itself */
     const float *norm_out; /* weight of the norm on what is added to the residual, or NULL */
 };
 
-/* hidden = norm(x) */
+/* hidden = (norm of) x */
 static void norm_row(void *context, size_t t, unsigned worker)
 {
     const struct layer_job *job = context;
     struct sp_decoder *d = job->d;
+    size_t n = d->model->config.n_hidden;
+    const float *x = d->x + t * d->ld_x;
+    float *hidden = d->hidden.x + t * d->hidden.ld;
 
     (void)worker;
-    d->engine->vector->rms_norm(d->hidden.x + t * d->hidden.ld, d->x + t * d->ld_x, job->norm_in,
-                                d->model->config.n_hidden, (float)d->model->config.norm_eps);
+    if (job->norm_in) {
+        d->engine->vector->rms_norm(hidden, x, job->norm_in, n, (float)d->model->config.norm_eps);
+    } else {
+        memcpy(hidden, x, n * sizeof *hidden);
+    }
 }
 
 /* x += (norm of) y, scaled */
@@ -311,7 +317,7 @@ static void add_row(void *context, size_t t, unsigned worker)
     d->engine->vector->fma(d->x + t * d->ld_x, y, (float)d->model->config.residual_scale, n);
 }
 
-/* x += (norm of) y, scaled, then hidden = norm(x) */
+/* x += (norm of) y, scaled, then hidden = (norm of) x */
 static void add_norm_row(void *context, size_t t, unsigned worker)
 {
     add_row(context, t, worker);

@@ -259,16 +259,16 @@ static void bind_convolutions(struct binder *b, struct sp_layer *l, unsigned i)
 
 static void bind_layer(struct binder *b, struct sp_layer *l, unsigned i)
 {
-    bool post = b->model->config.post_norms;
+    enum sp_norms norms = b->model->config.norms;
 
     l->config = &b->model->config.layers[i];
     l->input_norm = bind_norm(b, "@input_layernorm.weight", i);
-    if (post) {
+    if (norms == SP_NORMS_BEFORE) {
+        l->ffn_norm = bind_norm(b, "@post_attention_layernorm.weight", i);
+    } else {
         l->attention_post = bind_norm(b, "@post_attention_layernorm.weight", i);
         l->ffn_norm = bind_norm(b, "@pre_feedforward_layernorm.weight", i);
         l->ffn_post = bind_norm(b, "@post_feedforward_layernorm.weight", i);
-    } else {
-        l->ffn_norm = bind_norm(b, "@post_attention_layernorm.weight", i);
     }
     bind_ffn(b, l, i);
     bind_per_layer(b, l, i);

@@ -18,6 +18,19 @@ struct heads_job {
     size_t n, pos;
 };
 
+/* One norm over all heads of a row's q and k (OLMo 2). */
+static void norm_whole_row(void *context, size_t t, unsigned worker)
+{
+    const struct heads_job *job = context;
+    const struct sp_decoder *d = job->d;
+    const struct sp_layer *l = job->layer;
+    float eps = (float)d->model->config.norm_eps, *q = d->q + t * d->ld_q, *k = d->k + t * d->ld_kv;
+
+    (void)worker;
+    if (job->n_queries) d->engine->vector->rms_norm(q, q, l->q_norm, l->q.rows, eps);
+    if (job->kv) d->engine->vector->rms_norm(k, k, l->k_norm, l->k.rows, eps);
+}
+
 /* Head-times-row items that are worth another thread. */
 enum { LEAST_HEAD_ROWS = 16 };
 
@@ -28,7 +41,7 @@ static void shape_head(const struct heads_job *job, size_t t, float *head, const
     const struct sp_layer_config *l = job->layer->config;
     const struct sp_vector *vector = d->engine->vector;
 
-    if (norm) {
+    if (d->model->config.qk_norm == SP_QK_HEADS) {
         vector->rms_norm(head, head, norm, l->head_dim, (float)d->model->config.norm_eps);
     }
     if (l->rope >= 0) {
@@ -99,6 +112,9 @@ static void shape_and_store(struct heads_job *job)
 {
     size_t n_items = job->n_queries + (job->kv ? job->layer->config->n_kv_heads : 0);
 
+    if (job->d->model->config.qk_norm == SP_QK_WHOLE) {
+        sp_engine_rows(job->d->engine, job->n, norm_whole_row, job);
+    }
     sp_pool_run_ranges(job->d->engine->pool, n_items, LEAST_HEAD_ROWS / (job->n + 1) + 1,
                        shape_items, job);
 }

@@ -96,7 +96,7 @@ static void check_golden(const struct golden *g)
     assert_int_equal(c.o_bias, has_trait(g, "o_bias"));
     assert_int_equal(c.mlp_bias, has_trait(g, "mlp_bias"));
     assert_int_equal(c.norm_shifted, gemma);
-    assert_int_equal(c.post_norms, gemma);
+    assert_int_equal(c.norms, gemma ? SP_NORMS_AROUND : SP_NORMS_BEFORE);
     configs_assert_near(c.embedding_scale, gemma ? 8 : 1); /* sqrt(64) */
     sp_config_release(&c);
 }
@@ -177,7 +177,7 @@ static void golden_gemma4(void **state)
     assert_int_equal(c.n_per_layer_vocab, 512);
     configs_assert_near(c.attention_scale, 1);
     configs_assert_near(c.logit_cap, 3);
-    assert_true(c.v_norm && c.post_norms && c.qk_norm && !c.norm_shifted);
+    assert_true(c.v_norm && c.norms == SP_NORMS_AROUND && c.qk_norm && !c.norm_shifted);
     assert_int_equal(c.layers[0].head_dim, 16);
     assert_int_equal(c.layers[0].window, 5);
     assert_int_equal(c.layers[2].head_dim, 32);

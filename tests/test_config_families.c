@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "tests/configs.h"
 
@@ -21,7 +23,8 @@ static void granite(void **state)
     configs_assert_near(c.residual_scale, 0.22);
     configs_assert_near(c.logit_scale, 0.125); /* logits_scaling divides */
     configs_assert_near(c.ropes[0].theta, 5e6);
-    assert_true(c.tied && !c.qkv_bias && !c.o_bias && !c.mlp_bias && !c.post_norms);
+    assert_true(c.tied && !c.qkv_bias && !c.o_bias && !c.mlp_bias);
+    assert_int_equal(c.norms, SP_NORMS_BEFORE);
     sp_config_release(&c);
 
     configs_own(&c, "granite_sparse", NULL);
@@ -36,10 +39,91 @@ static void granite(void **state)
     sp_config_release(&c);
 }
 
+static void assert_rotations(const struct sp_config *c, const char *expected)
+{
+    char text[64] = "";
+
+    for (unsigned i = 0; i < c->n_layers; i++) {
+        snprintf(text + strlen(text), sizeof text - strlen(text), i ? ",%d" : "%d",
+                 c->layers[i].rope);
+    }
+    assert_string_equal(text, expected);
+}
+
+static void olmo(void **state)
+{
+    struct sp_config c;
+
+    (void)state;
+    configs_own(&c, "olmo2_sparse", NULL);
+    assert_int_equal(c.norms, SP_NORMS_AFTER);
+    assert_int_equal(c.qk_norm, SP_QK_WHOLE);
+    configs_assert_near(c.ropes[0].theta, 1e4);
+    configs_assert_near(c.norm_eps, 1e-5);
+    configs_assert_windows(&c, "0,0");
+    assert_int_equal(c.layers[0].n_kv_heads, 32);
+    sp_config_release(&c);
+
+    /* Only full layers are scaled, whichever way that is written. */
+    configs_own(&c, "olmo3_7b", NULL);
+    assert_int_equal(c.norms, SP_NORMS_AFTER);
+    assert_int_equal(c.qk_norm, SP_QK_WHOLE);
+    configs_assert_windows(&c, "4096,4096,4096,0,4096");
+    assert_rotations(&c, "1,1,1,0,1");
+    assert_int_equal(c.ropes[0].kind, SP_ROPE_YARN);
+    configs_assert_near(c.ropes[0].factor, 8);
+    configs_assert_near(c.ropes[0].theta, 5e5);
+    configs_assert_near(c.ropes[0].amplitude, 1.2079441541679836);
+    assert_int_equal(c.ropes[1].kind, SP_ROPE_DEFAULT);
+    configs_assert_near(c.ropes[1].theta, 5e5);
+    configs_assert_near(c.ropes[1].amplitude, 1);
+    sp_config_release(&c);
+
+    configs_own(&c, "olmo3_sparse", NULL);
+    configs_assert_windows(&c, "4096,4096,4096,0,4096,4096");
+    configs_assert_near(c.ropes[0].theta, 5e5);
+    configs_assert_near(c.ropes[1].theta, 5e5);
+    assert_int_equal(c.ropes[0].kind, SP_ROPE_DEFAULT);
+    sp_config_release(&c);
+}
+
+static void exaone4(void **state)
+{
+    struct sp_config c;
+
+    (void)state;
+    /* Layers that see everything do not rotate; the pattern beside layer_types is text. */
+    configs_own(&c, "exaone4_32b", NULL);
+    configs_assert_windows(&c, "4096,4096,4096,0");
+    assert_rotations(&c, "0,0,0,-1");
+    assert_int_equal(c.n_ropes, 1);
+    assert_int_equal(c.ropes[0].kind, SP_ROPE_LLAMA3);
+    configs_assert_near(c.ropes[0].factor, 16);
+    configs_assert_near(c.ropes[0].theta, 1e6);
+    assert_int_equal(c.norms, SP_NORMS_AFTER);
+    assert_int_equal(c.qk_norm, SP_QK_HEADS);
+    assert_false(c.qkv_bias || c.tied);
+    sp_config_release(&c);
+
+    /* Without a window all do. */
+    configs_own(&c, "exaone4_1_2b", NULL);
+    configs_assert_windows(&c, "0,0");
+    assert_rotations(&c, "0,0");
+    assert_true(c.tied);
+    sp_config_release(&c);
+
+    configs_own(&c, "exaone4_sparse", NULL);
+    configs_assert_windows(&c, "4096,4096,4096,0,4096");
+    assert_rotations(&c, "0,0,0,-1,0");
+    sp_config_release(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(granite),
+        cmocka_unit_test(olmo),
+        cmocka_unit_test(exaone4),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

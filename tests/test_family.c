@@ -612,7 +612,8 @@ static void families(void **state)
         const char *name;
         size_t n_specs;
     } cases[] = {
-        {"granite", 3 * (9 + 4 + 3) + 3},
+        {"granite", 3 * (9 + 4 + 3) + 3}, {"olmo2", 3 * (11 + 4) + 3},  {"olmo3", 4 * 11 + 3},
+        {"exaone4", 4 * 11 + 3},          {"exaone4_full", 2 * 11 + 2},
     };
 
     (void)state;

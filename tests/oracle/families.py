@@ -38,6 +38,22 @@ FAMILIES = {
         "attention_multiplier": 0.09, "embedding_multiplier": 3.0, "residual_multiplier": 0.4,
         "logits_scaling": 1.7, "attention_bias": True, "mlp_bias": True, "intermediate_size": 64,
         "rope_parameters": {"rope_type": "default", "rope_theta": 1e6}}),
+    "olmo2": ("Olmo2ForCausalLM", {
+        "intermediate_size": 64, "attention_bias": True, "rope_theta": 5e5}),
+    "olmo3": ("Olmo3ForCausalLM", {
+        "intermediate_size": 64, "num_hidden_layers": 4, "sliding_window": 6,
+        "rope_scaling": {"rope_type": "yarn", "factor": 4.0, "beta_fast": 32.0, "beta_slow": 1.0,
+                         "original_max_position_embeddings": 64}}),
+    "exaone4": ("Exaone4ForCausalLM", {
+        "intermediate_size": 64, "num_hidden_layers": 4, "sliding_window": 6,
+        "sliding_window_pattern": 4,
+        "rope_parameters": {"rope_type": "llama3", "rope_theta": 1e6, "factor": 16.0,
+                            "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                            "original_max_position_embeddings": 64}}),
+    "exaone4_full": ("Exaone4ForCausalLM", {
+        "intermediate_size": 64, "num_hidden_layers": 2, "sliding_window": None,
+        "sliding_window_pattern": None, "layer_types": ["full_attention"] * 2,
+        "tie_word_embeddings": True}),
     "mixtral": ("MixtralForCausalLM", {
         "num_local_experts": 5, "num_experts_per_tok": 2}),
 }
