@@ -358,7 +358,7 @@ static enum sp_status read_traits(struct sp_config *c, const struct sp_config_te
     c->router_norm = f->router_norm;
     c->shared_gate = (f->reads & SP_READS_SHARED) != 0;
     if ((st = sp_text_bool(t, "norm_topk_prob", &c->router_norm, err))) return st;
-    if (c->router_norm || !f->router_norm) return SP_OK;
+    if (c->router_norm || !f->router_norm_fixed) return SP_OK;
     return sp_fail(err, SP_E_UNSUPPORTED, "norm_topk_prob is not supported for %s", f->name);
 }
 

@@ -95,7 +95,7 @@ struct sp_short_conv_config {
 enum sp_draft_kind {
     SP_DRAFT_NONE, /* a language model of its own: target, or autoregressive draft */
     SP_DRAFT_DFLASH,
-    SP_DRAFT_MTP,       /* a prediction head out of its target's own checkpoint (Qwen3.5's mtp.*) */
+    SP_DRAFT_MTP,       /* a prediction head out of its target's own checkpoint (mtp.*) */
     SP_DRAFT_ASSISTANT, /* Gemma 4 assistant: attends to its target's keys */
     SP_DRAFT_DFLASH2,   /* DFlash with convolutions over the block and a selector of candidates */
     SP_DRAFT_DSPARK,    /* DFlash whose rows are corrected by the token before them */

@@ -101,6 +101,8 @@ enum form {
     FORM_TRANSPOSED, /* [E, cols, rows] */
     FORM_BIASES,     /* [E, 2I]: gate, up, gate, up, ... */
     FORM_HEADS,      /* [2 n, H]: query rows, then gate rows, of each head */
+    FORM_QKVZ,       /* delta layers: rows of q, k, v, z of each key head; `part` 1: of z */
+    FORM_BA,         /* ... of b, a of each key head; `part` says which */
 };
 
 struct form_row {
@@ -149,6 +151,15 @@ static const struct form_row forms[] = {
 
     {SP_STORED_GATED, "self_attn.q_proj.weight", "self_attn.q_proj.weight", FORM_HEADS, 0},
     {SP_STORED_GATED, "self_attn.gate_proj.weight", "self_attn.q_proj.weight", FORM_HEADS, 1},
+
+    {SP_STORED_GROUPED, "linear_attn.in_proj_qkv.weight", "linear_attn.in_proj_qkvz.weight",
+     FORM_QKVZ, 0},
+    {SP_STORED_GROUPED, "linear_attn.in_proj_z.weight", "linear_attn.in_proj_qkvz.weight",
+     FORM_QKVZ, 1},
+    {SP_STORED_GROUPED, "linear_attn.in_proj_b.weight", "linear_attn.in_proj_ba.weight", FORM_BA,
+     0},
+    {SP_STORED_GROUPED, "linear_attn.in_proj_a.weight", "linear_attn.in_proj_ba.weight", FORM_BA,
+     1},
 
     {SP_STORED_LFM2, "input_layernorm.weight", "operator_norm.weight", FORM_WHOLE, 0},
     {SP_STORED_LFM2, "post_attention_layernorm.weight", "ffn_norm.weight", FORM_WHOLE, 0},
@@ -304,6 +315,43 @@ static enum sp_status add_heads(struct sp_matcher *m, struct sp_tensor_spec *spe
     return add_runs(m, spec, name, shape, 2, l->head_dim, part);
 }
 
+/* Rows that lie group by group, one group for each key head of a delta layer: of each group a run
+ * of rows[i] after another. Runs first..last of all groups, run by run. */
+static enum sp_status add_groups(struct sp_matcher *m, struct sp_tensor_spec *spec,
+                                 const char *name, const uint64_t *rows, size_t n_runs,
+                                 size_t first, size_t last)
+{
+    uint64_t n_groups = m->config->delta.n_key_heads, group = 0, before = 0;
+    uint64_t shape[2] = {0, spec->shape[1]};
+    enum sp_status st = SP_OK;
+
+    for (size_t i = 0; i < n_runs; i++)
+        group += rows[i];
+    shape[0] = n_groups * group;
+    if (!claim(m, name, shape, 2)) return SP_OK;
+    for (size_t i = 0; i <= last; before += rows[i++]) {
+        for (uint64_t g = 0; i >= first && st == SP_OK && g < n_groups; g++) {
+            struct sp_piece piece = {.first_row = g * group + before,
+                                     .step = 1,
+                                     .n_rows = rows[i],
+                                     .n_cols = spec->shape[1]};
+            st = add_piece(m, spec, name, piece);
+        }
+    }
+    return st;
+}
+
+static enum sp_status add_delta_rows(struct sp_matcher *m, struct sp_tensor_spec *spec,
+                                     const char *name, const struct form_row *form)
+{
+    const struct sp_delta_config *c = &m->config->delta;
+    uint64_t n = c->n_value_heads / c->n_key_heads, values = n * c->value_dim;
+    const uint64_t qkvz[] = {c->key_dim, c->key_dim, values, values}, ba[] = {n, n};
+
+    if (form->form == FORM_BA) return add_groups(m, spec, name, ba, 2, form->part, form->part);
+    return add_groups(m, spec, name, qkvz, 4, form->part ? 3 : 0, form->part ? 3 : 2);
+}
+
 static enum sp_status add_form(struct sp_matcher *m, struct sp_tensor_spec *spec,
                                const struct form_row *form, const char *name,
                                const struct sp_layer_config *l)
@@ -328,6 +376,9 @@ static enum sp_status add_form(struct sp_matcher *m, struct sp_tensor_spec *spec
         return add_alternate(m, spec, name, form->form, form->part);
     case FORM_HEADS:
         return add_heads(m, spec, name, l, form->part);
+    case FORM_QKVZ:
+    case FORM_BA:
+        return add_delta_rows(m, spec, name, form);
     case FORM_TRANSPOSED:
         return add_transposed(m, spec, name);
     }

@@ -39,6 +39,7 @@ enum sp_storage {
     SP_STORED_BESIDE = 16,     /* experts stand beside mlp.*, which is the dense MLP (Gemma 4) */
     SP_STORED_SPARSE = 32,     /* block_sparse_moe.*; experts have w1, w3, w2 (Mixtral) */
     SP_STORED_LFM2 = 64,       /* operator_norm, feed_forward.w1, w3, w2, ... */
+    SP_STORED_GROUPED = 128,   /* in_proj_qkvz and in_proj_ba, key head by key head (Qwen3-Next) */
 };
 
 /* Keys that only some families read; in all others they are refused (config_refuse.c). */
@@ -91,11 +92,12 @@ struct sp_family {
                         */
     bool adjusted_ffn; /* intermediate_size is adjusted unless the config says otherwise (LFM2) */
     bool output_gate;  /* attention output is gated */
-    bool router_norm;  /* norm_topk_prob is always on */
-    unsigned n_shared_ffn; /* default of shared_expert_intermediate_size */
-    bool full_heads;       /* full layers have heads of their own size (global_head_dim) */
-    bool prediction_head;  /* a checkpoint may hold a built-in draft, mtp.* */
-    unsigned storage;      /* enum sp_storage */
+    bool router_norm;  /* default of norm_topk_prob, */
+    bool router_norm_fixed; /* ... which cannot be another */
+    unsigned n_shared_ffn;  /* default of shared_expert_intermediate_size */
+    bool full_heads;        /* full layers have heads of their own size (global_head_dim) */
+    bool prediction_head;   /* a checkpoint may hold a built-in draft, mtp.* */
+    unsigned storage;       /* enum sp_storage */
 };
 
 /* Multimodal checkpoints whose language model stands in text_config. */

@@ -446,6 +446,29 @@ static void qwen3_5(void **state)
     sp_config_release(&c);
 }
 
+static void qwen3_next(void **state)
+{
+    struct sp_config c;
+
+    (void)state;
+    configs_own(&c, "qwen3_next", NULL);
+    assert_mixers(&c, "DDADDA");
+    assert_int_equal(c.delta.n_key_heads, 3);
+    assert_int_equal(c.delta.n_value_heads, 6);
+    assert_int_equal(c.delta.key_dim, 8);
+    assert_int_equal(c.delta.value_dim, 4);
+    assert_int_equal(c.delta.kernel, 4);
+    assert_true(c.norm_shifted && c.qk_norm && c.shared_gate && !c.router_norm && !c.tied);
+    assert_true(c.layers[2].output_gate);
+    assert_int_equal(c.ropes[0].n_rot, 8);
+    for (unsigned i = 0; i < 6; i++) {
+        assert_int_equal(c.layers[i].n_experts, i == 1 ? 0 : 5);
+        assert_int_equal(c.layers[i].n_ffn, i == 1 ? 40 : 16);
+        assert_int_equal(c.layers[i].n_shared_ffn, i == 1 ? 0 : 24);
+    }
+    sp_config_release(&c);
+}
+
 static void gemma(void **state)
 {
     struct sp_config c, d;
@@ -687,6 +710,7 @@ int main(void)
         cmocka_unit_test(gemma),
         cmocka_unit_test(gemma4),
         cmocka_unit_test(qwen3_5),
+        cmocka_unit_test(qwen3_next),
         cmocka_unit_test(smollm_phi_oss),
         cmocka_unit_test(refusals),
         cmocka_unit_test(end_ids),

@@ -405,6 +405,57 @@ static void hybrid(void **state)
         "tensor \"mtp.fc.weight\": a multi-token prediction head, which is not supported");
 }
 
+/* Rows by key head: of 2, each with 2 value heads of 3, q k v z of 2 2 6 6 rows, and b a of 2 2. */
+static void grouped_by_key_head(void **state)
+{
+    static const char config[] =
+        "{\"model_type\": \"qwen3_next\", \"vocab_size\": 8, \"hidden_size\": 4, "
+        "\"num_hidden_layers\": 1, \"num_attention_heads\": 2, \"num_key_value_heads\": 1, "
+        "\"head_dim\": 8, \"intermediate_size\": 6, \"num_experts\": 0, "
+        "\"linear_num_key_heads\": 2, \"linear_num_value_heads\": 4, "
+        "\"linear_key_head_dim\": 2, \"linear_value_head_dim\": 3, "
+        "\"linear_conv_kernel_dim\": 2}";
+#define GROUPED(rows)                                                                              \
+    EMBED ", " HEAD ", model.norm.weight 4, " NORMS("model.layers.0.")                             \
+        MLP("model.layers.0.") ", "                                                                \
+                               "model.layers.0.linear_attn.in_proj_qkvz.weight " rows " 4, "       \
+                               "model.layers.0.linear_attn.in_proj_ba.weight 8 4, "                \
+                               "model.layers.0.linear_attn.conv1d.weight 20 1 2, "                 \
+                               "model.layers.0.linear_attn.A_log 4, "                              \
+                               "model.layers.0.linear_attn.dt_bias 4, "                            \
+                               "model.layers.0.linear_attn.norm.weight 3, "                        \
+                               "model.layers.0.linear_attn.out_proj.weight 4 12"
+    struct matching_checkpoint c;
+    struct matching_outcome o;
+
+    (void)state;
+    matching_open(&c, config, GROUPED("32"));
+    matching_run(&o, &c);
+    assert_string_equal(o.err.text, "");
+    matching_assert_pieces(&o, "layers.0.linear_attn.in_proj_qkv.weight",
+                           "model.layers.0.linear_attn.in_proj_qkvz.weight 0:1:2x4, "
+                           "model.layers.0.linear_attn.in_proj_qkvz.weight 16:1:2x4, "
+                           "model.layers.0.linear_attn.in_proj_qkvz.weight 2:1:2x4, "
+                           "model.layers.0.linear_attn.in_proj_qkvz.weight 18:1:2x4, "
+                           "model.layers.0.linear_attn.in_proj_qkvz.weight 4:1:6x4, "
+                           "model.layers.0.linear_attn.in_proj_qkvz.weight 20:1:6x4");
+    matching_assert_pieces(&o, "layers.0.linear_attn.in_proj_z.weight",
+                           "model.layers.0.linear_attn.in_proj_qkvz.weight 10:1:6x4, "
+                           "model.layers.0.linear_attn.in_proj_qkvz.weight 26:1:6x4");
+    matching_assert_pieces(&o, "layers.0.linear_attn.in_proj_b.weight",
+                           "model.layers.0.linear_attn.in_proj_ba.weight 0:1:2x4, "
+                           "model.layers.0.linear_attn.in_proj_ba.weight 4:1:2x4");
+    matching_assert_pieces(&o, "layers.0.linear_attn.in_proj_a.weight",
+                           "model.layers.0.linear_attn.in_proj_ba.weight 2:1:2x4, "
+                           "model.layers.0.linear_attn.in_proj_ba.weight 6:1:2x4");
+    matching_close(&o, &c);
+    matching_assert_refused(
+        config, GROUPED("28"), SP_E_INPUT,
+        "tensor \"model.layers.0.linear_attn.in_proj_qkvz.weight\" has shape [28, 4], "
+        "expected [32, 4]; tensor \"model.layers.0.linear_attn.in_proj_qkvz.weight\" has shape "
+        "[28, 4], expected [32, 4]");
+}
+
 static void prediction_head(void **state)
 {
     static const struct {
@@ -633,21 +684,14 @@ static void roles_have_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plain_model),
-        cmocka_unit_test(prefixes),
-        cmocka_unit_test(tie_cases),
-        cmocka_unit_test(what_is_wrong),
-        cmocka_unit_test(many_findings),
-        cmocka_unit_test(scalar),
-        cmocka_unit_test(fused_rows),
-        cmocka_unit_test(experts_apart),
-        cmocka_unit_test(experts_fused),
-        cmocka_unit_test(experts_interleaved),
-        cmocka_unit_test(hybrid),
-        cmocka_unit_test(prediction_head),
-        cmocka_unit_test(golden_checkpoints),
-        cmocka_unit_test(families),
-        cmocka_unit_test(roles_have_names),
+        cmocka_unit_test(plain_model),     cmocka_unit_test(prefixes),
+        cmocka_unit_test(tie_cases),       cmocka_unit_test(what_is_wrong),
+        cmocka_unit_test(many_findings),   cmocka_unit_test(scalar),
+        cmocka_unit_test(fused_rows),      cmocka_unit_test(experts_apart),
+        cmocka_unit_test(experts_fused),   cmocka_unit_test(experts_interleaved),
+        cmocka_unit_test(hybrid),          cmocka_unit_test(grouped_by_key_head),
+        cmocka_unit_test(prediction_head), cmocka_unit_test(golden_checkpoints),
+        cmocka_unit_test(families),        cmocka_unit_test(roles_have_names),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

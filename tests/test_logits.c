@@ -281,14 +281,14 @@ static void fill_unselected(struct rows *rows)
 }
 
 /* The last id is the anchor. DFlash: block_size - 1 rows; a prediction head: some greedy steps. */
-static void check_draft(const char *folder)
+static void check_draft(const char *folder, const char *golden)
 {
     char path[512];
     struct opened o;
     struct sp_json *root;
     const struct sp_json *cases;
 
-    snprintf(path, sizeof path, "%s/golden.json", folder);
+    snprintf(path, sizeof path, "%s/%s", folder, golden);
     root = golden_json(path);
     snprintf(path, sizeof path, "%s/Modelfile", folder);
     o = open_file(packed_file(path, SP_DTYPE_NONE, SP_DTYPE_NONE));
@@ -319,7 +319,7 @@ static void oracle_draft(void **state)
 
     snprintf(folder, sizeof folder, SHARED "/oracle/drafts/%s", (const char *)*state);
     if (!golden_exists(folder)) skip();
-    check_draft(folder);
+    check_draft(folder, "golden.json");
 }
 
 /* Drafts that the speculators library trained, saved and ran. */
@@ -328,7 +328,16 @@ static void speculators_draft(void **state)
     char folder[400];
 
     snprintf(folder, sizeof folder, TESTDATA "/speculators/%s", (const char *)*state);
-    check_draft(folder);
+    check_draft(folder, "golden.json");
+}
+
+/* Prediction heads that stand in the checkpoints of testdata/families. */
+static void built_in_draft(void **state)
+{
+    char folder[400];
+
+    snprintf(folder, sizeof folder, TESTDATA "/families/%s", (const char *)*state);
+    check_draft(folder, "golden_draft.json");
 }
 
 /* Somebody else's Llama checkpoint: last row's first 16 logits and greedy ids. */
@@ -418,6 +427,7 @@ int main(void)
         GOLDEN_CASE(speculators_draft, "dspark_anchored"),
         GOLDEN_CASE(speculators_draft, "peagle"),
         GOLDEN_CASE(speculators_draft, "peagle_sliding"),
+        GOLDEN_CASE(built_in_draft, "qwen3_next"),
         GOLDEN_CASE(oracle_draft, "dflash_default_taps"),
         GOLDEN_CASE(oracle_draft, "dflash_gpt_oss"),
         GOLDEN_CASE(oracle_draft, "dflash_llama_bias"),

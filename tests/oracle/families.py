@@ -6,9 +6,15 @@ transformers makes of it in float32 and eager attention: NAME/config.json and mo
 golden.json (prompts; greedy, the ids that follow each, end of sequence ignored); logits_K.npy,
 float32 [tokens, vocabulary] of prompt K in one pass.
 
+Where the checkpoint holds a prediction head (HEADS), which transformers does not run: the head's
+tensors, Modelfile, golden_draft.json (ids, the last one the anchor; greedy) and draft_logits_K.npy,
+the chain of its own greedy steps. The layer is transformers', the wiring that of the vLLM project's
+published model file.
+
 Weights are drawn so that whatever a family has shows in the logits: no norm is neutral, no bias
 zero. They are rounded to bfloat16, and stored as such. Fixed seeds. Made with torch 2.13 and
 transformers 5.x as golden.json states."""
+import copy
 import json
 import os
 import shutil
@@ -16,8 +22,14 @@ import sys
 import zlib
 
 import numpy as np
+import safetensors.torch
 import torch
 import transformers
+from transformers.models.qwen3_next import modeling_qwen3_next
+
+# transformers runs a prompt in chunks, which loses some digits, and single tokens step by step.
+modeling_qwen3_next.torch_chunk_gated_delta_rule = (
+    lambda *args, **kwargs: modeling_qwen3_next.torch_recurrent_gated_delta_rule(*args, **kwargs))
 
 N_VOCAB = 128
 N_GREEDY = 16
@@ -59,6 +71,16 @@ FAMILIES = {
 }
 
 
+def qwen3_next(**settings):
+    """Delta layers and attention; more values than keys; experts beside a dense MLP."""
+    return {"num_hidden_layers": 3, "layer_types": ["linear_attention", "full_attention",
+                                                    "linear_attention"],
+            "head_dim": 16, "linear_num_key_heads": 3, "linear_num_value_heads": 6,
+            "linear_key_head_dim": 8, "linear_value_head_dim": 4, "linear_conv_kernel_dim": 3,
+            "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16,
+            "shared_expert_intermediate_size": 24, **settings}
+
+
 def lfm2(**settings):
     """Layers of both kinds, each before and after the other; w1 is 2/3 as wide as stated."""
     return {"num_hidden_layers": 5, "full_attn_idxs": [1, 3], "block_multiple_of": 8,
@@ -66,6 +88,9 @@ def lfm2(**settings):
 
 
 FAMILIES.update({
+    "qwen3_next": ("Qwen3NextForCausalLM", qwen3_next()),
+    "qwen3_next_sparse": ("Qwen3NextForCausalLM", qwen3_next(
+        norm_topk_prob=False, mlp_only_layers=[1])),
     "lfm2": ("Lfm2ForCausalLM", lfm2(tie_word_embeddings=True)),
     "lfm2_bias": ("Lfm2ForCausalLM", lfm2(
         conv_bias=True, conv_L_cache=4, block_auto_adjust_ff_dim=False, intermediate_size=48)),
@@ -119,6 +144,90 @@ def greedy(model, ids):
     return ids[-N_GREEDY:]
 
 
+def expert_names(name, value):
+    """A layer's fused experts under the names that they have in releases."""
+    if not name.endswith(("experts.gate_up_proj", "experts.down_proj")):
+        return [(name, value)]
+    base = name.rsplit(".", 1)[0]
+    parts = [("gate_proj", value[:, :value.shape[1] // 2]), ("up_proj", value[:, value.shape[1] // 2:])]
+    if name.endswith("down_proj"):
+        parts = [("down_proj", value)]
+    return [("%s.%d.%s.weight" % (base, e, part), rows[e].contiguous())
+            for part, rows in parts for e in range(rows.shape[0])]
+
+
+class Qwen3NextHead(torch.nn.Module):
+    """One layer of full attention on pairs of a token and the final state of the token before."""
+
+    def __init__(self, config):
+        super().__init__()
+        published = modeling_qwen3_next
+        width = config.hidden_size
+        self.fc = torch.nn.Linear(2 * width, width, bias=False)
+        self.pre_fc_norm_embedding, self.pre_fc_norm_hidden, self.norm = (
+            published.Qwen3NextRMSNorm(width, eps=config.rms_norm_eps) for _ in range(3))
+        self.layers = torch.nn.ModuleList([published.Qwen3NextDecoderLayer(
+            config, config.layer_types.index("full_attention"))])
+
+    def tensors(self):
+        for name, value in self.state_dict().items():
+            for part in expert_names("mtp." + name, value):
+                yield part
+
+    def forward(self, body, ids, hidden):
+        x = self.fc(torch.cat([self.pre_fc_norm_embedding(body.embed_tokens(ids)),
+                               self.pre_fc_norm_hidden(hidden)], -1))
+        n = x.shape[1]
+        mask = torch.full((n, n), float("-inf")).triu(1)[None, None]
+        x = self.layers[0](x, position_embeddings=body.rotary_emb(x, torch.arange(n)[None]),
+                           attention_mask=mask)
+        return self.norm(x)
+
+
+HEADS = {"qwen3_next": Qwen3NextHead}
+N_STEPS = 3
+
+
+def run_head(model, head, ids):
+    """What the head makes of ids, and of its own guesses: rows of logits, guesses."""
+    with torch.no_grad():
+        hidden = model.model(torch.tensor([ids[:-1]]), use_cache=False).last_hidden_state
+        seen, rows, guesses = list(ids[1:]), [], []
+        for _ in range(N_STEPS):
+            out = head(model.model, torch.tensor([seen]), hidden)[:, -1:]
+            rows.append(model.lm_head(out)[0, 0])
+            guesses.append(int(rows[-1].argmax()))
+            seen.append(guesses[-1])
+            hidden = torch.cat([hidden, out], 1)
+    return torch.stack(rows), guesses
+
+
+def make_head(model, name, path, seed):
+    head = HEADS[name](model.config).float().eval()
+    generator = torch.Generator().manual_seed(seed + 1)
+    with torch.no_grad():
+        for key, p in head.named_parameters():
+            p.copy_(draw(key, p, generator).bfloat16().float())
+    golden = {"ids": PROMPTS, "greedy": []}
+    for k, prompt in enumerate(PROMPTS):
+        rows, guesses = run_head(model, head, prompt)
+        golden["greedy"].append(guesses)
+        np.save(os.path.join(path, "draft_logits_%d.npy" % k), rows.numpy())
+    write_golden(os.path.join(path, "golden_draft.json"), golden)
+    file = os.path.join(path, "model.safetensors")
+    tensors = safetensors.torch.load_file(file)
+    tensors.update((key, value.bfloat16()) for key, value in head.tensors())
+    safetensors.torch.save_file(tensors, file, metadata={"format": "pt"})
+    with open(os.path.join(path, "Modelfile"), "w") as f:
+        f.write("FROM .\n")
+
+
+def write_golden(path, golden):
+    with open(path, "w") as f:
+        json.dump(golden, f)
+        f.write("\n")
+
+
 def make(folder, name, seed):
     model = make_model(*FAMILIES[name], seed)
     path = os.path.join(folder, name)
@@ -126,15 +235,15 @@ def make(folder, name, seed):
     golden = {"transformers": transformers.__version__, "prompts": PROMPTS,
               "greedy": [{"ids": greedy(model, p)} for p in PROMPTS]}
     logits = [run(model, p).numpy() for p in PROMPTS]
-    model.bfloat16().save_pretrained(path)
+    copy.deepcopy(model).bfloat16().save_pretrained(path)
     generation = os.path.join(path, "generation_config.json")
     if os.path.exists(generation):
         os.remove(generation)
     for k, values in enumerate(logits):
         np.save(os.path.join(path, "logits_%d.npy" % k), values.astype(np.float32))
-    with open(os.path.join(path, "golden.json"), "w") as f:
-        json.dump(golden, f)
-        f.write("\n")
+    write_golden(os.path.join(path, "golden.json"), golden)
+    if name in HEADS:
+        make_head(model, name, path, seed)
     size = os.path.getsize(os.path.join(path, "model.safetensors"))
     print(name, size, "largest logit %.2f" % max(abs(v).max() for v in logits))
 
