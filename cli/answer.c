@@ -187,6 +187,8 @@ static void report_json(const struct sp_result *r, const struct sp_package_info 
     sp_json_out_u64(&out, "guessed", r->guessed);
     sp_json_out_u64(&out, "drafted", r->drafted);
     sp_json_out_u64(&out, "accepted", r->accepted);
+    sp_json_out_u64(&out, "lookup_drafted", r->lookup_drafted);
+    sp_json_out_u64(&out, "lookup_accepted", r->lookup_accepted);
     sp_json_out_u64(&out, "all_accepted", r->all_accepted);
     sp_json_out_u64(&out, "mismatches", r->mismatches);
     sp_json_out_double(&out, "acceptance", share(r->accepted, r->drafted));
@@ -211,6 +213,11 @@ static void report_json(const struct sp_result *r, const struct sp_package_info 
     putchar('\n');
 }
 
+static bool looks_up(const struct sp_package_info *info)
+{
+    return info->draft != NULL && strncmp(info->draft, "lookup", strlen("lookup")) == 0;
+}
+
 /* A short answer's few steps say little about speed. */
 enum { ENOUGH_TO_COMPARE = 32 };
 
@@ -232,12 +239,13 @@ static void report_short(const struct sp_result *r, const struct sp_package_info
 }
 
 /* Says that a draft cannot help, and why: its guesses are wrong; or too rarely right, or too seldom
- * sure to be, for what they cost. */
-static bool report_useless(const struct sp_result *r)
+ * sure to be, for what they cost. A lookup costs nothing, and need not help often. */
+static bool report_useless(const struct sp_result *r, const struct sp_package_info *info)
 {
     static const double hardly_ever = 0.1;
     static const size_t enough = 8;
 
+    if (looks_up(info)) return false;
     if (r->tried_at[0] >= enough && share(r->accepted_at[0], r->tried_at[0]) < hardly_ever) {
         fprintf(stderr, "the draft does not help here: %zu of %zu first guesses were right\n",
                 r->accepted_at[0], r->tried_at[0]);
@@ -252,6 +260,14 @@ static bool report_useless(const struct sp_result *r)
         "worth checking, %zu right\n",
         r->plain_rounds, r->n_rounds, r->guessed, r->drafted, r->accepted);
     return true;
+}
+
+/* Of which draft the guesses were, where there are two. */
+static void report_lookup(const struct sp_result *r, const struct sp_package_info *info)
+{
+    if (!looks_up(info) || strcmp(info->draft, "lookup") == 0) return;
+    fprintf(stderr, "by lookup     %zu, accepted %zu, acceptance %.1f%%\n", r->lookup_drafted,
+            r->lookup_accepted, 100 * share(r->lookup_accepted, r->lookup_drafted));
 }
 
 static void report_long(const struct sp_result *r, const struct sp_package_info *info)
@@ -273,6 +289,7 @@ static void report_long(const struct sp_result *r, const struct sp_package_info 
         fprintf(
             stderr, "drafted       %zu, accepted %zu, acceptance %.1f%%; %zu not worth checking\n",
             r->drafted, r->accepted, 100 * share(r->accepted, r->drafted), r->guessed - r->drafted);
+        report_lookup(r, info);
         fprintf(stderr, "per pass      %.2f tokens for each pass of the target\n",
                 tokens_per_pass(r));
         fputs("by position  ", stderr);
@@ -298,5 +315,5 @@ void sp_answer_report(const struct sp_result *result, const struct sp_package_in
         report_long(result, info);
     else
         report_short(result, info);
-    if (!style->told_useless) style->told_useless = report_useless(result);
+    if (!style->told_useless) style->told_useless = report_useless(result, info);
 }

@@ -379,10 +379,18 @@ enum sp_status sp_bench_measure(struct sp_bench *bench, struct sp_package *packa
 {
     struct run r = {.bench = bench, .options = options, .package = package, .err = err};
     size_t n = options->n_repeat;
+    enum sp_draft_by by;
     enum sp_status st;
 
     bench->options = options;
     sp_package_describe(package, &bench->info);
+    by = sp_engine_draft_by_of(&options->engine);
+    if (sp_bench_simulated(bench) && by != SP_DRAFT_BY_MODEL) {
+        return sp_fail(err, SP_E_USAGE,
+                       "--simulate-acceptance goes with --draft-by model: a lookup has nothing to "
+                       "simulate");
+    }
+    sp_engine_settle_draft(&bench->info, package, by);
     if ((st = sp_bench_read_draft_depths(bench, err))) return st;
     if (bench->n_draft_depths == 0) bench->info.draft = NULL;
     if (sp_bench_simulated(bench) && bench->info.draft == NULL) {

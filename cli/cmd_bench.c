@@ -37,6 +37,7 @@ static const struct sp_opt opts[] = {
     {SP_OPT_STRING, 0, "draft-depth", NULL, "N,N,...", AT(draft_depths), .shown = "auto",
      .help = "Most tokens to draft in a round, or auto; 0: measure without the draft. Several: "
              "compare each of them with plain generation, and say which is the fastest"},
+    SP_OPT_DRAFT_BY(struct options, engine, "model"),
     SP_OPT_THREADS(struct options, engine),
     SP_OPT_KERNELS(struct options, engine),
     SP_OPT_KV_TYPE(struct options, engine),
@@ -113,6 +114,7 @@ static void note_draftless(const struct sp_args *args, const struct sp_package *
     struct sp_package_info info;
 
     sp_package_describe(package, &info);
+    sp_engine_settle_draft(&info, package, sp_engine_draft_by_of(&o->engine));
     if (o->draft_depths && strcmp(o->draft_depths, "0") != 0)
         sp_engine_note_draftless(args, &info, drafting);
 }
@@ -163,8 +165,10 @@ done:
     return st;
 }
 
-static const struct options defaults = {
-    .n_predict = 128, .n_repeat = 5, .acceptance = -1, .engine = SP_ENGINE_DEFAULTS};
+static const struct options defaults = {.n_predict = 128,
+                                        .n_repeat = 5,
+                                        .acceptance = -1,
+                                        .engine = {.depth = SP_DEPTH_AUTO, .draft_by = "model"}};
 
 const struct sp_command sp_cmd_bench = {
     .name = "bench",

@@ -19,6 +19,7 @@ static const char *const accepts[] = {"coupled", "rejection", NULL};
 
 /* What says how to draft. */
 static const char *const drafting[] = {"draft-depth", "accept", "show-draft", NULL};
+static const char *const by_whom[] = {"draft-by", NULL};
 
 #define AT(member) .offset = offsetof(struct options, member)
 #define SET(member) .offset = offsetof(struct options, settings.member)
@@ -46,6 +47,7 @@ static const struct sp_opt opts[] = {
     {SP_OPT_INT, 0, "draft-depth", NULL, "N", SET(depth), .max = 1 << 16, .word = "auto",
      .word_value = SP_DEPTH_AUTO, .shown = "auto",
      .help = "Most tokens to draft in a round, 0: as --no-draft; the text does not depend on it"},
+    SP_OPT_DRAFT_BY(struct options, engine, "model where the file has one, else lookup"),
     {SP_OPT_FLAG, 0, "show-draft", NULL, NULL, AT(show_draft),
      .help = "Colour the text that the draft had guessed"},
     {SP_OPT_CHOICE, 0, "accept", NULL, "HOW", SET(accept), .choices = accepts, .shown = "coupled",
@@ -262,6 +264,7 @@ static void note_vain(const struct options *o, const struct sp_args *args,
     if (o->settings.depth == 0) return;
     if (o->no_draft) {
         sp_engine_note_vain(args, "--no-draft", drafting);
+        sp_engine_note_vain(args, "--no-draft", by_whom);
     } else {
         sp_engine_note_draftless(args, info, drafting);
     }
@@ -316,6 +319,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     engine.n_context = settings.n_context;
     if ((st = sp_engine_open_package(&g.package, g.path, &engine, err))) goto done;
     sp_package_describe(g.package, &g.info);
+    sp_engine_settle_draft(&g.info, g.package, sp_engine_draft_by_of(&engine));
     note_vain(o, args, &g.info);
     g.style.ids = !g.info.has_tokenizer;
     if (o->ids == NULL && !g.info.has_tokenizer) {

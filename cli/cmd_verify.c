@@ -24,6 +24,8 @@ static const struct sp_opt opts[] = {
     SP_OPT_NUM_CTX(struct sp_lossless_options, engine),
     SP_OPT_DRAFT_DEPTH(struct sp_lossless_options, engine, 1,
                        "Most tokens to draft in a round; auto: all that the draft can propose"),
+    SP_OPT_DRAFT_BY(struct sp_lossless_options, engine,
+                    "model where the file has one, else lookup"),
     SP_OPT_THREADS(struct sp_lossless_options, engine),
     SP_OPT_KERNELS(struct sp_lossless_options, engine),
     SP_OPT_KV_TYPE(struct sp_lossless_options, engine),

@@ -12,6 +12,7 @@ const char *const sp_engine_kernels[] = {"auto", "neon", "scalar", NULL};
 const char *const sp_engine_kernels[] = {"auto", "scalar", NULL};
 #endif
 const char *const sp_engine_kv_types[] = {"f16", "f32", "q8", NULL};
+const char *const sp_engine_draft_by[] = {"model", "lookup", "both", NULL};
 
 void sp_engine_note_vain(const struct sp_args *args, const char *why, const char *const *options)
 {
@@ -52,6 +53,23 @@ enum sp_cache_type sp_engine_cache_type(const struct sp_engine_opts *opts)
     return SP_CACHE_F16;
 }
 
+enum sp_draft_by sp_engine_draft_by_of(const struct sp_engine_opts *opts)
+{
+    static const enum sp_draft_by values[] = {SP_DRAFT_BY_MODEL, SP_DRAFT_BY_LOOKUP,
+                                              SP_DRAFT_BY_BOTH};
+
+    for (size_t i = 0; opts->draft_by && sp_engine_draft_by[i]; i++) {
+        if (strcmp(opts->draft_by, sp_engine_draft_by[i]) == 0) return values[i];
+    }
+    return SP_DRAFT_BY_DEFAULT;
+}
+
+void sp_engine_settle_draft(struct sp_package_info *info, const struct sp_package *package,
+                            enum sp_draft_by by)
+{
+    info->draft = sp_package_draft(package, by, &info->max_depth);
+}
+
 enum sp_status sp_engine_open_session(struct sp_session **out, struct sp_package *package,
                                       const struct sp_engine_opts *opts, bool no_draft,
                                       size_t rows_per_pass, struct sp_err *err)
@@ -59,6 +77,7 @@ enum sp_status sp_engine_open_session(struct sp_session **out, struct sp_package
     struct sp_session_options options = {
         .n_context = (size_t)opts->n_context,
         .cache = sp_engine_cache_type(opts),
+        .draft_by = sp_engine_draft_by_of(opts),
         .no_draft = no_draft,
         .rows_per_pass = rows_per_pass,
     };

@@ -11,7 +11,7 @@ struct sp_engine_opts {
     int64_t n_threads; /* 0: the cores there are */
     int64_t n_context; /* 0: the model's maximum, at most 4096 */
     int64_t depth;     /* or SP_DEPTH_AUTO */
-    const char *kernels, *kv_type;
+    const char *kernels, *kv_type, *draft_by;
     bool huge_pages;
 };
 
@@ -20,7 +20,8 @@ struct sp_engine_opts {
         .depth = SP_DEPTH_AUTO                                                                     \
     }
 
-extern const char *const sp_engine_kernels[], *const sp_engine_kv_types[];
+extern const char *const sp_engine_kernels[], *const sp_engine_kv_types[],
+                                                  *const sp_engine_draft_by[];
 
 /* Rows of option tables; `type` is the command's struct of options, `member` its sp_engine_opts. */
 #define SP_OPT_THREADS(type, member)                                                               \
@@ -61,13 +62,27 @@ extern const char *const sp_engine_kernels[], *const sp_engine_kv_types[];
             .shown = "auto", .help = (text)                                                        \
     }
 
+#define SP_OPT_DRAFT_BY(type, member, standard)                                                    \
+    {                                                                                              \
+        SP_OPT_CHOICE, 0, "draft-by", NULL, "WHO", offsetof(type, member.draft_by),                \
+            .choices = sp_engine_draft_by, .shown = (standard),                                    \
+            .help = "Who guesses: the file's draft model, a lookup of what followed the last "     \
+                    "tokens earlier in the text, or whichever of both promises more"               \
+    }
+
 /* Says on stderr which of `options`, NULL at the end, were given in vain, and why: "why: --option
  * has no effect". */
 void sp_engine_note_vain(const struct sp_args *args, const char *why, const char *const *options);
 
-/* The same where the file has no draft. */
+/* The same where info->draft says that nobody drafts. */
 void sp_engine_note_draftless(const struct sp_args *args, const struct sp_package_info *info,
                               const char *const *options);
+
+enum sp_draft_by sp_engine_draft_by_of(const struct sp_engine_opts *opts);
+
+/* info->draft and info->max_depth, the file's so far, become those of a session. */
+void sp_engine_settle_draft(struct sp_package_info *info, const struct sp_package *package,
+                            enum sp_draft_by by);
 
 SP_MUST_CHECK enum sp_status sp_engine_open_package(struct sp_package **out, const char *path,
                                                     const struct sp_engine_opts *opts,

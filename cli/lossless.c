@@ -165,8 +165,9 @@ enum sp_status sp_lossless_verify(const struct sp_args *args, struct sp_err *err
     sp_signals_catch();
     if ((st = sp_engine_open_package(&c.package, path, &c.options->engine, err))) return st;
     sp_package_describe(c.package, &c.info);
+    sp_engine_settle_draft(&c.info, c.package, sp_engine_draft_by_of(&c.options->engine));
     if (c.info.draft == NULL) {
-        st = sp_fail(err, SP_E_USAGE, "%s has no draft: there is nothing to compare", path);
+        st = sp_fail(err, SP_E_USAGE, "%s has no draft model: there is nothing to compare", path);
     } else if ((st = check_all(&c, args))) {
         sp_context(err, "%s", path);
     }

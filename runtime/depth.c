@@ -178,14 +178,19 @@ size_t sp_depth_cut(const struct sp_depth *d)
     return d->n_cut;
 }
 
+static void add_round(struct sp_depth *d, double tokens, double seconds)
+{
+    d->tokens = forget * d->tokens + tokens;
+    d->seconds = forget * d->seconds + seconds;
+}
+
 /* What a round of n guesses that was chosen here has earned. */
 static void settle(struct sp_depth *d, const struct sp_round *r, size_t n)
 {
     double tokens = (double)r->accepted + 1;
     double seconds = sp_cost_at(&d->draft, n) + sp_cost_at(&d->verify, r->drafted);
 
-    d->tokens = forget * d->tokens + tokens;
-    d->seconds = forget * d->seconds + seconds;
+    add_round(d, tokens, seconds);
     d->purse += tokens - seconds * plain_rate(d);
     if (d->purse > fortune) d->purse = fortune;
     if (d->purse >= 2 * bet) d->allowance = first_allowance;
@@ -212,15 +217,46 @@ static void count_guesses(struct sp_depth *d, size_t drafted, size_t accepted)
     }
 }
 
+static void record_pass(struct sp_depth *d, const struct sp_round *r)
+{
+    if (r->drafted > SP_DEPTH_MAX) return;
+    sp_cost_record(&d->verify, r->drafted, r->verify_seconds);
+    d->n_plain += r->drafted == 0;
+}
+
 void sp_depth_record(struct sp_depth *d, const struct sp_round *r)
 {
     size_t n = d->stepwise ? r->made : r->asked;
 
     if (r->drafted > d->max || n > d->max) return;
-    sp_cost_record(&d->verify, r->drafted, r->verify_seconds);
-    d->n_plain += r->drafted == 0;
+    record_pass(d, r);
     if (n > 0) sp_cost_record(&d->draft, n, r->draft_seconds);
     if (d->n_asked > 0) settle(d, r, n);
     count_guesses(d, r->drafted, r->accepted);
     d->n_asked = d->n_made = 0;
+}
+
+/* The prices of the guesses that are verified add up to what their rows cost, and their gain is
+ * what is left of the tokens. */
+double sp_depth_promise(const struct sp_depth *d)
+{
+    double seconds = d->verify_seconds[d->n_cut];
+
+    return (1 + d->best_gain + d->rate * (seconds - d->verify_seconds[0])) / seconds;
+}
+
+double sp_depth_rate(const struct sp_depth *d)
+{
+    return d->paused ? plain_rate(d) : drafted_rate(d);
+}
+
+void sp_depth_watch(struct sp_depth *d, const struct sp_round *r)
+{
+    record_pass(d, r);
+    d->n_asked = d->n_made = 0;
+}
+
+void sp_depth_credit(struct sp_depth *d, const struct sp_round *r)
+{
+    add_round(d, (double)r->emitted, r->draft_seconds + sp_cost_at(&d->verify, r->drafted));
 }

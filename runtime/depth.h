@@ -71,7 +71,22 @@ struct sp_round {
     bool stopped;            /* no more tokens are wanted */
 };
 
-/* Of every round, whether its depth was chosen here or not. */
+/* Of every round of this draft's, whether its depth was chosen here or not. */
 void sp_depth_record(struct sp_depth *depth, const struct sp_round *round);
+
+/* ---- beside another draft ----
+ */
+
+/* Tokens a second that the guesses worth verifying promise; after the last judgement. */
+double sp_depth_promise(const struct sp_depth *depth);
+
+/* Tokens a second that this draft has brought so far, plain steps' where it pauses. */
+double sp_depth_rate(const struct sp_depth *depth);
+
+/* A round in which this draft's guesses, if there were any, were left aside: what the pass cost. */
+void sp_depth_watch(struct sp_depth *depth, const struct sp_round *round);
+
+/* What such a round brought counts for what time is worth: the choice was not this draft's. */
+void sp_depth_credit(struct sp_depth *depth, const struct sp_round *round);
 
 #endif

@@ -396,6 +396,17 @@ double sp_distribution_at(const struct sp_distribution *d, uint32_t id)
     return 0;
 }
 
+enum sp_status sp_distribution_certain(struct sp_distribution *out, uint32_t id, struct sp_err *err)
+{
+    enum sp_status st = reserve(out, 1, err);
+
+    if (st) return st;
+    out->n = 1;
+    out->ids[0] = id;
+    out->probs[0] = 1;
+    return SP_OK;
+}
+
 enum sp_status sp_distribution_residual(struct sp_distribution *out,
                                         const struct sp_distribution *p,
                                         const struct sp_distribution *q, struct sp_err *err)

@@ -151,8 +151,9 @@ static enum sp_status assistant_open(struct sp_drafter **out, const struct sp_dr
     return SP_OK;
 }
 
-static size_t assistant_limit(const struct sp_drafter *base, size_t n_cached)
+static size_t assistant_limit(struct sp_drafter *base, const uint32_t *ids, size_t n_cached)
 {
+    (void)ids;
     (void)n_cached;
     return ((const struct draft_assistant *)base)->known ? MAX_DEPTH : 0;
 }

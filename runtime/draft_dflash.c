@@ -113,8 +113,9 @@ static enum sp_status dflash_open(struct sp_drafter **out, const struct sp_draft
     return SP_OK;
 }
 
-size_t sp_dflash_limit(const struct sp_drafter *base, size_t n_cached)
+size_t sp_dflash_limit(struct sp_drafter *base, const uint32_t *ids, size_t n_cached)
 {
+    (void)ids;
     (void)n_cached;
     return sp_dflash_max_depth(((const struct sp_dflash *)base)->model);
 }

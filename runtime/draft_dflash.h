@@ -28,7 +28,7 @@ size_t sp_dflash_max_depth(const struct sp_model *draft);
 const unsigned *sp_dflash_taps(const struct sp_model *draft, unsigned *n_taps);
 SP_MUST_CHECK enum sp_status sp_dflash_check(const struct sp_model *target,
                                              const struct sp_model *draft, struct sp_err *err);
-size_t sp_dflash_limit(const struct sp_drafter *base, size_t n_cached);
+size_t sp_dflash_limit(struct sp_drafter *base, const uint32_t *ids, size_t n_cached);
 struct sp_logits sp_dflash_logits(const struct sp_drafter *base, size_t i);
 void sp_dflash_commit(struct sp_drafter *base, const struct sp_commit *commit);
 bool sp_dflash_truncate(struct sp_drafter *base, size_t len);

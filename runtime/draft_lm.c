@@ -89,11 +89,12 @@ done:
 }
 
 /* The draft's own context ends earlier, perhaps: no drafting past it. */
-static size_t lm_limit(const struct sp_drafter *base, size_t n_cached)
+static size_t lm_limit(struct sp_drafter *base, const uint32_t *ids, size_t n_cached)
 {
     const struct draft_lm *d = (const struct draft_lm *)base;
     size_t left = n_cached + 1 < d->n_positions ? d->n_positions - n_cached - 1 : 0;
 
+    (void)ids;
     return left < MAX_DEPTH ? left : MAX_DEPTH;
 }
 

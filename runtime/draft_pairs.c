@@ -48,8 +48,9 @@ void sp_pairs_release(struct sp_pairs *p)
     free(p->logits);
 }
 
-size_t sp_pairs_limit(const struct sp_drafter *base, size_t n_cached)
+size_t sp_pairs_limit(struct sp_drafter *base, const uint32_t *ids, size_t n_cached)
 {
+    (void)ids;
     return n_cached ? ((const struct sp_pairs *)base)->depth : 0;
 }
 

@@ -50,7 +50,7 @@ float *sp_pairs_behind(struct sp_pairs *pairs);
 
 /* Rows of struct sp_drafter_ops. */
 size_t sp_pairs_max_depth(const struct sp_model *draft);
-size_t sp_pairs_limit(const struct sp_drafter *base, size_t n_cached);
+size_t sp_pairs_limit(struct sp_drafter *base, const uint32_t *ids, size_t n_cached);
 struct sp_logits sp_pairs_logits(const struct sp_drafter *base, size_t i);
 SP_MUST_CHECK enum sp_status sp_pairs_propose(struct sp_drafter *base, uint32_t *ids,
                                               size_t n_cached, size_t *n,

@@ -47,3 +47,13 @@ enum sp_status sp_guess_rated(const struct sp_guesser *guesser, bool *more, uint
     *more = st == SP_OK && (guesser->depth == NULL || sp_depth_judge(guesser->depth, confidence));
     return st;
 }
+
+enum sp_status sp_guess_copied(const struct sp_guesser *guesser, bool *more, const uint32_t *ids,
+                               size_t pos, double confidence, struct sp_err *err)
+{
+    const struct sp_chooser *chooser = guesser->chooser;
+    enum sp_status st = chooser->adopt ? chooser->adopt(chooser->state, ids[pos], pos, err) : SP_OK;
+
+    *more = st == SP_OK && (guesser->depth == NULL || sp_depth_judge(guesser->depth, confidence));
+    return st;
+}

@@ -51,8 +51,8 @@ struct sp_drafter_ops {
                             struct sp_err *err);
     enum sp_status (*open)(struct sp_drafter **out, const struct sp_drafter_setup *setup,
                            struct sp_err *err);
-    /* Most tokens one proposal can hold, given this many cached positions. */
-    size_t (*limit)(const struct sp_drafter *drafter, size_t n_cached);
+    /* Most tokens one proposal can hold behind ids[0..n_cached]; 0: there is nothing to propose. */
+    size_t (*limit)(struct sp_drafter *drafter, const uint32_t *ids, size_t n_cached);
     /* Reads what it has not read of ids[0..n_cached - 1], if that is more than one round leaves: a
      * prompt, or what plain steps wrote. Before a proposal, whose time it would distort. NULL:
      * nothing ever waits. */
@@ -91,6 +91,11 @@ SP_MUST_CHECK enum sp_status sp_guess_rated(const struct sp_guesser *guesser, bo
                                             uint32_t *ids, size_t pos,
                                             const struct sp_logits *logits, double confidence,
                                             struct sp_err *err);
+
+/* The same for ids[pos] that no logits chose. */
+SP_MUST_CHECK enum sp_status sp_guess_copied(const struct sp_guesser *guesser, bool *more,
+                                             const uint32_t *ids, size_t pos, double confidence,
+                                             struct sp_err *err);
 
 /* The row of a kind; NULL if there is none. */
 const struct sp_drafter_ops *sp_drafter_find(enum sp_draft_kind kind);

@@ -288,25 +288,25 @@ static enum sp_status one_round(struct run *run, const struct sp_chooser *choose
     struct sp_session *s = run->session;
     struct sp_result *r = run->result;
     const struct sp_request *q = run->request;
-    struct sp_guesser guesser = {.chooser = chooser};
-    size_t depth = s->depth.max, left;
+    size_t depth = sp_session_max_depth(s), left;
     struct sp_round round;
+    bool lookup;
     enum sp_status st;
 
     if (q->plain) depth = 0;
     if (q->depth >= 0 && depth > (size_t)q->depth) depth = (size_t)q->depth;
     left = q->max_tokens ? q->max_tokens - r->n_ids - 1 : SIZE_MAX;
     if (depth > left) depth = left;
-    if (depth && q->depth == SP_DEPTH_AUTO) {
-        guesser.depth = &s->depth;
-        depth = sp_depth_choose(&s->depth, depth);
-    }
-    if ((st = sp_speculator_round(s->speculator, depth, &guesser, emit, run, &round, run->err))) {
+    if ((st = sp_drafting_round(&s->drafting, s->speculator, depth, q->depth == SP_DEPTH_AUTO,
+                                chooser, emit, run, &round, &lookup, run->err))) {
         return st;
     }
     if (run->status) return run->status;
-    sp_depth_record(&s->depth, &round);
     count_round(r, &round);
+    if (lookup) {
+        r->lookup_drafted += round.drafted;
+        r->lookup_accepted += round.accepted;
+    }
     if ((st =
              sp_grow(&r->rounds, &run->cap_rounds, r->n_rounds + 1, sizeof *r->rounds, run->err))) {
         return st;
@@ -411,9 +411,10 @@ static enum sp_status estimate_speed_up(struct run *run)
     enum sp_status st;
 
     if (!run->request->measure || r->n_rounds == 0) return SP_OK;
-    if ((st = time_plain_step(run, &r->plain_step_seconds))) return st;
     if (r->plain_rounds > 8) {
         r->plain_step_seconds = r->plain_seconds / (double)r->plain_rounds;
+    } else if ((st = time_plain_step(run, &r->plain_step_seconds))) {
+        return st;
     }
     if (taken > 0) r->speed_up = r->plain_step_seconds * (double)(r->n_ids - 1) / taken;
     return SP_OK;
@@ -457,7 +458,7 @@ static enum sp_status open_run(struct run *run)
     }
     if (q->sampling &&
         (st = sp_sampling_chooser_new(&run->sampling, q->sampling, package->target->config.n_vocab,
-                                      run->session->speculator->max_depth, package->engine.vector,
+                                      sp_session_max_depth(run->session), package->engine.vector,
                                       run->err))) {
         return st;
     }

@@ -5,6 +5,7 @@
 #include "format/mem.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -114,6 +115,8 @@ enum sp_status sp_package_open(struct sp_package **out, const char *path,
         if ((st = sp_model_open(&p->draft, p->pack, SP_PART_DRAFT, err))) goto in_file;
         st = sp_config_meet_target(&p->draft->config, &p->target->config, err);
         if (st || (st = sp_drafter_check(p->target, p->draft, err))) goto in_file;
+        snprintf(p->both, sizeof p->both, SP_LOOKUP_NAME " and %s",
+                 sp_drafter_find(p->draft->config.draft.kind)->name);
     }
     if ((st = open_tokenizer(p, err))) goto in_file;
     if ((st = find_eos(p, err))) goto in_file;
@@ -156,6 +159,20 @@ void sp_package_describe(const struct sp_package *package, struct sp_package_inf
     info->n_eos = package->n_eos;
     info->has_tokenizer = package->tokenizer != NULL;
     info->identity = sp_pack_identity(package->pack);
+}
+
+const char *sp_package_draft(const struct sp_package *package, enum sp_draft_by by,
+                             size_t *max_depth)
+{
+    const struct sp_model *draft = package->draft;
+    const struct sp_drafter_ops *ops = draft ? sp_drafter_find(draft->config.draft.kind) : NULL;
+    bool lookup = by == SP_DRAFT_BY_DEFAULT ? draft == NULL : by != SP_DRAFT_BY_MODEL;
+
+    if (by == SP_DRAFT_BY_LOOKUP) ops = NULL;
+    *max_depth = ops ? ops->max_depth(draft) : 0;
+    if (!lookup) return ops ? ops->name : NULL;
+    if (*max_depth < SP_LOOKUP_DEPTH) *max_depth = SP_LOOKUP_DEPTH;
+    return ops ? package->both : SP_LOOKUP_NAME;
 }
 
 enum sp_status sp_package_read(const struct sp_package *package, const char *section, char **text,

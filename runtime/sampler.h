@@ -66,6 +66,10 @@ uint32_t sp_distribution_draw(const struct sp_distribution *distribution, uint64
 /* Probability of a token, 0 outside the distribution. */
 double sp_distribution_at(const struct sp_distribution *distribution, uint32_t id);
 
+/* *out = this token with probability 1. */
+SP_MUST_CHECK enum sp_status sp_distribution_certain(struct sp_distribution *out, uint32_t id,
+                                                     struct sp_err *err);
+
 /* *out = max(p - q, 0), normalised; p itself where nothing is left. */
 SP_MUST_CHECK enum sp_status sp_distribution_residual(struct sp_distribution *out,
                                                       const struct sp_distribution *p,

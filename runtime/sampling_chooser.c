@@ -76,6 +76,14 @@ static enum sp_status propose(void *state, uint32_t *id, double *confidence,
     return SP_OK;
 }
 
+/* Certain, so that rejection accepts it with its probability in the target. */
+static enum sp_status adopt(void *state, uint32_t id, size_t pos, struct sp_err *err)
+{
+    struct sp_sampling_chooser *c = state;
+
+    return sp_distribution_certain(&c->q[pos % c->n_q], id, err);
+}
+
 static enum sp_status choose(void *state, uint32_t *id, const struct sp_logits *logits,
                              const uint32_t *ids, size_t pos, uint32_t guess, struct sp_err *err)
 {
@@ -101,5 +109,6 @@ static enum sp_status choose(void *state, uint32_t *id, const struct sp_logits *
 
 struct sp_chooser sp_sampling_chooser_of(struct sp_sampling_chooser *state)
 {
-    return (struct sp_chooser){propose, choose, state};
+    return (struct sp_chooser){
+        .propose = propose, .adopt = adopt, .choose = choose, .state = state};
 }

@@ -41,16 +41,24 @@ static size_t choose_prompt_rows(const struct sp_config *config)
     return n < MOST ? n : MOST;
 }
 
+static bool looks_up(const struct sp_session_options *options, bool has_draft)
+{
+    if (options->no_draft || options->draft_by == SP_DRAFT_BY_MODEL) return false;
+    return options->draft_by != SP_DRAFT_BY_DEFAULT || !has_draft;
+}
+
 enum sp_status sp_session_open(struct sp_session **out, struct sp_package *package,
                                const struct sp_session_options *options, struct sp_err *err)
 {
     struct sp_session *s = NULL;
     const struct sp_config *config = &package->target->config;
     size_t max = config->max_positions;
+    bool by_model = !options->no_draft && options->draft_by != SP_DRAFT_BY_LOOKUP;
     struct sp_speculator_options inner = {
         .n_positions = options->n_context,
         .prompt_rows = options->rows_per_pass ? options->rows_per_pass : choose_prompt_rows(config),
         .kv_type = sp_kv_type_of(options->cache),
+        .lookup = looks_up(options, package->draft != NULL),
     };
     enum sp_status st;
 
@@ -62,13 +70,11 @@ enum sp_status sp_session_open(struct sp_session **out, struct sp_package *packa
     if (inner.prompt_rows > inner.n_positions) inner.prompt_rows = inner.n_positions;
     if ((st = sp_new(&s, 1, sizeof *s, err))) goto done;
     s->package = package;
-    if ((st = sp_speculator_open(&s->speculator, package->target,
-                                 options->no_draft ? NULL : package->draft, &package->engine,
-                                 &inner, err))) {
+    if ((st = sp_speculator_open(&s->speculator, package->target, by_model ? package->draft : NULL,
+                                 &package->engine, &inner, err))) {
         goto done;
     }
-    sp_depth_init(&s->depth, s->speculator->max_depth,
-                  s->speculator->drafter && s->speculator->drafter->ops->stepwise);
+    sp_drafting_init(&s->drafting, s->speculator);
     if ((st = sp_new_aligned(&s->scratch, config->n_vocab + 16, sizeof *s->scratch, err))) {
         goto done;
     }
@@ -90,6 +96,13 @@ void sp_session_close(struct sp_session *session)
 size_t sp_session_n_context(const struct sp_session *session)
 {
     return session->speculator->n_positions;
+}
+
+size_t sp_session_max_depth(const struct sp_session *session)
+{
+    const struct sp_speculator *s = session->speculator;
+
+    return s->lookup && s->max_depth < SP_LOOKUP_DEPTH ? SP_LOOKUP_DEPTH : s->max_depth;
 }
 
 size_t sp_session_cache_size(const struct sp_session *session)

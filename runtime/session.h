@@ -4,7 +4,7 @@
 #define SP_RUNTIME_SESSION_H
 
 #include "format/packfile.h"
-#include "runtime/depth.h"
+#include "runtime/drafting.h"
 #include "runtime/spectool.h"
 #include "runtime/speculate.h"
 #include "runtime/tokenizer.h"
@@ -15,6 +15,7 @@ struct sp_package {
     struct sp_engine engine;
     struct sp_model *target;
     struct sp_model *draft;         /* NULL: none */
+    char both[32];                  /* "lookup and" its kind */
     struct sp_tokenizer *tokenizer; /* NULL: none */
     char *tokenizer_map;            /* what the tokenizer reads, if it is not mapped */
     uint32_t eos[SP_EOS_MAX];
@@ -24,13 +25,16 @@ struct sp_package {
 /* Rows of a prompt pass, unless experts want more: weights are read once for all of them. */
 enum { SP_PROMPT_ROWS = 128 };
 
+/* Most guesses of a round. */
+size_t sp_session_max_depth(const struct sp_session *session);
+
 enum sp_kv_type sp_kv_type_of(enum sp_cache_type cache);
 
 struct sp_session {
     struct sp_package *package; /* borrowed */
     struct sp_speculator *speculator;
-    struct sp_depth depth; /* what earlier answers taught about cost and acceptance */
-    float *scratch;        /* [n_vocab rounded up], for probabilities; owned */
+    struct sp_drafting drafting; /* what earlier answers taught */
+    float *scratch;              /* [n_vocab rounded up], for probabilities; owned */
 };
 
 /* Each id in the target's vocabulary, or SP_E_USAGE. */

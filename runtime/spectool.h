@@ -86,10 +86,25 @@ SP_MUST_CHECK enum sp_status sp_package_decode(const struct sp_package *package,
 
 enum sp_cache_type { SP_CACHE_F16, SP_CACHE_F32, SP_CACHE_Q8 };
 
+/* Whose guesses are verified: the file's draft's, or those of a lookup: what followed the last
+ * tokens when they stood in the text before. */
+enum sp_draft_by {
+    SP_DRAFT_BY_DEFAULT, /* the draft's where the file has one, else a lookup's */
+    SP_DRAFT_BY_MODEL,   /* the draft's */
+    SP_DRAFT_BY_LOOKUP,
+    SP_DRAFT_BY_BOTH, /* whichever promises more, round by round */
+};
+
+/* What that is called in a session: the kind of the file's draft, "lookup", "lookup and" the kind,
+ * NULL for nobody; the package's. *max_depth: most guesses of a round, 0 for nobody. */
+const char *sp_package_draft(const struct sp_package *package, enum sp_draft_by by,
+                             size_t *max_depth);
+
 struct sp_session_options {
     size_t n_context; /* positions; 0: the model's maximum, at most 4096 */
     enum sp_cache_type cache;
-    bool no_draft;        /* do not open the draft at all */
+    enum sp_draft_by draft_by;
+    bool no_draft;        /* nobody drafts */
     size_t rows_per_pass; /* of a prompt; 0: chosen; the result does not depend on it */
 };
 
@@ -197,12 +212,13 @@ struct sp_result {
     uint64_t logits_digest;        /* XXH3-64 of the rows that chose each id, in order */
     struct sp_round_count *rounds; /* [n_rounds] one per target pass after the prompt's; owned */
     size_t n_rounds;
-    size_t n_prompt, n_reused;            /* prompt tokens; of these, already in the cache */
-    size_t guessed;                       /* tokens that the draft proposed */
-    size_t drafted, accepted;             /* of these, verified by the target; of these, right */
-    size_t all_accepted;                  /* rounds in which every guess was right */
-    size_t mismatches;                    /* rounds in which the target chose otherwise */
-    size_t tried_at[64], accepted_at[64]; /* by guess 1..: verified with all before it right */
+    size_t n_prompt, n_reused;              /* prompt tokens; of these, already in the cache */
+    size_t guessed;                         /* tokens that the draft proposed */
+    size_t drafted, accepted;               /* of these, verified by the target; of these, right */
+    size_t lookup_drafted, lookup_accepted; /* of the last two, found by a lookup */
+    size_t all_accepted;                    /* rounds in which every guess was right */
+    size_t mismatches;                      /* rounds in which the target chose otherwise */
+    size_t tried_at[64], accepted_at[64];   /* by guess 1..: verified with all before it right */
     double prompt_seconds;
     double draft_seconds;  /* proposing */
     double verify_seconds; /* target passes of rounds that verified guesses */

@@ -57,6 +57,7 @@ enum sp_status sp_speculator_open(struct sp_speculator **out, const struct sp_mo
     s->prompt_rows = options->prompt_rows;
     if ((st = open_decoder(s, draft, engine, options, err))) goto done;
     if (draft && (st = open_drafter(s, draft, engine, options, err))) goto done;
+    if (options->lookup && (st = sp_lookup_open(&s->lookup, s->n_positions, err))) goto done;
     if ((st = sp_new(&s->ids, s->n_positions + s->max_rows + 1, sizeof *s->ids, err))) goto done;
     *out = s;
     s = NULL;
@@ -69,6 +70,7 @@ void sp_speculator_close(struct sp_speculator *s)
 {
     if (s == NULL) return;
     if (s->drafter) s->drafter->ops->close(s->drafter);
+    if (s->lookup) s->lookup->ops->close(s->lookup);
     sp_decoder_close(s->decoder);
     free(s->ids);
     free(s);
@@ -81,7 +83,7 @@ static void pass(struct sp_speculator *s, size_t n, size_t n_certain)
     sp_decoder_run(s->decoder, n, s->n_cached, n_certain);
 }
 
-/* The first n rows of the last pass are true: hand them to the drafter. */
+/* The first n rows of the last pass are true: hand them to the drafters. */
 static void commit(struct sp_speculator *s, size_t n)
 {
     struct sp_commit rows = {
@@ -93,6 +95,7 @@ static void commit(struct sp_speculator *s, size_t n)
 
     sp_decoder_commit(s->decoder, n);
     if (s->drafter) s->drafter->ops->commit(s->drafter, &rows);
+    if (s->lookup) s->lookup->ops->commit(s->lookup, &rows);
     s->n_cached += n;
 }
 
@@ -109,6 +112,7 @@ static void keep_common_prefix(struct sp_speculator *s, const uint32_t *prompt, 
         common = 0;
         s->drafter->ops->truncate(s->drafter, 0);
     }
+    if (s->lookup) s->lookup->ops->truncate(s->lookup, common);
     s->n_cached = common;
 }
 
@@ -143,42 +147,54 @@ void sp_speculator_begin(struct sp_speculator *s, uint32_t id)
     s->ids[s->n_ids++] = id;
 }
 
-static size_t clamp_depth(const struct sp_speculator *s, size_t depth)
+size_t sp_speculator_limit(struct sp_speculator *s, struct sp_drafter *drafter)
 {
-    size_t free_rows = s->n_positions - s->n_cached - 1, limit;
+    size_t room = s->n_positions - s->n_cached - 1, limit;
 
-    if (s->drafter == NULL) return 0;
-    limit = s->drafter->ops->limit(s->drafter, s->n_cached);
-    if (limit > s->max_depth) limit = s->max_depth;
-    if (depth > limit) depth = limit;
-    return depth < free_rows ? depth : free_rows;
+    if (drafter == NULL) return 0;
+    limit = drafter->ops->limit(drafter, s->ids, s->n_cached);
+    return limit < room ? limit : room;
 }
 
-static void catch_up(struct sp_speculator *s)
+static size_t clamp_depth(struct sp_speculator *s, size_t depth)
 {
-    if (s->drafter->ops->catch_up) s->drafter->ops->catch_up(s->drafter, s->ids, s->n_cached);
+    size_t limit = sp_speculator_limit(s, s->drafter);
+
+    return depth < limit ? depth : limit;
 }
 
-enum sp_status sp_speculator_round(struct sp_speculator *s, size_t depth,
-                                   const struct sp_guesser *guesser, sp_emit_fn *emit,
-                                   void *context, struct sp_round *round, struct sp_err *err)
+static void catch_up(struct sp_speculator *s, struct sp_drafter *drafter)
 {
-    const struct sp_chooser *chooser = guesser->chooser;
-    size_t n = clamp_depth(s, depth), pos = s->n_cached + 1;
-    double t0 = sp_seconds(), t1, t2;
+    if (drafter->ops->catch_up) drafter->ops->catch_up(drafter, s->ids, s->n_cached);
+}
+
+enum sp_status sp_speculator_propose(struct sp_speculator *s, struct sp_drafter *drafter, size_t n,
+                                     const struct sp_guesser *guesser, struct sp_round *round,
+                                     struct sp_err *err)
+{
+    double t0 = sp_seconds(), t1;
+    enum sp_status st;
+
+    round->asked = n;
+    catch_up(s, drafter);
+    t1 = sp_seconds();
+    if ((st = drafter->ops->propose(drafter, s->ids, s->n_cached, &n, guesser, err))) return st;
+    round->made = n;
+    round->drafted = guesser->depth ? sp_depth_cut(guesser->depth) : n;
+    round->catch_up_seconds = t1 - t0;
+    round->draft_seconds = sp_seconds() - t1;
+    return SP_OK;
+}
+
+enum sp_status sp_speculator_verify(struct sp_speculator *s, const struct sp_chooser *chooser,
+                                    sp_emit_fn *emit, void *context, struct sp_round *round,
+                                    struct sp_err *err)
+{
+    size_t n = round->drafted, pos = s->n_cached + 1;
+    double t0 = sp_seconds();
     enum sp_status st;
 
     assert(s->n_ids == pos && s->n_cached < s->n_positions);
-    memset(round, 0, sizeof *round);
-    round->asked = n;
-    if (n) catch_up(s);
-    t1 = sp_seconds();
-    if (n && (st = s->drafter->ops->propose(s->drafter, s->ids, s->n_cached, &n, guesser, err))) {
-        return st;
-    }
-    round->made = n;
-    if (n && guesser->depth) n = sp_depth_cut(guesser->depth);
-    t2 = sp_seconds();
     pass(s, n + 1, 1);
     sp_decoder_logits(s->decoder, s->target, 0, n + 1);
     for (size_t i = 0; i <= n; i++) {
@@ -197,11 +213,20 @@ enum sp_status sp_speculator_round(struct sp_speculator *s, size_t depth,
     }
     commit(s, round->emitted);
     s->n_ids = s->n_cached + 1;
-    round->drafted = n;
-    round->catch_up_seconds = t1 - t0;
-    round->draft_seconds = t2 - t1;
-    round->verify_seconds = sp_seconds() - t2;
+    round->verify_seconds = sp_seconds() - t0;
     return SP_OK;
+}
+
+enum sp_status sp_speculator_round(struct sp_speculator *s, size_t depth,
+                                   const struct sp_guesser *guesser, sp_emit_fn *emit,
+                                   void *context, struct sp_round *round, struct sp_err *err)
+{
+    size_t n = clamp_depth(s, depth);
+    enum sp_status st;
+
+    memset(round, 0, sizeof *round);
+    if (n && (st = sp_speculator_propose(s, s->drafter, n, guesser, round, err))) return st;
+    return sp_speculator_verify(s, guesser->chooser, emit, context, round, err);
 }
 
 /* Between the tokens of a timed pass: a prime, so that they differ, as those of a text do, and
@@ -219,7 +244,7 @@ enum sp_status sp_speculator_time(struct sp_speculator *s, size_t n_rows, size_t
 
     if (n_rows > most) n_rows = most;
     n = clamp_depth(s, n);
-    if (n) catch_up(s);
+    if (n) catch_up(s, s->drafter);
     t0 = sp_seconds();
     if (n && (st = s->drafter->ops->propose(s->drafter, s->ids, s->n_cached, &n, &guesser, err))) {
         return st;

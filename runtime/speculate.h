@@ -14,9 +14,10 @@
 #ifndef SP_RUNTIME_SPECULATE_H
 #define SP_RUNTIME_SPECULATE_H
 
-#include "runtime/drafter.h"
+#include "runtime/draft_lookup.h"
 
-enum { SP_TIMED_ROWS = 16 }; /* rows that can be timed whatever the drafter's limit */
+/* Rows that can be timed, or verified, whatever the drafter's limit. */
+enum { SP_TIMED_ROWS = SP_LOOKUP_DEPTH + 1 };
 
 /* Told each chosen token with the row that chose it; nonzero: stop here, drop the rest of the
  * round. `drafted`: the drafter had guessed it. */
@@ -25,8 +26,10 @@ typedef int sp_emit_fn(void *context, uint32_t id, const struct sp_logits *logit
 struct sp_speculator {
     const struct sp_model *target; /* borrowed */
     struct sp_decoder *decoder;    /* the target's, owned */
-    struct sp_drafter *drafter;    /* owned; NULL: plain */
-    size_t n_positions, max_depth;
+    struct sp_drafter *drafter;    /* of the file's draft, owned; NULL: none */
+    struct sp_drafter *lookup;     /* owned; NULL: none */
+    size_t n_positions;
+    size_t max_depth;   /* of the file's draft */
     size_t prompt_rows; /* rows of a prompt pass */
     size_t max_rows;    /* most rows of any pass */
     uint32_t *ids;      /* [n_positions and a block], owned */
@@ -39,9 +42,10 @@ struct sp_speculator_options {
     size_t n_positions; /* context */
     size_t prompt_rows; /* rows of a prompt pass */
     enum sp_kv_type kv_type;
+    bool lookup; /* guesses may be looked up in the text so far */
 };
 
-/* draft NULL: no drafter. Models and engine must outlive the speculator. */
+/* draft NULL: none. Models and engine must outlive the speculator. */
 SP_MUST_CHECK enum sp_status
 sp_speculator_open(struct sp_speculator **out, const struct sp_model *target,
                    const struct sp_model *draft, const struct sp_engine *engine,
@@ -59,9 +63,26 @@ SP_MUST_CHECK enum sp_status sp_speculator_prompt(struct sp_speculator *s, const
 /* Appends a token chosen from the prompt's last row: the first cur. */
 void sp_speculator_begin(struct sp_speculator *s, uint32_t id);
 
-/* One round that asks for `depth` guesses (0: a plain step; fewer if the draft cannot give as
- * many); at least one position must be free. guesser->depth says how many to make and to verify of
- * them; without it, all. */
+/* Most guesses that this drafter (NULL: none) of the speculator's can make now, and the context
+ * take. */
+size_t sp_speculator_limit(struct sp_speculator *s, struct sp_drafter *drafter);
+
+/* The first half of a round: asks for n guesses, 1 <= n <= sp_speculator_limit. guesser->depth says
+ * how many to make and to verify of them; without it, all. Another proposal replaces them. Fills
+ * what `round` says of guesses. */
+SP_MUST_CHECK enum sp_status sp_speculator_propose(struct sp_speculator *s,
+                                                   struct sp_drafter *drafter, size_t n,
+                                                   const struct sp_guesser *guesser,
+                                                   struct sp_round *round, struct sp_err *err);
+
+/* The other half: verifies round->drafted guesses (0: a plain step) and emits what they bring; at
+ * least one position must be free. Fills the rest of `round`. */
+SP_MUST_CHECK enum sp_status sp_speculator_verify(struct sp_speculator *s,
+                                                  const struct sp_chooser *chooser,
+                                                  sp_emit_fn *emit, void *context,
+                                                  struct sp_round *round, struct sp_err *err);
+
+/* Both for `depth` guesses of the file's draft, fewer if it cannot give as many. */
 SP_MUST_CHECK enum sp_status sp_speculator_round(struct sp_speculator *s, size_t depth,
                                                  const struct sp_guesser *guesser, sp_emit_fn *emit,
                                                  void *context, struct sp_round *round,

@@ -306,6 +306,73 @@ static void cost_steps(void **state)
         assert_true(sp_cost_at(&c, n + 1) > sp_cost_at(&c, n));
 }
 
+/* The promise of a proposal is its tokens over its time, whatever is paid for time elsewhere: with
+ * costs and confidences not yet learned, 1 + c1 + c1 c2 .. over 1 + .08 n plain steps. */
+static void promise(void **state)
+{
+    static const double confidence[] = {.9, .8, .85, .1};
+    struct sp_depth d;
+    double chain = 1, tokens = 1;
+    size_t n;
+
+    (void)state;
+    sp_depth_init(&d, MAX, true);
+    assert_int_equal(sp_depth_choose(&d, MAX), 4);
+    for (size_t i = 0; i < 4; i++)
+        sp_depth_judge(&d, confidence[i]);
+    n = sp_depth_cut(&d);
+    assert_int_equal(n, 3);
+    for (size_t i = 0; i < n; i++)
+        tokens += chain *= confidence[i];
+    assert_true(fabs(sp_depth_promise(&d) - tokens / (1 + .08 * (double)n)) < 1e-9);
+}
+
+/* Drafting that has something to say in some rounds only, as a lookup does, beside plain steps: a
+ * right one is used as often as it can be, a wrong one hardly costs anything. Tokens a second. */
+static double seldom(double chance, double accept)
+{
+    struct sp_depth d;
+    uint64_t random = 0;
+    double tokens = 0, seconds = 0;
+
+    sp_depth_init(&d, MAX, true);
+    for (int i = 0; i < ROUNDS; i++) {
+        struct sp_round round = {0};
+        bool more = true, right = true;
+        if (uniform(&random) < chance) round.asked = sp_depth_choose(&d, MAX);
+        while (more && round.made < round.asked) {
+            right = right && uniform(&random) < accept;
+            round.accepted += right;
+            round.made++;
+            more = sp_depth_judge(&d, .7); /* as sure whether right or wrong */
+        }
+        if (round.asked) round.drafted = sp_depth_cut(&d);
+        if (round.accepted > round.drafted) round.accepted = round.drafted;
+        round.emitted = round.accepted + 1;
+        round.draft_seconds = 1e-6 * (double)round.made;
+        round.verify_seconds = 1 + .1 * (double)round.drafted;
+        tokens += (double)round.emitted;
+        seconds += round.verify_seconds;
+        if (round.drafted) {
+            sp_depth_record(&d, &round);
+        } else {
+            sp_depth_watch(&d, &round);
+            sp_depth_credit(&d, &round);
+        }
+    }
+    return tokens / seconds;
+}
+
+static void seldom_asked(void **state)
+{
+    (void)state;
+    assert_true(seldom(.3, .02) > .98);
+    assert_true(seldom(0, .5) == 1);
+    /* Each fourth round may bring 1 + .95 + .95^2 + ... of 15 for 2.5 in place of 1 for 1: 1.41 at
+     * best. */
+    assert_true(seldom(.25, .95) > 1.3);
+}
+
 static void limits(void **state)
 {
     struct sp_depth d;
@@ -337,6 +404,8 @@ int main(void)
         cmocka_unit_test(pauses),
         cmocka_unit_test(costs),
         cmocka_unit_test(cost_steps),
+        cmocka_unit_test(promise),
+        cmocka_unit_test(seldom_asked),
         cmocka_unit_test(limits),
     };
 

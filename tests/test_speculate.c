@@ -155,6 +155,81 @@ static void self_draft(void **state)
     generating_close(&o);
 }
 
+/* Guesses of a lookup, alone and beside the file's draft: a text that repeats itself is looked up
+ * with success, and stays what it is. */
+static void check_lookup(const char *path, enum sp_draft_by by, const char *name)
+{
+    struct sp_session_options options = {.no_draft = true};
+    struct generating o = generating_open(path, reference_kernels, 1, &options);
+    uint32_t prompt[60];
+    struct sp_result plain;
+    size_t most;
+
+    for (size_t i = 0; i < 60; i++)
+        prompt[i] = question[i % 17];
+    plain = generating_run(o.session, prompt, 60, 50, PLAIN, true);
+    assert_string_equal(sp_package_draft(o.package, by, &most), name);
+    assert_int_equal(most, 15);
+    generating_close(&o);
+    options = (struct sp_session_options){.draft_by = by};
+    for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {
+        if (!sp_kernels_supported(*k)) continue;
+        for (unsigned threads = LEAST_THREADS; threads <= 2; threads++) {
+            o = generating_open(path, (*k)->name, threads, &options);
+            for (int depth = PLAIN; depth <= 15; depth += depth < 0 ? 1 : 5) {
+                struct sp_result r = generating_run(o.session, prompt, 60, 50, depth, true);
+                generating_same(&r, &plain);
+                assert_counts(&r);
+                if (depth > 0) {
+                    assert_true(r.lookup_accepted > 0 && r.lookup_accepted <= r.lookup_drafted);
+                    assert_true(r.n_rounds < plain.n_rounds);
+                }
+                if (by == SP_DRAFT_BY_LOOKUP) {
+                    assert_int_equal(r.lookup_drafted, r.drafted);
+                    assert_int_equal(r.lookup_accepted, r.accepted);
+                }
+                sp_result_release(&r);
+            }
+            generating_close(&o);
+        }
+    }
+    sp_result_release(&plain);
+}
+
+static void lookup(void **state)
+{
+    const char *plain = packed_file(packed_modelfile(TESTDATA "/tiny/target", NULL), SP_Q4,
+                                    SP_DTYPE_NONE),
+               *pair = packed_file(TESTDATA "/tiny/Modelfile", SP_Q4, SP_Q8);
+
+    (void)state;
+    check_lookup(plain, SP_DRAFT_BY_DEFAULT, "lookup");
+    check_lookup(pair, SP_DRAFT_BY_LOOKUP, "lookup");
+    check_lookup(pair, SP_DRAFT_BY_BOTH, "lookup and dflash");
+}
+
+/* Who drafts, by the file and what was asked for. */
+static void draft_by(void **state)
+{
+    const char *plain = packed_file(packed_modelfile(TESTDATA "/tiny/target", NULL), SP_Q4,
+                                    SP_DTYPE_NONE),
+               *pair = packed_file(TESTDATA "/tiny/Modelfile.ar", SP_Q4, SP_Q8);
+    struct sp_session_options options = {0};
+    struct generating o = generating_open(plain, NULL, 1, &options);
+    size_t most;
+
+    (void)state;
+    assert_null(sp_package_draft(o.package, SP_DRAFT_BY_MODEL, &most));
+    assert_int_equal(most, 0);
+    assert_string_equal(sp_package_draft(o.package, SP_DRAFT_BY_BOTH, &most), "lookup");
+    generating_close(&o);
+    o = generating_open(pair, NULL, 1, &options);
+    assert_string_equal(sp_package_draft(o.package, SP_DRAFT_BY_DEFAULT, &most), "autoregressive");
+    assert_string_equal(sp_package_draft(o.package, SP_DRAFT_BY_LOOKUP, &most), "lookup");
+    assert_int_equal(most, 15);
+    generating_close(&o);
+}
+
 /* Budget, context and prompt edges: every length equals the plain run's. */
 static void edges(void **state)
 {
@@ -411,8 +486,9 @@ static void sampled(void **state)
         assert_int_equal(sp_session_generate(o.session, &request, &plain, &err), SP_OK);
         request.plain = false;
         generating_close(&o);
-        for (size_t file = 0; file < 2; file++) {
-            o = generating_open(files[file], NULL, 2, &options);
+        for (size_t file = 0; file < 3; file++) {
+            options.draft_by = file == 2 ? SP_DRAFT_BY_BOTH : SP_DRAFT_BY_DEFAULT;
+            o = generating_open(files[file % 2], NULL, 2, &options);
             for (int depth = SP_DEPTH_AUTO; depth <= 15; depth += 4) {
                 request.depth = depth;
                 assert_int_equal(sp_session_generate(o.session, &request, &r, &err), SP_OK);
@@ -422,6 +498,7 @@ static void sampled(void **state)
             }
             generating_close(&o);
         }
+        options.draft_by = SP_DRAFT_BY_DEFAULT;
         sp_result_release(&plain);
     }
 }
@@ -435,6 +512,8 @@ int main(void)
         cmocka_unit_test(autoregressive_q4),
         cmocka_unit_test(autoregressive_bf16),
         cmocka_unit_test(self_draft),
+        cmocka_unit_test(lookup),
+        cmocka_unit_test(draft_by),
         cmocka_unit_test(edges),
         cmocka_unit_test(rows_per_pass),
         cmocka_unit_test(bad_requests),

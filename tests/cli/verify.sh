@@ -13,4 +13,5 @@ spectool verify short.bin
 echo "exit $?"
 sed '/^DRAFT/d; s,\./,'"$TESTDATA/tiny/"',' "$TESTDATA/tiny/Modelfile" >Modelfile
 spectool create -o plain.bin 2>/dev/null
-spectool verify --lossless plain.bin
+spectool verify --lossless --draft-by lookup plain.bin 'Tell me a story' | sed 's/(.*//'
+spectool verify --lossless --draft-by model plain.bin

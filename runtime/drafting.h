@@ -1,0 +1,27 @@
+/* One round of an answer, whoever guesses in it: nobody, the file's draft, a lookup in the text so
+ * far, or of these two the one that promises more.
+ *
+ * Each has a depth controller of its own. A lookup costs nothing, so it goes first, and is verified
+ * if it promises more tokens a second than the draft has brought so far. A depth that is given is
+ * kept: the lookup makes as many guesses as were asked for wherever it finds enough, and else the
+ * draft does. */
+#ifndef SP_RUNTIME_DRAFTING_H
+#define SP_RUNTIME_DRAFTING_H
+
+#include "runtime/speculate.h"
+
+/* What earlier rounds taught about cost and acceptance. */
+struct sp_drafting {
+    struct sp_depth draft, lookup;
+};
+
+void sp_drafting_init(struct sp_drafting *drafting, const struct sp_speculator *speculator);
+
+/* most: guesses of the round at most, 0: a plain step. automatic: as many of these as pay. *lookup:
+ * the guesses verified were looked up. */
+SP_MUST_CHECK enum sp_status
+sp_drafting_round(struct sp_drafting *drafting, struct sp_speculator *speculator, size_t most,
+                  bool automatic, const struct sp_chooser *chooser, sp_emit_fn *emit, void *context,
+                  struct sp_round *round, bool *lookup, struct sp_err *err);
+
+#endif
