@@ -5,8 +5,9 @@
  * Canonical names are Hugging Face's without prefix: embed_tokens.weight, norm.weight,
  * lm_head.weight, layers.N.input_layernorm.weight, layers.N.self_attn.q_proj.weight, ...; experts
  * are stacked: layers.N.mlp.experts.gate_proj.weight [E, I, H]; output gates stand apart from the
- * queries: layers.N.self_attn.gate_proj.weight. Drafts: fc.weight, hidden_norm.weight, d2t, ... A
- * tensor that a checkpoint stores fused or apart is described by its pieces. */
+ * queries: layers.N.self_attn.gate_proj.weight. Row i of a head of q or k rotates with row
+ * i + n_rot / 2, whichever rows do so in the checkpoint. Drafts: fc.weight, hidden_norm.weight,
+ * d2t, ... A tensor that a checkpoint stores fused or apart is described by its pieces. */
 #ifndef SP_FORMAT_FAMILY_H
 #define SP_FORMAT_FAMILY_H
 

@@ -103,6 +103,7 @@ enum form {
     FORM_HEADS,      /* [2 n, H]: query rows, then gate rows, of each head */
     FORM_QKVZ,       /* delta layers: rows of q, k, v, z of each key head; `part` 1: of z */
     FORM_BA,         /* ... of b, a of each key head; `part` says which */
+    FORM_PAIRS,      /* of each head, rows that rotate together are neighbours */
 };
 
 struct form_row {
@@ -114,11 +115,23 @@ struct form_row {
 
 /* Of several rows for one tensor the first whose source exists counts. */
 static const struct form_row forms[] = {
-    {SP_STORED_FUSED, "self_attn.q_proj.weight", "self_attn.qkv_proj.weight", FORM_QKV, 0},
-    {SP_STORED_FUSED, "self_attn.k_proj.weight", "self_attn.qkv_proj.weight", FORM_QKV, 1},
-    {SP_STORED_FUSED, "self_attn.v_proj.weight", "self_attn.qkv_proj.weight", FORM_QKV, 2},
-    {SP_STORED_FUSED, "mlp.gate_proj.weight", "mlp.gate_up_proj.weight", FORM_GATE_UP, 0},
-    {SP_STORED_FUSED, "mlp.up_proj.weight", "mlp.gate_up_proj.weight", FORM_GATE_UP, 1},
+    {SP_STORED_QKV, "self_attn.q_proj.weight", "self_attn.qkv_proj.weight", FORM_QKV, 0},
+    {SP_STORED_QKV, "self_attn.k_proj.weight", "self_attn.qkv_proj.weight", FORM_QKV, 1},
+    {SP_STORED_QKV, "self_attn.v_proj.weight", "self_attn.qkv_proj.weight", FORM_QKV, 2},
+    {SP_STORED_GATE_UP, "mlp.gate_proj.weight", "mlp.gate_up_proj.weight", FORM_GATE_UP, 0},
+    {SP_STORED_GATE_UP, "mlp.up_proj.weight", "mlp.gate_up_proj.weight", FORM_GATE_UP, 1},
+
+    {SP_STORED_PAIRED, "self_attn.q_proj.weight", "self_attn.q_proj.weight", FORM_PAIRS, 0},
+    {SP_STORED_PAIRED, "self_attn.k_proj.weight", "self_attn.k_proj.weight", FORM_PAIRS, 0},
+    {SP_STORED_PAIRED, "self_attn.q_proj.bias", "self_attn.q_proj.bias", FORM_PAIRS, 0},
+    {SP_STORED_PAIRED, "self_attn.k_proj.bias", "self_attn.k_proj.bias", FORM_PAIRS, 0},
+
+    {SP_STORED_GLM4, "post_attention_layernorm.weight", "post_self_attn_layernorm.weight",
+     FORM_WHOLE, 0},
+    {SP_STORED_GLM4, "pre_feedforward_layernorm.weight", "post_attention_layernorm.weight",
+     FORM_WHOLE, 0},
+    {SP_STORED_GLM4, "post_feedforward_layernorm.weight", "post_mlp_layernorm.weight", FORM_WHOLE,
+     0},
 
     {SP_STORED_EXPERTS, "mlp.router.weight", "mlp.gate.weight", FORM_WHOLE, 0},
     {SP_STORED_EXPERTS, "mlp.experts.gate_proj.weight", "mlp.experts.%u.gate_proj.weight",
@@ -315,6 +328,29 @@ static enum sp_status add_heads(struct sp_matcher *m, struct sp_tensor_spec *spe
     return add_runs(m, spec, name, shape, 2, l->head_dim, part);
 }
 
+/* Of each head's rotated rows 0, 2, 4, ..., then 1, 3, 5, ..., then those that do not rotate: row i
+ * rotates with row i + n_rot / 2, as everywhere else. */
+static enum sp_status add_pairs(struct sp_matcher *m, struct sp_tensor_spec *spec, const char *name,
+                                const struct sp_layer_config *l)
+{
+    uint64_t n_cols = spec->rank == 2 ? spec->shape[1] : 1;
+    uint64_t n_rot = m->config->ropes[l->rope].n_rot;
+    enum sp_status st = SP_OK;
+
+    if (!claim(m, name, spec->shape, spec->rank)) return SP_OK;
+    for (uint64_t row = 0; st == SP_OK && row < spec->shape[0]; row += l->head_dim) {
+        const struct sp_piece pieces[] = {
+            {.first_row = row, .step = 2, .n_rows = n_rot / 2, .n_cols = n_cols},
+            {.first_row = row + 1, .step = 2, .n_rows = n_rot / 2, .n_cols = n_cols},
+            {.first_row = row + n_rot, .step = 1, .n_rows = l->head_dim - n_rot, .n_cols = n_cols},
+        };
+        for (size_t i = 0; st == SP_OK && i < 3; i++) {
+            if (pieces[i].n_rows) st = add_piece(m, spec, name, pieces[i]);
+        }
+    }
+    return st;
+}
+
 /* Rows that lie group by group, one group for each key head of a delta layer: of each group a run
  * of rows[i] after another. Runs first..last of all groups, run by run. */
 static enum sp_status add_groups(struct sp_matcher *m, struct sp_tensor_spec *spec,
@@ -379,6 +415,8 @@ static enum sp_status add_form(struct sp_matcher *m, struct sp_tensor_spec *spec
     case FORM_QKVZ:
     case FORM_BA:
         return add_delta_rows(m, spec, name, form);
+    case FORM_PAIRS:
+        return l->rope < 0 ? add_whole(m, spec, name) : add_pairs(m, spec, name, l);
     case FORM_TRANSPOSED:
         return add_transposed(m, spec, name);
     }

@@ -32,7 +32,7 @@ enum sp_bias_rule { SP_BIAS_NEVER, SP_BIAS_ALWAYS, SP_BIAS_BY_CONFIG };
 /* How a checkpoint stores what is one canonical tensor here; several of them may hold. */
 enum sp_storage {
     SP_STORED_PLAIN = 0,       /* under the canonical names */
-    SP_STORED_FUSED = 1,       /* qkv_proj and gate_up_proj, contiguous rows (Phi-3) */
+    SP_STORED_QKV = 1,         /* qkv_proj, contiguous rows (Phi-3) */
     SP_STORED_EXPERTS = 2,     /* experts apart, or fused as [E, 2I, H] (Qwen3-MoE) */
     SP_STORED_INTERLEAVED = 4, /* [E, H, 2I], gate and up alternating (gpt-oss) */
     SP_STORED_GATED = 8,       /* q_proj holds query and gate rows, head by head (Qwen3.5) */
@@ -40,6 +40,9 @@ enum sp_storage {
     SP_STORED_SPARSE = 32,     /* block_sparse_moe.*; experts have w1, w3, w2 (Mixtral) */
     SP_STORED_LFM2 = 64,       /* operator_norm, feed_forward.w1, w3, w2, ... */
     SP_STORED_GROUPED = 128,   /* in_proj_qkvz and in_proj_ba, key head by key head (Qwen3-Next) */
+    SP_STORED_GATE_UP = 256,   /* gate_up_proj, contiguous rows (Phi-3) */
+    SP_STORED_PAIRED = 512,    /* neighbouring rows of q and k rotate together (GLM-4) */
+    SP_STORED_GLM4 = 1024,     /* post_self_attn_layernorm, post_mlp_layernorm */
 };
 
 /* Keys that only some families read; in all others they are refused (config_refuse.c). */

@@ -118,12 +118,46 @@ static void exaone4(void **state)
     sp_config_release(&c);
 }
 
+static void glm(void **state)
+{
+    struct sp_config c;
+
+    (void)state;
+    configs_own(&c, "glm4_0414", NULL);
+    assert_int_equal(c.norms, SP_NORMS_AROUND);
+    assert_int_equal(c.ropes[0].n_rot, 64);
+    configs_assert_near(c.ropes[0].theta, 1e4);
+    assert_true(!c.qkv_bias && !c.o_bias && !c.tied);
+    sp_config_release(&c);
+
+    configs_own(&c, "glm_sparse", NULL);
+    assert_int_equal(c.norms, SP_NORMS_BEFORE);
+    assert_int_equal(c.ropes[0].n_rot, 64); /* half of 128 without being asked */
+    assert_int_equal(c.layers[0].n_kv_heads, 2);
+    configs_assert_near(c.norm_eps, 1.5625e-7);
+    assert_true(c.qkv_bias && !c.o_bias);
+    sp_config_release(&c);
+}
+
+static void helium(void **state)
+{
+    struct sp_config c;
+
+    (void)state;
+    configs_own(&c, "helium_sparse", NULL);
+    configs_assert_near(c.ropes[0].theta, 1e5);
+    configs_assert_near(c.norm_eps, 1e-8);
+    assert_int_equal(c.layers[0].head_dim, 128);
+    assert_int_equal(c.layers[0].n_kv_heads, 20);
+    assert_true(!c.qkv_bias && !c.o_bias && !c.mlp_bias);
+    sp_config_release(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(granite),
-        cmocka_unit_test(olmo),
-        cmocka_unit_test(exaone4),
+        cmocka_unit_test(granite), cmocka_unit_test(olmo),   cmocka_unit_test(exaone4),
+        cmocka_unit_test(glm),     cmocka_unit_test(helium),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -251,6 +251,48 @@ static void fused_rows(void **state)
     matching_close(&o, &c);
 }
 
+/* Two heads of 8 on one K/V head, of which half rotates. */
+#define PAIRED                                                                                     \
+    "{\"model_type\": \"glm\", \"vocab_size\": 8, \"hidden_size\": 4, \"num_hidden_layers\": 1, "  \
+    "\"num_attention_heads\": 2, \"num_key_value_heads\": 1, \"head_dim\": 8, "                    \
+    "\"intermediate_size\": 6}"
+
+static void paired_rows(void **state)
+{
+    struct matching_checkpoint c;
+    struct matching_outcome o;
+
+    (void)state;
+    matching_open(&c, PAIRED,
+                  EMBED ", " HEAD ", model.norm.weight 4, model.layers.0.input_layernorm.weight 4, "
+                        "model.layers.0.post_attention_layernorm.weight 4, "
+                        "model.layers.0.self_attn.q_proj.weight 16 4, "
+                        "model.layers.0.self_attn.k_proj.weight 8 4, "
+                        "model.layers.0.self_attn.v_proj.weight 8 4, "
+                        "model.layers.0.self_attn.q_proj.bias 16, "
+                        "model.layers.0.self_attn.k_proj.bias 8, "
+                        "model.layers.0.self_attn.v_proj.bias 8, "
+                        "model.layers.0.self_attn.o_proj.weight 4 16, "
+                        "model.layers.0.mlp.gate_up_proj.weight 12 4, "
+                        "model.layers.0.mlp.down_proj.weight 4 6");
+    matching_run(&o, &c);
+    assert_string_equal(o.err.text, "");
+    matching_assert_pieces(&o, "layers.0.self_attn.q_proj.weight",
+                           "model.layers.0.self_attn.q_proj.weight 0:2:2x4, "
+                           "model.layers.0.self_attn.q_proj.weight 1:2:2x4, "
+                           "model.layers.0.self_attn.q_proj.weight 4:1:4x4, "
+                           "model.layers.0.self_attn.q_proj.weight 8:2:2x4, "
+                           "model.layers.0.self_attn.q_proj.weight 9:2:2x4, "
+                           "model.layers.0.self_attn.q_proj.weight 12:1:4x4");
+    matching_assert_pieces(&o, "layers.0.self_attn.k_proj.bias",
+                           "model.layers.0.self_attn.k_proj.bias 0:2:2x1, "
+                           "model.layers.0.self_attn.k_proj.bias 1:2:2x1, "
+                           "model.layers.0.self_attn.k_proj.bias 4:1:4x1");
+    matching_assert_pieces(&o, "layers.0.self_attn.v_proj.weight",
+                           "model.layers.0.self_attn.v_proj.weight 0:1:8x4");
+    matching_close(&o, &c);
+}
+
 #define MOE                                                                                        \
     "{\"model_type\": \"qwen3_moe\", \"num_experts\": 2, \"num_experts_per_tok\": 1, "             \
     "\"moe_intermediate_size\": 3, " SIZES "}"
@@ -664,7 +706,8 @@ static void families(void **state)
         size_t n_specs;
     } cases[] = {
         {"granite", 3 * (9 + 4 + 3) + 3}, {"olmo2", 3 * (11 + 4) + 3},  {"olmo3", 4 * 11 + 3},
-        {"exaone4", 4 * 11 + 3},          {"exaone4_full", 2 * 11 + 2},
+        {"exaone4", 4 * 11 + 3},          {"glm", 3 * (9 + 3) + 3},     {"glm4", 3 * (11 + 3) + 3},
+        {"helium", 3 * (9 + 3) + 3},      {"exaone4_full", 2 * 11 + 2},
     };
 
     (void)state;
@@ -684,14 +727,15 @@ static void roles_have_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plain_model),     cmocka_unit_test(prefixes),
-        cmocka_unit_test(tie_cases),       cmocka_unit_test(what_is_wrong),
-        cmocka_unit_test(many_findings),   cmocka_unit_test(scalar),
-        cmocka_unit_test(fused_rows),      cmocka_unit_test(experts_apart),
-        cmocka_unit_test(experts_fused),   cmocka_unit_test(experts_interleaved),
-        cmocka_unit_test(hybrid),          cmocka_unit_test(grouped_by_key_head),
-        cmocka_unit_test(prediction_head), cmocka_unit_test(golden_checkpoints),
-        cmocka_unit_test(families),        cmocka_unit_test(roles_have_names),
+        cmocka_unit_test(plain_model),         cmocka_unit_test(prefixes),
+        cmocka_unit_test(tie_cases),           cmocka_unit_test(what_is_wrong),
+        cmocka_unit_test(many_findings),       cmocka_unit_test(scalar),
+        cmocka_unit_test(fused_rows),          cmocka_unit_test(paired_rows),
+        cmocka_unit_test(experts_apart),       cmocka_unit_test(experts_fused),
+        cmocka_unit_test(experts_interleaved), cmocka_unit_test(hybrid),
+        cmocka_unit_test(grouped_by_key_head), cmocka_unit_test(prediction_head),
+        cmocka_unit_test(golden_checkpoints),  cmocka_unit_test(families),
+        cmocka_unit_test(roles_have_names),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -50,6 +50,10 @@ FAMILIES = {
         "attention_multiplier": 0.09, "embedding_multiplier": 3.0, "residual_multiplier": 0.4,
         "logits_scaling": 1.7, "attention_bias": True, "mlp_bias": True, "intermediate_size": 64,
         "rope_parameters": {"rope_type": "default", "rope_theta": 1e6}}),
+    "glm": ("GlmForCausalLM", {"intermediate_size": 64, "head_dim": 16}),
+    "glm4": ("Glm4ForCausalLM", {"intermediate_size": 64, "head_dim": 16}),
+    "helium": ("HeliumForCausalLM", {
+        "intermediate_size": 64, "head_dim": 8, "attention_bias": True, "mlp_bias": False}),
     "olmo2": ("Olmo2ForCausalLM", {
         "intermediate_size": 64, "attention_bias": True, "rope_theta": 5e5}),
     "olmo3": ("Olmo3ForCausalLM", {
