@@ -309,6 +309,25 @@ static bool bias_of(enum sp_bias_rule rule, bool stated)
     return rule == SP_BIAS_ALWAYS || (rule == SP_BIAS_BY_CONFIG && stated);
 }
 
+static enum sp_status read_biases(struct sp_config *c, const struct sp_config_text *t,
+                                  struct sp_err *err)
+{
+    const struct sp_family *f = t->family;
+    const char *attention_key = f->bias_key ? f->bias_key : "attention_bias";
+    const char *mlp_key = f->bias_key ? f->bias_key : "mlp_bias";
+    bool qkv = f->attention_bias, o, mlp = f->bias_key && f->attention_bias;
+    enum sp_status st;
+
+    if ((st = sp_text_bool(t, attention_key, &qkv, err))) return st;
+    o = f->o_bias_key ? false : qkv;
+    if (f->o_bias_key && (st = sp_text_bool(t, f->o_bias_key, &o, err))) return st;
+    if ((st = sp_text_bool(t, mlp_key, &mlp, err))) return st;
+    c->qkv_bias = bias_of(f->qkv_bias, qkv);
+    c->o_bias = bias_of(f->o_bias, o);
+    c->mlp_bias = f->gpt_oss_mlp || bias_of(f->mlp_bias, mlp);
+    return SP_OK;
+}
+
 /* The root's word counts before text_config's, except where a wrapper's class default would
  * overrule what the text model really is. */
 static enum sp_status read_tied(struct sp_config *c, const struct sp_config_text *t,
@@ -331,7 +350,6 @@ static enum sp_status read_traits(struct sp_config *c, const struct sp_config_te
                                   const struct sp_sizes *sizes, struct sp_err *err)
 {
     const struct sp_family *f = t->family;
-    bool attention_bias = f->attention_bias, mlp_bias = false;
     enum sp_status st;
 
     c->n_vocab = sizes->n_vocab;
@@ -344,15 +362,11 @@ static enum sp_status read_traits(struct sp_config *c, const struct sp_config_te
     c->attention_sinks = c->router_bias = f->gpt_oss_mlp;
     const char *eps = f->norm_eps_key ? f->norm_eps_key : "rms_norm_eps";
     if ((st = sp_text_double(t, eps, 1e-30, 1, &c->norm_eps, err)) ||
-        (st = sp_text_bool(t, "attention_bias", &attention_bias, err)) ||
-        (st = sp_text_bool(t, "mlp_bias", &mlp_bias, err)) || (st = read_activation(c, t, err)) ||
+        (st = read_biases(c, t, err)) || (st = read_activation(c, t, err)) ||
         (st = read_scales(c, t, sizes, err)) || (st = read_embedding_scale(c, t, err)) ||
         (st = read_tied(c, t, err))) {
         return st;
     }
-    c->qkv_bias = bias_of(f->qkv_bias, attention_bias);
-    c->o_bias = bias_of(f->o_bias, attention_bias);
-    c->mlp_bias = f->gpt_oss_mlp || bias_of(f->mlp_bias, mlp_bias);
     if (!(f->reads & SP_READS_EXPERTS)) return SP_OK;
     if (f->gpt_oss_mlp) return read_swiglu(c, t, err);
     c->router_norm = f->router_norm;

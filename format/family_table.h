@@ -80,7 +80,9 @@ struct sp_family {
     bool window_switch;      /* a window counts only with use_sliding_window */
     bool ignores_layer_types;
     enum sp_bias_rule qkv_bias, o_bias, mlp_bias;
-    bool attention_bias; /* default of the key */
+    const char *bias_key;   /* one key for all biases; NULL: attention_bias and mlp_bias */
+    const char *o_bias_key; /* of o_proj alone, false by default; NULL: as q, k and v */
+    bool attention_bias;    /* default of the key for q, k and v */
     enum sp_norms norms;
     enum sp_qk_norm qk_norm;
     bool norm_shifted, scaled_embedding;

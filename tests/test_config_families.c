@@ -153,11 +153,42 @@ static void helium(void **state)
     sp_config_release(&c);
 }
 
+/* Which biases there are, each family by its own keys. */
+static void biases(void **state)
+{
+    struct sp_config c;
+
+    (void)state;
+    configs_own(&c, "ernie4_5_0_3b", NULL);
+    assert_true(!c.qkv_bias && !c.o_bias && !c.mlp_bias && c.tied);
+    configs_assert_near(c.ropes[0].theta, 5e5);
+    assert_int_equal(c.ropes[0].n_rot, 128);
+    sp_config_release(&c);
+
+    configs_own(&c, "ernie4_5_sparse", NULL);
+    assert_true(c.qkv_bias && c.o_bias && c.mlp_bias && c.tied);
+    configs_assert_near(c.ropes[0].theta, 5e5);
+    assert_int_equal(c.layers[0].n_kv_heads, 2);
+    sp_config_release(&c);
+
+    configs_own(&c, "seed_oss_36b", NULL);
+    assert_true(c.qkv_bias && !c.o_bias && !c.mlp_bias && !c.tied);
+    configs_assert_near(c.ropes[0].theta, 1e7);
+    assert_int_equal(c.layers[0].head_dim, 128);
+    sp_config_release(&c);
+
+    configs_own(&c, "seed_oss_sparse", NULL);
+    assert_true(!c.qkv_bias && c.o_bias && !c.mlp_bias);
+    configs_assert_near(c.ropes[0].theta, 1e4);
+    assert_int_equal(c.layers[0].n_heads, 80);
+    sp_config_release(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(granite), cmocka_unit_test(olmo),   cmocka_unit_test(exaone4),
-        cmocka_unit_test(glm),     cmocka_unit_test(helium),
+        cmocka_unit_test(glm),     cmocka_unit_test(helium), cmocka_unit_test(biases),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -705,9 +705,17 @@ static void families(void **state)
         const char *name;
         size_t n_specs;
     } cases[] = {
-        {"granite", 3 * (9 + 4 + 3) + 3}, {"olmo2", 3 * (11 + 4) + 3},  {"olmo3", 4 * 11 + 3},
-        {"exaone4", 4 * 11 + 3},          {"glm", 3 * (9 + 3) + 3},     {"glm4", 3 * (11 + 3) + 3},
-        {"helium", 3 * (9 + 3) + 3},      {"exaone4_full", 2 * 11 + 2},
+        {"granite", 3 * (9 + 4 + 3) + 3},
+        {"olmo2", 3 * (11 + 4) + 3},
+        {"olmo3", 4 * 11 + 3},
+        {"exaone4", 4 * 11 + 3},
+        {"glm", 3 * (9 + 3) + 3},
+        {"glm4", 3 * (11 + 3) + 3},
+        {"helium", 3 * (9 + 3) + 3},
+        {"ernie4_5", 3 * (9 + 4 + 3) + 2},
+        {"seed_oss", 3 * (9 + 3) + 3},
+        {"seed_oss_biases", 2 * (9 + 1 + 3) + 3},
+        {"exaone4_full", 2 * 11 + 2},
     };
 
     (void)state;

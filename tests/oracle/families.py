@@ -50,6 +50,12 @@ FAMILIES = {
         "attention_multiplier": 0.09, "embedding_multiplier": 3.0, "residual_multiplier": 0.4,
         "logits_scaling": 1.7, "attention_bias": True, "mlp_bias": True, "intermediate_size": 64,
         "rope_parameters": {"rope_type": "default", "rope_theta": 1e6}}),
+    "ernie4_5": ("Ernie4_5ForCausalLM", {
+        "intermediate_size": 64, "head_dim": 16, "use_bias": True, "tie_word_embeddings": True}),
+    "seed_oss": ("SeedOssForCausalLM", {"intermediate_size": 64, "head_dim": 16}),
+    "seed_oss_biases": ("SeedOssForCausalLM", {
+        "intermediate_size": 64, "head_dim": 16, "num_hidden_layers": 2, "attention_bias": False,
+        "attention_out_bias": True, "mlp_bias": True}),
     "glm": ("GlmForCausalLM", {"intermediate_size": 64, "head_dim": 16}),
     "glm4": ("Glm4ForCausalLM", {"intermediate_size": 64, "head_dim": 16}),
     "helium": ("HeliumForCausalLM", {
