@@ -104,6 +104,17 @@ static void report(struct check *c, const struct sp_result *r, size_t prompt)
         prompt, r->n_ids, r->n_ids == 1 ? "" : "s", r->accepted, r->drafted, digest);
 }
 
+/* A comparison in which nothing was guessed proves nothing. */
+static void note_unproven(const struct check *c, const struct sp_result *r, size_t prompt)
+{
+    char sentence[96];
+
+    if (r->drafted > 0 || r->n_rounds == 0) return;
+    snprintf(sentence, sizeof sentence, "prompt %zu: the %s made no guesses to be checked", prompt,
+             c->info.draft);
+    sp_out_note("verify", sentence);
+}
+
 static enum sp_status check_prompt(struct check *c, const struct sp_ids *ids, size_t prompt)
 {
     enum sp_status st;
@@ -114,6 +125,7 @@ static enum sp_status check_prompt(struct check *c, const struct sp_ids *ids, si
     if ((st = compare(&plain, &drafted, prompt, c->err))) goto done;
     report(c, &drafted, prompt);
     fflush(stdout);
+    note_unproven(c, &drafted, prompt);
 done:
     sp_result_release(&plain);
     sp_result_release(&drafted);

@@ -14,4 +14,5 @@ echo "exit $?"
 sed '/^DRAFT/d; s,\./,'"$TESTDATA/tiny/"',' "$TESTDATA/tiny/Modelfile" >Modelfile
 spectool create -o plain.bin 2>/dev/null
 spectool verify --lossless --draft-by lookup plain.bin 'Tell me a story' | sed 's/(.*//'
+spectool verify --lossless --num-predict 3 --ids 582 plain.bin | sed 's/(.*//'
 spectool verify --lossless --draft-by model plain.bin
