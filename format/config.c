@@ -270,6 +270,10 @@ static enum sp_status read_scales(struct sp_config *c, const struct sp_config_te
     }
     c->attention_scale = 1 / sqrt(scalar);
     c->logit_scale = c->residual_scale = c->embedding_scale = c->input_scale = 1;
+    if (f->reads & SP_READS_LOGIT_SCALE) {
+        c->logit_scale = f->logit_scale;
+        if ((st = sp_text_double(t, "logit_scale", 1e-6, 1e6, &c->logit_scale, err))) return st;
+    }
     return f->reads & SP_READS_MULTIPLIERS ? read_multipliers(c, t, err) : SP_OK;
 }
 
@@ -357,6 +361,7 @@ static enum sp_status read_traits(struct sp_config *c, const struct sp_config_te
     c->max_positions = sizes->max_positions;
     c->norm_eps = f->norm_eps;
     c->norm_shifted = f->norm_shifted;
+    c->norm_centered = f->norm_centered;
     c->norms = f->norms;
     c->qk_norm = f->qk_norm;
     c->attention_sinks = c->router_bias = f->gpt_oss_mlp;

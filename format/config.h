@@ -49,6 +49,7 @@ enum sp_norms {
     SP_NORMS_BEFORE, /* on what attention and MLP read */
     SP_NORMS_AROUND, /* on what they read and on what they make, before the residual add (Gemma) */
     SP_NORMS_AFTER,  /* on what they make, before the residual add (OLMo 2) */
+    SP_NORMS_SHARED, /* one, on what both read, side by side (Cohere) */
 };
 
 /* The norms of queries and keys. */
@@ -169,7 +170,8 @@ struct sp_config {
     unsigned n_ropes;
     unsigned max_positions;
     double norm_eps;
-    bool norm_shifted; /* norms multiply by 1 + w (Gemma) */
+    bool norm_shifted;  /* norms multiply by 1 + w (Gemma) */
+    bool norm_centered; /* norms of the residual stream take its mean off first (LayerNorm) */
     enum sp_norms norms;
     enum sp_qk_norm qk_norm;
     bool qkv_bias, o_bias, mlp_bias;

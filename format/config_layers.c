@@ -110,6 +110,10 @@ static enum sp_status read_window(struct layer_rules *r, struct sp_err *err)
         st = sp_note(t->notes, err, "sliding_window has no effect in family %s", t->family->name);
         if (st) return st;
     }
+    if (window <= 0 && t->family->needs_window) {
+        return sp_fail(err, SP_E_INPUT, "sliding_window is missing, which %s needs",
+                       t->family->name);
+    }
     if (window <= 0 || t->family->windows == SP_WINDOWS_NONE) return SP_OK;
     r->switched_off = !on;
     r->window = on ? (unsigned)window : 0;

@@ -2,7 +2,7 @@
  *
  * Unknown keys of config.json are ignored, because most of them are about training; these are known
  * to change the result, so a value other than the neutral one is refused by name rather than run as
- * something else. Derivatives of the Llama block (Cohere, MiniCPM, ...) published
+ * something else. Derivatives of the Llama block (MiniCPM, ...) published
  * under its name are caught here. */
 #include "format/config_parts.h"
 #include "format/notes.h"
@@ -12,12 +12,13 @@
 
 /* The values of a key that change nothing; null always is one. */
 enum neutral {
-    NEUTRAL_NULL,  /* nothing else */
-    NEUTRAL_FALSE, /* false, 0 */
-    NEUTRAL_TRUE,  /* true */
-    NEUTRAL_ONE,   /* 1 */
-    NEUTRAL_NORMS, /* true where the family norms q and k, else false */
-    NEUTRAL_GATE,  /* true where the family gates attention output, else false */
+    NEUTRAL_NULL,   /* nothing else */
+    NEUTRAL_FALSE,  /* false, 0 */
+    NEUTRAL_TRUE,   /* true */
+    NEUTRAL_ONE,    /* 1 */
+    NEUTRAL_NORMS,  /* true where the family norms q and k, else false */
+    NEUTRAL_SHARED, /* true where attention and MLP work side by side, else false */
+    NEUTRAL_GATE,   /* true where the family gates attention output, else false */
 };
 
 static const struct {
@@ -46,6 +47,8 @@ static const struct {
     {"alibi", NEUTRAL_FALSE, 0},
     {"parallel_attn", NEUTRAL_FALSE, 0},
     {"use_parallel_residual", NEUTRAL_FALSE, 0},
+    {"use_parallel_block", NEUTRAL_SHARED, 0},
+    {"use_gated_activation", NEUTRAL_TRUE, 0},
     {"use_qk_norm", NEUTRAL_NORMS, 0},
     {"qk_layernorm", NEUTRAL_NORMS, 0},
     {"clip_qkv", NEUTRAL_NULL, 0},
@@ -53,7 +56,7 @@ static const struct {
     {"embedding_multiplier", NEUTRAL_ONE, SP_READS_MULTIPLIERS},
     {"residual_multiplier", NEUTRAL_ONE, SP_READS_MULTIPLIERS},
     {"logits_scaling", NEUTRAL_ONE, SP_READS_MULTIPLIERS},
-    {"logit_scale", NEUTRAL_ONE, 0},
+    {"logit_scale", NEUTRAL_ONE, SP_READS_LOGIT_SCALE},
     {"scale_emb", NEUTRAL_ONE, 0},
     {"scale_depth", NEUTRAL_NULL, 0},
     {"kv_lora_rank", NEUTRAL_NULL, 0},
@@ -72,6 +75,9 @@ static bool is_neutral(const struct sp_json *v, enum neutral neutral, const stru
 
     if (v == NULL) return true;
     if (neutral == NEUTRAL_NORMS) neutral = f->qk_norm ? NEUTRAL_TRUE : NEUTRAL_FALSE;
+    if (neutral == NEUTRAL_SHARED) {
+        neutral = f->norms == SP_NORMS_SHARED ? NEUTRAL_TRUE : NEUTRAL_FALSE;
+    }
     if (neutral == NEUTRAL_GATE) neutral = f->output_gate ? NEUTRAL_TRUE : NEUTRAL_FALSE;
     if (sp_json_to_bool(v, &b)) {
         return (neutral == NEUTRAL_FALSE && !b) || (neutral == NEUTRAL_TRUE && b);

@@ -150,7 +150,7 @@ static bool has_input_norm(const struct sp_config *c, const struct sp_layer_conf
 static bool has_post_norm(const struct sp_config *c, const struct sp_layer_config *l)
 {
     (void)l;
-    return c->norms != SP_NORMS_BEFORE;
+    return c->norms == SP_NORMS_AROUND || c->norms == SP_NORMS_AFTER;
 }
 
 static bool has_four_norms(const struct sp_config *c, const struct sp_layer_config *l)
@@ -163,6 +163,11 @@ static bool has_ffn(const struct sp_config *c, const struct sp_layer_config *l)
 {
     (void)c;
     return l->n_ffn != 0;
+}
+
+static bool has_second_norm(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    return has_ffn(c, l) && c->norms != SP_NORMS_SHARED;
 }
 
 static bool is_dense(const struct sp_config *c, const struct sp_layer_config *l)
@@ -347,7 +352,7 @@ static const struct row layer_rows[] = {
     {"conv.in_proj.bias", SP_ROLE_BIAS, {DIM_SHORT_CONV_IN}, has_short_conv_bias},
     {"conv.conv.bias", SP_ROLE_BIAS, {DIM_HIDDEN}, has_short_conv_bias},
     {"conv.out_proj.bias", SP_ROLE_BIAS, {DIM_HIDDEN}, has_short_conv_bias},
-    {"post_attention_layernorm.weight", SP_ROLE_NORM, {DIM_HIDDEN}, has_ffn},
+    {"post_attention_layernorm.weight", SP_ROLE_NORM, {DIM_HIDDEN}, has_second_norm},
     {"pre_feedforward_layernorm.weight", SP_ROLE_NORM, {DIM_HIDDEN}, has_four_norms},
     {"post_feedforward_layernorm.weight", SP_ROLE_NORM, {DIM_HIDDEN}, has_post_norm},
     {"mlp.gate_proj.weight", SP_ROLE_MLP, {DIM_FFN, DIM_HIDDEN}, is_dense},

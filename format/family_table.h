@@ -47,16 +47,17 @@ enum sp_storage {
 
 /* Keys that only some families read; in all others they are refused (config_refuse.c). */
 enum sp_family_reads {
-    SP_READS_LOGIT_CAP = 1,     /* final_logit_softcapping */
-    SP_READS_QUERY_SCALAR = 2,  /* query_pre_attn_scalar */
-    SP_READS_EXPERTS = 4,       /* num_experts or num_local_experts, num_experts_per_tok */
-    SP_READS_NO_ROPE = 8,       /* no_rope_layers, no_rope_layer_interval */
-    SP_READS_GROWTH = 16,       /* llama_4_scaling_beta */
-    SP_READS_SWIGLU = 32,       /* swiglu_limit, swiglu_alpha */
-    SP_READS_SHARED = 64,       /* shared_expert_intermediate_size */
-    SP_READS_GEMMA4 = 128,      /* what config_gemma4.c reads */
-    SP_READS_SCORE_CAP = 256,   /* attn_logit_softcapping */
-    SP_READS_MULTIPLIERS = 512, /* attention_, embedding_, residual_multiplier, logits_scaling */
+    SP_READS_LOGIT_CAP = 1,      /* final_logit_softcapping */
+    SP_READS_QUERY_SCALAR = 2,   /* query_pre_attn_scalar */
+    SP_READS_EXPERTS = 4,        /* num_experts or num_local_experts, num_experts_per_tok */
+    SP_READS_NO_ROPE = 8,        /* no_rope_layers, no_rope_layer_interval */
+    SP_READS_GROWTH = 16,        /* llama_4_scaling_beta */
+    SP_READS_SWIGLU = 32,        /* swiglu_limit, swiglu_alpha */
+    SP_READS_SHARED = 64,        /* shared_expert_intermediate_size */
+    SP_READS_GEMMA4 = 128,       /* what config_gemma4.c reads */
+    SP_READS_SCORE_CAP = 256,    /* attn_logit_softcapping */
+    SP_READS_MULTIPLIERS = 512,  /* attention_, embedding_, residual_multiplier, logits_scaling */
+    SP_READS_LOGIT_SCALE = 1024, /* logit_scale */
 };
 
 struct sp_family {
@@ -70,13 +71,14 @@ struct sp_family {
     double partial_rotary; /* default of partial_rotary_factor; 0: all of a head rotates, always */
     double local_theta;    /* sliding layers have a rotation of their own; 0: one for all */
     bool local_unscaled;   /* sliding layers rotate by the same theta, but unscaled (OLMo 3) */
-    bool full_unrotated;   /* beside sliding layers the others do not rotate (EXAONE 4) */
+    bool full_unrotated;   /* beside sliding layers the others do not rotate (EXAONE 4, Cohere 2) */
     const char *rope_default; /* class default of rope_parameters, JSON; NULL: none */
     bool tied;
     const char *tied_key; /* counts before tie_word_embeddings; NULL: there is none */
     enum sp_windows windows;
     unsigned window;         /* default of sliding_window where the key is missing */
     unsigned window_pattern; /* default of sliding_window_pattern */
+    bool needs_window;       /* sliding_window must not be missing or null */
     bool window_switch;      /* a window counts only with use_sliding_window */
     bool ignores_layer_types;
     enum sp_bias_rule qkv_bias, o_bias, mlp_bias;
@@ -85,8 +87,9 @@ struct sp_family {
     bool attention_bias;    /* default of the key for q, k and v */
     enum sp_norms norms;
     enum sp_qk_norm qk_norm;
-    bool norm_shifted, scaled_embedding;
+    bool norm_shifted, norm_centered, scaled_embedding;
     unsigned reads;                                   /* enum sp_family_reads */
+    double logit_scale;                               /* default of the key; 0: not read */
     double attention_cap, logit_cap, query_scalar;    /* defaults; 0: none, head_dim */
     unsigned n_experts, n_experts_used, n_expert_ffn; /* defaults; n_expert_ffn 0: n_ffn */
     const char *activation_key, *activation;          /* the key, if there is one; its default */

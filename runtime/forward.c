@@ -285,20 +285,30 @@ struct layer_job {
     const float *norm_out; /* weight of the norm on what is added to the residual, or NULL */
 };
 
+/* out = the norm of a row of the residual stream; out may be x. */
+static void norm(const struct sp_decoder *d, float *out, const float *x, const float *weight)
+{
+    const struct sp_config *config = &d->model->config;
+    size_t n = config->n_hidden;
+
+    if (config->norm_centered) sp_center(out, x, n);
+    d->engine->vector->rms_norm(out, config->norm_centered ? out : x, weight, n,
+                                (float)config->norm_eps);
+}
+
 /* hidden = (norm of) x */
 static void norm_row(void *context, size_t t, unsigned worker)
 {
     const struct layer_job *job = context;
     struct sp_decoder *d = job->d;
-    size_t n = d->model->config.n_hidden;
     const float *x = d->x + t * d->ld_x;
     float *hidden = d->hidden.x + t * d->hidden.ld;
 
     (void)worker;
     if (job->norm_in) {
-        d->engine->vector->rms_norm(hidden, x, job->norm_in, n, (float)d->model->config.norm_eps);
+        norm(d, hidden, x, job->norm_in);
     } else {
-        memcpy(hidden, x, n * sizeof *hidden);
+        memcpy(hidden, x, d->model->config.n_hidden * sizeof *hidden);
     }
 }
 
@@ -307,14 +317,12 @@ static void add_row(void *context, size_t t, unsigned worker)
 {
     const struct layer_job *job = context;
     struct sp_decoder *d = job->d;
-    size_t n = d->model->config.n_hidden;
+    const struct sp_config *config = &d->model->config;
     float *y = d->y + t * d->ld_x;
 
     (void)worker;
-    if (job->norm_out) {
-        d->engine->vector->rms_norm(y, y, job->norm_out, n, (float)d->model->config.norm_eps);
-    }
-    d->engine->vector->fma(d->x + t * d->ld_x, y, (float)d->model->config.residual_scale, n);
+    if (job->norm_out) norm(d, y, y, job->norm_out);
+    d->engine->vector->fma(d->x + t * d->ld_x, y, (float)config->residual_scale, config->n_hidden);
 }
 
 /* x += (norm of) y, scaled, then hidden = (norm of) x */
@@ -377,8 +385,7 @@ static void keep_taps(struct sp_decoder *d, unsigned layer, size_t n)
 
 static void final_norm(const struct sp_decoder *d, float *out, size_t t)
 {
-    d->engine->vector->rms_norm(out, d->x + t * d->ld_x, d->model->norm, d->model->config.n_hidden,
-                                (float)d->model->config.norm_eps);
+    norm(d, out, d->x + t * d->ld_x, d->model->norm);
 }
 
 /* After the last layer: the taps behind the final norm. */
@@ -424,6 +431,7 @@ static void run_mixer(struct layer_job *job, unsigned layer)
 void sp_decoder_run(struct sp_decoder *d, size_t n, size_t pos, size_t n_certain)
 {
     struct layer_job job = {.d = d, .n = n, .pos = pos};
+    bool side_by_side = d->model->config.norms == SP_NORMS_SHARED; /* hidden stays as it is */
 
     assert(n <= d->options.max_rows && pos + n <= d->options.n_positions && n_certain <= n);
     d->n_run = n;
@@ -444,7 +452,7 @@ void sp_decoder_run(struct sp_decoder *d, size_t n, size_t pos, size_t n_certain
         job.norm_out = job.layer->attention_post;
         if (job.layer->config->n_ffn) {
             job.norm_in = job.layer->ffn_norm;
-            sp_engine_rows(d->engine, n, add_norm_row, &job);
+            sp_engine_rows(d->engine, n, side_by_side ? add_row : add_norm_row, &job);
             sp_conv_before(d, &job.layer->ffn_conv, n);
             run_ffn(&job);
             sp_conv_after(d, &job.layer->ffn_conv, n);

@@ -1,10 +1,32 @@
-/* Sizes of stored keys and values, and the choice of a table by name. */
+/* Sizes of stored keys and values, what no instruction set needs a version of its own for, and the
+ * choice of a table by name. */
 #include "runtime/vector.h"
 
 #include "format/mem.h"
 #include "runtime/vector_tables.h"
 
 #include <string.h>
+
+void sp_center(float *y, const float *x, size_t n)
+{
+    enum { SUMS = 16 };
+    float sums[SUMS] = {0}, mean;
+    size_t i = 0;
+
+    for (; i + SUMS <= n; i += SUMS) {
+        for (size_t j = 0; j < SUMS; j++)
+            sums[j] += x[i + j];
+    }
+    for (size_t j = 0; i + j < n; j++)
+        sums[j] += x[i + j];
+    for (size_t half = SUMS / 2; half > 0; half /= 2) {
+        for (size_t j = 0; j < half; j++)
+            sums[j] += sums[j + half];
+    }
+    mean = sums[0] / (float)n;
+    for (i = 0; i < n; i++)
+        y[i] = x[i] - mean;
+}
 
 size_t sp_key_block_size(enum sp_kv_type type, size_t head_dim)
 {

@@ -96,6 +96,10 @@ struct sp_vector {
     size_t (*argmax)(const float *x, size_t n);
 };
 
+/* y = x less its mean: 16 running sums by index % 16 (plain additions), fixed tree. The same code
+ * for every instruction set, for it is little work. y may be x. */
+void sp_center(float *y, const float *x, size_t n);
+
 /* The table whose name equals `kernels_name` (one of quantize/kernels.h's); never NULL for those.
  */
 const struct sp_vector *sp_vector_find(const char *kernels_name);

@@ -184,11 +184,45 @@ static void biases(void **state)
     sp_config_release(&c);
 }
 
+static void cohere(void **state)
+{
+    struct sp_config c;
+
+    (void)state;
+    configs_own(&c, "cohere2_7b", NULL);
+    assert_int_equal(c.norms, SP_NORMS_SHARED);
+    assert_true(c.norm_centered && c.tied && !c.qkv_bias && !c.o_bias);
+    configs_assert_near(c.norm_eps, 1e-5);
+    configs_assert_near(c.logit_scale, 0.25);
+    configs_assert_near(c.ropes[0].theta, 5e4);
+    configs_assert_windows(&c, "4096,4096,4096,0,4096");
+    assert_rotations(&c, "0,0,0,-1,0");
+    sp_config_release(&c);
+
+    configs_own(&c, "cohere_sparse", NULL);
+    assert_int_equal(c.norms, SP_NORMS_SHARED);
+    configs_assert_near(c.norm_eps, 1e-5);
+    configs_assert_near(c.logit_scale, 0.0625);
+    configs_assert_near(c.ropes[0].theta, 5e5);
+    configs_assert_windows(&c, "0,0");
+    assert_rotations(&c, "0,0");
+    assert_true(c.norm_centered && c.tied);
+    sp_config_release(&c);
+
+    configs_own(&c, "cohere2_sparse", NULL);
+    configs_assert_near(c.logit_scale, 0.0625);
+    configs_assert_near(c.ropes[0].theta, 1e4);
+    configs_assert_windows(&c, "4096,4096,0,4096");
+    assert_rotations(&c, "0,0,-1,0");
+    sp_config_release(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(granite), cmocka_unit_test(olmo),   cmocka_unit_test(exaone4),
         cmocka_unit_test(glm),     cmocka_unit_test(helium), cmocka_unit_test(biases),
+        cmocka_unit_test(cohere),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

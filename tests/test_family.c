@@ -712,6 +712,9 @@ static void families(void **state)
         {"glm", 3 * (9 + 3) + 3},
         {"glm4", 3 * (11 + 3) + 3},
         {"helium", 3 * (9 + 3) + 3},
+        {"cohere", 3 * (8 + 4) + 2},
+        {"cohere2", 5 * 8 + 2},
+
         {"ernie4_5", 3 * (9 + 4 + 3) + 2},
         {"seed_oss", 3 * (9 + 3) + 3},
         {"seed_oss_biases", 2 * (9 + 1 + 3) + 3},

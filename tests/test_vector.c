@@ -350,6 +350,29 @@ static void test_row_functions_are_right(void **state)
 }
 
 /* gpt-oss, by hand. */
+static void test_center(void **state)
+{
+    enum { N = 70 };
+    float x[N], y[N], large[32] = {[0] = 1e8f, [1] = 1, [8] = -1e8f, [3] = 1e8f, [19] = -1e8f};
+    uint64_t seed = 11;
+
+    (void)state;
+    for (size_t n = 1; n <= N; n++) {
+        double mean = 0;
+        fill(x, n, &seed, PLAIN);
+        for (size_t i = 0; i < n; i++)
+            mean += (double)x[i] / (double)n;
+        sp_center(y, x, n);
+        for (size_t i = 0; i < n; i++)
+            assert_true(fabs((double)y[i] - ((double)x[i] - mean)) < 1e-6);
+        sp_center(x, x, n);
+        assert_memory_equal(x, y, n * sizeof *x);
+    }
+    /* 0 and 8 meet before 1 joins them, 3 and 19 are one sum: nothing of the 1 is lost. */
+    sp_center(y, large, 32);
+    assert_true(y[1] == 1 - 1.0f / 32 && y[2] == -1.0f / 32);
+}
+
 static void test_swiglu_example(void **state)
 {
     float gate[] = {1, 10}, up[] = {2, 10};
@@ -667,6 +690,7 @@ int main(void)
         cmocka_unit_test(test_delta_step_example),
         cmocka_unit_test(test_argmax),
         cmocka_unit_test(test_row_functions_are_right),
+        cmocka_unit_test(test_center),
         cmocka_unit_test(test_swiglu_example),
         cmocka_unit_test(test_stores_agree),
         cmocka_unit_test(test_halves),

@@ -56,6 +56,12 @@ FAMILIES = {
     "seed_oss_biases": ("SeedOssForCausalLM", {
         "intermediate_size": 64, "head_dim": 16, "num_hidden_layers": 2, "attention_bias": False,
         "attention_out_bias": True, "mlp_bias": True}),
+    "cohere": ("CohereForCausalLM", {
+        "intermediate_size": 64, "attention_bias": True, "logit_scale": 0.3,
+        "tie_word_embeddings": True}),
+    "cohere2": ("Cohere2ForCausalLM", {
+        "intermediate_size": 64, "num_hidden_layers": 5, "sliding_window": 6, "logit_scale": 0.25,
+        "tie_word_embeddings": True, "rope_parameters": {"rope_type": "default", "rope_theta": 5e4}}),
     "glm": ("GlmForCausalLM", {"intermediate_size": 64, "head_dim": 16}),
     "glm4": ("Glm4ForCausalLM", {"intermediate_size": 64, "head_dim": 16}),
     "helium": ("HeliumForCausalLM", {
