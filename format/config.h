@@ -22,6 +22,7 @@ enum sp_rope_kind {
     SP_ROPE_LONGROPE,
     SP_ROPE_PROPORTIONAL,
     SP_ROPE_DYNAMIC,
+    SP_ROPE_STRETCHED, /* theta times factor^(n_rot / (n_rot - 2)) */
 };
 
 /* Rotary position embedding, resolved. Pairs are split-half: (i, i + n_rot/2), i < n_rot/2. */
@@ -54,9 +55,10 @@ enum sp_norms {
 
 /* The norms of queries and keys. */
 enum sp_qk_norm {
-    SP_QK_PLAIN, /* none */
-    SP_QK_HEADS, /* each head apart, all with the same weights */
-    SP_QK_WHOLE, /* all heads of a row together (OLMo 2) */
+    SP_QK_PLAIN,  /* none */
+    SP_QK_HEADS,  /* each head apart, all with the same weights */
+    SP_QK_WHOLE,  /* all heads of a row together (OLMo 2) */
+    SP_QK_TURNED, /* as heads, but after their rotation (Hunyuan) */
 };
 
 /* One decoder layer. */

@@ -84,6 +84,10 @@ static enum sp_status read_type(enum sp_rope_kind *out, const struct rope_source
     if ((st = sp_json_get_string(s->dict, "rope_type", &name, err))) return st;
     if (name == NULL && (st = sp_json_get_string(s->dict, "type", &name, err))) return st;
     if (name == NULL) name = "default";
+    if (s->t->family->rope_alpha && strcmp(name, "dynamic") == 0 && sp_json_get(s->dict, "alpha")) {
+        *out = SP_ROPE_STRETCHED;
+        return SP_OK;
+    }
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         if (strcmp(types[i].name, name) != 0) continue;
         *out = types[i].kind;
@@ -104,6 +108,7 @@ static enum sp_status check_keys(const struct rope_source *s, struct sp_err *err
             known = strcmp(known_keys[i], it.key) == 0;
         }
         if (known || it.value == NULL) continue;
+        if (s->t->family->rope_alpha && strcmp(it.key, "alpha") == 0) continue;
         return sp_fail(err, SP_E_UNSUPPORTED, "rope key \"%s\" is not supported", it.key);
     }
     return SP_OK;
@@ -252,6 +257,9 @@ static enum sp_status read_scaling(struct sp_rope *r, const struct rope_source *
         return read_yarn(r, s, err);
     case SP_ROPE_LONGROPE:
         return read_longrope(r, s, err);
+    case SP_ROPE_STRETCHED: /* whatever the dict's own factor is */
+        if (r->n_rot == 2) return sp_fail(err, SP_E_INPUT, "alpha needs a head_dim above 2");
+        return sp_json_get_double(s->dict, "alpha", 1e-6, 1e9, &r->factor, err);
     case SP_ROPE_PROPORTIONAL:
         return sp_json_get_double(s->dict, "factor", 1e-6, 1e9, &r->factor, err);
     default:

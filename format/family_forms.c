@@ -133,6 +133,10 @@ static const struct form_row forms[] = {
     {SP_STORED_GLM4, "post_feedforward_layernorm.weight", "post_mlp_layernorm.weight", FORM_WHOLE,
      0},
 
+    {SP_STORED_HUNYUAN, "self_attn.q_norm.weight", "self_attn.query_layernorm.weight", FORM_WHOLE,
+     0},
+    {SP_STORED_HUNYUAN, "self_attn.k_norm.weight", "self_attn.key_layernorm.weight", FORM_WHOLE, 0},
+
     {SP_STORED_EXPERTS, "mlp.router.weight", "mlp.gate.weight", FORM_WHOLE, 0},
     {SP_STORED_EXPERTS, "mlp.experts.gate_proj.weight", "mlp.experts.%u.gate_proj.weight",
      FORM_EACH, 0},

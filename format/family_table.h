@@ -43,6 +43,7 @@ enum sp_storage {
     SP_STORED_GATE_UP = 256,   /* gate_up_proj, contiguous rows (Phi-3) */
     SP_STORED_PAIRED = 512,    /* neighbouring rows of q and k rotate together (GLM-4) */
     SP_STORED_GLM4 = 1024,     /* post_self_attn_layernorm, post_mlp_layernorm */
+    SP_STORED_HUNYUAN = 2048,  /* query_layernorm, key_layernorm */
 };
 
 /* Keys that only some families read; in all others they are refused (config_refuse.c). */
@@ -70,6 +71,7 @@ struct sp_family {
     double theta;             /* 0: the config must say */
     double partial_rotary; /* default of partial_rotary_factor; 0: all of a head rotates, always */
     double local_theta;    /* sliding layers have a rotation of their own; 0: one for all */
+    bool rope_alpha;       /* rope type dynamic with alpha is a fixed stretch of theta (Hunyuan) */
     bool local_unscaled;   /* sliding layers rotate by the same theta, but unscaled (OLMo 3) */
     bool full_unrotated;   /* beside sliding layers the others do not rotate (EXAONE 4, Cohere 2) */
     const char *rope_default; /* class default of rope_parameters, JSON; NULL: none */

@@ -86,14 +86,21 @@ static void longrope_frequencies(float *freq, const struct sp_rope *rope, size_t
         freq[i] = 1.0f / (factors[i] * power(rope->theta, i, rope->n_rot));
 }
 
+/* The base that makes the slowest pair `stretch` times as slow and keeps the fastest. */
+static double stretched_base(const struct sp_rope *rope, double stretch)
+{
+    double dims = rope->n_rot;
+
+    return rope->theta * sp_pow(stretch, dims / (dims - 2));
+}
+
 /* The base that keeps the slowest pair within what was trained, for a context of `total`. */
 static double dynamic_base(const struct sp_rope *rope, size_t total)
 {
-    double trained = rope->original_positions, dims = rope->n_rot;
+    double trained = rope->original_positions;
 
     if ((double)total <= trained) return rope->theta;
-    double stretch = rope->factor * (double)total / trained - (rope->factor - 1);
-    return rope->theta * sp_pow(stretch, dims / (dims - 2));
+    return stretched_base(rope, rope->factor * (double)total / trained - (rope->factor - 1));
 }
 
 void sp_rope_frequencies(float *freq, const struct sp_rope *rope, size_t total_positions)
@@ -109,6 +116,9 @@ void sp_rope_frequencies(float *freq, const struct sp_rope *rope, size_t total_p
         return;
     case SP_ROPE_DYNAMIC:
         default_frequencies(freq, dynamic_base(rope, total_positions), rope->n_rot, n);
+        return;
+    case SP_ROPE_STRETCHED:
+        default_frequencies(freq, stretched_base(rope, rope->factor), rope->n_rot, n);
         return;
     case SP_ROPE_DEFAULT:
     case SP_ROPE_LINEAR:

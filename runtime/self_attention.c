@@ -40,15 +40,17 @@ static void shape_head(const struct heads_job *job, size_t t, float *head, const
     const struct sp_decoder *d = job->d;
     const struct sp_layer_config *l = job->layer->config;
     const struct sp_vector *vector = d->engine->vector;
+    float eps = (float)d->model->config.norm_eps;
 
-    if (d->model->config.qk_norm == SP_QK_HEADS) {
-        vector->rms_norm(head, head, norm, l->head_dim, (float)d->model->config.norm_eps);
-    }
+    if (d->model->config.qk_norm == SP_QK_HEADS)
+        vector->rms_norm(head, head, norm, l->head_dim, eps);
     if (l->rope >= 0) {
         const struct rotation *r = &d->rotations[l->rope];
         size_t n_rot = d->model->config.ropes[l->rope].n_rot;
         vector->rope(head, r->cos + t * (n_rot / 2), r->sin + t * (n_rot / 2), n_rot);
     }
+    if (d->model->config.qk_norm == SP_QK_TURNED)
+        vector->rms_norm(head, head, norm, l->head_dim, eps);
 }
 
 /* Ministral 3: queries grow with the position, q *= 1 + beta ln(1 + floor(p / from)). */

@@ -217,12 +217,33 @@ static void cohere(void **state)
     sp_config_release(&c);
 }
 
+static void hunyuan(void **state)
+{
+    struct sp_config c;
+
+    (void)state;
+    configs_own(&c, "hunyuan_7b", NULL);
+    assert_int_equal(c.qk_norm, SP_QK_TURNED);
+    assert_int_equal(c.ropes[0].kind, SP_ROPE_STRETCHED);
+    configs_assert_near(c.ropes[0].theta, 1e4);
+    configs_assert_near(c.ropes[0].factor, 1000); /* alpha; the dict's own factor is not used */
+    configs_assert_near(c.ropes[0].amplitude, 1);
+    assert_true(!c.qkv_bias && !c.o_bias && !c.mlp_bias);
+    sp_config_release(&c);
+
+    configs_own(&c, "hunyuan_sparse", NULL);
+    assert_int_equal(c.ropes[0].kind, SP_ROPE_DEFAULT);
+    assert_int_equal(c.layers[0].n_kv_heads, 32);
+    assert_int_equal(c.layers[0].head_dim, 128);
+    sp_config_release(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(granite), cmocka_unit_test(olmo),   cmocka_unit_test(exaone4),
         cmocka_unit_test(glm),     cmocka_unit_test(helium), cmocka_unit_test(biases),
-        cmocka_unit_test(cohere),
+        cmocka_unit_test(hunyuan), cmocka_unit_test(cohere),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -134,6 +134,21 @@ static void test_dynamic(void **state)
     assert_near(f[63], pow(51293.787, -63.0 / 64));
 }
 
+/* Of any length: 1e4 * 1000^(128/126). */
+static void test_stretched(void **state)
+{
+    struct sp_rope rope = {.kind = SP_ROPE_STRETCHED, .theta = 1e4, .n_rot = 128, .factor = 1000};
+    float f[MAX_PAIRS];
+
+    (void)state;
+    for (size_t total = 1; total < 1000000; total *= 1000) {
+        sp_rope_frequencies(f, &rope, total);
+        assert_near(f[0], 1);
+        assert_near(f[1], pow(11158839.925077, -1.0 / 64));
+        assert_near(f[63], pow(11158839.925077, -63.0 / 64));
+    }
+}
+
 /* Rotates x[0..n-1] as one head at `pos` with the scalar kernels. */
 static void rotate(float *x, const struct sp_rope *rope, size_t pos)
 {
@@ -204,6 +219,7 @@ int main(void)
         cmocka_unit_test(test_yarn),
         cmocka_unit_test(test_longrope_chooses_by_length),
         cmocka_unit_test(test_dynamic),
+        cmocka_unit_test(test_stretched),
         cmocka_unit_test(test_rotations),
         cmocka_unit_test(test_amplitude_scales_rotated_dims),
         cmocka_unit_test(test_rows_are_those_of_the_float_angle),

@@ -62,6 +62,10 @@ FAMILIES = {
     "cohere2": ("Cohere2ForCausalLM", {
         "intermediate_size": 64, "num_hidden_layers": 5, "sliding_window": 6, "logit_scale": 0.25,
         "tie_word_embeddings": True, "rope_parameters": {"rope_type": "default", "rope_theta": 5e4}}),
+    "hunyuan": ("HunYuanDenseV1ForCausalLM", {
+        "intermediate_size": 64, "head_dim": 16, "tie_word_embeddings": True,
+        "rope_parameters": {"rope_type": "dynamic", "rope_theta": 1e4, "alpha": 1000.0,
+                            "factor": 1.0}}),
     "glm": ("GlmForCausalLM", {"intermediate_size": 64, "head_dim": 16}),
     "glm4": ("Glm4ForCausalLM", {"intermediate_size": 64, "head_dim": 16}),
     "helium": ("HeliumForCausalLM", {
