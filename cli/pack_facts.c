@@ -172,7 +172,7 @@ static void add_type_rows(struct rows *r, const struct sp_part_facts *p)
 static void add_part_rows(struct rows *r, const struct sp_part_facts *p, enum sp_part part)
 {
     const struct sp_config *c = &p->config;
-    const struct sp_layer_config *layer = c->n_layers ? c->layers : NULL;
+    unsigned attention = sp_config_first_layer(c, SP_MIXER_ATTENTION), expert = 0;
     char text[SP_AMOUNT_TEXT];
 
     if (part == SP_PART_DRAFT) add_draft_rows(r, c);
@@ -180,12 +180,16 @@ static void add_part_rows(struct rows *r, const struct sp_part_facts *p, enum sp
     add_row(r, "parameters", "%s", sp_out_count(text, p->n_weights));
     add_row(r, "layers", "%u", c->n_layers);
     add_row(r, "hidden size", "%u", c->n_hidden);
-    if (layer != NULL && layer->mixer == SP_MIXER_ATTENTION) {
+    if (attention < c->n_layers) {
+        const struct sp_layer_config *layer = &c->layers[attention];
         add_row(r, "heads", "%u, %u for keys and values, of %u", layer->n_heads, layer->n_kv_heads,
                 layer->head_dim);
     }
-    if (layer != NULL && layer->n_experts) {
-        add_row(r, "experts", "%u, %u used", layer->n_experts, layer->n_experts_used);
+    while (expert < c->n_layers && c->layers[expert].n_experts == 0)
+        expert++;
+    if (expert < c->n_layers) {
+        add_row(r, "experts", "%u, %u used", c->layers[expert].n_experts,
+                c->layers[expert].n_experts_used);
     }
     add_row(r, "vocabulary", "%u", c->n_vocab);
     add_row(r, "context", "%u", c->max_positions);

@@ -350,6 +350,19 @@ static enum sp_status read_tied(struct sp_config *c, const struct sp_config_text
     return sp_json_get_bool(holder, key, &c->tied, err);
 }
 
+static enum sp_status read_qk_norm(struct sp_config *c, const struct sp_config_text *t,
+                                   struct sp_err *err)
+{
+    bool normed = t->family->qk_norm != SP_QK_PLAIN;
+    enum sp_status st;
+
+    c->qk_norm = t->family->qk_norm;
+    if (t->family->qk_norm_key == NULL) return SP_OK;
+    if ((st = sp_text_bool(t, t->family->qk_norm_key, &normed, err))) return st;
+    c->qk_norm = normed ? SP_QK_HEADS : SP_QK_PLAIN;
+    return SP_OK;
+}
+
 static enum sp_status read_traits(struct sp_config *c, const struct sp_config_text *t,
                                   const struct sp_sizes *sizes, struct sp_err *err)
 {
@@ -363,22 +376,18 @@ static enum sp_status read_traits(struct sp_config *c, const struct sp_config_te
     c->norm_shifted = f->norm_shifted;
     c->norm_centered = f->norm_centered;
     c->norms = f->norms;
-    c->qk_norm = f->qk_norm;
-    c->attention_sinks = c->router_bias = f->gpt_oss_mlp;
+    c->attention_sinks = f->gpt_oss_mlp;
     const char *eps = f->norm_eps_key ? f->norm_eps_key : "rms_norm_eps";
     if ((st = sp_text_double(t, eps, 1e-30, 1, &c->norm_eps, err)) ||
-        (st = read_biases(c, t, err)) || (st = read_activation(c, t, err)) ||
-        (st = read_scales(c, t, sizes, err)) || (st = read_embedding_scale(c, t, err)) ||
-        (st = read_tied(c, t, err))) {
+        (st = read_biases(c, t, err)) || (st = read_qk_norm(c, t, err)) ||
+        (st = read_activation(c, t, err)) || (st = read_scales(c, t, sizes, err)) ||
+        (st = read_embedding_scale(c, t, err)) || (st = read_tied(c, t, err))) {
         return st;
     }
     if (!(f->reads & SP_READS_EXPERTS)) return SP_OK;
     if (f->gpt_oss_mlp) return read_swiglu(c, t, err);
-    c->router_norm = f->router_norm;
     c->shared_gate = (f->reads & SP_READS_SHARED) != 0;
-    if ((st = sp_text_bool(t, "norm_topk_prob", &c->router_norm, err))) return st;
-    if (c->router_norm || !f->router_norm_fixed) return SP_OK;
-    return sp_fail(err, SP_E_UNSUPPORTED, "norm_topk_prob is not supported for %s", f->name);
+    return SP_OK;
 }
 
 static enum sp_status parse(struct sp_config *c, const struct sp_json *root, char **notes,
@@ -401,6 +410,7 @@ static enum sp_status parse(struct sp_config *c, const struct sp_json *root, cha
     if ((st = sp_config_refuse(&t, err)) || (st = read_sizes(&sizes, &t, err)) ||
         (st = read_traits(c, &t, &sizes, err)) || (st = sp_config_read_ropes(c, &t, &sizes, err)) ||
         (st = sp_config_read_layers(c, &t, &sizes, err)) ||
+        (st = sp_config_read_routing(c, &t, err)) ||
         (st = sp_config_read_gemma4(c, &t, &sizes, err)) ||
         (st = sp_config_read_delta(c, &t, err)) || (st = sp_config_read_short_conv(c, &t, err))) {
         return st;

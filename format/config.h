@@ -95,6 +95,26 @@ struct sp_short_conv_config {
     bool bias;       /* of both projections and of the convolution */
 };
 
+/* What a router's logits become. */
+enum sp_routing_law {
+    SP_ROUTE_SOFTMAX,        /* softmax over all experts; the best k are chosen */
+    SP_ROUTE_SOFTMAX_CHOSEN, /* the best k are chosen; softmax over these */
+    SP_ROUTE_SIGMOID,        /* sigmoid of each; the best k are chosen */
+};
+
+/* Which experts a row goes to, and how much each of them counts. */
+struct sp_routing {
+    enum sp_routing_law law;
+    bool biased;    /* the logits have a bias */
+    bool corrected; /* what is added to an expert's score has a say in the choice, not in the weight
+                     */
+    unsigned n_groups;      /* experts lie in so many groups, 0 or 1: in one; */
+    unsigned n_groups_used; /* ... those count whose two best scores have the largest sums */
+    bool norm;              /* weights are divided by their sum, */
+    double norm_eps;        /* ... plus this, */
+    double scale;           /* then multiplied by this */
+};
+
 enum sp_draft_kind {
     SP_DRAFT_NONE, /* a language model of its own: target, or autoregressive draft */
     SP_DRAFT_DFLASH,
@@ -188,8 +208,7 @@ struct sp_config {
     bool attention_sinks;   /* a learned logit per head joins the softmax (gpt-oss) */
     double query_growth; /* beta of q *= 1 + beta ln(1 + floor(p / query_growth_from)); 0: none */
     double query_growth_from;
-    bool router_norm; /* top-k router weights are renormalised */
-    bool router_bias; /* router has a bias and softmax runs over the chosen k (gpt-oss) */
+    struct sp_routing routing;
     double swiglu_limit;
     struct sp_delta_config delta; /* zero: no such layers */
     struct sp_short_conv_config short_conv;

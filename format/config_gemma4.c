@@ -118,7 +118,7 @@ enum sp_status sp_config_read_gemma4(struct sp_config *out, const struct sp_conf
     if ((st = read_keys(&k, out, t, err))) return st;
     if (t->draft && (st = check_assistant(&k, out, err))) return st;
     out->v_norm = out->layer_scalars = true;
-    out->router_norm = out->expert_norms = k.moe;
+    out->routing.norm = out->expert_norms = k.moe;
     n_own = out->n_layers - k.n_shared;
     out->layers[out->n_layers - 1].window = 0; /* whatever layer_types says: a full layer */
     out->layers[out->n_layers - 1].rope = 0;

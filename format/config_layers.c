@@ -15,6 +15,7 @@ struct layer_rules {
     bool switched_off;      /* there would be a window, but use_sliding_window is false */
     unsigned max_window_layers, pattern, no_rope_interval;
     unsigned n_experts, n_experts_used, n_expert_ffn, n_shared_ffn, sparse_step;
+    unsigned n_dense; /* layers without experts, the first */
 };
 
 /* An optional list with at least `min` and at most `max` elements. */
@@ -120,13 +121,31 @@ static enum sp_status read_window(struct layer_rules *r, struct sp_err *err)
     return SP_OK;
 }
 
+/* So many shared experts are one dense MLP of as many times the width. */
+static enum sp_status read_shared(struct layer_rules *r, struct sp_err *err)
+{
+    unsigned n = 1;
+    enum sp_status st;
+
+    if ((st = sp_text_unsigned(r->t, "n_shared_experts", 0, SP_CAP_EXPERTS, &n, err))) return st;
+    if (n && r->n_expert_ffn > SP_CAP_WIDTH / n) {
+        return sp_fail(err, SP_E_INPUT, "n_shared_experts %u of %u are wider than %d", n,
+                       r->n_expert_ffn, SP_CAP_WIDTH);
+    }
+    r->n_shared_ffn = n * r->n_expert_ffn;
+    return SP_OK;
+}
+
 static enum sp_status read_experts(struct layer_rules *r, struct sp_err *err)
 {
     const struct sp_config_text *t = r->t;
     const struct sp_family *f = t->family;
-    const char *count = sp_text_get(t, "num_experts") ? "num_experts" : "num_local_experts";
-    const char *used =
-        sp_text_get(t, "num_experts_per_tok") ? "num_experts_per_tok" : "experts_per_token";
+    bool routed = (f->reads & SP_READS_ROUTED) != 0;
+    const char *count = routed                          ? "n_routed_experts"
+                        : sp_text_get(t, "num_experts") ? "num_experts"
+                                                        : "num_local_experts";
+    static const char usual[] = "num_experts_per_tok", other[] = "experts_per_token";
+    const char *used = sp_text_get(t, other) && !sp_text_get(t, usual) ? other : usual;
     enum sp_status st;
 
     if (!(f->reads & SP_READS_EXPERTS)) return SP_OK;
@@ -155,6 +174,12 @@ static enum sp_status read_experts(struct layer_rules *r, struct sp_err *err)
                               &r->n_shared_ffn, err);
         if (st) return st;
     }
+    r->n_dense = f->n_dense;
+    if (f->dense_key &&
+        (st = sp_text_unsigned(t, f->dense_key, 0, SP_CAP_LAYERS, &r->n_dense, err))) {
+        return st;
+    }
+    if (routed && (st = read_shared(r, err))) return st;
     return read_integers(&r->mlp_only, t, "mlp_only_layers", 0, err);
 }
 
@@ -240,7 +265,7 @@ static bool lists(const struct sp_json *integers, unsigned i)
 
 static bool has_experts(const struct layer_rules *r, unsigned i)
 {
-    if (r->n_experts == 0 || (i + 1) % r->sparse_step != 0) return false;
+    if (r->n_experts == 0 || i < r->n_dense || (i + 1) % r->sparse_step != 0) return false;
     return !lists(r->mlp_only, i);
 }
 

@@ -3,6 +3,7 @@
  * config_text.c    the effective config: text_config's keys over the root's
  * config_rope.c    old and new spellings of rotation -> struct sp_rope
  * config_layers.c  windows, rotation and experts of each layer
+ * config_routing.c how experts are chosen
  * config_delta.c   gated delta-rule layers
  * config_short_conv.c  short convolutions, and what else LFM2 says in its own words
  * config_gemma4.c  what Gemma 4 says layer by layer
@@ -74,6 +75,10 @@ SP_MUST_CHECK enum sp_status sp_config_read_layers(struct sp_config *out,
                                                    const struct sp_config_text *t,
                                                    const struct sp_sizes *sizes,
                                                    struct sp_err *err);
+
+/* Fills `routing`. Needs the layers. */
+SP_MUST_CHECK enum sp_status
+sp_config_read_routing(struct sp_config *out, const struct sp_config_text *t, struct sp_err *err);
 
 /* Fills `delta` where the family has such layers. */
 SP_MUST_CHECK enum sp_status

@@ -31,8 +31,9 @@ static const struct {
     {"query_pre_attn_scalar", NEUTRAL_NULL, SP_READS_QUERY_SCALAR},
     {"num_experts", NEUTRAL_FALSE, SP_READS_EXPERTS | SP_READS_GEMMA4},
     {"num_local_experts", NEUTRAL_FALSE, SP_READS_EXPERTS},
-    {"n_routed_experts", NEUTRAL_FALSE, 0},
-    {"n_shared_experts", NEUTRAL_FALSE, 0},
+    {"n_routed_experts", NEUTRAL_FALSE, SP_READS_ROUTED},
+    {"n_shared_experts", NEUTRAL_FALSE, SP_READS_ROUTED},
+    {"routed_scaling_factor", NEUTRAL_ONE, SP_READS_ROUTED_SCALE},
     {"shared_expert_intermediate_size", NEUTRAL_FALSE, SP_READS_SHARED},
     {"no_rope_layers", NEUTRAL_NULL, SP_READS_NO_ROPE},
     {"swiglu_limit", NEUTRAL_FALSE, SP_READS_SWIGLU},
@@ -99,6 +100,7 @@ enum sp_status sp_config_refuse(const struct sp_config_text *t, struct sp_err *e
                                      strcmp(keys[i].key, "final_logit_softcapping") == 0);
         if (of_draft || (keys[i].read_by & t->family->reads)) continue;
         if (is_neutral(v, keys[i].neutral, t->family)) continue;
+        if (t->family->qk_norm_key && strcmp(keys[i].key, t->family->qk_norm_key) == 0) continue;
         if (t->draft) {
             return sp_fail(err, SP_E_UNSUPPORTED, "%.*s: unsupported option %s",
                            (int)strlen(t->what) - 1, t->what, keys[i].key);

@@ -199,7 +199,12 @@ static bool has_experts(const struct sp_config *c, const struct sp_layer_config 
 
 static bool has_router_bias(const struct sp_config *c, const struct sp_layer_config *l)
 {
-    return l->n_experts != 0 && c->router_bias;
+    return l->n_experts != 0 && c->routing.biased;
+}
+
+static bool has_correction(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    return l->n_experts != 0 && c->routing.corrected;
 }
 
 static bool has_expert_bias(const struct sp_config *c, const struct sp_layer_config *l)
@@ -363,6 +368,7 @@ static const struct row layer_rows[] = {
     {"mlp.down_proj.bias", SP_ROLE_BIAS, {DIM_HIDDEN}, has_dense_bias},
     {"mlp.router.weight", SP_ROLE_ROUTER, {DIM_EXPERTS, DIM_HIDDEN}, has_experts},
     {"mlp.router.bias", SP_ROLE_BIAS, {DIM_EXPERTS}, has_router_bias},
+    {"mlp.router.correction", SP_ROLE_SMALL, {DIM_EXPERTS}, has_correction},
     {"mlp.experts.gate_proj.weight", SP_ROLE_MLP, {DIM_EXPERTS, DIM_FFN, DIM_HIDDEN}, has_experts},
     {"mlp.experts.up_proj.weight", SP_ROLE_MLP, {DIM_EXPERTS, DIM_FFN, DIM_HIDDEN}, has_experts},
     {"mlp.experts.down_proj.weight", SP_ROLE_MLP, {DIM_EXPERTS, DIM_HIDDEN, DIM_FFN}, has_experts},

@@ -44,21 +44,24 @@ enum sp_storage {
     SP_STORED_PAIRED = 512,    /* neighbouring rows of q and k rotate together (GLM-4) */
     SP_STORED_GLM4 = 1024,     /* post_self_attn_layernorm, post_mlp_layernorm */
     SP_STORED_HUNYUAN = 2048,  /* query_layernorm, key_layernorm */
+    SP_STORED_ROUTED = 4096,   /* a router's correction, shared_experts (GLM 4.5) */
 };
 
 /* Keys that only some families read; in all others they are refused (config_refuse.c). */
 enum sp_family_reads {
-    SP_READS_LOGIT_CAP = 1,      /* final_logit_softcapping */
-    SP_READS_QUERY_SCALAR = 2,   /* query_pre_attn_scalar */
-    SP_READS_EXPERTS = 4,        /* num_experts or num_local_experts, num_experts_per_tok */
-    SP_READS_NO_ROPE = 8,        /* no_rope_layers, no_rope_layer_interval */
-    SP_READS_GROWTH = 16,        /* llama_4_scaling_beta */
-    SP_READS_SWIGLU = 32,        /* swiglu_limit, swiglu_alpha */
-    SP_READS_SHARED = 64,        /* shared_expert_intermediate_size */
-    SP_READS_GEMMA4 = 128,       /* what config_gemma4.c reads */
-    SP_READS_SCORE_CAP = 256,    /* attn_logit_softcapping */
-    SP_READS_MULTIPLIERS = 512,  /* attention_, embedding_, residual_multiplier, logits_scaling */
-    SP_READS_LOGIT_SCALE = 1024, /* logit_scale */
+    SP_READS_LOGIT_CAP = 1,       /* final_logit_softcapping */
+    SP_READS_QUERY_SCALAR = 2,    /* query_pre_attn_scalar */
+    SP_READS_EXPERTS = 4,         /* num_experts or num_local_experts, num_experts_per_tok */
+    SP_READS_NO_ROPE = 8,         /* no_rope_layers, no_rope_layer_interval */
+    SP_READS_GROWTH = 16,         /* llama_4_scaling_beta */
+    SP_READS_SWIGLU = 32,         /* swiglu_limit, swiglu_alpha */
+    SP_READS_SHARED = 64,         /* shared_expert_intermediate_size */
+    SP_READS_GEMMA4 = 128,        /* what config_gemma4.c reads */
+    SP_READS_SCORE_CAP = 256,     /* attn_logit_softcapping */
+    SP_READS_MULTIPLIERS = 512,   /* attention_, embedding_, residual_multiplier, logits_scaling */
+    SP_READS_LOGIT_SCALE = 1024,  /* logit_scale */
+    SP_READS_ROUTED_SCALE = 2048, /* routed_scaling_factor */
+    SP_READS_ROUTED = 4096,       /* n_routed_experts, n_shared_experts, n_group, topk_group */
 };
 
 struct sp_family {
@@ -89,6 +92,7 @@ struct sp_family {
     bool attention_bias;    /* default of the key for q, k and v */
     enum sp_norms norms;
     enum sp_qk_norm qk_norm;
+    const char *qk_norm_key; /* says whether heads are normed; NULL: there is no such key */
     bool norm_shifted, norm_centered, scaled_embedding;
     unsigned reads;                                   /* enum sp_family_reads */
     double logit_scale;                               /* default of the key; 0: not read */
@@ -102,12 +106,15 @@ struct sp_family {
                         */
     bool adjusted_ffn; /* intermediate_size is adjusted unless the config says otherwise (LFM2) */
     bool output_gate;  /* attention output is gated */
-    bool router_norm;  /* default of norm_topk_prob, */
-    bool router_norm_fixed; /* ... which cannot be another */
-    unsigned n_shared_ffn;  /* default of shared_expert_intermediate_size */
-    bool full_heads;        /* full layers have heads of their own size (global_head_dim) */
-    bool prediction_head;   /* a checkpoint may hold a built-in draft, mtp.* */
-    unsigned storage;       /* enum sp_storage */
+    struct sp_routing routing;  /* class defaults; its scale is 1 */
+    bool router_norm_fixed;     /* norm_topk_prob cannot be another */
+    const char *correction_key; /* says whether scores are corrected; NULL: there is no such key */
+    const char *dense_key;      /* as many layers have no experts, the first; NULL: none */
+    unsigned n_dense;           /* its default */
+    unsigned n_shared_ffn;      /* default of shared_expert_intermediate_size */
+    bool full_heads;            /* full layers have heads of their own size (global_head_dim) */
+    bool prediction_head;       /* a checkpoint may hold a built-in draft, mtp.* */
+    unsigned storage;           /* enum sp_storage */
 };
 
 /* Multimodal checkpoints whose language model stands in text_config. */

@@ -102,6 +102,8 @@ struct sp_conv_scratch {
 struct sp_expert_scratch {
     unsigned max_used;
     float *scores; /* [max_rows][ld_scores] router logits */
+    float *merits; /* [max_rows][ld_scores] what the choice goes by, where it is not the scores */
+    float *group_merits; /* [max_rows][n_groups] ... and of a group of experts */
     size_t ld_scores;
     unsigned *chosen; /* [max_rows][max_used] experts of a row, ascending */
     float *weights;   /* [max_rows][max_used] and their weights */

@@ -3,8 +3,7 @@
  * Rows are gathered by expert, so that an expert's weights are read once a pass; and the experts of
  * a pass run at once, as one product with many matrices, so that threads meet per layer and not per
  * expert. A row adds what its experts give it in ascending order, whatever the other rows do.
- * Routing follows transformers: softmax over all experts, then the best k (Qwen3-MoE; renormalised
- * if the config says so), or the best k logits, then softmax over these (gpt-oss). Ties: lower
+ * Routing follows transformers: enum sp_routing_law and struct sp_routing say how. Ties: lower
  * index. */
 #include "runtime/decoder.h"
 
@@ -55,6 +54,11 @@ enum sp_status sp_experts_open(struct sp_decoder *d, struct sp_err *err)
     e->max_used = used;
     e->ld_scores = sp_matrix_ld(n_experts);
     if ((st = sp_new_aligned(&e->scores, rows * e->ld_scores, sizeof *e->scores, err))) return st;
+    if ((st = sp_new_aligned(&e->merits, rows * e->ld_scores, sizeof *e->merits, err))) return st;
+    if ((st = sp_new(&e->group_merits, rows * config->routing.n_groups, sizeof *e->group_merits,
+                     err))) {
+        return st;
+    }
     if ((st = sp_new(&e->chosen, rows * used, sizeof *e->chosen, err))) return st;
     if ((st = sp_new(&e->weights, rows * used, sizeof *e->weights, err))) return st;
     if ((st = sp_new(&e->places, rows * used, sizeof *e->places, err))) return st;
@@ -72,6 +76,8 @@ void sp_experts_close(struct sp_decoder *d)
 
     if (e == NULL) return;
     free(e->scores);
+    free(e->merits);
+    free(e->group_merits);
     free(e->chosen);
     free(e->weights);
     free(e->places);
@@ -112,36 +118,106 @@ static void find_best(unsigned *best, unsigned k, const float *scores, unsigned 
     }
 }
 
+/* Every expert's score of its own, before any is chosen. */
+static void score_experts(const struct route_job *job, float *scores)
+{
+    const struct sp_routing *routing = &job->d->model->config.routing;
+    unsigned n = job->config->n_experts;
+    float max, sum;
+
+    switch (routing->law) {
+    case SP_ROUTE_SOFTMAX:
+        job->d->engine->vector->softmax(scores, 0, n, &max, &sum);
+        for (unsigned i = 0; i < n; i++)
+            scores[i] /= sum;
+        break;
+    case SP_ROUTE_SOFTMAX_CHOSEN:
+        break;
+    case SP_ROUTE_SIGMOID:
+        for (unsigned i = 0; i < n; i++)
+            scores[i] = sp_sigmoidf(scores[i]);
+        break;
+    }
+}
+
+/* The sum of the two largest of n. */
+static float best_two(const float *merits, unsigned n)
+{
+    float best = merits[0], second = -INFINITY;
+
+    for (unsigned i = 1; i < n; i++) {
+        if (merits[i] > best) {
+            second = best;
+            best = merits[i];
+        } else if (merits[i] > second) {
+            second = merits[i];
+        }
+    }
+    return best + second;
+}
+
+/* Experts outside the best groups cannot be chosen. */
+static void drop_groups(const struct route_job *job, float *merits, float *of_groups)
+{
+    const struct sp_routing *routing = &job->d->model->config.routing;
+    unsigned n = job->config->n_experts / routing->n_groups;
+
+    for (unsigned g = 0; g < routing->n_groups; g++)
+        of_groups[g] = best_two(merits + g * n, n);
+    for (unsigned g = 0; g < routing->n_groups; g++) {
+        unsigned n_better = 0;
+        for (unsigned i = 0; i < routing->n_groups; i++) {
+            bool first = i < g && of_groups[i] == of_groups[g];
+            if (of_groups[i] > of_groups[g] || first) n_better++;
+        }
+        for (unsigned i = 0; n_better >= routing->n_groups_used && i < n; i++)
+            merits[g * n + i] = -INFINITY;
+    }
+}
+
+/* What the choice of row t goes by. */
+static const float *merits_of_row(const struct route_job *job, size_t t, const float *scores)
+{
+    const struct sp_routing *routing = &job->d->model->config.routing;
+    const struct sp_expert_scratch *e = job->d->experts;
+    float *merits = e->merits + t * e->ld_scores;
+    bool grouped = routing->n_groups > 1;
+
+    if (!grouped && !routing->corrected) return scores;
+    memcpy(merits, scores, job->config->n_experts * sizeof *merits);
+    if (routing->corrected) {
+        job->d->engine->vector->add(merits, job->layer->router_correction, job->config->n_experts);
+    }
+    if (grouped) drop_groups(job, merits, e->group_merits + t * routing->n_groups);
+    return merits;
+}
+
 /* The weights of a row's experts, best first. */
 static void weigh_experts(const struct route_job *job, float *weights, const unsigned *chosen,
                           float *scores)
 {
-    const struct sp_config *config = &job->d->model->config;
-    const struct sp_vector *vector = job->d->engine->vector;
+    const struct sp_routing *routing = &job->d->model->config.routing;
     unsigned k = job->config->n_experts_used;
-    float max, sum;
+    float max, sum = 0;
 
-    if (config->router_bias) {
-        for (unsigned i = 0; i < k; i++)
-            weights[i] = scores[chosen[i]];
+    for (unsigned i = 0; i < k; i++)
+        weights[i] = scores[chosen[i]];
+    if (routing->law == SP_ROUTE_SOFTMAX_CHOSEN) {
         memcpy(scores, weights, k * sizeof *scores);
-        vector->softmax(scores, 0, k, &max, &sum);
+        job->d->engine->vector->softmax(scores, 0, k, &max, &sum);
         for (unsigned i = 0; i < k; i++)
             weights[i] = scores[i] / sum;
-        return;
     }
-    vector->softmax(scores, 0, job->config->n_experts, &max, &sum);
-    for (unsigned i = 0; i < k; i++)
-        weights[i] = scores[chosen[i]] / sum;
-    if (!config->router_norm) return;
     sum = 0;
     for (unsigned i = 0; i < k; i++)
         sum += weights[i];
-    for (unsigned i = 0; i < k; i++)
+    sum += (float)routing->norm_eps;
+    for (unsigned i = 0; routing->norm && i < k; i++)
         weights[i] /= sum;
-    for (unsigned i = 0; job->layer->expert_scale && i < k; i++) {
+    for (unsigned i = 0; job->layer->expert_scale && i < k; i++)
         weights[i] *= job->layer->expert_scale[chosen[i]];
-    }
+    for (unsigned i = 0; routing->scale != 1 && i < k; i++)
+        weights[i] *= (float)routing->scale;
 }
 
 static void sort_experts(unsigned *chosen, float *weights, unsigned k)
@@ -166,7 +242,8 @@ static void route_row(void *context, size_t t, unsigned worker)
     unsigned *chosen = e->chosen + t * e->max_used, k = job->config->n_experts_used;
 
     (void)worker;
-    find_best(chosen, k, scores, job->config->n_experts);
+    score_experts(job, scores);
+    find_best(chosen, k, merits_of_row(job, t, scores), job->config->n_experts);
     weigh_experts(job, weights, chosen, scores);
     sort_experts(chosen, weights, k);
 }

@@ -232,6 +232,7 @@ static void bind_ffn(struct binder *b, struct sp_layer *l, unsigned i)
     if (l->config->n_experts) {
         l->router = bind_matrix(b, "@mlp.router.weight", i);
         l->router_bias = bind_bias(b, "@mlp.router.bias", i);
+        l->router_correction = bind_bias(b, "@mlp.router.correction", i);
         l->gate = bind_matrix(b, "@mlp.experts.gate_proj.weight", i);
         l->up = bind_matrix(b, "@mlp.experts.up_proj.weight", i);
         l->down = bind_matrix(b, "@mlp.experts.down_proj.weight", i);

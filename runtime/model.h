@@ -81,6 +81,7 @@ struct sp_layer {
     float scalar;                    /* of the residual stream; 1: none */
     struct sp_matrix router;         /* [n_experts, H] */
     const float *router_bias;        /* [n_experts] */
+    const float *router_correction;  /* [n_experts] added to scores, for the choice alone */
 };
 
 struct sp_model {

@@ -145,14 +145,14 @@ static void golden_particulars(void **state)
     configs_read(&c, SHARED "/oracle/targets/gpt_oss/config.json", NULL);
     assert_int_equal(c.activation, SP_SWIGLU_CLAMPED);
     configs_assert_near(c.swiglu_limit, 7);
-    assert_true(c.attention_sinks && c.router_bias && !c.router_norm);
+    assert_true(c.attention_sinks && c.routing.biased && !c.routing.norm);
     assert_false(c.ropes[0].truncate);
     assert_int_equal(c.layers[3].n_experts, 4);
     assert_int_equal(c.layers[3].n_experts_used, 2);
     sp_config_release(&c);
 
     configs_read(&c, SHARED "/oracle/targets/qwen3_moe/config.json", NULL);
-    assert_true(c.router_norm);
+    assert_true(c.routing.norm);
     assert_int_equal(c.layers[0].n_experts, 6);
     assert_int_equal(c.layers[1].n_experts, 0); /* mlp_only_layers */
     assert_int_equal(c.layers[1].n_ffn, 96);
@@ -312,7 +312,7 @@ static void mixtral(void **state)
     assert_int_equal(c.layers[1].n_experts, 6);
     assert_int_equal(c.layers[1].n_experts_used, 2); /* by class */
     assert_int_equal(c.layers[1].n_shared_ffn, 0);
-    assert_true(c.router_norm && !c.router_bias && !c.shared_gate && !c.qk_norm);
+    assert_true(c.routing.norm && !c.routing.biased && !c.shared_gate && !c.qk_norm);
     sp_config_release(&c);
 }
 
@@ -362,7 +362,7 @@ static void qwen(void **state)
         assert_int_equal(c.layers[i].n_experts_used, i == 1 ? 2 : 0);
         assert_int_equal(c.layers[i].n_ffn, i == 1 ? 24 : 40);
     }
-    assert_true(c.router_norm);
+    assert_true(c.routing.norm);
     sp_config_release(&c);
 }
 
@@ -436,7 +436,7 @@ static void qwen3_5(void **state)
     assert_mixers(&c, "DADADA");
     assert_int_equal(c.delta.n_value_heads, 32);
     assert_int_equal(c.delta.kernel, 4);
-    assert_true(c.tied && c.router_norm && c.shared_gate);
+    assert_true(c.tied && c.routing.norm && c.shared_gate);
     for (unsigned i = 0; i < 6; i++) {
         assert_int_equal(c.layers[i].n_experts, 4);
         assert_int_equal(c.layers[i].n_experts_used, 2);
@@ -458,13 +458,60 @@ static void qwen3_next(void **state)
     assert_int_equal(c.delta.key_dim, 8);
     assert_int_equal(c.delta.value_dim, 4);
     assert_int_equal(c.delta.kernel, 4);
-    assert_true(c.norm_shifted && c.qk_norm && c.shared_gate && !c.router_norm && !c.tied);
+    assert_true(c.norm_shifted && c.qk_norm && c.shared_gate && !c.routing.norm && !c.tied);
     assert_true(c.layers[2].output_gate);
     assert_int_equal(c.ropes[0].n_rot, 8);
     for (unsigned i = 0; i < 6; i++) {
         assert_int_equal(c.layers[i].n_experts, i == 1 ? 0 : 5);
         assert_int_equal(c.layers[i].n_ffn, i == 1 ? 40 : 16);
         assert_int_equal(c.layers[i].n_shared_ffn, i == 1 ? 0 : 24);
+    }
+    sp_config_release(&c);
+}
+
+/* Experts of some layers, and how they are chosen. */
+static void routing(void **state)
+{
+    struct sp_config c;
+
+    (void)state;
+    configs_own(&c, "lfm2_moe", NULL);
+    assert_mixers(&c, "CCAC");
+    assert_int_equal(c.routing.law, SP_ROUTE_SIGMOID);
+    assert_true(c.routing.corrected && c.routing.norm && !c.routing.biased && !c.tied);
+    configs_assert_near(c.routing.norm_eps, 1e-6);
+    configs_assert_near(c.routing.scale, 1.5);
+    for (unsigned i = 0; i < 4; i++) {
+        assert_int_equal(c.layers[i].n_experts, i < 3 ? 0 : 6);
+        assert_int_equal(c.layers[i].n_ffn, i < 3 ? 72 : 24); /* not adjusted */
+    }
+    sp_config_release(&c);
+
+    configs_own(&c, "olmoe", NULL);
+    assert_int_equal(c.routing.law, SP_ROUTE_SOFTMAX);
+    assert_true(!c.routing.corrected && !c.routing.norm);
+    assert_int_equal(c.qk_norm, SP_QK_WHOLE);
+    configs_assert_near(c.routing.scale, 1);
+    assert_int_equal(c.layers[0].n_experts, 6);
+    assert_int_equal(c.layers[0].n_ffn, 24);
+    assert_int_equal(c.layers[0].n_shared_ffn, 0);
+    sp_config_release(&c);
+
+    configs_own(&c, "glm4_moe", NULL);
+    assert_int_equal(c.routing.law, SP_ROUTE_SIGMOID);
+    assert_true(c.routing.corrected && c.routing.norm && !c.shared_gate);
+    configs_assert_near(c.routing.norm_eps, 1e-20);
+    configs_assert_near(c.routing.scale, 2.5);
+    assert_int_equal(c.routing.n_groups, 4);
+    assert_int_equal(c.routing.n_groups_used, 2);
+    assert_int_equal(c.qk_norm, SP_QK_HEADS);
+    assert_true(c.qkv_bias && !c.o_bias && !c.mlp_bias);
+    assert_int_equal(c.ropes[0].n_rot, 8);
+    for (unsigned i = 0; i < 4; i++) {
+        assert_int_equal(c.layers[i].n_experts, i < 2 ? 0 : 8);
+        assert_int_equal(c.layers[i].n_experts_used, i < 2 ? 0 : 3);
+        assert_int_equal(c.layers[i].n_ffn, i < 2 ? 72 : 24);
+        assert_int_equal(c.layers[i].n_shared_ffn, i < 2 ? 0 : 72);
     }
     sp_config_release(&c);
 }
@@ -680,12 +727,14 @@ static void family_table(void **state)
         const struct sp_family *f = sp_family_at(i);
         struct sp_err err = {0};
         struct sp_config c;
+        const struct sp_sizes *s = &f->sizes;
+        bool whole = s->head_dim || s->n_hidden % s->n_heads == 0; /* else the config must say */
         char text[256];
         assert_ptr_equal(sp_family_by_type(f->name), f);
         assert_ptr_equal(sp_family_by_architecture(f->architecture), f);
         if (f->wrapper) assert_non_null(sp_wrapper_by_type(f->wrapper));
-        snprintf(text, sizeof text, "{\"architectures\": [\"%s\"]%s}", f->architecture,
-                 f->theta == 0 ? ", \"rope_theta\": 1e6" : "");
+        snprintf(text, sizeof text, "{\"architectures\": [\"%s\"]%s%s}", f->architecture,
+                 f->theta == 0 ? ", \"rope_theta\": 1e6" : "", whole ? "" : ", \"head_dim\": 128");
         if (sp_config_parse(&c, text, strlen(text), NULL, &err)) {
             fail_msg("%s: %s", f->name, err.text);
         }
@@ -711,6 +760,7 @@ int main(void)
         cmocka_unit_test(gemma4),
         cmocka_unit_test(qwen3_5),
         cmocka_unit_test(qwen3_next),
+        cmocka_unit_test(routing),
         cmocka_unit_test(smollm_phi_oss),
         cmocka_unit_test(refusals),
         cmocka_unit_test(end_ids),

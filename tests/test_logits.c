@@ -223,20 +223,20 @@ static void families(void **state)
         char folder[400], golden[512], npy[512];
         struct sp_json *root;
         const struct sp_json *prompts;
+        const char *path;
         print_message("%s\n", *name);
         snprintf(folder, sizeof folder, TESTDATA "/families/%s", *name);
         snprintf(golden, sizeof golden, "%s/golden.json", folder);
         snprintf(npy, sizeof npy, "%s/logits", folder);
         check_target(folder, golden, npy, SP_DTYPE_NONE);
+        path = packed_file(packed_modelfile(folder, NULL), SP_DTYPE_NONE, SP_DTYPE_NONE);
         root = golden_json(golden);
         prompts = sp_json_get(root, "prompts");
         for (size_t i = 0; i < sp_json_len(prompts); i++) {
             size_t n;
             uint32_t *ids = golden_ids(sp_json_at(prompts, i), &n);
             snprintf(npy, sizeof npy, "%s/logits_%zu.npy", folder, i);
-            check_rows_of_family(
-                packed_file(packed_modelfile(folder, NULL), SP_DTYPE_NONE, SP_DTYPE_NONE), npy, ids,
-                n);
+            check_rows_of_family(path, npy, ids, n);
             free(ids);
         }
         sp_json_free(root);

@@ -101,6 +101,13 @@ def qwen3_next(**settings):
             "shared_expert_intermediate_size": 24, **settings}
 
 
+def glm4_moe(**settings):
+    """A dense layer, then experts in groups, of which some cannot be chosen."""
+    return {"first_k_dense_replace": 1, "n_routed_experts": 6, "num_experts_per_tok": 3,
+            "n_group": 3, "topk_group": 2, "n_shared_experts": 2, "moe_intermediate_size": 16,
+            "routed_scaling_factor": 2.5, **settings}
+
+
 def lfm2(**settings):
     """Layers of both kinds, each before and after the other; w1 is 2/3 as wide as stated."""
     return {"num_hidden_layers": 5, "full_attn_idxs": [1, 3], "block_multiple_of": 8,
@@ -111,6 +118,20 @@ FAMILIES.update({
     "qwen3_next": ("Qwen3NextForCausalLM", qwen3_next()),
     "qwen3_next_sparse": ("Qwen3NextForCausalLM", qwen3_next(
         norm_topk_prob=False, mlp_only_layers=[1])),
+    "lfm2_moe": ("Lfm2MoeForCausalLM", {
+        "num_hidden_layers": 4, "layer_types": ["conv", "full_attention", "conv", "full_attention"],
+        "num_dense_layers": 1, "num_experts": 5, "num_experts_per_tok": 2,
+        "moe_intermediate_size": 24, "routed_scaling_factor": 1.7, "conv_L_cache": 3}),
+    "lfm2_moe_plain": ("Lfm2MoeForCausalLM", {
+        "num_hidden_layers": 2, "layer_types": ["conv", "full_attention"],
+        "num_dense_layers": 0, "num_experts": 5, "num_experts_per_tok": 2, "norm_topk_prob": False,
+        "moe_intermediate_size": 24, "use_expert_bias": False, "tie_word_embeddings": True}),
+    "olmoe": ("OlmoeForCausalLM", {
+        "num_experts": 5, "num_experts_per_tok": 2, "intermediate_size": 24}),
+    "glm4_moe": ("Glm4MoeForCausalLM", glm4_moe(
+        attention_bias=True, use_qk_norm=True, head_dim=16)),
+    "glm4_moe_plain": ("Glm4MoeForCausalLM", glm4_moe(
+        n_group=1, topk_group=1, n_shared_experts=1, num_hidden_layers=2, norm_topk_prob=False)),
     "lfm2": ("Lfm2ForCausalLM", lfm2(tie_word_embeddings=True)),
     "lfm2_bias": ("Lfm2ForCausalLM", lfm2(
         conv_bias=True, conv_L_cache=4, block_auto_adjust_ff_dim=False, intermediate_size=48)),

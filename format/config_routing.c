@@ -1,0 +1,55 @@
+/* How the experts of a layer are chosen and weighed. */
+#include "format/config_parts.h"
+
+static enum sp_status check_groups(const struct sp_routing *r, unsigned n_experts,
+                                   unsigned n_experts_used, struct sp_err *err)
+{
+    unsigned n = r->n_groups ? n_experts / r->n_groups : n_experts;
+
+    if (r->n_groups <= 1 || n_experts == 0) return SP_OK;
+    if (n_experts % r->n_groups != 0 || n < 2) {
+        return sp_fail(err, SP_E_INPUT, "%u experts do not make n_group %u groups of at least 2",
+                       n_experts, r->n_groups);
+    }
+    if (r->n_groups_used > r->n_groups) {
+        return sp_fail(err, SP_E_INPUT, "topk_group %u is more than n_group %u", r->n_groups_used,
+                       r->n_groups);
+    }
+    if (n_experts_used <= n * r->n_groups_used) return SP_OK;
+    return sp_fail(err, SP_E_INPUT, "num_experts_per_tok %u is more than topk_group %u have",
+                   n_experts_used, r->n_groups_used);
+}
+
+enum sp_status sp_config_read_routing(struct sp_config *out, const struct sp_config_text *t,
+                                      struct sp_err *err)
+{
+    const struct sp_family *f = t->family;
+    struct sp_routing *r = &out->routing;
+    enum sp_status st;
+
+    *r = f->routing;
+    r->scale = 1;
+    if (!(f->reads & SP_READS_EXPERTS)) return SP_OK;
+    if (f->gpt_oss_mlp) return SP_OK;
+    if ((st = sp_text_bool(t, "norm_topk_prob", &r->norm, err))) return st;
+    if (!r->norm && f->router_norm_fixed) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "norm_topk_prob is not supported for %s", f->name);
+    }
+    if (f->correction_key && (st = sp_text_bool(t, f->correction_key, &r->corrected, err))) {
+        return st;
+    }
+    if (f->reads & SP_READS_ROUTED_SCALE) {
+        st = sp_text_double(t, "routed_scaling_factor", 1e-6, 1e6, &r->scale, err);
+        if (st) return st;
+    }
+    if (!(f->reads & SP_READS_ROUTED)) return SP_OK;
+    if ((st = sp_text_unsigned(t, "n_group", 1, SP_CAP_EXPERTS, &r->n_groups, err)) ||
+        (st = sp_text_unsigned(t, "topk_group", 1, SP_CAP_EXPERTS, &r->n_groups_used, err))) {
+        return st;
+    }
+    for (unsigned i = 0; i < out->n_layers; i++) {
+        const struct sp_layer_config *l = &out->layers[i];
+        if ((st = check_groups(r, l->n_experts, l->n_experts_used, err))) return st;
+    }
+    return SP_OK;
+}
