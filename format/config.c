@@ -375,6 +375,8 @@ static enum sp_status read_traits(struct sp_config *c, const struct sp_config_te
     c->norm_eps = f->norm_eps;
     c->norm_shifted = f->norm_shifted;
     c->norm_centered = f->norm_centered;
+    c->norm_bias = f->norm_bias;
+    c->plain_mlp = f->plain_mlp;
     c->norms = f->norms;
     c->attention_sinks = f->gpt_oss_mlp;
     const char *eps = f->norm_eps_key ? f->norm_eps_key : "rms_norm_eps";

@@ -193,10 +193,12 @@ struct sp_config {
     unsigned max_positions;
     double norm_eps;
     bool norm_shifted;  /* norms multiply by 1 + w (Gemma) */
+    bool norm_bias;     /* ... and have a bias */
     bool norm_centered; /* norms of the residual stream take its mean off first (LayerNorm) */
     enum sp_norms norms;
     enum sp_qk_norm qk_norm;
     bool qkv_bias, o_bias, mlp_bias;
+    bool plain_mlp; /* without a gate: down(act(up(x))) */
     enum sp_activation activation;
     double attention_scale; /* multiplies q.k */
     double attention_cap;   /* soft cap of scores; 0: none */

@@ -186,9 +186,35 @@ static bool has_shared_gate(const struct sp_config *c, const struct sp_layer_con
     return has_shared(c, l) && c->shared_gate;
 }
 
+static bool has_gate(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    return is_dense(c, l) && !c->plain_mlp;
+}
+
 static bool has_dense_bias(const struct sp_config *c, const struct sp_layer_config *l)
 {
     return is_dense(c, l) && c->mlp_bias;
+}
+
+static bool has_gate_bias(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    return has_gate(c, l) && c->mlp_bias;
+}
+
+static bool has_input_norm_bias(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    return has_input_norm(c, l) && c->norm_bias;
+}
+
+static bool has_second_norm_bias(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    return has_second_norm(c, l) && c->norm_bias;
+}
+
+static bool has_norm_bias(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    (void)l;
+    return c->norm_bias;
 }
 
 static bool has_experts(const struct sp_config *c, const struct sp_layer_config *l)
@@ -357,13 +383,15 @@ static const struct row layer_rows[] = {
     {"conv.in_proj.bias", SP_ROLE_BIAS, {DIM_SHORT_CONV_IN}, has_short_conv_bias},
     {"conv.conv.bias", SP_ROLE_BIAS, {DIM_HIDDEN}, has_short_conv_bias},
     {"conv.out_proj.bias", SP_ROLE_BIAS, {DIM_HIDDEN}, has_short_conv_bias},
+    {"input_layernorm.bias", SP_ROLE_BIAS, {DIM_HIDDEN}, has_input_norm_bias},
     {"post_attention_layernorm.weight", SP_ROLE_NORM, {DIM_HIDDEN}, has_second_norm},
+    {"post_attention_layernorm.bias", SP_ROLE_BIAS, {DIM_HIDDEN}, has_second_norm_bias},
     {"pre_feedforward_layernorm.weight", SP_ROLE_NORM, {DIM_HIDDEN}, has_four_norms},
     {"post_feedforward_layernorm.weight", SP_ROLE_NORM, {DIM_HIDDEN}, has_post_norm},
-    {"mlp.gate_proj.weight", SP_ROLE_MLP, {DIM_FFN, DIM_HIDDEN}, is_dense},
+    {"mlp.gate_proj.weight", SP_ROLE_MLP, {DIM_FFN, DIM_HIDDEN}, has_gate},
     {"mlp.up_proj.weight", SP_ROLE_MLP, {DIM_FFN, DIM_HIDDEN}, is_dense},
     {"mlp.down_proj.weight", SP_ROLE_MLP, {DIM_HIDDEN, DIM_FFN}, is_dense},
-    {"mlp.gate_proj.bias", SP_ROLE_BIAS, {DIM_FFN}, has_dense_bias},
+    {"mlp.gate_proj.bias", SP_ROLE_BIAS, {DIM_FFN}, has_gate_bias},
     {"mlp.up_proj.bias", SP_ROLE_BIAS, {DIM_FFN}, has_dense_bias},
     {"mlp.down_proj.bias", SP_ROLE_BIAS, {DIM_HIDDEN}, has_dense_bias},
     {"mlp.router.weight", SP_ROLE_ROUTER, {DIM_EXPERTS, DIM_HIDDEN}, has_experts},
@@ -400,6 +428,7 @@ static const struct row layer_rows[] = {
 static const struct row model_rows[] = {
     {"embed_tokens.weight", SP_ROLE_EMBEDDING, {DIM_VOCAB, DIM_HIDDEN}, has_embedding},
     {"norm.weight", SP_ROLE_NORM, {DIM_HIDDEN}, NULL},
+    {"norm.bias", SP_ROLE_BIAS, {DIM_HIDDEN}, has_norm_bias},
     {"embed_tokens_per_layer.weight",
      SP_ROLE_EMBEDDING,
      {DIM_PER_LAYER_VOCAB, DIM_ALL_PER_LAYER},

@@ -133,6 +133,11 @@ static const struct form_row forms[] = {
     {SP_STORED_GLM4, "post_feedforward_layernorm.weight", "post_mlp_layernorm.weight", FORM_WHOLE,
      0},
 
+    {SP_STORED_C_FC, "mlp.up_proj.weight", "mlp.c_fc.weight", FORM_WHOLE, 0},
+    {SP_STORED_C_FC, "mlp.up_proj.bias", "mlp.c_fc.bias", FORM_WHOLE, 0},
+    {SP_STORED_C_FC, "mlp.down_proj.weight", "mlp.c_proj.weight", FORM_WHOLE, 0},
+    {SP_STORED_C_FC, "mlp.down_proj.bias", "mlp.c_proj.bias", FORM_WHOLE, 0},
+
     {SP_STORED_HUNYUAN, "self_attn.q_norm.weight", "self_attn.query_layernorm.weight", FORM_WHOLE,
      0},
     {SP_STORED_HUNYUAN, "self_attn.k_norm.weight", "self_attn.key_layernorm.weight", FORM_WHOLE, 0},

@@ -45,6 +45,7 @@ enum sp_storage {
     SP_STORED_GLM4 = 1024,     /* post_self_attn_layernorm, post_mlp_layernorm */
     SP_STORED_HUNYUAN = 2048,  /* query_layernorm, key_layernorm */
     SP_STORED_ROUTED = 4096,   /* a router's correction, shared_experts (GLM 4.5) */
+    SP_STORED_C_FC = 8192,     /* mlp.c_fc, mlp.c_proj (StarCoder2) */
 };
 
 /* Keys that only some families read; in all others they are refused (config_refuse.c). */
@@ -93,7 +94,7 @@ struct sp_family {
     enum sp_norms norms;
     enum sp_qk_norm qk_norm;
     const char *qk_norm_key; /* says whether heads are normed; NULL: there is no such key */
-    bool norm_shifted, norm_centered, scaled_embedding;
+    bool norm_shifted, norm_centered, norm_bias, scaled_embedding, plain_mlp;
     unsigned reads;                                   /* enum sp_family_reads */
     double logit_scale;                               /* default of the key; 0: not read */
     double attention_cap, logit_cap, query_scalar;    /* defaults; 0: none, head_dim */

@@ -29,6 +29,7 @@ struct sp_decoder {
     float *x; /* residual stream */
     float *y; /* what a sublayer adds to it */
     float *q, *k, *v, *up;
+    float *ones; /* [ld_ffn] what an MLP without a gate has in its place; NULL: all have gates */
     size_t ld_x, ld_q, ld_kv, ld_ffn;
     struct sp_acts hidden;             /* normed rows, inputs of q, k, v, gate, up, head */
     struct sp_acts pairs;              /* [embedding, hidden], normed: in place of hidden, input of

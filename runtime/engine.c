@@ -132,7 +132,7 @@ static void apply_gate(const struct job *job, const struct sp_row_group *g,
 
     for (size_t t = g->to; t < g->to + g->n; t++) {
         float *y = p[0].y + t * p[0].ldy + begin;
-        const float *up = p[1].y + t * p[1].ldy + begin;
+        const float *up = p->ones ? p->ones + begin : p[1].y + t * p[1].ldy + begin;
         switch (p->gate) {
         case SP_GATE_NONE:
             break;
@@ -152,26 +152,26 @@ static void apply_gate(const struct job *job, const struct sp_row_group *g,
     }
 }
 
+/* Does the next product make the factors of this one's gate? */
+static bool takes_two(const struct sp_product *p)
+{
+    return p->gate != SP_GATE_NONE && p->ones == NULL;
+}
+
 /* Panels first..first+n-1 of one product, and of the one it gates. */
 static void multiply_product(const struct job *job, const struct sp_row_group *g,
                              const struct sp_product *p, size_t first, size_t n)
 {
     multiply_panels(job, g, p, first, n);
-    if (p->gate == SP_GATE_NONE) return;
-    multiply_panels(job, g, p + 1, first, n);
-    apply_gate(job, g, p, first, n);
-}
-
-static size_t products_step(const struct sp_product *p)
-{
-    return p->gate == SP_GATE_NONE ? 1 : 2;
+    if (takes_two(p)) multiply_panels(job, g, p + 1, first, n);
+    if (p->gate != SP_GATE_NONE) apply_gate(job, g, p, first, n);
 }
 
 /* Panels first..first+n-1 of one group's sequence. */
 static void multiply_group(const struct job *job, const struct sp_row_group *g, size_t first,
                            size_t n)
 {
-    for (const struct sp_product *p = job->products; n > 0; p += products_step(p)) {
+    for (const struct sp_product *p = job->products; n > 0; p += takes_two(p) ? 2 : 1) {
         size_t n_panels = p->w->n_panels;
         if (first >= n_panels) {
             first -= n_panels;
@@ -224,7 +224,7 @@ void sp_engine_multiply_groups(const struct sp_engine *engine, const struct sp_p
     for (size_t i = 0; i < n_products; i++) {
         assert(products[i].w->cols == acts->cols);
         want_codes = want_codes || sp_kernels_want_codes(products[i].w->dtype);
-        if (i == 0 || products[i - 1].gate == SP_GATE_NONE) job.n_panels += products[i].w->n_panels;
+        if (i == 0 || !takes_two(&products[i - 1])) job.n_panels += products[i].w->n_panels;
         for (size_t t = 0; products[i].finish && t < n_rows; t++)
             atomic_store_explicit(&products[i].finish->best[t], 0, memory_order_relaxed);
     }

@@ -58,14 +58,15 @@ struct sp_finish {
 size_t sp_best_index(uint64_t best);
 
 /* y = W x (+ bias). Two consecutive products joined by `gate` give y = act(y) * next.y in the first
- * one's buffer; both have the same shape. */
+ * one's buffer; both have the same shape. A product with `ones` gives act(y) without another. */
 struct sp_product {
     const struct sp_matrix *w;
     const float *bias; /* [rows] or NULL */
     float *y;          /* [n_rows][ldy], ldy >= sp_matrix_ld(w->rows) */
     size_t ldy;
     enum sp_gate gate;
-    float limit;                    /* of SP_GATE_SWIGLU_CLAMPED */
+    const float *ones; /* [sp_matrix_ld(rows)] 1, in place of a next product; or NULL */
+    float limit;       /* of SP_GATE_SWIGLU_CLAMPED */
     const struct sp_finish *finish; /* NULL: nothing; not together with a gate */
 };
 

@@ -123,6 +123,11 @@ static enum sp_status open_scratch(struct sp_decoder *d, struct sp_err *err)
     if ((st = new_rows(&d->k, rows, d->ld_kv, err))) return st;
     if ((st = new_rows(&d->v, rows, d->ld_kv, err))) return st;
     if ((st = new_rows(&d->up, rows, d->ld_ffn, err))) return st;
+    if (config->plain_mlp) {
+        if ((st = new_rows(&d->ones, 1, d->ld_ffn, err))) return st;
+        for (size_t i = 0; i < d->ld_ffn; i++)
+            d->ones[i] = 1;
+    }
     if ((st = new_rows(&d->features, rows, n_features, err))) return st;
     if ((st = new_rows(&d->logits, d->options.max_logit_rows, d->ld_logits, err))) return st;
     if ((st = sp_new(&d->best_logits, d->options.max_logit_rows, sizeof *d->best_logits, err))) {
@@ -194,6 +199,7 @@ void sp_decoder_close(struct sp_decoder *d)
     free(d->k);
     free(d->v);
     free(d->up);
+    free(d->ones);
     sp_acts_release(&d->hidden);
     sp_acts_release(&d->pairs);
     sp_acts_release(&d->heads);
@@ -281,12 +287,14 @@ struct layer_job {
     struct sp_decoder *d;
     const struct sp_layer *layer;
     size_t n, pos;
-    const float *norm_in;  /* weight of the norm that feeds the next products, or NULL: x itself */
+    const float *norm_in; /* weight of the norm that feeds the next products, or NULL: x itself */
+    const float *norm_in_bias;
     const float *norm_out; /* weight of the norm on what is added to the residual, or NULL */
 };
 
 /* out = the norm of a row of the residual stream; out may be x. */
-static void norm(const struct sp_decoder *d, float *out, const float *x, const float *weight)
+static void norm(const struct sp_decoder *d, float *out, const float *x, const float *weight,
+                 const float *bias)
 {
     const struct sp_config *config = &d->model->config;
     size_t n = config->n_hidden;
@@ -294,6 +302,7 @@ static void norm(const struct sp_decoder *d, float *out, const float *x, const f
     if (config->norm_centered) sp_center(out, x, n);
     d->engine->vector->rms_norm(out, config->norm_centered ? out : x, weight, n,
                                 (float)config->norm_eps);
+    if (bias) d->engine->vector->add(out, bias, n);
 }
 
 /* hidden = (norm of) x */
@@ -306,7 +315,7 @@ static void norm_row(void *context, size_t t, unsigned worker)
 
     (void)worker;
     if (job->norm_in) {
-        norm(d, hidden, x, job->norm_in);
+        norm(d, hidden, x, job->norm_in, job->norm_in_bias);
     } else {
         memcpy(hidden, x, d->model->config.n_hidden * sizeof *hidden);
     }
@@ -321,7 +330,7 @@ static void add_row(void *context, size_t t, unsigned worker)
     float *y = d->y + t * d->ld_x;
 
     (void)worker;
-    if (job->norm_out) norm(d, y, y, job->norm_out);
+    if (job->norm_out) norm(d, y, y, job->norm_out, NULL);
     d->engine->vector->fma(d->x + t * d->ld_x, y, (float)config->residual_scale, config->n_hidden);
 }
 
@@ -351,6 +360,12 @@ static void run_ffn(struct layer_job *job)
 {
     struct sp_decoder *d = job->d;
     const struct sp_layer *l = job->layer;
+    struct sp_product plain_up = {.w = &l->up,
+                                  .bias = l->up_bias,
+                                  .y = d->ffn.x,
+                                  .ldy = d->ffn.ld,
+                                  .gate = sp_gate_of(d->model->config.activation),
+                                  .ones = d->ones};
     struct sp_product gate_up[] = {
         {.w = &l->gate,
          .bias = l->gate_bias,
@@ -365,7 +380,11 @@ static void run_ffn(struct layer_job *job)
         sp_experts_run(d, l, job->n);
         return;
     }
-    sp_engine_multiply(d->engine, gate_up, 2, &d->hidden, job->n);
+    if (d->ones) {
+        sp_engine_multiply(d->engine, &plain_up, 1, &d->hidden, job->n);
+    } else {
+        sp_engine_multiply(d->engine, gate_up, 2, &d->hidden, job->n);
+    }
     d->ffn.cols = l->down.cols;
     sp_engine_multiply(d->engine, &down, 1, &d->ffn, job->n);
 }
@@ -385,7 +404,7 @@ static void keep_taps(struct sp_decoder *d, unsigned layer, size_t n)
 
 static void final_norm(const struct sp_decoder *d, float *out, size_t t)
 {
-    norm(d, out, d->x + t * d->ld_x, d->model->norm);
+    norm(d, out, d->x + t * d->ld_x, d->model->norm, d->model->norm_bias);
 }
 
 /* After the last layer: the taps behind the final norm. */
@@ -445,6 +464,7 @@ void sp_decoder_run(struct sp_decoder *d, size_t n, size_t pos, size_t n_certain
     for (unsigned i = 0; i < d->model->config.n_layers; i++) {
         job.layer = &d->model->layers[i];
         job.norm_in = job.layer->input_norm;
+        job.norm_in_bias = job.layer->input_norm_bias;
         if (!job.layer->config->reads_pair) sp_engine_rows(d->engine, n, norm_row, &job);
         sp_conv_before(d, &job.layer->attention_conv, n);
         run_mixer(&job, i);
@@ -452,6 +472,7 @@ void sp_decoder_run(struct sp_decoder *d, size_t n, size_t pos, size_t n_certain
         job.norm_out = job.layer->attention_post;
         if (job.layer->config->n_ffn) {
             job.norm_in = job.layer->ffn_norm;
+            job.norm_in_bias = job.layer->ffn_norm_bias;
             sp_engine_rows(d->engine, n, side_by_side ? add_row : add_norm_row, &job);
             sp_conv_before(d, &job.layer->ffn_conv, n);
             run_ffn(&job);

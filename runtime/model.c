@@ -264,8 +264,10 @@ static void bind_layer(struct binder *b, struct sp_layer *l, unsigned i)
 
     l->config = &b->model->config.layers[i];
     l->input_norm = bind_norm(b, "@input_layernorm.weight", i);
+    l->input_norm_bias = bind_bias(b, "@input_layernorm.bias", i);
     if (norms == SP_NORMS_BEFORE) {
         l->ffn_norm = bind_norm(b, "@post_attention_layernorm.weight", i);
+        l->ffn_norm_bias = bind_bias(b, "@post_attention_layernorm.bias", i);
     } else {
         l->attention_post = bind_norm(b, "@post_attention_layernorm.weight", i);
         l->ffn_norm = bind_norm(b, "@pre_feedforward_layernorm.weight", i);
@@ -308,6 +310,7 @@ static enum sp_status bind_all(struct sp_model *m, const struct sp_pack *pack, s
     for (unsigned i = 0; i < m->config.n_layers; i++)
         bind_layer(&b, &m->layers[i], i);
     m->norm = bind_norm(&b, "norm.weight", 0);
+    m->norm_bias = bind_bias(&b, "norm.bias", 0);
     m->embedding = bind_matrix(&b, "embed_tokens.weight", 0);
     m->head = bind_matrix(&b, "lm_head.weight", 0);
     if (m->head.rows == 0) m->head = m->embedding;

@@ -55,10 +55,11 @@ struct sp_dspark_weights {
  * has none. Vectors are owned by the model. */
 struct sp_layer {
     const struct sp_layer_config *config;
-    const float *input_norm;      /* [H] before attention */
-    const float *attention_post;  /* [H] after attention, before the residual add */
-    const float *ffn_norm;        /* [H] before the MLP */
-    const float *ffn_post;        /* [H] after the MLP, before the residual add */
+    const float *input_norm;                      /* [H] before attention */
+    const float *input_norm_bias, *ffn_norm_bias; /* [H] of LayerNorms */
+    const float *attention_post;                  /* [H] after attention, before the residual add */
+    const float *ffn_norm;                        /* [H] before the MLP */
+    const float *ffn_post;                        /* [H] after the MLP, before the residual add */
     const float *hidden_norm;     /* [H] of the hidden state in a pair (config.reads_pair) */
     const float *q_norm, *k_norm; /* [head_dim], or of all heads (SP_QK_WHOLE) */
     const float *q_bias, *k_bias, *v_bias, *o_bias; /* [rows of the matrix] */
@@ -69,7 +70,8 @@ struct sp_layer {
     struct sp_conv_weights attention_conv, ffn_conv;
     struct sp_delta_weights delta;           /* in place of attention, */
     struct sp_short_conv_weights short_conv; /* or this */
-    struct sp_matrix gate, up, down; /* of all experts, stacked, where the layer has experts */
+    struct sp_matrix gate, up, down; /* of all experts, stacked, where the layer has experts; no
+                                        gate where config.plain_mlp */
     struct sp_matrix shared_gate, shared_up, shared_down; /* the dense MLP beside the experts */
     struct sp_matrix shared_weight;                       /* [1, H] its weight before the sigmoid */
     const float *shared_post, *experts_norm, *experts_post; /* [H] norms (config.expert_norms) */
@@ -91,7 +93,7 @@ struct sp_model {
     struct sp_matrix embedding;            /* [V, H]; empty: borrowed from the target (drafts) */
     struct sp_matrix head;                 /* [V, H]; the embedding where tied; empty as above;
                                               of a draft's own vocabulary: [head rows, H] */
-    const float *norm;                     /* [H] final */
+    const float *norm, *norm_bias;         /* [H] final */
     struct sp_matrix per_layer_embedding;  /* [n_per_layer_vocab, n_layers * n_per_layer] */
     struct sp_matrix per_layer_projection; /* [n_layers * n_per_layer, H] */
     const float *per_layer_norm;           /* [n_per_layer] */

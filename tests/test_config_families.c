@@ -238,12 +238,34 @@ static void hunyuan(void **state)
     sp_config_release(&c);
 }
 
+static void starcoder2(void **state)
+{
+    struct sp_config c;
+
+    (void)state;
+    configs_own(&c, "starcoder2_3b", NULL);
+    configs_assert_windows(&c, "4096,4096");
+    configs_assert_near(c.norm_eps, 1e-5);
+    configs_assert_near(c.ropes[0].theta, 999999.4420358813);
+    assert_int_equal(c.activation, SP_GELU_TANH);
+    assert_true(c.norm_centered && c.norm_bias && c.plain_mlp && c.tied);
+    assert_true(c.qkv_bias && c.o_bias && c.mlp_bias);
+    sp_config_release(&c);
+
+    /* The norms have their biases whatever use_bias says. */
+    configs_own(&c, "starcoder2_sparse", NULL);
+    configs_assert_windows(&c, "0,0");
+    assert_true(c.norm_bias && !c.qkv_bias && !c.o_bias && !c.mlp_bias);
+    assert_int_equal(c.layers[0].n_kv_heads, 2);
+    sp_config_release(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(granite), cmocka_unit_test(olmo),   cmocka_unit_test(exaone4),
-        cmocka_unit_test(glm),     cmocka_unit_test(helium), cmocka_unit_test(biases),
-        cmocka_unit_test(hunyuan), cmocka_unit_test(cohere),
+        cmocka_unit_test(granite),    cmocka_unit_test(olmo),    cmocka_unit_test(exaone4),
+        cmocka_unit_test(glm),        cmocka_unit_test(helium),  cmocka_unit_test(biases),
+        cmocka_unit_test(starcoder2), cmocka_unit_test(hunyuan), cmocka_unit_test(cohere),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

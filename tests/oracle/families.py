@@ -66,6 +66,9 @@ FAMILIES = {
         "intermediate_size": 64, "head_dim": 16, "tie_word_embeddings": True,
         "rope_parameters": {"rope_type": "dynamic", "rope_theta": 1e4, "alpha": 1000.0,
                             "factor": 1.0}}),
+    "starcoder2": ("Starcoder2ForCausalLM", {
+        "intermediate_size": 64, "sliding_window": 6, "residual_dropout": 0.0,
+        "tie_word_embeddings": True}),
     "glm": ("GlmForCausalLM", {"intermediate_size": 64, "head_dim": 16}),
     "glm4": ("Glm4ForCausalLM", {"intermediate_size": 64, "head_dim": 16}),
     "helium": ("HeliumForCausalLM", {
