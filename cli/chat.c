@@ -19,6 +19,7 @@
 struct chat {
     struct sp_generation *generation;
     struct sp_line_edit *edit;
+    bool ended;            /* the input, within a message of several lines */
     enum sp_status status; /* not SP_OK: why the session ends, told in err */
     struct sp_err *err;
 };
@@ -68,6 +69,16 @@ static char *value_of(char *text)
     return text + 1;
 }
 
+/* Three quotes that end a line, blanks aside; NULL: others, or none. */
+static const char *closing_quotes(const char *line)
+{
+    size_t len = strlen(line);
+
+    while (len > 0 && strchr(" \t", line[len - 1]) != NULL)
+        len--;
+    return len >= 3 && strncmp(line + len - 3, "\"\"\"", 3) == 0 ? line + len - 3 : NULL;
+}
+
 /* From the text that begins with """ to the line that ends with it. False: an interrupt or the end
  * of the input came before. */
 static bool read_message(struct chat *chat, const char *line, struct sp_text *message)
@@ -76,11 +87,15 @@ static bool read_message(struct chat *chat, const char *line, struct sp_text *me
     enum sp_status st;
 
     line += 3;
-    while ((end = strstr(line, "\"\"\"")) == NULL) {
+    while ((end = closing_quotes(line)) == NULL) {
         st = sp_text_append(message, line, strlen(line), chat->err);
         if (st == SP_OK) st = sp_text_append(message, "\n", 1, chat->err);
         if ((chat->status = st)) return false;
-        if ((line = sp_line_edit_read(chat->edit, "... ")) == NULL) return false;
+        if ((line = sp_line_edit_read(chat->edit, "... ")) == NULL) {
+            putchar('\n');
+            chat->ended = true;
+            return false;
+        }
         if (sp_line_edit_interrupted(chat->edit)) return false;
     }
     chat->status = sp_text_append(message, line, (size_t)(end - line), chat->err);
@@ -329,7 +344,7 @@ static bool turn(struct chat *chat)
             chat->status = answer(chat, message.at, message.len - 1);
     }
     sp_text_release(&message);
-    return more && chat->status == SP_OK;
+    return more && !chat->ended && chat->status == SP_OK;
 }
 
 /* $XDG_STATE_HOME/spectool/history, by default below ~/.local/state. NULL where there is no home.

@@ -123,15 +123,22 @@ static wchar_t *read_paste(EditLine *editor)
     return NULL;
 }
 
-/* Line ends as a terminal sends them become those of a text; the last ones go, for it is the user
- * who sends the message. */
+static bool is_line_end(wchar_t c)
+{
+    return c == L'\r' || c == L'\n';
+}
+
+/* Line ends as a terminal sends them become those of a text, two different ones in a row a single
+ * one: libedit has the terminal driver change returns and newlines into each other. The last ones
+ * go, for it is the user who sends the message. */
 static void unify_line_ends(wchar_t *text)
 {
     size_t n = 0;
 
     for (const wchar_t *c = text; *c; c++) {
-        if (*c == L'\n' && c > text && c[-1] == L'\r') continue;
-        text[n++] = *c == L'\r' ? L'\n' : *c;
+        wchar_t first = *c;
+        text[n++] = is_line_end(first) ? L'\n' : first;
+        if (is_line_end(first) && is_line_end(c[1]) && c[1] != first) c++;
     }
     while (n > 0 && text[n - 1] == L'\n')
         n--;

@@ -79,11 +79,18 @@ say "please" ."""
 """
 /show parameters
 END
+echo '# three quotes within a line end nothing; the end of the input ends the session there too'
+session packed.bin --num-predict 1 <<'END'
+"""Say """please""" and
+"""thanks""" ."""
+/show messages
+"""One
+END
 echo '# what is pasted is one message; a terminal that knows of pastes is asked to mark them'
 rm -f log
 {
     await '>>> '
-    printf '\033[200~/What is\nthe capital of\nItaly?\n\033[201~\n/show messages\n/exit\n'
+    printf '\033[200~/What is\r\nthe capital\n\r\nof\r\rItaly?\n\033[201~\n/show messages\n/exit\n'
 } | TERM=xterm script -qefc 'spectool run packed.bin --num-predict 1' log 2>&1 | tr -d '\r' >pasted
 sed -n 's,.*user: ,user: ,; /^user/,/^assistant/p' pasted
 grep -c '.\[?2004h' pasted
