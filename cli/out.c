@@ -49,14 +49,29 @@ void sp_progress_begin(struct sp_progress *progress, const char *label)
         (struct sp_progress){.on = sp_out_is_screen(stderr), .label = label, .start = seconds()};
 }
 
+/* Rate and time left, once there is something to tell them from. */
+static void append_rate(char *line, size_t cap, const struct sp_progress *p, uint64_t done,
+                        uint64_t total, double elapsed)
+{
+    static const double enough = 0.1, most = 100 * 3600.0;
+    char rate[SP_AMOUNT_TEXT];
+    double speed = elapsed >= enough ? (double)done / elapsed : 0;
+    double left = speed > 0 ? (double)(total - done) / speed : most;
+    size_t len = strlen(line);
+
+    if (left >= most) return;
+    snprintf(line + len, cap - len, "  %s/s  %d:%02d left",
+             p->unit ? sp_out_count(rate, (uint64_t)speed) : sp_out_size(rate, (uint64_t)speed),
+             (int)left / 60, (int)left % 60);
+}
+
+/* One line, cut where the terminal ends: what wraps is not wiped by the next. */
 static void draw(const struct sp_progress *p, uint64_t done, uint64_t total, double elapsed)
 {
     const char *(*amount)(char *, uint64_t) = p->unit ? sp_out_count : sp_out_size;
-    char bar[41], have[SP_AMOUNT_TEXT], all[SP_AMOUNT_TEXT], rate[SP_AMOUNT_TEXT];
+    char line[256], bar[41], have[SP_AMOUNT_TEXT], all[SP_AMOUNT_TEXT];
     double part = total ? (double)done / (double)total : 1;
-    double speed = elapsed > 0 ? (double)done / elapsed : 0;
-    int width = sp_out_width(stderr) - (int)strlen(p->label) - 56, filled;
-    int left = speed > 0 ? (int)((double)(total - done) / speed) : 0;
+    int columns = sp_out_width(stderr), width = columns - (int)strlen(p->label) - 56, filled;
 
     if (width > (int)sizeof bar - 1) width = (int)sizeof bar - 1;
     if (width < 0) width = 0;
@@ -64,9 +79,10 @@ static void draw(const struct sp_progress *p, uint64_t done, uint64_t total, dou
     memset(bar, '.', sizeof bar);
     memset(bar, '#', (size_t)filled);
     bar[width] = '\0';
-    fprintf(stderr, "\r%s [%s] %3d%%  %s of %s%s%s  %s/s  %d:%02d left\x1b[K", p->label, bar,
-            (int)(part * 100), amount(have, done), amount(all, total), p->unit ? " " : "",
-            p->unit ? p->unit : "", amount(rate, (uint64_t)speed), left / 60, left % 60);
+    snprintf(line, sizeof line, "%s [%s] %3d%%  %s of %s%s%s", p->label, bar, (int)(part * 100),
+             amount(have, done), amount(all, total), p->unit ? " " : "", p->unit ? p->unit : "");
+    append_rate(line, sizeof line, p, done, total, elapsed);
+    fprintf(stderr, "\r%.*s\x1b[K", columns - 1, line);
     fflush(stderr);
 }
 

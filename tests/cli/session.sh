@@ -138,3 +138,6 @@ echo '# a dumb terminal gets no progress drawn, another does'
 for terminal in dumb xterm; do
     TERM=$terminal script -qec 'spectool verify packed.bin' /dev/null | tr -d '\r' | grep -c checking
 done
+echo '# what is drawn fits the window'
+TERM=xterm script -qec 'stty cols 20; spectool verify packed.bin' /dev/null | tr '\r' '\n' |
+    sed "s/$(printf '\033')\[K//" | grep checking | awk 'length($0) > 19'
