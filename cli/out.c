@@ -238,6 +238,24 @@ void sp_signals_clear(void)
     sp_signals_catch();
 }
 
+/* There is nothing to return to: the read that failed would fail again. */
+static void give_up(int number)
+{
+    static const char sentence[] =
+        "spectool: a file in use was cut short or cannot be read any more\n";
+    ssize_t ignored = write(STDERR_FILENO, sentence, sizeof sentence - 1);
+
+    (void)number;
+    (void)ignored;
+    _exit(SP_E_IO);
+}
+
+void sp_signals_guard_files(void)
+{
+    set_handler(SIGXFSZ, SIG_IGN);
+    set_handler(SIGBUS, give_up);
+}
+
 void sp_signals_resume(void)
 {
     if (caught_signal == 0) return;

@@ -55,6 +55,9 @@ bool sp_signals_caught(void);
 /* Forgets a caught interrupt and waits for the next; what ends the program (SIGTERM, SIGHUP) stays
  * caught. */
 void sp_signals_clear(void);
+/* From here on a file that may not grow is a write that fails, and a mapped file that is cut short,
+ * or whose disk fails, ends the program with one sentence and the exit code of SP_E_IO. */
+void sp_signals_guard_files(void);
 /* Ends the program by the caught signal, so that a shell sees what happened; returns if none was.
  */
 void sp_signals_resume(void);
