@@ -13,9 +13,9 @@
 static const struct sp_opt opts[] = {
     {SP_OPT_HEADING, .help = "Options"},
     {SP_OPT_FLAG, 0, "lossless", NULL, NULL, AT(lossless),
-     .help =
-         "Generate after each PROMPT (a built-in one if none is given) plain and speculatively, "
-         "and compare the tokens and the bits of the logits"},
+     .help = "Also generate after each PROMPT (a built-in one if none is given) plain and "
+             "speculatively, "
+             "and compare the tokens and the bits of the logits"},
     {SP_OPT_FLAG, 0, "json", NULL, NULL, AT(json), .help = "The result as JSON"},
     {SP_OPT_HEADING, .help = "With --lossless"},
     {SP_OPT_LIST, 0, "ids", NULL, "ID,ID,...", AT(ids), .help = "A prompt as token ids"},
@@ -32,8 +32,10 @@ static const struct sp_opt opts[] = {
     {.kind = SP_OPT_END},
 };
 
-/* Checks everything, also behind the first mismatch: each is a line on stderr. */
-static enum sp_status check_digests(const struct sp_pack *pack, bool json, struct sp_err *err)
+/* Checks everything, also behind the first mismatch: each is a line on stderr. With --lossless a
+ * file whose digests hold gets no line for that. */
+static enum sp_status check_digests(const struct sp_pack *pack, const struct sp_lossless_options *o,
+                                    struct sp_err *err)
 {
     size_t n_tensors = sp_pack_n_tensors(pack), n_sections = sp_pack_n_sections(pack), n_bad = 0;
     struct sp_progress progress;
@@ -58,7 +60,7 @@ static enum sp_status check_digests(const struct sp_pack *pack, bool json, struc
     }
     sp_progress_end(&progress);
     if (sp_signals_caught()) return sp_fail(err, SP_E_CHECK, "interrupted");
-    if (json) {
+    if (o->json && (n_bad || !o->lossless)) {
         sp_json_out_begin(&out, NULL, '{');
         sp_json_out_text(&out, "file", sp_pack_path(pack));
         sp_json_out_u64(&out, "n_tensors", n_tensors);
@@ -73,20 +75,15 @@ static enum sp_status check_digests(const struct sp_pack *pack, bool json, struc
                        n_bad, n_tensors + n_sections);
     }
     if ((st = sp_pairing_check(pack, err))) return st;
-    if (!json) {
+    if (!o->json && !o->lossless) {
         printf("%s: %zu tensors and %zu sections, %s: every digest matches\n", sp_pack_path(pack),
                n_tensors, n_sections, sp_out_size(size, sp_pack_size(pack)));
     }
     return SP_OK;
 }
 
-static enum sp_status run(const struct sp_args *args, struct sp_err *err)
+static enum sp_status refuse_lossless_only(const struct sp_args *args, struct sp_err *err)
 {
-    const struct sp_lossless_options *o = args->options;
-    struct sp_pack *pack = NULL;
-    enum sp_status st;
-
-    if (o->lossless) return sp_lossless_verify(args, err);
     if (args->n_operands > 1) {
         return sp_fail(err, SP_E_USAGE, "prompts go with --lossless only");
     }
@@ -97,11 +94,21 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
         if (!sp_args_given(args, opt->name)) continue;
         return sp_fail(err, SP_E_USAGE, "--%s goes with --lossless only", opt->name);
     }
+    return SP_OK;
+}
+
+static enum sp_status run(const struct sp_args *args, struct sp_err *err)
+{
+    const struct sp_lossless_options *o = args->options;
+    struct sp_pack *pack = NULL;
+    enum sp_status st;
+
+    if (!o->lossless && (st = refuse_lossless_only(args, err))) return st;
     sp_signals_catch();
     if ((st = sp_pack_open(&pack, args->operands[0], err))) return st;
-    st = check_digests(pack, o->json, err);
+    st = check_digests(pack, o, err);
     sp_pack_close(pack);
-    return st;
+    return st == SP_OK && o->lossless ? sp_lossless_verify(args, err) : st;
 }
 
 static const struct sp_lossless_options defaults = {.n_predict = 64, .engine = SP_ENGINE_DEFAULTS};
@@ -115,8 +122,8 @@ const struct sp_command sp_cmd_verify = {
     .opts = opts,
     .defaults = &defaults,
     .options_size = sizeof defaults,
-    .details =
-        "Without --lossless: every digest. Exit code 0 if all match or nothing differs, 1 if "
-        "drafting changed something, 3 if the file is damaged.",
+    .details = "Every digest first, with --lossless too. Exit code 0 if all match and nothing "
+               "differs, 1 if "
+               "drafting changed something, 3 if the file is damaged.",
     .run = run,
 };

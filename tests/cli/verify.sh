@@ -8,6 +8,8 @@ cp packed.bin damaged.bin
 printf '\377' | dd of=damaged.bin bs=1 seek=1000000 conv=notrunc 2>/dev/null
 spectool verify damaged.bin
 echo "exit $?"
+spectool verify --lossless damaged.bin
+echo "exit $?"
 head -c 1000000 packed.bin >short.bin
 spectool verify short.bin
 echo "exit $?"
