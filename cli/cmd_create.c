@@ -1,5 +1,7 @@
 /* spectool create: a Modelfile becomes a packed file. */
 #include "cli/create_sinks.h"
+#include "cli/template_source.h"
+#include "format/packfile.h"
 #include "runtime/template.h"
 
 #include <stdlib.h>
@@ -32,10 +34,29 @@ static const struct sp_opt opts[] = {
     {.kind = SP_OPT_END},
 };
 
+/* A checkpoint's template that cannot be read is told now; its weights are of use without. */
+static void note_template(const char *path, const char *command)
+{
+    struct sp_pack *pack = NULL;
+    struct sp_template *template = NULL;
+    struct sp_err err = {0};
+    char sentence[2 * SP_ERR_TEXT];
+
+    if (sp_pack_open(&pack, path, &err)) return;
+    if (sp_template_source_pack(&template, pack, &err)) {
+        snprintf(sentence, sizeof sentence,
+                 "%s; run takes --raw, or a TEMPLATE in the Modelfile is used instead", err.text);
+        sp_out_note(command, sentence);
+    }
+    sp_template_free(template);
+    sp_pack_close(pack);
+}
+
 static enum sp_status run(const struct sp_args *args, struct sp_err *err)
 {
     const struct options *o = args->options;
     struct sp_create_listener listener = {.command = args->command->name};
+    const char *output = o->output ? o->output : "packed.bin";
     struct sp_create_report report;
     enum sp_status st;
     struct sp_create_options create = {
@@ -54,8 +75,10 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     sp_create_listen(&create.sinks, &listener);
     st = sp_create(&report, &create, err);
     sp_progress_end(&listener.progress);
-    if (st == SP_OK) sp_create_print_report(&report, o->output ? o->output : "packed.bin");
-    return st;
+    if (st) return st;
+    if (!o->dry_run) note_template(output, args->command->name);
+    sp_create_print_report(&report, output);
+    return SP_OK;
 }
 
 static const struct options defaults = {0};

@@ -90,7 +90,8 @@ static enum sp_status add_stop(struct sp_settings *s, const char *text, size_t s
     enum sp_status st;
 
     if (s->n_stops == SP_MAX_STOPS) {
-        return sp_fail(err, SP_E_INPUT, "more than %d stop texts", SP_MAX_STOPS);
+        return sp_fail(err, SP_E_USAGE, "more than %d stop texts, those of the file included",
+                       SP_MAX_STOPS);
     }
     if ((st = sp_copy_text(&s->texts[s->n_stops], text, size, err))) return st;
     s->stops[s->n_stops] = s->texts[s->n_stops];

@@ -3,6 +3,7 @@
 
 #include "convert/generation.h"
 #include "convert/modelfile.h"
+#include "convert/modelfile_place.h"
 #include "convert/pair.h"
 #include "convert/plan.h"
 #include "convert/token_tables.h"
@@ -210,6 +211,17 @@ static enum sp_status resolve(char **out, const char *modelfile, const char *val
     return st;
 }
 
+/* "Modelfile:3:6: FROM: " in front of what is wrong with a record's value. */
+static void add_place(const struct sp_modelfile *file, const struct sp_modelfile_record *record,
+                      struct sp_err *err)
+{
+    unsigned long line, column;
+
+    sp_modelfile_place(file, record->value_first, &line, &column);
+    sp_context(err, "%s:%lu:%lu: %s", file->path, line, column,
+               sp_modelfile_command_name(record->command));
+}
+
 static enum sp_status open_record(struct sp_source *out, const struct sp_modelfile *file,
                                   const struct sp_modelfile_record *record, const char *home,
                                   char **notes, struct sp_err *err)
@@ -220,10 +232,7 @@ static enum sp_status open_record(struct sp_source *out, const struct sp_modelfi
 
     if ((st = resolve(&path, file->path, record->value, home, err))) return st;
     st = sp_source_open(out, path, is_from ? SP_PART_TARGET : SP_PART_DRAFT, notes, err);
-    if (st) {
-        sp_context(err, "%s:%lu: %s", file->path, record->line,
-                   sp_modelfile_command_name(record->command));
-    }
+    if (st) add_place(file, record, err);
     free(path);
     return st;
 }
@@ -255,7 +264,7 @@ static enum sp_status read_modelfile(struct sp_modelfile *out,
     template = sp_modelfile_find(out, SP_MODELFILE_TEMPLATE, NULL);
     if (template == NULL || options->check_template == NULL) return SP_OK;
     st = options->check_template(template->value, template->value_size, err);
-    if (st) sp_context(err, "%s:%lu: TEMPLATE", path, template->line);
+    if (st) add_place(out, template, err);
     return st;
 }
 

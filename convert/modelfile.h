@@ -38,7 +38,11 @@ enum sp_modelfile_command {
     SP_N_MODELFILE_COMMANDS,
 };
 
-enum { SP_MODELFILE_MAX_RECORDS = 10000, SP_MODELFILE_MAX_SIZE = 64 << 20 };
+enum {
+    SP_MODELFILE_MAX_RECORDS = 10000,
+    SP_MODELFILE_MAX_SIZE = 64 << 20,
+    SP_MODELFILE_MAX_STOPS = 64,
+};
 
 const char *sp_modelfile_command_name(enum sp_modelfile_command command); /* "FROM"; static */
 

@@ -263,11 +263,30 @@ static enum sp_status check_record(const struct check *c, const struct sp_modelf
     return SP_OK;
 }
 
+static bool is_stop(const struct sp_modelfile_record *r)
+{
+    return r->command == SP_MODELFILE_PARAMETER && strcmp(r->name, "stop") == 0;
+}
+
 /* May a record of this kind stand beside an earlier one? */
 static bool accumulates(const struct sp_modelfile_record *r)
 {
-    return r->command == SP_MODELFILE_MESSAGE || r->command == SP_MODELFILE_LICENSE ||
-           (r->command == SP_MODELFILE_PARAMETER && strcmp(r->name, "stop") == 0);
+    return r->command == SP_MODELFILE_MESSAGE || r->command == SP_MODELFILE_LICENSE || is_stop(r);
+}
+
+/* Whoever generates looks for all of them behind every token. */
+static enum sp_status check_stops(const struct check *c, struct sp_err *err)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < c->file->n_records; i++) {
+        const struct sp_modelfile_record *r = &c->file->records[i];
+
+        if (!is_stop(r) || ++n <= SP_MODELFILE_MAX_STOPS) continue;
+        return sp_modelfile_fail(c->file, r->first, SP_E_INPUT, err,
+                                 "PARAMETER stop: more than %d stop texts", SP_MODELFILE_MAX_STOPS);
+    }
+    return SP_OK;
 }
 
 /* A repeated source is an error; of other repeated records the last counts, and the user is told.
@@ -305,5 +324,6 @@ enum sp_status sp_modelfile_check(const struct sp_modelfile *file,
         return sp_modelfile_fail(file, file->size, SP_E_INPUT, err,
                                  "no FROM line names the model to read");
     }
+    if ((st = check_stops(&c, err))) return st;
     return check_repeats(&c, err);
 }

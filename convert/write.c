@@ -24,7 +24,11 @@ static enum sp_status write_tokenizer(struct sp_pack_writer *w, const struct sp_
     if (source->pack) {
         map = sp_pack_find_section(source->pack, source->part, SP_SECTION_TOKENIZER_MAP);
     }
-    if (map) return sp_pack_writer_copy_section(w, part, map, err);
+    if (map) {
+        st = sp_pack_writer_copy_section(w, part, map, err);
+        if (st) sp_context(err, "%s", source->path);
+        return st;
+    }
     if (source->texts[SP_SECTION_TOKENIZER] == NULL) return SP_OK;
     st = sp_vocab_compile(&blob, &size, source->texts[SP_SECTION_TOKENIZER],
                           source->text_sizes[SP_SECTION_TOKENIZER],

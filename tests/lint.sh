@@ -41,6 +41,7 @@ for f in $sources; do
     LC_ALL=C grep -nP '[^\x00-\x7F]' "$f" /dev/null && say "$f: not ASCII"
     [ -n "$(tail -c1 "$f")" ] && say "$f: no newline at the end"
 done
+grep -nE '^\.(D1|Dl|Li) .* "' man/*.[1-9] && say 'a quote that mdoc(7) takes for its own: \(dq prints one'
 git grep -nE 'TODO|FIXME|\bXXX\b' -- '*.c' '*.h' '*.sh' '*.[1-9]' ':!tests/lint.sh' && say 'unfinished work'
 
 for h in $(git ls-files '*.h' | grep -v '^testdata/'); do

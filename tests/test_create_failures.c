@@ -28,7 +28,7 @@ struct refusal {
 };
 
 static const struct refusal refusals[] = {
-    {"FROM nowhere", 0, 0, SP_E_INPUT, "Modelfile:1: FROM: "},
+    {"FROM nowhere", 0, 0, SP_E_INPUT, "Modelfile:1:6: FROM: "},
     {"FROM nowhere", 0, 0, SP_E_INPUT, "nowhere: nothing there"},
     {"FROM @", 0, 0, SP_E_INPUT, "no config.json"},
     {"FROM @/README.md", 0, 0, SP_E_INPUT, "neither safetensors nor packed"},
@@ -37,7 +37,7 @@ static const struct refusal refusals[] = {
     {"FROM @/target", 0, SP_Q8, SP_E_USAGE, "no DRAFT line"},
     {"FROM @/dflash", 0, 0, SP_E_INPUT, "is a draft"},
     {"FROM @/ar\nDRAFT @/dflash", 0, 0, SP_E_INPUT, "dflash"},
-    {"FROM @/target\nDRAFT nowhere", 0, 0, SP_E_INPUT, "Modelfile:2: DRAFT: "},
+    {"FROM @/target\nDRAFT nowhere", 0, 0, SP_E_INPUT, "Modelfile:2:7: DRAFT: "},
     {"FROM q4.bin", SP_Q8, 0, SP_E_INPUT, "would lose twice"},
 };
 
@@ -86,7 +86,7 @@ static void test_templates_are_checked(void **state)
 
     o.check_template = refuse_template;
     assert_int_equal(sp_create(NULL, &o, &err), SP_E_INPUT);
-    assert_non_null(strstr(err.text, "Modelfile:2: TEMPLATE: template error"));
+    assert_non_null(strstr(err.text, "Modelfile:2:10: TEMPLATE: template error"));
 }
 
 static void test_existing_output_needs_force(void **state)

@@ -363,6 +363,26 @@ static void test_checks(void **state)
     }
 }
 
+/* 64 stop texts are taken, the 65th is refused where it stands. */
+static void test_number_of_stops(void **state)
+{
+    char text[2048] = "FROM a\n";
+    struct sp_modelfile file;
+    struct sp_err err = {0};
+
+    (void)state;
+    for (int i = 0; i < 64; i++)
+        strcat(text, "PARAMETER stop a\n");
+    assert_int_equal(sp_modelfile_parse(&file, "m", text, strlen(text), &err), SP_OK);
+    assert_int_equal(sp_modelfile_check(&file, NULL, NULL, &err), SP_OK);
+    sp_modelfile_release(&file);
+    strcat(text, "PARAMETER stop b\n");
+    assert_int_equal(sp_modelfile_parse(&file, "m", text, strlen(text), &err), SP_OK);
+    assert_int_equal(sp_modelfile_check(&file, NULL, NULL, &err), SP_E_INPUT);
+    assert_string_equal(err.text, "m:66:1: PARAMETER stop: more than 64 stop texts");
+    sp_modelfile_release(&file);
+}
+
 static void test_every_parameter_has_values(void **state)
 {
     size_t n;
@@ -428,6 +448,7 @@ int main(void)
         cmocka_unit_test(test_records_are_kept_byte_for_byte),
         cmocka_unit_test(test_odd_names_survive),
         cmocka_unit_test(test_checks),
+        cmocka_unit_test(test_number_of_stops),
         cmocka_unit_test(test_every_parameter_has_values),
         cmocka_unit_test(test_the_last_record_counts),
     };

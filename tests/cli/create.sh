@@ -25,3 +25,11 @@ cp -r "$TESTDATA/tiny/target" untied
 sed -i 's/"tie_word_embeddings": true/"tie_word_embeddings": false/' untied/config.json
 echo 'FROM ./untied' >Untied
 spectool create -f Untied -o untied.bin
+echo '# a file that may not grow, and one that is cut short while it is in use'
+(ulimit -f 8; exec spectool create -f "$m" -o limited.bin); echo "exit $?"
+ls -A | grep limited
+{ sleep 1; truncate -s 8192 two.bin; echo Once; } | spectool run two.bin --raw; echo "exit $?"
+echo '# a template that nothing can be made of is told'
+printf '{%% for' >untied/chat_template.jinja
+sed -i 's/"tie_word_embeddings": false/"tie_word_embeddings": true/' untied/config.json
+spectool create -f Untied -o template.bin
