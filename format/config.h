@@ -222,10 +222,11 @@ struct sp_config {
     bool layer_scalars; /* the residual stream is scaled after each layer (Gemma 4) */
     unsigned n_per_layer;       /* width of a layer's own token embeddings (Gemma 4 E); 0: none */
     unsigned n_per_layer_vocab; /* rows of their table */
-    unsigned n_mtp_layers;      /* of a built-in prediction head, as the config states them */
-    bool mtp_tables;            /* ... which would have an embedding and a head of its own */
-    bool tied;                  /* no head of its own: logits come from the embedding matrix */
-    bool tied_stated;           /* the config has the key */
+    unsigned n_unread_layers; /* of a prediction head that a checkpoint holds behind the last one */
+    unsigned n_mtp_layers;    /* of a built-in prediction head, as the config states them */
+    bool mtp_tables;          /* ... which would have an embedding and a head of its own */
+    bool tied;                /* no head of its own: logits come from the embedding matrix */
+    bool tied_stated;         /* the config has the key */
     struct sp_draft_config draft;
 };
 

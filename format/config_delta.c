@@ -41,6 +41,12 @@ enum sp_status sp_config_read_delta(struct sp_config *out, const struct sp_confi
         st = sp_text_bool(t, "mtp_use_dedicated_embeddings", &out->mtp_tables, err);
         if (st) return st;
     }
+    if (t->family->unread_layers) {
+        out->n_unread_layers = 1;
+        st = sp_text_unsigned(t, "num_nextn_predict_layers", 0, SP_CAP_LAYERS,
+                              &out->n_unread_layers, err);
+        if (st) return st;
+    }
     if (sp_config_first_layer(out, SP_MIXER_DELTA_NET) == out->n_layers) return SP_OK;
     *d = defaults;
     if ((st = sp_text_unsigned(t, "linear_num_key_heads", 1, SP_CAP_HEADS, &d->n_key_heads, err)) ||

@@ -15,7 +15,7 @@ struct layer_rules {
     bool switched_off;      /* there would be a window, but use_sliding_window is false */
     unsigned max_window_layers, pattern, no_rope_interval;
     unsigned n_experts, n_experts_used, n_expert_ffn, n_shared_ffn, sparse_step;
-    unsigned n_dense; /* layers without experts, the first */
+    unsigned n_dense, last_sparse; /* layers before and behind these have no experts */
 };
 
 /* An optional list with at least `min` and at most `max` elements. */
@@ -122,30 +122,60 @@ static enum sp_status read_window(struct layer_rules *r, struct sp_err *err)
 }
 
 /* So many shared experts are one dense MLP of as many times the width. */
-static enum sp_status read_shared(struct layer_rules *r, struct sp_err *err)
+static enum sp_status read_shared(struct layer_rules *r, const char *key, struct sp_err *err)
 {
-    unsigned n = 1;
+    unsigned n = r->t->family->n_shared;
     enum sp_status st;
 
-    if ((st = sp_text_unsigned(r->t, "n_shared_experts", 0, SP_CAP_EXPERTS, &n, err))) return st;
+    if ((st = sp_text_unsigned(r->t, key, 0, SP_CAP_EXPERTS, &n, err))) return st;
     if (n && r->n_expert_ffn > SP_CAP_WIDTH / n) {
-        return sp_fail(err, SP_E_INPUT, "n_shared_experts %u of %u are wider than %d", n,
-                       r->n_expert_ffn, SP_CAP_WIDTH);
+        return sp_fail(err, SP_E_INPUT, "%s %u of %u are wider than %d", key, n, r->n_expert_ffn,
+                       SP_CAP_WIDTH);
     }
     r->n_shared_ffn = n * r->n_expert_ffn;
     return SP_OK;
+}
+
+/* Which of the usual spellings the config has, where the family has none of its own. */
+static const char *spelled(const struct sp_config_text *t, const char *own, const char *usual,
+                           const char *other)
+{
+    if (own) return own;
+    return sp_text_get(t, other) && !sp_text_get(t, usual) ? other : usual;
+}
+
+/* Which layers have experts. */
+static enum sp_status read_sparse_layers(struct layer_rules *r, struct sp_err *err)
+{
+    const struct sp_config_text *t = r->t;
+    const struct sp_expert_keys *keys = &t->family->expert_keys;
+    const char *step = keys->step ? keys->step : "decoder_sparse_step";
+    int64_t last = -1;
+    enum sp_status st;
+
+    r->n_dense = t->family->n_dense;
+    r->last_sparse = SP_CAP_LAYERS;
+    if ((st = sp_text_unsigned(t, step, 1, SP_CAP_LAYERS, &r->sparse_step, err))) return st;
+    if (keys->dense) {
+        st = sp_text_unsigned(t, keys->dense, 0, SP_CAP_LAYERS, &r->n_dense, err);
+        if (st) return st;
+    }
+    if (keys->last) {
+        st = sp_json_get_i64(sp_text_holder(t, keys->last), keys->last, -1, SP_CAP_LAYERS, &last,
+                             err);
+        if (st) return st;
+        if (last >= 0) r->last_sparse = (unsigned)last;
+    }
+    return read_integers(&r->mlp_only, t, "mlp_only_layers", 0, err);
 }
 
 static enum sp_status read_experts(struct layer_rules *r, struct sp_err *err)
 {
     const struct sp_config_text *t = r->t;
     const struct sp_family *f = t->family;
-    bool routed = (f->reads & SP_READS_ROUTED) != 0;
-    const char *count = routed                          ? "n_routed_experts"
-                        : sp_text_get(t, "num_experts") ? "num_experts"
-                                                        : "num_local_experts";
-    static const char usual[] = "num_experts_per_tok", other[] = "experts_per_token";
-    const char *used = sp_text_get(t, other) && !sp_text_get(t, usual) ? other : usual;
+    const struct sp_expert_keys *keys = &f->expert_keys;
+    const char *count = spelled(t, keys->count, "num_experts", "num_local_experts");
+    const char *used = spelled(t, keys->used, "num_experts_per_tok", "experts_per_token");
     enum sp_status st;
 
     if (!(f->reads & SP_READS_EXPERTS)) return SP_OK;
@@ -154,6 +184,7 @@ static enum sp_status read_experts(struct layer_rules *r, struct sp_err *err)
     r->n_expert_ffn = f->n_expert_ffn ? f->n_expert_ffn : r->sizes->n_ffn;
     r->n_shared_ffn = f->n_shared_ffn;
     r->sparse_step = 1;
+    r->last_sparse = SP_CAP_LAYERS;
     if ((st = sp_text_unsigned(t, count, f->gpt_oss_mlp ? 1 : 0, SP_CAP_EXPERTS, &r->n_experts,
                                err)) ||
         (st = sp_text_unsigned(t, used, 1, SP_CAP_EXPERTS, &r->n_experts_used, err))) {
@@ -166,21 +197,14 @@ static enum sp_status read_experts(struct layer_rules *r, struct sp_err *err)
     if (f->gpt_oss_mlp) return SP_OK;
     if ((st = sp_text_unsigned(t, "moe_intermediate_size", 1, SP_CAP_WIDTH, &r->n_expert_ffn,
                                err)) ||
-        (st = sp_text_unsigned(t, "decoder_sparse_step", 1, SP_CAP_LAYERS, &r->sparse_step, err))) {
+        (st = read_sparse_layers(r, err))) {
         return st;
     }
     if (f->reads & SP_READS_SHARED) {
-        st = sp_text_unsigned(t, "shared_expert_intermediate_size", 0, SP_CAP_WIDTH,
-                              &r->n_shared_ffn, err);
-        if (st) return st;
+        return sp_text_unsigned(t, "shared_expert_intermediate_size", 0, SP_CAP_WIDTH,
+                                &r->n_shared_ffn, err);
     }
-    r->n_dense = f->n_dense;
-    if (f->dense_key &&
-        (st = sp_text_unsigned(t, f->dense_key, 0, SP_CAP_LAYERS, &r->n_dense, err))) {
-        return st;
-    }
-    if (routed && (st = read_shared(r, err))) return st;
-    return read_integers(&r->mlp_only, t, "mlp_only_layers", 0, err);
+    return keys->shared ? read_shared(r, keys->shared, err) : SP_OK;
 }
 
 static enum sp_status read_rules(struct layer_rules *r, struct sp_err *err)
@@ -265,8 +289,8 @@ static bool lists(const struct sp_json *integers, unsigned i)
 
 static bool has_experts(const struct layer_rules *r, unsigned i)
 {
-    if (r->n_experts == 0 || i < r->n_dense || (i + 1) % r->sparse_step != 0) return false;
-    return !lists(r->mlp_only, i);
+    if (r->n_experts == 0 || i < r->n_dense || i > r->last_sparse) return false;
+    return (i + 1) % r->sparse_step == 0 && !lists(r->mlp_only, i);
 }
 
 static bool is_delta(const struct layer_rules *r, unsigned i)

@@ -33,6 +33,8 @@ static const struct {
     {"num_local_experts", NEUTRAL_FALSE, SP_READS_EXPERTS},
     {"n_routed_experts", NEUTRAL_FALSE, SP_READS_ROUTED},
     {"n_shared_experts", NEUTRAL_FALSE, SP_READS_ROUTED},
+    {"moe_num_experts", NEUTRAL_FALSE, SP_READS_ERNIE},
+    {"moe_num_shared_experts", NEUTRAL_FALSE, SP_READS_ERNIE},
     {"routed_scaling_factor", NEUTRAL_ONE, SP_READS_ROUTED_SCALE},
     {"shared_expert_intermediate_size", NEUTRAL_FALSE, SP_READS_SHARED},
     {"no_rope_layers", NEUTRAL_NULL, SP_READS_NO_ROPE},

@@ -20,6 +20,21 @@ static enum sp_status check_groups(const struct sp_routing *r, unsigned n_expert
                    n_experts_used, r->n_groups_used);
 }
 
+/* The sum of the chosen weights, of which the largest is at least 1 / n, is never less than this.
+ */
+static enum sp_status check_least_sum(const struct sp_config *c, const struct sp_config_text *t,
+                                      struct sp_err *err)
+{
+    double least = 1e-12;
+    enum sp_status st = sp_text_double(t, "moe_norm_min", 0, 1, &least, err);
+
+    for (unsigned i = 0; st == SP_OK && i < c->n_layers; i++) {
+        if (c->layers[i].n_experts * least < 0.5) continue;
+        st = sp_fail(err, SP_E_UNSUPPORTED, "moe_norm_min %g is not supported", least);
+    }
+    return st;
+}
+
 enum sp_status sp_config_read_routing(struct sp_config *out, const struct sp_config_text *t,
                                       struct sp_err *err)
 {
@@ -35,9 +50,11 @@ enum sp_status sp_config_read_routing(struct sp_config *out, const struct sp_con
     if (!r->norm && f->router_norm_fixed) {
         return sp_fail(err, SP_E_UNSUPPORTED, "norm_topk_prob is not supported for %s", f->name);
     }
-    if (f->correction_key && (st = sp_text_bool(t, f->correction_key, &r->corrected, err))) {
+    if (f->expert_keys.corrected &&
+        (st = sp_text_bool(t, f->expert_keys.corrected, &r->corrected, err))) {
         return st;
     }
+    if ((f->reads & SP_READS_ERNIE) && (st = check_least_sum(out, t, err))) return st;
     if (f->reads & SP_READS_ROUTED_SCALE) {
         st = sp_text_double(t, "routed_scaling_factor", 1e-6, 1e6, &r->scale, err);
         if (st) return st;

@@ -102,6 +102,7 @@ enum form {
     FORM_BIASES,     /* [E, 2I]: gate, up, gate, up, ... */
     FORM_HEADS,      /* [2 n, H]: query rows, then gate rows, of each head */
     FORM_QKVZ,       /* delta layers: rows of q, k, v, z of each key head; `part` 1: of z */
+    FORM_ROW,        /* a vector as the only row of a matrix */
     FORM_BA,         /* ... of b, a of each key head; `part` says which */
     FORM_PAIRS,      /* of each head, rows that rotate together are neighbours */
 };
@@ -163,6 +164,14 @@ static const struct form_row forms[] = {
     {SP_STORED_EXPERTS, "mlp.experts.down_proj.weight", "mlp.switch_mlp.down_proj.weight",
      FORM_WHOLE, 0},
 
+    {SP_STORED_LINEAR, "mlp.router.weight", "block_sparse_moe.router.layer.weight", FORM_WHOLE, 0},
+    {SP_STORED_LINEAR, "mlp.experts.gate_proj.weight", "block_sparse_moe.input_linear.weight",
+     FORM_HALVES, 0},
+    {SP_STORED_LINEAR, "mlp.experts.up_proj.weight", "block_sparse_moe.input_linear.weight",
+     FORM_HALVES, 1},
+    {SP_STORED_LINEAR, "mlp.experts.down_proj.weight", "block_sparse_moe.output_linear.weight",
+     FORM_WHOLE, 0},
+
     {SP_STORED_SPARSE, "mlp.router.weight", "block_sparse_moe.gate.weight", FORM_WHOLE, 0},
     {SP_STORED_SPARSE, "mlp.experts.gate_proj.weight", "block_sparse_moe.experts.%u.w1.weight",
      FORM_EACH, 0},
@@ -175,6 +184,8 @@ static const struct form_row forms[] = {
     {SP_STORED_GATED, "self_attn.gate_proj.weight", "self_attn.q_proj.weight", FORM_HEADS, 1},
 
     {SP_STORED_ROUTED, "mlp.router.correction", "mlp.gate.e_score_correction_bias", FORM_WHOLE, 0},
+    {SP_STORED_ROUTED, "mlp.router.correction", "mlp.moe_statics.e_score_correction_bias", FORM_ROW,
+     0},
     {SP_STORED_ROUTED, "mlp.shared_expert.gate_proj.weight", "mlp.shared_experts.gate_proj.weight",
      FORM_WHOLE, 0},
     {SP_STORED_ROUTED, "mlp.shared_expert.up_proj.weight", "mlp.shared_experts.up_proj.weight",
@@ -252,6 +263,15 @@ static enum sp_status add_whole(struct sp_matcher *m, struct sp_tensor_spec *spe
         piece.n_rows *= spec->shape[i];
     if (!claim(m, name, spec->shape, spec->rank)) return SP_OK;
     return add_piece(m, spec, name, piece);
+}
+
+static enum sp_status add_row(struct sp_matcher *m, struct sp_tensor_spec *spec, const char *name)
+{
+    uint64_t shape[2] = {1, spec->shape[0]};
+
+    if (!claim(m, name, shape, 2)) return SP_OK;
+    return add_piece(m, spec, name,
+                     (struct sp_piece){.step = 1, .n_rows = 1, .n_cols = spec->shape[0]});
 }
 
 /* Contiguous rows out of a matrix that holds several. */
@@ -443,6 +463,8 @@ static enum sp_status add_form(struct sp_matcher *m, struct sp_tensor_spec *spec
         return add_alternate(m, spec, name, form->form, form->part);
     case FORM_HEADS:
         return add_heads(m, spec, name, l, form->part);
+    case FORM_ROW:
+        return add_row(m, spec, name);
     case FORM_QKVZ:
     case FORM_BA:
         return add_delta_rows(m, spec, name, form);

@@ -239,6 +239,19 @@ static bool is_unused_key(const struct sp_matcher *m, const char *name)
     return false;
 }
 
+/* A prediction head in a form that is not read. */
+static bool is_unread(const struct sp_matcher *m, const char *name)
+{
+    const struct sp_family *family = sp_family_by_type(m->config->family);
+    const char *inner = begins_with(name, m->prefix) ? name + strlen(m->prefix) : name;
+    unsigned long layer;
+
+    if (family->unread && begins_with(inner, family->unread)) return true;
+    if (m->config->n_unread_layers == 0 || !begins_with(inner, "layers.")) return false;
+    layer = strtoul(inner + 7, NULL, 10);
+    return layer >= m->config->n_layers && layer - m->config->n_layers < m->config->n_unread_layers;
+}
+
 /* t2d says which tokens d2t maps to. */
 static bool is_reverse_map(const struct sp_matcher *m, const char *name)
 {
@@ -288,7 +301,7 @@ static enum sp_status match(struct sp_matcher *m, bool *compare_equal, size_t *n
     for (size_t i = 0; i < m->n && m->findings.n < SP_MAX_FINDINGS; i++) {
         if (m->used[i] || begins_with(m->sorted[i]->name, SP_MTP_PREFIX)) continue;
         if (sp_source_is_skipped(m->sorted[i]->name) || is_unused_key(m, m->sorted[i]->name) ||
-            is_reverse_map(m, m->sorted[i]->name)) {
+            is_unread(m, m->sorted[i]->name) || is_reverse_map(m, m->sorted[i]->name)) {
             ++*n_skipped;
         } else {
             report_unexpected(m, m->sorted[i]->name);

@@ -44,8 +44,9 @@ enum sp_storage {
     SP_STORED_PAIRED = 512,    /* neighbouring rows of q and k rotate together (GLM-4) */
     SP_STORED_GLM4 = 1024,     /* post_self_attn_layernorm, post_mlp_layernorm */
     SP_STORED_HUNYUAN = 2048,  /* query_layernorm, key_layernorm */
-    SP_STORED_ROUTED = 4096,   /* a router's correction, shared_experts (GLM 4.5) */
+    SP_STORED_ROUTED = 4096,   /* a router's correction, shared_experts (GLM-4.5, ERNIE 4.5) */
     SP_STORED_C_FC = 8192,     /* mlp.c_fc, mlp.c_proj (StarCoder2) */
+    SP_STORED_LINEAR = 16384,  /* block_sparse_moe.input_linear, output_linear, router (Granite) */
 };
 
 /* Keys that only some families read; in all others they are refused (config_refuse.c). */
@@ -63,6 +64,18 @@ enum sp_family_reads {
     SP_READS_LOGIT_SCALE = 1024,  /* logit_scale */
     SP_READS_ROUTED_SCALE = 2048, /* routed_scaling_factor */
     SP_READS_ROUTED = 4096,       /* n_routed_experts, n_shared_experts, n_group, topk_group */
+    SP_READS_ERNIE = 8192,        /* moe_num_experts, moe_num_shared_experts, moe_norm_min */
+};
+
+/* How a family spells what its experts are like. NULL: the usual key, or none. */
+struct sp_expert_keys {
+    const char *count;     /* experts of a layer: num_experts or num_local_experts */
+    const char *used;      /* ... of a row: num_experts_per_tok or experts_per_token */
+    const char *step;      /* every so many layers have experts: decoder_sparse_step */
+    const char *dense;     /* ... but not the first so many, */
+    const char *last;      /* ... nor those behind this one; -1: it is the model's last */
+    const char *shared;    /* shared experts: one dense MLP so many times as wide */
+    const char *corrected; /* whether the router's scores are corrected */
 };
 
 struct sp_family {
@@ -107,15 +120,16 @@ struct sp_family {
                         */
     bool adjusted_ffn; /* intermediate_size is adjusted unless the config says otherwise (LFM2) */
     bool output_gate;  /* attention output is gated */
-    struct sp_routing routing;  /* class defaults; its scale is 1 */
-    bool router_norm_fixed;     /* norm_topk_prob cannot be another */
-    const char *correction_key; /* says whether scores are corrected; NULL: there is no such key */
-    const char *dense_key;      /* as many layers have no experts, the first; NULL: none */
-    unsigned n_dense;           /* its default */
-    unsigned n_shared_ffn;      /* default of shared_expert_intermediate_size */
-    bool full_heads;            /* full layers have heads of their own size (global_head_dim) */
-    bool prediction_head;       /* a checkpoint may hold a built-in draft, mtp.* */
-    unsigned storage;           /* enum sp_storage */
+    struct sp_routing routing; /* class defaults; its scale is 1 */
+    bool router_norm_fixed;    /* norm_topk_prob cannot be another */
+    struct sp_expert_keys expert_keys;
+    unsigned n_dense, n_shared; /* defaults */
+    bool unread_layers; /* a checkpoint holds a prediction head behind its last layer (GLM-4.5), */
+    const char *unread; /* ... or under names that begin like this; no one reads it */
+    unsigned n_shared_ffn; /* default of shared_expert_intermediate_size */
+    bool full_heads;       /* full layers have heads of their own size (global_head_dim) */
+    bool prediction_head;  /* a checkpoint may hold a built-in draft, mtp.* */
+    unsigned storage;      /* enum sp_storage */
 };
 
 /* Multimodal checkpoints whose language model stands in text_config. */

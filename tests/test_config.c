@@ -502,6 +502,7 @@ static void routing(void **state)
     assert_true(c.routing.corrected && c.routing.norm && !c.shared_gate);
     configs_assert_near(c.routing.norm_eps, 1e-20);
     configs_assert_near(c.routing.scale, 2.5);
+    assert_int_equal(c.n_unread_layers, 1);
     assert_int_equal(c.routing.n_groups, 4);
     assert_int_equal(c.routing.n_groups_used, 2);
     assert_int_equal(c.qk_norm, SP_QK_HEADS);
@@ -512,6 +513,33 @@ static void routing(void **state)
         assert_int_equal(c.layers[i].n_experts_used, i < 2 ? 0 : 3);
         assert_int_equal(c.layers[i].n_ffn, i < 2 ? 72 : 24);
         assert_int_equal(c.layers[i].n_shared_ffn, i < 2 ? 0 : 72);
+    }
+    sp_config_release(&c);
+}
+
+static void routing_elsewhere(void **state)
+{
+    struct sp_config c;
+
+    (void)state;
+    configs_own(&c, "granitemoe", NULL);
+    assert_int_equal(c.routing.law, SP_ROUTE_SOFTMAX_CHOSEN);
+    assert_true(!c.routing.biased && !c.routing.corrected && !c.routing.norm && c.tied);
+    assert_int_equal(c.layers[0].n_experts, 6);
+    assert_int_equal(c.layers[0].n_experts_used, 3);
+    assert_int_equal(c.layers[0].n_ffn, 24);
+    configs_assert_near(c.attention_scale, 0.015625);
+    sp_config_release(&c);
+
+    configs_own(&c, "ernie4_5_moe", NULL);
+    assert_int_equal(c.routing.law, SP_ROUTE_SOFTMAX);
+    assert_true(c.routing.corrected && c.routing.norm && c.tied && !c.shared_gate);
+    for (unsigned i = 0; i < 8; i++) {
+        bool sparse = i == 3 || i == 5; /* odd ones of 2..5 */
+        assert_int_equal(c.layers[i].n_experts, sparse ? 6 : 0);
+        assert_int_equal(c.layers[i].n_experts_used, sparse ? 3 : 0);
+        assert_int_equal(c.layers[i].n_ffn, sparse ? 20 : 72);
+        assert_int_equal(c.layers[i].n_shared_ffn, sparse ? 60 : 0);
     }
     sp_config_release(&c);
 }
@@ -761,6 +789,7 @@ int main(void)
         cmocka_unit_test(qwen3_5),
         cmocka_unit_test(qwen3_next),
         cmocka_unit_test(routing),
+        cmocka_unit_test(routing_elsewhere),
         cmocka_unit_test(smollm_phi_oss),
         cmocka_unit_test(refusals),
         cmocka_unit_test(end_ids),

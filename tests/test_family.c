@@ -498,6 +498,42 @@ static void grouped_by_key_head(void **state)
         "[28, 4], expected [32, 4]");
 }
 
+/* Prediction heads of forms that are not read, and nothing else, may be there. */
+static void unread_heads(void **state)
+{
+#define GLM(more)                                                                                  \
+    "{\"model_type\": \"glm4_moe\", \"partial_rotary_factor\": 1, "                                \
+    "\"first_k_dense_replace\": 1, \"use_qk_norm\": false, " more SIZES "}"
+    static const char ernie[] =
+        "{\"model_type\": \"ernie4_5_moe\", \"tie_word_embeddings\": false, " SIZES "}";
+    struct matching_checkpoint c;
+    struct matching_outcome o;
+
+    (void)state;
+    matching_open(&c, GLM(""), WHOLE);
+    matching_add_tensors(&c, "model.layers.1.eh_proj.weight 4 8, "
+                             "model.layers.1.self_attn.q_proj.weight 9 9");
+    matching_run(&o, &c);
+    assert_string_equal(o.err.text, "");
+    assert_int_equal(o.n_skipped, 2);
+    matching_close(&o, &c);
+    matching_assert_refused(GLM("\"num_nextn_predict_layers\": 0, "),
+                            WHOLE ", model.layers.1.eh_proj.weight 4 8", SP_E_INPUT,
+                            "unexpected tensor \"model.layers.1.eh_proj.weight\": the config has "
+                            "1 layers");
+    matching_assert_refused(GLM(""), WHOLE ", model.layers.2.eh_proj.weight 4 8", SP_E_INPUT,
+                            "unexpected tensor \"model.layers.2.eh_proj.weight\": the config has "
+                            "1 layers");
+
+    matching_open(&c, ernie, WHOLE ", model.mtp_linear_proj.0.weight 4 8");
+    matching_run(&o, &c);
+    assert_string_equal(o.err.text, "");
+    assert_int_equal(o.n_skipped, 1);
+    matching_close(&o, &c);
+    matching_assert_refused(LLAMA, WHOLE ", model.mtp_linear_proj.0.weight 4 8", SP_E_INPUT,
+                            "unexpected tensor \"model.mtp_linear_proj.0.weight\"");
+}
+
 static void prediction_head(void **state)
 {
     static const struct {
@@ -742,14 +778,23 @@ static void roles_have_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plain_model),         cmocka_unit_test(prefixes),
-        cmocka_unit_test(tie_cases),           cmocka_unit_test(what_is_wrong),
-        cmocka_unit_test(many_findings),       cmocka_unit_test(scalar),
-        cmocka_unit_test(fused_rows),          cmocka_unit_test(paired_rows),
-        cmocka_unit_test(experts_apart),       cmocka_unit_test(experts_fused),
-        cmocka_unit_test(experts_interleaved), cmocka_unit_test(hybrid),
-        cmocka_unit_test(grouped_by_key_head), cmocka_unit_test(prediction_head),
-        cmocka_unit_test(golden_checkpoints),  cmocka_unit_test(families),
+        cmocka_unit_test(plain_model),
+        cmocka_unit_test(prefixes),
+        cmocka_unit_test(tie_cases),
+        cmocka_unit_test(what_is_wrong),
+        cmocka_unit_test(many_findings),
+        cmocka_unit_test(scalar),
+        cmocka_unit_test(fused_rows),
+        cmocka_unit_test(paired_rows),
+        cmocka_unit_test(experts_apart),
+        cmocka_unit_test(experts_fused),
+        cmocka_unit_test(experts_interleaved),
+        cmocka_unit_test(hybrid),
+        cmocka_unit_test(unread_heads),
+        cmocka_unit_test(grouped_by_key_head),
+        cmocka_unit_test(prediction_head),
+        cmocka_unit_test(golden_checkpoints),
+        cmocka_unit_test(families),
         cmocka_unit_test(roles_have_names),
     };
 

@@ -131,6 +131,14 @@ FAMILIES.update({
         "moe_intermediate_size": 24, "use_expert_bias": False, "tie_word_embeddings": True}),
     "olmoe": ("OlmoeForCausalLM", {
         "num_experts": 5, "num_experts_per_tok": 2, "intermediate_size": 24}),
+    "granitemoe": ("GraniteMoeForCausalLM", {
+        "num_local_experts": 5, "num_experts_per_tok": 2, "intermediate_size": 24,
+        "embedding_multiplier": 1.5, "attention_multiplier": 0.6, "residual_multiplier": 0.4,
+        "logits_scaling": 1.25, "attention_bias": True}),
+    "ernie4_5_moe": ("Ernie4_5_MoeForCausalLM", {
+        "num_hidden_layers": 4, "moe_num_experts": 5, "moe_k": 2, "moe_num_shared_experts": 2,
+        "moe_intermediate_size": 16, "moe_layer_start_index": 1, "moe_layer_end_index": 2,
+        "use_bias": False}),
     "glm4_moe": ("Glm4MoeForCausalLM", glm4_moe(
         attention_bias=True, use_qk_norm=True, head_dim=16)),
     "glm4_moe_plain": ("Glm4MoeForCausalLM", glm4_moe(
