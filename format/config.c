@@ -132,12 +132,13 @@ static enum sp_status read_sizes(struct sp_sizes *s, const struct sp_config_text
                                  struct sp_err *err)
 {
     const struct sp_json *kv = sp_text_holder(t, "num_key_value_heads");
+    const char *ffn_key = t->family->ffn_key ? t->family->ffn_key : "intermediate_size";
     enum sp_status st;
 
     *s = t->family->sizes;
     if ((st = sp_text_unsigned(t, "vocab_size", 1, SP_CAP_VOCAB, &s->n_vocab, err)) ||
         (st = sp_text_unsigned(t, "hidden_size", 1, SP_CAP_WIDTH, &s->n_hidden, err)) ||
-        (st = sp_text_unsigned(t, "intermediate_size", 1, SP_CAP_WIDTH, &s->n_ffn, err)) ||
+        (st = sp_text_unsigned(t, ffn_key, 1, SP_CAP_WIDTH, &s->n_ffn, err)) ||
         (st = sp_text_unsigned(t, "num_hidden_layers", 1, SP_CAP_LAYERS, &s->n_layers, err)) ||
         (st = sp_text_unsigned(t, "num_attention_heads", 1, SP_CAP_HEADS, &s->n_heads, err)) ||
         (st = sp_text_unsigned(t, "num_key_value_heads", 1, SP_CAP_HEADS, &s->n_kv_heads, err)) ||

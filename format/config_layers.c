@@ -15,6 +15,7 @@ struct layer_rules {
     bool switched_off;      /* there would be a window, but use_sliding_window is false */
     unsigned max_window_layers, pattern, no_rope_interval;
     unsigned n_experts, n_experts_used, n_expert_ffn, n_shared_ffn, sparse_step;
+    bool unrotated;                /* every layer */
     unsigned n_dense, last_sparse; /* layers before and behind these have no experts */
 };
 
@@ -75,6 +76,7 @@ static enum sp_status check_layer_types(const struct layer_rules *r, struct sp_e
         if (names_sliding(r->layer_types, i)) {
             any = true;
         } else if (strcmp(type, "full_attention") != 0 &&
+                   !(r->t->family->rotation_stated && strcmp(type, "attention") == 0) &&
                    !(r->t->family->delta_layers && strcmp(type, "linear_attention") == 0) &&
                    !(r->t->family->conv_layers && strcmp(type, "conv") == 0)) {
             return sp_fail(err, SP_E_UNSUPPORTED, "%slayer_types[%zu] \"%s\" is not supported",
@@ -207,6 +209,19 @@ static enum sp_status read_experts(struct layer_rules *r, struct sp_err *err)
     return keys->shared ? read_shared(r, keys->shared, err) : SP_OK;
 }
 
+static enum sp_status read_rotation(struct layer_rules *r, struct sp_err *err)
+{
+    static const char key[] = "position_embedding_type";
+    const char *type = "nope"; /* where there is none */
+    enum sp_status st;
+
+    if (!r->t->family->rotation_stated) return SP_OK;
+    if ((st = sp_text_string(r->t, key, &type, err))) return st;
+    r->unrotated = strcmp(type, "rope") != 0;
+    if (!r->unrotated || strcmp(type, "nope") == 0) return SP_OK;
+    return sp_fail(err, SP_E_UNSUPPORTED, "%s \"%s\" is not supported", key, type);
+}
+
 static enum sp_status read_rules(struct layer_rules *r, struct sp_err *err)
 {
     const struct sp_config_text *t = r->t;
@@ -218,7 +233,7 @@ static enum sp_status read_rules(struct layer_rules *r, struct sp_err *err)
     r->no_rope_interval = 4;
     if ((st = read_list(&r->layer_types, t, "layer_types", n, n, err)) ||
         (st = read_window(r, err)) || (st = check_layer_types(r, err)) ||
-        (st = read_experts(r, err))) {
+        (st = read_rotation(r, err)) || (st = read_experts(r, err))) {
         return st;
     }
     if (t->family->windows == SP_WINDOWS_LATE) {
@@ -248,6 +263,7 @@ static bool rotates(const struct layer_rules *r, unsigned i)
 {
     int64_t v = 1;
 
+    if (r->unrotated) return false;
     if (!(r->t->family->reads & SP_READS_NO_ROPE)) return true;
     if (r->no_rope == NULL) return (i + 1) % r->no_rope_interval != 0;
     (void)sp_json_to_i64(sp_json_at(r->no_rope, i), &v);

@@ -134,6 +134,12 @@ static const struct form_row forms[] = {
     {SP_STORED_GLM4, "post_feedforward_layernorm.weight", "post_mlp_layernorm.weight", FORM_WHOLE,
      0},
 
+    {SP_STORED_SHARED_MLP, "mlp.gate_proj.weight", "shared_mlp.input_linear.weight", FORM_GATE_UP,
+     0},
+    {SP_STORED_SHARED_MLP, "mlp.up_proj.weight", "shared_mlp.input_linear.weight", FORM_GATE_UP, 1},
+    {SP_STORED_SHARED_MLP, "mlp.down_proj.weight", "shared_mlp.output_linear.weight", FORM_WHOLE,
+     0},
+
     {SP_STORED_C_FC, "mlp.up_proj.weight", "mlp.c_fc.weight", FORM_WHOLE, 0},
     {SP_STORED_C_FC, "mlp.up_proj.bias", "mlp.c_fc.bias", FORM_WHOLE, 0},
     {SP_STORED_C_FC, "mlp.down_proj.weight", "mlp.c_proj.weight", FORM_WHOLE, 0},

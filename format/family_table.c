@@ -35,6 +35,23 @@ static const struct sp_family families[] = {
         .activation_key = "hidden_act",
         .activation = "silu",
     },
+    /* The attention layers alone: whatever says that there are others, or experts, is refused. */
+    {
+        .name = "granitemoehybrid",
+        .architecture = "GraniteMoeHybridForCausalLM",
+        .sizes = {32000, 4096, 1024, 32, 32, 0, 0, 2048, 0},
+        .ffn_key = "shared_intermediate_size",
+        .norm_eps = 1e-6,
+        .theta = 1e4,
+        .rotation_stated = true,
+        .windows = SP_WINDOWS_NONE,
+        .qkv_bias = SP_BIAS_BY_CONFIG,
+        .o_bias = SP_BIAS_BY_CONFIG,
+        .reads = SP_READS_MULTIPLIERS,
+        .activation_key = "hidden_act",
+        .activation = "silu",
+        .storage = SP_STORED_SHARED_MLP,
+    },
     {
         .name = "mistral",
         .architecture = "MistralForCausalLM",

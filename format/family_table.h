@@ -47,6 +47,7 @@ enum sp_storage {
     SP_STORED_ROUTED = 4096,   /* a router's correction, shared_experts (GLM-4.5, ERNIE 4.5) */
     SP_STORED_C_FC = 8192,     /* mlp.c_fc, mlp.c_proj (StarCoder2) */
     SP_STORED_LINEAR = 16384,  /* block_sparse_moe.input_linear, output_linear, router (Granite) */
+    SP_STORED_SHARED_MLP = 32768, /* shared_mlp.input_linear, output_linear (Granite 4) */
 };
 
 /* Keys that only some families read; in all others they are refused (config_refuse.c). */
@@ -83,6 +84,7 @@ struct sp_family {
     const char *architecture; /* architectures[0] */
     const char *wrapper;      /* model_type of the multimodal config that may hold it, or NULL */
     struct sp_sizes sizes;
+    const char *ffn_key; /* of sizes.n_ffn; NULL: intermediate_size */
     double norm_eps;
     const char *norm_eps_key; /* NULL: rms_norm_eps */
     double theta;             /* 0: the config must say */
@@ -90,6 +92,7 @@ struct sp_family {
     double local_theta;    /* sliding layers have a rotation of their own; 0: one for all */
     bool rope_alpha;       /* rope type dynamic with alpha is a fixed stretch of theta (Hunyuan) */
     bool local_unscaled;   /* sliding layers rotate by the same theta, but unscaled (OLMo 3) */
+    bool rotation_stated;  /* layers rotate if position_embedding_type is rope (Granite 4) */
     bool full_unrotated;   /* beside sliding layers the others do not rotate (EXAONE 4, Cohere 2) */
     const char *rope_default; /* class default of rope_parameters, JSON; NULL: none */
     bool tied;

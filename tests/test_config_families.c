@@ -260,12 +260,37 @@ static void starcoder2(void **state)
     sp_config_release(&c);
 }
 
+static void granite4(void **state)
+{
+    struct sp_config c;
+
+    (void)state;
+    configs_own(&c, "granite4_micro", NULL);
+    assert_int_equal(c.layers[0].n_ffn, 1024); /* of the MLP beside experts that are not there */
+    assert_int_equal(c.layers[0].n_experts, 0);
+    assert_rotations(&c, "0,0,0");
+    configs_assert_near(c.ropes[0].theta, 1e7);
+    configs_assert_near(c.attention_scale, 0.015625);
+    configs_assert_near(c.embedding_scale, 12);
+    configs_assert_near(c.residual_scale, 0.22);
+    configs_assert_near(c.logit_scale, 0.1);
+    assert_true(c.tied);
+    sp_config_release(&c);
+
+    configs_own(&c, "granite4_sparse", NULL);
+    assert_int_equal(c.layers[0].n_ffn, 1024);
+    assert_rotations(&c, "-1,-1");
+    configs_assert_near(c.attention_scale, 1);
+    sp_config_release(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(granite),    cmocka_unit_test(olmo),    cmocka_unit_test(exaone4),
-        cmocka_unit_test(glm),        cmocka_unit_test(helium),  cmocka_unit_test(biases),
-        cmocka_unit_test(starcoder2), cmocka_unit_test(hunyuan), cmocka_unit_test(cohere),
+        cmocka_unit_test(granite),  cmocka_unit_test(olmo),       cmocka_unit_test(exaone4),
+        cmocka_unit_test(glm),      cmocka_unit_test(helium),     cmocka_unit_test(biases),
+        cmocka_unit_test(granite4), cmocka_unit_test(starcoder2), cmocka_unit_test(hunyuan),
+        cmocka_unit_test(cohere),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

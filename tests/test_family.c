@@ -748,6 +748,9 @@ static void families(void **state)
         {"glm", 3 * (9 + 3) + 3},
         {"glm4", 3 * (11 + 3) + 3},
         {"helium", 3 * (9 + 3) + 3},
+        {"granite4", 3 * 9 + 2},
+        {"granite4_nope", 2 * (9 + 4) + 3},
+
         {"starcoder2", 3 * (8 + 4 + 2 + 2) + 3},
 
         {"hunyuan", 3 * 11 + 2},

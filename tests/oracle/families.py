@@ -69,6 +69,16 @@ FAMILIES = {
     "starcoder2": ("Starcoder2ForCausalLM", {
         "intermediate_size": 64, "sliding_window": 6, "residual_dropout": 0.0,
         "tie_word_embeddings": True}),
+    "granite4": ("GraniteMoeHybridForCausalLM", {
+        "shared_intermediate_size": 64, "layer_types": ["full_attention"] * 3,
+        "num_local_experts": 0, "num_experts_per_tok": 0, "position_embedding_type": "rope",
+        "attention_multiplier": 0.09, "embedding_multiplier": 3.0, "residual_multiplier": 0.4,
+        "logits_scaling": 1.7, "tie_word_embeddings": True, "mamba_n_heads": 4,
+        "rope_parameters": {"rope_type": "default", "rope_theta": 1e6}}),
+    "granite4_nope": ("GraniteMoeHybridForCausalLM", {
+        "shared_intermediate_size": 64, "num_hidden_layers": 2, "attention_bias": True,
+        "layer_types": ["full_attention"] * 2, "num_local_experts": 0, "num_experts_per_tok": 0,
+        "mamba_n_heads": 4}),
     "glm": ("GlmForCausalLM", {"intermediate_size": 64, "head_dim": 16}),
     "glm4": ("Glm4ForCausalLM", {"intermediate_size": 64, "head_dim": 16}),
     "helium": ("HeliumForCausalLM", {
