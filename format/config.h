@@ -165,10 +165,11 @@ struct sp_draft_config {
     unsigned target_hidden;     /* width of one tap */
     bool borrows_tables;        /* the embedding is the target's, and the head, but for owns_head */
     bool owns_head;             /* a head of its own, whosever the embedding is */
-    bool raw_embeddings;        /* reads a borrowed embedding as it is stored, without its scale */
-    unsigned selector_rank;     /* DFlash2: width of the selector's codebooks */
-    unsigned selector_top_k;    /* ... candidates of a row */
-    unsigned first_row;         /* of a block that guesses: 1, behind the anchor's, or 0 */
+    bool rows_paired;    /* in a checkpoint, rows of q and k that rotate together are neighbours */
+    bool raw_embeddings; /* reads a borrowed embedding as it is stored, without its scale */
+    unsigned selector_rank;  /* DFlash2: width of the selector's codebooks */
+    unsigned selector_top_k; /* ... candidates of a row */
+    unsigned first_row;      /* of a block that guesses: 1, behind the anchor's, or 0 */
     struct sp_dspark_config dspark;
     unsigned n_head_rows;     /* rows of its own head, each a token of the target's; 0: n_vocab */
     bool maps_tokens;         /* ... by the table d2t: row i is token i + d2t[i] */

@@ -14,6 +14,8 @@
 #include <math.h>
 #include <string.h>
 
+#define LFM2_DSPARK "Lfm2DSparkDraftModel"
+
 /* Draft kinds known by name, in the order in which they are looked for. */
 static const struct {
     const char *pattern; /* '*': any run of characters */
@@ -24,6 +26,7 @@ static const struct {
     {"DFlash2DraftModel", NULL, SP_DRAFT_DFLASH2},
     {"Qwen3DSparkModel", NULL, SP_DRAFT_DSPARK},
     {"DSparkDraftModel", NULL, SP_DRAFT_DSPARK},
+    {LFM2_DSPARK, NULL, SP_DRAFT_DSPARK}, /* of Qwen3's layers, too */
     {"*DSpark*", "DSpark variant", SP_DRAFT_NONE},
     {"DFlashLaguna*", "Laguna", SP_DRAFT_NONE},
     {"DFlashDraftModel", NULL, SP_DRAFT_DFLASH},
@@ -409,6 +412,26 @@ static enum sp_status read_first_row(struct sp_draft_config *d, const struct sp_
     return st;
 }
 
+/* Which rows of q and k rotate together. Implementations disagree about what it means that LFM2's
+ * drafts do not say so; released ones do. */
+static enum sp_status read_pairing(struct sp_config *c, const struct sp_config_text *t,
+                                   struct sp_err *err)
+{
+    static const char *const keys[] = {"is_neox_style", "rope_is_neox_style"};
+    bool split = true, stated = false;
+    enum sp_status st;
+
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        if ((st = sp_text_bool(t, keys[i], &split, err))) return st;
+        stated = stated || sp_text_get(t, keys[i]) != NULL;
+    }
+    if (!stated && strcmp(c->architecture, LFM2_DSPARK) == 0) {
+        return sp_fail(err, SP_E_INPUT, "dspark config missing rope_is_neox_style");
+    }
+    c->draft.rows_paired = !split;
+    return SP_OK;
+}
+
 /* Keys of dflash_config that nothing here reads: mentioned, since this format is young. */
 static enum sp_status note_unknown(const struct sp_config_text *t, struct sp_err *err)
 {
@@ -473,7 +496,7 @@ enum sp_status sp_config_read_draft(struct sp_config *out, const struct sp_confi
         (st = sp_json_get_double(sp_dflash_holder(t, cap_key), cap_key, 1e-3, 1e6, &out->logit_cap,
                                  err)) ||
         (st = read_dflash2(out, t, err)) || (st = sp_config_read_dspark(d, t, err)) ||
-        (st = read_direction(out, t, err))) {
+        (st = read_direction(out, t, err)) || (st = read_pairing(out, t, err))) {
         return st;
     }
     return note_unknown(t, err);

@@ -90,6 +90,21 @@ static bool is_neutral(const struct sp_json *v, enum neutral neutral, const stru
     return (neutral == NEUTRAL_FALSE && d == 0) || (neutral == NEUTRAL_ONE && d == 1);
 }
 
+/* Keys that drafts read, the last two if they are block drafts. */
+static bool is_of_draft(const struct sp_config_text *t, const char *key)
+{
+    static const char *const read[] = {"is_causal", "final_logit_softcapping", "is_neox_style",
+                                       "rope_is_neox_style"};
+    bool block =
+        t->draft == SP_DRAFT_DFLASH || t->draft == SP_DRAFT_DFLASH2 || t->draft == SP_DRAFT_DSPARK;
+    size_t n = block ? 4 : 2;
+
+    for (size_t i = 0; t->draft && i < n; i++) {
+        if (strcmp(read[i], key) == 0) return true;
+    }
+    return false;
+}
+
 enum sp_status sp_config_refuse(const struct sp_config_text *t, struct sp_err *err)
 {
     struct sp_prequantized ignored;
@@ -98,9 +113,7 @@ enum sp_status sp_config_refuse(const struct sp_config_text *t, struct sp_err *e
     if ((st = sp_prequantized_parse(&ignored, t->root, err))) return st;
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         const struct sp_json *v = sp_text_get(t, keys[i].key);
-        bool of_draft = t->draft && (strcmp(keys[i].key, "is_causal") == 0 ||
-                                     strcmp(keys[i].key, "final_logit_softcapping") == 0);
-        if (of_draft || (keys[i].read_by & t->family->reads)) continue;
+        if (is_of_draft(t, keys[i].key) || (keys[i].read_by & t->family->reads)) continue;
         if (is_neutral(v, keys[i].neutral, t->family)) continue;
         if (t->family->qk_norm_key && strcmp(keys[i].key, t->family->qk_norm_key) == 0) continue;
         if (t->draft) {

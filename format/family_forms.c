@@ -126,6 +126,8 @@ static const struct form_row forms[] = {
     {SP_STORED_PAIRED, "self_attn.k_proj.weight", "self_attn.k_proj.weight", FORM_PAIRS, 0},
     {SP_STORED_PAIRED, "self_attn.q_proj.bias", "self_attn.q_proj.bias", FORM_PAIRS, 0},
     {SP_STORED_PAIRED, "self_attn.k_proj.bias", "self_attn.k_proj.bias", FORM_PAIRS, 0},
+    {SP_STORED_PAIRED, "self_attn.q_norm.weight", "self_attn.q_norm.weight", FORM_PAIRS, 0},
+    {SP_STORED_PAIRED, "self_attn.k_norm.weight", "self_attn.k_norm.weight", FORM_PAIRS, 0},
 
     {SP_STORED_GLM4, "post_attention_layernorm.weight", "post_self_attn_layernorm.weight",
      FORM_WHOLE, 0},

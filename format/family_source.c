@@ -29,6 +29,7 @@ enum sp_status sp_matcher_init(struct sp_matcher *m, const struct sp_source_tens
 
     if (family == NULL) return sp_fail(m->err, SP_E_BUG, "no family \"%s\"", m->config->family);
     m->storage = family->storage;
+    if (m->config->draft.rows_paired) m->storage |= SP_STORED_PAIRED;
     if ((st = sp_new(&m->sorted, n, sizeof *m->sorted, m->err))) return st;
     if ((st = sp_new(&m->used, n, sizeof *m->used, m->err))) return st;
     for (size_t i = 0; i < n; i++)

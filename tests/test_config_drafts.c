@@ -205,7 +205,21 @@ static void dspark(void **state)
     assert_int_equal(c.draft.dspark.markov, SP_MARKOV_GATED);
     assert_string_equal(sp_markov_name(&c.draft.dspark), "gated");
     assert_true(c.draft.dspark.confidence && c.draft.dspark.confidence_markov);
-    assert_false(c.layers[0].causal || c.layers[1].causal);
+    assert_false(c.layers[0].causal || c.layers[1].causal || c.draft.rows_paired);
+    sp_config_release(&c);
+
+    /* As Liquid AI releases them. */
+    configs_own(&c, "lfm2_dspark", NULL);
+    assert_int_equal(c.draft.kind, SP_DRAFT_DSPARK);
+    assert_int_equal(c.draft.block_size, 9);
+    assert_int_equal(c.draft.first_row, 0);
+    assert_int_equal(c.draft.n_taps, 5);
+    assert_int_equal(c.draft.taps[4], 14);
+    assert_int_equal(c.draft.n_target_layers, 16);
+    assert_int_equal(c.draft.mask_token, 95);
+    assert_true(c.draft.rows_paired && c.draft.borrows_tables);
+    assert_true(c.draft.dspark.confidence && c.draft.dspark.confidence_markov);
+    assert_false(c.layers[0].causal);
     sp_config_release(&c);
 
     /* What DeepSpec calls dflash_*_block7. */

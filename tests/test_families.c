@@ -66,6 +66,16 @@ static void self_drafted(void **state)
     check_pair(packed_file(packed_modelfile(folder, folder), SP_Q8, SP_Q4), SP_CACHE_F32);
 }
 
+/* One of testdata/families, of LFM2. */
+static void lfm2_draft(void **state)
+{
+    const char *modelfile = TESTDATA "/families/lfm2/dspark/Modelfile";
+
+    (void)state;
+    check_pair(packed_file(modelfile, SP_DTYPE_NONE, SP_DTYPE_NONE), SP_CACHE_F16);
+    check_pair(packed_file(modelfile, SP_Q4, SP_Q8), SP_CACHE_F32);
+}
+
 /* The folders of testdata/families: the same, and with a prompt in passes of any length. */
 static void families(void **state)
 {
@@ -124,6 +134,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(families),
+        cmocka_unit_test(lfm2_draft),
         GOLDEN_CASE(self_drafted, "gemma2"),
         GOLDEN_CASE(self_drafted, "gemma3"),
         GOLDEN_CASE(self_drafted, "gemma4_31b"),

@@ -331,8 +331,8 @@ static void speculators_draft(void **state)
     check_draft(folder, "golden.json");
 }
 
-/* Prediction heads that stand in the checkpoints of testdata/families. */
-static void built_in_draft(void **state)
+/* Drafts of the models of testdata/families, in their checkpoints or beside them. */
+static void family_draft(void **state)
 {
     char folder[400];
 
@@ -427,7 +427,8 @@ int main(void)
         GOLDEN_CASE(speculators_draft, "dspark_anchored"),
         GOLDEN_CASE(speculators_draft, "peagle"),
         GOLDEN_CASE(speculators_draft, "peagle_sliding"),
-        GOLDEN_CASE(built_in_draft, "qwen3_next"),
+        GOLDEN_CASE(family_draft, "qwen3_next"),
+        GOLDEN_CASE(family_draft, "lfm2/dspark"),
         GOLDEN_CASE(oracle_draft, "dflash_default_taps"),
         GOLDEN_CASE(oracle_draft, "dflash_gpt_oss"),
         GOLDEN_CASE(oracle_draft, "dflash_llama_bias"),

@@ -9,7 +9,7 @@ float32 [tokens, vocabulary] of prompt K in one pass.
 Where the checkpoint holds a prediction head (HEADS), which transformers does not run: the head's
 tensors, Modelfile, golden_draft.json (ids, the last one the anchor; greedy) and draft_logits_K.npy,
 the chain of its own greedy steps. The layer is transformers', the wiring that of the vLLM project's
-published model file.
+published model file. The same in lfm2/dspark, of a block draft in a folder of its own.
 
 Weights are drawn so that whatever a family has shows in the logits: no norm is neutral, no bias
 zero. They are rounded to bfloat16, and stored as such. Fixed seeds. Made with torch 2.13 and
@@ -25,6 +25,7 @@ import numpy as np
 import safetensors.torch
 import torch
 import transformers
+from transformers.models.qwen3 import modeling_qwen3
 from transformers.models.qwen3_next import modeling_qwen3_next
 
 # transformers runs a prompt in chunks, which loses some digits, and single tokens step by step.
@@ -250,6 +251,133 @@ HEADS = {"qwen3_next": Qwen3NextHead}
 N_STEPS = 3
 
 
+class PairedAttention(torch.nn.Module):
+    """Attention of a block to its context and to itself; neighbouring dims rotate together."""
+
+    def __init__(self, config):
+        super().__init__()
+        self.n, self.n_kv, self.dim = (config[k] for k in (
+            "num_attention_heads", "num_key_value_heads", "head_dim"))
+        self.theta = config["rope_theta"]
+        h, eps = config["hidden_size"], config["rms_norm_eps"]
+        self.q_proj, self.k_proj, self.v_proj = (
+            torch.nn.Linear(h, n * self.dim, bias=False) for n in (self.n, self.n_kv, self.n_kv))
+        self.o_proj = torch.nn.Linear(self.n * self.dim, h, bias=False)
+        self.q_norm, self.k_norm = (modeling_qwen3.Qwen3RMSNorm(self.dim, eps) for _ in range(2))
+
+    def rotate(self, x, first):
+        angle = (torch.arange(first, first + x.shape[0])[:, None].double() *
+                 self.theta ** (-torch.arange(0, self.dim, 2) / self.dim)[None])
+        turned = torch.view_as_complex(x.double().unflatten(-1, (-1, 2)).contiguous())
+        return torch.view_as_real(turned * torch.polar(torch.ones_like(angle), angle)[:, None]
+                                  ).flatten(-2).float()
+
+    def keys(self, x, first):
+        k, v = (p(x).unflatten(-1, (self.n_kv, self.dim)) for p in (self.k_proj, self.v_proj))
+        return self.rotate(self.k_norm(k), first), v
+
+    def forward(self, context, x):
+        n = context.shape[0]
+        q = self.rotate(self.q_norm(self.q_proj(x).unflatten(-1, (self.n, self.dim))), n)
+        (ck, cv), (bk, bv) = self.keys(context, 0), self.keys(x, n)
+        k, v = torch.cat([ck, bk]), torch.cat([cv, bv])
+        k, v = (a.repeat_interleave(self.n // self.n_kv, 1) for a in (k, v))
+        weights = (torch.einsum("qhd,khd->hqk", q, k) * self.dim ** -0.5).softmax(-1)
+        return self.o_proj(torch.einsum("hqk,khd->qhd", weights, v).flatten(1))
+
+
+class PairedLayer(torch.nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.input_layernorm, self.post_attention_layernorm = (
+            modeling_qwen3.Qwen3RMSNorm(config["hidden_size"], config["rms_norm_eps"])
+            for _ in range(2))
+        self.self_attn = PairedAttention(config)
+        self.mlp = modeling_qwen3.Qwen3MLP(transformers.Qwen3Config(
+            hidden_size=config["hidden_size"], intermediate_size=config["intermediate_size"]))
+
+    def forward(self, context, x):
+        x = x + self.self_attn(context, self.input_layernorm(x))
+        return x + self.mlp(self.post_attention_layernorm(x))
+
+
+class MarkovHead(torch.nn.Module):
+    def __init__(self, n_vocab, rank):
+        super().__init__()
+        self.markov_w1 = torch.nn.Embedding(n_vocab, rank)
+        self.markov_w2 = torch.nn.Linear(rank, n_vocab, bias=False)
+
+    def forward(self, token):
+        return self.markov_w2(self.markov_w1(torch.tensor(token)))
+
+
+class Lfm2DSpark(torch.nn.Module):
+    """A DSpark draft as Liquid AI releases them: the wiring of vLLM's published model file."""
+    CONFIG = {
+        "architectures": ["Lfm2DSparkDraftModel"], "model_type": "qwen3", "hidden_size": 32,
+        "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16,
+        "intermediate_size": 40, "hidden_act": "silu", "rms_norm_eps": 1e-5, "vocab_size": N_VOCAB,
+        "rope_theta": 100.0, "max_position_embeddings": 256, "block_size": 4,
+        "layer_types": ["full_attention"] * 2, "markov_rank": 8, "markov_head_type": "vanilla",
+        "rope_is_neox_style": False, "enable_confidence_head": True,
+        "dflash_config": {"mask_token_id": 125, "target_layer_ids": [0, 2, 3],
+                          "num_target_layers": 5}}
+
+    def __init__(self):
+        super().__init__()
+        c = self.CONFIG
+        h, self.taps = c["hidden_size"], c["dflash_config"]["target_layer_ids"]
+        self.fc = torch.nn.Linear(len(self.taps) * h, h, bias=False)
+        self.hidden_norm, self.norm = (
+            modeling_qwen3.Qwen3RMSNorm(h, c["rms_norm_eps"]) for _ in range(2))
+        self.layers = torch.nn.ModuleList(PairedLayer(c) for _ in range(c["num_hidden_layers"]))
+        self.markov_head = MarkovHead(c["vocab_size"], c["markov_rank"])
+        self.confidence_head = torch.nn.ModuleDict(
+            {"proj": torch.nn.Linear(h + c["markov_rank"], 1)})
+
+    def propose(self, model, ids):
+        """Rows of the block behind ids[-1], which the target has not seen; the best of each."""
+        made = {}
+        hooks = [model.model.layers[i].register_forward_hook(
+            lambda _, args, out, i=i: made.__setitem__(i, out[0])) for i in self.taps]
+        model.model(torch.tensor([ids[:-1]]), use_cache=False)
+        for hook in hooks:
+            hook.remove()
+        context = self.hidden_norm(self.fc(torch.cat([made[i] for i in self.taps], -1)))
+        c = self.CONFIG
+        block = [ids[-1]] + [c["dflash_config"]["mask_token_id"]] * (c["block_size"] - 1)
+        x = model.model.embed_tokens(torch.tensor(block))
+        for layer in self.layers:
+            x = layer(context, x)
+        rows, guesses = model.lm_head(self.norm(x)), [ids[-1]]
+        corrected = []
+        for row in rows:
+            corrected.append(row + self.markov_head(guesses[-1]))
+            guesses.append(int(corrected[-1].argmax()))
+        return torch.stack(corrected), guesses[1:]
+
+
+def make_block_draft(model, path, seed):
+    draft = Lfm2DSpark().float().eval()
+    generator = torch.Generator().manual_seed(seed + 2)
+    golden = {"ids": PROMPTS, "greedy": []}
+    os.makedirs(path)
+    with torch.no_grad():
+        for key, p in draft.named_parameters():
+            p.copy_(draw(key, p, generator).bfloat16().float())
+        for k, prompt in enumerate(PROMPTS):
+            rows, guesses = draft.propose(model, prompt)
+            golden["greedy"].append(guesses)
+            np.save(os.path.join(path, "draft_logits_%d.npy" % k), rows.numpy())
+    write_golden(os.path.join(path, "golden_draft.json"), golden)
+    write_golden(os.path.join(path, "config.json"), Lfm2DSpark.CONFIG)
+    safetensors.torch.save_file(
+        {key: value.bfloat16().contiguous() for key, value in draft.state_dict().items()},
+        os.path.join(path, "model.safetensors"), metadata={"format": "pt"})
+    with open(os.path.join(path, "Modelfile"), "w") as f:
+        f.write("FROM ..\nDRAFT .\n")
+
+
 def run_head(model, head, ids):
     """What the head makes of ids, and of its own guesses: rows of logits, guesses."""
     with torch.no_grad():
@@ -306,6 +434,8 @@ def make(folder, name, seed):
     write_golden(os.path.join(path, "golden.json"), golden)
     if name in HEADS:
         make_head(model, name, path, seed)
+    if name == "lfm2":
+        make_block_draft(model, os.path.join(path, "dspark"), seed)
     size = os.path.getsize(os.path.join(path, "model.safetensors"))
     print(name, size, "largest logit %.2f" % max(abs(v).max() for v in logits))
 
