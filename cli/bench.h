@@ -107,7 +107,9 @@ SP_MUST_CHECK enum sp_status sp_bench_print_draft_depths(const struct sp_bench *
 
 SP_MUST_CHECK enum sp_status sp_bench_print_table(const struct sp_bench *bench, struct sp_err *err);
 void sp_bench_print_json(const struct sp_bench *bench);
-/* A chart: cost by rows, and plain beside drafted. An existing file is replaced. */
+/* Can a chart be written there? An existing chart is replaced, no other file. */
+SP_MUST_CHECK enum sp_status sp_bench_check_svg(const char *path, struct sp_err *err);
+/* A chart: cost by rows, and plain beside drafted. */
 SP_MUST_CHECK enum sp_status sp_bench_write_svg(const struct sp_bench *bench, const char *path,
                                                 struct sp_err *err);
 

@@ -236,11 +236,14 @@ static void write_draft_depths(FILE *out, const struct sp_bench *b)
     write_text(out, RIGHT_PLOT, bottom + 46, "start", label);
 }
 
+/* How a chart begins: only charts are replaced. */
+#define SVG_MARK "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg "
+
 static void write_chart(FILE *out, const struct sp_bench *b)
 {
     fprintf(out,
-            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
+            SVG_MARK
+            "xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
             "viewBox=\"0 0 %d %d\" font-family=\"sans-serif\" font-size=\"12\" fill=\"#222\">\n"
             "<title>spectool bench</title>\n"
             "<rect width=\"%d\" height=\"%d\" fill=\"#fff\"/>\n",
@@ -257,6 +260,24 @@ static void write_chart(FILE *out, const struct sp_bench *b)
         write_bars(out, b);
     }
     fputs("</svg>\n", out);
+}
+
+static enum sp_status open_chart(struct sp_output **out, const char *path, size_t size,
+                                 struct sp_err *err)
+{
+    enum sp_status st;
+
+    st = sp_output_check_replaced(path, SVG_MARK, sizeof SVG_MARK - 1, "chart", err);
+    return st ? st : sp_output_open(out, path, true, size, err);
+}
+
+enum sp_status sp_bench_check_svg(const char *path, struct sp_err *err)
+{
+    struct sp_output *output = NULL;
+    enum sp_status st = open_chart(&output, path, 0, err);
+
+    sp_output_close(output);
+    return st;
 }
 
 enum sp_status sp_bench_write_svg(const struct sp_bench *bench, const char *path,
@@ -276,7 +297,7 @@ enum sp_status sp_bench_write_svg(const struct sp_bench *bench, const char *path
         st = sp_fail(err, SP_E_NOMEM, "out of memory: a chart");
         goto done;
     }
-    if ((st = sp_output_open(&output, path, true, size, err))) goto done;
+    if ((st = open_chart(&output, path, size, err))) goto done;
     if ((st = sp_output_write_at(output, 0, text, size, err))) goto done;
     st = sp_output_commit(output, err);
 done:

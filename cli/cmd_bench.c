@@ -78,7 +78,7 @@ static enum sp_status check_options(const struct sp_args *args, struct sp_err *e
     if (o->draft_type && o->shape_draft == NULL) {
         return sp_fail(err, SP_E_USAGE, "--quantize-draft without --synthetic-draft");
     }
-    return SP_OK;
+    return o->svg ? sp_bench_check_svg(o->svg, err) : SP_OK;
 }
 
 /* Writes FILE, or else a temporary one; *path borrowed. */

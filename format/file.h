@@ -58,6 +58,12 @@ SP_MUST_CHECK enum sp_status sp_file_read_text(char **text, size_t *size, const 
  * the file that it replaces, or of any new file. */
 struct sp_output; /* opaque */
 
+/* Refuses (SP_E_USAGE) to replace what is neither empty nor begins with `mark`, as every `kind`
+ * ("packed file") does: a slip of the pen in an output's name must not cost a checkpoint. */
+SP_MUST_CHECK enum sp_status sp_output_check_replaced(const char *path, const void *mark,
+                                                      size_t mark_size, const char *kind,
+                                                      struct sp_err *err);
+
 /* `size`: what the file will have, reserved where the file system can do that, so that a full disk
  * is noticed here; 0 where it is not known. An existing file is replaced (through symbolic links)
  * with `force`, else SP_E_USAGE. */

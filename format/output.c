@@ -8,6 +8,7 @@
 #include "format/file.h"
 #include "format/mem.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
@@ -113,6 +114,28 @@ static enum sp_status reserve(struct sp_output *o, uint64_t size, struct sp_err 
         return ftruncate(o->fd, (off_t)size) ? io_error(o, "setting its size", err) : SP_OK;
     }
     return SP_OK;
+}
+
+enum sp_status sp_output_check_replaced(const char *path, const void *mark, size_t mark_size,
+                                        const char *kind, struct sp_err *err)
+{
+    enum { LONGEST = 64 };
+    enum sp_status st;
+    struct sp_file *file = NULL;
+    uint8_t bytes[LONGEST] = {0};
+    uint64_t size;
+
+    assert(mark_size <= LONGEST);
+    if (!sp_file_exists(path) || sp_file_is_folder(path)) return SP_OK;
+    if ((st = sp_file_open(&file, path, err))) return st;
+    size = sp_file_size(file);
+    if (size >= mark_size) st = sp_file_read_at(file, 0, bytes, mark_size, err);
+    if (st == SP_OK && size > 0 && (size < mark_size || memcmp(bytes, mark, mark_size) != 0)) {
+        st =
+            sp_fail(err, SP_E_USAGE, "%s exists and is no %s; only those are replaced", path, kind);
+    }
+    sp_file_close(file);
+    return st;
 }
 
 enum sp_status sp_output_open(struct sp_output **out, const char *path, bool force, uint64_t size,

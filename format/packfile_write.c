@@ -115,27 +115,6 @@ static enum sp_status lay_out(struct sp_pack_writer *w, struct sp_err *err)
     return SP_OK;
 }
 
-/* What may be replaced: a packed file, or an empty one. A slip of the pen in an output's name must
- * not cost a checkpoint, which is not made again as easily as a packed file. */
-static enum sp_status check_replaced(const char *path, struct sp_err *err)
-{
-    enum sp_status st;
-    struct sp_file *file = NULL;
-    uint8_t mark[sizeof sp_pack_magic] = {0};
-    uint64_t size;
-
-    if (!sp_file_exists(path) || sp_file_is_folder(path)) return SP_OK;
-    if ((st = sp_file_open(&file, path, err))) return st;
-    size = sp_file_size(file);
-    if (size >= sizeof mark) st = sp_file_read_at(file, 0, mark, sizeof mark, err);
-    if (st == SP_OK && size > 0 && memcmp(mark, sp_pack_magic, sizeof mark) != 0) {
-        st = sp_fail(err, SP_E_USAGE,
-                     "%s exists and is no packed file; --force replaces only those", path);
-    }
-    sp_file_close(file);
-    return st;
-}
-
 enum sp_status sp_pack_writer_open(struct sp_pack_writer **out, const char *path, bool force,
                                    const struct sp_pack_tensor *tensors, size_t n_tensors,
                                    struct sp_err *err)
@@ -144,7 +123,10 @@ enum sp_status sp_pack_writer_open(struct sp_pack_writer **out, const char *path
     struct sp_pack_writer *w = NULL;
     uint64_t reserved;
 
-    if (force && (st = check_replaced(path, err))) goto done;
+    if (force && (st = sp_output_check_replaced(path, sp_pack_magic, sizeof sp_pack_magic,
+                                                "packed file", err))) {
+        goto done;
+    }
     if ((st = sp_new(&w, 1, sizeof *w, err))) goto done;
     if ((st = sp_new_aligned(&w->window, WINDOW, 1, err))) goto done;
     if ((st = sp_new(&w->slots, n_tensors, sizeof *w->slots, err))) goto done;

@@ -75,3 +75,8 @@ done
 echo "FROM $TESTDATA/tiny/target" >Plain
 spectool create -f Plain -o plain.bin 2>/dev/null
 spectool bench plain.bin --num-predict 2 --repeat 1 --ids 1,2 --depths 7 --draft-depth 3 2>&1 >/dev/null
+echo '# what is no chart is not replaced, and said before anything is measured'
+cp packed.bin kept.bin
+spectool bench packed.bin --svg kept.bin; echo "exit $?"
+cmp packed.bin kept.bin
+spectool bench packed.bin --svg nowhere/out.svg; echo "exit $?"

@@ -18,3 +18,8 @@ echo "exit $?"
 spectool logits packed.bin --ids 582 -o nowhere/e.npy
 echo "exit $?"
 ls
+echo '# what is no array is not replaced'
+cp packed.bin kept.bin
+spectool logits packed.bin --ids 1 -o kept.bin; echo "exit $?"
+cmp packed.bin kept.bin
+spectool logits packed.bin --ids 1 -o d.npy && wc -c <d.npy
