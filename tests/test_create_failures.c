@@ -116,7 +116,7 @@ static void test_force_replaces_packed_files_only(void **state)
     o.force = true;
     assert_int_equal(sp_create(NULL, &o, &err), SP_E_USAGE);
     assert_non_null(
-        strstr(err.text, "out.bin exists and is no packed file; --force replaces only"));
+        strstr(err.text, "out.bin exists and is no packed file; only those are replaced"));
     text = scratch_read(o.output, &size);
     assert_int_equal(size, 9);
     assert_memory_equal(text, "my thesis", 9);
