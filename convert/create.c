@@ -319,7 +319,7 @@ enum sp_status sp_create(struct sp_create_report *report, const struct sp_create
         .n_threads = options->n_threads,
         .sinks = &options->sinks,
         .target_request = {.type = options->target_type, .output_type = options->output_type},
-        .draft_request = {.type = options->draft_type},
+        .draft_request = {.type = options->draft_type, .draft = true},
     };
 
     if (options->from) {
@@ -399,7 +399,7 @@ enum sp_status sp_requantize(struct sp_create_report *report,
         .sinks = &options->sinks,
         .allow_lossy = options->allow_lossy,
         .target_request = {.type = options->target_type, .output_type = options->output_type},
-        .draft_request = {.type = options->draft_type},
+        .draft_request = {.type = options->draft_type, .draft = true},
     };
 
     st = open_parts(&job, options, err);

@@ -125,8 +125,9 @@ static enum sp_status open_models(struct job *job, const struct sp_synthetic_opt
                                   struct sp_err *err)
 {
     const struct shape *target = find_shape(options->shape, NULL), *draft;
-    struct sp_policy_request target_request = {options->target_type, options->output_type};
-    struct sp_policy_request draft_request = {.type = options->draft_type};
+    struct sp_policy_request target_request = {.type = options->target_type,
+                                               .output_type = options->output_type};
+    struct sp_policy_request draft_request = {.type = options->draft_type, .draft = true};
     enum sp_status st;
 
     if (target == NULL) {

@@ -354,8 +354,8 @@ static const struct row layer_rows[] = {
     {"input_layernorm.weight", SP_ROLE_NORM, {DIM_HIDDEN}, has_input_norm},
     {"hidden_norm.weight", SP_ROLE_NORM, {DIM_HIDDEN}, reads_pair},
     {"self_attn.q_proj.weight", SP_ROLE_ATTENTION, {DIM_Q, DIM_INPUT}, is_attention},
-    {"self_attn.k_proj.weight", SP_ROLE_ATTENTION, {DIM_KV, DIM_INPUT}, has_k},
-    {"self_attn.v_proj.weight", SP_ROLE_ATTENTION, {DIM_KV, DIM_INPUT}, has_v},
+    {"self_attn.k_proj.weight", SP_ROLE_KEY_VALUE, {DIM_KV, DIM_INPUT}, has_k},
+    {"self_attn.v_proj.weight", SP_ROLE_KEY_VALUE, {DIM_KV, DIM_INPUT}, has_v},
     {"self_attn.o_proj.weight", SP_ROLE_ATTENTION, {DIM_HIDDEN, DIM_Q}, is_attention},
     {"self_attn.gate_proj.weight", SP_ROLE_ATTENTION, {DIM_Q, DIM_HIDDEN}, has_output_gate},
     {"self_attn.q_proj.bias", SP_ROLE_BIAS, {DIM_Q}, has_qkv_bias},
@@ -479,12 +479,19 @@ static const struct row model_rows[] = {
 const char *sp_role_name(enum sp_role role)
 {
     static const char *const names[] = {
-        [SP_ROLE_NORM] = "norm",       [SP_ROLE_BIAS] = "bias",
-        [SP_ROLE_SMALL] = "small",     [SP_ROLE_EMBEDDING] = "embedding",
-        [SP_ROLE_HEAD] = "head",       [SP_ROLE_ATTENTION] = "attention",
-        [SP_ROLE_MLP] = "mlp",         [SP_ROLE_ROUTER] = "router",
-        [SP_ROLE_FEATURE] = "feature", [SP_ROLE_GATE] = "gate",
-        [SP_ROLE_INDEX] = "index",     [SP_ROLE_CODEBOOK] = "codebook",
+        [SP_ROLE_NORM] = "norm",
+        [SP_ROLE_BIAS] = "bias",
+        [SP_ROLE_SMALL] = "small",
+        [SP_ROLE_EMBEDDING] = "embedding",
+        [SP_ROLE_HEAD] = "head",
+        [SP_ROLE_ATTENTION] = "attention",
+        [SP_ROLE_MLP] = "mlp",
+        [SP_ROLE_ROUTER] = "router",
+        [SP_ROLE_FEATURE] = "feature",
+        [SP_ROLE_GATE] = "gate",
+        [SP_ROLE_INDEX] = "index",
+        [SP_ROLE_CODEBOOK] = "codebook",
+        [SP_ROLE_KEY_VALUE] = "key or value",
     };
 
     assert((size_t)role < sizeof names / sizeof names[0]);
@@ -502,6 +509,7 @@ bool sp_role_is_matrix(enum sp_role role)
     case SP_ROLE_EMBEDDING:
     case SP_ROLE_HEAD:
     case SP_ROLE_ATTENTION:
+    case SP_ROLE_KEY_VALUE:
     case SP_ROLE_MLP:
     case SP_ROLE_ROUTER:
     case SP_ROLE_GATE:

@@ -20,7 +20,8 @@ enum sp_role {
     SP_ROLE_SMALL,     /* sinks, scalars, small vectors and tables: stays float */
     SP_ROLE_EMBEDDING, /* [V, H]; also the head when tied */
     SP_ROLE_HEAD,      /* [V, H]; rows that give, or add to, the logits of a token */
-    SP_ROLE_ATTENTION, /* q, k, v, o */
+    SP_ROLE_ATTENTION, /* q, o, and what mixes rows in place of attention */
+    SP_ROLE_KEY_VALUE, /* k, v */
     SP_ROLE_MLP,       /* gate, up, down, experts */
     SP_ROLE_ROUTER,    /* stays float */
     SP_ROLE_GATE,      /* a few rows whose results steer whole heads: stays float */

@@ -56,6 +56,30 @@ static const struct policy_case cases[] = {
      "output type requested"},
     {SP_ROLE_EMBEDDING, 2, {64, 64}, SP_F32, KEEP, SP_Q8, SP_Q8, SP_PANEL, "output type requested"},
     {SP_ROLE_MLP, 2, {64, 64}, SP_BF16, KEEP, SP_Q8, SP_BF16, SP_PANEL, "as stored"},
+    /* keys and values of few heads */
+    {SP_ROLE_KEY_VALUE,
+     2,
+     {32, 64},
+     SP_BF16,
+     SP_Q4,
+     AUTO,
+     SP_Q8,
+     SP_PANEL,
+     "keys and values keep 8 bits"},
+    {SP_ROLE_KEY_VALUE,
+     2,
+     {32, 64},
+     SP_F32,
+     SP_Q4,
+     SP_BF16,
+     SP_Q8,
+     SP_PANEL,
+     "keys and values keep 8 bits"},
+    {SP_ROLE_KEY_VALUE, 2, {33, 64}, SP_BF16, SP_Q4, AUTO, SP_Q4, SP_PANEL, "requested"},
+    {SP_ROLE_KEY_VALUE, 2, {32, 64}, SP_BF16, SP_Q4, SP_Q4, SP_Q4, SP_PANEL, "requested"},
+    {SP_ROLE_KEY_VALUE, 2, {32, 64}, SP_Q4, SP_Q4, AUTO, SP_Q4, SP_PANEL, "requested"},
+    {SP_ROLE_KEY_VALUE, 2, {32, 64}, SP_BF16, SP_Q8, AUTO, SP_Q8, SP_PANEL, "requested"},
+    {SP_ROLE_KEY_VALUE, 2, {32, 64}, SP_BF16, KEEP, AUTO, SP_BF16, SP_PANEL, "as stored"},
     /* what stays float whatever is asked for */
     {SP_ROLE_NORM, 1, {64}, SP_BF16, SP_Q4, AUTO, SP_BF16, SP_PLAIN, "norm stays float"},
     {SP_ROLE_NORM, 2, {64, 64}, SP_BF16, SP_Q4, AUTO, SP_BF16, SP_PLAIN, "norm stays float"},
@@ -157,6 +181,20 @@ static void test_rules(void **context)
     }
 }
 
+/* A draft's keys and values are matrices like others. */
+static void test_draft(void **context)
+{
+    struct sp_policy_request request = {.type = SP_Q4, .draft = true};
+    const uint64_t shape[] = {32, 64};
+    struct sp_policy_tensor tensor = {
+        .name = "x", .role = SP_ROLE_KEY_VALUE, .rank = 2, .shape = shape, .stored = SP_BF16};
+    struct sp_policy_choice choice;
+
+    (void)context;
+    assert_int_equal(sp_policy_choose(&choice, &request, &tensor, NULL), SP_OK);
+    assert_int_equal(choice.dtype, SP_Q4);
+}
+
 static void check_refusal(enum sp_role role, enum sp_dtype stored, enum sp_dtype type,
                           enum sp_status status, const char *message)
 {
@@ -201,6 +239,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rules),
+        cmocka_unit_test(test_draft),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_rounding_twice),
     };

@@ -14,15 +14,16 @@
 static const char shape[] = "smollm2-135m";
 
 /* SmolLM2-135M as published: 134 515 008 weights. */
-static const uint64_t layer_matrices = 2 * 576 * 576 + 2 * 192 * 576 + 3 * 576 * 1536;
-static const uint64_t layer_panels = (2 * 576 + 2 * 192 + 2 * 1536 + 576) / 16;
+static const uint64_t keys_values = 2 * 192 * 576; /* in q8, as the embedding */
+static const uint64_t layer_matrices = 2 * 576 * 576 + 3 * 576 * 1536;
+static const uint64_t layer_panels = (2 * 576 + 2 * 1536 + 576) / 16;
 static const uint64_t norms = 30 * 2 * 576 + 576, embedding = 49152 * 576;
 
 /* 288 bytes a q4 block of 512 weights and 64 a panel, 544 a q8 block, 2 a bf16 number. */
 static uint64_t size_in_q4(void)
 {
-    return 30 * (layer_matrices / 512 * 288 + layer_panels * 64) + embedding / 512 * 544 +
-           2 * norms;
+    return 30 * (layer_matrices / 512 * 288 + layer_panels * 64) +
+           (30 * keys_values + embedding) / 512 * 544 + 2 * norms;
 }
 
 static enum sp_status write(const char *path, const char *target, const char *draft,
