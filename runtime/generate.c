@@ -8,6 +8,7 @@
 
 #include "format/hash.h"
 #include "format/mem.h"
+#include "format/unicode.h"
 #include "runtime/clock.h"
 #include "runtime/detokenize.h"
 #include "runtime/fmath.h"
@@ -429,7 +430,11 @@ static enum sp_status check_request(const struct run *run)
                        q->depth);
     }
     for (size_t i = 0; i < q->n_stops; i++) {
-        if (*q->stops[i] == '\0') return sp_fail(run->err, SP_E_USAGE, "a stop text is empty");
+        size_t size = strlen(q->stops[i]);
+        if (size == 0) return sp_fail(run->err, SP_E_USAGE, "a stop text is empty");
+        if (sp_utf8_valid(q->stops[i], size) != size) {
+            return sp_fail(run->err, SP_E_USAGE, "a stop text is not valid UTF-8");
+        }
     }
     if (q->simulation == NULL) return SP_OK;
     if (q->sampling) {

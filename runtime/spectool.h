@@ -184,7 +184,8 @@ struct sp_request {
     bool measure;                           /* also time plain steps, for speed_up */
     const struct sp_sampling *sampling;     /* NULL: greedy */
     const struct sp_simulation *simulation; /* NULL: none; else greedy sampling only */
-    const char *const *stops; /* [n_stops] texts that end the answer, not shown; none empty */
+    const char *const
+        *stops; /* [n_stops] texts that end the answer, not shown; UTF-8, none empty */
     size_t n_stops;
     bool logprobs;
     unsigned n_top; /* top logprobs a token */

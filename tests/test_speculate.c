@@ -339,7 +339,8 @@ static void rows_per_pass(void **state)
 /* What a request cannot mean is said, not passed over. */
 static void bad_requests(void **state)
 {
-    static const char *const stops[] = {"x", ""};
+    /* The second would end an answer within a character. */
+    static const char *const stops[] = {"x", ""}, *const bytes[] = {"x", "\xA9"};
     static const struct sp_simulation low = {-.1, 1}, high = {1.1, 1}, none = {NAN, 1};
     static const struct {
         struct sp_request request;
@@ -347,6 +348,7 @@ static void bad_requests(void **state)
     } cases[] = {
         {{.depth = -2}, "draft depth -2: expected 0 or more, or auto"},
         {{.stops = stops, .n_stops = 2}, "a stop text is empty"},
+        {{.stops = bytes, .n_stops = 2}, "a stop text is not valid UTF-8"},
         {{.simulation = &low}, "simulated acceptance -0.1: expected 0..1"},
         {{.simulation = &high}, "simulated acceptance 1.1: expected 0..1"},
         {{.simulation = &none}, "simulated acceptance nan: expected 0..1"},
