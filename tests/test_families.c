@@ -66,12 +66,12 @@ static void self_drafted(void **state)
     check_pair(packed_file(packed_modelfile(folder, folder), SP_Q8, SP_Q4), SP_CACHE_F32);
 }
 
-/* One of testdata/families, of LFM2. */
-static void lfm2_draft(void **state)
+/* Drafts of testdata/families: a block draft of LFM2, the head that is in Qwen3-Next. */
+static void family_draft(void **state)
 {
-    const char *modelfile = TESTDATA "/families/lfm2/dspark/Modelfile";
+    char modelfile[400];
 
-    (void)state;
+    snprintf(modelfile, sizeof modelfile, TESTDATA "/families/%s/Modelfile", (const char *)*state);
     check_pair(packed_file(modelfile, SP_DTYPE_NONE, SP_DTYPE_NONE), SP_CACHE_F16);
     check_pair(packed_file(modelfile, SP_Q4, SP_Q8), SP_CACHE_F32);
 }
@@ -134,7 +134,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(families),
-        cmocka_unit_test(lfm2_draft),
+        GOLDEN_CASE(family_draft, "lfm2/dspark"),
+        GOLDEN_CASE(family_draft, "qwen3_next"),
         GOLDEN_CASE(self_drafted, "gemma2"),
         GOLDEN_CASE(self_drafted, "gemma3"),
         GOLDEN_CASE(self_drafted, "gemma4_31b"),
