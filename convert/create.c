@@ -275,14 +275,14 @@ static enum sp_status note_head(struct job *job, bool has_record, struct sp_err 
 
     if (!target->has_mtp && target->checkpoint && target->config.n_mtp_layers && !has_record) {
         return sp_note(&job->notes, err,
-                       "%s: mtp_num_hidden_layers=%u but no mtp.* tensors: no built-in draft",
-                       target->path, target->config.n_mtp_layers);
+                       "%s: the config states a built-in prediction head, but there are no such "
+                       "tensors: no built-in draft",
+                       target->path);
     }
     if (!target->has_mtp) return SP_OK;
     return sp_note(&job->notes, err,
-                   has_record
-                       ? "%s: DRAFT is used, the built-in prediction head (mtp.*) is left out"
-                       : "%s: its built-in prediction head (mtp.*) is the draft",
+                   has_record ? "%s: DRAFT is used, the built-in prediction head is left out"
+                              : "%s: its built-in prediction head is the draft",
                    target->path);
 }
 

@@ -177,7 +177,7 @@ struct sp_draft_config {
     bool features_normed;     /* ... all features together, before fc */
     bool taps_normed;         /* ... each tap's apart, before fc */
     bool normed_residual;     /* ... the residual stream begins with the normed hidden state */
-    bool normed_output;       /* ... what it feeds back to itself is normed */
+    bool normed_output;       /* ... and heads: what it feeds back to itself is normed */
     unsigned n_clusters;      /* assistants: of tokens, each with a centroid; 0: plain head */
     unsigned n_clusters_used; /* ... whose tokens are scored */
 };
@@ -223,11 +223,10 @@ struct sp_config {
     bool layer_scalars; /* the residual stream is scaled after each layer (Gemma 4) */
     unsigned n_per_layer;       /* width of a layer's own token embeddings (Gemma 4 E); 0: none */
     unsigned n_per_layer_vocab; /* rows of their table */
-    unsigned n_unread_layers; /* of a prediction head that a checkpoint holds behind the last one */
-    unsigned n_mtp_layers;    /* of a built-in prediction head, as the config states them */
-    bool mtp_tables;          /* ... which would have an embedding and a head of its own */
-    bool tied;                /* no head of its own: logits come from the embedding matrix */
-    bool tied_stated;         /* the config has the key */
+    unsigned n_mtp_layers;      /* of a built-in prediction head, as the config states them */
+    bool mtp_tables;            /* ... which would have an embedding and a head of its own */
+    bool tied;                  /* no head of its own: logits come from the embedding matrix */
+    bool tied_stated;           /* the config has the key */
     struct sp_draft_config draft;
 };
 

@@ -35,16 +35,11 @@ enum sp_status sp_config_read_delta(struct sp_config *out, const struct sp_confi
     enum sp_status st;
 
     if (t->family->prediction_head) {
-        st =
-            sp_text_unsigned(t, "mtp_num_hidden_layers", 0, SP_CAP_LAYERS, &out->n_mtp_layers, err);
-        if (st) return st;
+        bool behind = t->family->prediction_layer;
+        const char *key = behind ? "num_nextn_predict_layers" : "mtp_num_hidden_layers";
+        out->n_mtp_layers = behind ? 1 : 0;
+        if ((st = sp_text_unsigned(t, key, 0, SP_CAP_LAYERS, &out->n_mtp_layers, err))) return st;
         st = sp_text_bool(t, "mtp_use_dedicated_embeddings", &out->mtp_tables, err);
-        if (st) return st;
-    }
-    if (t->family->unread_layers) {
-        out->n_unread_layers = 1;
-        st = sp_text_unsigned(t, "num_nextn_predict_layers", 0, SP_CAP_LAYERS,
-                              &out->n_unread_layers, err);
         if (st) return st;
     }
     if (sp_config_first_layer(out, SP_MIXER_DELTA_NET) == out->n_layers) return SP_OK;

@@ -87,14 +87,17 @@ static enum sp_status settle_tables(struct sp_config *config, const struct sp_ta
     return settle_vocabulary(config, found, "dflash", err);
 }
 
-/* A built-in head is one more full-attention layer of its model's shape, with the model's own
- * embedding and head. */
+/* A built-in head is one more layer like its model's last full-attention layer, with the model's
+ * own embedding and head. */
 static enum sp_status settle_mtp(struct sp_config *config, const struct sp_tables *found,
                                  struct sp_err *err)
 {
-    unsigned like = sp_config_first_layer(config, SP_MIXER_ATTENTION);
+    const struct sp_family *family = sp_family_by_type(config->family);
+    unsigned like = config->n_layers;
     struct sp_layer_config *l = &config->layers[0];
 
+    while (like > 0 && config->layers[like - 1].mixer != SP_MIXER_ATTENTION)
+        like--;
     if (config->mtp_tables || found->embedding || found->head) {
         return sp_fail(err, SP_E_UNSUPPORTED, "mtp: dedicated embeddings not supported");
     }
@@ -102,7 +105,7 @@ static enum sp_status settle_mtp(struct sp_config *config, const struct sp_table
         return sp_fail(err, SP_E_UNSUPPORTED, "mtp: %u layers, only 1 supported",
                        config->n_mtp_layers);
     }
-    if (like == config->n_layers) {
+    if (like == 0) {
         return sp_fail(err, SP_E_INPUT, "mtp: its model has no full-attention layer");
     }
     if (found->fc_cols != 2 * (uint64_t)config->n_hidden) {
@@ -115,7 +118,8 @@ static enum sp_status settle_mtp(struct sp_config *config, const struct sp_table
     config->draft.n_target_layers = config->n_layers;
     config->draft.target_hidden = config->n_hidden;
     config->delta = (struct sp_delta_config){0};
-    *l = config->layers[like];
+    config->draft.normed_output = !family->prediction_layer;
+    *l = config->layers[like - 1];
     l->kv_source = 0;
     config->n_layers = 1;
     if (!found->mtp_ffn) l->n_ffn = l->n_shared_ffn = l->n_experts = l->n_experts_used = 0;

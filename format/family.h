@@ -93,8 +93,8 @@ SP_MUST_CHECK enum sp_status sp_specs_of_source(struct sp_specs *out, struct sp_
                                                 bool *compare_equal, size_t *n_skipped,
                                                 struct sp_err *err);
 
-/* The same for the built-in prediction head in a checkpoint (mtp.*; other tensors are not looked
- * at): *config, parsed from the checkpoint's config.json, becomes that of the head. */
+/* The same for the built-in prediction head in a checkpoint (other tensors are not looked at):
+ * *config, parsed from the checkpoint's config.json, becomes that of the head. */
 SP_MUST_CHECK enum sp_status sp_specs_of_mtp(struct sp_specs *out, struct sp_config *config,
                                              const struct sp_source_tensor *tensors, size_t n,
                                              struct sp_err *err);

@@ -263,6 +263,18 @@ static const struct form_row forms[] = {
      0},
 };
 
+/* Outside the layers. */
+static const struct outer_form {
+    enum sp_storage storage;
+    const char *canonical, *source;
+} outer_forms[] = {
+    {SP_STORED_LFM2, "norm.weight", "embedding_norm.weight"},
+    {SP_STORED_NEXTN, "fc.weight", "eh_proj.weight"},
+    {SP_STORED_NEXTN, "pre_fc_norm_embedding.weight", "enorm.weight"},
+    {SP_STORED_NEXTN, "pre_fc_norm_hidden.weight", "hnorm.weight"},
+    {SP_STORED_NEXTN, "norm.weight", "shared_head.norm.weight"},
+};
+
 static enum sp_status add_whole(struct sp_matcher *m, struct sp_tensor_spec *spec, const char *name)
 {
     struct sp_piece piece = {.step = 1, .n_rows = 1, .n_cols = spec->shape[spec->rank - 1]};
@@ -494,6 +506,16 @@ static bool form_exists(const struct sp_matcher *m, const struct form_row *form,
     return sp_matcher_has(m, "", first);
 }
 
+static void name_in_layer(char *out, size_t size, const struct sp_matcher *m, unsigned layer,
+                          const char *suffix)
+{
+    if (m->only_layer) {
+        snprintf(out, size, "%s%s%s", m->prefix, m->only_layer, suffix);
+    } else {
+        snprintf(out, size, "%slayers.%u.%s", m->prefix, layer, suffix);
+    }
+}
+
 static enum sp_status match_layer_spec(struct sp_matcher *m, struct sp_tensor_spec *spec)
 {
     static const struct form_row plain = {.form = FORM_WHOLE};
@@ -505,7 +527,7 @@ static enum sp_status match_layer_spec(struct sp_matcher *m, struct sp_tensor_sp
     for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
         const struct form_row *form = &forms[i];
         if (!(form->storage & m->storage) || strcmp(form->canonical, suffix) != 0) continue;
-        snprintf(name, sizeof name, "%slayers.%u.%s", m->prefix, layer, form->source);
+        name_in_layer(name, sizeof name, m, layer, form->source);
         if (chosen == NULL) chosen = form;
         if (!form_exists(m, form, name)) continue;
         chosen = form;
@@ -513,11 +535,7 @@ static enum sp_status match_layer_spec(struct sp_matcher *m, struct sp_tensor_sp
     }
     if (chosen == NULL) chosen = &plain;
     if (chosen->source) suffix = chosen->source;
-    if (m->midlayer) {
-        snprintf(name, sizeof name, "%smidlayer.%s", m->prefix, suffix);
-    } else {
-        snprintf(name, sizeof name, "%slayers.%u.%s", m->prefix, layer, suffix);
-    }
+    name_in_layer(name, sizeof name, m, layer, suffix);
     return add_form(m, spec, chosen, name, &m->config->layers[layer]);
 }
 
@@ -546,8 +564,10 @@ enum sp_status sp_matcher_place(struct sp_matcher *m, struct sp_tensor_spec *spe
         (spec->role == SP_ROLE_EMBEDDING && m->embedding_is_head)) {
         return add_whole(m, spec, m->head_name);
     }
-    if ((m->storage & SP_STORED_LFM2) && strcmp(spec->name, "norm.weight") == 0) {
-        snprintf(name, sizeof name, "%sembedding_norm.weight", m->prefix);
+    for (size_t i = 0; i < sizeof outer_forms / sizeof outer_forms[0]; i++) {
+        const struct outer_form *form = &outer_forms[i];
+        if (!(form->storage & m->storage) || strcmp(form->canonical, spec->name) != 0) continue;
+        snprintf(name, sizeof name, "%s%s", m->prefix, form->source);
         return add_whole(m, spec, name);
     }
     snprintf(name, sizeof name, "%s%s", m->prefix, spec->name);

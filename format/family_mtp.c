@@ -1,7 +1,8 @@
-/* The built-in prediction head of a checkpoint (Qwen3.5's mtp.*): its tensors -> canonical ones of
- * a draft. It is one decoder layer of its model's shape behind a projection of [embedding, hidden],
- * and shares the model's embedding and output matrix. Everything under its prefix must be known:
- * later models put other parts there. */
+/* The built-in prediction head of a checkpoint: its tensors -> canonical ones of a draft. It is one
+ * decoder layer of its model's shape behind a projection of [embedding, hidden], and shares the
+ * model's embedding and output matrix. It stands under mtp. (Qwen3.5), or is one more layer behind
+ * the model's last, with copies of both tables (GLM-4.5). Everything there must be known: later
+ * models put other parts there. */
 #include "format/family.h"
 
 #include "format/family_parts.h"
@@ -11,20 +12,53 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_mtp(const struct sp_source_tensor *t)
+static bool begins_with(const char *name, const char *begin)
 {
-    return strncmp(t->name, SP_MTP_PREFIX, strlen(SP_MTP_PREFIX)) == 0;
+    return strncmp(name, begin, strlen(begin)) == 0;
+}
+
+/* Under which prefix the head of this model stands; *prefix is "" where there is none. */
+static void find_prefix(char prefix[SP_SOURCE_NAME], const struct sp_config *config,
+                        const struct sp_source_tensor *tensors, size_t n)
+{
+    const struct sp_family *family = sp_family_by_type(config->family);
+    char layer[64];
+
+    prefix[0] = '\0';
+    if (family == NULL || !family->prediction_head) return;
+    snprintf(layer, sizeof layer, "layers.%u.eh_proj.weight", config->n_layers);
+    for (size_t i = 0; i < n; i++) {
+        const char *name = tensors[i].name, *found = strstr(name, layer);
+        if (!family->prediction_layer && begins_with(name, SP_MTP_PREFIX)) {
+            snprintf(prefix, SP_SOURCE_NAME, "%s", SP_MTP_PREFIX);
+            return;
+        }
+        if (!family->prediction_layer || found == NULL || strcmp(found, layer) != 0) continue;
+        snprintf(prefix, SP_SOURCE_NAME, "%.*s", (int)(strlen(name) - strlen("eh_proj.weight")),
+                 name);
+        return;
+    }
 }
 
 bool sp_source_has_mtp(const struct sp_config *config, const struct sp_source_tensor *tensors,
                        size_t n)
 {
-    const struct sp_family *family = sp_family_by_type(config->family);
+    char prefix[SP_SOURCE_NAME];
 
-    for (size_t i = 0; family && family->prediction_head && i < n; i++) {
-        if (is_mtp(&tensors[i])) return true;
+    find_prefix(prefix, config, tensors, n);
+    return prefix[0] != '\0' && (config->n_mtp_layers || strcmp(prefix, SP_MTP_PREFIX) == 0);
+}
+
+/* The head's, but for the copies of its model's tables. */
+static bool is_of_head(const char *name, const char *prefix)
+{
+    static const char *const copies[] = {"embed_tokens.weight", "shared_head.head.weight"};
+
+    if (!begins_with(name, prefix)) return false;
+    for (size_t i = 0; strcmp(prefix, SP_MTP_PREFIX) != 0 && i < 2; i++) {
+        if (strcmp(name + strlen(prefix), copies[i]) == 0) return false;
     }
-    return false;
+    return true;
 }
 
 /* mlx changes the norms of what it converts and drops the head; a head that is still there has been
@@ -63,12 +97,15 @@ static enum sp_status check_layers(const struct sp_matcher *m)
 /* A layer without MLP has neither its tensors nor the norm before them. */
 static bool has_ffn(const struct sp_matcher *m)
 {
-    static const char mlp[] = SP_MTP_PREFIX "layers.0.mlp.";
+    const char *layer = m->only_layer ? m->only_layer : "layers.0.";
+    char mlp[SP_SOURCE_NAME];
 
+    snprintf(mlp, sizeof mlp, "%s%smlp.", m->prefix, layer);
     for (size_t i = 0; i < m->n; i++) {
-        if (strncmp(m->sorted[i]->name, mlp, strlen(mlp)) == 0) return true;
+        if (begins_with(m->sorted[i]->name, mlp)) return true;
     }
-    return sp_matcher_has(m, m->prefix, "layers.0.post_attention_layernorm.weight");
+    snprintf(mlp, sizeof mlp, "%spost_attention_layernorm.weight", layer);
+    return sp_matcher_has(m, m->prefix, mlp);
 }
 
 static enum sp_status settle(struct sp_matcher *m)
@@ -79,10 +116,14 @@ static enum sp_status settle(struct sp_matcher *m)
         .embedding = sp_matcher_has(m, m->prefix, "embed_tokens.weight"),
         .head = sp_matcher_has(m, m->prefix, "lm_head.weight"),
     };
-    size_t fc = sp_matcher_find(m, SP_MTP_PREFIX "fc.weight");
+    char name[SP_SOURCE_NAME];
+    size_t fc;
 
+    snprintf(name, sizeof name, "%s%s", m->prefix,
+             m->storage & SP_STORED_NEXTN ? "eh_proj.weight" : "fc.weight");
+    fc = sp_matcher_find(m, name);
     if (fc == m->n || m->sorted[fc]->rank != 2) {
-        return sp_fail(m->err, SP_E_INPUT, "mtp: no matrix \"%sfc.weight\"", m->prefix);
+        return sp_fail(m->err, SP_E_INPUT, "mtp: no matrix \"%s\"", name);
     }
     found.fc_cols = m->sorted[fc]->shape[1];
     return sp_config_settle(m->config, &found, m->err);
@@ -108,17 +149,23 @@ enum sp_status sp_specs_of_mtp(struct sp_specs *out, struct sp_config *config,
                                const struct sp_source_tensor *tensors, size_t n, struct sp_err *err)
 {
     struct sp_specs specs = {0};
-    struct sp_matcher m = {.specs = &specs, .config = config, .prefix = SP_MTP_PREFIX, .err = err};
+    char prefix[SP_SOURCE_NAME];
+    struct sp_matcher m = {.specs = &specs, .config = config, .prefix = prefix, .err = err};
     struct sp_source_tensor *head = NULL;
     size_t n_head = 0;
     enum sp_status st;
 
+    find_prefix(prefix, config, tensors, n);
     if ((st = check_form(tensors, n, err))) goto done;
     if ((st = sp_new(&head, n, sizeof *head, err))) goto done;
     for (size_t i = 0; i < n; i++) {
-        if (is_mtp(&tensors[i])) head[n_head++] = tensors[i];
+        if (is_of_head(tensors[i].name, prefix)) head[n_head++] = tensors[i];
     }
     if ((st = sp_matcher_init(&m, head, n_head))) goto done;
+    if (strcmp(prefix, SP_MTP_PREFIX) != 0) {
+        m.only_layer = "";
+        m.storage |= SP_STORED_NEXTN;
+    }
     if ((st = match(&m))) goto done;
     *out = specs;
     memset(&specs, 0, sizeof specs);

@@ -27,7 +27,7 @@ struct sp_matcher {
     size_t n;
     const char *prefix;     /* of the text model's tensors */
     const char *head_name;  /* NULL: there is none */
-    bool midlayer;          /* layer 0 is stored as midlayer.* (EAGLE-3) */
+    const char *only_layer; /* what the names of layer 0 have in place of "layers.0."; or NULL */
     bool embedding_is_head; /* the file has the head only, which is both */
     struct sp_findings findings;
     struct sp_err *err;

@@ -83,7 +83,10 @@ static enum sp_status refuse_evidence(const struct sp_matcher *m)
 
     for (size_t i = 0; i < m->n; i++) {
         const char *name = m->sorted[i]->name;
-        if (family->prediction_head && begins_with(name, SP_MTP_PREFIX)) continue;
+        if (family->prediction_head && !family->prediction_layer &&
+            begins_with(name, SP_MTP_PREFIX)) {
+            continue;
+        }
         for (size_t k = 0; k < sizeof evidence / sizeof evidence[0]; k++) {
             if (evidence[k].begin && !begins_with(name, evidence[k].begin)) continue;
             if (evidence[k].end && !ends_with(name, evidence[k].end)) continue;
@@ -124,8 +127,10 @@ static enum sp_status find_prefix(struct sp_matcher *m)
         }
         m->prefix = prefixes[i];
     }
-    m->midlayer = m->prefix && m->config->draft.kind == SP_DRAFT_EAGLE3 &&
-                  sp_matcher_has(m, m->prefix, "midlayer.hidden_norm.weight");
+    if (m->prefix && m->config->draft.kind == SP_DRAFT_EAGLE3 &&
+        sp_matcher_has(m, m->prefix, "midlayer.hidden_norm.weight")) {
+        m->only_layer = "midlayer.";
+    }
     if (m->prefix) return SP_OK;
     return sp_fail(m->err, SP_E_INPUT,
                    "no text model: no tensor \"norm.weight\" under any known prefix");
@@ -245,12 +250,21 @@ static bool is_unread(const struct sp_matcher *m, const char *name)
 {
     const struct sp_family *family = sp_family_by_type(m->config->family);
     const char *inner = begins_with(name, m->prefix) ? name + strlen(m->prefix) : name;
+
+    return family->unread && begins_with(inner, family->unread);
+}
+
+/* The built-in prediction head is another model's business. */
+static bool is_head(const struct sp_matcher *m, const char *name)
+{
+    const struct sp_family *family = sp_family_by_type(m->config->family);
+    const char *inner = begins_with(name, m->prefix) ? name + strlen(m->prefix) : name;
     unsigned long layer;
 
-    if (family->unread && begins_with(inner, family->unread)) return true;
-    if (m->config->n_unread_layers == 0 || !begins_with(inner, "layers.")) return false;
+    if (begins_with(name, SP_MTP_PREFIX)) return true;
+    if (!family->prediction_layer || !begins_with(inner, "layers.")) return false;
     layer = strtoul(inner + 7, NULL, 10);
-    return layer >= m->config->n_layers && layer - m->config->n_layers < m->config->n_unread_layers;
+    return layer >= m->config->n_layers && layer - m->config->n_layers < m->config->n_mtp_layers;
 }
 
 /* t2d says which tokens d2t maps to. */
@@ -300,7 +314,7 @@ static enum sp_status match(struct sp_matcher *m, bool *compare_equal, size_t *n
         if ((st = sp_matcher_place(m, &m->specs->specs[i]))) return st;
     }
     for (size_t i = 0; i < m->n && m->findings.n < SP_MAX_FINDINGS; i++) {
-        if (m->used[i] || begins_with(m->sorted[i]->name, SP_MTP_PREFIX)) continue;
+        if (m->used[i] || is_head(m, m->sorted[i]->name)) continue;
         if (sp_source_is_skipped(m->sorted[i]->name) || is_unused_key(m, m->sorted[i]->name) ||
             is_unread(m, m->sorted[i]->name) || is_reverse_map(m, m->sorted[i]->name)) {
             ++*n_skipped;

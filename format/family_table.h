@@ -48,6 +48,7 @@ enum sp_storage {
     SP_STORED_C_FC = 8192,     /* mlp.c_fc, mlp.c_proj (StarCoder2) */
     SP_STORED_LINEAR = 16384,  /* block_sparse_moe.input_linear, output_linear, router (Granite) */
     SP_STORED_SHARED_MLP = 32768, /* shared_mlp.input_linear, output_linear (Granite 4) */
+    SP_STORED_NEXTN = 65536, /* eh_proj, enorm, hnorm, shared_head: such a layer's own tensors */
 };
 
 /* Keys that only some families read; in all others they are refused (config_refuse.c). */
@@ -127,11 +128,11 @@ struct sp_family {
     bool router_norm_fixed;    /* norm_topk_prob cannot be another */
     struct sp_expert_keys expert_keys;
     unsigned n_dense, n_shared; /* defaults */
-    bool unread_layers; /* a checkpoint holds a prediction head behind its last layer (GLM-4.5), */
-    const char *unread; /* ... or under names that begin like this; no one reads it */
+    const char *unread; /* names of a prediction head that no one reads begin like this; or NULL */
     unsigned n_shared_ffn; /* default of shared_expert_intermediate_size */
     bool full_heads;       /* full layers have heads of their own size (global_head_dim) */
-    bool prediction_head;  /* a checkpoint may hold a built-in draft, mtp.* */
+    bool prediction_head;  /* a checkpoint may hold a built-in draft, mtp.*, */
+    bool prediction_layer; /* ... or as a layer behind the last one (GLM-4.5) */
     unsigned storage;      /* enum sp_storage */
 };
 

@@ -1,7 +1,8 @@
-/* A prediction head built into its target (Qwen3.5's mtp.*): one decoder layer that guesses the
- * token after next from pairs (draft_pairs.h). h_t is the target's hidden state after its final
+/* A prediction head built into its target (Qwen3.5's, GLM-4.5's): one decoder layer that guesses
+ * the token after next from pairs (draft_pairs.h). h_t is the target's hidden state after its final
  * norm; x = fc [norm(embed(ids[t+1])), norm(h_t)], then the layer; o = norm(its output) times the
- * target's head gives the law of token t+2. */
+ * target's head gives the law of token t+2. Fed back is o, or what comes before its norm (GLM-4.5).
+ */
 #include "runtime/draft_pairs.h"
 
 #include "format/mem.h"
@@ -10,6 +11,7 @@
 #include <string.h>
 
 static const unsigned taps[] = {SP_TAP_FINAL};
+static const unsigned raw_taps[] = {0}; /* what its layer makes */
 
 static const unsigned *mtp_taps(const struct sp_model *draft, unsigned *n_taps)
 {
@@ -46,12 +48,13 @@ static enum sp_status mtp_open(struct sp_drafter **out, const struct sp_drafter_
                                struct sp_err *err)
 {
     struct sp_pairs *p = NULL;
+    bool normed = setup->draft->config.draft.normed_output;
     enum sp_status st;
 
     if ((st = sp_new(&p, 1, sizeof *p, err))) return st;
     p->depth = SP_PAIRS_DEPTH;
     p->embedder = p->head = setup->target;
-    if ((st = sp_pairs_init(p, &sp_draft_mtp_ops, setup, taps, err))) {
+    if ((st = sp_pairs_init(p, &sp_draft_mtp_ops, setup, normed ? taps : raw_taps, err))) {
         mtp_close(&p->base);
         return st;
     }

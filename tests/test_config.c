@@ -502,7 +502,7 @@ static void routing(void **state)
     assert_true(c.routing.corrected && c.routing.norm && !c.shared_gate);
     configs_assert_near(c.routing.norm_eps, 1e-20);
     configs_assert_near(c.routing.scale, 2.5);
-    assert_int_equal(c.n_unread_layers, 1);
+    assert_int_equal(c.n_mtp_layers, 1);
     assert_int_equal(c.routing.n_groups, 4);
     assert_int_equal(c.routing.n_groups_used, 2);
     assert_int_equal(c.qk_norm, SP_QK_HEADS);

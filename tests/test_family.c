@@ -498,8 +498,8 @@ static void grouped_by_key_head(void **state)
         "[28, 4], expected [32, 4]");
 }
 
-/* Prediction heads of forms that are not read, and nothing else, may be there. */
-static void unread_heads(void **state)
+/* Prediction heads elsewhere than under mtp., and nothing else, may be there. */
+static void other_heads(void **state)
 {
 #define GLM(more)                                                                                  \
     "{\"model_type\": \"glm4_moe\", \"partial_rotary_factor\": 1, "                                \
@@ -515,8 +515,12 @@ static void unread_heads(void **state)
                              "model.layers.1.self_attn.q_proj.weight 9 9");
     matching_run(&o, &c);
     assert_string_equal(o.err.text, "");
-    assert_int_equal(o.n_skipped, 2);
+    assert_int_equal(o.n_skipped, 0);
+    assert_true(sp_source_has_mtp(&c.config, c.tensors, c.n));
     matching_close(&o, &c);
+    matching_assert_refused(GLM(""), WHOLE ", mtp.fc.weight 4 8", SP_E_UNSUPPORTED,
+                            "tensor \"mtp.fc.weight\": a multi-token prediction head, which is "
+                            "not supported");
     matching_assert_refused(GLM("\"num_nextn_predict_layers\": 0, "),
                             WHOLE ", model.layers.1.eh_proj.weight 4 8", SP_E_INPUT,
                             "unexpected tensor \"model.layers.1.eh_proj.weight\": the config has "
@@ -793,7 +797,7 @@ int main(void)
         cmocka_unit_test(experts_fused),
         cmocka_unit_test(experts_interleaved),
         cmocka_unit_test(hybrid),
-        cmocka_unit_test(unread_heads),
+        cmocka_unit_test(other_heads),
         cmocka_unit_test(grouped_by_key_head),
         cmocka_unit_test(prediction_head),
         cmocka_unit_test(golden_checkpoints),

@@ -428,6 +428,7 @@ int main(void)
         GOLDEN_CASE(speculators_draft, "peagle"),
         GOLDEN_CASE(speculators_draft, "peagle_sliding"),
         GOLDEN_CASE(family_draft, "qwen3_next"),
+        GOLDEN_CASE(family_draft, "glm4_moe"),
         GOLDEN_CASE(family_draft, "lfm2/dspark"),
         GOLDEN_CASE(oracle_draft, "dflash_default_taps"),
         GOLDEN_CASE(oracle_draft, "dflash_gpt_oss"),

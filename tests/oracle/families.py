@@ -25,6 +25,7 @@ import numpy as np
 import safetensors.torch
 import torch
 import transformers
+from transformers.models.glm4_moe import modeling_glm4_moe
 from transformers.models.qwen3 import modeling_qwen3
 from transformers.models.qwen3_next import modeling_qwen3_next
 
@@ -242,12 +243,43 @@ class Qwen3NextHead(torch.nn.Module):
                                self.pre_fc_norm_hidden(hidden)], -1))
         n = x.shape[1]
         mask = torch.full((n, n), float("-inf")).triu(1)[None, None]
-        x = self.layers[0](x, position_embeddings=body.rotary_emb(x, torch.arange(n)[None]),
-                           attention_mask=mask)
-        return self.norm(x)
+        x = self.norm(self.layers[0](
+            x, position_embeddings=body.rotary_emb(x, torch.arange(n)[None]), attention_mask=mask))
+        return x, x
 
 
-HEADS = {"qwen3_next": Qwen3NextHead}
+class Glm4MoeHead(torch.nn.Module):
+    """A layer with experts, behind the last one. It feeds back what comes before its norm. (vLLM
+    hides the token of the very first pair; here it is seen.)"""
+
+    def __init__(self, config):
+        super().__init__()
+        width, last = config.hidden_size, config.num_hidden_layers - 1
+        self.prefix = "model.layers.%d." % config.num_hidden_layers
+        self.eh_proj = torch.nn.Linear(2 * width, width, bias=False)
+        self.enorm, self.hnorm, self.norm = (
+            modeling_glm4_moe.Glm4MoeRMSNorm(width, config.rms_norm_eps) for _ in range(3))
+        self.layer = modeling_glm4_moe.Glm4MoeDecoderLayer(config, last)
+
+    def tensors(self):
+        for name, value in self.state_dict().items():
+            name = name.removeprefix("layer.")
+            name = "shared_head.norm.weight" if name == "norm.weight" else name
+            for part in expert_names(self.prefix + name, value):
+                yield part
+        for name, table in (("embed_tokens", self.tables[0]), ("shared_head.head", self.tables[1])):
+            yield self.prefix + name + ".weight", table
+
+    def forward(self, body, ids, hidden):
+        x = self.eh_proj(torch.cat([self.enorm(body.embed_tokens(ids)), self.hnorm(hidden)], -1))
+        n = x.shape[1]
+        mask = torch.full((n, n), float("-inf")).triu(1)[None, None]
+        x = self.layer(x, position_embeddings=body.rotary_emb(x, torch.arange(n)[None]),
+                       attention_mask=mask)
+        return x, self.norm(x)
+
+
+HEADS = {"qwen3_next": Qwen3NextHead, "glm4_moe": Glm4MoeHead}
 N_STEPS = 3
 
 
@@ -384,11 +416,11 @@ def run_head(model, head, ids):
         hidden = model.model(torch.tensor([ids[:-1]]), use_cache=False).last_hidden_state
         seen, rows, guesses = list(ids[1:]), [], []
         for _ in range(N_STEPS):
-            out = head(model.model, torch.tensor([seen]), hidden)[:, -1:]
-            rows.append(model.lm_head(out)[0, 0])
+            fed_back, out = head(model.model, torch.tensor([seen]), hidden)
+            rows.append(model.lm_head(out)[0, -1])
             guesses.append(int(rows[-1].argmax()))
             seen.append(guesses[-1])
-            hidden = torch.cat([hidden, out], 1)
+            hidden = torch.cat([hidden, fed_back[:, -1:]], 1)
     return torch.stack(rows), guesses
 
 
@@ -398,6 +430,9 @@ def make_head(model, name, path, seed):
     with torch.no_grad():
         for key, p in head.named_parameters():
             p.copy_(draw(key, p, generator).bfloat16().float())
+        for key, b in head.named_buffers():
+            b.copy_((0.1 * torch.randn(b.shape, generator=generator)).bfloat16().float())
+    head.tables = [t.weight.detach().clone() for t in (model.model.embed_tokens, model.lm_head)]
     golden = {"ids": PROMPTS, "greedy": []}
     for k, prompt in enumerate(PROMPTS):
         rows, guesses = run_head(model, head, prompt)
