@@ -354,13 +354,12 @@ static enum sp_status read_tied(struct sp_config *c, const struct sp_config_text
 static enum sp_status read_qk_norm(struct sp_config *c, const struct sp_config_text *t,
                                    struct sp_err *err)
 {
-    bool normed = t->family->qk_norm != SP_QK_PLAIN;
+    const char *key = t->family->qk_norm_key;
+    bool normed = key == NULL;
     enum sp_status st;
 
-    c->qk_norm = t->family->qk_norm;
-    if (t->family->qk_norm_key == NULL) return SP_OK;
-    if ((st = sp_text_bool(t, t->family->qk_norm_key, &normed, err))) return st;
-    c->qk_norm = normed ? SP_QK_HEADS : SP_QK_PLAIN;
+    if (key && (st = sp_text_bool(t, key, &normed, err))) return st;
+    c->qk_norm = normed ? t->family->qk_norm : SP_QK_PLAIN;
     return SP_OK;
 }
 

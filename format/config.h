@@ -59,6 +59,7 @@ enum sp_qk_norm {
     SP_QK_HEADS,  /* each head apart, all with the same weights */
     SP_QK_WHOLE,  /* all heads of a row together (OLMo 2) */
     SP_QK_TURNED, /* as heads, but after their rotation (Hunyuan) */
+    SP_QK_OWN,    /* each head apart with weights of its own, less its mean (Cohere) */
 };
 
 /* One decoder layer. */

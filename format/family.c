@@ -18,8 +18,8 @@ enum dim {
     DIM_VOCAB,
     DIM_Q,      /* n_heads * head_dim */
     DIM_KV,     /* n_kv_heads * head_dim */
-    DIM_Q_NORM, /* as many as one norm of queries spans, */
-    DIM_K_NORM, /* ... of keys */
+    DIM_Q_NORM, /* weights of the queries' norm, of one head or of all, */
+    DIM_K_NORM, /* ... of the keys' */
     DIM_HEADS,
     DIM_FFN,
     DIM_EXPERTS,
@@ -520,6 +520,12 @@ bool sp_role_is_matrix(enum sp_role role)
     return true;
 }
 
+/* Have the norms of queries and keys weights for every head? */
+static bool weighs_heads(const struct sp_config *c)
+{
+    return c->qk_norm == SP_QK_WHOLE || c->qk_norm == SP_QK_OWN;
+}
+
 static uint64_t dim_of(enum dim dim, const struct sp_config *c, const struct sp_layer_config *l)
 {
     assert(dim != DIM_END);
@@ -537,9 +543,9 @@ static uint64_t dim_of(enum dim dim, const struct sp_config *c, const struct sp_
     case DIM_KV:
         return (uint64_t)l->n_kv_heads * l->head_dim;
     case DIM_Q_NORM:
-        return (uint64_t)l->head_dim * (c->qk_norm == SP_QK_WHOLE ? l->n_heads : 1);
+        return (uint64_t)l->head_dim * (weighs_heads(c) ? l->n_heads : 1);
     case DIM_K_NORM:
-        return (uint64_t)l->head_dim * (c->qk_norm == SP_QK_WHOLE ? l->n_kv_heads : 1);
+        return (uint64_t)l->head_dim * (weighs_heads(c) ? l->n_kv_heads : 1);
     case DIM_HEADS:
         return l->n_heads;
     case DIM_FFN:

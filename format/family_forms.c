@@ -404,11 +404,14 @@ static enum sp_status add_heads(struct sp_matcher *m, struct sp_tensor_spec *spe
 static enum sp_status add_pairs(struct sp_matcher *m, struct sp_tensor_spec *spec, const char *name,
                                 const struct sp_layer_config *l)
 {
+    /* A norm with weights for every head is a matrix there, of a row for each. */
+    bool is_matrix = spec->role == SP_ROLE_NORM && m->config->qk_norm == SP_QK_OWN;
+    uint64_t heads[2] = {spec->shape[0] / l->head_dim, l->head_dim};
     uint64_t n_cols = spec->rank == 2 ? spec->shape[1] : 1;
-    uint64_t n_rot = m->config->ropes[l->rope].n_rot;
+    uint64_t n_rot = l->rope < 0 ? 0 : m->config->ropes[l->rope].n_rot;
     enum sp_status st = SP_OK;
 
-    if (!claim(m, name, spec->shape, spec->rank)) return SP_OK;
+    if (!claim(m, name, is_matrix ? heads : spec->shape, is_matrix ? 2 : spec->rank)) return SP_OK;
     for (uint64_t row = 0; st == SP_OK && row < spec->shape[0]; row += l->head_dim) {
         const struct sp_piece pieces[] = {
             {.first_row = row, .step = 2, .n_rows = n_rot / 2, .n_cols = n_cols},
@@ -489,7 +492,7 @@ static enum sp_status add_form(struct sp_matcher *m, struct sp_tensor_spec *spec
     case FORM_BA:
         return add_delta_rows(m, spec, name, form);
     case FORM_PAIRS:
-        return l->rope < 0 ? add_whole(m, spec, name) : add_pairs(m, spec, name, l);
+        return add_pairs(m, spec, name, l);
     case FORM_TRANSPOSED:
         return add_transposed(m, spec, name);
     }

@@ -110,7 +110,7 @@ struct sp_family {
     bool attention_bias;    /* default of the key for q, k and v */
     enum sp_norms norms;
     enum sp_qk_norm qk_norm;
-    const char *qk_norm_key; /* says whether heads are normed; NULL: there is no such key */
+    const char *qk_norm_key; /* says whether they are, false by default; NULL: they always are */
     bool norm_shifted, norm_centered, norm_bias, scaled_embedding, plain_mlp;
     unsigned reads;                                   /* enum sp_family_reads */
     double logit_scale;                               /* default of the key; 0: not read */

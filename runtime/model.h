@@ -61,7 +61,7 @@ struct sp_layer {
     const float *ffn_norm;                        /* [H] before the MLP */
     const float *ffn_post;                        /* [H] after the MLP, before the residual add */
     const float *hidden_norm;     /* [H] of the hidden state in a pair (config.reads_pair) */
-    const float *q_norm, *k_norm; /* [head_dim], or of all heads (SP_QK_WHOLE) */
+    const float *q_norm, *k_norm; /* [head_dim], or of all heads one after another */
     const float *q_bias, *k_bias, *v_bias, *o_bias; /* [rows of the matrix] */
     const float *gate_bias, *up_bias, *down_bias;   /* ... of all experts one after another */
     const float *sinks;                             /* [n_heads] */

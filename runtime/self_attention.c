@@ -34,23 +34,34 @@ static void norm_whole_row(void *context, size_t t, unsigned worker)
 /* Head-times-row items that are worth another thread. */
 enum { LEAST_HEAD_ROWS = 16 };
 
-/* Norms and rotates one head of row t: of q or of k. */
-static void shape_head(const struct heads_job *job, size_t t, float *head, const float *norm)
+/* The norm of one head of q or of k; `weight` is that of all of them. */
+static void norm_head(const struct heads_job *job, size_t h, float *head, const float *weight)
+{
+    const struct sp_config *c = &job->d->model->config;
+    size_t dim = job->layer->config->head_dim;
+
+    if (c->qk_norm == SP_QK_OWN) {
+        sp_center(head, head, dim);
+        weight += h * dim;
+    }
+    job->d->engine->vector->rms_norm(head, head, weight, dim, (float)c->norm_eps);
+}
+
+/* Norms and rotates head h of row t: of q or of k. */
+static void shape_head(const struct heads_job *job, size_t t, size_t h, float *head,
+                       const float *weight)
 {
     const struct sp_decoder *d = job->d;
-    const struct sp_layer_config *l = job->layer->config;
-    const struct sp_vector *vector = d->engine->vector;
-    float eps = (float)d->model->config.norm_eps;
+    enum sp_qk_norm norm = d->model->config.qk_norm;
+    int rope = job->layer->config->rope;
 
-    if (d->model->config.qk_norm == SP_QK_HEADS)
-        vector->rms_norm(head, head, norm, l->head_dim, eps);
-    if (l->rope >= 0) {
-        const struct rotation *r = &d->rotations[l->rope];
-        size_t n_rot = d->model->config.ropes[l->rope].n_rot;
-        vector->rope(head, r->cos + t * (n_rot / 2), r->sin + t * (n_rot / 2), n_rot);
+    if (norm == SP_QK_HEADS || norm == SP_QK_OWN) norm_head(job, h, head, weight);
+    if (rope >= 0) {
+        const struct rotation *r = &d->rotations[rope];
+        size_t n_rot = d->model->config.ropes[rope].n_rot;
+        d->engine->vector->rope(head, r->cos + t * (n_rot / 2), r->sin + t * (n_rot / 2), n_rot);
     }
-    if (d->model->config.qk_norm == SP_QK_TURNED)
-        vector->rms_norm(head, head, norm, l->head_dim, eps);
+    if (norm == SP_QK_TURNED) norm_head(job, h, head, weight);
 }
 
 /* Ministral 3: queries grow with the position, q *= 1 + beta ln(1 + floor(p / from)). */
@@ -67,7 +78,7 @@ static void shape_query(const struct heads_job *job, size_t h)
 {
     for (size_t t = 0; t < job->n; t++) {
         float *head = job->d->q + t * job->d->ld_q + h * job->layer->config->head_dim;
-        shape_head(job, t, head, job->layer->q_norm);
+        shape_head(job, t, h, head, job->layer->q_norm);
         if (job->d->model->config.query_growth != 0) grow_query(job, t, head);
     }
 }
@@ -91,7 +102,7 @@ static void store_head(const struct heads_job *job, size_t h)
 
     for (size_t t = 0; t < job->n; t++) {
         shape_value(job, v + t * d->ld_kv, k + t * d->ld_kv);
-        shape_head(job, t, k + t * d->ld_kv, job->layer->k_norm);
+        shape_head(job, t, h, k + t * d->ld_kv, job->layer->k_norm);
     }
     sp_kv_put_head(job->kv, d->engine->vector, h, job->pos, job->n, k, v, d->ld_kv);
 }

@@ -199,7 +199,12 @@ static void cohere(void **state)
     assert_rotations(&c, "0,0,0,-1,0");
     sp_config_release(&c);
 
+    configs_own(&c, "cohere_plus", NULL);
+    assert_int_equal(c.qk_norm, SP_QK_OWN);
+    sp_config_release(&c);
+
     configs_own(&c, "cohere_sparse", NULL);
+    assert_int_equal(c.qk_norm, SP_QK_PLAIN);
     assert_int_equal(c.norms, SP_NORMS_SHARED);
     configs_assert_near(c.norm_eps, 1e-5);
     configs_assert_near(c.logit_scale, 0.0625);

@@ -761,6 +761,7 @@ static void families(void **state)
 
         {"cohere", 3 * (8 + 4) + 2},
         {"cohere2", 5 * 8 + 2},
+        {"cohere_qk_norm", 2 * 10 + 2},
 
         {"ernie4_5", 3 * (9 + 4 + 3) + 2},
         {"seed_oss", 3 * (9 + 3) + 3},

@@ -61,6 +61,9 @@ FAMILIES = {
     "cohere": ("CohereForCausalLM", {
         "intermediate_size": 64, "attention_bias": True, "logit_scale": 0.3,
         "tie_word_embeddings": True}),
+    "cohere_qk_norm": ("CohereForCausalLM", {
+        "intermediate_size": 64, "num_hidden_layers": 2, "use_qk_norm": True,
+        "tie_word_embeddings": True}),
     "cohere2": ("Cohere2ForCausalLM", {
         "intermediate_size": 64, "num_hidden_layers": 5, "sliding_window": 6, "logit_scale": 0.25,
         "tie_word_embeddings": True, "rope_parameters": {"rope_type": "default", "rope_theta": 5e4}}),
