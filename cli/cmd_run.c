@@ -294,7 +294,8 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
 {
     const struct options *o = args->options;
     struct sp_settings settings = o->settings;
-    bool session = o->ids == NULL && args->n_operands == 1 && sp_out_is_terminal(stdin);
+    bool session = o->ids == NULL && args->n_operands == 1 && sp_out_is_terminal(stdin) &&
+                   sp_out_is_terminal(stdout);
     struct sp_engine_opts engine = o->engine;
     struct sp_generation g = {
         .path = args->operands[0],

@@ -141,3 +141,7 @@ done
 echo '# what is drawn fits the window'
 TERM=xterm script -qec 'stty cols 20; spectool verify packed.bin' /dev/null | tr '\r' '\n' |
     sed "s/$(printf '\033')\[K//" | grep checking | awk 'length($0) > 19'
+echo '# an answer that goes elsewhere is no session: it is all that is written there'
+(sleep 0.3; printf 'What is 7 plus 8?\n'; sleep 0.3; printf '\004') |
+    TERM=dumb script -qefc 'spectool run packed.bin >answer' /dev/null >/dev/null
+cat answer
