@@ -4,7 +4,7 @@
 #define SP_RUNTIME_DECODER_H
 
 #include "runtime/forward.h"
-#include "runtime/history.h"
+#include "runtime/conv_history.h"
 
 /* cos and sin of one rotation for the rows of a pass. */
 struct rotation {
@@ -51,11 +51,11 @@ struct sp_decoder {
  * the rows after it would do to it is logged, so that it can be repeated for those that become
  * true. */
 struct sp_delta_cache {
-    float *state;              /* [value heads][value dim][key dim] */
-    struct sp_history history; /* inputs of the convolution */
-    float *keys;               /* [max_logged][key heads * key dim] */
-    float *deltas;             /* [max_logged][value heads * value dim] */
-    float *decays;             /* [max_logged][value heads] */
+    float *state;                   /* [value heads][value dim][key dim] */
+    struct sp_conv_history history; /* inputs of the convolution */
+    float *keys;                    /* [max_logged][key heads * key dim] */
+    float *deltas;                  /* [max_logged][value heads * value dim] */
+    float *decays;                  /* [max_logged][value heads] */
     size_t n_pending; /* logged rows that became true; the state catches up when it is next used */
 };
 
@@ -76,9 +76,9 @@ struct sp_delta_scratch {
 
 /* Gated short convolutions: what their layers remember, and room for one layer's pass. */
 struct sp_short_conv_scratch {
-    struct sp_history *histories; /* [n_layers] of b * x */
-    float *projected;             /* [max_rows][ld]: b, c, x */
-    float *input;                 /* [kernel - 1 + max_rows][ld_x]: b * x */
+    struct sp_conv_history *histories; /* [n_layers] of b * x */
+    float *projected;                  /* [max_rows][ld]: b, c, x */
+    float *input;                      /* [kernel - 1 + max_rows][ld_x]: b * x */
     size_t ld;
 };
 

@@ -80,8 +80,8 @@ enum sp_status sp_delta_open(struct sp_decoder *d, struct sp_err *err)
         struct sp_delta_cache *cache = &d->deltas[i];
         if (config->layers[i].mixer != SP_MIXER_DELTA_NET) continue;
         if ((st = new_floats(&cache->state, s->n_values, c->key_dim, err))) return st;
-        if ((st = sp_history_init(&cache->history, c->kernel - 1, s->max_logged, s->channels,
-                                  err))) {
+        if ((st = sp_conv_history_init(&cache->history, c->kernel - 1, s->max_logged, s->channels,
+                                       err))) {
             return st;
         }
         if ((st = new_floats(&cache->keys, s->max_logged, s->n_keys, err))) return st;
@@ -97,7 +97,7 @@ void sp_delta_close(struct sp_decoder *d)
 
     for (unsigned i = 0; d->deltas && i < d->model->config.n_layers; i++) {
         free(d->deltas[i].state);
-        sp_history_release(&d->deltas[i].history);
+        sp_conv_history_release(&d->deltas[i].history);
         free(d->deltas[i].keys);
         free(d->deltas[i].deltas);
         free(d->deltas[i].decays);
@@ -123,7 +123,7 @@ size_t sp_delta_cache_size(const struct sp_decoder *d)
     unsigned layer = sp_config_first_layer(&d->model->config, SP_MIXER_DELTA_NET);
 
     return sizeof(float) * (s->n_values * c->key_dim + s->max_logged * logged) +
-           sp_history_size(&d->deltas[layer].history);
+           sp_conv_history_size(&d->deltas[layer].history);
 }
 
 void sp_delta_reset(struct sp_decoder *d)
@@ -135,7 +135,7 @@ void sp_delta_reset(struct sp_decoder *d)
         if (cache->state == NULL) continue;
         cache->n_pending = 0;
         memset(cache->state, 0, d->delta->n_values * c->key_dim * sizeof(float));
-        sp_history_reset(&cache->history);
+        sp_conv_history_reset(&cache->history);
     }
 }
 
@@ -263,7 +263,7 @@ static void keep_rows(const struct delta_job *job)
     const struct sp_delta_scratch *s = d->delta;
     size_t n_logged = job->n - d->n_certain;
 
-    sp_history_end(&job->cache->history, s->input, s->ld, job->n, d->n_certain);
+    sp_conv_history_end(&job->cache->history, s->input, s->ld, job->n, d->n_certain);
     for (size_t i = 0; i < n_logged; i++) {
         size_t t = d->n_certain + i;
         memcpy(job->cache->keys + i * s->n_keys, s->mixed + t * s->ld + s->n_keys,
@@ -288,7 +288,7 @@ void sp_delta_run(struct sp_decoder *d, unsigned layer, size_t n)
     struct sp_product out = {.w = &w->out, .y = d->y, .ldy = d->ld_x};
 
     sp_engine_multiply(d->engine, in, 4, &d->hidden, n);
-    sp_history_begin(&job.cache->history, s->input, s->ld);
+    sp_conv_history_begin(&job.cache->history, s->input, s->ld);
     sp_engine_rows(d->engine, n, mix_row, &job);
     sp_pool_run(d->engine->pool, c->n_value_heads, step_head, &job);
     job.cache->n_pending = 0;
@@ -304,7 +304,7 @@ void sp_delta_commit(struct sp_decoder *d, unsigned layer, size_t n_kept)
 
     assert(cache->n_pending == 0 && n_kept >= d->n_certain);
     cache->n_pending = n_kept - d->n_certain;
-    sp_history_commit(&cache->history, cache->n_pending);
+    sp_conv_history_commit(&cache->history, cache->n_pending);
 }
 
 static void replay_head(void *context, size_t h, unsigned worker)
@@ -325,6 +325,6 @@ uint64_t sp_delta_digest(struct sp_decoder *d, unsigned layer)
     sp_pool_run(d->engine->pool, c->n_value_heads, replay_head, &job);
     cache->n_pending = 0;
     digests[0] = sp_hash64(cache->state, d->delta->n_values * c->key_dim * sizeof(float));
-    digests[1] = sp_history_digest(&cache->history);
+    digests[1] = sp_conv_history_digest(&cache->history);
     return sp_hash64(digests, sizeof digests);
 }

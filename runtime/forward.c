@@ -222,7 +222,7 @@ static size_t layer_cache_size(const struct sp_decoder *d, unsigned layer)
     case SP_MIXER_DELTA_NET:
         return sp_delta_cache_size(d);
     case SP_MIXER_SHORT_CONV:
-        return sp_history_size(&d->short_conv->histories[layer]);
+        return sp_conv_history_size(&d->short_conv->histories[layer]);
     }
     return 0;
 }
@@ -611,7 +611,7 @@ static uint64_t layer_digest(struct sp_decoder *d, unsigned layer, size_t len)
     case SP_MIXER_DELTA_NET:
         return sp_delta_digest(d, layer);
     case SP_MIXER_SHORT_CONV:
-        return sp_history_digest(&d->short_conv->histories[layer]);
+        return sp_conv_history_digest(&d->short_conv->histories[layer]);
     }
     return 0;
 }

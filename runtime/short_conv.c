@@ -35,8 +35,8 @@ enum sp_status sp_short_conv_open(struct sp_decoder *d, struct sp_err *err)
     if ((st = sp_new(&s->histories, config->n_layers, sizeof *s->histories, err))) return st;
     for (unsigned i = 0; i < config->n_layers; i++) {
         if (config->layers[i].mixer != SP_MIXER_SHORT_CONV) continue;
-        st = sp_history_init(&s->histories[i], history, d->options.max_logit_rows, config->n_hidden,
-                             err);
+        st = sp_conv_history_init(&s->histories[i], history, d->options.max_logit_rows,
+                                  config->n_hidden, err);
         if (st) return st;
     }
     return SP_OK;
@@ -48,7 +48,7 @@ void sp_short_conv_close(struct sp_decoder *d)
 
     if (s == NULL) return;
     for (unsigned i = 0; s->histories && i < d->model->config.n_layers; i++)
-        sp_history_release(&s->histories[i]);
+        sp_conv_history_release(&s->histories[i]);
     free(s->histories);
     free(s->projected);
     free(s->input);
@@ -58,7 +58,7 @@ void sp_short_conv_close(struct sp_decoder *d)
 void sp_short_conv_reset(struct sp_decoder *d)
 {
     for (unsigned i = 0; d->short_conv && i < d->model->config.n_layers; i++) {
-        if (d->short_conv->histories[i].rows) sp_history_reset(&d->short_conv->histories[i]);
+        if (d->short_conv->histories[i].rows) sp_conv_history_reset(&d->short_conv->histories[i]);
     }
 }
 
@@ -105,21 +105,21 @@ void sp_short_conv_run(struct sp_decoder *d, unsigned layer, size_t n)
 {
     struct sp_short_conv_scratch *s = d->short_conv;
     const struct sp_short_conv_weights *w = &d->model->layers[layer].short_conv;
-    struct sp_history *history = &s->histories[layer];
+    struct sp_conv_history *history = &s->histories[layer];
     struct conv_job job = {d, w};
     struct sp_product in = {.w = &w->in, .bias = w->in_bias, .y = s->projected, .ldy = s->ld};
     struct sp_product out = {.w = &w->out, .bias = w->out_bias, .y = d->y, .ldy = d->ld_x};
 
     sp_engine_multiply(d->engine, &in, 1, &d->hidden, n);
-    sp_history_begin(history, s->input, d->ld_x);
+    sp_conv_history_begin(history, s->input, d->ld_x);
     sp_engine_rows(d->engine, n, open_row, &job);
     sp_engine_rows(d->engine, n, convolve_row, &job);
-    sp_history_end(history, s->input, d->ld_x, n, d->n_certain);
+    sp_conv_history_end(history, s->input, d->ld_x, n, d->n_certain);
     d->heads.cols = w->out.cols;
     sp_engine_multiply(d->engine, &out, 1, &d->heads, n);
 }
 
 void sp_short_conv_commit(struct sp_decoder *d, unsigned layer, size_t n_kept)
 {
-    sp_history_commit(&d->short_conv->histories[layer], n_kept - d->n_certain);
+    sp_conv_history_commit(&d->short_conv->histories[layer], n_kept - d->n_certain);
 }

@@ -1,4 +1,4 @@
-#include "runtime/history.h"
+#include "runtime/conv_history.h"
 
 #include "format/hash.h"
 #include "format/mem.h"
@@ -7,13 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum sp_status sp_history_init(struct sp_history *h, size_t n_before, size_t max_logged,
-                               size_t width, struct sp_err *err)
+enum sp_status sp_conv_history_init(struct sp_conv_history *h, size_t n_before, size_t max_logged,
+                                    size_t width, struct sp_err *err)
 {
     size_t n;
     enum sp_status st;
 
-    *h = (struct sp_history){.n_before = n_before, .max_logged = max_logged, .width = width};
+    *h = (struct sp_conv_history){.n_before = n_before, .max_logged = max_logged, .width = width};
     if (!sp_mul(&n, n_before + max_logged, width)) {
         return sp_fail(err, SP_E_NOMEM, "out of memory: rows overflow");
     }
@@ -22,29 +22,30 @@ enum sp_status sp_history_init(struct sp_history *h, size_t n_before, size_t max
     return SP_OK;
 }
 
-void sp_history_release(struct sp_history *h)
+void sp_conv_history_release(struct sp_conv_history *h)
 {
     free(h->rows);
-    *h = (struct sp_history){0};
+    *h = (struct sp_conv_history){0};
 }
 
-void sp_history_reset(struct sp_history *h)
+void sp_conv_history_reset(struct sp_conv_history *h)
 {
     memset(h->rows, 0, h->n_before * h->width * sizeof *h->rows);
 }
 
-size_t sp_history_size(const struct sp_history *h)
+size_t sp_conv_history_size(const struct sp_conv_history *h)
 {
     return (h->n_before + h->max_logged) * h->width * sizeof *h->rows;
 }
 
-void sp_history_begin(const struct sp_history *h, float *input, size_t ld)
+void sp_conv_history_begin(const struct sp_conv_history *h, float *input, size_t ld)
 {
     for (size_t i = 0; i < h->n_before; i++)
         memcpy(input + i * ld, h->rows + i * h->width, h->width * sizeof *input);
 }
 
-void sp_history_end(struct sp_history *h, const float *input, size_t ld, size_t n, size_t n_certain)
+void sp_conv_history_end(struct sp_conv_history *h, const float *input, size_t ld, size_t n,
+                         size_t n_certain)
 {
     assert(n >= n_certain && n - n_certain <= h->max_logged);
     for (size_t i = 0; i < h->n_before + n - n_certain; i++) {
@@ -52,13 +53,13 @@ void sp_history_end(struct sp_history *h, const float *input, size_t ld, size_t 
     }
 }
 
-void sp_history_commit(struct sp_history *h, size_t n_more)
+void sp_conv_history_commit(struct sp_conv_history *h, size_t n_more)
 {
     if (n_more == 0) return;
     memmove(h->rows, h->rows + n_more * h->width, h->n_before * h->width * sizeof *h->rows);
 }
 
-uint64_t sp_history_digest(const struct sp_history *h)
+uint64_t sp_conv_history_digest(const struct sp_conv_history *h)
 {
     return sp_hash64(h->rows, h->n_before * h->width * sizeof *h->rows);
 }
