@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 struct options {
-    const char *modelfile, *output, *target, *draft, *head;
+    const char *modelfile, *output, *target, *draft, *head, *calibration;
     int64_t n_threads;
     bool dry_run, force;
 };
@@ -25,6 +25,8 @@ static const struct sp_opt opts[] = {
      .choices = sp_cmd_types, .shown = "as stored", .help = "Type of the draft's matrices"},
     {SP_OPT_CHOICE, 0, "quantize-output", NULL, "TYPE", AT(head), .choices = sp_cmd_types,
      .help = "Type of the target's embedding and output matrix, whatever --quantize says"},
+    {SP_OPT_STRING, 0, "calibration", NULL, "FILE", AT(calibration), .path = true,
+     .help = "What spectool calibrate learned, for the target's q4 matrices"},
     {SP_OPT_FLAG, 0, "dry-run", NULL, NULL, AT(dry_run),
      .help = "Print the plan, one tensor a line, and write nothing"},
     {SP_OPT_FLAG, 0, "force", NULL, NULL, AT(force),
@@ -67,6 +69,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
         .target_type = sp_create_type(o->target),
         .draft_type = sp_create_type(o->draft),
         .output_type = sp_create_type(o->head),
+        .calibration = o->calibration,
         .n_threads = (unsigned)o->n_threads,
         .force = o->force,
         .dry_run = o->dry_run,

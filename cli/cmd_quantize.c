@@ -2,7 +2,7 @@
 #include "cli/create_sinks.h"
 
 struct options {
-    const char *target, *draft, *head;
+    const char *target, *draft, *head, *calibration;
     int64_t n_threads;
     bool requantize, dry_run, force;
 };
@@ -16,6 +16,8 @@ static const struct sp_opt opts[] = {
      .shown = "copied", .help = "Type of the draft's matrices"},
     {SP_OPT_CHOICE, 0, "quantize-output", NULL, "TYPE", AT(head), .choices = sp_cmd_types,
      .help = "Type of the target's embedding and output matrix, whatever --target says"},
+    {SP_OPT_STRING, 0, "calibration", NULL, "FILE", AT(calibration), .path = true,
+     .help = "What spectool calibrate learned, for the target's q4 matrices"},
     {SP_OPT_FLAG, 0, "requantize", NULL, NULL, AT(requantize),
      .help = "Allow a q8 or q4 tensor to become another lossy type"},
     {SP_OPT_FLAG, 0, "dry-run", NULL, NULL, AT(dry_run),
@@ -40,6 +42,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
         .target_type = sp_create_type(o->target),
         .draft_type = sp_create_type(o->draft),
         .output_type = sp_create_type(o->head),
+        .calibration = o->calibration,
         .n_threads = (unsigned)o->n_threads,
         .force = o->force,
         .dry_run = o->dry_run,

@@ -1,6 +1,7 @@
 /* create and requantize: open the sources, check, plan, and hand over to the writer. */
 #include "convert/create.h"
 
+#include "convert/calibration.h"
 #include "convert/generation.h"
 #include "convert/modelfile.h"
 #include "convert/modelfile_place.h"
@@ -24,6 +25,8 @@ struct job {
     char *records;
     size_t records_size;
     struct sp_plan plan;
+    const char *calibration_path;            /* NULL: none */
+    struct sp_calibration_file *calibration; /* lent to the plan */
     char *notes;
     const char *output;
     bool force, dry_run;
@@ -34,6 +37,7 @@ struct job {
 static void release_job(struct job *job)
 {
     sp_plan_release(&job->plan);
+    sp_calibration_close(job->calibration);
     sp_source_release(&job->target);
     sp_source_release(&job->draft);
     free(job->records);
@@ -106,12 +110,36 @@ static enum sp_status check_pair(struct job *job, struct sp_err *err)
     return st;
 }
 
+static enum sp_status calibrate(struct job *job, struct sp_err *err)
+{
+    enum sp_status st;
+    const char *path = job->calibration_path;
+    size_t n_used, n_without;
+
+    if (path == NULL) return SP_OK;
+    if ((st = sp_calibration_open(&job->calibration, path, err))) return st;
+    st = sp_calibration_apply(job->calibration, &job->plan, &job->target, &n_used, &n_without, err);
+    if (st) return st;
+    if (n_used == 0) {
+        return sp_fail(err, SP_E_USAGE,
+                       "%s: no matrix that it is about becomes q4: a calibration serves the "
+                       "target's q4 alone",
+                       path);
+    }
+    if (n_without == 0) return SP_OK;
+    return sp_note(&job->notes, err,
+                   "%s: says nothing about %zu of %zu matrices that become q4; these are fitted to "
+                   "their weights alone",
+                   path, n_without, n_used + n_without);
+}
+
 static enum sp_status make_plan(struct job *job, struct sp_err *err)
 {
     enum sp_status st;
 
     st = sp_plan_add(&job->plan, &job->target, SP_PART_TARGET, &job->target_request,
                      job->allow_lossy, err);
+    if (!st) st = calibrate(job, err);
     if (st || !job->has_draft) return st;
     st = sp_plan_add(&job->plan, &job->draft, SP_PART_DRAFT, &job->draft_request, job->allow_lossy,
                      err);
@@ -161,6 +189,7 @@ static enum sp_status run_job(struct job *job, struct sp_create_report *report, 
     if (job->has_draft && (st = note_gaps(job, &job->draft, false, err))) return st;
     tell_notes(job);
     if ((st = make_plan(job, err))) return st;
+    tell_notes(job);
     done = report_of(job);
     if (job->dry_run) {
         st = show_plan(job, err);
@@ -318,6 +347,7 @@ enum sp_status sp_create(struct sp_create_report *report, const struct sp_create
         .dry_run = options->dry_run,
         .n_threads = options->n_threads,
         .sinks = &options->sinks,
+        .calibration_path = options->calibration,
         .target_request = {.type = options->target_type, .output_type = options->output_type},
         .draft_request = {.type = options->draft_type, .draft = true},
     };
@@ -398,6 +428,7 @@ enum sp_status sp_requantize(struct sp_create_report *report,
         .n_threads = options->n_threads,
         .sinks = &options->sinks,
         .allow_lossy = options->allow_lossy,
+        .calibration_path = options->calibration,
         .target_request = {.type = options->target_type, .output_type = options->output_type},
         .draft_request = {.type = options->draft_type, .draft = true},
     };

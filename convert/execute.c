@@ -52,6 +52,8 @@ struct worker {
     struct sp_scratch scratch;
     float *floats;
     size_t cap;                        /* floats */
+    float *room;                       /* for what is calibrated */
+    size_t room_cap;                   /* floats */
     const struct sp_encoder *encoders; /* borrowed from the executor */
 };
 
@@ -197,16 +199,16 @@ static enum sp_status grow_out(struct chunk *c, size_t size, struct sp_err *err)
     return SP_OK;
 }
 
-static enum sp_status grow_floats(struct worker *w, size_t n, struct sp_err *err)
+static enum sp_status grow_floats(float **floats, size_t *cap, size_t n, struct sp_err *err)
 {
     enum sp_status st;
 
-    if (n <= w->cap) return SP_OK;
-    free(w->floats);
-    w->floats = NULL;
-    w->cap = 0;
-    if ((st = sp_new_aligned(&w->floats, n, sizeof *w->floats, err))) return st;
-    w->cap = n;
+    if (n <= *cap) return SP_OK;
+    free(*floats);
+    *floats = NULL;
+    *cap = 0;
+    if ((st = sp_new_aligned(floats, n, sizeof **floats, err))) return st;
+    *cap = n;
     return SP_OK;
 }
 
@@ -238,7 +240,13 @@ static enum sp_status convert_run(uint8_t *out, const struct chunk *c, struct wo
         uint64_t left = rows - row % rows;
         size_t m = left < SP_PANEL_ROWS ? (size_t)left : SP_PANEL_ROWS;
 
-        if ((st = sp_panel_encode(out, c->item->to, encoder, x, m, cols, row, err))) return st;
+        if (c->item->calibration) {
+            st = sp_panel_encode_calibrated(out, encoder, x, m, cols, row, c->item->calibration,
+                                            w->room, err);
+        } else {
+            st = sp_panel_encode(out, c->item->to, encoder, x, m, cols, row, err);
+        }
+        if (st) return st;
         x += m * cols;
         row += m;
     }
@@ -262,7 +270,9 @@ static enum sp_status convert_panels(struct chunk *c, struct worker *w, struct s
     if (!sp_mul(&n, (size_t)most, panel)) {
         return sp_fail(err, SP_E_UNSUPPORTED, "a panel of %zu columns is too large", cols);
     }
-    if ((st = grow_out(c, c->size, err)) || (st = grow_floats(w, n, err))) return st;
+    if ((st = grow_out(c, c->size, err))) return st;
+    if ((st = grow_floats(&w->floats, &w->cap, n, err))) return st;
+    if (c->item->calibration && (st = grow_floats(&w->room, &w->room_cap, panel, err))) return st;
     out = c->out;
     for (uint64_t p = c->first_panel; p < end; p += most) {
         uint64_t after = end - p < most ? end : p + most;
@@ -280,7 +290,8 @@ static enum sp_status convert_plain(struct chunk *c, struct worker *w, struct sp
     enum sp_status st;
     size_t n = (size_t)sp_spec_elements(c->item->spec);
 
-    if ((st = grow_out(c, c->size, err)) || (st = grow_floats(w, n, err))) return st;
+    if ((st = grow_out(c, c->size, err))) return st;
+    if ((st = grow_floats(&w->floats, &w->cap, n, err))) return st;
     st = sp_source_read_all(w->floats, c->item->source, c->item->spec, &w->scratch, err);
     if (st) return st;
     return sp_encode_floats(c->out, c->item->to, w->floats, n, 0, err);
@@ -452,6 +463,7 @@ static void close_executor(struct executor *x)
     for (unsigned i = 0; x->workers && i < x->n_workers; i++) {
         sp_scratch_release(&x->workers[i].scratch);
         free(x->workers[i].floats);
+        free(x->workers[i].room);
     }
     free(x->workers);
     sp_hash_free(x->read_hash);

@@ -15,10 +15,11 @@ struct sp_plan_item {
     enum sp_part part;
     enum sp_dtype from, to;
     enum sp_layout layout;
-    const char *rule;     /* static */
-    const char *coding;   /* of a source that is quantized already, else NULL; static */
-    bool small_codes;     /* ... in 4 bits, which q8 holds exactly */
-    const uint8_t *bytes; /* copied as they are; NULL: converted */
+    const char *rule;         /* static */
+    const char *coding;       /* of a source that is quantized already, else NULL; static */
+    bool small_codes;         /* ... in 4 bits, which q8 holds exactly */
+    const uint8_t *bytes;     /* copied as they are; NULL: converted */
+    const float *calibration; /* q4: numbers of quantize/feedback.h, borrowed; NULL: none */
     uint64_t source_size, size;
 };
 

@@ -24,7 +24,8 @@ enum sp_section {
     SP_SECTION_TOKENIZER_CONFIG = 6, /* per part: tokenizer_config.json as read */
     SP_SECTION_TEMPLATE = 7,         /* per part: chat_template.jinja as read */
     SP_SECTION_TOKENIZER_MAP = 8,    /* per part: compiled tokenizer, stored uncompressed, mapped */
-    SP_N_SECTIONS = 9,
+    SP_SECTION_CALIBRATION = 9,      /* FILE: JSON; makes the file a calibration, no model */
+    SP_N_SECTIONS = 10,
 };
 
 const char *sp_section_name(enum sp_section section); /* "config.json", ... static */

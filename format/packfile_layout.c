@@ -27,6 +27,7 @@ static const char *const section_names[SP_N_SECTIONS] = {
     [SP_SECTION_TOKENIZER_CONFIG] = "tokenizer_config.json",
     [SP_SECTION_TEMPLATE] = "chat_template.jinja",
     [SP_SECTION_TOKENIZER_MAP] = "compiled tokenizer",
+    [SP_SECTION_CALIBRATION] = "calibration",
 };
 
 const char *sp_section_name(enum sp_section section)
@@ -264,7 +265,10 @@ bool sp_pack_name_valid(const char *name, size_t size)
 
 bool sp_pack_section_valid(enum sp_section kind, enum sp_part part)
 {
-    if (kind == SP_SECTION_MODELFILE || kind == SP_SECTION_PAIRING) return part == SP_PART_FILE;
+    if (kind == SP_SECTION_MODELFILE || kind == SP_SECTION_PAIRING ||
+        kind == SP_SECTION_CALIBRATION) {
+        return part == SP_PART_FILE;
+    }
     return part == SP_PART_TARGET || part == SP_PART_DRAFT;
 }
 

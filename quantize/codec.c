@@ -4,6 +4,7 @@
 #include "format/bytes.h"
 #include "format/mem.h"
 #include "quantize/affine.h"
+#include "quantize/feedback.h"
 #include "quantize/float_cast.h"
 #include "quantize/kernels.h"
 #include "quantize/microscale.h"
@@ -197,6 +198,14 @@ static size_t encode_block(uint8_t *out, enum sp_dtype dtype, const struct sp_en
     }
 }
 
+/* The head of a q4 panel. */
+static void put_row_scales(uint8_t *panel, float *row_scale, const float *max, size_t n_rows)
+{
+    for (size_t lane = 0; lane < n_rows; lane++)
+        row_scale[lane] = sp_q4_row_scale(max[lane]);
+    sp_write_f32(panel, row_scale, SP_PANEL_ROWS);
+}
+
 enum sp_status sp_panel_encode(uint8_t *panel, enum sp_dtype dtype,
                                const struct sp_encoder *encoder, const float *rows, size_t n_rows,
                                size_t cols, uint64_t first_row, struct sp_err *err)
@@ -211,9 +220,7 @@ enum sp_status sp_panel_encode(uint8_t *panel, enum sp_dtype dtype,
     if ((st = check_rows(max, dtype, encoder->kernels, rows, n_rows, cols, first_row, err)))
         return st;
     if (dtype == SP_Q4) {
-        for (size_t lane = 0; lane < n_rows; lane++)
-            row_scale[lane] = sp_q4_row_scale(max[lane]);
-        sp_write_f32(out, row_scale, SP_PANEL_ROWS);
+        put_row_scales(out, row_scale, max, n_rows);
         out += SP_Q4_PANEL_HEAD;
     }
     for (size_t start = 0; start < cols; start += SP_BLOCK) {
@@ -223,6 +230,22 @@ enum sp_status sp_panel_encode(uint8_t *panel, enum sp_dtype dtype,
         out += encode_block(out, dtype, encoder, tile, n, row_scale);
     }
     memset(out, 0, size - (size_t)(out - panel));
+    return SP_OK;
+}
+
+enum sp_status sp_panel_encode_calibrated(uint8_t *panel, const struct sp_encoder *encoder,
+                                          const float *rows, size_t n_rows, size_t cols,
+                                          uint64_t first_row, const float *numbers, float *room,
+                                          struct sp_err *err)
+{
+    enum sp_status st;
+    float max[SP_PANEL_ROWS], row_scale[SP_PANEL_ROWS] = {0};
+
+    st = check_rows(max, SP_Q4, encoder->kernels, rows, n_rows, cols, first_row, err);
+    if (st) return st;
+    put_row_scales(panel, row_scale, max, n_rows);
+    encoder->kernels->feedback->encode(panel + SP_Q4_PANEL_HEAD, rows, n_rows, cols, row_scale,
+                                       numbers, room, &encoder->tables);
     return SP_OK;
 }
 

@@ -44,6 +44,13 @@ SP_MUST_CHECK enum sp_status sp_panel_encode(uint8_t *panel, enum sp_dtype dtype
                                              size_t n_rows, size_t cols, uint64_t first_row,
                                              struct sp_err *err);
 
+/* The same for q4, with the numbers about the matrix's inputs that quantize/feedback.h describes;
+ * room: [cols][16]. */
+SP_MUST_CHECK enum sp_status
+sp_panel_encode_calibrated(uint8_t *panel, const struct sp_encoder *encoder, const float *rows,
+                           size_t n_rows, size_t cols, uint64_t first_row, const float *numbers,
+                           float *room, struct sp_err *err);
+
 /* rows[0..n_rows-1][cols] = the first rows of a panel. One row of a matrix: sp_panel_row
  * (quantize/kernels.h), same numbers. */
 void sp_panel_decode(float *rows, enum sp_dtype dtype, const uint8_t *panel, size_t n_rows,

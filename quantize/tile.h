@@ -4,7 +4,7 @@
 #ifndef SP_QUANTIZE_TILE_H
 #define SP_QUANTIZE_TILE_H
 
-#include "quantize/microscale_fit.h"
+#include "quantize/feedback.h"
 
 struct sp_tile_kernels {
     /* The largest magnitude among n numbers, as f32 bits: those of finite floats order like the
@@ -18,6 +18,7 @@ struct sp_tile_kernels {
      * the order of sp_q4_place. All results are below 2^15 in size. */
     void (*whole_q4)(int16_t *v, const float *tile, const float *inverse);
     sp_q4_fit_fn *fit_q4;
+    const struct sp_feedback_kernels *feedback;
 };
 
 extern const struct sp_tile_kernels sp_tile_ref, sp_tile_avx2, sp_tile_avx512, sp_tile_neon;

@@ -1,5 +1,7 @@
 #include "runtime/engine.h"
 
+#include "runtime/gather.h"
+
 #include <assert.h>
 #include <string.h>
 
@@ -238,5 +240,8 @@ void sp_engine_multiply(const struct sp_engine *engine, const struct sp_product 
 {
     const struct sp_row_group all = {.n = n_rows};
 
+    if (engine->gather) {
+        sp_gather_add(engine->gather, engine, products, n_products, acts, n_rows);
+    }
     sp_engine_multiply_groups(engine, products, n_products, acts, n_rows, &all, 1);
 }

@@ -9,6 +9,7 @@
 
 #include "format/mem.h"
 #include "runtime/fmath.h"
+#include "runtime/gather.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -454,6 +455,11 @@ void sp_experts_run(struct sp_decoder *d, const struct sp_layer *layer, size_t n
     sp_engine_rows(d->engine, n, route_row, &job);
     if (layer->shared_down.rows) run_shared(d, layer, n);
     if (layer->experts_norm) sp_engine_rows(d->engine, n, prepare_expert_row, &job);
+    if (d->engine->gather) {
+        /* All experts are told of all rows: one of them alone sees too few of a text. */
+        const struct sp_product gate_up[] = {{.w = &layer->gate}, {.w = &layer->up}};
+        sp_gather_add(d->engine->gather, d->engine, gate_up, 2, &d->hidden, n);
+    }
     run_experts(&job);
     if (layer->shared_down.rows) sp_engine_rows(d->engine, n, add_shared_row, &job);
 }

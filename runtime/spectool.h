@@ -319,6 +319,38 @@ SP_MUST_CHECK enum sp_status sp_package_evaluate(struct sp_package *package,
                                                  const struct sp_evaluation_request *request,
                                                  struct sp_evaluation *out, struct sp_err *err);
 
+/* ---- calibration ------------------------------------------------------------------------------
+ */
+
+struct sp_calibration_text {
+    const uint32_t *ids; /* [n] */
+    size_t n;
+};
+
+/* Texts are read in windows of at most 1024 ids that do not overlap. What the tokenizer puts before
+ * a text, if its ids begin with it, leads every window. */
+struct sp_calibration_request {
+    const struct sp_calibration_text *texts; /* [n_texts] */
+    size_t n_texts;
+    const char *path; /* the file to write */
+    bool force;       /* replace an existing packed file or calibration */
+    void *context;
+    int (*progress)(void *context, size_t done, size_t total); /* tokens; nonzero: stop */
+};
+
+struct sp_calibration {
+    size_t n_tokens;             /* read, repeated leads included */
+    size_t n_inputs, n_matrices; /* that were seen, and that read them */
+    uint64_t size;               /* bytes of numbers about them, held in memory and written */
+};
+
+/* Learns from texts which errors of the target's weights matter, for
+ * quantizing it to q4. The file depends on the package and the ids alone. SP_E_CHECK "interrupted".
+ */
+SP_MUST_CHECK enum sp_status sp_package_calibrate(struct sp_package *package,
+                                                  const struct sp_calibration_request *request,
+                                                  struct sp_calibration *out, struct sp_err *err);
+
 /* How good is the draft on a text? At places spread evenly over the ids, generation goes on from
  * at most SP_TRIAL_PROMPT of them, greedily, round after round of the same depth. */
 enum { SP_TRIAL_PROMPT = 512, SP_TRIAL_DEPTH = 16 };

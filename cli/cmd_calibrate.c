@@ -1,0 +1,135 @@
+/* spectool calibrate: texts through a packed file's target, to learn which errors of its weights
+ * matter. */
+#include "cli/commands.h"
+#include "cli/engine_opts.h"
+#include "cli/ids.h"
+#include "cli/out.h"
+#include "cli/prompt.h"
+#include "format/file.h"
+#include "format/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_TEXT = 64 << 20, FEW_TOKENS = 4096 };
+
+struct options {
+    const char *output;
+    bool force;
+    struct sp_engine_opts engine;
+};
+
+#define AT(member) .offset = offsetof(struct options, member)
+
+static const struct sp_opt opts[] = {
+    {SP_OPT_STRING, 'o', "output", NULL, "OUT", AT(output), .path = true,
+     .shown = "./calibration.bin", .help = "The calibration"},
+    {SP_OPT_FLAG, 0, "force", NULL, NULL, AT(force),
+     .help = "Replace an existing calibration or packed file; no other is replaced"},
+    SP_OPT_THREADS(struct options, engine),
+    SP_OPT_KERNELS(struct options, engine),
+    {.kind = SP_OPT_END},
+};
+
+struct job {
+    struct sp_package *package;        /* owned */
+    struct sp_ids *ids;                /* [n_texts] owned */
+    struct sp_calibration_text *texts; /* [n_texts] owned; ids lent */
+    size_t n_texts;
+    struct sp_progress progress;
+};
+
+static int show_progress(void *context, size_t done, size_t total)
+{
+    struct job *job = context;
+
+    sp_progress_show(&job->progress, done, total);
+    return sp_signals_caught();
+}
+
+static enum sp_status read_text(struct sp_ids *ids, const struct sp_package *package,
+                                const char *path, struct sp_err *err)
+{
+    bool is_stdin = strcmp(path, "-") == 0;
+    char *text = NULL;
+    size_t size = 0;
+    enum sp_status st;
+
+    st = is_stdin ? sp_read_stream(&text, &size, stdin, err)
+                  : sp_file_read_text(&text, &size, path, MAX_TEXT, err);
+    if (st) return st;
+    st = sp_prompt_raw(ids, package, text, size, true, err);
+    if (st) sp_context(err, "%s", is_stdin ? "standard input" : path);
+    free(text);
+    return st;
+}
+
+static enum sp_status read_texts(struct job *job, char **paths, size_t n, struct sp_err *err)
+{
+    enum sp_status st;
+
+    if ((st = sp_new(&job->ids, n, sizeof *job->ids, err))) return st;
+    if ((st = sp_new(&job->texts, n, sizeof *job->texts, err))) return st;
+    job->n_texts = n;
+    for (size_t i = 0; i < n && !st; i++) {
+        st = read_text(&job->ids[i], job->package, paths[i], err);
+        job->texts[i] = (struct sp_calibration_text){job->ids[i].at, job->ids[i].n};
+    }
+    return st;
+}
+
+static enum sp_status run(const struct sp_args *args, struct sp_err *err)
+{
+    const struct options *o = args->options;
+    const char *file = args->operands[0], *output = o->output ? o->output : "calibration.bin";
+    char size[SP_AMOUNT_TEXT];
+    struct job job = {0};
+    struct sp_calibration made;
+    enum sp_status st;
+
+    sp_signals_catch();
+    if ((st = sp_engine_open_package(&job.package, file, &o->engine, err))) goto done;
+    if ((st = read_texts(&job, args->operands + 1, args->n_operands - 1, err))) goto done;
+    sp_progress_begin(&job.progress, "reading");
+    job.progress.unit = "tokens";
+    st = sp_package_calibrate(job.package,
+                              &(struct sp_calibration_request){.texts = job.texts,
+                                                               .n_texts = job.n_texts,
+                                                               .path = output,
+                                                               .force = o->force,
+                                                               .context = &job,
+                                                               .progress = show_progress},
+                              &made, err);
+    sp_progress_end(&job.progress);
+    if (st) goto done;
+    fprintf(stderr, "%s: %zu tokens, %zu matrices, %s\n", output, made.n_tokens, made.n_matrices,
+            sp_out_size(size, made.size));
+    if (made.n_tokens < FEW_TOKENS) {
+        sp_out_note(args->command->name,
+                    "few tokens to learn from: 16 to 64 thousand, of all the kinds that the model "
+                    "is for, do well");
+    }
+done:
+    for (size_t i = 0; job.ids && i < job.n_texts; i++)
+        sp_ids_release(&job.ids[i]);
+    free(job.ids);
+    free(job.texts);
+    sp_package_close(job.package);
+    return st;
+}
+
+static const struct options defaults = {.engine = SP_ENGINE_DEFAULTS};
+
+const struct sp_command sp_cmd_calibrate = {
+    .name = "calibrate",
+    .summary = "Learn from texts which errors matter, for a better q4",
+    .operands = "FILE TEXTFILE...",
+    .min_operands = 2,
+    .max_operands = 10000,
+    .opts = opts,
+    .defaults = &defaults,
+    .options_size = sizeof defaults,
+    .details = "The texts, - for standard input, are run through FILE's target. What its matrices "
+               "read goes into OUT, for --calibration of create and quantize.",
+    .run = run,
+};

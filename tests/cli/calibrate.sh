@@ -1,0 +1,36 @@
+# What the matrices read, learned from texts, and a q4 that listens.
+spectool create -f "$TESTDATA/tiny/Modelfile" -o target.bin 2>/dev/null
+printf 'Once upon a time there was a lonely owl. What is 7 plus 8? 7 plus 8 is 15.\n' >one.txt
+printf 'Count from 3 to 15. Tell me a story about a cat and a dog.\n' >two.txt
+spectool calibrate target.bin one.txt two.txt
+echo "exit $?"
+spectool calibrate --threads 1 --kernels scalar -o again.bin target.bin one.txt two.txt 2>/dev/null
+cmp calibration.bin again.bin && echo 'the same from any kernels'
+cat one.txt | spectool calibrate -o again.bin target.bin - two.txt
+echo "exit $?"
+cat one.txt | spectool calibrate --force -o again.bin target.bin - two.txt
+cmp calibration.bin again.bin && echo 'the same from standard input'
+spectool verify calibration.bin
+spectool create -f "$TESTDATA/tiny/Modelfile" -q q4 --calibration calibration.bin
+spectool create -f "$TESTDATA/tiny/Modelfile" -q q4 --calibration calibration.bin --dry-run 2>/dev/null |
+    sed -n '1p; /layers.0.*calibrated/p'
+spectool quantize -q q4 --calibration calibration.bin target.bin again.bin --force 2>/dev/null
+cmp packed.bin again.bin && echo 'as if made at once'
+spectool quantize -q q4 --quantize-output q4 --calibration calibration.bin target.bin again.bin --force
+# What it cannot serve.
+spectool create -f "$TESTDATA/tiny/Modelfile" -q q8 --calibration calibration.bin --force
+echo "exit $?"
+spectool create -f "$TESTDATA/tiny/Modelfile" -q q4 --calibration target.bin --force
+echo "exit $?"
+spectool create -f "$TESTDATA/tiny/Modelfile.ar" -q q4 --calibration one.txt --force
+echo "exit $?"
+spectool run calibration.bin hi
+echo "exit $?"
+spectool calibrate target.bin
+echo "exit $?"
+spectool calibrate target.bin missing.txt
+echo "exit $?"
+printf '' >empty.txt
+spectool calibrate target.bin empty.txt --force
+echo "exit $?"
+ls -A
