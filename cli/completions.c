@@ -2,6 +2,7 @@
  * tables that parse them. The build installs its output. */
 #include "cli/commands.h"
 
+#include <ctype.h>
 #include <string.h>
 
 struct options {
@@ -15,9 +16,16 @@ static bool is_listed(const struct sp_command *c)
     return !c->hidden;
 }
 
-static void put_choices(const struct sp_opt *o)
+/* Has a value words of its own, as a choice has, or a number that may be `auto`? */
+static bool has_words(const struct sp_opt *o)
 {
-    for (const char *const *word = o->choices; *word; word++) {
+    return o->choices || (o->word && isalpha((unsigned char)*o->word));
+}
+
+static void put_words(const struct sp_opt *o)
+{
+    if (o->choices == NULL) fputs(o->word, stdout);
+    for (const char *const *word = o->choices; word && *word; word++) {
         printf("%s%s", word == o->choices ? "" : " ", *word);
     }
 }
@@ -31,9 +39,9 @@ static void bash_command(const struct sp_command *c)
         if (o->alias) printf(" | --%s", o->alias);
         if (o->letter) printf(" | -%c", o->letter);
         printf(")\n");
-        if (o->choices) {
+        if (has_words(o)) {
             printf("            COMPREPLY=($(compgen -W \"");
-            put_choices(o);
+            put_words(o);
             printf("\" -- \"$word\"))\n            return\n");
         } else {
             printf("            %s\n", o->path ? "compopt -o default; return" : "return");
@@ -52,7 +60,8 @@ static void bash(void)
     puts("_spectool() {\n"
          "    local word=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} words=\n"
          "    COMPREPLY=()\n"
-         "    if [ \"$COMP_CWORD\" -eq 1 ]; then");
+         "    if [ \"$COMP_CWORD\" -eq 1 ] || [ \"$COMP_CWORD ${COMP_WORDS[1]}\" = '2 help' ]; "
+         "then");
     printf("        COMPREPLY=($(compgen -W \"help");
     for (const struct sp_command *const *c = sp_commands; *c; c++) {
         if (is_listed(*c)) printf(" %s", (*c)->name);
@@ -91,9 +100,9 @@ static void zsh_option(const struct sp_opt *o)
     putchar(']');
     if (o->value != NULL) {
         printf(":%s:", o->value);
-        if (o->choices) {
+        if (has_words(o)) {
             putchar('(');
-            put_choices(o);
+            put_words(o);
             putchar(')');
         } else if (o->path) {
             fputs("_files", stdout);
@@ -139,9 +148,9 @@ static void fish_option(const struct sp_command *c, const struct sp_opt *o)
 {
     printf("complete -c spectool -n '__fish_seen_subcommand_from %s' -l %s", c->name, o->name);
     if (o->letter) printf(" -s %c", o->letter);
-    if (o->choices) {
+    if (has_words(o)) {
         fputs(" -x -a '", stdout);
-        put_choices(o);
+        put_words(o);
         putchar('\'');
     } else if (o->value != NULL) {
         fputs(o->path ? " -r -F" : " -x", stdout);

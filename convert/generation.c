@@ -70,17 +70,18 @@ enum sp_status sp_generation_value(char **out, const struct sp_json *generation,
 static enum sp_status check_values(const struct sp_json *generation, struct sp_err *err)
 {
     for (size_t i = 0; i < N_KEYS; i++) {
-        const struct sp_parameter *parameter = sp_parameter_find(keys[i].parameter);
+        struct sp_parameter parameter = *sp_parameter_find(keys[i].parameter);
         enum sp_status st;
         char *text = NULL;
         int64_t integer;
         double number;
 
-        if ((st = sp_generation_value(&text, generation, parameter->name, err))) return st;
+        if ((st = sp_generation_value(&text, generation, parameter.name, err))) return st;
         if (text == NULL) continue;
-        st = parameter->type == SP_PARAMETER_INT
-                 ? sp_parameter_integer(&integer, parameter, text, err)
-                 : sp_parameter_number(&number, parameter, text, err);
+        parameter.name = keys[i].key; /* what a message calls it */
+        st = parameter.type == SP_PARAMETER_INT
+                 ? sp_parameter_integer(&integer, &parameter, text, err)
+                 : sp_parameter_number(&number, &parameter, text, err);
         free(text);
         if (st) return st;
     }

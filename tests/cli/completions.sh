@@ -7,4 +7,6 @@ for command in $(spectool --help | sed -n 's/^  \([a-z]*\)  .*/\1/p'); do
 done
 COMP_WORDS='' && bash -c '. ./bash; COMP_WORDS=(spectool create --qu); COMP_CWORD=2; _spectool; echo ${COMPREPLY[@]}
     COMP_WORDS=(spectool create --quantize q); COMP_CWORD=3; _spectool; echo ${COMPREPLY[@]}
-    COMP_WORDS=(spectool de); COMP_CWORD=1; _spectool; echo ${COMPREPLY[@]}'
+    COMP_WORDS=(spectool de); COMP_CWORD=1; _spectool; echo ${COMPREPLY[@]}
+    COMP_WORDS=(spectool help ev); COMP_CWORD=2; _spectool; echo ${COMPREPLY[@]}
+    COMP_WORDS=(spectool run --draft-depth a); COMP_CWORD=3; _spectool; echo ${COMPREPLY[@]}'
