@@ -161,16 +161,20 @@ void sp_package_describe(const struct sp_package *package, struct sp_package_inf
     info->identity = sp_pack_identity(package->pack);
 }
 
+bool sp_package_looks_up(const struct sp_package *package, enum sp_draft_by by)
+{
+    return by == SP_DRAFT_BY_DEFAULT ? package->draft == NULL : by != SP_DRAFT_BY_MODEL;
+}
+
 const char *sp_package_draft(const struct sp_package *package, enum sp_draft_by by,
                              size_t *max_depth)
 {
     const struct sp_model *draft = package->draft;
     const struct sp_drafter_ops *ops = draft ? sp_drafter_find(draft->config.draft.kind) : NULL;
-    bool lookup = by == SP_DRAFT_BY_DEFAULT ? draft == NULL : by != SP_DRAFT_BY_MODEL;
 
     if (by == SP_DRAFT_BY_LOOKUP) ops = NULL;
     *max_depth = ops ? ops->max_depth(draft) : 0;
-    if (!lookup) return ops ? ops->name : NULL;
+    if (!sp_package_looks_up(package, by)) return ops ? ops->name : NULL;
     if (*max_depth < SP_LOOKUP_DEPTH) *max_depth = SP_LOOKUP_DEPTH;
     return ops ? package->both : SP_LOOKUP_NAME;
 }

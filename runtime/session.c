@@ -41,12 +41,6 @@ static size_t choose_prompt_rows(const struct sp_config *config)
     return n < MOST ? n : MOST;
 }
 
-static bool looks_up(const struct sp_session_options *options, bool has_draft)
-{
-    if (options->no_draft || options->draft_by == SP_DRAFT_BY_MODEL) return false;
-    return options->draft_by != SP_DRAFT_BY_DEFAULT || !has_draft;
-}
-
 enum sp_status sp_session_open(struct sp_session **out, struct sp_package *package,
                                const struct sp_session_options *options, struct sp_err *err)
 {
@@ -58,7 +52,7 @@ enum sp_status sp_session_open(struct sp_session **out, struct sp_package *packa
         .n_positions = options->n_context,
         .prompt_rows = options->rows_per_pass ? options->rows_per_pass : choose_prompt_rows(config),
         .kv_type = sp_kv_type_of(options->cache),
-        .lookup = looks_up(options, package->draft != NULL),
+        .lookup = !options->no_draft && sp_package_looks_up(package, options->draft_by),
     };
     enum sp_status st;
 

@@ -25,6 +25,9 @@ struct sp_package {
 /* Rows of a prompt pass, unless experts want more: weights are read once for all of them. */
 enum { SP_PROMPT_ROWS = 128 };
 
+/* Is a lookup asked for guesses? */
+bool sp_package_looks_up(const struct sp_package *package, enum sp_draft_by by);
+
 /* Most guesses of a round. */
 size_t sp_session_max_depth(const struct sp_session *session);
 
