@@ -13,7 +13,7 @@
 sp_matmul_fn sp_avx2_matmul_f32, sp_avx2_matmul_f16, sp_avx2_matmul_bf16;
 void sp_avx2_quantize_row(const struct sp_acts *acts, size_t t);
 
-enum { PREFETCH_AHEAD = 2048 };
+enum { PREFETCH_AHEAD = 4096 };
 
 /* Lines of the block that lies PREFETCH_AHEAD further on. Past the end of the weights this is
  * harmless: prefetches do not fault. */

@@ -55,7 +55,7 @@ INLINE __m512i dot4(__m512i i, __m512i w, const int8_t *q)
 }
 #endif
 
-enum { LANES = SP_PANEL_ROWS, N_GROUPS = SP_BLOCK / 4, PREFETCH_AHEAD = 2048 };
+enum { LANES = SP_PANEL_ROWS, N_GROUPS = SP_BLOCK / 4, PREFETCH_AHEAD = 4096 };
 
 /* One call of a kernel. */
 struct product {

@@ -29,7 +29,7 @@
 #endif
 #define INLINE static inline __attribute__((always_inline))
 
-enum { LANES = SP_PANEL_ROWS, QUARTERS = 4, PREFETCH_AHEAD = 2048 };
+enum { LANES = SP_PANEL_ROWS, QUARTERS = 4, PREFETCH_AHEAD = 4096 };
 
 /* Lines of the block that lies PREFETCH_AHEAD further on. Past the end of the weights this is
  * harmless: prefetches do not fault. */
