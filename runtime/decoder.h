@@ -5,6 +5,7 @@
 
 #include "runtime/forward.h"
 #include "runtime/conv_history.h"
+#include "runtime/head_state.h"
 
 /* cos and sin of one rotation for the rows of a pass. */
 struct rotation {
@@ -47,31 +48,24 @@ struct sp_decoder {
     size_t n_run, n_certain; /* rows of the last run, and how many the states hold */
 };
 
-/* The recurrent state of one gated delta-rule layer. It stands behind the last certain row; what
- * the rows after it would do to it is logged, so that it can be repeated for those that become
- * true. */
+/* What one gated delta-rule layer remembers. */
 struct sp_delta_cache {
-    float *state;                   /* [value heads][value dim][key dim] */
+    struct sp_head_state heads;
     struct sp_conv_history history; /* inputs of the convolution */
-    float *keys;                    /* [max_logged][key heads * key dim] */
-    float *deltas;                  /* [max_logged][value heads * value dim] */
-    float *decays;                  /* [max_logged][value heads] */
-    size_t n_pending; /* logged rows that became true; the state catches up when it is next used */
 };
 
 /* Room for one layer's pass. */
 struct sp_delta_scratch {
     size_t channels, n_keys, n_values; /* 2 n_keys + n_values = channels */
     size_t ld, ld_heads;
-    size_t max_logged;
+    struct sp_head_sizes sizes;
+    struct sp_head_room room;
     float *input; /* [kernel - 1 + max_rows][ld] */
     float *mixed; /* [max_rows][ld] after convolution: q, k, v */
     float *z;     /* [max_rows][ld_z] */
     size_t ld_z;
-    float *b, *a;  /* [max_rows][ld_heads]: become strength and decay */
-    float *out;    /* [max_rows][ld_z] */
-    float *states; /* [threads][16][key dim]: rows of a state while the pass's are uncertain */
-    float *unused; /* [threads][16]: deltas of certain rows */
+    float *b, *a; /* [max_rows][ld_heads]: become strength and decay */
+    float *out;   /* [max_rows][ld_z] */
 };
 
 /* Gated short convolutions: what their layers remember, and room for one layer's pass. */

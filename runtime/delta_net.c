@@ -5,29 +5,17 @@
  * e^g S;  d = beta (v - S k);  S <- S + d k^T;  o = S q;  y = norm(o) * silu(z) with beta =
  * sigmoid(b), g = -e^A_log * softplus(a + dt_bias).
  *
- * The rows of a pass go through the recurrence one by one, whatever their number: chunked forms
- * round differently. Rows that may be rejected run on a copy of the head's state and leave a log
- * (k, d, e^g): commit repeats the very same operations on the real state, so it equals, bit for
- * bit, that of a sequence in which the rejected rows never were.
- *
- * What that costs. Memory: a logged row takes, per layer, 4 bytes for each key, value, value head
- * and channel of the convolution; with 16 key and 48 value heads of 128 that is 72 KiB, where a
- * snapshot would take 3 MiB. The first row of a round is certain and takes none. Time: one copy of
- * each head's state per pass, a few rows at a time, which stay in the nearest cache while the pass
- * steps them; and one multiply-add over the state per accepted guess, which waits for the next pass
- * to bring these rows there. No weight is read twice. */
+ * Their state is runtime/head_state.h's. Behind a rejected guess it equals, bit for bit, that of a
+ * sequence in which the guess never was. No weight is read twice. */
 #include "runtime/decoder.h"
 
 #include "format/hash.h"
 #include "format/mem.h"
 #include "runtime/fmath.h"
 
-#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { STATE_ROWS = 16 }; /* rows of a state that are stepped together */
 
 static enum sp_status new_floats(float **out, size_t rows, size_t n, struct sp_err *err)
 {
@@ -43,7 +31,7 @@ static enum sp_status new_floats(float **out, size_t rows, size_t n, struct sp_e
 static enum sp_status open_scratch(struct sp_decoder *d, struct sp_err *err)
 {
     const struct sp_delta_config *c = &d->model->config.delta;
-    size_t rows = d->options.max_rows, threads = sp_pool_n_threads(d->engine->pool);
+    size_t rows = d->options.max_rows;
     struct sp_delta_scratch *s = NULL;
     enum sp_status st;
 
@@ -55,15 +43,18 @@ static enum sp_status open_scratch(struct sp_decoder *d, struct sp_err *err)
     s->ld = sp_matrix_ld(s->channels);
     s->ld_z = sp_matrix_ld(s->n_values);
     s->ld_heads = sp_matrix_ld(c->n_value_heads);
-    s->max_logged = d->options.max_logit_rows;
+    s->sizes = (struct sp_head_sizes){.n_heads = c->n_value_heads,
+                                      .n_keys = c->n_key_heads,
+                                      .value_dim = c->value_dim,
+                                      .key_dim = c->key_dim,
+                                      .max_logged = d->options.max_logit_rows};
     if ((st = new_floats(&s->input, c->kernel - 1 + rows, s->ld, err))) return st;
     if ((st = new_floats(&s->mixed, rows, s->ld, err))) return st;
     if ((st = new_floats(&s->z, rows, s->ld_z, err))) return st;
     if ((st = new_floats(&s->out, rows, s->ld_z, err))) return st;
     if ((st = new_floats(&s->b, rows, s->ld_heads, err))) return st;
     if ((st = new_floats(&s->a, rows, s->ld_heads, err))) return st;
-    if ((st = new_floats(&s->states, threads, (size_t)STATE_ROWS * c->key_dim, err))) return st;
-    return new_floats(&s->unused, threads, STATE_ROWS, err);
+    return sp_head_room_init(&s->room, c->key_dim, sp_pool_n_threads(d->engine->pool), err);
 }
 
 enum sp_status sp_delta_open(struct sp_decoder *d, struct sp_err *err)
@@ -79,14 +70,11 @@ enum sp_status sp_delta_open(struct sp_decoder *d, struct sp_err *err)
         const struct sp_delta_scratch *s = d->delta;
         struct sp_delta_cache *cache = &d->deltas[i];
         if (config->layers[i].mixer != SP_MIXER_DELTA_NET) continue;
-        if ((st = new_floats(&cache->state, s->n_values, c->key_dim, err))) return st;
-        if ((st = sp_conv_history_init(&cache->history, c->kernel - 1, s->max_logged, s->channels,
-                                       err))) {
+        if ((st = sp_head_state_init(&cache->heads, &s->sizes, err))) return st;
+        if ((st = sp_conv_history_init(&cache->history, c->kernel - 1, s->sizes.max_logged,
+                                       s->channels, err))) {
             return st;
         }
-        if ((st = new_floats(&cache->keys, s->max_logged, s->n_keys, err))) return st;
-        if ((st = new_floats(&cache->deltas, s->max_logged, s->n_values, err))) return st;
-        if ((st = new_floats(&cache->decays, s->max_logged, c->n_value_heads, err))) return st;
     }
     return SP_OK;
 }
@@ -96,11 +84,8 @@ void sp_delta_close(struct sp_decoder *d)
     struct sp_delta_scratch *s = d->delta;
 
     for (unsigned i = 0; d->deltas && i < d->model->config.n_layers; i++) {
-        free(d->deltas[i].state);
+        sp_head_state_release(&d->deltas[i].heads);
         sp_conv_history_release(&d->deltas[i].history);
-        free(d->deltas[i].keys);
-        free(d->deltas[i].deltas);
-        free(d->deltas[i].decays);
     }
     free(d->deltas);
     if (s == NULL) return;
@@ -110,41 +95,31 @@ void sp_delta_close(struct sp_decoder *d)
     free(s->out);
     free(s->b);
     free(s->a);
-    free(s->states);
-    free(s->unused);
+    sp_head_room_release(&s->room);
     free(s);
 }
 
 size_t sp_delta_cache_size(const struct sp_decoder *d)
 {
-    const struct sp_delta_config *c = &d->model->config.delta;
-    const struct sp_delta_scratch *s = d->delta;
-    size_t logged = s->n_keys + s->n_values + c->n_value_heads;
     unsigned layer = sp_config_first_layer(&d->model->config, SP_MIXER_DELTA_NET);
 
-    return sizeof(float) * (s->n_values * c->key_dim + s->max_logged * logged) +
-           sp_conv_history_size(&d->deltas[layer].history);
+    return sp_head_state_size(&d->delta->sizes) + sp_conv_history_size(&d->deltas[layer].history);
 }
 
 void sp_delta_reset(struct sp_decoder *d)
 {
-    const struct sp_delta_config *c = &d->model->config.delta;
-
     for (unsigned i = 0; d->deltas && i < d->model->config.n_layers; i++) {
         struct sp_delta_cache *cache = &d->deltas[i];
-        if (cache->state == NULL) continue;
-        cache->n_pending = 0;
-        memset(cache->state, 0, d->delta->n_values * c->key_dim * sizeof(float));
+        if (cache->heads.state == NULL) continue;
+        sp_head_state_reset(&cache->heads);
         sp_conv_history_reset(&cache->history);
     }
 }
 
-/* One layer's pass, as the row and head functions see it. */
+/* One layer's pass, as the row functions see it. */
 struct delta_job {
     struct sp_decoder *d;
     const struct sp_delta_weights *w;
-    struct sp_delta_cache *cache;
-    size_t n;
 };
 
 /* q, k, v of a row: convolution over it and the kernel - 1 rows before, silu, q and k to length
@@ -176,66 +151,6 @@ static void mix_row(void *context, size_t t, unsigned worker)
     }
 }
 
-/* Logged rows that became true change rows j..j+n_rows-1 of a value head's state. */
-static void replay_rows(const struct delta_job *job, size_t h, size_t j, size_t n_rows)
-{
-    const struct sp_decoder *d = job->d;
-    const struct sp_delta_config *c = &d->model->config.delta;
-    const struct sp_delta_cache *cache = job->cache;
-    size_t key = h / (c->n_value_heads / c->n_key_heads) * c->key_dim;
-    size_t value = h * c->value_dim + j;
-
-    for (size_t i = 0; i < cache->n_pending; i++) {
-        d->engine->vector->delta_replay(
-            cache->state + value * c->key_dim, cache->deltas + i * d->delta->n_values + value,
-            cache->keys + i * d->delta->n_keys + key, cache->decays[i * c->n_value_heads + h],
-            c->key_dim, n_rows);
-    }
-}
-
-/* Rows j..j+n_rows-1 of a value head's state through all rows of the pass; certain ones change
- * them, others a copy. */
-static void step_state_rows(const struct delta_job *job, size_t h, size_t j, size_t n_rows,
-                            unsigned worker)
-{
-    struct sp_decoder *d = job->d;
-    const struct sp_delta_config *c = &d->model->config.delta;
-    const struct sp_delta_scratch *s = d->delta;
-    size_t key = h / (c->n_value_heads / c->n_key_heads) * c->key_dim;
-    size_t value = h * c->value_dim + j;
-    float *state = job->cache->state + value * c->key_dim;
-    float *copy = s->states + worker * STATE_ROWS * c->key_dim;
-
-    replay_rows(job, h, j, n_rows);
-    for (size_t t = 0; t < job->n; t++) {
-        const float *u = s->mixed + t * s->ld;
-        float *delta = s->unused + worker * STATE_ROWS;
-        if (t == d->n_certain) {
-            memcpy(copy, state, n_rows * c->key_dim * sizeof *copy);
-            state = copy;
-        }
-        if (t >= d->n_certain) {
-            delta = job->cache->deltas + (t - d->n_certain) * s->n_values + value;
-        }
-        d->engine->vector->delta_step(state, s->out + t * s->ld_z + value, delta, u + key,
-                                      u + s->n_keys + key, u + 2 * s->n_keys + value,
-                                      s->a[t * s->ld_heads + h], s->b[t * s->ld_heads + h],
-                                      c->key_dim, n_rows);
-    }
-}
-
-/* A value head. Rows of its state know nothing of each other: few at a time go through the whole
- * pass, and stay in the nearest cache meanwhile. */
-static void step_head(void *context, size_t h, unsigned worker)
-{
-    const struct delta_job *job = context;
-    size_t dim = job->d->model->config.delta.value_dim;
-
-    for (size_t j = 0; j < dim; j += STATE_ROWS) {
-        step_state_rows(job, h, j, dim - j < STATE_ROWS ? dim - j : STATE_ROWS, worker);
-    }
-}
-
 /* heads.x = norm(o) * silu(z), head by head */
 static void gate_row(void *context, size_t t, unsigned worker)
 {
@@ -255,22 +170,28 @@ static void gate_row(void *context, size_t t, unsigned worker)
     memcpy(d->heads.x + t * d->heads.ld, z, s->n_values * sizeof *z);
 }
 
-/* The convolution's history, and for uncertain rows the log. */
-static void keep_rows(const struct delta_job *job)
+static void step(struct sp_decoder *d, struct sp_delta_cache *cache, size_t n)
 {
-    struct sp_decoder *d = job->d;
-    const struct sp_delta_config *c = &d->model->config.delta;
     const struct sp_delta_scratch *s = d->delta;
-    size_t n_logged = job->n - d->n_certain;
+    struct sp_head_pass pass = {
+        .vector = d->engine->vector,
+        .room = &s->room,
+        .state = &cache->heads,
+        .q = s->mixed,
+        .k = s->mixed + s->n_keys,
+        .v = s->mixed + 2 * s->n_keys,
+        .ld = s->ld,
+        .ld_v = s->ld,
+        .decays = s->a,
+        .strengths = s->b,
+        .ld_heads = s->ld_heads,
+        .out = s->out,
+        .ld_out = s->ld_z,
+        .n = n,
+        .n_certain = d->n_certain,
+    };
 
-    sp_conv_history_end(&job->cache->history, s->input, s->ld, job->n, d->n_certain);
-    for (size_t i = 0; i < n_logged; i++) {
-        size_t t = d->n_certain + i;
-        memcpy(job->cache->keys + i * s->n_keys, s->mixed + t * s->ld + s->n_keys,
-               s->n_keys * sizeof(float));
-        memcpy(job->cache->decays + i * c->n_value_heads, s->a + t * s->ld_heads,
-               c->n_value_heads * sizeof(float));
-    }
+    sp_head_state_run(&pass, d->engine->pool);
 }
 
 void sp_delta_run(struct sp_decoder *d, unsigned layer, size_t n)
@@ -278,7 +199,8 @@ void sp_delta_run(struct sp_decoder *d, unsigned layer, size_t n)
     const struct sp_delta_config *c = &d->model->config.delta;
     const struct sp_delta_scratch *s = d->delta;
     const struct sp_delta_weights *w = &d->model->layers[layer].delta;
-    struct delta_job job = {d, w, &d->deltas[layer], n};
+    struct sp_delta_cache *cache = &d->deltas[layer];
+    struct delta_job job = {d, w};
     struct sp_product in[] = {
         {.w = &w->qkv, .y = s->input + (c->kernel - 1) * s->ld, .ldy = s->ld},
         {.w = &w->z, .y = s->z, .ldy = s->ld_z},
@@ -288,11 +210,10 @@ void sp_delta_run(struct sp_decoder *d, unsigned layer, size_t n)
     struct sp_product out = {.w = &w->out, .y = d->y, .ldy = d->ld_x};
 
     sp_engine_multiply(d->engine, in, 4, &d->hidden, n);
-    sp_conv_history_begin(&job.cache->history, s->input, s->ld);
+    sp_conv_history_begin(&cache->history, s->input, s->ld);
     sp_engine_rows(d->engine, n, mix_row, &job);
-    sp_pool_run(d->engine->pool, c->n_value_heads, step_head, &job);
-    job.cache->n_pending = 0;
-    keep_rows(&job);
+    sp_conv_history_end(&cache->history, s->input, s->ld, n, d->n_certain);
+    step(d, cache, n);
     sp_engine_rows(d->engine, n, gate_row, &job);
     d->heads.cols = w->out.cols;
     sp_engine_multiply(d->engine, &out, 1, &d->heads, n);
@@ -302,29 +223,16 @@ void sp_delta_commit(struct sp_decoder *d, unsigned layer, size_t n_kept)
 {
     struct sp_delta_cache *cache = &d->deltas[layer];
 
-    assert(cache->n_pending == 0 && n_kept >= d->n_certain);
-    cache->n_pending = n_kept - d->n_certain;
-    sp_conv_history_commit(&cache->history, cache->n_pending);
-}
-
-static void replay_head(void *context, size_t h, unsigned worker)
-{
-    const struct delta_job *job = context;
-
-    (void)worker;
-    replay_rows(job, h, 0, job->d->model->config.delta.value_dim);
+    sp_head_state_commit(&cache->heads, n_kept - d->n_certain);
+    sp_conv_history_commit(&cache->history, n_kept - d->n_certain);
 }
 
 uint64_t sp_delta_digest(struct sp_decoder *d, unsigned layer)
 {
-    const struct sp_delta_config *c = &d->model->config.delta;
     struct sp_delta_cache *cache = &d->deltas[layer];
-    struct delta_job job = {.d = d, .cache = cache};
     uint64_t digests[2];
 
-    sp_pool_run(d->engine->pool, c->n_value_heads, replay_head, &job);
-    cache->n_pending = 0;
-    digests[0] = sp_hash64(cache->state, d->delta->n_values * c->key_dim * sizeof(float));
+    digests[0] = sp_head_state_digest(&cache->heads, d->engine->vector, d->engine->pool);
     digests[1] = sp_conv_history_digest(&cache->history);
     return sp_hash64(digests, sizeof digests);
 }

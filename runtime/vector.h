@@ -78,8 +78,12 @@ struct sp_vector {
      * dots over dk with the 16 sums. delta[dv] receives the d's. */
     void (*delta_step)(float *state, float *out, float *delta, const float *q, const float *k,
                        const float *v, float decay, float beta, size_t dk, size_t dv);
-    /* What delta_step did to the state, again: S_j = fmaf(delta_j, k, S_j * decay). */
-    void (*delta_replay)(float *state, const float *delta, const float *k, float decay, size_t dk,
+    /* The same where the d's are known:
+     *   S_j = fmaf(delta_j, k, S_j * decay);  out_j = S_j . q */
+    void (*state_step)(float *state, float *out, const float *delta, const float *q, const float *k,
+                       float decay, size_t dk, size_t dv);
+    /* What either did to the state, again. */
+    void (*state_replay)(float *state, const float *delta, const float *k, float decay, size_t dk,
                          size_t dv);
     void (*softcap)(float *y, float cap, size_t n); /* y = cap * tanh(y / cap) */
     /* Rotates one head: pairs (i, i + n_rot/2): a' = a c - b s, b' = b c + a s, each as

@@ -216,7 +216,7 @@ static void rope(float *head, const float *cos, const float *sin, size_t n_rot)
     }
 }
 
-/* ---- gated delta rule --------------------------------------------------------------------------
+/* ---- states of heads --------------------------------------------------------------------------
  *
  * Rows of the state are stepped two at a time, so that their sums do not wait for each other. */
 
@@ -264,29 +264,18 @@ INLINE void correct(__m256 sums[PAIR], float *s, const __m256 d[PAIR], const flo
     }
 }
 
-/* delta_step for one row or two. */
-INLINE void step_rows(float *s, float *out, float *delta, const float *q, const float *k,
-                      const float *v, float decay, float beta, size_t dk, size_t n_rows)
+/* state_step for one row or two. */
+INLINE void correct_rows(float *s, float *out, const float *delta, const float *q, const float *k,
+                         float decay, size_t dk, size_t n_rows)
 {
-    struct pair_sums sums = {0}, ends = {0};
+    struct pair_sums ends = {0};
     __m256 g = _mm256_set1_ps(decay), d[PAIR];
     float of_rows[4];
     size_t i = 0;
 
-    for (; i + 2 * LANES <= dk; i += 2 * LANES) {
-        add_decayed(sums.low, s + i, k + i, g, dk, n_rows, LANES);
-        add_decayed(sums.high, s + i + LANES, k + i + LANES, g, dk, n_rows, LANES);
-    }
-    if (i < dk) add_decayed(sums.low, s + i, k + i, g, dk, n_rows, dk - i);
-    if (i + LANES < dk) {
-        add_decayed(sums.high, s + i + LANES, k + i + LANES, g, dk, n_rows, dk - i - LANES);
-    }
-    _mm_storeu_ps(of_rows, tree_sums(&sums));
-    for (size_t r = 0; r < n_rows; r++) {
-        delta[r] = (v[r] - of_rows[r]) * beta;
+    for (size_t r = 0; r < n_rows; r++)
         d[r] = _mm256_set1_ps(delta[r]);
-    }
-    for (i = 0; i + 2 * LANES <= dk; i += 2 * LANES) {
+    for (; i + 2 * LANES <= dk; i += 2 * LANES) {
         correct(ends.low, s + i, d, k + i, q + i, g, dk, n_rows, LANES);
         correct(ends.high, s + i + LANES, d, k + i + LANES, q + i + LANES, g, dk, n_rows, LANES);
     }
@@ -300,6 +289,29 @@ INLINE void step_rows(float *s, float *out, float *delta, const float *q, const 
         out[r] = of_rows[r];
 }
 
+/* delta_step for one row or two. */
+INLINE void step_rows(float *s, float *out, float *delta, const float *q, const float *k,
+                      const float *v, float decay, float beta, size_t dk, size_t n_rows)
+{
+    struct pair_sums sums = {0};
+    __m256 g = _mm256_set1_ps(decay);
+    float of_rows[4];
+    size_t i = 0;
+
+    for (; i + 2 * LANES <= dk; i += 2 * LANES) {
+        add_decayed(sums.low, s + i, k + i, g, dk, n_rows, LANES);
+        add_decayed(sums.high, s + i + LANES, k + i + LANES, g, dk, n_rows, LANES);
+    }
+    if (i < dk) add_decayed(sums.low, s + i, k + i, g, dk, n_rows, dk - i);
+    if (i + LANES < dk) {
+        add_decayed(sums.high, s + i + LANES, k + i + LANES, g, dk, n_rows, dk - i - LANES);
+    }
+    _mm_storeu_ps(of_rows, tree_sums(&sums));
+    for (size_t r = 0; r < n_rows; r++)
+        delta[r] = (v[r] - of_rows[r]) * beta;
+    correct_rows(s, out, delta, q, k, decay, dk, n_rows);
+}
+
 static void delta_step(float *state, float *out, float *delta, const float *q, const float *k,
                        const float *v, float decay, float beta, size_t dk, size_t dv)
 {
@@ -311,7 +323,17 @@ static void delta_step(float *state, float *out, float *delta, const float *q, c
     if (j < dv) step_rows(state + j * dk, out + j, delta + j, q, k, v + j, decay, beta, dk, 1);
 }
 
-static void delta_replay(float *state, const float *delta, const float *k, float decay, size_t dk,
+static void state_step(float *state, float *out, const float *delta, const float *q, const float *k,
+                       float decay, size_t dk, size_t dv)
+{
+    size_t j = 0;
+
+    for (; j + PAIR <= dv; j += PAIR)
+        correct_rows(state + j * dk, out + j, delta + j, q, k, decay, dk, PAIR);
+    if (j < dv) correct_rows(state + j * dk, out + j, delta + j, q, k, decay, dk, 1);
+}
+
+static void state_replay(float *state, const float *delta, const float *k, float decay, size_t dk,
                          size_t dv)
 {
     for (size_t j = 0; j < dv; j++) {
@@ -400,6 +422,7 @@ const struct sp_vector sp_vector_avx2 = {
     .softmax = softmax,
     .kv = {&sp_kv_f32_avx2, &sp_kv_f16_avx2, &sp_kv_q8_avx2},
     .delta_step = delta_step,
-    .delta_replay = delta_replay,
+    .state_step = state_step,
+    .state_replay = state_replay,
     .argmax = argmax,
 };

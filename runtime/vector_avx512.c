@@ -234,7 +234,7 @@ static void rope(float *head, const float *cos, const float *sin, size_t n_rot)
     }
 }
 
-/* ---- gated delta rule --------------------------------------------------------------------------
+/* ---- states of heads --------------------------------------------------------------------------
  *
  * Rows of the state are stepped four at a time, so that their sums do not wait for each other. */
 
@@ -284,12 +284,33 @@ INLINE void correct(__m512 sums[QUAD], float *s, const __m512 d[QUAD], __m512 k,
     }
 }
 
+/* state_step for at most four rows. */
+INLINE void correct_rows(float *s, float *out, const float *delta, const float *q, const float *k,
+                         float decay, size_t dk, size_t n_rows)
+{
+    const __mmask16 rest = lanes(dk % LANES);
+    __m512 ends[QUAD] = {0}, d[QUAD], g = _mm512_set1_ps(decay);
+    size_t i = 0;
+
+    for (size_t r = 0; r < n_rows; r++)
+        d[r] = _mm512_set1_ps(delta[r]);
+    for (; i + LANES <= dk; i += LANES) {
+        correct(ends, s + i, d, _mm512_loadu_ps(k + i), _mm512_loadu_ps(q + i), g, dk, n_rows,
+                0xffff);
+    }
+    if (rest) {
+        correct(ends, s + i, d, _mm512_maskz_loadu_ps(rest, k + i),
+                _mm512_maskz_loadu_ps(rest, q + i), g, dk, n_rows, rest);
+    }
+    _mm_mask_storeu_ps(out, (__mmask8)lanes(n_rows), quarters(tree_sums(ends)));
+}
+
 /* delta_step for at most four rows. */
 INLINE void step_rows(float *s, float *out, float *delta, const float *q, const float *k,
                       const float *v, float decay, float beta, size_t dk, size_t n_rows)
 {
     const __mmask16 all = 0xffff, rest = lanes(dk % LANES), rows = lanes(n_rows);
-    __m512 sums[QUAD] = {0}, ends[QUAD] = {0}, d[QUAD], g = _mm512_set1_ps(decay);
+    __m512 sums[QUAD] = {0}, g = _mm512_set1_ps(decay);
     __m128 d4;
     size_t i = 0;
 
@@ -299,16 +320,7 @@ INLINE void step_rows(float *s, float *out, float *delta, const float *q, const 
     d4 = _mm_sub_ps(_mm_maskz_loadu_ps((__mmask8)rows, v), quarters(tree_sums(sums)));
     d4 = _mm_mul_ps(d4, _mm_set1_ps(beta));
     _mm_mask_storeu_ps(delta, (__mmask8)rows, d4);
-    for (size_t r = 0; r < n_rows; r++)
-        d[r] = _mm512_set1_ps(delta[r]);
-    for (i = 0; i + LANES <= dk; i += LANES) {
-        correct(ends, s + i, d, _mm512_loadu_ps(k + i), _mm512_loadu_ps(q + i), g, dk, n_rows, all);
-    }
-    if (rest) {
-        correct(ends, s + i, d, _mm512_maskz_loadu_ps(rest, k + i),
-                _mm512_maskz_loadu_ps(rest, q + i), g, dk, n_rows, rest);
-    }
-    _mm_mask_storeu_ps(out, (__mmask8)rows, quarters(tree_sums(ends)));
+    correct_rows(s, out, delta, q, k, decay, dk, n_rows);
 }
 
 static void delta_step(float *state, float *out, float *delta, const float *q, const float *k,
@@ -322,7 +334,17 @@ static void delta_step(float *state, float *out, float *delta, const float *q, c
     if (j < dv) step_rows(state + j * dk, out + j, delta + j, q, k, v + j, decay, beta, dk, dv - j);
 }
 
-static void delta_replay(float *state, const float *delta, const float *k, float decay, size_t dk,
+static void state_step(float *state, float *out, const float *delta, const float *q, const float *k,
+                       float decay, size_t dk, size_t dv)
+{
+    size_t j = 0;
+
+    for (; j + QUAD <= dv; j += QUAD)
+        correct_rows(state + j * dk, out + j, delta + j, q, k, decay, dk, QUAD);
+    if (j < dv) correct_rows(state + j * dk, out + j, delta + j, q, k, decay, dk, dv - j);
+}
+
+static void state_replay(float *state, const float *delta, const float *k, float decay, size_t dk,
                          size_t dv)
 {
     const __mmask16 rest = lanes(dk % LANES);
@@ -412,6 +434,7 @@ const struct sp_vector sp_vector_avx512 = {
     .softmax = softmax,
     .kv = {&sp_kv_f32_avx512, &sp_kv_f16_avx512, &sp_kv_q8_avx512},
     .delta_step = delta_step,
-    .delta_replay = delta_replay,
+    .state_step = state_step,
+    .state_replay = state_replay,
     .argmax = argmax,
 };

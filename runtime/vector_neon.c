@@ -219,8 +219,8 @@ static void rope(float *head, const float *cos, const float *sin, size_t n_rot)
     }
 }
 
-/* s *= decay; sums += s.k, as dot16 */
-INLINE void decay16(float32x4_t sums[N_SUMS], float *s, const float *k, float decay, size_t n)
+/* sums += (decayed s) . k, as dot16 */
+INLINE void decay16(float32x4_t sums[N_SUMS], const float *s, const float *k, float decay, size_t n)
 {
     UNROLL
     for (size_t g = 0; g < N_SUMS; g++) {
@@ -228,25 +228,25 @@ INLINE void decay16(float32x4_t sums[N_SUMS], float *s, const float *k, float de
         size_t i = LANES * g, left = n - i;
         float32x4_t x = vmulq_n_f32(load4(s + i, left), decay);
         sums[g] = vfmaq_f32(sums[g], x, load4(k + i, left));
-        store4(s + i, left, x);
     }
 }
 
-/* s += k d; sums += s.q, as dot16 */
+/* s = k d + decayed s; sums += s.q, as dot16 */
 INLINE void correct16(float32x4_t sums[N_SUMS], float *s, const float *k, float d, const float *q,
-                      size_t n)
+                      float decay, size_t n)
 {
     UNROLL
     for (size_t g = 0; g < N_SUMS; g++) {
         if (LANES * g >= n) continue;
         size_t i = LANES * g, left = n - i;
-        float32x4_t x = vfmaq_n_f32(load4(s + i, left), load4(k + i, left), d);
+        float32x4_t x = vmulq_n_f32(load4(s + i, left), decay);
+        x = vfmaq_n_f32(x, load4(k + i, left), d);
         sums[g] = vfmaq_f32(sums[g], x, load4(q + i, left));
         store4(s + i, left, x);
     }
 }
 
-static float decay_row(float *s, const float *k, float decay, size_t dk)
+static float decay_row(const float *s, const float *k, float decay, size_t dk)
 {
     float32x4_t sums[N_SUMS] = {{0}};
     size_t i = 0;
@@ -257,14 +257,14 @@ static float decay_row(float *s, const float *k, float decay, size_t dk)
     return tree_sum(sums);
 }
 
-static float correct_row(float *s, const float *k, float d, const float *q, size_t dk)
+static float correct_row(float *s, const float *k, float d, const float *q, float decay, size_t dk)
 {
     float32x4_t sums[N_SUMS] = {{0}};
     size_t i = 0;
 
     for (; dk - i >= 16; i += 16)
-        correct16(sums, s + i, k + i, d, q + i, 16);
-    correct16(sums, s + i, k + i, d, q + i, dk - i);
+        correct16(sums, s + i, k + i, d, q + i, decay, 16);
+    correct16(sums, s + i, k + i, d, q + i, decay, dk - i);
     return tree_sum(sums);
 }
 
@@ -274,11 +274,18 @@ static void delta_step(float *state, float *out, float *delta, const float *q, c
     for (size_t j = 0; j < dv; j++) {
         float *s = state + j * dk;
         delta[j] = (v[j] - decay_row(s, k, decay, dk)) * beta;
-        out[j] = correct_row(s, k, delta[j], q, dk);
+        out[j] = correct_row(s, k, delta[j], q, decay, dk);
     }
 }
 
-static void delta_replay(float *state, const float *delta, const float *k, float decay, size_t dk,
+static void state_step(float *state, float *out, const float *delta, const float *q, const float *k,
+                       float decay, size_t dk, size_t dv)
+{
+    for (size_t j = 0; j < dv; j++)
+        out[j] = correct_row(state + j * dk, k, delta[j], q, decay, dk);
+}
+
+static void state_replay(float *state, const float *delta, const float *k, float decay, size_t dk,
                          size_t dv)
 {
     for (size_t j = 0; j < dv; j++) {
@@ -395,6 +402,7 @@ const struct sp_vector sp_vector_neon = {
     .softmax = softmax,
     .kv = {&sp_kv_f32_neon, &sp_kv_f16_neon, &sp_kv_q8_neon},
     .delta_step = delta_step,
-    .delta_replay = delta_replay,
+    .state_step = state_step,
+    .state_replay = state_replay,
     .argmax = argmax,
 };

@@ -143,7 +143,18 @@ static void delta_step(float *state, float *out, float *delta, const float *q, c
     }
 }
 
-static void delta_replay(float *state, const float *delta, const float *k, float decay, size_t dk,
+static void state_step(float *state, float *out, const float *delta, const float *q, const float *k,
+                       float decay, size_t dk, size_t dv)
+{
+    for (size_t j = 0; j < dv; j++) {
+        float *s = state + j * dk;
+        for (size_t i = 0; i < dk; i++)
+            s[i] = fmaf(delta[j], k[i], s[i] * decay);
+        out[j] = dot(s, q, dk);
+    }
+}
+
+static void state_replay(float *state, const float *delta, const float *k, float decay, size_t dk,
                          size_t dv)
 {
     for (size_t j = 0; j < dv; j++) {
@@ -200,6 +211,7 @@ const struct sp_vector sp_vector_ref = {
     .softmax = softmax,
     .kv = {&sp_kv_f32_ref, &sp_kv_f16_ref, &sp_kv_q8_ref},
     .delta_step = delta_step,
-    .delta_replay = delta_replay,
+    .state_step = state_step,
+    .state_replay = state_replay,
     .argmax = argmax,
 };

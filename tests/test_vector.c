@@ -212,7 +212,7 @@ static void test_rope_agrees(void **state)
     }
 }
 
-static void test_delta_step_agrees(void **state)
+static void test_states_agree(void **state)
 {
     enum { MAX_DK = 130, DV = 9 };
     float s[DV * MAX_DK], x[2 * MAX_DK], v[DV], got[DV * MAX_DK], want[DV * MAX_DK];
@@ -231,16 +231,25 @@ static void test_delta_step_agrees(void **state)
         memset(want_ends, 0, sizeof want_ends);
         ref->delta_step(want, want_ends, want_ends + DV, x, x + dk, v, 0.9f, 0.7f, dk, dv);
         memcpy(got, s, sizeof s);
-        ref->delta_replay(got, want_ends + DV, x + dk, 0.9f, dk, dv);
-        assert_same(got, want, DV * dk, "delta_replay", ref->name);
+        ref->state_replay(got, want_ends + DV, x + dk, 0.9f, dk, dv);
+        assert_same(got, want, DV * dk, "state_replay", ref->name);
+        memcpy(got, s, sizeof s);
+        ref->state_step(got, got_ends, want_ends + DV, x, x + dk, 0.9f, dk, dv);
+        assert_same(got, want, DV * dk, "state_step state", ref->name);
+        assert_same(got_ends, want_ends, dv, "state_step", ref->name);
         for (size_t i = 0; i < n_tables; i++) {
             memcpy(got, s, sizeof s);
             tables[i]->delta_step(got, got_ends, got_ends + DV, x, x + dk, v, 0.9f, 0.7f, dk, dv);
             assert_same(got, want, DV * dk, "delta_step state", tables[i]->name);
             assert_same(got_ends, want_ends, 2 * DV, "delta_step", tables[i]->name);
             memcpy(got, s, sizeof s);
-            tables[i]->delta_replay(got, want_ends + DV, x + dk, 0.9f, dk, dv);
-            assert_same(got, want, DV * dk, "delta_replay", tables[i]->name);
+            memset(got_ends, 0, sizeof got_ends);
+            tables[i]->state_step(got, got_ends, want_ends + DV, x, x + dk, 0.9f, dk, dv);
+            assert_same(got, want, DV * dk, "state_step state", tables[i]->name);
+            assert_same(got_ends, want_ends, DV, "state_step", tables[i]->name);
+            memcpy(got, s, sizeof s);
+            tables[i]->state_replay(got, want_ends + DV, x + dk, 0.9f, dk, dv);
+            assert_same(got, want, DV * dk, "state_replay", tables[i]->name);
         }
     }
 }
@@ -686,7 +695,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_row_functions_agree),
         cmocka_unit_test(test_rope_agrees),
-        cmocka_unit_test(test_delta_step_agrees),
+        cmocka_unit_test(test_states_agree),
         cmocka_unit_test(test_delta_step_example),
         cmocka_unit_test(test_argmax),
         cmocka_unit_test(test_row_functions_are_right),
