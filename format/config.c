@@ -414,7 +414,8 @@ static enum sp_status parse(struct sp_config *c, const struct sp_json *root, cha
         (st = sp_config_read_layers(c, &t, &sizes, err)) ||
         (st = sp_config_read_routing(c, &t, err)) ||
         (st = sp_config_read_gemma4(c, &t, &sizes, err)) ||
-        (st = sp_config_read_delta(c, &t, err)) || (st = sp_config_read_short_conv(c, &t, err))) {
+        (st = sp_config_read_delta(c, &t, err)) || (st = sp_config_read_short_conv(c, &t, err)) ||
+        (st = sp_config_read_mamba(c, &t, err))) {
         return st;
     }
     memcpy(c->family, t.family->name, strlen(t.family->name) + 1);
@@ -462,7 +463,8 @@ unsigned sp_config_first_layer(const struct sp_config *config, enum sp_mixer mix
 bool sp_config_is_recurrent(const struct sp_config *config)
 {
     return sp_config_first_layer(config, SP_MIXER_DELTA_NET) < config->n_layers ||
-           sp_config_first_layer(config, SP_MIXER_SHORT_CONV) < config->n_layers;
+           sp_config_first_layer(config, SP_MIXER_SHORT_CONV) < config->n_layers ||
+           sp_config_first_layer(config, SP_MIXER_MAMBA) < config->n_layers;
 }
 
 void sp_config_release(struct sp_config *config)

@@ -43,7 +43,12 @@ struct sp_rope {
 };
 
 enum sp_activation { SP_SILU, SP_GELU_TANH, SP_GELU_ERF, SP_SWIGLU_CLAMPED };
-enum sp_mixer { SP_MIXER_ATTENTION, SP_MIXER_DELTA_NET, SP_MIXER_SHORT_CONV };
+enum sp_mixer {
+    SP_MIXER_ATTENTION,
+    SP_MIXER_DELTA_NET,
+    SP_MIXER_SHORT_CONV,
+    SP_MIXER_MAMBA,
+};
 
 /* Where the norms of a layer stand. */
 enum sp_norms {
@@ -94,6 +99,17 @@ struct sp_delta_config {
 struct sp_short_conv_config {
     unsigned kernel; /* taps; 0: no such layers */
     bool bias;       /* of both projections and of the convolution */
+};
+
+/* Mamba-2 layers (SP_MIXER_MAMBA): head h reads the keys (B) and queries (C) of group
+ * h / (n_heads / n_groups). */
+struct sp_mamba_config {
+    unsigned n_heads, head_dim;
+    unsigned n_groups;
+    unsigned state_dim;           /* of a key */
+    unsigned kernel;              /* taps of the causal convolution; 0: no such layers */
+    bool conv_bias, proj_bias;    /* of the convolution; of both projections */
+    double least_step, most_step; /* limits of dt */
 };
 
 /* What a router's logits become. */
@@ -216,6 +232,7 @@ struct sp_config {
     double swiglu_limit;
     struct sp_delta_config delta; /* zero: no such layers */
     struct sp_short_conv_config short_conv;
+    struct sp_mamba_config mamba;
     unsigned n_conv_taps; /* of the convolutions around sublayers (DFlash2); 0: none */
     unsigned conv_group;  /* ... neighbouring channels that share their dynamic taps */
     bool shared_gate;     /* the MLP beside the experts is weighted by sigmoid(w . x) (Qwen3.5) */

@@ -63,6 +63,11 @@ static bool names_sliding(const struct sp_json *layer_types, size_t i)
     return names(layer_types, i, "sliding_attention");
 }
 
+static bool names_mamba(const struct sp_json *layer_types, size_t i)
+{
+    return names(layer_types, i, "mamba") || names(layer_types, i, "linear_attention");
+}
+
 static enum sp_status check_layer_types(const struct layer_rules *r, struct sp_err *err)
 {
     bool any = false;
@@ -78,7 +83,8 @@ static enum sp_status check_layer_types(const struct layer_rules *r, struct sp_e
         } else if (strcmp(type, "full_attention") != 0 &&
                    !(r->t->family->rotation_stated && strcmp(type, "attention") == 0) &&
                    !(r->t->family->delta_layers && strcmp(type, "linear_attention") == 0) &&
-                   !(r->t->family->conv_layers && strcmp(type, "conv") == 0)) {
+                   !(r->t->family->conv_layers && strcmp(type, "conv") == 0) &&
+                   !(r->t->family->mamba && names_mamba(r->layer_types, i))) {
             return sp_fail(err, SP_E_UNSUPPORTED, "%slayer_types[%zu] \"%s\" is not supported",
                            r->t->what, i, type);
         }
@@ -178,6 +184,7 @@ static enum sp_status read_experts(struct layer_rules *r, struct sp_err *err)
     const struct sp_expert_keys *keys = &f->expert_keys;
     const char *count = spelled(t, keys->count, "num_experts", "num_local_experts");
     const char *used = spelled(t, keys->used, "num_experts_per_tok", "experts_per_token");
+    const char *width = keys->width ? keys->width : "moe_intermediate_size";
     enum sp_status st;
 
     if (!(f->reads & SP_READS_EXPERTS)) return SP_OK;
@@ -187,9 +194,9 @@ static enum sp_status read_experts(struct layer_rules *r, struct sp_err *err)
     r->n_shared_ffn = f->n_shared_ffn;
     r->sparse_step = 1;
     r->last_sparse = SP_CAP_LAYERS;
-    if ((st = sp_text_unsigned(t, count, f->gpt_oss_mlp ? 1 : 0, SP_CAP_EXPERTS, &r->n_experts,
-                               err)) ||
-        (st = sp_text_unsigned(t, used, 1, SP_CAP_EXPERTS, &r->n_experts_used, err))) {
+    st = sp_text_unsigned(t, count, f->gpt_oss_mlp ? 1 : 0, SP_CAP_EXPERTS, &r->n_experts, err);
+    if (st || (st = sp_text_unsigned(t, used, r->n_experts ? 1 : 0, SP_CAP_EXPERTS,
+                                     &r->n_experts_used, err))) {
         return st;
     }
     if (r->n_experts && r->n_experts_used > r->n_experts) {
@@ -197,11 +204,11 @@ static enum sp_status read_experts(struct layer_rules *r, struct sp_err *err)
                        r->n_experts);
     }
     if (f->gpt_oss_mlp) return SP_OK;
-    if ((st = sp_text_unsigned(t, "moe_intermediate_size", 1, SP_CAP_WIDTH, &r->n_expert_ffn,
-                               err)) ||
+    if ((st = sp_text_unsigned(t, width, 1, SP_CAP_WIDTH, &r->n_expert_ffn, err)) ||
         (st = read_sparse_layers(r, err))) {
         return st;
     }
+    if (f->ffn_beside) r->n_shared_ffn = r->sizes->n_ffn;
     if (f->reads & SP_READS_SHARED) {
         return sp_text_unsigned(t, "shared_expert_intermediate_size", 0, SP_CAP_WIDTH,
                                 &r->n_shared_ffn, err);
@@ -323,6 +330,11 @@ static bool is_conv(const struct layer_rules *r, unsigned i)
     return r->full_attention && !lists(r->full_attention, i);
 }
 
+static bool is_mamba(const struct layer_rules *r, unsigned i)
+{
+    return r->t->family->mamba && (r->layer_types == NULL || names_mamba(r->layer_types, i));
+}
+
 static void fill_attention(struct sp_layer_config *l, const struct layer_rules *r,
                            const struct sp_config *c, unsigned i)
 {
@@ -346,6 +358,9 @@ static void fill_layer(struct sp_layer_config *l, const struct layer_rules *r,
         l->rope = -1;
     } else if (is_conv(r, i)) {
         l->mixer = SP_MIXER_SHORT_CONV;
+        l->rope = -1;
+    } else if (is_mamba(r, i)) {
+        l->mixer = SP_MIXER_MAMBA;
         l->rope = -1;
     } else {
         fill_attention(l, r, c, i);

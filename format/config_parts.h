@@ -6,6 +6,7 @@
  * config_routing.c how experts are chosen
  * config_delta.c   gated delta-rule layers
  * config_short_conv.c  short convolutions, and what else LFM2 says in its own words
+ * config_mamba.c   Mamba-2 layers
  * config_gemma4.c  what Gemma 4 says layer by layer
  * config_draft.c   drafts: which kind, and a DFlash draft's own keys
  * config_eagle3.c  the keys of an EAGLE-3 or P-EAGLE draft
@@ -89,6 +90,10 @@ sp_config_read_delta(struct sp_config *out, const struct sp_config_text *t, stru
 SP_MUST_CHECK enum sp_status sp_config_read_short_conv(struct sp_config *out,
                                                        const struct sp_config_text *t,
                                                        struct sp_err *err);
+
+/* Fills `mamba` where there are such layers. Needs the layers. */
+SP_MUST_CHECK enum sp_status
+sp_config_read_mamba(struct sp_config *out, const struct sp_config_text *t, struct sp_err *err);
 
 /* Head sizes by layer type, shared keys, per-layer embeddings and experts of Gemma 4. Needs the
  * layers. */

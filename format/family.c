@@ -34,6 +34,10 @@ enum dim {
     DIM_CONV_INNER,      /* or the other way round */
     DIM_SHORT_CONV_IN,   /* short convolutions: what opens, what closes, what passes */
     DIM_SHORT_CONV_TAPS, /* ... taps */
+    DIM_MAMBA_VALUES,    /* Mamba-2: x, z and what comes out, of all heads, */
+    DIM_MAMBA_CHANNELS,  /* ... x, B and C, */
+    DIM_MAMBA_HEADS,     /* ... heads, */
+    DIM_MAMBA_TAPS,      /* ... taps */
     DIM_PER_LAYER,       /* per-layer embeddings: of one layer, */
     DIM_ALL_PER_LAYER,   /* of all, */
     DIM_PER_LAYER_VOCAB, /* rows of their table */
@@ -81,6 +85,22 @@ static bool is_short_conv(const struct sp_config *c, const struct sp_layer_confi
 static bool has_short_conv_bias(const struct sp_config *c, const struct sp_layer_config *l)
 {
     return is_short_conv(c, l) && c->short_conv.bias;
+}
+
+static bool is_mamba(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    (void)c;
+    return l->mixer == SP_MIXER_MAMBA;
+}
+
+static bool has_mamba_bias(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    return is_mamba(c, l) && c->mamba.proj_bias;
+}
+
+static bool has_mamba_conv_bias(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    return is_mamba(c, l) && c->mamba.conv_bias;
 }
 
 /* Keys of its own, not an earlier layer's? */
@@ -383,6 +403,20 @@ static const struct row layer_rows[] = {
     {"conv.in_proj.bias", SP_ROLE_BIAS, {DIM_SHORT_CONV_IN}, has_short_conv_bias},
     {"conv.conv.bias", SP_ROLE_BIAS, {DIM_HIDDEN}, has_short_conv_bias},
     {"conv.out_proj.bias", SP_ROLE_BIAS, {DIM_HIDDEN}, has_short_conv_bias},
+    {"mamba.in_proj_z.weight", SP_ROLE_ATTENTION, {DIM_MAMBA_VALUES, DIM_HIDDEN}, is_mamba},
+    {"mamba.in_proj_xbc.weight", SP_ROLE_ATTENTION, {DIM_MAMBA_CHANNELS, DIM_HIDDEN}, is_mamba},
+    {"mamba.in_proj_dt.weight", SP_ROLE_GATE, {DIM_MAMBA_HEADS, DIM_HIDDEN}, is_mamba},
+    {"mamba.conv1d.weight", SP_ROLE_SMALL, {DIM_MAMBA_CHANNELS, DIM_ONE, DIM_MAMBA_TAPS}, is_mamba},
+    {"mamba.A_log", SP_ROLE_SMALL, {DIM_MAMBA_HEADS}, is_mamba},
+    {"mamba.D", SP_ROLE_SMALL, {DIM_MAMBA_HEADS}, is_mamba},
+    {"mamba.dt_bias", SP_ROLE_SMALL, {DIM_MAMBA_HEADS}, is_mamba},
+    {"mamba.norm.weight", SP_ROLE_NORM, {DIM_MAMBA_VALUES}, is_mamba},
+    {"mamba.out_proj.weight", SP_ROLE_ATTENTION, {DIM_HIDDEN, DIM_MAMBA_VALUES}, is_mamba},
+    {"mamba.in_proj_z.bias", SP_ROLE_BIAS, {DIM_MAMBA_VALUES}, has_mamba_bias},
+    {"mamba.in_proj_xbc.bias", SP_ROLE_BIAS, {DIM_MAMBA_CHANNELS}, has_mamba_bias},
+    {"mamba.in_proj_dt.bias", SP_ROLE_BIAS, {DIM_MAMBA_HEADS}, has_mamba_bias},
+    {"mamba.conv1d.bias", SP_ROLE_BIAS, {DIM_MAMBA_CHANNELS}, has_mamba_conv_bias},
+    {"mamba.out_proj.bias", SP_ROLE_BIAS, {DIM_HIDDEN}, has_mamba_bias},
     {"input_layernorm.bias", SP_ROLE_BIAS, {DIM_HIDDEN}, has_input_norm_bias},
     {"post_attention_layernorm.weight", SP_ROLE_NORM, {DIM_HIDDEN}, has_second_norm},
     {"post_attention_layernorm.bias", SP_ROLE_BIAS, {DIM_HIDDEN}, has_second_norm_bias},
@@ -577,6 +611,15 @@ static uint64_t dim_of(enum dim dim, const struct sp_config *c, const struct sp_
         return 3 * (uint64_t)c->n_hidden;
     case DIM_SHORT_CONV_TAPS:
         return c->short_conv.kernel;
+    case DIM_MAMBA_VALUES:
+        return (uint64_t)c->mamba.n_heads * c->mamba.head_dim;
+    case DIM_MAMBA_CHANNELS:
+        return (uint64_t)c->mamba.n_heads * c->mamba.head_dim +
+               2 * (uint64_t)c->mamba.n_groups * c->mamba.state_dim;
+    case DIM_MAMBA_HEADS:
+        return c->mamba.n_heads;
+    case DIM_MAMBA_TAPS:
+        return c->mamba.kernel;
     case DIM_PER_LAYER:
         return c->n_per_layer;
     case DIM_ALL_PER_LAYER:

@@ -105,6 +105,7 @@ enum form {
     FORM_ROW,        /* a vector as the only row of a matrix */
     FORM_BA,         /* ... of b, a of each key head; `part` says which */
     FORM_PAIRS,      /* of each head, rows that rotate together are neighbours */
+    FORM_ZXBCDT,     /* Mamba-2 layers: rows of z, of x, B and C, of dt; `part` says which */
 };
 
 struct form_row {
@@ -141,6 +142,20 @@ static const struct form_row forms[] = {
     {SP_STORED_SHARED_MLP, "mlp.up_proj.weight", "shared_mlp.input_linear.weight", FORM_GATE_UP, 1},
     {SP_STORED_SHARED_MLP, "mlp.down_proj.weight", "shared_mlp.output_linear.weight", FORM_WHOLE,
      0},
+
+    {SP_STORED_SHARED_MLP, "mlp.shared_expert.gate_proj.weight", "shared_mlp.input_linear.weight",
+     FORM_GATE_UP, 0},
+    {SP_STORED_SHARED_MLP, "mlp.shared_expert.up_proj.weight", "shared_mlp.input_linear.weight",
+     FORM_GATE_UP, 1},
+    {SP_STORED_SHARED_MLP, "mlp.shared_expert.down_proj.weight", "shared_mlp.output_linear.weight",
+     FORM_WHOLE, 0},
+
+    {SP_STORED_MAMBA, "mamba.in_proj_z.weight", "mamba.in_proj.weight", FORM_ZXBCDT, 0},
+    {SP_STORED_MAMBA, "mamba.in_proj_xbc.weight", "mamba.in_proj.weight", FORM_ZXBCDT, 1},
+    {SP_STORED_MAMBA, "mamba.in_proj_dt.weight", "mamba.in_proj.weight", FORM_ZXBCDT, 2},
+    {SP_STORED_MAMBA, "mamba.in_proj_z.bias", "mamba.in_proj.bias", FORM_ZXBCDT, 0},
+    {SP_STORED_MAMBA, "mamba.in_proj_xbc.bias", "mamba.in_proj.bias", FORM_ZXBCDT, 1},
+    {SP_STORED_MAMBA, "mamba.in_proj_dt.bias", "mamba.in_proj.bias", FORM_ZXBCDT, 2},
 
     {SP_STORED_C_FC, "mlp.up_proj.weight", "mlp.c_fc.weight", FORM_WHOLE, 0},
     {SP_STORED_C_FC, "mlp.up_proj.bias", "mlp.c_fc.bias", FORM_WHOLE, 0},
@@ -294,17 +309,17 @@ static enum sp_status add_row(struct sp_matcher *m, struct sp_tensor_spec *spec,
                      (struct sp_piece){.step = 1, .n_rows = 1, .n_cols = spec->shape[0]});
 }
 
-/* Contiguous rows out of a matrix that holds several. */
+/* Contiguous rows out of a matrix that holds several; of a vector, elements. */
 static enum sp_status add_slice(struct sp_matcher *m, struct sp_tensor_spec *spec, const char *name,
                                 uint64_t first_row, uint64_t n_all)
 {
-    uint64_t shape[2] = {n_all, spec->shape[1]};
+    uint64_t n_cols = spec->rank == 2 ? spec->shape[1] : 1, shape[2] = {n_all, n_cols};
 
-    if (!claim(m, name, shape, 2)) return SP_OK;
+    if (!claim(m, name, shape, spec->rank)) return SP_OK;
     return add_piece(
         m, spec, name,
         (struct sp_piece){
-            .first_row = first_row, .step = 1, .n_rows = spec->shape[0], .n_cols = spec->shape[1]});
+            .first_row = first_row, .step = 1, .n_rows = spec->shape[0], .n_cols = n_cols});
 }
 
 /* The source's name with the expert's number in place of %u. */
@@ -462,6 +477,17 @@ static enum sp_status add_delta_rows(struct sp_matcher *m, struct sp_tensor_spec
     return add_groups(m, spec, name, qkvz, 4, form->part ? 3 : 0, form->part ? 3 : 2);
 }
 
+static enum sp_status add_mamba_rows(struct sp_matcher *m, struct sp_tensor_spec *spec,
+                                     const char *name, unsigned part)
+{
+    const struct sp_mamba_config *c = &m->config->mamba;
+    uint64_t values = (uint64_t)c->n_heads * c->head_dim;
+    uint64_t keys = (uint64_t)c->n_groups * c->state_dim, dt = 2 * values + 2 * keys;
+    const uint64_t first[] = {0, values, dt};
+
+    return add_slice(m, spec, name, first[part], dt + c->n_heads);
+}
+
 static enum sp_status add_form(struct sp_matcher *m, struct sp_tensor_spec *spec,
                                const struct form_row *form, const char *name,
                                const struct sp_layer_config *l)
@@ -491,6 +517,8 @@ static enum sp_status add_form(struct sp_matcher *m, struct sp_tensor_spec *spec
     case FORM_QKVZ:
     case FORM_BA:
         return add_delta_rows(m, spec, name, form);
+    case FORM_ZXBCDT:
+        return add_mamba_rows(m, spec, name, form->part);
     case FORM_PAIRS:
         return add_pairs(m, spec, name, l);
     case FORM_TRANSPOSED:

@@ -3,7 +3,24 @@
  */
 #include "format/family_table.h"
 
+#include <math.h>
 #include <string.h>
+
+static const struct sp_mamba_family mamba_in_hybrids = {
+    .heads = "mamba_n_heads",
+    .head_dim = "mamba_d_head",
+    .groups = "mamba_n_groups",
+    .state = "mamba_d_state",
+    .kernel = "mamba_d_conv",
+    .conv_bias = "mamba_conv_bias",
+    .proj_bias = "mamba_proj_bias",
+    .defaults = {.n_heads = 128,
+                 .n_groups = 1,
+                 .state_dim = 256,
+                 .kernel = 4,
+                 .conv_bias = true,
+                 .most_step = INFINITY},
+};
 
 static const struct sp_family families[] = {
     {
@@ -35,7 +52,6 @@ static const struct sp_family families[] = {
         .activation_key = "hidden_act",
         .activation = "silu",
     },
-    /* The attention layers alone: whatever says that there are others, or experts, is refused. */
     {
         .name = "granitemoehybrid",
         .architecture = "GraniteMoeHybridForCausalLM",
@@ -47,10 +63,17 @@ static const struct sp_family families[] = {
         .windows = SP_WINDOWS_NONE,
         .qkv_bias = SP_BIAS_BY_CONFIG,
         .o_bias = SP_BIAS_BY_CONFIG,
-        .reads = SP_READS_MULTIPLIERS,
+        .reads = SP_READS_MULTIPLIERS | SP_READS_EXPERTS,
+        .n_experts = 8,
+        .n_experts_used = 2,
+        .n_expert_ffn = 11008,
+        .ffn_beside = true,
+        .routing = {.law = SP_ROUTE_SOFTMAX_CHOSEN},
+        .expert_keys = {.width = "intermediate_size"},
         .activation_key = "hidden_act",
         .activation = "silu",
-        .storage = SP_STORED_SHARED_MLP,
+        .mamba = &mamba_in_hybrids,
+        .storage = SP_STORED_SHARED_MLP | SP_STORED_LINEAR | SP_STORED_MAMBA,
     },
     {
         .name = "mistral",

@@ -48,7 +48,8 @@ enum sp_storage {
     SP_STORED_C_FC = 8192,     /* mlp.c_fc, mlp.c_proj (StarCoder2) */
     SP_STORED_LINEAR = 16384,  /* block_sparse_moe.input_linear, output_linear, router (Granite) */
     SP_STORED_SHARED_MLP = 32768, /* shared_mlp.input_linear, output_linear (Granite 4) */
-    SP_STORED_NEXTN = 65536, /* eh_proj, enorm, hnorm, shared_head: such a layer's own tensors */
+    SP_STORED_NEXTN = 65536,  /* eh_proj, enorm, hnorm, shared_head: such a layer's own tensors */
+    SP_STORED_MAMBA = 131072, /* mamba.in_proj: rows of z, of x, B and C, and of dt */
 };
 
 /* Keys that only some families read; in all others they are refused (config_refuse.c). */
@@ -78,6 +79,13 @@ struct sp_expert_keys {
     const char *last;      /* ... nor those behind this one; -1: it is the model's last */
     const char *shared;    /* shared experts: one dense MLP so many times as wide */
     const char *corrected; /* whether the router's scores are corrected */
+    const char *width;     /* of an expert: moe_intermediate_size */
+};
+
+/* How a family spells what its Mamba-2 layers are like, and the defaults. */
+struct sp_mamba_family {
+    const char *heads, *head_dim, *groups, *state, *kernel, *conv_bias, *proj_bias;
+    struct sp_mamba_config defaults; /* head_dim 0: expand * hidden / heads */
 };
 
 struct sp_family {
@@ -120,8 +128,9 @@ struct sp_family {
     bool gpt_oss_mlp;   /* every layer has experts: clamped SwiGLU, biases; attention has sinks */
     bool longrope_only; /* any scaling of rotation is longrope, however it is spelled */
     bool delta_layers;  /* layer_types may say linear_attention: gated delta rule (Qwen3.5) */
-    bool conv_layers;  /* ... conv: gated short convolution (LFM2); or full_attn_idxs lists the rest
-                        */
+    bool conv_layers; /* ... conv: gated short convolution (LFM2); or full_attn_idxs lists the rest
+                       */
+    const struct sp_mamba_family *mamba; /* ... mamba, or linear_attention: Mamba-2; or NULL */
     bool adjusted_ffn; /* intermediate_size is adjusted unless the config says otherwise (LFM2) */
     bool output_gate;  /* attention output is gated */
     struct sp_routing routing; /* class defaults; its scale is 1 */
@@ -130,6 +139,7 @@ struct sp_family {
     unsigned n_dense, n_shared; /* defaults */
     const char *unread; /* names of a prediction head that no one reads begin like this; or NULL */
     unsigned n_shared_ffn; /* default of shared_expert_intermediate_size */
+    bool ffn_beside;       /* beside its experts a layer has the MLP of sizes.n_ffn (Granite 4) */
     bool full_heads;       /* full layers have heads of their own size (global_head_dim) */
     bool prediction_head;  /* a checkpoint may hold a built-in draft, mtp.*, */
     bool prediction_layer; /* ... or as a layer behind the last one (GLM-4.5) */

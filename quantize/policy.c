@@ -1,6 +1,10 @@
 /* The rules, first match first. Adding one is adding a line to choose_matrix or choose_other, and
  * one to the table in tests/test_policy.c.
  *
+ * Of a Mamba-2 layer the rows of in_proj for z, x, B and C, and out_proj, are matrices like others.
+ * Those for dt are a gate: one row decides how long a whole head remembers. The convolution, A, D
+ * and the bias of dt are small tensors, the errors of which would add up over a sequence.
+ *
  * A draft's feature projection keeps 8 bits because everything the draft sees passes through it. */
 #include "quantize/policy.h"
 

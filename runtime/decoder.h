@@ -41,6 +41,8 @@ struct sp_decoder {
     struct sp_expert_scratch *experts; /* NULL: no layer has experts */
     struct sp_delta_cache *deltas;     /* [n_layers]; NULL: no gated delta-rule layers */
     struct sp_delta_scratch *delta;
+    struct sp_mamba_cache *mambas; /* [n_layers]; NULL: no Mamba-2 layers */
+    struct sp_mamba_scratch *mamba;
     struct sp_short_conv_scratch *short_conv; /* NULL: no gated short convolutions */
     struct sp_per_layer_scratch *per_layer;   /* NULL: no per-layer embeddings */
     struct sp_conv_scratch *conv;             /* NULL: no convolutions around sublayers */
@@ -66,6 +68,26 @@ struct sp_delta_scratch {
     size_t ld_z;
     float *b, *a; /* [max_rows][ld_heads]: become strength and decay */
     float *out;   /* [max_rows][ld_z] */
+};
+
+/* What one Mamba-2 layer remembers. */
+struct sp_mamba_cache {
+    struct sp_head_state heads;
+    struct sp_conv_history history; /* inputs of the convolution */
+};
+
+/* Room for one layer's pass. */
+struct sp_mamba_scratch {
+    size_t channels, n_values, n_keys; /* n_values + 2 n_keys = channels */
+    size_t ld, ld_z, ld_heads;
+    struct sp_head_sizes sizes;
+    struct sp_head_room room;
+    float *input;  /* [kernel - 1 + max_rows][ld] */
+    float *mixed;  /* [max_rows][ld] after convolution: x, B, C */
+    float *z;      /* [max_rows][ld_z] */
+    float *values; /* [max_rows][ld_z] dt x */
+    float *out;    /* [max_rows][ld_z] */
+    float *dt;     /* [max_rows][ld_heads]: becomes the decay */
 };
 
 /* Gated short convolutions: what their layers remember, and room for one layer's pass. */
@@ -148,6 +170,15 @@ void sp_delta_commit(struct sp_decoder *d, unsigned layer, size_t n_kept);
 
 /* Digest of a layer's committed state. */
 uint64_t sp_delta_digest(struct sp_decoder *d, unsigned layer);
+
+/* Mamba-2 layers; the same. */
+SP_MUST_CHECK enum sp_status sp_mamba_open(struct sp_decoder *d, struct sp_err *err);
+void sp_mamba_close(struct sp_decoder *d);
+size_t sp_mamba_cache_size(const struct sp_decoder *d);
+void sp_mamba_reset(struct sp_decoder *d);
+void sp_mamba_run(struct sp_decoder *d, unsigned layer, size_t n);
+void sp_mamba_commit(struct sp_decoder *d, unsigned layer, size_t n_kept);
+uint64_t sp_mamba_digest(struct sp_decoder *d, unsigned layer);
 
 /* Gated short convolutions; the same. */
 SP_MUST_CHECK enum sp_status sp_short_conv_open(struct sp_decoder *d, struct sp_err *err);

@@ -20,7 +20,9 @@ struct widths {
 
 static struct widths widest(const struct sp_config *config)
 {
-    struct widths w = {.q = (size_t)config->delta.n_value_heads * config->delta.value_dim};
+    size_t delta = (size_t)config->delta.n_value_heads * config->delta.value_dim;
+    size_t mamba = (size_t)config->mamba.n_heads * config->mamba.head_dim;
+    struct widths w = {.q = delta > mamba ? delta : mamba};
 
     for (unsigned i = 0; i < config->n_layers; i++) {
         const struct sp_layer_config *l = &config->layers[i];
@@ -145,6 +147,7 @@ static enum sp_status open_scratch(struct sp_decoder *d, struct sp_err *err)
     }
     if ((st = sp_experts_open(d, err))) return st;
     if ((st = sp_delta_open(d, err))) return st;
+    if ((st = sp_mamba_open(d, err))) return st;
     if ((st = sp_short_conv_open(d, err))) return st;
     if ((st = sp_per_layer_open(d, err))) return st;
     if ((st = sp_conv_open(d, err))) return st;
@@ -207,6 +210,7 @@ void sp_decoder_close(struct sp_decoder *d)
     sp_acts_release(&d->tapped);
     sp_experts_close(d);
     sp_delta_close(d);
+    sp_mamba_close(d);
     sp_short_conv_close(d);
     sp_per_layer_close(d);
     sp_conv_close(d);
@@ -223,6 +227,8 @@ static size_t layer_cache_size(const struct sp_decoder *d, unsigned layer)
         return sp_delta_cache_size(d);
     case SP_MIXER_SHORT_CONV:
         return sp_conv_history_size(&d->short_conv->histories[layer]);
+    case SP_MIXER_MAMBA:
+        return sp_mamba_cache_size(d);
     }
     return 0;
 }
@@ -444,6 +450,9 @@ static void run_mixer(struct layer_job *job, unsigned layer)
     case SP_MIXER_SHORT_CONV:
         sp_short_conv_run(job->d, layer, job->n);
         break;
+    case SP_MIXER_MAMBA:
+        sp_mamba_run(job->d, layer, job->n);
+        break;
     }
 }
 
@@ -458,6 +467,7 @@ void sp_decoder_run(struct sp_decoder *d, size_t n, size_t pos, size_t n_certain
     if (pos == 0) {
         sp_delta_reset(d);
         sp_short_conv_reset(d);
+        sp_mamba_reset(d);
     }
     rotate_positions(d, n, pos);
     keep_taps(d, SP_TAP_EMBEDDING, n);
@@ -506,6 +516,9 @@ void sp_decoder_commit(struct sp_decoder *d, size_t n)
             break;
         case SP_MIXER_SHORT_CONV:
             sp_short_conv_commit(d, i, n);
+            break;
+        case SP_MIXER_MAMBA:
+            sp_mamba_commit(d, i, n);
             break;
         }
     }
@@ -612,6 +625,8 @@ static uint64_t layer_digest(struct sp_decoder *d, unsigned layer, size_t len)
         return sp_delta_digest(d, layer);
     case SP_MIXER_SHORT_CONV:
         return sp_conv_history_digest(&d->short_conv->histories[layer]);
+    case SP_MIXER_MAMBA:
+        return sp_mamba_digest(d, layer);
     }
     return 0;
 }

@@ -185,6 +185,27 @@ static void bind_short_conv(struct binder *b, struct sp_short_conv_weights *w, u
     w->out_bias = bind_bias(b, "@conv.out_proj.bias", i);
 }
 
+static void bind_mamba(struct binder *b, struct sp_mamba_weights *w, unsigned i)
+{
+    const struct sp_mamba_config *c = &b->model->config.mamba;
+    size_t channels = (size_t)c->n_heads * c->head_dim + 2 * (size_t)c->n_groups * c->state_dim;
+
+    w->z = bind_matrix(b, "@mamba.in_proj_z.weight", i);
+    w->xbc = bind_matrix(b, "@mamba.in_proj_xbc.weight", i);
+    w->dt = bind_matrix(b, "@mamba.in_proj_dt.weight", i);
+    w->out = bind_matrix(b, "@mamba.out_proj.weight", i);
+    w->taps = bind_taps(b, "@mamba.conv1d.weight", i, channels, c->kernel);
+    w->conv_bias = bind_bias(b, "@mamba.conv1d.bias", i);
+    w->z_bias = bind_bias(b, "@mamba.in_proj_z.bias", i);
+    w->xbc_bias = bind_bias(b, "@mamba.in_proj_xbc.bias", i);
+    w->in_dt_bias = bind_bias(b, "@mamba.in_proj_dt.bias", i);
+    w->out_bias = bind_bias(b, "@mamba.out_proj.bias", i);
+    w->a_log = bind_bias(b, "@mamba.A_log", i);
+    w->d = bind_bias(b, "@mamba.D", i);
+    w->dt_bias = bind_bias(b, "@mamba.dt_bias", i);
+    w->norm = bind_norm(b, "@mamba.norm.weight", i);
+}
+
 static void bind_attention(struct binder *b, struct sp_layer *l, unsigned i)
 {
     l->q = bind_matrix(b, "@self_attn.q_proj.weight", i);
@@ -285,6 +306,9 @@ static void bind_layer(struct binder *b, struct sp_layer *l, unsigned i)
         break;
     case SP_MIXER_SHORT_CONV:
         bind_short_conv(b, &l->short_conv, i);
+        break;
+    case SP_MIXER_MAMBA:
+        bind_mamba(b, &l->mamba, i);
         break;
     }
 }

@@ -29,6 +29,20 @@ struct sp_short_conv_weights {
     const float *in_bias, *bias, *out_bias;
 };
 
+/* Weights of a Mamba-2 layer. channels = values + 2 * groups * state dim, values = heads * head
+ * dim.
+ */
+struct sp_mamba_weights {
+    struct sp_matrix z;   /* [values, H]: output gate */
+    struct sp_matrix xbc; /* [channels, H]: x, B, C */
+    struct sp_matrix dt;  /* [heads, H] */
+    struct sp_matrix out; /* [H, values] */
+    const float *taps;    /* [kernel][channels] */
+    const float *conv_bias, *z_bias, *xbc_bias, *in_dt_bias, *out_bias; /* or NULL */
+    const float *a_log, *d, *dt_bias;                                   /* [heads] */
+    const float *norm;                                                  /* [values] */
+};
+
 /* Taps of the convolutions before and after a sublayer: [2 sides][taps][..]. */
 struct sp_conv_weights {
     const float *base;        /* [2 * taps][H] */
@@ -69,7 +83,8 @@ struct sp_layer {
     struct sp_matrix output_gate; /* [n_heads * head_dim, H] */
     struct sp_conv_weights attention_conv, ffn_conv;
     struct sp_delta_weights delta;           /* in place of attention, */
-    struct sp_short_conv_weights short_conv; /* or this */
+    struct sp_short_conv_weights short_conv; /* or this, */
+    struct sp_mamba_weights mamba;           /* or this */
     struct sp_matrix gate, up, down; /* of all experts, stacked, where the layer has experts; no
                                         gate where config.plain_mlp */
     struct sp_matrix shared_gate, shared_up, shared_down; /* the dense MLP beside the experts */

@@ -43,11 +43,15 @@ static uint64_t cache_read(const struct sp_decoder *d, unsigned i, size_t n_befo
 {
     const struct sp_layer_config *layer = &d->model->config.layers[i];
     const struct sp_delta_config *delta = &d->model->config.delta;
+    const struct sp_mamba_config *mamba = &d->model->config.mamba;
     const struct sp_kv *kv = d->keys[i];
     uint64_t n = n_before + 1;
 
     if (layer->mixer == SP_MIXER_DELTA_NET) {
         return (uint64_t)delta->n_value_heads * delta->key_dim * delta->value_dim * sizeof(float);
+    }
+    if (layer->mixer == SP_MIXER_MAMBA) {
+        return (uint64_t)mamba->n_heads * mamba->head_dim * mamba->state_dim * sizeof(float);
     }
     if (layer->mixer == SP_MIXER_SHORT_CONV) return 0; /* a few rows */
     if (layer->window && n > layer->window) n = layer->window;

@@ -369,8 +369,10 @@ static void qwen(void **state)
 /* Which layers are attention, A, delta, D, or short convolutions, C. */
 static void assert_mixers(const struct sp_config *c, const char *expected)
 {
-    static const char letters[] = {
-        [SP_MIXER_ATTENTION] = 'A', [SP_MIXER_DELTA_NET] = 'D', [SP_MIXER_SHORT_CONV] = 'C'};
+    static const char letters[] = {[SP_MIXER_ATTENTION] = 'A',
+                                   [SP_MIXER_DELTA_NET] = 'D',
+                                   [SP_MIXER_SHORT_CONV] = 'C',
+                                   [SP_MIXER_MAMBA] = 'M'};
     char text[64] = "";
 
     for (unsigned i = 0; i < c->n_layers; i++)

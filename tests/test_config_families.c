@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -280,6 +281,39 @@ static void granite4(void **state)
     configs_assert_near(c.residual_scale, 0.22);
     configs_assert_near(c.logit_scale, 0.1);
     assert_true(c.tied);
+    sp_config_release(&c);
+
+    /* Spelled as released. */
+    configs_own(&c, "granite4_h_tiny", NULL);
+    assert_true(sp_config_is_recurrent(&c) && !c.shared_gate && !c.routing.norm);
+    assert_int_equal(c.routing.law, SP_ROUTE_SOFTMAX_CHOSEN);
+    for (unsigned i = 0; i < 4; i++) {
+        const struct sp_layer_config *l = &c.layers[i];
+        assert_int_equal(l->mixer, i == 2 ? SP_MIXER_ATTENTION : SP_MIXER_MAMBA);
+        assert_int_equal(l->n_experts, 64);
+        assert_int_equal(l->n_experts_used, 6);
+        assert_int_equal(l->n_ffn, 64);
+        assert_int_equal(l->n_shared_ffn, 128);
+    }
+    assert_rotations(&c, "-1,-1,-1,-1");
+    assert_int_equal(c.mamba.n_heads, 6);
+    assert_int_equal(c.mamba.head_dim, 64);
+    assert_int_equal(c.mamba.n_groups, 1);
+    assert_int_equal(c.mamba.state_dim, 128);
+    assert_int_equal(c.mamba.kernel, 4);
+    assert_true(c.mamba.conv_bias && !c.mamba.proj_bias);
+    assert_true(c.mamba.least_step == 0 && c.mamba.most_step == INFINITY);
+    sp_config_release(&c);
+
+    /* Without a list all layers are Mamba-2's; sizes by default. */
+    configs_own(&c, "granite4_h_sparse", NULL);
+    assert_int_equal(c.layers[1].mixer, SP_MIXER_MAMBA);
+    assert_int_equal(c.layers[1].n_ffn, 1024);
+    assert_int_equal(c.mamba.n_heads, 128);
+    assert_int_equal(c.mamba.head_dim, 64); /* 2 * 4096 / 128 */
+    assert_int_equal(c.mamba.state_dim, 256);
+    configs_assert_near(c.mamba.least_step, 0.001);
+    assert_true(c.mamba.most_step == INFINITY);
     sp_config_release(&c);
 
     configs_own(&c, "granite4_sparse", NULL);

@@ -754,6 +754,8 @@ static void families(void **state)
         {"helium", 3 * (9 + 3) + 3},
         {"granite4", 3 * 9 + 2},
         {"granite4_nope", 2 * (9 + 4) + 3},
+        {"granite4_h", 4 * 5 + 4 + 3 * 10 + 2},
+        {"granite4_h_moe", 2 * 9 + 4 + 13 + 3},
 
         {"starcoder2", 3 * (8 + 4 + 2 + 2) + 3},
 

@@ -290,6 +290,22 @@ static void test_delta_step_example(void **state)
     }
 }
 
+/* A step worked by hand: S = [[1, 2], [3, -1]], halved, and 2 and -1 times (1, 4) added. */
+static void test_state_step_example(void **state)
+{
+    static const float delta[] = {2, -1}, k[] = {1, 4}, q[] = {2, 0.5f};
+    static const float want[] = {2.5f, 9, 0.5f, -4.5f}, want_out[] = {9.5f, -1.25f};
+
+    (void)state;
+    for (size_t i = 0; i <= n_tables; i++) {
+        const struct sp_vector *table = i < n_tables ? tables[i] : ref;
+        float s[] = {1, 2, 3, -1}, out[2];
+        table->state_step(s, out, delta, q, k, 0.5f, 2, 2);
+        assert_memory_equal(s, want, sizeof s);
+        assert_memory_equal(out, want_out, sizeof out);
+    }
+}
+
 static void check_argmax(const float *x, size_t n, size_t want)
 {
     assert_int_equal(ref->argmax(x, n), want);
@@ -697,6 +713,7 @@ int main(void)
         cmocka_unit_test(test_rope_agrees),
         cmocka_unit_test(test_states_agree),
         cmocka_unit_test(test_delta_step_example),
+        cmocka_unit_test(test_state_step_example),
         cmocka_unit_test(test_argmax),
         cmocka_unit_test(test_row_functions_are_right),
         cmocka_unit_test(test_center),

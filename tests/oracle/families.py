@@ -132,7 +132,24 @@ def lfm2(**settings):
             "intermediate_size": 72, "norm_eps": 1e-4, **settings}
 
 
+def granite4(**settings):
+    """Mamba-2 layers around one of attention; keys and norms in two groups."""
+    return {"num_hidden_layers": 4, "layer_types": ["linear_attention", "full_attention",
+                                                    "linear_attention", "linear_attention"],
+            "shared_intermediate_size": 40, "mamba_n_heads": 6, "mamba_d_head": 16,
+            "mamba_expand": 3, "mamba_n_groups": 2, "mamba_d_state": 12, "mamba_d_conv": 3,
+            "attention_multiplier": 0.09, "embedding_multiplier": 3.0, "residual_multiplier": 0.4,
+            "logits_scaling": 1.7, **settings}
+
+
 FAMILIES.update({
+    "granite4_h": ("GraniteMoeHybridForCausalLM", granite4(
+        num_local_experts=0, num_experts_per_tok=0, tie_word_embeddings=True)),
+    "granite4_h_moe": ("GraniteMoeHybridForCausalLM", granite4(
+        num_local_experts=5, num_experts_per_tok=2, intermediate_size=24, mamba_conv_bias=False,
+        mamba_proj_bias=True, mamba_n_groups=1, mamba_d_conv=4, time_step_limit=[0.3, 0.9],
+        mamba_chunk_size=8, num_hidden_layers=2,
+        layer_types=["linear_attention", "full_attention"])),
     "qwen3_next": ("Qwen3NextForCausalLM", qwen3_next()),
     "qwen3_next_sparse": ("Qwen3NextForCausalLM", qwen3_next(
         norm_topk_prob=False, mlp_only_layers=[1])),

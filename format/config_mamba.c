@@ -1,0 +1,104 @@
+/* Mamba-2 layers: the sizes of their heads, groups and convolution, and the limits of dt. */
+#include "format/config_parts.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { MAX_KERNEL = 64 };
+
+/* "auto", the usual default: all heads together are `expand` times as wide as the model. */
+static enum sp_status read_head_dim(struct sp_mamba_config *m, const struct sp_config_text *t,
+                                    unsigned n_hidden, struct sp_err *err)
+{
+    const char *key = t->family->mamba->head_dim;
+    const struct sp_json *v = sp_text_get(t, key);
+    unsigned expand = 2;
+    enum sp_status st;
+
+    if (v && sp_json_kind(v) != SP_JSON_STRING) {
+        return sp_text_unsigned(t, key, 1, SP_CAP_WIDTH, &m->head_dim, err);
+    }
+    if (v) {
+        const char *word = NULL;
+        if ((st = sp_text_string(t, key, &word, err))) return st;
+        if (strcmp(word, "auto") != 0) {
+            return sp_fail(err, SP_E_INPUT, "%s is \"%s\", expected a number or \"auto\"", key,
+                           word);
+        }
+    }
+    if (v == NULL && m->head_dim) return SP_OK;
+    if ((st = sp_text_unsigned(t, "mamba_expand", 1, 64, &expand, err))) return st;
+    m->head_dim = (unsigned)((uint64_t)expand * n_hidden / m->n_heads);
+    if ((uint64_t)m->head_dim * m->n_heads == (uint64_t)expand * n_hidden) return SP_OK;
+    return sp_fail(err, SP_E_INPUT, "%s %u does not divide %u times hidden_size %u",
+                   t->family->mamba->heads, m->n_heads, expand, n_hidden);
+}
+
+/* A number as JSON has it, or as transformers 5 writes infinities: {"__float__": "Infinity"}. */
+static bool read_float(double *out, const struct sp_json *v)
+{
+    size_t len;
+    const char *word = sp_json_to_string(sp_json_get(v, "__float__"), &len);
+
+    if (word == NULL) return sp_json_to_double(v, out);
+    if (strcmp(word, "Infinity") != 0) return false;
+    *out = INFINITY;
+    return true;
+}
+
+static enum sp_status read_limits(struct sp_mamba_config *m, const struct sp_config_text *t,
+                                  struct sp_err *err)
+{
+    static const char key[] = "time_step_limit";
+    const struct sp_json *list = sp_text_get(t, key);
+
+    if (list == NULL) return SP_OK;
+    if (sp_json_kind(list) != SP_JSON_ARRAY || sp_json_len(list) != 2 ||
+        !read_float(&m->least_step, sp_json_at(list, 0)) ||
+        !read_float(&m->most_step, sp_json_at(list, 1)) ||
+        !(m->least_step >= 0 && m->least_step <= m->most_step)) {
+        return sp_fail(err, SP_E_INPUT, "%s is no pair of ascending numbers", key);
+    }
+    return SP_OK;
+}
+
+static enum sp_status check(const struct sp_mamba_config *m, const struct sp_mamba_family *f,
+                            struct sp_err *err)
+{
+    uint64_t values = (uint64_t)m->n_heads * m->head_dim;
+    uint64_t keys = (uint64_t)m->n_groups * m->state_dim;
+
+    if (m->n_heads % m->n_groups != 0) {
+        return sp_fail(err, SP_E_INPUT, "%s %u is not a multiple of %s %u", f->heads, m->n_heads,
+                       f->groups, m->n_groups);
+    }
+    if (values > SP_CAP_WIDTH || keys > SP_CAP_WIDTH) {
+        return sp_fail(err, SP_E_INPUT, "mamba layers of %llu values and %llu keys are too wide",
+                       (unsigned long long)values, (unsigned long long)keys);
+    }
+    return SP_OK;
+}
+
+enum sp_status sp_config_read_mamba(struct sp_config *out, const struct sp_config_text *t,
+                                    struct sp_err *err)
+{
+    const struct sp_mamba_family *f = t->family->mamba;
+    struct sp_mamba_config *m = &out->mamba;
+    enum sp_status st;
+
+    if (f == NULL || sp_config_first_layer(out, SP_MIXER_MAMBA) == out->n_layers) return SP_OK;
+    *m = f->defaults;
+    if ((st = sp_text_unsigned(t, f->heads, 1, SP_CAP_HEADS, &m->n_heads, err)) ||
+        (st = sp_text_unsigned(t, f->groups, 1, SP_CAP_HEADS, &m->n_groups, err)) ||
+        (st = sp_text_unsigned(t, f->state, 1, SP_CAP_WIDTH, &m->state_dim, err)) ||
+        (st = sp_text_unsigned(t, f->kernel, 1, MAX_KERNEL, &m->kernel, err)) ||
+        (st = sp_text_bool(t, f->conv_bias, &m->conv_bias, err)) ||
+        (st = sp_text_bool(t, f->proj_bias, &m->proj_bias, err)) ||
+        (st = read_head_dim(m, t, out->n_hidden, err)) || (st = read_limits(m, t, err))) {
+        return st;
+    }
+    if (out->activation != SP_SILU) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "hidden_act is not silu, which mamba layers need");
+    }
+    return check(m, f, err);
+}

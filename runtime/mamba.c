@@ -1,0 +1,240 @@
+/* Mamba-2 layers (Dao and Gu 2024; the granitemoehybrid and mamba2 modeling files in transformers
+ * 5.23).
+ *
+ * Per token: project to z, to x, B and C, and to dt; a short causal convolution over x, B and C,
+ * then silu; dt = softplus(dt + dt_bias), kept within the config's limits; then per head, which
+ * shares B and C with its group, S <- e^(dt A) S + (dt x) B^T;  y = S C + D x, with A = -e^A_log;
+ * and norm(y * silu(z)), group by group, is projected back.
+ *
+ * Their state is runtime/head_state.h's: B is the key, C the query, dt x the value. */
+#include "runtime/decoder.h"
+
+#include "format/hash.h"
+#include "format/mem.h"
+#include "runtime/fmath.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static enum sp_status new_floats(float **out, size_t rows, size_t ld, struct sp_err *err)
+{
+    enum sp_status st;
+    size_t n;
+
+    if (!sp_mul(&n, rows, ld)) return sp_fail(err, SP_E_NOMEM, "out of memory: rows overflow");
+    if ((st = sp_new_aligned(out, n, sizeof **out, err))) return st;
+    memset(*out, 0, n * sizeof **out);
+    return SP_OK;
+}
+
+static enum sp_status open_scratch(struct sp_decoder *d, struct sp_err *err)
+{
+    const struct sp_mamba_config *c = &d->model->config.mamba;
+    size_t rows = d->options.max_rows;
+    struct sp_mamba_scratch *s = NULL;
+    enum sp_status st;
+
+    if ((st = sp_new(&s, 1, sizeof *s, err))) return st;
+    d->mamba = s;
+    s->n_values = (size_t)c->n_heads * c->head_dim;
+    s->n_keys = (size_t)c->n_groups * c->state_dim;
+    s->channels = s->n_values + 2 * s->n_keys;
+    s->ld = sp_matrix_ld(s->channels);
+    s->ld_z = sp_matrix_ld(s->n_values);
+    s->ld_heads = sp_matrix_ld(c->n_heads);
+    s->sizes = (struct sp_head_sizes){.n_heads = c->n_heads,
+                                      .n_keys = c->n_groups,
+                                      .value_dim = c->head_dim,
+                                      .key_dim = c->state_dim,
+                                      .max_logged = d->options.max_logit_rows};
+    if ((st = new_floats(&s->input, c->kernel - 1 + rows, s->ld, err))) return st;
+    if ((st = new_floats(&s->mixed, rows, s->ld, err))) return st;
+    if ((st = new_floats(&s->z, rows, s->ld_z, err))) return st;
+    if ((st = new_floats(&s->values, rows, s->ld_z, err))) return st;
+    if ((st = new_floats(&s->out, rows, s->ld_z, err))) return st;
+    if ((st = new_floats(&s->dt, rows, s->ld_heads, err))) return st;
+    return sp_head_room_init(&s->room, c->state_dim, sp_pool_n_threads(d->engine->pool), err);
+}
+
+enum sp_status sp_mamba_open(struct sp_decoder *d, struct sp_err *err)
+{
+    const struct sp_config *config = &d->model->config;
+    const struct sp_mamba_scratch *s;
+    enum sp_status st;
+
+    if (config->mamba.kernel == 0) return SP_OK;
+    if ((st = open_scratch(d, err))) return st;
+    s = d->mamba;
+    if ((st = sp_new(&d->mambas, config->n_layers, sizeof *d->mambas, err))) return st;
+    for (unsigned i = 0; i < config->n_layers; i++) {
+        struct sp_mamba_cache *cache = &d->mambas[i];
+        if (config->layers[i].mixer != SP_MIXER_MAMBA) continue;
+        if ((st = sp_head_state_init(&cache->heads, &s->sizes, err))) return st;
+        st = sp_conv_history_init(&cache->history, config->mamba.kernel - 1, s->sizes.max_logged,
+                                  s->channels, err);
+        if (st) return st;
+    }
+    return SP_OK;
+}
+
+void sp_mamba_close(struct sp_decoder *d)
+{
+    struct sp_mamba_scratch *s = d->mamba;
+
+    for (unsigned i = 0; d->mambas && i < d->model->config.n_layers; i++) {
+        sp_head_state_release(&d->mambas[i].heads);
+        sp_conv_history_release(&d->mambas[i].history);
+    }
+    free(d->mambas);
+    if (s == NULL) return;
+    free(s->input);
+    free(s->mixed);
+    free(s->z);
+    free(s->values);
+    free(s->out);
+    free(s->dt);
+    sp_head_room_release(&s->room);
+    free(s);
+}
+
+size_t sp_mamba_cache_size(const struct sp_decoder *d)
+{
+    unsigned layer = sp_config_first_layer(&d->model->config, SP_MIXER_MAMBA);
+
+    return sp_head_state_size(&d->mamba->sizes) + sp_conv_history_size(&d->mambas[layer].history);
+}
+
+void sp_mamba_reset(struct sp_decoder *d)
+{
+    for (unsigned i = 0; d->mambas && i < d->model->config.n_layers; i++) {
+        if (d->mambas[i].heads.state == NULL) continue;
+        sp_head_state_reset(&d->mambas[i].heads);
+        sp_conv_history_reset(&d->mambas[i].history);
+    }
+}
+
+/* One layer's pass, as the row functions see it. */
+struct mamba_job {
+    struct sp_decoder *d;
+    const struct sp_mamba_weights *w;
+};
+
+/* dt becomes the decay of each head, and values its x, dt times as large. */
+static void scale_values(const struct mamba_job *job, size_t t)
+{
+    const struct sp_mamba_config *c = &job->d->model->config.mamba;
+    const struct sp_mamba_scratch *s = job->d->mamba;
+    float *dt = s->dt + t * s->ld_heads, *values = s->values + t * s->ld_z;
+
+    memcpy(values, s->mixed + t * s->ld, s->n_values * sizeof *values);
+    for (size_t h = 0; h < c->n_heads; h++) {
+        float step = sp_softplusf(dt[h] + job->w->dt_bias[h]);
+        if (step < (float)c->least_step) step = (float)c->least_step;
+        if (step > (float)c->most_step) step = (float)c->most_step;
+        job->d->engine->vector->scale(values + h * c->head_dim, step, c->head_dim);
+        dt[h] = sp_expf(-sp_expf(job->w->a_log[h]) * step);
+    }
+}
+
+/* x, B and C of a row: convolution over it and the kernel - 1 rows before, silu. */
+static void mix_row(void *context, size_t t, unsigned worker)
+{
+    const struct mamba_job *job = context;
+    const struct sp_vector *vector = job->d->engine->vector;
+    const struct sp_mamba_scratch *s = job->d->mamba;
+    float *u = s->mixed + t * s->ld;
+
+    (void)worker;
+    memset(u, 0, s->channels * sizeof *u);
+    for (size_t i = 0; i < job->d->model->config.mamba.kernel; i++) {
+        vector->mul_add(u, job->w->taps + i * s->channels, s->input + (t + i) * s->ld, s->channels);
+    }
+    if (job->w->conv_bias) vector->add(u, job->w->conv_bias, s->channels);
+    vector->silu(u, s->channels);
+    scale_values(job, t);
+}
+
+static void step(struct sp_decoder *d, struct sp_mamba_cache *cache, size_t n)
+{
+    const struct sp_mamba_scratch *s = d->mamba;
+    struct sp_head_pass pass = {
+        .vector = d->engine->vector,
+        .room = &s->room,
+        .state = &cache->heads,
+        .q = s->mixed + s->n_values + s->n_keys,
+        .k = s->mixed + s->n_values,
+        .ld = s->ld,
+        .v = s->values,
+        .ld_v = s->ld_z,
+        .decays = s->dt,
+        .ld_heads = s->ld_heads,
+        .out = s->out,
+        .ld_out = s->ld_z,
+        .n = n,
+        .n_certain = d->n_certain,
+    };
+
+    sp_head_state_run(&pass, d->engine->pool);
+}
+
+/* heads.x = norm((S C + D x) * silu(z)), group by group */
+static void gate_row(void *context, size_t t, unsigned worker)
+{
+    const struct mamba_job *job = context;
+    struct sp_decoder *d = job->d;
+    const struct sp_mamba_config *c = &d->model->config.mamba;
+    const struct sp_mamba_scratch *s = d->mamba;
+    const struct sp_vector *vector = d->engine->vector;
+    const float *x = s->mixed + t * s->ld;
+    float *z = s->z + t * s->ld_z, *out = s->out + t * s->ld_z, *y = d->heads.x + t * d->heads.ld;
+    size_t group = s->n_values / c->n_groups;
+
+    (void)worker;
+    for (size_t h = 0; h < c->n_heads; h++)
+        vector->fma(out + h * c->head_dim, x + h * c->head_dim, job->w->d[h], c->head_dim);
+    vector->silu_mul(z, out, s->n_values);
+    for (size_t i = 0; i < s->n_values; i += group)
+        vector->rms_norm(y + i, z + i, job->w->norm + i, group, (float)d->model->config.norm_eps);
+}
+
+void sp_mamba_run(struct sp_decoder *d, unsigned layer, size_t n)
+{
+    const struct sp_mamba_scratch *s = d->mamba;
+    const struct sp_mamba_weights *w = &d->model->layers[layer].mamba;
+    struct sp_mamba_cache *cache = &d->mambas[layer];
+    struct mamba_job job = {d, w};
+    size_t before = d->model->config.mamba.kernel - 1;
+    struct sp_product in[] = {
+        {.w = &w->xbc, .bias = w->xbc_bias, .y = s->input + before * s->ld, .ldy = s->ld},
+        {.w = &w->z, .bias = w->z_bias, .y = s->z, .ldy = s->ld_z},
+        {.w = &w->dt, .bias = w->in_dt_bias, .y = s->dt, .ldy = s->ld_heads},
+    };
+    struct sp_product out = {.w = &w->out, .bias = w->out_bias, .y = d->y, .ldy = d->ld_x};
+
+    sp_engine_multiply(d->engine, in, 3, &d->hidden, n);
+    sp_conv_history_begin(&cache->history, s->input, s->ld);
+    sp_engine_rows(d->engine, n, mix_row, &job);
+    sp_conv_history_end(&cache->history, s->input, s->ld, n, d->n_certain);
+    step(d, cache, n);
+    sp_engine_rows(d->engine, n, gate_row, &job);
+    d->heads.cols = w->out.cols;
+    sp_engine_multiply(d->engine, &out, 1, &d->heads, n);
+}
+
+void sp_mamba_commit(struct sp_decoder *d, unsigned layer, size_t n_kept)
+{
+    struct sp_mamba_cache *cache = &d->mambas[layer];
+
+    sp_head_state_commit(&cache->heads, n_kept - d->n_certain);
+    sp_conv_history_commit(&cache->history, n_kept - d->n_certain);
+}
+
+uint64_t sp_mamba_digest(struct sp_decoder *d, unsigned layer)
+{
+    struct sp_mamba_cache *cache = &d->mambas[layer];
+    uint64_t digests[2];
+
+    digests[0] = sp_head_state_digest(&cache->heads, d->engine->vector, d->engine->pool);
+    digests[1] = sp_conv_history_digest(&cache->history);
+    return sp_hash64(digests, sizeof digests);
+}
