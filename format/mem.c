@@ -73,6 +73,17 @@ enum sp_status sp_new_aligned(void *out, size_t n, size_t size, struct sp_err *e
     return SP_OK;
 }
 
+enum sp_status sp_new_rows(float **out, size_t n_rows, size_t ld, struct sp_err *err)
+{
+    enum sp_status st;
+    size_t n;
+
+    if (!sp_mul(&n, n_rows, ld)) return sp_fail(err, SP_E_NOMEM, "out of memory: rows overflow");
+    if ((st = sp_new_aligned(out, n, sizeof **out, err))) return st;
+    memset(*out, 0, n * sizeof **out);
+    return SP_OK;
+}
+
 enum sp_status sp_new_sparse(void *out, void **memory, size_t n, size_t size, struct sp_err *err)
 {
     size_t bytes, align;

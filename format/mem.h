@@ -25,6 +25,9 @@ SP_MUST_CHECK enum sp_status sp_new(void *out, size_t n, size_t size, struct sp_
 /* The same, aligned to 64 bytes and not zeroed: for rows of numbers. Released with free(). */
 SP_MUST_CHECK enum sp_status sp_new_aligned(void *out, size_t n, size_t size, struct sp_err *err);
 
+/* n_rows * ld zeroed floats, aligned so. */
+SP_MUST_CHECK enum sp_status sp_new_rows(float **out, size_t n_rows, size_t ld, struct sp_err *err);
+
 /* *out = n zeroed elements, aligned, inside *memory, which the caller frees: for large stores of
  * which only a part may ever be used, since untouched pages cost nothing. Both untouched on
  * failure. */

@@ -10,16 +10,8 @@
 enum sp_status sp_conv_history_init(struct sp_conv_history *h, size_t n_before, size_t max_logged,
                                     size_t width, struct sp_err *err)
 {
-    size_t n;
-    enum sp_status st;
-
     *h = (struct sp_conv_history){.n_before = n_before, .max_logged = max_logged, .width = width};
-    if (!sp_mul(&n, n_before + max_logged, width)) {
-        return sp_fail(err, SP_E_NOMEM, "out of memory: rows overflow");
-    }
-    if ((st = sp_new_aligned(&h->rows, n, sizeof *h->rows, err))) return st;
-    memset(h->rows, 0, n * sizeof *h->rows);
-    return SP_OK;
+    return sp_new_rows(&h->rows, n_before + max_logged, width, err);
 }
 
 void sp_conv_history_release(struct sp_conv_history *h)

@@ -39,10 +39,9 @@ struct sp_decoder {
     struct sp_acts ffn;                /* gated rows, input of down */
     struct sp_acts tapped;             /* drafts: features, input of fc */
     struct sp_expert_scratch *experts; /* NULL: no layer has experts */
-    struct sp_delta_cache *deltas;     /* [n_layers]; NULL: no gated delta-rule layers */
-    struct sp_delta_scratch *delta;
-    struct sp_mamba_cache *mambas; /* [n_layers]; NULL: no Mamba-2 layers */
-    struct sp_mamba_scratch *mamba;
+    struct sp_recurrent *recurrent;    /* [n_layers]; NULL: there are no such layers */
+    struct sp_delta_scratch *delta;    /* NULL: no gated delta-rule layers */
+    struct sp_mamba_scratch *mamba;    /* NULL: no Mamba-2 layers */
     struct sp_short_conv_scratch *short_conv; /* NULL: no gated short convolutions */
     struct sp_per_layer_scratch *per_layer;   /* NULL: no per-layer embeddings */
     struct sp_conv_scratch *conv;             /* NULL: no convolutions around sublayers */
@@ -50,13 +49,13 @@ struct sp_decoder {
     size_t n_run, n_certain; /* rows of the last run, and how many the states hold */
 };
 
-/* What one gated delta-rule layer remembers. */
-struct sp_delta_cache {
+/* What one gated delta-rule or Mamba-2 layer remembers. */
+struct sp_recurrent {
     struct sp_head_state heads;
     struct sp_conv_history history; /* inputs of the convolution */
 };
 
-/* Room for one layer's pass. */
+/* Room for one gated delta-rule layer's pass. */
 struct sp_delta_scratch {
     size_t channels, n_keys, n_values; /* 2 n_keys + n_values = channels */
     size_t ld, ld_heads;
@@ -70,13 +69,7 @@ struct sp_delta_scratch {
     float *out;   /* [max_rows][ld_z] */
 };
 
-/* What one Mamba-2 layer remembers. */
-struct sp_mamba_cache {
-    struct sp_head_state heads;
-    struct sp_conv_history history; /* inputs of the convolution */
-};
-
-/* Room for one layer's pass. */
+/* The same of a Mamba-2 layer's. */
 struct sp_mamba_scratch {
     size_t channels, n_values, n_keys; /* n_values + 2 n_keys = channels */
     size_t ld, ld_z, ld_heads;
@@ -156,31 +149,33 @@ void sp_experts_close(struct sp_decoder *d);
  * the n rows of d->hidden (and, with expert_norms, of d->x). */
 void sp_experts_run(struct sp_decoder *d, const struct sp_layer *layer, size_t n);
 
-/* Gated delta-rule layers; NULL where there are none. */
+/* What layers of this mixer remember: states of heads, and n_before rows of `channels` in front of
+ * a convolution. */
+SP_MUST_CHECK enum sp_status sp_recurrent_open(struct sp_decoder *d, enum sp_mixer mixer,
+                                               const struct sp_head_sizes *sizes, size_t n_before,
+                                               size_t channels, struct sp_err *err);
+void sp_recurrent_close(struct sp_decoder *d);
+size_t sp_recurrent_size(const struct sp_decoder *d,
+                         unsigned layer); /* bytes, the log's included */
+/* Forgets the sequence. */
+void sp_recurrent_reset(struct sp_decoder *d);
+/* The first n_kept rows of the last run became true. */
+void sp_recurrent_commit(struct sp_decoder *d, unsigned layer, size_t n_kept);
+/* Digest of a layer's committed state. */
+uint64_t sp_recurrent_digest(struct sp_decoder *d, unsigned layer);
+
+/* Gated delta-rule layers; nothing where there are none. */
 SP_MUST_CHECK enum sp_status sp_delta_open(struct sp_decoder *d, struct sp_err *err);
 void sp_delta_close(struct sp_decoder *d);
-size_t sp_delta_cache_size(const struct sp_decoder *d); /* bytes of one layer's state and log */
-
-/* Forgets the sequence. */
-void sp_delta_reset(struct sp_decoder *d);
 /* d->y = the mixer of the n rows of d->hidden. */
 void sp_delta_run(struct sp_decoder *d, unsigned layer, size_t n);
-/* The first n_kept rows of the last run became true. */
-void sp_delta_commit(struct sp_decoder *d, unsigned layer, size_t n_kept);
-
-/* Digest of a layer's committed state. */
-uint64_t sp_delta_digest(struct sp_decoder *d, unsigned layer);
 
 /* Mamba-2 layers; the same. */
 SP_MUST_CHECK enum sp_status sp_mamba_open(struct sp_decoder *d, struct sp_err *err);
 void sp_mamba_close(struct sp_decoder *d);
-size_t sp_mamba_cache_size(const struct sp_decoder *d);
-void sp_mamba_reset(struct sp_decoder *d);
 void sp_mamba_run(struct sp_decoder *d, unsigned layer, size_t n);
-void sp_mamba_commit(struct sp_decoder *d, unsigned layer, size_t n_kept);
-uint64_t sp_mamba_digest(struct sp_decoder *d, unsigned layer);
 
-/* Gated short convolutions; the same. */
+/* Gated short convolutions, with a memory of their own. */
 SP_MUST_CHECK enum sp_status sp_short_conv_open(struct sp_decoder *d, struct sp_err *err);
 void sp_short_conv_close(struct sp_decoder *d);
 void sp_short_conv_reset(struct sp_decoder *d);

@@ -9,24 +9,12 @@
  * sequence in which the guess never was. No weight is read twice. */
 #include "runtime/decoder.h"
 
-#include "format/hash.h"
 #include "format/mem.h"
 #include "runtime/fmath.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-static enum sp_status new_floats(float **out, size_t rows, size_t n, struct sp_err *err)
-{
-    enum sp_status st;
-    size_t size;
-
-    if (!sp_mul(&size, rows, n)) return sp_fail(err, SP_E_NOMEM, "out of memory: rows overflow");
-    if ((st = sp_new_aligned(out, size, sizeof **out, err))) return st;
-    memset(*out, 0, size * sizeof **out);
-    return SP_OK;
-}
 
 static enum sp_status open_scratch(struct sp_decoder *d, struct sp_err *err)
 {
@@ -48,46 +36,29 @@ static enum sp_status open_scratch(struct sp_decoder *d, struct sp_err *err)
                                       .value_dim = c->value_dim,
                                       .key_dim = c->key_dim,
                                       .max_logged = d->options.max_logit_rows};
-    if ((st = new_floats(&s->input, c->kernel - 1 + rows, s->ld, err))) return st;
-    if ((st = new_floats(&s->mixed, rows, s->ld, err))) return st;
-    if ((st = new_floats(&s->z, rows, s->ld_z, err))) return st;
-    if ((st = new_floats(&s->out, rows, s->ld_z, err))) return st;
-    if ((st = new_floats(&s->b, rows, s->ld_heads, err))) return st;
-    if ((st = new_floats(&s->a, rows, s->ld_heads, err))) return st;
+    if ((st = sp_new_rows(&s->input, c->kernel - 1 + rows, s->ld, err))) return st;
+    if ((st = sp_new_rows(&s->mixed, rows, s->ld, err))) return st;
+    if ((st = sp_new_rows(&s->z, rows, s->ld_z, err))) return st;
+    if ((st = sp_new_rows(&s->out, rows, s->ld_z, err))) return st;
+    if ((st = sp_new_rows(&s->b, rows, s->ld_heads, err))) return st;
+    if ((st = sp_new_rows(&s->a, rows, s->ld_heads, err))) return st;
     return sp_head_room_init(&s->room, c->key_dim, sp_pool_n_threads(d->engine->pool), err);
 }
 
 enum sp_status sp_delta_open(struct sp_decoder *d, struct sp_err *err)
 {
-    const struct sp_config *config = &d->model->config;
-    const struct sp_delta_config *c = &config->delta;
     enum sp_status st;
 
-    if (c->n_value_heads == 0) return SP_OK;
+    if (d->model->config.delta.n_value_heads == 0) return SP_OK;
     if ((st = open_scratch(d, err))) return st;
-    if ((st = sp_new(&d->deltas, config->n_layers, sizeof *d->deltas, err))) return st;
-    for (unsigned i = 0; i < config->n_layers; i++) {
-        const struct sp_delta_scratch *s = d->delta;
-        struct sp_delta_cache *cache = &d->deltas[i];
-        if (config->layers[i].mixer != SP_MIXER_DELTA_NET) continue;
-        if ((st = sp_head_state_init(&cache->heads, &s->sizes, err))) return st;
-        if ((st = sp_conv_history_init(&cache->history, c->kernel - 1, s->sizes.max_logged,
-                                       s->channels, err))) {
-            return st;
-        }
-    }
-    return SP_OK;
+    return sp_recurrent_open(d, SP_MIXER_DELTA_NET, &d->delta->sizes,
+                             d->model->config.delta.kernel - 1, d->delta->channels, err);
 }
 
 void sp_delta_close(struct sp_decoder *d)
 {
     struct sp_delta_scratch *s = d->delta;
 
-    for (unsigned i = 0; d->deltas && i < d->model->config.n_layers; i++) {
-        sp_head_state_release(&d->deltas[i].heads);
-        sp_conv_history_release(&d->deltas[i].history);
-    }
-    free(d->deltas);
     if (s == NULL) return;
     free(s->input);
     free(s->mixed);
@@ -97,23 +68,6 @@ void sp_delta_close(struct sp_decoder *d)
     free(s->a);
     sp_head_room_release(&s->room);
     free(s);
-}
-
-size_t sp_delta_cache_size(const struct sp_decoder *d)
-{
-    unsigned layer = sp_config_first_layer(&d->model->config, SP_MIXER_DELTA_NET);
-
-    return sp_head_state_size(&d->delta->sizes) + sp_conv_history_size(&d->deltas[layer].history);
-}
-
-void sp_delta_reset(struct sp_decoder *d)
-{
-    for (unsigned i = 0; d->deltas && i < d->model->config.n_layers; i++) {
-        struct sp_delta_cache *cache = &d->deltas[i];
-        if (cache->heads.state == NULL) continue;
-        sp_head_state_reset(&cache->heads);
-        sp_conv_history_reset(&cache->history);
-    }
 }
 
 /* One layer's pass, as the row functions see it. */
@@ -170,13 +124,13 @@ static void gate_row(void *context, size_t t, unsigned worker)
     memcpy(d->heads.x + t * d->heads.ld, z, s->n_values * sizeof *z);
 }
 
-static void step(struct sp_decoder *d, struct sp_delta_cache *cache, size_t n)
+static void step(struct sp_decoder *d, struct sp_recurrent *memory, size_t n)
 {
     const struct sp_delta_scratch *s = d->delta;
     struct sp_head_pass pass = {
         .vector = d->engine->vector,
         .room = &s->room,
-        .state = &cache->heads,
+        .state = &memory->heads,
         .q = s->mixed,
         .k = s->mixed + s->n_keys,
         .v = s->mixed + 2 * s->n_keys,
@@ -199,7 +153,7 @@ void sp_delta_run(struct sp_decoder *d, unsigned layer, size_t n)
     const struct sp_delta_config *c = &d->model->config.delta;
     const struct sp_delta_scratch *s = d->delta;
     const struct sp_delta_weights *w = &d->model->layers[layer].delta;
-    struct sp_delta_cache *cache = &d->deltas[layer];
+    struct sp_recurrent *memory = &d->recurrent[layer];
     struct delta_job job = {d, w};
     struct sp_product in[] = {
         {.w = &w->qkv, .y = s->input + (c->kernel - 1) * s->ld, .ldy = s->ld},
@@ -210,29 +164,11 @@ void sp_delta_run(struct sp_decoder *d, unsigned layer, size_t n)
     struct sp_product out = {.w = &w->out, .y = d->y, .ldy = d->ld_x};
 
     sp_engine_multiply(d->engine, in, 4, &d->hidden, n);
-    sp_conv_history_begin(&cache->history, s->input, s->ld);
+    sp_conv_history_begin(&memory->history, s->input, s->ld);
     sp_engine_rows(d->engine, n, mix_row, &job);
-    sp_conv_history_end(&cache->history, s->input, s->ld, n, d->n_certain);
-    step(d, cache, n);
+    sp_conv_history_end(&memory->history, s->input, s->ld, n, d->n_certain);
+    step(d, memory, n);
     sp_engine_rows(d->engine, n, gate_row, &job);
     d->heads.cols = w->out.cols;
     sp_engine_multiply(d->engine, &out, 1, &d->heads, n);
-}
-
-void sp_delta_commit(struct sp_decoder *d, unsigned layer, size_t n_kept)
-{
-    struct sp_delta_cache *cache = &d->deltas[layer];
-
-    sp_head_state_commit(&cache->heads, n_kept - d->n_certain);
-    sp_conv_history_commit(&cache->history, n_kept - d->n_certain);
-}
-
-uint64_t sp_delta_digest(struct sp_decoder *d, unsigned layer)
-{
-    struct sp_delta_cache *cache = &d->deltas[layer];
-    uint64_t digests[2];
-
-    digests[0] = sp_head_state_digest(&cache->heads, d->engine->vector, d->engine->pool);
-    digests[1] = sp_conv_history_digest(&cache->history);
-    return sp_hash64(digests, sizeof digests);
 }

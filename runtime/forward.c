@@ -38,17 +38,6 @@ static struct widths widest(const struct sp_config *config)
     return w;
 }
 
-static enum sp_status new_rows(float **out, size_t rows, size_t ld, struct sp_err *err)
-{
-    enum sp_status st;
-    size_t n;
-
-    if (!sp_mul(&n, rows, ld)) return sp_fail(err, SP_E_NOMEM, "out of memory: rows overflow");
-    if ((st = sp_new_aligned(out, n, sizeof **out, err))) return st;
-    memset(*out, 0, n * sizeof **out);
-    return SP_OK;
-}
-
 static enum sp_status open_rotations(struct sp_decoder *d, struct sp_err *err)
 {
     const struct sp_config *config = &d->model->config;
@@ -58,9 +47,9 @@ static enum sp_status open_rotations(struct sp_decoder *d, struct sp_err *err)
     for (unsigned i = 0; i < config->n_ropes; i++) {
         struct rotation *r = &d->rotations[i];
         size_t half = config->ropes[i].n_rot / 2;
-        if ((st = new_rows(&r->freq, 1, half, err))) return st;
-        if ((st = new_rows(&r->cos, d->options.max_rows, half, err))) return st;
-        if ((st = new_rows(&r->sin, d->options.max_rows, half, err))) return st;
+        if ((st = sp_new_rows(&r->freq, 1, half, err))) return st;
+        if ((st = sp_new_rows(&r->cos, d->options.max_rows, half, err))) return st;
+        if ((st = sp_new_rows(&r->sin, d->options.max_rows, half, err))) return st;
         sp_rope_frequencies(r->freq, &config->ropes[i], planned);
     }
     return SP_OK;
@@ -119,19 +108,19 @@ static enum sp_status open_scratch(struct sp_decoder *d, struct sp_err *err)
     d->ld_kv = sp_matrix_ld(w.kv);
     d->ld_ffn = sp_matrix_ld(w.ffn);
     d->ld_logits = sp_matrix_ld(config->n_vocab);
-    if ((st = new_rows(&d->x, rows, d->ld_x, err))) return st;
-    if ((st = new_rows(&d->y, rows, d->ld_x, err))) return st;
-    if ((st = new_rows(&d->q, rows, d->ld_q, err))) return st;
-    if ((st = new_rows(&d->k, rows, d->ld_kv, err))) return st;
-    if ((st = new_rows(&d->v, rows, d->ld_kv, err))) return st;
-    if ((st = new_rows(&d->up, rows, d->ld_ffn, err))) return st;
+    if ((st = sp_new_rows(&d->x, rows, d->ld_x, err))) return st;
+    if ((st = sp_new_rows(&d->y, rows, d->ld_x, err))) return st;
+    if ((st = sp_new_rows(&d->q, rows, d->ld_q, err))) return st;
+    if ((st = sp_new_rows(&d->k, rows, d->ld_kv, err))) return st;
+    if ((st = sp_new_rows(&d->v, rows, d->ld_kv, err))) return st;
+    if ((st = sp_new_rows(&d->up, rows, d->ld_ffn, err))) return st;
     if (config->plain_mlp) {
-        if ((st = new_rows(&d->ones, 1, d->ld_ffn, err))) return st;
+        if ((st = sp_new_rows(&d->ones, 1, d->ld_ffn, err))) return st;
         for (size_t i = 0; i < d->ld_ffn; i++)
             d->ones[i] = 1;
     }
-    if ((st = new_rows(&d->features, rows, n_features, err))) return st;
-    if ((st = new_rows(&d->logits, d->options.max_logit_rows, d->ld_logits, err))) return st;
+    if ((st = sp_new_rows(&d->features, rows, n_features, err))) return st;
+    if ((st = sp_new_rows(&d->logits, d->options.max_logit_rows, d->ld_logits, err))) return st;
     if ((st = sp_new(&d->best_logits, d->options.max_logit_rows, sizeof *d->best_logits, err))) {
         return st;
     }
@@ -151,7 +140,7 @@ static enum sp_status open_scratch(struct sp_decoder *d, struct sp_err *err)
     if ((st = sp_short_conv_open(d, err))) return st;
     if ((st = sp_per_layer_open(d, err))) return st;
     if ((st = sp_conv_open(d, err))) return st;
-    if ((st = new_rows(&d->gate, has_output_gate(config) ? rows : 0, d->ld_q, err))) return st;
+    if ((st = sp_new_rows(&d->gate, has_output_gate(config) ? rows : 0, d->ld_q, err))) return st;
     if ((st = sp_new(&d->ranges, rows, sizeof *d->ranges, err))) return st;
     return sp_attention_scratch_new(&d->attention, sp_pool_n_threads(d->engine->pool), w.heads,
                                     w.head_dim, rows, d->options.n_positions, err);
@@ -211,6 +200,7 @@ void sp_decoder_close(struct sp_decoder *d)
     sp_experts_close(d);
     sp_delta_close(d);
     sp_mamba_close(d);
+    sp_recurrent_close(d);
     sp_short_conv_close(d);
     sp_per_layer_close(d);
     sp_conv_close(d);
@@ -224,11 +214,10 @@ static size_t layer_cache_size(const struct sp_decoder *d, unsigned layer)
     case SP_MIXER_ATTENTION:
         return sp_kv_size(&d->caches[layer]);
     case SP_MIXER_DELTA_NET:
-        return sp_delta_cache_size(d);
+    case SP_MIXER_MAMBA:
+        return sp_recurrent_size(d, layer);
     case SP_MIXER_SHORT_CONV:
         return sp_conv_history_size(&d->short_conv->histories[layer]);
-    case SP_MIXER_MAMBA:
-        return sp_mamba_cache_size(d);
     }
     return 0;
 }
@@ -465,9 +454,8 @@ void sp_decoder_run(struct sp_decoder *d, size_t n, size_t pos, size_t n_certain
     d->n_run = n;
     d->n_certain = n_certain;
     if (pos == 0) {
-        sp_delta_reset(d);
+        sp_recurrent_reset(d);
         sp_short_conv_reset(d);
-        sp_mamba_reset(d);
     }
     rotate_positions(d, n, pos);
     keep_taps(d, SP_TAP_EMBEDDING, n);
@@ -512,13 +500,11 @@ void sp_decoder_commit(struct sp_decoder *d, size_t n)
         case SP_MIXER_ATTENTION:
             break;
         case SP_MIXER_DELTA_NET:
-            sp_delta_commit(d, i, n);
+        case SP_MIXER_MAMBA:
+            sp_recurrent_commit(d, i, n);
             break;
         case SP_MIXER_SHORT_CONV:
             sp_short_conv_commit(d, i, n);
-            break;
-        case SP_MIXER_MAMBA:
-            sp_mamba_commit(d, i, n);
             break;
         }
     }
@@ -622,11 +608,10 @@ static uint64_t layer_digest(struct sp_decoder *d, unsigned layer, size_t len)
     case SP_MIXER_ATTENTION:
         return sp_kv_digest(&d->caches[layer], first, len);
     case SP_MIXER_DELTA_NET:
-        return sp_delta_digest(d, layer);
+    case SP_MIXER_MAMBA:
+        return sp_recurrent_digest(d, layer);
     case SP_MIXER_SHORT_CONV:
         return sp_conv_history_digest(&d->short_conv->histories[layer]);
-    case SP_MIXER_MAMBA:
-        return sp_mamba_digest(d, layer);
     }
     return 0;
 }

@@ -9,25 +9,14 @@
 
 enum { STATE_ROWS = 16 }; /* rows of a state that are stepped together */
 
-static enum sp_status new_floats(float **out, size_t rows, size_t n, struct sp_err *err)
-{
-    enum sp_status st;
-    size_t size;
-
-    if (!sp_mul(&size, rows, n)) return sp_fail(err, SP_E_NOMEM, "out of memory: rows overflow");
-    if ((st = sp_new_aligned(out, size, sizeof **out, err))) return st;
-    memset(*out, 0, size * sizeof **out);
-    return SP_OK;
-}
-
 enum sp_status sp_head_room_init(struct sp_head_room *room, size_t key_dim, size_t n_threads,
                                  struct sp_err *err)
 {
     enum sp_status st;
 
     *room = (struct sp_head_room){0};
-    if ((st = new_floats(&room->states, n_threads, STATE_ROWS * key_dim, err))) return st;
-    return new_floats(&room->unused, n_threads, STATE_ROWS, err);
+    if ((st = sp_new_rows(&room->states, n_threads, STATE_ROWS * key_dim, err))) return st;
+    return sp_new_rows(&room->unused, n_threads, STATE_ROWS, err);
 }
 
 void sp_head_room_release(struct sp_head_room *room)
@@ -53,10 +42,10 @@ enum sp_status sp_head_state_init(struct sp_head_state *s, const struct sp_head_
     enum sp_status st;
 
     *s = (struct sp_head_state){.sizes = *sizes};
-    if ((st = new_floats(&s->state, n_values(sizes), sizes->key_dim, err))) return st;
-    if ((st = new_floats(&s->keys, sizes->max_logged, n_keys(sizes), err))) return st;
-    if ((st = new_floats(&s->deltas, sizes->max_logged, n_values(sizes), err))) return st;
-    return new_floats(&s->decays, sizes->max_logged, sizes->n_heads, err);
+    if ((st = sp_new_rows(&s->state, n_values(sizes), sizes->key_dim, err))) return st;
+    if ((st = sp_new_rows(&s->keys, sizes->max_logged, n_keys(sizes), err))) return st;
+    if ((st = sp_new_rows(&s->deltas, sizes->max_logged, n_values(sizes), err))) return st;
+    return sp_new_rows(&s->decays, sizes->max_logged, sizes->n_heads, err);
 }
 
 void sp_head_state_release(struct sp_head_state *s)

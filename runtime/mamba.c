@@ -9,23 +9,11 @@
  * Their state is runtime/head_state.h's: B is the key, C the query, dt x the value. */
 #include "runtime/decoder.h"
 
-#include "format/hash.h"
 #include "format/mem.h"
 #include "runtime/fmath.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-static enum sp_status new_floats(float **out, size_t rows, size_t ld, struct sp_err *err)
-{
-    enum sp_status st;
-    size_t n;
-
-    if (!sp_mul(&n, rows, ld)) return sp_fail(err, SP_E_NOMEM, "out of memory: rows overflow");
-    if ((st = sp_new_aligned(out, n, sizeof **out, err))) return st;
-    memset(*out, 0, n * sizeof **out);
-    return SP_OK;
-}
 
 static enum sp_status open_scratch(struct sp_decoder *d, struct sp_err *err)
 {
@@ -47,45 +35,29 @@ static enum sp_status open_scratch(struct sp_decoder *d, struct sp_err *err)
                                       .value_dim = c->head_dim,
                                       .key_dim = c->state_dim,
                                       .max_logged = d->options.max_logit_rows};
-    if ((st = new_floats(&s->input, c->kernel - 1 + rows, s->ld, err))) return st;
-    if ((st = new_floats(&s->mixed, rows, s->ld, err))) return st;
-    if ((st = new_floats(&s->z, rows, s->ld_z, err))) return st;
-    if ((st = new_floats(&s->values, rows, s->ld_z, err))) return st;
-    if ((st = new_floats(&s->out, rows, s->ld_z, err))) return st;
-    if ((st = new_floats(&s->dt, rows, s->ld_heads, err))) return st;
+    if ((st = sp_new_rows(&s->input, c->kernel - 1 + rows, s->ld, err))) return st;
+    if ((st = sp_new_rows(&s->mixed, rows, s->ld, err))) return st;
+    if ((st = sp_new_rows(&s->z, rows, s->ld_z, err))) return st;
+    if ((st = sp_new_rows(&s->values, rows, s->ld_z, err))) return st;
+    if ((st = sp_new_rows(&s->out, rows, s->ld_z, err))) return st;
+    if ((st = sp_new_rows(&s->dt, rows, s->ld_heads, err))) return st;
     return sp_head_room_init(&s->room, c->state_dim, sp_pool_n_threads(d->engine->pool), err);
 }
 
 enum sp_status sp_mamba_open(struct sp_decoder *d, struct sp_err *err)
 {
-    const struct sp_config *config = &d->model->config;
-    const struct sp_mamba_scratch *s;
     enum sp_status st;
 
-    if (config->mamba.kernel == 0) return SP_OK;
+    if (d->model->config.mamba.kernel == 0) return SP_OK;
     if ((st = open_scratch(d, err))) return st;
-    s = d->mamba;
-    if ((st = sp_new(&d->mambas, config->n_layers, sizeof *d->mambas, err))) return st;
-    for (unsigned i = 0; i < config->n_layers; i++) {
-        struct sp_mamba_cache *cache = &d->mambas[i];
-        if (config->layers[i].mixer != SP_MIXER_MAMBA) continue;
-        if ((st = sp_head_state_init(&cache->heads, &s->sizes, err))) return st;
-        st = sp_conv_history_init(&cache->history, config->mamba.kernel - 1, s->sizes.max_logged,
-                                  s->channels, err);
-        if (st) return st;
-    }
-    return SP_OK;
+    return sp_recurrent_open(d, SP_MIXER_MAMBA, &d->mamba->sizes, d->model->config.mamba.kernel - 1,
+                             d->mamba->channels, err);
 }
 
 void sp_mamba_close(struct sp_decoder *d)
 {
     struct sp_mamba_scratch *s = d->mamba;
 
-    for (unsigned i = 0; d->mambas && i < d->model->config.n_layers; i++) {
-        sp_head_state_release(&d->mambas[i].heads);
-        sp_conv_history_release(&d->mambas[i].history);
-    }
-    free(d->mambas);
     if (s == NULL) return;
     free(s->input);
     free(s->mixed);
@@ -95,22 +67,6 @@ void sp_mamba_close(struct sp_decoder *d)
     free(s->dt);
     sp_head_room_release(&s->room);
     free(s);
-}
-
-size_t sp_mamba_cache_size(const struct sp_decoder *d)
-{
-    unsigned layer = sp_config_first_layer(&d->model->config, SP_MIXER_MAMBA);
-
-    return sp_head_state_size(&d->mamba->sizes) + sp_conv_history_size(&d->mambas[layer].history);
-}
-
-void sp_mamba_reset(struct sp_decoder *d)
-{
-    for (unsigned i = 0; d->mambas && i < d->model->config.n_layers; i++) {
-        if (d->mambas[i].heads.state == NULL) continue;
-        sp_head_state_reset(&d->mambas[i].heads);
-        sp_conv_history_reset(&d->mambas[i].history);
-    }
 }
 
 /* One layer's pass, as the row functions see it. */
@@ -154,13 +110,13 @@ static void mix_row(void *context, size_t t, unsigned worker)
     scale_values(job, t);
 }
 
-static void step(struct sp_decoder *d, struct sp_mamba_cache *cache, size_t n)
+static void step(struct sp_decoder *d, struct sp_recurrent *memory, size_t n)
 {
     const struct sp_mamba_scratch *s = d->mamba;
     struct sp_head_pass pass = {
         .vector = d->engine->vector,
         .room = &s->room,
-        .state = &cache->heads,
+        .state = &memory->heads,
         .q = s->mixed + s->n_values + s->n_keys,
         .k = s->mixed + s->n_values,
         .ld = s->ld,
@@ -201,7 +157,7 @@ void sp_mamba_run(struct sp_decoder *d, unsigned layer, size_t n)
 {
     const struct sp_mamba_scratch *s = d->mamba;
     const struct sp_mamba_weights *w = &d->model->layers[layer].mamba;
-    struct sp_mamba_cache *cache = &d->mambas[layer];
+    struct sp_recurrent *memory = &d->recurrent[layer];
     struct mamba_job job = {d, w};
     size_t before = d->model->config.mamba.kernel - 1;
     struct sp_product in[] = {
@@ -212,29 +168,11 @@ void sp_mamba_run(struct sp_decoder *d, unsigned layer, size_t n)
     struct sp_product out = {.w = &w->out, .bias = w->out_bias, .y = d->y, .ldy = d->ld_x};
 
     sp_engine_multiply(d->engine, in, 3, &d->hidden, n);
-    sp_conv_history_begin(&cache->history, s->input, s->ld);
+    sp_conv_history_begin(&memory->history, s->input, s->ld);
     sp_engine_rows(d->engine, n, mix_row, &job);
-    sp_conv_history_end(&cache->history, s->input, s->ld, n, d->n_certain);
-    step(d, cache, n);
+    sp_conv_history_end(&memory->history, s->input, s->ld, n, d->n_certain);
+    step(d, memory, n);
     sp_engine_rows(d->engine, n, gate_row, &job);
     d->heads.cols = w->out.cols;
     sp_engine_multiply(d->engine, &out, 1, &d->heads, n);
-}
-
-void sp_mamba_commit(struct sp_decoder *d, unsigned layer, size_t n_kept)
-{
-    struct sp_mamba_cache *cache = &d->mambas[layer];
-
-    sp_head_state_commit(&cache->heads, n_kept - d->n_certain);
-    sp_conv_history_commit(&cache->history, n_kept - d->n_certain);
-}
-
-uint64_t sp_mamba_digest(struct sp_decoder *d, unsigned layer)
-{
-    struct sp_mamba_cache *cache = &d->mambas[layer];
-    uint64_t digests[2];
-
-    digests[0] = sp_head_state_digest(&cache->heads, d->engine->vector, d->engine->pool);
-    digests[1] = sp_conv_history_digest(&cache->history);
-    return sp_hash64(digests, sizeof digests);
 }

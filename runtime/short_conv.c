@@ -11,14 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static enum sp_status new_rows(float **out, size_t rows, size_t ld, struct sp_err *err)
-{
-    size_t n;
-
-    if (!sp_mul(&n, rows, ld)) return sp_fail(err, SP_E_NOMEM, "out of memory: rows overflow");
-    return sp_new_aligned(out, n, sizeof **out, err);
-}
-
 enum sp_status sp_short_conv_open(struct sp_decoder *d, struct sp_err *err)
 {
     const struct sp_config *config = &d->model->config;
@@ -30,8 +22,8 @@ enum sp_status sp_short_conv_open(struct sp_decoder *d, struct sp_err *err)
     if ((st = sp_new(&s, 1, sizeof *s, err))) return st;
     d->short_conv = s;
     s->ld = sp_matrix_ld(3 * (size_t)config->n_hidden);
-    if ((st = new_rows(&s->projected, rows, s->ld, err))) return st;
-    if ((st = new_rows(&s->input, history + rows, d->ld_x, err))) return st;
+    if ((st = sp_new_rows(&s->projected, rows, s->ld, err))) return st;
+    if ((st = sp_new_rows(&s->input, history + rows, d->ld_x, err))) return st;
     if ((st = sp_new(&s->histories, config->n_layers, sizeof *s->histories, err))) return st;
     for (unsigned i = 0; i < config->n_layers; i++) {
         if (config->layers[i].mixer != SP_MIXER_SHORT_CONV) continue;

@@ -49,6 +49,14 @@ static void new_memory(void **state)
     assert_int_equal(sp_new_aligned(&row, 3, sizeof *row, &err), SP_OK);
     assert_int_equal((uintptr_t)row % 64, 0);
     free(row);
+    assert_int_equal(sp_new_rows(&row, 3, 5, &err), SP_OK);
+    assert_int_equal((uintptr_t)row % 64, 0);
+    for (size_t i = 0; i < 15; i++)
+        assert_true(row[i] == 0);
+    free(row);
+    row = NULL;
+    assert_int_equal(sp_new_rows(&row, SIZE_MAX / 2, 3, NULL), SP_E_NOMEM);
+    assert_null(row);
     p = NULL;
     assert_int_equal(sp_new(&p, SIZE_MAX / 2, 4, &err), SP_E_NOMEM);
     assert_null(p);
