@@ -14,6 +14,8 @@ static const char from_line[] = "command line", from_file[] = "Modelfile",
                   from_checkpoint[] = "generation_config.json", from_here[] = "built in",
                   from_user[] = "/set", from_noise[] = "drawn";
 
+const char *const sp_settings_accepts[] = {"coupled", "rejection", NULL};
+
 /* The names of one setting. */
 struct row {
     const char *option;    /* --top-k */

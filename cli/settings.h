@@ -37,6 +37,8 @@ struct sp_settings {
         .seed = SP_SEED_FRESH, .depth = SP_DEPTH_AUTO                                              \
     }
 
+extern const char *const sp_settings_accepts[]; /* "coupled", "rejection", NULL */
+
 /* `args`: of a command whose option names are those of the settings. A fresh seed is drawn. */
 SP_MUST_CHECK enum sp_status sp_settings_complete(struct sp_settings *settings,
                                                   const struct sp_args *args,
