@@ -17,6 +17,7 @@ extern const struct sp_command sp_cmd_logits;
 extern const struct sp_command sp_cmd_quantize;
 extern const struct sp_command sp_cmd_render;
 extern const struct sp_command sp_cmd_run;
+extern const struct sp_command sp_cmd_serve;
 extern const struct sp_command sp_cmd_show;
 extern const struct sp_command sp_cmd_tokenize;
 extern const struct sp_command sp_cmd_verify;

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 static void put_string(FILE *file, const char *text, size_t size)
@@ -80,4 +81,17 @@ void sp_json_out_bool(struct sp_json_out *out, const char *key, bool value)
 {
     put_key(out, key);
     fputs(value ? "true" : "false", out->file);
+}
+
+enum sp_status sp_json_out_value(struct sp_json_out *out, const char *key,
+                                 const struct sp_json *value, struct sp_err *err)
+{
+    char *text = NULL;
+    enum sp_status st = sp_json_print(&text, value, err);
+
+    if (st) return st;
+    put_key(out, key);
+    fputs(text, out->file);
+    free(text);
+    return SP_OK;
 }

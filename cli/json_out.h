@@ -3,6 +3,8 @@
 #ifndef SP_CLI_JSON_OUT_H
 #define SP_CLI_JSON_OUT_H
 
+#include "format/json.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -24,5 +26,9 @@ void sp_json_out_u64(struct sp_json_out *out, const char *key, uint64_t value);
 /* Nine digits; null where it is not finite. */
 void sp_json_out_double(struct sp_json_out *out, const char *key, double value);
 void sp_json_out_bool(struct sp_json_out *out, const char *key, bool value);
+
+/* A value that was read; NULL: null. */
+SP_MUST_CHECK enum sp_status sp_json_out_value(struct sp_json_out *out, const char *key,
+                                               const struct sp_json *value, struct sp_err *err);
 
 #endif

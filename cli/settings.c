@@ -270,6 +270,50 @@ enum sp_status sp_settings_complete(struct sp_settings *s, const struct sp_args 
     return st ? st : settle_seed(s, err);
 }
 
+static enum sp_status copy_lists(struct sp_settings *out, const struct sp_settings *s,
+                                 struct sp_err *err)
+{
+    enum sp_status st;
+
+    for (size_t i = 0; i < s->n_stops; i++) {
+        if ((st = add_stop(out, s->stops[i], strlen(s->stops[i]), err))) return st;
+    }
+    if ((st = sp_new(&out->biases, s->n_biases, sizeof *s->biases, err))) return st;
+    memcpy(out->biases, s->biases, s->n_biases * sizeof *s->biases);
+    out->n_biases = s->n_biases;
+    return SP_OK;
+}
+
+enum sp_status sp_settings_copy(struct sp_settings *out, const struct sp_settings *s,
+                                struct sp_err *err)
+{
+    enum sp_status st;
+
+    *out = *s;
+    memset(out->texts, 0, sizeof out->texts);
+    out->n_stops = out->n_biases = 0;
+    out->biases = NULL;
+    if ((st = copy_lists(out, s, err))) goto done;
+    if (*source_of(out, AT(seed)) == from_noise) {
+        out->seed = SP_SEED_FRESH;
+        st = settle_seed(out, err);
+    }
+done:
+    if (st) sp_settings_release(out);
+    return st;
+}
+
+enum sp_status sp_settings_add_bias(struct sp_settings *s, uint32_t id, float bias,
+                                    struct sp_err *err)
+{
+    size_t cap = s->n_biases;
+    enum sp_status st = sp_grow(&s->biases, &cap, s->n_biases + 1, sizeof *s->biases, err);
+
+    if (st) return st;
+    s->biases[s->n_biases++] = (struct sp_logit_bias){id, bias};
+    return SP_OK;
+}
+
 void sp_settings_release(struct sp_settings *s)
 {
     for (size_t i = 0; i < SP_MAX_STOPS; i++)

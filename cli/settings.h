@@ -50,6 +50,13 @@ void sp_settings_release(struct sp_settings *settings);
 SP_MUST_CHECK enum sp_status sp_settings_set(struct sp_settings *settings, const char *name,
                                              const char *value, struct sp_err *err);
 
+/* A copy to be changed; a seed that nobody chose is drawn anew. Option lists stay borrowed. */
+SP_MUST_CHECK enum sp_status
+sp_settings_copy(struct sp_settings *out, const struct sp_settings *settings, struct sp_err *err);
+
+SP_MUST_CHECK enum sp_status sp_settings_add_bias(struct sp_settings *settings, uint32_t id,
+                                                  float bias, struct sp_err *err);
+
 /* Borrows from the settings. */
 void sp_settings_sampling(struct sp_sampling *out, const struct sp_settings *settings);
 

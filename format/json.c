@@ -88,7 +88,7 @@ static enum sp_status count(struct survey *survey, const struct sp_json_scan *sc
 }
 
 static enum sp_status look_over(struct survey *out, const char *text, size_t size, bool strict,
-                                struct sp_err *err)
+                                size_t max_bytes, struct sp_err *err)
 {
     enum sp_status st;
     struct sp_json_scan scan = {.text = text, .size = size};
@@ -105,10 +105,10 @@ static enum sp_status look_over(struct survey *out, const char *text, size_t siz
                            scan.start, limit);
         }
     }
-    if (out->tree_bytes > MAX_TREE_BYTES || size > INT_MAX) {
+    if (out->tree_bytes > max_bytes || size > INT_MAX) {
         return sp_fail(err, SP_E_INPUT,
                        "JSON that would take %zu MB of memory, more than the %zu allowed",
-                       out->tree_bytes >> 20, MAX_TREE_BYTES >> 20);
+                       out->tree_bytes >> 20, max_bytes >> 20);
     }
     return SP_OK;
 }
@@ -236,13 +236,20 @@ static enum sp_status check_strict(json_object *root, size_t members, const char
 enum sp_status sp_json_parse(struct sp_json **out, const char *text, size_t size,
                              enum sp_json_strictness strictness, struct sp_err *err)
 {
+    return sp_json_parse_within(out, text, size, strictness, MAX_TREE_BYTES, err);
+}
+
+enum sp_status sp_json_parse_within(struct sp_json **out, const char *text, size_t size,
+                                    enum sp_json_strictness strictness, size_t max_bytes,
+                                    struct sp_err *err)
+{
     enum sp_status st;
     struct survey survey = {0};
     struct feeder f = {.text = text, .size = size, .err = err};
     bool strict = strictness == SP_JSON_STRICT;
     void *room;
 
-    if ((st = look_over(&survey, text, size, strict, err))) return st;
+    if ((st = look_over(&survey, text, size, strict, max_bytes, err))) return st;
     if ((st = sp_new_aligned(&room, 1, survey.tree_bytes, err))) return st;
     free(room);
     if ((f.tokener = json_tokener_new_ex(LENIENT_DEPTH + 2)) == NULL) {

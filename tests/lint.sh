@@ -29,7 +29,7 @@ for f in $sources; do
 done
 
 # header:home
-for pair in json.h:format/json zstd.h:format/compress xxhash.h:format/hash cblas.h:tests/test_blas; do
+for pair in json.h:format/json zstd.h:format/compress xxhash.h:format/hash cblas.h:tests/test_blas microhttpd.h:cli/serve_http; do
     header=${pair%%:*} home=${pair##*:}
     for f in $(grep -lE "# *include <(json-c/)?$header>" $sources /dev/null); do
         case $f in "$home"*) ;; *) say "$f includes <$header>, whose home is $home" ;; esac

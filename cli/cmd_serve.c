@@ -1,0 +1,250 @@
+/* spectool serve: a packed file behind HTTP, in the words of the OpenAI and ollama APIs.
+ *
+ * This thread generates; each connection has a thread of its own; one waits for signals. */
+#include "cli/commands.h"
+#include "cli/out.h"
+#include "cli/serve.h"
+#include "cli/settings_opts.h"
+
+#include <netdb.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct options {
+    struct sp_settings settings;
+    struct sp_engine_opts engine; /* but for what the settings hold too */
+    const char *host, *cors, *system;
+    struct sp_opt_list names;
+    int64_t port, max_queue;
+    bool no_draft, quiet, verbose;
+};
+
+static const char *const drafting[] = {"draft-depth", "accept", NULL};
+
+#define AT(member) .offset = offsetof(struct options, member)
+
+static const struct sp_opt opts[] = {
+    {SP_OPT_HEADING, .help = "Server"},
+    {SP_OPT_STRING, 0, "host", NULL, "HOST", AT(host), .shown = "127.0.0.1, this machine only",
+     .help = "Name or number of the interface to listen to"},
+    {SP_OPT_INT, 0, "port", NULL, "N", AT(port), .max = 65535, .shown = "11434",
+     .help = "Port to listen to, 0: any that is free"},
+    {SP_OPT_LIST, 0, "name", NULL, "NAME", AT(names), .shown = "the file's, without its ending",
+     .help = "What the model is called in requests; may be given several times"},
+    {SP_OPT_INT, 0, "max-queue", NULL, "N", AT(max_queue), .min = 1, .max = 512, .shown = "64",
+     .help = "Most requests that wait for their turn"},
+    {SP_OPT_STRING, 0, "cors", NULL, "ORIGIN", AT(cors), .shown = "none",
+     .help = "Let pages of this origin ask, from a browser; * for all"},
+    {SP_OPT_FLAG, 0, "quiet", NULL, NULL, AT(quiet), .help = "Do not log requests"},
+    {SP_OPT_FLAG, 0, "verbose", NULL, NULL, AT(verbose),
+     .help = "Say where each setting came from"},
+    {SP_OPT_HEADING, .help = "Prompt"},
+    {SP_OPT_STRING, 0, "system", NULL, "TEXT", AT(system),
+     .help = "System message, in place of the file's; a request's own replaces it"},
+    SP_OPT_NUM_CTX(struct options, settings),
+    {SP_OPT_HEADING, .help = "Ending, where a request does not say"},
+    SP_OPT_SET_ENDING(struct options, settings),
+    {SP_OPT_HEADING, .help = "Drafting"},
+    {SP_OPT_FLAG, 0, "no-draft", NULL, NULL, AT(no_draft), .help = "Do not draft"},
+    SP_OPT_SET_DEPTH(struct options, settings),
+    SP_OPT_DRAFT_BY(struct options, engine, "model where the file has one, else lookup"),
+    SP_OPT_SET_ACCEPT(struct options, settings),
+    {SP_OPT_HEADING, .help = "Sampling, where a request does not say"},
+    SP_OPT_SET_SAMPLING(struct options, settings),
+    {SP_OPT_HEADING, .help = "Machine"},
+    SP_OPT_THREADS(struct options, settings),
+    SP_OPT_KERNELS(struct options, engine),
+    SP_OPT_KV_TYPE(struct options, engine),
+    SP_OPT_HUGE_PAGES(struct options, engine),
+    {.kind = SP_OPT_END},
+};
+
+/* ---- signals ----------------------------------------------------------------------------------
+ */
+
+struct guard {
+    struct sp_serve_queue *queue;
+    sigset_t signals;
+    atomic_bool serves; /* else a signal ends the program at once */
+    atomic_bool ended;  /* a signal only ends the thread that waits */
+    pthread_t thread;
+    bool watches;
+};
+
+/* SIGTERM, and the others unless the caller ignores them (nohup). */
+static void block_signals(sigset_t *signals)
+{
+    static const int numbers[] = {SIGINT, SIGHUP};
+    struct sigaction now;
+
+    sigemptyset(signals);
+    sigaddset(signals, SIGTERM); /* also what ends the waiting */
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        if (sigaction(numbers[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN)
+            sigaddset(signals, numbers[i]);
+    }
+    pthread_sigmask(SIG_BLOCK, signals, NULL);
+}
+
+/* The first signal ends the server in good order, another one at once. */
+static void *wait_for_signal(void *context)
+{
+    struct guard *g = context;
+    int number;
+
+    if (sigwait(&g->signals, &number) || atomic_load(&g->ended)) return NULL;
+    if (atomic_load(&g->serves)) {
+        sp_serve_queue_stop(g->queue);
+        if (sigwait(&g->signals, &number) || atomic_load(&g->ended)) return NULL;
+    }
+    pthread_sigmask(SIG_UNBLOCK, &g->signals, NULL);
+    raise(number);
+    return NULL;
+}
+
+static enum sp_status watch_signals(struct guard *g, struct sp_err *err)
+{
+    block_signals(&g->signals);
+    signal(SIGPIPE, SIG_IGN);
+    if (pthread_create(&g->thread, NULL, wait_for_signal, g)) {
+        return sp_fail(err, SP_E_NOMEM, "no thread to wait for signals");
+    }
+    g->watches = true;
+    return SP_OK;
+}
+
+static void end_watch(struct guard *g)
+{
+    if (!g->watches) return;
+    atomic_store(&g->ended, true);
+    pthread_kill(g->thread, SIGTERM);
+    pthread_join(g->thread, NULL);
+}
+
+/* ---- serving ----------------------------------------------------------------------------------
+ */
+
+void sp_serve_log(void *context, const char *method, const char *path, int status,
+                  const char *about)
+{
+    const struct sp_serve *s = context;
+
+    if (s->quiet) return;
+    if (status == 0) {
+        fprintf(stderr, "%s %.200s: the client left%s%s\n", method, path, *about ? ": " : "",
+                about);
+    } else {
+        fprintf(stderr, "%s %.200s %d%s%s\n", method, path, status, *about ? ": " : "", about);
+    }
+}
+
+/* Does the name stand for this machine's own interface? */
+static bool is_loopback(const char *host)
+{
+    return strcmp(host, "localhost") == 0 || strncmp(host, "127.", 4) == 0 ||
+           strcmp(host, "::1") == 0;
+}
+
+static void announce(const struct sp_serve *s, const struct options *o, const struct sp_http *http)
+{
+    const struct sp_generation *g = s->generation;
+    const char *left = strchr(o->host, ':') ? "[" : "", *right = *left ? "]" : "";
+    char url[300];
+
+    snprintf(url, sizeof url, "http://%s%.255s%s:%u", left, o->host, right, sp_http_port(http));
+    fprintf(stderr, "%s: %s, draft %s, %zu tokens of context, at %s\n", s->model.names[0],
+            s->model.facts.parts[SP_PART_TARGET].config.family,
+            g->no_draft || g->info.draft == NULL ? "none" : g->info.draft, s->model.n_context, url);
+    if (sp_out_is_terminal(stderr)) {
+        fprintf(stderr,
+                "  curl %s/v1/chat/completions -d '{\"messages\": [{\"role\": \"user\", "
+                "\"content\": \"Why is the sky blue?\"}]}'\n",
+                url);
+    }
+    fflush(stderr);
+}
+
+static enum sp_status serve_requests(struct sp_serve *s, const struct options *o,
+                                     struct guard *guard, struct sp_err *err)
+{
+    struct sp_http_options http_options = {
+        .host = o->host,
+        .port = (unsigned)o->port,
+        .max_connections = (unsigned)o->max_queue + 64,
+        .context = s,
+        .handle = sp_serve_handle,
+        .log = sp_serve_log,
+    };
+    struct sp_http *http = NULL;
+    struct sp_serve_job *job;
+    uint64_t n = 0;
+    enum sp_status st;
+
+    if ((st = sp_http_open(&http, &http_options, err))) return st;
+    atomic_store(&guard->serves, true);
+    announce(s, o, http);
+    while ((job = sp_serve_queue_take(s->queue)) != NULL) {
+        sp_serve_answer(s, job, ++n);
+        sp_serve_queue_end(s->queue, job);
+    }
+    sp_http_close(http);
+    return SP_OK;
+}
+
+static enum sp_status run(const struct sp_args *args, struct sp_err *err)
+{
+    const struct options *o = args->options;
+    struct sp_settings settings = o->settings;
+    struct sp_generation g = {
+        .path = args->operands[0], .settings = &settings, .no_draft = o->no_draft};
+    struct sp_serve s = {.generation = &g,
+                         .version = SPECTOOL_VERSION,
+                         .cors = o->cors,
+                         .loopback = is_loopback(o->host),
+                         .quiet = o->quiet};
+    struct guard guard = {0};
+    enum sp_status st;
+
+    if ((st = sp_serve_queue_new(&s.queue, (size_t)o->max_queue, err))) return st;
+    guard.queue = s.queue;
+    if ((st = watch_signals(&guard, err))) goto done;
+    if ((st = sp_generation_read(&g, args, false, o->system, err))) goto done;
+    if (settings.depth == 0) g.no_draft = true;
+    if ((st = sp_generation_open(&g, args, &o->engine, err))) goto done;
+    if (!g.info.has_tokenizer) {
+        st = sp_fail(err, SP_E_UNSUPPORTED, "%s has no tokenizer to read requests with", g.path);
+        goto done;
+    }
+    if (o->settings.depth != 0) sp_generation_note_vain(&g, args, o->no_draft, drafting);
+    if ((st = sp_serve_model_read(&s.model, &g, &o->names, err))) goto done;
+    if (o->verbose) sp_settings_print(stderr, &settings);
+    st = serve_requests(&s, o, &guard, err);
+done:
+    end_watch(&guard);
+    sp_serve_model_release(&s.model);
+    sp_generation_close(&g);
+    sp_serve_queue_free(s.queue);
+    return st;
+}
+
+static const struct options defaults = {
+    .settings = SP_SETTINGS_DEFAULTS, .host = "127.0.0.1", .port = 11434, .max_queue = 64};
+
+const struct sp_command sp_cmd_serve = {
+    .name = "serve",
+    .summary = "Answer requests over HTTP (OpenAI's and ollama's APIs)",
+    .operands = "FILE",
+    .min_operands = 1,
+    .max_operands = 1,
+    .opts = opts,
+    .defaults = &defaults,
+    .options_size = sizeof defaults,
+    .details = "POST /v1/chat/completions, /v1/completions, /api/chat and /api/generate; GET "
+               "/v1/models, /api/tags and /health. One answer is generated at a time, in the "
+               "order of the requests. What a request does not say is settled as by run.",
+    .run = run,
+};

@@ -1,0 +1,99 @@
+/* The server: what it serves, and what its parts know of each other.
+ *
+ *   serve_http      connections          -> requests
+ *   serve_routes    a request's path     -> who answers it
+ *   serve_openai,   a request's JSON     -> struct sp_serve_ask; and back, an answer's text -> JSON
+ *   serve_ollama
+ *   serve_queue     asks wait their turn
+ *   serve_answer    an ask               -> prompt, session, text
+ *   serve_model     what is served, as both APIs list it */
+#ifndef SP_CLI_SERVE_H
+#define SP_CLI_SERVE_H
+
+#include "cli/json_out.h"
+#include "cli/serve_http.h"
+#include "cli/serve_model.h"
+#include "cli/serve_queue.h"
+
+#include <time.h>
+
+struct sp_serve {
+    struct sp_generation *generation;
+    struct sp_serve_model model;
+    struct sp_serve_queue *queue;
+    const char *version, *cors; /* cors NULL: none */
+    bool loopback;              /* listens to this machine only */
+    bool quiet, verbose;
+};
+
+/* One token, its bytes, and what else it could have been. */
+struct sp_serve_choice {
+    uint32_t id;
+    float logprob;
+};
+struct sp_serve_token {
+    struct sp_serve_choice chosen;
+    char *bytes; /* [size], owned */
+    size_t size;
+    size_t at;                   /* where they begin, in bytes of the answer */
+    struct sp_serve_choice *top; /* [n_top], owned */
+    size_t n_top;
+};
+void sp_serve_token_release(struct sp_serve_token *token);
+
+/* An answer on its way into words of an API: `out` goes to the client when a call of the dialect
+ * returns. */
+struct sp_serve_reply {
+    const struct sp_serve *serve;
+    const struct sp_serve_ask *ask;
+    struct sp_json_out out;
+    struct timespec began;               /* wall clock */
+    uint64_t number;                     /* of the request, from 1 */
+    double seconds;                      /* since it was asked */
+    double waited;                       /* of these, before its turn */
+    const struct sp_serve_token *tokens; /* [n_tokens] those that go with the text; borrowed */
+    size_t n_tokens;
+    size_t offset; /* characters of tokens that were told */
+};
+
+/* How an API asks for text, and wants it. */
+struct sp_serve_dialect {
+    const char *stream_type; /* Content-Type */
+    /* `ask` has the body and a copy of the settings. */
+    enum sp_status (*read)(struct sp_serve_ask *ask, const struct sp_serve *serve,
+                           struct sp_err *err);
+    /* Streams: before the first text, a text, after the last one. */
+    void (*begin)(struct sp_serve_reply *reply);
+    void (*piece)(struct sp_serve_reply *reply, const char *text, size_t size);
+    void (*end)(struct sp_serve_reply *reply, const struct sp_result *result);
+    /* Without streaming: everything. */
+    void (*whole)(struct sp_serve_reply *reply, const struct sp_result *result);
+    /* A failure after the stream began. */
+    void (*broken)(struct sp_serve_reply *reply, int status, const char *sentence);
+    /* A failure as the whole answer. */
+    void (*fail)(struct sp_json_out *out, int status, const char *sentence);
+};
+extern const struct sp_serve_dialect sp_serve_openai_chat, sp_serve_openai_text;
+extern const struct sp_serve_dialect sp_serve_ollama_chat, sp_serve_ollama_text;
+
+/* Answers requests; context is the server. */
+void sp_serve_handle(void *context, const struct sp_http_request *request,
+                     struct sp_http_answer *answer);
+void sp_serve_log(void *context, const char *method, const char *path, int status,
+                  const char *about);
+
+/* The bytes that a token adds to a text, of a part of a character no UTF-8. *bytes owned by the
+ * caller. */
+SP_MUST_CHECK enum sp_status sp_serve_token_bytes(char **bytes, size_t *size,
+                                                  const struct sp_package *package, uint32_t id);
+SP_MUST_CHECK enum sp_status sp_serve_token_read(struct sp_serve_token *out,
+                                                 const struct sp_package *package,
+                                                 const struct sp_token *token);
+
+/* Generates the answer of a job. */
+void sp_serve_answer(const struct sp_serve *serve, struct sp_serve_job *job, uint64_t number);
+
+/* The HTTP status of a failed request. */
+int sp_serve_status_of(enum sp_status st);
+
+#endif

@@ -1,0 +1,314 @@
+/* One job: its prompt through the template and the tokenizer, the session's text into the words of
+ * the API it was asked in. Runs on the one thread that generates. */
+#include "cli/serve.h"
+#include "cli/template_source.h"
+#include "runtime/clock.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct answering {
+    const struct sp_serve *serve;
+    struct sp_serve_job *job;
+    struct sp_request request;
+    struct sp_serve_reply reply;
+    struct sp_result result;
+    struct sp_serve_token *tokens; /* [n_tokens], not told yet */
+    size_t n_tokens, cap_tokens;
+    size_t n_bytes, n_shown; /* of all tokens; of all text */
+    char *text;              /* of `reply.out` */
+    size_t size;
+    bool begun; /* the stream's head is out */
+    bool told;  /* all of the answer */
+};
+
+int sp_serve_status_of(enum sp_status st)
+{
+    switch (st) {
+    case SP_E_USAGE:
+    case SP_E_INPUT:
+    case SP_E_UNSUPPORTED:
+        return 400;
+    default:
+        return 500;
+    }
+}
+
+/* Between the two the dialect writes. */
+static bool open_out(struct answering *a)
+{
+    a->reply.out = (struct sp_json_out){.file = open_memstream(&a->text, &a->size)};
+    a->reply.seconds = sp_seconds() - a->job->asked_at;
+    return a->reply.out.file != NULL;
+}
+
+static void send_out(struct answering *a)
+{
+    if (fclose(a->reply.out.file) == 0) {
+        sp_serve_queue_write(a->serve->queue, a->job, a->text, a->size);
+    }
+    free(a->text);
+    a->text = NULL;
+}
+
+/* All that are kept. */
+static void drop_tokens(struct answering *a)
+{
+    while (a->n_tokens > 0)
+        sp_serve_token_release(&a->tokens[--a->n_tokens]);
+}
+
+/* A failure is the whole answer, or the end of a stream. */
+static void fail(struct answering *a, int status, const char *sentence)
+{
+    const struct sp_serve_dialect *d = a->job->dialect;
+
+    if (!open_out(a)) return;
+    if (a->begun) {
+        d->broken(&a->reply, status, sentence);
+    } else {
+        d->fail(&a->reply.out, status, sentence);
+    }
+    send_out(a);
+    sp_serve_queue_begin(a->serve->queue, a->job, status);
+}
+
+static int look(const struct answering *a)
+{
+    return sp_serve_queue_is_vain(a->serve->queue, a->job);
+}
+
+static int on_prompt(void *context, size_t done, size_t total)
+{
+    (void)done;
+    (void)total;
+    return look(context);
+}
+
+/* A token that ends the answer is no part of it. */
+static bool is_end(const struct answering *a, uint32_t id)
+{
+    const struct sp_package_info *info = &a->serve->generation->info;
+
+    for (size_t i = 0; i < a->request.n_end_ids; i++) {
+        if (a->request.end_ids[i] == id) return true;
+    }
+    for (size_t i = 0; i < info->n_eos; i++) {
+        if (info->eos[i] == id) return true;
+    }
+    return false;
+}
+
+static enum sp_status keep_token(struct answering *a, const struct sp_token *token)
+{
+    const struct sp_package *package = a->serve->generation->package;
+    struct sp_serve_token *t;
+    enum sp_status st = sp_grow(&a->tokens, &a->cap_tokens, a->n_tokens + 1, sizeof *t, NULL);
+
+    if (st) return st;
+    t = &a->tokens[a->n_tokens];
+    if ((st = sp_serve_token_read(t, package, token))) return st;
+    t->at = a->n_bytes;
+    a->n_bytes += t->size;
+    a->n_tokens++;
+    return SP_OK;
+}
+
+static int on_token(void *context, const struct sp_token *token)
+{
+    struct answering *a = context;
+
+    if (a->request.logprobs && !is_end(a, token->id) && keep_token(a, token)) return 1;
+    return look(a);
+}
+
+/* The tokens that go with the text so far: all there are, but for those of a stop text. */
+static void choose_tokens(struct answering *a)
+{
+    a->reply.tokens = a->tokens;
+    a->reply.n_tokens = a->n_tokens;
+    while (a->result.stop == SP_STOP_TEXT && a->reply.n_tokens > 0 &&
+           a->tokens[a->reply.n_tokens - 1].at >= a->n_shown)
+        a->reply.n_tokens--;
+}
+
+static void drop_told(struct answering *a)
+{
+    size_t n = a->reply.n_tokens;
+
+    for (size_t i = 0; i < n; i++)
+        sp_serve_token_release(&a->tokens[i]);
+    a->n_tokens -= n;
+    if (a->n_tokens > 0) memmove(a->tokens, a->tokens + n, a->n_tokens * sizeof *a->tokens);
+}
+
+static int on_text(void *context, const char *text, size_t size, bool drafted)
+{
+    struct answering *a = context;
+
+    (void)drafted;
+    a->n_shown += size;
+    if (size == 0 || !a->job->ask.stream) return look(a);
+    if (!open_out(a)) return 1;
+    choose_tokens(a);
+    a->job->dialect->piece(&a->reply, text, size);
+    drop_told(a);
+    send_out(a);
+    return look(a);
+}
+
+/* Go's templates have no place for the rest of an answer that began. */
+static enum sp_status render(struct sp_ids *ids, const struct sp_generation *g,
+                             const struct sp_serve_ask *ask, struct sp_err *err)
+{
+    const struct sp_template *t = ask->template ? ask->template : g->conversation.template;
+    struct sp_template_input in = {
+        .messages = ask->messages,
+        .tools = ask->tools,
+        .kwargs = ask->kwargs,
+        .prompt = ask->prompt,
+        .suffix = ask->suffix,
+        .generation_prompt = true,
+        .think = ask->think,
+        .is_think_set = ask->is_think_set,
+        .now = sp_template_now(),
+    };
+    enum sp_status st;
+    char *text = NULL;
+    size_t size;
+
+    if ((st = sp_template_render(&text, &size, t, &in, err))) {
+        sp_context(err, "the chat template");
+        return st;
+    }
+    st = sp_prompt_raw(ids, g->package, text, size, false, err);
+    free(text);
+    return st;
+}
+
+/* Ids, text as it is, or a conversation. *has_end_id: does a template's own end of a turn end the
+ * answer? */
+static enum sp_status read_prompt(struct sp_ids *ids, struct sp_generation *g,
+                                  const struct sp_serve_ask *ask, struct sp_err *err)
+{
+    enum sp_status st;
+
+    if (ask->messages != NULL || ask->suffix != NULL) {
+        st = render(ids, g, ask, err);
+        if (!st && ask->template != NULL) {
+            g->conversation.has_end_id =
+                sp_prompt_end_of_turn(&g->conversation.end_id, g->package, ask->template);
+        }
+    } else {
+        g->conversation.has_end_id = false;
+        if (ask->ids.n > 0) {
+            *ids = ask->ids;
+            return SP_OK;
+        }
+        st = sp_prompt_raw(ids, g->package, ask->text, ask->text_size, true, err);
+    }
+    if (st) return st;
+    if (ids->n == 0) return sp_fail(err, SP_E_INPUT, "the prompt is empty");
+    return SP_OK;
+}
+
+static double rate(size_t n, double seconds)
+{
+    return seconds > 0 ? (double)n / seconds : 0;
+}
+
+/* What the log says of an answer. */
+static void describe(struct answering *a)
+{
+    const struct sp_result *r = &a->result;
+    double seconds = r->draft_seconds + r->verify_seconds + r->plain_seconds;
+    char text[160], accepted[64] = "";
+    int len;
+
+    if (r->drafted > 0) {
+        snprintf(accepted, sizeof accepted, ", %zu of %zu guesses accepted", r->accepted,
+                 r->drafted);
+    }
+    len = snprintf(text, sizeof text, "%zu (%zu cached) + %zu tokens, %.1f tokens/s%s, %s",
+                   r->n_prompt, r->n_reused, r->n_ids, rate(r->n_ids ? r->n_ids - 1 : 0, seconds),
+                   accepted, sp_stop_name(r->stop));
+    if (sp_text_append(&a->job->about, text, (size_t)len, NULL)) return;
+}
+
+static void tell(struct answering *a)
+{
+    const struct sp_serve_dialect *d = a->job->dialect;
+
+    if (!open_out(a)) return;
+    choose_tokens(a);
+    if (a->job->ask.stream) {
+        d->end(&a->reply, &a->result);
+    } else {
+        d->whole(&a->reply, &a->result);
+    }
+    send_out(a);
+    a->told = true;
+    sp_serve_queue_begin(a->serve->queue, a->job, 200);
+}
+
+static void begin_stream(struct answering *a)
+{
+    if (!open_out(a)) return;
+    a->job->dialect->begin(&a->reply);
+    send_out(a);
+    a->begun = true;
+    sp_serve_queue_begin(a->serve->queue, a->job, 200);
+}
+
+static enum sp_status generate(struct answering *a, const struct sp_generation *g,
+                               const struct sp_ids *ids, struct sp_err *err)
+{
+    const struct sp_serve_ask *ask = &a->job->ask;
+    struct sp_sampling sampling;
+    uint32_t end_ids[SP_MAX_STOPS + 1];
+
+    sp_generation_request(&a->request, &sampling, end_ids, g, &ask->settings, ids);
+    a->request.logprobs = ask->logprobs;
+    a->request.n_top = ask->n_top;
+    a->request.context = a;
+    a->request.prompt_progress = on_prompt;
+    a->request.token = on_token;
+    a->request.text = on_text;
+    if (ask->stream) begin_stream(a);
+    return sp_session_generate(g->session, &a->request, &a->result, err);
+}
+
+/* No answer: the server stops, the client has left, or `err` says why. */
+static void give_up(struct answering *a, const struct sp_err *err)
+{
+    if (sp_serve_queue_is_stopped(a->serve->queue)) {
+        fail(a, 503, "the server is stopping");
+    } else if (err->status != SP_OK && err->status != SP_E_CHECK) {
+        fail(a, sp_serve_status_of(err->status), err->text);
+    }
+}
+
+void sp_serve_answer(const struct sp_serve *serve, struct sp_serve_job *job, uint64_t number)
+{
+    struct answering a = {
+        .serve = serve, .job = job, .reply = {.serve = serve, .ask = &job->ask, .number = number}};
+    struct sp_generation g = *serve->generation; /* the session is the same */
+    struct sp_ids ids = {0};
+    struct sp_err err = {0};
+    enum sp_status st;
+
+    a.reply.waited = sp_seconds() - job->asked_at;
+    clock_gettime(CLOCK_REALTIME, &a.reply.began);
+    if (look(&a)) goto done;
+    if ((st = read_prompt(&ids, &g, &job->ask, &err))) goto done;
+    if ((st = sp_generation_check_room(&g, ids.n, &err))) goto done;
+    if ((st = generate(&a, &g, &ids, &err))) goto done;
+    describe(&a);
+    if (a.result.stop != SP_STOP_CANCELLED) tell(&a);
+done:
+    if (!a.told) give_up(&a, &err);
+    drop_tokens(&a);
+    free(a.tokens);
+    sp_result_release(&a.result);
+    if (ids.at != job->ask.ids.at) sp_ids_release(&ids);
+}

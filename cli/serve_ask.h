@@ -1,0 +1,72 @@
+/* What a client asks for, in no API's own words; and the parts of reading it that the APIs share.
+ *
+ * Texts borrow from the request's JSON, which is kept. Errors are SP_E_INPUT, or SP_E_UNSUPPORTED
+ * where the API has something that is not done here, and name the member. */
+#ifndef SP_CLI_SERVE_ASK_H
+#define SP_CLI_SERVE_ASK_H
+
+#include "cli/generation.h"
+
+enum { SP_SERVE_MAX_TOP = 20 }; /* alternatives of a token */
+
+/* Valid when zeroed. */
+struct sp_serve_ask {
+    struct sp_json *body; /* owned */
+    /* The prompt, one of: */
+    struct sp_json *messages; /* rendered by the template; owned */
+    const char *text;         /* [text_size], as it is */
+    size_t text_size;
+    struct sp_ids ids;                     /* owned */
+    const struct sp_json *prompt, *suffix; /* strings: text around a gap */
+    const struct sp_json *tools, *kwargs;  /* for the template; NULL: none */
+    struct sp_template *template;          /* owned; NULL: the file's */
+    bool think, is_think_set;
+    struct sp_settings settings; /* owned */
+    bool stream;
+    bool tell_usage; /* OpenAI: a last chunk with the numbers of tokens */
+    bool logprobs;
+    unsigned n_top;
+};
+void sp_serve_ask_release(struct sp_serve_ask *ask);
+
+/* A member of a request that is taken for a setting. */
+struct sp_serve_setting {
+    const char *key, *parameter; /* "max_tokens", "num_predict" */
+};
+
+/* Sets what `object` holds of the rows, the last one without a key. */
+SP_MUST_CHECK enum sp_status sp_serve_read_settings(struct sp_settings *settings,
+                                                    const struct sp_json *object,
+                                                    const struct sp_serve_setting *rows,
+                                                    struct sp_err *err);
+
+/* Adds a text, or an array of texts, to the stops; NULL: none. */
+SP_MUST_CHECK enum sp_status sp_serve_read_stops(struct sp_settings *settings,
+                                                 const struct sp_json *stop, struct sp_err *err);
+
+/* {"ID": bias, ...}, added to the file's biases; NULL: none. */
+SP_MUST_CHECK enum sp_status sp_serve_read_biases(struct sp_settings *settings,
+                                                  const struct sp_json *object, struct sp_err *err);
+
+/* A member that the API has and this server has not. Refused where it is there with another value
+ * than `harmless` (JSON as sp_json_print writes it; NULL: whatever its value). */
+struct sp_serve_refusal {
+    const char *key, *harmless, *why;
+};
+SP_MUST_CHECK enum sp_status sp_serve_refuse(const struct sp_json *object,
+                                             const struct sp_serve_refusal *rows,
+                                             struct sp_err *err);
+
+/* ask->messages: those of the request behind the system message and the MESSAGE records of the
+ * file; a system message that leads the request's replaces the file's. `from`: an array. Contents
+ * in parts are joined, arguments of tool calls that are JSON in a string become that JSON. */
+SP_MUST_CHECK enum sp_status sp_serve_read_messages(struct sp_serve_ask *ask,
+                                                    const struct sp_conversation *conversation,
+                                                    const struct sp_json *from, struct sp_err *err);
+/* The same for one user's message; system NULL: the file's. */
+SP_MUST_CHECK enum sp_status sp_serve_read_prompt(struct sp_serve_ask *ask,
+                                                  const struct sp_conversation *conversation,
+                                                  const struct sp_json *system,
+                                                  const struct sp_json *prompt, struct sp_err *err);
+
+#endif

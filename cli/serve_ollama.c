@@ -1,0 +1,329 @@
+#include "cli/serve_ollama.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum form { CHAT, TEXT };
+
+/* Of its options those that say how to sample; the others are a server's, and have no effect. */
+static const struct sp_serve_setting settings[] = {
+    {"temperature", "temperature"},
+    {"top_k", "top_k"},
+    {"top_p", "top_p"},
+    {"min_p", "min_p"},
+    {"typical_p", "typical_p"},
+    {"repeat_last_n", "repeat_last_n"},
+    {"repeat_penalty", "repeat_penalty"},
+    {"presence_penalty", "presence_penalty"},
+    {"frequency_penalty", "frequency_penalty"},
+    {"seed", "seed"},
+    {"num_predict", "num_predict"},
+    {"draft_num_predict", "draft_num_predict"},
+    {NULL, NULL},
+};
+
+static const char no_form[] = "answers are not held to a form here",
+                  no_images[] = "only text is read here";
+
+static const struct sp_serve_refusal refusals[] = {
+    {"format", "\"\"", no_form},
+    {"images", "[]", no_images},
+    {"context", "[]", "deprecated, and not read here: /api/chat takes a conversation"},
+    {"logprobs", "false", "told by /v1/chat/completions only"},
+    {"top_logprobs", "0", "told by /v1/chat/completions only"},
+    {NULL, NULL, NULL},
+};
+
+/* A level is thinking, too. */
+static enum sp_status read_think(struct sp_serve_ask *ask, struct sp_err *err)
+{
+    const struct sp_json *think = sp_json_get(ask->body, "think");
+    const char *level = sp_json_to_string(think, NULL);
+
+    if (think == NULL) return SP_OK;
+    ask->is_think_set = true;
+    ask->think = level != NULL && *level != '\0';
+    if (level == NULL && !sp_json_to_bool(think, &ask->think)) {
+        return sp_fail(err, SP_E_INPUT, "think is %s, expected true, false, or a level",
+                       sp_json_kind_name(sp_json_kind(think)));
+    }
+    return SP_OK;
+}
+
+static enum sp_status read_common(struct sp_serve_ask *ask, struct sp_err *err)
+{
+    const struct sp_json *options = sp_json_get(ask->body, "options");
+    enum sp_status st;
+
+    ask->stream = true;
+    if (options != NULL && sp_json_kind(options) != SP_JSON_OBJECT) {
+        return sp_fail(err, SP_E_INPUT, "options is %s, expected an object",
+                       sp_json_kind_name(sp_json_kind(options)));
+    }
+    if ((st = sp_serve_refuse(ask->body, refusals, err)) ||
+        (st = sp_json_get_bool(ask->body, "stream", &ask->stream, err)) ||
+        (st = read_think(ask, err))) {
+        return st;
+    }
+    if ((st = sp_serve_read_settings(&ask->settings, options, settings, err)) ||
+        (st = sp_serve_read_stops(&ask->settings, sp_json_get(options, "stop"), err))) {
+        sp_context(err, "options");
+        return st;
+    }
+    return SP_OK;
+}
+
+static enum sp_status read_chat(struct sp_serve_ask *ask, const struct sp_serve *serve,
+                                struct sp_err *err)
+{
+    const struct sp_conversation *c = &serve->generation->conversation;
+    enum sp_status st;
+
+    if ((st = read_common(ask, err))) return st;
+    if (c->template == NULL) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "%s has no chat template: /api/generate takes text",
+                       serve->model.names[0]);
+    }
+    ask->tools = sp_json_get(ask->body, "tools");
+    if (ask->tools != NULL && sp_json_kind(ask->tools) != SP_JSON_ARRAY) {
+        return sp_fail(err, SP_E_INPUT, "tools is %s, expected an array",
+                       sp_json_kind_name(sp_json_kind(ask->tools)));
+    }
+    if (sp_json_len(ask->tools) == 0) ask->tools = NULL;
+    return sp_serve_read_messages(ask, c, sp_json_get(ask->body, "messages"), err);
+}
+
+/* A member that is a text, NULL where it is not there or empty. */
+static enum sp_status read_text(const struct sp_json **out, const struct sp_json *body,
+                                const char *key, struct sp_err *err)
+{
+    const struct sp_json *value = sp_json_get(body, key);
+    size_t len;
+
+    if (value == NULL) return SP_OK;
+    if (sp_json_to_string(value, &len) == NULL) {
+        return sp_fail(err, SP_E_INPUT, "%s is %s, expected a text", key,
+                       sp_json_kind_name(sp_json_kind(value)));
+    }
+    if (len > 0) *out = value;
+    return SP_OK;
+}
+
+/* Text around a gap: there is a place for it in Go's templates. */
+static enum sp_status read_gap(struct sp_serve_ask *ask, const struct sp_conversation *c,
+                               const struct sp_json *prompt, const struct sp_json *suffix,
+                               struct sp_err *err)
+{
+    const struct sp_template *t = ask->template ? ask->template : c->template;
+
+    if (t == NULL || sp_template_language(t) != SP_TEMPLATE_GO) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "suffix: the model's template has no place for it");
+    }
+    ask->prompt = prompt;
+    ask->suffix = suffix;
+    return SP_OK;
+}
+
+static enum sp_status read_template(struct sp_serve_ask *ask, const struct sp_json *text,
+                                    struct sp_err *err)
+{
+    size_t size;
+    const char *at = sp_json_to_string(text, &size);
+    enum sp_status st;
+
+    if (text == NULL) return SP_OK;
+    st = sp_template_compile(&ask->template, at, size, SP_TEMPLATE_UNKNOWN, err);
+    if (st) sp_context(err, "template");
+    return st;
+}
+
+static enum sp_status read_generate(struct sp_serve_ask *ask, const struct sp_serve *serve,
+                                    struct sp_err *err)
+{
+    const struct sp_conversation *c = &serve->generation->conversation;
+    const struct sp_json *prompt = NULL, *system = NULL, *suffix = NULL, *template = NULL;
+    bool raw = false;
+    enum sp_status st;
+
+    if ((st = read_common(ask, err)) || (st = read_text(&prompt, ask->body, "prompt", err)) ||
+        (st = read_text(&system, ask->body, "system", err)) ||
+        (st = read_text(&suffix, ask->body, "suffix", err)) ||
+        (st = read_text(&template, ask->body, "template", err)) ||
+        (st = sp_json_get_bool(ask->body, "raw", &raw, err))) {
+        return st;
+    }
+    if (prompt == NULL) return sp_fail(err, SP_E_INPUT, "prompt is empty");
+    if (raw && (system || suffix || template)) {
+        return sp_fail(err, SP_E_INPUT, "raw mode does not support template, system, or suffix");
+    }
+    if ((st = read_template(ask, template, err))) return st;
+    if (suffix != NULL) return read_gap(ask, c, prompt, suffix, err);
+    if (raw || (c->template == NULL && ask->template == NULL)) {
+        if (system != NULL) {
+            return sp_fail(err, SP_E_UNSUPPORTED, "system: %s has no template to put it in",
+                           serve->model.names[0]);
+        }
+        ask->text = sp_json_to_string(prompt, &ask->text_size);
+        return SP_OK;
+    }
+    return sp_serve_read_prompt(ask, c, system, prompt, err);
+}
+
+/* ---- answers ----------------------------------------------------------------------------------
+ */
+
+void sp_serve_ollama_fail(struct sp_json_out *out, int status, const char *sentence)
+{
+    (void)status;
+    sp_json_out_begin(out, NULL, '{');
+    sp_json_out_text(out, "error", sentence);
+    sp_json_out_end(out, '}');
+}
+
+static void begin_line(struct sp_json_out *out, const struct sp_serve *serve)
+{
+    struct timespec now;
+    char time[SP_TIME_TEXT];
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    sp_json_out_begin(out, NULL, '{');
+    sp_json_out_text(out, "model", serve->model.names[0]);
+    sp_json_out_text(out, "created_at", sp_serve_time(time, &now));
+}
+
+static void write_text(struct sp_json_out *out, enum form form, const char *text, size_t size)
+{
+    if (form == TEXT) {
+        sp_json_out_string(out, "response", text, size);
+        return;
+    }
+    sp_json_out_begin(out, "message", '{');
+    sp_json_out_text(out, "role", "assistant");
+    sp_json_out_string(out, "content", text, size);
+    sp_json_out_end(out, '}');
+}
+
+static void end_line(struct sp_json_out *out)
+{
+    sp_json_out_end(out, '}');
+    fputc('\n', out->file);
+}
+
+static uint64_t ns(double seconds)
+{
+    return seconds > 0 ? (uint64_t)(seconds * 1e9) : 0;
+}
+
+/* load_duration is the wait for its turn: the model is there. */
+static void last_line(struct sp_serve_reply *r, enum form form, const char *text, size_t size,
+                      const struct sp_result *result)
+{
+    struct sp_json_out *out = &r->out;
+    bool cut = result->stop == SP_STOP_LENGTH || result->stop == SP_STOP_CONTEXT;
+
+    begin_line(out, r->serve);
+    write_text(out, form, text, size);
+    sp_json_out_bool(out, "done", true);
+    sp_json_out_text(out, "done_reason", cut ? "length" : "stop");
+    sp_json_out_u64(out, "total_duration", ns(r->seconds));
+    sp_json_out_u64(out, "load_duration", ns(r->waited));
+    sp_json_out_u64(out, "prompt_eval_count", result->n_prompt);
+    sp_json_out_u64(out, "prompt_eval_duration", ns(result->prompt_seconds));
+    sp_json_out_u64(out, "eval_count", result->n_ids);
+    sp_json_out_u64(out, "eval_duration",
+                    ns(result->draft_seconds + result->verify_seconds + result->plain_seconds));
+    sp_json_out_u64(out, "prompt_cached_count", result->n_reused);
+    sp_json_out_u64(out, "draft_count", result->drafted);
+    sp_json_out_u64(out, "draft_accepted_count", result->accepted);
+    end_line(out);
+}
+
+static void begin(struct sp_serve_reply *r)
+{
+    (void)r;
+}
+
+static void piece(struct sp_serve_reply *r, enum form form, const char *text, size_t size)
+{
+    begin_line(&r->out, r->serve);
+    write_text(&r->out, form, text, size);
+    sp_json_out_bool(&r->out, "done", false);
+    end_line(&r->out);
+}
+
+static void broken(struct sp_serve_reply *r, int status, const char *sentence)
+{
+    sp_serve_ollama_fail(&r->out, status, sentence);
+    fputc('\n', r->out.file);
+}
+
+static void chat_piece(struct sp_serve_reply *r, const char *text, size_t size)
+{
+    piece(r, CHAT, text, size);
+}
+
+static void text_piece(struct sp_serve_reply *r, const char *text, size_t size)
+{
+    piece(r, TEXT, text, size);
+}
+
+static void end_chat(struct sp_serve_reply *r, const struct sp_result *result)
+{
+    last_line(r, CHAT, "", 0, result);
+}
+
+static void end_text(struct sp_serve_reply *r, const struct sp_result *result)
+{
+    last_line(r, TEXT, "", 0, result);
+}
+
+static void whole_chat(struct sp_serve_reply *r, const struct sp_result *result)
+{
+    last_line(r, CHAT, result->text, result->text_size, result);
+}
+
+static void whole_text(struct sp_serve_reply *r, const struct sp_result *result)
+{
+    last_line(r, TEXT, result->text, result->text_size, result);
+}
+
+bool sp_serve_ollama_loads(struct sp_json_out *out, const struct sp_serve *serve,
+                           const struct sp_json *body, bool chat)
+{
+    const struct sp_json *prompt = sp_json_get(body, chat ? "messages" : "prompt");
+    bool empty = chat ? sp_json_len(prompt) == 0 : prompt == NULL;
+    size_t len = 1;
+    double keep = 1;
+
+    if (sp_json_to_string(prompt, &len) != NULL) empty = len == 0;
+    if (!empty) return false;
+    (void)sp_json_to_double(sp_json_get(body, "keep_alive"), &keep);
+    begin_line(out, serve);
+    write_text(out, chat ? CHAT : TEXT, "", 0);
+    sp_json_out_bool(out, "done", true);
+    sp_json_out_text(out, "done_reason", keep == 0 ? "unload" : "load");
+    end_line(out);
+    return true;
+}
+
+const struct sp_serve_dialect sp_serve_ollama_chat = {
+    .stream_type = "application/x-ndjson",
+    .read = read_chat,
+    .begin = begin,
+    .piece = chat_piece,
+    .end = end_chat,
+    .whole = whole_chat,
+    .broken = broken,
+    .fail = sp_serve_ollama_fail,
+};
+
+const struct sp_serve_dialect sp_serve_ollama_text = {
+    .stream_type = "application/x-ndjson",
+    .read = read_generate,
+    .begin = begin,
+    .piece = text_piece,
+    .end = end_text,
+    .whole = whole_text,
+    .broken = broken,
+    .fail = sp_serve_ollama_fail,
+};

@@ -1,0 +1,173 @@
+#include "cli/serve_openai.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const struct sp_serve_setting settings[] = {
+    {"temperature", "temperature"},
+    {"top_p", "top_p"},
+    {"presence_penalty", "presence_penalty"},
+    {"frequency_penalty", "frequency_penalty"},
+    {"seed", "seed"},
+    {"max_tokens", "num_predict"},
+    {"max_completion_tokens", "num_predict"},
+    /* Not OpenAI's, but what other servers of its API take. */
+    {"top_k", "top_k"},
+    {"min_p", "min_p"},
+    {"typical_p", "typical_p"},
+    {"repeat_penalty", "repeat_penalty"},
+    {"repeat_last_n", "repeat_last_n"},
+    {NULL, NULL},
+};
+
+static const char one[] = "one answer a request", text_only[] = "text is all there is here",
+                  no_grammar[] = "answers are not held to a form here, only \"text\" is";
+
+static const struct sp_serve_refusal chat_refusals[] = {
+    {"n", "1", one},
+    {"response_format", "{\"type\":\"text\"}", no_grammar},
+    {"functions", NULL, "deprecated, tools take its place"},
+    {"function_call", "\"none\"", "deprecated, tool_choice takes its place"},
+    {"modalities", "[\"text\"]", text_only},
+    {"audio", NULL, text_only},
+    {"web_search_options", NULL, "nothing is searched here"},
+    {"grammar", "\"\"", no_grammar},
+    {"json_schema", "{}", no_grammar},
+    {NULL, NULL, NULL},
+};
+
+static const struct sp_serve_refusal text_refusals[] = {
+    {"n", "1", one},
+    {"best_of", "1", one},
+    {"echo", "false", "the prompt is not repeated here"},
+    {"suffix", "\"\"", "text around a gap is read by /api/generate only"},
+    {"grammar", "\"\"", no_grammar},
+    {"json_schema", "{}", no_grammar},
+    {NULL, NULL, NULL},
+};
+
+static enum sp_status read_stream(struct sp_serve_ask *ask, struct sp_err *err)
+{
+    const struct sp_json *options = sp_json_get(ask->body, "stream_options");
+    enum sp_status st;
+
+    if ((st = sp_json_get_bool(ask->body, "stream", &ask->stream, err))) return st;
+    return sp_json_get_bool(options, "include_usage", &ask->tell_usage, err);
+}
+
+static enum sp_status read_common(struct sp_serve_ask *ask, const struct sp_serve_refusal *refusals,
+                                  struct sp_err *err)
+{
+    static const char *const limits[] = {"max_tokens", "max_completion_tokens"};
+    enum sp_status st;
+    int64_t n;
+
+    if ((st = sp_serve_refuse(ask->body, refusals, err)) ||
+        (st = sp_serve_read_settings(&ask->settings, ask->body, settings, err)) ||
+        (st = sp_serve_read_stops(&ask->settings, sp_json_get(ask->body, "stop"), err)) ||
+        (st = sp_serve_read_biases(&ask->settings, sp_json_get(ask->body, "logit_bias"), err))) {
+        return st;
+    }
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+        if (sp_json_to_i64(sp_json_get(ask->body, limits[i]), &n) && n == 0) {
+            return sp_fail(err, SP_E_INPUT, "%s is 0, expected 1 or more", limits[i]);
+        }
+    }
+    return read_stream(ask, err);
+}
+
+/* "none" keeps the tools from the model; it cannot be made to call one. */
+static enum sp_status read_tools(struct sp_serve_ask *ask, struct sp_err *err)
+{
+    const struct sp_json *choice = sp_json_get(ask->body, "tool_choice");
+    const char *text = sp_json_to_string(choice, NULL);
+
+    ask->tools = sp_json_get(ask->body, "tools");
+    if (ask->tools != NULL && sp_json_kind(ask->tools) != SP_JSON_ARRAY) {
+        return sp_fail(err, SP_E_INPUT, "tools is %s, expected an array",
+                       sp_json_kind_name(sp_json_kind(ask->tools)));
+    }
+    if (sp_json_len(ask->tools) == 0) ask->tools = NULL;
+    if (choice == NULL || (text && strcmp(text, "auto") == 0)) return SP_OK;
+    if (text == NULL || strcmp(text, "none") != 0) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "tool_choice: only \"auto\" and \"none\" are known");
+    }
+    ask->tools = NULL;
+    return SP_OK;
+}
+
+static enum sp_status read_kwargs(struct sp_serve_ask *ask, struct sp_err *err)
+{
+    ask->kwargs = sp_json_get(ask->body, "chat_template_kwargs");
+    if (ask->kwargs != NULL && sp_json_kind(ask->kwargs) != SP_JSON_OBJECT) {
+        return sp_fail(err, SP_E_INPUT, "chat_template_kwargs is %s, expected an object",
+                       sp_json_kind_name(sp_json_kind(ask->kwargs)));
+    }
+    return SP_OK;
+}
+
+enum sp_status sp_serve_openai_read_chat(struct sp_serve_ask *ask, const struct sp_serve *serve,
+                                         struct sp_err *err)
+{
+    const struct sp_conversation *c = &serve->generation->conversation;
+    int64_t n_top = 0;
+    enum sp_status st;
+
+    if (c->template == NULL) {
+        return sp_fail(err, SP_E_UNSUPPORTED,
+                       "%s has no chat template: /v1/completions takes text as it is",
+                       serve->model.names[0]);
+    }
+    if ((st = read_common(ask, chat_refusals, err)) || (st = read_tools(ask, err)) ||
+        (st = read_kwargs(ask, err)) ||
+        (st = sp_json_get_bool(ask->body, "logprobs", &ask->logprobs, err)) ||
+        (st = sp_json_get_i64(ask->body, "top_logprobs", 0, SP_SERVE_MAX_TOP, &n_top, err))) {
+        return st;
+    }
+    if (n_top > 0 && !ask->logprobs) {
+        return sp_fail(err, SP_E_INPUT, "top_logprobs goes with \"logprobs\": true");
+    }
+    ask->n_top = (unsigned)n_top;
+    return sp_serve_read_messages(ask, c, sp_json_get(ask->body, "messages"), err);
+}
+
+/* A text, token ids, or an array of one of them. */
+static enum sp_status read_prompt(struct sp_serve_ask *ask, const struct sp_json *prompt,
+                                  struct sp_err *err)
+{
+    enum sp_json_kind kind = sp_json_kind(sp_json_at(prompt, 0));
+
+    if (kind == SP_JSON_STRING || kind == SP_JSON_ARRAY) {
+        if (sp_json_len(prompt) > 1) {
+            return sp_fail(err, SP_E_UNSUPPORTED, "prompt: one a request");
+        }
+        prompt = sp_json_at(prompt, 0);
+    }
+    if (sp_json_kind(prompt) == SP_JSON_ARRAY && sp_json_len(prompt) > 0) {
+        enum sp_status st = sp_ids_of_json(&ask->ids, prompt, err);
+        if (st) sp_context(err, "prompt");
+        return st;
+    }
+    ask->text = sp_json_to_string(prompt, &ask->text_size);
+    if (ask->text == NULL) {
+        return sp_fail(err, SP_E_INPUT, "prompt is %s, expected a text or token ids",
+                       prompt ? sp_json_kind_name(sp_json_kind(prompt)) : "missing");
+    }
+    return SP_OK;
+}
+
+enum sp_status sp_serve_openai_read_text(struct sp_serve_ask *ask, const struct sp_serve *serve,
+                                         struct sp_err *err)
+{
+    int64_t n_top = -1;
+    enum sp_status st;
+
+    (void)serve;
+    if ((st = read_common(ask, text_refusals, err)) ||
+        (st = sp_json_get_i64(ask->body, "logprobs", 0, SP_SERVE_MAX_TOP, &n_top, err))) {
+        return st;
+    }
+    ask->logprobs = n_top >= 0;
+    ask->n_top = n_top > 0 ? (unsigned)n_top : 0;
+    return read_prompt(ask, sp_json_get(ask->body, "prompt"), err);
+}

@@ -1,0 +1,445 @@
+/* Who answers which path. */
+#include "cli/serve_ollama.h"
+#include "cli/serve_openai.h"
+#include "runtime/clock.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+/* A document of a request may take this much: it is read by the client's own thread, beside
+ * others. */
+static const size_t max_tree_bytes = (size_t)256 << 20;
+
+static const char json_type[] = "application/json";
+
+struct exchange {
+    const struct sp_serve *serve;
+    const struct sp_http_request *request;
+    struct sp_http_answer *answer;
+    char *text;
+    size_t size;
+    struct sp_json_out out;
+};
+
+/* Between the two the body is written. */
+static bool open_body(struct exchange *x)
+{
+    x->out = (struct sp_json_out){.file = open_memstream(&x->text, &x->size)};
+    return x->out.file != NULL;
+}
+
+static void close_body(struct exchange *x, int status)
+{
+    bool whole = fclose(x->out.file) == 0;
+
+    x->answer->status = status;
+    x->answer->type = json_type;
+    if (!whole || sp_text_append(&x->answer->body, x->text, x->size, NULL)) x->answer->status = 500;
+    free(x->text);
+}
+
+/* An error in the words of the API that the path is of. */
+static void refuse(struct exchange *x, int status, const char *sentence)
+{
+    bool ollama = strncmp(x->request->path, "/api/", 5) == 0;
+
+    if (!open_body(x)) return;
+    if (ollama) {
+        sp_serve_ollama_fail(&x->out, status, sentence);
+    } else {
+        sp_serve_openai_fail(&x->out, status, sentence);
+    }
+    close_body(x, status);
+}
+
+/* The request's JSON, about the model that is served; NULL: it was refused. */
+static struct sp_json *read_body(struct exchange *x)
+{
+    const struct sp_http_request *q = x->request;
+    struct sp_json *body = NULL;
+    struct sp_err err = {0};
+    const char *model = NULL;
+    char sentence[SP_ERR_TEXT];
+
+    if (q->too_large) {
+        refuse(x, 413, "the request's body is too large: at most 16 MiB are read");
+        return NULL;
+    }
+    if (sp_json_parse_within(&body, q->body, q->size, SP_JSON_STRICT, max_tree_bytes, &err)) {
+        refuse(x, sp_serve_status_of(err.status), err.text);
+        return NULL;
+    }
+    if (sp_json_kind(body) != SP_JSON_OBJECT) {
+        refuse(x, 400, "the request's body is no JSON object");
+        goto refused;
+    }
+    if (sp_json_get_string(body, "model", &model, &err)) {
+        refuse(x, 400, err.text);
+        goto refused;
+    }
+    if (model == NULL) (void)!sp_json_get_string(body, "name", &model, NULL); /* as it was once */
+    if (model != NULL && !sp_serve_model_is(&x->serve->model, model)) {
+        snprintf(sentence, sizeof sentence, "model '%.200s' not found: '%s' is served here", model,
+                 x->serve->model.names[0]);
+        refuse(x, 404, sentence);
+        goto refused;
+    }
+    return body;
+refused:
+    sp_json_free(body);
+    return NULL;
+}
+
+/* ---- text -------------------------------------------------------------------------------------
+ */
+
+struct client {
+    const struct sp_serve *serve;
+    struct sp_serve_job job;
+};
+
+static long read_job(void *stream, char *to, size_t size)
+{
+    struct client *c = stream;
+
+    return sp_serve_queue_read(c->serve->queue, &c->job, to, size);
+}
+
+static void close_job(void *stream, struct sp_text *about)
+{
+    struct client *c = stream;
+
+    sp_serve_queue_leave(c->serve->queue, &c->job);
+    if (c->job.about.len > 0) {
+        (void)!sp_text_append(about, c->job.about.at, c->job.about.len, NULL);
+    }
+    sp_serve_ask_release(&c->job.ask);
+    sp_text_release(&c->job.out);
+    sp_text_release(&c->job.about);
+    free(c);
+}
+
+/* Waits for the job's turn, and for its answer unless that is a stream. */
+static void attend(struct exchange *x, struct client *c)
+{
+    struct sp_serve_queue *q = x->serve->queue;
+    struct sp_http_answer *a = x->answer;
+    int status = sp_serve_queue_wait(q, &c->job);
+
+    a->stream = c;
+    a->read = read_job;
+    a->close = close_job;
+    a->status = status;
+    a->type = c->job.dialect->stream_type;
+    if (status == 200 && c->job.ask.stream) return;
+    a->type = json_type;
+    if (status == 0 || !sp_serve_queue_wait_end(q, &c->job)) {
+        a->status = 0;
+        return;
+    }
+    a->stream = NULL;
+    a->body = c->job.out;
+    c->job.out = (struct sp_text){0};
+    close_job(c, &a->about);
+}
+
+/* Takes the body over. */
+static void generate(struct exchange *x, struct sp_json *body,
+                     const struct sp_serve_dialect *dialect)
+{
+    struct client *c = NULL;
+    struct sp_err err = {0};
+    enum sp_status st;
+    enum sp_serve_entry entry;
+
+    if (sp_new(&c, 1, sizeof *c, NULL)) {
+        sp_json_free(body);
+        return;
+    }
+    c->serve = x->serve;
+    c->job.ask.body = body;
+    c->job.dialect = dialect;
+    c->job.connection = x->request->connection;
+    c->job.asked_at = c->job.looked_at = sp_seconds();
+    st = sp_settings_copy(&c->job.ask.settings, x->serve->generation->settings, &err);
+    if (!st) st = dialect->read(&c->job.ask, x->serve, &err);
+    if (st) {
+        refuse(x, sp_serve_status_of(st), err.text);
+        goto refused;
+    }
+    entry = sp_serve_queue_put(x->serve->queue, &c->job);
+    if (entry == SP_SERVE_IN) {
+        attend(x, c);
+        return;
+    }
+    refuse(x, 503,
+           entry == SP_SERVE_FULL ? "too many requests wait already, try again later"
+                                  : "the server is stopping");
+    x->answer->retry = entry == SP_SERVE_FULL;
+refused:
+    c->job.turn = SP_SERVE_ENDED;
+    sp_serve_ask_release(&c->job.ask);
+    free(c);
+}
+
+static void openai_chat(struct exchange *x)
+{
+    struct sp_json *body = read_body(x);
+
+    if (body != NULL) generate(x, body, &sp_serve_openai_chat);
+}
+
+static void openai_text(struct exchange *x)
+{
+    struct sp_json *body = read_body(x);
+
+    if (body != NULL) generate(x, body, &sp_serve_openai_text);
+}
+
+static void ollama(struct exchange *x, bool chat)
+{
+    struct sp_json *body = read_body(x);
+
+    if (body == NULL) return;
+    if (open_body(x) && sp_serve_ollama_loads(&x->out, x->serve, body, chat)) {
+        close_body(x, 200);
+        sp_json_free(body);
+        return;
+    }
+    fclose(x->out.file);
+    free(x->text);
+    generate(x, body, chat ? &sp_serve_ollama_chat : &sp_serve_ollama_text);
+}
+
+static void ollama_chat(struct exchange *x)
+{
+    ollama(x, true);
+}
+
+static void ollama_text(struct exchange *x)
+{
+    ollama(x, false);
+}
+
+/* ---- lists ------------------------------------------------------------------------------------
+ */
+
+static void say(struct exchange *x, const char *text)
+{
+    x->answer->status = 200;
+    x->answer->type = "text/plain; charset=utf-8";
+    if (sp_text_append(&x->answer->body, text, strlen(text), NULL)) x->answer->status = 500;
+}
+
+static void root(struct exchange *x)
+{
+    say(x, "spectool is running");
+}
+
+static bool open_object(struct exchange *x)
+{
+    if (!open_body(x)) return false;
+    sp_json_out_begin(&x->out, NULL, '{');
+    return true;
+}
+
+static void close_object(struct exchange *x)
+{
+    sp_json_out_end(&x->out, '}');
+    close_body(x, 200);
+}
+
+static void health(struct exchange *x)
+{
+    if (!open_object(x)) return;
+    sp_json_out_text(&x->out, "status", "ok");
+    close_object(x);
+}
+
+static void version(struct exchange *x)
+{
+    if (!open_object(x)) return;
+    sp_json_out_text(&x->out, "version", x->serve->version);
+    close_object(x);
+}
+
+static void tags(struct exchange *x)
+{
+    if (!open_object(x)) return;
+    sp_serve_model_tags(&x->out, &x->serve->model, false);
+    close_object(x);
+}
+
+static void loaded(struct exchange *x)
+{
+    if (!open_object(x)) return;
+    sp_serve_model_tags(&x->out, &x->serve->model, true);
+    close_object(x);
+}
+
+static void show(struct exchange *x)
+{
+    struct sp_json *body = read_body(x);
+
+    if (body == NULL || !open_object(x)) goto done;
+    sp_serve_model_show(&x->out, &x->serve->model);
+    close_object(x);
+done:
+    sp_json_free(body);
+}
+
+static void models(struct exchange *x)
+{
+    if (!open_object(x)) return;
+    sp_serve_model_list(&x->out, &x->serve->model);
+    close_object(x);
+}
+
+/* /v1/models/NAME */
+static void model(struct exchange *x)
+{
+    const char *name = x->request->path + strlen("/v1/models/");
+
+    if (!sp_serve_model_is(&x->serve->model, name)) {
+        refuse(x, 404, "no such model is served here, GET /v1/models lists them");
+        return;
+    }
+    if (!open_object(x)) return;
+    sp_serve_model_entry(&x->out, &x->serve->model);
+    close_object(x);
+}
+
+/* Paths of both APIs that would need something else than one packed file. */
+static void missing(struct exchange *x)
+{
+    char sentence[160];
+
+    snprintf(sentence, sizeof sentence, "%.100s is not supported by spectool", x->request->path);
+    refuse(x, 501, sentence);
+}
+
+/* ---- routes -----------------------------------------------------------------------------------
+ */
+
+static const struct route {
+    const char *method; /* NULL: any */
+    const char *path;   /* with a slash at the end: what begins so, and goes on */
+    void (*answer)(struct exchange *x);
+} routes[] = {
+    {"GET", "/", root},
+    {"GET", "/health", health},
+    {"GET", "/v1/models", models},
+    {"GET", "/v1/models/", model},
+    {"POST", "/v1/chat/completions", openai_chat},
+    {"POST", "/v1/completions", openai_text},
+    {NULL, "/v1/embeddings", missing},
+    {NULL, "/v1/responses", missing},
+    {NULL, "/v1/images/", missing},
+    {NULL, "/v1/audio/", missing},
+    {NULL, "/v1/moderations", missing},
+    {NULL, "/v1/files", missing},
+    {"GET", "/api/version", version},
+    {"GET", "/api/tags", tags},
+    {"GET", "/api/ps", loaded},
+    {"POST", "/api/show", show},
+    {"POST", "/api/chat", ollama_chat},
+    {"POST", "/api/generate", ollama_text},
+    {NULL, "/api/embed", missing},
+    {NULL, "/api/embeddings", missing},
+    {NULL, "/api/pull", missing},
+    {NULL, "/api/push", missing},
+    {NULL, "/api/create", missing},
+    {NULL, "/api/copy", missing},
+    {NULL, "/api/delete", missing},
+    {NULL, "/api/blobs/", missing},
+};
+
+static bool matches(const struct route *route, const char *path)
+{
+    size_t len = strlen(route->path);
+
+    if (len > 1 && route->path[len - 1] == '/') {
+        return strncmp(path, route->path, len) == 0 && path[len] != '\0';
+    }
+    return strcmp(path, route->path) == 0;
+}
+
+/* GET stands for HEAD, too. */
+static bool allows(const struct route *route, const char *method)
+{
+    if (route->method == NULL || strcmp(route->method, method) == 0) return true;
+    return strcmp(route->method, "GET") == 0 && strcmp(method, "HEAD") == 0;
+}
+
+static void dispatch(struct exchange *x)
+{
+    const struct sp_http_request *q = x->request;
+    const struct route *other = NULL;
+
+    for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
+        if (!matches(&routes[i], q->path)) continue;
+        if (allows(&routes[i], q->method)) {
+            routes[i].answer(x);
+            return;
+        }
+        other = &routes[i];
+    }
+    if (other == NULL) {
+        refuse(x, 404, "there is nothing at this path");
+        return;
+    }
+    x->answer->allow = strcmp(other->method, "GET") == 0 ? "GET, HEAD" : "POST";
+    refuse(x, 405, "the path takes another method");
+}
+
+/* ---- browsers ---------------------------------------------------------------------------------
+ */
+
+/* Is it a name or number of this machine, whatever its port? */
+static bool is_local(const char *host)
+{
+    static const char *const names[] = {"localhost", "127.0.0.1", "[::1]"};
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        size_t len = strlen(names[i]);
+        if (strncasecmp(host, names[i], len) == 0 && (host[len] == '\0' || host[len] == ':')) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A page that a browser shows may send requests to this machine, in its user's name: only those of
+ * the origin that --cors names are answered, and where the server is this machine's alone, only
+ * under its own names. */
+static bool is_foreign(const struct exchange *x)
+{
+    const struct sp_serve *s = x->serve;
+    const struct sp_http_request *q = x->request;
+    const char *host;
+
+    if (s->loopback && q->host != NULL && !is_local(q->host)) return true;
+    if (q->origin == NULL) return false;
+    if (s->cors != NULL && (strcmp(s->cors, "*") == 0 || strcmp(s->cors, q->origin) == 0)) {
+        return false;
+    }
+    host = strstr(q->origin, "://");
+    return host == NULL || q->host == NULL || strcmp(host + 3, q->host) != 0;
+}
+
+void sp_serve_handle(void *context, const struct sp_http_request *request,
+                     struct sp_http_answer *answer)
+{
+    struct exchange x = {.serve = context, .request = request, .answer = answer};
+
+    answer->cors = x.serve->cors;
+    if (is_foreign(&x)) {
+        refuse(&x, 403, "not for this host or origin, --cors names the one that may ask");
+    } else if (strcmp(request->method, "OPTIONS") == 0 && x.serve->cors != NULL) {
+        answer->status = 204;
+    } else {
+        dispatch(&x);
+    }
+}
