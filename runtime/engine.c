@@ -109,13 +109,20 @@ static void finish_rows(const struct job *job, const struct sp_row_group *g,
     }
 }
 
+/* Of the matrix, in panels first..first+n_panels-1. */
+static size_t rows_of(const struct sp_matrix *w, size_t first, size_t n_panels)
+{
+    size_t begin = first * SP_PANEL_ROWS, len = n_panels * SP_PANEL_ROWS;
+
+    return w->rows - begin < len ? w->rows - begin : len;
+}
+
 static void multiply_panels(const struct job *job, const struct sp_row_group *g,
                             const struct sp_product *p, size_t first, size_t n_panels)
 {
     struct sp_matrix w = sp_matrix_at(p->w, g->matrix);
     size_t begin = first * SP_PANEL_ROWS;
-    size_t len =
-        w.rows - begin < n_panels * SP_PANEL_ROWS ? w.rows - begin : n_panels * SP_PANEL_ROWS;
+    size_t len = rows_of(&w, first, n_panels);
     float *y = p->y + g->to * p->ldy + begin;
 
     sp_matmul_rows(job->engine->kernels, w.dtype, y, p->ldy, w.panels + first * w.panel_size,
@@ -130,11 +137,12 @@ static void apply_gate(const struct job *job, const struct sp_row_group *g,
                        const struct sp_product *p, size_t first, size_t n_panels)
 {
     const struct sp_vector *v = job->engine->vector;
-    size_t begin = first * SP_PANEL_ROWS, len = n_panels * SP_PANEL_ROWS;
+    size_t begin = first * SP_PANEL_ROWS, len = rows_of(p->w, first, n_panels);
 
     for (size_t t = g->to; t < g->to + g->n; t++) {
         float *y = p[0].y + t * p[0].ldy + begin;
-        const float *up = p->ones ? p->ones + begin : p[1].y + t * p[1].ldy + begin;
+        const float *up =
+            begin + (p->factors ? p->factors + t * p->ld_factors : p[1].y + t * p[1].ldy);
         switch (p->gate) {
         case SP_GATE_NONE:
             break;
@@ -157,7 +165,7 @@ static void apply_gate(const struct job *job, const struct sp_row_group *g,
 /* Does the next product make the factors of this one's gate? */
 static bool takes_two(const struct sp_product *p)
 {
-    return p->gate != SP_GATE_NONE && p->ones == NULL;
+    return p->gate != SP_GATE_NONE && p->factors == NULL;
 }
 
 /* Panels first..first+n-1 of one product, and of the one it gates. */

@@ -68,8 +68,9 @@ struct sp_product {
     float *y;          /* [n_rows][ldy], ldy >= sp_matrix_ld(w->rows) */
     size_t ldy;
     enum sp_gate gate;
-    const float *ones; /* [sp_matrix_ld(rows)] 1, in place of a next product; or NULL */
-    float limit;       /* of SP_GATE_SWIGLU_CLAMPED */
+    const float *factors;           /* [n_rows][ld_factors], in place of a next product; or NULL */
+    size_t ld_factors;              /* 0: the same for all rows */
+    float limit;                    /* of SP_GATE_SWIGLU_CLAMPED */
     const struct sp_finish *finish; /* NULL: nothing; not together with a gate */
 };
 

@@ -360,7 +360,7 @@ static void run_ffn(struct layer_job *job)
                                   .y = d->ffn.x,
                                   .ldy = d->ffn.ld,
                                   .gate = sp_gate_of(d->model->config.activation),
-                                  .ones = d->ones};
+                                  .factors = d->ones};
     struct sp_product gate_up[] = {
         {.w = &l->gate,
          .bias = l->gate_bias,

@@ -2,7 +2,7 @@
  *
  * Every layer has a small embedding of the token of its own. Before the first layer:
  *   mixed[l] = (norm((W e * H^-1/2)[l]) + table[id][l] * sqrt(P)) * 2^-1/2,   P = n_per_layer
- * and after layer l's MLP:  x += norm(W_out (gelu(W_gate x) * mixed[l])). The table is as large as
+ * and after layer l's MLP:  x += norm(W_out (act(W_gate x) * mixed[l])). The table is as large as
  * the model: its rows are read where they are mapped. */
 #include "runtime/decoder.h"
 
@@ -94,15 +94,15 @@ void sp_per_layer_run(struct sp_decoder *d, unsigned layer, size_t n)
     const struct sp_layer *l = &d->model->layers[layer];
     const struct sp_config *config = &d->model->config;
     struct sp_per_layer_scratch *s = d->per_layer;
-    struct sp_product gate = {.w = &l->per_layer_gate, .y = s->gated.x, .ldy = s->gated.ld};
+    struct sp_product gate = {.w = &l->per_layer_gate,
+                              .y = s->gated.x,
+                              .ldy = s->gated.ld,
+                              .gate = sp_gate_of(config->activation),
+                              .factors = s->mixed + layer * config->n_per_layer,
+                              .ld_factors = s->ld};
     struct sp_product out = {.w = &l->per_layer_out, .y = d->y, .ldy = d->ld_x};
 
     take_rows(d, n);
     sp_engine_multiply(d->engine, &gate, 1, &s->x, n);
-    for (size_t t = 0; t < n; t++) {
-        d->engine->vector->gelu_tanh_mul(s->gated.x + t * s->gated.ld,
-                                         s->mixed + t * s->ld + layer * config->n_per_layer,
-                                         config->n_per_layer);
-    }
     sp_engine_multiply(d->engine, &out, 1, &s->gated, n);
 }
