@@ -172,9 +172,10 @@ static enum sp_status read_sizes(struct sp_sizes *s, const struct sp_config_text
         s->full_head_dim = s->head_dim;
         return SP_OK;
     }
-    st = sp_text_unsigned(t, "global_head_dim", 2, SP_CAP_WIDTH, &s->full_head_dim, err);
+    st = sp_config_read_full_heads(s, t, err);
     if (st == SP_OK && s->full_head_dim % 2 != 0) {
-        st = sp_fail(err, SP_E_INPUT, "global_head_dim %u is not even", s->full_head_dim);
+        st = sp_fail(err, SP_E_INPUT, "the head_dim of full layers, %u, is not even",
+                     s->full_head_dim);
     }
     return st;
 }

@@ -3,6 +3,7 @@
  * Source: Gemma4TextConfig and the gemma4 modeling file in transformers. */
 #include "format/config_parts.h"
 
+#include <stdio.h>
 #include <string.h>
 
 struct gemma4_keys {
@@ -13,6 +14,57 @@ struct gemma4_keys {
     bool moe;
     unsigned n_experts, n_experts_used, n_expert_ffn;
 };
+
+/* transformers 5 writes what a layer has other than the rest: {"5": {"head_dim": 512,
+ * "num_key_value_heads": 2}, ...}, and then nothing of full layers in general. */
+static const char per_layer_key[] = "per_layer_config";
+
+static const struct sp_json *layer_entry(const struct sp_json *layers, unsigned i)
+{
+    char key[16];
+
+    snprintf(key, sizeof key, "%u", i);
+    return sp_json_get(layers, key);
+}
+
+static enum sp_status check_entry(const struct sp_json *entry, unsigned i, struct sp_err *err)
+{
+    if (sp_json_kind(entry) != SP_JSON_OBJECT) {
+        return sp_fail(err, SP_E_INPUT, "%s: layer %u is no object", per_layer_key, i);
+    }
+    for (struct sp_json_iter it = {0}; sp_json_next(entry, &it);) {
+        if (strcmp(it.key, "head_dim") == 0 || strcmp(it.key, "num_key_value_heads") == 0) continue;
+        return sp_fail(err, SP_E_UNSUPPORTED, "%s: %s of layer %u is not supported", per_layer_key,
+                       it.key, i);
+    }
+    return SP_OK;
+}
+
+enum sp_status sp_config_read_full_heads(struct sp_sizes *sizes, const struct sp_config_text *t,
+                                         struct sp_err *err)
+{
+    const struct sp_json *layers = sp_text_get(t, per_layer_key);
+    size_t n_seen = 0;
+    enum sp_status st;
+
+    if (layers == NULL) {
+        return sp_text_unsigned(t, "global_head_dim", 2, SP_CAP_WIDTH, &sizes->full_head_dim, err);
+    }
+    sizes->full_head_dim = sizes->head_dim;
+    for (unsigned i = 0; i < sizes->n_layers; i++) {
+        const struct sp_json *entry = layer_entry(layers, i);
+        if (entry == NULL) continue;
+        n_seen++;
+        if ((st = check_entry(entry, i, err)) ||
+            (st = sp_object_unsigned(entry, "head_dim", 2, SP_CAP_WIDTH, &sizes->full_head_dim,
+                                     err))) {
+            return st;
+        }
+    }
+    if (sp_json_kind(layers) == SP_JSON_OBJECT && sp_json_len(layers) == n_seen) return SP_OK;
+    return sp_fail(err, SP_E_INPUT, "%s names something other than layers 0 to %u", per_layer_key,
+                   sizes->n_layers - 1);
+}
 
 static enum sp_status read_experts(struct gemma4_keys *k, const struct sp_config_text *t,
                                    struct sp_err *err)
@@ -61,9 +113,6 @@ static enum sp_status read_keys(struct gemma4_keys *k, struct sp_config *c,
         return sp_fail(err, SP_E_INPUT, "vocab_size_per_layer_input %u is below vocab_size %u",
                        c->n_per_layer_vocab, c->n_vocab);
     }
-    if (sp_text_get(t, "per_layer_config")) {
-        return sp_fail(err, SP_E_UNSUPPORTED, "per_layer_config is not supported");
-    }
     if ((st = sp_text_string(t, "use_bidirectional_attention", &direction, err))) return st;
     if (direction == NULL || strcmp(direction, "vision") == 0) return SP_OK;
     return sp_fail(err, SP_E_UNSUPPORTED, "use_bidirectional_attention \"%s\" is not supported",
@@ -84,12 +133,30 @@ static enum sp_status check_assistant(const struct gemma4_keys *k, const struct 
     return sp_fail(err, SP_E_UNSUPPORTED, "assistant: unsupported text_config feature %s", feature);
 }
 
-static void widen_full_layer(struct sp_layer_config *l, const struct gemma4_keys *k,
-                             const struct sp_sizes *sizes)
+/* Layers of a type rotate alike, so their heads are of one size. */
+static enum sp_status read_heads(struct sp_layer_config *l, unsigned i,
+                                 const struct sp_config_text *t, const struct gemma4_keys *k,
+                                 const struct sp_sizes *sizes, struct sp_err *err)
 {
-    l->head_dim = sizes->full_head_dim;
-    l->v_from_k = k->k_is_v;
-    if (k->k_is_v && k->n_full_kv_heads) l->n_kv_heads = k->n_full_kv_heads;
+    const struct sp_json *layers = sp_text_get(t, per_layer_key), *entry = layer_entry(layers, i);
+    unsigned usual = l->window ? sizes->head_dim : sizes->full_head_dim;
+    enum sp_status st;
+
+    l->v_from_k = l->window == 0 && k->k_is_v;
+    if (layers == NULL) {
+        l->head_dim = usual;
+        if (l->v_from_k && k->n_full_kv_heads) l->n_kv_heads = k->n_full_kv_heads;
+        return SP_OK;
+    }
+    if ((st = sp_object_unsigned(entry, "head_dim", 2, SP_CAP_WIDTH, &l->head_dim, err)) ||
+        (st = sp_object_unsigned(entry, "num_key_value_heads", 1, SP_CAP_HEADS, &l->n_kv_heads,
+                                 err))) {
+        return st;
+    }
+    if (l->head_dim == usual) return SP_OK;
+    return sp_fail(err, SP_E_UNSUPPORTED,
+                   "%s: head_dim %u of layer %u is not supported beside %u in layers of its type",
+                   per_layer_key, l->head_dim, i, usual);
 }
 
 /* The last layer of this one's type that has keys of its own. */
@@ -124,12 +191,12 @@ enum sp_status sp_config_read_gemma4(struct sp_config *out, const struct sp_conf
     out->layers[out->n_layers - 1].rope = 0;
     for (unsigned i = 0; i < out->n_layers; i++) {
         struct sp_layer_config *l = &out->layers[i];
-        if (l->window == 0) widen_full_layer(l, &k, sizes);
+        if ((st = read_heads(l, i, t, &k, sizes, err))) return st;
         if (l->n_heads % l->n_kv_heads != 0) {
             return sp_fail(err, SP_E_INPUT,
-                           "num_attention_heads %u is not a multiple of "
-                           "num_global_key_value_heads %u",
-                           l->n_heads, l->n_kv_heads);
+                           "num_attention_heads %u is not a multiple of the %u key and value "
+                           "heads of layer %u",
+                           l->n_heads, l->n_kv_heads, i);
         }
         if (k.moe) {
             l->n_shared_ffn = l->n_ffn;

@@ -95,6 +95,11 @@ SP_MUST_CHECK enum sp_status sp_config_read_short_conv(struct sp_config *out,
 SP_MUST_CHECK enum sp_status
 sp_config_read_mamba(struct sp_config *out, const struct sp_config_text *t, struct sp_err *err);
 
+/* Fills full_head_dim of Gemma 4. Needs the other sizes. */
+SP_MUST_CHECK enum sp_status sp_config_read_full_heads(struct sp_sizes *sizes,
+                                                       const struct sp_config_text *t,
+                                                       struct sp_err *err);
+
 /* Head sizes by layer type, shared keys, per-layer embeddings and experts of Gemma 4. Needs the
  * layers. */
 SP_MUST_CHECK enum sp_status sp_config_read_gemma4(struct sp_config *out,

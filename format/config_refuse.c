@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-/* The values of a key that change nothing; null always is one. */
+/* The values of a key that change nothing; null and {} always are. */
 enum neutral {
     NEUTRAL_NULL,   /* nothing else */
     NEUTRAL_FALSE,  /* false, 0 */
@@ -70,6 +70,7 @@ static const struct {
     {"attention_value_scale", NEUTRAL_ONE, 0},
     {"num_kv_shared_layers", NEUTRAL_FALSE, SP_READS_GEMMA4},
     {"hidden_size_per_layer_input", NEUTRAL_FALSE, SP_READS_GEMMA4},
+    {"per_layer_config", NEUTRAL_NULL, SP_READS_GEMMA4},
 };
 
 static bool is_neutral(const struct sp_json *v, enum neutral neutral, const struct sp_family *f)
@@ -77,7 +78,7 @@ static bool is_neutral(const struct sp_json *v, enum neutral neutral, const stru
     double d;
     bool b;
 
-    if (v == NULL) return true;
+    if (v == NULL || (sp_json_kind(v) == SP_JSON_OBJECT && sp_json_len(v) == 0)) return true;
     if (neutral == NEUTRAL_NORMS) neutral = f->qk_norm ? NEUTRAL_TRUE : NEUTRAL_FALSE;
     if (neutral == NEUTRAL_SHARED) {
         neutral = f->norms == SP_NORMS_SHARED ? NEUTRAL_TRUE : NEUTRAL_FALSE;

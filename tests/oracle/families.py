@@ -104,6 +104,14 @@ FAMILIES = {
         "intermediate_size": 64, "num_hidden_layers": 2, "sliding_window": None,
         "sliding_window_pattern": None, "layer_types": ["full_attention"] * 2,
         "tie_word_embeddings": True}),
+    # An activation of its own, in per-layer embeddings too; saved with a per_layer_config. Roots of
+    # the widths are whole: they are rounded to the type that a model is loaded in.
+    "gemma4_silu": ("Gemma4ForCausalLM", {
+        "num_hidden_layers": 2, "layer_types": ["sliding_attention", "full_attention"],
+        "head_dim": 8, "global_head_dim": 16, "sliding_window": 6, "hidden_activation": "silu",
+        "attention_k_eq_v": True, "num_global_key_value_heads": 1, "hidden_size": 64,
+        "hidden_size_per_layer_input": 16, "vocab_size_per_layer_input": N_VOCAB,
+        "tie_word_embeddings": True}),
     "mixtral": ("MixtralForCausalLM", {
         "num_local_experts": 5, "num_experts_per_tok": 2}),
 }
