@@ -9,6 +9,7 @@
 #include "quantize/kernels.h"
 #include "runtime/spectool.h"
 #include "tests/creating.h"
+#include "tests/golden.h"
 #include "tests/random.h"
 #include "tests/scratch.h"
 
@@ -330,6 +331,61 @@ static void test_experts(void **state)
     sp_pack_close(a);
 }
 
+/* A matrix that a calibration must know? */
+static bool is_learned(const struct sp_pack_tensor *t)
+{
+    return t->layout == SP_PANEL && t->shape[t->rank - 1] % 32 == 0 &&
+           strncmp(t->name, "embed_tokens", 12) != 0 && strncmp(t->name, "lm_head", 7) != 0 &&
+           strstr(t->name, "experts.down_proj") == NULL;
+}
+
+static bool is_named(const struct sp_pack *calibration, const char *matrix)
+{
+    size_t len = strlen(matrix);
+
+    for (size_t i = 0; i < sp_pack_n_tensors(calibration); i++) {
+        const char *names = sp_pack_tensor(calibration, i)->name;
+        for (const char *at = strstr(names, matrix); at; at = strstr(at + 1, matrix)) {
+            if ((at == names || at[-1] == ',') && (at[len] == 0 || at[len] == ',')) return true;
+        }
+    }
+    return false;
+}
+
+/* However a family's layers are wired, no matrix of theirs is passed over. */
+static void check_family(const char *name)
+{
+    const char *file = creating_at("family.bin"), *calibration = creating_at("family.calibration");
+    struct sp_pack *model, *pack;
+    char lines[512];
+
+    snprintf(lines, sizeof lines, "FROM @/../families/%s\n", name);
+    creating_create(creating_modelfile(lines), file, SP_F32, SP_DTYPE_NONE, 2);
+    calibrate_with(file, calibration, &(struct sp_calibration_text){ids, 300}, 1, NULL, 2);
+    model = creating_open(file);
+    pack = creating_open(calibration);
+    for (size_t i = 0; i < sp_pack_n_tensors(model); i++) {
+        const struct sp_pack_tensor *t = sp_pack_tensor(model, i);
+        if (t->part == SP_PART_TARGET && is_named(pack, t->name) != is_learned(t)) {
+            fail_msg("%s: tensor %s", name, t->name);
+        }
+    }
+    sp_pack_close(pack);
+    sp_pack_close(model);
+}
+
+static void test_families(void **state)
+{
+    fill_ids(3);
+    for (size_t i = 0; i < N_IDS; i++)
+        ids[i] %= 128;
+    for (const char *const *name = golden_families(); *name; name++) {
+        creating_begin(state);
+        check_family(*name);
+        creating_end(state);
+    }
+}
+
 /* ---- what is refused --------------------------------------------------------------------------
  */
 
@@ -429,6 +485,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_interrupted, begin, creating_end),
         cmocka_unit_test_setup_teardown(test_quality, begin, creating_end),
         cmocka_unit_test_setup_teardown(test_experts, begin, creating_end),
+        cmocka_unit_test(test_families),
         cmocka_unit_test_setup_teardown(test_refused, begin, creating_end),
         cmocka_unit_test_setup_teardown(test_crafted, begin, creating_end),
     };
