@@ -142,6 +142,7 @@ static enum sp_status open_scratch(struct sp_decoder *d, struct sp_err *err)
     if ((st = sp_conv_open(d, err))) return st;
     if ((st = sp_new_rows(&d->gate, has_output_gate(config) ? rows : 0, d->ld_q, err))) return st;
     if ((st = sp_new(&d->ranges, rows, sizeof *d->ranges, err))) return st;
+    if (w.heads == 0) return SP_OK; /* no layer attends */
     return sp_attention_scratch_new(&d->attention, sp_pool_n_threads(d->engine->pool), w.heads,
                                     w.head_dim, rows, d->options.n_positions, err);
 }

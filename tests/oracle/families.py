@@ -159,6 +159,8 @@ FAMILIES.update({
         mamba_chunk_size=8, num_hidden_layers=2,
         layer_types=["linear_attention", "full_attention"])),
     "qwen3_next": ("Qwen3NextForCausalLM", qwen3_next()),
+    "qwen3_next_linear": ("Qwen3NextForCausalLM", qwen3_next(
+        num_hidden_layers=2, layer_types=["linear_attention"] * 2)),
     "qwen3_next_sparse": ("Qwen3NextForCausalLM", qwen3_next(
         norm_topk_prob=False, mlp_only_layers=[1])),
     "lfm2_moe": ("Lfm2MoeForCausalLM", {
