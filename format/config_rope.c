@@ -129,10 +129,11 @@ static enum sp_status read_original(double *out, bool *stated, const struct rope
                                     struct sp_err *err)
 {
     static const char key[] = "original_max_position_embeddings";
-    bool beside = sp_text_get(s->t, key) != NULL;
+    unsigned class_default = s->t->family->original_positions;
+    bool beside = sp_text_get(s->t, key) != NULL || class_default;
 
     *stated = beside || sp_json_get(s->dict, key) != NULL;
-    *out = s->max_positions;
+    *out = class_default ? class_default : s->max_positions;
     if (beside) return sp_text_double(s->t, key, 1, 1e9, out, err);
     return sp_json_get_double(s->dict, key, 1, 1e9, out, err);
 }
@@ -338,7 +339,8 @@ static bool is_nested(const struct sp_json *dict)
     return nested;
 }
 
-/* The rope dict that counts, and the other one, which may still know theta. */
+/* The rope dict that counts, and the other one, which may still know theta. An empty rope_scaling
+ * is none, but empty rope_parameters stand in place of the class's. */
 static enum sp_status find_dicts(const struct sp_json **dict, const struct sp_json **other,
                                  const struct sp_config_text *t, struct sp_err *err)
 {
@@ -351,7 +353,7 @@ static enum sp_status find_dicts(const struct sp_json **dict, const struct sp_js
             return sp_fail(err, SP_E_INPUT, "%s is no object", keys[i]);
         }
     }
-    *dict = sp_json_len(found[0]) ? found[0] : sp_json_len(found[1]) ? found[1] : NULL;
+    *dict = sp_json_len(found[0]) ? found[0] : found[1];
     *other = *dict == found[0] ? found[1] : found[0];
     return SP_OK;
 }

@@ -110,6 +110,7 @@ static const struct sp_family families[] = {
                         "\"beta_slow\":1,\"mscale\":1,\"mscale_all_dim\":1,"
                         "\"llama_4_scaling_beta\":0.1}",
         .windows = SP_WINDOWS_ALL,
+        .ignores_layer_types = true,
         .reads = SP_READS_GROWTH,
         .activation_key = "hidden_act",
         .activation = "silu",
@@ -150,6 +151,7 @@ static const struct sp_family families[] = {
         .theta = 1e4,
         .windows = SP_WINDOWS_ALL,
         .window = 4096,
+        .ignores_layer_types = true,
         .window_switch = true,
         .qkv_bias = SP_BIAS_BY_CONFIG,
         .o_bias = SP_BIAS_BY_CONFIG,
@@ -687,9 +689,11 @@ static const struct sp_family families[] = {
         .theta = 1e4,
         .partial_rotary = 1,
         .windows = SP_WINDOWS_ALL,
+        .ignores_layer_types = true,
         .activation_key = "hidden_act",
         .activation = "silu",
         .longrope_only = true,
+        .original_positions = 4096,
         .storage = SP_STORED_QKV | SP_STORED_GATE_UP,
     },
     {

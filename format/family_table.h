@@ -127,9 +127,11 @@ struct sp_family {
     const char *activation_key, *activation;          /* the key, if there is one; its default */
     bool gpt_oss_mlp;   /* every layer has experts: clamped SwiGLU, biases; attention has sinks */
     bool longrope_only; /* any scaling of rotation is longrope, however it is spelled */
-    bool delta_layers;  /* layer_types may say linear_attention: gated delta rule (Qwen3.5) */
-    bool conv_layers; /* ... conv: gated short convolution (LFM2); or full_attn_idxs lists the rest
-                       */
+    /* The class's original_max_position_embeddings, which counts before a dict's; 0: it has none */
+    unsigned original_positions;
+    bool delta_layers; /* layer_types may say linear_attention: gated delta rule (Qwen3.5) */
+    bool conv_layers;  /* ... conv: gated short convolution (LFM2); or full_attn_idxs lists the rest
+                        */
     const struct sp_mamba_family *mamba; /* ... mamba, or linear_attention: Mamba-2; or NULL */
     bool adjusted_ffn; /* intermediate_size is adjusted unless the config says otherwise (LFM2) */
     bool output_gate;  /* attention output is gated */

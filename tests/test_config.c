@@ -364,6 +364,10 @@ static void qwen(void **state)
     }
     assert_true(c.routing.norm);
     sp_config_release(&c);
+
+    configs_own(&c, "qwen3_moe_listed", NULL);
+    configs_assert_windows(&c, "7,7");
+    sp_config_release(&c);
 }
 
 /* Which layers are attention, A, delta, D, or short convolutions, C. */
@@ -653,6 +657,14 @@ static void smollm_phi_oss(void **state)
     free(notes);
     sp_config_release(&c);
 
+    /* The class's original length counts before the dict's; layer_types is not read. */
+    configs_own(&c, "phi3_class_original", NULL);
+    configs_assert_near(c.ropes[0].original_positions, 4096);
+    configs_assert_near(c.ropes[0].factor, 16);
+    configs_assert_near(c.ropes[0].amplitude, 1.154700538379); /* sqrt(1 + ln 16 / ln 4096) */
+    configs_assert_windows(&c, "7,7");
+    sp_config_release(&c);
+
     configs_own(&c, "phi3_yarn_means_longrope", NULL);
     assert_int_equal(c.ropes[0].kind, SP_ROPE_LONGROPE);
     configs_assert_near(c.ropes[0].factor, 32);
@@ -672,6 +684,11 @@ static void smollm_phi_oss(void **state)
     assert_int_equal(c.layers[2].n_experts, 4);
     assert_int_equal(c.layers[2].n_experts_used, 2);
     assert_shape(&c, 4, 2, 64, 32);
+    sp_config_release(&c);
+
+    configs_own(&c, "gpt_oss_unscaled", NULL);
+    assert_int_equal(c.ropes[0].kind, SP_ROPE_DEFAULT);
+    configs_assert_near(c.ropes[0].theta, 150000);
     sp_config_release(&c);
 }
 
