@@ -2,10 +2,12 @@
  * lookup decoding, Saxena 2023). An answer that repeats its question, a file under edit, a list of
  * like lines are guessed well, and a search costs nothing beside a pass.
  *
- * Every pair of neighbours in the committed text is filed under a hash, in a chain that leads from
- * the newest to the oldest. A search walks the chain of the last two tokens and takes the place
- * that agrees with the text's end for longest, the newest of equals. The longer that is, the surer
- * is what follows it. */
+ * Every token of the committed text and every pair of neighbours is filed under a hash, in a chain
+ * that leads from the newest to the oldest. A search walks the chain of the last two tokens and
+ * takes the place that agrees with the text's end for longest, the newest of equals. The longer
+ * that is, the surer is what follows it. Where no two tokens agree, what last followed the last one
+ * is guessed: seldom right, but one more row of a pass costs little. Such guesses are made where
+ * the depth is chosen by what pays, not where it is given. */
 #ifndef SP_RUNTIME_DRAFT_LOOKUP_H
 #define SP_RUNTIME_DRAFT_LOOKUP_H
 

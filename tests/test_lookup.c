@@ -104,6 +104,65 @@ static void longest_match(void **state)
     assert_true(n_found > 50);
 }
 
+/* Where no two tokens agree: the newest place of the last one alone, 0: none; *again: the token
+ * behind it stands behind an older one too. */
+static size_t search_single(const uint32_t *ids, size_t n_cached, bool *again)
+{
+    size_t newest = 0;
+
+    *again = false;
+    for (size_t at = n_cached - 1; at > 0; at--) {
+        if (ids[at] != ids[n_cached]) continue;
+        if (newest && ids[at + 1] == ids[newest + 1]) *again = true;
+        if (newest == 0) newest = at;
+    }
+    return newest;
+}
+
+/* What followed a single token is guessed where guesses are weighed, surer where it did so twice.
+ */
+static void single_tokens(void **state)
+{
+    struct sp_chooser chooser = {0};
+    uint64_t random = 5;
+    size_t n_found[2] = {0};
+
+    (void)state;
+    for (unsigned n_tokens = 20; n_tokens <= 50; n_tokens += 15) {
+        struct sp_drafter *l = open_lookup(TEXT);
+        uint32_t ids[ROOM];
+        for (size_t i = 0; i < TEXT; i++)
+            ids[i] = next(&random) % n_tokens;
+        for (size_t n_cached = 1; n_cached + 1 < TEXT; n_cached++) {
+            uint32_t kept = ids[n_cached + 1];
+            struct sp_depth depth;
+            struct sp_guesser guesser = {.chooser = &chooser, .depth = &depth};
+            bool again;
+            size_t at = search_single(ids, n_cached, &again), n = 1;
+            commit(l, ids, n_cached - 1, 1);
+            if (n_cached > 60 && next(&random) % 60 == 0) {
+                n_cached -= 20;
+                l->ops->truncate(l, n_cached);
+                continue;
+            }
+            if (search(ids, n_cached)) continue;
+            assert_int_equal(l->ops->limit(l, ids, n_cached), at ? SP_LOOKUP_DEPTH : 0);
+            if (at == 0) continue;
+            sp_depth_init(&depth, SP_LOOKUP_DEPTH, true);
+            assert_int_equal(sp_depth_choose(&depth, 1), 1);
+            assert_int_equal(l->ops->propose(l, ids, n_cached, &n, &guesser, NULL), SP_OK);
+            assert_int_equal(n, 1);
+            assert_int_equal(ids[n_cached + 1], ids[at + 1]);
+            assert_true(again ? depth.confidence[1] > 0.3 : depth.confidence[1] < 0.3);
+            n_found[again]++;
+            ids[n_cached + 1] = kept;
+            assert_int_equal(propose(l, ids, n_cached), 0); /* the depth is given */
+        }
+        l->ops->close(l);
+    }
+    assert_true(n_found[0] > 50 && n_found[1] > 50);
+}
+
 /* A text that repeats itself is continued beyond what there is of it. */
 static void repetition(void **state)
 {
@@ -211,9 +270,9 @@ static void rejection(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(longest_match), cmocka_unit_test(repetition),
-        cmocka_unit_test(nothing_found), cmocka_unit_test(surer_when_longer),
-        cmocka_unit_test(rejection),
+        cmocka_unit_test(longest_match),     cmocka_unit_test(single_tokens),
+        cmocka_unit_test(repetition),        cmocka_unit_test(nothing_found),
+        cmocka_unit_test(surer_when_longer), cmocka_unit_test(rejection),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
