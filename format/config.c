@@ -446,7 +446,7 @@ unsigned sp_config_last_keys(const struct sp_config *config, bool windowed)
 {
     for (unsigned i = config->n_layers; i-- > 0;) {
         const struct sp_layer_config *l = &config->layers[i];
-        if (l->mixer != SP_MIXER_ATTENTION || l->kv_source != (int)i) continue;
+        if (!(l->mixers & SP_MIXER_ATTENTION) || l->kv_source != (int)i) continue;
         if ((l->window != 0) == windowed) return i;
     }
     return config->n_layers;
@@ -456,7 +456,7 @@ unsigned sp_config_first_layer(const struct sp_config *config, enum sp_mixer mix
 {
     unsigned i = 0;
 
-    while (i < config->n_layers && config->layers[i].mixer != mixer)
+    while (i < config->n_layers && !(config->layers[i].mixers & mixer))
         i++;
     return i;
 }

@@ -43,11 +43,12 @@ struct sp_rope {
 };
 
 enum sp_activation { SP_SILU, SP_GELU_TANH, SP_GELU_ERF, SP_SWIGLU_CLAMPED };
+/* What mixes the rows of a layer, as bits. */
 enum sp_mixer {
-    SP_MIXER_ATTENTION,
-    SP_MIXER_DELTA_NET,
-    SP_MIXER_SHORT_CONV,
-    SP_MIXER_MAMBA,
+    SP_MIXER_ATTENTION = 1,
+    SP_MIXER_DELTA_NET = 2,
+    SP_MIXER_SHORT_CONV = 4,
+    SP_MIXER_MAMBA = 8,
 };
 
 /* Where the norms of a layer stand. */
@@ -69,7 +70,7 @@ enum sp_qk_norm {
 
 /* One decoder layer. */
 struct sp_layer_config {
-    enum sp_mixer mixer;
+    unsigned mixers; /* enum sp_mixer */
     unsigned n_heads, n_kv_heads, head_dim;
     unsigned window;       /* exactly this many keys including self; 0: all */
     bool window_before;    /* ... or this many in front of the pass, whose own rows come besides */

@@ -257,8 +257,8 @@ static enum sp_status read_rules(struct layer_rules *r, struct sp_err *err)
         st = sp_text_unsigned(t, "full_attention_interval", 1, SP_CAP_LAYERS, &r->full_interval,
                               err);
     }
-    if (st == SP_OK && t->family->conv_layers) {
-        st = read_integers(&r->full_attention, t, "full_attn_idxs", 0, err);
+    if (st == SP_OK && t->family->attention_list) {
+        st = read_integers(&r->full_attention, t, t->family->attention_list, 0, err);
     }
     if (st || !(t->family->reads & SP_READS_NO_ROPE)) return st;
     st = sp_text_unsigned(t, "no_rope_layer_interval", 1, SP_CAP_LAYERS, &r->no_rope_interval, err);
@@ -332,7 +332,8 @@ static bool is_conv(const struct layer_rules *r, unsigned i)
 
 static bool is_mamba(const struct layer_rules *r, unsigned i)
 {
-    return r->t->family->mamba && (r->layer_types == NULL || names_mamba(r->layer_types, i));
+    if (r->t->family->mamba == NULL) return false;
+    return r->layer_types ? names_mamba(r->layer_types, i) : !lists(r->full_attention, i);
 }
 
 static void fill_attention(struct sp_layer_config *l, const struct layer_rules *r,
@@ -340,7 +341,7 @@ static void fill_attention(struct sp_layer_config *l, const struct layer_rules *
 {
     bool sliding = slides(r, i);
 
-    l->mixer = SP_MIXER_ATTENTION;
+    l->mixers = SP_MIXER_ATTENTION;
     l->n_heads = r->sizes->n_heads;
     l->n_kv_heads = r->sizes->n_kv_heads;
     l->head_dim = r->sizes->head_dim;
@@ -354,13 +355,13 @@ static void fill_layer(struct sp_layer_config *l, const struct layer_rules *r,
                        const struct sp_config *c, unsigned i)
 {
     if (is_delta(r, i)) {
-        l->mixer = SP_MIXER_DELTA_NET;
+        l->mixers = SP_MIXER_DELTA_NET;
         l->rope = -1;
     } else if (is_conv(r, i)) {
-        l->mixer = SP_MIXER_SHORT_CONV;
+        l->mixers = SP_MIXER_SHORT_CONV;
         l->rope = -1;
     } else if (is_mamba(r, i)) {
-        l->mixer = SP_MIXER_MAMBA;
+        l->mixers = SP_MIXER_MAMBA;
         l->rope = -1;
     } else {
         fill_attention(l, r, c, i);

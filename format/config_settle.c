@@ -96,7 +96,7 @@ static enum sp_status settle_mtp(struct sp_config *config, const struct sp_table
     unsigned like = config->n_layers;
     struct sp_layer_config *l = &config->layers[0];
 
-    while (like > 0 && config->layers[like - 1].mixer != SP_MIXER_ATTENTION)
+    while (like > 0 && !(config->layers[like - 1].mixers & SP_MIXER_ATTENTION))
         like--;
     if (config->mtp_tables || found->embedding || found->head) {
         return sp_fail(err, SP_E_UNSUPPORTED, "mtp: dedicated embeddings not supported");

@@ -67,19 +67,19 @@ struct row {
 static bool is_attention(const struct sp_config *c, const struct sp_layer_config *l)
 {
     (void)c;
-    return l->mixer == SP_MIXER_ATTENTION;
+    return (l->mixers & SP_MIXER_ATTENTION) != 0;
 }
 
 static bool is_delta(const struct sp_config *c, const struct sp_layer_config *l)
 {
     (void)c;
-    return l->mixer == SP_MIXER_DELTA_NET;
+    return (l->mixers & SP_MIXER_DELTA_NET) != 0;
 }
 
 static bool is_short_conv(const struct sp_config *c, const struct sp_layer_config *l)
 {
     (void)c;
-    return l->mixer == SP_MIXER_SHORT_CONV;
+    return (l->mixers & SP_MIXER_SHORT_CONV) != 0;
 }
 
 static bool has_short_conv_bias(const struct sp_config *c, const struct sp_layer_config *l)
@@ -90,7 +90,7 @@ static bool has_short_conv_bias(const struct sp_config *c, const struct sp_layer
 static bool is_mamba(const struct sp_config *c, const struct sp_layer_config *l)
 {
     (void)c;
-    return l->mixer == SP_MIXER_MAMBA;
+    return (l->mixers & SP_MIXER_MAMBA) != 0;
 }
 
 static bool has_mamba_bias(const struct sp_config *c, const struct sp_layer_config *l)

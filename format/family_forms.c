@@ -157,6 +157,17 @@ static const struct form_row forms[] = {
     {SP_STORED_MAMBA, "mamba.in_proj_xbc.bias", "mamba.in_proj.bias", FORM_ZXBCDT, 1},
     {SP_STORED_MAMBA, "mamba.in_proj_dt.bias", "mamba.in_proj.bias", FORM_ZXBCDT, 2},
 
+    {SP_STORED_FEED_FORWARD, "post_attention_layernorm.weight", "pre_ff_layernorm.weight",
+     FORM_WHOLE, 0},
+    {SP_STORED_FEED_FORWARD, "mlp.gate_proj.weight", "feed_forward.gate_proj.weight", FORM_WHOLE,
+     0},
+    {SP_STORED_FEED_FORWARD, "mlp.up_proj.weight", "feed_forward.up_proj.weight", FORM_WHOLE, 0},
+    {SP_STORED_FEED_FORWARD, "mlp.down_proj.weight", "feed_forward.down_proj.weight", FORM_WHOLE,
+     0},
+    {SP_STORED_FEED_FORWARD, "mlp.gate_proj.bias", "feed_forward.gate_proj.bias", FORM_WHOLE, 0},
+    {SP_STORED_FEED_FORWARD, "mlp.up_proj.bias", "feed_forward.up_proj.bias", FORM_WHOLE, 0},
+    {SP_STORED_FEED_FORWARD, "mlp.down_proj.bias", "feed_forward.down_proj.bias", FORM_WHOLE, 0},
+
     {SP_STORED_C_FC, "mlp.up_proj.weight", "mlp.c_fc.weight", FORM_WHOLE, 0},
     {SP_STORED_C_FC, "mlp.up_proj.bias", "mlp.c_fc.bias", FORM_WHOLE, 0},
     {SP_STORED_C_FC, "mlp.down_proj.weight", "mlp.c_proj.weight", FORM_WHOLE, 0},
@@ -284,6 +295,7 @@ static const struct outer_form {
     const char *canonical, *source;
 } outer_forms[] = {
     {SP_STORED_LFM2, "norm.weight", "embedding_norm.weight"},
+    {SP_STORED_FEED_FORWARD, "norm.weight", "final_layernorm.weight"},
     {SP_STORED_NEXTN, "fc.weight", "eh_proj.weight"},
     {SP_STORED_NEXTN, "pre_fc_norm_embedding.weight", "enorm.weight"},
     {SP_STORED_NEXTN, "pre_fc_norm_hidden.weight", "hnorm.weight"},

@@ -48,8 +48,9 @@ enum sp_storage {
     SP_STORED_C_FC = 8192,     /* mlp.c_fc, mlp.c_proj (StarCoder2) */
     SP_STORED_LINEAR = 16384,  /* block_sparse_moe.input_linear, output_linear, router (Granite) */
     SP_STORED_SHARED_MLP = 32768, /* shared_mlp.input_linear, output_linear (Granite 4) */
-    SP_STORED_NEXTN = 65536,  /* eh_proj, enorm, hnorm, shared_head: such a layer's own tensors */
-    SP_STORED_MAMBA = 131072, /* mamba.in_proj: rows of z, of x, B and C, and of dt */
+    SP_STORED_NEXTN = 65536, /* eh_proj, enorm, hnorm, shared_head: such a layer's own tensors */
+    SP_STORED_FEED_FORWARD = 262144, /* pre_ff_layernorm, feed_forward, final_layernorm (Bamba) */
+    SP_STORED_MAMBA = 131072,        /* mamba.in_proj: rows of z, of x, B and C, and of dt */
 };
 
 /* Keys that only some families read; in all others they are refused (config_refuse.c). */
@@ -130,8 +131,8 @@ struct sp_family {
     /* The class's original_max_position_embeddings, which counts before a dict's; 0: it has none */
     unsigned original_positions;
     bool delta_layers; /* layer_types may say linear_attention: gated delta rule (Qwen3.5) */
-    bool conv_layers;  /* ... conv: gated short convolution (LFM2); or full_attn_idxs lists the rest
-                        */
+    bool conv_layers;  /* ... conv: gated short convolution (LFM2) */
+    const char *attention_list; /* names all layers but these, without layer_types; or NULL */
     const struct sp_mamba_family *mamba; /* ... mamba, or linear_attention: Mamba-2; or NULL */
     bool adjusted_ffn; /* intermediate_size is adjusted unless the config says otherwise (LFM2) */
     bool output_gate;  /* attention output is gated */

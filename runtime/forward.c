@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { RECURRENT = SP_MIXER_DELTA_NET | SP_MIXER_MAMBA }; /* their memory is d->recurrent */
+
 /* ---- opening ----------------------------------------------------------------------------------
  */
 
@@ -31,7 +33,7 @@ static struct widths widest(const struct sp_config *config)
         if (kv > w.kv) w.kv = kv;
         if (l->n_ffn > w.ffn) w.ffn = l->n_ffn;
         if (l->n_shared_ffn > w.ffn) w.ffn = l->n_shared_ffn;
-        if (l->mixer == SP_MIXER_SHORT_CONV && config->n_hidden > w.q) w.q = config->n_hidden;
+        if ((l->mixers & SP_MIXER_SHORT_CONV) && config->n_hidden > w.q) w.q = config->n_hidden;
         if (l->n_heads > w.heads) w.heads = l->n_heads;
         if (l->head_dim > w.head_dim) w.head_dim = l->head_dim;
     }
@@ -77,7 +79,7 @@ static enum sp_status open_caches(struct sp_decoder *d, struct sp_err *err)
     if ((st = sp_new(&d->keys, config->n_layers, sizeof *d->keys, err))) return st;
     for (unsigned i = 0; i < config->n_layers; i++) {
         const struct sp_layer_config *l = &config->layers[i];
-        if (l->mixer != SP_MIXER_ATTENTION) continue;
+        if (!(l->mixers & SP_MIXER_ATTENTION)) continue;
         d->keys[i] = l->kv_source < 0 ? borrowed_keys(d, l) : &d->caches[l->kv_source];
         if (l->kv_source != (int)i) continue;
         if ((st = sp_kv_init(&d->caches[i], d->options.kv_type, l->n_kv_heads, l->head_dim,
@@ -211,16 +213,15 @@ void sp_decoder_close(struct sp_decoder *d)
 
 static size_t layer_cache_size(const struct sp_decoder *d, unsigned layer)
 {
-    switch (d->model->config.layers[layer].mixer) {
-    case SP_MIXER_ATTENTION:
-        return sp_kv_size(&d->caches[layer]);
-    case SP_MIXER_DELTA_NET:
-    case SP_MIXER_MAMBA:
-        return sp_recurrent_size(d, layer);
-    case SP_MIXER_SHORT_CONV:
-        return sp_conv_history_size(&d->short_conv->histories[layer]);
+    unsigned mixers = d->model->config.layers[layer].mixers;
+    size_t size = 0;
+
+    if (mixers & SP_MIXER_ATTENTION) size += sp_kv_size(&d->caches[layer]);
+    if (mixers & RECURRENT) size += sp_recurrent_size(d, layer);
+    if (mixers & SP_MIXER_SHORT_CONV) {
+        size += sp_conv_history_size(&d->short_conv->histories[layer]);
     }
-    return 0;
+    return size;
 }
 
 size_t sp_decoder_cache_size(const struct sp_decoder *d)
@@ -428,22 +429,14 @@ static void rotate_positions(struct sp_decoder *d, size_t n, size_t pos)
     }
 }
 
-static void run_mixer(struct layer_job *job, unsigned layer)
+static void run_mixers(struct layer_job *job, unsigned layer)
 {
-    switch (job->layer->config->mixer) {
-    case SP_MIXER_ATTENTION:
-        sp_decoder_attend(job->d, layer, job->n, job->pos);
-        break;
-    case SP_MIXER_DELTA_NET:
-        sp_delta_run(job->d, layer, job->n);
-        break;
-    case SP_MIXER_SHORT_CONV:
-        sp_short_conv_run(job->d, layer, job->n);
-        break;
-    case SP_MIXER_MAMBA:
-        sp_mamba_run(job->d, layer, job->n);
-        break;
-    }
+    unsigned mixers = job->layer->config->mixers;
+
+    if (mixers & SP_MIXER_ATTENTION) sp_decoder_attend(job->d, layer, job->n, job->pos);
+    if (mixers & SP_MIXER_DELTA_NET) sp_delta_run(job->d, layer, job->n);
+    if (mixers & SP_MIXER_SHORT_CONV) sp_short_conv_run(job->d, layer, job->n);
+    if (mixers & SP_MIXER_MAMBA) sp_mamba_run(job->d, layer, job->n);
 }
 
 void sp_decoder_run(struct sp_decoder *d, size_t n, size_t pos, size_t n_certain)
@@ -466,7 +459,7 @@ void sp_decoder_run(struct sp_decoder *d, size_t n, size_t pos, size_t n_certain
         job.norm_in_bias = job.layer->input_norm_bias;
         if (!job.layer->config->reads_pair) sp_engine_rows(d->engine, n, norm_row, &job);
         sp_conv_before(d, &job.layer->attention_conv, n);
-        run_mixer(&job, i);
+        run_mixers(&job, i);
         sp_conv_after(d, &job.layer->attention_conv, n);
         job.norm_out = job.layer->attention_post;
         if (job.layer->config->n_ffn) {
@@ -497,17 +490,9 @@ void sp_decoder_commit(struct sp_decoder *d, size_t n)
 {
     assert(n >= d->n_certain && n <= d->n_run);
     for (unsigned i = 0; i < d->model->config.n_layers; i++) {
-        switch (d->model->config.layers[i].mixer) {
-        case SP_MIXER_ATTENTION:
-            break;
-        case SP_MIXER_DELTA_NET:
-        case SP_MIXER_MAMBA:
-            sp_recurrent_commit(d, i, n);
-            break;
-        case SP_MIXER_SHORT_CONV:
-            sp_short_conv_commit(d, i, n);
-            break;
-        }
+        unsigned mixers = d->model->config.layers[i].mixers;
+        if (mixers & RECURRENT) sp_recurrent_commit(d, i, n);
+        if (mixers & SP_MIXER_SHORT_CONV) sp_short_conv_commit(d, i, n);
     }
 }
 
@@ -604,17 +589,14 @@ static uint64_t layer_digest(struct sp_decoder *d, unsigned layer, size_t len)
 {
     const struct sp_layer_config *l = &d->model->config.layers[layer];
     size_t first = l->window && len > l->window ? len - l->window : 0;
+    uint64_t digests[2] = {0, 0};
 
-    switch (l->mixer) {
-    case SP_MIXER_ATTENTION:
-        return sp_kv_digest(&d->caches[layer], first, len);
-    case SP_MIXER_DELTA_NET:
-    case SP_MIXER_MAMBA:
-        return sp_recurrent_digest(d, layer);
-    case SP_MIXER_SHORT_CONV:
-        return sp_conv_history_digest(&d->short_conv->histories[layer]);
+    if (l->mixers & SP_MIXER_ATTENTION) digests[0] = sp_kv_digest(&d->caches[layer], first, len);
+    if (l->mixers & RECURRENT) digests[1] = sp_recurrent_digest(d, layer);
+    if (l->mixers & SP_MIXER_SHORT_CONV) {
+        digests[1] = sp_conv_history_digest(&d->short_conv->histories[layer]);
     }
-    return 0;
+    return sp_hash64(digests, sizeof digests);
 }
 
 uint64_t sp_decoder_digest(struct sp_decoder *d, size_t len)

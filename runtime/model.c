@@ -282,6 +282,7 @@ static void bind_convolutions(struct binder *b, struct sp_layer *l, unsigned i)
 static void bind_layer(struct binder *b, struct sp_layer *l, unsigned i)
 {
     enum sp_norms norms = b->model->config.norms;
+    unsigned mixers = b->model->config.layers[i].mixers;
 
     l->config = &b->model->config.layers[i];
     l->input_norm = bind_norm(b, "@input_layernorm.weight", i);
@@ -297,20 +298,10 @@ static void bind_layer(struct binder *b, struct sp_layer *l, unsigned i)
     bind_ffn(b, l, i);
     bind_per_layer(b, l, i);
     bind_convolutions(b, l, i);
-    switch (l->config->mixer) {
-    case SP_MIXER_ATTENTION:
-        bind_attention(b, l, i);
-        break;
-    case SP_MIXER_DELTA_NET:
-        bind_delta(b, &l->delta, i);
-        break;
-    case SP_MIXER_SHORT_CONV:
-        bind_short_conv(b, &l->short_conv, i);
-        break;
-    case SP_MIXER_MAMBA:
-        bind_mamba(b, &l->mamba, i);
-        break;
-    }
+    if (mixers & SP_MIXER_ATTENTION) bind_attention(b, l, i);
+    if (mixers & SP_MIXER_DELTA_NET) bind_delta(b, &l->delta, i);
+    if (mixers & SP_MIXER_SHORT_CONV) bind_short_conv(b, &l->short_conv, i);
+    if (mixers & SP_MIXER_MAMBA) bind_mamba(b, &l->mamba, i);
 }
 
 static void bind_dspark(struct binder *b, struct sp_dspark_weights *w)

@@ -19,7 +19,7 @@ enum sp_status sp_recurrent_open(struct sp_decoder *d, enum sp_mixer mixer,
     }
     for (unsigned i = 0; st == SP_OK && i < config->n_layers; i++) {
         struct sp_recurrent *r = &d->recurrent[i];
-        if (config->layers[i].mixer != mixer) continue;
+        if (!(config->layers[i].mixers & mixer)) continue;
         if ((st = sp_head_state_init(&r->heads, sizes, err))) break;
         st = sp_conv_history_init(&r->history, n_before, sizes->max_logged, channels, err);
     }

@@ -26,7 +26,7 @@ enum sp_status sp_short_conv_open(struct sp_decoder *d, struct sp_err *err)
     if ((st = sp_new_rows(&s->input, history + rows, d->ld_x, err))) return st;
     if ((st = sp_new(&s->histories, config->n_layers, sizeof *s->histories, err))) return st;
     for (unsigned i = 0; i < config->n_layers; i++) {
-        if (config->layers[i].mixer != SP_MIXER_SHORT_CONV) continue;
+        if (!(config->layers[i].mixers & SP_MIXER_SHORT_CONV)) continue;
         st = sp_conv_history_init(&s->histories[i], history, d->options.max_logit_rows,
                                   config->n_hidden, err);
         if (st) return st;

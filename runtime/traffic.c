@@ -47,13 +47,13 @@ static uint64_t cache_read(const struct sp_decoder *d, unsigned i, size_t n_befo
     const struct sp_kv *kv = d->keys[i];
     uint64_t n = n_before + 1;
 
-    if (layer->mixer == SP_MIXER_DELTA_NET) {
+    if (layer->mixers & SP_MIXER_DELTA_NET) {
         return (uint64_t)delta->n_value_heads * delta->key_dim * delta->value_dim * sizeof(float);
     }
-    if (layer->mixer == SP_MIXER_MAMBA) {
+    if (layer->mixers & SP_MIXER_MAMBA) {
         return (uint64_t)mamba->n_heads * mamba->head_dim * mamba->state_dim * sizeof(float);
     }
-    if (layer->mixer == SP_MIXER_SHORT_CONV) return 0; /* a few rows */
+    if (layer->mixers & SP_MIXER_SHORT_CONV) return 0; /* a few rows */
     if (layer->window && n > layer->window) n = layer->window;
     return kv->n_heads * n * ((kv->key_block_size + kv->value_block_size) / SP_KV_BLOCK);
 }

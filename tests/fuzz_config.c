@@ -45,7 +45,7 @@ static void check_layers(const struct sp_config *c)
             abort();
         }
         if (l->n_experts_used > l->n_experts) abort();
-        if (l->mixer == SP_MIXER_ATTENTION && l->n_heads % l->n_kv_heads) abort();
+        if ((l->mixers & SP_MIXER_ATTENTION) && l->n_heads % l->n_kv_heads) abort();
     }
     for (unsigned i = 0; i < c->n_ropes; i++) {
         if (c->ropes[i].n_rot == 0) abort();

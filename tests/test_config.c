@@ -380,7 +380,7 @@ static void assert_mixers(const struct sp_config *c, const char *expected)
     char text[64] = "";
 
     for (unsigned i = 0; i < c->n_layers; i++)
-        text[i] = letters[c->layers[i].mixer];
+        text[i] = letters[c->layers[i].mixers];
     assert_string_equal(text, expected);
 }
 

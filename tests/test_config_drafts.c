@@ -34,7 +34,7 @@ static void qwen3_5_settled(void **state)
     assert_int_equal(sp_config_settle(&c, &found, &err), SP_OK);
     assert_int_equal(c.draft.kind, SP_DRAFT_MTP);
     assert_int_equal(c.n_layers, 1);
-    assert_int_equal(c.layers[0].mixer, SP_MIXER_ATTENTION);
+    assert_int_equal(c.layers[0].mixers, SP_MIXER_ATTENTION);
     assert_int_equal(c.layers[0].kv_source, 0);
     assert_int_equal(c.layers[0].n_ffn, 48);
     assert_true(c.draft.borrows_tables && c.layers[0].output_gate);

@@ -289,7 +289,7 @@ static void granite4(void **state)
     assert_int_equal(c.routing.law, SP_ROUTE_SOFTMAX_CHOSEN);
     for (unsigned i = 0; i < 4; i++) {
         const struct sp_layer_config *l = &c.layers[i];
-        assert_int_equal(l->mixer, i == 2 ? SP_MIXER_ATTENTION : SP_MIXER_MAMBA);
+        assert_int_equal(l->mixers, i == 2 ? SP_MIXER_ATTENTION : SP_MIXER_MAMBA);
         assert_int_equal(l->n_experts, 64);
         assert_int_equal(l->n_experts_used, 6);
         assert_int_equal(l->n_ffn, 64);
@@ -307,7 +307,7 @@ static void granite4(void **state)
 
     /* Without a list all layers are Mamba-2's; sizes by default. */
     configs_own(&c, "granite4_h_sparse", NULL);
-    assert_int_equal(c.layers[1].mixer, SP_MIXER_MAMBA);
+    assert_int_equal(c.layers[1].mixers, SP_MIXER_MAMBA);
     assert_int_equal(c.layers[1].n_ffn, 1024);
     assert_int_equal(c.mamba.n_heads, 128);
     assert_int_equal(c.mamba.head_dim, 64); /* 2 * 4096 / 128 */
@@ -323,13 +323,31 @@ static void granite4(void **state)
     sp_config_release(&c);
 }
 
+static void bamba(void **state)
+{
+    struct sp_config c;
+
+    (void)state;
+    configs_own(&c, "bamba_released", NULL);
+    for (unsigned i = 0; i < 5; i++) {
+        assert_int_equal(c.layers[i].mixers, i % 2 ? SP_MIXER_ATTENTION : SP_MIXER_MAMBA);
+        assert_int_equal(c.layers[i].n_ffn, 448);
+    }
+    assert_rotations(&c, "-1,0,-1,0,-1");
+    assert_int_equal(c.ropes[0].n_rot, 64); /* half of 128 */
+    configs_assert_near(c.ropes[0].theta, 1e4);
+    assert_int_equal(c.mamba.n_heads, 8);
+    assert_int_equal(c.mamba.state_dim, 128);
+    sp_config_release(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(granite),  cmocka_unit_test(olmo),       cmocka_unit_test(exaone4),
         cmocka_unit_test(glm),      cmocka_unit_test(helium),     cmocka_unit_test(biases),
         cmocka_unit_test(granite4), cmocka_unit_test(starcoder2), cmocka_unit_test(hunyuan),
-        cmocka_unit_test(cohere),
+        cmocka_unit_test(cohere),   cmocka_unit_test(bamba),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -158,6 +158,10 @@ FAMILIES.update({
         mamba_proj_bias=True, mamba_n_groups=1, mamba_d_conv=4, time_step_limit=[0.3, 0.9],
         mamba_chunk_size=8, num_hidden_layers=2,
         layer_types=["linear_attention", "full_attention"])),
+    "bamba": ("BambaForCausalLM", {
+        "num_hidden_layers": 3, "attn_layer_indices": [1], "head_dim": 16, "mamba_n_heads": 6,
+        "mamba_d_head": 16, "mamba_expand": 3, "mamba_n_groups": 2, "mamba_d_state": 8,
+        "attention_bias": True, "mlp_bias": True}),
     "qwen3_next": ("Qwen3NextForCausalLM", qwen3_next()),
     "qwen3_next_linear": ("Qwen3NextForCausalLM", qwen3_next(
         num_hidden_layers=2, layer_types=["linear_attention"] * 2)),
