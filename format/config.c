@@ -272,6 +272,7 @@ static enum sp_status read_scales(struct sp_config *c, const struct sp_config_te
     }
     c->attention_scale = 1 / sqrt(scalar);
     c->logit_scale = c->residual_scale = c->embedding_scale = c->input_scale = 1;
+    c->attention_part = c->mamba_part = c->ffn_in_scale = c->ffn_out_scale = 1;
     if (f->reads & SP_READS_LOGIT_SCALE) {
         c->logit_scale = f->logit_scale;
         if ((st = sp_text_double(t, "logit_scale", 1e-6, 1e6, &c->logit_scale, err))) return st;
@@ -416,7 +417,7 @@ static enum sp_status parse(struct sp_config *c, const struct sp_json *root, cha
         (st = sp_config_read_routing(c, &t, err)) ||
         (st = sp_config_read_gemma4(c, &t, &sizes, err)) ||
         (st = sp_config_read_delta(c, &t, err)) || (st = sp_config_read_short_conv(c, &t, err)) ||
-        (st = sp_config_read_mamba(c, &t, err))) {
+        (st = sp_config_read_mamba(c, &t, err)) || (st = sp_config_read_falcon_h1(c, &t, err))) {
         return st;
     }
     memcpy(c->family, t.family->name, strlen(t.family->name) + 1);

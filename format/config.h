@@ -102,6 +102,13 @@ struct sp_short_conv_config {
     bool bias;       /* of both projections and of the convolution */
 };
 
+/* What becomes of z, the gate of a Mamba-2 layer. */
+enum sp_mamba_norm {
+    SP_MAMBA_GATED_NORM, /* norm(y * silu(z)), each group apart */
+    SP_MAMBA_NORM_GATED, /* norm(y) * silu(z) */
+    SP_MAMBA_GATED,      /* y * silu(z), without a norm */
+};
+
 /* Mamba-2 layers (SP_MIXER_MAMBA): head h reads the keys (B) and queries (C) of group
  * h / (n_heads / n_groups). */
 struct sp_mamba_config {
@@ -111,6 +118,8 @@ struct sp_mamba_config {
     unsigned kernel;              /* taps of the causal convolution; 0: no such layers */
     bool conv_bias, proj_bias;    /* of the convolution; of both projections */
     double least_step, most_step; /* limits of dt */
+    enum sp_mamba_norm norm;
+    double z_scale, x_scale, key_scale, query_scale, step_scale; /* multiply z, x, B, C and dt */
 };
 
 /* What a router's logits become. */
@@ -224,6 +233,10 @@ struct sp_config {
     double logit_cap;       /* soft cap of logits; 0: none */
     double logit_scale;     /* multiplies logits, before the cap; 1: none */
     double residual_scale;  /* multiplies what a sublayer adds to the residual stream; 1: none */
+    double attention_part;  /* multiplies what attention makes beside Mamba-2, */
+    double mamba_part;      /* ... and what Mamba-2 makes there */
+    double ffn_in_scale;    /* multiplies what an MLP reads, */
+    double ffn_out_scale;   /* ... and what it makes */
     double embedding_scale; /* multiplies embeddings of this model's table; 1: none */
     double input_scale;     /* multiplies embeddings, whosever table they are from; 1: none */
     bool attention_sinks;   /* a learned logit per head joins the softmax (gpt-oss) */

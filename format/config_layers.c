@@ -332,7 +332,7 @@ static bool is_conv(const struct layer_rules *r, unsigned i)
 
 static bool is_mamba(const struct layer_rules *r, unsigned i)
 {
-    if (r->t->family->mamba == NULL) return false;
+    if (r->t->family->mamba == NULL || r->t->family->mamba->beside) return false;
     return r->layer_types ? names_mamba(r->layer_types, i) : !lists(r->full_attention, i);
 }
 
@@ -365,6 +365,7 @@ static void fill_layer(struct sp_layer_config *l, const struct layer_rules *r,
         l->rope = -1;
     } else {
         fill_attention(l, r, c, i);
+        if (r->t->family->mamba && r->t->family->mamba->beside) l->mixers |= SP_MIXER_MAMBA;
     }
     l->kv_source = (int)i;
     l->causal = true;

@@ -6,13 +6,32 @@
 
 enum { MAX_KERNEL = 64 };
 
-/* "auto", the usual default: all heads together are `expand` times as wide as the model. */
+/* What all heads together are wide: `expand` times as much as the model, unless a key says so. */
+static enum sp_status read_width(uint64_t *width, const struct sp_config_text *t, unsigned n_hidden,
+                                 struct sp_err *err)
+{
+    const struct sp_mamba_family *f = t->family->mamba;
+    unsigned expand = 2, stated = f->n_values;
+    enum sp_status st;
+
+    if ((st = sp_text_unsigned(t, "mamba_expand", 1, 64, &expand, err))) return st;
+    *width = (uint64_t)expand * n_hidden;
+    /* A missing key means its default; null, that there is no such number. */
+    if (f->values == NULL || (sp_text_holder(t, f->values) && !sp_text_get(t, f->values))) {
+        return SP_OK;
+    }
+    st = sp_text_unsigned(t, f->values, 1, SP_CAP_WIDTH, &stated, err);
+    *width = stated;
+    return st;
+}
+
+/* "auto", the usual default, is what the width leaves to a head. */
 static enum sp_status read_head_dim(struct sp_mamba_config *m, const struct sp_config_text *t,
                                     unsigned n_hidden, struct sp_err *err)
 {
     const char *key = t->family->mamba->head_dim;
     const struct sp_json *v = sp_text_get(t, key);
-    unsigned expand = 2;
+    uint64_t width;
     enum sp_status st;
 
     if (v && sp_json_kind(v) != SP_JSON_STRING) {
@@ -27,11 +46,11 @@ static enum sp_status read_head_dim(struct sp_mamba_config *m, const struct sp_c
         }
     }
     if (v == NULL && m->head_dim) return SP_OK;
-    if ((st = sp_text_unsigned(t, "mamba_expand", 1, 64, &expand, err))) return st;
-    m->head_dim = (unsigned)((uint64_t)expand * n_hidden / m->n_heads);
-    if ((uint64_t)m->head_dim * m->n_heads == (uint64_t)expand * n_hidden) return SP_OK;
-    return sp_fail(err, SP_E_INPUT, "%s %u does not divide %u times hidden_size %u",
-                   t->family->mamba->heads, m->n_heads, expand, n_hidden);
+    if ((st = read_width(&width, t, n_hidden, err))) return st;
+    m->head_dim = (unsigned)(width / m->n_heads);
+    if (m->head_dim && width % m->n_heads == 0) return SP_OK;
+    return sp_fail(err, SP_E_INPUT, "%s %u does not divide the width %llu of mamba layers",
+                   t->family->mamba->heads, m->n_heads, (unsigned long long)width);
 }
 
 /* A number as JSON has it, or as transformers 5 writes infinities: {"__float__": "Infinity"}. */
@@ -88,6 +107,7 @@ enum sp_status sp_config_read_mamba(struct sp_config *out, const struct sp_confi
 
     if (f == NULL || sp_config_first_layer(out, SP_MIXER_MAMBA) == out->n_layers) return SP_OK;
     *m = f->defaults;
+    m->z_scale = m->x_scale = m->key_scale = m->query_scale = m->step_scale = 1;
     if ((st = sp_text_unsigned(t, f->heads, 1, SP_CAP_HEADS, &m->n_heads, err)) ||
         (st = sp_text_unsigned(t, f->groups, 1, SP_CAP_HEADS, &m->n_groups, err)) ||
         (st = sp_text_unsigned(t, f->state, 1, SP_CAP_WIDTH, &m->state_dim, err)) ||

@@ -57,7 +57,7 @@ static const struct {
     {"use_cla", NEUTRAL_FALSE, 0},
     {"clip_qkv", NEUTRAL_NULL, 0},
     {"attention_multiplier", NEUTRAL_NULL, SP_READS_MULTIPLIERS},
-    {"embedding_multiplier", NEUTRAL_ONE, SP_READS_MULTIPLIERS},
+    {"embedding_multiplier", NEUTRAL_ONE, SP_READS_MULTIPLIERS | SP_READS_FALCON_H1},
     {"residual_multiplier", NEUTRAL_ONE, SP_READS_MULTIPLIERS},
     {"logits_scaling", NEUTRAL_ONE, SP_READS_MULTIPLIERS},
     {"logit_scale", NEUTRAL_ONE, SP_READS_LOGIT_SCALE},

@@ -98,6 +98,11 @@ static bool has_mamba_bias(const struct sp_config *c, const struct sp_layer_conf
     return is_mamba(c, l) && c->mamba.proj_bias;
 }
 
+static bool has_mamba_norm(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    return is_mamba(c, l) && c->mamba.norm != SP_MAMBA_GATED;
+}
+
 static bool has_mamba_conv_bias(const struct sp_config *c, const struct sp_layer_config *l)
 {
     return is_mamba(c, l) && c->mamba.conv_bias;
@@ -410,7 +415,7 @@ static const struct row layer_rows[] = {
     {"mamba.A_log", SP_ROLE_SMALL, {DIM_MAMBA_HEADS}, is_mamba},
     {"mamba.D", SP_ROLE_SMALL, {DIM_MAMBA_HEADS}, is_mamba},
     {"mamba.dt_bias", SP_ROLE_SMALL, {DIM_MAMBA_HEADS}, is_mamba},
-    {"mamba.norm.weight", SP_ROLE_NORM, {DIM_MAMBA_VALUES}, is_mamba},
+    {"mamba.norm.weight", SP_ROLE_NORM, {DIM_MAMBA_VALUES}, has_mamba_norm},
     {"mamba.out_proj.weight", SP_ROLE_ATTENTION, {DIM_HIDDEN, DIM_MAMBA_VALUES}, is_mamba},
     {"mamba.in_proj_z.bias", SP_ROLE_BIAS, {DIM_MAMBA_VALUES}, has_mamba_bias},
     {"mamba.in_proj_xbc.bias", SP_ROLE_BIAS, {DIM_MAMBA_CHANNELS}, has_mamba_bias},

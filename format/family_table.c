@@ -22,6 +22,25 @@ static const struct sp_mamba_family mamba_in_hybrids = {
                  .most_step = INFINITY},
 };
 
+static const struct sp_mamba_family mamba_beside_attention = {
+    .heads = "mamba_n_heads",
+    .head_dim = "mamba_d_head",
+    .groups = "mamba_n_groups",
+    .state = "mamba_d_state",
+    .kernel = "mamba_d_conv",
+    .conv_bias = "mamba_conv_bias",
+    .proj_bias = "mamba_proj_bias",
+    .values = "mamba_d_ssm",
+    .n_values = 1024,
+    .defaults = {.n_heads = 128,
+                 .n_groups = 1,
+                 .state_dim = 256,
+                 .kernel = 4,
+                 .conv_bias = true,
+                 .most_step = INFINITY},
+    .beside = true,
+};
+
 static const struct sp_family families[] = {
     {
         .name = "llama",
@@ -90,6 +109,20 @@ static const struct sp_family families[] = {
         .activation = "silu",
         .attention_list = "attn_layer_indices",
         .mamba = &mamba_in_hybrids,
+        .storage = SP_STORED_MAMBA | SP_STORED_FEED_FORWARD,
+    },
+    {
+        .name = "falcon_h1",
+        .architecture = "FalconH1ForCausalLM",
+        .sizes = {128000, 4096, 14336, 32, 32, 8, 0, 8192, 0},
+        .norm_eps = 1e-5,
+        .theta = 1e4,
+        .windows = SP_WINDOWS_NONE,
+        .ignores_layer_types = true,
+        .reads = SP_READS_FALCON_H1,
+        .activation_key = "hidden_act",
+        .activation = "silu",
+        .mamba = &mamba_beside_attention,
         .storage = SP_STORED_MAMBA | SP_STORED_FEED_FORWARD,
     },
     {

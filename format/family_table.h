@@ -68,6 +68,7 @@ enum sp_family_reads {
     SP_READS_LOGIT_SCALE = 1024,  /* logit_scale */
     SP_READS_ROUTED_SCALE = 2048, /* routed_scaling_factor */
     SP_READS_ROUTED = 4096,       /* n_routed_experts, n_shared_experts, n_group, topk_group */
+    SP_READS_FALCON_H1 = 16384,   /* what config_falcon_h1.c reads */
     SP_READS_ERNIE = 8192,        /* moe_num_experts, moe_num_shared_experts, moe_norm_min */
 };
 
@@ -86,7 +87,10 @@ struct sp_expert_keys {
 /* How a family spells what its Mamba-2 layers are like, and the defaults. */
 struct sp_mamba_family {
     const char *heads, *head_dim, *groups, *state, *kernel, *conv_bias, *proj_bias;
-    struct sp_mamba_config defaults; /* head_dim 0: expand * hidden / heads */
+    const char *values;              /* of all heads together; NULL: expand * hidden */
+    unsigned n_values;               /* default */
+    struct sp_mamba_config defaults; /* head_dim 0: values / heads */
+    bool beside;                     /* attention, in every layer (Falcon-H1) */
 };
 
 struct sp_family {

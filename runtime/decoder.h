@@ -27,8 +27,9 @@ struct sp_decoder {
     size_t ld_logits, n_logits;         /* n_logits: of a row, in the last sp_decoder_logits */
     atomic_uint_least64_t *best_logits; /* [max_logit_rows] */
     /* Rows of numbers, [max_rows][ld] each. */
-    float *x; /* residual stream */
-    float *y; /* what a sublayer adds to it */
+    float *x;      /* residual stream */
+    float *y;      /* what a sublayer adds to it */
+    float *beside; /* what Mamba-2 makes beside attention; NULL: no layer has both */
     float *q, *k, *v, *up;
     float *ones; /* [ld_ffn] what an MLP without a gate has in its place; NULL: all have gates */
     size_t ld_x, ld_q, ld_kv, ld_ffn;

@@ -10,7 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RECURRENT = SP_MIXER_DELTA_NET | SP_MIXER_MAMBA }; /* their memory is d->recurrent */
+enum {
+    RECURRENT = SP_MIXER_DELTA_NET | SP_MIXER_MAMBA, /* their memory is d->recurrent */
+    BOTH = SP_MIXER_ATTENTION | SP_MIXER_MAMBA,
+};
 
 /* ---- opening ----------------------------------------------------------------------------------
  */
@@ -90,6 +93,14 @@ static enum sp_status open_caches(struct sp_decoder *d, struct sp_err *err)
     return SP_OK;
 }
 
+static bool has_both(const struct sp_config *config)
+{
+    for (unsigned i = 0; i < config->n_layers; i++) {
+        if (config->layers[i].mixers == BOTH) return true;
+    }
+    return false;
+}
+
 static bool has_output_gate(const struct sp_config *config)
 {
     for (unsigned i = 0; i < config->n_layers; i++) {
@@ -112,6 +123,7 @@ static enum sp_status open_scratch(struct sp_decoder *d, struct sp_err *err)
     d->ld_logits = sp_matrix_ld(config->n_vocab);
     if ((st = sp_new_rows(&d->x, rows, d->ld_x, err))) return st;
     if ((st = sp_new_rows(&d->y, rows, d->ld_x, err))) return st;
+    if (has_both(config) && (st = sp_new_rows(&d->beside, rows, d->ld_x, err))) return st;
     if ((st = sp_new_rows(&d->q, rows, d->ld_q, err))) return st;
     if ((st = sp_new_rows(&d->k, rows, d->ld_kv, err))) return st;
     if ((st = sp_new_rows(&d->v, rows, d->ld_kv, err))) return st;
@@ -190,6 +202,7 @@ void sp_decoder_close(struct sp_decoder *d)
     free(d->best_logits);
     free(d->x);
     free(d->y);
+    free(d->beside);
     free(d->q);
     free(d->k);
     free(d->v);
@@ -286,6 +299,7 @@ struct layer_job {
     size_t n, pos;
     const float *norm_in; /* weight of the norm that feeds the next products, or NULL: x itself */
     const float *norm_in_bias;
+    double scale;          /* of what is added to the residual */
     const float *norm_out; /* weight of the norm on what is added to the residual, or NULL */
 };
 
@@ -323,12 +337,11 @@ static void add_row(void *context, size_t t, unsigned worker)
 {
     const struct layer_job *job = context;
     struct sp_decoder *d = job->d;
-    const struct sp_config *config = &d->model->config;
     float *y = d->y + t * d->ld_x;
 
     (void)worker;
     if (job->norm_out) norm(d, y, y, job->norm_out, NULL);
-    d->engine->vector->fma(d->x + t * d->ld_x, y, (float)config->residual_scale, config->n_hidden);
+    d->engine->vector->fma(d->x + t * d->ld_x, y, (float)job->scale, d->model->config.n_hidden);
 }
 
 /* x += (norm of) y, scaled, then hidden = (norm of) x */
@@ -429,10 +442,42 @@ static void rotate_positions(struct sp_decoder *d, size_t n, size_t pos)
     }
 }
 
+/* y = both of what two mixers make */
+static void join_row(void *context, size_t t, unsigned worker)
+{
+    const struct layer_job *job = context;
+    struct sp_decoder *d = job->d;
+    const struct sp_config *config = &d->model->config;
+    float *y = d->y + t * d->ld_x;
+
+    (void)worker;
+    if (config->attention_part != 1) {
+        d->engine->vector->scale(y, (float)config->attention_part, config->n_hidden);
+    }
+    d->engine->vector->fma(y, d->beside + t * d->ld_x, (float)config->mamba_part, config->n_hidden);
+}
+
+static void run_both(struct layer_job *job, unsigned layer)
+{
+    struct sp_decoder *d = job->d;
+    float *made;
+
+    sp_mamba_run(d, layer, job->n);
+    made = d->y;
+    d->y = d->beside;
+    d->beside = made;
+    sp_decoder_attend(d, layer, job->n, job->pos);
+    sp_engine_rows(d->engine, job->n, join_row, job);
+}
+
 static void run_mixers(struct layer_job *job, unsigned layer)
 {
     unsigned mixers = job->layer->config->mixers;
 
+    if (mixers == BOTH) {
+        run_both(job, layer);
+        return;
+    }
     if (mixers & SP_MIXER_ATTENTION) sp_decoder_attend(job->d, layer, job->n, job->pos);
     if (mixers & SP_MIXER_DELTA_NET) sp_delta_run(job->d, layer, job->n);
     if (mixers & SP_MIXER_SHORT_CONV) sp_short_conv_run(job->d, layer, job->n);
@@ -442,7 +487,8 @@ static void run_mixers(struct layer_job *job, unsigned layer)
 void sp_decoder_run(struct sp_decoder *d, size_t n, size_t pos, size_t n_certain)
 {
     struct layer_job job = {.d = d, .n = n, .pos = pos};
-    bool side_by_side = d->model->config.norms == SP_NORMS_SHARED; /* hidden stays as it is */
+    const struct sp_config *config = &d->model->config;
+    bool side_by_side = config->norms == SP_NORMS_SHARED; /* hidden stays as it is */
 
     assert(n <= d->options.max_rows && pos + n <= d->options.n_positions && n_certain <= n);
     d->n_run = n;
@@ -462,6 +508,7 @@ void sp_decoder_run(struct sp_decoder *d, size_t n, size_t pos, size_t n_certain
         run_mixers(&job, i);
         sp_conv_after(d, &job.layer->attention_conv, n);
         job.norm_out = job.layer->attention_post;
+        job.scale = config->residual_scale;
         if (job.layer->config->n_ffn) {
             job.norm_in = job.layer->ffn_norm;
             job.norm_in_bias = job.layer->ffn_norm_bias;
@@ -470,11 +517,13 @@ void sp_decoder_run(struct sp_decoder *d, size_t n, size_t pos, size_t n_certain
             run_ffn(&job);
             sp_conv_after(d, &job.layer->ffn_conv, n);
             job.norm_out = job.layer->ffn_post;
+            job.scale = config->residual_scale * config->ffn_out_scale;
         }
         sp_engine_rows(d->engine, n, add_row, &job);
         if (d->per_layer) {
             sp_per_layer_run(d, i, n);
             job.norm_out = job.layer->per_layer_post;
+            job.scale = config->residual_scale;
             sp_engine_rows(d->engine, n, add_row, &job);
         }
         for (size_t t = 0; job.layer->scalar != 1 && t < n; t++) {

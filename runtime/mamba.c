@@ -4,7 +4,8 @@
  * Per token: project to z, to x, B and C, and to dt; a short causal convolution over x, B and C,
  * then silu; dt = softplus(dt + dt_bias), kept within the config's limits; then per head, which
  * shares B and C with its group, S <- e^(dt A) S + (dt x) B^T;  y = S C + D x, with A = -e^A_log;
- * and norm(y * silu(z)), group by group, is projected back.
+ * and norm(y * silu(z)), group by group, is projected back. Some configs norm before the gate, or
+ * not at all, and multiply z, x, B, C and dt.
  *
  * Their state is runtime/head_state.h's: B is the key, C the query, dt x the value. */
 #include "runtime/decoder.h"
@@ -84,7 +85,7 @@ static void scale_values(const struct mamba_job *job, size_t t)
 
     memcpy(values, s->mixed + t * s->ld, s->n_values * sizeof *values);
     for (size_t h = 0; h < c->n_heads; h++) {
-        float step = sp_softplusf(dt[h] + job->w->dt_bias[h]);
+        float step = sp_softplusf(dt[h] * (float)c->step_scale + job->w->dt_bias[h]);
         if (step < (float)c->least_step) step = (float)c->least_step;
         if (step > (float)c->most_step) step = (float)c->most_step;
         job->d->engine->vector->scale(values + h * c->head_dim, step, c->head_dim);
@@ -133,7 +134,19 @@ static void step(struct sp_decoder *d, struct sp_recurrent *memory, size_t n)
     sp_head_state_run(&pass, d->engine->pool);
 }
 
-/* heads.x = norm((S C + D x) * silu(z)), group by group */
+/* The norm of each group. y may be x. */
+static void norm_groups(const struct mamba_job *job, float *y, const float *x)
+{
+    const struct sp_config *config = &job->d->model->config;
+    size_t n = job->d->mamba->n_values, group = n / config->mamba.n_groups;
+
+    for (size_t i = 0; i < n; i += group) {
+        job->d->engine->vector->rms_norm(y + i, x + i, job->w->norm + i, group,
+                                         (float)config->norm_eps);
+    }
+}
+
+/* heads.x = S C + D x, gated by z and normed as the config says */
 static void gate_row(void *context, size_t t, unsigned worker)
 {
     const struct mamba_job *job = context;
@@ -143,14 +156,18 @@ static void gate_row(void *context, size_t t, unsigned worker)
     const struct sp_vector *vector = d->engine->vector;
     const float *x = s->mixed + t * s->ld;
     float *z = s->z + t * s->ld_z, *out = s->out + t * s->ld_z, *y = d->heads.x + t * d->heads.ld;
-    size_t group = s->n_values / c->n_groups;
 
     (void)worker;
     for (size_t h = 0; h < c->n_heads; h++)
         vector->fma(out + h * c->head_dim, x + h * c->head_dim, job->w->d[h], c->head_dim);
+    if (c->z_scale != 1) vector->scale(z, (float)c->z_scale, s->n_values);
+    if (c->norm == SP_MAMBA_NORM_GATED) norm_groups(job, out, out);
     vector->silu_mul(z, out, s->n_values);
-    for (size_t i = 0; i < s->n_values; i += group)
-        vector->rms_norm(y + i, z + i, job->w->norm + i, group, (float)d->model->config.norm_eps);
+    if (c->norm == SP_MAMBA_GATED_NORM) {
+        norm_groups(job, y, z);
+    } else {
+        memcpy(y, z, s->n_values * sizeof *y);
+    }
 }
 
 void sp_mamba_run(struct sp_decoder *d, unsigned layer, size_t n)

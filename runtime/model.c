@@ -114,6 +114,19 @@ static const float *bind_vector(struct binder *b, const char *name, unsigned lay
     return v;
 }
 
+static const float *bind_scaled(struct binder *b, const char *name, unsigned layer, double scale)
+{
+    const float *norm = bind_vector(b, name, layer, true);
+    size_t n = b->model->config.n_hidden;
+    float *v = NULL;
+
+    if (norm == NULL || scale == 1) return norm;
+    if ((b->status = keep_vector(b, &v, n))) return NULL;
+    for (size_t i = 0; i < n; i++)
+        v[i] = norm[i] * (float)scale;
+    return v;
+}
+
 static const float *bind_norm(struct binder *b, const char *name, unsigned layer)
 {
     return bind_vector(b, name, layer, true);
@@ -142,8 +155,8 @@ static struct sp_matrix bind_matrix(struct binder *b, const char *name, unsigned
 }
 
 /* A convolution's weight is [channels, 1, kernel]; the taps are wanted one after another. */
-static const float *bind_taps(struct binder *b, const char *name, unsigned layer, size_t channels,
-                              size_t kernel)
+static float *bind_taps(struct binder *b, const char *name, unsigned layer, size_t channels,
+                        size_t kernel)
 {
     const float *stored = bind_bias(b, name, layer);
     float *taps = NULL;
@@ -185,16 +198,31 @@ static void bind_short_conv(struct binder *b, struct sp_short_conv_weights *w, u
     w->out_bias = bind_bias(b, "@conv.out_proj.bias", i);
 }
 
+/* What scales x, B and C may as well scale the taps that they meet. */
+static float *bind_mamba_taps(struct binder *b, const struct sp_mamba_config *c, unsigned layer)
+{
+    size_t values = (size_t)c->n_heads * c->head_dim, keys = (size_t)c->n_groups * c->state_dim;
+    size_t channels = values + 2 * keys;
+    float *taps = bind_taps(b, "@mamba.conv1d.weight", layer, channels, c->kernel);
+
+    for (size_t i = 0; taps && i < channels * c->kernel; i++) {
+        size_t at = i % channels;
+        double scale = at < values          ? c->x_scale
+                       : at < values + keys ? c->key_scale
+                                            : c->query_scale;
+        if (scale != 1) taps[i] *= (float)scale;
+    }
+    return taps;
+}
+
 static void bind_mamba(struct binder *b, struct sp_mamba_weights *w, unsigned i)
 {
-    const struct sp_mamba_config *c = &b->model->config.mamba;
-    size_t channels = (size_t)c->n_heads * c->head_dim + 2 * (size_t)c->n_groups * c->state_dim;
 
     w->z = bind_matrix(b, "@mamba.in_proj_z.weight", i);
     w->xbc = bind_matrix(b, "@mamba.in_proj_xbc.weight", i);
     w->dt = bind_matrix(b, "@mamba.in_proj_dt.weight", i);
     w->out = bind_matrix(b, "@mamba.out_proj.weight", i);
-    w->taps = bind_taps(b, "@mamba.conv1d.weight", i, channels, c->kernel);
+    w->taps = bind_mamba_taps(b, &b->model->config.mamba, i);
     w->conv_bias = bind_bias(b, "@mamba.conv1d.bias", i);
     w->z_bias = bind_bias(b, "@mamba.in_proj_z.bias", i);
     w->xbc_bias = bind_bias(b, "@mamba.in_proj_xbc.bias", i);
@@ -288,7 +316,8 @@ static void bind_layer(struct binder *b, struct sp_layer *l, unsigned i)
     l->input_norm = bind_norm(b, "@input_layernorm.weight", i);
     l->input_norm_bias = bind_bias(b, "@input_layernorm.bias", i);
     if (norms == SP_NORMS_BEFORE) {
-        l->ffn_norm = bind_norm(b, "@post_attention_layernorm.weight", i);
+        l->ffn_norm =
+            bind_scaled(b, "@post_attention_layernorm.weight", i, b->model->config.ffn_in_scale);
         l->ffn_norm_bias = bind_bias(b, "@post_attention_layernorm.bias", i);
     } else {
         l->attention_post = bind_norm(b, "@post_attention_layernorm.weight", i);

@@ -40,7 +40,7 @@ struct sp_mamba_weights {
     const float *taps;    /* [kernel][channels] */
     const float *conv_bias, *z_bias, *xbc_bias, *in_dt_bias, *out_bias; /* or NULL */
     const float *a_log, *d, *dt_bias;                                   /* [heads] */
-    const float *norm;                                                  /* [values] */
+    const float *norm;                                                  /* [values], or NULL */
 };
 
 /* Taps of the convolutions before and after a sublayer: [2 sides][taps][..]. */

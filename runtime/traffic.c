@@ -39,23 +39,28 @@ static uint64_t weights_read(const struct sp_pack *pack, const struct sp_model *
     return size - unread_tables(model);
 }
 
-static uint64_t cache_read(const struct sp_decoder *d, unsigned i, size_t n_before)
+static uint64_t keys_read(const struct sp_decoder *d, unsigned i, size_t n_before)
 {
     const struct sp_layer_config *layer = &d->model->config.layers[i];
-    const struct sp_delta_config *delta = &d->model->config.delta;
-    const struct sp_mamba_config *mamba = &d->model->config.mamba;
     const struct sp_kv *kv = d->keys[i];
     uint64_t n = n_before + 1;
 
-    if (layer->mixers & SP_MIXER_DELTA_NET) {
-        return (uint64_t)delta->n_value_heads * delta->key_dim * delta->value_dim * sizeof(float);
-    }
-    if (layer->mixers & SP_MIXER_MAMBA) {
-        return (uint64_t)mamba->n_heads * mamba->head_dim * mamba->state_dim * sizeof(float);
-    }
-    if (layer->mixers & SP_MIXER_SHORT_CONV) return 0; /* a few rows */
     if (layer->window && n > layer->window) n = layer->window;
     return kv->n_heads * n * ((kv->key_block_size + kv->value_block_size) / SP_KV_BLOCK);
+}
+
+/* What a short convolution looks back at are a few rows, which do not count. */
+static uint64_t cache_read(const struct sp_decoder *d, unsigned i, size_t n_before)
+{
+    unsigned mixers = d->model->config.layers[i].mixers;
+    uint64_t size = 0;
+
+    if (mixers & SP_MIXER_ATTENTION) size += keys_read(d, i, n_before);
+    if (d->recurrent && d->recurrent[i].heads.state) {
+        const struct sp_head_sizes *heads = &d->recurrent[i].heads.sizes;
+        size += heads->n_heads * heads->value_dim * heads->key_dim * sizeof(float);
+    }
+    return size;
 }
 
 uint64_t sp_session_read_size(const struct sp_session *session, size_t n_before)

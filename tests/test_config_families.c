@@ -341,13 +341,55 @@ static void bamba(void **state)
     sp_config_release(&c);
 }
 
+static void falcon_h1(void **state)
+{
+    struct sp_config c;
+
+    (void)state;
+    configs_own(&c, "falcon_h1_released", NULL);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(c.layers[i].mixers, SP_MIXER_ATTENTION | SP_MIXER_MAMBA);
+        assert_int_equal(c.layers[i].n_heads, 4);
+        assert_int_equal(c.layers[i].n_ffn, 512);
+    }
+    assert_rotations(&c, "0,0");
+    assert_int_equal(c.mamba.n_heads, 6);
+    assert_int_equal(c.mamba.head_dim, 64);
+    assert_int_equal(c.mamba.norm, SP_MAMBA_GATED);
+    configs_assert_near(c.ropes[0].theta, 1e11);
+    configs_assert_near(c.embedding_scale, 5.656854249492381);
+    configs_assert_near(c.logit_scale, 0.0390625);
+    configs_assert_near(c.attention_scale, 0.125 * 0.25 * 0.25); /* of 64; keys; its input twice */
+    configs_assert_near(c.attention_part, 0.375);
+    configs_assert_near(c.mamba_part, 0.3);
+    configs_assert_near(c.ffn_in_scale, 0.8);
+    configs_assert_near(c.ffn_out_scale, 0.25);
+    configs_assert_near(c.residual_scale, 1);
+    configs_assert_near(c.mamba.z_scale, 1);
+    configs_assert_near(c.mamba.x_scale, 0.5);
+    configs_assert_near(c.mamba.key_scale, 0.25);
+    configs_assert_near(c.mamba.query_scale, 1.5);
+    configs_assert_near(c.mamba.step_scale, 0.75);
+    sp_config_release(&c);
+
+    /* Without a width of its own, twice the model's; a norm, in front of the gate by default. */
+    configs_own(&c, "falcon_h1_sparse", NULL);
+    assert_int_equal(c.mamba.head_dim, 64); /* 2 * 256 / 8 */
+    assert_int_equal(c.mamba.norm, SP_MAMBA_NORM_GATED);
+    configs_assert_near(c.attention_scale, 0.125);
+    configs_assert_near(c.attention_part, 1);
+    configs_assert_near(c.ffn_out_scale, 1);
+    configs_assert_near(c.mamba.step_scale, 1);
+    sp_config_release(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(granite),  cmocka_unit_test(olmo),       cmocka_unit_test(exaone4),
         cmocka_unit_test(glm),      cmocka_unit_test(helium),     cmocka_unit_test(biases),
         cmocka_unit_test(granite4), cmocka_unit_test(starcoder2), cmocka_unit_test(hunyuan),
-        cmocka_unit_test(cohere),   cmocka_unit_test(bamba),
+        cmocka_unit_test(cohere),   cmocka_unit_test(bamba),      cmocka_unit_test(falcon_h1),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -756,6 +756,9 @@ static void families(void **state)
         {"granite4_nope", 2 * (9 + 4) + 3},
         {"granite4_h", 4 * 5 + 4 + 3 * 10 + 2},
         {"granite4_h_moe", 2 * 9 + 4 + 13 + 3},
+        {"falcon_h1", 3 * (9 + 10) + 2},
+        {"falcon_h1_plain", 2 * (9 + 9) + 3},
+        {"falcon_h1_normed", 2 * (9 + 10) + 3},
         {"bamba", 3 * 8 + 8 + 2 * 10 + 3},
 
         {"starcoder2", 3 * (8 + 4 + 2 + 2) + 3},

@@ -150,6 +150,16 @@ def granite4(**settings):
             "logits_scaling": 1.7, **settings}
 
 
+def falcon_h1(**settings):
+    """Attention and Mamba-2 side by side; no multiplier is neutral."""
+    return {"num_hidden_layers": 3, "head_dim": 16, "mamba_d_ssm": 48, "mamba_n_heads": 6,
+            "mamba_d_head": 8, "mamba_n_groups": 2, "mamba_d_state": 12, "mamba_d_conv": 3,
+            "embedding_multiplier": 2.5, "lm_head_multiplier": 0.6, "key_multiplier": 0.4,
+            "attention_in_multiplier": 0.8, "attention_out_multiplier": 0.7,
+            "ssm_in_multiplier": 1.3, "ssm_out_multiplier": 0.6, "mlp_multipliers": [0.7, 0.4],
+            "ssm_multipliers": [0.6, 1.2, 0.8, 0.7, 0.5], **settings}
+
+
 FAMILIES.update({
     "granite4_h": ("GraniteMoeHybridForCausalLM", granite4(
         num_local_experts=0, num_experts_per_tok=0, tie_word_embeddings=True)),
@@ -158,6 +168,12 @@ FAMILIES.update({
         mamba_proj_bias=True, mamba_n_groups=1, mamba_d_conv=4, time_step_limit=[0.3, 0.9],
         mamba_chunk_size=8, num_hidden_layers=2,
         layer_types=["linear_attention", "full_attention"])),
+    "falcon_h1": ("FalconH1ForCausalLM", falcon_h1(
+        mamba_rms_norm=True, mamba_norm_before_gate=False, tie_word_embeddings=True)),
+    "falcon_h1_plain": ("FalconH1ForCausalLM", falcon_h1(num_hidden_layers=2)),
+    "falcon_h1_normed": ("FalconH1ForCausalLM", falcon_h1(
+        num_hidden_layers=2, mamba_rms_norm=True, mamba_norm_before_gate=True,
+        mamba_n_groups=1)),
     "bamba": ("BambaForCausalLM", {
         "num_hidden_layers": 3, "attn_layer_indices": [1], "head_dim": 16, "mamba_n_heads": 6,
         "mamba_d_head": 16, "mamba_expand": 3, "mamba_n_groups": 2, "mamba_d_state": 8,
