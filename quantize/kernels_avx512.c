@@ -104,6 +104,7 @@ struct q4_tables {
     __m512i low;           /* 0x0f in each byte */
     __m512i first, second; /* indices that put byte r, byte 16 + r into all four bytes of lane r */
     __m512i both;          /* indices that put byte r and byte 16 + r into its 16-bit halves */
+    __m512i quarter; /* the bits of two lanes at which the bytes of their upper halves are found */
 };
 
 INLINE struct q4_tables q4_tables(void)
@@ -118,6 +119,7 @@ INLINE struct q4_tables q4_tables(void)
         .first = first,
         .second = _mm512_add_epi8(first, _mm512_set1_epi8(LANES)),
         .both = _mm512_add_epi8(first, _mm512_set1_epi32(LANES << 16)),
+        .quarter = _mm512_set1_epi64(0x2a2200000a020000),
     };
 }
 
@@ -139,15 +141,15 @@ INLINE void q4_decode(__m512i w[4], const uint8_t *bytes, __m512i codebook, stru
 
 /* acc + a block of weights times row t */
 INLINE __m512 q4_row(__m512 acc, const __m512i w[N_GROUPS], __m512i scales,
-                     const struct act_block *at, size_t t)
+                     const struct q4_tables *tables, const struct act_block *at, size_t t)
 {
     const int32_t *start = at->start_q4 + t * at->ld_block * 2;
     __m512i i[2] = {_mm512_set1_epi32(start[0]), _mm512_set1_epi32(start[1])};
 
     dot_row(i, w, at, t);
     /* the halves' quarters side by side, times their scales, added */
-    __m512i quarters = _mm512_mask_blend_epi16(0xaaaaaaaa, _mm512_srai_epi32(i[0], 2),
-                                               _mm512_slli_epi32(i[1], 14));
+    __m512i quarters = _mm512_mask_multishift_epi64_epi8(_mm512_srai_epi32(i[0], 2),
+                                                         0xcccccccccccccccc, tables->quarter, i[1]);
     __m512 u = _mm512_cvtepi32_ps(_mm512_madd_epi16(quarters, scales));
     return _mm512_fmadd_ps(u, _mm512_set1_ps(at->scale[t * at->ld_block]), acc);
 }
@@ -181,7 +183,7 @@ INLINE void q4_tile(const struct product *m, size_t n_rows)
                       tables);
             UNROLL
             for (size_t t = 0; t < n_rows; t++)
-                acc[t] = q4_row(acc[t], w, scales, &at, t);
+                acc[t] = q4_row(acc[t], w, scales, &tables, &at, t);
             block += SP_Q4_BLOCK_SIZE;
             next_block(&at);
         }
