@@ -158,9 +158,13 @@ enum sp_status sp_gather_solve(struct sp_gather *gather, struct sp_pool *pool, s
 
         if (!has_sums(gather, i)) continue;
         sp_pool_run(pool, sp_feedback_n_blocks(s->cols), solve_block, &(struct solve_job){s, room});
+        if (sp_feedback_is_sound(s->sums, s->n)) continue;
+        st = sp_fail(err, SP_E_INPUT, "tensor %s: what it reads of the texts is not finite",
+                     s->name);
+        break;
     }
     free(room);
-    return SP_OK;
+    return st;
 }
 
 struct sp_gather_size sp_gather_measure(const struct sp_gather *gather)

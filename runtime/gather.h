@@ -24,7 +24,7 @@ void sp_gather_add(struct sp_gather *gather, const struct sp_engine *engine,
                    const struct sp_product *products, size_t n_products, const struct sp_acts *acts,
                    size_t n_rows);
 
-/* Makes numbers of all sums. */
+/* Makes numbers of all sums. SP_E_INPUT where they are not finite. */
 SP_MUST_CHECK enum sp_status sp_gather_solve(struct sp_gather *gather, struct sp_pool *pool,
                                              struct sp_err *err);
 

@@ -421,6 +421,55 @@ static void test_refused(void **state)
     free(bytes);
 }
 
+/* Every value of a bf16 tensor in a safetensors file becomes `value`. */
+static void overwrite(char *bytes, const char *name, uint16_t value)
+{
+    char *entry = strstr(bytes + 8, name), *offsets;
+    unsigned long long first, end;
+
+    assert_non_null(entry);
+    offsets = strstr(entry, "\"data_offsets\":[");
+    assert_non_null(offsets);
+    assert_int_equal(sscanf(offsets, "\"data_offsets\":[%llu,%llu]", &first, &end), 2);
+    for (char *at = bytes + 8 + sp_get64((const uint8_t *)bytes); first < end; first += 2)
+        memcpy(at + first, &value, sizeof value);
+}
+
+/* A model that overflows is found out when it is calibrated, not when the calibration is used. */
+static void test_overflow(void **state)
+{
+    const char *file = creating_at("model.bin"), *modelfile;
+    char *bytes, *config, lines[512];
+    size_t size, config_size, n_files;
+    struct sp_calibration_text text = {ids, 100};
+    struct sp_calibration_request request = {
+        .texts = &text, .n_texts = 1, .path = creating_at("none.bin")};
+    struct sp_package *package = NULL;
+    struct sp_calibration made;
+    struct sp_err err = {0};
+
+    (void)state;
+    for (size_t i = 0; i < N_IDS; i++)
+        ids[i] %= 128;
+    config = scratch_read(TESTDATA "/families/granite/config.json", &config_size);
+    scratch_write("config.json", config, config_size);
+    bytes = scratch_read(TESTDATA "/families/granite/model.safetensors", &size);
+    overwrite(bytes, "model.layers.1.mlp.up_proj.weight", 0x7f7f); /* 3.4e38 */
+    snprintf(lines, sizeof lines, "FROM %s\n", scratch_write("model.safetensors", bytes, size));
+    modelfile = creating_modelfile(lines);
+    creating_create(modelfile, file, SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
+    n_files = creating_n_files();
+    assert_int_equal(sp_package_open(&package, file, &(struct sp_package_options){0}, &err), SP_OK);
+    assert_int_equal(sp_package_calibrate(package, &request, &made, &err), SP_E_INPUT);
+    assert_string_equal(err.text,
+                        "tensor layers.1.mlp.down_proj.weight: what it reads of the texts is not "
+                        "finite");
+    assert_int_equal(creating_n_files(), n_files);
+    sp_package_close(package);
+    free(config);
+    free(bytes);
+}
+
 /* A calibration of one input. */
 static const char *crafted(const char *record, const char *names, enum sp_part part, float number,
                            size_t n)
@@ -486,6 +535,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_quality, begin, creating_end),
         cmocka_unit_test_setup_teardown(test_experts, begin, creating_end),
         cmocka_unit_test(test_families),
+        cmocka_unit_test_setup_teardown(test_overflow, begin, creating_end),
         cmocka_unit_test_setup_teardown(test_refused, begin, creating_end),
         cmocka_unit_test_setup_teardown(test_crafted, begin, creating_end),
     };
