@@ -109,7 +109,7 @@ static enum sp_status make_synthetic(const char **path, struct sp_temporary *tem
 
 static void note_draftless(const struct sp_args *args, const struct sp_package *package)
 {
-    static const char *const drafting[] = {"draft-depth", NULL};
+    static const char *const drafting[] = {"draft-depth", "draft-by", NULL};
     const struct options *o = args->options;
     struct sp_package_info info;
 

@@ -73,6 +73,7 @@ void sp_generation_note_vain(const struct sp_generation *g, const struct sp_args
         sp_engine_note_vain(args, "--no-draft", by_whom);
     } else {
         sp_engine_note_draftless(args, &g->info, drafting);
+        sp_engine_note_draftless(args, &g->info, by_whom);
     }
 }
 

@@ -74,7 +74,7 @@ for depths in x 1,,2 '' -1 1,2x 65537 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17;
 done
 echo "FROM $TESTDATA/tiny/target" >Plain
 spectool create -f Plain -o plain.bin 2>/dev/null
-spectool bench plain.bin --num-predict 2 --repeat 1 --ids 1,2 --depths 7 --draft-depth 3 2>&1 >/dev/null
+spectool bench plain.bin --num-predict 2 --repeat 1 --ids 1,2 --depths 7 --draft-depth 3 --draft-by model 2>&1 >/dev/null
 echo '# what is no chart is not replaced, and said before anything is measured'
 cp packed.bin kept.bin
 spectool bench packed.bin --svg kept.bin; echo "exit $?"
