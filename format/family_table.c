@@ -221,6 +221,7 @@ static const struct sp_family families[] = {
         .norm_eps = 1e-5,
         .theta = 1e6,
         .windows = SP_WINDOWS_ALL,
+        .ignores_layer_types = true,
         .reads = SP_READS_EXPERTS,
         .n_experts = 8,
         .n_experts_used = 2,

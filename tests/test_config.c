@@ -365,7 +365,11 @@ static void qwen(void **state)
     assert_true(c.routing.norm);
     sp_config_release(&c);
 
+    /* Both have a window for all layers or for none, and layer_types is not read. */
     configs_own(&c, "qwen3_moe_listed", NULL);
+    configs_assert_windows(&c, "7,7");
+    sp_config_release(&c);
+    configs_own(&c, "mixtral_listed", NULL);
     configs_assert_windows(&c, "7,7");
     sp_config_release(&c);
 }
