@@ -105,15 +105,27 @@ static enum sp_status check_names(const struct sp_calibration_file *f, struct sp
 enum sp_status sp_calibration_open(struct sp_calibration_file **out, const char *path,
                                    struct sp_err *err)
 {
+    struct sp_pack *pack = NULL;
+    enum sp_status st = sp_pack_open(&pack, path, err);
+
+    return st ? st : sp_calibration_take(out, pack, err);
+}
+
+enum sp_status sp_calibration_take(struct sp_calibration_file **out, struct sp_pack *pack,
+                                   struct sp_err *err)
+{
     enum sp_status st;
     struct sp_calibration_file *f = NULL;
 
-    if ((st = sp_new(&f, 1, sizeof *f, err))) goto done;
-    if ((st = sp_pack_open(&f->pack, path, err))) goto done;
-    if ((st = check_record(f->pack, err))) goto done;
-    for (size_t i = 0; i < sp_pack_n_tensors(f->pack); i++) {
-        if ((st = check_numbers(f->pack, i, err))) goto done;
-        if ((st = add_names(f, sp_pack_tensor(f->pack, i), err))) goto done;
+    if ((st = sp_new(&f, 1, sizeof *f, err))) {
+        sp_pack_close(pack);
+        return st;
+    }
+    f->pack = pack;
+    if ((st = check_record(pack, err))) goto done;
+    for (size_t i = 0; i < sp_pack_n_tensors(pack); i++) {
+        if ((st = check_numbers(pack, i, err))) goto done;
+        if ((st = add_names(f, sp_pack_tensor(pack, i), err))) goto done;
     }
     if (f->n_entries) qsort(f->entries, f->n_entries, sizeof *f->entries, compare_entries);
     if ((st = check_names(f, err))) goto done;
