@@ -40,7 +40,7 @@ static void close_body(struct exchange *x, int status)
     free(x->text);
 }
 
-/* An error in the words of the API that the path is of. */
+/* An error in the words of the API that the path is of; the log has its sentence, too. */
 static void refuse(struct exchange *x, int status, const char *sentence)
 {
     bool ollama = strncmp(x->request->path, "/api/", 5) == 0;
@@ -52,6 +52,7 @@ static void refuse(struct exchange *x, int status, const char *sentence)
         sp_serve_openai_fail(&x->out, status, sentence);
     }
     close_body(x, status);
+    (void)!sp_text_append(&x->answer->about, sentence, strlen(sentence), NULL);
 }
 
 /* The request's JSON, about the model that is served; NULL: it was refused. */
