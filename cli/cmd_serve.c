@@ -128,18 +128,21 @@ static void end_watch(struct guard *g)
 /* ---- serving ----------------------------------------------------------------------------------
  */
 
+/* A stranger's words do not drive the terminal: what is no plain character becomes a '?'. */
 void sp_serve_log(void *context, const char *method, const char *path, int status,
                   const char *about)
 {
     const struct sp_serve *s = context;
+    char line[1024], result[32] = "the client left";
 
     if (s->quiet) return;
-    if (status == 0) {
-        fprintf(stderr, "%s %.200s: the client left%s%s\n", method, path, *about ? ": " : "",
-                about);
-    } else {
-        fprintf(stderr, "%s %.200s %d%s%s\n", method, path, status, *about ? ": " : "", about);
+    if (status != 0) snprintf(result, sizeof result, "%d", status);
+    snprintf(line, sizeof line, "%.16s %.200s %s%s%s", method, path, result, *about ? ": " : "",
+             about);
+    for (char *c = line; *c; c++) {
+        if (*c < 0x20 || *c > 0x7E) *c = '?';
     }
+    fprintf(stderr, "%s\n", line);
 }
 
 /* Does the name stand for this machine's own interface? */
@@ -204,6 +207,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     struct sp_serve s = {.generation = &g,
                          .version = SPECTOOL_VERSION,
                          .cors = o->cors,
+                         .host = o->host,
                          .loopback = is_loopback(o->host),
                          .quiet = o->quiet};
     struct guard guard = {0};

@@ -21,9 +21,9 @@ struct sp_serve {
     struct sp_generation *generation;
     struct sp_serve_model model;
     struct sp_serve_queue *queue;
-    const char *version, *cors; /* cors NULL: none */
-    bool loopback;              /* listens to this machine only */
-    bool quiet, verbose;
+    const char *version, *host, *cors; /* cors NULL: none */
+    bool loopback;                     /* listens to this machine only */
+    bool quiet;
 };
 
 /* One token, its bytes, and what else it could have been. */

@@ -157,7 +157,6 @@ static int on_text(void *context, const char *text, size_t size, bool drafted)
     return look(a);
 }
 
-/* Go's templates have no place for the rest of an answer that began. */
 static enum sp_status render(struct sp_ids *ids, const struct sp_generation *g,
                              const struct sp_serve_ask *ask, struct sp_err *err)
 {
@@ -186,8 +185,7 @@ static enum sp_status render(struct sp_ids *ids, const struct sp_generation *g,
     return st;
 }
 
-/* Ids, text as it is, or a conversation. *has_end_id: does a template's own end of a turn end the
- * answer? */
+/* Ids, text as it is, or a conversation: whose template's own end of a turn ends the answer. */
 static enum sp_status read_prompt(struct sp_ids *ids, struct sp_generation *g,
                                   const struct sp_serve_ask *ask, struct sp_err *err)
 {

@@ -141,11 +141,11 @@ static enum sp_status write_message(struct sp_json_out *out, const struct sp_jso
     return st;
 }
 
-static void write_turn(struct sp_json_out *out, const char *role, const char *content)
+static void write_turn(struct sp_json_out *out, const char *role, const char *text, size_t size)
 {
     sp_json_out_begin(out, NULL, '{');
     sp_json_out_text(out, "role", role);
-    sp_json_out_text(out, "content", content);
+    sp_json_out_string(out, "content", text, size);
     sp_json_out_end(out, '}');
 }
 
@@ -153,7 +153,7 @@ static void write_turn(struct sp_json_out *out, const char *role, const char *co
 static void write_given(struct sp_json_out *out, const struct sp_conversation *c)
 {
     for (size_t i = 0; i < c->n_given; i++)
-        write_turn(out, c->turns[i].role, c->turns[i].content);
+        write_turn(out, c->turns[i].role, c->turns[i].content, strlen(c->turns[i].content));
 }
 
 static enum sp_status write_messages(struct sp_json_out *out, const struct sp_conversation *c,
@@ -163,7 +163,9 @@ static enum sp_status write_messages(struct sp_json_out *out, const struct sp_co
     const char *role = role_of(sp_json_at(from, 0));
     size_t n_first = role && strcmp(role, "system") == 0 ? 1 : 0;
 
-    if (n_first == 0 && c->system != NULL && *c->system) write_turn(out, "system", c->system);
+    if (n_first == 0 && c->system != NULL && *c->system) {
+        write_turn(out, "system", c->system, strlen(c->system));
+    }
     for (size_t i = 0; i < sp_json_len(from) && !st; i++) {
         if (i == n_first) write_given(out, c);
         st = write_message(out, sp_json_at(from, i), err);
@@ -220,19 +222,16 @@ enum sp_status sp_serve_read_prompt(struct sp_serve_ask *ask,
                                     const struct sp_json *system, const struct sp_json *prompt,
                                     struct sp_err *err)
 {
-    const char *said = sp_json_to_string(system, NULL);
+    size_t n_said = 0, size;
+    const char *said = sp_json_to_string(system, &n_said);
+    const char *text = sp_json_to_string(prompt, &size);
     struct writing w;
     enum sp_status st;
-    size_t size;
-    const char *text = sp_json_to_string(prompt, &size);
 
-    if (said == NULL) said = conversation->system;
+    if (said == NULL && (said = conversation->system) != NULL) n_said = strlen(said);
     if ((st = begin(&w, err))) return st;
-    if (said != NULL && *said) write_turn(&w.out, "system", said);
+    if (n_said > 0) write_turn(&w.out, "system", said, n_said);
     write_given(&w.out, conversation);
-    sp_json_out_begin(&w.out, NULL, '{');
-    sp_json_out_text(&w.out, "role", "user");
-    sp_json_out_string(&w.out, "content", text, size);
-    sp_json_out_end(&w.out, '}');
+    write_turn(&w.out, "user", text, size);
     return end(&ask->messages, &w, SP_OK, err);
 }

@@ -119,7 +119,7 @@ int sp_serve_queue_wait(struct sp_serve_queue *q, struct sp_serve_job *job)
     int status;
 
     lock(q);
-    while (there && job->status == 0)
+    while (there && job->status == 0 && job->turn != SP_SERVE_ENDED)
         there = wait_a_while(q, job);
     status = job->status;
     unlock(q);

@@ -41,7 +41,7 @@ void sp_serve_queue_stop(struct sp_serve_queue *queue);
 
 enum sp_serve_entry { SP_SERVE_IN, SP_SERVE_FULL, SP_SERVE_STOPPED };
 enum sp_serve_entry sp_serve_queue_put(struct sp_serve_queue *queue, struct sp_serve_job *job);
-/* Waits until the job's status is known; 0: the client has gone. */
+/* Waits until the job's status is known; 0: the client has gone, or there was no memory. */
 int sp_serve_queue_wait(struct sp_serve_queue *queue, struct sp_serve_job *job);
 /* Waits until the job has ended; false: the client has gone. */
 bool sp_serve_queue_wait_end(struct sp_serve_queue *queue, struct sp_serve_job *job);

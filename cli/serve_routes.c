@@ -399,9 +399,9 @@ static void dispatch(struct exchange *x)
  */
 
 /* Is it a name or number of this machine, whatever its port? */
-static bool is_local(const char *host)
+static bool is_local(const struct sp_serve *s, const char *host)
 {
-    static const char *const names[] = {"localhost", "127.0.0.1", "[::1]"};
+    const char *const names[] = {"localhost", "127.0.0.1", "[::1]", s->host};
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         size_t len = strlen(names[i]);
@@ -421,7 +421,7 @@ static bool is_foreign(const struct exchange *x)
     const struct sp_http_request *q = x->request;
     const char *host;
 
-    if (s->loopback && q->host != NULL && !is_local(q->host)) return true;
+    if (s->loopback && q->host != NULL && !is_local(s, q->host)) return true;
     if (q->origin == NULL) return false;
     if (s->cors != NULL && (strcmp(s->cors, "*") == 0 || strcmp(s->cors, q->origin) == 0)) {
         return false;

@@ -67,6 +67,24 @@ static bool read_port(struct serving *s)
     return s->port != 0;
 }
 
+/* Servers that run: a test that fails leaves its own behind. */
+static pid_t running[64];
+static size_t n_running;
+
+static void kill_running(void)
+{
+    for (size_t i = 0; i < n_running; i++) {
+        if (running[i] > 0) kill(running[i], SIGKILL);
+    }
+}
+
+static void note_ended(pid_t pid)
+{
+    for (size_t i = 0; i < n_running; i++) {
+        if (running[i] == pid) running[i] = 0;
+    }
+}
+
 struct serving serving_start(const char *packed, const char *const *options)
 {
     static unsigned count;
@@ -80,9 +98,14 @@ struct serving serving_start(const char *packed, const char *const *options)
     snprintf(name, sizeof name, "log.%u", count++);
     s.log = packed_path(name);
     s.pid = fork();
-    assert_true(s.pid >= 0);
+    assert_true(s.pid >= 0 && n_running < sizeof running / sizeof *running);
+    if (s.pid > 0) {
+        if (n_running == 0) assert_int_equal(atexit(kill_running), 0);
+        running[n_running++] = s.pid;
+    }
     if (s.pid == 0) {
         int log = open(s.log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+        dup2(log, STDOUT_FILENO);
         dup2(log, STDERR_FILENO);
         execv(SPECTOOL, (char **)(uintptr_t)words);
         _exit(127);
@@ -102,7 +125,10 @@ int serving_wait(struct serving *s)
 
     for (int i = 0; i < 3000; i++) {
         pid_t pid = waitpid(s->pid, &status, WNOHANG);
-        if (pid == s->pid) return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+        if (pid == s->pid) {
+            note_ended(pid);
+            return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+        }
         nap();
     }
     kill(s->pid, SIGKILL);

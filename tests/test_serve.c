@@ -345,6 +345,18 @@ static void test_seed(void **state)
     free(expected);
 }
 
+/* Without a seed every request gets one of its own. */
+static void test_no_seed(void **state)
+{
+    static const char body[] = "{" GOLDEN_PROMPT ", \"temperature\": 2}";
+    struct sp_json *a = post("/v1/completions", body), *b = post("/v1/completions", body);
+
+    (void)state;
+    assert_string_not_equal(text_at(a, "choices.0.text"), text_at(b, "choices.0.text"));
+    sp_json_free(a);
+    sp_json_free(b);
+}
+
 /* At this temperature any token comes, parts of characters among them: no piece of a stream ends
  * within a character. */
 static void test_characters(void **state)
@@ -627,6 +639,8 @@ static void test_nonsense(void **state)
         assert_true(r.status == 0 || (r.status >= 400 && r.status < 506));
         serving_release(&r);
     }
+    sp_json_free(serving_json(serving_ask(&tiny, "GET", "/%1b[2J%0aPOST", NULL), 404));
+    serving_await(&tiny, "GET /?[2J?POST 404: there is nothing", 1); /* and nobody's terminal */
     sp_json_free(get("/health"));
 }
 
@@ -903,15 +917,16 @@ static void test_stopping(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lists),        cmocka_unit_test(test_golden),
-        cmocka_unit_test(test_stream_bytes), cmocka_unit_test(test_seed),
-        cmocka_unit_test(test_characters),   cmocka_unit_test(test_stop),
-        cmocka_unit_test(test_logprobs),     cmocka_unit_test(test_chat_logprobs),
-        cmocka_unit_test(test_refusals),     cmocka_unit_test(test_large),
-        cmocka_unit_test(test_nonsense),     cmocka_unit_test(test_browsers),
-        cmocka_unit_test(test_crowd),        cmocka_unit_test(test_queue),
-        cmocka_unit_test(test_dawdlers),     cmocka_unit_test(test_reuse),
-        cmocka_unit_test(test_records),      cmocka_unit_test(test_stopping),
+        cmocka_unit_test(test_lists),         cmocka_unit_test(test_golden),
+        cmocka_unit_test(test_stream_bytes),  cmocka_unit_test(test_seed),
+        cmocka_unit_test(test_no_seed),       cmocka_unit_test(test_characters),
+        cmocka_unit_test(test_stop),          cmocka_unit_test(test_logprobs),
+        cmocka_unit_test(test_chat_logprobs), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_large),         cmocka_unit_test(test_nonsense),
+        cmocka_unit_test(test_browsers),      cmocka_unit_test(test_crowd),
+        cmocka_unit_test(test_queue),         cmocka_unit_test(test_dawdlers),
+        cmocka_unit_test(test_reuse),         cmocka_unit_test(test_records),
+        cmocka_unit_test(test_stopping),
     };
 
     signal(SIGPIPE, SIG_IGN);
