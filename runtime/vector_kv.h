@@ -86,10 +86,10 @@ INLINE void weigh_queries(float *out, size_t ld_out, const float *p, size_t ldp,
     }
 }
 
-/* sp_vector_kv.weigh, up to four queries at a time. */
+/* sp_vector_kv.weigh, `most` queries at a time, where fewer are left four or fewer. */
 INLINE void weigh_floats(float *out, size_t ld_out, const float *p, size_t ldp, const size_t *first,
                          const size_t *last, size_t n_queries, const uint8_t *rows, size_t dim,
-                         enum sp_kv_type type, weigh_rows_fn *weigh_rows)
+                         enum sp_kv_type type, weigh_rows_fn *weigh_rows, const int most)
 {
     const struct values values = {rows, sp_value_block_size(type, dim) / SP_KV_BLOCK, dim};
 
@@ -97,7 +97,8 @@ INLINE void weigh_floats(float *out, size_t ld_out, const float *p, size_t ldp, 
         float *o = out + i * ld_out;
         const float *w = p + i * ldp;
         const size_t *f = first + i, *l = last + i;
-        n = n_queries - i >= 4 ? 4 : n_queries - i;
+        n = n_queries - i;
+        n = n >= (size_t)most ? (size_t)most : n >= 4 ? 4 : n;
         switch (n) {
         case 1:
             weigh_queries(o, ld_out, w, ldp, f, l, values, type, weigh_rows, 1);
@@ -108,8 +109,11 @@ INLINE void weigh_floats(float *out, size_t ld_out, const float *p, size_t ldp, 
         case 3:
             weigh_queries(o, ld_out, w, ldp, f, l, values, type, weigh_rows, 3);
             break;
-        default:
+        case 4:
             weigh_queries(o, ld_out, w, ldp, f, l, values, type, weigh_rows, 4);
+            break;
+        default:
+            weigh_queries(o, ld_out, w, ldp, f, l, values, type, weigh_rows, most);
         }
     }
 }

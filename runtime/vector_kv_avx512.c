@@ -150,7 +150,7 @@ INLINE __m512 load_value(const uint8_t *row, size_t d, __mmask16 m, enum sp_kv_t
     }
 }
 
-enum { WEIGH_QUERIES = 4, VALUES_AHEAD = 4096 };
+enum { WEIGH_QUERIES = 8, VALUES_AHEAD = 4096 };
 
 /* out_i[d..] += sum of p_i[j] v_j[d..] over j = from..to-1, for nq queries and nv vectors of dims,
  * the lanes of m of the last one. */
@@ -194,8 +194,11 @@ INLINE void weigh_rows(float *out, size_t ld_out, const float *p, size_t ldp, si
     for (; nq <= 3 && d + 8 * LANES <= dim; d += 8 * LANES) {
         weigh_tile(out, ld_out, p, ldp, from, to, values, d, 0xffff, type, nq, 8);
     }
-    for (; d + 4 * LANES <= dim; d += 4 * LANES) {
+    for (; nq <= 4 && d + 4 * LANES <= dim; d += 4 * LANES) {
         weigh_tile(out, ld_out, p, ldp, from, to, values, d, 0xffff, type, nq, 4);
+    }
+    for (; d + 2 * LANES <= dim; d += 2 * LANES) {
+        weigh_tile(out, ld_out, p, ldp, from, to, values, d, 0xffff, type, nq, 2);
     }
     for (; d < dim; d += LANES) {
         weigh_tile(out, ld_out, p, ldp, from, to, values, d, lanes(dim - d), type, nq, 1);
@@ -206,14 +209,14 @@ static void weigh_f32(float *out, size_t ld_out, const float *p, size_t ldp, con
                       const size_t *last, size_t n_queries, const uint8_t *values, size_t head_dim)
 {
     weigh_floats(out, ld_out, p, ldp, first, last, n_queries, values, head_dim, SP_KV_F32,
-                 weigh_rows);
+                 weigh_rows, WEIGH_QUERIES);
 }
 
 static void weigh_f16(float *out, size_t ld_out, const float *p, size_t ldp, const size_t *first,
                       const size_t *last, size_t n_queries, const uint8_t *values, size_t head_dim)
 {
     weigh_floats(out, ld_out, p, ldp, first, last, n_queries, values, head_dim, SP_KV_F16,
-                 weigh_rows);
+                 weigh_rows, WEIGH_QUERIES);
 }
 
 const struct sp_vector_kv sp_kv_f32_avx512 = {

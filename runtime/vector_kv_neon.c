@@ -207,14 +207,14 @@ static void weigh_f32(float *out, size_t ld_out, const float *p, size_t ldp, con
                       const size_t *last, size_t n_queries, const uint8_t *values, size_t head_dim)
 {
     weigh_floats(out, ld_out, p, ldp, first, last, n_queries, values, head_dim, SP_KV_F32,
-                 weigh_rows);
+                 weigh_rows, WEIGH_QUERIES);
 }
 
 static void weigh_f16(float *out, size_t ld_out, const float *p, size_t ldp, const size_t *first,
                       const size_t *last, size_t n_queries, const uint8_t *values, size_t head_dim)
 {
     weigh_floats(out, ld_out, p, ldp, first, last, n_queries, values, head_dim, SP_KV_F16,
-                 weigh_rows);
+                 weigh_rows, WEIGH_QUERIES);
 }
 
 const struct sp_vector_kv sp_kv_f32_neon = {
