@@ -384,6 +384,12 @@ static enum sp_status read_growth(struct sp_config *c, const struct rope_source 
     return read_original(&c->query_growth_from, &stated, s, err);
 }
 
+/* May layers of different types rotate differently? */
+static bool of_layer_types(const struct sp_config_text *t)
+{
+    return t->draft != SP_DRAFT_NONE || t->family->local_theta != 0 || t->family->local_unscaled;
+}
+
 static enum sp_status read_both(struct sp_config *c, struct rope_source *s,
                                 unsigned sliding_head_dim, const struct sp_json *other,
                                 struct sp_err *err)
@@ -393,6 +399,10 @@ static enum sp_status read_both(struct sp_config *c, struct rope_source *s,
     double local_theta = s->t->family->local_theta;
     enum sp_status st;
 
+    if (nested && !of_layer_types(s->t)) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "rotation by layer type is not supported for %s",
+                       s->t->family->name);
+    }
     if ((st = read_outer_theta(&s->theta, s->t, other, err))) return st;
     if (nested && s->t->speculators && sp_json_get(dict, "sliding_attention")) {
         s->dict = sp_json_get(dict, "sliding_attention"); /* of all layers, in that library */
