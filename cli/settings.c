@@ -279,7 +279,7 @@ static enum sp_status copy_lists(struct sp_settings *out, const struct sp_settin
         if ((st = add_stop(out, s->stops[i], strlen(s->stops[i]), err))) return st;
     }
     if ((st = sp_new(&out->biases, s->n_biases, sizeof *s->biases, err))) return st;
-    memcpy(out->biases, s->biases, s->n_biases * sizeof *s->biases);
+    if (s->n_biases > 0) memcpy(out->biases, s->biases, s->n_biases * sizeof *s->biases);
     out->n_biases = s->n_biases;
     return SP_OK;
 }

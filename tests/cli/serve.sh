@@ -1,0 +1,26 @@
+# What can be said before a request comes; tests/test_serve.c holds the rest.
+spectool create -f "$TESTDATA/tiny/Modelfile" 2>/dev/null
+try() {
+    spectool serve "$@"
+    echo "exit $?: $*"
+}
+try
+try packed.bin more
+try packed.bin --port 65536
+try packed.bin --max-queue 0
+try packed.bin --name ''
+try packed.bin --host 192.0.2.1 --port 11434
+try missing.bin
+try packed.bin --num-ctx 4096
+# One port is one server's; a signal ends it in good order. Notes come first.
+spectool serve packed.bin --port 0 --no-draft --draft-depth 4 --accept coupled 2>first &
+for _ in $(seq 600); do
+    grep -q http first && break
+    sleep 0.05
+done
+port=$(sed -n 's/.*http:.*:\([0-9]*\)$/\1/p' first)
+try packed.bin --port "$port" 2>&1 | sed "s/$port/PORT/g"
+kill -TERM $!
+wait $!
+echo "exit $?"
+sed "s/:$port/:PORT/" first
