@@ -192,6 +192,37 @@ static void test_golden(void **state)
 /* ---- streams ----------------------------------------------------------------------------------
  */
 
+/* The texts of a stream's events or lines, joined; each of them whole characters. *n: how many. */
+static char *joined(const struct serving_reply *r, const char *path, size_t *n)
+{
+    char *copy = malloc(r->size + 1), *text = calloc(1, r->size + 1), *rest = NULL;
+    bool done = false;
+
+    assert_non_null(copy);
+    assert_non_null(text);
+    memcpy(copy, r->body, r->size + 1);
+    *n = 0;
+    for (char *line = strtok_r(copy, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        struct sp_json *json = NULL;
+        const char *piece;
+        size_t len;
+
+        assert_false(done);
+        if (strncmp(line, "data: ", 6) == 0) line += 6;
+        if ((done = strcmp(line, "[DONE]") == 0)) continue;
+        assert_int_equal(sp_json_parse(&json, line, strlen(line), SP_JSON_STRICT, NULL), SP_OK);
+        piece = sp_json_to_string(at(json, path), &len);
+        if (piece != NULL && len > 0) {
+            assert_int_equal(sp_utf8_valid(piece, len), len);
+            strcat(text, piece);
+            ++*n;
+        }
+        sp_json_free(json);
+    }
+    free(copy);
+    return text;
+}
+
 /* Replaces what differs from call to call. */
 static void mask(char *text, const char *key)
 {
@@ -225,11 +256,17 @@ static void test_stream_bytes(void **state)
         "data: {\"id\": , \"object\": \"chat.completion.chunk\", \"created\": , \"model\": "
         "\"tiny\", \"system_fingerprint\": , \"choices\": [{\"index\": 0, \"delta\": {}, "
         "\"logprobs\": null, \"finish_reason\": \"length\"}], \"usage\": null, \"timings\": ";
+    char *text;
+    size_t n;
 
     (void)state;
     assert_int_equal(r.status, 200);
     assert_true(r.chunked);
     assert_non_null(strstr(r.head, "\r\nContent-Type: text/event-stream\r\n"));
+    text = joined(&r, "choices.0.delta.content", &n);
+    assert_string_equal(text, "7 plus");
+    assert_int_equal(n, 2);
+    free(text);
     mask(r.body, "\"id\": ");
     mask(r.body, "\"created\": ");
     mask(r.body, "\"system_fingerprint\": ");
@@ -237,37 +274,6 @@ static void test_stream_bytes(void **state)
     assert_non_null(strstr(r.body, "\"choices\": [], \"usage\": {\"prompt_tokens\": "));
     assert_string_equal(r.body + r.size - strlen("}\n\ndata: [DONE]\n\n"), "}\n\ndata: [DONE]\n\n");
     serving_release(&r);
-}
-
-/* The texts of a stream's events or lines, joined; each of them whole characters. *n: how many. */
-static char *joined(const struct serving_reply *r, const char *path, size_t *n)
-{
-    char *copy = malloc(r->size + 1), *text = calloc(1, r->size + 1), *rest = NULL;
-    bool done = false;
-
-    assert_non_null(copy);
-    assert_non_null(text);
-    memcpy(copy, r->body, r->size + 1);
-    *n = 0;
-    for (char *line = strtok_r(copy, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
-        struct sp_json *json = NULL;
-        const char *piece;
-        size_t len;
-
-        assert_false(done);
-        if (strncmp(line, "data: ", 6) == 0) line += 6;
-        if ((done = strcmp(line, "[DONE]") == 0)) continue;
-        assert_int_equal(sp_json_parse(&json, line, strlen(line), SP_JSON_STRICT, NULL), SP_OK);
-        piece = sp_json_to_string(at(json, path), &len);
-        if (piece != NULL && len > 0) {
-            assert_int_equal(sp_utf8_valid(piece, len), len);
-            strcat(text, piece);
-            ++*n;
-        }
-        sp_json_free(json);
-    }
-    free(copy);
-    return text;
 }
 
 /* Each API's way to ask for the same answer. */
