@@ -81,6 +81,18 @@ static enum sp_status read_limits(struct sp_mamba_config *m, const struct sp_con
     return SP_OK;
 }
 
+/* Of the convolution and of the gate. */
+static enum sp_status check_activation(const struct sp_config_text *t, struct sp_err *err)
+{
+    const char *key = t->family->mamba->activation ? t->family->mamba->activation : "hidden_act";
+    const char *name = "silu";
+    enum sp_status st;
+
+    if ((st = sp_text_string(t, key, &name, err))) return st;
+    if (strcmp(name, "silu") == 0 || strcmp(name, "swish") == 0) return SP_OK;
+    return sp_fail(err, SP_E_UNSUPPORTED, "%s is not silu, which mamba layers need", key);
+}
+
 static enum sp_status check(const struct sp_mamba_config *m, const struct sp_mamba_family *f,
                             struct sp_err *err)
 {
@@ -117,8 +129,6 @@ enum sp_status sp_config_read_mamba(struct sp_config *out, const struct sp_confi
         (st = read_head_dim(m, t, out->n_hidden, err)) || (st = read_limits(m, t, err))) {
         return st;
     }
-    if (out->activation != SP_SILU) {
-        return sp_fail(err, SP_E_UNSUPPORTED, "hidden_act is not silu, which mamba layers need");
-    }
+    if ((st = check_activation(t, err))) return st;
     return check(m, f, err);
 }

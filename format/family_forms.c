@@ -157,6 +157,14 @@ static const struct form_row forms[] = {
     {SP_STORED_MAMBA, "mamba.in_proj_xbc.bias", "mamba.in_proj.bias", FORM_ZXBCDT, 1},
     {SP_STORED_MAMBA, "mamba.in_proj_dt.bias", "mamba.in_proj.bias", FORM_ZXBCDT, 2},
 
+    {SP_STORED_MIXER, "input_layernorm.weight", "norm.weight", FORM_WHOLE, 0},
+    {SP_STORED_MIXER, "mamba.in_proj_z.weight", "mixer.in_proj.weight", FORM_ZXBCDT, 0},
+    {SP_STORED_MIXER, "mamba.in_proj_xbc.weight", "mixer.in_proj.weight", FORM_ZXBCDT, 1},
+    {SP_STORED_MIXER, "mamba.in_proj_dt.weight", "mixer.in_proj.weight", FORM_ZXBCDT, 2},
+    {SP_STORED_MIXER, "mamba.in_proj_z.bias", "mixer.in_proj.bias", FORM_ZXBCDT, 0},
+    {SP_STORED_MIXER, "mamba.in_proj_xbc.bias", "mixer.in_proj.bias", FORM_ZXBCDT, 1},
+    {SP_STORED_MIXER, "mamba.in_proj_dt.bias", "mixer.in_proj.bias", FORM_ZXBCDT, 2},
+
     {SP_STORED_FEED_FORWARD, "post_attention_layernorm.weight", "pre_ff_layernorm.weight",
      FORM_WHOLE, 0},
     {SP_STORED_FEED_FORWARD, "mlp.gate_proj.weight", "feed_forward.gate_proj.weight", FORM_WHOLE,
@@ -295,6 +303,8 @@ static const struct outer_form {
     const char *canonical, *source;
 } outer_forms[] = {
     {SP_STORED_LFM2, "norm.weight", "embedding_norm.weight"},
+    {SP_STORED_MIXER, "norm.weight", "norm_f.weight"},
+    {SP_STORED_MIXER, "embed_tokens.weight", SP_MIXER_EMBEDDING},
     {SP_STORED_FEED_FORWARD, "norm.weight", "final_layernorm.weight"},
     {SP_STORED_NEXTN, "fc.weight", "eh_proj.weight"},
     {SP_STORED_NEXTN, "pre_fc_norm_embedding.weight", "enorm.weight"},
@@ -559,13 +569,27 @@ static void name_in_layer(char *out, size_t size, const struct sp_matcher *m, un
     }
 }
 
+/* Where sublayers have no names of their own, "mixer" stands for each. */
+static bool name_mixer(char *out, size_t size, const struct sp_matcher *m, const char *suffix)
+{
+    static const char *const sublayers[] = {"mamba.", "self_attn.", "mlp."};
+
+    for (size_t i = 0; i < 3 && (m->storage & SP_STORED_MIXER); i++) {
+        size_t n = strlen(sublayers[i]);
+        if (strncmp(suffix, sublayers[i], n) != 0) continue;
+        snprintf(out, size, "mixer.%s", suffix + n);
+        return true;
+    }
+    return false;
+}
+
 static enum sp_status match_layer_spec(struct sp_matcher *m, struct sp_tensor_spec *spec)
 {
     static const struct form_row plain = {.form = FORM_WHOLE};
     const struct form_row *chosen = NULL;
     unsigned layer = (unsigned)strtoul(spec->name + strlen("layers."), NULL, 10);
     const char *suffix = strchr(spec->name + strlen("layers."), '.') + 1;
-    char name[SP_SOURCE_NAME];
+    char name[SP_SOURCE_NAME], renamed[SP_SPEC_NAME];
 
     for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
         const struct form_row *form = &forms[i];
@@ -577,6 +601,7 @@ static enum sp_status match_layer_spec(struct sp_matcher *m, struct sp_tensor_sp
         break;
     }
     if (chosen == NULL) chosen = &plain;
+    if (chosen == &plain && name_mixer(renamed, sizeof renamed, m, suffix)) suffix = renamed;
     if (chosen->source) suffix = chosen->source;
     name_in_layer(name, sizeof name, m, layer, suffix);
     return add_form(m, spec, chosen, name, &m->config->layers[layer]);

@@ -49,6 +49,9 @@ void sp_matcher_release(struct sp_matcher *m); /* not the specs */
 /* One canonical vector; a checkpoint stores the norm of each tap apart, as fc_norm.N.weight. */
 #define SP_TAP_NORMS "fc_norm.weight"
 
+/* What the embedding is called where sublayers are mixers (SP_STORED_MIXER). */
+#define SP_MIXER_EMBEDDING "embeddings.weight"
+
 /* SP_E_INPUT with the findings, if there are any. */
 SP_MUST_CHECK enum sp_status sp_matcher_conclude(const struct sp_matcher *m);
 

@@ -103,6 +103,13 @@ static enum sp_status refuse_evidence(const struct sp_matcher *m)
     return SP_OK;
 }
 
+static bool has_embedding(const struct sp_matcher *m, const char *prefix)
+{
+    bool mixer = m->storage & SP_STORED_MIXER;
+
+    return sp_matcher_has(m, prefix, mixer ? SP_MIXER_EMBEDDING : "embed_tokens.weight");
+}
+
 /* Exactly one prefix holds the text model. */
 static enum sp_status find_prefix(struct sp_matcher *m)
 {
@@ -112,12 +119,12 @@ static enum sp_status find_prefix(struct sp_matcher *m)
         "language_model.model.",
         "model.language_model.",
         "model.language_model.model.",
+        "backbone.",
     };
     size_t n = m->config->draft.kind ? 2 : sizeof prefixes / sizeof prefixes[0];
 
     for (size_t i = 0; i < n; i++) {
-        if (!sp_matcher_has(m, prefixes[i], "embed_tokens.weight") &&
-            !sp_matcher_has(m, prefixes[i], "norm.weight")) {
+        if (!has_embedding(m, prefixes[i]) && !sp_matcher_has(m, prefixes[i], "norm.weight")) {
             continue;
         }
         if (m->prefix) {
@@ -151,7 +158,7 @@ static void find_head(struct sp_matcher *m)
 static enum sp_status settle(struct sp_matcher *m, bool *compare_equal)
 {
     struct sp_config *c = m->config;
-    struct sp_tables found = {.embedding = sp_matcher_has(m, m->prefix, "embed_tokens.weight"),
+    struct sp_tables found = {.embedding = has_embedding(m, m->prefix),
                               .head = m->head_name != NULL,
                               .layer_scalars =
                                   sp_matcher_has(m, m->prefix, "layers.0.layer_scalar"),

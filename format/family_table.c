@@ -41,6 +41,23 @@ static const struct sp_mamba_family mamba_beside_attention = {
     .beside = true,
 };
 
+static const struct sp_mamba_family mamba_alone = {
+    .heads = "num_heads",
+    .head_dim = "head_dim",
+    .groups = "n_groups",
+    .state = "state_size",
+    .kernel = "conv_kernel",
+    .conv_bias = "use_conv_bias",
+    .proj_bias = "use_bias",
+    .defaults = {.n_heads = 128,
+                 .head_dim = 64,
+                 .n_groups = 8,
+                 .state_dim = 128,
+                 .kernel = 4,
+                 .conv_bias = true,
+                 .most_step = INFINITY},
+};
+
 static const struct sp_family families[] = {
     {
         .name = "llama",
@@ -124,6 +141,21 @@ static const struct sp_family families[] = {
         .activation = "silu",
         .mamba = &mamba_beside_attention,
         .storage = SP_STORED_MAMBA | SP_STORED_FEED_FORWARD,
+    },
+    /* Neither attention nor MLPs; positions know no bounds. */
+    {
+        .name = "mamba2",
+        .architecture = "Mamba2ForCausalLM",
+        .sizes = {32768, 4096, 0, 64, 1, 1, 64, 1 << 20, 0},
+        .norm_eps_key = "layer_norm_epsilon",
+        .norm_eps = 1e-5,
+        .theta = 1e4,
+        .windows = SP_WINDOWS_NONE,
+        .ignores_layer_types = true,
+        .activation_key = "hidden_act",
+        .activation = "silu",
+        .mamba = &mamba_alone,
+        .storage = SP_STORED_MAMBA | SP_STORED_MIXER,
     },
     {
         .name = "mistral",

@@ -50,7 +50,8 @@ enum sp_storage {
     SP_STORED_SHARED_MLP = 32768, /* shared_mlp.input_linear, output_linear (Granite 4) */
     SP_STORED_NEXTN = 65536, /* eh_proj, enorm, hnorm, shared_head: such a layer's own tensors */
     SP_STORED_FEED_FORWARD = 262144, /* pre_ff_layernorm, feed_forward, final_layernorm (Bamba) */
-    SP_STORED_MAMBA = 131072,        /* mamba.in_proj: rows of z, of x, B and C, and of dt */
+    SP_STORED_MIXER = 524288, /* norm, mixer; embeddings and norm_f around the layers (Mamba-2) */
+    SP_STORED_MAMBA = 131072, /* mamba.in_proj: rows of z, of x, B and C, and of dt */
 };
 
 /* Keys that only some families read; in all others they are refused (config_refuse.c). */
@@ -88,6 +89,7 @@ struct sp_expert_keys {
 struct sp_mamba_family {
     const char *heads, *head_dim, *groups, *state, *kernel, *conv_bias, *proj_bias;
     const char *values;              /* of all heads together; NULL: expand * hidden */
+    const char *activation;          /* NULL: hidden_act */
     unsigned n_values;               /* default */
     struct sp_mamba_config defaults; /* head_dim 0: values / heads */
     bool beside;                     /* attention, in every layer (Falcon-H1) */

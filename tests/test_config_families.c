@@ -383,6 +383,28 @@ static void falcon_h1(void **state)
     sp_config_release(&c);
 }
 
+static void mamba2(void **state)
+{
+    struct sp_config c;
+
+    (void)state;
+    configs_own(&c, "mamba2_sparse", NULL);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(c.layers[i].mixers, SP_MIXER_MAMBA);
+        assert_int_equal(c.layers[i].n_ffn, 0);
+    }
+    assert_int_equal(c.n_vocab, 32768);
+    assert_int_equal(c.n_hidden, 4096);
+    assert_int_equal(c.mamba.n_heads, 128);
+    assert_int_equal(c.mamba.head_dim, 64);
+    assert_int_equal(c.mamba.n_groups, 4);
+    assert_int_equal(c.mamba.state_dim, 128);
+    assert_int_equal(c.mamba.norm, SP_MAMBA_GATED_NORM);
+    assert_true(c.mamba.conv_bias && !c.mamba.proj_bias && !c.tied);
+    configs_assert_near(c.norm_eps, 1e-5);
+    sp_config_release(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -390,6 +412,7 @@ int main(void)
         cmocka_unit_test(glm),      cmocka_unit_test(helium),     cmocka_unit_test(biases),
         cmocka_unit_test(granite4), cmocka_unit_test(starcoder2), cmocka_unit_test(hunyuan),
         cmocka_unit_test(cohere),   cmocka_unit_test(bamba),      cmocka_unit_test(falcon_h1),
+        cmocka_unit_test(mamba2),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -759,6 +759,8 @@ static void families(void **state)
         {"falcon_h1", 3 * (9 + 10) + 2},
         {"falcon_h1_plain", 2 * (9 + 9) + 3},
         {"falcon_h1_normed", 2 * (9 + 10) + 3},
+        {"mamba2", 4 * (1 + 10) + 3},
+        {"mamba2_bias", 2 * (1 + 9 + 4) + 2},
         {"bamba", 3 * 8 + 8 + 2 * 10 + 3},
 
         {"starcoder2", 3 * (8 + 4 + 2 + 2) + 3},

@@ -160,6 +160,13 @@ def falcon_h1(**settings):
             "ssm_multipliers": [0.6, 1.2, 0.8, 0.7, 0.5], **settings}
 
 
+def mamba2(**settings):
+    """Neither attention nor MLPs."""
+    return {"num_hidden_layers": 4, "num_heads": 4, "head_dim": 16, "expand": 2, "n_groups": 2,
+            "state_size": 12, "intermediate_size": None, "num_attention_heads": None,
+            "num_key_value_heads": None, "max_position_embeddings": None, **settings}
+
+
 FAMILIES.update({
     "granite4_h": ("GraniteMoeHybridForCausalLM", granite4(
         num_local_experts=0, num_experts_per_tok=0, tie_word_embeddings=True)),
@@ -174,6 +181,10 @@ FAMILIES.update({
     "falcon_h1_normed": ("FalconH1ForCausalLM", falcon_h1(
         num_hidden_layers=2, mamba_rms_norm=True, mamba_norm_before_gate=True,
         mamba_n_groups=1)),
+    "mamba2": ("Mamba2ForCausalLM", mamba2()),
+    "mamba2_bias": ("Mamba2ForCausalLM", mamba2(
+        num_hidden_layers=2, use_bias=True, use_conv_bias=False, n_groups=1,
+        layer_norm_epsilon=1e-3, tie_word_embeddings=True)),
     "bamba": ("BambaForCausalLM", {
         "num_hidden_layers": 3, "attn_layer_indices": [1], "head_dim": 16, "mamba_n_heads": 6,
         "mamba_d_head": 16, "mamba_expand": 3, "mamba_n_groups": 2, "mamba_d_state": 8,
