@@ -128,6 +128,13 @@ static enum sp_status find_draft_family(struct sp_config_text *t, struct sp_err 
     return SP_OK;
 }
 
+static enum sp_status read_layer_count(struct sp_sizes *s, const struct sp_config_text *t,
+                                       struct sp_err *err)
+{
+    if (t->family->sublayers) return sp_config_count_sublayers(&s->n_layers, t, err);
+    return sp_text_unsigned(t, "num_hidden_layers", 1, SP_CAP_LAYERS, &s->n_layers, err);
+}
+
 static enum sp_status read_sizes(struct sp_sizes *s, const struct sp_config_text *t,
                                  struct sp_err *err)
 {
@@ -139,7 +146,7 @@ static enum sp_status read_sizes(struct sp_sizes *s, const struct sp_config_text
     if ((st = sp_text_unsigned(t, "vocab_size", 1, SP_CAP_VOCAB, &s->n_vocab, err)) ||
         (st = sp_text_unsigned(t, "hidden_size", 1, SP_CAP_WIDTH, &s->n_hidden, err)) ||
         (st = sp_text_unsigned(t, ffn_key, 1, SP_CAP_WIDTH, &s->n_ffn, err)) ||
-        (st = sp_text_unsigned(t, "num_hidden_layers", 1, SP_CAP_LAYERS, &s->n_layers, err)) ||
+        (st = read_layer_count(s, t, err)) ||
         (st = sp_text_unsigned(t, "num_attention_heads", 1, SP_CAP_HEADS, &s->n_heads, err)) ||
         (st = sp_text_unsigned(t, "num_key_value_heads", 1, SP_CAP_HEADS, &s->n_kv_heads, err)) ||
         (st = sp_text_unsigned(t, "head_dim", 2, SP_CAP_WIDTH, &s->head_dim, err)) ||
@@ -193,6 +200,7 @@ static enum sp_status read_activation(struct sp_config *c, const struct sp_confi
         {"gelu_new", SP_GELU_TANH},
         {"gelu_fast", SP_GELU_TANH},
         {"gelu", SP_GELU_ERF},
+        {"relu2", SP_RELU2},
     };
     const char *name = t->family->activation;
     enum sp_status st;

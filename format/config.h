@@ -42,7 +42,7 @@ struct sp_rope {
     float *long_factors;         /* longrope: [n_rot/2], owned, else NULL */
 };
 
-enum sp_activation { SP_SILU, SP_GELU_TANH, SP_GELU_ERF, SP_SWIGLU_CLAMPED };
+enum sp_activation { SP_SILU, SP_GELU_TANH, SP_GELU_ERF, SP_RELU2, SP_SWIGLU_CLAMPED };
 /* What mixes the rows of a layer, as bits. */
 enum sp_mixer {
     SP_MIXER_ATTENTION = 1,

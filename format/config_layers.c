@@ -208,6 +208,10 @@ static enum sp_status read_experts(struct layer_rules *r, struct sp_err *err)
         (st = read_sparse_layers(r, err))) {
         return st;
     }
+    if (f->sublayers) {
+        return sp_text_unsigned(t, "moe_shared_expert_intermediate_size", 1, SP_CAP_WIDTH,
+                                &r->n_shared_ffn, err);
+    }
     if (f->ffn_beside) r->n_shared_ffn = r->sizes->n_ffn;
     if (f->reads & SP_READS_SHARED) {
         return sp_text_unsigned(t, "shared_expert_intermediate_size", 0, SP_CAP_WIDTH,
@@ -222,6 +226,7 @@ static enum sp_status read_rotation(struct layer_rules *r, struct sp_err *err)
     const char *type = "nope"; /* where there is none */
     enum sp_status st;
 
+    r->unrotated = r->t->family->unrotated;
     if (!r->t->family->rotation_stated) return SP_OK;
     if ((st = sp_text_string(r->t, key, &type, err))) return st;
     r->unrotated = strcmp(type, "rope") != 0;
@@ -312,6 +317,7 @@ static bool lists(const struct sp_json *integers, unsigned i)
 
 static bool has_experts(const struct layer_rules *r, unsigned i)
 {
+    if (r->t->family->sublayers && sp_config_sublayer(r->t, i) != SP_SUBLAYER_EXPERTS) return false;
     if (r->n_experts == 0 || i < r->n_dense || i > r->last_sparse) return false;
     return (i + 1) % r->sparse_step == 0 && !lists(r->mlp_only, i);
 }
@@ -351,10 +357,33 @@ static void fill_attention(struct sp_layer_config *l, const struct layer_rules *
     l->output_gate = r->t->family->output_gate;
 }
 
+/* One sublayer: a mixer without an MLP, or the reverse. */
+static void fill_sublayer(struct sp_layer_config *l, const struct layer_rules *r,
+                          const struct sp_config *c, unsigned i)
+{
+    l->rope = -1;
+    switch (sp_config_sublayer(r->t, i)) {
+    case SP_SUBLAYER_MAMBA:
+        l->mixers = SP_MIXER_MAMBA;
+        break;
+    case SP_SUBLAYER_ATTENTION:
+        fill_attention(l, r, c, i);
+        break;
+    case SP_SUBLAYER_MLP:
+    case SP_SUBLAYER_EXPERTS:
+        l->n_ffn = r->sizes->n_ffn;
+        break;
+    }
+}
+
 static void fill_layer(struct sp_layer_config *l, const struct layer_rules *r,
                        const struct sp_config *c, unsigned i)
 {
-    if (is_delta(r, i)) {
+    l->n_ffn = r->sizes->n_ffn;
+    if (r->t->family->sublayers) {
+        l->n_ffn = 0;
+        fill_sublayer(l, r, c, i);
+    } else if (is_delta(r, i)) {
         l->mixers = SP_MIXER_DELTA_NET;
         l->rope = -1;
     } else if (is_conv(r, i)) {
@@ -369,7 +398,6 @@ static void fill_layer(struct sp_layer_config *l, const struct layer_rules *r,
     }
     l->kv_source = (int)i;
     l->causal = true;
-    l->n_ffn = r->sizes->n_ffn;
     if (!has_experts(r, i)) return;
     l->n_ffn = r->n_expert_ffn;
     l->n_experts = r->n_experts;

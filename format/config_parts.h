@@ -8,6 +8,7 @@
  * config_short_conv.c  short convolutions, and what else LFM2 says in its own words
  * config_mamba.c   Mamba-2 layers
  * config_falcon_h1.c  the multipliers of Falcon-H1
+ * config_sublayers.c  layers that are one sublayer each
  * config_gemma4.c  what Gemma 4 says layer by layer
  * config_draft.c   drafts: which kind, and a DFlash draft's own keys
  * config_eagle3.c  the keys of an EAGLE-3 or P-EAGLE draft
@@ -71,6 +72,19 @@ SP_MUST_CHECK enum sp_status sp_object_unsigned(const struct sp_json *object, co
 SP_MUST_CHECK enum sp_status sp_config_read_ropes(struct sp_config *out,
                                                   const struct sp_config_text *t,
                                                   const struct sp_sizes *sizes, struct sp_err *err);
+
+/* What a layer is where each is one sublayer (sp_family.sublayers). */
+enum sp_sublayer {
+    SP_SUBLAYER_MAMBA,
+    SP_SUBLAYER_ATTENTION,
+    SP_SUBLAYER_MLP,
+    SP_SUBLAYER_EXPERTS,
+};
+
+/* How many there are; checks them all. */
+SP_MUST_CHECK enum sp_status
+sp_config_count_sublayers(unsigned *out, const struct sp_config_text *t, struct sp_err *err);
+enum sp_sublayer sp_config_sublayer(const struct sp_config_text *t, unsigned i);
 
 /* Allocates and fills the layers. Needs the traits and n_ropes. */
 SP_MUST_CHECK enum sp_status sp_config_read_layers(struct sp_config *out,

@@ -68,6 +68,7 @@ static const struct {
     {"gating", NEUTRAL_FALSE, 0},
     {"attention_sink_bias", NEUTRAL_FALSE, 0},
     {"attention_value_scale", NEUTRAL_ONE, 0},
+    {"moe_latent_size", NEUTRAL_NULL, 0},
     {"num_kv_shared_layers", NEUTRAL_FALSE, SP_READS_GEMMA4},
     {"hidden_size_per_layer_input", NEUTRAL_FALSE, SP_READS_GEMMA4},
     {"per_layer_config", NEUTRAL_NULL, SP_READS_GEMMA4},

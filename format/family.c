@@ -168,8 +168,7 @@ static bool has_sinks(const struct sp_config *c, const struct sp_layer_config *l
 
 static bool has_input_norm(const struct sp_config *c, const struct sp_layer_config *l)
 {
-    (void)l;
-    return c->norms != SP_NORMS_AFTER;
+    return l->mixers != 0 && c->norms != SP_NORMS_AFTER;
 }
 
 static bool has_post_norm(const struct sp_config *c, const struct sp_layer_config *l)
@@ -204,6 +203,16 @@ static bool has_shared(const struct sp_config *c, const struct sp_layer_config *
 {
     (void)c;
     return l->n_shared_ffn != 0;
+}
+
+static bool has_expert_gate(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    return l->n_experts != 0 && !c->plain_mlp;
+}
+
+static bool has_gated_shared(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    return has_shared(c, l) && !c->plain_mlp;
 }
 
 static bool has_shared_gate(const struct sp_config *c, const struct sp_layer_config *l)
@@ -436,10 +445,13 @@ static const struct row layer_rows[] = {
     {"mlp.router.weight", SP_ROLE_ROUTER, {DIM_EXPERTS, DIM_HIDDEN}, has_experts},
     {"mlp.router.bias", SP_ROLE_BIAS, {DIM_EXPERTS}, has_router_bias},
     {"mlp.router.correction", SP_ROLE_SMALL, {DIM_EXPERTS}, has_correction},
-    {"mlp.experts.gate_proj.weight", SP_ROLE_MLP, {DIM_EXPERTS, DIM_FFN, DIM_HIDDEN}, has_experts},
+    {"mlp.experts.gate_proj.weight",
+     SP_ROLE_MLP,
+     {DIM_EXPERTS, DIM_FFN, DIM_HIDDEN},
+     has_expert_gate},
     {"mlp.experts.up_proj.weight", SP_ROLE_MLP, {DIM_EXPERTS, DIM_FFN, DIM_HIDDEN}, has_experts},
     {"mlp.experts.down_proj.weight", SP_ROLE_MLP, {DIM_EXPERTS, DIM_HIDDEN, DIM_FFN}, has_experts},
-    {"mlp.shared_expert.gate_proj.weight", SP_ROLE_MLP, {DIM_SHARED, DIM_HIDDEN}, has_shared},
+    {"mlp.shared_expert.gate_proj.weight", SP_ROLE_MLP, {DIM_SHARED, DIM_HIDDEN}, has_gated_shared},
     {"mlp.shared_expert.up_proj.weight", SP_ROLE_MLP, {DIM_SHARED, DIM_HIDDEN}, has_shared},
     {"mlp.shared_expert.down_proj.weight", SP_ROLE_MLP, {DIM_HIDDEN, DIM_SHARED}, has_shared},
     {"mlp.shared_expert_gate.weight", SP_ROLE_GATE, {DIM_ONE, DIM_HIDDEN}, has_shared_gate},

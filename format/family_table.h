@@ -108,8 +108,11 @@ struct sp_family {
     double local_theta;    /* sliding layers have a rotation of their own; 0: one for all */
     bool rope_alpha;       /* rope type dynamic with alpha is a fixed stretch of theta (Hunyuan) */
     bool local_unscaled;   /* sliding layers rotate by the same theta, but unscaled (OLMo 3) */
-    bool rotation_stated;  /* layers rotate if position_embedding_type is rope (Granite 4) */
-    bool full_unrotated;   /* beside sliding layers the others do not rotate (EXAONE 4, Cohere 2) */
+    const char
+        *sublayers;       /* a layer is a mixer or an MLP (Nemotron-H), these by default; or NULL */
+    bool unrotated;       /* no layer rotates */
+    bool rotation_stated; /* layers rotate if position_embedding_type is rope (Granite 4) */
+    bool full_unrotated;  /* beside sliding layers the others do not rotate (EXAONE 4, Cohere 2) */
     const char *rope_default; /* class default of rope_parameters, JSON; NULL: none */
     bool tied;
     const char *tied_key; /* counts before tie_word_embeddings; NULL: there is none */

@@ -155,6 +155,9 @@ static void apply_gate(const struct job *job, const struct sp_row_group *g,
         case SP_GATE_GELU_ERF:
             v->gelu_erf_mul(y, up, len);
             break;
+        case SP_GATE_RELU2:
+            v->relu2_mul(y, up, len);
+            break;
         case SP_GATE_SWIGLU_CLAMPED:
             v->swiglu_clamped(y, up, p->limit, len);
             break;

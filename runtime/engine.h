@@ -46,6 +46,7 @@ enum sp_gate {
     SP_GATE_SILU,
     SP_GATE_GELU_TANH,
     SP_GATE_GELU_ERF,
+    SP_GATE_RELU2,
     SP_GATE_SWIGLU_CLAMPED, /* gpt-oss; `limit` clamps both */
 };
 

@@ -280,17 +280,19 @@ static void prepare_expert_row(void *context, size_t t, unsigned worker)
 static void run_shared(struct sp_decoder *d, const struct sp_layer *l, size_t n)
 {
     struct sp_expert_scratch *e = d->experts;
+    bool plain = l->shared_gate.rows == 0;
     struct sp_product in[] = {
-        {.w = &l->shared_gate,
+        {.w = plain ? &l->shared_up : &l->shared_gate,
          .y = d->ffn.x,
          .ldy = d->ffn.ld,
-         .gate = sp_gate_of(d->model->config.activation)},
+         .gate = sp_gate_of(d->model->config.activation),
+         .factors = d->ones},
         {.w = &l->shared_up, .y = d->up, .ldy = d->ld_ffn},
         {.w = &l->shared_weight, .y = e->share, .ldy = e->ld_share},
     };
     struct sp_product out = {.w = &l->shared_down, .y = e->shared, .ldy = d->ld_x};
 
-    sp_engine_multiply(d->engine, in, l->shared_weight.rows ? 3 : 2, &d->hidden, n);
+    sp_engine_multiply(d->engine, in, plain ? 1 : l->shared_weight.rows ? 3 : 2, &d->hidden, n);
     d->ffn.cols = l->shared_down.cols;
     sp_engine_multiply(d->engine, &out, 1, &d->ffn, n);
 }
@@ -408,20 +410,22 @@ static void run_groups(const struct route_job *job, size_t n_places, size_t n_gr
     struct sp_decoder *d = job->d;
     const struct sp_layer *l = job->layer;
     struct sp_expert_scratch *e = d->experts;
+    bool plain = l->gate.rows == 0;
     struct sp_product gate_up[] = {
-        {.w = &l->gate,
-         .bias = l->gate_bias,
+        {.w = plain ? &l->up : &l->gate,
+         .bias = plain ? l->up_bias : l->gate_bias,
          .y = e->ffn.x,
          .ldy = e->ffn.ld,
          .gate = sp_gate_of(d->model->config.activation),
+         .factors = d->ones,
          .limit = (float)d->model->config.swiglu_limit},
         {.w = &l->up, .bias = l->up_bias, .y = e->up, .ldy = d->ld_ffn},
     };
     struct sp_product out = {.w = &l->down, .bias = l->down_bias, .y = e->y, .ldy = d->ld_x};
     const struct sp_acts *input = is_single(job) ? &d->hidden : &e->input;
 
-    sp_engine_multiply_groups(d->engine, gate_up, 2, input, is_single(job) ? 1 : n_places,
-                              e->groups, n_groups);
+    sp_engine_multiply_groups(d->engine, gate_up, plain ? 1 : 2, input,
+                              is_single(job) ? 1 : n_places, e->groups, n_groups);
     e->ffn.cols = l->down.cols;
     for (size_t i = 0; i < n_groups; i++)
         e->groups[i].from = e->groups[i].to;
@@ -457,8 +461,9 @@ void sp_experts_run(struct sp_decoder *d, const struct sp_layer *layer, size_t n
     if (layer->experts_norm) sp_engine_rows(d->engine, n, prepare_expert_row, &job);
     if (d->engine->gather) {
         /* All experts are told of all rows: one of them alone sees too few of a text. */
-        const struct sp_product gate_up[] = {{.w = &layer->gate}, {.w = &layer->up}};
-        sp_gather_add(d->engine->gather, d->engine, gate_up, 2, &d->hidden, n);
+        const struct sp_product up_gate[] = {{.w = &layer->up}, {.w = &layer->gate}};
+        sp_gather_add(d->engine->gather, d->engine, up_gate, layer->gate.rows ? 2 : 1, &d->hidden,
+                      n);
     }
     run_experts(&job);
     if (layer->shared_down.rows) sp_engine_rows(d->engine, n, add_shared_row, &job);

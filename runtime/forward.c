@@ -351,6 +351,14 @@ static void add_norm_row(void *context, size_t t, unsigned worker)
     norm_row(context, t, worker);
 }
 
+/* What stands between a layer's mixer, where it has one, and its MLP. */
+static sp_pool_fn *before_ffn(const struct layer_job *job)
+{
+    if (job->layer->config->mixers == 0) return norm_row;
+    /* Side by side: hidden stays as it is. */
+    return job->d->model->config.norms == SP_NORMS_SHARED ? add_row : add_norm_row;
+}
+
 enum sp_gate sp_gate_of(enum sp_activation activation)
 {
     switch (activation) {
@@ -360,6 +368,8 @@ enum sp_gate sp_gate_of(enum sp_activation activation)
         return SP_GATE_GELU_TANH;
     case SP_GELU_ERF:
         return SP_GATE_GELU_ERF;
+    case SP_RELU2:
+        return SP_GATE_RELU2;
     case SP_SWIGLU_CLAMPED:
         return SP_GATE_SWIGLU_CLAMPED;
     }
@@ -488,7 +498,6 @@ void sp_decoder_run(struct sp_decoder *d, size_t n, size_t pos, size_t n_certain
 {
     struct layer_job job = {.d = d, .n = n, .pos = pos};
     const struct sp_config *config = &d->model->config;
-    bool side_by_side = config->norms == SP_NORMS_SHARED; /* hidden stays as it is */
 
     assert(n <= d->options.max_rows && pos + n <= d->options.n_positions && n_certain <= n);
     d->n_run = n;
@@ -501,18 +510,20 @@ void sp_decoder_run(struct sp_decoder *d, size_t n, size_t pos, size_t n_certain
     keep_taps(d, SP_TAP_EMBEDDING, n);
     for (unsigned i = 0; i < d->model->config.n_layers; i++) {
         job.layer = &d->model->layers[i];
-        job.norm_in = job.layer->input_norm;
-        job.norm_in_bias = job.layer->input_norm_bias;
-        if (!job.layer->config->reads_pair) sp_engine_rows(d->engine, n, norm_row, &job);
-        sp_conv_before(d, &job.layer->attention_conv, n);
-        run_mixers(&job, i);
-        sp_conv_after(d, &job.layer->attention_conv, n);
-        job.norm_out = job.layer->attention_post;
-        job.scale = config->residual_scale;
+        if (job.layer->config->mixers) {
+            job.norm_in = job.layer->input_norm;
+            job.norm_in_bias = job.layer->input_norm_bias;
+            if (!job.layer->config->reads_pair) sp_engine_rows(d->engine, n, norm_row, &job);
+            sp_conv_before(d, &job.layer->attention_conv, n);
+            run_mixers(&job, i);
+            sp_conv_after(d, &job.layer->attention_conv, n);
+            job.norm_out = job.layer->attention_post;
+            job.scale = config->residual_scale;
+        }
         if (job.layer->config->n_ffn) {
             job.norm_in = job.layer->ffn_norm;
             job.norm_in_bias = job.layer->ffn_norm_bias;
-            sp_engine_rows(d->engine, n, side_by_side ? add_row : add_norm_row, &job);
+            sp_engine_rows(d->engine, n, before_ffn(&job), &job);
             sp_conv_before(d, &job.layer->ffn_conv, n);
             run_ffn(&job);
             sp_conv_after(d, &job.layer->ffn_conv, n);

@@ -147,6 +147,14 @@ static void gelu_erf_mul(float *y, const float *up, size_t n)
     }
 }
 
+static void relu2_mul(float *y, const float *up, size_t n)
+{
+    for (size_t i = 0; i < n; i += LANES) {
+        __m256 r = _mm256_max_ps(_mm256_setzero_ps(), load8(y + i, n - i));
+        store8(y + i, n - i, _mm256_mul_ps(_mm256_mul_ps(r, r), load8(up + i, n - i)));
+    }
+}
+
 static void silu(float *y, size_t n)
 {
     for (size_t i = 0; i < n; i += LANES) {
@@ -412,6 +420,7 @@ const struct sp_vector sp_vector_avx2 = {
     .silu_mul = silu_mul,
     .gelu_tanh_mul = gelu_tanh_mul,
     .gelu_erf_mul = gelu_erf_mul,
+    .relu2_mul = relu2_mul,
     .silu = silu,
     .mul_add = mul_add,
     .softcap = softcap,

@@ -157,6 +157,16 @@ static void gelu_erf_mul(float *y, const float *up, size_t n)
     }
 }
 
+static void relu2_mul(float *y, const float *up, size_t n)
+{
+    for (size_t i = 0; i < n; i += LANES) {
+        __mmask16 m = lanes(n - i);
+        __m512 r = _mm512_max_ps(_mm512_setzero_ps(), _mm512_maskz_loadu_ps(m, y + i));
+        r = _mm512_mul_ps(r, r);
+        _mm512_mask_storeu_ps(y + i, m, _mm512_mul_ps(r, _mm512_maskz_loadu_ps(m, up + i)));
+    }
+}
+
 static void silu(float *y, size_t n)
 {
     for (size_t i = 0; i < n; i += LANES) {
@@ -424,6 +434,7 @@ const struct sp_vector sp_vector_avx512 = {
     .silu_mul = silu_mul,
     .gelu_tanh_mul = gelu_tanh_mul,
     .gelu_erf_mul = gelu_erf_mul,
+    .relu2_mul = relu2_mul,
     .silu = silu,
     .mul_add = mul_add,
     .softcap = softcap,

@@ -155,6 +155,14 @@ static void gelu_erf_mul(float *y, const float *up, size_t n)
     }
 }
 
+static void relu2_mul(float *y, const float *up, size_t n)
+{
+    for (size_t i = 0; i < n; i += LANES) {
+        float32x4_t r = vmaxq_f32(vdupq_n_f32(0), load4(y + i, n - i));
+        store4(y + i, n - i, vmulq_f32(vmulq_f32(r, r), load4(up + i, n - i)));
+    }
+}
+
 static void silu(float *y, size_t n)
 {
     for (size_t i = 0; i < n; i += LANES)
@@ -392,6 +400,7 @@ const struct sp_vector sp_vector_neon = {
     .silu_mul = silu_mul,
     .gelu_tanh_mul = gelu_tanh_mul,
     .gelu_erf_mul = gelu_erf_mul,
+    .relu2_mul = relu2_mul,
     .silu = silu,
     .mul_add = mul_add,
     .softcap = softcap,

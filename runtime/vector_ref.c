@@ -80,6 +80,14 @@ static void gelu_erf_mul(float *y, const float *up, size_t n)
         y[i] = sp_gelu_erff(y[i]) * up[i];
 }
 
+static void relu2_mul(float *y, const float *up, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        float r = y[i] < 0 ? 0 : y[i];
+        y[i] = r * r * up[i];
+    }
+}
+
 static void silu(float *y, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -201,6 +209,7 @@ const struct sp_vector sp_vector_ref = {
     .silu_mul = silu_mul,
     .gelu_tanh_mul = gelu_tanh_mul,
     .gelu_erf_mul = gelu_erf_mul,
+    .relu2_mul = relu2_mul,
     .silu = silu,
     .mul_add = mul_add,
     .softcap = softcap,

@@ -405,6 +405,34 @@ static void mamba2(void **state)
     sp_config_release(&c);
 }
 
+static void nemotron_h(void **state)
+{
+    static const unsigned mixers[] = {SP_MIXER_MAMBA, 0, SP_MIXER_MAMBA, SP_MIXER_ATTENTION, 0};
+    struct sp_config c;
+
+    (void)state;
+    configs_own(&c, "nemotron_3_nano", NULL);
+    assert_int_equal(c.n_layers, 5);
+    for (unsigned i = 0; i < 5; i++) {
+        const struct sp_layer_config *l = &c.layers[i];
+        assert_int_equal(l->mixers, mixers[i]);
+        assert_int_equal(l->n_ffn, mixers[i] ? 0 : 176);
+        assert_int_equal(l->n_experts, i == 1 ? 12 : 0);
+        assert_int_equal(l->n_shared_ffn, i == 1 ? 352 : 0);
+    }
+    assert_rotations(&c, "-1,-1,-1,-1,-1");
+    assert_int_equal(c.layers[3].head_dim, 128);
+    assert_int_equal(c.activation, SP_RELU2);
+    assert_true(c.plain_mlp && !c.mlp_bias && !c.qkv_bias);
+    assert_int_equal(c.routing.law, SP_ROUTE_SIGMOID);
+    assert_true(c.routing.corrected && c.routing.norm && !c.shared_gate);
+    configs_assert_near(c.routing.scale, 2.5);
+    assert_int_equal(c.mamba.n_heads, 16);
+    assert_int_equal(c.mamba.head_dim, 64);
+    assert_int_equal(c.mamba.n_groups, 8);
+    sp_config_release(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -412,7 +440,7 @@ int main(void)
         cmocka_unit_test(glm),      cmocka_unit_test(helium),     cmocka_unit_test(biases),
         cmocka_unit_test(granite4), cmocka_unit_test(starcoder2), cmocka_unit_test(hunyuan),
         cmocka_unit_test(cohere),   cmocka_unit_test(bamba),      cmocka_unit_test(falcon_h1),
-        cmocka_unit_test(mamba2),
+        cmocka_unit_test(mamba2),   cmocka_unit_test(nemotron_h),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

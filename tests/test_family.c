@@ -761,6 +761,8 @@ static void families(void **state)
         {"falcon_h1_normed", 2 * (9 + 10) + 3},
         {"mamba2", 4 * (1 + 10) + 3},
         {"mamba2_bias", 2 * (1 + 9 + 4) + 2},
+        {"nemotron_h", 2 * (1 + 10 + 4) + 5 + 2 * 3 + 3},
+        {"nemotron_h_moe", (1 + 10) + 5 + 2 * (1 + 2 + 2 + 2) + 3},
         {"bamba", 3 * 8 + 8 + 2 * 10 + 3},
 
         {"starcoder2", 3 * (8 + 4 + 2 + 2) + 3},

@@ -81,6 +81,7 @@ enum row_function {
     SIGMOID,
     SWIGLU,
     GELU_ERF,
+    RELU2,
     SILU_ALONE,
     MUL_ADD,
     L2,
@@ -99,6 +100,7 @@ static const char *const row_names[] = {"rms_norm",
                                         "sigmoid_mul",
                                         "swiglu_clamped",
                                         "gelu_erf_mul",
+                                        "relu2_mul",
                                         "silu",
                                         "mul_add",
                                         "l2_norm"};
@@ -142,6 +144,9 @@ static void apply(enum row_function f, const struct sp_vector *v, float *y, cons
         break;
     case GELU_ERF:
         v->gelu_erf_mul(y, x, n);
+        break;
+    case RELU2:
+        v->relu2_mul(y, x, n);
         break;
     case SILU_ALONE:
         v->silu(y, n);

@@ -167,6 +167,13 @@ def mamba2(**settings):
             "num_key_value_heads": None, "max_position_embeddings": None, **settings}
 
 
+def nemotron_h(**settings):
+    """Layers of one sublayer each."""
+    return {"num_hidden_layers": None, "head_dim": 16, "mamba_num_heads": 6, "mamba_head_dim": 8,
+            "n_groups": 2, "ssm_state_size": 12, "conv_kernel": 3, "layer_norm_epsilon": 1e-4,
+            **settings}
+
+
 FAMILIES.update({
     "granite4_h": ("GraniteMoeHybridForCausalLM", granite4(
         num_local_experts=0, num_experts_per_tok=0, tie_word_embeddings=True)),
@@ -185,6 +192,14 @@ FAMILIES.update({
     "mamba2_bias": ("Mamba2ForCausalLM", mamba2(
         num_hidden_layers=2, use_bias=True, use_conv_bias=False, n_groups=1,
         layer_norm_epsilon=1e-3, tie_word_embeddings=True)),
+    "nemotron_h": ("NemotronHForCausalLM", nemotron_h(
+        layers_block_type=["linear_attention", "mlp", "full_attention", "mlp",
+                           "linear_attention"], use_bias=True)),
+    "nemotron_h_moe": ("NemotronHForCausalLM", nemotron_h(
+        layers_block_type=["linear_attention", "moe", "full_attention", "moe"],
+        n_routed_experts=6, num_experts_per_tok=3, n_group=3, topk_group=2,
+        moe_intermediate_size=16, moe_shared_expert_intermediate_size=24,
+        routed_scaling_factor=2.5)),
     "bamba": ("BambaForCausalLM", {
         "num_hidden_layers": 3, "attn_layer_indices": [1], "head_dim": 16, "mamba_n_heads": 6,
         "mamba_d_head": 16, "mamba_expand": 3, "mamba_n_groups": 2, "mamba_d_state": 8,
