@@ -13,7 +13,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 /* Texts larger than this are no config or tokenizer. */
 enum { MAX_TEXT = 512 << 20 };
@@ -400,14 +399,11 @@ done:
 
 bool sp_source_same(const struct sp_source *a, const struct sp_source *b)
 {
-    struct stat x, y;
-
     if (a->pack && b->pack) {
         return a->part == b->part && sp_pack_identity(a->pack) == sp_pack_identity(b->pack);
     }
     if (a->pack || b->pack) return false;
-    return stat(a->path, &x) == 0 && stat(b->path, &y) == 0 && x.st_dev == y.st_dev &&
-           x.st_ino == y.st_ino;
+    return sp_file_same(a->path, b->path);
 }
 
 void sp_source_release(struct sp_source *source)

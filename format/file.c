@@ -26,6 +26,13 @@ bool sp_file_is_folder(const char *path)
     return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
+bool sp_file_same(const char *a, const char *b)
+{
+    struct stat x, y;
+
+    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
 enum sp_status sp_file_join(char **out, const char *folder, const char *name, struct sp_err *err)
 {
     enum sp_status st;

@@ -58,6 +58,9 @@ SP_MUST_CHECK enum sp_status sp_file_read_text(char **text, size_t *size, const 
  * the file that it replaces, or of any new file. */
 struct sp_output; /* opaque */
 
+/* Do both paths lead to one file that is there? */
+bool sp_file_same(const char *a, const char *b);
+
 /* Refuses (SP_E_USAGE) to replace what is neither empty nor begins with `mark`, as every `kind`
  * ("packed file") does: a slip of the pen in an output's name must not cost a checkpoint. */
 SP_MUST_CHECK enum sp_status sp_output_check_replaced(const char *path, const void *mark,

@@ -2,6 +2,7 @@
  * its own, a pass of rows at a time. Passes are cut by the texts alone. */
 #include "runtime/session.h"
 
+#include "format/file.h"
 #include "format/mem.h"
 #include "format/packfile_write.h"
 #include "quantize/feedback.h"
@@ -88,11 +89,17 @@ static enum sp_status open_calibration(struct calibration *c, struct sp_err *err
 }
 
 /* What would be refused at the end is refused before the work. */
-static enum sp_status check_output(const struct sp_calibration_request *request, struct sp_err *err)
+static enum sp_status check_output(const struct sp_package *package,
+                                   const struct sp_calibration_request *request, struct sp_err *err)
 {
     struct sp_pack_writer *w = NULL;
-    enum sp_status st = sp_pack_writer_open(&w, request->path, request->force, NULL, 0, err);
+    enum sp_status st;
 
+    if (sp_file_same(request->path, sp_pack_path(package->pack))) {
+        return sp_fail(err, SP_E_USAGE, "%s: the calibration would replace the model it is of",
+                       request->path);
+    }
+    st = sp_pack_writer_open(&w, request->path, request->force, NULL, 0, err);
     sp_pack_writer_close(w);
     return st;
 }
@@ -118,7 +125,7 @@ enum sp_status sp_package_calibrate(struct sp_package *package,
     struct calibration c = {.package = package, .request = request};
     enum sp_status st;
 
-    if ((st = check_output(request, err))) goto done;
+    if ((st = check_output(package, request, err))) goto done;
     if ((st = open_calibration(&c, err))) goto done;
     package->engine.gather = c.gather;
     for (size_t i = 0; i < request->n_texts && !st; i++)

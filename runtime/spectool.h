@@ -344,9 +344,9 @@ struct sp_calibration {
     uint64_t size;               /* bytes of numbers about them, held in memory and written */
 };
 
-/* Learns from texts which errors of the target's weights matter, for
- * quantizing it to q4. The file depends on the package and the ids alone. SP_E_CHECK "interrupted".
- */
+/* Learns from texts which errors of the target's weights matter, for quantizing it to q4. The file
+ * depends on the package and the ids alone, and does not replace the package's. SP_E_CHECK
+ * "interrupted". */
 SP_MUST_CHECK enum sp_status sp_package_calibrate(struct sp_package *package,
                                                   const struct sp_calibration_request *request,
                                                   struct sp_calibration *out, struct sp_err *err);

@@ -30,6 +30,10 @@ spectool calibrate target.bin
 echo "exit $?"
 spectool calibrate target.bin missing.txt
 echo "exit $?"
+ln -s target.bin link.bin
+spectool calibrate --force -o link.bin target.bin one.txt
+echo "exit $?"
+rm link.bin
 printf '' >empty.txt
 spectool calibrate target.bin empty.txt --force
 echo "exit $?"
