@@ -70,7 +70,12 @@ static enum sp_status read_limits(struct sp_mamba_config *m, const struct sp_con
 {
     static const char key[] = "time_step_limit";
     const struct sp_json *list = sp_text_get(t, key);
+    enum sp_status st;
 
+    if (t->family->mamba->one_limit) {
+        st = sp_text_double(t, "time_step_min", 0, 1e6, &m->least_step, err);
+        return st ? st : sp_text_double(t, "mamba_dt_min", 0, 1e6, &m->least_step, err);
+    }
     if (list == NULL) return SP_OK;
     if (sp_json_kind(list) != SP_JSON_ARRAY || sp_json_len(list) != 2 ||
         !read_float(&m->least_step, sp_json_at(list, 0)) ||

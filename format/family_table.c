@@ -73,7 +73,9 @@ static const struct sp_mamba_family mamba_sublayers = {
                  .state_dim = 128,
                  .kernel = 4,
                  .conv_bias = true,
+                 .least_step = 0.001,
                  .most_step = INFINITY},
+    .one_limit = true,
 };
 
 static const struct sp_family families[] = {

@@ -93,6 +93,7 @@ struct sp_mamba_family {
     unsigned n_values;               /* default */
     struct sp_mamba_config defaults; /* head_dim 0: values / heads */
     bool beside;                     /* attention, in every layer (Falcon-H1) */
+    bool one_limit;                  /* of dt: time_step_min; time_step_limit is not read */
 };
 
 struct sp_family {

@@ -430,6 +430,18 @@ static void nemotron_h(void **state)
     assert_int_equal(c.mamba.n_heads, 16);
     assert_int_equal(c.mamba.head_dim, 64);
     assert_int_equal(c.mamba.n_groups, 8);
+    configs_assert_near(c.mamba.least_step, 0.001);
+    assert_true(c.mamba.most_step == INFINITY);
+    sp_config_release(&c);
+
+    /* The older name counts before time_step_min; time_step_limit is not read. */
+    configs_own(&c, "nemotron_steps", NULL);
+    configs_assert_near(c.mamba.least_step, 0.5);
+    assert_true(c.mamba.most_step == INFINITY);
+    sp_config_release(&c);
+
+    configs_own(&c, "nemotron_default_steps", NULL);
+    configs_assert_near(c.mamba.least_step, 0.001);
     sp_config_release(&c);
 }
 

@@ -199,7 +199,7 @@ FAMILIES.update({
         layers_block_type=["linear_attention", "moe", "full_attention", "moe"],
         n_routed_experts=6, num_experts_per_tok=3, n_group=3, topk_group=2,
         moe_intermediate_size=16, moe_shared_expert_intermediate_size=24,
-        routed_scaling_factor=2.5)),
+        routed_scaling_factor=2.5, time_step_min=0.4)),
     "bamba": ("BambaForCausalLM", {
         "num_hidden_layers": 3, "attn_layer_indices": [1], "head_dim": 16, "mamba_n_heads": 6,
         "mamba_d_head": 16, "mamba_expand": 3, "mamba_n_groups": 2, "mamba_d_state": 8,
