@@ -42,14 +42,16 @@ static enum sp_status refuse_biases(const struct sp_config_text *t, struct sp_er
     return SP_OK;
 }
 
+/* Missing, the norm stands before the gate; null means false. */
 static enum sp_status read_norm(struct sp_mamba_config *m, const struct sp_config_text *t,
                                 struct sp_err *err)
 {
-    bool normed = false, first = true;
+    static const char order[] = "mamba_norm_before_gate";
+    bool normed = false, first = sp_text_holder(t, order) == NULL;
     enum sp_status st;
 
     if ((st = sp_text_bool(t, "mamba_rms_norm", &normed, err)) ||
-        (st = sp_text_bool(t, "mamba_norm_before_gate", &first, err))) {
+        (st = sp_text_bool(t, order, &first, err))) {
         return st;
     }
     m->norm = first ? SP_MAMBA_NORM_GATED : SP_MAMBA_GATED_NORM;

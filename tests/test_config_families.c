@@ -381,6 +381,10 @@ static void falcon_h1(void **state)
     configs_assert_near(c.ffn_out_scale, 1);
     configs_assert_near(c.mamba.step_scale, 1);
     sp_config_release(&c);
+
+    configs_own(&c, "falcon_h1_null_order", NULL);
+    assert_int_equal(c.mamba.norm, SP_MAMBA_GATED_NORM);
+    sp_config_release(&c);
 }
 
 static void mamba2(void **state)
