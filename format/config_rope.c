@@ -416,7 +416,7 @@ static enum sp_status read_both(struct sp_config *c, struct rope_source *s,
     /* Sliding layers of their own: unscaled, unless a nested dict says otherwise. */
     s->dict = nested ? sp_json_get(dict, "sliding_attention") : NULL;
     s->head_dim = sliding_head_dim;
-    if (s->t->family->local_unscaled) s->theta = c->ropes[0].theta;
+    if (s->t->family->local_unscaled && !nested) s->theta = c->ropes[0].theta;
     if (local_theta != 0) {
         s->theta = local_theta;
         st = sp_text_double(s->t, "rope_local_base_freq", 2, 1e15, &s->theta, err);

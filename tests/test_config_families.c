@@ -86,6 +86,14 @@ static void olmo(void **state)
     configs_assert_near(c.ropes[1].theta, 5e5);
     assert_int_equal(c.ropes[0].kind, SP_ROPE_DEFAULT);
     sp_config_release(&c);
+
+    /* A dict of full layers says nothing about sliding ones. */
+    configs_own(&c, "olmo3_full_only", NULL);
+    configs_assert_near(c.ropes[0].theta, 700);
+    assert_int_equal(c.ropes[0].kind, SP_ROPE_LINEAR);
+    configs_assert_near(c.ropes[1].theta, 5e5);
+    assert_int_equal(c.ropes[1].kind, SP_ROPE_DEFAULT);
+    sp_config_release(&c);
 }
 
 static void exaone4(void **state)
