@@ -13,6 +13,16 @@ struct rotation {
     float *cos, *sin; /* [max_rows][n_rot / 2] */
 };
 
+/* Mixers whose memory is a struct sp_recurrent. */
+enum { SP_RECURRENT_MIXERS = SP_MIXER_DELTA_NET | SP_MIXER_MAMBA };
+
+/* What all recurrent layers remembered behind len positions. */
+enum { SP_MARKS = 2 };
+struct sp_mark {
+    size_t len;     /* 0: not in use */
+    float *numbers; /* owned; NULL: no layer is recurrent */
+};
+
 struct sp_decoder {
     const struct sp_model *model;
     const struct sp_engine *engine;
@@ -47,6 +57,7 @@ struct sp_decoder {
     struct sp_per_layer_scratch *per_layer;   /* NULL: no per-layer embeddings */
     struct sp_conv_scratch *conv;             /* NULL: no convolutions around sublayers */
     float *gate;                              /* [max_rows][ld_q] output gates of attention */
+    struct sp_mark marks[SP_MARKS];
     size_t n_run, n_certain; /* rows of the last run, and how many the states hold */
 };
 
@@ -182,6 +193,14 @@ void sp_short_conv_close(struct sp_decoder *d);
 void sp_short_conv_reset(struct sp_decoder *d);
 void sp_short_conv_run(struct sp_decoder *d, unsigned layer, size_t n);
 void sp_short_conv_commit(struct sp_decoder *d, unsigned layer, size_t n_kept);
+
+/* Room for marks; none without recurrent layers. */
+SP_MUST_CHECK enum sp_status sp_marks_open(struct sp_decoder *d, struct sp_err *err);
+void sp_marks_close(struct sp_decoder *d);
+size_t sp_marks_size(const struct sp_decoder *d); /* bytes */
+
+/* Do the layers with windows still hold what a pass at `to` reads, len positions being stored? */
+bool sp_decoder_keeps_windows(const struct sp_decoder *d, size_t len, size_t to);
 
 /* Per-layer embeddings; NULL where there are none. */
 SP_MUST_CHECK enum sp_status sp_per_layer_open(struct sp_decoder *d, struct sp_err *err);

@@ -280,10 +280,11 @@ static void assistant_commit(struct sp_drafter *base, const struct sp_commit *co
 }
 
 /* Nothing is ever gone: the hidden state of an earlier row comes back with the next commit. */
-static bool assistant_truncate(struct sp_drafter *base, size_t len)
+static bool assistant_truncate(struct sp_drafter *base, size_t len, size_t n_same)
 {
     struct draft_assistant *d = (struct draft_assistant *)base;
 
+    (void)n_same;
     d->known = d->known && len == d->n_have;
     return true;
 }

@@ -166,13 +166,15 @@ void sp_dflash_commit(struct sp_drafter *base, const struct sp_commit *commit)
     d->n_context = commit->first + commit->n;
 }
 
-bool sp_dflash_truncate(struct sp_drafter *base, size_t len)
+bool sp_dflash_truncate(struct sp_drafter *base, size_t len, size_t n_same)
 {
     struct sp_dflash *d = (struct sp_dflash *)base;
-    bool whole = len >= d->n_context || sp_decoder_can_return(d->decoder, d->n_context, len);
 
-    if (len < d->n_context) d->n_context = len;
-    return whole;
+    (void)n_same;
+    if (len >= d->n_context) return true;
+    if (len > 0 && !sp_decoder_can_return(d->decoder, d->n_context, len)) return false;
+    d->n_context = len;
+    return true;
 }
 
 size_t sp_dflash_cache_size(const struct sp_drafter *base)

@@ -181,10 +181,11 @@ static void lm_commit(struct sp_drafter *base, const struct sp_commit *commit)
     d->n_guessed = 0;
 }
 
-static bool lm_truncate(struct sp_drafter *base, size_t len)
+static bool lm_truncate(struct sp_drafter *base, size_t len, size_t n_same)
 {
     struct draft_lm *d = (struct draft_lm *)base;
 
+    (void)n_same;
     d->n_guessed = 0;
     if (d->n_fed <= len) return true;
     if (!sp_decoder_can_return(d->decoder, d->n_fed, len)) len = 0;

@@ -179,10 +179,11 @@ static void lookup_commit(struct sp_drafter *base, const struct sp_commit *commi
     l->n_filed = end;
 }
 
-static bool lookup_truncate(struct sp_drafter *base, size_t len)
+static bool lookup_truncate(struct sp_drafter *base, size_t len, size_t n_same)
 {
     struct lookup *l = lookup_of(base);
 
+    (void)n_same;
     while (l->n_filed > len) {
         size_t at = --l->n_filed;
         if (at == 0) continue;

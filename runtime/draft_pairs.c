@@ -155,21 +155,26 @@ float *sp_pairs_commit(struct sp_pairs *p, const struct sp_commit *commit)
     return p->hidden + n_waiting * p->n_hidden;
 }
 
-/* The pair of position len - 1 had the token of position len, which is forgotten: its state must
- * still be there to make it anew. */
-bool sp_pairs_truncate(struct sp_drafter *base, size_t len)
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* The pair of position len - 1 has the token of position len. Where that may become another one
+ * its state must still be there to make it anew. */
+bool sp_pairs_truncate(struct sp_drafter *base, size_t len, size_t n_same)
 {
     struct sp_pairs *p = (struct sp_pairs *)base;
-    size_t n_had = p->n_have;
+    size_t n_true = len && n_same == len ? len - 1 : len;
 
-    if (len == 0) {
-        p->n_have = p->n_kept = p->n_true = 0;
-        return true;
+    if (len > p->n_have || (n_true < len && n_true < p->n_kept)) return false;
+    if (len > 0 && len < p->n_have && !sp_decoder_can_return(p->decoder, p->n_have, len)) {
+        return false;
     }
-    if (len > p->n_have || len - 1 < p->n_kept) return false;
     p->n_have = len;
-    if (p->n_true > len - 1) p->n_true = len - 1;
-    return len == n_had || sp_decoder_can_return(p->decoder, n_had, len);
+    p->n_true = smaller(p->n_true, n_true);
+    p->n_kept = smaller(p->n_kept, p->n_true);
+    return true;
 }
 
 size_t sp_pairs_cache_size(const struct sp_drafter *base)

@@ -65,9 +65,10 @@ struct sp_drafter_ops {
      * told. */
     struct sp_logits (*logits)(const struct sp_drafter *drafter, size_t i);
     void (*commit)(struct sp_drafter *drafter, const struct sp_commit *commit);
-    /* Forgets everything from position len on; false: what a proposal at len would read is gone
-     * (windows forget), start again from an empty sequence. */
-    bool (*truncate)(struct sp_drafter *drafter, size_t len);
+    /* Forgets everything from position len on; of the text, ids[0..n_same-1] stay what they were,
+     * n_same >= len. False, and nothing is changed: what a proposal at len would read is gone
+     * (windows forget). len 0 is always possible. */
+    bool (*truncate)(struct sp_drafter *drafter, size_t len, size_t n_same);
     size_t (*cache_size)(const struct sp_drafter *drafter);
     void (*close)(struct sp_drafter *drafter);
 };

@@ -11,7 +11,6 @@
 #include <string.h>
 
 enum {
-    RECURRENT = SP_MIXER_DELTA_NET | SP_MIXER_MAMBA, /* their memory is d->recurrent */
     BOTH = SP_MIXER_ATTENTION | SP_MIXER_MAMBA,
 };
 
@@ -152,6 +151,7 @@ static enum sp_status open_scratch(struct sp_decoder *d, struct sp_err *err)
     if ((st = sp_delta_open(d, err))) return st;
     if ((st = sp_mamba_open(d, err))) return st;
     if ((st = sp_short_conv_open(d, err))) return st;
+    if ((st = sp_marks_open(d, err))) return st;
     if ((st = sp_per_layer_open(d, err))) return st;
     if ((st = sp_conv_open(d, err))) return st;
     if ((st = sp_new_rows(&d->gate, has_output_gate(config) ? rows : 0, d->ld_q, err))) return st;
@@ -218,6 +218,7 @@ void sp_decoder_close(struct sp_decoder *d)
     sp_mamba_close(d);
     sp_recurrent_close(d);
     sp_short_conv_close(d);
+    sp_marks_close(d);
     sp_per_layer_close(d);
     sp_conv_close(d);
     free(d->gate);
@@ -230,7 +231,7 @@ static size_t layer_cache_size(const struct sp_decoder *d, unsigned layer)
     size_t size = 0;
 
     if (mixers & SP_MIXER_ATTENTION) size += sp_kv_size(&d->caches[layer]);
-    if (mixers & RECURRENT) size += sp_recurrent_size(d, layer);
+    if (mixers & SP_RECURRENT_MIXERS) size += sp_recurrent_size(d, layer);
     if (mixers & SP_MIXER_SHORT_CONV) {
         size += sp_conv_history_size(&d->short_conv->histories[layer]);
     }
@@ -239,7 +240,7 @@ static size_t layer_cache_size(const struct sp_decoder *d, unsigned layer)
 
 size_t sp_decoder_cache_size(const struct sp_decoder *d)
 {
-    size_t size = 0;
+    size_t size = sp_marks_size(d);
 
     for (unsigned i = 0; i < d->model->config.n_layers; i++)
         size += layer_cache_size(d, i);
@@ -551,7 +552,7 @@ void sp_decoder_commit(struct sp_decoder *d, size_t n)
     assert(n >= d->n_certain && n <= d->n_run);
     for (unsigned i = 0; i < d->model->config.n_layers; i++) {
         unsigned mixers = d->model->config.layers[i].mixers;
-        if (mixers & RECURRENT) sp_recurrent_commit(d, i, n);
+        if (mixers & SP_RECURRENT_MIXERS) sp_recurrent_commit(d, i, n);
         if (mixers & SP_MIXER_SHORT_CONV) sp_short_conv_commit(d, i, n);
     }
 }
@@ -633,9 +634,8 @@ void sp_decoder_add_context(struct sp_decoder *d, const float *features, size_t 
         sp_decoder_store_keys(d, i, n, pos);
 }
 
-bool sp_decoder_can_return(const struct sp_decoder *d, size_t len, size_t to)
+bool sp_decoder_keeps_windows(const struct sp_decoder *d, size_t len, size_t to)
 {
-    if (sp_decoder_is_recurrent(d)) return to == len || to == 0;
     for (unsigned i = 0; i < d->model->config.n_layers; i++) {
         const struct sp_layer_config *l = &d->model->config.layers[i];
         size_t first = to > l->window ? to - l->window : 0;
@@ -645,6 +645,12 @@ bool sp_decoder_can_return(const struct sp_decoder *d, size_t len, size_t to)
     return true;
 }
 
+bool sp_decoder_can_return(const struct sp_decoder *d, size_t len, size_t to)
+{
+    if (sp_decoder_is_recurrent(d)) return to == len || to == 0;
+    return sp_decoder_keeps_windows(d, len, to);
+}
+
 static uint64_t layer_digest(struct sp_decoder *d, unsigned layer, size_t len)
 {
     const struct sp_layer_config *l = &d->model->config.layers[layer];
@@ -652,7 +658,7 @@ static uint64_t layer_digest(struct sp_decoder *d, unsigned layer, size_t len)
     uint64_t digests[2] = {0, 0};
 
     if (l->mixers & SP_MIXER_ATTENTION) digests[0] = sp_kv_digest(&d->caches[layer], first, len);
-    if (l->mixers & RECURRENT) digests[1] = sp_recurrent_digest(d, layer);
+    if (l->mixers & SP_RECURRENT_MIXERS) digests[1] = sp_recurrent_digest(d, layer);
     if (l->mixers & SP_MIXER_SHORT_CONV) {
         digests[1] = sp_conv_history_digest(&d->short_conv->histories[layer]);
     }

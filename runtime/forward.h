@@ -92,6 +92,15 @@ void sp_decoder_add_context(struct sp_decoder *decoder, const float *features, s
  * at `to` <= len reads still there? Windows forget. */
 bool sp_decoder_can_return(const struct sp_decoder *decoder, size_t len, size_t to);
 
+/* Keeps a copy of what recurrent layers remember, behind the len positions that are committed: the
+ * last run's rows were all certain. The two newest copies are kept. Nothing without such layers. */
+void sp_decoder_mark(struct sp_decoder *decoder, size_t len);
+/* The longest prefix of the len positions stored, `most` at most, from which a sequence can go on:
+ * where windows allow it and, with recurrent layers, where there is a mark. */
+size_t sp_decoder_nearest(const struct sp_decoder *decoder, size_t len, size_t most);
+/* Goes back to such a prefix; marks behind it are dropped. */
+void sp_decoder_return(struct sp_decoder *decoder, size_t len, size_t to);
+
 /* Digest of everything that positions 0..len-1 left in the caches (tests of exact rollback). */
 uint64_t sp_decoder_digest(struct sp_decoder *decoder, size_t len);
 

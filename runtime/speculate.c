@@ -99,21 +99,47 @@ static void commit(struct sp_speculator *s, size_t n)
     s->n_cached += n;
 }
 
-/* Rolls both caches back to what they share with the prompt, its last token excluded: that one is
- * run again for its logits. */
+/* Goes back to `to`, the first n_same >= to tokens staying the same. False: the draft cannot. */
+static bool go_back(struct sp_speculator *s, size_t to, size_t n_same)
+{
+    if (s->drafter && !s->drafter->ops->truncate(s->drafter, to, n_same)) return false;
+    if (s->lookup) s->lookup->ops->truncate(s->lookup, to, n_same);
+    sp_decoder_return(s->decoder, s->n_cached, to);
+    s->n_cached = to;
+    return true;
+}
+
+/* Rolls the caches back to what they share with the prompt, its last token excluded: that one is
+ * run again for its logits. A draft may lack what stood before the first other token: then a token
+ * more is run again. */
 static void keep_common_prefix(struct sp_speculator *s, const uint32_t *prompt, size_t n)
 {
-    size_t common = 0, most = n - 1 < s->n_cached ? n - 1 : s->n_cached;
+    size_t same = 0, most = n - 1 < s->n_cached ? n - 1 : s->n_cached, to;
 
-    while (common < most && s->ids[common] == prompt[common])
-        common++;
-    if (!sp_decoder_can_return(s->decoder, s->n_cached, common)) common = 0;
-    if (s->drafter && !s->drafter->ops->truncate(s->drafter, common)) {
-        common = 0;
-        s->drafter->ops->truncate(s->drafter, 0);
-    }
-    if (s->lookup) s->lookup->ops->truncate(s->lookup, common);
-    s->n_cached = common;
+    while (same < most && s->ids[same] == prompt[same])
+        same++;
+    to = sp_decoder_nearest(s->decoder, s->n_cached, same);
+    if (go_back(s, to, same)) return;
+    to = to ? sp_decoder_nearest(s->decoder, s->n_cached, to - 1) : 0;
+    if (!go_back(s, to, same)) go_back(s, 0, same);
+}
+
+/* Where a prompt of n tokens is marked, 0: nowhere. The next prompt of a conversation often parts
+ * from it a few tokens before its end: there the template opened the answer, perhaps with a thought
+ * that it leaves out later. What is short is read again instead. */
+static size_t place_of_mark(const struct sp_speculator *s, size_t n)
+{
+    enum { LAST_TOKENS = 16, LEAST_TOKENS = 64 };
+
+    if (!sp_decoder_is_recurrent(s->decoder) || n - s->n_cached < LEAST_TOKENS) return 0;
+    return n - LAST_TOKENS;
+}
+
+static size_t rows_of_pass(const struct sp_speculator *s, size_t n, size_t mark)
+{
+    size_t end = s->n_cached < mark ? mark : n, left = end - s->n_cached;
+
+    return left < s->prompt_rows ? left : s->prompt_rows;
 }
 
 enum sp_status sp_speculator_prompt(struct sp_speculator *s, const uint32_t *prompt, size_t n,
@@ -121,10 +147,11 @@ enum sp_status sp_speculator_prompt(struct sp_speculator *s, const uint32_t *pro
                                     int (*progress)(void *, size_t, size_t), void *context,
                                     struct sp_err *err)
 {
-    size_t rows = 0;
+    size_t rows = 0, mark;
 
     assert(n >= 1 && n <= s->n_positions);
     keep_common_prefix(s, prompt, n);
+    mark = place_of_mark(s, n);
     s->n_reused = s->n_cached;
     memcpy(s->ids, prompt, n * sizeof *prompt);
     s->n_ids = n;
@@ -133,9 +160,10 @@ enum sp_status sp_speculator_prompt(struct sp_speculator *s, const uint32_t *pro
             s->n_ids = s->n_cached;
             return sp_fail(err, SP_E_CHECK, "interrupted");
         }
-        rows = n - s->n_cached < s->prompt_rows ? n - s->n_cached : s->prompt_rows;
+        rows = rows_of_pass(s, n, mark);
         pass(s, rows, rows);
         commit(s, rows);
+        if (s->n_cached == mark) sp_decoder_mark(s->decoder, mark);
     }
     sp_decoder_logits(s->decoder, s->target, rows - 1, 1);
     *logits = sp_decoder_row(s->decoder, 0);
@@ -256,7 +284,7 @@ enum sp_status sp_speculator_time(struct sp_speculator *s, size_t n_rows, size_t
     pass(s, n_rows, 0);
     sp_decoder_logits(s->decoder, s->target, 0, n_rows);
     *verify_seconds = sp_seconds() - t0;
-    if (s->drafter && !s->drafter->ops->truncate(s->drafter, s->n_cached)) {
+    if (s->drafter && !s->drafter->ops->truncate(s->drafter, s->n_cached, s->n_cached)) {
         return sp_fail(err, SP_E_BUG, "a timed proposal damaged the draft's cache");
     }
     return SP_OK;

@@ -95,7 +95,7 @@ static void longest_match(void **state)
             n_found += search(text, n_cached) > 0;
             if (next(&random) % 6) continue;
             n_cached -= next(&random) % (n_cached + 1) / 2;
-            assert_true(l->ops->truncate(l, n_cached));
+            assert_true(l->ops->truncate(l, n_cached, n_cached));
             for (size_t i = n_cached; i < TEXT; i++)
                 text[i] = next(&random) % n_tokens;
         }
@@ -142,7 +142,7 @@ static void single_tokens(void **state)
             commit(l, ids, n_cached - 1, 1);
             if (n_cached > 60 && next(&random) % 60 == 0) {
                 n_cached -= 20;
-                l->ops->truncate(l, n_cached);
+                l->ops->truncate(l, n_cached, n_cached);
                 continue;
             }
             if (search(ids, n_cached)) continue;
@@ -189,7 +189,7 @@ static void nothing_found(void **state)
     assert_int_equal(propose(l, ids, 0), 0);
     commit(l, ids, 0, 3);
     assert_int_equal(propose(l, ids, 3), 0);
-    assert_true(l->ops->truncate(l, 0));
+    assert_true(l->ops->truncate(l, 0, 0));
     assert_int_equal(propose(l, ids, 0), 0);
     l->ops->close(l);
 }
