@@ -306,10 +306,10 @@ static enum sp_status read_rope(struct sp_rope *r, const struct rope_source *s, 
     }
     partial =
         family->partial_rotary != 0 && r->kind != SP_ROPE_PROPORTIONAL ? family->partial_rotary : 1;
-    if ((st = sp_text_double(s->t, partial_key, 0, 1, &partial, err)) ||
-        (st = sp_json_get_double(s->dict, partial_key, 0, 1, &partial, err))) {
+    if (!family->partial_inside && (st = sp_text_double(s->t, partial_key, 0, 1, &partial, err))) {
         return st;
     }
+    if ((st = sp_json_get_double(s->dict, partial_key, 0, 1, &partial, err))) return st;
     r->n_rot = (unsigned)(s->head_dim * partial);
     if (r->kind == SP_ROPE_PROPORTIONAL) { /* pairs over the whole head, of which some turn */
         r->n_turning = (unsigned)(partial * s->head_dim / 2);

@@ -138,6 +138,7 @@ static const struct sp_family families[] = {
         .norm_eps = 1e-5,
         .theta = 1e4,
         .partial_rotary = 0.5,
+        .partial_inside = true,
         .windows = SP_WINDOWS_NONE,
         .qkv_bias = SP_BIAS_BY_CONFIG,
         .o_bias = SP_BIAS_BY_CONFIG,

@@ -108,6 +108,7 @@ struct sp_family {
     double partial_rotary; /* default of partial_rotary_factor; 0: all of a head rotates, always */
     double local_theta;    /* sliding layers have a rotation of their own; 0: one for all */
     bool rope_alpha;       /* rope type dynamic with alpha is a fixed stretch of theta (Hunyuan) */
+    bool partial_inside;   /* partial_rotary_factor counts inside a rope dict only (Bamba) */
     bool local_unscaled;   /* sliding layers rotate by the same theta, but unscaled (OLMo 3) */
     const char
         *sublayers;       /* a layer is a mixer or an MLP (Nemotron-H), these by default; or NULL */

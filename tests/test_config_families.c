@@ -347,6 +347,14 @@ static void bamba(void **state)
     assert_int_equal(c.mamba.n_heads, 8);
     assert_int_equal(c.mamba.state_dim, 128);
     sp_config_release(&c);
+
+    /* The class puts its own half in place of what stands beside the dict. */
+    configs_own(&c, "bamba_partial_beside", NULL);
+    assert_int_equal(c.ropes[0].n_rot, 64);
+    sp_config_release(&c);
+    configs_own(&c, "bamba_partial_inside", NULL);
+    assert_int_equal(c.ropes[0].n_rot, 32);
+    sp_config_release(&c);
 }
 
 static void falcon_h1(void **state)
