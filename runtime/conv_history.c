@@ -36,6 +36,14 @@ void sp_conv_history_begin(const struct sp_conv_history *h, float *input, size_t
         memcpy(input + i * ld, h->rows + i * h->width, h->width * sizeof *input);
 }
 
+void sp_conv_history_convolve(const struct sp_conv_history *h, const struct sp_vector *vector,
+                              float *y, const float *taps, const float *input, size_t ld, size_t t)
+{
+    memset(y, 0, h->width * sizeof *y);
+    for (size_t i = 0; i <= h->n_before; i++)
+        vector->mul_add(y, taps + i * h->width, input + (t + i) * ld, h->width);
+}
+
 void sp_conv_history_end(struct sp_conv_history *h, const float *input, size_t ld, size_t n,
                          size_t n_certain)
 {

@@ -8,6 +8,7 @@
 #define SP_RUNTIME_CONV_HISTORY_H
 
 #include "format/err.h"
+#include "runtime/vector.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -28,6 +29,10 @@ size_t sp_conv_history_size(const struct sp_conv_history *h); /* bytes */
 
 /* Fills rows 0..n_before-1 of input, [n_before + rows of the pass][ld]. */
 void sp_conv_history_begin(const struct sp_conv_history *h, float *input, size_t ld);
+/* y = row t of the pass convolved: taps[0] * row t of input + ... + taps[n_before] * row
+ * t + n_before, channel by channel, in that order. taps: [n_before + 1][width]. */
+void sp_conv_history_convolve(const struct sp_conv_history *h, const struct sp_vector *vector,
+                              float *y, const float *taps, const float *input, size_t ld, size_t t);
 /* Of the pass's n rows, which stand behind those, the first n_certain are true. */
 void sp_conv_history_end(struct sp_conv_history *h, const float *input, size_t ld, size_t n,
                          size_t n_certain);

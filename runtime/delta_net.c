@@ -74,6 +74,7 @@ void sp_delta_close(struct sp_decoder *d)
 struct delta_job {
     struct sp_decoder *d;
     const struct sp_delta_weights *w;
+    const struct sp_conv_history *history;
 };
 
 /* q, k, v of a row: convolution over it and the kernel - 1 rows before, silu, q and k to length
@@ -88,10 +89,7 @@ static void mix_row(void *context, size_t t, unsigned worker)
     double scale = 1 / sqrt((double)c->key_dim);
 
     (void)worker;
-    memset(u, 0, s->channels * sizeof *u);
-    for (size_t i = 0; i < c->kernel; i++) {
-        vector->mul_add(u, job->w->conv + i * s->channels, s->input + (t + i) * s->ld, s->channels);
-    }
+    sp_conv_history_convolve(job->history, vector, u, job->w->conv, s->input, s->ld, t);
     vector->silu(u, s->channels);
     for (size_t h = 0; h < 2 * (size_t)c->n_key_heads; h++) {
         float *head = u + h * c->key_dim;
@@ -154,7 +152,7 @@ void sp_delta_run(struct sp_decoder *d, unsigned layer, size_t n)
     const struct sp_delta_scratch *s = d->delta;
     const struct sp_delta_weights *w = &d->model->layers[layer].delta;
     struct sp_recurrent *memory = &d->recurrent[layer];
-    struct delta_job job = {d, w};
+    struct delta_job job = {d, w, &memory->history};
     struct sp_product in[] = {
         {.w = &w->qkv, .y = s->input + (c->kernel - 1) * s->ld, .ldy = s->ld},
         {.w = &w->z, .y = s->z, .ldy = s->ld_z},

@@ -74,6 +74,7 @@ void sp_mamba_close(struct sp_decoder *d)
 struct mamba_job {
     struct sp_decoder *d;
     const struct sp_mamba_weights *w;
+    const struct sp_conv_history *history;
 };
 
 /* dt becomes the decay of each head, and values its x, dt times as large. */
@@ -102,10 +103,7 @@ static void mix_row(void *context, size_t t, unsigned worker)
     float *u = s->mixed + t * s->ld;
 
     (void)worker;
-    memset(u, 0, s->channels * sizeof *u);
-    for (size_t i = 0; i < job->d->model->config.mamba.kernel; i++) {
-        vector->mul_add(u, job->w->taps + i * s->channels, s->input + (t + i) * s->ld, s->channels);
-    }
+    sp_conv_history_convolve(job->history, vector, u, job->w->taps, s->input, s->ld, t);
     if (job->w->conv_bias) vector->add(u, job->w->conv_bias, s->channels);
     vector->silu(u, s->channels);
     scale_values(job, t);
@@ -175,7 +173,7 @@ void sp_mamba_run(struct sp_decoder *d, unsigned layer, size_t n)
     const struct sp_mamba_scratch *s = d->mamba;
     const struct sp_mamba_weights *w = &d->model->layers[layer].mamba;
     struct sp_recurrent *memory = &d->recurrent[layer];
-    struct mamba_job job = {d, w};
+    struct mamba_job job = {d, w, &memory->history};
     size_t before = d->model->config.mamba.kernel - 1;
     struct sp_product in[] = {
         {.w = &w->xbc, .bias = w->xbc_bias, .y = s->input + before * s->ld, .ldy = s->ld},

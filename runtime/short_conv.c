@@ -58,6 +58,7 @@ void sp_short_conv_reset(struct sp_decoder *d)
 struct conv_job {
     struct sp_decoder *d;
     const struct sp_short_conv_weights *w;
+    const struct sp_conv_history *history;
 };
 
 /* input = b * x */
@@ -86,9 +87,7 @@ static void convolve_row(void *context, size_t t, unsigned worker)
     float *y = d->heads.x + t * d->heads.ld;
 
     (void)worker;
-    memset(y, 0, n * sizeof *y);
-    for (size_t i = 0; i < d->model->config.short_conv.kernel; i++)
-        vector->mul_add(y, job->w->taps + i * n, s->input + (t + i) * d->ld_x, n);
+    sp_conv_history_convolve(job->history, vector, y, job->w->taps, s->input, d->ld_x, t);
     if (job->w->bias) vector->add(y, job->w->bias, n);
     vector->mul(y, s->projected + t * s->ld + n, n);
 }
@@ -98,7 +97,7 @@ void sp_short_conv_run(struct sp_decoder *d, unsigned layer, size_t n)
     struct sp_short_conv_scratch *s = d->short_conv;
     const struct sp_short_conv_weights *w = &d->model->layers[layer].short_conv;
     struct sp_conv_history *history = &s->histories[layer];
-    struct conv_job job = {d, w};
+    struct conv_job job = {d, w, history};
     struct sp_product in = {.w = &w->in, .bias = w->in_bias, .y = s->projected, .ldy = s->ld};
     struct sp_product out = {.w = &w->out, .bias = w->out_bias, .y = d->y, .ldy = d->ld_x};
 
