@@ -20,7 +20,7 @@ enum { SP_RECURRENT_MIXERS = SP_MIXER_DELTA_NET | SP_MIXER_MAMBA };
 enum { SP_MARKS = 2 };
 struct sp_mark {
     size_t len;     /* 0: not in use */
-    float *numbers; /* owned; NULL: no layer is recurrent */
+    float *numbers; /* owned; NULL: there are no marks */
 };
 
 struct sp_decoder {

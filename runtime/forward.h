@@ -25,6 +25,7 @@ struct sp_decoder_options {
     size_t n_planned;     /* length that the longrope regime is chosen for; 0: n_positions */
     const unsigned *taps; /* layers whose output is kept, borrowed until close; SP_TAP_* */
     unsigned n_taps;
+    bool marks;                       /* room for sp_decoder_mark */
     const struct sp_decoder *keys_of; /* whose keys layers without any read; must outlive this */
 };
 
@@ -93,7 +94,8 @@ void sp_decoder_add_context(struct sp_decoder *decoder, const float *features, s
 bool sp_decoder_can_return(const struct sp_decoder *decoder, size_t len, size_t to);
 
 /* Keeps a copy of what recurrent layers remember, behind the len positions that are committed: the
- * last run's rows were all certain. The two newest copies are kept. Nothing without such layers. */
+ * last run's rows were all certain. The two newest copies are kept. Nothing where there is no room
+ * for marks, or no such layer. */
 void sp_decoder_mark(struct sp_decoder *decoder, size_t len);
 /* The longest prefix of the len positions stored, `most` at most, from which a sequence can go on:
  * where windows allow it and, with recurrent layers, where there is a mark. */

@@ -55,7 +55,7 @@ enum sp_status sp_marks_open(struct sp_decoder *d, struct sp_err *err)
 {
     enum sp_status st = SP_OK;
 
-    if (!sp_decoder_is_recurrent(d)) return SP_OK;
+    if (!d->options.marks || !sp_decoder_is_recurrent(d)) return SP_OK;
     for (size_t i = 0; i < SP_MARKS && st == SP_OK; i++) {
         st = sp_new(&d->marks[i].numbers, count_numbers(d), sizeof *d->marks[i].numbers, err);
     }
@@ -70,7 +70,7 @@ void sp_marks_close(struct sp_decoder *d)
 
 size_t sp_marks_size(const struct sp_decoder *d)
 {
-    return sp_decoder_is_recurrent(d) ? SP_MARKS * count_numbers(d) * sizeof(float) : 0;
+    return d->marks[0].numbers ? SP_MARKS * count_numbers(d) * sizeof(float) : 0;
 }
 
 void sp_decoder_mark(struct sp_decoder *d, size_t len)
@@ -80,7 +80,7 @@ void sp_decoder_mark(struct sp_decoder *d, size_t len)
     float *to;
 
     assert(d->n_certain == d->n_run);
-    if (!sp_decoder_is_recurrent(d)) return;
+    if (mark->numbers == NULL) return;
     for (size_t i = 1; i < SP_MARKS; i++) {
         if (d->marks[i].len < mark->len) mark = &d->marks[i];
     }

@@ -15,6 +15,7 @@ static enum sp_status open_decoder(struct sp_speculator *s, const struct sp_mode
     struct sp_decoder_options decoder = {
         .n_positions = options->n_positions,
         .kv_type = options->kv_type,
+        .marks = true,
     };
 
     if (ops) {
