@@ -1,5 +1,5 @@
-/* What a decoder is inside; shared by the files that run its sublayers (forward.c,
- * self_attention.c, experts.c, ...). */
+/* What a decoder is inside; shared by the files that open it (decoder.c) and run its sublayers
+ * (forward.c, self_attention.c, experts.c, ...). */
 #ifndef SP_RUNTIME_DECODER_H
 #define SP_RUNTIME_DECODER_H
 
@@ -15,6 +15,9 @@ struct rotation {
 
 /* Mixers whose memory is a struct sp_recurrent. */
 enum { SP_RECURRENT_MIXERS = SP_MIXER_DELTA_NET | SP_MIXER_MAMBA };
+
+/* Both side by side, their results added. */
+enum { SP_MIXERS_BESIDE = SP_MIXER_ATTENTION | SP_MIXER_MAMBA };
 
 /* What all recurrent layers remembered behind len positions. */
 enum { SP_MARKS = 2 };
