@@ -54,8 +54,9 @@ SP_MUST_CHECK enum sp_status sp_file_read_text(char **text, size_t *size, const 
                                                size_t cap, struct sp_err *err);
 
 /* A file that appears under its name at commit, complete and on the disk, or never. Until then it
- * is a temporary in the same folder (.NAME.PID-N.tmp) with the permissions it will have: those of
- * the file that it replaces, or of any new file. */
+ * is a temporary in the same folder, without a name or, where the file system has no such files,
+ * .NAME.PID-N.tmp; with the permissions it will have: those of the file that it replaces, or of any
+ * new file. */
 struct sp_output; /* opaque */
 
 /* Do both paths lead to one file that is there? */

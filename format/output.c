@@ -1,10 +1,11 @@
-/* Writing files whole or not at all: a temporary beside the target, synced, then moved.
+/* Writing files whole or not at all: a temporary in the target's folder, synced, then moved.
  *
- * The temporary is made by open() with O_EXCL rather than mkstemp(), so that it has the permissions
- * that the user's umask gives new files; or those of the file that it will replace. */
-#define _GNU_SOURCE /* fallocate, renameat2, sync_file_range: POSIX has no reservation that says   \
-                     * "cannot", no rename that leaves an existing file alone, and no sync that    \
-                     * does not wait */
+ * Until it is complete the temporary has no name, where the file system allows that: it goes with
+ * the process, even one that is killed. It is made by open() rather than mkstemp(), so that it has
+ * the permissions that the user's umask gives new files; or those of the file that it replaces. */
+#define _GNU_SOURCE /* fallocate, O_TMPFILE, renameat2, sync_file_range: POSIX has no reservation  \
+                     * that says "cannot", no file without a name, no rename that leaves an        \
+                     * existing file alone, and no sync that does not wait */
 #include "format/file.h"
 #include "format/mem.h"
 
@@ -23,7 +24,7 @@ enum { NAME_SHOWN = 200, MAX_TRIES = 1000 };
 struct sp_output {
     char *path;      /* as given: for messages */
     char *name;      /* final name inside the folder */
-    char *temporary; /* inside the folder; NULL when there is none (any more) */
+    char *temporary; /* inside the folder; NULL while it has no name, or when there is none */
     int folder, fd;
     mode_t mode; /* of the file that is replaced; 0: a new one */
     bool force;
@@ -77,26 +78,79 @@ static enum sp_status check_target(struct sp_output *o, struct sp_err *err)
     return SP_OK;
 }
 
-static enum sp_status make_temporary(struct sp_output *o, struct sp_err *err)
+static mode_t temporary_mode(const struct sp_output *o)
+{
+    return o->mode ? S_IRUSR | S_IWUSR : 0666;
+}
+
+/* Makes, or names, the temporary `name` in its folder; false: errno says why not. */
+typedef bool take_name_fn(struct sp_output *o, const char *name);
+
+static bool create_under(struct sp_output *o, const char *name)
+{
+    o->fd = openat(o->folder, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, temporary_mode(o));
+    return o->fd >= 0;
+}
+
+static bool link_under(struct sp_output *o, const char *name)
+{
+    char link[32];
+
+    snprintf(link, sizeof link, "/proc/self/fd/%d", o->fd);
+    return linkat(AT_FDCWD, link, o->folder, name, AT_SYMLINK_FOLLOW) == 0;
+}
+
+/* Lets the temporary take the first name that is free. */
+static enum sp_status take_name(struct sp_output *o, take_name_fn *take, struct sp_err *err)
 {
     char name[NAME_SHOWN + 64];
     enum sp_status st;
 
     for (int i = 0; i < MAX_TRIES; i++) {
         snprintf(name, sizeof name, ".%.*s.%ld-%d.tmp", NAME_SHOWN, o->name, (long)getpid(), i);
-        o->fd = openat(o->folder, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC,
-                       o->mode ? S_IRUSR | S_IWUSR : 0666);
-        if (o->fd >= 0) {
+        if (take(o, name)) {
             if ((st = sp_copy_text(&o->temporary, name, strlen(name), err))) {
                 unlinkat(o->folder, name, 0);
-                return st;
             }
-            if (o->mode && fchmod(o->fd, o->mode & 0777) != 0) break;
-            return SP_OK;
+            return st;
         }
         if (errno != EEXIST) break;
     }
     return io_error(o, "making a temporary beside it", err);
+}
+
+static void drop_temporary(struct sp_output *o)
+{
+    if (o->fd >= 0) close(o->fd);
+    o->fd = -1;
+    if (o->temporary != NULL) unlinkat(o->folder, o->temporary, 0);
+    free(o->temporary);
+    o->temporary = NULL;
+}
+
+static bool open_nameless(struct sp_output *o)
+{
+    o->fd = openat(o->folder, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, temporary_mode(o));
+    return o->fd >= 0;
+}
+
+/* A first one tries whether it can be named in the end: that takes /proc, and the file system's
+ * consent. */
+static bool make_nameless(struct sp_output *o)
+{
+    bool can = open_nameless(o) && take_name(o, link_under, NULL) == SP_OK;
+
+    drop_temporary(o);
+    return can && open_nameless(o);
+}
+
+static enum sp_status make_temporary(struct sp_output *o, struct sp_err *err)
+{
+    enum sp_status st = SP_OK;
+
+    if (!make_nameless(o) && (st = take_name(o, create_under, err))) return st;
+    if (o->mode && fchmod(o->fd, o->mode & 0777) != 0) st = io_error(o, "its permissions", err);
+    return st;
 }
 
 /* Not every file system can reserve; that is no failure. A full disk or an exceeded quota is. */
@@ -213,6 +267,7 @@ enum sp_status sp_output_commit(struct sp_output *o, struct sp_err *err)
     int code;
 
     if (fsync(o->fd) != 0) return io_error(o, "syncing", err);
+    if (o->temporary == NULL && (st = take_name(o, link_under, err))) return st;
     code = close(o->fd);
     o->fd = -1;
     if (code != 0) return io_error(o, "closing", err);
@@ -226,10 +281,8 @@ enum sp_status sp_output_commit(struct sp_output *o, struct sp_err *err)
 void sp_output_close(struct sp_output *o)
 {
     if (o == NULL) return;
-    if (o->fd >= 0) close(o->fd);
-    if (o->temporary != NULL) unlinkat(o->folder, o->temporary, 0);
+    drop_temporary(o);
     if (o->folder >= 0) close(o->folder);
-    free(o->temporary);
     free(o->name);
     free(o->path);
     free(o);
