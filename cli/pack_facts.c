@@ -57,6 +57,21 @@ static enum sp_status read_records(struct sp_pack_facts *facts, const struct sp_
     return st;
 }
 
+/* A template that nothing is learned from leaves thoughts and calls in the text. */
+static void learn_answers(struct sp_pack_facts *facts, const struct sp_template *template,
+                          const struct sp_pack *pack)
+{
+    const struct sp_pack_section *map =
+        sp_pack_find_section(pack, SP_PART_TARGET, SP_SECTION_TOKENIZER_MAP);
+    struct sp_tokenizer *tokenizer = NULL;
+
+    if (map && sp_tokenizer_open(&tokenizer, map->data, (size_t)map->size, NULL)) tokenizer = NULL;
+    if (sp_answer_syntax_learn(&facts->answers, template, tokenizer, NULL)) {
+        facts->answers = (struct sp_answer_syntax){0};
+    }
+    sp_tokenizer_close(tokenizer);
+}
+
 /* A template that cannot be used is a fact as well: the rest of the file is shown all the same. */
 static void look_at_template(struct sp_pack_facts *facts, const struct sp_pack *pack)
 {
@@ -68,6 +83,7 @@ static void look_at_template(struct sp_pack_facts *facts, const struct sp_pack *
     (void)sp_template_text(template, &size);
     facts->template_size = size;
     facts->template_language = sp_template_language(template);
+    learn_answers(facts, template, pack);
     sp_template_free(template);
 }
 
@@ -236,7 +252,7 @@ enum sp_status sp_pack_facts_print(const struct sp_pack_facts *facts, const stru
                                    struct sp_err *err)
 {
     struct rows rows = {.table = {.align = "ll"}, .err = err};
-    char size[SP_AMOUNT_TEXT];
+    char size[SP_AMOUNT_TEXT], marks[SP_ANSWER_SYNTAX_TEXT];
 
     printf("%s: %s, identity %016" PRIx64 "\n", sp_pack_path(pack),
            sp_out_size(size, sp_pack_size(pack)), sp_pack_identity(pack));
@@ -251,6 +267,8 @@ enum sp_status sp_pack_facts_print(const struct sp_pack_facts *facts, const stru
         bool own = sp_modelfile_find(&facts->records, SP_MODELFILE_TEMPLATE, NULL) != NULL;
         printf("\nTemplate\n  %s, of the %s, %s\n", template_language(facts),
                own ? "Modelfile" : "checkpoint", sp_out_size(size, facts->template_size));
+        printf("  thoughts of answers: %s\n", sp_answer_syntax_thoughts(marks, &facts->answers));
+        printf("  calls of tools: %s\n", sp_answer_syntax_calls(marks, &facts->answers));
     } else if (facts->template_error.status) {
         printf("\nTemplate\n  not usable: %s\n", facts->template_error.text);
     }
@@ -291,7 +309,7 @@ static void part_to_json(struct sp_json_out *out, const struct sp_part_facts *p,
 void sp_pack_facts_to_json(struct sp_json_out *out, const struct sp_pack_facts *facts,
                            const struct sp_pack *pack)
 {
-    char identity[17];
+    char identity[17], marks[SP_ANSWER_SYNTAX_TEXT];
 
     snprintf(identity, sizeof identity, "%016" PRIx64, sp_pack_identity(pack));
     sp_json_out_text(out, "file", sp_pack_path(pack));
@@ -312,4 +330,12 @@ void sp_pack_facts_to_json(struct sp_json_out *out, const struct sp_pack_facts *
     sp_json_out_end(out, ']');
     sp_json_out_text(out, "template_language", template_language(facts));
     sp_json_out_u64(out, "template_size", facts->template_size);
+    sp_json_out_text(out, "thoughts",
+                     sp_answer_syntax_knows_thoughts(&facts->answers)
+                         ? sp_answer_syntax_thoughts(marks, &facts->answers)
+                         : NULL);
+    sp_json_out_text(out, "tool_calls",
+                     facts->answers.calls.form != SP_CALL_UNKNOWN
+                         ? sp_answer_syntax_calls(marks, &facts->answers)
+                         : NULL);
 }

@@ -7,7 +7,7 @@
 #include "convert/modelfile.h"
 #include "format/config.h"
 #include "format/packfile.h"
-#include "runtime/template.h"
+#include "runtime/answer_syntax.h"
 
 /* One of target and draft. */
 struct sp_part_facts {
@@ -25,6 +25,7 @@ struct sp_pack_facts {
     enum sp_template_language template_language;
     uint64_t template_size;
     struct sp_err template_error;
+    struct sp_answer_syntax answers; /* learned from it */
 };
 
 bool sp_pack_has(const struct sp_pack *pack, enum sp_part part); /* any tensor of it */

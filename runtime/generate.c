@@ -19,11 +19,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A special token that the caller wants to know of, behind so many bytes of the text that waits. */
+struct held_special {
+    size_t at;
+    uint32_t id;
+};
+
 /* Shown text that waits: it may be the beginning of a stop text. */
 struct held {
     char *text;
     char *drafted; /* parallel to text: written by the draft? */
     size_t size, cap, cap_drafted;
+    struct held_special *specials; /* in order */
+    size_t n_specials, cap_specials;
 };
 
 struct run {
@@ -137,28 +145,61 @@ static void add_logprobs(struct run *run, struct sp_token *token, const float *l
 /* ---- text -------------------------------------------------------------------------------------
  */
 
-/* Releases the first n held bytes: into the result and to the callback, in runs of one writer. */
+/* Tells the special tokens that stand behind at most n held bytes. */
+static int release_specials(struct run *run, size_t n)
+{
+    struct held *h = &run->held;
+    size_t told = 0;
+    int stop = 0;
+
+    while (told < h->n_specials && h->specials[told].at <= n && !stop)
+        stop = run->request->special(run->request->context, h->specials[told++].id);
+    h->n_specials -= told;
+    if (told > 0) memmove(h->specials, h->specials + told, h->n_specials * sizeof *h->specials);
+    return stop;
+}
+
+/* Tells the first n held bytes in runs of one writer, with the special tokens among them. */
+static int tell(struct run *run, size_t n)
+{
+    struct held *h = &run->held;
+    int stop = release_specials(run, 0);
+
+    for (size_t i = 0, j; i < n && !stop; i = j) {
+        size_t end = h->n_specials > 0 && h->specials[0].at < n ? h->specials[0].at : n;
+        for (j = i; j < end && h->drafted[j] == h->drafted[i]; j++)
+            continue;
+        if (run->request->text) {
+            stop =
+                run->request->text(run->request->context, h->text + i, j - i, h->drafted[i] != 0);
+        }
+        if (!stop) stop = release_specials(run, j);
+    }
+    return stop;
+}
+
+/* Releases the first n held bytes: into the result and to the callbacks. */
 static int release(struct run *run, size_t n)
 {
     struct held *h = &run->held;
     struct sp_result *r = run->result;
-    int stop = 0;
+    int stop;
 
-    if (n == 0) return 0;
-    if ((run->status = sp_grow(&r->text, &run->cap_text, r->text_size + n + 1, 1, run->err))) {
-        return 1;
+    if (n > 0) {
+        run->status = sp_grow(&r->text, &run->cap_text, r->text_size + n + 1, 1, run->err);
+        if (run->status) return 1;
+        memcpy(r->text + r->text_size, h->text, n);
+        r->text_size += n;
+        r->text[r->text_size] = '\0';
     }
-    memcpy(r->text + r->text_size, h->text, n);
-    r->text_size += n;
-    r->text[r->text_size] = '\0';
-    for (size_t i = 0, j; i < n && !stop && run->request->text; i = j) {
-        for (j = i; j < n && h->drafted[j] == h->drafted[i]; j++)
-            continue;
-        stop = run->request->text(run->request->context, h->text + i, j - i, h->drafted[i] != 0);
-    }
+    stop = tell(run, n);
     h->size -= n;
-    memmove(h->text, h->text + n, h->size);
-    memmove(h->drafted, h->drafted + n, h->size);
+    if (n > 0) {
+        memmove(h->text, h->text + n, h->size);
+        memmove(h->drafted, h->drafted + n, h->size);
+    }
+    for (size_t i = 0; i < h->n_specials; i++)
+        h->specials[i].at -= n;
     return stop ? end(run, SP_STOP_CANCELLED) : 0;
 }
 
@@ -172,6 +213,19 @@ static int hold(struct run *run, const char *text, size_t n, bool drafted)
     memcpy(h->text + h->size, text, n);
     memset(h->drafted + h->size, drafted, n);
     h->size += n;
+    return 0;
+}
+
+static int hold_special(struct run *run, uint32_t id)
+{
+    const struct sp_request *q = run->request;
+    struct held *h = &run->held;
+
+    if (q->special == NULL || !is_among(q->special_ids, q->n_special_ids, id)) return 0;
+    run->status =
+        sp_grow(&h->specials, &h->cap_specials, h->n_specials + 1, sizeof *h->specials, run->err);
+    if (run->status) return 1;
+    h->specials[h->n_specials++] = (struct held_special){h->size, id};
     return 0;
 }
 
@@ -253,6 +307,7 @@ static int emit(void *context, uint32_t id, const struct sp_logits *logits, bool
     if (run->detokenizer) {
         if ((run->status = sp_detokenizer_feed(run->detokenizer, id, &text, &n, run->err)))
             return 1;
+        if (hold_special(run, id)) return 1;
         if (show_text(run, text, n, drafted)) return 1;
     }
     if (run->request->max_tokens && run->result->n_ids >= run->request->max_tokens) {
@@ -490,6 +545,7 @@ done:
     sp_hash_free(run.hash);
     free(run.held.text);
     free(run.held.drafted);
+    free(run.held.specials);
     free(run.top);
     if (st) sp_result_release(result);
     return st;

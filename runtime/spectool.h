@@ -188,13 +188,17 @@ struct sp_request {
         *stops; /* [n_stops] texts that end the answer, not shown; UTF-8, none empty */
     size_t n_stops;
     bool logprobs;
-    unsigned n_top; /* top logprobs a token */
-    bool digest;    /* compute logits_digest */
-    void *context;  /* handed to the callbacks, each of which may be NULL */
+    unsigned n_top;              /* top logprobs a token */
+    bool digest;                 /* compute logits_digest */
+    const uint32_t *special_ids; /* [n_special_ids] special tokens to tell `special` of */
+    size_t n_special_ids;
+    void *context; /* handed to the callbacks, each of which may be NULL */
     int (*prompt_progress)(void *context, size_t done, size_t total);
     int (*token)(void *context, const struct sp_token *token);
     /* Shown text as it becomes certain: whole UTF-8 characters, no part of a stop text. */
     int (*text)(void *context, const char *text, size_t size, bool drafted);
+    /* One of special_ids, which no text shows: at its place among the texts. */
+    int (*special)(void *context, uint32_t id);
 };
 
 enum sp_stop { SP_STOP_EOS, SP_STOP_TEXT, SP_STOP_LENGTH, SP_STOP_CONTEXT, SP_STOP_CANCELLED };

@@ -514,6 +514,87 @@ static void sampled(void **state)
     }
 }
 
+/* What the callbacks told: special tokens by where they stood in the text. */
+struct told {
+    uint32_t special;
+    char text[4096];
+    size_t size;
+    size_t at[64], n_at;
+};
+
+static int keep_text(void *context, const char *text, size_t size, bool drafted)
+{
+    struct told *told = context;
+
+    (void)drafted;
+    assert_true(told->size + size <= sizeof told->text);
+    memcpy(told->text + told->size, text, size);
+    told->size += size;
+    return 0;
+}
+
+static int keep_special(void *context, uint32_t id)
+{
+    struct told *told = context;
+
+    assert_int_equal(id, told->special);
+    assert_true(told->n_at < sizeof told->at / sizeof *told->at);
+    told->at[told->n_at++] = told->size;
+    return 0;
+}
+
+/* A special token is told where it stands among the texts, whatever waits for a stop text; the text
+ * is the same as without. Where it stands: behind what the ids before it decode to. */
+static void special_tokens(void **state)
+{
+    static const char *const stops[] = {"e~", " the~"};
+    const struct sp_logit_bias bias = {question[0], 9};
+    struct sp_session_options options = {0};
+    struct sp_sampling sampling;
+    struct generating o =
+        generating_open(packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q4), NULL, 1, &options);
+    struct told told = {.special = bias.id};
+    struct sp_request request = {.prompt = story,
+                                 .n_prompt = 4,
+                                 .max_tokens = 120,
+                                 .ignore_eos = true,
+                                 .depth = SP_DEPTH_AUTO,
+                                 .sampling = &sampling,
+                                 .stops = stops,
+                                 .n_stops = 2,
+                                 .special_ids = &told.special,
+                                 .n_special_ids = 1,
+                                 .context = &told,
+                                 .text = keep_text,
+                                 .special = keep_special};
+    struct sp_result r;
+    size_t n = 0;
+
+    (void)state;
+    sp_sampling_defaults(&sampling);
+    sampling.temperature = 1;
+    sampling.biases = &bias;
+    sampling.n_biases = 1;
+    assert_int_equal(sp_session_generate(o.session, &request, &r, NULL), SP_OK);
+    for (size_t i = 0; i < r.n_ids; i++) {
+        char *before = NULL;
+        size_t size;
+
+        if (r.ids[i] != told.special) continue;
+        assert_int_equal(sp_package_decode(o.package, r.ids, i, true, &before, &size, NULL), SP_OK);
+        assert_true(n < told.n_at);
+        assert_int_equal(told.at[n++], size);
+        assert_memory_equal(told.text, before, size);
+        free(before);
+    }
+    assert_int_equal(n, told.n_at);
+    assert_true(n > 5 && n < r.n_ids / 2);
+    assert_int_equal(told.size, r.text_size);
+    assert_memory_equal(told.text, r.text, r.text_size);
+    sp_result_release(&r);
+    generating_close(&o);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -533,6 +614,7 @@ int main(void)
         cmocka_unit_test(f32_caches),
         cmocka_unit_test(golden_rounds),
         cmocka_unit_test(sampled),
+        cmocka_unit_test(special_tokens),
     };
 
     return cmocka_run_group_tests(tests, packed_begin, packed_end);

@@ -1,0 +1,34 @@
+/* One call of a tool out of an answer's text. */
+#ifndef SP_RUNTIME_ANSWER_CALL_H
+#define SP_RUNTIME_ANSWER_CALL_H
+
+#include "runtime/answer_syntax.h"
+#include "runtime/answer_value.h"
+
+/* Valid when zeroed; both are owned. */
+struct sp_answer_call {
+    struct sp_text name;      /* and a NUL */
+    struct sp_text arguments; /* a JSON object */
+};
+void sp_answer_call_release(struct sp_answer_call *call);
+
+/* What a call is read from: the text behind its open mark. */
+struct sp_call_source {
+    const struct sp_call_syntax *syntax;
+    const struct sp_json *tools;
+    const char *text;
+    size_t size;
+    bool final; /* nothing follows */
+};
+
+/* *call is replaced; *used: bytes up to its close mark, not included. MORE: as the text stands, it
+ * may become one. A call without any mark of its own must be of one of the tools. */
+SP_MUST_CHECK enum sp_status sp_answer_call_read(enum sp_value_read *read,
+                                                 struct sp_answer_call *call, size_t *used,
+                                                 const struct sp_call_source *source,
+                                                 struct sp_err *err);
+
+/* May several calls stand between one pair of marks? */
+bool sp_answer_call_is_list(const struct sp_call_syntax *syntax);
+
+#endif
