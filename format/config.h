@@ -192,6 +192,7 @@ struct sp_draft_config {
     unsigned target_hidden;     /* width of one tap */
     bool borrows_tables;        /* the embedding is the target's, and the head, but for owns_head */
     bool owns_head;             /* a head of its own, whosever the embedding is */
+    bool midlayer;              /* in a checkpoint, its layer is called so (EAGLE-3) */
     bool rows_paired;    /* in a checkpoint, rows of q and k that rotate together are neighbours */
     bool raw_embeddings; /* reads a borrowed embedding as it is stored, without its scale */
     unsigned selector_rank;  /* DFlash2: width of the selector's codebooks */

@@ -163,6 +163,7 @@ enum sp_status sp_config_read_eagle3(struct sp_config *out, const struct sp_conf
     d->target_hidden = out->n_hidden;
     d->n_head_rows = out->n_vocab;
     out->layers[0].reads_pair = true;
+    d->midlayer = d->kind == SP_DRAFT_EAGLE3 && !t->speculators;
     if ((st = refuse_options(out, t, err)) || (st = read_taps(d, t, err)) ||
         (st = sp_object_unsigned(root, "target_hidden_size", 1, SP_CAP_WIDTH, &d->target_hidden,
                                  err)) ||

@@ -103,6 +103,16 @@ SP_MUST_CHECK enum sp_status sp_specs_of_mtp(struct sp_specs *out, struct sp_con
 bool sp_source_has_mtp(const struct sp_config *config, const struct sp_source_tensor *tensors,
                        size_t n);
 
+/* The way back: the tensors of a checkpoint of this model (names, ranks and shapes, by name), as
+ * transformers 5 loads them, and for each canonical tensor the pieces that sp_specs_of_source would
+ * find there; together they fill every one of them. *config is settled and stays as it is; target:
+ * of a built-in prediction head its model's config, else NULL. *tensors is owned by the caller, its
+ * names are borrowed from *out. */
+SP_MUST_CHECK enum sp_status sp_specs_publish(struct sp_specs *out,
+                                              struct sp_source_tensor **tensors, size_t *n,
+                                              struct sp_config *config,
+                                              const struct sp_config *target, struct sp_err *err);
+
 /* Drops the head from the list: it equals the embedding. Sets config->tied. */
 void sp_specs_share_head(struct sp_specs *specs, struct sp_config *config);
 

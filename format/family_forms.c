@@ -55,24 +55,44 @@ void sp_matcher_report(struct sp_matcher *m, const char *format, ...)
     f->n_shown++;
 }
 
-/* A tensor that must be there in this shape; found or not, the matching goes on. */
-static bool claim(struct sp_matcher *m, const char *name, const uint64_t *shape, unsigned rank)
+/* A tensor that there should be, where names are made up and not looked for. */
+static enum sp_status publish(struct sp_matcher *m, const char *name, const uint64_t *shape,
+                              unsigned rank)
+{
+    struct sp_published_list *list = m->published;
+    struct sp_source_tensor t = {.rank = rank};
+    enum sp_status st;
+
+    memcpy(t.shape, shape, rank * sizeof *shape);
+    if ((st = sp_specs_add_string(&t.name, m->specs, name, m->err))) return st;
+    st = sp_grow(&list->all, &list->cap, list->n + 1, sizeof *list->all, m->err);
+    if (st == SP_OK) list->all[list->n++] = t;
+    return st;
+}
+
+/* A tensor that must be there in this shape; *found or not, the matching goes on. */
+static enum sp_status claim(bool *found, struct sp_matcher *m, const char *name,
+                            const uint64_t *shape, unsigned rank)
 {
     size_t i = sp_matcher_find(m, name);
     const struct sp_source_tensor *t = i < m->n ? m->sorted[i] : NULL;
     char have[SP_SHAPE_TEXT], want[SP_SHAPE_TEXT];
 
+    *found = true;
+    if (m->published) return publish(m, name, shape, rank);
+    *found = false;
     sp_shape_text(want, shape, rank);
     if (t == NULL) {
         sp_matcher_report(m, "missing tensor \"%s\" %s", name, want);
-        return false;
+        return SP_OK;
     }
     m->used[i] = true;
-    if (t->rank == rank && memcmp(t->shape, shape, rank * sizeof *shape) == 0) return true;
-    if (t->rank == 0 && rank == 1 && shape[0] == 1) return true;
+    *found = (t->rank == rank && memcmp(t->shape, shape, rank * sizeof *shape) == 0) ||
+             (t->rank == 0 && rank == 1 && shape[0] == 1);
+    if (*found) return SP_OK;
     sp_matcher_report(m, "tensor \"%s\" has shape %s, expected %s", name,
                       sp_shape_text(have, t->shape, t->rank), want);
-    return false;
+    return SP_OK;
 }
 
 static enum sp_status add_piece(struct sp_matcher *m, struct sp_tensor_spec *spec, const char *name,
@@ -115,7 +135,8 @@ struct form_row {
     unsigned part;
 };
 
-/* Of several rows for one tensor the first whose source exists counts. */
+/* Of several rows for one tensor the first whose source exists counts; the first of all is how it
+ * is published. */
 static const struct form_row forms[] = {
     {SP_STORED_QKV, "self_attn.q_proj.weight", "self_attn.qkv_proj.weight", FORM_QKV, 0},
     {SP_STORED_QKV, "self_attn.k_proj.weight", "self_attn.qkv_proj.weight", FORM_QKV, 1},
@@ -198,6 +219,22 @@ static const struct form_row forms[] = {
      0},
     {SP_STORED_HUNYUAN, "self_attn.k_norm.weight", "self_attn.key_layernorm.weight", FORM_WHOLE, 0},
 
+    {SP_STORED_LINEAR, "mlp.router.weight", "block_sparse_moe.router.layer.weight", FORM_WHOLE, 0},
+    {SP_STORED_LINEAR, "mlp.experts.gate_proj.weight", "block_sparse_moe.input_linear.weight",
+     FORM_HALVES, 0},
+    {SP_STORED_LINEAR, "mlp.experts.up_proj.weight", "block_sparse_moe.input_linear.weight",
+     FORM_HALVES, 1},
+    {SP_STORED_LINEAR, "mlp.experts.down_proj.weight", "block_sparse_moe.output_linear.weight",
+     FORM_WHOLE, 0},
+
+    {SP_STORED_SPARSE, "mlp.router.weight", "block_sparse_moe.gate.weight", FORM_WHOLE, 0},
+    {SP_STORED_SPARSE, "mlp.experts.gate_proj.weight", "block_sparse_moe.experts.%u.w1.weight",
+     FORM_EACH, 0},
+    {SP_STORED_SPARSE, "mlp.experts.up_proj.weight", "block_sparse_moe.experts.%u.w3.weight",
+     FORM_EACH, 0},
+    {SP_STORED_SPARSE, "mlp.experts.down_proj.weight", "block_sparse_moe.experts.%u.w2.weight",
+     FORM_EACH, 0},
+
     {SP_STORED_EXPERTS, "mlp.router.weight", "mlp.gate.weight", FORM_WHOLE, 0},
     {SP_STORED_EXPERTS, "mlp.experts.gate_proj.weight", "mlp.experts.%u.gate_proj.weight",
      FORM_EACH, 0},
@@ -219,28 +256,12 @@ static const struct form_row forms[] = {
     {SP_STORED_EXPERTS, "mlp.experts.down_proj.weight", "mlp.switch_mlp.down_proj.weight",
      FORM_WHOLE, 0},
 
-    {SP_STORED_LINEAR, "mlp.router.weight", "block_sparse_moe.router.layer.weight", FORM_WHOLE, 0},
-    {SP_STORED_LINEAR, "mlp.experts.gate_proj.weight", "block_sparse_moe.input_linear.weight",
-     FORM_HALVES, 0},
-    {SP_STORED_LINEAR, "mlp.experts.up_proj.weight", "block_sparse_moe.input_linear.weight",
-     FORM_HALVES, 1},
-    {SP_STORED_LINEAR, "mlp.experts.down_proj.weight", "block_sparse_moe.output_linear.weight",
-     FORM_WHOLE, 0},
-
-    {SP_STORED_SPARSE, "mlp.router.weight", "block_sparse_moe.gate.weight", FORM_WHOLE, 0},
-    {SP_STORED_SPARSE, "mlp.experts.gate_proj.weight", "block_sparse_moe.experts.%u.w1.weight",
-     FORM_EACH, 0},
-    {SP_STORED_SPARSE, "mlp.experts.up_proj.weight", "block_sparse_moe.experts.%u.w3.weight",
-     FORM_EACH, 0},
-    {SP_STORED_SPARSE, "mlp.experts.down_proj.weight", "block_sparse_moe.experts.%u.w2.weight",
-     FORM_EACH, 0},
-
     {SP_STORED_GATED, "self_attn.q_proj.weight", "self_attn.q_proj.weight", FORM_HEADS, 0},
     {SP_STORED_GATED, "self_attn.gate_proj.weight", "self_attn.q_proj.weight", FORM_HEADS, 1},
 
+    {SP_STORED_STATICS, "mlp.router.correction", "mlp.moe_statics.e_score_correction_bias",
+     FORM_ROW, 0},
     {SP_STORED_ROUTED, "mlp.router.correction", "mlp.gate.e_score_correction_bias", FORM_WHOLE, 0},
-    {SP_STORED_ROUTED, "mlp.router.correction", "mlp.moe_statics.e_score_correction_bias", FORM_ROW,
-     0},
     {SP_STORED_ROUTED, "mlp.shared_expert.gate_proj.weight", "mlp.shared_experts.gate_proj.weight",
      FORM_WHOLE, 0},
     {SP_STORED_ROUTED, "mlp.shared_expert.up_proj.weight", "mlp.shared_experts.up_proj.weight",
@@ -328,18 +349,22 @@ static const struct outer_form {
 static enum sp_status add_whole(struct sp_matcher *m, struct sp_tensor_spec *spec, const char *name)
 {
     struct sp_piece piece = {.step = 1, .n_rows = 1, .n_cols = spec->shape[spec->rank - 1]};
+    enum sp_status st;
+    bool found;
 
     for (unsigned i = 0; i + 1 < spec->rank; i++)
         piece.n_rows *= spec->shape[i];
-    if (!claim(m, name, spec->shape, spec->rank)) return SP_OK;
+    if ((st = claim(&found, m, name, spec->shape, spec->rank)) || !found) return st;
     return add_piece(m, spec, name, piece);
 }
 
 static enum sp_status add_row(struct sp_matcher *m, struct sp_tensor_spec *spec, const char *name)
 {
     uint64_t shape[2] = {1, spec->shape[0]};
+    enum sp_status st;
+    bool found;
 
-    if (!claim(m, name, shape, 2)) return SP_OK;
+    if ((st = claim(&found, m, name, shape, 2)) || !found) return st;
     return add_piece(m, spec, name,
                      (struct sp_piece){.step = 1, .n_rows = 1, .n_cols = spec->shape[0]});
 }
@@ -349,8 +374,10 @@ static enum sp_status add_slice(struct sp_matcher *m, struct sp_tensor_spec *spe
                                 uint64_t first_row, uint64_t n_all)
 {
     uint64_t n_cols = spec->rank == 2 ? spec->shape[1] : 1, shape[2] = {n_all, n_cols};
+    enum sp_status st;
+    bool found;
 
-    if (!claim(m, name, shape, spec->rank)) return SP_OK;
+    if ((st = claim(&found, m, name, shape, spec->rank)) || !found) return st;
     return add_piece(
         m, spec, name,
         (struct sp_piece){
@@ -372,9 +399,10 @@ static enum sp_status add_each(struct sp_matcher *m, struct sp_tensor_spec *spec
     enum sp_status st = SP_OK;
 
     for (unsigned e = 0; st == SP_OK && e < spec->shape[0]; e++) {
+        bool found;
         if (m->findings.n >= SP_MAX_FINDINGS) break;
         name_expert(name, sizeof name, pattern, e);
-        if (!claim(m, name, spec->shape + 1, 2)) continue;
+        if ((st = claim(&found, m, name, spec->shape + 1, 2)) || !found) continue;
         st = add_piece(
             m, spec, name,
             (struct sp_piece){.step = 1, .n_rows = spec->shape[1], .n_cols = spec->shape[2]});
@@ -387,9 +415,10 @@ static enum sp_status add_runs(struct sp_matcher *m, struct sp_tensor_spec *spec
                                const uint64_t *shape, unsigned rank, uint64_t n, unsigned part)
 {
     uint64_t n_cols = shape[rank - 1], n_rows = shape[0] * (rank == 3 ? shape[1] : 1);
-    enum sp_status st = SP_OK;
+    enum sp_status st;
+    bool found;
 
-    if (!claim(m, name, shape, rank)) return SP_OK;
+    if ((st = claim(&found, m, name, shape, rank)) || !found) return st;
     for (uint64_t row = part * n; st == SP_OK && row < n_rows; row += 2 * n) {
         st = add_piece(
             m, spec, name,
@@ -418,12 +447,15 @@ static enum sp_status add_alternate(struct sp_matcher *m, struct sp_tensor_spec 
                              .n_rows = spec->shape[0] * spec->shape[1],
                              .n_cols = cols,
                              .transposed = form == FORM_ALTERNATE};
+    enum sp_status st;
+    bool found;
 
     if (piece.transposed) {
         shape[1] = cols;
         shape[2] = rows;
     }
-    if (!claim(m, name, shape, form == FORM_BIASES ? 2 : 3)) return SP_OK;
+    st = claim(&found, m, name, shape, form == FORM_BIASES ? 2 : 3);
+    if (st || !found) return st;
     return add_piece(m, spec, name, piece);
 }
 
@@ -431,8 +463,10 @@ static enum sp_status add_transposed(struct sp_matcher *m, struct sp_tensor_spec
                                      const char *name)
 {
     uint64_t shape[3] = {spec->shape[0], spec->shape[2], spec->shape[1]};
+    enum sp_status st;
+    bool found;
 
-    if (!claim(m, name, shape, 3)) return SP_OK;
+    if ((st = claim(&found, m, name, shape, 3)) || !found) return st;
     return add_piece(m, spec, name,
                      (struct sp_piece){.step = 1,
                                        .n_rows = spec->shape[0] * spec->shape[1],
@@ -459,9 +493,11 @@ static enum sp_status add_pairs(struct sp_matcher *m, struct sp_tensor_spec *spe
     uint64_t heads[2] = {spec->shape[0] / l->head_dim, l->head_dim};
     uint64_t n_cols = spec->rank == 2 ? spec->shape[1] : 1;
     uint64_t n_rot = l->rope < 0 ? 0 : m->config->ropes[l->rope].n_rot;
-    enum sp_status st = SP_OK;
+    enum sp_status st;
+    bool found;
 
-    if (!claim(m, name, is_matrix ? heads : spec->shape, is_matrix ? 2 : spec->rank)) return SP_OK;
+    st = claim(&found, m, name, is_matrix ? heads : spec->shape, is_matrix ? 2 : spec->rank);
+    if (st || !found) return st;
     for (uint64_t row = 0; st == SP_OK && row < spec->shape[0]; row += l->head_dim) {
         const struct sp_piece pieces[] = {
             {.first_row = row, .step = 2, .n_rows = n_rot / 2, .n_cols = n_cols},
@@ -483,12 +519,13 @@ static enum sp_status add_groups(struct sp_matcher *m, struct sp_tensor_spec *sp
 {
     uint64_t n_groups = m->config->delta.n_key_heads, group = 0, before = 0;
     uint64_t shape[2] = {0, spec->shape[1]};
-    enum sp_status st = SP_OK;
+    enum sp_status st;
+    bool found;
 
     for (size_t i = 0; i < n_runs; i++)
         group += rows[i];
     shape[0] = n_groups * group;
-    if (!claim(m, name, shape, 2)) return SP_OK;
+    if ((st = claim(&found, m, name, shape, 2)) || !found) return st;
     for (size_t i = 0; i <= last; before += rows[i++]) {
         for (uint64_t g = 0; i >= first && st == SP_OK && g < n_groups; g++) {
             struct sp_piece piece = {.first_row = g * group + before,
@@ -562,14 +599,20 @@ static enum sp_status add_form(struct sp_matcher *m, struct sp_tensor_spec *spec
     return sp_fail(m->err, SP_E_BUG, "tensor \"%s\" has no form", spec->name);
 }
 
+/* Where names are made up, the first that comes into question is there. */
+static bool exists(const struct sp_matcher *m, const char *name)
+{
+    return m->published || sp_matcher_has(m, "", name);
+}
+
 /* Is there a tensor of this form? Of experts apart, the first stands for all. */
 static bool form_exists(const struct sp_matcher *m, const struct form_row *form, const char *name)
 {
     char first[SP_SOURCE_NAME];
 
-    if (form->form != FORM_EACH) return sp_matcher_has(m, "", name);
+    if (form->form != FORM_EACH) return exists(m, name);
     name_expert(first, sizeof first, name, 0);
-    return sp_matcher_has(m, "", first);
+    return exists(m, first);
 }
 
 static void name_in_layer(char *out, size_t size, const struct sp_matcher *m, unsigned layer,
@@ -628,11 +671,26 @@ static enum sp_status add_tap_norms(struct sp_matcher *m, struct sp_tensor_spec 
     enum sp_status st = SP_OK;
 
     for (unsigned i = 0; st == SP_OK && i < m->config->draft.n_taps; i++) {
+        bool found;
         snprintf(name, sizeof name, "%sfc_norm.%u.weight", m->prefix, i);
-        if (!claim(m, name, &width, 1)) continue;
+        if ((st = claim(&found, m, name, &width, 1)) || !found) continue;
         st = add_piece(m, spec, name, (struct sp_piece){.step = 1, .n_rows = 1, .n_cols = width});
     }
     return st;
+}
+
+/* An assistant's projections stand beside its text model. */
+static bool is_beside(const struct sp_matcher *m, const char *name, const char *prefixed)
+{
+    static const char *const begins[] = {"pre_projection.", "post_projection.",
+                                         "masked_embedding."};
+
+    if (m->config->draft.kind == SP_DRAFT_NONE) return false;
+    if (!m->published) return !exists(m, prefixed) && exists(m, name);
+    for (size_t i = 0; i < sizeof begins / sizeof begins[0]; i++) {
+        if (strncmp(name, begins[i], strlen(begins[i])) == 0) return true;
+    }
+    return false;
 }
 
 enum sp_status sp_matcher_place(struct sp_matcher *m, struct sp_tensor_spec *spec)
@@ -652,12 +710,8 @@ enum sp_status sp_matcher_place(struct sp_matcher *m, struct sp_tensor_spec *spe
         return add_whole(m, spec, name);
     }
     snprintf(name, sizeof name, "%s%s", m->prefix, spec->name);
-    /* An assistant's projections stand beside its text model. */
-    if (m->config->draft.kind && !sp_matcher_has(m, "", name) &&
-        sp_matcher_has(m, "", spec->name)) {
-        return add_whole(m, spec, spec->name);
-    }
-    if (strstr(spec->name, "_codebook") && !sp_matcher_has(m, "", name)) {
+    if (is_beside(m, spec->name, name)) return add_whole(m, spec, spec->name);
+    if (strstr(spec->name, "_codebook") && !exists(m, name)) {
         snprintf(name, sizeof name, "%s%s.weight", m->prefix, spec->name);
     }
     return add_whole(m, spec, name);

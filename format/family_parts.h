@@ -17,6 +17,13 @@ struct sp_findings {
     size_t len, n, n_shown;
 };
 
+/* The tensors that a checkpoint should have; one that holds several canonical ones comes several
+ * times. */
+struct sp_published_list {
+    struct sp_source_tensor *all; /* names borrowed from the specs; owned */
+    size_t n, cap;
+};
+
 /* A checkpoint being matched with a config. All pointers are borrowed, but for what specs hold. */
 struct sp_matcher {
     struct sp_specs *specs;
@@ -29,6 +36,7 @@ struct sp_matcher {
     const char *head_name;  /* NULL: there is none */
     const char *only_layer; /* what the names of layer 0 have in place of "layers.0."; or NULL */
     bool embedding_is_head; /* the file has the head only, which is both */
+    struct sp_published_list *published; /* nothing is matched: names are made up; or NULL */
     struct sp_findings findings;
     struct sp_err *err;
 };

@@ -176,7 +176,7 @@ static const struct sp_family families[] = {
         .activation_key = "hidden_act",
         .activation = "silu",
         .mamba = &mamba_alone,
-        .storage = SP_STORED_MAMBA | SP_STORED_MIXER,
+        .storage = SP_STORED_MIXER,
     },
     {
         .name = "nemotron_h",
@@ -205,7 +205,7 @@ static const struct sp_family families[] = {
         .activation_key = "mlp_hidden_act",
         .activation = "relu2",
         .mamba = &mamba_sublayers,
-        .storage = SP_STORED_MAMBA | SP_STORED_MIXER,
+        .storage = SP_STORED_MIXER,
     },
     {
         .name = "mistral",
@@ -519,7 +519,7 @@ static const struct sp_family families[] = {
         .unread = "mtp_",
         .activation_key = "hidden_act",
         .activation = "silu",
-        .storage = SP_STORED_PAIRED | SP_STORED_EXPERTS | SP_STORED_ROUTED,
+        .storage = SP_STORED_PAIRED | SP_STORED_EXPERTS | SP_STORED_ROUTED | SP_STORED_STATICS,
     },
     {
         .name = "gemma2",

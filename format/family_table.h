@@ -45,8 +45,9 @@ enum sp_storage {
     SP_STORED_GLM4 = 1024,     /* post_self_attn_layernorm, post_mlp_layernorm */
     SP_STORED_HUNYUAN = 2048,  /* query_layernorm, key_layernorm */
     SP_STORED_ROUTED = 4096,   /* a router's correction, shared_experts (GLM-4.5, ERNIE 4.5) */
-    SP_STORED_C_FC = 8192,     /* mlp.c_fc, mlp.c_proj (StarCoder2) */
-    SP_STORED_LINEAR = 16384,  /* block_sparse_moe.input_linear, output_linear, router (Granite) */
+    SP_STORED_STATICS = 1048576, /* ... the correction as a row of moe_statics (ERNIE 4.5) */
+    SP_STORED_C_FC = 8192,       /* mlp.c_fc, mlp.c_proj (StarCoder2) */
+    SP_STORED_LINEAR = 16384, /* block_sparse_moe.input_linear, output_linear, router (Granite) */
     SP_STORED_SHARED_MLP = 32768, /* shared_mlp.input_linear, output_linear (Granite 4) */
     SP_STORED_NEXTN = 65536, /* eh_proj, enorm, hnorm, shared_head: such a layer's own tensors */
     SP_STORED_FEED_FORWARD = 262144, /* pre_ff_layernorm, feed_forward, final_layernorm (Bamba) */
