@@ -63,6 +63,10 @@ static enum sp_status publish(struct sp_matcher *m, const char *name, const uint
     struct sp_source_tensor t = {.rank = rank};
     enum sp_status st;
 
+    if (list->n == SP_MAX_PUBLISHED) {
+        return sp_fail(m->err, SP_E_UNSUPPORTED, "a checkpoint of more than %d tensors",
+                       SP_MAX_PUBLISHED);
+    }
     memcpy(t.shape, shape, rank * sizeof *shape);
     if ((st = sp_specs_add_string(&t.name, m->specs, name, m->err))) return st;
     st = sp_grow(&list->all, &list->cap, list->n + 1, sizeof *list->all, m->err);

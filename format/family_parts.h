@@ -9,6 +9,7 @@ enum {
     SP_SPEC_NAME = 128,     /* longest canonical name, its end included */
     SP_SOURCE_NAME = 256,   /* the same of a name in a checkpoint that is looked for */
     SP_MAX_FINDINGS = 1000, /* a config that calls for far more than there is: enough is enough */
+    SP_MAX_PUBLISHED = 1 << 20, /* tensors of a checkpoint that is made: ten times those of any */
 };
 
 /* What is wrong with a checkpoint: the first few findings as text, and how many there are. */

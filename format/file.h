@@ -85,4 +85,8 @@ SP_MUST_CHECK enum sp_status sp_output_commit(struct sp_output *output, struct s
 /* Frees; what was not committed is removed. NULL is fine. */
 void sp_output_close(struct sp_output *output);
 
+/* All of that for bytes that are there already. */
+SP_MUST_CHECK enum sp_status sp_output_write_file(const char *path, bool force, const void *bytes,
+                                                  size_t size, struct sp_err *err);
+
 #endif

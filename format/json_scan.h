@@ -3,7 +3,8 @@
  *
  * It exists for what json-c takes and a reader of foreign files must not: raw control characters,
  * unpaired surrogates, keys holding NUL, numbers such as 007 or 1., malformed UTF-8; and to say of
- * integers that 64 bits do not hold them, which json-c would cut down. For format/json.c only. */
+ * integers that 64 bits do not hold them, which json-c would cut down. For format/json.c, and for
+ * format/json_edit.c, which wants to know where things stand. */
 #ifndef SP_FORMAT_JSON_SCAN_H
 #define SP_FORMAT_JSON_SCAN_H
 

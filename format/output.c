@@ -287,3 +287,15 @@ void sp_output_close(struct sp_output *o)
     free(o->path);
     free(o);
 }
+
+enum sp_status sp_output_write_file(const char *path, bool force, const void *bytes, size_t size,
+                                    struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_output *output = NULL;
+
+    if ((st = sp_output_open(&output, path, force, size, err))) return st;
+    if (!(st = sp_output_write_at(output, 0, bytes, size, err))) st = sp_output_commit(output, err);
+    sp_output_close(output);
+    return st;
+}

@@ -114,6 +114,20 @@ void creating_same_file(const char *a, const char *b)
     free(y);
 }
 
+void creating_damage(const char *path, const char *tensor, const char *with, size_t n)
+{
+    struct sp_pack *pack = creating_open(path);
+    const uint8_t *data = sp_pack_find(pack, SP_PART_TARGET, tensor)->data;
+    FILE *file = fopen(path, "r+b");
+
+    assert_non_null(file);
+    /* The first tensor is where the first page ends. */
+    assert_int_equal(fseek(file, 4096 + (long)(data - sp_pack_tensor(pack, 0)->data), SEEK_SET), 0);
+    assert_int_equal(fwrite(with, 1, n, file), n);
+    fclose(file);
+    sp_pack_close(pack);
+}
+
 struct sp_pack *creating_open(const char *path)
 {
     struct sp_pack *pack = NULL;

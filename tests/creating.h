@@ -31,6 +31,9 @@ void creating_create(const char *modelfile, const char *output, enum sp_dtype ta
 void creating_requantize(const char *input, const char *output, enum sp_dtype target,
                          enum sp_dtype draft);
 
+/* Writes `n` bytes over the beginning of a target's tensor. */
+void creating_damage(const char *path, const char *tensor, const char *bytes, size_t n);
+
 void creating_same_file(const char *a, const char *b);
 
 /* Opens, checks every digest and the pairing; the caller closes. */

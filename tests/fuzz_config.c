@@ -1,6 +1,7 @@
 /* Any config.json is refused with a sentence, or makes a config whose tensors can be listed, and
- * which a checkpoint of just these tensors satisfies. */
+ * which a checkpoint of just these tensors satisfies; written out again, it means the same. */
 #include "format/config.h"
+#include "format/config_publish.h"
 #include "format/family.h"
 
 #include <stdint.h>
@@ -9,30 +10,64 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* The canonical tensors under the names that plain families have in a checkpoint. Other ways of
- * storage are refused for what they lack. */
-static void match(struct sp_config *config, const struct sp_specs *specs)
-{
-    struct sp_source_tensor *tensors = calloc(specs->n_specs + 1, sizeof *tensors);
-    struct sp_specs found = {0};
-    struct sp_err err = {0};
-    bool compare_equal;
-    size_t n_skipped;
+enum { MOST_EXPERTS = 1000 }; /* of all layers: each is a tensor */
 
-    if (tensors == NULL) abort();
-    for (size_t i = 0; i < specs->n_specs; i++) {
-        tensors[i].name = specs->specs[i].name;
-        tensors[i].rank = specs->specs[i].rank;
-        memcpy(tensors[i].shape, specs->specs[i].shape, sizeof specs->specs[i].shape);
-    }
-    if (sp_specs_of_source(&found, config, tensors, specs->n_specs, &compare_equal, &n_skipped,
-                           &err)) {
+/* What a checkpoint of this config would hold is what is found in it. */
+static void match(struct sp_config *config)
+{
+    struct sp_specs made = {0}, found = {0};
+    struct sp_source_tensor *tensors = NULL;
+    struct sp_err err = {0};
+    size_t n = 0, n_experts = 0, n_skipped;
+    bool compare_equal;
+
+    for (unsigned i = 0; i < config->n_layers; i++)
+        n_experts += config->layers[i].n_experts;
+    if (n_experts > MOST_EXPERTS) return;
+    if (sp_specs_publish(&made, &tensors, &n, config, NULL, &err)) abort();
+    if (sp_specs_of_source(&found, config, tensors, n, &compare_equal, &n_skipped, &err)) {
         if (err.text[0] == '\0') abort();
-    } else if (found.n_pieces < specs->n_specs || n_skipped) {
+    } else if (found.n_pieces != made.n_pieces || n_skipped) {
         abort();
     }
     sp_specs_release(&found);
+    sp_specs_release(&made);
     free(tensors);
+}
+
+/* As it would leave a packed file, it is the config of the same tensors. */
+static void publish(const struct sp_config *config, const struct sp_specs *specs, const char *text,
+                    size_t size)
+{
+    struct sp_tables found = {.embedding = !config->draft.borrows_tables,
+                              .head = config->draft.owns_head || !config->tied,
+                              .fc_cols =
+                                  (uint64_t)config->draft.n_taps * config->draft.target_hidden,
+                              .d2t = config->draft.maps_tokens};
+    struct sp_config again;
+    struct sp_specs others = {0};
+    struct sp_err err = {0};
+    char *out = NULL;
+    size_t out_size;
+    bool text_only;
+
+    if (sp_config_publish(&out, &out_size, &text_only, text, size, config, SP_F16, &err)) {
+        if (err.text[0] == '\0' || err.status == SP_E_BUG) abort();
+        return;
+    }
+    if (sp_config_parse(&again, out, out_size, NULL, &err)) abort();
+    if (sp_config_settle(&again, &found, &err)) abort();
+    if (again.tied != config->tied || strcmp(again.family, config->family) != 0) abort();
+    if (sp_specs_of_config(&others, &again, NULL)) abort();
+    if (others.n_specs != specs->n_specs) abort();
+    for (size_t i = 0; i < specs->n_specs; i++) {
+        const struct sp_tensor_spec *a = &specs->specs[i], *b = &others.specs[i];
+        if (strcmp(a->name, b->name) != 0 || a->rank != b->rank) abort();
+        if (memcmp(a->shape, b->shape, a->rank * sizeof *a->shape) != 0) abort();
+    }
+    sp_specs_release(&others);
+    sp_config_release(&again);
+    free(out);
 }
 
 static void check_layers(const struct sp_config *c)
@@ -75,7 +110,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check_layers(&config);
         if (sp_config_settle(&config, &found, &err) == SP_OK &&
             sp_specs_of_config(&specs, &config, NULL) == SP_OK) {
-            match(&config, &specs);
+            publish(&config, &specs, (const char *)data, size);
+            match(&config);
         }
         sp_specs_release(&specs);
         sp_config_release(&config);

@@ -1,0 +1,270 @@
+#include "format/safetensors_write.h"
+
+#include "format/bytes.h"
+#include "format/file.h"
+#include "format/text.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+enum { MAX_SHARDS = 4096, NAME_SIZE = 64 };
+
+static const char index_name[] = "model.safetensors.index.json";
+
+struct place {
+    size_t shard;
+    uint64_t offset, size; /* in the shard's data */
+};
+
+struct shard {
+    size_t first, n; /* of the tensors */
+    uint64_t size;   /* bytes of data */
+    uint64_t header; /* bytes in front of them */
+    struct sp_output *output;
+};
+
+struct sp_safetensors_writer {
+    char *folder;
+    const struct sp_safetensor *tensors; /* borrowed until open returns */
+    struct place *places;                /* [n] */
+    size_t n;
+    struct shard *shards;
+    size_t n_shards, cap_shards;
+    struct sp_text index; /* empty where there is one file */
+};
+
+static enum sp_status print(struct sp_text *text, struct sp_err *err, const char *format, ...)
+    SP_PRINTF(3, 4);
+
+static enum sp_status print(struct sp_text *text, struct sp_err *err, const char *format, ...)
+{
+    char line[SP_ERR_TEXT];
+    va_list args;
+    int n;
+
+    va_start(args, format);
+    n = vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    if (n < 0 || (size_t)n >= sizeof line) return sp_fail(err, SP_E_BUG, "a line too long");
+    return sp_text_append(text, line, (size_t)n, err);
+}
+
+static void name_shard(char name[NAME_SIZE], size_t shard, size_t n_shards)
+{
+    snprintf(name, NAME_SIZE, "model.safetensors");
+    if (n_shards == 1) return;
+    snprintf(name, NAME_SIZE, "model-%05zu-of-%05zu.safetensors", shard + 1, n_shards);
+}
+
+bool sp_safetensors_is_weights_name(const char *name)
+{
+    unsigned i, n;
+    int len = 0;
+
+    if (strcmp(name, "model.safetensors") == 0 || strcmp(name, index_name) == 0) return true;
+    return sscanf(name, "model-%5u-of-%5u.safetensors%n", &i, &n, &len) == 2 &&
+           (size_t)len == strlen(name);
+}
+
+static enum sp_status measure(uint64_t *size, const struct sp_safetensor *t, struct sp_err *err)
+{
+    size_t n = sp_dtype_info(t->dtype)->bits / 8;
+
+    for (unsigned i = 0; i < t->rank; i++) {
+        if (t->shape[i] <= SIZE_MAX && sp_mul(&n, n, (size_t)t->shape[i])) continue;
+        return sp_fail(err, SP_E_INPUT, "tensor %s: its size overflows", t->name);
+    }
+    *size = n;
+    return SP_OK;
+}
+
+static enum sp_status cut_shards(struct sp_safetensors_writer *w, uint64_t shard_size,
+                                 struct sp_err *err)
+{
+    enum sp_status st;
+    struct shard *s = NULL;
+
+    for (size_t i = 0; i < w->n; i++) {
+        uint64_t size = 0;
+        if ((st = measure(&size, &w->tensors[i], err))) return st;
+        if (s == NULL || s->size >= shard_size || size > shard_size - s->size) {
+            st = sp_grow(&w->shards, &w->cap_shards, w->n_shards + 1, sizeof *w->shards, err);
+            if (st) return st;
+            s = &w->shards[w->n_shards++];
+            *s = (struct shard){.first = i};
+        }
+        w->places[i] = (struct place){.shard = w->n_shards - 1, .size = size};
+        s->size += size;
+        s->n++;
+    }
+    if (w->n_shards <= MAX_SHARDS) return SP_OK;
+    return sp_fail(err, SP_E_USAGE, "%zu shards would be needed, at most %d are written",
+                   w->n_shards, MAX_SHARDS);
+}
+
+/* The widest elements first. */
+static void place_tensors(struct sp_safetensors_writer *w, const struct shard *s)
+{
+    uint64_t offset = 0;
+
+    for (unsigned bits = 64; bits >= 8; bits /= 2) {
+        for (size_t i = s->first; i < s->first + s->n; i++) {
+            if (sp_dtype_info(w->tensors[i].dtype)->bits != bits) continue;
+            w->places[i].offset = offset;
+            offset += w->places[i].size;
+        }
+    }
+}
+
+static enum sp_status print_shape(struct sp_text *text, const struct sp_safetensor *t,
+                                  struct sp_err *err)
+{
+    enum sp_status st = SP_OK;
+
+    for (unsigned i = 0; st == SP_OK && i < t->rank; i++)
+        st = print(text, err, "%s%" PRIu64, i ? "," : "", t->shape[i]);
+    return st;
+}
+
+/* The 8 bytes of its size, and the header itself. */
+static enum sp_status print_header(struct sp_text *text, const struct sp_safetensors_writer *w,
+                                   const struct shard *s, struct sp_err *err)
+{
+    enum sp_status st;
+    uint8_t size[8] = {0};
+
+    if ((st = sp_text_append(text, (const char *)size, sizeof size, err))) return st;
+    if ((st = print(text, err, "{\"__metadata__\":{\"format\":\"pt\"}"))) return st;
+    for (size_t i = s->first; i < s->first + s->n; i++) {
+        const struct sp_safetensor *t = &w->tensors[i];
+        const struct place *p = &w->places[i];
+
+        if ((st = print(text, err, ",\"%s\":{\"dtype\":\"%s\",\"shape\":[", t->name,
+                        sp_dtype_info(t->dtype)->safetensors)) ||
+            (st = print_shape(text, t, err)) ||
+            (st = print(text, err, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", p->offset,
+                        p->offset + p->size))) {
+            return st;
+        }
+    }
+    if ((st = print(text, err, "}"))) return st;
+    while (st == SP_OK && text->len % sizeof size)
+        st = print(text, err, " ");
+    if (st == SP_OK) sp_put64((uint8_t *)text->at, text->len - sizeof size);
+    return st;
+}
+
+static enum sp_status begin_shard(struct sp_safetensors_writer *w, struct shard *s,
+                                  struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_text header = {0};
+    char name[NAME_SIZE], *path = NULL;
+
+    name_shard(name, (size_t)(s - w->shards), w->n_shards);
+    place_tensors(w, s);
+    if ((st = print_header(&header, w, s, err))) goto done;
+    s->header = header.len;
+    if ((st = sp_file_join(&path, w->folder, name, err)) ||
+        (st = sp_output_open(&s->output, path, false, s->header + s->size, err))) {
+        goto done;
+    }
+    st = sp_output_write_at(s->output, 0, header.at, header.len, err);
+done:
+    sp_text_release(&header);
+    free(path);
+    return st;
+}
+
+/* As transformers writes it. */
+static enum sp_status print_index(struct sp_safetensors_writer *w, struct sp_err *err)
+{
+    enum sp_status st;
+    uint64_t total = 0;
+    char name[NAME_SIZE];
+
+    if (w->n_shards == 1) return SP_OK;
+    for (size_t i = 0; i < w->n_shards; i++)
+        total += w->shards[i].size;
+    st = print(&w->index, err,
+               "{\n  \"metadata\": {\n    \"total_size\": %" PRIu64 "\n  },\n  \"weight_map\": {\n",
+               total);
+    for (size_t i = 0; st == SP_OK && i < w->n; i++) {
+        name_shard(name, w->places[i].shard, w->n_shards);
+        st = print(&w->index, err, "    \"%s\": \"%s\"%s\n", w->tensors[i].name, name,
+                   i + 1 < w->n ? "," : "");
+    }
+    return st ? st : print(&w->index, err, "  }\n}\n");
+}
+
+enum sp_status sp_safetensors_writer_open(struct sp_safetensors_writer **out, const char *folder,
+                                          const struct sp_safetensor *tensors, size_t n,
+                                          uint64_t shard_size, struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_safetensors_writer *w = NULL;
+
+    if ((st = sp_new(&w, 1, sizeof *w, err))) return st;
+    w->tensors = tensors;
+    w->n = n;
+    if ((st = sp_copy_text(&w->folder, folder, strlen(folder), err))) goto done;
+    if ((st = sp_new(&w->places, n, sizeof *w->places, err))) goto done;
+    if ((st = cut_shards(w, shard_size, err))) goto done;
+    for (size_t i = 0; i < w->n_shards; i++) {
+        if ((st = begin_shard(w, &w->shards[i], err))) goto done;
+    }
+    if ((st = print_index(w, err))) goto done;
+    w->tensors = NULL;
+    *out = w;
+    w = NULL;
+done:
+    sp_safetensors_writer_close(w);
+    return st;
+}
+
+enum sp_status sp_safetensors_writer_put(struct sp_safetensors_writer *w, size_t i, uint64_t offset,
+                                         const void *bytes, size_t size, struct sp_err *err)
+{
+    const struct place *p = &w->places[i];
+    const struct shard *s = &w->shards[p->shard];
+
+    if (offset > p->size || size > p->size - offset) {
+        return sp_fail(err, SP_E_BUG, "bytes behind the end of tensor %zu", i);
+    }
+    return sp_output_write_at(s->output, s->header + p->offset + offset, bytes, size, err);
+}
+
+static enum sp_status write_index(struct sp_safetensors_writer *w, struct sp_err *err)
+{
+    enum sp_status st;
+    char *path = NULL;
+
+    if (w->index.len == 0) return SP_OK;
+    if ((st = sp_file_join(&path, w->folder, index_name, err))) return st;
+    st = sp_output_write_file(path, false, w->index.at, w->index.len, err);
+    free(path);
+    return st;
+}
+
+enum sp_status sp_safetensors_writer_finish(struct sp_safetensors_writer *w, struct sp_err *err)
+{
+    enum sp_status st;
+
+    for (size_t i = 0; i < w->n_shards; i++) {
+        if ((st = sp_output_commit(w->shards[i].output, err))) return st;
+    }
+    return write_index(w, err);
+}
+
+void sp_safetensors_writer_close(struct sp_safetensors_writer *w)
+{
+    if (w == NULL) return;
+    for (size_t i = 0; i < w->n_shards; i++)
+        sp_output_close(w->shards[i].output);
+    free(w->shards);
+    free(w->places);
+    sp_text_release(&w->index);
+    free(w->folder);
+    free(w);
+}
