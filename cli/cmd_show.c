@@ -36,11 +36,12 @@ static enum sp_status read_records(const struct sp_pack *pack, char **text, size
 static enum sp_status show_modelfile(const struct sp_pack *pack, struct sp_err *err)
 {
     enum sp_status st;
+    const char *path = sp_pack_path(pack);
     char *records = NULL, *text = NULL;
     size_t n_records = 0, size;
 
     if ((st = read_records(pack, &records, &n_records, err))) return st;
-    st = sp_modelfile_recreate(&text, &size, sp_pack_path(pack), sp_pack_has(pack, SP_PART_DRAFT),
+    st = sp_modelfile_recreate(&text, &size, path, sp_pack_has(pack, SP_PART_DRAFT) ? path : NULL,
                                records, n_records, err);
     if (st == SP_OK) fwrite(text, 1, size, stdout);
     free(records);

@@ -15,6 +15,7 @@ extern const struct sp_command sp_cmd_calibrate;
 extern const struct sp_command sp_cmd_eval;
 extern const struct sp_command sp_cmd_logits;
 extern const struct sp_command sp_cmd_quantize;
+extern const struct sp_command sp_cmd_export;
 extern const struct sp_command sp_cmd_render;
 extern const struct sp_command sp_cmd_run;
 extern const struct sp_command sp_cmd_serve;

@@ -451,20 +451,20 @@ static int print_source(char *out, size_t cap, const char *command, const char *
     return snprintf(out, cap, bare ? "%s %s\n" : "%s \"\"\"%s\"\"\"\n", command, name);
 }
 
-enum sp_status sp_modelfile_recreate(char **text, size_t *size, const char *name, bool has_draft,
+enum sp_status sp_modelfile_recreate(char **text, size_t *size, const char *from, const char *draft,
                                      const char *records, size_t records_size, struct sp_err *err)
 {
     enum sp_status st;
-    size_t cap = 2 * (strlen(name) + 16) + records_size + 1, n;
+    size_t cap = strlen(from) + (draft ? strlen(draft) : 0) + 32 + records_size + 1, n;
     char *out = NULL;
 
-    if (strpbrk(name, "\r\n")) {
+    if (strpbrk(from, "\r\n") || (draft && strpbrk(draft, "\r\n"))) {
         return sp_fail(err, SP_E_UNSUPPORTED, "%s: a Modelfile cannot name a path with a line end",
-                       name);
+                       strpbrk(from, "\r\n") ? from : draft);
     }
     if ((st = sp_new(&out, cap, 1, err))) return st;
-    n = (size_t)print_source(out, cap, "FROM", name);
-    if (has_draft) n += (size_t)print_source(out + n, cap - n, "DRAFT", name);
+    n = (size_t)print_source(out, cap, "FROM", from);
+    if (draft) n += (size_t)print_source(out + n, cap - n, "DRAFT", draft);
     if (records_size) memcpy(out + n, records, records_size);
     *text = out;
     *size = n + records_size;

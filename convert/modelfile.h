@@ -88,10 +88,10 @@ const struct sp_modelfile_record *sp_modelfile_find(const struct sp_modelfile *f
 SP_MUST_CHECK enum sp_status
 sp_modelfile_print(char **text, size_t *size, const struct sp_modelfile *file, struct sp_err *err);
 
-/* The Modelfile that recreates a packed file: FROM and, if `has_draft`, DRAFT with `name`, then the
- * stored records. *text owned by the caller. */
-SP_MUST_CHECK enum sp_status sp_modelfile_recreate(char **text, size_t *size, const char *name,
-                                                   bool has_draft, const char *records,
+/* The Modelfile that recreates a packed file: FROM with the path `from`, DRAFT with `draft` (NULL:
+ * none), then the stored records. *text owned by the caller. */
+SP_MUST_CHECK enum sp_status sp_modelfile_recreate(char **text, size_t *size, const char *from,
+                                                   const char *draft, const char *records,
                                                    size_t records_size, struct sp_err *err);
 
 enum sp_parameter_type {

@@ -43,7 +43,7 @@ static void round_trip(const struct sp_modelfile *file)
     size_t records_size, size;
 
     if (sp_modelfile_print(&records, &records_size, file, NULL)) abort();
-    if (sp_modelfile_recreate(&text, &size, "p.bin", true, records, records_size, NULL)) abort();
+    if (sp_modelfile_recreate(&text, &size, "p.bin", "p.bin", records, records_size, NULL)) abort();
     if (sp_modelfile_parse(&again, "again", text, size, NULL)) abort();
     compare(file, &again);
     sp_modelfile_release(&again);

@@ -188,11 +188,11 @@ static const char *recreate(const char *pack_path, const char *name)
     assert_int_equal(sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_MODELFILE, &records,
                                           &records_size, NULL),
                      SP_OK);
-    assert_int_equal(
-        sp_modelfile_recreate(&text, &size, name,
-                              sp_pack_find_section(pack, SP_PART_DRAFT, SP_SECTION_CONFIG) != NULL,
-                              records, records_size, NULL),
-        SP_OK);
+    assert_int_equal(sp_modelfile_recreate(
+                         &text, &size, name,
+                         sp_pack_find_section(pack, SP_PART_DRAFT, SP_SECTION_CONFIG) ? name : NULL,
+                         records, records_size, NULL),
+                     SP_OK);
     path = creating_keep(scratch_write("Modelfile.again", text, size));
     free(records);
     free(text);

@@ -236,8 +236,9 @@ static void test_records_are_kept_byte_for_byte(void **state)
     assert_string_equal(out, stored);
     assert_int_equal(size, strlen(stored));
 
-    assert_int_equal(sp_modelfile_recreate(&whole, &whole_size, "dir/p.bin", true, out, size, &err),
-                     SP_OK);
+    assert_int_equal(
+        sp_modelfile_recreate(&whole, &whole_size, "dir/p.bin", "dir/p.bin", out, size, &err),
+        SP_OK);
     assert_memory_equal(whole, "FROM dir/p.bin\nDRAFT dir/p.bin\nSystem", 37);
     assert_int_equal(sp_modelfile_parse(&again, "m", whole, whole_size, &err), SP_OK);
     assert_int_equal(sp_modelfile_print(&twice, &twice_size, &again, &err), SP_OK);
@@ -271,7 +272,7 @@ static void test_odd_names_survive(void **state)
         char *text;
         size_t size;
 
-        assert_int_equal(sp_modelfile_recreate(&text, &size, names[i], false, "", 0, NULL), SP_OK);
+        assert_int_equal(sp_modelfile_recreate(&text, &size, names[i], NULL, "", 0, NULL), SP_OK);
         assert_int_equal(sp_modelfile_parse(&file, "m", text, size, NULL), SP_OK);
         assert_int_equal(file.n_records, 1);
         assert_string_equal(file.records[0].value, names[i]);

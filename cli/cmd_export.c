@@ -1,0 +1,86 @@
+/* spectool export: a packed file becomes checkpoints of Hugging Face's form again. */
+#include "cli/create_sinks.h"
+#include "convert/export.h"
+
+#include <string.h>
+
+struct options {
+    const char *type, *shard_size;
+    int64_t n_threads;
+    bool dry_run, force;
+};
+
+#define AT(member) .offset = offsetof(struct options, member)
+
+static const char *const types[] = {"f32", "f16", "bf16", NULL};
+
+static const struct sp_opt opts[] = {
+    {SP_OPT_CHOICE, 0, "type", NULL, "TYPE", AT(type), .choices = types,
+     .shown = "as config.json says, or bf16",
+     .help = "Type of what is q8 or q4 in FILE; everything else keeps its own"},
+    {SP_OPT_STRING, 0, "shard-size", NULL, "SIZE", AT(shard_size), .shown = "5GB",
+     .help = "Most bytes of weights in one file: a number, with MB or GB behind it"},
+    {SP_OPT_FLAG, 0, "dry-run", NULL, NULL, AT(dry_run),
+     .help = "Print what would be written, one tensor a line, and write nothing"},
+    {SP_OPT_FLAG, 0, "force", NULL, NULL, AT(force),
+     .help = "Replace an existing DIR, if there is only an export in it"},
+    {SP_OPT_INT, 0, "threads", NULL, "N", AT(n_threads), .min = 1, .max = SP_POOL_MAX,
+     .shown = "one per core", .help = "Threads; the files written do not depend on it"},
+    {.kind = SP_OPT_END},
+};
+
+static enum sp_status parse_size(uint64_t *out, const char *text, struct sp_err *err)
+{
+    uint64_t n = 0, unit;
+    const char *p = text;
+
+    while (*p >= '0' && *p <= '9' && n < UINT64_C(1000000000000000))
+        n = 10 * n + (uint64_t)(*p++ - '0');
+    unit = strcmp(p, "MB") == 0 ? 1000000 : strcmp(p, "GB") == 0 ? 1000000000 : *p == '\0' ? 1 : 0;
+    if (unit && n > 0 && n <= UINT64_C(1000000000000000) / unit) {
+        *out = n * unit;
+        return SP_OK;
+    }
+    return sp_fail(err, SP_E_USAGE, "--shard-size %s: expected a number of bytes, 500MB or 5GB",
+                   text);
+}
+
+static enum sp_status run(const struct sp_args *args, struct sp_err *err)
+{
+    const struct options *o = args->options;
+    struct sp_create_listener listener = {.command = args->command->name};
+    struct sp_create_report report;
+    enum sp_status st;
+    struct sp_export_options export = {
+        .input = args->operands[0],
+        .output = args->operands[1],
+        .type = sp_create_type(o->type),
+        .n_threads = (unsigned)o->n_threads,
+        .force = o->force,
+        .dry_run = o->dry_run,
+    };
+
+    if (o->shard_size && (st = parse_size(&export.shard_size, o->shard_size, err))) return st;
+    sp_create_listen(&export.sinks, &listener);
+    st = sp_export(&report, &export, err);
+    sp_progress_end(&listener.progress);
+    if (st == SP_OK) sp_create_print_report(&report, args->operands[1]);
+    return st;
+}
+
+static const struct options defaults = {0};
+
+const struct sp_command sp_cmd_export = {
+    .name = "export",
+    .summary = "Make checkpoints of Hugging Face's form of a packed file",
+    .operands = "FILE DIR",
+    .min_operands = 2,
+    .max_operands = 2,
+    .opts = opts,
+    .defaults = &defaults,
+    .options_size = sizeof defaults,
+    .details =
+        "DIR/target and DIR/draft can be read by whatever reads such checkpoints, and packed\n"
+        "again by spectool create -f DIR/Modelfile.",
+    .run = run,
+};
