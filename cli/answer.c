@@ -1,6 +1,7 @@
 #include "cli/answer.h"
 #include "cli/ids.h"
 #include "cli/out.h"
+#include "cli/prompt_cache.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -10,6 +11,8 @@ enum { LONG_PROMPT = 512 };
 
 struct stream {
     const struct sp_answer_style *style;
+    struct sp_session *session;
+    size_t n_prompt;
     bool logprobs;
     bool progress_drawn, coloured;
     char last; /* character shown */
@@ -26,6 +29,14 @@ static int show_prompt_progress(void *context, size_t done, size_t total)
             fputs("\r\x1b[K", stderr);
         s->progress_drawn = done < total;
     }
+    return sp_signals_caught();
+}
+
+static int keep_prompt(void *context, size_t n_reused)
+{
+    const struct stream *s = context;
+
+    sp_prompt_cache_keep(s->session, s->style->prompt_cache, s->n_prompt, n_reused);
     return sp_signals_caught();
 }
 
@@ -105,13 +116,20 @@ enum sp_status sp_answer(struct sp_result *result, struct sp_session *session,
                          const struct sp_request *request, const struct sp_answer_style *style,
                          struct sp_err *err)
 {
-    struct stream stream = {.style = style, .logprobs = request->logprobs, .last = '\n'};
+    struct stream stream = {
+        .style = style,
+        .session = session,
+        .n_prompt = request->n_prompt,
+        .logprobs = request->logprobs,
+        .last = '\n',
+    };
     struct sp_request r = *request;
     enum sp_status st;
 
     r.digest = style->digest;
     r.context = &stream;
     r.prompt_progress = show_prompt_progress;
+    if (style->prompt_cache) r.prompt_read = keep_prompt;
     r.token = show_token;
     r.text = show_text;
     st = sp_session_generate(session, &r, result, err);

@@ -12,6 +12,7 @@ struct sp_answer_style {
     bool digest;       /* the last object holds logits_xxh3 */
     bool plain;        /* --no-draft: no rounds are listed */
     bool told_useless; /* that the draft does not help was said: once is enough */
+    const char *prompt_cache; /* file that keeps prompts, NULL: none; borrowed */
 };
 
 /* Generates and shows. `request` comes without callbacks. A caught signal stops the answer

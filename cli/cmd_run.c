@@ -2,6 +2,7 @@
 #include "cli/commands.h"
 #include "cli/generation.h"
 #include "cli/out.h"
+#include "cli/prompt_cache.h"
 #include "cli/settings_opts.h"
 
 #include <stdlib.h>
@@ -10,7 +11,7 @@
 struct options {
     struct sp_settings settings;
     struct sp_engine_opts engine; /* but for what the settings hold too */
-    const char *ids, *system;
+    const char *ids, *system, *prompt_cache;
     bool raw, no_draft, ignore_eos, show_draft, verbose, json, logprobs, digest;
     int64_t n_top;
 };
@@ -29,6 +30,8 @@ static const struct sp_opt opts[] = {
     {SP_OPT_STRING, 0, "system", NULL, "TEXT", AT(system),
      .help = "System message, in place of the file's"},
     SP_OPT_NUM_CTX(struct options, settings),
+    {SP_OPT_STRING, 0, "prompt-cache", NULL, "FILE", AT(prompt_cache),
+     .help = "Keep what was read of the prompt in FILE, and read it no more the next time"},
     {SP_OPT_HEADING, .help = "Ending"},
     SP_OPT_SET_ENDING(struct options, settings),
     {SP_OPT_FLAG, 0, "ignore-eos", NULL, NULL, AT(ignore_eos),
@@ -174,7 +177,8 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
                   .show_draft = o->show_draft,
                   .verbose = o->verbose,
                   .digest = o->digest,
-                  .plain = o->no_draft},
+                  .plain = o->no_draft,
+                  .prompt_cache = o->prompt_cache},
         .no_draft = o->no_draft,
         .ignore_eos = o->ignore_eos,
         .logprobs = o->logprobs || o->n_top > 0,
@@ -196,6 +200,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     }
     if (o->verbose && !o->json) sp_settings_print(stderr, &settings);
     note_depth(&g);
+    if (o->prompt_cache && (st = sp_prompt_cache_load(g.session, o->prompt_cache, err))) goto done;
     sp_signals_catch();
     st = session ? sp_chat(&g, err) : run_once(&g, o, args, err);
 done:

@@ -197,6 +197,16 @@ void sp_short_conv_reset(struct sp_decoder *d);
 void sp_short_conv_run(struct sp_decoder *d, unsigned layer, size_t n);
 void sp_short_conv_commit(struct sp_decoder *d, unsigned layer, size_t n_kept);
 
+/* What a recurrent layer, or one with a short convolution, is sure of, piece by piece; returns how
+ * many. */
+enum { SP_MAX_PIECES = 3 };
+struct sp_piece {
+    float *numbers;
+    size_t n;
+};
+size_t sp_decoder_pieces(const struct sp_decoder *d, unsigned layer,
+                         struct sp_piece pieces[SP_MAX_PIECES]);
+
 /* Room for marks; none without recurrent layers. */
 SP_MUST_CHECK enum sp_status sp_marks_open(struct sp_decoder *d, struct sp_err *err);
 void sp_marks_close(struct sp_decoder *d);

@@ -95,5 +95,6 @@ const struct sp_drafter_ops sp_draft_eagle3_ops = {
     .commit = sp_eagle3_commit,
     .truncate = sp_pairs_truncate,
     .cache_size = sp_pairs_cache_size,
+    .state = sp_pairs_state,
     .close = eagle3_close,
 };

@@ -85,5 +85,6 @@ const struct sp_drafter_ops sp_draft_mtp_ops = {
     .commit = mtp_commit,
     .truncate = sp_pairs_truncate,
     .cache_size = sp_pairs_cache_size,
+    .state = sp_pairs_state,
     .close = mtp_close,
 };

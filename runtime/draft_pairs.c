@@ -181,3 +181,21 @@ size_t sp_pairs_cache_size(const struct sp_drafter *base)
 {
     return sp_decoder_cache_size(((const struct sp_pairs *)base)->decoder);
 }
+
+enum sp_status sp_pairs_state(struct sp_drafter *base, struct sp_state *state, size_t n_cached,
+                              struct sp_err *err)
+{
+    struct sp_pairs *p = (struct sp_pairs *)base;
+    size_t n_waiting = n_cached - p->n_true, n_states = p->n_have - p->n_kept;
+    enum sp_status st;
+
+    if ((st = sp_state_number(state, &n_states, smaller(n_cached, p->max_rows), err)) ||
+        (st = sp_state_number(state, &n_waiting, n_states, err)) ||
+        (st = sp_state_bytes(state, p->hidden, n_states * p->n_hidden * sizeof *p->hidden, err))) {
+        return st;
+    }
+    p->n_have = n_cached;
+    p->n_kept = n_cached - n_states;
+    p->n_true = n_cached - n_waiting;
+    return sp_decoder_state(p->decoder, state, p->n_true, err);
+}

@@ -58,5 +58,7 @@ SP_MUST_CHECK enum sp_status sp_pairs_propose(struct sp_drafter *base, uint32_t 
 void sp_pairs_catch_up(struct sp_drafter *base, const uint32_t *ids, size_t n_cached);
 bool sp_pairs_truncate(struct sp_drafter *base, size_t len, size_t n_same);
 size_t sp_pairs_cache_size(const struct sp_drafter *base);
+SP_MUST_CHECK enum sp_status sp_pairs_state(struct sp_drafter *base, struct sp_state *state,
+                                            size_t n_cached, struct sp_err *err);
 
 #endif

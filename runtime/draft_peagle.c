@@ -98,5 +98,6 @@ const struct sp_drafter_ops sp_draft_peagle_ops = {
     .commit = sp_eagle3_commit,
     .truncate = sp_pairs_truncate,
     .cache_size = sp_pairs_cache_size,
+    .state = sp_pairs_state,
     .close = peagle_close,
 };

@@ -14,6 +14,7 @@
 #include "runtime/attention.h"
 #include "runtime/logits.h"
 #include "runtime/model.h"
+#include "runtime/state.h"
 
 struct sp_decoder; /* opaque */
 
@@ -102,6 +103,11 @@ void sp_decoder_mark(struct sp_decoder *decoder, size_t len);
 size_t sp_decoder_nearest(const struct sp_decoder *decoder, size_t len, size_t most);
 /* Goes back to such a prefix; marks behind it are dropped. */
 void sp_decoder_return(struct sp_decoder *decoder, size_t len, size_t to);
+
+/* What the len positions that are committed left in the layers, and the marks. Read: into a decoder
+ * of the same model; what it held is gone, on failure too, and the sequence to be begun anew. */
+SP_MUST_CHECK enum sp_status sp_decoder_state(struct sp_decoder *decoder, struct sp_state *state,
+                                              size_t len, struct sp_err *err);
 
 /* Digest of everything that positions 0..len-1 left in the caches (tests of exact rollback). */
 uint64_t sp_decoder_digest(struct sp_decoder *decoder, size_t len);

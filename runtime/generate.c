@@ -399,6 +399,9 @@ static enum sp_status run_rounds(struct run *run)
     }
     run->result->prompt_seconds = sp_seconds() - t0;
     run->result->n_reused = speculator->n_reused;
+    if (q->prompt_read && q->prompt_read(q->context, speculator->n_reused)) {
+        return sp_fail(run->err, SP_E_CHECK, "interrupted");
+    }
     sp_speculator_begin(speculator, id);
     emit(run, id, &logits, false);
     if (run->status) return run->status;

@@ -178,12 +178,18 @@ static void replay_head(void *context, size_t h, unsigned worker)
     replay_rows(job->state, job->vector, h, 0, job->state->sizes.value_dim);
 }
 
-uint64_t sp_head_state_digest(struct sp_head_state *s, const struct sp_vector *vector,
-                              struct sp_pool *pool)
+void sp_head_state_settle(struct sp_head_state *s, const struct sp_vector *vector,
+                          struct sp_pool *pool)
 {
     struct replay_job job = {s, vector};
 
     sp_pool_run(pool, s->sizes.n_heads, replay_head, &job);
     s->n_pending = 0;
+}
+
+uint64_t sp_head_state_digest(struct sp_head_state *s, const struct sp_vector *vector,
+                              struct sp_pool *pool)
+{
+    sp_head_state_settle(s, vector, pool);
     return sp_hash64(s->state, n_values(&s->sizes) * s->sizes.key_dim * sizeof *s->state);
 }

@@ -75,6 +75,10 @@ void sp_head_state_run(const struct sp_head_pass *pass, struct sp_pool *pool);
 /* n_more of the logged rows became true. */
 void sp_head_state_commit(struct sp_head_state *s, size_t n_more);
 
+/* The state catches up with the rows that became true. */
+void sp_head_state_settle(struct sp_head_state *s, const struct sp_vector *vector,
+                          struct sp_pool *pool);
+
 /* Of the rows that are true. */
 uint64_t sp_head_state_digest(struct sp_head_state *s, const struct sp_vector *vector,
                               struct sp_pool *pool);

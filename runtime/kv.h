@@ -9,6 +9,7 @@
 #ifndef SP_RUNTIME_KV_H
 #define SP_RUNTIME_KV_H
 
+#include "runtime/state.h"
 #include "runtime/vector.h"
 
 struct sp_kv {
@@ -54,6 +55,11 @@ static inline uint8_t *sp_kv_values(const struct sp_kv *kv, size_t head, size_t 
 {
     return kv->values + sp_kv_block(kv, head, pos) * kv->value_block_size;
 }
+
+/* What positions 0..len-1 left, of these what is still there. Read: into a store of the same type
+ * and heads, which are not checked; SP_E_INPUT where slots lie elsewhere. */
+SP_MUST_CHECK enum sp_status sp_kv_state(struct sp_kv *kv, struct sp_state *state, size_t len,
+                                         struct sp_err *err);
 
 /* Digest of positions first..last-1 as stored (test mode: equality of caches). */
 uint64_t sp_kv_digest(const struct sp_kv *kv, size_t first, size_t last);

@@ -9,19 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a layer is sure of, piece by piece. */
-struct piece {
-    float *numbers;
-    size_t n;
-};
-enum { MAX_PIECES = 3 };
-
-static struct piece history_piece(const struct sp_conv_history *h)
+static struct sp_piece history_piece(const struct sp_conv_history *h)
 {
-    return (struct piece){h->rows, h->n_before * h->width};
+    return (struct sp_piece){h->rows, h->n_before * h->width};
 }
 
-static size_t pieces_of(const struct sp_decoder *d, unsigned layer, struct piece pieces[MAX_PIECES])
+size_t sp_decoder_pieces(const struct sp_decoder *d, unsigned layer,
+                         struct sp_piece pieces[SP_MAX_PIECES])
 {
     unsigned mixers = d->model->config.layers[layer].mixers;
     size_t n = 0;
@@ -30,7 +24,7 @@ static size_t pieces_of(const struct sp_decoder *d, unsigned layer, struct piece
         const struct sp_recurrent *r = &d->recurrent[layer];
         const struct sp_head_sizes *sizes = &r->heads.sizes;
         pieces[n++] =
-            (struct piece){r->heads.state, sizes->n_heads * sizes->value_dim * sizes->key_dim};
+            (struct sp_piece){r->heads.state, sizes->n_heads * sizes->value_dim * sizes->key_dim};
         pieces[n++] = history_piece(&r->history);
     }
     if (mixers & SP_MIXER_SHORT_CONV) {
@@ -41,11 +35,11 @@ static size_t pieces_of(const struct sp_decoder *d, unsigned layer, struct piece
 
 static size_t count_numbers(const struct sp_decoder *d)
 {
-    struct piece pieces[MAX_PIECES];
+    struct sp_piece pieces[SP_MAX_PIECES];
     size_t sum = 0;
 
     for (unsigned i = 0; i < d->model->config.n_layers; i++) {
-        for (size_t k = pieces_of(d, i, pieces); k-- > 0;)
+        for (size_t k = sp_decoder_pieces(d, i, pieces); k-- > 0;)
             sum += pieces[k].n;
     }
     return sum;
@@ -75,7 +69,7 @@ size_t sp_marks_size(const struct sp_decoder *d)
 
 void sp_decoder_mark(struct sp_decoder *d, size_t len)
 {
-    struct piece pieces[MAX_PIECES];
+    struct sp_piece pieces[SP_MAX_PIECES];
     struct sp_mark *mark = &d->marks[0];
     float *to;
 
@@ -87,7 +81,7 @@ void sp_decoder_mark(struct sp_decoder *d, size_t len)
     mark->len = len;
     to = mark->numbers;
     for (unsigned i = 0; i < d->model->config.n_layers; i++) {
-        size_t n = pieces_of(d, i, pieces);
+        size_t n = sp_decoder_pieces(d, i, pieces);
         for (size_t k = 0; k < n; to += pieces[k++].n)
             memcpy(to, pieces[k].numbers, pieces[k].n * sizeof *to);
     }
@@ -96,11 +90,11 @@ void sp_decoder_mark(struct sp_decoder *d, size_t len)
 /* Puts back what a mark holds. Rows that became true after it are forgotten. */
 static void load(struct sp_decoder *d, const struct sp_mark *mark)
 {
-    struct piece pieces[MAX_PIECES];
+    struct sp_piece pieces[SP_MAX_PIECES];
     const float *from = mark->numbers;
 
     for (unsigned i = 0; i < d->model->config.n_layers; i++) {
-        size_t n = pieces_of(d, i, pieces);
+        size_t n = sp_decoder_pieces(d, i, pieces);
         for (size_t k = 0; k < n; from += pieces[k++].n)
             memcpy(pieces[k].numbers, from, pieces[k].n * sizeof *from);
         if (d->recurrent) d->recurrent[i].heads.n_pending = 0;

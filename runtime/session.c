@@ -87,6 +87,44 @@ void sp_session_close(struct sp_session *session)
     free(session);
 }
 
+/* The packed file and what else decides what caches hold. */
+static enum sp_status same_origin(const struct sp_session *s, struct sp_state *state,
+                                  struct sp_err *err)
+{
+    uint64_t identity = sp_pack_identity(s->package->pack);
+    enum sp_status st;
+
+    if ((st = sp_state_same(state, identity, "packed file", err))) return st;
+    return sp_state_same(state, sp_decoder_kv_type(s->speculator->decoder), "type (--kv-type)",
+                         err);
+}
+
+enum sp_status sp_session_save(struct sp_session *session, const char *path, struct sp_err *err)
+{
+    struct sp_state *state = NULL;
+    enum sp_status st;
+
+    if ((st = sp_state_create(&state, path, err))) return st;
+    if ((st = same_origin(session, state, err))) goto done;
+    if ((st = sp_speculator_save(session->speculator, state, err))) goto done;
+    st = sp_state_end(state, err);
+done:
+    sp_state_close(state);
+    return st;
+}
+
+enum sp_status sp_session_load(struct sp_session *session, const char *path, struct sp_err *err)
+{
+    struct sp_state *state = NULL;
+    enum sp_status st;
+
+    if ((st = sp_state_open(&state, path, err))) return st;
+    st = same_origin(session, state, err);
+    if (st == SP_OK) st = sp_speculator_load(session->speculator, state, err);
+    sp_state_close(state);
+    return st;
+}
+
 size_t sp_session_n_context(const struct sp_session *session)
 {
     return session->speculator->n_positions;

@@ -116,6 +116,16 @@ void sp_session_close(struct sp_session *session); /* NULL is fine */
 size_t sp_session_n_context(const struct sp_session *session);
 size_t sp_session_cache_size(const struct sp_session *session); /* bytes of all caches */
 
+/* Writes what the session has cached, and of which tokens, to a file of its own kind, whole or not
+ * at all; another such file of that name is replaced. */
+SP_MUST_CHECK enum sp_status sp_session_save(struct sp_session *session, const char *path,
+                                             struct sp_err *err);
+/* Goes on from what a session of the same packed file with the same cache type saved: prompts that
+ * begin with its tokens do not have them read again, and get the same bits. SP_E_INPUT says what
+ * does not fit. */
+SP_MUST_CHECK enum sp_status sp_session_load(struct sp_session *session, const char *path,
+                                             struct sp_err *err);
+
 /* ---- generation -------------------------------------------------------------------------------
  */
 
@@ -194,6 +204,9 @@ struct sp_request {
     size_t n_special_ids;
     void *context; /* handed to the callbacks, each of which may be NULL */
     int (*prompt_progress)(void *context, size_t done, size_t total);
+    /* The caches hold the prompt, n_reused tokens of which were there before. The session may be
+     * saved. */
+    int (*prompt_read)(void *context, size_t n_reused);
     int (*token)(void *context, const struct sp_token *token);
     /* Shown text as it becomes certain: whole UTF-8 characters, no part of a stop text. */
     int (*text)(void *context, const char *text, size_t size, bool drafted);
