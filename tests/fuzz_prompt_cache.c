@@ -113,7 +113,7 @@ static void write_changed(const uint8_t *data, size_t size)
 
     memcpy(changed, good, good_size);
     for (; size >= 4; data += 4, size -= 4)
-        changed[HEAD + (data[0] | data[1] << 8 | (size_t)data[2] << 16) % room] = data[3];
+        changed[HEAD + (sp_get32(data) & 0xffffff) % room] = data[3];
     sp_put64(changed + good_size - 8, sp_hash64(changed + HEAD, room));
     f = fopen(cache, "wb");
     if (f == NULL || fwrite(changed, 1, good_size, f) != good_size || fclose(f)) abort();
