@@ -19,7 +19,7 @@ struct options {
     struct sp_engine_opts engine; /* but for what the settings hold too */
     const char *host, *cors, *system;
     struct sp_opt_list names;
-    int64_t port, max_queue;
+    int64_t port, max_queue, sessions;
     bool no_draft, quiet, verbose;
 };
 
@@ -37,6 +37,8 @@ static const struct sp_opt opts[] = {
      .help = "What the model is called in requests; may be given several times"},
     {SP_OPT_INT, 0, "max-queue", NULL, "N", AT(max_queue), .min = 1, .max = 512, .shown = "64",
      .help = "Most requests that wait for their turn"},
+    {SP_OPT_INT, 0, "sessions", NULL, "N", AT(sessions), .min = 1, .max = 64, .shown = "2",
+     .help = "Most conversations whose caches are kept"},
     {SP_OPT_STRING, 0, "cors", NULL, "ORIGIN", AT(cors), .shown = "none",
      .help = "Let pages of this origin ask, from a browser; * for all"},
     {SP_OPT_FLAG, 0, "quiet", NULL, NULL, AT(quiet), .help = "Do not log requests"},
@@ -224,19 +226,24 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
         goto done;
     }
     if (o->settings.depth != 0) sp_generation_note_vain(&g, args, o->no_draft, drafting);
+    if ((st = sp_serve_sessions_new(&s.sessions, g.session, (size_t)o->sessions, err))) goto done;
     if ((st = sp_serve_model_read(&s.model, &g, &o->names, err))) goto done;
     if (o->verbose) sp_settings_print(stderr, &settings);
     st = serve_requests(&s, o, &guard, err);
 done:
     end_watch(&guard);
     sp_serve_model_release(&s.model);
+    sp_serve_sessions_free(s.sessions);
     sp_generation_close(&g);
     sp_serve_queue_free(s.queue);
     return st;
 }
 
-static const struct options defaults = {
-    .settings = SP_SETTINGS_DEFAULTS, .host = "127.0.0.1", .port = 11434, .max_queue = 64};
+static const struct options defaults = {.settings = SP_SETTINGS_DEFAULTS,
+                                        .host = "127.0.0.1",
+                                        .port = 11434,
+                                        .max_queue = 64,
+                                        .sessions = 2};
 
 const struct sp_command sp_cmd_serve = {
     .name = "serve",

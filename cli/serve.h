@@ -6,6 +6,7 @@
  *   serve_ollama
  *   serve_queue     asks wait their turn
  *   serve_answer    an ask               -> prompt, session, text
+ *   serve_sessions  a prompt             -> the session that has read the most of it
  *   serve_model     what is served, as both APIs list it */
 #ifndef SP_CLI_SERVE_H
 #define SP_CLI_SERVE_H
@@ -14,6 +15,7 @@
 #include "cli/serve_http.h"
 #include "cli/serve_model.h"
 #include "cli/serve_queue.h"
+#include "cli/serve_sessions.h"
 
 #include <time.h>
 
@@ -21,6 +23,7 @@ struct sp_serve {
     struct sp_generation *generation;
     struct sp_serve_model model;
     struct sp_serve_queue *queue;
+    struct sp_serve_sessions *sessions;
     const char *version, *host, *cors; /* cors NULL: none */
     bool loopback;                     /* listens to this machine only */
     bool quiet;

@@ -290,7 +290,7 @@ void sp_serve_answer(const struct sp_serve *serve, struct sp_serve_job *job, uin
 {
     struct answering a = {
         .serve = serve, .job = job, .reply = {.serve = serve, .ask = &job->ask, .number = number}};
-    struct sp_generation g = *serve->generation; /* the session is the same */
+    struct sp_generation g = *serve->generation; /* but for the session */
     struct sp_ids ids = {0};
     struct sp_err err = {0};
     enum sp_status st;
@@ -300,6 +300,7 @@ void sp_serve_answer(const struct sp_serve *serve, struct sp_serve_job *job, uin
     if (look(&a)) goto done;
     if ((st = read_prompt(&ids, &g, &job->ask, &err))) goto done;
     if ((st = sp_generation_check_room(&g, ids.n, &err))) goto done;
+    g.session = sp_serve_sessions_take(serve->sessions, ids.at, ids.n);
     if ((st = generate(&a, &g, &ids, &err))) goto done;
     describe(&a);
     if (a.result.stop != SP_STOP_CANCELLED) tell(&a);

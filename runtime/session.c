@@ -64,6 +64,7 @@ enum sp_status sp_session_open(struct sp_session **out, struct sp_package *packa
     if (inner.prompt_rows > inner.n_positions) inner.prompt_rows = inner.n_positions;
     if ((st = sp_new(&s, 1, sizeof *s, err))) goto done;
     s->package = package;
+    s->options = *options;
     if ((st = sp_speculator_open(&s->speculator, package->target, by_model ? package->draft : NULL,
                                  &package->engine, &inner, err))) {
         goto done;
@@ -79,12 +80,28 @@ done:
     return st;
 }
 
+enum sp_status sp_session_open_like(struct sp_session **out, const struct sp_session *like,
+                                    struct sp_err *err)
+{
+    return sp_session_open(out, like->package, &like->options, err);
+}
+
 void sp_session_close(struct sp_session *session)
 {
     if (session == NULL) return;
     sp_speculator_close(session->speculator);
     free(session->scratch);
     free(session);
+}
+
+size_t sp_session_n_cached(const struct sp_session *session)
+{
+    return session->speculator->n_cached;
+}
+
+size_t sp_session_find(const struct sp_session *session, const uint32_t *prompt, size_t n)
+{
+    return sp_speculator_find(session->speculator, prompt, n);
 }
 
 /* The packed file and what else decides what caches hold. */

@@ -35,6 +35,7 @@ enum sp_kv_type sp_kv_type_of(enum sp_cache_type cache);
 
 struct sp_session {
     struct sp_package *package; /* borrowed */
+    struct sp_session_options options;
     struct sp_speculator *speculator;
     struct sp_drafting drafting; /* what earlier answers taught */
     float *scratch;              /* [n_vocab rounded up], for probabilities; owned */

@@ -111,7 +111,15 @@ struct sp_session_options {
 SP_MUST_CHECK enum sp_status sp_session_open(struct sp_session **out, struct sp_package *package,
                                              const struct sp_session_options *options,
                                              struct sp_err *err);
+/* Another one of the same package, with the same options. */
+SP_MUST_CHECK enum sp_status
+sp_session_open_like(struct sp_session **out, const struct sp_session *like, struct sp_err *err);
 void sp_session_close(struct sp_session *session); /* NULL is fine */
+
+/* Tokens that the caches hold; and how many of the first tokens of a prompt need not be read again,
+ * as far as the target goes. */
+size_t sp_session_n_cached(const struct sp_session *session);
+size_t sp_session_find(const struct sp_session *session, const uint32_t *prompt, size_t n);
 
 size_t sp_session_n_context(const struct sp_session *session);
 size_t sp_session_cache_size(const struct sp_session *session); /* bytes of all caches */

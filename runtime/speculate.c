@@ -110,15 +110,27 @@ static bool go_back(struct sp_speculator *s, size_t to, size_t n_same)
     return true;
 }
 
-/* Rolls the caches back to what they share with the prompt, its last token excluded: that one is
- * run again for its logits. A draft may lack what stood before the first other token: then a token
- * more is run again. */
-static void keep_common_prefix(struct sp_speculator *s, const uint32_t *prompt, size_t n)
+/* Tokens that are cached and in the prompt, whose last one is run again for its logits. */
+static size_t common_prefix(const struct sp_speculator *s, const uint32_t *prompt, size_t n)
 {
-    size_t same = 0, most = n - 1 < s->n_cached ? n - 1 : s->n_cached, to;
+    size_t same = 0, most = n - 1 < s->n_cached ? n - 1 : s->n_cached;
 
     while (same < most && s->ids[same] == prompt[same])
         same++;
+    return same;
+}
+
+size_t sp_speculator_find(const struct sp_speculator *s, const uint32_t *prompt, size_t n)
+{
+    return sp_decoder_nearest(s->decoder, s->n_cached, common_prefix(s, prompt, n));
+}
+
+/* Rolls the caches back to what they share with the prompt. A draft may lack what stood before the
+ * first other token: then a token more is run again. */
+static void keep_common_prefix(struct sp_speculator *s, const uint32_t *prompt, size_t n)
+{
+    size_t same = common_prefix(s, prompt, n), to;
+
     to = sp_decoder_nearest(s->decoder, s->n_cached, same);
     if (go_back(s, to, same)) return;
     to = to ? sp_decoder_nearest(s->decoder, s->n_cached, to - 1) : 0;

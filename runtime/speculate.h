@@ -52,6 +52,10 @@ sp_speculator_open(struct sp_speculator **out, const struct sp_model *target,
                    const struct sp_speculator_options *options, struct sp_err *err);
 void sp_speculator_close(struct sp_speculator *s); /* NULL is fine */
 
+/* How many of the first tokens of a prompt are cached and need not be read again; the last one is,
+ * and perhaps one more for a draft. */
+size_t sp_speculator_find(const struct sp_speculator *s, const uint32_t *prompt, size_t n);
+
 /* Brings the caches to prompt[0..n-1], reusing what they already hold of it, and tells the logits
  * of the last row (valid until the next pass). 1 <= n <= n_positions. A nonzero return of
  * `progress` (may be NULL; called between passes with the rows done) cancels: SP_E_CHECK. */

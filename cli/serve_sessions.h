@@ -1,0 +1,20 @@
+/* The sessions of the server: conversations that take turns find what they had read. */
+#ifndef SP_CLI_SERVE_SESSIONS_H
+#define SP_CLI_SERVE_SESSIONS_H
+
+#include "runtime/spectool.h"
+
+struct sp_serve_sessions; /* opaque */
+
+/* Up to n of them: `first`, borrowed, and others like it, which are opened when they are needed. */
+SP_MUST_CHECK enum sp_status sp_serve_sessions_new(struct sp_serve_sessions **out,
+                                                   struct sp_session *first, size_t n,
+                                                   struct sp_err *err);
+void sp_serve_sessions_free(struct sp_serve_sessions *sessions); /* NULL is fine; not the first */
+
+/* The one to answer a prompt with: what has to be read, and what is overwritten that may be wanted
+ * again, is the least. Where there is no memory for another one it is one of those there are. */
+struct sp_session *sp_serve_sessions_take(struct sp_serve_sessions *sessions,
+                                          const uint32_t *prompt, size_t n_prompt);
+
+#endif
