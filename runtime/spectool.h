@@ -134,6 +134,23 @@ SP_MUST_CHECK enum sp_status sp_session_save(struct sp_session *session, const c
 SP_MUST_CHECK enum sp_status sp_session_load(struct sp_session *session, const char *path,
                                              struct sp_err *err);
 
+/* ---- grammars ---------------------------------------------------------------------------------
+ */
+
+/* What answers may look like. Immutable: any number of requests may borrow one. */
+struct sp_grammar;
+
+/* Of a JSON schema: texts that match it, written as man/spectool-grammar.7 says, and that page lists
+ * the keywords. SP_E_UNSUPPORTED or SP_E_INPUT "#/path/keyword: what". */
+SP_MUST_CHECK enum sp_status sp_grammar_of_schema(struct sp_grammar **out, const char *text,
+                                                  size_t size, struct sp_err *err);
+/* Of a text in GBNF, llama.cpp's notation, as that page has it. SP_E_INPUT "line:column: what". */
+SP_MUST_CHECK enum sp_status sp_grammar_of_gbnf(struct sp_grammar **out, const char *text,
+                                                size_t size, struct sp_err *err);
+/* Of any JSON object. */
+SP_MUST_CHECK enum sp_status sp_grammar_of_json(struct sp_grammar **out, struct sp_err *err);
+void sp_grammar_close(struct sp_grammar *grammar); /* NULL is fine */
+
 /* ---- generation -------------------------------------------------------------------------------
  */
 

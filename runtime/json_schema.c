@@ -1,0 +1,558 @@
+#include "runtime/json_schema.h"
+
+#include "format/mem.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TEXT(g, text, next) sp_grammar_text(g, text, sizeof(text) - 1, next)
+
+/* ---- types ------------------------------------------------------------------------------------
+ */
+
+static const struct {
+    const char *name;
+    unsigned types;
+} type_names[] = {
+    {"null", SP_TYPE_NULL},     {"boolean", SP_TYPE_BOOLEAN}, {"integer", SP_TYPE_INTEGER},
+    {"number", SP_TYPE_NUMBER}, {"string", SP_TYPE_STRING},   {"array", SP_TYPE_ARRAY},
+    {"object", SP_TYPE_OBJECT},
+};
+
+static unsigned type_of_name(const struct sp_json *name)
+{
+    const char *text = sp_json_to_string(name, NULL);
+
+    for (size_t i = 0; text && i < sizeof type_names / sizeof *type_names; i++) {
+        if (strcmp(type_names[i].name, text) == 0) return type_names[i].types;
+    }
+    return 0;
+}
+
+/* Those that one part's `type` names, and `nullable`. */
+static unsigned named_types(struct sp_schema *s, const struct sp_schema_part *part,
+                            const struct sp_json *type)
+{
+    bool nullable = false;
+    unsigned types = 0;
+
+    if (sp_json_kind(type) == SP_JSON_ARRAY) {
+        for (size_t i = 0; i < sp_json_len(type); i++) {
+            unsigned one = type_of_name(sp_json_at(type, i));
+            types = one ? types | one : SP_TYPE_ANY + 1;
+        }
+    } else {
+        types = type_of_name(type);
+    }
+    if (types == 0 || types > SP_TYPE_ANY) {
+        sp_schema_fail(s, part, "type", SP_E_INPUT,
+                       "expected null, boolean, integer, number, string, array or object, or an "
+                       "array of them");
+        return SP_TYPE_ANY;
+    }
+    (void)sp_json_to_bool(sp_json_get(s->places[part->place].json, "nullable"), &nullable);
+    return nullable ? types | SP_TYPE_NULL : types;
+}
+
+unsigned sp_schema_types(struct sp_schema *s, const struct sp_schema_view *v)
+{
+    const struct sp_json *type;
+    const struct sp_schema_part *part;
+    unsigned types = SP_TYPE_ANY, spoken_of = sp_schema_spoken_of(s, v);
+    bool named = false;
+
+    for (size_t i = 0; (part = sp_schema_next(s, v, "type", &i, &type)); named = true)
+        types &= named_types(s, part, type);
+    return named || spoken_of == 0 ? types : spoken_of;
+}
+
+static unsigned type_of_value(const struct sp_json *v)
+{
+    static const unsigned of_kind[] = {
+        [SP_JSON_NULL] = SP_TYPE_NULL,     [SP_JSON_BOOL] = SP_TYPE_BOOLEAN,
+        [SP_JSON_INT] = SP_TYPE_INTEGER,   [SP_JSON_DOUBLE] = SP_TYPE_FRACTION,
+        [SP_JSON_STRING] = SP_TYPE_STRING, [SP_JSON_ARRAY] = SP_TYPE_ARRAY,
+        [SP_JSON_OBJECT] = SP_TYPE_OBJECT,
+    };
+
+    return of_kind[sp_json_kind(v)];
+}
+
+/* ---- given values -----------------------------------------------------------------------------
+ */
+
+static bool same_value(struct sp_schema *s, const struct sp_json *a, const struct sp_json *b)
+{
+    char *x = NULL, *y = NULL;
+    bool same = sp_json_print(&x, a, &s->g->err) == SP_OK &&
+                sp_json_print(&y, b, &s->g->err) == SP_OK && strcmp(x, y) == 0;
+
+    free(x);
+    free(y);
+    return same;
+}
+
+static bool is_one_of(struct sp_schema *s, const struct sp_json *v, const struct sp_json *values)
+{
+    for (size_t i = 0; i < sp_json_len(values); i++) {
+        if (same_value(s, v, sp_json_at(values, i))) return true;
+    }
+    return false;
+}
+
+/* Do all parts' enum and const allow it, and its type? */
+static bool is_given(struct sp_schema *s, const struct sp_schema_view *v, const struct sp_json *one,
+                     unsigned types)
+{
+    const struct sp_json *values;
+
+    if (!(type_of_value(one) & types)) return false;
+    for (size_t i = 0; sp_schema_next(s, v, "enum", &i, &values);) {
+        if (!is_one_of(s, one, values)) return false;
+    }
+    for (size_t i = 0; sp_schema_next(s, v, "const", &i, &values);) {
+        if (!same_value(s, one, values)) return false;
+    }
+    return true;
+}
+
+static uint32_t given_value(struct sp_schema *s, const struct sp_json *one)
+{
+    uint32_t node = SP_GRAMMAR_NEVER;
+    char *text = NULL;
+    size_t len;
+    const char *string = sp_json_to_string(one, &len);
+
+    if (string) return sp_json_text(&s->json, string, len, SP_GRAMMAR_END);
+    if (sp_json_print(&text, one, &s->g->err) == SP_OK) {
+        node = sp_grammar_text(s->g, text, strlen(text), SP_GRAMMAR_END);
+    }
+    free(text);
+    return node;
+}
+
+static uint32_t given_values(struct sp_schema *s, const struct sp_schema_view *v, unsigned types)
+{
+    const struct sp_json *values = NULL;
+    unsigned spoken_of = sp_schema_spoken_of(s, v);
+    uint32_t ways = SP_GRAMMAR_NEVER;
+    size_t i = 0;
+    const struct sp_schema_part *part = sp_schema_next(s, v, "const", &i, &values);
+
+    if (part) return is_given(s, v, values, types) ? given_value(s, values) : ways;
+    i = 0;
+    part = sp_schema_next(s, v, "enum", &i, &values);
+    if (sp_json_kind(values) != SP_JSON_ARRAY) {
+        sp_schema_fail(s, part, "enum", SP_E_INPUT, "expected an array");
+        return ways;
+    }
+    for (size_t k = 0; k < sp_json_len(values) && !s->g->err.status; k++) {
+        const struct sp_json *one = sp_json_at(values, k);
+        if (!is_given(s, v, one, types)) continue;
+        if (type_of_value(one) & spoken_of) {
+            sp_schema_fail(s, part, "enum", SP_E_UNSUPPORTED,
+                           "values beside other keywords about their type are not weighed here");
+        }
+        ways = sp_grammar_either(s->g, ways, given_value(s, one));
+    }
+    return ways;
+}
+
+/* ---- arrays -----------------------------------------------------------------------------------
+ */
+
+/* The view of element `at`, or of those behind all prefixes where `at` is SIZE_MAX. */
+static void element_view(struct sp_schema *s, const struct sp_schema_view *v, size_t at,
+                         struct sp_schema_view *out)
+{
+    char number[24];
+
+    *out = (struct sp_schema_view){0};
+    snprintf(number, sizeof number, "%zu", at);
+    for (size_t i = 0; i < v->n; i++) {
+        const struct sp_schema_place place = s->places[v->parts[i].place];
+        const struct sp_json *prefix = sp_json_get(place.json, "prefixItems");
+        if (at < sp_json_len(prefix)) {
+            sp_schema_add(s, out, sp_json_at(prefix, at), place.path, "prefixItems", number);
+        } else if (sp_json_has(place.json, "items")) {
+            sp_schema_add(s, out, sp_json_get(place.json, "items"), place.path, "items", NULL);
+        }
+    }
+}
+
+static size_t longest_prefix(struct sp_schema *s, const struct sp_schema_view *v)
+{
+    const struct sp_json *prefix;
+    const struct sp_schema_part *part;
+    size_t longest = 0;
+
+    for (size_t i = 0; (part = sp_schema_next(s, v, "prefixItems", &i, &prefix));) {
+        if (sp_json_kind(prefix) != SP_JSON_ARRAY) {
+            sp_schema_fail(s, part, "prefixItems", SP_E_INPUT, "expected an array");
+            return 0;
+        }
+        if (sp_json_len(prefix) > longest) longest = sp_json_len(prefix);
+    }
+    return longest;
+}
+
+/* A comma, and what follows it. */
+static uint32_t behind_comma(struct sp_schema *s, uint32_t next)
+{
+    return TEXT(s->g, ",", sp_json_blank(&s->json, next));
+}
+
+/* Elements behind the prefixes, `before` of which are there: any number of commas and elements that
+ * makes min to max in all. */
+static uint32_t more_elements(struct sp_schema *s, const struct sp_schema_view *v, size_t before,
+                              uint32_t min, uint32_t max, uint32_t end)
+{
+    struct sp_schema_view rest;
+    uint32_t element, with_comma, some;
+
+    min = min > before ? min - (uint32_t)before : 0;
+    if (max != SP_NO_LIMIT) max = max > before ? max - (uint32_t)before : 0;
+    element_view(s, v, SIZE_MAX, &rest);
+    if (max == 0 || rest.never) return min ? SP_GRAMMAR_NEVER : end;
+    element = sp_schema_rule(s, &rest);
+    with_comma = sp_grammar_rule(s->g, NULL, 0);
+    sp_grammar_define(s->g, with_comma,
+                      behind_comma(s, sp_grammar_call(s->g, element, 1, 1, SP_GRAMMAR_END)));
+    if (before > 0) return sp_grammar_call(s->g, with_comma, min, max, end);
+    some = sp_grammar_call(s->g, with_comma, min ? min - 1 : 0, max == SP_NO_LIMIT ? max : max - 1,
+                           end);
+    some = sp_grammar_call(s->g, element, 1, 1, some);
+    return min ? some : sp_grammar_either(s->g, some, end);
+}
+
+static uint32_t array(struct sp_schema *s, const struct sp_schema_view *v)
+{
+    uint32_t min = sp_schema_bound(s, v, "minItems", 1, 0);
+    uint32_t max = sp_schema_bound(s, v, "maxItems", -1, SP_NO_LIMIT);
+    uint32_t close = TEXT(s->g, "]", SP_GRAMMAR_END), end = sp_json_blank(&s->json, close);
+    size_t n_prefix = longest_prefix(s, v);
+    uint32_t node;
+
+    if (n_prefix > max) n_prefix = max;
+    node = more_elements(s, v, n_prefix, min, max, end);
+    for (size_t i = n_prefix; i-- > 0 && !s->g->err.status;) {
+        struct sp_schema_view view;
+        element_view(s, v, i, &view);
+        node = view.never ? SP_GRAMMAR_NEVER
+                          : sp_grammar_call(s->g, sp_schema_rule(s, &view), 1, 1, node);
+        if (i > 0) node = behind_comma(s, node);
+        if (i >= min) node = sp_grammar_either(s->g, node, end);
+    }
+    if (min == 0)
+        node = sp_grammar_either(s->g, close, sp_json_blank(&s->json, node));
+    else
+        node = sp_json_blank(&s->json, node);
+    return TEXT(s->g, "[", node);
+}
+
+/* ---- objects ----------------------------------------------------------------------------------
+ */
+
+struct properties {
+    const char **names; /* [n] borrowed from the document; owned */
+    size_t n, cap;
+};
+
+static size_t find_name(const struct properties *p, const char *name)
+{
+    size_t i = 0;
+
+    while (i < p->n && strcmp(p->names[i], name) != 0)
+        i++;
+    return i;
+}
+
+static void add_name(struct sp_schema *s, struct properties *p, const char *name)
+{
+    if (s->g->err.status || find_name(p, name) < p->n) return;
+    if (sp_grow(&p->names, &p->cap, p->n + 1, sizeof *p->names, &s->g->err)) return;
+    p->names[p->n++] = name;
+}
+
+/* The names that `properties` hold, then those that are only required. */
+static void find_names(struct sp_schema *s, const struct sp_schema_view *v, struct properties *p)
+{
+    const struct sp_json *json;
+    const struct sp_schema_part *part;
+
+    for (size_t i = 0; (part = sp_schema_next(s, v, "properties", &i, &json));) {
+        if (sp_json_kind(json) != SP_JSON_OBJECT) {
+            sp_schema_fail(s, part, "properties", SP_E_INPUT, "expected an object");
+            return;
+        }
+        for (struct sp_json_iter it = {0}; sp_json_next(json, &it);)
+            add_name(s, p, it.key);
+    }
+    for (size_t i = 0; (part = sp_schema_next(s, v, "required", &i, &json));) {
+        for (size_t k = 0; k < sp_json_len(json) || k == 0; k++) {
+            const char *name = sp_json_to_string(sp_json_at(json, k), NULL);
+            if (sp_json_kind(json) == SP_JSON_ARRAY && sp_json_len(json) == 0) break;
+            if (sp_json_kind(json) != SP_JSON_ARRAY || name == NULL) {
+                sp_schema_fail(s, part, "required", SP_E_INPUT, "expected an array of strings");
+                return;
+            }
+            add_name(s, p, name);
+        }
+    }
+}
+
+static bool is_required(const struct sp_schema *s, const struct sp_schema_view *v, const char *name)
+{
+    const struct sp_json *json;
+
+    for (size_t i = 0; sp_schema_next(s, v, "required", &i, &json);) {
+        for (size_t k = 0; k < sp_json_len(json); k++) {
+            const char *one = sp_json_to_string(sp_json_at(json, k), NULL);
+            if (one && strcmp(one, name) == 0) return true;
+        }
+    }
+    return false;
+}
+
+/* The view of the value of a property; name NULL: of one that no part names. */
+static void property_view(struct sp_schema *s, const struct sp_schema_view *v, const char *name,
+                          struct sp_schema_view *out)
+{
+    *out = (struct sp_schema_view){0};
+    for (size_t i = 0; i < v->n; i++) {
+        const struct sp_schema_place place = s->places[v->parts[i].place];
+        const struct sp_json *named = sp_json_get(place.json, "properties");
+        const char other[] = "additionalProperties";
+        if (name && sp_json_has(named, name)) {
+            sp_schema_add(s, out, sp_json_get(named, name), place.path, "properties", name);
+        } else if (sp_json_has(place.json, other)) {
+            sp_schema_add(s, out, sp_json_get(place.json, other), place.path, other, NULL);
+        }
+    }
+}
+
+static uint32_t colon(struct sp_schema *s, uint32_t value, uint32_t next)
+{
+    next = sp_grammar_call(s->g, value, 1, 1, next);
+    return TEXT(s->g, ":", sp_json_blank(&s->json, next));
+}
+
+/* A rule for a name and its value that no part names; 0: there are none. */
+static uint32_t other_member(struct sp_schema *s, const struct sp_schema_view *v,
+                             const struct properties *p)
+{
+    struct sp_schema_view view;
+    uint32_t rule, value;
+
+    if (sp_schema_has(s, v, "properties") && !sp_schema_has(s, v, "additionalProperties")) return 0;
+    property_view(s, v, NULL, &view);
+    if (view.never) return 0;
+    rule = sp_grammar_rule(s->g, NULL, 0);
+    value = colon(s, sp_schema_rule(s, &view), SP_GRAMMAR_END);
+    sp_grammar_define(s->g, rule, sp_schema_other_name(s, p->names, p->n, value));
+    return rule;
+}
+
+/* Built from the last property to the first: `first` is where nothing stands yet, `later` where
+ * something does. */
+static uint32_t members(struct sp_schema *s, const struct sp_schema_view *v,
+                        const struct properties *p, uint32_t close)
+{
+    struct sp_grammar *g = s->g;
+    uint32_t end = sp_json_blank(&s->json, close), other = other_member(s, v, p);
+    uint32_t first = end, later = end;
+    bool may_be_empty = true;
+
+    if (other) {
+        uint32_t fork = sp_grammar_fork(g);
+        sp_grammar_join(g, fork, behind_comma(s, sp_grammar_call(g, other, 1, 1, fork)), end);
+        later = fork;
+        first = sp_grammar_either(g, sp_grammar_call(g, other, 1, 1, fork), end);
+    }
+    for (size_t i = p->n; i-- > 0 && !g->err.status;) {
+        bool required = is_required(s, v, p->names[i]);
+        struct sp_schema_view view;
+        uint32_t member = SP_GRAMMAR_NEVER;
+        property_view(s, v, p->names[i], &view);
+        if (!view.never) {
+            member = colon(s, sp_schema_rule(s, &view), later);
+            member = sp_json_text(&s->json, p->names[i], strlen(p->names[i]), member);
+        }
+        may_be_empty = may_be_empty && !required;
+        first = required ? member : sp_grammar_either(g, member, first);
+        member = view.never ? member : behind_comma(s, member);
+        later = required ? member : sp_grammar_either(g, member, later);
+    }
+    if (first == end) return end;
+    first = sp_json_blank(&s->json, first);
+    return may_be_empty ? sp_grammar_either(g, close, first) : first;
+}
+
+static uint32_t object(struct sp_schema *s, const struct sp_schema_view *v)
+{
+    struct properties p = {0};
+    uint32_t close = TEXT(s->g, "}", SP_GRAMMAR_END), node;
+
+    find_names(s, v, &p);
+    node = TEXT(s->g, "{", members(s, v, &p, close));
+    free(p.names);
+    return node;
+}
+
+/* ---- one rule ---------------------------------------------------------------------------------
+ */
+
+static uint32_t either_type(struct sp_schema *s, const struct sp_schema_view *v, unsigned types)
+{
+    struct sp_grammar *g = s->g;
+    uint32_t ways = SP_GRAMMAR_NEVER;
+
+    if (types & SP_TYPE_OBJECT) ways = object(s, v);
+    if (types & SP_TYPE_ARRAY) ways = sp_grammar_either(g, ways, array(s, v));
+    if (types & SP_TYPE_STRING) {
+        ways = sp_grammar_either(g, ways, sp_schema_string(s, v, SP_GRAMMAR_END));
+    }
+    if (types & SP_TYPE_INTEGER) {
+        bool whole = !(types & SP_TYPE_FRACTION);
+        ways = sp_grammar_either(g, ways, sp_schema_number(s, v, whole, SP_GRAMMAR_END));
+    }
+    if (types & SP_TYPE_BOOLEAN) {
+        ways = sp_grammar_either(g, ways, TEXT(g, "true", SP_GRAMMAR_END));
+        ways = sp_grammar_either(g, ways, TEXT(g, "false", SP_GRAMMAR_END));
+    }
+    if (types & SP_TYPE_NULL) ways = sp_grammar_either(g, ways, TEXT(g, "null", SP_GRAMMAR_END));
+    return ways;
+}
+
+/* The first part of which one of several schemas has to be chosen yet, and under which keyword. */
+static bool find_choice(struct sp_schema *s, const struct sp_schema_view *v, size_t *which,
+                        const char **key)
+{
+    for (size_t i = 0; i < v->n; i++) {
+        const struct sp_json *json = s->places[v->parts[i].place].json;
+        *which = i;
+        *key = "anyOf";
+        if (!v->parts[i].any_chosen && sp_json_has(json, *key)) return true;
+        *key = "oneOf";
+        if (!v->parts[i].one_chosen && sp_json_has(json, *key)) return true;
+    }
+    return false;
+}
+
+static uint32_t choices(struct sp_schema *s, const struct sp_schema_view *v, size_t which,
+                        const char *key)
+{
+    const struct sp_schema_place place = s->places[v->parts[which].place];
+    const struct sp_json *branches = sp_json_get(place.json, key);
+    uint32_t ways = SP_GRAMMAR_NEVER;
+    char number[24];
+
+    if (sp_json_kind(branches) != SP_JSON_ARRAY || sp_json_len(branches) == 0) {
+        sp_schema_fail(s, &v->parts[which], key, SP_E_INPUT, "expected an array of schemas");
+        return ways;
+    }
+    if (key[0] == 'o') sp_schema_check_one_of(s, &v->parts[which], branches);
+    for (size_t i = 0; i < sp_json_len(branches) && !s->g->err.status; i++) {
+        struct sp_schema_view view = *v;
+        view.parts[which].any_chosen |= key[0] == 'a';
+        view.parts[which].one_chosen |= key[0] == 'o';
+        snprintf(number, sizeof number, "%zu", i);
+        sp_schema_add(s, &view, sp_json_at(branches, i), place.path, key, number);
+        if (view.never) continue;
+        ways = sp_grammar_either(
+            s->g, ways, sp_grammar_call(s->g, sp_schema_rule(s, &view), 1, 1, SP_GRAMMAR_END));
+    }
+    return ways;
+}
+
+static uint32_t value(struct sp_schema *s, const struct sp_schema_view *v)
+{
+    unsigned types;
+    size_t which;
+    const char *key;
+
+    if (v->never) return SP_GRAMMAR_NEVER;
+    if (find_choice(s, v, &which, &key)) return choices(s, v, which, key);
+    types = sp_schema_types(s, v);
+    if (sp_schema_has(s, v, "enum") || sp_schema_has(s, v, "const")) {
+        return given_values(s, v, types);
+    }
+    if (types == SP_TYPE_ANY && sp_schema_spoken_of(s, v) == 0) {
+        return sp_grammar_call(s->g, s->json.value, 1, 1, SP_GRAMMAR_END);
+    }
+    return either_type(s, v, types);
+}
+
+/* ---- the whole --------------------------------------------------------------------------------
+ */
+
+static void release(struct sp_schema *s)
+{
+    for (size_t i = 0; i < s->n_places; i++)
+        free(s->places[i].path);
+    free(s->places);
+    free(s->jobs);
+}
+
+/* A rule that nothing can match is a mistake where it stands, not where it is come to. */
+static void check_possible(struct sp_schema *s, const struct sp_schema_view *v, uint32_t start)
+{
+    if (start != SP_GRAMMAR_NEVER || s->g->err.status) return;
+    sp_grammar_fail(s->g, SP_E_INPUT, "%s: nothing can match",
+                    v->n ? s->places[v->parts[0].place].path : "#");
+}
+
+static uint32_t all_rules(struct sp_schema *s, bool as_object)
+{
+    struct sp_schema_view root = {0};
+    uint32_t rule;
+
+    if (as_object) return sp_grammar_call(s->g, s->json.object, 1, 1, SP_GRAMMAR_END);
+    sp_schema_add(s, &root, s->root, "#", NULL, NULL);
+    rule = sp_schema_rule(s, &root);
+    for (size_t i = 0; i < s->n_jobs && !s->g->err.status; i++) {
+        const struct sp_schema_job job = s->jobs[i]; /* the list grows */
+        uint32_t start = value(s, &job.view);
+        check_possible(s, &job.view, start);
+        sp_grammar_define(s->g, job.rule, start);
+    }
+    return sp_grammar_call(s->g, rule, 1, 1, SP_GRAMMAR_END);
+}
+
+static enum sp_status make(struct sp_grammar **out, const struct sp_json *root, bool as_object,
+                           struct sp_err *err)
+{
+    struct sp_schema s = {.root = root};
+    uint32_t start;
+    enum sp_status st;
+
+    if ((st = sp_grammar_new(&s.g, err))) return st;
+    sp_json_grammar_init(&s.json, s.g);
+    start = all_rules(&s, as_object);
+    if ((st = sp_grammar_finish(s.g, start, err))) {
+        sp_grammar_close(s.g);
+    } else {
+        *out = s.g;
+    }
+    release(&s);
+    return st;
+}
+
+enum sp_status sp_grammar_of_schema(struct sp_grammar **out, const char *text, size_t size,
+                                    struct sp_err *err)
+{
+    enum { MOST_BYTES = 64 << 20 };
+    struct sp_json *root = NULL;
+    enum sp_status st = sp_json_parse_within(&root, text, size, SP_JSON_LENIENT, MOST_BYTES, err);
+
+    if (st) return st;
+    st = make(out, root, false, err);
+    sp_json_free(root);
+    return st;
+}
+
+enum sp_status sp_grammar_of_json(struct sp_grammar **out, struct sp_err *err)
+{
+    return make(out, NULL, true, err);
+}
