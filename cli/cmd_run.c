@@ -1,5 +1,6 @@
 /* spectool run: generates from a packed file, once or in a session. */
 #include "cli/commands.h"
+#include "cli/form.h"
 #include "cli/generation.h"
 #include "cli/out.h"
 #include "cli/prompt_cache.h"
@@ -11,7 +12,7 @@
 struct options {
     struct sp_settings settings;
     struct sp_engine_opts engine; /* but for what the settings hold too */
-    const char *ids, *system, *prompt_cache;
+    const char *ids, *system, *prompt_cache, *format;
     bool raw, no_draft, ignore_eos, show_draft, verbose, json, logprobs, digest;
     int64_t n_top;
 };
@@ -32,6 +33,7 @@ static const struct sp_opt opts[] = {
     SP_OPT_NUM_CTX(struct options, settings),
     {SP_OPT_STRING, 0, "prompt-cache", NULL, "FILE", AT(prompt_cache),
      .help = "Keep what was read of the prompt in FILE, and read it no more the next time"},
+    SP_OPT_FORMAT(struct options, format),
     {SP_OPT_HEADING, .help = "Ending"},
     SP_OPT_SET_ENDING(struct options, settings),
     {SP_OPT_FLAG, 0, "ignore-eos", NULL, NULL, AT(ignore_eos),
@@ -158,6 +160,11 @@ static enum sp_status check_options(const struct options *o, const struct sp_arg
         return sp_fail(err, SP_E_USAGE, "--system goes into a chat template, and %s uses none",
                        o->raw ? "--raw" : "--ids");
     }
+    if (o->format && o->ignore_eos) {
+        return sp_fail(err, SP_E_USAGE,
+                       "--ignore-eos does not go with --format: what is complete "
+                       "has to end");
+    }
     if (o->json && o->show_draft) {
         return sp_fail(err, SP_E_USAGE, "--show-draft does not go with --json");
     }
@@ -184,9 +191,13 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
         .logprobs = o->logprobs || o->n_top > 0,
         .n_top = (unsigned)o->n_top,
     };
+    struct sp_grammar *grammar = NULL;
     enum sp_status st;
 
-    if ((st = check_options(o, args, err))) goto done;
+    if ((st = check_options(o, args, err)) || (st = sp_form_read(&grammar, o->format, err))) {
+        goto done;
+    }
+    g.grammar = grammar;
     if ((st = sp_generation_read(&g, args, o->raw || o->ids, o->system, err))) goto done;
     /* A session may still set another depth. */
     if (!session && settings.depth == 0) g.no_draft = g.style.plain = true;
@@ -205,6 +216,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     st = session ? sp_chat(&g, err) : run_once(&g, o, args, err);
 done:
     sp_generation_close(&g);
+    sp_grammar_close(grammar);
     return st;
 }
 

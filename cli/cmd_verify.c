@@ -1,5 +1,6 @@
 /* spectool verify: every digest of a packed file; with --lossless, plain against speculative. */
 #include "cli/commands.h"
+#include "cli/form.h"
 #include "cli/json_out.h"
 #include "cli/lossless.h"
 #include "cli/out.h"
@@ -21,6 +22,7 @@ static const struct sp_opt opts[] = {
     {SP_OPT_LIST, 0, "ids", NULL, "ID,ID,...", AT(ids), .help = "A prompt as token ids"},
     {SP_OPT_INT, 0, "num-predict", NULL, "N", AT(n_predict), .min = 1, .max = 1 << 30,
      .shown = "64", .help = "Tokens to generate after each prompt"},
+    SP_OPT_FORMAT(struct sp_lossless_options, format),
     SP_OPT_NUM_CTX(struct sp_lossless_options, engine),
     SP_OPT_DRAFT_DEPTH(struct sp_lossless_options, engine, 1,
                        "Most tokens to draft in a round; auto: all that the draft can propose"),

@@ -126,5 +126,6 @@ void sp_generation_request(struct sp_request *out, struct sp_sampling *sampling,
         .sampling = sampling,
         .stops = s->stops,
         .n_stops = s->n_stops,
+        .grammar = g->grammar,
     };
 }

@@ -17,6 +17,7 @@ struct sp_generation {
     struct sp_conversation conversation;
     size_t n_used; /* of the context, by the last prompt and its answer but for its last token */
     struct sp_answer_style style;
+    const struct sp_grammar *grammar; /* answers are held to it; NULL: to nothing; borrowed */
     bool no_draft, ignore_eos, logprobs;
     unsigned n_top;
 };

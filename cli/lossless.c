@@ -1,5 +1,6 @@
 #include "cli/lossless.h"
 #include "cli/conversation.h"
+#include "cli/form.h"
 #include "cli/out.h"
 
 #include <inttypes.h>
@@ -14,6 +15,7 @@ struct check {
     const char *path;
     struct sp_package *package;
     struct sp_package_info info;
+    struct sp_grammar *grammar; /* NULL: any text */
     struct sp_json_out json;
     struct sp_err *err;
 };
@@ -38,6 +40,7 @@ static enum sp_status generate(struct sp_result *result, struct check *c, const 
         .plain = plain,
         .depth = (int)c->options->engine.depth,
         .digest = true,
+        .grammar = c->grammar,
         .token = stop_when_interrupted,
     };
 
@@ -175,7 +178,10 @@ enum sp_status sp_lossless_verify(const struct sp_args *args, struct sp_err *err
     struct check c = {.options = args->options, .path = path, .json = {.file = stdout}, .err = err};
 
     sp_signals_catch();
-    if ((st = sp_engine_open_package(&c.package, path, &c.options->engine, err))) return st;
+    if ((st = sp_form_read(&c.grammar, c.options->format, err)) ||
+        (st = sp_engine_open_package(&c.package, path, &c.options->engine, err))) {
+        goto done;
+    }
     sp_package_describe(c.package, &c.info);
     sp_engine_settle_draft(&c.info, c.package, sp_engine_draft_by_of(&c.options->engine));
     if (c.info.draft == NULL) {
@@ -183,6 +189,8 @@ enum sp_status sp_lossless_verify(const struct sp_args *args, struct sp_err *err
     } else if ((st = check_all(&c, args))) {
         sp_context(err, "%s", path);
     }
+done:
     sp_package_close(c.package);
+    sp_grammar_close(c.grammar);
     return st;
 }

@@ -9,6 +9,7 @@ struct sp_lossless_options {
     bool lossless, json;
     struct sp_opt_list ids;
     int64_t n_predict;
+    const char *format;
     struct sp_engine_opts engine;
 };
 

@@ -11,6 +11,7 @@
 #include "format/err.h"
 #include "runtime/logits.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -23,9 +24,10 @@ struct sp_chooser {
     enum sp_status (*propose)(void *state, uint32_t *id, double *confidence,
                               const struct sp_logits *logits, const uint32_t *ids, size_t pos,
                               struct sp_err *err);
-    /* The draft's token for position `pos` is `id`, whatever anybody's logits say. NULL: nothing to
-     * remember. */
-    enum sp_status (*adopt)(void *state, uint32_t id, size_t pos, struct sp_err *err);
+    /* The draft's token for position `pos` is ids[pos], whatever anybody's logits say. *possible,
+     * true before, becomes false where the target will never choose it. NULL: nothing to say. */
+    enum sp_status (*adopt)(void *state, bool *possible, const uint32_t *ids, size_t pos,
+                            struct sp_err *err);
     /* *id = the target's token for position `pos`; equal to `guess` (what propose gave there, or
      * SP_NO_GUESS) means accepted. A non-finite logit is SP_E_INPUT. Which token comes out depends
      * on the arguments and the seed alone. */

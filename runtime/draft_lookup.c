@@ -152,15 +152,15 @@ static enum sp_status lookup_propose(struct sp_drafter *base, uint32_t *ids, siz
 {
     struct lookup *l = lookup_of(base);
     size_t i = 0;
-    bool more = l->length > 1 || guesser->depth != NULL;
+    bool more = l->length > 1 || guesser->depth != NULL, kept = true;
 
-    for (; i < *n && more; i++) {
+    while (i < *n && more) {
         double confidence = confidence_of(l, l->length + i);
+        size_t pos = n_cached + 1 + i;
         enum sp_status st;
-        ids[n_cached + 1 + i] = ids[l->match + 1 + i];
-        if ((st = sp_guess_copied(guesser, &more, ids, n_cached + 1 + i, confidence, err))) {
-            return st;
-        }
+        ids[pos] = ids[l->match + 1 + i];
+        if ((st = sp_guess_copied(guesser, &kept, &more, ids, pos, confidence, err))) return st;
+        i += kept;
     }
     *n = i;
     return SP_OK;

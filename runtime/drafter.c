@@ -48,12 +48,16 @@ enum sp_status sp_guess_rated(const struct sp_guesser *guesser, bool *more, uint
     return st;
 }
 
-enum sp_status sp_guess_copied(const struct sp_guesser *guesser, bool *more, const uint32_t *ids,
-                               size_t pos, double confidence, struct sp_err *err)
+enum sp_status sp_guess_copied(const struct sp_guesser *guesser, bool *kept, bool *more,
+                               const uint32_t *ids, size_t pos, double confidence,
+                               struct sp_err *err)
 {
     const struct sp_chooser *chooser = guesser->chooser;
-    enum sp_status st = chooser->adopt ? chooser->adopt(chooser->state, ids[pos], pos, err) : SP_OK;
+    enum sp_status st = SP_OK;
 
-    *more = st == SP_OK && (guesser->depth == NULL || sp_depth_judge(guesser->depth, confidence));
+    *kept = true;
+    if (chooser->adopt) st = chooser->adopt(chooser->state, kept, ids, pos, err);
+    *more = st == SP_OK && *kept &&
+            (guesser->depth == NULL || sp_depth_judge(guesser->depth, confidence));
     return st;
 }

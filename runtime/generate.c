@@ -10,6 +10,7 @@
 #include "format/mem.h"
 #include "format/unicode.h"
 #include "runtime/clock.h"
+#include "runtime/constraint.h"
 #include "runtime/detokenize.h"
 #include "runtime/fmath.h"
 #include "runtime/sampler.h"
@@ -40,6 +41,7 @@ struct run {
     struct sp_result *result;
     struct sp_detokenizer *detokenizer;   /* NULL: no tokenizer */
     struct sp_sampling_chooser *sampling; /* NULL: greedy */
+    struct sp_constraint *constraint;     /* NULL: none */
     struct sp_hash *hash;                 /* NULL: no digest */
     struct held held;
     size_t cap_ids, cap_rounds, cap_text;
@@ -372,6 +374,38 @@ static enum sp_status one_round(struct run *run, const struct sp_chooser *choose
     return SP_OK;
 }
 
+/* Holds what `chooser` chooses to the request's grammar. */
+static enum sp_status constrain(struct run *run, struct sp_chooser *chooser)
+{
+    const struct sp_request *q = run->request;
+    const struct sp_package *package = run->session->package;
+    const struct sp_sampling *s = q->sampling;
+    struct sp_constraint_options options = {
+        .grammar = q->grammar,
+        .vector = package->engine.vector,
+        .n_vocab = package->target->config.n_vocab,
+        .start = q->n_prompt,
+        .inner = *chooser,
+        .takes_best = s == NULL || (s->temperature <= 0 && s->n_biases == 0 &&
+                                    !sp_sampling_looks_back(s)),
+    };
+    uint32_t *ends = NULL;
+    enum sp_status st;
+
+    if ((st = sp_package_trie(run->session->package, &options.trie, run->err)) ||
+        (st = sp_new(&ends, package->n_eos + q->n_end_ids, sizeof *ends, run->err))) {
+        return st;
+    }
+    if (package->n_eos) memcpy(ends, package->eos, package->n_eos * sizeof *ends);
+    if (q->n_end_ids) memcpy(ends + package->n_eos, q->end_ids, q->n_end_ids * sizeof *ends);
+    options.ends = ends;
+    options.n_ends = package->n_eos + q->n_end_ids;
+    st = sp_constraint_open(&run->constraint, &options, run->err);
+    free(ends);
+    if (st == SP_OK) *chooser = sp_constraint_chooser(run->constraint);
+    return st;
+}
+
 static enum sp_status run_rounds(struct run *run)
 {
     struct sp_session *s = run->session;
@@ -389,6 +423,7 @@ static enum sp_status run_rounds(struct run *run)
         simulated.simulation = *q->simulation;
         chooser = sp_simulation_chooser(&simulated);
     }
+    if (q->grammar && (st = constrain(run, &chooser))) return st;
     if ((st = sp_speculator_prompt(speculator, q->prompt, q->n_prompt, &logits, q->prompt_progress,
                                    q->context, run->err))) {
         return st;
@@ -494,7 +529,14 @@ static enum sp_status check_request(const struct run *run)
             return sp_fail(run->err, SP_E_USAGE, "a stop text is not valid UTF-8");
         }
     }
+    if (q->grammar && q->ignore_eos) {
+        return sp_fail(run->err, SP_E_USAGE, "what follows a complete text is in no grammar: an "
+                                             "answer that is held to one ends");
+    }
     if (q->simulation == NULL) return SP_OK;
+    if (q->grammar) {
+        return sp_fail(run->err, SP_E_USAGE, "acceptance is not simulated in a grammar");
+    }
     if (q->sampling) {
         return sp_fail(run->err, SP_E_USAGE, "acceptance is simulated for greedy generation only");
     }
@@ -545,6 +587,7 @@ enum sp_status sp_session_generate(struct sp_session *session, const struct sp_r
 done:
     sp_detokenizer_close(run.detokenizer);
     sp_sampling_chooser_free(run.sampling);
+    sp_constraint_close(run.constraint);
     sp_hash_free(run.hash);
     free(run.held.text);
     free(run.held.drafted);

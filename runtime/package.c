@@ -132,6 +132,7 @@ done:
 void sp_package_close(struct sp_package *package)
 {
     if (package == NULL) return;
+    sp_token_trie_close(package->trie);
     sp_tokenizer_close(package->tokenizer);
     sp_model_close(package->draft);
     sp_model_close(package->target);
@@ -139,6 +140,20 @@ void sp_package_close(struct sp_package *package)
     sp_pack_close(package->pack);
     free(package->copy);
     free(package);
+}
+
+enum sp_status sp_package_trie(struct sp_package *package, const struct sp_token_trie **out,
+                               struct sp_err *err)
+{
+    enum sp_status st = SP_OK;
+
+    if (package->tokenizer == NULL) {
+        return sp_fail(err, SP_E_UNSUPPORTED,
+                       "the file has no tokenizer, so an answer cannot be held to a grammar");
+    }
+    if (package->trie == NULL) st = sp_token_trie_open(&package->trie, package->tokenizer, err);
+    if (st == SP_OK) *out = package->trie;
+    return st;
 }
 
 void sp_package_describe(const struct sp_package *package, struct sp_package_info *info)

@@ -77,11 +77,13 @@ static enum sp_status propose(void *state, uint32_t *id, double *confidence,
 }
 
 /* Certain, so that rejection accepts it with its probability in the target. */
-static enum sp_status adopt(void *state, uint32_t id, size_t pos, struct sp_err *err)
+static enum sp_status adopt(void *state, bool *possible, const uint32_t *ids, size_t pos,
+                            struct sp_err *err)
 {
     struct sp_sampling_chooser *c = state;
 
-    return sp_distribution_certain(&c->q[pos % c->n_q], id, err);
+    (void)possible;
+    return sp_distribution_certain(&c->q[pos % c->n_q], ids[pos], err);
 }
 
 static enum sp_status choose(void *state, uint32_t *id, const struct sp_logits *logits,

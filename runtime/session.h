@@ -4,6 +4,7 @@
 #define SP_RUNTIME_SESSION_H
 
 #include "format/packfile.h"
+#include "runtime/constraint.h"
 #include "runtime/drafting.h"
 #include "runtime/spectool.h"
 #include "runtime/speculate.h"
@@ -18,6 +19,7 @@ struct sp_package {
     char both[32];                  /* "lookup and" its kind */
     struct sp_tokenizer *tokenizer; /* NULL: none */
     char *tokenizer_map;            /* what the tokenizer reads, if it is not mapped */
+    struct sp_token_trie *trie;     /* of the tokenizer; NULL: not made yet */
     uint32_t eos[SP_EOS_MAX];
     size_t n_eos;
 };
@@ -40,6 +42,11 @@ struct sp_session {
     struct sp_drafting drafting; /* what earlier answers taught */
     float *scratch;              /* [n_vocab rounded up], for probabilities; owned */
 };
+
+/* What the target's tokens spell, made when it is first asked for. SP_E_UNSUPPORTED: the file has no
+ * tokenizer. */
+SP_MUST_CHECK enum sp_status sp_package_trie(struct sp_package *package,
+                                             const struct sp_token_trie **out, struct sp_err *err);
 
 /* Each id in the target's vocabulary, or SP_E_USAGE. */
 SP_MUST_CHECK enum sp_status sp_package_check_ids(const struct sp_package *package,

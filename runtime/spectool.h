@@ -219,6 +219,9 @@ struct sp_request {
     bool measure;                           /* also time plain steps, for speed_up */
     const struct sp_sampling *sampling;     /* NULL: greedy */
     const struct sp_simulation *simulation; /* NULL: none; else greedy sampling only */
+    /* The answer is held to it; NULL: to nothing. Where the text is complete it may end, and where
+     * nothing can follow it has to. Not together with ignore_eos or a simulation. */
+    const struct sp_grammar *grammar;
     const char *const
         *stops; /* [n_stops] texts that end the answer, not shown; UTF-8, none empty */
     size_t n_stops;

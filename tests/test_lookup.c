@@ -231,7 +231,7 @@ static void rejection(void **state)
     struct sp_sampling_chooser *c = NULL;
     struct sp_chooser chooser;
     struct sp_logits logits = {.row = row, .n = N, .best = 0};
-    const uint32_t ids[1] = {0};
+    static uint32_t ids[DRAWS + 1];
     struct sp_err err = {0};
 
     (void)state;
@@ -250,7 +250,10 @@ static void rejection(void **state)
         chooser = sp_sampling_chooser_of(c);
         for (size_t pos = 1; pos <= DRAWS; pos++) {
             uint32_t id = N;
-            assert_int_equal(chooser.adopt(chooser.state, guess, pos, &err), SP_OK);
+            bool possible = true;
+            ids[pos] = guess;
+            assert_int_equal(chooser.adopt(chooser.state, &possible, ids, pos, &err), SP_OK);
+            assert_true(possible);
             assert_int_equal(chooser.choose(chooser.state, &id, &logits, ids, pos, guess, &err),
                              SP_OK);
             assert_true(id < N);

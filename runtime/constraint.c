@@ -1,0 +1,406 @@
+#include "runtime/constraint.h"
+
+#include "format/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Masks that are kept: 19 KB each for 150 000 tokens. */
+enum { N_MASKS = 256 };
+
+struct mask {
+    uint64_t *bits;
+    size_t n;
+    uint32_t only, state; /* whose it is */
+};
+
+struct sp_constraint {
+    struct sp_constraint_options options;
+    struct sp_acceptor *acceptor;
+    uint32_t *ends; /* [n_ends] */
+    /* The answer so far, as it was last asked about: states[i] is behind the first i tokens. */
+    uint32_t *ids, *states;
+    size_t n_ids, cap_ids, cap_states;
+    struct mask masks[N_MASKS];
+    size_t n_masks, oldest;
+    uint32_t *mask_of; /* [n_mask_of] by state: a mask + 1; 0: none */
+    size_t n_mask_of, cap_mask_of;
+    uint32_t *path; /* [UINT16_MAX + 1] states at the bytes of a token */
+    float *row;     /* [n_vocab] logits without what is left out */
+};
+
+enum sp_status sp_constraint_open(struct sp_constraint **out,
+                                  const struct sp_constraint_options *options, struct sp_err *err)
+{
+    struct sp_constraint *c = NULL;
+    enum sp_status st;
+
+    if ((st = sp_new(&c, 1, sizeof *c, err))) goto done;
+    c->options = *options;
+    if ((st = sp_acceptor_open(&c->acceptor, options->grammar, err)) ||
+        (st = sp_new(&c->ends, options->n_ends, sizeof *c->ends, err)) ||
+        (st = sp_new(&c->path, UINT16_MAX + 1, sizeof *c->path, err)) ||
+        (st = sp_new_aligned(&c->row, options->n_vocab + 16, sizeof *c->row, err)) ||
+        (st = sp_grow(&c->states, &c->cap_states, 1, sizeof *c->states, err))) {
+        goto done;
+    }
+    if (options->n_ends) memcpy(c->ends, options->ends, options->n_ends * sizeof *c->ends);
+    c->states[0] = SP_BEGINNING;
+    *out = c;
+    c = NULL;
+done:
+    sp_constraint_close(c);
+    return st;
+}
+
+void sp_constraint_close(struct sp_constraint *c)
+{
+    if (c == NULL) return;
+    sp_acceptor_close(c->acceptor);
+    for (size_t i = 0; i < c->n_masks; i++)
+        free(c->masks[i].bits);
+    free(c->ends);
+    free(c->ids);
+    free(c->states);
+    free(c->mask_of);
+    free(c->path);
+    free(c->row);
+    free(c);
+}
+
+/* ---- where the answer stands ------------------------------------------------------------------
+ */
+
+/* A first token that begins with a blank may lose it. */
+static bool drops_blank(const struct sp_constraint *c, size_t n_tokens)
+{
+    return n_tokens == 0 && c->options.trie->drops_blank;
+}
+
+/* *state becomes the one behind a token, the answer's (n_tokens + 1)th. */
+static enum sp_status read_token(struct sp_constraint *c, uint32_t *state, size_t n_tokens,
+                                 uint32_t id, struct sp_err *err)
+{
+    const struct sp_token_trie *t = c->options.trie;
+    const char *text;
+    size_t len;
+
+    if (id >= t->n_ids || t->at[id] == t->at[id + 1]) {
+        *state = SP_REFUSED;
+        return SP_OK;
+    }
+    text = t->bytes + t->at[id];
+    len = t->at[id + 1] - t->at[id];
+    if (drops_blank(c, n_tokens) && text[0] == ' ') {
+        if (len == 1 || text[1] == ' ') *state = SP_REFUSED;
+        text++;
+        len--;
+    }
+    return sp_acceptor_read(c->acceptor, state, text, len, err);
+}
+
+static enum sp_status forget(struct sp_constraint *c, struct sp_err *err)
+{
+    c->n_ids = 0;
+    c->oldest = 0;
+    c->n_mask_of = 0;
+    for (size_t i = 0; i < c->n_masks; i++)
+        c->masks[i].state = SP_REFUSED;
+    return sp_acceptor_forget(c->acceptor, err);
+}
+
+static enum sp_status append(struct sp_constraint *c, uint32_t id, struct sp_err *err)
+{
+    uint32_t state = c->states[c->n_ids];
+    enum sp_status st;
+
+    if ((st = sp_grow(&c->ids, &c->cap_ids, c->n_ids + 1, sizeof *c->ids, err)) ||
+        (st = sp_grow(&c->states, &c->cap_states, c->n_ids + 2, sizeof *c->states, err)) ||
+        (st = read_token(c, &state, c->n_ids, id, err))) {
+        return st;
+    }
+    c->ids[c->n_ids++] = id;
+    c->states[c->n_ids] = state;
+    return SP_OK;
+}
+
+/* *state = that of ids[start..pos-1]. Going back is only to ask about other tokens. */
+static enum sp_status find_state(struct sp_constraint *c, uint32_t *state, const uint32_t *ids,
+                                 size_t pos, struct sp_err *err)
+{
+    size_t n = pos - c->options.start, same = 0;
+    enum sp_status st;
+
+    if (sp_acceptor_is_full(c->acceptor) && (st = forget(c, err))) return st;
+    ids += c->options.start;
+    while (same < n && same < c->n_ids && c->ids[same] == ids[same])
+        same++;
+    if (same < n) c->n_ids = same;
+    while (c->n_ids < n) {
+        if ((st = append(c, ids[c->n_ids], err))) return st;
+    }
+    *state = c->states[n];
+    return SP_OK;
+}
+
+/* ---- masks ------------------------------------------------------------------------------------
+ */
+
+static void allow(struct mask *m, uint32_t id)
+{
+    m->bits[id / 64] |= (uint64_t)1 << id % 64;
+    m->only = id;
+}
+
+/* All tokens that a walk from the mask's state reaches. */
+static enum sp_status walk(struct sp_constraint *c, struct mask *m, bool drop, struct sp_err *err)
+{
+    const struct sp_token_trie *t = c->options.trie;
+    enum sp_status st;
+
+    c->path[0] = m->state;
+    for (size_t i = 0; i < t->n_nodes;) {
+        const struct sp_trie_node *node = &t->nodes[i];
+        uint32_t state = c->path[node->depth];
+        bool dropped = drop && node->byte == ' ' && node->depth == 0;
+        if (drop && node->byte == ' ' && node->depth == 1 && t->nodes[i - 1].byte == ' ') {
+            state = SP_REFUSED;
+        }
+        if (!dropped && state != SP_REFUSED &&
+            (st = sp_acceptor_step(c->acceptor, &state, node->byte, err))) {
+            return st;
+        }
+        if (state == SP_REFUSED) {
+            i = node->after;
+            continue;
+        }
+        for (uint32_t id = dropped ? SP_TOKEN_NONE : node->token; id != SP_TOKEN_NONE;
+             id = t->same[id]) {
+            if (id < c->options.n_vocab) allow(m, id);
+        }
+        c->path[node->depth + 1] = state;
+        i++;
+    }
+    return SP_OK;
+}
+
+static size_t count_bits(const uint64_t *bits, size_t n_words)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < n_words; i++) {
+        for (uint64_t word = bits[i]; word; word &= word - 1)
+            n++;
+    }
+    return n;
+}
+
+/* A mask to be filled: a new one, or the oldest. */
+static enum sp_status take_mask(struct sp_constraint *c, struct mask **out, struct sp_err *err)
+{
+    size_t n_words = (c->options.n_vocab + 63) / 64;
+    enum sp_status st;
+
+    *out = &c->masks[c->oldest];
+    if (c->oldest == c->n_masks) {
+        if ((st = sp_new(&(*out)->bits, n_words, sizeof *(*out)->bits, err))) return st;
+        c->n_masks++;
+    } else if ((*out)->state < c->n_mask_of) {
+        c->mask_of[(*out)->state] = 0;
+    }
+    c->oldest = (c->oldest + 1) % N_MASKS;
+    memset((*out)->bits, 0, n_words * sizeof *(*out)->bits);
+    return SP_OK;
+}
+
+static enum sp_status make_mask(struct sp_constraint *c, struct mask **out, uint32_t state,
+                                bool drop, struct sp_err *err)
+{
+    struct mask *m;
+    enum sp_status st;
+
+    if ((st = take_mask(c, out, err))) return st;
+    m = *out;
+    m->state = state;
+    for (size_t i = 0; i < c->options.n_ends && sp_acceptor_may_end(c->acceptor, state); i++) {
+        if (c->ends[i] < c->options.n_vocab) allow(m, c->ends[i]);
+    }
+    if ((st = walk(c, m, drop, err))) return st;
+    m->n = count_bits(m->bits, (c->options.n_vocab + 63) / 64);
+    return SP_OK;
+}
+
+/* The mask behind n_tokens of an answer: kept, but for the beginning's where a blank is dropped. */
+static enum sp_status find_mask(struct sp_constraint *c, const struct mask **out, uint32_t state,
+                                size_t n_tokens, struct sp_err *err)
+{
+    bool drop = drops_blank(c, n_tokens);
+    struct mask *made;
+    enum sp_status st;
+
+    if (!drop && state < c->n_mask_of && c->mask_of[state]) {
+        *out = &c->masks[c->mask_of[state] - 1];
+        return SP_OK;
+    }
+    if ((st = make_mask(c, &made, state, drop, err)) ||
+        (st = sp_grow(&c->mask_of, &c->cap_mask_of, (size_t)state + 1, sizeof *c->mask_of, err))) {
+        return st;
+    }
+    while (c->n_mask_of <= state)
+        c->mask_of[c->n_mask_of++] = 0;
+    if (!drop) c->mask_of[state] = (uint32_t)(made - c->masks) + 1;
+    *out = made;
+    return SP_OK;
+}
+
+enum sp_status sp_constraint_mask(struct sp_constraint *c, struct sp_token_mask *mask,
+                                  const uint32_t *ids, size_t pos, struct sp_err *err)
+{
+    const struct mask *m;
+    uint32_t state;
+    enum sp_status st;
+
+    if ((st = find_state(c, &state, ids, pos, err))) return st;
+    *mask = (struct sp_token_mask){.only = SP_TOKEN_NONE};
+    if (state == SP_REFUSED) return SP_OK;
+    if ((st = find_mask(c, &m, state, pos - c->options.start, err))) return st;
+    *mask = (struct sp_token_mask){m->bits, m->n, m->only};
+    return SP_OK;
+}
+
+enum sp_status sp_constraint_forced(struct sp_constraint *c, char *text, size_t cap, size_t *len,
+                                    const uint32_t *ids, size_t pos, struct sp_err *err)
+{
+    uint32_t state;
+    bool only = true;
+    uint8_t byte;
+    enum sp_status st;
+
+    *len = 0;
+    if ((st = find_state(c, &state, ids, pos, err))) return st;
+    while (*len < cap && state != SP_REFUSED) {
+        if ((st = sp_acceptor_only(c->acceptor, state, &only, &byte, err))) return st;
+        if (!only) return SP_OK;
+        text[(*len)++] = (char)byte;
+        if ((st = sp_acceptor_step(c->acceptor, &state, byte, err))) return st;
+    }
+    return SP_OK;
+}
+
+/* ---- choosing ---------------------------------------------------------------------------------
+ */
+
+static bool is_end(const struct sp_constraint *c, uint32_t id)
+{
+    for (size_t i = 0; i < c->options.n_ends; i++) {
+        if (c->ends[i] == id) return true;
+    }
+    return false;
+}
+
+/* Without a mask, which takes longer to make than one token to read. */
+static enum sp_status find_possible(struct sp_constraint *c, bool *possible, uint32_t state,
+                                    size_t n_tokens, uint32_t id, struct sp_err *err)
+{
+    enum sp_status st;
+
+    *possible = false;
+    if (state == SP_REFUSED) return SP_OK;
+    if (is_end(c, id)) {
+        *possible = sp_acceptor_may_end(c->acceptor, state);
+        return SP_OK;
+    }
+    st = read_token(c, &state, n_tokens, id, err);
+    *possible = state != SP_REFUSED;
+    return st;
+}
+
+/* *logits = those without what is left out; *n of them are left. */
+static enum sp_status leave_out(struct sp_constraint *c, struct sp_logits *logits, size_t *n,
+                                uint32_t state, size_t n_tokens, struct sp_err *err)
+{
+    const struct mask *m;
+    bool possible = false;
+    enum sp_status st;
+
+    *n = 1;
+    if (logits->best == SIZE_MAX) return SP_OK;
+    if (c->options.takes_best &&
+        (st = find_possible(c, &possible, state, n_tokens, (uint32_t)logits->best, err))) {
+        return st;
+    }
+    if (possible) return SP_OK;
+    if ((st = find_mask(c, &m, state, n_tokens, err))) return st;
+    *n = 0;
+    for (size_t i = 0; i < logits->n; i++) {
+        bool left = (m->bits[i / 64] >> i % 64 & 1) != 0;
+        c->row[i] = left ? logits->row[i] : SP_NEVER;
+        *n += left;
+    }
+    *logits = sp_logits_of(c->options.vector, c->row, logits->n);
+    return SP_OK;
+}
+
+/* Behind a guess that the grammar does not allow, or an end, anything is as good. */
+static enum sp_status propose(void *state, uint32_t *id, double *confidence,
+                              const struct sp_logits *logits, const uint32_t *ids, size_t pos,
+                              struct sp_err *err)
+{
+    struct sp_constraint *c = state;
+    const struct sp_chooser *inner = &c->options.inner;
+    struct sp_logits left = *logits;
+    uint32_t at;
+    size_t n = 0;
+    enum sp_status st;
+
+    if ((st = find_state(c, &at, ids, pos, err))) return st;
+    if (at != SP_REFUSED && (st = leave_out(c, &left, &n, at, pos - c->options.start, err))) {
+        return st;
+    }
+    st = inner->propose(inner->state, id, confidence, n ? &left : logits, ids, pos, err);
+    if (n == 0 && confidence) *confidence = 0;
+    return st;
+}
+
+static enum sp_status adopt(void *state, bool *possible, const uint32_t *ids, size_t pos,
+                            struct sp_err *err)
+{
+    struct sp_constraint *c = state;
+    const struct sp_chooser *inner = &c->options.inner;
+    uint32_t at;
+    enum sp_status st;
+
+    if ((st = find_state(c, &at, ids, pos, err)) ||
+        (st = find_possible(c, possible, at, pos - c->options.start, ids[pos], err))) {
+        return st;
+    }
+    if (!*possible || inner->adopt == NULL) return SP_OK;
+    return inner->adopt(inner->state, possible, ids, pos, err);
+}
+
+static enum sp_status choose(void *state, uint32_t *id, const struct sp_logits *logits,
+                             const uint32_t *ids, size_t pos, uint32_t guess, struct sp_err *err)
+{
+    struct sp_constraint *c = state;
+    const struct sp_chooser *inner = &c->options.inner;
+    struct sp_logits left = *logits;
+    uint32_t at;
+    size_t n;
+    enum sp_status st;
+
+    if ((st = find_state(c, &at, ids, pos, err))) return st;
+    if (at == SP_REFUSED) {
+        return sp_fail(err, SP_E_BUG, "position %zu is behind what the grammar allows", pos);
+    }
+    if ((st = leave_out(c, &left, &n, at, pos - c->options.start, err))) return st;
+    if (n == 0) {
+        return sp_fail(err, SP_E_INPUT,
+                       "no token of the vocabulary is what the grammar wants at position %zu", pos);
+    }
+    return inner->choose(inner->state, id, &left, ids, pos, guess, err);
+}
+
+struct sp_chooser sp_constraint_chooser(struct sp_constraint *c)
+{
+    return (struct sp_chooser){.propose = propose, .adopt = adopt, .choose = choose, .state = c};
+}

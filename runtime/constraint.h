@@ -1,0 +1,57 @@
+/* Holds an answer to a grammar: says of every token of the vocabulary whether the text so far, with
+ * it, can still become a text of the grammar, and leaves the others out of the choice.
+ *
+ * Which tokens are left is a function of the answer's tokens alone. The logits stay what they are:
+ * a chooser is handed a copy in which tokens that are left out are SP_NEVER, before everything that
+ * sampling does. Draft and target are treated alike, so a draft guesses within the grammar, and a
+ * round brings what plain steps would.
+ *
+ * The tokens that end an answer are possible where the text is complete, special tokens never. */
+#ifndef SP_RUNTIME_CONSTRAINT_H
+#define SP_RUNTIME_CONSTRAINT_H
+
+#include "runtime/acceptor.h"
+#include "runtime/chooser.h"
+#include "runtime/token_trie.h"
+
+struct sp_constraint;
+
+/* All borrowed but for the numbers. */
+struct sp_constraint_options {
+    const struct sp_grammar *grammar;
+    const struct sp_token_trie *trie;
+    const struct sp_vector *vector;
+    size_t n_vocab;       /* entries of a logit row */
+    size_t start;         /* position of the answer's first token */
+    const uint32_t *ends; /* [n_ends] tokens that end an answer; copied */
+    size_t n_ends;
+    struct sp_chooser inner; /* who chooses from what is left */
+    bool takes_best;         /* ... the largest logit, if that is left */
+};
+
+SP_MUST_CHECK enum sp_status sp_constraint_open(struct sp_constraint **out,
+                                                const struct sp_constraint_options *options,
+                                                struct sp_err *err);
+void sp_constraint_close(struct sp_constraint *constraint); /* NULL is fine */
+
+/* Chooses for one sequence. SP_E_INPUT where no token of the vocabulary goes on. */
+struct sp_chooser sp_constraint_chooser(struct sp_constraint *constraint);
+
+/* Which tokens may stand at position `pos`, behind ids[0..pos-1]: bit i of bits[] for token i,
+ * borrowed until the next call. *n of them; *only is one of them. Behind what the grammar does not
+ * allow, and behind an end: bits NULL. */
+struct sp_token_mask {
+    const uint64_t *bits; /* [(n_vocab + 63) / 64] */
+    size_t n;
+    uint32_t only;
+};
+SP_MUST_CHECK enum sp_status sp_constraint_mask(struct sp_constraint *constraint,
+                                                struct sp_token_mask *mask, const uint32_t *ids,
+                                                size_t pos, struct sp_err *err);
+
+/* The bytes that have to come at position `pos`, whatever the model chooses: at most `cap`. */
+SP_MUST_CHECK enum sp_status sp_constraint_forced(struct sp_constraint *constraint, char *text,
+                                                  size_t cap, size_t *len, const uint32_t *ids,
+                                                  size_t pos, struct sp_err *err);
+
+#endif
