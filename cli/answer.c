@@ -207,6 +207,8 @@ static void report_json(const struct sp_result *r, const struct sp_package_info 
     sp_json_out_u64(&out, "accepted", r->accepted);
     sp_json_out_u64(&out, "lookup_drafted", r->lookup_drafted);
     sp_json_out_u64(&out, "lookup_accepted", r->lookup_accepted);
+    sp_json_out_u64(&out, "forced_drafted", r->forced_drafted);
+    sp_json_out_u64(&out, "forced_accepted", r->forced_accepted);
     sp_json_out_u64(&out, "all_accepted", r->all_accepted);
     sp_json_out_u64(&out, "mismatches", r->mismatches);
     sp_json_out_double(&out, "acceptance", share(r->accepted, r->drafted));
@@ -280,12 +282,19 @@ static bool report_useless(const struct sp_result *r, const struct sp_package_in
     return true;
 }
 
-/* Of which draft the guesses were, where there are two. */
-static void report_lookup(const struct sp_result *r, const struct sp_package_info *info)
+/* Whose the guesses were, where more than one made any. */
+static void report_sources(const struct sp_result *r, const struct sp_package_info *info)
 {
-    if (!looks_up(info) || strcmp(info->draft, "lookup") == 0) return;
-    fprintf(stderr, "by lookup     %zu, accepted %zu, acceptance %.1f%%\n", r->lookup_drafted,
-            r->lookup_accepted, 100 * share(r->lookup_accepted, r->lookup_drafted));
+    bool other_draft = strcmp(info->draft, "lookup") != 0;
+
+    if (looks_up(info) && (other_draft || r->forced_drafted > 0)) {
+        fprintf(stderr, "by lookup     %zu, accepted %zu, acceptance %.1f%%\n", r->lookup_drafted,
+                r->lookup_accepted, 100 * share(r->lookup_accepted, r->lookup_drafted));
+    }
+    if (r->forced_drafted > 0) {
+        fprintf(stderr, "by grammar    %zu, accepted %zu, acceptance %.1f%%\n", r->forced_drafted,
+                r->forced_accepted, 100 * share(r->forced_accepted, r->forced_drafted));
+    }
 }
 
 static void report_long(const struct sp_result *r, const struct sp_package_info *info)
@@ -307,7 +316,7 @@ static void report_long(const struct sp_result *r, const struct sp_package_info 
         fprintf(
             stderr, "drafted       %zu, accepted %zu, acceptance %.1f%%; %zu not worth checking\n",
             r->drafted, r->accepted, 100 * share(r->accepted, r->drafted), r->guessed - r->drafted);
-        report_lookup(r, info);
+        report_sources(r, info);
         fprintf(stderr, "per pass      %.2f tokens for each pass of the target\n",
                 tokens_per_pass(r));
         fputs("by position  ", stderr);

@@ -287,6 +287,19 @@ enum sp_status sp_constraint_forced(struct sp_constraint *c, char *text, size_t 
     return SP_OK;
 }
 
+size_t sp_constraint_start(const struct sp_constraint *c)
+{
+    return c->options.start;
+}
+
+const char *sp_constraint_spelling(const struct sp_constraint *c, uint32_t id, size_t *len)
+{
+    const struct sp_token_trie *t = c->options.trie;
+
+    *len = id < t->n_ids ? t->at[id + 1] - t->at[id] : 0;
+    return *len ? t->bytes + t->at[id] : "";
+}
+
 /* ---- choosing ---------------------------------------------------------------------------------
  */
 

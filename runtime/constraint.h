@@ -49,6 +49,11 @@ SP_MUST_CHECK enum sp_status sp_constraint_mask(struct sp_constraint *constraint
                                                 struct sp_token_mask *mask, const uint32_t *ids,
                                                 size_t pos, struct sp_err *err);
 
+/* Position of the answer's first token; the bytes of a token inside a text, [*len]. */
+size_t sp_constraint_start(const struct sp_constraint *constraint);
+const char *sp_constraint_spelling(const struct sp_constraint *constraint, uint32_t id,
+                                   size_t *len);
+
 /* The bytes that have to come at position `pos`, whatever the model chooses: at most `cap`. */
 SP_MUST_CHECK enum sp_status sp_constraint_forced(struct sp_constraint *constraint, char *text,
                                                   size_t cap, size_t *len, const uint32_t *ids,

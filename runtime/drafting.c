@@ -6,6 +6,7 @@ void sp_drafting_init(struct sp_drafting *drafting, const struct sp_speculator *
 {
     sp_depth_init(&drafting->draft, s->max_depth, s->drafter && s->drafter->ops->stepwise);
     sp_depth_init(&drafting->lookup, SP_LOOKUP_DEPTH, true);
+    sp_depth_init(&drafting->forced, SP_FORCED_DEPTH, true);
 }
 
 /* What one drafter makes of its turn; round->drafted = 0: nothing that is worth verifying. */
@@ -22,42 +23,64 @@ static enum sp_status ask(struct sp_speculator *s, struct sp_drafter *drafter,
     return n ? sp_speculator_propose(s, drafter, n, &guesser, round, err) : SP_OK;
 }
 
-static bool promises_more(const struct sp_drafting *d)
+static bool promises_more(const struct sp_drafting *d, const struct sp_depth *depth)
 {
-    return sp_depth_promise(&d->lookup) > sp_depth_rate(&d->draft);
+    return sp_depth_promise(depth) > sp_depth_rate(&d->draft);
 }
 
 static enum sp_status propose(struct sp_drafting *d, struct sp_speculator *s, size_t most,
                               bool automatic, const struct sp_chooser *chooser,
-                              struct sp_round *round, bool *lookup, struct sp_err *err)
+                              struct sp_round *round, enum sp_guessed_by *by, struct sp_err *err)
 {
-    enum sp_status st = ask(s, s->lookup, &d->lookup, most, automatic, chooser, round, err);
+    const struct {
+        struct sp_drafter *drafter;
+        struct sp_depth *depth;
+        enum sp_guessed_by by;
+    } free_ones[] = {{s->forced, &d->forced, SP_BY_GRAMMAR}, {s->lookup, &d->lookup, SP_BY_LOOKUP}};
+    enum sp_status st;
 
-    if (st) return st;
-    *lookup = round->drafted > 0;
-    if (s->drafter == NULL || (*lookup && (!automatic || promises_more(d)))) return SP_OK;
-    *lookup = false;
+    for (size_t i = 0; i < sizeof free_ones / sizeof *free_ones; i++) {
+        struct sp_depth *depth = free_ones[i].depth;
+        *by = free_ones[i].by;
+        memset(round, 0, sizeof *round);
+        if ((st = ask(s, free_ones[i].drafter, depth, most, automatic, chooser, round, err))) {
+            return st;
+        }
+        if (round->drafted == 0) continue;
+        if (s->drafter == NULL || !automatic || promises_more(d, depth)) return SP_OK;
+    }
+    *by = SP_BY_DRAFT;
+    if (s->drafter == NULL) return SP_OK;
     memset(round, 0, sizeof *round);
     return ask(s, s->drafter, &d->draft, most, automatic, chooser, round, err);
 }
 
+/* Who was not asked, or promised less, still learns what a pass costs and what time is worth. */
+static void learn(struct sp_depth *depth, bool its_own, const struct sp_round *round)
+{
+    if (its_own) {
+        sp_depth_record(depth, round);
+    } else {
+        sp_depth_watch(depth, round);
+        sp_depth_credit(depth, round);
+    }
+}
+
 enum sp_status sp_drafting_round(struct sp_drafting *d, struct sp_speculator *s, size_t most,
                                  bool automatic, const struct sp_chooser *chooser, sp_emit_fn *emit,
-                                 void *context, struct sp_round *round, bool *lookup,
+                                 void *context, struct sp_round *round, enum sp_guessed_by *by,
                                  struct sp_err *err)
 {
     enum sp_status st;
 
-    memset(round, 0, sizeof *round);
-    if ((st = propose(d, s, most, automatic, chooser, round, lookup, err))) return st;
+    if ((st = propose(d, s, most, automatic, chooser, round, by, err))) return st;
     if ((st = sp_speculator_verify(s, chooser, emit, context, round, err))) return st;
-    if (*lookup) {
-        sp_depth_record(&d->lookup, round);
-        sp_depth_watch(&d->draft, round);
-    } else {
+    if (*by == SP_BY_DRAFT) {
         sp_depth_record(&d->draft, round);
-        sp_depth_watch(&d->lookup, round);
-        sp_depth_credit(&d->lookup, round);
+    } else {
+        sp_depth_watch(&d->draft, round);
     }
+    learn(&d->lookup, *by == SP_BY_LOOKUP, round);
+    learn(&d->forced, *by == SP_BY_GRAMMAR, round);
     return SP_OK;
 }

@@ -42,6 +42,7 @@ struct run {
     struct sp_detokenizer *detokenizer;   /* NULL: no tokenizer */
     struct sp_sampling_chooser *sampling; /* NULL: greedy */
     struct sp_constraint *constraint;     /* NULL: none */
+    struct sp_drafter *forced;            /* its guesses; NULL: none */
     struct sp_hash *hash;                 /* NULL: no digest */
     struct held held;
     size_t cap_ids, cap_rounds, cap_text;
@@ -348,22 +349,27 @@ static enum sp_status one_round(struct run *run, const struct sp_chooser *choose
     const struct sp_request *q = run->request;
     size_t depth = sp_session_max_depth(s), left;
     struct sp_round round;
-    bool lookup;
+    enum sp_guessed_by by;
     enum sp_status st;
 
+    if (depth > 0 && run->forced && depth < SP_FORCED_DEPTH) depth = SP_FORCED_DEPTH;
     if (q->plain) depth = 0;
     if (q->depth >= 0 && depth > (size_t)q->depth) depth = (size_t)q->depth;
     left = q->max_tokens ? q->max_tokens - r->n_ids - 1 : SIZE_MAX;
     if (depth > left) depth = left;
     if ((st = sp_drafting_round(&s->drafting, s->speculator, depth, q->depth == SP_DEPTH_AUTO,
-                                chooser, emit, run, &round, &lookup, run->err))) {
+                                chooser, emit, run, &round, &by, run->err))) {
         return st;
     }
     if (run->status) return run->status;
     count_round(r, &round);
-    if (lookup) {
+    if (by == SP_BY_LOOKUP) {
         r->lookup_drafted += round.drafted;
         r->lookup_accepted += round.accepted;
+    }
+    if (by == SP_BY_GRAMMAR) {
+        r->forced_drafted += round.drafted;
+        r->forced_accepted += round.accepted;
     }
     if ((st =
              sp_grow(&r->rounds, &run->cap_rounds, r->n_rounds + 1, sizeof *r->rounds, run->err))) {
@@ -386,8 +392,8 @@ static enum sp_status constrain(struct run *run, struct sp_chooser *chooser)
         .n_vocab = package->target->config.n_vocab,
         .start = q->n_prompt,
         .inner = *chooser,
-        .takes_best = s == NULL || (s->temperature <= 0 && s->n_biases == 0 &&
-                                    !sp_sampling_looks_back(s)),
+        .takes_best =
+            s == NULL || (s->temperature <= 0 && s->n_biases == 0 && !sp_sampling_looks_back(s)),
     };
     uint32_t *ends = NULL;
     enum sp_status st;
@@ -402,8 +408,9 @@ static enum sp_status constrain(struct run *run, struct sp_chooser *chooser)
     options.n_ends = package->n_eos + q->n_end_ids;
     st = sp_constraint_open(&run->constraint, &options, run->err);
     free(ends);
-    if (st == SP_OK) *chooser = sp_constraint_chooser(run->constraint);
-    return st;
+    if (st) return st;
+    *chooser = sp_constraint_chooser(run->constraint);
+    return sp_forced_open(&run->forced, run->constraint, package->tokenizer, run->err);
 }
 
 static enum sp_status run_rounds(struct run *run)
@@ -424,6 +431,7 @@ static enum sp_status run_rounds(struct run *run)
         chooser = sp_simulation_chooser(&simulated);
     }
     if (q->grammar && (st = constrain(run, &chooser))) return st;
+    speculator->forced = run->forced;
     if ((st = sp_speculator_prompt(speculator, q->prompt, q->n_prompt, &logits, q->prompt_progress,
                                    q->context, run->err))) {
         return st;
@@ -530,8 +538,9 @@ static enum sp_status check_request(const struct run *run)
         }
     }
     if (q->grammar && q->ignore_eos) {
-        return sp_fail(run->err, SP_E_USAGE, "what follows a complete text is in no grammar: an "
-                                             "answer that is held to one ends");
+        return sp_fail(run->err, SP_E_USAGE,
+                       "what follows a complete text is in no grammar: an "
+                       "answer that is held to one ends");
     }
     if (q->simulation == NULL) return SP_OK;
     if (q->grammar) {
@@ -551,8 +560,10 @@ static enum sp_status open_run(struct run *run)
 {
     const struct sp_request *q = run->request;
     const struct sp_package *package = run->session->package;
+    size_t max_depth = sp_session_max_depth(run->session);
     enum sp_status st;
 
+    if (q->grammar && max_depth < SP_FORCED_DEPTH) max_depth = SP_FORCED_DEPTH;
     if ((st = sp_session_check_ids(run->session, q->prompt, q->n_prompt, run->err)) ||
         (st = check_request(run))) {
         return st;
@@ -563,8 +574,7 @@ static enum sp_status open_run(struct run *run)
     }
     if (q->sampling &&
         (st = sp_sampling_chooser_new(&run->sampling, q->sampling, package->target->config.n_vocab,
-                                      sp_session_max_depth(run->session), package->engine.vector,
-                                      run->err))) {
+                                      max_depth, package->engine.vector, run->err))) {
         return st;
     }
     if (q->digest && (st = sp_hash_new(&run->hash, run->err))) return st;
@@ -587,6 +597,8 @@ enum sp_status sp_session_generate(struct sp_session *session, const struct sp_r
 done:
     sp_detokenizer_close(run.detokenizer);
     sp_sampling_chooser_free(run.sampling);
+    session->speculator->forced = NULL;
+    if (run.forced) run.forced->ops->close(run.forced);
     sp_constraint_close(run.constraint);
     sp_hash_free(run.hash);
     free(run.held.text);

@@ -262,6 +262,7 @@ struct sp_result {
     size_t guessed;                         /* tokens that the draft proposed */
     size_t drafted, accepted;               /* of these, verified by the target; of these, right */
     size_t lookup_drafted, lookup_accepted; /* of the last two, found by a lookup */
+    size_t forced_drafted, forced_accepted; /* of the same, what the grammar left no choice about */
     size_t all_accepted;                    /* rounds in which every guess was right */
     size_t mismatches;                      /* rounds in which the target chose otherwise */
     size_t tried_at[64], accepted_at[64];   /* by guess 1..: verified with all before it right */

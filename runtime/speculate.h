@@ -28,6 +28,7 @@ struct sp_speculator {
     struct sp_decoder *decoder;    /* the target's, owned */
     struct sp_drafter *drafter;    /* of the file's draft, owned; NULL: none */
     struct sp_drafter *lookup;     /* owned; NULL: none */
+    struct sp_drafter *forced;     /* of the grammar of the answer in hand; borrowed; NULL: none */
     size_t n_positions;
     size_t max_depth;   /* of the file's draft */
     size_t prompt_rows; /* rows of a prompt pass */

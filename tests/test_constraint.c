@@ -251,6 +251,32 @@ static void answers(void **state)
     sp_grammar_close(grammars[1]);
 }
 
+/* What a grammar leaves no choice about is guessed, and nearly always right: a round brings several
+ * tokens of it. */
+static void guesses(void **state)
+{
+    static const char text[] = "\"Once upon a time there was an owl\"";
+    static const char schema[] = "{\"const\":\"Once upon a time there was an owl\"}";
+    const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8);
+    struct sp_session_options options = {.draft_by = SP_DRAFT_BY_LOOKUP};
+    struct generating o = generating_open(path, NULL, 1, &options);
+    struct sp_grammar *g = NULL;
+
+    (void)state;
+    assert_int_equal(sp_grammar_of_schema(&g, schema, strlen(schema), NULL), SP_OK);
+    for (int depth = 0; depth <= 15; depth += 5) {
+        struct sp_result r = ask(o.session, &(struct asked){g, depth, NULL});
+        assert_string_equal(r.text, text);
+        assert_int_equal(r.stop, SP_STOP_EOS);
+        assert_int_equal(r.forced_drafted > 0, depth > 0);
+        assert_true(r.forced_accepted * 10 >= r.forced_drafted * 7);
+        assert_true(depth < 5 || r.n_rounds * 2 < r.n_ids);
+        sp_result_release(&r);
+    }
+    sp_grammar_close(g);
+    generating_close(&o);
+}
+
 /* What cannot be asked for together, and a grammar of what no token spells. */
 static void refusals(void **state)
 {
@@ -285,6 +311,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(masks),
         cmocka_unit_test(answers),
+        cmocka_unit_test(guesses),
         cmocka_unit_test(refusals),
     };
 

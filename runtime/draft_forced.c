@@ -1,0 +1,181 @@
+#include "runtime/draft_forced.h"
+
+#include "format/mem.h"
+#include "format/unicode.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MOST_TEXT = 128,    /* bytes looked ahead */
+    MOST_CONTEXT = 4,   /* tokens before them, which may decide how they are spelled */
+    CONTEXT_BYTES = 256 /* ... if they are no longer */
+};
+
+struct forced {
+    struct sp_drafter base;
+    struct sp_constraint *constraint;
+    const struct sp_tokenizer *tokenizer;
+    uint32_t guesses[SP_FORCED_DEPTH];
+    size_t n;
+};
+
+static struct forced *forced_of(struct sp_drafter *base)
+{
+    return (struct forced *)base;
+}
+
+static void forced_close(struct sp_drafter *base)
+{
+    free(base);
+}
+
+/* The bytes of the answer's last tokens; returns how many, 0 where they are too long or begin or
+ * end inside a character. */
+static size_t context_of(const struct forced *f, char *text, const uint32_t *ids, size_t pos)
+{
+    size_t len = 0, first = sp_constraint_start(f->constraint);
+
+    if (pos > first + MOST_CONTEXT) first = pos - MOST_CONTEXT;
+    for (size_t i = first; i < pos; i++) {
+        size_t n;
+        const char *bytes = sp_constraint_spelling(f->constraint, ids[i], &n);
+        if (len + n > CONTEXT_BYTES) return 0;
+        memcpy(text + len, bytes, n);
+        len += n;
+    }
+    return sp_utf8_valid(text, len) == len ? len : 0;
+}
+
+/* Of tokens that spell `context` bytes and what is forced, those behind the context: the first of
+ * them, or SIZE_MAX where none begins there. */
+static size_t behind_context(const struct forced *f, const uint32_t *tokens, size_t n,
+                             size_t context, size_t len)
+{
+    size_t total = 0, at = 0, size;
+
+    for (size_t i = 0; i < n; i++) {
+        (void)sp_constraint_spelling(f->constraint, tokens[i], &size);
+        total += size;
+    }
+    if (total > len) at = total - len > context ? SIZE_MAX : 0;
+    /* Some tokenizers put a blank before every text. */
+    context += total > len ? total - len : 0;
+    for (size_t i = 0; i < n && at != SIZE_MAX; i++) {
+        if (at == context) return i;
+        (void)sp_constraint_spelling(f->constraint, tokens[i], &size);
+        at += size;
+    }
+    return SIZE_MAX;
+}
+
+/* Guesses from text[context .. len - 1]; false: its tokens do not begin at the context's end. */
+static enum sp_status spell(struct forced *f, bool *done, const char *text, size_t context,
+                            size_t len, struct sp_err *err)
+{
+    uint32_t *tokens = NULL;
+    size_t n, first;
+    enum sp_status st = sp_tokenizer_encode(f->tokenizer, text, len, 0, &tokens, &n, err);
+
+    if (st) return st;
+    first = behind_context(f, tokens, n, context, len);
+    *done = first != SIZE_MAX;
+    for (size_t i = first; *done && i < n && f->n < SP_FORCED_DEPTH; i++)
+        f->guesses[f->n++] = tokens[i];
+    free(tokens);
+    return SP_OK;
+}
+
+static enum sp_status find_guesses(struct forced *f, const uint32_t *ids, size_t pos,
+                                   struct sp_err *err)
+{
+    char text[CONTEXT_BYTES + MOST_TEXT];
+    size_t context = context_of(f, text, ids, pos), len;
+    bool done = false;
+    enum sp_status st;
+
+    f->n = 0;
+    if ((st =
+             sp_constraint_forced(f->constraint, text + context, MOST_TEXT, &len, ids, pos, err))) {
+        return st;
+    }
+    len = sp_utf8_valid(text + context, len);
+    if (len == 0) return SP_OK;
+    if (context && (st = spell(f, &done, text, context, context + len, err))) return st;
+    return done ? SP_OK : spell(f, &done, text + context, 0, len, err);
+}
+
+/* A failure is the constraint's, and is met again when the target chooses. */
+static size_t forced_limit(struct sp_drafter *base, const uint32_t *ids, size_t n_cached)
+{
+    struct forced *f = forced_of(base);
+
+    return find_guesses(f, ids, n_cached + 1, NULL) ? 0 : f->n;
+}
+
+/* How sure they are: that of the last one is told apart. The value itself says nothing: what is
+ * accepted is counted for each. */
+static enum sp_status forced_propose(struct sp_drafter *base, uint32_t *ids, size_t n_cached,
+                                     size_t *n, const struct sp_guesser *guesser,
+                                     struct sp_err *err)
+{
+    struct forced *f = forced_of(base);
+    size_t i = 0;
+    bool more = true, kept = true;
+
+    while (i < *n && more) {
+        double confidence = i + 1 < f->n ? 0.97 : 0.8;
+        size_t pos = n_cached + 1 + i;
+        enum sp_status st;
+        ids[pos] = f->guesses[i];
+        if ((st = sp_guess_copied(guesser, &kept, &more, ids, pos, confidence, err))) return st;
+        i += kept;
+    }
+    *n = i;
+    return SP_OK;
+}
+
+static void forced_commit(struct sp_drafter *base, const struct sp_commit *commit)
+{
+    (void)base;
+    (void)commit;
+}
+
+static bool forced_truncate(struct sp_drafter *base, size_t len, size_t n_same)
+{
+    (void)base;
+    (void)len;
+    (void)n_same;
+    return true;
+}
+
+static size_t forced_cache_size(const struct sp_drafter *base)
+{
+    (void)base;
+    return 0; /* no keys, no values */
+}
+
+static const struct sp_drafter_ops ops = {
+    .name = "grammar",
+    .stepwise = true,
+    .limit = forced_limit,
+    .propose = forced_propose,
+    .commit = forced_commit,
+    .truncate = forced_truncate,
+    .cache_size = forced_cache_size,
+    .close = forced_close,
+};
+
+enum sp_status sp_forced_open(struct sp_drafter **out, struct sp_constraint *constraint,
+                              const struct sp_tokenizer *tokenizer, struct sp_err *err)
+{
+    struct forced *f = NULL;
+    enum sp_status st = sp_new(&f, 1, sizeof *f, err);
+
+    if (st) return st;
+    f->base.ops = &ops;
+    f->constraint = constraint;
+    f->tokenizer = tokenizer;
+    *out = &f->base;
+    return SP_OK;
+}

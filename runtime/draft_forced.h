@@ -1,0 +1,22 @@
+/* Guesses that a grammar makes: text that has to come, such as the name of the next property,
+ * spelled in the tokens that the tokenizer would give it.
+ *
+ * The text is certain, its tokens are not: a model may spell it otherwise, and its last token may
+ * reach into what is not forced any more. So these are guesses like any others. */
+#ifndef SP_RUNTIME_DRAFT_FORCED_H
+#define SP_RUNTIME_DRAFT_FORCED_H
+
+#include "runtime/constraint.h"
+#include "runtime/drafter.h"
+
+/* Most guesses of a proposal: with the token before them they fill a pass of 16 rows. */
+enum { SP_FORCED_DEPTH = 15 };
+
+/* For one answer, whose constraint is borrowed, as is the tokenizer. The drafter belongs to no
+ * file: of its ops max_depth, taps, check, open and logits are NULL. */
+SP_MUST_CHECK enum sp_status sp_forced_open(struct sp_drafter **out,
+                                            struct sp_constraint *constraint,
+                                            const struct sp_tokenizer *tokenizer,
+                                            struct sp_err *err);
+
+#endif
