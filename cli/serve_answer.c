@@ -267,6 +267,7 @@ static enum sp_status generate(struct answering *a, const struct sp_generation *
 
     sp_generation_request(&a->request, &sampling, end_ids, g, &ask->settings, ids);
     a->request.logprobs = ask->logprobs;
+    a->request.grammar = ask->grammar;
     a->request.n_top = ask->n_top;
     a->request.context = a;
     a->request.prompt_progress = on_prompt;

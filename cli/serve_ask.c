@@ -9,6 +9,7 @@ void sp_serve_ask_release(struct sp_serve_ask *ask)
 {
     sp_settings_release(&ask->settings);
     sp_template_free(ask->template);
+    sp_grammar_close(ask->grammar);
     sp_ids_release(&ask->ids);
     sp_json_free(ask->messages);
     sp_json_free(ask->body);

@@ -20,6 +20,7 @@ struct sp_serve_ask {
     const struct sp_json *prompt, *suffix; /* strings: text around a gap */
     const struct sp_json *tools, *kwargs;  /* for the template; NULL: none */
     struct sp_template *template;          /* owned; NULL: the file's */
+    struct sp_grammar *grammar;            /* the answer is held to it; owned; NULL: to nothing */
     bool think, is_think_set;
     struct sp_settings settings; /* owned */
     bool stream;
@@ -56,6 +57,13 @@ struct sp_serve_refusal {
 SP_MUST_CHECK enum sp_status sp_serve_refuse(const struct sp_json *object,
                                              const struct sp_serve_refusal *rows,
                                              struct sp_err *err);
+
+/* The form of the answer that the body asks for: OpenAI's `response_format` and llama-server's
+ * `grammar` and `json_schema`; ollama's `format`. (serve_form.c) */
+SP_MUST_CHECK enum sp_status sp_serve_openai_read_form(struct sp_serve_ask *ask,
+                                                       struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_serve_ollama_read_form(struct sp_serve_ask *ask,
+                                                       struct sp_err *err);
 
 /* ask->messages: those of the request behind the system message and the MESSAGE records of the
  * file; a system message that leads the request's replaces the file's. `from`: an array. Contents

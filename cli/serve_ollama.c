@@ -22,11 +22,9 @@ static const struct sp_serve_setting settings[] = {
     {NULL, NULL},
 };
 
-static const char no_form[] = "answers are not held to a form here",
-                  no_images[] = "only text is read here";
+static const char no_images[] = "only text is read here";
 
 static const struct sp_serve_refusal refusals[] = {
-    {"format", "\"\"", no_form},
     {"images", "[]", no_images},
     {"context", "[]", "deprecated, and not read here: /api/chat takes a conversation"},
     {"logprobs", "false", "told by /v1/chat/completions only"},
@@ -62,7 +60,7 @@ static enum sp_status read_common(struct sp_serve_ask *ask, struct sp_err *err)
     }
     if ((st = sp_serve_refuse(ask->body, refusals, err)) ||
         (st = sp_json_get_bool(ask->body, "stream", &ask->stream, err)) ||
-        (st = read_think(ask, err))) {
+        (st = read_think(ask, err)) || (st = sp_serve_ollama_read_form(ask, err))) {
         return st;
     }
     if ((st = sp_serve_read_settings(&ask->settings, options, settings, err)) ||

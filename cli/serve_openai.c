@@ -20,19 +20,15 @@ static const struct sp_serve_setting settings[] = {
     {NULL, NULL},
 };
 
-static const char one[] = "one answer a request", text_only[] = "text is all there is here",
-                  no_grammar[] = "answers are not held to a form here, only \"text\" is";
+static const char one[] = "one answer a request", text_only[] = "text is all there is here";
 
 static const struct sp_serve_refusal chat_refusals[] = {
     {"n", "1", one},
-    {"response_format", "{\"type\":\"text\"}", no_grammar},
     {"functions", NULL, "deprecated, tools take its place"},
     {"function_call", "\"none\"", "deprecated, tool_choice takes its place"},
     {"modalities", "[\"text\"]", text_only},
     {"audio", NULL, text_only},
     {"web_search_options", NULL, "nothing is searched here"},
-    {"grammar", "\"\"", no_grammar},
-    {"json_schema", "{}", no_grammar},
     {NULL, NULL, NULL},
 };
 
@@ -41,8 +37,6 @@ static const struct sp_serve_refusal text_refusals[] = {
     {"best_of", "1", one},
     {"echo", "false", "the prompt is not repeated here"},
     {"suffix", "\"\"", "text around a gap is read by /api/generate only"},
-    {"grammar", "\"\"", no_grammar},
-    {"json_schema", "{}", no_grammar},
     {NULL, NULL, NULL},
 };
 
@@ -65,7 +59,8 @@ static enum sp_status read_common(struct sp_serve_ask *ask, const struct sp_serv
     if ((st = sp_serve_refuse(ask->body, refusals, err)) ||
         (st = sp_serve_read_settings(&ask->settings, ask->body, settings, err)) ||
         (st = sp_serve_read_stops(&ask->settings, sp_json_get(ask->body, "stop"), err)) ||
-        (st = sp_serve_read_biases(&ask->settings, sp_json_get(ask->body, "logit_bias"), err))) {
+        (st = sp_serve_read_biases(&ask->settings, sp_json_get(ask->body, "logit_bias"), err)) ||
+        (st = sp_serve_openai_read_form(ask, err))) {
         return st;
     }
     for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {

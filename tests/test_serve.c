@@ -393,6 +393,56 @@ static void test_characters(void **state)
     assert_true(n_strange > 0);
 }
 
+/* ---- forms ------------------------------------------------------------------------------------
+ */
+
+/* Each way to ask for a form that one text has, or two: the answer is one of them, and ends. */
+static void test_forms(void **state)
+{
+#define CHAT "\"messages\": [{\"role\": \"user\", \"content\": \"Tell me a story\"}], "
+    static const char word[] = "\"Mia, \\\"Finn\\\"\"";
+    static const struct {
+        const char *path, *body, *at, *text;
+    } all[] = {
+        {"/v1/chat/completions",
+         "{" CHAT
+         "\"response_format\": {\"type\": \"json_schema\", \"json_schema\": {\"name\": \"a\", "
+         "\"strict\": true, \"schema\": {\"const\": \"Mia, \\\"Finn\\\"\"}}}}",
+         "choices.0.message.content", word},
+        {"/v1/chat/completions",
+         "{" CHAT "\"response_format\": {\"type\": \"json_object\", \"schema\": {\"const\": \"Mia, "
+         "\\\"Finn\\\"\"}}, \"temperature\": 2, \"seed\": 7}",
+         "choices.0.message.content", word},
+        {"/v1/chat/completions", "{" CHAT "\"json_schema\": {\"const\": \"Mia, \\\"Finn\\\"\"}}",
+         "choices.0.message.content", word},
+        {"/v1/completions",
+         "{\"prompt\": \"Once\", \"grammar\": \"root ::= \\\"an \\\" [o] \\\"wl\\\"\"}",
+         "choices.0.text", "an owl"},
+        {"/api/chat", "{" CHAT "\"stream\": false, \"format\": {\"const\": \"Mia, \\\"Finn\\\"\"}}",
+         "message.content", word},
+        {"/api/generate",
+         "{\"prompt\": \"Once\", \"stream\": false, \"format\": {\"enum\": [12345]}}", "response",
+         "12345"},
+    };
+    struct sp_json *json;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        json = post(all[i].path, all[i].body);
+        assert_string_equal(text_at(json, all[i].at), all[i].text);
+        sp_json_free(json);
+    }
+    json = post("/v1/chat/completions",
+                "{" CHAT "\"max_tokens\": 3, \"response_format\": {\"type\": \"json_object\"}}");
+    assert_int_equal(text_at(json, "choices.0.message.content")[0], '{');
+    assert_string_equal(text_at(json, "choices.0.finish_reason"), "length");
+    sp_json_free(json);
+    json = post("/api/generate", "{\"prompt\": \"Once\", \"stream\": false, \"format\": \"json\", "
+                                 "\"options\": {\"num_predict\": 3}}");
+    assert_int_equal(text_at(json, "response")[0], '{');
+    sp_json_free(json);
+}
+
 /* ---- endings ----------------------------------------------------------------------------------
  */
 
@@ -530,8 +580,21 @@ static const struct refusal {
      "{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"image_url\"}]}]}", 400,
      "content of type image_url"},
     {"POST", "/v1/chat/completions", "{" MESSAGES ", \"n\": 2}", 400, "n: one answer"},
+    {"POST", "/v1/chat/completions", "{" MESSAGES ", \"response_format\": {\"type\": \"xml\"}}",
+     400, "response_format.type: "},
     {"POST", "/v1/chat/completions",
-     "{" MESSAGES ", \"response_format\": {\"type\": \"json_object\"}}", 400, "response_format: "},
+     "{" MESSAGES ", \"response_format\": {\"type\": \"json_schema\"}}", 400,
+     "response_format.json_schema.schema is missing"},
+    {"POST", "/v1/chat/completions",
+     "{" MESSAGES
+     ", \"response_format\": {\"type\": \"json_schema\", \"json_schema\": {\"schema\": "
+     "{\"items\": {\"not\": {}}}}}}",
+     400, "response_format.json_schema.schema: #/items/not: this keyword is not done here"},
+    {"POST", "/v1/completions", "{\"prompt\": \"a\", \"grammar\": \"root ::= a\"}", 400,
+     "grammar: 1:10: this rule is not defined"},
+    {"POST", "/v1/completions",
+     "{\"prompt\": \"a\", \"grammar\": \"root ::= [a]\", \"json_schema\": {\"type\": \"null\"}}",
+     400, "json_schema: another member asks for a form already"},
     {"POST", "/v1/chat/completions", "{" MESSAGES ", \"temperature\": \"hot\"}", 400,
      "temperature is string, expected number"},
     {"POST", "/v1/chat/completions", "{" MESSAGES ", \"temperature\": 101}", 400,
@@ -558,7 +621,9 @@ static const struct refusal {
     {"POST", "/v1/completions", "{\"prompt\": [1, \"a\"]}", 400, "prompt: "},
     {"POST", "/v1/completions", "{\"prompt\": \"a\", \"echo\": true}", 400, "echo: "},
     {"POST", "/v1/completions", "{\"prompt\": \"a\", \"suffix\": \"b\"}", 400, "suffix: "},
-    {"POST", "/api/chat", "{" MESSAGES ", \"format\": \"json\"}", 400, "format: "},
+    {"POST", "/api/chat", "{" MESSAGES ", \"format\": \"xml\"}", 400, "format: "},
+    {"POST", "/api/generate", "{\"prompt\": \"a\", \"format\": {\"type\": \"strin\"}}", 400,
+     "format: #/type: expected null"},
     {"POST", "/api/chat", "{" MESSAGES ", \"options\": 1}", 400, "options is integer"},
     {"POST", "/api/chat", "{" MESSAGES ", \"options\": {\"top_k\": -1}}", 400,
      "options: top_k is -1"},
@@ -923,16 +988,16 @@ static void test_stopping(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lists),         cmocka_unit_test(test_golden),
-        cmocka_unit_test(test_stream_bytes),  cmocka_unit_test(test_seed),
-        cmocka_unit_test(test_no_seed),       cmocka_unit_test(test_characters),
-        cmocka_unit_test(test_stop),          cmocka_unit_test(test_logprobs),
-        cmocka_unit_test(test_chat_logprobs), cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_large),         cmocka_unit_test(test_nonsense),
-        cmocka_unit_test(test_browsers),      cmocka_unit_test(test_crowd),
-        cmocka_unit_test(test_queue),         cmocka_unit_test(test_dawdlers),
-        cmocka_unit_test(test_reuse),         cmocka_unit_test(test_records),
-        cmocka_unit_test(test_stopping),
+        cmocka_unit_test(test_lists),        cmocka_unit_test(test_golden),
+        cmocka_unit_test(test_stream_bytes), cmocka_unit_test(test_seed),
+        cmocka_unit_test(test_no_seed),      cmocka_unit_test(test_characters),
+        cmocka_unit_test(test_forms),        cmocka_unit_test(test_stop),
+        cmocka_unit_test(test_logprobs),     cmocka_unit_test(test_chat_logprobs),
+        cmocka_unit_test(test_refusals),     cmocka_unit_test(test_large),
+        cmocka_unit_test(test_nonsense),     cmocka_unit_test(test_browsers),
+        cmocka_unit_test(test_crowd),        cmocka_unit_test(test_queue),
+        cmocka_unit_test(test_dawdlers),     cmocka_unit_test(test_reuse),
+        cmocka_unit_test(test_records),      cmocka_unit_test(test_stopping),
     };
 
     signal(SIGPIPE, SIG_IGN);

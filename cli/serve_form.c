@@ -1,0 +1,105 @@
+/* The form that a client wants its answer in, in the words of each API. */
+#include "cli/serve_ask.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* One form an answer. */
+static enum sp_status take(struct sp_serve_ask *ask, struct sp_grammar *grammar, const char *key,
+                           struct sp_err *err)
+{
+    if (ask->grammar == NULL) {
+        ask->grammar = grammar;
+        return SP_OK;
+    }
+    sp_grammar_close(grammar);
+    return sp_fail(err, SP_E_INPUT, "%s: another member asks for a form already", key);
+}
+
+static enum sp_status take_json(struct sp_serve_ask *ask, const char *key, struct sp_err *err)
+{
+    struct sp_grammar *grammar = NULL;
+    enum sp_status st = sp_grammar_of_json(&grammar, err);
+
+    return st ? st : take(ask, grammar, key, err);
+}
+
+static enum sp_status take_schema(struct sp_serve_ask *ask, const struct sp_json *schema,
+                                  const char *key, struct sp_err *err)
+{
+    struct sp_grammar *grammar = NULL;
+    char *text = NULL;
+    enum sp_status st = sp_json_print(&text, schema, err);
+
+    if (st) return st;
+    if ((st = sp_grammar_of_schema(&grammar, text, strlen(text), err))) sp_context(err, "%s", key);
+    free(text);
+    return st ? st : take(ask, grammar, key, err);
+}
+
+static enum sp_status take_gbnf(struct sp_serve_ask *ask, const struct sp_json *gbnf,
+                                const char *key, struct sp_err *err)
+{
+    struct sp_grammar *grammar = NULL;
+    size_t len;
+    const char *text = sp_json_to_string(gbnf, &len);
+    enum sp_status st;
+
+    if (text == NULL) return sp_fail(err, SP_E_INPUT, "%s: expected a text", key);
+    if (len == 0) return SP_OK;
+    if ((st = sp_grammar_of_gbnf(&grammar, text, len, err))) {
+        sp_context(err, "%s", key);
+        return st;
+    }
+    return take(ask, grammar, key, err);
+}
+
+/* {"type": "text"}, {"type": "json_object"}, the latter also with llama-server's "schema", or
+ * {"type": "json_schema", "json_schema": {"schema": ...}}. */
+static enum sp_status read_response_format(struct sp_serve_ask *ask, const struct sp_json *format,
+                                           struct sp_err *err)
+{
+    const char *type = sp_json_to_string(sp_json_get(format, "type"), NULL);
+    const struct sp_json *inner = sp_json_get(format, "json_schema");
+
+    if (type && strcmp(type, "text") == 0) return SP_OK;
+    if (type && strcmp(type, "json_object") == 0) {
+        const struct sp_json *schema = sp_json_get(format, "schema");
+        return schema ? take_schema(ask, schema, "response_format.schema", err)
+                      : take_json(ask, "response_format", err);
+    }
+    if (type == NULL || strcmp(type, "json_schema") != 0) {
+        return sp_fail(err, SP_E_INPUT,
+                       "response_format.type: expected text, json_object or json_schema");
+    }
+    if (sp_json_get(inner, "schema") == NULL) {
+        return sp_fail(err, SP_E_INPUT, "response_format.json_schema.schema is missing");
+    }
+    return take_schema(ask, sp_json_get(inner, "schema"), "response_format.json_schema.schema",
+                       err);
+}
+
+enum sp_status sp_serve_openai_read_form(struct sp_serve_ask *ask, struct sp_err *err)
+{
+    const struct sp_json *format = sp_json_get(ask->body, "response_format");
+    const struct sp_json *gbnf = sp_json_get(ask->body, "grammar");
+    const struct sp_json *schema = sp_json_get(ask->body, "json_schema");
+    enum sp_status st;
+
+    if (format && (st = read_response_format(ask, format, err))) return st;
+    if (gbnf && (st = take_gbnf(ask, gbnf, "grammar", err))) return st;
+    return sp_json_len(schema) ? take_schema(ask, schema, "json_schema", err) : SP_OK;
+}
+
+enum sp_status sp_serve_ollama_read_form(struct sp_serve_ask *ask, struct sp_err *err)
+{
+    const struct sp_json *format = sp_json_get(ask->body, "format");
+    const char *text = sp_json_to_string(format, NULL);
+
+    if (format == NULL || (text && *text == '\0')) return SP_OK;
+    if (text && strcmp(text, "json") == 0) return take_json(ask, "format", err);
+    if (sp_json_kind(format) != SP_JSON_OBJECT) {
+        return sp_fail(err, SP_E_INPUT, "format: expected \"json\" or a JSON schema");
+    }
+    return take_schema(ask, format, "format", err);
+}
