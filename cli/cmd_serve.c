@@ -154,6 +154,15 @@ static bool is_loopback(const char *host)
            strcmp(host, "::1") == 0;
 }
 
+/* By which thoughts and calls are told apart. */
+static void print_marks(const struct sp_answer_syntax *answers)
+{
+    char marks[SP_ANSWER_SYNTAX_TEXT];
+
+    fprintf(stderr, "thoughts of answers: %s\n", sp_answer_syntax_thoughts(marks, answers));
+    fprintf(stderr, "calls of tools: %s\n", sp_answer_syntax_calls(marks, answers));
+}
+
 static void announce(const struct sp_serve *s, const struct options *o, const struct sp_http *http)
 {
     const struct sp_generation *g = s->generation;
@@ -228,7 +237,10 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     if (o->settings.depth != 0) sp_generation_note_vain(&g, args, o->no_draft, drafting);
     if ((st = sp_serve_sessions_new(&s.sessions, g.session, (size_t)o->sessions, err))) goto done;
     if ((st = sp_serve_model_read(&s.model, &g, &o->names, err))) goto done;
-    if (o->verbose) sp_settings_print(stderr, &settings);
+    if (o->verbose) {
+        sp_settings_print(stderr, &settings);
+        print_marks(&g.conversation.answers);
+    }
     st = serve_requests(&s, o, &guard, err);
 done:
     end_watch(&guard);

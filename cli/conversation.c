@@ -3,6 +3,7 @@
 #include "convert/modelfile.h"
 #include "format/mem.h"
 #include "format/unicode.h"
+#include "runtime/session.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,7 @@ static enum sp_status add_turn(struct sp_conversation *c, const char *role, cons
         if (strcmp(role, roles[i]) != 0) continue;
         st = sp_grow(&c->turns, &c->cap_turns, c->n_turns + 1, sizeof *c->turns, err);
         if (st || (st = sp_copy_text(&content, text, size, err))) return st;
-        c->turns[c->n_turns++] = (struct sp_turn){roles[i], content};
+        c->turns[c->n_turns++] = (struct sp_turn){.role = roles[i], .content = content};
         return SP_OK;
     }
     return sp_fail(err, SP_E_INPUT, "MESSAGE %s: expected system, user or assistant", role);
@@ -27,8 +28,10 @@ static enum sp_status add_turn(struct sp_conversation *c, const char *role, cons
 /* All behind the first n. */
 static void drop_turns(struct sp_conversation *c, size_t n)
 {
-    while (c->n_turns > n)
+    while (c->n_turns > n) {
         free(c->turns[--c->n_turns].content);
+        free(c->turns[c->n_turns].thought);
+    }
 }
 
 /* Templates write text, nothing else. */
@@ -113,8 +116,12 @@ void sp_conversation_release(struct sp_conversation *c)
 void sp_conversation_attach(struct sp_conversation *c, const struct sp_package *package)
 {
     c->package = package;
-    if (c->template != NULL)
-        c->has_end_id = sp_prompt_end_of_turn(&c->end_id, package, c->template);
+    if (c->template == NULL) return;
+    c->has_end_id = sp_prompt_end_of_turn(&c->end_id, package, c->template);
+    /* What is not learned stays in the text. */
+    if (sp_answer_syntax_learn(&c->answers, c->template, package->tokenizer, NULL)) {
+        c->answers = (struct sp_answer_syntax){0};
+    }
 }
 
 static enum sp_status append_ids(struct sp_conversation *c, const uint32_t *ids, size_t n,
@@ -134,14 +141,19 @@ static enum sp_status append_ids(struct sp_conversation *c, const uint32_t *ids,
 static enum sp_status render(struct sp_conversation *c, struct sp_err *err)
 {
     enum sp_status st;
-    struct sp_chat chat = {c->system, NULL, c->n_turns, c->thinking, c->now};
+    struct sp_chat chat = {.system = c->system,
+                           .n_messages = c->n_turns,
+                           .thinking = c->thinking,
+                           .think_level = c->think_level,
+                           .now = c->now};
     struct sp_chat_message *messages = NULL;
     char *text = NULL;
     size_t size;
 
     if ((st = sp_new(&messages, c->n_turns, sizeof *messages, err))) return st;
     for (size_t i = 0; i < c->n_turns; i++)
-        messages[i] = (struct sp_chat_message){c->turns[i].role, c->turns[i].content};
+        messages[i] =
+            (struct sp_chat_message){c->turns[i].role, c->turns[i].content, c->turns[i].thought};
     chat.messages = messages;
     st = sp_template_chat(&text, &size, c->template, &chat, err);
     free(messages);

@@ -8,11 +8,13 @@
 
 #include "cli/prompt.h"
 #include "format/packfile.h"
+#include "runtime/answer_syntax.h"
 
 /* A turn that is kept. */
 struct sp_turn {
     const char *role; /* static */
     char *content;    /* owned */
+    char *thought;    /* owned; NULL: none */
 };
 
 struct sp_conversation {
@@ -21,8 +23,10 @@ struct sp_conversation {
     char *system;                     /* owned; NULL: none */
     struct sp_turn *turns;
     size_t n_turns, cap_turns;
-    size_t n_given; /* of these, MESSAGE records of the file */
+    size_t n_given;                  /* of these, MESSAGE records of the file */
+    struct sp_answer_syntax answers; /* learned from the template */
     enum sp_thinking thinking;
+    const char *think_level;     /* borrowed; NULL: none */
     struct sp_template_time now; /* one for the whole conversation */
     struct sp_ids prompt;        /* what is asked; owned */
     size_t cap_prompt;

@@ -3,6 +3,7 @@
 #include "cli/serve.h"
 #include "cli/template_source.h"
 #include "runtime/clock.h"
+#include "runtime/session.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,11 @@ struct answering {
     struct sp_request request;
     struct sp_serve_reply reply;
     struct sp_result result;
+    struct sp_answer_syntax syntax; /* of the request's template */
+    struct sp_answer_specials specials;
+    struct sp_answer_parser *parser; /* NULL: all is content */
+    struct sp_serve_said said;
+    enum sp_status status;         /* a failure inside a callback */
     struct sp_serve_token *tokens; /* [n_tokens], not told yet */
     size_t n_tokens, cap_tokens;
     size_t n_bytes, n_shown; /* of all tokens; of all text */
@@ -142,24 +148,83 @@ static void drop_told(struct answering *a)
     if (a->n_tokens > 0) memmove(a->tokens, a->tokens + n, a->n_tokens * sizeof *a->tokens);
 }
 
+/* Streams tell a piece, whole answers keep it. */
+static void on_piece(void *context, const struct sp_answer_piece *piece)
+{
+    struct answering *a = context;
+    bool stream = a->job->ask.stream;
+
+    if (!a->status && (!stream || piece->kind == SP_ANSWER_CALL)) {
+        a->status = sp_serve_said_add(&a->said, piece, NULL);
+    }
+    if (a->status || !stream || !open_out(a)) return;
+    choose_tokens(a);
+    a->job->dialect->piece(&a->reply, piece);
+    drop_told(a);
+    send_out(a);
+}
+
+static int read_text(struct answering *a, const char *text, size_t size, bool special)
+{
+    const struct sp_answer_piece content = {SP_ANSWER_CONTENT, text, size, NULL};
+    enum sp_status st = SP_OK;
+
+    if (a->parser != NULL) {
+        st = sp_answer_parser_feed(a->parser, text, size, special, NULL);
+    } else if (size > 0) {
+        on_piece(a, &content);
+    }
+    if (st) a->status = st;
+    return a->status ? 1 : look(a);
+}
+
 static int on_text(void *context, const char *text, size_t size, bool drafted)
 {
     struct answering *a = context;
 
     (void)drafted;
     a->n_shown += size;
-    if (size == 0 || !a->job->ask.stream) return look(a);
-    if (!open_out(a)) return 1;
-    choose_tokens(a);
-    a->job->dialect->piece(&a->reply, text, size);
-    drop_told(a);
-    send_out(a);
+    return read_text(a, text, size, false);
+}
+
+static int on_special(void *context, uint32_t id)
+{
+    struct answering *a = context;
+
+    for (size_t i = 0; i < a->specials.n; i++) {
+        const struct sp_answer_special *s = &a->specials.at[i];
+        if (s->id == id) return read_text(a, s->text, strlen(s->text), true);
+    }
     return look(a);
 }
 
-static enum sp_status render(struct sp_ids *ids, const struct sp_generation *g,
-                             const struct sp_serve_ask *ask, struct sp_err *err)
+/* Thoughts, and calls where there are tools to call, are told apart in an answer to this prompt. */
+static enum sp_status open_parser(struct answering *a, const char *prompt, size_t size,
+                                  struct sp_err *err)
 {
+    const struct sp_generation *g = a->serve->generation;
+    const struct sp_serve_ask *ask = &a->job->ask;
+    const struct sp_tokenizer *tokenizer = g->package->tokenizer;
+    struct sp_answer_reading reading = {
+        .syntax = &a->syntax, .tools = ask->tools, .piece = on_piece, .context = a};
+    enum sp_status st = SP_OK;
+
+    a->syntax = g->conversation.answers;
+    if (ask->template != NULL) {
+        st = sp_answer_syntax_learn(&a->syntax, ask->template, tokenizer, err);
+    }
+    if (st || (st = sp_answer_specials_find(&a->specials, &a->syntax, tokenizer, ask->tools != NULL,
+                                            err))) {
+        return st;
+    }
+    reading.in_thought = sp_answer_syntax_thinks(&a->syntax, prompt, size);
+    return sp_answer_parser_open(&a->parser, &reading, err);
+}
+
+static enum sp_status render(struct sp_ids *ids, struct answering *a, const struct sp_generation *g,
+                             struct sp_err *err)
+{
+    const struct sp_serve_ask *ask = &a->job->ask;
     const struct sp_template *t = ask->template ? ask->template : g->conversation.template;
     struct sp_template_input in = {
         .messages = ask->messages,
@@ -170,6 +235,7 @@ static enum sp_status render(struct sp_ids *ids, const struct sp_generation *g,
         .generation_prompt = true,
         .think = ask->think,
         .is_think_set = ask->is_think_set,
+        .think_level = ask->think_level,
         .now = sp_template_now(),
     };
     enum sp_status st;
@@ -181,18 +247,20 @@ static enum sp_status render(struct sp_ids *ids, const struct sp_generation *g,
         return st;
     }
     st = sp_prompt_raw(ids, g->package, text, size, false, err);
+    if (!st && ask->messages != NULL) st = open_parser(a, text, size, err);
     free(text);
     return st;
 }
 
 /* Ids, text as it is, or a conversation: whose template's own end of a turn ends the answer. */
-static enum sp_status read_prompt(struct sp_ids *ids, struct sp_generation *g,
-                                  const struct sp_serve_ask *ask, struct sp_err *err)
+static enum sp_status read_prompt(struct sp_ids *ids, struct answering *a, struct sp_generation *g,
+                                  struct sp_err *err)
 {
+    const struct sp_serve_ask *ask = &a->job->ask;
     enum sp_status st;
 
     if (ask->messages != NULL || ask->suffix != NULL) {
-        st = render(ids, g, ask, err);
+        st = render(ids, a, g, err);
         if (!st && ask->template != NULL) {
             g->conversation.has_end_id =
                 sp_prompt_end_of_turn(&g->conversation.end_id, g->package, ask->template);
@@ -263,7 +331,8 @@ static enum sp_status generate(struct answering *a, const struct sp_generation *
 {
     const struct sp_serve_ask *ask = &a->job->ask;
     struct sp_sampling sampling;
-    uint32_t end_ids[SP_MAX_STOPS + 1];
+    uint32_t end_ids[SP_MAX_STOPS + 1], *special_ids;
+    enum sp_status st;
 
     sp_generation_request(&a->request, &sampling, end_ids, g, &ask->settings, ids);
     a->request.logprobs = ask->logprobs;
@@ -273,8 +342,20 @@ static enum sp_status generate(struct answering *a, const struct sp_generation *
     a->request.prompt_progress = on_prompt;
     a->request.token = on_token;
     a->request.text = on_text;
+    a->request.special = on_special;
+    if ((st = sp_new(&special_ids, a->specials.n, sizeof *special_ids, err))) return st;
+    for (size_t i = 0; i < a->specials.n; i++)
+        special_ids[i] = a->specials.at[i].id;
+    a->request.special_ids = special_ids;
+    a->request.n_special_ids = a->specials.n;
     if (ask->stream) begin_stream(a);
-    return sp_session_generate(g->session, &a->request, &a->result, err);
+    st = sp_session_generate(g->session, &a->request, &a->result, err);
+    if (!st && a->parser != NULL && a->result.stop != SP_STOP_CANCELLED) {
+        st = sp_answer_parser_finish(a->parser, err);
+    }
+    free(special_ids);
+    if (!st && a->status) st = sp_fail(err, a->status, "out of memory for the answer");
+    return st;
 }
 
 /* No answer: the server stops, the client has left, or `err` says why. */
@@ -298,8 +379,10 @@ void sp_serve_answer(const struct sp_serve *serve, struct sp_serve_job *job, uin
 
     a.reply.waited = sp_seconds() - job->asked_at;
     clock_gettime(CLOCK_REALTIME, &a.reply.began);
+    a.reply.said = &a.said;
+    a.said.key = ((uint64_t)a.reply.began.tv_sec << 32) + (number << 16);
     if (look(&a)) goto done;
-    if ((st = read_prompt(&ids, &g, &job->ask, &err))) goto done;
+    if ((st = read_prompt(&ids, &a, &g, &err))) goto done;
     if ((st = sp_generation_check_room(&g, ids.n, &err))) goto done;
     g.session = sp_serve_sessions_take(serve->sessions, ids.at, ids.n);
     if ((st = generate(&a, &g, &ids, &err))) goto done;
@@ -309,6 +392,9 @@ done:
     if (!a.told) give_up(&a, &err);
     drop_tokens(&a);
     free(a.tokens);
+    sp_answer_parser_close(a.parser);
+    sp_answer_specials_release(&a.specials);
+    sp_serve_said_release(&a.said);
     sp_result_release(&a.result);
     if (ids.at != job->ask.ids.at) sp_ids_release(&ids);
 }

@@ -16,6 +16,13 @@ void sp_serve_ask_release(struct sp_serve_ask *ask)
     *ask = (struct sp_serve_ask){0};
 }
 
+void sp_serve_set_think_level(struct sp_serve_ask *ask, const char *level)
+{
+    ask->is_think_set = true;
+    ask->think = *level != '\0' && strcmp(level, "none") != 0;
+    ask->think_level = ask->think ? level : NULL;
+}
+
 static enum sp_status wrong(const char *key, const struct sp_json *value, const char *expected,
                             struct sp_err *err)
 {

@@ -22,6 +22,7 @@ struct sp_serve_ask {
     struct sp_template *template;          /* owned; NULL: the file's */
     struct sp_grammar *grammar;            /* the answer is held to it; owned; NULL: to nothing */
     bool think, is_think_set;
+    const char *think_level;     /* NULL: none */
     struct sp_settings settings; /* owned */
     bool stream;
     bool tell_usage; /* OpenAI: a last chunk with the numbers of tokens */
@@ -65,9 +66,14 @@ SP_MUST_CHECK enum sp_status sp_serve_openai_read_form(struct sp_serve_ask *ask,
 SP_MUST_CHECK enum sp_status sp_serve_ollama_read_form(struct sp_serve_ask *ask,
                                                        struct sp_err *err);
 
+/* Sets ask->think by a level: "none" is no thinking. */
+void sp_serve_set_think_level(struct sp_serve_ask *ask, const char *level);
+
 /* ask->messages: those of the request behind the system message and the MESSAGE records of the
  * file; a system message that leads the request's replaces the file's. `from`: an array. Contents
- * in parts are joined, arguments of tool calls that are JSON in a string become that JSON. */
+ * in parts are joined; arguments of tool calls, in whatever form they come, get the one that the
+ * template takes; thoughts get all names that templates know them by; calls without an id get one,
+ * and what a tool said gets the name and the id of its call. */
 SP_MUST_CHECK enum sp_status sp_serve_read_messages(struct sp_serve_ask *ask,
                                                     const struct sp_conversation *conversation,
                                                     const struct sp_json *from, struct sp_err *err);

@@ -1,6 +1,7 @@
 /* The conversation that a template renders, from what a client sends of it. */
 #include "cli/json_out.h"
 #include "cli/serve_ask.h"
+#include "cli/serve_tools.h"
 #include "format/text.h"
 
 #include <stdlib.h>
@@ -50,64 +51,6 @@ static enum sp_status write_content(struct sp_json_out *out, const struct sp_jso
     return st;
 }
 
-/* OpenAI writes a call's arguments as JSON in a string; templates expect the JSON itself. */
-static enum sp_status write_function(struct sp_json_out *out, const struct sp_json *function,
-                                     struct sp_err *err)
-{
-    enum sp_status st = SP_OK;
-    struct sp_json_iter it = {0};
-
-    sp_json_out_begin(out, "function", '{');
-    while (!st && sp_json_next(function, &it)) {
-        struct sp_json *arguments = NULL;
-        size_t size;
-        const char *text =
-            strcmp(it.key, "arguments") == 0 ? sp_json_to_string(it.value, &size) : NULL;
-
-        if (text && sp_json_parse(&arguments, text, size, SP_JSON_STRICT, NULL) == SP_OK &&
-            sp_json_kind(arguments) == SP_JSON_OBJECT) {
-            st = sp_json_out_value(out, it.key, arguments, err);
-        } else {
-            st = sp_json_out_value(out, it.key, it.value, err);
-        }
-        sp_json_free(arguments);
-    }
-    sp_json_out_end(out, '}');
-    return st;
-}
-
-static enum sp_status write_call(struct sp_json_out *out, const struct sp_json *call,
-                                 struct sp_err *err)
-{
-    enum sp_status st = SP_OK;
-    struct sp_json_iter it = {0};
-
-    sp_json_out_begin(out, NULL, '{');
-    while (!st && sp_json_next(call, &it)) {
-        bool function = strcmp(it.key, "function") == 0 && sp_json_kind(it.value) == SP_JSON_OBJECT;
-        st = function ? write_function(out, it.value, err)
-                      : sp_json_out_value(out, it.key, it.value, err);
-    }
-    sp_json_out_end(out, '}');
-    return st;
-}
-
-static enum sp_status write_calls(struct sp_json_out *out, const struct sp_json *calls,
-                                  struct sp_err *err)
-{
-    enum sp_status st = SP_OK;
-
-    if (sp_json_kind(calls) != SP_JSON_ARRAY) {
-        return sp_fail(err, SP_E_INPUT, "tool_calls is %s, expected an array",
-                       sp_json_kind_name(sp_json_kind(calls)));
-    }
-    sp_json_out_begin(out, "tool_calls", '[');
-    for (size_t i = 0; i < sp_json_len(calls) && !st; i++)
-        st = write_call(out, sp_json_at(calls, i), err);
-    sp_json_out_end(out, ']');
-    return st;
-}
-
 /* OpenAI's newer name of the system's role. */
 static const char *role_of(const struct sp_json *message)
 {
@@ -116,26 +59,79 @@ static const char *role_of(const struct sp_json *message)
     return role && strcmp(role, "developer") == 0 ? "system" : role;
 }
 
-static enum sp_status write_message(struct sp_json_out *out, const struct sp_json *message,
-                                    struct sp_err *err)
+/* A thought, by the names that APIs know it by. */
+static const struct sp_json *thought_of(const struct sp_json *message)
 {
-    enum sp_status st;
-    struct sp_json_iter it = {0};
+    static const char *const names[] = {"reasoning_content", "reasoning", "thinking"};
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const struct sp_json *thought = sp_json_get(message, names[i]);
+        size_t len = 0;
+        if (sp_json_to_string(thought, &len) != NULL && len > 0) return thought;
+    }
+    return NULL;
+}
+
+static bool is_one_of(const char *key, const char *const *names)
+{
+    for (; *names != NULL; names++) {
+        if (strcmp(*names, key) == 0) return true;
+    }
+    return false;
+}
+
+/* Some templates write calls only where there is no content; harmony's refuse one beside a thought
+ * and calls. */
+static enum sp_status write_content_of(struct sp_json_out *out, const struct sp_call_syntax *syntax,
+                                       const struct sp_json *message, struct sp_err *err)
+{
+    const struct sp_json *content = sp_json_get(message, "content");
+    size_t len = content == NULL ? 0 : 1;
+
+    (void)sp_json_to_string(content, &len);
+    if (sp_json_len(sp_json_get(message, "tool_calls")) > 0) {
+        if (syntax->null_content && len == 0) {
+            sp_json_out_text(out, "content", NULL);
+            return SP_OK;
+        }
+        if (syntax->form == SP_CALL_HARMONY && thought_of(message) != NULL) content = NULL;
+    }
+    return write_content(out, content, err);
+}
+
+static enum sp_status write_message(struct sp_json_out *out, struct sp_serve_known_calls *known,
+                                    const struct sp_json *message, struct sp_err *err)
+{
+    static const char *const apart[] = {"role",      "content",  "images",     "reasoning_content",
+                                        "reasoning", "thinking", "tool_calls", NULL};
+    static const char *const whose[] = {"tool_call_id", "name", "tool_name", NULL};
+    const struct sp_json *thought = thought_of(message), *calls;
     const char *role = role_of(message);
+    struct sp_json_iter it = {0};
+    enum sp_status st;
+    bool tool;
 
     if (sp_json_kind(message) != SP_JSON_OBJECT) return sp_fail(err, SP_E_INPUT, "is no object");
     if (role == NULL || *role == '\0') return sp_fail(err, SP_E_INPUT, "has no role");
     if (sp_json_len(sp_json_get(message, "images")) > 0) {
         return sp_fail(err, SP_E_UNSUPPORTED, "images: only text is read here");
     }
+    tool = strcmp(role, "tool") == 0;
+    calls = sp_json_get(message, "tool_calls");
     sp_json_out_begin(out, NULL, '{');
     sp_json_out_text(out, "role", role);
-    st = write_content(out, sp_json_get(message, "content"), err);
+    st = write_content_of(out, known->syntax, message, err);
+    if (!st && thought != NULL) st = sp_json_out_value(out, "reasoning_content", thought, err);
+    if (!st && thought != NULL) st = sp_json_out_value(out, "thinking", thought, err);
+    if (!st && calls && (sp_json_len(calls) > 0 || sp_json_kind(calls) != SP_JSON_ARRAY)) {
+        st = sp_serve_write_calls(out, known, calls, err);
+    }
+    if (tool) sp_serve_write_whose(out, known, message);
     while (!st && sp_json_next(message, &it)) {
-        if (strcmp(it.key, "role") == 0 || strcmp(it.key, "content") == 0) continue;
-        if (strcmp(it.key, "images") == 0 || it.value == NULL) continue;
-        st = strcmp(it.key, "tool_calls") == 0 ? write_calls(out, it.value, err)
-                                               : sp_json_out_value(out, it.key, it.value, err);
+        if (it.value == NULL || is_one_of(it.key, apart) || (tool && is_one_of(it.key, whose))) {
+            continue;
+        }
+        st = sp_json_out_value(out, it.key, it.value, err);
     }
     sp_json_out_end(out, '}');
     return st;
@@ -159,6 +155,7 @@ static void write_given(struct sp_json_out *out, const struct sp_conversation *c
 static enum sp_status write_messages(struct sp_json_out *out, const struct sp_conversation *c,
                                      const struct sp_json *from, struct sp_err *err)
 {
+    struct sp_serve_known_calls known = {.syntax = &c->answers.calls};
     enum sp_status st = SP_OK;
     const char *role = role_of(sp_json_at(from, 0));
     size_t n_first = role && strcmp(role, "system") == 0 ? 1 : 0;
@@ -168,9 +165,10 @@ static enum sp_status write_messages(struct sp_json_out *out, const struct sp_co
     }
     for (size_t i = 0; i < sp_json_len(from) && !st; i++) {
         if (i == n_first) write_given(out, c);
-        st = write_message(out, sp_json_at(from, i), err);
+        st = write_message(out, &known, sp_json_at(from, i), err);
         if (st) sp_context(err, "messages[%zu]", i);
     }
+    free(known.at);
     return st;
 }
 

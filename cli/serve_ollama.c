@@ -40,8 +40,9 @@ static enum sp_status read_think(struct sp_serve_ask *ask, struct sp_err *err)
 
     if (think == NULL) return SP_OK;
     ask->is_think_set = true;
-    ask->think = level != NULL && *level != '\0';
-    if (level == NULL && !sp_json_to_bool(think, &ask->think)) {
+    if (level != NULL) {
+        sp_serve_set_think_level(ask, level);
+    } else if (!sp_json_to_bool(think, &ask->think)) {
         return sp_fail(err, SP_E_INPUT, "think is %s, expected true, false, or a level",
                        sp_json_kind_name(sp_json_kind(think)));
     }
@@ -189,15 +190,52 @@ static void begin_line(struct sp_json_out *out, const struct sp_serve *serve)
     sp_json_out_text(out, "created_at", sp_serve_time(time, &now));
 }
 
-static void write_text(struct sp_json_out *out, enum form form, const char *text, size_t size)
+/* Arguments are JSON themselves. */
+static void write_call(struct sp_json_out *out, const struct sp_serve_call *call, size_t index)
 {
-    if (form == TEXT) {
-        sp_json_out_string(out, "response", text, size);
-        return;
+    struct sp_json *arguments = NULL;
+    size_t size = strlen(call->arguments);
+
+    if (sp_json_parse(&arguments, call->arguments, size, SP_JSON_STRICT, NULL)) return;
+    sp_json_out_begin(out, NULL, '{');
+    sp_json_out_text(out, "id", call->id);
+    sp_json_out_begin(out, "function", '{');
+    sp_json_out_u64(out, "index", index);
+    sp_json_out_text(out, "name", call->name);
+    if (sp_json_out_value(out, "arguments", arguments, NULL)) {
+        sp_json_out_text(out, "arguments", call->arguments);
     }
-    sp_json_out_begin(out, "message", '{');
-    sp_json_out_text(out, "role", "assistant");
-    sp_json_out_string(out, "content", text, size);
+    sp_json_out_end(out, '}');
+    sp_json_out_end(out, '}');
+    sp_json_free(arguments);
+}
+
+/* What a line tells. */
+struct told {
+    const char *content, *thought;
+    size_t n_content, n_thought;
+    const struct sp_serve_call *calls; /* [n_calls] */
+    size_t n_calls, first_call;        /* first_call: how many were told before */
+};
+
+static void write_text(struct sp_json_out *out, enum form form, const struct told *told)
+{
+    if (form == CHAT) {
+        sp_json_out_begin(out, "message", '{');
+        sp_json_out_text(out, "role", "assistant");
+    }
+    sp_json_out_string(out, form == CHAT ? "content" : "response",
+                       told->n_content ? told->content : "", told->n_content);
+    if (told->n_thought > 0) {
+        sp_json_out_string(out, "thinking", told->thought, told->n_thought);
+    }
+    if (form == TEXT) return;
+    if (told->n_calls > 0) {
+        sp_json_out_begin(out, "tool_calls", '[');
+        for (size_t i = 0; i < told->n_calls; i++)
+            write_call(out, &told->calls[i], told->first_call + i);
+        sp_json_out_end(out, ']');
+    }
     sp_json_out_end(out, '}');
 }
 
@@ -213,14 +251,14 @@ static uint64_t ns(double seconds)
 }
 
 /* load_duration is the wait for its turn: the model is there. */
-static void last_line(struct sp_serve_reply *r, enum form form, const char *text, size_t size,
+static void last_line(struct sp_serve_reply *r, enum form form, const struct told *told,
                       const struct sp_result *result)
 {
     struct sp_json_out *out = &r->out;
     bool cut = result->stop == SP_STOP_LENGTH || result->stop == SP_STOP_CONTEXT;
 
     begin_line(out, r->serve);
-    write_text(out, form, text, size);
+    write_text(out, form, told);
     sp_json_out_bool(out, "done", true);
     sp_json_out_text(out, "done_reason", cut ? "length" : "stop");
     sp_json_out_u64(out, "total_duration", ns(r->seconds));
@@ -241,10 +279,23 @@ static void begin(struct sp_serve_reply *r)
     (void)r;
 }
 
-static void piece(struct sp_serve_reply *r, enum form form, const char *text, size_t size)
+static void piece(struct sp_serve_reply *r, enum form form, const struct sp_answer_piece *p)
 {
+    struct told told = {.content = NULL};
+
+    if (p->kind == SP_ANSWER_CALL) {
+        told.first_call = r->said->n_calls - 1;
+        told.calls = &r->said->calls[told.first_call];
+        told.n_calls = 1;
+    } else if (p->kind == SP_ANSWER_THOUGHT) {
+        told.thought = p->text;
+        told.n_thought = p->size;
+    } else {
+        told.content = p->text;
+        told.n_content = p->size;
+    }
     begin_line(&r->out, r->serve);
-    write_text(&r->out, form, text, size);
+    write_text(&r->out, form, &told);
     sp_json_out_bool(&r->out, "done", false);
     end_line(&r->out);
 }
@@ -255,34 +306,51 @@ static void broken(struct sp_serve_reply *r, int status, const char *sentence)
     fputc('\n', r->out.file);
 }
 
-static void chat_piece(struct sp_serve_reply *r, const char *text, size_t size)
+static void chat_piece(struct sp_serve_reply *r, const struct sp_answer_piece *p)
 {
-    piece(r, CHAT, text, size);
+    piece(r, CHAT, p);
 }
 
-static void text_piece(struct sp_serve_reply *r, const char *text, size_t size)
+static void text_piece(struct sp_serve_reply *r, const struct sp_answer_piece *p)
 {
-    piece(r, TEXT, text, size);
+    piece(r, TEXT, p);
 }
+
+static void whole(struct sp_serve_reply *r, enum form form, const struct sp_result *result)
+{
+    const struct sp_serve_said *said = r->said;
+    const struct told told = {
+        .content = said->content.at,
+        .n_content = said->content.len,
+        .thought = said->thought.at,
+        .n_thought = said->thought.len,
+        .calls = said->calls,
+        .n_calls = said->n_calls,
+    };
+
+    last_line(r, form, &told, result);
+}
+
+static const struct told none = {.content = NULL};
 
 static void end_chat(struct sp_serve_reply *r, const struct sp_result *result)
 {
-    last_line(r, CHAT, "", 0, result);
+    last_line(r, CHAT, &none, result);
 }
 
 static void end_text(struct sp_serve_reply *r, const struct sp_result *result)
 {
-    last_line(r, TEXT, "", 0, result);
+    last_line(r, TEXT, &none, result);
 }
 
 static void whole_chat(struct sp_serve_reply *r, const struct sp_result *result)
 {
-    last_line(r, CHAT, result->text, result->text_size, result);
+    whole(r, CHAT, result);
 }
 
 static void whole_text(struct sp_serve_reply *r, const struct sp_result *result)
 {
-    last_line(r, TEXT, result->text, result->text_size, result);
+    whole(r, TEXT, result);
 }
 
 bool sp_serve_ollama_loads(struct sp_json_out *out, const struct sp_serve *serve,
@@ -297,7 +365,7 @@ bool sp_serve_ollama_loads(struct sp_json_out *out, const struct sp_serve *serve
     if (!empty) return false;
     (void)sp_json_to_double(sp_json_get(body, "keep_alive"), &keep);
     begin_line(out, serve);
-    write_text(out, chat ? CHAT : TEXT, "", 0);
+    write_text(out, chat ? CHAT : TEXT, &none);
     sp_json_out_bool(out, "done", true);
     sp_json_out_text(out, "done_reason", keep == 0 ? "unload" : "load");
     end_line(out);

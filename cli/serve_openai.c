@@ -101,6 +101,17 @@ static enum sp_status read_kwargs(struct sp_serve_ask *ask, struct sp_err *err)
     return SP_OK;
 }
 
+static enum sp_status read_effort(struct sp_serve_ask *ask, struct sp_err *err)
+{
+    const struct sp_json *effort = sp_json_get(ask->body, "reasoning_effort");
+    const char *level = sp_json_to_string(effort, NULL);
+
+    if (level != NULL) sp_serve_set_think_level(ask, level);
+    if (effort == NULL || level != NULL) return SP_OK;
+    return sp_fail(err, SP_E_INPUT, "reasoning_effort is %s, expected a level",
+                   sp_json_kind_name(sp_json_kind(effort)));
+}
+
 enum sp_status sp_serve_openai_read_chat(struct sp_serve_ask *ask, const struct sp_serve *serve,
                                          struct sp_err *err)
 {
@@ -114,7 +125,7 @@ enum sp_status sp_serve_openai_read_chat(struct sp_serve_ask *ask, const struct 
                        serve->model.names[0]);
     }
     if ((st = read_common(ask, chat_refusals, err)) || (st = read_tools(ask, err)) ||
-        (st = read_kwargs(ask, err)) ||
+        (st = read_kwargs(ask, err)) || (st = read_effort(ask, err)) ||
         (st = sp_json_get_bool(ask->body, "logprobs", &ask->logprobs, err)) ||
         (st = sp_json_get_i64(ask->body, "top_logprobs", 0, SP_SERVE_MAX_TOP, &n_top, err))) {
         return st;

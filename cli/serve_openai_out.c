@@ -183,9 +183,10 @@ static void write_timings(struct sp_json_out *out, const struct sp_result *r)
 /* ---- objects ----------------------------------------------------------------------------------
  */
 
-static const char *reason(const struct sp_result *result)
+static const char *reason(const struct sp_serve_reply *r, const struct sp_result *result)
 {
-    return result->stop == SP_STOP_LENGTH || result->stop == SP_STOP_CONTEXT ? "length" : "stop";
+    if (result->stop == SP_STOP_LENGTH || result->stop == SP_STOP_CONTEXT) return "length";
+    return r->said->n_calls > 0 ? "tool_calls" : "stop";
 }
 
 static void begin_object(struct sp_serve_reply *r, enum form form, const char *kind)
@@ -211,9 +212,57 @@ static void begin_chunk(struct sp_serve_reply *r, enum form form)
     begin_object(r, form, form == CHAT ? "chat.completion.chunk" : "text_completion");
 }
 
-/* `text` NULL: none. result NULL: more is to come. */
-static void write_delta(struct sp_serve_reply *r, enum form form, bool first, const char *text,
-                        size_t size, const struct sp_result *result)
+/* A call, or what a stream tells of it at a time: index SIZE_MAX is not told, nor a NULL. */
+static void write_call(struct sp_json_out *out, size_t index, const char *id, const char *name,
+                       const char *arguments)
+{
+    sp_json_out_begin(out, NULL, '{');
+    if (index != SIZE_MAX) sp_json_out_u64(out, "index", index);
+    if (id != NULL) {
+        sp_json_out_text(out, "id", id);
+        sp_json_out_text(out, "type", "function");
+    }
+    sp_json_out_begin(out, "function", '{');
+    if (name != NULL) sp_json_out_text(out, "name", name);
+    sp_json_out_text(out, "arguments", arguments);
+    sp_json_out_end(out, '}');
+    sp_json_out_end(out, '}');
+}
+
+/* What a chunk tells. */
+struct delta {
+    bool first;
+    const struct sp_answer_piece *piece; /* NULL: none; of a call: its head, */
+    bool arguments;                      /* or these */
+    const struct sp_result *result;      /* NULL: more is to come */
+};
+
+static void write_chat_delta(struct sp_serve_reply *r, const struct delta *d)
+{
+    const struct sp_answer_piece *p = d->piece;
+    struct sp_json_out *out = &r->out;
+
+    sp_json_out_begin(out, "delta", '{');
+    if (d->first) sp_json_out_text(out, "role", "assistant");
+    if (p != NULL && p->kind == SP_ANSWER_CALL) {
+        size_t index = r->said->n_calls - 1;
+        const struct sp_serve_call *call = &r->said->calls[index];
+
+        sp_json_out_begin(out, "tool_calls", '[');
+        if (d->arguments) {
+            write_call(out, index, NULL, NULL, call->arguments);
+        } else {
+            write_call(out, index, call->id, call->name, "");
+        }
+        sp_json_out_end(out, ']');
+    } else if (p != NULL) {
+        sp_json_out_string(out, p->kind == SP_ANSWER_THOUGHT ? "reasoning_content" : "content",
+                           p->text, p->size);
+    }
+    sp_json_out_end(out, '}');
+}
+
+static void write_delta(struct sp_serve_reply *r, enum form form, const struct delta *d)
 {
     struct sp_json_out *out = &r->out;
 
@@ -221,15 +270,17 @@ static void write_delta(struct sp_serve_reply *r, enum form form, bool first, co
     sp_json_out_begin(out, NULL, '{');
     sp_json_out_u64(out, "index", 0);
     if (form == CHAT) {
-        sp_json_out_begin(out, "delta", '{');
-        if (first) sp_json_out_text(out, "role", "assistant");
-        if (text) sp_json_out_string(out, "content", text, size);
-        sp_json_out_end(out, '}');
+        write_chat_delta(r, d);
     } else {
-        sp_json_out_string(out, "text", text ? text : "", size);
+        sp_json_out_string(out, "text", d->piece ? d->piece->text : "",
+                           d->piece ? d->piece->size : 0);
     }
-    write_logprobs(r, form);
-    sp_json_out_text(out, "finish_reason", result ? reason(result) : NULL);
+    if (d->arguments) { /* its tokens were told with its head */
+        sp_json_out_text(out, "logprobs", NULL);
+    } else {
+        write_logprobs(r, form);
+    }
+    sp_json_out_text(out, "finish_reason", d->result ? reason(r, d->result) : NULL);
     sp_json_out_end(out, '}');
     sp_json_out_end(out, ']');
 }
@@ -241,19 +292,20 @@ static void end_chunk(struct sp_serve_reply *r)
     r->out.comma = false;
 }
 
-static void chunk(struct sp_serve_reply *r, enum form form, bool first, const char *text,
-                  size_t size)
+static void chunk(struct sp_serve_reply *r, enum form form, const struct delta *d)
 {
     begin_chunk(r, form);
-    write_delta(r, form, first, text, size, NULL);
+    write_delta(r, form, d);
     if (r->ask->tell_usage) sp_json_out_text(&r->out, "usage", NULL);
     end_chunk(r);
 }
 
 static void end_stream(struct sp_serve_reply *r, enum form form, const struct sp_result *result)
 {
+    const struct delta last = {.result = result};
+
     begin_chunk(r, form);
-    write_delta(r, form, false, NULL, 0, result);
+    write_delta(r, form, &last);
     if (r->ask->tell_usage) sp_json_out_text(&r->out, "usage", NULL);
     write_timings(&r->out, result);
     end_chunk(r);
@@ -267,6 +319,35 @@ static void end_stream(struct sp_serve_reply *r, enum form form, const struct sp
     fputs("data: [DONE]\n\n", r->out.file);
 }
 
+/* Content is null where calls stand in its place. */
+static void write_message(struct sp_serve_reply *r)
+{
+    const struct sp_serve_said *said = r->said;
+    struct sp_json_out *out = &r->out;
+
+    sp_json_out_begin(out, "message", '{');
+    sp_json_out_text(out, "role", "assistant");
+    if (said->content.len == 0 && said->n_calls > 0) {
+        sp_json_out_text(out, "content", NULL);
+    } else {
+        sp_json_out_string(out, "content", said->content.len ? said->content.at : "",
+                           said->content.len);
+    }
+    sp_json_out_text(out, "refusal", NULL);
+    if (said->thought.len > 0) {
+        sp_json_out_string(out, "reasoning_content", said->thought.at, said->thought.len);
+    }
+    if (said->n_calls > 0) {
+        sp_json_out_begin(out, "tool_calls", '[');
+        for (size_t i = 0; i < said->n_calls; i++) {
+            const struct sp_serve_call *call = &said->calls[i];
+            write_call(out, SIZE_MAX, call->id, call->name, call->arguments);
+        }
+        sp_json_out_end(out, ']');
+    }
+    sp_json_out_end(out, '}');
+}
+
 static void whole(struct sp_serve_reply *r, enum form form, const struct sp_result *result)
 {
     struct sp_json_out *out = &r->out;
@@ -276,16 +357,12 @@ static void whole(struct sp_serve_reply *r, enum form form, const struct sp_resu
     sp_json_out_begin(out, NULL, '{');
     sp_json_out_u64(out, "index", 0);
     if (form == CHAT) {
-        sp_json_out_begin(out, "message", '{');
-        sp_json_out_text(out, "role", "assistant");
-        sp_json_out_string(out, "content", result->text, result->text_size);
-        sp_json_out_text(out, "refusal", NULL);
-        sp_json_out_end(out, '}');
+        write_message(r);
     } else {
         sp_json_out_string(out, "text", result->text, result->text_size);
     }
     write_logprobs(r, form);
-    sp_json_out_text(out, "finish_reason", reason(result));
+    sp_json_out_text(out, "finish_reason", reason(r, result));
     sp_json_out_end(out, '}');
     sp_json_out_end(out, ']');
     write_usage(out, result);
@@ -303,7 +380,10 @@ static void broken(struct sp_serve_reply *r, int status, const char *sentence)
 
 static void begin_chat(struct sp_serve_reply *r)
 {
-    chunk(r, CHAT, true, "", 0);
+    const struct sp_answer_piece empty = {SP_ANSWER_CONTENT, "", 0, NULL};
+    const struct delta first = {.first = true, .piece = &empty};
+
+    chunk(r, CHAT, &first);
 }
 
 static void begin_text(struct sp_serve_reply *r)
@@ -311,14 +391,19 @@ static void begin_text(struct sp_serve_reply *r)
     (void)r;
 }
 
-static void chat_piece(struct sp_serve_reply *r, const char *text, size_t size)
+static void chat_piece(struct sp_serve_reply *r, const struct sp_answer_piece *piece)
 {
-    chunk(r, CHAT, false, text, size);
+    const struct delta head = {.piece = piece}, arguments = {.piece = piece, .arguments = true};
+
+    chunk(r, CHAT, &head);
+    if (piece->kind == SP_ANSWER_CALL) chunk(r, CHAT, &arguments);
 }
 
-static void text_piece(struct sp_serve_reply *r, const char *text, size_t size)
+static void text_piece(struct sp_serve_reply *r, const struct sp_answer_piece *piece)
 {
-    chunk(r, TEXT, false, text, size);
+    const struct delta text = {.piece = piece};
+
+    chunk(r, TEXT, &text);
 }
 
 static void end_chat(struct sp_serve_reply *r, const struct sp_result *result)

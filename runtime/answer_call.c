@@ -78,9 +78,10 @@ static enum sp_status append_arguments(enum sp_value_read *read, struct sp_text 
 }
 
 static enum sp_status take_object(enum sp_value_read *read, struct sp_answer_call *call,
-                                  const struct sp_call_syntax *s, const struct sp_json *object,
+                                  const struct sp_call_source *in, const struct sp_json *object,
                                   struct sp_err *err)
 {
+    const struct sp_call_syntax *s = in->syntax;
     static const char *const names[] = {"name", NULL}, *const arguments[] = {"arguments",
                                                                              "parameters", NULL};
     struct sp_json_iter only = {0};
@@ -102,7 +103,7 @@ static enum sp_status take_object(enum sp_value_read *read, struct sp_answer_cal
     name = member(object, s->name_key, names);
     value = member(object, s->arguments_key, arguments);
     text = sp_json_to_string(name, &size);
-    if (text == NULL || !is_name(text, size)) return SP_OK;
+    if (text == NULL || !is_name(text, size) || (in->bare && value == NULL)) return SP_OK;
     if ((st = set_name(call, text, size, err))) return st;
     return append_arguments(read, &call->arguments, value, err);
 }
@@ -124,7 +125,7 @@ static enum sp_status read_object(enum sp_value_read *read, struct sp_answer_cal
     if (*read != SP_VALUE_READ) return SP_OK;
     *used = at + end;
     if ((st = parse_object(&object, in->text + at, end, err))) return st;
-    st = take_object(read, call, in->syntax, object, err);
+    st = take_object(read, call, in, object, err);
     sp_json_free(object);
     return st;
 }
@@ -211,14 +212,16 @@ static enum sp_status read_python(enum sp_value_read *read, struct sp_answer_cal
 /* ---- arguments between marks ------------------------------------------------------------------
  */
 
-/* Takes one line end off each end: templates write long values on lines of their own. */
-static void strip_lines(const char **text, size_t *size)
+/* Takes off the blanks that the template writes around a value, a line's end mostly. */
+static void strip_value(const char **text, size_t *size, const struct sp_call_syntax *s)
 {
-    if (*size > 0 && **text == '\n') {
-        ++*text;
-        --*size;
+    size_t lead = strlen(s->value_lead), tail = strlen(s->value_tail);
+
+    if (*size >= lead && memcmp(*text, s->value_lead, lead) == 0) {
+        *text += lead;
+        *size -= lead;
     }
-    if (*size > 0 && (*text)[*size - 1] == '\n') --*size;
+    if (*size >= tail && memcmp(*text + *size - tail, s->value_tail, tail) == 0) *size -= tail;
 }
 
 /* The argument whose key begins at *at; *at moves behind it. */
@@ -227,7 +230,8 @@ static enum sp_status read_argument(enum sp_value_read *read, struct sp_answer_c
 {
     const struct sp_call_syntax *s = in->syntax;
     const char *text = in->text, *value;
-    size_t key = *at, n_key, i = key, len, text_at = key, text_len, n_value;
+    size_t key = *at + sp_blanks(in->text + *at, in->size - *at), n_key, i = key, len,
+           text_at = key, text_len, n_value;
     enum sp_mark_match match = sp_mark_find(s->before_value, text, in->size, &i, &len),
                        text_match =
                            sp_mark_find(s->before_text, text, in->size, &text_at, &text_len);
@@ -253,7 +257,7 @@ static enum sp_status read_argument(enum sp_value_read *read, struct sp_answer_c
     if (*read != SP_VALUE_READ) return SP_OK;
     n_value = (size_t)(text + *at - value);
     *at += len;
-    strip_lines(&value, &n_value);
+    strip_value(&value, &n_value, s);
     if ((st = sp_copy_text(&name, text + key, n_key, err))) return st;
     if (call->arguments.len > 1) st = sp_text_append(&call->arguments, ", ", 2, err);
     if (!st) st = sp_answer_string(&call->arguments, name, n_key, err);
@@ -319,11 +323,6 @@ static enum sp_status read_tagged(enum sp_value_read *read, struct sp_answer_cal
     return SP_OK;
 }
 
-static bool is_bare(const struct sp_call_syntax *s)
-{
-    return !*s->open && !*s->all_open;
-}
-
 enum sp_status sp_answer_call_read(enum sp_value_read *read, struct sp_answer_call *call,
                                    size_t *used, const struct sp_call_source *in,
                                    struct sp_err *err)
@@ -352,8 +351,7 @@ enum sp_status sp_answer_call_read(enum sp_value_read *read, struct sp_answer_ca
     }
     if (st) return st;
     if (*read == SP_VALUE_MORE && in->final) *read = SP_VALUE_NONE;
-    if (*read == SP_VALUE_READ && is_bare(in->syntax) &&
-        sp_answer_tool(in->tools, call->name.at) == NULL) {
+    if (*read == SP_VALUE_READ && in->bare && sp_answer_tool(in->tools, call->name.at) == NULL) {
         *read = SP_VALUE_NONE;
     }
     return SP_OK;

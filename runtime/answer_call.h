@@ -19,10 +19,11 @@ struct sp_call_source {
     const char *text;
     size_t size;
     bool final; /* nothing follows */
+    bool bare;  /* nothing marks it: it must be of one of the tools, and have arguments */
 };
 
 /* *call is replaced; *used: bytes up to its close mark, not included. MORE: as the text stands, it
- * may become one. A call without any mark of its own must be of one of the tools. */
+ * may become one. */
 SP_MUST_CHECK enum sp_status sp_answer_call_read(enum sp_value_read *read,
                                                  struct sp_answer_call *call, size_t *used,
                                                  const struct sp_call_source *source,

@@ -295,6 +295,17 @@ static bool learn_python(struct sp_call_syntax *s, const struct rendering *r)
     return learn_list_marks(s, r, c->name, end + 1);
 }
 
+/* The blanks that a text begins with, or ends with. */
+static bool learn_blanks(char blanks[8], const char *text, size_t size, bool at_end)
+{
+    size_t n = at_end ? size - sp_without_blanks(text, size) : sp_blanks(text, size);
+
+    if (n >= 8) return false;
+    memcpy(blanks, at_end ? text + size - n : text, n);
+    blanks[n] = '\0';
+    return true;
+}
+
 static bool learn_tagged(struct sp_call_syntax *s, const struct rendering *r)
 {
     const struct call_place *c = &r->calls[0];
@@ -317,8 +328,9 @@ static bool learn_tagged(struct sp_call_syntax *s, const struct rendering *r)
            sp_probe_mark(s->before_text, text + c->behind_key[0], c->value[0] - c->behind_key[0]) &&
            sp_probe_mark(s->before_value, text + c->behind_key[2],
                          c->value[2] - c->behind_key[2]) &&
-           *s->before_key && *s->before_text && *s->before_value && *s->behind_value &&
-           learn_marks(s, r, ends);
+           learn_blanks(s->value_lead, text, c->value[0], true) &&
+           learn_blanks(s->value_tail, next, n_next, false) && *s->before_key && *s->before_text &&
+           *s->before_value && *s->behind_value && learn_marks(s, r, ends);
 }
 
 static bool learn_harmony(struct sp_call_syntax *s, const struct rendering *r)

@@ -14,7 +14,8 @@ struct sp_answer_parser {
     struct sp_answer_harmony harmony;
     struct sp_answer_call call;
     enum state state;
-    size_t n_open; /* CALL: bytes of the open mark */
+    size_t n_open; /* CALL: bytes of the open mark, and of blanks before it */
+    bool bare;     /* CALL: it has none, and an answer begins */
     bool said;     /* content stands behind the last thought or call: no thought begins there */
     bool called;
     bool closed; /* BEHIND_CALL: the close mark was there */
@@ -28,10 +29,11 @@ static bool reads_calls(const struct sp_answer_parser *p)
     return p->reading.tools != NULL && p->syntax->calls.form != SP_CALL_UNKNOWN;
 }
 
-/* Calls that have no mark of their own are whole answers. */
+/* Objects may stand without a mark where an answer begins: some templates have none, and small
+ * models forget theirs. */
 static bool reads_bare(const struct sp_answer_parser *p)
 {
-    return reads_calls(p) && !*p->first_open && !p->said && !p->called;
+    return reads_calls(p) && p->syntax->calls.form == SP_CALL_OBJECT && !p->said && !p->called;
 }
 
 enum sp_status sp_answer_parser_open(struct sp_answer_parser **out,
@@ -71,6 +73,7 @@ struct found {
     enum sp_mark_match match;
     size_t at, len;
     enum state state; /* that begins there, or for content and thoughts behind it */
+    bool bare;        /* a call without a mark */
 };
 
 static void look_for(struct found *found, const char *mark, enum state state,
@@ -96,7 +99,7 @@ static void look_for_thought(struct found *found, const struct sp_answer_parser 
         enum sp_mark_match match = sp_mark_match(marks[i], held->at + at, held->len - at, &len);
 
         if (match <= found->match) continue;
-        *found = (struct found){match, at, len, i == 0 ? THOUGHT : CONTENT};
+        *found = (struct found){match, at, len, i == 0 ? THOUGHT : CONTENT, false};
     }
 }
 
@@ -111,7 +114,7 @@ static struct found find_mark(const struct sp_answer_parser *p)
     look_for(&found, p->first_open, CALL, p);
     if (*p->syntax->calls.all_open) look_for(&found, p->syntax->calls.open, CALL, p);
     if (reads_bare(p) && at < held->len && strchr("{[", held->at[at]) != NULL) {
-        found = (struct found){SP_MARK_YES, at, 0, CALL};
+        found = (struct found){SP_MARK_YES, at, 0, CALL, true};
     }
     return found;
 }
@@ -139,6 +142,7 @@ static enum step read_content(struct sp_answer_parser *p, bool final)
         p->stream.skip_blanks = true;
     }
     p->n_open = found.at + found.len;
+    p->bare = found.bare;
     p->state = found.state;
     return AGAIN;
 }
@@ -168,7 +172,6 @@ static enum step read_thought(struct sp_answer_parser *p, bool final)
 /* What began like a call is content: its mark, which is not looked at again. */
 static enum step give_up_call(struct sp_answer_parser *p)
 {
-    if (p->n_open == 0 && !p->called && p->stream.text.len > 0) p->n_open = 1;
     sp_answer_stream_tell(&p->stream, SP_ANSWER_CONTENT, p->n_open);
     p->said = true;
     p->state = CONTENT;
@@ -184,6 +187,7 @@ static enum sp_status read_call(enum step *step, struct sp_answer_parser *p, boo
         .text = p->stream.text.at + p->n_open,
         .size = p->stream.text.len - p->n_open,
         .final = final,
+        .bare = p->bare,
     };
     enum sp_value_read read;
     enum sp_status st;
@@ -244,6 +248,7 @@ static enum step read_behind_call(struct sp_answer_parser *p, bool final)
         return AGAIN;
     }
     p->n_open = 0;
+    p->bare = false;
     match = *s->open ? sp_mark_match(s->open, held->at, held->len, &p->n_open) : SP_MARK_NO;
     if (match == SP_MARK_MAYBE && !final) return WAIT;
     p->state = match == SP_MARK_YES || begins_call(p) ? CALL : CONTENT;

@@ -45,8 +45,9 @@ struct sp_call_syntax {
     char quote[SP_MARK_SIZE];
     char behind_name[SP_MARK_SIZE], before_key[SP_MARK_SIZE];
     char before_text[SP_MARK_SIZE], before_value[SP_MARK_SIZE], behind_value[SP_MARK_SIZE];
-    bool text_arguments; /* the template takes arguments as JSON in a string only */
-    bool null_content;   /* the template writes calls only where the content is null */
+    char value_lead[8], value_tail[8]; /* blanks between those marks and the value */
+    bool text_arguments;               /* the template takes arguments as JSON in a string only */
+    bool null_content; /* the template writes calls only where the content is null */
 };
 
 struct sp_answer_syntax {

@@ -64,7 +64,9 @@ static enum sp_status add_think(struct sp_heap *heap, struct sp_dict *data,
     enum sp_status st;
 
     if ((st = sp_dict_set_name(heap, data, "Think", sp_value_bool(chat->think)))) return st;
-    if ((st = sp_dict_set_name(heap, data, "ThinkLevel", sp_value_name("")))) return st;
+    if ((st = sp_dict_set_name(heap, data, "ThinkLevel",
+                               sp_value_name(chat->think_level ? chat->think_level : ""))))
+        return st;
     return sp_dict_set_name(heap, data, "IsThinkSet", sp_value_bool(chat->is_think_set));
 }
 

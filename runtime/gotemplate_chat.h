@@ -8,6 +8,7 @@ struct sp_go_chat {
     const struct sp_json *messages, *tools; /* arrays; NULL: none */
     struct sp_value prompt, suffix;         /* both not empty: they are all there is */
     bool think, is_think_set;
+    const char *think_level; /* NULL: none */
     struct sp_template_time now;
 };
 

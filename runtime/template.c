@@ -283,6 +283,11 @@ static enum sp_status jinja_vars(struct sp_heap *heap, struct sp_value *out,
     }
     if (in->is_think_set) {
         st = sp_dict_set_name(heap, vars, "enable_thinking", sp_value_bool(in->think));
+        if (!st) st = sp_dict_set_name(heap, vars, "thinking", sp_value_bool(in->think));
+        if (st) return st;
+    }
+    if (in->think_level != NULL) {
+        st = sp_dict_set_name(heap, vars, "reasoning_effort", sp_value_name(in->think_level));
         if (st) return st;
     }
     while (sp_json_next(in->kwargs, &it)) {
@@ -325,6 +330,7 @@ static enum sp_status render_go(char **text, size_t *len, const struct sp_templa
                               .suffix = text_value(in->suffix),
                               .think = in->think,
                               .is_think_set = in->is_think_set,
+                              .think_level = in->think_level,
                               .now = in->now};
 
     if (in->vars != NULL) {
@@ -388,17 +394,28 @@ static enum sp_status append_string(struct sp_text *out, const char *text, struc
     return st ? st : sp_text_append(out, "\"", 1, err);
 }
 
-static enum sp_status append_message(struct sp_text *out, const char *role, const char *content,
+static enum sp_status append_member(struct sp_text *out, const char *key, const char *text,
+                                    struct sp_err *err)
+{
+    enum sp_status st = sp_text_append(out, key, strlen(key), err);
+
+    return st ? st : append_string(out, text, err);
+}
+
+/* A thought by the names that Jinja templates and Go's know it by. */
+static enum sp_status append_message(struct sp_text *out, const struct sp_chat_message *m,
                                      struct sp_err *err)
 {
-    static const char begin[] = "{\"role\": ", middle[] = ", \"content\": ";
     enum sp_status st;
 
     if ((st = sp_text_append(out, ", ", out->len > 1 ? 2 : 0, err)) ||
-        (st = sp_text_append(out, begin, strlen(begin), err)) ||
-        (st = append_string(out, role, err)) ||
-        (st = sp_text_append(out, middle, strlen(middle), err)) ||
-        (st = append_string(out, content, err))) {
+        (st = append_member(out, "{\"role\": ", m->role, err)) ||
+        (st = append_member(out, ", \"content\": ", m->content, err))) {
+        return st;
+    }
+    if (m->thought != NULL &&
+        ((st = append_member(out, ", \"reasoning_content\": ", m->thought, err)) ||
+         (st = append_member(out, ", \"thinking\": ", m->thought, err)))) {
         return st;
     }
     return sp_text_append(out, "}", 1, err);
@@ -413,15 +430,17 @@ enum sp_status sp_template_chat(char **text, size_t *len, const struct sp_templa
     struct sp_template_input in = {.generation_prompt = true,
                                    .think = chat->thinking == SP_THINK_ON,
                                    .is_think_set = chat->thinking != SP_THINK_DEFAULT,
+                                   .think_level = chat->think_level,
                                    .now = chat->now};
 
     if ((st = sp_text_append(&array, "[", 1, err))) goto done;
     if (chat->system != NULL && *chat->system) {
-        if ((st = append_message(&array, "system", chat->system, err))) goto done;
+        const struct sp_chat_message system = {.role = "system", .content = chat->system};
+
+        if ((st = append_message(&array, &system, err))) goto done;
     }
     for (size_t i = 0; i < chat->n_messages; i++) {
-        st = append_message(&array, chat->messages[i].role, chat->messages[i].content, err);
-        if (st) goto done;
+        if ((st = append_message(&array, &chat->messages[i], err))) goto done;
     }
     if ((st = sp_text_append(&array, "]", 1, err))) goto done;
     if ((st = sp_json_parse(&messages, array.at, array.len, SP_JSON_STRICT, err))) goto done;

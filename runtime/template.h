@@ -60,7 +60,8 @@ struct sp_template_input {
     const struct sp_json *vars;   /* an object: all variables there are; nothing is added */
     const struct sp_json *prompt, *suffix; /* Go: strings; text around a gap instead of messages */
     bool generation_prompt;                /* Jinja: add_generation_prompt is true */
-    bool think, is_think_set;              /* Go; in Jinja enable_thinking, where it is set */
+    bool think, is_think_set; /* Go; in Jinja enable_thinking and thinking, where it is set */
+    const char *think_level;  /* Go; in Jinja reasoning_effort; NULL: none */
     struct sp_template_time now;
 };
 
@@ -73,6 +74,7 @@ SP_MUST_CHECK enum sp_status sp_template_render(char **text, size_t *len,
 /* A turn of a conversation. */
 struct sp_chat_message {
     const char *role, *content; /* "system", "user", "assistant"; both NUL-terminated, borrowed */
+    const char *thought;        /* of an assistant's answer, the same; NULL: none */
 };
 
 /* Thinking, where a template lets one choose. */
@@ -83,6 +85,7 @@ struct sp_chat {
     const struct sp_chat_message *messages;
     size_t n_messages;
     enum sp_thinking thinking;
+    const char *think_level; /* "low", "high", ...; NULL: none */
     struct sp_template_time now;
 };
 

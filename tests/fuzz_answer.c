@@ -40,7 +40,9 @@ static const struct sp_answer_syntax known[] = {
       .before_key = "<k>",
       .before_text = "<v>",
       .before_value = "<w>",
-      .behind_value = "</v>"}},
+      .behind_value = "</v>",
+      .value_lead = "\n",
+      .value_tail = "\n"}},
     {"", "", {.form = SP_CALL_PYTHON, .open = "<c>", .close = "</c>"}},
     {"", "", {.form = SP_CALL_HARMONY}},
 };

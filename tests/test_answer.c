@@ -322,6 +322,9 @@ static void outputs_are_read(void **state)
          "I might <tool_call> later.\n</think>\n<tool_call>{\"name\": \"now\", \"arguments\": {}}"
          "</tool_call>",
          "T(I might <tool_call> later.)F(now {})", true, false},
+        /* Small models of Qwen2.5 forget the marks. */
+        {HERMES, "{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Paris\"}}",
+         "F(get_weather {\"city\":\"Paris\"})", false, false},
         {NEMO,
          "[TOOL_CALLS] [{\"name\": \"get_weather\", \"arguments\":{\"city\": \"San Francisco\"}}, "
          "{\"name\": \"now\", \"arguments\": {}, \"id\": \"bbc5b7ede\"}]",
@@ -436,6 +439,12 @@ static void nothing_is_lost(void **state)
          "F(now {})C(and more)", false, false},
         {HERMES, "<tool_call>{\"name\": \"now\", \"arguments\": {}}{bad}</tool_call>",
          "F(now {})C({bad}</tool_call>)", false, false},
+        {HERMES, "{\"name\": \"get_weather\"} is a name",
+         "C({\"name\": \"get_weather\"} is a name)", false, false},
+        {HERMES, " \n{\"name\": \"you\", \"arguments\": {}}",
+         "C( \n{\"name\": \"you\", \"arguments\": {}})", false, false},
+        {HERMES, "So: {\"name\": \"now\", \"arguments\": {}}",
+         "C(So: {\"name\": \"now\", \"arguments\": {}})", false, false},
         {HERMES, "Say <think>a</think>", "C(Say <think>a</think>)", false, false},
         {HERMES, "<think>endless", "T(endless)", false, false},
         {HERMES, "<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>",
@@ -459,6 +468,18 @@ static void nothing_is_lost(void **state)
     CHECK(outputs);
 }
 
+static struct sp_answer_parser *open_noting(const struct sp_answer_syntax *syntax,
+                                            struct transcript *t)
+{
+    const struct sp_answer_reading reading = {
+        .syntax = syntax, .tools = tools, .piece = note, .context = t};
+    struct sp_answer_parser *parser = NULL;
+
+    *t = (struct transcript){.last = -1};
+    assert_int_equal(sp_answer_parser_open(&parser, &reading, NULL), SP_OK);
+    return parser;
+}
+
 /* What a special token wrote counts in marks, and is shown nowhere. */
 static void special_tokens_are_not_shown(void **state)
 {
@@ -469,13 +490,10 @@ static void special_tokens_are_not_shown(void **state)
                   {"[CALL_ID]", true}, {"1[ARGS]{}", false},   {"[TOOL_CALLS]", true},
                   {"no call", false}};
     const struct sp_answer_syntax syntax = learn(MISTRAL);
-    struct transcript t = {.last = -1};
-    const struct sp_answer_reading reading = {
-        .syntax = &syntax, .tools = tools, .piece = note, .context = &t};
-    struct sp_answer_parser *parser = NULL;
+    struct transcript t;
+    struct sp_answer_parser *parser = open_noting(&syntax, &t);
 
     (void)state;
-    assert_int_equal(sp_answer_parser_open(&parser, &reading, NULL), SP_OK);
     for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
         assert_int_equal(sp_answer_parser_feed(parser, pieces[i].text, strlen(pieces[i].text),
                                                pieces[i].special, NULL),
@@ -499,13 +517,10 @@ static void content_does_not_wait(void **state)
         {"\n", "C(Hello <tooling"}, {".", "C(Hello <tooling\n."},
     };
     const struct sp_answer_syntax syntax = learn(HERMES);
-    struct transcript t = {.last = -1};
-    const struct sp_answer_reading reading = {
-        .syntax = &syntax, .tools = tools, .piece = note, .context = &t};
-    struct sp_answer_parser *parser = NULL;
+    struct transcript t;
+    struct sp_answer_parser *parser = open_noting(&syntax, &t);
 
     (void)state;
-    assert_int_equal(sp_answer_parser_open(&parser, &reading, NULL), SP_OK);
     for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
         const char *text = pieces[i].text;
 

@@ -953,6 +953,147 @@ static void test_records(void **state)
     packed = before;
 }
 
+/* ---- thoughts and calls -----------------------------------------------------------------------
+ */
+
+/* The tiny model calls no tools. But to this template, which has common words for marks, the story
+ * that it tells begins with a thought, and a call is in it. */
+static const char storyteller[] =
+    "TEMPLATE \"\"\"{% for m in messages %}<|im_start|>{{ m.role }}\n"
+    "{% if m.thinking %}There {{ m.thinking }} a hungry {% endif %}{{ m.content }}"
+    "{% for c in m.tool_calls or [] %}called Finn. {{ c.function.name }} lived "
+    "{% for k, v in c.function.arguments.items() %}in {{ k }} near {{ v }} with {% endfor %}"
+    "a mouse{% endfor %}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}\"\"\"\n";
+static const char story[] = "There was once a hungry turtle called Finn. Finn lived in a cave near "
+                            "the sea with a mouse named Maya.";
+
+#define STORY                                                                                      \
+    "{\"messages\": [{\"role\": \"user\", \"content\": \"Tell me a story.\"}], "                   \
+    "\"stop\": \" Finn loved\", \"options\": {\"stop\": [\" Finn loved\"]}, \"stream\": "
+#define TOOLS                                                                                      \
+    ", \"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"Finn\", \"parameters\": "   \
+    "{\"type\": \"object\", \"properties\": {\"a cave\": {\"type\": \"string\"}}}}}]"
+
+static const char arguments[] = "{\"a cave\": \"the sea\"}";
+
+static void assert_id(const char *id)
+{
+    assert_int_equal(strlen(id), 9);
+    assert_int_equal(strspn(id, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"),
+                     9);
+}
+
+static void openai_calls(const struct serving *s)
+{
+    struct sp_json *json;
+    struct serving_reply r;
+    char *text;
+    size_t n;
+
+    json =
+        serving_json(serving_ask(s, "POST", "/v1/chat/completions", STORY "false" TOOLS "}"), 200);
+    assert_string_equal(text_at(json, "choices.0.message.content"), "turtlenamed Maya.");
+    assert_string_equal(text_at(json, "choices.0.message.reasoning_content"), "was once");
+    assert_string_equal(text_at(json, "choices.0.finish_reason"), "tool_calls");
+    assert_int_equal(sp_json_len(at(json, "choices.0.message.tool_calls")), 1);
+    assert_string_equal(text_at(json, "choices.0.message.tool_calls.0.type"), "function");
+    assert_id(text_at(json, "choices.0.message.tool_calls.0.id"));
+    assert_string_equal(text_at(json, "choices.0.message.tool_calls.0.function.name"), "Finn");
+    assert_string_equal(text_at(json, "choices.0.message.tool_calls.0.function.arguments"),
+                        arguments);
+    sp_json_free(json);
+    r = serving_ask(s, "POST", "/v1/chat/completions", STORY "true" TOOLS "}");
+    text = joined(&r, "choices.0.delta.content", &n);
+    assert_string_equal(text, "turtlenamed Maya.");
+    free(text);
+    text = joined(&r, "choices.0.delta.reasoning_content", &n);
+    assert_string_equal(text, "was once");
+    free(text);
+    /* The name comes first, with the id; the arguments follow. */
+    text = joined(&r, "choices.0.delta.tool_calls.0.function.name", &n);
+    assert_string_equal(text, "Finn");
+    assert_int_equal(n, 1);
+    free(text);
+    text = joined(&r, "choices.0.delta.tool_calls.0.id", &n);
+    assert_id(text);
+    free(text);
+    text = joined(&r, "choices.0.delta.tool_calls.0.function.arguments", &n);
+    assert_string_equal(text, arguments);
+    free(text);
+    assert_non_null(strstr(r.body, "\"delta\": {}, \"logprobs\": null, \"finish_reason\": "
+                                   "\"tool_calls\"}"));
+    assert_non_null(strstr(r.body, "\"tool_calls\": [{\"index\": 0, \"function\": "
+                                   "{\"arguments\": "));
+    serving_release(&r);
+    /* Where no tools are there is nothing to call. */
+    json = serving_json(serving_ask(s, "POST", "/v1/chat/completions", STORY "false}"), 200);
+    assert_string_equal(text_at(json, "choices.0.message.content"), strstr(story, "turtle"));
+    assert_string_equal(text_at(json, "choices.0.finish_reason"), "stop");
+    assert_null(at(json, "choices.0.message.tool_calls"));
+    sp_json_free(json);
+}
+
+static void ollama_calls(const struct serving *s)
+{
+    struct sp_json *json;
+    struct serving_reply r;
+    char *text;
+    size_t n;
+
+    json = serving_json(serving_ask(s, "POST", "/api/chat", STORY "false" TOOLS "}"), 200);
+    assert_string_equal(text_at(json, "message.content"), "turtlenamed Maya.");
+    assert_string_equal(text_at(json, "message.thinking"), "was once");
+    assert_string_equal(text_at(json, "message.tool_calls.0.function.name"), "Finn");
+    assert_string_equal(text_at(json, "message.tool_calls.0.function.arguments.a cave"), "the sea");
+    assert_int_equal(number_at(json, "message.tool_calls.0.function.index"), 0);
+    assert_string_equal(text_at(json, "done_reason"), "stop");
+    sp_json_free(json);
+    r = serving_ask(s, "POST", "/api/chat", STORY "true" TOOLS "}");
+    text = joined(&r, "message.content", &n);
+    assert_string_equal(text, "turtlenamed Maya.");
+    free(text);
+    text = joined(&r, "message.thinking", &n);
+    assert_string_equal(text, "was once");
+    free(text);
+    text = joined(&r, "message.tool_calls.0.function.arguments.a cave", &n);
+    assert_string_equal(text, "the sea");
+    assert_int_equal(n, 1);
+    free(text);
+    serving_release(&r);
+    json = serving_json(serving_ask(s, "POST", "/api/generate",
+                                    "{\"prompt\": \"Tell me a story.\", \"stream\": false, "
+                                    "\"options\": {\"stop\": [\" called\"]}}"),
+                        200);
+    assert_string_equal(text_at(json, "response"), "turtle");
+    assert_string_equal(text_at(json, "thinking"), "was once");
+    sp_json_free(json);
+    json = serving_json(serving_ask(s, "POST", "/api/show", "{}"), 200);
+    assert_string_equal(text_at(json, "capabilities.1"), "tools");
+    assert_string_equal(text_at(json, "capabilities.2"), "thinking");
+    sp_json_free(json);
+}
+
+static void test_calls(void **state)
+{
+    const char *before = packed;
+    struct serving s;
+    char *text;
+
+    (void)state;
+    packed = pack(storyteller);
+    s = serving_start(packed, (const char *const[]){"--kv-type", "f32", "--verbose", NULL});
+    text = run("'Tell me a story.' --kv-type f32 --stop ' Finn loved'");
+    assert_string_equal(text, story); /* the words of `run` are whole */
+    free(text);
+    openai_calls(&s);
+    ollama_calls(&s);
+    assert_int_equal(serving_logged(&s, "thoughts of answers: There...a hungry"), 1);
+    assert_int_equal(serving_logged(&s, "calls of tools: called Finn.NAMElived"), 1);
+    assert_int_equal(serving_stop(&s), 0);
+    packed = before;
+}
+
 /* ---- the end ----------------------------------------------------------------------------------
  */
 
@@ -997,7 +1138,8 @@ int main(void)
         cmocka_unit_test(test_nonsense),     cmocka_unit_test(test_browsers),
         cmocka_unit_test(test_crowd),        cmocka_unit_test(test_queue),
         cmocka_unit_test(test_dawdlers),     cmocka_unit_test(test_reuse),
-        cmocka_unit_test(test_records),      cmocka_unit_test(test_stopping),
+        cmocka_unit_test(test_records),      cmocka_unit_test(test_calls),
+        cmocka_unit_test(test_stopping),
     };
 
     signal(SIGPIPE, SIG_IGN);

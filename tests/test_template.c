@@ -57,7 +57,7 @@ static void chat_is(const struct sp_template *t, const struct sp_chat *chat, con
 }
 
 static const struct sp_chat_message three[] = {
-    {"user", "Hi \"you\"\n"}, {"assistant", "Yo"}, {"user", "Bye"}};
+    {"user", "Hi \"you\"\n", NULL}, {"assistant", "Yo", NULL}, {"user", "Bye", NULL}};
 
 static void chats_in_jinja(void **state)
 {
@@ -82,6 +82,33 @@ static void chats_in_jinja(void **state)
     chat.n_messages = 1;
     chat.thinking = SP_THINK_OFF;
     chat_is(t, &chat, "<s><user>Hi \"you\"\n</s><assistant>False");
+    sp_template_free(t);
+}
+
+/* A thought is a member of its own, by both names; a level goes beside it. */
+static void thoughts(void **state)
+{
+    static const char jinja[] =
+        "{% for m in messages %}{{ m.reasoning_content }}|{{ m.thinking }}|{{ m.content }};"
+        "{% endfor %}{{ enable_thinking }}{{ thinking }}{{ reasoning_effort }}";
+    static const char go[] = "{{ range .Messages }}{{ .Thinking }}|{{ .Content }};{{ end }}"
+                             "{{ .Think }}{{ .ThinkLevel }}";
+    static const struct sp_chat_message messages[] = {{"user", "Q", NULL},
+                                                      {"assistant", "A", "\"Hm\"\n"}};
+    const struct sp_chat chat = {.messages = messages,
+                                 .n_messages = 2,
+                                 .thinking = SP_THINK_ON,
+                                 .think_level = "low",
+                                 .now = noon};
+    struct sp_template *t = NULL;
+
+    (void)state;
+    assert_int_equal(sp_template_compile(&t, jinja, strlen(jinja), SP_TEMPLATE_JINJA, NULL), SP_OK);
+    chat_is(t, &chat, "||Q;\"Hm\"\n|\"Hm\"\n|A;TrueTruelow");
+    sp_template_free(t);
+    t = NULL;
+    assert_int_equal(sp_template_compile(&t, go, strlen(go), SP_TEMPLATE_GO, NULL), SP_OK);
+    chat_is(t, &chat, "|Q;\"Hm\"\n|A;truelow");
     sp_template_free(t);
 }
 
@@ -260,10 +287,15 @@ static void refuses_what_is_no_conversation(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(recognises_languages),  cmocka_unit_test(chats_in_jinja),
-        cmocka_unit_test(chats_in_go),           cmocka_unit_test(turns_in_go),
-        cmocka_unit_test(sources_by_precedence), cmocka_unit_test(named_templates),
-        cmocka_unit_test(empty_values_in_go),    cmocka_unit_test(refuses_what_is_no_conversation),
+        cmocka_unit_test(recognises_languages),
+        cmocka_unit_test(chats_in_jinja),
+        cmocka_unit_test(thoughts),
+        cmocka_unit_test(chats_in_go),
+        cmocka_unit_test(turns_in_go),
+        cmocka_unit_test(sources_by_precedence),
+        cmocka_unit_test(named_templates),
+        cmocka_unit_test(empty_values_in_go),
+        cmocka_unit_test(refuses_what_is_no_conversation),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,51 @@
+#include "cli/serve_said.h"
+
+#include <stdlib.h>
+
+void sp_serve_said_release(struct sp_serve_said *said)
+{
+    sp_text_release(&said->content);
+    sp_text_release(&said->thought);
+    for (size_t i = 0; i < said->n_calls; i++) {
+        free(said->calls[i].name);
+        free(said->calls[i].arguments);
+    }
+    free(said->calls);
+    *said = (struct sp_serve_said){0};
+}
+
+/* Different for every call of every answer: multiplying by an odd number loses nothing. */
+static void write_id(char id[SP_CALL_ID_SIZE], uint64_t key, size_t call)
+{
+    static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    uint64_t x = (key + call) * 0x9E3779B97F4A7C15;
+
+    for (size_t i = 0; i + 1 < SP_CALL_ID_SIZE; i++, x /= sizeof digits - 1)
+        id[i] = digits[x % (sizeof digits - 1)];
+    id[SP_CALL_ID_SIZE - 1] = '\0';
+}
+
+static enum sp_status add_call(struct sp_serve_said *said, const struct sp_answer_piece *piece,
+                               struct sp_err *err)
+{
+    struct sp_serve_call call = {.name = NULL};
+    enum sp_status st =
+        sp_grow(&said->calls, &said->cap_calls, said->n_calls + 1, sizeof call, err);
+
+    if (st || (st = sp_copy_text(&call.name, piece->name, strlen(piece->name), err))) return st;
+    if ((st = sp_copy_text(&call.arguments, piece->text, piece->size, err))) {
+        free(call.name);
+        return st;
+    }
+    write_id(call.id, said->key, said->n_calls);
+    said->calls[said->n_calls++] = call;
+    return SP_OK;
+}
+
+enum sp_status sp_serve_said_add(struct sp_serve_said *said, const struct sp_answer_piece *piece,
+                                 struct sp_err *err)
+{
+    if (piece->kind == SP_ANSWER_CALL) return add_call(said, piece, err);
+    return sp_text_append(piece->kind == SP_ANSWER_THOUGHT ? &said->thought : &said->content,
+                          piece->text, piece->size, err);
+}
