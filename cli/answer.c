@@ -4,6 +4,7 @@
 #include "cli/prompt_cache.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Prompts shorter than this are read too fast for a progress line. */
@@ -14,8 +15,14 @@ struct stream {
     struct sp_session *session;
     size_t n_prompt;
     bool logprobs;
-    bool progress_drawn, coloured;
+    bool progress_drawn, coloured, dim;
     char last; /* character shown */
+    const struct sp_answer_marks *marks;
+    struct sp_answer_parser *parser; /* NULL: all is content */
+    struct sp_said *said;
+    bool apart;   /* thoughts are shown apart, or not at all */
+    bool thought; /* one was shown, and nothing behind it */
+    enum sp_status status;
 };
 
 static int show_prompt_progress(void *context, size_t done, size_t total)
@@ -47,11 +54,62 @@ static void colour(struct stream *s, bool on)
     s->coloured = on;
 }
 
+static void write_text(struct stream *s, const char *text, size_t size)
+{
+    if (size == 0) return;
+    fwrite(text, 1, size, stdout);
+    s->last = text[size - 1];
+}
+
+static void dim(struct stream *s, bool on)
+{
+    if (s->dim == on) return;
+    fputs(on ? "\x1b[2m" : "\x1b[0m", stdout);
+    s->dim = on;
+}
+
+/* Thoughts are dim, and a blank line stands behind them. */
+static void show_piece(void *context, const struct sp_answer_piece *piece)
+{
+    struct stream *s = context;
+    bool thought = piece->kind == SP_ANSWER_THOUGHT;
+
+    if (!s->status) s->status = sp_said_add(s->said, piece, NULL);
+    if (!s->apart || (thought && s->style->hide_thoughts)) return;
+    dim(s, thought);
+    if (s->thought && !thought) write_text(s, "\n\n", 2);
+    s->thought = thought;
+    write_text(s, piece->text, piece->size);
+}
+
+static int read_text(struct stream *s, const char *text, size_t size, bool special)
+{
+    enum sp_status st = sp_answer_parser_feed(s->parser, text, size, special, NULL);
+
+    if (st) s->status = st;
+    if (s->apart) fflush(stdout);
+    return s->status != SP_OK;
+}
+
+static int show_special(void *context, uint32_t id)
+{
+    struct stream *s = context;
+    const struct sp_answer_specials *specials = s->marks->specials;
+
+    for (size_t i = 0; i < specials->n; i++) {
+        const char *text = specials->at[i].text;
+        if (specials->at[i].id == id && read_text(s, text, strlen(text), true)) return 1;
+    }
+    return sp_signals_caught();
+}
+
 static int show_text(void *context, const char *text, size_t size, bool drafted)
 {
     struct stream *s = context;
 
     if (size == 0) return sp_signals_caught();
+    if (s->parser != NULL && read_text(s, text, size, false)) return 1;
+    if (s->apart) return sp_signals_caught();
     if (s->style->json) {
         struct sp_json_out out = {.file = stdout};
         sp_json_out_begin(&out, NULL, '{');
@@ -61,8 +119,7 @@ static int show_text(void *context, const char *text, size_t size, bool drafted)
         putchar('\n');
     } else {
         if (s->style->show_draft) colour(s, drafted);
-        fwrite(text, 1, size, stdout);
-        s->last = text[size - 1];
+        write_text(s, text, size);
     }
     fflush(stdout);
     return sp_signals_caught();
@@ -112,9 +169,40 @@ static void end_line(const struct stream *s, bool complete)
     if (s->last != '\n' || (complete && !terminal)) putchar('\n');
 }
 
-enum sp_status sp_answer(struct sp_result *result, struct sp_session *session,
-                         const struct sp_request *request, const struct sp_answer_style *style,
-                         struct sp_err *err)
+/* Reads with the marks; the ids of their special tokens are owned by the caller. */
+static enum sp_status open_parser(struct stream *s, struct sp_request *r, uint32_t **ids,
+                                  struct sp_err *err)
+{
+    const struct sp_answer_marks *marks = s->marks;
+    const struct sp_answer_reading reading = {.syntax = marks->syntax,
+                                              .in_thought = marks->in_thought,
+                                              .piece = show_piece,
+                                              .context = s};
+    enum sp_status st;
+
+    if ((st = sp_new(ids, marks->specials->n, sizeof **ids, err))) return st;
+    for (size_t i = 0; i < marks->specials->n; i++)
+        (*ids)[i] = marks->specials->at[i].id;
+    r->special_ids = *ids;
+    r->n_special_ids = marks->specials->n;
+    r->special = show_special;
+    s->apart = !s->style->json &&
+               (s->style->hide_thoughts || (sp_out_is_screen(stdout) && !s->style->show_draft));
+    return sp_answer_parser_open(&s->parser, &reading, err);
+}
+
+static enum sp_status close_parser(struct stream *s, enum sp_status st, struct sp_err *err)
+{
+    if (!st && s->parser != NULL) st = sp_answer_parser_finish(s->parser, err);
+    if (!st && s->status) st = sp_fail(err, s->status, "out of memory for the answer");
+    dim(s, false);
+    sp_answer_parser_close(s->parser);
+    return st;
+}
+
+enum sp_status sp_answer(struct sp_result *result, struct sp_said *said, struct sp_session *session,
+                         const struct sp_request *request, const struct sp_answer_marks *marks,
+                         const struct sp_answer_style *style, struct sp_err *err)
 {
     struct stream stream = {
         .style = style,
@@ -122,9 +210,14 @@ enum sp_status sp_answer(struct sp_result *result, struct sp_session *session,
         .n_prompt = request->n_prompt,
         .logprobs = request->logprobs,
         .last = '\n',
+        .marks = marks,
+        .said = said,
     };
     struct sp_request r = *request;
+    uint32_t *special_ids = NULL;
     enum sp_status st;
+
+    if (marks != NULL && (st = open_parser(&stream, &r, &special_ids, err))) goto done;
 
     r.digest = style->digest;
     r.context = &stream;
@@ -133,10 +226,13 @@ enum sp_status sp_answer(struct sp_result *result, struct sp_session *session,
     r.token = show_token;
     r.text = show_text;
     st = sp_session_generate(session, &r, result, err);
+    st = close_parser(&stream, st, err);
     colour(&stream, false);
     if (stream.progress_drawn) fputs("\r\x1b[K", stderr);
     if (!style->json) end_line(&stream, st == SP_OK);
     fflush(stdout);
+done:
+    free(special_ids);
     return st;
 }
 
@@ -182,8 +278,9 @@ static size_t n_positions(const struct sp_result *r)
     return n;
 }
 
-static void report_json(const struct sp_result *r, const struct sp_package_info *info,
-                        const struct sp_sampling *sampling, const struct sp_answer_style *style)
+static void report_json(const struct sp_result *r, const struct sp_said *said,
+                        const struct sp_package_info *info, const struct sp_sampling *sampling,
+                        const struct sp_answer_style *style)
 {
     struct sp_json_out out = {.file = stdout};
     char digest[17];
@@ -194,6 +291,12 @@ static void report_json(const struct sp_result *r, const struct sp_package_info 
         sp_json_out_string(&out, "text", r->text, r->text_size);
     else
         sp_json_out_text(&out, "text", NULL);
+    if (said != NULL) {
+        sp_json_out_string(&out, "content", said->content.len ? said->content.at : "",
+                           said->content.len);
+        sp_json_out_string(&out, "thinking", said->thought.len ? said->thought.at : "",
+                           said->thought.len);
+    }
     sp_json_out_text(&out, "stop", sp_stop_name(r->stop));
     rounds_to_json(&out, r, style->plain);
     if (style->digest) {
@@ -333,11 +436,12 @@ static void report_long(const struct sp_result *r, const struct sp_package_info 
     }
 }
 
-void sp_answer_report(const struct sp_result *result, const struct sp_package_info *info,
-                      const struct sp_sampling *sampling, struct sp_answer_style *style)
+void sp_answer_report(const struct sp_result *result, const struct sp_said *said,
+                      const struct sp_package_info *info, const struct sp_sampling *sampling,
+                      struct sp_answer_style *style)
 {
     if (style->json)
-        report_json(result, info, sampling, style);
+        report_json(result, said, info, sampling, style);
     else if (style->verbose)
         report_long(result, info);
     else

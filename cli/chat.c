@@ -115,10 +115,15 @@ static void set_system(struct sp_conversation *c, const char *text)
     }
 }
 
-static void set_thinking(struct sp_conversation *c, enum sp_thinking thinking)
+static void set_thinking(struct sp_conversation *c, const char *word)
 {
-    c->thinking = thinking;
-    if (c->template == NULL) puts("Without a chat template there is no way to ask for that.");
+    struct sp_err err = {0};
+
+    if (sp_conversation_set_thinking(c, word, &err)) {
+        printf("%s.\n", err.text);
+    } else if (c->template == NULL) {
+        puts("Without a chat template there is no way to ask for that.");
+    }
 }
 
 /* Words that stand alone behind /set; false: another. */
@@ -129,9 +134,9 @@ static bool set_switch(struct sp_generation *g, const char *name)
     if (verbose || strcmp(name, "quiet") == 0) {
         g->style.verbose = verbose;
     } else if (strcmp(name, "think") == 0) {
-        set_thinking(&g->conversation, SP_THINK_ON);
+        set_thinking(&g->conversation, "true");
     } else if (strcmp(name, "nothink") == 0) {
-        set_thinking(&g->conversation, SP_THINK_OFF);
+        set_thinking(&g->conversation, "false");
     } else {
         return false;
     }
@@ -154,6 +159,8 @@ static void set_value(struct sp_generation *g, const char *name, const char *val
 {
     if (strcmp(name, "system") == 0) {
         set_system(&g->conversation, value);
+    } else if (strcmp(name, "think") == 0 && *value != '\0') {
+        set_thinking(&g->conversation, value);
     } else if (*value != '\0') {
         set_parameter(g, name, value);
     } else if (!set_switch(g, name)) {
@@ -284,12 +291,13 @@ static enum sp_status ask(struct sp_generation *g, const char *text, size_t size
 {
     struct sp_conversation *c = &g->conversation;
     struct sp_result result = {0};
+    struct sp_said said = {0};
     enum sp_status st;
-    bool answered = false;
+    bool answered = false, apart = sp_generation_tells_thoughts(g);
 
     if ((st = sp_conversation_ask(c, text, size, err))) return st;
     if (fits(g)) {
-        if ((st = sp_generation_answer(&result, g, &c->prompt, err))) goto done;
+        if ((st = sp_generation_answer(&result, &said, g, &c->prompt, err))) goto done;
         answered = result.stop != SP_STOP_CANCELLED || result.text_size > 0;
         if (answered) g->n_used = c->prompt.n + (result.n_ids ? result.n_ids - 1 : 0);
         if (result.stop == SP_STOP_CONTEXT) {
@@ -298,9 +306,10 @@ static enum sp_status ask(struct sp_generation *g, const char *text, size_t size
                    sp_session_n_context(g->session));
         }
     }
-    if (answered) st = sp_conversation_answered(c, &result, err);
+    if (answered) st = sp_conversation_answered(c, &result, apart ? &said : NULL, err);
 done:
     if (!answered) sp_conversation_withdraw(c);
+    sp_said_release(&said);
     sp_result_release(&result);
     return st;
 }

@@ -12,8 +12,8 @@
 struct options {
     struct sp_settings settings;
     struct sp_engine_opts engine; /* but for what the settings hold too */
-    const char *ids, *system, *prompt_cache, *format;
-    bool raw, no_draft, ignore_eos, show_draft, verbose, json, logprobs, digest;
+    const char *ids, *system, *prompt_cache, *format, *think;
+    bool raw, no_draft, ignore_eos, show_draft, hide_thinking, verbose, json, logprobs, digest;
     int64_t n_top;
 };
 
@@ -30,6 +30,9 @@ static const struct sp_opt opts[] = {
      .help = "The prompt as token ids; no template, nothing added"},
     {SP_OPT_STRING, 0, "system", NULL, "TEXT", AT(system),
      .help = "System message, in place of the file's"},
+    {SP_OPT_STRING, 0, "think", NULL, "true|false|LEVEL", AT(think),
+     .shown = "as the template likes",
+     .help = "Ask for thinking, or for none, or for a level of it"},
     SP_OPT_NUM_CTX(struct options, settings),
     {SP_OPT_STRING, 0, "prompt-cache", NULL, "FILE", AT(prompt_cache),
      .help = "Keep what was read of the prompt in FILE, and read it no more the next time"},
@@ -48,6 +51,8 @@ static const struct sp_opt opts[] = {
     {SP_OPT_HEADING, .help = "Sampling"},
     SP_OPT_SET_SAMPLING(struct options, settings),
     {SP_OPT_HEADING, .help = "Output"},
+    {SP_OPT_FLAG, 0, "hide-thinking", "hidethinking", NULL, AT(hide_thinking),
+     .help = "Do not show what the model thinks before it answers"},
     {SP_OPT_FLAG, 0, "verbose", NULL, NULL, AT(verbose),
      .help = "Rates, everything about drafting, and where each setting came from"},
     {SP_OPT_FLAG, 0, "json", NULL, NULL, AT(json),
@@ -66,9 +71,19 @@ static const struct sp_opt opts[] = {
     {.kind = SP_OPT_END},
 };
 
-enum sp_status sp_generation_answer(struct sp_result *result, struct sp_generation *g,
-                                    const struct sp_ids *ids, struct sp_err *err)
+bool sp_generation_tells_thoughts(const struct sp_generation *g)
 {
+    return g->conversation.template != NULL &&
+           sp_answer_syntax_knows_thoughts(&g->conversation.answers);
+}
+
+enum sp_status sp_generation_answer(struct sp_result *result, struct sp_said *said,
+                                    struct sp_generation *g, const struct sp_ids *ids,
+                                    struct sp_err *err)
+{
+    const struct sp_conversation *c = &g->conversation;
+    const struct sp_answer_marks marks = {&c->answers, &c->specials, c->in_thought};
+    bool apart = sp_generation_tells_thoughts(g);
     enum sp_status st;
     struct sp_sampling sampling;
     uint32_t end_ids[SP_MAX_STOPS + 1];
@@ -78,8 +93,11 @@ enum sp_status sp_generation_answer(struct sp_result *result, struct sp_generati
     request.measure = !g->no_draft && g->info.draft != NULL;
     request.logprobs = g->logprobs;
     request.n_top = g->n_top;
-    if ((st = sp_answer(result, g->session, &request, &g->style, err))) return st;
-    sp_answer_report(result, &g->info, &sampling, &g->style);
+    if ((st = sp_answer(result, said, g->session, &request, apart ? &marks : NULL, &g->style,
+                        err))) {
+        return st;
+    }
+    sp_answer_report(result, apart ? said : NULL, &g->info, &sampling, &g->style);
     return SP_OK;
 }
 
@@ -110,6 +128,7 @@ static enum sp_status run_once(struct sp_generation *g, const struct options *o,
     enum sp_status st;
     struct sp_ids ids = {0};
     struct sp_result result = {0};
+    struct sp_said said = {0};
 
     st = o->ids ? sp_ids_parse(&ids, o->ids, err) : ask(&g->conversation, args, err);
     if (st) goto done;
@@ -119,9 +138,8 @@ static enum sp_status run_once(struct sp_generation *g, const struct options *o,
     }
     st = sp_generation_check_room(g, o->ids ? ids.n : g->conversation.prompt.n, err);
     if (st) goto done;
-    if ((st = sp_generation_answer(&result, g, o->ids ? &ids : &g->conversation.prompt, err))) {
-        goto done;
-    }
+    st = sp_generation_answer(&result, &said, g, o->ids ? &ids : &g->conversation.prompt, err);
+    if (st) goto done;
     if (result.stop == SP_STOP_CONTEXT && !o->json) {
         fprintf(stderr, "the context of %zu tokens is full, so the answer ends here%s\n",
                 sp_session_n_context(g->session),
@@ -131,6 +149,7 @@ static enum sp_status run_once(struct sp_generation *g, const struct options *o,
     }
     if (result.stop == SP_STOP_CANCELLED) st = sp_fail(err, SP_E_CHECK, "interrupted");
 done:
+    sp_said_release(&said);
     sp_result_release(&result);
     sp_ids_release(&ids);
     return st;
@@ -165,6 +184,14 @@ static enum sp_status check_options(const struct options *o, const struct sp_arg
                        "--ignore-eos does not go with --format: what is complete "
                        "has to end");
     }
+    if (o->think != NULL && (o->raw || o->ids)) {
+        return sp_fail(err, SP_E_USAGE, "--think goes into a chat template, and %s uses none",
+                       o->raw ? "--raw" : "--ids");
+    }
+    if (o->hide_thinking && (o->json || o->show_draft)) {
+        return sp_fail(err, SP_E_USAGE, "--hide-thinking does not go with --%s",
+                       o->json ? "json" : "show-draft");
+    }
     if (o->json && o->show_draft) {
         return sp_fail(err, SP_E_USAGE, "--show-draft does not go with --json");
     }
@@ -182,6 +209,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
         .settings = &settings,
         .style = {.json = o->json,
                   .show_draft = o->show_draft,
+                  .hide_thoughts = o->hide_thinking,
                   .verbose = o->verbose,
                   .digest = o->digest,
                   .plain = o->no_draft,
@@ -199,6 +227,10 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     }
     g.grammar = grammar;
     if ((st = sp_generation_read(&g, args, o->raw || o->ids, o->system, err))) goto done;
+    if (o->think && (st = sp_conversation_set_thinking(&g.conversation, o->think, err))) goto done;
+    if (o->think && g.conversation.template == NULL) {
+        sp_out_note(args->command->name, "the file has no chat template: --think has no effect");
+    }
     /* A session may still set another depth. */
     if (!session && settings.depth == 0) g.no_draft = g.style.plain = true;
     if ((st = sp_generation_open(&g, args, &o->engine, err))) goto done;

@@ -57,6 +57,22 @@ enum sp_status sp_conversation_set_system(struct sp_conversation *c, const char 
     return SP_OK;
 }
 
+enum sp_status sp_conversation_set_thinking(struct sp_conversation *c, const char *word,
+                                            struct sp_err *err)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    bool off = strcmp(word, "false") == 0, level = !off && strcmp(word, "true") != 0;
+    size_t len = strlen(word);
+
+    if (level && (len == 0 || len >= sizeof c->think_level || strspn(word, letters) < len)) {
+        return sp_fail(err, SP_E_USAGE, "think is \"%s\", expected true, false, or a level", word);
+    }
+    c->thinking = off ? SP_THINK_OFF : SP_THINK_ON;
+    memcpy(c->think_level, word, level ? len + 1 : 0);
+    if (!level) c->think_level[0] = '\0';
+    return SP_OK;
+}
+
 static enum sp_status take_records(struct sp_conversation *c, const struct sp_modelfile *file,
                                    bool *unused, struct sp_err *err)
 {
@@ -109,6 +125,7 @@ void sp_conversation_release(struct sp_conversation *c)
     free(c->turns);
     free(c->system);
     sp_ids_release(&c->prompt);
+    sp_answer_specials_release(&c->specials);
     sp_template_free(c->template);
     memset(c, 0, sizeof *c);
 }
@@ -119,7 +136,8 @@ void sp_conversation_attach(struct sp_conversation *c, const struct sp_package *
     if (c->template == NULL) return;
     c->has_end_id = sp_prompt_end_of_turn(&c->end_id, package, c->template);
     /* What is not learned stays in the text. */
-    if (sp_answer_syntax_learn(&c->answers, c->template, package->tokenizer, NULL)) {
+    if (sp_answer_syntax_learn(&c->answers, c->template, package->tokenizer, NULL) ||
+        sp_answer_specials_find(&c->specials, &c->answers, package->tokenizer, false, NULL)) {
         c->answers = (struct sp_answer_syntax){0};
     }
 }
@@ -144,7 +162,7 @@ static enum sp_status render(struct sp_conversation *c, struct sp_err *err)
     struct sp_chat chat = {.system = c->system,
                            .n_messages = c->n_turns,
                            .thinking = c->thinking,
-                           .think_level = c->think_level,
+                           .think_level = *c->think_level ? c->think_level : NULL,
                            .now = c->now};
     struct sp_chat_message *messages = NULL;
     char *text = NULL;
@@ -163,6 +181,7 @@ static enum sp_status render(struct sp_conversation *c, struct sp_err *err)
     }
     sp_ids_release(&c->prompt);
     c->cap_prompt = 0;
+    c->in_thought = sp_answer_syntax_thinks(&c->answers, text, size);
     st = sp_prompt_raw(&c->prompt, c->package, text, size, false, err);
     free(text);
     return st;
@@ -196,11 +215,23 @@ enum sp_status sp_conversation_ask(struct sp_conversation *c, const char *text, 
     return st;
 }
 
+static enum sp_status add_answer(struct sp_conversation *c, const struct sp_said *said,
+                                 struct sp_err *err)
+{
+    const struct sp_text *content = &said->content, *thought = &said->thought;
+    enum sp_status st =
+        add_turn(c, "assistant", content->len ? content->at : "", content->len, err);
+
+    if (st || thought->len == 0) return st;
+    return sp_copy_text(&c->turns[c->n_turns - 1].thought, thought->at, thought->len, err);
+}
+
 enum sp_status sp_conversation_answered(struct sp_conversation *c, const struct sp_result *result,
-                                        struct sp_err *err)
+                                        const struct sp_said *said, struct sp_err *err)
 {
     enum sp_status st;
 
+    if (c->template != NULL && said != NULL) return add_answer(c, said, err);
     if (c->template != NULL) {
         return add_turn(c, "assistant", result->text, result->text_size, err);
     }

@@ -7,8 +7,11 @@
 #define SP_CLI_CONVERSATION_H
 
 #include "cli/prompt.h"
+#include "cli/said.h"
 #include "format/packfile.h"
 #include "runtime/answer_syntax.h"
+
+enum { SP_THINK_LEVEL_SIZE = 16 };
 
 /* A turn that is kept. */
 struct sp_turn {
@@ -23,12 +26,14 @@ struct sp_conversation {
     char *system;                     /* owned; NULL: none */
     struct sp_turn *turns;
     size_t n_turns, cap_turns;
-    size_t n_given;                  /* of these, MESSAGE records of the file */
-    struct sp_answer_syntax answers; /* learned from the template */
+    size_t n_given;                     /* of these, MESSAGE records of the file */
+    struct sp_answer_syntax answers;    /* learned from the template */
+    struct sp_answer_specials specials; /* in its marks of thoughts; owned */
     enum sp_thinking thinking;
-    const char *think_level;     /* borrowed; NULL: none */
-    struct sp_template_time now; /* one for the whole conversation */
-    struct sp_ids prompt;        /* what is asked; owned */
+    char think_level[SP_THINK_LEVEL_SIZE]; /* empty: none */
+    struct sp_template_time now;           /* one for the whole conversation */
+    struct sp_ids prompt;                  /* what is asked; owned */
+    bool in_thought;                       /* it ends with a thought that is begun */
     size_t cap_prompt;
     size_t n_kept;   /* raw: ids of the turns before the question */
     bool has_end_id; /* the template's own end of an answer */
@@ -50,12 +55,18 @@ void sp_conversation_attach(struct sp_conversation *c, const struct sp_package *
 SP_MUST_CHECK enum sp_status sp_conversation_set_system(struct sp_conversation *c, const char *text,
                                                         struct sp_err *err);
 
+/* "true", "false", or a level: a word of letters. */
+SP_MUST_CHECK enum sp_status sp_conversation_set_thinking(struct sp_conversation *c,
+                                                          const char *word, struct sp_err *err);
+
 /* The user's next message: c->prompt asks for the answer. On failure the message is forgotten. */
 SP_MUST_CHECK enum sp_status sp_conversation_ask(struct sp_conversation *c, const char *text,
                                                  size_t size, struct sp_err *err);
-/* The answer joins the conversation, whole or interrupted. */
+/* The answer joins the conversation, whole or interrupted; `said`: its content and thoughts apart,
+ * NULL: not told apart. */
 SP_MUST_CHECK enum sp_status sp_conversation_answered(struct sp_conversation *c,
                                                       const struct sp_result *result,
+                                                      const struct sp_said *said,
                                                       struct sp_err *err);
 /* Forgets the question that got no answer. */
 void sp_conversation_withdraw(struct sp_conversation *c);

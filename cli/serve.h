@@ -7,7 +7,7 @@
  *   serve_queue     asks wait their turn
  *   serve_answer    an ask               -> prompt, session, text
  *   serve_sessions  a prompt             -> the session that has read the most of it
- *   serve_said      a text               -> content, thoughts, calls of tools
+ *   said            a text               -> content, thoughts, calls of tools
  *   serve_model     what is served, as both APIs list it */
 #ifndef SP_CLI_SERVE_H
 #define SP_CLI_SERVE_H
@@ -17,7 +17,7 @@
 #include "cli/serve_model.h"
 #include "cli/serve_queue.h"
 #include "cli/serve_sessions.h"
-#include "cli/serve_said.h"
+#include "cli/said.h"
 
 #include <time.h>
 
@@ -56,7 +56,7 @@ struct sp_serve_reply {
     uint64_t number;                     /* of the request, from 1 */
     double seconds;                      /* since it was asked */
     double waited;                       /* of these, before its turn */
-    const struct sp_serve_said *said;    /* so far, the piece at hand included; borrowed */
+    const struct sp_said *said;          /* so far, the piece at hand included; borrowed */
     const struct sp_serve_token *tokens; /* [n_tokens] those that go with the text; borrowed */
     size_t n_tokens;
     size_t offset; /* characters of tokens that were told */

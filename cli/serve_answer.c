@@ -17,7 +17,7 @@ struct answering {
     struct sp_answer_syntax syntax; /* of the request's template */
     struct sp_answer_specials specials;
     struct sp_answer_parser *parser; /* NULL: all is content */
-    struct sp_serve_said said;
+    struct sp_said said;
     enum sp_status status;         /* a failure inside a callback */
     struct sp_serve_token *tokens; /* [n_tokens], not told yet */
     size_t n_tokens, cap_tokens;
@@ -155,7 +155,7 @@ static void on_piece(void *context, const struct sp_answer_piece *piece)
     bool stream = a->job->ask.stream;
 
     if (!a->status && (!stream || piece->kind == SP_ANSWER_CALL)) {
-        a->status = sp_serve_said_add(&a->said, piece, NULL);
+        a->status = sp_said_add(&a->said, piece, NULL);
     }
     if (a->status || !stream || !open_out(a)) return;
     choose_tokens(a);
@@ -394,7 +394,7 @@ done:
     free(a.tokens);
     sp_answer_parser_close(a.parser);
     sp_answer_specials_release(&a.specials);
-    sp_serve_said_release(&a.said);
+    sp_said_release(&a.said);
     sp_result_release(&a.result);
     if (ids.at != job->ask.ids.at) sp_ids_release(&ids);
 }

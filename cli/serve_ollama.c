@@ -191,7 +191,7 @@ static void begin_line(struct sp_json_out *out, const struct sp_serve *serve)
 }
 
 /* Arguments are JSON themselves. */
-static void write_call(struct sp_json_out *out, const struct sp_serve_call *call, size_t index)
+static void write_call(struct sp_json_out *out, const struct sp_said_call *call, size_t index)
 {
     struct sp_json *arguments = NULL;
     size_t size = strlen(call->arguments);
@@ -214,8 +214,8 @@ static void write_call(struct sp_json_out *out, const struct sp_serve_call *call
 struct told {
     const char *content, *thought;
     size_t n_content, n_thought;
-    const struct sp_serve_call *calls; /* [n_calls] */
-    size_t n_calls, first_call;        /* first_call: how many were told before */
+    const struct sp_said_call *calls; /* [n_calls] */
+    size_t n_calls, first_call;       /* first_call: how many were told before */
 };
 
 static void write_text(struct sp_json_out *out, enum form form, const struct told *told)
@@ -318,7 +318,7 @@ static void text_piece(struct sp_serve_reply *r, const struct sp_answer_piece *p
 
 static void whole(struct sp_serve_reply *r, enum form form, const struct sp_result *result)
 {
-    const struct sp_serve_said *said = r->said;
+    const struct sp_said *said = r->said;
     const struct told told = {
         .content = said->content.at,
         .n_content = said->content.len,

@@ -246,7 +246,7 @@ static void write_chat_delta(struct sp_serve_reply *r, const struct delta *d)
     if (d->first) sp_json_out_text(out, "role", "assistant");
     if (p != NULL && p->kind == SP_ANSWER_CALL) {
         size_t index = r->said->n_calls - 1;
-        const struct sp_serve_call *call = &r->said->calls[index];
+        const struct sp_said_call *call = &r->said->calls[index];
 
         sp_json_out_begin(out, "tool_calls", '[');
         if (d->arguments) {
@@ -322,7 +322,7 @@ static void end_stream(struct sp_serve_reply *r, enum form form, const struct sp
 /* Content is null where calls stand in its place. */
 static void write_message(struct sp_serve_reply *r)
 {
-    const struct sp_serve_said *said = r->said;
+    const struct sp_said *said = r->said;
     struct sp_json_out *out = &r->out;
 
     sp_json_out_begin(out, "message", '{');
@@ -340,7 +340,7 @@ static void write_message(struct sp_serve_reply *r)
     if (said->n_calls > 0) {
         sp_json_out_begin(out, "tool_calls", '[');
         for (size_t i = 0; i < said->n_calls; i++) {
-            const struct sp_serve_call *call = &said->calls[i];
+            const struct sp_said_call *call = &said->calls[i];
             write_call(out, SIZE_MAX, call->id, call->name, call->arguments);
         }
         sp_json_out_end(out, ']');

@@ -4,7 +4,7 @@
 #define SP_CLI_SERVE_TOOLS_H
 
 #include "cli/json_out.h"
-#include "cli/serve_said.h"
+#include "cli/said.h"
 
 /* A call that an earlier message made. */
 struct sp_serve_known_call {

@@ -1,8 +1,8 @@
-#include "cli/serve_said.h"
+#include "cli/said.h"
 
 #include <stdlib.h>
 
-void sp_serve_said_release(struct sp_serve_said *said)
+void sp_said_release(struct sp_said *said)
 {
     sp_text_release(&said->content);
     sp_text_release(&said->thought);
@@ -11,7 +11,7 @@ void sp_serve_said_release(struct sp_serve_said *said)
         free(said->calls[i].arguments);
     }
     free(said->calls);
-    *said = (struct sp_serve_said){0};
+    *said = (struct sp_said){0};
 }
 
 /* Different for every call of every answer: multiplying by an odd number loses nothing. */
@@ -25,10 +25,10 @@ static void write_id(char id[SP_CALL_ID_SIZE], uint64_t key, size_t call)
     id[SP_CALL_ID_SIZE - 1] = '\0';
 }
 
-static enum sp_status add_call(struct sp_serve_said *said, const struct sp_answer_piece *piece,
+static enum sp_status add_call(struct sp_said *said, const struct sp_answer_piece *piece,
                                struct sp_err *err)
 {
-    struct sp_serve_call call = {.name = NULL};
+    struct sp_said_call call = {.name = NULL};
     enum sp_status st =
         sp_grow(&said->calls, &said->cap_calls, said->n_calls + 1, sizeof call, err);
 
@@ -42,8 +42,8 @@ static enum sp_status add_call(struct sp_serve_said *said, const struct sp_answe
     return SP_OK;
 }
 
-enum sp_status sp_serve_said_add(struct sp_serve_said *said, const struct sp_answer_piece *piece,
-                                 struct sp_err *err)
+enum sp_status sp_said_add(struct sp_said *said, const struct sp_answer_piece *piece,
+                           struct sp_err *err)
 {
     if (piece->kind == SP_ANSWER_CALL) return add_call(said, piece, err);
     return sp_text_append(piece->kind == SP_ANSWER_THOUGHT ? &said->thought : &said->content,

@@ -1,0 +1,62 @@
+# Thoughts apart from the answer. The tiny model has none; but to this template, whose marks are common
+# words, its stories begin with one.
+cat >Modelfile <<END
+FROM $TESTDATA/tiny/target
+TEMPLATE """{% for m in messages %}<|im_start|>{{ m.role }}
+{% if m.thinking and loop.last %}There {{ m.thinking }} a hungry {% endif %}{{ m.content }}<|im_end|>
+{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
+{% endif %}{% if enable_thinking is defined %}{{ 'There was a happy' if enable_thinking else 'Once' }}{% endif -%}
+{% if reasoning_effort is defined %} {{ reasoning_effort }}{% endif %}"""
+PARAMETER num_predict 14
+PARAMETER draft_num_predict 0
+END
+spectool create 2>/dev/null
+try() {
+    spectool run packed.bin "$@" 2>&1
+    echo "exit $?: $*"
+}
+quiet() {
+    spectool run packed.bin "$@" 2>/dev/null
+}
+spectool show packed.bin | sed -n '/^Template/,$p'
+quiet 'Tell me a story.'
+quiet 'Tell me a story.' --hide-thinking
+quiet 'Tell me a story.' --hidethinking --think true
+quiet 'What is 7 plus 8?' --hide-thinking
+quiet 'Tell me a story.' --json | tail -n 1 | grep -o '"text.*"thinking": "[^"]*"'
+# What is asked for goes into the template.
+quiet 'Tell me a story.' --think true
+quiet 'Tell me a story.' --think false
+quiet 'Tell me a story.' --think brave
+try Hi --think ''
+try Hi --think 'very high'
+try Hi --think true --raw
+try Hi --hide-thinking --json
+try Hi --hide-thinking --show-draft
+# On a screen thoughts are dim. In a session the next prompt has them in a member of their own, which this
+# template drops from earlier turns: what the caches hold ends there.
+echo 'leak:libedit' >leaks
+export LSAN_OPTIONS=suppressions=$PWD/leaks:print_suppressions=0
+export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}fast_unwind_on_malloc=0
+TERM=xterm script -qefc "spectool run packed.bin 'Tell me a story.'" /dev/null | tr -d '\r' |
+    sed 's/\x1b/ESC/g; s/tokens, .*/tokens, .../'
+session() {
+    rm -f log
+    {
+        for _ in $(seq 600); do
+            grep -q '>>> ' log 2>/dev/null && break
+            sleep 0.05
+        done
+        sleep 0.1
+        cat
+    } | TERM=dumb script -qefc "spectool run packed.bin" log 2>&1 | tr -d '\r' | sed 's/tokens, .*/tokens, .../'
+}
+session <<'END'
+Tell me a story.
+/show messages
+/set think very high
+/set think brave
+Tell me a story.
+/set nothink
+/bye
+END
