@@ -13,11 +13,11 @@
 #define SP_CLI_SERVE_H
 
 #include "cli/json_out.h"
+#include "cli/said.h"
 #include "cli/serve_http.h"
 #include "cli/serve_model.h"
 #include "cli/serve_queue.h"
 #include "cli/serve_sessions.h"
-#include "cli/said.h"
 
 #include <time.h>
 

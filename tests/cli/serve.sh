@@ -15,7 +15,7 @@ try packed.bin --num-ctx 4096
 # One port is one server's; a signal ends it in good order. Notes come first.
 spectool serve packed.bin --port 0 --no-draft --draft-depth 4 --accept coupled 2>first &
 for _ in $(seq 600); do
-    grep -q http first && break
+    grep -q http first 2>/dev/null && break
     sleep 0.05
 done
 port=$(sed -n 's/.*http:.*:\([0-9]*\)$/\1/p' first)
