@@ -73,7 +73,7 @@ static const struct sp_opt opts[] = {
 
 bool sp_generation_tells_thoughts(const struct sp_generation *g)
 {
-    return g->conversation.template != NULL &&
+    return g->conversation.template != NULL && g->grammar == NULL &&
            sp_answer_syntax_knows_thoughts(&g->conversation.answers);
 }
 

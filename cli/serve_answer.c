@@ -247,7 +247,8 @@ static enum sp_status render(struct sp_ids *ids, struct answering *a, const stru
         return st;
     }
     st = sp_prompt_raw(ids, g->package, text, size, false, err);
-    if (!st && ask->messages != NULL) st = open_parser(a, text, size, err);
+    /* What is held to a form is content from its first byte. */
+    if (!st && ask->messages != NULL && ask->grammar == NULL) st = open_parser(a, text, size, err);
     free(text);
     return st;
 }
