@@ -137,6 +137,86 @@ static void masks(void **state)
     sp_grammar_close(g);
 }
 
+/* ---- the masks of another implementation ------------------------------------------------------
+ */
+
+enum { GOLDEN_VOCAB = 1600, GOLDEN_EOS = 1598 };
+
+/* Returns how many masks were compared. */
+static size_t compare_golden(const struct sp_json *line, const struct sp_token_trie *trie)
+{
+    const char *grammar = sp_json_to_string(sp_json_get(line, "grammar"), NULL);
+    const char *kind = sp_json_to_string(sp_json_get(line, "kind"), NULL);
+    const struct sp_json *masks = sp_json_get(line, "masks");
+    static const uint32_t end = GOLDEN_EOS;
+    struct sp_grammar *g = NULL;
+    struct sp_constraint *c = NULL;
+    struct sp_err err = {0};
+    uint32_t *ids;
+    size_t n, n_compared = 0;
+
+    if (kind[0] == 'g' ? sp_grammar_of_gbnf(&g, grammar, strlen(grammar), &err)
+                       : sp_grammar_of_schema(&g, grammar, strlen(grammar), &err)) {
+        fail_msg("%s: %s", grammar, err.text);
+    }
+    struct sp_constraint_options options = {
+        .grammar = g, .trie = trie, .n_vocab = GOLDEN_VOCAB, .ends = &end, .n_ends = 1};
+    assert_int_equal(sp_constraint_open(&c, &options, NULL), SP_OK);
+    ids = ids_of_json(sp_json_get(line, "ids"), &n);
+    assert_int_equal(sp_json_len(masks), n + 1);
+    for (size_t pos = 0; pos <= n; pos++) {
+        const char *hex = sp_json_to_string(sp_json_at(masks, pos), NULL);
+        struct sp_token_mask mask;
+        char text[8];
+        size_t n_forced;
+        assert_int_equal(sp_constraint_forced(c, text, 8, &n_forced, ids, pos, NULL), SP_OK);
+        if (n_forced > 0) continue; /* llguidance leaves one spelling of it only */
+        assert_int_equal(sp_constraint_mask(c, &mask, ids, pos, NULL), SP_OK);
+        n_compared++;
+        for (size_t i = 0; i < GOLDEN_VOCAB; i++) {
+            char digit[2] = {hex[i / 4], '\0'};
+            bool left = strtoul(digit, NULL, 16) >> i % 4 & 1;
+            /* JSON lets U+007F stand as it is, llguidance does not. */
+            if (memchr(trie->bytes + trie->at[i], 0x7F, trie->at[i + 1] - trie->at[i])) continue;
+            if ((mask.bits[i / 64] >> i % 64 & 1) == left) continue;
+            fail_msg("%s, %s: behind %zu tokens token %zu is %sleft by llguidance", grammar,
+                     sp_json_to_string(sp_json_get(line, "text"), NULL), pos, i,
+                     left ? "" : "not ");
+        }
+    }
+    free(ids);
+    sp_constraint_close(c);
+    sp_grammar_close(g);
+    return n_compared;
+}
+
+/* tests/oracle/mask_cases.py: grammars, and values of schemas, that are read alike. */
+static void golden_masks(void **state)
+{
+    size_t size, n_compared = 0;
+    char *json = read_file(TESTDATA "/tiny/target/tokenizer.json", &size);
+    char *text = read_file(TESTDATA "/grammars/masks.jsonl", &size), *next = text, *line;
+    struct sp_token_trie *trie = NULL;
+    struct tokenizing t;
+
+    (void)state;
+    assert_non_null(json);
+    assert_non_null(text);
+    tokenizing_open(&t, json, strlen(json), NULL);
+    assert_int_equal(sp_token_trie_open(&trie, t.tok, NULL), SP_OK);
+    while ((line = next_line(&next))) {
+        struct sp_json *parsed = NULL;
+        assert_int_equal(sp_json_parse(&parsed, line, strlen(line), SP_JSON_STRICT, NULL), SP_OK);
+        n_compared += compare_golden(parsed, trie);
+        sp_json_free(parsed);
+    }
+    assert_true(n_compared >= 80);
+    sp_token_trie_close(trie);
+    tokenizing_close(&t);
+    free(json);
+    free(text);
+}
+
 /* ---- answers ----------------------------------------------------------------------------------
  */
 
@@ -309,10 +389,8 @@ static void refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(masks),
-        cmocka_unit_test(answers),
-        cmocka_unit_test(guesses),
-        cmocka_unit_test(refusals),
+        cmocka_unit_test(masks),   cmocka_unit_test(golden_masks), cmocka_unit_test(answers),
+        cmocka_unit_test(guesses), cmocka_unit_test(refusals),
     };
 
     return cmocka_run_group_tests(tests, packed_begin, packed_end);
