@@ -2,8 +2,7 @@
  * figures.
  *
  * The order in which a token is looked at is fixed: recorded, shown to `token`, then end of
- * sequence, stop texts, budget. Text that might become part of a stop text is held back until it
- * cannot. */
+ * sequence, stop texts (held_text.h), budget. */
 #include "runtime/session.h"
 
 #include "format/hash.h"
@@ -13,27 +12,13 @@
 #include "runtime/constraint.h"
 #include "runtime/detokenize.h"
 #include "runtime/fmath.h"
+#include "runtime/held_text.h"
 #include "runtime/sampler.h"
 #include "runtime/simulation.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* A special token that the caller wants to know of, behind so many bytes of the text that waits. */
-struct held_special {
-    size_t at;
-    uint32_t id;
-};
-
-/* Shown text that waits: it may be the beginning of a stop text. */
-struct held {
-    char *text;
-    char *drafted; /* parallel to text: written by the draft? */
-    size_t size, cap, cap_drafted;
-    struct held_special *specials; /* in order */
-    size_t n_specials, cap_specials;
-};
 
 struct run {
     struct sp_session *session;
@@ -44,8 +29,8 @@ struct run {
     struct sp_constraint *constraint;     /* NULL: none */
     struct sp_drafter *forced;            /* its guesses; NULL: none */
     struct sp_hash *hash;                 /* NULL: no digest */
-    struct held held;
-    size_t cap_ids, cap_rounds, cap_text;
+    struct sp_held_text held;
+    size_t cap_ids, cap_rounds;
     struct sp_logprob *top; /* [n_top] */
     bool ended;
     enum sp_status status; /* a failure inside a callback */
@@ -145,140 +130,6 @@ static void add_logprobs(struct run *run, struct sp_token *token, const float *l
     }
 }
 
-/* ---- text -------------------------------------------------------------------------------------
- */
-
-/* Tells the special tokens that stand behind at most n held bytes. */
-static int release_specials(struct run *run, size_t n)
-{
-    struct held *h = &run->held;
-    size_t told = 0;
-    int stop = 0;
-
-    while (told < h->n_specials && h->specials[told].at <= n && !stop)
-        stop = run->request->special(run->request->context, h->specials[told++].id);
-    h->n_specials -= told;
-    if (told > 0) memmove(h->specials, h->specials + told, h->n_specials * sizeof *h->specials);
-    return stop;
-}
-
-/* Tells the first n held bytes in runs of one writer, with the special tokens among them. */
-static int tell(struct run *run, size_t n)
-{
-    struct held *h = &run->held;
-    int stop = release_specials(run, 0);
-
-    for (size_t i = 0, j; i < n && !stop; i = j) {
-        size_t end = h->n_specials > 0 && h->specials[0].at < n ? h->specials[0].at : n;
-        for (j = i; j < end && h->drafted[j] == h->drafted[i]; j++)
-            continue;
-        if (run->request->text) {
-            stop =
-                run->request->text(run->request->context, h->text + i, j - i, h->drafted[i] != 0);
-        }
-        if (!stop) stop = release_specials(run, j);
-    }
-    return stop;
-}
-
-/* Releases the first n held bytes: into the result and to the callbacks. */
-static int release(struct run *run, size_t n)
-{
-    struct held *h = &run->held;
-    struct sp_result *r = run->result;
-    int stop;
-
-    if (n > 0) {
-        run->status = sp_grow(&r->text, &run->cap_text, r->text_size + n + 1, 1, run->err);
-        if (run->status) return 1;
-        memcpy(r->text + r->text_size, h->text, n);
-        r->text_size += n;
-        r->text[r->text_size] = '\0';
-    }
-    stop = tell(run, n);
-    h->size -= n;
-    if (n > 0) {
-        memmove(h->text, h->text + n, h->size);
-        memmove(h->drafted, h->drafted + n, h->size);
-    }
-    for (size_t i = 0; i < h->n_specials; i++)
-        h->specials[i].at -= n;
-    return stop ? end(run, SP_STOP_CANCELLED) : 0;
-}
-
-static int hold(struct run *run, const char *text, size_t n, bool drafted)
-{
-    struct held *h = &run->held;
-
-    if (n == 0) return 0;
-    if ((run->status = sp_grow(&h->text, &h->cap, h->size + n, 1, run->err))) return 1;
-    if ((run->status = sp_grow(&h->drafted, &h->cap_drafted, h->size + n, 1, run->err))) return 1;
-    memcpy(h->text + h->size, text, n);
-    memset(h->drafted + h->size, drafted, n);
-    h->size += n;
-    return 0;
-}
-
-static int hold_special(struct run *run, uint32_t id)
-{
-    const struct sp_request *q = run->request;
-    struct held *h = &run->held;
-
-    if (q->special == NULL || !is_among(q->special_ids, q->n_special_ids, id)) return 0;
-    run->status =
-        sp_grow(&h->specials, &h->cap_specials, h->n_specials + 1, sizeof *h->specials, run->err);
-    if (run->status) return 1;
-    h->specials[h->n_specials++] = (struct held_special){h->size, id};
-    return 0;
-}
-
-/* Position of the first stop text in the held bytes, SIZE_MAX if there is none. */
-static size_t find_stop(const struct run *run)
-{
-    const struct held *h = &run->held;
-
-    for (size_t at = 0; at < h->size; at++) {
-        for (size_t i = 0; i < run->request->n_stops; i++) {
-            size_t len = strlen(run->request->stops[i]);
-            if (len <= h->size - at && memcmp(h->text + at, run->request->stops[i], len) == 0) {
-                return at;
-            }
-        }
-    }
-    return SIZE_MAX;
-}
-
-/* How many held bytes cannot be the beginning of a stop text. */
-static size_t certain(const struct run *run)
-{
-    const struct held *h = &run->held;
-
-    for (size_t at = 0; at < h->size; at++) {
-        size_t tail = h->size - at;
-        for (size_t i = 0; i < run->request->n_stops; i++) {
-            if (strlen(run->request->stops[i]) > tail &&
-                memcmp(h->text + at, run->request->stops[i], tail) == 0) {
-                return at;
-            }
-        }
-    }
-    return h->size;
-}
-
-static int show_text(struct run *run, const char *text, size_t n, bool drafted)
-{
-    size_t at;
-
-    if (hold(run, text, n, drafted)) return 1;
-    at = find_stop(run);
-    if (at != SIZE_MAX) {
-        run->held.size = at;
-        end(run, SP_STOP_TEXT);
-        return release(run, at) || 1;
-    }
-    return release(run, certain(run));
-}
-
 /* ---- tokens -----------------------------------------------------------------------------------
  */
 
@@ -299,20 +150,30 @@ static int record(struct run *run, uint32_t id, const struct sp_logits *logits, 
     return 0;
 }
 
-static int emit(void *context, uint32_t id, const struct sp_logits *logits, bool drafted)
+/* The text of a token, perhaps a special one that the caller wants to know of. */
+static int show(struct run *run, uint32_t id, bool drafted)
 {
-    struct run *run = context;
+    const struct sp_request *q = run->request;
     const char *text;
     size_t n;
 
+    if ((run->status = sp_detokenizer_feed(run->detokenizer, id, &text, &n, run->err))) return 1;
+    if (q->special && is_among(q->special_ids, q->n_special_ids, id) &&
+        (run->status = sp_held_text_mark(&run->held, id, run->err))) {
+        return 1;
+    }
+    if ((run->status = sp_held_text_add(&run->held, text, n, drafted, run->err))) return 1;
+    if (run->held.is_cancelled) return end(run, SP_STOP_CANCELLED);
+    return run->held.is_stopped ? end(run, SP_STOP_TEXT) : 0;
+}
+
+static int emit(void *context, uint32_t id, const struct sp_logits *logits, bool drafted)
+{
+    struct run *run = context;
+
     if (record(run, id, logits, drafted)) return 1;
     if (ends(run, id)) return end(run, SP_STOP_EOS);
-    if (run->detokenizer) {
-        if ((run->status = sp_detokenizer_feed(run->detokenizer, id, &text, &n, run->err)))
-            return 1;
-        if (hold_special(run, id)) return 1;
-        if (show_text(run, text, n, drafted)) return 1;
-    }
+    if (run->detokenizer && show(run, id, drafted)) return 1;
     if (run->request->max_tokens && run->result->n_ids >= run->request->max_tokens) {
         return end(run, SP_STOP_LENGTH);
     }
@@ -458,23 +319,21 @@ static enum sp_status run_rounds(struct run *run)
     return SP_OK;
 }
 
-/* Text that was held back for a stop text that never came, and bytes of an unfinished character. */
+/* Text that waited for a stop text that never came, and bytes of an unfinished character. */
 static enum sp_status flush_text(struct run *run)
 {
-    const char *text;
-    size_t n;
+    const char *text = NULL;
+    size_t n = 0;
     enum sp_status st;
 
     if (run->detokenizer == NULL) return SP_OK;
-    if (run->result->stop != SP_STOP_TEXT) {
-        if ((st = sp_detokenizer_flush(run->detokenizer, &text, &n, run->err))) return st;
-        if (hold(run, text, n, false)) return run->status;
+    if (run->result->stop != SP_STOP_TEXT &&
+        (st = sp_detokenizer_flush(run->detokenizer, &text, &n, run->err))) {
+        return st;
     }
-    release(run, run->held.size);
-    if (run->status == SP_OK && run->result->text == NULL) {
-        run->status = sp_copy_text(&run->result->text, "", 0, run->err);
-    }
-    return run->status;
+    if ((st = sp_held_text_end(&run->held, text, n, run->err))) return st;
+    if (run->held.is_cancelled) end(run, SP_STOP_CANCELLED);
+    return SP_OK;
 }
 
 static int compare_seconds(const void *a, const void *b)
@@ -584,7 +443,13 @@ static enum sp_status open_run(struct run *run)
 enum sp_status sp_session_generate(struct sp_session *session, const struct sp_request *request,
                                    struct sp_result *result, struct sp_err *err)
 {
-    struct run run = {.session = session, .request = request, .result = result, .err = err};
+    struct run run = {
+        .session = session,
+        .request = request,
+        .result = result,
+        .held = {.request = request, .result = result},
+        .err = err,
+    };
     enum sp_status st;
 
     memset(result, 0, sizeof *result);
@@ -601,9 +466,7 @@ done:
     if (run.forced) run.forced->ops->close(run.forced);
     sp_constraint_close(run.constraint);
     sp_hash_free(run.hash);
-    free(run.held.text);
-    free(run.held.drafted);
-    free(run.held.specials);
+    sp_held_text_release(&run.held);
     free(run.top);
     if (st) sp_result_release(result);
     return st;
