@@ -259,10 +259,15 @@ static void health(struct exchange *x)
     close_object(x);
 }
 
+/* Clients ask whether ollama is new enough for them: the release whose API these answers follow,
+ * with thoughts (0.9), calls of tools in streams (0.8) and forms (0.5). */
+static const char ollama_version[] = "0.9.0";
+
 static void version(struct exchange *x)
 {
     if (!open_object(x)) return;
-    sp_json_out_text(&x->out, "version", x->serve->version);
+    sp_json_out_text(&x->out, "version", ollama_version);
+    sp_json_out_text(&x->out, "spectool", x->serve->version);
     close_object(x);
 }
 
