@@ -985,6 +985,16 @@ static void assert_id(const char *id)
                      9);
 }
 
+/* What the texts at `path` of a stream are, joined. */
+static void assert_streamed(const struct serving_reply *r, const char *path, const char *wanted)
+{
+    size_t n;
+    char *text = joined(r, path, &n);
+
+    assert_string_equal(text, wanted);
+    free(text);
+}
+
 static void openai_calls(const struct serving *s)
 {
     struct sp_json *json;
@@ -1005,12 +1015,8 @@ static void openai_calls(const struct serving *s)
                         arguments);
     sp_json_free(json);
     r = serving_ask(s, "POST", "/v1/chat/completions", STORY "true" TOOLS "}");
-    text = joined(&r, "choices.0.delta.content", &n);
-    assert_string_equal(text, "turtlenamed Maya.");
-    free(text);
-    text = joined(&r, "choices.0.delta.reasoning_content", &n);
-    assert_string_equal(text, "was once");
-    free(text);
+    assert_streamed(&r, "choices.0.delta.content", "turtlenamed Maya.");
+    assert_streamed(&r, "choices.0.delta.reasoning_content", "was once");
     /* The name comes first, with the id; the arguments follow. */
     text = joined(&r, "choices.0.delta.tool_calls.0.function.name", &n);
     assert_string_equal(text, "Finn");
@@ -1019,9 +1025,7 @@ static void openai_calls(const struct serving *s)
     text = joined(&r, "choices.0.delta.tool_calls.0.id", &n);
     assert_id(text);
     free(text);
-    text = joined(&r, "choices.0.delta.tool_calls.0.function.arguments", &n);
-    assert_string_equal(text, arguments);
-    free(text);
+    assert_streamed(&r, "choices.0.delta.tool_calls.0.function.arguments", arguments);
     assert_non_null(strstr(r.body, "\"delta\": {}, \"logprobs\": null, \"finish_reason\": "
                                    "\"tool_calls\"}"));
     assert_non_null(strstr(r.body, "\"tool_calls\": [{\"index\": 0, \"function\": "
@@ -1051,12 +1055,8 @@ static void ollama_calls(const struct serving *s)
     assert_string_equal(text_at(json, "done_reason"), "stop");
     sp_json_free(json);
     r = serving_ask(s, "POST", "/api/chat", STORY "true" TOOLS "}");
-    text = joined(&r, "message.content", &n);
-    assert_string_equal(text, "turtlenamed Maya.");
-    free(text);
-    text = joined(&r, "message.thinking", &n);
-    assert_string_equal(text, "was once");
-    free(text);
+    assert_streamed(&r, "message.content", "turtlenamed Maya.");
+    assert_streamed(&r, "message.thinking", "was once");
     text = joined(&r, "message.tool_calls.0.function.arguments.a cave", &n);
     assert_string_equal(text, "the sea");
     assert_int_equal(n, 1);
