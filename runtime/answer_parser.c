@@ -205,14 +205,14 @@ static enum sp_status read_call(enum step *step, struct sp_answer_parser *p, boo
     return SP_OK;
 }
 
-/* Drops a mark that the text begins with, or ends within. MAYBE: wait. */
-static enum sp_mark_match drop_mark(struct sp_answer_parser *p, const char *mark, bool final)
+/* Drops a mark that the text begins with. MAYBE: wait; an answer that ends within the mark behind
+ * its last call has no more to say. */
+static enum sp_mark_match drop_mark(struct sp_answer_parser *p, const char *mark)
 {
     size_t len = p->stream.text.len;
     enum sp_mark_match match = SP_MARK_NO;
 
     if (*mark) match = sp_mark_match(mark, p->stream.text.at, len, &len);
-    if (match == SP_MARK_MAYBE && final) match = SP_MARK_YES;
     if (match == SP_MARK_YES) sp_answer_stream_drop(&p->stream, len);
     return match;
 }
@@ -237,7 +237,7 @@ static enum step read_behind_call(struct sp_answer_parser *p, bool final)
     p->stream.skip_blanks = true;
     if (!sp_answer_stream_settle(&p->stream)) return WAIT;
     for (size_t i = 0; i < sizeof closes / sizeof *closes; i++) {
-        match = drop_mark(p, closes[i], final);
+        match = drop_mark(p, closes[i]);
         if (match == SP_MARK_MAYBE) return WAIT;
         if (match == SP_MARK_NO) continue;
         p->closed = true;

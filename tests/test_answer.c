@@ -322,6 +322,11 @@ static void outputs_are_read(void **state)
          "I might <tool_call> later.\n</think>\n<tool_call>{\"name\": \"now\", \"arguments\": {}}"
          "</tool_call>",
          "T(I might <tool_call> later.)F(now {})", true, false},
+        {HERMES,
+         "Hi<tool_call>{\"name\": \"now\"}</tool_call>\n<think>\nWhat now?\n</think>\nBye <think>",
+         "C(Hi)F(now {})T(What now?)C(Bye <think>)", false, false},
+        {HERMES, "<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool", "F(now {})", false,
+         false},
         /* Small models of Qwen2.5 forget the marks. */
         {HERMES, "{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Paris\"}}",
          "F(get_weather {\"city\":\"Paris\"})", false, false},
@@ -454,6 +459,14 @@ static void nothing_is_lost(void **state)
         {CODER, "<tool_call>\n<function=now>\n<parameter=a>\n1\n</function>\n</tool_call>",
          "C(<tool_call>\n<function=now>\n<parameter=a>\n1\n</function>\n</tool_call>)", false,
          false},
+        {CODER,
+         "<tool_call>\n<function=now>\n<parameter=a>\n1\n</parameter>\n<parameter=a>\n2\n"
+         "</parameter>\n</function>\n</tool_call>",
+         "C(<tool_call>\n<function=now>\n<parameter=a>\n1\n</parameter>\n<parameter=a>\n2\n"
+         "</parameter>\n</function>\n</tool_call>)",
+         false, false},
+        {MISTRAL, "[TOOL_CALLS]now[CALL_ID]1[ARGS]{a: 1}",
+         "C([TOOL_CALLS]now[CALL_ID]1[ARGS]{a: 1})", false, false},
         {LLAMA, "{\"a\": 1} is JSON", "C({\"a\": 1} is JSON)", false, false},
         {LLAMA, "[1, 2]", "C([1, 2])", false, false},
         {GEMMA, "<|tool_call>call:now{a:b:c}<tool_call|>",
