@@ -154,6 +154,7 @@ static enum sp_status read_sizes(struct sp_sizes *s, const struct sp_config_text
                                err))) {
         return st;
     }
+    if (t->family->sizes.n_ffn == 0) s->n_ffn = 0; /* a family without MLPs, whatever is stated */
     /* Missing is the class default, but an explicit null means one K/V head for each query head. */
     if (s->n_kv_heads == 0 || (kv && sp_json_get(kv, "num_key_value_heads") == NULL)) {
         s->n_kv_heads = s->n_heads;
