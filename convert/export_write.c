@@ -137,16 +137,18 @@ static enum sp_status cut_chunks(struct exporter *x, struct sp_err *err)
 
 /* ---- one chunk ---- */
 
+/* A buffer of at least n elements, whose contents may go; `buffer` is the address of a pointer. */
 static enum sp_status grow(void *buffer, size_t *cap, size_t n, size_t size, struct sp_err *err)
 {
-    void **p = buffer;
+    void *old = NULL, *none = NULL;
     enum sp_status st;
 
     if (n <= *cap) return SP_OK;
-    free(*p);
-    *p = NULL;
+    memcpy(&old, buffer, sizeof old);
+    memcpy(buffer, &none, sizeof none);
+    free(old);
     *cap = 0;
-    if ((st = sp_new_aligned(p, n, size, err))) return st;
+    if ((st = sp_new_aligned(buffer, n, size, err))) return st;
     *cap = n;
     return SP_OK;
 }

@@ -577,6 +577,47 @@ static int export_within(const struct sp_export_options *o, rlim_t limit)
     return WEXITSTATUS(status);
 }
 
+static int die(void *context, uint64_t done, uint64_t total)
+{
+    (void)context;
+    (void)done;
+    (void)total;
+    return raise(SIGKILL);
+}
+
+/* In a child that is killed while it writes. */
+static void export_killed(struct sp_export_options o)
+{
+    int status;
+    pid_t child = fork();
+
+    assert_true(child >= 0);
+    if (child == 0) {
+        o.sinks.progress = die;
+        _exit((int)sp_export(NULL, &o, NULL));
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
+static void killed(void **state)
+{
+    const char *packed = creating_at("packed.bin"), *export = creating_at("export");
+    struct sp_export_options o = options_of(packed, export);
+    (void)state;
+
+    creating_create(creating_modelfile("FROM @/ar"), packed, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
+    o.force = true;
+    export_killed(o);
+    assert_false(sp_file_exists(export));
+    export_to(packed, export, SP_F32);
+    export_killed(o);
+    same_weights(TINY "/ar", join(export, "target"));
+    /* What it left has another process's name and is in nobody's way. */
+    export_to(packed, export, SP_F32);
+    same_weights(TINY "/ar", join(export, "target"));
+}
+
 static void full_disk(void **state)
 {
     const char *packed = creating_at("packed.bin"), *export = creating_at("export");
@@ -615,6 +656,7 @@ int main(void)
         FILES(damage),
         FILES(cancelled),
         FILES(full_disk),
+        FILES(killed),
         TARGET("targets/gemma2"),
         TARGET("targets/gemma3"),
         TARGET("targets/gemma3_wrapped"),
