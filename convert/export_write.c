@@ -445,7 +445,9 @@ enum sp_status sp_export_write(const struct sp_export_plan *plan, const char *fo
     if ((st = open_workers(&x, sp_pool_n_threads(pool), err))) goto done;
     if ((st = open_writer(&x, folder, shard_size, err))) goto done;
     x.failed = x.n_chunks;
+    report(&x); /* the caller's thread may get no chunk at all */
     sp_pool_run(pool, x.n_chunks, work, &x);
+    if (x.err.status == SP_OK) report(&x);
     if (x.err.status) {
         st = sp_fail(err, x.err.status, "%s", x.err.text);
         goto done;
