@@ -82,21 +82,10 @@ static unsigned type_of_value(const struct sp_json *v)
 /* ---- given values -----------------------------------------------------------------------------
  */
 
-static bool same_value(struct sp_schema *s, const struct sp_json *a, const struct sp_json *b)
-{
-    char *x = NULL, *y = NULL;
-    bool same = sp_json_print(&x, a, &s->g->err) == SP_OK &&
-                sp_json_print(&y, b, &s->g->err) == SP_OK && strcmp(x, y) == 0;
-
-    free(x);
-    free(y);
-    return same;
-}
-
 static bool is_one_of(struct sp_schema *s, const struct sp_json *v, const struct sp_json *values)
 {
     for (size_t i = 0; i < sp_json_len(values); i++) {
-        if (same_value(s, v, sp_json_at(values, i))) return true;
+        if (sp_schema_same_value(s, v, sp_json_at(values, i))) return true;
     }
     return false;
 }
@@ -112,7 +101,7 @@ static bool is_given(struct sp_schema *s, const struct sp_schema_view *v, const 
         if (!is_one_of(s, one, values)) return false;
     }
     for (size_t i = 0; sp_schema_next(s, v, "const", &i, &values);) {
-        if (!same_value(s, one, values)) return false;
+        if (!sp_schema_same_value(s, one, values)) return false;
     }
     return true;
 }
@@ -132,26 +121,26 @@ static uint32_t given_value(struct sp_schema *s, const struct sp_json *one)
     return node;
 }
 
+/* The value of `const`, or those of `enum`. */
 static uint32_t given_values(struct sp_schema *s, const struct sp_schema_view *v, unsigned types)
 {
     const struct sp_json *values = NULL;
     unsigned spoken_of = sp_schema_spoken_of(s, v);
+    bool single = sp_schema_has(s, v, "const");
+    const char *key = single ? "const" : "enum";
     uint32_t ways = SP_GRAMMAR_NEVER;
     size_t i = 0;
-    const struct sp_schema_part *part = sp_schema_next(s, v, "const", &i, &values);
+    const struct sp_schema_part *part = sp_schema_next(s, v, key, &i, &values);
 
-    if (part) return is_given(s, v, values, types) ? given_value(s, values) : ways;
-    i = 0;
-    part = sp_schema_next(s, v, "enum", &i, &values);
-    if (sp_json_kind(values) != SP_JSON_ARRAY) {
-        sp_schema_fail(s, part, "enum", SP_E_INPUT, "expected an array");
+    if (!single && sp_json_kind(values) != SP_JSON_ARRAY) {
+        sp_schema_fail(s, part, key, SP_E_INPUT, "expected an array");
         return ways;
     }
-    for (size_t k = 0; k < sp_json_len(values) && !s->g->err.status; k++) {
-        const struct sp_json *one = sp_json_at(values, k);
+    for (size_t k = 0; k < (single ? 1 : sp_json_len(values)) && !s->g->err.status; k++) {
+        const struct sp_json *one = single ? values : sp_json_at(values, k);
         if (!is_given(s, v, one, types)) continue;
         if (type_of_value(one) & spoken_of) {
-            sp_schema_fail(s, part, "enum", SP_E_UNSUPPORTED,
+            sp_schema_fail(s, part, key, SP_E_UNSUPPORTED,
                            "values beside other keywords about their type are not weighed here");
         }
         ways = sp_grammar_either(s->g, ways, given_value(s, one));

@@ -99,6 +99,9 @@ unsigned sp_schema_types(struct sp_schema *s, const struct sp_schema_view *view)
 
 /* ---- json_schema_choice.c ---- */
 
+/* Written alike: 1 and 1.0 are two. */
+bool sp_schema_same_value(struct sp_schema *s, const struct sp_json *a, const struct sp_json *b);
+
 /* Fails unless no value can match two of the branches of a part's oneOf, as far as that is seen:
  * in their types, their const and enum, or those of a property that both require. */
 void sp_schema_check_one_of(struct sp_schema *s, const struct sp_schema_part *part,

@@ -19,12 +19,18 @@ static void open_branch(struct sp_schema *s, struct sp_schema_view *view,
     sp_schema_add(s, view, sp_json_at(branches, i), s->places[part->place].path, "oneOf", number);
 }
 
-static bool same_text(const struct sp_json *a, const struct sp_json *b)
+/* Strings, the most of them by far, are compared as they are. */
+bool sp_schema_same_value(struct sp_schema *s, const struct sp_json *a, const struct sp_json *b)
 {
+    size_t a_len, b_len;
+    const char *a_text = sp_json_to_string(a, &a_len), *b_text = sp_json_to_string(b, &b_len);
     char *x = NULL, *y = NULL;
-    bool same = sp_json_print(&x, a, NULL) != SP_OK || sp_json_print(&y, b, NULL) != SP_OK ||
-                strcmp(x, y) == 0;
+    bool same;
 
+    if (sp_json_kind(a) != sp_json_kind(b)) return false;
+    if (a_text && b_text) return a_len == b_len && memcmp(a_text, b_text, a_len) == 0;
+    same = sp_json_print(&x, a, &s->g->err) == SP_OK && sp_json_print(&y, b, &s->g->err) == SP_OK &&
+           strcmp(x, y) == 0;
     free(x);
     free(y);
     return same;
@@ -44,11 +50,11 @@ static const struct sp_json *given(const struct sp_json *schema, size_t i)
 }
 
 /* Both give values, and none in common. */
-static bool gives_others(const struct sp_json *a, const struct sp_json *b)
+static bool gives_others(struct sp_schema *s, const struct sp_json *a, const struct sp_json *b)
 {
     for (size_t i = 0; i < n_given(a); i++) {
         for (size_t k = 0; k < n_given(b); k++) {
-            if (same_text(given(a, i), given(b, k))) return false;
+            if (sp_schema_same_value(s, given(a, i), given(b, k))) return false;
         }
     }
     return n_given(a) > 0 && n_given(b) > 0;
@@ -66,13 +72,13 @@ static bool requires(const struct sp_json *schema, const char *name)
 }
 
 /* Objects that a property tells apart. One without it is no value of either. */
-static bool are_tagged(const struct sp_json *a, const struct sp_json *b)
+static bool are_tagged(struct sp_schema *s, const struct sp_json *a, const struct sp_json *b)
 {
     const struct sp_json *in_a = sp_json_get(a, "properties"), *in_b = sp_json_get(b, "properties");
 
     for (struct sp_json_iter it = {0}; sp_json_next(in_a, &it);) {
         if (!requires(a, it.key) || !requires(b, it.key)) continue;
-        if (gives_others(it.value, sp_json_get(in_b, it.key))) return true;
+        if (gives_others(s, it.value, sp_json_get(in_b, it.key))) return true;
     }
     return false;
 }
@@ -85,7 +91,7 @@ static bool are_apart(struct sp_schema *s, const struct sp_schema_view *a,
         const struct sp_json *x = s->places[a->parts[i].place].json;
         for (size_t k = 0; k < b->n; k++) {
             const struct sp_json *y = s->places[b->parts[k].place].json;
-            if (gives_others(x, y) || are_tagged(x, y)) return true;
+            if (gives_others(s, x, y) || are_tagged(s, x, y)) return true;
         }
     }
     return a->never || b->never;

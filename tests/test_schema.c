@@ -399,6 +399,10 @@ static void refusals(void **state)
         {"[]", SP_E_INPUT, "#: a schema is an object or a boolean, not array"},
         {"{", SP_E_INPUT, NULL},
         {"false", SP_E_INPUT, "#: nothing can match"},
+        {"{\"const\":5,\"minimum\":10}", SP_E_UNSUPPORTED,
+         "#/const: values beside other keywords about their type are not weighed here"},
+        {"{\"const\":\"a\",\"allOf\":[{\"enum\":[\"b\",\"c\"]}]}", SP_E_INPUT,
+         "#: nothing can match"},
     };
 
     (void)state;
