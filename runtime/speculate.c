@@ -233,7 +233,7 @@ enum sp_status sp_speculator_verify(struct sp_speculator *s, const struct sp_cho
 {
     size_t n = round->drafted, pos = s->n_cached + 1;
     double t0 = sp_seconds();
-    enum sp_status st;
+    enum sp_status st = SP_OK;
 
     assert(s->n_ids == pos && s->n_cached < s->n_positions);
     pass(s, n + 1, 1);
@@ -242,9 +242,8 @@ enum sp_status sp_speculator_verify(struct sp_speculator *s, const struct sp_cho
         struct sp_logits logits = sp_decoder_row(s->decoder, i);
         uint32_t guess = i < n ? s->ids[pos + i] : SP_NO_GUESS, id;
         bool right;
-        if ((st = chooser->choose(chooser->state, &id, &logits, s->ids, pos + i, guess, err))) {
-            return st;
-        }
+        st = chooser->choose(chooser->state, &id, &logits, s->ids, pos + i, guess, err);
+        if (st) break;
         right = id == guess;
         s->ids[pos + i] = id;
         round->emitted++;
@@ -252,10 +251,11 @@ enum sp_status sp_speculator_verify(struct sp_speculator *s, const struct sp_cho
         round->stopped = emit(context, id, &logits, right) != 0;
         if (!right || round->stopped) break;
     }
-    commit(s, round->emitted);
-    s->n_ids = s->n_cached + 1;
+    /* A row whose token could not be chosen is true all the same, and no token is current then. */
+    commit(s, round->emitted + (st != SP_OK));
+    s->n_ids = s->n_cached + (st == SP_OK);
     round->verify_seconds = sp_seconds() - t0;
-    return SP_OK;
+    return st;
 }
 
 enum sp_status sp_speculator_round(struct sp_speculator *s, size_t depth,

@@ -81,7 +81,8 @@ SP_MUST_CHECK enum sp_status sp_speculator_propose(struct sp_speculator *s,
                                                    struct sp_round *round, struct sp_err *err);
 
 /* The other half: verifies round->drafted guesses (0: a plain step) and emits what they bring; at
- * least one position must be free. Fills the rest of `round`. */
+ * least one position must be free. Fills the rest of `round`. Where the chooser fails, the caches
+ * hold all that was emitted: the next thing is a prompt. */
 SP_MUST_CHECK enum sp_status sp_speculator_verify(struct sp_speculator *s,
                                                   const struct sp_chooser *chooser,
                                                   sp_emit_fn *emit, void *context,

@@ -155,6 +155,90 @@ static void drafted(void **state)
     }
 }
 
+/* Chooses as greedily as any, `left` times. */
+struct failing {
+    struct sp_chooser greedy;
+    size_t left;
+};
+
+static enum sp_status propose(void *state, uint32_t *id, double *confidence,
+                              const struct sp_logits *logits, const uint32_t *ids, size_t pos,
+                              struct sp_err *err)
+{
+    const struct failing *f = state;
+
+    return f->greedy.propose(f->greedy.state, id, confidence, logits, ids, pos, err);
+}
+
+static enum sp_status choose(void *state, uint32_t *id, const struct sp_logits *logits,
+                             const uint32_t *ids, size_t pos, uint32_t guess, struct sp_err *err)
+{
+    struct failing *f = state;
+
+    if (f->left-- == 0) return sp_fail(err, SP_E_INPUT, "no choice");
+    return f->greedy.choose(f->greedy.state, id, logits, ids, pos, guess, err);
+}
+
+struct emitted {
+    uint32_t *ids;
+    size_t n;
+};
+
+static int keep_id(void *context, uint32_t id, const struct sp_logits *logits, bool drafted)
+{
+    struct emitted *e = context;
+
+    (void)logits;
+    (void)drafted;
+    e->ids[e->n++] = id;
+    return 0;
+}
+
+/* A round in which the n_right + 1st choice fails; then a prompt that goes on from what there is.
+ */
+static void check_failure(const char *path, size_t depth, size_t n_right)
+{
+    enum { N_PROMPT = 100, N_MORE = 5 };
+    struct generating g = open_generating(path);
+    struct sp_speculator *s = g.session->speculator;
+    struct failing failing = {sp_greedy_chooser(g.package->engine.vector), n_right};
+    const struct sp_chooser chooser = {.propose = propose, .choose = choose, .state = &failing};
+    const struct sp_guesser guesser = {.chooser = &chooser};
+    size_t n_vocab = g.package->target->config.n_vocab;
+    uint32_t ids[N_CONTEXT];
+    struct emitted emitted = {ids, N_PROMPT};
+    struct sp_round round;
+    struct sp_result r;
+
+    ids_of(ids, 0, N_PROMPT, 1, n_vocab);
+    r = generating_run(g.session, ids, N_PROMPT, N_TOKENS, (int)depth, true);
+    for (size_t i = 0; i < r.n_ids; i++)
+        ids[emitted.n++] = r.ids[i];
+    sp_result_release(&r);
+    assert_int_equal(sp_speculator_round(s, depth, &guesser, keep_id, &emitted, &round, NULL),
+                     SP_E_INPUT);
+    assert_int_equal(emitted.n, N_PROMPT + N_TOKENS + n_right);
+    ids_of(ids, emitted.n, emitted.n + N_MORE, 2, n_vocab);
+    check_prompt(&g, path, ids, emitted.n + N_MORE, (int)depth, true, emitted.n);
+    generating_close(&g);
+}
+
+static void failures(void **state)
+{
+    const struct crafted copies = {.mixing = 0.01f, .copies = true};
+    const char *path;
+
+    (void)state;
+    check_failure(
+        packed_file(packed_modelfile(TESTDATA "/families/qwen3_next", NULL), SP_Q8, SP_DTYPE_NONE),
+        0, 0);
+    crafted_qwen3_5(scratch_folder(), &copies);
+    path = packed_file(scratch_write("Modelfile", "FROM .\n", 7), SP_Q8, SP_Q8);
+    scratch_remove();
+    check_failure(path, 4, 0);
+    check_failure(path, 4, 2);
+}
+
 static void check_attending(const char *draft, const size_t n_reused[N_PROMPTS])
 {
     char folder[400];
@@ -183,10 +267,8 @@ static void pairs_draft(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(conversations),
-        cmocka_unit_test(drafted),
-        cmocka_unit_test(block_draft),
-        cmocka_unit_test(pairs_draft),
+        cmocka_unit_test(conversations), cmocka_unit_test(drafted),     cmocka_unit_test(failures),
+        cmocka_unit_test(block_draft),   cmocka_unit_test(pairs_draft),
     };
 
     return cmocka_run_group_tests(tests, packed_begin, packed_end);
