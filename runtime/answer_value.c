@@ -153,11 +153,34 @@ static enum sp_status read_string(enum sp_value_read *read, struct reading *r)
     return sp_text_append(r->out, "\"", 1, r->err);
 }
 
+static size_t count_digits(const char *text, size_t size)
+{
+    size_t n = 0;
+
+    while (n < size && text[n] >= '0' && text[n] <= '9')
+        n++;
+    return n;
+}
+
+/* One without an exponent whose whole part 64 bits hold for sure. */
+static bool is_plain_number(const char *text, size_t size)
+{
+    enum { SURE_SIZE = 18 };
+    size_t sign = *text == '-', whole = count_digits(text + sign, size - sign), n = sign + whole;
+
+    if (size > SURE_SIZE || whole == 0 || (whole > 1 && text[sign] == '0')) return false;
+    if (n == size) return true;
+    return text[n] == '.' && n + 1 < size &&
+           count_digits(text + n + 1, size - n - 1) == size - n - 1;
+}
+
+/* The parser is for the odd ones: a list is read again with every token of it. */
 static bool is_number(const char *text, size_t size)
 {
     struct sp_json *json = NULL;
     enum sp_json_kind kind;
 
+    if (size > 0 && is_plain_number(text, size)) return true;
     if (size == 0 || (*text != '-' && (*text < '0' || *text > '9'))) return false;
     if (sp_json_parse(&json, text, size, SP_JSON_STRICT, NULL)) return false;
     kind = sp_json_kind(json);
