@@ -6,8 +6,12 @@ static enum sp_status walk(struct sp_speculator *s, struct sp_state *state, stru
     size_t n = s->n_cached, has_draft = s->drafter != NULL;
     enum sp_status st;
 
-    if ((st = sp_state_number(state, &n, s->n_positions, err)) ||
-        (st = sp_state_number(state, &has_draft, 1, err)) ||
+    if ((st = sp_state_number(state, &n, SIZE_MAX, err))) return st;
+    if (n > s->n_positions) {
+        return sp_fail(err, SP_E_INPUT, "%s: a prompt cache of %zu tokens, the context has %zu",
+                       sp_state_path(state), n, s->n_positions);
+    }
+    if ((st = sp_state_number(state, &has_draft, 1, err)) ||
         (st = sp_state_bytes(state, s->ids, n * sizeof *s->ids, err)) ||
         (st = sp_decoder_state(s->decoder, state, n, err))) {
         return st;

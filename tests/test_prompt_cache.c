@@ -272,7 +272,8 @@ static void what_does_not_fit(void **state)
     cache = written(path, &usual);
     check_refused(other, &usual, cache, SP_E_INPUT, "another packed file");
     check_refused(path, &q8, cache, SP_E_INPUT, "another type (--kv-type)");
-    check_refused(path, &narrow, cache, SP_E_INPUT, "100 at byte");
+    check_refused(path, &narrow, cache, SP_E_INPUT,
+                  "a prompt cache of 100 tokens, the context has 64");
     check_refused(path, &usual, packed_path("none"), SP_E_IO, "");
     check_refused(path, &usual, path, SP_E_INPUT, "is no prompt cache");
     cache = written(path, &plain);
