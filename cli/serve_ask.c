@@ -126,3 +126,22 @@ enum sp_status sp_serve_refuse(const struct sp_json *object, const struct sp_ser
     }
     return SP_OK;
 }
+
+enum sp_status sp_serve_read_tools(struct sp_serve_ask *ask, struct sp_err *err)
+{
+    const struct sp_json *tools = sp_json_get(ask->body, "tools");
+
+    ask->tools = NULL;
+    if (tools == NULL) return SP_OK;
+    if (sp_json_kind(tools) != SP_JSON_ARRAY) {
+        return wrong("tools", tools, "an array", err);
+    }
+    for (size_t i = 0; i < sp_json_len(tools); i++) {
+        enum sp_json_kind kind = sp_json_kind(sp_json_at(tools, i));
+        if (kind == SP_JSON_OBJECT) continue;
+        return sp_fail(err, SP_E_INPUT, "tools[%zu] is %s, expected an object", i,
+                       sp_json_kind_name(kind));
+    }
+    if (sp_json_len(tools) > 0) ask->tools = tools;
+    return SP_OK;
+}

@@ -59,6 +59,9 @@ SP_MUST_CHECK enum sp_status sp_serve_refuse(const struct sp_json *object,
                                              const struct sp_serve_refusal *rows,
                                              struct sp_err *err);
 
+/* The body's tools, an array of objects, to ask->tools; NULL for none. */
+SP_MUST_CHECK enum sp_status sp_serve_read_tools(struct sp_serve_ask *ask, struct sp_err *err);
+
 /* The form of the answer that the body asks for: OpenAI's `response_format` and llama-server's
  * `grammar` and `json_schema`; ollama's `format`. (serve_form.c) */
 SP_MUST_CHECK enum sp_status sp_serve_openai_read_form(struct sp_serve_ask *ask,

@@ -88,7 +88,9 @@ enum sp_status sp_serve_openai_read_form(struct sp_serve_ask *ask, struct sp_err
 
     if (format && (st = read_response_format(ask, format, err))) return st;
     if (gbnf && (st = take_gbnf(ask, gbnf, "grammar", err))) return st;
-    return sp_json_len(schema) ? take_schema(ask, schema, "json_schema", err) : SP_OK;
+    if (schema == NULL) return SP_OK;
+    if (sp_json_kind(schema) == SP_JSON_OBJECT && sp_json_len(schema) == 0) return SP_OK;
+    return take_schema(ask, schema, "json_schema", err);
 }
 
 enum sp_status sp_serve_ollama_read_form(struct sp_serve_ask *ask, struct sp_err *err)

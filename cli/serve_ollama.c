@@ -83,12 +83,7 @@ static enum sp_status read_chat(struct sp_serve_ask *ask, const struct sp_serve 
         return sp_fail(err, SP_E_UNSUPPORTED, "%s has no chat template: /api/generate takes text",
                        serve->model.names[0]);
     }
-    ask->tools = sp_json_get(ask->body, "tools");
-    if (ask->tools != NULL && sp_json_kind(ask->tools) != SP_JSON_ARRAY) {
-        return sp_fail(err, SP_E_INPUT, "tools is %s, expected an array",
-                       sp_json_kind_name(sp_json_kind(ask->tools)));
-    }
-    if (sp_json_len(ask->tools) == 0) ask->tools = NULL;
+    if ((st = sp_serve_read_tools(ask, err))) return st;
     return sp_serve_read_messages(ask, c, sp_json_get(ask->body, "messages"), err);
 }
 

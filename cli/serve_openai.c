@@ -76,13 +76,9 @@ static enum sp_status read_tools(struct sp_serve_ask *ask, struct sp_err *err)
 {
     const struct sp_json *choice = sp_json_get(ask->body, "tool_choice");
     const char *text = sp_json_to_string(choice, NULL);
+    enum sp_status st;
 
-    ask->tools = sp_json_get(ask->body, "tools");
-    if (ask->tools != NULL && sp_json_kind(ask->tools) != SP_JSON_ARRAY) {
-        return sp_fail(err, SP_E_INPUT, "tools is %s, expected an array",
-                       sp_json_kind_name(sp_json_kind(ask->tools)));
-    }
-    if (sp_json_len(ask->tools) == 0) ask->tools = NULL;
+    if ((st = sp_serve_read_tools(ask, err))) return st;
     if (choice == NULL || (text && strcmp(text, "auto") == 0)) return SP_OK;
     if (text == NULL || strcmp(text, "none") != 0) {
         return sp_fail(err, SP_E_UNSUPPORTED, "tool_choice: only \"auto\" and \"none\" are known");

@@ -89,6 +89,10 @@ enum sp_status sp_serve_write_calls(struct sp_json_out *out, struct sp_serve_kno
         const struct sp_json *call = sp_json_at(calls, i);
         struct sp_serve_known_call *k;
 
+        if (sp_json_kind(call) != SP_JSON_OBJECT) {
+            return sp_fail(err, SP_E_INPUT, "tool_calls[%zu] is %s, expected an object", i,
+                           sp_json_kind_name(sp_json_kind(call)));
+        }
         if ((st = sp_grow(&known->at, &known->cap, known->n + 1, sizeof *known->at, err))) break;
         k = &known->at[known->n];
         *k = (struct sp_serve_known_call){.id = text_of(call, "id"),

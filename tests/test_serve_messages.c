@@ -78,6 +78,8 @@ static void calls(void **state)
             "[{\"role\":\"assistant\",\"content\":\"x\"}]");
     becomes(&objects, "[{\"role\": \"assistant\", \"tool_calls\": 3}]",
             "messages[0]: tool_calls is integer, expected an array");
+    becomes(&objects, "[{\"role\": \"assistant\", \"tool_calls\": [{}, \"f\"]}]",
+            "messages[0]: tool_calls[1] is string, expected an object");
     becomes(&objects, "[{\"role\": \"tool\", \"content\": \"1\"}]",
             "[{\"role\":\"tool\",\"content\":\"1\"}]");
 }
