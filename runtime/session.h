@@ -43,8 +43,8 @@ struct sp_session {
     float *scratch;              /* [n_vocab rounded up], for probabilities; owned */
 };
 
-/* What the target's tokens spell, made when it is first asked for. SP_E_UNSUPPORTED: the file has no
- * tokenizer. */
+/* What the target's tokens spell, made when it is first asked for. SP_E_UNSUPPORTED: the file has
+ * no tokenizer. */
 SP_MUST_CHECK enum sp_status sp_package_trie(struct sp_package *package,
                                              const struct sp_token_trie **out, struct sp_err *err);
 

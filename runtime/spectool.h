@@ -130,7 +130,7 @@ SP_MUST_CHECK enum sp_status sp_session_save(struct sp_session *session, const c
                                              struct sp_err *err);
 /* Goes on from what a session of the same packed file with the same cache type saved: prompts that
  * begin with its tokens do not have them read again, and get the same bits. SP_E_INPUT says what
- * does not fit. */
+ * does not fit, SP_E_CHECK that the other session had no draft and this one has. */
 SP_MUST_CHECK enum sp_status sp_session_load(struct sp_session *session, const char *path,
                                              struct sp_err *err);
 
@@ -140,8 +140,8 @@ SP_MUST_CHECK enum sp_status sp_session_load(struct sp_session *session, const c
 /* What answers may look like. Immutable: any number of requests may borrow one. */
 struct sp_grammar;
 
-/* Of a JSON schema: texts that match it, written as man/spectool-grammar.7 says, and that page lists
- * the keywords. SP_E_UNSUPPORTED or SP_E_INPUT "#/path/keyword: what". */
+/* Of a JSON schema: texts that match it, written as man/spectool-grammar.7 says, and that page
+ * lists the keywords. SP_E_UNSUPPORTED or SP_E_INPUT "#/path/keyword: what". */
 SP_MUST_CHECK enum sp_status sp_grammar_of_schema(struct sp_grammar **out, const char *text,
                                                   size_t size, struct sp_err *err);
 /* Of a text in GBNF, llama.cpp's notation, as that page has it. SP_E_INPUT "line:column: what". */

@@ -94,8 +94,8 @@ SP_MUST_CHECK enum sp_status sp_speculator_round(struct sp_speculator *s, size_t
                                                  void *context, struct sp_round *round,
                                                  struct sp_err *err);
 
-/* What is cached, and of which tokens (runtime/state.h). Read: more positions than there are, and
- * no draft's where there is one, are SP_E_INPUT; on failure nothing is cached. */
+/* What is cached, and of which tokens (runtime/state.h). Read: more positions than there are are
+ * SP_E_INPUT, no draft's where there is one is SP_E_CHECK; on failure nothing is cached. */
 SP_MUST_CHECK enum sp_status sp_speculator_save(struct sp_speculator *s, struct sp_state *state,
                                                 struct sp_err *err);
 SP_MUST_CHECK enum sp_status sp_speculator_load(struct sp_speculator *s, struct sp_state *state,

@@ -19,7 +19,7 @@ static enum sp_status walk(struct sp_speculator *s, struct sp_state *state, stru
     s->n_cached = s->n_ids = n;
     if (s->drafter == NULL) return SP_OK; /* what a file has of one is not wanted */
     if (!has_draft) {
-        return sp_fail(err, SP_E_INPUT, "%s: a prompt cache that was written without the draft",
+        return sp_fail(err, SP_E_CHECK, "%s: a prompt cache that was written without the draft",
                        sp_state_path(state));
     }
     if (s->drafter->ops->state == NULL) return SP_OK;

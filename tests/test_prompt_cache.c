@@ -277,7 +277,7 @@ static void what_does_not_fit(void **state)
     check_refused(path, &usual, packed_path("none"), SP_E_IO, "");
     check_refused(path, &usual, path, SP_E_INPUT, "is no prompt cache");
     cache = written(path, &plain);
-    check_refused(path, &usual, cache, SP_E_INPUT, "without the draft");
+    check_refused(path, &usual, cache, SP_E_CHECK, "without the draft");
 }
 
 /* A draft that a file holds is left out where none is wanted. */

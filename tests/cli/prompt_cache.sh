@@ -15,6 +15,10 @@ cmp story.cache before && echo same
 cached "$story" --prompt-cache story.cache --no-draft
 cached 'Mia and Ben went to the' --prompt-cache story.cache
 cached 'Mia and Ben went to the' --prompt-cache story.cache
+# one of a run without the draft is written anew by one with it
+cached "$story" --prompt-cache plain.cache --no-draft
+spectool run packed.bin --raw --num-predict 12 --json "$story" --prompt-cache plain.cache 2>&1 >/dev/null
+cached "$story" --prompt-cache plain.cache
 # what does not fit
 spectool run packed.bin --raw "$story" --prompt-cache story.cache --kv-type q8
 echo "exit $?"
