@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum {
-    VISITS = 8 * SP_ACCEPTOR_WAYS, /* of places, on the way from one state to the next */
+    VISITS = 4 * SP_ACCEPTOR_WAYS, /* of places, on the way from one state to the next */
     SEEN_SLOTS = 4 * VISITS,
     KEPT_BYTES = 32 << 20,  /* worth keeping */
     MOST_BYTES = 256 << 20, /* that states may take */
@@ -56,6 +56,7 @@ struct sp_acceptor {
     uint32_t seen_in[SEEN_SLOTS], round; /* a slot counts if it was filled in this round */
     size_t n_visits;
     bool may_end, too_many;
+    bool was_ambiguous;
 };
 
 /* ---- indexes ----------------------------------------------------------------------------------
@@ -272,6 +273,7 @@ static enum sp_status settle(struct sp_acceptor *a, uint32_t *state, struct sp_e
     while (a->n_todo > 0 && !a->too_many) {
         if ((st = go_on(a, a->todo[--a->n_todo], err))) return st;
     }
+    a->was_ambiguous = a->was_ambiguous || a->too_many;
     if (a->too_many || (a->n_found == 0 && !a->may_end)) {
         *state = SP_REFUSED;
         return SP_OK;
@@ -362,6 +364,11 @@ enum sp_status sp_acceptor_only(struct sp_acceptor *a, uint32_t state, bool *onl
     }
     *only = n == 1 && !sp_acceptor_may_end(a, state);
     return SP_OK;
+}
+
+bool sp_acceptor_was_ambiguous(const struct sp_acceptor *a)
+{
+    return a->was_ambiguous;
 }
 
 size_t sp_acceptor_n_states(const struct sp_acceptor *a)

@@ -40,6 +40,9 @@ bool sp_acceptor_may_end(const struct sp_acceptor *acceptor, uint32_t state);
 SP_MUST_CHECK enum sp_status sp_acceptor_only(struct sp_acceptor *acceptor, uint32_t state,
                                               bool *only, uint8_t *byte, struct sp_err *err);
 
+/* Did any text count as not allowed for the ways in which it can be read? */
+bool sp_acceptor_was_ambiguous(const struct sp_acceptor *acceptor);
+
 size_t sp_acceptor_n_states(const struct sp_acceptor *acceptor);
 
 /* More has been learned than is worth keeping: sp_acceptor_forget is due. */

@@ -407,8 +407,11 @@ static enum sp_status choose(void *state, uint32_t *id, const struct sp_logits *
     }
     if ((st = leave_out(c, &left, &n, at, pos - c->options.start, err))) return st;
     if (n == 0) {
-        return sp_fail(err, SP_E_INPUT,
-                       "no token of the vocabulary is what the grammar wants at position %zu", pos);
+        return sp_fail(
+            err, SP_E_INPUT,
+            "no token of the vocabulary is what the grammar wants at position %zu%s", pos,
+            sp_acceptor_was_ambiguous(c->acceptor) ? ", where it can be read in too many ways"
+                                                   : "");
     }
     return inner->choose(inner->state, id, &left, ids, pos, guess, err);
 }

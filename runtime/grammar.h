@@ -27,6 +27,7 @@ struct sp_node {
 
 enum { SP_GRAMMAR_END = 0, SP_GRAMMAR_NEVER = 1 }; /* nodes that are always there */
 enum { SP_GRAMMAR_NODES = 1 << 18, SP_GRAMMAR_SETS = 1 << 12, SP_GRAMMAR_TIMES = 1 << 24 };
+enum { SP_GRAMMAR_TEXT = 1 << 19 }; /* bytes of a text that is read as one */
 #define SP_NO_LIMIT UINT32_MAX
 
 struct sp_byte_set {

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_NESTED = 64, MOST_CHAR = 0x10FFFF };
+enum { MOST_NESTED = 64, MOST_CHAR = 0x10FFFF, MOST_NAMES = 4096 };
 
 /* A rule by its name, defined or only called so far. */
 struct named {
@@ -109,6 +109,7 @@ static struct named *take_name(struct gbnf *b)
         fail(b, "expected the name of a rule");
         return NULL;
     }
+    if (b->n_names == MOST_NAMES) fail(b, "too many rules");
     if (b->g->err.status ||
         sp_grow(&b->names, &b->cap_names, b->n_names + 1, sizeof *b->names, &b->g->err)) {
         return NULL;
@@ -370,6 +371,9 @@ enum sp_status sp_grammar_of_gbnf(struct sp_grammar **out, const char *text, siz
     struct gbnf b = {.text = text, .size = size};
     enum sp_status st;
 
+    if (size > SP_GRAMMAR_TEXT) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "a grammar of more than %d bytes", SP_GRAMMAR_TEXT);
+    }
     if (sp_utf8_valid(text, size) != size) {
         return sp_fail(err, SP_E_INPUT, "the grammar is not valid UTF-8");
     }

@@ -90,15 +90,17 @@ static bool is_one_of(struct sp_schema *s, const struct sp_json *v, const struct
     return false;
 }
 
-/* Do all parts' enum and const allow it, and its type? */
+/* Do all parts' enum and const allow it, which is one of `given`, and its type? */
 static bool is_given(struct sp_schema *s, const struct sp_schema_view *v, const struct sp_json *one,
-                     unsigned types)
+                     const struct sp_json *given, unsigned types)
 {
     const struct sp_json *values;
+    const struct sp_schema_part *part;
 
     if (!(type_of_value(one) & types)) return false;
-    for (size_t i = 0; sp_schema_next(s, v, "enum", &i, &values);) {
-        if (!is_one_of(s, one, values)) return false;
+    for (size_t i = 0; (part = sp_schema_next(s, v, "enum", &i, &values));) {
+        if (!sp_schema_is_short(s, part, "enum", values, SP_SCHEMA_VALUES)) return false;
+        if (values != given && !is_one_of(s, one, values)) return false;
     }
     for (size_t i = 0; sp_schema_next(s, v, "const", &i, &values);) {
         if (!sp_schema_same_value(s, one, values)) return false;
@@ -138,7 +140,7 @@ static uint32_t given_values(struct sp_schema *s, const struct sp_schema_view *v
     }
     for (size_t k = 0; k < (single ? 1 : sp_json_len(values)) && !s->g->err.status; k++) {
         const struct sp_json *one = single ? values : sp_json_at(values, k);
-        if (!is_given(s, v, one, types)) continue;
+        if (!is_given(s, v, one, single ? NULL : values, types)) continue;
         if (type_of_value(one) & spoken_of) {
             sp_schema_fail(s, part, key, SP_E_UNSUPPORTED,
                            "values beside other keywords about their type are not weighed here");
@@ -260,6 +262,11 @@ static size_t find_name(const struct properties *p, const char *name)
 static void add_name(struct sp_schema *s, struct properties *p, const char *name)
 {
     if (s->g->err.status || find_name(p, name) < p->n) return;
+    if (p->n == SP_SCHEMA_NAMES) {
+        sp_grammar_fail(s->g, SP_E_UNSUPPORTED, "an object of more than %d properties",
+                        SP_SCHEMA_NAMES);
+        return;
+    }
     if (sp_grow(&p->names, &p->cap, p->n + 1, sizeof *p->names, &s->g->err)) return;
     p->names[p->n++] = name;
 }
@@ -275,18 +282,19 @@ static void find_names(struct sp_schema *s, const struct sp_schema_view *v, stru
             sp_schema_fail(s, part, "properties", SP_E_INPUT, "expected an object");
             return;
         }
-        for (struct sp_json_iter it = {0}; sp_json_next(json, &it);)
+        for (struct sp_json_iter it = {0}; sp_json_next(json, &it) && !s->g->err.status;)
             add_name(s, p, it.key);
     }
     for (size_t i = 0; (part = sp_schema_next(s, v, "required", &i, &json));) {
-        for (size_t k = 0; k < sp_json_len(json) || k == 0; k++) {
+        bool strings = sp_json_kind(json) == SP_JSON_ARRAY;
+        if (!sp_schema_is_short(s, part, "required", json, SP_SCHEMA_NAMES)) return;
+        for (size_t k = 0; k < sp_json_len(json) && strings; k++) {
             const char *name = sp_json_to_string(sp_json_at(json, k), NULL);
-            if (sp_json_kind(json) == SP_JSON_ARRAY && sp_json_len(json) == 0) break;
-            if (sp_json_kind(json) != SP_JSON_ARRAY || name == NULL) {
-                sp_schema_fail(s, part, "required", SP_E_INPUT, "expected an array of strings");
-                return;
-            }
-            add_name(s, p, name);
+            strings = name != NULL;
+            if (strings) add_name(s, p, name);
+        }
+        if (!strings) {
+            sp_schema_fail(s, part, "required", SP_E_INPUT, "expected an array of strings");
         }
     }
 }
@@ -531,11 +539,13 @@ static enum sp_status make(struct sp_grammar **out, const struct sp_json *root, 
 enum sp_status sp_grammar_of_schema(struct sp_grammar **out, const char *text, size_t size,
                                     struct sp_err *err)
 {
-    enum { MOST_BYTES = 64 << 20 };
     struct sp_json *root = NULL;
-    enum sp_status st = sp_json_parse_within(&root, text, size, SP_JSON_LENIENT, MOST_BYTES, err);
+    enum sp_status st;
 
-    if (st) return st;
+    if (size > SP_GRAMMAR_TEXT) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "a schema of more than %d bytes", SP_GRAMMAR_TEXT);
+    }
+    if ((st = sp_json_parse(&root, text, size, SP_JSON_LENIENT, err))) return st;
     st = make(out, root, false, err);
     sp_json_free(root);
     return st;

@@ -37,6 +37,8 @@ struct sp_schema_place {
 };
 
 enum { SP_SCHEMA_PARTS = 24, SP_SCHEMA_PLACES = 1 << 13, SP_SCHEMA_VIEWS = 1 << 13 };
+/* Of one object, of one enum, of one oneOf: what is compared each with each. */
+enum { SP_SCHEMA_NAMES = 2000, SP_SCHEMA_VALUES = 2000, SP_SCHEMA_BRANCHES = 64 };
 
 struct sp_schema_part {
     uint32_t place;
@@ -83,6 +85,10 @@ const struct sp_schema_part *sp_schema_next(const struct sp_schema *s,
                                             const struct sp_schema_view *view, const char *key,
                                             size_t *i, const struct sp_json **value);
 bool sp_schema_has(const struct sp_schema *s, const struct sp_schema_view *view, const char *key);
+
+/* Fails where an array has more than `most` elements; false then. */
+bool sp_schema_is_short(struct sp_schema *s, const struct sp_schema_part *part, const char *key,
+                        const struct sp_json *array, size_t most);
 
 /* The largest of all parts' values of a keyword that is an integer 0.. (sign 1), or the smallest
  * (sign -1), if that is more, or less, than `otherwise`. */

@@ -103,6 +103,7 @@ void sp_schema_check_one_of(struct sp_schema *s, const struct sp_schema_part *pa
     struct sp_schema_view a, b;
     char sentence[160];
 
+    if (!sp_schema_is_short(s, part, "oneOf", branches, SP_SCHEMA_BRANCHES)) return;
     for (size_t i = 0; i < sp_json_len(branches); i++) {
         open_branch(s, &a, part, branches, i);
         for (size_t k = i + 1; k < sp_json_len(branches) && !s->g->err.status; k++) {

@@ -371,6 +371,17 @@ bool sp_schema_has(const struct sp_schema *s, const struct sp_schema_view *view,
     return sp_schema_next(s, view, key, &i, &value) != NULL;
 }
 
+bool sp_schema_is_short(struct sp_schema *s, const struct sp_schema_part *part, const char *key,
+                        const struct sp_json *array, size_t most)
+{
+    char sentence[64];
+
+    if (sp_json_len(array) <= most) return true;
+    snprintf(sentence, sizeof sentence, "more than %zu are not taken", most);
+    sp_schema_fail(s, part, key, SP_E_UNSUPPORTED, sentence);
+    return false;
+}
+
 uint32_t sp_schema_bound(struct sp_schema *s, const struct sp_schema_view *view, const char *key,
                          int sign, uint32_t otherwise)
 {

@@ -7,7 +7,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { MOST_STEPS = 300, MOST_STATES = 4000 };
+enum { MOST_STEPS = 120, MOST_STATES = 4000 };
 
 static void fail(void)
 {

@@ -417,11 +417,43 @@ static void refusals(void **state)
     }
 }
 
+/* A schema from a client may be long, but not take long: what is compared each with each is
+ * bounded. */
+static void bounds_of_size(void **state)
+{
+    enum { ROOM = 1 << 20, MANY = 30000 };
+    char *text = malloc(ROOM), *at = text;
+    struct sp_grammar *g = NULL;
+    struct sp_err err = {0};
+
+    (void)state;
+    assert_non_null(text);
+    at += sprintf(at, "{\"enum\":[0");
+    for (int i = 1; i < MANY; i++)
+        at += sprintf(at, ",%d", i);
+    sprintf(at, "]}");
+    assert_int_equal(sp_grammar_of_schema(&g, text, strlen(text), &err), SP_E_UNSUPPORTED);
+    assert_string_equal(err.text, "#/enum: more than 2000 are not taken");
+    at = text + sprintf(text, "{\"properties\":{");
+    for (int i = 0; i < MANY; i++)
+        at += sprintf(at, "%s\"%d\":true", i ? "," : "", i);
+    sprintf(at, "}}");
+    err = (struct sp_err){0};
+    assert_int_equal(sp_grammar_of_schema(&g, text, strlen(text), &err), SP_E_UNSUPPORTED);
+    assert_string_equal(err.text, "an object of more than 2000 properties");
+    memset(text, ' ', ROOM);
+    err = (struct sp_err){0};
+    assert_int_equal(sp_grammar_of_schema(&g, text, ROOM, &err), SP_E_UNSUPPORTED);
+    assert_string_equal(err.text, "a schema of more than 524288 bytes");
+    free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(suite),   cmocka_unit_test(bounds),     cmocka_unit_test(numbers),
-        cmocka_unit_test(strings), cmocka_unit_test(structures), cmocka_unit_test(refusals),
+        cmocka_unit_test(suite),          cmocka_unit_test(bounds),     cmocka_unit_test(numbers),
+        cmocka_unit_test(strings),        cmocka_unit_test(structures), cmocka_unit_test(refusals),
+        cmocka_unit_test(bounds_of_size),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
