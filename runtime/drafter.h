@@ -97,8 +97,8 @@ SP_MUST_CHECK enum sp_status sp_guess_rated(const struct sp_guesser *guesser, bo
                                             const struct sp_logits *logits, double confidence,
                                             struct sp_err *err);
 
-/* The same for ids[pos] that no logits chose. *kept = false, and no more are wanted: the target will
- * never choose it, and it is no guess. */
+/* The same for ids[pos] that no logits chose. *kept = false, and no more are wanted: the target
+ * will never choose it, and it is no guess. */
 SP_MUST_CHECK enum sp_status sp_guess_copied(const struct sp_guesser *guesser, bool *kept,
                                              bool *more, const uint32_t *ids, size_t pos,
                                              double confidence, struct sp_err *err);
