@@ -9,8 +9,8 @@
 enum {
     VISITS = 4 * SP_ACCEPTOR_WAYS, /* of places, on the way from one state to the next */
     SEEN_SLOTS = 4 * VISITS,
-    KEPT_BYTES = 32 << 20,  /* worth keeping */
     MOST_BYTES = 256 << 20, /* that states may take */
+    KEPT_SHARE = 8,         /* ... an eighth of which is worth keeping */
 };
 
 static const uint32_t not_known = UINT32_MAX;
@@ -40,6 +40,7 @@ struct index {
 
 struct sp_acceptor {
     const struct sp_grammar *grammar; /* borrowed */
+    size_t most_bytes;
     struct frame *frames;
     size_t n_frames, cap_frames;
     struct way *ways; /* of all states, each state's sorted */
@@ -244,10 +245,11 @@ static enum sp_status add_state(struct sp_acceptor *a, struct sp_err *err)
     struct state s = {a->n_ways, a->n_found, a->may_end};
     enum sp_status st;
 
-    if (size_of(a) > MOST_BYTES) {
+    if (size_of(a) > a->most_bytes) {
         return sp_fail(err, SP_E_INPUT,
-                       "the grammar can be read in too many ways: its states take more than %d MiB",
-                       MOST_BYTES >> 20);
+                       "the grammar can be read in too many ways: its states take more than %zu "
+                       "bytes",
+                       a->most_bytes);
     }
     if ((st = sp_grow(&a->states, &a->cap_states, a->n_states + 1, sizeof *a->states, err)) ||
         (st = sp_grow(&a->next, &a->cap_next, (a->n_states + 1) * n_classes, sizeof *a->next,
@@ -378,7 +380,12 @@ size_t sp_acceptor_n_states(const struct sp_acceptor *a)
 
 bool sp_acceptor_is_full(const struct sp_acceptor *a)
 {
-    return size_of(a) > KEPT_BYTES;
+    return size_of(a) > a->most_bytes / KEPT_SHARE;
+}
+
+void sp_acceptor_bound(struct sp_acceptor *a, size_t most_bytes)
+{
+    a->most_bytes = most_bytes;
 }
 
 /* ---- opening ----------------------------------------------------------------------------------
@@ -412,6 +419,7 @@ enum sp_status sp_acceptor_open(struct sp_acceptor **out, const struct sp_gramma
 
     if ((st = sp_new(&a, 1, sizeof *a, err))) goto done;
     a->grammar = grammar;
+    a->most_bytes = MOST_BYTES;
     if ((st = index_init(&a->frame_index, FIRST_SLOTS, err)) ||
         (st = index_init(&a->state_index, FIRST_SLOTS, err)) || (st = sp_acceptor_forget(a, err))) {
         goto done;

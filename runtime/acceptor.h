@@ -48,6 +48,9 @@ size_t sp_acceptor_n_states(const struct sp_acceptor *acceptor);
 /* More has been learned than is worth keeping: sp_acceptor_forget is due. */
 bool sp_acceptor_is_full(const struct sp_acceptor *acceptor);
 
+/* The memory that states may take, 256 MiB unless it is said here. */
+void sp_acceptor_bound(struct sp_acceptor *acceptor, size_t most_bytes);
+
 /* Forgets all states but SP_REFUSED and SP_BEGINNING. */
 SP_MUST_CHECK enum sp_status sp_acceptor_forget(struct sp_acceptor *acceptor, struct sp_err *err);
 

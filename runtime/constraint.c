@@ -44,6 +44,7 @@ enum sp_status sp_constraint_open(struct sp_constraint **out,
         (st = sp_grow(&c->states, &c->cap_states, 1, sizeof *c->states, err))) {
         goto done;
     }
+    if (options->memory) sp_acceptor_bound(c->acceptor, options->memory);
     if (options->n_ends) memcpy(c->ends, options->ends, options->n_ends * sizeof *c->ends);
     c->states[0] = SP_BEGINNING;
     *out = c;
@@ -354,7 +355,24 @@ static enum sp_status leave_out(struct sp_constraint *c, struct sp_logits *logit
     return SP_OK;
 }
 
-/* Behind a guess that the grammar does not allow, or an end, anything is as good. */
+/* The same for position `pos`, behind ids[start..pos-1]. *n = 0: nothing is left, or, with
+ * *refused, the grammar does not allow what is there already. */
+static enum sp_status leave_out_at(struct sp_constraint *c, struct sp_logits *logits, size_t *n,
+                                   bool *refused, const uint32_t *ids, size_t pos,
+                                   struct sp_err *err)
+{
+    uint32_t state;
+    enum sp_status st;
+
+    *n = 0;
+    if ((st = find_state(c, &state, ids, pos, err))) return st;
+    *refused = state == SP_REFUSED;
+    if (*refused) return SP_OK;
+    return leave_out(c, logits, n, state, pos - c->options.start, err);
+}
+
+/* Behind a guess that the grammar does not allow, or an end, anything is as good; and where the
+ * states of what is only guessed take too much memory. */
 static enum sp_status propose(void *state, uint32_t *id, double *confidence,
                               const struct sp_logits *logits, const uint32_t *ids, size_t pos,
                               struct sp_err *err)
@@ -362,14 +380,12 @@ static enum sp_status propose(void *state, uint32_t *id, double *confidence,
     struct sp_constraint *c = state;
     const struct sp_chooser *inner = &c->options.inner;
     struct sp_logits left = *logits;
-    uint32_t at;
-    size_t n = 0;
-    enum sp_status st;
+    bool refused;
+    size_t n;
+    enum sp_status st = leave_out_at(c, &left, &n, &refused, ids, pos, NULL);
 
-    if ((st = find_state(c, &at, ids, pos, err))) return st;
-    if (at != SP_REFUSED && (st = leave_out(c, &left, &n, at, pos - c->options.start, err))) {
-        return st;
-    }
+    if (st && st != SP_E_INPUT) return sp_fail(err, st, "out of memory: a guess within a grammar");
+    if (st) n = 0;
     st = inner->propose(inner->state, id, confidence, n ? &left : logits, ids, pos, err);
     if (n == 0 && confidence) *confidence = 0;
     return st;
@@ -381,31 +397,33 @@ static enum sp_status adopt(void *state, bool *possible, const uint32_t *ids, si
     struct sp_constraint *c = state;
     const struct sp_chooser *inner = &c->options.inner;
     uint32_t at;
-    enum sp_status st;
+    enum sp_status st = find_state(c, &at, ids, pos, NULL);
 
-    if ((st = find_state(c, &at, ids, pos, err)) ||
-        (st = find_possible(c, possible, at, pos - c->options.start, ids[pos], err))) {
-        return st;
+    if (st == SP_OK) {
+        st = find_possible(c, possible, at, pos - c->options.start, ids[pos], NULL);
     }
+    if (st && st != SP_E_INPUT) return sp_fail(err, st, "out of memory: a guess within a grammar");
+    if (st) *possible = false;
     if (!*possible || inner->adopt == NULL) return SP_OK;
     return inner->adopt(inner->state, possible, ids, pos, err);
 }
 
+/* Where states take too much memory it is asked once more: what earlier questions left is forgotten
+ * then (find_state), so that nothing but the answer so far decides. */
 static enum sp_status choose(void *state, uint32_t *id, const struct sp_logits *logits,
                              const uint32_t *ids, size_t pos, uint32_t guess, struct sp_err *err)
 {
     struct sp_constraint *c = state;
     const struct sp_chooser *inner = &c->options.inner;
     struct sp_logits left = *logits;
-    uint32_t at;
+    bool refused;
     size_t n;
-    enum sp_status st;
+    enum sp_status st = leave_out_at(c, &left, &n, &refused, ids, pos, NULL);
 
-    if ((st = find_state(c, &at, ids, pos, err))) return st;
-    if (at == SP_REFUSED) {
+    if (st && (st = leave_out_at(c, &left, &n, &refused, ids, pos, err))) return st;
+    if (refused) {
         return sp_fail(err, SP_E_BUG, "position %zu is behind what the grammar allows", pos);
     }
-    if ((st = leave_out(c, &left, &n, at, pos - c->options.start, err))) return st;
     if (n == 0) {
         return sp_fail(
             err, SP_E_INPUT,

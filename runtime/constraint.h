@@ -27,6 +27,7 @@ struct sp_constraint_options {
     size_t n_ends;
     struct sp_chooser inner; /* who chooses from what is left */
     bool takes_best;         /* ... the largest logit, if that is left */
+    size_t memory;           /* bytes that the grammar's states may take; 0: the usual 256 MiB */
 };
 
 SP_MUST_CHECK enum sp_status sp_constraint_open(struct sp_constraint **out,
@@ -34,7 +35,9 @@ SP_MUST_CHECK enum sp_status sp_constraint_open(struct sp_constraint **out,
                                                 struct sp_err *err);
 void sp_constraint_close(struct sp_constraint *constraint); /* NULL is fine */
 
-/* Chooses for one sequence. SP_E_INPUT where no token of the vocabulary goes on. */
+/* Chooses for one sequence. SP_E_INPUT where no token of the vocabulary goes on, and where states
+ * would take too much memory: neither depends on what was asked before, so drafting adds no
+ * failure. */
 struct sp_chooser sp_constraint_chooser(struct sp_constraint *constraint);
 
 /* Which tokens may stand at position `pos`, behind ids[0..pos-1]: bit i of bits[] for token i,

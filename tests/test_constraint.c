@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "runtime/constraint.h"
+#include "runtime/vector_tables.h"
 #include "tests/generating.h"
 #include "tests/packed.h"
 #include "tests/tokenizing.h"
@@ -135,6 +136,131 @@ static void masks(void **state)
         tokenizing_close(&t);
     }
     sp_grammar_close(g);
+}
+
+/* ---- memory -----------------------------------------------------------------------------------
+ */
+
+enum { N_LONG = 60 };
+
+/* A choice behind N_LONG tokens "a" with so much memory, perhaps after one behind a few "b". */
+static enum sp_status choose_within(const struct sp_token_trie *trie, const struct sp_grammar *g,
+                                    size_t memory, bool asked_before, bool proposes)
+{
+    static const struct sp_vector *const vector = &sp_vector_ref;
+    float row[N_VOCAB + 16] = {1, 0};
+    uint32_t ids[N_LONG + 1] = {0}, others[8] = {1, 1, 1, 1, 1, 1, 1, 1}, id;
+    uint32_t ends[] = {N_VOCAB - 1};
+    struct sp_constraint *c = NULL;
+    struct sp_logits logits = sp_logits_of(vector, row, N_VOCAB);
+    struct sp_chooser chooser;
+    struct sp_constraint_options options = {.grammar = g,
+                                            .trie = trie,
+                                            .vector = vector,
+                                            .n_vocab = N_VOCAB,
+                                            .ends = ends,
+                                            .n_ends = 1,
+                                            .inner = sp_greedy_chooser(vector),
+                                            .memory = memory};
+    enum sp_status st;
+
+    assert_int_equal(sp_constraint_open(&c, &options, NULL), SP_OK);
+    chooser = sp_constraint_chooser(c);
+    if (asked_before) {
+        st = chooser.choose(chooser.state, &id, &logits, others, 4, SP_NO_GUESS, NULL);
+        assert_int_equal(st, SP_OK);
+    }
+    if (proposes) {
+        double confidence = 1;
+        bool possible = true;
+        st = chooser.propose(chooser.state, &id, &confidence, &logits, ids, N_LONG, NULL);
+        assert_int_equal(st, SP_OK);
+        assert_true(confidence == 0);
+        st = chooser.adopt(chooser.state, &possible, ids, N_LONG, NULL);
+        assert_int_equal(st, SP_OK);
+        assert_false(possible);
+    }
+    st = chooser.choose(chooser.state, &id, &logits, ids, N_LONG, SP_NO_GUESS, NULL);
+    sp_constraint_close(c);
+    return st;
+}
+
+/* Whether memory is enough does not depend on what was asked before; too little fails no guess. */
+static void memory_is_for_one_question(void **state)
+{
+    static const char text[] = "root ::= \"a\" [ab]{1,200} | \"b\" [ab]{1,200}";
+    const struct vocabulary *v = &vocabularies[0];
+    struct sp_token_trie *trie = NULL;
+    struct sp_grammar *g = NULL;
+    struct tokenizing t;
+    size_t memory = 1024;
+
+    (void)state;
+    tokenizing_open(&t, v->json, strlen(v->json), NULL);
+    assert_int_equal(sp_token_trie_open(&trie, t.tok, NULL), SP_OK);
+    assert_int_equal(sp_grammar_of_gbnf(&g, text, strlen(text), NULL), SP_OK);
+    while (choose_within(trie, g, memory, false, false) == SP_E_INPUT)
+        memory += 16;
+    assert_true(memory > 2048);
+    assert_int_equal(choose_within(trie, g, memory, false, false), SP_OK);
+    assert_int_equal(choose_within(trie, g, memory, true, false), SP_OK);
+    assert_int_equal(choose_within(trie, g, memory / 2, false, true), SP_E_INPUT);
+    sp_grammar_close(g);
+    sp_token_trie_close(trie);
+    tokenizing_close(&t);
+}
+
+/* ---- the largest logit ------------------------------------------------------------------------
+ */
+
+/* It is asked about by itself, without a mask: the choice is the one that the mask leaves. */
+static void the_best_token_is_checked(void **state)
+{
+    static const char text[] = "root ::= \"ab\" \"b\"?";
+    static const struct {
+        uint32_t ids[3], end, best, second, chosen;
+    } cases[] = {
+        {{0}, 1, N_VOCAB - 1, 1, 1},           /* "a" may not end */
+        {{0}, 1, 0, 1, 1},                     /* ... nor go on with "a" */
+        {{0}, 1, 1, 0, 1},                     /* "b" is right */
+        {{2}, 1, N_VOCAB - 1, 1, N_VOCAB - 1}, /* "ab" may end */
+        {{2, 1}, 2, 1, 0, N_VOCAB - 1},        /* "abb" has to */
+    };
+    const struct vocabulary *v = &vocabularies[0];
+    struct sp_token_trie *trie = NULL;
+    struct sp_grammar *g = NULL;
+    struct tokenizing t;
+
+    (void)state;
+    tokenizing_open(&t, v->json, strlen(v->json), NULL);
+    assert_int_equal(sp_token_trie_open(&trie, t.tok, NULL), SP_OK);
+    assert_int_equal(sp_grammar_of_gbnf(&g, text, strlen(text), NULL), SP_OK);
+    for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
+        uint32_t ends[] = {N_VOCAB - 1}, id;
+        float row[N_VOCAB + 16] = {0};
+        struct sp_constraint *c = NULL;
+        struct sp_constraint_options options = {.grammar = g,
+                                                .trie = trie,
+                                                .vector = &sp_vector_ref,
+                                                .n_vocab = N_VOCAB,
+                                                .ends = ends,
+                                                .n_ends = 1,
+                                                .inner = sp_greedy_chooser(&sp_vector_ref),
+                                                .takes_best = i % 2};
+        row[cases[i / 2].best] = 2;
+        row[cases[i / 2].second] = 1;
+        struct sp_logits logits = sp_logits_of(&sp_vector_ref, row, N_VOCAB);
+        assert_int_equal(sp_constraint_open(&c, &options, NULL), SP_OK);
+        struct sp_chooser chooser = sp_constraint_chooser(c);
+        assert_int_equal(chooser.choose(chooser.state, &id, &logits, cases[i / 2].ids,
+                                        cases[i / 2].end, SP_NO_GUESS, NULL),
+                         SP_OK);
+        assert_int_equal(id, cases[i / 2].chosen);
+        sp_constraint_close(c);
+    }
+    sp_grammar_close(g);
+    sp_token_trie_close(trie);
+    tokenizing_close(&t);
 }
 
 /* ---- the masks of another implementation ------------------------------------------------------
@@ -389,8 +515,13 @@ static void refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(masks),   cmocka_unit_test(golden_masks), cmocka_unit_test(answers),
-        cmocka_unit_test(guesses), cmocka_unit_test(refusals),
+        cmocka_unit_test(masks),
+        cmocka_unit_test(memory_is_for_one_question),
+        cmocka_unit_test(the_best_token_is_checked),
+        cmocka_unit_test(golden_masks),
+        cmocka_unit_test(answers),
+        cmocka_unit_test(guesses),
+        cmocka_unit_test(refusals),
     };
 
     return cmocka_run_group_tests(tests, packed_begin, packed_end);
