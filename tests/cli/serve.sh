@@ -1,4 +1,4 @@
-# What can be said before a request comes; tests/test_serve.c holds the rest.
+# What can be said before a request comes; the tests named serve hold the rest.
 spectool create -f "$TESTDATA/tiny/Modelfile" 2>/dev/null
 try() {
     spectool serve "$@"

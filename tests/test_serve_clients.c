@@ -1,0 +1,156 @@
+/* Clients of `spectool serve` that come in crowds, wait, hang up, dawdle, and its own end. */
+#include "tests/served.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static void *ask_way(void *context)
+{
+    const struct served_way *w = context;
+    struct serving_reply r;
+    char body[512], *text;
+    size_t n;
+
+    snprintf(body, sizeof body, "%strue}", w->body);
+    r = serving_ask(&served, "POST", w->path, body);
+    text = r.status == 200 ? served_joined(&r, w->piece, &n) : NULL;
+    serving_release(&r);
+    return text;
+}
+
+/* All at once, each gets its own answer whole. */
+static void test_crowd(void **state)
+{
+    enum { EACH = 4 };
+    pthread_t threads[EACH * N_SERVED_WAYS];
+    char *first = ask_way((void *)(uintptr_t)&served_ways[0]);
+
+    (void)state;
+    for (size_t i = 0; i < EACH * N_SERVED_WAYS; i++) {
+        void *way = (void *)(uintptr_t)&served_ways[i % N_SERVED_WAYS];
+        assert_int_equal(pthread_create(&threads[i], NULL, ask_way, way), 0);
+    }
+    for (size_t i = 0; i < EACH * N_SERVED_WAYS; i++) {
+        void *text = NULL;
+        assert_int_equal(pthread_join(threads[i], &text), 0);
+        assert_non_null(text);
+        assert_string_equal(text, first);
+        free(text);
+    }
+    free(first);
+}
+
+/* One is answered, one waits, the third is turned away, and told so; those who hang up make room
+ * at once, whether they stream or not. */
+static void test_queue(void **state)
+{
+    static const char *const options[] = {"--max-queue", "1", SERVED_SLOWLY, NULL};
+    struct serving s = serving_start(served_file, options);
+    char streamed[256], whole[256];
+    struct serving_reply r;
+
+    (void)state;
+    snprintf(streamed, sizeof streamed, SERVED_LONG, "true");
+    snprintf(whole, sizeof whole, SERVED_LONG, "false");
+    for (int i = 0; i < 2; i++) {
+        int running = serving_begin(&s, "/v1/completions", streamed);
+        struct pollfd rest[2] = {{.events = POLLIN}, {.events = POLLIN}};
+        size_t away;
+        char byte;
+
+        assert_int_equal(recv(running, &byte, 1, 0), 1); /* its turn has come */
+        for (size_t k = 0; k < 2; k++)
+            rest[k].fd = serving_begin(&s, "/v1/completions", i ? whole : streamed);
+        assert_true(poll(rest, 2, 10000) > 0);
+        away = rest[0].revents ? 0 : 1;
+        r = serving_receive(rest[away].fd);
+        assert_int_equal(r.status, 503);
+        assert_non_null(strstr(r.head, "\r\nRetry-After: 1\r\n"));
+        assert_non_null(strstr(r.body, "too many requests wait"));
+        serving_release(&r);
+        close(rest[1 - away].fd);
+        serving_await(&s, "the client left", (size_t)i + 1);
+        close(running);
+        sp_json_free(
+            serving_json(serving_ask(&s, "POST", "/v1/completions", "{" GOLDEN_PROMPT "}"), 200));
+    }
+    serving_await(&s, "200: 4 (0 cached) + ", 1);
+    serving_await(&s, "tokens/s, cancelled", 2);
+    close(serving_begin(&s, "/v1/completions", whole)); /* whether its turn has come or not */
+    serving_await(&s, "the client left", 3);
+    assert_int_equal(serving_stop(&s), 0);
+}
+
+/* Who sends half a request, or reads nothing of an answer, keeps nobody else waiting. */
+static void test_dawdlers(void **state)
+{
+    static const char half[] = "POST /api/chat HTTP/1.1\r\nHost: localhost\r\nContent-Le";
+    int slow[8], deaf;
+    char body[256];
+
+    (void)state;
+    for (size_t i = 0; i < 8; i++) {
+        slow[i] = serving_connect(&served);
+        serving_send(slow[i], half, strlen(half) - i);
+    }
+    snprintf(body, sizeof body, SERVED_LONG, "true");
+    memcpy(strstr(body, "4000"), " 400", 4);
+    deaf = serving_begin(&served, "/v1/completions", body);
+    sp_json_free(served_post("/v1/completions", "{" GOLDEN_PROMPT "}"));
+    for (size_t i = 0; i < 8; i++)
+        close(slow[i]);
+    close(deaf);
+}
+
+/* An answer under way is cut off with an error, those that wait are turned away, and all is well.
+ */
+static void test_stopping(void **state)
+{
+    struct serving s = serving_start(served_file, (const char *const[]){SERVED_SLOWLY, NULL});
+    char streamed[256], whole[256], byte;
+    struct serving_reply r;
+    int running, waiting;
+
+    (void)state;
+    snprintf(streamed, sizeof streamed, SERVED_LONG, "true");
+    snprintf(whole, sizeof whole, SERVED_LONG, "false");
+    running = serving_begin(&s, "/v1/completions", streamed);
+    assert_int_equal(recv(running, &byte, 1, MSG_PEEK), 1);
+    waiting = serving_begin(&s, "/v1/completions", whole);
+    sp_json_free(serving_json(serving_ask(&s, "GET", "/health", NULL), 200));
+    kill(s.pid, SIGTERM);
+    r = serving_receive(running);
+    assert_int_equal(r.status, 200);
+    assert_true(r.chunked);
+    assert_non_null(strstr(r.body, "data: {\"error\": {\"message\": \"the server is stopping\""));
+    assert_null(strstr(r.body, "[DONE]"));
+    serving_release(&r);
+    r = serving_receive(waiting);
+    assert_true(r.status == 503 || r.status == 0);
+    serving_release(&r);
+    assert_int_equal(serving_wait(&s), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_crowd),
+        cmocka_unit_test(test_queue),
+        cmocka_unit_test(test_dawdlers),
+        cmocka_unit_test(test_stopping),
+    };
+
+    signal(SIGPIPE, SIG_IGN);
+    return cmocka_run_group_tests(tests, served_begin, served_end);
+}
