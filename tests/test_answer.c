@@ -1,134 +1,14 @@
-/* Answers: what is learned of a template's thoughts and calls, and the reading of answers. The
- * independent values are the templates' own renderings, published ones among them, and outputs of
- * models as the tests of vLLM and llama.cpp have them. */
-#include "format/file.h"
-#include "runtime/answer_parser.h"
-#include "runtime/answer_value.h"
+/* Answers: what is learned of templates, one a form, and the reading of answers. The independent
+ * values are outputs of models as the tests of vLLM and llama.cpp have them. */
+#include "tests/answering.h"
 
-#include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
+#include <cmocka.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
-
-/* ---- reading an answer ------------------------------------------------------------------------
- */
-
-static const char tools_text[] =
-    "[{\"type\": \"function\", \"function\": {\"name\": \"get_weather\", \"description\": \"d\","
-    " \"parameters\": {\"type\": \"object\", \"required\": [\"city\"], \"properties\": {"
-    "\"city\": {\"type\": \"string\", \"description\": \"d\"},"
-    "\"days\": {\"type\": \"integer\", \"description\": \"d\"},"
-    "\"limit\": {\"type\": \"number\", \"description\": \"d\"},"
-    "\"detailed\": {\"type\": \"boolean\", \"description\": \"d\"},"
-    "\"where\": {\"type\": \"object\", \"description\": \"d\"},"
-    "\"hours\": {\"type\": \"array\", \"description\": \"d\"},"
-    "\"note\": {\"type\": [\"string\", \"null\"], \"description\": \"d\"}}}}},"
-    " {\"type\": \"function\", \"function\": {\"name\": \"now\", \"description\": \"d\","
-    " \"parameters\": {\"type\": \"object\", \"properties\": {}}}}]";
-
-static struct sp_json *tools; /* of all tests */
-
-static int begin(void **state)
-{
-    (void)state;
-    return sp_json_parse(&tools, tools_text, strlen(tools_text), SP_JSON_STRICT, NULL) != SP_OK;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    sp_json_free(tools);
-    return 0;
-}
-
-/* "T(thought)C(content)F(name arguments)": neighbours of a kind are one. */
-struct transcript {
-    struct sp_text text;
-    int last; /* kind, -1: none */
-};
-
-static void append(struct sp_text *text, const char *more, size_t size)
-{
-    assert_int_equal(sp_text_append(text, more, size, NULL), SP_OK);
-}
-
-static void note(void *context, const struct sp_answer_piece *piece)
-{
-    struct transcript *t = context;
-
-    assert_true(piece->size > 0);
-    if (piece->kind == SP_ANSWER_CALL || t->last != (int)piece->kind) {
-        if (t->last >= 0) append(&t->text, ")", 1);
-        append(&t->text,
-               piece->kind == SP_ANSWER_CALL      ? "F("
-               : piece->kind == SP_ANSWER_THOUGHT ? "T("
-                                                  : "C(",
-               2);
-    }
-    t->last = (int)piece->kind;
-    if (piece->kind == SP_ANSWER_CALL) {
-        append(&t->text, piece->name, strlen(piece->name));
-        append(&t->text, " ", 1);
-    }
-    append(&t->text, piece->text, piece->size);
-}
-
-struct answer {
-    const struct sp_answer_syntax *syntax;
-    bool no_tools, in_thought;
-    const char *text;
-    size_t size;
-};
-
-static void feed(struct sp_answer_parser *parser, const struct answer *a, size_t from, size_t to)
-{
-    assert_int_equal(sp_answer_parser_feed(parser, a->text + from, to - from, false, NULL), SP_OK);
-}
-
-/* Pieces: up to `cut` and behind it; cut 0: bytes. The transcript is owned by the caller. */
-static char *read_cut(const struct answer *a, size_t cut)
-{
-    struct transcript t = {.last = -1};
-    const struct sp_answer_reading reading = {.syntax = a->syntax,
-                                              .tools = a->no_tools ? NULL : tools,
-                                              .in_thought = a->in_thought,
-                                              .piece = note,
-                                              .context = &t};
-    struct sp_answer_parser *parser = NULL;
-
-    assert_int_equal(sp_answer_parser_open(&parser, &reading, NULL), SP_OK);
-    if (cut > 0) {
-        feed(parser, a, 0, cut);
-        feed(parser, a, cut, a->size);
-    }
-    for (size_t i = 0; cut == 0 && i < a->size; i++)
-        feed(parser, a, i, i + 1);
-    assert_int_equal(sp_answer_parser_finish(parser, NULL), SP_OK);
-    sp_answer_parser_close(parser);
-    if (t.last >= 0) append(&t.text, ")", 1);
-    append(&t.text, "", 1);
-    return t.text.at;
-}
-
-/* The same however it is cut. */
-static char *read_answer(const struct answer *a)
-{
-    char *whole = read_cut(a, a->size), *cut;
-
-    for (size_t i = 0; i < a->size; i++) {
-        cut = read_cut(a, i);
-        if (strcmp(cut, whole) != 0) printf("cut at %zu of: %.*s\n", i, (int)a->size, a->text);
-        assert_string_equal(cut, whole);
-        free(cut);
-    }
-    return whole;
-}
 
 /* ---- small templates, one a form --------------------------------------------------------------
  */
@@ -284,7 +164,7 @@ static void check(const struct output *outputs, size_t n)
         const struct output *o = &outputs[i];
         struct sp_answer_syntax s = learn(o->form);
         const struct answer a = {&s, o->no_tools, o->in_thought, o->text, strlen(o->text)};
-        char *read = read_answer(&a);
+        char *read = answering_read(&a);
 
         assert_string_equal(read, o->read);
         free(read);
@@ -485,7 +365,7 @@ static struct sp_answer_parser *open_noting(const struct sp_answer_syntax *synta
                                             struct transcript *t)
 {
     const struct sp_answer_reading reading = {
-        .syntax = syntax, .tools = tools, .piece = note, .context = t};
+        .syntax = syntax, .tools = answering_tools, .piece = answering_note, .context = t};
     struct sp_answer_parser *parser = NULL;
 
     *t = (struct transcript){.last = -1};
@@ -514,7 +394,7 @@ static void special_tokens_are_not_shown(void **state)
     }
     assert_int_equal(sp_answer_parser_finish(parser, NULL), SP_OK);
     sp_answer_parser_close(parser);
-    append(&t.text, "", 1);
+    answering_append(&t.text, "", 1);
     assert_string_equal(t.text.at, "C(Hi)F(now {})C(no call");
     sp_text_release(&t.text);
 }
@@ -569,285 +449,13 @@ static void prompts_open_thoughts(void **state)
     }
 }
 
-/* ---- notations --------------------------------------------------------------------------------
- */
-
-/* What Python's json.dumps(ast.literal_eval(text), separators=(",", ":")) prints. */
-static void values_in_python(void **state)
-{
-    static const struct sp_value_notation python = {"", true};
-    static const struct {
-        const char *text, *json;
-    } cases[] = {
-        {"{'a': 1, 'b': [True, False, None]}", "{\"a\":1,\"b\":[true,false,null]}"},
-        {"[\"it's\", 'a \"b\"', 'tab\\there', '\\x41\\u00e9\\\\']",
-         "[\"it's\",\"a \\u0022b\\u0022\",\"tab\\there\",\"\\u0041\\u00e9\\\\\"]"},
-        {"[1.5, -2, 1e3, (1, 2,), []]", "[1.5,-2,1e3,[1,2],[]]"},
-        {"[0, -0.25, 123456789012345678, 9223372036854775807, 99999999999999999999]",
-         "[0,-0.25,123456789012345678,9223372036854775807,99999999999999999999]"},
-        {"{'k': {'n': {}}, }", "{\"k\":{\"n\":{}}}"},
-        {"[f]", NULL},
-        {"{'a' 1}", NULL},
-        {"[1}", NULL},
-        {"[01]", NULL},
-        {"[-01.5]", NULL},
-        {"[1.]", NULL},
-        {"[-]", NULL},
-        {"[1.2.3]", NULL},
-        {"'a'", NULL},
-    };
-
-    (void)state;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct sp_text out = {0};
-        enum sp_value_read read;
-        size_t end, size = strlen(cases[i].text);
-
-        assert_int_equal(
-            sp_answer_value_read(&read, &out, &end, cases[i].text, size, &python, NULL), SP_OK);
-        if (cases[i].json == NULL) {
-            assert_int_equal(read, SP_VALUE_NONE);
-        } else {
-            assert_int_equal(read, SP_VALUE_READ);
-            assert_int_equal(end, size);
-            append(&out, "", 1);
-            assert_string_equal(out.at, cases[i].json);
-        }
-        sp_text_release(&out);
-        for (size_t n = 1; cases[i].json && n < size; n++) {
-            out = (struct sp_text){0};
-            assert_int_equal(
-                sp_answer_value_read(&read, &out, &end, cases[i].text, n, &python, NULL), SP_OK);
-            assert_int_equal(read, SP_VALUE_MORE);
-            sp_text_release(&out);
-        }
-    }
-}
-
-/* ---- published templates ----------------------------------------------------------------------
- */
-
-#define FOLDER SHARED "/chat_templates"
-
-/* Two calls and one, with arguments of all types, as APIs have them. */
-static const char arguments[] =
-    "{\"city\": \"Par\\\"is\\\" \\u00e9 <b> \\\\ x\\ny\", \"days\": 3, \"limit\": -1.5, "
-    "\"detailed\": true, \"where\": {\"k\": \"v\", \"l\": [1, {\"m\": false}]}, \"hours\": "
-    "[\"a\", 2, null]}";
-
-static char *print_escaped(const char *text)
-{
-    struct sp_text out = {0};
-
-    assert_int_equal(sp_answer_string(&out, text, strlen(text), NULL), SP_OK);
-    append(&out, "", 1);
-    return out.at;
-}
-
-static char *render(const struct sp_template *t, const struct sp_answer_syntax *s, unsigned n_calls)
-{
-    struct sp_template_input in = {
-        .tools = tools, .generation_prompt = n_calls == 0, .now = {2025, 6, 15, 12, 0, 0}};
-    char *escaped = print_escaped(arguments), *text = NULL, json[4096];
-    struct sp_json *messages = NULL;
-    int n = snprintf(json, sizeof json, "[{\"role\": \"user\", \"content\": \"Go.\"}");
-    size_t size;
-
-    if (n_calls > 0) {
-        n += snprintf(json + n, sizeof json - (size_t)n,
-                      ", {\"role\": \"assistant\", \"content\": %s, \"tool_calls\": ["
-                      "{\"id\": \"abcdefghi\", \"type\": \"function\", \"function\": {\"name\": "
-                      "\"get_weather\", \"arguments\": %s}}%s%s%s]}",
-                      s->calls.null_content ? "null" : "\"\"",
-                      s->calls.text_arguments ? escaped : arguments,
-                      n_calls < 2 ? ""
-                                  : ", {\"id\": \"bcdefghij\", \"type\": \"function\", "
-                                    "\"function\": {\"name\": \"now\", \"arguments\": ",
-                      n_calls < 2               ? ""
-                      : s->calls.text_arguments ? "\"{}\""
-                                                : "{}",
-                      n_calls < 2 ? "" : "}}");
-    }
-    snprintf(json + n, sizeof json - (size_t)n, "]");
-    free(escaped);
-    assert_int_equal(sp_json_parse(&messages, json, strlen(json), SP_JSON_STRICT, NULL), SP_OK);
-    in.messages = messages;
-    if (sp_template_render(&text, &size, t, &in, NULL)) text = NULL;
-    sp_json_free(messages);
-    return text;
-}
-
-/* Calls that came out. */
-struct calls {
-    unsigned n, n_right;
-    const struct sp_json *wanted;
-};
-
-static bool equal(const struct sp_json *a, const struct sp_json *b)
-{
-    struct sp_json_iter it = {0};
-    const char *x, *y;
-    size_t n, m;
-    double p, q;
-
-    if (sp_json_to_double(a, &p) && sp_json_to_double(b, &q)) return p == q;
-    if (sp_json_kind(a) != sp_json_kind(b) || sp_json_len(a) != sp_json_len(b)) return false;
-    switch (sp_json_kind(a)) {
-    case SP_JSON_STRING:
-        x = sp_json_to_string(a, &n);
-        y = sp_json_to_string(b, &m);
-        return n == m && memcmp(x, y, n) == 0;
-    case SP_JSON_ARRAY:
-        for (size_t i = 0; i < sp_json_len(a); i++) {
-            if (!equal(sp_json_at(a, i), sp_json_at(b, i))) return false;
-        }
-        return true;
-    case SP_JSON_OBJECT:
-        while (sp_json_next(a, &it)) {
-            if (!equal(it.value, sp_json_get(b, it.key))) return false;
-        }
-        return true;
-    case SP_JSON_BOOL:
-        return sp_json_to_bool(a, &(bool){0}) && (sp_json_to_bool(a, &(bool){0}), true);
-    default:
-        return true;
-    }
-}
-
-static void count_call(void *context, const struct sp_answer_piece *piece)
-{
-    struct calls *c = context;
-    struct sp_json *got = NULL;
-
-    if (piece->kind != SP_ANSWER_CALL) return;
-    assert_int_equal(sp_json_parse(&got, piece->text, piece->size, SP_JSON_STRICT, NULL), SP_OK);
-    if (c->n == 0) {
-        c->n_right += strcmp(piece->name, "get_weather") == 0 && equal(got, c->wanted);
-    } else {
-        c->n_right += strcmp(piece->name, "now") == 0 && sp_json_len(got) == 0;
-    }
-    c->n++;
-    sp_json_free(got);
-}
-
-static struct calls read_calls(const struct answer *a, size_t cut)
-{
-    struct sp_json *wanted = NULL;
-    struct calls calls = {0, 0, NULL};
-    const struct sp_answer_reading reading = {.syntax = a->syntax,
-                                              .tools = tools,
-                                              .in_thought = a->in_thought,
-                                              .piece = count_call,
-                                              .context = &calls};
-    struct sp_answer_parser *parser = NULL;
-
-    assert_int_equal(sp_json_parse(&wanted, arguments, strlen(arguments), SP_JSON_STRICT, NULL),
-                     SP_OK);
-    calls.wanted = wanted;
-    assert_int_equal(sp_answer_parser_open(&parser, &reading, NULL), SP_OK);
-    feed(parser, a, 0, cut);
-    feed(parser, a, cut, a->size);
-    assert_int_equal(sp_answer_parser_finish(parser, NULL), SP_OK);
-    sp_answer_parser_close(parser);
-    sp_json_free(wanted);
-    return calls;
-}
-
-/* What the template writes is read back, wherever it is cut. */
-static void round_trip(const char *path, const struct sp_template *t,
-                       const struct sp_answer_syntax *s, unsigned n_calls)
-{
-    char *asked = render(t, s, 0), *text = render(t, s, n_calls);
-    size_t same = 0;
-
-    if (text == NULL && n_calls == 2) { /* one at a time */
-        free(asked);
-        round_trip(path, t, s, 1);
-        return;
-    }
-    if (asked == NULL || text == NULL) fail_msg("%s does not render", path);
-    while (asked[same] && asked[same] == text[same])
-        same++;
-    if (asked[same]) {
-        while (same > 0 && text[same] != '<')
-            same--;
-    }
-    const struct answer a = {s, false, sp_answer_syntax_thinks(s, text, same), text + same,
-                             strlen(text + same)};
-    for (size_t cut = 0; cut <= a.size; cut++) {
-        struct calls calls = read_calls(&a, cut);
-
-        if (calls.n != n_calls || calls.n_right != n_calls) {
-            fail_msg("%s: %u of %u calls, cut at %zu: %s", path, calls.n_right, n_calls, cut,
-                     a.text);
-        }
-    }
-    free(asked);
-    free(text);
-}
-
-static bool check_template(const char *path)
-{
-    struct sp_answer_syntax syntax;
-    struct sp_template *t = NULL;
-    struct sp_err err = {0};
-    char *text = NULL;
-    size_t size;
-    bool known;
-    static const char tokens[] = "{\"bos_token\": \"<s>\", \"eos_token\": \"</s>\"}";
-
-    assert_int_equal(sp_file_read_text(&text, &size, path, 1 << 20, &err), SP_OK);
-    assert_int_equal(sp_template_compile(&t, text, size,
-                                         strstr(path, "/go/") ? SP_TEMPLATE_GO : SP_TEMPLATE_JINJA,
-                                         &err),
-                     SP_OK);
-    assert_int_equal(sp_template_read_tokens(t, tokens, strlen(tokens), &err), SP_OK);
-    assert_int_equal(sp_answer_syntax_learn(&syntax, t, NULL, &err), SP_OK);
-    known = syntax.calls.form != SP_CALL_UNKNOWN;
-    /* A custom that its text names, but no rendering shows. */
-    if (known && strstr(path, "granite3_3.jinja") == NULL) {
-        round_trip(path, t, &syntax, syntax.calls.form == SP_CALL_HARMONY ? 1 : 2);
-    }
-    sp_template_free(t);
-    free(text);
-    return known;
-}
-
-/* How many of a folder's templates write calls: counted by hand. */
-static void published_templates(void **state)
-{
-    static const struct {
-        const char *folder;
-        unsigned n;
-    } folders[] = {{FOLDER "/jinja", 11}, {FOLDER "/jinja_snapshot", 8}, {FOLDER "/go", 13}};
-
-    (void)state;
-    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
-        DIR *folder = opendir(folders[i].folder);
-        struct dirent *entry;
-        unsigned n = 0;
-
-        if (folder == NULL) skip();
-        while ((entry = readdir(folder)) != NULL) {
-            char path[1024];
-
-            if (entry->d_name[0] == '.') continue;
-            snprintf(path, sizeof path, "%s/%s", folders[i].folder, entry->d_name);
-            n += check_template(path);
-        }
-        closedir(folder);
-        assert_int_equal(n, folders[i].n);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(forms_are_learned),     cmocka_unit_test(outputs_are_read),
         cmocka_unit_test(nothing_is_lost),       cmocka_unit_test(special_tokens_are_not_shown),
         cmocka_unit_test(content_does_not_wait), cmocka_unit_test(prompts_open_thoughts),
-        cmocka_unit_test(values_in_python),      cmocka_unit_test(published_templates),
     };
 
-    return cmocka_run_group_tests(tests, begin, end);
+    return cmocka_run_group_tests(tests, answering_begin, answering_end);
 }
