@@ -22,6 +22,13 @@ echo "exit $?"
 echo 'root ::= "a" | b' >bad.gbnf
 spectool verify packed.bin --lossless hi --format bad.gbnf
 echo "exit $?"
+# What is a schema and what is a grammar, whatever the file is called; a byte order mark says nothing.
+for form in '\357\273\277 {"enum":["owl"]}' '\357\273\277root ::= "owl"' '[{"enum":["owl"]}]' 'false\n' \
+    '\ntrue ' null '"owl"' 'true ::= "owl"\nroot ::= true' true,; do
+    printf "$form" >form
+    spectool run packed.bin --raw 'Once upon a time' --num-predict 8 --format form 2>err
+    grep '^spectool' err
+done
 cp -r "$TESTDATA/tiny/target" bare
 rm bare/tokenizer*
 printf 'FROM ./bare\n' >bare.model
