@@ -2,6 +2,7 @@
 
 #include "format/mem.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,6 +77,9 @@ static unsigned type_of_value(const struct sp_json *v)
         [SP_JSON_OBJECT] = SP_TYPE_OBJECT,
     };
 
+    double x;
+
+    if (sp_json_to_double(v, &x) && x == floor(x)) return SP_TYPE_INTEGER; /* 1.0 is one */
     return of_kind[sp_json_kind(v)];
 }
 

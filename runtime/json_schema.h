@@ -105,7 +105,7 @@ unsigned sp_schema_types(struct sp_schema *s, const struct sp_schema_view *view)
 
 /* ---- json_schema_choice.c ---- */
 
-/* Written alike: 1 and 1.0 are two. */
+/* False where the grammar has failed, too. */
 bool sp_schema_same_value(struct sp_schema *s, const struct sp_json *a, const struct sp_json *b);
 
 /* Fails unless no value can match two of the branches of a part's oneOf, as far as that is seen:

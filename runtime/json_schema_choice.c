@@ -2,10 +2,7 @@
  * let through where it is seen that no value matches two. */
 #include "runtime/json_schema.h"
 
-#include "format/mem.h"
-
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* What is looked at of a branch: itself, and where its reference leads. */
@@ -19,21 +16,11 @@ static void open_branch(struct sp_schema *s, struct sp_schema_view *view,
     sp_schema_add(s, view, sp_json_at(branches, i), s->places[part->place].path, "oneOf", number);
 }
 
-/* Strings, the most of them by far, are compared as they are. */
 bool sp_schema_same_value(struct sp_schema *s, const struct sp_json *a, const struct sp_json *b)
 {
-    size_t a_len, b_len;
-    const char *a_text = sp_json_to_string(a, &a_len), *b_text = sp_json_to_string(b, &b_len);
-    char *x = NULL, *y = NULL;
-    bool same;
+    bool same = false;
 
-    if (sp_json_kind(a) != sp_json_kind(b)) return false;
-    if (a_text && b_text) return a_len == b_len && memcmp(a_text, b_text, a_len) == 0;
-    same = sp_json_print(&x, a, &s->g->err) == SP_OK && sp_json_print(&y, b, &s->g->err) == SP_OK &&
-           strcmp(x, y) == 0;
-    free(x);
-    free(y);
-    return same;
+    return sp_json_equal(&same, a, b, &s->g->err) == SP_OK && same;
 }
 
 /* The values that a schema gives: its const as one, its enum as several. */

@@ -353,6 +353,66 @@ static void getters(void **state)
     sp_json_free(root);
 }
 
+/* Section 4.2.2 of JSON Schema's core, and RFC 8259's numbers. */
+static void values_are_equal(void **state)
+{
+    static const struct {
+        const char *a, *b;
+        bool equal;
+    } cases[] = {
+        {"1", "1.0", true},
+        {"1", "10e-1", true},
+        {"100", "1e2", true},
+        {"0.001", "1E-3", true},
+        {"12.340", "0.1234e+2", true},
+        {"10", "1", false},
+        {"1.05", "1.5", false},
+        {"1.5", "15", false},
+        {"0", "-0.0", true},
+        {"0", "0e5", true},
+        {"0", "1e-400", false},
+        {"1e400", "1e401", false},
+        {"1e400", "10e399", true},
+        {"9007199254740993", "9007199254740992", false},
+        {"9007199254740993", "9007199254740993.0", true},
+        {"100000000000000000001", "100000000000000000000", false},
+        {"1e99999999999999999999", "1e-99999999999999999999", false},
+        {"1", "-1", false},
+        {"1", "true", false},
+        {"1", "\"1\"", false},
+        {"true", "true", true},
+        {"true", "false", false},
+        {"null", "false", false},
+        {"null", "null", true},
+        {"\"\\u0061\"", "\"a\"", true},
+        {"\"a\\u0000b\"", "\"a\\u0000c\"", false},
+        {"\"a\"", "\"ab\"", false},
+        {"[1,[2]]", "[1.0,[2e0]]", true},
+        {"[1,2]", "[2,1]", false},
+        {"[1]", "[1,1]", false},
+        {"[]", "{}", false},
+        {"{\"a\":1,\"b\":[null]}", "{\"b\":[null],\"a\":1.0}", true},
+        {"{\"a\":1}", "{\"b\":1}", false},
+        {"{\"a\":null}", "{\"b\":null}", false},
+        {"{\"a\":1}", "{\"a\":1,\"b\":1}", false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct sp_json *a = parse(cases[i].a, SP_JSON_LENIENT);
+        struct sp_json *b = parse(cases[i].b, SP_JSON_LENIENT);
+        bool there = !cases[i].equal, back = there;
+
+        assert_int_equal(sp_json_equal(&there, a, b, NULL), SP_OK);
+        assert_int_equal(sp_json_equal(&back, b, a, NULL), SP_OK);
+        if (there != cases[i].equal || back != there) {
+            fail_msg("%s and %s: %d %d", cases[i].a, cases[i].b, there, back);
+        }
+        sp_json_free(a);
+        sp_json_free(b);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -364,6 +424,7 @@ int main(void)
         cmocka_unit_test(big_objects),
         cmocka_unit_test(numbers),
         cmocka_unit_test(getters),
+        cmocka_unit_test(values_are_equal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
