@@ -4,6 +4,7 @@
 #include "convert/modelfile.h"
 #include "convert/modelfile_place.h"
 
+#include "format/decimal.h"
 #include "format/mem.h"
 #include "format/unicode.h"
 
@@ -78,7 +79,7 @@ enum sp_status sp_modelfile_fail(const struct sp_modelfile *file, size_t offset,
     va_list args;
 
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    sp_decimal_vprint(text, sizeof text, format, args);
     va_end(args);
     sp_modelfile_place(file, offset, &line, &column);
     return sp_fail(err, status, "%s:%lu:%lu: %s", file->path, line, column, text);

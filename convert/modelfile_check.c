@@ -2,6 +2,8 @@
  * records. A parameter is one row of the table. */
 #include "convert/modelfile.h"
 #include "convert/modelfile_place.h"
+#include "format/decimal.h"
+#include "format/letters.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -10,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #define INT_LIMIT 2147483647.0
 
@@ -61,7 +62,7 @@ const struct sp_parameter *sp_parameters(size_t *n)
 const struct sp_parameter *sp_parameter_find(const char *name)
 {
     for (size_t i = 0; i < sizeof parameters / sizeof parameters[0]; i++) {
-        if (strcasecmp(parameters[i].name, name) == 0) return &parameters[i];
+        if (sp_letters_alike(parameters[i].name, name)) return &parameters[i];
     }
     return NULL;
 }
@@ -120,7 +121,7 @@ enum sp_status sp_parameter_number(double *out, const struct sp_parameter *param
     double v;
 
     if (!is_plain_number(value)) return wrong_value(parameter, value, err);
-    v = strtod(value, &end);
+    v = sp_decimal_read(value, &end);
     if (*end || !isfinite(v) || v < parameter->min || v > parameter->max) {
         return wrong_value(parameter, value, err);
     }
@@ -131,9 +132,10 @@ enum sp_status sp_parameter_number(double *out, const struct sp_parameter *param
 enum sp_status sp_parameter_bool(bool *out, const struct sp_parameter *parameter, const char *value,
                                  struct sp_err *err)
 {
-    if (strcasecmp(value, "true") == 0 || strcasecmp(value, "t") == 0 || strcmp(value, "1") == 0) {
+    if (sp_letters_alike(value, "true") || sp_letters_alike(value, "t") ||
+        strcmp(value, "1") == 0) {
         *out = true;
-    } else if (strcasecmp(value, "false") == 0 || strcasecmp(value, "f") == 0 ||
+    } else if (sp_letters_alike(value, "false") || sp_letters_alike(value, "f") ||
                strcmp(value, "0") == 0) {
         *out = false;
     } else {
@@ -178,7 +180,7 @@ static void note(const struct check *c, const struct sp_modelfile_record *r, con
 
     if (c->note == NULL) return;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    sp_decimal_vprint(text, sizeof text, format, args);
     va_end(args);
     snprintf(line, sizeof line, "%s:%lu: %s", c->file->path, r->line, text);
     c->note(c->context, line);

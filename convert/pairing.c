@@ -2,6 +2,7 @@
  * pairs give equal bytes. */
 #include "convert/pairing.h"
 
+#include "format/decimal.h"
 #include "format/json.h"
 #include "format/mem.h"
 
@@ -103,9 +104,10 @@ enum sp_status sp_pairing_print(char **text, size_t *size, const struct sp_confi
     for (unsigned i = 0; i < draft->n_ropes; i++) {
         const struct sp_rope *r = &draft->ropes[i];
 
-        n += (size_t)snprintf(out + n, RECORD_SIZE - n,
-                              "%s{\"type\":\"%s\",\"theta\":%.17g,\"factor\":%.17g,\"rotated\":%u}",
-                              i ? "," : "", rope_names[r->kind], r->theta, r->factor, r->n_rot);
+        n += (size_t)sp_decimal_print(
+            out + n, RECORD_SIZE - n,
+            "%s{\"type\":\"%s\",\"theta\":%.17g,\"factor\":%.17g,\"rotated\":%u}", i ? "," : "",
+            rope_names[r->kind], r->theta, r->factor, r->n_rot);
     }
     n += (size_t)snprintf(out + n, RECORD_SIZE - n,
                           "],\"target\":\"%016" PRIx64 "\",\"draft\":\"%016" PRIx64 "\"}",

@@ -1,11 +1,11 @@
 #include "format/dtype.h"
+#include "format/letters.h"
 #include "format/mem.h"
 
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 static const struct sp_dtype_info dtypes[] = {
     {SP_F32, "f32", NULL, "F32", 32, 1},
@@ -57,8 +57,8 @@ enum sp_dtype sp_dtype_find(const char *name)
     for (size_t i = 0; i < N_DTYPES; i++) {
         const struct sp_dtype_info *t = dtypes + i;
         if (!sp_dtype_is_packed(t->dtype)) continue;
-        if (strcasecmp(t->name, name) == 0) return t->dtype;
-        if (t->alias != NULL && strcasecmp(t->alias, name) == 0) return t->dtype;
+        if (sp_letters_alike(t->name, name)) return t->dtype;
+        if (t->alias != NULL && sp_letters_alike(t->alias, name)) return t->dtype;
     }
     return SP_DTYPE_NONE;
 }

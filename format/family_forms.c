@@ -3,6 +3,7 @@
  * each form insists on the shape that the config gives its source. */
 #include "format/family_parts.h"
 
+#include "format/decimal.h"
 #include "format/dtype.h"
 #include "format/mem.h"
 
@@ -42,7 +43,7 @@ void sp_matcher_report(struct sp_matcher *m, const char *format, ...)
     size_t len;
 
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    sp_decimal_vprint(text, sizeof text, format, args);
     va_end(args);
     len = strlen(text);
     f->n++;

@@ -128,3 +128,15 @@ bool sp_letter_continues_name(uint32_t c)
     return sp_letter_begins_name(c) || sp_letter_is_decimal(c) || cat == UTF8PROC_CATEGORY_MN ||
            cat == UTF8PROC_CATEGORY_MC || cat == UTF8PROC_CATEGORY_PC;
 }
+
+static int lower_ascii(char c)
+{
+    return c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c;
+}
+
+bool sp_letters_alike(const char *a, const char *b)
+{
+    for (; *a && lower_ascii(*a) == lower_ascii(*b); a++)
+        b++;
+    return lower_ascii(*a) == lower_ascii(*b);
+}

@@ -24,6 +24,8 @@ bool sp_letter_is_decimal(uint32_t c);
 bool sp_letter_is_numeric(uint32_t c);   /* N* */
 bool sp_letter_is_printable(uint32_t c); /* Python's str.isprintable */
 bool sp_letter_is_space(uint32_t c);     /* Python's str.isspace */
+/* The same but for the case of ASCII letters. */
+bool sp_letters_alike(const char *a, const char *b);
 /* How far a character may stand in an identifier. */
 bool sp_letter_begins_name(uint32_t c);
 bool sp_letter_continues_name(uint32_t c);

@@ -1,10 +1,10 @@
 /* A sentence is formatted like an error's, so that foreign names in it cannot drive a terminal. */
 #include "format/notes.h"
 
+#include "format/decimal.h"
 #include "format/mem.h"
 
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +19,7 @@ enum sp_status sp_note(char **notes, struct sp_err *err, const char *format, ...
 
     if (notes == NULL) return SP_OK;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    sp_decimal_vprint(text, sizeof text, format, args);
     va_end(args);
     (void)sp_fail(&sentence, SP_E_CHECK, "%s", text);
     old = *notes ? strlen(*notes) : 0;

@@ -1,6 +1,7 @@
 #include "format/safetensors_write.h"
 
 #include "format/bytes.h"
+#include "format/decimal.h"
 #include "format/file.h"
 #include "format/text.h"
 
@@ -44,7 +45,7 @@ static enum sp_status print(struct sp_text *text, struct sp_err *err, const char
     int n;
 
     va_start(args, format);
-    n = vsnprintf(line, sizeof line, format, args);
+    n = sp_decimal_vprint(line, sizeof line, format, args);
     va_end(args);
     if (n < 0 || (size_t)n >= sizeof line) return sp_fail(err, SP_E_BUG, "a line too long");
     return sp_text_append(text, line, (size_t)n, err);

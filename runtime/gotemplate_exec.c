@@ -4,9 +4,9 @@
  * look into, while an invalid value (SP_V_UNDEFINED, what a pipeline makes of it) just stays
  * invalid; printed, both are "<no value>". */
 #include "runtime/gotemplate_tree.h"
+#include "format/decimal.h"
 
 #include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 enum flow { FLOW_ON, FLOW_BREAK, FLOW_CONTINUE };
@@ -25,7 +25,7 @@ enum sp_status sp_go_fail(struct go_machine *m, const char *format, ...)
     uint32_t column = 0, len;
 
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    sp_decimal_vprint(text, sizeof text, format, args);
     va_end(args);
     if (n == NULL) return sp_fail(m->heap->err, SP_E_INPUT, "template: %s", text);
     while (column < n->begin && source[n->begin - column - 1] != '\n')

@@ -1,5 +1,6 @@
 /* Cuts a Go template into tokens, as text/template/parse does. "{{- " trims the white space before
  * an action, " -}}" what follows it; comments vanish here. */
+#include "format/decimal.h"
 #include "format/letters.h"
 #include "format/unicode.h"
 #include "runtime/gotemplate_tree.h"
@@ -261,7 +262,7 @@ static bool parse_number(const char *text, struct sp_value *out)
                                                                     : 10;
     }
     if (strpbrk(text, ".pP") != NULL || (base != 16 && strpbrk(text, "eE") != NULL)) {
-        double d = strtod(text, &end);
+        double d = sp_decimal_read(text, &end);
 
         *out = sp_value_float(d);
         return *end == '\0' && end != text;

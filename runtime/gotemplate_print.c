@@ -2,6 +2,7 @@
  *
  * A verb that does not suit a value, a missing or a surplus argument are no errors in Go; they are
  * written into the text as %!d(string=x) and its like. */
+#include "format/decimal.h"
 #include "format/letters.h"
 #include "format/unicode.h"
 #include "runtime/gotemplate_tree.h"
@@ -302,14 +303,14 @@ static enum sp_status print_float(struct sp_builder *b, double v, const struct v
     }
     switch (f->letter) {
     case 'e':
-        snprintf(digits, sizeof digits, "%.*e", precision, fabs(v));
+        sp_decimal_print(digits, sizeof digits, "%.*e", precision, fabs(v));
         break;
     case 'E':
-        snprintf(digits, sizeof digits, "%.*E", precision, fabs(v));
+        sp_decimal_print(digits, sizeof digits, "%.*E", precision, fabs(v));
         break;
     case 'f':
     case 'F':
-        snprintf(digits, sizeof digits, "%.*f", precision, fabs(v));
+        sp_decimal_print(digits, sizeof digits, "%.*f", precision, fabs(v));
         break;
     case 'x':
     case 'X':
@@ -319,7 +320,8 @@ static enum sp_status print_float(struct sp_builder *b, double v, const struct v
     case 'G':
     case 'v':
         if (f->has_precision) {
-            snprintf(digits, sizeof digits, f->letter == 'G' ? "%.*G" : "%.*g", precision, fabs(v));
+            sp_decimal_print(digits, sizeof digits, f->letter == 'G' ? "%.*G" : "%.*g", precision,
+                             fabs(v));
             break;
         }
         if ((st = shortest(&text, fabs(v), -4, 6)) || (st = sp_build(&text, "", 1))) return st;

@@ -1,10 +1,10 @@
 #include "runtime/grammar.h"
 
+#include "format/decimal.h"
 #include "format/hash.h"
 #include "format/mem.h"
 
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -87,7 +87,7 @@ void sp_grammar_fail(struct sp_grammar *g, enum sp_status status, const char *fo
     va_list args;
 
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    sp_decimal_vprint(text, sizeof text, format, args);
     va_end(args);
     sp_fail(&g->err, status, "%s", text);
 }

@@ -4,10 +4,9 @@
  * own; `if` has none. Names are looked up outwards, then among the variables given, then among the
  * globals; `set` writes into the innermost scope. A macro sees the scope it was defined in. */
 #include "runtime/jinja_eval.h"
+#include "format/decimal.h"
 
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum flow { FLOW_ON, FLOW_BREAK, FLOW_CONTINUE };
@@ -21,7 +20,7 @@ enum sp_status sp_jinja_fail(struct jinja_machine *m, const char *format, ...)
     va_list args;
 
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    sp_decimal_vprint(text, sizeof text, format, args);
     va_end(args);
     return sp_fail(m->heap->err, SP_E_INPUT, "%s", text);
 }

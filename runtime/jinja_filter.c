@@ -1,4 +1,5 @@
 /* Filters on texts, numbers and single values, and the look-up of all filters. */
+#include "format/decimal.h"
 #include "format/letters.h"
 #include "format/unicode.h"
 #include "runtime/jinja_builtin.h"
@@ -362,7 +363,7 @@ static bool parse_float(const char *text, double *out)
         strpbrk(begin, "xX(") != NULL) {
         return false;
     }
-    *out = strtod(text, &end);
+    *out = sp_decimal_read(text, &end);
     return end != text && *end == '\0';
 }
 
@@ -459,8 +460,8 @@ static double round_common(double v, int precision)
 
     if (!isfinite(v) || precision > 300) return v;
     if (precision >= 0) {
-        snprintf(text, sizeof text, "%.*f", precision, v);
-        return fabs(v) < 1e22 ? strtod(text, NULL) : v;
+        sp_decimal_print(text, sizeof text, "%.*f", precision, v);
+        return fabs(v) < 1e22 ? sp_decimal_read(text, NULL) : v;
     }
     scale = pow(10, -precision);
     return nearbyint(v / scale) * scale;

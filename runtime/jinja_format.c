@@ -1,5 +1,6 @@
 /* "..." % values and "...".format(values), with Python's conversions and format specifications for
  * texts, integers and floats. */
+#include "format/decimal.h"
 #include "format/unicode.h"
 #include "runtime/jinja_builtin.h"
 #include "runtime/value_text.h"
@@ -120,19 +121,19 @@ static size_t print_float(char *text, size_t size, char type, bool alternate, in
 
     switch (type) {
     case 'e':
-        n = snprintf(text, size, alternate ? "%#.*e" : "%.*e", precision, v);
+        n = sp_decimal_print(text, size, alternate ? "%#.*e" : "%.*e", precision, v);
         break;
     case 'E':
-        n = snprintf(text, size, alternate ? "%#.*E" : "%.*E", precision, v);
+        n = sp_decimal_print(text, size, alternate ? "%#.*E" : "%.*E", precision, v);
         break;
     case 'g':
-        n = snprintf(text, size, alternate ? "%#.*g" : "%.*g", precision, v);
+        n = sp_decimal_print(text, size, alternate ? "%#.*g" : "%.*g", precision, v);
         break;
     case 'G':
-        n = snprintf(text, size, alternate ? "%#.*G" : "%.*G", precision, v);
+        n = sp_decimal_print(text, size, alternate ? "%#.*G" : "%.*G", precision, v);
         break;
     default:
-        n = snprintf(text, size, alternate ? "%#.*f" : "%.*f", precision, v);
+        n = sp_decimal_print(text, size, alternate ? "%#.*f" : "%.*f", precision, v);
     }
     return n < 0 ? 0 : (size_t)n;
 }

@@ -1,11 +1,11 @@
 /* Operators of Jinja with Python's meaning: arithmetic, order, containment, attributes, items,
  * slices. */
+#include "format/decimal.h"
 #include "format/unicode.h"
 #include "runtime/jinja_builtin.h"
 
 #include <math.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 const char *sp_jinja_type_name(struct sp_value v)
@@ -59,7 +59,7 @@ enum sp_status sp_jinja_undefined(struct jinja_machine *m, struct sp_value *out,
     va_list args;
 
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    sp_decimal_vprint(text, sizeof text, format, args);
     va_end(args);
     if ((st = sp_value_copy_text(m->heap, out, text, strlen(text)))) return st;
     out->kind = SP_V_UNDEFINED;

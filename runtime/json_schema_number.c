@@ -5,10 +5,9 @@
  * place is how many digits are there, and whether they are still those of the lower, of the upper
  * bound. Numbers below zero are those above it, mirrored. Bounded numbers have no exponent. */
 #include "runtime/json_schema.h"
+#include "format/decimal.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { MOST_DIGITS = SP_JSON_WHOLE_DIGITS + SP_JSON_FRACTION_DIGITS };
@@ -50,8 +49,9 @@ static bool read_digits(struct bound *b, double x)
     if (!(fabs(x) < 1e15)) return false;
     /* The shortest decimal fraction that is the same number. */
     for (precision = 0; precision <= SP_JSON_FRACTION_DIGITS; precision++) {
-        snprintf(text, sizeof text, "%.*f", precision, fabs(x));
-        if (!(strtod(text, NULL) < fabs(x)) && !(strtod(text, NULL) > fabs(x))) break;
+        sp_decimal_print(text, sizeof text, "%.*f", precision, fabs(x));
+        if (!(sp_decimal_read(text, NULL) < fabs(x)) && !(sp_decimal_read(text, NULL) > fabs(x)))
+            break;
     }
     if (precision > SP_JSON_FRACTION_DIGITS) return false;
     point = strchr(text, '.');

@@ -8,7 +8,7 @@
  * A package is a mapped file: weights, tokenizer, settings; it may serve any number of sessions,
  * one thread at a time. A session is one token sequence with its caches. Tokens and logits are
  * functions of the file, the prompt, the sampling options and the seed alone: not of drafting,
- * threads, kernels or chunking.
+ * threads, kernels or chunking, nor of the locale that the program has set.
  *
  * Every function that can fail returns a status and, in err (may be NULL), one sentence. */
 #ifndef SP_SPECTOOL_H

@@ -3,6 +3,7 @@
  * A dictionary is a vector of pairs, and beyond a few of them an open-addressing table of their
  * numbers. Probes are charged as work, so that keys made to collide cost their author, not us. */
 #include "runtime/value.h"
+#include "format/decimal.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -265,7 +266,7 @@ double sp_value_to_double(struct sp_value v)
     case SP_V_FLOAT:
         return v.real;
     default:
-        return strtod(v.text, NULL);
+        return sp_decimal_read(v.text, NULL);
     }
 }
 

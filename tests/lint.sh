@@ -36,6 +36,14 @@ for pair in json.h:format/json zstd.h:format/compress xxhash.h:format/hash cblas
     done
 done
 
+# The program's locale may have another decimal point: format/decimal.h reads and writes it.
+for f in $(echo "$sources" | grep -E '^(format|quantize|convert|runtime)/' | grep -v '^format/decimal\.c$'); do
+    grep -nE '(^|[^_a-z])(strto(d|f|ld)|atof|vs?n?printf|strn?casecmp)\(' "$f" /dev/null &&
+        say "$f: what depends on the locale"
+    grep -nE '(^|[^_a-z])sn?printf\(.*%[^"a-zA-Z%]*[eEfFgG]' "$f" /dev/null &&
+        say "$f: a fraction printed by the locale"
+done
+
 for f in $sources; do
     grep -nE '[[:blank:]]+$' "$f" /dev/null && say "$f: trailing blanks"
     LC_ALL=C grep -nP '[^\x00-\x7F]' "$f" /dev/null && say "$f: not ASCII"
