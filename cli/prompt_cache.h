@@ -4,8 +4,8 @@
 
 #include "runtime/spectool.h"
 
-/* Lets the session go on from the file, if it is there. One of a run without the draft is of no use
- * with it: a note says so. */
+/* Lets the session go on from the file; if it is not there, SP_E_IO where it could not be written.
+ * One of a run without the draft is of no use with it: a note says so. */
 SP_MUST_CHECK enum sp_status sp_prompt_cache_load(struct sp_session *session, const char *path,
                                                   struct sp_err *err);
 

@@ -27,9 +27,16 @@ echo "exit $?"
 spectool create -f "$TESTDATA/tiny/Modelfile" -o other.bin --quantize q8 2>/dev/null
 spectool run other.bin --raw "$story" --prompt-cache story.cache
 echo "exit $?"
-# no place for it costs no answer
-spectool run packed.bin --raw --num-predict 12 --no-draft "$story" --prompt-cache none/story.cache 2>errors
+# no place for it is noticed before the prompt is read
+spectool run packed.bin --raw --num-predict 12 --no-draft "$story" --prompt-cache none/story.cache
+echo "exit $?"
+# one that grows too large for its place costs no answer
+(
+    trap '' XFSZ
+    ulimit -f 1
+    spectool run packed.bin --raw --num-predict 12 --no-draft "$story" --prompt-cache large.cache 2>errors
+    echo "exit $?"
+) | cat
 sed "s/[0-9.]* tokens.s/.../" errors >&2
 rm errors
-echo "exit $?"
 ls
