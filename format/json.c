@@ -18,8 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STRICT_DEPTH = 64, LENIENT_DEPTH = 256 };
-
 /* Bytes that json-c takes at most, its allocator's overhead included: an object has a hash table of
  * 16 slots from the start, a table that grows has three slots a member and the old table beside it,
  * a double keeps its text. A safetensors header's entry takes 1.6 KB really, 2.6 by this count. */
@@ -93,16 +91,16 @@ static enum sp_status look_over(struct survey *out, const char *text, size_t siz
     enum sp_status st;
     struct sp_json_scan scan = {.text = text, .size = size};
     enum sp_json_token token = SP_JSON_TOKEN_KEY;
-    size_t depth = 0, limit = strict ? STRICT_DEPTH : LENIENT_DEPTH;
+    size_t depth = 0;
 
     while (token != SP_JSON_TOKEN_END) {
         if ((st = sp_json_scan(&token, &scan, err))) return st;
         if ((st = count(out, &scan, token, strict, err))) return st;
         if (token == SP_JSON_TOKEN_CLOSE && depth > 0) depth--;
         if (token != SP_JSON_TOKEN_OPEN_OBJECT && token != SP_JSON_TOKEN_OPEN_ARRAY) continue;
-        if (depth++ == limit) {
-            return sp_fail(err, SP_E_INPUT, "not valid JSON at byte %zu: nested deeper than %zu",
-                           scan.start, limit);
+        if (depth++ == SP_JSON_DEPTH) {
+            return sp_fail(err, SP_E_INPUT, "not valid JSON at byte %zu: nested deeper than %d",
+                           scan.start, SP_JSON_DEPTH);
         }
     }
     if (out->tree_bytes > max_bytes || size > INT_MAX) {
@@ -189,7 +187,7 @@ static enum sp_status refuse_repeated(const char *text, size_t size, struct sp_e
     enum sp_status st;
     struct sp_json_scan scan = {.text = text, .size = size};
     enum sp_json_token token = SP_JSON_TOKEN_KEY;
-    json_object *keys[STRICT_DEPTH] = {0}, *key = NULL;
+    json_object *keys[SP_JSON_DEPTH] = {0}, *key = NULL;
     struct json_tokener *tokener = json_tokener_new();
     size_t depth = 0;
 
@@ -252,7 +250,7 @@ enum sp_status sp_json_parse_within(struct sp_json **out, const char *text, size
     if ((st = look_over(&survey, text, size, strict, max_bytes, err))) return st;
     if ((st = sp_new_aligned(&room, 1, survey.tree_bytes, err))) return st;
     free(room);
-    if ((f.tokener = json_tokener_new_ex(LENIENT_DEPTH + 2)) == NULL) {
+    if ((f.tokener = json_tokener_new_ex(SP_JSON_DEPTH + 2)) == NULL) {
         return sp_fail(err, SP_E_NOMEM, "no memory for a JSON parser");
     }
     json_tokener_set_flags(f.tokener, JSON_TOKENER_STRICT);

@@ -1,9 +1,9 @@
 /* JSON values, read only.
  *
  * Two strictnesses: SP_JSON_STRICT for safetensors headers, shard indexes and our own sections
- * (one value, no duplicate keys, valid UTF-8, depth <= 64, no NaN); SP_JSON_LENIENT for files that
- * Python wrote (config.json and friends): NaN and Infinity literals allowed, a repeated key's last
- * value wins, and numbers such as 1e6 count as integers. A `null` member counts as absent.
+ * (one value, no duplicate keys, valid UTF-8, no NaN); SP_JSON_LENIENT for files that Python wrote
+ * (config.json and friends): NaN and Infinity literals allowed, a repeated key's last value wins,
+ * and numbers such as 1e6 count as integers. A `null` member counts as absent.
  *
  * A document takes memory by its values, about 0.8 KB for an object: one that would take more than
  * 4 GB is refused. */
@@ -15,6 +15,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+enum { SP_JSON_DEPTH = 256 }; /* of objects and arrays in each other; deeper ones are refused */
 
 enum sp_json_strictness { SP_JSON_STRICT, SP_JSON_LENIENT };
 

@@ -10,6 +10,29 @@
 #include <stdlib.h>
 #include <string.h>
 
+static void assert_form(const char *path, const char *body, const char *at, const char *text)
+{
+    struct sp_json *json = served_post(path, body);
+
+    assert_string_equal(served_text(json, at), text);
+    sp_json_free(json);
+}
+
+/* A schema may nest as deep as with `run --format`. */
+static void test_deep_form(void **state)
+{
+    enum { DEEP = 250 };
+    char body[1024] = "{\"prompt\": \"Once\", \"stream\": false, \"format\": {\"const\": 12, "
+                      "\"examples\": ";
+    size_t n = strlen(body);
+
+    (void)state;
+    memset(body + n, '[', DEEP);
+    memset(body + n + DEEP, ']', DEEP);
+    strcpy(body + n + 2 * (size_t)DEEP, "}}");
+    assert_form("/api/generate", body, "response", "12");
+}
+
 /* Each way to ask for a form that one text has, or two: the answer is one of them, and ends. */
 static void test_forms(void **state)
 {
@@ -42,9 +65,7 @@ static void test_forms(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        json = served_post(all[i].path, all[i].body);
-        assert_string_equal(served_text(json, all[i].at), all[i].text);
-        sp_json_free(json);
+        assert_form(all[i].path, all[i].body, all[i].at, all[i].text);
     }
     json = served_post("/v1/chat/completions",
                        "{" CHAT
@@ -199,6 +220,7 @@ static void test_calls(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_deep_form),
         cmocka_unit_test(test_forms),
         cmocka_unit_test(test_calls),
     };

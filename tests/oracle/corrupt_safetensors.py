@@ -47,7 +47,7 @@ def text(entry, name='"t"'):
 
 
 ONE = '{"dtype":"U8","shape":[1],"data_offsets":[0,1]}'
-BOOM = "[" * 100 + "]" * 100
+BOOM = "[" * 300 + "]" * 300
 
 GOOD = {
     "rank-0": st({"t": t("F32", [], 0, 4)}, bytes(4)),
@@ -93,7 +93,7 @@ BAD = {
                           "header: not valid JSON at byte 3: control character in a string"),
     "bad-escape": (st('{"a\\x":%s}' % ONE, bytes(1)), "header: not valid JSON at byte 4: invalid string sequence"),
     "lone-surrogate": (st('{"\\ud800":%s}' % ONE, bytes(1)), "header: not valid JSON at byte 2: unpaired surrogate"),
-    "nesting-bomb": (st('{"t":%s}' % BOOM), "header: not valid JSON at byte 68: nested deeper than 64"),
+    "nesting-bomb": (st('{"t":%s}' % BOOM), "header: not valid JSON at byte 260: nested deeper than 256"),
     "duplicate-tensor": (st('{"t":%s,"t":%s}' % (ONE, ONE), bytes(1)),
                          'header: not valid JSON at byte 53: key "t" occurs twice'),
     "duplicate-tensor-escaped": (st('{"t":%s,"\\u0074":%s}' % (ONE, ONE), bytes(1)),
