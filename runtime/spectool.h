@@ -130,7 +130,8 @@ SP_MUST_CHECK enum sp_status sp_session_save(struct sp_session *session, const c
                                              struct sp_err *err);
 /* Goes on from what a session of the same packed file with the same cache type saved: prompts that
  * begin with its tokens do not have them read again, and get the same bits. SP_E_INPUT says what
- * does not fit, SP_E_CHECK that the other session had no draft and this one has. */
+ * does not fit (another context is, where layers see a window, other rows_per_pass too), SP_E_CHECK
+ * that the other session had no draft and this one has. */
 SP_MUST_CHECK enum sp_status sp_session_load(struct sp_session *session, const char *path,
                                              struct sp_err *err);
 
