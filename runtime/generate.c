@@ -331,6 +331,7 @@ static enum sp_status flush_text(struct run *run)
         (st = sp_detokenizer_flush(run->detokenizer, &text, &n, run->err))) {
         return st;
     }
+    if (run->result->stop == SP_STOP_CANCELLED) run->held.is_cancelled = true;
     if ((st = sp_held_text_end(&run->held, text, n, run->err))) return st;
     if (run->held.is_cancelled) end(run, SP_STOP_CANCELLED);
     return SP_OK;

@@ -52,7 +52,8 @@ static enum sp_status release(struct sp_held_text *h, size_t n, struct sp_err *e
     if (n > 0) memcpy(r->text + r->text_size, h->text, n);
     r->text_size += n;
     r->text[r->text_size] = '\0';
-    if (tell(h, n)) h->is_cancelled = true;
+    if (!h->is_cancelled && tell(h, n)) h->is_cancelled = true;
+    if (h->is_cancelled) h->n_marks = 0;
     h->size -= n;
     if (n > 0) {
         memmove(h->text, h->text + n, h->size);

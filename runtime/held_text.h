@@ -23,7 +23,7 @@ struct sp_held_text {
     struct sp_held_mark *marks; /* [n_marks] in order, owned */
     size_t n_marks, cap_marks;
     bool is_stopped;   /* a stop text came: what follows is dropped */
-    bool is_cancelled; /* a callback wants no more */
+    bool is_cancelled; /* a callback wants no more: none is called */
 };
 void sp_held_text_release(struct sp_held_text *held);
 

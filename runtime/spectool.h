@@ -231,7 +231,9 @@ struct sp_request {
     bool digest;                 /* compute logits_digest */
     const uint32_t *special_ids; /* [n_special_ids] special tokens to tell `special` of */
     size_t n_special_ids;
-    void *context; /* handed to the callbacks, each of which may be NULL */
+    /* Handed to the callbacks, each of which may be NULL. One that returns another number than 0
+     * cancels the answer, and none is called again. */
+    void *context;
     int (*prompt_progress)(void *context, size_t done, size_t total);
     /* The caches hold the prompt, n_reused tokens of which were there before. The session may be
      * saved. */

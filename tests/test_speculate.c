@@ -520,7 +520,14 @@ struct told {
     char text[4096];
     size_t size;
     size_t at[64], n_at;
+    size_t n_calls, last_call; /* the last one cancels; 0: none does */
 };
+
+static int is_last(struct told *told)
+{
+    assert_true(told->last_call == 0 || told->n_calls < told->last_call);
+    return ++told->n_calls == told->last_call;
+}
 
 static int keep_text(void *context, const char *text, size_t size, bool drafted)
 {
@@ -530,7 +537,7 @@ static int keep_text(void *context, const char *text, size_t size, bool drafted)
     assert_true(told->size + size <= sizeof told->text);
     memcpy(told->text + told->size, text, size);
     told->size += size;
-    return 0;
+    return is_last(told);
 }
 
 static int keep_special(void *context, uint32_t id)
@@ -540,7 +547,27 @@ static int keep_special(void *context, uint32_t id)
     assert_int_equal(id, told->special);
     assert_true(told->n_at < sizeof told->at / sizeof *told->at);
     told->at[told->n_at++] = told->size;
-    return 0;
+    return is_last(told);
+}
+
+/* Whichever callback cancels is the last one, and what was told is how the rest begins. */
+static void check_cancelled(struct sp_session *session, struct sp_request *request,
+                            const struct told *all)
+{
+    assert_true(all->n_calls > 40);
+    for (size_t last = 1; last <= 40; last++) {
+        struct told told = {.special = all->special, .last_call = last};
+        struct sp_result r;
+
+        request->context = &told;
+        assert_int_equal(sp_session_generate(session, request, &r, NULL), SP_OK);
+        assert_int_equal(told.n_calls, last);
+        assert_int_equal(r.stop, SP_STOP_CANCELLED);
+        assert_memory_equal(told.text, all->text, told.size);
+        assert_memory_equal(told.at, all->at, told.n_at * sizeof *told.at);
+        assert_true(r.text_size >= told.size);
+        sp_result_release(&r);
+    }
 }
 
 /* A special token is told where it stands among the texts, whatever waits for a stop text; the text
@@ -592,6 +619,7 @@ static void special_tokens(void **state)
     assert_int_equal(told.size, r.text_size);
     assert_memory_equal(told.text, r.text, r.text_size);
     sp_result_release(&r);
+    check_cancelled(o.session, &request, &told);
     generating_close(&o);
 }
 
