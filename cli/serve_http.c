@@ -1,8 +1,10 @@
+#define _GNU_SOURCE /* POLLRDHUP: POSIX cannot tell the end behind bytes that nobody has read */
 #include "cli/serve_http.h"
 
 #include <errno.h>
 #include <microhttpd.h>
 #include <netdb.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -53,10 +55,9 @@ static void set_patience(struct sp_http_connection *c, unsigned seconds)
 
 bool sp_http_is_gone(const struct sp_http_connection *c)
 {
-    char byte;
-    ssize_t n = recv(c->socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    struct pollfd socket = {.fd = c->socket, .events = POLLRDHUP};
 
-    return n == 0 || (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
+    return poll(&socket, 1, 0) > 0;
 }
 
 static struct sp_http_connection *connection_new(struct sp_http *http, struct MHD_Connection *mhd,

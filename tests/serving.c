@@ -2,6 +2,7 @@
 #include "tests/packed.h"
 
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -54,6 +55,30 @@ void serving_await(const struct serving *s, const char *text, size_t n)
         nap();
     }
     fail_msg("%s does not stand %zu times in %s", text, n, s->log);
+}
+
+size_t serving_n_files(const struct serving *s)
+{
+    char path[64];
+    DIR *folder;
+    size_t n = 0;
+
+    snprintf(path, sizeof path, "/proc/%ld/fd", (long)s->pid);
+    folder = opendir(path);
+    assert_non_null(folder);
+    while (readdir(folder) != NULL)
+        n++;
+    closedir(folder);
+    return n;
+}
+
+void serving_await_files(const struct serving *s, size_t n)
+{
+    for (int i = 0; i < 1000; i++) {
+        if (serving_n_files(s) == n) return;
+        nap();
+    }
+    fail_msg("%zu files are open, not %zu", serving_n_files(s), n);
 }
 
 /* The port stands at the end of the first line. */

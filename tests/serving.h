@@ -27,6 +27,11 @@ size_t serving_logged(const struct serving *s, const char *text);
 /* Waits until so many do, ten seconds at most. */
 void serving_await(const struct serving *s, const char *text, size_t n);
 
+/* How many files it has open, connections among them. */
+size_t serving_n_files(const struct serving *s);
+/* Waits until it has so many, ten seconds at most. */
+void serving_await_files(const struct serving *s, size_t n);
+
 /* ---- a client ---- */
 
 int serving_connect(const struct serving *s);

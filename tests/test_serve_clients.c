@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 static void *ask_way(void *context)
@@ -92,6 +93,87 @@ static void test_queue(void **state)
     assert_int_equal(serving_stop(&s), 0);
 }
 
+/* Hangs up, or lets the connection be reset. */
+static void leave(int fd, bool reset)
+{
+    const struct linger at_once = {.l_onoff = 1};
+
+    if (reset) assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once), 0);
+    close(fd);
+}
+
+/* A request to read a long prompt, owned (free). */
+static char *long_prompt(void)
+{
+    enum { TOKENS = 900, ROOM = 1 << 13 };
+    char *body = malloc(ROOM), *at = body;
+
+    assert_non_null(body);
+    at += sprintf(at, "{\"prompt\": [582");
+    for (int i = 1; i < TOKENS; i++)
+        at += sprintf(at, ", %d", 300 + i % 1000);
+    sprintf(at, "]}");
+    return body;
+}
+
+/* Who hangs up within a request leaves nothing behind. */
+static void hang_up_asking(const struct serving *s)
+{
+    static const char request[] = "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n"
+                                  "Content-Length: 100000\r\n\r\n{\"prompt\": \"On";
+    size_t n_files = serving_n_files(s);
+
+    for (size_t size = 0; size < sizeof request; size += 12) {
+        for (int reset = 0; reset < 2; reset++) {
+            int fd = serving_connect(s);
+            serving_send(fd, request, size);
+            leave(fd, reset);
+        }
+    }
+    serving_await_files(s, n_files);
+}
+
+/* Who hangs up while the prompt is read, or the answer is written, ends both, read or not. */
+static void test_hang_ups(void **state)
+{
+    static const char next[] = "{\"prompt\": [582], \"max_tokens\": 1}";
+    static const char more[] = "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    static const struct {
+        const char *stream; /* NULL: a long prompt */
+        const char *behind; /* sent behind the request */
+        bool reads, reset;
+    } all[] = {
+        {"true", "", false, false},  {"true", "", false, true},     {"true", "", true, false},
+        {"true", "", true, true},    {"false", "", false, true},    {"false", "", false, false},
+        {"true", more, true, false}, {"false", more, false, false}, {"false", "\r\n", false, false},
+        {NULL, "", false, false},    {NULL, "", false, true},
+    };
+    struct serving s = serving_start(served_file, (const char *const[]){SERVED_SLOWLY, NULL});
+    char *prompt = long_prompt(), body[256], byte;
+    size_t n_files = serving_n_files(&s), n = 0;
+
+    (void)state;
+    hang_up_asking(&s);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        const struct timespec time = {.tv_nsec = 100000000}; /* its turn comes at once */
+        int fd;
+
+        snprintf(body, sizeof body, SERVED_LONG, all[i].stream ? all[i].stream : "");
+        fd = serving_begin(&s, "/v1/completions", all[i].stream ? body : prompt);
+        serving_send(fd, all[i].behind, strlen(all[i].behind));
+        if (all[i].reads) assert_int_equal(recv(fd, &byte, 1, 0), 1);
+        nanosleep(&time, NULL);
+        leave(fd, all[i].reset);
+        serving_await(&s, "POST /v1/completions", ++n);
+        serving_await_files(&s, n_files);
+        sp_json_free(serving_json(serving_ask(&s, "POST", "/v1/completions", next), 200));
+        serving_await(&s, "POST /v1/completions", ++n);
+    }
+    assert_int_equal(serving_logged(&s, ", length"), n / 2); /* no other answer was whole */
+    free(prompt);
+    assert_int_equal(serving_stop(&s), 0);
+}
+
 /* Who sends half a request, or reads nothing of an answer, keeps nobody else waiting. */
 static void test_dawdlers(void **state)
 {
@@ -145,9 +227,8 @@ static void test_stopping(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_crowd),
-        cmocka_unit_test(test_queue),
-        cmocka_unit_test(test_dawdlers),
+        cmocka_unit_test(test_crowd),    cmocka_unit_test(test_queue),
+        cmocka_unit_test(test_hang_ups), cmocka_unit_test(test_dawdlers),
         cmocka_unit_test(test_stopping),
     };
 
