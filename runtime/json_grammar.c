@@ -86,6 +86,11 @@ uint32_t sp_json_blank(const struct sp_json_grammar *json, uint32_t next)
     return sp_grammar_call(json->g, json->blank, 0, 1, next);
 }
 
+uint32_t sp_json_comma(const struct sp_json_grammar *json, uint32_t next)
+{
+    return TEXT(json->g, ",", sp_json_blank(json, next));
+}
+
 uint32_t sp_json_text(const struct sp_json_grammar *json, const char *text, size_t len,
                       uint32_t next)
 {
@@ -141,7 +146,7 @@ static uint32_t list(const struct sp_json_grammar *json, const char *open, const
     struct sp_grammar *g = json->g;
     uint32_t end = sp_grammar_text(g, close, 1, SP_GRAMMAR_END), fork = sp_grammar_fork(g), more;
 
-    more = TEXT(g, ",", sp_json_blank(json, sp_grammar_call(g, item, 1, 1, fork)));
+    more = sp_json_comma(json, sp_grammar_call(g, item, 1, 1, fork));
     sp_grammar_join(g, fork, more, sp_json_blank(json, end));
     more = sp_grammar_call(g, item, 1, 1, fork);
     more = sp_grammar_either(g, end, sp_json_blank(json, sp_grammar_either(g, more, end)));

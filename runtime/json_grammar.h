@@ -22,6 +22,9 @@ void sp_json_grammar_init(struct sp_json_grammar *json, struct sp_grammar *g);
 /* White space that may be there. */
 uint32_t sp_json_blank(const struct sp_json_grammar *json, uint32_t next);
 
+/* A comma, and white space that may be there. */
+uint32_t sp_json_comma(const struct sp_json_grammar *json, uint32_t next);
+
 /* Characters as a JSON string spells them, the quotation mark, the backslash and what is below
  * U+0020 escaped; a sp_spell_fn. */
 uint32_t sp_json_spell(struct sp_grammar *g, const struct sp_char_range *ranges, size_t n,

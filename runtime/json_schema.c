@@ -192,12 +192,6 @@ static size_t longest_prefix(struct sp_schema *s, const struct sp_schema_view *v
     return longest;
 }
 
-/* A comma, and what follows it. */
-static uint32_t behind_comma(struct sp_schema *s, uint32_t next)
-{
-    return TEXT(s->g, ",", sp_json_blank(&s->json, next));
-}
-
 /* Elements behind the prefixes, `before` of which are there: any number of commas and elements that
  * makes min to max in all. */
 static uint32_t more_elements(struct sp_schema *s, const struct sp_schema_view *v, size_t before,
@@ -212,8 +206,9 @@ static uint32_t more_elements(struct sp_schema *s, const struct sp_schema_view *
     if (max == 0 || rest.never) return min ? SP_GRAMMAR_NEVER : end;
     element = sp_schema_rule(s, &rest);
     with_comma = sp_grammar_rule(s->g, NULL, 0);
-    sp_grammar_define(s->g, with_comma,
-                      behind_comma(s, sp_grammar_call(s->g, element, 1, 1, SP_GRAMMAR_END)));
+    sp_grammar_define(
+        s->g, with_comma,
+        sp_json_comma(&s->json, sp_grammar_call(s->g, element, 1, 1, SP_GRAMMAR_END)));
     if (before > 0) return sp_grammar_call(s->g, with_comma, min, max, end);
     some = sp_grammar_call(s->g, with_comma, min ? min - 1 : 0, max == SP_NO_LIMIT ? max : max - 1,
                            end);
@@ -236,7 +231,7 @@ static uint32_t array(struct sp_schema *s, const struct sp_schema_view *v)
         element_view(s, v, i, &view);
         node = view.never ? SP_GRAMMAR_NEVER
                           : sp_grammar_call(s->g, sp_schema_rule(s, &view), 1, 1, node);
-        if (i > 0) node = behind_comma(s, node);
+        if (i > 0) node = sp_json_comma(&s->json, node);
         if (i >= min) node = sp_grammar_either(s->g, node, end);
     }
     if (min == 0)
@@ -244,161 +239,6 @@ static uint32_t array(struct sp_schema *s, const struct sp_schema_view *v)
     else
         node = sp_json_blank(&s->json, node);
     return TEXT(s->g, "[", node);
-}
-
-/* ---- objects ----------------------------------------------------------------------------------
- */
-
-struct properties {
-    const char **names; /* [n] borrowed from the document; owned */
-    size_t n, cap;
-};
-
-static size_t find_name(const struct properties *p, const char *name)
-{
-    size_t i = 0;
-
-    while (i < p->n && strcmp(p->names[i], name) != 0)
-        i++;
-    return i;
-}
-
-static void add_name(struct sp_schema *s, struct properties *p, const char *name)
-{
-    if (s->g->err.status || find_name(p, name) < p->n) return;
-    if (p->n == SP_SCHEMA_NAMES) {
-        sp_grammar_fail(s->g, SP_E_UNSUPPORTED, "an object of more than %d properties",
-                        SP_SCHEMA_NAMES);
-        return;
-    }
-    if (sp_grow(&p->names, &p->cap, p->n + 1, sizeof *p->names, &s->g->err)) return;
-    p->names[p->n++] = name;
-}
-
-/* The names that `properties` hold, then those that are only required. */
-static void find_names(struct sp_schema *s, const struct sp_schema_view *v, struct properties *p)
-{
-    const struct sp_json *json;
-    const struct sp_schema_part *part;
-
-    for (size_t i = 0; (part = sp_schema_next(s, v, "properties", &i, &json));) {
-        if (sp_json_kind(json) != SP_JSON_OBJECT) {
-            sp_schema_fail(s, part, "properties", SP_E_INPUT, "expected an object");
-            return;
-        }
-        for (struct sp_json_iter it = {0}; sp_json_next(json, &it) && !s->g->err.status;)
-            add_name(s, p, it.key);
-    }
-    for (size_t i = 0; (part = sp_schema_next(s, v, "required", &i, &json));) {
-        bool strings = sp_json_kind(json) == SP_JSON_ARRAY;
-        if (!sp_schema_is_short(s, part, "required", json, SP_SCHEMA_NAMES)) return;
-        for (size_t k = 0; k < sp_json_len(json) && strings; k++) {
-            const char *name = sp_json_to_string(sp_json_at(json, k), NULL);
-            strings = name != NULL;
-            if (strings) add_name(s, p, name);
-        }
-        if (!strings) {
-            sp_schema_fail(s, part, "required", SP_E_INPUT, "expected an array of strings");
-        }
-    }
-}
-
-static bool is_required(const struct sp_schema *s, const struct sp_schema_view *v, const char *name)
-{
-    const struct sp_json *json;
-
-    for (size_t i = 0; sp_schema_next(s, v, "required", &i, &json);) {
-        for (size_t k = 0; k < sp_json_len(json); k++) {
-            const char *one = sp_json_to_string(sp_json_at(json, k), NULL);
-            if (one && strcmp(one, name) == 0) return true;
-        }
-    }
-    return false;
-}
-
-/* The view of the value of a property; name NULL: of one that no part names. */
-static void property_view(struct sp_schema *s, const struct sp_schema_view *v, const char *name,
-                          struct sp_schema_view *out)
-{
-    *out = (struct sp_schema_view){0};
-    for (size_t i = 0; i < v->n; i++) {
-        const struct sp_schema_place place = s->places[v->parts[i].place];
-        const struct sp_json *named = sp_json_get(place.json, "properties");
-        const char other[] = "additionalProperties";
-        if (name && sp_json_has(named, name)) {
-            sp_schema_add(s, out, sp_json_get(named, name), place.path, "properties", name);
-        } else if (sp_json_has(place.json, other)) {
-            sp_schema_add(s, out, sp_json_get(place.json, other), place.path, other, NULL);
-        }
-    }
-}
-
-static uint32_t colon(struct sp_schema *s, uint32_t value, uint32_t next)
-{
-    next = sp_grammar_call(s->g, value, 1, 1, next);
-    return TEXT(s->g, ":", sp_json_blank(&s->json, next));
-}
-
-/* A rule for a name and its value that no part names; 0: there are none. */
-static uint32_t other_member(struct sp_schema *s, const struct sp_schema_view *v,
-                             const struct properties *p)
-{
-    struct sp_schema_view view;
-    uint32_t rule, value;
-
-    if (sp_schema_has(s, v, "properties") && !sp_schema_has(s, v, "additionalProperties")) return 0;
-    property_view(s, v, NULL, &view);
-    if (view.never) return 0;
-    rule = sp_grammar_rule(s->g, NULL, 0);
-    value = colon(s, sp_schema_rule(s, &view), SP_GRAMMAR_END);
-    sp_grammar_define(s->g, rule, sp_schema_other_name(s, p->names, p->n, value));
-    return rule;
-}
-
-/* Built from the last property to the first: `first` is where nothing stands yet, `later` where
- * something does. */
-static uint32_t members(struct sp_schema *s, const struct sp_schema_view *v,
-                        const struct properties *p, uint32_t close)
-{
-    struct sp_grammar *g = s->g;
-    uint32_t end = sp_json_blank(&s->json, close), other = other_member(s, v, p);
-    uint32_t first = end, later = end;
-    bool may_be_empty = true;
-
-    if (other) {
-        uint32_t fork = sp_grammar_fork(g);
-        sp_grammar_join(g, fork, behind_comma(s, sp_grammar_call(g, other, 1, 1, fork)), end);
-        later = fork;
-        first = sp_grammar_either(g, sp_grammar_call(g, other, 1, 1, fork), end);
-    }
-    for (size_t i = p->n; i-- > 0 && !g->err.status;) {
-        bool required = is_required(s, v, p->names[i]);
-        struct sp_schema_view view;
-        uint32_t member = SP_GRAMMAR_NEVER;
-        property_view(s, v, p->names[i], &view);
-        if (!view.never) {
-            member = colon(s, sp_schema_rule(s, &view), later);
-            member = sp_json_text(&s->json, p->names[i], strlen(p->names[i]), member);
-        }
-        may_be_empty = may_be_empty && !required;
-        first = required ? member : sp_grammar_either(g, member, first);
-        member = view.never ? member : behind_comma(s, member);
-        later = required ? member : sp_grammar_either(g, member, later);
-    }
-    if (first == end) return end;
-    first = sp_json_blank(&s->json, first);
-    return may_be_empty ? sp_grammar_either(g, close, first) : first;
-}
-
-static uint32_t object(struct sp_schema *s, const struct sp_schema_view *v)
-{
-    struct properties p = {0};
-    uint32_t close = TEXT(s->g, "}", SP_GRAMMAR_END), node;
-
-    find_names(s, v, &p);
-    node = TEXT(s->g, "{", members(s, v, &p, close));
-    free(p.names);
-    return node;
 }
 
 /* ---- one rule ---------------------------------------------------------------------------------
@@ -409,7 +249,7 @@ static uint32_t either_type(struct sp_schema *s, const struct sp_schema_view *v,
     struct sp_grammar *g = s->g;
     uint32_t ways = SP_GRAMMAR_NEVER;
 
-    if (types & SP_TYPE_OBJECT) ways = object(s, v);
+    if (types & SP_TYPE_OBJECT) ways = sp_schema_object(s, v);
     if (types & SP_TYPE_ARRAY) ways = sp_grammar_either(g, ways, array(s, v));
     if (types & SP_TYPE_STRING) {
         ways = sp_grammar_either(g, ways, sp_schema_string(s, v, SP_GRAMMAR_END));
@@ -488,14 +328,6 @@ static uint32_t value(struct sp_schema *s, const struct sp_schema_view *v)
 /* ---- the whole --------------------------------------------------------------------------------
  */
 
-static void release(struct sp_schema *s)
-{
-    for (size_t i = 0; i < s->n_places; i++)
-        free(s->places[i].path);
-    free(s->places);
-    free(s->jobs);
-}
-
 /* A rule that nothing can match is a mistake where it stands, not where it is come to. */
 static void check_possible(struct sp_schema *s, const struct sp_schema_view *v, uint32_t start)
 {
@@ -504,39 +336,51 @@ static void check_possible(struct sp_schema *s, const struct sp_schema_view *v, 
                     v->n ? s->places[v->parts[0].place].path : "#");
 }
 
-static uint32_t all_rules(struct sp_schema *s, bool as_object)
+void sp_schema_finish(struct sp_schema *s)
 {
-    struct sp_schema_view root = {0};
-    uint32_t rule;
-
-    if (as_object) return sp_grammar_call(s->g, s->json.object, 1, 1, SP_GRAMMAR_END);
-    sp_schema_add(s, &root, s->root, "#", NULL, NULL);
-    rule = sp_schema_rule(s, &root);
     for (size_t i = 0; i < s->n_jobs && !s->g->err.status; i++) {
         const struct sp_schema_job job = s->jobs[i]; /* the list grows */
         uint32_t start = value(s, &job.view);
         check_possible(s, &job.view, start);
         sp_grammar_define(s->g, job.rule, start);
     }
-    return sp_grammar_call(s->g, rule, 1, 1, SP_GRAMMAR_END);
+    for (size_t i = 0; i < s->n_places; i++)
+        free(s->places[i].path);
+    free(s->places);
+    free(s->jobs);
 }
 
+static uint32_t whole(struct sp_grammar *g, const struct sp_json_grammar *json,
+                      const struct sp_json *root)
+{
+    struct sp_schema s = {.g = g, .json = *json, .root = root};
+    struct sp_schema_view view = {0};
+    uint32_t rule;
+
+    sp_schema_add(&s, &view, root, "#", NULL, NULL);
+    rule = sp_schema_rule(&s, &view);
+    sp_schema_finish(&s);
+    return sp_grammar_call(g, rule, 1, 1, SP_GRAMMAR_END);
+}
+
+/* Of a schema, or of any object. */
 static enum sp_status make(struct sp_grammar **out, const struct sp_json *root, bool as_object,
                            struct sp_err *err)
 {
-    struct sp_schema s = {.root = root};
+    struct sp_grammar *g;
+    struct sp_json_grammar json;
     uint32_t start;
     enum sp_status st;
 
-    if ((st = sp_grammar_new(&s.g, err))) return st;
-    sp_json_grammar_init(&s.json, s.g);
-    start = all_rules(&s, as_object);
-    if ((st = sp_grammar_finish(s.g, start, err))) {
-        sp_grammar_close(s.g);
+    if ((st = sp_grammar_new(&g, err))) return st;
+    sp_json_grammar_init(&json, g);
+    start =
+        as_object ? sp_grammar_call(g, json.object, 1, 1, SP_GRAMMAR_END) : whole(g, &json, root);
+    if ((st = sp_grammar_finish(g, start, err))) {
+        sp_grammar_close(g);
     } else {
-        *out = s.g;
+        *out = g;
     }
-    release(&s);
     return st;
 }
 

@@ -100,6 +100,10 @@ unsigned sp_schema_spoken_of(const struct sp_schema *s, const struct sp_schema_v
 
 /* ---- json_schema.c ---- */
 
+/* A schema in a grammar that is being built: begin with g, json and root set, the rest zero. Makes
+ * the rules that were asked for, and releases what it took. */
+void sp_schema_finish(struct sp_schema *s);
+
 /* The types (enum sp_json_types) that a value may have. */
 unsigned sp_schema_types(struct sp_schema *s, const struct sp_schema_view *view);
 
@@ -112,6 +116,23 @@ bool sp_schema_same_value(struct sp_schema *s, const struct sp_json *a, const st
  * in their types, their const and enum, or those of a property that both require. */
 void sp_schema_check_one_of(struct sp_schema *s, const struct sp_schema_part *part,
                             const struct sp_json *branches);
+
+/* ---- json_schema_object.c ---- */
+
+struct sp_schema_names {
+    const char **at; /* [n] borrowed from the document; owned */
+    size_t n, cap;
+};
+
+/* The names that `properties` hold, then those that are only required. */
+void sp_schema_find_names(struct sp_schema *s, const struct sp_schema_view *view,
+                          struct sp_schema_names *names);
+bool sp_schema_is_required(const struct sp_schema *s, const struct sp_schema_view *view,
+                           const char *name);
+/* *out = the view of the value of a property; name NULL: of one that no part names. */
+void sp_schema_property(struct sp_schema *s, const struct sp_schema_view *view, const char *name,
+                        struct sp_schema_view *out);
+uint32_t sp_schema_object(struct sp_schema *s, const struct sp_schema_view *view);
 
 /* ---- json_schema_number.c, json_schema_text.c ---- */
 
