@@ -78,14 +78,35 @@ static bool drops_blank(const struct sp_constraint *c, size_t n_tokens)
     return n_tokens == 0 && c->options.trie->drops_blank;
 }
 
+/* *state becomes the one behind a token of the grammar's own. */
+static enum sp_status read_own_token(struct sp_constraint *c, uint32_t *state, size_t number,
+                                     struct sp_err *err)
+{
+    const char code[] = {(char)SP_GRAMMAR_TOKEN, (char)number};
+
+    return sp_acceptor_read(c->acceptor, state, code, sizeof code, err);
+}
+
+/* The number that the grammar has a token under; false: it has none. */
+static bool find_own_token(const struct sp_constraint *c, size_t *number, uint32_t id)
+{
+    const struct sp_grammar *g = c->options.grammar;
+
+    for (*number = 0; *number < g->n_tokens; ++*number) {
+        if (g->tokens[*number] == id) return true;
+    }
+    return false;
+}
+
 /* *state becomes the one behind a token, the answer's (n_tokens + 1)th. */
 static enum sp_status read_token(struct sp_constraint *c, uint32_t *state, size_t n_tokens,
                                  uint32_t id, struct sp_err *err)
 {
     const struct sp_token_trie *t = c->options.trie;
     const char *text;
-    size_t len;
+    size_t len, number;
 
+    if (find_own_token(c, &number, id)) return read_own_token(c, state, number, err);
     if (id >= t->n_ids || t->at[id] == t->at[id + 1]) {
         *state = SP_REFUSED;
         return SP_OK;
@@ -185,6 +206,22 @@ static enum sp_status walk(struct sp_constraint *c, struct mask *m, bool drop, s
     return SP_OK;
 }
 
+/* And the grammar's own tokens. */
+static enum sp_status add_own_tokens(struct sp_constraint *c, struct mask *m, struct sp_err *err)
+{
+    const struct sp_grammar *g = c->options.grammar;
+    enum sp_status st;
+
+    for (size_t number = 0; number < g->n_tokens; number++) {
+        uint32_t state = m->state;
+        if ((st = read_own_token(c, &state, number, err))) return st;
+        if (state != SP_REFUSED && g->tokens[number] < c->options.n_vocab) {
+            allow(m, g->tokens[number]);
+        }
+    }
+    return SP_OK;
+}
+
 static size_t count_bits(const uint64_t *bits, size_t n_words)
 {
     size_t n = 0;
@@ -226,7 +263,7 @@ static enum sp_status make_mask(struct sp_constraint *c, struct mask **out, uint
     for (size_t i = 0; i < c->options.n_ends && sp_acceptor_may_end(c->acceptor, state); i++) {
         if (c->ends[i] < c->options.n_vocab) allow(m, c->ends[i]);
     }
-    if ((st = walk(c, m, drop, err))) return st;
+    if ((st = walk(c, m, drop, err)) || (st = add_own_tokens(c, m, err))) return st;
     m->n = count_bits(m->bits, (c->options.n_vocab + 63) / 64);
     return SP_OK;
 }
@@ -299,6 +336,11 @@ const char *sp_constraint_spelling(const struct sp_constraint *c, uint32_t id, s
 
     *len = id < t->n_ids ? t->at[id + 1] - t->at[id] : 0;
     return *len ? t->bytes + t->at[id] : "";
+}
+
+uint32_t sp_constraint_token(const struct sp_constraint *c, size_t number)
+{
+    return c->options.grammar->tokens[number];
 }
 
 /* ---- choosing ---------------------------------------------------------------------------------

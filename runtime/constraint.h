@@ -6,7 +6,8 @@
  * sampling does. Draft and target are treated alike, so a draft guesses within the grammar, and a
  * round brings what plain steps would.
  *
- * The tokens that end an answer are possible where the text is complete, special tokens never. */
+ * The tokens that end an answer are possible where the text is complete, special tokens where the
+ * grammar names them. */
 #ifndef SP_RUNTIME_CONSTRAINT_H
 #define SP_RUNTIME_CONSTRAINT_H
 
@@ -52,12 +53,15 @@ SP_MUST_CHECK enum sp_status sp_constraint_mask(struct sp_constraint *constraint
                                                 struct sp_token_mask *mask, const uint32_t *ids,
                                                 size_t pos, struct sp_err *err);
 
-/* Position of the answer's first token; the bytes of a token inside a text, [*len]. */
+/* Position of the answer's first token; the bytes of a token inside a text, [*len]; the token that
+ * the grammar has under a number. */
 size_t sp_constraint_start(const struct sp_constraint *constraint);
 const char *sp_constraint_spelling(const struct sp_constraint *constraint, uint32_t id,
                                    size_t *len);
+uint32_t sp_constraint_token(const struct sp_constraint *constraint, size_t number);
 
-/* The bytes that have to come at position `pos`, whatever the model chooses: at most `cap`. */
+/* The bytes that have to come at position `pos`, whatever the model chooses: at most `cap`. Tokens
+ * of the grammar's own are among them as it spells them. */
 SP_MUST_CHECK enum sp_status sp_constraint_forced(struct sp_constraint *constraint, char *text,
                                                   size_t cap, size_t *len, const uint32_t *ids,
                                                   size_t pos, struct sp_err *err);

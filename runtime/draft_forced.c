@@ -30,8 +30,8 @@ static void forced_close(struct sp_drafter *base)
     free(base);
 }
 
-/* The bytes of the answer's last tokens; returns how many, 0 where they are too long or begin or
- * end inside a character. */
+/* The bytes of the answer's last tokens, those behind one that spells nothing; returns how many, 0
+ * where they are too long or begin or end inside a character. */
 static size_t context_of(const struct forced *f, char *text, const uint32_t *ids, size_t pos)
 {
     size_t len = 0, first = sp_constraint_start(f->constraint);
@@ -42,7 +42,7 @@ static size_t context_of(const struct forced *f, char *text, const uint32_t *ids
         const char *bytes = sp_constraint_spelling(f->constraint, ids[i], &n);
         if (len + n > CONTEXT_BYTES) return 0;
         memcpy(text + len, bytes, n);
-        len += n;
+        len = n ? len + n : 0;
     }
     return sp_utf8_valid(text, len) == len ? len : 0;
 }
@@ -86,12 +86,23 @@ static enum sp_status spell(struct forced *f, bool *done, const char *text, size
     return SP_OK;
 }
 
+/* Guesses from the text behind the first `context` bytes. */
+static enum sp_status guess_text(struct forced *f, const char *text, size_t context, size_t len,
+                                 struct sp_err *err)
+{
+    bool done = false;
+    enum sp_status st;
+
+    if (len == context) return SP_OK;
+    if (context && (st = spell(f, &done, text, context, len, err))) return st;
+    return done ? SP_OK : spell(f, &done, text + context, 0, len - context, err);
+}
+
 static enum sp_status find_guesses(struct forced *f, const uint32_t *ids, size_t pos,
                                    struct sp_err *err)
 {
     char text[CONTEXT_BYTES + MOST_TEXT];
-    size_t context = context_of(f, text, ids, pos), len;
-    bool done = false;
+    size_t context = context_of(f, text, ids, pos), from = 0, len;
     enum sp_status st;
 
     f->n = 0;
@@ -99,10 +110,18 @@ static enum sp_status find_guesses(struct forced *f, const uint32_t *ids, size_t
              sp_constraint_forced(f->constraint, text + context, MOST_TEXT, &len, ids, pos, err))) {
         return st;
     }
-    len = sp_utf8_valid(text + context, len);
-    if (len == 0) return SP_OK;
-    if (context && (st = spell(f, &done, text, context, context + len, err))) return st;
-    return done ? SP_OK : spell(f, &done, text + context, 0, len, err);
+    len += context;
+    while (from < len) {
+        size_t n = sp_utf8_valid(text + from, len - from);
+        if ((st = guess_text(f, text + from, context, n, err))) return st;
+        from += n;
+        context = 0;
+        if (len - from < 2 || (unsigned char)text[from] != SP_GRAMMAR_TOKEN) return SP_OK;
+        if (f->n == SP_FORCED_DEPTH) return SP_OK;
+        f->guesses[f->n++] = sp_constraint_token(f->constraint, (unsigned char)text[from + 1]);
+        from += 2;
+    }
+    return SP_OK;
 }
 
 /* A failure is the constraint's, and is met again when the target chooses. */

@@ -4,6 +4,7 @@
 #include "format/hash.h"
 #include "format/mem.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,6 +79,7 @@ void sp_grammar_close(struct sp_grammar *g)
     free(g->nodes);
     free(g->sets);
     free(g->set_index);
+    free(g->tokens);
     free(g);
 }
 
@@ -130,6 +132,25 @@ uint32_t sp_grammar_bytes(struct sp_grammar *g, const struct sp_byte_set *set, u
         g, (struct sp_node){.kind = SP_NODE_BYTES, .next = next, .what = set_number(g, set)});
 }
 
+uint32_t sp_grammar_token(struct sp_grammar *g, uint32_t id, uint32_t next)
+{
+    size_t number = 0;
+
+    while (number < g->n_tokens && g->tokens[number] != id)
+        number++;
+    if (number == g->n_tokens) {
+        if (number == SP_GRAMMAR_TOKENS) {
+            sp_grammar_fail(g, SP_E_INPUT, "more than %d different tokens", SP_GRAMMAR_TOKENS);
+        }
+        if (g->err.status ||
+            sp_grow(&g->tokens, &g->cap_tokens, number + 1, sizeof *g->tokens, &g->err)) {
+            return SP_GRAMMAR_NEVER;
+        }
+        g->tokens[g->n_tokens++] = id;
+    }
+    return sp_grammar_text(g, (const char[]){(char)SP_GRAMMAR_TOKEN, (char)number}, 2, next);
+}
+
 uint32_t sp_grammar_either(struct sp_grammar *g, uint32_t a, uint32_t b)
 {
     uint32_t fork;
@@ -173,6 +194,36 @@ uint32_t sp_grammar_call(struct sp_grammar *g, uint32_t rule, uint32_t min, uint
         return min ? call : sp_grammar_either(g, call, next);
     }
     return add_call(g, rule, min, max, next);
+}
+
+/* END and NEVER are where they always are, all other nodes behind those that there were. */
+static uint32_t moved(uint32_t node, uint32_t by)
+{
+    return node <= SP_GRAMMAR_NEVER ? node : node + by;
+}
+
+uint32_t sp_grammar_include(struct sp_grammar *g, const struct sp_grammar *other)
+{
+    uint32_t by = (uint32_t)g->n_nodes - (SP_GRAMMAR_NEVER + 1), rules = (uint32_t)g->n_rules;
+    uint32_t whole;
+
+    assert(other->n_tokens == 0);
+    for (size_t i = 0; i < other->n_rules; i++) {
+        const char *name = other->rules[i].name;
+        uint32_t rule = sp_grammar_rule(g, name, name ? strlen(name) : 0);
+        sp_grammar_define(g, rule, moved(other->rules[i].start, by));
+    }
+    for (size_t i = SP_GRAMMAR_NEVER + 1; i < other->n_nodes && !g->err.status; i++) {
+        struct sp_node node = other->nodes[i];
+        node.next = moved(node.next, by);
+        if (node.kind == SP_NODE_BYTES) node.what = set_number(g, &other->sets[node.what]);
+        if (node.kind == SP_NODE_EITHER) node.what = moved(node.what, by);
+        if (node.kind == SP_NODE_CALL) node.what += rules;
+        (void)add_node(g, node);
+    }
+    whole = sp_grammar_rule(g, NULL, 0);
+    sp_grammar_define(g, whole, moved(other->root, by));
+    return whole;
 }
 
 /* ---- finishing --------------------------------------------------------------------------------

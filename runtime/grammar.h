@@ -7,7 +7,9 @@
  * and returns the one to begin at. So front ends need neither trees nor recursion, and what several
  * ways have for an end is there once.
  *
- * Characters are spelled in UTF-8 here, so that whoever walks need not know of any.
+ * Characters are spelled in UTF-8 here, so that whoever walks need not know of any. A token that
+ * stands for no text, such as a mark around a call, is the byte SP_GRAMMAR_TOKEN, which no text
+ * has, and its number.
  *
  * While a grammar is built, the first failure is kept and every later call does nothing:
  * sp_grammar_finish tells. */
@@ -28,6 +30,7 @@ struct sp_node {
 enum { SP_GRAMMAR_END = 0, SP_GRAMMAR_NEVER = 1 }; /* nodes that are always there */
 enum { SP_GRAMMAR_NODES = 1 << 18, SP_GRAMMAR_SETS = 1 << 12, SP_GRAMMAR_TIMES = 1 << 24 };
 enum { SP_GRAMMAR_TEXT = 1 << 19 }; /* bytes of a text that is read as one */
+enum { SP_GRAMMAR_TOKEN = 0xFF, SP_GRAMMAR_TOKENS = 256 };
 #define SP_NO_LIMIT UINT32_MAX
 
 struct sp_byte_set {
@@ -54,6 +57,8 @@ struct sp_grammar {
     uint32_t *set_index; /* [2 * SP_GRAMMAR_SETS] set + 1 by hash; 0: free */
     struct sp_grammar_rule *rules;
     size_t n_rules, cap_rules;
+    uint32_t *tokens; /* [n_tokens] ids */
+    size_t n_tokens, cap_tokens;
     struct sp_err err;
     /* Set by sp_grammar_finish: */
     uint32_t root;
@@ -75,6 +80,7 @@ void sp_grammar_define(struct sp_grammar *g, uint32_t rule, uint32_t start);
 
 uint32_t sp_grammar_text(struct sp_grammar *g, const char *text, size_t len, uint32_t next);
 uint32_t sp_grammar_bytes(struct sp_grammar *g, const struct sp_byte_set *set, uint32_t next);
+uint32_t sp_grammar_token(struct sp_grammar *g, uint32_t id, uint32_t next);
 uint32_t sp_grammar_either(struct sp_grammar *g, uint32_t a, uint32_t b);
 
 /* A way back: a node that can be gone on from before it is known where to. */
@@ -84,6 +90,9 @@ void sp_grammar_join(struct sp_grammar *g, uint32_t fork, uint32_t a, uint32_t b
 /* A rule min to max times, at most SP_GRAMMAR_TIMES; max SP_NO_LIMIT: any number. */
 uint32_t sp_grammar_call(struct sp_grammar *g, uint32_t rule, uint32_t min, uint32_t max,
                          uint32_t next);
+
+/* A rule for all that a finished grammar, which has no tokens, allows; it is copied. */
+uint32_t sp_grammar_include(struct sp_grammar *g, const struct sp_grammar *other);
 
 struct sp_char_range {
     uint32_t first, last; /* code points */
