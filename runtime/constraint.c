@@ -113,6 +113,7 @@ static enum sp_status read_token(struct sp_constraint *c, uint32_t *state, size_
     }
     text = t->bytes + t->at[id];
     len = t->at[id + 1] - t->at[id];
+    if (memchr(text, SP_GRAMMAR_TOKEN, len)) *state = SP_REFUSED; /* as the grammar spells tokens */
     if (drops_blank(c, n_tokens) && text[0] == ' ') {
         if (len == 1 || text[1] == ' ') *state = SP_REFUSED;
         text++;
@@ -188,6 +189,7 @@ static enum sp_status walk(struct sp_constraint *c, struct mask *m, bool drop, s
         if (drop && node->byte == ' ' && node->depth == 1 && t->nodes[i - 1].byte == ' ') {
             state = SP_REFUSED;
         }
+        if (node->byte == SP_GRAMMAR_TOKEN) state = SP_REFUSED;
         if (!dropped && state != SP_REFUSED &&
             (st = sp_acceptor_step(c->acceptor, &state, node->byte, err))) {
             return st;
