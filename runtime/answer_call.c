@@ -21,7 +21,7 @@ static enum sp_status set_name(struct sp_answer_call *call, const char *name, si
     return st ? st : sp_text_append(&call->name, "", 1, err);
 }
 
-static bool is_name(const char *name, size_t size)
+bool sp_answer_call_may_be_named(const char *name, size_t size)
 {
     if (size == 0 || size > MAX_NAME) return false;
     for (size_t i = 0; i < size; i++) {
@@ -93,7 +93,7 @@ static enum sp_status take_object(enum sp_value_read *read, struct sp_answer_cal
     *read = SP_VALUE_NONE;
     if (s->form == SP_CALL_OBJECT && !*s->name_key) {
         if (sp_json_len(object) != 1 || !sp_json_next(object, &only)) return SP_OK;
-        if (!is_name(only.key, strlen(only.key))) return SP_OK;
+        if (!sp_answer_call_may_be_named(only.key, strlen(only.key))) return SP_OK;
         if ((st = set_name(call, only.key, strlen(only.key), err))) return st;
         return append_arguments(read, &call->arguments, only.value, err);
     }
@@ -103,7 +103,8 @@ static enum sp_status take_object(enum sp_value_read *read, struct sp_answer_cal
     name = member(object, s->name_key, names);
     value = member(object, s->arguments_key, arguments);
     text = sp_json_to_string(name, &size);
-    if (text == NULL || !is_name(text, size) || (in->bare && value == NULL)) return SP_OK;
+    if (text == NULL || !sp_answer_call_may_be_named(text, size) || (in->bare && value == NULL))
+        return SP_OK;
     if ((st = set_name(call, text, size, err))) return st;
     return append_arguments(read, &call->arguments, value, err);
 }
@@ -152,9 +153,10 @@ static enum sp_value_read find_name(size_t *name, size_t *n_name, size_t *at, co
     *n_name = sp_without_blanks(text + from, i - from);
     *at = i + len;
     if (match == SP_MARK_YES) {
-        return is_name(text + from, *n_name) ? SP_VALUE_READ : SP_VALUE_NONE;
+        return sp_answer_call_may_be_named(text + from, *n_name) ? SP_VALUE_READ : SP_VALUE_NONE;
     }
-    return *n_name == 0 || is_name(text + from, *n_name) ? SP_VALUE_MORE : SP_VALUE_NONE;
+    return *n_name == 0 || sp_answer_call_may_be_named(text + from, *n_name) ? SP_VALUE_MORE
+                                                                             : SP_VALUE_NONE;
 }
 
 static enum sp_status read_named(enum sp_value_read *read, struct sp_answer_call *call,
@@ -224,14 +226,55 @@ static void strip_value(const char **text, size_t *size, const struct sp_call_sy
     if (*size >= tail && memcmp(*text + *size - tail, s->value_tail, tail) == 0) *size -= tail;
 }
 
+/* Where a value ends that begins at `at`: at the next mark, but for one inside of JSON. *len: of
+ * the mark there. */
+static enum sp_value_read find_value_end(size_t *end, size_t *len, size_t at,
+                                         const struct sp_call_source *in, bool is_text)
+{
+    const char *mark = in->syntax->behind_value, *text = in->text;
+    size_t from = at + sp_blanks(text + at, in->size - at), n = 0;
+    enum sp_value_read json = SP_VALUE_NONE;
+    enum sp_mark_match match = SP_MARK_NO;
+
+    if (!is_text) json = sp_answer_json_end(&n, text + from, in->size - from);
+    if (json == SP_VALUE_MORE && !in->final) return SP_VALUE_MORE;
+    if (json == SP_VALUE_READ) {
+        *end = from + n;
+        *end += sp_blanks(text + *end, in->size - *end);
+        match = sp_mark_match(mark, text + *end, in->size - *end, len);
+        if (match == SP_MARK_YES) return SP_VALUE_READ;
+        if (match == SP_MARK_MAYBE && !in->final) return SP_VALUE_MORE;
+    }
+    *end = at;
+    match = sp_mark_find(mark, text, in->size, end, len);
+    return match == SP_MARK_YES ? SP_VALUE_READ : SP_VALUE_MORE;
+}
+
+/* Appends the value between the blanks that the template writes around it. */
+static enum sp_status append_value(struct sp_answer_call *call, const struct sp_call_source *in,
+                                   const char *key, const char *value, size_t size, bool is_text,
+                                   struct sp_err *err)
+{
+    enum sp_status st;
+
+    strip_value(&value, &size, in->syntax);
+    if (call->arguments.len > 1 && (st = sp_text_append(&call->arguments, ", ", 2, err))) return st;
+    if ((st = sp_answer_string(&call->arguments, key, strlen(key), err)) ||
+        (st = sp_text_append(&call->arguments, ": ", 2, err))) {
+        return st;
+    }
+    if (is_text) return sp_answer_string(&call->arguments, value, size, err);
+    return sp_answer_typed(&call->arguments, in->tools, call->name.at, key, value, size, err);
+}
+
 /* The argument whose key begins at *at; *at moves behind it. */
 static enum sp_status read_argument(enum sp_value_read *read, struct sp_answer_call *call,
                                     size_t *at, const struct sp_call_source *in, struct sp_err *err)
 {
     const struct sp_call_syntax *s = in->syntax;
-    const char *text = in->text, *value;
+    const char *text = in->text;
     size_t key = *at + sp_blanks(in->text + *at, in->size - *at), n_key, i = key, len,
-           text_at = key, text_len, n_value;
+           text_at = key, text_len, value;
     enum sp_mark_match match = sp_mark_find(s->before_value, text, in->size, &i, &len),
                        text_match =
                            sp_mark_find(s->before_text, text, in->size, &text_at, &text_len);
@@ -250,21 +293,13 @@ static enum sp_status read_argument(enum sp_value_read *read, struct sp_answer_c
     if (n_key > MAX_NAME || memchr(text + key, '\n', n_key) != NULL) return SP_OK;
     *read = match == SP_MARK_YES ? SP_VALUE_READ : SP_VALUE_MORE;
     if (*read != SP_VALUE_READ) return SP_OK;
-    value = text + i + len;
-    *at = i + len;
-    match = sp_mark_find(s->behind_value, text, in->size, at, &len);
-    *read = match == SP_MARK_YES ? SP_VALUE_READ : SP_VALUE_MORE;
-    if (*read != SP_VALUE_READ) return SP_OK;
-    n_value = (size_t)(text + *at - value);
-    *at += len;
-    strip_value(&value, &n_value, s);
+    value = i + len;
     if ((st = sp_copy_text(&name, text + key, n_key, err))) return st;
-    if (call->arguments.len > 1) st = sp_text_append(&call->arguments, ", ", 2, err);
-    if (!st) st = sp_answer_string(&call->arguments, name, n_key, err);
-    if (!st) st = sp_text_append(&call->arguments, ": ", 2, err);
-    if (!st && is_text) st = sp_answer_string(&call->arguments, value, n_value, err);
-    if (!st && !is_text) {
-        st = sp_answer_typed(&call->arguments, in->tools, call->name.at, name, value, n_value, err);
+    is_text = is_text || sp_answer_is_text(sp_answer_tool(in->tools, call->name.at), name);
+    *read = find_value_end(at, &len, value, in, is_text);
+    if (*read == SP_VALUE_READ) {
+        st = append_value(call, in, name, text + value, *at - value, is_text, err);
+        *at += len;
     }
     free(name);
     return st;

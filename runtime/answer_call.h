@@ -29,6 +29,9 @@ SP_MUST_CHECK enum sp_status sp_answer_call_read(enum sp_value_read *read,
                                                  const struct sp_call_source *source,
                                                  struct sp_err *err);
 
+/* Can it be the name of a function? */
+bool sp_answer_call_may_be_named(const char *name, size_t size);
+
 /* May several calls stand between one pair of marks? */
 bool sp_answer_call_is_list(const struct sp_call_syntax *syntax);
 

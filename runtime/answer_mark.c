@@ -21,7 +21,7 @@ size_t sp_without_blanks(const char *text, size_t size)
     return size;
 }
 
-static bool is_word(char c)
+bool sp_is_word(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
            c == '-' || c == '.';
@@ -35,7 +35,7 @@ enum sp_mark_match sp_mark_match(const char *mark, const char *text, size_t size
         if (sp_is_blank(*mark)) {
             at += sp_blanks(text + at, size - at);
         } else if (*mark == SP_MARK_ANY) {
-            while (at < size && is_word(text[at]))
+            while (at < size && sp_is_word(text[at]))
                 at++;
         } else if (at == size) {
             return SP_MARK_MAYBE;

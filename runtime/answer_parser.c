@@ -113,6 +113,7 @@ static struct found find_mark(const struct sp_answer_parser *p)
     if (!reads_calls(p)) return found;
     look_for(&found, p->first_open, CALL, p);
     if (*p->syntax->calls.all_open) look_for(&found, p->syntax->calls.open, CALL, p);
+    if (found.match != SP_MARK_NO && found.at <= at) return found;
     if (reads_bare(p) && at < held->len && strchr("{[", held->at[at]) != NULL) {
         found = (struct found){SP_MARK_YES, at, 0, CALL, true};
     }

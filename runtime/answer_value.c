@@ -17,6 +17,9 @@ enum sp_value_read sp_answer_json_end(size_t *end, const char *text, size_t size
         if (quoted) {
             if (c == '\\') i++;
             quoted = c != '"';
+            if (quoted || depth > 0) continue;
+            *end = i + 1;
+            return SP_VALUE_READ;
         } else if (c == '"') {
             quoted = true;
         } else if (c == '{' || c == '[') {
@@ -28,7 +31,7 @@ enum sp_value_read sp_answer_json_end(size_t *end, const char *text, size_t size
             *end = i + 1;
             return SP_VALUE_READ;
         }
-        if (depth == 0) return SP_VALUE_NONE;
+        if (depth == 0 && !quoted) return SP_VALUE_NONE;
     }
     return SP_VALUE_MORE;
 }
@@ -335,10 +338,9 @@ static bool is_text_type(const struct sp_json *type)
     return name != NULL && strcmp(name, "string") == 0;
 }
 
-/* Is the argument a text? One that no schema declares is. */
-static bool is_text(const struct sp_json *tools, const char *function, const char *key)
+bool sp_answer_is_text(const struct sp_json *function, const char *key)
 {
-    const struct sp_json *parameters = sp_json_get(sp_answer_tool(tools, function), "parameters");
+    const struct sp_json *parameters = sp_json_get(function, "parameters");
     const struct sp_json *property = sp_json_get(sp_json_get(parameters, "properties"), key);
     const struct sp_json *type = sp_json_get(property, "type");
 
@@ -358,7 +360,8 @@ enum sp_status sp_answer_typed(struct sp_text *out, const struct sp_json *tools,
     enum sp_value_read read;
     enum sp_status st;
 
-    if (is_text(tools, function, key)) return sp_answer_string(out, text, size, err);
+    if (sp_answer_is_text(sp_answer_tool(tools, function), key))
+        return sp_answer_string(out, text, size, err);
     if (n > 0 && is_json(bare, n)) return sp_text_append(out, bare, n, err);
     if ((json = literal(bare, n)) != NULL) {
         return sp_text_append(out, json, strlen(json), err);

@@ -7,8 +7,8 @@
 
 enum sp_value_read { SP_VALUE_MORE, SP_VALUE_READ, SP_VALUE_NONE }; /* MORE: the text ends within */
 
-/* Where the JSON object or list that the text begins with ends, by its brackets and quotes alone.
- */
+/* Where the JSON object, list or string that the text begins with ends, by its brackets and quotes
+ * alone. */
 enum sp_value_read sp_answer_json_end(size_t *end, const char *text, size_t size);
 
 /* Notations that are nearly JSON: `quote` stands for the quotes of texts (empty: none does), keys
@@ -36,6 +36,9 @@ SP_MUST_CHECK enum sp_status sp_answer_string(struct sp_text *out, const char *t
 SP_MUST_CHECK enum sp_status sp_answer_typed(struct sp_text *out, const struct sp_json *tools,
                                              const char *function, const char *key,
                                              const char *text, size_t size, struct sp_err *err);
+
+/* Is an argument of a function a text, by its schema? One that it does not declare is. */
+bool sp_answer_is_text(const struct sp_json *function, const char *key);
 
 /* Of a list of tools, as OpenAI and ollama have them, the function of that name, or NULL. */
 const struct sp_json *sp_answer_tool(const struct sp_json *tools, const char *name);
