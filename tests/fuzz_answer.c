@@ -4,6 +4,7 @@
  *
  * First byte: the syntax, 0 the template's; then the template up to a NUL, then the answer. */
 #include "format/text.h"
+#include "runtime/answer_grammar.h"
 #include "runtime/answer_parser.h"
 
 #include <stdlib.h>
@@ -119,6 +120,16 @@ static void check(const struct sp_answer_syntax *syntax, const struct sp_json *t
     sp_text_release(&threes);
 }
 
+/* Any syntax makes a grammar, or none. */
+static void make_grammar(const struct sp_answer_syntax *syntax, const struct sp_json *tools)
+{
+    struct sp_answer_form form = {.syntax = syntax, .tools = tools};
+    struct sp_grammar *g = NULL;
+
+    if (*syntax->thought_close) form.thinking = SP_THINKS_PERHAPS;
+    if (tools && sp_answer_grammar(&g, &form, NULL) == SP_OK) sp_grammar_close(g);
+}
+
 static void check_learned(const char *template, size_t n_template, const struct sp_json *tools,
                           const char *text, size_t size)
 {
@@ -133,6 +144,7 @@ static void check_learned(const char *template, size_t n_template, const struct 
         if (strlen(sp_answer_syntax_thoughts(line, &syntax)) >= sizeof line) abort();
         (void)sp_answer_syntax_thinks(&syntax, text, size);
         check(&syntax, tools, text, size);
+        make_grammar(&syntax, tools);
     }
     sp_template_free(t);
 }

@@ -1,5 +1,7 @@
 /* Published templates: what they write of calls is learned, and read back. */
 #include "format/file.h"
+#include "runtime/acceptor.h"
+#include "runtime/answer_grammar.h"
 #include "runtime/answer_value.h"
 #include "tests/answering.h"
 
@@ -111,6 +113,46 @@ static struct calls read_calls(const struct answer *a, size_t cut)
     return calls;
 }
 
+/* What the template writes is what an answer that is held to calls may be: all calls are in the
+ * longest beginning that is one. */
+static void check_grammar(const char *path, const struct answer *a, unsigned n_calls)
+{
+    const struct sp_answer_form form = {
+        .syntax = a->syntax,
+        .tools = answering_tools,
+        .must_call = true,
+        .thinking =
+            a->in_thought ? SP_THINKS_ALREADY : sp_answer_thinking_of(a->syntax, "", 0, true),
+    };
+    struct answer longest = *a;
+    struct sp_grammar *g = NULL;
+    struct sp_acceptor *acceptor = NULL;
+    uint32_t state = SP_BEGINNING;
+    struct sp_err err = {0};
+    struct calls calls;
+
+    /* Not held to calls; and those that write values in a notation of their own, where an answer is
+     * held to JSON, or ids, of which nothing is learned. Go sorts arguments by name. */
+    if (a->syntax->calls.form == SP_CALL_HARMONY || a->syntax->calls.form == SP_CALL_BARE ||
+        strstr(path, "qwen3-coder.jinja") || strstr(path, "mistral_nemo.jinja") ||
+        strstr(path, "/go/")) {
+        return;
+    }
+    if (sp_answer_grammar(&g, &form, &err)) fail_msg("%s: %s", path, err.text);
+    assert_int_equal(sp_acceptor_open(&acceptor, g, NULL), SP_OK);
+    longest.size = 0;
+    for (size_t i = 0; i < a->size && state != SP_REFUSED; i++) {
+        assert_int_equal(sp_acceptor_read(acceptor, &state, a->text + i, 1, NULL), SP_OK);
+        if (state != SP_REFUSED && sp_acceptor_may_end(acceptor, state)) longest.size = i + 1;
+    }
+    calls = read_calls(&longest, longest.size);
+    if (calls.n != n_calls || calls.n_right != n_calls) {
+        fail_msg("%s: %u of %u calls are allowed: %s", path, calls.n_right, n_calls, a->text);
+    }
+    sp_acceptor_close(acceptor);
+    sp_grammar_close(g);
+}
+
 /* What the template writes is read back, wherever it is cut. */
 static void round_trip(const char *path, const struct sp_template *t,
                        const struct sp_answer_syntax *s, unsigned n_calls)
@@ -132,6 +174,7 @@ static void round_trip(const char *path, const struct sp_template *t,
     }
     const struct answer a = {s, false, sp_answer_syntax_thinks(s, text, same), text + same,
                              strlen(text + same)};
+    check_grammar(path, &a, n_calls);
     for (size_t cut = 0; cut <= a.size; cut++) {
         struct calls calls = read_calls(&a, cut);
 
