@@ -293,9 +293,10 @@ static enum sp_status ask(struct sp_generation *g, const char *text, size_t size
     struct sp_result result = {0};
     struct sp_said said = {0};
     enum sp_status st;
-    bool answered = false, apart = sp_generation_tells_thoughts(g);
+    bool answered = false, apart;
 
     if ((st = sp_conversation_ask(c, text, size, err))) return st;
+    apart = sp_generation_tells_thoughts(g);
     if (fits(g)) {
         if ((st = sp_generation_answer(&result, &said, g, &c->prompt, err))) goto done;
         answered = result.stop != SP_STOP_CANCELLED || result.text_size > 0;

@@ -71,10 +71,25 @@ static const struct sp_opt opts[] = {
     {.kind = SP_OPT_END},
 };
 
+/* What is held to a form without a thought before it is all content. */
 bool sp_generation_tells_thoughts(const struct sp_generation *g)
 {
-    return g->conversation.template != NULL && g->grammar == NULL &&
-           sp_answer_syntax_knows_thoughts(&g->conversation.answers);
+    const struct sp_conversation *c = &g->conversation;
+
+    return c->template != NULL && (g->grammar == NULL || c->thinks != SP_THINKS_NOT) &&
+           sp_answer_syntax_knows_thoughts(&c->answers);
+}
+
+/* *out = the grammar of the form behind a thought; NULL: there is no form, or no thought. */
+static enum sp_status hold(struct sp_grammar **out, const struct sp_generation *g,
+                           struct sp_err *err)
+{
+    const struct sp_conversation *c = &g->conversation;
+    const struct sp_answer_form form = {
+        .syntax = &c->answers, .thinking = c->thinks, .content = g->grammar};
+
+    if (g->grammar == NULL || !sp_generation_tells_thoughts(g)) return SP_OK;
+    return sp_generation_hold(out, &form, g, g->settings, err);
 }
 
 enum sp_status sp_generation_answer(struct sp_result *result, struct sp_said *said,
@@ -82,23 +97,25 @@ enum sp_status sp_generation_answer(struct sp_result *result, struct sp_said *sa
                                     struct sp_err *err)
 {
     const struct sp_conversation *c = &g->conversation;
-    const struct sp_answer_marks marks = {&c->answers, &c->specials, c->in_thought};
+    const struct sp_answer_marks marks = {&c->answers, &c->specials,
+                                          c->thinks == SP_THINKS_ALREADY};
     bool apart = sp_generation_tells_thoughts(g);
     enum sp_status st;
+    struct sp_grammar *grammar = NULL;
     struct sp_sampling sampling;
     uint32_t end_ids[SP_MAX_STOPS + 1];
     struct sp_request request;
 
+    if ((st = hold(&grammar, g, err))) return st;
     sp_generation_request(&request, &sampling, end_ids, g, g->settings, ids);
     request.measure = !g->no_draft && g->info.draft != NULL;
     request.logprobs = g->logprobs;
     request.n_top = g->n_top;
-    if ((st = sp_answer(result, said, g->session, &request, apart ? &marks : NULL, &g->style,
-                        err))) {
-        return st;
-    }
-    sp_answer_report(result, apart ? said : NULL, &g->info, &sampling, &g->style);
-    return SP_OK;
+    if (grammar) request.grammar = grammar;
+    st = sp_answer(result, said, g->session, &request, apart ? &marks : NULL, &g->style, err);
+    if (!st) sp_answer_report(result, apart ? said : NULL, &g->info, &sampling, &g->style);
+    sp_grammar_close(grammar);
+    return st;
 }
 
 /* The one question of a one-shot run: the argument, or standard input. The line end that closes
@@ -198,6 +215,12 @@ static enum sp_status check_options(const struct options *o, const struct sp_arg
     return SP_OK;
 }
 
+/* Who asks for a form in a pipe gets nothing else. */
+static bool hides_thoughts(const struct options *o)
+{
+    return o->format && !o->json && !o->show_draft && !sp_out_is_terminal(stdout);
+}
+
 static enum sp_status run(const struct sp_args *args, struct sp_err *err)
 {
     const struct options *o = args->options;
@@ -209,7 +232,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
         .settings = &settings,
         .style = {.json = o->json,
                   .show_draft = o->show_draft,
-                  .hide_thoughts = o->hide_thinking,
+                  .hide_thoughts = o->hide_thinking || hides_thoughts(o),
                   .verbose = o->verbose,
                   .digest = o->digest,
                   .plain = o->no_draft,

@@ -181,7 +181,7 @@ static enum sp_status render(struct sp_conversation *c, struct sp_err *err)
     }
     sp_ids_release(&c->prompt);
     c->cap_prompt = 0;
-    c->in_thought = sp_answer_syntax_thinks(&c->answers, text, size);
+    c->thinks = sp_answer_thinking_of(&c->answers, text, size, c->thinking != SP_THINK_OFF);
     st = sp_prompt_raw(&c->prompt, c->package, text, size, false, err);
     free(text);
     return st;

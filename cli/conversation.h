@@ -9,7 +9,7 @@
 #include "cli/prompt.h"
 #include "cli/said.h"
 #include "format/packfile.h"
-#include "runtime/answer_syntax.h"
+#include "runtime/answer_grammar.h"
 
 enum { SP_THINK_LEVEL_SIZE = 16 };
 
@@ -33,7 +33,7 @@ struct sp_conversation {
     char think_level[SP_THINK_LEVEL_SIZE]; /* empty: none */
     struct sp_template_time now;           /* one for the whole conversation */
     struct sp_ids prompt;                  /* what is asked; owned */
-    bool in_thought;                       /* it ends with a thought that is begun */
+    enum sp_answer_thinking thinks;        /* ... by an answer that begins so */
     size_t cap_prompt;
     size_t n_kept;   /* raw: ids of the turns before the question */
     bool has_end_id; /* the template's own end of an answer */

@@ -1,7 +1,10 @@
 #include "cli/generation.h"
 #include "cli/out.h"
+#include "format/mem.h"
+#include "runtime/session.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum sp_status sp_generation_read(struct sp_generation *g, const struct sp_args *args, bool raw,
@@ -107,6 +110,26 @@ static size_t find_end_ids(uint32_t ids[SP_MAX_STOPS + 1], const struct sp_gener
         }
     }
     return n;
+}
+
+enum sp_status sp_generation_hold(struct sp_grammar **out, const struct sp_answer_form *form,
+                                  const struct sp_generation *g, const struct sp_settings *settings,
+                                  struct sp_err *err)
+{
+    struct sp_answer_form whole = *form;
+    uint32_t end_ids[SP_MAX_STOPS + 1], *ends = NULL;
+    size_t n = find_end_ids(end_ids, g, settings), n_eos = g->info.n_eos;
+    enum sp_status st = sp_new(&ends, n_eos + n, sizeof *ends, err);
+
+    if (st) return st;
+    if (n_eos) memcpy(ends, g->info.eos, n_eos * sizeof *ends);
+    if (n) memcpy(ends + n_eos, end_ids, n * sizeof *ends);
+    whole.tokenizer = g->package->tokenizer;
+    whole.ends = ends;
+    whole.n_ends = n_eos + n;
+    st = sp_answer_grammar(out, &whole, err);
+    free(ends);
+    return st;
 }
 
 void sp_generation_request(struct sp_request *out, struct sp_sampling *sampling,

@@ -7,6 +7,7 @@
 #include "cli/conversation.h"
 #include "cli/engine_opts.h"
 #include "cli/settings.h"
+#include "runtime/answer_grammar.h"
 
 struct sp_generation {
     const char *path;
@@ -50,6 +51,14 @@ void sp_generation_request(struct sp_request *out, struct sp_sampling *sampling,
                            uint32_t end_ids[SP_MAX_STOPS + 1],
                            const struct sp_generation *generation,
                            const struct sp_settings *settings, const struct sp_ids *prompt);
+
+/* *out = the grammar of an answer, owned by the caller; `form` but for the tokenizer and what ends
+ * an answer. */
+SP_MUST_CHECK enum sp_status sp_generation_hold(struct sp_grammar **out,
+                                                const struct sp_answer_form *form,
+                                                const struct sp_generation *generation,
+                                                const struct sp_settings *settings,
+                                                struct sp_err *err);
 
 /* One answer to these ids, shown with its figures. result owned by the caller. An interrupted
  * answer is no failure: result->stop says so; a prompt that was interrupted is SP_E_CHECK. `said`

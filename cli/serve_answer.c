@@ -17,6 +17,7 @@ struct answering {
     struct sp_answer_syntax syntax; /* of the request's template */
     struct sp_answer_specials specials;
     struct sp_answer_parser *parser; /* NULL: all is content */
+    struct sp_grammar *grammar; /* of the answer with its thoughts and calls; NULL: the ask's */
     struct sp_said said;
     enum sp_status status;         /* a failure inside a callback */
     struct sp_serve_token *tokens; /* [n_tokens], not told yet */
@@ -198,27 +199,73 @@ static int on_special(void *context, uint32_t id)
     return look(a);
 }
 
-/* Thoughts, and calls where there are tools to call, are told apart in an answer to this prompt. */
+/* Where no calls are recognized there are not several. */
+static bool holds_calls(const struct answering *a)
+{
+    const struct sp_serve_ask *ask = &a->job->ask;
+
+    if (ask->tools == NULL) return false;
+    return ask->hold_calls || (ask->one_call && sp_answer_can_hold_calls(&a->syntax));
+}
+
+/* Thoughts, and calls where there are tools to call, are told apart in an answer to this prompt;
+ * content that is held to a form is not looked at for calls that are not held to theirs. */
 static enum sp_status open_parser(struct answering *a, const char *prompt, size_t size,
                                   struct sp_err *err)
 {
-    const struct sp_generation *g = a->serve->generation;
     const struct sp_serve_ask *ask = &a->job->ask;
-    const struct sp_tokenizer *tokenizer = g->package->tokenizer;
-    struct sp_answer_reading reading = {
-        .syntax = &a->syntax, .tools = ask->tools, .piece = on_piece, .context = a};
+    const struct sp_tokenizer *tokenizer = a->serve->generation->package->tokenizer;
+    bool calls = ask->tools != NULL && (ask->grammar == NULL || holds_calls(a));
+    const struct sp_answer_reading reading = {
+        .syntax = &a->syntax,
+        .tools = calls ? ask->tools : NULL,
+        .in_thought = sp_answer_syntax_thinks(&a->syntax, prompt, size),
+        .piece = on_piece,
+        .context = a,
+    };
+    enum sp_status st = sp_answer_specials_find(&a->specials, &a->syntax, tokenizer, calls, err);
+
+    return st ? st : sp_answer_parser_open(&a->parser, &reading, err);
+}
+
+/* A form and held calls begin behind the thoughts. */
+static enum sp_status make_grammar(struct answering *a, const struct sp_generation *g,
+                                   const char *prompt, size_t size, struct sp_err *err)
+{
+    const struct sp_serve_ask *ask = &a->job->ask;
+    struct sp_answer_form form = {
+        .syntax = &a->syntax,
+        .thinking =
+            sp_answer_thinking_of(&a->syntax, prompt, size, !ask->is_think_set || ask->think),
+        .content = ask->grammar,
+        .tools = holds_calls(a) ? ask->tools : NULL,
+        .function = ask->function,
+        .must_call = ask->must_call,
+        .one_call = ask->one_call,
+    };
+    enum sp_status st;
+
+    if (form.tools == NULL && (ask->grammar == NULL || form.thinking == SP_THINKS_NOT)) {
+        return SP_OK;
+    }
+    st = sp_generation_hold(&a->grammar, &form, g, &ask->settings, err);
+    if (st && form.tools) sp_context(err, ask->must_call ? "tool_choice" : "tools");
+    return st;
+}
+
+static enum sp_status read_answers_of(struct answering *a, const struct sp_generation *g,
+                                      const char *prompt, size_t size, struct sp_err *err)
+{
+    const struct sp_serve_ask *ask = &a->job->ask;
     enum sp_status st = SP_OK;
 
     a->syntax = g->conversation.answers;
     if (ask->template != NULL) {
-        st = sp_answer_syntax_learn(&a->syntax, ask->template, tokenizer, err);
+        st = sp_answer_syntax_learn(&a->syntax, ask->template, g->package->tokenizer, err);
     }
-    if (st || (st = sp_answer_specials_find(&a->specials, &a->syntax, tokenizer, ask->tools != NULL,
-                                            err))) {
-        return st;
-    }
-    reading.in_thought = sp_answer_syntax_thinks(&a->syntax, prompt, size);
-    return sp_answer_parser_open(&a->parser, &reading, err);
+    if (st || (st = make_grammar(a, g, prompt, size, err))) return st;
+    /* What is held to a form alone is content from its first byte. */
+    return ask->grammar && a->grammar == NULL ? SP_OK : open_parser(a, prompt, size, err);
 }
 
 static enum sp_status render(struct sp_ids *ids, struct answering *a, const struct sp_generation *g,
@@ -247,8 +294,7 @@ static enum sp_status render(struct sp_ids *ids, struct answering *a, const stru
         return st;
     }
     st = sp_prompt_raw(ids, g->package, text, size, false, err);
-    /* What is held to a form is content from its first byte. */
-    if (!st && ask->messages != NULL && ask->grammar == NULL) st = open_parser(a, text, size, err);
+    if (!st && ask->messages != NULL) st = read_answers_of(a, g, text, size, err);
     free(text);
     return st;
 }
@@ -337,7 +383,7 @@ static enum sp_status generate(struct answering *a, const struct sp_generation *
 
     sp_generation_request(&a->request, &sampling, end_ids, g, &ask->settings, ids);
     a->request.logprobs = ask->logprobs;
-    a->request.grammar = ask->grammar;
+    a->request.grammar = a->grammar ? a->grammar : ask->grammar;
     a->request.n_top = ask->n_top;
     a->request.context = a;
     a->request.prompt_progress = on_prompt;
@@ -394,6 +440,7 @@ done:
     drop_tokens(&a);
     free(a.tokens);
     sp_answer_parser_close(a.parser);
+    sp_grammar_close(a.grammar);
     sp_answer_specials_release(&a.specials);
     sp_said_release(&a.said);
     sp_result_release(&a.result);

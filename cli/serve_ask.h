@@ -20,7 +20,11 @@ struct sp_serve_ask {
     const struct sp_json *prompt, *suffix; /* strings: text around a gap */
     const struct sp_json *tools, *kwargs;  /* for the template; NULL: none */
     struct sp_template *template;          /* owned; NULL: the file's */
-    struct sp_grammar *grammar;            /* the answer is held to it; owned; NULL: to nothing */
+    struct sp_grammar *grammar;            /* the content is held to it; owned; NULL: to nothing */
+    bool hold_calls;                       /* calls are held to their tools' schemas; */
+    bool must_call;                        /* there is one, */
+    const char *function;                  /* of this function; borrowed; NULL: of any */
+    bool one_call;                         /* and no more */
     bool think, is_think_set;
     const char *think_level;     /* NULL: none */
     struct sp_settings settings; /* owned */
@@ -68,6 +72,10 @@ SP_MUST_CHECK enum sp_status sp_serve_openai_read_form(struct sp_serve_ask *ask,
                                                        struct sp_err *err);
 SP_MUST_CHECK enum sp_status sp_serve_ollama_read_form(struct sp_serve_ask *ask,
                                                        struct sp_err *err);
+
+/* The body's tool_choice and parallel_tool_calls, and `strict` of its tools. */
+SP_MUST_CHECK enum sp_status sp_serve_openai_read_choice(struct sp_serve_ask *ask,
+                                                         struct sp_err *err);
 
 /* Sets ask->think by a level: "none" is no thinking. */
 void sp_serve_set_think_level(struct sp_serve_ask *ask, const char *level);

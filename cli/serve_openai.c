@@ -71,22 +71,6 @@ static enum sp_status read_common(struct sp_serve_ask *ask, const struct sp_serv
     return read_stream(ask, err);
 }
 
-/* "none" keeps the tools from the model; it cannot be made to call one. */
-static enum sp_status read_tools(struct sp_serve_ask *ask, struct sp_err *err)
-{
-    const struct sp_json *choice = sp_json_get(ask->body, "tool_choice");
-    const char *text = sp_json_to_string(choice, NULL);
-    enum sp_status st;
-
-    if ((st = sp_serve_read_tools(ask, err))) return st;
-    if (choice == NULL || (text && strcmp(text, "auto") == 0)) return SP_OK;
-    if (text == NULL || strcmp(text, "none") != 0) {
-        return sp_fail(err, SP_E_UNSUPPORTED, "tool_choice: only \"auto\" and \"none\" are known");
-    }
-    ask->tools = NULL;
-    return SP_OK;
-}
-
 static enum sp_status read_kwargs(struct sp_serve_ask *ask, struct sp_err *err)
 {
     ask->kwargs = sp_json_get(ask->body, "chat_template_kwargs");
@@ -120,8 +104,9 @@ enum sp_status sp_serve_openai_read_chat(struct sp_serve_ask *ask, const struct 
                        "%s has no chat template: /v1/completions takes text as it is",
                        serve->model.names[0]);
     }
-    if ((st = read_common(ask, chat_refusals, err)) || (st = read_tools(ask, err)) ||
-        (st = read_kwargs(ask, err)) || (st = read_effort(ask, err)) ||
+    if ((st = read_common(ask, chat_refusals, err)) ||
+        (st = sp_serve_openai_read_choice(ask, err)) || (st = read_kwargs(ask, err)) ||
+        (st = read_effort(ask, err)) ||
         (st = sp_json_get_bool(ask->body, "logprobs", &ask->logprobs, err)) ||
         (st = sp_json_get_i64(ask->body, "top_logprobs", 0, SP_SERVE_MAX_TOP, &n_top, err))) {
         return st;

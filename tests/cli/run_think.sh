@@ -24,6 +24,13 @@ quiet 'Tell me a story.' --hide-thinking
 quiet 'Tell me a story.' --hidethinking --think true
 quiet 'What is 7 plus 8?' --hide-thinking
 quiet 'Tell me a story.' --json | tail -n 1 | grep -o '"text.*"thinking": "[^"]*"'
+# A form begins behind the thought, which nobody sees who asks for a form in a pipe.
+echo 'root ::= "a whale" | "a shark"' >fish.gbnf
+quiet 'Tell me a story.' --format fish.gbnf
+quiet 'Tell me a story.' --format fish.gbnf --show-draft | sed 's/\x1b[^m]*m//g'
+quiet 'Tell me a story.' --format fish.gbnf --json | tail -n 1 | grep -o '"text.*"thinking": "[^"]*"'
+quiet 'Tell me a story.' --format fish.gbnf --json --think true | tail -n 1 | grep -o '"text.*"thinking": "[^"]*"'
+quiet 'Tell me a story.' --format fish.gbnf --json --think false | tail -n 1 | grep -o '"text": "[^"]*"'
 # What is asked for goes into the template.
 quiet 'Tell me a story.' --think true
 quiet 'Tell me a story.' --think false
