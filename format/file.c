@@ -125,9 +125,11 @@ void sp_file_unload(const uint8_t *bytes, size_t size)
 }
 
 struct sp_file {
-    int fd;
+    int fd; /* -1: it rests */
     uint64_t size;
     char *path;
+    dev_t device; /* of a file that rests: which one it was */
+    ino_t number;
 };
 
 enum sp_status sp_file_open(struct sp_file **out, const char *path, struct sp_err *err)
@@ -154,6 +156,36 @@ void sp_file_close(struct sp_file *file)
     free(file);
 }
 
+void sp_file_rest(struct sp_file *file)
+{
+    struct stat info;
+
+    if (file->fd < 0 || fstat(file->fd, &info) != 0) return;
+    file->device = info.st_dev;
+    file->number = info.st_ino;
+    close(file->fd);
+    file->fd = -1;
+}
+
+/* *fd = a descriptor of the file, to be closed if it rests. */
+static enum sp_status wake(int *fd, const struct sp_file *file, struct sp_err *err)
+{
+    enum sp_status st;
+    struct stat info;
+    uint64_t size;
+    int opened = -1;
+
+    *fd = file->fd;
+    if (file->fd >= 0) return SP_OK;
+    if ((st = open_regular(&opened, &size, file->path, err))) return st;
+    if (fstat(opened, &info) != 0 || info.st_dev != file->device || info.st_ino != file->number) {
+        close(opened);
+        return sp_fail(err, SP_E_IO, "%s: is another file than when it was opened", file->path);
+    }
+    *fd = opened;
+    return SP_OK;
+}
+
 const char *sp_file_path(const struct sp_file *file)
 {
     return file->path;
@@ -164,18 +196,11 @@ uint64_t sp_file_size(const struct sp_file *file)
     return file->size;
 }
 
-enum sp_status sp_file_read_at(const struct sp_file *file, uint64_t offset, void *buffer,
+static enum sp_status read_all(int fd, const struct sp_file *file, uint64_t at, char *to,
                                size_t size, struct sp_err *err)
 {
-    uint64_t at = offset;
-    char *to = buffer;
-
-    if (offset > file->size || size > file->size - offset) {
-        return sp_fail(err, SP_E_INPUT, "%s: %zu bytes wanted at byte %ju, but it has %ju",
-                       file->path, size, (uintmax_t)offset, (uintmax_t)file->size);
-    }
     while (size > 0) {
-        ssize_t n = pread(file->fd, to, size, (off_t)at);
+        ssize_t n = pread(fd, to, size, (off_t)at);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) {
             return sp_fail(err, SP_E_IO, "%s: reading at byte %ju: %s", file->path, (uintmax_t)at,
@@ -190,6 +215,22 @@ enum sp_status sp_file_read_at(const struct sp_file *file, uint64_t offset, void
         size -= (size_t)n;
     }
     return SP_OK;
+}
+
+enum sp_status sp_file_read_at(const struct sp_file *file, uint64_t offset, void *buffer,
+                               size_t size, struct sp_err *err)
+{
+    enum sp_status st;
+    int fd;
+
+    if (offset > file->size || size > file->size - offset) {
+        return sp_fail(err, SP_E_INPUT, "%s: %zu bytes wanted at byte %ju, but it has %ju",
+                       file->path, size, (uintmax_t)offset, (uintmax_t)file->size);
+    }
+    if ((st = wake(&fd, file, err))) return st;
+    st = read_all(fd, file, offset, buffer, size, err);
+    if (fd != file->fd) close(fd);
+    return st;
 }
 
 enum sp_status sp_file_read_text(char **text, size_t *size, const char *path, size_t cap,

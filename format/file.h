@@ -39,7 +39,10 @@ struct sp_file; /* opaque */
 
 SP_MUST_CHECK enum sp_status sp_file_open(struct sp_file **out, const char *path,
                                           struct sp_err *err);
-void sp_file_close(struct sp_file *file);             /* NULL is fine */
+void sp_file_close(struct sp_file *file); /* NULL is fine */
+/* It takes no descriptor from now on: every read opens it anew, and fails where it is not the same
+ * file any more. */
+void sp_file_rest(struct sp_file *file);
 const char *sp_file_path(const struct sp_file *file); /* as given to open */
 uint64_t sp_file_size(const struct sp_file *file);    /* bytes at open */
 

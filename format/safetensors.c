@@ -11,7 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_INDEX = 100000000, MAX_SHARDS = 4096, SHOWN_NAME = 200 };
+enum {
+    MAX_INDEX = 100000000,
+    MAX_SHARDS = 4096,
+    OPEN_SHARDS = 64, /* the others rest: a process may have so many files open, often 1024 */
+    SHOWN_NAME = 200
+};
 
 static const char single_name[] = "model.safetensors";
 static const char index_name[] = "model.safetensors.index.json";
@@ -40,7 +45,9 @@ static enum sp_status open_shard(struct sp_safetensors *c, const char *path, str
 
     if ((st = sp_file_open(&s->file, path, err))) return st;
     c->n_shards++;
-    return sp_safetensors_header_read(&s->header, s->file, (unsigned)(s - c->shards), err);
+    st = sp_safetensors_header_read(&s->header, s->file, (unsigned)(s - c->shards), err);
+    if (c->n_shards > OPEN_SHARDS) sp_file_rest(s->file);
+    return st;
 }
 
 static int compare_names(const void *left, const void *right)

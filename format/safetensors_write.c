@@ -6,10 +6,14 @@
 #include "format/text.h"
 
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <unistd.h>
 
-enum { MAX_SHARDS = 4096, NAME_SIZE = 64 };
+/* Of many shards the first are begun, and their room reserved, at once; each of the others when the
+ * first of its bytes come. */
+enum { MAX_SHARDS = 4096, BEGUN_SHARDS = 64, NAME_SIZE = 64 };
 
 static const char index_name[] = "model.safetensors.index.json";
 
@@ -19,10 +23,12 @@ struct place {
 };
 
 struct shard {
-    size_t first, n; /* of the tensors */
-    uint64_t size;   /* bytes of data */
-    uint64_t header; /* bytes in front of them */
-    struct sp_output *output;
+    size_t first, n;          /* of the tensors */
+    uint64_t size;            /* bytes of data */
+    uint64_t n_put;           /* of them; under the writer's lock, as are the next two */
+    struct sp_output *output; /* while it is written */
+    bool complete;            /* the file is there */
+    struct sp_text header;    /* and the size in front of it */
 };
 
 struct sp_safetensors_writer {
@@ -33,6 +39,8 @@ struct sp_safetensors_writer {
     struct shard *shards;
     size_t n_shards, cap_shards;
     struct sp_text index; /* empty where there is one file */
+    pthread_mutex_t lock;
+    bool finished;
 };
 
 static enum sp_status print(struct sp_text *text, struct sp_err *err, const char *format, ...)
@@ -156,25 +164,34 @@ static enum sp_status print_header(struct sp_text *text, const struct sp_safeten
     return st;
 }
 
-static enum sp_status begin_shard(struct sp_safetensors_writer *w, struct shard *s,
+static enum sp_status path_of(char **path, const struct sp_safetensors_writer *w,
+                              const struct shard *s, struct sp_err *err)
+{
+    char name[NAME_SIZE];
+
+    name_shard(name, (size_t)(s - w->shards), w->n_shards);
+    return sp_file_join(path, w->folder, name, err);
+}
+
+static enum sp_status begin_shard(const struct sp_safetensors_writer *w, struct shard *s,
                                   struct sp_err *err)
 {
     enum sp_status st;
-    struct sp_text header = {0};
-    char name[NAME_SIZE], *path = NULL;
+    char *path = NULL;
 
-    name_shard(name, (size_t)(s - w->shards), w->n_shards);
-    place_tensors(w, s);
-    if ((st = print_header(&header, w, s, err))) goto done;
-    s->header = header.len;
-    if ((st = sp_file_join(&path, w->folder, name, err)) ||
-        (st = sp_output_open(&s->output, path, false, s->header + s->size, err))) {
-        goto done;
-    }
-    st = sp_output_write_at(s->output, 0, header.at, header.len, err);
-done:
-    sp_text_release(&header);
+    if ((st = path_of(&path, w, s, err))) return st;
+    st = sp_output_open(&s->output, path, false, s->header.len + s->size, err);
     free(path);
+    return st ? st : sp_output_write_at(s->output, 0, s->header.at, s->header.len, err);
+}
+
+static enum sp_status end_shard(struct shard *s, struct sp_err *err)
+{
+    enum sp_status st = sp_output_commit(s->output, err);
+
+    s->complete = st == SP_OK;
+    sp_output_close(s->output);
+    s->output = NULL;
     return st;
 }
 
@@ -207,13 +224,17 @@ enum sp_status sp_safetensors_writer_open(struct sp_safetensors_writer **out, co
     struct sp_safetensors_writer *w = NULL;
 
     if ((st = sp_new(&w, 1, sizeof *w, err))) return st;
+    pthread_mutex_init(&w->lock, NULL);
     w->tensors = tensors;
     w->n = n;
     if ((st = sp_copy_text(&w->folder, folder, strlen(folder), err))) goto done;
     if ((st = sp_new(&w->places, n, sizeof *w->places, err))) goto done;
     if ((st = cut_shards(w, shard_size, err))) goto done;
     for (size_t i = 0; i < w->n_shards; i++) {
-        if ((st = begin_shard(w, &w->shards[i], err))) goto done;
+        struct shard *s = &w->shards[i];
+        place_tensors(w, s);
+        if ((st = print_header(&s->header, w, s, err))) goto done;
+        if (i < BEGUN_SHARDS && (st = begin_shard(w, s, err))) goto done;
     }
     if ((st = print_index(w, err))) goto done;
     w->tensors = NULL;
@@ -224,16 +245,36 @@ done:
     return st;
 }
 
+/* A shard whose bytes are all there is put under its name by whoever brought the last. */
+static bool count_bytes(struct sp_safetensors_writer *w, struct shard *s, size_t size)
+{
+    bool last;
+
+    pthread_mutex_lock(&w->lock);
+    s->n_put += size;
+    last = s->n_put == s->size;
+    pthread_mutex_unlock(&w->lock);
+    return last;
+}
+
 enum sp_status sp_safetensors_writer_put(struct sp_safetensors_writer *w, size_t i, uint64_t offset,
                                          const void *bytes, size_t size, struct sp_err *err)
 {
     const struct place *p = &w->places[i];
-    const struct shard *s = &w->shards[p->shard];
+    struct shard *s = &w->shards[p->shard];
+    enum sp_status st = SP_OK;
 
     if (offset > p->size || size > p->size - offset) {
         return sp_fail(err, SP_E_BUG, "bytes behind the end of tensor %zu", i);
     }
-    return sp_output_write_at(s->output, s->header + p->offset + offset, bytes, size, err);
+    if (size == 0) return SP_OK;
+    pthread_mutex_lock(&w->lock);
+    if (s->output == NULL) st = begin_shard(w, s, err);
+    pthread_mutex_unlock(&w->lock);
+    if (st) return st;
+    st = sp_output_write_at(s->output, s->header.len + p->offset + offset, bytes, size, err);
+    if (st) return st;
+    return count_bytes(w, s, size) ? end_shard(s, err) : SP_OK;
 }
 
 static enum sp_status write_index(struct sp_safetensors_writer *w, struct sp_err *err)
@@ -253,19 +294,37 @@ enum sp_status sp_safetensors_writer_finish(struct sp_safetensors_writer *w, str
     enum sp_status st;
 
     for (size_t i = 0; i < w->n_shards; i++) {
-        if ((st = sp_output_commit(w->shards[i].output, err))) return st;
+        struct shard *s = &w->shards[i];
+        if (s->complete) continue; /* all but shards without a byte of data */
+        if (s->output == NULL && (st = begin_shard(w, s, err))) return st;
+        if ((st = end_shard(s, err))) return st;
     }
-    return write_index(w, err);
+    if ((st = write_index(w, err))) return st;
+    w->finished = true;
+    return SP_OK;
+}
+
+static void remove_shard(const struct sp_safetensors_writer *w, const struct shard *s)
+{
+    char *path = NULL;
+
+    if (path_of(&path, w, s, NULL) == SP_OK) unlink(path);
+    free(path);
 }
 
 void sp_safetensors_writer_close(struct sp_safetensors_writer *w)
 {
     if (w == NULL) return;
-    for (size_t i = 0; i < w->n_shards; i++)
-        sp_output_close(w->shards[i].output);
+    for (size_t i = 0; i < w->n_shards; i++) {
+        struct shard *s = &w->shards[i];
+        sp_output_close(s->output);
+        sp_text_release(&s->header);
+        if (s->complete && !w->finished) remove_shard(w, s);
+    }
     free(w->shards);
     free(w->places);
     sp_text_release(&w->index);
     free(w->folder);
+    pthread_mutex_destroy(&w->lock);
     free(w);
 }

@@ -1,8 +1,9 @@
 /* Writing a checkpoint's weights: model.safetensors, or shards and the index that names them.
  *
  *   sp_safetensors_writer_open    lays the files out, reserves them and writes their headers
- *   sp_safetensors_writer_put     bytes of a tensor: any order, any threads
- *   sp_safetensors_writer_finish  index, sync: the files appear under their names
+ *   sp_safetensors_writer_put     bytes of a tensor: any order, any threads; a shard appears under
+ *                                 its name, synced, with the last of its bytes
+ *   sp_safetensors_writer_finish  the index: all is there
  *   sp_safetensors_writer_close   after finish frees; without finish removes what was begun
  *
  * The files are those that the safetensors crate and transformers write: header padded with blanks
@@ -24,7 +25,8 @@ SP_MUST_CHECK enum sp_status sp_safetensors_writer_open(struct sp_safetensors_wr
                                                         struct sp_err *err);
 
 /* Bytes offset.. of tensor `i` (index into the array given to open). From any number of threads, on
- * ranges that do not overlap; together they cover every tensor. */
+ * ranges that do not overlap; together they cover every tensor. In about the order of the tensors,
+ * only a few files are open at a time, but for the first 64. */
 SP_MUST_CHECK enum sp_status sp_safetensors_writer_put(struct sp_safetensors_writer *w, size_t i,
                                                        uint64_t offset, const void *bytes,
                                                        size_t size, struct sp_err *err);
