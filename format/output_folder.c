@@ -2,7 +2,9 @@
  *
  * A folder that is replaced changes places with the new one in one step, so that there is always
  * one of them under the name, and is then removed, entry by entry, two levels deep: deeper there is
- * nothing of ours. */
+ * nothing of ours. Where the file system knows no such step (NFS, some of FUSE) the old one is
+ * moved aside, then the new one into its place, and if that fails, the old one back: between the
+ * two there is nothing under the name, and both are beside it. */
 #define _GNU_SOURCE /* renameat2: POSIX has no rename that leaves an existing folder alone, and    \
                      * none that lets two change places */
 #include "format/output_folder.h"
@@ -151,26 +153,35 @@ static enum sp_status check_target(const struct sp_output_folder *o, struct sp_e
     return visit_entries(o, o->parent, o->name, NULL, check_entry, err);
 }
 
-static enum sp_status make_temporary(struct sp_output_folder *o, struct sp_err *err)
+/* A new folder beside it; *made: its name, owned by the caller. */
+static enum sp_status make_beside(char **made, const struct sp_output_folder *o, struct sp_err *err)
 {
-    char name[NAME_SHOWN + 64], *copy = NULL;
+    char name[NAME_SHOWN + 64];
     enum sp_status st;
 
     for (int i = 0; i < MAX_TRIES; i++) {
         snprintf(name, sizeof name, ".%.*s.%ld-%d.tmp", NAME_SHOWN, o->name, (long)getpid(), i);
         if (mkdirat(o->parent, name, 0777) == 0) {
-            if ((st = sp_copy_text(&o->temporary, name, strlen(name), err)) ||
-                (st = sp_copy_text(&copy, o->path, strlen(o->path), err))) {
+            if ((st = sp_copy_text(made, name, strlen(name), err))) {
                 unlinkat(o->parent, name, AT_REMOVEDIR);
-                return st;
             }
-            st = sp_file_join(&o->work, dirname(copy), name, err);
-            free(copy);
             return st;
         }
         if (errno != EEXIST) break;
     }
     return io_error(o, "making a temporary beside it", err);
+}
+
+static enum sp_status make_temporary(struct sp_output_folder *o, struct sp_err *err)
+{
+    char *copy = NULL;
+    enum sp_status st;
+
+    if ((st = make_beside(&o->temporary, o, err))) return st;
+    if ((st = sp_copy_text(&copy, o->path, strlen(o->path), err))) return st;
+    st = sp_file_join(&o->work, dirname(copy), o->temporary, err);
+    free(copy);
+    return st;
 }
 
 enum sp_status sp_output_folder_open(struct sp_output_folder **out, const char *path, bool force,
@@ -213,6 +224,41 @@ enum sp_status sp_output_folder_add(char **path, const struct sp_output_folder *
     return SP_OK;
 }
 
+static bool is_unknown(int code)
+{
+    return code == EINVAL || code == ENOSYS || code == ENOTSUP;
+}
+
+/* A rename puts a folder in the place of an empty one. */
+static enum sp_status change_places_in_steps(struct sp_output_folder *o, struct sp_err *err)
+{
+    enum sp_status st;
+    char *aside = NULL;
+
+    if ((st = make_beside(&aside, o, err))) return st;
+    if (renameat(o->parent, o->name, o->parent, aside) != 0) {
+        st = io_error(o, "moving the old one aside", err);
+        unlinkat(o->parent, aside, AT_REMOVEDIR);
+    } else if (renameat(o->parent, o->temporary, o->parent, o->name) != 0) {
+        st = io_error(o, "replacing it", err);
+        if (renameat(o->parent, aside, o->parent, o->name) != 0) {
+            sp_context(err, "what was there is %s now", aside);
+        }
+    } else {
+        free(o->temporary);
+        o->temporary = aside;
+        return SP_OK;
+    }
+    free(aside);
+    return st;
+}
+
+static enum sp_status change_places(struct sp_output_folder *o, struct sp_err *err)
+{
+    if (renameat2(o->parent, o->temporary, o->parent, o->name, RENAME_EXCHANGE) == 0) return SP_OK;
+    return is_unknown(errno) ? change_places_in_steps(o, err) : io_error(o, "replacing it", err);
+}
+
 /* The temporary becomes the folder; *old: it now is what was there before. */
 static enum sp_status place(struct sp_output_folder *o, bool *old, struct sp_err *err)
 {
@@ -221,16 +267,13 @@ static enum sp_status place(struct sp_output_folder *o, bool *old, struct sp_err
 
     *old = false;
     code = renameat2(o->parent, o->temporary, o->parent, o->name, RENAME_NOREPLACE);
-    if (code != 0 && (errno == EINVAL || errno == ENOSYS || errno == ENOTSUP)) {
+    if (code != 0 && is_unknown(errno)) {
         /* A folder that is not empty stays under this rename, too. */
         code = renameat(o->parent, o->temporary, o->parent, o->name);
     }
     if (code == 0) return SP_OK;
     if (errno != EEXIST && errno != ENOTEMPTY) return io_error(o, "moving it into place", err);
-    if ((st = check_target(o, err))) return st;
-    if (renameat2(o->parent, o->temporary, o->parent, o->name, RENAME_EXCHANGE) != 0) {
-        return io_error(o, "replacing it", err);
-    }
+    if ((st = check_target(o, err)) || (st = change_places(o, err))) return st;
     *old = true;
     return SP_OK;
 }
