@@ -88,7 +88,8 @@ const struct sp_command sp_cmd_detokenize = {
     .opts = opts,
     .defaults = &defaults,
     .options_size = sizeof defaults,
-    .details = "SOURCE: a packed file, a checkpoint folder, or a tokenizer.json. Without ids "
-               "standard input is read.",
+    .details =
+        "SOURCE: a packed file, a checkpoint folder, or a tokenizer.json. Without ids, or with -, "
+        "standard input is read.",
     .run = run,
 };

@@ -123,7 +123,7 @@ enum sp_status sp_generation_answer(struct sp_result *result, struct sp_said *sa
 static enum sp_status ask(struct sp_conversation *c, const struct sp_args *args, struct sp_err *err)
 {
     enum sp_status st = SP_OK;
-    const char *text = args->n_operands > 1 ? args->operands[1] : NULL;
+    const char *text = sp_args_text(args);
     char *input = NULL;
     size_t size = text ? strlen(text) : 0;
 
@@ -286,7 +286,8 @@ const struct sp_command sp_cmd_run = {
     .opts = opts,
     .defaults = &defaults,
     .options_size = sizeof defaults,
-    .details = "Without PROMPT and --ids the prompt is standard input; on a terminal a session "
+    .details = "Without PROMPT and --ids, or with -, the prompt is standard input; on a terminal a "
+               "session "
                "begins, where /? helps. Where the file has a chat template, the prompt is a user's "
                "message in it.\n\n"
                "Settings come from the command line, else from the file's PARAMETER records, else "

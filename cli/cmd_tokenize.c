@@ -103,7 +103,8 @@ const struct sp_command sp_cmd_tokenize = {
     .opts = opts,
     .defaults = &defaults,
     .options_size = sizeof defaults,
-    .details = "SOURCE: a packed file, a checkpoint folder, or a tokenizer.json. Without TEXT "
-               "standard input is read. Special tokens written in the text are recognised.",
+    .details =
+        "SOURCE: a packed file, a checkpoint folder, or a tokenizer.json. Without TEXT, or with -, "
+        "standard input is read. Special tokens written in the text are recognised.",
     .run = run,
 };

@@ -334,6 +334,13 @@ void sp_args_release(struct sp_args *args)
     *args = (struct sp_args){0};
 }
 
+const char *sp_args_text(const struct sp_args *args)
+{
+    const char *text = args->n_operands > 1 ? args->operands[1] : NULL;
+
+    return text && strcmp(text, "-") == 0 ? NULL : text;
+}
+
 bool sp_args_given(const struct sp_args *args, const char *name)
 {
     const struct sp_opt *o = args->command->opts;

@@ -80,6 +80,9 @@ void sp_args_release(struct sp_args *args);
 /* Was this option on the command line (else the default stands)? The name must be in the table. */
 bool sp_args_given(const struct sp_args *args, const char *name);
 
+/* The operand behind the first one; NULL: standard input, by none or by "-". */
+const char *sp_args_text(const struct sp_args *args);
+
 /* The text of --help, wrapped to `width` columns. */
 void sp_opt_print_help(FILE *out, const struct sp_command *command, int width);
 

@@ -152,7 +152,7 @@ static enum sp_status token_input(const struct sp_token_job *job, struct sp_err 
 enum sp_status sp_token_command(const struct sp_args *args, bool batch, struct sp_token_job job,
                                 struct sp_err *err)
 {
-    const char *text = args->n_operands > 1 ? args->operands[1] : NULL;
+    const char *text = sp_args_text(args);
     struct sp_token_source source = {0};
     enum sp_status st;
 

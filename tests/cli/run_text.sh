@@ -10,6 +10,7 @@ for options in '--no-draft' '--draft-depth 0' '--draft-depth 3 --threads 1' '--k
     case $options in --ids*) prompt= ;; esac
     spectool run packed.bin --raw $options ${prompt:+"$prompt"} --num-predict 24 2>/dev/null
 done
+printf 'Once upon a time' | spectool run packed.bin --raw --num-predict 24 - 2>/dev/null
 printf 'Once upon a time' | spectool run packed.bin --raw --stop 'Finn. Finn' 2>/dev/null
 # without a tokenizer ids go in and out: those that the whole file makes
 mkdir bare

@@ -5,6 +5,8 @@ for source in packed.bin "$TESTDATA/tiny/target" "$TESTDATA/tiny/target/tokenize
 done
 spectool tokenize packed.bin 'Once upon a time<|im_end|>'
 printf 'a \303\251 b' | spectool tokenize --json packed.bin
+printf 'a b' | spectool tokenize --ids packed.bin -
+printf '582,580' | spectool detokenize packed.bin -; echo
 printf '"Once"\n\n"a\\u0000b"\n""\n' | spectool tokenize --batch packed.bin
 spectool detokenize packed.bin 582,580,258,421; echo
 spectool detokenize --json packed.bin '582, 580, 1598'
