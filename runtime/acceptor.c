@@ -27,6 +27,11 @@ struct way {
     uint32_t node, stack;
 };
 
+/* Of a step: places looked at, and the last question that it was counted for. */
+struct cost {
+    uint16_t places, question;
+};
+
 struct state {
     size_t first, n; /* ways, whose nodes read a byte */
     bool may_end;
@@ -49,6 +54,10 @@ struct sp_acceptor {
     size_t n_states, cap_states;
     uint32_t *next; /* [n_states][n_classes] a state, or not_known */
     size_t cap_next;
+    struct cost *cost; /* [n_states][n_classes] of finding it */
+    size_t cap_cost;
+    uint16_t question;
+    uint64_t work; /* for this question */
     struct index frame_index, state_index;
     /* On the way to a state: */
     struct way todo[VISITS], found[SP_ACCEPTOR_WAYS + 1];
@@ -235,7 +244,8 @@ static bool is_found(const struct sp_acceptor *a, const struct state *s)
 static size_t size_of(const struct sp_acceptor *a)
 {
     return a->n_frames * sizeof *a->frames + a->n_ways * sizeof *a->ways +
-           a->n_states * (sizeof *a->states + a->grammar->n_classes * sizeof *a->next);
+           a->n_states *
+               (sizeof *a->states + a->grammar->n_classes * (sizeof *a->next + sizeof *a->cost));
 }
 
 /* A state of what is found. */
@@ -254,13 +264,17 @@ static enum sp_status add_state(struct sp_acceptor *a, struct sp_err *err)
     if ((st = sp_grow(&a->states, &a->cap_states, a->n_states + 1, sizeof *a->states, err)) ||
         (st = sp_grow(&a->next, &a->cap_next, (a->n_states + 1) * n_classes, sizeof *a->next,
                       err)) ||
+        (st = sp_grow(&a->cost, &a->cap_cost, (a->n_states + 1) * n_classes, sizeof *a->cost,
+                      err)) ||
         (st = sp_grow(&a->ways, &a->cap_ways, a->n_ways + a->n_found, sizeof *a->ways, err))) {
         return st;
     }
     if (a->n_found) memcpy(a->ways + a->n_ways, a->found, a->n_found * sizeof *a->ways);
     a->n_ways += a->n_found;
-    for (size_t c = 0; c < n_classes; c++)
+    for (size_t c = 0; c < n_classes; c++) {
         a->next[a->n_states * n_classes + c] = not_known;
+        a->cost[a->n_states * n_classes + c] = (struct cost){0, 0};
+    }
     a->states[a->n_states++] = s;
     return SP_OK;
 }
@@ -319,19 +333,34 @@ static enum sp_status find_next(struct sp_acceptor *a, uint32_t from, uint8_t cl
     return settle(a, state, err);
 }
 
+/* Of the step that was just found. In what order places are looked at depends on the numbers of
+ * stacks, so where there are too many of them the cost is that of the most there may be. */
+static struct cost cost_of(const struct sp_acceptor *a, uint32_t from)
+{
+    size_t places = 1 + a->states[from].n + (a->too_many ? VISITS : a->n_visits);
+
+    _Static_assert(1 + SP_ACCEPTOR_WAYS + VISITS <= UINT16_MAX, "the cost of a step");
+    return (struct cost){(uint16_t)places, 0};
+}
+
 enum sp_status sp_acceptor_step(struct sp_acceptor *a, uint32_t *state, uint8_t byte,
                                 struct sp_err *err)
 {
-    size_t n_classes = a->grammar->n_classes;
     uint8_t class = a->grammar->class_of[byte];
-    uint32_t to = a->next[*state * n_classes + class];
+    size_t at = *state * a->grammar->n_classes + class;
     enum sp_status st;
 
-    if (to == not_known) {
+    if (a->next[at] == not_known) {
+        uint32_t to;
         if ((st = find_next(a, *state, class, &to, err))) return st;
-        a->next[*state * n_classes + class] = to;
+        a->next[at] = to;
+        a->cost[at] = cost_of(a, *state);
     }
-    *state = to;
+    if (a->cost[at].question != a->question) {
+        a->cost[at].question = a->question;
+        a->work += a->cost[at].places;
+    }
+    *state = a->next[at];
     return SP_OK;
 }
 
@@ -366,6 +395,23 @@ enum sp_status sp_acceptor_only(struct sp_acceptor *a, uint32_t state, bool *onl
     }
     *only = n == 1 && !sp_acceptor_may_end(a, state);
     return SP_OK;
+}
+
+void sp_acceptor_begin_question(struct sp_acceptor *a)
+{
+    size_t n = a->n_states * a->grammar->n_classes;
+
+    if (++a->question == 0) {
+        for (size_t i = 0; i < n; i++)
+            a->cost[i].question = 0;
+        a->question = 1;
+    }
+    a->work = 0;
+}
+
+uint64_t sp_acceptor_work(const struct sp_acceptor *a)
+{
+    return a->work;
 }
 
 bool sp_acceptor_was_ambiguous(const struct sp_acceptor *a)
@@ -438,6 +484,7 @@ void sp_acceptor_close(struct sp_acceptor *a)
     free(a->ways);
     free(a->states);
     free(a->next);
+    free(a->cost);
     free(a->frame_index.slots);
     free(a->state_index.slots);
     free(a);

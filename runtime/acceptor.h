@@ -48,6 +48,12 @@ size_t sp_acceptor_n_states(const struct sp_acceptor *acceptor);
 /* More has been learned than is worth keeping: sp_acceptor_forget is due. */
 bool sp_acceptor_is_full(const struct sp_acceptor *acceptor);
 
+/* How much work was done for a question since it began: places looked at on the way from one state
+ * to the next, as if nothing had been known when it began. So what a question costs says nothing of
+ * what was asked before it. */
+void sp_acceptor_begin_question(struct sp_acceptor *acceptor);
+uint64_t sp_acceptor_work(const struct sp_acceptor *acceptor);
+
 /* The memory that states may take, 256 MiB unless it is said here. */
 void sp_acceptor_bound(struct sp_acceptor *acceptor, size_t most_bytes);
 

@@ -2,11 +2,14 @@
 
 #include "format/mem.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* Masks that are kept: 19 KB each for 150 000 tokens. */
 enum { N_MASKS = 256 };
+
+enum { MOST_WORK = 1 << 25, FORCED_SHARE = 8 }; /* of one walk; and less to look ahead */
 
 struct mask {
     uint64_t *bits;
@@ -44,6 +47,7 @@ enum sp_status sp_constraint_open(struct sp_constraint **out,
         (st = sp_grow(&c->states, &c->cap_states, 1, sizeof *c->states, err))) {
         goto done;
     }
+    if (c->options.work == 0) c->options.work = MOST_WORK;
     if (options->memory) sp_acceptor_bound(c->acceptor, options->memory);
     if (options->n_ends) memcpy(c->ends, options->ends, options->n_ends * sizeof *c->ends);
     c->states[0] = SP_BEGINNING;
@@ -175,6 +179,15 @@ static void allow(struct mask *m, uint32_t id)
     m->only = id;
 }
 
+static enum sp_status check_work(const struct sp_constraint *c, struct sp_err *err)
+{
+    if (sp_acceptor_work(c->acceptor) <= c->options.work) return SP_OK;
+    return sp_fail(err, SP_E_INPUT,
+                   "the grammar can be read in too many ways: to weigh all tokens takes more than "
+                   "%" PRIu64 " steps",
+                   c->options.work);
+}
+
 /* All tokens that a walk from the mask's state reaches. */
 static enum sp_status walk(struct sp_constraint *c, struct mask *m, bool drop, struct sp_err *err)
 {
@@ -182,6 +195,7 @@ static enum sp_status walk(struct sp_constraint *c, struct mask *m, bool drop, s
     enum sp_status st;
 
     c->path[0] = m->state;
+    sp_acceptor_begin_question(c->acceptor);
     for (size_t i = 0; i < t->n_nodes;) {
         const struct sp_trie_node *node = &t->nodes[i];
         uint32_t state = c->path[node->depth];
@@ -191,7 +205,8 @@ static enum sp_status walk(struct sp_constraint *c, struct mask *m, bool drop, s
         }
         if (node->byte == SP_GRAMMAR_TOKEN) state = SP_REFUSED;
         if (!dropped && state != SP_REFUSED &&
-            (st = sp_acceptor_step(c->acceptor, &state, node->byte, err))) {
+            ((st = sp_acceptor_step(c->acceptor, &state, node->byte, err)) ||
+             (st = check_work(c, err)))) {
             return st;
         }
         if (state == SP_REFUSED) {
@@ -318,7 +333,9 @@ enum sp_status sp_constraint_forced(struct sp_constraint *c, char *text, size_t 
 
     *len = 0;
     if ((st = find_state(c, &state, ids, pos, err))) return st;
-    while (*len < cap && state != SP_REFUSED) {
+    sp_acceptor_begin_question(c->acceptor);
+    while (*len < cap && state != SP_REFUSED &&
+           sp_acceptor_work(c->acceptor) < c->options.work / FORCED_SHARE) {
         if ((st = sp_acceptor_only(c->acceptor, state, &only, &byte, err))) return st;
         if (!only) return SP_OK;
         text[(*len)++] = (char)byte;
@@ -453,7 +470,8 @@ static enum sp_status adopt(void *state, bool *possible, const uint32_t *ids, si
 }
 
 /* Where states take too much memory it is asked once more: what earlier questions left is forgotten
- * then (find_state), so that nothing but the answer so far decides. */
+ * then (find_state), so that nothing but the answer so far decides. Too much work stays too much.
+ */
 static enum sp_status choose(void *state, uint32_t *id, const struct sp_logits *logits,
                              const uint32_t *ids, size_t pos, uint32_t guess, struct sp_err *err)
 {
@@ -462,9 +480,13 @@ static enum sp_status choose(void *state, uint32_t *id, const struct sp_logits *
     struct sp_logits left = *logits;
     bool refused;
     size_t n;
-    enum sp_status st = leave_out_at(c, &left, &n, &refused, ids, pos, NULL);
+    enum sp_status st;
 
-    if (st && (st = leave_out_at(c, &left, &n, &refused, ids, pos, err))) return st;
+    sp_acceptor_begin_question(c->acceptor);
+    if (leave_out_at(c, &left, &n, &refused, ids, pos, NULL) &&
+        ((st = check_work(c, err)) || (st = leave_out_at(c, &left, &n, &refused, ids, pos, err)))) {
+        return st;
+    }
     if (refused) {
         return sp_fail(err, SP_E_BUG, "position %zu is behind what the grammar allows", pos);
     }

@@ -29,6 +29,8 @@ struct sp_constraint_options {
     struct sp_chooser inner; /* who chooses from what is left */
     bool takes_best;         /* ... the largest logit, if that is left */
     size_t memory;           /* bytes that the grammar's states may take; 0: the usual 256 MiB */
+    uint64_t work; /* sp_acceptor_work that weighing all tokens may take once; 0: the usual
+                    * 2^25, a few seconds */
 };
 
 SP_MUST_CHECK enum sp_status sp_constraint_open(struct sp_constraint **out,
@@ -37,8 +39,8 @@ SP_MUST_CHECK enum sp_status sp_constraint_open(struct sp_constraint **out,
 void sp_constraint_close(struct sp_constraint *constraint); /* NULL is fine */
 
 /* Chooses for one sequence. SP_E_INPUT where no token of the vocabulary goes on, and where states
- * would take too much memory: neither depends on what was asked before, so drafting adds no
- * failure. */
+ * would take too much memory or work: none of it depends on what was asked before or on time, so
+ * drafting adds no failure. */
 struct sp_chooser sp_constraint_chooser(struct sp_constraint *constraint);
 
 /* Which tokens may stand at position `pos`, behind ids[0..pos-1]: bit i of bits[] for token i,

@@ -138,14 +138,15 @@ static void masks(void **state)
     sp_grammar_close(g);
 }
 
-/* ---- memory -----------------------------------------------------------------------------------
+/* ---- memory and work --------------------------------------------------------------------------
  */
 
 enum { N_LONG = 60 };
 
-/* A choice behind N_LONG tokens "a" with so much memory, perhaps after one behind a few "b". */
+/* A choice behind N_LONG tokens "a" with so much memory and work, 0 for the usual, perhaps after
+ * one behind a few "b" or, with the same work, behind the same tokens. */
 static enum sp_status choose_within(const struct sp_token_trie *trie, const struct sp_grammar *g,
-                                    size_t memory, bool asked_before, bool proposes)
+                                    size_t memory, uint64_t work, bool asked_before, bool proposes)
 {
     static const struct sp_vector *const vector = &sp_vector_ref;
     float row[N_VOCAB + 16] = {1, 0};
@@ -161,7 +162,8 @@ static enum sp_status choose_within(const struct sp_token_trie *trie, const stru
                                             .ends = ends,
                                             .n_ends = 1,
                                             .inner = sp_greedy_chooser(vector),
-                                            .memory = memory};
+                                            .memory = memory,
+                                            .work = work};
     enum sp_status st;
 
     assert_int_equal(sp_constraint_open(&c, &options, NULL), SP_OK);
@@ -169,6 +171,9 @@ static enum sp_status choose_within(const struct sp_token_trie *trie, const stru
     if (asked_before) {
         st = chooser.choose(chooser.state, &id, &logits, others, 4, SP_NO_GUESS, NULL);
         assert_int_equal(st, SP_OK);
+    }
+    if (asked_before && work) {
+        (void)chooser.choose(chooser.state, &id, &logits, ids, N_LONG, SP_NO_GUESS, NULL);
     }
     if (proposes) {
         double confidence = 1;
@@ -185,29 +190,61 @@ static enum sp_status choose_within(const struct sp_token_trie *trie, const stru
     return st;
 }
 
+/* The first vocabulary, and a grammar. */
+struct small {
+    struct tokenizing t;
+    struct sp_token_trie *trie;
+    struct sp_grammar *g;
+};
+
+static void small_open(struct small *s, const char *text)
+{
+    const struct vocabulary *v = &vocabularies[0];
+
+    tokenizing_open(&s->t, v->json, strlen(v->json), NULL);
+    assert_int_equal(sp_token_trie_open(&s->trie, s->t.tok, NULL), SP_OK);
+    assert_int_equal(sp_grammar_of_gbnf(&s->g, text, strlen(text), NULL), SP_OK);
+}
+
+static void small_close(struct small *s)
+{
+    sp_grammar_close(s->g);
+    sp_token_trie_close(s->trie);
+    tokenizing_close(&s->t);
+}
+
 /* Whether memory is enough does not depend on what was asked before; too little fails no guess. */
 static void memory_is_for_one_question(void **state)
 {
-    static const char text[] = "root ::= \"a\" [ab]{1,200} | \"b\" [ab]{1,200}";
-    const struct vocabulary *v = &vocabularies[0];
-    struct sp_token_trie *trie = NULL;
-    struct sp_grammar *g = NULL;
-    struct tokenizing t;
+    struct small s;
     size_t memory = 1024;
 
     (void)state;
-    tokenizing_open(&t, v->json, strlen(v->json), NULL);
-    assert_int_equal(sp_token_trie_open(&trie, t.tok, NULL), SP_OK);
-    assert_int_equal(sp_grammar_of_gbnf(&g, text, strlen(text), NULL), SP_OK);
-    while (choose_within(trie, g, memory, false, false) == SP_E_INPUT)
+    small_open(&s, "root ::= \"a\" [ab]{1,200} | \"b\" [ab]{1,200}");
+    while (choose_within(s.trie, s.g, memory, 0, false, false) == SP_E_INPUT)
         memory += 16;
     assert_true(memory > 2048);
-    assert_int_equal(choose_within(trie, g, memory, false, false), SP_OK);
-    assert_int_equal(choose_within(trie, g, memory, true, false), SP_OK);
-    assert_int_equal(choose_within(trie, g, memory / 2, false, true), SP_E_INPUT);
-    sp_grammar_close(g);
-    sp_token_trie_close(trie);
-    tokenizing_close(&t);
+    assert_int_equal(choose_within(s.trie, s.g, memory, 0, false, false), SP_OK);
+    assert_int_equal(choose_within(s.trie, s.g, memory, 0, true, false), SP_OK);
+    assert_int_equal(choose_within(s.trie, s.g, memory / 2, 0, false, true), SP_E_INPUT);
+    small_close(&s);
+}
+
+/* Nor whether work is: what is known from before is no less work. */
+static void work_is_for_one_question(void **state)
+{
+    struct small s;
+    uint64_t work = 1;
+
+    (void)state;
+    small_open(&s, "root ::= [ab]{1,200} | \"a\" ([ab]{1,3}){1,100}");
+    while (choose_within(s.trie, s.g, 0, work, false, false) == SP_E_INPUT)
+        work++;
+    /* At least a place for each of the ways on: a text of N_LONG is 20 to 60 groups and single. */
+    assert_true(work > 40);
+    assert_int_equal(choose_within(s.trie, s.g, 0, work, true, false), SP_OK);
+    assert_int_equal(choose_within(s.trie, s.g, 0, work - 1, true, false), SP_E_INPUT);
+    small_close(&s);
 }
 
 /* ---- the largest logit ------------------------------------------------------------------------
@@ -517,6 +554,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(masks),
         cmocka_unit_test(memory_is_for_one_question),
+        cmocka_unit_test(work_is_for_one_question),
         cmocka_unit_test(the_best_token_is_checked),
         cmocka_unit_test(golden_masks),
         cmocka_unit_test(answers),
