@@ -286,10 +286,9 @@ const struct sp_command sp_cmd_run = {
     .opts = opts,
     .defaults = &defaults,
     .options_size = sizeof defaults,
-    .details = "Without PROMPT and --ids, or with -, the prompt is standard input; on a terminal a "
-               "session "
-               "begins, where /? helps. Where the file has a chat template, the prompt is a user's "
-               "message in it.\n\n"
+    .details = "Without PROMPT and --ids the prompt is standard input; on a terminal a session "
+               "begins, where /? helps. A PROMPT of - is standard input always. Where the file "
+               "has a chat template, the prompt is a user's message in it.\n\n"
                "Settings come from the command line, else from the file's PARAMETER records, else "
                "from the checkpoint's generation_config.json, else they are built in.",
     .run = run,
