@@ -71,7 +71,55 @@ bool sp_matcher_has(const struct sp_matcher *m, const char *prefix, const char *
 /* Adds a finding; the matching goes on. */
 void sp_matcher_report(struct sp_matcher *m, const char *format, ...) SP_PRINTF(2, 3);
 
+/* A tensor that must be there in this shape; *found or not, the matching goes on. */
+SP_MUST_CHECK enum sp_status sp_matcher_claim(bool *found, struct sp_matcher *m, const char *name,
+                                              const uint64_t *shape, unsigned rank);
+/* A piece of a canonical tensor out of the source tensor `name`. */
+SP_MUST_CHECK enum sp_status sp_matcher_add(struct sp_matcher *m, struct sp_tensor_spec *spec,
+                                            const char *name, struct sp_piece piece);
+
 /* Finds the pieces of one canonical tensor; what is missing or misshapen is reported. */
 SP_MUST_CHECK enum sp_status sp_matcher_place(struct sp_matcher *m, struct sp_tensor_spec *spec);
+
+/* ---- family_rows.c ---- */
+
+/* How a source tensor holds a canonical one. */
+enum sp_form {
+    SP_FORM_WHOLE,      /* as it is, maybe under another name */
+    SP_FORM_QKV,        /* rows of q, k, v; `part` says which */
+    SP_FORM_GATE_UP,    /* rows of gate, up */
+    SP_FORM_EACH,       /* one tensor for each expert */
+    SP_FORM_HALVES,     /* [E, 2I, H]: rows of gate, up for each expert */
+    SP_FORM_ALTERNATE,  /* [E, H, 2I]: gate, up, gate, up, ... transposed */
+    SP_FORM_ROWS,       /* [E, 2I, H]: gate, up, gate, up, ... */
+    SP_FORM_TRANSPOSED, /* [E, cols, rows] */
+    SP_FORM_BIASES,     /* [E, 2I]: gate, up, gate, up, ... */
+    SP_FORM_HEADS,      /* [2 n, H]: query rows, then gate rows, of each head */
+    SP_FORM_QKVZ,       /* delta layers: rows of q, k, v, z of each key head; `part` 1: of z */
+    SP_FORM_ROW,        /* a vector as the only row of a matrix */
+    SP_FORM_BA,         /* ... of b, a of each key head; `part` says which */
+    SP_FORM_PAIRS,      /* of each head, rows that rotate together are neighbours */
+    SP_FORM_ZXBCDT,     /* Mamba-2 layers: rows of z, of x, B and C, of dt; `part` says which */
+};
+
+struct sp_form_row {
+    enum sp_storage storage;
+    const char *canonical, *source; /* after "layers.N."; "%u" stands for the expert */
+    enum sp_form form;
+    unsigned part;
+};
+
+/* All pieces of a canonical tensor of a layer out of a source tensor of this form. */
+SP_MUST_CHECK enum sp_status sp_form_add(struct sp_matcher *m, struct sp_tensor_spec *spec,
+                                         const struct sp_form_row *form, const char *name,
+                                         const struct sp_layer_config *l);
+/* The source tensor as it is. */
+SP_MUST_CHECK enum sp_status sp_form_add_whole(struct sp_matcher *m, struct sp_tensor_spec *spec,
+                                               const char *name);
+/* The norms of all taps, one after another. */
+SP_MUST_CHECK enum sp_status sp_form_add_tap_norms(struct sp_matcher *m,
+                                                   struct sp_tensor_spec *spec);
+/* A source's name with the expert's number in place of %u. */
+void sp_form_name_expert(char *out, size_t size, const char *pattern, unsigned expert);
 
 #endif

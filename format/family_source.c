@@ -8,42 +8,10 @@
 
 #include "format/family_parts.h"
 #include "format/family_table.h"
-#include "format/mem.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static int compare_tensors(const void *a, const void *b)
-{
-    const struct sp_source_tensor *const *x = a, *const *y = b;
-
-    return strcmp((*x)->name, (*y)->name);
-}
-
-enum sp_status sp_matcher_init(struct sp_matcher *m, const struct sp_source_tensor *tensors,
-                               size_t n)
-{
-    const struct sp_family *family = sp_family_by_type(m->config->family);
-    enum sp_status st;
-
-    if (family == NULL) return sp_fail(m->err, SP_E_BUG, "no family \"%s\"", m->config->family);
-    m->storage = family->storage;
-    if (m->config->draft.rows_paired) m->storage |= SP_STORED_PAIRED;
-    if ((st = sp_new(&m->sorted, n, sizeof *m->sorted, m->err))) return st;
-    if ((st = sp_new(&m->used, n, sizeof *m->used, m->err))) return st;
-    for (size_t i = 0; i < n; i++)
-        m->sorted[i] = &tensors[i];
-    m->n = n;
-    qsort(m->sorted, n, sizeof *m->sorted, compare_tensors);
-    return SP_OK;
-}
-
-void sp_matcher_release(struct sp_matcher *m)
-{
-    free(m->sorted);
-    free(m->used);
-}
 
 static bool ends_with(const char *text, const char *end)
 {
@@ -297,16 +265,6 @@ static void report_unexpected(struct sp_matcher *m, const char *name)
     }
     sp_matcher_report(m, "unexpected tensor \"%s\"%s", name,
                       ends_with(name, ".bias") ? ": the config has no such bias" : "");
-}
-
-enum sp_status sp_matcher_conclude(const struct sp_matcher *m)
-{
-    const struct sp_findings *f = &m->findings;
-
-    if (f->n == 0) return SP_OK;
-    if (f->n == f->n_shown) return sp_fail(m->err, SP_E_INPUT, "%s", f->text);
-    return sp_fail(m->err, SP_E_INPUT, "%s; and %zu more%s", f->text, f->n - f->n_shown,
-                   f->n < SP_MAX_FINDINGS ? "" : " at least");
 }
 
 static enum sp_status match(struct sp_matcher *m, bool *compare_equal, size_t *n_skipped)
