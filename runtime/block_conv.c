@@ -12,40 +12,41 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum sp_status sp_conv_open(struct sp_decoder *d, struct sp_err *err)
+enum sp_status sp_conv_open(struct sp_room *r, struct sp_err *err)
 {
-    const struct sp_config *c = &d->model->config;
+    const struct sp_config *c = &r->model->config;
     struct sp_conv_scratch *s = NULL;
     size_t n;
     enum sp_status st;
 
     if (c->n_conv_taps == 0) return SP_OK;
     if ((st = sp_new(&s, 1, sizeof *s, err))) return st;
-    d->conv = s;
+    r->conv = s;
     s->n_groups = c->n_hidden / c->conv_group;
     s->ld = sp_matrix_ld(2 * c->n_conv_taps * s->n_groups);
-    if (!sp_mul(&n, d->options.max_rows, s->ld)) {
+    if (!sp_mul(&n, r->max_rows, s->ld)) {
         return sp_fail(err, SP_E_NOMEM, "out of memory: rows overflow");
     }
     if ((st = sp_new_aligned(&s->dynamic, n, sizeof *s->dynamic, err))) return st;
     return sp_new_aligned(&s->row, c->n_hidden, sizeof *s->row, err);
 }
 
-void sp_conv_close(struct sp_decoder *d)
+void sp_conv_close(struct sp_room *r)
 {
-    if (d->conv == NULL) return;
-    free(d->conv->dynamic);
-    free(d->conv->row);
-    free(d->conv);
+    if (r->conv == NULL) return;
+    free(r->conv->dynamic);
+    free(r->conv->row);
+    free(r->conv);
 }
 
-/* Rows of u, in place: from the last to the first, so that what a row reads is still there. */
-static void convolve(struct sp_decoder *d, const struct sp_conv_weights *w, unsigned side, float *u,
-                     size_t ld, size_t n)
+/* The n rows of u that begin with the pass's row `first_row`, in place: from the last to the first,
+ * so that what a row reads is still there. */
+static void convolve_block(struct sp_room *r, const struct sp_conv_weights *w, unsigned side,
+                           float *u, size_t ld, size_t first_row, size_t n)
 {
-    const struct sp_config *c = &d->model->config;
-    const struct sp_vector *vector = d->engine->vector;
-    struct sp_conv_scratch *s = d->conv;
+    const struct sp_config *c = &r->model->config;
+    const struct sp_vector *vector = r->engine->vector;
+    struct sp_conv_scratch *s = r->conv;
     size_t h = c->n_hidden;
 
     for (size_t t = n; t-- > 0;) {
@@ -53,7 +54,7 @@ static void convolve(struct sp_decoder *d, const struct sp_conv_weights *w, unsi
         for (size_t tap = 0; tap < c->n_conv_taps && tap <= t; tap++) {
             size_t k = side * c->n_conv_taps + tap;
             const float *from = u + (t - tap) * ld;
-            const float *dynamic = s->dynamic + t * s->ld + k * s->n_groups;
+            const float *dynamic = s->dynamic + (first_row + t) * s->ld + k * s->n_groups;
             vector->mul_add(s->row, w->base + k * h, from, h);
             for (size_t g = 0; g < s->n_groups; g++) {
                 size_t first = g * c->conv_group;
@@ -64,16 +65,23 @@ static void convolve(struct sp_decoder *d, const struct sp_conv_weights *w, unsi
     }
 }
 
-void sp_conv_before(struct sp_decoder *d, const struct sp_conv_weights *w, size_t n)
+static void convolve(struct sp_room *r, const struct sp_conv_weights *w, unsigned side, float *u,
+                     size_t ld)
 {
-    if (w->base == NULL) return;
-    struct sp_product dynamic = {.w = &w->dynamic, .y = d->conv->dynamic, .ldy = d->conv->ld};
-
-    sp_engine_multiply(d->engine, &dynamic, 1, &d->hidden, n);
-    convolve(d, w, 0, d->hidden.x, d->hidden.ld, n);
+    for (size_t i = 0, first = 0; i < r->n_shares; first += r->shares[i++].n)
+        convolve_block(r, w, side, u + first * ld, ld, first, r->shares[i].n);
 }
 
-void sp_conv_after(struct sp_decoder *d, const struct sp_conv_weights *w, size_t n)
+void sp_conv_before(struct sp_room *r, const struct sp_conv_weights *w, size_t n)
 {
-    if (w->base) convolve(d, w, 1, d->y, d->ld_x, n);
+    if (w->base == NULL) return;
+    struct sp_product dynamic = {.w = &w->dynamic, .y = r->conv->dynamic, .ldy = r->conv->ld};
+
+    sp_engine_multiply(r->engine, &dynamic, 1, &r->hidden, n);
+    convolve(r, w, 0, r->hidden.x, r->hidden.ld);
+}
+
+void sp_conv_after(struct sp_room *r, const struct sp_conv_weights *w)
+{
+    if (w->base) convolve(r, w, 1, r->y, r->ld_x);
 }

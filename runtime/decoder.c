@@ -1,5 +1,5 @@
-/* What a decoder owns: caches of its layers and room for a pass, sized when it is opened; and what
- * can be asked of the caches. */
+/* What a decoder owns: what its sequence left in the layers, sized when it is opened; and what can
+ * be asked of it. */
 #include "runtime/decoder.h"
 
 #include "format/hash.h"
@@ -12,44 +12,16 @@
 /* ---- opening ----------------------------------------------------------------------------------
  */
 
-struct widths {
-    size_t q, kv, ffn; /* largest over the layers */
-    unsigned heads, head_dim;
-};
-
-static struct widths widest(const struct sp_config *config)
-{
-    size_t delta = (size_t)config->delta.n_value_heads * config->delta.value_dim;
-    size_t mamba = (size_t)config->mamba.n_heads * config->mamba.head_dim;
-    struct widths w = {.q = delta > mamba ? delta : mamba};
-
-    for (unsigned i = 0; i < config->n_layers; i++) {
-        const struct sp_layer_config *l = &config->layers[i];
-        size_t q = (size_t)l->n_heads * l->head_dim, kv = (size_t)l->n_kv_heads * l->head_dim;
-        if (q > w.q) w.q = q;
-        if (kv > w.kv) w.kv = kv;
-        if (l->n_ffn > w.ffn) w.ffn = l->n_ffn;
-        if (l->n_shared_ffn > w.ffn) w.ffn = l->n_shared_ffn;
-        if ((l->mixers & SP_MIXER_SHORT_CONV) && config->n_hidden > w.q) w.q = config->n_hidden;
-        if (l->n_heads > w.heads) w.heads = l->n_heads;
-        if (l->head_dim > w.head_dim) w.head_dim = l->head_dim;
-    }
-    return w;
-}
-
-static enum sp_status open_rotations(struct sp_decoder *d, struct sp_err *err)
+static enum sp_status open_frequencies(struct sp_decoder *d, struct sp_err *err)
 {
     const struct sp_config *config = &d->model->config;
     size_t planned = d->options.n_planned ? d->options.n_planned : d->options.n_positions;
     enum sp_status st;
 
     for (unsigned i = 0; i < config->n_ropes; i++) {
-        struct rotation *r = &d->rotations[i];
         size_t half = config->ropes[i].n_rot / 2;
-        if ((st = sp_new_rows(&r->freq, 1, half, err))) return st;
-        if ((st = sp_new_rows(&r->cos, d->options.max_rows, half, err))) return st;
-        if ((st = sp_new_rows(&r->sin, d->options.max_rows, half, err))) return st;
-        sp_rope_frequencies(r->freq, &config->ropes[i], planned);
+        if ((st = sp_new_rows(&d->frequencies[i], 1, half, err))) return st;
+        sp_rope_frequencies(d->frequencies[i], &config->ropes[i], planned);
     }
     return SP_OK;
 }
@@ -87,79 +59,29 @@ static enum sp_status open_caches(struct sp_decoder *d, struct sp_err *err)
     return SP_OK;
 }
 
-static bool has_both(const struct sp_config *config)
+static enum sp_status open_room(struct sp_decoder *d, struct sp_err *err)
 {
-    for (unsigned i = 0; i < config->n_layers; i++) {
-        if (config->layers[i].mixers == SP_MIXERS_BESIDE) return true;
-    }
-    return false;
-}
+    const struct sp_decoder_options *o = &d->options;
+    size_t n_together = o->n_together ? o->n_together : 1;
+    struct sp_room_options room = {
+        .max_rows = o->max_rows,
+        .max_logit_rows = o->max_logit_rows * n_together,
+        .n_positions = o->n_positions,
+    };
 
-static bool has_output_gate(const struct sp_config *config)
-{
-    for (unsigned i = 0; i < config->n_layers; i++) {
-        if (config->layers[i].output_gate) return true;
-    }
-    return false;
-}
-
-static enum sp_status open_scratch(struct sp_decoder *d, struct sp_err *err)
-{
-    const struct sp_config *config = &d->model->config;
-    struct widths w = widest(config);
-    size_t rows = d->options.max_rows, n_features = (size_t)d->options.n_taps * config->n_hidden;
-    enum sp_status st;
-
-    d->ld_x = sp_matrix_ld(config->n_hidden);
-    d->ld_q = sp_matrix_ld(w.q);
-    d->ld_kv = sp_matrix_ld(w.kv);
-    d->ld_ffn = sp_matrix_ld(w.ffn);
-    d->ld_logits = sp_matrix_ld(config->n_vocab);
-    if ((st = sp_new_rows(&d->x, rows, d->ld_x, err))) return st;
-    if ((st = sp_new_rows(&d->y, rows, d->ld_x, err))) return st;
-    if (has_both(config) && (st = sp_new_rows(&d->beside, rows, d->ld_x, err))) return st;
-    if ((st = sp_new_rows(&d->q, rows, d->ld_q, err))) return st;
-    if ((st = sp_new_rows(&d->k, rows, d->ld_kv, err))) return st;
-    if ((st = sp_new_rows(&d->v, rows, d->ld_kv, err))) return st;
-    if ((st = sp_new_rows(&d->up, rows, d->ld_ffn, err))) return st;
-    if (config->plain_mlp) {
-        if ((st = sp_new_rows(&d->ones, 1, d->ld_ffn, err))) return st;
-        for (size_t i = 0; i < d->ld_ffn; i++)
-            d->ones[i] = 1;
-    }
-    if ((st = sp_new_rows(&d->features, rows, n_features, err))) return st;
-    if ((st = sp_new_rows(&d->logits, d->options.max_logit_rows, d->ld_logits, err))) return st;
-    if ((st = sp_new(&d->best_logits, d->options.max_logit_rows, sizeof *d->best_logits, err))) {
-        return st;
-    }
-    if ((st = sp_acts_init(&d->hidden, rows, config->n_hidden, err))) return st;
-    if (config->layers[0].reads_pair &&
-        (st = sp_acts_init(&d->pairs, rows, 2 * (size_t)config->n_hidden, err))) {
-        return st;
-    }
-    if ((st = sp_acts_init(&d->heads, rows, w.q, err))) return st;
-    if ((st = sp_acts_init(&d->ffn, rows, w.ffn, err))) return st;
-    if (d->model->fc.rows && (st = sp_acts_init(&d->tapped, rows, d->model->fc.cols, err))) {
-        return st;
-    }
-    if ((st = sp_experts_open(d, err))) return st;
-    if ((st = sp_delta_open(d, err))) return st;
-    if ((st = sp_mamba_open(d, err))) return st;
-    if ((st = sp_short_conv_open(d, err))) return st;
-    if ((st = sp_marks_open(d, err))) return st;
-    if ((st = sp_per_layer_open(d, err))) return st;
-    if ((st = sp_conv_open(d, err))) return st;
-    if ((st = sp_new_rows(&d->gate, has_output_gate(config) ? rows : 0, d->ld_q, err))) return st;
-    if ((st = sp_new(&d->ranges, rows, sizeof *d->ranges, err))) return st;
-    if (w.heads == 0) return SP_OK; /* no layer attends */
-    return sp_attention_scratch_new(&d->attention, sp_pool_n_threads(d->engine->pool), w.heads,
-                                    w.head_dim, rows, d->options.n_positions, err);
+    if (o->room_of == NULL) return sp_room_open(&d->room, d->model, d->engine, &room, err);
+    d->room = o->room_of->room;
+    assert(d->room->model == d->model && d->room->max_rows >= o->max_rows &&
+           d->room->max_logit_rows >= o->max_logit_rows && d->room->n_positions >= o->n_positions);
+    d->room->n_users++;
+    return SP_OK;
 }
 
 enum sp_status sp_decoder_open(struct sp_decoder **out, const struct sp_model *model,
                                const struct sp_engine *engine,
                                const struct sp_decoder_options *options, struct sp_err *err)
 {
+    size_t n_features = (size_t)options->n_taps * model->config.n_hidden;
     struct sp_decoder *d = NULL;
     enum sp_status st;
 
@@ -167,9 +89,12 @@ enum sp_status sp_decoder_open(struct sp_decoder **out, const struct sp_model *m
     d->model = model;
     d->engine = engine;
     d->options = *options;
-    if ((st = open_rotations(d, err))) goto done;
+    if ((st = open_room(d, err))) goto done;
+    if ((st = open_frequencies(d, err))) goto done;
     if ((st = open_caches(d, err))) goto done;
-    if ((st = open_scratch(d, err))) goto done;
+    if ((st = sp_recurrent_open(d, err))) goto done;
+    if ((st = sp_marks_open(d, err))) goto done;
+    if ((st = sp_new_rows(&d->features, options->max_rows, n_features, err))) goto done;
     *out = d;
     d = NULL;
 done:
@@ -185,38 +110,12 @@ void sp_decoder_close(struct sp_decoder *d)
     }
     free(d->caches);
     free(d->keys);
-    for (size_t i = 0; i < 2; i++) {
-        free(d->rotations[i].freq);
-        free(d->rotations[i].cos);
-        free(d->rotations[i].sin);
-    }
-    sp_attention_scratch_free(d->attention);
-    free(d->ranges);
-    free(d->features);
-    free(d->logits);
-    free(d->best_logits);
-    free(d->x);
-    free(d->y);
-    free(d->beside);
-    free(d->q);
-    free(d->k);
-    free(d->v);
-    free(d->up);
-    free(d->ones);
-    sp_acts_release(&d->hidden);
-    sp_acts_release(&d->pairs);
-    sp_acts_release(&d->heads);
-    sp_acts_release(&d->ffn);
-    sp_acts_release(&d->tapped);
-    sp_experts_close(d);
-    sp_delta_close(d);
-    sp_mamba_close(d);
+    for (size_t i = 0; i < 2; i++)
+        free(d->frequencies[i]);
     sp_recurrent_close(d);
-    sp_short_conv_close(d);
     sp_marks_close(d);
-    sp_per_layer_close(d);
-    sp_conv_close(d);
-    free(d->gate);
+    free(d->features);
+    sp_room_leave(d->room);
     free(d);
 }
 
@@ -231,7 +130,7 @@ static size_t layer_cache_size(const struct sp_decoder *d, unsigned layer)
     if (mixers & SP_MIXER_ATTENTION) size += sp_kv_size(&d->caches[layer]);
     if (mixers & SP_RECURRENT_MIXERS) size += sp_recurrent_size(d, layer);
     if (mixers & SP_MIXER_SHORT_CONV) {
-        size += sp_conv_history_size(&d->short_conv->histories[layer]);
+        size += sp_conv_history_size(&d->short_histories[layer]);
     }
     return size;
 }
@@ -286,7 +185,7 @@ static uint64_t layer_digest(struct sp_decoder *d, unsigned layer, size_t len)
     if (l->mixers & SP_MIXER_ATTENTION) digests[0] = sp_kv_digest(&d->caches[layer], first, len);
     if (l->mixers & SP_RECURRENT_MIXERS) digests[1] = sp_recurrent_digest(d, layer);
     if (l->mixers & SP_MIXER_SHORT_CONV) {
-        digests[1] = sp_conv_history_digest(&d->short_conv->histories[layer]);
+        digests[1] = sp_conv_history_digest(&d->short_histories[layer]);
     }
     return sp_hash64(digests, sizeof digests);
 }

@@ -9,7 +9,7 @@ static enum sp_status same_rotations(const struct sp_decoder *d, struct sp_state
 {
     for (unsigned i = 0; i < d->model->config.n_ropes; i++) {
         size_t half = d->model->config.ropes[i].n_rot / 2;
-        uint64_t digest = sp_hash64(d->rotations[i].freq, half * sizeof *d->rotations[i].freq);
+        uint64_t digest = sp_hash64(d->frequencies[i], half * sizeof *d->frequencies[i]);
         enum sp_status st = sp_state_same(state, digest, "context (--num-ctx)", err);
         if (st) return st;
     }

@@ -16,15 +16,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-static enum sp_status open_scratch(struct sp_decoder *d, struct sp_err *err)
+enum sp_status sp_delta_open(struct sp_room *r, struct sp_err *err)
 {
-    const struct sp_delta_config *c = &d->model->config.delta;
-    size_t rows = d->options.max_rows;
+    const struct sp_delta_config *c = &r->model->config.delta;
+    size_t rows = r->max_rows;
     struct sp_delta_scratch *s = NULL;
     enum sp_status st;
 
+    if (c->n_value_heads == 0) return SP_OK;
     if ((st = sp_new(&s, 1, sizeof *s, err))) return st;
-    d->delta = s;
+    r->delta = s;
     s->n_keys = (size_t)c->n_key_heads * c->key_dim;
     s->n_values = (size_t)c->n_value_heads * c->value_dim;
     s->channels = 2 * s->n_keys + s->n_values;
@@ -34,30 +35,19 @@ static enum sp_status open_scratch(struct sp_decoder *d, struct sp_err *err)
     s->sizes = (struct sp_head_sizes){.n_heads = c->n_value_heads,
                                       .n_keys = c->n_key_heads,
                                       .value_dim = c->value_dim,
-                                      .key_dim = c->key_dim,
-                                      .max_logged = d->options.max_logit_rows};
+                                      .key_dim = c->key_dim};
     if ((st = sp_new_rows(&s->input, c->kernel - 1 + rows, s->ld, err))) return st;
     if ((st = sp_new_rows(&s->mixed, rows, s->ld, err))) return st;
     if ((st = sp_new_rows(&s->z, rows, s->ld_z, err))) return st;
     if ((st = sp_new_rows(&s->out, rows, s->ld_z, err))) return st;
     if ((st = sp_new_rows(&s->b, rows, s->ld_heads, err))) return st;
     if ((st = sp_new_rows(&s->a, rows, s->ld_heads, err))) return st;
-    return sp_head_room_init(&s->room, c->key_dim, sp_pool_n_threads(d->engine->pool), err);
+    return sp_head_room_init(&s->room, c->key_dim, sp_pool_n_threads(r->engine->pool), err);
 }
 
-enum sp_status sp_delta_open(struct sp_decoder *d, struct sp_err *err)
+void sp_delta_close(struct sp_room *r)
 {
-    enum sp_status st;
-
-    if (d->model->config.delta.n_value_heads == 0) return SP_OK;
-    if ((st = open_scratch(d, err))) return st;
-    return sp_recurrent_open(d, SP_MIXER_DELTA_NET, &d->delta->sizes,
-                             d->model->config.delta.kernel - 1, d->delta->channels, err);
-}
-
-void sp_delta_close(struct sp_decoder *d)
-{
-    struct sp_delta_scratch *s = d->delta;
+    struct sp_delta_scratch *s = r->delta;
 
     if (s == NULL) return;
     free(s->input);
@@ -72,24 +62,28 @@ void sp_delta_close(struct sp_decoder *d)
 
 /* One layer's pass, as the row functions see it. */
 struct delta_job {
-    struct sp_decoder *d;
+    struct sp_room *r;
     const struct sp_delta_weights *w;
+    /* Of the share at hand: */
     const struct sp_conv_history *history;
+    size_t first; /* row */
 };
 
-/* q, k, v of a row: convolution over it and the kernel - 1 rows before, silu, q and k to length
- * one. */
-static void mix_row(void *context, size_t t, unsigned worker)
+/* q, k, v of row i of a share: convolution over it and the kernel - 1 rows before, silu, q and k to
+ * length one. */
+static void mix_row(void *context, size_t i, unsigned worker)
 {
     const struct delta_job *job = context;
-    const struct sp_delta_config *c = &job->d->model->config.delta;
-    const struct sp_vector *vector = job->d->engine->vector;
-    const struct sp_delta_scratch *s = job->d->delta;
+    const struct sp_delta_config *c = &job->r->model->config.delta;
+    const struct sp_vector *vector = job->r->engine->vector;
+    const struct sp_delta_scratch *s = job->r->delta;
+    size_t t = job->first + i;
     float *u = s->mixed + t * s->ld;
     double scale = 1 / sqrt((double)c->key_dim);
 
     (void)worker;
-    sp_conv_history_convolve(job->history, vector, u, job->w->conv, s->input, s->ld, t);
+    sp_conv_history_convolve(job->history, vector, u, job->w->conv, s->input + job->first * s->ld,
+                             s->ld, i);
     vector->silu(u, s->channels);
     for (size_t h = 0; h < 2 * (size_t)c->n_key_heads; h++) {
         float *head = u + h * c->key_dim;
@@ -107,66 +101,81 @@ static void mix_row(void *context, size_t t, unsigned worker)
 static void gate_row(void *context, size_t t, unsigned worker)
 {
     const struct delta_job *job = context;
-    struct sp_decoder *d = job->d;
-    const struct sp_delta_config *c = &d->model->config.delta;
-    const struct sp_delta_scratch *s = d->delta;
-    const struct sp_vector *vector = d->engine->vector;
+    struct sp_room *r = job->r;
+    const struct sp_delta_config *c = &r->model->config.delta;
+    const struct sp_delta_scratch *s = r->delta;
+    const struct sp_vector *vector = r->engine->vector;
     float *z = s->z + t * s->ld_z, *out = s->out + t * s->ld_z;
 
     (void)worker;
     for (size_t h = 0; h < c->n_value_heads; h++) {
         float *o = out + h * c->value_dim;
-        vector->rms_norm(o, o, job->w->norm, c->value_dim, (float)d->model->config.norm_eps);
+        vector->rms_norm(o, o, job->w->norm, c->value_dim, (float)r->model->config.norm_eps);
     }
     vector->silu_mul(z, out, s->n_values);
-    memcpy(d->heads.x + t * d->heads.ld, z, s->n_values * sizeof *z);
+    memcpy(r->heads.x + t * r->heads.ld, z, s->n_values * sizeof *z);
 }
 
-static void step(struct sp_decoder *d, struct sp_recurrent *memory, size_t n)
+static void step(struct sp_room *r, struct sp_recurrent *memory, const struct sp_share *share,
+                 size_t first)
 {
-    const struct sp_delta_scratch *s = d->delta;
+    const struct sp_delta_scratch *s = r->delta;
+    const float *mixed = s->mixed + first * s->ld;
     struct sp_head_pass pass = {
-        .vector = d->engine->vector,
+        .vector = r->engine->vector,
         .room = &s->room,
         .state = &memory->heads,
-        .q = s->mixed,
-        .k = s->mixed + s->n_keys,
-        .v = s->mixed + 2 * s->n_keys,
+        .q = mixed,
+        .k = mixed + s->n_keys,
+        .v = mixed + 2 * s->n_keys,
         .ld = s->ld,
         .ld_v = s->ld,
-        .decays = s->a,
-        .strengths = s->b,
+        .decays = s->a + first * s->ld_heads,
+        .strengths = s->b + first * s->ld_heads,
         .ld_heads = s->ld_heads,
-        .out = s->out,
+        .out = s->out + first * s->ld_z,
         .ld_out = s->ld_z,
-        .n = n,
-        .n_certain = d->n_certain,
+        .n = share->n,
+        .n_certain = share->n_certain,
     };
 
-    sp_head_state_run(&pass, d->engine->pool);
+    sp_head_state_run(&pass, r->engine->pool);
 }
 
-void sp_delta_run(struct sp_decoder *d, unsigned layer, size_t n)
+/* The rows of one share through the convolution and the recurrence. What its convolution looks back
+ * at takes the place of the last rows of the share before. */
+static void run_share(struct delta_job *job, unsigned layer, const struct sp_share *share)
 {
-    const struct sp_delta_config *c = &d->model->config.delta;
-    const struct sp_delta_scratch *s = d->delta;
-    const struct sp_delta_weights *w = &d->model->layers[layer].delta;
-    struct sp_recurrent *memory = &d->recurrent[layer];
-    struct delta_job job = {d, w, &memory->history};
+    struct sp_room *r = job->r;
+    struct sp_recurrent *memory = &share->decoder->recurrent[layer];
+    size_t ld = r->delta->ld;
+    float *input = r->delta->input + job->first * ld;
+
+    job->history = &memory->history;
+    sp_conv_history_begin(&memory->history, input, ld);
+    sp_engine_rows(r->engine, share->n, mix_row, job);
+    sp_conv_history_end(&memory->history, input, ld, share->n, share->n_certain);
+    step(r, memory, share, job->first);
+}
+
+void sp_delta_run(struct sp_room *r, unsigned layer, size_t n)
+{
+    const struct sp_delta_config *c = &r->model->config.delta;
+    const struct sp_delta_scratch *s = r->delta;
+    const struct sp_delta_weights *w = &r->model->layers[layer].delta;
+    struct delta_job job = {.r = r, .w = w};
     struct sp_product in[] = {
         {.w = &w->qkv, .y = s->input + (c->kernel - 1) * s->ld, .ldy = s->ld},
         {.w = &w->z, .y = s->z, .ldy = s->ld_z},
         {.w = &w->b, .y = s->b, .ldy = s->ld_heads},
         {.w = &w->a, .y = s->a, .ldy = s->ld_heads},
     };
-    struct sp_product out = {.w = &w->out, .y = d->y, .ldy = d->ld_x};
+    struct sp_product out = {.w = &w->out, .y = r->y, .ldy = r->ld_x};
 
-    sp_engine_multiply(d->engine, in, 4, &d->hidden, n);
-    sp_conv_history_begin(&memory->history, s->input, s->ld);
-    sp_engine_rows(d->engine, n, mix_row, &job);
-    sp_conv_history_end(&memory->history, s->input, s->ld, n, d->n_certain);
-    step(d, memory, n);
-    sp_engine_rows(d->engine, n, gate_row, &job);
-    d->heads.cols = w->out.cols;
-    sp_engine_multiply(d->engine, &out, 1, &d->heads, n);
+    sp_engine_multiply(r->engine, in, 4, &r->hidden, n);
+    for (size_t i = 0; i < r->n_shares; job.first += r->shares[i++].n)
+        run_share(&job, layer, &r->shares[i]);
+    sp_engine_rows(r->engine, n, gate_row, &job);
+    r->heads.cols = w->out.cols;
+    sp_engine_multiply(r->engine, &out, 1, &r->heads, n);
 }

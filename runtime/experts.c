@@ -19,25 +19,25 @@
  * turn. */
 enum { LEAST_PLACES = 128 };
 
-static enum sp_status open_places(struct sp_decoder *d, size_t n_ffn, struct sp_err *err)
+static enum sp_status open_places(struct sp_room *r, size_t n_ffn, struct sp_err *err)
 {
-    struct sp_expert_scratch *e = d->experts;
-    size_t n = d->options.max_rows;
+    struct sp_expert_scratch *e = r->experts;
+    size_t n = r->max_rows;
     enum sp_status st;
 
     if (n < LEAST_PLACES) n = LEAST_PLACES;
     e->n_places = n;
-    if ((st = sp_acts_init(&e->input, n, d->model->config.n_hidden, err))) return st;
+    if ((st = sp_acts_init(&e->input, n, r->model->config.n_hidden, err))) return st;
     if ((st = sp_acts_init(&e->ffn, n, n_ffn, err))) return st;
-    if ((st = sp_new_aligned(&e->up, n * d->ld_ffn, sizeof *e->up, err))) return st;
-    if ((st = sp_new_aligned(&e->y, n * d->ld_x, sizeof *e->y, err))) return st;
+    if ((st = sp_new_aligned(&e->up, n * r->ld_ffn, sizeof *e->up, err))) return st;
+    if ((st = sp_new_aligned(&e->y, n * r->ld_x, sizeof *e->y, err))) return st;
     return sp_new(&e->groups, n, sizeof *e->groups, err);
 }
 
-enum sp_status sp_experts_open(struct sp_decoder *d, struct sp_err *err)
+enum sp_status sp_experts_open(struct sp_room *r, struct sp_err *err)
 {
-    const struct sp_config *config = &d->model->config;
-    size_t rows = d->options.max_rows;
+    const struct sp_config *config = &r->model->config;
+    size_t rows = r->max_rows;
     struct sp_expert_scratch *e = NULL;
     unsigned n_experts = 0, used = 0, n_ffn = 0;
     enum sp_status st;
@@ -51,7 +51,7 @@ enum sp_status sp_experts_open(struct sp_decoder *d, struct sp_err *err)
     }
     if (n_experts == 0) return SP_OK;
     if ((st = sp_new(&e, 1, sizeof *e, err))) return st;
-    d->experts = e;
+    r->experts = e;
     e->max_used = used;
     e->ld_scores = sp_matrix_ld(n_experts);
     if ((st = sp_new_aligned(&e->scores, rows * e->ld_scores, sizeof *e->scores, err))) return st;
@@ -64,16 +64,16 @@ enum sp_status sp_experts_open(struct sp_decoder *d, struct sp_err *err)
     if ((st = sp_new(&e->weights, rows * used, sizeof *e->weights, err))) return st;
     if ((st = sp_new(&e->places, rows * used, sizeof *e->places, err))) return st;
     if ((st = sp_new(&e->n_rows, n_experts, sizeof *e->n_rows, err))) return st;
-    if ((st = open_places(d, n_ffn, err))) return st;
-    if ((st = sp_new_aligned(&e->shared, rows * d->ld_x, sizeof *e->shared, err))) return st;
+    if ((st = open_places(r, n_ffn, err))) return st;
+    if ((st = sp_new_aligned(&e->shared, rows * r->ld_x, sizeof *e->shared, err))) return st;
     e->ld_share = sp_matrix_ld(1);
     if ((st = sp_new_aligned(&e->share, rows * e->ld_share, sizeof *e->share, err))) return st;
     return sp_acts_init(&e->routed, rows, config->n_hidden, err);
 }
 
-void sp_experts_close(struct sp_decoder *d)
+void sp_experts_close(struct sp_room *r)
 {
-    struct sp_expert_scratch *e = d->experts;
+    struct sp_expert_scratch *e = r->experts;
 
     if (e == NULL) return;
     free(e->scores);
@@ -96,7 +96,7 @@ void sp_experts_close(struct sp_decoder *d)
 
 /* A layer's rows, as the row functions below see them. */
 struct route_job {
-    struct sp_decoder *d;
+    struct sp_room *r;
     const struct sp_layer *layer;
     const struct sp_layer_config *config;
     size_t n;
@@ -122,13 +122,13 @@ static void find_best(unsigned *best, unsigned k, const float *scores, unsigned 
 /* Every expert's score of its own, before any is chosen. */
 static void score_experts(const struct route_job *job, float *scores)
 {
-    const struct sp_routing *routing = &job->d->model->config.routing;
+    const struct sp_routing *routing = &job->r->model->config.routing;
     unsigned n = job->config->n_experts;
     float max, sum;
 
     switch (routing->law) {
     case SP_ROUTE_SOFTMAX:
-        job->d->engine->vector->softmax(scores, 0, n, &max, &sum);
+        job->r->engine->vector->softmax(scores, 0, n, &max, &sum);
         for (unsigned i = 0; i < n; i++)
             scores[i] /= sum;
         break;
@@ -160,7 +160,7 @@ static float best_two(const float *merits, unsigned n)
 /* Experts outside the best groups cannot be chosen. */
 static void drop_groups(const struct route_job *job, float *merits, float *of_groups)
 {
-    const struct sp_routing *routing = &job->d->model->config.routing;
+    const struct sp_routing *routing = &job->r->model->config.routing;
     unsigned n = job->config->n_experts / routing->n_groups;
 
     for (unsigned g = 0; g < routing->n_groups; g++)
@@ -179,15 +179,15 @@ static void drop_groups(const struct route_job *job, float *merits, float *of_gr
 /* What the choice of row t goes by. */
 static const float *merits_of_row(const struct route_job *job, size_t t, const float *scores)
 {
-    const struct sp_routing *routing = &job->d->model->config.routing;
-    const struct sp_expert_scratch *e = job->d->experts;
+    const struct sp_routing *routing = &job->r->model->config.routing;
+    const struct sp_expert_scratch *e = job->r->experts;
     float *merits = e->merits + t * e->ld_scores;
     bool grouped = routing->n_groups > 1;
 
     if (!grouped && !routing->corrected) return scores;
     memcpy(merits, scores, job->config->n_experts * sizeof *merits);
     if (routing->corrected) {
-        job->d->engine->vector->add(merits, job->layer->router_correction, job->config->n_experts);
+        job->r->engine->vector->add(merits, job->layer->router_correction, job->config->n_experts);
     }
     if (grouped) drop_groups(job, merits, e->group_merits + t * routing->n_groups);
     return merits;
@@ -197,7 +197,7 @@ static const float *merits_of_row(const struct route_job *job, size_t t, const f
 static void weigh_experts(const struct route_job *job, float *weights, const unsigned *chosen,
                           float *scores)
 {
-    const struct sp_routing *routing = &job->d->model->config.routing;
+    const struct sp_routing *routing = &job->r->model->config.routing;
     unsigned k = job->config->n_experts_used;
     float max, sum = 0;
 
@@ -205,7 +205,7 @@ static void weigh_experts(const struct route_job *job, float *weights, const uns
         weights[i] = scores[chosen[i]];
     if (routing->law == SP_ROUTE_SOFTMAX_CHOSEN) {
         memcpy(scores, weights, k * sizeof *scores);
-        job->d->engine->vector->softmax(scores, 0, k, &max, &sum);
+        job->r->engine->vector->softmax(scores, 0, k, &max, &sum);
         for (unsigned i = 0; i < k; i++)
             weights[i] = scores[i] / sum;
     }
@@ -238,7 +238,7 @@ static void sort_experts(unsigned *chosen, float *weights, unsigned k)
 static void route_row(void *context, size_t t, unsigned worker)
 {
     const struct route_job *job = context;
-    struct sp_expert_scratch *e = job->d->experts;
+    struct sp_expert_scratch *e = job->r->experts;
     float *scores = e->scores + t * e->ld_scores, *weights = e->weights + t * e->max_used;
     unsigned *chosen = e->chosen + t * e->max_used, k = job->config->n_experts_used;
 
@@ -253,13 +253,13 @@ static void route_row(void *context, size_t t, unsigned worker)
 static void prepare_routed_row(void *context, size_t t, unsigned worker)
 {
     const struct route_job *job = context;
-    struct sp_decoder *d = job->d;
-    const struct sp_vector *vector = d->engine->vector;
-    float *row = d->experts->routed.x + t * d->experts->routed.ld;
-    size_t n = d->model->config.n_hidden;
+    struct sp_room *r = job->r;
+    const struct sp_vector *vector = r->engine->vector;
+    float *row = r->experts->routed.x + t * r->experts->routed.ld;
+    size_t n = r->model->config.n_hidden;
 
     (void)worker;
-    vector->rms_norm(row, d->x + t * d->ld_x, NULL, n, (float)d->model->config.norm_eps);
+    vector->rms_norm(row, r->x + t * r->ld_x, NULL, n, (float)r->model->config.norm_eps);
     vector->mul(row, job->layer->router_scale, n);
     vector->scale(row, (float)(1 / sqrt((double)n)), n);
 }
@@ -268,59 +268,59 @@ static void prepare_routed_row(void *context, size_t t, unsigned worker)
 static void prepare_expert_row(void *context, size_t t, unsigned worker)
 {
     const struct route_job *job = context;
-    struct sp_decoder *d = job->d;
+    struct sp_room *r = job->r;
 
     (void)worker;
-    d->engine->vector->rms_norm(d->hidden.x + t * d->hidden.ld, d->x + t * d->ld_x,
-                                job->layer->experts_norm, d->model->config.n_hidden,
-                                (float)d->model->config.norm_eps);
+    r->engine->vector->rms_norm(r->hidden.x + t * r->hidden.ld, r->x + t * r->ld_x,
+                                job->layer->experts_norm, r->model->config.n_hidden,
+                                (float)r->model->config.norm_eps);
 }
 
-/* The dense MLP beside the experts, of the rows of d->hidden. */
-static void run_shared(struct sp_decoder *d, const struct sp_layer *l, size_t n)
+/* The dense MLP beside the experts, of the rows of r->hidden. */
+static void run_shared(struct sp_room *r, const struct sp_layer *l, size_t n)
 {
-    struct sp_expert_scratch *e = d->experts;
+    struct sp_expert_scratch *e = r->experts;
     bool plain = l->shared_gate.rows == 0;
     struct sp_product in[] = {
         {.w = plain ? &l->shared_up : &l->shared_gate,
-         .y = d->ffn.x,
-         .ldy = d->ffn.ld,
-         .gate = sp_gate_of(d->model->config.activation),
-         .factors = d->ones},
-        {.w = &l->shared_up, .y = d->up, .ldy = d->ld_ffn},
+         .y = r->ffn.x,
+         .ldy = r->ffn.ld,
+         .gate = sp_gate_of(r->model->config.activation),
+         .factors = r->ones},
+        {.w = &l->shared_up, .y = r->up, .ldy = r->ld_ffn},
         {.w = &l->shared_weight, .y = e->share, .ldy = e->ld_share},
     };
-    struct sp_product out = {.w = &l->shared_down, .y = e->shared, .ldy = d->ld_x};
+    struct sp_product out = {.w = &l->shared_down, .y = e->shared, .ldy = r->ld_x};
 
-    sp_engine_multiply(d->engine, in, plain ? 1 : l->shared_weight.rows ? 3 : 2, &d->hidden, n);
-    d->ffn.cols = l->shared_down.cols;
-    sp_engine_multiply(d->engine, &out, 1, &d->ffn, n);
+    sp_engine_multiply(r->engine, in, plain ? 1 : l->shared_weight.rows ? 3 : 2, &r->hidden, n);
+    r->ffn.cols = l->shared_down.cols;
+    sp_engine_multiply(r->engine, &out, 1, &r->ffn, n);
 }
 
 /* y += sigmoid(w . x) * shared, or y = norm(y) + norm(shared) */
 static void add_shared_row(void *context, size_t t, unsigned worker)
 {
     const struct route_job *job = context;
-    struct sp_decoder *d = job->d;
-    const struct sp_vector *vector = d->engine->vector;
-    size_t n = d->model->config.n_hidden;
-    float *y = d->y + t * d->ld_x, *shared = d->experts->shared + t * d->ld_x;
-    float eps = (float)d->model->config.norm_eps;
+    struct sp_room *r = job->r;
+    const struct sp_vector *vector = r->engine->vector;
+    size_t n = r->model->config.n_hidden;
+    float *y = r->y + t * r->ld_x, *shared = r->experts->shared + t * r->ld_x;
+    float eps = (float)r->model->config.norm_eps;
 
     (void)worker;
-    if (d->model->config.expert_norms) {
+    if (r->model->config.expert_norms) {
         vector->rms_norm(y, y, job->layer->experts_post, n, eps);
         vector->rms_norm(shared, shared, job->layer->shared_post, n, eps);
         vector->add(y, shared, n);
     } else {
-        const float *share = d->experts->share + t * d->experts->ld_share;
+        const float *share = r->experts->share + t * r->experts->ld_share;
         vector->fma(y, shared, job->layer->shared_weight.rows ? sp_sigmoidf(*share) : 1, n);
     }
 }
 
 static void count_rows(const struct route_job *job)
 {
-    struct sp_expert_scratch *e = job->d->experts;
+    struct sp_expert_scratch *e = job->r->experts;
 
     memset(e->n_rows, 0, job->config->n_experts * sizeof *e->n_rows);
     for (size_t t = 0; t < job->n; t++) {
@@ -343,7 +343,7 @@ static bool is_single(const struct route_job *job)
 /* Experts from job->last on, as many as find places for their rows; returns how many have any. */
 static size_t choose_groups(struct route_job *job, size_t *n_places)
 {
-    struct sp_expert_scratch *e = job->d->experts;
+    struct sp_expert_scratch *e = job->r->experts;
     size_t n_groups = 0, place = 0;
 
     job->first = job->last;
@@ -362,7 +362,7 @@ static size_t choose_groups(struct route_job *job, size_t *n_places)
 /* Which of the places of its experts a row takes: they lie in the order of rows. */
 static void assign_places(const struct route_job *job, size_t n_groups)
 {
-    struct sp_expert_scratch *e = job->d->experts;
+    struct sp_expert_scratch *e = job->r->experts;
 
     for (size_t i = 0; i < n_groups; i++)
         e->n_rows[e->groups[i].matrix] = e->groups[i].to; /* from here on: the next free one */
@@ -377,16 +377,16 @@ static void assign_places(const struct route_job *job, size_t n_groups)
 static void gather_row(void *context, size_t t, unsigned worker)
 {
     const struct route_job *job = context;
-    struct sp_decoder *d = job->d;
-    const struct sp_expert_scratch *e = d->experts;
-    size_t n = d->model->config.n_hidden;
+    struct sp_room *r = job->r;
+    const struct sp_expert_scratch *e = r->experts;
+    size_t n = r->model->config.n_hidden;
 
     (void)worker;
-    if (job->first == 0) memset(d->y + t * d->ld_x, 0, n * sizeof(float));
+    if (job->first == 0) memset(r->y + t * r->ld_x, 0, n * sizeof(float));
     if (is_single(job)) return;
     for (size_t i = t * e->max_used; i < t * e->max_used + job->config->n_experts_used; i++) {
         if (!is_at_work(job, e->chosen[i])) continue;
-        memcpy(e->input.x + e->places[i] * e->input.ld, d->hidden.x + t * d->hidden.ld,
+        memcpy(e->input.x + e->places[i] * e->input.ld, r->hidden.x + t * r->hidden.ld,
                n * sizeof(float));
     }
 }
@@ -394,47 +394,47 @@ static void gather_row(void *context, size_t t, unsigned worker)
 static void add_row(void *context, size_t t, unsigned worker)
 {
     const struct route_job *job = context;
-    struct sp_decoder *d = job->d;
-    const struct sp_expert_scratch *e = d->experts;
+    struct sp_room *r = job->r;
+    const struct sp_expert_scratch *e = r->experts;
 
     (void)worker;
     for (size_t i = t * e->max_used; i < t * e->max_used + job->config->n_experts_used; i++) {
         if (!is_at_work(job, e->chosen[i])) continue;
-        d->engine->vector->fma(d->y + t * d->ld_x, e->y + e->places[i] * d->ld_x, e->weights[i],
-                               d->model->config.n_hidden);
+        r->engine->vector->fma(r->y + t * r->ld_x, e->y + e->places[i] * r->ld_x, e->weights[i],
+                               r->model->config.n_hidden);
     }
 }
 
 static void run_groups(const struct route_job *job, size_t n_places, size_t n_groups)
 {
-    struct sp_decoder *d = job->d;
+    struct sp_room *r = job->r;
     const struct sp_layer *l = job->layer;
-    struct sp_expert_scratch *e = d->experts;
+    struct sp_expert_scratch *e = r->experts;
     bool plain = l->gate.rows == 0;
     struct sp_product gate_up[] = {
         {.w = plain ? &l->up : &l->gate,
          .bias = plain ? l->up_bias : l->gate_bias,
          .y = e->ffn.x,
          .ldy = e->ffn.ld,
-         .gate = sp_gate_of(d->model->config.activation),
-         .factors = d->ones,
-         .limit = (float)d->model->config.swiglu_limit},
-        {.w = &l->up, .bias = l->up_bias, .y = e->up, .ldy = d->ld_ffn},
+         .gate = sp_gate_of(r->model->config.activation),
+         .factors = r->ones,
+         .limit = (float)r->model->config.swiglu_limit},
+        {.w = &l->up, .bias = l->up_bias, .y = e->up, .ldy = r->ld_ffn},
     };
-    struct sp_product out = {.w = &l->down, .bias = l->down_bias, .y = e->y, .ldy = d->ld_x};
-    const struct sp_acts *input = is_single(job) ? &d->hidden : &e->input;
+    struct sp_product out = {.w = &l->down, .bias = l->down_bias, .y = e->y, .ldy = r->ld_x};
+    const struct sp_acts *input = is_single(job) ? &r->hidden : &e->input;
 
-    sp_engine_multiply_groups(d->engine, gate_up, plain ? 1 : 2, input,
+    sp_engine_multiply_groups(r->engine, gate_up, plain ? 1 : 2, input,
                               is_single(job) ? 1 : n_places, e->groups, n_groups);
     e->ffn.cols = l->down.cols;
     for (size_t i = 0; i < n_groups; i++)
         e->groups[i].from = e->groups[i].to;
-    sp_engine_multiply_groups(d->engine, &out, 1, &e->ffn, n_places, e->groups, n_groups);
+    sp_engine_multiply_groups(r->engine, &out, 1, &e->ffn, n_places, e->groups, n_groups);
 }
 
 static void run_experts(struct route_job *job)
 {
-    const struct sp_engine *engine = job->d->engine;
+    const struct sp_engine *engine = job->r->engine;
 
     count_rows(job);
     while (job->last < job->config->n_experts) {
@@ -446,25 +446,25 @@ static void run_experts(struct route_job *job)
     }
 }
 
-void sp_experts_run(struct sp_decoder *d, const struct sp_layer *layer, size_t n)
+void sp_experts_run(struct sp_room *r, const struct sp_layer *layer, size_t n)
 {
-    struct sp_expert_scratch *e = d->experts;
-    struct route_job job = {.d = d, .layer = layer, .config = layer->config, .n = n};
+    struct sp_expert_scratch *e = r->experts;
+    struct route_job job = {.r = r, .layer = layer, .config = layer->config, .n = n};
     struct sp_product router = {
         .w = &layer->router, .bias = layer->router_bias, .y = e->scores, .ldy = e->ld_scores};
-    const struct sp_acts *routed = layer->router_scale ? &e->routed : &d->hidden;
+    const struct sp_acts *routed = layer->router_scale ? &e->routed : &r->hidden;
 
-    if (layer->router_scale) sp_engine_rows(d->engine, n, prepare_routed_row, &job);
-    sp_engine_multiply(d->engine, &router, 1, routed, n);
-    sp_engine_rows(d->engine, n, route_row, &job);
-    if (layer->shared_down.rows) run_shared(d, layer, n);
-    if (layer->experts_norm) sp_engine_rows(d->engine, n, prepare_expert_row, &job);
-    if (d->engine->gather) {
+    if (layer->router_scale) sp_engine_rows(r->engine, n, prepare_routed_row, &job);
+    sp_engine_multiply(r->engine, &router, 1, routed, n);
+    sp_engine_rows(r->engine, n, route_row, &job);
+    if (layer->shared_down.rows) run_shared(r, layer, n);
+    if (layer->experts_norm) sp_engine_rows(r->engine, n, prepare_expert_row, &job);
+    if (r->engine->gather) {
         /* All experts are told of all rows: one of them alone sees too few of a text. */
         const struct sp_product up_gate[] = {{.w = &layer->up}, {.w = &layer->gate}};
-        sp_gather_add(d->engine->gather, d->engine, up_gate, layer->gate.rows ? 2 : 1, &d->hidden,
+        sp_gather_add(r->engine->gather, r->engine, up_gate, layer->gate.rows ? 2 : 1, &r->hidden,
                       n);
     }
     run_experts(&job);
-    if (layer->shared_down.rows) sp_engine_rows(d->engine, n, add_shared_row, &job);
+    if (layer->shared_down.rows) sp_engine_rows(r->engine, n, add_shared_row, &job);
 }

@@ -10,22 +10,22 @@
 #include <string.h>
 
 struct embed_job {
-    struct sp_decoder *d;
+    struct sp_room *r;
     const struct sp_model *source;
     const uint32_t *ids;
 };
 
-void sp_decoder_embed_row(const struct sp_decoder *d, const struct sp_model *source, uint32_t id,
-                          float *out)
+void sp_room_embed_row(const struct sp_room *r, const struct sp_model *source, uint32_t id,
+                       float *out)
 {
     const struct sp_matrix *w = &source->embedding;
-    const struct sp_config *own = &d->model->config;
+    const struct sp_config *own = &r->model->config;
     const double scales[] = {own->draft.raw_embeddings ? 1 : source->config.embedding_scale,
                              own->input_scale};
 
     sp_panel_row(out, w->dtype, w->panels, w->cols, id);
     for (size_t i = 0; i < 2; i++) {
-        if (scales[i] != 1) d->engine->vector->scale(out, (float)scales[i], w->cols);
+        if (scales[i] != 1) r->engine->vector->scale(out, (float)scales[i], w->cols);
     }
 }
 
@@ -34,24 +34,29 @@ static void embed_row(void *context, size_t t, unsigned worker)
     const struct embed_job *job = context;
 
     (void)worker;
-    sp_decoder_embed_row(job->d, job->source, job->ids[t], job->d->x + t * job->d->ld_x);
+    sp_room_embed_row(job->r, job->source, job->ids[t], job->r->x + t * job->r->ld_x);
+}
+
+static void embed(struct sp_room *r, const struct sp_model *source, const uint32_t *ids, size_t n)
+{
+    struct embed_job job = {r, source, ids};
+
+    assert(n <= r->max_rows);
+    sp_engine_rows(r->engine, n, embed_row, &job);
+    if (r->per_layer) sp_per_layer_embed(r, ids, n);
 }
 
 void sp_decoder_embed(struct sp_decoder *d, const struct sp_model *source, const uint32_t *ids,
                       size_t n)
 {
-    struct embed_job job = {d, source, ids};
-
-    assert(n <= d->options.max_rows);
-    sp_engine_rows(d->engine, n, embed_row, &job);
-    if (d->per_layer) sp_per_layer_embed(d, ids, n);
+    embed(d->room, source, ids, n);
 }
 
 /* The work of one layer on the rows of a pass, as the row functions below see it. */
 struct layer_job {
-    struct sp_decoder *d;
+    struct sp_room *r;
     const struct sp_layer *layer;
-    size_t n, pos;
+    size_t n;
     const float *norm_in; /* weight of the norm that feeds the next products, or NULL: x itself */
     const float *norm_in_bias;
     double scale;          /* of what is added to the residual */
@@ -59,31 +64,31 @@ struct layer_job {
 };
 
 /* out = the norm of a row of the residual stream; out may be x. */
-static void norm(const struct sp_decoder *d, float *out, const float *x, const float *weight,
+static void norm(const struct sp_room *r, float *out, const float *x, const float *weight,
                  const float *bias)
 {
-    const struct sp_config *config = &d->model->config;
+    const struct sp_config *config = &r->model->config;
     size_t n = config->n_hidden;
 
     if (config->norm_centered) sp_center(out, x, n);
-    d->engine->vector->rms_norm(out, config->norm_centered ? out : x, weight, n,
+    r->engine->vector->rms_norm(out, config->norm_centered ? out : x, weight, n,
                                 (float)config->norm_eps);
-    if (bias) d->engine->vector->add(out, bias, n);
+    if (bias) r->engine->vector->add(out, bias, n);
 }
 
 /* hidden = (norm of) x */
 static void norm_row(void *context, size_t t, unsigned worker)
 {
     const struct layer_job *job = context;
-    struct sp_decoder *d = job->d;
-    const float *x = d->x + t * d->ld_x;
-    float *hidden = d->hidden.x + t * d->hidden.ld;
+    struct sp_room *r = job->r;
+    const float *x = r->x + t * r->ld_x;
+    float *hidden = r->hidden.x + t * r->hidden.ld;
 
     (void)worker;
     if (job->norm_in) {
-        norm(d, hidden, x, job->norm_in, job->norm_in_bias);
+        norm(r, hidden, x, job->norm_in, job->norm_in_bias);
     } else {
-        memcpy(hidden, x, d->model->config.n_hidden * sizeof *hidden);
+        memcpy(hidden, x, r->model->config.n_hidden * sizeof *hidden);
     }
 }
 
@@ -91,12 +96,12 @@ static void norm_row(void *context, size_t t, unsigned worker)
 static void add_row(void *context, size_t t, unsigned worker)
 {
     const struct layer_job *job = context;
-    struct sp_decoder *d = job->d;
-    float *y = d->y + t * d->ld_x;
+    struct sp_room *r = job->r;
+    float *y = r->y + t * r->ld_x;
 
     (void)worker;
-    if (job->norm_out) norm(d, y, y, job->norm_out, NULL);
-    d->engine->vector->fma(d->x + t * d->ld_x, y, (float)job->scale, d->model->config.n_hidden);
+    if (job->norm_out) norm(r, y, y, job->norm_out, NULL);
+    r->engine->vector->fma(r->x + t * r->ld_x, y, (float)job->scale, r->model->config.n_hidden);
 }
 
 /* x += (norm of) y, scaled, then hidden = (norm of) x */
@@ -111,7 +116,7 @@ static sp_pool_fn *before_ffn(const struct layer_job *job)
 {
     if (job->layer->config->mixers == 0) return norm_row;
     /* Side by side: hidden stays as it is. */
-    return job->d->model->config.norms == SP_NORMS_SHARED ? add_row : add_norm_row;
+    return job->r->model->config.norms == SP_NORMS_SHARED ? add_row : add_norm_row;
 }
 
 enum sp_gate sp_gate_of(enum sp_activation activation)
@@ -133,106 +138,133 @@ enum sp_gate sp_gate_of(enum sp_activation activation)
 
 static void run_ffn(struct layer_job *job)
 {
-    struct sp_decoder *d = job->d;
+    struct sp_room *r = job->r;
     const struct sp_layer *l = job->layer;
     struct sp_product plain_up = {.w = &l->up,
                                   .bias = l->up_bias,
-                                  .y = d->ffn.x,
-                                  .ldy = d->ffn.ld,
-                                  .gate = sp_gate_of(d->model->config.activation),
-                                  .factors = d->ones};
+                                  .y = r->ffn.x,
+                                  .ldy = r->ffn.ld,
+                                  .gate = sp_gate_of(r->model->config.activation),
+                                  .factors = r->ones};
     struct sp_product gate_up[] = {
         {.w = &l->gate,
          .bias = l->gate_bias,
-         .y = d->ffn.x,
-         .ldy = d->ffn.ld,
-         .gate = sp_gate_of(d->model->config.activation)},
-        {.w = &l->up, .bias = l->up_bias, .y = d->up, .ldy = d->ld_ffn},
+         .y = r->ffn.x,
+         .ldy = r->ffn.ld,
+         .gate = sp_gate_of(r->model->config.activation)},
+        {.w = &l->up, .bias = l->up_bias, .y = r->up, .ldy = r->ld_ffn},
     };
-    struct sp_product down = {.w = &l->down, .bias = l->down_bias, .y = d->y, .ldy = d->ld_x};
+    struct sp_product down = {.w = &l->down, .bias = l->down_bias, .y = r->y, .ldy = r->ld_x};
 
     if (l->config->n_experts) {
-        sp_experts_run(d, l, job->n);
+        sp_experts_run(r, l, job->n);
         return;
     }
-    if (d->ones) {
-        sp_engine_multiply(d->engine, &plain_up, 1, &d->hidden, job->n);
+    if (r->ones) {
+        sp_engine_multiply(r->engine, &plain_up, 1, &r->hidden, job->n);
     } else {
-        sp_engine_multiply(d->engine, gate_up, 2, &d->hidden, job->n);
+        sp_engine_multiply(r->engine, gate_up, 2, &r->hidden, job->n);
     }
-    d->ffn.cols = l->down.cols;
-    sp_engine_multiply(d->engine, &down, 1, &d->ffn, job->n);
+    r->ffn.cols = l->down.cols;
+    sp_engine_multiply(r->engine, &down, 1, &r->ffn, job->n);
 }
 
-static void keep_taps(struct sp_decoder *d, unsigned layer, size_t n)
+static void final_norm(const struct sp_room *r, float *out, size_t t)
 {
-    size_t h = d->model->config.n_hidden;
+    norm(r, out, r->x + t * r->ld_x, r->model->norm, r->model->norm_bias);
+}
 
-    for (unsigned i = 0; i < d->options.n_taps; i++) {
-        if (d->options.taps[i] != layer) continue;
-        for (size_t t = 0; t < n; t++) {
-            memcpy(d->features + (t * d->options.n_taps + i) * h, d->x + t * d->ld_x,
-                   h * sizeof(float));
+/* Keeps the share's rows, from the pass's row `first` on, behind this layer. */
+static void keep_taps_of(const struct sp_room *r, const struct sp_share *share, size_t first,
+                         unsigned layer)
+{
+    const struct sp_decoder_options *options = &share->decoder->options;
+    size_t h = r->model->config.n_hidden;
+
+    for (unsigned i = 0; i < options->n_taps; i++) {
+        if (options->taps[i] != layer) continue;
+        for (size_t t = 0; t < share->n; t++) {
+            float *feature = share->decoder->features + (t * options->n_taps + i) * h;
+            if (layer == SP_TAP_FINAL) {
+                final_norm(r, feature, first + t);
+            } else {
+                memcpy(feature, r->x + (first + t) * r->ld_x, h * sizeof *feature);
+            }
         }
     }
 }
 
-static void final_norm(const struct sp_decoder *d, float *out, size_t t)
+static void keep_taps(const struct sp_room *r, unsigned layer)
 {
-    norm(d, out, d->x + t * d->ld_x, d->model->norm, d->model->norm_bias);
+    for (size_t i = 0, first = 0; i < r->n_shares; first += r->shares[i++].n)
+        keep_taps_of(r, &r->shares[i], first, layer);
 }
 
-/* After the last layer: the taps behind the final norm. */
-static void keep_final_taps(struct sp_decoder *d, size_t n)
+/* The rotations of the share's rows, from the pass's row `first` on. */
+static void rotate_share(struct sp_room *r, const struct sp_share *share, size_t first)
 {
-    size_t h = d->model->config.n_hidden;
-
-    for (unsigned i = 0; i < d->options.n_taps; i++) {
-        if (d->options.taps[i] != SP_TAP_FINAL) continue;
-        for (size_t t = 0; t < n; t++) {
-            final_norm(d, d->features + (t * d->options.n_taps + i) * h, t);
-        }
-    }
-}
-
-static void rotate_positions(struct sp_decoder *d, size_t n, size_t pos)
-{
-    for (unsigned i = 0; i < d->model->config.n_ropes; i++) {
-        const struct sp_rope *rope = &d->model->config.ropes[i];
+    for (unsigned i = 0; i < r->model->config.n_ropes; i++) {
+        const struct sp_rope *rope = &r->model->config.ropes[i];
         size_t half = rope->n_rot / 2;
-        for (size_t t = 0; t < n; t++) {
-            sp_rope_row(d->rotations[i].cos + t * half, d->rotations[i].sin + t * half,
-                        d->rotations[i].freq, half, rope->amplitude, pos + t);
+        for (size_t t = 0; t < share->n; t++) {
+            sp_rope_row(r->rotations[i].cos + (first + t) * half,
+                        r->rotations[i].sin + (first + t) * half, share->decoder->frequencies[i],
+                        half, rope->amplitude, share->pos + t);
         }
     }
+}
+
+/* Settles what the pass consists of; returns its rows. */
+static size_t begin_pass(struct sp_room *r, const struct sp_share *shares, size_t n_shares)
+{
+    size_t n = 0;
+
+    r->shares = shares;
+    r->n_shares = n_shares;
+    for (size_t i = 0; i < n_shares; n += shares[i++].n) {
+        const struct sp_share *share = &shares[i];
+        struct sp_decoder *d = share->decoder;
+        assert(d->room == r && share->n <= d->options.max_rows && share->n_certain <= share->n &&
+               share->pos + share->n <= d->options.n_positions && n + share->n <= r->max_rows);
+        for (size_t t = 0; t < share->n; t++)
+            r->positions[n + t] = share->pos + t;
+        rotate_share(r, share, n);
+    }
+    return n;
+}
+
+static size_t begin_own(struct sp_decoder *d, size_t n, size_t pos, size_t n_certain)
+{
+    d->room->one = (struct sp_share){.decoder = d, .n = n, .pos = pos, .n_certain = n_certain};
+    return begin_pass(d->room, &d->room->one, 1);
 }
 
 /* y = both of what two mixers make */
 static void join_row(void *context, size_t t, unsigned worker)
 {
     const struct layer_job *job = context;
-    struct sp_decoder *d = job->d;
-    const struct sp_config *config = &d->model->config;
-    float *y = d->y + t * d->ld_x;
+    struct sp_room *r = job->r;
+    const struct sp_config *config = &r->model->config;
+    float *y = r->y + t * r->ld_x;
 
     (void)worker;
     if (config->attention_part != 1) {
-        d->engine->vector->scale(y, (float)config->attention_part, config->n_hidden);
+        r->engine->vector->scale(y, (float)config->attention_part, config->n_hidden);
     }
-    d->engine->vector->fma(y, d->beside + t * d->ld_x, (float)config->mamba_part, config->n_hidden);
+    r->engine->vector->fma(y, r->beside + t * r->ld_x, (float)config->mamba_part, config->n_hidden);
 }
 
 static void run_both(struct layer_job *job, unsigned layer)
 {
-    struct sp_decoder *d = job->d;
+    struct sp_room *r = job->r;
     float *made;
 
-    sp_mamba_run(d, layer, job->n);
-    made = d->y;
-    d->y = d->beside;
-    d->beside = made;
-    sp_decoder_attend(d, layer, job->n, job->pos);
-    sp_engine_rows(d->engine, job->n, join_row, job);
+    sp_mamba_run(r, layer, job->n);
+    made = r->y;
+    r->y = r->beside;
+    r->beside = made;
+    sp_attention_run(r, layer, job->n);
+    sp_engine_rows(r->engine, job->n, join_row, job);
 }
 
 static void run_mixers(struct layer_job *job, unsigned layer)
@@ -243,136 +275,149 @@ static void run_mixers(struct layer_job *job, unsigned layer)
         run_both(job, layer);
         return;
     }
-    if (mixers & SP_MIXER_ATTENTION) sp_decoder_attend(job->d, layer, job->n, job->pos);
-    if (mixers & SP_MIXER_DELTA_NET) sp_delta_run(job->d, layer, job->n);
-    if (mixers & SP_MIXER_SHORT_CONV) sp_short_conv_run(job->d, layer, job->n);
-    if (mixers & SP_MIXER_MAMBA) sp_mamba_run(job->d, layer, job->n);
+    if (mixers & SP_MIXER_ATTENTION) sp_attention_run(job->r, layer, job->n);
+    if (mixers & SP_MIXER_DELTA_NET) sp_delta_run(job->r, layer, job->n);
+    if (mixers & SP_MIXER_SHORT_CONV) sp_short_conv_run(job->r, layer, job->n);
+    if (mixers & SP_MIXER_MAMBA) sp_mamba_run(job->r, layer, job->n);
 }
 
 /* y = what the layer's mixers make of the rows; joins the residual stream with what comes next. */
 static void run_mixing(struct layer_job *job, unsigned layer)
 {
-    struct sp_decoder *d = job->d;
+    struct sp_room *r = job->r;
     const struct sp_layer *l = job->layer;
 
     job->norm_in = l->input_norm;
     job->norm_in_bias = l->input_norm_bias;
-    if (!l->config->reads_pair) sp_engine_rows(d->engine, job->n, norm_row, job);
-    sp_conv_before(d, &l->attention_conv, job->n);
+    if (!l->config->reads_pair) sp_engine_rows(r->engine, job->n, norm_row, job);
+    sp_conv_before(r, &l->attention_conv, job->n);
     run_mixers(job, layer);
-    sp_conv_after(d, &l->attention_conv, job->n);
+    sp_conv_after(r, &l->attention_conv);
     job->norm_out = l->attention_post;
-    job->scale = d->model->config.residual_scale;
+    job->scale = r->model->config.residual_scale;
 }
 
 /* The same of its MLP. */
 static void run_mlp(struct layer_job *job)
 {
-    struct sp_decoder *d = job->d;
+    struct sp_room *r = job->r;
     const struct sp_layer *l = job->layer;
 
     job->norm_in = l->ffn_norm;
     job->norm_in_bias = l->ffn_norm_bias;
-    sp_engine_rows(d->engine, job->n, before_ffn(job), job);
-    sp_conv_before(d, &l->ffn_conv, job->n);
+    sp_engine_rows(r->engine, job->n, before_ffn(job), job);
+    sp_conv_before(r, &l->ffn_conv, job->n);
     run_ffn(job);
-    sp_conv_after(d, &l->ffn_conv, job->n);
+    sp_conv_after(r, &l->ffn_conv);
     job->norm_out = l->ffn_post;
-    job->scale = d->model->config.residual_scale * d->model->config.ffn_out_scale;
+    job->scale = r->model->config.residual_scale * r->model->config.ffn_out_scale;
 }
 
 static void run_layer(struct layer_job *job, unsigned layer)
 {
-    struct sp_decoder *d = job->d;
+    struct sp_room *r = job->r;
     const struct sp_layer *l = job->layer;
 
     if (l->config->mixers) run_mixing(job, layer);
     if (l->config->n_ffn) run_mlp(job);
-    sp_engine_rows(d->engine, job->n, add_row, job);
-    if (d->per_layer) {
-        sp_per_layer_run(d, layer, job->n);
+    sp_engine_rows(r->engine, job->n, add_row, job);
+    if (r->per_layer) {
+        sp_per_layer_run(r, layer, job->n);
         job->norm_out = l->per_layer_post;
-        job->scale = d->model->config.residual_scale;
-        sp_engine_rows(d->engine, job->n, add_row, job);
+        job->scale = r->model->config.residual_scale;
+        sp_engine_rows(r->engine, job->n, add_row, job);
     }
     for (size_t t = 0; l->scalar != 1 && t < job->n; t++)
-        d->engine->vector->scale(d->x + t * d->ld_x, l->scalar, d->model->config.n_hidden);
+        r->engine->vector->scale(r->x + t * r->ld_x, l->scalar, r->model->config.n_hidden);
+}
+
+/* The pass's n rows through all layers. */
+static void run_layers(struct sp_room *r, size_t n)
+{
+    struct layer_job job = {.r = r, .n = n};
+
+    for (size_t i = 0; i < r->n_shares; i++) {
+        struct sp_decoder *d = r->shares[i].decoder;
+        d->n_run = r->shares[i].n;
+        d->n_certain = r->shares[i].n_certain;
+        if (r->shares[i].pos == 0) sp_recurrent_reset(d);
+    }
+    keep_taps(r, SP_TAP_EMBEDDING);
+    for (unsigned i = 0; i < r->model->config.n_layers; i++) {
+        job.layer = &r->model->layers[i];
+        run_layer(&job, i);
+        keep_taps(r, i);
+    }
+    keep_taps(r, SP_TAP_FINAL);
 }
 
 void sp_decoder_run(struct sp_decoder *d, size_t n, size_t pos, size_t n_certain)
 {
-    struct layer_job job = {.d = d, .n = n, .pos = pos};
-
-    assert(n <= d->options.max_rows && pos + n <= d->options.n_positions && n_certain <= n);
-    d->n_run = n;
-    d->n_certain = n_certain;
-    if (pos == 0) {
-        sp_recurrent_reset(d);
-        sp_short_conv_reset(d);
-    }
-    rotate_positions(d, n, pos);
-    keep_taps(d, SP_TAP_EMBEDDING, n);
-    for (unsigned i = 0; i < d->model->config.n_layers; i++) {
-        job.layer = &d->model->layers[i];
-        run_layer(&job, i);
-        keep_taps(d, i, n);
-    }
-    keep_final_taps(d, n);
+    run_layers(d->room, begin_own(d, n, pos, n_certain));
 }
 
 void sp_decoder_commit(struct sp_decoder *d, size_t n)
 {
     assert(n >= d->n_certain && n <= d->n_run);
-    for (unsigned i = 0; i < d->model->config.n_layers; i++) {
-        unsigned mixers = d->model->config.layers[i].mixers;
-        if (mixers & SP_RECURRENT_MIXERS) sp_recurrent_commit(d, i, n);
-        if (mixers & SP_MIXER_SHORT_CONV) sp_short_conv_commit(d, i, n);
-    }
+    for (unsigned i = 0; i < d->model->config.n_layers; i++)
+        sp_recurrent_commit(d, i, n);
 }
 
 /* ---- what comes out ---------------------------------------------------------------------------
  */
 
-struct logits_job {
-    struct sp_decoder *d;
-    size_t first;
+/* Final norms of rows of the pass, for the head. */
+struct final_job {
+    struct sp_room *r;
+    size_t first, to; /* the first row: of x, of hidden */
 };
 
 static void final_norm_row(void *context, size_t t, unsigned worker)
 {
-    const struct logits_job *job = context;
-    struct sp_decoder *d = job->d;
+    const struct final_job *job = context;
+    struct sp_room *r = job->r;
 
     (void)worker;
-    final_norm(d, d->hidden.x + t * d->hidden.ld, job->first + t);
+    final_norm(r, r->hidden.x + (job->to + t) * r->hidden.ld, job->first + t);
+}
+
+/* The logits of the first n rows of r->hidden. */
+static void multiply_head(struct sp_room *r, const struct sp_model *source, size_t n)
+{
+    struct sp_finish finish = {
+        .scale = (float)r->model->config.logit_scale,
+        .cap = (float)r->model->config.logit_cap,
+        .best = r->best_logits,
+    };
+    struct sp_product head = {
+        .w = &source->head,
+        .y = r->logits,
+        .ldy = r->ld_logits,
+        .finish = &finish,
+    };
+
+    assert(n <= r->max_logit_rows);
+    sp_engine_multiply(r->engine, &head, 1, &r->hidden, n);
+    r->n_logits = source->head.rows;
 }
 
 void sp_decoder_logits(struct sp_decoder *d, const struct sp_model *source, size_t first, size_t n)
 {
-    struct logits_job job = {d, first};
-    struct sp_finish finish = {
-        .scale = (float)d->model->config.logit_scale,
-        .cap = (float)d->model->config.logit_cap,
-        .best = d->best_logits,
-    };
-    struct sp_product head = {
-        .w = &source->head,
-        .y = d->logits,
-        .ldy = d->ld_logits,
-        .finish = &finish,
-    };
+    struct final_job job = {d->room, first, 0};
 
-    assert(n <= d->options.max_logit_rows && first + n <= d->options.max_rows);
+    assert(first + n <= d->options.max_rows);
     sp_engine_rows(d->engine, n, final_norm_row, &job);
-    sp_engine_multiply(d->engine, &head, 1, &d->hidden, n);
-    d->n_logits = source->head.rows;
+    multiply_head(d->room, source, n);
+    d->logits_at = 0;
 }
 
 struct sp_logits sp_decoder_row(const struct sp_decoder *d, size_t t)
 {
-    uint64_t best = atomic_load_explicit(&d->best_logits[t], memory_order_relaxed);
+    const struct sp_room *r = d->room;
+    size_t at = d->logits_at + t;
+    uint64_t best = atomic_load_explicit(&r->best_logits[at], memory_order_relaxed);
 
-    return (struct sp_logits){d->logits + t * d->ld_logits, d->n_logits, sp_best_index(best)};
+    return (struct sp_logits){r->logits + at * r->ld_logits, r->n_logits, sp_best_index(best)};
 }
 
 const float *sp_decoder_features(const struct sp_decoder *d)
@@ -380,19 +425,67 @@ const float *sp_decoder_features(const struct sp_decoder *d)
     return d->features;
 }
 
+/* ---- several sequences ------------------------------------------------------------------------
+ */
+
+bool sp_shares_fit(const struct sp_share *shares, size_t n_shares)
+{
+    const struct sp_room *r = shares[0].decoder->room;
+    size_t n = 0, n_logits = 0;
+
+    for (size_t i = 0; i < n_shares; i++) {
+        if (shares[i].decoder->room != r) return false;
+        n += shares[i].n;
+        n_logits += shares[i].n_logits;
+    }
+    return n <= r->max_rows && n_logits <= r->max_logit_rows;
+}
+
+/* The logits that the shares want, one share's behind another's. */
+static void share_logits(struct sp_room *r, const struct sp_model *source)
+{
+    struct final_job job = {.r = r};
+    size_t first = 0;
+
+    for (size_t i = 0; i < r->n_shares; first += r->shares[i++].n) {
+        const struct sp_share *share = &r->shares[i];
+        job.first = first + share->first_logits;
+        share->decoder->logits_at = job.to;
+        sp_engine_rows(r->engine, share->n_logits, final_norm_row, &job);
+        job.to += share->n_logits;
+    }
+    if (job.to) multiply_head(r, source, job.to);
+}
+
+void sp_shares_run(const struct sp_share *shares, size_t n_shares, const struct sp_model *source)
+{
+    struct sp_room *r = shares[0].decoder->room;
+    size_t n = begin_pass(r, shares, n_shares);
+
+    assert(sp_shares_fit(shares, n_shares));
+    for (size_t i = 0, first = 0; i < n_shares; first += shares[i++].n)
+        memcpy(r->ids + first, shares[i].ids, shares[i].n * sizeof *r->ids);
+    embed(r, source, r->ids, n);
+    run_layers(r, n);
+    share_logits(r, source);
+}
+
+/* ---- context of block drafts ------------------------------------------------------------------
+ */
+
 void sp_decoder_add_context(struct sp_decoder *d, const float *features, size_t n, size_t pos)
 {
-    struct layer_job job = {.d = d, .n = n, .pos = pos, .norm_in = d->model->hidden_norm};
-    struct sp_product fc = {.w = &d->model->fc, .y = d->x, .ldy = d->ld_x};
+    struct sp_room *r = d->room;
+    struct layer_job job = {.r = r, .n = n, .norm_in = d->model->hidden_norm};
+    struct sp_product fc = {.w = &d->model->fc, .y = r->x, .ldy = r->ld_x};
     size_t width = d->model->fc.cols;
 
-    assert(n <= d->options.max_rows && pos + n <= d->options.n_positions);
+    begin_own(d, n, pos, n);
     for (size_t t = 0; t < n; t++) {
-        memcpy(d->tapped.x + t * d->tapped.ld, features + t * width, width * sizeof(float));
+        memcpy(r->tapped.x + t * r->tapped.ld, features + t * width, width * sizeof(float));
     }
-    rotate_positions(d, n, pos);
-    sp_engine_multiply(d->engine, &fc, 1, &d->tapped, n);
-    sp_engine_rows(d->engine, n, norm_row, &job);
+    sp_engine_multiply(r->engine, &fc, 1, &r->tapped, n);
+    sp_engine_rows(r->engine, n, norm_row, &job);
     for (unsigned i = 0; i < d->model->config.n_layers; i++)
-        sp_decoder_store_keys(d, i, n, pos);
+        sp_attention_store_keys(r, i, n);
 }

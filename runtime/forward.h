@@ -2,7 +2,8 @@
  * layer, logits out. Target models, autoregressive drafts and block drafts are all such stacks;
  * what differs (masks, windows, norms, biases) is data of the layer.
  *
- * A decoder owns its caches and scratch, sized when it is opened: nothing here allocates later. A
+ * A decoder owns its caches, and has room for passes, its own or shared, sized when it is opened:
+ * nothing here allocates later. A
  * pass over rows at positions pos..pos+n-1 overwrites whatever keys those positions held; rolling
  * back is passing a smaller pos next time. Recurrent layers keep one state, behind the last
  * committed row, and a log of what an uncertain row would do to it. Row t's results depend on row
@@ -18,6 +19,14 @@
 
 struct sp_decoder; /* opaque */
 
+/* One sequence's rows in a pass of several. */
+struct sp_share {
+    struct sp_decoder *decoder;
+    const uint32_t *ids;           /* [n], borrowed */
+    size_t n, pos, n_certain;      /* as of sp_decoder_run */
+    size_t first_logits, n_logits; /* rows of the share whose logits are wanted */
+};
+
 struct sp_decoder_options {
     size_t n_positions;    /* capacity of the full caches */
     size_t max_rows;       /* most rows of one pass */
@@ -28,6 +37,11 @@ struct sp_decoder_options {
     unsigned n_taps;
     bool marks;                       /* room for sp_decoder_mark */
     const struct sp_decoder *keys_of; /* whose keys layers without any read; must outlive this */
+    /* Decoders of one model may share the room that their passes need, and then pass together.
+     * The first one has it for n_together of its like (0: for itself); of the others it is
+     * room_of, and none of their sizes may be larger. */
+    size_t n_together;
+    const struct sp_decoder *room_of; /* NULL: none */
 };
 
 /* In place of a layer, like SP_TAP_EMBEDDING: the residual stream after the final norm. */
@@ -76,11 +90,19 @@ bool sp_decoder_is_recurrent(const struct sp_decoder *decoder);
 const struct sp_kv *sp_decoder_cache(const struct sp_decoder *decoder, unsigned layer);
 
 /* Logits of rows first..first+n-1 of the last run: final norm, head, soft cap. The head may be
- * borrowed (`source`). Valid until the next call. */
+ * borrowed (`source`). Valid until the next call, of a decoder that shares the room too. */
 void sp_decoder_logits(struct sp_decoder *decoder, const struct sp_model *source, size_t first,
                        size_t n);
 /* ... and row t < n of them. */
 struct sp_logits sp_decoder_row(const struct sp_decoder *decoder, size_t t);
+
+/* Passes of several sequences: embeds the shares' tokens, runs them through all layers together,
+ * and makes the logits they want (sp_decoder_row of each decoder), all by the target `source`. What
+ * comes out is the same to the bit as that of one pass after another. No two shares are of one
+ * decoder; they fit: */
+void sp_shares_run(const struct sp_share *shares, size_t n_shares, const struct sp_model *source);
+/* Do the decoders share a room, and are its rows enough? n_shares >= 1. */
+bool sp_shares_fit(const struct sp_share *shares, size_t n_shares);
 
 /* Tapped residual streams of the last run: [rows][n_taps * H], row after row without gap. */
 const float *sp_decoder_features(const struct sp_decoder *decoder);

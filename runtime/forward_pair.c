@@ -10,7 +10,7 @@
 #include <string.h>
 
 struct pair_job {
-    struct sp_decoder *d;
+    struct sp_room *r;
     const struct sp_model *source;
     const uint32_t *ids;
     const float *hidden; /* [n][n_hidden] */
@@ -20,87 +20,89 @@ struct pair_job {
 static void join_row(void *context, size_t t, unsigned worker)
 {
     const struct pair_job *job = context;
-    struct sp_decoder *d = job->d;
-    const struct sp_vector *vector = d->engine->vector;
+    struct sp_room *r = job->r;
+    const struct sp_vector *vector = r->engine->vector;
     size_t n_embedding = job->source->embedding.cols;
-    size_t n_hidden = d->model->fc.cols - n_embedding;
-    float eps = (float)d->model->config.norm_eps, *row = d->tapped.x + t * d->tapped.ld;
+    size_t n_hidden = r->model->fc.cols - n_embedding;
+    float eps = (float)r->model->config.norm_eps, *row = r->tapped.x + t * r->tapped.ld;
     float *embedding = row, *hidden = row + n_embedding;
 
     (void)worker;
-    sp_decoder_embed_row(d, job->source, job->ids[t], embedding);
+    sp_room_embed_row(r, job->source, job->ids[t], embedding);
     memcpy(hidden, job->hidden + t * n_hidden, n_hidden * sizeof *hidden);
-    if (d->model->pair_norms[0] == NULL) return;
-    vector->rms_norm(embedding, embedding, d->model->pair_norms[0], n_embedding, eps);
-    vector->rms_norm(hidden, hidden, d->model->pair_norms[1], n_hidden, eps);
+    if (r->model->pair_norms[0] == NULL) return;
+    vector->rms_norm(embedding, embedding, r->model->pair_norms[0], n_embedding, eps);
+    vector->rms_norm(hidden, hidden, r->model->pair_norms[1], n_hidden, eps);
 }
 
 /* The table's row as it is: an EAGLE-3 draft is trained on unscaled embeddings. */
 static void pair_row(void *context, size_t t, unsigned worker)
 {
     const struct pair_job *job = context;
-    struct sp_decoder *d = job->d;
-    const struct sp_vector *vector = d->engine->vector;
+    struct sp_room *r = job->r;
+    const struct sp_vector *vector = r->engine->vector;
     const struct sp_matrix *table = &job->source->embedding;
-    const struct sp_layer *l = &d->model->layers[0];
-    size_t h = d->model->config.n_hidden;
+    const struct sp_layer *l = &r->model->layers[0];
+    size_t h = r->model->config.n_hidden;
     const float *hidden = job->hidden + t * h;
-    float eps = (float)d->model->config.norm_eps, *row = d->pairs.x + t * d->pairs.ld;
+    float eps = (float)r->model->config.norm_eps, *row = r->pairs.x + t * r->pairs.ld;
 
     (void)worker;
     sp_panel_row(row, table->dtype, table->panels, table->cols, job->ids[t]);
     vector->rms_norm(row, row, l->input_norm, h, eps);
     vector->rms_norm(row + h, hidden, l->hidden_norm, h, eps);
-    memcpy(d->x + t * d->ld_x, d->model->config.draft.normed_residual ? row + h : hidden,
+    memcpy(r->x + t * r->ld_x, r->model->config.draft.normed_residual ? row + h : hidden,
            h * sizeof *hidden);
 }
 
 void sp_decoder_pair(struct sp_decoder *d, const struct sp_model *source, const uint32_t *ids,
                      const float *hidden, size_t n)
 {
-    struct pair_job job = {d, source, ids, hidden};
-    struct sp_product fc = {.w = &d->model->fc, .y = d->x, .ldy = d->ld_x};
+    struct sp_room *r = d->room;
+    struct pair_job job = {r, source, ids, hidden};
+    struct sp_product fc = {.w = &r->model->fc, .y = r->x, .ldy = r->ld_x};
 
-    assert(n <= d->options.max_rows);
-    if (d->model->config.layers[0].reads_pair) {
-        sp_engine_rows(d->engine, n, pair_row, &job);
+    assert(n <= r->max_rows);
+    if (r->model->config.layers[0].reads_pair) {
+        sp_engine_rows(r->engine, n, pair_row, &job);
         return;
     }
-    sp_engine_rows(d->engine, n, join_row, &job);
-    sp_engine_multiply(d->engine, &fc, 1, &d->tapped, n);
+    sp_engine_rows(r->engine, n, join_row, &job);
+    sp_engine_multiply(r->engine, &fc, 1, &r->tapped, n);
 }
 
 struct condense_job {
-    struct sp_decoder *d;
+    struct sp_room *r;
     const float *features; /* [n][fc.cols] */
 };
 
 static void norm_features(void *context, size_t t, unsigned worker)
 {
     const struct condense_job *job = context;
-    struct sp_decoder *d = job->d;
-    const struct sp_draft_config *config = &d->model->config.draft;
-    size_t width = d->model->fc.cols, part = width;
-    float eps = (float)d->model->config.norm_eps, *row = d->tapped.x + t * d->tapped.ld;
+    struct sp_room *r = job->r;
+    const struct sp_draft_config *config = &r->model->config.draft;
+    size_t width = r->model->fc.cols, part = width;
+    float eps = (float)r->model->config.norm_eps, *row = r->tapped.x + t * r->tapped.ld;
 
     (void)worker;
     memcpy(row, job->features + t * width, width * sizeof *row);
-    if (d->model->feature_norm == NULL) return;
+    if (r->model->feature_norm == NULL) return;
     if (config->taps_normed) part = config->target_hidden;
     for (size_t i = 0; i < width; i += part) {
-        d->engine->vector->rms_norm(row + i, row + i, d->model->feature_norm + i, part, eps);
+        r->engine->vector->rms_norm(row + i, row + i, r->model->feature_norm + i, part, eps);
     }
 }
 
 void sp_decoder_condense(struct sp_decoder *d, float *out, const float *features, size_t n)
 {
-    struct condense_job job = {d, features};
-    struct sp_product fc = {.w = &d->model->fc, .y = d->y, .ldy = d->ld_x};
-    size_t h = d->model->config.n_hidden;
+    struct sp_room *r = d->room;
+    struct condense_job job = {r, features};
+    struct sp_product fc = {.w = &r->model->fc, .y = r->y, .ldy = r->ld_x};
+    size_t h = r->model->config.n_hidden;
 
-    assert(n <= d->options.max_rows);
-    sp_engine_rows(d->engine, n, norm_features, &job);
-    sp_engine_multiply(d->engine, &fc, 1, &d->tapped, n);
+    assert(n <= r->max_rows);
+    sp_engine_rows(r->engine, n, norm_features, &job);
+    sp_engine_multiply(r->engine, &fc, 1, &r->tapped, n);
     for (size_t t = 0; t < n; t++)
-        memcpy(out + t * h, d->y + t * d->ld_x, h * sizeof *out);
+        memcpy(out + t * h, r->y + t * r->ld_x, h * sizeof *out);
 }

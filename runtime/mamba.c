@@ -16,15 +16,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-static enum sp_status open_scratch(struct sp_decoder *d, struct sp_err *err)
+enum sp_status sp_mamba_open(struct sp_room *r, struct sp_err *err)
 {
-    const struct sp_mamba_config *c = &d->model->config.mamba;
-    size_t rows = d->options.max_rows;
+    const struct sp_mamba_config *c = &r->model->config.mamba;
+    size_t rows = r->max_rows;
     struct sp_mamba_scratch *s = NULL;
     enum sp_status st;
 
+    if (c->kernel == 0) return SP_OK;
     if ((st = sp_new(&s, 1, sizeof *s, err))) return st;
-    d->mamba = s;
+    r->mamba = s;
     s->n_values = (size_t)c->n_heads * c->head_dim;
     s->n_keys = (size_t)c->n_groups * c->state_dim;
     s->channels = s->n_values + 2 * s->n_keys;
@@ -34,30 +35,19 @@ static enum sp_status open_scratch(struct sp_decoder *d, struct sp_err *err)
     s->sizes = (struct sp_head_sizes){.n_heads = c->n_heads,
                                       .n_keys = c->n_groups,
                                       .value_dim = c->head_dim,
-                                      .key_dim = c->state_dim,
-                                      .max_logged = d->options.max_logit_rows};
+                                      .key_dim = c->state_dim};
     if ((st = sp_new_rows(&s->input, c->kernel - 1 + rows, s->ld, err))) return st;
     if ((st = sp_new_rows(&s->mixed, rows, s->ld, err))) return st;
     if ((st = sp_new_rows(&s->z, rows, s->ld_z, err))) return st;
     if ((st = sp_new_rows(&s->values, rows, s->ld_z, err))) return st;
     if ((st = sp_new_rows(&s->out, rows, s->ld_z, err))) return st;
     if ((st = sp_new_rows(&s->dt, rows, s->ld_heads, err))) return st;
-    return sp_head_room_init(&s->room, c->state_dim, sp_pool_n_threads(d->engine->pool), err);
+    return sp_head_room_init(&s->room, c->state_dim, sp_pool_n_threads(r->engine->pool), err);
 }
 
-enum sp_status sp_mamba_open(struct sp_decoder *d, struct sp_err *err)
+void sp_mamba_close(struct sp_room *r)
 {
-    enum sp_status st;
-
-    if (d->model->config.mamba.kernel == 0) return SP_OK;
-    if ((st = open_scratch(d, err))) return st;
-    return sp_recurrent_open(d, SP_MIXER_MAMBA, &d->mamba->sizes, d->model->config.mamba.kernel - 1,
-                             d->mamba->channels, err);
-}
-
-void sp_mamba_close(struct sp_decoder *d)
-{
-    struct sp_mamba_scratch *s = d->mamba;
+    struct sp_mamba_scratch *s = r->mamba;
 
     if (s == NULL) return;
     free(s->input);
@@ -72,16 +62,18 @@ void sp_mamba_close(struct sp_decoder *d)
 
 /* One layer's pass, as the row functions see it. */
 struct mamba_job {
-    struct sp_decoder *d;
+    struct sp_room *r;
     const struct sp_mamba_weights *w;
+    /* Of the share at hand: */
     const struct sp_conv_history *history;
+    size_t first; /* row */
 };
 
 /* dt becomes the decay of each head, and values its x, dt times as large. */
 static void scale_values(const struct mamba_job *job, size_t t)
 {
-    const struct sp_mamba_config *c = &job->d->model->config.mamba;
-    const struct sp_mamba_scratch *s = job->d->mamba;
+    const struct sp_mamba_config *c = &job->r->model->config.mamba;
+    const struct sp_mamba_scratch *s = job->r->mamba;
     float *dt = s->dt + t * s->ld_heads, *values = s->values + t * s->ld_z;
 
     memcpy(values, s->mixed + t * s->ld, s->n_values * sizeof *values);
@@ -89,57 +81,61 @@ static void scale_values(const struct mamba_job *job, size_t t)
         float step = sp_softplusf(dt[h] * (float)c->step_scale + job->w->dt_bias[h]);
         if (step < (float)c->least_step) step = (float)c->least_step;
         if (step > (float)c->most_step) step = (float)c->most_step;
-        job->d->engine->vector->scale(values + h * c->head_dim, step, c->head_dim);
+        job->r->engine->vector->scale(values + h * c->head_dim, step, c->head_dim);
         dt[h] = sp_expf(-sp_expf(job->w->a_log[h]) * step);
     }
 }
 
-/* x, B and C of a row: convolution over it and the kernel - 1 rows before, silu. */
-static void mix_row(void *context, size_t t, unsigned worker)
+/* x, B and C of row i of a share: convolution over it and the kernel - 1 rows before, silu. */
+static void mix_row(void *context, size_t i, unsigned worker)
 {
     const struct mamba_job *job = context;
-    const struct sp_vector *vector = job->d->engine->vector;
-    const struct sp_mamba_scratch *s = job->d->mamba;
+    const struct sp_vector *vector = job->r->engine->vector;
+    const struct sp_mamba_scratch *s = job->r->mamba;
+    size_t t = job->first + i;
     float *u = s->mixed + t * s->ld;
 
     (void)worker;
-    sp_conv_history_convolve(job->history, vector, u, job->w->taps, s->input, s->ld, t);
+    sp_conv_history_convolve(job->history, vector, u, job->w->taps, s->input + job->first * s->ld,
+                             s->ld, i);
     if (job->w->conv_bias) vector->add(u, job->w->conv_bias, s->channels);
     vector->silu(u, s->channels);
     scale_values(job, t);
 }
 
-static void step(struct sp_decoder *d, struct sp_recurrent *memory, size_t n)
+static void step(struct sp_room *r, struct sp_recurrent *memory, const struct sp_share *share,
+                 size_t first)
 {
-    const struct sp_mamba_scratch *s = d->mamba;
+    const struct sp_mamba_scratch *s = r->mamba;
+    const float *mixed = s->mixed + first * s->ld;
     struct sp_head_pass pass = {
-        .vector = d->engine->vector,
+        .vector = r->engine->vector,
         .room = &s->room,
         .state = &memory->heads,
-        .q = s->mixed + s->n_values + s->n_keys,
-        .k = s->mixed + s->n_values,
+        .q = mixed + s->n_values + s->n_keys,
+        .k = mixed + s->n_values,
         .ld = s->ld,
-        .v = s->values,
+        .v = s->values + first * s->ld_z,
         .ld_v = s->ld_z,
-        .decays = s->dt,
+        .decays = s->dt + first * s->ld_heads,
         .ld_heads = s->ld_heads,
-        .out = s->out,
+        .out = s->out + first * s->ld_z,
         .ld_out = s->ld_z,
-        .n = n,
-        .n_certain = d->n_certain,
+        .n = share->n,
+        .n_certain = share->n_certain,
     };
 
-    sp_head_state_run(&pass, d->engine->pool);
+    sp_head_state_run(&pass, r->engine->pool);
 }
 
 /* The norm of each group. y may be x. */
 static void norm_groups(const struct mamba_job *job, float *y, const float *x)
 {
-    const struct sp_config *config = &job->d->model->config;
-    size_t n = job->d->mamba->n_values, group = n / config->mamba.n_groups;
+    const struct sp_config *config = &job->r->model->config;
+    size_t n = job->r->mamba->n_values, group = n / config->mamba.n_groups;
 
     for (size_t i = 0; i < n; i += group) {
-        job->d->engine->vector->rms_norm(y + i, x + i, job->w->norm + i, group,
+        job->r->engine->vector->rms_norm(y + i, x + i, job->w->norm + i, group,
                                          (float)config->norm_eps);
     }
 }
@@ -148,12 +144,12 @@ static void norm_groups(const struct mamba_job *job, float *y, const float *x)
 static void gate_row(void *context, size_t t, unsigned worker)
 {
     const struct mamba_job *job = context;
-    struct sp_decoder *d = job->d;
-    const struct sp_mamba_config *c = &d->model->config.mamba;
-    const struct sp_mamba_scratch *s = d->mamba;
-    const struct sp_vector *vector = d->engine->vector;
+    struct sp_room *r = job->r;
+    const struct sp_mamba_config *c = &r->model->config.mamba;
+    const struct sp_mamba_scratch *s = r->mamba;
+    const struct sp_vector *vector = r->engine->vector;
     const float *x = s->mixed + t * s->ld;
-    float *z = s->z + t * s->ld_z, *out = s->out + t * s->ld_z, *y = d->heads.x + t * d->heads.ld;
+    float *z = s->z + t * s->ld_z, *out = s->out + t * s->ld_z, *y = r->heads.x + t * r->heads.ld;
 
     (void)worker;
     for (size_t h = 0; h < c->n_heads; h++)
@@ -168,26 +164,39 @@ static void gate_row(void *context, size_t t, unsigned worker)
     }
 }
 
-void sp_mamba_run(struct sp_decoder *d, unsigned layer, size_t n)
+/* The rows of one share through the convolution and the recurrence. What its convolution looks back
+ * at takes the place of the last rows of the share before. */
+static void run_share(struct mamba_job *job, unsigned layer, const struct sp_share *share)
 {
-    const struct sp_mamba_scratch *s = d->mamba;
-    const struct sp_mamba_weights *w = &d->model->layers[layer].mamba;
-    struct sp_recurrent *memory = &d->recurrent[layer];
-    struct mamba_job job = {d, w, &memory->history};
-    size_t before = d->model->config.mamba.kernel - 1;
+    struct sp_room *r = job->r;
+    struct sp_recurrent *memory = &share->decoder->recurrent[layer];
+    size_t ld = r->mamba->ld;
+    float *input = r->mamba->input + job->first * ld;
+
+    job->history = &memory->history;
+    sp_conv_history_begin(&memory->history, input, ld);
+    sp_engine_rows(r->engine, share->n, mix_row, job);
+    sp_conv_history_end(&memory->history, input, ld, share->n, share->n_certain);
+    step(r, memory, share, job->first);
+}
+
+void sp_mamba_run(struct sp_room *r, unsigned layer, size_t n)
+{
+    const struct sp_mamba_scratch *s = r->mamba;
+    const struct sp_mamba_weights *w = &r->model->layers[layer].mamba;
+    struct mamba_job job = {.r = r, .w = w};
+    size_t before = r->model->config.mamba.kernel - 1;
     struct sp_product in[] = {
         {.w = &w->xbc, .bias = w->xbc_bias, .y = s->input + before * s->ld, .ldy = s->ld},
         {.w = &w->z, .bias = w->z_bias, .y = s->z, .ldy = s->ld_z},
         {.w = &w->dt, .bias = w->in_dt_bias, .y = s->dt, .ldy = s->ld_heads},
     };
-    struct sp_product out = {.w = &w->out, .bias = w->out_bias, .y = d->y, .ldy = d->ld_x};
+    struct sp_product out = {.w = &w->out, .bias = w->out_bias, .y = r->y, .ldy = r->ld_x};
 
-    sp_engine_multiply(d->engine, in, 3, &d->hidden, n);
-    sp_conv_history_begin(&memory->history, s->input, s->ld);
-    sp_engine_rows(d->engine, n, mix_row, &job);
-    sp_conv_history_end(&memory->history, s->input, s->ld, n, d->n_certain);
-    step(d, memory, n);
-    sp_engine_rows(d->engine, n, gate_row, &job);
-    d->heads.cols = w->out.cols;
-    sp_engine_multiply(d->engine, &out, 1, &d->heads, n);
+    sp_engine_multiply(r->engine, in, 3, &r->hidden, n);
+    for (size_t i = 0; i < r->n_shares; job.first += r->shares[i++].n)
+        run_share(&job, layer, &r->shares[i]);
+    sp_engine_rows(r->engine, n, gate_row, &job);
+    r->heads.cols = w->out.cols;
+    sp_engine_multiply(r->engine, &out, 1, &r->heads, n);
 }

@@ -28,7 +28,7 @@ size_t sp_decoder_pieces(const struct sp_decoder *d, unsigned layer,
         pieces[n++] = history_piece(&r->history);
     }
     if (mixers & SP_MIXER_SHORT_CONV) {
-        pieces[n++] = history_piece(&d->short_conv->histories[layer]);
+        pieces[n++] = history_piece(&d->short_histories[layer]);
     }
     return n;
 }

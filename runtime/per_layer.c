@@ -12,16 +12,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum sp_status sp_per_layer_open(struct sp_decoder *d, struct sp_err *err)
+enum sp_status sp_per_layer_open(struct sp_room *r, struct sp_err *err)
 {
-    const struct sp_config *config = &d->model->config;
-    size_t rows = d->options.max_rows;
+    const struct sp_config *config = &r->model->config;
+    size_t rows = r->max_rows;
     struct sp_per_layer_scratch *s = NULL;
     enum sp_status st;
 
     if (config->n_per_layer == 0) return SP_OK;
     if ((st = sp_new(&s, 1, sizeof *s, err))) return st;
-    d->per_layer = s;
+    r->per_layer = s;
     s->width = (size_t)config->n_layers * config->n_per_layer;
     s->ld = sp_matrix_ld(s->width);
     if ((st = sp_new_aligned(&s->mixed, rows * s->ld, sizeof *s->mixed, err))) return st;
@@ -30,9 +30,9 @@ enum sp_status sp_per_layer_open(struct sp_decoder *d, struct sp_err *err)
     return sp_acts_init(&s->gated, rows, config->n_per_layer, err);
 }
 
-void sp_per_layer_close(struct sp_decoder *d)
+void sp_per_layer_close(struct sp_room *r)
 {
-    struct sp_per_layer_scratch *s = d->per_layer;
+    struct sp_per_layer_scratch *s = r->per_layer;
 
     if (s == NULL) return;
     free(s->mixed);
@@ -43,18 +43,18 @@ void sp_per_layer_close(struct sp_decoder *d)
 }
 
 struct embed_job {
-    struct sp_decoder *d;
+    struct sp_room *r;
     const uint32_t *ids;
 };
 
 static void mix_row(void *context, size_t t, unsigned worker)
 {
     const struct embed_job *job = context;
-    const struct sp_decoder *d = job->d;
-    const struct sp_config *config = &d->model->config;
-    const struct sp_matrix *w = &d->model->per_layer_embedding;
-    const struct sp_vector *vector = d->engine->vector;
-    struct sp_per_layer_scratch *s = d->per_layer;
+    const struct sp_room *r = job->r;
+    const struct sp_config *config = &r->model->config;
+    const struct sp_matrix *w = &r->model->per_layer_embedding;
+    const struct sp_vector *vector = r->engine->vector;
+    struct sp_per_layer_scratch *s = r->per_layer;
     float *mixed = s->mixed + t * s->ld, *table = s->table + t * s->ld;
 
     (void)worker;
@@ -63,46 +63,46 @@ static void mix_row(void *context, size_t t, unsigned worker)
     vector->scale(mixed, (float)(1 / sqrt((double)config->n_hidden)), s->width);
     for (size_t l = 0; l < config->n_layers; l++) {
         float *slice = mixed + l * config->n_per_layer;
-        vector->rms_norm(slice, slice, d->model->per_layer_norm, config->n_per_layer,
+        vector->rms_norm(slice, slice, r->model->per_layer_norm, config->n_per_layer,
                          (float)config->norm_eps);
     }
     vector->add(mixed, table, s->width);
     vector->scale(mixed, (float)sqrt(0.5), s->width);
 }
 
-static void take_rows(struct sp_decoder *d, size_t n)
+static void take_rows(struct sp_room *r, size_t n)
 {
     for (size_t t = 0; t < n; t++) {
-        memcpy(d->per_layer->x.x + t * d->per_layer->x.ld, d->x + t * d->ld_x,
-               d->model->config.n_hidden * sizeof(float));
+        memcpy(r->per_layer->x.x + t * r->per_layer->x.ld, r->x + t * r->ld_x,
+               r->model->config.n_hidden * sizeof(float));
     }
 }
 
-void sp_per_layer_embed(struct sp_decoder *d, const uint32_t *ids, size_t n)
+void sp_per_layer_embed(struct sp_room *r, const uint32_t *ids, size_t n)
 {
-    struct sp_per_layer_scratch *s = d->per_layer;
-    struct embed_job job = {d, ids};
-    struct sp_product project = {.w = &d->model->per_layer_projection, .y = s->mixed, .ldy = s->ld};
+    struct sp_per_layer_scratch *s = r->per_layer;
+    struct embed_job job = {r, ids};
+    struct sp_product project = {.w = &r->model->per_layer_projection, .y = s->mixed, .ldy = s->ld};
 
-    take_rows(d, n);
-    sp_engine_multiply(d->engine, &project, 1, &s->x, n);
-    sp_engine_rows(d->engine, n, mix_row, &job);
+    take_rows(r, n);
+    sp_engine_multiply(r->engine, &project, 1, &s->x, n);
+    sp_engine_rows(r->engine, n, mix_row, &job);
 }
 
-void sp_per_layer_run(struct sp_decoder *d, unsigned layer, size_t n)
+void sp_per_layer_run(struct sp_room *r, unsigned layer, size_t n)
 {
-    const struct sp_layer *l = &d->model->layers[layer];
-    const struct sp_config *config = &d->model->config;
-    struct sp_per_layer_scratch *s = d->per_layer;
+    const struct sp_layer *l = &r->model->layers[layer];
+    const struct sp_config *config = &r->model->config;
+    struct sp_per_layer_scratch *s = r->per_layer;
     struct sp_product gate = {.w = &l->per_layer_gate,
                               .y = s->gated.x,
                               .ldy = s->gated.ld,
                               .gate = sp_gate_of(config->activation),
                               .factors = s->mixed + layer * config->n_per_layer,
                               .ld_factors = s->ld};
-    struct sp_product out = {.w = &l->per_layer_out, .y = d->y, .ldy = d->ld_x};
+    struct sp_product out = {.w = &l->per_layer_out, .y = r->y, .ldy = r->ld_x};
 
-    take_rows(d, n);
-    sp_engine_multiply(d->engine, &gate, 1, &s->x, n);
-    sp_engine_multiply(d->engine, &out, 1, &s->gated, n);
+    take_rows(r, n);
+    sp_engine_multiply(r->engine, &gate, 1, &s->x, n);
+    sp_engine_multiply(r->engine, &out, 1, &s->gated, n);
 }

@@ -11,106 +11,97 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum sp_status sp_short_conv_open(struct sp_decoder *d, struct sp_err *err)
+enum sp_status sp_short_conv_open(struct sp_room *r, struct sp_err *err)
 {
-    const struct sp_config *config = &d->model->config;
-    size_t rows = d->options.max_rows, history = config->short_conv.kernel - 1;
+    const struct sp_config *config = &r->model->config;
+    size_t rows = r->max_rows, n_before = config->short_conv.kernel - 1;
     struct sp_short_conv_scratch *s = NULL;
     enum sp_status st;
 
     if (config->short_conv.kernel == 0) return SP_OK;
     if ((st = sp_new(&s, 1, sizeof *s, err))) return st;
-    d->short_conv = s;
+    r->short_conv = s;
     s->ld = sp_matrix_ld(3 * (size_t)config->n_hidden);
     if ((st = sp_new_rows(&s->projected, rows, s->ld, err))) return st;
-    if ((st = sp_new_rows(&s->input, history + rows, d->ld_x, err))) return st;
-    if ((st = sp_new(&s->histories, config->n_layers, sizeof *s->histories, err))) return st;
-    for (unsigned i = 0; i < config->n_layers; i++) {
-        if (!(config->layers[i].mixers & SP_MIXER_SHORT_CONV)) continue;
-        st = sp_conv_history_init(&s->histories[i], history, d->options.max_logit_rows,
-                                  config->n_hidden, err);
-        if (st) return st;
-    }
-    return SP_OK;
+    return sp_new_rows(&s->input, n_before + rows, r->ld_x, err);
 }
 
-void sp_short_conv_close(struct sp_decoder *d)
+void sp_short_conv_close(struct sp_room *r)
 {
-    struct sp_short_conv_scratch *s = d->short_conv;
+    struct sp_short_conv_scratch *s = r->short_conv;
 
     if (s == NULL) return;
-    for (unsigned i = 0; s->histories && i < d->model->config.n_layers; i++)
-        sp_conv_history_release(&s->histories[i]);
-    free(s->histories);
     free(s->projected);
     free(s->input);
     free(s);
 }
 
-void sp_short_conv_reset(struct sp_decoder *d)
-{
-    for (unsigned i = 0; d->short_conv && i < d->model->config.n_layers; i++) {
-        if (d->short_conv->histories[i].rows) sp_conv_history_reset(&d->short_conv->histories[i]);
-    }
-}
-
 /* One layer's pass, as the row functions see it. */
 struct conv_job {
-    struct sp_decoder *d;
+    struct sp_room *r;
     const struct sp_short_conv_weights *w;
+    /* Of the share at hand: */
     const struct sp_conv_history *history;
+    size_t first; /* row */
 };
 
 /* input = b * x */
 static void open_row(void *context, size_t t, unsigned worker)
 {
     const struct conv_job *job = context;
-    struct sp_decoder *d = job->d;
-    const struct sp_short_conv_scratch *s = d->short_conv;
-    size_t n = d->model->config.n_hidden;
+    struct sp_room *r = job->r;
+    const struct sp_short_conv_scratch *s = r->short_conv;
+    size_t n = r->model->config.n_hidden;
     const float *b = s->projected + t * s->ld, *x = b + 2 * n;
-    float *row = s->input + (d->model->config.short_conv.kernel - 1 + t) * d->ld_x;
+    float *row = s->input + (r->model->config.short_conv.kernel - 1 + t) * r->ld_x;
 
     (void)worker;
     memcpy(row, b, n * sizeof *row);
-    d->engine->vector->mul(row, x, n);
+    r->engine->vector->mul(row, x, n);
 }
 
-/* heads.x = c * (the taps of this row and those before it, oldest first) */
-static void convolve_row(void *context, size_t t, unsigned worker)
+/* heads.x of row i of a share = c * (the taps of this row and those before it, oldest first) */
+static void convolve_row(void *context, size_t i, unsigned worker)
 {
     const struct conv_job *job = context;
-    struct sp_decoder *d = job->d;
-    const struct sp_vector *vector = d->engine->vector;
-    const struct sp_short_conv_scratch *s = d->short_conv;
-    size_t n = d->model->config.n_hidden;
-    float *y = d->heads.x + t * d->heads.ld;
+    struct sp_room *r = job->r;
+    const struct sp_vector *vector = r->engine->vector;
+    const struct sp_short_conv_scratch *s = r->short_conv;
+    size_t n = r->model->config.n_hidden, t = job->first + i;
+    float *y = r->heads.x + t * r->heads.ld;
 
     (void)worker;
-    sp_conv_history_convolve(job->history, vector, y, job->w->taps, s->input, d->ld_x, t);
+    sp_conv_history_convolve(job->history, vector, y, job->w->taps, s->input + job->first * r->ld_x,
+                             r->ld_x, i);
     if (job->w->bias) vector->add(y, job->w->bias, n);
     vector->mul(y, s->projected + t * s->ld + n, n);
 }
 
-void sp_short_conv_run(struct sp_decoder *d, unsigned layer, size_t n)
+/* What a share's convolution looks back at takes the place of the last rows of the share before. */
+static void run_share(struct conv_job *job, unsigned layer, const struct sp_share *share)
 {
-    struct sp_short_conv_scratch *s = d->short_conv;
-    const struct sp_short_conv_weights *w = &d->model->layers[layer].short_conv;
-    struct sp_conv_history *history = &s->histories[layer];
-    struct conv_job job = {d, w, history};
-    struct sp_product in = {.w = &w->in, .bias = w->in_bias, .y = s->projected, .ldy = s->ld};
-    struct sp_product out = {.w = &w->out, .bias = w->out_bias, .y = d->y, .ldy = d->ld_x};
+    struct sp_room *r = job->r;
+    struct sp_conv_history *history = &share->decoder->short_histories[layer];
+    float *input = r->short_conv->input + job->first * r->ld_x;
 
-    sp_engine_multiply(d->engine, &in, 1, &d->hidden, n);
-    sp_conv_history_begin(history, s->input, d->ld_x);
-    sp_engine_rows(d->engine, n, open_row, &job);
-    sp_engine_rows(d->engine, n, convolve_row, &job);
-    sp_conv_history_end(history, s->input, d->ld_x, n, d->n_certain);
-    d->heads.cols = w->out.cols;
-    sp_engine_multiply(d->engine, &out, 1, &d->heads, n);
+    job->history = history;
+    sp_conv_history_begin(history, input, r->ld_x);
+    sp_engine_rows(r->engine, share->n, convolve_row, job);
+    sp_conv_history_end(history, input, r->ld_x, share->n, share->n_certain);
 }
 
-void sp_short_conv_commit(struct sp_decoder *d, unsigned layer, size_t n_kept)
+void sp_short_conv_run(struct sp_room *r, unsigned layer, size_t n)
 {
-    sp_conv_history_commit(&d->short_conv->histories[layer], n_kept - d->n_certain);
+    struct sp_short_conv_scratch *s = r->short_conv;
+    const struct sp_short_conv_weights *w = &r->model->layers[layer].short_conv;
+    struct conv_job job = {.r = r, .w = w};
+    struct sp_product in = {.w = &w->in, .bias = w->in_bias, .y = s->projected, .ldy = s->ld};
+    struct sp_product out = {.w = &w->out, .bias = w->out_bias, .y = r->y, .ldy = r->ld_x};
+
+    sp_engine_multiply(r->engine, &in, 1, &r->hidden, n);
+    sp_engine_rows(r->engine, n, open_row, &job);
+    for (size_t i = 0; i < r->n_shares; job.first += r->shares[i++].n)
+        run_share(&job, layer, &r->shares[i]);
+    r->heads.cols = w->out.cols;
+    sp_engine_multiply(r->engine, &out, 1, &r->heads, n);
 }
