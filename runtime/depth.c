@@ -59,16 +59,24 @@ static double at_least(double value, double least)
     return value > least ? value : least;
 }
 
+/* Expected seconds of a pass with n guesses. */
+static double pass_cost(const struct sp_depth *d, size_t n)
+{
+    size_t rows = n + d->rows_beside;
+
+    return sp_cost_at(&d->verify, rows < SP_COST_LENGTHS ? rows : SP_COST_LENGTHS - 1);
+}
+
 /* Expected costs and acceptances of up to n guesses; before the first round in plain steps. */
 static void expect(struct sp_depth *d, size_t n)
 {
     double p = first_prior;
 
-    d->verify_seconds[0] = sp_cost_at(&d->verify, 0);
+    d->verify_seconds[0] = pass_cost(d, 0);
     d->draft_seconds[0] = 0;
     for (size_t i = 1; i <= n; i++) {
         double draft = d->stepwise ? draft_prior_step * (double)i : draft_prior_block;
-        double verify = sp_cost_at(&d->verify, i);
+        double verify = pass_cost(d, i);
         draft = d->draft.n_timings ? sp_cost_at(&d->draft, i) : draft * d->verify_seconds[0];
         d->verify_seconds[i] = at_least(verify, d->verify_seconds[i - 1]);
         d->draft_seconds[i] = at_least(draft, d->draft_seconds[i - 1]);
@@ -79,7 +87,7 @@ static void expect(struct sp_depth *d, size_t n)
 
 static double plain_rate(const struct sp_depth *d)
 {
-    return 1 / sp_cost_at(&d->verify, 0);
+    return 1 / pass_cost(d, 0);
 }
 
 /* Tokens a second of drafting so far. */
@@ -137,7 +145,7 @@ size_t sp_depth_choose(struct sp_depth *d, size_t limit)
         d->paused = false;
     }
     expect(d, limit);
-    d->rate = at_least(drafted_rate(d), plain_rate(d));
+    d->rate = at_least(drafted_rate(d), plain_rate(d)) * (double)(d->others + 1);
     d->n_asked = to_ask_for(d, limit);
     d->n_made = d->n_cut = 0;
     d->chain = 1;
@@ -184,11 +192,17 @@ static void add_round(struct sp_depth *d, double tokens, double seconds)
     d->seconds = forget * d->seconds + seconds;
 }
 
+/* What each sequence of a pass got when this one got n tokens. */
+static double tokens_each(const struct sp_depth *d, double n)
+{
+    return (n + (double)d->others) / (double)(1 + d->others);
+}
+
 /* What a round of n guesses that was chosen here has earned. */
 static void settle(struct sp_depth *d, const struct sp_round *r, size_t n)
 {
-    double tokens = (double)r->accepted + 1;
-    double seconds = sp_cost_at(&d->draft, n) + sp_cost_at(&d->verify, r->drafted);
+    double tokens = tokens_each(d, (double)r->accepted + 1);
+    double seconds = sp_cost_at(&d->draft, n) + pass_cost(d, r->drafted);
 
     add_round(d, tokens, seconds);
     d->purse += tokens - seconds * plain_rate(d);
@@ -219,8 +233,12 @@ static void count_guesses(struct sp_depth *d, size_t drafted, size_t accepted)
 
 static void record_pass(struct sp_depth *d, const struct sp_round *r)
 {
-    if (r->drafted > SP_DEPTH_MAX) return;
-    sp_cost_record(&d->verify, r->drafted, r->verify_seconds);
+    size_t n = r->drafted + r->rows_beside;
+
+    d->rows_beside = r->rows_beside;
+    d->others = r->others;
+    if (n > SP_DEPTH_MAX) return;
+    sp_cost_record(&d->verify, n, r->verify_seconds);
     d->n_plain += r->drafted == 0;
 }
 
@@ -242,7 +260,7 @@ double sp_depth_promise(const struct sp_depth *d)
 {
     double seconds = d->verify_seconds[d->n_cut];
 
-    return (1 + d->best_gain + d->rate * (seconds - d->verify_seconds[0])) / seconds;
+    return tokens_each(d, 1 + d->best_gain + d->rate * (seconds - d->verify_seconds[0])) / seconds;
 }
 
 double sp_depth_rate(const struct sp_depth *d)
@@ -258,5 +276,5 @@ void sp_depth_watch(struct sp_depth *d, const struct sp_round *r)
 
 void sp_depth_credit(struct sp_depth *d, const struct sp_round *r)
 {
-    add_round(d, (double)r->emitted, r->draft_seconds + sp_cost_at(&d->verify, r->drafted));
+    add_round(d, tokens_each(d, (double)r->emitted), r->draft_seconds + pass_cost(d, r->drafted));
 }

@@ -21,6 +21,9 @@
  *
  * Everything is weighed against a plain step, so one round in 32 is one, the second to begin with.
  *
+ * Where passes are shared with other sequences, a pass costs what its rows cost, all of them, and
+ * the time of one is that of all: tokens are counted as those that each got, the others one a pass.
+ *
  * What is chosen never changes the text. */
 #ifndef SP_RUNTIME_DEPTH_H
 #define SP_RUNTIME_DEPTH_H
@@ -40,7 +43,8 @@ struct sp_depth {
     double tokens, seconds; /* of drafted rounds, decayed */
     double purse, allowance;
     bool paused;
-    size_t n_plain; /* passes of one row that were timed */
+    size_t n_plain;             /* passes of one row that were timed */
+    size_t rows_beside, others; /* in the last pass */
 
     /* The round under way, if its depth was chosen here: n_asked > 0. */
     size_t n_asked, n_made, n_cut;
@@ -67,8 +71,9 @@ struct sp_round {
     size_t asked, made, drafted, accepted;
     size_t emitted; /* tokens */
     double draft_seconds, verify_seconds;
-    double catch_up_seconds; /* reading before the proposal: nothing that its length costs */
-    bool stopped;            /* no more tokens are wanted */
+    double catch_up_seconds;    /* reading before the proposal: nothing that its length costs */
+    size_t rows_beside, others; /* what else the pass was for: rows, and how many sequences */
+    bool stopped;               /* no more tokens are wanted */
 };
 
 /* Of every round of this draft's, whether its depth was chosen here or not. */

@@ -185,6 +185,7 @@ static int emit(void *context, uint32_t id, const struct sp_logits *logits, bool
 
 static void count_round(struct sp_result *r, const struct sp_round *round)
 {
+    r->n_shared += round->others > 0;
     r->guessed += round->made;
     r->drafted += round->drafted;
     r->accepted += round->accepted;
@@ -454,6 +455,7 @@ enum sp_status sp_session_generate(struct sp_session *session, const struct sp_r
     enum sp_status st;
 
     memset(result, 0, sizeof *result);
+    sp_turns_enter(session->package->turns);
     if ((st = open_run(&run))) goto done;
     result->n_prompt = request->n_prompt;
     if ((st = run_rounds(&run))) goto done;
@@ -461,6 +463,7 @@ enum sp_status sp_session_generate(struct sp_session *session, const struct sp_r
     if (run.hash) result->logits_digest = sp_hash_digest(run.hash);
     st = estimate_speed_up(&run);
 done:
+    sp_turns_leave(session->package->turns);
     sp_detokenizer_close(run.detokenizer);
     sp_sampling_chooser_free(run.sampling);
     session->speculator->forced = NULL;

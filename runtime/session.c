@@ -41,8 +41,9 @@ static size_t choose_prompt_rows(const struct sp_config *config)
     return n < MOST ? n : MOST;
 }
 
-enum sp_status sp_session_open(struct sp_session **out, struct sp_package *package,
-                               const struct sp_session_options *options, struct sp_err *err)
+static enum sp_status open_session(struct sp_session **out, struct sp_package *package,
+                                   const struct sp_session_options *options,
+                                   const struct sp_speculator *like, struct sp_err *err)
 {
     struct sp_session *s = NULL;
     const struct sp_config *config = &package->target->config;
@@ -53,6 +54,9 @@ enum sp_status sp_session_open(struct sp_session **out, struct sp_package *packa
         .prompt_rows = options->rows_per_pass ? options->rows_per_pass : choose_prompt_rows(config),
         .kv_type = sp_kv_type_of(options->cache),
         .lookup = !options->no_draft && sp_package_looks_up(package, options->draft_by),
+        .turns = package->turns,
+        .n_together = options->n_together,
+        .like = like,
     };
     enum sp_status st;
 
@@ -80,10 +84,16 @@ done:
     return st;
 }
 
+enum sp_status sp_session_open(struct sp_session **out, struct sp_package *package,
+                               const struct sp_session_options *options, struct sp_err *err)
+{
+    return open_session(out, package, options, NULL, err);
+}
+
 enum sp_status sp_session_open_like(struct sp_session **out, const struct sp_session *like,
                                     struct sp_err *err)
 {
-    return sp_session_open(out, like->package, &like->options, err);
+    return open_session(out, like->package, &like->options, like->speculator, err);
 }
 
 void sp_session_close(struct sp_session *session)
@@ -122,10 +132,12 @@ enum sp_status sp_session_save(struct sp_session *session, const char *path, str
     enum sp_status st;
 
     if ((st = sp_state_create(&state, path, err))) return st;
+    sp_turns_enter(session->package->turns);
     if ((st = same_origin(session, state, err))) goto done;
     if ((st = sp_speculator_save(session->speculator, state, err))) goto done;
     st = sp_state_end(state, err);
 done:
+    sp_turns_leave(session->package->turns);
     sp_state_close(state);
     return st;
 }
@@ -136,8 +148,10 @@ enum sp_status sp_session_load(struct sp_session *session, const char *path, str
     enum sp_status st;
 
     if ((st = sp_state_open(&state, path, err))) return st;
+    sp_turns_enter(session->package->turns);
     st = same_origin(session, state, err);
     if (st == SP_OK) st = sp_speculator_load(session->speculator, state, err);
+    sp_turns_leave(session->package->turns);
     sp_state_close(state);
     return st;
 }
@@ -223,6 +237,7 @@ static enum sp_status all_logits(struct sp_session *session, const struct sp_mod
     if ((st = sp_decoder_open(&decoder, model, &session->package->engine, &options, err))) {
         return st;
     }
+    sp_turns_enter(s->turns);
     for (size_t pos = 0; st == SP_OK && pos < n; pos += options.max_rows) {
         size_t rows = n - pos < options.max_rows ? n - pos : options.max_rows;
         sp_decoder_embed(decoder, model, ids + pos, rows);
@@ -230,6 +245,7 @@ static enum sp_status all_logits(struct sp_session *session, const struct sp_mod
         sp_decoder_commit(decoder, rows);
         st = show_logits(decoder, model, rows, pos, fn, context, err);
     }
+    sp_turns_leave(s->turns);
     sp_decoder_close(decoder);
     return st;
 }
@@ -281,7 +297,10 @@ enum sp_status sp_session_draft_logits(struct sp_session *session, const uint32_
         return all_logits(session, session->package->draft, ids, n, fn, context, err);
     }
     if (steps == 0 || steps > s->max_depth) steps = s->max_depth;
-    return block_logits(session, ids, n, steps, fn, context, err);
+    sp_turns_enter(s->turns);
+    st = block_logits(session, ids, n, steps, fn, context, err);
+    sp_turns_leave(s->turns);
+    return st;
 }
 
 enum sp_status sp_session_time(struct sp_session *session, size_t n_before, const size_t *n_rows,
@@ -302,6 +321,7 @@ enum sp_status sp_session_time(struct sp_session *session, size_t n_before, cons
                        n_rows[i], s->n_positions);
     }
     if ((st = sp_new(&ids, n_before, sizeof *ids, err))) return st;
+    sp_turns_enter(s->turns);
     for (size_t i = 0; i < n_before; i++)
         ids[i] = (uint32_t)(i * 7919 % n_vocab);
     if ((st = sp_speculator_prompt(s, ids, n_before, &ignored, NULL, NULL, err))) goto done;
@@ -315,6 +335,7 @@ enum sp_status sp_session_time(struct sp_session *session, size_t n_before, cons
         }
     }
 done:
+    sp_turns_leave(s->turns);
     free(ids);
     return st;
 }

@@ -14,6 +14,7 @@ struct sp_package {
     struct sp_pack *pack; /* owned, as everything here */
     uint8_t *copy;        /* what the pack reads, if it is not mapped; NULL: it is */
     struct sp_engine engine;
+    struct sp_turns *turns;
     struct sp_model *target;
     struct sp_model *draft;         /* NULL: none */
     char both[32];                  /* "lookup and" its kind */

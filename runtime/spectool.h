@@ -5,10 +5,15 @@
  *   sp_session_open(&session, package, &(struct sp_session_options){0}, &err);
  *   sp_session_generate(session, &request, &result, &err);
  *
- * A package is a mapped file: weights, tokenizer, settings; it may serve any number of sessions,
- * one thread at a time. A session is one token sequence with its caches. Tokens and logits are
- * functions of the file, the prompt, the sampling options and the seed alone: not of drafting,
- * threads, kernels or chunking, nor of the locale that the program has set.
+ * A package is a mapped file: weights, tokenizer, settings; it may serve any number of sessions. A
+ * session is one token sequence with its caches. Tokens and logits are functions of the file, the
+ * prompt, the sampling options and the seed alone: not of drafting, threads, kernels or chunking,
+ * nor of what else is generated at the same time, nor of the locale that the program has set.
+ *
+ * Threads may use different sessions of a package at the same time; they take turns, and those that
+ * generate in sessions opened alike share passes, in which weights are read once for all of them.
+ * While one is in a callback the others wait. One session is one thread's at a time; so is a
+ * package with what is asked of itself (sp_package_*, sp_evaluate, ...).
  *
  * Every function that can fail returns a status and, in err (may be NULL), one sentence. */
 #ifndef SP_SPECTOOL_H
@@ -106,12 +111,15 @@ struct sp_session_options {
     enum sp_draft_by draft_by;
     bool no_draft;        /* nobody drafts */
     size_t rows_per_pass; /* of a prompt; 0: chosen; the result does not depend on it */
+    size_t n_together;    /* sessions that shall share passes, this one and others opened like it;
+                             0: 1 */
 };
 
 SP_MUST_CHECK enum sp_status sp_session_open(struct sp_session **out, struct sp_package *package,
                                              const struct sp_session_options *options,
                                              struct sp_err *err);
-/* Another one of the same package, with the same options. */
+/* Another one of the same package, with the same options, which shares the room for passes. Not
+ * while another thread opens or closes one. */
 SP_MUST_CHECK enum sp_status
 sp_session_open_like(struct sp_session **out, const struct sp_session *like, struct sp_err *err);
 void sp_session_close(struct sp_session *session); /* NULL is fine */
@@ -261,6 +269,7 @@ struct sp_result {
     uint64_t logits_digest;        /* XXH3-64 of the rows that chose each id, in order */
     struct sp_round_count *rounds; /* [n_rounds] one per target pass after the prompt's; owned */
     size_t n_rounds;
+    size_t n_shared;                        /* of these passes, those that others had rows in too */
     size_t n_prompt, n_reused;              /* prompt tokens; of these, already in the cache */
     size_t guessed;                         /* tokens that the draft proposed */
     size_t drafted, accepted;               /* of these, verified by the target; of these, right */

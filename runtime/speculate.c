@@ -7,6 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Speculators for whose guesses a pass has room at the same time. Where more are together, each has
+ * the fewer. */
+enum { MOST_TOGETHER = 4 };
+
 static enum sp_status open_decoder(struct sp_speculator *s, const struct sp_model *draft,
                                    const struct sp_engine *engine,
                                    const struct sp_speculator_options *options, struct sp_err *err)
@@ -16,6 +20,8 @@ static enum sp_status open_decoder(struct sp_speculator *s, const struct sp_mode
         .n_positions = options->n_positions,
         .kv_type = options->kv_type,
         .marks = true,
+        .n_together = options->n_together < MOST_TOGETHER ? options->n_together : MOST_TOGETHER,
+        .room_of = options->like ? options->like->decoder : NULL,
     };
 
     if (ops) {
@@ -54,6 +60,7 @@ enum sp_status sp_speculator_open(struct sp_speculator **out, const struct sp_mo
 
     if ((st = sp_new(&s, 1, sizeof *s, err))) goto done;
     s->target = target;
+    s->turns = options->turns;
     s->n_positions = options->n_positions;
     s->prompt_rows = options->prompt_rows;
     if ((st = open_decoder(s, draft, engine, options, err))) goto done;
@@ -77,11 +84,24 @@ void sp_speculator_close(struct sp_speculator *s)
     free(s);
 }
 
-/* Runs ids[n_cached..n_cached+n-1] through the target, of which the first n_certain will stay. */
-static void pass(struct sp_speculator *s, size_t n, size_t n_certain)
+/* Runs ids[n_cached..n_cached+n-1] through the target, of which the first n_certain will stay, for
+ * the logits of the last n_logits. */
+static struct sp_pass pass(struct sp_speculator *s, size_t n, size_t n_certain, size_t n_logits,
+                           bool alone)
 {
-    sp_decoder_embed(s->decoder, s->target, s->ids + s->n_cached, n);
-    sp_decoder_run(s->decoder, n, s->n_cached, n_certain);
+    struct sp_share share = {
+        .decoder = s->decoder,
+        .ids = s->ids + s->n_cached,
+        .n = n,
+        .pos = s->n_cached,
+        .n_certain = n_certain,
+        .first_logits = n - n_logits,
+        .n_logits = n_logits,
+    };
+    struct sp_pass pass;
+
+    sp_turns_pass(s->turns, &share, s->target, alone, &pass);
+    return pass;
 }
 
 /* The first n rows of the last pass are true: hand them to the drafters. */
@@ -148,11 +168,14 @@ static size_t place_of_mark(const struct sp_speculator *s, size_t n)
     return n - LAST_TOKENS;
 }
 
+/* Beside others a prompt goes in smaller steps: these need not wait long for their next token. */
 static size_t rows_of_pass(const struct sp_speculator *s, size_t n, size_t mark)
 {
-    size_t end = s->n_cached < mark ? mark : n, left = end - s->n_cached;
+    enum { ROWS_BESIDE_OTHERS = 32 };
+    size_t end = s->n_cached < mark ? mark : n, left = end - s->n_cached, most = s->prompt_rows;
 
-    return left < s->prompt_rows ? left : s->prompt_rows;
+    if (most > ROWS_BESIDE_OTHERS && sp_turns_n_in(s->turns) > 1) most = ROWS_BESIDE_OTHERS;
+    return left < most ? left : most;
 }
 
 enum sp_status sp_speculator_prompt(struct sp_speculator *s, const uint32_t *prompt, size_t n,
@@ -160,7 +183,7 @@ enum sp_status sp_speculator_prompt(struct sp_speculator *s, const uint32_t *pro
                                     int (*progress)(void *, size_t, size_t), void *context,
                                     struct sp_err *err)
 {
-    size_t rows = 0, mark;
+    size_t rows, mark;
 
     assert(n >= 1 && n <= s->n_positions);
     keep_common_prefix(s, prompt, n);
@@ -174,11 +197,10 @@ enum sp_status sp_speculator_prompt(struct sp_speculator *s, const uint32_t *pro
             return sp_fail(err, SP_E_CHECK, "interrupted");
         }
         rows = rows_of_pass(s, n, mark);
-        pass(s, rows, rows);
+        pass(s, rows, rows, s->n_cached + rows == n, false);
         commit(s, rows);
         if (s->n_cached == mark) sp_decoder_mark(s->decoder, mark);
     }
-    sp_decoder_logits(s->decoder, s->target, rows - 1, 1);
     *logits = sp_decoder_row(s->decoder, 0);
     return SP_OK;
 }
@@ -232,12 +254,15 @@ enum sp_status sp_speculator_verify(struct sp_speculator *s, const struct sp_cho
                                     struct sp_err *err)
 {
     size_t n = round->drafted, pos = s->n_cached + 1;
-    double t0 = sp_seconds();
+    struct sp_pass done;
+    double t0;
     enum sp_status st = SP_OK;
 
     assert(s->n_ids == pos && s->n_cached < s->n_positions);
-    pass(s, n + 1, 1);
-    sp_decoder_logits(s->decoder, s->target, 0, n + 1);
+    done = pass(s, n + 1, 1, n + 1, false);
+    t0 = sp_seconds();
+    round->rows_beside = done.n_rows - (n + 1);
+    round->others = done.n_shares - 1;
     for (size_t i = 0; i <= n; i++) {
         struct sp_logits logits = sp_decoder_row(s->decoder, i);
         uint32_t guess = i < n ? s->ids[pos + i] : SP_NO_GUESS, id;
@@ -254,7 +279,7 @@ enum sp_status sp_speculator_verify(struct sp_speculator *s, const struct sp_cho
     /* A row whose token could not be chosen is true all the same, and no token is current then. */
     commit(s, round->emitted + (st != SP_OK));
     s->n_ids = s->n_cached + (st == SP_OK);
-    round->verify_seconds = sp_seconds() - t0;
+    round->verify_seconds = done.seconds + sp_seconds() - t0;
     return st;
 }
 
@@ -293,10 +318,7 @@ enum sp_status sp_speculator_time(struct sp_speculator *s, size_t n_rows, size_t
     *draft_seconds = n ? sp_seconds() - t0 : 0;
     for (size_t i = 1; i < n_rows; i++)
         s->ids[s->n_cached + i] = (uint32_t)((s->ids[s->n_cached] + i * STRIDE) % n_vocab);
-    t0 = sp_seconds();
-    pass(s, n_rows, 0);
-    sp_decoder_logits(s->decoder, s->target, 0, n_rows);
-    *verify_seconds = sp_seconds() - t0;
+    *verify_seconds = pass(s, n_rows, 0, n_rows, true).seconds;
     if (s->drafter && !s->drafter->ops->truncate(s->drafter, s->n_cached, s->n_cached)) {
         return sp_fail(err, SP_E_BUG, "a timed proposal damaged the draft's cache");
     }

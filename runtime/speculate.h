@@ -15,6 +15,7 @@
 #define SP_RUNTIME_SPECULATE_H
 
 #include "runtime/draft_lookup.h"
+#include "runtime/turns.h"
 
 /* Rows that can be timed, or verified, whatever the drafter's limit. */
 enum { SP_TIMED_ROWS = SP_LOOKUP_DEPTH + 1 };
@@ -25,6 +26,7 @@ typedef int sp_emit_fn(void *context, uint32_t id, const struct sp_logits *logit
 
 struct sp_speculator {
     const struct sp_model *target; /* borrowed */
+    struct sp_turns *turns;        /* borrowed */
     struct sp_decoder *decoder;    /* the target's, owned */
     struct sp_drafter *drafter;    /* of the file's draft, owned; NULL: none */
     struct sp_drafter *lookup;     /* owned; NULL: none */
@@ -43,7 +45,12 @@ struct sp_speculator_options {
     size_t n_positions; /* context */
     size_t prompt_rows; /* rows of a prompt pass */
     enum sp_kv_type kv_type;
-    bool lookup; /* guesses may be looked up in the text so far */
+    bool lookup;            /* guesses may be looked up in the text so far */
+    struct sp_turns *turns; /* must outlive the speculator, and be entered for all it is asked */
+    /* Speculators of the same options but this may share the room for their passes, which one has
+     * opened for n_together of them (0: for itself) and the others are told of. */
+    size_t n_together;
+    const struct sp_speculator *like; /* NULL: it has room of its own */
 };
 
 /* draft NULL: none. Models and engine must outlive the speculator. */

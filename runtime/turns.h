@@ -1,0 +1,39 @@
+/* Threads that generate from one package at the same time, each with a session of its own.
+ *
+ * One of them works at a time: it has the turn. Who needs a pass of the target hands in its share
+ * and gives up the turn. When all who are in have done so, the shares go through the layers
+ * together, in one pass, and each thread takes the turn again to go on with what the pass brought.
+ * So the engine has one caller at a time, weights are read once for all, and since a row's results
+ * do not depend on the rows beside it, nobody can tell from his text that others were there.
+ *
+ * While one has the turn the others wait: callbacks of a session are to return soon, and not to
+ * wait for another session. */
+#ifndef SP_RUNTIME_TURNS_H
+#define SP_RUNTIME_TURNS_H
+
+#include "runtime/forward.h"
+
+struct sp_turns; /* opaque */
+
+SP_MUST_CHECK enum sp_status sp_turns_open(struct sp_turns **out, struct sp_err *err);
+void sp_turns_close(struct sp_turns *turns); /* NULL is fine; nobody is in */
+
+/* Waits for the turn. Every use of the engine is between these two. */
+void sp_turns_enter(struct sp_turns *turns);
+void sp_turns_leave(struct sp_turns *turns);
+
+/* How many are in. For one of them. */
+size_t sp_turns_n_in(struct sp_turns *turns);
+
+/* The pass that a share was in. */
+struct sp_pass {
+    size_t n_rows, n_shares; /* all of them */
+    double seconds;          /* without the waiting */
+};
+
+/* Has a pass run with this share, `source` being the target, perhaps together with those of others;
+ * alone: with nobody's. The logits are valid until the next call. */
+void sp_turns_pass(struct sp_turns *turns, const struct sp_share *share,
+                   const struct sp_model *source, bool alone, struct sp_pass *pass);
+
+#endif
