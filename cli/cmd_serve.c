@@ -1,6 +1,7 @@
 /* spectool serve: a packed file behind HTTP, in the words of the OpenAI and ollama APIs.
  *
- * This thread generates; each connection has a thread of its own; one waits for signals. */
+ * As many threads generate as there are sessions, this one among them; each connection has a thread
+ * of its own; one waits for signals. */
 #include "cli/commands.h"
 #include "cli/out.h"
 #include "cli/serve.h"
@@ -23,6 +24,8 @@ struct options {
     bool no_draft, quiet, verbose;
 };
 
+enum { MOST_SESSIONS = 64 };
+
 static const char *const drafting[] = {"draft-depth", "accept", NULL};
 
 #define AT(member) .offset = offsetof(struct options, member)
@@ -37,8 +40,8 @@ static const struct sp_opt opts[] = {
      .help = "What the model is called in requests; may be given several times"},
     {SP_OPT_INT, 0, "max-queue", NULL, "N", AT(max_queue), .min = 1, .max = 512, .shown = "64",
      .help = "Most requests that wait for their turn"},
-    {SP_OPT_INT, 0, "sessions", NULL, "N", AT(sessions), .min = 1, .max = 64, .shown = "2",
-     .help = "Most conversations whose caches are kept"},
+    {SP_OPT_INT, 0, "sessions", NULL, "N", AT(sessions), .min = 1, .max = MOST_SESSIONS,
+     .shown = "4", .help = "Most conversations whose caches are kept, and answers at a time"},
     {SP_OPT_STRING, 0, "cors", NULL, "ORIGIN", AT(cors), .shown = "none",
      .help = "Let pages of this origin ask, from a browser; * for all"},
     {SP_OPT_FLAG, 0, "quiet", NULL, NULL, AT(quiet), .help = "Do not log requests"},
@@ -182,6 +185,19 @@ static void announce(const struct sp_serve *s, const struct options *o, const st
     fflush(stderr);
 }
 
+/* One after the other, until the server stops. */
+static void *answer_jobs(void *context)
+{
+    const struct sp_serve *s = context;
+    struct sp_serve_job *job;
+
+    while ((job = sp_serve_queue_take(s->queue)) != NULL) {
+        sp_serve_answer(s, job);
+        sp_serve_queue_end(s->queue, job);
+    }
+    return NULL;
+}
+
 static enum sp_status serve_requests(struct sp_serve *s, const struct options *o,
                                      struct guard *guard, struct sp_err *err)
 {
@@ -193,18 +209,19 @@ static enum sp_status serve_requests(struct sp_serve *s, const struct options *o
         .handle = sp_serve_handle,
         .log = sp_serve_log,
     };
+    pthread_t threads[MOST_SESSIONS];
     struct sp_http *http = NULL;
-    struct sp_serve_job *job;
-    uint64_t n = 0;
+    size_t n = 0;
     enum sp_status st;
 
     if ((st = sp_http_open(&http, &http_options, err))) return st;
     atomic_store(&guard->serves, true);
     announce(s, o, http);
-    while ((job = sp_serve_queue_take(s->queue)) != NULL) {
-        sp_serve_answer(s, job, ++n);
-        sp_serve_queue_end(s->queue, job);
-    }
+    while (n + 1 < (size_t)o->sessions && pthread_create(&threads[n], NULL, answer_jobs, s) == 0)
+        n++;
+    answer_jobs(s);
+    while (n > 0)
+        pthread_join(threads[--n], NULL);
     sp_http_close(http);
     return SP_OK;
 }
@@ -215,7 +232,10 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     struct sp_settings settings = o->settings;
     struct sp_generation g = {
         .path = args->operands[0], .settings = &settings, .no_draft = o->no_draft};
+    struct sp_engine_opts engine = o->engine;
+    pthread_mutex_t reading = PTHREAD_MUTEX_INITIALIZER;
     struct sp_serve s = {.generation = &g,
+                         .reading = &reading,
                          .version = SPECTOOL_VERSION,
                          .cors = o->cors,
                          .host = o->host,
@@ -229,7 +249,8 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     if ((st = watch_signals(&guard, err))) goto done;
     if ((st = sp_generation_read(&g, args, false, o->system, err))) goto done;
     if (settings.depth == 0) g.no_draft = true;
-    if ((st = sp_generation_open(&g, args, &o->engine, err))) goto done;
+    engine.n_together = (size_t)o->sessions;
+    if ((st = sp_generation_open(&g, args, &engine, err))) goto done;
     if (!g.info.has_tokenizer) {
         st = sp_fail(err, SP_E_UNSUPPORTED, "%s has no tokenizer to read requests with", g.path);
         goto done;
@@ -255,7 +276,7 @@ static const struct options defaults = {.settings = SP_SETTINGS_DEFAULTS,
                                         .host = "127.0.0.1",
                                         .port = 11434,
                                         .max_queue = 64,
-                                        .sessions = 2};
+                                        .sessions = 4};
 
 const struct sp_command sp_cmd_serve = {
     .name = "serve",
@@ -266,8 +287,10 @@ const struct sp_command sp_cmd_serve = {
     .opts = opts,
     .defaults = &defaults,
     .options_size = sizeof defaults,
-    .details = "POST /v1/chat/completions, /v1/completions, /api/chat and /api/generate; GET "
-               "/v1/models, /api/tags and /health. One answer is generated at a time, in the "
-               "order of the requests. What a request does not say is settled as by run.",
+    .details =
+        "POST /v1/chat/completions, /v1/completions, /api/chat and /api/generate; GET "
+        "/v1/models, /api/tags and /health. Several answers are generated at a "
+        "time, in passes that they share; each is the same as alone. What a request does not "
+        "say is settled as by run.",
     .run = run,
 };

@@ -19,6 +19,7 @@
 #include "cli/serve_queue.h"
 #include "cli/serve_sessions.h"
 
+#include <pthread.h>
 #include <time.h>
 
 struct sp_serve {
@@ -26,6 +27,7 @@ struct sp_serve {
     struct sp_serve_model model;
     struct sp_serve_queue *queue;
     struct sp_serve_sessions *sessions;
+    pthread_mutex_t *reading;          /* by templates and the tokenizer: one prompt at a time */
     const char *version, *host, *cors; /* cors NULL: none */
     bool loopback;                     /* listens to this machine only */
     bool quiet;
@@ -96,8 +98,8 @@ SP_MUST_CHECK enum sp_status sp_serve_token_read(struct sp_serve_token *out,
                                                  const struct sp_package *package,
                                                  const struct sp_token *token);
 
-/* Generates the answer of a job. */
-void sp_serve_answer(const struct sp_serve *serve, struct sp_serve_job *job, uint64_t number);
+/* Generates the answer of a job. For several threads at the same time. */
+void sp_serve_answer(const struct sp_serve *serve, struct sp_serve_job *job);
 
 /* The HTTP status of a failed request. */
 int sp_serve_status_of(enum sp_status st);

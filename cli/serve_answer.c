@@ -1,5 +1,5 @@
 /* One job: its prompt through the template and the tokenizer, the session's text into the words of
- * the API it was asked in. Runs on the one thread that generates. */
+ * the API it was asked in. Runs on the threads that generate. */
 #include "cli/serve.h"
 #include "cli/template_source.h"
 #include "runtime/clock.h"
@@ -415,10 +415,11 @@ static void give_up(struct answering *a, const struct sp_err *err)
     }
 }
 
-void sp_serve_answer(const struct sp_serve *serve, struct sp_serve_job *job, uint64_t number)
+void sp_serve_answer(const struct sp_serve *serve, struct sp_serve_job *job)
 {
-    struct answering a = {
-        .serve = serve, .job = job, .reply = {.serve = serve, .ask = &job->ask, .number = number}};
+    struct answering a = {.serve = serve,
+                          .job = job,
+                          .reply = {.serve = serve, .ask = &job->ask, .number = job->number}};
     struct sp_generation g = *serve->generation; /* but for the session */
     struct sp_ids ids = {0};
     struct sp_err err = {0};
@@ -427,12 +428,17 @@ void sp_serve_answer(const struct sp_serve *serve, struct sp_serve_job *job, uin
     a.reply.waited = sp_seconds() - job->asked_at;
     clock_gettime(CLOCK_REALTIME, &a.reply.began);
     a.reply.said = &a.said;
-    a.said.key = ((uint64_t)a.reply.began.tv_sec << 32) + (number << 16);
+    a.said.key = ((uint64_t)a.reply.began.tv_sec << 32) + (job->number << 16);
     if (look(&a)) goto done;
-    if ((st = read_prompt(&ids, &a, &g, &err))) goto done;
+    pthread_mutex_lock(serve->reading);
+    st = read_prompt(&ids, &a, &g, &err);
+    pthread_mutex_unlock(serve->reading);
+    if (st) goto done;
     if ((st = sp_generation_check_room(&g, ids.n, &err))) goto done;
     g.session = sp_serve_sessions_take(serve->sessions, ids.at, ids.n);
-    if ((st = generate(&a, &g, &ids, &err))) goto done;
+    st = generate(&a, &g, &ids, &err);
+    sp_serve_sessions_give(serve->sessions, g.session);
+    if (st) goto done;
     describe(&a);
     if (a.result.stop != SP_STOP_CANCELLED) tell(&a);
 done:

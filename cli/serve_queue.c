@@ -14,6 +14,7 @@ struct sp_serve_queue {
     pthread_cond_t changed; /* anything below, or a job */
     struct sp_serve_job *first, **last;
     size_t n_waiting, max_waiting;
+    uint64_t n_taken;
     bool stopped;
 };
 
@@ -63,7 +64,6 @@ void sp_serve_queue_stop(struct sp_serve_queue *q)
     unlock_and_tell(q);
 }
 
-/* One more than may wait: the one that is answered. */
 enum sp_serve_entry sp_serve_queue_put(struct sp_serve_queue *q, struct sp_serve_job *job)
 {
     enum sp_serve_entry entry = SP_SERVE_IN;
@@ -179,6 +179,7 @@ struct sp_serve_job *sp_serve_queue_take(struct sp_serve_queue *q)
     if (job != NULL) {
         take_out(q, job);
         job->turn = SP_SERVE_RUNS;
+        job->number = ++q->n_taken;
     }
     unlock(q);
     return job;

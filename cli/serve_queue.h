@@ -1,6 +1,6 @@
-/* Requests for text wait here for their turn: one is answered at a time, in the order they came.
+/* Requests for text wait here for their turn, which they get in the order they came.
  *
- * The connection's thread puts a job in and takes its output; the thread that generates takes jobs
+ * The connection's thread puts a job in and takes its output; a thread that generates takes jobs
  * out and writes it. What both touch is behind one lock. */
 #ifndef SP_CLI_SERVE_QUEUE_H
 #define SP_CLI_SERVE_QUEUE_H
@@ -20,6 +20,7 @@ struct sp_serve_job {
     double asked_at, looked_at; /* seconds; looked_at: whether the client is there */
     /* Under the queue's lock: */
     enum sp_serve_turn turn;
+    uint64_t number;      /* of those that had their turn, from 1 */
     int status;           /* of HTTP; 0: not known yet */
     struct sp_text out;   /* owned */
     size_t n_sent;        /* bytes of it that were taken */
@@ -51,7 +52,7 @@ long sp_serve_queue_read(struct sp_serve_queue *queue, struct sp_serve_job *job,
 /* Takes the job out, wherever it is: nobody else knows it when this returns. */
 void sp_serve_queue_leave(struct sp_serve_queue *queue, struct sp_serve_job *job);
 
-/* ---- for the thread that generates ---- */
+/* ---- for the threads that generate ---- */
 
 /* Waits for the next job; NULL: stopped, and no job is left. */
 struct sp_serve_job *sp_serve_queue_take(struct sp_serve_queue *queue);

@@ -52,11 +52,34 @@ static void test_crowd(void **state)
     free(first);
 }
 
+/* Answers begin before others end, as many as there are sessions. */
+static void test_at_a_time(void **state)
+{
+    enum { N = 3 };
+    static const char *const options[] = {"--sessions", "3", SERVED_SLOWLY, NULL};
+    struct serving s = serving_start(served_file, options);
+    int running[N];
+    char streamed[256];
+
+    (void)state;
+    snprintf(streamed, sizeof streamed, SERVED_LONG, "true");
+    for (size_t i = 0; i < N; i++) {
+        char byte;
+        running[i] = serving_begin(&s, "/v1/completions", streamed);
+        assert_int_equal(recv(running[i], &byte, 1, 0), 1);
+    }
+    for (size_t i = 0; i < N; i++)
+        close(running[i]);
+    serving_await(&s, "tokens/s, cancelled", N);
+    assert_int_equal(serving_stop(&s), 0);
+}
+
 /* One is answered, one waits, the third is turned away, and told so; those who hang up make room
  * at once, whether they stream or not. */
 static void test_queue(void **state)
 {
-    static const char *const options[] = {"--max-queue", "1", SERVED_SLOWLY, NULL};
+    static const char *const options[] = {"--max-queue", "1",           "--sessions",
+                                          "1",           SERVED_SLOWLY, NULL};
     struct serving s = serving_start(served_file, options);
     char streamed[256], whole[256];
     struct serving_reply r;
@@ -227,9 +250,9 @@ static void test_stopping(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_crowd),    cmocka_unit_test(test_queue),
-        cmocka_unit_test(test_hang_ups), cmocka_unit_test(test_dawdlers),
-        cmocka_unit_test(test_stopping),
+        cmocka_unit_test(test_crowd),    cmocka_unit_test(test_at_a_time),
+        cmocka_unit_test(test_queue),    cmocka_unit_test(test_hang_ups),
+        cmocka_unit_test(test_dawdlers), cmocka_unit_test(test_stopping),
     };
 
     signal(SIGPIPE, SIG_IGN);

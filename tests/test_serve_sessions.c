@@ -45,6 +45,7 @@ static struct sp_session *ask(struct served *s, uint32_t conversation, size_t n,
         ids[i] = (uint32_t)(conversation * 100 + i * 7 % 97);
     session = sp_serve_sessions_take(s->sessions, ids, n);
     r = generating_run(session, ids, n, 4, PLAIN, true);
+    sp_serve_sessions_give(s->sessions, session);
     *n_reused = r.n_reused;
     sp_result_release(&r);
     return session;
