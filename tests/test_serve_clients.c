@@ -171,7 +171,8 @@ static void test_hang_ups(void **state)
         {"true", more, true, false}, {"false", more, false, false}, {"false", "\r\n", false, false},
         {NULL, "", false, false},    {NULL, "", false, true},
     };
-    struct serving s = serving_start(served_file, (const char *const[]){SERVED_SLOWLY, NULL});
+    static const char *const options[] = {"--sessions", "1", SERVED_SLOWLY, NULL};
+    struct serving s = serving_start(served_file, options);
     char *prompt = long_prompt(), body[256], byte;
     size_t n_files = serving_n_files(&s), n = 0;
 
