@@ -34,7 +34,7 @@ static const struct sp_opt opts[] = {
      .shown = "as the template likes",
      .help = "Ask for thinking, or for none, or for a level of it"},
     SP_OPT_NUM_CTX(struct options, settings),
-    {SP_OPT_STRING, 0, "prompt-cache", NULL, "FILE", AT(prompt_cache),
+    {SP_OPT_STRING, 0, "prompt-cache", NULL, "FILE", AT(prompt_cache), .path = true,
      .help = "Keep what was read of the prompt in FILE, and read it no more the next time"},
     SP_OPT_FORMAT(struct options, format),
     {SP_OPT_HEADING, .help = "Ending"},

@@ -218,6 +218,9 @@ static enum sp_status set_value(struct parser *p, const struct sp_opt *o, const 
     case SP_OPT_LIST:
         return add_to_list(p, text, to);
     default:
+        if (o->path && *text == '\0') {
+            return sp_fail(p->err, SP_E_USAGE, "--%s is empty, expected %s", o->name, o->value);
+        }
         memcpy(to, &text, sizeof text);
         return SP_OK;
     }
@@ -297,6 +300,9 @@ static enum sp_status check_operands(struct parser *p)
 
     if (p->args->help) return SP_OK;
     if (n < c->min_operands) return sp_fail(p->err, SP_E_USAGE, "expected %s", c->operands);
+    if (n > 0 && *p->args->operands[0] == '\0') {
+        return sp_fail(p->err, SP_E_USAGE, "the first argument is empty, expected %s", c->operands);
+    }
     if (n <= c->max_operands) return SP_OK;
     return sp_fail(p->err, SP_E_USAGE, "unexpected argument %s",
                    p->args->operands[c->max_operands]);

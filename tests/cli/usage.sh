@@ -41,3 +41,7 @@ try logits a --ids 1
 try logits a --ids 1 --steps 2 --output x.npy
 try tokenize a --batch text
 try completions tcsh
+try show ''
+try run '' prompt
+try run a prompt --format ''
+try create --output=
