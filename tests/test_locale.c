@@ -29,7 +29,7 @@ static int begin(void **state)
     snprintf(command, sizeof command, "cd '%s' && localedef -c -i numbers ./comma >log 2>&1",
              scratch_folder());
     (void)!system(command); /* what else a locale has is missing, it says */
-    return setenv("LOCPATH", scratch_folder(), 1);
+    return 0;
 }
 
 static int end(void **state)
@@ -40,9 +40,13 @@ static int end(void **state)
 
 static void set_comma(void)
 {
+    const char *name;
     char text[8];
 
-    if (setlocale(LC_NUMERIC, "comma") == NULL) skip();
+    assert_int_equal(setenv("LOCPATH", scratch_folder(), 1), 0);
+    name = setlocale(LC_NUMERIC, "comma");
+    unsetenv("LOCPATH"); /* with it glibc's newlocale, which json-c calls, loses memory */
+    if (name == NULL) skip();
     snprintf(text, sizeof text, "%.1f", 0.5);
     assert_string_equal(text, "0,5");
 }
