@@ -70,7 +70,8 @@ static void test_at_a_time(void **state)
     }
     for (size_t i = 0; i < N; i++)
         close(running[i]);
-    serving_await(&s, "tokens/s, cancelled", N);
+    serving_await(&s, "POST /v1/completions 200", N);
+    assert_int_equal(serving_logged(&s, ", length"), 0);
     assert_int_equal(serving_stop(&s), 0);
 }
 
