@@ -379,21 +379,24 @@ bool sp_acceptor_may_end(const struct sp_acceptor *a, uint32_t state)
     return a->states[state].may_end;
 }
 
-enum sp_status sp_acceptor_only(struct sp_acceptor *a, uint32_t state, bool *only, uint8_t *byte,
-                                struct sp_err *err)
+enum sp_status sp_acceptor_bytes(struct sp_acceptor *a, uint32_t state, struct sp_byte_set *bytes,
+                                 size_t *n, size_t most, struct sp_err *err)
 {
     const struct sp_grammar *g = a->grammar;
-    unsigned n = 0;
     enum sp_status st;
 
-    for (size_t class = 0; class < g->n_classes && n < 2; class ++) {
+    *n = 0;
+    *bytes = (struct sp_byte_set){{0}};
+    for (size_t class = 0; class < g->n_classes && *n <= most; class ++) {
         uint32_t to = state;
         if ((st = sp_acceptor_step(a, &to, g->byte_of[class], err))) return st;
         if (to == SP_REFUSED) continue;
-        n += g->class_size[class];
-        *byte = g->byte_of[class];
+        *n += g->class_size[class];
+        for (unsigned byte = 0; byte < 256; byte++) {
+            uint64_t bit = g->class_of[byte] == class;
+            bytes->bits[byte / 64] |= bit << byte % 64;
+        }
     }
-    *only = n == 1 && !sp_acceptor_may_end(a, state);
     return SP_OK;
 }
 

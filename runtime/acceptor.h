@@ -36,9 +36,10 @@ SP_MUST_CHECK enum sp_status sp_acceptor_read(struct sp_acceptor *acceptor, uint
 
 bool sp_acceptor_may_end(const struct sp_acceptor *acceptor, uint32_t state);
 
-/* Is one byte all that may follow? *byte is it then. */
-SP_MUST_CHECK enum sp_status sp_acceptor_only(struct sp_acceptor *acceptor, uint32_t state,
-                                              bool *only, uint8_t *byte, struct sp_err *err);
+/* *bytes = those that may follow, *n of them. `most`: more of them are not looked for. */
+SP_MUST_CHECK enum sp_status sp_acceptor_bytes(struct sp_acceptor *acceptor, uint32_t state,
+                                               struct sp_byte_set *bytes, size_t *n, size_t most,
+                                               struct sp_err *err);
 
 /* Did any text count as not allowed for the ways in which it can be read? */
 bool sp_acceptor_was_ambiguous(const struct sp_acceptor *acceptor);

@@ -10,6 +10,7 @@
 enum { N_MASKS = 256 };
 
 enum { MOST_WORK = 1 << 25, FORCED_SHARE = 8 }; /* of one walk; and less to look ahead */
+enum { MOST_DEPTH = 32 };                       /* of brackets, whose blanks are told apart */
 
 struct mask {
     uint64_t *bits;
@@ -323,23 +324,112 @@ enum sp_status sp_constraint_mask(struct sp_constraint *c, struct sp_token_mask 
     return SP_OK;
 }
 
-enum sp_status sp_constraint_forced(struct sp_constraint *c, char *text, size_t cap, size_t *len,
-                                    const uint32_t *ids, size_t pos, struct sp_err *err)
+/* ---- looking ahead ----------------------------------------------------------------------------
+ */
+
+static bool is_blank(char c)
 {
-    uint32_t state;
-    bool only = true;
-    uint8_t byte;
+    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+/* Takes the blanks out of a set; returns how many there were. */
+static size_t take_blanks(struct sp_byte_set *bytes)
+{
+    size_t n = 0;
+
+    for (unsigned byte = 0; byte < 64; byte++) {
+        if (!is_blank((char)byte) || !sp_byte_set_has(bytes, (uint8_t)byte)) continue;
+        bytes->bits[0] &= ~((uint64_t)1 << byte);
+        n++;
+    }
+    return n;
+}
+
+static char first_of(const struct sp_byte_set *bytes)
+{
+    unsigned byte = 0;
+
+    while (byte < 255 && !sp_byte_set_has(bytes, (uint8_t)byte))
+        byte++;
+    return (char)byte;
+}
+
+/* The place before text[behind] where its last byte stood the last time, outside of strings and
+ * inside as many brackets: there JSON is indented alike. SIZE_MAX: nowhere. */
+static size_t find_alike(const char *text, size_t behind)
+{
+    size_t at[MOST_DEPTH], depth = 0, last = behind - 1;
+    bool quoted = false;
+
+    for (size_t i = 0; i < MOST_DEPTH; i++)
+        at[i] = SIZE_MAX;
+    for (size_t i = 0; i <= last; i++) {
+        char c = text[i];
+        if (quoted && c == '\\') i++;
+        if (c == '"') quoted = !quoted;
+        if (quoted) continue;
+        if (strchr("{[", c) && c && depth + 1 < MOST_DEPTH) depth++;
+        if (strchr("}]", c) && c && depth > 0) depth--;
+        if (i == last) return at[depth];
+        if (c == text[last]) at[depth] = i;
+    }
+    return SIZE_MAX;
+}
+
+/* The byte that the text goes on with, if blanks come as they did the last time. false: it is not
+ * known. */
+static bool find_blank(char *next, const char *text, size_t len)
+{
+    size_t n = 0, at;
+
+    while (n < len && is_blank(text[len - 1 - n]))
+        n++;
+    if (n == len) return false;
+    at = find_alike(text, len - n);
+    if (at == SIZE_MAX || memcmp(text + at + 1, text + len - n, n) != 0) return false;
+    *next = text[at + 1 + n];
+    return true;
+}
+
+/* *next = the byte that comes behind text[0 .. len-1]; false: there is a choice. */
+static enum sp_status look_ahead(struct sp_constraint *c, bool *sure, char *next, uint32_t state,
+                                 const char *text, size_t len, struct sp_err *err)
+{
+    enum { FEW = 32 }; /* in a string more bytes may follow */
+    struct sp_byte_set bytes;
+    size_t n, n_blanks;
     enum sp_status st;
 
-    *len = 0;
+    *sure = false;
+    if (sp_acceptor_may_end(c->acceptor, state)) return SP_OK;
+    if ((st = sp_acceptor_bytes(c->acceptor, state, &bytes, &n, FEW, err)) || n > FEW) return st;
+    *next = first_of(&bytes);
+    *sure = n == 1;
+    if (*sure) return SP_OK;
+    n_blanks = take_blanks(&bytes);
+    if (n_blanks == 0 || !find_blank(next, text, len)) return SP_OK;
+    *sure = is_blank(*next) || n == n_blanks + 1;
+    if (!is_blank(*next)) *next = first_of(&bytes);
+    return SP_OK;
+}
+
+enum sp_status sp_constraint_forced(struct sp_constraint *c, char *text, size_t from, size_t cap,
+                                    size_t *len, const uint32_t *ids, size_t pos,
+                                    struct sp_err *err)
+{
+    uint32_t state;
+    bool sure = true;
+    enum sp_status st;
+
+    *len = from;
     if ((st = find_state(c, &state, ids, pos, err))) return st;
     sp_acceptor_begin_question(c->acceptor);
     while (*len < cap && state != SP_REFUSED &&
            sp_acceptor_work(c->acceptor) < c->options.work / FORCED_SHARE) {
-        if ((st = sp_acceptor_only(c->acceptor, state, &only, &byte, err))) return st;
-        if (!only) return SP_OK;
-        text[(*len)++] = (char)byte;
-        if ((st = sp_acceptor_step(c->acceptor, &state, byte, err))) return st;
+        if ((st = look_ahead(c, &sure, &text[*len], state, text, *len, err))) return st;
+        if (!sure) return SP_OK;
+        if ((st = sp_acceptor_step(c->acceptor, &state, (uint8_t)text[*len], err))) return st;
+        if (state != SP_REFUSED) ++*len;
     }
     return SP_OK;
 }

@@ -7,9 +7,10 @@
 #include <string.h>
 
 enum {
-    MOST_TEXT = 128,    /* bytes looked ahead */
-    MOST_CONTEXT = 4,   /* tokens before them, which may decide how they are spelled */
-    CONTEXT_BYTES = 256 /* ... if they are no longer */
+    MOST_TEXT = 128,     /* bytes looked ahead */
+    MOST_HISTORY = 1024, /* bytes before them, which show how blanks are written */
+    MOST_CONTEXT = 4,    /* tokens before them, which may decide how they are spelled */
+    CONTEXT_BYTES = 256  /* ... if they are no longer */
 };
 
 struct forced {
@@ -30,21 +31,29 @@ static void forced_close(struct sp_drafter *base)
     free(base);
 }
 
-/* The bytes of the answer's last tokens, those behind one that spells nothing; returns how many, 0
- * where they are too long or begin or end inside a character. */
-static size_t context_of(const struct forced *f, char *text, const uint32_t *ids, size_t pos)
+/* The bytes of the answer's last tokens, as far as there is room; returns how many. *context: of
+ * these, those of the last few tokens behind one that spells nothing; 0 where they are too long or
+ * begin or end inside a character. */
+static size_t read_history(const struct forced *f, size_t *context, char text[MOST_HISTORY],
+                           const uint32_t *ids, size_t pos)
 {
-    size_t len = 0, first = sp_constraint_start(f->constraint);
+    size_t len = 0, n, first = sp_constraint_start(f->constraint);
+    bool silent = false;
 
-    if (pos > first + MOST_CONTEXT) first = pos - MOST_CONTEXT;
-    for (size_t i = first; i < pos; i++) {
-        size_t n;
+    *context = 0;
+    for (size_t i = pos; i-- > first;) {
         const char *bytes = sp_constraint_spelling(f->constraint, ids[i], &n);
-        if (len + n > CONTEXT_BYTES) return 0;
-        memcpy(text + len, bytes, n);
-        len = n ? len + n : 0;
+        if (n > MOST_HISTORY - len) break;
+        len += n;
+        memcpy(text + MOST_HISTORY - len, bytes, n);
+        silent = silent || n == 0;
+        if (pos - i <= MOST_CONTEXT && !silent) *context = len;
     }
-    return sp_utf8_valid(text, len) == len ? len : 0;
+    memmove(text, text + MOST_HISTORY - len, len);
+    if (*context > CONTEXT_BYTES || sp_utf8_valid(text + len - *context, *context) != *context) {
+        *context = 0;
+    }
+    return len;
 }
 
 /* Of tokens that spell `context` bytes and what is forced, those behind the context: the first of
@@ -101,16 +110,16 @@ static enum sp_status guess_text(struct forced *f, const char *text, size_t cont
 static enum sp_status find_guesses(struct forced *f, const uint32_t *ids, size_t pos,
                                    struct sp_err *err)
 {
-    char text[CONTEXT_BYTES + MOST_TEXT];
-    size_t context = context_of(f, text, ids, pos), from = 0, len;
+    char text[MOST_HISTORY + MOST_TEXT];
+    size_t context, len, from = read_history(f, &context, text, ids, pos);
     enum sp_status st;
 
     f->n = 0;
-    if ((st =
-             sp_constraint_forced(f->constraint, text + context, MOST_TEXT, &len, ids, pos, err))) {
+    if ((st = sp_constraint_forced(f->constraint, text, from, from + MOST_TEXT, &len, ids, pos,
+                                   err))) {
         return st;
     }
-    len += context;
+    from -= context;
     while (from < len) {
         size_t n = sp_utf8_valid(text + from, len - from);
         if ((st = guess_text(f, text + from, context, n, err))) return st;

@@ -1,8 +1,10 @@
 /* Guesses that a grammar makes: text that has to come, such as the name of the next property,
  * spelled in the tokens that the tokenizer would give it.
  *
- * The text is certain, its tokens are not: a model may spell it otherwise, and its last token may
- * reach into what is not forced any more. So these are guesses like any others. */
+ * Where a grammar leaves a choice of blanks alone, as JSON does, the answer's own habit decides:
+ * what came behind a comma is guessed to come behind the next. The text is certain but for blanks,
+ * its tokens are not: a model may spell it otherwise, and its last token may reach into what is not
+ * forced any more. So these are guesses like any others. */
 #ifndef SP_RUNTIME_DRAFT_FORCED_H
 #define SP_RUNTIME_DRAFT_FORCED_H
 

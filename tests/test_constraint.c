@@ -247,6 +247,49 @@ static void work_is_for_one_question(void **state)
     small_close(&s);
 }
 
+/* ---- looking ahead ----------------------------------------------------------------------------
+ */
+
+/* Where blanks may come or not, they come as they did the last time behind the same byte, as deep
+ * in brackets, outside of strings. */
+static void blanks_come_as_before(void **state)
+{
+    static const uint32_t ids[] = {0}; /* "a" */
+    static const struct {
+        const char *before, *comes;
+    } cases[] = {
+        {"a", ""},
+        {"ab a", "b"},
+        {"a b a", " b"},
+        {"a bab a", "b"},
+        {"aba b a", " b"},
+        {"[a b[ab]a", " b"},
+        {"[ab[a b]a", "b"},
+        {"{\"a\": ab, a", "b"},
+        {"ab \"a \\\"a \"a", "b"},
+        {"a b \"ab\"a", " b"},
+        {"]a b}a", " b"},
+    };
+    struct small s;
+    struct sp_constraint *c = NULL;
+
+    (void)state;
+    small_open(&s, "root ::= \"a\" \" \"? \"b\"");
+    struct sp_constraint_options options = {.grammar = s.g, .trie = s.trie, .n_vocab = N_VOCAB};
+    assert_int_equal(sp_constraint_open(&c, &options, NULL), SP_OK);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        size_t from = strlen(cases[i].before), len;
+        char text[64] = "";
+
+        strcpy(text, cases[i].before);
+        assert_int_equal(sp_constraint_forced(c, text, from, 63, &len, ids, 1, NULL), SP_OK);
+        text[len] = '\0';
+        assert_string_equal(text + from, cases[i].comes);
+    }
+    sp_constraint_close(c);
+    small_close(&s);
+}
+
 /* ---- the largest logit ------------------------------------------------------------------------
  */
 
@@ -332,7 +375,7 @@ static size_t compare_golden(const struct sp_json *line, const struct sp_token_t
         struct sp_token_mask mask;
         char text[8];
         size_t n_forced;
-        assert_int_equal(sp_constraint_forced(c, text, 8, &n_forced, ids, pos, NULL), SP_OK);
+        assert_int_equal(sp_constraint_forced(c, text, 0, 8, &n_forced, ids, pos, NULL), SP_OK);
         if (n_forced > 0) continue; /* llguidance leaves one spelling of it only */
         assert_int_equal(sp_constraint_mask(c, &mask, ids, pos, NULL), SP_OK);
         n_compared++;
@@ -555,6 +598,7 @@ int main(void)
         cmocka_unit_test(masks),
         cmocka_unit_test(memory_is_for_one_question),
         cmocka_unit_test(work_is_for_one_question),
+        cmocka_unit_test(blanks_come_as_before),
         cmocka_unit_test(the_best_token_is_checked),
         cmocka_unit_test(golden_masks),
         cmocka_unit_test(answers),
