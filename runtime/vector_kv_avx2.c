@@ -51,9 +51,9 @@ INLINE const uint8_t *half_at(struct halves keys, size_t h)
     return keys.blocks + h / 2 * keys.block_size + h % 2 * keys.width;
 }
 
-INLINE void scores_tile(float *scores, size_t ld, const float *q, size_t ldq, struct halves keys,
-                        size_t h, size_t head_dim, float factor, enum sp_kv_type type, const int nq,
-                        const int nh)
+TILE void scores_tile(float *scores, size_t ld, const float *q, size_t ldq, struct halves keys,
+                      size_t h, size_t head_dim, float factor, enum sp_kv_type type, const int nq,
+                      const int nh)
 {
     const size_t nb = (size_t)(nh + 1) / 2, ahead = nb * 2 * keys.width;
     __m256 acc[SCORE_QUERIES][4];
@@ -85,9 +85,9 @@ INLINE void scores_tile(float *scores, size_t ld, const float *q, size_t ldq, st
 }
 
 /* All keys for nq queries. */
-INLINE void scores_queries(float *scores, size_t ld, const float *q, size_t ldq, struct halves keys,
-                           size_t n_halves, size_t head_dim, float factor, enum sp_kv_type type,
-                           const int nq)
+TILE void scores_queries(float *scores, size_t ld, const float *q, size_t ldq, struct halves keys,
+                         size_t n_halves, size_t head_dim, float factor, enum sp_kv_type type,
+                         const int nq)
 {
     const int nh = nq <= 2 ? 4 : nq <= 4 ? 2 : 1;
     size_t h = 0;
@@ -165,9 +165,9 @@ enum { WEIGH_QUERIES = 4, VALUES_AHEAD = 4096 };
 
 /* out_i[d..] += sum of p_i[j] v_j[d..] over j = from..to-1, for nq queries and nv vectors of dims;
  * dims: of the last vector, 8 unless nv is 1. */
-INLINE void weigh_tile(float *out, size_t ld_out, const float *p, size_t ldp, size_t from,
-                       size_t to, struct values values, size_t d, size_t dims, enum sp_kv_type type,
-                       const int nq, const int nv)
+TILE void weigh_tile(float *out, size_t ld_out, const float *p, size_t ldp, size_t from, size_t to,
+                     struct values values, size_t d, size_t dims, enum sp_kv_type type,
+                     const int nq, const int nv)
 {
     __m256 acc[WEIGH_QUERIES][8];
 
@@ -196,8 +196,8 @@ INLINE void weigh_tile(float *out, size_t ld_out, const float *p, size_t ldp, si
 }
 
 /* The same for all dims: as many vectors at a time as leave room for the accumulators. */
-INLINE void weigh_rows(float *out, size_t ld_out, const float *p, size_t ldp, size_t from,
-                       size_t to, struct values values, enum sp_kv_type type, const int nq)
+TILE void weigh_rows(float *out, size_t ld_out, const float *p, size_t ldp, size_t from, size_t to,
+                     struct values values, enum sp_kv_type type, const int nq)
 {
     size_t d = 0, dim = values.head_dim;
 

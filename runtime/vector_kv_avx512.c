@@ -40,9 +40,9 @@ INLINE __m512 load16(const uint8_t *p, enum sp_kv_type type)
     return _mm512_loadu_ps(p);
 }
 
-INLINE void scores_tile(float *scores, size_t ld, const float *q, size_t ldq, const uint8_t *blocks,
-                        size_t block_size, size_t head_dim, float factor, enum sp_kv_type type,
-                        const int nq, const int nb)
+TILE void scores_tile(float *scores, size_t ld, const float *q, size_t ldq, const uint8_t *blocks,
+                      size_t block_size, size_t head_dim, float factor, enum sp_kv_type type,
+                      const int nq, const int nb)
 {
     size_t width = type == SP_KV_F16 ? 32 : 64;
     __m512 acc[SCORE_QUERIES][2];
@@ -72,9 +72,9 @@ INLINE void scores_tile(float *scores, size_t ld, const float *q, size_t ldq, co
 }
 
 /* All key blocks for nq queries, two blocks at a time. */
-INLINE void scores_queries(float *scores, size_t ld, const float *q, size_t ldq,
-                           const uint8_t *blocks, size_t n_blocks, size_t head_dim, float factor,
-                           enum sp_kv_type type, const int nq)
+TILE void scores_queries(float *scores, size_t ld, const float *q, size_t ldq,
+                         const uint8_t *blocks, size_t n_blocks, size_t head_dim, float factor,
+                         enum sp_kv_type type, const int nq)
 {
     size_t size = sp_key_block_size(type, head_dim), b = 0;
 
@@ -154,9 +154,9 @@ enum { WEIGH_QUERIES = 8, VALUES_AHEAD = 4096 };
 
 /* out_i[d..] += sum of p_i[j] v_j[d..] over j = from..to-1, for nq queries and nv vectors of dims,
  * the lanes of m of the last one. */
-INLINE void weigh_tile(float *out, size_t ld_out, const float *p, size_t ldp, size_t from,
-                       size_t to, struct values values, size_t d, __mmask16 m, enum sp_kv_type type,
-                       const int nq, const int nv)
+TILE void weigh_tile(float *out, size_t ld_out, const float *p, size_t ldp, size_t from, size_t to,
+                     struct values values, size_t d, __mmask16 m, enum sp_kv_type type,
+                     const int nq, const int nv)
 {
     __m512 acc[WEIGH_QUERIES][8];
 
@@ -185,8 +185,8 @@ INLINE void weigh_tile(float *out, size_t ld_out, const float *p, size_t ldp, si
 }
 
 /* The same for all dims: as many vectors at a time as leave room for the accumulators. */
-INLINE void weigh_rows(float *out, size_t ld_out, const float *p, size_t ldp, size_t from,
-                       size_t to, struct values values, enum sp_kv_type type, const int nq)
+TILE void weigh_rows(float *out, size_t ld_out, const float *p, size_t ldp, size_t from, size_t to,
+                     struct values values, enum sp_kv_type type, const int nq)
 {
     size_t d = 0, dim = values.head_dim;
 

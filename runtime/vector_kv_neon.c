@@ -47,8 +47,8 @@ struct keys {
 };
 
 /* nq queries times the keys of nb blocks from the b-th on. */
-INLINE void scores_tile(float *scores, size_t ld, const float *q, size_t ldq, struct keys keys,
-                        size_t b, float factor, enum sp_kv_type type, const int nq, const int nb)
+TILE void scores_tile(float *scores, size_t ld, const float *q, size_t ldq, struct keys keys,
+                      size_t b, float factor, enum sp_kv_type type, const int nq, const int nb)
 {
     const size_t row = SP_KV_BLOCK * keys.width, ahead = (size_t)nb * row;
     const uint8_t *block = keys.blocks + b * keys.block_size;
@@ -86,8 +86,8 @@ INLINE void scores_tile(float *scores, size_t ld, const float *q, size_t ldq, st
 }
 
 /* All keys for nq queries. */
-INLINE void scores_queries(float *scores, size_t ld, const float *q, size_t ldq, struct keys keys,
-                           size_t n_blocks, float factor, enum sp_kv_type type, const int nq)
+TILE void scores_queries(float *scores, size_t ld, const float *q, size_t ldq, struct keys keys,
+                         size_t n_blocks, float factor, enum sp_kv_type type, const int nq)
 {
     const int nb = nq <= 2 ? 2 : 1;
     size_t b = 0;
@@ -155,9 +155,9 @@ enum { WEIGH_QUERIES = 4, VALUES_AHEAD = 4096 };
 
 /* out_i[d..] += sum of p_i[j] v_j[d..] over j = from..to-1, for nq queries and nv vectors of dims;
  * dims: of the last vector, 4 unless nv is 1. */
-INLINE void weigh_tile(float *out, size_t ld_out, const float *p, size_t ldp, size_t from,
-                       size_t to, struct values values, size_t d, size_t dims, enum sp_kv_type type,
-                       const int nq, const int nv)
+TILE void weigh_tile(float *out, size_t ld_out, const float *p, size_t ldp, size_t from, size_t to,
+                     struct values values, size_t d, size_t dims, enum sp_kv_type type,
+                     const int nq, const int nv)
 {
     float32x4_t acc[WEIGH_QUERIES][16];
 
@@ -187,8 +187,8 @@ INLINE void weigh_tile(float *out, size_t ld_out, const float *p, size_t ldp, si
 }
 
 /* The same for all dims: as many vectors at a time as leave room for the accumulators. */
-INLINE void weigh_rows(float *out, size_t ld_out, const float *p, size_t ldp, size_t from,
-                       size_t to, struct values values, enum sp_kv_type type, const int nq)
+TILE void weigh_rows(float *out, size_t ld_out, const float *p, size_t ldp, size_t from, size_t to,
+                     struct values values, enum sp_kv_type type, const int nq)
 {
     size_t d = 0, dim = values.head_dim;
 

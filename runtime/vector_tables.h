@@ -7,6 +7,14 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
+/* A function inlined with constant sizes, so that its loops unroll. SP_ROLLED: as in
+ * quantize/kernels_avx512.c. */
+#if defined(SP_ROLLED)
+#define TILE static
+#else
+#define TILE INLINE
+#endif
+
 /* The largest magnitude of numbers, compared as bits, is a NaN above the first; as the second it is
  * the same one everywhere. */
 #define SP_INFINITY_BITS 0x7f800000u
