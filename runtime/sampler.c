@@ -184,7 +184,7 @@ static struct sp_history recent(const struct slot *slot, const struct sp_sampler
     return (struct sp_history){
         .older = room,
         .n_older = older,
-        .newer = row->drafts + (row->n_drafts - drafts),
+        .newer = drafts ? row->drafts + (row->n_drafts - drafts) : NULL,
         .n_newer = drafts,
     };
 }
