@@ -16,6 +16,13 @@ struct generating generating_open(const char *path, const char *kernels, unsigne
                                   const struct sp_session_options *options);
 void generating_close(struct generating *g);
 
+/* One thread or two for a run among many: `place` adds up where it stands in each list (kernel
+ * sets, depths, seeds ...), so that neighbours in any list differ and all meet both, at half the
+ * runs. What that leaves out cannot fail alone: a kernel set sees the rows and panels of a call,
+ * and test_kernels has each number of rows in every set; a pool hands out panels, whichever the
+ * set. */
+unsigned generating_threads(size_t place);
+
 enum { PLAIN = -2 }; /* as a depth: no draft at all */
 
 /* max_tokens ids, fewer where the end of the text counts, with a digest of the logits. */

@@ -42,7 +42,7 @@ static void expect(struct sp_result r, const struct sp_result *plain)
     sp_result_release(&r);
 }
 
-/* Draft on and off, depths, threads, kernels, chunks of the prompt. */
+/* Draft on and off, depths, threads, chunks of the prompt. */
 static void check_pair(const char *path, enum sp_cache_type cache)
 {
     struct sp_result plain = generate(path, NULL, 1, cache, 0, PLAIN);
@@ -52,28 +52,43 @@ static void check_pair(const char *path, enum sp_cache_type cache)
     for (size_t i = 0; i < sizeof depths / sizeof *depths; i++) {
         expect(generate(path, NULL, 1 + i % 2, cache, 1 + 5 * i, depths[i]), &plain);
     }
+    sp_result_release(&plain);
+}
+
+/* And scalar kernels. They are slow: one file of a family will do, since test_kernels and
+ * test_attention hold those of every type of weights and caches to them. */
+static void check_scalar(const char *path, enum sp_cache_type cache)
+{
+    struct sp_result plain = generate(path, NULL, 1, cache, 0, PLAIN);
+
     expect(generate(path, "scalar", 1, cache, 7, 3), &plain);
     sp_result_release(&plain);
 }
 
 static void self_drafted(void **state)
 {
+    const char *path;
     char folder[400];
 
     snprintf(folder, sizeof folder, SHARED "/oracle/targets/%s", (const char *)*state);
     if (!golden_exists(folder)) skip();
     check_pair(packed_file(packed_modelfile(folder, folder), SP_DTYPE_NONE, SP_Q8), SP_CACHE_F16);
-    check_pair(packed_file(packed_modelfile(folder, folder), SP_Q8, SP_Q4), SP_CACHE_F32);
+    path = packed_file(packed_modelfile(folder, folder), SP_Q8, SP_Q4);
+    check_pair(path, SP_CACHE_F32);
+    check_scalar(path, SP_CACHE_F32);
 }
 
 /* Drafts of testdata/families: a block draft of LFM2, the head that is in Qwen3-Next. */
 static void family_draft(void **state)
 {
+    const char *path;
     char modelfile[400];
 
     snprintf(modelfile, sizeof modelfile, TESTDATA "/families/%s/Modelfile", (const char *)*state);
     check_pair(packed_file(modelfile, SP_DTYPE_NONE, SP_DTYPE_NONE), SP_CACHE_F16);
-    check_pair(packed_file(modelfile, SP_Q4, SP_Q8), SP_CACHE_F32);
+    path = packed_file(modelfile, SP_Q4, SP_Q8);
+    check_pair(path, SP_CACHE_F32);
+    check_scalar(path, SP_CACHE_F32);
 }
 
 /* The folders of testdata/families: the same, and with a prompt in passes of any length. */
@@ -90,6 +105,7 @@ static void families(void **state)
         check_pair(packed_file(packed_modelfile(folder, folder), SP_Q8, SP_Q4), SP_CACHE_F32);
         path = packed_file(packed_modelfile(folder, folder), SP_Q4, SP_Q8);
         check_pair(path, SP_CACHE_F16);
+        check_scalar(path, SP_CACHE_F16);
         single = answer(path, NULL, 1, &options, 150, 8, PLAIN);
         for (options.rows_per_pass = 2; options.rows_per_pass < 150; options.rows_per_pass *= 8) {
             expect(answer(path, NULL, 1, &options, 150, 8, PLAIN), &single);
@@ -122,12 +138,15 @@ static void long_prompt(void **state)
 /* A draft made for its target, with random weights: it is almost never right. */
 static void random_draft(void **state)
 {
+    const char *path;
     char modelfile[400];
 
     snprintf(modelfile, sizeof modelfile, SHARED "/oracle/drafts/%s/Modelfile",
              (const char *)*state);
     if (!golden_exists(modelfile)) skip();
-    check_pair(packed_file(modelfile, SP_DTYPE_NONE, SP_DTYPE_NONE), SP_CACHE_F16);
+    path = packed_file(modelfile, SP_DTYPE_NONE, SP_DTYPE_NONE);
+    check_pair(path, SP_CACHE_F16);
+    check_scalar(path, SP_CACHE_F16);
 }
 
 int main(void)

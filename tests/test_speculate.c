@@ -71,16 +71,25 @@ static void assert_depth(const struct sp_result *r, size_t depth)
     assert_int_equal(r->guessed, r->drafted);
 }
 
-/* Scalar kernels are the reference already, and slow: one depth for each number of threads. */
-static bool is_tried(const struct sp_kernels *kernels, unsigned threads, int depth)
+/* Races are looked for among two threads only. */
+static bool is_turn(unsigned threads, size_t place)
 {
-    if (kernels == &sp_kernels_ref) return depth == (threads == 1 ? 3 : 10);
-    return !FEW_DEPTHS || depth == PLAIN || depth == SP_DEPTH_AUTO || depth == 7 || depth == 15;
+    return RACES_ONLY || threads == generating_threads(place);
 }
 
-/* All depths, threads and kernels of one file against its plain scalar run. */
-static void check_file(const char *path, size_t max_tokens)
+/* Scalar kernels are the reference already, and slow: one depth for each number of threads. */
+static bool is_tried(const struct sp_kernels *kernels, unsigned threads, int depth, size_t place)
 {
+    if (kernels == &sp_kernels_ref) return depth == (threads == 1 ? 3 : 10);
+    return is_turn(threads, place + (size_t)(depth - PLAIN)) &&
+           (!FEW_DEPTHS || depth == PLAIN || depth == SP_DEPTH_AUTO || depth == 7 || depth == 15);
+}
+
+/* All depths, threads and kernels of one file against its plain scalar run. place: of the file
+ * among the others, for generating_threads. */
+static void check_file(const char *path, size_t place)
+{
+    enum { max_tokens = 40 };
     struct sp_session_options options = {0};
     struct generating o = generating_open(path, reference_kernels, 1, &options);
     struct sp_result plain = generating_run(o.session, story, 4, max_tokens, PLAIN, true);
@@ -94,7 +103,7 @@ static void check_file(const char *path, size_t max_tokens)
         for (unsigned threads = LEAST_THREADS; threads <= 2; threads++) {
             o = generating_open(path, (*k)->name, threads, &options);
             for (int depth = PLAIN; depth <= 15; depth++) {
-                if (!is_tried(*k, threads, depth)) continue;
+                if (!is_tried(*k, threads, depth, place)) continue;
                 struct sp_result r = generating_run(o.session, story, 4, max_tokens, depth, true);
                 generating_same(&r, &plain);
                 assert_counts(&r);
@@ -106,6 +115,7 @@ static void check_file(const char *path, size_t max_tokens)
             }
             generating_close(&o);
         }
+        place++;
     }
     sp_result_release(&plain);
     sp_result_release(&asked);
@@ -114,31 +124,31 @@ static void check_file(const char *path, size_t max_tokens)
 static void dflash_q4(void **state)
 {
     (void)state;
-    check_file(packed_file(TESTDATA "/tiny/Modelfile", SP_Q4, SP_Q4), 40);
+    check_file(packed_file(TESTDATA "/tiny/Modelfile", SP_Q4, SP_Q4), 0);
 }
 
 static void dflash_q8(void **state)
 {
     (void)state;
-    check_file(packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_DTYPE_NONE), 40);
+    check_file(packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_DTYPE_NONE), 1);
 }
 
 static void dflash_bf16(void **state)
 {
     (void)state;
-    check_file(packed_file(TESTDATA "/tiny/Modelfile", SP_DTYPE_NONE, SP_Q8), 40);
+    check_file(packed_file(TESTDATA "/tiny/Modelfile", SP_DTYPE_NONE, SP_Q8), 2);
 }
 
 static void autoregressive_q4(void **state)
 {
     (void)state;
-    check_file(packed_file(TESTDATA "/tiny/Modelfile.ar", SP_Q4, SP_Q8), 40);
+    check_file(packed_file(TESTDATA "/tiny/Modelfile.ar", SP_Q4, SP_Q8), 0);
 }
 
 static void autoregressive_bf16(void **state)
 {
     (void)state;
-    check_file(packed_file(TESTDATA "/tiny/Modelfile.ar", SP_DTYPE_NONE, SP_DTYPE_NONE), 40);
+    check_file(packed_file(TESTDATA "/tiny/Modelfile.ar", SP_DTYPE_NONE, SP_DTYPE_NONE), 1);
 }
 
 /* The target as its own draft: everything is accepted, every round ends in a bonus token. */
@@ -164,7 +174,7 @@ static void self_draft(void **state)
 
 /* Guesses of a lookup, alone and beside the file's draft: a text that repeats itself is looked up
  * with success, and stays what it is. */
-static void check_lookup(const char *path, enum sp_draft_by by, const char *name)
+static void check_lookup(const char *path, enum sp_draft_by by, const char *name, size_t place)
 {
     struct sp_session_options options = {.no_draft = true};
     struct generating o = generating_open(path, reference_kernels, 1, &options);
@@ -186,6 +196,9 @@ static void check_lookup(const char *path, enum sp_draft_by by, const char *name
             for (int depth = SP_DEPTH_AUTO; depth <= 15; depth += 8) { /* auto, 7, 15 */
                 bool scalar = *k == &sp_kernels_ref;
                 if (scalar && depth != (threads == 1 ? 7 : 15)) continue;
+                if (!scalar && !is_turn(threads, place + (size_t)(depth - SP_DEPTH_AUTO) / 8)) {
+                    continue;
+                }
                 struct sp_result r = generating_run(o.session, prompt, 60, 50, depth, true);
                 generating_same(&r, &plain);
                 assert_counts(&r);
@@ -201,6 +214,7 @@ static void check_lookup(const char *path, enum sp_draft_by by, const char *name
             }
             generating_close(&o);
         }
+        place++;
     }
     sp_result_release(&plain);
 }
@@ -212,9 +226,9 @@ static void lookup(void **state)
                *pair = packed_file(TESTDATA "/tiny/Modelfile", SP_Q4, SP_Q8);
 
     (void)state;
-    check_lookup(plain, SP_DRAFT_BY_DEFAULT, "lookup");
-    check_lookup(pair, SP_DRAFT_BY_LOOKUP, "lookup");
-    check_lookup(pair, SP_DRAFT_BY_BOTH, "lookup and dflash");
+    check_lookup(plain, SP_DRAFT_BY_DEFAULT, "lookup", 0);
+    check_lookup(pair, SP_DRAFT_BY_LOOKUP, "lookup", 1);
+    check_lookup(pair, SP_DRAFT_BY_BOTH, "lookup and dflash", 2);
 }
 
 /* Who drafts, by the file and what was asked for. */
@@ -382,7 +396,7 @@ static void bad_requests(void **state)
 
 /* Caches of other types than f16, for a prompt of more than a span: plain decoding on one thread
  * with scalar kernels against threads, kernels, drafting and cuts of the prompt. */
-static void check_cache(enum sp_cache_type cache)
+static void check_cache(enum sp_cache_type cache, size_t place)
 {
     const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q4, SP_Q8);
     struct sp_session_options options = {.cache = cache};
@@ -401,6 +415,7 @@ static void check_cache(enum sp_cache_type cache)
             o = generating_open(path, (*k)->name, threads, &options);
             int step = *k == &sp_kernels_ref ? 9 : 6;
             for (int depth = PLAIN + RACES_ONLY * step; depth <= 15; depth += step) {
+                if (!is_turn(threads, place + (size_t)((depth - PLAIN) / step))) continue;
                 struct sp_result r = generating_run(o.session, prompt, 270, 30, depth, true);
                 generating_same(&r, &want);
                 sp_result_release(&r);
@@ -410,6 +425,7 @@ static void check_cache(enum sp_cache_type cache)
             }
             generating_close(&o);
         }
+        place++;
     }
     sp_result_release(&want);
 }
@@ -417,13 +433,13 @@ static void check_cache(enum sp_cache_type cache)
 static void q8_caches(void **state)
 {
     (void)state;
-    check_cache(SP_CACHE_Q8);
+    check_cache(SP_CACHE_Q8, 0);
 }
 
 static void f32_caches(void **state)
 {
     (void)state;
-    check_cache(SP_CACHE_F32);
+    check_cache(SP_CACHE_F32, 1);
 }
 
 /* ../shared/models/tiny/README.md: rounds of z-lab's decoder at block 16, bf16 weights in float32

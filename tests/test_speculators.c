@@ -93,9 +93,11 @@ static struct sp_result answer(struct sp_session *session, uint64_t seed, int de
     return result;
 }
 
+/* Each depth in each kernel set with one thread and with two, by the seeds. */
 static void check_file(const char *path)
 {
     static const int depths[] = {PLAIN, 1, 3, 5, SP_DEPTH_AUTO};
+    size_t place = 0;
     struct sp_session_options options = {0};
     struct generating o = generating_open(path, "scalar", 1, &options);
     struct sp_result plain[3];
@@ -107,20 +109,25 @@ static void check_file(const char *path)
     generating_close(&o);
     for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {
         if (!sp_kernels_supported(*k)) continue;
+        size_t accepted = 0, mismatches = 0;
         for (unsigned threads = 1; threads <= 2; threads++) {
-            size_t accepted = 0, mismatches = 0;
             options.rows_per_pass = threads == 1 ? 4 : 0;
             o = generating_open(path, (*k)->name, threads, &options);
             for (size_t i = 0; i < 3 * sizeof depths / sizeof *depths; i++) {
-                struct sp_result r = answer(o.session, i % 3, depths[i / 3]);
+                struct sp_result r;
+                /* Scalar kernels are the reference already, and slow. */
+                if (*k == &sp_kernels_ref && depths[i / 3] != 5) continue;
+                if (generating_threads(place + i % 3 + i / 3) != threads) continue;
+                r = answer(o.session, i % 3, depths[i / 3]);
                 generating_same(&r, &plain[i % 3]);
                 accepted += r.accepted;
                 mismatches += r.mismatches;
                 sp_result_release(&r);
             }
-            assert_true(accepted > 50 && mismatches > 50);
             generating_close(&o);
         }
+        assert_true(*k == &sp_kernels_ref || (accepted > 50 && mismatches > 50));
+        place++;
     }
     for (size_t seed = 0; seed < 3; seed++)
         sp_result_release(&plain[seed]);
