@@ -456,6 +456,7 @@ enum sp_status sp_session_generate(struct sp_session *session, const struct sp_r
 
     memset(result, 0, sizeof *result);
     sp_turns_enter(session->package->turns);
+    session->has_turn = true;
     if ((st = open_run(&run))) goto done;
     result->n_prompt = request->n_prompt;
     if ((st = run_rounds(&run))) goto done;
@@ -463,6 +464,7 @@ enum sp_status sp_session_generate(struct sp_session *session, const struct sp_r
     if (run.hash) result->logits_digest = sp_hash_digest(run.hash);
     st = estimate_speed_up(&run);
 done:
+    session->has_turn = false;
     sp_turns_leave(session->package->turns);
     sp_detokenizer_close(run.detokenizer);
     sp_sampling_chooser_free(run.sampling);

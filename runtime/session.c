@@ -129,15 +129,16 @@ static enum sp_status same_origin(const struct sp_session *s, struct sp_state *s
 enum sp_status sp_session_save(struct sp_session *session, const char *path, struct sp_err *err)
 {
     struct sp_state *state = NULL;
+    bool has_turn = session->has_turn;
     enum sp_status st;
 
     if ((st = sp_state_create(&state, path, err))) return st;
-    sp_turns_enter(session->package->turns);
+    if (!has_turn) sp_turns_enter(session->package->turns);
     if ((st = same_origin(session, state, err))) goto done;
     if ((st = sp_speculator_save(session->speculator, state, err))) goto done;
     st = sp_state_end(state, err);
 done:
-    sp_turns_leave(session->package->turns);
+    if (!has_turn) sp_turns_leave(session->package->turns);
     sp_state_close(state);
     return st;
 }

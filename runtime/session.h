@@ -42,6 +42,7 @@ struct sp_session {
     struct sp_speculator *speculator;
     struct sp_drafting drafting; /* what earlier answers taught */
     float *scratch;              /* [n_vocab rounded up], for probabilities; owned */
+    bool has_turn;               /* its thread generates, or is in a callback of that */
 };
 
 /* What the target's tokens spell, made when it is first asked for. SP_E_UNSUPPORTED: the file has
