@@ -45,7 +45,10 @@ static enum sp_status add_call(struct sp_said *said, const struct sp_answer_piec
 enum sp_status sp_said_add(struct sp_said *said, const struct sp_answer_piece *piece,
                            struct sp_err *err)
 {
-    if (piece->kind == SP_ANSWER_CALL) return add_call(said, piece, err);
+    if (piece->kind == SP_ANSWER_CALL || piece->kind == SP_ANSWER_CALL_BEGUN) {
+        return add_call(said, piece, err);
+    }
+    if (piece->kind == SP_ANSWER_ARGUMENTS) return SP_OK;
     return sp_text_append(piece->kind == SP_ANSWER_THOUGHT ? &said->thought : &said->content,
                           piece->text, piece->size, err);
 }

@@ -20,6 +20,7 @@ struct sp_said {
     uint64_t key; /* of the ids: another one an answer */
 };
 void sp_said_release(struct sp_said *said);
+/* A call that has begun is one, without arguments; parts of arguments are left out. */
 SP_MUST_CHECK enum sp_status sp_said_add(struct sp_said *said, const struct sp_answer_piece *piece,
                                          struct sp_err *err);
 

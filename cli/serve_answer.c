@@ -25,8 +25,9 @@ struct answering {
     size_t n_bytes, n_shown; /* of all tokens; of all text */
     char *text;              /* of `reply.out` */
     size_t size;
-    bool begun; /* the stream's head is out */
-    bool told;  /* all of the answer */
+    bool begun;      /* the stream's head is out */
+    bool told;       /* all of the answer */
+    bool call_begun; /* and told as it comes */
 };
 
 int sp_serve_status_of(enum sp_status st)
@@ -149,13 +150,19 @@ static void drop_told(struct answering *a)
     if (a->n_tokens > 0) memmove(a->tokens, a->tokens + n, a->n_tokens * sizeof *a->tokens);
 }
 
-/* Streams tell a piece, whole answers keep it. */
+/* Streams tell a piece, whole answers keep it. A call that was told as it came is told. */
 static void on_piece(void *context, const struct sp_answer_piece *piece)
 {
     struct answering *a = context;
-    bool stream = a->job->ask.stream;
+    bool stream = a->job->ask.stream, whole = piece->kind == SP_ANSWER_CALL,
+         begun = piece->kind == SP_ANSWER_CALL_BEGUN;
 
-    if (!a->status && (!stream || piece->kind == SP_ANSWER_CALL)) {
+    if (whole && a->call_begun) {
+        a->call_begun = false;
+        return;
+    }
+    a->call_begun = a->call_begun || begun;
+    if (!a->status && (!stream || whole || begun)) {
         a->status = sp_said_add(&a->said, piece, NULL);
     }
     if (a->status || !stream || !open_out(a)) return;
@@ -220,6 +227,7 @@ static enum sp_status open_parser(struct answering *a, const char *prompt, size_
         .syntax = &a->syntax,
         .tools = calls ? ask->tools : NULL,
         .in_thought = sp_answer_syntax_thinks(&a->syntax, prompt, size),
+        .held = ask->stream && holds_calls(a),
         .piece = on_piece,
         .context = a,
     };

@@ -214,7 +214,7 @@ static void begin_chunk(struct sp_serve_reply *r, enum form form)
 
 /* A call, or what a stream tells of it at a time: index SIZE_MAX is not told, nor a NULL. */
 static void write_call(struct sp_json_out *out, size_t index, const char *id, const char *name,
-                       const char *arguments)
+                       const char *arguments, size_t size)
 {
     sp_json_out_begin(out, NULL, '{');
     if (index != SIZE_MAX) sp_json_out_u64(out, "index", index);
@@ -224,7 +224,7 @@ static void write_call(struct sp_json_out *out, size_t index, const char *id, co
     }
     sp_json_out_begin(out, "function", '{');
     if (name != NULL) sp_json_out_text(out, "name", name);
-    sp_json_out_text(out, "arguments", arguments);
+    sp_json_out_string(out, "arguments", arguments, size);
     sp_json_out_end(out, '}');
     sp_json_out_end(out, '}');
 }
@@ -244,15 +244,15 @@ static void write_chat_delta(struct sp_serve_reply *r, const struct delta *d)
 
     sp_json_out_begin(out, "delta", '{');
     if (d->first) sp_json_out_text(out, "role", "assistant");
-    if (p != NULL && p->kind == SP_ANSWER_CALL) {
+    if (p != NULL && p->kind >= SP_ANSWER_CALL) {
         size_t index = r->said->n_calls - 1;
         const struct sp_said_call *call = &r->said->calls[index];
 
         sp_json_out_begin(out, "tool_calls", '[');
-        if (d->arguments) {
-            write_call(out, index, NULL, NULL, call->arguments);
+        if (p->kind == SP_ANSWER_ARGUMENTS || d->arguments) {
+            write_call(out, index, NULL, NULL, p->text, p->size);
         } else {
-            write_call(out, index, call->id, call->name, "");
+            write_call(out, index, call->id, call->name, "", 0);
         }
         sp_json_out_end(out, ']');
     } else if (p != NULL) {
@@ -341,7 +341,8 @@ static void write_message(struct sp_serve_reply *r)
         sp_json_out_begin(out, "tool_calls", '[');
         for (size_t i = 0; i < said->n_calls; i++) {
             const struct sp_said_call *call = &said->calls[i];
-            write_call(out, SIZE_MAX, call->id, call->name, call->arguments);
+            write_call(out, SIZE_MAX, call->id, call->name, call->arguments,
+                       strlen(call->arguments));
         }
         sp_json_out_end(out, ']');
     }

@@ -29,6 +29,14 @@ SP_MUST_CHECK enum sp_status sp_answer_call_read(enum sp_value_read *read,
                                                  const struct sp_call_source *source,
                                                  struct sp_err *err);
 
+/* A call that is held to be one, as far as it is there: places in the source's text. Calls that are
+ * JSON, the name first. */
+struct sp_call_begun {
+    size_t name, n_name;
+    size_t arguments, n_arguments; /* of which something is there; n_arguments: all that is sure */
+};
+bool sp_answer_call_begun(struct sp_call_begun *out, const struct sp_call_source *source);
+
 /* Can it be the name of a function? */
 bool sp_answer_call_may_be_named(const char *name, size_t size);
 

@@ -19,6 +19,8 @@ struct sp_answer_parser {
     bool said;     /* content stands behind the last thought or call: no thought begins there */
     bool called;
     bool closed; /* BEHIND_CALL: the close mark was there */
+    bool begun;  /* CALL: it was told to have, */
+    size_t told; /* and so many bytes of its arguments */
 };
 
 /* What a step came to. */
@@ -179,6 +181,33 @@ static enum step give_up_call(struct sp_answer_parser *p)
     return AGAIN;
 }
 
+/* Tells what is new of a call that is sure to be one. */
+static enum sp_status tell_begun(struct sp_answer_parser *p, const struct sp_call_source *source,
+                                 struct sp_err *err)
+{
+    struct sp_answer_piece piece = {.kind = SP_ANSWER_CALL_BEGUN, .text = ""};
+    struct sp_call_begun begun;
+    enum sp_status st;
+
+    if (!p->reading.held || !sp_answer_call_begun(&begun, source)) return SP_OK;
+    if (!p->begun) {
+        p->call.name.len = 0;
+        if ((st = sp_text_append(&p->call.name, source->text + begun.name, begun.n_name, err)) ||
+            (st = sp_text_append(&p->call.name, "", 1, err))) {
+            return st;
+        }
+        piece.name = p->call.name.at;
+        p->reading.piece(p->reading.context, &piece);
+        p->begun = true;
+    }
+    piece = (struct sp_answer_piece){.kind = SP_ANSWER_ARGUMENTS,
+                                     .text = source->text + begun.arguments + p->told,
+                                     .size = begun.n_arguments - p->told};
+    if (piece.size > 0) p->reading.piece(p->reading.context, &piece);
+    p->told = begun.n_arguments;
+    return SP_OK;
+}
+
 static enum sp_status read_call(enum step *step, struct sp_answer_parser *p, bool final,
                                 struct sp_err *err)
 {
@@ -194,10 +223,16 @@ static enum sp_status read_call(enum step *step, struct sp_answer_parser *p, boo
     enum sp_status st;
     size_t used;
 
-    if ((st = sp_answer_call_read(&read, &p->call, &used, &source, err))) return st;
-    *step = read == SP_VALUE_MORE ? WAIT : AGAIN;
-    if (read == SP_VALUE_NONE) *step = give_up_call(p);
-    if (read != SP_VALUE_READ) return SP_OK;
+    if ((st = tell_begun(p, &source, err)) ||
+        (st = sp_answer_call_read(&read, &p->call, &used, &source, err))) {
+        return st;
+    }
+    *step = read == SP_VALUE_MORE || p->begun ? WAIT : AGAIN;
+    if (read == SP_VALUE_NONE && !p->begun) *step = give_up_call(p);
+    if (read != SP_VALUE_READ) return SP_OK; /* what has begun is cut by the answer's end */
+    *step = AGAIN;
+    p->begun = false;
+    p->told = 0;
     sp_answer_stream_tell_call(&p->stream, &p->call);
     sp_answer_stream_drop(&p->stream, p->n_open + used);
     p->called = true;

@@ -10,14 +10,23 @@
 
 #include "runtime/answer_syntax.h"
 
-enum sp_answer_kind { SP_ANSWER_CONTENT, SP_ANSWER_THOUGHT, SP_ANSWER_CALL };
+enum sp_answer_kind {
+    SP_ANSWER_CONTENT,
+    SP_ANSWER_THOUGHT,
+    SP_ANSWER_CALL,
+    /* Where calls are told as they come, before a call: it has begun, and parts of its arguments,
+     * as the model writes them. Not of all calls; one that the answer's end cuts has no more. */
+    SP_ANSWER_CALL_BEGUN,
+    SP_ANSWER_ARGUMENTS,
+};
 
 /* Borrowed during the call. */
 struct sp_answer_piece {
     enum sp_answer_kind kind;
-    const char *text; /* [size], never empty; of a call: its arguments, a JSON object */
+    const char *text; /* [size], never empty but where a call has begun; of a call: its arguments, a
+                       * JSON object */
     size_t size;
-    const char *name; /* of a call */
+    const char *name; /* of a call, whole or begun */
 };
 typedef void sp_answer_fn(void *context, const struct sp_answer_piece *piece);
 
@@ -26,6 +35,7 @@ struct sp_answer_reading {
     const struct sp_json *tools; /* as an API has them, for the types of arguments; borrowed. NULL:
                                   * calls are not looked for */
     bool in_thought;             /* the prompt has opened one */
+    bool held; /* what begins like a call is one (answer_grammar.h): it is told as it comes */
     sp_answer_fn *piece;
     void *context;
 };

@@ -170,7 +170,8 @@ static void calls_are_held_to_schemas(void **state)
          "<|section|><|call|>functions.get_weather:0<|argument|>{\"city\": \"P\"}<|end|>"
          "<|call|>functions.now:1<|argument|>{}<|end|><|/section|>"},
         {&coder, true,
-         "<tool_call>\n<function=get_weather>\n<parameter=city>\nSan\n<b>Jos\xc3\xa9</b>\n</parameter>\n"
+         "<tool_call>\n<function=get_weather>\n<parameter=city>\nSan\n<b>Jos\xc3\xa9</b>\n</"
+         "parameter>\n"
          "<parameter=days>\n3\n</parameter>\n<parameter=where>\n{\"k\": [1]}\n</parameter>\n"
          "</function>\n</tool_call>"},
         {&coder, true, "<tool_call>\n<function=now>\n</function>\n</tool_call>"},
@@ -488,6 +489,83 @@ static void what_is_allowed_is_read(void **state)
     }
 }
 
+/* ---- calls as they come -----------------------------------------------------------------------
+ */
+
+/* "name(arguments)" of each call, the bracket closed where it is whole; content is "!". */
+static void note_parts(void *context, const struct sp_answer_piece *piece)
+{
+    struct sp_text *text = context;
+
+    if (piece->kind == SP_ANSWER_CALL_BEGUN) {
+        answering_append(text, piece->name, strlen(piece->name));
+        answering_append(text, "(", 1);
+    }
+    if (piece->kind == SP_ANSWER_ARGUMENTS) answering_append(text, piece->text, piece->size);
+    if (piece->kind == SP_ANSWER_CALL) answering_append(text, ")", 1);
+    if (piece->kind == SP_ANSWER_CONTENT) answering_append(text, "!", 1);
+}
+
+static char *read_parts(const struct sp_answer_syntax *syntax, const char *text, size_t size,
+                        size_t step)
+{
+    struct sp_text told = {0};
+    const struct sp_answer_reading reading = {.syntax = syntax,
+                                              .tools = answering_tools,
+                                              .held = true,
+                                              .piece = note_parts,
+                                              .context = &told};
+    struct sp_answer_parser *parser = NULL;
+
+    assert_int_equal(sp_answer_parser_open(&parser, &reading, NULL), SP_OK);
+    for (size_t i = 0; i < size; i += step) {
+        size_t n = size - i < step ? size - i : step;
+        assert_int_equal(sp_answer_parser_feed(parser, text + i, n, false, NULL), SP_OK);
+    }
+    assert_int_equal(sp_answer_parser_finish(parser, NULL), SP_OK);
+    sp_answer_parser_close(parser);
+    answering_append(&told, "", 1);
+    return told.at;
+}
+
+/* However it is cut, name and arguments are told, and no more when the answer ends within. */
+static void calls_are_told_as_they_come(void **state)
+{
+    static const struct {
+        const struct sp_answer_syntax *syntax;
+        const char *text, *told;
+    } cases[] = {
+        {&hermes,
+         "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"a}\\\"\"}}\n"
+         "</tool_call> <tool_call>{\"name\":\"now\",\"arguments\":{}}</tool_call>",
+         "get_weather({\"city\": \"a}\\\"\"})now({})"},
+        {&hermes, "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Pa",
+         "get_weather({\"city\": \"Pa"},
+        {&llama, "{\"name\": \"now\", \"parameters\": { }}", "now({ })"},
+        {&mistral,
+         "[TOOL_CALLS] [{\"name\": \"now\", \"arguments\": {}}, {\"name\": \"now\", "
+         "\"arguments\": {}}]",
+         "now({})now({})"},
+        {&apertus, "<|tools_prefix|>[{\"get_weather\": {\"city\": \"P\"}}]<|tools_suffix|>",
+         "get_weather({\"city\": \"P\"})"},
+        {&deepseek,
+         "<calls><call>function<sep>get_weather\n```json\n{\"city\": \"P\"}\n```</call></calls>",
+         "get_weather({\"city\": \"P\"})"},
+        {&kimi, "<|section|><|call|>functions.now:0<|argument|>{}<|end|><|/section|>", "now({})"},
+        {&glm, "<tool_call>now\n</tool_call>", ")"}, /* not JSON: whole */
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        size_t size = strlen(cases[i].text);
+        for (size_t step = 1; step <= size; step++) {
+            char *told = read_parts(cases[i].syntax, cases[i].text, size, step);
+            assert_string_equal(told, cases[i].told);
+            free(told);
+        }
+    }
+}
+
 /* ---- refusals ---------------------------------------------------------------------------------
  */
 
@@ -554,6 +632,7 @@ int main(void)
         cmocka_unit_test(forms_stand_behind_thoughts),
         cmocka_unit_test(a_form_or_calls),
         cmocka_unit_test(what_is_allowed_is_read),
+        cmocka_unit_test(calls_are_told_as_they_come),
         cmocka_unit_test(what_cannot_be_held_is_refused),
     };
 

@@ -135,6 +135,10 @@ static void test_stream(void **state)
     free(text);
     text = served_joined(&r, "choices.0.delta.tool_calls.0.function.arguments", &n);
     assert_paints(text);
+    assert_true(n > 3); /* as they come */
+    free(text);
+    text = served_joined(&r, "choices.0.delta.tool_calls.0.id", &n);
+    assert_int_equal(strlen(text), 9);
     free(text);
     text = served_joined(&r, "choices.0.delta.content", &n);
     assert_string_equal(text, "");
