@@ -29,7 +29,7 @@ static int show_prompt_progress(void *context, size_t done, size_t total)
 {
     struct stream *s = context;
 
-    if (total >= LONG_PROMPT && sp_out_is_screen(stderr)) {
+    if (total >= LONG_PROMPT && sp_out_is_screen(stderr) && !s->style->whole) {
         if (done < total)
             fprintf(stderr, "\rprompt: %zu of %zu tokens\x1b[K", done, total);
         else if (s->progress_drawn)
@@ -109,7 +109,7 @@ static int show_text(void *context, const char *text, size_t size, bool drafted)
 
     if (size == 0) return sp_signals_caught();
     if (s->parser != NULL && read_text(s, text, size, false)) return 1;
-    if (s->apart) return sp_signals_caught();
+    if (s->apart || s->style->whole) return sp_signals_caught();
     if (s->style->json) {
         struct sp_json_out out = {.file = stdout};
         sp_json_out_begin(&out, NULL, '{');
@@ -140,7 +140,7 @@ static int show_token(void *context, const struct sp_token *token)
     struct sp_json_out out = {.file = stdout};
 
     if (s->style->ids && !s->style->json) show_id(s, token);
-    if (!s->style->json) return sp_signals_caught();
+    if (!s->style->json || s->style->whole) return sp_signals_caught();
     sp_json_out_begin(&out, NULL, '{');
     sp_json_out_u64(&out, "id", token->id);
     sp_json_out_bool(&out, "drafted", token->drafted);
@@ -282,7 +282,7 @@ static void report_json(const struct sp_result *r, const struct sp_said *said,
                         const struct sp_package_info *info, const struct sp_sampling *sampling,
                         const struct sp_answer_style *style)
 {
-    struct sp_json_out out = {.file = stdout};
+    struct sp_json_out out = {.file = style->whole ? style->whole : stdout};
     char digest[17];
 
     sp_json_out_begin(&out, NULL, '{');
@@ -333,7 +333,7 @@ static void report_json(const struct sp_result *r, const struct sp_said *said,
     sp_json_out_u64(&out, "threads", info->n_threads);
     sp_json_out_text(&out, "draft", info->draft);
     sp_json_out_end(&out, '}');
-    putchar('\n');
+    putc('\n', out.file);
 }
 
 static bool looks_up(const struct sp_package_info *info)
@@ -446,5 +446,5 @@ void sp_answer_report(const struct sp_result *result, const struct sp_said *said
         report_long(result, info);
     else
         report_short(result, info);
-    if (!style->told_useless) style->told_useless = report_useless(result, info);
+    if (!style->told_useless && !style->whole) style->told_useless = report_useless(result, info);
 }

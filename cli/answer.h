@@ -5,6 +5,8 @@
 #include "cli/said.h"
 #include "runtime/spectool.h"
 
+#include <stdio.h>
+
 struct sp_answer_style {
     bool json;       /* an object a token and a piece of text, the last one with everything */
     bool ids;        /* the file has no tokenizer: ids in place of text, with commas between */
@@ -13,7 +15,9 @@ struct sp_answer_style {
     bool digest;     /* the last object holds logits_xxh3 */
     bool plain;      /* --no-draft: no rounds are listed */
     bool hide_thoughts;
-    bool told_useless;        /* that the draft does not help was said: once is enough */
+    bool told_useless; /* that the draft does not help was said: once is enough */
+    FILE *
+        whole; /* the last object alone, to this file; NULL: all as it comes, to stdout; borrowed */
     const char *prompt_cache; /* file that keeps prompts, NULL: none; borrowed */
 };
 

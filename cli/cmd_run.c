@@ -1,4 +1,5 @@
 /* spectool run: generates from a packed file, once or in a session. */
+#include "cli/batch.h"
 #include "cli/commands.h"
 #include "cli/form.h"
 #include "cli/generation.h"
@@ -14,7 +15,8 @@ struct options {
     struct sp_engine_opts engine; /* but for what the settings hold too */
     const char *ids, *system, *prompt_cache, *format, *think;
     bool raw, no_draft, ignore_eos, show_draft, hide_thinking, verbose, json, logprobs, digest;
-    int64_t n_top;
+    bool batch;
+    int64_t n_top, sessions;
 };
 
 /* What says how to draft. */
@@ -28,6 +30,13 @@ static const struct sp_opt opts[] = {
      .help = "The prompt as it is, no template; special tokens written in it are recognised"},
     {SP_OPT_STRING, 0, "ids", NULL, "ID,ID,...", AT(ids),
      .help = "The prompt as token ids; no template, nothing added"},
+    {SP_OPT_FLAG, 0, "batch", NULL, NULL, AT(batch),
+     .help =
+         "A prompt a line on standard input, as JSON: a text, an array of ids, or an object with "
+         "messages; an object with the answer a line on standard output"},
+    {SP_OPT_INT, 0, "sessions", NULL, "N", AT(sessions), .min = 1, .max = 64, .shown = "8",
+     .help =
+         "With --batch: answers at a time, in passes that they share; they do not depend on it"},
     {SP_OPT_STRING, 0, "system", NULL, "TEXT", AT(system),
      .help = "System message, in place of the file's"},
     {SP_OPT_STRING, 0, "think", NULL, "true|false|LEVEL", AT(think),
@@ -108,7 +117,7 @@ enum sp_status sp_generation_answer(struct sp_result *result, struct sp_said *sa
 
     if ((st = hold(&grammar, g, err))) return st;
     sp_generation_request(&request, &sampling, end_ids, g, g->settings, ids);
-    request.measure = !g->no_draft && g->info.draft != NULL;
+    request.measure = !g->no_draft && g->info.draft != NULL && g->style.whole == NULL;
     request.logprobs = g->logprobs;
     request.n_top = g->n_top;
     if (grammar) request.grammar = grammar;
@@ -188,7 +197,7 @@ static enum sp_status check_options(const struct options *o, const struct sp_arg
     if (o->ids != NULL && args->n_operands > 1) {
         return sp_fail(err, SP_E_USAGE, "both --ids and a prompt are given");
     }
-    if (!o->json && (o->logprobs || o->n_top || o->digest)) {
+    if (!o->json && !o->batch && (o->logprobs || o->n_top || o->digest)) {
         return sp_fail(err, SP_E_USAGE,
                        "--logprobs, --top-logprobs and --logits-digest go with --json");
     }
@@ -209,6 +218,16 @@ static enum sp_status check_options(const struct options *o, const struct sp_arg
         return sp_fail(err, SP_E_USAGE, "--hide-thinking does not go with --%s",
                        o->json ? "json" : "show-draft");
     }
+    if (o->batch && (o->ids || args->n_operands > 1 || o->prompt_cache || o->show_draft ||
+                     o->hide_thinking || o->logprobs || o->n_top)) {
+        return sp_fail(err, SP_E_USAGE,
+                       "--batch reads prompts from standard input and writes whole answers: no "
+                       "PROMPT, --ids, --prompt-cache, --show-draft, --hide-thinking, --logprobs, "
+                       "--top-logprobs");
+    }
+    if (!o->batch && sp_args_given(args, "sessions")) {
+        return sp_fail(err, SP_E_USAGE, "--sessions goes with --batch");
+    }
     if (o->json && o->show_draft) {
         return sp_fail(err, SP_E_USAGE, "--show-draft does not go with --json");
     }
@@ -225,12 +244,13 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
 {
     const struct options *o = args->options;
     struct sp_settings settings = o->settings;
-    bool session = o->ids == NULL && args->n_operands == 1 && sp_out_is_terminal(stdin) &&
-                   sp_out_is_terminal(stdout);
+    struct sp_engine_opts engine = o->engine;
+    bool session = !o->batch && o->ids == NULL && args->n_operands == 1 &&
+                   sp_out_is_terminal(stdin) && sp_out_is_terminal(stdout);
     struct sp_generation g = {
         .path = args->operands[0],
         .settings = &settings,
-        .style = {.json = o->json,
+        .style = {.json = o->json || o->batch,
                   .show_draft = o->show_draft,
                   .hide_thoughts = o->hide_thinking || hides_thoughts(o),
                   .verbose = o->verbose,
@@ -256,26 +276,29 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     }
     /* A session may still set another depth. */
     if (!session && settings.depth == 0) g.no_draft = g.style.plain = true;
-    if ((st = sp_generation_open(&g, args, &o->engine, err))) goto done;
+    if (o->batch) engine.n_together = (size_t)o->sessions;
+    if ((st = sp_generation_open(&g, args, &engine, err))) goto done;
     if (o->settings.depth != 0) sp_generation_note_vain(&g, args, o->no_draft, drafting);
     g.style.ids = !g.info.has_tokenizer;
-    if (o->ids == NULL && !g.info.has_tokenizer) {
+    if (o->ids == NULL && !o->batch && !g.info.has_tokenizer) {
         st = sp_fail(err, SP_E_UNSUPPORTED, "%s has no tokenizer: its prompts are --ids ID,ID,...",
                      g.path);
         goto done;
     }
-    if (o->verbose && !o->json) sp_settings_print(stderr, &settings);
+    if (o->verbose && !g.style.json) sp_settings_print(stderr, &settings);
     note_depth(&g);
     if (o->prompt_cache && (st = sp_prompt_cache_load(g.session, o->prompt_cache, err))) goto done;
     sp_signals_catch();
-    st = session ? sp_chat(&g, err) : run_once(&g, o, args, err);
+    st = session    ? sp_chat(&g, err)
+         : o->batch ? sp_batch(&g, (size_t)o->sessions, err)
+                    : run_once(&g, o, args, err);
 done:
     sp_generation_close(&g);
     sp_grammar_close(grammar);
     return st;
 }
 
-static const struct options defaults = {.settings = SP_SETTINGS_DEFAULTS};
+static const struct options defaults = {.settings = SP_SETTINGS_DEFAULTS, .sessions = 8};
 
 const struct sp_command sp_cmd_run = {
     .name = "run",

@@ -22,7 +22,7 @@ static enum sp_status add_turn(struct sp_conversation *c, const char *role, cons
         c->turns[c->n_turns++] = (struct sp_turn){.role = roles[i], .content = content};
         return SP_OK;
     }
-    return sp_fail(err, SP_E_INPUT, "MESSAGE %s: expected system, user or assistant", role);
+    return sp_fail(err, SP_E_INPUT, "role %s: expected system, user or assistant", role);
 }
 
 /* All behind the first n. */
@@ -212,6 +212,55 @@ enum sp_status sp_conversation_ask(struct sp_conversation *c, const char *text, 
     if ((st = check_text("the prompt", text, size, err))) return st;
     if ((st = add_turn(c, "user", text, size, err))) return st;
     if ((st = render(c, err))) sp_conversation_withdraw(c);
+    return st;
+}
+
+/* "user" and what he said; false: that is no message. */
+static bool read_message(const struct sp_json *message, const char **role, const char **text,
+                         size_t *size)
+{
+    *role = sp_json_to_string(sp_json_get(message, "role"), NULL);
+    *text = sp_json_to_string(sp_json_get(message, "content"), size);
+    return *role && *text && sp_json_len(message) == 2;
+}
+
+static enum sp_status add_message(struct sp_conversation *c, const struct sp_json *message,
+                                  struct sp_err *err)
+{
+    const char *role, *text;
+    size_t size;
+
+    if (!read_message(message, &role, &text, &size)) {
+        return sp_fail(err, SP_E_INPUT,
+                       "a message is no object of a role and a content, both texts");
+    }
+    if (memchr(text, '\0', size) != NULL) return sp_fail(err, SP_E_INPUT, "a message holds a NUL");
+    return add_turn(c, role, text, size, err);
+}
+
+enum sp_status sp_conversation_ask_all(struct sp_conversation *c, const struct sp_json *messages,
+                                       struct sp_err *err)
+{
+    char *system = c->system;
+    const char *role = NULL, *text;
+    enum sp_status st = SP_OK;
+    size_t size;
+
+    if (c->template == NULL) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "there is no chat template to put messages in");
+    }
+    if (sp_json_kind(messages) != SP_JSON_ARRAY || sp_json_len(messages) == 0) {
+        return sp_fail(err, SP_E_INPUT, "messages: expected an array of messages");
+    }
+    if (read_message(sp_json_at(messages, 0), &role, &text, &size) && strcmp(role, "system") == 0) {
+        c->system = NULL;
+    }
+    for (size_t i = 0; i < sp_json_len(messages) && !st; i++) {
+        st = add_message(c, sp_json_at(messages, i), err);
+        if (st) sp_context(err, "messages[%zu]", i);
+    }
+    if (!st) st = render(c, err);
+    c->system = system;
     return st;
 }
 

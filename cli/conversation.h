@@ -62,6 +62,11 @@ SP_MUST_CHECK enum sp_status sp_conversation_set_thinking(struct sp_conversation
 /* The user's next message: c->prompt asks for the answer. On failure the message is forgotten. */
 SP_MUST_CHECK enum sp_status sp_conversation_ask(struct sp_conversation *c, const char *text,
                                                  size_t size, struct sp_err *err);
+/* The same for all of a conversation: an array of objects with `role` and `content`, behind what
+ * the file gives; a system message that leads it replaces the file's, for this question. */
+SP_MUST_CHECK enum sp_status sp_conversation_ask_all(struct sp_conversation *c,
+                                                     const struct sp_json *messages,
+                                                     struct sp_err *err);
 /* The answer joins the conversation, whole or interrupted; `said`: its content and thoughts apart,
  * NULL: not told apart. */
 SP_MUST_CHECK enum sp_status sp_conversation_answered(struct sp_conversation *c,

@@ -1,0 +1,292 @@
+/* This thread reads lines; as many others as there are sessions answer them. Whoever completes the
+ * first one that is not out yet writes it, and all complete ones behind it. */
+#include "cli/batch.h"
+#include "cli/out.h"
+#include "cli/serve_sessions.h"
+#include "cli/token_source.h"
+#include "format/mem.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Lines that are known at a time, for each session: one long answer keeps the others busy behind
+ * it. */
+enum { LINES_PER_SESSION = 16 };
+
+struct line {
+    char *text; /* [size], owned */
+    size_t size;
+    char *out; /* [out_size], owned */
+    size_t out_size;
+    bool done;
+    struct line *next;
+};
+
+struct batch {
+    struct sp_serve_sessions *sessions;
+    pthread_mutex_t reading; /* one prompt at a time, by this: */
+    struct sp_generation *generation;
+    /* Under the lock: */
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    struct line *first, *last; /* not out yet */
+    struct line *waiting;      /* the first of these that nobody has taken */
+    size_t n_lines, most;
+    struct sp_progress progress;
+    uint64_t n_bytes, n_input; /* of lines that are out; of a file at standard input, else 0 */
+    bool ended;                /* no more lines come, or are of use */
+    struct sp_err err;
+};
+
+/* ---- one line ---------------------------------------------------------------------------------
+ */
+
+/* A text, ids, or an object with messages. */
+static enum sp_status ask(struct sp_conversation *c, struct sp_ids *ids, const struct sp_json *line,
+                          struct sp_err *err)
+{
+    const struct sp_json *messages = sp_json_get(line, "messages");
+    size_t size;
+    const char *text = sp_json_to_string(line, &size);
+
+    if (sp_json_kind(line) == SP_JSON_ARRAY) return sp_ids_of_json(ids, line, err);
+    if (text != NULL) return sp_conversation_ask(c, text, size, err);
+    if (sp_json_kind(line) != SP_JSON_OBJECT || messages == NULL) {
+        return sp_fail(err, SP_E_INPUT,
+                       "expected a text, an array of ids, or an object with messages");
+    }
+    if (sp_json_len(line) > 1) {
+        return sp_fail(err, SP_E_INPUT, "the object has other members than messages");
+    }
+    return sp_conversation_ask_all(c, messages, err);
+}
+
+/* The line's prompt, and the generation as the prompt leaves it, which borrows all it has. */
+static enum sp_status read_prompt(struct sp_ids *ids, struct sp_generation *g, struct batch *b,
+                                  const struct line *line, struct sp_err *err)
+{
+    struct sp_conversation *c = &b->generation->conversation;
+    struct sp_json *json = NULL;
+    enum sp_status st = sp_json_parse(&json, line->text, line->size, SP_JSON_STRICT, err);
+
+    if (st) return st;
+    pthread_mutex_lock(&b->reading);
+    st = ask(c, ids, json, err);
+    if (st == SP_OK && ids->at == NULL) {
+        *ids = c->prompt;
+        c->prompt = (struct sp_ids){0};
+        c->cap_prompt = 0;
+    }
+    *g = *b->generation;
+    sp_conversation_clear(c);
+    pthread_mutex_unlock(&b->reading);
+    sp_json_free(json);
+    if (st == SP_OK && ids->n == 0) st = sp_fail(err, SP_E_INPUT, "the prompt is empty");
+    return st ? st : sp_generation_check_room(g, ids->n, err);
+}
+
+static enum sp_status generate(FILE *out, struct batch *b, const struct line *line,
+                               struct sp_err *err)
+{
+    struct sp_generation g;
+    struct sp_ids ids = {0};
+    struct sp_result result = {0};
+    struct sp_said said = {0};
+    enum sp_status st = read_prompt(&ids, &g, b, line, err);
+
+    if (st == SP_OK) {
+        g.style.whole = out;
+        g.session = sp_serve_sessions_take(b->sessions, ids.at, ids.n);
+        st = sp_generation_answer(&result, &said, &g, &ids, err);
+        sp_serve_sessions_give(b->sessions, g.session);
+    }
+    if (st == SP_OK && result.stop == SP_STOP_CANCELLED) {
+        st = sp_fail(err, SP_E_CHECK, "interrupted");
+    }
+    sp_said_release(&said);
+    sp_result_release(&result);
+    sp_ids_release(&ids);
+    return st;
+}
+
+static void tell_error(FILE *file, const char *sentence)
+{
+    struct sp_json_out out = {.file = file};
+
+    sp_json_out_begin(&out, NULL, '{');
+    sp_json_out_text(&out, "error", sentence);
+    sp_json_out_end(&out, '}');
+    putc('\n', file);
+}
+
+/* Is it the line's fault? */
+static bool is_its_own(enum sp_status st)
+{
+    return st == SP_E_USAGE || st == SP_E_INPUT || st == SP_E_UNSUPPORTED;
+}
+
+static enum sp_status answer(struct batch *b, struct line *line, struct sp_err *err)
+{
+    FILE *out = open_memstream(&line->out, &line->out_size);
+    struct sp_err own = {0};
+    enum sp_status st;
+
+    if (out == NULL) return sp_fail(err, SP_E_NOMEM, "out of memory for an answer");
+    st = generate(out, b, line, &own);
+    if (is_its_own(st)) tell_error(out, own.text);
+    if (fclose(out)) return sp_fail(err, SP_E_NOMEM, "out of memory for an answer");
+    if (st == SP_OK || is_its_own(st)) return SP_OK;
+    *err = own;
+    return st;
+}
+
+/* ---- all of them ------------------------------------------------------------------------------
+ */
+
+static void line_free(struct line *line)
+{
+    if (line == NULL) return;
+    free(line->text);
+    free(line->out);
+    free(line);
+}
+
+/* Writes what is complete at the beginning. Under the lock, as the next two. */
+static void write_out(struct batch *b)
+{
+    struct line *line;
+
+    while ((line = b->first) != NULL && line->done) {
+        fwrite(line->out, 1, line->out_size, stdout);
+        b->n_bytes += line->size + 1;
+        b->first = line->next;
+        b->n_lines--;
+        line_free(line);
+    }
+    fflush(stdout);
+    if (b->n_input && b->n_bytes <= b->n_input)
+        sp_progress_show(&b->progress, b->n_bytes, b->n_input);
+}
+
+static struct line *take(struct batch *b)
+{
+    struct line *line;
+
+    while (b->waiting == NULL && !b->ended)
+        pthread_cond_wait(&b->changed, &b->lock);
+    line = b->err.status ? NULL : b->waiting;
+    if (line) b->waiting = line->next;
+    return line;
+}
+
+static void end_with(struct batch *b, const struct sp_err *err)
+{
+    if (b->err.status == SP_OK) b->err = *err;
+    b->ended = true;
+}
+
+static void *answer_lines(void *context)
+{
+    struct batch *b = context;
+    struct line *line;
+
+    pthread_mutex_lock(&b->lock);
+    while ((line = take(b)) != NULL) {
+        struct sp_err err = {0};
+        enum sp_status st;
+        pthread_mutex_unlock(&b->lock);
+        st = answer(b, line, &err);
+        pthread_mutex_lock(&b->lock);
+        line->done = st == SP_OK;
+        if (st) end_with(b, &err);
+        write_out(b);
+        pthread_cond_broadcast(&b->changed);
+    }
+    pthread_mutex_unlock(&b->lock);
+    return NULL;
+}
+
+static enum sp_status add_line(void *context, const char *text, size_t size, struct sp_err *err)
+{
+    struct batch *b = context;
+    struct line *line = NULL;
+    enum sp_status st;
+
+    if ((st = sp_new(&line, 1, sizeof *line, err)) ||
+        (st = sp_copy_text(&line->text, text, size, err))) {
+        free(line);
+        return st;
+    }
+    line->size = size;
+    pthread_mutex_lock(&b->lock);
+    while (b->n_lines >= b->most && !b->ended)
+        pthread_cond_wait(&b->changed, &b->lock);
+    if (b->first == NULL) {
+        b->first = line;
+    } else {
+        b->last->next = line;
+    }
+    b->last = line;
+    if (b->waiting == NULL) b->waiting = line;
+    b->n_lines++;
+    if (sp_signals_caught() && sp_fail(&b->err, SP_E_CHECK, "interrupted")) b->ended = true;
+    st = b->err.status;
+    pthread_cond_broadcast(&b->changed);
+    pthread_mutex_unlock(&b->lock);
+    return st;
+}
+
+static enum sp_status read_lines(struct batch *b, size_t n_sessions, struct sp_err *err)
+{
+    struct sp_err own = {0};
+    pthread_t *threads = NULL;
+    size_t n = 0;
+    enum sp_status st;
+
+    if ((st = sp_new(&threads, n_sessions, sizeof *threads, err))) return st;
+    while (n < n_sessions && pthread_create(&threads[n], NULL, answer_lines, b) == 0)
+        n++;
+    st = n > 0 ? sp_each_line(add_line, b, &own) : sp_fail(&own, SP_E_NOMEM, "no thread");
+    pthread_mutex_lock(&b->lock);
+    if (st) end_with(b, &own);
+    b->ended = true;
+    pthread_cond_broadcast(&b->changed);
+    pthread_mutex_unlock(&b->lock);
+    while (n > 0)
+        pthread_join(threads[--n], NULL);
+    free(threads);
+    if (b->err.status && err) *err = b->err;
+    return b->err.status;
+}
+
+static uint64_t size_of_input(void)
+{
+    struct stat s;
+
+    return fstat(STDIN_FILENO, &s) == 0 && S_ISREG(s.st_mode) ? (uint64_t)s.st_size : 0;
+}
+
+enum sp_status sp_batch(struct sp_generation *generation, size_t n_sessions, struct sp_err *err)
+{
+    struct batch b = {.generation = generation,
+                      .reading = PTHREAD_MUTEX_INITIALIZER,
+                      .lock = PTHREAD_MUTEX_INITIALIZER,
+                      .changed = PTHREAD_COND_INITIALIZER,
+                      .most = LINES_PER_SESSION * n_sessions};
+    enum sp_status st;
+
+    if ((st = sp_serve_sessions_new(&b.sessions, generation->session, n_sessions, err))) return st;
+    sp_progress_begin(&b.progress, "prompts");
+    if (!sp_out_is_terminal(stdout)) b.n_input = size_of_input();
+    st = read_lines(&b, n_sessions, err);
+    sp_progress_end(&b.progress);
+    while (b.first != NULL) {
+        struct line *next = b.first->next;
+        line_free(b.first);
+        b.first = next;
+    }
+    sp_serve_sessions_free(b.sessions);
+    return st;
+}
