@@ -12,8 +12,9 @@
  *
  * Threads may use different sessions of a package at the same time; they take turns, and those that
  * generate in sessions opened alike share passes, in which weights are read once for all of them.
- * While one is in a callback the others wait. One session is one thread's at a time; so is a
- * package with what is asked of itself (sp_package_*, sp_evaluate, ...).
+ * While one is in a callback the others wait; of sessions a callback may use but its own, to save
+ * it or to ask what it holds. One session is one thread's at a time; so is a package with what is
+ * asked of itself (sp_package_*, sp_evaluate, ...).
  *
  * Every function that can fail returns a status and, in err (may be NULL), one sentence. */
 #ifndef SP_SPECTOOL_H
