@@ -1,6 +1,8 @@
 #include "runtime/constraint.h"
 
 #include "format/mem.h"
+#include "runtime/answer_mark.h"
+#include "runtime/blank_habit.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -10,7 +12,6 @@
 enum { N_MASKS = 256 };
 
 enum { MOST_WORK = 1 << 25, FORCED_SHARE = 8 }; /* of one walk; and less to look ahead */
-enum { MOST_DEPTH = 32 };                       /* of brackets, whose blanks are told apart */
 
 struct mask {
     uint64_t *bits;
@@ -327,18 +328,13 @@ enum sp_status sp_constraint_mask(struct sp_constraint *c, struct sp_token_mask 
 /* ---- looking ahead ----------------------------------------------------------------------------
  */
 
-static bool is_blank(char c)
-{
-    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
-}
-
 /* Takes the blanks out of a set; returns how many there were. */
 static size_t take_blanks(struct sp_byte_set *bytes)
 {
     size_t n = 0;
 
     for (unsigned byte = 0; byte < 64; byte++) {
-        if (!is_blank((char)byte) || !sp_byte_set_has(bytes, (uint8_t)byte)) continue;
+        if (!sp_is_blank((char)byte) || !sp_byte_set_has(bytes, (uint8_t)byte)) continue;
         bytes->bits[0] &= ~((uint64_t)1 << byte);
         n++;
     }
@@ -352,43 +348,6 @@ static char first_of(const struct sp_byte_set *bytes)
     while (byte < 255 && !sp_byte_set_has(bytes, (uint8_t)byte))
         byte++;
     return (char)byte;
-}
-
-/* The place before text[behind] where its last byte stood the last time, outside of strings and
- * inside as many brackets: there JSON is indented alike. SIZE_MAX: nowhere. */
-static size_t find_alike(const char *text, size_t behind)
-{
-    size_t at[MOST_DEPTH], depth = 0, last = behind - 1;
-    bool quoted = false;
-
-    for (size_t i = 0; i < MOST_DEPTH; i++)
-        at[i] = SIZE_MAX;
-    for (size_t i = 0; i <= last; i++) {
-        char c = text[i];
-        if (quoted && c == '\\') i++;
-        if (c == '"') quoted = !quoted;
-        if (quoted) continue;
-        if (strchr("{[", c) && c && depth + 1 < MOST_DEPTH) depth++;
-        if (strchr("}]", c) && c && depth > 0) depth--;
-        if (i == last) return at[depth];
-        if (c == text[last]) at[depth] = i;
-    }
-    return SIZE_MAX;
-}
-
-/* The byte that the text goes on with, if blanks come as they did the last time. false: it is not
- * known. */
-static bool find_blank(char *next, const char *text, size_t len)
-{
-    size_t n = 0, at;
-
-    while (n < len && is_blank(text[len - 1 - n]))
-        n++;
-    if (n == len) return false;
-    at = find_alike(text, len - n);
-    if (at == SIZE_MAX || memcmp(text + at + 1, text + len - n, n) != 0) return false;
-    *next = text[at + 1 + n];
-    return true;
 }
 
 /* *next = the byte that comes behind text[0 .. len-1]; false: there is a choice. */
@@ -407,9 +366,9 @@ static enum sp_status look_ahead(struct sp_constraint *c, bool *sure, char *next
     *sure = n == 1;
     if (*sure) return SP_OK;
     n_blanks = take_blanks(&bytes);
-    if (n_blanks == 0 || !find_blank(next, text, len)) return SP_OK;
-    *sure = is_blank(*next) || n == n_blanks + 1;
-    if (!is_blank(*next)) *next = first_of(&bytes);
+    if (n_blanks == 0 || !sp_blank_habit(next, text, len)) return SP_OK;
+    *sure = sp_is_blank(*next) || n == n_blanks + 1;
+    if (!sp_is_blank(*next)) *next = first_of(&bytes);
     return SP_OK;
 }
 
