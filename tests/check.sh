@@ -64,7 +64,7 @@ for step in $steps; do
         build clang -DCMAKE_C_COMPILER=clang && tests clang
         ;;
     asan)
-        build asan -DCMAKE_C_COMPILER=gcc -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+        build asan -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=RelWithDebInfo \
             -DSANITIZE=address,undefined && tests asan
         ;;
     tsan)
