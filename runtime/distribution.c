@@ -17,7 +17,8 @@ struct candidate {
 struct sp_sampler_scratch {
     const struct sp_vector *vector;
     size_t n_vocab;
-    float *logits;                /* [n_vocab] after bias and penalties; then probabilities */
+    float *logits;                /* [n_vocab] after bias and penalties */
+    double *probs;                /* [n_vocab] */
     struct candidate *candidates; /* [n_vocab] */
     uint32_t *recent;             /* sorted history */
     size_t cap_recent;
@@ -69,6 +70,7 @@ enum sp_status sp_sampler_scratch_new(struct sp_sampler_scratch **out, size_t n_
     s->vector = vector;
     s->n_vocab = n_vocab;
     if ((st = sp_new_aligned(&s->logits, n_vocab + 16, sizeof *s->logits, err))) goto done;
+    if ((st = sp_new_aligned(&s->probs, n_vocab + 16, sizeof *s->probs, err))) goto done;
     if ((st = sp_new(&s->candidates, n_vocab, sizeof *s->candidates, err))) goto done;
     *out = s;
     s = NULL;
@@ -81,6 +83,7 @@ void sp_sampler_scratch_free(struct sp_sampler_scratch *s)
 {
     if (s == NULL) return;
     free(s->logits);
+    free(s->probs);
     free(s->candidates);
     free(s->recent);
     free(s);
@@ -182,8 +185,8 @@ static void sift_down(struct candidate *heap, size_t n, size_t i)
 }
 
 /* The k largest logits as candidates (a heap whose root is the worst of them), `prob` holding the
- * logit; k == n_vocab: all. */
-static size_t take_top(struct sp_sampler_scratch *s, size_t k)
+ * logit. 0 < k < n_vocab. */
+static void take_top(struct sp_sampler_scratch *s, size_t k)
 {
     struct candidate *c = s->candidates;
 
@@ -191,20 +194,17 @@ static size_t take_top(struct sp_sampler_scratch *s, size_t k)
         struct candidate next = {.prob = (double)s->logits[i], .id = (uint32_t)i};
         if (i < k) {
             c[i] = next;
-            if (i + 1 == k && k < s->n_vocab) {
-                for (size_t j = k / 2; j-- > 0;)
-                    sift_down(c, k, j);
-            }
+            for (size_t j = i + 1 == k ? k / 2 : 0; j-- > 0;)
+                sift_down(c, k, j);
         } else if (worse(&c[0], &next)) {
             c[0] = next;
             sift_down(c, k, 0);
         }
     }
-    return k;
 }
 
 /* Logits in `prob` become probabilities. */
-static void soften(struct candidate *c, size_t n, double temperature)
+static void soften_few(struct candidate *c, size_t n, double temperature)
 {
     double max = c[0].prob, sum = 0;
 
@@ -216,6 +216,34 @@ static void soften(struct candidate *c, size_t n, double temperature)
     }
     for (size_t i = 0; i < n; i++)
         c[i].prob /= sum;
+}
+
+/* The probabilities of the whole vocabulary. Eight running sums by id % 8, added as a tree, are the
+ * sum: one after the other would wait for each addition. */
+static void soften_all(struct sp_sampler_scratch *s, double temperature)
+{
+    size_t n = s->n_vocab, best = s->vector->argmax(s->logits, n);
+    double *p = s->probs, sums[8] = {0}, sum;
+
+    s->vector->soften(p, s->logits, n, (double)s->logits[best], temperature);
+    for (size_t i = 0; i < n; i++)
+        sums[i % 8] += p[i];
+    sum = ((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7]));
+    for (size_t i = 0; i < n; i++)
+        p[i] /= sum;
+}
+
+/* Those of at least `least` as candidates. */
+static size_t take_likely(struct sp_sampler_scratch *s, double least)
+{
+    struct candidate *c = s->candidates;
+    size_t n = 0;
+
+    for (size_t i = 0; i < s->n_vocab; i++) {
+        if (s->probs[i] >= least)
+            c[n++] = (struct candidate){.prob = s->probs[i], .id = (uint32_t)i};
+    }
+    return n;
 }
 
 /* Keeps, in the order given, the candidates before which less than p has been kept. */
@@ -249,11 +277,16 @@ static size_t keep_typical(struct candidate *c, size_t n, double p)
     return n;
 }
 
-/* All tokens below (1 - p) / n together hold less than 1 - p: none of them is reached. A little
- * lower, lest rounding put even the best below it. */
+/* All of n tokens below (1 - p) / n together hold less than 1 - p: none of them is reached. A
+ * little lower, lest rounding put even the best below it. */
+static double floor_of_nucleus(size_t n, double p)
+{
+    return .999 * (1 - p) / (double)n;
+}
+
 static size_t keep_nucleus(struct candidate *c, size_t n, double p)
 {
-    double floor = .999 * (1 - p) / (double)n;
+    double floor = floor_of_nucleus(n, p);
     size_t kept = 0;
 
     for (size_t i = 0; i < n; i++) {
@@ -276,16 +309,40 @@ static size_t keep_min(struct candidate *c, size_t n, double min_p)
     return kept;
 }
 
+/* Does every token have a part in the distribution? */
+static bool takes_all(const struct sp_sampling *s, size_t n_vocab)
+{
+    bool top = s->top_k > 0 && (size_t)s->top_k < n_vocab;
+
+    return !top && !(s->typical_p < 1) && !(s->top_p < 1) && !(s->min_p > 0);
+}
+
+/* Steps 3 and 4; returns how many candidates there are, in ascending id: of the whole vocabulary
+ * those that step 5 may keep. */
+static size_t find_candidates(struct sp_sampler_scratch *scratch, const struct sp_sampling *s)
+{
+    struct candidate *c = scratch->candidates;
+    size_t n = scratch->n_vocab, k = s->top_k > 0 ? (size_t)s->top_k : n;
+
+    if (k < n) {
+        take_top(scratch, k);
+        qsort(c, k, sizeof *c, compare_candidate_ids);
+        soften_few(c, k, (double)s->temperature);
+        return k;
+    }
+    soften_all(scratch, (double)s->temperature);
+    if (s->typical_p < 1) return take_likely(scratch, 0);
+    if (s->top_p < 1) return take_likely(scratch, floor_of_nucleus(n, (double)s->top_p));
+    return take_likely(scratch, 0);
+}
+
 /* Steps 3 to 5; returns how many candidates are left, in ascending id. */
 static size_t truncate_candidates(struct sp_sampler_scratch *scratch, const struct sp_sampling *s)
 {
     struct candidate *c = scratch->candidates;
     bool typical = s->typical_p < 1, nucleus = s->top_p < 1;
-    size_t n = scratch->n_vocab;
+    size_t n = find_candidates(scratch, s);
 
-    n = take_top(scratch, s->top_k > 0 && (size_t)s->top_k < n ? (size_t)s->top_k : n);
-    if (n < scratch->n_vocab) qsort(c, n, sizeof *c, compare_candidate_ids);
-    soften(c, n, (double)s->temperature);
     if (typical) n = keep_typical(c, n, (double)s->typical_p);
     if (nucleus) n = keep_nucleus(c, n, (double)s->top_p);
     if (s->min_p > 0) n = keep_min(c, n, (double)s->min_p);
@@ -312,6 +369,21 @@ void sp_distribution_release(struct sp_distribution *d)
     free(d->ids);
     free(d->probs);
     memset(d, 0, sizeof *d);
+}
+
+/* The whole vocabulary. */
+static enum sp_status take_all(struct sp_distribution *out, struct sp_sampler_scratch *scratch,
+                               double temperature, struct sp_err *err)
+{
+    enum sp_status st = reserve(out, scratch->n_vocab, err);
+
+    if (st) return st;
+    soften_all(scratch, temperature);
+    memcpy(out->probs, scratch->probs, scratch->n_vocab * sizeof *out->probs);
+    for (size_t i = 0; i < scratch->n_vocab; i++)
+        out->ids[i] = (uint32_t)i;
+    out->n = scratch->n_vocab;
+    return SP_OK;
 }
 
 enum sp_status
@@ -344,6 +416,8 @@ sp_sampler_distribution(struct sp_distribution *out, struct sp_sampler_scratch *
         out->n = 1;
         return SP_OK;
     }
+    if (takes_all(sampling, n_vocab))
+        return take_all(out, scratch, (double)sampling->temperature, err);
     n = truncate_candidates(scratch, sampling);
     if ((st = reserve(out, n, err))) return st;
     for (size_t i = 0; i < n; i++)
@@ -357,15 +431,21 @@ sp_sampler_distribution(struct sp_distribution *out, struct sp_sampler_scratch *
 }
 
 /* -ln u >= 1 - u: where even that is too much, the logarithm is not needed. */
-uint32_t sp_distribution_draw(const struct sp_distribution *d, uint64_t seed, uint64_t position,
-                              enum sp_purpose purpose, double *clarity)
+uint32_t sp_distribution_draw(const struct sp_distribution *d, const struct sp_vector *vector,
+                              uint64_t seed, uint64_t position, enum sp_purpose purpose,
+                              double *clarity)
 {
+    enum { AT_A_TIME = 256 };
     uint64_t key = sp_rng_key(seed, position, purpose);
-    double best = HUGE_VAL, second = HUGE_VAL;
+    double best = HUGE_VAL, second = HUGE_VAL, noise[AT_A_TIME];
     size_t winner = 0;
 
     for (size_t i = 0; i < d->n; i++) {
-        double u = sp_rng_uniform(key, d->ids[i]), e, bar = clarity ? second : best;
+        double u, e, bar = clarity ? second : best;
+        if (i % AT_A_TIME == 0) {
+            vector->uniform(noise, d->ids + i, d->n - i < AT_A_TIME ? d->n - i : AT_A_TIME, key);
+        }
+        u = noise[i % AT_A_TIME];
         if (!(d->probs[i] > 0) || 1 - u >= bar * d->probs[i]) continue;
         e = -sp_log(u) / d->probs[i];
         if (e < best) {

@@ -2,65 +2,16 @@
  * written for accuracy and plainness rather than for vectors. Polynomials are the Taylor series
  * themselves; each is cut where the next term is below half a unit in the last place. */
 #include "runtime/fmath.h"
+#include "runtime/fmath_exp.h"
 
-/* ln 2 and pi / 2 in pieces. LN2_HIGH ends in 21 zero bits: its product with an exponent is exact.
- */
-#define LN2_HIGH 0x1.62e42feep-1
-#define LN2_LOW 0x1.a39ef35793c76p-33
-#define LOG2E 0x1.71547652b82fep+0
+/* pi / 2 in pieces. */
 #define HALF_PI_1 0x1.921fb54442d18p+0
 #define HALF_PI_2 0x1.1a62633145c07p-54
 #define TWO_OVER_PI 0x1.45f306dc9c883p-1
-#define ROUND 0x1.8p52 /* adding it rounds to an integer */
-
-static uint64_t bits_of_double(double x)
-{
-    uint64_t bits;
-
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
-
-static double double_of_bits(uint64_t bits)
-{
-    double x;
-
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
-/* Sum of c[i] x^i, i < n, from the highest power down. */
-static double polynomial(const double *c, int n, double x)
-{
-    double sum = c[n - 1];
-
-    for (int i = n - 2; i >= 0; i--)
-        sum = sum * x + c[i];
-    return sum;
-}
 
 double sp_exp(double x)
 {
-    /* (e^r - 1 - r) / r^2 */
-    static const double series[] = {
-        1.0 / 2,     1.0 / 6,      1.0 / 24,      1.0 / 120,      1.0 / 720,       1.0 / 5040,
-        1.0 / 40320, 1.0 / 362880, 1.0 / 3628800, 1.0 / 39916800, 1.0 / 479001600, 1.0 / 6227020800,
-    };
-
-    if (x != x) return x;
-    if (x > 710) x = 710;
-    if (x < -746) x = -746;
-    double t = x * LOG2E + ROUND;
-    double n = t - ROUND;
-    double high = x - n * LN2_HIGH; /* exact */
-    double low = n * LN2_LOW;
-    double r = high - low;
-    double rest = (high - r) - low; /* what rounding r left out */
-    double p = 1 + (r + (r * r * polynomial(series, 12, r) + rest));
-    /* 2^n as two factors, both normal. */
-    uint64_t u = bits_of_double(t) - bits_of_double(ROUND) + 2046;
-    uint64_t half = u >> 1;
-    return p * double_of_bits(half << 52) * double_of_bits((u - half) << 52);
+    return sp_exp_inline(x);
 }
 
 double sp_log(double x)

@@ -267,8 +267,8 @@ static uint64_t position(const struct wish *wish)
 
 static uint32_t draw(const struct sp_sampler *s, const struct wish *wish)
 {
-    return sp_distribution_draw(&s->distribution, wish->slot->options.seed, position(wish),
-                                SP_PURPOSE_TOKEN, NULL);
+    return sp_distribution_draw(&s->distribution, s->vector, wish->slot->options.seed,
+                                position(wish), SP_PURPOSE_TOKEN, NULL);
 }
 
 /* Row `first`, and those behind it that wish the same. */

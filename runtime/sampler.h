@@ -60,8 +60,9 @@ void sp_distribution_release(struct sp_distribution *distribution);
 
 /* The token that (seed, position, purpose) draws from a distribution. *clarity (NULL: not asked
  * for): how clearly it won, 1 - (its E / p) / (the runner-up's), 0..1. */
-uint32_t sp_distribution_draw(const struct sp_distribution *distribution, uint64_t seed,
-                              uint64_t position, enum sp_purpose purpose, double *clarity);
+uint32_t sp_distribution_draw(const struct sp_distribution *distribution,
+                              const struct sp_vector *vector, uint64_t seed, uint64_t position,
+                              enum sp_purpose purpose, double *clarity);
 
 /* Probability of a token, 0 outside the distribution. */
 double sp_distribution_at(const struct sp_distribution *distribution, uint32_t id);

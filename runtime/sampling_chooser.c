@@ -7,6 +7,7 @@
 
 struct sp_sampling_chooser {
     struct sp_sampling options;
+    const struct sp_vector *vector;
     struct sp_sampler_scratch *scratch;
     struct sp_distribution p, rest;
     struct sp_distribution *q; /* [max_depth + 1] of the proposal's positions, at pos % of these */
@@ -24,6 +25,7 @@ enum sp_status sp_sampling_chooser_new(struct sp_sampling_chooser **out,
     if ((st = sp_sampling_check(sampling, n_vocab, err))) goto done;
     if ((st = sp_new(&c, 1, sizeof *c, err))) goto done;
     c->options = *sampling;
+    c->vector = vector;
     c->n_q = max_depth + 1;
     if ((st = sp_new(&c->q, c->n_q, sizeof *c->q, err))) goto done;
     if ((st = sp_sampler_scratch_new(&c->scratch, n_vocab, vector, err))) goto done;
@@ -69,7 +71,7 @@ static enum sp_status propose(void *state, uint32_t *id, double *confidence,
     enum sp_status st = distribution(c, q, logits, ids, pos, err);
 
     if (st) return st;
-    *id = sp_distribution_draw(q, c->options.seed, pos,
+    *id = sp_distribution_draw(q, c->vector, c->options.seed, pos,
                                coupled ? SP_PURPOSE_TOKEN : SP_PURPOSE_PROPOSAL,
                                coupled ? confidence : NULL);
     if (confidence && !coupled) *confidence = sp_distribution_at(q, *id);
@@ -105,7 +107,7 @@ static enum sp_status choose(void *state, uint32_t *id, const struct sp_logits *
         from = &c->rest;
         purpose = SP_PURPOSE_RESIDUAL;
     }
-    *id = sp_distribution_draw(from, c->options.seed, pos, purpose, NULL);
+    *id = sp_distribution_draw(from, c->vector, c->options.seed, pos, purpose, NULL);
     return SP_OK;
 }
 

@@ -97,6 +97,10 @@ struct sp_vector {
     void (*softmax)(float *s, size_t first, size_t last, float *max, float *sum);
     const struct sp_vector_kv *kv[SP_N_KV_TYPES]; /* static */
 
+    /* Sampling: y = sp_exp((x - max) / temperature); y = sp_rng_uniform(key, id). */
+    void (*soften)(double *y, const float *x, size_t n, double max, double temperature);
+    void (*uniform)(double *y, const uint32_t *ids, size_t n, uint64_t key);
+
     /* Index of the first maximum; SIZE_MAX when a value is NaN or infinite. */
     size_t (*argmax)(const float *x, size_t n);
 };

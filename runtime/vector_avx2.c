@@ -2,6 +2,7 @@
  * the contract are two vectors. Ends of rows go through load8 and store8, which touch no byte
  * outside the row. Attention: vector_kv_avx2.c, vector_q8_avx2.c. */
 #include "runtime/vector_avx2.h"
+#include "runtime/vector_each.h"
 
 #include <assert.h>
 
@@ -434,4 +435,6 @@ const struct sp_vector sp_vector_avx2 = {
     .state_step = state_step,
     .state_replay = state_replay,
     .argmax = argmax,
+    .soften = soften,
+    .uniform = uniform,
 };

@@ -2,6 +2,7 @@
  * contract is lane i. Ends of rows are masked. Attention: vector_kv_avx512.c, vector_q8_avx512.c.
  */
 #include "runtime/vector_avx512.h"
+#include "runtime/vector_each.h"
 
 #include <assert.h>
 
@@ -448,4 +449,6 @@ const struct sp_vector sp_vector_avx512 = {
     .state_step = state_step,
     .state_replay = state_replay,
     .argmax = argmax,
+    .soften = soften,
+    .uniform = uniform,
 };

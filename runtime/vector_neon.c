@@ -2,6 +2,7 @@
  * the contract are four vectors. Ends of rows go through load4 and store4, which touch no byte
  * outside the row. Attention: vector_kv_neon.c, vector_q8_neon.c. */
 #include "runtime/vector_neon.h"
+#include "runtime/vector_each.h"
 
 #include <assert.h>
 
@@ -414,4 +415,6 @@ const struct sp_vector sp_vector_neon = {
     .state_step = state_step,
     .state_replay = state_replay,
     .argmax = argmax,
+    .soften = soften,
+    .uniform = uniform,
 };

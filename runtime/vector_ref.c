@@ -2,6 +2,7 @@
  * The tables for instruction sets give identical bits; tests/test_vector.c holds them against this
  * one. Baseline C without libm, fmaf and sqrtf apart, which IEEE 754 defines to the bit. */
 #include "runtime/fmath.h"
+#include "runtime/vector_each.h"
 #include "runtime/vector_tables.h"
 
 #include <assert.h>
@@ -223,4 +224,6 @@ const struct sp_vector sp_vector_ref = {
     .state_step = state_step,
     .state_replay = state_replay,
     .argmax = argmax,
+    .soften = soften,
+    .uniform = uniform,
 };

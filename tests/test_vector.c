@@ -4,6 +4,8 @@
 
 #include "format/bytes.h"
 #include "quantize/kernels.h"
+#include "runtime/fmath.h"
+#include "runtime/rng.h"
 #include "tests/random.h"
 
 #include <math.h>
@@ -340,6 +342,39 @@ static void test_argmax(void **state)
         for (size_t i = 0; i < n; i++)
             x[i] = i % 2 ? 0.0f : -0.0f;
         check_argmax(x, n, 0);
+    }
+}
+
+/* Element by element what the single functions give, whatever the set and the length. */
+static void test_sampling_loops(void **state)
+{
+    enum { N = 300 };
+    static const float extremes[] = {0, -0.0f, 88, -88, 1000, -1000, 3e38f, -3e38f, 1e-30f};
+    float x[N];
+    double y[N], u[N];
+    uint32_t ids[N];
+    uint64_t seed = 6;
+
+    (void)state;
+    for (size_t i = 0; i < N; i++) {
+        x[i] = i < sizeof extremes / sizeof *extremes ? extremes[i] : 40 * uniform(&seed) - 20;
+        ids[i] = i % 3 ? (uint32_t)i : UINT32_MAX - (uint32_t)i;
+    }
+    for (size_t k = 0; k <= n_tables; k++) {
+        const struct sp_vector *table = k < n_tables ? tables[k] : ref;
+        for (size_t n = 0; n <= N; n += n < 40 ? 1 : 52) {
+            memset(y, 0xFF, sizeof y);
+            memset(u, 0xFF, sizeof u);
+            table->soften(y, x, n, 7.25, 0.7);
+            table->uniform(u, ids, n, 0x1234567890ABCDEF);
+            for (size_t i = 0; i < n; i++) {
+                double want_y = sp_exp(((double)x[i] - 7.25) / 0.7);
+                double want_u = sp_rng_uniform(0x1234567890ABCDEF, ids[i]);
+                assert_memory_equal(&y[i], &want_y, sizeof want_y);
+                assert_memory_equal(&u[i], &want_u, sizeof want_u);
+            }
+            assert_true(n == N || (isnan(y[n]) && isnan(u[n]))); /* nothing behind the end */
+        }
     }
 }
 
@@ -720,6 +755,7 @@ int main(void)
         cmocka_unit_test(test_delta_step_example),
         cmocka_unit_test(test_state_step_example),
         cmocka_unit_test(test_argmax),
+        cmocka_unit_test(test_sampling_loops),
         cmocka_unit_test(test_row_functions_are_right),
         cmocka_unit_test(test_center),
         cmocka_unit_test(test_swiglu_example),
