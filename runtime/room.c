@@ -60,6 +60,17 @@ static bool has_output_gate(const struct sp_config *config)
     return false;
 }
 
+/* Few of them are used where few are together. */
+static enum sp_status open_logits(struct sp_room *r, struct sp_err *err)
+{
+    size_t n;
+
+    if (!sp_mul(&n, r->max_logit_rows, r->ld_logits)) {
+        return sp_fail(err, SP_E_NOMEM, "out of memory: logits overflow");
+    }
+    return sp_new_sparse(&r->logits, &r->logits_memory, n, sizeof *r->logits, err);
+}
+
 static enum sp_status open_rows(struct sp_room *r, struct sp_err *err)
 {
     const struct sp_config *config = &r->model->config;
@@ -87,7 +98,7 @@ static enum sp_status open_rows(struct sp_room *r, struct sp_err *err)
         for (size_t i = 0; i < r->ld_ffn; i++)
             r->ones[i] = 1;
     }
-    if ((st = sp_new_rows(&r->logits, r->max_logit_rows, r->ld_logits, err))) return st;
+    if ((st = open_logits(r, err))) return st;
     if ((st = sp_new(&r->best_logits, r->max_logit_rows, sizeof *r->best_logits, err))) {
         return st;
     }
@@ -124,7 +135,7 @@ static void close_room(struct sp_room *r)
     free(r->ids);
     sp_attention_scratch_free(r->attention);
     free(r->ranges);
-    free(r->logits);
+    free(r->logits_memory);
     free(r->best_logits);
     free(r->x);
     free(r->y);

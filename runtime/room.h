@@ -33,6 +33,7 @@ struct sp_room {
     struct sp_attention_scratch *attention;
     struct sp_key_range *ranges;        /* [max_rows] */
     float *logits;                      /* [max_logit_rows][ld_logits] */
+    void *logits_memory;                /* what they lie in */
     size_t ld_logits, n_logits;         /* n_logits: of a row, those of the last product */
     atomic_uint_least64_t *best_logits; /* [max_logit_rows] */
     /* Rows of numbers, [max_rows][ld] each. */

@@ -31,7 +31,7 @@ build() {
 tests() {
     name=$1
     shift
-    ctest --test-dir "build/$name" -j "$jobs" --output-on-failure --no-tests=error "$@" \
+    ctest --test-dir "build/$name" -j "$jobs" --output-on-failure --no-tests=error --timeout 900 "$@" \
         >"build/$name.tests" 2>&1
     status=$?
     cat "build/$name.tests"
