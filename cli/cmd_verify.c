@@ -22,6 +22,8 @@ static const struct sp_opt opts[] = {
     {SP_OPT_LIST, 0, "ids", NULL, "ID,ID,...", AT(ids), .help = "A prompt as token ids"},
     {SP_OPT_INT, 0, "num-predict", NULL, "N", AT(n_predict), .min = 1, .max = 1 << 30,
      .shown = "64", .help = "Tokens to generate after each prompt"},
+    {SP_OPT_INT, 0, "sessions", NULL, "N", AT(sessions), .min = 2, .max = 64, .shown = "none",
+     .help = "Also generate N times at the same time, in shared passes, with and without drafts"},
     SP_OPT_FORMAT(struct sp_lossless_options, format),
     SP_OPT_NUM_CTX(struct sp_lossless_options, engine),
     SP_OPT_DRAFT_DEPTH(struct sp_lossless_options, engine, 1,

@@ -3,7 +3,10 @@
 #include "cli/form.h"
 #include "cli/out.h"
 
+#include "format/mem.h"
+
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,12 +30,11 @@ static int stop_when_interrupted(void *context, const struct sp_token *token)
     return sp_signals_caught();
 }
 
-/* A session of its own for each run: nothing of one can be left in the other's caches. */
-static enum sp_status generate(struct sp_result *result, struct check *c, const struct sp_ids *ids,
-                               bool plain)
+static enum sp_status generate_in(struct sp_session *session, struct sp_result *result,
+                                  const struct check *c, const struct sp_ids *ids, bool plain,
+                                  struct sp_err *err)
 {
     enum sp_status st;
-    struct sp_session *session = NULL;
     struct sp_request request = {
         .prompt = ids->at,
         .n_prompt = ids->n,
@@ -46,16 +48,25 @@ static enum sp_status generate(struct sp_result *result, struct check *c, const 
 
     /* `auto` may decide not to draft; a proof should. */
     if (request.depth == SP_DEPTH_AUTO) request.depth = (int)c->info.max_depth;
-    if ((st =
-             sp_engine_open_session(&session, c->package, &c->options->engine, plain, 0, c->err))) {
-        return st;
-    }
-    st = sp_session_generate(session, &request, result, c->err);
-    sp_session_close(session);
+    st = sp_session_generate(session, &request, result, err);
     if (st == SP_OK && result->stop == SP_STOP_CANCELLED) {
         sp_result_release(result);
-        st = sp_fail(c->err, SP_E_CHECK, "interrupted");
+        st = sp_fail(err, SP_E_CHECK, "interrupted");
     }
+    return st;
+}
+
+/* A session of its own for each run: nothing of one can be left in the other's caches. */
+static enum sp_status generate(struct sp_result *result, struct check *c, const struct sp_ids *ids,
+                               bool plain)
+{
+    struct sp_session *session = NULL;
+    enum sp_status st =
+        sp_engine_open_session(&session, c->package, &c->options->engine, plain, 0, c->err);
+
+    if (st) return st;
+    st = generate_in(session, result, c, ids, plain, c->err);
+    sp_session_close(session);
     return st;
 }
 
@@ -82,9 +93,95 @@ static enum sp_status compare(const struct sp_result *plain, const struct sp_res
     return SP_OK;
 }
 
+/* ---- several at the same time -----------------------------------------------------------------
+ */
+
+/* One of them, in a thread of its own; the first, third, ... draft. */
+struct beside {
+    const struct check *check;
+    const struct sp_ids *ids;
+    struct sp_session *session;
+    pthread_t thread;
+    size_t number;
+    bool began;
+    struct sp_result result;
+    struct sp_err err;
+};
+
+static void *generate_beside(void *context)
+{
+    struct beside *b = context;
+
+    if (generate_in(b->session, &b->result, b->check, b->ids, b->number % 2 == 1, &b->err)) {
+        return NULL;
+    }
+    return b;
+}
+
+/* Sessions, the first of which has room for passes of all. */
+static enum sp_status open_all(struct beside *all, size_t n, struct check *c,
+                               const struct sp_ids *ids)
+{
+    struct sp_engine_opts engine = c->options->engine;
+    enum sp_status st;
+
+    engine.n_together = n;
+    st = sp_engine_open_session(&all[0].session, c->package, &engine, false, 0, c->err);
+    for (size_t i = 0; i < n && st == SP_OK; i++) {
+        if (i > 0) st = sp_session_open_like(&all[i].session, all[0].session, c->err);
+        all[i].check = c;
+        all[i].ids = ids;
+        all[i].number = i;
+    }
+    return st;
+}
+
+static enum sp_status run_all(struct beside *all, size_t n, struct sp_err *err)
+{
+    enum sp_status st = SP_OK;
+
+    for (size_t i = 0; i < n; i++) {
+        all[i].began = pthread_create(&all[i].thread, NULL, generate_beside, &all[i]) == 0;
+        if (!all[i].began) st = sp_fail(err, SP_E_NOMEM, "no thread for session %zu", i + 1);
+    }
+    for (size_t i = 0; i < n; i++) {
+        void *done;
+        if (!all[i].began) continue;
+        pthread_join(all[i].thread, &done);
+        if (done == NULL && st == SP_OK)
+            st = sp_fail(err, all[i].err.status, "%s", all[i].err.text);
+    }
+    return st;
+}
+
+static enum sp_status check_together(struct check *c, const struct sp_ids *ids,
+                                     const struct sp_result *plain, size_t prompt)
+{
+    size_t n = (size_t)c->options->sessions;
+    struct beside *all = NULL;
+    enum sp_status st = sp_new(&all, n, sizeof *all, c->err);
+
+    if (st || n == 0) return st;
+    st = open_all(all, n, c, ids);
+    if (st == SP_OK) st = run_all(all, n, c->err);
+    for (size_t i = 0; i < n && st == SP_OK; i++) {
+        st = compare(plain, &all[i].result, prompt, c->err);
+        if (st) sp_context(c->err, "session %zu of %zu at a time", i + 1, n);
+    }
+    for (size_t i = 0; i < n; i++) {
+        sp_result_release(&all[i].result);
+        sp_session_close(all[i].session);
+    }
+    free(all);
+    return st;
+}
+
+/* ---- prompts ----------------------------------------------------------------------------------
+ */
+
 static void report(struct check *c, const struct sp_result *r, size_t prompt)
 {
-    char digest[17];
+    char digest[17], together[48] = " and";
 
     snprintf(digest, sizeof digest, "%016" PRIx64, r->logits_digest);
     if (c->options->json) {
@@ -95,16 +192,21 @@ static void report(struct check *c, const struct sp_result *r, size_t prompt)
         sp_json_out_u64(&c->json, "drafted", r->drafted);
         sp_json_out_u64(&c->json, "accepted", r->accepted);
         sp_json_out_text(&c->json, "logits_xxh3", digest);
+        if (c->options->sessions > 0) {
+            sp_json_out_u64(&c->json, "sessions", (uint64_t)c->options->sessions);
+        }
         sp_json_out_bool(&c->json, "lossless", true);
         sp_json_out_end(&c->json, '}');
         c->json.comma = false;
         putchar('\n');
         return;
     }
-    printf(
-        "prompt %zu: %zu token%s, %zu of %zu guesses accepted: plain and drafted are equal to the "
-        "bit (logits %s)\n",
-        prompt, r->n_ids, r->n_ids == 1 ? "" : "s", r->accepted, r->drafted, digest);
+    if (c->options->sessions > 0) {
+        snprintf(together, sizeof together, ", %d at a time, and", (int)c->options->sessions);
+    }
+    printf("prompt %zu: %zu token%s, %zu of %zu guesses accepted: plain%s drafted are equal to the "
+           "bit (logits %s)\n",
+           prompt, r->n_ids, r->n_ids == 1 ? "" : "s", r->accepted, r->drafted, together, digest);
 }
 
 /* A comparison in which nothing was guessed proves nothing. */
@@ -126,6 +228,7 @@ static enum sp_status check_prompt(struct check *c, const struct sp_ids *ids, si
     if ((st = generate(&plain, c, ids, true))) goto done;
     if ((st = generate(&drafted, c, ids, false))) goto done;
     if ((st = compare(&plain, &drafted, prompt, c->err))) goto done;
+    if ((st = check_together(c, ids, &plain, prompt))) goto done;
     report(c, &drafted, prompt);
     fflush(stdout);
     note_unproven(c, &drafted, prompt);

@@ -8,7 +8,7 @@
 struct sp_lossless_options {
     bool lossless, json;
     struct sp_opt_list ids;
-    int64_t n_predict;
+    int64_t n_predict, sessions; /* 0: none at the same time */
     const char *format;
     struct sp_engine_opts engine;
 };

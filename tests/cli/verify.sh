@@ -4,6 +4,8 @@ spectool verify packed.bin
 spectool verify --json packed.bin
 spectool verify --lossless --num-predict 40 packed.bin 'Once upon a time' 'What is 7 plus 8?' | sed 's/(.*//'
 spectool verify --lossless --ids 582,580,258,421 --draft-depth 3 --threads 1 --kv-type q8 packed.bin | sed 's/(.*//'
+spectool verify --lossless --sessions 5 --num-predict 40 packed.bin 'What is 7 plus 8?' | sed 's/(.*//'
+spectool verify --lossless --sessions 2 --num-predict 4 --json --ids 582,580 packed.bin | grep -o '"sessions": 2, "lossless": true'
 cp packed.bin damaged.bin
 printf '\377' | dd of=damaged.bin bs=1 seek=1000000 conv=notrunc 2>/dev/null
 spectool verify damaged.bin
