@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -194,8 +195,8 @@ void sp_table_release(struct sp_table *table)
     *table = (struct sp_table){0};
 }
 
-/* The one mutable global: a handler has nowhere else to write. */
-static volatile sig_atomic_t caught_signal;
+/* The one mutable global: a handler has nowhere else to write. Other threads read it. */
+static atomic_int caught_signal;
 
 static void remember(int number)
 {
