@@ -6,8 +6,10 @@
 #include "cli/token_source.h"
 #include "format/mem.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -165,7 +167,9 @@ static void write_out(struct batch *b)
         b->n_lines--;
         line_free(line);
     }
-    fflush(stdout);
+    if (fflush(stdout) || ferror(stdout)) {
+        b->ended = sp_fail(&b->err, SP_E_IO, "standard output: %s", strerror(errno)) != SP_OK;
+    }
     if (b->n_input && b->n_bytes <= b->n_input)
         sp_progress_show(&b->progress, b->n_bytes, b->n_input);
 }
@@ -250,6 +254,7 @@ static enum sp_status read_lines(struct batch *b, size_t n_sessions, struct sp_e
         n++;
     st = n > 0 ? sp_each_line(add_line, b, &own) : sp_fail(&own, SP_E_NOMEM, "no thread");
     pthread_mutex_lock(&b->lock);
+    if (st && sp_signals_caught()) st = sp_fail(&b->err, SP_E_CHECK, "interrupted");
     if (st) end_with(b, &own);
     b->ended = true;
     pthread_cond_broadcast(&b->changed);

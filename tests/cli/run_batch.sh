@@ -33,5 +33,15 @@ for n in 1 2 8; do
     cmp $n wanted && echo "$n at a time"
 done
 printf '' | spectool run packed.bin --batch; echo $?
+# Nothing is generated for nobody.
+spectool run packed.bin --batch --num-predict 2 <prompts >/dev/full; echo $?
+# A signal while it waits for a prompt.
+mkfifo lines
+spectool run packed.bin --batch --num-predict 2 <lines >first &
+exec 3>lines
+echo '"Why?"' >&3
+while [ ! -s first ]; do sleep 0.05; done
+kill $!
+wait $! 2>/dev/null; echo $?
 spectool run packed.bin --batch 'What?' </dev/null
 spectool run packed.bin --sessions 2 'What?' </dev/null
