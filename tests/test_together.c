@@ -130,13 +130,21 @@ static void same(const struct sp_result *a, const struct sp_result *b, int depth
     assert_int_equal(a->accepted, b->accepted);
 }
 
+/* Ministral 3: queries grow with their own positions. No checkpoint here does. */
+static void grow_queries(struct sp_package *package)
+{
+    package->target->config.query_growth = 0.5;
+    package->target->config.query_growth_from = 8;
+}
+
 static void check_with(const char *path, const char *kernels, unsigned n_threads,
-                       const struct sp_session_options *options)
+                       const struct sp_session_options *options, bool grows)
 {
     struct generating g = generating_open(path, kernels, n_threads, options);
     struct client clients[N_CLIENTS], alone;
     size_t n_shared = 0;
 
+    if (grows) grow_queries(g.package);
     begin(&clients[0], 0, g.session);
     for (size_t i = 1; i < N_CLIENTS; i++) {
         struct sp_session *like;
@@ -146,6 +154,7 @@ static void check_with(const char *path, const char *kernels, unsigned n_threads
     converse_together(clients, g.package->turns);
     for (size_t i = 0; i < N_CLIENTS; i++) {
         struct generating own = generating_open(path, NULL, 1, options);
+        if (grows) grow_queries(own.package);
         begin(&alone, i, own.session);
         converse(&(struct work){&alone, i});
         assert_false(clients[i].failed || alone.failed);
@@ -172,7 +181,8 @@ static void check(const char *path, const char *kernels, unsigned n_threads,
 {
     check_with(path, kernels, n_threads,
                &(struct sp_session_options){
-                   .n_context = N_CONTEXT, .cache = cache, .n_together = N_CLIENTS});
+                   .n_context = N_CONTEXT, .cache = cache, .n_together = N_CLIENTS},
+               false);
 }
 
 static const char *family(const char *name)
@@ -189,6 +199,14 @@ static void attention(void **state)
     check(family("olmo2"), NULL, 2, SP_CACHE_F16);
     check(family("cohere2"), NULL, 1, SP_CACHE_F32);
     check(family("gemma4_silu"), "scalar", 2, SP_CACHE_F32);
+}
+
+static void growing_queries(void **state)
+{
+    const struct sp_session_options options = {.n_context = N_CONTEXT, .n_together = N_CLIENTS};
+
+    (void)state;
+    check_with(family("olmo2"), NULL, 1, &options, true);
 }
 
 static void experts(void **state)
@@ -229,9 +247,9 @@ static void little_room(void **state)
     struct sp_session_options options = {.n_context = N_CONTEXT, .n_together = 1};
 
     (void)state;
-    check_with(packed_file(TESTDATA "/tiny/Modelfile", SP_Q4, SP_Q4), NULL, 2, &options);
+    check_with(packed_file(TESTDATA "/tiny/Modelfile", SP_Q4, SP_Q4), NULL, 2, &options, false);
     options.rows_per_pass = 16;
-    check_with(family("qwen3_next"), NULL, 1, &options);
+    check_with(family("qwen3_next"), NULL, 1, &options, false);
 }
 
 /* Logits of given tokens, timings and trials take their turn between the passes of others. */
@@ -296,9 +314,10 @@ static void logits_between(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(attention),   cmocka_unit_test(experts),
-        cmocka_unit_test(states),      cmocka_unit_test(drafts),
-        cmocka_unit_test(little_room), cmocka_unit_test(logits_between),
+        cmocka_unit_test(attention),      cmocka_unit_test(growing_queries),
+        cmocka_unit_test(experts),        cmocka_unit_test(states),
+        cmocka_unit_test(drafts),         cmocka_unit_test(little_room),
+        cmocka_unit_test(logits_between),
     };
 
     return cmocka_run_group_tests(tests, packed_begin, packed_end);
