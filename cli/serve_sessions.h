@@ -1,4 +1,5 @@
-/* The sessions of the server: conversations that take turns find what they had read. */
+/* The sessions of the server, or of a batch: conversations that take turns find what they had read.
+ */
 #ifndef SP_CLI_SERVE_SESSIONS_H
 #define SP_CLI_SERVE_SESSIONS_H
 

@@ -3,12 +3,11 @@
  * what differs (masks, windows, norms, biases) is data of the layer.
  *
  * A decoder owns its caches, and has room for passes, its own or shared, sized when it is opened:
- * nothing here allocates later. A
- * pass over rows at positions pos..pos+n-1 overwrites whatever keys those positions held; rolling
- * back is passing a smaller pos next time. Recurrent layers keep one state, behind the last
- * committed row, and a log of what an uncertain row would do to it. Row t's results depend on row
- * t's input, the weights, and what is stored below its position: not on n, the threads or the
- * instruction set. */
+ * nothing here allocates later. A pass over rows at positions pos..pos+n-1 overwrites whatever keys
+ * those positions held; rolling back is passing a smaller pos next time. Recurrent layers keep one
+ * state, behind the last committed row, and a log of what an uncertain row would do to it. Row t's
+ * results depend on row t's input, the weights, and what is stored below its position: not on n,
+ * the threads or the instruction set. */
 #ifndef SP_RUNTIME_FORWARD_H
 #define SP_RUNTIME_FORWARD_H
 
