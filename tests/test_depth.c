@@ -27,6 +27,7 @@ struct regime {
 };
 
 static uint64_t seed = 42;
+static size_t others; /* sequences that share the passes: each has a row in it, and gets a token */
 
 static double uniform(uint64_t *state)
 {
@@ -47,7 +48,9 @@ static struct sp_round play(struct sp_depth *d, const struct regime *r, double p
                             uint64_t *random)
 {
     double noise = .9 + .2 * uniform(random), confidence;
-    struct sp_round round = {.asked = depth == FIXED ? sp_depth_choose(d, MAX) : (size_t)depth};
+    struct sp_round round = {.asked = depth == FIXED ? sp_depth_choose(d, MAX) : (size_t)depth,
+                             .rows_beside = others,
+                             .others = others};
     size_t n_right = 0;
     bool more = true, right = true;
 
@@ -63,12 +66,12 @@ static struct sp_round play(struct sp_depth *d, const struct regime *r, double p
     if (round.asked) {
         round.draft_seconds = (r->draft + r->per_guess * (double)round.made) * noise;
     }
-    round.verify_seconds = (1 + r->per_row * (double)round.drafted) * noise;
+    round.verify_seconds = (1 + r->per_row * (double)(round.drafted + others)) * noise;
     sp_depth_record(d, &round);
     return round;
 }
 
-/* Tokens a second over the simulated run. */
+/* Tokens a second over the simulated run, those of others too. */
 static double simulate(const struct regime *r, int depth, int n_rounds)
 {
     struct sp_depth d;
@@ -79,7 +82,7 @@ static double simulate(const struct regime *r, int depth, int n_rounds)
     for (int i = 0; i < n_rounds; i++) {
         double p = i > n_rounds / 2 && r->change >= 0 ? r->change : r->accept;
         struct sp_round round = play(&d, r, p, depth, &random);
-        tokens += (double)round.accepted + 1;
+        tokens += (double)(round.accepted + 1 + others);
         seconds += round.draft_seconds + round.verify_seconds;
     }
     return tokens / seconds;
@@ -130,6 +133,27 @@ static void regimes(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         check(&all[i]);
+}
+
+/* A proposal keeps the others waiting, and its rows are dear where theirs fill a pass: what counts
+ * is what all of them get. */
+static void beside_others(void **state)
+{
+    static const struct regime all[] = {
+        {"beside others, good", .05, .2, .005, .85, .97, -1, 0},
+        {"beside others, dear rows", .3, .1, 0, .8, .95, -1, 0},
+        {"beside others, free rows", 0, .1, 0, .7, .95, -1, 0},
+        {"beside others, dear draft", .05, .8, 0, .6, .95, -1, 0},
+        {"beside others, useless", .05, .3, .005, .02, .5, -1, 0},
+        {"beside others, one guess at a time", .06, 0, .05, .8, 1, -1, 0},
+    };
+
+    (void)state;
+    for (others = 1; others <= 7; others += 3) {
+        for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+            check(&all[i]);
+    }
+    others = 0;
 }
 
 /* A draft that knows when it is unsure beats every fixed depth, in a block and step by step. */
@@ -396,17 +420,12 @@ static void limits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(regimes),
-        cmocka_unit_test(confidence_pays),
-        cmocka_unit_test(notices_easy_text),
-        cmocka_unit_test(bad_luck),
-        cmocka_unit_test(curves),
-        cmocka_unit_test(pauses),
-        cmocka_unit_test(costs),
-        cmocka_unit_test(cost_steps),
-        cmocka_unit_test(promise),
-        cmocka_unit_test(seldom_asked),
-        cmocka_unit_test(limits),
+        cmocka_unit_test(regimes),         cmocka_unit_test(beside_others),
+        cmocka_unit_test(confidence_pays), cmocka_unit_test(notices_easy_text),
+        cmocka_unit_test(bad_luck),        cmocka_unit_test(curves),
+        cmocka_unit_test(pauses),          cmocka_unit_test(costs),
+        cmocka_unit_test(cost_steps),      cmocka_unit_test(promise),
+        cmocka_unit_test(seldom_asked),    cmocka_unit_test(limits),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
