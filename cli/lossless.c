@@ -159,9 +159,10 @@ static enum sp_status check_together(struct check *c, const struct sp_ids *ids,
 {
     size_t n = (size_t)c->options->sessions;
     struct beside *all = NULL;
-    enum sp_status st = sp_new(&all, n, sizeof *all, c->err);
+    enum sp_status st;
 
-    if (st || n == 0) return st;
+    if (n == 0) return SP_OK;
+    if ((st = sp_new(&all, n, sizeof *all, c->err))) return st;
     st = open_all(all, n, c, ids);
     if (st == SP_OK) st = run_all(all, n, c->err);
     for (size_t i = 0; i < n && st == SP_OK; i++) {
