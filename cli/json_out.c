@@ -95,3 +95,20 @@ enum sp_status sp_json_out_value(struct sp_json_out *out, const char *key,
     free(text);
     return SP_OK;
 }
+
+enum sp_status sp_json_draft_begin(struct sp_json_draft *draft, struct sp_err *err)
+{
+    *draft = (struct sp_json_draft){.text = NULL};
+    draft->out.file = open_memstream(&draft->text, &draft->size);
+    return draft->out.file ? SP_OK : sp_fail(err, SP_E_NOMEM, "no memory for a document");
+}
+
+enum sp_status sp_json_draft_end(struct sp_json **value, struct sp_json_draft *draft,
+                                 enum sp_status st, struct sp_err *err)
+{
+    if (fclose(draft->out.file) != 0 && !st)
+        st = sp_fail(err, SP_E_NOMEM, "no memory for a document");
+    if (!st) st = sp_json_parse(value, draft->text, draft->size, SP_JSON_STRICT, err);
+    free(draft->text);
+    return st;
+}

@@ -31,4 +31,15 @@ void sp_json_out_bool(struct sp_json_out *out, const char *key, bool value);
 SP_MUST_CHECK enum sp_status sp_json_out_value(struct sp_json_out *out, const char *key,
                                                const struct sp_json *value, struct sp_err *err);
 
+/* A value that is written, to `out`, in order to be read. */
+struct sp_json_draft {
+    struct sp_json_out out;
+    char *text;
+    size_t size;
+};
+SP_MUST_CHECK enum sp_status sp_json_draft_begin(struct sp_json_draft *draft, struct sp_err *err);
+/* `st`: of the writing so far, with its error in `err`. *value is owned by the caller. */
+SP_MUST_CHECK enum sp_status sp_json_draft_end(struct sp_json **value, struct sp_json_draft *draft,
+                                               enum sp_status st, struct sp_err *err);
+
 #endif

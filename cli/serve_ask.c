@@ -12,6 +12,7 @@ void sp_serve_ask_release(struct sp_serve_ask *ask)
     sp_grammar_close(ask->grammar);
     sp_ids_release(&ask->ids);
     sp_json_free(ask->messages);
+    sp_json_free(ask->own_tools);
     sp_json_free(ask->body);
     *ask = (struct sp_serve_ask){0};
 }

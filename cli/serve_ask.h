@@ -19,6 +19,7 @@ struct sp_serve_ask {
     struct sp_ids ids;                     /* owned */
     const struct sp_json *prompt, *suffix; /* strings: text around a gap */
     const struct sp_json *tools, *kwargs;  /* for the template; NULL: none */
+    struct sp_json *own_tools;             /* tools, where the body has another form; owned */
     struct sp_template *template;          /* owned; NULL: the file's */
     struct sp_grammar *grammar;            /* the content is held to it; owned; NULL: to nothing */
     bool hold_calls;                       /* calls are held to their tools' schemas; */
@@ -73,7 +74,19 @@ SP_MUST_CHECK enum sp_status sp_serve_openai_read_form(struct sp_serve_ask *ask,
 SP_MUST_CHECK enum sp_status sp_serve_ollama_read_form(struct sp_serve_ask *ask,
                                                        struct sp_err *err);
 
-/* The body's tool_choice and parallel_tool_calls, and `strict` of its tools. */
+/* Which of ask->tools are to be called. Valid when zeroed: any or none, as the model likes. */
+struct sp_serve_wanted_calls {
+    bool none;            /* the model is not shown the tools */
+    bool must;            /* at least one */
+    bool one;             /* at most one */
+    const char *function; /* this one, once; borrowed as long as the ask */
+};
+/* ... and `strict` of the tools, in OpenAI's form. */
+SP_MUST_CHECK enum sp_status sp_serve_choose(struct sp_serve_ask *ask,
+                                             const struct sp_serve_wanted_calls *wanted,
+                                             struct sp_err *err);
+
+/* The body's tools, tool_choice and parallel_tool_calls. */
 SP_MUST_CHECK enum sp_status sp_serve_openai_read_choice(struct sp_serve_ask *ask,
                                                          struct sp_err *err);
 

@@ -1,5 +1,5 @@
-/* Which tools a client of OpenAI's API wants called: tool_choice, parallel_tool_calls, and strict.
- * https://platform.openai.com/docs/api-reference/chat/create */
+/* Which tools a client wants called; in OpenAI's words: tool_choice, parallel_tool_calls, and
+ * strict. https://platform.openai.com/docs/api-reference/chat/create */
 #include "cli/serve_ask.h"
 
 #include <string.h>
@@ -27,63 +27,69 @@ static enum sp_status read_strict(struct sp_serve_ask *ask, struct sp_err *err)
     return SP_OK;
 }
 
-/* {"type": "function", "function": {"name": ...}}: it is called once. */
-static enum sp_status read_function(struct sp_serve_ask *ask, const struct sp_json *choice,
-                                    struct sp_err *err)
+static enum sp_status find_function(struct sp_serve_ask *ask, const char *name, struct sp_err *err)
 {
-    const char *type = sp_json_to_string(sp_json_get(choice, "type"), NULL);
-    const char *name =
-        sp_json_to_string(sp_json_get(sp_json_get(choice, "function"), "name"), NULL);
-
-    if (type == NULL || strcmp(type, "function") != 0 || name == NULL) {
-        return sp_fail(err, SP_E_UNSUPPORTED,
-                       "tool_choice: expected \"auto\", \"none\", \"required\", or {\"type\": "
-                       "\"function\", \"function\": {\"name\": ...}}");
-    }
     for (size_t i = 0; i < sp_json_len(ask->tools); i++) {
         const struct sp_json *function = function_of(sp_json_at(ask->tools, i));
         const char *is = sp_json_to_string(sp_json_get(function, "name"), NULL);
         if (is && strcmp(is, name) == 0) ask->function = name;
     }
-    if (ask->function == NULL) {
-        return sp_fail(err, SP_E_INPUT, "tool_choice: none of the tools is called %s", name);
-    }
-    ask->must_call = ask->one_call = true;
-    return SP_OK;
+    if (ask->function) return SP_OK;
+    return sp_fail(err, SP_E_INPUT, "tool_choice: none of the tools is called %s", name);
 }
 
-static enum sp_status read_choice(struct sp_serve_ask *ask, const struct sp_json *choice,
-                                  struct sp_err *err)
+enum sp_status sp_serve_choose(struct sp_serve_ask *ask, const struct sp_serve_wanted_calls *wanted,
+                               struct sp_err *err)
+{
+    enum sp_status st;
+
+    ask->must_call = wanted->must;
+    ask->one_call = wanted->one || wanted->function;
+    if (wanted->none) ask->tools = NULL;
+    if (wanted->function && (st = find_function(ask, wanted->function, err))) return st;
+    if (wanted->must && ask->tools == NULL) {
+        return sp_fail(err, SP_E_INPUT, "tool_choice: there are no tools");
+    }
+    ask->hold_calls = wanted->must;
+    return read_strict(ask, err);
+}
+
+/* A text, or {"type": "function", "function": {"name": ...}}. */
+static enum sp_status read_choice(struct sp_serve_wanted_calls *wanted,
+                                  const struct sp_json *choice, struct sp_err *err)
 {
     const char *text = sp_json_to_string(choice, NULL);
+    const char *type = sp_json_to_string(sp_json_get(choice, "type"), NULL);
+    const char *name =
+        sp_json_to_string(sp_json_get(sp_json_get(choice, "function"), "name"), NULL);
 
     if (choice == NULL || (text && strcmp(text, "auto") == 0)) return SP_OK;
     if (text && strcmp(text, "none") == 0) {
-        ask->tools = NULL;
-        return SP_OK;
-    }
-    if (text && strcmp(text, "required") == 0) {
-        ask->must_call = true;
+        wanted->none = true;
+    } else if (text && strcmp(text, "required") == 0) {
+        wanted->must = true;
+    } else if (type && strcmp(type, "function") == 0 && name) {
+        wanted->must = true;
+        wanted->function = name;
     } else {
-        enum sp_status st = read_function(ask, choice, err);
-        if (st) return st;
+        return sp_fail(err, SP_E_UNSUPPORTED,
+                       "tool_choice: expected \"auto\", \"none\", \"required\", or {\"type\": "
+                       "\"function\", \"function\": {\"name\": ...}}");
     }
-    if (ask->tools) return SP_OK;
-    return sp_fail(err, SP_E_INPUT, "tool_choice: there are no tools");
+    return SP_OK;
 }
 
 enum sp_status sp_serve_openai_read_choice(struct sp_serve_ask *ask, struct sp_err *err)
 {
+    struct sp_serve_wanted_calls wanted = {.none = false};
     bool parallel = true;
     enum sp_status st;
 
     if ((st = sp_serve_read_tools(ask, err)) ||
         (st = sp_json_get_bool(ask->body, "parallel_tool_calls", &parallel, err)) ||
-        (st = read_choice(ask, sp_json_get(ask->body, "tool_choice"), err)) ||
-        (st = read_strict(ask, err))) {
+        (st = read_choice(&wanted, sp_json_get(ask->body, "tool_choice"), err))) {
         return st;
     }
-    ask->one_call = ask->one_call || !parallel;
-    ask->hold_calls = ask->hold_calls || ask->must_call;
-    return SP_OK;
+    wanted.one = !parallel;
+    return sp_serve_choose(ask, &wanted, err);
 }

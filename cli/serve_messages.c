@@ -172,47 +172,22 @@ static enum sp_status write_messages(struct sp_json_out *out, const struct sp_co
     return st;
 }
 
-/* Array of messages that `write` writes. */
-struct writing {
-    struct sp_json_out out;
-    char *text;
-    size_t size;
-};
-
-static enum sp_status begin(struct writing *w, struct sp_err *err)
-{
-    *w = (struct writing){0};
-    w->out.file = open_memstream(&w->text, &w->size);
-    if (w->out.file == NULL) return sp_fail(err, SP_E_NOMEM, "no memory for the messages");
-    sp_json_out_begin(&w->out, NULL, '[');
-    return SP_OK;
-}
-
-/* `st`: of the writing so far. */
-static enum sp_status end(struct sp_json **messages, struct writing *w, enum sp_status st,
-                          struct sp_err *err)
-{
-    sp_json_out_end(&w->out, ']');
-    if (fclose(w->out.file) != 0 && !st) st = sp_fail(err, SP_E_NOMEM, "no memory for messages");
-    if (!st) st = sp_json_parse(messages, w->text, w->size, SP_JSON_STRICT, err);
-    free(w->text);
-    return st;
-}
-
 enum sp_status sp_serve_read_messages(struct sp_serve_ask *ask,
                                       const struct sp_conversation *conversation,
                                       const struct sp_json *from, struct sp_err *err)
 {
-    struct writing w;
+    struct sp_json_draft draft;
     enum sp_status st;
 
     if (sp_json_kind(from) != SP_JSON_ARRAY || sp_json_len(from) == 0) {
         return sp_fail(err, SP_E_INPUT, "messages is %s, expected an array of messages",
                        from ? "empty or something else" : "missing");
     }
-    if ((st = begin(&w, err))) return st;
-    st = write_messages(&w.out, conversation, from, err);
-    return end(&ask->messages, &w, st, err);
+    if ((st = sp_json_draft_begin(&draft, err))) return st;
+    sp_json_out_begin(&draft.out, NULL, '[');
+    st = write_messages(&draft.out, conversation, from, err);
+    sp_json_out_end(&draft.out, ']');
+    return sp_json_draft_end(&ask->messages, &draft, st, err);
 }
 
 enum sp_status sp_serve_read_prompt(struct sp_serve_ask *ask,
@@ -223,13 +198,15 @@ enum sp_status sp_serve_read_prompt(struct sp_serve_ask *ask,
     size_t n_said = 0, size;
     const char *said = sp_json_to_string(system, &n_said);
     const char *text = sp_json_to_string(prompt, &size);
-    struct writing w;
+    struct sp_json_draft draft;
     enum sp_status st;
 
     if (said == NULL && (said = conversation->system) != NULL) n_said = strlen(said);
-    if ((st = begin(&w, err))) return st;
-    if (n_said > 0) write_turn(&w.out, "system", said, n_said);
-    write_given(&w.out, conversation);
-    write_turn(&w.out, "user", text, size);
-    return end(&ask->messages, &w, SP_OK, err);
+    if ((st = sp_json_draft_begin(&draft, err))) return st;
+    sp_json_out_begin(&draft.out, NULL, '[');
+    if (n_said > 0) write_turn(&draft.out, "system", said, n_said);
+    write_given(&draft.out, conversation);
+    write_turn(&draft.out, "user", text, size);
+    sp_json_out_end(&draft.out, ']');
+    return sp_json_draft_end(&ask->messages, &draft, SP_OK, err);
 }
