@@ -11,6 +11,7 @@ void sp_said_release(struct sp_said *said)
         free(said->calls[i].arguments);
     }
     free(said->calls);
+    free(said->parts);
     *said = (struct sp_said){0};
 }
 
@@ -28,7 +29,7 @@ static void write_id(char id[SP_CALL_ID_SIZE], uint64_t key, size_t call)
 static enum sp_status add_call(struct sp_said *said, const struct sp_answer_piece *piece,
                                struct sp_err *err)
 {
-    struct sp_said_call call = {.name = NULL};
+    struct sp_said_call call = {.size = piece->size, .cap = piece->size + 1};
     enum sp_status st =
         sp_grow(&said->calls, &said->cap_calls, said->n_calls + 1, sizeof call, err);
 
@@ -42,13 +43,51 @@ static enum sp_status add_call(struct sp_said *said, const struct sp_answer_piec
     return SP_OK;
 }
 
+static enum sp_status add_arguments(struct sp_said *said, const struct sp_answer_piece *piece,
+                                    struct sp_err *err)
+{
+    struct sp_said_call *call = &said->calls[said->n_calls - 1];
+    enum sp_status st = sp_grow(&call->arguments, &call->cap, call->size + piece->size + 1, 1, err);
+
+    if (st) return st;
+    memcpy(call->arguments + call->size, piece->text, piece->size);
+    call->size += piece->size;
+    call->arguments[call->size] = '\0';
+    return SP_OK;
+}
+
+static enum sp_status add_part(struct sp_said *said, enum sp_answer_kind kind, size_t at,
+                               size_t size, struct sp_err *err)
+{
+    struct sp_said_part *last = said->n_parts ? &said->parts[said->n_parts - 1] : NULL;
+    enum sp_status st;
+
+    if (last != NULL && last->kind == kind && kind != SP_ANSWER_CALL) {
+        last->size += size;
+        return SP_OK;
+    }
+    if ((st = sp_grow(&said->parts, &said->cap_parts, said->n_parts + 1, sizeof *last, err))) {
+        return st;
+    }
+    said->parts[said->n_parts++] = (struct sp_said_part){kind, at, size, 0};
+    return SP_OK;
+}
+
 enum sp_status sp_said_add(struct sp_said *said, const struct sp_answer_piece *piece,
                            struct sp_err *err)
 {
-    if (piece->kind == SP_ANSWER_CALL || piece->kind == SP_ANSWER_CALL_BEGUN) {
-        return add_call(said, piece, err);
+    struct sp_text *text = piece->kind == SP_ANSWER_THOUGHT ? &said->thought : &said->content;
+    enum sp_status st;
+
+    switch (piece->kind) {
+    case SP_ANSWER_CALL:
+    case SP_ANSWER_CALL_BEGUN:
+        st = add_call(said, piece, err);
+        return st ? st : add_part(said, SP_ANSWER_CALL, said->n_calls - 1, 1, err);
+    case SP_ANSWER_ARGUMENTS:
+        return add_arguments(said, piece, err);
+    default:
+        st = sp_text_append(text, piece->text, piece->size, err);
+        return st ? st : add_part(said, piece->kind, text->len - piece->size, piece->size, err);
     }
-    if (piece->kind == SP_ANSWER_ARGUMENTS) return SP_OK;
-    return sp_text_append(piece->kind == SP_ANSWER_THOUGHT ? &said->thought : &said->content,
-                          piece->text, piece->size, err);
 }

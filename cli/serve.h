@@ -59,9 +59,12 @@ struct sp_serve_reply {
     double seconds;                      /* since it was asked */
     double waited;                       /* of these, before its turn */
     const struct sp_said *said;          /* so far, the piece at hand included; borrowed */
-    const struct sp_serve_token *tokens; /* [n_tokens] those that go with the text; borrowed */
+    const struct sp_serve_token *tokens; /* [n_tokens] those that go with the text; borrowed, */
     size_t n_tokens;
-    size_t offset; /* characters of tokens that were told */
+    const struct sp_serve_token *all_tokens; /* [n_all_tokens] as is: with those that were told */
+    size_t n_all_tokens;
+    size_t offset;   /* characters of tokens that were told */
+    size_t n_events; /* that a stream was told, for APIs that number them */
 };
 
 /* How an API asks for text, and wants it. */
@@ -100,6 +103,9 @@ SP_MUST_CHECK enum sp_status sp_serve_token_read(struct sp_serve_token *out,
 
 /* Generates the answer of a job. For several threads at the same time. */
 void sp_serve_answer(const struct sp_serve *serve, struct sp_serve_job *job);
+
+/* Was the answer cut off by a limit of its length, or of the context? */
+bool sp_serve_is_cut(const struct sp_result *result);
 
 /* The HTTP status of a failed request. */
 int sp_serve_status_of(enum sp_status st);

@@ -20,8 +20,11 @@ struct answering {
     struct sp_grammar *grammar; /* of the answer with its thoughts and calls; NULL: the ask's */
     struct sp_said said;
     enum sp_status status;         /* a failure inside a callback */
-    struct sp_serve_token *tokens; /* [n_tokens], not told yet */
+    struct sp_serve_token *tokens; /* [n_tokens], with log-probabilities only */
     size_t n_tokens, cap_tokens;
+    size_t n_told; /* of these */
+    size_t n_read,
+        n_placed; /* tokens but for an ending one; of these, those of a part that is said */
     size_t n_bytes, n_shown; /* of all tokens; of all text */
     char *text;              /* of `reply.out` */
     size_t size;
@@ -40,6 +43,11 @@ int sp_serve_status_of(enum sp_status st)
     default:
         return 500;
     }
+}
+
+bool sp_serve_is_cut(const struct sp_result *result)
+{
+    return result->stop == SP_STOP_LENGTH || result->stop == SP_STOP_CONTEXT;
 }
 
 /* Between the two the dialect writes. */
@@ -126,31 +134,35 @@ static int on_token(void *context, const struct sp_token *token)
 {
     struct answering *a = context;
 
-    if (a->request.logprobs && !is_end(a, token->id) && keep_token(a, token)) return 1;
+    if (!is_end(a, token->id)) {
+        a->n_read++;
+        if (a->request.logprobs && keep_token(a, token)) return 1;
+    }
     return look(a);
 }
 
 /* The tokens that go with the text so far: all there are, but for those of a stop text. */
 static void choose_tokens(struct answering *a)
 {
-    a->reply.tokens = a->tokens;
-    a->reply.n_tokens = a->n_tokens;
-    while (a->result.stop == SP_STOP_TEXT && a->reply.n_tokens > 0 &&
-           a->tokens[a->reply.n_tokens - 1].at >= a->n_shown)
-        a->reply.n_tokens--;
+    size_t n = a->n_tokens;
+
+    while (a->result.stop == SP_STOP_TEXT && n > a->n_told && a->tokens[n - 1].at >= a->n_shown)
+        n--;
+    a->reply.all_tokens = a->tokens;
+    a->reply.n_all_tokens = n;
+    a->reply.tokens = n > a->n_told ? a->tokens + a->n_told : NULL;
+    a->reply.n_tokens = n - a->n_told;
+    a->n_told = n;
 }
 
-static void drop_told(struct answering *a)
+/* The tokens that were read since the last piece are those of this one's part. */
+static void place_tokens(struct answering *a)
 {
-    size_t n = a->reply.n_tokens;
-
-    for (size_t i = 0; i < n; i++)
-        sp_serve_token_release(&a->tokens[i]);
-    a->n_tokens -= n;
-    if (a->n_tokens > 0) memmove(a->tokens, a->tokens + n, a->n_tokens * sizeof *a->tokens);
+    a->said.parts[a->said.n_parts - 1].n_tokens += a->n_read - a->n_placed;
+    a->n_placed = a->n_read;
 }
 
-/* Streams tell a piece, whole answers keep it. A call that was told as it came is told. */
+/* Streams tell a piece, all answers keep it. A call that was told as it came is told. */
 static void on_piece(void *context, const struct sp_answer_piece *piece)
 {
     struct answering *a = context;
@@ -162,13 +174,11 @@ static void on_piece(void *context, const struct sp_answer_piece *piece)
         return;
     }
     a->call_begun = a->call_begun || begun;
-    if (!a->status && (!stream || whole || begun)) {
-        a->status = sp_said_add(&a->said, piece, NULL);
-    }
-    if (a->status || !stream || !open_out(a)) return;
+    if (a->status || (a->status = sp_said_add(&a->said, piece, NULL))) return;
+    place_tokens(a);
+    if (!stream || !open_out(a)) return;
     choose_tokens(a);
     a->job->dialect->piece(&a->reply, piece);
-    drop_told(a);
     send_out(a);
 }
 

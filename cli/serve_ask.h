@@ -6,6 +6,7 @@
 #define SP_CLI_SERVE_ASK_H
 
 #include "cli/generation.h"
+#include "format/text.h"
 
 enum { SP_SERVE_MAX_TOP = 20 }; /* alternatives of a token */
 
@@ -68,9 +69,12 @@ SP_MUST_CHECK enum sp_status sp_serve_refuse(const struct sp_json *object,
 SP_MUST_CHECK enum sp_status sp_serve_read_tools(struct sp_serve_ask *ask, struct sp_err *err);
 
 /* The form of the answer that the body asks for: OpenAI's `response_format` and llama-server's
- * `grammar` and `json_schema`; ollama's `format`. (serve_form.c) */
+ * `grammar` and `json_schema`; the Responses API's `text.format`; ollama's `format`.
+ * (serve_form.c) */
 SP_MUST_CHECK enum sp_status sp_serve_openai_read_form(struct sp_serve_ask *ask,
                                                        struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_serve_responses_read_form(struct sp_serve_ask *ask,
+                                                          struct sp_err *err);
 SP_MUST_CHECK enum sp_status sp_serve_ollama_read_form(struct sp_serve_ask *ask,
                                                        struct sp_err *err);
 
@@ -86,12 +90,17 @@ SP_MUST_CHECK enum sp_status sp_serve_choose(struct sp_serve_ask *ask,
                                              const struct sp_serve_wanted_calls *wanted,
                                              struct sp_err *err);
 
-/* The body's tools, tool_choice and parallel_tool_calls. */
+/* tool_choice (NULL: "auto") and the body's parallel_tool_calls, of ask->tools. */
 SP_MUST_CHECK enum sp_status sp_serve_openai_read_choice(struct sp_serve_ask *ask,
+                                                         const struct sp_json *choice,
                                                          struct sp_err *err);
 
 /* Sets ask->think by a level: "none" is no thinking. */
 void sp_serve_set_think_level(struct sp_serve_ask *ask, const char *level);
+
+/* Appends a message's content, a text or an array of parts with texts; NULL: none. */
+SP_MUST_CHECK enum sp_status
+sp_serve_join_content(struct sp_text *to, const struct sp_json *content, struct sp_err *err);
 
 /* ask->messages: those of the request behind the system message and the MESSAGE records of the
  * file; a system message that leads the request's replaces the file's. `from`: an array. Contents

@@ -54,14 +54,13 @@ enum sp_status sp_serve_choose(struct sp_serve_ask *ask, const struct sp_serve_w
     return read_strict(ask, err);
 }
 
-/* A text, or {"type": "function", "function": {"name": ...}}. */
+/* A text, or {"type": "function", "function": {"name": ...}}, or with the name beside the type. */
 static enum sp_status read_choice(struct sp_serve_wanted_calls *wanted,
                                   const struct sp_json *choice, struct sp_err *err)
 {
     const char *text = sp_json_to_string(choice, NULL);
     const char *type = sp_json_to_string(sp_json_get(choice, "type"), NULL);
-    const char *name =
-        sp_json_to_string(sp_json_get(sp_json_get(choice, "function"), "name"), NULL);
+    const char *name = sp_json_to_string(sp_json_get(function_of(choice), "name"), NULL);
 
     if (choice == NULL || (text && strcmp(text, "auto") == 0)) return SP_OK;
     if (text && strcmp(text, "none") == 0) {
@@ -73,21 +72,21 @@ static enum sp_status read_choice(struct sp_serve_wanted_calls *wanted,
         wanted->function = name;
     } else {
         return sp_fail(err, SP_E_UNSUPPORTED,
-                       "tool_choice: expected \"auto\", \"none\", \"required\", or {\"type\": "
-                       "\"function\", \"function\": {\"name\": ...}}");
+                       "tool_choice: expected \"auto\", \"none\", \"required\", or an object of "
+                       "type \"function\" that names one");
     }
     return SP_OK;
 }
 
-enum sp_status sp_serve_openai_read_choice(struct sp_serve_ask *ask, struct sp_err *err)
+enum sp_status sp_serve_openai_read_choice(struct sp_serve_ask *ask, const struct sp_json *choice,
+                                           struct sp_err *err)
 {
     struct sp_serve_wanted_calls wanted = {.none = false};
     bool parallel = true;
     enum sp_status st;
 
-    if ((st = sp_serve_read_tools(ask, err)) ||
-        (st = sp_json_get_bool(ask->body, "parallel_tool_calls", &parallel, err)) ||
-        (st = read_choice(&wanted, sp_json_get(ask->body, "tool_choice"), err))) {
+    if ((st = sp_json_get_bool(ask->body, "parallel_tool_calls", &parallel, err)) ||
+        (st = read_choice(&wanted, choice, err))) {
         return st;
     }
     wanted.one = !parallel;

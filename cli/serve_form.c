@@ -54,39 +54,56 @@ static enum sp_status take_gbnf(struct sp_serve_ask *ask, const struct sp_json *
     return take(ask, grammar, key, err);
 }
 
+/* The names of a form's members, for errors. */
+struct form_keys {
+    const char *format, *schema, *wrapped; /* wrapped: of the type json_schema */
+};
+
 /* {"type": "text"}, {"type": "json_object"}, the latter also with llama-server's "schema", or
- * {"type": "json_schema", "json_schema": {"schema": ...}}. */
-static enum sp_status read_response_format(struct sp_serve_ask *ask, const struct sp_json *format,
-                                           struct sp_err *err)
+ * {"type": "json_schema"}, whose schema is in `inner`. */
+static enum sp_status read_format(struct sp_serve_ask *ask, const struct sp_json *format,
+                                  const struct sp_json *inner, const struct form_keys *keys,
+                                  struct sp_err *err)
 {
     const char *type = sp_json_to_string(sp_json_get(format, "type"), NULL);
-    const struct sp_json *inner = sp_json_get(format, "json_schema");
 
     if (type && strcmp(type, "text") == 0) return SP_OK;
     if (type && strcmp(type, "json_object") == 0) {
         const struct sp_json *schema = sp_json_get(format, "schema");
-        return schema ? take_schema(ask, schema, "response_format.schema", err)
-                      : take_json(ask, "response_format", err);
+        return schema ? take_schema(ask, schema, keys->schema, err)
+                      : take_json(ask, keys->format, err);
     }
     if (type == NULL || strcmp(type, "json_schema") != 0) {
-        return sp_fail(err, SP_E_INPUT,
-                       "response_format.type: expected text, json_object or json_schema");
+        return sp_fail(err, SP_E_INPUT, "%s.type: expected text, json_object or json_schema",
+                       keys->format);
     }
     if (sp_json_get(inner, "schema") == NULL) {
-        return sp_fail(err, SP_E_INPUT, "response_format.json_schema.schema is missing");
+        return sp_fail(err, SP_E_INPUT, "%s is missing", keys->wrapped);
     }
-    return take_schema(ask, sp_json_get(inner, "schema"), "response_format.json_schema.schema",
-                       err);
+    return take_schema(ask, sp_json_get(inner, "schema"), keys->wrapped, err);
+}
+
+enum sp_status sp_serve_responses_read_form(struct sp_serve_ask *ask, struct sp_err *err)
+{
+    static const struct form_keys keys = {"text.format", "text.format.schema",
+                                          "text.format.schema"};
+    const struct sp_json *format = sp_json_get(sp_json_get(ask->body, "text"), "format");
+
+    return format ? read_format(ask, format, format, &keys, err) : SP_OK;
 }
 
 enum sp_status sp_serve_openai_read_form(struct sp_serve_ask *ask, struct sp_err *err)
 {
+    static const struct form_keys keys = {"response_format", "response_format.schema",
+                                          "response_format.json_schema.schema"};
     const struct sp_json *format = sp_json_get(ask->body, "response_format");
     const struct sp_json *gbnf = sp_json_get(ask->body, "grammar");
     const struct sp_json *schema = sp_json_get(ask->body, "json_schema");
     enum sp_status st;
 
-    if (format && (st = read_response_format(ask, format, err))) return st;
+    if (format && (st = read_format(ask, format, sp_json_get(format, "json_schema"), &keys, err))) {
+        return st;
+    }
     if (gbnf && (st = take_gbnf(ask, gbnf, "grammar", err))) return st;
     if (schema == NULL) return SP_OK;
     if (sp_json_kind(schema) == SP_JSON_OBJECT && sp_json_len(schema) == 0) return SP_OK;

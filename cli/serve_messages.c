@@ -7,46 +7,56 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A text part's text; others are refused by their type. */
+/* A text part's text, by the names that APIs know it by; others are refused by their type. */
 static enum sp_status part_text(const char **text, size_t *size, const struct sp_json *part,
                                 struct sp_err *err)
 {
+    static const struct {
+        const char *type, *member;
+    } names[] = {
+        {"text", "text"},
+        {"input_text", "text"},
+        {"output_text", "text"},
+        {"refusal", "refusal"},
+    };
     const char *type = sp_json_to_string(sp_json_get(part, "type"), NULL);
 
     if (type == NULL) return sp_fail(err, SP_E_INPUT, "a part of its content has no type");
-    if (strcmp(type, "text") != 0) {
-        return sp_fail(err, SP_E_UNSUPPORTED, "content of type %s: only text is read here", type);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (strcmp(type, names[i].type) != 0) continue;
+        *text = sp_json_to_string(sp_json_get(part, names[i].member), size);
+        return *text ? SP_OK : sp_fail(err, SP_E_INPUT, "a part of its content has no text");
     }
-    *text = sp_json_to_string(sp_json_get(part, "text"), size);
-    return *text ? SP_OK : sp_fail(err, SP_E_INPUT, "a part of its content has no text");
+    return sp_fail(err, SP_E_UNSUPPORTED, "content of type %s: only text is read here", type);
 }
 
-/* Contents in parts become one text. */
-static enum sp_status write_content(struct sp_json_out *out, const struct sp_json *content,
-                                    struct sp_err *err)
+enum sp_status sp_serve_join_content(struct sp_text *to, const struct sp_json *content,
+                                     struct sp_err *err)
 {
     enum sp_status st = SP_OK;
-    struct sp_text joined = {0};
-    const char *text;
     size_t size;
+    const char *text = sp_json_to_string(content, &size);
 
-    if (content == NULL) {
-        sp_json_out_text(out, "content", "");
-        return SP_OK;
-    }
-    if ((text = sp_json_to_string(content, &size)) != NULL) {
-        sp_json_out_string(out, "content", text, size);
-        return SP_OK;
-    }
+    if (content == NULL) return SP_OK;
+    if (text != NULL) return sp_text_append(to, text, size, err);
     if (sp_json_kind(content) != SP_JSON_ARRAY) {
         return sp_fail(err, SP_E_INPUT, "content is %s, expected a text or an array of parts",
                        sp_json_kind_name(sp_json_kind(content)));
     }
     for (size_t i = 0; i < sp_json_len(content) && !st; i++) {
         st = part_text(&text, &size, sp_json_at(content, i), err);
-        if (!st) st = sp_text_append(&joined, text, size, err);
+        if (!st) st = sp_text_append(to, text, size, err);
     }
-    if (!st) sp_json_out_string(out, "content", joined.at ? joined.at : "", joined.len);
+    return st;
+}
+
+static enum sp_status write_content(struct sp_json_out *out, const struct sp_json *content,
+                                    struct sp_err *err)
+{
+    struct sp_text joined = {0};
+    enum sp_status st = sp_serve_join_content(&joined, content, err);
+
+    if (!st) sp_json_out_string(out, "content", joined.len ? joined.at : "", joined.len);
     sp_text_release(&joined);
     return st;
 }

@@ -189,9 +189,8 @@ static void begin_line(struct sp_json_out *out, const struct sp_serve *serve)
 static void write_call(struct sp_json_out *out, const struct sp_said_call *call, size_t index)
 {
     struct sp_json *arguments = NULL;
-    size_t size = strlen(call->arguments);
 
-    if (sp_json_parse(&arguments, call->arguments, size, SP_JSON_STRICT, NULL)) return;
+    if (sp_json_parse(&arguments, call->arguments, call->size, SP_JSON_STRICT, NULL)) return;
     sp_json_out_begin(out, NULL, '{');
     sp_json_out_text(out, "id", call->id);
     sp_json_out_begin(out, "function", '{');
@@ -250,7 +249,7 @@ static void last_line(struct sp_serve_reply *r, enum form form, const struct tol
                       const struct sp_result *result)
 {
     struct sp_json_out *out = &r->out;
-    bool cut = result->stop == SP_STOP_LENGTH || result->stop == SP_STOP_CONTEXT;
+    bool cut = sp_serve_is_cut(result);
 
     begin_line(out, r->serve);
     write_text(out, form, told);

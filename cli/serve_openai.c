@@ -3,20 +3,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct sp_serve_setting settings[] = {
+static const struct sp_serve_setting sampling[] = {
     {"temperature", "temperature"},
     {"top_p", "top_p"},
     {"presence_penalty", "presence_penalty"},
     {"frequency_penalty", "frequency_penalty"},
     {"seed", "seed"},
-    {"max_tokens", "num_predict"},
-    {"max_completion_tokens", "num_predict"},
     /* Not OpenAI's, but what other servers of its API take. */
     {"top_k", "top_k"},
     {"min_p", "min_p"},
     {"typical_p", "typical_p"},
     {"repeat_penalty", "repeat_penalty"},
     {"repeat_last_n", "repeat_last_n"},
+    {NULL, NULL},
+};
+
+static const struct sp_serve_setting limits[] = {
+    {"max_tokens", "num_predict"},
+    {"max_completion_tokens", "num_predict"},
     {NULL, NULL},
 };
 
@@ -49,29 +53,41 @@ static enum sp_status read_stream(struct sp_serve_ask *ask, struct sp_err *err)
     return sp_json_get_bool(options, "include_usage", &ask->tell_usage, err);
 }
 
-static enum sp_status read_common(struct sp_serve_ask *ask, const struct sp_serve_refusal *refusals,
-                                  struct sp_err *err)
+enum sp_status sp_serve_openai_read_settings(struct sp_serve_ask *ask,
+                                             const struct sp_serve_setting *limit,
+                                             struct sp_err *err)
 {
-    static const char *const limits[] = {"max_tokens", "max_completion_tokens"};
     enum sp_status st;
     int64_t n;
 
+    if ((st = sp_serve_read_settings(&ask->settings, ask->body, sampling, err)) ||
+        (st = sp_serve_read_settings(&ask->settings, ask->body, limit, err))) {
+        return st;
+    }
+    for (; limit->key != NULL; limit++) {
+        if (sp_json_to_i64(sp_json_get(ask->body, limit->key), &n) && n == 0) {
+            return sp_fail(err, SP_E_INPUT, "%s is 0, expected 1 or more", limit->key);
+        }
+    }
+    return SP_OK;
+}
+
+static enum sp_status read_common(struct sp_serve_ask *ask, const struct sp_serve_refusal *refusals,
+                                  struct sp_err *err)
+{
+    enum sp_status st;
+
     if ((st = sp_serve_refuse(ask->body, refusals, err)) ||
-        (st = sp_serve_read_settings(&ask->settings, ask->body, settings, err)) ||
+        (st = sp_serve_openai_read_settings(ask, limits, err)) ||
         (st = sp_serve_read_stops(&ask->settings, sp_json_get(ask->body, "stop"), err)) ||
         (st = sp_serve_read_biases(&ask->settings, sp_json_get(ask->body, "logit_bias"), err)) ||
         (st = sp_serve_openai_read_form(ask, err))) {
         return st;
     }
-    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
-        if (sp_json_to_i64(sp_json_get(ask->body, limits[i]), &n) && n == 0) {
-            return sp_fail(err, SP_E_INPUT, "%s is 0, expected 1 or more", limits[i]);
-        }
-    }
     return read_stream(ask, err);
 }
 
-static enum sp_status read_kwargs(struct sp_serve_ask *ask, struct sp_err *err)
+enum sp_status sp_serve_openai_read_kwargs(struct sp_serve_ask *ask, struct sp_err *err)
 {
     ask->kwargs = sp_json_get(ask->body, "chat_template_kwargs");
     if (ask->kwargs != NULL && sp_json_kind(ask->kwargs) != SP_JSON_OBJECT) {
@@ -81,15 +97,24 @@ static enum sp_status read_kwargs(struct sp_serve_ask *ask, struct sp_err *err)
     return SP_OK;
 }
 
-static enum sp_status read_effort(struct sp_serve_ask *ask, struct sp_err *err)
+enum sp_status sp_serve_openai_read_effort(struct sp_serve_ask *ask, const struct sp_json *object,
+                                           const char *key, struct sp_err *err)
 {
-    const struct sp_json *effort = sp_json_get(ask->body, "reasoning_effort");
+    const struct sp_json *effort = sp_json_get(object, key);
     const char *level = sp_json_to_string(effort, NULL);
 
     if (level != NULL) sp_serve_set_think_level(ask, level);
     if (effort == NULL || level != NULL) return SP_OK;
-    return sp_fail(err, SP_E_INPUT, "reasoning_effort is %s, expected a level",
+    return sp_fail(err, SP_E_INPUT, "%s is %s, expected a level", key,
                    sp_json_kind_name(sp_json_kind(effort)));
+}
+
+enum sp_status sp_serve_openai_check_template(const struct sp_serve *serve, struct sp_err *err)
+{
+    if (serve->generation->conversation.template != NULL) return SP_OK;
+    return sp_fail(err, SP_E_UNSUPPORTED,
+                   "%s has no chat template: /v1/completions takes text as it is",
+                   serve->model.names[0]);
 }
 
 enum sp_status sp_serve_openai_read_chat(struct sp_serve_ask *ask, const struct sp_serve *serve,
@@ -99,14 +124,11 @@ enum sp_status sp_serve_openai_read_chat(struct sp_serve_ask *ask, const struct 
     int64_t n_top = 0;
     enum sp_status st;
 
-    if (c->template == NULL) {
-        return sp_fail(err, SP_E_UNSUPPORTED,
-                       "%s has no chat template: /v1/completions takes text as it is",
-                       serve->model.names[0]);
-    }
-    if ((st = read_common(ask, chat_refusals, err)) ||
-        (st = sp_serve_openai_read_choice(ask, err)) || (st = read_kwargs(ask, err)) ||
-        (st = read_effort(ask, err)) ||
+    if ((st = sp_serve_openai_check_template(serve, err)) ||
+        (st = read_common(ask, chat_refusals, err)) || (st = sp_serve_read_tools(ask, err)) ||
+        (st = sp_serve_openai_read_choice(ask, sp_json_get(ask->body, "tool_choice"), err)) ||
+        (st = sp_serve_openai_read_kwargs(ask, err)) ||
+        (st = sp_serve_openai_read_effort(ask, ask->body, "reasoning_effort", err)) ||
         (st = sp_json_get_bool(ask->body, "logprobs", &ask->logprobs, err)) ||
         (st = sp_json_get_i64(ask->body, "top_logprobs", 0, SP_SERVE_MAX_TOP, &n_top, err))) {
         return st;

@@ -49,14 +49,13 @@ static void write_alternative(struct sp_serve_reply *r, const struct sp_serve_ch
     free(bytes);
 }
 
-static void write_chat_logprobs(struct sp_serve_reply *r)
+void sp_serve_openai_write_tokens(struct sp_serve_reply *r, const struct sp_serve_token *tokens,
+                                  size_t n)
 {
     struct sp_json_out *out = &r->out;
 
-    sp_json_out_begin(out, "logprobs", '{');
-    sp_json_out_begin(out, "content", '[');
-    for (size_t i = 0; i < r->n_tokens; i++) {
-        const struct sp_serve_token *t = &r->tokens[i];
+    for (size_t i = 0; i < n; i++) {
+        const struct sp_serve_token *t = &tokens[i];
         sp_json_out_begin(out, NULL, '{');
         write_choice(out, t->bytes, t->size, t->chosen.logprob);
         sp_json_out_begin(out, "top_logprobs", '[');
@@ -65,6 +64,15 @@ static void write_chat_logprobs(struct sp_serve_reply *r)
         sp_json_out_end(out, ']');
         sp_json_out_end(out, '}');
     }
+}
+
+static void write_chat_logprobs(struct sp_serve_reply *r)
+{
+    struct sp_json_out *out = &r->out;
+
+    sp_json_out_begin(out, "logprobs", '{');
+    sp_json_out_begin(out, "content", '[');
+    sp_serve_openai_write_tokens(r, r->tokens, r->n_tokens);
     sp_json_out_end(out, ']');
     sp_json_out_text(out, "refusal", NULL);
     sp_json_out_end(out, '}');
@@ -185,7 +193,7 @@ static void write_timings(struct sp_json_out *out, const struct sp_result *r)
 
 static const char *reason(const struct sp_serve_reply *r, const struct sp_result *result)
 {
-    if (result->stop == SP_STOP_LENGTH || result->stop == SP_STOP_CONTEXT) return "length";
+    if (sp_serve_is_cut(result)) return "length";
     return r->said->n_calls > 0 ? "tool_calls" : "stop";
 }
 
@@ -341,8 +349,7 @@ static void write_message(struct sp_serve_reply *r)
         sp_json_out_begin(out, "tool_calls", '[');
         for (size_t i = 0; i < said->n_calls; i++) {
             const struct sp_said_call *call = &said->calls[i];
-            write_call(out, SIZE_MAX, call->id, call->name, call->arguments,
-                       strlen(call->arguments));
+            write_call(out, SIZE_MAX, call->id, call->name, call->arguments, call->size);
         }
         sp_json_out_end(out, ']');
     }
