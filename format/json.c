@@ -1,14 +1,16 @@
 /* JSON values by json-c, whose only user this is: an sp_json is a json_object.
  *
  * json-c 0.16 by itself merges repeated keys, cuts large integers down, and answers a failed
- * allocation with a tree that lacks something. So the text is scanned first (json_scan.h): that
+ * allocation with errno at best, with a tree that lacks something, or not at all (the copy of a
+ * key). So the text is scanned first (json_scan.h): that
  * refuses what json-c would let pass, finds the integers that it must be told to read as doubles,
- * counts members, and bounds the memory that the tree will take, which is then asked for. A strict
- * document's tree must have as many members as the text. */
+ * counts members and nulls, which the tree must have as many of, and bounds the memory that it will
+ * take, which is then asked for. */
 #include "format/json.h"
 #include "format/json_scan.h"
 #include "format/mem.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <json-c/json.h>
 #include <json-c/json_visit.h>
@@ -42,9 +44,14 @@ static enum sp_status bad(size_t pos, const char *what, struct sp_err *err)
     return sp_fail(err, SP_E_INPUT, "not valid JSON at byte %zu: %s", pos, what);
 }
 
+static enum sp_status no_memory(size_t size, struct sp_err *err)
+{
+    return sp_fail(err, SP_E_NOMEM, "no memory for %zu bytes of JSON", size);
+}
+
 /* What the scan finds out about a text. */
 struct survey {
-    size_t members, wide;
+    size_t members, nulls, wide;
     size_t tree_bytes;
 };
 
@@ -68,6 +75,7 @@ static enum sp_status count(struct survey *survey, const struct sp_json_scan *sc
         if (strict && strchr("-NI", scan->text[scan->start])) {
             return bad(scan->start, "NaN and Infinity are not JSON", err);
         }
+        survey->nulls += len == 4 && memcmp(scan->text + scan->start, "null", 4) == 0;
         survey->tree_bytes += VALUE_BYTES;
         break;
     case SP_JSON_TOKEN_WIDE:
@@ -124,7 +132,9 @@ static enum sp_status feed(struct feeder *f, const char *text, size_t size)
 {
     enum json_tokener_error error;
 
+    errno = 0;
     f->root = json_tokener_parse_ex(f->tokener, text, (int)size);
+    if (errno == ENOMEM) return no_memory(f->size, f->err);
     error = json_tokener_get_error(f->tokener);
     if (error == json_tokener_success || error == json_tokener_continue) return SP_OK;
     if (f->fed == f->size) return bad(f->size, "the text ends too early", f->err);
@@ -160,8 +170,9 @@ static enum sp_status feed_all(struct feeder *f, size_t wide)
 }
 
 struct walk {
-    size_t members;
-    json_object *too_large; /* a double that is not finite */
+    bool strict;
+    size_t members, nulls;
+    json_object *too_large; /* a strict document's double that is not finite */
 };
 
 static int visit(json_object *v, int flags, json_object *parent, const char *key, size_t *index,
@@ -172,8 +183,11 @@ static int visit(json_object *v, int flags, json_object *parent, const char *key
     (void)parent;
     (void)index;
     if (flags & JSON_C_VISIT_SECOND) return JSON_C_VISIT_RETURN_CONTINUE;
-    if (key != NULL) walk->members++;
-    if (!json_object_is_type(v, json_type_double)) return JSON_C_VISIT_RETURN_CONTINUE;
+    walk->members += key != NULL;
+    walk->nulls += v == NULL;
+    if (!walk->strict || !json_object_is_type(v, json_type_double)) {
+        return JSON_C_VISIT_RETURN_CONTINUE;
+    }
     if (!isfinite(json_object_get_double(v)))
         walk->too_large = v;
     else
@@ -181,54 +195,72 @@ static int visit(json_object *v, int flags, json_object *parent, const char *key
     return JSON_C_VISIT_RETURN_CONTINUE;
 }
 
-/* Names the key that an object has twice, with a set of keys for each object that is open. */
-static enum sp_status refuse_repeated(const char *text, size_t size, struct sp_err *err)
+/* SP_E_INPUT where the open object has the key already, which is as long as json-c takes. */
+static enum sp_status add_key(json_object *keys, struct json_tokener *tokener, const char *text,
+                              const struct sp_json_scan *scan, struct sp_err *err)
+{
+    size_t len = scan->end - scan->start;
+    json_object *key = json_tokener_parse_ex(tokener, text + scan->start, (int)len);
+    const char *name = json_object_get_string(key);
+    enum sp_status st = SP_OK;
+
+    if (name == NULL) {
+        st = no_memory(scan->size, err);
+    } else if (json_object_object_get_ex(keys, name, NULL)) {
+        st = sp_fail(err, SP_E_INPUT, "not valid JSON at byte %zu: key \"%s\" occurs twice",
+                     scan->start, name);
+    } else if (json_object_object_add(keys, name, NULL) != 0) {
+        st = no_memory(scan->size, err);
+    }
+    json_object_put(key);
+    return st;
+}
+
+/* Names the key that an object has twice, with a set of keys for each object that is open; where
+ * there is none the tree lacks something for want of memory. Of an array the set stays empty. */
+static enum sp_status find_repeated(const char *text, size_t size, struct sp_err *err)
 {
     enum sp_status st;
     struct sp_json_scan scan = {.text = text, .size = size};
     enum sp_json_token token = SP_JSON_TOKEN_KEY;
-    json_object *keys[SP_JSON_DEPTH] = {0}, *key = NULL;
+    json_object *keys[SP_JSON_DEPTH] = {0};
     struct json_tokener *tokener = json_tokener_new();
     size_t depth = 0;
 
-    if (tokener == NULL) return sp_fail(err, SP_E_NOMEM, "no memory for a JSON parser");
+    if (tokener == NULL) return no_memory(size, err);
     while ((st = sp_json_scan(&token, &scan, err)) == SP_OK && token != SP_JSON_TOKEN_END) {
         if (token == SP_JSON_TOKEN_OPEN_OBJECT || token == SP_JSON_TOKEN_OPEN_ARRAY) {
-            keys[depth++] = json_object_new_object();
+            if ((keys[depth++] = json_object_new_object()) == NULL) break;
         } else if (token == SP_JSON_TOKEN_CLOSE) {
             json_object_put(keys[--depth]);
-            keys[depth] = NULL;
+        } else if (token == SP_JSON_TOKEN_KEY) {
+            if ((st = add_key(keys[depth - 1], tokener, text, &scan, err))) break;
         }
-        if (token != SP_JSON_TOKEN_KEY) continue;
-        key = json_tokener_parse_ex(tokener, text + scan.start, (int)(scan.end - scan.start));
-        if (json_object_object_get_ex(keys[depth - 1], json_object_get_string(key), NULL)) {
-            st = sp_fail(err, SP_E_INPUT, "not valid JSON at byte %zu: key \"%s\" occurs twice",
-                         scan.start, json_object_get_string(key));
-            break;
-        }
-        json_object_object_add(keys[depth - 1], json_object_get_string(key), NULL);
-        json_object_put(key);
-        key = NULL;
     }
-    if (st == SP_OK) st = sp_fail(err, SP_E_NOMEM, "no memory for %zu bytes of JSON", size);
-    json_object_put(key);
+    if (st == SP_OK) st = no_memory(size, err);
     while (depth > 0)
         json_object_put(keys[--depth]);
     json_tokener_free(tokener);
     return st;
 }
 
-static enum sp_status check_strict(json_object *root, size_t members, const char *text, size_t size,
-                                   struct sp_err *err)
+/* Is the tree all that the text says? A member that is repeated is one less, an allocation that
+ * failed a member less, or a null more. */
+static enum sp_status check_tree(json_object *root, const struct survey *survey, bool strict,
+                                 const char *text, size_t size, struct sp_err *err)
 {
-    struct walk walk = {0};
+    struct walk walk = {.strict = strict};
+    struct sp_err repeated = {0};
 
     json_c_visit(root, 0, visit, &walk);
     if (walk.too_large != NULL) {
         return sp_fail(err, SP_E_INPUT, "not valid JSON: the number %.40s is too large",
                        (const char *)json_object_get_userdata(walk.too_large));
     }
-    return walk.members == members ? SP_OK : refuse_repeated(text, size, err);
+    if (walk.nulls > survey->nulls) return no_memory(size, err);
+    if (walk.members == survey->members) return SP_OK;
+    if (strict) return find_repeated(text, size, err);
+    return find_repeated(text, size, &repeated) == SP_E_INPUT ? SP_OK : no_memory(size, err);
 }
 
 enum sp_status sp_json_parse(struct sp_json **out, const char *text, size_t size,
@@ -255,7 +287,7 @@ enum sp_status sp_json_parse_within(struct sp_json **out, const char *text, size
     }
     json_tokener_set_flags(f.tokener, JSON_TOKENER_STRICT);
     st = feed_all(&f, survey.wide);
-    if (st == SP_OK && strict) st = check_strict(f.root, survey.members, text, size, err);
+    if (st == SP_OK) st = check_tree(f.root, &survey, strict, text, size, err);
     if (st == SP_OK) {
         *out = (struct sp_json *)f.root;
         f.root = NULL;
