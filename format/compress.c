@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
 /* Text shrinks little more above this, and the time grows steeply. */
 enum { LEVEL = 6 };
@@ -60,6 +61,9 @@ enum sp_status sp_decompress(void *out, size_t size, const uint8_t *frame, size_
                        "compressed data: states %llu bytes of content, expected %zu", stated, size);
     }
     n = ZSTD_decompress(out, size, frame, frame_size);
+    if (ZSTD_getErrorCode(n) == ZSTD_error_memory_allocation) {
+        return sp_fail(err, SP_E_NOMEM, "out of memory: a decompressor wanted");
+    }
     if (ZSTD_isError(n)) {
         return sp_fail(err, SP_E_INPUT, "compressed data: %s", ZSTD_getErrorName(n));
     }

@@ -98,8 +98,8 @@ enum sp_status sp_file_map(struct sp_mapping *out, const char *path, struct sp_e
     }
     data = mmap(NULL, (size_t)size, PROT_READ, MAP_SHARED, fd, 0);
     if (data == MAP_FAILED) {
-        st = sp_fail(err, SP_E_IO, "%s: mapping %ju bytes: %s", path, (uintmax_t)size,
-                     strerror(errno));
+        st = sp_fail(err, errno == ENOMEM ? SP_E_NOMEM : SP_E_IO, "%s: mapping %ju bytes: %s", path,
+                     (uintmax_t)size, strerror(errno));
         goto done;
     }
     /* A hint: where the file's pages come in huge pieces, they are mapped by huge entries. */

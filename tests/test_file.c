@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -87,6 +88,25 @@ static void mapping(void **state)
     assert_non_null(m.data);
     sp_file_unmap(&m);
     sp_file_unmap(&m);
+}
+
+static void mapping_without_addresses(void **state)
+{
+    const char *path = scratch_write("a", "hello", 5);
+    struct sp_mapping m = {0};
+    struct sp_err err = {0};
+    struct rlimit limit, none;
+    enum sp_status st;
+
+    (void)state;
+    assert_int_equal(getrlimit(RLIMIT_AS, &limit), 0);
+    none = (struct rlimit){1, limit.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_AS, &none), 0);
+    st = sp_file_map(&m, path, &err);
+    assert_int_equal(setrlimit(RLIMIT_AS, &limit), 0);
+    assert_int_equal(st, SP_E_NOMEM);
+    assert_non_null(strstr(err.text, "/a: mapping 5 bytes: "));
+    assert_null(m.data);
 }
 
 static void what_is_no_file_is_refused(void **state)
@@ -318,6 +338,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(what_is_there, teardown),
         cmocka_unit_test_teardown(mapping, teardown),
+        cmocka_unit_test_teardown(mapping_without_addresses, teardown),
         cmocka_unit_test_teardown(what_is_no_file_is_refused, teardown),
         cmocka_unit_test_teardown(reading_ranges, teardown),
         cmocka_unit_test_teardown(small_texts, teardown),
