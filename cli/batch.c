@@ -1,9 +1,9 @@
 /* This thread reads lines; as many others as there are sessions answer them. Whoever completes the
  * first one that is not out yet writes it, and all complete ones behind it. */
 #include "cli/batch.h"
+#include "cli/lines.h"
 #include "cli/out.h"
 #include "cli/serve_sessions.h"
-#include "cli/token_source.h"
 #include "format/mem.h"
 
 #include <errno.h>
@@ -212,6 +212,18 @@ static void *answer_lines(void *context)
     return NULL;
 }
 
+/* What has ended is not waited for. */
+static bool is_over(void *context)
+{
+    struct batch *b = context;
+    bool over;
+
+    pthread_mutex_lock(&b->lock);
+    over = b->ended || sp_signals_caught();
+    pthread_mutex_unlock(&b->lock);
+    return over;
+}
+
 static enum sp_status add_line(void *context, const char *text, size_t size, struct sp_err *err)
 {
     struct batch *b = context;
@@ -235,7 +247,6 @@ static enum sp_status add_line(void *context, const char *text, size_t size, str
     b->last = line;
     if (b->waiting == NULL) b->waiting = line;
     b->n_lines++;
-    if (sp_signals_caught() && sp_fail(&b->err, SP_E_CHECK, "interrupted")) b->ended = true;
     st = b->err.status;
     pthread_cond_broadcast(&b->changed);
     pthread_mutex_unlock(&b->lock);
@@ -252,9 +263,10 @@ static enum sp_status read_lines(struct batch *b, size_t n_sessions, struct sp_e
     if ((st = sp_new(&threads, n_sessions, sizeof *threads, err))) return st;
     while (n < n_sessions && pthread_create(&threads[n], NULL, answer_lines, b) == 0)
         n++;
-    st = n > 0 ? sp_each_line(add_line, b, &own) : sp_fail(&own, SP_E_NOMEM, "no thread");
+    st = n > 0 ? sp_each_line(add_line, is_over, b, &own)
+               : sp_fail(&own, SP_E_NOMEM, "no thread for an answer");
+    if (st == SP_OK && sp_signals_caught()) st = sp_fail(&own, SP_E_CHECK, "interrupted");
     pthread_mutex_lock(&b->lock);
-    if (st && sp_signals_caught()) st = sp_fail(&b->err, SP_E_CHECK, "interrupted");
     if (st) end_with(b, &own);
     b->ended = true;
     pthread_cond_broadcast(&b->changed);

@@ -2,6 +2,7 @@
 #include "cli/commands.h"
 #include "cli/ids.h"
 #include "cli/json_out.h"
+#include "cli/lines.h"
 #include "cli/template_source.h"
 #include "cli/token_source.h"
 #include "format/file.h"
@@ -211,7 +212,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
                      o->kwargs ? "kwargs" : "continue", args->operands[0]);
         goto done;
     }
-    st = o->batch ? sp_each_line(render_line, &job, err) : render_once(&job, o, err);
+    st = o->batch ? sp_each_line(render_line, NULL, &job, err) : render_once(&job, o, err);
 done:
     sp_template_free(source);
     return st;

@@ -1,5 +1,6 @@
 #include "cli/token_source.h"
 #include "cli/ids.h"
+#include "cli/lines.h"
 #include "format/file.h"
 #include "format/vocab.h"
 
@@ -101,31 +102,6 @@ void sp_token_source_close(struct sp_token_source *source)
     *source = (struct sp_token_source){0};
 }
 
-enum sp_status sp_each_line(enum sp_status (*line)(void *context, const char *text, size_t size,
-                                                   struct sp_err *err),
-                            void *context, struct sp_err *err)
-{
-    enum sp_status st = SP_OK;
-    char *text = NULL;
-    size_t cap = 0, number = 0;
-    ssize_t n;
-
-    errno = 0;
-    while (st == SP_OK && (n = getline(&text, &cap, stdin)) >= 0) {
-        size_t size = (size_t)n;
-        number++;
-        while (size > 0 && (text[size - 1] == '\n' || text[size - 1] == '\r'))
-            size--;
-        if (size > 0 && (st = line(context, text, size, err))) sp_context(err, "line %zu", number);
-        fflush(stdout);
-    }
-    if (st == SP_OK && ferror(stdin)) {
-        st = sp_fail(err, SP_E_IO, "standard input: %s", strerror(errno));
-    }
-    free(text);
-    return st;
-}
-
 static enum sp_status token_line(void *context, const char *text, size_t size, struct sp_err *err)
 {
     const struct sp_token_job *job = context;
@@ -163,7 +139,7 @@ enum sp_status sp_token_command(const struct sp_args *args, bool batch, struct s
     if ((st = sp_token_source_open(&source, args->operands[0], err))) return st;
     job.tokenizer = source.tokenizer;
     job.options = args->options;
-    st = batch          ? sp_each_line(token_line, &job, err)
+    st = batch          ? sp_each_line(token_line, NULL, &job, err)
          : text != NULL ? job.text(&job, text, strlen(text), err)
                         : token_input(&job, err);
     sp_token_source_close(&source);

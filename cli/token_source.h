@@ -19,12 +19,6 @@ SP_MUST_CHECK enum sp_status sp_token_source_open(struct sp_token_source *out, c
                                                   struct sp_err *err);
 void sp_token_source_close(struct sp_token_source *source);
 
-/* Calls `line` for every line of standard input without its end; blank lines are skipped. Errors
- * are led by the line's number. */
-SP_MUST_CHECK enum sp_status sp_each_line(enum sp_status (*line)(void *context, const char *text,
-                                                                 size_t size, struct sp_err *err),
-                                          void *context, struct sp_err *err);
-
 /* What tokenize and detokenize do: options are the command's own. */
 struct sp_token_job {
     const struct sp_tokenizer *tokenizer;

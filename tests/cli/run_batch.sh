@@ -12,8 +12,8 @@ cat >prompts <<'END'
 {"prompt": "What?"}
 12
 "
-"Why?"
 END
+printf ' \t\r\n\n  "Why?" \r\n' >>prompts
 options='--num-predict 24 --temperature 0.7 --seed 3'
 text_of() { sed 's/.*"text": \(".*"\), "stop".*/\1/'; }
 alone() { spectool run packed.bin --json $options "$@" 2>/dev/null | tail -1 | text_of; }
@@ -43,5 +43,16 @@ echo '"Why?"' >&3
 while [ ! -s first ]; do sleep 0.05; done
 kill $!
 wait $! 2>/dev/null; echo $?
+# Nobody reads on, or nothing more can be written, while the input is silent.
+mkfifo silent
+{ spectool run packed.bin --batch --num-predict 2 <silent; echo $? >status; } | sed q >second &
+exec 4>silent
+echo '"Why?"' >&4
+wait; cat status
+spectool run packed.bin --batch --num-predict 2 <silent >/dev/full &
+exec 5>silent
+echo '"Why?"' >&5
+wait $!; echo $?
+exec 4>&- 5>&-
 spectool run packed.bin --batch 'What?' </dev/null
 spectool run packed.bin --sessions 2 'What?' </dev/null
