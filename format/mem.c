@@ -96,7 +96,10 @@ enum sp_status sp_new_sparse(void *out, void **memory, size_t n, size_t size, st
     if (p == NULL) return no_memory(err, n, size);
     start = (uintptr_t)p;
     aligned = (char *)p + (sp_round_up(start, align) - start);
-    ask_for_huge_pages(aligned, bytes, align);
+    /* The first stays of small pages: where little is used, little is to be cleared. */
+    if (align == HUGE_PAGE) {
+        ask_for_huge_pages((char *)aligned + HUGE_PAGE, bytes - HUGE_PAGE, align);
+    }
     memcpy(out, &aligned, sizeof aligned);
     *memory = p;
     return SP_OK;
