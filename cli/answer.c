@@ -400,7 +400,7 @@ static void report_sources(const struct sp_result *r, const struct sp_package_in
     }
 }
 
-static void report_long(const struct sp_result *r, const struct sp_package_info *info)
+static void report_long(const struct sp_result *r, const struct sp_package_info *info, bool plain)
 {
     size_t n = r->n_ids ? r->n_ids - 1 : 0, drafting = r->n_rounds - r->plain_rounds;
 
@@ -411,7 +411,7 @@ static void report_long(const struct sp_result *r, const struct sp_package_info 
             rate(r->n_prompt - r->n_reused, r->prompt_seconds));
     fprintf(stderr, "answer        %zu tokens in %.3f s, %.1f tokens/s\n", r->n_ids,
             seconds_of_rounds(r), rate(n, seconds_of_rounds(r)));
-    fprintf(stderr, "draft         %s\n", info->draft ? info->draft : "none");
+    fprintf(stderr, "draft         %s\n", plain || info->draft == NULL ? "none" : info->draft);
     if (drafting > 0) {
         fprintf(stderr,
                 "rounds        %zu with a draft (%zu all accepted, %zu mismatches), %zu plain\n",
@@ -443,7 +443,7 @@ void sp_answer_report(const struct sp_result *result, const struct sp_said *said
     if (style->json)
         report_json(result, said, info, sampling, style);
     else if (style->verbose)
-        report_long(result, info);
+        report_long(result, info, style->plain);
     else
         report_short(result, info);
     if (!style->told_useless && !style->whole) style->told_useless = report_useless(result, info);

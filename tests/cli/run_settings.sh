@@ -46,7 +46,7 @@ What is 7 plus 8?<|im_end|>
 ' --temperature 0 --num-predict 20 ${stop:+--stop "$stop"} 2>/dev/null
 done
 spectool run plain.bin --ids 582 --num-predict 1 --draft-by model --draft-depth 3 --show-draft 2>&1 >/dev/null | grep note
-spectool run packed.bin --ids 582 --num-predict 1 --no-draft --draft-depth 3 2>&1 >/dev/null | grep note
+spectool run packed.bin --ids 582 --num-predict 1 --no-draft --draft-depth 3 --verbose 2>&1 >/dev/null | grep -e note -e '^draft '
 
 echo '# a checkpoint that samples, and says no more, means a temperature of 1'
 generation() {
