@@ -1,11 +1,11 @@
 /* JSON values by json-c, whose only user this is: an sp_json is a json_object.
  *
  * json-c 0.16 by itself merges repeated keys, cuts large integers down, and answers a failed
- * allocation with errno at best, with a tree that lacks something, or not at all (the copy of a
- * key). So the text is scanned first (json_scan.h): that
- * refuses what json-c would let pass, finds the integers that it must be told to read as doubles,
- * counts members and nulls, which the tree must have as many of, and bounds the memory that it will
- * take, which is then asked for. */
+ * allocation with nothing, which errno tells from null (alone it tells nothing: allocations that
+ * succeed set it too), with a tree that lacks something, or not at all (the copy of a key). So the
+ * text is scanned first (json_scan.h): that refuses what json-c would let pass, finds the integers
+ * that it must be told to read as doubles, counts members and nulls, which the tree must have as
+ * many of, and bounds the memory that it will take, which is then asked for. */
 #include "format/json.h"
 #include "format/json_scan.h"
 #include "format/mem.h"
@@ -134,8 +134,10 @@ static enum sp_status feed(struct feeder *f, const char *text, size_t size)
 
     errno = 0;
     f->root = json_tokener_parse_ex(f->tokener, text, (int)size);
-    if (errno == ENOMEM) return no_memory(f->size, f->err);
     error = json_tokener_get_error(f->tokener);
+    if (f->root == NULL && error == json_tokener_success && errno == ENOMEM) {
+        return no_memory(f->size, f->err);
+    }
     if (error == json_tokener_success || error == json_tokener_continue) return SP_OK;
     if (f->fed == f->size) return bad(f->size, "the text ends too early", f->err);
     return bad(f->fed + json_tokener_get_parse_end(f->tokener), json_tokener_error_desc(error),
