@@ -286,6 +286,7 @@ static void report_json(const struct sp_result *r, const struct sp_said *said,
     char digest[17];
 
     sp_json_out_begin(&out, NULL, '{');
+    if (style->custom_id) sp_json_out_text(&out, "custom_id", style->custom_id);
     sp_ids_to_json(&out, "ids", r->ids, r->n_ids);
     if (r->text)
         sp_json_out_string(&out, "text", r->text, r->text_size);

@@ -18,6 +18,7 @@ struct sp_answer_style {
     bool told_useless; /* that the draft does not help was said: once is enough */
     FILE *
         whole; /* the last object alone, to this file; NULL: all as it comes, to stdout; borrowed */
+    const char *custom_id;    /* told first in the last object, NULL: none; borrowed */
     const char *prompt_cache; /* file that keeps prompts, NULL: none; borrowed */
 };
 

@@ -1,6 +1,7 @@
 /* This thread reads lines; as many others as there are sessions answer them. Whoever completes the
  * first one that is not out yet writes it, and all complete ones behind it. */
 #include "cli/batch.h"
+#include "cli/batch_line.h"
 #include "cli/lines.h"
 #include "cli/out.h"
 #include "cli/serve_sessions.h"
@@ -17,10 +18,12 @@
  * it. */
 enum { LINES_PER_SESSION = 16 };
 
+static const char no_room[] = "out of memory for an answer";
+
 struct line {
     char *text; /* [size], owned */
     size_t size;
-    char *out; /* [out_size], owned */
+    char *out; /* [out_size], owned; of a line that is done NULL: there was no memory for it */
     size_t out_size;
     bool done;
     struct line *next;
@@ -40,105 +43,79 @@ struct batch {
     uint64_t n_bytes, n_input; /* of lines that are out; of a file at standard input, else 0 */
     bool ended;                /* no more lines come, or are of use */
     struct sp_err err;
+    size_t n_lacking;   /* lines that there was no memory to answer */
+    struct sp_err lack; /* of the first one */
 };
 
 /* ---- one line ---------------------------------------------------------------------------------
  */
 
-/* A text, ids, or an object with messages. */
-static enum sp_status ask(struct sp_conversation *c, struct sp_ids *ids, const struct sp_json *line,
-                          struct sp_err *err)
-{
-    const struct sp_json *messages = sp_json_get(line, "messages");
-    size_t size;
-    const char *text = sp_json_to_string(line, &size);
-
-    if (sp_json_kind(line) == SP_JSON_ARRAY) return sp_ids_of_json(ids, line, err);
-    if (text != NULL) return sp_conversation_ask(c, text, size, err);
-    if (sp_json_kind(line) != SP_JSON_OBJECT || messages == NULL) {
-        return sp_fail(err, SP_E_INPUT,
-                       "expected a text, an array of ids, or an object with messages");
-    }
-    if (sp_json_len(line) > 1) {
-        return sp_fail(err, SP_E_INPUT, "the object has other members than messages");
-    }
-    return sp_conversation_ask_all(c, messages, err);
-}
-
-/* The line's prompt, and the generation as the prompt leaves it, which borrows all it has. */
-static enum sp_status read_prompt(struct sp_ids *ids, struct sp_generation *g, struct batch *b,
-                                  const struct line *line, struct sp_err *err)
-{
-    struct sp_conversation *c = &b->generation->conversation;
-    struct sp_json *json = NULL;
-    enum sp_status st = sp_json_parse(&json, line->text, line->size, SP_JSON_STRICT, err);
-
-    if (st) return st;
-    pthread_mutex_lock(&b->reading);
-    st = ask(c, ids, json, err);
-    if (st == SP_OK && ids->at == NULL) {
-        *ids = c->prompt;
-        c->prompt = (struct sp_ids){0};
-        c->cap_prompt = 0;
-    }
-    *g = *b->generation;
-    sp_conversation_clear(c);
-    pthread_mutex_unlock(&b->reading);
-    sp_json_free(json);
-    if (st == SP_OK && ids->n == 0) st = sp_fail(err, SP_E_INPUT, "the prompt is empty");
-    return st ? st : sp_generation_check_room(g, ids->n, err);
-}
-
-static enum sp_status generate(FILE *out, struct batch *b, const struct line *line,
+static enum sp_status generate(FILE *out, struct batch *b, struct sp_batch_line *line,
                                struct sp_err *err)
 {
     struct sp_generation g;
-    struct sp_ids ids = {0};
     struct sp_result result = {0};
     struct sp_said said = {0};
-    enum sp_status st = read_prompt(&ids, &g, b, line, err);
+    enum sp_status st;
 
-    if (st == SP_OK) {
-        g.style.whole = out;
-        g.session = sp_serve_sessions_take(b->sessions, ids.at, ids.n);
-        st = sp_generation_answer(&result, &said, &g, &ids, err);
-        sp_serve_sessions_give(b->sessions, g.session);
-    }
+    pthread_mutex_lock(&b->reading);
+    st = sp_batch_line_ask(&g, line, b->generation, err);
+    pthread_mutex_unlock(&b->reading);
+    if (st) return st;
+    g.style.whole = out;
+    g.session = sp_serve_sessions_take(b->sessions, line->ids.at, line->ids.n);
+    st = sp_generation_answer(&result, &said, &g, &line->ids, err);
+    sp_serve_sessions_give(b->sessions, g.session);
     if (st == SP_OK && result.stop == SP_STOP_CANCELLED) {
         st = sp_fail(err, SP_E_CHECK, "interrupted");
     }
     sp_said_release(&said);
     sp_result_release(&result);
-    sp_ids_release(&ids);
     return st;
 }
 
-static void tell_error(FILE *file, const char *sentence)
+static void tell_error(FILE *file, const char *custom_id, const char *sentence)
 {
     struct sp_json_out out = {.file = file};
 
     sp_json_out_begin(&out, NULL, '{');
+    if (custom_id) sp_json_out_text(&out, "custom_id", custom_id);
     sp_json_out_text(&out, "error", sentence);
     sp_json_out_end(&out, '}');
     putc('\n', file);
 }
 
-/* Is it the line's fault? */
+/* Is it the line's fault, or that of what is answered beside it? The others go on. */
 static bool is_its_own(enum sp_status st)
 {
-    return st == SP_E_USAGE || st == SP_E_INPUT || st == SP_E_UNSUPPORTED;
+    return st == SP_E_USAGE || st == SP_E_INPUT || st == SP_E_UNSUPPORTED || st == SP_E_NOMEM;
+}
+
+static void count_lack(struct batch *b, const struct sp_err *err)
+{
+    pthread_mutex_lock(&b->lock);
+    if (b->n_lacking++ == 0) b->lack = *err;
+    pthread_mutex_unlock(&b->lock);
 }
 
 static enum sp_status answer(struct batch *b, struct line *line, struct sp_err *err)
 {
     FILE *out = open_memstream(&line->out, &line->out_size);
+    struct sp_batch_line asked;
     struct sp_err own = {0};
     enum sp_status st;
 
-    if (out == NULL) return sp_fail(err, SP_E_NOMEM, "out of memory for an answer");
-    st = generate(out, b, line, &own);
-    if (is_its_own(st)) tell_error(out, own.text);
-    if (fclose(out)) return sp_fail(err, SP_E_NOMEM, "out of memory for an answer");
+    if (out == NULL) {
+        (void)sp_fail(&own, SP_E_NOMEM, "%s", no_room);
+        count_lack(b, &own);
+        return SP_OK;
+    }
+    st = sp_batch_line_read(&asked, line->text, line->size, b->generation, &own);
+    if (st == SP_OK) st = generate(out, b, &asked, &own);
+    if (is_its_own(st)) tell_error(out, asked.custom_id, own.text);
+    if (st == SP_E_NOMEM) count_lack(b, &own);
+    sp_batch_line_release(&asked);
+    if (fclose(out)) return sp_fail(err, SP_E_NOMEM, "%s", no_room);
     if (st == SP_OK || is_its_own(st)) return SP_OK;
     *err = own;
     return st;
@@ -161,7 +138,8 @@ static void write_out(struct batch *b)
     struct line *line;
 
     while ((line = b->first) != NULL && line->done) {
-        fwrite(line->out, 1, line->out_size, stdout);
+        if (line->out) fwrite(line->out, 1, line->out_size, stdout);
+        if (line->out == NULL) tell_error(stdout, NULL, no_room);
         b->n_bytes += line->size + 1;
         b->first = line->next;
         b->n_lines--;
@@ -274,6 +252,10 @@ static enum sp_status read_lines(struct batch *b, size_t n_sessions, struct sp_e
     while (n > 0)
         pthread_join(threads[--n], NULL);
     free(threads);
+    if (b->err.status == SP_OK && b->n_lacking > 0) {
+        sp_fail(&b->err, SP_E_NOMEM, "%zu prompt%s got no answer: %s", b->n_lacking,
+                b->n_lacking == 1 ? "" : "s", b->lack.text);
+    }
     if (b->err.status && err) *err = b->err;
     return b->err.status;
 }

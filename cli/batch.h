@@ -6,7 +6,8 @@
 #include "cli/generation.h"
 
 /* Of `generation`, which is open, its session is one of the n. A line that cannot be answered gets
- * an error in its place. SP_E_CHECK: a signal was caught; what was complete is out. */
+ * an error in its place. SP_E_NOMEM: so did some for lack of memory. SP_E_CHECK: a signal was
+ * caught; what was complete is out. */
 SP_MUST_CHECK enum sp_status sp_batch(struct sp_generation *generation, size_t n_sessions,
                                       struct sp_err *err);
 

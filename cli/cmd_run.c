@@ -33,7 +33,8 @@ static const struct sp_opt opts[] = {
     {SP_OPT_FLAG, 0, "batch", NULL, NULL, AT(batch),
      .help =
          "A prompt a line on standard input, as JSON: a text, an array of ids, or an object with "
-         "messages; an object with the answer a line on standard output"},
+         "prompt or messages, and settings of its own; an object with the answer a line on "
+         "standard output"},
     {SP_OPT_INT, 0, "sessions", NULL, "N", AT(sessions), .min = 1, .max = 64, .shown = "8",
      .help =
          "With --batch: answers at a time, in passes that they share; they do not depend on it"},

@@ -1,8 +1,9 @@
-/* --format: what form answers are held to. */
+/* What form answers are held to: --format, and members of requests. */
 #ifndef SP_CLI_FORM_H
 #define SP_CLI_FORM_H
 
 #include "cli/opt.h"
+#include "format/json.h"
 #include "runtime/spectool.h"
 
 #define SP_OPT_FORMAT(type, member)                                                                \
@@ -18,5 +19,13 @@
  * name the file. */
 SP_MUST_CHECK enum sp_status sp_form_read(struct sp_grammar **out, const char *form,
                                           struct sp_err *err);
+
+/* The same for one in a request's member called `key`, a JSON schema; and in one called
+ * format: "json", or a schema. */
+SP_MUST_CHECK enum sp_status sp_form_of_schema(struct sp_grammar **out,
+                                               const struct sp_json *schema, const char *key,
+                                               struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_form_of_json(struct sp_grammar **out, const struct sp_json *format,
+                                             struct sp_err *err);
 
 #endif

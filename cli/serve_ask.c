@@ -5,6 +5,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+const struct sp_serve_setting sp_serve_parameters[] = {
+    {"temperature", "temperature"},
+    {"top_k", "top_k"},
+    {"top_p", "top_p"},
+    {"min_p", "min_p"},
+    {"typical_p", "typical_p"},
+    {"repeat_last_n", "repeat_last_n"},
+    {"repeat_penalty", "repeat_penalty"},
+    {"presence_penalty", "presence_penalty"},
+    {"frequency_penalty", "frequency_penalty"},
+    {"seed", "seed"},
+    {"num_predict", "num_predict"},
+    {"draft_num_predict", "draft_num_predict"},
+    {NULL, NULL},
+};
+
 void sp_serve_ask_release(struct sp_serve_ask *ask)
 {
     sp_settings_release(&ask->settings);

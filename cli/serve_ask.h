@@ -42,6 +42,9 @@ struct sp_serve_setting {
     const char *key, *parameter; /* "max_tokens", "num_predict" */
 };
 
+/* Those that say how to sample, by the Modelfile's names; the last one without a key. */
+extern const struct sp_serve_setting sp_serve_parameters[];
+
 /* Sets what `object` holds of the rows, the last one without a key. */
 SP_MUST_CHECK enum sp_status sp_serve_read_settings(struct sp_settings *settings,
                                                     const struct sp_json *object,

@@ -1,4 +1,5 @@
 /* The form that a client wants its answer in, in the words of each API. */
+#include "cli/form.h"
 #include "cli/serve_ask.h"
 
 #include <stdlib.h>
@@ -28,12 +29,8 @@ static enum sp_status take_schema(struct sp_serve_ask *ask, const struct sp_json
                                   const char *key, struct sp_err *err)
 {
     struct sp_grammar *grammar = NULL;
-    char *text = NULL;
-    enum sp_status st = sp_json_print(&text, schema, err);
+    enum sp_status st = sp_form_of_schema(&grammar, schema, key, err);
 
-    if (st) return st;
-    if ((st = sp_grammar_of_schema(&grammar, text, strlen(text), err))) sp_context(err, "%s", key);
-    free(text);
     return st ? st : take(ask, grammar, key, err);
 }
 
@@ -114,11 +111,10 @@ enum sp_status sp_serve_ollama_read_form(struct sp_serve_ask *ask, struct sp_err
 {
     const struct sp_json *format = sp_json_get(ask->body, "format");
     const char *text = sp_json_to_string(format, NULL);
+    struct sp_grammar *grammar = NULL;
+    enum sp_status st;
 
     if (format == NULL || (text && *text == '\0')) return SP_OK;
-    if (text && strcmp(text, "json") == 0) return take_json(ask, "format", err);
-    if (sp_json_kind(format) != SP_JSON_OBJECT) {
-        return sp_fail(err, SP_E_INPUT, "format: expected \"json\" or a JSON schema");
-    }
-    return take_schema(ask, format, "format", err);
+    if ((st = sp_form_of_json(&grammar, format, err))) return st;
+    return take(ask, grammar, "format", err);
 }

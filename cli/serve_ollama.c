@@ -5,23 +5,6 @@
 
 enum form { CHAT, TEXT };
 
-/* Of its options those that say how to sample; the others are a server's, and have no effect. */
-static const struct sp_serve_setting settings[] = {
-    {"temperature", "temperature"},
-    {"top_k", "top_k"},
-    {"top_p", "top_p"},
-    {"min_p", "min_p"},
-    {"typical_p", "typical_p"},
-    {"repeat_last_n", "repeat_last_n"},
-    {"repeat_penalty", "repeat_penalty"},
-    {"presence_penalty", "presence_penalty"},
-    {"frequency_penalty", "frequency_penalty"},
-    {"seed", "seed"},
-    {"num_predict", "num_predict"},
-    {"draft_num_predict", "draft_num_predict"},
-    {NULL, NULL},
-};
-
 static const char no_images[] = "only text is read here";
 
 static const struct sp_serve_refusal refusals[] = {
@@ -64,7 +47,8 @@ static enum sp_status read_common(struct sp_serve_ask *ask, struct sp_err *err)
         (st = read_think(ask, err)) || (st = sp_serve_ollama_read_form(ask, err))) {
         return st;
     }
-    if ((st = sp_serve_read_settings(&ask->settings, options, settings, err)) ||
+    /* Its other options are a server's, and have no effect. */
+    if ((st = sp_serve_read_settings(&ask->settings, options, sp_serve_parameters, err)) ||
         (st = sp_serve_read_stops(&ask->settings, sp_json_get(options, "stop"), err))) {
         sp_context(err, "options");
         return st;

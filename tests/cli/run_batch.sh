@@ -9,7 +9,7 @@ cat >prompts <<'END'
 {"messages": [{"role": "tool", "content": "no"}]}
 {"messages": [{"role": "user"}]}
 {"messages": [], "more": 1}
-{"prompt": "What?"}
+{"custom_id": "7", "prompt": null}
 12
 "
 END
@@ -33,6 +33,28 @@ for n in 1 2 8; do
     cmp $n wanted && echo "$n at a time"
 done
 printf '' | spectool run packed.bin --batch; echo $?
+# A line's own settings stand before those of all, and its name before its answer.
+cat >settings <<'END'
+{"custom_id": "a \"b\"", "prompt": "Once upon a time", "temperature": 1.5, "top_k": 20, "seed": 9, "num_predict": 12}
+{"custom_id": "stops", "prompt": "Once upon a time", "temperature": 0, "stop": [" worried"]}
+{"custom_id": "form", "prompt": [582,580,258,421], "format": {"enum": ["owl"]}, "draft_num_predict": 0}
+{"custom_id": "think", "prompt": "Why?", "think": 1}
+{"custom_id": "other", "prompt": "Why?", "top_n": 1}
+{"custom_id": "both", "prompt": "Why?", "messages": []}
+{"custom_id": "range", "prompt": "Why?", "top_p": 7}
+{"custom_id": "ctx", "prompt": "Why?", "num_ctx": 100}
+{"custom_id": "form", "prompt": "Why?", "format": "xml"}
+{"custom_id": 5, "prompt": "Why?"}
+END
+spectool run packed.bin --batch $options <settings | sed 's/"ids": .*"text"/"text"/; s/, "rounds".*/}/' >answers
+cat answers
+{
+    spectool run packed.bin --json 'Once upon a time' --temperature 1.5 --top-k 20 --seed 9 --num-predict 12
+    spectool run packed.bin --json 'Once upon a time' --num-predict 24 --stop ' worried'
+    echo '"text": "\"owl\"", "stop"'
+} 2>/dev/null | grep '"stop"' | text_of >wanted
+sed 3q answers | text_of | cmp - wanted && echo 'as alone'
+echo '{"prompt": "Why?", "format": "json"}' | spectool run packed.bin --batch --ignore-eos
 # Nothing is generated for nobody: this input never ends.
 yes '"Why?"' | timeout 60 spectool run packed.bin --batch --num-predict 2 >/dev/full; echo $?
 # A signal while it waits for a prompt.
