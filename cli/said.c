@@ -15,6 +15,15 @@ void sp_said_release(struct sp_said *said)
     *said = (struct sp_said){0};
 }
 
+size_t sp_said_n_thought_tokens(const struct sp_said *said)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < said->n_parts; i++)
+        n += said->parts[i].kind == SP_ANSWER_THOUGHT ? said->parts[i].n_tokens : 0;
+    return n;
+}
+
 /* Different for every call of every answer: multiplying by an odd number loses nothing. */
 static void write_id(char id[SP_CALL_ID_SIZE], uint64_t key, size_t call)
 {

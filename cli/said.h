@@ -30,6 +30,8 @@ struct sp_said {
     uint64_t key; /* of the ids: another one an answer */
 };
 void sp_said_release(struct sp_said *said);
+/* Tokens of thoughts. */
+size_t sp_said_n_thought_tokens(const struct sp_said *said);
 /* A call that has begun is one, and parts of arguments are those of the last one. */
 SP_MUST_CHECK enum sp_status sp_said_add(struct sp_said *said, const struct sp_answer_piece *piece,
                                          struct sp_err *err);

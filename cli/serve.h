@@ -3,6 +3,7 @@
  *   serve_http      connections          -> requests
  *   serve_routes    a request's path     -> who answers it
  *   serve_openai,   a request's JSON     -> struct sp_serve_ask; and back, an answer's text -> JSON
+ *   serve_responses,
  *   serve_ollama
  *   serve_queue     asks wait their turn
  *   serve_answer    an ask               -> prompt, session, text
@@ -64,7 +65,10 @@ struct sp_serve_reply {
     const struct sp_serve_token *all_tokens; /* [n_all_tokens] as is: with those that were told */
     size_t n_all_tokens;
     size_t offset;   /* characters of tokens that were told */
-    size_t n_events; /* that a stream was told, for APIs that number them */
+    /* For APIs whose streams have them: */
+    size_t n_events; /* that were told */
+    size_t n_begun;  /* parts of what is said that were begun, */
+    bool is_open;    /* the last one not ended */
 };
 
 /* How an API asks for text, and wants it. */
@@ -85,6 +89,7 @@ struct sp_serve_dialect {
     void (*fail)(struct sp_json_out *out, int status, const char *sentence);
 };
 extern const struct sp_serve_dialect sp_serve_openai_chat, sp_serve_openai_text;
+extern const struct sp_serve_dialect sp_serve_responses;
 extern const struct sp_serve_dialect sp_serve_ollama_chat, sp_serve_ollama_text;
 
 /* Answers requests; context is the server. */

@@ -14,10 +14,8 @@ static enum sp_status part_text(const char **text, size_t *size, const struct sp
     static const struct {
         const char *type, *member;
     } names[] = {
-        {"text", "text"},
-        {"input_text", "text"},
-        {"output_text", "text"},
-        {"refusal", "refusal"},
+        {"text", "text"},           {"input_text", "text"},   {"output_text", "text"},
+        {"reasoning_text", "text"}, {"summary_text", "text"}, {"refusal", "refusal"},
     };
     const char *type = sp_json_to_string(sp_json_get(part, "type"), NULL);
 

@@ -146,8 +146,10 @@ static void write_logprobs(struct sp_serve_reply *r, enum form form)
 /* ---- figures ----------------------------------------------------------------------------------
  */
 
-static void write_usage(struct sp_json_out *out, const struct sp_result *result)
+static void write_usage(struct sp_serve_reply *r, const struct sp_result *result)
 {
+    struct sp_json_out *out = &r->out;
+
     sp_json_out_begin(out, "usage", '{');
     sp_json_out_u64(out, "prompt_tokens", result->n_prompt);
     sp_json_out_u64(out, "completion_tokens", result->n_ids);
@@ -156,6 +158,7 @@ static void write_usage(struct sp_json_out *out, const struct sp_result *result)
     sp_json_out_u64(out, "cached_tokens", result->n_reused);
     sp_json_out_end(out, '}');
     sp_json_out_begin(out, "completion_tokens_details", '{');
+    sp_json_out_u64(out, "reasoning_tokens", sp_said_n_thought_tokens(r->said));
     sp_json_out_u64(out, "accepted_prediction_tokens", result->accepted);
     sp_json_out_u64(out, "rejected_prediction_tokens", result->drafted - result->accepted);
     sp_json_out_end(out, '}');
@@ -197,14 +200,21 @@ static const char *reason(const struct sp_serve_reply *r, const struct sp_result
     return r->said->n_calls > 0 ? "tool_calls" : "stop";
 }
 
+const char *sp_serve_openai_id(char id[SP_OPENAI_ID_SIZE], const char *prefix,
+                               const struct sp_serve_reply *r)
+{
+    snprintf(id, SP_OPENAI_ID_SIZE, "%s%" PRIx64 "%09lx%" PRIx64, prefix, (uint64_t)r->began.tv_sec,
+             (unsigned long)r->began.tv_nsec, r->number);
+    return id;
+}
+
 static void begin_object(struct sp_serve_reply *r, enum form form, const char *kind)
 {
     struct sp_json_out *out = &r->out;
     const struct sp_serve *serve = r->serve;
-    char id[64];
+    char id[SP_OPENAI_ID_SIZE];
 
-    snprintf(id, sizeof id, "%s-%" PRIx64 "%09lx%" PRIx64, form == CHAT ? "chatcmpl" : "cmpl",
-             (uint64_t)r->began.tv_sec, (unsigned long)r->began.tv_nsec, r->number);
+    sp_serve_openai_id(id, form == CHAT ? "chatcmpl-" : "cmpl-", r);
     sp_json_out_begin(out, NULL, '{');
     sp_json_out_text(out, "id", id);
     sp_json_out_text(out, "object", kind);
@@ -321,7 +331,7 @@ static void end_stream(struct sp_serve_reply *r, enum form form, const struct sp
         begin_chunk(r, form);
         sp_json_out_begin(&r->out, "choices", '[');
         sp_json_out_end(&r->out, ']');
-        write_usage(&r->out, result);
+        write_usage(r, result);
         end_chunk(r);
     }
     fputs("data: [DONE]\n\n", r->out.file);
@@ -373,7 +383,7 @@ static void whole(struct sp_serve_reply *r, enum form form, const struct sp_resu
     sp_json_out_text(out, "finish_reason", reason(r, result));
     sp_json_out_end(out, '}');
     sp_json_out_end(out, ']');
-    write_usage(out, result);
+    write_usage(r, result);
     write_timings(out, result);
     sp_json_out_end(out, '}');
     fputc('\n', out->file);

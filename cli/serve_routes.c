@@ -199,6 +199,13 @@ static void openai_text(struct exchange *x)
     if (body != NULL) generate(x, body, &sp_serve_openai_text);
 }
 
+static void openai_responses(struct exchange *x)
+{
+    struct sp_json *body = read_body(x);
+
+    if (body != NULL) generate(x, body, &sp_serve_responses);
+}
+
 static void ollama(struct exchange *x, bool chat)
 {
     struct sp_json *body = read_body(x);
@@ -340,8 +347,9 @@ static const struct route {
     {"GET", "/v1/models/", model},
     {"POST", "/v1/chat/completions", openai_chat},
     {"POST", "/v1/completions", openai_text},
+    {"POST", "/v1/responses", openai_responses},
+    {NULL, "/v1/responses/", missing},
     {NULL, "/v1/embeddings", missing},
-    {NULL, "/v1/responses", missing},
     {NULL, "/v1/images/", missing},
     {NULL, "/v1/audio/", missing},
     {NULL, "/v1/moderations", missing},

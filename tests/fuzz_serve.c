@@ -1,5 +1,6 @@
-/* The body of a request to `serve`, the first byte says of which API: it is refused with a
- * sentence, or becomes something that can be asked of a session, and its conversation a prompt. */
+/* The body of a request to `serve`, the first byte (a digit, '<') says of which API: it is refused
+ * with a sentence, or becomes something that can be asked of a session, and its conversation a
+ * prompt. */
 #include "cli/serve.h"
 #include "format/unicode.h"
 
@@ -56,7 +57,9 @@ static void check_prompt(const struct sp_serve_ask *ask, const struct sp_templat
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const struct sp_serve_dialect *const dialects[] = {
-        &sp_serve_openai_chat, &sp_serve_openai_text, &sp_serve_ollama_chat, &sp_serve_ollama_text};
+        &sp_serve_openai_chat, &sp_serve_openai_text, &sp_serve_ollama_chat, &sp_serve_ollama_text,
+        &sp_serve_responses};
+    static const size_t n_dialects = sizeof dialects / sizeof *dialects;
     struct sp_settings settings = SP_SETTINGS_DEFAULTS;
     struct sp_generation g = {.settings = &settings};
     const char *name = "fuzz";
@@ -77,7 +80,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         goto done;
     }
     if (sp_settings_copy(&ask.settings, &settings, &err)) abort();
-    if (dialects[data[0] & 3]->read(&ask, &serve, &err)) {
+    if (dialects[((data[0] & 3u) + (data[0] & 8u) / 2) % n_dialects]->read(&ask, &serve, &err)) {
         if (err.text[0] == '\0' || strchr(err.text, '\n') || err.status == SP_E_BUG) abort();
     } else {
         check_settings(&ask.settings);

@@ -96,6 +96,7 @@ char *served_joined(const struct serving_reply *r, const char *path, size_t *n)
         size_t len;
 
         assert_false(done);
+        if (strncmp(line, "event: ", 7) == 0) continue;
         if (strncmp(line, "data: ", 6) == 0) line += 6;
         if ((done = strcmp(line, "[DONE]") == 0)) continue;
         assert_int_equal(sp_json_parse(&json, line, strlen(line), SP_JSON_STRICT, NULL), SP_OK);
@@ -111,7 +112,19 @@ char *served_joined(const struct serving_reply *r, const char *path, size_t *n)
     return text;
 }
 
+const char served_storyteller[] =
+    "TEMPLATE \"\"\"{% for m in messages %}<|im_start|>{{ m.role }}\n"
+    "{% if m.thinking %}There {{ m.thinking }} a hungry {% endif %}{{ m.content }}"
+    "{% for c in m.tool_calls or [] %}called Finn. {{ c.function.name }} lived "
+    "{% for k, v in c.function.arguments.items() %}in {{ k }} near {{ v }} with {% endfor %}"
+    "a mouse{% endfor %}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}\"\"\"\n";
+
 const struct served_way served_ways[N_SERVED_WAYS] = {
+    {"/v1/responses",
+     "{\"input\": \"Tell me a story about a lonely owl.\", \"max_output_tokens\": 60, "
+     "\"temperature\": 1.5, \"seed\": 7, \"stream\": ",
+     "output.0.content.0.text", "delta"},
     {"/v1/chat/completions",
      "{\"messages\": [{\"role\": \"user\", \"content\": \"Tell me a story about a lonely owl.\"}], "
      "\"max_tokens\": 60, \"temperature\": 1.5, \"seed\": 7, \"stream\": ",

@@ -20,6 +20,11 @@ const char *served_pack(const char *records);
     "TEMPLATE \"\"\"{{ if .System }}<|im_start|>system\n{{ .System }}<|im_end|>\n{{ end }}"        \
     "<|im_start|>user\n{{ .Prompt }}<|im_end|>\n<|im_start|>assistant\n\"\"\"\n"
 
+/* The tiny model calls no tools. But to this template, which has common words for marks, the story
+ * that it tells ("Tell me a story.") begins with a thought, and a call is in it: "There was once a
+ * hungry turtle called Finn. Finn lived in a cave near the sea with a mouse named Maya." */
+extern const char served_storyteller[];
+
 /* ---- requests and replies ---- */
 
 /* The JSON of a reply with status 200. */
@@ -47,7 +52,7 @@ char *served_joined(const struct serving_reply *r, const char *path, size_t *n);
     "\"logit_bias\": {\"1596\": -1000, \"1598\": -1000}}"
 
 /* Each API's way to ask for the same answer. */
-enum { N_SERVED_WAYS = 4 };
+enum { N_SERVED_WAYS = 5 };
 extern const struct served_way {
     const char *path, *body;   /* up to the value of `stream` */
     const char *whole, *piece; /* where the text stands in an answer, and in a stream's events */

@@ -80,15 +80,6 @@ static void test_forms(void **state)
     sp_json_free(json);
 }
 
-/* The tiny model calls no tools. But to this template, which has common words for marks, the story
- * that it tells begins with a thought, and a call is in it. */
-static const char storyteller[] =
-    "TEMPLATE \"\"\"{% for m in messages %}<|im_start|>{{ m.role }}\n"
-    "{% if m.thinking %}There {{ m.thinking }} a hungry {% endif %}{{ m.content }}"
-    "{% for c in m.tool_calls or [] %}called Finn. {{ c.function.name }} lived "
-    "{% for k, v in c.function.arguments.items() %}in {{ k }} near {{ v }} with {% endfor %}"
-    "a mouse{% endfor %}<|im_end|>\n{% endfor %}"
-    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}\"\"\"\n";
 static const char story[] = "There was once a hungry turtle called Finn. Finn lived in a cave near "
                             "the sea with a mouse named Maya.";
 
@@ -201,7 +192,7 @@ static void ollama_calls(const struct serving *s)
 
 static void test_calls(void **state)
 {
-    const char *packed = served_pack(storyteller);
+    const char *packed = served_pack(served_storyteller);
     struct serving s;
     char *text;
 

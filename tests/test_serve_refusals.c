@@ -25,6 +25,8 @@ static const struct refusal {
     {"GET", "/v1/chat/completions", NULL, 405, "another method"},
     {"POST", "/api/tags", "{}", 405, "another method"},
     {"OPTIONS", "/api/chat", NULL, 405, "another method"},
+    {"GET", "/v1/responses", NULL, 405, "another method"},
+    {"GET", "/v1/responses/resp_1", NULL, 501, "/v1/responses/resp_1 is not supported"},
     {"POST", "/v1/embeddings", "{}", 501, "/v1/embeddings is not supported"},
     {"POST", "/api/embed", "{}", 501, "/api/embed is not supported"},
     {"POST", "/api/pull", "{}", 501, "not supported"},

@@ -147,6 +147,37 @@ static void test_stream(void **state)
     assert_int_equal(serving_stop(&s), 0);
 }
 
+/* The Responses API's stream: what it told of the arguments is what it says they were. */
+static void test_responses_stream(void **state)
+{
+    struct serving s = serving_start(served_pack(caller), NULL);
+    struct serving_reply r = serving_ask(
+        &s, "POST", "/v1/responses",
+        "{\"input\": \"Tell me a story.\", \"stream\": true, \"tools\": [{\"type\": "
+        "\"function\", \"name\": \"paint\", \"parameters\": {\"type\": \"object\", "
+        "\"properties\": {\"colour\": {\"enum\": [\"red\", \"blue\"]}, \"coats\": {\"type\": "
+        "\"integer\", \"minimum\": 1, \"maximum\": 3}}, \"required\": [\"colour\", \"coats\"], "
+        "\"additionalProperties\": false}}], \"tool_choice\": {\"type\": \"function\", "
+        "\"name\": \"paint\"}}");
+    char *deltas, *text;
+    size_t n;
+
+    (void)state;
+    assert_int_equal(r.status, 200);
+    deltas = served_joined(&r, "delta", &n);
+    assert_paints(deltas);
+    assert_true(n > 3); /* as they come */
+    text = served_joined(&r, "arguments", &n);
+    assert_string_equal(text, deltas);
+    free(text);
+    text = served_joined(&r, "response.output.0.arguments", &n);
+    assert_string_equal(text, deltas);
+    free(text);
+    free(deltas);
+    serving_release(&r);
+    assert_int_equal(serving_stop(&s), 0);
+}
+
 static void test_refusals(void **state)
 {
     static const struct {
@@ -233,9 +264,8 @@ static void test_thoughts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_choice),
-        cmocka_unit_test(test_stream),
-        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_choice),           cmocka_unit_test(test_stream),
+        cmocka_unit_test(test_responses_stream), cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_thoughts),
     };
 
