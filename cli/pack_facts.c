@@ -57,6 +57,22 @@ static enum sp_status read_records(struct sp_pack_facts *facts, const struct sp_
     return st;
 }
 
+static enum sp_status read_merged(struct sp_pack_facts *facts, const struct sp_pack *pack,
+                                  struct sp_err *err)
+{
+    enum sp_status st;
+    char *text = NULL;
+    size_t size = 0;
+
+    st = sp_pack_read_section(pack, SP_PART_TARGET, SP_SECTION_ADAPTERS, &text, &size, err);
+    if (st == SP_OK && text != NULL) {
+        st = sp_merge_records_read(&facts->merged, &facts->n_merged, text, size, err);
+        if (st) sp_context(err, "%s", sp_pack_path(pack));
+    }
+    free(text);
+    return st;
+}
+
 /* A template that nothing is learned from leaves thoughts and calls in the text. */
 static void learn_answers(struct sp_pack_facts *facts, const struct sp_template *template,
                           const struct sp_pack *pack)
@@ -110,6 +126,7 @@ enum sp_status sp_pack_facts_read(struct sp_pack_facts *out, const struct sp_pac
                                    &facts.parts[SP_PART_TARGET].config, err);
     }
     if (st == SP_OK) st = read_records(&facts, pack, err);
+    if (st == SP_OK) st = read_merged(&facts, pack, err);
     if (st == SP_OK) look_at_template(&facts, pack);
     if (st) sp_pack_facts_release(&facts);
     *out = facts;
@@ -121,6 +138,7 @@ void sp_pack_facts_release(struct sp_pack_facts *facts)
     for (int part = 0; part < 3; part++)
         sp_config_release(&facts->parts[part].config);
     sp_modelfile_release(&facts->records);
+    free(facts->merged);
     *facts = (struct sp_pack_facts){0};
 }
 
@@ -213,6 +231,18 @@ static void add_part_rows(struct rows *r, const struct sp_part_facts *p, enum sp
     add_row(r, "size", "%s, %.2f bits per weight", sp_out_size(text, p->size), bits_per_weight(p));
 }
 
+static void add_merged_rows(struct rows *r, const struct sp_pack_facts *facts)
+{
+    for (size_t i = 0; i < facts->n_merged; i++) {
+        const struct sp_merge_record *m = &facts->merged[i];
+        char words[SP_MERGE_WORDS];
+
+        sp_merge_words(words, m);
+        add_row(r, "adapter", "%s, of %s, digest %016" PRIx64, words,
+                sp_adapter_format_name(m->format), m->digest);
+    }
+}
+
 /* Adds the first line of a text that says something, cut between characters. */
 static void add_text_row(struct rows *r, const char *what, const char *text)
 {
@@ -259,6 +289,7 @@ enum sp_status sp_pack_facts_print(const struct sp_pack_facts *facts, const stru
     for (enum sp_part part = SP_PART_TARGET; part <= SP_PART_DRAFT; part++) {
         if (!facts->parts[part].there) continue;
         add_part_rows(&rows, &facts->parts[part], part);
+        if (part == SP_PART_TARGET) add_merged_rows(&rows, facts);
         print_rows(part == SP_PART_TARGET ? "Target" : "Draft", &rows);
     }
     add_record_rows(&rows, &facts->records);
@@ -306,6 +337,30 @@ static void part_to_json(struct sp_json_out *out, const struct sp_part_facts *p,
     sp_json_out_end(out, '}');
 }
 
+static void merged_to_json(struct sp_json_out *out, const struct sp_pack_facts *facts)
+{
+    if (facts->n_merged == 0) return;
+    sp_json_out_begin(out, "adapters", '[');
+    for (size_t i = 0; i < facts->n_merged; i++) {
+        const struct sp_merge_record *m = &facts->merged[i];
+        char digest[17];
+
+        snprintf(digest, sizeof digest, "%016" PRIx64, m->digest);
+        sp_json_out_begin(out, NULL, '{');
+        sp_json_out_text(out, "format", sp_adapter_format_name(m->format));
+        sp_json_out_text(out, "digest", digest);
+        sp_json_out_u64(out, "products", m->n_products);
+        sp_json_out_u64(out, "min_rank", m->rank[0]);
+        sp_json_out_u64(out, "max_rank", m->rank[1]);
+        sp_json_out_double(out, "min_scale", m->scale[0]);
+        sp_json_out_double(out, "max_scale", m->scale[1]);
+        sp_json_out_bool(out, "magnitudes", m->has_magnitudes);
+        sp_json_out_u64(out, "tensors", m->n_wholes);
+        sp_json_out_end(out, '}');
+    }
+    sp_json_out_end(out, ']');
+}
+
 void sp_pack_facts_to_json(struct sp_json_out *out, const struct sp_pack_facts *facts,
                            const struct sp_pack *pack)
 {
@@ -318,6 +373,7 @@ void sp_pack_facts_to_json(struct sp_json_out *out, const struct sp_pack_facts *
     for (enum sp_part part = SP_PART_TARGET; part <= SP_PART_DRAFT; part++) {
         if (facts->parts[part].there) part_to_json(out, &facts->parts[part], part);
     }
+    merged_to_json(out, facts);
     sp_json_out_begin(out, "records", '[');
     for (size_t i = 0; i < facts->records.n_records; i++) {
         const struct sp_modelfile_record *r = facts->records.records + i;

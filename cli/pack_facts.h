@@ -4,6 +4,7 @@
 
 #include "cli/json_out.h"
 #include "cli/out.h"
+#include "convert/merge_record.h"
 #include "convert/modelfile.h"
 #include "format/config.h"
 #include "format/packfile.h"
@@ -18,8 +19,10 @@ struct sp_part_facts {
 };
 
 struct sp_pack_facts {
-    struct sp_part_facts parts[3]; /* by enum sp_part */
-    struct sp_modelfile records;   /* the stored ones; owned */
+    struct sp_part_facts parts[3];  /* by enum sp_part */
+    struct sp_modelfile records;    /* the stored ones; owned */
+    struct sp_merge_record *merged; /* adapters that are part of the target; owned */
+    size_t n_merged;
     /* The template in use, the Modelfile's or else the checkpoint's; UNKNOWN: none, or not usable
      * for the reason given. */
     enum sp_template_language template_language;

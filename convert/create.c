@@ -266,6 +266,20 @@ static enum sp_status open_record(struct sp_source *out, const struct sp_modelfi
     return st;
 }
 
+static enum sp_status merge_record(struct sp_source *target, const struct sp_modelfile *file,
+                                   const struct sp_modelfile_record *record, const char *home,
+                                   char **notes, struct sp_err *err)
+{
+    enum sp_status st;
+    char *path = NULL;
+
+    if ((st = resolve(&path, file->path, record->value, home, err))) return st;
+    st = sp_source_merge(target, path, notes, err);
+    if (st) add_place(file, record, err);
+    free(path);
+    return st;
+}
+
 static enum sp_status read_modelfile(struct sp_modelfile *out,
                                      const struct sp_create_options *options, struct sp_err *err)
 {
@@ -321,8 +335,12 @@ static enum sp_status open_sources(struct job *job, const struct sp_modelfile *f
     enum sp_status st;
     const struct sp_modelfile_record *from = sp_modelfile_find(file, SP_MODELFILE_FROM, NULL);
     const struct sp_modelfile_record *draft = sp_modelfile_find(file, SP_MODELFILE_DRAFT, NULL);
+    const struct sp_modelfile_record *adapter = sp_modelfile_find(file, SP_MODELFILE_ADAPTER, NULL);
 
     if ((st = open_record(&job->target, file, from, options->home, &job->notes, err))) return st;
+    if (adapter &&
+        (st = merge_record(&job->target, file, adapter, options->home, &job->notes, err)))
+        return st;
     job->has_draft = draft != NULL || job->target.has_mtp;
     if (!job->has_draft && options->draft_type != SP_DTYPE_NONE) {
         return sp_fail(err, SP_E_USAGE,

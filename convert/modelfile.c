@@ -421,6 +421,12 @@ const struct sp_modelfile_record *sp_modelfile_find(const struct sp_modelfile *f
     return NULL;
 }
 
+bool sp_modelfile_names_source(enum sp_modelfile_command command)
+{
+    return command == SP_MODELFILE_FROM || command == SP_MODELFILE_DRAFT ||
+           command == SP_MODELFILE_ADAPTER;
+}
+
 enum sp_status sp_modelfile_print(char **text, size_t *size, const struct sp_modelfile *file,
                                   struct sp_err *err)
 {
@@ -433,7 +439,7 @@ enum sp_status sp_modelfile_print(char **text, size_t *size, const struct sp_mod
     for (size_t i = 0; i < file->n_records; i++) {
         const struct sp_modelfile_record *r = &file->records[i];
 
-        if (r->command == SP_MODELFILE_FROM || r->command == SP_MODELFILE_DRAFT) continue;
+        if (sp_modelfile_names_source(r->command)) continue;
         memcpy(p, file->text + r->first, r->size);
         p += r->size;
         *p++ = '\n';

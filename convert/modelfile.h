@@ -70,8 +70,8 @@ SP_MUST_CHECK enum sp_status sp_modelfile_parse(struct sp_modelfile *out, const 
                                                 const void *bytes, size_t size, struct sp_err *err);
 void sp_modelfile_release(struct sp_modelfile *file);
 
-/* What `create` demands: exactly one FROM, at most one DRAFT, known parameters with values of their
- * type and range, ... ADAPTER is SP_E_UNSUPPORTED. `note` (may be NULL) gets one sentence for each
+/* What `create` demands: exactly one FROM, at most one DRAFT and one ADAPTER, known parameters with
+ * values of their type and range, ... `note` (may be NULL) gets one sentence for each
  * thing that is kept without effect or is probably not meant. */
 SP_MUST_CHECK enum sp_status sp_modelfile_check(const struct sp_modelfile *file,
                                                 void (*note)(void *context, const char *sentence),
@@ -83,7 +83,10 @@ const struct sp_modelfile_record *sp_modelfile_find(const struct sp_modelfile *f
                                                     enum sp_modelfile_command command,
                                                     const char *name);
 
-/* Records that a packed file stores: all but FROM and DRAFT, byte for byte, each on a line of its
+/* FROM, DRAFT, ADAPTER: records that stand for what is packed, and are not stored themselves. */
+bool sp_modelfile_names_source(enum sp_modelfile_command command);
+
+/* Records that a packed file stores: all that name no source, byte for byte, each on a line of its
  * own. *text owned by the caller. */
 SP_MUST_CHECK enum sp_status
 sp_modelfile_print(char **text, size_t *size, const struct sp_modelfile *file, struct sp_err *err);

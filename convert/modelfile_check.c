@@ -229,15 +229,12 @@ static enum sp_status check_record(const struct check *c, const struct sp_modelf
     switch (r->command) {
     case SP_MODELFILE_FROM:
     case SP_MODELFILE_DRAFT:
+    case SP_MODELFILE_ADAPTER:
         if (r->value_size == 0) {
             return sp_modelfile_fail(c->file, r->value_first, SP_E_INPUT, err, "%s is empty", name);
         }
         if (strstr(r->value, " #")) note(c, r, "\" #\" is part of the path: comments begin a line");
         break;
-    case SP_MODELFILE_ADAPTER:
-        return sp_modelfile_fail(
-            c->file, r->first, SP_E_UNSUPPORTED, err,
-            "ADAPTER is not supported: merge the adapter into its model first");
     case SP_MODELFILE_PARAMETER:
         return check_parameter(c, r, err);
     case SP_MODELFILE_RENDERER:
@@ -302,7 +299,7 @@ static enum sp_status check_repeats(const struct check *c, struct sp_err *err)
         const char *name = sp_modelfile_command_name(r->command);
 
         if (last == r || accumulates(r)) continue;
-        if (r->command == SP_MODELFILE_FROM || r->command == SP_MODELFILE_DRAFT) {
+        if (sp_modelfile_names_source(r->command)) {
             return sp_modelfile_fail(c->file, last->first, SP_E_INPUT, err,
                                      "a second %s, after line %lu", name, r->line);
         }

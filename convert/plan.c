@@ -13,6 +13,12 @@
 static enum sp_status check_loss(const struct sp_plan_item *item, bool allow_lossy,
                                  struct sp_err *err)
 {
+    if (item->merged && !sp_dtype_is_float(item->from)) {
+        return sp_fail(err, SP_E_INPUT,
+                       "tensor %s is %s already, and with an adapter it would be rounded twice; "
+                       "merge into the original",
+                       item->spec->name, sp_dtype_info(item->from)->name);
+    }
     if (allow_lossy || !sp_policy_rounds_twice(item->from, item->to)) return SP_OK;
     return sp_fail(err, SP_E_INPUT,
                    "tensor %s is %s already, and as %s it would lose twice; quantize the original, "
@@ -25,7 +31,7 @@ static enum sp_status check_loss(const struct sp_plan_item *item, bool allow_los
 static void keep_numbers(struct sp_policy_choice *choice, const struct sp_stored *stored,
                          const struct sp_policy_request *request)
 {
-    if (stored->coding == NULL || request->type != SP_DTYPE_NONE) return;
+    if (stored->coding == NULL || request->type != SP_DTYPE_NONE || stored->merged) return;
     if (request->output_type != SP_DTYPE_NONE || choice->dtype != stored->dtype) return;
     choice->rule = "dequantized, nothing lost";
     if (!stored->small_codes || choice->layout != SP_PANEL) return;
@@ -69,6 +75,7 @@ static enum sp_status plan_tensor(struct sp_plan_item *item,
     item->size = size;
     item->coding = stored.coding;
     item->small_codes = stored.small_codes;
+    item->merged = stored.merged;
     if (item->from == item->to) item->bytes = stored.data;
     return check_loss(item, allow_lossy, err);
 }
@@ -123,10 +130,11 @@ enum sp_status sp_plan_line(char **line, const struct sp_plan_item *item, struct
     snprintf(shape + n, sizeof shape - n, "]");
     cap = strlen(item->spec->name) + sizeof shape + 256;
     if ((st = sp_new(&out, cap, 1, err))) return st;
-    snprintf(
-        out, cap, "%-6s  %-40s  %-17s  %-4s  %-4s  %12" PRIu64 "  %s", sp_part_name(item->part),
-        item->spec->name, shape, item->coding ? item->coding : sp_dtype_info(item->from)->name,
-        sp_dtype_info(item->to)->name, item->size, item->bytes ? "copied as it is" : item->rule);
+    snprintf(out, cap, "%-6s  %-40s  %-17s  %-4s  %-4s  %12" PRIu64 "  %s%s",
+             sp_part_name(item->part), item->spec->name, shape,
+             item->coding ? item->coding : sp_dtype_info(item->from)->name,
+             sp_dtype_info(item->to)->name, item->size,
+             item->bytes ? "copied as it is" : item->rule, item->merged ? ", merged" : "");
     *line = out;
     return SP_OK;
 }

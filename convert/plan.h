@@ -18,6 +18,7 @@ struct sp_plan_item {
     const char *rule;         /* static */
     const char *coding;       /* of a source that is quantized already, else NULL; static */
     bool small_codes;         /* ... in 4 bits, which q8 holds exactly */
+    bool merged;              /* with what an adapter changes */
     const uint8_t *bytes;     /* copied as they are; NULL: converted */
     const float *calibration; /* q4: numbers of quantize/feedback.h, borrowed; NULL: none */
     uint64_t source_size, size;

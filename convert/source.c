@@ -87,10 +87,8 @@ done:
     return st;
 }
 
-/* The checkpoint's tensors as their headers state them, a quantized weight as the matrix that it
- * stands for; *tensors owned by the caller. */
-static enum sp_status list_tensors(struct sp_source_tensor **tensors, size_t *n,
-                                   const struct sp_source *source, struct sp_err *err)
+enum sp_status sp_source_list(struct sp_source_tensor **tensors, size_t *n,
+                              const struct sp_source *source, struct sp_err *err)
 {
     enum sp_status st;
     size_t n_all, n_list = 0;
@@ -144,7 +142,7 @@ static enum sp_status match_tensors(struct sp_source *source, bool *compare_head
     struct sp_source_tensor *tensors = NULL;
     size_t n;
 
-    if ((st = list_tensors(&tensors, &n, source, err))) return st;
+    if ((st = sp_source_list(&tensors, &n, source, err))) return st;
     source->has_mtp = sp_source_has_mtp(&source->config, tensors, n);
     st = sp_specs_of_source(&source->specs, &source->config, tensors, n, compare_heads,
                             &source->n_skipped, err);
@@ -229,7 +227,7 @@ static enum sp_status match_mtp(struct sp_source *source, struct sp_err *err)
     struct sp_source_tensor *tensors = NULL;
     size_t n;
 
-    if ((st = list_tensors(&tensors, &n, source, err))) return st;
+    if ((st = sp_source_list(&tensors, &n, source, err))) return st;
     st = sp_specs_of_mtp(&source->specs, &source->config, tensors, n, err);
     free(tensors);
     return st;
@@ -304,6 +302,10 @@ static enum sp_status read_part(struct sp_source *source, struct sp_err *err)
                                   &source->text_sizes[s], err);
         if (st) return st;
     }
+    st = sp_pack_read_section(source->pack, source->part, SP_SECTION_ADAPTERS,
+                              &source->texts[SP_SECTION_ADAPTERS],
+                              &source->text_sizes[SP_SECTION_ADAPTERS], err);
+    if (st) return st;
     st = sp_config_of_pack(&source->config, source->pack, source->part, err);
     if (!st) st = match_pack(source, err);
     if (st) sp_context(err, "%s: %s", source->path, sp_part_name(source->part));
@@ -414,6 +416,8 @@ void sp_source_release(struct sp_source *source)
     sp_specs_release(&source->specs);
     sp_config_release(&source->config);
     sp_weights_release(&source->weights);
+    if (source->merge) sp_merge_release(source->merge);
+    free(source->merge);
     sp_safetensors_close(source->checkpoint);
     sp_pack_close(source->pack);
     free(source->path);
@@ -434,13 +438,17 @@ static uint64_t stored_size(const struct sp_piece *p, const struct sp_weight *w,
 enum sp_status sp_source_stored(struct sp_stored *out, const struct sp_source *source,
                                 const struct sp_tensor_spec *spec, struct sp_err *err)
 {
+    bool merged = source->merge && sp_merge_changes(source->merge, spec);
+
     if (source->pack) {
         const struct sp_pack_tensor *t = sp_pack_find(source->pack, source->part, spec->name);
 
-        *out = (struct sp_stored){t->dtype, t->layout, t->size, t->data, NULL, false};
+        *out = (struct sp_stored){t->dtype, t->layout, t->size, t->data, NULL, false, merged};
+        if (merged) out->data = NULL;
         return SP_OK;
     }
-    *out = (struct sp_stored){.layout = SP_PLAIN, .small_codes = spec->n_pieces > 0};
+    *out = (struct sp_stored){
+        .layout = SP_PLAIN, .small_codes = spec->n_pieces > 0 && !merged, .merged = merged};
     for (size_t i = 0; i < spec->n_pieces; i++) {
         const struct sp_piece *p = &source->specs.pieces[spec->first_piece + i];
         const struct sp_weight *w = sp_weights_find(&source->weights, p->source);

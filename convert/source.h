@@ -7,6 +7,7 @@
 #ifndef SP_CONVERT_SOURCE_H
 #define SP_CONVERT_SOURCE_H
 
+#include "convert/merge.h"
 #include "convert/weights.h"
 #include "format/config.h"
 #include "format/family.h"
@@ -18,6 +19,7 @@ struct sp_source {
     char *path;                        /* owned */
     struct sp_safetensors *checkpoint; /* owned; NULL for a packed file */
     struct sp_weights weights;         /* what the checkpoint holds quantized */
+    struct sp_merge *merge;            /* an adapter's changes; NULL: none; owned */
     struct sp_pack *pack;              /* owned; NULL for a checkpoint */
     enum sp_part part;                 /* which part of the packed file */
     char *texts[SP_N_SECTIONS];        /* as read, by section; NULL: there is none; owned */
@@ -46,6 +48,17 @@ SP_MUST_CHECK enum sp_status sp_source_share_embedding(struct sp_source *draft,
                                                        const struct sp_source *target, char **notes,
                                                        struct sp_err *err);
 
+/* Merges the adapter at `path` into a target: its weights are the merged ones from now on, and its
+ * texts tell of it. At most once, before anything is planned; release the source after a failure,
+ * too. */
+SP_MUST_CHECK enum sp_status sp_source_merge(struct sp_source *source, const char *path,
+                                             char **notes, struct sp_err *err);
+
+/* The checkpoint's tensors as their headers state them, a quantized weight as the matrix that it
+ * stands for; *tensors owned by the caller. */
+SP_MUST_CHECK enum sp_status sp_source_list(struct sp_source_tensor **tensors, size_t *n,
+                                            const struct sp_source *source, struct sp_err *err);
+
 /* Do both read the same model? */
 bool sp_source_same(const struct sp_source *a, const struct sp_source *b);
 
@@ -59,6 +72,7 @@ struct sp_stored {
     const uint8_t *data; /* the bytes where they are mapped (packed files), else NULL */
     const char *coding;  /* how numbers that are quantized already are coded, else NULL; static */
     bool small_codes;    /* 4-bit codes, which q8 holds exactly */
+    bool merged;         /* an adapter changes some of its numbers */
 };
 SP_MUST_CHECK enum sp_status sp_source_stored(struct sp_stored *out, const struct sp_source *source,
                                               const struct sp_tensor_spec *spec,
@@ -75,6 +89,7 @@ struct sp_scratch {
     size_t size;    /* at least sp_source_scratch of every tensor read with it */
     float *floats;  /* owned; of size / 2 elements */
     const struct sp_tile_kernels *kernels; /* that turn panels into rows */
+    struct sp_merge_room *merging;         /* owned */
 };
 
 /* Least scratch for a tensor, bytes. */

@@ -62,17 +62,23 @@ enum sp_status sp_scratch_open(struct sp_scratch *out, size_t size, struct sp_er
 
     if ((st = sp_new_aligned(&scratch.bytes, size, 1, err))) return st;
     if ((st = sp_new_aligned(&scratch.floats, size / 2 + 1, sizeof(float), err))) {
-        free(scratch.bytes);
-        return st;
+        goto fail;
     }
+    if ((st = sp_new(&scratch.merging, 1, sizeof *scratch.merging, err))) goto fail;
     *out = scratch;
     return SP_OK;
+fail:
+    free(scratch.bytes);
+    free(scratch.floats);
+    return st;
 }
 
 void sp_scratch_release(struct sp_scratch *scratch)
 {
     free(scratch->bytes);
     free(scratch->floats);
+    if (scratch->merging) sp_merge_room_release(scratch->merging);
+    free(scratch->merging);
     *scratch = (struct sp_scratch){0};
 }
 
@@ -199,28 +205,61 @@ static void decode_panels(float *out, const struct sp_pack_tensor *t, uint64_t f
     }
 }
 
+/* The tensor with its pieces: a packed file's has none but for merging. */
+static const struct sp_tensor_spec *cut_by(const struct sp_source *source,
+                                           const struct sp_tensor_spec *spec)
+{
+    return source->merge ? sp_merge_spec(source->merge, spec) : spec;
+}
+
+static const struct sp_piece *piece_of(const struct sp_source *source,
+                                       const struct sp_tensor_spec *list, size_t i)
+{
+    const struct sp_specs *specs = source->pack ? &source->merge->specs : &source->specs;
+
+    return &specs->pieces[list->first_piece + i];
+}
+
+/* What the checkpoint holds of a piece's rows, or what was read before; then, where an adapter
+ * changes them, the merged ones. */
+static enum sp_status read_merged(float *out, const struct sp_source *source,
+                                  const struct sp_tensor_spec *list, size_t i, uint64_t first,
+                                  uint64_t n, const struct sp_scratch *scratch, struct sp_err *err)
+{
+    enum sp_status st;
+
+    if (source->checkpoint) {
+        struct cut cut = cut_of(source, list, i);
+
+        if ((st = read_piece(out, &cut, first, n, scratch, err))) return st;
+    }
+    if (source->merge == NULL) return SP_OK;
+    return sp_merge_rows(out, source->merge, piece_of(source, list, i), list->first_piece + i,
+                         first, n, scratch->merging, err);
+}
+
 enum sp_status sp_source_read_rows(float *out, const struct sp_source *source,
                                    const struct sp_tensor_spec *spec, uint64_t first_row,
                                    uint64_t n_rows, const struct sp_scratch *scratch,
                                    struct sp_err *err)
 {
     enum sp_status st;
+    const struct sp_tensor_spec *list = cut_by(source, spec);
     uint64_t cols = sp_spec_cols(spec), begin = 0;
 
     if (source->pack) {
         const struct sp_pack_tensor *t = sp_pack_find(source->pack, source->part, spec->name);
 
         decode_panels(out, t, first_row, n_rows, scratch->kernels);
-        return SP_OK;
     }
-    for (size_t i = 0; i < spec->n_pieces && n_rows; i++) {
-        struct cut cut = cut_of(source, spec, i);
-        uint64_t end = begin + cut.piece->n_rows;
+    for (size_t i = 0; i < list->n_pieces && n_rows; i++) {
+        uint64_t end = begin + piece_of(source, list, i)->n_rows;
 
         if (first_row < end) {
             uint64_t n = end - first_row < n_rows ? end - first_row : n_rows;
 
-            if ((st = read_piece(out, &cut, first_row - begin, n, scratch, err))) return st;
+            st = read_merged(out, source, list, i, first_row - begin, n, scratch, err);
+            if (st) return st;
             out += n * cols;
             first_row += n;
             n_rows -= n;
@@ -235,18 +274,18 @@ enum sp_status sp_source_read_all(float *out, const struct sp_source *source,
                                   const struct sp_scratch *scratch, struct sp_err *err)
 {
     enum sp_status st;
+    const struct sp_tensor_spec *list = cut_by(source, spec);
 
     if (source->pack) {
         const struct sp_pack_tensor *t = sp_pack_find(source->pack, source->part, spec->name);
 
         sp_decode_floats(out, t->dtype, t->data, sp_spec_elements(spec));
-        return SP_OK;
     }
-    for (size_t i = 0; i < spec->n_pieces; i++) {
-        struct cut cut = cut_of(source, spec, i);
+    for (size_t i = 0; i < list->n_pieces; i++) {
+        const struct sp_piece *piece = piece_of(source, list, i);
 
-        if ((st = read_piece(out, &cut, 0, cut.piece->n_rows, scratch, err))) return st;
-        out += cut.piece->n_rows * cut.piece->n_cols;
+        if ((st = read_merged(out, source, list, i, 0, piece->n_rows, scratch, err))) return st;
+        out += piece->n_rows * piece->n_cols;
     }
     return SP_OK;
 }

@@ -60,6 +60,11 @@ static enum sp_status write_texts(struct sp_pack_writer *w, const struct sp_sour
                 sp_pack_writer_section(w, part, kind, source->texts[s], source->text_sizes[s], err);
         }
     }
+    if (!st && source->texts[SP_SECTION_ADAPTERS]) {
+        st =
+            sp_pack_writer_section(w, part, SP_SECTION_ADAPTERS, source->texts[SP_SECTION_ADAPTERS],
+                                   source->text_sizes[SP_SECTION_ADAPTERS], err);
+    }
     return st ? st : write_tokenizer(w, source, part, sinks, err);
 }
 

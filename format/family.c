@@ -251,6 +251,32 @@ void sp_specs_share_head(struct sp_specs *specs, struct sp_config *config)
     drop(specs, "lm_head.weight");
 }
 
+enum sp_status sp_specs_part_head(struct sp_specs *specs, struct sp_config *config,
+                                  struct sp_err *err)
+{
+    const struct sp_tensor_spec *embedding = sp_specs_find(specs, "embed_tokens.weight");
+    struct sp_tensor_spec head;
+    enum sp_status st;
+
+    if (embedding == NULL) return sp_fail(err, SP_E_BUG, "a model without an embedding");
+    head = *embedding;
+    head.role = SP_ROLE_HEAD;
+    head.first_piece = specs->n_pieces;
+    if ((st = sp_specs_add_string(&head.name, specs, "lm_head.weight", err))) return st;
+    st = sp_grow(&specs->pieces, &specs->cap_pieces, specs->n_pieces + head.n_pieces,
+                 sizeof *specs->pieces, err);
+    if (st) return st;
+    memcpy(&specs->pieces[head.first_piece], &specs->pieces[embedding->first_piece],
+           head.n_pieces * sizeof *specs->pieces);
+    st = sp_grow(&specs->specs, &specs->cap_specs, specs->n_specs + 1, sizeof *specs->specs, err);
+    if (st) return st;
+    specs->n_pieces += head.n_pieces;
+    specs->specs[specs->n_specs++] = head;
+    qsort(specs->specs, specs->n_specs, sizeof *specs->specs, compare_specs);
+    config->tied = false;
+    return SP_OK;
+}
+
 void sp_specs_share_embedding(struct sp_specs *specs, struct sp_config *config)
 {
     config->draft.borrows_tables = true;

@@ -116,6 +116,11 @@ SP_MUST_CHECK enum sp_status sp_specs_publish(struct sp_specs *out,
 /* Drops the head from the list: it equals the embedding. Sets config->tied. */
 void sp_specs_share_head(struct sp_specs *specs, struct sp_config *config);
 
+/* The way back, for tables that are about to differ: lists a head that is cut from what the
+ * embedding is cut from. Clears config->tied. */
+SP_MUST_CHECK enum sp_status sp_specs_part_head(struct sp_specs *specs, struct sp_config *config,
+                                                struct sp_err *err);
+
 /* Drops the embedding of a draft with a head of its own: it equals the target's. Sets
  * draft.borrows_tables. */
 void sp_specs_share_embedding(struct sp_specs *specs, struct sp_config *config);

@@ -28,6 +28,7 @@ static const char *const section_names[SP_N_SECTIONS] = {
     [SP_SECTION_TEMPLATE] = "chat_template.jinja",
     [SP_SECTION_TOKENIZER_MAP] = "compiled tokenizer",
     [SP_SECTION_CALIBRATION] = "calibration",
+    [SP_SECTION_ADAPTERS] = "merged adapters",
 };
 
 const char *sp_section_name(enum sp_section section)
@@ -269,6 +270,7 @@ bool sp_pack_section_valid(enum sp_section kind, enum sp_part part)
         kind == SP_SECTION_CALIBRATION) {
         return part == SP_PART_FILE;
     }
+    if (kind == SP_SECTION_ADAPTERS) return part == SP_PART_TARGET;
     return part == SP_PART_TARGET || part == SP_PART_DRAFT;
 }
 

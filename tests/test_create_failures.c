@@ -33,7 +33,7 @@ static const struct refusal refusals[] = {
     {"FROM @", 0, 0, SP_E_INPUT, "no config.json"},
     {"FROM @/README.md", 0, 0, SP_E_INPUT, "neither safetensors nor packed"},
     {"FROM x.gguf", 0, 0, SP_E_UNSUPPORTED, "a GGUF file"},
-    {"FROM @/target\nADAPTER x", 0, 0, SP_E_UNSUPPORTED, "Modelfile:2:1: ADAPTER"},
+    {"FROM @/target\nADAPTER x", 0, 0, SP_E_INPUT, "Modelfile:2:9: ADAPTER: "},
     {"FROM @/target", 0, SP_Q8, SP_E_USAGE, "no DRAFT line"},
     {"FROM @/dflash", 0, 0, SP_E_INPUT, "is a draft"},
     {"FROM @/ar\nDRAFT @/dflash", 0, 0, SP_E_INPUT, "dflash"},

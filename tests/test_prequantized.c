@@ -5,6 +5,7 @@
 #include "format/mem.h"
 #include "tests/golden.h"
 #include "tests/packed.h"
+#include "tests/stored.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -33,24 +34,6 @@ static void open_packed(struct sp_source *source, const char *folder, enum sp_dt
     struct sp_err err = {0};
 
     if (sp_source_open(source, path, SP_PART_TARGET, NULL, &err)) fail_msg("%s", err.text);
-}
-
-static float *read_tensor(const struct sp_source *source, const struct sp_tensor_spec *spec)
-{
-    float *out = calloc(sp_spec_elements(spec), sizeof *out);
-    struct sp_stored stored;
-    struct sp_scratch scratch = {0};
-
-    assert_int_equal(sp_scratch_open(&scratch, 64, NULL), SP_OK);
-    assert_int_equal(sp_source_stored(&stored, source, spec, NULL), SP_OK);
-    if (stored.layout == SP_PLAIN) {
-        assert_int_equal(sp_source_read_all(out, source, spec, &scratch, NULL), SP_OK);
-    } else {
-        assert_int_equal(
-            sp_source_read_rows(out, source, spec, 0, sp_spec_rows(spec), &scratch, NULL), SP_OK);
-    }
-    sp_scratch_release(&scratch);
-    return out;
 }
 
 static void assert_plan(const char *folder, size_t i)
@@ -89,8 +72,9 @@ static void same_numbers(void **state)
         open_packed(&own, folder, SP_DTYPE_NONE);
         for (size_t k = 0; k < own.specs.n_specs; k++) {
             const struct sp_tensor_spec *spec = &own.specs.specs[k];
-            float *a = read_tensor(&floats, sp_specs_find(&floats.specs, spec->name));
-            float *b = read_tensor(&own, spec);
+            enum sp_dtype type;
+            float *a = stored_floats(&floats, sp_specs_find(&floats.specs, spec->name), &type);
+            float *b = stored_floats(&own, spec, &type);
             for (size_t e = 0; e < sp_spec_elements(spec); e++) {
                 if (a[e] == b[e]) continue;
                 fail_msg("%s: %s: element %zu is %.9g, not %.9g", kept[i].name, spec->name, e,

@@ -1,0 +1,227 @@
+/* Adapters merged at create, against the logits of PEFT and mlx-lm; and that the merged weights
+ * are the same for any number of threads, from a packed file, and in any type. */
+#include "runtime/session.h"
+#include "tests/creating.h"
+#include "tests/golden.h"
+#include "tests/scratch.h"
+#include "tests/stored.h"
+
+#include "quantize/codec.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ADAPTERS TESTDATA "/adapters"
+
+static const char *const names[] = {"dora",           "mlx_dora", "mlx_lora",      "mlx_tied",
+                                    "patterns",       "phi3",     "rslora_biases", "tables",
+                                    "tied_embedding", "tied_head"};
+
+enum { N_NAMES = sizeof names / sizeof names[0] };
+
+/* max |a - b| / max |b| */
+static const double tolerance = 1e-5;
+
+static const uint32_t prompt[] = {7, 99, 3,  58, 121, 76, 20, 33, 91,  110,
+                                  2, 45, 45, 17, 64,  80, 5,  28, 101, 9};
+
+/* The path of a Modelfile for an adapter's model, or for `from` in its place. */
+static const char *modelfile_of(const char *name, const char *from, bool with_adapter)
+{
+    char lines[1200], path[400], *base;
+    size_t size;
+
+    snprintf(path, sizeof path, ADAPTERS "/%s/base.txt", name);
+    base = scratch_read(path, &size);
+    base[strcspn(base, "\n")] = '\0';
+    snprintf(lines, sizeof lines, "FROM %s%s\n", from ? "" : TESTDATA "/", from ? from : base);
+    free(base);
+    if (with_adapter) {
+        size_t n = strlen(lines);
+        snprintf(lines + n, sizeof lines - n, "ADAPTER %s/%s\n", ADAPTERS, name);
+    }
+    return creating_modelfile(lines);
+}
+
+/* ---- logits ---- */
+
+struct compared {
+    const float *golden; /* [][width] */
+    size_t width;
+    double worst, largest;
+};
+
+static int compare_row(void *context, size_t row, const float *logits, size_t n_vocab)
+{
+    struct compared *c = context;
+
+    assert_int_equal(n_vocab, c->width);
+    for (size_t i = 0; i < n_vocab; i++) {
+        double want = (double)c->golden[row * n_vocab + i], d = fabs((double)logits[i] - want);
+        if (!(d <= c->worst)) c->worst = d;
+        if (fabs(want) > c->largest) c->largest = fabs(want);
+    }
+    return 0;
+}
+
+static double distance(const char *path, const char *name)
+{
+    struct sp_session_options options = {.cache = SP_CACHE_F32};
+    struct sp_package *package = NULL;
+    struct sp_session *session = NULL;
+    struct compared c = {0};
+    struct sp_err err = {0};
+    char golden[400];
+    float *rows;
+    size_t n;
+
+    snprintf(golden, sizeof golden, ADAPTERS "/%s/logits.npy", name);
+    rows = golden_npy(golden, &n, &c.width);
+    assert_int_equal(n, sizeof prompt / sizeof *prompt);
+    c.golden = rows;
+    if (sp_package_open(&package, path, &(struct sp_package_options){0}, &err) ||
+        sp_session_open(&session, package, &options, &err) ||
+        sp_session_logits(session, prompt, n, compare_row, &c, &err)) {
+        fail_msg("%s: %s", name, err.text);
+    }
+    sp_session_close(session);
+    sp_package_close(package);
+    free(rows);
+    return c.worst / c.largest;
+}
+
+static void test_logits_are_theirs(void **state)
+{
+    const char *path = creating_keep(creating_at("p.bin"));
+    (void)state;
+
+    for (size_t i = 0; i < N_NAMES; i++) {
+        double d;
+
+        creating_create(modelfile_of(names[i], NULL, true), path, SP_F32, SP_DTYPE_NONE, 2);
+        d = distance(path, names[i]);
+        if (!(d < tolerance)) fail_msg("%s: relative error %g", names[i], d);
+        creating_create(modelfile_of(names[i], NULL, false), path, SP_F32, SP_DTYPE_NONE, 2);
+        assert_true(distance(path, names[i]) > 0.1);
+    }
+}
+
+/* ---- bytes ---- */
+
+static void test_threads_change_nothing(void **state)
+{
+    const char *a = creating_keep(creating_at("a.bin")), *b = creating_keep(creating_at("b.bin"));
+    (void)state;
+
+    for (size_t i = 0; i < N_NAMES; i++) {
+        creating_create(modelfile_of(names[i], NULL, true), a, SP_Q8, SP_DTYPE_NONE, 1);
+        creating_create(modelfile_of(names[i], NULL, true), b, SP_Q8, SP_DTYPE_NONE, 3);
+        creating_same_file(a, b);
+    }
+}
+
+/* What create packs of a checkpoint can be merged into as well as the checkpoint. */
+static void test_packed_files_merge_alike(void **state)
+{
+    const char *a = creating_keep(creating_at("a.bin")), *b = creating_keep(creating_at("b.bin"));
+    const char *plain = creating_keep(creating_at("plain.bin"));
+    (void)state;
+
+    for (size_t i = 0; i < N_NAMES; i++) {
+        if (strncmp(names[i], "tied", 4) == 0) continue;
+        creating_create(modelfile_of(names[i], NULL, false), plain, SP_DTYPE_NONE, SP_DTYPE_NONE,
+                        1);
+        creating_create(modelfile_of(names[i], NULL, true), a, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
+        creating_create(modelfile_of(names[i], plain, true), b, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
+        creating_same_file(a, b);
+    }
+}
+
+/* As stored, a merged tensor is what it is in f32, rounded once. */
+static void test_types_stay(void **state)
+{
+    const char *a = creating_keep(creating_at("a.bin")), *b = creating_keep(creating_at("b.bin"));
+    struct sp_source exact, rounded;
+    (void)state;
+
+    creating_create(modelfile_of("patterns", NULL, true), a, SP_F32, SP_DTYPE_NONE, 1);
+    creating_create(modelfile_of("patterns", NULL, true), b, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
+    assert_int_equal(sp_source_open(&exact, a, SP_PART_TARGET, NULL, NULL), SP_OK);
+    assert_int_equal(sp_source_open(&rounded, b, SP_PART_TARGET, NULL, NULL), SP_OK);
+    for (size_t i = 0; i < exact.specs.n_specs; i++) {
+        const struct sp_tensor_spec *spec = &exact.specs.specs[i];
+        size_t n = sp_spec_elements(spec);
+        enum sp_dtype wide, type;
+        float *x = stored_floats(&exact, spec, &wide), *y = stored_floats(&rounded, spec, &type);
+        uint8_t *bytes = malloc(n * 2);
+
+        assert_int_equal(type, SP_BF16);
+        assert_int_equal(sp_encode_floats(bytes, SP_BF16, x, n, 0, NULL), SP_OK);
+        sp_decode_floats(x, SP_BF16, bytes, n);
+        assert_memory_equal(x, y, n * sizeof *x);
+        free(bytes);
+        free(x);
+        free(y);
+    }
+    sp_source_release(&exact);
+    sp_source_release(&rounded);
+}
+
+/* ---- what a file tells ---- */
+
+static char *read_adapters(const char *path)
+{
+    struct sp_pack *pack = creating_open(path);
+    char *text;
+    size_t size;
+
+    assert_int_equal(
+        sp_pack_read_section(pack, SP_PART_TARGET, SP_SECTION_ADAPTERS, &text, &size, NULL), SP_OK);
+    sp_pack_close(pack);
+    return text;
+}
+
+/* Merged twice, it tells of both; quantized, of the same. No path is in it. */
+static void test_files_tell(void **state)
+{
+    const char *a = creating_keep(creating_at("a.bin")), *b = creating_keep(creating_at("b.bin"));
+    char *once, *twice, *again, want[600];
+    (void)state;
+
+    creating_create(modelfile_of("dora", NULL, false), a, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
+    assert_null(read_adapters(a));
+    creating_create(modelfile_of("dora", NULL, true), a, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
+    once = read_adapters(a);
+    assert_non_null(strstr(once, "\"products\":9,\"rank\":[4,4],\"scale\":[2,2],"
+                                 "\"magnitudes\":true,\"tensors\":0}]"));
+    assert_null(strstr(once, "dora"));
+    creating_create(modelfile_of("mlx_dora", a, true), b, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
+    twice = read_adapters(b);
+    snprintf(want, sizeof want, "%.*s,{\"format\":\"mlx\",", (int)strlen(once) - 1, once);
+    assert_memory_equal(twice, want, strlen(want));
+    creating_requantize(b, a, SP_Q8, SP_DTYPE_NONE);
+    again = read_adapters(a);
+    assert_string_equal(again, twice);
+    free(once);
+    free(twice);
+    free(again);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_logits_are_theirs, creating_begin, creating_end),
+        cmocka_unit_test_setup_teardown(test_threads_change_nothing, creating_begin, creating_end),
+        cmocka_unit_test_setup_teardown(test_packed_files_merge_alike, creating_begin,
+                                        creating_end),
+        cmocka_unit_test_setup_teardown(test_types_stay, creating_begin, creating_end),
+        cmocka_unit_test_setup_teardown(test_files_tell, creating_begin, creating_end),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
