@@ -1,4 +1,5 @@
-/* spectool serve: a packed file behind HTTP, in the words of the OpenAI and ollama APIs.
+/* spectool serve: a packed file behind HTTP, in the words of the OpenAI, Anthropic and ollama
+ * APIs.
  *
  * As many threads generate as there are sessions, this one among them; each connection has a thread
  * of its own; one waits for signals. */
@@ -280,7 +281,7 @@ static const struct options defaults = {.settings = SP_SETTINGS_DEFAULTS,
 
 const struct sp_command sp_cmd_serve = {
     .name = "serve",
-    .summary = "Answer requests over HTTP (OpenAI's and ollama's APIs)",
+    .summary = "Answer requests over HTTP (OpenAI's, Anthropic's, ollama's APIs)",
     .operands = "FILE",
     .min_operands = 1,
     .max_operands = 1,

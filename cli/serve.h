@@ -4,12 +4,14 @@
  *   serve_routes    a request's path     -> who answers it
  *   serve_openai,   a request's JSON     -> struct sp_serve_ask; and back, an answer's text -> JSON
  *   serve_responses,
+ *   serve_anthropic,
  *   serve_ollama
  *   serve_queue     asks wait their turn
+ *   serve_prompt    an ask               -> prompt
  *   serve_answer    an ask               -> prompt, session, text
  *   serve_sessions  a prompt             -> the session that has read the most of it
  *   said            a text               -> content, thoughts, calls of tools
- *   serve_model     what is served, as both APIs list it */
+ *   serve_model     what is served, as the APIs list it */
 #ifndef SP_CLI_SERVE_H
 #define SP_CLI_SERVE_H
 
@@ -59,12 +61,13 @@ struct sp_serve_reply {
     uint64_t number;                     /* of the request, from 1 */
     double seconds;                      /* since it was asked */
     double waited;                       /* of these, before its turn */
+    size_t n_prompt, n_reused;           /* its tokens; of these, those that are cached already */
     const struct sp_said *said;          /* so far, the piece at hand included; borrowed */
     const struct sp_serve_token *tokens; /* [n_tokens] those that go with the text; borrowed, */
     size_t n_tokens;
     const struct sp_serve_token *all_tokens; /* [n_all_tokens] as is: with those that were told */
     size_t n_all_tokens;
-    size_t offset;   /* characters of tokens that were told */
+    size_t offset; /* characters of tokens that were told */
     /* For APIs whose streams have them: */
     size_t n_events; /* that were told */
     size_t n_begun;  /* parts of what is said that were begun, */
@@ -79,6 +82,7 @@ struct sp_serve_dialect {
                            struct sp_err *err);
     /* Streams: before the first piece, a piece, after the last one. */
     void (*begin)(struct sp_serve_reply *reply);
+    void (*wait)(struct sp_serve_reply *reply); /* while the prompt is read; NULL: nothing */
     void (*piece)(struct sp_serve_reply *reply, const struct sp_answer_piece *piece);
     void (*end)(struct sp_serve_reply *reply, const struct sp_result *result);
     /* Without streaming: everything. */
@@ -87,7 +91,9 @@ struct sp_serve_dialect {
     void (*broken)(struct sp_serve_reply *reply, int status, const char *sentence);
     /* A failure as the whole answer. */
     void (*fail)(struct sp_json_out *out, int status, const char *sentence);
+    const char *too_long; /* clients know a prompt that is too long by these words; NULL: by none */
 };
+extern const struct sp_serve_dialect sp_serve_anthropic;
 extern const struct sp_serve_dialect sp_serve_openai_chat, sp_serve_openai_text;
 extern const struct sp_serve_dialect sp_serve_responses;
 extern const struct sp_serve_dialect sp_serve_ollama_chat, sp_serve_ollama_text;

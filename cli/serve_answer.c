@@ -1,7 +1,6 @@
-/* One job: its prompt through the template and the tokenizer, the session's text into the words of
- * the API it was asked in. Runs on the threads that generate. */
-#include "cli/serve.h"
-#include "cli/template_source.h"
+/* One job: from its prompt to the session's text, and that into the words of the API it was asked
+ * in. Runs on the threads that generate. */
+#include "cli/serve_prompt.h"
 #include "runtime/clock.h"
 #include "runtime/session.h"
 
@@ -28,7 +27,8 @@ struct answering {
     size_t n_bytes, n_shown; /* of all tokens; of all text */
     char *text;              /* of `reply.out` */
     size_t size;
-    bool begun;      /* the stream's head is out */
+    bool begun;      /* the stream's head is out, */
+    double told_at;  /* or its last sign of life */
     bool told;       /* all of the answer */
     bool call_begun; /* and told as it comes */
 };
@@ -94,11 +94,21 @@ static int look(const struct answering *a)
     return sp_serve_queue_is_vain(a->serve->queue, a->job);
 }
 
+/* Nothing is told while the prompt is read: now and then a stream says that it lives. */
 static int on_prompt(void *context, size_t done, size_t total)
 {
+    static const double seconds = 5;
+    struct answering *a = context;
+    double now = sp_seconds();
+
     (void)done;
     (void)total;
-    return look(context);
+    if (a->begun && a->job->dialect->wait && now - a->told_at >= seconds && open_out(a)) {
+        a->told_at = now;
+        a->job->dialect->wait(&a->reply);
+        send_out(a);
+    }
+    return look(a);
 }
 
 /* A token that ends the answer is no part of it. */
@@ -281,66 +291,26 @@ static enum sp_status read_answers_of(struct answering *a, const struct sp_gener
     if (ask->template != NULL) {
         st = sp_answer_syntax_learn(&a->syntax, ask->template, g->package->tokenizer, err);
     }
-    if (st || (st = make_grammar(a, g, prompt, size, err))) return st;
+    if (st) return st;
+    if (ask->begun.len > 0 && sp_answer_syntax_thinks(&a->syntax, prompt, size)) {
+        return sp_fail(err, SP_E_UNSUPPORTED,
+                       "the last message is the assistant's, and this model's answers begin with "
+                       "thoughts");
+    }
+    if ((st = make_grammar(a, g, prompt, size, err))) return st;
     /* What is held to a form alone is content from its first byte. */
     return ask->grammar && a->grammar == NULL ? SP_OK : open_parser(a, prompt, size, err);
 }
 
-static enum sp_status render(struct sp_ids *ids, struct answering *a, const struct sp_generation *g,
-                             struct sp_err *err)
+/* The prompt, and what is to be known of its answer. */
+static enum sp_status read_prompt(struct sp_serve_prompt *prompt, struct answering *a,
+                                  struct sp_generation *g, struct sp_err *err)
 {
     const struct sp_serve_ask *ask = &a->job->ask;
-    const struct sp_template *t = ask->template ? ask->template : g->conversation.template;
-    struct sp_template_input in = {
-        .messages = ask->messages,
-        .tools = ask->tools,
-        .kwargs = ask->kwargs,
-        .prompt = ask->prompt,
-        .suffix = ask->suffix,
-        .generation_prompt = true,
-        .think = ask->think,
-        .is_think_set = ask->is_think_set,
-        .think_level = ask->think_level,
-        .now = sp_template_now(),
-    };
-    enum sp_status st;
-    char *text = NULL;
-    size_t size;
+    enum sp_status st = sp_serve_prompt_read(prompt, ask, g, err);
 
-    if ((st = sp_template_render(&text, &size, t, &in, err))) {
-        sp_context(err, "the chat template");
-        return st;
-    }
-    st = sp_prompt_raw(ids, g->package, text, size, false, err);
-    if (!st && ask->messages != NULL) st = read_answers_of(a, g, text, size, err);
-    free(text);
-    return st;
-}
-
-/* Ids, text as it is, or a conversation: whose template's own end of a turn ends the answer. */
-static enum sp_status read_prompt(struct sp_ids *ids, struct answering *a, struct sp_generation *g,
-                                  struct sp_err *err)
-{
-    const struct sp_serve_ask *ask = &a->job->ask;
-    enum sp_status st;
-
-    if (ask->messages != NULL || ask->suffix != NULL) {
-        st = render(ids, a, g, err);
-        if (!st && ask->template != NULL) {
-            g->conversation.has_end_id =
-                sp_prompt_end_of_turn(&g->conversation.end_id, g->package, ask->template);
-        }
-    } else {
-        g->conversation.has_end_id = false;
-        if (ask->ids.n > 0) {
-            *ids = ask->ids;
-            return SP_OK;
-        }
-        st = sp_prompt_raw(ids, g->package, ask->text, ask->text_size, true, err);
-    }
-    if (st) return st;
-    if (ids->n == 0) return sp_fail(err, SP_E_INPUT, "the prompt is empty");
-    return SP_OK;
+    if (st || ask->messages == NULL) return st;
+    return read_answers_of(a, g, prompt->text, prompt->size, err);
 }
 
 static double rate(size_t n, double seconds)
@@ -388,6 +358,7 @@ static void begin_stream(struct answering *a)
     a->job->dialect->begin(&a->reply);
     send_out(a);
     a->begun = true;
+    a->told_at = sp_seconds();
     sp_serve_queue_begin(a->serve->queue, a->job, 200);
 }
 
@@ -413,6 +384,8 @@ static enum sp_status generate(struct answering *a, const struct sp_generation *
         special_ids[i] = a->specials.at[i].id;
     a->request.special_ids = special_ids;
     a->request.n_special_ids = a->specials.n;
+    a->reply.n_prompt = ids->n;
+    a->reply.n_reused = sp_session_find(g->session, ids->at, ids->n);
     if (ask->stream) begin_stream(a);
     st = sp_session_generate(g->session, &a->request, &a->result, err);
     if (!st && a->parser != NULL && a->result.stop != SP_STOP_CANCELLED) {
@@ -439,7 +412,7 @@ void sp_serve_answer(const struct sp_serve *serve, struct sp_serve_job *job)
                           .job = job,
                           .reply = {.serve = serve, .ask = &job->ask, .number = job->number}};
     struct sp_generation g = *serve->generation; /* but for the session */
-    struct sp_ids ids = {0};
+    struct sp_serve_prompt prompt = {.text = NULL};
     struct sp_err err = {0};
     enum sp_status st;
 
@@ -449,12 +422,15 @@ void sp_serve_answer(const struct sp_serve *serve, struct sp_serve_job *job)
     a.said.key = ((uint64_t)a.reply.began.tv_sec << 32) + (job->number << 16);
     if (look(&a)) goto done;
     pthread_mutex_lock(serve->reading);
-    st = read_prompt(&ids, &a, &g, &err);
+    st = read_prompt(&prompt, &a, &g, &err);
     pthread_mutex_unlock(serve->reading);
     if (st) goto done;
-    if ((st = sp_generation_check_room(&g, ids.n, &err))) goto done;
-    g.session = sp_serve_sessions_take(serve->sessions, ids.at, ids.n);
-    st = generate(&a, &g, &ids, &err);
+    if ((st = sp_generation_check_room(&g, prompt.ids.n, &err))) {
+        if (job->dialect->too_long) sp_context(&err, "%s", job->dialect->too_long);
+        goto done;
+    }
+    g.session = sp_serve_sessions_take(serve->sessions, prompt.ids.at, prompt.ids.n);
+    st = generate(&a, &g, &prompt.ids, &err);
     sp_serve_sessions_give(serve->sessions, g.session);
     if (st) goto done;
     describe(&a);
@@ -468,5 +444,5 @@ done:
     sp_answer_specials_release(&a.specials);
     sp_said_release(&a.said);
     sp_result_release(&a.result);
-    if (ids.at != job->ask.ids.at) sp_ids_release(&ids);
+    sp_serve_prompt_release(&prompt);
 }

@@ -27,6 +27,7 @@ void sp_serve_ask_release(struct sp_serve_ask *ask)
     sp_template_free(ask->template);
     sp_grammar_close(ask->grammar);
     sp_ids_release(&ask->ids);
+    sp_text_release(&ask->begun);
     sp_json_free(ask->messages);
     sp_json_free(ask->own_tools);
     sp_json_free(ask->body);

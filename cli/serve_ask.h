@@ -18,6 +18,7 @@ struct sp_serve_ask {
     const char *text;         /* [text_size], as it is */
     size_t text_size;
     struct sp_ids ids;                     /* owned */
+    struct sp_text begun;                  /* how the answer to messages begins already; owned */
     const struct sp_json *prompt, *suffix; /* strings: text around a gap */
     const struct sp_json *tools, *kwargs;  /* for the template; NULL: none */
     struct sp_json *own_tools;             /* tools, where the body has another form; owned */
@@ -29,6 +30,7 @@ struct sp_serve_ask {
     bool one_call;                         /* and no more */
     bool think, is_think_set;
     const char *think_level;     /* NULL: none */
+    bool omit_thoughts;          /* they are not told */
     struct sp_settings settings; /* owned */
     bool stream;
     bool tell_usage; /* OpenAI: a last chunk with the numbers of tokens */
@@ -72,7 +74,7 @@ SP_MUST_CHECK enum sp_status sp_serve_refuse(const struct sp_json *object,
 SP_MUST_CHECK enum sp_status sp_serve_read_tools(struct sp_serve_ask *ask, struct sp_err *err);
 
 /* The form of the answer that the body asks for: OpenAI's `response_format` and llama-server's
- * `grammar` and `json_schema`; the Responses API's `text.format`; ollama's `format`.
+ * `grammar` and `json_schema`; the Responses API's `text.format`; ollama's `format`; Anthropic's.
  * (serve_form.c) */
 SP_MUST_CHECK enum sp_status sp_serve_openai_read_form(struct sp_serve_ask *ask,
                                                        struct sp_err *err);
@@ -80,6 +82,8 @@ SP_MUST_CHECK enum sp_status sp_serve_responses_read_form(struct sp_serve_ask *a
                                                           struct sp_err *err);
 SP_MUST_CHECK enum sp_status sp_serve_ollama_read_form(struct sp_serve_ask *ask,
                                                        struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_serve_anthropic_read_form(struct sp_serve_ask *ask,
+                                                          struct sp_err *err);
 
 /* Which of ask->tools are to be called. Valid when zeroed: any or none, as the model likes. */
 struct sp_serve_wanted_calls {

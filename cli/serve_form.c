@@ -118,3 +118,18 @@ enum sp_status sp_serve_ollama_read_form(struct sp_serve_ask *ask, struct sp_err
     if ((st = sp_form_of_json(&grammar, format, err))) return st;
     return take(ask, grammar, "format", err);
 }
+
+/* The older name is that of its first releases. */
+enum sp_status sp_serve_anthropic_read_form(struct sp_serve_ask *ask, struct sp_err *err)
+{
+    static const struct form_keys keys = {"output_config.format", "output_config.format.schema",
+                                          "output_config.format.schema"},
+                                  old_keys = {"output_format", "output_format.schema",
+                                              "output_format.schema"};
+    const struct sp_json *format = sp_json_get(sp_json_get(ask->body, "output_config"), "format");
+    const struct sp_json *old = sp_json_get(ask->body, "output_format");
+    enum sp_status st = SP_OK;
+
+    if (format) st = read_format(ask, format, format, &keys, err);
+    return st || old == NULL ? st : read_format(ask, old, old, &old_keys, err);
+}

@@ -53,6 +53,11 @@ static void set_patience(struct sp_http_connection *c, unsigned seconds)
     MHD_set_connection_option(c->mhd, MHD_CONNECTION_OPTION_TIMEOUT, seconds);
 }
 
+const char *sp_http_header(const struct sp_http_connection *c, const char *name)
+{
+    return MHD_lookup_connection_value(c->mhd, MHD_HEADER_KIND, name);
+}
+
 bool sp_http_is_gone(const struct sp_http_connection *c)
 {
     struct pollfd socket = {.fd = c->socket, .events = POLLRDHUP};
@@ -130,7 +135,7 @@ static struct MHD_Response *response_of(struct sp_http_connection *c)
     if (a->cors != NULL) {
         add_header(response, "Access-Control-Allow-Origin", a->cors);
         add_header(response, "Access-Control-Allow-Methods", "GET, POST, OPTIONS");
-        add_header(response, "Access-Control-Allow-Headers", "Authorization, Content-Type");
+        add_header(response, "Access-Control-Allow-Headers", "Authorization, Content-Type, *");
         add_header(response, "Vary", "Origin");
     }
     return response;
@@ -142,8 +147,8 @@ static enum MHD_Result answer(struct sp_http_connection *c)
     struct sp_http_request request = {
         .method = c->method,
         .path = c->path,
-        .host = MHD_lookup_connection_value(c->mhd, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST),
-        .origin = MHD_lookup_connection_value(c->mhd, MHD_HEADER_KIND, MHD_HTTP_HEADER_ORIGIN),
+        .host = sp_http_header(c, MHD_HTTP_HEADER_HOST),
+        .origin = sp_http_header(c, MHD_HTTP_HEADER_ORIGIN),
         .size = c->body.len,
         .too_large = c->too_large,
         .connection = c,

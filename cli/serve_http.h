@@ -61,6 +61,9 @@ unsigned sp_http_port(const struct sp_http *http);
 /* Takes no more connections, gives answers on their way a moment to go out, and ends. */
 void sp_http_close(struct sp_http *http); /* NULL is fine */
 
+/* A header of the request; NULL: not there. Borrowed as long as the request. */
+const char *sp_http_header(const struct sp_http_connection *connection, const char *name);
+
 /* Has the client closed its end? */
 bool sp_http_is_gone(const struct sp_http_connection *connection);
 

@@ -147,6 +147,42 @@ void sp_serve_model_list(struct sp_json_out *out, const struct sp_serve_model *m
     sp_json_out_end(out, ']');
 }
 
+/* ---- Anthropic --------------------------------------------------------------------------------
+ */
+
+static void write_model(struct sp_json_out *out, const struct sp_serve_model *m, const char *name)
+{
+    const struct timespec made = {.tv_sec = m->modified};
+    char time[SP_TIME_TEXT];
+
+    sp_json_out_text(out, "type", "model");
+    sp_json_out_text(out, "id", name);
+    sp_json_out_text(out, "display_name", name);
+    sp_json_out_text(out, "created_at", sp_serve_time(time, &made));
+    sp_json_out_text(out, "lifecycle", "active");
+    sp_json_out_u64(out, "max_input_tokens", m->n_context);
+    sp_json_out_u64(out, "max_tokens", m->n_context);
+}
+
+void sp_serve_model_anthropic_entry(struct sp_json_out *out, const struct sp_serve_model *m)
+{
+    write_model(out, m, m->names[0]);
+}
+
+void sp_serve_model_anthropic_list(struct sp_json_out *out, const struct sp_serve_model *m)
+{
+    sp_json_out_begin(out, "data", '[');
+    for (size_t i = 0; i < m->n_names; i++) {
+        sp_json_out_begin(out, NULL, '{');
+        write_model(out, m, m->names[i]);
+        sp_json_out_end(out, '}');
+    }
+    sp_json_out_end(out, ']');
+    sp_json_out_bool(out, "has_more", false);
+    sp_json_out_text(out, "first_id", m->names[0]);
+    sp_json_out_text(out, "last_id", m->names[m->n_names - 1]);
+}
+
 /* ---- ollama -----------------------------------------------------------------------------------
  */
 

@@ -33,6 +33,9 @@ bool sp_serve_model_is(const struct sp_serve_model *model, const char *name);
 /* Members of GET /v1/models, as a list; one of them, /v1/models/NAME. */
 void sp_serve_model_list(struct sp_json_out *out, const struct sp_serve_model *model);
 void sp_serve_model_entry(struct sp_json_out *out, const struct sp_serve_model *model);
+/* The same as Anthropic's API has them. */
+void sp_serve_model_anthropic_list(struct sp_json_out *out, const struct sp_serve_model *model);
+void sp_serve_model_anthropic_entry(struct sp_json_out *out, const struct sp_serve_model *model);
 /* GET /api/tags, or, of what is loaded, /api/ps; POST /api/show. */
 void sp_serve_model_tags(struct sp_json_out *out, const struct sp_serve_model *model, bool loaded);
 void sp_serve_model_show(struct sp_json_out *out, const struct sp_serve_model *model);

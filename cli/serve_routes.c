@@ -1,6 +1,8 @@
 /* Who answers which path. */
+#include "cli/serve_anthropic.h"
 #include "cli/serve_ollama.h"
 #include "cli/serve_openai.h"
+#include "cli/serve_prompt.h"
 #include "runtime/clock.h"
 
 #include <inttypes.h>
@@ -40,14 +42,26 @@ static void close_body(struct exchange *x, int status)
     free(x->text);
 }
 
-/* An error in the words of the API that the path is of; the log has its sentence, too. */
+static bool begins(const struct exchange *x, const char *path)
+{
+    return strncmp(x->request->path, path, strlen(path)) == 0;
+}
+
+/* All requests of Anthropic's API have the header, also those to paths that OpenAI's has too. */
+static bool is_anthropic(const struct exchange *x)
+{
+    return begins(x, "/v1/messages") ||
+           sp_http_header(x->request->connection, "anthropic-version") != NULL;
+}
+
+/* An error in the words of the API that was asked; the log has its sentence, too. */
 static void refuse(struct exchange *x, int status, const char *sentence)
 {
-    bool ollama = strncmp(x->request->path, "/api/", 5) == 0;
-
     if (!open_body(x)) return;
-    if (ollama) {
+    if (begins(x, "/api/")) {
         sp_serve_ollama_fail(&x->out, status, sentence);
+    } else if (is_anthropic(x)) {
+        sp_serve_anthropic_fail(&x->out, status, sentence);
     } else {
         sp_serve_openai_fail(&x->out, status, sentence);
     }
@@ -185,6 +199,21 @@ refused:
     free(c);
 }
 
+static void anthropic(struct exchange *x)
+{
+    struct sp_json *body = read_body(x);
+
+    if (body == NULL) return;
+    if (sp_json_get(body, "thread") == NULL) {
+        generate(x, body, &sp_serve_anthropic);
+        return;
+    }
+    sp_json_free(body);
+    if (!open_body(x)) return;
+    sp_serve_anthropic_refuse_thread(&x->out);
+    close_body(x, 400);
+}
+
 static void openai_chat(struct exchange *x)
 {
     struct sp_json *body = read_body(x);
@@ -306,7 +335,11 @@ done:
 static void models(struct exchange *x)
 {
     if (!open_object(x)) return;
-    sp_serve_model_list(&x->out, &x->serve->model);
+    if (is_anthropic(x)) {
+        sp_serve_model_anthropic_list(&x->out, &x->serve->model);
+    } else {
+        sp_serve_model_list(&x->out, &x->serve->model);
+    }
     close_object(x);
 }
 
@@ -320,11 +353,35 @@ static void model(struct exchange *x)
         return;
     }
     if (!open_object(x)) return;
-    sp_serve_model_entry(&x->out, &x->serve->model);
+    if (is_anthropic(x)) {
+        sp_serve_model_anthropic_entry(&x->out, &x->serve->model);
+    } else {
+        sp_serve_model_entry(&x->out, &x->serve->model);
+    }
     close_object(x);
 }
 
-/* Paths of both APIs that would need something else than one packed file. */
+/* How many tokens the prompt of a conversation has. */
+static void count_tokens(struct exchange *x)
+{
+    struct sp_serve_ask ask = {.body = read_body(x)};
+    struct sp_err err = {0};
+    size_t n = 0;
+    enum sp_status st;
+
+    if (ask.body == NULL) return;
+    st = sp_serve_anthropic_read_prompt(&ask, x->serve, &err);
+    if (!st) st = sp_serve_prompt_count(&n, x->serve, &ask, &err);
+    if (st) {
+        refuse(x, sp_serve_status_of(st), err.text);
+    } else if (open_object(x)) {
+        sp_json_out_u64(&x->out, "input_tokens", n);
+        close_object(x);
+    }
+    sp_serve_ask_release(&ask);
+}
+
+/* Paths of the APIs that would need something else than one packed file. */
 static void missing(struct exchange *x)
 {
     char sentence[160];
@@ -345,6 +402,11 @@ static const struct route {
     {"GET", "/health", health},
     {"GET", "/v1/models", models},
     {"GET", "/v1/models/", model},
+    {"POST", "/v1/messages", anthropic},
+    {"POST", "/v1/messages/count_tokens", count_tokens},
+    {NULL, "/v1/messages/batches", missing},
+    {NULL, "/v1/messages/batches/", missing},
+    {NULL, "/v1/complete", missing},
     {"POST", "/v1/chat/completions", openai_chat},
     {"POST", "/v1/completions", openai_text},
     {"POST", "/v1/responses", openai_responses},

@@ -80,13 +80,14 @@ static enum sp_status hold(struct sp_held_text *h, const char *text, size_t n, b
     return SP_OK;
 }
 
-/* Position of the first stop text, SIZE_MAX if there is none. */
-static size_t find_stop(const struct sp_held_text *h)
+/* Position of the first stop text, SIZE_MAX if there is none; *index: which. */
+static size_t find_stop(const struct sp_held_text *h, size_t *index)
 {
     for (size_t at = 0; at < h->size; at++) {
         for (size_t i = 0; i < h->request->n_stops; i++) {
             size_t len = strlen(h->request->stops[i]);
             if (len <= h->size - at && memcmp(h->text + at, h->request->stops[i], len) == 0) {
+                *index = i;
                 return at;
             }
         }
@@ -116,7 +117,7 @@ enum sp_status sp_held_text_add(struct sp_held_text *h, const char *text, size_t
     size_t at;
 
     if ((st = hold(h, text, size, drafted, err))) return st;
-    at = find_stop(h);
+    at = find_stop(h, &h->result->stop_index);
     if (at == SIZE_MAX) return release(h, certain(h), err);
     h->is_stopped = true;
     h->size = at;

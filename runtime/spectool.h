@@ -267,6 +267,7 @@ struct sp_result {
     char *text; /* NUL-terminated, owned; NULL without a tokenizer */
     size_t text_size;
     enum sp_stop stop;
+    size_t stop_index;             /* SP_STOP_TEXT: which of the request's stops it was */
     uint64_t logits_digest;        /* XXH3-64 of the rows that chose each id, in order */
     struct sp_round_count *rounds; /* [n_rounds] one per target pass after the prompt's; owned */
     size_t n_rounds;

@@ -40,6 +40,7 @@ static void check_prompt(const struct sp_serve_ask *ask, const struct sp_templat
                                    .generation_prompt = true,
                                    .think = ask->think,
                                    .is_think_set = ask->is_think_set,
+                                   .think_level = ask->think_level,
                                    .now = {2025, 6, 15, 12, 0, 0}};
     char *text = NULL;
     size_t size;
@@ -48,6 +49,7 @@ static void check_prompt(const struct sp_serve_ask *ask, const struct sp_templat
         (ask->messages != NULL) + (ask->text != NULL) + (ask->ids.n > 0) + (ask->suffix != NULL);
 
     if (forms != 1 || ask->n_top > SP_SERVE_MAX_TOP) abort();
+    if (sp_utf8_valid(ask->begun.at, ask->begun.len) != ask->begun.len) abort();
     if (ask->messages == NULL && ask->suffix == NULL) return;
     st = sp_template_render(&text, &size, ask->template ? ask->template : t, &in, NULL);
     if (st == SP_E_BUG) abort();
@@ -57,8 +59,8 @@ static void check_prompt(const struct sp_serve_ask *ask, const struct sp_templat
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const struct sp_serve_dialect *const dialects[] = {
-        &sp_serve_openai_chat, &sp_serve_openai_text, &sp_serve_ollama_chat, &sp_serve_ollama_text,
-        &sp_serve_responses};
+        &sp_serve_openai_chat, &sp_serve_openai_text, &sp_serve_ollama_chat,
+        &sp_serve_ollama_text, &sp_serve_responses,   &sp_serve_anthropic};
     static const size_t n_dialects = sizeof dialects / sizeof *dialects;
     struct sp_settings settings = SP_SETTINGS_DEFAULTS;
     struct sp_generation g = {.settings = &settings};

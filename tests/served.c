@@ -142,6 +142,10 @@ const struct served_way served_ways[N_SERVED_WAYS] = {
      "{\"prompt\": \"Tell me a story about a lonely owl.\", "
      "\"options\": {\"num_predict\": 60, \"temperature\": 1.5, \"seed\": 7}, \"stream\": ",
      "response", "response"},
+    {"/v1/messages",
+     "{\"messages\": [{\"role\": \"user\", \"content\": \"Tell me a story about a lonely owl.\"}], "
+     "\"max_tokens\": 60, \"temperature\": 1.5, \"seed\": 7, \"stream\": ",
+     "content.0.text", "delta.text"},
 };
 
 char *served_run(const char *packed, const char *options)

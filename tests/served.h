@@ -52,7 +52,7 @@ char *served_joined(const struct serving_reply *r, const char *path, size_t *n);
     "\"logit_bias\": {\"1596\": -1000, \"1598\": -1000}}"
 
 /* Each API's way to ask for the same answer. */
-enum { N_SERVED_WAYS = 5 };
+enum { N_SERVED_WAYS = 6 };
 extern const struct served_way {
     const char *path, *body;   /* up to the value of `stream` */
     const char *whole, *piece; /* where the text stands in an answer, and in a stream's events */

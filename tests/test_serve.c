@@ -1,4 +1,4 @@
-/* `spectool serve` as clients of either API see it: the lists, the texts that are those of
+/* `spectool serve` as clients of any API see it: the lists, the texts that are those of
  * `spectool run`, and what the packed file settles. */
 #include "tests/served.h"
 
@@ -60,7 +60,7 @@ static void test_lists(void **state)
     sp_json_free(json);
 }
 
-/* A seed is a text: that of `run`, in both APIs, streamed or not, drafted or not. */
+/* A seed is a text: that of `run`, in all APIs, streamed or not, drafted or not. */
 static void test_seed(void **state)
 {
     char *expected = served_run(
