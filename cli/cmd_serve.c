@@ -19,7 +19,7 @@
 struct options {
     struct sp_settings settings;
     struct sp_engine_opts engine; /* but for what the settings hold too */
-    const char *host, *cors, *system;
+    const char *host, *cors, *system, *prompt_cache;
     struct sp_opt_list names;
     int64_t port, max_queue, sessions;
     bool no_draft, quiet, verbose;
@@ -52,6 +52,8 @@ static const struct sp_opt opts[] = {
     {SP_OPT_STRING, 0, "system", NULL, "TEXT", AT(system),
      .help = "System message, in place of the file's; a request's own replaces it"},
     SP_OPT_NUM_CTX(struct options, settings),
+    {SP_OPT_STRING, 0, "prompt-cache", NULL, "FILE", AT(prompt_cache), .path = true,
+     .help = "Begin with the prompt that run --prompt-cache has kept in FILE"},
     {SP_OPT_HEADING, .help = "Ending, where a request does not say"},
     SP_OPT_SET_ENDING(struct options, settings),
     {SP_OPT_HEADING, .help = "Drafting"},
@@ -257,6 +259,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
         goto done;
     }
     if (o->settings.depth != 0) sp_generation_note_vain(&g, args, o->no_draft, drafting);
+    if (o->prompt_cache && (st = sp_session_load(g.session, o->prompt_cache, err))) goto done;
     if ((st = sp_serve_sessions_new(&s.sessions, g.session, (size_t)o->sessions, err))) goto done;
     if ((st = sp_serve_model_read(&s.model, &g, &o->names, err))) goto done;
     if (o->verbose) {

@@ -1,5 +1,6 @@
 /* `spectool serve` as clients of any API see it: the lists, the texts that are those of
  * `spectool run`, and what the packed file settles. */
+#include "tests/packed.h"
 #include "tests/served.h"
 
 #include <setjmp.h>
@@ -181,6 +182,33 @@ static void test_reuse(void **state)
     assert_int_equal(serving_stop(&fresh), 0);
 }
 
+/* What `run` has kept of a prompt need not be read by a server, either. */
+static void test_prompt_cache(void **state)
+{
+    static const char question[] = "{\"prompt\": [582, 580, 258, 421, 1, 2, 3, 4, 5, 6, 7, 8], "
+                                   "\"max_tokens\": 12, \"seed\": 1}";
+    char *said, run_options[256];
+    const char *cache = packed_path("prompt.cache");
+    const char *const options[] = {"--prompt-cache", cache, "--kv-type", "f32", NULL};
+    struct serving s;
+    struct sp_json *a, *b;
+
+    (void)state;
+    snprintf(run_options, sizeof run_options,
+             "--ids 582,580,258,421,1,2,3,4,5,6,7 --kv-type f32 --num-predict 2 --prompt-cache %s",
+             cache);
+    said = served_run(served_file, run_options);
+    s = serving_start(served_file, options);
+    a = serving_json(serving_ask(&s, "POST", "/v1/completions", question), 200);
+    b = served_post("/v1/completions", question);
+    assert_in_range(served_number(a, "usage.prompt_tokens_details.cached_tokens"), 9, 11);
+    assert_string_equal(served_text(a, "choices.0.text"), served_text(b, "choices.0.text"));
+    sp_json_free(a);
+    sp_json_free(b);
+    assert_int_equal(serving_stop(&s), 0);
+    free(said);
+}
+
 /* The file's SYSTEM leads a conversation unless that brings its own, its PARAMETER and the command
  * line settle what a request leaves open, and `run` has the same prompt. */
 static void test_records(void **state)
@@ -228,7 +256,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lists),   cmocka_unit_test(test_seed),
         cmocka_unit_test(test_no_seed), cmocka_unit_test(test_characters),
-        cmocka_unit_test(test_reuse),   cmocka_unit_test(test_records),
+        cmocka_unit_test(test_reuse),   cmocka_unit_test(test_prompt_cache),
+        cmocka_unit_test(test_records),
     };
 
     signal(SIGPIPE, SIG_IGN);

@@ -12,6 +12,8 @@ try packed.bin --name ''
 try packed.bin --host 192.0.2.1 --port 11434
 try missing.bin
 try packed.bin --num-ctx 4096
+try packed.bin --prompt-cache packed.bin
+try packed.bin --prompt-cache missing.cache
 # One port is one server's; a signal ends it in good order. Notes come first.
 spectool serve packed.bin --port 0 --no-draft --draft-depth 4 --accept coupled 2>first &
 for _ in $(seq 600); do
