@@ -10,9 +10,11 @@
 #include <unistd.h>
 
 enum {
-    SLICE = 1 << 20,       /* bytes that a thread reads before it asks for more */
-    LEAST_SLICES = 128,    /* larger than the caches of a desktop */
+    SLICE = 1 << 20, /* bytes that a thread reads before it asks for more */
+    LEAST_SLICES = 64,
+    DESKTOP_SLICES = 128,  /* larger than the caches of a desktop */
     MOST_SLICES = 1 << 10, /* no more, however large the caches are */
+    TIMES = 4,             /* as large as what it has to be larger than */
     N_READS = 3,
 };
 
@@ -23,24 +25,29 @@ struct sp_bandwidth {
     size_t n_slices;
 };
 
-static size_t count_slices(void)
+/* Larger than the caches, but what lies in them needs no more than its own like. */
+static size_t count_slices(uint64_t read_size)
 {
-    size_t n = LEAST_SLICES;
+    size_t n = DESKTOP_SLICES;
+    uint64_t enough = read_size / SLICE * TIMES;
 
 #ifdef _SC_LEVEL3_CACHE_SIZE
     long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
-    if (cache > 0 && (size_t)cache / SLICE * 4 > n) n = (size_t)cache / SLICE * 4;
+    if (cache > 0 && (size_t)cache / SLICE * TIMES > n) n = (size_t)cache / SLICE * TIMES;
 #endif
-    return n < MOST_SLICES ? n : MOST_SLICES;
+    if (n > MOST_SLICES) n = MOST_SLICES;
+    if (enough < LEAST_SLICES) enough = LEAST_SLICES;
+    return n < enough ? n : (size_t)enough;
 }
 
-enum sp_status sp_bandwidth_open(struct sp_bandwidth **out, unsigned n_threads, struct sp_err *err)
+enum sp_status sp_bandwidth_open(struct sp_bandwidth **out, unsigned n_threads, uint64_t read_size,
+                                 struct sp_err *err)
 {
     struct sp_bandwidth *b = NULL;
     enum sp_status st;
 
     if ((st = sp_new(&b, 1, sizeof *b, err))) goto done;
-    b->n_slices = count_slices();
+    b->n_slices = count_slices(read_size);
     if ((st = sp_pool_open(&b->pool, n_threads, err))) goto done;
     if ((st = sp_new(&b->sums, b->n_slices, sizeof *b->sums, err))) goto done;
     if ((st = sp_new_aligned(&b->buffer, b->n_slices, SLICE, err))) goto done;

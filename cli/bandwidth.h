@@ -5,10 +5,14 @@
 
 #include "format/err.h"
 
-struct sp_bandwidth; /* a buffer larger than the caches, and threads that read it */
+#include <stdint.h>
 
+struct sp_bandwidth; /* a buffer, and threads that read it */
+
+/* The buffer is larger than the caches, or, where that is less, four times what a pass reads
+ * (read_size, in bytes): a model that small lies in the caches itself. */
 SP_MUST_CHECK enum sp_status sp_bandwidth_open(struct sp_bandwidth **out, unsigned n_threads,
-                                               struct sp_err *err);
+                                               uint64_t read_size, struct sp_err *err);
 void sp_bandwidth_close(struct sp_bandwidth *bandwidth); /* NULL is fine */
 
 /* Bytes per second: the best of three reads of the buffer, fewer where they take long. */

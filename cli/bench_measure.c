@@ -405,7 +405,10 @@ enum sp_status sp_bench_measure(struct sp_bench *bench, struct sp_package *packa
     if ((st = open_session(&r))) goto done;
     if ((st = settle_depths(&r))) goto done;
     if ((st = read_prompts(&r))) goto done;
-    if ((st = sp_bandwidth_open(&r.bandwidth, bench->info.n_threads, err))) goto done;
+    if ((st = sp_bandwidth_open(&r.bandwidth, bench->info.n_threads,
+                                sp_session_read_size(r.session, 0), err))) {
+        goto done;
+    }
     st = measure(&r);
 done:
     sp_bandwidth_close(r.bandwidth);

@@ -39,14 +39,15 @@ def compare(name, what, wanted, found):
 def check(spectool, name, source, golden, decode):
     texts = [r["text"] for r in golden]
     both = golden + decode
+    ids, special = [r["ids"] for r in golden], [r["ids_special"] for r in golden]
+    plain = [r["decoded"] for r in both] + [r.get("decoded_special", r["decoded"]) for r in golden]
+    # A row of checks is one process, which loads the tokenizer once.
     checks = [
-        ("tokenize", [], texts, [r["ids"] for r in golden], "ids"),
-        ("tokenize", ["--special"], texts, [r["ids_special"] for r in golden], "ids with specials"),
-        ("detokenize", [], [r["ids"] for r in both], [r["decoded"] for r in both], "text"),
+        ("tokenize", [], texts, ids, "ids"),
+        ("tokenize", ["--special"], texts, special, "ids with specials"),
+        ("detokenize", [], [r["ids"] for r in both] + special, plain, "text"),
         ("detokenize", ["--skip-special"], [r["ids"] for r in both],
          [r.get("decoded_skip", r["decoded"]) for r in both], "text without specials"),
-        ("detokenize", [], [r["ids_special"] for r in golden],
-         [r.get("decoded_special", r["decoded"]) for r in golden], "text with added specials"),
     ]
     results = [compare(name, what, wanted, batch(spectool, command, source, options, values))
                for command, options, values, wanted, what in checks]
