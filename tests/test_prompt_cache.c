@@ -412,10 +412,78 @@ static void any_bytes(void **state)
     }
 }
 
+struct saving {
+    struct sp_session *session;
+    const char *cache;
+    size_t n_calls, n_reused;
+    int answer;
+};
+
+static int save_prompt(void *context, size_t n_reused)
+{
+    struct saving *s = context;
+
+    s->n_calls++;
+    s->n_reused = n_reused;
+    save(s->session, s->cache);
+    return s->answer;
+}
+
+/* Saved by the callback that hears of the prompt: no answer is other for it, and who loads the file
+ * finds the prompt read, and nothing of the answer. */
+static void saved_in_the_callback(void **state)
+{
+    const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8);
+    struct generating writer = generating_open(path, NULL, 2, &usual);
+    struct generating reader = generating_open(path, NULL, 1, &usual);
+    struct saving saving = {.session = writer.session, .cache = packed_path("called")};
+    struct prompts p = prompts_for(&writer);
+    struct sp_result want = generating_run(reader.session, p.first, N_FIRST, N_TOKENS, PLAIN, true);
+    struct sp_request request = {.prompt = p.first,
+                                 .n_prompt = N_FIRST,
+                                 .max_tokens = N_TOKENS,
+                                 .depth = DEPTH,
+                                 .ignore_eos = true,
+                                 .digest = true,
+                                 .context = &saving,
+                                 .prompt_read = save_prompt};
+    struct sp_result r;
+
+    (void)state;
+    generating_close(&reader);
+    assert_int_equal(sp_session_generate(writer.session, &request, &r, NULL), SP_OK);
+    assert_int_equal(saving.n_calls, 1);
+    assert_int_equal(saving.n_reused, 0);
+    generating_same(&r, &want);
+    sp_result_release(&r);
+
+    reader = generating_open(path, "scalar", 1, &usual);
+    load(reader.session, saving.cache);
+    assert_int_equal(sp_session_n_cached(reader.session), N_FIRST);
+    r = generating_run(reader.session, p.first, N_FIRST, N_TOKENS, DEPTH, true);
+    generating_same(&r, &want);
+    assert_in_range(r.n_reused, N_FIRST - 2, N_FIRST - 1);
+    sp_result_release(&r);
+    sp_result_release(&want);
+
+    /* A callback that has had enough ends the answer; what it saved is good. */
+    saving.answer = 1;
+    request.prompt = p.next;
+    request.n_prompt = N_NEXT;
+    assert_int_equal(sp_session_generate(writer.session, &request, &r, NULL), SP_E_CHECK);
+    assert_int_equal(saving.n_calls, 2);
+    assert_in_range(saving.n_reused, N_COMMON - 2, N_COMMON);
+    load(reader.session, saving.cache);
+    assert_int_equal(sp_session_n_cached(reader.session), N_NEXT);
+    generating_close(&reader);
+    generating_close(&writer);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(families),
+        cmocka_unit_test(saved_in_the_callback),
         cmocka_unit_test(tiny_drafts),
         cmocka_unit_test(speculators),
         cmocka_unit_test(heads),
