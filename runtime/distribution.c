@@ -3,6 +3,7 @@
 
 #include "format/mem.h"
 #include "runtime/fmath.h"
+#include "runtime/rank.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -10,7 +11,6 @@
 
 struct candidate {
     double prob;
-    double key; /* what typical-p sorts by */
     uint32_t id;
 };
 
@@ -20,7 +20,8 @@ struct sp_sampler_scratch {
     float *logits;                /* [n_vocab] after bias and penalties */
     double *probs;                /* [n_vocab] */
     struct candidate *candidates; /* [n_vocab] */
-    uint32_t *recent;             /* sorted history */
+    struct sp_rank *ranks[2]; /* [n_vocab]: candidates in the order that a truncation asks for */
+    uint32_t *recent;         /* sorted history */
     size_t cap_recent;
 };
 
@@ -72,6 +73,8 @@ enum sp_status sp_sampler_scratch_new(struct sp_sampler_scratch **out, size_t n_
     if ((st = sp_new_aligned(&s->logits, n_vocab + 16, sizeof *s->logits, err))) goto done;
     if ((st = sp_new_aligned(&s->probs, n_vocab + 16, sizeof *s->probs, err))) goto done;
     if ((st = sp_new(&s->candidates, n_vocab, sizeof *s->candidates, err))) goto done;
+    if ((st = sp_new(&s->ranks[0], n_vocab, sizeof *s->ranks[0], err))) goto done;
+    if ((st = sp_new(&s->ranks[1], n_vocab, sizeof *s->ranks[1], err))) goto done;
     *out = s;
     s = NULL;
 done:
@@ -85,6 +88,8 @@ void sp_sampler_scratch_free(struct sp_sampler_scratch *s)
     free(s->logits);
     free(s->probs);
     free(s->candidates);
+    free(s->ranks[0]);
+    free(s->ranks[1]);
     free(s->recent);
     free(s);
 }
@@ -145,14 +150,6 @@ static int compare_probs(const void *a, const void *b)
     const struct candidate *x = a, *y = b;
 
     if (x->prob != y->prob) return x->prob < y->prob ? 1 : -1;
-    return (x->id > y->id) - (x->id < y->id);
-}
-
-static int compare_keys(const void *a, const void *b)
-{
-    const struct candidate *x = a, *y = b;
-
-    if (x->key != y->key) return x->key > y->key ? 1 : -1;
     return (x->id > y->id) - (x->id < y->id);
 }
 
@@ -246,32 +243,51 @@ static size_t take_likely(struct sp_sampler_scratch *s, double least)
     return n;
 }
 
-/* Keeps, in the order given, the candidates before which less than p has been kept. */
-static size_t keep_mass(const struct candidate *c, size_t n, double p)
+/* Keeps, in the order of the n ranks, the candidates before which less than p has been kept. They
+ * stay in ascending id; *sum is what they add up to. */
+static size_t keep_mass(struct sp_sampler_scratch *s, size_t n, double p, double *sum)
 {
-    double before = 0;
+    struct candidate *c = s->candidates;
+    struct sp_rank *ranks = s->ranks[0];
     size_t kept = 0;
 
-    while (kept < n && (kept == 0 || before < p))
-        before += c[kept++].prob;
+    sp_rank_sort(ranks, s->ranks[1], n);
+    *sum = 0;
+    while (kept < n && (kept == 0 || *sum < p))
+        *sum += c[ranks[kept++].at].prob;
+    for (size_t i = 0; i < kept; i++)
+        ranks[i].key = ranks[i].at;
+    sp_rank_sort(ranks, s->ranks[1], kept);
+    for (size_t i = 0; i < kept; i++)
+        c[i] = c[ranks[i].at];
     return kept;
 }
 
-/* Tokens whose surprise is closest to the entropy come first; what is kept adds up to 1 again. */
-static size_t keep_typical(struct candidate *c, size_t n, double p)
+/* The bits of x >= 0: as integers in the same order. */
+static uint64_t bits_of(double x)
 {
-    double entropy = 0, sum = 0;
+    uint64_t bits;
+
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+/* Tokens whose surprise is closest to the entropy come first; what is kept adds up to 1 again. */
+static size_t keep_typical(struct sp_sampler_scratch *s, size_t n, double p)
+{
+    struct candidate *c = s->candidates;
+    double *surprise = s->probs; /* whose numbers are in the candidates by now */
+    double entropy = 0, sum;
 
     for (size_t i = 0; i < n; i++) {
-        if (c[i].prob > 0) entropy -= c[i].prob * sp_log(c[i].prob);
+        surprise[i] = c[i].prob > 0 ? -sp_log(c[i].prob) : HUGE_VAL;
+        if (c[i].prob > 0) entropy += c[i].prob * surprise[i];
     }
     for (size_t i = 0; i < n; i++) {
-        c[i].key = c[i].prob > 0 ? fabs(-sp_log(c[i].prob) - entropy) : HUGE_VAL;
+        double off = fabs(surprise[i] - entropy);
+        s->ranks[0][i] = (struct sp_rank){.key = bits_of(off), .at = (uint32_t)i};
     }
-    qsort(c, n, sizeof *c, compare_keys);
-    n = keep_mass(c, n, p);
-    for (size_t i = 0; i < n; i++)
-        sum += c[i].prob;
+    n = keep_mass(s, n, p, &sum);
     for (size_t i = 0; i < n; i++)
         c[i].prob /= sum;
     return n;
@@ -284,16 +300,19 @@ static double floor_of_nucleus(size_t n, double p)
     return .999 * (1 - p) / (double)n;
 }
 
-static size_t keep_nucleus(struct candidate *c, size_t n, double p)
+/* The most probable first. */
+static size_t keep_nucleus(struct sp_sampler_scratch *s, size_t n, double p)
 {
-    double floor = floor_of_nucleus(n, p);
+    struct candidate *c = s->candidates;
+    double floor = floor_of_nucleus(n, p), sum;
     size_t kept = 0;
 
     for (size_t i = 0; i < n; i++) {
-        if (c[i].prob >= floor) c[kept++] = c[i];
+        if (c[i].prob < floor) continue;
+        s->ranks[0][kept] = (struct sp_rank){.key = ~bits_of(c[i].prob), .at = (uint32_t)kept};
+        c[kept++] = c[i];
     }
-    qsort(c, kept, sizeof *c, compare_probs);
-    return keep_mass(c, kept, p);
+    return keep_mass(s, kept, p, &sum);
 }
 
 static size_t keep_min(struct candidate *c, size_t n, double min_p)
@@ -339,14 +358,11 @@ static size_t find_candidates(struct sp_sampler_scratch *scratch, const struct s
 /* Steps 3 to 5; returns how many candidates are left, in ascending id. */
 static size_t truncate_candidates(struct sp_sampler_scratch *scratch, const struct sp_sampling *s)
 {
-    struct candidate *c = scratch->candidates;
-    bool typical = s->typical_p < 1, nucleus = s->top_p < 1;
     size_t n = find_candidates(scratch, s);
 
-    if (typical) n = keep_typical(c, n, (double)s->typical_p);
-    if (nucleus) n = keep_nucleus(c, n, (double)s->top_p);
-    if (s->min_p > 0) n = keep_min(c, n, (double)s->min_p);
-    if (typical || nucleus) qsort(c, n, sizeof *c, compare_candidate_ids);
+    if (s->typical_p < 1) n = keep_typical(scratch, n, (double)s->typical_p);
+    if (s->top_p < 1) n = keep_nucleus(scratch, n, (double)s->top_p);
+    if (s->min_p > 0) n = keep_min(scratch->candidates, n, (double)s->min_p);
     return n;
 }
 
