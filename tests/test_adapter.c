@@ -1,5 +1,7 @@
 /* Adapters merged at create, against the logits of PEFT and mlx-lm; and that the merged weights
  * are the same for any number of threads, from a packed file, and in any type. */
+#include "format/bytes.h"
+#include "format/safetensors.h"
 #include "runtime/session.h"
 #include "tests/creating.h"
 #include "tests/golden.h"
@@ -212,6 +214,58 @@ static void test_files_tell(void **state)
     free(again);
 }
 
+/* ---- drafts ---- */
+
+/* An adapter whose embedding is a draft's. */
+static void write_embedding_of(const char *draft)
+{
+    static const char config[] = "{\"peft_type\":\"LORA\",\"modules_to_save\":[\"embed_tokens\"]}";
+    struct sp_safetensors *checkpoint;
+    const struct sp_safetensor *t;
+    char header[300];
+    uint8_t *file;
+    size_t n;
+
+    assert_int_equal(sp_safetensors_open(&checkpoint, draft, NULL, NULL), SP_OK);
+    t = sp_safetensors_find(checkpoint, "embed_tokens.weight");
+    n = (size_t)snprintf(header, sizeof header,
+                         "{\"base_model.model.model.embed_tokens.weight\":{\"dtype\":\"BF16\","
+                         "\"shape\":[%u,%u],\"data_offsets\":[0,%u]}}",
+                         (unsigned)t->shape[0], (unsigned)t->shape[1], (unsigned)t->size);
+    file = malloc(8 + n + t->size);
+    sp_put64(file, n);
+    memcpy(file + 8, header, n);
+    assert_int_equal(sp_safetensors_read(checkpoint, t, 0, t->size, file + 8 + n, NULL), SP_OK);
+    scratch_write("adapter.safetensors", file, 8 + n + t->size);
+    scratch_write("adapter_config.json", config, strlen(config));
+    free(file);
+    sp_safetensors_close(checkpoint);
+}
+
+static bool draft_has_embedding(const char *lines)
+{
+    const char *path = creating_at("p.bin");
+    struct sp_pack *pack;
+    bool there;
+
+    creating_create(creating_modelfile(lines), path, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
+    pack = creating_open(path);
+    there = sp_pack_find(pack, SP_PART_DRAFT, "embed_tokens.weight") != NULL;
+    sp_pack_close(pack);
+    return there;
+}
+
+/* A draft's embedding is stored once where it is the target's as merged. */
+static void test_drafts_see_what_is_merged(void **state)
+{
+#define PAIR "FROM " TESTDATA "/speculators/target\nDRAFT " TESTDATA "/speculators/peagle\n"
+    (void)state;
+    write_embedding_of(TESTDATA "/speculators/peagle");
+    assert_true(draft_has_embedding(PAIR));
+    assert_false(draft_has_embedding(PAIR "ADAPTER adapter.safetensors"));
+#undef PAIR
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -221,6 +275,8 @@ int main(void)
                                         creating_end),
         cmocka_unit_test_setup_teardown(test_types_stay, creating_begin, creating_end),
         cmocka_unit_test_setup_teardown(test_files_tell, creating_begin, creating_end),
+        cmocka_unit_test_setup_teardown(test_drafts_see_what_is_merged, creating_begin,
+                                        creating_end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
