@@ -374,6 +374,14 @@ enum sp_status sp_acceptor_read(struct sp_acceptor *a, uint32_t *state, const ch
     return st;
 }
 
+enum sp_status sp_acceptor_read_own(struct sp_acceptor *a, uint32_t *state, size_t number,
+                                    struct sp_err *err)
+{
+    const char code[] = {(char)SP_GRAMMAR_TOKEN, (char)number};
+
+    return sp_acceptor_read(a, state, code, sizeof code, err);
+}
+
 bool sp_acceptor_may_end(const struct sp_acceptor *a, uint32_t state)
 {
     return a->states[state].may_end;

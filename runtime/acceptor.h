@@ -33,6 +33,9 @@ SP_MUST_CHECK enum sp_status sp_acceptor_step(struct sp_acceptor *acceptor, uint
 /* The same for several bytes, until one is refused. */
 SP_MUST_CHECK enum sp_status sp_acceptor_read(struct sp_acceptor *acceptor, uint32_t *state,
                                               const char *text, size_t len, struct sp_err *err);
+/* And for the token that the grammar has under a number. */
+SP_MUST_CHECK enum sp_status sp_acceptor_read_own(struct sp_acceptor *acceptor, uint32_t *state,
+                                                  size_t number, struct sp_err *err);
 
 bool sp_acceptor_may_end(const struct sp_acceptor *acceptor, uint32_t state);
 

@@ -3,40 +3,28 @@
 #include "format/mem.h"
 #include "runtime/answer_mark.h"
 #include "runtime/blank_habit.h"
+#include "runtime/token_masks.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Masks that are kept: 19 KB each for 150 000 tokens. */
-enum { N_MASKS = 256 };
-
-enum { MOST_WORK = 1 << 25, FORCED_SHARE = 8 }; /* of one walk; and less to look ahead */
-
-struct mask {
-    uint64_t *bits;
-    size_t n;
-    uint32_t only, state; /* whose it is */
-};
+enum { MOST_WORK = 1 << 23, FORCED_SHARE = 8 }; /* of one walk; and less to look ahead */
 
 struct sp_constraint {
     struct sp_constraint_options options;
     struct sp_acceptor *acceptor;
+    struct sp_token_masks *masks;
     uint32_t *ends; /* [n_ends] */
     /* The answer so far, as it was last asked about: states[i] is behind the first i tokens. */
     uint32_t *ids, *states;
     size_t n_ids, cap_ids, cap_states;
-    struct mask masks[N_MASKS];
-    size_t n_masks, oldest;
-    uint32_t *mask_of; /* [n_mask_of] by state: a mask + 1; 0: none */
-    size_t n_mask_of, cap_mask_of;
-    uint32_t *path; /* [UINT16_MAX + 1] states at the bytes of a token */
-    float *row;     /* [n_vocab] logits without what is left out */
+    float *row; /* [n_vocab] logits without what is left out */
 };
 
 enum sp_status sp_constraint_open(struct sp_constraint **out,
                                   const struct sp_constraint_options *options, struct sp_err *err)
 {
+    struct sp_token_masks_options masks;
     struct sp_constraint *c = NULL;
     enum sp_status st;
 
@@ -44,7 +32,6 @@ enum sp_status sp_constraint_open(struct sp_constraint **out,
     c->options = *options;
     if ((st = sp_acceptor_open(&c->acceptor, options->grammar, err)) ||
         (st = sp_new(&c->ends, options->n_ends, sizeof *c->ends, err)) ||
-        (st = sp_new(&c->path, UINT16_MAX + 1, sizeof *c->path, err)) ||
         (st = sp_new_aligned(&c->row, options->n_vocab + 16, sizeof *c->row, err)) ||
         (st = sp_grow(&c->states, &c->cap_states, 1, sizeof *c->states, err))) {
         goto done;
@@ -52,6 +39,16 @@ enum sp_status sp_constraint_open(struct sp_constraint **out,
     if (c->options.work == 0) c->options.work = MOST_WORK;
     if (options->memory) sp_acceptor_bound(c->acceptor, options->memory);
     if (options->n_ends) memcpy(c->ends, options->ends, options->n_ends * sizeof *c->ends);
+    masks = (struct sp_token_masks_options){
+        .acceptor = c->acceptor,
+        .grammar = options->grammar,
+        .trie = options->trie,
+        .n_vocab = options->n_vocab,
+        .ends = c->ends,
+        .n_ends = options->n_ends,
+        .work = c->options.work,
+    };
+    if ((st = sp_token_masks_open(&c->masks, &masks, err))) goto done;
     c->states[0] = SP_BEGINNING;
     *out = c;
     c = NULL;
@@ -63,14 +60,11 @@ done:
 void sp_constraint_close(struct sp_constraint *c)
 {
     if (c == NULL) return;
+    sp_token_masks_close(c->masks);
     sp_acceptor_close(c->acceptor);
-    for (size_t i = 0; i < c->n_masks; i++)
-        free(c->masks[i].bits);
     free(c->ends);
     free(c->ids);
     free(c->states);
-    free(c->mask_of);
-    free(c->path);
     free(c->row);
     free(c);
 }
@@ -82,15 +76,6 @@ void sp_constraint_close(struct sp_constraint *c)
 static bool drops_blank(const struct sp_constraint *c, size_t n_tokens)
 {
     return n_tokens == 0 && c->options.trie->drops_blank;
-}
-
-/* *state becomes the one behind a token of the grammar's own. */
-static enum sp_status read_own_token(struct sp_constraint *c, uint32_t *state, size_t number,
-                                     struct sp_err *err)
-{
-    const char code[] = {(char)SP_GRAMMAR_TOKEN, (char)number};
-
-    return sp_acceptor_read(c->acceptor, state, code, sizeof code, err);
 }
 
 /* The number that the grammar has a token under; false: it has none. */
@@ -112,7 +97,8 @@ static enum sp_status read_token(struct sp_constraint *c, uint32_t *state, size_
     const char *text;
     size_t len, number;
 
-    if (find_own_token(c, &number, id)) return read_own_token(c, state, number, err);
+    if (find_own_token(c, &number, id))
+        return sp_acceptor_read_own(c->acceptor, state, number, err);
     if (id >= t->n_ids || t->at[id] == t->at[id + 1]) {
         *state = SP_REFUSED;
         return SP_OK;
@@ -131,10 +117,7 @@ static enum sp_status read_token(struct sp_constraint *c, uint32_t *state, size_
 static enum sp_status forget(struct sp_constraint *c, struct sp_err *err)
 {
     c->n_ids = 0;
-    c->oldest = 0;
-    c->n_mask_of = 0;
-    for (size_t i = 0; i < c->n_masks; i++)
-        c->masks[i].state = SP_REFUSED;
+    sp_token_masks_forget(c->masks);
     return sp_acceptor_forget(c->acceptor, err);
 }
 
@@ -172,157 +155,19 @@ static enum sp_status find_state(struct sp_constraint *c, uint32_t *state, const
     return SP_OK;
 }
 
-/* ---- masks ------------------------------------------------------------------------------------
- */
-
-static void allow(struct mask *m, uint32_t id)
-{
-    m->bits[id / 64] |= (uint64_t)1 << id % 64;
-    m->only = id;
-}
-
-static enum sp_status check_work(const struct sp_constraint *c, struct sp_err *err)
-{
-    if (sp_acceptor_work(c->acceptor) <= c->options.work) return SP_OK;
-    return sp_fail(err, SP_E_INPUT,
-                   "the grammar can be read in too many ways: to weigh all tokens takes more than "
-                   "%" PRIu64 " steps",
-                   c->options.work);
-}
-
-/* All tokens that a walk from the mask's state reaches. */
-static enum sp_status walk(struct sp_constraint *c, struct mask *m, bool drop, struct sp_err *err)
-{
-    const struct sp_token_trie *t = c->options.trie;
-    enum sp_status st;
-
-    c->path[0] = m->state;
-    sp_acceptor_begin_question(c->acceptor);
-    for (size_t i = 0; i < t->n_nodes;) {
-        const struct sp_trie_node *node = &t->nodes[i];
-        uint32_t state = c->path[node->depth];
-        bool dropped = drop && node->byte == ' ' && node->depth == 0;
-        if (drop && node->byte == ' ' && node->depth == 1 && t->nodes[i - 1].byte == ' ') {
-            state = SP_REFUSED;
-        }
-        if (node->byte == SP_GRAMMAR_TOKEN) state = SP_REFUSED;
-        if (!dropped && state != SP_REFUSED &&
-            ((st = sp_acceptor_step(c->acceptor, &state, node->byte, err)) ||
-             (st = check_work(c, err)))) {
-            return st;
-        }
-        if (state == SP_REFUSED) {
-            i = node->after;
-            continue;
-        }
-        for (uint32_t id = dropped ? SP_TOKEN_NONE : node->token; id != SP_TOKEN_NONE;
-             id = t->same[id]) {
-            if (id < c->options.n_vocab) allow(m, id);
-        }
-        c->path[node->depth + 1] = state;
-        i++;
-    }
-    return SP_OK;
-}
-
-/* And the grammar's own tokens. */
-static enum sp_status add_own_tokens(struct sp_constraint *c, struct mask *m, struct sp_err *err)
-{
-    const struct sp_grammar *g = c->options.grammar;
-    enum sp_status st;
-
-    for (size_t number = 0; number < g->n_tokens; number++) {
-        uint32_t state = m->state;
-        if ((st = read_own_token(c, &state, number, err))) return st;
-        if (state != SP_REFUSED && g->tokens[number] < c->options.n_vocab) {
-            allow(m, g->tokens[number]);
-        }
-    }
-    return SP_OK;
-}
-
-static size_t count_bits(const uint64_t *bits, size_t n_words)
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < n_words; i++) {
-        for (uint64_t word = bits[i]; word; word &= word - 1)
-            n++;
-    }
-    return n;
-}
-
-/* A mask to be filled: a new one, or the oldest. */
-static enum sp_status take_mask(struct sp_constraint *c, struct mask **out, struct sp_err *err)
-{
-    size_t n_words = (c->options.n_vocab + 63) / 64;
-    enum sp_status st;
-
-    *out = &c->masks[c->oldest];
-    if (c->oldest == c->n_masks) {
-        if ((st = sp_new(&(*out)->bits, n_words, sizeof *(*out)->bits, err))) return st;
-        c->n_masks++;
-    } else if ((*out)->state < c->n_mask_of) {
-        c->mask_of[(*out)->state] = 0;
-    }
-    c->oldest = (c->oldest + 1) % N_MASKS;
-    memset((*out)->bits, 0, n_words * sizeof *(*out)->bits);
-    return SP_OK;
-}
-
-static enum sp_status make_mask(struct sp_constraint *c, struct mask **out, uint32_t state,
-                                bool drop, struct sp_err *err)
-{
-    struct mask *m;
-    enum sp_status st;
-
-    if ((st = take_mask(c, out, err))) return st;
-    m = *out;
-    m->state = state;
-    for (size_t i = 0; i < c->options.n_ends && sp_acceptor_may_end(c->acceptor, state); i++) {
-        if (c->ends[i] < c->options.n_vocab) allow(m, c->ends[i]);
-    }
-    if ((st = walk(c, m, drop, err)) || (st = add_own_tokens(c, m, err))) return st;
-    m->n = count_bits(m->bits, (c->options.n_vocab + 63) / 64);
-    return SP_OK;
-}
-
-/* The mask behind n_tokens of an answer: kept, but for the beginning's where a blank is dropped. */
-static enum sp_status find_mask(struct sp_constraint *c, const struct mask **out, uint32_t state,
-                                size_t n_tokens, struct sp_err *err)
-{
-    bool drop = drops_blank(c, n_tokens);
-    struct mask *made;
-    enum sp_status st;
-
-    if (!drop && state < c->n_mask_of && c->mask_of[state]) {
-        *out = &c->masks[c->mask_of[state] - 1];
-        return SP_OK;
-    }
-    if ((st = make_mask(c, &made, state, drop, err)) ||
-        (st = sp_grow(&c->mask_of, &c->cap_mask_of, (size_t)state + 1, sizeof *c->mask_of, err))) {
-        return st;
-    }
-    while (c->n_mask_of <= state)
-        c->mask_of[c->n_mask_of++] = 0;
-    if (!drop) c->mask_of[state] = (uint32_t)(made - c->masks) + 1;
-    *out = made;
-    return SP_OK;
-}
-
 enum sp_status sp_constraint_mask(struct sp_constraint *c, struct sp_token_mask *mask,
                                   const uint32_t *ids, size_t pos, struct sp_err *err)
 {
-    const struct mask *m;
+    const struct sp_token_mask *m;
     uint32_t state;
     enum sp_status st;
 
     if ((st = find_state(c, &state, ids, pos, err))) return st;
     *mask = (struct sp_token_mask){.only = SP_TOKEN_NONE};
     if (state == SP_REFUSED) return SP_OK;
-    if ((st = find_mask(c, &m, state, pos - c->options.start, err))) return st;
-    *mask = (struct sp_token_mask){m->bits, m->n, m->only};
-    return SP_OK;
+    st = sp_token_masks_find(c->masks, &m, state, drops_blank(c, pos - c->options.start), err);
+    if (st == SP_OK) *mask = *m;
+    return st;
 }
 
 /* ---- looking ahead ----------------------------------------------------------------------------
@@ -443,7 +288,7 @@ static enum sp_status find_possible(struct sp_constraint *c, bool *possible, uin
 static enum sp_status leave_out(struct sp_constraint *c, struct sp_logits *logits, size_t *n,
                                 uint32_t state, size_t n_tokens, struct sp_err *err)
 {
-    const struct mask *m;
+    const struct sp_token_mask *m;
     bool possible = false;
     enum sp_status st;
 
@@ -454,7 +299,7 @@ static enum sp_status leave_out(struct sp_constraint *c, struct sp_logits *logit
         return st;
     }
     if (possible) return SP_OK;
-    if ((st = find_mask(c, &m, state, n_tokens, err))) return st;
+    if ((st = sp_token_masks_find(c->masks, &m, state, drops_blank(c, n_tokens), err))) return st;
     *n = 0;
     for (size_t i = 0; i < logits->n; i++) {
         bool left = (m->bits[i / 64] >> i % 64 & 1) != 0;
@@ -533,7 +378,8 @@ static enum sp_status choose(void *state, uint32_t *id, const struct sp_logits *
 
     sp_acceptor_begin_question(c->acceptor);
     if (leave_out_at(c, &left, &n, &refused, ids, pos, NULL) &&
-        ((st = check_work(c, err)) || (st = leave_out_at(c, &left, &n, &refused, ids, pos, err)))) {
+        ((st = sp_token_masks_check_work(c->masks, err)) ||
+         (st = leave_out_at(c, &left, &n, &refused, ids, pos, err)))) {
         return st;
     }
     if (refused) {

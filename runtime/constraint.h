@@ -13,7 +13,7 @@
 
 #include "runtime/acceptor.h"
 #include "runtime/chooser.h"
-#include "runtime/token_trie.h"
+#include "runtime/token_masks.h"
 
 struct sp_constraint;
 
@@ -30,7 +30,7 @@ struct sp_constraint_options {
     bool takes_best;         /* ... the largest logit, if that is left */
     size_t memory;           /* bytes that the grammar's states may take; 0: the usual 256 MiB */
     uint64_t work; /* sp_acceptor_work that weighing all tokens may take once; 0: the usual
-                    * 2^25, a few seconds */
+                    * 2^23, less than a second */
 };
 
 SP_MUST_CHECK enum sp_status sp_constraint_open(struct sp_constraint **out,
@@ -43,14 +43,8 @@ void sp_constraint_close(struct sp_constraint *constraint); /* NULL is fine */
  * drafting adds no failure. */
 struct sp_chooser sp_constraint_chooser(struct sp_constraint *constraint);
 
-/* Which tokens may stand at position `pos`, behind ids[0..pos-1]: bit i of bits[] for token i,
- * borrowed until the next call. *n of them; *only is one of them. Behind what the grammar does not
- * allow, and behind an end: bits NULL. */
-struct sp_token_mask {
-    const uint64_t *bits; /* [(n_vocab + 63) / 64] */
-    size_t n;
-    uint32_t only;
-};
+/* Which tokens may stand at position `pos`, behind ids[0..pos-1]; borrowed until the next call.
+ * Behind what the grammar does not allow, and behind an end: bits NULL. */
 SP_MUST_CHECK enum sp_status sp_constraint_mask(struct sp_constraint *constraint,
                                                 struct sp_token_mask *mask, const uint32_t *ids,
                                                 size_t pos, struct sp_err *err);
