@@ -103,6 +103,7 @@ int main(int argc, char **argv)
 {
     const struct sp_command *command;
 
+    sp_out_hold_streams();
     sp_signals_guard_files();
     if (argc < 2) {
         print_commands(stderr);

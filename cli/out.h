@@ -11,6 +11,10 @@
 #include <stdint.h>
 #include <stdio.h>
 
+/* Keeps the numbers of standard streams that are closed from files and connections that are opened
+ * later: what is said to the user would be written into them. */
+void sp_out_hold_streams(void);
+
 /* Columns of the terminal behind `stream`, 80 where it is none. */
 int sp_out_width(FILE *stream);
 bool sp_out_is_terminal(FILE *stream);

@@ -26,3 +26,12 @@ kill -TERM $!
 wait $!
 echo "exit $?"
 sed "s/:$port/:PORT/" first
+# A closed stream stays one: no connection gets its number, and with it the log.
+spectool serve packed.bin --port 0 <&- >&- 2>&- &
+for _ in $(seq 600); do
+    ls -l /proc/$!/fd | grep -q socket && break
+    sleep 0.05
+done
+for fd in 0 1 2; do readlink /proc/$!/fd/$fd; done
+kill -KILL $!
+wait $! 2>/dev/null || :
