@@ -1,5 +1,6 @@
 #include "convert/adapter.h"
 
+#include "format/family.h"
 #include "format/file.h"
 #include "format/hash.h"
 #include "format/mem.h"
@@ -269,6 +270,7 @@ static enum sp_status add_product(struct sp_adapter *a, const struct entry *entr
     for (size_t i = 0; i < n; i++) {
         if ((st = take(p, &entries[i], err))) return st;
     }
+    p->experts = a->config.format == SP_ADAPTER_MLX && p->a && p->a->rank == 3;
     if (p->a == NULL || p->b == NULL) {
         return sp_fail(err, SP_E_INPUT, "tensor \"%s\" is there without the %s of its product",
                        entries->tensor->name, p->a ? "second factor" : "first factor");
@@ -295,7 +297,9 @@ static enum sp_status group(struct sp_adapter *a, struct entry *entries, struct 
         const struct ending *ending = find_ending(a->config.format, all[i].name);
         const char *inner = inner_name(a, all[i].name);
 
-        if (ending == NULL) {
+        if (sp_source_is_skipped(inner)) {
+            a->n_skipped++;
+        } else if (ending == NULL) {
             if ((st = add_whole(a, &all[i], err))) return st;
         } else if (strlen(inner) > strlen(ending->end)) {
             entries[n++] =
@@ -394,15 +398,20 @@ void sp_adapter_release(struct sp_adapter *adapter)
  *
  *            matrix                        embedding
  *   PEFT     b [rows][rank] a [rank][cols] a [rank][rows] b [cols][rank]
- *   mlx-lm   b [rank][rows] a [cols][rank] a [rows][rank] b [rank][cols] */
+ *   mlx-lm   b [rank][rows] a [cols][rank] a [rows][rank] b [rank][cols]
+ *   experts  b [..][rows][rank] a [..][rank][cols] */
 struct sp_adapter_factors sp_adapter_factors(const struct sp_adapter *adapter,
                                              const struct sp_adapter_product *product)
 {
     bool mlx = adapter->config.format == SP_ADAPTER_MLX;
-
-    return (struct sp_adapter_factors){
+    struct sp_adapter_factors f = {
         .left = product->embeds ? product->a : product->b,
         .right = product->embeds ? product->b : product->a,
-        .transposed = mlx != product->embeds,
+        .transposed = mlx != product->embeds && !product->experts,
     };
+
+    if (f.left->rank == (product->experts ? 3 : 2)) {
+        f.rank = f.left->shape[f.transposed ? 0 : f.left->rank - 1];
+    }
+    return f;
 }

@@ -21,6 +21,7 @@ struct sp_adapter_product {
     const struct sp_safetensor *a, *b;             /* as they are named */
     const struct sp_safetensor *magnitudes, *bias; /* or NULL */
     bool embeds;   /* PEFT says so in the names; of mlx-lm the place tells */
+    bool experts;  /* mlx-lm: a matrix for each expert, [experts] in front of both shapes */
     uint64_t rank; /* as stated; 0: not */
     double scale;
 };
@@ -40,6 +41,7 @@ struct sp_adapter {
     size_t n_products, cap_products;
     struct sp_adapter_whole *wholes; /* by name; owned */
     size_t n_wholes, cap_wholes;
+    size_t n_skipped; /* tensors for parts that text generation does not use */
 };
 
 /* `path`: the folder, or the .safetensors file beside its adapter_config.json. Zeroed on failure.
@@ -53,6 +55,7 @@ void sp_adapter_release(struct sp_adapter *adapter);
 struct sp_adapter_factors {
     const struct sp_safetensor *left, *right;
     bool transposed;
+    uint64_t rank; /* 0: the left one is of no shape that has one */
 };
 struct sp_adapter_factors sp_adapter_factors(const struct sp_adapter *adapter,
                                              const struct sp_adapter_product *product);

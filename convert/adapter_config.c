@@ -37,6 +37,7 @@ static const char *const harmless[] = {
     "peft_version",
     "qalora_group_size",
     "revision",
+    "runtime_config",
     "target_modules",
     "task_type",
 };

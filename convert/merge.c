@@ -140,12 +140,14 @@ static const char *shape_text(char text[96], const uint64_t *shape, unsigned ran
     return text;
 }
 
-/* It must be of a float type, and [rows, cols], or [rows] where cols is 0. */
+/* It must be of a float type, and [rows, cols], or [rows] where cols is 0; of `experts` (0: not by
+ * experts) [experts, rows, cols]. */
 static enum sp_status check_shape(const struct placing *p, const struct sp_safetensor *t,
-                                  uint64_t rows, uint64_t cols, const struct sp_source_tensor *of)
+                                  uint64_t experts, uint64_t rows, uint64_t cols,
+                                  const struct sp_source_tensor *of)
 {
-    uint64_t want[2] = {rows, cols};
-    unsigned rank = cols ? 2 : 1;
+    uint64_t all[3] = {experts, rows, cols}, *want = experts ? all : all + 1;
+    unsigned rank = (cols ? 2u : 1u) + (experts ? 1u : 0u);
     char found[96], wanted[96], model[96];
 
     if (t->dtype != SP_F32 && t->dtype != SP_F16 && t->dtype != SP_BF16) {
@@ -162,25 +164,25 @@ static enum sp_status check_product(const struct placing *p, const struct sp_ada
                                     const struct sp_source_tensor *of)
 {
     struct sp_adapter_factors f = sp_adapter_factors(&p->merge->adapter, x);
-    uint64_t rank = f.left->rank == 2 ? f.left->shape[!f.transposed] : 0;
+    uint64_t rank = f.rank, experts = x->experts ? x->a->shape[0] : 0;
     enum sp_status st;
 
     if (of->rank != 2) {
         return sp_fail(p->err, SP_E_UNSUPPORTED, "tensor \"%s\" is for %s, which is no matrix",
                        x->a->name, of->name);
     }
-    if (rank == 0 || (x->rank && rank != x->rank)) {
+    if (rank == 0 || rank > SP_ADAPTER_MAX_RANK || (x->rank && rank != x->rank)) {
         return sp_fail(p->err, SP_E_INPUT,
                        "tensor \"%s\" has rank %" PRIu64 ", but its config says %" PRIu64,
                        f.left->name, rank, x->rank);
     }
-    st = check_shape(p, f.left, f.transposed ? rank : of->shape[0],
+    st = check_shape(p, f.left, experts, f.transposed ? rank : of->shape[0],
                      f.transposed ? of->shape[0] : rank, of);
     if (st) return st;
-    st = check_shape(p, f.right, f.transposed ? of->shape[1] : rank,
+    st = check_shape(p, f.right, experts, f.transposed ? of->shape[1] : rank,
                      f.transposed ? rank : of->shape[1], of);
     if (st || x->magnitudes == NULL) return st;
-    return check_shape(p, x->magnitudes, of->shape[0], 0, of);
+    return check_shape(p, x->magnitudes, 0, of->shape[0], 0, of);
 }
 
 /* ---- placing ---- */
@@ -194,8 +196,8 @@ static enum sp_status fail_without_place(const struct placing *p, const struct s
                    t->name, name);
 }
 
-/* Rows of matrices only: of what is stored the other way round, or in more dimensions, no row is a
- * row of the product. */
+/* Rows of matrices only: of what is stored the other way round, or counts as a vector, no row is a
+ * row of the adapter's. */
 static enum sp_status check_pieces(const struct placing *p, const struct place *places, size_t n,
                                    const char *changed_by)
 {
@@ -206,8 +208,8 @@ static enum sp_status check_pieces(const struct placing *p, const struct place *
         if (!piece->transposed && (of->rank == 1 || piece->n_cols == of->shape[of->rank - 1])) {
             continue;
         }
-        return sp_fail(p->err, SP_E_UNSUPPORTED,
-                       "tensor \"%s\" is for %s, which is stored transposed", changed_by, of->name);
+        return sp_fail(p->err, SP_E_UNSUPPORTED, "tensor \"%s\" is for %s, which %s", changed_by,
+                       of->name, piece->transposed ? "is stored transposed" : "is no matrix");
     }
     return SP_OK;
 }
@@ -225,21 +227,21 @@ static enum sp_status place_bias(struct placing *p, const struct sp_adapter_prod
                        "tensor \"%s\": %s has no bias that it could be added to", x->bias->name,
                        x->module);
     }
-    if ((st = check_shape(p, x->bias, places->tensor->shape[0], 0, places->tensor))) return st;
+    if ((st = check_shape(p, x->bias, 0, places->tensor->shape[0], 0, places->tensor))) return st;
     if ((st = check_pieces(p, places, n, x->bias->name))) return st;
     for (size_t i = 0; i < n; i++)
         p->merge->changes[places[i].piece].bias = x;
     return SP_OK;
 }
 
-static enum sp_status place_product(struct placing *p, struct sp_adapter_product *x)
+/* At one weight, of the whole product or of one expert. */
+static enum sp_status place_weight(struct placing *p, struct sp_adapter_product *x,
+                                   const char *name, uint64_t expert)
 {
-    char name[NAME_SIZE];
     const struct place *places;
     enum sp_status st;
     size_t n;
 
-    snprintf(name, sizeof name, "%s.weight", x->module);
     if ((places = find_places(p, name, &n)) == NULL) return fail_without_place(p, x->a, name);
     if (p->merge->adapter.config.format == SP_ADAPTER_MLX) {
         x->embeds = strcmp(places->name, "embed_tokens.weight") == 0;
@@ -253,7 +255,44 @@ static enum sp_status place_product(struct placing *p, struct sp_adapter_product
                            change->product->module, x->module);
         }
         change->product = x;
+        change->expert = expert;
     }
+    return SP_OK;
+}
+
+/* mlx-lm has the experts of a layer in one: X.switch_mlp.up_proj for X.experts.N.up_proj. */
+static enum sp_status place_experts(struct placing *p, struct sp_adapter_product *x)
+{
+    static const char all[] = ".switch_mlp.";
+    const char *at = strstr(x->module, all);
+    uint64_t n = x->a->shape[0];
+    char name[NAME_SIZE];
+    enum sp_status st;
+    size_t n_places;
+
+    if (at == NULL) {
+        return sp_fail(p->err, SP_E_UNSUPPORTED, "tensor \"%s\": no matrix", x->a->name);
+    }
+    for (uint64_t e = 0; e <= n; e++) {
+        snprintf(name, sizeof name, "%.*s.experts.%" PRIu64 ".%s.weight", (int)(at - x->module),
+                 x->module, e, at + sizeof all - 1);
+        if (e == n) break;
+        if ((st = place_weight(p, x, name, e))) return st;
+    }
+    if (find_places(p, name, &n_places) == NULL) return SP_OK;
+    return sp_fail(p->err, SP_E_INPUT,
+                   "tensor \"%s\" is of %" PRIu64 " experts, but the model has more", x->a->name,
+                   n);
+}
+
+static enum sp_status place_product(struct placing *p, struct sp_adapter_product *x)
+{
+    char name[NAME_SIZE];
+    enum sp_status st;
+
+    if (x->experts) return place_experts(p, x);
+    snprintf(name, sizeof name, "%s.weight", x->module);
+    if ((st = place_weight(p, x, name, 0))) return st;
     return x->bias ? place_bias(p, x) : SP_OK;
 }
 

@@ -20,6 +20,7 @@
 struct sp_merge_change {
     const struct sp_safetensor *whole;        /* takes the place of the tensor, or NULL */
     const struct sp_adapter_product *product; /* is added, or NULL */
+    uint64_t expert;                          /* whose of a product by experts */
     const struct sp_adapter_product *bias;    /* whose bias is added, or NULL */
 };
 
@@ -32,7 +33,7 @@ struct sp_merge {
 };
 
 /* Places merge->adapter's changes on `pieces`, which are merge->specs or a model's own list.
- * `tensors`: those that the pieces are cut from, sorted here. Notes for the user are appended. */
+ * `tensors`: those that the pieces are cut from, sorted here. Refusals name the tensor. */
 SP_MUST_CHECK enum sp_status sp_merge_place(struct sp_merge *merge, const struct sp_specs *pieces,
                                             struct sp_source_tensor *tensors, size_t n,
                                             struct sp_err *err);
@@ -50,7 +51,8 @@ bool sp_merge_changes(const struct sp_merge *merge, const struct sp_tensor_spec 
 
 /* One thread's room for changing rows. Valid when zeroed. */
 struct sp_merge_room {
-    const struct sp_adapter_product *held; /* whose right factor `panels` holds */
+    const struct sp_adapter_product *held; /* whose right factor `panels` holds, and ... */
+    uint64_t expert;                       /* ... which expert's */
     float *panels;                         /* [columns / 16][rank][16] */
     size_t cap_panels;
     struct sp_acts rows; /* [16][rank]: rows of the left factor */

@@ -73,7 +73,9 @@ static enum sp_status hold_right(struct sp_merge_room *room, const struct sp_mer
     for (size_t row = 0; row < rows; row += most) {
         size_t n = rows - row < most ? rows - row : most;
 
-        if ((st = read_elements(room, merge, f->right, row * width, n * width, err))) return st;
+        st = read_elements(room, merge, f->right, (room->expert * rows + row) * width, n * width,
+                           err);
+        if (st) return st;
         for (size_t i = 0; i < n * width; i++) {
             size_t r = row + i / width, c = i % width;
             *panel_element(room, rank, f->transposed ? r : c, f->transposed ? c : r) =
@@ -84,15 +86,15 @@ static enum sp_status hold_right(struct sp_merge_room *room, const struct sp_mer
 }
 
 static enum sp_status hold(struct sp_merge_room *room, const struct sp_merge *merge,
-                           const struct sp_adapter_product *product, size_t cols,
-                           struct sp_err *err)
+                           const struct sp_merge_change *change, size_t cols, struct sp_err *err)
 {
-    struct sp_adapter_factors f = sp_adapter_factors(&merge->adapter, product);
-    size_t rank = (size_t)f.left->shape[!f.transposed];
+    struct sp_adapter_factors f = sp_adapter_factors(&merge->adapter, change->product);
+    size_t rank = (size_t)f.rank;
     enum sp_status st;
 
-    if (room->held == product) return SP_OK;
+    if (room->held == change->product && room->expert == change->expert) return SP_OK;
     room->held = NULL;
+    room->expert = change->expert;
     if (room->rank != rank) {
         sp_acts_release(&room->rows);
         room->rank = 0;
@@ -102,7 +104,7 @@ static enum sp_status hold(struct sp_merge_room *room, const struct sp_merge *me
     st = grow(&room->sums, &room->cap_sums, SP_TILE_ROWS * n_panels(cols) * SP_PANEL_ROWS,
               sizeof *room->sums, err);
     if (st || (st = hold_right(room, merge, &f, rank, cols, err))) return st;
-    room->held = product;
+    room->held = change->product;
     return SP_OK;
 }
 
@@ -114,6 +116,7 @@ static enum sp_status read_left(struct sp_merge_room *room, const struct sp_merg
     size_t rank = room->rank, ld = room->rows.ld;
     enum sp_status st;
 
+    if (room->held->experts) row += room->expert * f.left->shape[1];
     for (size_t r = 0; !f.transposed && r < n; r++) {
         st = read_elements(room, merge, f.left, (row + r * step) * rank, rank, err);
         if (st) return st;
@@ -181,12 +184,12 @@ static enum sp_status add_tile(float *rows, const struct sp_merge *merge,
 
 static enum sp_status add_product(float *rows, const struct sp_merge *merge,
                                   const struct sp_piece *piece,
-                                  const struct sp_adapter_product *product, uint64_t first,
-                                  uint64_t n, struct sp_merge_room *room, struct sp_err *err)
+                                  const struct sp_merge_change *change, uint64_t first, uint64_t n,
+                                  struct sp_merge_room *room, struct sp_err *err)
 {
     enum sp_status st;
 
-    if ((st = hold(room, merge, product, (size_t)piece->n_cols, err))) return st;
+    if ((st = hold(room, merge, change, (size_t)piece->n_cols, err))) return st;
     for (uint64_t done = 0; done < n; done += SP_TILE_ROWS) {
         size_t m = n - done < SP_TILE_ROWS ? (size_t)(n - done) : SP_TILE_ROWS;
 
@@ -229,7 +232,7 @@ enum sp_status sp_merge_rows(float *rows, const struct sp_merge *merge,
         st = change_rows(rows, merge, piece, change->whole, NULL, first, n, room, err);
     }
     if (!st && change->product) {
-        st = add_product(rows, merge, piece, change->product, first, n, room, err);
+        st = add_product(rows, merge, piece, change, first, n, room, err);
     }
     if (!st && change->bias) {
         float scale = (float)change->bias->scale;

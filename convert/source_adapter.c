@@ -92,6 +92,12 @@ enum sp_status sp_source_merge(struct sp_source *source, const char *path, char 
     if ((st = place(source, err))) return st;
     record = sp_merge_record_of(&merge->adapter);
     if ((st = add_record(source, &record, err))) return st;
+    if (merge->adapter.n_skipped) {
+        st = sp_note(notes, err,
+                     "%s: %zu tensors for what text generation does not use are left out", path,
+                     merge->adapter.n_skipped);
+        if (st) return st;
+    }
     sp_merge_words(words, &record);
     return sp_note(notes, err, "%s: merged into %s: %s", path, source->path, words);
 }

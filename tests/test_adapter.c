@@ -20,9 +20,9 @@
 
 #define ADAPTERS TESTDATA "/adapters"
 
-static const char *const names[] = {"dora",           "mlx_dora", "mlx_lora",      "mlx_tied",
-                                    "patterns",       "phi3",     "rslora_biases", "tables",
-                                    "tied_embedding", "tied_head"};
+static const char *const names[] = {"dora",        "mlx_dora",       "mlx_lora", "mlx_tied",
+                                    "mlx_experts", "patterns",       "phi3",     "rslora_biases",
+                                    "tables",      "tied_embedding", "tied_head"};
 
 enum { N_NAMES = sizeof names / sizeof names[0] };
 

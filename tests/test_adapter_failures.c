@@ -18,6 +18,8 @@
 #define PEFT(rest) "{\"peft_type\":\"LORA\",\"r\":2,\"lora_alpha\":4" rest "}"
 #define GOOD MODULE ".lora_A.weight F32 2,192\n" MODULE ".lora_B.weight F32 192,2\n"
 
+#define MLX "{\"lora_parameters\":{\"rank\":8,\"scale\":10}}"
+
 struct refusal {
     const char *config;
     const char *tensors; /* a line each: name, type, shape */
@@ -98,6 +100,14 @@ static const struct refusal refusals[] = {
      GOOD "base_model.model.layers.0.self_attn.q_proj.lora_A.weight F32 2,192\n"
           "base_model.model.layers.0.self_attn.q_proj.lora_B.weight F32 192,2\n",
      SP_E_INPUT, "are the same one"},
+    {MLX,
+     "model.layers.0.mlp.up_proj.lora_a F32 2,8,192\n"
+     "model.layers.0.mlp.up_proj.lora_b F32 2,512,8\n",
+     SP_E_UNSUPPORTED, "up_proj.lora_a\": no matrix"},
+    {MLX,
+     "model.layers.0.mlp.switch_mlp.up_proj.lora_a F32 2,8,192\n"
+     "model.layers.0.mlp.switch_mlp.up_proj.lora_b F32 2,512,8\n",
+     SP_E_INPUT, "finds no tensor model.layers.0.mlp.experts.0.up_proj.weight"},
 };
 
 static size_t add(char *header, size_t len, size_t *data, const char *line)
@@ -166,12 +176,14 @@ static void test_refusals_name_it(void **state)
     }
 }
 
-/* The same tensors with a plain config are merged: what is refused above is what is meant. */
+/* The same tensors with a plain config are merged: what is refused above is what is meant. Those
+ * for parts that are not packed are left out, as the parts are. */
 static void test_good_one_is_not(void **state)
 {
     (void)state;
     scratch_write("adapter_config.json", PEFT(""), strlen(PEFT("")));
-    write_tensors("a.safetensors", GOOD);
+    write_tensors("a.safetensors",
+                  GOOD "base_model.model.model.visual.blocks.0.attn.qkv.lora_A.weight F32 2,8\n");
     creating_create(creating_modelfile("FROM @/target\nADAPTER a.safetensors"),
                     creating_at("out.bin"), SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
 }

@@ -55,6 +55,7 @@ MLX = {
     "mlx_lora": ("seed_oss_biases", "lora", 4, 3.0, ["self_attn.q_proj", "mlp.down_proj"]),
     "mlx_dora": ("seed_oss", "dora", 4, 2.5, ["self_attn.v_proj", "mlp.up_proj"]),
     "mlx_tied": ("ernie4_5", "lora", 3, 4.0, ["self_attn.o_proj", "embed_tokens"]),
+    "mlx_experts": ("olmoe", None, 2, 5.0, None),
 }
 
 
@@ -129,6 +130,14 @@ def mlx_layers(wheel_path):
             load_file("mlx_lm.tuner.dora", "mlx_lm/tuner/dora.py"))
 
 
+def write_mlx(out, tensors, kind, rank, scale):
+    os.makedirs(out)
+    safetensors.torch.save_file(tensors, os.path.join(out, "adapters.safetensors"))
+    with open(os.path.join(out, "adapter_config.json"), "w") as f:
+        json.dump({"fine_tune_type": kind, "num_layers": -1, "iters": 100, "model": "base",
+                   "lora_parameters": {"rank": rank, "scale": scale, "dropout": 0.0}}, f, indent=1)
+
+
 def make_mlx(base, out, kind, rank, scale, names, seed, wheel):
     import mlx.core as mx
     import mlx.nn as nn
@@ -158,12 +167,42 @@ def make_mlx(base, out, kind, rank, scale, names, seed, wheel):
             tensors[name + ".m"] = torch.tensor(np.array(layer.m))
         with torch.no_grad():
             module.weight.copy_(torch.tensor(np.array(layer.fuse().weight)))
-    os.makedirs(out)
-    safetensors.torch.save_file(tensors, os.path.join(out, "adapters.safetensors"))
-    with open(os.path.join(out, "adapter_config.json"), "w") as f:
-        json.dump({"fine_tune_type": kind, "num_layers": -1, "iters": 100, "model": "base",
-                   "lora_parameters": {"rank": rank, "scale": scale, "dropout": 0.0}}, f, indent=1)
+    write_mlx(out, tensors, kind, rank, scale)
     save_logits(model, os.path.join(out, "logits.npy"))
+
+
+def make_mlx_experts(base, out, rank, scale, seed, wheel):
+    """Of an OLMoE, whose checkpoint has its experts apart: merged there, and read again."""
+    import mlx.core as mx
+    lora, _ = mlx_layers(wheel)
+    switch = sys.modules["mlx_lm.models.switch_layers"]
+    rng = np.random.default_rng(seed)
+    weights = safetensors.torch.load_file(os.path.join(base, "model.safetensors"))
+    weights = {k: v.float() for k, v in weights.items()}
+    tensors = {}
+    for layer in range(sum("input_layernorm" in k for k in weights)):
+        for proj in ("gate_proj", "up_proj", "down_proj"):
+            names = [f"model.layers.{layer}.mlp.experts.{e}.{proj}.weight" for e in range(1000)]
+            names = [n for n in names if n in weights]
+            stacked = np.stack([weights[n].numpy() for n in names])
+            inner = switch.SwitchLinear(stacked.shape[2], stacked.shape[1], len(names), bias=False)
+            inner.weight = mx.array(stacked)
+            module = lora.LoRASwitchLinear.from_base(inner, r=rank, scale=scale)
+            module.lora_a = mx.array(rng.normal(0, 0.1, module.lora_a.shape).astype(np.float32))
+            module.lora_b = mx.array(rng.normal(0, 0.1, module.lora_b.shape).astype(np.float32))
+            name = f"model.layers.{layer}.mlp.switch_mlp.{proj}"
+            tensors[name + ".lora_a"] = torch.tensor(np.array(module.lora_a))
+            tensors[name + ".lora_b"] = torch.tensor(np.array(module.lora_b))
+            for n, w in zip(names, np.array(module.fuse().weight)):
+                weights[n] = torch.tensor(w)
+    write_mlx(out, tensors, "lora", rank, scale)
+    merged = os.path.join(out, "merged")
+    os.makedirs(merged)
+    shutil.copy(os.path.join(base, "config.json"), merged)
+    safetensors.torch.save_file(weights, os.path.join(merged, "model.safetensors"),
+                                metadata={"format": "pt"})
+    save_logits(load(merged), os.path.join(out, "logits.npy"))
+    shutil.rmtree(merged)
 
 
 def main():
@@ -181,6 +220,8 @@ def main():
             make_phi3(path)
         if name in ADAPTERS:
             make_peft(path, out, ADAPTERS[name][1], 100 + i)
+        elif name == "mlx_experts":
+            make_mlx_experts(path, out, *MLX[name][2:4], 100 + i, wheel)
         else:
             make_mlx(path, out, *MLX[name][1:], 100 + i, wheel)
         for root, _, files in os.walk(out):
