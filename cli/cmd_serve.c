@@ -193,9 +193,10 @@ static void *answer_jobs(void *context)
 {
     const struct sp_serve *s = context;
     struct sp_serve_job *job;
+    size_t answer;
 
-    while ((job = sp_serve_queue_take(s->queue)) != NULL) {
-        sp_serve_answer(s, job);
+    while ((job = sp_serve_queue_take(s->queue, &answer)) != NULL) {
+        sp_serve_answer(s, job, answer);
         sp_serve_queue_end(s->queue, job);
     }
     return NULL;

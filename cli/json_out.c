@@ -83,6 +83,12 @@ void sp_json_out_bool(struct sp_json_out *out, const char *key, bool value)
     fputs(value ? "true" : "false", out->file);
 }
 
+void sp_json_out_written(struct sp_json_out *out, const char *key, const char *text, size_t size)
+{
+    put_key(out, key);
+    fwrite(text, 1, size, out->file);
+}
+
 enum sp_status sp_json_out_value(struct sp_json_out *out, const char *key,
                                  const struct sp_json *value, struct sp_err *err)
 {

@@ -27,6 +27,9 @@ void sp_json_out_u64(struct sp_json_out *out, const char *key, uint64_t value);
 void sp_json_out_double(struct sp_json_out *out, const char *key, double value);
 void sp_json_out_bool(struct sp_json_out *out, const char *key, bool value);
 
+/* A value that is written already. */
+void sp_json_out_written(struct sp_json_out *out, const char *key, const char *text, size_t size);
+
 /* A value that was read; NULL: null. */
 SP_MUST_CHECK enum sp_status sp_json_out_value(struct sp_json_out *out, const char *key,
                                                const struct sp_json *value, struct sp_err *err);

@@ -57,8 +57,9 @@ struct sp_serve_reply {
     const struct sp_serve *serve;
     const struct sp_serve_ask *ask;
     struct sp_json_out out;
-    struct timespec began;               /* wall clock */
+    struct timespec began;               /* the first answer of the request; wall clock */
     uint64_t number;                     /* of the request, from 1 */
+    size_t answer;                       /* which of the request's this is, 0.. */
     double seconds;                      /* since it was asked */
     double waited;                       /* of these, before its turn */
     size_t n_prompt, n_reused;           /* its tokens; of these, those that are cached already */
@@ -68,6 +69,10 @@ struct sp_serve_reply {
     const struct sp_serve_token *all_tokens; /* [n_all_tokens] as is: with those that were told */
     size_t n_all_tokens;
     size_t offset; /* characters of tokens that were told */
+    const struct sp_serve_totals
+        *totals;                  /* of all answers, when they are closed; borrowed, as is: */
+    const struct sp_text *wholes; /* [n_answers] what was told of each */
+    size_t n_answers;
     /* For APIs whose streams have them: */
     size_t n_events; /* that were told */
     size_t n_begun;  /* parts of what is said that were begun, */
@@ -85,8 +90,11 @@ struct sp_serve_dialect {
     void (*wait)(struct sp_serve_reply *reply); /* while the prompt is read; NULL: nothing */
     void (*piece)(struct sp_serve_reply *reply, const struct sp_answer_piece *piece);
     void (*end)(struct sp_serve_reply *reply, const struct sp_result *result);
-    /* Without streaming: everything. */
+    /* Without streaming: everything, or what is told of one answer. */
     void (*whole)(struct sp_serve_reply *reply, const struct sp_result *result);
+    /* Behind the last of all answers of a request: the end of the stream; without streaming
+     * everything, from the `wholes`. Only an API with a `close` is asked for several answers. */
+    void (*close)(struct sp_serve_reply *reply, const struct sp_result *last);
     /* A failure after the stream began. */
     void (*broken)(struct sp_serve_reply *reply, int status, const char *sentence);
     /* A failure as the whole answer. */
@@ -112,8 +120,8 @@ SP_MUST_CHECK enum sp_status sp_serve_token_read(struct sp_serve_token *out,
                                                  const struct sp_package *package,
                                                  const struct sp_token *token);
 
-/* Generates the answer of a job. For several threads at the same time. */
-void sp_serve_answer(const struct sp_serve *serve, struct sp_serve_job *job);
+/* Generates an answer of a job. For several threads at the same time. */
+void sp_serve_answer(const struct sp_serve *serve, struct sp_serve_job *job, size_t answer);
 
 /* Was the answer cut off by a limit of its length, or of the context? */
 bool sp_serve_is_cut(const struct sp_result *result);

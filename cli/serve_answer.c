@@ -27,8 +27,7 @@ struct answering {
     size_t n_bytes, n_shown; /* of all tokens; of all text */
     char *text;              /* of `reply.out` */
     size_t size;
-    bool begun;      /* the stream's head is out, */
-    double told_at;  /* or its last sign of life */
+    double told_at;  /* the stream's head, or its last sign of life; 0: neither */
     bool told;       /* all of the answer */
     bool call_begun; /* and told as it comes */
 };
@@ -74,19 +73,24 @@ static void drop_tokens(struct answering *a)
         sp_serve_token_release(&a->tokens[--a->n_tokens]);
 }
 
-/* A failure is the whole answer, or the end of a stream. */
+/* A failure is the whole answer, or the end of a stream; the first one, where there are several
+ * answers. */
 static void fail(struct answering *a, int status, const char *sentence)
 {
     const struct sp_serve_dialect *d = a->job->dialect;
+    bool begun;
 
-    if (!open_out(a)) return;
-    if (a->begun) {
+    if (!sp_serve_queue_claim_failure(a->serve->queue, a->job, &begun) || !open_out(a)) return;
+    if (begun) {
         d->broken(&a->reply, status, sentence);
     } else {
         d->fail(&a->reply.out, status, sentence);
     }
-    send_out(a);
-    sp_serve_queue_begin(a->serve->queue, a->job, status);
+    if (fclose(a->reply.out.file) == 0) {
+        sp_serve_queue_fail(a->serve->queue, a->job, status, a->text, a->size);
+    }
+    free(a->text);
+    a->text = NULL;
 }
 
 static int look(const struct answering *a)
@@ -103,7 +107,7 @@ static int on_prompt(void *context, size_t done, size_t total)
 
     (void)done;
     (void)total;
-    if (a->begun && a->job->dialect->wait && now - a->told_at >= seconds && open_out(a)) {
+    if (a->told_at > 0 && a->job->dialect->wait && now - a->told_at >= seconds && open_out(a)) {
         a->told_at = now;
         a->job->dialect->wait(&a->reply);
         send_out(a);
@@ -307,59 +311,80 @@ static enum sp_status read_prompt(struct sp_serve_prompt *prompt, struct answeri
                                   struct sp_generation *g, struct sp_err *err)
 {
     const struct sp_serve_ask *ask = &a->job->ask;
-    enum sp_status st = sp_serve_prompt_read(prompt, ask, g, err);
+    size_t which = a->reply.answer / sp_serve_ask_n_each(ask);
+    enum sp_status st = sp_serve_prompt_read(prompt, ask, which, g, err);
 
     if (st || ask->messages == NULL) return st;
     return read_answers_of(a, g, prompt->text, prompt->size, err);
 }
 
-static double rate(size_t n, double seconds)
+/* Is the answer the first to its prompt? */
+static bool is_first(const struct answering *a)
 {
-    return seconds > 0 ? (double)n / seconds : 0;
+    return a->reply.answer % sp_serve_ask_n_each(&a->job->ask) == 0;
 }
 
-/* What the log says of an answer. */
-static void describe(struct answering *a)
+static void describe(struct answering *a, const struct sp_serve_totals *totals)
 {
-    const struct sp_result *r = &a->result;
-    double seconds = r->draft_seconds + r->verify_seconds + r->plain_seconds;
-    char text[160], accepted[64] = "";
-    int len;
+    char text[SP_TOTALS_TEXT];
 
-    if (r->drafted > 0) {
-        snprintf(accepted, sizeof accepted, ", %zu of %zu guesses accepted", r->accepted,
-                 r->drafted);
+    sp_serve_queue_describe(a->serve->queue, a->job,
+                            sp_serve_totals_describe(text, totals, a->job->n_answers, &a->result));
+}
+
+/* Of several answers the last one that ends. */
+static void close_all(struct answering *a)
+{
+    struct sp_serve_job *job = a->job;
+
+    a->reply.totals = &job->totals;
+    a->reply.wholes = job->answers;
+    a->reply.n_answers = job->n_answers;
+    describe(a, &job->totals);
+    if (job->dialect->close == NULL || !open_out(a)) return;
+    job->dialect->close(&a->reply, &a->result);
+    send_out(a);
+}
+
+/* The whole answer, which others may be put beside. */
+static void tell_whole(struct answering *a)
+{
+    struct sp_text *to = a->job->answers ? &a->job->answers[a->reply.answer] : NULL;
+
+    a->job->dialect->whole(&a->reply, &a->result);
+    if (to == NULL) {
+        send_out(a);
+        return;
     }
-    len = snprintf(text, sizeof text, "%zu (%zu cached) + %zu tokens, %.1f tokens/s%s, %s",
-                   r->n_prompt, r->n_reused, r->n_ids, rate(r->n_ids ? r->n_ids - 1 : 0, seconds),
-                   accepted, sp_stop_name(r->stop));
-    if (sp_text_append(&a->job->about, text, (size_t)len, NULL)) return;
+    fclose(a->reply.out.file);
+    *to = (struct sp_text){.at = a->text, .len = a->size, .cap = a->size};
+    a->text = NULL;
 }
 
 static void tell(struct answering *a)
 {
-    const struct sp_serve_dialect *d = a->job->dialect;
-
     if (!open_out(a)) return;
     choose_tokens(a);
     if (a->job->ask.stream) {
-        d->end(&a->reply, &a->result);
+        a->job->dialect->end(&a->reply, &a->result);
+        send_out(a);
     } else {
-        d->whole(&a->reply, &a->result);
+        tell_whole(a);
     }
-    send_out(a);
     a->told = true;
-    sp_serve_queue_begin(a->serve->queue, a->job, 200);
+    if (!sp_serve_queue_add(a->serve->queue, a->job, &a->result, &a->said, is_first(a))) return;
+    close_all(a);
+    sp_serve_queue_begin(a->serve->queue, a->job);
 }
 
+/* A failure of another answer from now on is the end of a stream. */
 static void begin_stream(struct answering *a)
 {
+    sp_serve_queue_begin(a->serve->queue, a->job);
     if (!open_out(a)) return;
     a->job->dialect->begin(&a->reply);
     send_out(a);
-    a->begun = true;
     a->told_at = sp_seconds();
-    sp_serve_queue_begin(a->serve->queue, a->job, 200);
 }
 
 static enum sp_status generate(struct answering *a, const struct sp_generation *g,
@@ -371,6 +396,7 @@ static enum sp_status generate(struct answering *a, const struct sp_generation *
     enum sp_status st;
 
     sp_generation_request(&a->request, &sampling, end_ids, g, &ask->settings, ids);
+    sampling.seed += a->reply.answer % sp_serve_ask_n_each(ask);
     a->request.logprobs = ask->logprobs;
     a->request.grammar = a->grammar ? a->grammar : ask->grammar;
     a->request.n_top = ask->n_top;
@@ -406,20 +432,23 @@ static void give_up(struct answering *a, const struct sp_err *err)
     }
 }
 
-void sp_serve_answer(const struct sp_serve *serve, struct sp_serve_job *job)
+void sp_serve_answer(const struct sp_serve *serve, struct sp_serve_job *job, size_t answer)
 {
     struct answering a = {.serve = serve,
                           .job = job,
-                          .reply = {.serve = serve, .ask = &job->ask, .number = job->number}};
+                          .reply = {.serve = serve,
+                                    .ask = &job->ask,
+                                    .number = job->number,
+                                    .answer = answer,
+                                    .began = job->began}};
     struct sp_generation g = *serve->generation; /* but for the session */
     struct sp_serve_prompt prompt = {.text = NULL};
     struct sp_err err = {0};
     enum sp_status st;
 
     a.reply.waited = sp_seconds() - job->asked_at;
-    clock_gettime(CLOCK_REALTIME, &a.reply.began);
     a.reply.said = &a.said;
-    a.said.key = ((uint64_t)a.reply.began.tv_sec << 32) + (job->number << 16);
+    a.said.key = ((uint64_t)a.reply.began.tv_sec << 32) + (job->number << 16) + (answer << 8);
     if (look(&a)) goto done;
     pthread_mutex_lock(serve->reading);
     st = read_prompt(&prompt, &a, &g, &err);
@@ -433,8 +462,13 @@ void sp_serve_answer(const struct sp_serve *serve, struct sp_serve_job *job)
     st = generate(&a, &g, &prompt.ids, &err);
     sp_serve_sessions_give(serve->sessions, g.session);
     if (st) goto done;
-    describe(&a);
-    if (a.result.stop != SP_STOP_CANCELLED) tell(&a);
+    if (a.result.stop != SP_STOP_CANCELLED) {
+        tell(&a);
+    } else if (job->n_answers == 1) {
+        struct sp_serve_totals totals = {0};
+        sp_serve_totals_add(&totals, &a.result, &a.said, true);
+        describe(&a, &totals);
+    }
 done:
     if (!a.told) give_up(&a, &err);
     drop_tokens(&a);

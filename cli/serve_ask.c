@@ -26,12 +26,32 @@ void sp_serve_ask_release(struct sp_serve_ask *ask)
     sp_settings_release(&ask->settings);
     sp_template_free(ask->template);
     sp_grammar_close(ask->grammar);
-    sp_ids_release(&ask->ids);
     sp_text_release(&ask->begun);
+    for (size_t i = 0; i < ask->n_prompts; i++)
+        sp_ids_release(&ask->prompts[i].ids);
+    free(ask->prompts);
     sp_json_free(ask->messages);
     sp_json_free(ask->own_tools);
     sp_json_free(ask->body);
     *ask = (struct sp_serve_ask){0};
+}
+
+size_t sp_serve_ask_n_each(const struct sp_serve_ask *ask)
+{
+    return ask->n_each ? ask->n_each : 1;
+}
+
+size_t sp_serve_ask_n_answers(const struct sp_serve_ask *ask)
+{
+    return (ask->n_prompts ? ask->n_prompts : 1) * sp_serve_ask_n_each(ask);
+}
+
+enum sp_status sp_serve_ask_take_prompts(struct sp_serve_ask *ask, size_t n, struct sp_err *err)
+{
+    enum sp_status st = sp_new(&ask->prompts, n, sizeof *ask->prompts, err);
+
+    if (!st) ask->n_prompts = n;
+    return st;
 }
 
 void sp_serve_set_think_level(struct sp_serve_ask *ask, const char *level)

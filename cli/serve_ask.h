@@ -8,16 +8,25 @@
 #include "cli/generation.h"
 #include "format/text.h"
 
-enum { SP_SERVE_MAX_TOP = 20 }; /* alternatives of a token */
+enum {
+    SP_SERVE_MAX_TOP = 20,      /* alternatives of a token */
+    SP_SERVE_MAX_ANSWERS = 128, /* to a request */
+};
+
+/* A prompt without a template. */
+struct sp_serve_raw_prompt {
+    const char *text; /* [size], as it is; NULL: */
+    size_t size;
+    struct sp_ids ids; /* owned */
+};
 
 /* Valid when zeroed. */
 struct sp_serve_ask {
     struct sp_json *body; /* owned */
     /* The prompt, one of: */
-    struct sp_json *messages; /* rendered by the template; owned */
-    const char *text;         /* [text_size], as it is */
-    size_t text_size;
-    struct sp_ids ids;                     /* owned */
+    struct sp_json *messages;            /* rendered by the template; owned */
+    struct sp_serve_raw_prompt *prompts; /* [n_prompts], owned */
+    size_t n_prompts;
     struct sp_text begun;                  /* how the answer to messages begins already; owned */
     const struct sp_json *prompt, *suffix; /* strings: text around a gap */
     const struct sp_json *tools, *kwargs;  /* for the template; NULL: none */
@@ -32,12 +41,21 @@ struct sp_serve_ask {
     const char *think_level;     /* NULL: none */
     bool omit_thoughts;          /* they are not told */
     struct sp_settings settings; /* owned */
+    size_t n_each;               /* answers to each prompt; 0: one */
     bool stream;
     bool tell_usage; /* OpenAI: a last chunk with the numbers of tokens */
     bool logprobs;
     unsigned n_top;
 };
 void sp_serve_ask_release(struct sp_serve_ask *ask);
+
+/* How many answers it takes, and how many to each prompt, which stand next to each other. */
+size_t sp_serve_ask_n_each(const struct sp_serve_ask *ask);
+size_t sp_serve_ask_n_answers(const struct sp_serve_ask *ask);
+
+/* Makes room for n prompts, which are zero. */
+SP_MUST_CHECK enum sp_status sp_serve_ask_take_prompts(struct sp_serve_ask *ask, size_t n,
+                                                       struct sp_err *err);
 
 /* A member of a request that is taken for a setting. */
 struct sp_serve_setting {

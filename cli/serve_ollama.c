@@ -141,7 +141,8 @@ static enum sp_status read_generate(struct sp_serve_ask *ask, const struct sp_se
             return sp_fail(err, SP_E_UNSUPPORTED, "system: %s has no template to put it in",
                            serve->model.names[0]);
         }
-        ask->text = sp_json_to_string(prompt, &ask->text_size);
+        if ((st = sp_serve_ask_take_prompts(ask, 1, err))) return st;
+        ask->prompts[0].text = sp_json_to_string(prompt, &ask->prompts[0].size);
         return SP_OK;
     }
     return sp_serve_read_prompt(ask, c, system, prompt, err);

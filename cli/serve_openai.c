@@ -24,10 +24,9 @@ static const struct sp_serve_setting limits[] = {
     {NULL, NULL},
 };
 
-static const char one[] = "one answer a request", text_only[] = "text is all there is here";
+static const char text_only[] = "text is all there is here";
 
 static const struct sp_serve_refusal chat_refusals[] = {
-    {"n", "1", one},
     {"functions", NULL, "deprecated, tools take its place"},
     {"function_call", "\"none\"", "deprecated, tool_choice takes its place"},
     {"modalities", "[\"text\"]", text_only},
@@ -37,8 +36,7 @@ static const struct sp_serve_refusal chat_refusals[] = {
 };
 
 static const struct sp_serve_refusal text_refusals[] = {
-    {"n", "1", one},
-    {"best_of", "1", one},
+    {"best_of", "1", "all answers are told"},
     {"echo", "false", "the prompt is not repeated here"},
     {"suffix", "\"\"", "text around a gap is read by /api/generate only"},
     {NULL, NULL, NULL},
@@ -70,6 +68,19 @@ enum sp_status sp_serve_openai_read_settings(struct sp_serve_ask *ask,
         }
     }
     return SP_OK;
+}
+
+/* After the prompts. */
+static enum sp_status read_n(struct sp_serve_ask *ask, struct sp_err *err)
+{
+    int64_t n = 1;
+    enum sp_status st = sp_json_get_i64(ask->body, "n", 1, SP_SERVE_MAX_ANSWERS, &n, err);
+
+    if (st) return st;
+    ask->n_each = (size_t)n;
+    if (sp_serve_ask_n_answers(ask) <= SP_SERVE_MAX_ANSWERS) return SP_OK;
+    return sp_fail(err, SP_E_INPUT, "n is %d for %zu prompts, expected %d answers in all at most",
+                   (int)n, ask->n_prompts, SP_SERVE_MAX_ANSWERS);
 }
 
 static enum sp_status read_common(struct sp_serve_ask *ask, const struct sp_serve_refusal *refusals,
@@ -137,32 +148,45 @@ enum sp_status sp_serve_openai_read_chat(struct sp_serve_ask *ask, const struct 
         return sp_fail(err, SP_E_INPUT, "top_logprobs goes with \"logprobs\": true");
     }
     ask->n_top = (unsigned)n_top;
+    if ((st = read_n(ask, err))) return st;
     return sp_serve_read_messages(ask, c, sp_json_get(ask->body, "messages"), err);
 }
 
-/* A text, token ids, or an array of one of them. */
-static enum sp_status read_prompt(struct sp_serve_ask *ask, const struct sp_json *prompt,
+/* A text or token ids. */
+static enum sp_status read_prompt(struct sp_serve_raw_prompt *to, const struct sp_json *prompt,
                                   struct sp_err *err)
 {
-    enum sp_json_kind kind = sp_json_kind(sp_json_at(prompt, 0));
-
-    if (kind == SP_JSON_STRING || kind == SP_JSON_ARRAY) {
-        if (sp_json_len(prompt) > 1) {
-            return sp_fail(err, SP_E_UNSUPPORTED, "prompt: one a request");
-        }
-        prompt = sp_json_at(prompt, 0);
-    }
     if (sp_json_kind(prompt) == SP_JSON_ARRAY && sp_json_len(prompt) > 0) {
-        enum sp_status st = sp_ids_of_json(&ask->ids, prompt, err);
+        enum sp_status st = sp_ids_of_json(&to->ids, prompt, err);
         if (st) sp_context(err, "prompt");
         return st;
     }
-    ask->text = sp_json_to_string(prompt, &ask->text_size);
-    if (ask->text == NULL) {
+    to->text = sp_json_to_string(prompt, &to->size);
+    if (to->text == NULL) {
         return sp_fail(err, SP_E_INPUT, "prompt is %s, expected a text or token ids",
                        prompt ? sp_json_kind_name(sp_json_kind(prompt)) : "missing");
     }
     return SP_OK;
+}
+
+/* One, or an array of them. */
+static enum sp_status read_prompts(struct sp_serve_ask *ask, const struct sp_json *prompt,
+                                   struct sp_err *err)
+{
+    enum sp_json_kind kind = sp_json_kind(sp_json_at(prompt, 0));
+    bool several = kind == SP_JSON_STRING || kind == SP_JSON_ARRAY;
+    size_t n = several ? sp_json_len(prompt) : 1;
+    enum sp_status st;
+
+    if (n > SP_SERVE_MAX_ANSWERS) {
+        return sp_fail(err, SP_E_INPUT, "prompt has %zu elements, expected %d at most", n,
+                       SP_SERVE_MAX_ANSWERS);
+    }
+    if ((st = sp_serve_ask_take_prompts(ask, n, err))) return st;
+    if (!several) return read_prompt(&ask->prompts[0], prompt, err);
+    for (size_t i = 0; i < n && !st; i++)
+        st = read_prompt(&ask->prompts[i], sp_json_at(prompt, i), err);
+    return st;
 }
 
 enum sp_status sp_serve_openai_read_text(struct sp_serve_ask *ask, const struct sp_serve *serve,
@@ -178,5 +202,6 @@ enum sp_status sp_serve_openai_read_text(struct sp_serve_ask *ask, const struct 
     }
     ask->logprobs = n_top >= 0;
     ask->n_top = n_top > 0 ? (unsigned)n_top : 0;
-    return read_prompt(ask, sp_json_get(ask->body, "prompt"), err);
+    if ((st = read_prompts(ask, sp_json_get(ask->body, "prompt"), err))) return st;
+    return read_n(ask, err);
 }

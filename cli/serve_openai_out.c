@@ -146,21 +146,19 @@ static void write_logprobs(struct sp_serve_reply *r, enum form form)
 /* ---- figures ----------------------------------------------------------------------------------
  */
 
-static void write_usage(struct sp_serve_reply *r, const struct sp_result *result)
+static void write_usage(struct sp_json_out *out, const struct sp_serve_totals *totals)
 {
-    struct sp_json_out *out = &r->out;
-
     sp_json_out_begin(out, "usage", '{');
-    sp_json_out_u64(out, "prompt_tokens", result->n_prompt);
-    sp_json_out_u64(out, "completion_tokens", result->n_ids);
-    sp_json_out_u64(out, "total_tokens", result->n_prompt + result->n_ids);
+    sp_json_out_u64(out, "prompt_tokens", totals->n_prompt);
+    sp_json_out_u64(out, "completion_tokens", totals->n_ids);
+    sp_json_out_u64(out, "total_tokens", totals->n_prompt + totals->n_ids);
     sp_json_out_begin(out, "prompt_tokens_details", '{');
-    sp_json_out_u64(out, "cached_tokens", result->n_reused);
+    sp_json_out_u64(out, "cached_tokens", totals->n_reused);
     sp_json_out_end(out, '}');
     sp_json_out_begin(out, "completion_tokens_details", '{');
-    sp_json_out_u64(out, "reasoning_tokens", sp_said_n_thought_tokens(r->said));
-    sp_json_out_u64(out, "accepted_prediction_tokens", result->accepted);
-    sp_json_out_u64(out, "rejected_prediction_tokens", result->drafted - result->accepted);
+    sp_json_out_u64(out, "reasoning_tokens", totals->n_thought);
+    sp_json_out_u64(out, "accepted_prediction_tokens", totals->accepted);
+    sp_json_out_u64(out, "rejected_prediction_tokens", totals->drafted - totals->accepted);
     sp_json_out_end(out, '}');
     sp_json_out_end(out, '}');
 }
@@ -286,7 +284,7 @@ static void write_delta(struct sp_serve_reply *r, enum form form, const struct d
 
     sp_json_out_begin(out, "choices", '[');
     sp_json_out_begin(out, NULL, '{');
-    sp_json_out_u64(out, "index", 0);
+    sp_json_out_u64(out, "index", r->answer);
     if (form == CHAT) {
         write_chat_delta(r, d);
     } else {
@@ -327,11 +325,15 @@ static void end_stream(struct sp_serve_reply *r, enum form form, const struct sp
     if (r->ask->tell_usage) sp_json_out_text(&r->out, "usage", NULL);
     write_timings(&r->out, result);
     end_chunk(r);
+}
+
+static void close_stream(struct sp_serve_reply *r, enum form form)
+{
     if (r->ask->tell_usage) {
         begin_chunk(r, form);
         sp_json_out_begin(&r->out, "choices", '[');
         sp_json_out_end(&r->out, ']');
-        write_usage(r, result);
+        write_usage(&r->out, r->totals);
         end_chunk(r);
     }
     fputs("data: [DONE]\n\n", r->out.file);
@@ -366,14 +368,13 @@ static void write_message(struct sp_serve_reply *r)
     sp_json_out_end(out, '}');
 }
 
+/* A choice, of several or alone. */
 static void whole(struct sp_serve_reply *r, enum form form, const struct sp_result *result)
 {
     struct sp_json_out *out = &r->out;
 
-    begin_object(r, form, form == CHAT ? "chat.completion" : "text_completion");
-    sp_json_out_begin(out, "choices", '[');
     sp_json_out_begin(out, NULL, '{');
-    sp_json_out_u64(out, "index", 0);
+    sp_json_out_u64(out, "index", r->answer);
     if (form == CHAT) {
         write_message(r);
     } else {
@@ -382,11 +383,31 @@ static void whole(struct sp_serve_reply *r, enum form form, const struct sp_resu
     write_logprobs(r, form);
     sp_json_out_text(out, "finish_reason", reason(r, result));
     sp_json_out_end(out, '}');
+}
+
+/* Where there are several there is no one time for them. */
+static void close_whole(struct sp_serve_reply *r, enum form form, const struct sp_result *last)
+{
+    struct sp_json_out *out = &r->out;
+
+    begin_object(r, form, form == CHAT ? "chat.completion" : "text_completion");
+    sp_json_out_begin(out, "choices", '[');
+    for (size_t i = 0; i < r->n_answers; i++)
+        sp_json_out_written(out, NULL, r->wholes[i].at, r->wholes[i].len);
     sp_json_out_end(out, ']');
-    write_usage(r, result);
-    write_timings(out, result);
+    write_usage(out, r->totals);
+    if (r->n_answers == 1) write_timings(out, last);
     sp_json_out_end(out, '}');
     fputc('\n', out->file);
+}
+
+static void close_all(struct sp_serve_reply *r, enum form form, const struct sp_result *last)
+{
+    if (r->ask->stream) {
+        close_stream(r, form);
+    } else {
+        close_whole(r, form, last);
+    }
 }
 
 static void broken(struct sp_serve_reply *r, int status, const char *sentence)
@@ -444,6 +465,16 @@ static void whole_text(struct sp_serve_reply *r, const struct sp_result *result)
     whole(r, TEXT, result);
 }
 
+static void close_chat(struct sp_serve_reply *r, const struct sp_result *last)
+{
+    close_all(r, CHAT, last);
+}
+
+static void close_text(struct sp_serve_reply *r, const struct sp_result *last)
+{
+    close_all(r, TEXT, last);
+}
+
 const struct sp_serve_dialect sp_serve_openai_chat = {
     .stream_type = "text/event-stream",
     .read = sp_serve_openai_read_chat,
@@ -451,6 +482,7 @@ const struct sp_serve_dialect sp_serve_openai_chat = {
     .piece = chat_piece,
     .end = end_chat,
     .whole = whole_chat,
+    .close = close_chat,
     .broken = broken,
     .fail = sp_serve_openai_fail,
 };
@@ -462,6 +494,7 @@ const struct sp_serve_dialect sp_serve_openai_text = {
     .piece = text_piece,
     .end = end_text,
     .whole = whole_text,
+    .close = close_text,
     .broken = broken,
     .fail = sp_serve_openai_fail,
 };

@@ -56,27 +56,33 @@ static enum sp_status render(struct sp_serve_prompt *p, const struct sp_serve_as
     return sp_prompt_raw(&p->ids, g->package, p->text, p->size, false, err);
 }
 
-static enum sp_status read_prompt(struct sp_serve_prompt *p, const struct sp_serve_ask *ask,
-                                  struct sp_generation *g, struct sp_err *err)
+static enum sp_status read_raw(struct sp_ids *ids, const struct sp_serve_raw_prompt *from,
+                               const struct sp_generation *g, struct sp_err *err)
 {
     enum sp_status st;
 
-    if (ask->messages != NULL || ask->suffix != NULL) return render(p, ask, g, err);
-    g->conversation.has_end_id = false;
-    if (ask->ids.n == 0) {
-        return sp_prompt_raw(&p->ids, g->package, ask->text, ask->text_size, true, err);
+    if (from->text != NULL) {
+        return sp_prompt_raw(ids, g->package, from->text, from->size, true, err);
     }
-    if ((st = sp_new(&p->ids.at, ask->ids.n, sizeof *p->ids.at, err))) return st;
-    memcpy(p->ids.at, ask->ids.at, ask->ids.n * sizeof *p->ids.at);
-    p->ids.n = ask->ids.n;
+    if ((st = sp_new(&ids->at, from->ids.n, sizeof *ids->at, err))) return st;
+    memcpy(ids->at, from->ids.at, from->ids.n * sizeof *ids->at);
+    ids->n = from->ids.n;
     return SP_OK;
 }
 
+static enum sp_status read_prompt(struct sp_serve_prompt *p, const struct sp_serve_ask *ask,
+                                  size_t which, struct sp_generation *g, struct sp_err *err)
+{
+    if (ask->messages != NULL || ask->suffix != NULL) return render(p, ask, g, err);
+    g->conversation.has_end_id = false;
+    return read_raw(&p->ids, &ask->prompts[which], g, err);
+}
+
 enum sp_status sp_serve_prompt_read(struct sp_serve_prompt *out, const struct sp_serve_ask *ask,
-                                    struct sp_generation *g, struct sp_err *err)
+                                    size_t which, struct sp_generation *g, struct sp_err *err)
 {
     struct sp_serve_prompt p = {.text = NULL};
-    enum sp_status st = read_prompt(&p, ask, g, err);
+    enum sp_status st = read_prompt(&p, ask, which, g, err);
 
     if (!st && p.ids.n == 0) st = sp_fail(err, SP_E_INPUT, "the prompt is empty");
     if (st) {
@@ -95,7 +101,7 @@ enum sp_status sp_serve_prompt_count(size_t *n_tokens, const struct sp_serve *se
     enum sp_status st;
 
     pthread_mutex_lock(serve->reading);
-    st = sp_serve_prompt_read(&prompt, ask, &g, err);
+    st = sp_serve_prompt_read(&prompt, ask, 0, &g, err);
     pthread_mutex_unlock(serve->reading);
     *n_tokens = prompt.ids.n;
     sp_serve_prompt_release(&prompt);

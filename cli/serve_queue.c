@@ -75,6 +75,7 @@ enum sp_serve_entry sp_serve_queue_put(struct sp_serve_queue *q, struct sp_serve
         entry = SP_SERVE_FULL;
     } else {
         job->next = NULL;
+        job->is_queued = true;
         *q->last = job;
         q->last = &job->next;
         q->n_waiting++;
@@ -83,10 +84,18 @@ enum sp_serve_entry sp_serve_queue_put(struct sp_serve_queue *q, struct sp_serve
     return entry;
 }
 
+/* Nothing is or will be done for it. */
+static bool has_ended(const struct sp_serve_job *job)
+{
+    return !job->is_queued && job->n_running == 0;
+}
+
 static void take_out(struct sp_serve_queue *q, struct sp_serve_job *job)
 {
     struct sp_serve_job **at = &q->first;
 
+    if (!job->is_queued) return;
+    job->is_queued = false;
     while (*at != job)
         at = &(*at)->next;
     *at = job->next;
@@ -119,7 +128,7 @@ int sp_serve_queue_wait(struct sp_serve_queue *q, struct sp_serve_job *job)
     int status;
 
     lock(q);
-    while (there && job->status == 0 && job->turn != SP_SERVE_ENDED)
+    while (there && job->status == 0 && !has_ended(job))
         there = wait_a_while(q, job);
     status = job->status;
     unlock(q);
@@ -131,7 +140,7 @@ bool sp_serve_queue_wait_end(struct sp_serve_queue *q, struct sp_serve_job *job)
     bool there = true;
 
     lock(q);
-    while (there && job->turn != SP_SERVE_ENDED)
+    while (there && !has_ended(job))
         there = wait_a_while(q, job);
     unlock(q);
     return there;
@@ -143,7 +152,7 @@ long sp_serve_queue_read(struct sp_serve_queue *q, struct sp_serve_job *job, cha
     size_t n = 0;
 
     lock(q);
-    while (there && job->n_sent == job->out.len && job->turn != SP_SERVE_ENDED)
+    while (there && job->n_sent == job->out.len && !has_ended(job))
         there = wait_a_while(q, job);
     if (there) {
         n = job->out.len - job->n_sent;
@@ -159,16 +168,13 @@ void sp_serve_queue_leave(struct sp_serve_queue *q, struct sp_serve_job *job)
 {
     lock(q);
     job->left = true;
-    if (job->turn == SP_SERVE_WAITS) {
-        take_out(q, job);
-        job->turn = SP_SERVE_ENDED;
-    }
-    while (job->turn != SP_SERVE_ENDED)
+    take_out(q, job);
+    while (!has_ended(job))
         pthread_cond_wait(&q->changed, &q->lock);
     unlock(q);
 }
 
-struct sp_serve_job *sp_serve_queue_take(struct sp_serve_queue *q)
+struct sp_serve_job *sp_serve_queue_take(struct sp_serve_queue *q, size_t *answer)
 {
     struct sp_serve_job *job;
 
@@ -177,9 +183,13 @@ struct sp_serve_job *sp_serve_queue_take(struct sp_serve_queue *q)
         pthread_cond_wait(&q->changed, &q->lock);
     job = q->first;
     if (job != NULL) {
-        take_out(q, job);
-        job->turn = SP_SERVE_RUNS;
-        job->number = ++q->n_taken;
+        if (job->n_taken == 0) {
+            job->number = ++q->n_taken;
+            clock_gettime(CLOCK_REALTIME, &job->began);
+        }
+        *answer = job->n_taken++;
+        job->n_running++;
+        if (job->n_taken == job->n_answers) take_out(q, job);
     }
     unlock(q);
     return job;
@@ -190,7 +200,7 @@ bool sp_serve_queue_is_vain(struct sp_serve_queue *q, const struct sp_serve_job 
     bool vain;
 
     lock(q);
-    vain = job->left || q->stopped;
+    vain = job->left || job->failed || q->stopped;
     unlock(q);
     return vain;
 }
@@ -205,10 +215,10 @@ bool sp_serve_queue_is_stopped(struct sp_serve_queue *q)
     return stopped;
 }
 
-void sp_serve_queue_begin(struct sp_serve_queue *q, struct sp_serve_job *job, int status)
+void sp_serve_queue_begin(struct sp_serve_queue *q, struct sp_serve_job *job)
 {
     lock(q);
-    job->status = status;
+    if (!job->failed) job->status = 200;
     unlock_and_tell(q);
 }
 
@@ -216,13 +226,54 @@ void sp_serve_queue_write(struct sp_serve_queue *q, struct sp_serve_job *job, co
                           size_t size)
 {
     lock(q);
-    if (sp_text_append(&job->out, text, size, NULL)) job->left = true;
+    if (!job->failed && sp_text_append(&job->out, text, size, NULL)) job->left = true;
     unlock_and_tell(q);
+}
+
+bool sp_serve_queue_claim_failure(struct sp_serve_queue *q, struct sp_serve_job *job, bool *begun)
+{
+    bool first;
+
+    lock(q);
+    first = !job->failed;
+    job->failed = true;
+    *begun = job->status == 200;
+    take_out(q, job);
+    unlock_and_tell(q);
+    return first;
+}
+
+void sp_serve_queue_fail(struct sp_serve_queue *q, struct sp_serve_job *job, int status,
+                         const char *text, size_t size)
+{
+    lock(q);
+    if (sp_text_append(&job->out, text, size, NULL)) job->left = true;
+    if (job->status == 0) job->status = status;
+    unlock_and_tell(q);
+}
+
+bool sp_serve_queue_add(struct sp_serve_queue *q, struct sp_serve_job *job,
+                        const struct sp_result *result, const struct sp_said *said, bool first)
+{
+    bool last;
+
+    lock(q);
+    sp_serve_totals_add(&job->totals, result, said, first);
+    last = ++job->n_done == job->n_answers;
+    unlock(q);
+    return last;
+}
+
+void sp_serve_queue_describe(struct sp_serve_queue *q, struct sp_serve_job *job, const char *text)
+{
+    lock(q);
+    if (sp_text_append(&job->about, text, strlen(text), NULL)) job->left = true;
+    unlock(q);
 }
 
 void sp_serve_queue_end(struct sp_serve_queue *q, struct sp_serve_job *job)
 {
     lock(q);
-    job->turn = SP_SERVE_ENDED;
+    job->n_running--;
     unlock_and_tell(q);
 }

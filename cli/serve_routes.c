@@ -122,6 +122,17 @@ static long read_job(void *stream, char *to, size_t size)
     return sp_serve_queue_read(c->serve->queue, &c->job, to, size);
 }
 
+static void release_client(struct client *c)
+{
+    sp_serve_ask_release(&c->job.ask);
+    for (size_t i = 0; i < c->job.n_answers && c->job.answers; i++)
+        sp_text_release(&c->job.answers[i]);
+    free(c->job.answers);
+    sp_text_release(&c->job.out);
+    sp_text_release(&c->job.about);
+    free(c);
+}
+
 static void close_job(void *stream, struct sp_text *about)
 {
     struct client *c = stream;
@@ -130,10 +141,7 @@ static void close_job(void *stream, struct sp_text *about)
     if (c->job.about.len > 0) {
         (void)!sp_text_append(about, c->job.about.at, c->job.about.len, NULL);
     }
-    sp_serve_ask_release(&c->job.ask);
-    sp_text_release(&c->job.out);
-    sp_text_release(&c->job.about);
-    free(c);
+    release_client(c);
 }
 
 /* Waits for the job's turn, and for its answer unless that is a stream. */
@@ -160,6 +168,14 @@ static void attend(struct exchange *x, struct client *c)
     close_job(c, &a->about);
 }
 
+/* A place for each answer, where they are put together. */
+static enum sp_status take_answers(struct sp_serve_job *job, struct sp_err *err)
+{
+    job->n_answers = sp_serve_ask_n_answers(&job->ask);
+    if (job->dialect->close == NULL) return SP_OK;
+    return sp_new(&job->answers, job->n_answers, sizeof *job->answers, err);
+}
+
 /* Takes the body over. */
 static void generate(struct exchange *x, struct sp_json *body,
                      const struct sp_serve_dialect *dialect)
@@ -180,6 +196,7 @@ static void generate(struct exchange *x, struct sp_json *body,
     c->job.asked_at = c->job.looked_at = sp_seconds();
     st = sp_settings_copy(&c->job.ask.settings, x->serve->generation->settings, &err);
     if (!st) st = dialect->read(&c->job.ask, x->serve, &err);
+    if (!st) st = take_answers(&c->job, &err);
     if (st) {
         refuse(x, sp_serve_status_of(st), err.text);
         goto refused;
@@ -194,9 +211,7 @@ static void generate(struct exchange *x, struct sp_json *body,
                                   : "the server is stopping");
     x->answer->retry = entry == SP_SERVE_FULL;
 refused:
-    c->job.turn = SP_SERVE_ENDED;
-    sp_serve_ask_release(&c->job.ask);
-    free(c);
+    release_client(c);
 }
 
 static void anthropic(struct exchange *x)

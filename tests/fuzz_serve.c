@@ -45,11 +45,14 @@ static void check_prompt(const struct sp_serve_ask *ask, const struct sp_templat
     char *text = NULL;
     size_t size;
     enum sp_status st;
-    int forms =
-        (ask->messages != NULL) + (ask->text != NULL) + (ask->ids.n > 0) + (ask->suffix != NULL);
+    int forms = (ask->messages != NULL) + (ask->n_prompts > 0) + (ask->suffix != NULL);
 
     if (forms != 1 || ask->n_top > SP_SERVE_MAX_TOP) abort();
     if (sp_utf8_valid(ask->begun.at, ask->begun.len) != ask->begun.len) abort();
+    if (sp_serve_ask_n_answers(ask) > SP_SERVE_MAX_ANSWERS) abort();
+    for (size_t i = 0; i < ask->n_prompts; i++) {
+        if ((ask->prompts[i].text != NULL) == (ask->prompts[i].ids.n > 0)) abort();
+    }
     if (ask->messages == NULL && ask->suffix == NULL) return;
     st = sp_template_render(&text, &size, ask->template ? ask->template : t, &in, NULL);
     if (st == SP_E_BUG) abort();

@@ -17,7 +17,7 @@
 static void becomes(const char *body, const char *wanted)
 {
     struct sp_conversation conversation = {.system = NULL};
-    struct sp_serve_ask ask = {.text = NULL};
+    struct sp_serve_ask ask = {.messages = NULL};
     struct sp_err err = {0};
     char *text = NULL, *all;
 

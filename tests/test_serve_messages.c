@@ -16,7 +16,7 @@
 static void becomes(const struct sp_call_syntax *syntax, const char *sent, const char *wanted)
 {
     struct sp_conversation conversation = {.answers.calls = *syntax};
-    struct sp_serve_ask ask = {.text = NULL};
+    struct sp_serve_ask ask = {.messages = NULL};
     struct sp_json *from = NULL;
     struct sp_err err = {0};
     char *text = NULL;
