@@ -13,18 +13,19 @@ struct turn {
     bool has_results; /* they are messages of their own already */
 };
 
-/* The assistant's texts are pieces of one answer; others stand for themselves, and have lines of
- * their own. */
+/* The assistant's texts are pieces of one answer; others stand for themselves, and begin a line. */
 static enum sp_status add_text(struct sp_text *to, const struct sp_json *value, bool pieces,
                                struct sp_err *err)
 {
     size_t size;
     const char *text = sp_json_to_string(value, &size);
-    enum sp_status st;
+    enum sp_status st = SP_OK;
 
     if (text == NULL) return sp_fail(err, SP_E_INPUT, "it has no text");
-    if (!pieces && to->len > 0 && (st = sp_text_append(to, "\n", 1, err))) return st;
-    return sp_text_append(to, text, size, err);
+    if (!pieces && to->len > 0 && to->at[to->len - 1] != '\n' && *text != '\n') {
+        st = sp_text_append(to, "\n", 1, err);
+    }
+    return st ? st : sp_text_append(to, text, size, err);
 }
 
 static const char *type_of(const struct sp_json *block)

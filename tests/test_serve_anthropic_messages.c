@@ -50,6 +50,10 @@ static void texts(void **state)
     becomes(SAYS("[{\"type\": \"text\", \"text\": \"a\", \"cache_control\": {\"type\": "
                  "\"ephemeral\"}}, {\"type\": \"text\", \"text\": \"b\"}]"),
             "[{\"role\":\"user\",\"content\":\"a\\nb\"}]");
+    /* Lines that are ended already, as coding agents send them. */
+    becomes(SAYS("[{\"type\": \"text\", \"text\": \"<log>\\n\"}, {\"type\": \"text\", \"text\": "
+                 "\"User: Hi\"}, {\"type\": \"text\", \"text\": \"\\n</log>\"}]"),
+            "[{\"role\":\"user\",\"content\":\"<log>\\nUser: Hi\\n</log>\"}]");
     becomes("{\"system\": \"Be brief.\", \"messages\": [{\"role\": \"user\", \"content\": \"a\"}]}",
             "[{\"role\":\"system\",\"content\":\"Be brief.\"},{\"role\":\"user\",\"content\":\"a\"}"
             "]");
