@@ -2,6 +2,7 @@
  *
  *   serve_http      connections          -> requests
  *   serve_routes    a request's path     -> who answers it
+ *   serve_origin    a request's origin   -> whether anybody does
  *   serve_openai,   a request's JSON     -> struct sp_serve_ask; and back, an answer's text -> JSON
  *   serve_responses,
  *   serve_anthropic,
@@ -105,6 +106,10 @@ extern const struct sp_serve_dialect sp_serve_anthropic;
 extern const struct sp_serve_dialect sp_serve_openai_chat, sp_serve_openai_text;
 extern const struct sp_serve_dialect sp_serve_responses;
 extern const struct sp_serve_dialect sp_serve_ollama_chat, sp_serve_ollama_text;
+
+/* Is it of another origin than the one that --cors names, or, where the server is this machine's
+ * alone, sent to another name than its own? */
+bool sp_serve_is_foreign(const struct sp_serve *serve, const struct sp_http_request *request);
 
 /* Answers requests; context is the server. */
 void sp_serve_handle(void *context, const struct sp_http_request *request,

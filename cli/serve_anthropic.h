@@ -27,6 +27,6 @@ void sp_serve_anthropic_fail(struct sp_json_out *out, int status, const char *se
 
 /* The error (400) of a request with a `thread`, a conversation that the server keeps: with the code
  * that tells client libraries to go on without. */
-void sp_serve_anthropic_refuse_thread(struct sp_json_out *out);
+void sp_serve_anthropic_refuse_thread(struct sp_json_out *out, const char *sentence);
 
 #endif

@@ -33,11 +33,11 @@ void sp_serve_anthropic_fail(struct sp_json_out *out, int status, const char *se
     sp_json_out_end(out, '}');
 }
 
-void sp_serve_anthropic_refuse_thread(struct sp_json_out *out)
+void sp_serve_anthropic_refuse_thread(struct sp_json_out *out, const char *sentence)
 {
     sp_json_out_begin(out, NULL, '{');
     sp_json_out_text(out, "type", "error");
-    begin_error(out, 400, "thread: no conversation is kept here");
+    begin_error(out, 400, sentence);
     sp_json_out_begin(out, "details", '{');
     sp_json_out_text(out, "error_code", "thread_unsupported_request");
     sp_json_out_begin(out, "unsupported", '[');

@@ -8,7 +8,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 /* A document of a request may take this much: it is read by the client's own thread, beside
  * others. */
@@ -54,6 +53,12 @@ static bool is_anthropic(const struct exchange *x)
            sp_http_header(x->request->connection, "anthropic-version") != NULL;
 }
 
+/* The log says so. */
+static void note(struct exchange *x, const char *sentence)
+{
+    (void)!sp_text_append(&x->answer->about, sentence, strlen(sentence), NULL);
+}
+
 /* An error in the words of the API that was asked; the log has its sentence, too. */
 static void refuse(struct exchange *x, int status, const char *sentence)
 {
@@ -66,7 +71,7 @@ static void refuse(struct exchange *x, int status, const char *sentence)
         sp_serve_openai_fail(&x->out, status, sentence);
     }
     close_body(x, status);
-    (void)!sp_text_append(&x->answer->about, sentence, strlen(sentence), NULL);
+    note(x, sentence);
 }
 
 /* The request's JSON, about the model that is served; NULL: it was refused. */
@@ -216,6 +221,7 @@ refused:
 
 static void anthropic(struct exchange *x)
 {
+    static const char sentence[] = "thread: no conversation is kept here";
     struct sp_json *body = read_body(x);
 
     if (body == NULL) return;
@@ -225,8 +231,9 @@ static void anthropic(struct exchange *x)
     }
     sp_json_free(body);
     if (!open_body(x)) return;
-    sp_serve_anthropic_refuse_thread(&x->out);
+    sp_serve_anthropic_refuse_thread(&x->out, sentence);
     close_body(x, 400);
+    note(x, sentence);
 }
 
 static void openai_chat(struct exchange *x)
@@ -485,48 +492,13 @@ static void dispatch(struct exchange *x)
     refuse(x, 405, "the path takes another method");
 }
 
-/* ---- browsers ---------------------------------------------------------------------------------
- */
-
-/* Is it a name or number of this machine, whatever its port? */
-static bool is_local(const struct sp_serve *s, const char *host)
-{
-    const char *const names[] = {"localhost", "127.0.0.1", "[::1]", s->host};
-
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        size_t len = strlen(names[i]);
-        if (strncasecmp(host, names[i], len) == 0 && (host[len] == '\0' || host[len] == ':')) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* A page that a browser shows may send requests to this machine, in its user's name: only those of
- * the origin that --cors names are answered, and where the server is this machine's alone, only
- * under its own names. */
-static bool is_foreign(const struct exchange *x)
-{
-    const struct sp_serve *s = x->serve;
-    const struct sp_http_request *q = x->request;
-    const char *host;
-
-    if (s->loopback && q->host != NULL && !is_local(s, q->host)) return true;
-    if (q->origin == NULL) return false;
-    if (s->cors != NULL && (strcmp(s->cors, "*") == 0 || strcmp(s->cors, q->origin) == 0)) {
-        return false;
-    }
-    host = strstr(q->origin, "://");
-    return host == NULL || q->host == NULL || strcmp(host + 3, q->host) != 0;
-}
-
 void sp_serve_handle(void *context, const struct sp_http_request *request,
                      struct sp_http_answer *answer)
 {
     struct exchange x = {.serve = context, .request = request, .answer = answer};
 
     answer->cors = x.serve->cors;
-    if (is_foreign(&x)) {
+    if (sp_serve_is_foreign(x.serve, request)) {
         refuse(&x, 403, "not for this host or origin, --cors names the one that may ask");
     } else if (strcmp(request->method, "OPTIONS") == 0 && x.serve->cors != NULL) {
         answer->status = 204;
