@@ -49,6 +49,12 @@ static enum sp_status find_wrapped(struct sp_config_text *t, struct sp_err *err)
     return SP_OK;
 }
 
+/* Some families have no class of their own in transformers. */
+static bool runs_as(const struct sp_family *f, const char *architecture)
+{
+    return f && f->run_as && strcmp(f->run_as, architecture) == 0;
+}
+
 /* model_type decides; an architecture that belongs to another family contradicts it. */
 static enum sp_status find_family(struct sp_config_text *t, const char *architecture,
                                   struct sp_err *err)
@@ -72,7 +78,8 @@ static enum sp_status find_family(struct sp_config_text *t, const char *architec
     if (architecture && wrapper == NULL && family == NULL) {
         return sp_fail(err, SP_E_UNSUPPORTED, "architecture \"%s\" is not supported", architecture);
     }
-    if (type && architecture && (wrapper != t->wrapper || family != t->family)) {
+    if (type && architecture && (wrapper != t->wrapper || family != t->family) &&
+        !runs_as(t->family, architecture)) {
         return sp_fail(err, SP_E_INPUT, "model_type \"%s\" contradicts architecture \"%s\"", type,
                        architecture);
     }
@@ -210,6 +217,7 @@ static enum sp_status read_activation(struct sp_config *c, const struct sp_confi
         (st = sp_text_string(t, t->family->activation_key, &name, err))) {
         return st;
     }
+    if (t->family->gelu_is_tanh && strcmp(name, "gelu") == 0) name = "gelu_pytorch_tanh";
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (strcmp(names[i].name, name) != 0) continue;
         c->activation = names[i].activation;
@@ -239,21 +247,23 @@ static enum sp_status read_swiglu(struct sp_config *c, const struct sp_config_te
     return SP_OK;
 }
 
-/* Granite's. logits_scaling divides. Source: the granite modeling file in transformers 5.23. */
+/* Granite's, where logits_scaling divides. Source: the granite and hyperclovax modeling files in
+ * transformers 5.23. */
 static enum sp_status read_multipliers(struct sp_config *c, const struct sp_config_text *t,
                                        struct sp_err *err)
 {
-    double divisor = 1;
+    bool mup = t->family->mup;
+    double scaling = 1;
     enum sp_status st;
 
-    c->attention_scale = 1;
+    if (!mup) c->attention_scale = 1;
     if ((st = sp_text_double(t, "attention_multiplier", 1e-6, 1e6, &c->attention_scale, err)) ||
         (st = sp_text_double(t, "embedding_multiplier", 1e-6, 1e6, &c->embedding_scale, err)) ||
         (st = sp_text_double(t, "residual_multiplier", 1e-6, 1e6, &c->residual_scale, err)) ||
-        (st = sp_text_double(t, "logits_scaling", 1e-6, 1e6, &divisor, err))) {
+        (st = sp_text_double(t, "logits_scaling", 1e-6, 1e6, &scaling, err))) {
         return st;
     }
-    c->logit_scale = 1 / divisor;
+    c->logit_scale = mup ? scaling : 1 / scaling;
     return SP_OK;
 }
 
@@ -305,8 +315,13 @@ static enum sp_status read_embedding_scale(struct sp_config *c, const struct sp_
 {
     const char *type = "float32";
     const char *dot;
+    bool rooted = false;
     enum sp_status st;
 
+    if (t->family->root_key) {
+        if ((st = sp_text_bool(t, t->family->root_key, &rooted, err))) return st;
+        if (rooted) c->embedding_scale = sqrt(c->n_hidden);
+    }
     if (!t->family->scaled_embedding) return SP_OK;
     st = sp_text_string(t, sp_text_get(t, "dtype") ? "dtype" : "torch_dtype", &type, err);
     if (st) return st;
@@ -331,9 +346,15 @@ static enum sp_status read_biases(struct sp_config *c, const struct sp_config_te
     const struct sp_family *f = t->family;
     const char *attention_key = f->bias_key ? f->bias_key : "attention_bias";
     const char *mlp_key = f->bias_key ? f->bias_key : "mlp_bias";
-    bool qkv = f->attention_bias, o, mlp = f->bias_key && f->attention_bias;
+    bool qkv = f->attention_bias, o, mlp = f->mlp_biased || (f->bias_key && f->attention_bias);
     enum sp_status st;
 
+    if (f->other_bias_keys[0]) {
+        if ((st = sp_text_bool(t, f->other_bias_keys[0], &qkv, err)) ||
+            (st = sp_text_bool(t, f->other_bias_keys[1], &mlp, err))) {
+            return st;
+        }
+    }
     if ((st = sp_text_bool(t, attention_key, &qkv, err))) return st;
     o = f->o_bias_key ? false : qkv;
     if (f->o_bias_key && (st = sp_text_bool(t, f->o_bias_key, &o, err))) return st;

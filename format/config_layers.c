@@ -9,7 +9,7 @@
 struct layer_rules {
     const struct sp_config_text *t;
     const struct sp_sizes *sizes;
-    const struct sp_json *layer_types, *no_rope, *mlp_only, *full_attention;
+    const struct sp_json *layer_types, *mlp_types, *no_rope, *mlp_only, *full_attention;
     unsigned full_interval; /* delta layers but for every such one */
     unsigned window;        /* 0: none */
     bool switched_off;      /* there would be a window, but use_sliding_window is false */
@@ -111,6 +111,10 @@ static enum sp_status read_window(struct layer_rules *r, struct sp_err *err)
     }
     st = sp_json_get_i64(sp_text_holder(t, key), key, INT32_MIN, INT32_MAX, &window, err);
     if (st) return st;
+    if (t->family->windows == SP_WINDOWS_NONE && t->family->window_switch && on) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "use_sliding_window is not supported for %s",
+                       t->family->name);
+    }
     if (window <= 0 && sp_text_get(t, key)) {
         st = sp_note(t->notes, err, "sliding_window %lld means no window", (long long)window);
         if (st) return st;
@@ -152,6 +156,40 @@ static const char *spelled(const struct sp_config_text *t, const char *own, cons
     return sp_text_get(t, other) && !sp_text_get(t, usual) ? other : usual;
 }
 
+/* Whether each layer's MLP is dense or sparse. */
+static enum sp_status read_mlp_types(struct layer_rules *r, const char *key, struct sp_err *err)
+{
+    unsigned n = r->sizes->n_layers;
+    enum sp_status st = read_list(&r->mlp_types, r->t, key, n, n, err);
+
+    for (size_t i = 0; st == SP_OK && i < sp_json_len(r->mlp_types); i++) {
+        if (names(r->mlp_types, i, "dense") || names(r->mlp_types, i, "sparse")) continue;
+        st = sp_fail(err, SP_E_UNSUPPORTED, "%s[%zu] is neither \"dense\" nor \"sparse\"", key, i);
+    }
+    return st;
+}
+
+/* A number, or a list of the same number for each layer. */
+static enum sp_status read_uniform(const struct sp_config_text *t, const char *key, unsigned min,
+                                   unsigned max, unsigned *out, struct sp_err *err)
+{
+    const struct sp_json *list = sp_text_get(t, key);
+    int64_t first = *out, v;
+
+    if (sp_json_kind(list) != SP_JSON_ARRAY) return sp_text_unsigned(t, key, min, max, out, err);
+    for (size_t i = 0; i < sp_json_len(list); i++) {
+        if (!sp_json_to_i64(sp_json_at(list, i), &v) || v < min || v > max) {
+            return sp_fail(err, SP_E_INPUT, "%s[%zu] is no number from %u to %u", key, i, min, max);
+        }
+        if (i == 0) first = v;
+        if (v == first) continue;
+        return sp_fail(err, SP_E_UNSUPPORTED,
+                       "%s that differs from layer to layer is not supported", key);
+    }
+    *out = (unsigned)first;
+    return SP_OK;
+}
+
 /* Which layers have experts. */
 static enum sp_status read_sparse_layers(struct layer_rules *r, struct sp_err *err)
 {
@@ -174,6 +212,7 @@ static enum sp_status read_sparse_layers(struct layer_rules *r, struct sp_err *e
         if (st) return st;
         if (last >= 0) r->last_sparse = (unsigned)last;
     }
+    if (keys->types && (st = read_mlp_types(r, keys->types, err))) return st;
     return read_integers(&r->mlp_only, t, "mlp_only_layers", 0, err);
 }
 
@@ -194,10 +233,13 @@ static enum sp_status read_experts(struct layer_rules *r, struct sp_err *err)
     r->n_shared_ffn = f->n_shared_ffn;
     r->sparse_step = 1;
     r->last_sparse = SP_CAP_LAYERS;
-    st = sp_text_unsigned(t, count, f->gpt_oss_mlp ? 1 : 0, SP_CAP_EXPERTS, &r->n_experts, err);
-    if (st || (st = sp_text_unsigned(t, used, r->n_experts ? 1 : 0, SP_CAP_EXPERTS,
-                                     &r->n_experts_used, err))) {
+    st = read_uniform(t, count, f->gpt_oss_mlp ? 1 : 0, SP_CAP_EXPERTS, &r->n_experts, err);
+    if (st || (st = read_uniform(t, used, r->n_experts ? 1 : 0, SP_CAP_EXPERTS, &r->n_experts_used,
+                                 err))) {
         return st;
+    }
+    if (r->n_experts && r->n_experts_used == 0) {
+        return sp_fail(err, SP_E_INPUT, "%s is missing, which %s needs", used, f->name);
     }
     if (r->n_experts && r->n_experts_used > r->n_experts) {
         return sp_fail(err, SP_E_INPUT, "%s %u is more than %s %u", used, r->n_experts_used, count,
@@ -208,14 +250,9 @@ static enum sp_status read_experts(struct layer_rules *r, struct sp_err *err)
         (st = read_sparse_layers(r, err))) {
         return st;
     }
-    if (f->sublayers) {
-        return sp_text_unsigned(t, "moe_shared_expert_intermediate_size", 1, SP_CAP_WIDTH,
-                                &r->n_shared_ffn, err);
-    }
     if (f->ffn_beside) r->n_shared_ffn = r->sizes->n_ffn;
-    if (f->reads & SP_READS_SHARED) {
-        return sp_text_unsigned(t, "shared_expert_intermediate_size", 0, SP_CAP_WIDTH,
-                                &r->n_shared_ffn, err);
+    if (keys->beside) {
+        return sp_text_unsigned(t, keys->beside, 0, SP_CAP_WIDTH, &r->n_shared_ffn, err);
     }
     return keys->shared ? read_shared(r, keys->shared, err) : SP_OK;
 }
@@ -240,7 +277,7 @@ static enum sp_status read_rules(struct layer_rules *r, struct sp_err *err)
     unsigned n = r->sizes->n_layers;
     enum sp_status st;
 
-    r->max_window_layers = 28;
+    r->max_window_layers = t->family->window_layers;
     r->pattern = t->family->window_pattern;
     r->no_rope_interval = 4;
     if ((st = read_list(&r->layer_types, t, "layer_types", n, n, err)) ||
@@ -248,13 +285,14 @@ static enum sp_status read_rules(struct layer_rules *r, struct sp_err *err)
         (st = read_rotation(r, err)) || (st = read_experts(r, err))) {
         return st;
     }
-    if (t->family->windows == SP_WINDOWS_LATE) {
+    if (t->family->windows == SP_WINDOWS_LATE || t->family->windows == SP_WINDOWS_EARLY) {
         st = sp_text_unsigned(t, "max_window_layers", 0, SP_CAP_LAYERS, &r->max_window_layers, err);
     }
     /* Beside a list the pattern does not count; EXAONE 4 spells it "LLLG". */
     if (st == SP_OK && t->family->windows == SP_WINDOWS_PATTERN && r->layer_types == NULL) {
-        const char *key = sp_text_get(t, "sliding_window_pattern") ? "sliding_window_pattern"
-                                                                   : "_sliding_window_pattern";
+        const char *key = t->family->pattern_key                     ? t->family->pattern_key
+                          : sp_text_get(t, "sliding_window_pattern") ? "sliding_window_pattern"
+                                                                     : "_sliding_window_pattern";
         st = sp_text_unsigned(t, key, 1, SP_CAP_LAYERS, &r->pattern, err);
     }
     if (st == SP_OK && t->family->delta_layers) {
@@ -290,6 +328,7 @@ static bool slides(const struct layer_rules *r, unsigned i)
     if (r->window == 0) return false;
     switch (r->t->family->windows) {
     case SP_WINDOWS_NONE:
+    case SP_WINDOWS_LISTED:
         return false;
     case SP_WINDOWS_ALL:
         return true;
@@ -297,8 +336,12 @@ static bool slides(const struct layer_rules *r, unsigned i)
         return i >= r->max_window_layers;
     case SP_WINDOWS_EVEN:
         return i % 2 == 0;
+    case SP_WINDOWS_EARLY:
+        return i % 2 == 0 && i < r->max_window_layers;
     case SP_WINDOWS_PATTERN:
         return (i + 1) % r->pattern != 0;
+    case SP_WINDOWS_LATER:
+        return i % 4 != 0;
     case SP_WINDOWS_UNROTATED:
         return !rotates(r, i);
     }
@@ -318,6 +361,7 @@ static bool lists(const struct sp_json *integers, unsigned i)
 static bool has_experts(const struct layer_rules *r, unsigned i)
 {
     if (r->t->family->sublayers && sp_config_sublayer(r->t, i) != SP_SUBLAYER_EXPERTS) return false;
+    if (r->n_experts && r->mlp_types) return names(r->mlp_types, i, "sparse");
     if (r->n_experts == 0 || i < r->n_dense || i > r->last_sparse) return false;
     return (i + 1) % r->sparse_step == 0 && !lists(r->mlp_only, i);
 }

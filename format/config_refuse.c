@@ -55,6 +55,7 @@ static const struct {
     {"use_qk_norm", NEUTRAL_NORMS, 0},
     {"qk_layernorm", NEUTRAL_NORMS, 0},
     {"use_cla", NEUTRAL_FALSE, 0},
+    {"use_post_norm", NEUTRAL_TRUE, 0},
     {"clip_qkv", NEUTRAL_NULL, 0},
     {"attention_multiplier", NEUTRAL_NULL, SP_READS_MULTIPLIERS},
     {"embedding_multiplier", NEUTRAL_ONE, SP_READS_MULTIPLIERS | SP_READS_FALCON_H1},

@@ -76,6 +76,7 @@ static enum sp_status read_type(enum sp_rope_kind *out, const struct rope_source
         {"linear", SP_ROPE_LINEAR},   {"llama3", SP_ROPE_LLAMA3},
         {"yarn", SP_ROPE_YARN},       {"longrope", SP_ROPE_LONGROPE},
         {"su", SP_ROPE_LONGROPE},     {"proportional", SP_ROPE_PROPORTIONAL},
+        {"dynamic", SP_ROPE_DYNAMIC},
     };
     bool longrope_only = s->t->family->longrope_only;
     const char *name = NULL;
@@ -252,6 +253,9 @@ static enum sp_status read_scaling(struct sp_rope *r, const struct rope_source *
     switch (r->kind) {
     case SP_ROPE_LINEAR:
         return need(s, "linear", "factor", 1e-6, &r->factor, err);
+    case SP_ROPE_DYNAMIC:
+        r->original_positions = s->max_positions;
+        return need(s, "dynamic", "factor", 1, &r->factor, err);
     case SP_ROPE_LLAMA3:
         return read_llama3(r, s, err);
     case SP_ROPE_YARN:
@@ -387,7 +391,8 @@ static enum sp_status read_growth(struct sp_config *c, const struct rope_source 
 /* May layers of different types rotate differently? */
 static bool of_layer_types(const struct sp_config_text *t)
 {
-    return t->draft != SP_DRAFT_NONE || t->family->local_theta != 0 || t->family->local_unscaled;
+    return t->draft != SP_DRAFT_NONE || t->family->rope_by_type || t->family->local_theta != 0 ||
+           t->family->local_unscaled;
 }
 
 static enum sp_status read_both(struct sp_config *c, struct rope_source *s,

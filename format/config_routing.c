@@ -43,7 +43,7 @@ enum sp_status sp_config_read_routing(struct sp_config *out, const struct sp_con
     enum sp_status st;
 
     *r = f->routing;
-    r->scale = 1;
+    if (r->scale == 0) r->scale = 1;
     if (!(f->reads & SP_READS_EXPERTS)) return SP_OK;
     if (f->gpt_oss_mlp) return SP_OK;
     if ((st = sp_text_bool(t, "norm_topk_prob", &r->norm, err))) return st;
@@ -56,7 +56,8 @@ enum sp_status sp_config_read_routing(struct sp_config *out, const struct sp_con
     }
     if ((f->reads & SP_READS_ERNIE) && (st = check_least_sum(out, t, err))) return st;
     if (f->reads & SP_READS_ROUTED_SCALE) {
-        st = sp_text_double(t, "routed_scaling_factor", 1e-6, 1e6, &r->scale, err);
+        const char *key = f->expert_keys.scale ? f->expert_keys.scale : "routed_scaling_factor";
+        st = sp_text_double(t, key, 1e-6, 1e6, &r->scale, err);
         if (st) return st;
     }
     if (!(f->reads & SP_READS_ROUTED)) return SP_OK;

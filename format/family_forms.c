@@ -30,6 +30,18 @@ static const struct sp_form_row forms[] = {
     {SP_STORED_GLM4, "post_feedforward_layernorm.weight", "post_mlp_layernorm.weight",
      SP_FORM_WHOLE, 0},
 
+    {SP_STORED_PERI, "post_attention_layernorm.weight", "post_norm1.weight", SP_FORM_WHOLE, 0},
+    {SP_STORED_PERI, "pre_feedforward_layernorm.weight", "post_attention_layernorm.weight",
+     SP_FORM_WHOLE, 0},
+    {SP_STORED_PERI, "post_feedforward_layernorm.weight", "post_norm2.weight", SP_FORM_WHOLE, 0},
+
+    {SP_STORED_AFMOE, "pre_feedforward_layernorm.weight", "pre_mlp_layernorm.weight", SP_FORM_WHOLE,
+     0},
+    {SP_STORED_AFMOE, "post_feedforward_layernorm.weight", "post_mlp_layernorm.weight",
+     SP_FORM_WHOLE, 0},
+    {SP_STORED_AFMOE, "mlp.router.weight", "mlp.router.gate.weight", SP_FORM_WHOLE, 0},
+    {SP_STORED_AFMOE, "mlp.router.correction", "mlp.expert_bias", SP_FORM_WHOLE, 0},
+
     {SP_STORED_SHARED_MLP, "mlp.gate_proj.weight", "shared_mlp.input_linear.weight",
      SP_FORM_GATE_UP, 0},
     {SP_STORED_SHARED_MLP, "mlp.up_proj.weight", "shared_mlp.input_linear.weight", SP_FORM_GATE_UP,
@@ -94,6 +106,14 @@ static const struct sp_form_row forms[] = {
     {SP_STORED_HUNYUAN, "self_attn.k_norm.weight", "self_attn.key_layernorm.weight", SP_FORM_WHOLE,
      0},
 
+    {SP_STORED_HUNYUAN, "mlp.router.weight", "mlp.gate.wg.weight", SP_FORM_WHOLE, 0},
+    {SP_STORED_HUNYUAN, "mlp.shared_expert.gate_proj.weight", "mlp.shared_mlp.gate_proj.weight",
+     SP_FORM_WHOLE, 0},
+    {SP_STORED_HUNYUAN, "mlp.shared_expert.up_proj.weight", "mlp.shared_mlp.up_proj.weight",
+     SP_FORM_WHOLE, 0},
+    {SP_STORED_HUNYUAN, "mlp.shared_expert.down_proj.weight", "mlp.shared_mlp.down_proj.weight",
+     SP_FORM_WHOLE, 0},
+
     {SP_STORED_LINEAR, "mlp.router.weight", "block_sparse_moe.router.layer.weight", SP_FORM_WHOLE,
      0},
     {SP_STORED_LINEAR, "mlp.experts.gate_proj.weight", "block_sparse_moe.input_linear.weight",
@@ -139,6 +159,7 @@ static const struct sp_form_row forms[] = {
 
     {SP_STORED_STATICS, "mlp.router.correction", "mlp.moe_statics.e_score_correction_bias",
      SP_FORM_ROW, 0},
+    {SP_STORED_BARE, "mlp.router.correction", "mlp.e_score_correction_bias", SP_FORM_WHOLE, 0},
     {SP_STORED_ROUTED, "mlp.router.correction", "mlp.gate.e_score_correction_bias", SP_FORM_WHOLE,
      0},
     {SP_STORED_ROUTED, "mlp.shared_expert.gate_proj.weight", "mlp.shared_experts.gate_proj.weight",

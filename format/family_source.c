@@ -55,6 +55,7 @@ static enum sp_status refuse_evidence(const struct sp_matcher *m)
             begins_with(name, SP_MTP_PREFIX)) {
             continue;
         }
+        if (family->unread && begins_with(name, family->unread)) continue;
         for (size_t k = 0; k < sizeof evidence / sizeof evidence[0]; k++) {
             if (evidence[k].begin && !begins_with(name, evidence[k].begin)) continue;
             if (evidence[k].end && !ends_with(name, evidence[k].end)) continue;

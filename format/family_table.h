@@ -23,7 +23,10 @@ enum sp_windows {
     SP_WINDOWS_ALL,       /* every layer */
     SP_WINDOWS_LATE,      /* layers from max_window_layers on */
     SP_WINDOWS_EVEN,      /* layers 0, 2, 4, ... */
+    SP_WINDOWS_EARLY,     /* ... of those before max_window_layers */
     SP_WINDOWS_PATTERN,   /* all but every sliding_window_pattern-th */
+    SP_WINDOWS_LATER,     /* all but the first of every four */
+    SP_WINDOWS_LISTED,    /* none */
     SP_WINDOWS_UNROTATED, /* the layers without rotation */
 };
 
@@ -51,8 +54,11 @@ enum sp_storage {
     SP_STORED_SHARED_MLP = 32768, /* shared_mlp.input_linear, output_linear (Granite 4) */
     SP_STORED_NEXTN = 65536, /* eh_proj, enorm, hnorm, shared_head: such a layer's own tensors */
     SP_STORED_FEED_FORWARD = 262144, /* pre_ff_layernorm, feed_forward, final_layernorm (Bamba) */
-    SP_STORED_MIXER = 524288, /* norm, mixer; embeddings and norm_f around the layers (Mamba-2) */
-    SP_STORED_MAMBA = 131072, /* mamba.in_proj: rows of z, of x, B and C, and of dt */
+    SP_STORED_MIXER = 524288,  /* norm, mixer; embeddings and norm_f around the layers (Mamba-2) */
+    SP_STORED_BARE = 8388608,  /* ... the correction as mlp.e_score_correction_bias (EXAONE MoE) */
+    SP_STORED_MAMBA = 131072,  /* mamba.in_proj: rows of z, of x, B and C, and of dt */
+    SP_STORED_PERI = 2097152,  /* post_norm1, post_norm2 (HyperCLOVA X) */
+    SP_STORED_AFMOE = 4194304, /* pre_mlp_layernorm, router.gate, expert_bias */
 };
 
 /* Keys that only some families read; in all others they are refused (config_refuse.c). */
@@ -63,7 +69,7 @@ enum sp_family_reads {
     SP_READS_NO_ROPE = 8,         /* no_rope_layers, no_rope_layer_interval */
     SP_READS_GROWTH = 16,         /* llama_4_scaling_beta */
     SP_READS_SWIGLU = 32,         /* swiglu_limit, swiglu_alpha */
-    SP_READS_SHARED = 64,         /* shared_expert_intermediate_size */
+    SP_READS_SHARED = 64,         /* shared_expert_intermediate_size, weighted by a gate */
     SP_READS_GEMMA4 = 128,        /* what config_gemma4.c reads */
     SP_READS_SCORE_CAP = 256,     /* attn_logit_softcapping */
     SP_READS_MULTIPLIERS = 512,   /* attention_, embedding_, residual_multiplier, logits_scaling */
@@ -82,6 +88,9 @@ struct sp_expert_keys {
     const char *dense;     /* ... but not the first so many, */
     const char *last;      /* ... nor those behind this one; -1: it is the model's last */
     const char *shared;    /* shared experts: one dense MLP so many times as wide */
+    const char *beside;    /* width of a dense MLP beside the experts; 0: there is none */
+    const char *types;     /* which layers have them, one by one: "dense" or "sparse" */
+    const char *scale;     /* of their weights: routed_scaling_factor */
     const char *corrected; /* whether the router's scores are corrected */
     const char *width;     /* of an expert: moe_intermediate_size */
 };
@@ -99,7 +108,8 @@ struct sp_mamba_family {
 
 struct sp_family {
     const char *name;         /* model_type of the text config */
-    const char *architecture; /* architectures[0] */
+    const char *architecture; /* architectures[0], */
+    const char *run_as;       /* ... or that of the class which transformers runs it as; or NULL */
     const char *wrapper;      /* model_type of the multimodal config that may hold it, or NULL */
     struct sp_sizes sizes;
     const char *ffn_key; /* of sizes.n_ffn; NULL: intermediate_size */
@@ -111,6 +121,7 @@ struct sp_family {
     bool rope_alpha;       /* rope type dynamic with alpha is a fixed stretch of theta (Hunyuan) */
     bool partial_inside;   /* partial_rotary_factor counts inside a rope dict only (Bamba) */
     bool local_unscaled;   /* sliding layers rotate by the same theta, but unscaled (OLMo 3) */
+    bool rope_by_type;     /* rope_parameters may be one dict per layer type */
     const char
         *sublayers;       /* a layer is a mixer or an MLP (Nemotron-H), these by default; or NULL */
     bool unrotated;       /* no layer rotates */
@@ -121,23 +132,31 @@ struct sp_family {
     const char *tied_key; /* counts before tie_word_embeddings; NULL: there is none */
     enum sp_windows windows;
     unsigned window;         /* default of sliding_window where the key is missing */
-    unsigned window_pattern; /* default of sliding_window_pattern */
+    unsigned window_pattern; /* default of sliding_window_pattern, */
+    const char *pattern_key; /* ... spelled so; NULL: as is */
+    unsigned window_layers;  /* default of max_window_layers */
     bool needs_window;       /* sliding_window must not be missing or null */
     bool window_switch;      /* a window counts only with use_sliding_window */
     bool ignores_layer_types;
     enum sp_bias_rule qkv_bias, o_bias, mlp_bias;
-    const char *bias_key;   /* one key for all biases; NULL: attention_bias and mlp_bias */
-    const char *o_bias_key; /* of o_proj alone, false by default; NULL: as q, k and v */
-    bool attention_bias;    /* default of the key for q, k and v */
+    const char *bias_key;           /* one key for all biases; NULL: attention_bias and mlp_bias */
+    const char *other_bias_keys[2]; /* of attention_bias and mlp_bias where these are missing */
+    const char *o_bias_key;         /* of o_proj alone, false by default; NULL: as q, k and v */
+    bool attention_bias;            /* default of the key for q, k and v */
+    bool mlp_biased;                /* default of mlp_bias */
     enum sp_norms norms;
     enum sp_qk_norm qk_norm;
     const char *qk_norm_key; /* says whether they are, false by default; NULL: they always are */
     bool norm_shifted, norm_centered, norm_bias, scaled_embedding, plain_mlp;
-    unsigned reads;                                   /* enum sp_family_reads */
-    double logit_scale;                               /* default of the key; 0: not read */
+    const char *root_key; /* says whether embeddings are scaled by sqrt(H), unrounded; or NULL */
+    unsigned reads;       /* enum sp_family_reads */
+    double logit_scale;   /* default of the key; 0: not read */
     double attention_cap, logit_cap, query_scalar;    /* defaults; 0: none, head_dim */
     unsigned n_experts, n_experts_used, n_expert_ffn; /* defaults; n_expert_ffn 0: n_ffn */
     const char *activation_key, *activation;          /* the key, if there is one; its default */
+    bool gelu_is_tanh; /* activation "gelu" means its approximation by tanh (Gemma) */
+    /* logits_scaling multiplies, attention_multiplier defaults to the usual scale (HyperCLOVA X) */
+    bool mup;
     bool gpt_oss_mlp;   /* every layer has experts: clamped SwiGLU, biases; attention has sinks */
     bool longrope_only; /* any scaling of rotation is longrope, however it is spelled */
     /* The class's original_max_position_embeddings, which counts before a dict's; 0: it has none */
@@ -148,12 +167,12 @@ struct sp_family {
     const struct sp_mamba_family *mamba; /* ... mamba, or linear_attention: Mamba-2; or NULL */
     bool adjusted_ffn; /* intermediate_size is adjusted unless the config says otherwise (LFM2) */
     bool output_gate;  /* attention output is gated */
-    struct sp_routing routing; /* class defaults; its scale is 1 */
+    struct sp_routing routing; /* class defaults; scale 0: 1 */
     bool router_norm_fixed;    /* norm_topk_prob cannot be another */
     struct sp_expert_keys expert_keys;
     unsigned n_dense, n_shared; /* defaults */
     const char *unread; /* names of a prediction head that no one reads begin like this; or NULL */
-    unsigned n_shared_ffn; /* default of shared_expert_intermediate_size */
+    unsigned n_shared_ffn; /* default of expert_keys.beside */
     bool ffn_beside;       /* beside its experts a layer has the MLP of sizes.n_ffn (Granite 4) */
     bool full_heads;       /* full layers have heads of their own size (global_head_dim) */
     bool prediction_head;  /* a checkpoint may hold a built-in draft, mtp.*, */

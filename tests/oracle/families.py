@@ -117,6 +117,94 @@ FAMILIES = {
 }
 
 
+# More of the same block, each with what sets its family apart.
+FAMILIES.update({
+    # The root of the width is whole, as it is rounded to the type that a model is loaded in.
+    "gemma": ("GemmaForCausalLM", {
+        "hidden_size": 64, "head_dim": 8, "hidden_act": "gelu", "num_hidden_layers": 2,
+        "attention_bias": True, "tie_word_embeddings": True}),
+    "arcee": ("ArceeForCausalLM", {
+        "intermediate_size": 64, "head_dim": 16, "mlp_bias": True, "num_hidden_layers": 2,
+        "rope_parameters": {"rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0,
+                            "original_max_position_embeddings": 64, "mscale": 1.0}}),
+    "nemotron": ("NemotronForCausalLM", {
+        "intermediate_size": 64, "head_dim": 16, "num_hidden_layers": 2, "norm_eps": 1e-3,
+        "rope_parameters": {"rope_type": "default", "rope_theta": 5e3,
+                            "partial_rotary_factor": 0.25}}),
+    "nemotron_bias": ("NemotronForCausalLM", {
+        "num_hidden_layers": 2, "attention_bias": True, "mlp_bias": True}),
+    "jais2": ("Jais2ForCausalLM", {
+        "num_hidden_layers": 2, "layer_norm_eps": 1e-3, "num_key_value_heads": None}),
+    "cwm": ("CwmForCausalLM", {
+        "num_hidden_layers": 5, "head_dim": 16, "sliding_window": 6, "mlp_bias": True}),
+    "internlm3": ("LlamaForCausalLM", {
+        "num_hidden_layers": 2, "head_dim": 16, "qkv_bias": True, "bias": True,
+        "rope_parameters": {"rope_type": "dynamic", "rope_theta": 5e4, "factor": 6.0}}),
+    "iquestcoder": ("LlamaForCausalLM", {
+        "num_hidden_layers": 2, "head_dim": 16, "attention_bias": True}),
+    "hyperclovax": ("HyperCLOVAXForCausalLM", {
+        "num_hidden_layers": 2, "head_dim": 16, "embedding_multiplier": 3.0,
+        "residual_multiplier": 0.4, "logits_scaling": 0.6, "attention_bias": True,
+        "rope_parameters": {"rope_type": "default", "rope_theta": 1e6}}),
+    "hyperclovax_multiplied": ("HyperCLOVAXForCausalLM", {
+        "num_hidden_layers": 2, "attention_multiplier": 0.09, "mlp_bias": True,
+        "tie_word_embeddings": True}),
+    "qwen2_moe": ("Qwen2MoeForCausalLM", {
+        "num_hidden_layers": 3, "num_experts": 5, "num_experts_per_tok": 2, "mlp_only_layers": [1],
+        "moe_intermediate_size": 16, "shared_expert_intermediate_size": 24,
+        "use_sliding_window": True, "sliding_window": 6, "max_window_layers": 2}),
+    "qwen2_moe_plain": ("Qwen2MoeForCausalLM", {
+        "num_hidden_layers": 2, "num_experts": 5, "num_experts_per_tok": 3, "norm_topk_prob": True,
+        "decoder_sparse_step": 2, "moe_intermediate_size": 16,
+        "shared_expert_intermediate_size": 16, "qkv_bias": False}),
+    "granitemoeshared": ("GraniteMoeSharedForCausalLM", {
+        "num_hidden_layers": 2, "num_local_experts": 5, "num_experts_per_tok": 2,
+        "intermediate_size": 24, "shared_intermediate_size": 40, "embedding_multiplier": 1.5,
+        "attention_multiplier": 0.6, "residual_multiplier": 0.4, "logits_scaling": 1.25}),
+    "granitemoeshared_none": ("GraniteMoeSharedForCausalLM", {
+        "num_hidden_layers": 2, "num_local_experts": 4, "num_experts_per_tok": 2,
+        "intermediate_size": 24, "attention_bias": True, "tie_word_embeddings": True}),
+    "dots1": ("Dots1ForCausalLM", {
+        "first_k_dense_replace": 1, "n_routed_experts": 6, "num_experts_per_tok": 3, "n_group": 3,
+        "topk_group": 2, "n_shared_experts": 2, "moe_intermediate_size": 16, "head_dim": 16,
+        "routed_scaling_factor": 2.5, "norm_topk_prob": True, "sliding_window": 6,
+        "max_window_layers": 1, "attention_bias": True}),
+    "solar_open": ("SolarOpenForCausalLM", {
+        "num_hidden_layers": 2, "n_routed_experts": 5, "num_experts_per_tok": 2, "head_dim": 16,
+        "moe_intermediate_size": 16, "routed_scaling_factor": 1.5, "attention_bias": True,
+        "intermediate_size": None}),
+    "exaone_moe": ("ExaoneMoeForCausalLM", {
+        "num_hidden_layers": 4, "mlp_layer_types": ["dense", "sparse", "dense", "sparse"],
+        "num_experts": 6, "num_experts_per_tok": 3, "n_group": 3, "topk_group": 2,
+        "num_shared_experts": 2, "moe_intermediate_size": 16, "sliding_window": 6,
+        "sliding_window_pattern": 4}),
+    "mellum": ("MellumForCausalLM", {
+        "num_hidden_layers": 3, "layer_types": ["sliding_attention", "full_attention",
+                                                "sliding_attention"],
+        "mlp_layer_types": ["sparse", "dense", "sparse"], "num_experts": 5,
+        "num_experts_per_tok": 2, "moe_intermediate_size": 16, "sliding_window": 6, "head_dim": 16,
+        "rope_parameters": {
+            "full_attention": {"rope_type": "yarn", "rope_theta": 5e4, "factor": 4.0,
+                               "original_max_position_embeddings": 64},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 1e3}}}),
+    "hunyuan_moe": ("HunYuanMoEV1ForCausalLM", {
+        "num_hidden_layers": 2, "num_experts": 5, "moe_topk": [2, 2], "intermediate_size": 24,
+        "head_dim": 16, "tie_word_embeddings": True,
+        "rope_parameters": {"rope_type": "dynamic", "rope_theta": 1e4, "alpha": 1000.0,
+                            "factor": 1.0}}),
+    "afmoe": ("AfmoeForCausalLM", {
+        "num_hidden_layers": 5, "num_experts": 5, "num_experts_per_tok": 2,
+        "moe_intermediate_size": 16, "num_shared_experts": 2, "head_dim": 16, "route_scale": 1.7,
+        "sliding_window": 6, "mup_enabled": True, "num_dense_layers": 3}),
+    "afmoe_plain": ("AfmoeForCausalLM", {
+        "num_hidden_layers": 2, "num_experts": 4, "num_experts_per_tok": 2,
+        "moe_intermediate_size": 16, "num_shared_experts": 1, "head_dim": 16,
+        "sliding_window": 6, "global_attn_every_n_layers": 2, "attention_bias": True}),
+})
+# Classes of others, by their own configuration.
+CONFIGS = {"internlm3": "InternLM3Config", "iquestcoder": "IQuestCoderConfig"}
+
+
 def qwen3_next(**settings):
     """Delta layers and attention; more values than keys; experts beside a dense MLP."""
     return {"num_hidden_layers": 3, "layer_types": ["linear_attention", "full_attention",
@@ -254,10 +342,12 @@ def draw(name, p, generator):
     return 1.5 * noise / p.shape[-1] ** 0.5
 
 
-def make_model(kind, settings, seed):
+def make_model(name, seed):
+    kind, settings = FAMILIES[name]
     values = {**COMMON, **settings}
     model_class = getattr(transformers, kind)
-    config = model_class.config_class(**{k: v for k, v in values.items() if v is not None or
+    config_class = getattr(transformers, CONFIGS.get(name, model_class.config_class.__name__))
+    config = config_class(**{k: v for k, v in values.items() if v is not None or
                                          k not in COMMON})
     config._attn_implementation = "eager"
     torch.manual_seed(seed)
@@ -530,7 +620,7 @@ def write_golden(path, golden):
 
 
 def make(folder, name, seed):
-    model = make_model(*FAMILIES[name], seed)
+    model = make_model(name, seed)
     path = os.path.join(folder, name)
     shutil.rmtree(path, ignore_errors=True)
     golden = {"transformers": transformers.__version__, "prompts": PROMPTS,

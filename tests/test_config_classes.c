@@ -1,0 +1,203 @@
+/* format/config.h: what a family's configuration class says where its config.json says nothing
+ * (testdata/config/class_defaults.txt, by tests/oracle/class_defaults.py), and the keys that set a
+ * family apart, as its modeling file in transformers 5.23 reads them. */
+#include "format/config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/configs.h"
+
+static void parse(struct sp_config *c, const char *json)
+{
+    struct sp_err err = {0};
+
+    if (sp_config_parse(c, json, strlen(json), NULL, &err)) fail_msg("%s: %s", json, err.text);
+}
+
+static void check_class(const char *line)
+{
+    unsigned vocab, hidden, ffn, layers, heads, kv, dim, positions, tied;
+    char family[64], json[160];
+    double eps, theta;
+    struct sp_config c;
+
+    assert_int_equal(sscanf(line, "%63s %u %u %u %u %u %u %u %u %lf %lf %u", family, &vocab,
+                            &hidden, &ffn, &layers, &heads, &kv, &dim, &positions, &eps, &theta,
+                            &tied),
+                     12);
+    print_message("%s\n", family);
+    /* Dense where it can be: the width of experts is another number. */
+    snprintf(json, sizeof json, "{\"model_type\": \"%s\", \"num_experts\": 0}", family);
+    if (strcmp(family, "granitemoeshared") == 0) {
+        snprintf(json, sizeof json, "{\"model_type\": \"%s\", \"num_local_experts\": 0}", family);
+    }
+    parse(&c, json);
+    assert_int_equal(c.n_vocab, vocab);
+    assert_int_equal(c.n_hidden, hidden);
+    assert_int_equal(c.layers[0].n_ffn, ffn);
+    assert_int_equal(c.n_layers, layers);
+    assert_int_equal(c.layers[0].n_heads, heads);
+    assert_int_equal(c.layers[0].n_kv_heads, kv);
+    assert_int_equal(c.layers[0].head_dim, dim);
+    assert_int_equal(c.max_positions, positions);
+    configs_assert_near(c.norm_eps, eps);
+    configs_assert_near(c.ropes[0].theta, theta);
+    assert_int_equal(c.tied, tied);
+    sp_config_release(&c);
+}
+
+static void class_defaults(void **state)
+{
+    FILE *f = fopen(TESTDATA "/config/class_defaults.txt", "r");
+    char line[256];
+    unsigned n = 0;
+
+    (void)state;
+    assert_non_null(f);
+    for (; fgets(line, sizeof line, f); n++)
+        check_class(line);
+    assert_true(n > 10);
+    fclose(f);
+}
+
+#define SMALL                                                                                      \
+    "\"vocab_size\": 96, \"hidden_size\": 48, \"intermediate_size\": 64, "                         \
+    "\"num_attention_heads\": "                                                                    \
+    "4, \"num_key_value_heads\": 2, "
+
+static void windows(void **state)
+{
+    struct sp_config c;
+
+    (void)state;
+    parse(&c,
+          "{\"model_type\": \"cwm\", " SMALL "\"num_hidden_layers\": 6, \"sliding_window\": 7}");
+    configs_assert_windows(&c, "0,7,7,7,0,7");
+    assert_int_equal(c.ropes[0].kind, SP_ROPE_LLAMA3);
+    configs_assert_near(c.ropes[0].factor, 16);
+    sp_config_release(&c);
+
+    parse(&c, "{\"model_type\": \"qwen2_moe\", " SMALL "\"num_hidden_layers\": 6, "
+              "\"use_sliding_window\": true, \"sliding_window\": 7, \"max_window_layers\": 4}");
+    configs_assert_windows(&c, "7,0,7,0,0,0");
+    assert_true(c.qkv_bias && !c.o_bias && c.shared_gate && !c.routing.norm);
+    assert_int_equal(c.layers[0].n_shared_ffn, 5632);
+    sp_config_release(&c);
+
+    parse(&c, "{\"model_type\": \"mellum\", " SMALL "\"num_hidden_layers\": 2}");
+    configs_assert_windows(&c, "0,0");
+    assert_int_equal(c.n_ropes, 2);
+    configs_assert_near(c.ropes[1].theta, 1e4);
+    sp_config_release(&c);
+
+    parse(&c, "{\"model_type\": \"afmoe\", " SMALL "\"num_hidden_layers\": 4, "
+              "\"global_attn_every_n_layers\": 2, \"mup_enabled\": true, \"route_scale\": 2.5}");
+    configs_assert_windows(&c, "1024,0,1024,0");
+    assert_int_equal(c.layers[1].rope, -1); /* what sees everything does not rotate */
+    assert_int_equal(c.layers[2].rope, 0);
+    assert_int_equal(c.layers[0].n_experts, 0);
+    assert_int_equal(c.layers[1].n_shared_ffn, 2 * 1408);
+    configs_assert_near(c.embedding_scale, sqrt(48));
+    configs_assert_near(c.routing.scale, 2.5);
+    sp_config_release(&c);
+}
+
+static void spellings(void **state)
+{
+    struct sp_config c;
+
+    (void)state;
+    parse(&c, "{\"model_type\": \"gemma\", " SMALL "\"hidden_act\": \"gelu\"}");
+    assert_int_equal(c.activation, SP_GELU_TANH);
+    assert_true(c.norm_shifted && c.tied);
+    sp_config_release(&c);
+
+    /* As it is released, and as transformers saves it. */
+    parse(&c,
+          "{\"model_type\": \"internlm3\", \"architectures\": [\"InternLM3ForCausalLM\"], " SMALL
+          "\"qkv_bias\": true, \"bias\": true, \"rope_scaling\": {\"rope_type\": \"dynamic\", "
+          "\"factor\": 6.0}}");
+    assert_true(c.qkv_bias && c.o_bias && c.mlp_bias);
+    assert_int_equal(c.ropes[0].kind, SP_ROPE_DYNAMIC);
+    configs_assert_near(c.ropes[0].original_positions, 32768);
+    sp_config_release(&c);
+    parse(&c, "{\"model_type\": \"internlm3\", \"architectures\": [\"LlamaForCausalLM\"], " SMALL
+              "\"attention_bias\": true}");
+    assert_true(c.qkv_bias && c.o_bias && !c.mlp_bias);
+    sp_config_release(&c);
+
+    parse(&c, "{\"model_type\": \"hyperclovax\", " SMALL "\"logits_scaling\": 0.125}");
+    configs_assert_near(c.logit_scale, 0.125); /* multiplies here */
+    configs_assert_near(c.attention_scale, 1 / sqrt(12));
+    assert_int_equal(c.norms, SP_NORMS_AROUND);
+    sp_config_release(&c);
+
+    parse(&c, "{\"model_type\": \"hunyuan_v1_moe\", " SMALL "\"num_hidden_layers\": 2, "
+              "\"num_experts\": 16, \"moe_topk\": [8, 8], \"use_qk_norm\": true}");
+    assert_int_equal(c.layers[1].n_experts_used, 8);
+    assert_int_equal(c.layers[1].n_shared_ffn, 64);
+    sp_config_release(&c);
+
+    parse(&c, "{\"model_type\": \"exaone_moe\", " SMALL "\"num_hidden_layers\": 3, "
+              "\"mlp_layer_types\": [\"sparse\", \"dense\", \"sparse\"]}");
+    assert_int_equal(c.layers[0].n_experts, 64);
+    assert_int_equal(c.layers[1].n_experts, 0);
+    configs_assert_near(c.routing.scale, 2.5);
+    sp_config_release(&c);
+}
+
+static void refusals(void **state)
+{
+    static const struct {
+        const char *json, *text;
+    } cases[] = {
+        {"{\"model_type\": \"iquestcoder\", \"use_sliding_window\": true}",
+         "use_sliding_window is not supported for iquestcoder"},
+        {"{\"model_type\": \"iquestcoder\", \"clip_qkv\": 8}",
+         "clip_qkv is not supported for iquestcoder"},
+        {"{\"model_type\": \"iquestcoder\", \"architectures\": [\"Qwen2ForCausalLM\"]}",
+         "model_type \"iquestcoder\" contradicts architecture \"Qwen2ForCausalLM\""},
+        {"{\"model_type\": \"hyperclovax\", \"use_post_norm\": false}",
+         "use_post_norm is not supported for hyperclovax"},
+        {"{\"model_type\": \"hunyuan_v1_moe\", \"num_experts\": 4, \"moe_topk\": [1, 2]}",
+         "moe_topk that differs from layer to layer is not supported"},
+        {"{\"model_type\": \"hunyuan_v1_moe\", \"num_experts\": 4, \"moe_topk\": [-1]}",
+         "moe_topk[0] is no number from 1 to 16384"},
+        {"{\"model_type\": \"mellum\", \"num_hidden_layers\": 1, \"mlp_layer_types\": [\"odd\"]}",
+         "mlp_layer_types[0] is neither \"dense\" nor \"sparse\""},
+        {"{\"model_type\": \"dots1\", \"n_routed_experts\": 4}",
+         "num_experts_per_tok is missing, which dots1 needs"},
+        {"{\"model_type\": \"internlm3\", \"rope_scaling\": {\"rope_type\": \"dynamic\"}}",
+         "rope type \"dynamic\" needs factor"},
+        {"{\"model_type\": \"afmoe\", \"sliding_window\": null}",
+         "sliding_window is missing, which afmoe needs"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct sp_config c;
+        struct sp_err err = {0};
+        assert_int_not_equal(sp_config_parse(&c, cases[i].json, strlen(cases[i].json), NULL, &err),
+                             SP_OK);
+        assert_string_equal(err.text, cases[i].text);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(class_defaults),
+        cmocka_unit_test(windows),
+        cmocka_unit_test(spellings),
+        cmocka_unit_test(refusals),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
