@@ -133,6 +133,12 @@ static void spellings(void **state)
     assert_true(c.qkv_bias && c.o_bias && !c.mlp_bias);
     sp_config_release(&c);
 
+    /* Without alpha it is as dynamic as everybody's. */
+    parse(&c, "{\"model_type\": \"hunyuan_v1_dense\", " SMALL
+              "\"rope_scaling\": {\"type\": \"dynamic\", \"factor\": 2.0}}");
+    assert_int_equal(c.ropes[0].kind, SP_ROPE_DYNAMIC);
+    sp_config_release(&c);
+
     parse(&c, "{\"model_type\": \"hyperclovax\", " SMALL "\"logits_scaling\": 0.125}");
     configs_assert_near(c.logit_scale, 0.125); /* multiplies here */
     configs_assert_near(c.attention_scale, 1 / sqrt(12));
