@@ -3,10 +3,18 @@
 #include "format/mem.h"
 #include "runtime/clock.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
 
 enum { MOST_SHARES = 64 }; /* of a pass */
+
+/* A thread that waits to be given the turn. */
+struct waiter {
+    pthread_cond_t woken;
+    bool has_turn;
+    struct waiter *next;
+};
 
 /* A share that was handed in; it lies with the thread that waits for it. */
 struct request {
@@ -14,16 +22,18 @@ struct request {
     const struct sp_model *source;
     struct sp_pass *pass;
     bool alone, done;
+    struct waiter waiter; /* for the pass, then for the turn */
     struct request *next;
 };
 
+/* One wakes one: all that wait would find the turn taken but for the first. */
 struct sp_turns {
     pthread_mutex_t lock;
-    pthread_cond_t changed;
-    bool taken;                    /* somebody has the turn, or runs a pass */
-    size_t n_in;                   /* threads, those that wait to come in counted too */
-    size_t n_requests;             /* not done */
-    struct request *first, **last; /* these, the oldest first */
+    bool taken;                         /* somebody has the turn, or runs a pass */
+    size_t n_in;                        /* threads, those that wait to come in counted too */
+    struct waiter *ready, **last_ready; /* for the turn, the oldest first */
+    size_t n_requests;                  /* not done */
+    struct request *first, **last;      /* these, the oldest first */
 };
 
 enum sp_status sp_turns_open(struct sp_turns **out, struct sp_err *err)
@@ -33,8 +43,8 @@ enum sp_status sp_turns_open(struct sp_turns **out, struct sp_err *err)
 
     if ((st = sp_new(&t, 1, sizeof *t, err))) return st;
     t->last = &t->first;
+    t->last_ready = &t->ready;
     pthread_mutex_init(&t->lock, NULL);
-    pthread_cond_init(&t->changed, NULL);
     *out = t;
     return SP_OK;
 }
@@ -42,23 +52,45 @@ enum sp_status sp_turns_open(struct sp_turns **out, struct sp_err *err)
 void sp_turns_close(struct sp_turns *t)
 {
     if (t == NULL) return;
-    pthread_cond_destroy(&t->changed);
     pthread_mutex_destroy(&t->lock);
     free(t);
 }
 
-/* These two under the lock. */
+/* These four under the lock. */
+static void queue_up(struct sp_turns *t, struct waiter *w)
+{
+    *t->last_ready = w;
+    t->last_ready = &w->next;
+}
+
+static void await_turn(struct sp_turns *t, struct waiter *w)
+{
+    while (!w->has_turn)
+        pthread_cond_wait(&w->woken, &t->lock);
+}
+
 static void take_turn(struct sp_turns *t)
 {
-    while (t->taken)
-        pthread_cond_wait(&t->changed, &t->lock);
+    struct waiter w = {.woken = PTHREAD_COND_INITIALIZER};
+
+    if (t->taken) {
+        queue_up(t, &w);
+        await_turn(t, &w);
+    }
     t->taken = true;
 }
 
+/* To whoever waits longest for it. */
 static void give_turn(struct sp_turns *t)
 {
-    t->taken = false;
-    pthread_cond_broadcast(&t->changed);
+    struct waiter *w = t->ready;
+
+    t->taken = w != NULL;
+    if (w == NULL) return;
+    t->ready = w->next;
+    if (t->ready == NULL) t->last_ready = &t->ready;
+    w->has_turn = true;
+    pthread_cond_signal(&w->woken);
 }
 
 void sp_turns_enter(struct sp_turns *t)
@@ -69,11 +101,13 @@ void sp_turns_enter(struct sp_turns *t)
     pthread_mutex_unlock(&t->lock);
 }
 
+/* Where all others wait for a pass, one of them is to run it. */
 void sp_turns_leave(struct sp_turns *t)
 {
     pthread_mutex_lock(&t->lock);
     t->n_in--;
     give_turn(t);
+    if (!t->taken && t->first) pthread_cond_signal(&t->first->waiter.woken);
     pthread_mutex_unlock(&t->lock);
 }
 
@@ -130,6 +164,7 @@ static void run_pass(struct sp_turns *t)
     for (size_t i = 0; i < pass.n_shares; i++) {
         *chosen[i]->pass = pass;
         chosen[i]->done = true;
+        queue_up(t, &chosen[i]->waiter);
     }
     give_turn(t);
 }
@@ -137,9 +172,16 @@ static void run_pass(struct sp_turns *t)
 void sp_turns_pass(struct sp_turns *t, const struct sp_share *share, const struct sp_model *source,
                    bool alone, struct sp_pass *pass)
 {
-    struct request own = {.share = share, .source = source, .pass = pass, .alone = alone};
+    struct request own = {
+        .share = share,
+        .source = source,
+        .pass = pass,
+        .alone = alone,
+        .waiter.woken = PTHREAD_COND_INITIALIZER,
+    };
 
     pthread_mutex_lock(&t->lock);
+    assert(t->taken);
     *t->last = &own;
     t->last = &own.next;
     t->n_requests++;
@@ -148,9 +190,9 @@ void sp_turns_pass(struct sp_turns *t, const struct sp_share *share, const struc
         if (!t->taken && t->n_requests == t->n_in) {
             run_pass(t);
         } else {
-            pthread_cond_wait(&t->changed, &t->lock);
+            pthread_cond_wait(&own.waiter.woken, &t->lock);
         }
     }
-    take_turn(t);
+    await_turn(t, &own.waiter);
     pthread_mutex_unlock(&t->lock);
 }
