@@ -248,7 +248,7 @@ void sp_depth_record(struct sp_depth *d, const struct sp_round *r)
 
     if (r->drafted > d->max || n > d->max) return;
     record_pass(d, r);
-    if (n > 0) sp_cost_record(&d->draft, n, r->draft_seconds);
+    if (n > 0) sp_cost_record(&d->draft, n, r->draft_cost);
     if (d->n_asked > 0) settle(d, r, n);
     count_guesses(d, r->drafted, r->accepted);
     d->n_asked = d->n_made = 0;
@@ -276,5 +276,5 @@ void sp_depth_watch(struct sp_depth *d, const struct sp_round *r)
 
 void sp_depth_credit(struct sp_depth *d, const struct sp_round *r)
 {
-    add_round(d, tokens_each(d, (double)r->emitted), r->draft_seconds + pass_cost(d, r->drafted));
+    add_round(d, tokens_each(d, (double)r->emitted), r->draft_cost + pass_cost(d, r->drafted));
 }

@@ -21,8 +21,9 @@
  *
  * Everything is weighed against a plain step, so one round in 32 is one, the second to begin with.
  *
- * Where passes are shared with other sequences, a pass costs what its rows cost, all of them, and
- * the time of one is that of all: tokens are counted as those that each got, the others one a pass.
+ * Where passes are shared with other sequences, one of the target costs what its rows cost, all of
+ * them, and the time of one is that of all: tokens are counted as those that each got, the others
+ * one a pass. A pass of the draft is divided among those who guess at the same time.
  *
  * What is chosen never changes the text. */
 #ifndef SP_RUNTIME_DEPTH_H
@@ -71,6 +72,7 @@ struct sp_round {
     size_t asked, made, drafted, accepted;
     size_t emitted; /* tokens */
     double draft_seconds, verify_seconds;
+    double draft_cost; /* of draft_seconds: passes that were shared are divided among the rows */
     double catch_up_seconds;    /* reading before the proposal: nothing that its length costs */
     size_t rows_beside, others; /* what else the pass was for: rows, and how many sequences */
     bool stopped;               /* no more tokens are wanted */

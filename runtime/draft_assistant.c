@@ -125,17 +125,20 @@ static enum sp_status assistant_open(struct sp_drafter **out, const struct sp_dr
     struct draft_assistant *d = NULL;
     struct sp_decoder_options options = {
         .n_positions = setup->n_positions + 1,
-        .max_rows = 1,
+        .max_rows = setup->n_together, /* one of each */
         .max_logit_rows = 1,
         .kv_type = setup->kv_type,
         .taps = taps,
         .n_taps = 1,
         .keys_of = setup->decoder,
+        .n_together = setup->n_together,
+        .room_of = setup->like ? ((const struct draft_assistant *)setup->like)->decoder : NULL,
     };
     enum sp_status st;
 
     if ((st = sp_new(&d, 1, sizeof *d, err))) return st;
     d->base.ops = &sp_draft_assistant_ops;
+    d->base.turns = setup->turns;
     d->model = setup->draft;
     d->target = setup->target;
     d->engine = setup->engine;
@@ -216,6 +219,23 @@ static void score_cluster(void *context, size_t i, unsigned worker)
 /* ---- proposals --------------------------------------------------------------------------------
  */
 
+/* The layers' row of a token and the hidden state behind it; its logits too, with a plain head. */
+static void run_row(struct draft_assistant *d, const uint32_t *id, const float *hidden, size_t pos)
+{
+    struct sp_share share = {
+        .decoder = d->decoder,
+        .embedder = d->target,
+        .head = d->model,
+        .ids = id,
+        .hidden = hidden,
+        .n = 1,
+        .pos = pos,
+        .n_logits = d->model->config.draft.n_clusters_used == 0,
+    };
+
+    sp_drafter_pass(&d->base, &share, SP_PASS_FIRST);
+}
+
 /* n of the decoder's row -> logits and the next hidden state. */
 static struct sp_logits finish_step(struct draft_assistant *d, float *logits)
 {
@@ -229,10 +249,7 @@ static struct sp_logits finish_step(struct draft_assistant *d, float *logits)
 
     memcpy(d->normed.x, sp_decoder_features(d->decoder), d->n_hidden * sizeof *d->normed.x);
     sp_engine_multiply(d->engine, products, n_used ? 2 : 1, &d->normed, 1);
-    if (n_used == 0) {
-        sp_decoder_logits(d->decoder, d->model, 0, 1);
-        return sp_logits_kept(sp_decoder_row(d->decoder, 0), logits);
-    }
+    if (n_used == 0) return sp_logits_kept(sp_decoder_row(d->decoder, 0), logits);
     choose_clusters(d);
     for (size_t i = 0; i < d->n_vocab; i++)
         logits[i] = SP_NEVER;
@@ -253,8 +270,7 @@ static enum sp_status assistant_propose(struct sp_drafter *base, uint32_t *ids, 
     for (i = 0; st == SP_OK && more && i < *n; i++) {
         size_t pos = n_cached + 1 + i;
         struct sp_logits logits;
-        sp_decoder_pair(d->decoder, d->target, &ids[pos - 1], i ? d->next : d->hidden, 1);
-        sp_decoder_run(d->decoder, 1, n_cached, 0);
+        run_row(d, &ids[pos - 1], i ? d->next : d->hidden, n_cached);
         logits = finish_step(d, d->logits + i * d->n_vocab);
         st = sp_guess(guesser, &more, ids, pos, &logits, err);
     }

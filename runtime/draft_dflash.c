@@ -68,6 +68,7 @@ enum sp_status sp_dflash_init(struct sp_dflash *d, const struct sp_drafter_ops *
     const struct sp_config *config = &setup->draft->config;
 
     d->base.ops = ops;
+    d->base.turns = setup->turns;
     d->model = setup->draft;
     d->embedder = setup->draft->embedding.rows ? setup->draft : setup->target;
     d->head = setup->draft->head.rows ? setup->draft : setup->target;
@@ -83,6 +84,8 @@ enum sp_status sp_dflash_init(struct sp_dflash *d, const struct sp_drafter_ops *
         .kv_type = setup->kv_type,
         .taps = taps,
         .n_taps = n_taps,
+        .n_together = setup->n_together,
+        .room_of = setup->like ? ((const struct sp_dflash *)setup->like)->decoder : NULL,
     };
     return sp_decoder_open(&d->decoder, setup->draft, setup->engine, &options, err);
 }
@@ -123,13 +126,21 @@ size_t sp_dflash_limit(struct sp_drafter *base, const uint32_t *ids, size_t n_ca
 void sp_dflash_run_block(struct sp_dflash *d, const uint32_t *ids, size_t n_cached, size_t n)
 {
     uint32_t block[SP_MAX_BLOCK];
+    struct sp_share share = {
+        .decoder = d->decoder,
+        .embedder = d->embedder,
+        .head = d->head,
+        .ids = block,
+        .n = d->block_size,
+        .pos = n_cached,
+        .first_logits = d->model->config.draft.first_row,
+        .n_logits = n,
+    };
 
     block[0] = ids[n_cached];
     for (size_t i = 1; i < d->block_size; i++)
         block[i] = d->model->config.draft.mask_token;
-    sp_decoder_embed(d->decoder, d->embedder, block, d->block_size);
-    sp_decoder_run(d->decoder, d->block_size, n_cached, 0);
-    sp_decoder_logits(d->decoder, d->head, d->model->config.draft.first_row, n);
+    sp_drafter_pass(&d->base, &share, SP_PASS_FIRST);
 }
 
 static enum sp_status dflash_propose(struct sp_drafter *base, uint32_t *ids, size_t n_cached,

@@ -61,6 +61,7 @@ static enum sp_status lm_open(struct sp_drafter **out, const struct sp_drafter_s
 
     if ((st = sp_new(&d, 1, sizeof *d, err))) return st;
     d->base.ops = &sp_draft_lm_ops;
+    d->base.turns = setup->turns;
     d->model = setup->draft;
     d->vector = setup->engine->vector;
     d->max_rows = setup->max_rows;
@@ -73,6 +74,8 @@ static enum sp_status lm_open(struct sp_drafter **out, const struct sp_drafter_s
         .max_rows = setup->max_rows,
         .max_logit_rows = 1,
         .kv_type = setup->kv_type,
+        .n_together = setup->n_together,
+        .room_of = setup->like ? ((const struct draft_lm *)setup->like)->decoder : NULL,
     };
     d->recurrent = sp_config_is_recurrent(config);
     if (d->recurrent) options.max_logit_rows = MAX_DEPTH; /* as many rows may be uncertain */
@@ -98,34 +101,48 @@ static size_t lm_limit(struct sp_drafter *base, const uint32_t *ids, size_t n_ca
     return left < MAX_DEPTH ? left : MAX_DEPTH;
 }
 
-/* One pass over ids[n_fed..n_fed+n-1], an id that only the target knows as id 0. */
-static void run(struct draft_lm *d, const uint32_t *ids, size_t n, size_t n_certain)
+/* One pass over ids[n_fed..n_fed+n-1], an id that only the target knows as id 0, for the logits of
+ * the last n_logits. */
+static void run(struct draft_lm *d, const uint32_t *ids, size_t n, size_t n_certain,
+                size_t n_logits, enum sp_precedence precedence)
 {
+    struct sp_share share = {
+        .decoder = d->decoder,
+        .embedder = d->model,
+        .head = d->model,
+        .ids = d->known,
+        .n = n,
+        .pos = d->n_fed,
+        .n_certain = n_certain,
+        .first_logits = n - n_logits,
+        .n_logits = n_logits,
+    };
+
     for (size_t i = 0; i < n; i++) {
         uint32_t id = ids[d->n_fed + i];
         d->known[i] = id < d->model->config.n_vocab ? id : 0;
     }
-    sp_decoder_embed(d->decoder, d->model, d->known, n);
-    sp_decoder_run(d->decoder, n, d->n_fed, n_certain);
+    sp_drafter_pass(&d->base, &share, precedence);
     sp_decoder_commit(d->decoder, n_certain);
     d->n_fed += n_certain;
     d->n_certain = n_certain;
     d->n_guessed = n - n_certain;
 }
 
-/* Feeds ids[n_fed..last], of which those before n_true are committed; afterwards the decoder's last
- * row predicts position last + 1. Returns the rows of the last pass. */
-static size_t feed(struct draft_lm *d, const uint32_t *ids, size_t n_true, size_t last)
+/* Feeds ids[n_fed..last], of which those before n_true are committed; returns the logits of
+ * position last + 1. */
+static struct sp_logits feed(struct draft_lm *d, const uint32_t *ids, size_t n_true, size_t last)
 {
-    size_t n, n_certain;
+    size_t left, n, n_certain;
 
     do {
-        n = last + 1 - d->n_fed < d->max_rows ? last + 1 - d->n_fed : d->max_rows;
+        left = last + 1 - d->n_fed;
+        n = left < d->max_rows ? left : d->max_rows;
         n_certain = n;
         if (d->recurrent && d->n_fed + n > n_true) n_certain = n_true - d->n_fed;
-        run(d, ids, n, n_certain);
-    } while (d->n_fed + d->n_guessed <= last);
-    return n;
+        run(d, ids, n, n_certain, n == left, SP_PASS_FIRST);
+    } while (n < left);
+    return sp_decoder_row(d->decoder, 0);
 }
 
 static void lm_catch_up(struct sp_drafter *base, const uint32_t *ids, size_t n_cached)
@@ -134,8 +151,9 @@ static void lm_catch_up(struct sp_drafter *base, const uint32_t *ids, size_t n_c
 
     if (d->n_fed + 1 >= n_cached) return;
     while (d->n_fed < n_cached) {
-        size_t n = n_cached - d->n_fed < d->max_rows ? n_cached - d->n_fed : d->max_rows;
-        run(d, ids, n, n);
+        size_t n = sp_turns_prompt_rows(d->base.turns, d->max_rows);
+        if (n > n_cached - d->n_fed) n = n_cached - d->n_fed;
+        run(d, ids, n, n, 0, SP_PASS_BY_AGE);
     }
 }
 
@@ -148,10 +166,7 @@ static enum sp_status lm_propose(struct sp_drafter *base, uint32_t *ids, size_t 
     size_t i;
 
     for (i = 0; st == SP_OK && more && i < *n; i++) {
-        size_t rows = feed(d, ids, n_cached, n_cached + i);
-        struct sp_logits logits;
-        sp_decoder_logits(d->decoder, d->model, rows - 1, 1);
-        logits = sp_decoder_row(d->decoder, 0);
+        struct sp_logits logits = feed(d, ids, n_cached, n_cached + i);
         if (d->n_vocab < logits.n) logits = sp_logits_of(d->vector, logits.row, d->n_vocab);
         logits = sp_logits_kept(logits, d->logits + i * d->n_vocab);
         st = sp_guess(guesser, &more, ids, n_cached + 1 + i, &logits, err);

@@ -25,10 +25,13 @@ enum sp_status sp_pairs_init(struct sp_pairs *p, const struct sp_drafter_ops *op
         .kv_type = setup->kv_type,
         .taps = tap,
         .n_taps = tap != NULL,
+        .n_together = setup->n_together,
+        .room_of = setup->like ? ((const struct sp_pairs *)setup->like)->decoder : NULL,
     };
     enum sp_status st;
 
     p->base.ops = ops;
+    p->base.turns = setup->turns;
     p->n_hidden = setup->draft->config.n_hidden;
     p->n_rows = p->head->head.rows;
     p->max_rows = setup->max_rows;
@@ -54,12 +57,22 @@ size_t sp_pairs_limit(struct sp_drafter *base, const uint32_t *ids, size_t n_cac
     return n_cached ? ((const struct sp_pairs *)base)->depth : 0;
 }
 
-/* Runs slots first..first+n-1 with these states; their tokens are ids[first + 1]... */
-static void run_slots(struct sp_pairs *p, const float *hidden, const uint32_t *ids, size_t first,
-                      size_t n)
+/* A pass of slots first..first+n-1 with these states, for the logits of the last n_logits. */
+static struct sp_share slots(struct sp_pairs *p, const float *hidden, const uint32_t *ids,
+                             size_t first, size_t n, size_t n_logits)
 {
-    sp_decoder_pair(p->decoder, p->embedder, ids + first + 1, hidden, n);
-    sp_decoder_run(p->decoder, n, first, n);
+    return (struct sp_share){
+        .decoder = p->decoder,
+        .embedder = p->embedder,
+        .head = p->head,
+        .ids = ids + first + 1,
+        .hidden = hidden,
+        .n = n,
+        .pos = first,
+        .n_certain = n,
+        .first_logits = n - n_logits,
+        .n_logits = n_logits,
+    };
 }
 
 static float *state_of(struct sp_pairs *p, size_t slot)
@@ -67,20 +80,25 @@ static float *state_of(struct sp_pairs *p, size_t slot)
     return p->hidden + (slot - p->n_kept) * p->n_hidden;
 }
 
+/* The waiting pairs up to n_true, and n_more slots behind them. */
+static struct sp_share true_pairs(struct sp_pairs *p, const uint32_t *ids, size_t n_true,
+                                  size_t n_more, size_t n_logits)
+{
+    return slots(p, state_of(p, p->n_true), ids, p->n_true, n_true - p->n_true + n_more, n_logits);
+}
+
+/* The waiting pairs up to n_true, with the turn kept. */
+static void store_pairs(struct sp_pairs *p, const uint32_t *ids, size_t n_true)
+{
+    struct sp_share share = true_pairs(p, ids, n_true, 0, 0);
+
+    sp_shares_run(&share, 1);
+    p->n_true = n_true;
+}
+
 float *sp_pairs_behind(struct sp_pairs *p)
 {
     return state_of(p, p->n_have);
-}
-
-/* All pairs up to the newest committed row, whose token is known now, and n_more slots behind it;
- * returns the row of the last pair. */
-static size_t run_true_pairs(struct sp_pairs *p, const uint32_t *ids, size_t n_more)
-{
-    size_t n = p->n_have - p->n_true;
-
-    run_slots(p, state_of(p, p->n_true), ids, p->n_true, n + n_more);
-    p->n_true = p->n_have;
-    return n - 1;
 }
 
 /* All waiting pairs but the last, whose token is the newest one. */
@@ -90,30 +108,32 @@ void sp_pairs_catch_up(struct sp_drafter *base, const uint32_t *ids, size_t n_ca
     size_t n = p->n_have - p->n_true;
 
     (void)n_cached;
-    if (n <= p->depth + 1) return;
-    run_slots(p, state_of(p, p->n_true), ids, p->n_true, n - 1);
-    p->n_true = p->n_have - 1;
+    if (n > p->depth + 1) store_pairs(p, ids, p->n_have - 1);
 }
 
-size_t sp_pairs_begin(struct sp_pairs *p, const uint32_t *ids, size_t n_cached, size_t n)
+size_t sp_pairs_begin(struct sp_pairs *p, const uint32_t *ids, size_t n_cached, size_t n_more)
 {
+    struct sp_share share;
+
     assert(p->n_have == n_cached && n_cached > 0);
     (void)n_cached;
     if (p->n_true == p->n_have) p->n_true--; /* asked twice: the last pair's token may differ */
-    return run_true_pairs(p, ids, n);
+    share = true_pairs(p, ids, p->n_have, n_more, 1 + n_more);
+    sp_drafter_pass(&p->base, &share, SP_PASS_FIRST);
+    p->n_true = p->n_have;
+    return share.first_logits;
 }
 
-/* The logits of guess i, over the head's rows; `row` as sp_pairs_begin returned it. */
+/* The logits of guess i, over the head's rows; `row` as sp_pairs_begin returned it. The first guess
+ * stands behind the last true pair, the others behind the only row of their pass. */
 static struct sp_logits guess(struct sp_pairs *p, const uint32_t *ids, size_t n_cached, size_t i,
                               size_t row)
 {
     if (i > 0) {
-        /* the first guess stands behind the last true pair, the others behind the only row */
         const float *o = sp_decoder_features(p->decoder) + (i == 1 ? row : 0) * p->n_hidden;
-        run_slots(p, o, ids, n_cached - 1 + i, 1);
-        row = 0;
+        struct sp_share share = slots(p, o, ids, n_cached - 1 + i, 1, 1);
+        sp_drafter_pass(&p->base, &share, SP_PASS_FIRST);
     }
-    sp_decoder_logits(p->decoder, p->head, row, 1);
     return sp_logits_kept(sp_decoder_row(p->decoder, 0), p->logits + i * p->n_rows);
 }
 
@@ -147,7 +167,9 @@ float *sp_pairs_commit(struct sp_pairs *p, const struct sp_commit *commit)
     size_t n_waiting;
 
     assert(commit->first == p->n_have && commit->n <= p->max_rows);
-    if (p->n_have - p->n_true + commit->n > p->max_rows) run_true_pairs(p, commit->ids, 0);
+    if (p->n_have - p->n_true + commit->n > p->max_rows) {
+        store_pairs(p, commit->ids, p->n_have);
+    }
     n_waiting = p->n_have - p->n_true;
     memmove(p->hidden, state_of(p, p->n_true), n_waiting * p->n_hidden * sizeof *p->hidden);
     p->n_kept = p->n_true;

@@ -41,9 +41,10 @@ void sp_pairs_release(struct sp_pairs *pairs);
 /* Takes n committed states over: room for them at the returned place, [n][n_hidden]. */
 float *sp_pairs_commit(struct sp_pairs *pairs, const struct sp_commit *commit);
 
-/* Runs the waiting pairs and, in the same pass, n more slots: their states are at sp_pairs_behind,
- * their tokens at ids[n_cached + 1]... Returns the row behind which the first guess stands. */
-size_t sp_pairs_begin(struct sp_pairs *pairs, const uint32_t *ids, size_t n_cached, size_t n);
+/* Runs the waiting pairs and, in the same pass, n_more slots: their states are at sp_pairs_behind,
+ * their tokens at ids[n_cached + 1]... The decoder's logits = those of the last pair and of these
+ * slots. Returns the row of that pair. */
+size_t sp_pairs_begin(struct sp_pairs *pairs, const uint32_t *ids, size_t n_cached, size_t n_more);
 
 /* Room for the states of `depth` slots behind the committed ones, where parallel. */
 float *sp_pairs_behind(struct sp_pairs *pairs);

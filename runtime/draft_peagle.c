@@ -16,7 +16,9 @@
 struct draft_peagle {
     struct sp_eagle3 eagle3;
     uint32_t mask_token;
-    float *mask_state; /* [n_hidden] */
+    const float *mask_hidden; /* learned */
+    float *mask_state;        /* [n_hidden], made with the first proposal */
+    bool has_mask_state;
 };
 
 static size_t peagle_max_depth(const struct sp_model *draft)
@@ -49,9 +51,16 @@ static enum sp_status peagle_open(struct sp_drafter **out, const struct sp_draft
         peagle_close(&d->eagle3.pairs.base);
         return st;
     }
-    sp_decoder_condense(d->eagle3.pairs.decoder, d->mask_state, draft->mask_hidden, 1);
+    d->mask_hidden = draft->mask_hidden;
     *out = &d->eagle3.pairs.base;
     return SP_OK;
+}
+
+static void make_mask_state(struct draft_peagle *d)
+{
+    if (d->has_mask_state) return;
+    sp_decoder_condense(d->eagle3.pairs.decoder, d->mask_state, d->mask_hidden, 1);
+    d->has_mask_state = true;
 }
 
 static enum sp_status peagle_propose(struct sp_drafter *base, uint32_t *ids, size_t n_cached,
@@ -65,11 +74,12 @@ static enum sp_status peagle_propose(struct sp_drafter *base, uint32_t *ids, siz
     bool more = true;
     size_t i;
 
+    make_mask_state(d);
     for (i = 0; i + 1 < *n; i++) {
         ids[n_cached + 1 + i] = d->mask_token; /* until it is guessed */
         memcpy(states + i * p->n_hidden, d->mask_state, p->n_hidden * sizeof *states);
     }
-    sp_decoder_logits(p->decoder, p->head, sp_pairs_begin(p, ids, n_cached, i), *n);
+    sp_pairs_begin(p, ids, n_cached, i);
     for (i = 0; st == SP_OK && more && i < *n; i++) {
         struct sp_logits logits = sp_decoder_row(p->decoder, i);
         if (p->translate) logits = p->translate(p, logits);

@@ -1,5 +1,7 @@
 #include "runtime/drafter.h"
 
+#include "runtime/clock.h"
+
 static const struct sp_drafter_ops *const kinds[] = {
     &sp_draft_lm_ops,        &sp_draft_dflash_ops, &sp_draft_mtp_ops,    &sp_draft_dflash2_ops,
     &sp_draft_assistant_ops, &sp_draft_dspark_ops, &sp_draft_eagle3_ops, &sp_draft_peagle_ops,
@@ -23,6 +25,18 @@ enum sp_status sp_drafter_check(const struct sp_model *target, const struct sp_m
                        (int)draft->config.draft.kind);
     }
     return ops->check(target, draft, err);
+}
+
+void sp_drafter_pass(struct sp_drafter *drafter, const struct sp_share *share,
+                     enum sp_precedence precedence)
+{
+    double t0 = sp_seconds();
+    struct sp_pass pass;
+
+    sp_turns_pass(drafter->turns, share, precedence, &pass);
+    drafter->time.away += sp_seconds() - t0;
+    drafter->time.seconds += pass.seconds;
+    drafter->time.part += pass.seconds * (double)share->n / (double)pass.n_rows;
 }
 
 enum sp_status sp_guess(const struct sp_guesser *guesser, bool *more, uint32_t *ids, size_t pos,

@@ -11,7 +11,7 @@
 
 #include "runtime/chooser.h"
 #include "runtime/depth.h"
-#include "runtime/forward.h"
+#include "runtime/turns.h"
 
 struct sp_drafter; /* each kind's own struct begins with it */
 
@@ -20,8 +20,13 @@ struct sp_drafter_setup {
     const struct sp_model *draft;
     const struct sp_decoder *decoder; /* the target's; outlives the drafter */
     const struct sp_engine *engine;
-    size_t n_positions; /* context of the session */
-    size_t max_rows;    /* most rows one commit brings */
+    struct sp_turns *turns; /* outlives the drafter */
+    /* Drafters of one file's draft share the room for their passes, which the first one opens for
+     * n_together >= 1 of them. */
+    size_t n_together;
+    const struct sp_drafter *like; /* one that has it; NULL: this one is the first */
+    size_t n_positions;            /* context of the session */
+    size_t max_rows;               /* most rows one commit brings */
     enum sp_kv_type kv_type;
 };
 
@@ -49,16 +54,18 @@ struct sp_drafter_ops {
     const unsigned *(*taps)(const struct sp_model *draft, unsigned *n_taps);
     enum sp_status (*check)(const struct sp_model *target, const struct sp_model *draft,
                             struct sp_err *err);
+    /* Without the turn: runs nothing. */
     enum sp_status (*open)(struct sp_drafter **out, const struct sp_drafter_setup *setup,
                            struct sp_err *err);
     /* Most tokens one proposal can hold behind ids[0..n_cached]; 0: there is nothing to propose. */
     size_t (*limit)(struct sp_drafter *drafter, const uint32_t *ids, size_t n_cached);
     /* Reads what it has not read of ids[0..n_cached - 1], if that is more than one round leaves: a
-     * prompt, or what plain steps wrote. Before a proposal, whose time it would distort. NULL:
-     * nothing ever waits. */
+     * prompt, or what plain steps wrote. Before a proposal, whose time it would distort. Others may
+     * have the turn meanwhile. NULL: nothing ever waits. */
     void (*catch_up)(struct sp_drafter *drafter, const uint32_t *ids, size_t n_cached);
     /* Writes guesses to ids[n_cached + 1 .. n_cached + *n]; 1 <= *n <= limit. Made by sp_guess, one
-     * after the other, until it says that no more are wanted; *n becomes how many there are. */
+     * after the other, until it says that no more are wanted; *n becomes how many there are. Others
+     * may have the turn meanwhile, in this function and in catch_up alone. */
     enum sp_status (*propose)(struct sp_drafter *drafter, uint32_t *ids, size_t n_cached, size_t *n,
                               const struct sp_guesser *guesser, struct sp_err *err);
     /* Logits behind entry i of the last proposal, over the rows of the draft's head; `best` is not
@@ -77,9 +84,22 @@ struct sp_drafter_ops {
     void (*close)(struct sp_drafter *drafter);
 };
 
+/* Time that a drafter's passes took, those of sp_drafter_pass. */
+struct sp_pass_time {
+    double away;    /* until they were done, the waiting included */
+    double seconds; /* of the passes themselves, whoever shared them */
+    double part;    /* ... divided by the rows of all: what this drafter's cost */
+};
+
 struct sp_drafter {
     const struct sp_drafter_ops *ops; /* static */
+    struct sp_turns *turns;           /* borrowed; NULL: it runs no passes */
+    struct sp_pass_time time;
 };
+
+/* Runs a pass of the draft's, together with those of others who make guesses at the same time. */
+void sp_drafter_pass(struct sp_drafter *drafter, const struct sp_share *share,
+                     enum sp_precedence precedence);
 
 /* Do the draft's shapes fit this target, so that opening a drafter is safe? A packed file's pair
  * was checked in full when it was created; a file from a stranger gets this check every time. */

@@ -441,8 +441,20 @@ bool sp_shares_fit(const struct sp_share *shares, size_t n_shares)
     return n <= r->max_rows && n_logits <= r->max_logit_rows;
 }
 
+/* The rows that the layers are given. */
+static void share_inputs(struct sp_room *r, size_t n)
+{
+    for (size_t i = 0, first = 0; i < r->n_shares; first += r->shares[i++].n)
+        memcpy(r->ids + first, r->shares[i].ids, r->shares[i].n * sizeof *r->ids);
+    if (r->shares[0].hidden) {
+        sp_room_pair(r, n);
+    } else {
+        embed(r, r->shares[0].embedder, r->ids, n);
+    }
+}
+
 /* The logits that the shares want, one share's behind another's. */
-static void share_logits(struct sp_room *r, const struct sp_model *source)
+static void share_logits(struct sp_room *r)
 {
     struct final_job job = {.r = r};
     size_t first = 0;
@@ -454,20 +466,18 @@ static void share_logits(struct sp_room *r, const struct sp_model *source)
         sp_engine_rows(r->engine, share->n_logits, final_norm_row, &job);
         job.to += share->n_logits;
     }
-    if (job.to) multiply_head(r, source, job.to);
+    if (job.to) multiply_head(r, r->shares[0].head, job.to);
 }
 
-void sp_shares_run(const struct sp_share *shares, size_t n_shares, const struct sp_model *source)
+void sp_shares_run(const struct sp_share *shares, size_t n_shares)
 {
     struct sp_room *r = shares[0].decoder->room;
     size_t n = begin_pass(r, shares, n_shares);
 
     assert(sp_shares_fit(shares, n_shares));
-    for (size_t i = 0, first = 0; i < n_shares; first += shares[i++].n)
-        memcpy(r->ids + first, shares[i].ids, shares[i].n * sizeof *r->ids);
-    embed(r, source, r->ids, n);
+    share_inputs(r, n);
     run_layers(r, n);
-    share_logits(r, source);
+    share_logits(r);
 }
 
 /* ---- context of block drafts ------------------------------------------------------------------

@@ -21,7 +21,14 @@ struct sp_decoder; /* opaque */
 /* One sequence's rows in a pass of several. */
 struct sp_share {
     struct sp_decoder *decoder;
-    const uint32_t *ids;           /* [n], borrowed */
+    /* Whose tables embed and score: the model's own, or the target's for a draft that borrows them;
+     * the same in all shares of a pass. */
+    const struct sp_model *embedder, *head;
+    const uint32_t *ids; /* [n], borrowed */
+    /* Prediction heads and assistants: a row is a pair of its token and a hidden state of the
+     * target, or what EAGLE-3 makes of it (sp_decoder_condense), or a feature of the decoder's own.
+     * [n][width], borrowed; NULL: of its token alone. */
+    const float *hidden;
     size_t n, pos, n_certain;      /* as of sp_decoder_run */
     size_t first_logits, n_logits; /* rows of the share whose logits are wanted */
 };
@@ -63,12 +70,6 @@ enum sp_kv_type sp_decoder_kv_type(const struct sp_decoder *decoder);
 void sp_decoder_embed(struct sp_decoder *decoder, const struct sp_model *source,
                       const uint32_t *ids, size_t n);
 
-/* Prediction heads and assistants: fills rows 0..n-1 from pairs of a token (embedded by `source`'s
- * table) and a hidden state of the target, [n][target hidden]; `hidden` may be the decoder's own
- * features. EAGLE-3: the hidden state is one of sp_decoder_condense, or a feature of its own. */
-void sp_decoder_pair(struct sp_decoder *decoder, const struct sp_model *source, const uint32_t *ids,
-                     const float *hidden, size_t n);
-
 /* EAGLE-3: out[n][H] = fc of the target's features, [n][n_taps * target hidden], normed where the
  * draft has norms for them. n <= max_rows. */
 void sp_decoder_condense(struct sp_decoder *decoder, float *out, const float *features, size_t n);
@@ -95,11 +96,10 @@ void sp_decoder_logits(struct sp_decoder *decoder, const struct sp_model *source
 /* ... and row t < n of them. */
 struct sp_logits sp_decoder_row(const struct sp_decoder *decoder, size_t t);
 
-/* Passes of several sequences: embeds the shares' tokens, runs them through all layers together,
- * and makes the logits they want (sp_decoder_row of each decoder), all by the target `source`. What
- * comes out is the same to the bit as that of one pass after another. No two shares are of one
- * decoder; they fit: */
-void sp_shares_run(const struct sp_share *shares, size_t n_shares, const struct sp_model *source);
+/* Passes of several sequences: makes the shares' input rows, runs them through all layers together,
+ * and makes the logits they want (sp_decoder_row of each decoder). What comes out is the same to
+ * the bit as that of one pass after another. No two shares are of one decoder; they fit: */
+void sp_shares_run(const struct sp_share *shares, size_t n_shares);
 /* Do the decoders share a room, and are its rows enough? n_shares >= 1. */
 bool sp_shares_fit(const struct sp_share *shares, size_t n_shares);
 

@@ -9,11 +9,11 @@
 #include <assert.h>
 #include <string.h>
 
+/* The rows of one share of the pass, of which `first` is the first. */
 struct pair_job {
     struct sp_room *r;
-    const struct sp_model *source;
-    const uint32_t *ids;
-    const float *hidden; /* [n][n_hidden] */
+    const struct sp_share *share;
+    size_t first;
 };
 
 /* tapped = [embedding, hidden], as wide as the fc wants */
@@ -22,14 +22,16 @@ static void join_row(void *context, size_t t, unsigned worker)
     const struct pair_job *job = context;
     struct sp_room *r = job->r;
     const struct sp_vector *vector = r->engine->vector;
-    size_t n_embedding = job->source->embedding.cols;
+    const struct sp_share *share = job->share;
+    size_t n_embedding = share->embedder->embedding.cols;
     size_t n_hidden = r->model->fc.cols - n_embedding;
-    float eps = (float)r->model->config.norm_eps, *row = r->tapped.x + t * r->tapped.ld;
-    float *embedding = row, *hidden = row + n_embedding;
+    float eps = (float)r->model->config.norm_eps;
+    float *embedding = r->tapped.x + (job->first + t) * r->tapped.ld;
+    float *hidden = embedding + n_embedding;
 
     (void)worker;
-    sp_room_embed_row(r, job->source, job->ids[t], embedding);
-    memcpy(hidden, job->hidden + t * n_hidden, n_hidden * sizeof *hidden);
+    sp_room_embed_row(r, share->embedder, share->ids[t], embedding);
+    memcpy(hidden, share->hidden + t * n_hidden, n_hidden * sizeof *hidden);
     if (r->model->pair_norms[0] == NULL) return;
     vector->rms_norm(embedding, embedding, r->model->pair_norms[0], n_embedding, eps);
     vector->rms_norm(hidden, hidden, r->model->pair_norms[1], n_hidden, eps);
@@ -41,34 +43,30 @@ static void pair_row(void *context, size_t t, unsigned worker)
     const struct pair_job *job = context;
     struct sp_room *r = job->r;
     const struct sp_vector *vector = r->engine->vector;
-    const struct sp_matrix *table = &job->source->embedding;
+    const struct sp_matrix *table = &job->share->embedder->embedding;
     const struct sp_layer *l = &r->model->layers[0];
-    size_t h = r->model->config.n_hidden;
-    const float *hidden = job->hidden + t * h;
-    float eps = (float)r->model->config.norm_eps, *row = r->pairs.x + t * r->pairs.ld;
+    size_t h = r->model->config.n_hidden, at = job->first + t;
+    const float *hidden = job->share->hidden + t * h;
+    float eps = (float)r->model->config.norm_eps, *row = r->pairs.x + at * r->pairs.ld;
 
     (void)worker;
-    sp_panel_row(row, table->dtype, table->panels, table->cols, job->ids[t]);
+    sp_panel_row(row, table->dtype, table->panels, table->cols, job->share->ids[t]);
     vector->rms_norm(row, row, l->input_norm, h, eps);
     vector->rms_norm(row + h, hidden, l->hidden_norm, h, eps);
-    memcpy(r->x + t * r->ld_x, r->model->config.draft.normed_residual ? row + h : hidden,
+    memcpy(r->x + at * r->ld_x, r->model->config.draft.normed_residual ? row + h : hidden,
            h * sizeof *hidden);
 }
 
-void sp_decoder_pair(struct sp_decoder *d, const struct sp_model *source, const uint32_t *ids,
-                     const float *hidden, size_t n)
+void sp_room_pair(struct sp_room *r, size_t n)
 {
-    struct sp_room *r = d->room;
-    struct pair_job job = {r, source, ids, hidden};
+    bool apart = r->model->config.layers[0].reads_pair;
     struct sp_product fc = {.w = &r->model->fc, .y = r->x, .ldy = r->ld_x};
 
-    assert(n <= r->max_rows);
-    if (r->model->config.layers[0].reads_pair) {
-        sp_engine_rows(r->engine, n, pair_row, &job);
-        return;
+    for (size_t i = 0, first = 0; i < r->n_shares; first += r->shares[i++].n) {
+        struct pair_job job = {r, &r->shares[i], first};
+        sp_engine_rows(r->engine, job.share->n, apart ? pair_row : join_row, &job);
     }
-    sp_engine_rows(r->engine, n, join_row, &job);
-    sp_engine_multiply(r->engine, &fc, 1, &r->tapped, n);
+    if (!apart) sp_engine_multiply(r->engine, &fc, 1, &r->tapped, n);
 }
 
 struct condense_job {

@@ -148,6 +148,9 @@ void sp_room_leave(struct sp_room *room);
 void sp_room_embed_row(const struct sp_room *r, const struct sp_model *source, uint32_t id,
                        float *out);
 
+/* Fills the pass's n rows from pairs of its shares' tokens and hidden states. */
+void sp_room_pair(struct sp_room *r, size_t n);
+
 /* The attention sublayer of a layer: r->y = what it makes of the pass's n rows of r->hidden; their
  * keys and values are stored. */
 void sp_attention_run(struct sp_room *r, unsigned layer, size_t n);

@@ -281,7 +281,7 @@ struct sp_result {
     size_t mismatches;                      /* rounds in which the target chose otherwise */
     size_t tried_at[64], accepted_at[64];   /* by guess 1..: verified with all before it right */
     double prompt_seconds;
-    double draft_seconds;  /* proposing */
+    double draft_seconds;  /* proposing; passes shared with others count in whole */
     double verify_seconds; /* target passes of rounds that verified guesses */
     double plain_seconds;  /* target passes of the others */
     size_t plain_rounds;

@@ -43,6 +43,9 @@ static enum sp_status open_drafter(struct sp_speculator *s, const struct sp_mode
         .draft = draft,
         .decoder = s->decoder,
         .engine = engine,
+        .turns = options->turns,
+        .n_together = options->n_together ? options->n_together : 1,
+        .like = options->like ? options->like->drafter : NULL,
         .n_positions = options->n_positions,
         .max_rows = s->max_rows,
         .kv_type = options->kv_type,
@@ -87,10 +90,12 @@ void sp_speculator_close(struct sp_speculator *s)
 /* Runs ids[n_cached..n_cached+n-1] through the target, of which the first n_certain will stay, for
  * the logits of the last n_logits. */
 static struct sp_pass pass(struct sp_speculator *s, size_t n, size_t n_certain, size_t n_logits,
-                           bool alone)
+                           enum sp_precedence precedence)
 {
     struct sp_share share = {
         .decoder = s->decoder,
+        .embedder = s->target,
+        .head = s->target,
         .ids = s->ids + s->n_cached,
         .n = n,
         .pos = s->n_cached,
@@ -100,7 +105,7 @@ static struct sp_pass pass(struct sp_speculator *s, size_t n, size_t n_certain, 
     };
     struct sp_pass pass;
 
-    sp_turns_pass(s->turns, &share, s->target, alone, &pass);
+    sp_turns_pass(s->turns, &share, precedence, &pass);
     return pass;
 }
 
@@ -168,13 +173,11 @@ static size_t place_of_mark(const struct sp_speculator *s, size_t n)
     return n - LAST_TOKENS;
 }
 
-/* Beside others a prompt goes in smaller steps: these need not wait long for their next token. */
 static size_t rows_of_pass(const struct sp_speculator *s, size_t n, size_t mark)
 {
-    enum { ROWS_BESIDE_OTHERS = 32 };
-    size_t end = s->n_cached < mark ? mark : n, left = end - s->n_cached, most = s->prompt_rows;
+    size_t end = s->n_cached < mark ? mark : n, left = end - s->n_cached;
+    size_t most = sp_turns_prompt_rows(s->turns, s->prompt_rows);
 
-    if (most > ROWS_BESIDE_OTHERS && sp_turns_n_in(s->turns) > 1) most = ROWS_BESIDE_OTHERS;
     return left < most ? left : most;
 }
 
@@ -197,7 +200,7 @@ enum sp_status sp_speculator_prompt(struct sp_speculator *s, const uint32_t *pro
             return sp_fail(err, SP_E_CHECK, "interrupted");
         }
         rows = rows_of_pass(s, n, mark);
-        pass(s, rows, rows, s->n_cached + rows == n, false);
+        pass(s, rows, rows, s->n_cached + rows == n, SP_PASS_BY_AGE);
         commit(s, rows);
         if (s->n_cached == mark) sp_decoder_mark(s->decoder, mark);
     }
@@ -231,21 +234,35 @@ static void catch_up(struct sp_speculator *s, struct sp_drafter *drafter)
     if (drafter->ops->catch_up) drafter->ops->catch_up(drafter, s->ids, s->n_cached);
 }
 
+/* What has been done with the drafter since t0. */
+static struct sp_pass_time spent(const struct sp_drafter *drafter, double t0)
+{
+    struct sp_pass_time t = drafter->time;
+    double own = sp_seconds() - t0 - t.away;
+
+    return (struct sp_pass_time){.seconds = own + t.seconds, .part = own + t.part};
+}
+
 enum sp_status sp_speculator_propose(struct sp_speculator *s, struct sp_drafter *drafter, size_t n,
                                      const struct sp_guesser *guesser, struct sp_round *round,
                                      struct sp_err *err)
 {
-    double t0 = sp_seconds(), t1;
+    double t0 = sp_seconds();
+    struct sp_pass_time time;
     enum sp_status st;
 
     round->asked = n;
+    drafter->time = (struct sp_pass_time){0};
     catch_up(s, drafter);
-    t1 = sp_seconds();
+    round->catch_up_seconds = spent(drafter, t0).seconds;
+    t0 = sp_seconds();
+    drafter->time = (struct sp_pass_time){0};
     if ((st = drafter->ops->propose(drafter, s->ids, s->n_cached, &n, guesser, err))) return st;
     round->made = n;
     round->drafted = guesser->depth ? sp_depth_cut(guesser->depth) : n;
-    round->catch_up_seconds = t1 - t0;
-    round->draft_seconds = sp_seconds() - t1;
+    time = spent(drafter, t0);
+    round->draft_seconds = time.seconds;
+    round->draft_cost = time.part;
     return SP_OK;
 }
 
@@ -259,7 +276,7 @@ enum sp_status sp_speculator_verify(struct sp_speculator *s, const struct sp_cho
     enum sp_status st = SP_OK;
 
     assert(s->n_ids == pos && s->n_cached < s->n_positions);
-    done = pass(s, n + 1, 1, n + 1, false);
+    done = pass(s, n + 1, 1, n + 1, SP_PASS_BY_AGE);
     t0 = sp_seconds();
     round->rows_beside = done.n_rows - (n + 1);
     round->others = done.n_shares - 1;
@@ -318,7 +335,7 @@ enum sp_status sp_speculator_time(struct sp_speculator *s, size_t n_rows, size_t
     *draft_seconds = n ? sp_seconds() - t0 : 0;
     for (size_t i = 1; i < n_rows; i++)
         s->ids[s->n_cached + i] = (uint32_t)((s->ids[s->n_cached] + i * STRIDE) % n_vocab);
-    *verify_seconds = pass(s, n_rows, 0, n_rows, true).seconds;
+    *verify_seconds = pass(s, n_rows, 0, n_rows, SP_PASS_ALONE).seconds;
     if (s->drafter && !s->drafter->ops->truncate(s->drafter, s->n_cached, s->n_cached)) {
         return sp_fail(err, SP_E_BUG, "a timed proposal damaged the draft's cache");
     }

@@ -19,9 +19,9 @@ struct waiter {
 /* A share that was handed in; it lies with the thread that waits for it. */
 struct request {
     const struct sp_share *share;
-    const struct sp_model *source;
     struct sp_pass *pass;
-    bool alone, done;
+    enum sp_precedence precedence;
+    bool done;
     struct waiter waiter; /* for the pass, then for the turn */
     struct request *next;
 };
@@ -121,23 +121,49 @@ size_t sp_turns_n_in(struct sp_turns *t)
     return n;
 }
 
-/* Takes the oldest request out, and those that can go with it. Whoever finds no place is older, and
- * goes first, the next time. */
+size_t sp_turns_prompt_rows(struct sp_turns *t, size_t most)
+{
+    enum { BESIDE_OTHERS = 32 };
+
+    return most > BESIDE_OTHERS && sp_turns_n_in(t) > 1 ? BESIDE_OTHERS : most;
+}
+
+/* Takes a request out. */
+static struct request *take(struct request **at)
+{
+    struct request *r = *at;
+
+    *at = r->next;
+    return r;
+}
+
+/* The oldest of those that go first, or else the oldest. */
+static struct request *take_next(struct sp_turns *t)
+{
+    struct request **at = &t->first;
+
+    while (*at && (*at)->precedence != SP_PASS_FIRST)
+        at = &(*at)->next;
+    return take(*at ? at : &t->first);
+}
+
+/* Takes the request out whose pass comes next, and those that can go with it. Whoever finds no
+ * place is older the next time. */
 static size_t choose(struct sp_turns *t, struct request *chosen[MOST_SHARES],
                      struct sp_share shares[MOST_SHARES])
 {
-    struct request **at = &t->first, *r;
-    size_t n = 0;
+    struct request **at = &t->first;
+    size_t n = 1;
 
-    while ((r = *at) != NULL && n < MOST_SHARES) {
-        shares[n] = *r->share;
-        if (n > 0 && (r->alone || chosen[0]->alone || r->source != chosen[0]->source ||
-                      !sp_shares_fit(shares, n + 1))) {
-            at = &r->next;
+    chosen[0] = take_next(t);
+    shares[0] = *chosen[0]->share;
+    while (*at && n < MOST_SHARES && chosen[0]->precedence != SP_PASS_ALONE) {
+        shares[n] = *(*at)->share;
+        if ((*at)->precedence == SP_PASS_ALONE || !sp_shares_fit(shares, n + 1)) {
+            at = &(*at)->next;
             continue;
         }
-        chosen[n++] = r;
-        *at = r->next;
+        chosen[n++] = take(at);
     }
     while (*at)
         at = &(*at)->next;
@@ -156,7 +182,7 @@ static void run_pass(struct sp_turns *t)
     t->taken = true;
     pthread_mutex_unlock(&t->lock);
     pass.seconds = sp_seconds();
-    sp_shares_run(shares, pass.n_shares, chosen[0]->source);
+    sp_shares_run(shares, pass.n_shares);
     pass.seconds = sp_seconds() - pass.seconds;
     for (size_t i = 0; i < pass.n_shares; i++)
         pass.n_rows += shares[i].n;
@@ -169,14 +195,13 @@ static void run_pass(struct sp_turns *t)
     give_turn(t);
 }
 
-void sp_turns_pass(struct sp_turns *t, const struct sp_share *share, const struct sp_model *source,
-                   bool alone, struct sp_pass *pass)
+void sp_turns_pass(struct sp_turns *t, const struct sp_share *share, enum sp_precedence precedence,
+                   struct sp_pass *pass)
 {
     struct request own = {
         .share = share,
-        .source = source,
         .pass = pass,
-        .alone = alone,
+        .precedence = precedence,
         .waiter.woken = PTHREAD_COND_INITIALIZER,
     };
 

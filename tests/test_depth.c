@@ -64,7 +64,8 @@ static struct sp_round play(struct sp_depth *d, const struct regime *r, double p
     round.drafted = depth == FIXED && round.asked ? sp_depth_cut(d) : round.made;
     round.accepted = n_right < round.drafted ? n_right : round.drafted;
     if (round.asked) {
-        round.draft_seconds = (r->draft + r->per_guess * (double)round.made) * noise;
+        round.draft_cost = round.draft_seconds =
+            (r->draft + r->per_guess * (double)round.made) * noise;
     }
     round.verify_seconds = (1 + r->per_row * (double)(round.drafted + others)) * noise;
     sp_depth_record(d, &round);
@@ -232,7 +233,7 @@ static struct sp_round play_curve(struct sp_depth *d, const struct curve *c, uin
     }
     if (round.asked) {
         round.drafted = sp_depth_cut(d);
-        round.draft_seconds = c->draft;
+        round.draft_cost = round.draft_seconds = c->draft;
     }
     round.accepted = n_right < round.drafted ? n_right : round.drafted;
     round.verify_seconds = c->base + c->per_row * (double)(round.drafted + 1);
@@ -373,7 +374,7 @@ static double seldom(double chance, double accept)
         if (round.asked) round.drafted = sp_depth_cut(&d);
         if (round.accepted > round.drafted) round.accepted = round.drafted;
         round.emitted = round.accepted + 1;
-        round.draft_seconds = 1e-6 * (double)round.made;
+        round.draft_cost = round.draft_seconds = 1e-6 * (double)round.made;
         round.verify_seconds = 1 + .1 * (double)round.drafted;
         tokens += (double)round.emitted;
         seconds += round.verify_seconds;
@@ -407,7 +408,7 @@ static void limits(void **state)
     assert_int_equal(sp_depth_choose(&d, 0), 0);
     assert_int_equal(sp_depth_choose(&d, 3), 3); /* nothing is known yet */
     assert_int_equal(sp_depth_choose(&d, 30), 7);
-    round.draft_seconds = .1;
+    round.draft_cost = round.draft_seconds = .1;
     round.verify_seconds = 2;
     sp_depth_record(&d, &round);
     assert_true(sp_depth_choose(&d, 2) <= 2);
