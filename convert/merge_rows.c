@@ -117,10 +117,13 @@ static enum sp_status read_left(struct sp_merge_room *room, const struct sp_merg
     enum sp_status st;
 
     if (room->held->experts) row += room->expert * f.left->shape[1];
-    for (size_t r = 0; !f.transposed && r < n; r++) {
-        st = read_elements(room, merge, f.left, (row + r * step) * rank, rank, err);
+    if (!f.transposed) {
+        st = read_elements(room, merge, f.left, row * rank, ((n - 1) * (size_t)step + 1) * rank,
+                           err);
         if (st) return st;
-        memcpy(room->rows.x + r * ld, room->numbers, rank * sizeof(float));
+        for (size_t r = 0; r < n; r++) {
+            memcpy(room->rows.x + r * ld, room->numbers + r * step * rank, rank * sizeof(float));
+        }
     }
     for (size_t k = 0; f.transposed && k < rank; k++) {
         st = read_elements(room, merge, f.left, k * f.left->shape[1] + row,

@@ -401,6 +401,7 @@ done:
 
 bool sp_source_same(const struct sp_source *a, const struct sp_source *b)
 {
+    if (a->merge || b->merge) return false;
     if (a->pack && b->pack) {
         return a->part == b->part && sp_pack_identity(a->pack) == sp_pack_identity(b->pack);
     }

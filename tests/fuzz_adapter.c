@@ -1,13 +1,38 @@
 /* Any adapter_config.json is refused with a sentence, or gives every module a rank that may be and
- * a finite scale. */
+ * a finite scale. The same bytes as what a packed file tells of merged adapters: refused, or told
+ * again with one more. */
 #include "convert/adapter_config.h"
+#include "convert/merge_record.h"
 
 #include "format/regex.h"
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void tell_again(const char *text, size_t size)
+{
+    struct sp_merge_record *records, *more;
+    struct sp_err err = {0};
+    char words[SP_MERGE_WORDS], *joined;
+    size_t n, n_more;
+
+    if (sp_merge_records_read(&records, &n, text, size, &err)) {
+        if (err.text[0] == '\0' || err.status == SP_E_BUG) abort();
+        return;
+    }
+    for (size_t i = 0; i < n; i++)
+        sp_merge_words(words, &records[i]);
+    if (sp_merge_records_add(&joined, text, size, &records[n - 1], &err)) abort();
+    if (sp_merge_records_read(&more, &n_more, joined, strlen(joined), &err) == SP_OK) {
+        if (n_more != n + 1) abort();
+        free(more);
+    }
+    free(joined);
+    free(records);
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -16,6 +41,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct sp_matcher *matcher = NULL;
     struct sp_err err = {0};
 
+    tell_again((const char *)data, size);
     if (sp_adapter_config_parse(&config, (const char *)data, size, &err)) {
         if (err.text[0] == '\0' || err.status == SP_E_BUG) abort();
         return 0;

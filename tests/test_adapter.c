@@ -266,6 +266,40 @@ static void test_drafts_see_what_is_merged(void **state)
 #undef PAIR
 }
 
+static char *heard;
+
+static void hear(void *context, const char *sentence)
+{
+    size_t n = heard ? strlen(heard) : 0;
+    (void)context;
+
+    heard = realloc(heard, n + strlen(sentence) + 2);
+    assert_non_null(heard);
+    sprintf(heard + n, "%s\n", sentence);
+}
+
+/* The model as it was may draft for the merged one, which it no longer equals. */
+static void test_the_model_drafts_for_itself(void **state)
+{
+    static const char *const adapters[] = {"", "ADAPTER " ADAPTERS "/patterns\n"};
+    (void)state;
+
+    for (size_t i = 0; i < 2; i++) {
+        char lines[900];
+        struct sp_create_options o;
+
+        snprintf(lines, sizeof lines, "FROM %s\nDRAFT %s\n%s", TESTDATA "/families/granite",
+                 TESTDATA "/families/granite", adapters[i]);
+        o = creating_options(creating_modelfile(lines), creating_at("p.bin"));
+        o.force = true;
+        o.sinks.note = hear;
+        assert_int_equal(sp_create(NULL, &o, NULL), SP_OK);
+        assert_int_equal(strstr(heard, "draft equals target") != NULL, i == 0);
+        free(heard);
+        heard = NULL;
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -276,6 +310,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_types_stay, creating_begin, creating_end),
         cmocka_unit_test_setup_teardown(test_files_tell, creating_begin, creating_end),
         cmocka_unit_test_setup_teardown(test_drafts_see_what_is_merged, creating_begin,
+                                        creating_end),
+        cmocka_unit_test_setup_teardown(test_the_model_drafts_for_itself, creating_begin,
                                         creating_end),
     };
 
