@@ -162,8 +162,7 @@ static enum sp_status add_block(struct sp_json_out *out, struct turn *turn,
 {
     static const char *const assistants[] = {"tool_use", "thinking", "redacted_thinking"};
     bool assistant = strcmp(turn->role, "assistant") == 0;
-    const char *type = type_of(block), *thought;
-    size_t size;
+    const char *type = type_of(block);
 
     if (type && strcmp(type, "text") == 0) {
         return add_text(&turn->text, sp_json_get(block, "text"), assistant, err);
@@ -180,9 +179,7 @@ static enum sp_status add_block(struct sp_json_out *out, struct turn *turn,
         }
         if (i == 0) return add_call(turn, block, err);
         if (i == 2) return SP_OK;
-        thought = sp_json_to_string(sp_json_get(block, "thinking"), &size);
-        if (thought == NULL) return sp_fail(err, SP_E_INPUT, "thinking has no thinking, a text");
-        return sp_text_append(&turn->thought, thought, size, err);
+        return add_text(&turn->thought, sp_json_get(block, "thinking"), false, err);
     }
     return unreadable(type, err);
 }

@@ -93,6 +93,7 @@ static void blocks(void **state)
         "{\"messages\": [{\"role\": \"user\", \"content\": \"q\"}, {\"role\": \"assistant\", "
         "\"content\": [{\"type\": \"thinking\", \"thinking\": \"Hm.\", \"signature\": \"x\"}, "
         "{\"type\": \"redacted_thinking\", \"data\": \"y\"}, "
+        "{\"type\": \"thinking\", \"thinking\": \"Ah.\", \"signature\": \"x\"}, "
         "{\"type\": \"text\", \"text\": \"Wait.\"}, " USE("t1") ", " USE(
             "t2") "]}, "
                   "{\"role\": \"user\", \"content\": [" RESULT(
@@ -105,7 +106,7 @@ static void blocks(void **state)
                                                                         "\"text\": "
                                                                         "\"Go on.\"}]}]}",
         "[{\"role\":\"user\",\"content\":\"q\"},{\"role\":\"assistant\",\"content\":\"Wait.\","
-        "\"reasoning_content\":\"Hm.\",\"thinking\":\"Hm.\",\"tool_calls\":[" CALLED(
+        "\"reasoning_content\":\"Hm.\\nAh.\",\"thinking\":\"Hm.\\nAh.\",\"tool_calls\":[" CALLED(
             "t1") "," CALLED("t2") "]}," SAID("t2", "2",
                                               "") "," SAID("t1", "1\\n!",
                                                            ",\"is_error\":true") ",{\"role\":"
@@ -132,6 +133,11 @@ static void refusals(void **state)
             "messages[0]: content is missing, expected a text or an array of blocks");
     becomes(SAYS("[{\"text\": \"a\"}]"), "messages[0]: content[0]: it has no type");
     becomes(SAYS("[{\"type\": \"text\"}]"), "messages[0]: content[0]: it has no text");
+    becomes("{\"messages\": [{\"role\": \"assistant\", \"content\": [{\"type\": \"thinking\"}]}]}",
+            "messages[0]: content[0]: it has no text");
+    becomes("{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", "
+            "\"content\": [{\"type\": \"thinking\", \"thinking\": \"Hm.\"}]}]}",
+            "the last message is the assistant's, and has thoughts: only text is gone on with");
     becomes(SAYS("[{\"type\": \"image\", \"source\": {}}]"),
             "messages[0]: content[0]: type image: only text is read here");
     becomes(SAYS("[{\"type\": \"document\", \"source\": {}}]"),
