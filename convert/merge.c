@@ -270,7 +270,7 @@ static enum sp_status place_experts(struct placing *p, struct sp_adapter_product
     enum sp_status st;
     size_t n_places;
 
-    if (at == NULL) {
+    if (at == NULL || n == 0) {
         return sp_fail(p->err, SP_E_UNSUPPORTED, "tensor \"%s\": no matrix", x->a->name);
     }
     for (uint64_t e = 0; e <= n; e++) {

@@ -34,7 +34,7 @@ static enum sp_status part_tables(struct sp_source *source, const struct sp_adap
     if ((st = sp_specs_part_head(&source->specs, &source->config, err))) return st;
     return sp_note(
         notes, err,
-        "%s: changes one of embedding and output matrix, which were one: both are stored", a->path);
+        "%s: changes the embedding or the output matrix, which were one: both are stored", a->path);
 }
 
 /* A packed file's list has no pieces: they are those of the checkpoint that it would make. */
