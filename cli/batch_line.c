@@ -97,7 +97,7 @@ static enum sp_status ask(struct sp_conversation *c, struct sp_ids *ids, const s
 
     if (messages) return sp_conversation_ask_all(c, messages, err);
     if (sp_json_kind(prompt) == SP_JSON_ARRAY) return sp_ids_of_json(ids, prompt, err);
-    if (text != NULL) return sp_conversation_ask(c, text, size, err);
+    if (text != NULL) return size ? sp_conversation_ask(c, text, size, err) : SP_OK;
     return sp_fail(err, SP_E_INPUT,
                    "expected a text, an array of ids, or an object with prompt or messages");
 }

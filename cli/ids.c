@@ -60,8 +60,9 @@ enum sp_status sp_ids_of_json(struct sp_ids *out, const struct sp_json *array, s
     if ((st = sp_new(&ids.at, sp_json_len(array), sizeof *ids.at, err))) return st;
     for (; ids.n < sp_json_len(array); ids.n++) {
         if (!sp_json_to_u64(sp_json_at(array, ids.n), &id) || id > UINT32_MAX) {
+            st = sp_fail(err, SP_E_INPUT, "element %zu is no token id", ids.n);
             sp_ids_release(&ids);
-            return sp_fail(err, SP_E_INPUT, "element %zu is no token id", ids.n);
+            return st;
         }
         ids.at[ids.n] = (uint32_t)id;
     }

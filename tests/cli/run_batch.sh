@@ -45,6 +45,8 @@ cat >settings <<'END'
 {"custom_id": "ctx", "prompt": "Why?", "num_ctx": 100}
 {"custom_id": "form", "prompt": "Why?", "format": "xml"}
 {"custom_id": 5, "prompt": "Why?"}
+{"custom_id": "ids", "prompt": [1, -1]}
+{"custom_id": "empty", "prompt": ""}
 END
 spectool run packed.bin --batch $options <settings | sed 's/"ids": .*"text"/"text"/; s/, "rounds".*/}/' >answers
 cat answers
