@@ -3,15 +3,15 @@
 #include "cli/commands.h"
 #include "cli/engine_opts.h"
 #include "cli/ids.h"
+#include "cli/input_text.h"
 #include "cli/out.h"
 #include "cli/prompt.h"
-#include "format/file.h"
 #include "format/mem.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_TEXT = 64 << 20, FEW_TOKENS = 4096 };
+enum { FEW_TOKENS = 4096 };
 
 struct options {
     const char *output;
@@ -50,16 +50,13 @@ static int show_progress(void *context, size_t done, size_t total)
 static enum sp_status read_text(struct sp_ids *ids, const struct sp_package *package,
                                 const char *path, struct sp_err *err)
 {
-    bool is_stdin = strcmp(path, "-") == 0;
     char *text = NULL;
     size_t size = 0;
     enum sp_status st;
 
-    st = is_stdin ? sp_read_stream(&text, &size, stdin, err)
-                  : sp_file_read_text(&text, &size, path, MAX_TEXT, err);
-    if (st) return st;
+    if ((st = sp_input_text(&text, &size, path, SP_INPUT_MOST, err))) return st;
     st = sp_prompt_raw(ids, package, text, size, true, err);
-    if (st) sp_context(err, "%s", is_stdin ? "standard input" : path);
+    if (st) sp_context(err, "%s", sp_input_name(path));
     free(text);
     return st;
 }

@@ -5,6 +5,7 @@
 #include "cli/engine_opts.h"
 #include "cli/eval.h"
 #include "cli/ids.h"
+#include "cli/input_text.h"
 #include "cli/out.h"
 #include "cli/prompt.h"
 #include "cli/temporary.h"
@@ -12,8 +13,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-
-enum { MAX_TEXT = 64 << 20 };
 
 struct options {
     const char *text, *ids, *against;
@@ -85,17 +84,14 @@ static void begin_progress(struct job *job, const char *label)
 static enum sp_status read_ids(struct job *job)
 {
     const struct options *o = job->options;
-    bool is_stdin = o->text && strcmp(o->text, "-") == 0;
     char *text = NULL;
     size_t size = 0;
     enum sp_status st;
 
     if (o->ids) return sp_ids_parse(&job->ids, o->ids, job->err);
-    st = is_stdin ? sp_read_stream(&text, &size, stdin, job->err)
-                  : sp_file_read_text(&text, &size, o->text, MAX_TEXT, job->err);
-    if (st) return st;
+    if ((st = sp_input_text(&text, &size, o->text, SP_INPUT_MOST, job->err))) return st;
     st = sp_prompt_raw(&job->ids, job->package, text, size, true, job->err);
-    if (st) sp_context(job->err, "%s", is_stdin ? "standard input" : o->text);
+    if (st) sp_context(job->err, "%s", sp_input_name(o->text));
     free(text);
     return st;
 }

@@ -1,11 +1,10 @@
 /* spectool render: the text that a conversation becomes. */
 #include "cli/commands.h"
-#include "cli/ids.h"
+#include "cli/input_text.h"
 #include "cli/json_out.h"
 #include "cli/lines.h"
 #include "cli/template_source.h"
 #include "cli/token_source.h"
-#include "format/file.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -131,11 +130,9 @@ static enum sp_status read_json(struct sp_json **out, const char *path, struct s
     char *text = NULL;
     size_t size;
 
-    st = path ? sp_file_read_text(&text, &size, path, MAX_JSON, err)
-              : sp_read_stream(&text, &size, stdin, err);
-    if (st) return st;
+    if ((st = sp_input_text(&text, &size, path, MAX_JSON, err))) return st;
     st = sp_json_parse(out, text, size, SP_JSON_LENIENT, err);
-    if (st) sp_context(err, "%s", path ? path : "standard input");
+    if (st) sp_context(err, "%s", sp_input_name(path));
     free(text);
     return st;
 }

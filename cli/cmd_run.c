@@ -3,6 +3,7 @@
 #include "cli/commands.h"
 #include "cli/form.h"
 #include "cli/generation.h"
+#include "cli/input_text.h"
 #include "cli/out.h"
 #include "cli/prompt_cache.h"
 #include "cli/settings_opts.h"
@@ -138,7 +139,7 @@ static enum sp_status ask(struct sp_conversation *c, const struct sp_args *args,
     size_t size = text ? strlen(text) : 0;
 
     if (text == NULL) {
-        if ((st = sp_read_stream(&input, &size, stdin, err))) return st;
+        if ((st = sp_input_text(&input, &size, NULL, SP_INPUT_MOST, err))) return st;
         while (c->template != NULL && size > 0 && strchr("\r\n", input[size - 1]) &&
                input[size - 1])
             size--;

@@ -1,5 +1,5 @@
 #include "cli/form.h"
-#include "format/file.h"
+#include "cli/input_text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -43,7 +43,7 @@ enum sp_status sp_form_read(struct sp_grammar **out, const char *form, struct sp
     *out = NULL;
     if (form == NULL) return SP_OK;
     if (strcmp(form, "json") == 0) return sp_grammar_of_json(out, err);
-    if ((st = sp_file_read_text(&file, &size, form, MOST_BYTES, err))) return st;
+    if ((st = sp_input_text(&file, &size, form, MOST_BYTES, err))) return st;
     text = file;
     if (size >= strlen(mark) && memcmp(text, mark, strlen(mark)) == 0) {
         text += strlen(mark);
@@ -51,7 +51,7 @@ enum sp_status sp_form_read(struct sp_grammar **out, const char *form, struct sp
     }
     st = is_json(text, size) ? sp_grammar_of_schema(out, text, size, err)
                              : sp_grammar_of_gbnf(out, text, size, err);
-    if (st) sp_context(err, "%s", form);
+    if (st) sp_context(err, "%s", sp_input_name(form));
     free(file);
     return st;
 }

@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_STREAM = 64 << 20 };
-
 static const char *skip_blanks(const char *s)
 {
     while (isspace((unsigned char)*s))
@@ -82,32 +80,4 @@ void sp_ids_to_json(struct sp_json_out *out, const char *key, const uint32_t *id
     for (size_t i = 0; i < n; i++)
         sp_json_out_u64(out, NULL, ids[i]);
     sp_json_out_end(out, ']');
-}
-
-enum sp_status sp_read_stream(char **text, size_t *size, FILE *stream, struct sp_err *err)
-{
-    enum sp_status st = SP_OK;
-    char *bytes = NULL;
-    size_t n = 0, cap = 0, got;
-
-    do {
-        if ((st = sp_grow(&bytes, &cap, n + 4097, 1, err))) goto done;
-        got = fread(bytes + n, 1, 4096, stream);
-        n += got;
-        if (n > MAX_STREAM) {
-            st = sp_fail(err, SP_E_INPUT, "standard input holds more than %d bytes", MAX_STREAM);
-            goto done;
-        }
-    } while (got > 0);
-    if (ferror(stream)) {
-        st = sp_fail(err, SP_E_IO, "standard input: %s", strerror(errno));
-        goto done;
-    }
-    bytes[n] = '\0';
-    *text = bytes;
-    *size = n;
-    bytes = NULL;
-done:
-    free(bytes);
-    return st;
 }

@@ -21,8 +21,4 @@ void sp_ids_release(struct sp_ids *ids);
 
 void sp_ids_to_json(struct sp_json_out *out, const char *key, const uint32_t *ids, size_t n);
 
-/* *text = all of `stream`, NUL-terminated, owned; SP_E_INPUT beyond 64 MiB. */
-SP_MUST_CHECK enum sp_status sp_read_stream(char **text, size_t *size, FILE *stream,
-                                            struct sp_err *err);
-
 #endif

@@ -1,5 +1,5 @@
 #include "cli/token_source.h"
-#include "cli/ids.h"
+#include "cli/input_text.h"
 #include "cli/lines.h"
 #include "format/file.h"
 #include "format/vocab.h"
@@ -119,7 +119,7 @@ static enum sp_status token_input(const struct sp_token_job *job, struct sp_err 
     char *text = NULL;
     size_t size;
 
-    if ((st = sp_read_stream(&text, &size, stdin, err))) return st;
+    if ((st = sp_input_text(&text, &size, NULL, SP_INPUT_MOST, err))) return st;
     st = job->text(job, text, size, err);
     free(text);
     return st;

@@ -29,6 +29,13 @@ for form in '\357\273\277 {"enum":["owl"]}' '\357\273\277root ::= "owl"' '[{"enu
     spectool run packed.bin --raw 'Once upon a time' --num-predict 8 --format form 2>err
     grep '^spectool' err
 done
+# A form from a pipe, as a shell makes of <(command), and from standard input.
+mkfifo pipe
+printf '{"enum":["owl"]}' >pipe &
+spectool run packed.bin hi --format pipe 2>/dev/null
+printf '{"enum":["fox"]}' | spectool run packed.bin hi --format - 2>/dev/null
+printf '{"enum":' | spectool run packed.bin hi --format -
+echo "exit $?"
 cp -r "$TESTDATA/tiny/target" bare
 rm bare/tokenizer*
 printf 'FROM ./bare\n' >bare.model
