@@ -374,16 +374,26 @@ static void tell(struct answering *a)
     a->told = true;
     if (!sp_serve_queue_add(a->serve->queue, a->job, &a->result, &a->said, is_first(a))) return;
     close_all(a);
-    sp_serve_queue_begin(a->serve->queue, a->job);
+    sp_serve_queue_begin(a->serve->queue, a->job, NULL, 0);
 }
 
-/* A failure of another answer from now on is the end of a stream. */
+/* The first answer to begin tells the heads of all, in their order: there are clients that take
+ * them as they come for the first, the second, and so on. */
 static void begin_stream(struct answering *a)
 {
-    sp_serve_queue_begin(a->serve->queue, a->job);
+    const size_t answer = a->reply.answer;
+
     if (!open_out(a)) return;
-    a->job->dialect->begin(&a->reply);
-    send_out(a);
+    for (size_t i = 0; i < a->job->n_answers; i++) {
+        a->reply.answer = i;
+        a->job->dialect->begin(&a->reply);
+    }
+    a->reply.answer = answer;
+    if (fclose(a->reply.out.file) == 0) {
+        sp_serve_queue_begin(a->serve->queue, a->job, a->text, a->size);
+    }
+    free(a->text);
+    a->text = NULL;
     a->told_at = sp_seconds();
 }
 

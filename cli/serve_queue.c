@@ -215,10 +215,14 @@ bool sp_serve_queue_is_stopped(struct sp_serve_queue *q)
     return stopped;
 }
 
-void sp_serve_queue_begin(struct sp_serve_queue *q, struct sp_serve_job *job)
+void sp_serve_queue_begin(struct sp_serve_queue *q, struct sp_serve_job *job, const char *text,
+                          size_t size)
 {
     lock(q);
-    if (!job->failed) job->status = 200;
+    if (!job->failed && job->status == 0) {
+        if (sp_text_append(&job->out, text, size, NULL)) job->left = true;
+        job->status = 200;
+    }
     unlock_and_tell(q);
 }
 

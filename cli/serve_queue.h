@@ -69,8 +69,10 @@ struct sp_serve_job *sp_serve_queue_take(struct sp_serve_queue *queue, size_t *a
 /* Is there no use in going on with it? */
 bool sp_serve_queue_is_vain(struct sp_serve_queue *queue, const struct sp_serve_job *job);
 bool sp_serve_queue_is_stopped(struct sp_serve_queue *queue);
-/* The status is known: 200, unless an answer has failed. May be called again. */
-void sp_serve_queue_begin(struct sp_serve_queue *queue, struct sp_serve_job *job);
+/* The status is known: 200, unless an answer has failed. The output of the first call goes out,
+ * that of later ones does not. */
+void sp_serve_queue_begin(struct sp_serve_queue *queue, struct sp_serve_job *job, const char *text,
+                          size_t size);
 /* Output, unless an answer has failed. Without memory for it the job is vain. */
 void sp_serve_queue_write(struct sp_serve_queue *queue, struct sp_serve_job *job, const char *text,
                           size_t size);

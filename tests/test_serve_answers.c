@@ -64,14 +64,14 @@ static void check_whole(const struct expected *e, const struct serving *s, const
     sp_json_free(json);
 }
 
-/* A stream tells the same: the pieces of each by its index, an end of each, the usage and the
- * stream's end once and behind all of them. */
+/* A stream tells the same: the heads in their order, the pieces of each by its index, an end of
+ * each, the usage and the stream's end once and behind all of them. */
 static void check_stream(const struct expected *e, const struct serving *s, const char *path,
                          const char *piece, const char *body)
 {
     struct serving_reply r = serving_ask(s, "POST", path, body);
     char(*texts)[MAX_TEXT] = calloc(MAX_ANSWERS, MAX_TEXT), id[64] = "", *rest = NULL;
-    size_t ends = 0, usages = 0, dones = 0;
+    size_t ends = 0, usages = 0, dones = 0, heads = 0;
 
     assert_non_null(texts);
     assert_int_equal(r.status, 200);
@@ -91,11 +91,14 @@ static void check_stream(const struct expected *e, const struct serving *s, cons
             size_t at = (size_t)served_number(choice, "index");
             const char *text = sp_json_to_string(served_at(choice, piece), NULL);
             assert_true(at < e->n && usages == 0 && dones == 0);
+            if (served_at(choice, "delta.role") != NULL) assert_int_equal(at, heads++);
+            assert_true(served_at(choice, "delta") == NULL || at < heads);
             if (text != NULL) strcat(texts[at], text);
             ends += sp_json_get(choice, "finish_reason") != NULL;
         } else {
             check_usage(e, json);
             assert_int_equal(ends, e->n);
+            assert_true(heads == 0 || heads == e->n);
             usages++;
         }
         sp_json_free(json);
