@@ -11,6 +11,7 @@
  *   serve_prompt    an ask               -> prompt
  *   serve_answer    an ask               -> prompt, session, text
  *   serve_sessions  a prompt             -> the session that has read the most of it
+ *   serve_totals    answers' figures     -> those of the request, and the log's words
  *   said            a text               -> content, thoughts, calls of tools
  *   serve_model     what is served, as the APIs list it */
 #ifndef SP_CLI_SERVE_H

@@ -152,6 +152,7 @@ const struct sp_serve_dialect sp_serve_responses = {
     .stream_type = "text/event-stream",
     .read = read_request,
     .begin = sp_serve_responses_begin,
+    .wait = sp_serve_responses_wait,
     .piece = sp_serve_responses_piece,
     .end = sp_serve_responses_end,
     .whole = write_whole,

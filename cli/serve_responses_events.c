@@ -153,6 +153,12 @@ void sp_serve_responses_begin(struct sp_serve_reply *r)
     tell_response(r, "response.in_progress", NULL, NULL);
 }
 
+/* Clients that hear of no event for long take the stream for dead. */
+void sp_serve_responses_wait(struct sp_serve_reply *r)
+{
+    tell_response(r, "response.in_progress", NULL, NULL);
+}
+
 void sp_serve_responses_piece(struct sp_serve_reply *r, const struct sp_answer_piece *piece)
 {
     if (r->said->n_parts > r->n_begun) {
