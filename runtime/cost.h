@@ -9,7 +9,7 @@
 
 #include <stddef.h>
 
-enum { SP_COST_LENGTHS = 64 };
+enum { SP_COST_LENGTHS = 256 };
 
 /* Valid when zeroed, apart from `shape` and `steepest`. */
 struct sp_cost {

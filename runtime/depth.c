@@ -85,9 +85,24 @@ static void expect(struct sp_depth *d, size_t n)
     }
 }
 
+/* What each sequence of a pass got when this one got n tokens: of the guesses of others as many are
+ * right as of its own. */
+static double tokens_each(const struct sp_depth *d, double n)
+{
+    double right = (d->right_ones + first_prior) / (d->verified + 1);
+
+    return (n + (double)d->others + (double)d->guesses_beside * right) / (double)(1 + d->others);
+}
+
+/* Seconds of a round without guesses of its own. */
+static double plain_cost(const struct sp_depth *d)
+{
+    return pass_cost(d, 0) + d->seconds_beside;
+}
+
 static double plain_rate(const struct sp_depth *d)
 {
-    return 1 / pass_cost(d, 0);
+    return tokens_each(d, 1) / plain_cost(d);
 }
 
 /* Tokens a second of drafting so far. */
@@ -140,7 +155,7 @@ size_t sp_depth_choose(struct sp_depth *d, size_t limit)
     if (limit > d->max) limit = d->max;
     if (limit == 0 || d->n_plain * PLAIN_EVERY < d->verify.n_timings) return 0;
     if (d->paused) {
-        d->purse += d->allowance;
+        d->purse += d->allowance / (double)(1 + d->others);
         if (d->purse < bet) return 0;
         d->paused = false;
     }
@@ -192,20 +207,14 @@ static void add_round(struct sp_depth *d, double tokens, double seconds)
     d->seconds = forget * d->seconds + seconds;
 }
 
-/* What each sequence of a pass got when this one got n tokens. */
-static double tokens_each(const struct sp_depth *d, double n)
-{
-    return (n + (double)d->others) / (double)(1 + d->others);
-}
-
 /* What a round of n guesses that was chosen here has earned. */
 static void settle(struct sp_depth *d, const struct sp_round *r, size_t n)
 {
     double tokens = tokens_each(d, (double)r->accepted + 1);
-    double seconds = sp_cost_at(&d->draft, n) + pass_cost(d, r->drafted);
+    double seconds = sp_cost_at(&d->draft, n) + pass_cost(d, r->drafted) + d->seconds_beside;
 
     add_round(d, tokens, seconds);
-    d->purse += tokens - seconds * plain_rate(d);
+    d->purse += tokens / tokens_each(d, 1) - seconds / plain_cost(d);
     if (d->purse > fortune) d->purse = fortune;
     if (d->purse >= 2 * bet) d->allowance = first_allowance;
     if (d->purse > 0) return;
@@ -220,6 +229,8 @@ static void settle(struct sp_depth *d, const struct sp_round *r, size_t n)
 /* Guesses behind the first wrong one are not known to be right or wrong. */
 static void count_guesses(struct sp_depth *d, size_t drafted, size_t accepted)
 {
+    d->verified = forget * d->verified + (double)drafted;
+    d->right_ones = forget * d->right_ones + (double)accepted;
     for (size_t i = 1; i <= drafted && i <= accepted + 1; i++) {
         size_t class = class_of(d->confidence[i]);
         double right = i <= accepted ? 1 : 0;
@@ -236,8 +247,11 @@ static void record_pass(struct sp_depth *d, const struct sp_round *r)
     size_t n = r->drafted + r->rows_beside;
 
     d->rows_beside = r->rows_beside;
+    d->guesses_beside = r->guesses_beside;
     d->others = r->others;
-    if (n > SP_DEPTH_MAX) return;
+    if (r->made) d->seconds_beside = r->draft_seconds - r->draft_cost;
+    if (r->guesses_beside == 0) d->seconds_beside = 0;
+    if (n >= SP_COST_LENGTHS) return;
     sp_cost_record(&d->verify, n, r->verify_seconds);
     d->n_plain += r->drafted == 0;
 }
@@ -276,5 +290,6 @@ void sp_depth_watch(struct sp_depth *d, const struct sp_round *r)
 
 void sp_depth_credit(struct sp_depth *d, const struct sp_round *r)
 {
-    add_round(d, tokens_each(d, (double)r->emitted), r->draft_cost + pass_cost(d, r->drafted));
+    add_round(d, tokens_each(d, (double)r->emitted),
+              r->draft_cost + pass_cost(d, r->drafted) + d->seconds_beside);
 }

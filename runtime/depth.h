@@ -14,7 +14,8 @@
  * Whether to draft at all is settled by a purse that is counted in plain steps: rounds pay in what
  * they save and take out what they waste, never more than a small fortune. Drafting pauses when it
  * is empty and the rounds that are remembered were slower than plain steps, all together: a run of
- * wrong guesses alone is bad luck. While it pauses every plain step puts an allowance in, and the
+ * wrong guesses alone is bad luck. While it pauses every plain step puts an allowance in (less where
+ * others have to wait for the bet), and the
  * first full step of it is bet on drafting again. Each lost bet halves the allowance. So what
  * drafting can lose is bounded: the first loan, what it won in the rounds remembered, and a share
  * of the steps that shrinks.
@@ -23,7 +24,8 @@
  *
  * Where passes are shared with other sequences, one of the target costs what its rows cost, all of
  * them, and the time of one is that of all: tokens are counted as those that each got, the others
- * one a pass. A pass of the draft is divided among those who guess at the same time.
+ * one a pass and those of their guesses that are right, as many as are here. A pass of the draft is
+ * divided among those who guess at the same time; what others pay of it passes here too.
  *
  * What is chosen never changes the text. */
 #ifndef SP_RUNTIME_DEPTH_H
@@ -33,7 +35,7 @@
 
 #include <stdbool.h>
 
-enum { SP_DEPTH_MAX = SP_COST_LENGTHS - 1, SP_DEPTH_CONFIDENCES = 13 };
+enum { SP_DEPTH_MAX = 63, SP_DEPTH_CONFIDENCES = 13 };
 
 struct sp_depth {
     size_t max;    /* deepest proposal, <= SP_DEPTH_MAX */
@@ -44,8 +46,10 @@ struct sp_depth {
     double tokens, seconds; /* of drafted rounds, decayed */
     double purse, allowance;
     bool paused;
-    size_t n_plain;             /* passes of one row that were timed */
-    size_t rows_beside, others; /* in the last pass */
+    double verified, right_ones;                /* guesses, decayed */
+    size_t n_plain;                             /* passes of one row that were timed */
+    size_t rows_beside, guesses_beside, others; /* in the last pass */
+    double seconds_beside; /* that the guesses of others took in passes shared with this one's */
 
     /* The round under way, if its depth was chosen here: n_asked > 0. */
     size_t n_asked, n_made, n_cut;
@@ -75,6 +79,7 @@ struct sp_round {
     double draft_cost; /* of draft_seconds: passes that were shared are divided among the rows */
     double catch_up_seconds;    /* reading before the proposal: nothing that its length costs */
     size_t rows_beside, others; /* what else the pass was for: rows, and how many sequences */
+    size_t guesses_beside;      /* of these rows */
     bool stopped;               /* no more tokens are wanted */
 };
 

@@ -279,6 +279,7 @@ enum sp_status sp_speculator_verify(struct sp_speculator *s, const struct sp_cho
     done = pass(s, n + 1, 1, n + 1, SP_PASS_BY_AGE);
     t0 = sp_seconds();
     round->rows_beside = done.n_rows - (n + 1);
+    round->guesses_beside = done.n_uncertain - n;
     round->others = done.n_shares - 1;
     for (size_t i = 0; i <= n; i++) {
         struct sp_logits logits = sp_decoder_row(s->decoder, i);

@@ -184,8 +184,10 @@ static void run_pass(struct sp_turns *t)
     pass.seconds = sp_seconds();
     sp_shares_run(shares, pass.n_shares);
     pass.seconds = sp_seconds() - pass.seconds;
-    for (size_t i = 0; i < pass.n_shares; i++)
+    for (size_t i = 0; i < pass.n_shares; i++) {
         pass.n_rows += shares[i].n;
+        pass.n_uncertain += shares[i].n - shares[i].n_certain;
+    }
     pthread_mutex_lock(&t->lock);
     for (size_t i = 0; i < pass.n_shares; i++) {
         *chosen[i]->pass = pass;

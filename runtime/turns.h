@@ -43,6 +43,7 @@ enum sp_precedence {
 /* The pass that a share was in. */
 struct sp_pass {
     size_t n_rows, n_shares; /* all of them */
+    size_t n_uncertain;      /* rows: guesses */
     double seconds;          /* without the waiting */
 };
 

@@ -43,16 +43,14 @@ static bool guess(const struct regime *r, double p, uint64_t *random, double *co
     return right;
 }
 
-/* One round; depth FIXED: the controller chooses. */
-static struct sp_round play(struct sp_depth *d, const struct regime *r, double p, int depth,
-                            uint64_t *random)
+/* The guesses of a round; depth FIXED: the controller chooses. */
+static struct sp_round guess_round(struct sp_depth *d, const struct regime *r, double p, int depth,
+                                   uint64_t *random)
 {
-    double noise = .9 + .2 * uniform(random), confidence;
-    struct sp_round round = {.asked = depth == FIXED ? sp_depth_choose(d, MAX) : (size_t)depth,
-                             .rows_beside = others,
-                             .others = others};
+    struct sp_round round = {.asked = depth == FIXED ? sp_depth_choose(d, MAX) : (size_t)depth};
     size_t n_right = 0;
     bool more = true, right = true;
+    double confidence;
 
     while (more && round.made < round.asked) {
         round.made++;
@@ -63,10 +61,18 @@ static struct sp_round play(struct sp_depth *d, const struct regime *r, double p
     }
     round.drafted = depth == FIXED && round.asked ? sp_depth_cut(d) : round.made;
     round.accepted = n_right < round.drafted ? n_right : round.drafted;
-    if (round.asked) {
-        round.draft_cost = round.draft_seconds =
-            (r->draft + r->per_guess * (double)round.made) * noise;
-    }
+    return round;
+}
+
+/* A round beside others. */
+static struct sp_round play(struct sp_depth *d, const struct regime *r, double p, int depth,
+                            uint64_t *random)
+{
+    double noise = .9 + .2 * uniform(random);
+    struct sp_round round = guess_round(d, r, p, depth, random);
+
+    round.rows_beside = round.others = others;
+    if (round.asked) round.draft_cost = (r->draft + r->per_guess * (double)round.made) * noise;
     round.verify_seconds = (1 + r->per_row * (double)(round.drafted + others)) * noise;
     sp_depth_record(d, &round);
     return round;
@@ -84,7 +90,7 @@ static double simulate(const struct regime *r, int depth, int n_rounds)
         double p = i > n_rounds / 2 && r->change >= 0 ? r->change : r->accept;
         struct sp_round round = play(&d, r, p, depth, &random);
         tokens += (double)(round.accepted + 1 + others);
-        seconds += round.draft_seconds + round.verify_seconds;
+        seconds += round.draft_cost + round.verify_seconds;
     }
     return tokens / seconds;
 }
@@ -155,6 +161,101 @@ static void beside_others(void **state)
             check(&all[i]);
     }
     others = 0;
+}
+
+/* ---- all of them drafting -------------------------------------------------------------------
+ */
+
+enum { COMPANY = 8, COMPANY_ROUNDS = 1500 };
+
+/* Another row in a pass of the draft costs this share of the first. */
+static const double joint_row = .1;
+
+/* A pass of the draft that n sequences share. */
+static void pay(struct sp_round *round, double alone, size_t n)
+{
+    double seconds = alone * (1 + joint_row * (double)(n - 1));
+
+    round->draft_seconds += seconds;
+    round->draft_cost += seconds / (double)n;
+}
+
+/* What everybody's guesses cost him, in passes that those share who are as far. */
+static void share_costs(const struct regime *r, struct sp_round *rounds)
+{
+    size_t n_drafting = 0;
+
+    for (size_t i = 0; i < COMPANY; i++)
+        n_drafting += rounds[i].asked > 0;
+    for (size_t i = 0; i < COMPANY; i++) {
+        if (rounds[i].asked) pay(&rounds[i], r->draft, n_drafting);
+    }
+    for (size_t step = 1; step <= MAX && r->per_guess > 0; step++) {
+        size_t n_here = 0;
+        for (size_t i = 0; i < COMPANY; i++)
+            n_here += rounds[i].made >= step;
+        for (size_t i = 0; i < COMPANY; i++) {
+            if (rounds[i].made >= step) pay(&rounds[i], r->per_guess, n_here);
+        }
+    }
+}
+
+/* Tokens a second of sequences that all draft, each to the depth that it chooses by itself. */
+static double simulate_company(const struct regime *r, int depth)
+{
+    struct sp_depth d[COMPANY];
+    struct sp_round rounds[COMPANY];
+    uint64_t random = 0;
+    double tokens = 0, seconds = 0;
+
+    for (size_t i = 0; i < COMPANY; i++)
+        sp_depth_init(&d[i], MAX, r->draft <= 0);
+    for (int n = 0; n < COMPANY_ROUNDS; n++) {
+        double noise = .9 + .2 * uniform(&random), verify;
+        size_t rows = 0;
+        for (size_t i = 0; i < COMPANY; i++) {
+            rounds[i] = guess_round(&d[i], r, r->accept, depth, &random);
+            rows += 1 + rounds[i].drafted;
+        }
+        share_costs(r, rounds);
+        verify = (1 + r->per_row * (double)(rows - 1)) * noise;
+        seconds += verify;
+        for (size_t i = 0; i < COMPANY; i++) {
+            struct sp_round *round = &rounds[i];
+            seconds += round->draft_cost;
+            tokens += (double)round->accepted + 1;
+            round->verify_seconds = verify;
+            round->rows_beside = rows - 1 - round->drafted;
+            round->guesses_beside = round->rows_beside - (COMPANY - 1);
+            round->others = COMPANY - 1;
+            sp_depth_record(&d[i], round);
+        }
+    }
+    return tokens / seconds;
+}
+
+/* Nobody sees what the others choose, only what the passes cost: the depth that all of them come to
+ * is not far from the best that they could agree on. */
+static void in_company(void **state)
+{
+    static const struct regime all[] = {
+        {"in company, good block", .02, .5, 0, .85, .97, -1, 0},
+        {"in company, dear rows", .15, .3, 0, .8, .95, -1, 0},
+        {"in company, useless block", .05, .3, 0, .02, .5, -1, 0},
+        {"in company, one guess at a time", .02, 0, .15, .8, 1, -1, 0},
+        {"in company, one dear guess at a time", .05, 0, .6, .8, 1, -1, 0},
+        {"in company, nearly always right", .1, 0, .05, .95, 1, -1, 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        double chosen = simulate_company(&all[i], FIXED), best = 0;
+        for (int n = 0; n <= MAX; n++) {
+            double rate = simulate_company(&all[i], n);
+            if (rate > best) best = rate;
+        }
+        if (chosen < .87 * best) fail_msg("%s: %.3f of the best", all[i].name, chosen / best);
+    }
 }
 
 /* A draft that knows when it is unsure beats every fixed depth, in a block and step by step. */
@@ -233,7 +334,7 @@ static struct sp_round play_curve(struct sp_depth *d, const struct curve *c, uin
     }
     if (round.asked) {
         round.drafted = sp_depth_cut(d);
-        round.draft_cost = round.draft_seconds = c->draft;
+        round.draft_cost = c->draft;
     }
     round.accepted = n_right < round.drafted ? n_right : round.drafted;
     round.verify_seconds = c->base + c->per_row * (double)(round.drafted + 1);
@@ -374,7 +475,7 @@ static double seldom(double chance, double accept)
         if (round.asked) round.drafted = sp_depth_cut(&d);
         if (round.accepted > round.drafted) round.accepted = round.drafted;
         round.emitted = round.accepted + 1;
-        round.draft_cost = round.draft_seconds = 1e-6 * (double)round.made;
+        round.draft_cost = 1e-6 * (double)round.made;
         round.verify_seconds = 1 + .1 * (double)round.drafted;
         tokens += (double)round.emitted;
         seconds += round.verify_seconds;
@@ -408,7 +509,7 @@ static void limits(void **state)
     assert_int_equal(sp_depth_choose(&d, 0), 0);
     assert_int_equal(sp_depth_choose(&d, 3), 3); /* nothing is known yet */
     assert_int_equal(sp_depth_choose(&d, 30), 7);
-    round.draft_cost = round.draft_seconds = .1;
+    round.draft_cost = .1;
     round.verify_seconds = 2;
     sp_depth_record(&d, &round);
     assert_true(sp_depth_choose(&d, 2) <= 2);
@@ -421,12 +522,19 @@ static void limits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(regimes),         cmocka_unit_test(beside_others),
-        cmocka_unit_test(confidence_pays), cmocka_unit_test(notices_easy_text),
-        cmocka_unit_test(bad_luck),        cmocka_unit_test(curves),
-        cmocka_unit_test(pauses),          cmocka_unit_test(costs),
-        cmocka_unit_test(cost_steps),      cmocka_unit_test(promise),
-        cmocka_unit_test(seldom_asked),    cmocka_unit_test(limits),
+        cmocka_unit_test(regimes),
+        cmocka_unit_test(beside_others),
+        cmocka_unit_test(in_company),
+        cmocka_unit_test(confidence_pays),
+        cmocka_unit_test(notices_easy_text),
+        cmocka_unit_test(bad_luck),
+        cmocka_unit_test(curves),
+        cmocka_unit_test(pauses),
+        cmocka_unit_test(costs),
+        cmocka_unit_test(cost_steps),
+        cmocka_unit_test(promise),
+        cmocka_unit_test(seldom_asked),
+        cmocka_unit_test(limits),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
