@@ -209,8 +209,10 @@ static enum sp_status read_activation(struct sp_config *c, const struct sp_confi
         {"gelu_fast", SP_GELU_TANH},
         {"gelu", SP_GELU_ERF},
         {"relu2", SP_RELU2},
+        {"xielu", SP_XIELU},
     };
     const char *name = t->family->activation;
+    bool learned = strcmp(name, "xielu") == 0;
     enum sp_status st;
 
     if (t->family->activation_key &&
@@ -221,6 +223,7 @@ static enum sp_status read_activation(struct sp_config *c, const struct sp_confi
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (strcmp(names[i].name, name) != 0) continue;
         c->activation = names[i].activation;
+        if (c->activation == SP_XIELU && !learned) break;
         if (!t->family->gpt_oss_mlp) return SP_OK;
         if (c->activation != SP_SILU) break;
         c->activation = SP_SWIGLU_CLAMPED;
@@ -288,6 +291,9 @@ static enum sp_status read_scales(struct sp_config *c, const struct sp_config_te
     }
     if (f->reads & SP_READS_QUERY_SCALAR) {
         if ((st = sp_text_double(t, "query_pre_attn_scalar", 1e-3, 1e6, &scalar, err))) return st;
+    }
+    if (f->reads & SP_READS_CLIP) {
+        if ((st = sp_text_double(t, "clip_qkv", 1e-6, 1e6, &c->qkv_limit, err))) return st;
     }
     c->attention_scale = 1 / sqrt(scalar);
     c->logit_scale = c->residual_scale = c->embedding_scale = c->input_scale = 1;
@@ -395,6 +401,18 @@ static enum sp_status read_qk_norm(struct sp_config *c, const struct sp_config_t
     return SP_OK;
 }
 
+static enum sp_status read_parallel(struct sp_config *c, const struct sp_config_text *t,
+                                    struct sp_err *err)
+{
+    bool parallel = false;
+    enum sp_status st;
+
+    if (t->family->parallel_key == NULL) return SP_OK;
+    if ((st = sp_text_bool(t, t->family->parallel_key, &parallel, err))) return st;
+    if (parallel) c->norms = SP_NORMS_SHARED;
+    return SP_OK;
+}
+
 static enum sp_status read_traits(struct sp_config *c, const struct sp_config_text *t,
                                   const struct sp_sizes *sizes, struct sp_err *err)
 {
@@ -410,12 +428,16 @@ static enum sp_status read_traits(struct sp_config *c, const struct sp_config_te
     c->norm_bias = f->norm_bias;
     c->plain_mlp = f->plain_mlp;
     c->norms = f->norms;
-    c->attention_sinks = f->gpt_oss_mlp;
+    c->norm_weightless = f->norm_weightless;
+    c->embedding_normed = f->embedding_normed;
+    c->head_bias = f->head_bias;
+    c->attention_sinks = f->gpt_oss_mlp || f->sinks;
     const char *eps = f->norm_eps_key ? f->norm_eps_key : "rms_norm_eps";
     if ((st = sp_text_double(t, eps, 1e-30, 1, &c->norm_eps, err)) ||
         (st = read_biases(c, t, err)) || (st = read_qk_norm(c, t, err)) ||
         (st = read_activation(c, t, err)) || (st = read_scales(c, t, sizes, err)) ||
-        (st = read_embedding_scale(c, t, err)) || (st = read_tied(c, t, err))) {
+        (st = read_embedding_scale(c, t, err)) || (st = read_tied(c, t, err)) ||
+        (st = read_parallel(c, t, err))) {
         return st;
     }
     if (!(f->reads & SP_READS_EXPERTS)) return SP_OK;

@@ -42,7 +42,7 @@ struct sp_rope {
     float *long_factors;         /* longrope: [n_rot/2], owned, else NULL */
 };
 
-enum sp_activation { SP_SILU, SP_GELU_TANH, SP_GELU_ERF, SP_RELU2, SP_SWIGLU_CLAMPED };
+enum sp_activation { SP_SILU, SP_GELU_TANH, SP_GELU_ERF, SP_RELU2, SP_SWIGLU_CLAMPED, SP_XIELU };
 /* What mixes the rows of a layer, as bits. */
 enum sp_mixer {
     SP_MIXER_ATTENTION = 1,
@@ -221,9 +221,13 @@ struct sp_config {
     unsigned n_ropes;
     unsigned max_positions;
     double norm_eps;
-    bool norm_shifted;  /* norms multiply by 1 + w (Gemma) */
-    bool norm_bias;     /* ... and have a bias */
-    bool norm_centered; /* norms of the residual stream take its mean off first (LayerNorm) */
+    bool norm_shifted;     /* norms multiply by 1 + w (Gemma) */
+    bool norm_bias;        /* ... and have a bias */
+    bool norm_centered;    /* norms of the residual stream take its mean off first (LayerNorm) */
+    bool norm_weightless;  /* no norm has weights (OLMo 1, nanochat) */
+    bool embedding_normed; /* the residual stream begins with a norm, without weights (nanochat) */
+    bool head_bias;        /* logits have a bias (Phi) */
+    double qkv_limit;      /* clamps q, k and v as they are projected; 0: none */
     enum sp_norms norms;
     enum sp_qk_norm qk_norm;
     bool qkv_bias, o_bias, mlp_bias;

@@ -386,6 +386,17 @@ static bool is_mamba(const struct layer_rules *r, unsigned i)
     return r->layer_types ? names_mamba(r->layer_types, i) : !lists(r->full_attention, i);
 }
 
+/* By the theta of a layer; the lists have been checked. */
+static int listed_rope(const struct layer_rules *r, const struct sp_config *c, unsigned i)
+{
+    const struct sp_json *list = sp_text_get(r->t, SP_THETAS_KEY);
+    double theta = c->ropes[0].theta;
+
+    if (list) (void)sp_json_to_double(sp_json_at(list, i), &theta);
+    if (theta == 0) return -1;
+    return theta == c->ropes[0].theta ? 0 : 1;
+}
+
 static void fill_attention(struct sp_layer_config *l, const struct layer_rules *r,
                            const struct sp_config *c, unsigned i)
 {
@@ -398,6 +409,7 @@ static void fill_attention(struct sp_layer_config *l, const struct layer_rules *
     l->window = sliding ? r->window : 0;
     l->rope = sliding && c->n_ropes == 2 ? 1 : 0;
     if (!rotates(r, i) || (r->t->family->full_unrotated && r->window && !sliding)) l->rope = -1;
+    if (r->t->family->reads & SP_READS_THETAS) l->rope = listed_rope(r, c, i);
     l->output_gate = r->t->family->output_gate;
 }
 

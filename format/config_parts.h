@@ -67,6 +67,8 @@ SP_MUST_CHECK enum sp_status sp_object_unsigned(const struct sp_json *object, co
                                                 unsigned min, unsigned max, unsigned *out,
                                                 struct sp_err *err);
 
+#define SP_THETAS_KEY "layer_rope_theta"
+
 /* Fills ropes[0] (layers that see everything) and, where sliding layers rotate differently,
  * ropes[1]. Needs head_dim and max_positions. Also fills query_growth. */
 SP_MUST_CHECK enum sp_status sp_config_read_ropes(struct sp_config *out,

@@ -56,7 +56,7 @@ static const struct {
     {"qk_layernorm", NEUTRAL_NORMS, 0},
     {"use_cla", NEUTRAL_FALSE, 0},
     {"use_post_norm", NEUTRAL_TRUE, 0},
-    {"clip_qkv", NEUTRAL_NULL, 0},
+    {"clip_qkv", NEUTRAL_NULL, SP_READS_CLIP},
     {"attention_multiplier", NEUTRAL_NULL, SP_READS_MULTIPLIERS},
     {"embedding_multiplier", NEUTRAL_ONE, SP_READS_MULTIPLIERS | SP_READS_FALCON_H1},
     {"residual_multiplier", NEUTRAL_ONE, SP_READS_MULTIPLIERS},
@@ -108,6 +108,11 @@ static bool is_of_draft(const struct sp_config_text *t, const char *key)
     return false;
 }
 
+static bool is_own(const char *family_key, const char *key)
+{
+    return family_key && strcmp(family_key, key) == 0;
+}
+
 enum sp_status sp_config_refuse(const struct sp_config_text *t, struct sp_err *err)
 {
     struct sp_prequantized ignored;
@@ -118,7 +123,8 @@ enum sp_status sp_config_refuse(const struct sp_config_text *t, struct sp_err *e
         const struct sp_json *v = sp_text_get(t, keys[i].key);
         if (is_of_draft(t, keys[i].key) || (keys[i].read_by & t->family->reads)) continue;
         if (is_neutral(v, keys[i].neutral, t->family)) continue;
-        if (t->family->qk_norm_key && strcmp(keys[i].key, t->family->qk_norm_key) == 0) continue;
+        if (is_own(t->family->qk_norm_key, keys[i].key)) continue;
+        if (is_own(t->family->parallel_key, keys[i].key)) continue;
         if (t->draft) {
             return sp_fail(err, SP_E_UNSUPPORTED, "%.*s: unsupported option %s",
                            (int)strlen(t->what) - 1, t->what, keys[i].key);

@@ -431,6 +431,40 @@ static enum sp_status read_both(struct sp_config *c, struct rope_source *s,
     return read_rope(&c->ropes[1], s, err);
 }
 
+/* layer_rope_theta: a theta for each layer, 0 where it does not rotate (Granite SWA). */
+static enum sp_status read_thetas(struct sp_config *c, const struct rope_source *s,
+                                  unsigned n_layers, struct sp_err *err)
+{
+    const struct sp_json *list = sp_text_get(s->t, SP_THETAS_KEY);
+    unsigned n = 0;
+    enum sp_status st;
+
+    if (list == NULL) return SP_OK;
+    if (sp_json_kind(list) != SP_JSON_ARRAY || sp_json_len(list) != n_layers) {
+        return sp_fail(err, SP_E_INPUT, "%s has %zu values, expected %u", SP_THETAS_KEY,
+                       sp_json_len(list), n_layers);
+    }
+    for (unsigned i = 0; i < n_layers; i++) {
+        double theta;
+        if (!sp_json_to_double(sp_json_at(list, i), &theta) ||
+            (theta != 0 && !(theta >= 2 && theta <= 1e15))) {
+            return sp_fail(err, SP_E_INPUT, "%s[%u] is neither 0 nor a theta", SP_THETAS_KEY, i);
+        }
+        if (theta == 0 || (n > 0 && c->ropes[0].theta == theta) ||
+            (n > 1 && c->ropes[1].theta == theta)) {
+            continue;
+        }
+        if (n == 2) {
+            return sp_fail(err, SP_E_UNSUPPORTED, "more than two values in %s are not supported",
+                           SP_THETAS_KEY);
+        }
+        if (n == 1 && (st = read_rope(&c->ropes[1], s, err))) return st;
+        c->ropes[n++].theta = theta;
+    }
+    if (n == 2) c->n_ropes = 2;
+    return SP_OK;
+}
+
 enum sp_status sp_config_read_ropes(struct sp_config *out, const struct sp_config_text *t,
                                     const struct sp_sizes *sizes, struct sp_err *err)
 {
@@ -447,7 +481,8 @@ enum sp_status sp_config_read_ropes(struct sp_config *out, const struct sp_confi
             goto done;
         s.dict = made;
     }
-    st = read_both(out, &s, sizes->head_dim, other, err);
+    if ((st = read_both(out, &s, sizes->head_dim, other, err))) goto done;
+    if (t->family->reads & SP_READS_THETAS) st = read_thetas(out, &s, sizes->n_layers, err);
 done:
     sp_json_free(made);
     return st;

@@ -30,6 +30,29 @@ static const struct sp_form_row forms[] = {
     {SP_STORED_GLM4, "post_feedforward_layernorm.weight", "post_mlp_layernorm.weight",
      SP_FORM_WHOLE, 0},
 
+    {SP_STORED_FC, "mlp.up_proj.weight", "mlp.fc1.weight", SP_FORM_WHOLE, 0},
+    {SP_STORED_FC, "mlp.up_proj.bias", "mlp.fc1.bias", SP_FORM_WHOLE, 0},
+    {SP_STORED_FC, "mlp.down_proj.weight", "mlp.fc2.weight", SP_FORM_WHOLE, 0},
+    {SP_STORED_FC, "mlp.down_proj.bias", "mlp.fc2.bias", SP_FORM_WHOLE, 0},
+    {SP_STORED_PHI, "self_attn.o_proj.weight", "self_attn.dense.weight", SP_FORM_WHOLE, 0},
+    {SP_STORED_PHI, "self_attn.o_proj.bias", "self_attn.dense.bias", SP_FORM_WHOLE, 0},
+
+    {SP_STORED_BACKWARD, "self_attn.q_proj.weight", "self_attn.q_proj.weight", SP_FORM_BACKWARD, 0},
+    {SP_STORED_BACKWARD, "self_attn.k_proj.weight", "self_attn.k_proj.weight", SP_FORM_BACKWARD, 0},
+    {SP_STORED_BACKWARD, "self_attn.q_proj.bias", "self_attn.q_proj.bias", SP_FORM_BACKWARD, 0},
+    {SP_STORED_BACKWARD, "self_attn.k_proj.bias", "self_attn.k_proj.bias", SP_FORM_BACKWARD, 0},
+
+    {SP_STORED_STABLELM, "self_attn.q_norm.weight", "self_attn.q_layernorm.norms.%u.weight",
+     SP_FORM_HEADWISE, 0},
+    {SP_STORED_STABLELM, "self_attn.k_norm.weight", "self_attn.k_layernorm.norms.%u.weight",
+     SP_FORM_HEADWISE, 0},
+
+    {SP_STORED_APERTUS, "input_layernorm.weight", "attention_layernorm.weight", SP_FORM_WHOLE, 0},
+    {SP_STORED_APERTUS, "post_attention_layernorm.weight", "feedforward_layernorm.weight",
+     SP_FORM_WHOLE, 0},
+    {SP_STORED_APERTUS, "mlp.act_fn.beta", "mlp.act_fn.beta", SP_FORM_SCALAR, 0},
+    {SP_STORED_APERTUS, "mlp.act_fn.eps", "mlp.act_fn.eps", SP_FORM_SCALAR, 0},
+
     {SP_STORED_PERI, "post_attention_layernorm.weight", "post_norm1.weight", SP_FORM_WHOLE, 0},
     {SP_STORED_PERI, "pre_feedforward_layernorm.weight", "post_attention_layernorm.weight",
      SP_FORM_WHOLE, 0},
@@ -112,6 +135,14 @@ static const struct sp_form_row forms[] = {
     {SP_STORED_HUNYUAN, "mlp.shared_expert.up_proj.weight", "mlp.shared_mlp.up_proj.weight",
      SP_FORM_WHOLE, 0},
     {SP_STORED_HUNYUAN, "mlp.shared_expert.down_proj.weight", "mlp.shared_mlp.down_proj.weight",
+     SP_FORM_WHOLE, 0},
+
+    {SP_STORED_BLOCK, "mlp.router.weight", "block_sparse_moe.router.weight", SP_FORM_WHOLE, 0},
+    {SP_STORED_BLOCK, "mlp.experts.gate_proj.weight", "block_sparse_moe.experts.gate_up_proj",
+     SP_FORM_HALVES, 0},
+    {SP_STORED_BLOCK, "mlp.experts.up_proj.weight", "block_sparse_moe.experts.gate_up_proj",
+     SP_FORM_HALVES, 1},
+    {SP_STORED_BLOCK, "mlp.experts.down_proj.weight", "block_sparse_moe.experts.down_proj",
      SP_FORM_WHOLE, 0},
 
     {SP_STORED_LINEAR, "mlp.router.weight", "block_sparse_moe.router.layer.weight", SP_FORM_WHOLE,
@@ -239,6 +270,8 @@ static const struct outer_form {
     const char *canonical, *source;
 } outer_forms[] = {
     {SP_STORED_LFM2, "norm.weight", "embedding_norm.weight"},
+    {SP_STORED_PHI, "norm.weight", "final_layernorm.weight"},
+    {SP_STORED_PHI, "norm.bias", "final_layernorm.bias"},
     {SP_STORED_MIXER, "norm.weight", "norm_f.weight"},
     {SP_STORED_MIXER, "embed_tokens.weight", SP_MIXER_EMBEDDING},
     {SP_STORED_FEED_FORWARD, "norm.weight", "final_layernorm.weight"},
@@ -254,13 +287,13 @@ static bool exists(const struct sp_matcher *m, const char *name)
     return m->published || sp_matcher_has(m, "", name);
 }
 
-/* Is there a tensor of this form? Of experts apart, the first stands for all. */
+/* Is there a tensor of this form? Of experts or heads apart, the first stands for all. */
 static bool form_exists(const struct sp_matcher *m, const struct sp_form_row *form,
                         const char *name)
 {
     char first[SP_SOURCE_NAME];
 
-    if (form->form != SP_FORM_EACH) return exists(m, name);
+    if (form->form != SP_FORM_EACH && form->form != SP_FORM_HEADWISE) return exists(m, name);
     sp_form_name_expert(first, sizeof first, name, 0);
     return exists(m, first);
 }
@@ -337,6 +370,7 @@ enum sp_status sp_matcher_place(struct sp_matcher *m, struct sp_tensor_spec *spe
         (spec->role == SP_ROLE_EMBEDDING && m->embedding_is_head)) {
         return sp_form_add_whole(m, spec, m->head_name);
     }
+    if (strcmp(spec->name, "lm_head.bias") == 0) return sp_form_add_whole(m, spec, spec->name);
     for (size_t i = 0; i < sizeof outer_forms / sizeof outer_forms[0]; i++) {
         const struct outer_form *form = &outer_forms[i];
         if (!(form->storage & m->storage) || strcmp(form->canonical, spec->name) != 0) continue;

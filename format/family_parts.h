@@ -99,6 +99,9 @@ enum sp_form {
     SP_FORM_ROW,        /* a vector as the only row of a matrix */
     SP_FORM_BA,         /* ... of b, a of each key head; `part` says which */
     SP_FORM_PAIRS,      /* of each head, rows that rotate together are neighbours */
+    SP_FORM_HEADWISE,   /* a vector for each head */
+    SP_FORM_BACKWARD,   /* of each head, the halves are the other way round */
+    SP_FORM_SCALAR,     /* without dimensions */
     SP_FORM_ZXBCDT,     /* Mamba-2 layers: rows of z, of x, B and C, of dt; `part` says which */
 };
 

@@ -142,6 +142,53 @@ static enum sp_status add_heads(struct sp_matcher *m, struct sp_tensor_spec *spe
     return add_runs(m, spec, name, shape, 2, l->head_dim, part);
 }
 
+/* Rows that turn the other way round turn as they should when the two of each pair change places.
+ */
+static enum sp_status add_backward(struct sp_matcher *m, struct sp_tensor_spec *spec,
+                                   const char *name, const struct sp_layer_config *l)
+{
+    uint64_t n_cols = spec->rank == 2 ? spec->shape[1] : 1, half = l->head_dim / 2;
+    enum sp_status st;
+    bool found;
+
+    if ((st = sp_matcher_claim(&found, m, name, spec->shape, spec->rank)) || !found) return st;
+    for (uint64_t row = 0; st == SP_OK && row < spec->shape[0]; row += l->head_dim) {
+        struct sp_piece piece = {
+            .first_row = row + half, .step = 1, .n_rows = half, .n_cols = n_cols};
+        if ((st = sp_matcher_add(m, spec, name, piece))) break;
+        piece.first_row = row;
+        st = sp_matcher_add(m, spec, name, piece);
+    }
+    return st;
+}
+
+static enum sp_status add_headwise(struct sp_matcher *m, struct sp_tensor_spec *spec,
+                                   const char *pattern, const struct sp_layer_config *l)
+{
+    uint64_t width = l->head_dim;
+    char name[SP_SOURCE_NAME];
+    enum sp_status st = SP_OK;
+
+    for (unsigned h = 0; st == SP_OK && h < spec->shape[0] / width; h++) {
+        bool found;
+        sp_form_name_expert(name, sizeof name, pattern, h);
+        if ((st = sp_matcher_claim(&found, m, name, &width, 1)) || !found) continue;
+        st = sp_matcher_add(m, spec, name,
+                            (struct sp_piece){.step = 1, .n_rows = 1, .n_cols = width});
+    }
+    return st;
+}
+
+static enum sp_status add_scalar(struct sp_matcher *m, struct sp_tensor_spec *spec,
+                                 const char *name)
+{
+    enum sp_status st;
+    bool found;
+
+    if ((st = sp_matcher_claim(&found, m, name, spec->shape, 0)) || !found) return st;
+    return sp_matcher_add(m, spec, name, (struct sp_piece){.step = 1, .n_rows = 1, .n_cols = 1});
+}
+
 /* Of each head's rotated rows 0, 2, 4, ..., then 1, 3, 5, ..., then those that do not rotate: row i
  * rotates with row i + n_rot / 2, as everywhere else. */
 static enum sp_status add_pairs(struct sp_matcher *m, struct sp_tensor_spec *spec, const char *name,
@@ -253,6 +300,12 @@ enum sp_status sp_form_add(struct sp_matcher *m, struct sp_tensor_spec *spec,
         return add_mamba_rows(m, spec, name, form->part);
     case SP_FORM_PAIRS:
         return add_pairs(m, spec, name, l);
+    case SP_FORM_HEADWISE:
+        return add_headwise(m, spec, name, l);
+    case SP_FORM_BACKWARD:
+        return add_backward(m, spec, name, l);
+    case SP_FORM_SCALAR:
+        return add_scalar(m, spec, name);
     case SP_FORM_TRANSPOSED:
         return add_transposed(m, spec, name);
     }

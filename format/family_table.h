@@ -51,14 +51,20 @@ enum sp_storage {
     SP_STORED_STATICS = 1048576, /* ... the correction as a row of moe_statics (ERNIE 4.5) */
     SP_STORED_C_FC = 8192,       /* mlp.c_fc, mlp.c_proj (StarCoder2) */
     SP_STORED_LINEAR = 16384, /* block_sparse_moe.input_linear, output_linear, router (Granite) */
+    SP_STORED_BLOCK = 536870912,  /* block_sparse_moe.router, experts.gate_up_proj (Granite SWA) */
     SP_STORED_SHARED_MLP = 32768, /* shared_mlp.input_linear, output_linear (Granite 4) */
     SP_STORED_NEXTN = 65536, /* eh_proj, enorm, hnorm, shared_head: such a layer's own tensors */
     SP_STORED_FEED_FORWARD = 262144, /* pre_ff_layernorm, feed_forward, final_layernorm (Bamba) */
-    SP_STORED_MIXER = 524288,  /* norm, mixer; embeddings and norm_f around the layers (Mamba-2) */
-    SP_STORED_BARE = 8388608,  /* ... the correction as mlp.e_score_correction_bias (EXAONE MoE) */
-    SP_STORED_MAMBA = 131072,  /* mamba.in_proj: rows of z, of x, B and C, and of dt */
-    SP_STORED_PERI = 2097152,  /* post_norm1, post_norm2 (HyperCLOVA X) */
-    SP_STORED_AFMOE = 4194304, /* pre_mlp_layernorm, router.gate, expert_bias */
+    SP_STORED_MIXER = 524288, /* norm, mixer; embeddings and norm_f around the layers (Mamba-2) */
+    SP_STORED_BARE = 8388608, /* ... the correction as mlp.e_score_correction_bias (EXAONE MoE) */
+    SP_STORED_MAMBA = 131072, /* mamba.in_proj: rows of z, of x, B and C, and of dt */
+    SP_STORED_FC = 16777216,  /* mlp.fc1, mlp.fc2 (Phi, nanochat) */
+    SP_STORED_PHI = 33554432, /* self_attn.dense, final_layernorm */
+    SP_STORED_BACKWARD = 67108864,  /* rows of q and k turn the other way round (nanochat) */
+    SP_STORED_STABLELM = 134217728, /* q_layernorm.norms, k_layernorm.norms: one for each head */
+    SP_STORED_APERTUS = 268435456,  /* attention_layernorm, feedforward_layernorm */
+    SP_STORED_PERI = 2097152,       /* post_norm1, post_norm2 (HyperCLOVA X) */
+    SP_STORED_AFMOE = 4194304,      /* pre_mlp_layernorm, router.gate, expert_bias */
 };
 
 /* Keys that only some families read; in all others they are refused (config_refuse.c). */
@@ -77,6 +83,8 @@ enum sp_family_reads {
     SP_READS_ROUTED_SCALE = 2048, /* routed_scaling_factor */
     SP_READS_ROUTED = 4096,       /* n_routed_experts, n_shared_experts, n_group, topk_group */
     SP_READS_FALCON_H1 = 16384,   /* what config_falcon_h1.c reads */
+    SP_READS_CLIP = 32768,        /* clip_qkv */
+    SP_READS_THETAS = 65536,      /* layer_rope_theta */
     SP_READS_ERNIE = 8192,        /* moe_num_experts, moe_num_shared_experts, moe_norm_min */
 };
 
@@ -114,7 +122,7 @@ struct sp_family {
     struct sp_sizes sizes;
     const char *ffn_key; /* of sizes.n_ffn; NULL: intermediate_size */
     double norm_eps;
-    const char *norm_eps_key; /* NULL: rms_norm_eps */
+    const char *norm_eps_key; /* NULL: rms_norm_eps; "": none, it cannot be another */
     double theta;             /* 0: the config must say */
     double partial_rotary; /* default of partial_rotary_factor; 0: all of a head rotates, always */
     double local_theta;    /* sliding layers have a rotation of their own; 0: one for all */
@@ -148,6 +156,9 @@ struct sp_family {
     enum sp_qk_norm qk_norm;
     const char *qk_norm_key; /* says whether they are, false by default; NULL: they always are */
     bool norm_shifted, norm_centered, norm_bias, scaled_embedding, plain_mlp;
+    bool norm_weightless, embedding_normed, head_bias; /* as in struct sp_config */
+    bool sinks;                                        /* attention has them */
+    const char *parallel_key; /* says whether attention and MLP work side by side; or NULL */
     const char *root_key; /* says whether embeddings are scaled by sqrt(H), unrounded; or NULL */
     unsigned reads;       /* enum sp_family_reads */
     double logit_scale;   /* default of the key; 0: not read */

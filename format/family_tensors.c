@@ -59,7 +59,7 @@ static bool has_v(const struct sp_config *c, const struct sp_layer_config *l)
 
 static bool has_k_norm(const struct sp_config *c, const struct sp_layer_config *l)
 {
-    return has_k(c, l) && c->qk_norm;
+    return has_k(c, l) && c->qk_norm && !c->norm_weightless;
 }
 
 static bool has_expert_norms(const struct sp_config *c, const struct sp_layer_config *l)
@@ -96,7 +96,7 @@ static bool has_o_bias(const struct sp_config *c, const struct sp_layer_config *
 
 static bool has_qk_norm(const struct sp_config *c, const struct sp_layer_config *l)
 {
-    return is_attention(c, l) && c->qk_norm;
+    return is_attention(c, l) && c->qk_norm && !c->norm_weightless;
 }
 
 static bool has_sinks(const struct sp_config *c, const struct sp_layer_config *l)
@@ -106,7 +106,7 @@ static bool has_sinks(const struct sp_config *c, const struct sp_layer_config *l
 
 static bool has_input_norm(const struct sp_config *c, const struct sp_layer_config *l)
 {
-    return l->mixers != 0 && c->norms != SP_NORMS_AFTER;
+    return l->mixers != 0 && c->norms != SP_NORMS_AFTER && !c->norm_weightless;
 }
 
 static bool has_post_norm(const struct sp_config *c, const struct sp_layer_config *l)
@@ -129,7 +129,7 @@ static bool has_ffn(const struct sp_config *c, const struct sp_layer_config *l)
 
 static bool has_second_norm(const struct sp_config *c, const struct sp_layer_config *l)
 {
-    return has_ffn(c, l) && c->norms != SP_NORMS_SHARED;
+    return has_ffn(c, l) && c->norms != SP_NORMS_SHARED && !c->norm_weightless;
 }
 
 static bool is_dense(const struct sp_config *c, const struct sp_layer_config *l)
@@ -181,6 +181,23 @@ static bool has_input_norm_bias(const struct sp_config *c, const struct sp_layer
 static bool has_second_norm_bias(const struct sp_config *c, const struct sp_layer_config *l)
 {
     return has_second_norm(c, l) && c->norm_bias;
+}
+
+static bool has_norm(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    (void)l;
+    return !c->norm_weightless;
+}
+
+static bool has_head_bias(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    (void)l;
+    return c->head_bias;
+}
+
+static bool has_xielu(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    return has_ffn(c, l) && c->activation == SP_XIELU;
 }
 
 static bool has_norm_bias(const struct sp_config *c, const struct sp_layer_config *l)
@@ -401,6 +418,10 @@ const struct sp_tensor_row sp_layer_tensors[] = {
     {"mlp.gate_proj.bias", SP_ROLE_BIAS, {SP_DIM_FFN}, has_gate_bias},
     {"mlp.up_proj.bias", SP_ROLE_BIAS, {SP_DIM_FFN}, has_dense_bias},
     {"mlp.down_proj.bias", SP_ROLE_BIAS, {SP_DIM_HIDDEN}, has_dense_bias},
+    {"mlp.act_fn.alpha_p", SP_ROLE_SMALL, {SP_DIM_ONE}, has_xielu},
+    {"mlp.act_fn.alpha_n", SP_ROLE_SMALL, {SP_DIM_ONE}, has_xielu},
+    {"mlp.act_fn.beta", SP_ROLE_SMALL, {SP_DIM_ONE}, has_xielu},
+    {"mlp.act_fn.eps", SP_ROLE_SMALL, {SP_DIM_ONE}, has_xielu},
     {"mlp.router.weight", SP_ROLE_ROUTER, {SP_DIM_EXPERTS, SP_DIM_HIDDEN}, has_experts},
     {"mlp.router.bias", SP_ROLE_BIAS, {SP_DIM_EXPERTS}, has_router_bias},
     {"mlp.router.correction", SP_ROLE_SMALL, {SP_DIM_EXPERTS}, has_correction},
@@ -456,7 +477,7 @@ const struct sp_tensor_row sp_layer_tensors[] = {
 
 const struct sp_tensor_row sp_model_tensors[] = {
     {"embed_tokens.weight", SP_ROLE_EMBEDDING, {SP_DIM_VOCAB, SP_DIM_HIDDEN}, has_embedding},
-    {"norm.weight", SP_ROLE_NORM, {SP_DIM_HIDDEN}, NULL},
+    {"norm.weight", SP_ROLE_NORM, {SP_DIM_HIDDEN}, has_norm},
     {"norm.bias", SP_ROLE_BIAS, {SP_DIM_HIDDEN}, has_norm_bias},
     {"embed_tokens_per_layer.weight",
      SP_ROLE_EMBEDDING,
@@ -468,6 +489,7 @@ const struct sp_tensor_row sp_model_tensors[] = {
      has_per_layer},
     {"per_layer_projection_norm.weight", SP_ROLE_NORM, {SP_DIM_PER_LAYER}, has_per_layer},
     {"lm_head.weight", SP_ROLE_HEAD, {SP_DIM_HEAD_ROWS, SP_DIM_HIDDEN}, has_head},
+    {"lm_head.bias", SP_ROLE_BIAS, {SP_DIM_HEAD_ROWS}, has_head_bias},
     {"fc.weight", SP_ROLE_FEATURE, {SP_DIM_HIDDEN, SP_DIM_FEATURES}, has_fc},
     {"hidden_norm.weight", SP_ROLE_NORM, {SP_DIM_HIDDEN}, is_dflash},
     {"input_norm.weight", SP_ROLE_NORM, {SP_DIM_FEATURES}, has_feature_norm},

@@ -161,6 +161,9 @@ static void apply_gate(const struct job *job, const struct sp_row_group *g,
         case SP_GATE_SWIGLU_CLAMPED:
             v->swiglu_clamped(y, up, p->limit, len);
             break;
+        case SP_GATE_XIELU:
+            sp_xielu_row(y, p->xielu, len);
+            break;
         }
     }
 }

@@ -48,6 +48,7 @@ enum sp_gate {
     SP_GATE_GELU_ERF,
     SP_GATE_RELU2,
     SP_GATE_SWIGLU_CLAMPED, /* gpt-oss; `limit` clamps both */
+    SP_GATE_XIELU,          /* alone, by `xielu`; the factors are left out */
 };
 
 /* What becomes of a product's rows, and is learned of them, while they are in the nearest cache. */
@@ -72,6 +73,7 @@ struct sp_product {
     const float *factors;           /* [n_rows][ld_factors], in place of a next product; or NULL */
     size_t ld_factors;              /* 0: the same for all rows */
     float limit;                    /* of SP_GATE_SWIGLU_CLAMPED */
+    const struct sp_xielu *xielu;   /* of SP_GATE_XIELU */
     const struct sp_finish *finish; /* NULL: nothing; not together with a gate */
 };
 

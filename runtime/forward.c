@@ -9,6 +9,19 @@
 #include <limits.h>
 #include <string.h>
 
+/* out = the norm of a row of the residual stream; out may be x. */
+static void norm(const struct sp_room *r, float *out, const float *x, const float *weight,
+                 const float *bias)
+{
+    const struct sp_config *config = &r->model->config;
+    size_t n = config->n_hidden;
+
+    if (config->norm_centered) sp_center(out, x, n);
+    r->engine->vector->rms_norm(out, config->norm_centered ? out : x, weight, n,
+                                (float)config->norm_eps);
+    if (bias) r->engine->vector->add(out, bias, n);
+}
+
 struct embed_job {
     struct sp_room *r;
     const struct sp_model *source;
@@ -33,8 +46,11 @@ static void embed_row(void *context, size_t t, unsigned worker)
 {
     const struct embed_job *job = context;
 
+    float *x = job->r->x + t * job->r->ld_x;
+
     (void)worker;
-    sp_room_embed_row(job->r, job->source, job->ids[t], job->r->x + t * job->r->ld_x);
+    sp_room_embed_row(job->r, job->source, job->ids[t], x);
+    if (job->r->model->config.embedding_normed) norm(job->r, x, x, NULL, NULL);
 }
 
 static void embed(struct sp_room *r, const struct sp_model *source, const uint32_t *ids, size_t n)
@@ -57,24 +73,12 @@ struct layer_job {
     struct sp_room *r;
     const struct sp_layer *layer;
     size_t n;
-    const float *norm_in; /* weight of the norm that feeds the next products, or NULL: x itself */
+    /* Weight of the norm that feeds the next products; NULL: x itself, or a norm without one. */
+    const float *norm_in;
     const float *norm_in_bias;
     double scale;          /* of what is added to the residual */
     const float *norm_out; /* weight of the norm on what is added to the residual, or NULL */
 };
-
-/* out = the norm of a row of the residual stream; out may be x. */
-static void norm(const struct sp_room *r, float *out, const float *x, const float *weight,
-                 const float *bias)
-{
-    const struct sp_config *config = &r->model->config;
-    size_t n = config->n_hidden;
-
-    if (config->norm_centered) sp_center(out, x, n);
-    r->engine->vector->rms_norm(out, config->norm_centered ? out : x, weight, n,
-                                (float)config->norm_eps);
-    if (bias) r->engine->vector->add(out, bias, n);
-}
 
 /* hidden = (norm of) x */
 static void norm_row(void *context, size_t t, unsigned worker)
@@ -85,7 +89,7 @@ static void norm_row(void *context, size_t t, unsigned worker)
     float *hidden = r->hidden.x + t * r->hidden.ld;
 
     (void)worker;
-    if (job->norm_in) {
+    if (job->norm_in || r->model->config.norm_weightless) {
         norm(r, hidden, x, job->norm_in, job->norm_in_bias);
     } else {
         memcpy(hidden, x, r->model->config.n_hidden * sizeof *hidden);
@@ -132,6 +136,8 @@ enum sp_gate sp_gate_of(enum sp_activation activation)
         return SP_GATE_RELU2;
     case SP_SWIGLU_CLAMPED:
         return SP_GATE_SWIGLU_CLAMPED;
+    case SP_XIELU:
+        return SP_GATE_XIELU;
     }
     return SP_GATE_NONE;
 }
@@ -145,7 +151,8 @@ static void run_ffn(struct layer_job *job)
                                   .y = r->ffn.x,
                                   .ldy = r->ffn.ld,
                                   .gate = sp_gate_of(r->model->config.activation),
-                                  .factors = r->ones};
+                                  .factors = r->ones,
+                                  .xielu = &l->xielu};
     struct sp_product gate_up[] = {
         {.w = &l->gate,
          .bias = l->gate_bias,
@@ -391,6 +398,7 @@ static void multiply_head(struct sp_room *r, const struct sp_model *source, size
     };
     struct sp_product head = {
         .w = &source->head,
+        .bias = source->head_bias,
         .y = r->logits,
         .ldy = r->ld_logits,
         .finish = &finish,

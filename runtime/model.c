@@ -4,6 +4,7 @@
 #include "format/family.h"
 #include "format/mem.h"
 #include "quantize/codec.h"
+#include "runtime/fmath.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -276,6 +277,21 @@ static void bind_shared(struct binder *b, struct sp_layer *l, unsigned i)
     l->expert_scale = bind_bias(b, "@mlp.router.expert_scale", i);
 }
 
+/* What is stored comes before its softplus. */
+static void bind_xielu(struct binder *b, struct sp_xielu *w, unsigned i)
+{
+    const float *positive = bind_bias(b, "@mlp.act_fn.alpha_p", i);
+    const float *negative = bind_bias(b, "@mlp.act_fn.alpha_n", i);
+    const float *beta = bind_bias(b, "@mlp.act_fn.beta", i);
+    const float *eps = bind_bias(b, "@mlp.act_fn.eps", i);
+
+    if (b->status) return;
+    *w = (struct sp_xielu){.positive = sp_softplusf(*positive),
+                           .negative = *beta + sp_softplusf(*negative),
+                           .beta = *beta,
+                           .eps = *eps};
+}
+
 static void bind_ffn(struct binder *b, struct sp_layer *l, unsigned i)
 {
     if (l->config->n_experts) {
@@ -294,6 +310,7 @@ static void bind_ffn(struct binder *b, struct sp_layer *l, unsigned i)
     l->gate = bind_matrix(b, "@mlp.gate_proj.weight", i);
     l->up = bind_matrix(b, "@mlp.up_proj.weight", i);
     l->down = bind_matrix(b, "@mlp.down_proj.weight", i);
+    if (b->model->config.activation == SP_XIELU) bind_xielu(b, &l->xielu, i);
     l->gate_bias = bind_bias(b, "@mlp.gate_proj.bias", i);
     l->up_bias = bind_bias(b, "@mlp.up_proj.bias", i);
     l->down_bias = bind_bias(b, "@mlp.down_proj.bias", i);
@@ -358,6 +375,7 @@ static enum sp_status bind_all(struct sp_model *m, const struct sp_pack *pack, s
     m->embedding = bind_matrix(&b, "embed_tokens.weight", 0);
     m->head = bind_matrix(&b, "lm_head.weight", 0);
     if (m->head.rows == 0) m->head = m->embedding;
+    m->head_bias = bind_bias(&b, "lm_head.bias", 0);
     m->per_layer_embedding = bind_matrix(&b, "embed_tokens_per_layer.weight", 0);
     m->per_layer_projection = bind_matrix(&b, "per_layer_model_projection.weight", 0);
     m->per_layer_norm = bind_norm(&b, "per_layer_projection_norm.weight", 0);

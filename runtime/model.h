@@ -79,6 +79,7 @@ struct sp_layer {
     const float *q_bias, *k_bias, *v_bias, *o_bias; /* [rows of the matrix] */
     const float *gate_bias, *up_bias, *down_bias;   /* ... of all experts one after another */
     const float *sinks;                             /* [n_heads] */
+    struct sp_xielu xielu;                          /* of the MLP (SP_XIELU) */
     struct sp_matrix q, k, v, o;
     struct sp_matrix output_gate; /* [n_heads * head_dim, H] */
     struct sp_conv_weights attention_conv, ffn_conv;
@@ -108,6 +109,7 @@ struct sp_model {
     struct sp_matrix embedding;            /* [V, H]; empty: borrowed from the target (drafts) */
     struct sp_matrix head;                 /* [V, H]; the embedding where tied; empty as above;
                                               of a draft's own vocabulary: [head rows, H] */
+    const float *head_bias;                /* [V] */
     const float *norm, *norm_bias;         /* [H] final */
     struct sp_matrix per_layer_embedding;  /* [n_per_layer_vocab, n_layers * n_per_layer] */
     struct sp_matrix per_layer_projection; /* [n_layers * n_per_layer, H] */

@@ -47,14 +47,16 @@ static void norm_head(const struct heads_job *job, size_t h, float *head, const 
     job->r->engine->vector->rms_norm(head, head, weight, dim, (float)c->norm_eps);
 }
 
-/* Norms and rotates head h of row t: of q or of k. */
+/* Clamps, norms and rotates head h of row t: of q or of k. */
 static void shape_head(const struct heads_job *job, size_t t, size_t h, float *head,
                        const float *weight)
 {
     const struct sp_room *r = job->r;
     enum sp_qk_norm norm = r->model->config.qk_norm;
+    float limit = (float)r->model->config.qkv_limit;
     int rope = job->layer->config->rope;
 
+    if (limit != 0) sp_clamp(head, limit, job->layer->config->head_dim);
     if (norm == SP_QK_HEADS || norm == SP_QK_OWN) norm_head(job, h, head, weight);
     if (rope >= 0) {
         const struct rotation *turn = &r->rotations[rope];
@@ -91,6 +93,7 @@ static void shape_value(const struct heads_job *job, float *v, const float *k)
     const struct sp_config *c = &job->r->model->config;
 
     if (job->layer->config->v_from_k) memcpy(v, k, dim * sizeof *v);
+    if (c->qkv_limit != 0) sp_clamp(v, (float)c->qkv_limit, dim);
     if (c->v_norm) job->r->engine->vector->rms_norm(v, v, NULL, dim, (float)c->norm_eps);
 }
 

@@ -3,6 +3,7 @@
 #include "runtime/vector.h"
 
 #include "format/mem.h"
+#include "runtime/fmath.h"
 #include "runtime/vector_tables.h"
 
 #include <string.h>
@@ -26,6 +27,29 @@ void sp_center(float *y, const float *x, size_t n)
     mean = sums[0] / (float)n;
     for (i = 0; i < n; i++)
         y[i] = x[i] - mean;
+}
+
+void sp_clamp(float *y, float limit, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (y[i] > limit) y[i] = limit;
+        if (y[i] < -limit) y[i] = -limit;
+    }
+}
+
+/* e^x - 1 as 2 t / (1 - t), t = tanh(x / 2): exact in all digits near 0, where x takes its place
+ * in the difference. */
+void sp_xielu_row(float *y, const struct sp_xielu *w, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        float x = y[i];
+        if (x > 0) {
+            y[i] = fmaf(w->positive * x, x, w->beta * x);
+        } else {
+            float t = sp_tanhf((x < w->eps ? x : w->eps) * 0.5f);
+            y[i] = fmaf((t + t) / (1.0f - t) - x, w->negative, w->beta * x);
+        }
+    }
 }
 
 size_t sp_key_block_size(enum sp_kv_type type, size_t head_dim)

@@ -109,6 +109,17 @@ struct sp_vector {
  * for every instruction set, for it is little work. y may be x. */
 void sp_center(float *y, const float *x, size_t n);
 
+/* y = x within -limit..limit, for each element; the same code for every set. */
+void sp_clamp(float *y, float limit, size_t n);
+
+/* xIELU (arXiv 2411.13010), for each element; the same code for every set:
+ *   x > 0: positive x^2 + beta x;  else: (e^min(x, eps) - 1 - x) negative + beta x */
+struct sp_xielu {
+    float positive, negative, beta, eps; /* eps < 0 */
+};
+
+void sp_xielu_row(float *y, const struct sp_xielu *w, size_t n);
+
 /* The table whose name equals `kernels_name` (one of quantize/kernels.h's); never NULL for those.
  */
 const struct sp_vector *sp_vector_find(const char *kernels_name);

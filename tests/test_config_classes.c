@@ -35,7 +35,7 @@ static void check_class(const char *line)
     print_message("%s\n", family);
     /* Dense where it can be: the width of experts is another number. */
     snprintf(json, sizeof json, "{\"model_type\": \"%s\", \"num_experts\": 0}", family);
-    if (strcmp(family, "granitemoeshared") == 0) {
+    if (strncmp(family, "granitemoe", strlen("granitemoe")) == 0) {
         snprintf(json, sizeof json, "{\"model_type\": \"%s\", \"num_local_experts\": 0}", family);
     }
     parse(&c, json);
@@ -159,6 +159,63 @@ static void spellings(void **state)
     sp_config_release(&c);
 }
 
+static void norms(void **state)
+{
+    struct sp_config c;
+
+    (void)state;
+    parse(&c, "{\"model_type\": \"olmo\", " SMALL "\"clip_qkv\": 8, \"rms_norm_eps\": 0.5}");
+    assert_true(c.norm_weightless && c.norm_centered && !c.norm_bias);
+    configs_assert_near(c.qkv_limit, 8);
+    configs_assert_near(c.norm_eps, 1e-5); /* it cannot be another */
+    sp_config_release(&c);
+
+    parse(&c, "{\"model_type\": \"nanochat\", " SMALL "\"final_logit_softcapping\": null}");
+    assert_true(c.norm_weightless && c.embedding_normed && c.logit_cap == 0);
+    sp_config_release(&c);
+
+    parse(&c, "{\"model_type\": \"stablelm\", " SMALL "\"qk_layernorm\": true, "
+              "\"use_parallel_residual\": true, \"use_qkv_bias\": true, "
+              "\"partial_rotary_factor\": 0.5}");
+    assert_int_equal(c.norms, SP_NORMS_SHARED);
+    assert_int_equal(c.qk_norm, SP_QK_OWN);
+    assert_true(c.qkv_bias && !c.o_bias && !c.mlp_bias);
+    sp_config_release(&c);
+    parse(&c, "{\"model_type\": \"stablelm\", " SMALL "\"num_hidden_layers\": 1, "
+              "\"rope_parameters\": {\"partial_rotary_factor\": 0.5}}");
+    assert_int_equal(c.norms, SP_NORMS_BEFORE);
+    assert_int_equal(c.qk_norm, SP_QK_PLAIN);
+    assert_false(c.qkv_bias);
+    sp_config_release(&c);
+}
+
+/* layer_rope_theta: 0 does not rotate. */
+static void thetas(void **state)
+{
+    struct sp_config c;
+
+    (void)state;
+    parse(&c, "{\"model_type\": \"granite_swa\", " SMALL "\"num_hidden_layers\": 5, "
+              "\"layer_rope_theta\": [0, 500, 10000, 500, 0]}");
+    configs_assert_windows(&c, "0,128,128,128,0");
+    assert_int_equal(c.n_ropes, 2);
+    configs_assert_near(c.ropes[0].theta, 500);
+    configs_assert_near(c.ropes[1].theta, 10000);
+    assert_int_equal(c.layers[0].rope, -1);
+    assert_int_equal(c.layers[1].rope, 0);
+    assert_int_equal(c.layers[2].rope, 1);
+    assert_int_equal(c.layers[3].rope, 0);
+    assert_true(c.attention_sinks);
+    sp_config_release(&c);
+
+    parse(&c, "{\"model_type\": \"granite_swa\", " SMALL "\"num_hidden_layers\": 2, "
+              "\"rope_parameters\": {\"rope_theta\": 700}}");
+    assert_int_equal(c.n_ropes, 1);
+    assert_int_equal(c.layers[1].rope, 0);
+    configs_assert_near(c.ropes[0].theta, 700);
+    sp_config_release(&c);
+}
+
 static void refusals(void **state)
 {
     static const struct {
@@ -182,6 +239,18 @@ static void refusals(void **state)
          "num_experts_per_tok is missing, which dots1 needs"},
         {"{\"model_type\": \"internlm3\", \"rope_scaling\": {\"rope_type\": \"dynamic\"}}",
          "rope type \"dynamic\" needs factor"},
+        {"{\"model_type\": \"granite_swa\", \"num_hidden_layers\": 3, "
+         "\"layer_rope_theta\": [10, 20, 30]}",
+         "more than two values in layer_rope_theta are not supported"},
+        {"{\"model_type\": \"granite_swa\", \"layer_rope_theta\": [10, 20]}",
+         "layer_rope_theta has 2 values, expected 24"},
+        {"{\"model_type\": \"granite_swa\", \"num_hidden_layers\": 1, "
+         "\"layer_rope_theta\": [-1]}",
+         "layer_rope_theta[0] is neither 0 nor a theta"},
+        {"{\"model_type\": \"llama\", \"hidden_act\": \"xielu\"}",
+         "hidden_act \"xielu\" is not supported"},
+        {"{\"model_type\": \"phi\", \"qk_layernorm\": true}",
+         "qk_layernorm is not supported for phi"},
         {"{\"model_type\": \"afmoe\", \"sliding_window\": null}",
          "sliding_window is missing, which afmoe needs"},
     };
@@ -199,10 +268,8 @@ static void refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(class_defaults),
-        cmocka_unit_test(windows),
-        cmocka_unit_test(spellings),
-        cmocka_unit_test(refusals),
+        cmocka_unit_test(class_defaults), cmocka_unit_test(windows), cmocka_unit_test(spellings),
+        cmocka_unit_test(norms),          cmocka_unit_test(thetas),  cmocka_unit_test(refusals),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

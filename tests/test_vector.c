@@ -13,6 +13,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <cmocka.h>
+#include <string.h>
 
 enum { MARGIN = 16, MAX_LEN = 1100, MAX_TABLES = 8 };
 
@@ -438,6 +439,40 @@ static void test_center(void **state)
     assert_true(y[1] == 1 - 1.0f / 32 && y[2] == -1.0f / 32);
 }
 
+/* Against the definition in double precision: tiny, moderate and large values of both signs. */
+static void test_xielu(void **state)
+{
+    static const struct sp_xielu w = {
+        .positive = 0.7f, .negative = 1.3f, .beta = 0.5f, .eps = -1e-6f};
+    static const float given[] = {0,  -0.0f, 1e-30f, -1e-30f, -1e-7f, -1e-3f, -0.3f,
+                                  -2, -30,   -1e4f,  1e-3f,   0.4f,   3,      50};
+    enum { N = sizeof given / sizeof given[0] };
+    float y[N];
+
+    (void)state;
+    memcpy(y, given, sizeof y);
+    sp_xielu_row(y, &w, N);
+    for (size_t i = 0; i < N; i++) {
+        double x = (double)given[i], m = fmin(x, (double)w.eps);
+        double want = (double)w.beta * x;
+        want += x > 0 ? (double)w.positive * x * x : (expm1(m) - x) * (double)w.negative;
+        assert_true(fabs((double)y[i] - want) <= 2e-6 * fabs(want) + 1e-12);
+    }
+    y[0] = NAN;
+    sp_xielu_row(y, &w, 1);
+    assert_true(isnan(y[0]));
+}
+
+static void test_clamp(void **state)
+{
+    float y[] = {-3, -2, -1, 0, 1.5f, 2, INFINITY, NAN};
+
+    (void)state;
+    sp_clamp(y, 2, 8);
+    assert_true(y[0] == -2 && y[1] == -2 && y[2] == -1 && y[3] == 0 && y[4] == 1.5f && y[5] == 2);
+    assert_true(y[6] == 2 && isnan(y[7]));
+}
+
 static void test_swiglu_example(void **state)
 {
     float gate[] = {1, 10}, up[] = {2, 10};
@@ -765,6 +800,8 @@ int main(void)
         cmocka_unit_test(test_small_weights_of_q8),
         cmocka_unit_test(test_scores_agree),
         cmocka_unit_test(test_large_dim_of_q8_keys),
+        cmocka_unit_test(test_xielu),
+        cmocka_unit_test(test_clamp),
         cmocka_unit_test(test_softmax_agrees),
         cmocka_unit_test(test_softmax_is_right),
         cmocka_unit_test(test_weigh_agrees),

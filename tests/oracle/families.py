@@ -201,6 +201,36 @@ FAMILIES.update({
         "moe_intermediate_size": 16, "num_shared_experts": 1, "head_dim": 16,
         "sliding_window": 6, "global_attn_every_n_layers": 2, "attention_bias": True}),
 })
+FAMILIES.update({
+    "apertus": ("ApertusForCausalLM", {
+        "num_hidden_layers": 2, "attention_bias": True, "num_key_value_heads": 2,
+        "rope_parameters": {"rope_type": "llama3", "rope_theta": 1e5, "factor": 8.0,
+                            "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                            "original_max_position_embeddings": 64}}),
+    "olmo": ("OlmoForCausalLM", {
+        "num_hidden_layers": 2, "clip_qkv": 0.8, "attention_bias": True}),
+    "olmo_unclipped": ("OlmoForCausalLM", {
+        "num_hidden_layers": 2, "tie_word_embeddings": True}),
+    "granite_swa": ("GraniteSWAForCausalLM", {
+        "num_hidden_layers": 5, "sliding_window": 6, "embedding_multiplier": 3.0,
+        "attention_multiplier": 0.3, "residual_multiplier": 0.4, "logits_scaling": 1.7,
+        "layer_rope_theta": [0, 1e3, 5e5, 1e3, 5e5]}),
+    "granitemoe_swa": ("GraniteMoeSWAForCausalLM", {
+        "num_hidden_layers": 3, "sliding_window": 6, "num_local_experts": 5,
+        "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
+        "num_experts_per_tok": 2, "intermediate_size": 24, "shared_intermediate_size": 16,
+        "attention_multiplier": 0.3}),
+    "nanochat": ("NanoChatForCausalLM", {
+        "num_hidden_layers": 2, "final_logit_softcapping": 4.0, "attention_bias": True}),
+    "phi": ("PhiForCausalLM", {
+        "num_hidden_layers": 2, "layer_norm_eps": 1e-3}),
+    "stablelm": ("StableLmForCausalLM", {
+        "num_hidden_layers": 2, "use_qkv_bias": True, "hidden_size": 64}),
+    "stablelm_parallel": ("StableLmForCausalLM", {
+        "num_hidden_layers": 2, "qk_layernorm": True, "use_parallel_residual": True,
+        "hidden_size": 64, "rope_parameters": {"rope_type": "default", "rope_theta": 1e4,
+                                               "partial_rotary_factor": 0.5}}),
+})
 # Classes of others, by their own configuration.
 CONFIGS = {"internlm3": "InternLM3Config", "iquestcoder": "IQuestCoderConfig"}
 
@@ -356,6 +386,9 @@ def make_model(name, seed):
     with torch.no_grad():
         for name, p in model.named_parameters():
             p.copy_(draw(name, p, generator).bfloat16().float())
+        for name, b in model.named_buffers(): # constants of xIELU too are stored
+            if name.endswith(("act_fn.beta", "act_fn.eps")):
+                b.copy_(b.bfloat16().float())
         for name, b in model.named_buffers():
             if name.endswith("bias"): # a correction of the router
                 b.copy_((0.1 * torch.randn(b.shape, generator=generator)).bfloat16().float())
