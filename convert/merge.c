@@ -140,6 +140,13 @@ static const char *shape_text(char text[96], const uint64_t *shape, unsigned ran
     return text;
 }
 
+static enum sp_status check_float(const struct placing *p, const struct sp_safetensor *t)
+{
+    if (t->dtype == SP_F32 || t->dtype == SP_F16 || t->dtype == SP_BF16) return SP_OK;
+    return sp_fail(p->err, SP_E_UNSUPPORTED, "tensor \"%s\" is of type %s, expected a float",
+                   t->name, sp_dtype_info(t->dtype)->name);
+}
+
 /* It must be of a float type, and [rows, cols], or [rows] where cols is 0; of `experts` (0: not by
  * experts) [experts, rows, cols]. */
 static enum sp_status check_shape(const struct placing *p, const struct sp_safetensor *t,
@@ -149,11 +156,9 @@ static enum sp_status check_shape(const struct placing *p, const struct sp_safet
     uint64_t all[3] = {experts, rows, cols}, *want = experts ? all : all + 1;
     unsigned rank = (cols ? 2u : 1u) + (experts ? 1u : 0u);
     char found[96], wanted[96], model[96];
+    enum sp_status st;
 
-    if (t->dtype != SP_F32 && t->dtype != SP_F16 && t->dtype != SP_BF16) {
-        return sp_fail(p->err, SP_E_UNSUPPORTED, "tensor \"%s\" is of type %s, expected a float",
-                       t->name, sp_dtype_info(t->dtype)->name);
-    }
+    if ((st = check_float(p, t))) return st;
     if (t->rank == rank && memcmp(t->shape, want, rank * sizeof *want) == 0) return SP_OK;
     return sp_fail(p->err, SP_E_INPUT, "tensor \"%s\" is %s, expected %s, for %s is %s", t->name,
                    shape_text(found, t->shape, t->rank), shape_text(wanted, want, rank), of->name,
@@ -166,12 +171,18 @@ static enum sp_status check_product(const struct placing *p, const struct sp_ada
     struct sp_adapter_factors f = sp_adapter_factors(&p->merge->adapter, x);
     uint64_t rank = f.rank, experts = x->experts ? x->a->shape[0] : 0;
     enum sp_status st;
+    char shape[96];
 
     if (of->rank != 2) {
         return sp_fail(p->err, SP_E_UNSUPPORTED, "tensor \"%s\" is for %s, which is no matrix",
                        x->a->name, of->name);
     }
-    if (rank == 0 || rank > SP_ADAPTER_MAX_RANK || (x->rank && rank != x->rank)) {
+    if (rank == 0 || rank > SP_ADAPTER_MAX_RANK) {
+        return sp_fail(p->err, SP_E_INPUT, "tensor \"%s\" is %s, expected a matrix of rank 1 to %d",
+                       f.left->name, shape_text(shape, f.left->shape, f.left->rank),
+                       SP_ADAPTER_MAX_RANK);
+    }
+    if (x->rank && rank != x->rank) {
         return sp_fail(p->err, SP_E_INPUT,
                        "tensor \"%s\" has rank %" PRIu64 ", but its config says %" PRIu64,
                        f.left->name, rank, x->rank);
@@ -313,10 +324,7 @@ static enum sp_status place_whole(struct placing *p, const struct sp_adapter_who
                        shape_text(found, x->tensor->shape, x->tensor->rank), of->name,
                        shape_text(model, of->shape, of->rank));
     }
-    if (x->tensor->dtype != SP_F32 && x->tensor->dtype != SP_F16 && x->tensor->dtype != SP_BF16) {
-        return sp_fail(p->err, SP_E_UNSUPPORTED, "tensor \"%s\" is of type %s, expected a float",
-                       x->tensor->name, sp_dtype_info(x->tensor->dtype)->name);
-    }
+    if ((st = check_float(p, x->tensor))) return st;
     if ((st = check_pieces(p, places, n, x->tensor->name))) return st;
     for (size_t i = 0; i < n; i++) {
         struct sp_merge_change *change = &p->merge->changes[places[i].piece];

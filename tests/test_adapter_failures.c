@@ -61,6 +61,8 @@ static const struct refusal refusals[] = {
     {PEFT(""), MODULE ".lora_B.weight F32 192,2\n", SP_E_INPUT, "without the first factor"},
     {PEFT(""), MODULE ".lora_A.weight F32 3,192\n" MODULE ".lora_B.weight F32 192,3\n", SP_E_INPUT,
      "lora_B.weight\" has rank 3, but its config says 2"},
+    {PEFT(""), MODULE ".lora_A.weight F32 2,192\n" MODULE ".lora_B.weight F32 192\n", SP_E_INPUT,
+     "lora_B.weight\" is [192], expected a matrix of rank 1 to 65536"},
     {PEFT(""), MODULE ".lora_A.weight F32 2,190\n" MODULE ".lora_B.weight F32 192,2\n", SP_E_INPUT,
      "lora_A.weight\" is [2, 190], expected [2, 192], for model.layers.0.self_attn.q_proj.weight "
      "is "
