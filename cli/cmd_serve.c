@@ -293,10 +293,9 @@ const struct sp_command sp_cmd_serve = {
     .defaults = &defaults,
     .options_size = sizeof defaults,
     .details =
-        "POST /v1/chat/completions, /v1/completions, /v1/responses, /api/chat and /api/generate; "
-        "GET "
-        "/v1/models, /api/tags and /health. Several answers are generated at a "
-        "time, in passes that they share; each is the same as alone. What a request does not "
-        "say is settled as by run.",
+        "POST /v1/chat/completions, /v1/completions, /v1/responses, /v1/messages, "
+        "/v1/messages/count_tokens, /api/chat and /api/generate; GET /v1/models, /api/tags and "
+        "/health. Several answers are generated at a time, in passes that they share; each is the "
+        "same as alone. What a request does not say is settled as by run.",
     .run = run,
 };
