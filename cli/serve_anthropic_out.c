@@ -55,19 +55,14 @@ void sp_serve_anthropic_refuse_thread(struct sp_json_out *out, const char *sente
 static void write_usage(struct sp_serve_reply *r, size_t n_prompt, size_t n_reused, size_t n_said)
 {
     struct sp_json_out *out = &r->out;
-    size_t n_thought = 0;
 
-    for (size_t i = 0; i < r->said->n_parts; i++) {
-        const struct sp_said_part *part = &r->said->parts[i];
-        if (part->kind == SP_ANSWER_THOUGHT) n_thought += part->n_tokens;
-    }
     sp_json_out_begin(out, "usage", '{');
     sp_json_out_u64(out, "input_tokens", n_prompt - n_reused);
     sp_json_out_u64(out, "cache_creation_input_tokens", 0);
     sp_json_out_u64(out, "cache_read_input_tokens", n_reused);
     sp_json_out_u64(out, "output_tokens", n_said);
     sp_json_out_begin(out, "output_tokens_details", '{');
-    sp_json_out_u64(out, "thinking_tokens", n_thought);
+    sp_json_out_u64(out, "thinking_tokens", sp_said_n_thought_tokens(r->said));
     sp_json_out_end(out, '}');
     sp_json_out_end(out, '}');
 }

@@ -262,7 +262,11 @@ static void ollama(struct exchange *x, bool chat)
     struct sp_json *body = read_body(x);
 
     if (body == NULL) return;
-    if (open_body(x) && sp_serve_ollama_loads(&x->out, x->serve, body, chat)) {
+    if (!open_body(x)) {
+        sp_json_free(body);
+        return;
+    }
+    if (sp_serve_ollama_loads(&x->out, x->serve, body, chat)) {
         close_body(x, 200);
         sp_json_free(body);
         return;
