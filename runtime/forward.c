@@ -45,7 +45,6 @@ void sp_room_embed_row(const struct sp_room *r, const struct sp_model *source, u
 static void embed_row(void *context, size_t t, unsigned worker)
 {
     const struct embed_job *job = context;
-
     float *x = job->r->x + t * job->r->ld_x;
 
     (void)worker;
