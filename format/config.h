@@ -80,7 +80,8 @@ struct sp_layer_config {
     bool causal;           /* false: a DFlash block layer that looks both ways */
     bool reads_pair;       /* q, k and v read [embedding, hidden state], 2 H wide (EAGLE-3) */
     bool v_from_k;         /* v = the raw k projection (Gemma 4 global layers) */
-    bool output_gate;      /* attention output times sigmoid of a gate projection */
+    bool output_gate;      /* attention output times sigmoid of a gate projection, */
+    bool head_gate;        /* ... or each head's times that of one number (LFM3) */
     unsigned n_ffn;        /* intermediate size; of one expert in an expert layer */
     unsigned n_shared_ffn; /* of the dense MLP beside the experts; 0: none */
     unsigned n_experts;    /* 0: dense */

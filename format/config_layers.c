@@ -340,6 +340,8 @@ static bool slides(const struct layer_rules *r, unsigned i)
         return i % 2 == 0 && i < r->max_window_layers;
     case SP_WINDOWS_PATTERN:
         return (i + 1) % r->pattern != 0;
+    case SP_WINDOWS_BETWEEN:
+        return i % 4 == 0;
     case SP_WINDOWS_LATER:
         return i % 4 != 0;
     case SP_WINDOWS_UNROTATED:
@@ -377,6 +379,7 @@ static bool is_conv(const struct layer_rules *r, unsigned i)
 {
     if (!r->t->family->conv_layers) return false;
     if (r->layer_types) return names(r->layer_types, i, "conv");
+    if (r->t->family->windows == SP_WINDOWS_BETWEEN) return i == 0 || i % 2 != 0;
     return r->full_attention && !lists(r->full_attention, i);
 }
 
@@ -411,6 +414,7 @@ static void fill_attention(struct sp_layer_config *l, const struct layer_rules *
     if (!rotates(r, i) || (r->t->family->full_unrotated && r->window && !sliding)) l->rope = -1;
     if (r->t->family->reads & SP_READS_THETAS) l->rope = listed_rope(r, c, i);
     l->output_gate = r->t->family->output_gate;
+    l->head_gate = r->t->family->head_gate;
 }
 
 /* One sublayer: a mixer without an MLP, or the reverse. */

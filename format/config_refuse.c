@@ -56,6 +56,8 @@ static const struct {
     {"qk_layernorm", NEUTRAL_NORMS, 0},
     {"use_cla", NEUTRAL_FALSE, 0},
     {"use_post_norm", NEUTRAL_TRUE, 0},
+    {"use_sandwich_norm", NEUTRAL_TRUE, 0},
+    {"use_attention_gate", NEUTRAL_TRUE, 0},
     {"clip_qkv", NEUTRAL_NULL, SP_READS_CLIP},
     {"attention_multiplier", NEUTRAL_NULL, SP_READS_MULTIPLIERS},
     {"embedding_multiplier", NEUTRAL_ONE, SP_READS_MULTIPLIERS | SP_READS_FALCON_H1},

@@ -92,7 +92,10 @@ static enum sp_status read_type(enum sp_rope_kind *out, const struct rope_source
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         if (strcmp(types[i].name, name) != 0) continue;
         *out = types[i].kind;
-        if (*out == SP_ROPE_PROPORTIONAL && !s->t->family->full_heads) break;
+        if (*out == SP_ROPE_PROPORTIONAL && !s->t->family->full_heads &&
+            !s->t->family->rope_by_type) {
+            break;
+        }
         if (!longrope_only) return SP_OK;
         if (*out == SP_ROPE_YARN) *out = SP_ROPE_LONGROPE;
         if (*out == SP_ROPE_DEFAULT || *out == SP_ROPE_LONGROPE) return SP_OK;

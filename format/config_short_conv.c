@@ -65,7 +65,7 @@ enum sp_status sp_config_read_short_conv(struct sp_config *out, const struct sp_
         if ((st = read_width(&out->layers[i].n_ffn, t, err))) return st;
     }
     if (sp_config_first_layer(out, SP_MIXER_SHORT_CONV) == out->n_layers) return SP_OK;
-    c->kernel = 3;
+    c->kernel = t->family->conv_kernel;
     if ((st = sp_text_unsigned(t, "conv_L_cache", 1, MAX_KERNEL, &c->kernel, err))) return st;
     return sp_text_bool(t, "conv_bias", &c->bias, err);
 }

@@ -209,14 +209,18 @@ static const struct sp_form_row forms[] = {
     {SP_STORED_GROUPED, "linear_attn.in_proj_a.weight", "linear_attn.in_proj_ba.weight", SP_FORM_BA,
      1},
 
-    {SP_STORED_LFM2, "input_layernorm.weight", "operator_norm.weight", SP_FORM_WHOLE, 0},
+    {SP_STORED_LFM2 | SP_STORED_LFM3, "input_layernorm.weight", "operator_norm.weight",
+     SP_FORM_WHOLE, 0},
     {SP_STORED_LFM2, "post_attention_layernorm.weight", "ffn_norm.weight", SP_FORM_WHOLE, 0},
     {SP_STORED_LFM2, "self_attn.o_proj.weight", "self_attn.out_proj.weight", SP_FORM_WHOLE, 0},
     {SP_STORED_LFM2, "self_attn.q_norm.weight", "self_attn.q_layernorm.weight", SP_FORM_WHOLE, 0},
     {SP_STORED_LFM2, "self_attn.k_norm.weight", "self_attn.k_layernorm.weight", SP_FORM_WHOLE, 0},
-    {SP_STORED_LFM2, "mlp.gate_proj.weight", "feed_forward.w1.weight", SP_FORM_WHOLE, 0},
-    {SP_STORED_LFM2, "mlp.up_proj.weight", "feed_forward.w3.weight", SP_FORM_WHOLE, 0},
-    {SP_STORED_LFM2, "mlp.down_proj.weight", "feed_forward.w2.weight", SP_FORM_WHOLE, 0},
+    {SP_STORED_LFM2 | SP_STORED_LFM3, "mlp.gate_proj.weight", "feed_forward.w1.weight",
+     SP_FORM_WHOLE, 0},
+    {SP_STORED_LFM2 | SP_STORED_LFM3, "mlp.up_proj.weight", "feed_forward.w3.weight", SP_FORM_WHOLE,
+     0},
+    {SP_STORED_LFM2 | SP_STORED_LFM3, "mlp.down_proj.weight", "feed_forward.w2.weight",
+     SP_FORM_WHOLE, 0},
     {SP_STORED_LFM2, "mlp.router.weight", "feed_forward.gate.weight", SP_FORM_WHOLE, 0},
     {SP_STORED_LFM2, "mlp.router.correction", "feed_forward.expert_bias", SP_FORM_WHOLE, 0},
     {SP_STORED_LFM2, "mlp.experts.gate_proj.weight", "feed_forward.experts.%u.w1.weight",
@@ -231,6 +235,12 @@ static const struct sp_form_row forms[] = {
      SP_FORM_HALVES, 1},
     {SP_STORED_LFM2, "mlp.experts.down_proj.weight", "feed_forward.experts.down_proj",
      SP_FORM_WHOLE, 0},
+
+    {SP_STORED_LFM3, "post_attention_layernorm.weight", "post_operator_norm.weight", SP_FORM_WHOLE,
+     0},
+    {SP_STORED_LFM3, "pre_feedforward_layernorm.weight", "ffn_norm.weight", SP_FORM_WHOLE, 0},
+    {SP_STORED_LFM3, "post_feedforward_layernorm.weight", "post_ffn_norm.weight", SP_FORM_WHOLE, 0},
+    {SP_STORED_LFM3, "self_attn.head_gate.weight", "self_attn.gate_proj.weight", SP_FORM_WHOLE, 0},
 
     {SP_STORED_BESIDE, "mlp.router.weight", "router.proj.weight", SP_FORM_WHOLE, 0},
     {SP_STORED_BESIDE, "mlp.router.scale", "router.scale", SP_FORM_WHOLE, 0},
@@ -269,7 +279,7 @@ static const struct outer_form {
     enum sp_storage storage;
     const char *canonical, *source;
 } outer_forms[] = {
-    {SP_STORED_LFM2, "norm.weight", "embedding_norm.weight"},
+    {SP_STORED_LFM2 | SP_STORED_LFM3, "norm.weight", "embedding_norm.weight"},
     {SP_STORED_PHI, "norm.weight", "final_layernorm.weight"},
     {SP_STORED_PHI, "norm.bias", "final_layernorm.bias"},
     {SP_STORED_MIXER, "norm.weight", "norm_f.weight"},

@@ -26,6 +26,7 @@ enum sp_windows {
     SP_WINDOWS_EARLY,     /* ... of those before max_window_layers */
     SP_WINDOWS_PATTERN,   /* all but every sliding_window_pattern-th */
     SP_WINDOWS_LATER,     /* all but the first of every four */
+    SP_WINDOWS_BETWEEN,   /* layers 4, 8, ...; convolutions are 0, 1, 3, 5, ... (LFM3) */
     SP_WINDOWS_LISTED,    /* none */
     SP_WINDOWS_UNROTATED, /* the layers without rotation */
 };
@@ -58,8 +59,9 @@ enum sp_storage {
     SP_STORED_MIXER = 524288, /* norm, mixer; embeddings and norm_f around the layers (Mamba-2) */
     SP_STORED_BARE = 8388608, /* ... the correction as mlp.e_score_correction_bias (EXAONE MoE) */
     SP_STORED_MAMBA = 131072, /* mamba.in_proj: rows of z, of x, B and C, and of dt */
-    SP_STORED_FC = 16777216,  /* mlp.fc1, mlp.fc2 (Phi, nanochat) */
-    SP_STORED_PHI = 33554432, /* self_attn.dense, final_layernorm */
+    SP_STORED_LFM3 = 1073741824,    /* as LFM2's, post_operator_norm, post_ffn_norm */
+    SP_STORED_FC = 16777216,        /* mlp.fc1, mlp.fc2 (Phi, nanochat) */
+    SP_STORED_PHI = 33554432,       /* self_attn.dense, final_layernorm */
     SP_STORED_BACKWARD = 67108864,  /* rows of q and k turn the other way round (nanochat) */
     SP_STORED_STABLELM = 134217728, /* q_layernorm.norms, k_layernorm.norms: one for each head */
     SP_STORED_APERTUS = 268435456,  /* attention_layernorm, feedforward_layernorm */
@@ -177,7 +179,9 @@ struct sp_family {
     const char *attention_list; /* names all layers but these, without layer_types; or NULL */
     const struct sp_mamba_family *mamba; /* ... mamba, or linear_attention: Mamba-2; or NULL */
     bool adjusted_ffn; /* intermediate_size is adjusted unless the config says otherwise (LFM2) */
-    bool output_gate;  /* attention output is gated */
+    bool output_gate;  /* attention output is gated, */
+    bool head_gate;    /* ... or each head by one number */
+    unsigned conv_kernel;      /* default of conv_L_cache */
     struct sp_routing routing; /* class defaults; scale 0: 1 */
     bool router_norm_fixed;    /* norm_topk_prob cannot be another */
     struct sp_expert_keys expert_keys;

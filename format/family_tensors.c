@@ -84,6 +84,11 @@ static bool has_output_gate(const struct sp_config *c, const struct sp_layer_con
     return is_attention(c, l) && l->output_gate;
 }
 
+static bool has_head_gate(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    return is_attention(c, l) && l->head_gate;
+}
+
 static bool has_qkv_bias(const struct sp_config *c, const struct sp_layer_config *l)
 {
     return is_attention(c, l) && c->qkv_bias;
@@ -347,6 +352,7 @@ const struct sp_tensor_row sp_layer_tensors[] = {
     {"self_attn.v_proj.weight", SP_ROLE_KEY_VALUE, {SP_DIM_KV, SP_DIM_INPUT}, has_v},
     {"self_attn.o_proj.weight", SP_ROLE_ATTENTION, {SP_DIM_HIDDEN, SP_DIM_Q}, is_attention},
     {"self_attn.gate_proj.weight", SP_ROLE_ATTENTION, {SP_DIM_Q, SP_DIM_HIDDEN}, has_output_gate},
+    {"self_attn.head_gate.weight", SP_ROLE_GATE, {SP_DIM_HEADS, SP_DIM_HIDDEN}, has_head_gate},
     {"self_attn.q_proj.bias", SP_ROLE_BIAS, {SP_DIM_Q}, has_qkv_bias},
     {"self_attn.k_proj.bias", SP_ROLE_BIAS, {SP_DIM_KV}, has_qkv_bias},
     {"self_attn.v_proj.bias", SP_ROLE_BIAS, {SP_DIM_KV}, has_qkv_bias},

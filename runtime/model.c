@@ -238,7 +238,8 @@ static void bind_mamba(struct binder *b, struct sp_mamba_weights *w, unsigned i)
 static void bind_attention(struct binder *b, struct sp_layer *l, unsigned i)
 {
     l->q = bind_matrix(b, "@self_attn.q_proj.weight", i);
-    l->output_gate = bind_matrix(b, "@self_attn.gate_proj.weight", i);
+    l->output_gate = bind_matrix(
+        b, l->config->head_gate ? "@self_attn.head_gate.weight" : "@self_attn.gate_proj.weight", i);
     l->k = bind_matrix(b, "@self_attn.k_proj.weight", i);
     l->v = bind_matrix(b, "@self_attn.v_proj.weight", i);
     l->o = bind_matrix(b, "@self_attn.o_proj.weight", i);

@@ -55,7 +55,7 @@ static bool has_both(const struct sp_config *config)
 static bool has_output_gate(const struct sp_config *config)
 {
     for (unsigned i = 0; i < config->n_layers; i++) {
-        if (config->layers[i].output_gate) return true;
+        if (config->layers[i].output_gate || config->layers[i].head_gate) return true;
     }
     return false;
 }

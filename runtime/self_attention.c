@@ -220,6 +220,20 @@ static void gate_row(void *context, size_t t, unsigned worker)
                                    r->heads.cols);
 }
 
+/* The same with one number for each head (LFM3). */
+static void gate_heads(void *context, size_t t, unsigned worker)
+{
+    const struct heads_job *job = context;
+    const struct sp_room *r = job->r;
+    const struct sp_layer_config *l = job->layer->config;
+    const float *gate = r->gate + t * r->ld_q;
+    float *head = r->heads.x + t * r->heads.ld;
+
+    (void)worker;
+    for (size_t h = 0; h < l->n_heads; h++, head += l->head_dim)
+        r->engine->vector->scale(head, sp_sigmoidf(gate[h]), l->head_dim);
+}
+
 /* The products that this layer needs: q; k and v if it has keys of its own; an output gate. */
 static void project(const struct heads_job *job)
 {
@@ -253,6 +267,8 @@ void sp_attention_run(struct sp_room *r, unsigned layer, size_t n)
     for (size_t i = 0, first = 0; i < r->n_shares; first += r->shares[i++].n)
         attend(&job, &r->shares[i], first);
     r->heads.cols = l->o.cols;
-    if (l->output_gate.rows) sp_engine_rows(r->engine, n, gate_row, &job);
+    if (l->output_gate.rows) {
+        sp_engine_rows(r->engine, n, l->config->head_gate ? gate_heads : gate_row, &job);
+    }
     sp_engine_multiply(r->engine, &o, 1, &r->heads, n);
 }

@@ -26,6 +26,7 @@ static void check_class(const char *line)
     unsigned vocab, hidden, ffn, layers, heads, kv, dim, positions, tied;
     char family[64], json[160];
     double eps, theta;
+    const struct sp_layer_config *l;
     struct sp_config c;
 
     assert_int_equal(sscanf(line, "%63s %u %u %u %u %u %u %u %u %lf %lf %u", family, &vocab,
@@ -39,13 +40,14 @@ static void check_class(const char *line)
         snprintf(json, sizeof json, "{\"model_type\": \"%s\", \"num_local_experts\": 0}", family);
     }
     parse(&c, json);
+    l = &c.layers[sp_config_first_layer(&c, SP_MIXER_ATTENTION)];
     assert_int_equal(c.n_vocab, vocab);
     assert_int_equal(c.n_hidden, hidden);
     assert_int_equal(c.layers[0].n_ffn, ffn);
     assert_int_equal(c.n_layers, layers);
-    assert_int_equal(c.layers[0].n_heads, heads);
-    assert_int_equal(c.layers[0].n_kv_heads, kv);
-    assert_int_equal(c.layers[0].head_dim, dim);
+    assert_int_equal(l->n_heads, heads);
+    assert_int_equal(l->n_kv_heads, kv);
+    assert_int_equal(l->head_dim, dim);
     assert_int_equal(c.max_positions, positions);
     configs_assert_near(c.norm_eps, eps);
     configs_assert_near(c.ropes[0].theta, theta);
@@ -216,6 +218,28 @@ static void thetas(void **state)
     sp_config_release(&c);
 }
 
+/* Convolutions, windows and rotations of LFM3 by its class: C C F C S C F C. */
+static void lfm3(void **state)
+{
+    struct sp_config c;
+
+    (void)state;
+    parse(&c, "{\"model_type\": \"lfm3\", \"num_hidden_layers\": 8}");
+    configs_assert_windows(&c, "0,0,0,0,256,0,0,0");
+    for (unsigned i = 0; i < 8; i++) {
+        bool conv = i != 2 && i != 4 && i != 6;
+        assert_int_equal(c.layers[i].mixers, conv ? SP_MIXER_SHORT_CONV : SP_MIXER_ATTENTION);
+        assert_int_equal(c.layers[i].rope, conv ? -1 : i == 4);
+    }
+    assert_int_equal(c.ropes[0].kind, SP_ROPE_PROPORTIONAL);
+    assert_int_equal(c.ropes[0].n_turning, 32);
+    configs_assert_near(c.ropes[1].theta, 1e4);
+    assert_int_equal(c.short_conv.kernel, 7);
+    assert_true(c.layers[2].head_gate && !c.layers[2].output_gate && c.tied);
+    assert_int_equal(c.norms, SP_NORMS_AROUND);
+    sp_config_release(&c);
+}
+
 static void refusals(void **state)
 {
     static const struct {
@@ -249,6 +273,10 @@ static void refusals(void **state)
          "layer_rope_theta[0] is neither 0 nor a theta"},
         {"{\"model_type\": \"llama\", \"hidden_act\": \"xielu\"}",
          "hidden_act \"xielu\" is not supported"},
+        {"{\"model_type\": \"lfm3\", \"use_attention_gate\": false}",
+         "use_attention_gate is not supported for lfm3"},
+        {"{\"model_type\": \"lfm3\", \"use_sandwich_norm\": false}",
+         "use_sandwich_norm is not supported for lfm3"},
         {"{\"model_type\": \"phi\", \"qk_layernorm\": true}",
          "qk_layernorm is not supported for phi"},
         {"{\"model_type\": \"afmoe\", \"sliding_window\": null}",
@@ -269,7 +297,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(class_defaults), cmocka_unit_test(windows), cmocka_unit_test(spellings),
-        cmocka_unit_test(norms),          cmocka_unit_test(thetas),  cmocka_unit_test(refusals),
+        cmocka_unit_test(norms),          cmocka_unit_test(thetas),  cmocka_unit_test(lfm3),
+        cmocka_unit_test(refusals),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

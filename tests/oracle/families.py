@@ -222,6 +222,13 @@ FAMILIES.update({
         "attention_multiplier": 0.3}),
     "nanochat": ("NanoChatForCausalLM", {
         "num_hidden_layers": 2, "final_logit_softcapping": 4.0, "attention_bias": True}),
+    "lfm3": ("Lfm3ForCausalLM", {
+        "num_hidden_layers": 5, "head_dim": 16, "conv_L_cache": 5, "sliding_window": 6,
+        "attention_bias": True, "norm_eps": 1e-4,
+        "rope_parameters": {
+            "full_attention": {"rope_type": "proportional", "rope_theta": 1e4,
+                               "partial_rotary_factor": 0.5},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 1e2}}}),
     "phi": ("PhiForCausalLM", {
         "num_hidden_layers": 2, "layer_norm_eps": 1e-3}),
     "stablelm": ("StableLmForCausalLM", {
