@@ -7,10 +7,13 @@
  *   serve_responses,
  *   serve_anthropic,
  *   serve_ollama
+ *   serve_ask       what they share of that: settings, stops, refusals; with serve_messages and
+ *                   serve_tools (conversations), serve_form, serve_choice (which calls)
  *   serve_queue     asks wait their turn
  *   serve_prompt    an ask               -> prompt
  *   serve_answer    an ask               -> prompt, session, text
  *   serve_sessions  a prompt             -> the session that has read the most of it
+ *   serve_token     tokens one by one    -> log-probabilities
  *   serve_totals    answers' figures     -> those of the request, and the log's words
  *   said            a text               -> content, thoughts, calls of tools
  *   serve_model     what is served, as the APIs list it */
