@@ -203,10 +203,24 @@ static void add_type_rows(struct rows *r, const struct sp_part_facts *p)
     }
 }
 
+static void add_head_rows(struct rows *r, const struct sp_config *c)
+{
+    const struct sp_layer_config *layer = &c->layers[sp_config_first_layer(c, SP_MIXER_ATTENTION)];
+    const struct sp_latent_config *latent = &c->latent;
+
+    if (latent->kv_rank) {
+        add_row(r, "heads", "%u of %u, values of %u, all from a latent of %u", layer->n_heads,
+                latent->still_dim + latent->turned_dim, latent->value_dim, latent->kv_rank);
+        return;
+    }
+    add_row(r, "heads", "%u, %u for keys and values, of %u", layer->n_heads, layer->n_kv_heads,
+            layer->head_dim);
+}
+
 static void add_part_rows(struct rows *r, const struct sp_part_facts *p, enum sp_part part)
 {
     const struct sp_config *c = &p->config;
-    unsigned attention = sp_config_first_layer(c, SP_MIXER_ATTENTION), expert = 0;
+    unsigned expert = 0;
     char text[SP_AMOUNT_TEXT];
 
     if (part == SP_PART_DRAFT) add_draft_rows(r, c);
@@ -214,11 +228,7 @@ static void add_part_rows(struct rows *r, const struct sp_part_facts *p, enum sp
     add_row(r, "parameters", "%s", sp_out_count(text, p->n_weights));
     add_row(r, "layers", "%u", c->n_layers);
     add_row(r, "hidden size", "%u", c->n_hidden);
-    if (attention < c->n_layers) {
-        const struct sp_layer_config *layer = &c->layers[attention];
-        add_row(r, "heads", "%u, %u for keys and values, of %u", layer->n_heads, layer->n_kv_heads,
-                layer->head_dim);
-    }
+    if (sp_config_first_layer(c, SP_MIXER_ATTENTION) < c->n_layers) add_head_rows(r, c);
     while (expert < c->n_layers && c->layers[expert].n_experts == 0)
         expert++;
     if (expert < c->n_layers) {

@@ -20,9 +20,11 @@ enum {
     HASH_SIZE = 8 << 20,
 };
 
-/* Rows of an item; or, where item is NULL, a stored tensor to be held against its digest. */
+/* Rows of an item, as its cuts from first_cut on count them; or, where item is NULL, a stored
+ * tensor to be held against its digest. */
 struct chunk {
     const struct sp_export_item *item;
+    size_t first_cut, n_cuts;
     size_t tensor; /* the item's number, or that of the packed tensor */
     const struct sp_pack *pack;
     uint64_t row, n_rows;
@@ -54,15 +56,10 @@ struct exporter {
 
 /* ---- chunks ---- */
 
-/* Elements of a row, as the item's pieces count them. */
-static uint64_t cols_of(const struct exporter *x, const struct sp_export_item *item)
+/* The pieces of a chunk, or of what is to become chunks, all count rows as the first does. */
+static const struct sp_piece *piece_of(const struct exporter *x, const struct chunk *chunk)
 {
-    return x->plan->cuts[item->first_cut].piece.n_cols;
-}
-
-static bool is_transposed(const struct exporter *x, const struct sp_export_item *item)
-{
-    return x->plan->cuts[item->first_cut].piece.transposed;
+    return &x->plan->cuts[chunk->first_cut].piece;
 }
 
 static enum sp_status add_chunk(struct exporter *x, struct chunk chunk, struct sp_err *err)
@@ -93,31 +90,58 @@ static enum sp_status add_checks(struct exporter *x, const struct sp_export_item
     return SP_OK;
 }
 
-static enum sp_status add_rows(struct exporter *x, size_t number, struct sp_err *err)
+/* Rows first..last-1 of `like`, which has all else. */
+static enum sp_status add_rows(struct exporter *x, struct chunk like, uint64_t first, uint64_t last,
+                               struct sp_err *err)
 {
-    const struct sp_export_item *item = &x->plan->items[number];
-    uint64_t cols = cols_of(x, item), most, n, all = sp_export_elements(item) / cols;
-    uint64_t matrix = all; /* rows of one matrix, which no chunk of a transposed item leaves */
+    const struct sp_piece *piece = piece_of(x, &like);
+    const struct sp_safetensor *tensor = &like.item->tensor;
+    uint64_t most = CHUNK_ELEMENTS / piece->n_cols, n;
+    uint64_t matrix = last; /* rows of one matrix, which no chunk of transposed rows leaves */
     enum sp_status st = SP_OK;
 
-    most = CHUNK_ELEMENTS / cols;
-    if (is_transposed(x, item)) {
-        matrix = item->tensor.shape[item->tensor.rank - 1];
-        most = TRANSPOSED_ELEMENTS / cols;
-    }
-    if (item->marks_tokens) {
-        all = 1;
-        matrix = 1;
+    if (piece->transposed) {
+        matrix = tensor->shape[tensor->rank - 1];
+        most = TRANSPOSED_ELEMENTS / piece->n_cols;
     }
     if (most > ROW_STEP) most -= most % ROW_STEP;
     if (most == 0) most = 1;
-    for (uint64_t row = 0; st == SP_OK && row < all; row += n) {
-        n = matrix - row % matrix;
+    for (like.row = first; st == SP_OK && like.row < last; like.row += n) {
+        n = matrix - like.row % matrix;
+        if (n > last - like.row) n = last - like.row;
         if (n > most) n = most;
-        st = add_chunk(x, (struct chunk){.item = item, .tensor = number, .row = row, .n_rows = n},
-                       err);
+        like.n_rows = n;
+        st = add_chunk(x, like, err);
     }
     return st;
+}
+
+/* Of an item whose cuts are not all rows, or all columns, of it, each by itself. */
+static enum sp_status add_cuts(struct exporter *x, struct chunk like, struct sp_err *err)
+{
+    enum sp_status st = SP_OK;
+    size_t end = like.first_cut + like.n_cuts;
+
+    like.n_cuts = 1;
+    for (; st == SP_OK && like.first_cut < end; like.first_cut++) {
+        const struct sp_piece *piece = piece_of(x, &like);
+        st = add_rows(x, like, piece->first_row, piece->first_row + piece->n_rows, err);
+    }
+    return st;
+}
+
+static enum sp_status add_item(struct exporter *x, size_t number, struct sp_err *err)
+{
+    const struct sp_export_item *item = &x->plan->items[number];
+    struct chunk all = {.item = item,
+                        .tensor = number,
+                        .first_cut = item->first_cut,
+                        .n_cuts = item->n_cuts,
+                        .n_rows = 1};
+
+    if (item->marks_tokens) return add_chunk(x, all, err);
+    if (piece_of(x, &all)->pitch) return add_cuts(x, all, err);
+    return add_rows(x, all, 0, sp_export_elements(item) / piece_of(x, &all)->n_cols, err);
 }
 
 static enum sp_status cut_chunks(struct exporter *x, struct sp_err *err)
@@ -129,7 +153,7 @@ static enum sp_status cut_chunks(struct exporter *x, struct sp_err *err)
     if ((st = sp_new(&checked, sp_pack_n_tensors(pack), sizeof *checked, err))) return st;
     for (size_t i = 0; st == SP_OK && i < x->plan->n_items; i++) {
         st = add_checks(x, &x->plan->items[i], checked, err);
-        if (st == SP_OK) st = add_rows(x, i, err);
+        if (st == SP_OK) st = add_item(x, i, err);
     }
     free(checked);
     return st;
@@ -290,13 +314,14 @@ static enum sp_status put_transposed(struct exporter *x, struct worker *w,
 {
     enum sp_dtype dtype = chunk->item->tensor.dtype;
     size_t size = sp_dtype_info(dtype)->bits / 8, n = (size_t)chunk->n_rows;
-    uint64_t cols = cols_of(x, chunk->item);
+    const struct sp_piece *piece = piece_of(x, chunk);
+    uint64_t cols = piece->n_cols, pitch = piece->pitch ? piece->pitch : cols;
     uint64_t width = chunk->item->tensor.shape[chunk->item->tensor.rank - 1];
     enum sp_status st = SP_OK;
 
     if ((st = grow(&w->run, &w->run_cap, n, sizeof *w->run, err))) return st;
     for (uint64_t k = 0; st == SP_OK && k < cols; k++) {
-        uint64_t at = (chunk->row / width * cols + k) * width + chunk->row % width;
+        uint64_t at = (chunk->row / width * pitch + k) * width + chunk->row % width;
         for (size_t r = 0; r < n; r++)
             w->run[r] = w->rows[r * cols + k];
         if ((st = encode(w, dtype, w->run, n, at, err))) break;
@@ -329,15 +354,15 @@ static enum sp_status put_rows(struct exporter *x, struct worker *w, const struc
                                struct sp_err *err)
 {
     const struct sp_export_item *item = chunk->item;
-    uint64_t cols = cols_of(x, item);
+    uint64_t cols = piece_of(x, chunk)->n_cols;
     size_t n = (size_t)(chunk->n_rows * cols), size = sp_dtype_info(item->tensor.dtype)->bits / 8;
     enum sp_status st;
 
     if ((st = grow(&w->rows, &w->rows_cap, n, sizeof *w->rows, err))) return st;
-    for (size_t i = item->first_cut; i < item->first_cut + item->n_cuts; i++) {
+    for (size_t i = chunk->first_cut; i < chunk->first_cut + chunk->n_cuts; i++) {
         if ((st = gather(w, &x->plan->cuts[i], chunk, err))) return st;
     }
-    if (is_transposed(x, item)) return put_transposed(x, w, chunk, err);
+    if (piece_of(x, chunk)->transposed) return put_transposed(x, w, chunk, err);
     if ((st = encode(w, item->tensor.dtype, w->rows, n, chunk->row * cols, err))) return st;
     return sp_safetensors_writer_put(x->writer, chunk->tensor, chunk->row * cols * size, w->bytes,
                                      n * size, err);
@@ -386,7 +411,7 @@ static void work(void *context, size_t number, unsigned worker)
     }
     if (chunk->item) {
         uint64_t n = chunk->item->marks_tokens ? sp_export_elements(chunk->item)
-                                               : chunk->n_rows * cols_of(x, chunk->item);
+                                               : chunk->n_rows * piece_of(x, chunk)->n_cols;
         x->done += n * sp_dtype_info(chunk->item->tensor.dtype)->bits / 8;
     }
     if (worker == 0) report(x);

@@ -159,12 +159,12 @@ static enum sp_status read_transposed(float *out, const struct cut *cut, uint64_
 
     for (uint64_t done = 0; done < n;) {
         uint64_t row = p->first_row + (first + done) * p->step;
+        uint64_t base = row / width * (p->pitch ? p->pitch : p->n_cols) * width;
         uint64_t inside = row % width, left = 1 + (width - 1 - inside) / p->step;
         uint64_t m = n - done < most ? n - done : most;
 
         if (m > left) m = left;
-        st = read_transposed_run(out + done * p->n_cols, cut, row / width * width * p->n_cols,
-                                 width, inside, m, scratch, err);
+        st = read_transposed_run(out + done * p->n_cols, cut, base, width, inside, m, scratch, err);
         if (st) return st;
         done += m;
     }

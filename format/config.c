@@ -147,6 +147,7 @@ static enum sp_status read_sizes(struct sp_sizes *s, const struct sp_config_text
 {
     const struct sp_json *kv = sp_text_holder(t, "num_key_value_heads");
     const char *ffn_key = t->family->ffn_key ? t->family->ffn_key : "intermediate_size";
+    const char *dim_key = t->family->latent ? "qk_rope_head_dim" : "head_dim"; /* what rotates */
     enum sp_status st;
 
     *s = t->family->sizes;
@@ -156,7 +157,7 @@ static enum sp_status read_sizes(struct sp_sizes *s, const struct sp_config_text
         (st = read_layer_count(s, t, err)) ||
         (st = sp_text_unsigned(t, "num_attention_heads", 1, SP_CAP_HEADS, &s->n_heads, err)) ||
         (st = sp_text_unsigned(t, "num_key_value_heads", 1, SP_CAP_HEADS, &s->n_kv_heads, err)) ||
-        (st = sp_text_unsigned(t, "head_dim", 2, SP_CAP_WIDTH, &s->head_dim, err)) ||
+        (st = sp_text_unsigned(t, dim_key, 2, SP_CAP_WIDTH, &s->head_dim, err)) ||
         (st = sp_text_unsigned(t, "max_position_embeddings", 1, SP_CAP_POSITIONS, &s->max_positions,
                                err))) {
         return st;
@@ -181,7 +182,7 @@ static enum sp_status read_sizes(struct sp_sizes *s, const struct sp_config_text
         s->head_dim = s->n_hidden / s->n_heads;
     }
     if (s->head_dim % 2 != 0) {
-        return sp_fail(err, SP_E_INPUT, "head_dim %u is not even", s->head_dim);
+        return sp_fail(err, SP_E_INPUT, "%s %u is not even", dim_key, s->head_dim);
     }
     if (!t->family->full_heads) {
         s->full_head_dim = s->head_dim;
@@ -467,6 +468,7 @@ static enum sp_status parse(struct sp_config *c, const struct sp_json *root, cha
         (st = read_traits(c, &t, &sizes, err)) || (st = sp_config_read_ropes(c, &t, &sizes, err)) ||
         (st = sp_config_read_layers(c, &t, &sizes, err)) ||
         (st = sp_config_read_routing(c, &t, err)) ||
+        (st = sp_config_read_latent(c, &t, &sizes, err)) ||
         (st = sp_config_read_gemma4(c, &t, &sizes, err)) ||
         (st = sp_config_read_delta(c, &t, err)) || (st = sp_config_read_short_conv(c, &t, err)) ||
         (st = sp_config_read_mamba(c, &t, err)) || (st = sp_config_read_falcon_h1(c, &t, err))) {
@@ -493,6 +495,11 @@ done:
     sp_config_release(&c);
     sp_json_free(root);
     return st;
+}
+
+unsigned sp_config_value_dim(const struct sp_config *config, const struct sp_layer_config *layer)
+{
+    return config->latent.kv_rank ? config->latent.kv_rank : layer->head_dim;
 }
 
 unsigned sp_config_last_keys(const struct sp_config *config, bool windowed)

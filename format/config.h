@@ -38,6 +38,7 @@ struct sp_rope {
     double beta_fast, beta_slow; /* yarn */
     bool truncate;               /* yarn */
     double amplitude;            /* A: multiplies cos and sin */
+    double score_scale;          /* multiplies scores of latent attention */
     float *short_factors;        /* longrope: [n_rot/2], owned, else NULL */
     float *long_factors;         /* longrope: [n_rot/2], owned, else NULL */
 };
@@ -88,6 +89,24 @@ struct sp_layer_config {
     unsigned n_experts_used;
 };
 
+/* Multi-head latent attention: every attention layer stores, in place of the keys and values of its
+ * heads, one vector that all of them are made of (the latent) and one rotated key that they share.
+ * Matrices of each head take a query to the latent's dims, and the mean of the latents that it has
+ * seen to the dims of a value, so a layer has one key of kv_rank + turned_dim dims, whose first
+ * kv_rank dims are its value. Source: DeepSeek-V2, arXiv 2405.04434, section 2.1. */
+struct sp_latent_config {
+    unsigned kv_rank;    /* dims of the latent; 0: no latent attention */
+    unsigned q_rank;     /* of a latent that queries are made of; 0: they come from the input */
+    unsigned still_dim;  /* dims of a query that do not rotate, the first of a head, */
+    unsigned turned_dim; /* ... and those that do */
+    unsigned value_dim;  /* of a head */
+    bool rows_paired;    /* in a checkpoint, rows that rotate together are neighbours */
+};
+
+/* The norms of latents have an epsilon of their own, whatever a config says: the modeling files
+ * leave it to the default of their norm. */
+#define SP_LATENT_EPS 1e-6
+
 /* Gated delta-rule layers (SP_MIXER_DELTA_NET): value head h reads key head h / (value / key). */
 struct sp_delta_config {
     unsigned n_key_heads, n_value_heads;
@@ -137,7 +156,8 @@ struct sp_routing {
     bool corrected; /* what is added to an expert's score has a say in the choice, not in the weight
                      */
     unsigned n_groups;      /* experts lie in so many groups, 0 or 1: in one; */
-    unsigned n_groups_used; /* ... those count whose two best scores have the largest sums */
+    unsigned n_groups_used; /* ... those count whose two best scores have the largest sums, */
+    bool groups_by_best;    /* ... or whose best scores are the largest (DeepSeek-V2) */
     bool norm;              /* weights are divided by their sum, */
     double norm_eps;        /* ... plus this, */
     double scale;           /* then multiplied by this */
@@ -250,6 +270,7 @@ struct sp_config {
     double query_growth_from;
     struct sp_routing routing;
     double swiglu_limit;
+    struct sp_latent_config latent;
     struct sp_delta_config delta; /* zero: no such layers */
     struct sp_short_conv_config short_conv;
     struct sp_mamba_config mamba;
@@ -317,6 +338,9 @@ SP_MUST_CHECK enum sp_status sp_config_check_eagle3(const struct sp_config *draf
 SP_MUST_CHECK enum sp_status sp_config_check_token_map(enum sp_draft_kind kind, const float *d2t,
                                                        size_t n, size_t n_vocab,
                                                        struct sp_err *err);
+
+/* Dims of a value that an attention layer stores for each of its n_kv_heads; keys have head_dim. */
+unsigned sp_config_value_dim(const struct sp_config *config, const struct sp_layer_config *layer);
 
 /* The last layer with keys of its own, among those with a window or those without; n_layers when
  * there is none. */

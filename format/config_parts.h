@@ -4,6 +4,7 @@
  * config_rope.c    old and new spellings of rotation -> struct sp_rope
  * config_layers.c  windows, rotation and experts of each layer
  * config_routing.c how experts are chosen
+ * config_latent.c  multi-head latent attention
  * config_delta.c   gated delta-rule layers
  * config_short_conv.c  short convolutions, and what else LFM2 says in its own words
  * config_mamba.c   Mamba-2 layers
@@ -97,6 +98,13 @@ SP_MUST_CHECK enum sp_status sp_config_read_layers(struct sp_config *out,
 /* Fills `routing`. Needs the layers. */
 SP_MUST_CHECK enum sp_status
 sp_config_read_routing(struct sp_config *out, const struct sp_config_text *t, struct sp_err *err);
+
+/* Fills `latent` where the family attends so, and what follows for the layers and the scale of
+ * scores. Needs the layers, and ropes, whose head_dim is that of the rotated dims alone. */
+SP_MUST_CHECK enum sp_status sp_config_read_latent(struct sp_config *out,
+                                                   const struct sp_config_text *t,
+                                                   const struct sp_sizes *sizes,
+                                                   struct sp_err *err);
 
 /* Fills `delta` where the family has such layers. */
 SP_MUST_CHECK enum sp_status

@@ -66,7 +66,7 @@ static const struct {
     {"logit_scale", NEUTRAL_ONE, SP_READS_LOGIT_SCALE},
     {"scale_emb", NEUTRAL_ONE, 0},
     {"scale_depth", NEUTRAL_NULL, 0},
-    {"kv_lora_rank", NEUTRAL_NULL, 0},
+    {"kv_lora_rank", NEUTRAL_NULL, SP_READS_LATENT},
     {"attn_output_gate", NEUTRAL_GATE, 0},
     {"gating", NEUTRAL_FALSE, 0},
     {"attention_sink_bias", NEUTRAL_FALSE, 0},

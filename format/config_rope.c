@@ -302,7 +302,7 @@ static enum sp_status read_rope(struct sp_rope *r, const struct rope_source *s, 
     double partial;
     enum sp_status st;
 
-    r->factor = r->amplitude = 1;
+    r->factor = r->amplitude = r->score_scale = 1;
     r->theta = s->theta;
     if ((st = read_type(&r->kind, s, err)) || (st = check_keys(s, err)) ||
         (st = sp_json_get_double(s->dict, "rope_theta", 2, 1e15, &r->theta, err))) {
@@ -398,6 +398,22 @@ static bool of_layer_types(const struct sp_config_text *t)
            t->family->local_unscaled;
 }
 
+/* Scores over still and turned dims alike grow by mscale_all_dim, which amplitude gives the turned
+ * ones alone. Source: yarn_apply_mscale of transformers' DeepSeek files, which asks for any type.
+ */
+static enum sp_status read_score_scale(struct sp_rope *r, const struct rope_source *s,
+                                       struct sp_err *err)
+{
+    double mscale = 0;
+    enum sp_status st;
+
+    if (s->t->family->latent == NULL || r->kind == SP_ROPE_DEFAULT) return SP_OK;
+    if ((st = sp_json_get_double(s->dict, "mscale_all_dim", 0, 1e6, &mscale, err))) return st;
+    if (mscale == 0) return SP_OK;
+    r->score_scale = yarn_mscale(r->factor, mscale) * yarn_mscale(r->factor, mscale);
+    return SP_OK;
+}
+
 static enum sp_status read_both(struct sp_config *c, struct rope_source *s,
                                 unsigned sliding_head_dim, const struct sp_json *other,
                                 struct sp_err *err)
@@ -419,7 +435,10 @@ static enum sp_status read_both(struct sp_config *c, struct rope_source *s,
         s->dict = sp_json_get(dict, "full_attention");
     }
     c->n_ropes = 1;
-    if ((st = read_rope(&c->ropes[0], s, err)) || (st = read_growth(c, s, err))) return st;
+    if ((st = read_rope(&c->ropes[0], s, err)) || (st = read_growth(c, s, err)) ||
+        (st = read_score_scale(&c->ropes[0], s, err))) {
+        return st;
+    }
     if (!nested && local_theta == 0 && !s->t->family->local_unscaled) return SP_OK;
     /* Sliding layers of their own: unscaled, unless a nested dict says otherwise. */
     s->dict = nested ? sp_json_get(dict, "sliding_attention") : NULL;

@@ -1,6 +1,8 @@
 /* How the experts of a layer are chosen and weighed. */
 #include "format/config_parts.h"
 
+#include <string.h>
+
 static enum sp_status check_groups(const struct sp_routing *r, unsigned n_experts,
                                    unsigned n_experts_used, struct sp_err *err)
 {
@@ -35,11 +37,45 @@ static enum sp_status check_least_sum(const struct sp_config *c, const struct sp
     return st;
 }
 
+/* Keys of DeepSeek's that say how experts are chosen; other families do not read them. scoring_func
+ * is for DeepSeek's own code, and must say what transformers does. */
+static enum sp_status check_scoring(const struct sp_config_text *t, struct sp_err *err)
+{
+    static const char key[] = "scoring_func";
+    const char *wanted = t->family->routing.law == SP_ROUTE_SIGMOID ? "sigmoid" : "softmax";
+    const char *name = wanted;
+    enum sp_status st = sp_text_string(t, key, &name, err);
+
+    if (st || strcmp(name, wanted) == 0) return st;
+    return sp_fail(err, SP_E_UNSUPPORTED, "%s \"%s\" is not supported for %s", key, name,
+                   t->family->name);
+}
+
+/* Whether groups of experts compete, and how; where scores are corrected, they always do. */
+static enum sp_status read_method(bool *grouped, struct sp_routing *r,
+                                  const struct sp_config_text *t, struct sp_err *err)
+{
+    static const char key[] = "topk_method";
+    bool corrected = t->family->routing.corrected;
+    const char *usual = corrected ? "noaux_tc" : "greedy", *name = usual;
+    enum sp_status st;
+
+    *grouped = true;
+    if (t->family->latent == NULL) return SP_OK;
+    if ((st = check_scoring(t, err)) || (st = sp_text_string(t, key, &name, err))) return st;
+    r->groups_by_best = !corrected && strcmp(name, "group_limited_greedy") == 0;
+    *grouped = corrected || r->groups_by_best;
+    if (r->groups_by_best || strcmp(name, usual) == 0) return SP_OK;
+    return sp_fail(err, SP_E_UNSUPPORTED, "%s \"%s\" is not supported for %s", key, name,
+                   t->family->name);
+}
+
 enum sp_status sp_config_read_routing(struct sp_config *out, const struct sp_config_text *t,
                                       struct sp_err *err)
 {
     const struct sp_family *f = t->family;
     struct sp_routing *r = &out->routing;
+    bool grouped;
     enum sp_status st;
 
     *r = f->routing;
@@ -47,7 +83,7 @@ enum sp_status sp_config_read_routing(struct sp_config *out, const struct sp_con
     if (!(f->reads & SP_READS_EXPERTS)) return SP_OK;
     if (f->gpt_oss_mlp) return SP_OK;
     if ((st = sp_text_bool(t, "norm_topk_prob", &r->norm, err))) return st;
-    if (!r->norm && f->router_norm_fixed) {
+    if (r->norm != f->routing.norm && f->router_norm_fixed) {
         return sp_fail(err, SP_E_UNSUPPORTED, "norm_topk_prob is not supported for %s", f->name);
     }
     if (f->expert_keys.corrected &&
@@ -61,6 +97,7 @@ enum sp_status sp_config_read_routing(struct sp_config *out, const struct sp_con
         if (st) return st;
     }
     if (!(f->reads & SP_READS_ROUTED)) return SP_OK;
+    if ((st = read_method(&grouped, r, t, err)) || !grouped) return st;
     if ((st = sp_text_unsigned(t, "n_group", 1, SP_CAP_EXPERTS, &r->n_groups, err)) ||
         (st = sp_text_unsigned(t, "topk_group", 1, SP_CAP_EXPERTS, &r->n_groups_used, err))) {
         return st;

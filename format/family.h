@@ -6,8 +6,10 @@
  * lm_head.weight, layers.N.input_layernorm.weight, layers.N.self_attn.q_proj.weight, ...; experts
  * are stacked: layers.N.mlp.experts.gate_proj.weight [E, I, H]; output gates stand apart from the
  * queries: layers.N.self_attn.gate_proj.weight. Row i of a head of q or k rotates with row
- * i + n_rot / 2, whichever rows do so in the checkpoint. Drafts: fc.weight, hidden_norm.weight,
- * d2t, ... A tensor that a checkpoint stores fused or apart is described by its pieces. */
+ * i + n_rot / 2, whichever rows do so in the checkpoint. Latent attention has kv_b_proj by heads:
+ * k_b_proj [heads, latent, still dims of a query], transposed, and v_b_proj [heads, value, latent].
+ * Drafts: fc.weight, hidden_norm.weight, d2t, ... A tensor that a checkpoint stores fused or apart
+ * is described by its pieces. */
 #ifndef SP_FORMAT_FAMILY_H
 #define SP_FORMAT_FAMILY_H
 
@@ -44,6 +46,8 @@ struct sp_piece {
     uint64_t n_rows;          /* over all leading dimensions */
     uint64_t n_cols;          /* elements of a row */
     bool transposed;          /* the source is [.., cols, rows] */
+    uint64_t pitch; /* transposed: rows of the source from one such matrix to the next, n_cols of
+                       them its own; 0: all are */
 };
 
 struct sp_tensor_spec {

@@ -209,6 +209,17 @@ static const struct sp_form_row forms[] = {
     {SP_STORED_GROUPED, "linear_attn.in_proj_a.weight", "linear_attn.in_proj_ba.weight", SP_FORM_BA,
      1},
 
+    {SP_STORED_GROUPED, "self_attn.k_b_proj.weight", "self_attn.kv_b_proj.weight",
+     SP_FORM_LATENT_KEYS, 0},
+    {SP_STORED_GROUPED, "self_attn.v_b_proj.weight", "self_attn.kv_b_proj.weight",
+     SP_FORM_LATENT_VALUES, 0},
+    {SP_STORED_GROUPED, "self_attn.q_proj.weight", "self_attn.q_proj.weight", SP_FORM_TAILS, 0},
+    {SP_STORED_GROUPED, "self_attn.q_b_proj.weight", "self_attn.q_b_proj.weight", SP_FORM_TAILS, 0},
+    {SP_STORED_GROUPED, "self_attn.kv_a_proj_with_mqa.weight",
+     "self_attn.kv_a_proj_with_mqa.weight", SP_FORM_TAILS, 1},
+    {SP_STORED_GROUPED, "self_attn.kv_a_proj_with_mqa.bias", "self_attn.kv_a_proj_with_mqa.bias",
+     SP_FORM_TAILS, 1},
+
     {SP_STORED_LFM2 | SP_STORED_LFM3, "input_layernorm.weight", "operator_norm.weight",
      SP_FORM_WHOLE, 0},
     {SP_STORED_LFM2, "post_attention_layernorm.weight", "ffn_norm.weight", SP_FORM_WHOLE, 0},

@@ -85,24 +85,27 @@ SP_MUST_CHECK enum sp_status sp_matcher_place(struct sp_matcher *m, struct sp_te
 
 /* How a source tensor holds a canonical one. */
 enum sp_form {
-    SP_FORM_WHOLE,      /* as it is, maybe under another name */
-    SP_FORM_QKV,        /* rows of q, k, v; `part` says which */
-    SP_FORM_GATE_UP,    /* rows of gate, up */
-    SP_FORM_EACH,       /* one tensor for each expert */
-    SP_FORM_HALVES,     /* [E, 2I, H]: rows of gate, up for each expert */
-    SP_FORM_ALTERNATE,  /* [E, H, 2I]: gate, up, gate, up, ... transposed */
-    SP_FORM_ROWS,       /* [E, 2I, H]: gate, up, gate, up, ... */
-    SP_FORM_TRANSPOSED, /* [E, cols, rows] */
-    SP_FORM_BIASES,     /* [E, 2I]: gate, up, gate, up, ... */
-    SP_FORM_HEADS,      /* [2 n, H]: query rows, then gate rows, of each head */
-    SP_FORM_QKVZ,       /* delta layers: rows of q, k, v, z of each key head; `part` 1: of z */
-    SP_FORM_ROW,        /* a vector as the only row of a matrix */
-    SP_FORM_BA,         /* ... of b, a of each key head; `part` says which */
-    SP_FORM_PAIRS,      /* of each head, rows that rotate together are neighbours */
-    SP_FORM_HEADWISE,   /* a vector for each head */
-    SP_FORM_BACKWARD,   /* of each head, the halves are the other way round */
-    SP_FORM_SCALAR,     /* without dimensions */
-    SP_FORM_ZXBCDT,     /* Mamba-2 layers: rows of z, of x, B and C, of dt; `part` says which */
+    SP_FORM_WHOLE,         /* as it is, maybe under another name */
+    SP_FORM_QKV,           /* rows of q, k, v; `part` says which */
+    SP_FORM_GATE_UP,       /* rows of gate, up */
+    SP_FORM_EACH,          /* one tensor for each expert */
+    SP_FORM_HALVES,        /* [E, 2I, H]: rows of gate, up for each expert */
+    SP_FORM_ALTERNATE,     /* [E, H, 2I]: gate, up, gate, up, ... transposed */
+    SP_FORM_ROWS,          /* [E, 2I, H]: gate, up, gate, up, ... */
+    SP_FORM_TRANSPOSED,    /* [E, cols, rows] */
+    SP_FORM_BIASES,        /* [E, 2I]: gate, up, gate, up, ... */
+    SP_FORM_HEADS,         /* [2 n, H]: query rows, then gate rows, of each head */
+    SP_FORM_QKVZ,          /* delta layers: rows of q, k, v, z of each key head; `part` 1: of z */
+    SP_FORM_ROW,           /* a vector as the only row of a matrix */
+    SP_FORM_BA,            /* ... of b, a of each key head; `part` says which */
+    SP_FORM_PAIRS,         /* of each head, rows that rotate together are neighbours */
+    SP_FORM_TAILS,         /* maybe the last ones: of each head of q; `part` 1: of one in all */
+    SP_FORM_LATENT_KEYS,   /* of each head rows of keys, then of values: the former, transposed, */
+    SP_FORM_LATENT_VALUES, /* ... and the latter */
+    SP_FORM_HEADWISE,      /* a vector for each head */
+    SP_FORM_BACKWARD,      /* of each head, the halves are the other way round */
+    SP_FORM_SCALAR,        /* without dimensions */
+    SP_FORM_ZXBCDT,        /* Mamba-2 layers: rows of z, of x, B and C, of dt; `part` says which */
 };
 
 struct sp_form_row {

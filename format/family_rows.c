@@ -189,31 +189,87 @@ static enum sp_status add_scalar(struct sp_matcher *m, struct sp_tensor_spec *sp
     return sp_matcher_add(m, spec, name, (struct sp_piece){.step = 1, .n_rows = 1, .n_cols = 1});
 }
 
-/* Of each head's rotated rows 0, 2, 4, ..., then 1, 3, 5, ..., then those that do not rotate: row i
- * rotates with row i + n_rot / 2, as everywhere else. */
+/* Heads of rows, of which n_rot rotate, and `still` rows in front of them do not: of each head what
+ * is in front, rotated rows 0, 2, 4, ..., then 1, 3, 5, ..., then the rest: row i of the rotated
+ * ones rotates with row i + n_rot / 2, as everywhere else. The source has been claimed. */
+static enum sp_status add_paired(struct sp_matcher *m, struct sp_tensor_spec *spec,
+                                 const char *name, uint64_t head_dim, uint64_t still,
+                                 uint64_t n_rot)
+{
+    uint64_t n_cols = spec->rank == 2 ? spec->shape[1] : 1, behind = still + n_rot;
+    enum sp_status st = SP_OK;
+
+    for (uint64_t row = 0; st == SP_OK && row < spec->shape[0]; row += head_dim) {
+        const struct sp_piece pieces[] = {
+            {.first_row = row, .step = 1, .n_rows = still, .n_cols = n_cols},
+            {.first_row = row + still, .step = 2, .n_rows = n_rot / 2, .n_cols = n_cols},
+            {.first_row = row + still + 1, .step = 2, .n_rows = n_rot / 2, .n_cols = n_cols},
+            {.first_row = row + behind, .step = 1, .n_rows = head_dim - behind, .n_cols = n_cols},
+        };
+        for (size_t i = 0; st == SP_OK && i < 4; i++) {
+            if (pieces[i].n_rows) st = sp_matcher_add(m, spec, name, pieces[i]);
+        }
+    }
+    return st;
+}
+
 static enum sp_status add_pairs(struct sp_matcher *m, struct sp_tensor_spec *spec, const char *name,
                                 const struct sp_layer_config *l)
 {
     /* A norm with weights for every head is a matrix there, of a row for each. */
     bool is_matrix = spec->role == SP_ROLE_NORM && m->config->qk_norm == SP_QK_OWN;
     uint64_t heads[2] = {spec->shape[0] / l->head_dim, l->head_dim};
-    uint64_t n_cols = spec->rank == 2 ? spec->shape[1] : 1;
-    uint64_t n_rot = l->rope < 0 ? 0 : m->config->ropes[l->rope].n_rot;
     enum sp_status st;
     bool found;
 
     st = sp_matcher_claim(&found, m, name, is_matrix ? heads : spec->shape,
                           is_matrix ? 2 : spec->rank);
     if (st || !found) return st;
-    for (uint64_t row = 0; st == SP_OK && row < spec->shape[0]; row += l->head_dim) {
-        const struct sp_piece pieces[] = {
-            {.first_row = row, .step = 2, .n_rows = n_rot / 2, .n_cols = n_cols},
-            {.first_row = row + 1, .step = 2, .n_rows = n_rot / 2, .n_cols = n_cols},
-            {.first_row = row + n_rot, .step = 1, .n_rows = l->head_dim - n_rot, .n_cols = n_cols},
-        };
-        for (size_t i = 0; st == SP_OK && i < 3; i++) {
-            if (pieces[i].n_rows) st = sp_matcher_add(m, spec, name, pieces[i]);
-        }
+    return add_paired(m, spec, name, l->head_dim, 0,
+                      l->rope < 0 ? 0 : m->config->ropes[l->rope].n_rot);
+}
+
+/* Heads whose last rows rotate, maybe in pairs of neighbours: of queries, or the latent with the
+ * key beside it. */
+static enum sp_status add_tails(struct sp_matcher *m, struct sp_tensor_spec *spec, const char *name,
+                                unsigned part)
+{
+    const struct sp_latent_config *c = &m->config->latent;
+    uint64_t still = part ? c->kv_rank : c->still_dim;
+    enum sp_status st;
+    bool found;
+
+    if (!c->rows_paired) return sp_form_add_whole(m, spec, name);
+    st = sp_matcher_claim(&found, m, name, spec->shape, spec->rank);
+    if (st || !found) return st;
+    return add_paired(m, spec, name, still + c->turned_dim, still, c->turned_dim);
+}
+
+/* Of each head's rows in kv_b_proj, those that make keys of a latent, as columns; or values. */
+static enum sp_status add_latent(struct sp_matcher *m, struct sp_tensor_spec *spec,
+                                 const char *name, enum sp_form form, uint64_t n_heads)
+{
+    const struct sp_latent_config *c = &m->config->latent;
+    uint64_t head = (uint64_t)c->still_dim + c->value_dim;
+    uint64_t shape[2] = {n_heads * head, c->kv_rank};
+    enum sp_status st;
+    bool found;
+
+    if ((st = sp_matcher_claim(&found, m, name, shape, 2)) || !found) return st;
+    if (form == SP_FORM_LATENT_KEYS) {
+        return sp_matcher_add(m, spec, name,
+                              (struct sp_piece){.step = 1,
+                                                .n_rows = n_heads * c->kv_rank,
+                                                .n_cols = c->still_dim,
+                                                .transposed = true,
+                                                .pitch = head});
+    }
+    for (uint64_t h = 0; st == SP_OK && h < n_heads; h++) {
+        struct sp_piece piece = {.first_row = h * head + c->still_dim,
+                                 .step = 1,
+                                 .n_rows = c->value_dim,
+                                 .n_cols = c->kv_rank};
+        st = sp_matcher_add(m, spec, name, piece);
     }
     return st;
 }
@@ -300,6 +356,11 @@ enum sp_status sp_form_add(struct sp_matcher *m, struct sp_tensor_spec *spec,
         return add_mamba_rows(m, spec, name, form->part);
     case SP_FORM_PAIRS:
         return add_pairs(m, spec, name, l);
+    case SP_FORM_TAILS:
+        return add_tails(m, spec, name, form->part);
+    case SP_FORM_LATENT_KEYS:
+    case SP_FORM_LATENT_VALUES:
+        return add_latent(m, spec, name, form->form, l->n_heads);
     case SP_FORM_HEADWISE:
         return add_headwise(m, spec, name, l);
     case SP_FORM_BACKWARD:

@@ -43,12 +43,12 @@ enum sp_storage {
     SP_STORED_BESIDE = 16,     /* experts stand beside mlp.*, which is the dense MLP (Gemma 4) */
     SP_STORED_SPARSE = 32,     /* block_sparse_moe.*; experts have w1, w3, w2 (Mixtral) */
     SP_STORED_LFM2 = 64,       /* operator_norm, feed_forward.w1, w3, w2, ... */
-    SP_STORED_GROUPED = 128,   /* in_proj_qkvz and in_proj_ba, key head by key head (Qwen3-Next) */
-    SP_STORED_GATE_UP = 256,   /* gate_up_proj, contiguous rows (Phi-3) */
-    SP_STORED_PAIRED = 512,    /* neighbouring rows of q and k rotate together (GLM-4) */
-    SP_STORED_GLM4 = 1024,     /* post_self_attn_layernorm, post_mlp_layernorm */
-    SP_STORED_HUNYUAN = 2048,  /* query_layernorm, key_layernorm */
-    SP_STORED_ROUTED = 4096,   /* a router's correction, shared_experts (GLM-4.5, ERNIE 4.5) */
+    SP_STORED_GROUPED = 128, /* head by head: in_proj_qkvz and in_proj_ba (Qwen3-Next), kv_b_proj */
+    SP_STORED_GATE_UP = 256, /* gate_up_proj, contiguous rows (Phi-3) */
+    SP_STORED_PAIRED = 512,  /* neighbouring rows of q and k rotate together (GLM-4) */
+    SP_STORED_GLM4 = 1024,   /* post_self_attn_layernorm, post_mlp_layernorm */
+    SP_STORED_HUNYUAN = 2048,    /* query_layernorm, key_layernorm */
+    SP_STORED_ROUTED = 4096,     /* a router's correction, shared_experts (GLM-4.5, ERNIE 4.5) */
     SP_STORED_STATICS = 1048576, /* ... the correction as a row of moe_statics (ERNIE 4.5) */
     SP_STORED_C_FC = 8192,       /* mlp.c_fc, mlp.c_proj (StarCoder2) */
     SP_STORED_LINEAR = 16384, /* block_sparse_moe.input_linear, output_linear, router (Granite) */
@@ -87,6 +87,7 @@ enum sp_family_reads {
     SP_READS_FALCON_H1 = 16384,   /* what config_falcon_h1.c reads */
     SP_READS_CLIP = 32768,        /* clip_qkv */
     SP_READS_THETAS = 65536,      /* layer_rope_theta */
+    SP_READS_LATENT = 131072,     /* what config_latent.c reads */
     SP_READS_ERNIE = 8192,        /* moe_num_experts, moe_num_shared_experts, moe_norm_min */
 };
 
@@ -114,6 +115,13 @@ struct sp_mamba_family {
     struct sp_mamba_config defaults; /* head_dim 0: values / heads */
     bool beside;                     /* attention, in every layer (Falcon-H1) */
     bool one_limit;                  /* of dt: time_step_min; time_step_limit is not read */
+};
+
+/* What latent attention is like by default. The dims that rotate, qk_rope_head_dim, are the
+ * family's sizes.head_dim. */
+struct sp_latent_family {
+    struct sp_latent_config defaults;
+    bool always_paired; /* whatever rope_interleave says */
 };
 
 struct sp_family {
@@ -177,7 +185,8 @@ struct sp_family {
     bool delta_layers; /* layer_types may say linear_attention: gated delta rule (Qwen3.5) */
     bool conv_layers;  /* ... conv: gated short convolution (LFM2) */
     const char *attention_list; /* names all layers but these, without layer_types; or NULL */
-    const struct sp_mamba_family *mamba; /* ... mamba, or linear_attention: Mamba-2; or NULL */
+    const struct sp_mamba_family *mamba;   /* ... mamba, or linear_attention: Mamba-2; or NULL */
+    const struct sp_latent_family *latent; /* NULL: keys and values of their own */
     bool adjusted_ffn; /* intermediate_size is adjusted unless the config says otherwise (LFM2) */
     bool output_gate;  /* attention output is gated, */
     bool head_gate;    /* ... or each head by one number */
@@ -210,7 +219,8 @@ const struct sp_wrapper *sp_wrapper_by_type(const char *name);
 const struct sp_wrapper *sp_wrapper_by_architecture(const char *name);
 
 /* The rows, each table ending with one without a name. */
-extern const struct sp_family sp_families_dense[], sp_families_experts[], sp_families_hybrid[];
+extern const struct sp_family sp_families_dense[], sp_families_experts[], sp_families_hybrid[],
+    sp_families_latent[];
 
 /* Row i of all tables together, NULL past the last. */
 const struct sp_family *sp_family_at(size_t i);

@@ -46,10 +46,36 @@ static bool has_mamba_conv_bias(const struct sp_config *c, const struct sp_layer
     return is_mamba(c, l) && c->mamba.conv_bias;
 }
 
+static bool is_latent(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    return is_attention(c, l) && c->latent.kv_rank != 0;
+}
+
+static bool has_latent_bias(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    return is_latent(c, l) && c->qkv_bias;
+}
+
+/* Queries that are made of a latent of theirs. */
+static bool has_q_latent(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    return is_latent(c, l) && c->latent.q_rank != 0;
+}
+
+static bool has_q_latent_bias(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    return has_q_latent(c, l) && c->qkv_bias;
+}
+
+static bool has_q(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    return is_attention(c, l) && c->latent.q_rank == 0;
+}
+
 /* Keys of its own, not an earlier layer's? */
 static bool has_k(const struct sp_config *c, const struct sp_layer_config *l)
 {
-    return is_attention(c, l) && l->kv_source == (int)(l - c->layers);
+    return is_attention(c, l) && !is_latent(c, l) && l->kv_source == (int)(l - c->layers);
 }
 
 static bool has_v(const struct sp_config *c, const struct sp_layer_config *l)
@@ -91,7 +117,7 @@ static bool has_head_gate(const struct sp_config *c, const struct sp_layer_confi
 
 static bool has_qkv_bias(const struct sp_config *c, const struct sp_layer_config *l)
 {
-    return is_attention(c, l) && c->qkv_bias;
+    return is_attention(c, l) && !is_latent(c, l) && c->qkv_bias;
 }
 
 static bool has_o_bias(const struct sp_config *c, const struct sp_layer_config *l)
@@ -347,10 +373,28 @@ static bool has_fc(const struct sp_config *c, const struct sp_layer_config *l)
 const struct sp_tensor_row sp_layer_tensors[] = {
     {"input_layernorm.weight", SP_ROLE_NORM, {SP_DIM_HIDDEN}, has_input_norm},
     {"hidden_norm.weight", SP_ROLE_NORM, {SP_DIM_HIDDEN}, reads_pair},
-    {"self_attn.q_proj.weight", SP_ROLE_ATTENTION, {SP_DIM_Q, SP_DIM_INPUT}, is_attention},
+    {"self_attn.q_proj.weight", SP_ROLE_ATTENTION, {SP_DIM_Q, SP_DIM_INPUT}, has_q},
     {"self_attn.k_proj.weight", SP_ROLE_KEY_VALUE, {SP_DIM_KV, SP_DIM_INPUT}, has_k},
     {"self_attn.v_proj.weight", SP_ROLE_KEY_VALUE, {SP_DIM_KV, SP_DIM_INPUT}, has_v},
-    {"self_attn.o_proj.weight", SP_ROLE_ATTENTION, {SP_DIM_HIDDEN, SP_DIM_Q}, is_attention},
+    {"self_attn.q_a_proj.weight", SP_ROLE_ATTENTION, {SP_DIM_Q_RANK, SP_DIM_HIDDEN}, has_q_latent},
+    {"self_attn.q_a_proj.bias", SP_ROLE_BIAS, {SP_DIM_Q_RANK}, has_q_latent_bias},
+    {"self_attn.q_a_layernorm.weight", SP_ROLE_NORM, {SP_DIM_Q_RANK}, has_q_latent},
+    {"self_attn.q_b_proj.weight", SP_ROLE_ATTENTION, {SP_DIM_Q, SP_DIM_Q_RANK}, has_q_latent},
+    {"self_attn.kv_a_proj_with_mqa.weight",
+     SP_ROLE_KEY_VALUE,
+     {SP_DIM_KV_A, SP_DIM_HIDDEN},
+     is_latent},
+    {"self_attn.kv_a_proj_with_mqa.bias", SP_ROLE_BIAS, {SP_DIM_KV_A}, has_latent_bias},
+    {"self_attn.kv_a_layernorm.weight", SP_ROLE_NORM, {SP_DIM_KV_RANK}, is_latent},
+    {"self_attn.k_b_proj.weight",
+     SP_ROLE_ATTENTION,
+     {SP_DIM_HEADS, SP_DIM_KV_RANK, SP_DIM_STILL},
+     is_latent},
+    {"self_attn.v_b_proj.weight",
+     SP_ROLE_ATTENTION,
+     {SP_DIM_HEADS, SP_DIM_VALUE, SP_DIM_KV_RANK},
+     is_latent},
+    {"self_attn.o_proj.weight", SP_ROLE_ATTENTION, {SP_DIM_HIDDEN, SP_DIM_O}, is_attention},
     {"self_attn.gate_proj.weight", SP_ROLE_ATTENTION, {SP_DIM_Q, SP_DIM_HIDDEN}, has_output_gate},
     {"self_attn.head_gate.weight", SP_ROLE_GATE, {SP_DIM_HEADS, SP_DIM_HIDDEN}, has_head_gate},
     {"self_attn.q_proj.bias", SP_ROLE_BIAS, {SP_DIM_Q}, has_qkv_bias},

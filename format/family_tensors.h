@@ -11,10 +11,16 @@ enum sp_dim {
     SP_DIM_HIDDEN,
     SP_DIM_INPUT, /* what q, k and v read: hidden; twice as much in a layer that reads pairs */
     SP_DIM_VOCAB,
-    SP_DIM_Q,      /* n_heads * head_dim */
-    SP_DIM_KV,     /* n_kv_heads * head_dim */
-    SP_DIM_Q_NORM, /* weights of the queries' norm, of one head or of all, */
-    SP_DIM_K_NORM, /* ... of the keys' */
+    SP_DIM_Q,       /* n_heads * head_dim; of latent attention: the queries that are projected, */
+    SP_DIM_O,       /* ... what attention makes: the same, or n_heads * value_dim */
+    SP_DIM_Q_RANK,  /* latent attention: width of the queries' latent, */
+    SP_DIM_KV_RANK, /* ... of that of keys and values, */
+    SP_DIM_KV_A,    /* ... with the key beside it, */
+    SP_DIM_STILL,   /* ... of what does not rotate in a query, */
+    SP_DIM_VALUE,   /* ... of a head's value */
+    SP_DIM_KV,      /* n_kv_heads * head_dim */
+    SP_DIM_Q_NORM,  /* weights of the queries' norm, of one head or of all, */
+    SP_DIM_K_NORM,  /* ... of the keys' */
     SP_DIM_HEADS,
     SP_DIM_FFN,
     SP_DIM_EXPERTS,

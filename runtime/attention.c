@@ -126,6 +126,7 @@ struct run {
     const struct sp_attention *job;
     const struct sp_vector *vector;
     struct sp_attention_scratch *scratch;
+    size_t q_step, out_step;      /* from a row's head to the next */
     size_t group;                 /* query heads of a kv head */
     size_t n_queries;             /* of one kv head: group * n_rows */
     size_t tile, n_tiles;         /* queries of a tile; tiles of a kv head */
@@ -176,7 +177,7 @@ static void gather_queries(const struct run *run, const struct tile *tile, struc
         size_t e = tile->first + i;
         const float *row = run->job->q + e / run->group * run->job->ldq;
         run->vector->kv[kv->type]->prepare(w->queries + i * size,
-                                           row + query_head(run, tile, e) * d, d);
+                                           row + query_head(run, tile, e) * run->q_step, d);
     }
 }
 
@@ -206,7 +207,7 @@ static void attend_queries(const struct run *run, const struct tile *tile, struc
     const struct sp_kv *kv = job->kv;
     const struct sp_vector *vector = run->vector;
     const struct sp_vector_kv *type = vector->kv[kv->type];
-    size_t start = span * SP_SPAN, d = kv->head_dim, low = w->first[i], high = w->last[i];
+    size_t start = span * SP_SPAN, low = w->first[i], high = w->last[i];
     float *scores = w->scores + i * SP_SPAN;
 
     for (size_t j = i; j < i + n; j++) {
@@ -214,9 +215,9 @@ static void attend_queries(const struct run *run, const struct tile *tile, struc
         if (w->last[j] > high) high = w->last[j];
     }
     low -= low % SP_KV_BLOCK;
-    type->scores(scores + low, SP_SPAN, w->queries + i * sp_query_size(d), n,
+    type->scores(scores + low, SP_SPAN, w->queries + i * sp_query_size(kv->head_dim), n,
                  sp_kv_keys(kv, tile->head, start + low),
-                 (high - low + SP_KV_BLOCK - 1) / SP_KV_BLOCK, d, job->scale);
+                 (high - low + SP_KV_BLOCK - 1) / SP_KV_BLOCK, kv->head_dim, job->scale);
     for (size_t j = i; j < i + n; j++) {
         struct part *part = &to.parts[j * to.step];
         float *s = w->scores + j * SP_SPAN;
@@ -225,7 +226,7 @@ static void attend_queries(const struct run *run, const struct tile *tile, struc
         vector->softmax(s, first, last, &part->max, &part->sum);
     }
     type->weigh(to.parts[i * to.step].values, to.step * run->scratch->ld, scores, SP_SPAN,
-                w->first + i, w->last + i, n, sp_kv_values(kv, tile->head, start), d);
+                w->first + i, w->last + i, n, sp_kv_values(kv, tile->head, start), kv->value_dim);
 }
 
 static void attend_span(const struct run *run, const struct tile *tile, struct worker *w,
@@ -253,7 +254,7 @@ static void begin_totals(const struct run *run, const struct tile *tile, struct 
         struct part *total = &w->total[i];
         total->max = sinks ? sinks[query_head(run, tile, tile->first + i)] : 0;
         total->sum = sinks ? 1 : 0;
-        memset(total->values, 0, run->job->kv->head_dim * sizeof(float));
+        memset(total->values, 0, run->job->kv->value_dim * sizeof(float));
     }
 }
 
@@ -261,7 +262,7 @@ static void begin_totals(const struct run *run, const struct tile *tile, struct 
 static void fold_span(const struct run *run, const struct tile *tile, struct worker *w, size_t span,
                       struct target from)
 {
-    size_t d = run->job->kv->head_dim, first, last;
+    size_t d = run->job->kv->value_dim, first, last;
 
     for (size_t i = 0; i < tile->n; i++) {
         const struct part *part = &from.parts[i * from.step];
@@ -285,11 +286,12 @@ static void fold_span(const struct run *run, const struct tile *tile, struct wor
 static void write_totals(const struct run *run, const struct tile *tile, struct worker *w)
 {
     const struct sp_attention *job = run->job;
-    size_t d = job->kv->head_dim;
+    size_t d = job->kv->value_dim;
 
     for (size_t i = 0; i < tile->n; i++) {
         size_t e = tile->first + i;
-        float *out = job->out + e / run->group * job->ld_out + query_head(run, tile, e) * d;
+        float *out =
+            job->out + e / run->group * job->ld_out + query_head(run, tile, e) * run->out_step;
         const struct part *total = &w->total[i];
         memcpy(out, total->values, d * sizeof(float));
         if (total->sum != 0) run->vector->scale(out, 1.0f / total->sum, d);
@@ -370,7 +372,8 @@ void sp_attend(const struct sp_attention *job, const struct sp_vector *vector, s
     struct run run = {.job = job, .vector = vector, .scratch = scratch, .first_span = SIZE_MAX};
     size_t n_tiles;
 
-    assert(job->n_heads % job->kv->n_heads == 0 && job->kv->head_dim <= scratch->ld);
+    assert(job->n_heads % job->kv->n_heads == 0 && job->kv->head_dim <= scratch->ld &&
+           job->kv->value_dim <= scratch->ld);
     if (job->n_rows == 0) return;
     for (size_t t = 0; t < job->n_rows; t++) {
         size_t first = job->ranges[t].first / SP_SPAN;
@@ -379,6 +382,8 @@ void sp_attend(const struct sp_attention *job, const struct sp_vector *vector, s
         if (last > run.last_span) run.last_span = last;
     }
     if (run.first_span > run.last_span) run.first_span = run.last_span;
+    run.q_step = job->q_step ? job->q_step : job->kv->head_dim;
+    run.out_step = job->out_step ? job->out_step : job->kv->value_dim;
     run.group = job->n_heads / job->kv->n_heads;
     run.n_queries = run.group * job->n_rows;
     cut(&run);

@@ -22,9 +22,9 @@ struct sp_attention {
     float cap;          /* soft cap after scaling; 0: none */
     const float *sinks; /* [n_heads] or NULL: a logit that joins the softmax and carries no value */
     const float *q;     /* [n_rows][ldq] */
-    size_t ldq;
-    float *out; /* [n_rows][ld_out] */
-    size_t ld_out;
+    size_t ldq, q_step; /* q_step: from a row's head to the next; 0: they lie side by side */
+    float *out;         /* [n_rows][ld_out] */
+    size_t ld_out, out_step; /* the same, of values */
     size_t n_rows;
     const struct sp_key_range *ranges; /* [n_rows] */
 };

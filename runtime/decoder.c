@@ -51,8 +51,9 @@ static enum sp_status open_caches(struct sp_decoder *d, struct sp_err *err)
         if (!(l->mixers & SP_MIXER_ATTENTION)) continue;
         d->keys[i] = l->kv_source < 0 ? borrowed_keys(d, l) : &d->caches[l->kv_source];
         if (l->kv_source != (int)i) continue;
-        if ((st = sp_kv_init(&d->caches[i], d->options.kv_type, l->n_kv_heads, l->head_dim,
-                             d->options.n_positions, l->window, d->options.max_rows, err))) {
+        struct sp_kv_shape shape = {l->n_kv_heads, l->head_dim, sp_config_value_dim(config, l)};
+        if ((st = sp_kv_init(&d->caches[i], d->options.kv_type, shape, d->options.n_positions,
+                             l->window, d->options.max_rows, err))) {
             return st;
         }
     }

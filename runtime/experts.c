@@ -141,8 +141,8 @@ static void score_experts(const struct route_job *job, float *scores)
     }
 }
 
-/* The sum of the two largest of n. */
-static float best_two(const float *merits, unsigned n)
+/* What a group's n merits make it worth: the sum of its two largest, or the largest. */
+static float worth_of_group(const struct sp_routing *routing, const float *merits, unsigned n)
 {
     float best = merits[0], second = -INFINITY;
 
@@ -154,7 +154,7 @@ static float best_two(const float *merits, unsigned n)
             second = merits[i];
         }
     }
-    return best + second;
+    return routing->groups_by_best ? best : best + second;
 }
 
 /* Experts outside the best groups cannot be chosen. */
@@ -164,7 +164,7 @@ static void drop_groups(const struct route_job *job, float *merits, float *of_gr
     unsigned n = job->config->n_experts / routing->n_groups;
 
     for (unsigned g = 0; g < routing->n_groups; g++)
-        of_groups[g] = best_two(merits + g * n, n);
+        of_groups[g] = worth_of_group(routing, merits + g * n, n);
     for (unsigned g = 0; g < routing->n_groups; g++) {
         unsigned n_better = 0;
         for (unsigned i = 0; i < routing->n_groups; i++) {

@@ -260,6 +260,15 @@ static void join_row(void *context, size_t t, unsigned worker)
     r->engine->vector->fma(y, r->beside + t * r->ld_x, (float)config->mamba_part, config->n_hidden);
 }
 
+static void run_attention(struct sp_room *r, unsigned layer, size_t n)
+{
+    if (r->latent) {
+        sp_latent_run(r, layer, n);
+    } else {
+        sp_attention_run(r, layer, n);
+    }
+}
+
 static void run_both(struct layer_job *job, unsigned layer)
 {
     struct sp_room *r = job->r;
@@ -281,7 +290,7 @@ static void run_mixers(struct layer_job *job, unsigned layer)
         run_both(job, layer);
         return;
     }
-    if (mixers & SP_MIXER_ATTENTION) sp_attention_run(job->r, layer, job->n);
+    if (mixers & SP_MIXER_ATTENTION) run_attention(job->r, layer, job->n);
     if (mixers & SP_MIXER_DELTA_NET) sp_delta_run(job->r, layer, job->n);
     if (mixers & SP_MIXER_SHORT_CONV) sp_short_conv_run(job->r, layer, job->n);
     if (mixers & SP_MIXER_MAMBA) sp_mamba_run(job->r, layer, job->n);

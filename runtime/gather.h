@@ -3,8 +3,8 @@
  *
  * Matrices that are multiplied together read the same input and share its sums, and so do the
  * experts of a layer. Matrices that no pass multiplies have none, nor have experts' down
- * projections, whose inputs are each expert's own. The sums depend on the passes alone, not on
- * threads. */
+ * projections and the matrices of heads (latent attention), whose inputs are each one's own. The
+ * sums depend on the passes alone, not on threads. */
 #ifndef SP_RUNTIME_GATHER_H
 #define SP_RUNTIME_GATHER_H
 

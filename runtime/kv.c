@@ -18,25 +18,33 @@ static bool count_slots(size_t *out, size_t n_positions, size_t window, size_t m
     return true;
 }
 
-enum sp_status sp_kv_init(struct sp_kv *kv, enum sp_kv_type type, unsigned n_heads,
-                          unsigned head_dim, size_t n_positions, size_t window, size_t max_rows,
-                          struct sp_err *err)
+static enum sp_status check_dim(enum sp_kv_type type, unsigned dim, struct sp_err *err)
 {
-    struct sp_kv new = {.type = type, .n_heads = n_heads, .head_dim = head_dim};
+    if (dim == 0 || dim > SP_MAX_HEAD_DIM) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "heads of %u dims: caches hold 1 to %d", dim,
+                       SP_MAX_HEAD_DIM);
+    }
+    if (type == SP_KV_Q8 && dim % SP_KV_GROUP) {
+        return sp_fail(err, SP_E_UNSUPPORTED,
+                       "q8 cache: heads of %u dims are not a multiple of %d; use f16 or f32", dim,
+                       SP_KV_GROUP);
+    }
+    return SP_OK;
+}
+
+enum sp_status sp_kv_init(struct sp_kv *kv, enum sp_kv_type type, struct sp_kv_shape shape,
+                          size_t n_positions, size_t window, size_t max_rows, struct sp_err *err)
+{
+    unsigned n_heads = shape.n_heads, value_dim = shape.value_dim;
+    struct sp_kv new = {.type = type, .n_heads = n_heads, .head_dim = shape.head_dim};
     enum sp_status st;
     size_t n;
 
-    if (head_dim == 0 || head_dim > SP_MAX_HEAD_DIM) {
-        return sp_fail(err, SP_E_UNSUPPORTED, "heads of %u dims: caches hold 1 to %d", head_dim,
-                       SP_MAX_HEAD_DIM);
-    }
-    if (type == SP_KV_Q8 && head_dim % SP_KV_GROUP) {
-        return sp_fail(err, SP_E_UNSUPPORTED,
-                       "q8 cache: heads of %u dims are not a multiple of %d; use f16 or f32",
-                       head_dim, SP_KV_GROUP);
-    }
-    new.key_block_size = sp_key_block_size(type, head_dim);
-    new.value_block_size = sp_value_block_size(type, head_dim);
+    new.value_dim = value_dim ? value_dim : shape.head_dim;
+    if ((st = check_dim(type, new.head_dim, err))) return st;
+    if ((st = check_dim(type, new.value_dim, err))) return st;
+    new.key_block_size = sp_key_block_size(type, new.head_dim);
+    new.value_block_size = sp_value_block_size(type, new.value_dim);
     if (!count_slots(&new.n_slots, n_positions, window, max_rows) ||
         !sp_mul(&n, new.n_slots / SP_KV_BLOCK, n_heads)) {
         return sp_fail(err, SP_E_NOMEM, "out of memory: a cache of %zu positions", n_positions);
@@ -71,7 +79,7 @@ void sp_kv_put_head(struct sp_kv *kv, const struct sp_vector *vector, size_t hea
     for (size_t t = 0; t < n; t++) {
         size_t lane = (pos + t) % SP_KV_BLOCK;
         type->store_key(sp_kv_keys(kv, head, pos + t), lane, k + t * ld, kv->head_dim);
-        type->store_value(sp_kv_values(kv, head, pos + t), lane, v + t * ld, kv->head_dim);
+        type->store_value(sp_kv_values(kv, head, pos + t), lane, v + t * ld, kv->value_dim);
     }
 }
 
@@ -79,7 +87,7 @@ void sp_kv_put(struct sp_kv *kv, const struct sp_vector *vector, size_t pos, siz
                const float *k, const float *v, size_t ld)
 {
     for (size_t h = 0; h < kv->n_heads; h++)
-        sp_kv_put_head(kv, vector, h, pos, n, k + h * kv->head_dim, v + h * kv->head_dim, ld);
+        sp_kv_put_head(kv, vector, h, pos, n, k + h * kv->head_dim, v + h * kv->value_dim, ld);
 }
 
 enum sp_status sp_kv_state(struct sp_kv *kv, struct sp_state *state, size_t len, struct sp_err *err)
@@ -110,14 +118,14 @@ static size_t copy_key(uint8_t *out, const struct sp_kv *kv, const uint8_t *bloc
 static size_t copy_value(uint8_t *out, const struct sp_kv *kv, const uint8_t *block, size_t lane)
 {
     size_t size = kv->value_block_size / SP_KV_BLOCK;
-    const uint8_t *codes = block + 4 * SP_KV_BLOCK + lane / 4 * 4 * kv->head_dim + lane % 4;
+    const uint8_t *codes = block + 4 * SP_KV_BLOCK + lane / 4 * 4 * kv->value_dim + lane % 4;
 
     if (kv->type != SP_KV_Q8) {
         memcpy(out, block + lane * size, size);
         return size;
     }
     memcpy(out, block + 4 * lane, 4);
-    for (size_t d = 0; d < kv->head_dim; d++)
+    for (size_t d = 0; d < kv->value_dim; d++)
         out[4 + d] = codes[4 * d];
     return size;
 }

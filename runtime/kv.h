@@ -14,7 +14,7 @@
 
 struct sp_kv {
     enum sp_kv_type type;
-    unsigned n_heads, head_dim;
+    unsigned n_heads, head_dim, value_dim; /* of a key, of a value */
     size_t n_slots;
     size_t key_block_size, value_block_size;
     uint8_t *keys;   /* [n_slots / 256][n_heads][256 / 16] key blocks, owned */
@@ -22,9 +22,15 @@ struct sp_kv {
     void *memory[2]; /* what keys and values lie in */
 };
 
+/* What a store holds of each position: of every head a key of head_dim dims and a value of as many,
+ * or of value_dim where that is not 0. */
+struct sp_kv_shape {
+    unsigned n_heads, head_dim, value_dim;
+};
+
 /* window 0: n_positions slots; else min(n_positions, window + max_rows); rounded up to SP_SPAN. */
-SP_MUST_CHECK enum sp_status sp_kv_init(struct sp_kv *kv, enum sp_kv_type type, unsigned n_heads,
-                                        unsigned head_dim, size_t n_positions, size_t window,
+SP_MUST_CHECK enum sp_status sp_kv_init(struct sp_kv *kv, enum sp_kv_type type,
+                                        struct sp_kv_shape shape, size_t n_positions, size_t window,
                                         size_t max_rows, struct sp_err *err);
 void sp_kv_release(struct sp_kv *kv);
 size_t sp_kv_size(const struct sp_kv *kv); /* bytes */

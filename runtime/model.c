@@ -235,6 +235,19 @@ static void bind_mamba(struct binder *b, struct sp_mamba_weights *w, unsigned i)
     w->norm = bind_norm(b, "@mamba.norm.weight", i);
 }
 
+static void bind_latent(struct binder *b, struct sp_latent_weights *w, unsigned i)
+{
+    w->q_a = bind_matrix(b, "@self_attn.q_a_proj.weight", i);
+    w->q_b = bind_matrix(b, "@self_attn.q_b_proj.weight", i);
+    w->kv_a = bind_matrix(b, "@self_attn.kv_a_proj_with_mqa.weight", i);
+    w->k_b = bind_matrix(b, "@self_attn.k_b_proj.weight", i);
+    w->v_b = bind_matrix(b, "@self_attn.v_b_proj.weight", i);
+    w->q_bias = bind_bias(b, "@self_attn.q_a_proj.bias", i);
+    w->kv_bias = bind_bias(b, "@self_attn.kv_a_proj_with_mqa.bias", i);
+    w->q_norm = bind_norm(b, "@self_attn.q_a_layernorm.weight", i);
+    w->kv_norm = bind_norm(b, "@self_attn.kv_a_layernorm.weight", i);
+}
+
 static void bind_attention(struct binder *b, struct sp_layer *l, unsigned i)
 {
     l->q = bind_matrix(b, "@self_attn.q_proj.weight", i);
@@ -251,6 +264,7 @@ static void bind_attention(struct binder *b, struct sp_layer *l, unsigned i)
     l->q_norm = bind_norm(b, "@self_attn.q_norm.weight", i);
     l->k_norm = bind_norm(b, "@self_attn.k_norm.weight", i);
     l->sinks = bind_bias(b, "@self_attn.sinks", i);
+    bind_latent(b, &l->latent, i);
 }
 
 /* What Gemma 4 adds to a layer. */

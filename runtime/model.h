@@ -8,6 +8,17 @@
 #include "format/packfile.h"
 #include "runtime/engine.h"
 
+/* Weights of latent attention (struct sp_latent_config), beside the layer's q or o. */
+struct sp_latent_weights {
+    struct sp_matrix q_a;          /* [q_rank, H], and */
+    struct sp_matrix q_b;          /* [n_heads * (still + turned), q_rank]: in place of q */
+    struct sp_matrix kv_a;         /* [kv_rank + turned, H]: the latent, the shared key */
+    struct sp_matrix k_b;          /* [n_heads][kv_rank, still]: a query, to meet the latent */
+    struct sp_matrix v_b;          /* [n_heads][value_dim, kv_rank]: what was seen of it */
+    const float *q_bias, *kv_bias; /* of q_a and kv_a, or NULL */
+    const float *q_norm, *kv_norm; /* [q_rank], [kv_rank] */
+};
+
 /* Weights of a gated delta-rule layer. channels = 2 * key heads * key dim + value heads * value
  * dim. */
 struct sp_delta_weights {
@@ -83,6 +94,7 @@ struct sp_layer {
     struct sp_matrix q, k, v, o;
     struct sp_matrix output_gate; /* [n_heads * head_dim, H]; config.head_gate: [n_heads, H] */
     struct sp_conv_weights attention_conv, ffn_conv;
+    struct sp_latent_weights latent;         /* in place of k and v; */
     struct sp_delta_weights delta;           /* in place of attention, */
     struct sp_short_conv_weights short_conv; /* or this, */
     struct sp_mamba_weights mamba;           /* or this */

@@ -11,6 +11,16 @@ struct widths {
     unsigned heads, head_dim;
 };
 
+/* Queries as they are projected, and what attention makes of them. */
+static size_t width_of_heads(const struct sp_config *config, const struct sp_layer_config *l)
+{
+    const struct sp_latent_config *c = &config->latent;
+    size_t query = c->still_dim + c->turned_dim;
+
+    if (c->kv_rank == 0) return (size_t)l->n_heads * l->head_dim;
+    return l->n_heads * (query > c->value_dim ? query : c->value_dim);
+}
+
 static struct widths widest(const struct sp_config *config)
 {
     size_t delta = (size_t)config->delta.n_value_heads * config->delta.value_dim;
@@ -19,7 +29,7 @@ static struct widths widest(const struct sp_config *config)
 
     for (unsigned i = 0; i < config->n_layers; i++) {
         const struct sp_layer_config *l = &config->layers[i];
-        size_t q = (size_t)l->n_heads * l->head_dim, kv = (size_t)l->n_kv_heads * l->head_dim;
+        size_t q = width_of_heads(config, l), kv = (size_t)l->n_kv_heads * l->head_dim;
         if (q > w.q) w.q = q;
         if (kv > w.kv) w.kv = kv;
         if (l->n_ffn > w.ffn) w.ffn = l->n_ffn;
@@ -113,6 +123,7 @@ static enum sp_status open_rows(struct sp_room *r, struct sp_err *err)
         return st;
     }
     if ((st = sp_experts_open(r, err))) return st;
+    if ((st = sp_latent_open(r, err))) return st;
     if ((st = sp_delta_open(r, err))) return st;
     if ((st = sp_mamba_open(r, err))) return st;
     if ((st = sp_short_conv_open(r, err))) return st;
@@ -151,6 +162,7 @@ static void close_room(struct sp_room *r)
     sp_acts_release(&r->ffn);
     sp_acts_release(&r->tapped);
     sp_experts_close(r);
+    sp_latent_close(r);
     sp_delta_close(r);
     sp_mamba_close(r);
     sp_short_conv_close(r);

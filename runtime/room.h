@@ -50,12 +50,24 @@ struct sp_room {
     struct sp_acts ffn;                /* gated rows, input of down */
     struct sp_acts tapped;             /* drafts: features, input of fc */
     struct sp_expert_scratch *experts; /* NULL: no layer has experts */
+    struct sp_latent_scratch *latent;  /* NULL: no latent attention */
     struct sp_delta_scratch *delta;    /* NULL: no gated delta-rule layers */
     struct sp_mamba_scratch *mamba;    /* NULL: no Mamba-2 layers */
     struct sp_short_conv_scratch *short_conv; /* NULL: no gated short convolutions */
     struct sp_per_layer_scratch *per_layer;   /* NULL: no per-layer embeddings */
     struct sp_conv_scratch *conv;             /* NULL: no convolutions around sublayers */
     float *gate;                              /* [max_rows][ld_q] output gates of attention */
+};
+
+/* Room for latent attention. Rows of a head lie one after another, heads by heads. */
+struct sp_latent_scratch {
+    struct sp_acts low;   /* [max_rows][q_rank] latents of queries, input of q_b */
+    struct sp_acts still; /* [heads * max_rows][still_dim] input of k_b */
+    float *queries;       /* [heads * max_rows][ld_queries] as they meet what is stored */
+    struct sp_acts seen;  /* [heads * max_rows][kv_rank] what attention makes, input of v_b */
+    float *values;        /* [heads * max_rows][ld_values] */
+    size_t ld_queries, ld_values;
+    struct sp_row_group *groups; /* [heads] */
 };
 
 /* Room for one gated delta-rule layer's pass. */
@@ -156,6 +168,15 @@ void sp_room_pair(struct sp_room *r, size_t n);
 void sp_attention_run(struct sp_room *r, unsigned layer, size_t n);
 /* Only stores the keys and values that the layer makes of the n rows of r->hidden. */
 void sp_attention_store_keys(struct sp_room *r, unsigned layer, size_t n);
+
+/* Where attention is latent, the same as sp_attention_run; room for it, nothing where it is not. */
+SP_MUST_CHECK enum sp_status sp_latent_open(struct sp_room *r, struct sp_err *err);
+void sp_latent_close(struct sp_room *r);
+void sp_latent_run(struct sp_room *r, unsigned layer, size_t n);
+
+/* Which keys each row of a share sees, by its layer. ranges: [share->n]. */
+void sp_attention_find_ranges(struct sp_key_range *ranges, const struct sp_layer_config *l,
+                              const struct sp_share *share);
 
 /* Room for the experts of the model's layers; NULL where there are none. */
 SP_MUST_CHECK enum sp_status sp_experts_open(struct sp_room *r, struct sp_err *err);

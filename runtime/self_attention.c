@@ -166,9 +166,11 @@ void sp_attention_store_keys(struct sp_room *r, unsigned layer, size_t n)
 /* Which keys each row of a share sees: windows count the row itself, or else what lies in front of
  * the share; a layer that is not causal (block drafts) looks ahead to the end of the pass too; one
  * that reads the target's keys does not see its own position, which the target has not seen yet. */
-static void find_ranges(struct sp_key_range *ranges, const struct sp_layer_config *l, size_t n,
-                        size_t pos)
+void sp_attention_find_ranges(struct sp_key_range *ranges, const struct sp_layer_config *l,
+                              const struct sp_share *share)
 {
+    size_t n = share->n, pos = share->pos;
+
     for (size_t t = 0; t < n; t++) {
         size_t p = pos + t;
         struct sp_key_range *r = &ranges[t];
@@ -205,7 +207,7 @@ static void attend(const struct heads_job *job, const struct sp_share *share, si
         .ranges = r->ranges,
     };
 
-    find_ranges(r->ranges, l, share->n, share->pos);
+    sp_attention_find_ranges(r->ranges, l, share);
     sp_attend(&a, r->engine->vector, r->engine->pool, r->attention);
 }
 

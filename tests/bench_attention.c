@@ -128,7 +128,8 @@ static void init(struct bench *b)
     fill(kv_row, ld_kv + b->context);
     for (unsigned i = 0; i < b->n_layers; i++) {
         struct sp_kv *kv = &b->caches[i];
-        if (sp_kv_init(kv, b->type, b->n_kv_heads, b->head_dim, b->context, 0, MAX_ROWS, &err)) {
+        if (sp_kv_init(kv, b->type, (struct sp_kv_shape){b->n_kv_heads, b->head_dim, 0}, b->context,
+                       0, MAX_ROWS, &err)) {
             die(&err);
         }
         for (size_t pos = 0; pos < b->context; pos++) {

@@ -67,6 +67,10 @@ void matching_assert_pieces(const struct matching_outcome *o, const char *name,
                  i ? ", " : "", p->source, (unsigned long long)p->first_row,
                  (unsigned long long)p->step, (unsigned long long)p->n_rows,
                  (unsigned long long)p->n_cols, p->transposed ? "T" : "");
+        if (p->pitch) {
+            snprintf(text + strlen(text), sizeof text - strlen(text), "/%llu",
+                     (unsigned long long)p->pitch);
+        }
     }
     assert_string_equal(text, expected);
 }

@@ -92,7 +92,9 @@ static void open_sequence(struct sequence *s, struct shape shape, enum sp_kv_typ
     s->k = new_rows(n, s->ld_kv, &seed);
     s->v = new_rows(n, s->ld_kv, &seed);
     s->q = new_rows(MAX_ROWS, s->ldq, &seed);
-    assert_int_equal(sp_kv_init(&s->kv, type, shape.n_kv_heads, shape.head_dim, n, 0, 1, NULL),
+    assert_int_equal(sp_kv_init(&s->kv, type,
+                                (struct sp_kv_shape){shape.n_kv_heads, shape.head_dim, 0}, n, 0, 1,
+                                NULL),
                      SP_OK);
     /* What no query may see must not matter: NaN wherever nothing gets stored. */
     memset(s->kv.keys, 0xff, s->kv.n_slots / SP_KV_BLOCK * s->kv.n_heads * s->kv.key_block_size);
@@ -322,6 +324,59 @@ static void test_bits_do_not_depend_on_company(void **state)
     }
 }
 
+/* Values may be narrower than keys, and a row's heads lie apart: what comes out are the same bits
+ * as where values end in zeros and heads lie side by side. */
+static void test_narrow_values_and_heads_apart(void **state)
+{
+    enum { N_ROWS = 5, HEADS = 6, KEY = 96, VALUE = 64, N = 700 };
+    float *parted = malloc(HEADS * N_ROWS * KEY * sizeof *parted);
+    float *out = malloc(HEADS * N_ROWS * KEY * sizeof *out);
+
+    (void)state;
+    for (int type = 0; type < SP_N_KV_TYPES; type++) {
+        struct sequence s;
+        open_sequence(&s, (struct shape){HEADS, 1, KEY}, (enum sp_kv_type)type, N, N_ROWS, 9);
+        for (size_t p = 0; p < N; p++)
+            memset(s.v + p * s.ld_kv + VALUE, 0, (KEY - VALUE) * sizeof(float));
+        store(&s, 0, N, 64);
+        float *want = attend(&s, &s.job, tables[0], 1);
+        sp_kv_release(&s.kv);
+        assert_int_equal(sp_kv_init(&s.kv, (enum sp_kv_type)type,
+                                    (struct sp_kv_shape){1, KEY, VALUE}, N, 0, 1, NULL),
+                         SP_OK);
+        store(&s, 0, N, 64);
+        for (size_t h = 0; h < HEADS; h++) {
+            for (size_t t = 0; t < N_ROWS; t++) {
+                memcpy(parted + (h * N_ROWS + t) * KEY, s.q + t * s.ldq + h * KEY,
+                       KEY * sizeof *parted);
+            }
+        }
+        for (size_t j = 0; j < n_tables; j++) {
+            struct sp_attention_scratch *scratch = NULL;
+            struct sp_attention job = s.job;
+            unsigned n_threads = 1 + (unsigned)j % MAX_THREADS;
+            assert_int_equal(
+                sp_attention_scratch_new(&scratch, n_threads, HEADS, KEY, N_ROWS, N, NULL), SP_OK);
+            job.q = parted;
+            job.ldq = KEY;
+            job.q_step = N_ROWS * KEY;
+            job.out = out;
+            job.ld_out = VALUE;
+            job.out_step = N_ROWS * VALUE;
+            sp_attend(&job, tables[j], pools[n_threads], scratch);
+            sp_attention_scratch_free(scratch);
+            for (size_t i = 0; i < HEADS * N_ROWS; i++) {
+                assert_memory_equal(out + i * VALUE, want + i % N_ROWS * s.ldq + i / N_ROWS * KEY,
+                                    VALUE * sizeof *out);
+            }
+        }
+        free(want);
+        close_sequence(&s);
+    }
+    free(parted);
+    free(out);
+}
+
 /* With a query of zeros every key weighs the same: the mean of what is seen tells which keys were.
  */
 static void test_window_of_exactly_w_keys(void **state)
@@ -332,7 +387,8 @@ static void test_window_of_exactly_w_keys(void **state)
     (void)state;
     open_sequence(&s, shapes[0], SP_KV_F32, N, ROWS, 9);
     sp_kv_release(&s.kv);
-    assert_int_equal(sp_kv_init(&s.kv, SP_KV_F32, 2, 64, N, WINDOW, ROWS, NULL), SP_OK);
+    assert_int_equal(
+        sp_kv_init(&s.kv, SP_KV_F32, (struct sp_kv_shape){2, 64, 0}, N, WINDOW, ROWS, NULL), SP_OK);
     memset(s.q, 0, MAX_ROWS * s.ldq * sizeof *s.q);
     for (size_t p = 0; p < N; p++) {
         for (size_t i = 0; i < s.ld_kv; i++)
@@ -369,7 +425,8 @@ static void test_ring_gives_the_same_bits(void **state)
         open_sequence(&full, shapes[1], (enum sp_kv_type)type, N, ROWS, 10);
         open_sequence(&ring, shapes[1], (enum sp_kv_type)type, N, ROWS, 10);
         sp_kv_release(&ring.kv);
-        assert_int_equal(sp_kv_init(&ring.kv, (enum sp_kv_type)type, 3, 64, N, WINDOW, ROWS, NULL),
+        assert_int_equal(sp_kv_init(&ring.kv, (enum sp_kv_type)type, (struct sp_kv_shape){3, 64, 0},
+                                    N, WINDOW, ROWS, NULL),
                          SP_OK);
         assert_true(ring.kv.n_slots < full.kv.n_slots);
         for (size_t pos = 0; pos + ROWS <= N; pos += ROWS) {
@@ -443,6 +500,7 @@ int main(void)
         cmocka_unit_test(test_cap_and_sinks),
         cmocka_unit_test(test_sink_example),
         cmocka_unit_test(test_bits_do_not_depend_on_company),
+        cmocka_unit_test(test_narrow_values_and_heads_apart),
         cmocka_unit_test(test_window_of_exactly_w_keys),
         cmocka_unit_test(test_ring_gives_the_same_bits),
         cmocka_unit_test(test_rollback),

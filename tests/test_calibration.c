@@ -336,7 +336,8 @@ static bool is_learned(const struct sp_pack_tensor *t)
 {
     return t->layout == SP_PANEL && t->shape[t->rank - 1] % 32 == 0 &&
            strncmp(t->name, "embed_tokens", 12) != 0 && strncmp(t->name, "lm_head", 7) != 0 &&
-           strstr(t->name, "experts.down_proj") == NULL;
+           strstr(t->name, "experts.down_proj") == NULL && strstr(t->name, "k_b_proj") == NULL &&
+           strstr(t->name, "v_b_proj") == NULL;
 }
 
 static bool is_named(const struct sp_pack *calibration, const char *matrix)

@@ -770,7 +770,8 @@ static void end_ids(void **state)
     }
 }
 
-/* Every row of the table makes a model from its defaults alone, and finds itself by both names. */
+/* Every row of the table makes a model from its defaults, and what it says it needs, and finds
+ * itself by both names. */
 static void family_table(void **state)
 {
     (void)state;
@@ -780,12 +781,14 @@ static void family_table(void **state)
         struct sp_config c;
         const struct sp_sizes *s = &f->sizes;
         bool whole = s->head_dim || s->n_hidden % s->n_heads == 0; /* else the config must say */
+        bool counts = !(f->reads & SP_READS_EXPERTS) || f->n_experts_used;
         char text[256];
         assert_ptr_equal(sp_family_by_type(f->name), f);
         assert_ptr_equal(sp_family_by_architecture(f->architecture), f);
         if (f->wrapper) assert_non_null(sp_wrapper_by_type(f->wrapper));
-        snprintf(text, sizeof text, "{\"architectures\": [\"%s\"]%s%s}", f->architecture,
-                 f->theta == 0 ? ", \"rope_theta\": 1e6" : "", whole ? "" : ", \"head_dim\": 128");
+        snprintf(text, sizeof text, "{\"architectures\": [\"%s\"]%s%s%s}", f->architecture,
+                 f->theta == 0 ? ", \"rope_theta\": 1e6" : "", whole ? "" : ", \"head_dim\": 128",
+                 counts ? "" : ", \"num_experts_per_tok\": 3");
         if (sp_config_parse(&c, text, strlen(text), NULL, &err)) {
             fail_msg("%s: %s", f->name, err.text);
         }

@@ -465,6 +465,70 @@ static void nemotron_h(void **state)
     sp_config_release(&c);
 }
 
+static void latent(void **state)
+{
+    struct sp_config c;
+
+    (void)state;
+    configs_own(&c, "glm_4_7_flash", NULL);
+    assert_int_equal(c.latent.kv_rank, 512);
+    assert_int_equal(c.latent.q_rank, 768);
+    assert_int_equal(c.latent.still_dim, 192);
+    assert_int_equal(c.latent.turned_dim, 64);
+    assert_int_equal(c.latent.value_dim, 256);
+    assert_true(c.latent.rows_paired && !c.qkv_bias);
+    assert_int_equal(c.ropes[0].n_rot, 64);
+    configs_assert_near(c.ropes[0].theta, 1e6);
+    configs_assert_near(c.attention_scale, 0.0625);
+    assert_int_equal(c.n_mtp_layers, 1);
+    assert_int_equal(c.routing.law, SP_ROUTE_SIGMOID);
+    assert_true(c.routing.corrected && c.routing.norm && !c.routing.groups_by_best);
+    configs_assert_near(c.routing.scale, 1.8);
+    for (unsigned i = 0; i < 4; i++) {
+        const struct sp_layer_config *l = &c.layers[i];
+        assert_int_equal(l->n_heads, 20);
+        assert_int_equal(l->n_kv_heads, 1);
+        assert_int_equal(l->head_dim, 576);
+        assert_int_equal(sp_config_value_dim(&c, l), 512);
+        assert_int_equal(l->n_experts, i == 0 ? 0 : 64);
+        assert_int_equal(l->n_ffn, i == 0 ? 10240 : 1536);
+        assert_int_equal(l->n_shared_ffn, i == 0 ? 0 : 1536);
+    }
+    sp_config_release(&c);
+
+    configs_own(&c, "deepseek_v2_lite", NULL);
+    assert_int_equal(c.latent.q_rank, 0);
+    assert_true(c.latent.rows_paired);
+    configs_assert_near(c.ropes[0].amplitude, 1);           /* mscale is mscale_all_dim, */
+    configs_assert_near(c.attention_scale, 0.114721386793); /* and scales scores by its square */
+    assert_int_equal(c.routing.law, SP_ROUTE_SOFTMAX);
+    assert_true(!c.routing.norm && !c.routing.corrected);
+    assert_int_equal(c.routing.n_groups, 0); /* greedy: groups do not count */
+    assert_int_equal(c.layers[0].n_experts, 0);
+    assert_int_equal(c.layers[1].n_shared_ffn, 2 * 1408);
+    sp_config_release(&c);
+
+    configs_own(&c, "deepseek_v2_grouped", NULL);
+    assert_int_equal(c.latent.q_rank, 1536);
+    assert_true(c.routing.groups_by_best);
+    assert_int_equal(c.routing.n_groups, 8);
+    assert_int_equal(c.routing.n_groups_used, 3);
+    configs_assert_near(c.routing.scale, 16);
+    sp_config_release(&c);
+
+    configs_own(&c, "deepseek_v3_sparse", NULL);
+    assert_int_equal(c.latent.q_rank, 1536);
+    assert_int_equal(c.latent.value_dim, 128);
+    assert_int_equal(c.routing.n_groups, 8);
+    assert_int_equal(c.routing.n_groups_used, 4);
+    configs_assert_near(c.routing.scale, 2.5);
+    configs_assert_near(c.norm_eps, 1e-6);
+    assert_int_equal(c.layers[2].n_experts, 0);
+    assert_int_equal(c.layers[3].n_experts, 256);
+    assert_int_equal(c.layers[3].n_experts_used, 8);
+    sp_config_release(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -472,7 +536,7 @@ int main(void)
         cmocka_unit_test(glm),      cmocka_unit_test(helium),     cmocka_unit_test(biases),
         cmocka_unit_test(granite4), cmocka_unit_test(starcoder2), cmocka_unit_test(hunyuan),
         cmocka_unit_test(cohere),   cmocka_unit_test(bamba),      cmocka_unit_test(falcon_h1),
-        cmocka_unit_test(mamba2),   cmocka_unit_test(nemotron_h),
+        cmocka_unit_test(mamba2),   cmocka_unit_test(nemotron_h), cmocka_unit_test(latent),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -154,6 +154,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(families),
         GOLDEN_CASE(family_draft, "glm4_moe"),
+        GOLDEN_CASE(family_draft, "glm4_moe_lite"),
+        GOLDEN_CASE(family_draft, "deepseek_v3"),
         GOLDEN_CASE(family_draft, "lfm2/dspark"),
         GOLDEN_CASE(family_draft, "qwen3_next"),
         GOLDEN_CASE(self_drafted, "gemma2"),

@@ -627,6 +627,72 @@ static void experts_interleaved(void **state)
     matching_close(&o, &c);
 }
 
+#define LATENT(more)                                                                               \
+    "{\"model_type\": \"youtu\", \"hidden_size\": 4, \"intermediate_size\": 6, "                   \
+    "\"num_hidden_layers\": 1, \"num_attention_heads\": 2, \"num_key_value_heads\": 2, "           \
+    "\"vocab_size\": 8, \"q_lora_rank\": null, \"kv_lora_rank\": 3, \"qk_nope_head_dim\": 2, "     \
+    "\"qk_rope_head_dim\": 4, \"v_head_dim\": 5, \"attention_bias\": true" more "}"
+#define LATENT_TENSORS                                                                             \
+    EMBED ", model.norm.weight 4, model.layers.0.input_layernorm.weight 4, "                       \
+          "model.layers.0.post_attention_layernorm.weight 4, "                                     \
+          "model.layers.0.mlp.gate_proj.weight 6 4, model.layers.0.mlp.up_proj.weight 6 4, "       \
+          "model.layers.0.mlp.down_proj.weight 4 6, "                                              \
+          "model.layers.0.self_attn.q_proj.weight 12 4, "                                          \
+          "model.layers.0.self_attn.kv_a_proj_with_mqa.weight 7 4, "                               \
+          "model.layers.0.self_attn.kv_a_proj_with_mqa.bias 7, "                                   \
+          "model.layers.0.self_attn.kv_a_layernorm.weight 3, "                                     \
+          "model.layers.0.self_attn.o_proj.weight 4 10, model.layers.0.self_attn.o_proj.bias 4"
+
+/* Two heads of 2 dims that stand still and 4 that turn, values of 5, of a latent of 3. */
+static void latents(void **state)
+{
+    static const char all[] = LATENT_TENSORS ", model.layers.0.self_attn.kv_b_proj.weight 14 3";
+    struct matching_checkpoint c;
+    struct matching_outcome o;
+
+    (void)state;
+    matching_open(&c, LATENT(""), all);
+    matching_run(&o, &c);
+    assert_string_equal(o.err.text, "");
+    matching_assert_pieces(&o, "layers.0.self_attn.q_proj.weight",
+                           "model.layers.0.self_attn.q_proj.weight 0:1:2x4, "
+                           "model.layers.0.self_attn.q_proj.weight 2:2:2x4, "
+                           "model.layers.0.self_attn.q_proj.weight 3:2:2x4, "
+                           "model.layers.0.self_attn.q_proj.weight 6:1:2x4, "
+                           "model.layers.0.self_attn.q_proj.weight 8:2:2x4, "
+                           "model.layers.0.self_attn.q_proj.weight 9:2:2x4");
+    matching_assert_pieces(&o, "layers.0.self_attn.kv_a_proj_with_mqa.weight",
+                           "model.layers.0.self_attn.kv_a_proj_with_mqa.weight 0:1:3x4, "
+                           "model.layers.0.self_attn.kv_a_proj_with_mqa.weight 3:2:2x4, "
+                           "model.layers.0.self_attn.kv_a_proj_with_mqa.weight 4:2:2x4");
+    matching_assert_pieces(&o, "layers.0.self_attn.kv_a_proj_with_mqa.bias",
+                           "model.layers.0.self_attn.kv_a_proj_with_mqa.bias 0:1:3x1, "
+                           "model.layers.0.self_attn.kv_a_proj_with_mqa.bias 3:2:2x1, "
+                           "model.layers.0.self_attn.kv_a_proj_with_mqa.bias 4:2:2x1");
+    matching_assert_pieces(&o, "layers.0.self_attn.k_b_proj.weight",
+                           "model.layers.0.self_attn.kv_b_proj.weight 0:1:6x2T/7");
+    matching_assert_pieces(&o, "layers.0.self_attn.v_b_proj.weight",
+                           "model.layers.0.self_attn.kv_b_proj.weight 2:1:5x3, "
+                           "model.layers.0.self_attn.kv_b_proj.weight 9:1:5x3");
+    matching_close(&o, &c);
+
+    /* Rows that rotate together are where they are everywhere else. */
+    matching_open(&c, LATENT(", \"rope_interleave\": false"), all);
+    matching_run(&o, &c);
+    assert_string_equal(o.err.text, "");
+    matching_assert_pieces(&o, "layers.0.self_attn.q_proj.weight",
+                           "model.layers.0.self_attn.q_proj.weight 0:1:12x4");
+    matching_assert_pieces(&o, "layers.0.self_attn.kv_a_proj_with_mqa.weight",
+                           "model.layers.0.self_attn.kv_a_proj_with_mqa.weight 0:1:7x4");
+    matching_close(&o, &c);
+    matching_assert_refused(
+        LATENT(""), LATENT_TENSORS ", model.layers.0.self_attn.kv_b_proj.weight 10 3", SP_E_INPUT,
+        "tensor \"model.layers.0.self_attn.kv_b_proj.weight\" has shape "
+        "[10, 3], expected [14, 3]; tensor "
+        "\"model.layers.0.self_attn.kv_b_proj.weight\" has shape [10, 3], "
+        "expected [14, 3]");
+}
+
 /* Marks the rows that pieces take; every row of every used tensor is taken exactly once. */
 static void check_coverage(const struct sp_specs *specs, const struct sp_safetensor *tensors,
                            size_t n_tensors, size_t n_skipped)
@@ -645,9 +711,12 @@ static void check_coverage(const struct sp_specs *specs, const struct sp_safeten
             if (strcmp(p->source, tensors[t].name) != 0) continue;
             for (uint64_t r = 0; r < p->n_rows; r++) {
                 uint64_t row = p->first_row + r * p->step;
-                assert_true((row + 1) * p->n_cols <= n);
+                uint64_t width = tensors[t].shape[tensors[t].rank - 1];
                 for (uint64_t k = 0; k < p->n_cols; k++, taken++) {
-                    assert_int_equal(marks[row * p->n_cols + k]++, 0);
+                    uint64_t at = row * p->n_cols + k;
+                    if (p->pitch) at = (row / width * p->pitch + k) * width + row % width;
+                    assert_true(at < n);
+                    assert_int_equal(marks[at]++, 0);
                 }
             }
         }
@@ -769,6 +838,11 @@ static void families(void **state)
 
         {"hunyuan", 3 * 11 + 2},
 
+        {"deepseek_v2", 3 * 13 + 3 + 2 * 7 + 3},
+        {"deepseek_v2_lite", 2 * 8 + 3 + 7 + 3},
+        {"glm4_moe_lite_plain", 2 * 8 + 3 + 8 + 3},
+        {"youtu", 2 * (10 + 3) + 2},
+
         {"cohere", 3 * (8 + 4) + 2},
         {"cohere2", 5 * 8 + 2},
         {"cohere_qk_norm", 2 * 10 + 2},
@@ -796,23 +870,15 @@ static void roles_have_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plain_model),
-        cmocka_unit_test(prefixes),
-        cmocka_unit_test(tie_cases),
-        cmocka_unit_test(what_is_wrong),
-        cmocka_unit_test(many_findings),
-        cmocka_unit_test(scalar),
-        cmocka_unit_test(fused_rows),
-        cmocka_unit_test(paired_rows),
-        cmocka_unit_test(experts_apart),
-        cmocka_unit_test(experts_fused),
-        cmocka_unit_test(experts_interleaved),
-        cmocka_unit_test(hybrid),
-        cmocka_unit_test(other_heads),
-        cmocka_unit_test(grouped_by_key_head),
-        cmocka_unit_test(prediction_head),
-        cmocka_unit_test(golden_checkpoints),
-        cmocka_unit_test(families),
+        cmocka_unit_test(plain_model),         cmocka_unit_test(prefixes),
+        cmocka_unit_test(tie_cases),           cmocka_unit_test(what_is_wrong),
+        cmocka_unit_test(many_findings),       cmocka_unit_test(scalar),
+        cmocka_unit_test(fused_rows),          cmocka_unit_test(paired_rows),
+        cmocka_unit_test(experts_apart),       cmocka_unit_test(experts_fused),
+        cmocka_unit_test(experts_interleaved), cmocka_unit_test(hybrid),
+        cmocka_unit_test(other_heads),         cmocka_unit_test(latents),
+        cmocka_unit_test(grouped_by_key_head), cmocka_unit_test(prediction_head),
+        cmocka_unit_test(golden_checkpoints),  cmocka_unit_test(families),
         cmocka_unit_test(roles_have_names),
     };
 

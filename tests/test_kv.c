@@ -13,7 +13,8 @@ enum { N_HEADS = 2, DIM = 32, LD = N_HEADS * DIM + 5 };
 static void init(struct sp_kv *kv, enum sp_kv_type type, size_t n_positions, size_t window,
                  size_t max_rows)
 {
-    assert_int_equal(sp_kv_init(kv, type, N_HEADS, DIM, n_positions, window, max_rows, NULL),
+    assert_int_equal(sp_kv_init(kv, type, (struct sp_kv_shape){N_HEADS, DIM, 0}, n_positions,
+                                window, max_rows, NULL),
                      SP_OK);
 }
 
@@ -50,6 +51,10 @@ static void test_slots(void **state)
     assert_int_equal(sp_kv_size(&kv), 256 * N_HEADS * (DIM + 4) * 2);
     sp_kv_release(&kv);
     sp_kv_release(&kv); /* released stays released */
+    assert_int_equal(sp_kv_init(&kv, SP_KV_F16, (struct sp_kv_shape){1, 48, 32}, 256, 0, 1, NULL),
+                     SP_OK);
+    assert_int_equal(sp_kv_size(&kv), 256 * (48 + 32) * 2);
+    sp_kv_release(&kv);
 }
 
 static void test_refusals(void **state)
@@ -58,13 +63,20 @@ static void test_refusals(void **state)
     struct sp_err err = {0};
 
     (void)state;
-    assert_int_equal(sp_kv_init(&kv, SP_KV_Q8, 1, 40, 256, 0, 1, &err), SP_E_UNSUPPORTED);
+    assert_int_equal(sp_kv_init(&kv, SP_KV_Q8, (struct sp_kv_shape){1, 40, 0}, 256, 0, 1, &err),
+                     SP_E_UNSUPPORTED);
     assert_non_null(strstr(err.text, "40 dims"));
     err = (struct sp_err){0};
-    assert_int_equal(sp_kv_init(&kv, SP_KV_F32, 1, 2048, 256, 0, 1, &err), SP_E_UNSUPPORTED);
-    assert_int_equal(sp_kv_init(&kv, SP_KV_F32, 1, 0, 256, 0, 1, NULL), SP_E_UNSUPPORTED);
-    assert_int_equal(sp_kv_init(&kv, SP_KV_F32, 64, 128, SIZE_MAX / 2, 0, 1, NULL), SP_E_NOMEM);
-    assert_int_equal(sp_kv_init(&kv, SP_KV_F32, 64, 128, SIZE_MAX, 0, 1, NULL), SP_E_NOMEM);
+    assert_int_equal(sp_kv_init(&kv, SP_KV_F32, (struct sp_kv_shape){1, 2048, 0}, 256, 0, 1, &err),
+                     SP_E_UNSUPPORTED);
+    assert_int_equal(sp_kv_init(&kv, SP_KV_F32, (struct sp_kv_shape){1, 0, 0}, 256, 0, 1, NULL),
+                     SP_E_UNSUPPORTED);
+    assert_int_equal(
+        sp_kv_init(&kv, SP_KV_F32, (struct sp_kv_shape){64, 128, 0}, SIZE_MAX / 2, 0, 1, NULL),
+        SP_E_NOMEM);
+    assert_int_equal(
+        sp_kv_init(&kv, SP_KV_F32, (struct sp_kv_shape){64, 128, 0}, SIZE_MAX, 0, 1, NULL),
+        SP_E_NOMEM);
     assert_null(kv.keys);
 }
 
@@ -163,7 +175,9 @@ static void test_blocks_do_not_overlap(void **state)
     struct sp_kv kv = {0};
 
     (void)state;
-    assert_int_equal(sp_kv_init(&kv, SP_KV_F16, HEADS, 32, 3 * SP_SPAN, 0, 1, NULL), SP_OK);
+    assert_int_equal(
+        sp_kv_init(&kv, SP_KV_F16, (struct sp_kv_shape){HEADS, 32, 0}, 3 * SP_SPAN, 0, 1, NULL),
+        SP_OK);
     for (size_t h = 0; h < HEADS; h++) {
         for (size_t b = 0; b < N_BLOCKS; b++) {
             const uint8_t *keys = sp_kv_keys(&kv, h, b * SP_KV_BLOCK);

@@ -429,6 +429,8 @@ int main(void)
         GOLDEN_CASE(speculators_draft, "peagle_sliding"),
         GOLDEN_CASE(family_draft, "qwen3_next"),
         GOLDEN_CASE(family_draft, "glm4_moe"),
+        GOLDEN_CASE(family_draft, "glm4_moe_lite"),
+        GOLDEN_CASE(family_draft, "deepseek_v3"),
         GOLDEN_CASE(family_draft, "lfm2/dspark"),
         GOLDEN_CASE(oracle_draft, "dflash_default_taps"),
         GOLDEN_CASE(oracle_draft, "dflash_gpt_oss"),

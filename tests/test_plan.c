@@ -41,22 +41,25 @@ static const char header[] =
     "\"codes\":{\"dtype\":\"I8\",\"shape\":[2,4],\"data_offsets\":[632,640]}}";
 
 static const struct sp_piece pieces[] = {
-    {"fused", 3, 1, 2, 4, false},        /* 0: rows 3, 4 */
-    {"gate_up", 1, 2, 6, 4, true},       /* 1: odd rows of [2, 6 rows, 4 cols] stored transposed */
-    {"gate_up_bias", 0, 2, 6, 1, false}, /* 2: even elements */
-    {"strided", 1, 3, 3, 5, false},      /* 3: rows 1, 4, 7 */
-    {"e0", 0, 1, 2, 4, false},           /* 4, 5: stacked, of different types */
-    {"e1", 0, 1, 2, 4, false},           {"fused", 0, 1, 2, 4, false}, /* 6, 7: rows 0, 1, then 5 */
-    {"fused", 5, 1, 1, 4, false},        {"codes", 0, 1, 2, 4, false}, /* 8 */
+    {"fused", 3, 1, 2, 4, false, 0},  /* 0: rows 3, 4 */
+    {"gate_up", 1, 2, 6, 4, true, 0}, /* 1: odd rows of [2, 6 rows, 4 cols] stored transposed */
+    {"gate_up_bias", 0, 2, 6, 1, false, 0}, /* 2: even elements */
+    {"strided", 1, 3, 3, 5, false, 0},      /* 3: rows 1, 4, 7 */
+    {"e0", 0, 1, 2, 4, false, 0},           /* 4, 5: stacked, of different types */
+    {"e1", 0, 1, 2, 4, false, 0},
+    {"fused", 0, 1, 2, 4, false, 0}, /* 6, 7: rows 0, 1, then 5 */
+    {"fused", 5, 1, 1, 4, false, 0},
+    {"codes", 0, 1, 2, 4, false, 0},   /* 8 */
+    {"gate_up", 0, 1, 12, 3, true, 4}, /* 9: of each four rows of 6, three, as columns */
 };
 
 static const struct sp_tensor_spec specs[] = {
     {"run", SP_ROLE_ATTENTION, 2, {2, 4}, 0, 1},  {"transposed", SP_ROLE_MLP, 3, {2, 3, 4}, 1, 1},
     {"bias", SP_ROLE_BIAS, 2, {2, 3}, 2, 1},      {"strided", SP_ROLE_MLP, 2, {3, 5}, 3, 1},
     {"stacked", SP_ROLE_MLP, 3, {2, 2, 4}, 4, 2}, {"joined", SP_ROLE_MLP, 2, {3, 4}, 6, 2},
-    {"codes", SP_ROLE_MLP, 2, {2, 4}, 8, 1},
+    {"codes", SP_ROLE_MLP, 2, {2, 4}, 8, 1},      {"parted", SP_ROLE_MLP, 3, {2, 6, 3}, 9, 1},
 };
-enum { RUN, TRANSPOSED, BIAS, STRIDED, STACKED, JOINED, CODES };
+enum { RUN, TRANSPOSED, BIAS, STRIDED, STACKED, JOINED, CODES, PARTED };
 
 static void write_numbers(uint8_t *p, enum sp_dtype dtype, size_t n)
 {
@@ -105,7 +108,7 @@ static struct sp_source made_up(void)
 struct expected {
     int spec;
     size_t rows, cols;
-    float values[24];
+    float values[36];
 };
 
 static const struct expected matrices[] = {
@@ -113,6 +116,8 @@ static const struct expected matrices[] = {
     /* element (expert e, row r, column k) of the file is number 24 e + 6 k + r */
     {TRANSPOSED, 6, 4, {1,  7,  13, 19, 3,  9,  15, 21, 5,  11, 17, 23,
                         25, 31, 37, 43, 27, 33, 39, 45, 29, 35, 41, 47}},
+    {PARTED, 12, 3, {0,  6,  12, 1,  7,  13, 2,  8,  14, 3,  9,  15, 4,  10, 16, 5,  11, 17,
+                     24, 30, 36, 25, 31, 37, 26, 32, 38, 27, 33, 39, 28, 34, 40, 29, 35, 41}},
     {STRIDED, 3, 5, {5, 6, 7, 8, 9, 20, 21, 22, 23, 24, 35, 36, 37, 38, 39}},
     {STACKED, 4, 4, {0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3, 4, 5, 6, 7}},
     {JOINED, 3, 4, {0, 1, 2, 3, 4, 5, 6, 7, 20, 21, 22, 23}},

@@ -78,6 +78,7 @@ static void same_pieces(const struct sp_specs *read, const struct sp_specs *made
             assert_int_equal(x->n_rows, y->n_rows);
             assert_int_equal(x->n_cols, y->n_cols);
             assert_int_equal(x->transposed, y->transposed);
+            assert_int_equal(x->pitch, y->pitch);
         }
     }
 }

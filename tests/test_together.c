@@ -227,6 +227,14 @@ static void experts(void **state)
     check(family("glm4_moe"), NULL, 1, SP_CACHE_F16);
 }
 
+static void latents(void **state)
+{
+    (void)state;
+    check(family("glm4_moe_lite"), NULL, 2, SP_CACHE_Q8);
+    check(family("deepseek_v2"), NULL, 1, SP_CACHE_F16);
+    check(family("youtu"), "scalar", 2, SP_CACHE_F32);
+}
+
 static void states(void **state)
 {
     (void)state;
@@ -567,13 +575,13 @@ static void logits_between(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(attention),      cmocka_unit_test(growing_queries),
-        cmocka_unit_test(experts),        cmocka_unit_test(states),
-        cmocka_unit_test(drafts),         cmocka_unit_test(small_models),
-        cmocka_unit_test(pairs),          cmocka_unit_test(assistants),
-        cmocka_unit_test(in_step),        cmocka_unit_test(failing_draft),
-        cmocka_unit_test(guesses_first),  cmocka_unit_test(little_room),
-        cmocka_unit_test(logits_between),
+        cmocka_unit_test(attention),     cmocka_unit_test(growing_queries),
+        cmocka_unit_test(experts),       cmocka_unit_test(latents),
+        cmocka_unit_test(states),        cmocka_unit_test(drafts),
+        cmocka_unit_test(small_models),  cmocka_unit_test(pairs),
+        cmocka_unit_test(assistants),    cmocka_unit_test(in_step),
+        cmocka_unit_test(failing_draft), cmocka_unit_test(guesses_first),
+        cmocka_unit_test(little_room),   cmocka_unit_test(logits_between),
     };
 
     return cmocka_run_group_tests(tests, packed_begin, packed_end);

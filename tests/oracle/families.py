@@ -25,7 +25,9 @@ import numpy as np
 import safetensors.torch
 import torch
 import transformers
+from transformers.models.deepseek_v3 import modeling_deepseek_v3
 from transformers.models.glm4_moe import modeling_glm4_moe
+from transformers.models.glm4_moe_lite import modeling_glm4_moe_lite
 from transformers.models.qwen3 import modeling_qwen3
 from transformers.models.qwen3_next import modeling_qwen3_next
 
@@ -259,6 +261,25 @@ def glm4_moe(**settings):
             "routed_scaling_factor": 2.5, **settings}
 
 
+def latent(**settings):
+    """Heads whose sizes all differ, and are those of the config in no other sense."""
+    return {"num_key_value_heads": 4, "q_lora_rank": 20, "kv_lora_rank": 24,
+            "qk_nope_head_dim": 10, "qk_rope_head_dim": 6, "v_head_dim": 14, **settings}
+
+
+def yarn(**settings):
+    """Scores grow by mscale_all_dim, and what rotates by both."""
+    return {"rope_parameters": {"rope_type": "yarn", "rope_theta": 1e4, "factor": 8.0,
+                                "original_max_position_embeddings": 32, "beta_fast": 32,
+                                "beta_slow": 1, **settings}}
+
+
+def deepseek_v2(**settings):
+    return {"first_k_dense_replace": 1, "n_routed_experts": 6, "num_experts_per_tok": 3,
+            "n_shared_experts": 2, "moe_intermediate_size": 16, "routed_scaling_factor": 2.5,
+            **settings}
+
+
 def lfm2(**settings):
     """Layers of both kinds, each before and after the other; w1 is 2/3 as wide as stated."""
     return {"num_hidden_layers": 5, "full_attn_idxs": [1, 3], "block_multiple_of": 8,
@@ -356,6 +377,25 @@ FAMILIES.update({
         attention_bias=True, use_qk_norm=True, head_dim=16)),
     "glm4_moe_plain": ("Glm4MoeForCausalLM", glm4_moe(
         n_group=1, topk_group=1, n_shared_experts=1, num_hidden_layers=2, norm_topk_prob=False)),
+    # Blocks of 32 in every product.
+    "glm4_moe_lite": ("Glm4MoeLiteForCausalLM", glm4_moe(
+        **latent(attention_bias=True, mlp_layer_types=["sparse", "dense", "sparse"],
+                 num_attention_heads=2, num_key_value_heads=2, q_lora_rank=32, kv_lora_rank=64,
+                 qk_nope_head_dim=32, qk_rope_head_dim=32, v_head_dim=32, rms_norm_eps=1e-3))),
+    "glm4_moe_lite_plain": ("Glm4MoeLiteForCausalLM", glm4_moe(
+        **latent(n_group=1, topk_group=1, n_shared_experts=1, num_hidden_layers=2,
+                 norm_topk_prob=False, q_lora_rank=None, rope_interleave=False))),
+    "deepseek_v3": ("DeepseekV3ForCausalLM", glm4_moe(
+        **latent(**yarn(mscale=0.7, mscale_all_dim=1.3)))),
+    "deepseek_v2": ("DeepseekV2ForCausalLM", deepseek_v2(
+        **latent(topk_method="group_limited_greedy", n_group=3, topk_group=2,
+                 attention_bias=True, **yarn(mscale=0.707, mscale_all_dim=0.707)))),
+    "deepseek_v2_lite": ("DeepseekV2ForCausalLM", deepseek_v2(
+        **latent(q_lora_rank=None, num_hidden_layers=2, n_group=1, topk_group=1,
+                 **yarn(mscale_all_dim=0.9)))),
+    "youtu": ("YoutuForCausalLM", latent(
+        num_attention_heads=2, num_key_value_heads=2, tie_word_embeddings=True, num_hidden_layers=2,
+        rope_parameters={"rope_type": "default", "rope_theta": 1.6e6})),
     "lfm2": ("Lfm2ForCausalLM", lfm2(tie_word_embeddings=True)),
     "lfm2_bias": ("Lfm2ForCausalLM", lfm2(
         conv_bias=True, conv_L_cache=4, block_auto_adjust_ff_dim=False, intermediate_size=48)),
@@ -457,6 +497,8 @@ class Qwen3NextHead(torch.nn.Module):
 class Glm4MoeHead(torch.nn.Module):
     """A layer with experts, behind the last one. It feeds back what comes before its norm. (vLLM
     hides the token of the very first pair; here it is seen.)"""
+    norm_class = modeling_glm4_moe.Glm4MoeRMSNorm
+    layer_class = modeling_glm4_moe.Glm4MoeDecoderLayer
 
     def __init__(self, config):
         super().__init__()
@@ -464,8 +506,8 @@ class Glm4MoeHead(torch.nn.Module):
         self.prefix = "model.layers.%d." % config.num_hidden_layers
         self.eh_proj = torch.nn.Linear(2 * width, width, bias=False)
         self.enorm, self.hnorm, self.norm = (
-            modeling_glm4_moe.Glm4MoeRMSNorm(width, config.rms_norm_eps) for _ in range(3))
-        self.layer = modeling_glm4_moe.Glm4MoeDecoderLayer(config, last)
+            self.norm_class(width, config.rms_norm_eps) for _ in range(3))
+        self.layer = self.layer_class(config, last)
 
     def tensors(self):
         for name, value in self.state_dict().items():
@@ -485,7 +527,18 @@ class Glm4MoeHead(torch.nn.Module):
         return x, self.norm(x)
 
 
-HEADS = {"qwen3_next": Qwen3NextHead, "glm4_moe": Glm4MoeHead}
+class Glm4MoeLiteHead(Glm4MoeHead):
+    norm_class = modeling_glm4_moe_lite.Glm4MoeLiteRMSNorm
+    layer_class = modeling_glm4_moe_lite.Glm4MoeLiteDecoderLayer
+
+
+class DeepseekV3Head(Glm4MoeHead):
+    norm_class = modeling_deepseek_v3.DeepseekV3RMSNorm
+    layer_class = modeling_deepseek_v3.DeepseekV3DecoderLayer
+
+
+HEADS = {"qwen3_next": Qwen3NextHead, "glm4_moe": Glm4MoeHead, "glm4_moe_lite": Glm4MoeLiteHead,
+         "deepseek_v3": DeepseekV3Head}
 N_STEPS = 3
 
 
