@@ -135,6 +135,12 @@ void sp_serve_answer(const struct sp_serve *serve, struct sp_serve_job *job, siz
 /* Was the answer cut off by a limit of its length, or of the context? */
 bool sp_serve_is_cut(const struct sp_result *result);
 
+/* An id of the reply, another one for every request, with a prefix of a few letters that says of
+ * what; returns `id`. */
+enum { SP_SERVE_ID_SIZE = 64 };
+const char *sp_serve_id(char id[SP_SERVE_ID_SIZE], const char *prefix,
+                        const struct sp_serve_reply *reply);
+
 /* The HTTP status of a failed request. */
 int sp_serve_status_of(enum sp_status st);
 

@@ -4,6 +4,7 @@
 #include "runtime/clock.h"
 #include "runtime/session.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,6 +48,14 @@ int sp_serve_status_of(enum sp_status st)
 bool sp_serve_is_cut(const struct sp_result *result)
 {
     return result->stop == SP_STOP_LENGTH || result->stop == SP_STOP_CONTEXT;
+}
+
+const char *sp_serve_id(char id[SP_SERVE_ID_SIZE], const char *prefix,
+                        const struct sp_serve_reply *r)
+{
+    snprintf(id, SP_SERVE_ID_SIZE, "%s%" PRIx64 "%09lx%" PRIx64, prefix, (uint64_t)r->began.tv_sec,
+             (unsigned long)r->began.tv_nsec, r->number);
+    return id;
 }
 
 /* Between the two the dialect writes. */

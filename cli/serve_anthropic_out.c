@@ -1,6 +1,5 @@
 #include "cli/serve_anthropic.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -116,11 +115,9 @@ static void write_signature(struct sp_serve_reply *r, bool known)
 static void begin_message(struct sp_serve_reply *r)
 {
     struct sp_json_out *out = &r->out;
-    char id[64];
+    char id[SP_SERVE_ID_SIZE];
 
-    snprintf(id, sizeof id, "msg_%" PRIx64 "%09lx%" PRIx64, (uint64_t)r->began.tv_sec,
-             (unsigned long)r->began.tv_nsec, r->number);
-    sp_json_out_text(out, "id", id);
+    sp_json_out_text(out, "id", sp_serve_id(id, "msg_", r));
     sp_json_out_text(out, "type", "message");
     sp_json_out_text(out, "role", "assistant");
     sp_json_out_text(out, "model", r->serve->model.names[0]);

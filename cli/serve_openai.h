@@ -30,11 +30,6 @@ SP_MUST_CHECK enum sp_status sp_serve_openai_read_effort(struct sp_serve_ask *as
 SP_MUST_CHECK enum sp_status sp_serve_openai_check_template(const struct sp_serve *serve,
                                                             struct sp_err *err);
 
-/* Of an answer, with a prefix of a few letters that says of what; returns `id`. */
-enum { SP_OPENAI_ID_SIZE = 64 };
-const char *sp_serve_openai_id(char id[SP_OPENAI_ID_SIZE], const char *prefix,
-                               const struct sp_serve_reply *reply);
-
 /* Elements of an array: tokens, their log-probabilities, and the alternatives. */
 void sp_serve_openai_write_tokens(struct sp_serve_reply *reply, const struct sp_serve_token *tokens,
                                   size_t n);

@@ -1,6 +1,5 @@
 #include "cli/serve_openai.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -198,21 +197,13 @@ static const char *reason(const struct sp_serve_reply *r, const struct sp_result
     return r->said->n_calls > 0 ? "tool_calls" : "stop";
 }
 
-const char *sp_serve_openai_id(char id[SP_OPENAI_ID_SIZE], const char *prefix,
-                               const struct sp_serve_reply *r)
-{
-    snprintf(id, SP_OPENAI_ID_SIZE, "%s%" PRIx64 "%09lx%" PRIx64, prefix, (uint64_t)r->began.tv_sec,
-             (unsigned long)r->began.tv_nsec, r->number);
-    return id;
-}
-
 static void begin_object(struct sp_serve_reply *r, enum form form, const char *kind)
 {
     struct sp_json_out *out = &r->out;
     const struct sp_serve *serve = r->serve;
-    char id[SP_OPENAI_ID_SIZE];
+    char id[SP_SERVE_ID_SIZE];
 
-    sp_serve_openai_id(id, form == CHAT ? "chatcmpl-" : "cmpl-", r);
+    sp_serve_id(id, form == CHAT ? "chatcmpl-" : "cmpl-", r);
     sp_json_out_begin(out, NULL, '{');
     sp_json_out_text(out, "id", id);
     sp_json_out_text(out, "object", kind);

@@ -31,7 +31,7 @@ bool sp_serve_responses_includes(const struct sp_json *body, const char *name);
 
 /* ---- the answer ---- */
 
-enum { SP_RESPONSES_ID_SIZE = SP_OPENAI_ID_SIZE + 24 };
+enum { SP_RESPONSES_ID_SIZE = SP_SERVE_ID_SIZE + 24 };
 
 /* Has the request asked for a summary of thoughts? They are told as one. */
 bool sp_serve_responses_sums_up(const struct sp_serve_reply *reply);

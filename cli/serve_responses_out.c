@@ -1,7 +1,6 @@
 /* A response and the items of its output. */
 #include "cli/serve_responses.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 static const char *type_of(const struct sp_said_part *part)
@@ -20,9 +19,9 @@ const char *sp_serve_responses_id(char id[SP_RESPONSES_ID_SIZE], const struct sp
                                   size_t part)
 {
     const char *type = type_of(&r->said->parts[part]);
-    char own[SP_OPENAI_ID_SIZE];
+    char own[SP_SERVE_ID_SIZE];
 
-    sp_serve_openai_id(own, *type == 'f' ? "fc_" : *type == 'r' ? "rs_" : "msg_", r);
+    sp_serve_id(own, *type == 'f' ? "fc_" : *type == 'r' ? "rs_" : "msg_", r);
     snprintf(id, SP_RESPONSES_ID_SIZE, "%s_%zu", own, part);
     return id;
 }
@@ -289,11 +288,11 @@ void sp_serve_responses_write(struct sp_serve_reply *r, const char *key,
     bool whole = result != NULL && !sp_serve_is_cut(result);
     const char *status = whole ? "completed" : result ? "incomplete" : "in_progress";
     struct sp_json_out *out = &r->out;
-    char id[SP_OPENAI_ID_SIZE];
+    char id[SP_SERVE_ID_SIZE];
 
     if (sentence != NULL) status = "failed";
     sp_json_out_begin(out, key, '{');
-    sp_json_out_text(out, "id", sp_serve_openai_id(id, "resp_", r));
+    sp_json_out_text(out, "id", sp_serve_id(id, "resp_", r));
     sp_json_out_text(out, "object", "response");
     sp_json_out_u64(out, "created_at", (uint64_t)r->began.tv_sec);
     sp_json_out_text(out, "model", r->serve->model.names[0]);
