@@ -18,8 +18,9 @@ enum { N_WRAPPERS = sizeof wrappers / sizeof wrappers[0] };
 
 const struct sp_family *sp_family_at(size_t i)
 {
-    static const struct sp_family *const tables[] = {sp_families_dense, sp_families_experts,
-                                                     sp_families_hybrid, sp_families_latent};
+    static const struct sp_family *const tables[] = {sp_families_dense, sp_families_centered,
+                                                     sp_families_experts, sp_families_hybrid,
+                                                     sp_families_latent};
 
     for (size_t k = 0; k < sizeof tables / sizeof tables[0]; k++) {
         for (const struct sp_family *f = tables[k]; f->name; f++) {

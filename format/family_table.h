@@ -219,8 +219,8 @@ const struct sp_wrapper *sp_wrapper_by_type(const char *name);
 const struct sp_wrapper *sp_wrapper_by_architecture(const char *name);
 
 /* The rows, each table ending with one without a name. */
-extern const struct sp_family sp_families_dense[], sp_families_experts[], sp_families_hybrid[],
-    sp_families_latent[];
+extern const struct sp_family sp_families_dense[], sp_families_centered[], sp_families_experts[],
+    sp_families_hybrid[], sp_families_latent[];
 
 /* Row i of all tables together, NULL past the last. */
 const struct sp_family *sp_family_at(size_t i);
