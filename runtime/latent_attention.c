@@ -85,15 +85,15 @@ static void shape_row(void *context, size_t t, unsigned worker)
     const struct latent_job *job = context;
     struct sp_room *r = job->r;
     const struct sp_vector *vector = r->engine->vector;
-    float *latent = r->k + t * r->ld_kv, *low = r->latent->low.x + t * r->latent->low.ld;
+    float *latent = r->k + t * r->ld_kv, *low;
     const float eps = (float)SP_LATENT_EPS;
 
     (void)worker;
     vector->rms_norm(latent, latent, job->layer->latent.kv_norm, job->c->kv_rank, eps);
     rotate(job, t, latent + job->c->kv_rank);
-    if (job->c->q_rank) {
-        vector->rms_norm(low, low, job->layer->latent.q_norm, job->c->q_rank, eps);
-    }
+    if (job->c->q_rank == 0) return;
+    low = r->latent->low.x + t * r->latent->low.ld;
+    vector->rms_norm(low, low, job->layer->latent.q_norm, job->c->q_rank, eps);
 }
 
 static void store(const struct latent_job *job)
