@@ -207,7 +207,7 @@ static enum sp_status fail_without_place(const struct placing *p, const struct s
                    t->name, name);
 }
 
-/* Rows of matrices only: of what is stored the other way round, or counts as a vector, no row is a
+/* Rows of matrices only: of what is packed the other way round, or counts as a vector, no row is a
  * row of the adapter's. */
 static enum sp_status check_pieces(const struct placing *p, const struct place *places, size_t n,
                                    const char *changed_by)
@@ -220,7 +220,8 @@ static enum sp_status check_pieces(const struct placing *p, const struct place *
             continue;
         }
         return sp_fail(p->err, SP_E_UNSUPPORTED, "tensor \"%s\" is for %s, which %s", changed_by,
-                       of->name, piece->transposed ? "is stored transposed" : "is no matrix");
+                       of->name,
+                       piece->transposed ? "is transposed when it is packed" : "is no matrix");
     }
     return SP_OK;
 }

@@ -178,6 +178,20 @@ static void test_refusals_name_it(void **state)
     }
 }
 
+/* Latent attention takes half of each head's rows as columns. */
+static void test_transposed_matrices_are_not_changed(void **state)
+{
+    char lines[600];
+
+    (void)state;
+    snprintf(lines, sizeof lines, "FROM %s\nADAPTER a.safetensors", TESTDATA "/families/youtu");
+    scratch_write("adapter_config.json", PEFT(""), strlen(PEFT("")));
+    write_tensors("a.safetensors",
+                  "base_model.model.model.layers.0.self_attn.kv_b_proj.lora_A.weight F32 2,24\n"
+                  "base_model.model.model.layers.0.self_attn.kv_b_proj.lora_B.weight F32 48,2\n");
+    expect(lines, SP_E_UNSUPPORTED, "kv_b_proj.weight, which is transposed when it is packed");
+}
+
 /* The same tensors with a plain config are merged: what is refused above is what is meant. Those
  * for parts that are not packed are left out, as the parts are. */
 static void test_good_one_is_not(void **state)
@@ -235,6 +249,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_refusals_name_it, creating_begin, creating_end),
+        cmocka_unit_test_setup_teardown(test_transposed_matrices_are_not_changed, creating_begin,
+                                        creating_end),
         cmocka_unit_test_setup_teardown(test_good_one_is_not, creating_begin, creating_end),
         cmocka_unit_test_setup_teardown(test_files_of_other_kinds, creating_begin, creating_end),
         cmocka_unit_test_setup_teardown(test_packed_files, creating_begin, creating_end),
