@@ -35,60 +35,61 @@ enum sp_bias_rule { SP_BIAS_NEVER, SP_BIAS_ALWAYS, SP_BIAS_BY_CONFIG };
 
 /* How a checkpoint stores what is one canonical tensor here; several of them may hold. */
 enum sp_storage {
-    SP_STORED_PLAIN = 0,       /* under the canonical names */
-    SP_STORED_QKV = 1,         /* qkv_proj, contiguous rows (Phi-3) */
-    SP_STORED_EXPERTS = 2,     /* experts apart, or fused as [E, 2I, H] (Qwen3-MoE) */
-    SP_STORED_INTERLEAVED = 4, /* [E, H, 2I], gate and up alternating (gpt-oss) */
-    SP_STORED_GATED = 8,       /* q_proj holds query and gate rows, head by head (Qwen3.5) */
-    SP_STORED_BESIDE = 16,     /* experts stand beside mlp.*, which is the dense MLP (Gemma 4) */
-    SP_STORED_SPARSE = 32,     /* block_sparse_moe.*; experts have w1, w3, w2 (Mixtral) */
-    SP_STORED_LFM2 = 64,       /* operator_norm, feed_forward.w1, w3, w2, ... */
-    SP_STORED_GROUPED = 128, /* head by head: in_proj_qkvz and in_proj_ba (Qwen3-Next), kv_b_proj */
-    SP_STORED_GATE_UP = 256, /* gate_up_proj, contiguous rows (Phi-3) */
-    SP_STORED_PAIRED = 512,  /* neighbouring rows of q and k rotate together (GLM-4) */
-    SP_STORED_GLM4 = 1024,   /* post_self_attn_layernorm, post_mlp_layernorm */
-    SP_STORED_HUNYUAN = 2048,    /* query_layernorm, key_layernorm */
-    SP_STORED_ROUTED = 4096,     /* a router's correction, shared_experts (GLM-4.5, ERNIE 4.5) */
-    SP_STORED_STATICS = 1048576, /* ... the correction as a row of moe_statics (ERNIE 4.5) */
-    SP_STORED_C_FC = 8192,       /* mlp.c_fc, mlp.c_proj (StarCoder2) */
-    SP_STORED_LINEAR = 16384, /* block_sparse_moe.input_linear, output_linear, router (Granite) */
-    SP_STORED_BLOCK = 536870912,  /* block_sparse_moe.router, experts.gate_up_proj (Granite SWA) */
-    SP_STORED_SHARED_MLP = 32768, /* shared_mlp.input_linear, output_linear (Granite 4) */
-    SP_STORED_NEXTN = 65536, /* eh_proj, enorm, hnorm, shared_head: such a layer's own tensors */
-    SP_STORED_FEED_FORWARD = 262144, /* pre_ff_layernorm, feed_forward, final_layernorm (Bamba) */
-    SP_STORED_MIXER = 524288, /* norm, mixer; embeddings and norm_f around the layers (Mamba-2) */
-    SP_STORED_BARE = 8388608, /* ... the correction as mlp.e_score_correction_bias (EXAONE MoE) */
-    SP_STORED_MAMBA = 131072, /* mamba.in_proj: rows of z, of x, B and C, and of dt */
-    SP_STORED_LFM3 = 1073741824,    /* as LFM2's, post_operator_norm, post_ffn_norm */
-    SP_STORED_FC = 16777216,        /* mlp.fc1, mlp.fc2 (Phi, nanochat) */
-    SP_STORED_PHI = 33554432,       /* self_attn.dense, final_layernorm */
-    SP_STORED_BACKWARD = 67108864,  /* rows of q and k turn the other way round (nanochat) */
-    SP_STORED_STABLELM = 134217728, /* q_layernorm.norms, k_layernorm.norms: one for each head */
-    SP_STORED_APERTUS = 268435456,  /* attention_layernorm, feedforward_layernorm */
-    SP_STORED_PERI = 2097152,       /* post_norm1, post_norm2 (HyperCLOVA X) */
-    SP_STORED_AFMOE = 4194304,      /* pre_mlp_layernorm, router.gate, expert_bias */
+    SP_STORED_PLAIN = 0,            /* under the canonical names */
+    SP_STORED_QKV = 1 << 0,         /* qkv_proj, contiguous rows (Phi-3) */
+    SP_STORED_EXPERTS = 1 << 1,     /* experts apart, or fused as [E, 2I, H] (Qwen3-MoE) */
+    SP_STORED_INTERLEAVED = 1 << 2, /* [E, H, 2I], gate and up alternating (gpt-oss) */
+    SP_STORED_GATED = 1 << 3,       /* q_proj holds query and gate rows, head by head (Qwen3.5) */
+    SP_STORED_BESIDE = 1 << 4,   /* experts stand beside mlp.*, which is the dense MLP (Gemma 4) */
+    SP_STORED_SPARSE = 1 << 5,   /* block_sparse_moe.*; experts have w1, w3, w2 (Mixtral) */
+    SP_STORED_LFM2 = 1 << 6,     /* operator_norm, feed_forward.w1, w3, w2, ... */
+    SP_STORED_GROUPED = 1 << 7,  /* head by head: in_proj_qkvz, in_proj_ba, kv_b_proj (Qwen3-Next,
+                                    DeepSeek) */
+    SP_STORED_GATE_UP = 1 << 8,  /* gate_up_proj, contiguous rows (Phi-3) */
+    SP_STORED_PAIRED = 1 << 9,   /* neighbouring rows of q and k rotate together (GLM-4) */
+    SP_STORED_GLM4 = 1 << 10,    /* post_self_attn_layernorm, post_mlp_layernorm */
+    SP_STORED_HUNYUAN = 1 << 11, /* query_layernorm, key_layernorm */
+    SP_STORED_ROUTED = 1 << 12,  /* a router's correction, shared_experts (GLM-4.5, ERNIE 4.5) */
+    SP_STORED_STATICS = 1 << 13, /* ... the correction as a row of moe_statics (ERNIE 4.5) */
+    SP_STORED_C_FC = 1 << 14,    /* mlp.c_fc, mlp.c_proj (StarCoder2) */
+    SP_STORED_LINEAR = 1 << 15, /* block_sparse_moe.input_linear, output_linear, router (Granite) */
+    SP_STORED_BLOCK = 1 << 16,  /* block_sparse_moe.router, experts.gate_up_proj (Granite SWA) */
+    SP_STORED_SHARED_MLP = 1 << 17, /* shared_mlp.input_linear, output_linear (Granite 4) */
+    SP_STORED_NEXTN = 1 << 18, /* eh_proj, enorm, hnorm, shared_head: such a layer's own tensors */
+    SP_STORED_FEED_FORWARD = 1 << 19, /* pre_ff_layernorm, feed_forward, final_layernorm (Bamba) */
+    SP_STORED_MIXER = 1 << 20, /* norm, mixer; embeddings and norm_f around the layers (Mamba-2) */
+    SP_STORED_BARE = 1 << 21,  /* ... the correction as mlp.e_score_correction_bias (EXAONE MoE) */
+    SP_STORED_MAMBA = 1 << 22, /* mamba.in_proj: rows of z, of x, B and C, and of dt */
+    SP_STORED_LFM3 = 1 << 23,  /* as LFM2's, post_operator_norm, post_ffn_norm */
+    SP_STORED_FC = 1 << 24,    /* mlp.fc1, mlp.fc2 (Phi, nanochat) */
+    SP_STORED_PHI = 1 << 25,   /* self_attn.dense, final_layernorm */
+    SP_STORED_BACKWARD = 1 << 26, /* rows of q and k turn the other way round (nanochat) */
+    SP_STORED_STABLELM = 1 << 27, /* q_layernorm.norms, k_layernorm.norms: one for each head */
+    SP_STORED_APERTUS = 1 << 28,  /* attention_layernorm, feedforward_layernorm */
+    SP_STORED_PERI = 1 << 29,     /* post_norm1, post_norm2 (HyperCLOVA X) */
+    SP_STORED_AFMOE = 1 << 30,    /* pre_mlp_layernorm, router.gate, expert_bias */
 };
 
 /* Keys that only some families read; in all others they are refused (config_refuse.c). */
 enum sp_family_reads {
-    SP_READS_LOGIT_CAP = 1,       /* final_logit_softcapping */
-    SP_READS_QUERY_SCALAR = 2,    /* query_pre_attn_scalar */
-    SP_READS_EXPERTS = 4,         /* num_experts or num_local_experts, num_experts_per_tok */
-    SP_READS_NO_ROPE = 8,         /* no_rope_layers, no_rope_layer_interval */
-    SP_READS_GROWTH = 16,         /* llama_4_scaling_beta */
-    SP_READS_SWIGLU = 32,         /* swiglu_limit, swiglu_alpha */
-    SP_READS_SHARED = 64,         /* shared_expert_intermediate_size, weighted by a gate */
-    SP_READS_GEMMA4 = 128,        /* what config_gemma4.c reads */
-    SP_READS_SCORE_CAP = 256,     /* attn_logit_softcapping */
-    SP_READS_MULTIPLIERS = 512,   /* attention_, embedding_, residual_multiplier, logits_scaling */
-    SP_READS_LOGIT_SCALE = 1024,  /* logit_scale */
-    SP_READS_ROUTED_SCALE = 2048, /* routed_scaling_factor */
-    SP_READS_ROUTED = 4096,       /* n_routed_experts, n_shared_experts, n_group, topk_group */
-    SP_READS_FALCON_H1 = 16384,   /* what config_falcon_h1.c reads */
-    SP_READS_CLIP = 32768,        /* clip_qkv */
-    SP_READS_THETAS = 65536,      /* layer_rope_theta */
-    SP_READS_LATENT = 131072,     /* what config_latent.c reads */
-    SP_READS_ERNIE = 8192,        /* moe_num_experts, moe_num_shared_experts, moe_norm_min */
+    SP_READS_LOGIT_CAP = 1 << 0,    /* final_logit_softcapping */
+    SP_READS_QUERY_SCALAR = 1 << 1, /* query_pre_attn_scalar */
+    SP_READS_EXPERTS = 1 << 2,      /* num_experts or num_local_experts, num_experts_per_tok */
+    SP_READS_NO_ROPE = 1 << 3,      /* no_rope_layers, no_rope_layer_interval */
+    SP_READS_GROWTH = 1 << 4,       /* llama_4_scaling_beta */
+    SP_READS_SWIGLU = 1 << 5,       /* swiglu_limit, swiglu_alpha */
+    SP_READS_SHARED = 1 << 6,       /* shared_expert_intermediate_size, weighted by a gate */
+    SP_READS_GEMMA4 = 1 << 7,       /* what config_gemma4.c reads */
+    SP_READS_SCORE_CAP = 1 << 8,    /* attn_logit_softcapping */
+    SP_READS_MULTIPLIERS = 1 << 9, /* attention_, embedding_, residual_multiplier, logits_scaling */
+    SP_READS_LOGIT_SCALE = 1 << 10,  /* logit_scale */
+    SP_READS_ROUTED_SCALE = 1 << 11, /* routed_scaling_factor */
+    SP_READS_ROUTED = 1 << 12,       /* n_routed_experts, n_shared_experts, n_group, topk_group */
+    SP_READS_FALCON_H1 = 1 << 13,    /* what config_falcon_h1.c reads */
+    SP_READS_CLIP = 1 << 14,         /* clip_qkv */
+    SP_READS_THETAS = 1 << 15,       /* layer_rope_theta */
+    SP_READS_LATENT = 1 << 16,       /* what config_latent.c reads */
+    SP_READS_ERNIE = 1 << 17,        /* moe_num_experts, moe_num_shared_experts, moe_norm_min */
 };
 
 /* How a family spells what its experts are like. NULL: the usual key, or none. */
