@@ -67,10 +67,13 @@ static enum sp_status read_thinking(struct sp_serve_ask *ask, struct sp_err *err
 /* An effort asks for no thoughts, but says how deep they are. */
 static enum sp_status read_output(struct sp_serve_ask *ask, struct sp_err *err)
 {
-    const struct sp_json *config = sp_json_get(ask->body, "output_config");
-    const struct sp_json *effort = sp_json_get(config, "effort");
-    const char *level = sp_json_to_string(effort, NULL);
+    const struct sp_json *config = NULL, *effort;
+    const char *level;
+    enum sp_status st = sp_serve_read_object(&config, ask->body, "output_config", err);
 
+    if (st) return st;
+    effort = sp_json_get(config, "effort");
+    level = sp_json_to_string(effort, NULL);
     if (effort != NULL && level == NULL) {
         return expected("output_config.effort", effort, "a level", err);
     }
@@ -82,8 +85,14 @@ static enum sp_status read_output(struct sp_serve_ask *ask, struct sp_err *err)
  * that is to be taken out of it is not. */
 static enum sp_status read_edits(const struct sp_json *body, struct sp_err *err)
 {
-    const struct sp_json *edits = sp_json_get(sp_json_get(body, "context_management"), "edits");
+    const struct sp_json *management = NULL, *edits;
+    enum sp_status st = sp_serve_read_object(&management, body, "context_management", err);
 
+    if (st) return st;
+    edits = sp_json_get(management, "edits");
+    if (edits != NULL && sp_json_kind(edits) != SP_JSON_ARRAY) {
+        return expected("context_management.edits", edits, "an array", err);
+    }
     for (size_t i = 0; i < sp_json_len(edits); i++) {
         const char *type = text_of(sp_json_at(edits, i), "type");
         if (type && strncmp(type, "clear_thinking", strlen("clear_thinking")) == 0) continue;

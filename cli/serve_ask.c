@@ -68,6 +68,18 @@ static enum sp_status wrong(const char *key, const struct sp_json *value, const 
                    sp_json_kind_name(sp_json_kind(value)), expected);
 }
 
+enum sp_status sp_serve_read_object(const struct sp_json **out, const struct sp_json *body,
+                                    const char *key, struct sp_err *err)
+{
+    const struct sp_json *value = sp_json_get(body, key);
+
+    if (value != NULL && sp_json_kind(value) != SP_JSON_OBJECT) {
+        return wrong(key, value, "an object", err);
+    }
+    *out = value;
+    return SP_OK;
+}
+
 /* Numbers are read as a Modelfile's are: with the same ranges, in the same words. */
 static enum sp_status read_setting(struct sp_settings *settings, const struct sp_serve_setting *row,
                                    const struct sp_json *value, struct sp_err *err)

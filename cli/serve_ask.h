@@ -79,6 +79,12 @@ SP_MUST_CHECK enum sp_status sp_serve_read_stops(struct sp_settings *settings,
 SP_MUST_CHECK enum sp_status sp_serve_read_biases(struct sp_settings *settings,
                                                   const struct sp_json *object, struct sp_err *err);
 
+/* *out = the member `key` of `body`, borrowed from it; NULL: it is not there. SP_E_INPUT where it
+ * is no object: what is in it would be passed over. */
+SP_MUST_CHECK enum sp_status sp_serve_read_object(const struct sp_json **out,
+                                                  const struct sp_json *body, const char *key,
+                                                  struct sp_err *err);
+
 /* A member that the API has and this server has not. Refused where it is there with another value
  * than `harmless` (JSON as sp_json_print writes it; NULL: whatever its value). */
 struct sp_serve_refusal {

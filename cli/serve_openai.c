@@ -44,10 +44,13 @@ static const struct sp_serve_refusal text_refusals[] = {
 
 static enum sp_status read_stream(struct sp_serve_ask *ask, struct sp_err *err)
 {
-    const struct sp_json *options = sp_json_get(ask->body, "stream_options");
+    const struct sp_json *options = NULL;
     enum sp_status st;
 
-    if ((st = sp_json_get_bool(ask->body, "stream", &ask->stream, err))) return st;
+    if ((st = sp_json_get_bool(ask->body, "stream", &ask->stream, err)) ||
+        (st = sp_serve_read_object(&options, ask->body, "stream_options", err))) {
+        return st;
+    }
     return sp_json_get_bool(options, "include_usage", &ask->tell_usage, err);
 }
 
@@ -100,12 +103,7 @@ static enum sp_status read_common(struct sp_serve_ask *ask, const struct sp_serv
 
 enum sp_status sp_serve_openai_read_kwargs(struct sp_serve_ask *ask, struct sp_err *err)
 {
-    ask->kwargs = sp_json_get(ask->body, "chat_template_kwargs");
-    if (ask->kwargs != NULL && sp_json_kind(ask->kwargs) != SP_JSON_OBJECT) {
-        return sp_fail(err, SP_E_INPUT, "chat_template_kwargs is %s, expected an object",
-                       sp_json_kind_name(sp_json_kind(ask->kwargs)));
-    }
-    return SP_OK;
+    return sp_serve_read_object(&ask->kwargs, ask->body, "chat_template_kwargs", err);
 }
 
 enum sp_status sp_serve_openai_read_effort(struct sp_serve_ask *ask, const struct sp_json *object,

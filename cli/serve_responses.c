@@ -39,13 +39,10 @@ static enum sp_status read_object(const struct sp_json **object, const struct sp
                                   const char *key, const struct sp_serve_refusal *rows,
                                   struct sp_err *err)
 {
-    const struct sp_json *value = sp_json_get(body, key);
-    enum sp_status st;
+    const struct sp_json *value = NULL;
+    enum sp_status st = sp_serve_read_object(&value, body, key, err);
 
-    if (value != NULL && sp_json_kind(value) != SP_JSON_OBJECT) {
-        return sp_fail(err, SP_E_INPUT, "%s is %s, expected an object", key,
-                       sp_json_kind_name(sp_json_kind(value)));
-    }
+    if (st) return st;
     if ((st = sp_serve_refuse(value, rows, err))) {
         sp_context(err, "%s", key);
         return st;

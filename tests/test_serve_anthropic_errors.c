@@ -45,6 +45,12 @@ static void test_errors(void **state)
          "{" HI
          ", \"context_management\": {\"edits\": [{\"type\": \"clear_tool_uses_20250919\"}]}}",
          400, "invalid_request_error", "context_management: clear_tool_uses_20250919: "},
+        {"POST", "/v1/messages", "{" HI ", \"context_management\": []}", 400,
+         "invalid_request_error", "context_management is array, expected an object"},
+        {"POST", "/v1/messages", "{" HI ", \"context_management\": {\"edits\": {}}}", 400,
+         "invalid_request_error", "context_management.edits is object, expected an array"},
+        {"POST", "/v1/messages", "{" HI ", \"output_config\": \"high\"}", 400,
+         "invalid_request_error", "output_config is string, expected an object"},
         {"POST", "/v1/messages", "{" HI ", \"thinking\": {\"type\": \"between_tools\"}}", 400,
          "invalid_request_error", "thinking.type is between_tools"},
         {"POST", "/v1/messages", "{" HI ", \"tools\": {}}", 400, "invalid_request_error",

@@ -46,6 +46,8 @@ static const struct refusal {
     {"POST", "/v1/chat/completions",
      "{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"image_url\"}]}]}", 400,
      "content of type image_url"},
+    {"POST", "/v1/chat/completions", "{" MESSAGES ", \"stream_options\": [\"include_usage\"]}", 400,
+     "stream_options is array, expected an object"},
     {"POST", "/v1/chat/completions", "{" MESSAGES ", \"n\": 0}", 400,
      "n is 0, expected an integer 1..128"},
     {"POST", "/v1/chat/completions", "{" MESSAGES ", \"n\": 129}", 400, "n is 129"},
