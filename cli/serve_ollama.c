@@ -336,7 +336,8 @@ bool sp_serve_ollama_loads(struct sp_json_out *out, const struct sp_serve *serve
                            const struct sp_json *body, bool chat)
 {
     const struct sp_json *prompt = sp_json_get(body, chat ? "messages" : "prompt");
-    bool empty = chat ? sp_json_len(prompt) == 0 : prompt == NULL;
+    bool no_messages = chat && sp_json_kind(prompt) == SP_JSON_ARRAY && sp_json_len(prompt) == 0;
+    bool empty = prompt == NULL || no_messages;
     size_t len = 1;
     double keep = 1;
 

@@ -112,6 +112,8 @@ static const struct refusal {
     {"POST", "/api/chat",
      "{\"messages\": [{\"role\": \"user\", \"content\": \"a\", \"images\": [\"x\"]}]}", 400,
      "images: "},
+    {"POST", "/api/chat", "{\"messages\": {}}", 400, "expected an array of messages"},
+    {"POST", "/api/chat", "{\"messages\": true}", 400, "expected an array of messages"},
     {"POST", "/api/generate", "{\"prompt\": 1}", 400, "prompt is integer, expected a text"},
     {"POST", "/api/generate", "{\"prompt\": \"a\", \"images\": [\"x\"]}", 400, "images: "},
     {"POST", "/api/generate", "{\"prompt\": \"a\", \"context\": [1]}", 400, "context: "},
