@@ -14,10 +14,10 @@
  * Whether to draft at all is settled by a purse that is counted in plain steps: rounds pay in what
  * they save and take out what they waste, never more than a small fortune. Drafting pauses when it
  * is empty and the rounds that are remembered were slower than plain steps, all together: a run of
- * wrong guesses alone is bad luck. While it pauses every plain step puts an allowance in (less where
- * others have to wait for the bet), and the first full step of it is bet on drafting again. Each
- * lost bet halves the allowance. So what drafting can lose is bounded: the first loan, what it won
- * in the rounds remembered, and a share of the steps that shrinks.
+ * wrong guesses alone is bad luck. While it pauses every plain step puts an allowance in (less
+ * where others have to wait for the bet), and the first full step of it is bet on drafting again.
+ * Each lost bet halves the allowance. So what drafting can lose is bounded: the first loan, what it
+ * won in the rounds remembered, and a share of the steps that shrinks.
  *
  * Everything is weighed against a plain step, so one round in 32 is one, the second to begin with.
  *
