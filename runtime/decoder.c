@@ -166,6 +166,7 @@ bool sp_decoder_keeps_windows(const struct sp_decoder *d, size_t len, size_t to)
         const struct sp_layer_config *l = &d->model->config.layers[i];
         size_t first = to > l->window ? to - l->window : 0;
         if (l->window == 0 || l->kv_source != (int)i) continue;
+        if (d->caches[i].n_slots >= d->options.n_positions) continue; /* a slot for each position */
         if (first + d->caches[i].n_slots < len + d->options.max_rows) return false;
     }
     return true;
