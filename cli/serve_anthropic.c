@@ -35,11 +35,6 @@ static enum sp_status expected(const char *name, const struct sp_json *value, co
                    value ? sp_json_kind_name(sp_json_kind(value)) : "missing", what);
 }
 
-static const char *text_of(const struct sp_json *object, const char *key)
-{
-    return sp_json_to_string(sp_json_get(object, key), NULL);
-}
-
 /* ---- thoughts ---------------------------------------------------------------------------------
  */
 
@@ -47,7 +42,8 @@ static const char *text_of(const struct sp_json *object, const char *key)
 static enum sp_status read_thinking(struct sp_serve_ask *ask, struct sp_err *err)
 {
     const struct sp_json *thinking = sp_json_get(ask->body, "thinking");
-    const char *type = text_of(thinking, "type"), *display = text_of(thinking, "display");
+    const char *type = sp_json_get_text(thinking, "type"),
+               *display = sp_json_get_text(thinking, "display");
 
     if (thinking == NULL) return SP_OK;
     if (type == NULL)
@@ -94,7 +90,7 @@ static enum sp_status read_edits(const struct sp_json *body, struct sp_err *err)
         return expected("context_management.edits", edits, "an array", err);
     }
     for (size_t i = 0; i < sp_json_len(edits); i++) {
-        const char *type = text_of(sp_json_at(edits, i), "type");
+        const char *type = sp_json_get_text(sp_json_at(edits, i), "type");
         if (type && strncmp(type, "clear_thinking", strlen("clear_thinking")) == 0) continue;
         return sp_fail(err, SP_E_UNSUPPORTED,
                        "context_management: %s: nothing but thoughts is left out here",
@@ -112,7 +108,7 @@ static enum sp_status write_tool(struct sp_json_out *out, const struct sp_json *
 {
     static const char *const kept[] = {"description", "strict", "input_examples"};
     const struct sp_json *schema = sp_json_get(tool, "input_schema");
-    const char *type = text_of(tool, "type"), *name = text_of(tool, "name");
+    const char *type = sp_json_get_text(tool, "type"), *name = sp_json_get_text(tool, "name");
     enum sp_status st;
 
     if (sp_json_kind(tool) != SP_JSON_OBJECT) return expected("it", tool, "an object", err);
@@ -165,7 +161,7 @@ static enum sp_status read_tools(struct sp_serve_ask *ask, struct sp_err *err)
 static enum sp_status read_choice(struct sp_serve_ask *ask, struct sp_err *err)
 {
     const struct sp_json *choice = sp_json_get(ask->body, "tool_choice");
-    const char *type = text_of(choice, "type");
+    const char *type = sp_json_get_text(choice, "type");
     struct sp_serve_wanted_calls wanted = {.none = false};
     enum sp_status st;
 
@@ -179,7 +175,7 @@ static enum sp_status read_choice(struct sp_serve_ask *ask, struct sp_err *err)
         wanted.must = true;
     } else if (type && strcmp(type, "tool") == 0) {
         wanted.must = true;
-        wanted.function = text_of(choice, "name");
+        wanted.function = sp_json_get_text(choice, "name");
         if (wanted.function == NULL) return sp_fail(err, SP_E_INPUT, "tool_choice.name is missing");
     } else if (choice != NULL && (type == NULL || strcmp(type, "auto") != 0)) {
         return sp_fail(err, SP_E_INPUT, "tool_choice.type: expected auto, any, tool, or none");

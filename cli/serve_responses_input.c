@@ -1,5 +1,6 @@
 /* The Responses API's conversation: items, of which several make a message. */
 #include "cli/serve_responses.h"
+#include "cli/serve_tools.h"
 
 #include <string.h>
 
@@ -8,13 +9,6 @@ struct input {
     size_t at;                   /* of the next one */
     struct sp_json_out *out;
 };
-
-static const char *text_of(const struct sp_json *item, const char *key)
-{
-    const char *text = sp_json_to_string(sp_json_get(item, key), NULL);
-
-    return text && *text ? text : NULL;
-}
 
 /* The next item; NULL behind the last one. */
 static const struct sp_json *next(const struct input *in)
@@ -25,9 +19,9 @@ static const struct sp_json *next(const struct input *in)
 /* A message may do without its type. */
 static const char *type_of(const struct sp_json *item)
 {
-    const char *type = text_of(item, "type");
+    const char *type = sp_serve_filled(item, "type");
 
-    return type == NULL && text_of(item, "role") != NULL ? "message" : type;
+    return type == NULL && sp_serve_filled(item, "role") != NULL ? "message" : type;
 }
 
 static bool is_of(const struct sp_json *item, const char *type)
@@ -39,7 +33,7 @@ static bool is_of(const struct sp_json *item, const char *type)
 
 static bool is_said_by(const struct sp_json *item, const char *role)
 {
-    const char *is = text_of(item, "role");
+    const char *is = sp_serve_filled(item, "role");
 
     return is_of(item, "message") && is && strcmp(is, role) == 0;
 }
@@ -115,7 +109,7 @@ static enum sp_status write_output(struct input *in, struct sp_err *err)
     struct sp_text text = {0};
     enum sp_status st;
 
-    if (text_of(item, "call_id") == NULL) return sp_fail(err, SP_E_INPUT, "has no call_id");
+    if (sp_serve_filled(item, "call_id") == NULL) return sp_fail(err, SP_E_INPUT, "has no call_id");
     if (output == NULL) return sp_fail(err, SP_E_INPUT, "has no output");
     if (!(st = append(&text, output, err))) {
         sp_json_out_begin(in->out, NULL, '{');

@@ -4,21 +4,17 @@
 
 #include <string.h>
 
-static const char *text_of(const struct sp_json *object, const char *key)
-{
-    return sp_json_to_string(sp_json_get(object, key), NULL);
-}
-
 /* The name of a function, which other tools have not. */
 static enum sp_status read_name(const char **name, const struct sp_json *tool, struct sp_err *err)
 {
-    const char *type = text_of(tool, "type");
+    const char *type = sp_json_get_text(tool, "type");
 
     if (type == NULL) return sp_fail(err, SP_E_INPUT, "has no type");
     if (strcmp(type, "function") != 0) {
         return sp_fail(err, SP_E_UNSUPPORTED, "type %s: only functions are called here", type);
     }
-    if ((*name = text_of(tool, "name")) == NULL) return sp_fail(err, SP_E_INPUT, "has no name");
+    if ((*name = sp_json_get_text(tool, "name")) == NULL)
+        return sp_fail(err, SP_E_INPUT, "has no name");
     return SP_OK;
 }
 
@@ -26,7 +22,7 @@ static enum sp_status read_name(const char **name, const struct sp_json *tool, s
 static bool is_among(const struct sp_json *tools, const char *name)
 {
     for (size_t i = 0; i < sp_json_len(tools); i++) {
-        const char *is = text_of(sp_json_at(tools, i), "name");
+        const char *is = sp_json_get_text(sp_json_at(tools, i), "name");
         if (is && strcmp(is, name) == 0) return true;
     }
     return false;
@@ -95,7 +91,7 @@ static enum sp_status write_tools(struct sp_json_out *out, const struct sp_json 
 enum sp_status sp_serve_responses_read_tools(struct sp_serve_ask *ask, struct sp_err *err)
 {
     const struct sp_json *choice = sp_json_get(ask->body, "tool_choice"), *allowed = NULL;
-    const char *type = text_of(choice, "type");
+    const char *type = sp_json_get_text(choice, "type");
     struct sp_json_draft draft;
     enum sp_status st;
 

@@ -8,9 +8,9 @@ static const char *id_of(const struct sp_serve_known_call *call)
     return call->id ? call->id : call->own_id;
 }
 
-static const char *text_of(const struct sp_json *object, const char *key)
+const char *sp_serve_filled(const struct sp_json *object, const char *key)
 {
-    const char *text = sp_json_to_string(sp_json_get(object, key), NULL);
+    const char *text = sp_json_get_text(object, key);
 
     return text && *text ? text : NULL;
 }
@@ -64,7 +64,7 @@ static enum sp_status write_call(struct sp_json_out *out, const struct sp_serve_
 
     sp_json_out_begin(out, NULL, '{');
     sp_json_out_text(out, "id", id_of(known));
-    if (text_of(call, "type") == NULL) sp_json_out_text(out, "type", "function");
+    if (sp_serve_filled(call, "type") == NULL) sp_json_out_text(out, "type", "function");
     while (!st && sp_json_next(call, &it)) {
         if (strcmp(it.key, "id") == 0 || it.value == NULL) continue;
         st = strcmp(it.key, "function") == 0 && sp_json_kind(it.value) == SP_JSON_OBJECT
@@ -95,8 +95,9 @@ enum sp_status sp_serve_write_calls(struct sp_json_out *out, struct sp_serve_kno
         }
         if ((st = sp_grow(&known->at, &known->cap, known->n + 1, sizeof *known->at, err))) break;
         k = &known->at[known->n];
-        *k = (struct sp_serve_known_call){.id = text_of(call, "id"),
-                                          .name = text_of(sp_json_get(call, "function"), "name")};
+        *k = (struct sp_serve_known_call){
+            .id = sp_serve_filled(call, "id"),
+            .name = sp_serve_filled(sp_json_get(call, "function"), "name")};
         snprintf(k->own_id, sizeof k->own_id, "call%05u", (unsigned)(known->n % 100000));
         known->n++;
         st = write_call(out, k, call, known->syntax->text_arguments, err);
@@ -118,11 +119,12 @@ static const struct sp_serve_known_call *find(struct sp_serve_known_calls *known
 void sp_serve_write_whose(struct sp_json_out *out, struct sp_serve_known_calls *known,
                           const struct sp_json *message)
 {
-    const char *id = text_of(message, "tool_call_id"), *name = text_of(message, "name");
+    const char *id = sp_serve_filled(message, "tool_call_id"),
+               *name = sp_serve_filled(message, "name");
     const struct sp_serve_known_call *call = find(known, id);
 
     if (id == NULL && call != NULL) id = id_of(call);
-    if (name == NULL) name = text_of(message, "tool_name");
+    if (name == NULL) name = sp_serve_filled(message, "tool_name");
     if (name == NULL && call != NULL) name = call->name;
     if (id != NULL) sp_json_out_text(out, "tool_call_id", id);
     if (name == NULL) return;

@@ -6,6 +6,9 @@
 #include "cli/json_out.h"
 #include "cli/said.h"
 
+/* The text of a member; NULL where there is none, or it is empty. */
+const char *sp_serve_filled(const struct sp_json *object, const char *key);
+
 /* A call that an earlier message made. */
 struct sp_serve_known_call {
     char own_id[SP_CALL_ID_SIZE]; /* where it came without one */

@@ -433,6 +433,11 @@ const char *sp_json_to_string(const struct sp_json *v, size_t *len)
     return json_object_get_string(node(v));
 }
 
+const char *sp_json_get_text(const struct sp_json *object, const char *key)
+{
+    return sp_json_to_string(sp_json_get(object, key), NULL);
+}
+
 enum { SHOWN = 80 };
 
 /* What was found, for a message: scalars as they are (cut when long), containers by kind. */

@@ -68,6 +68,7 @@ bool sp_json_to_u64(const struct sp_json *v, uint64_t *out);
 bool sp_json_to_double(const struct sp_json *v, double *out); /* integers too */
 bool sp_json_to_bool(const struct sp_json *v, bool *out);
 const char *sp_json_to_string(const struct sp_json *v, size_t *len); /* NULL; may hold NULs */
+const char *sp_json_get_text(const struct sp_json *object, const char *key); /* of a member */
 
 /* Members with a type and a range. Absent (or null): *out keeps its value, SP_OK. Wrong type or out
  * of range: SP_E_INPUT naming the key, e.g. `hidden_size is "x", expected an integer 1..65536`. */
