@@ -1,12 +1,12 @@
 /* spectool calibrate: texts through a packed file's target, to learn which errors of its weights
  * matter. */
 #include "cli/commands.h"
-#include "cli/engine_opts.h"
-#include "cli/ids.h"
-#include "cli/input_text.h"
-#include "cli/out.h"
-#include "cli/prompt.h"
-#include "format/mem.h"
+#include "cli/base/backend_opts.h"
+#include "cli/base/ids.h"
+#include "cli/base/input_text.h"
+#include "cli/base/out.h"
+#include "cli/chat/prompt.h"
+#include "format/base/mem.h"
 
 #include <stdlib.h>
 #include <string.h>

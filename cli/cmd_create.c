@@ -1,8 +1,8 @@
 /* spectool create: a Modelfile becomes a packed file. */
-#include "cli/create_sinks.h"
-#include "cli/template_source.h"
+#include "cli/create_callbacks.h"
+#include "cli/base/template_source.h"
 #include "format/packfile.h"
-#include "runtime/template.h"
+#include "runtime/template/template.h"
 
 #include <stdlib.h>
 

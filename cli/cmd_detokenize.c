@@ -1,8 +1,8 @@
 /* spectool detokenize: token ids to text. */
 #include "cli/commands.h"
-#include "cli/ids.h"
-#include "cli/out.h"
-#include "cli/token_source.h"
+#include "cli/base/ids.h"
+#include "cli/base/out.h"
+#include "cli/base/token_source.h"
 
 #include <stdlib.h>
 

@@ -1,15 +1,15 @@
 /* spectool eval: how well a packed file predicts a text, what it lost against another, and how good
  * its draft is there. */
 #include "cli/commands.h"
-#include "cli/create_sinks.h"
-#include "cli/engine_opts.h"
+#include "cli/create_callbacks.h"
+#include "cli/base/backend_opts.h"
 #include "cli/eval.h"
-#include "cli/ids.h"
-#include "cli/input_text.h"
-#include "cli/out.h"
-#include "cli/prompt.h"
-#include "cli/temporary.h"
-#include "format/file.h"
+#include "cli/base/ids.h"
+#include "cli/base/input_text.h"
+#include "cli/base/out.h"
+#include "cli/chat/prompt.h"
+#include "cli/base/temp_file.h"
+#include "format/base/file.h"
 
 #include <stdlib.h>
 #include <string.h>

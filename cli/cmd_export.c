@@ -1,6 +1,6 @@
 /* spectool export: a packed file becomes checkpoints of Hugging Face's form again. */
-#include "cli/create_sinks.h"
-#include "convert/export.h"
+#include "cli/create_callbacks.h"
+#include "convert/export/export.h"
 
 #include <string.h>
 

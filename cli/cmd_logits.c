@@ -1,11 +1,11 @@
 /* spectool logits: the logits of given tokens as a NumPy array. */
 #include "cli/commands.h"
-#include "cli/engine_opts.h"
-#include "cli/ids.h"
-#include "cli/out.h"
-#include "format/bytes.h"
-#include "format/file.h"
-#include "format/mem.h"
+#include "cli/base/backend_opts.h"
+#include "cli/base/ids.h"
+#include "cli/base/out.h"
+#include "format/base/bytes.h"
+#include "format/base/file.h"
+#include "format/base/mem.h"
 
 #include <math.h>
 #include <stdlib.h>

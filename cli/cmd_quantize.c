@@ -1,5 +1,5 @@
 /* spectool quantize: a packed file becomes another one with other types. */
-#include "cli/create_sinks.h"
+#include "cli/create_callbacks.h"
 
 struct options {
     const char *target, *draft, *head, *calibration;

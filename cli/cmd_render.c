@@ -1,10 +1,10 @@
 /* spectool render: the text that a conversation becomes. */
 #include "cli/commands.h"
-#include "cli/input_text.h"
-#include "cli/json_out.h"
-#include "cli/lines.h"
-#include "cli/template_source.h"
-#include "cli/token_source.h"
+#include "cli/base/input_text.h"
+#include "cli/base/json_out.h"
+#include "cli/base/lines.h"
+#include "cli/base/template_source.h"
+#include "cli/base/token_source.h"
 
 #include <stdlib.h>
 #include <string.h>

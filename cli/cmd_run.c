@@ -1,12 +1,12 @@
 /* spectool run: generates from a packed file, once or in a session. */
-#include "cli/batch.h"
+#include "cli/chat/batch.h"
 #include "cli/commands.h"
-#include "cli/form.h"
-#include "cli/generation.h"
-#include "cli/input_text.h"
-#include "cli/out.h"
-#include "cli/prompt_cache.h"
-#include "cli/settings_opts.h"
+#include "cli/chat/response_format.h"
+#include "cli/chat/generation.h"
+#include "cli/base/input_text.h"
+#include "cli/base/out.h"
+#include "cli/chat/prompt_cache.h"
+#include "cli/base/settings_opts.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,9 +4,9 @@
  * As many threads generate as there are sessions, this one among them; each connection has a thread
  * of its own; one waits for signals. */
 #include "cli/commands.h"
-#include "cli/out.h"
-#include "cli/serve.h"
-#include "cli/settings_opts.h"
+#include "cli/base/out.h"
+#include "cli/serve/serve.h"
+#include "cli/base/settings_opts.h"
 
 #include <netdb.h>
 #include <netinet/in.h>

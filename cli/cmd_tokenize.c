@@ -1,7 +1,7 @@
 /* spectool tokenize: text to token ids. */
 #include "cli/commands.h"
-#include "cli/ids.h"
-#include "cli/token_source.h"
+#include "cli/base/ids.h"
+#include "cli/base/token_source.h"
 #include "runtime/spectool.h"
 
 #include <inttypes.h>

@@ -1,10 +1,10 @@
 /* spectool verify: every digest of a packed file; with --lossless, plain against speculative. */
 #include "cli/commands.h"
-#include "cli/form.h"
-#include "cli/json_out.h"
+#include "cli/chat/response_format.h"
+#include "cli/base/json_out.h"
 #include "cli/lossless.h"
-#include "cli/out.h"
-#include "convert/pairing.h"
+#include "cli/base/out.h"
+#include "convert/create/pairing_record.h"
 #include "format/packfile.h"
 
 #include <inttypes.h>

@@ -2,7 +2,7 @@
 #ifndef SP_CLI_COMMANDS_H
 #define SP_CLI_COMMANDS_H
 
-#include "cli/opt.h"
+#include "cli/base/opt.h"
 
 /* Types that --quantize and its kin take, for the option tables. */
 extern const char *const sp_cmd_types[];

@@ -1,7 +1,7 @@
 /* The figures of eval, as lines for people and as JSON for programs. */
 #include "cli/eval.h"
-#include "cli/json_out.h"
-#include "runtime/fmath.h"
+#include "cli/base/json_out.h"
+#include "runtime/vector/fmath.h"
 
 #define LN2 0x1.62e42fefa39efp-1
 

@@ -1,9 +1,9 @@
 #include "cli/lossless.h"
-#include "cli/conversation.h"
-#include "cli/form.h"
-#include "cli/out.h"
+#include "cli/chat/conversation.h"
+#include "cli/chat/response_format.h"
+#include "cli/base/out.h"
 
-#include "format/mem.h"
+#include "format/base/mem.h"
 
 #include <inttypes.h>
 #include <pthread.h>

@@ -3,7 +3,7 @@
 #ifndef SP_CLI_LOSSLESS_H
 #define SP_CLI_LOSSLESS_H
 
-#include "cli/engine_opts.h"
+#include "cli/base/backend_opts.h"
 
 struct sp_lossless_options {
     bool lossless, json;

@@ -1,7 +1,7 @@
 /* spectool: finds the command, parses its line, runs it, and turns its status into the exit code.
  * The only place that prints errors. */
 #include "cli/commands.h"
-#include "cli/out.h"
+#include "cli/base/out.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 #include "cli/pack_facts.h"
-#include "cli/template_source.h"
-#include "format/config_packed.h"
-#include "runtime/drafter.h"
+#include "cli/base/template_source.h"
+#include "format/model/config_packed.h"
+#include "runtime/speculate/drafter.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

@@ -2,13 +2,13 @@
 #ifndef SP_CLI_PACK_FACTS_H
 #define SP_CLI_PACK_FACTS_H
 
-#include "cli/json_out.h"
-#include "cli/out.h"
-#include "convert/merge_record.h"
-#include "convert/modelfile.h"
-#include "format/config.h"
+#include "cli/base/json_out.h"
+#include "cli/base/out.h"
+#include "convert/adapter/merge_record.h"
+#include "convert/modelfile/modelfile.h"
+#include "format/model/config.h"
 #include "format/packfile.h"
-#include "runtime/answer_syntax.h"
+#include "runtime/chat/chat_format.h"
 
 /* One of target and draft. */
 struct sp_part_facts {

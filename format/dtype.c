@@ -1,6 +1,6 @@
 #include "format/dtype.h"
-#include "format/letters.h"
-#include "format/mem.h"
+#include "format/base/unicode_case.h"
+#include "format/base/mem.h"
 
 #include <assert.h>
 #include <inttypes.h>

@@ -22,7 +22,7 @@
 #ifndef SP_FORMAT_DTYPE_H
 #define SP_FORMAT_DTYPE_H
 
-#include "format/err.h"
+#include "format/base/err.h"
 
 #include <stdbool.h>
 #include <stddef.h>

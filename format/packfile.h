@@ -8,7 +8,7 @@
 #define SP_FORMAT_PACKFILE_H
 
 #include "format/dtype.h"
-#include "format/err.h"
+#include "format/base/err.h"
 
 enum { SP_PACK_MAJOR = 1, SP_PACK_MINOR = 0 };
 

@@ -3,9 +3,9 @@
  * be to each other is checked where they are read (packfile.c). */
 #include "format/packfile_layout.h"
 
-#include "format/bytes.h"
-#include "format/hash.h"
-#include "format/unicode.h"
+#include "format/base/bytes.h"
+#include "format/base/hash.h"
+#include "format/base/unicode.h"
 
 #include <string.h>
 

@@ -7,10 +7,10 @@
  * what comes in large, aligned pieces, and readers map those faster. */
 #include "format/packfile_write.h"
 
-#include "format/compress.h"
-#include "format/file.h"
-#include "format/hash.h"
-#include "format/mem.h"
+#include "format/base/compress.h"
+#include "format/base/file.h"
+#include "format/base/hash.h"
+#include "format/base/mem.h"
 #include "format/packfile_layout.h"
 
 #include <stdlib.h>

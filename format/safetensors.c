@@ -1,10 +1,10 @@
 /* Checkpoints: which files there are, what the index says about them, and reading their tensors.
  * The header of one file is safetensors_header.c's business. */
 #include "format/safetensors.h"
-#include "format/file.h"
-#include "format/json.h"
-#include "format/mem.h"
-#include "format/notes.h"
+#include "format/base/file.h"
+#include "format/base/json.h"
+#include "format/base/mem.h"
+#include "format/base/warnings.h"
 #include "format/safetensors_header.h"
 
 #include <inttypes.h>

@@ -8,7 +8,7 @@
 #define SP_FORMAT_SAFETENSORS_H
 
 #include "format/dtype.h"
-#include "format/err.h"
+#include "format/base/err.h"
 
 #include <stddef.h>
 #include <stdint.h>

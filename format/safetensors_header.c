@@ -4,9 +4,9 @@
  * The checks and their order are those of the safetensors crate (tensor.rs, `Metadata::validate`).
  * Everything is linear or n log n in the number of entries: a header may have millions. */
 #include "format/safetensors_header.h"
-#include "format/bytes.h"
-#include "format/json.h"
-#include "format/mem.h"
+#include "format/base/bytes.h"
+#include "format/base/json.h"
+#include "format/base/mem.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #ifndef SP_FORMAT_SAFETENSORS_HEADER_H
 #define SP_FORMAT_SAFETENSORS_HEADER_H
 
-#include "format/file.h"
+#include "format/base/file.h"
 #include "format/safetensors.h"
 
 /* Tensors of one file, in no particular order. Valid when zeroed. */

@@ -1,9 +1,9 @@
 #include "format/safetensors_write.h"
 
-#include "format/bytes.h"
-#include "format/decimal.h"
-#include "format/file.h"
-#include "format/text.h"
+#include "format/base/bytes.h"
+#include "format/base/number_text.h"
+#include "format/base/file.h"
+#include "format/base/strbuf.h"
 
 #include <inttypes.h>
 #include <pthread.h>

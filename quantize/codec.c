@@ -1,10 +1,10 @@
 /* The switch on dtype. Types of one element lie in panels as [cols][16]; block types have a file of
  * their own (affine.c, microscale.c). */
 #include "quantize/codec.h"
-#include "format/bytes.h"
-#include "format/mem.h"
+#include "format/base/bytes.h"
+#include "format/base/mem.h"
 #include "quantize/affine.h"
-#include "quantize/feedback.h"
+#include "quantize/gptq.h"
 #include "quantize/float_cast.h"
 #include "quantize/kernels.h"
 #include "quantize/microscale.h"

@@ -44,7 +44,7 @@ SP_MUST_CHECK enum sp_status sp_panel_encode(uint8_t *panel, enum sp_dtype dtype
                                              size_t n_rows, size_t cols, uint64_t first_row,
                                              struct sp_err *err);
 
-/* The same for q4, with the numbers about the matrix's inputs that quantize/feedback.h describes;
+/* The same for q4, with the numbers about the matrix's inputs that quantize/gptq.h describes;
  * room: [cols][16]. */
 SP_MUST_CHECK enum sp_status
 sp_panel_encode_calibrated(uint8_t *panel, const struct sp_encoder *encoder, const float *rows,

@@ -5,7 +5,7 @@
 #ifndef SP_QUANTIZE_FLOAT_CAST_H
 #define SP_QUANTIZE_FLOAT_CAST_H
 
-#include "format/bytes.h"
+#include "format/base/bytes.h"
 
 #include <stddef.h>
 #include <stdint.h>

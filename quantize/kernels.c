@@ -4,7 +4,7 @@
  * The only file that asks the CPU for its abilities. No arithmetic lives here. */
 #include "quantize/kernels.h"
 
-#include "format/mem.h"
+#include "format/base/mem.h"
 
 #include <stdlib.h>
 #include <string.h>

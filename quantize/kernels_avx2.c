@@ -12,8 +12,8 @@
  *   register    row 0, k..k+3  row 1, k..k+3      row 7, k..k+3        four bytes each */
 #include "quantize/kernels_avx2.h"
 
-#include "format/mem.h"
-#include "quantize/act_block.h"
+#include "format/base/mem.h"
+#include "quantize/activation_block.h"
 #include "quantize/microscale.h"
 
 #include <math.h>

@@ -14,8 +14,8 @@
  */
 #include "quantize/kernels.h"
 
-#include "format/mem.h"
-#include "quantize/act_block.h"
+#include "format/base/mem.h"
+#include "quantize/activation_block.h"
 #include "quantize/microscale.h"
 
 #include <immintrin.h>

@@ -14,8 +14,8 @@
  * 28 operations of arithmetic. No tile needs code of its own, no register is spilled. */
 #include "quantize/kernels.h"
 
-#include "format/bytes.h"
-#include "quantize/act_block.h"
+#include "format/base/bytes.h"
+#include "quantize/activation_block.h"
 #include "quantize/microscale.h"
 
 #include <arm_neon.h>

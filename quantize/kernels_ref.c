@@ -6,7 +6,7 @@
  * without changing a bit. Weights of a block are decoded once for all rows of activations. */
 #include "quantize/kernels.h"
 
-#include "format/bytes.h"
+#include "format/base/bytes.h"
 #include "quantize/float_cast.h"
 #include "quantize/microscale.h"
 

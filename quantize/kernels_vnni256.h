@@ -18,7 +18,7 @@
 
 #include "quantize/kernels_avx2.h"
 
-#include "quantize/act_block.h"
+#include "quantize/activation_block.h"
 #include "quantize/microscale.h"
 #include "quantize/tile.h"
 

@@ -4,7 +4,7 @@
  * is integer arithmetic in the main (microscale_fit.h). */
 #include "quantize/microscale.h"
 #include "format/dtype.h"
-#include "format/bytes.h"
+#include "format/base/bytes.h"
 
 #include <float.h>
 

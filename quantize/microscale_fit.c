@@ -1,7 +1,7 @@
 /* How the q4 encoder fits a block, in plain C: the specification; and the tables for all versions.
  */
 #include "quantize/microscale_fit.h"
-#include "format/bytes.h"
+#include "format/base/bytes.h"
 #include "format/dtype.h"
 #include "quantize/microscale.h"
 

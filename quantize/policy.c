@@ -1,5 +1,5 @@
 /* The rules, first match first. Adding one is adding a line to choose_matrix or choose_other, and
- * one to the table in tests/test_policy.c.
+ * one to the table in tests/quantize/test_policy.c.
  *
  * Of a Mamba-2 layer the rows of in_proj for z, x, B and C, and out_proj, are matrices like others.
  * Those for dt are a gate: one row decides how long a whole head remembers. The convolution, A, D

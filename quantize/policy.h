@@ -7,7 +7,7 @@
 #define SP_QUANTIZE_POLICY_H
 
 #include "format/dtype.h"
-#include "format/family.h"
+#include "format/model/family.h"
 
 /* What the user asked for, for one part of the file (target or draft). Valid when zeroed: keep all.
  */

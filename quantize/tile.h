@@ -4,7 +4,7 @@
 #ifndef SP_QUANTIZE_TILE_H
 #define SP_QUANTIZE_TILE_H
 
-#include "quantize/feedback.h"
+#include "quantize/gptq.h"
 
 struct sp_tile_kernels {
     /* The largest magnitude among n numbers, as f32 bits: those of finite floats order like the

@@ -1,7 +1,7 @@
 /* The inner loops of the encoders in plain C: the specification. */
 #include "quantize/tile.h"
 
-#include "format/bytes.h"
+#include "format/base/bytes.h"
 #include "format/dtype.h"
 #include "quantize/affine.h"
 

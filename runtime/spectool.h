@@ -17,10 +17,10 @@
  * asked of itself (sp_package_*, sp_evaluate, ...).
  *
  * Every function that can fail returns a status and, in err (may be NULL), one sentence. */
-#ifndef SP_SPECTOOL_H
-#define SP_SPECTOOL_H
+#ifndef SP_RUNTIME_SPECTOOL_H
+#define SP_RUNTIME_SPECTOOL_H
 
-#include "format/err.h"
+#include "format/base/err.h"
 
 #include <stdbool.h>
 #include <stddef.h>

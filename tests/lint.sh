@@ -29,15 +29,15 @@ for f in $sources; do
 done
 
 # header:home
-for pair in json.h:format/json zstd.h:format/compress xxhash.h:format/hash cblas.h:tests/test_blas microhttpd.h:cli/serve_http; do
+for pair in json.h:format/base/json zstd.h:format/base/compress xxhash.h:format/base/hash cblas.h:tests/quantize/test_blas microhttpd.h:cli/serve/serve_http; do
     header=${pair%%:*} home=${pair##*:}
     for f in $(grep -lE "# *include <(json-c/)?$header>" $sources /dev/null); do
         case $f in "$home"*) ;; *) say "$f includes <$header>, whose home is $home" ;; esac
     done
 done
 
-# The program's locale may have another decimal point: format/decimal.h reads and writes it.
-for f in $(echo "$sources" | grep -E '^(format|quantize|convert|runtime)/' | grep -v '^format/decimal\.c$'); do
+# The program's locale may have another decimal point: format/base/number_text.h reads and writes it.
+for f in $(echo "$sources" | grep -E '^(format|quantize|convert|runtime)/' | grep -v '^format/base/number_text\.c$'); do
     grep -nE '(^|[^_a-z])(strto(d|f|ld)|atof|vs?n?printf|strn?casecmp)\(' "$f" /dev/null &&
         say "$f: what depends on the locale"
     grep -nE '(^|[^_a-z])sn?printf\(.*%[^"a-zA-Z%]*[eEfFgG]' "$f" /dev/null &&

@@ -21,7 +21,7 @@ import numpy as np
 
 L = np.longdouble
 TINY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../testdata/tiny")
-# (model, reference), as in tests/test_evaluation.c; "tiny/..." or a folder of ORACLE/targets
+# (model, reference), as in tests/runtime/test_evaluation.c; "tiny/..." or a folder of ORACLE/targets
 PAIRS = [("tiny/target", "tiny/ar"), ("tiny/ar", "tiny/target"), ("qwen3", "qwen3_yarn"),
          ("qwen3_5", "qwen3"), ("gpt_oss", "qwen2"), ("llama_gqa_tied", "llama_linear_rope"),
          ("gemma2", "gemma3")]

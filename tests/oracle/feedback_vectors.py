@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Write the expected values of test_feedback: python3 feedback_vectors.py FOLDER
 
-Computed anew from quantize/feedback.h and microscale_fit.h: the decomposition by numpy's Cholesky
+Computed anew from quantize/gptq.h and microscale_fit.h: the decomposition by numpy's Cholesky
 factor of the reversed matrix in float64, the encoder weight by weight in numpy's float32. Columns:
 32, so one block of two groups, 768 sums or numbers (group 0: 32 x 16, group 1: 16 x 16). One case a
 line, numbers in hex, floats as their f32 bits:

@@ -1,0 +1,87 @@
+#include "cli/base/backend_opts.h"
+#include "cli/base/out.h"
+
+#include <string.h>
+
+#if defined(__x86_64__)
+const char *const sp_engine_kernels[] = {"auto", "avx512", "avxvnni", "avx512vnni",
+                                         "avx2", "scalar", NULL};
+#elif defined(__aarch64__)
+const char *const sp_engine_kernels[] = {"auto", "neon", "scalar", NULL};
+#else
+const char *const sp_engine_kernels[] = {"auto", "scalar", NULL};
+#endif
+const char *const sp_engine_kv_types[] = {"f16", "f32", "q8", NULL};
+const char *const sp_engine_draft_by[] = {"model", "lookup", "both", NULL};
+
+void sp_engine_note_vain(const struct sp_args *args, const char *why, const char *const *options)
+{
+    char sentence[128];
+
+    for (; *options; options++) {
+        if (!sp_args_given(args, *options)) continue;
+        snprintf(sentence, sizeof sentence, "%s: --%s has no effect", why, *options);
+        sp_out_note(args->command->name, sentence);
+    }
+}
+
+void sp_engine_note_draftless(const struct sp_args *args, const struct sp_package_info *info,
+                              const char *const *options)
+{
+    if (info->draft == NULL) sp_engine_note_vain(args, "the file has no draft", options);
+}
+
+enum sp_status sp_engine_open_package(struct sp_package **out, const char *path,
+                                      const struct sp_engine_opts *opts, struct sp_err *err)
+{
+    bool named = opts->kernels != NULL && strcmp(opts->kernels, "auto") != 0;
+    struct sp_package_options options = {
+        .kernels = named ? opts->kernels : NULL,
+        .n_threads = (unsigned)opts->n_threads,
+        .huge_pages = opts->huge_pages,
+    };
+
+    return sp_package_open(out, path, &options, err);
+}
+
+enum sp_cache_type sp_engine_cache_type(const struct sp_engine_opts *opts)
+{
+    const char *name = opts->kv_type;
+
+    if (name != NULL && strcmp(name, "f32") == 0) return SP_CACHE_F32;
+    if (name != NULL && strcmp(name, "q8") == 0) return SP_CACHE_Q8;
+    return SP_CACHE_F16;
+}
+
+enum sp_draft_by sp_engine_draft_by_of(const struct sp_engine_opts *opts)
+{
+    static const enum sp_draft_by values[] = {SP_DRAFT_BY_MODEL, SP_DRAFT_BY_LOOKUP,
+                                              SP_DRAFT_BY_BOTH};
+
+    for (size_t i = 0; opts->draft_by && sp_engine_draft_by[i]; i++) {
+        if (strcmp(opts->draft_by, sp_engine_draft_by[i]) == 0) return values[i];
+    }
+    return SP_DRAFT_BY_DEFAULT;
+}
+
+void sp_engine_settle_draft(struct sp_package_info *info, const struct sp_package *package,
+                            enum sp_draft_by by)
+{
+    info->draft = sp_package_draft(package, by, &info->max_depth);
+}
+
+enum sp_status sp_engine_open_session(struct sp_session **out, struct sp_package *package,
+                                      const struct sp_engine_opts *opts, bool no_draft,
+                                      size_t rows_per_pass, struct sp_err *err)
+{
+    struct sp_session_options options = {
+        .n_context = (size_t)opts->n_context,
+        .cache = sp_engine_cache_type(opts),
+        .draft_by = sp_engine_draft_by_of(opts),
+        .no_draft = no_draft,
+        .rows_per_pass = rows_per_pass,
+        .n_together = opts->n_together,
+    };
+
+    return sp_session_open(out, package, &options, err);
+}

@@ -1,0 +1,99 @@
+/* Options that every command shares which runs a model: threads, kernels, caches, context, depth.
+ */
+#ifndef SP_CLI_BASE_BACKEND_OPTS_H
+#define SP_CLI_BASE_BACKEND_OPTS_H
+
+#include "cli/base/opt.h"
+#include "format/base/pool.h"
+#include "runtime/spectool.h"
+
+struct sp_engine_opts {
+    int64_t n_threads; /* 0: the cores there are */
+    int64_t n_context; /* 0: the model's maximum, at most 4096 */
+    int64_t depth;     /* or SP_DEPTH_AUTO */
+    const char *kernels, *kv_type, *draft_by;
+    bool huge_pages;
+    size_t n_together; /* sessions that shall share passes; no option of its own */
+};
+
+#define SP_ENGINE_DEFAULTS                                                                         \
+    {                                                                                              \
+        .depth = SP_DEPTH_AUTO                                                                     \
+    }
+
+extern const char *const sp_engine_kernels[], *const sp_engine_kv_types[],
+                                                  *const sp_engine_draft_by[];
+
+/* Rows of option tables; `type` is the command's struct of options, `member` its sp_engine_opts. */
+#define SP_OPT_THREADS(type, member)                                                               \
+    {                                                                                              \
+        SP_OPT_INT, 0, "threads", NULL, "N", offsetof(type, member.n_threads),                     \
+            .min = 1, .max = SP_POOL_MAX, .shown = "one per core",                                 \
+            .help = "Threads; results do not depend on it"                                         \
+    }
+#define SP_OPT_KERNELS(type, member)                                                               \
+    {                                                                                              \
+        SP_OPT_CHOICE, 0, "kernels", NULL, "SET", offsetof(type, member.kernels),                  \
+            .choices = sp_engine_kernels, .shown = "auto",                                         \
+            .help = "Instruction set; results do not depend on it"                                 \
+    }
+#define SP_OPT_KV_TYPE(type, member)                                                               \
+    {                                                                                              \
+        SP_OPT_CHOICE, 0, "kv-type", NULL, "TYPE", offsetof(type, member.kv_type),                 \
+            .choices = sp_engine_kv_types, .shown = "f16",                                         \
+            .help = "Type of cached keys and values"                                               \
+    }
+#define SP_OPT_HUGE_PAGES(type, member)                                                            \
+    {                                                                                              \
+        SP_OPT_FLAG, 0, "huge-pages", NULL, NULL, offsetof(type, member.huge_pages),               \
+            .help = "Read the file into memory of huge pages in place of mapping it: slower to "   \
+                    "open, faster to read"                                                         \
+    }
+#define SP_OPT_NUM_CTX(type, member)                                                               \
+    {                                                                                              \
+        SP_OPT_INT, 0, "num-ctx", NULL, "N", offsetof(type, member.n_context),                     \
+            .min = 1, .max = 1 << 30, .shown = "the model's maximum, at most 4096",                \
+            .help = "Tokens of context"                                                            \
+    }
+/* `least`: 0 where doing without a draft makes sense. */
+#define SP_OPT_DRAFT_DEPTH(type, member, least, text)                                              \
+    {                                                                                              \
+        SP_OPT_INT, 0, "draft-depth", NULL, "N", offsetof(type, member.depth),                     \
+            .min = (least), .max = 1 << 16, .word = "auto", .word_value = SP_DEPTH_AUTO,           \
+            .shown = "auto", .help = (text)                                                        \
+    }
+
+#define SP_OPT_DRAFT_BY(type, member, standard)                                                    \
+    {                                                                                              \
+        SP_OPT_CHOICE, 0, "draft-by", NULL, "WHO", offsetof(type, member.draft_by),                \
+            .choices = sp_engine_draft_by, .shown = (standard),                                    \
+            .help = "Who guesses: the file's draft model, a lookup of what followed the last "     \
+                    "tokens earlier in the text, or whichever of both promises more"               \
+    }
+
+/* Says on stderr which of `options`, NULL at the end, were given in vain, and why: "why: --option
+ * has no effect". */
+void sp_engine_note_vain(const struct sp_args *args, const char *why, const char *const *options);
+
+/* The same where info->draft says that nobody drafts. */
+void sp_engine_note_draftless(const struct sp_args *args, const struct sp_package_info *info,
+                              const char *const *options);
+
+enum sp_draft_by sp_engine_draft_by_of(const struct sp_engine_opts *opts);
+
+/* info->draft and info->max_depth, the file's so far, become those of a session. */
+void sp_engine_settle_draft(struct sp_package_info *info, const struct sp_package *package,
+                            enum sp_draft_by by);
+
+SP_MUST_CHECK enum sp_status sp_engine_open_package(struct sp_package **out, const char *path,
+                                                    const struct sp_engine_opts *opts,
+                                                    struct sp_err *err);
+enum sp_cache_type sp_engine_cache_type(const struct sp_engine_opts *opts);
+/* rows_per_pass: 0, or how many prompt tokens a pass takes. */
+SP_MUST_CHECK enum sp_status sp_engine_open_session(struct sp_session **out,
+                                                    struct sp_package *package,
+                                                    const struct sp_engine_opts *opts,
+                                                    bool no_draft, size_t rows_per_pass,
+                                                    struct sp_err *err);
+
+#endif

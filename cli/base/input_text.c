@@ -1,0 +1,71 @@
+#include "cli/base/input_text.h"
+#include "format/base/file.h"
+#include "format/base/mem.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static bool is_stdin(const char *path)
+{
+    return path == NULL || strcmp(path, "-") == 0;
+}
+
+static bool is_pipe(const char *path)
+{
+    struct stat info;
+
+    return stat(path, &info) == 0 && S_ISFIFO(info.st_mode);
+}
+
+const char *sp_input_name(const char *path)
+{
+    return is_stdin(path) ? "standard input" : path;
+}
+
+static enum sp_status read_stream(char **text, size_t *size, FILE *stream, const char *name,
+                                  size_t most, struct sp_err *err)
+{
+    enum sp_status st = SP_OK;
+    char *bytes = NULL;
+    size_t n = 0, cap = 0, got;
+
+    do {
+        if ((st = sp_grow(&bytes, &cap, n + 4097, 1, err))) goto done;
+        got = fread(bytes + n, 1, 4096, stream);
+        n += got;
+        if (n > most) {
+            st = sp_fail(err, SP_E_INPUT, "%s holds more than %zu bytes", name, most);
+            goto done;
+        }
+    } while (got > 0);
+    if (ferror(stream)) {
+        st = sp_fail(err, SP_E_IO, "%s: %s", name, strerror(errno));
+        goto done;
+    }
+    bytes[n] = '\0';
+    *text = bytes;
+    *size = n;
+    bytes = NULL;
+done:
+    free(bytes);
+    return st;
+}
+
+enum sp_status sp_input_text(char **text, size_t *size, const char *path, size_t most,
+                             struct sp_err *err)
+{
+    FILE *stream;
+    enum sp_status st;
+
+    if (is_stdin(path)) return read_stream(text, size, stdin, sp_input_name(path), most, err);
+    if (!is_pipe(path)) return sp_file_read_text(text, size, path, most, err);
+    if ((stream = fopen(path, "rb")) == NULL) {
+        return sp_fail(err, SP_E_IO, "%s: %s", path, strerror(errno));
+    }
+    st = read_stream(text, size, stream, path, most, err);
+    fclose(stream);
+    return st;
+}

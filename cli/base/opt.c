@@ -1,0 +1,358 @@
+/* Parsing of command lines. */
+#include "cli/base/opt.h"
+#include "format/base/mem.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+struct parser {
+    struct sp_args *args;
+    int argc, at; /* argv[at] is looked at */
+    char **argv;
+    struct sp_err *err;
+};
+
+enum { MAX_NAME = 64, NEAR = 2 };
+
+size_t sp_edit_distance(const char *a, const char *b)
+{
+    size_t rows[3][MAX_NAME + 1], n_a = strlen(a), n_b = strlen(b);
+    size_t *before = rows[0], *last = rows[1], *now = rows[2];
+
+    if (n_a > MAX_NAME || n_b > MAX_NAME) return SIZE_MAX;
+    for (size_t j = 0; j <= n_b; j++)
+        last[j] = j;
+    for (size_t i = 1; i <= n_a; i++) {
+        size_t *spare = before;
+        now[0] = i;
+        for (size_t j = 1; j <= n_b; j++) {
+            size_t best = last[j - 1] + (a[i - 1] != b[j - 1]);
+            if (last[j] + 1 < best) best = last[j] + 1;
+            if (now[j - 1] + 1 < best) best = now[j - 1] + 1;
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
+                before[j - 2] + 1 < best) {
+                best = before[j - 2] + 1;
+            }
+            now[j] = best;
+        }
+        before = last;
+        last = now;
+        now = spare;
+    }
+    return last[n_b];
+}
+
+static bool is_option(const struct sp_opt *o)
+{
+    return o->kind != SP_OPT_HEADING;
+}
+
+static const char *nearest(const struct sp_opt *opts, const char *name)
+{
+    const char *best = NULL;
+    size_t distance = NEAR + 1;
+
+    for (const struct sp_opt *o = opts; o->kind != SP_OPT_END; o++) {
+        if (!is_option(o)) continue;
+        for (int i = 0; i < 2; i++) {
+            const char *candidate = i ? o->alias : o->name;
+            if (candidate == NULL || sp_edit_distance(name, candidate) >= distance) continue;
+            best = candidate;
+            distance = sp_edit_distance(name, candidate);
+        }
+    }
+    return best;
+}
+
+/* What other tools call things that have a name of their own here; "": an argument, no option. */
+static const struct elsewhere {
+    const char *theirs, *ours;
+} elsewhere[] = {
+    {"n", "num-predict"},
+    {"n-predict", "num-predict"},
+    {"max-tokens", "num-predict"},
+    {"c", "num-ctx"},
+    {"ctx-size", "num-ctx"},
+    {"max-kv-size", "num-ctx"},
+    {"t", "threads"},
+    {"s", "seed"},
+    {"temp", "temperature"},
+    {"cache-type-k", "kv-type"},
+    {"draft-max", "draft-depth"},
+    {"num-draft-tokens", "draft-depth"},
+    {"sys", "system"},
+    {"system-prompt", "system"},
+    {"v", "verbose"},
+    {"m", ""},
+    {"model", ""},
+    {"p", ""},
+    {"ids", ""},
+    {"text", ""},
+    {"prompt", ""},
+};
+
+static bool has_option(const struct sp_opt *opts, const char *name)
+{
+    for (const struct sp_opt *o = opts; o->kind != SP_OPT_END; o++) {
+        if (is_option(o) && strcmp(o->name, name) == 0) return true;
+    }
+    return false;
+}
+
+/* Another tool's name, a slip of the pen, or the beginning of one option's name only. */
+static const char *meant(const struct sp_command *c, const char *name)
+{
+    const char *best;
+    size_t n = 0;
+
+    for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere; i++) {
+        const char *ours = elsewhere[i].ours;
+        if (strcmp(elsewhere[i].theirs, name) != 0) continue;
+        if (*ours ? has_option(c->opts, ours) : c->max_operands > 0) return ours;
+    }
+    if (strlen(name) < 3) return NULL;
+    if ((best = nearest(c->opts, name)) != NULL) return best;
+    for (const struct sp_opt *o = c->opts; o->kind != SP_OPT_END; o++) {
+        if (!is_option(o) || strncmp(o->name, name, strlen(name)) != 0) continue;
+        best = o->name;
+        n++;
+    }
+    return n == 1 ? best : NULL;
+}
+
+static enum sp_status unknown(struct parser *p, const char *dashes, const char *name)
+{
+    const struct sp_command *c = p->args->command;
+    const char *ours = meant(c, name);
+
+    if (ours == NULL) return sp_fail(p->err, SP_E_USAGE, "unknown option %s%s", dashes, name);
+    if (*ours == '\0') {
+        return sp_fail(p->err, SP_E_USAGE, "unknown option %s%s, expected %s without it", dashes,
+                       name, c->operands);
+    }
+    return sp_fail(p->err, SP_E_USAGE, "unknown option %s%s, did you mean --%s?", dashes, name,
+                   ours);
+}
+
+static enum sp_status set_int(struct parser *p, const struct sp_opt *o, const char *text, void *to)
+{
+    char *end;
+    long long v;
+
+    if (o->word != NULL && strcasecmp(text, o->word) == 0) {
+        memcpy(to, &o->word_value, sizeof o->word_value);
+        return SP_OK;
+    }
+    errno = 0;
+    v = strtoll(text, &end, 10);
+    if (end == text || *end != '\0' || isspace((unsigned char)*text) || errno != 0 ||
+        (double)v < o->min || (double)v > o->max) {
+        return sp_fail(p->err, SP_E_USAGE, "--%s is %s, expected an integer %.0f..%.0f%s%s",
+                       o->name, text, o->min, o->max, o->word ? " or " : "",
+                       o->word ? o->word : "");
+    }
+    memcpy(to, &(int64_t){v}, sizeof(int64_t));
+    return SP_OK;
+}
+
+static enum sp_status set_number(struct parser *p, const struct sp_opt *o, const char *text,
+                                 void *to)
+{
+    char *end;
+    double v = strtod(text, &end);
+
+    if (end == text || *end != '\0' || strspn(text, "0123456789+-.eE") != strlen(text) ||
+        !(v >= o->min && v <= o->max)) {
+        return sp_fail(p->err, SP_E_USAGE, "--%s is %s, expected a number %g..%g", o->name, text,
+                       o->min, o->max);
+    }
+    memcpy(to, &v, sizeof v);
+    return SP_OK;
+}
+
+static enum sp_status set_choice(struct parser *p, const struct sp_opt *o, const char *text,
+                                 void *to)
+{
+    char list[256] = "";
+
+    for (const char *const *word = o->choices; *word != NULL; word++) {
+        if (strcasecmp(*word, text) == 0) {
+            memcpy(to, word, sizeof *word);
+            return SP_OK;
+        }
+        strncat(list, " ", sizeof list - strlen(list) - 1);
+        strncat(list, *word, sizeof list - strlen(list) - 1);
+    }
+    return sp_fail(p->err, SP_E_USAGE, "--%s is %s, expected one of:%s", o->name, text, list);
+}
+
+static enum sp_status add_to_list(struct parser *p, const char *text, struct sp_opt_list *list)
+{
+    enum sp_status st;
+
+    if (list->items == NULL &&
+        (st = sp_new(&list->items, (size_t)p->argc, sizeof *list->items, p->err))) {
+        return st;
+    }
+    list->items[list->n++] = text;
+    return SP_OK;
+}
+
+static enum sp_status set_value(struct parser *p, const struct sp_opt *o, const char *text)
+{
+    void *to = (char *)p->args->options + o->offset;
+
+    switch (o->kind) {
+    case SP_OPT_INT:
+        return set_int(p, o, text, to);
+    case SP_OPT_NUMBER:
+        return set_number(p, o, text, to);
+    case SP_OPT_CHOICE:
+        return set_choice(p, o, text, to);
+    case SP_OPT_LIST:
+        return add_to_list(p, text, to);
+    default:
+        if (o->path && *text == '\0') {
+            return sp_fail(p->err, SP_E_USAGE, "--%s is empty, expected %s", o->name, o->value);
+        }
+        memcpy(to, &text, sizeof text);
+        return SP_OK;
+    }
+}
+
+/* `text`: the value that came with the option behind a '=', or NULL. */
+static enum sp_status take(struct parser *p, const struct sp_opt *o, const char *text)
+{
+    p->args->given[o - p->args->command->opts] = true;
+    if (o->kind == SP_OPT_FLAG) {
+        if (text != NULL) return sp_fail(p->err, SP_E_USAGE, "--%s takes no value", o->name);
+        *((bool *)p->args->options + o->offset) = true;
+        return SP_OK;
+    }
+    if (text == NULL && p->at + 1 == p->argc) {
+        return sp_fail(p->err, SP_E_USAGE, "--%s needs a value: --%s %s", o->name, o->name,
+                       o->value);
+    }
+    return set_value(p, o, text ? text : p->argv[++p->at]);
+}
+
+static enum sp_status take_long(struct parser *p, const char *word)
+{
+    char name[MAX_NAME];
+    size_t len = strcspn(word, "=");
+
+    if (len >= sizeof name) return sp_fail(p->err, SP_E_USAGE, "unknown option --%.40s...", word);
+    memcpy(name, word, len);
+    name[len] = '\0';
+    if (strcmp(name, "help") == 0) {
+        p->args->help = true;
+        return SP_OK;
+    }
+    for (const struct sp_opt *o = p->args->command->opts; o->kind != SP_OPT_END; o++) {
+        if (!is_option(o)) continue;
+        if (strcmp(o->name, name) == 0 || (o->alias && strcmp(o->alias, name) == 0)) {
+            return take(p, o, word[len] ? word + len + 1 : NULL);
+        }
+    }
+    return unknown(p, "--", name);
+}
+
+static enum sp_status take_short(struct parser *p, const char *word)
+{
+    if (strcmp(word, "h") == 0) {
+        p->args->help = true;
+        return SP_OK;
+    }
+    for (const struct sp_opt *o = p->args->command->opts; o->kind != SP_OPT_END; o++) {
+        if (is_option(o) && o->letter == word[0] && word[1] == '\0') return take(p, o, NULL);
+    }
+    return unknown(p, "-", word);
+}
+
+static enum sp_status take_words(struct parser *p)
+{
+    enum sp_status st = SP_OK;
+    bool only_operands = false;
+
+    for (; p->at < p->argc && st == SP_OK && !p->args->help; p->at++) {
+        char *word = p->argv[p->at];
+        if (only_operands || word[0] != '-' || word[1] == '\0') {
+            p->args->operands[p->args->n_operands++] = word;
+        } else if (strcmp(word, "--") == 0) {
+            only_operands = true;
+        } else {
+            st = word[1] == '-' ? take_long(p, word + 2) : take_short(p, word + 1);
+        }
+    }
+    return st;
+}
+
+static enum sp_status check_operands(struct parser *p)
+{
+    const struct sp_command *c = p->args->command;
+    size_t n = p->args->n_operands;
+
+    if (p->args->help) return SP_OK;
+    if (n < c->min_operands) return sp_fail(p->err, SP_E_USAGE, "expected %s", c->operands);
+    if (n > 0 && *p->args->operands[0] == '\0') {
+        return sp_fail(p->err, SP_E_USAGE, "the first argument is empty, expected %s", c->operands);
+    }
+    if (n <= c->max_operands) return SP_OK;
+    return sp_fail(p->err, SP_E_USAGE, "unexpected argument %s",
+                   p->args->operands[c->max_operands]);
+}
+
+enum sp_status sp_args_parse(struct sp_args *out, const struct sp_command *command, int argc,
+                             char **argv, struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_args args = {.command = command};
+    struct parser p = {.args = &args, .argc = argc, .argv = argv, .err = err};
+
+    if ((st = sp_new(&args.operands, (size_t)argc + 1, sizeof *args.operands, err))) goto done;
+    if ((st = sp_new(&args.options, command->options_size, 1, err))) goto done;
+    if (command->defaults) memcpy(args.options, command->defaults, command->options_size);
+    if ((st = take_words(&p))) goto done;
+    st = check_operands(&p);
+done:
+    if (st) sp_args_release(&args);
+    *out = args;
+    return st;
+}
+
+void sp_args_release(struct sp_args *args)
+{
+    const struct sp_opt *o = args->options ? args->command->opts : NULL;
+
+    for (; o != NULL && o->kind != SP_OPT_END; o++) {
+        if (o->kind == SP_OPT_LIST) {
+            free(((struct sp_opt_list *)((char *)args->options + o->offset))->items);
+        }
+    }
+    free(args->options);
+    free(args->operands);
+    *args = (struct sp_args){0};
+}
+
+const char *sp_args_text(const struct sp_args *args)
+{
+    const char *text = args->n_operands > 1 ? args->operands[1] : NULL;
+
+    return text && strcmp(text, "-") == 0 ? NULL : text;
+}
+
+bool sp_args_given(const struct sp_args *args, const char *name)
+{
+    const struct sp_opt *o = args->command->opts;
+
+    while (o->kind != SP_OPT_END && !(is_option(o) && strcmp(o->name, name) == 0))
+        o++;
+    assert(o->kind != SP_OPT_END);
+    return args->given[o - args->command->opts];
+}

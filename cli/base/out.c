@@ -1,0 +1,276 @@
+#include "cli/base/out.h"
+#include "format/base/mem.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+int sp_out_width(FILE *stream)
+{
+    struct winsize size;
+
+    if (ioctl(fileno(stream), TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 80;
+    return size.ws_col;
+}
+
+bool sp_out_is_terminal(FILE *stream)
+{
+    return isatty(fileno(stream)) == 1;
+}
+
+bool sp_out_is_screen(FILE *stream)
+{
+    const char *terminal = getenv("TERM");
+
+    return sp_out_is_terminal(stream) && terminal && *terminal && strcmp(terminal, "dumb") != 0;
+}
+
+void sp_out_note(const char *command, const char *sentence)
+{
+    fprintf(stderr, "spectool %s: note: %s\n", command, sentence);
+}
+
+static double seconds(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+void sp_progress_begin(struct sp_progress *progress, const char *label)
+{
+    *progress =
+        (struct sp_progress){.on = sp_out_is_screen(stderr), .label = label, .start = seconds()};
+}
+
+/* Rate and time left, once there is something to tell them from. */
+static void append_rate(char *line, size_t cap, const struct sp_progress *p, uint64_t done,
+                        uint64_t total, double elapsed)
+{
+    static const double enough = 0.1, most = 100 * 3600.0;
+    char rate[SP_AMOUNT_TEXT];
+    double speed = elapsed >= enough ? (double)done / elapsed : 0;
+    double left = speed > 0 ? (double)(total - done) / speed : most;
+    size_t len = strlen(line);
+
+    if (left >= most) return;
+    snprintf(line + len, cap - len, "  %s/s  %d:%02d left",
+             p->unit ? sp_out_count(rate, (uint64_t)speed) : sp_out_size(rate, (uint64_t)speed),
+             (int)left / 60, (int)left % 60);
+}
+
+/* One line, cut where the terminal ends: what wraps is not wiped by the next. */
+static void draw(const struct sp_progress *p, uint64_t done, uint64_t total, double elapsed)
+{
+    const char *(*amount)(char *, uint64_t) = p->unit ? sp_out_count : sp_out_size;
+    char line[256], bar[41], have[SP_AMOUNT_TEXT], all[SP_AMOUNT_TEXT];
+    double part = total ? (double)done / (double)total : 1;
+    int columns = sp_out_width(stderr), width = columns - (int)strlen(p->label) - 56, filled;
+
+    if (width > (int)sizeof bar - 1) width = (int)sizeof bar - 1;
+    if (width < 0) width = 0;
+    filled = (int)(part * width);
+    memset(bar, '.', sizeof bar);
+    memset(bar, '#', (size_t)filled);
+    bar[width] = '\0';
+    snprintf(line, sizeof line, "%s [%s] %3d%%  %s of %s%s%s", p->label, bar, (int)(part * 100),
+             amount(have, done), amount(all, total), p->unit ? " " : "", p->unit ? p->unit : "");
+    append_rate(line, sizeof line, p, done, total, elapsed);
+    fprintf(stderr, "\r%.*s\x1b[K", columns - 1, line);
+    fflush(stderr);
+}
+
+void sp_progress_show(struct sp_progress *p, uint64_t done, uint64_t total)
+{
+    double now;
+
+    if (!p->on) return;
+    now = seconds();
+    if (done > total) done = total;
+    if (p->drawn && now - p->last < 0.1) return;
+    draw(p, done, total, now - p->start);
+    p->drawn = true;
+    p->last = now;
+}
+
+void sp_progress_end(struct sp_progress *p)
+{
+    if (p->drawn) fputs("\r\x1b[K", stderr);
+    *p = (struct sp_progress){0};
+}
+
+const char *sp_out_size(char text[SP_AMOUNT_TEXT], uint64_t bytes)
+{
+    static const char *const units[] = {"kB", "MB", "GB", "TB", "PB", "EB"};
+    double v = (double)bytes / 1000;
+    size_t unit = 0;
+
+    if (bytes < 1000) {
+        snprintf(text, SP_AMOUNT_TEXT, "%" PRIu64 " bytes", bytes);
+        return text;
+    }
+    for (; v >= 999.5; unit++)
+        v /= 1000;
+    snprintf(text, SP_AMOUNT_TEXT,
+             v < 9.995   ? "%.2f %s"
+             : v < 99.95 ? "%.1f %s"
+                         : "%.0f %s",
+             v, units[unit]);
+    return text;
+}
+
+const char *sp_out_count(char text[SP_AMOUNT_TEXT], uint64_t n)
+{
+    static const char units[] = {'K', 'M', 'B', 'T'};
+    double v = (double)n / 1000;
+    size_t unit = 0;
+
+    if (n < 1000) {
+        snprintf(text, SP_AMOUNT_TEXT, "%" PRIu64, n);
+        return text;
+    }
+    for (; v >= 999.95 && unit < sizeof units - 1; unit++)
+        v /= 1000;
+    snprintf(text, SP_AMOUNT_TEXT, "%.1f%c", v, units[unit]);
+    return text;
+}
+
+enum sp_status sp_table_add(struct sp_table *table, struct sp_err *err, const char *format, ...)
+{
+    enum sp_status st;
+    char text[1024];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if ((st = sp_grow(&table->cells, &table->cap, table->n + 1, sizeof *table->cells, err))) {
+        return st;
+    }
+    if ((st = sp_copy_text(&table->cells[table->n], text, strlen(text), err))) return st;
+    table->n++;
+    return SP_OK;
+}
+
+/* Characters, not bytes: what a cell takes on the screen. */
+static int shown_width(const char *text)
+{
+    int n = 0;
+
+    for (; *text; text++)
+        n += (*text & 0xC0) != 0x80;
+    return n;
+}
+
+void sp_table_print(FILE *out, const struct sp_table *table, int indent)
+{
+    size_t n_cols = strlen(table->align);
+    int widths[32] = {0};
+
+    for (size_t i = 0; i < table->n; i++) {
+        int width = shown_width(table->cells[i]);
+        if (width > widths[i % n_cols]) widths[i % n_cols] = width;
+    }
+    for (size_t i = 0; i < table->n; i++) {
+        size_t col = i % n_cols;
+        int pad = widths[col] - shown_width(table->cells[i]);
+        bool right = table->align[col] == 'r', last = col + 1 == n_cols;
+        fprintf(out, "%*s%*s%s", col ? 2 : indent, "", right ? pad : 0, "", table->cells[i]);
+        fprintf(out, "%*s%s", right || last ? 0 : pad, "", last ? "\n" : "");
+    }
+}
+
+void sp_table_release(struct sp_table *table)
+{
+    for (size_t i = 0; i < table->n; i++)
+        free(table->cells[i]);
+    free(table->cells);
+    *table = (struct sp_table){0};
+}
+
+/* The one mutable global: a handler has nowhere else to write. Other threads read it. */
+static atomic_int caught_signal;
+
+static void remember(int number)
+{
+    caught_signal = number;
+}
+
+static void set_handler(int number, void (*handler)(int))
+{
+    struct sigaction action = {.sa_handler = handler, .sa_flags = (int)SA_RESETHAND};
+
+    sigemptyset(&action.sa_mask);
+    sigaction(number, &action, NULL);
+}
+
+/* What the caller has ignored (nohup, a shell's background) stays ignored. */
+static void catch_unless_ignored(int number)
+{
+    struct sigaction now;
+
+    if (sigaction(number, NULL, &now) == 0 && now.sa_handler != SIG_IGN)
+        set_handler(number, remember);
+}
+
+void sp_signals_catch(void)
+{
+    catch_unless_ignored(SIGINT);
+    catch_unless_ignored(SIGTERM);
+    catch_unless_ignored(SIGHUP);
+}
+
+bool sp_signals_caught(void)
+{
+    return caught_signal != 0;
+}
+
+void sp_signals_clear(void)
+{
+    if (caught_signal != SIGINT) return;
+    caught_signal = 0;
+    sp_signals_catch();
+}
+
+/* There is nothing to return to: the read that failed would fail again. */
+static void give_up(int number)
+{
+    static const char sentence[] =
+        "spectool: a file in use was cut short or cannot be read any more\n";
+    ssize_t ignored = write(STDERR_FILENO, sentence, sizeof sentence - 1);
+
+    (void)number;
+    (void)ignored;
+    _exit(SP_E_IO);
+}
+
+void sp_signals_guard_files(void)
+{
+    set_handler(SIGXFSZ, SIG_IGN);
+    set_handler(SIGBUS, give_up);
+}
+
+/* By the wrong direction, so that using one fails as it did. */
+void sp_out_hold_streams(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        if (fcntl(fd, F_GETFD) >= 0 || errno != EBADF) continue;
+        if (open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd) return;
+    }
+}
+
+void sp_signals_resume(void)
+{
+    if (caught_signal == 0) return;
+    set_handler(caught_signal, SIG_DFL);
+    raise(caught_signal);
+}

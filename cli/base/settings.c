@@ -1,0 +1,366 @@
+#include "cli/base/settings.h"
+#include "convert/source/generation_config.h"
+#include "convert/modelfile/modelfile.h"
+#include "format/base/json.h"
+#include "format/base/mem.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+static const char from_line[] = "command line", from_file[] = "Modelfile",
+                  from_checkpoint[] = "generation_config.json", from_here[] = "built in",
+                  from_user[] = "/set", from_noise[] = "drawn";
+
+const char *const sp_settings_accepts[] = {"coupled", "rejection", NULL};
+
+/* The names of one setting. */
+struct row {
+    const char *option;    /* --top-k */
+    const char *parameter; /* PARAMETER top_k */
+    bool integer;
+    size_t offset;
+};
+
+#define AT(member) offsetof(struct sp_settings, member)
+
+static const struct row rows[SP_N_SETTINGS] = {
+    {"temperature", "temperature", false, AT(temperature)},
+    {"top-k", "top_k", true, AT(top_k)},
+    {"top-p", "top_p", false, AT(top_p)},
+    {"min-p", "min_p", false, AT(min_p)},
+    {"typical-p", "typical_p", false, AT(typical_p)},
+    {"repeat-last-n", "repeat_last_n", true, AT(repeat_last_n)},
+    {"repeat-penalty", "repeat_penalty", false, AT(repeat_penalty)},
+    {"presence-penalty", "presence_penalty", false, AT(presence_penalty)},
+    {"frequency-penalty", "frequency_penalty", false, AT(frequency_penalty)},
+    {"seed", "seed", true, AT(seed)},
+    {"num-predict", "num_predict", true, AT(n_predict)},
+    {"num-ctx", "num_ctx", true, AT(n_context)},
+    {"threads", "num_thread", true, AT(n_threads)},
+    {"draft-depth", "draft_num_predict", true, AT(depth)},
+};
+
+/* What integers below `least` are called; set by this name they become `value`. */
+static const struct word {
+    size_t offset;
+    const char *text;
+    int64_t least, value;
+} words[] = {
+    {AT(n_predict), "no limit", 1, 0},
+    {AT(n_context), "auto", 1, 0},
+    {AT(n_threads), "auto", 1, 0},
+    {AT(depth), "auto", 0, SP_DEPTH_AUTO},
+};
+
+/* NULL: numbers only. */
+static const struct word *word_of(const struct row *row)
+{
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (words[i].offset == row->offset) return &words[i];
+    }
+    return NULL;
+}
+
+static enum sp_status set_row(struct sp_settings *s, const struct row *row, const char *value,
+                              struct sp_err *err)
+{
+    const struct sp_parameter *parameter = sp_parameter_find(row->parameter);
+    const struct word *word = word_of(row);
+    void *to = (char *)s + row->offset;
+    enum sp_status st;
+    int64_t i;
+    double d;
+
+    if (word && strcasecmp(value, word->text) == 0) {
+        memcpy(to, &word->value, sizeof word->value);
+    } else if (row->integer) {
+        if ((st = sp_parameter_integer(&i, parameter, value, err))) return st;
+        memcpy(to, &i, sizeof i);
+    } else {
+        if ((st = sp_parameter_number(&d, parameter, value, err))) return st;
+        memcpy(to, &d, sizeof d);
+    }
+    return SP_OK;
+}
+
+static enum sp_status add_stop(struct sp_settings *s, const char *text, size_t size,
+                               struct sp_err *err)
+{
+    enum sp_status st;
+
+    if (s->n_stops == SP_MAX_STOPS) {
+        return sp_fail(err, SP_E_USAGE, "more than %d stop texts, those of the file included",
+                       SP_MAX_STOPS);
+    }
+    if ((st = sp_copy_text(&s->texts[s->n_stops], text, size, err))) return st;
+    s->stops[s->n_stops] = s->texts[s->n_stops];
+    s->n_stops++;
+    return SP_OK;
+}
+
+static const char **source_of(struct sp_settings *s, size_t offset)
+{
+    size_t i = 0;
+
+    while (rows[i].offset != offset)
+        i++;
+    return &s->from[i];
+}
+
+/* A seed below 0 asks for a fresh one. */
+static enum sp_status settle_seed(struct sp_settings *s, struct sp_err *err)
+{
+    FILE *f;
+    uint32_t seed;
+    size_t n;
+
+    if (s->seed >= 0) return SP_OK;
+    f = fopen("/dev/urandom", "rb");
+    n = f ? fread(&seed, sizeof seed, 1, f) : 0;
+    if (f != NULL) fclose(f);
+    if (n != 1) return sp_fail(err, SP_E_IO, "/dev/urandom: %s", strerror(errno));
+    s->seed = seed;
+    *source_of(s, AT(seed)) = from_noise;
+    return SP_OK;
+}
+
+enum sp_status sp_settings_set(struct sp_settings *s, const char *name, const char *value,
+                               struct sp_err *err)
+{
+    enum sp_status st;
+
+    for (size_t i = 0; i < SP_N_SETTINGS; i++) {
+        if (strcasecmp(rows[i].parameter, name) != 0) continue;
+        if (rows[i].offset == AT(n_context) || rows[i].offset == AT(n_threads)) {
+            return sp_fail(err, SP_E_USAGE, "%s cannot change within a session", name);
+        }
+        if ((st = set_row(s, rows + i, value, err))) return st;
+        s->from[i] = from_user;
+        return settle_seed(s, err);
+    }
+    if (strcasecmp(name, "stop") == 0) return add_stop(s, value, strlen(value), err);
+    return sp_fail(err, SP_E_USAGE, "no setting is called %s, /show parameters lists them", name);
+}
+
+/* Whatever the command line left open is taken from the records. */
+static enum sp_status take_records(struct sp_settings *s, const struct sp_modelfile *file,
+                                   struct sp_err *err)
+{
+    enum sp_status st;
+    const struct sp_modelfile_record *record;
+
+    for (size_t i = 0; i < SP_N_SETTINGS; i++) {
+        record = sp_modelfile_find(file, SP_MODELFILE_PARAMETER, rows[i].parameter);
+        if (s->from[i] != NULL || record == NULL) continue;
+        if ((st = set_row(s, rows + i, record->value, err))) return st;
+        s->from[i] = from_file;
+    }
+    for (size_t i = 0; i < file->n_records; i++) {
+        record = file->records + i;
+        if (record->command != SP_MODELFILE_PARAMETER || strcmp(record->name, "stop") != 0)
+            continue;
+        if ((st = add_stop(s, record->value, record->value_size, err))) return st;
+    }
+    return SP_OK;
+}
+
+static enum sp_status read_records(struct sp_settings *s, const struct sp_pack *pack,
+                                   struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_modelfile file = {0};
+    char *text = NULL;
+    size_t size = 0;
+
+    st = sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_MODELFILE, &text, &size, err);
+    if (st || text == NULL) return st;
+    st = sp_modelfile_parse(&file, sp_pack_path(pack), text, size, err);
+    if (st == SP_OK) st = take_records(s, &file, err);
+    sp_modelfile_release(&file);
+    free(text);
+    return st;
+}
+
+/* Hugging Face's repetition penalty looks back over everything. */
+static enum sp_status take_generation(struct sp_settings *s, const struct sp_json *json,
+                                      struct sp_err *err)
+{
+    enum sp_status st;
+    char *text = NULL;
+
+    for (size_t i = 0; i < SP_N_SETTINGS; i++) {
+        if (s->from[i] != NULL) continue;
+        if ((st = sp_generation_value(&text, json, rows[i].parameter, err))) return st;
+        if (text == NULL) continue;
+        st = set_row(s, rows + i, text, err);
+        free(text);
+        if (st) return st;
+        s->from[i] = from_checkpoint;
+    }
+    if (*source_of(s, AT(repeat_penalty)) == from_checkpoint &&
+        *source_of(s, AT(repeat_last_n)) == NULL) {
+        s->repeat_last_n = -1;
+        *source_of(s, AT(repeat_last_n)) = from_checkpoint;
+    }
+    return SP_OK;
+}
+
+static enum sp_status read_generation(struct sp_settings *s, const struct sp_pack *pack,
+                                      struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_json *json = NULL;
+    char *text = NULL;
+    size_t size = 0;
+
+    st = sp_pack_read_section(pack, SP_PART_TARGET, SP_SECTION_GENERATION, &text, &size, err);
+    if (st || text == NULL) return st;
+    st = sp_json_parse(&json, text, size, SP_JSON_LENIENT, err);
+    if (st == SP_OK) st = take_generation(s, json, err);
+    if (st) sp_context(err, "%s: generation_config.json", sp_pack_path(pack));
+    sp_json_free(json);
+    free(text);
+    return st;
+}
+
+static enum sp_status read_biases(struct sp_settings *s, struct sp_err *err)
+{
+    const struct sp_opt_list *list = &s->bias_options;
+    enum sp_status st;
+
+    if ((st = sp_new(&s->biases, list->n, sizeof *s->biases, err))) return st;
+    for (; s->n_biases < list->n; s->n_biases++) {
+        const char *text = list->items[s->n_biases];
+        char *end, *end_of_bias;
+        unsigned long long id = strtoull(text, &end, 10);
+        float bias = *end == '=' ? strtof(end + 1, &end_of_bias) : 0;
+        if (end == text || *text == '-' || *end != '=' || end_of_bias == end + 1 || *end_of_bias ||
+            id > UINT32_MAX || !(bias >= -1e9f && bias <= 1e9f)) {
+            return sp_fail(err, SP_E_USAGE, "--logit-bias is %s, expected ID=NUMBER", text);
+        }
+        s->biases[s->n_biases] = (struct sp_logit_bias){(uint32_t)id, bias};
+    }
+    return SP_OK;
+}
+
+enum sp_status sp_settings_complete(struct sp_settings *s, const struct sp_args *args,
+                                    const struct sp_pack *pack, struct sp_err *err)
+{
+    enum sp_status st;
+
+    if (s->stop_options.n > SP_MAX_STOPS) {
+        return sp_fail(err, SP_E_USAGE, "more than %d stop texts", SP_MAX_STOPS);
+    }
+    for (size_t i = 0; i < SP_N_SETTINGS; i++) {
+        if (sp_args_given(args, rows[i].option)) s->from[i] = from_line;
+    }
+    for (; s->n_stops < s->stop_options.n; s->n_stops++) {
+        s->stops[s->n_stops] = s->stop_options.items[s->n_stops];
+        if (*s->stops[s->n_stops] == '\0') return sp_fail(err, SP_E_USAGE, "--stop is empty");
+    }
+    if ((st = read_records(s, pack, err))) return st;
+    if ((st = read_generation(s, pack, err))) return st;
+    for (size_t i = 0; i < SP_N_SETTINGS; i++) {
+        if (s->from[i] == NULL) s->from[i] = from_here;
+    }
+    st = read_biases(s, err);
+    return st ? st : settle_seed(s, err);
+}
+
+static enum sp_status copy_lists(struct sp_settings *out, const struct sp_settings *s,
+                                 struct sp_err *err)
+{
+    enum sp_status st;
+
+    for (size_t i = 0; i < s->n_stops; i++) {
+        if ((st = add_stop(out, s->stops[i], strlen(s->stops[i]), err))) return st;
+    }
+    if ((st = sp_new(&out->biases, s->n_biases, sizeof *s->biases, err))) return st;
+    if (s->n_biases > 0) memcpy(out->biases, s->biases, s->n_biases * sizeof *s->biases);
+    out->n_biases = s->n_biases;
+    return SP_OK;
+}
+
+enum sp_status sp_settings_copy(struct sp_settings *out, const struct sp_settings *s,
+                                struct sp_err *err)
+{
+    enum sp_status st;
+
+    *out = *s;
+    memset(out->texts, 0, sizeof out->texts);
+    out->n_stops = out->n_biases = 0;
+    out->biases = NULL;
+    if ((st = copy_lists(out, s, err))) goto done;
+    if (*source_of(out, AT(seed)) == from_noise) {
+        out->seed = SP_SEED_FRESH;
+        st = settle_seed(out, err);
+    }
+done:
+    if (st) sp_settings_release(out);
+    return st;
+}
+
+enum sp_status sp_settings_add_bias(struct sp_settings *s, uint32_t id, float bias,
+                                    struct sp_err *err)
+{
+    size_t cap = s->n_biases;
+    enum sp_status st = sp_grow(&s->biases, &cap, s->n_biases + 1, sizeof *s->biases, err);
+
+    if (st) return st;
+    s->biases[s->n_biases++] = (struct sp_logit_bias){id, bias};
+    return SP_OK;
+}
+
+void sp_settings_release(struct sp_settings *s)
+{
+    for (size_t i = 0; i < SP_MAX_STOPS; i++)
+        free(s->texts[i]);
+    free(s->biases);
+    *s = (struct sp_settings){0};
+}
+
+void sp_settings_sampling(struct sp_sampling *out, const struct sp_settings *s)
+{
+    bool rejection = s->accept != NULL && strcmp(s->accept, "rejection") == 0;
+
+    *out = (struct sp_sampling){
+        .temperature = (float)s->temperature,
+        .top_k = (int)s->top_k,
+        .top_p = (float)s->top_p,
+        .min_p = (float)s->min_p,
+        .typical_p = (float)s->typical_p,
+        .repeat_last_n = (int)s->repeat_last_n,
+        .repeat_penalty = (float)s->repeat_penalty,
+        .presence_penalty = (float)s->presence_penalty,
+        .frequency_penalty = (float)s->frequency_penalty,
+        .biases = s->biases,
+        .n_biases = s->n_biases,
+        .seed = (uint64_t)s->seed,
+        .accept = rejection ? SP_ACCEPT_REJECTION : SP_ACCEPT_COUPLED,
+    };
+}
+
+void sp_settings_print(FILE *out, const struct sp_settings *s)
+{
+    for (size_t i = 0; i < SP_N_SETTINGS; i++) {
+        const void *at = (const char *)s + rows[i].offset;
+        const struct word *word = word_of(&rows[i]);
+        int64_t integer;
+        double number;
+        char value[32];
+        memcpy(&integer, at, sizeof integer);
+        memcpy(&number, at, sizeof number);
+        if (!rows[i].integer)
+            snprintf(value, sizeof value, "%g", number);
+        else if (word && integer < word->least)
+            snprintf(value, sizeof value, "%s", word->text);
+        else
+            snprintf(value, sizeof value, "%" PRId64, integer);
+        fprintf(out, "  %-18s %-10s %s\n", rows[i].parameter, value, s->from[i]);
+    }
+    for (size_t i = 0; i < s->n_stops; i++)
+        fprintf(out, "  %-18s \"%s\"\n", "stop", s->stops[i]);
+}

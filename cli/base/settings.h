@@ -1,0 +1,66 @@
+/* How to generate, and where each setting came from: the command line, the packed file's PARAMETER
+ * records, the checkpoint's generation_config.json (convert/source/generation_config.h says which
+ * values), or built in. One table knows every name a setting has. */
+#ifndef SP_CLI_BASE_SETTINGS_H
+#define SP_CLI_BASE_SETTINGS_H
+
+#include "cli/base/opt.h"
+#include "format/packfile.h"
+#include "runtime/spectool.h"
+
+enum { SP_N_SETTINGS = 14, SP_SEED_FRESH = -1, SP_MAX_STOPS = 64 };
+
+/* Filled by the option table first, completed by sp_settings_complete. */
+struct sp_settings {
+    double temperature, top_p, min_p, typical_p;
+    double repeat_penalty, presence_penalty, frequency_penalty;
+    int64_t top_k, repeat_last_n;
+    int64_t seed;      /* or SP_SEED_FRESH */
+    int64_t n_predict; /* <= 0: until a stop or the context's end */
+    int64_t n_context; /* 0: the model's maximum, at most 4096 */
+    int64_t n_threads; /* 0: the cores there are */
+    int64_t depth;     /* SP_DEPTH_AUTO; 0: do not draft */
+    const char *accept;
+    struct sp_opt_list stop_options, bias_options; /* as given; borrowed from the arguments */
+    /* Set by sp_settings_complete: */
+    const char *from[SP_N_SETTINGS]; /* "command line", ...; static */
+    const char *stops[SP_MAX_STOPS]; /* borrowed from the arguments or `text` */
+    size_t n_stops;
+    struct sp_logit_bias *biases; /* owned */
+    size_t n_biases;
+    char *texts[SP_MAX_STOPS]; /* owned copies of stops that came from the file */
+};
+
+#define SP_SETTINGS_DEFAULTS                                                                       \
+    {                                                                                              \
+        .top_p = 1, .typical_p = 1, .repeat_penalty = 1, .repeat_last_n = 64,                      \
+        .seed = SP_SEED_FRESH, .depth = SP_DEPTH_AUTO                                              \
+    }
+
+extern const char *const sp_settings_accepts[]; /* "coupled", "rejection", NULL */
+
+/* `args`: of a command whose option names are those of the settings. A fresh seed is drawn. */
+SP_MUST_CHECK enum sp_status sp_settings_complete(struct sp_settings *settings,
+                                                  const struct sp_args *args,
+                                                  const struct sp_pack *pack, struct sp_err *err);
+void sp_settings_release(struct sp_settings *settings);
+
+/* Sets one by its Modelfile name ("top_k"), or adds a "stop"; SP_E_USAGE or SP_E_INPUT for what it
+ * refuses. */
+SP_MUST_CHECK enum sp_status sp_settings_set(struct sp_settings *settings, const char *name,
+                                             const char *value, struct sp_err *err);
+
+/* A copy to be changed; a seed that nobody chose is drawn anew. Option lists stay borrowed. */
+SP_MUST_CHECK enum sp_status
+sp_settings_copy(struct sp_settings *out, const struct sp_settings *settings, struct sp_err *err);
+
+SP_MUST_CHECK enum sp_status sp_settings_add_bias(struct sp_settings *settings, uint32_t id,
+                                                  float bias, struct sp_err *err);
+
+/* Borrows from the settings. */
+void sp_settings_sampling(struct sp_sampling *out, const struct sp_settings *settings);
+
+/* A line a setting: name, value, source. */
+void sp_settings_print(FILE *out, const struct sp_settings *settings);
+
+#endif

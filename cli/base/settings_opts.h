@@ -1,0 +1,63 @@
+/* Rows of option tables for what sp_settings holds, shared by the commands that generate: `type` is
+ * the command's struct of options, `member` its sp_settings. Threads and context are rows of
+ * engine_opts.h. sp_settings_complete wants all of them in the table. */
+#ifndef SP_CLI_BASE_SETTINGS_OPTS_H
+#define SP_CLI_BASE_SETTINGS_OPTS_H
+
+#include "cli/base/settings.h"
+
+#include <stddef.h>
+
+#define SP_OPT_SET(type, member, setting) .offset = offsetof(type, member.setting)
+
+/* clang-format off */
+
+#define SP_OPT_SET_ENDING(type, member)                                                           \
+    {SP_OPT_INT, 0, "num-predict", NULL, "N", SP_OPT_SET(type, member, n_predict),                \
+     .min = 1, .max = 1 << 30, .word = "-1", .shown = "-1, until a stop or the context's end",    \
+     .help = "Most tokens to generate"},                                                          \
+    {SP_OPT_LIST, 0, "stop", NULL, "TEXT", SP_OPT_SET(type, member, stop_options),                \
+     .help = "End the answer before this text; may be given several times"}
+
+#define SP_OPT_SET_DEPTH(type, member)                                                            \
+    {SP_OPT_INT, 0, "draft-depth", NULL, "N", SP_OPT_SET(type, member, depth),                    \
+     .max = 1 << 16, .word = "auto", .word_value = SP_DEPTH_AUTO, .shown = "auto",                \
+     .help = "Most tokens to draft in a round, 0: as --no-draft; the text does not depend on it"}
+
+#define SP_OPT_SET_ACCEPT(type, member)                                                           \
+    {SP_OPT_CHOICE, 0, "accept", NULL, "HOW", SP_OPT_SET(type, member, accept),                   \
+     .choices = sp_settings_accepts, .shown = "coupled",                                          \
+     .help = "How drafts are checked while sampling"}
+
+#define SP_OPT_SET_SAMPLING(type, member)                                                         \
+    {SP_OPT_NUMBER, 0, "temperature", NULL, "T", SP_OPT_SET(type, member, temperature),           \
+     .max = 100, .shown = "0, greedy", .help = "Divides the logits"},                             \
+    {SP_OPT_INT, 0, "top-k", NULL, "K", SP_OPT_SET(type, member, top_k),                          \
+     .max = 1 << 30, .shown = "0, off", .help = "Only the K most likely tokens"},                 \
+    {SP_OPT_NUMBER, 0, "top-p", NULL, "P", SP_OPT_SET(type, member, top_p),                       \
+     .max = 1, .shown = "1, off", .help = "Only the most likely tokens up to this probability"},  \
+    {SP_OPT_NUMBER, 0, "min-p", NULL, "P", SP_OPT_SET(type, member, min_p),                       \
+     .max = 1, .shown = "0, off",                                                                 \
+     .help = "Only tokens at least this fraction as likely as the most likely"},                  \
+    {SP_OPT_NUMBER, 0, "typical-p", NULL, "P", SP_OPT_SET(type, member, typical_p),               \
+     .max = 1, .shown = "1, off",                                                                 \
+     .help = "Only tokens of typical surprise up to this probability"},                           \
+    {SP_OPT_INT, 0, "repeat-last-n", NULL, "N", SP_OPT_SET(type, member, repeat_last_n),          \
+     .min = -1, .max = 1 << 30, .shown = "64",                                                    \
+     .help = "How far back penalties look; 0 is off, -1 the whole context"},                      \
+    {SP_OPT_NUMBER, 0, "repeat-penalty", NULL, "R", SP_OPT_SET(type, member, repeat_penalty),     \
+     .min = 0.01, .max = 100, .shown = "1, off", .help = "Makes recent tokens less likely"},      \
+    {SP_OPT_NUMBER, 0, "presence-penalty", NULL, "P", SP_OPT_SET(type, member, presence_penalty), \
+     .min = -100, .max = 100, .shown = "0, off",                                                  \
+     .help = "Taken off the logit of every recent token"},                                        \
+    {SP_OPT_NUMBER, 0, "frequency-penalty", NULL, "F", SP_OPT_SET(type, member, frequency_penalty),\
+     .min = -100, .max = 100, .shown = "0, off",                                                  \
+     .help = "Taken off the logit of a recent token for each time it occurred"},                  \
+    {SP_OPT_LIST, 0, "logit-bias", NULL, "ID=B", SP_OPT_SET(type, member, bias_options),          \
+     .help = "Added to the logit of a token; may be given several times"},                        \
+    {SP_OPT_INT, 0, "seed", NULL, "N", SP_OPT_SET(type, member, seed),                            \
+     .max = 9223372036854774784.0, .word = "-1", .word_value = SP_SEED_FRESH,                     \
+     .shown = "-1, a fresh one", .help = "Seed of the sampling"}
+/* clang-format on */
+
+#endif

@@ -1,0 +1,34 @@
+#include "cli/base/temp_file.h"
+
+#include "format/base/file.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum sp_status sp_temporary_open(struct sp_temporary *out, const char *name, struct sp_err *err)
+{
+    const char *tmp = getenv("TMPDIR");
+    char *folder = NULL;
+    enum sp_status st;
+
+    if (tmp == NULL || *tmp == '\0') tmp = "/tmp";
+    if ((st = sp_file_join(&folder, tmp, "spectool.XXXXXX", err))) return st;
+    if (mkdtemp(folder) == NULL) {
+        st = sp_fail(err, SP_E_IO, "%s: %s", folder, strerror(errno));
+        free(folder);
+        return st;
+    }
+    out->folder = folder;
+    return sp_file_join(&out->path, folder, name, err);
+}
+
+void sp_temporary_remove(struct sp_temporary *t)
+{
+    if (t->path) unlink(t->path);
+    if (t->folder) rmdir(t->folder);
+    free(t->path);
+    free(t->folder);
+    *t = (struct sp_temporary){0};
+}

@@ -1,0 +1,106 @@
+#include "cli/bench/bandwidth.h"
+
+#include "format/base/mem.h"
+#include "format/base/pool.h"
+#include "runtime/vector/clock.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    SLICE = 1 << 20, /* bytes that a thread reads before it asks for more */
+    LEAST_SLICES = 64,
+    DESKTOP_SLICES = 128,  /* larger than the caches of a desktop */
+    MOST_SLICES = 1 << 10, /* no more, however large the caches are */
+    TIMES = 4,             /* as large as what it has to be larger than */
+    N_READS = 3,
+    LINE = 64, /* bytes of a cache line */
+    WORDS = LINE / sizeof(uint64_t),
+    AHEAD = 4096, /* bytes that are asked for early, as the kernels do */
+};
+
+struct sp_bandwidth {
+    struct sp_pool *pool;
+    uint64_t *buffer; /* [n_slices][SLICE] bytes */
+    uint64_t *sums;   /* [n_slices]: so that nothing can be left out */
+    size_t n_slices;
+};
+
+/* Larger than the caches, but what lies in them needs no more than its own like. */
+static size_t count_slices(uint64_t read_size)
+{
+    size_t n = DESKTOP_SLICES;
+    uint64_t enough = read_size / SLICE * TIMES;
+
+#ifdef _SC_LEVEL3_CACHE_SIZE
+    long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
+    if (cache > 0 && (size_t)cache / SLICE * TIMES > n) n = (size_t)cache / SLICE * TIMES;
+#endif
+    if (n > MOST_SLICES) n = MOST_SLICES;
+    if (enough < LEAST_SLICES) enough = LEAST_SLICES;
+    return n < enough ? n : (size_t)enough;
+}
+
+enum sp_status sp_bandwidth_open(struct sp_bandwidth **out, unsigned n_threads, uint64_t read_size,
+                                 struct sp_err *err)
+{
+    struct sp_bandwidth *b = NULL;
+    enum sp_status st;
+
+    if ((st = sp_new(&b, 1, sizeof *b, err))) goto done;
+    b->n_slices = count_slices(read_size);
+    if ((st = sp_pool_open(&b->pool, n_threads, err))) goto done;
+    if ((st = sp_new(&b->sums, b->n_slices, sizeof *b->sums, err))) goto done;
+    if ((st = sp_new_aligned(&b->buffer, b->n_slices, SLICE, err))) goto done;
+    memset(b->buffer, 1, b->n_slices * SLICE); /* pages of its own, not the one of zeros */
+    *out = b;
+    b = NULL;
+done:
+    sp_bandwidth_close(b);
+    return st;
+}
+
+void sp_bandwidth_close(struct sp_bandwidth *bandwidth)
+{
+    if (bandwidth == NULL) return;
+    sp_pool_close(bandwidth->pool);
+    free(bandwidth->buffer);
+    free(bandwidth->sums);
+    free(bandwidth);
+}
+
+/* Asking early makes reading faster: without it a model could be read in less than the time that
+ * this takes. Past the buffer's end it is harmless. */
+static void read_slice(void *context, size_t item, unsigned worker)
+{
+    struct sp_bandwidth *b = context;
+    const uint64_t *at = b->buffer + item * (SLICE / sizeof *at);
+    uint64_t sum = 0;
+
+    (void)worker;
+    for (size_t i = 0; i < SLICE / sizeof *at; i += WORDS) {
+        __builtin_prefetch((const void *)((uintptr_t)(at + i) + AHEAD));
+        for (size_t j = 0; j < WORDS; j++)
+            sum += at[i + j];
+    }
+    b->sums[item] = sum;
+}
+
+double sp_bandwidth_sample(struct sp_bandwidth *bandwidth)
+{
+    static const double patience = 0.05;
+    double best = 0, spent = 0;
+
+    for (int i = 0; i < N_READS && spent < patience; i++) {
+        double start = sp_seconds(), seconds;
+        sp_pool_run(bandwidth->pool, bandwidth->n_slices, read_slice, bandwidth);
+        seconds = sp_seconds() - start;
+        spent += seconds;
+        if (seconds > 0 && (double)bandwidth->n_slices * SLICE / seconds > best) {
+            best = (double)bandwidth->n_slices * SLICE / seconds;
+        }
+    }
+    return best;
+}

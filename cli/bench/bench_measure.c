@@ -1,0 +1,473 @@
+/* Measuring: figures are medians; passes of different rows, and plain and drafted runs, alternate,
+ * so that a change of the machine's mood meets both, and the memory's bandwidth is sampled beside
+ * every figure. */
+#include "cli/bench/bench.h"
+#include "cli/base/out.h"
+#include "format/base/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const size_t sp_bench_row_counts[SP_BENCH_ROW_COUNTS] = {1, 2, 4, 8, 12, SP_BENCH_MAX_ROWS};
+
+static const size_t built_in_depths[] = {64, 1024, 4096};
+static const char *const built_in_texts[] = {
+    "Once upon a time", "The three most important things to know about", "def fibonacci(n):"};
+static const size_t built_in_sizes[] = {8, 32, 128}; /* without a tokenizer */
+
+enum {
+    N_BUILT_IN_DEPTHS = sizeof built_in_depths / sizeof *built_in_depths,
+    N_BUILT_IN_TEXTS = sizeof built_in_texts / sizeof *built_in_texts,
+    N_BUILT_IN_SIZES = sizeof built_in_sizes / sizeof *built_in_sizes,
+    PREFILL = 512,
+    USUAL_CONTEXT = 4096,
+};
+
+struct run {
+    struct sp_bench *bench;
+    const struct sp_bench_options *options;
+    struct sp_package *package;
+    struct sp_session *session; /* owned, as what follows */
+    struct sp_session *learner; /* auto's, where it is compared with fixed depths */
+    struct sp_bandwidth *bandwidth;
+    double *rates, *samples; /* [1 + SP_BENCH_MAX_DRAFT_DEPTHS][n_repeat], [n_repeat] */
+    struct sp_err *err;
+};
+
+static int compare_doubles(const void *left, const void *right)
+{
+    const double *a = left, *b = right;
+
+    return (*a > *b) - (*a < *b);
+}
+
+static double median(double *values, size_t n)
+{
+    qsort(values, n, sizeof *values, compare_doubles);
+    return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+}
+
+static enum sp_status interrupted(const struct run *r)
+{
+    return sp_signals_caught() ? sp_fail(r->err, SP_E_CHECK, "interrupted") : SP_OK;
+}
+
+static int stop_when_interrupted(void *context, const struct sp_token *token)
+{
+    (void)context;
+    (void)token;
+    return sp_signals_caught();
+}
+
+/* ---- what to measure ---- */
+
+static int compare_depths(const void *left, const void *right)
+{
+    const struct sp_bench_depth *a = left, *b = right;
+
+    return (a->n_before > b->n_before) - (a->n_before < b->n_before);
+}
+
+static enum sp_status read_depths(struct run *r)
+{
+    struct sp_bench *b = r->bench;
+    struct sp_ids ids = {0};
+    enum sp_status st;
+
+    if ((st = sp_ids_parse(&ids, r->options->depths, r->err))) {
+        sp_context(r->err, "--depths");
+        return st;
+    }
+    if (ids.n == 0 || ids.n > SP_BENCH_MAX_DEPTHS) {
+        st = sp_fail(r->err, SP_E_USAGE, "--depths: %zu depths, expected 1 to %d", ids.n,
+                     SP_BENCH_MAX_DEPTHS);
+    }
+    for (size_t i = 0; i < ids.n && !st; i++) {
+        b->depths[b->n_depths++].n_before = ids.at[i];
+        if (ids.at[i] == 0) st = sp_fail(r->err, SP_E_USAGE, "--depths: 0, expected 1 or more");
+    }
+    qsort(b->depths, b->n_depths, sizeof *b->depths, compare_depths);
+    sp_ids_release(&ids);
+    return st;
+}
+
+/* Deep passes need a context that is a little longer than usual. */
+static enum sp_status open_session(struct run *r)
+{
+    struct sp_bench *b = r->bench;
+    struct sp_engine_opts engine = r->options->engine;
+    size_t need = USUAL_CONTEXT + SP_BENCH_MAX_ROWS;
+    enum sp_status st;
+
+    if (r->options->depths && (st = read_depths(r))) return st;
+    if (b->n_depths && b->depths[b->n_depths - 1].n_before + SP_BENCH_MAX_ROWS > need) {
+        need = b->depths[b->n_depths - 1].n_before + SP_BENCH_MAX_ROWS;
+    }
+    if (engine.n_context == 0) {
+        engine.n_context = (int64_t)(need < b->info.max_positions ? need : b->info.max_positions);
+    }
+    if ((st = sp_engine_open_session(&r->session, r->package, &engine, b->info.draft == NULL, 0,
+                                     r->err))) {
+        return st;
+    }
+    if (b->n_draft_depths < 2) return SP_OK;
+    return sp_engine_open_session(&r->learner, r->package, &engine, false, 0, r->err);
+}
+
+static enum sp_status settle_depths(struct run *r)
+{
+    struct sp_bench *b = r->bench;
+    size_t n_context = sp_session_n_context(r->session), room;
+
+    if (n_context <= SP_BENCH_MAX_ROWS) {
+        return sp_fail(r->err, SP_E_USAGE, "a context of %zu tokens, expected more than %d",
+                       n_context, SP_BENCH_MAX_ROWS);
+    }
+    room = n_context - SP_BENCH_MAX_ROWS;
+    if (b->n_depths && b->depths[b->n_depths - 1].n_before > room) {
+        return sp_fail(r->err, SP_E_USAGE,
+                       "--depths: %zu, expected at most %zu in a context of %zu",
+                       b->depths[b->n_depths - 1].n_before, room, n_context);
+    }
+    if (r->options->depths) return SP_OK;
+    for (size_t i = 0; i < N_BUILT_IN_DEPTHS && built_in_depths[i] <= room; i++)
+        b->depths[b->n_depths++].n_before = built_in_depths[i];
+    if (b->n_depths == 0) b->depths[b->n_depths++].n_before = 1;
+    return SP_OK;
+}
+
+static enum sp_status prompt_of_size(struct run *r, struct sp_ids *ids, size_t n)
+{
+    size_t room = sp_session_n_context(r->session) / 2;
+    enum sp_status st;
+
+    if (n > room) n = room;
+    if ((st = sp_new(&ids->at, n, sizeof *ids->at, r->err))) return st;
+    for (ids->n = 0; ids->n < n; ids->n++)
+        ids->at[ids->n] = (uint32_t)((ids->n * 7919 + n) % r->bench->info.n_vocab);
+    return SP_OK;
+}
+
+static enum sp_status read_prompts(struct run *r)
+{
+    struct sp_bench *b = r->bench;
+    const struct sp_opt_list *list = &r->options->prompts;
+    size_t n = list->n ? list->n : b->info.has_tokenizer ? N_BUILT_IN_TEXTS : N_BUILT_IN_SIZES;
+    enum sp_status st = SP_OK;
+
+    if (n > SP_BENCH_MAX_PROMPTS) {
+        return sp_fail(r->err, SP_E_USAGE, "%zu prompts, expected at most %d", n,
+                       SP_BENCH_MAX_PROMPTS);
+    }
+    for (; b->n_prompts < n && !st; b->n_prompts++) {
+        struct sp_ids *ids = &b->prompts[b->n_prompts].ids;
+        if (list->n) {
+            st = sp_ids_parse(ids, list->items[b->n_prompts], r->err);
+        } else if (b->info.has_tokenizer) {
+            const char *text = built_in_texts[b->n_prompts];
+            st = sp_package_encode(r->package, text, strlen(text), SP_ENCODE_ADD_SPECIAL, &ids->at,
+                                   &ids->n, r->err);
+        } else {
+            st = prompt_of_size(r, ids, built_in_sizes[b->n_prompts]);
+        }
+    }
+    return st;
+}
+
+/* ---- prompt and passes ---- */
+
+/* Each run's prompt begins with another token, so nothing of it is in the caches. */
+static enum sp_status measure_prefill(struct run *r)
+{
+    struct sp_bench *b = r->bench;
+    size_t n = sp_session_n_context(r->session) - 1;
+    uint32_t ids[PREFILL];
+    enum sp_status st;
+
+    b->n_prefill = n < PREFILL ? n : PREFILL;
+    for (size_t run = 0; run < r->options->n_repeat; run++) {
+        struct sp_result result = {0};
+        struct sp_request request = {
+            .prompt = ids, .n_prompt = b->n_prefill, .max_tokens = 1, .plain = true};
+        for (size_t i = 0; i < b->n_prefill; i++)
+            ids[i] = (uint32_t)((run + 1 + i * 31) % b->info.n_vocab);
+        if ((st = interrupted(r))) return st;
+        r->samples[run] = sp_bandwidth_sample(r->bandwidth);
+        if ((st = sp_session_generate(r->session, &request, &result, r->err))) return st;
+        r->rates[run] = result.prompt_seconds;
+        sp_result_release(&result);
+    }
+    b->prefill_seconds = median(r->rates, r->options->n_repeat);
+    b->prefill_bandwidth = median(r->samples, r->options->n_repeat);
+    return SP_OK;
+}
+
+/* What is told of the passes at one depth. */
+struct passes {
+    struct sp_bandwidth *bandwidth; /* borrowed */
+    double *verify, *draft, *bus;   /* [SP_BENCH_ROW_COUNTS][n_repeat], owned */
+    size_t n_repeat, n[SP_BENCH_ROW_COUNTS];
+};
+
+static int keep_timing(void *context, size_t which, double verify_seconds, double draft_seconds)
+{
+    struct passes *p = context;
+    size_t at = which * p->n_repeat + p->n[which]++;
+
+    p->verify[at] = verify_seconds;
+    p->draft[at] = draft_seconds;
+    p->bus[at] = sp_bandwidth_sample(p->bandwidth);
+    return sp_signals_caught();
+}
+
+static enum sp_status measure_passes(struct run *r, struct sp_bench_depth *depth)
+{
+    size_t n_repeat = r->options->n_repeat, n = SP_BENCH_ROW_COUNTS * n_repeat;
+    struct passes p = {.bandwidth = r->bandwidth, .n_repeat = n_repeat};
+    enum sp_status st;
+
+    depth->read_size = sp_session_read_size(r->session, depth->n_before);
+    if ((st = sp_new(&p.verify, n, sizeof *p.verify, r->err))) goto done;
+    if ((st = sp_new(&p.draft, n, sizeof *p.draft, r->err))) goto done;
+    if ((st = sp_new(&p.bus, n, sizeof *p.bus, r->err))) goto done;
+    if ((st = interrupted(r))) goto done;
+    st = sp_session_time(r->session, depth->n_before, sp_bench_row_counts, SP_BENCH_ROW_COUNTS,
+                         n_repeat, keep_timing, &p, r->err);
+    for (size_t i = 0; i < SP_BENCH_ROW_COUNTS && !st; i++) {
+        depth->verify_seconds[i] = median(p.verify + i * n_repeat, n_repeat);
+        depth->draft_seconds[i] = median(p.draft + i * n_repeat, n_repeat);
+        depth->bandwidth[i] = median(p.bus + i * n_repeat, n_repeat);
+    }
+done:
+    free(p.verify);
+    free(p.draft);
+    free(p.bus);
+    return st;
+}
+
+/* ---- plain against drafted ---- */
+
+/* The way numbered `which` to generate, for the run-th time. Auto learns from what it sees, and is
+ * to learn from its own rounds alone: it has a session of its own beside fixed depths. */
+static enum sp_status generate(struct run *r, const struct sp_ids *ids, size_t which, uint64_t run,
+                               struct sp_result *result)
+{
+    const struct sp_bench *b = r->bench;
+    struct sp_simulation simulation = {r->options->acceptance, run};
+    bool plain = which == SP_BENCH_PLAIN;
+    int depth = plain ? 0 : b->draft_depths[which];
+    struct sp_request request = {
+        .prompt = ids->at,
+        .n_prompt = ids->n,
+        .max_tokens = r->options->n_predict,
+        .ignore_eos = true,
+        .plain = plain,
+        .depth = depth,
+        .simulation = !plain && sp_bench_simulated(b) ? &simulation : NULL,
+        .token = stop_when_interrupted,
+    };
+    struct sp_session *session = depth == SP_DEPTH_AUTO && r->learner ? r->learner : r->session;
+    enum sp_status st;
+
+    if ((st = sp_session_generate(session, &request, result, r->err))) return st;
+    return interrupted(r);
+}
+
+/* Every run of a prompt writes what its first one did, which was plain. */
+static enum sp_status compare_tokens(const struct run *r, size_t prompt, size_t which,
+                                     const struct sp_result *first, const struct sp_result *other)
+{
+    size_t n = first->n_ids < other->n_ids ? first->n_ids : other->n_ids;
+    char name[SP_BENCH_DEPTH_TEXT];
+
+    sp_bench_depth_name(name, r->bench, which);
+    for (size_t i = 0; i < n; i++) {
+        if (first->ids[i] == other->ids[i]) continue;
+        return sp_fail(r->err, SP_E_CHECK, "prompt %zu, token %zu: %u (draft depth %s), plain %u",
+                       prompt + 1, i + 1, (unsigned)other->ids[i], name, (unsigned)first->ids[i]);
+    }
+    if (first->n_ids == other->n_ids) return SP_OK;
+    return sp_fail(r->err, SP_E_CHECK, "prompt %zu: %zu tokens (draft depth %s), plain %zu",
+                   prompt + 1, other->n_ids, name, first->n_ids);
+}
+
+/* Counts a run; returns its rate. */
+static double add_run(struct sp_bench_runs *runs, const struct sp_result *result)
+{
+    double seconds = result->draft_seconds + result->verify_seconds + result->plain_seconds;
+
+    runs->n_tokens += result->n_ids - 1;
+    runs->n_passes += result->n_rounds;
+    runs->drafted += result->drafted;
+    runs->accepted += result->accepted;
+    runs->seconds += seconds;
+    runs->draft_seconds += result->draft_seconds;
+    return seconds > 0 ? (double)(result->n_ids - 1) / seconds : 0;
+}
+
+static enum sp_status measure_run(struct run *r, size_t prompt, size_t which, size_t run,
+                                  struct sp_result *first)
+{
+    struct sp_bench_prompt *p = &r->bench->prompts[prompt];
+    struct sp_bench_runs *runs = which == SP_BENCH_PLAIN ? &p->plain : &p->drafted[which];
+    struct sp_result result = {0};
+    enum sp_status st;
+
+    if ((st = generate(r, &p->ids, which, run, &result))) return st;
+    r->rates[which * r->options->n_repeat + run] = add_run(runs, &result);
+    if (first->ids == NULL) {
+        *first = result;
+        return SP_OK;
+    }
+    if (which == SP_BENCH_PLAIN || !sp_bench_simulated(r->bench)) {
+        st = compare_tokens(r, prompt, which, first, &result);
+    }
+    sp_result_release(&result);
+    return st;
+}
+
+static void settle_rate(struct sp_bench_runs *runs, double *rates, size_t n_repeat)
+{
+    runs->rate = median(rates, n_repeat); /* which sorts them */
+    runs->slowest = rates[0];
+    runs->fastest = rates[n_repeat - 1];
+}
+
+/* Rounds of every way once. Each round begins with another one, the first with the plain one: what
+ * runs behind a sample of the bandwidth finds the caches full of its buffer. */
+static enum sp_status measure_prompt(struct run *r, size_t prompt)
+{
+    struct sp_bench_prompt *p = &r->bench->prompts[prompt];
+    size_t n_repeat = r->options->n_repeat, n = r->bench->n_draft_depths;
+    struct sp_result first = {0};
+    enum sp_status st = SP_OK;
+
+    for (size_t run = 0; run < n_repeat && !st; run++) {
+        r->samples[run] = sp_bandwidth_sample(r->bandwidth);
+        for (size_t i = 0; i <= n && !st; i++) {
+            size_t way = (n + run + i) % (n + 1);
+            st = measure_run(r, prompt, way == n ? SP_BENCH_PLAIN : way, run, &first);
+        }
+    }
+    p->n_generated = first.n_ids;
+    sp_result_release(&first);
+    if (st) return st;
+    settle_rate(&p->plain, r->rates + SP_BENCH_PLAIN * n_repeat, n_repeat);
+    for (size_t i = 0; i < n; i++)
+        settle_rate(&p->drafted[i], r->rates + i * n_repeat, n_repeat);
+    p->bandwidth = median(r->samples, n_repeat);
+    p->read_size = sp_session_read_size(r->session, p->ids.n + p->n_generated / 2);
+    return SP_OK;
+}
+
+static enum sp_status measure(struct run *r)
+{
+    enum sp_status st;
+
+    if ((st = measure_prefill(r))) return st;
+    for (size_t i = 0; i < r->bench->n_depths; i++) {
+        if ((st = measure_passes(r, &r->bench->depths[i]))) return st;
+    }
+    for (size_t i = 0; i < r->bench->n_prompts; i++) {
+        if ((st = measure_prompt(r, i))) return st;
+    }
+    return SP_OK;
+}
+
+enum sp_status sp_bench_measure(struct sp_bench *bench, struct sp_package *package,
+                                const struct sp_bench_options *options, struct sp_err *err)
+{
+    struct run r = {.bench = bench, .options = options, .package = package, .err = err};
+    size_t n = options->n_repeat;
+    enum sp_draft_by by;
+    enum sp_status st;
+
+    bench->options = options;
+    sp_package_describe(package, &bench->info);
+    by = sp_engine_draft_by_of(&options->engine);
+    if (sp_bench_simulated(bench) && by != SP_DRAFT_BY_MODEL) {
+        return sp_fail(err, SP_E_USAGE,
+                       "--simulate-acceptance goes with --draft-by model: a lookup has nothing to "
+                       "simulate");
+    }
+    sp_engine_settle_draft(&bench->info, package, by);
+    if ((st = sp_bench_read_draft_depths(bench, err))) return st;
+    if (bench->n_draft_depths == 0) bench->info.draft = NULL;
+    if (sp_bench_simulated(bench) && bench->info.draft == NULL) {
+        return sp_fail(err, SP_E_USAGE,
+                       "--simulate-acceptance: %s has no draft whose cost could be measured",
+                       bench->name);
+    }
+    if ((st = sp_new(&r.rates, (SP_BENCH_MAX_DRAFT_DEPTHS + 1) * n, sizeof *r.rates, err))) {
+        goto done;
+    }
+    if ((st = sp_new(&r.samples, n, sizeof *r.samples, err))) goto done;
+    if ((st = open_session(&r))) goto done;
+    if ((st = settle_depths(&r))) goto done;
+    if ((st = read_prompts(&r))) goto done;
+    if ((st = sp_bandwidth_open(&r.bandwidth, bench->info.n_threads,
+                                sp_session_read_size(r.session, 0), err))) {
+        goto done;
+    }
+    st = measure(&r);
+done:
+    sp_bandwidth_close(r.bandwidth);
+    sp_session_close(r.session);
+    sp_session_close(r.learner);
+    free(r.rates);
+    free(r.samples);
+    return st;
+}
+
+void sp_bench_release(struct sp_bench *bench)
+{
+    for (size_t i = 0; i < SP_BENCH_MAX_PROMPTS; i++)
+        sp_ids_release(&bench->prompts[i].ids);
+}
+
+/* ---- figures from figures ---- */
+
+static double quotient(double a, double b)
+{
+    return b > 0 ? a / b : 0;
+}
+
+bool sp_bench_simulated(const struct sp_bench *bench)
+{
+    return bench->options->acceptance >= 0;
+}
+
+double sp_bench_prefill_rate(const struct sp_bench *bench)
+{
+    return quotient((double)bench->n_prefill, bench->prefill_seconds);
+}
+
+double sp_bench_bus_share(const struct sp_bench_depth *depth)
+{
+    return quotient((double)depth->read_size, depth->verify_seconds[0] * depth->bandwidth[0]);
+}
+
+double sp_bench_plain_share(const struct sp_bench_prompt *prompt)
+{
+    return quotient((double)prompt->read_size * prompt->plain.rate, prompt->bandwidth);
+}
+
+double sp_bench_speed_up(const struct sp_bench_runs *drafted, const struct sp_bench_runs *plain)
+{
+    return quotient(drafted->rate, plain->rate);
+}
+
+double sp_bench_acceptance(const struct sp_bench_runs *runs)
+{
+    return quotient((double)runs->accepted, (double)runs->drafted);
+}
+
+double sp_bench_per_pass(const struct sp_bench_runs *runs)
+{
+    return quotient((double)runs->n_tokens, (double)runs->n_passes);
+}
+
+double sp_bench_draft_share(const struct sp_bench_runs *runs)
+{
+    return quotient(runs->draft_seconds, runs->seconds);
+}

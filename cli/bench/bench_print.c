@@ -1,0 +1,205 @@
+/* The figures of bench as tables for people and as JSON for programs. */
+#include "cli/bench/bench.h"
+#include "cli/base/out.h"
+
+static const double GIGA = 1e9;
+
+static enum sp_status print_passes(const struct sp_bench *b, struct sp_err *err)
+{
+    static const char *const headings[] = {"depth",    "rows", "pass ms", "to one row",
+                                           "bus GB/s", "used", "draft ms"};
+    struct sp_table table = {.align = "rrrrrrr"};
+    enum sp_status st = SP_OK;
+
+    for (size_t i = 0; i < sizeof headings / sizeof *headings && !st; i++)
+        st = sp_table_add(&table, err, "%s", headings[i]);
+    for (size_t i = 0; i < b->n_depths * SP_BENCH_ROW_COUNTS && !st; i++) {
+        const struct sp_bench_depth *d = &b->depths[i / SP_BENCH_ROW_COUNTS];
+        size_t k = i % SP_BENCH_ROW_COUNTS;
+        double one = d->verify_seconds[0], share = 100 * sp_bench_bus_share(d);
+        if ((st = sp_table_add(&table, err, "%zu", d->n_before))) break;
+        if ((st = sp_table_add(&table, err, "%zu", sp_bench_row_counts[k]))) break;
+        if ((st = sp_table_add(&table, err, "%.2f", d->verify_seconds[k] * 1e3))) break;
+        st = sp_table_add(&table, err, "%.2fx", one > 0 ? d->verify_seconds[k] / one : 0);
+        if (st) break;
+        if ((st = sp_table_add(&table, err, "%.1f", d->bandwidth[k] / GIGA))) break;
+        st = k ? sp_table_add(&table, err, "-") : sp_table_add(&table, err, "%.0f%%", share);
+        if (st) break;
+        st = d->draft_seconds[k] > 0 ? sp_table_add(&table, err, "%.2f", d->draft_seconds[k] * 1e3)
+                                     : sp_table_add(&table, err, "-");
+    }
+    if (st == SP_OK) sp_table_print(stdout, &table, 2);
+    sp_table_release(&table);
+    return st;
+}
+
+static enum sp_status print_prompts(const struct sp_bench *b, struct sp_err *err)
+{
+    const char *drafted = sp_bench_simulated(b) ? "SIMULATED" : "drafted";
+    const char *const headings[] = {"#",     "prompt",   "plain",    "bus GB/s", "used",
+                                    drafted, "speed-up", "accepted", "per pass"};
+    struct sp_table table = {.align = b->info.draft ? "rrrrrrrrr" : "rrrrr"};
+    enum sp_status st = SP_OK;
+
+    for (size_t i = 0; table.align[i] && !st; i++)
+        st = sp_table_add(&table, err, "%s", headings[i]);
+    for (size_t i = 0; i < b->n_prompts && !st; i++) {
+        const struct sp_bench_prompt *p = &b->prompts[i];
+        const struct sp_bench_runs *d = &p->drafted[0];
+        if ((st = sp_table_add(&table, err, "%zu", i + 1))) break;
+        if ((st = sp_table_add(&table, err, "%zu", p->ids.n))) break;
+        if ((st = sp_table_add(&table, err, "%.1f", p->plain.rate))) break;
+        if ((st = sp_table_add(&table, err, "%.1f", p->bandwidth / GIGA))) break;
+        st = sp_table_add(&table, err, "%.0f%%", 100 * sp_bench_plain_share(p));
+        if (st || b->info.draft == NULL) continue;
+        if ((st = sp_table_add(&table, err, "%.1f", d->rate))) break;
+        if ((st = sp_table_add(&table, err, "%.2fx", sp_bench_speed_up(d, &p->plain)))) break;
+        if ((st = sp_table_add(&table, err, "%.1f%%", 100 * sp_bench_acceptance(d)))) break;
+        st = sp_table_add(&table, err, "%.2f", sp_bench_per_pass(d));
+    }
+    if (st == SP_OK) sp_table_print(stdout, &table, 2);
+    sp_table_release(&table);
+    return st;
+}
+
+enum sp_status sp_bench_print_table(const struct sp_bench *b, struct sp_err *err)
+{
+    enum sp_status st;
+
+    printf("%s, %u threads, %s kernels, medians of %zu\n"
+           "bus: what memory gave at that moment; used: the share of it that a step took\n\n",
+           b->name, b->info.n_threads, b->info.kernels, b->options->n_repeat);
+    printf("Prompt of %zu: %.1f tokens/s (bus %.1f GB/s)\n\n"
+           "Passes of 1 to 16 rows behind a context of depth tokens, logits of all rows:\n",
+           b->n_prefill, sp_bench_prefill_rate(b), b->prefill_bandwidth / GIGA);
+    if ((st = print_passes(b, err))) return st;
+    printf("\n%s, %zu tokens behind each prompt, in tokens/s:\n",
+           b->n_draft_depths > 1 ? "Plain and draft depths, interleaved"
+           : b->info.draft       ? "Plain and drafted, interleaved"
+                                 : "Plain",
+           b->options->n_predict);
+    if (sp_bench_simulated(b)) {
+        printf("SIMULATION: a coin accepts each guess with probability %g; the cost is real, the "
+               "text is not.\n",
+               b->options->acceptance);
+    } else if (b->info.draft) {
+        puts(b->n_draft_depths > 1 ? "All wrote the same tokens." : "Both wrote the same tokens.");
+    }
+    return b->n_draft_depths > 1 ? sp_bench_print_draft_depths(b, err) : print_prompts(b, err);
+}
+
+static void print_json_depth(struct sp_json_out *out, const struct sp_bench_depth *d)
+{
+    sp_json_out_begin(out, NULL, '{');
+    sp_json_out_u64(out, "depth", d->n_before);
+    sp_json_out_u64(out, "read_bytes", d->read_size);
+    sp_json_out_double(out, "bandwidth_used", sp_bench_bus_share(d));
+    sp_json_out_begin(out, "passes", '[');
+    for (size_t k = 0; k < SP_BENCH_ROW_COUNTS; k++) {
+        sp_json_out_begin(out, NULL, '{');
+        sp_json_out_u64(out, "rows", sp_bench_row_counts[k]);
+        sp_json_out_double(out, "seconds", d->verify_seconds[k]);
+        sp_json_out_double(out, "draft_seconds", d->draft_seconds[k]);
+        sp_json_out_double(out, "bandwidth", d->bandwidth[k]);
+        sp_json_out_end(out, '}');
+    }
+    sp_json_out_end(out, ']');
+    sp_json_out_end(out, '}');
+}
+
+/* One element of "draft_depths": of a prompt or of all. */
+static void print_json_runs(struct sp_json_out *out, const struct sp_bench *b,
+                            const struct sp_bench_prompt *p, size_t which)
+{
+    const struct sp_bench_runs *d = &p->drafted[which];
+
+    sp_json_out_begin(out, NULL, '{');
+    if (b->draft_depths[which] == SP_DEPTH_AUTO) {
+        sp_json_out_text(out, "draft_depth", "auto");
+    } else {
+        sp_json_out_u64(out, "draft_depth", (uint64_t)b->draft_depths[which]);
+    }
+    sp_json_out_double(out, "drafted_rate", d->rate);
+    sp_json_out_double(out, "slowest_rate", d->slowest);
+    sp_json_out_double(out, "fastest_rate", d->fastest);
+    sp_json_out_double(out, "speed_up", sp_bench_speed_up(d, &p->plain));
+    sp_json_out_double(out, "acceptance", sp_bench_acceptance(d));
+    sp_json_out_double(out, "tokens_per_pass", sp_bench_per_pass(d));
+    sp_json_out_double(out, "draft_share", sp_bench_draft_share(d));
+    sp_json_out_end(out, '}');
+}
+
+static void print_json_draft_depths(struct sp_json_out *out, const struct sp_bench *b,
+                                    const struct sp_bench_prompt *p)
+{
+    char best[SP_BENCH_DEPTH_TEXT];
+
+    sp_json_out_begin(out, "draft_depths", '[');
+    for (size_t i = 0; i < b->n_draft_depths; i++)
+        print_json_runs(out, b, p, i);
+    sp_json_out_end(out, ']');
+    sp_json_out_text(out, "best_depth", sp_bench_depth_name(best, b, sp_bench_best_depth(b, p)));
+}
+
+static void print_json_prompt(struct sp_json_out *out, const struct sp_bench *b,
+                              const struct sp_bench_prompt *p)
+{
+    const struct sp_bench_runs *d = &p->drafted[0];
+
+    sp_json_out_begin(out, NULL, '{');
+    sp_json_out_u64(out, "prompt_tokens", p->ids.n);
+    sp_json_out_u64(out, "tokens", p->n_generated);
+    sp_json_out_double(out, "plain_rate", p->plain.rate);
+    sp_json_out_u64(out, "read_bytes", p->read_size);
+    sp_json_out_double(out, "bandwidth", p->bandwidth);
+    sp_json_out_double(out, "bandwidth_used", sp_bench_plain_share(p));
+    if (b->info.draft) {
+        sp_json_out_bool(out, "simulated", sp_bench_simulated(b));
+    }
+    if (b->n_draft_depths > 1) {
+        print_json_draft_depths(out, b, p);
+    } else if (b->info.draft) {
+        sp_json_out_double(out, "drafted_rate", d->rate);
+        sp_json_out_double(out, "speed_up", sp_bench_speed_up(d, &p->plain));
+        sp_json_out_double(out, "acceptance", sp_bench_acceptance(d));
+        sp_json_out_double(out, "tokens_per_pass", sp_bench_per_pass(d));
+    }
+    sp_json_out_end(out, '}');
+}
+
+void sp_bench_print_json(const struct sp_bench *b)
+{
+    struct sp_json_out out = {.file = stdout};
+
+    sp_json_out_begin(&out, NULL, '{');
+    sp_json_out_text(&out, "file", b->name);
+    sp_json_out_text(&out, "synthetic", b->synthetic);
+    sp_json_out_u64(&out, "threads", b->info.n_threads);
+    sp_json_out_text(&out, "kernels", b->info.kernels);
+    sp_json_out_text(&out, "draft", b->info.draft);
+    sp_json_out_u64(&out, "repeat", b->options->n_repeat);
+    sp_json_out_bool(&out, "simulated", sp_bench_simulated(b));
+    if (sp_bench_simulated(b)) {
+        sp_json_out_double(&out, "simulated_acceptance", b->options->acceptance);
+    }
+    sp_json_out_u64(&out, "prefill_tokens", b->n_prefill);
+    sp_json_out_double(&out, "prefill_rate", sp_bench_prefill_rate(b));
+    sp_json_out_double(&out, "prefill_bandwidth", b->prefill_bandwidth);
+    sp_json_out_begin(&out, "depths", '[');
+    for (size_t i = 0; i < b->n_depths; i++)
+        print_json_depth(&out, &b->depths[i]);
+    sp_json_out_end(&out, ']');
+    sp_json_out_begin(&out, "prompts", '[');
+    for (size_t i = 0; i < b->n_prompts; i++)
+        print_json_prompt(&out, b, &b->prompts[i]);
+    sp_json_out_end(&out, ']');
+    if (b->n_draft_depths > 1) {
+        struct sp_bench_prompt all = sp_bench_all_prompts(b);
+        sp_json_out_begin(&out, "all_prompts", '{');
+        sp_json_out_double(&out, "plain_rate", all.plain.rate);
+        print_json_draft_depths(&out, b, &all);
+        sp_json_out_end(&out, '}');
+    }
+    sp_json_out_end(&out, '}');
+    putchar('\n');
+}

@@ -1,0 +1,307 @@
+/* The figures of bench as a chart: on the left the cost of a pass by its rows, one line a depth; on
+ * the right tokens a second, by prompt, plain beside drafted, or by draft depth, one line a prompt.
+ * Plain SVG 1.1, nothing outside of it. */
+#include "cli/bench/bench.h"
+#include "format/base/file.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Everything is in the chart's own units, a pixel at full size. */
+enum {
+    WIDTH = 960,
+    HEIGHT = 420,
+    PLOT_TOP = 90,
+    PLOT_HEIGHT = 250,
+    PLOT_WIDTH = 360,
+    LEFT_PLOT = 70,
+    RIGHT_PLOT = 550,
+    N_TICKS = 5,
+};
+
+static const char *const line_colours[] = {"#1f77b4", "#d62728", "#2ca02c", "#9467bd",
+                                           "#8c564b", "#e377c2", "#17becf", "#7f7f7f"};
+static const char plain_colour[] = "#9aa5b1", drafted_colour[] = "#ff7f0e";
+
+enum { N_COLOURS = sizeof line_colours / sizeof *line_colours };
+
+static void write_escaped(FILE *out, const char *text)
+{
+    for (; *text; text++) {
+        unsigned char c = (unsigned char)*text;
+        if (c == '&' || c == '<' || c == '>' || c == '"')
+            fprintf(out, "&#%u;", c);
+        else
+            fputc(c >= 0x20 && c < 0x7f ? c : '?', out);
+    }
+}
+
+static void write_text(FILE *out, double x, double y, const char *anchor, const char *text)
+{
+    fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">", x, y, anchor);
+    write_escaped(out, text);
+    fputs("</text>\n", out);
+}
+
+/* A round number of at least `value`: 1, 2, 2.5 or 5 times a power of ten, times the ticks. */
+static double round_up(double value)
+{
+    static const double steps[] = {1, 2, 2.5, 5};
+
+    for (double power = 1e-6; power < 1e12; power *= 10) {
+        for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+            if (steps[i] * power * N_TICKS >= value) return steps[i] * power * N_TICKS;
+        }
+    }
+    return value;
+}
+
+static double height_of(double value, double top)
+{
+    return value / top * PLOT_HEIGHT;
+}
+
+/* Frame, horizontal lines and their numbers, and what they mean. */
+static void write_frame(FILE *out, double left, double top, const char *title)
+{
+    double bottom = PLOT_TOP + PLOT_HEIGHT;
+    char label[32];
+
+    write_text(out, left, PLOT_TOP - 14, "start", title);
+    for (int i = 0; i <= N_TICKS; i++) {
+        double y = bottom - (double)PLOT_HEIGHT * i / N_TICKS;
+        fprintf(out, "<path d=\"M%.1f %.1fh%d\" stroke=\"#d8dde3\"/>\n", left, y, PLOT_WIDTH);
+        snprintf(label, sizeof label, "%g", top * i / N_TICKS);
+        write_text(out, left - 6, y + 4, "end", label);
+    }
+}
+
+static double row_x(size_t n_rows)
+{
+    return LEFT_PLOT + (double)PLOT_WIDTH * (double)n_rows / (SP_BENCH_MAX_ROWS + 1);
+}
+
+static const char *colour_of(size_t index)
+{
+    return line_colours[index % N_COLOURS];
+}
+
+static void begin_line(FILE *out, size_t index)
+{
+    fprintf(out, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"2\" points=\"",
+            colour_of(index));
+}
+
+static void write_point(FILE *out, size_t k, double x, double value, double top)
+{
+    fprintf(out, "%s%.1f,%.1f", k ? " " : "", x, PLOT_TOP + PLOT_HEIGHT - height_of(value, top));
+}
+
+/* What line `index` of a plot is. */
+static void write_legend(FILE *out, double left, size_t index, const char *label)
+{
+    fprintf(out, "<rect x=\"%.1f\" y=\"%zu\" width=\"10\" height=\"10\" fill=\"%s\"/>\n", left + 10,
+            PLOT_TOP + 6 + 16 * index, colour_of(index));
+    write_text(out, left + 26, (double)(PLOT_TOP + 15 + 16 * index), "start", label);
+}
+
+static void write_line(FILE *out, const struct sp_bench_depth *d, size_t index, double top)
+{
+    char label[48];
+
+    begin_line(out, index);
+    for (size_t k = 0; k < SP_BENCH_ROW_COUNTS; k++)
+        write_point(out, k, row_x(sp_bench_row_counts[k]), d->verify_seconds[k] * 1e3, top);
+    fputs("\"/>\n", out);
+    snprintf(label, sizeof label, "behind %zu tokens", d->n_before);
+    write_legend(out, LEFT_PLOT, index, label);
+}
+
+static void write_rows(FILE *out, const struct sp_bench *b)
+{
+    double most = 0, top;
+    char label[16];
+
+    for (size_t i = 0; i < b->n_depths * SP_BENCH_ROW_COUNTS; i++) {
+        double ms =
+            b->depths[i / SP_BENCH_ROW_COUNTS].verify_seconds[i % SP_BENCH_ROW_COUNTS] * 1e3;
+        if (ms > most) most = ms;
+    }
+    top = round_up(most);
+    write_frame(out, LEFT_PLOT, top, "Milliseconds of a pass, by rows");
+    for (size_t k = 0; k < SP_BENCH_ROW_COUNTS; k++) {
+        snprintf(label, sizeof label, "%zu", sp_bench_row_counts[k]);
+        write_text(out, row_x(sp_bench_row_counts[k]), PLOT_TOP + PLOT_HEIGHT + 18, "middle",
+                   label);
+    }
+    for (size_t i = 0; i < b->n_depths; i++)
+        write_line(out, &b->depths[i], i, top);
+}
+
+static void write_bar(FILE *out, double x, double width, double rate, double top,
+                      const char *colour)
+{
+    double height = height_of(rate, top);
+    char label[32];
+
+    fprintf(out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"%s\"/>\n", x,
+            PLOT_TOP + PLOT_HEIGHT - height, width, height, colour);
+    snprintf(label, sizeof label, "%.0f", rate);
+    write_text(out, x + width / 2, PLOT_TOP + PLOT_HEIGHT - height - 4, "middle", label);
+}
+
+/* Of all runs of all prompts. */
+static double highest_rate(const struct sp_bench *b)
+{
+    double most = 0;
+
+    for (size_t i = 0; i < b->n_prompts; i++) {
+        const struct sp_bench_prompt *p = &b->prompts[i];
+        if (p->plain.rate > most) most = p->plain.rate;
+        for (size_t k = 0; k < b->n_draft_depths; k++) {
+            if (p->drafted[k].rate > most) most = p->drafted[k].rate;
+        }
+    }
+    return most;
+}
+
+static void write_bars(FILE *out, const struct sp_bench *b)
+{
+    double top = round_up(highest_rate(b) * 1.05), step = (double)PLOT_WIDTH / (double)b->n_prompts;
+    double width = step * 0.35, bottom = PLOT_TOP + PLOT_HEIGHT;
+    char label[64];
+
+    write_frame(out, RIGHT_PLOT, top, "Tokens a second, by prompt");
+    for (size_t i = 0; i < b->n_prompts; i++) {
+        const struct sp_bench_prompt *p = &b->prompts[i];
+        double middle = RIGHT_PLOT + step * ((double)i + 0.5);
+        write_bar(out, b->info.draft ? middle - width : middle - width / 2, width, p->plain.rate,
+                  top, plain_colour);
+        if (b->info.draft) write_bar(out, middle, width, p->drafted[0].rate, top, drafted_colour);
+        snprintf(label, sizeof label, "%zu", i + 1);
+        write_text(out, middle, bottom + 18, "middle", label);
+    }
+    fprintf(out, "<g fill=\"%s\">\n", plain_colour);
+    write_text(out, RIGHT_PLOT, bottom + 46, "start", "plain");
+    fputs("</g>\n", out);
+    if (b->info.draft == NULL) return;
+    snprintf(label, sizeof label, "SIMULATED, acceptance %g", b->options->acceptance);
+    fprintf(out, "<g fill=\"%s\">\n", drafted_colour);
+    write_text(out, RIGHT_PLOT + 60, bottom + 46, "start",
+               sp_bench_simulated(b) ? label : "drafted");
+    fputs("</g>\n", out);
+}
+
+/* Plain, then the fixed depths as a line, then auto by itself. */
+static void write_draft_line(FILE *out, const struct sp_bench *b, size_t prompt, double step,
+                             double top)
+{
+    const struct sp_bench_prompt *p = &b->prompts[prompt];
+    bool has_auto = b->draft_depths[b->n_draft_depths - 1] == SP_DEPTH_AUTO;
+    size_t n_fixed = b->n_draft_depths - has_auto;
+    char label[48];
+
+    begin_line(out, prompt);
+    write_point(out, 0, RIGHT_PLOT + step / 2, p->plain.rate, top);
+    for (size_t k = 0; k < n_fixed; k++)
+        write_point(out, 1, RIGHT_PLOT + step * ((double)k + 1.5), p->drafted[k].rate, top);
+    fputs("\"/>\n", out);
+    if (has_auto) {
+        fprintf(out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"4\" fill=\"%s\"/>\n",
+                RIGHT_PLOT + step * ((double)n_fixed + 1.5),
+                PLOT_TOP + PLOT_HEIGHT - height_of(p->drafted[n_fixed].rate, top),
+                colour_of(prompt));
+    }
+    snprintf(label, sizeof label, "prompt %zu", prompt + 1);
+    if (prompt < N_COLOURS) write_legend(out, RIGHT_PLOT, prompt, label);
+}
+
+static void write_draft_depths(FILE *out, const struct sp_bench *b)
+{
+    double top = round_up(highest_rate(b)), bottom = PLOT_TOP + PLOT_HEIGHT;
+    double step = (double)PLOT_WIDTH / (double)(b->n_draft_depths + 1);
+    char label[64];
+
+    write_frame(out, RIGHT_PLOT, top, "Tokens a second, by draft depth");
+    write_text(out, RIGHT_PLOT + step / 2, bottom + 18, "middle", "plain");
+    for (size_t k = 0; k < b->n_draft_depths; k++) {
+        write_text(out, RIGHT_PLOT + step * ((double)k + 1.5), bottom + 18, "middle",
+                   sp_bench_depth_name(label, b, k));
+    }
+    for (size_t i = 0; i < b->n_prompts; i++)
+        write_draft_line(out, b, i, step, top);
+    if (!sp_bench_simulated(b)) return;
+    snprintf(label, sizeof label, "SIMULATED, acceptance %g", b->options->acceptance);
+    write_text(out, RIGHT_PLOT, bottom + 46, "start", label);
+}
+
+/* How a chart begins: only charts are replaced. */
+#define SVG_MARK "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg "
+
+static void write_chart(FILE *out, const struct sp_bench *b)
+{
+    fprintf(out,
+            SVG_MARK
+            "xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
+            "viewBox=\"0 0 %d %d\" font-family=\"sans-serif\" font-size=\"12\" fill=\"#222\">\n"
+            "<title>spectool bench</title>\n"
+            "<rect width=\"%d\" height=\"%d\" fill=\"#fff\"/>\n",
+            WIDTH, HEIGHT, WIDTH, HEIGHT, WIDTH, HEIGHT);
+    fputs("<g font-size=\"16\">\n", out);
+    write_text(out, LEFT_PLOT, 34, "start", b->name);
+    fputs("</g>\n", out);
+    fprintf(out, "<text x=\"%d\" y=\"54\">%u threads, %s kernels, medians of %zu</text>\n",
+            LEFT_PLOT, b->info.n_threads, b->info.kernels, b->options->n_repeat);
+    write_rows(out, b);
+    if (b->n_draft_depths > 1) {
+        write_draft_depths(out, b);
+    } else {
+        write_bars(out, b);
+    }
+    fputs("</svg>\n", out);
+}
+
+static enum sp_status open_chart(struct sp_output **out, const char *path, size_t size,
+                                 struct sp_err *err)
+{
+    enum sp_status st;
+
+    st = sp_output_check_replaced(path, SVG_MARK, sizeof SVG_MARK - 1, "chart", err);
+    return st ? st : sp_output_open(out, path, true, size, err);
+}
+
+enum sp_status sp_bench_check_svg(const char *path, struct sp_err *err)
+{
+    struct sp_output *output = NULL;
+    enum sp_status st = open_chart(&output, path, 0, err);
+
+    sp_output_close(output);
+    return st;
+}
+
+enum sp_status sp_bench_write_svg(const struct sp_bench *bench, const char *path,
+                                  struct sp_err *err)
+{
+    struct sp_output *output = NULL;
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    enum sp_status st;
+    bool whole;
+
+    if (out == NULL) return sp_fail(err, SP_E_NOMEM, "out of memory: a chart");
+    write_chart(out, bench);
+    whole = !ferror(out);
+    if (fclose(out) || !whole) {
+        st = sp_fail(err, SP_E_NOMEM, "out of memory: a chart");
+        goto done;
+    }
+    if ((st = open_chart(&output, path, size, err))) goto done;
+    if ((st = sp_output_write_at(output, 0, text, size, err))) goto done;
+    st = sp_output_commit(output, err);
+done:
+    sp_output_close(output);
+    free(text);
+    return st;
+}

@@ -1,0 +1,131 @@
+#include "cli/chat/batch_line.h"
+#include "cli/chat/response_format.h"
+#include "cli/serve/serve_request.h"
+
+#include <string.h>
+
+void sp_batch_line_release(struct sp_batch_line *line)
+{
+    sp_ids_release(&line->ids);
+    sp_grammar_close(line->grammar);
+    sp_settings_release(&line->settings);
+    sp_json_free(line->json);
+    *line = (struct sp_batch_line){0};
+}
+
+static bool is_setting(const char *key)
+{
+    const struct sp_serve_setting *row = sp_serve_parameters;
+
+    while (row->key != NULL && strcmp(row->key, key) != 0)
+        row++;
+    return row->key != NULL;
+}
+
+/* What changes an answer is never passed over. */
+static enum sp_status check_members(const struct sp_json *line, struct sp_err *err)
+{
+    static const char *const known[] = {"custom_id", "prompt", "messages",
+                                        "think",     "format", "stop"};
+    struct sp_json_iter it = {0};
+
+    while (sp_json_next(line, &it)) {
+        bool found = is_setting(it.key);
+        for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+            found = found || strcmp(known[i], it.key) == 0;
+        if (!found) return sp_fail(err, SP_E_INPUT, "unknown member %s", it.key);
+    }
+    if (sp_json_get(line, "prompt") && sp_json_get(line, "messages")) {
+        return sp_fail(err, SP_E_INPUT, "both prompt and messages are given");
+    }
+    return SP_OK;
+}
+
+static enum sp_status read_form(struct sp_batch_line *line, const struct sp_generation *g,
+                                struct sp_err *err)
+{
+    const struct sp_json *format = sp_json_get(line->json, "format");
+
+    if (format == NULL) return SP_OK;
+    if (g->ignore_eos) {
+        return sp_fail(err, SP_E_USAGE,
+                       "format does not go with --ignore-eos: what is complete has to end");
+    }
+    return sp_form_of_json(&line->grammar, format, err);
+}
+
+enum sp_status sp_batch_line_read(struct sp_batch_line *out, const char *text, size_t size,
+                                  const struct sp_generation *g, struct sp_err *err)
+{
+    enum sp_status st;
+
+    *out = (struct sp_batch_line){0};
+    if ((st = sp_json_parse(&out->json, text, size, SP_JSON_STRICT, err)) ||
+        (st = sp_json_get_string(out->json, "custom_id", &out->custom_id, err)) ||
+        (st = check_members(out->json, err)) ||
+        (st = sp_settings_copy(&out->settings, g->settings, err)) ||
+        (st = sp_serve_read_settings(&out->settings, out->json, sp_serve_parameters, err)) ||
+        (st = sp_serve_read_stops(&out->settings, sp_json_get(out->json, "stop"), err))) {
+        return st;
+    }
+    return read_form(out, g, err);
+}
+
+static enum sp_status set_thinking(struct sp_conversation *c, const struct sp_json *think,
+                                   struct sp_err *err)
+{
+    const char *word = sp_json_to_string(think, NULL);
+    bool on;
+
+    if (c->template == NULL) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "there is no chat template to put think in");
+    }
+    if (sp_json_to_bool(think, &on)) word = on ? "true" : "false";
+    if (word == NULL) return sp_fail(err, SP_E_INPUT, "think: expected true, false, or a level");
+    return sp_conversation_set_thinking(c, word, err);
+}
+
+/* A text, ids, or a conversation. */
+static enum sp_status ask(struct sp_conversation *c, struct sp_ids *ids, const struct sp_json *line,
+                          struct sp_err *err)
+{
+    const struct sp_json *messages = sp_json_get(line, "messages");
+    const struct sp_json *prompt =
+        sp_json_kind(line) == SP_JSON_OBJECT ? sp_json_get(line, "prompt") : line;
+    size_t size;
+    const char *text = sp_json_to_string(prompt, &size);
+
+    if (messages) return sp_conversation_ask_all(c, messages, err);
+    if (sp_json_kind(prompt) == SP_JSON_ARRAY) return sp_ids_of_json(ids, prompt, err);
+    if (text != NULL) return size ? sp_conversation_ask(c, text, size, err) : SP_OK;
+    return sp_fail(err, SP_E_INPUT,
+                   "expected a text, an array of ids, or an object with prompt or messages");
+}
+
+enum sp_status sp_batch_line_ask(struct sp_generation *out, struct sp_batch_line *line,
+                                 struct sp_generation *g, struct sp_err *err)
+{
+    struct sp_conversation *c = &g->conversation;
+    const struct sp_json *think = sp_json_get(line->json, "think");
+    enum sp_thinking thinking = c->thinking;
+    char level[SP_THINK_LEVEL_SIZE];
+    enum sp_status st = SP_OK;
+
+    memcpy(level, c->think_level, sizeof level);
+    if (think != NULL) st = set_thinking(c, think, err);
+    if (st == SP_OK) st = ask(c, &line->ids, line->json, err);
+    if (st == SP_OK && line->ids.at == NULL) {
+        line->ids = c->prompt;
+        c->prompt = (struct sp_ids){0};
+        c->cap_prompt = 0;
+    }
+    *out = *g;
+    out->settings = &line->settings;
+    out->style.custom_id = line->custom_id;
+    if (line->grammar) out->grammar = line->grammar;
+    c->thinking = thinking;
+    memcpy(c->think_level, level, sizeof level);
+    sp_conversation_clear(c);
+    if (st == SP_OK && line->ids.n == 0) st = sp_fail(err, SP_E_INPUT, "the prompt is empty");
+    return st ? st : sp_generation_check_room(g, line->ids.n, err);
+}

@@ -1,0 +1,451 @@
+#include "cli/chat/console_answer.h"
+#include "cli/base/ids.h"
+#include "cli/base/out.h"
+#include "cli/chat/prompt_cache.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Prompts shorter than this are read too fast for a progress line. */
+enum { LONG_PROMPT = 512 };
+
+struct stream {
+    const struct sp_answer_style *style;
+    struct sp_session *session;
+    size_t n_prompt;
+    bool logprobs;
+    bool progress_drawn, coloured, dim;
+    char last; /* character shown */
+    const struct sp_answer_marks *marks;
+    struct sp_answer_parser *parser; /* NULL: all is content */
+    struct sp_said *said;
+    bool apart;   /* thoughts are shown apart, or not at all */
+    bool thought; /* one was shown, and nothing behind it */
+    enum sp_status status;
+};
+
+static int show_prompt_progress(void *context, size_t done, size_t total)
+{
+    struct stream *s = context;
+
+    if (total >= LONG_PROMPT && sp_out_is_screen(stderr) && !s->style->whole) {
+        if (done < total)
+            fprintf(stderr, "\rprompt: %zu of %zu tokens\x1b[K", done, total);
+        else if (s->progress_drawn)
+            fputs("\r\x1b[K", stderr);
+        s->progress_drawn = done < total;
+    }
+    return sp_signals_caught();
+}
+
+static int keep_prompt(void *context, size_t n_reused)
+{
+    const struct stream *s = context;
+
+    sp_prompt_cache_keep(s->session, s->style->prompt_cache, s->n_prompt, n_reused);
+    return sp_signals_caught();
+}
+
+static void colour(struct stream *s, bool on)
+{
+    if (s->coloured == on) return;
+    fputs(on ? "\x1b[32m" : "\x1b[0m", stdout);
+    s->coloured = on;
+}
+
+static void write_text(struct stream *s, const char *text, size_t size)
+{
+    if (size == 0) return;
+    fwrite(text, 1, size, stdout);
+    s->last = text[size - 1];
+}
+
+static void dim(struct stream *s, bool on)
+{
+    if (s->dim == on) return;
+    fputs(on ? "\x1b[2m" : "\x1b[0m", stdout);
+    s->dim = on;
+}
+
+/* Thoughts are dim, and a blank line stands behind them. */
+static void show_piece(void *context, const struct sp_answer_piece *piece)
+{
+    struct stream *s = context;
+    bool thought = piece->kind == SP_ANSWER_THOUGHT;
+
+    if (!s->status) s->status = sp_said_add(s->said, piece, NULL);
+    if (!s->apart || (thought && s->style->hide_thoughts)) return;
+    dim(s, thought);
+    if (s->thought && !thought) write_text(s, "\n\n", 2);
+    s->thought = thought;
+    write_text(s, piece->text, piece->size);
+}
+
+static int read_text(struct stream *s, const char *text, size_t size, bool special)
+{
+    enum sp_status st = sp_answer_parser_feed(s->parser, text, size, special, NULL);
+
+    if (st) s->status = st;
+    if (s->apart) fflush(stdout);
+    return s->status != SP_OK;
+}
+
+static int show_special(void *context, uint32_t id)
+{
+    struct stream *s = context;
+    const struct sp_answer_specials *specials = s->marks->specials;
+
+    for (size_t i = 0; i < specials->n; i++) {
+        const char *text = specials->at[i].text;
+        if (specials->at[i].id == id && read_text(s, text, strlen(text), true)) return 1;
+    }
+    return sp_signals_caught();
+}
+
+static int show_text(void *context, const char *text, size_t size, bool drafted)
+{
+    struct stream *s = context;
+
+    if (size == 0) return sp_signals_caught();
+    if (s->parser != NULL && read_text(s, text, size, false)) return 1;
+    if (s->apart || s->style->whole) return sp_signals_caught();
+    if (s->style->json) {
+        struct sp_json_out out = {.file = stdout};
+        sp_json_out_begin(&out, NULL, '{');
+        sp_json_out_string(&out, "text", text, size);
+        sp_json_out_bool(&out, "drafted", drafted);
+        sp_json_out_end(&out, '}');
+        putchar('\n');
+    } else {
+        if (s->style->show_draft) colour(s, drafted);
+        write_text(s, text, size);
+    }
+    fflush(stdout);
+    return sp_signals_caught();
+}
+
+static void show_id(struct stream *s, const struct sp_token *token)
+{
+    if (s->last != '\n') putchar(',');
+    if (s->style->show_draft) colour(s, token->drafted);
+    printf("%" PRIu32, token->id);
+    s->last = '0';
+    fflush(stdout);
+}
+
+static int show_token(void *context, const struct sp_token *token)
+{
+    struct stream *s = context;
+    struct sp_json_out out = {.file = stdout};
+
+    if (s->style->ids && !s->style->json) show_id(s, token);
+    if (!s->style->json || s->style->whole) return sp_signals_caught();
+    sp_json_out_begin(&out, NULL, '{');
+    sp_json_out_u64(&out, "id", token->id);
+    sp_json_out_bool(&out, "drafted", token->drafted);
+    if (s->logprobs) sp_json_out_double(&out, "logprob", (double)token->logprob);
+    if (token->n_top > 0) {
+        sp_json_out_begin(&out, "top_logprobs", '[');
+        for (size_t i = 0; i < token->n_top; i++) {
+            sp_json_out_begin(&out, NULL, '{');
+            sp_json_out_u64(&out, "id", token->top[i].id);
+            sp_json_out_double(&out, "logprob", (double)token->top[i].logprob);
+            sp_json_out_end(&out, '}');
+        }
+        sp_json_out_end(&out, ']');
+    }
+    sp_json_out_end(&out, '}');
+    putchar('\n');
+    return sp_signals_caught();
+}
+
+/* An answer ends its line. On a terminal it may have done so itself; elsewhere one line end follows
+ * whatever it is, so that a reader who drops the last byte has exactly the text. */
+static void end_line(const struct stream *s, bool complete)
+{
+    bool terminal = sp_out_is_terminal(stdout);
+
+    if (s->last != '\n' || (complete && !terminal)) putchar('\n');
+}
+
+/* Reads with the marks; the ids of their special tokens are owned by the caller. */
+static enum sp_status open_parser(struct stream *s, struct sp_request *r, uint32_t **ids,
+                                  struct sp_err *err)
+{
+    const struct sp_answer_marks *marks = s->marks;
+    const struct sp_answer_reading reading = {.syntax = marks->syntax,
+                                              .in_thought = marks->in_thought,
+                                              .piece = show_piece,
+                                              .context = s};
+    enum sp_status st;
+
+    if ((st = sp_new(ids, marks->specials->n, sizeof **ids, err))) return st;
+    for (size_t i = 0; i < marks->specials->n; i++)
+        (*ids)[i] = marks->specials->at[i].id;
+    r->special_ids = *ids;
+    r->n_special_ids = marks->specials->n;
+    r->special = show_special;
+    s->apart = !s->style->json &&
+               (s->style->hide_thoughts || (sp_out_is_screen(stdout) && !s->style->show_draft));
+    return sp_answer_parser_open(&s->parser, &reading, err);
+}
+
+static enum sp_status close_parser(struct stream *s, enum sp_status st, struct sp_err *err)
+{
+    if (!st && s->parser != NULL) st = sp_answer_parser_finish(s->parser, err);
+    if (!st && s->status) st = sp_fail(err, s->status, "out of memory for the answer");
+    dim(s, false);
+    sp_answer_parser_close(s->parser);
+    return st;
+}
+
+enum sp_status sp_answer(struct sp_result *result, struct sp_said *said, struct sp_session *session,
+                         const struct sp_request *request, const struct sp_answer_marks *marks,
+                         const struct sp_answer_style *style, struct sp_err *err)
+{
+    struct stream stream = {
+        .style = style,
+        .session = session,
+        .n_prompt = request->n_prompt,
+        .logprobs = request->logprobs,
+        .last = '\n',
+        .marks = marks,
+        .said = said,
+    };
+    struct sp_request r = *request;
+    uint32_t *special_ids = NULL;
+    enum sp_status st;
+
+    if (marks != NULL && (st = open_parser(&stream, &r, &special_ids, err))) goto done;
+
+    r.digest = style->digest;
+    r.context = &stream;
+    r.prompt_progress = show_prompt_progress;
+    if (style->prompt_cache) r.prompt_read = keep_prompt;
+    r.token = show_token;
+    r.text = show_text;
+    st = sp_session_generate(session, &r, result, err);
+    st = close_parser(&stream, st, err);
+    colour(&stream, false);
+    if (stream.progress_drawn) fputs("\r\x1b[K", stderr);
+    if (!style->json) end_line(&stream, st == SP_OK);
+    fflush(stdout);
+done:
+    free(special_ids);
+    return st;
+}
+
+static double share(size_t part, size_t all)
+{
+    return all ? (double)part / (double)all : 0;
+}
+
+static double seconds_of_rounds(const struct sp_result *r)
+{
+    return r->draft_seconds + r->verify_seconds + r->plain_seconds;
+}
+
+/* Tokens that passes of the target gave: the first one came from the prompt's. */
+static double tokens_per_pass(const struct sp_result *r)
+{
+    return r->n_rounds ? (double)(r->n_ids - 1) / (double)r->n_rounds : 0;
+}
+
+static double rate(size_t n, double seconds)
+{
+    return seconds > 0 ? (double)n / seconds : 0;
+}
+
+static void rounds_to_json(struct sp_json_out *out, const struct sp_result *r, bool plain)
+{
+    sp_json_out_begin(out, "rounds", '[');
+    for (size_t i = 0; !plain && i < r->n_rounds; i++) {
+        sp_json_out_begin(out, NULL, '{');
+        sp_json_out_u64(out, "drafted", r->rounds[i].drafted);
+        sp_json_out_u64(out, "accepted", r->rounds[i].accepted);
+        sp_json_out_end(out, '}');
+    }
+    sp_json_out_end(out, ']');
+}
+
+static size_t n_positions(const struct sp_result *r)
+{
+    size_t n = sizeof r->tried_at / sizeof *r->tried_at;
+
+    while (n > 0 && r->tried_at[n - 1] == 0)
+        n--;
+    return n;
+}
+
+static void report_json(const struct sp_result *r, const struct sp_said *said,
+                        const struct sp_package_info *info, const struct sp_sampling *sampling,
+                        const struct sp_answer_style *style)
+{
+    struct sp_json_out out = {.file = style->whole ? style->whole : stdout};
+    char digest[17];
+
+    sp_json_out_begin(&out, NULL, '{');
+    if (style->custom_id) sp_json_out_text(&out, "custom_id", style->custom_id);
+    sp_ids_to_json(&out, "ids", r->ids, r->n_ids);
+    if (r->text)
+        sp_json_out_string(&out, "text", r->text, r->text_size);
+    else
+        sp_json_out_text(&out, "text", NULL);
+    if (said != NULL) {
+        sp_json_out_string(&out, "content", said->content.len ? said->content.at : "",
+                           said->content.len);
+        sp_json_out_string(&out, "thinking", said->thought.len ? said->thought.at : "",
+                           said->thought.len);
+    }
+    sp_json_out_text(&out, "stop", sp_stop_name(r->stop));
+    rounds_to_json(&out, r, style->plain);
+    if (style->digest) {
+        snprintf(digest, sizeof digest, "%016" PRIx64, r->logits_digest);
+        sp_json_out_text(&out, "logits_xxh3", digest);
+    }
+    sp_json_out_u64(&out, "prompt_tokens", r->n_prompt);
+    sp_json_out_u64(&out, "reused_tokens", r->n_reused);
+    sp_json_out_u64(&out, "guessed", r->guessed);
+    sp_json_out_u64(&out, "drafted", r->drafted);
+    sp_json_out_u64(&out, "accepted", r->accepted);
+    sp_json_out_u64(&out, "lookup_drafted", r->lookup_drafted);
+    sp_json_out_u64(&out, "lookup_accepted", r->lookup_accepted);
+    sp_json_out_u64(&out, "forced_drafted", r->forced_drafted);
+    sp_json_out_u64(&out, "forced_accepted", r->forced_accepted);
+    sp_json_out_u64(&out, "all_accepted", r->all_accepted);
+    sp_json_out_u64(&out, "mismatches", r->mismatches);
+    sp_json_out_double(&out, "acceptance", share(r->accepted, r->drafted));
+    sp_json_out_double(&out, "tokens_per_pass", tokens_per_pass(r));
+    sp_json_out_begin(&out, "acceptance_by_position", '[');
+    for (size_t i = 0; i < n_positions(r); i++) {
+        sp_json_out_double(&out, NULL, share(r->accepted_at[i], r->tried_at[i]));
+    }
+    sp_json_out_end(&out, ']');
+    sp_json_out_double(&out, "prompt_seconds", r->prompt_seconds);
+    sp_json_out_double(&out, "draft_seconds", r->draft_seconds);
+    sp_json_out_double(&out, "verify_seconds", r->verify_seconds);
+    sp_json_out_double(&out, "plain_seconds", r->plain_seconds);
+    sp_json_out_u64(&out, "plain_rounds", r->plain_rounds);
+    sp_json_out_double(&out, "plain_step_seconds", r->plain_step_seconds);
+    sp_json_out_double(&out, "speed_up", r->speed_up);
+    sp_json_out_u64(&out, "seed", sampling->seed);
+    sp_json_out_text(&out, "kernels", info->kernels);
+    sp_json_out_u64(&out, "threads", info->n_threads);
+    sp_json_out_text(&out, "draft", info->draft);
+    sp_json_out_end(&out, '}');
+    putc('\n', out.file);
+}
+
+static bool looks_up(const struct sp_package_info *info)
+{
+    return info->draft != NULL && strncmp(info->draft, "lookup", strlen("lookup")) == 0;
+}
+
+/* A short answer's few steps say little about speed. */
+enum { ENOUGH_TO_COMPARE = 32 };
+
+static void report_short(const struct sp_result *r, const struct sp_package_info *info)
+{
+    size_t n = r->n_ids ? r->n_ids - 1 : 0;
+
+    fprintf(stderr, "%zu token%s", r->n_ids, r->n_ids == 1 ? "" : "s");
+    if (n > 0) fprintf(stderr, ", %.1f tokens/s", rate(n, seconds_of_rounds(r)));
+    if (info->draft != NULL && r->drafted > 0) {
+        fprintf(stderr, "; %s draft: %zu of %zu guesses accepted (%.0f%%), %.2f tokens per pass",
+                info->draft, r->accepted, r->drafted, 100 * share(r->accepted, r->drafted),
+                tokens_per_pass(r));
+    }
+    if (r->speed_up > 0 && r->drafted > 0 && r->n_ids >= ENOUGH_TO_COMPARE) {
+        fprintf(stderr, ", %.2fx as fast as without", r->speed_up);
+    }
+    fputc('\n', stderr);
+}
+
+/* Says that a draft cannot help, and why: its guesses are wrong; or too rarely right, or too seldom
+ * sure to be, for what they cost. A lookup costs nothing, and need not help often. */
+static bool report_useless(const struct sp_result *r, const struct sp_package_info *info)
+{
+    static const double hardly_ever = 0.1;
+    static const size_t enough = 8;
+
+    if (looks_up(info)) return false;
+    if (r->tried_at[0] >= enough && share(r->accepted_at[0], r->tried_at[0]) < hardly_ever) {
+        fprintf(stderr, "the draft does not help here: %zu of %zu first guesses were right\n",
+                r->accepted_at[0], r->tried_at[0]);
+        return true;
+    }
+    if (r->guessed == 0 || r->plain_rounds < 2 * enough || r->plain_rounds <= r->n_rounds / 2) {
+        return false;
+    }
+    fprintf(
+        stderr,
+        "drafting does not pay here: %zu of %zu rounds went without it; of %zu guesses %zu were "
+        "worth checking, %zu right\n",
+        r->plain_rounds, r->n_rounds, r->guessed, r->drafted, r->accepted);
+    return true;
+}
+
+/* Whose the guesses were, where more than one made any. */
+static void report_sources(const struct sp_result *r, const struct sp_package_info *info)
+{
+    bool other_draft = strcmp(info->draft, "lookup") != 0;
+
+    if (looks_up(info) && (other_draft || r->forced_drafted > 0)) {
+        fprintf(stderr, "by lookup     %zu, accepted %zu, acceptance %.1f%%\n", r->lookup_drafted,
+                r->lookup_accepted, 100 * share(r->lookup_accepted, r->lookup_drafted));
+    }
+    if (r->forced_drafted > 0) {
+        fprintf(stderr, "by grammar    %zu, accepted %zu, acceptance %.1f%%\n", r->forced_drafted,
+                r->forced_accepted, 100 * share(r->forced_accepted, r->forced_drafted));
+    }
+}
+
+static void report_long(const struct sp_result *r, const struct sp_package_info *info, bool plain)
+{
+    size_t n = r->n_ids ? r->n_ids - 1 : 0, drafting = r->n_rounds - r->plain_rounds;
+
+    fprintf(stderr, "stopped by    %s\n", sp_stop_name(r->stop));
+    fprintf(stderr, "machine       %u threads, %s kernels\n", info->n_threads, info->kernels);
+    fprintf(stderr, "prompt        %zu tokens (%zu in the cache) in %.3f s, %.1f tokens/s\n",
+            r->n_prompt, r->n_reused, r->prompt_seconds,
+            rate(r->n_prompt - r->n_reused, r->prompt_seconds));
+    fprintf(stderr, "answer        %zu tokens in %.3f s, %.1f tokens/s\n", r->n_ids,
+            seconds_of_rounds(r), rate(n, seconds_of_rounds(r)));
+    fprintf(stderr, "draft         %s\n", plain || info->draft == NULL ? "none" : info->draft);
+    if (drafting > 0) {
+        fprintf(stderr,
+                "rounds        %zu with a draft (%zu all accepted, %zu mismatches), %zu plain\n",
+                drafting, r->all_accepted, r->mismatches, r->plain_rounds);
+        fprintf(
+            stderr, "drafted       %zu, accepted %zu, acceptance %.1f%%; %zu not worth checking\n",
+            r->drafted, r->accepted, 100 * share(r->accepted, r->drafted), r->guessed - r->drafted);
+        report_sources(r, info);
+        fprintf(stderr, "per pass      %.2f tokens for each pass of the target\n",
+                tokens_per_pass(r));
+        fputs("by position  ", stderr);
+        for (size_t i = 0; i < n_positions(r); i++) {
+            fprintf(stderr, " %.0f%%", 100 * share(r->accepted_at[i], r->tried_at[i]));
+        }
+        fputs(" of the first, second, ... guesses accepted", stderr);
+        fprintf(stderr, "\ntime          %.3f s drafting, %.3f s verifying, %.3f s plain\n",
+                r->draft_seconds, r->verify_seconds, r->plain_seconds);
+    }
+    if (r->speed_up > 0) {
+        fprintf(stderr, "speed-up      %.2fx; a plain step takes %.2f ms\n", r->speed_up,
+                r->plain_step_seconds * 1e3);
+    }
+}
+
+void sp_answer_report(const struct sp_result *result, const struct sp_said *said,
+                      const struct sp_package_info *info, const struct sp_sampling *sampling,
+                      struct sp_answer_style *style)
+{
+    if (style->json)
+        report_json(result, said, info, sampling, style);
+    else if (style->verbose)
+        report_long(result, info, style->plain);
+    else
+        report_short(result, info);
+    if (!style->told_useless && !style->whole) style->told_useless = report_useless(result, info);
+}

@@ -1,0 +1,81 @@
+/* A conversation and the prompt that asks for its next answer.
+ *
+ * With a template every prompt is the whole conversation rendered anew; the session's caches make
+ * its common beginning free. Without one (or with --raw) the conversation is one growing sequence
+ * of ids. */
+#ifndef SP_CLI_CHAT_CONVERSATION_H
+#define SP_CLI_CHAT_CONVERSATION_H
+
+#include "cli/chat/prompt.h"
+#include "cli/chat/message.h"
+#include "format/packfile.h"
+#include "runtime/chat/chat_grammar.h"
+
+enum { SP_THINK_LEVEL_SIZE = 16 };
+
+/* A turn that is kept. */
+struct sp_turn {
+    const char *role; /* static */
+    char *content;    /* owned */
+    char *thought;    /* owned; NULL: none */
+};
+
+struct sp_conversation {
+    const struct sp_package *package; /* borrowed; set before the first question */
+    struct sp_template *template;     /* owned; NULL: raw */
+    char *system;                     /* owned; NULL: none */
+    struct sp_turn *turns;
+    size_t n_turns, cap_turns;
+    size_t n_given;                     /* of these, MESSAGE records of the file */
+    struct sp_answer_syntax answers;    /* learned from the template */
+    struct sp_answer_specials specials; /* in its marks of thoughts; owned */
+    enum sp_thinking thinking;
+    char think_level[SP_THINK_LEVEL_SIZE]; /* empty: none */
+    struct sp_template_time now;           /* one for the whole conversation */
+    struct sp_ids prompt;                  /* what is asked; owned */
+    enum sp_answer_thinking thinks;        /* ... by an answer that begins so */
+    size_t cap_prompt;
+    size_t n_kept;   /* raw: ids of the turns before the question */
+    bool has_end_id; /* the template's own end of an answer */
+    uint32_t end_id;
+};
+
+/* Template, SYSTEM and MESSAGE records of a packed file; `raw`: without them. A system message that
+ * is given replaces the file's. *unused: the file has SYSTEM or MESSAGE records, but no template to
+ * put them in. */
+SP_MUST_CHECK enum sp_status sp_conversation_open(struct sp_conversation *c,
+                                                  const struct sp_pack *pack, bool raw,
+                                                  const char *system, bool *unused,
+                                                  struct sp_err *err);
+void sp_conversation_release(struct sp_conversation *c);
+
+/* Gives it the package that its prompts are for. */
+void sp_conversation_attach(struct sp_conversation *c, const struct sp_package *package);
+
+SP_MUST_CHECK enum sp_status sp_conversation_set_system(struct sp_conversation *c, const char *text,
+                                                        struct sp_err *err);
+
+/* "true", "false", or a level: a word of letters. */
+SP_MUST_CHECK enum sp_status sp_conversation_set_thinking(struct sp_conversation *c,
+                                                          const char *word, struct sp_err *err);
+
+/* The user's next message: c->prompt asks for the answer. On failure the message is forgotten. */
+SP_MUST_CHECK enum sp_status sp_conversation_ask(struct sp_conversation *c, const char *text,
+                                                 size_t size, struct sp_err *err);
+/* The same for all of a conversation: an array of objects with `role` and `content`, behind what
+ * the file gives; a system message that leads it replaces the file's, for this question. */
+SP_MUST_CHECK enum sp_status sp_conversation_ask_all(struct sp_conversation *c,
+                                                     const struct sp_json *messages,
+                                                     struct sp_err *err);
+/* The answer joins the conversation, whole or interrupted; `said`: its content and thoughts apart,
+ * NULL: not told apart. */
+SP_MUST_CHECK enum sp_status sp_conversation_answered(struct sp_conversation *c,
+                                                      const struct sp_result *result,
+                                                      const struct sp_said *said,
+                                                      struct sp_err *err);
+/* Forgets the question that got no answer. */
+void sp_conversation_withdraw(struct sp_conversation *c);
+/* Forgets everything but what the file gives. */
+void sp_conversation_clear(struct sp_conversation *c);
+
+#endif

@@ -1,0 +1,76 @@
+/* What is open to generate from a packed file: shared by `run` in its one-shot form (cmd_run.c) and
+ * its session (chat.c), and by `serve`. */
+#ifndef SP_CLI_CHAT_GENERATION_H
+#define SP_CLI_CHAT_GENERATION_H
+
+#include "cli/chat/console_answer.h"
+#include "cli/chat/conversation.h"
+#include "cli/base/backend_opts.h"
+#include "cli/base/settings.h"
+#include "runtime/chat/chat_grammar.h"
+
+struct sp_generation {
+    const char *path;
+    struct sp_package *package;
+    struct sp_package_info info;
+    struct sp_session *session;
+    struct sp_settings *settings;
+    struct sp_conversation conversation;
+    size_t n_used; /* of the context, by the last prompt and its answer but for its last token */
+    struct sp_answer_style style;
+    const struct sp_grammar *grammar; /* answers are held to it; NULL: to nothing; borrowed */
+    bool no_draft, ignore_eos, logprobs;
+    unsigned n_top;
+};
+
+/* Settings and conversation, which a file's records complete: threads are a setting, so they come
+ * before the rest. `raw` and `system` are sp_conversation_open's. */
+SP_MUST_CHECK enum sp_status sp_generation_read(struct sp_generation *generation,
+                                                const struct sp_args *args, bool raw,
+                                                const char *system, struct sp_err *err);
+/* Package, info, and session; `engine` but for what the settings say. A context that the file asks
+ * for is cut to what its model has; one on the command line is not. */
+SP_MUST_CHECK enum sp_status sp_generation_open(struct sp_generation *generation,
+                                                const struct sp_args *args,
+                                                const struct sp_engine_opts *engine,
+                                                struct sp_err *err);
+/* Releases all that the two have opened, and the settings. */
+void sp_generation_close(struct sp_generation *generation);
+
+/* Notes which of the options that say how to draft were given in vain. no_draft: --no-draft was;
+ * `drafting`: those beside --draft-by. */
+void sp_generation_note_vain(const struct sp_generation *generation, const struct sp_args *args,
+                             bool no_draft, const char *const *drafting);
+
+/* SP_E_USAGE says what to do about a prompt of n tokens that is too long. */
+SP_MUST_CHECK enum sp_status sp_generation_check_room(const struct sp_generation *generation,
+                                                      size_t n, struct sp_err *err);
+
+/* What is asked of the session: no callbacks, no log-probabilities. Borrows from everything. */
+void sp_generation_request(struct sp_request *out, struct sp_sampling *sampling,
+                           uint32_t end_ids[SP_MAX_STOPS + 1],
+                           const struct sp_generation *generation,
+                           const struct sp_settings *settings, const struct sp_ids *prompt);
+
+/* *out = the grammar of an answer, owned by the caller; `form` but for the tokenizer and what ends
+ * an answer. */
+SP_MUST_CHECK enum sp_status sp_generation_hold(struct sp_grammar **out,
+                                                const struct sp_answer_form *form,
+                                                const struct sp_generation *generation,
+                                                const struct sp_settings *settings,
+                                                struct sp_err *err);
+
+/* One answer to these ids, shown with its figures. result owned by the caller. An interrupted
+ * answer is no failure: result->stop says so; a prompt that was interrupted is SP_E_CHECK. `said`
+ * (released by the caller): content and thoughts apart, where sp_generation_tells_thoughts. */
+SP_MUST_CHECK enum sp_status sp_generation_answer(struct sp_result *result, struct sp_said *said,
+                                                  struct sp_generation *generation,
+                                                  const struct sp_ids *ids, struct sp_err *err);
+
+/* Are thoughts told apart in answers to the conversation? */
+bool sp_generation_tells_thoughts(const struct sp_generation *generation);
+
+/* The interactive session: until /bye or the end of input. */
+SP_MUST_CHECK enum sp_status sp_chat(struct sp_generation *generation, struct sp_err *err);
+
+#endif

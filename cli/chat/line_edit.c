@@ -1,0 +1,256 @@
+#include "cli/chat/line_edit.h"
+#include "cli/base/out.h"
+#include "format/base/mem.h"
+
+#include <errno.h>
+#include <histedit.h>
+#include <langinfo.h>
+#include <locale.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <wchar.h>
+
+enum { HISTORY_LINES = 1000 };
+
+struct sp_line_edit {
+    EditLine *editor;
+    History *history;
+    char *path; /* of the history, or NULL */
+    char *line; /* last one read */
+    size_t cap;
+    bool interrupted;  /* the last line */
+    bool screen;       /* not a dumb terminal: it marks what is pasted, if asked to */
+    mbstate_t partial; /* bytes of the character being read */
+    char prompt[16];
+};
+
+static char *prompt_of(EditLine *editor)
+{
+    struct sp_line_edit *edit = NULL;
+
+    el_get(editor, EL_CLIENTDATA, &edit);
+    return edit->prompt;
+}
+
+/* ---- characters -------------------------------------------------------------------------------
+ */
+
+static volatile sig_atomic_t resized, continued;
+
+static void note_signal(int signal)
+{
+    if (signal == SIGWINCH)
+        resized = 1;
+    else
+        continued = 1;
+}
+
+/* libedit's own handlers (EL_SIGNAL) would pass an interrupt on to the whole process group. */
+static void watch_terminal(void)
+{
+    struct sigaction action = {.sa_handler = note_signal, .sa_flags = SA_RESTART};
+
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGWINCH, &action, NULL);
+    sigaction(SIGCONT, &action, NULL);
+}
+
+/* The window has another size, or a shell had the terminal meanwhile: the line is drawn again. */
+static void follow_terminal(EditLine *editor, const struct sp_line_edit *edit)
+{
+    if (!resized && !continued) return;
+    if (continued) {
+        el_set(editor, EL_PREP_TERM, 0);
+        el_set(editor, EL_PREP_TERM, 1);
+    }
+    if (resized) el_resize(editor);
+    resized = continued = 0;
+    fputs(edit->screen ? "\r\033[J" : "\r\n", stdout);
+    el_set(editor, EL_REFRESH);
+}
+
+/* Waits in poll, which a signal ends whatever its handler's flags. */
+static int read_character(EditLine *editor, wchar_t *c)
+{
+    struct sp_line_edit *edit = NULL;
+    struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+    size_t size;
+    ssize_t n;
+    char byte;
+
+    el_get(editor, EL_CLIENTDATA, &edit);
+    for (;;) {
+        follow_terminal(editor, edit);
+        if (sp_signals_caught()) return -1;
+        if (poll(&input, 1, -1) < 0) {
+            if (errno == EINTR) continue;
+            return -1;
+        }
+        if ((n = read(STDIN_FILENO, &byte, 1)) <= 0) return (int)n;
+        size = mbrtowc(c, &byte, 1, &edit->partial);
+        if (size == 0 || size == 1) return 1;
+        if (size == (size_t)-1) memset(&edit->partial, 0, sizeof edit->partial);
+    }
+}
+
+/* ---- what is pasted ---------------------------------------------------------------------------
+ */
+
+/* Between these marks a terminal sends what is pasted. */
+static const char paste_begins[] = "\033[200~";
+static const wchar_t paste_ends[] = L"\033[201~";
+enum { PASTE_END_LEN = sizeof paste_ends / sizeof *paste_ends - 1 };
+
+/* What is pasted up to the end mark, owned by the caller; NULL: the input ended before, or no
+ * memory. */
+static wchar_t *read_paste(EditLine *editor)
+{
+    wchar_t *text = NULL, c;
+    size_t n = 0, cap = 0;
+
+    while (el_wgetc(editor, &c) == 1) {
+        if (sp_grow(&text, &cap, n + 1, sizeof *text, NULL)) break;
+        text[n++] = c;
+        if (n < PASTE_END_LEN) continue;
+        if (wmemcmp(text + n - PASTE_END_LEN, paste_ends, PASTE_END_LEN) != 0) continue;
+        text[n - PASTE_END_LEN] = L'\0';
+        return text;
+    }
+    free(text);
+    return NULL;
+}
+
+static bool is_line_end(wchar_t c)
+{
+    return c == L'\r' || c == L'\n';
+}
+
+/* Line ends as a terminal sends them become those of a text, two different ones in a row a single
+ * one: libedit has the terminal driver change returns and newlines into each other. The last ones
+ * go, for it is the user who sends the message. */
+static void unify_line_ends(wchar_t *text)
+{
+    size_t n = 0;
+
+    for (const wchar_t *c = text; *c; c++) {
+        wchar_t first = *c;
+        text[n++] = is_line_end(first) ? L'\n' : first;
+        if (is_line_end(first) && is_line_end(c[1]) && c[1] != first) c++;
+    }
+    while (n > 0 && text[n - 1] == L'\n')
+        n--;
+    text[n] = L'\0';
+}
+
+static unsigned char insert_paste(EditLine *editor, int key)
+{
+    wchar_t *text = read_paste(editor);
+    bool inserted;
+
+    (void)key;
+    if (text == NULL) return CC_ERROR;
+    unify_line_ends(text);
+    inserted = *text == L'\0' || el_winsertstr(editor, text) == 0;
+    free(text);
+    return inserted ? CC_REFRESH : CC_ERROR;
+}
+
+static void mark_pastes(const struct sp_line_edit *edit, bool on)
+{
+    if (!edit->screen) return;
+    fputs(on ? "\033[?2004h" : "\033[?2004l", stdout);
+    fflush(stdout);
+}
+
+/* The environment's characters, UTF-8 where it names none or others: models know nothing else.
+ * LC_CTYPE only: numbers keep their point. */
+static void choose_characters(void)
+{
+    setlocale(LC_CTYPE, "");
+    if (strcmp(nl_langinfo(CODESET), "UTF-8") != 0) setlocale(LC_CTYPE, "C.UTF-8");
+}
+
+enum sp_status sp_line_edit_open(struct sp_line_edit **out, const char *path, struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_line_edit *edit = NULL;
+    HistEvent event;
+
+    choose_characters();
+    watch_terminal();
+    if ((st = sp_new(&edit, 1, sizeof *edit, err))) return st;
+    if (path && (st = sp_copy_text(&edit->path, path, strlen(path), err))) goto done;
+    edit->editor = el_init("spectool", stdin, stdout, stderr);
+    edit->history = history_init();
+    if (edit->editor == NULL || edit->history == NULL) {
+        st = sp_fail(err, SP_E_NOMEM, "the line editor does not start");
+        goto done;
+    }
+    history(edit->history, &event, H_SETSIZE, HISTORY_LINES);
+    history(edit->history, &event, H_SETUNIQUE, 1);
+    if (edit->path) history(edit->history, &event, H_LOAD, edit->path);
+    el_set(edit->editor, EL_CLIENTDATA, edit);
+    el_set(edit->editor, EL_PROMPT, prompt_of);
+    el_wset(edit->editor, EL_GETCFN, read_character);
+    el_set(edit->editor, EL_EDITOR, "emacs");
+    el_set(edit->editor, EL_HIST, history, edit->history);
+    el_set(edit->editor, EL_ADDFN, "insert-paste", "Insert what is pasted", insert_paste);
+    el_set(edit->editor, EL_BIND, paste_begins, "insert-paste", NULL);
+    edit->screen = sp_out_is_screen(stdout);
+    *out = edit;
+    edit = NULL;
+done:
+    sp_line_edit_close(edit);
+    return st;
+}
+
+void sp_line_edit_close(struct sp_line_edit *edit)
+{
+    HistEvent event;
+
+    if (edit == NULL) return;
+    if (edit->history && edit->path) history(edit->history, &event, H_SAVE, edit->path);
+    if (edit->editor) el_end(edit->editor);
+    if (edit->history) history_end(edit->history);
+    free(edit->path);
+    free(edit->line);
+    free(edit);
+}
+
+const char *sp_line_edit_read(struct sp_line_edit *edit, const char *prompt)
+{
+    HistEvent event;
+    const char *line;
+    int n = 0;
+
+    snprintf(edit->prompt, sizeof edit->prompt, "%s", prompt);
+    edit->interrupted = false;
+    if (sp_signals_caught()) return NULL;
+    mark_pastes(edit, true);
+    resized = continued = 0;
+    line = el_gets(edit->editor, &n);
+    mark_pastes(edit, false);
+    if (sp_signals_caught()) {
+        sp_signals_clear();
+        if (sp_signals_caught()) return NULL;
+        edit->interrupted = true;
+        putchar('\n');
+        return "";
+    }
+    if (line == NULL || n <= 0) return NULL;
+    if (sp_grow(&edit->line, &edit->cap, (size_t)n + 1, 1, NULL)) return NULL;
+    memcpy(edit->line, line, (size_t)n);
+    while (n > 0 && (edit->line[n - 1] == '\n' || edit->line[n - 1] == '\r'))
+        n--;
+    edit->line[n] = '\0';
+    if (n > 0) history(edit->history, &event, H_ENTER, edit->line);
+    return edit->line;
+}
+
+bool sp_line_edit_interrupted(const struct sp_line_edit *edit)
+{
+    return edit->interrupted;
+}

@@ -1,0 +1,102 @@
+#include "cli/chat/message.h"
+
+#include <stdlib.h>
+
+void sp_said_release(struct sp_said *said)
+{
+    sp_text_release(&said->content);
+    sp_text_release(&said->thought);
+    for (size_t i = 0; i < said->n_calls; i++) {
+        free(said->calls[i].name);
+        free(said->calls[i].arguments);
+    }
+    free(said->calls);
+    free(said->parts);
+    *said = (struct sp_said){0};
+}
+
+size_t sp_said_n_thought_tokens(const struct sp_said *said)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < said->n_parts; i++)
+        n += said->parts[i].kind == SP_ANSWER_THOUGHT ? said->parts[i].n_tokens : 0;
+    return n;
+}
+
+/* Different for every call of every answer: multiplying by an odd number loses nothing. */
+static void write_id(char id[SP_CALL_ID_SIZE], uint64_t key, size_t call)
+{
+    static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    uint64_t x = (key + call) * 0x9E3779B97F4A7C15;
+
+    for (size_t i = 0; i + 1 < SP_CALL_ID_SIZE; i++, x /= sizeof digits - 1)
+        id[i] = digits[x % (sizeof digits - 1)];
+    id[SP_CALL_ID_SIZE - 1] = '\0';
+}
+
+static enum sp_status add_call(struct sp_said *said, const struct sp_answer_piece *piece,
+                               struct sp_err *err)
+{
+    struct sp_said_call call = {.size = piece->size, .cap = piece->size + 1};
+    enum sp_status st =
+        sp_grow(&said->calls, &said->cap_calls, said->n_calls + 1, sizeof call, err);
+
+    if (st || (st = sp_copy_text(&call.name, piece->name, strlen(piece->name), err))) return st;
+    if ((st = sp_copy_text(&call.arguments, piece->text, piece->size, err))) {
+        free(call.name);
+        return st;
+    }
+    write_id(call.id, said->key, said->n_calls);
+    said->calls[said->n_calls++] = call;
+    return SP_OK;
+}
+
+static enum sp_status add_arguments(struct sp_said *said, const struct sp_answer_piece *piece,
+                                    struct sp_err *err)
+{
+    struct sp_said_call *call = &said->calls[said->n_calls - 1];
+    enum sp_status st = sp_grow(&call->arguments, &call->cap, call->size + piece->size + 1, 1, err);
+
+    if (st) return st;
+    memcpy(call->arguments + call->size, piece->text, piece->size);
+    call->size += piece->size;
+    call->arguments[call->size] = '\0';
+    return SP_OK;
+}
+
+static enum sp_status add_part(struct sp_said *said, enum sp_answer_kind kind, size_t at,
+                               size_t size, struct sp_err *err)
+{
+    struct sp_said_part *last = said->n_parts ? &said->parts[said->n_parts - 1] : NULL;
+    enum sp_status st;
+
+    if (last != NULL && last->kind == kind && kind != SP_ANSWER_CALL) {
+        last->size += size;
+        return SP_OK;
+    }
+    if ((st = sp_grow(&said->parts, &said->cap_parts, said->n_parts + 1, sizeof *last, err))) {
+        return st;
+    }
+    said->parts[said->n_parts++] = (struct sp_said_part){kind, at, size, 0};
+    return SP_OK;
+}
+
+enum sp_status sp_said_add(struct sp_said *said, const struct sp_answer_piece *piece,
+                           struct sp_err *err)
+{
+    struct sp_text *text = piece->kind == SP_ANSWER_THOUGHT ? &said->thought : &said->content;
+    enum sp_status st;
+
+    switch (piece->kind) {
+    case SP_ANSWER_CALL:
+    case SP_ANSWER_CALL_BEGUN:
+        st = add_call(said, piece, err);
+        return st ? st : add_part(said, SP_ANSWER_CALL, said->n_calls - 1, 1, err);
+    case SP_ANSWER_ARGUMENTS:
+        return add_arguments(said, piece, err);
+    default:
+        st = sp_text_append(text, piece->text, piece->size, err);
+        return st ? st : add_part(said, piece->kind, text->len - piece->size, piece->size, err);
+    }
+}

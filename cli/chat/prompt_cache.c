@@ -1,0 +1,42 @@
+#include "cli/chat/prompt_cache.h"
+
+#include "cli/base/out.h"
+#include "format/base/file.h"
+
+#include <stdio.h>
+
+/* Whether it could be written, before the prompt is read. */
+static enum sp_status check_place(const char *path, struct sp_err *err)
+{
+    struct sp_output *output = NULL;
+    enum sp_status st = sp_output_open(&output, path, true, 0, err);
+
+    sp_output_close(output);
+    if (st) sp_context(err, "--prompt-cache");
+    return st;
+}
+
+enum sp_status sp_prompt_cache_load(struct sp_session *session, const char *path,
+                                    struct sp_err *err)
+{
+    struct sp_err why = {0};
+    enum sp_status st;
+    char sentence[sizeof why.text + 64];
+
+    if (!sp_file_exists(path)) return check_place(path, err);
+    st = sp_session_load(session, path, &why);
+    if (st == SP_OK) return SP_OK;
+    if (st != SP_E_CHECK) return sp_fail(err, st, "%s", why.text);
+    snprintf(sentence, sizeof sentence, "%s: the prompt is read anew", why.text);
+    sp_out_note("run", sentence);
+    return SP_OK;
+}
+
+void sp_prompt_cache_keep(struct sp_session *session, const char *path, size_t n, size_t n_reused)
+{
+    enum { LEAST_SHARE = 8 }; /* what was read is worth it from an eighth of the prompt on */
+    struct sp_err err = {0};
+
+    if (n - n_reused < n / LEAST_SHARE) return;
+    if (sp_session_save(session, path, &err)) sp_out_note("run", err.text);
+}

@@ -1,0 +1,401 @@
+/* The interactive session: lines from the terminal, answers to it, and a few commands.
+ *
+ * Every prompt is the whole conversation; what the caches hold of it is reused. An interrupt ends
+ * the answer; what was said of it stays. Nothing is forgotten to make room: a full context is said.
+ */
+#include "cli/chat/generation.h"
+#include "cli/chat/line_edit.h"
+#include "cli/base/out.h"
+#include "format/base/file.h"
+#include "format/base/mem.h"
+#include "format/base/strbuf.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+struct chat {
+    struct sp_generation *generation;
+    struct sp_line_edit *edit;
+    bool ended;            /* the input, within a message of several lines */
+    enum sp_status status; /* not SP_OK: why the session ends, told in err */
+    struct sp_err *err;
+};
+
+/* One slash command; false ends the session. `words` is what stands behind the name. */
+struct chat_command {
+    const char *name, *help; /* help is NULL for another name of a command listed */
+    bool (*run)(struct chat *chat, char *words);
+};
+
+static bool bye(struct chat *chat, char *words)
+{
+    (void)chat;
+    (void)words;
+    return false;
+}
+
+static bool clear(struct chat *chat, char *words)
+{
+    (void)words;
+    sp_conversation_clear(&chat->generation->conversation);
+    chat->generation->n_used = 0;
+    puts("The conversation begins anew.");
+    return true;
+}
+
+/* The first word of *text, which moves behind it and the blanks that follow. */
+static char *next_word(char **text)
+{
+    char *word = *text + strspn(*text, " \t"), *end = word + strcspn(word, " \t");
+
+    *text = end + strspn(end, " \t");
+    *end = '\0';
+    return word;
+}
+
+/* A value's text without trailing blanks and without the quotes around it. */
+static char *value_of(char *text)
+{
+    size_t len = strlen(text);
+
+    while (len > 0 && strchr(" \t", text[len - 1]) != NULL)
+        len--;
+    text[len] = '\0';
+    if (len < 2 || text[0] != '"' || text[len - 1] != '"') return text;
+    text[len - 1] = '\0';
+    return text + 1;
+}
+
+/* Three quotes that end a line, blanks aside; NULL: others, or none. */
+static const char *closing_quotes(const char *line)
+{
+    size_t len = strlen(line);
+
+    while (len > 0 && strchr(" \t", line[len - 1]) != NULL)
+        len--;
+    return len >= 3 && strncmp(line + len - 3, "\"\"\"", 3) == 0 ? line + len - 3 : NULL;
+}
+
+/* From the text that begins with """ to the line that ends with it. False: an interrupt or the end
+ * of the input came before. */
+static bool read_message(struct chat *chat, const char *line, struct sp_text *message)
+{
+    const char *end;
+    enum sp_status st;
+
+    line += 3;
+    while ((end = closing_quotes(line)) == NULL) {
+        st = sp_text_append(message, line, strlen(line), chat->err);
+        if (st == SP_OK) st = sp_text_append(message, "\n", 1, chat->err);
+        if ((chat->status = st)) return false;
+        if ((line = sp_line_edit_read(chat->edit, "... ")) == NULL) {
+            putchar('\n');
+            chat->ended = true;
+            return false;
+        }
+        if (sp_line_edit_interrupted(chat->edit)) return false;
+    }
+    chat->status = sp_text_append(message, line, (size_t)(end - line), chat->err);
+    return chat->status == SP_OK;
+}
+
+static void set_system(struct sp_conversation *c, const char *text)
+{
+    struct sp_err err = {0};
+
+    if (c->template == NULL) {
+        puts("Without a chat template there is no place for a system message.");
+    } else if (sp_conversation_set_system(c, text, &err)) {
+        printf("%s.\n", err.text);
+    } else {
+        puts(*text ? "The system message is set." : "There is no system message now.");
+    }
+}
+
+static void set_thinking(struct sp_conversation *c, const char *word)
+{
+    struct sp_err err = {0};
+
+    if (sp_conversation_set_thinking(c, word, &err)) {
+        printf("%s.\n", err.text);
+    } else if (c->template == NULL) {
+        puts("Without a chat template there is no way to ask for that.");
+    }
+}
+
+/* Words that stand alone behind /set; false: another. */
+static bool set_switch(struct sp_generation *g, const char *name)
+{
+    bool verbose = strcmp(name, "verbose") == 0;
+
+    if (verbose || strcmp(name, "quiet") == 0) {
+        g->style.verbose = verbose;
+    } else if (strcmp(name, "think") == 0) {
+        set_thinking(&g->conversation, "true");
+    } else if (strcmp(name, "nothink") == 0) {
+        set_thinking(&g->conversation, "false");
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static void set_parameter(struct sp_generation *g, const char *name, const char *value)
+{
+    bool drafts = g->info.draft != NULL && !g->no_draft;
+    struct sp_err err = {0};
+
+    if (!drafts && strcasecmp(name, "draft_num_predict") == 0) {
+        puts("This session has no draft.");
+    } else if (sp_settings_set(g->settings, name, value, &err)) {
+        printf("%s.\n", err.text);
+    }
+}
+
+static void set_value(struct sp_generation *g, const char *name, const char *value)
+{
+    if (strcmp(name, "system") == 0) {
+        set_system(&g->conversation, value);
+    } else if (strcmp(name, "think") == 0 && *value != '\0') {
+        set_thinking(&g->conversation, value);
+    } else if (*value != '\0') {
+        set_parameter(g, name, value);
+    } else if (!set_switch(g, name)) {
+        puts("/set NAME VALUE, /set system TEXT, /set verbose, /set quiet, /set think, "
+             "/set nothink; /show parameters lists the names.");
+    }
+}
+
+/* A value between three quotes; one that is given up changes nothing. */
+static void set_quoted(struct chat *chat, const char *name, const char *words)
+{
+    struct sp_text value = {0};
+
+    if (read_message(chat, words, &value)) {
+        chat->status = sp_text_append(&value, "", 1, chat->err);
+        if (chat->status == SP_OK) set_value(chat->generation, name, value.at);
+    }
+    sp_text_release(&value);
+}
+
+static bool set(struct chat *chat, char *words)
+{
+    char *name = next_word(&words);
+
+    if (strcmp(name, "parameter") == 0) name = next_word(&words);
+    if (strncmp(words, "\"\"\"", 3) == 0)
+        set_quoted(chat, name, words);
+    else
+        set_value(chat->generation, name, value_of(words));
+    return true;
+}
+
+static void show_info(const struct sp_generation *g)
+{
+    printf("%s: %u threads, %s kernels, draft %s\ncontext of %zu tokens, %zu used; %s\n", g->path,
+           g->info.n_threads, g->info.kernels, g->info.draft ? g->info.draft : "none",
+           sp_session_n_context(g->session), g->n_used,
+           g->conversation.template ? "with the chat template" : "raw, no chat template");
+}
+
+static void show_template(const struct sp_conversation *c)
+{
+    size_t size = 0;
+    const char *text = c->template ? sp_template_text(c->template, &size) : "none";
+
+    fwrite(text, 1, c->template ? size : strlen(text), stdout);
+    putchar('\n');
+}
+
+static bool show(struct chat *chat, char *words)
+{
+    const struct sp_generation *g = chat->generation;
+    const struct sp_conversation *c = &g->conversation;
+    const char *what = next_word(&words);
+
+    if (strcmp(what, "system") == 0) {
+        puts(c->system && *c->system ? c->system : "none");
+    } else if (strcmp(what, "template") == 0) {
+        show_template(c);
+    } else if (strcmp(what, "messages") == 0) {
+        for (size_t i = 0; i < c->n_turns; i++)
+            printf("%s: %s\n", c->turns[i].role, c->turns[i].content);
+    } else if (strcmp(what, "parameters") == 0) {
+        sp_settings_print(stdout, g->settings);
+    } else if (*what == '\0') {
+        show_info(g);
+        sp_settings_print(stdout, g->settings);
+    } else {
+        puts("/show, /show parameters, /show system, /show template, /show messages.");
+    }
+    return true;
+}
+
+static bool help(struct chat *chat, char *words);
+
+static const struct chat_command commands[] = {
+    {"/set", "change a setting: /set temperature 0.7, /set system TEXT, /set verbose", set},
+    {"/show", "the file and the settings; or: parameters, system, template, messages", show},
+    {"/clear", "forget the conversation", clear},
+    {"/bye", "end the session; so do /exit and the end of input (Ctrl-D)", bye},
+    {"/exit", NULL, bye},
+    {"/quit", NULL, bye},
+    {"/?", "this; so does /help", help},
+    {"/help", NULL, help},
+};
+
+enum { N_COMMANDS = sizeof commands / sizeof *commands };
+
+static bool help(struct chat *chat, char *words)
+{
+    (void)chat;
+    (void)words;
+    for (size_t i = 0; i < N_COMMANDS; i++) {
+        if (commands[i].help) printf("  %-7s %s\n", commands[i].name, commands[i].help);
+    }
+    puts("  \"\"\"     begins and ends a message of several lines\n"
+         "Ctrl-C stops an answer. What is pasted is one message, whatever lines it has.");
+    return true;
+}
+
+static bool run_command(struct chat *chat, char *line)
+{
+    char *rest = line, *name = next_word(&rest);
+
+    for (size_t i = 0; i < N_COMMANDS; i++) {
+        if (strcmp(commands[i].name, name) == 0) return commands[i].run(chat, rest);
+    }
+    printf("%s is no command, /? lists them.\n", name);
+    return true;
+}
+
+/* Does the prompt leave room for an answer? */
+static bool fits(const struct sp_generation *g)
+{
+    size_t n = g->conversation.prompt.n, context = sp_session_n_context(g->session);
+
+    if (n < context) return true;
+    printf("With this message the conversation has %zu tokens and no answer fits the context of "
+           "%zu; the message is taken back. /clear makes room.\n",
+           n, context);
+    return false;
+}
+
+/* Asks and keeps the answer. What has no answer, because it failed or was interrupted before, is
+ * taken back. */
+static enum sp_status ask(struct sp_generation *g, const char *text, size_t size,
+                          struct sp_err *err)
+{
+    struct sp_conversation *c = &g->conversation;
+    struct sp_result result = {0};
+    struct sp_said said = {0};
+    enum sp_status st;
+    bool answered = false, apart;
+
+    if ((st = sp_conversation_ask(c, text, size, err))) return st;
+    apart = sp_generation_tells_thoughts(g);
+    if (fits(g)) {
+        if ((st = sp_generation_answer(&result, &said, g, &c->prompt, err))) goto done;
+        answered = result.stop != SP_STOP_CANCELLED || result.text_size > 0;
+        if (answered) g->n_used = c->prompt.n + (result.n_ids ? result.n_ids - 1 : 0);
+        if (result.stop == SP_STOP_CONTEXT) {
+            printf("The context of %zu tokens is full, so the answer ends here; /clear makes "
+                   "room.\n",
+                   sp_session_n_context(g->session));
+        }
+    }
+    if (answered) st = sp_conversation_answered(c, &result, apart ? &said : NULL, err);
+done:
+    if (!answered) sp_conversation_withdraw(c);
+    sp_said_release(&said);
+    sp_result_release(&result);
+    return st;
+}
+
+/* What goes wrong with one message does not end the session. */
+static enum sp_status answer(struct chat *chat, const char *text, size_t size)
+{
+    struct sp_err err = {0};
+    enum sp_status st = ask(chat->generation, text, size, &err);
+    bool interrupted = sp_signals_caught();
+
+    sp_signals_clear();
+    if (st == SP_E_NOMEM || st == SP_E_BUG) return sp_fail(chat->err, st, "%s", err.text);
+    if (st && interrupted)
+        puts("Interrupted; the message is taken back.");
+    else if (st)
+        printf("%s.\n", err.text);
+    return SP_OK;
+}
+
+/* One turn; false at the end. */
+static bool turn(struct chat *chat)
+{
+    const char *line = sp_line_edit_read(chat->edit, ">>> ");
+    struct sp_text message = {0};
+    bool more = true;
+
+    if (line == NULL) {
+        putchar('\n');
+        return false;
+    }
+    if (line[0] == '\0') return true;
+    if (strncmp(line, "\"\"\"", 3) == 0) {
+        if (read_message(chat, line, &message))
+            chat->status = answer(chat, message.at, message.len);
+    } else {
+        chat->status = sp_text_append(&message, line, strlen(line) + 1, chat->err);
+        if (chat->status == SP_OK && line[0] == '/' && strchr(line, '\n') == NULL)
+            more = run_command(chat, message.at);
+        else if (chat->status == SP_OK)
+            chat->status = answer(chat, message.at, message.len - 1);
+    }
+    sp_text_release(&message);
+    return more && !chat->ended && chat->status == SP_OK;
+}
+
+/* $XDG_STATE_HOME/spectool/history, by default below ~/.local/state. NULL where there is no home.
+ */
+static char *history_path(void)
+{
+    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+    char *folder = NULL, *path = NULL;
+    const char *base = state && *state ? state : home;
+
+    if (base == NULL || *base == '\0') return NULL;
+    if (sp_file_join(&folder, base, base == state ? "spectool" : ".local/state/spectool", NULL)) {
+        return NULL;
+    }
+    for (char *slash = folder + strlen(base); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        mkdir(folder, 0700);
+        *slash = '/';
+    }
+    mkdir(folder, 0700);
+    if (sp_file_join(&path, folder, "history", NULL)) path = NULL;
+    free(folder);
+    return path;
+}
+
+enum sp_status sp_chat(struct sp_generation *generation, struct sp_err *err)
+{
+    enum sp_status st;
+    struct chat chat = {.generation = generation, .err = err};
+    char *history = history_path();
+
+    if ((st = sp_line_edit_open(&chat.edit, history, err)) == SP_OK) {
+        puts("/? helps, /bye ends.");
+        if (generation->conversation.template == NULL)
+            puts("Without a chat template the text is continued as it stands, not answered.");
+        while (turn(&chat))
+            fflush(stdout);
+        st = chat.status;
+        if (st == SP_OK && sp_signals_caught()) st = sp_fail(err, SP_E_CHECK, "terminated");
+    }
+    sp_line_edit_close(chat.edit);
+    free(history);
+    return st;
+}

@@ -1,0 +1,81 @@
+#include "cli/chat/response_format.h"
+#include "cli/base/input_text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static size_t skip_blanks(const char *text, size_t size, size_t at)
+{
+    while (at < size && text[at] && strchr(" \t\r\n", text[at]))
+        at++;
+    return at;
+}
+
+/* The text is this word and nothing else. */
+static bool is_word(const char *text, size_t size, const char *word)
+{
+    size_t len = strlen(word);
+
+    return size >= len && memcmp(text, word, len) == 0 && skip_blanks(text, size, len) == size;
+}
+
+/* No grammar begins with a bracket or a quotation mark, and a word alone is none. */
+static bool is_json(const char *text, size_t size)
+{
+    static const char *const words[] = {"true", "false", "null"};
+    size_t at = skip_blanks(text, size, 0);
+
+    if (at < size && text[at] && strchr("{[\"", text[at])) return true;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (is_word(text + at, size - at, words[i])) return true;
+    }
+    return false;
+}
+
+enum sp_status sp_form_read(struct sp_grammar **out, const char *form, struct sp_err *err)
+{
+    enum { MOST_BYTES = 16 << 20 };
+    static const char mark[] = "\xEF\xBB\xBF"; /* of byte order, as some editors write it */
+    char *file = NULL, *text;
+    size_t size;
+    enum sp_status st;
+
+    *out = NULL;
+    if (form == NULL) return SP_OK;
+    if (strcmp(form, "json") == 0) return sp_grammar_of_json(out, err);
+    if ((st = sp_input_text(&file, &size, form, MOST_BYTES, err))) return st;
+    text = file;
+    if (size >= strlen(mark) && memcmp(text, mark, strlen(mark)) == 0) {
+        text += strlen(mark);
+        size -= strlen(mark);
+    }
+    st = is_json(text, size) ? sp_grammar_of_schema(out, text, size, err)
+                             : sp_grammar_of_gbnf(out, text, size, err);
+    if (st) sp_context(err, "%s", sp_input_name(form));
+    free(file);
+    return st;
+}
+
+enum sp_status sp_form_of_schema(struct sp_grammar **out, const struct sp_json *schema,
+                                 const char *key, struct sp_err *err)
+{
+    char *text = NULL;
+    enum sp_status st = sp_json_print(&text, schema, err);
+
+    if (st) return st;
+    if ((st = sp_grammar_of_schema(out, text, strlen(text), err))) sp_context(err, "%s", key);
+    free(text);
+    return st;
+}
+
+enum sp_status sp_form_of_json(struct sp_grammar **out, const struct sp_json *format,
+                               struct sp_err *err)
+{
+    const char *text = sp_json_to_string(format, NULL);
+
+    if (text && strcmp(text, "json") == 0) return sp_grammar_of_json(out, err);
+    if (sp_json_kind(format) != SP_JSON_OBJECT) {
+        return sp_fail(err, SP_E_INPUT, "format: expected \"json\" or a JSON schema");
+    }
+    return sp_form_of_schema(out, format, "format", err);
+}

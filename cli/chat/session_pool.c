@@ -1,0 +1,108 @@
+#include "cli/chat/session_pool.h"
+
+#include "format/base/mem.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+struct slot {
+    struct sp_session *session; /* NULL: not opened yet */
+    uint64_t used_at;
+    bool taken;
+};
+
+struct sp_serve_sessions {
+    struct slot *slots; /* [n], those in use first; owned, and so are the sessions but the first */
+    size_t n, n_used;
+    uint64_t now; /* requests so far */
+    pthread_mutex_t lock;
+    pthread_cond_t given;
+};
+
+enum sp_status sp_serve_sessions_new(struct sp_serve_sessions **out, struct sp_session *first,
+                                     size_t n, struct sp_err *err)
+{
+    struct sp_serve_sessions *s = NULL;
+    enum sp_status st;
+
+    if ((st = sp_new(&s, 1, sizeof *s, err))) goto done;
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_cond_init(&s->given, NULL);
+    if ((st = sp_new(&s->slots, n, sizeof *s->slots, err))) goto done;
+    s->slots[0].session = first;
+    s->n = n;
+    s->n_used = 1;
+    *out = s;
+    s = NULL;
+done:
+    sp_serve_sessions_free(s);
+    return st;
+}
+
+void sp_serve_sessions_free(struct sp_serve_sessions *s)
+{
+    if (s == NULL) return;
+    for (size_t i = 1; i < s->n_used; i++)
+        sp_session_close(s->slots[i].session);
+    pthread_cond_destroy(&s->given);
+    pthread_mutex_destroy(&s->lock);
+    free(s->slots);
+    free(s);
+}
+
+/* Tokens to read, and those lost: a conversation that nobody went on with for a while will not be
+ * missed as much, with each request half as much. */
+static size_t cost_of(const struct sp_serve_sessions *s, const struct slot *slot,
+                      const uint32_t *prompt, size_t n_prompt)
+{
+    size_t same = sp_session_find(slot->session, prompt, n_prompt);
+    size_t lost = sp_session_n_cached(slot->session) - same;
+    uint64_t age = s->now - slot->used_at;
+
+    return n_prompt - same + (age < 32 ? lost >> age : 0);
+}
+
+/* The best of those that are free; NULL: none is. */
+static struct slot *find(struct sp_serve_sessions *s, const uint32_t *prompt, size_t n_prompt)
+{
+    struct slot *best = NULL;
+    size_t least = SIZE_MAX;
+
+    for (size_t i = 0; i < s->n_used; i++) {
+        size_t cost;
+        if (s->slots[i].taken) continue;
+        cost = cost_of(s, &s->slots[i], prompt, n_prompt);
+        if (best != NULL && cost >= least) continue;
+        least = cost;
+        best = &s->slots[i];
+    }
+    if (n_prompt < least && s->n_used < s->n &&
+        sp_session_open_like(&s->slots[s->n_used].session, s->slots[0].session, NULL) == SP_OK) {
+        best = &s->slots[s->n_used++];
+    }
+    return best;
+}
+
+struct sp_session *sp_serve_sessions_take(struct sp_serve_sessions *s, const uint32_t *prompt,
+                                          size_t n_prompt)
+{
+    struct slot *slot;
+
+    pthread_mutex_lock(&s->lock);
+    while ((slot = find(s, prompt, n_prompt)) == NULL)
+        pthread_cond_wait(&s->given, &s->lock);
+    slot->used_at = s->now++;
+    slot->taken = true;
+    pthread_mutex_unlock(&s->lock);
+    return slot->session;
+}
+
+void sp_serve_sessions_give(struct sp_serve_sessions *s, struct sp_session *session)
+{
+    pthread_mutex_lock(&s->lock);
+    for (size_t i = 0; i < s->n_used; i++) {
+        if (s->slots[i].session == session) s->slots[i].taken = false;
+    }
+    pthread_cond_signal(&s->given);
+    pthread_mutex_unlock(&s->lock);
+}

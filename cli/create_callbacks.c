@@ -1,0 +1,57 @@
+#include "cli/create_callbacks.h"
+#include "format/packfile.h"
+
+#include <inttypes.h>
+
+const char *const sp_cmd_types[] = {"f32", "f16", "bf16", "q8", "q4", "int8", "int4", NULL};
+
+enum sp_dtype sp_create_type(const char *name)
+{
+    return name ? sp_dtype_find(name) : SP_DTYPE_NONE;
+}
+
+static void note(void *context, const char *sentence)
+{
+    struct sp_create_listener *listener = context;
+
+    sp_progress_end(&listener->progress);
+    sp_out_note(listener->command, sentence);
+}
+
+static void plan(void *context, const char *line)
+{
+    (void)context;
+    puts(line);
+}
+
+static int progress(void *context, uint64_t done, uint64_t total)
+{
+    struct sp_create_listener *listener = context;
+
+    if (listener->progress.label == NULL) sp_progress_begin(&listener->progress, "writing");
+    sp_progress_show(&listener->progress, done, total);
+    return sp_signals_caught();
+}
+
+void sp_create_listen(struct sp_create_sinks *sinks, struct sp_create_listener *listener)
+{
+    sp_signals_catch();
+    *sinks = (struct sp_create_sinks){
+        .context = listener, .note = note, .plan = plan, .progress = progress};
+}
+
+void sp_create_print_report(const struct sp_create_report *report, const char *path)
+{
+    char weights[SP_AMOUNT_TEXT], before[SP_AMOUNT_TEXT], after[SP_AMOUNT_TEXT];
+
+    for (int part = SP_PART_TARGET; part <= SP_PART_DRAFT; part++) {
+        uint64_t n = report->n_weights[part];
+        if (n == 0) continue;
+        fprintf(stderr, "%-6s  %" PRIu64 " tensors, %s weights, %s -> %s, %.2f bits per weight\n",
+                sp_part_name((enum sp_part)part), report->n_tensors[part], sp_out_count(weights, n),
+                sp_out_size(before, report->source_size[part]),
+                sp_out_size(after, report->size[part]), 8 * (double)report->size[part] / (double)n);
+    }
+    if (report->file_size == 0) return;
+    fprintf(stderr, "%s: %s\n", path, sp_out_size(after, report->file_size));
+}

@@ -1,0 +1,238 @@
+#include "cli/serve/serve_anthropic.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static const struct sp_serve_setting settings[] = {
+    {"temperature", "temperature"},
+    {"top_p", "top_p"},
+    {"top_k", "top_k"},
+    {"max_tokens", "num_predict"},
+    {"seed", "seed"}, /* not Anthropic's: a seed means a text here */
+    {NULL, NULL},
+};
+
+static const char no_servers[] = "nothing is called from here";
+
+static const struct sp_serve_refusal refusals[] = {
+    {"mcp_servers", "[]", no_servers},
+    {"container", NULL, "nothing is run here"},
+    {"compaction", NULL, "no conversation is cut here"},
+    {"fallbacks", "[]", "one model is served here"},
+    {NULL, NULL, NULL},
+};
+
+static const struct sp_serve_refusal tool_refusals[] = {
+    {"defer_loading", "false", "all tools are shown to the model"},
+    {"allowed_callers", "[\"direct\"]", "the model alone calls tools here"},
+    {NULL, NULL, NULL},
+};
+
+static enum sp_status expected(const char *name, const struct sp_json *value, const char *what,
+                               struct sp_err *err)
+{
+    return sp_fail(err, SP_E_INPUT, "%s is %s, expected %s", name,
+                   value ? sp_json_kind_name(sp_json_kind(value)) : "missing", what);
+}
+
+/* ---- thoughts ---------------------------------------------------------------------------------
+ */
+
+/* Thoughts are told as they are, or not at all; how long they may be is the model's affair. */
+static enum sp_status read_thinking(struct sp_serve_ask *ask, struct sp_err *err)
+{
+    const struct sp_json *thinking = sp_json_get(ask->body, "thinking");
+    const char *type = sp_json_get_text(thinking, "type"),
+               *display = sp_json_get_text(thinking, "display");
+
+    if (thinking == NULL) return SP_OK;
+    if (type == NULL)
+        return expected("thinking.type", sp_json_get(thinking, "type"), "a text", err);
+    ask->is_think_set = true;
+    ask->think = strcmp(type, "disabled") != 0;
+    if (ask->think && strcmp(type, "enabled") != 0 && strcmp(type, "adaptive") != 0) {
+        return sp_fail(err, SP_E_UNSUPPORTED,
+                       "thinking.type is %s, expected enabled, adaptive, or disabled", type);
+    }
+    ask->omit_thoughts = display && strcmp(display, "omitted") == 0;
+    if (display == NULL || ask->omit_thoughts || strcmp(display, "summarized") == 0) return SP_OK;
+    return sp_fail(err, SP_E_UNSUPPORTED, "thinking.display is %s, expected summarized or omitted",
+                   display);
+}
+
+/* An effort asks for no thoughts, but says how deep they are. */
+static enum sp_status read_output(struct sp_serve_ask *ask, struct sp_err *err)
+{
+    const struct sp_json *config = NULL, *effort;
+    const char *level;
+    enum sp_status st = sp_serve_read_object(&config, ask->body, "output_config", err);
+
+    if (st) return st;
+    effort = sp_json_get(config, "effort");
+    level = sp_json_to_string(effort, NULL);
+    if (effort != NULL && level == NULL) {
+        return expected("output_config.effort", effort, "a level", err);
+    }
+    if (ask->think || !ask->is_think_set) ask->think_level = level;
+    return sp_serve_anthropic_read_form(ask, err);
+}
+
+/* Which thoughts of earlier answers a conversation keeps is its template's affair; anything else
+ * that is to be taken out of it is not. */
+static enum sp_status read_edits(const struct sp_json *body, struct sp_err *err)
+{
+    const struct sp_json *management = NULL, *edits;
+    enum sp_status st = sp_serve_read_object(&management, body, "context_management", err);
+
+    if (st) return st;
+    edits = sp_json_get(management, "edits");
+    if (edits != NULL && sp_json_kind(edits) != SP_JSON_ARRAY) {
+        return expected("context_management.edits", edits, "an array", err);
+    }
+    for (size_t i = 0; i < sp_json_len(edits); i++) {
+        const char *type = sp_json_get_text(sp_json_at(edits, i), "type");
+        if (type && strncmp(type, "clear_thinking", strlen("clear_thinking")) == 0) continue;
+        return sp_fail(err, SP_E_UNSUPPORTED,
+                       "context_management: %s: nothing but thoughts is left out here",
+                       type ? type : "an edit without a type");
+    }
+    return SP_OK;
+}
+
+/* ---- tools ------------------------------------------------------------------------------------
+ */
+
+/* In the form that templates take. */
+static enum sp_status write_tool(struct sp_json_out *out, const struct sp_json *tool,
+                                 struct sp_err *err)
+{
+    static const char *const kept[] = {"description", "strict", "input_examples"};
+    const struct sp_json *schema = sp_json_get(tool, "input_schema");
+    const char *type = sp_json_get_text(tool, "type"), *name = sp_json_get_text(tool, "name");
+    enum sp_status st;
+
+    if (sp_json_kind(tool) != SP_JSON_OBJECT) return expected("it", tool, "an object", err);
+    if (type && strcmp(type, "custom") != 0) {
+        return sp_fail(err, SP_E_UNSUPPORTED,
+                       "tools of type %s are not known here, only those with an input_schema",
+                       type);
+    }
+    if (name == NULL || *name == '\0') return sp_fail(err, SP_E_INPUT, "it has no name");
+    if (sp_json_kind(schema) != SP_JSON_OBJECT) {
+        return expected("input_schema", schema, "an object", err);
+    }
+    if ((st = sp_serve_refuse(tool, tool_refusals, err))) return st;
+    sp_json_out_begin(out, NULL, '{');
+    sp_json_out_text(out, "type", "function");
+    sp_json_out_begin(out, "function", '{');
+    sp_json_out_text(out, "name", name);
+    for (size_t i = 0; i < sizeof kept / sizeof *kept && !st; i++) {
+        const struct sp_json *value = sp_json_get(tool, kept[i]);
+        if (value != NULL) st = sp_json_out_value(out, kept[i], value, err);
+    }
+    if (!st) st = sp_json_out_value(out, "parameters", schema, err);
+    sp_json_out_end(out, '}');
+    sp_json_out_end(out, '}');
+    return st;
+}
+
+static enum sp_status read_tools(struct sp_serve_ask *ask, struct sp_err *err)
+{
+    const struct sp_json *tools = sp_json_get(ask->body, "tools");
+    struct sp_json_draft draft;
+    enum sp_status st;
+
+    if (tools != NULL && sp_json_kind(tools) != SP_JSON_ARRAY) {
+        return expected("tools", tools, "an array", err);
+    }
+    if (sp_json_len(tools) == 0) return SP_OK;
+    if ((st = sp_json_draft_begin(&draft, err))) return st;
+    sp_json_out_begin(&draft.out, NULL, '[');
+    for (size_t i = 0; i < sp_json_len(tools) && !st; i++) {
+        st = write_tool(&draft.out, sp_json_at(tools, i), err);
+        if (st) sp_context(err, "tools[%zu]", i);
+    }
+    sp_json_out_end(&draft.out, ']');
+    if ((st = sp_json_draft_end(&ask->own_tools, &draft, st, err))) return st;
+    ask->tools = ask->own_tools;
+    return SP_OK;
+}
+
+static enum sp_status read_choice(struct sp_serve_ask *ask, struct sp_err *err)
+{
+    const struct sp_json *choice = sp_json_get(ask->body, "tool_choice");
+    const char *type = sp_json_get_text(choice, "type");
+    struct sp_serve_wanted_calls wanted = {.none = false};
+    enum sp_status st;
+
+    if ((st = sp_json_get_bool(choice, "disable_parallel_tool_use", &wanted.one, err))) {
+        sp_context(err, "tool_choice");
+        return st;
+    }
+    if (type && strcmp(type, "none") == 0) {
+        wanted.none = true;
+    } else if (type && strcmp(type, "any") == 0) {
+        wanted.must = true;
+    } else if (type && strcmp(type, "tool") == 0) {
+        wanted.must = true;
+        wanted.function = sp_json_get_text(choice, "name");
+        if (wanted.function == NULL) return sp_fail(err, SP_E_INPUT, "tool_choice.name is missing");
+    } else if (choice != NULL && (type == NULL || strcmp(type, "auto") != 0)) {
+        return sp_fail(err, SP_E_INPUT, "tool_choice.type: expected auto, any, tool, or none");
+    }
+    return sp_serve_choose(ask, &wanted, err);
+}
+
+/* ---- requests ---------------------------------------------------------------------------------
+ */
+
+enum sp_status sp_serve_anthropic_read_prompt(struct sp_serve_ask *ask,
+                                              const struct sp_serve *serve, struct sp_err *err)
+{
+    const struct sp_conversation *c = &serve->generation->conversation;
+    enum sp_status st;
+
+    if (c->template == NULL) {
+        return sp_fail(err, SP_E_UNSUPPORTED,
+                       "%s has no chat template: /v1/completions takes text as it is",
+                       serve->model.names[0]);
+    }
+    if ((st = sp_serve_refuse(ask->body, refusals, err)) || (st = read_edits(ask->body, err)) ||
+        (st = read_thinking(ask, err)) || (st = read_output(ask, err)) ||
+        (st = read_tools(ask, err)) || (st = read_choice(ask, err)) ||
+        (st = sp_serve_anthropic_read_messages(ask, c, err))) {
+        return st;
+    }
+    if (ask->begun.len == 0) return SP_OK;
+    if (ask->think) {
+        return sp_fail(err, SP_E_INPUT, "thinking: the last message has begun the answer already");
+    }
+    if (ask->grammar || ask->must_call) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "%s: the last message has begun the answer already",
+                       ask->grammar ? "output_config" : "tool_choice");
+    }
+    return SP_OK;
+}
+
+enum sp_status sp_serve_anthropic_read(struct sp_serve_ask *ask, const struct sp_serve *serve,
+                                       struct sp_err *err)
+{
+    const struct sp_json *max = sp_json_get(ask->body, "max_tokens");
+    int64_t n = 1;
+    enum sp_status st;
+
+    if (max == NULL) return expected("max_tokens", max, "a number", err);
+    if (sp_json_to_i64(max, &n) && n < 1) {
+        return sp_fail(err, SP_E_INPUT, "max_tokens is %" PRId64 ", expected 1 or more", n);
+    }
+    if ((st = sp_serve_read_settings(&ask->settings, ask->body, settings, err)) ||
+        (st = sp_json_get_bool(ask->body, "stream", &ask->stream, err))) {
+        return st;
+    }
+    st = sp_serve_read_stops(&ask->settings, sp_json_get(ask->body, "stop_sequences"), err);
+    if (st) {
+        sp_context(err, "stop_sequences");
+        return st;
+    }
+    return sp_serve_anthropic_read_prompt(ask, serve, err);
+}

@@ -1,0 +1,279 @@
+/* The conversation of a client of Anthropic's API, whose messages have content in blocks, in the
+ * form that serve_messages.c reads: calls beside their message's content, a message to each result.
+ *
+ * Messages of one role that follow each other are one turn, as the API has it. */
+#include "cli/serve/serve_anthropic.h"
+
+/* What is gathered of a turn until it ends. */
+struct turn {
+    const char *role;             /* NULL: there is none */
+    struct sp_text text, thought; /* owned */
+    const struct sp_json **calls; /* [n_calls] tool_use blocks; borrowed, the array is owned */
+    size_t n_calls, cap_calls;
+    bool has_results; /* they are messages of their own already */
+};
+
+/* The assistant's texts are pieces of one answer; others stand for themselves, and begin a line. */
+static enum sp_status add_text(struct sp_text *to, const struct sp_json *value, bool pieces,
+                               struct sp_err *err)
+{
+    size_t size;
+    const char *text = sp_json_to_string(value, &size);
+    enum sp_status st = SP_OK;
+
+    if (text == NULL) return sp_fail(err, SP_E_INPUT, "it has no text");
+    if (!pieces && to->len > 0 && to->at[to->len - 1] != '\n' && *text != '\n') {
+        st = sp_text_append(to, "\n", 1, err);
+    }
+    return st ? st : sp_text_append(to, text, size, err);
+}
+
+static const char *type_of(const struct sp_json *block)
+{
+    return sp_json_to_string(sp_json_get(block, "type"), NULL);
+}
+
+static enum sp_status unreadable(const char *type, struct sp_err *err)
+{
+    if (type == NULL) return sp_fail(err, SP_E_INPUT, "it has no type");
+    return sp_fail(err, SP_E_UNSUPPORTED, "type %s: only text is read here", type);
+}
+
+static enum sp_status no_content(const struct sp_json *content, struct sp_err *err)
+{
+    return sp_fail(err, SP_E_INPUT, "content is %s, expected a text or an array of blocks",
+                   content ? sp_json_kind_name(sp_json_kind(content)) : "missing");
+}
+
+/* A text, or text blocks alone. */
+static enum sp_status join(struct sp_text *to, const struct sp_json *content, struct sp_err *err)
+{
+    enum sp_status st = SP_OK;
+
+    if (sp_json_kind(content) == SP_JSON_STRING) return add_text(to, content, false, err);
+    if (sp_json_kind(content) != SP_JSON_ARRAY) return no_content(content, err);
+    for (size_t i = 0; i < sp_json_len(content) && !st; i++) {
+        const struct sp_json *block = sp_json_at(content, i);
+        const char *type = type_of(block);
+
+        st = type && strcmp(type, "text") == 0
+                 ? add_text(to, sp_json_get(block, "text"), false, err)
+                 : unreadable(type, err);
+        if (st) sp_context(err, "content[%zu]", i);
+    }
+    return st;
+}
+
+/* ---- calls and results ------------------------------------------------------------------------
+ */
+
+static enum sp_status add_call(struct turn *turn, const struct sp_json *block, struct sp_err *err)
+{
+    static const char *const needed[] = {"id", "name"};
+    enum sp_status st;
+
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
+        const char *text = sp_json_to_string(sp_json_get(block, needed[i]), NULL);
+        if (text == NULL || *text == '\0') {
+            return sp_fail(err, SP_E_INPUT, "tool_use has no %s", needed[i]);
+        }
+    }
+    if (sp_json_kind(sp_json_get(block, "input")) != SP_JSON_OBJECT) {
+        return sp_fail(err, SP_E_INPUT, "tool_use has no input, an object");
+    }
+    st = sp_grow(&turn->calls, &turn->cap_calls, turn->n_calls + 1, sizeof *turn->calls, err);
+    if (st == SP_OK) turn->calls[turn->n_calls++] = block;
+    return st;
+}
+
+static enum sp_status write_call(struct sp_json_out *out, const struct sp_json *block,
+                                 struct sp_err *err)
+{
+    enum sp_status st;
+
+    sp_json_out_begin(out, NULL, '{');
+    st = sp_json_out_value(out, "id", sp_json_get(block, "id"), err);
+    sp_json_out_text(out, "type", "function");
+    sp_json_out_begin(out, "function", '{');
+    if (!st) st = sp_json_out_value(out, "name", sp_json_get(block, "name"), err);
+    if (!st) st = sp_json_out_value(out, "arguments", sp_json_get(block, "input"), err);
+    sp_json_out_end(out, '}');
+    sp_json_out_end(out, '}');
+    return st;
+}
+
+/* That a result is an error is told to templates that have a place for it. */
+static enum sp_status write_result(struct sp_json_out *out, const struct sp_json *block,
+                                   struct sp_err *err)
+{
+    const struct sp_json *content = sp_json_get(block, "content");
+    const struct sp_json *id = sp_json_get(block, "tool_use_id");
+    struct sp_text text = {0};
+    bool is_error = false;
+    enum sp_status st;
+
+    if (sp_json_to_string(id, NULL) == NULL) {
+        return sp_fail(err, SP_E_INPUT, "tool_result has no tool_use_id");
+    }
+    st = sp_json_get_bool(block, "is_error", &is_error, err);
+    if (!st && content != NULL) st = join(&text, content, err);
+    if (!st) {
+        sp_json_out_begin(out, NULL, '{');
+        sp_json_out_text(out, "role", "tool");
+        st = sp_json_out_value(out, "tool_call_id", id, err);
+        sp_json_out_string(out, "content", text.len ? text.at : "", text.len);
+        if (is_error) sp_json_out_bool(out, "is_error", true);
+        sp_json_out_end(out, '}');
+    }
+    sp_text_release(&text);
+    return st;
+}
+
+/* ---- turns ------------------------------------------------------------------------------------
+ */
+
+/* The turn's message; the next one begins. */
+static enum sp_status write_turn(struct sp_json_out *out, struct turn *turn, struct sp_err *err)
+{
+    enum sp_status st = SP_OK;
+
+    if (turn->role != NULL && (turn->text.len > 0 || !turn->has_results)) {
+        sp_json_out_begin(out, NULL, '{');
+        sp_json_out_text(out, "role", turn->role);
+        sp_json_out_string(out, "content", turn->text.len ? turn->text.at : "", turn->text.len);
+        if (turn->thought.len > 0) {
+            sp_json_out_string(out, "reasoning_content", turn->thought.at, turn->thought.len);
+        }
+        if (turn->n_calls > 0) sp_json_out_begin(out, "tool_calls", '[');
+        for (size_t i = 0; i < turn->n_calls && !st; i++)
+            st = write_call(out, turn->calls[i], err);
+        if (turn->n_calls > 0) sp_json_out_end(out, ']');
+        sp_json_out_end(out, '}');
+    }
+    turn->role = NULL;
+    turn->text.len = turn->thought.len = turn->n_calls = 0;
+    turn->has_results = false;
+    return st;
+}
+
+/* Thoughts that nobody else can read say nothing to this model. */
+static enum sp_status add_block(struct sp_json_out *out, struct turn *turn,
+                                const struct sp_json *block, struct sp_err *err)
+{
+    static const char *const assistants[] = {"tool_use", "thinking", "redacted_thinking"};
+    bool assistant = strcmp(turn->role, "assistant") == 0;
+    const char *type = type_of(block);
+
+    if (type && strcmp(type, "text") == 0) {
+        return add_text(&turn->text, sp_json_get(block, "text"), assistant, err);
+    }
+    if (type && strcmp(type, "tool_result") == 0 && strcmp(turn->role, "user") == 0) {
+        turn->has_results = true;
+        return write_result(out, block, err);
+    }
+    for (size_t i = 0; type && i < sizeof assistants / sizeof *assistants; i++) {
+        if (strcmp(type, assistants[i]) != 0) continue;
+        if (!assistant) {
+            return sp_fail(err, SP_E_INPUT, "%s is the assistant's, not of role %s", type,
+                           turn->role);
+        }
+        if (i == 0) return add_call(turn, block, err);
+        if (i == 2) return SP_OK;
+        return add_text(&turn->thought, sp_json_get(block, "thinking"), false, err);
+    }
+    return unreadable(type, err);
+}
+
+static enum sp_status add_message(struct sp_json_out *out, struct turn *turn,
+                                  const struct sp_json *message, struct sp_err *err)
+{
+    const char *role = sp_json_to_string(sp_json_get(message, "role"), NULL);
+    const struct sp_json *content = sp_json_get(message, "content");
+    enum sp_status st = SP_OK;
+
+    if (role == NULL || (strcmp(role, "user") != 0 && strcmp(role, "assistant") != 0 &&
+                         strcmp(role, "system") != 0)) {
+        return sp_fail(err, SP_E_INPUT, "role is %s, expected user or assistant",
+                       role ? role : "missing");
+    }
+    if (turn->role && strcmp(turn->role, role) != 0 && (st = write_turn(out, turn, err))) return st;
+    turn->role = role;
+    if (sp_json_kind(content) == SP_JSON_STRING) {
+        return add_text(&turn->text, content, strcmp(role, "assistant") == 0, err);
+    }
+    if (sp_json_kind(content) != SP_JSON_ARRAY) return no_content(content, err);
+    for (size_t i = 0; i < sp_json_len(content) && !st; i++) {
+        st = add_block(out, turn, sp_json_at(content, i), err);
+        if (st) sp_context(err, "content[%zu]", i);
+    }
+    return st;
+}
+
+/* An answer that has begun is gone on with. */
+static enum sp_status begin_answer(struct sp_serve_ask *ask, struct turn *turn, struct sp_err *err)
+{
+    if (turn->n_calls > 0) {
+        return sp_fail(err, SP_E_INPUT, "the last message calls tools, and has no results");
+    }
+    if (turn->thought.len > 0) {
+        return sp_fail(
+            err, SP_E_UNSUPPORTED,
+            "the last message is the assistant's, and has thoughts: only text is gone on "
+            "with");
+    }
+    ask->begun = turn->text;
+    turn->text = (struct sp_text){0};
+    turn->role = NULL;
+    return SP_OK;
+}
+
+static enum sp_status write_messages(struct sp_json_out *out, struct turn *turn,
+                                     struct sp_serve_ask *ask, struct sp_err *err)
+{
+    const struct sp_json *system = sp_json_get(ask->body, "system");
+    const struct sp_json *messages = sp_json_get(ask->body, "messages");
+    enum sp_status st;
+
+    if (system != NULL) {
+        turn->role = "system";
+        if ((st = join(&turn->text, system, err))) {
+            sp_context(err, "system");
+            return st;
+        }
+    }
+    for (size_t i = 0; i < sp_json_len(messages); i++) {
+        if ((st = add_message(out, turn, sp_json_at(messages, i), err))) {
+            sp_context(err, "messages[%zu]", i);
+            return st;
+        }
+    }
+    if (turn->role && strcmp(turn->role, "assistant") == 0) return begin_answer(ask, turn, err);
+    return write_turn(out, turn, err);
+}
+
+enum sp_status sp_serve_anthropic_read_messages(struct sp_serve_ask *ask,
+                                                const struct sp_conversation *conversation,
+                                                struct sp_err *err)
+{
+    const struct sp_json *messages = sp_json_get(ask->body, "messages");
+    struct sp_json *converted = NULL;
+    struct turn turn = {.role = NULL};
+    struct sp_json_draft draft;
+    enum sp_status st;
+
+    if (sp_json_kind(messages) != SP_JSON_ARRAY || sp_json_len(messages) == 0) {
+        return sp_fail(err, SP_E_INPUT, "messages is %s, expected an array of messages",
+                       messages ? "empty or something else" : "missing");
+    }
+    if ((st = sp_json_draft_begin(&draft, err))) return st;
+    sp_json_out_begin(&draft.out, NULL, '[');
+    st = write_messages(&draft.out, &turn, ask, err);
+    sp_json_out_end(&draft.out, ']');
+    st = sp_json_draft_end(&converted, &draft, st, err);
+    if (!st) st = sp_serve_read_messages(ask, conversation, converted, err);
+    sp_json_free(converted);
+    sp_text_release(&turn.text);
+    sp_text_release(&turn.thought);
+    free(turn.calls);
+    return st;
+}

@@ -1,0 +1,220 @@
+/* The conversation that a template renders, from what a client sends of it. */
+#include "cli/base/json_out.h"
+#include "cli/serve/serve_request.h"
+#include "cli/serve/serve_tools.h"
+#include "format/base/strbuf.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A text part's text, by the names that APIs know it by; others are refused by their type. */
+static enum sp_status part_text(const char **text, size_t *size, const struct sp_json *part,
+                                struct sp_err *err)
+{
+    static const struct {
+        const char *type, *member;
+    } names[] = {
+        {"text", "text"},           {"input_text", "text"},   {"output_text", "text"},
+        {"reasoning_text", "text"}, {"summary_text", "text"}, {"refusal", "refusal"},
+    };
+    const char *type = sp_json_to_string(sp_json_get(part, "type"), NULL);
+
+    if (type == NULL) return sp_fail(err, SP_E_INPUT, "a part of its content has no type");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (strcmp(type, names[i].type) != 0) continue;
+        *text = sp_json_to_string(sp_json_get(part, names[i].member), size);
+        return *text ? SP_OK : sp_fail(err, SP_E_INPUT, "a part of its content has no text");
+    }
+    return sp_fail(err, SP_E_UNSUPPORTED, "content of type %s: only text is read here", type);
+}
+
+enum sp_status sp_serve_join_content(struct sp_text *to, const struct sp_json *content,
+                                     struct sp_err *err)
+{
+    enum sp_status st = SP_OK;
+    size_t size;
+    const char *text = sp_json_to_string(content, &size);
+
+    if (content == NULL) return SP_OK;
+    if (text != NULL) return sp_text_append(to, text, size, err);
+    if (sp_json_kind(content) != SP_JSON_ARRAY) {
+        return sp_fail(err, SP_E_INPUT, "content is %s, expected a text or an array of parts",
+                       sp_json_kind_name(sp_json_kind(content)));
+    }
+    for (size_t i = 0; i < sp_json_len(content) && !st; i++) {
+        st = part_text(&text, &size, sp_json_at(content, i), err);
+        if (!st) st = sp_text_append(to, text, size, err);
+    }
+    return st;
+}
+
+static enum sp_status write_content(struct sp_json_out *out, const struct sp_json *content,
+                                    struct sp_err *err)
+{
+    struct sp_text joined = {0};
+    enum sp_status st = sp_serve_join_content(&joined, content, err);
+
+    if (!st) sp_json_out_string(out, "content", joined.len ? joined.at : "", joined.len);
+    sp_text_release(&joined);
+    return st;
+}
+
+/* OpenAI's newer name of the system's role. */
+static const char *role_of(const struct sp_json *message)
+{
+    const char *role = sp_json_to_string(sp_json_get(message, "role"), NULL);
+
+    return role && strcmp(role, "developer") == 0 ? "system" : role;
+}
+
+/* A thought, by the names that APIs know it by. */
+static const struct sp_json *thought_of(const struct sp_json *message)
+{
+    static const char *const names[] = {"reasoning_content", "reasoning", "thinking"};
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const struct sp_json *thought = sp_json_get(message, names[i]);
+        size_t len = 0;
+        if (sp_json_to_string(thought, &len) != NULL && len > 0) return thought;
+    }
+    return NULL;
+}
+
+static bool is_one_of(const char *key, const char *const *names)
+{
+    for (; *names != NULL; names++) {
+        if (strcmp(*names, key) == 0) return true;
+    }
+    return false;
+}
+
+/* Some templates write calls only where there is no content; harmony's refuse one beside a thought
+ * and calls. */
+static enum sp_status write_content_of(struct sp_json_out *out, const struct sp_call_syntax *syntax,
+                                       const struct sp_json *message, struct sp_err *err)
+{
+    const struct sp_json *content = sp_json_get(message, "content");
+    size_t len = content == NULL ? 0 : 1;
+
+    (void)sp_json_to_string(content, &len);
+    if (sp_json_len(sp_json_get(message, "tool_calls")) > 0) {
+        if (syntax->null_content && len == 0) {
+            sp_json_out_text(out, "content", NULL);
+            return SP_OK;
+        }
+        if (syntax->form == SP_CALL_HARMONY && thought_of(message) != NULL) content = NULL;
+    }
+    return write_content(out, content, err);
+}
+
+static enum sp_status write_message(struct sp_json_out *out, struct sp_serve_known_calls *known,
+                                    const struct sp_json *message, struct sp_err *err)
+{
+    static const char *const apart[] = {"role",      "content",  "images",     "reasoning_content",
+                                        "reasoning", "thinking", "tool_calls", NULL};
+    static const char *const whose[] = {"tool_call_id", "name", "tool_name", NULL};
+    const struct sp_json *thought = thought_of(message), *calls;
+    const char *role = role_of(message);
+    struct sp_json_iter it = {0};
+    enum sp_status st;
+    bool tool;
+
+    if (sp_json_kind(message) != SP_JSON_OBJECT) return sp_fail(err, SP_E_INPUT, "is no object");
+    if (role == NULL || *role == '\0') return sp_fail(err, SP_E_INPUT, "has no role");
+    if (sp_json_len(sp_json_get(message, "images")) > 0) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "images: only text is read here");
+    }
+    tool = strcmp(role, "tool") == 0;
+    calls = sp_json_get(message, "tool_calls");
+    sp_json_out_begin(out, NULL, '{');
+    sp_json_out_text(out, "role", role);
+    st = write_content_of(out, known->syntax, message, err);
+    if (!st && thought != NULL) st = sp_json_out_value(out, "reasoning_content", thought, err);
+    if (!st && thought != NULL) st = sp_json_out_value(out, "thinking", thought, err);
+    if (!st && calls && (sp_json_len(calls) > 0 || sp_json_kind(calls) != SP_JSON_ARRAY)) {
+        st = sp_serve_write_calls(out, known, calls, err);
+    }
+    if (tool) sp_serve_write_whose(out, known, message);
+    while (!st && sp_json_next(message, &it)) {
+        if (it.value == NULL || is_one_of(it.key, apart) || (tool && is_one_of(it.key, whose))) {
+            continue;
+        }
+        st = sp_json_out_value(out, it.key, it.value, err);
+    }
+    sp_json_out_end(out, '}');
+    return st;
+}
+
+static void write_turn(struct sp_json_out *out, const char *role, const char *text, size_t size)
+{
+    sp_json_out_begin(out, NULL, '{');
+    sp_json_out_text(out, "role", role);
+    sp_json_out_string(out, "content", text, size);
+    sp_json_out_end(out, '}');
+}
+
+/* What the file says before the conversation. */
+static void write_given(struct sp_json_out *out, const struct sp_conversation *c)
+{
+    for (size_t i = 0; i < c->n_given; i++)
+        write_turn(out, c->turns[i].role, c->turns[i].content, strlen(c->turns[i].content));
+}
+
+static enum sp_status write_messages(struct sp_json_out *out, const struct sp_conversation *c,
+                                     const struct sp_json *from, struct sp_err *err)
+{
+    struct sp_serve_known_calls known = {.syntax = &c->answers.calls};
+    enum sp_status st = SP_OK;
+    const char *role = role_of(sp_json_at(from, 0));
+    size_t n_first = role && strcmp(role, "system") == 0 ? 1 : 0;
+
+    if (n_first == 0 && c->system != NULL && *c->system) {
+        write_turn(out, "system", c->system, strlen(c->system));
+    }
+    for (size_t i = 0; i < sp_json_len(from) && !st; i++) {
+        if (i == n_first) write_given(out, c);
+        st = write_message(out, &known, sp_json_at(from, i), err);
+        if (st) sp_context(err, "messages[%zu]", i);
+    }
+    free(known.at);
+    return st;
+}
+
+enum sp_status sp_serve_read_messages(struct sp_serve_ask *ask,
+                                      const struct sp_conversation *conversation,
+                                      const struct sp_json *from, struct sp_err *err)
+{
+    struct sp_json_draft draft;
+    enum sp_status st;
+
+    if (sp_json_kind(from) != SP_JSON_ARRAY || sp_json_len(from) == 0) {
+        return sp_fail(err, SP_E_INPUT, "messages is %s, expected an array of messages",
+                       from ? "empty or something else" : "missing");
+    }
+    if ((st = sp_json_draft_begin(&draft, err))) return st;
+    sp_json_out_begin(&draft.out, NULL, '[');
+    st = write_messages(&draft.out, conversation, from, err);
+    sp_json_out_end(&draft.out, ']');
+    return sp_json_draft_end(&ask->messages, &draft, st, err);
+}
+
+enum sp_status sp_serve_read_prompt(struct sp_serve_ask *ask,
+                                    const struct sp_conversation *conversation,
+                                    const struct sp_json *system, const struct sp_json *prompt,
+                                    struct sp_err *err)
+{
+    size_t n_said = 0, size;
+    const char *said = sp_json_to_string(system, &n_said);
+    const char *text = sp_json_to_string(prompt, &size);
+    struct sp_json_draft draft;
+    enum sp_status st;
+
+    if (said == NULL && (said = conversation->system) != NULL) n_said = strlen(said);
+    if ((st = sp_json_draft_begin(&draft, err))) return st;
+    sp_json_out_begin(&draft.out, NULL, '[');
+    if (n_said > 0) write_turn(&draft.out, "system", said, n_said);
+    write_given(&draft.out, conversation);
+    write_turn(&draft.out, "user", text, size);
+    sp_json_out_end(&draft.out, ']');
+    return sp_json_draft_end(&ask->messages, &draft, SP_OK, err);
+}

@@ -1,0 +1,375 @@
+#include "cli/serve/serve_ollama.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum form { CHAT, TEXT };
+
+static const char no_images[] = "only text is read here";
+
+static const struct sp_serve_refusal refusals[] = {
+    {"images", "[]", no_images},
+    {"context", "[]", "deprecated, and not read here: /api/chat takes a conversation"},
+    {"logprobs", "false", "told by /v1/chat/completions only"},
+    {"top_logprobs", "0", "told by /v1/chat/completions only"},
+    {NULL, NULL, NULL},
+};
+
+/* A level is thinking, too. */
+static enum sp_status read_think(struct sp_serve_ask *ask, struct sp_err *err)
+{
+    const struct sp_json *think = sp_json_get(ask->body, "think");
+    const char *level = sp_json_to_string(think, NULL);
+
+    if (think == NULL) return SP_OK;
+    ask->is_think_set = true;
+    if (level != NULL) {
+        sp_serve_set_think_level(ask, level);
+    } else if (!sp_json_to_bool(think, &ask->think)) {
+        return sp_fail(err, SP_E_INPUT, "think is %s, expected true, false, or a level",
+                       sp_json_kind_name(sp_json_kind(think)));
+    }
+    return SP_OK;
+}
+
+static enum sp_status read_common(struct sp_serve_ask *ask, struct sp_err *err)
+{
+    const struct sp_json *options = sp_json_get(ask->body, "options");
+    enum sp_status st;
+
+    ask->stream = true;
+    if (options != NULL && sp_json_kind(options) != SP_JSON_OBJECT) {
+        return sp_fail(err, SP_E_INPUT, "options is %s, expected an object",
+                       sp_json_kind_name(sp_json_kind(options)));
+    }
+    if ((st = sp_serve_refuse(ask->body, refusals, err)) ||
+        (st = sp_json_get_bool(ask->body, "stream", &ask->stream, err)) ||
+        (st = read_think(ask, err)) || (st = sp_serve_ollama_read_form(ask, err))) {
+        return st;
+    }
+    /* Its other options are a server's, and have no effect. */
+    if ((st = sp_serve_read_settings(&ask->settings, options, sp_serve_parameters, err)) ||
+        (st = sp_serve_read_stops(&ask->settings, sp_json_get(options, "stop"), err))) {
+        sp_context(err, "options");
+        return st;
+    }
+    return SP_OK;
+}
+
+static enum sp_status read_chat(struct sp_serve_ask *ask, const struct sp_serve *serve,
+                                struct sp_err *err)
+{
+    const struct sp_conversation *c = &serve->generation->conversation;
+    enum sp_status st;
+
+    if ((st = read_common(ask, err))) return st;
+    if (c->template == NULL) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "%s has no chat template: /api/generate takes text",
+                       serve->model.names[0]);
+    }
+    if ((st = sp_serve_read_tools(ask, err))) return st;
+    return sp_serve_read_messages(ask, c, sp_json_get(ask->body, "messages"), err);
+}
+
+/* A member that is a text, NULL where it is not there or empty. */
+static enum sp_status read_text(const struct sp_json **out, const struct sp_json *body,
+                                const char *key, struct sp_err *err)
+{
+    const struct sp_json *value = sp_json_get(body, key);
+    size_t len;
+
+    if (value == NULL) return SP_OK;
+    if (sp_json_to_string(value, &len) == NULL) {
+        return sp_fail(err, SP_E_INPUT, "%s is %s, expected a text", key,
+                       sp_json_kind_name(sp_json_kind(value)));
+    }
+    if (len > 0) *out = value;
+    return SP_OK;
+}
+
+/* Text around a gap: there is a place for it in Go's templates. */
+static enum sp_status read_gap(struct sp_serve_ask *ask, const struct sp_conversation *c,
+                               const struct sp_json *prompt, const struct sp_json *suffix,
+                               struct sp_err *err)
+{
+    const struct sp_template *t = ask->template ? ask->template : c->template;
+
+    if (t == NULL || sp_template_language(t) != SP_TEMPLATE_GO) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "suffix: the model's template has no place for it");
+    }
+    ask->prompt = prompt;
+    ask->suffix = suffix;
+    return SP_OK;
+}
+
+static enum sp_status read_template(struct sp_serve_ask *ask, const struct sp_json *text,
+                                    struct sp_err *err)
+{
+    size_t size;
+    const char *at = sp_json_to_string(text, &size);
+    enum sp_status st;
+
+    if (text == NULL) return SP_OK;
+    st = sp_template_compile(&ask->template, at, size, SP_TEMPLATE_UNKNOWN, err);
+    if (st) sp_context(err, "template");
+    return st;
+}
+
+static enum sp_status read_generate(struct sp_serve_ask *ask, const struct sp_serve *serve,
+                                    struct sp_err *err)
+{
+    const struct sp_conversation *c = &serve->generation->conversation;
+    const struct sp_json *prompt = NULL, *system = NULL, *suffix = NULL, *template = NULL;
+    bool raw = false;
+    enum sp_status st;
+
+    if ((st = read_common(ask, err)) || (st = read_text(&prompt, ask->body, "prompt", err)) ||
+        (st = read_text(&system, ask->body, "system", err)) ||
+        (st = read_text(&suffix, ask->body, "suffix", err)) ||
+        (st = read_text(&template, ask->body, "template", err)) ||
+        (st = sp_json_get_bool(ask->body, "raw", &raw, err))) {
+        return st;
+    }
+    if (prompt == NULL) return sp_fail(err, SP_E_INPUT, "prompt is empty");
+    if (raw && (system || suffix || template)) {
+        return sp_fail(err, SP_E_INPUT, "raw mode does not support template, system, or suffix");
+    }
+    if ((st = read_template(ask, template, err))) return st;
+    if (suffix != NULL) return read_gap(ask, c, prompt, suffix, err);
+    if (raw || (c->template == NULL && ask->template == NULL)) {
+        if (system != NULL) {
+            return sp_fail(err, SP_E_UNSUPPORTED, "system: %s has no template to put it in",
+                           serve->model.names[0]);
+        }
+        if ((st = sp_serve_ask_take_prompts(ask, 1, err))) return st;
+        ask->prompts[0].text = sp_json_to_string(prompt, &ask->prompts[0].size);
+        return SP_OK;
+    }
+    return sp_serve_read_prompt(ask, c, system, prompt, err);
+}
+
+/* ---- answers ----------------------------------------------------------------------------------
+ */
+
+void sp_serve_ollama_fail(struct sp_json_out *out, int status, const char *sentence)
+{
+    (void)status;
+    sp_json_out_begin(out, NULL, '{');
+    sp_json_out_text(out, "error", sentence);
+    sp_json_out_end(out, '}');
+}
+
+static void begin_line(struct sp_json_out *out, const struct sp_serve *serve)
+{
+    struct timespec now;
+    char time[SP_TIME_TEXT];
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    sp_json_out_begin(out, NULL, '{');
+    sp_json_out_text(out, "model", serve->model.names[0]);
+    sp_json_out_text(out, "created_at", sp_serve_time(time, &now));
+}
+
+/* Arguments are JSON themselves. */
+static void write_call(struct sp_json_out *out, const struct sp_said_call *call, size_t index)
+{
+    struct sp_json *arguments = NULL;
+
+    if (sp_json_parse(&arguments, call->arguments, call->size, SP_JSON_STRICT, NULL)) return;
+    sp_json_out_begin(out, NULL, '{');
+    sp_json_out_text(out, "id", call->id);
+    sp_json_out_begin(out, "function", '{');
+    sp_json_out_u64(out, "index", index);
+    sp_json_out_text(out, "name", call->name);
+    if (sp_json_out_value(out, "arguments", arguments, NULL)) {
+        sp_json_out_text(out, "arguments", call->arguments);
+    }
+    sp_json_out_end(out, '}');
+    sp_json_out_end(out, '}');
+    sp_json_free(arguments);
+}
+
+/* What a line tells. */
+struct told {
+    const char *content, *thought;
+    size_t n_content, n_thought;
+    const struct sp_said_call *calls; /* [n_calls] */
+    size_t n_calls, first_call;       /* first_call: how many were told before */
+};
+
+static void write_text(struct sp_json_out *out, enum form form, const struct told *told)
+{
+    if (form == CHAT) {
+        sp_json_out_begin(out, "message", '{');
+        sp_json_out_text(out, "role", "assistant");
+    }
+    sp_json_out_string(out, form == CHAT ? "content" : "response",
+                       told->n_content ? told->content : "", told->n_content);
+    if (told->n_thought > 0) {
+        sp_json_out_string(out, "thinking", told->thought, told->n_thought);
+    }
+    if (form == TEXT) return;
+    if (told->n_calls > 0) {
+        sp_json_out_begin(out, "tool_calls", '[');
+        for (size_t i = 0; i < told->n_calls; i++)
+            write_call(out, &told->calls[i], told->first_call + i);
+        sp_json_out_end(out, ']');
+    }
+    sp_json_out_end(out, '}');
+}
+
+static void end_line(struct sp_json_out *out)
+{
+    sp_json_out_end(out, '}');
+    fputc('\n', out->file);
+}
+
+static uint64_t ns(double seconds)
+{
+    return seconds > 0 ? (uint64_t)(seconds * 1e9) : 0;
+}
+
+/* load_duration is the wait for its turn: the model is there. */
+static void last_line(struct sp_serve_reply *r, enum form form, const struct told *told,
+                      const struct sp_result *result)
+{
+    struct sp_json_out *out = &r->out;
+    bool cut = sp_serve_is_cut(result);
+
+    begin_line(out, r->serve);
+    write_text(out, form, told);
+    sp_json_out_bool(out, "done", true);
+    sp_json_out_text(out, "done_reason", cut ? "length" : "stop");
+    sp_json_out_u64(out, "total_duration", ns(r->seconds));
+    sp_json_out_u64(out, "load_duration", ns(r->waited));
+    sp_json_out_u64(out, "prompt_eval_count", result->n_prompt);
+    sp_json_out_u64(out, "prompt_eval_duration", ns(result->prompt_seconds));
+    sp_json_out_u64(out, "eval_count", result->n_ids);
+    sp_json_out_u64(out, "eval_duration",
+                    ns(result->draft_seconds + result->verify_seconds + result->plain_seconds));
+    sp_json_out_u64(out, "prompt_cached_count", result->n_reused);
+    sp_json_out_u64(out, "draft_count", result->drafted);
+    sp_json_out_u64(out, "draft_accepted_count", result->accepted);
+    end_line(out);
+}
+
+static void begin(struct sp_serve_reply *r)
+{
+    (void)r;
+}
+
+static void piece(struct sp_serve_reply *r, enum form form, const struct sp_answer_piece *p)
+{
+    struct told told = {.content = NULL};
+
+    if (p->kind == SP_ANSWER_CALL) {
+        told.first_call = r->said->n_calls - 1;
+        told.calls = &r->said->calls[told.first_call];
+        told.n_calls = 1;
+    } else if (p->kind == SP_ANSWER_THOUGHT) {
+        told.thought = p->text;
+        told.n_thought = p->size;
+    } else {
+        told.content = p->text;
+        told.n_content = p->size;
+    }
+    begin_line(&r->out, r->serve);
+    write_text(&r->out, form, &told);
+    sp_json_out_bool(&r->out, "done", false);
+    end_line(&r->out);
+}
+
+static void broken(struct sp_serve_reply *r, int status, const char *sentence)
+{
+    sp_serve_ollama_fail(&r->out, status, sentence);
+    fputc('\n', r->out.file);
+}
+
+static void chat_piece(struct sp_serve_reply *r, const struct sp_answer_piece *p)
+{
+    piece(r, CHAT, p);
+}
+
+static void text_piece(struct sp_serve_reply *r, const struct sp_answer_piece *p)
+{
+    piece(r, TEXT, p);
+}
+
+static void whole(struct sp_serve_reply *r, enum form form, const struct sp_result *result)
+{
+    const struct sp_said *said = r->said;
+    const struct told told = {
+        .content = said->content.at,
+        .n_content = said->content.len,
+        .thought = said->thought.at,
+        .n_thought = said->thought.len,
+        .calls = said->calls,
+        .n_calls = said->n_calls,
+    };
+
+    last_line(r, form, &told, result);
+}
+
+static const struct told none = {.content = NULL};
+
+static void end_chat(struct sp_serve_reply *r, const struct sp_result *result)
+{
+    last_line(r, CHAT, &none, result);
+}
+
+static void end_text(struct sp_serve_reply *r, const struct sp_result *result)
+{
+    last_line(r, TEXT, &none, result);
+}
+
+static void whole_chat(struct sp_serve_reply *r, const struct sp_result *result)
+{
+    whole(r, CHAT, result);
+}
+
+static void whole_text(struct sp_serve_reply *r, const struct sp_result *result)
+{
+    whole(r, TEXT, result);
+}
+
+bool sp_serve_ollama_loads(struct sp_json_out *out, const struct sp_serve *serve,
+                           const struct sp_json *body, bool chat)
+{
+    const struct sp_json *prompt = sp_json_get(body, chat ? "messages" : "prompt");
+    bool no_messages = chat && sp_json_kind(prompt) == SP_JSON_ARRAY && sp_json_len(prompt) == 0;
+    bool empty = prompt == NULL || no_messages;
+    size_t len = 1;
+    double keep = 1;
+
+    if (sp_json_to_string(prompt, &len) != NULL) empty = len == 0;
+    if (!empty) return false;
+    (void)sp_json_to_double(sp_json_get(body, "keep_alive"), &keep);
+    begin_line(out, serve);
+    write_text(out, chat ? CHAT : TEXT, &none);
+    sp_json_out_bool(out, "done", true);
+    sp_json_out_text(out, "done_reason", keep == 0 ? "unload" : "load");
+    end_line(out);
+    return true;
+}
+
+const struct sp_serve_dialect sp_serve_ollama_chat = {
+    .stream_type = "application/x-ndjson",
+    .read = read_chat,
+    .begin = begin,
+    .piece = chat_piece,
+    .end = end_chat,
+    .whole = whole_chat,
+    .broken = broken,
+    .fail = sp_serve_ollama_fail,
+};
+
+const struct sp_serve_dialect sp_serve_ollama_text = {
+    .stream_type = "application/x-ndjson",
+    .read = read_generate,
+    .begin = begin,
+    .piece = text_piece,
+    .end = end_text,
+    .whole = whole_text,
+    .broken = broken,
+    .fail = sp_serve_ollama_fail,
+};

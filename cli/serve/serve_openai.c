@@ -1,0 +1,205 @@
+#include "cli/serve/serve_openai.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const struct sp_serve_setting sampling[] = {
+    {"temperature", "temperature"},
+    {"top_p", "top_p"},
+    {"presence_penalty", "presence_penalty"},
+    {"frequency_penalty", "frequency_penalty"},
+    {"seed", "seed"},
+    /* Not OpenAI's, but what other servers of its API take. */
+    {"top_k", "top_k"},
+    {"min_p", "min_p"},
+    {"typical_p", "typical_p"},
+    {"repeat_penalty", "repeat_penalty"},
+    {"repeat_last_n", "repeat_last_n"},
+    {NULL, NULL},
+};
+
+static const struct sp_serve_setting limits[] = {
+    {"max_tokens", "num_predict"},
+    {"max_completion_tokens", "num_predict"},
+    {NULL, NULL},
+};
+
+static const char text_only[] = "text is all there is here";
+
+static const struct sp_serve_refusal chat_refusals[] = {
+    {"functions", NULL, "deprecated, tools take its place"},
+    {"function_call", "\"none\"", "deprecated, tool_choice takes its place"},
+    {"modalities", "[\"text\"]", text_only},
+    {"audio", NULL, text_only},
+    {"web_search_options", NULL, "nothing is searched here"},
+    {NULL, NULL, NULL},
+};
+
+static const struct sp_serve_refusal text_refusals[] = {
+    {"best_of", "1", "all answers are told"},
+    {"echo", "false", "the prompt is not repeated here"},
+    {"suffix", "\"\"", "text around a gap is read by /api/generate only"},
+    {NULL, NULL, NULL},
+};
+
+static enum sp_status read_stream(struct sp_serve_ask *ask, struct sp_err *err)
+{
+    const struct sp_json *options = NULL;
+    enum sp_status st;
+
+    if ((st = sp_json_get_bool(ask->body, "stream", &ask->stream, err)) ||
+        (st = sp_serve_read_object(&options, ask->body, "stream_options", err))) {
+        return st;
+    }
+    return sp_json_get_bool(options, "include_usage", &ask->tell_usage, err);
+}
+
+enum sp_status sp_serve_openai_read_settings(struct sp_serve_ask *ask,
+                                             const struct sp_serve_setting *limit,
+                                             struct sp_err *err)
+{
+    enum sp_status st;
+    int64_t n;
+
+    if ((st = sp_serve_read_settings(&ask->settings, ask->body, sampling, err)) ||
+        (st = sp_serve_read_settings(&ask->settings, ask->body, limit, err))) {
+        return st;
+    }
+    for (; limit->key != NULL; limit++) {
+        if (sp_json_to_i64(sp_json_get(ask->body, limit->key), &n) && n == 0) {
+            return sp_fail(err, SP_E_INPUT, "%s is 0, expected 1 or more", limit->key);
+        }
+    }
+    return SP_OK;
+}
+
+/* After the prompts. */
+static enum sp_status read_n(struct sp_serve_ask *ask, struct sp_err *err)
+{
+    int64_t n = 1;
+    enum sp_status st = sp_json_get_i64(ask->body, "n", 1, SP_SERVE_MAX_ANSWERS, &n, err);
+
+    if (st) return st;
+    ask->n_each = (size_t)n;
+    if (sp_serve_ask_n_answers(ask) <= SP_SERVE_MAX_ANSWERS) return SP_OK;
+    return sp_fail(err, SP_E_INPUT, "n is %d for %zu prompts, expected %d answers in all at most",
+                   (int)n, ask->n_prompts, SP_SERVE_MAX_ANSWERS);
+}
+
+static enum sp_status read_common(struct sp_serve_ask *ask, const struct sp_serve_refusal *refusals,
+                                  struct sp_err *err)
+{
+    enum sp_status st;
+
+    if ((st = sp_serve_refuse(ask->body, refusals, err)) ||
+        (st = sp_serve_openai_read_settings(ask, limits, err)) ||
+        (st = sp_serve_read_stops(&ask->settings, sp_json_get(ask->body, "stop"), err)) ||
+        (st = sp_serve_read_biases(&ask->settings, sp_json_get(ask->body, "logit_bias"), err)) ||
+        (st = sp_serve_openai_read_form(ask, err))) {
+        return st;
+    }
+    return read_stream(ask, err);
+}
+
+enum sp_status sp_serve_openai_read_kwargs(struct sp_serve_ask *ask, struct sp_err *err)
+{
+    return sp_serve_read_object(&ask->kwargs, ask->body, "chat_template_kwargs", err);
+}
+
+enum sp_status sp_serve_openai_read_effort(struct sp_serve_ask *ask, const struct sp_json *object,
+                                           const char *key, struct sp_err *err)
+{
+    const struct sp_json *effort = sp_json_get(object, key);
+    const char *level = sp_json_to_string(effort, NULL);
+
+    if (level != NULL) sp_serve_set_think_level(ask, level);
+    if (effort == NULL || level != NULL) return SP_OK;
+    return sp_fail(err, SP_E_INPUT, "%s is %s, expected a level", key,
+                   sp_json_kind_name(sp_json_kind(effort)));
+}
+
+enum sp_status sp_serve_openai_check_template(const struct sp_serve *serve, struct sp_err *err)
+{
+    if (serve->generation->conversation.template != NULL) return SP_OK;
+    return sp_fail(err, SP_E_UNSUPPORTED,
+                   "%s has no chat template: /v1/completions takes text as it is",
+                   serve->model.names[0]);
+}
+
+enum sp_status sp_serve_openai_read_chat(struct sp_serve_ask *ask, const struct sp_serve *serve,
+                                         struct sp_err *err)
+{
+    const struct sp_conversation *c = &serve->generation->conversation;
+    int64_t n_top = 0;
+    enum sp_status st;
+
+    if ((st = sp_serve_openai_check_template(serve, err)) ||
+        (st = read_common(ask, chat_refusals, err)) || (st = sp_serve_read_tools(ask, err)) ||
+        (st = sp_serve_openai_read_choice(ask, sp_json_get(ask->body, "tool_choice"), err)) ||
+        (st = sp_serve_openai_read_kwargs(ask, err)) ||
+        (st = sp_serve_openai_read_effort(ask, ask->body, "reasoning_effort", err)) ||
+        (st = sp_json_get_bool(ask->body, "logprobs", &ask->logprobs, err)) ||
+        (st = sp_json_get_i64(ask->body, "top_logprobs", 0, SP_SERVE_MAX_TOP, &n_top, err))) {
+        return st;
+    }
+    if (n_top > 0 && !ask->logprobs) {
+        return sp_fail(err, SP_E_INPUT, "top_logprobs goes with \"logprobs\": true");
+    }
+    ask->n_top = (unsigned)n_top;
+    if ((st = read_n(ask, err))) return st;
+    return sp_serve_read_messages(ask, c, sp_json_get(ask->body, "messages"), err);
+}
+
+/* A text or token ids. */
+static enum sp_status read_prompt(struct sp_serve_raw_prompt *to, const struct sp_json *prompt,
+                                  struct sp_err *err)
+{
+    if (sp_json_kind(prompt) == SP_JSON_ARRAY && sp_json_len(prompt) > 0) {
+        enum sp_status st = sp_ids_of_json(&to->ids, prompt, err);
+        if (st) sp_context(err, "prompt");
+        return st;
+    }
+    to->text = sp_json_to_string(prompt, &to->size);
+    if (to->text == NULL) {
+        return sp_fail(err, SP_E_INPUT, "prompt is %s, expected a text or token ids",
+                       prompt ? sp_json_kind_name(sp_json_kind(prompt)) : "missing");
+    }
+    return SP_OK;
+}
+
+/* One, or an array of them. */
+static enum sp_status read_prompts(struct sp_serve_ask *ask, const struct sp_json *prompt,
+                                   struct sp_err *err)
+{
+    enum sp_json_kind kind = sp_json_kind(sp_json_at(prompt, 0));
+    bool several = kind == SP_JSON_STRING || kind == SP_JSON_ARRAY;
+    size_t n = several ? sp_json_len(prompt) : 1;
+    enum sp_status st;
+
+    if (n > SP_SERVE_MAX_ANSWERS) {
+        return sp_fail(err, SP_E_INPUT, "prompt has %zu elements, expected %d at most", n,
+                       SP_SERVE_MAX_ANSWERS);
+    }
+    if ((st = sp_serve_ask_take_prompts(ask, n, err))) return st;
+    if (!several) return read_prompt(&ask->prompts[0], prompt, err);
+    for (size_t i = 0; i < n && !st; i++)
+        st = read_prompt(&ask->prompts[i], sp_json_at(prompt, i), err);
+    return st;
+}
+
+enum sp_status sp_serve_openai_read_text(struct sp_serve_ask *ask, const struct sp_serve *serve,
+                                         struct sp_err *err)
+{
+    int64_t n_top = -1;
+    enum sp_status st;
+
+    (void)serve;
+    if ((st = read_common(ask, text_refusals, err)) ||
+        (st = sp_json_get_i64(ask->body, "logprobs", 0, SP_SERVE_MAX_TOP, &n_top, err))) {
+        return st;
+    }
+    ask->logprobs = n_top >= 0;
+    ask->n_top = n_top > 0 ? (unsigned)n_top : 0;
+    if ((st = read_prompts(ask, sp_json_get(ask->body, "prompt"), err))) return st;
+    return read_n(ask, err);
+}

@@ -1,0 +1,491 @@
+#include "cli/serve/serve_openai.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum form { CHAT, TEXT };
+
+void sp_serve_openai_fail(struct sp_json_out *out, int status, const char *sentence)
+{
+    sp_json_out_begin(out, NULL, '{');
+    sp_json_out_begin(out, "error", '{');
+    sp_json_out_text(out, "message", sentence);
+    sp_json_out_text(out, "type", status < 500 ? "invalid_request_error" : "server_error");
+    sp_json_out_text(out, "param", NULL);
+    sp_json_out_text(out, "code", status == 404 ? "not_found" : NULL);
+    sp_json_out_end(out, '}');
+    sp_json_out_end(out, '}');
+}
+
+/* ---- log-probabilities ------------------------------------------------------------------------
+ */
+
+static void write_bytes(struct sp_json_out *out, const char *text, size_t size)
+{
+    sp_json_out_begin(out, "bytes", '[');
+    for (size_t i = 0; i < size; i++)
+        sp_json_out_u64(out, NULL, (unsigned char)text[i]);
+    sp_json_out_end(out, ']');
+}
+
+/* Members of an object that is begun. */
+static void write_choice(struct sp_json_out *out, const char *bytes, size_t size, float logprob)
+{
+    sp_json_out_string(out, "token", bytes, size);
+    sp_json_out_double(out, "logprob", (double)logprob);
+    write_bytes(out, bytes, size);
+}
+
+static void write_alternative(struct sp_serve_reply *r, const struct sp_serve_choice *choice)
+{
+    char *bytes = NULL;
+    size_t size;
+
+    if (sp_serve_token_bytes(&bytes, &size, r->serve->generation->package, choice->id)) return;
+    sp_json_out_begin(&r->out, NULL, '{');
+    write_choice(&r->out, bytes, size, choice->logprob);
+    sp_json_out_end(&r->out, '}');
+    free(bytes);
+}
+
+void sp_serve_openai_write_tokens(struct sp_serve_reply *r, const struct sp_serve_token *tokens,
+                                  size_t n)
+{
+    struct sp_json_out *out = &r->out;
+
+    for (size_t i = 0; i < n; i++) {
+        const struct sp_serve_token *t = &tokens[i];
+        sp_json_out_begin(out, NULL, '{');
+        write_choice(out, t->bytes, t->size, t->chosen.logprob);
+        sp_json_out_begin(out, "top_logprobs", '[');
+        for (size_t k = 0; k < t->n_top; k++)
+            write_alternative(r, &t->top[k]);
+        sp_json_out_end(out, ']');
+        sp_json_out_end(out, '}');
+    }
+}
+
+static void write_chat_logprobs(struct sp_serve_reply *r)
+{
+    struct sp_json_out *out = &r->out;
+
+    sp_json_out_begin(out, "logprobs", '{');
+    sp_json_out_begin(out, "content", '[');
+    sp_serve_openai_write_tokens(r, r->tokens, r->n_tokens);
+    sp_json_out_end(out, ']');
+    sp_json_out_text(out, "refusal", NULL);
+    sp_json_out_end(out, '}');
+}
+
+/* Alternatives as members by their text: of two that read alike the likelier one. */
+static void write_alternatives(struct sp_serve_reply *r, const struct sp_serve_token *t)
+{
+    char *texts[SP_SERVE_MAX_TOP] = {0};
+    size_t size;
+
+    sp_json_out_begin(&r->out, NULL, '{');
+    for (size_t k = 0; k < t->n_top; k++) {
+        const struct sp_package *package = r->serve->generation->package;
+        bool told = sp_serve_token_bytes(&texts[k], &size, package, t->top[k].id) != SP_OK;
+        for (size_t i = 0; i < k && !told; i++)
+            told = texts[i] && strcmp(texts[i], texts[k]) == 0;
+        if (!told) sp_json_out_double(&r->out, texts[k], (double)t->top[k].logprob);
+    }
+    sp_json_out_end(&r->out, '}');
+    for (size_t k = 0; k < t->n_top; k++)
+        free(texts[k]);
+}
+
+static size_t n_characters(const char *text, size_t size)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < size; i++)
+        n += (text[i] & 0xC0) != 0x80;
+    return n;
+}
+
+static void write_text_logprobs(struct sp_serve_reply *r)
+{
+    struct sp_json_out *out = &r->out;
+
+    sp_json_out_begin(out, "logprobs", '{');
+    sp_json_out_begin(out, "tokens", '[');
+    for (size_t i = 0; i < r->n_tokens; i++)
+        sp_json_out_string(out, NULL, r->tokens[i].bytes, r->tokens[i].size);
+    sp_json_out_end(out, ']');
+    sp_json_out_begin(out, "token_logprobs", '[');
+    for (size_t i = 0; i < r->n_tokens; i++)
+        sp_json_out_double(out, NULL, (double)r->tokens[i].chosen.logprob);
+    sp_json_out_end(out, ']');
+    sp_json_out_begin(out, "top_logprobs", '[');
+    for (size_t i = 0; i < r->n_tokens; i++)
+        write_alternatives(r, &r->tokens[i]);
+    sp_json_out_end(out, ']');
+    sp_json_out_begin(out, "text_offset", '[');
+    for (size_t i = 0; i < r->n_tokens; i++) {
+        sp_json_out_u64(out, NULL, r->offset);
+        r->offset += n_characters(r->tokens[i].bytes, r->tokens[i].size);
+    }
+    sp_json_out_end(out, ']');
+    sp_json_out_end(out, '}');
+}
+
+static void write_logprobs(struct sp_serve_reply *r, enum form form)
+{
+    if (!r->ask->logprobs || r->n_tokens == 0) {
+        sp_json_out_text(&r->out, "logprobs", NULL);
+    } else if (form == CHAT) {
+        write_chat_logprobs(r);
+    } else {
+        write_text_logprobs(r);
+    }
+}
+
+/* ---- figures ----------------------------------------------------------------------------------
+ */
+
+static void write_usage(struct sp_json_out *out, const struct sp_serve_totals *totals)
+{
+    sp_json_out_begin(out, "usage", '{');
+    sp_json_out_u64(out, "prompt_tokens", totals->n_prompt);
+    sp_json_out_u64(out, "completion_tokens", totals->n_ids);
+    sp_json_out_u64(out, "total_tokens", totals->n_prompt + totals->n_ids);
+    sp_json_out_begin(out, "prompt_tokens_details", '{');
+    sp_json_out_u64(out, "cached_tokens", totals->n_reused);
+    sp_json_out_end(out, '}');
+    sp_json_out_begin(out, "completion_tokens_details", '{');
+    sp_json_out_u64(out, "reasoning_tokens", totals->n_thought);
+    sp_json_out_u64(out, "accepted_prediction_tokens", totals->accepted);
+    sp_json_out_u64(out, "rejected_prediction_tokens", totals->drafted - totals->accepted);
+    sp_json_out_end(out, '}');
+    sp_json_out_end(out, '}');
+}
+
+static void write_rates(struct sp_json_out *out, const char *const names[4], size_t n,
+                        double seconds)
+{
+    sp_json_out_u64(out, names[0], n);
+    sp_json_out_double(out, names[1], seconds * 1e3);
+    sp_json_out_double(out, names[2], n ? seconds * 1e3 / (double)n : 0);
+    sp_json_out_double(out, names[3], seconds > 0 ? (double)n / seconds : 0);
+}
+
+/* As llama-server has it: prompt_n are the tokens that were not cached. */
+static void write_timings(struct sp_json_out *out, const struct sp_result *r)
+{
+    static const char *const prompt[] = {"prompt_n", "prompt_ms", "prompt_per_token_ms",
+                                         "prompt_per_second"};
+    static const char *const predicted[] = {"predicted_n", "predicted_ms", "predicted_per_token_ms",
+                                            "predicted_per_second"};
+
+    sp_json_out_begin(out, "timings", '{');
+    sp_json_out_u64(out, "cache_n", r->n_reused);
+    write_rates(out, prompt, r->n_prompt - r->n_reused, r->prompt_seconds);
+    write_rates(out, predicted, r->n_ids, r->draft_seconds + r->verify_seconds + r->plain_seconds);
+    sp_json_out_u64(out, "draft_n", r->drafted);
+    sp_json_out_u64(out, "draft_n_accepted", r->accepted);
+    sp_json_out_end(out, '}');
+}
+
+/* ---- objects ----------------------------------------------------------------------------------
+ */
+
+static const char *reason(const struct sp_serve_reply *r, const struct sp_result *result)
+{
+    if (sp_serve_is_cut(result)) return "length";
+    return r->said->n_calls > 0 ? "tool_calls" : "stop";
+}
+
+static void begin_object(struct sp_serve_reply *r, enum form form, const char *kind)
+{
+    struct sp_json_out *out = &r->out;
+    const struct sp_serve *serve = r->serve;
+    char id[SP_SERVE_ID_SIZE];
+
+    sp_serve_id(id, form == CHAT ? "chatcmpl-" : "cmpl-", r);
+    sp_json_out_begin(out, NULL, '{');
+    sp_json_out_text(out, "id", id);
+    sp_json_out_text(out, "object", kind);
+    sp_json_out_u64(out, "created", (uint64_t)r->began.tv_sec);
+    sp_json_out_text(out, "model", serve->model.names[0]);
+    snprintf(id, sizeof id, "sp-%.16s", serve->model.digest);
+    sp_json_out_text(out, "system_fingerprint", id);
+}
+
+static void begin_chunk(struct sp_serve_reply *r, enum form form)
+{
+    fputs("data: ", r->out.file);
+    begin_object(r, form, form == CHAT ? "chat.completion.chunk" : "text_completion");
+}
+
+/* A call, or what a stream tells of it at a time: index SIZE_MAX is not told, nor a NULL. */
+static void write_call(struct sp_json_out *out, size_t index, const char *id, const char *name,
+                       const char *arguments, size_t size)
+{
+    sp_json_out_begin(out, NULL, '{');
+    if (index != SIZE_MAX) sp_json_out_u64(out, "index", index);
+    if (id != NULL) {
+        sp_json_out_text(out, "id", id);
+        sp_json_out_text(out, "type", "function");
+    }
+    sp_json_out_begin(out, "function", '{');
+    if (name != NULL) sp_json_out_text(out, "name", name);
+    sp_json_out_string(out, "arguments", arguments, size);
+    sp_json_out_end(out, '}');
+    sp_json_out_end(out, '}');
+}
+
+/* What a chunk tells. */
+struct delta {
+    bool first;
+    const struct sp_answer_piece *piece; /* NULL: none; of a call: its head, */
+    bool arguments;                      /* or these */
+    const struct sp_result *result;      /* NULL: more is to come */
+};
+
+static void write_chat_delta(struct sp_serve_reply *r, const struct delta *d)
+{
+    const struct sp_answer_piece *p = d->piece;
+    struct sp_json_out *out = &r->out;
+
+    sp_json_out_begin(out, "delta", '{');
+    if (d->first) sp_json_out_text(out, "role", "assistant");
+    if (p != NULL && p->kind >= SP_ANSWER_CALL) {
+        size_t index = r->said->n_calls - 1;
+        const struct sp_said_call *call = &r->said->calls[index];
+
+        sp_json_out_begin(out, "tool_calls", '[');
+        if (p->kind == SP_ANSWER_ARGUMENTS || d->arguments) {
+            write_call(out, index, NULL, NULL, p->text, p->size);
+        } else {
+            write_call(out, index, call->id, call->name, "", 0);
+        }
+        sp_json_out_end(out, ']');
+    } else if (p != NULL) {
+        sp_json_out_string(out, p->kind == SP_ANSWER_THOUGHT ? "reasoning_content" : "content",
+                           p->text, p->size);
+    }
+    sp_json_out_end(out, '}');
+}
+
+static void write_delta(struct sp_serve_reply *r, enum form form, const struct delta *d)
+{
+    struct sp_json_out *out = &r->out;
+
+    sp_json_out_begin(out, "choices", '[');
+    sp_json_out_begin(out, NULL, '{');
+    sp_json_out_u64(out, "index", r->answer);
+    if (form == CHAT) {
+        write_chat_delta(r, d);
+    } else {
+        sp_json_out_string(out, "text", d->piece ? d->piece->text : "",
+                           d->piece ? d->piece->size : 0);
+    }
+    if (d->arguments) { /* its tokens were told with its head */
+        sp_json_out_text(out, "logprobs", NULL);
+    } else {
+        write_logprobs(r, form);
+    }
+    sp_json_out_text(out, "finish_reason", d->result ? reason(r, d->result) : NULL);
+    sp_json_out_end(out, '}');
+    sp_json_out_end(out, ']');
+}
+
+static void end_chunk(struct sp_serve_reply *r)
+{
+    sp_json_out_end(&r->out, '}');
+    fputs("\n\n", r->out.file);
+    r->out.comma = false;
+}
+
+static void chunk(struct sp_serve_reply *r, enum form form, const struct delta *d)
+{
+    begin_chunk(r, form);
+    write_delta(r, form, d);
+    if (r->ask->tell_usage) sp_json_out_text(&r->out, "usage", NULL);
+    end_chunk(r);
+}
+
+static void end_stream(struct sp_serve_reply *r, enum form form, const struct sp_result *result)
+{
+    const struct delta last = {.result = result};
+
+    begin_chunk(r, form);
+    write_delta(r, form, &last);
+    if (r->ask->tell_usage) sp_json_out_text(&r->out, "usage", NULL);
+    write_timings(&r->out, result);
+    end_chunk(r);
+}
+
+static void close_stream(struct sp_serve_reply *r, enum form form)
+{
+    if (r->ask->tell_usage) {
+        begin_chunk(r, form);
+        sp_json_out_begin(&r->out, "choices", '[');
+        sp_json_out_end(&r->out, ']');
+        write_usage(&r->out, r->totals);
+        end_chunk(r);
+    }
+    fputs("data: [DONE]\n\n", r->out.file);
+}
+
+/* Content is null where calls stand in its place. */
+static void write_message(struct sp_serve_reply *r)
+{
+    const struct sp_said *said = r->said;
+    struct sp_json_out *out = &r->out;
+
+    sp_json_out_begin(out, "message", '{');
+    sp_json_out_text(out, "role", "assistant");
+    if (said->content.len == 0 && said->n_calls > 0) {
+        sp_json_out_text(out, "content", NULL);
+    } else {
+        sp_json_out_string(out, "content", said->content.len ? said->content.at : "",
+                           said->content.len);
+    }
+    sp_json_out_text(out, "refusal", NULL);
+    if (said->thought.len > 0) {
+        sp_json_out_string(out, "reasoning_content", said->thought.at, said->thought.len);
+    }
+    if (said->n_calls > 0) {
+        sp_json_out_begin(out, "tool_calls", '[');
+        for (size_t i = 0; i < said->n_calls; i++) {
+            const struct sp_said_call *call = &said->calls[i];
+            write_call(out, SIZE_MAX, call->id, call->name, call->arguments, call->size);
+        }
+        sp_json_out_end(out, ']');
+    }
+    sp_json_out_end(out, '}');
+}
+
+/* A choice, of several or alone. */
+static void whole(struct sp_serve_reply *r, enum form form, const struct sp_result *result)
+{
+    struct sp_json_out *out = &r->out;
+
+    sp_json_out_begin(out, NULL, '{');
+    sp_json_out_u64(out, "index", r->answer);
+    if (form == CHAT) {
+        write_message(r);
+    } else {
+        sp_json_out_string(out, "text", result->text, result->text_size);
+    }
+    write_logprobs(r, form);
+    sp_json_out_text(out, "finish_reason", reason(r, result));
+    sp_json_out_end(out, '}');
+}
+
+/* Where there are several there is no one time for them. */
+static void close_whole(struct sp_serve_reply *r, enum form form, const struct sp_result *last)
+{
+    struct sp_json_out *out = &r->out;
+
+    begin_object(r, form, form == CHAT ? "chat.completion" : "text_completion");
+    sp_json_out_begin(out, "choices", '[');
+    for (size_t i = 0; i < r->n_answers; i++)
+        sp_json_out_written(out, NULL, r->wholes[i].at, r->wholes[i].len);
+    sp_json_out_end(out, ']');
+    write_usage(out, r->totals);
+    if (r->n_answers == 1) write_timings(out, last);
+    sp_json_out_end(out, '}');
+    fputc('\n', out->file);
+}
+
+static void close_all(struct sp_serve_reply *r, enum form form, const struct sp_result *last)
+{
+    if (r->ask->stream) {
+        close_stream(r, form);
+    } else {
+        close_whole(r, form, last);
+    }
+}
+
+static void broken(struct sp_serve_reply *r, int status, const char *sentence)
+{
+    fputs("data: ", r->out.file);
+    sp_serve_openai_fail(&r->out, status, sentence);
+    fputs("\n\n", r->out.file);
+}
+
+static void begin_chat(struct sp_serve_reply *r)
+{
+    const struct sp_answer_piece empty = {SP_ANSWER_CONTENT, "", 0, NULL};
+    const struct delta first = {.first = true, .piece = &empty};
+
+    chunk(r, CHAT, &first);
+}
+
+static void begin_text(struct sp_serve_reply *r)
+{
+    (void)r;
+}
+
+static void chat_piece(struct sp_serve_reply *r, const struct sp_answer_piece *piece)
+{
+    const struct delta head = {.piece = piece}, arguments = {.piece = piece, .arguments = true};
+
+    chunk(r, CHAT, &head);
+    if (piece->kind == SP_ANSWER_CALL) chunk(r, CHAT, &arguments);
+}
+
+static void text_piece(struct sp_serve_reply *r, const struct sp_answer_piece *piece)
+{
+    const struct delta text = {.piece = piece};
+
+    chunk(r, TEXT, &text);
+}
+
+static void end_chat(struct sp_serve_reply *r, const struct sp_result *result)
+{
+    end_stream(r, CHAT, result);
+}
+
+static void end_text(struct sp_serve_reply *r, const struct sp_result *result)
+{
+    end_stream(r, TEXT, result);
+}
+
+static void whole_chat(struct sp_serve_reply *r, const struct sp_result *result)
+{
+    whole(r, CHAT, result);
+}
+
+static void whole_text(struct sp_serve_reply *r, const struct sp_result *result)
+{
+    whole(r, TEXT, result);
+}
+
+static void close_chat(struct sp_serve_reply *r, const struct sp_result *last)
+{
+    close_all(r, CHAT, last);
+}
+
+static void close_text(struct sp_serve_reply *r, const struct sp_result *last)
+{
+    close_all(r, TEXT, last);
+}
+
+const struct sp_serve_dialect sp_serve_openai_chat = {
+    .stream_type = "text/event-stream",
+    .read = sp_serve_openai_read_chat,
+    .begin = begin_chat,
+    .piece = chat_piece,
+    .end = end_chat,
+    .whole = whole_chat,
+    .close = close_chat,
+    .broken = broken,
+    .fail = sp_serve_openai_fail,
+};
+
+const struct sp_serve_dialect sp_serve_openai_text = {
+    .stream_type = "text/event-stream",
+    .read = sp_serve_openai_read_text,
+    .begin = begin_text,
+    .piece = text_piece,
+    .end = end_text,
+    .whole = whole_text,
+    .close = close_text,
+    .broken = broken,
+    .fail = sp_serve_openai_fail,
+};

@@ -1,0 +1,33 @@
+/* Whose requests are answered: a page that a browser shows may send some to this machine, in its
+ * user's name. */
+#include "cli/serve/serve.h"
+
+#include <string.h>
+#include <strings.h>
+
+/* Is it a name or number of this machine, whatever its port? */
+static bool is_local(const struct sp_serve *s, const char *host)
+{
+    const char *const names[] = {"localhost", "127.0.0.1", "[::1]", s->host};
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        size_t len = strlen(names[i]);
+        if (strncasecmp(host, names[i], len) == 0 && (host[len] == '\0' || host[len] == ':')) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool sp_serve_is_foreign(const struct sp_serve *s, const struct sp_http_request *q)
+{
+    const char *host;
+
+    if (s->loopback && q->host != NULL && !is_local(s, q->host)) return true;
+    if (q->origin == NULL) return false;
+    if (s->cors != NULL && (strcmp(s->cors, "*") == 0 || strcmp(s->cors, q->origin) == 0)) {
+        return false;
+    }
+    host = strstr(q->origin, "://");
+    return host == NULL || q->host == NULL || strcmp(host + 3, q->host) != 0;
+}

@@ -1,0 +1,109 @@
+#include "cli/serve/serve_prompt.h"
+#include "cli/base/template_source.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void sp_serve_prompt_release(struct sp_serve_prompt *prompt)
+{
+    sp_ids_release(&prompt->ids);
+    free(prompt->text);
+    *prompt = (struct sp_serve_prompt){0};
+}
+
+/* The answer goes on behind its beginning. */
+static enum sp_status read_begun(struct sp_ids *ids, const struct sp_serve_prompt *prompt,
+                                 const struct sp_serve_ask *ask, const struct sp_generation *g,
+                                 struct sp_err *err)
+{
+    struct sp_text text = {0};
+    enum sp_status st;
+
+    st = sp_text_append(&text, prompt->text, prompt->size, err);
+    if (!st) st = sp_text_append(&text, ask->begun.at, ask->begun.len, err);
+    if (!st) st = sp_prompt_raw(ids, g->package, text.at, text.len, false, err);
+    sp_text_release(&text);
+    return st;
+}
+
+static enum sp_status render(struct sp_serve_prompt *p, const struct sp_serve_ask *ask,
+                             struct sp_generation *g, struct sp_err *err)
+{
+    const struct sp_template *t = ask->template ? ask->template : g->conversation.template;
+    struct sp_template_input in = {
+        .messages = ask->messages,
+        .tools = ask->tools,
+        .kwargs = ask->kwargs,
+        .prompt = ask->prompt,
+        .suffix = ask->suffix,
+        .generation_prompt = true,
+        .think = ask->think,
+        .is_think_set = ask->is_think_set,
+        .think_level = ask->think_level,
+        .now = sp_template_now(),
+    };
+    enum sp_status st = sp_template_render(&p->text, &p->size, t, &in, err);
+
+    if (st) {
+        sp_context(err, "the chat template");
+        return st;
+    }
+    if (ask->template != NULL) {
+        g->conversation.has_end_id =
+            sp_prompt_end_of_turn(&g->conversation.end_id, g->package, ask->template);
+    }
+    if (ask->begun.len > 0) return read_begun(&p->ids, p, ask, g, err);
+    return sp_prompt_raw(&p->ids, g->package, p->text, p->size, false, err);
+}
+
+static enum sp_status read_raw(struct sp_ids *ids, const struct sp_serve_raw_prompt *from,
+                               const struct sp_generation *g, struct sp_err *err)
+{
+    enum sp_status st;
+
+    if (from->text != NULL) {
+        return sp_prompt_raw(ids, g->package, from->text, from->size, true, err);
+    }
+    if ((st = sp_new(&ids->at, from->ids.n, sizeof *ids->at, err))) return st;
+    memcpy(ids->at, from->ids.at, from->ids.n * sizeof *ids->at);
+    ids->n = from->ids.n;
+    return SP_OK;
+}
+
+static enum sp_status read_prompt(struct sp_serve_prompt *p, const struct sp_serve_ask *ask,
+                                  size_t which, struct sp_generation *g, struct sp_err *err)
+{
+    if (ask->messages != NULL || ask->suffix != NULL) return render(p, ask, g, err);
+    g->conversation.has_end_id = false;
+    return read_raw(&p->ids, &ask->prompts[which], g, err);
+}
+
+enum sp_status sp_serve_prompt_read(struct sp_serve_prompt *out, const struct sp_serve_ask *ask,
+                                    size_t which, struct sp_generation *g, struct sp_err *err)
+{
+    struct sp_serve_prompt p = {.text = NULL};
+    enum sp_status st = read_prompt(&p, ask, which, g, err);
+
+    if (!st && p.ids.n == 0) st = sp_fail(err, SP_E_INPUT, "the prompt is empty");
+    if (st) {
+        sp_serve_prompt_release(&p);
+        return st;
+    }
+    *out = p;
+    return SP_OK;
+}
+
+enum sp_status sp_serve_prompt_count(size_t *n_tokens, const struct sp_serve *serve,
+                                     const struct sp_serve_ask *ask, struct sp_err *err)
+{
+    struct sp_generation g = *serve->generation;
+    struct sp_serve_prompt prompt = {.text = NULL};
+    enum sp_status st;
+
+    pthread_mutex_lock(serve->reading);
+    st = sp_serve_prompt_read(&prompt, ask, 0, &g, err);
+    pthread_mutex_unlock(serve->reading);
+    *n_tokens = prompt.ids.n;
+    sp_serve_prompt_release(&prompt);
+    return st;
+}

@@ -1,0 +1,283 @@
+#include "cli/serve/serve_queue.h"
+#include "cli/serve/serve_http.h"
+#include "runtime/vector/clock.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <time.h>
+
+/* How often a thread that waits looks whether its client is still there. */
+#define LOOK_SECONDS 0.05
+
+struct sp_serve_queue {
+    pthread_mutex_t lock;
+    pthread_cond_t changed; /* anything below, or a job */
+    struct sp_serve_job *first, **last;
+    size_t n_waiting, max_waiting;
+    uint64_t n_taken;
+    bool stopped;
+};
+
+enum sp_status sp_serve_queue_new(struct sp_serve_queue **out, size_t max_waiting,
+                                  struct sp_err *err)
+{
+    struct sp_serve_queue *q = NULL;
+    enum sp_status st;
+
+    if ((st = sp_new(&q, 1, sizeof *q, err))) return st;
+    q->last = &q->first;
+    q->max_waiting = max_waiting;
+    pthread_mutex_init(&q->lock, NULL);
+    pthread_cond_init(&q->changed, NULL);
+    *out = q;
+    return SP_OK;
+}
+
+void sp_serve_queue_free(struct sp_serve_queue *q)
+{
+    if (q == NULL) return;
+    pthread_cond_destroy(&q->changed);
+    pthread_mutex_destroy(&q->lock);
+    free(q);
+}
+
+static void lock(struct sp_serve_queue *q)
+{
+    pthread_mutex_lock(&q->lock);
+}
+
+static void unlock(struct sp_serve_queue *q)
+{
+    pthread_mutex_unlock(&q->lock);
+}
+
+static void unlock_and_tell(struct sp_serve_queue *q)
+{
+    pthread_cond_broadcast(&q->changed);
+    pthread_mutex_unlock(&q->lock);
+}
+
+void sp_serve_queue_stop(struct sp_serve_queue *q)
+{
+    lock(q);
+    q->stopped = true;
+    unlock_and_tell(q);
+}
+
+enum sp_serve_entry sp_serve_queue_put(struct sp_serve_queue *q, struct sp_serve_job *job)
+{
+    enum sp_serve_entry entry = SP_SERVE_IN;
+
+    lock(q);
+    if (q->stopped) {
+        entry = SP_SERVE_STOPPED;
+    } else if (q->n_waiting >= q->max_waiting) {
+        entry = SP_SERVE_FULL;
+    } else {
+        job->next = NULL;
+        job->is_queued = true;
+        *q->last = job;
+        q->last = &job->next;
+        q->n_waiting++;
+    }
+    unlock_and_tell(q);
+    return entry;
+}
+
+/* Nothing is or will be done for it. */
+static bool has_ended(const struct sp_serve_job *job)
+{
+    return !job->is_queued && job->n_running == 0;
+}
+
+static void take_out(struct sp_serve_queue *q, struct sp_serve_job *job)
+{
+    struct sp_serve_job **at = &q->first;
+
+    if (!job->is_queued) return;
+    job->is_queued = false;
+    while (*at != job)
+        at = &(*at)->next;
+    *at = job->next;
+    if (q->last == &job->next) q->last = at;
+    q->n_waiting--;
+}
+
+/* A while, or until something changed. False: the client has gone. */
+static bool wait_a_while(struct sp_serve_queue *q, struct sp_serve_job *job)
+{
+    struct timespec until;
+    double now;
+
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += (long)(LOOK_SECONDS * 1e9);
+    if (until.tv_nsec >= 1000000000L) {
+        until.tv_nsec -= 1000000000L;
+        until.tv_sec++;
+    }
+    pthread_cond_timedwait(&q->changed, &q->lock, &until);
+    now = sp_seconds();
+    if (now - job->looked_at < LOOK_SECONDS) return true;
+    job->looked_at = now;
+    return !sp_http_is_gone(job->connection);
+}
+
+int sp_serve_queue_wait(struct sp_serve_queue *q, struct sp_serve_job *job)
+{
+    bool there = true;
+    int status;
+
+    lock(q);
+    while (there && job->status == 0 && !has_ended(job))
+        there = wait_a_while(q, job);
+    status = job->status;
+    unlock(q);
+    return status;
+}
+
+bool sp_serve_queue_wait_end(struct sp_serve_queue *q, struct sp_serve_job *job)
+{
+    bool there = true;
+
+    lock(q);
+    while (there && !has_ended(job))
+        there = wait_a_while(q, job);
+    unlock(q);
+    return there;
+}
+
+long sp_serve_queue_read(struct sp_serve_queue *q, struct sp_serve_job *job, char *to, size_t size)
+{
+    bool there = true;
+    size_t n = 0;
+
+    lock(q);
+    while (there && job->n_sent == job->out.len && !has_ended(job))
+        there = wait_a_while(q, job);
+    if (there) {
+        n = job->out.len - job->n_sent;
+        if (n > size) n = size;
+        if (n > 0) memcpy(to, job->out.at + job->n_sent, n);
+        job->n_sent += n;
+    }
+    unlock(q);
+    return there ? (long)n : -1;
+}
+
+void sp_serve_queue_leave(struct sp_serve_queue *q, struct sp_serve_job *job)
+{
+    lock(q);
+    job->left = true;
+    take_out(q, job);
+    while (!has_ended(job))
+        pthread_cond_wait(&q->changed, &q->lock);
+    unlock(q);
+}
+
+struct sp_serve_job *sp_serve_queue_take(struct sp_serve_queue *q, size_t *answer)
+{
+    struct sp_serve_job *job;
+
+    lock(q);
+    while (q->first == NULL && !q->stopped)
+        pthread_cond_wait(&q->changed, &q->lock);
+    job = q->first;
+    if (job != NULL) {
+        if (job->n_taken == 0) {
+            job->number = ++q->n_taken;
+            clock_gettime(CLOCK_REALTIME, &job->began);
+        }
+        *answer = job->n_taken++;
+        job->n_running++;
+        if (job->n_taken == job->n_answers) take_out(q, job);
+    }
+    unlock(q);
+    return job;
+}
+
+bool sp_serve_queue_is_vain(struct sp_serve_queue *q, const struct sp_serve_job *job)
+{
+    bool vain;
+
+    lock(q);
+    vain = job->left || job->failed || q->stopped;
+    unlock(q);
+    return vain;
+}
+
+bool sp_serve_queue_is_stopped(struct sp_serve_queue *q)
+{
+    bool stopped;
+
+    lock(q);
+    stopped = q->stopped;
+    unlock(q);
+    return stopped;
+}
+
+void sp_serve_queue_begin(struct sp_serve_queue *q, struct sp_serve_job *job, const char *text,
+                          size_t size)
+{
+    lock(q);
+    if (!job->failed && job->status == 0) {
+        if (sp_text_append(&job->out, text, size, NULL)) job->left = true;
+        job->status = 200;
+    }
+    unlock_and_tell(q);
+}
+
+void sp_serve_queue_write(struct sp_serve_queue *q, struct sp_serve_job *job, const char *text,
+                          size_t size)
+{
+    lock(q);
+    if (!job->failed && sp_text_append(&job->out, text, size, NULL)) job->left = true;
+    unlock_and_tell(q);
+}
+
+bool sp_serve_queue_claim_failure(struct sp_serve_queue *q, struct sp_serve_job *job, bool *begun)
+{
+    bool first;
+
+    lock(q);
+    first = !job->failed;
+    job->failed = true;
+    *begun = job->status == 200;
+    take_out(q, job);
+    unlock_and_tell(q);
+    return first;
+}
+
+void sp_serve_queue_fail(struct sp_serve_queue *q, struct sp_serve_job *job, int status,
+                         const char *text, size_t size)
+{
+    lock(q);
+    if (sp_text_append(&job->out, text, size, NULL)) job->left = true;
+    if (job->status == 0) job->status = status;
+    unlock_and_tell(q);
+}
+
+bool sp_serve_queue_add(struct sp_serve_queue *q, struct sp_serve_job *job,
+                        const struct sp_result *result, const struct sp_said *said, bool first)
+{
+    bool last;
+
+    lock(q);
+    sp_serve_totals_add(&job->totals, result, said, first);
+    last = ++job->n_done == job->n_answers;
+    unlock(q);
+    return last;
+}
+
+void sp_serve_queue_describe(struct sp_serve_queue *q, struct sp_serve_job *job, const char *text)
+{
+    lock(q);
+    if (sp_text_append(&job->about, text, strlen(text), NULL)) job->left = true;
+    unlock(q);
+}
+
+void sp_serve_queue_end(struct sp_serve_queue *q, struct sp_serve_job *job)
+{
+    lock(q);
+    job->n_running--;
+    unlock_and_tell(q);
+}

@@ -1,0 +1,150 @@
+/* What a client asks for, in no API's own words; and the parts of reading it that the APIs share.
+ *
+ * Texts borrow from the request's JSON, which is kept. Errors are SP_E_INPUT, or SP_E_UNSUPPORTED
+ * where the API has something that is not done here, and name the member. */
+#ifndef SP_CLI_SERVE_SERVE_REQUEST_H
+#define SP_CLI_SERVE_SERVE_REQUEST_H
+
+#include "cli/chat/generation.h"
+#include "format/base/strbuf.h"
+
+enum {
+    SP_SERVE_MAX_TOP = 20,      /* alternatives of a token */
+    SP_SERVE_MAX_ANSWERS = 128, /* to a request */
+};
+
+/* A prompt without a template. */
+struct sp_serve_raw_prompt {
+    const char *text; /* [size], as it is; NULL: */
+    size_t size;
+    struct sp_ids ids; /* owned */
+};
+
+/* Valid when zeroed. */
+struct sp_serve_ask {
+    struct sp_json *body; /* owned */
+    /* The prompt, one of: */
+    struct sp_json *messages;            /* rendered by the template; owned */
+    struct sp_serve_raw_prompt *prompts; /* [n_prompts], owned */
+    size_t n_prompts;
+    struct sp_text begun;                  /* how the answer to messages begins already; owned */
+    const struct sp_json *prompt, *suffix; /* strings: text around a gap */
+    const struct sp_json *tools, *kwargs;  /* for the template; NULL: none */
+    struct sp_json *own_tools;             /* tools, where the body has another form; owned */
+    struct sp_template *template;          /* owned; NULL: the file's */
+    struct sp_grammar *grammar;            /* the content is held to it; owned; NULL: to nothing */
+    bool hold_calls;                       /* calls are held to their tools' schemas; */
+    bool must_call;                        /* there is one, */
+    const char *function;                  /* of this function; borrowed; NULL: of any */
+    bool one_call;                         /* and no more */
+    bool think, is_think_set;
+    const char *think_level;     /* NULL: none */
+    bool omit_thoughts;          /* they are not told */
+    struct sp_settings settings; /* owned */
+    size_t n_each;               /* answers to each prompt; 0: one */
+    bool stream;
+    bool tell_usage; /* OpenAI: a last chunk with the numbers of tokens */
+    bool logprobs;
+    unsigned n_top;
+};
+void sp_serve_ask_release(struct sp_serve_ask *ask);
+
+/* How many answers it takes, and how many to each prompt, which stand next to each other. */
+size_t sp_serve_ask_n_each(const struct sp_serve_ask *ask);
+size_t sp_serve_ask_n_answers(const struct sp_serve_ask *ask);
+
+/* Makes room for n prompts, which are zero. */
+SP_MUST_CHECK enum sp_status sp_serve_ask_take_prompts(struct sp_serve_ask *ask, size_t n,
+                                                       struct sp_err *err);
+
+/* A member of a request that is taken for a setting. */
+struct sp_serve_setting {
+    const char *key, *parameter; /* "max_tokens", "num_predict" */
+};
+
+/* Those that say how to sample, by the Modelfile's names; the last one without a key. */
+extern const struct sp_serve_setting sp_serve_parameters[];
+
+/* Sets what `object` holds of the rows, the last one without a key. */
+SP_MUST_CHECK enum sp_status sp_serve_read_settings(struct sp_settings *settings,
+                                                    const struct sp_json *object,
+                                                    const struct sp_serve_setting *rows,
+                                                    struct sp_err *err);
+
+/* Adds a text, or an array of texts, to the stops; NULL: none. */
+SP_MUST_CHECK enum sp_status sp_serve_read_stops(struct sp_settings *settings,
+                                                 const struct sp_json *stop, struct sp_err *err);
+
+/* {"ID": bias, ...}, added to the file's biases; NULL: none. */
+SP_MUST_CHECK enum sp_status sp_serve_read_biases(struct sp_settings *settings,
+                                                  const struct sp_json *object, struct sp_err *err);
+
+/* *out = the member `key` of `body`, borrowed from it; NULL: it is not there. SP_E_INPUT where it
+ * is no object: what is in it would be passed over. */
+SP_MUST_CHECK enum sp_status sp_serve_read_object(const struct sp_json **out,
+                                                  const struct sp_json *body, const char *key,
+                                                  struct sp_err *err);
+
+/* A member that the API has and this server has not. Refused where it is there with another value
+ * than `harmless` (JSON as sp_json_print writes it; NULL: whatever its value). */
+struct sp_serve_refusal {
+    const char *key, *harmless, *why;
+};
+SP_MUST_CHECK enum sp_status sp_serve_refuse(const struct sp_json *object,
+                                             const struct sp_serve_refusal *rows,
+                                             struct sp_err *err);
+
+/* The body's tools, an array of objects, to ask->tools; NULL for none. */
+SP_MUST_CHECK enum sp_status sp_serve_read_tools(struct sp_serve_ask *ask, struct sp_err *err);
+
+/* The form of the answer that the body asks for: OpenAI's `response_format` and llama-server's
+ * `grammar` and `json_schema`; the Responses API's `text.format`; ollama's `format`; Anthropic's.
+ * (serve_form.c) */
+SP_MUST_CHECK enum sp_status sp_serve_openai_read_form(struct sp_serve_ask *ask,
+                                                       struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_serve_responses_read_form(struct sp_serve_ask *ask,
+                                                          struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_serve_ollama_read_form(struct sp_serve_ask *ask,
+                                                       struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_serve_anthropic_read_form(struct sp_serve_ask *ask,
+                                                          struct sp_err *err);
+
+/* Which of ask->tools are to be called. Valid when zeroed: any or none, as the model likes. */
+struct sp_serve_wanted_calls {
+    bool none;            /* the model is not shown the tools */
+    bool must;            /* at least one */
+    bool one;             /* at most one */
+    const char *function; /* this one, once; borrowed as long as the ask */
+};
+/* ... and `strict` of the tools, in OpenAI's form. */
+SP_MUST_CHECK enum sp_status sp_serve_choose(struct sp_serve_ask *ask,
+                                             const struct sp_serve_wanted_calls *wanted,
+                                             struct sp_err *err);
+
+/* tool_choice (NULL: "auto") and the body's parallel_tool_calls, of ask->tools. */
+SP_MUST_CHECK enum sp_status sp_serve_openai_read_choice(struct sp_serve_ask *ask,
+                                                         const struct sp_json *choice,
+                                                         struct sp_err *err);
+
+/* Sets ask->think by a level: "none" is no thinking. */
+void sp_serve_set_think_level(struct sp_serve_ask *ask, const char *level);
+
+/* Appends a message's content, a text or an array of parts with texts; NULL: none. */
+SP_MUST_CHECK enum sp_status
+sp_serve_join_content(struct sp_text *to, const struct sp_json *content, struct sp_err *err);
+
+/* ask->messages: those of the request behind the system message and the MESSAGE records of the
+ * file; a system message that leads the request's replaces the file's. `from`: an array. Contents
+ * in parts are joined; arguments of tool calls, in whatever form they come, get the one that the
+ * template takes; thoughts get all names that templates know them by; calls without an id get one,
+ * and what a tool said gets the name and the id of its call. */
+SP_MUST_CHECK enum sp_status sp_serve_read_messages(struct sp_serve_ask *ask,
+                                                    const struct sp_conversation *conversation,
+                                                    const struct sp_json *from, struct sp_err *err);
+/* The same for one user's message; system NULL: the file's. */
+SP_MUST_CHECK enum sp_status sp_serve_read_prompt(struct sp_serve_ask *ask,
+                                                  const struct sp_conversation *conversation,
+                                                  const struct sp_json *system,
+                                                  const struct sp_json *prompt, struct sp_err *err);
+
+#endif

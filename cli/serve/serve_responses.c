@@ -1,0 +1,158 @@
+#include "cli/serve/serve_responses.h"
+
+#include <string.h>
+
+static const struct sp_serve_setting limits[] = {
+    {"max_output_tokens", "num_predict"},
+    {NULL, NULL},
+};
+
+static const char kept[] = "nothing is kept here: input takes the whole conversation",
+                  whole[] = "nothing of a conversation is dropped here";
+
+static const struct sp_serve_refusal refusals[] = {
+    {"previous_response_id", NULL, kept},
+    {"conversation", NULL, kept},
+    {"store", "false", kept},
+    {"prompt", NULL, "no prompts are kept here"},
+    {"background", "false", "an answer comes on the connection that asks for it"},
+    {"truncation", "\"disabled\"", whole},
+    {"context_management", "[]", whole},
+    {"moderation", NULL, "nothing is moderated here"},
+    {NULL, NULL, NULL},
+};
+
+static const struct sp_serve_refusal reasoning_refusals[] = {
+    {"generate_summary", NULL, "deprecated, summary takes its place"},
+    {"context", "\"auto\"", "the template says which thoughts it takes"},
+    {"mode", "\"standard\"", "there is one way to think"},
+    {NULL, NULL, NULL},
+};
+
+static const struct sp_serve_refusal text_refusals[] = {
+    {"verbosity", "\"medium\"", "an answer is as long as the model makes it"},
+    {NULL, NULL, NULL},
+};
+
+/* *object = a member that is an object; NULL: it is not there. */
+static enum sp_status read_object(const struct sp_json **object, const struct sp_json *body,
+                                  const char *key, const struct sp_serve_refusal *rows,
+                                  struct sp_err *err)
+{
+    const struct sp_json *value = NULL;
+    enum sp_status st = sp_serve_read_object(&value, body, key, err);
+
+    if (st) return st;
+    if ((st = sp_serve_refuse(value, rows, err))) {
+        sp_context(err, "%s", key);
+        return st;
+    }
+    *object = value;
+    return SP_OK;
+}
+
+/* Thoughts are told whole, as their own summary where one is asked for. */
+static enum sp_status read_reasoning(struct sp_serve_ask *ask, struct sp_err *err)
+{
+    const struct sp_json *reasoning = NULL, *summary;
+    const char *text;
+    enum sp_status st;
+
+    if ((st = read_object(&reasoning, ask->body, "reasoning", reasoning_refusals, err))) return st;
+    if ((st = sp_serve_openai_read_effort(ask, reasoning, "effort", err))) {
+        sp_context(err, "reasoning");
+        return st;
+    }
+    if ((summary = sp_json_get(reasoning, "summary")) == NULL) return SP_OK;
+    text = sp_json_to_string(summary, NULL);
+    if (text && (strcmp(text, "auto") == 0 || strcmp(text, "detailed") == 0)) return SP_OK;
+    return sp_fail(err, SP_E_UNSUPPORTED,
+                   "reasoning.summary: expected \"auto\" or \"detailed\": thoughts are told whole");
+}
+
+static enum sp_status read_text(struct sp_serve_ask *ask, struct sp_err *err)
+{
+    const struct sp_json *text = NULL;
+    enum sp_status st = read_object(&text, ask->body, "text", text_refusals, err);
+
+    return st ? st : sp_serve_responses_read_form(ask, err);
+}
+
+bool sp_serve_responses_includes(const struct sp_json *body, const char *name)
+{
+    const struct sp_json *include = sp_json_get(body, "include");
+
+    for (size_t i = 0; i < sp_json_len(include); i++) {
+        const char *text = sp_json_to_string(sp_json_at(include, i), NULL);
+        if (text && strcmp(text, name) == 0) return true;
+    }
+    return false;
+}
+
+static enum sp_status read_include(struct sp_serve_ask *ask, struct sp_err *err)
+{
+    static const char logprobs[] = "message.output_text.logprobs",
+                      thoughts[] = "reasoning.encrypted_content";
+    const struct sp_json *include = sp_json_get(ask->body, "include");
+    int64_t n_top = 0;
+    enum sp_status st;
+
+    if (include != NULL && sp_json_kind(include) != SP_JSON_ARRAY) {
+        return sp_fail(err, SP_E_INPUT, "include is %s, expected an array",
+                       sp_json_kind_name(sp_json_kind(include)));
+    }
+    for (size_t i = 0; i < sp_json_len(include); i++) {
+        const char *name = sp_json_to_string(sp_json_at(include, i), NULL);
+        if (name && (strcmp(name, logprobs) == 0 || strcmp(name, thoughts) == 0)) continue;
+        return sp_fail(err, SP_E_UNSUPPORTED, "include[%zu]: expected %s or %s", i, logprobs,
+                       thoughts);
+    }
+    ask->logprobs = sp_serve_responses_includes(ask->body, logprobs);
+    if ((st = sp_json_get_i64(ask->body, "top_logprobs", 0, SP_SERVE_MAX_TOP, &n_top, err))) {
+        return st;
+    }
+    if (n_top > 0 && !ask->logprobs) {
+        return sp_fail(err, SP_E_INPUT, "top_logprobs goes with %s in include", logprobs);
+    }
+    ask->n_top = (unsigned)n_top;
+    return SP_OK;
+}
+
+static enum sp_status read_request(struct sp_serve_ask *ask, const struct sp_serve *serve,
+                                   struct sp_err *err)
+{
+    struct sp_json *messages = NULL;
+    enum sp_status st;
+
+    if ((st = sp_serve_openai_check_template(serve, err)) ||
+        (st = sp_serve_refuse(ask->body, refusals, err)) ||
+        (st = sp_serve_openai_read_settings(ask, limits, err)) ||
+        (st = sp_json_get_bool(ask->body, "stream", &ask->stream, err)) ||
+        (st = sp_serve_openai_read_kwargs(ask, err)) || (st = read_reasoning(ask, err)) ||
+        (st = read_text(ask, err)) || (st = read_include(ask, err)) ||
+        (st = sp_serve_responses_read_tools(ask, err)) ||
+        (st = sp_serve_responses_read_input(&messages, ask->body, err))) {
+        return st;
+    }
+    st = sp_serve_read_messages(ask, &serve->generation->conversation, messages, err);
+    sp_json_free(messages);
+    return st;
+}
+
+static void write_whole(struct sp_serve_reply *r, const struct sp_result *result)
+{
+    sp_serve_responses_write(r, NULL, result, NULL);
+    fputc('\n', r->out.file);
+}
+
+const struct sp_serve_dialect sp_serve_responses = {
+    .stream_type = "text/event-stream",
+    .read = read_request,
+    .begin = sp_serve_responses_begin,
+    .wait = sp_serve_responses_wait,
+    .piece = sp_serve_responses_piece,
+    .end = sp_serve_responses_end,
+    .whole = write_whole,
+    .broken = sp_serve_responses_broken,
+    .fail = sp_serve_openai_fail,
+};

@@ -1,0 +1,184 @@
+/* A response as it comes: numbered events, each with its name.
+ *
+ * An item is begun by its first piece, and ends where another one begins or the answer ends: until
+ * then its last piece may be to come. A call that comes whole ends at once. */
+#include "cli/serve/serve_responses.h"
+
+#include <string.h>
+
+/* Between the two the members of the event are written. */
+static struct sp_json_out *begin_event(struct sp_serve_reply *r, const char *type)
+{
+    fprintf(r->out.file, "event: %s\ndata: ", type);
+    r->out.comma = false;
+    sp_json_out_begin(&r->out, NULL, '{');
+    sp_json_out_text(&r->out, "type", type);
+    sp_json_out_u64(&r->out, "sequence_number", r->n_events++);
+    return &r->out;
+}
+
+static void end_event(struct sp_serve_reply *r)
+{
+    sp_json_out_end(&r->out, '}');
+    fputs("\n\n", r->out.file);
+}
+
+/* An event of the whole response. */
+static void tell_response(struct sp_serve_reply *r, const char *type,
+                          const struct sp_result *result, const char *sentence)
+{
+    begin_event(r, type);
+    sp_serve_responses_write(r, "response", result, sentence);
+    end_event(r);
+}
+
+/* An event of an item. */
+static void tell_item(struct sp_serve_reply *r, const char *type, size_t part, const char *status,
+                      bool begun)
+{
+    sp_json_out_u64(begin_event(r, type), "output_index", part);
+    sp_serve_responses_write_item(r, "item", part, status, begun);
+    end_event(r);
+}
+
+/* The names of the events of a part, and of the index of its one content; of calls NULL: they have
+ * no contents. */
+struct names {
+    const char *delta, *done, *text;       /* text: the member of `done` */
+    const char *added, *part_done, *index; /* of its content */
+};
+
+static const struct names *names_of(const struct sp_serve_reply *r, size_t part)
+{
+    static const struct names call = {.delta = "response.function_call_arguments.delta",
+                                      .done = "response.function_call_arguments.done",
+                                      .text = "arguments"},
+                              content = {.delta = "response.output_text.delta",
+                                         .done = "response.output_text.done",
+                                         .text = "text",
+                                         .added = "response.content_part.added",
+                                         .part_done = "response.content_part.done",
+                                         .index = "content_index"},
+                              thought = {.delta = "response.reasoning_text.delta",
+                                         .done = "response.reasoning_text.done",
+                                         .text = "text",
+                                         .added = "response.content_part.added",
+                                         .part_done = "response.content_part.done",
+                                         .index = "content_index"},
+                              summary = {.delta = "response.reasoning_summary_text.delta",
+                                         .done = "response.reasoning_summary_text.done",
+                                         .text = "text",
+                                         .added = "response.reasoning_summary_part.added",
+                                         .part_done = "response.reasoning_summary_part.done",
+                                         .index = "summary_index"};
+
+    switch (r->said->parts[part].kind) {
+    case SP_ANSWER_CALL:
+        return &call;
+    case SP_ANSWER_THOUGHT:
+        return sp_serve_responses_sums_up(r) ? &summary : &thought;
+    default:
+        return &content;
+    }
+}
+
+/* An event of what an item holds. */
+static struct sp_json_out *begin_part_event(struct sp_serve_reply *r, const char *type, size_t part)
+{
+    struct sp_json_out *out = begin_event(r, type);
+    const char *index = names_of(r, part)->index;
+    char id[SP_RESPONSES_ID_SIZE];
+
+    sp_json_out_text(out, "item_id", sp_serve_responses_id(id, r, part));
+    sp_json_out_u64(out, "output_index", part);
+    if (index != NULL) sp_json_out_u64(out, index, 0);
+    return out;
+}
+
+static void tell_content(struct sp_serve_reply *r, const char *type, size_t part, bool begun)
+{
+    begin_part_event(r, type, part);
+    sp_serve_responses_write_content(r, "part", part, begun);
+    end_event(r);
+}
+
+static void begin_part(struct sp_serve_reply *r, size_t part)
+{
+    const char *added = names_of(r, part)->added;
+
+    tell_item(r, "response.output_item.added", part, "in_progress", true);
+    if (added != NULL) tell_content(r, added, part, true);
+    r->n_begun = part + 1;
+    r->is_open = true;
+}
+
+static void tell_delta(struct sp_serve_reply *r, const struct sp_answer_piece *piece)
+{
+    size_t part = r->said->n_parts - 1;
+
+    sp_json_out_string(begin_part_event(r, names_of(r, part)->delta, part), "delta", piece->text,
+                       piece->size);
+    if (piece->kind == SP_ANSWER_CONTENT) {
+        sp_json_out_begin(&r->out, "logprobs", '[');
+        sp_serve_openai_write_tokens(r, r->tokens, r->n_tokens);
+        sp_json_out_end(&r->out, ']');
+    }
+    end_event(r);
+}
+
+/* The last part that was begun. */
+static void end_part(struct sp_serve_reply *r, const char *status)
+{
+    size_t part = r->n_begun - 1, size;
+    const struct names *names;
+    const char *text;
+
+    if (!r->is_open) return;
+    names = names_of(r, part);
+    text = sp_serve_responses_text(&size, r, part);
+    sp_json_out_string(begin_part_event(r, names->done, part), names->text, text, size);
+    if (r->said->parts[part].kind == SP_ANSWER_CONTENT) sp_serve_responses_write_logprobs(r, part);
+    if (r->said->parts[part].kind == SP_ANSWER_CALL) {
+        sp_json_out_text(&r->out, "name", r->said->calls[r->said->parts[part].at].name);
+    }
+    end_event(r);
+    if (names->part_done != NULL) tell_content(r, names->part_done, part, false);
+    tell_item(r, "response.output_item.done", part, status, false);
+    r->is_open = false;
+}
+
+void sp_serve_responses_begin(struct sp_serve_reply *r)
+{
+    tell_response(r, "response.created", NULL, NULL);
+    tell_response(r, "response.in_progress", NULL, NULL);
+}
+
+/* Clients that hear of no event for long take the stream for dead. */
+void sp_serve_responses_wait(struct sp_serve_reply *r)
+{
+    tell_response(r, "response.in_progress", NULL, NULL);
+}
+
+void sp_serve_responses_piece(struct sp_serve_reply *r, const struct sp_answer_piece *piece)
+{
+    if (r->said->n_parts > r->n_begun) {
+        end_part(r, "completed");
+        begin_part(r, r->said->n_parts - 1);
+    }
+    if (piece->kind != SP_ANSWER_CALL_BEGUN) tell_delta(r, piece);
+    if (piece->kind == SP_ANSWER_CALL) end_part(r, "completed");
+}
+
+void sp_serve_responses_end(struct sp_serve_reply *r, const struct sp_result *result)
+{
+    bool cut = sp_serve_is_cut(result);
+
+    end_part(r, cut ? "incomplete" : "completed");
+    tell_response(r, cut ? "response.incomplete" : "response.completed", result, NULL);
+}
+
+void sp_serve_responses_broken(struct sp_serve_reply *r, int status, const char *sentence)
+{
+    (void)status;
+    tell_response(r, "response.failed", NULL, sentence);
+}

@@ -1,0 +1,258 @@
+/* The Responses API's conversation: items, of which several make a message. */
+#include "cli/serve/serve_responses.h"
+#include "cli/serve/serve_tools.h"
+
+#include <string.h>
+
+struct input {
+    const struct sp_json *items; /* array */
+    size_t at;                   /* of the next one */
+    struct sp_json_out *out;
+};
+
+/* The next item; NULL behind the last one. */
+static const struct sp_json *next(const struct input *in)
+{
+    return sp_json_at(in->items, in->at);
+}
+
+/* A message may do without its type. */
+static const char *type_of(const struct sp_json *item)
+{
+    const char *type = sp_serve_filled(item, "type");
+
+    return type == NULL && sp_serve_filled(item, "role") != NULL ? "message" : type;
+}
+
+static bool is_of(const struct sp_json *item, const char *type)
+{
+    const char *is = type_of(item);
+
+    return is && strcmp(is, type) == 0;
+}
+
+static bool is_said_by(const struct sp_json *item, const char *role)
+{
+    const char *is = sp_serve_filled(item, "role");
+
+    return is_of(item, "message") && is && strcmp(is, role) == 0;
+}
+
+/* Appends a text or parts, behind a blank line where there is a text already. */
+static enum sp_status append(struct sp_text *to, const struct sp_json *content, struct sp_err *err)
+{
+    enum sp_status st = to->len > 0 ? sp_text_append(to, "\n\n", 2, err) : SP_OK;
+
+    return st ? st : sp_serve_join_content(to, content, err);
+}
+
+static void write_text(struct sp_json_out *out, const char *key, const struct sp_text *text)
+{
+    sp_json_out_string(out, key, text->len > 0 ? text->at : "", text->len);
+}
+
+static void write_message(struct sp_json_out *out, const char *role, const struct sp_text *content)
+{
+    sp_json_out_begin(out, NULL, '{');
+    sp_json_out_text(out, "role", role);
+    write_text(out, "content", content);
+    sp_json_out_end(out, '}');
+}
+
+/* ---- what is said to the model ----------------------------------------------------------------
+ */
+
+/* Instructions, and what system and developer say before anybody else. */
+static enum sp_status write_system(struct input *in, const struct sp_json *instructions,
+                                   struct sp_err *err)
+{
+    struct sp_text text = {0};
+    enum sp_status st = SP_OK;
+
+    if (instructions != NULL && sp_json_kind(instructions) != SP_JSON_STRING) {
+        return sp_fail(err, SP_E_INPUT, "instructions is %s, expected a text",
+                       sp_json_kind_name(sp_json_kind(instructions)));
+    }
+    if (instructions != NULL) st = append(&text, instructions, err);
+    while (!st && (is_said_by(next(in), "system") || is_said_by(next(in), "developer"))) {
+        if ((st = append(&text, sp_json_get(next(in), "content"), err))) {
+            sp_context(err, "input[%zu]", in->at);
+        }
+        in->at++;
+    }
+    if (!st && text.len > 0) write_message(in->out, "system", &text);
+    sp_text_release(&text);
+    return st;
+}
+
+static enum sp_status write_said(struct input *in, struct sp_err *err)
+{
+    static const char *const roles[] = {"user", "system", "developer"};
+    const struct sp_json *item = next(in);
+    struct sp_text text = {0};
+    enum sp_status st;
+
+    for (size_t i = 0; i < sizeof roles / sizeof *roles; i++) {
+        if (!is_said_by(item, roles[i])) continue;
+        st = append(&text, sp_json_get(item, "content"), err);
+        if (!st) write_message(in->out, roles[i], &text);
+        sp_text_release(&text);
+        in->at++;
+        return st;
+    }
+    return sp_fail(err, SP_E_INPUT, "role: expected user, assistant, system or developer");
+}
+
+static enum sp_status write_output(struct input *in, struct sp_err *err)
+{
+    const struct sp_json *item = next(in), *output = sp_json_get(item, "output");
+    struct sp_text text = {0};
+    enum sp_status st;
+
+    if (sp_serve_filled(item, "call_id") == NULL) return sp_fail(err, SP_E_INPUT, "has no call_id");
+    if (output == NULL) return sp_fail(err, SP_E_INPUT, "has no output");
+    if (!(st = append(&text, output, err))) {
+        sp_json_out_begin(in->out, NULL, '{');
+        sp_json_out_text(in->out, "role", "tool");
+        st = sp_json_out_value(in->out, "tool_call_id", sp_json_get(item, "call_id"), err);
+        write_text(in->out, "content", &text);
+        sp_json_out_end(in->out, '}');
+    }
+    sp_text_release(&text);
+    in->at++;
+    return st;
+}
+
+/* ---- what the model said ----------------------------------------------------------------------
+ */
+
+/* A thought stands in its content, or as our own `encrypted_content`; else its summary is all that
+ * is known of it. */
+static enum sp_status append_thought(struct sp_text *to, const struct sp_json *item,
+                                     struct sp_err *err)
+{
+    static const size_t n_mark = sizeof SP_SERVE_THOUGHT_MARK - 1;
+    const struct sp_json *content = sp_json_get(item, "content");
+    size_t size = 0;
+    const char *own = sp_json_to_string(sp_json_get(item, "encrypted_content"), &size);
+    enum sp_status st;
+
+    if (sp_json_len(content) > 0) return append(to, content, err);
+    if (own && size >= n_mark && memcmp(own, SP_SERVE_THOUGHT_MARK, n_mark) == 0) {
+        if (to->len > 0 && (st = sp_text_append(to, "\n\n", 2, err))) return st;
+        return sp_text_append(to, own + n_mark, size - n_mark, err);
+    }
+    return append(to, sp_json_get(item, "summary"), err);
+}
+
+static enum sp_status write_call(struct sp_json_out *out, const struct sp_json *item,
+                                 struct sp_err *err)
+{
+    static const char *const members[] = {"call_id", "name", "arguments"};
+    enum sp_status st;
+
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
+        if (sp_json_kind(sp_json_get(item, members[i])) == SP_JSON_STRING) continue;
+        return sp_fail(err, SP_E_INPUT, "function_call has no %s", members[i]);
+    }
+    sp_json_out_begin(out, NULL, '{');
+    sp_json_out_text(out, "type", "function");
+    st = sp_json_out_value(out, "id", sp_json_get(item, "call_id"), err);
+    sp_json_out_begin(out, "function", '{');
+    if (!st) st = sp_json_out_value(out, "name", sp_json_get(item, "name"), err);
+    if (!st) st = sp_json_out_value(out, "arguments", sp_json_get(item, "arguments"), err);
+    sp_json_out_end(out, '}');
+    sp_json_out_end(out, '}');
+    return st;
+}
+
+/* Thoughts, content and calls, in this order, are one message. */
+static enum sp_status write_answer(struct input *in, struct sp_err *err)
+{
+    struct sp_text thought = {0}, content = {0};
+    enum sp_status st = SP_OK;
+
+    for (; !st && is_of(next(in), "reasoning"); in->at++)
+        st = append_thought(&thought, next(in), err);
+    if (!st && is_said_by(next(in), "assistant")) {
+        st = append(&content, sp_json_get(next(in), "content"), err);
+        in->at++;
+    }
+    sp_json_out_begin(in->out, NULL, '{');
+    sp_json_out_text(in->out, "role", "assistant");
+    write_text(in->out, "content", &content);
+    write_text(in->out, "reasoning_content", &thought);
+    sp_json_out_begin(in->out, "tool_calls", '[');
+    for (; !st && is_of(next(in), "function_call"); in->at++)
+        st = write_call(in->out, next(in), err);
+    sp_json_out_end(in->out, ']');
+    sp_json_out_end(in->out, '}');
+    sp_text_release(&thought);
+    sp_text_release(&content);
+    return st;
+}
+
+/* ---- items ------------------------------------------------------------------------------------
+ */
+
+static enum sp_status write_item(struct input *in, struct sp_err *err)
+{
+    const struct sp_json *item = next(in);
+    const char *type = type_of(item);
+
+    if (sp_json_kind(item) != SP_JSON_OBJECT) return sp_fail(err, SP_E_INPUT, "is no object");
+    if (type == NULL) return sp_fail(err, SP_E_INPUT, "has neither type nor role");
+    if (is_of(item, "reasoning") || is_of(item, "function_call") || is_said_by(item, "assistant")) {
+        return write_answer(in, err);
+    }
+    if (is_of(item, "message")) return write_said(in, err);
+    if (is_of(item, "function_call_output")) return write_output(in, err);
+    return sp_fail(err, SP_E_UNSUPPORTED, "items of type %s are not read here", type);
+}
+
+/* An item that is refused is where `at` was, or the last one before it. */
+static enum sp_status write_items(struct input *in, struct sp_err *err)
+{
+    enum sp_status st = SP_OK;
+
+    while (!st && in->at < sp_json_len(in->items)) {
+        size_t first = in->at;
+        st = write_item(in, err);
+        if (st) sp_context(err, "input[%zu]", in->at > first ? in->at - 1 : first);
+    }
+    return st;
+}
+
+static enum sp_status write_input(struct sp_json_out *out, const struct sp_json *body,
+                                  struct sp_err *err)
+{
+    const struct sp_json *input = sp_json_get(body, "input");
+    struct input in = {.items = input, .out = out};
+    struct sp_text text = {0};
+    enum sp_status st = write_system(&in, sp_json_get(body, "instructions"), err);
+
+    if (st) return st;
+    if (sp_json_kind(input) == SP_JSON_ARRAY && sp_json_len(input) > 0) {
+        return write_items(&in, err);
+    }
+    if (sp_json_kind(input) != SP_JSON_STRING) {
+        return sp_fail(err, SP_E_INPUT, "input is %s, expected a text or an array of items",
+                       input ? "empty or something else" : "missing");
+    }
+    if (!(st = append(&text, input, err))) write_message(out, "user", &text);
+    sp_text_release(&text);
+    return st;
+}
+
+enum sp_status sp_serve_responses_read_input(struct sp_json **messages, const struct sp_json *body,
+                                             struct sp_err *err)
+{
+    struct sp_json_draft draft;
+    enum sp_status st = sp_json_draft_begin(&draft, err);
+
+    if (st) return st;
+    sp_json_out_begin(&draft.out, NULL, '[');
+    st = write_input(&draft.out, body, err);
+    sp_json_out_end(&draft.out, ']');
+    return sp_json_draft_end(messages, &draft, st, err);
+}

@@ -1,0 +1,512 @@
+/* Who answers which path. */
+#include "cli/serve/serve_anthropic.h"
+#include "cli/serve/serve_ollama.h"
+#include "cli/serve/serve_openai.h"
+#include "cli/serve/serve_prompt.h"
+#include "runtime/vector/clock.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A document of a request may take this much: it is read by the client's own thread, beside
+ * others. */
+static const size_t max_tree_bytes = (size_t)256 << 20;
+
+static const char json_type[] = "application/json";
+
+struct exchange {
+    const struct sp_serve *serve;
+    const struct sp_http_request *request;
+    struct sp_http_answer *answer;
+    char *text;
+    size_t size;
+    struct sp_json_out out;
+};
+
+/* Between the two the body is written. */
+static bool open_body(struct exchange *x)
+{
+    x->out = (struct sp_json_out){.file = open_memstream(&x->text, &x->size)};
+    return x->out.file != NULL;
+}
+
+static void close_body(struct exchange *x, int status)
+{
+    bool whole = fclose(x->out.file) == 0;
+
+    x->answer->status = status;
+    x->answer->type = json_type;
+    if (!whole || sp_text_append(&x->answer->body, x->text, x->size, NULL)) x->answer->status = 500;
+    free(x->text);
+}
+
+static bool begins(const struct exchange *x, const char *path)
+{
+    return strncmp(x->request->path, path, strlen(path)) == 0;
+}
+
+/* All requests of Anthropic's API have the header, also those to paths that OpenAI's has too. */
+static bool is_anthropic(const struct exchange *x)
+{
+    return begins(x, "/v1/messages") ||
+           sp_http_header(x->request->connection, "anthropic-version") != NULL;
+}
+
+/* The log says so. */
+static void note(struct exchange *x, const char *sentence)
+{
+    (void)!sp_text_append(&x->answer->about, sentence, strlen(sentence), NULL);
+}
+
+/* An error in the words of the API that was asked; the log has its sentence, too. */
+static void refuse(struct exchange *x, int status, const char *sentence)
+{
+    if (!open_body(x)) return;
+    if (begins(x, "/api/")) {
+        sp_serve_ollama_fail(&x->out, status, sentence);
+    } else if (is_anthropic(x)) {
+        sp_serve_anthropic_fail(&x->out, status, sentence);
+    } else {
+        sp_serve_openai_fail(&x->out, status, sentence);
+    }
+    close_body(x, status);
+    note(x, sentence);
+}
+
+/* The request's JSON, about the model that is served; NULL: it was refused. */
+static struct sp_json *read_body(struct exchange *x)
+{
+    const struct sp_http_request *q = x->request;
+    struct sp_json *body = NULL;
+    struct sp_err err = {0};
+    const char *model = NULL;
+    char sentence[SP_ERR_TEXT];
+
+    if (q->too_large) {
+        refuse(x, 413, "the request's body is too large: at most 16 MiB are read");
+        return NULL;
+    }
+    if (sp_json_parse_within(&body, q->body, q->size, SP_JSON_STRICT, max_tree_bytes, &err)) {
+        refuse(x, sp_serve_status_of(err.status), err.text);
+        return NULL;
+    }
+    if (sp_json_kind(body) != SP_JSON_OBJECT) {
+        refuse(x, 400, "the request's body is no JSON object");
+        goto refused;
+    }
+    if (sp_json_get_string(body, "model", &model, &err)) {
+        refuse(x, 400, err.text);
+        goto refused;
+    }
+    if (model == NULL) (void)!sp_json_get_string(body, "name", &model, NULL); /* as it was once */
+    if (model != NULL && !sp_serve_model_is(&x->serve->model, model)) {
+        snprintf(sentence, sizeof sentence, "model '%.200s' not found: '%s' is served here", model,
+                 x->serve->model.names[0]);
+        refuse(x, 404, sentence);
+        goto refused;
+    }
+    return body;
+refused:
+    sp_json_free(body);
+    return NULL;
+}
+
+/* ---- text -------------------------------------------------------------------------------------
+ */
+
+struct client {
+    const struct sp_serve *serve;
+    struct sp_serve_job job;
+};
+
+static long read_job(void *stream, char *to, size_t size)
+{
+    struct client *c = stream;
+
+    return sp_serve_queue_read(c->serve->queue, &c->job, to, size);
+}
+
+static void release_client(struct client *c)
+{
+    sp_serve_ask_release(&c->job.ask);
+    for (size_t i = 0; i < c->job.n_answers && c->job.answers; i++)
+        sp_text_release(&c->job.answers[i]);
+    free(c->job.answers);
+    sp_text_release(&c->job.out);
+    sp_text_release(&c->job.about);
+    free(c);
+}
+
+static void close_job(void *stream, struct sp_text *about)
+{
+    struct client *c = stream;
+
+    sp_serve_queue_leave(c->serve->queue, &c->job);
+    if (c->job.about.len > 0) {
+        (void)!sp_text_append(about, c->job.about.at, c->job.about.len, NULL);
+    }
+    release_client(c);
+}
+
+/* Waits for the job's turn, and for its answer unless that is a stream. */
+static void attend(struct exchange *x, struct client *c)
+{
+    struct sp_serve_queue *q = x->serve->queue;
+    struct sp_http_answer *a = x->answer;
+    int status = sp_serve_queue_wait(q, &c->job);
+
+    a->stream = c;
+    a->read = read_job;
+    a->close = close_job;
+    a->status = status;
+    a->type = c->job.dialect->stream_type;
+    if (status == 200 && c->job.ask.stream) return;
+    a->type = json_type;
+    if (status == 0 || !sp_serve_queue_wait_end(q, &c->job)) {
+        a->status = 0;
+        return;
+    }
+    a->stream = NULL;
+    a->body = c->job.out;
+    c->job.out = (struct sp_text){0};
+    close_job(c, &a->about);
+}
+
+/* A place for each answer, where they are put together. */
+static enum sp_status take_answers(struct sp_serve_job *job, struct sp_err *err)
+{
+    job->n_answers = sp_serve_ask_n_answers(&job->ask);
+    if (job->dialect->close == NULL) return SP_OK;
+    return sp_new(&job->answers, job->n_answers, sizeof *job->answers, err);
+}
+
+/* Takes the body over. */
+static void generate(struct exchange *x, struct sp_json *body,
+                     const struct sp_serve_dialect *dialect)
+{
+    struct client *c = NULL;
+    struct sp_err err = {0};
+    enum sp_status st;
+    enum sp_serve_entry entry;
+
+    if (sp_new(&c, 1, sizeof *c, NULL)) {
+        sp_json_free(body);
+        return;
+    }
+    c->serve = x->serve;
+    c->job.ask.body = body;
+    c->job.dialect = dialect;
+    c->job.connection = x->request->connection;
+    c->job.asked_at = c->job.looked_at = sp_seconds();
+    st = sp_settings_copy(&c->job.ask.settings, x->serve->generation->settings, &err);
+    if (!st) st = dialect->read(&c->job.ask, x->serve, &err);
+    if (!st) st = take_answers(&c->job, &err);
+    if (st) {
+        refuse(x, sp_serve_status_of(st), err.text);
+        goto refused;
+    }
+    entry = sp_serve_queue_put(x->serve->queue, &c->job);
+    if (entry == SP_SERVE_IN) {
+        attend(x, c);
+        return;
+    }
+    refuse(x, 503,
+           entry == SP_SERVE_FULL ? "too many requests wait already, try again later"
+                                  : "the server is stopping");
+    x->answer->retry = entry == SP_SERVE_FULL;
+refused:
+    release_client(c);
+}
+
+static void anthropic(struct exchange *x)
+{
+    static const char sentence[] = "thread: no conversation is kept here";
+    struct sp_json *body = read_body(x);
+
+    if (body == NULL) return;
+    if (sp_json_get(body, "thread") == NULL) {
+        generate(x, body, &sp_serve_anthropic);
+        return;
+    }
+    sp_json_free(body);
+    if (!open_body(x)) return;
+    sp_serve_anthropic_refuse_thread(&x->out, sentence);
+    close_body(x, 400);
+    note(x, sentence);
+}
+
+static void openai_chat(struct exchange *x)
+{
+    struct sp_json *body = read_body(x);
+
+    if (body != NULL) generate(x, body, &sp_serve_openai_chat);
+}
+
+static void openai_text(struct exchange *x)
+{
+    struct sp_json *body = read_body(x);
+
+    if (body != NULL) generate(x, body, &sp_serve_openai_text);
+}
+
+static void openai_responses(struct exchange *x)
+{
+    struct sp_json *body = read_body(x);
+
+    if (body != NULL) generate(x, body, &sp_serve_responses);
+}
+
+static void ollama(struct exchange *x, bool chat)
+{
+    struct sp_json *body = read_body(x);
+
+    if (body == NULL) return;
+    if (!open_body(x)) {
+        sp_json_free(body);
+        return;
+    }
+    if (sp_serve_ollama_loads(&x->out, x->serve, body, chat)) {
+        close_body(x, 200);
+        sp_json_free(body);
+        return;
+    }
+    fclose(x->out.file);
+    free(x->text);
+    generate(x, body, chat ? &sp_serve_ollama_chat : &sp_serve_ollama_text);
+}
+
+static void ollama_chat(struct exchange *x)
+{
+    ollama(x, true);
+}
+
+static void ollama_text(struct exchange *x)
+{
+    ollama(x, false);
+}
+
+/* ---- lists ------------------------------------------------------------------------------------
+ */
+
+static void say(struct exchange *x, const char *text)
+{
+    x->answer->status = 200;
+    x->answer->type = "text/plain; charset=utf-8";
+    if (sp_text_append(&x->answer->body, text, strlen(text), NULL)) x->answer->status = 500;
+}
+
+static void root(struct exchange *x)
+{
+    say(x, "spectool is running");
+}
+
+static bool open_object(struct exchange *x)
+{
+    if (!open_body(x)) return false;
+    sp_json_out_begin(&x->out, NULL, '{');
+    return true;
+}
+
+static void close_object(struct exchange *x)
+{
+    sp_json_out_end(&x->out, '}');
+    close_body(x, 200);
+}
+
+static void health(struct exchange *x)
+{
+    if (!open_object(x)) return;
+    sp_json_out_text(&x->out, "status", "ok");
+    close_object(x);
+}
+
+/* Clients ask whether ollama is new enough for them: the release whose API these answers follow,
+ * with thoughts (0.9), calls of tools in streams (0.8) and forms (0.5). */
+static const char ollama_version[] = "0.9.0";
+
+static void version(struct exchange *x)
+{
+    if (!open_object(x)) return;
+    sp_json_out_text(&x->out, "version", ollama_version);
+    sp_json_out_text(&x->out, "spectool", x->serve->version);
+    close_object(x);
+}
+
+static void tags(struct exchange *x)
+{
+    if (!open_object(x)) return;
+    sp_serve_model_tags(&x->out, &x->serve->model, false);
+    close_object(x);
+}
+
+static void loaded(struct exchange *x)
+{
+    if (!open_object(x)) return;
+    sp_serve_model_tags(&x->out, &x->serve->model, true);
+    close_object(x);
+}
+
+static void show(struct exchange *x)
+{
+    struct sp_json *body = read_body(x);
+
+    if (body == NULL || !open_object(x)) goto done;
+    sp_serve_model_show(&x->out, &x->serve->model);
+    close_object(x);
+done:
+    sp_json_free(body);
+}
+
+static void models(struct exchange *x)
+{
+    if (!open_object(x)) return;
+    if (is_anthropic(x)) {
+        sp_serve_model_anthropic_list(&x->out, &x->serve->model);
+    } else {
+        sp_serve_model_list(&x->out, &x->serve->model);
+    }
+    close_object(x);
+}
+
+/* /v1/models/NAME */
+static void model(struct exchange *x)
+{
+    const char *name = x->request->path + strlen("/v1/models/");
+
+    if (!sp_serve_model_is(&x->serve->model, name)) {
+        refuse(x, 404, "no such model is served here, GET /v1/models lists them");
+        return;
+    }
+    if (!open_object(x)) return;
+    if (is_anthropic(x)) {
+        sp_serve_model_anthropic_entry(&x->out, &x->serve->model);
+    } else {
+        sp_serve_model_entry(&x->out, &x->serve->model);
+    }
+    close_object(x);
+}
+
+/* How many tokens the prompt of a conversation has. */
+static void count_tokens(struct exchange *x)
+{
+    struct sp_serve_ask ask = {.body = read_body(x)};
+    struct sp_err err = {0};
+    size_t n = 0;
+    enum sp_status st;
+
+    if (ask.body == NULL) return;
+    st = sp_serve_anthropic_read_prompt(&ask, x->serve, &err);
+    if (!st) st = sp_serve_prompt_count(&n, x->serve, &ask, &err);
+    if (st) {
+        refuse(x, sp_serve_status_of(st), err.text);
+    } else if (open_object(x)) {
+        sp_json_out_u64(&x->out, "input_tokens", n);
+        close_object(x);
+    }
+    sp_serve_ask_release(&ask);
+}
+
+/* Paths of the APIs that would need something else than one packed file. */
+static void missing(struct exchange *x)
+{
+    char sentence[160];
+
+    snprintf(sentence, sizeof sentence, "%.100s is not supported by spectool", x->request->path);
+    refuse(x, 501, sentence);
+}
+
+/* ---- routes -----------------------------------------------------------------------------------
+ */
+
+static const struct route {
+    const char *method; /* NULL: any */
+    const char *path;   /* with a slash at the end: what begins so, and goes on */
+    void (*answer)(struct exchange *x);
+} routes[] = {
+    {"GET", "/", root},
+    {"GET", "/health", health},
+    {"GET", "/v1/models", models},
+    {"GET", "/v1/models/", model},
+    {"POST", "/v1/messages", anthropic},
+    {"POST", "/v1/messages/count_tokens", count_tokens},
+    {NULL, "/v1/messages/batches", missing},
+    {NULL, "/v1/messages/batches/", missing},
+    {NULL, "/v1/complete", missing},
+    {"POST", "/v1/chat/completions", openai_chat},
+    {"POST", "/v1/completions", openai_text},
+    {"POST", "/v1/responses", openai_responses},
+    {NULL, "/v1/responses/", missing},
+    {NULL, "/v1/embeddings", missing},
+    {NULL, "/v1/images/", missing},
+    {NULL, "/v1/audio/", missing},
+    {NULL, "/v1/moderations", missing},
+    {NULL, "/v1/files", missing},
+    {"GET", "/api/version", version},
+    {"GET", "/api/tags", tags},
+    {"GET", "/api/ps", loaded},
+    {"POST", "/api/show", show},
+    {"POST", "/api/chat", ollama_chat},
+    {"POST", "/api/generate", ollama_text},
+    {NULL, "/api/embed", missing},
+    {NULL, "/api/embeddings", missing},
+    {NULL, "/api/pull", missing},
+    {NULL, "/api/push", missing},
+    {NULL, "/api/create", missing},
+    {NULL, "/api/copy", missing},
+    {NULL, "/api/delete", missing},
+    {NULL, "/api/blobs/", missing},
+};
+
+static bool matches(const struct route *route, const char *path)
+{
+    size_t len = strlen(route->path);
+
+    if (len > 1 && route->path[len - 1] == '/') {
+        return strncmp(path, route->path, len) == 0 && path[len] != '\0';
+    }
+    return strcmp(path, route->path) == 0;
+}
+
+/* GET stands for HEAD, too. */
+static bool allows(const struct route *route, const char *method)
+{
+    if (route->method == NULL || strcmp(route->method, method) == 0) return true;
+    return strcmp(route->method, "GET") == 0 && strcmp(method, "HEAD") == 0;
+}
+
+static void dispatch(struct exchange *x)
+{
+    const struct sp_http_request *q = x->request;
+    const struct route *other = NULL;
+
+    for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
+        if (!matches(&routes[i], q->path)) continue;
+        if (allows(&routes[i], q->method)) {
+            routes[i].answer(x);
+            return;
+        }
+        other = &routes[i];
+    }
+    if (other == NULL) {
+        refuse(x, 404, "there is nothing at this path");
+        return;
+    }
+    x->answer->allow = strcmp(other->method, "GET") == 0 ? "GET, HEAD" : "POST";
+    refuse(x, 405, "the path takes another method");
+}
+
+void sp_serve_handle(void *context, const struct sp_http_request *request,
+                     struct sp_http_answer *answer)
+{
+    struct exchange x = {.serve = context, .request = request, .answer = answer};
+
+    answer->cors = x.serve->cors;
+    if (sp_serve_is_foreign(x.serve, request)) {
+        refuse(&x, 403, "not for this host or origin, --cors names the one that may ask");
+    } else if (strcmp(request->method, "OPTIONS") == 0 && x.serve->cors != NULL) {
+        answer->status = 204;
+    } else {
+        dispatch(&x);
+    }
+}

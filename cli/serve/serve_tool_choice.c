@@ -1,0 +1,94 @@
+/* Which tools a client wants called; in OpenAI's words: tool_choice, parallel_tool_calls, and
+ * strict. https://platform.openai.com/docs/api-reference/chat/create */
+#include "cli/serve/serve_request.h"
+
+#include <string.h>
+
+static const struct sp_json *function_of(const struct sp_json *tool)
+{
+    const struct sp_json *function = sp_json_get(tool, "function");
+
+    return function ? function : tool;
+}
+
+static enum sp_status read_strict(struct sp_serve_ask *ask, struct sp_err *err)
+{
+    enum sp_status st;
+
+    for (size_t i = 0; i < sp_json_len(ask->tools); i++) {
+        bool strict = false;
+        if ((st = sp_json_get_bool(function_of(sp_json_at(ask->tools, i)), "strict", &strict,
+                                   err))) {
+            sp_context(err, "tools[%zu]", i);
+            return st;
+        }
+        ask->hold_calls = ask->hold_calls || strict;
+    }
+    return SP_OK;
+}
+
+static enum sp_status find_function(struct sp_serve_ask *ask, const char *name, struct sp_err *err)
+{
+    for (size_t i = 0; i < sp_json_len(ask->tools); i++) {
+        const struct sp_json *function = function_of(sp_json_at(ask->tools, i));
+        const char *is = sp_json_to_string(sp_json_get(function, "name"), NULL);
+        if (is && strcmp(is, name) == 0) ask->function = name;
+    }
+    if (ask->function) return SP_OK;
+    return sp_fail(err, SP_E_INPUT, "tool_choice: none of the tools is called %s", name);
+}
+
+enum sp_status sp_serve_choose(struct sp_serve_ask *ask, const struct sp_serve_wanted_calls *wanted,
+                               struct sp_err *err)
+{
+    enum sp_status st;
+
+    ask->must_call = wanted->must;
+    ask->one_call = wanted->one || wanted->function;
+    if (wanted->none) ask->tools = NULL;
+    if (wanted->function && (st = find_function(ask, wanted->function, err))) return st;
+    if (wanted->must && ask->tools == NULL) {
+        return sp_fail(err, SP_E_INPUT, "tool_choice: there are no tools");
+    }
+    ask->hold_calls = wanted->must;
+    return read_strict(ask, err);
+}
+
+/* A text, or {"type": "function", "function": {"name": ...}}, or with the name beside the type. */
+static enum sp_status read_choice(struct sp_serve_wanted_calls *wanted,
+                                  const struct sp_json *choice, struct sp_err *err)
+{
+    const char *text = sp_json_to_string(choice, NULL);
+    const char *type = sp_json_to_string(sp_json_get(choice, "type"), NULL);
+    const char *name = sp_json_to_string(sp_json_get(function_of(choice), "name"), NULL);
+
+    if (choice == NULL || (text && strcmp(text, "auto") == 0)) return SP_OK;
+    if (text && strcmp(text, "none") == 0) {
+        wanted->none = true;
+    } else if (text && strcmp(text, "required") == 0) {
+        wanted->must = true;
+    } else if (type && strcmp(type, "function") == 0 && name) {
+        wanted->must = true;
+        wanted->function = name;
+    } else {
+        return sp_fail(err, SP_E_UNSUPPORTED,
+                       "tool_choice: expected \"auto\", \"none\", \"required\", or an object of "
+                       "type \"function\" that names one");
+    }
+    return SP_OK;
+}
+
+enum sp_status sp_serve_openai_read_choice(struct sp_serve_ask *ask, const struct sp_json *choice,
+                                           struct sp_err *err)
+{
+    struct sp_serve_wanted_calls wanted = {.none = false};
+    bool parallel = true;
+    enum sp_status st;
+
+    if ((st = sp_json_get_bool(ask->body, "parallel_tool_calls", &parallel, err)) ||
+        (st = read_choice(&wanted, choice, err))) {
+        return st;
+    }
+    wanted.one = !parallel;
+    return sp_serve_choose(ask, &wanted, err);
+}

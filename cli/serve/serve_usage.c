@@ -1,0 +1,45 @@
+#include "cli/serve/serve_usage.h"
+
+#include <stdio.h>
+
+void sp_serve_totals_add(struct sp_serve_totals *totals, const struct sp_result *r,
+                         const struct sp_said *said, bool first)
+{
+    if (first) {
+        totals->n_prompt += r->n_prompt;
+        totals->n_reused += r->n_reused;
+    }
+    totals->n_ids += r->n_ids;
+    totals->n_thought += sp_said_n_thought_tokens(said);
+    totals->drafted += r->drafted;
+    totals->accepted += r->accepted;
+}
+
+/* Of the tokens behind the first one, which comes with the prompt. */
+static double rate(const struct sp_result *r)
+{
+    double seconds = r->draft_seconds + r->verify_seconds + r->plain_seconds;
+
+    return seconds > 0 && r->n_ids > 0 ? (double)(r->n_ids - 1) / seconds : 0;
+}
+
+/* There is no one rate of several answers, and no one end. */
+const char *sp_serve_totals_describe(char text[SP_TOTALS_TEXT], const struct sp_serve_totals *t,
+                                     size_t n, const struct sp_result *last)
+{
+    char how[64], accepted[64] = "", stop[32] = "";
+
+    if (n == 1) {
+        snprintf(how, sizeof how, ", %.1f tokens/s", rate(last));
+        snprintf(stop, sizeof stop, ", %s", sp_stop_name(last->stop));
+    } else {
+        snprintf(how, sizeof how, " in %zu answers", n);
+    }
+    if (t->drafted > 0) {
+        snprintf(accepted, sizeof accepted, ", %zu of %zu guesses accepted", t->accepted,
+                 t->drafted);
+    }
+    snprintf(text, SP_TOTALS_TEXT, "%zu (%zu cached) + %zu tokens%s%s%s", t->n_prompt, t->n_reused,
+             t->n_ids, how, accepted, stop);
+    return text;
+}

@@ -1,0 +1,23 @@
+/* The figures of all answers to a request. */
+#ifndef SP_CLI_SERVE_SERVE_USAGE_H
+#define SP_CLI_SERVE_SERVE_USAGE_H
+
+#include "cli/chat/message.h"
+#include "runtime/spectool.h"
+
+/* Tokens. Those of a prompt are counted once. */
+struct sp_serve_totals {
+    size_t n_prompt, n_reused, n_ids, n_thought, drafted, accepted;
+};
+
+/* Adds those of an answer. first: to its prompt. */
+void sp_serve_totals_add(struct sp_serve_totals *totals, const struct sp_result *result,
+                         const struct sp_said *said, bool first);
+
+/* What the log says of n answers, the last of which is this one; returns `text`. */
+enum { SP_TOTALS_TEXT = 240 };
+const char *sp_serve_totals_describe(char text[SP_TOTALS_TEXT],
+                                     const struct sp_serve_totals *totals, size_t n,
+                                     const struct sp_result *last);
+
+#endif

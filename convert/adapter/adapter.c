@@ -1,0 +1,417 @@
+#include "convert/adapter/adapter.h"
+
+#include "format/model/family.h"
+#include "format/base/file.h"
+#include "format/base/hash.h"
+#include "format/base/mem.h"
+#include "format/tokenizer/regex.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MAX_CONFIG = 16 << 20,
+    READ_SIZE = 1 << 20, /* bytes hashed at a time */
+};
+
+static const char config_name[] = "adapter_config.json";
+
+/* ---- files ---- */
+
+static bool ends_with(const char *s, const char *end)
+{
+    size_t n = strlen(s), m = strlen(end);
+
+    return n >= m && strcmp(s + n - m, end) == 0;
+}
+
+/* What there is in place of the tensors that are looked for, for a message. */
+static enum sp_status fail_without_tensors(const char *folder, struct sp_err *err)
+{
+    static const char *const others[] = {"adapter_model.bin", "adapters.npz"};
+
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        char *path = NULL;
+        enum sp_status st;
+        bool there;
+
+        if ((st = sp_file_join(&path, folder, others[i], err))) return st;
+        there = sp_file_exists(path);
+        free(path);
+        if (!there) continue;
+        return sp_fail(err, SP_E_UNSUPPORTED,
+                       "%s: its tensors are in %s, expected adapter_model.safetensors or "
+                       "adapters.safetensors",
+                       folder, others[i]);
+    }
+    return sp_fail(err, SP_E_INPUT,
+                   "%s: no adapter_model.safetensors (PEFT) and no adapters.safetensors (mlx-lm) "
+                   "in it",
+                   folder);
+}
+
+/* *out = the tensors' file of a folder, owned by the caller. */
+static enum sp_status find_tensors(char **out, const char *folder, struct sp_err *err)
+{
+    static const char *const names[] = {"adapter_model.safetensors", "adapters.safetensors"};
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        char *path = NULL;
+        enum sp_status st;
+
+        if ((st = sp_file_join(&path, folder, names[i], err))) return st;
+        if (sp_file_exists(path)) {
+            *out = path;
+            return SP_OK;
+        }
+        free(path);
+    }
+    return fail_without_tensors(folder, err);
+}
+
+static enum sp_status check_file(const char *path, struct sp_err *err)
+{
+    struct sp_file *file = NULL;
+    char magic[4] = {0};
+    enum sp_status st;
+
+    if ((st = sp_file_open(&file, path, err))) return st;
+    if (sp_file_size(file) >= sizeof magic) {
+        st = sp_file_read_at(file, 0, magic, sizeof magic, err);
+    }
+    sp_file_close(file);
+    if (st) return st;
+    if (memcmp(magic, "GGUF", sizeof magic) == 0) {
+        return sp_fail(err, SP_E_UNSUPPORTED,
+                       "%s: a GGUF file, expected an adapter of PEFT or mlx-lm", path);
+    }
+    if (ends_with(path, ".safetensors")) return SP_OK;
+    return sp_fail(err, SP_E_INPUT, "%s: expected an adapter's folder or its .safetensors file",
+                   path);
+}
+
+/* The folder that a file is in; owned by the caller. */
+static enum sp_status folder_of(char **out, const char *path, struct sp_err *err)
+{
+    const char *slash = strrchr(path, '/');
+    size_t size = slash == NULL ? 0 : slash == path ? 1 : (size_t)(slash - path);
+
+    return sp_copy_text(out, path, size, err);
+}
+
+static enum sp_status read_config(struct sp_adapter *a, const char *folder, struct sp_err *err)
+{
+    enum sp_status st;
+    char *path = NULL, *text = NULL;
+    size_t size;
+
+    if ((st = sp_file_join(&path, folder, config_name, err))) return st;
+    if (!sp_file_exists(path)) {
+        st = sp_fail(err, SP_E_INPUT, "%s: no %s beside it", a->path, config_name);
+        goto done;
+    }
+    if ((st = sp_file_read_text(&text, &size, path, MAX_CONFIG, err))) goto done;
+    if ((st = sp_adapter_config_parse(&a->config, text, size, err))) sp_context(err, "%s", path);
+done:
+    free(text);
+    free(path);
+    return st;
+}
+
+static enum sp_status digest_file(uint64_t *out, const char *path, struct sp_err *err)
+{
+    struct sp_file *file = NULL;
+    struct sp_hash *hash = NULL;
+    uint8_t *bytes = NULL;
+    enum sp_status st;
+
+    if ((st = sp_file_open(&file, path, err))) goto done;
+    if ((st = sp_hash_new(&hash, err)) || (st = sp_new(&bytes, READ_SIZE, 1, err))) goto done;
+    for (uint64_t at = 0; at < sp_file_size(file);) {
+        uint64_t left = sp_file_size(file) - at;
+        size_t n = left < READ_SIZE ? (size_t)left : READ_SIZE;
+
+        if ((st = sp_file_read_at(file, at, bytes, n, err))) goto done;
+        sp_hash_update(hash, bytes, n);
+        at += n;
+    }
+    *out = sp_hash_digest(hash);
+done:
+    free(bytes);
+    sp_hash_free(hash);
+    sp_file_close(file);
+    return st;
+}
+
+/* ---- tensors by module ---- */
+
+enum part { PART_A, PART_B, PART_MAGNITUDES, PART_BIAS };
+
+/* How a tensor's name ends, and what it then is. */
+static const struct ending {
+    enum sp_adapter_format format;
+    const char *end;
+    enum part part;
+    bool embeds;
+} endings[] = {
+    {SP_ADAPTER_PEFT, ".lora_A.weight", PART_A, false},
+    {SP_ADAPTER_PEFT, ".lora_B.weight", PART_B, false},
+    {SP_ADAPTER_PEFT, ".lora_embedding_A", PART_A, true},
+    {SP_ADAPTER_PEFT, ".lora_embedding_B", PART_B, true},
+    {SP_ADAPTER_PEFT, ".lora_magnitude_vector", PART_MAGNITUDES, false},
+    {SP_ADAPTER_PEFT, ".lora_magnitude_vector.weight", PART_MAGNITUDES, false},
+    {SP_ADAPTER_PEFT, ".lora_B.bias", PART_BIAS, false},
+    {SP_ADAPTER_MLX, ".lora_a", PART_A, false},
+    {SP_ADAPTER_MLX, ".lora_b", PART_B, false},
+    {SP_ADAPTER_MLX, ".m", PART_MAGNITUDES, false},
+};
+
+/* Its row of the table; NULL: a tensor of the model, changed whole. */
+static const struct ending *find_ending(enum sp_adapter_format format, const char *name)
+{
+    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
+        if (endings[i].format == format && ends_with(name, endings[i].end)) return &endings[i];
+    }
+    return NULL;
+}
+
+/* PEFT wraps the model twice. */
+static const char *inner_name(const struct sp_adapter *a, const char *name)
+{
+    static const char prefix[] = "base_model.model.";
+
+    if (a->config.format != SP_ADAPTER_PEFT) return name;
+    return strncmp(name, prefix, sizeof prefix - 1) ? name : name + sizeof prefix - 1;
+}
+
+/* A tensor, and the module that its name tells of. */
+struct entry {
+    const struct sp_safetensor *tensor;
+    const char *module; /* not terminated */
+    size_t len;
+    const struct ending *ending;
+};
+
+static int compare_entries(const void *a, const void *b)
+{
+    const struct entry *x = a, *y = b;
+    int order = memcmp(x->module, y->module, x->len < y->len ? x->len : y->len);
+
+    return order ? order : (x->len > y->len) - (x->len < y->len);
+}
+
+/* A whole tensor may be named as the wrapper has it: X.base_layer.weight, or
+ * X.modules_to_save.weight. */
+static enum sp_status add_whole(struct sp_adapter *a, const struct sp_safetensor *t,
+                                struct sp_err *err)
+{
+    static const char *const wrappers[] = {".base_layer.", ".modules_to_save."};
+    struct sp_adapter_whole *w;
+    enum sp_status st;
+
+    if (strstr(t->name, ".lora_")) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "tensor \"%s\": not one of a LoRA adapter's",
+                       t->name);
+    }
+    st = sp_grow(&a->wholes, &a->cap_wholes, a->n_wholes + 1, sizeof *a->wholes, err);
+    if (st) return st;
+    w = &a->wholes[a->n_wholes];
+    *w = (struct sp_adapter_whole){.tensor = t};
+    st = sp_copy_text(&w->name, inner_name(a, t->name), strlen(inner_name(a, t->name)), err);
+    if (st) return st;
+    a->n_wholes++;
+    for (size_t i = 0; i < sizeof wrappers / sizeof wrappers[0]; i++) {
+        char *at = strstr(w->name, wrappers[i]);
+        if (at) memmove(at, at + strlen(wrappers[i]) - 1, strlen(at + strlen(wrappers[i])) + 2);
+    }
+    return SP_OK;
+}
+
+static enum sp_status take(struct sp_adapter_product *p, const struct entry *e, struct sp_err *err)
+{
+    const struct sp_safetensor **slot = NULL;
+
+    switch (e->ending->part) {
+    case PART_A:
+        slot = &p->a;
+        break;
+    case PART_B:
+        slot = &p->b;
+        break;
+    case PART_MAGNITUDES:
+        slot = &p->magnitudes;
+        break;
+    case PART_BIAS:
+        slot = &p->bias;
+        break;
+    }
+    if (*slot) {
+        return sp_fail(err, SP_E_INPUT, "tensors \"%s\" and \"%s\" are for the same thing",
+                       (*slot)->name, e->tensor->name);
+    }
+    *slot = e->tensor;
+    if (e->ending->embeds) p->embeds = true;
+    return SP_OK;
+}
+
+/* A module of n tensors. */
+static enum sp_status add_product(struct sp_adapter *a, const struct entry *entries, size_t n,
+                                  struct sp_err *err)
+{
+    struct sp_adapter_product *p;
+    enum sp_status st;
+
+    st = sp_grow(&a->products, &a->cap_products, a->n_products + 1, sizeof *a->products, err);
+    if (st) return st;
+    p = &a->products[a->n_products];
+    *p = (struct sp_adapter_product){0};
+    if ((st = sp_copy_text(&p->module, entries->module, entries->len, err))) return st;
+    a->n_products++;
+    for (size_t i = 0; i < n; i++) {
+        if ((st = take(p, &entries[i], err))) return st;
+    }
+    p->experts = a->config.format == SP_ADAPTER_MLX && p->a && p->a->rank == 3;
+    if (p->a == NULL || p->b == NULL) {
+        return sp_fail(err, SP_E_INPUT, "tensor \"%s\" is there without the %s of its product",
+                       entries->tensor->name, p->a ? "second factor" : "first factor");
+    }
+    if (a->config.has_magnitudes != (p->magnitudes != NULL)) {
+        return sp_fail(err, SP_E_INPUT, "module %s %s", p->module,
+                       p->magnitudes ? "has magnitudes (DoRA), but its config says nothing of them"
+                                     : "has no magnitudes, though its config says DoRA");
+    }
+    if (p->magnitudes && p->embeds) {
+        return sp_fail(err, SP_E_UNSUPPORTED,
+                       "tensor \"%s\": DoRA of an embedding is not supported", p->magnitudes->name);
+    }
+    return SP_OK;
+}
+
+static enum sp_status group(struct sp_adapter *a, struct entry *entries, struct sp_err *err)
+{
+    size_t n_all, n = 0;
+    const struct sp_safetensor *all = sp_safetensors_tensors(a->file, &n_all);
+    enum sp_status st;
+
+    for (size_t i = 0; i < n_all; i++) {
+        const struct ending *ending = find_ending(a->config.format, all[i].name);
+        const char *inner = inner_name(a, all[i].name);
+
+        if (sp_source_is_skipped(inner)) {
+            a->n_skipped++;
+        } else if (ending == NULL) {
+            if ((st = add_whole(a, &all[i], err))) return st;
+        } else if (strlen(inner) > strlen(ending->end)) {
+            entries[n++] =
+                (struct entry){&all[i], inner, strlen(inner) - strlen(ending->end), ending};
+        } else {
+            return sp_fail(err, SP_E_INPUT, "tensor \"%s\" is of no module", all[i].name);
+        }
+    }
+    if (n > 1) qsort(entries, n, sizeof *entries, compare_entries);
+    for (size_t i = 0, end; i < n; i = end) {
+        for (end = i + 1; end < n && compare_entries(&entries[i], &entries[end]) == 0;)
+            end++;
+        if ((st = add_product(a, &entries[i], end - i, err))) return st;
+    }
+    if (a->n_products + a->n_wholes) return SP_OK;
+    return sp_fail(err, SP_E_INPUT, "no tensors");
+}
+
+/* What its config says of every product. */
+static enum sp_status find_scales(struct sp_adapter *a, struct sp_err *err)
+{
+    struct sp_matcher *matcher = NULL;
+    enum sp_status st;
+
+    if ((st = sp_matcher_open(&matcher, err))) return st;
+    for (size_t i = 0; i < a->n_products && !st; i++) {
+        struct sp_adapter_product *p = &a->products[i];
+
+        st = sp_adapter_config_find(&p->rank, &p->scale, &a->config, p->module, matcher, err);
+    }
+    sp_matcher_close(matcher);
+    return st;
+}
+
+static enum sp_status read_tensors(struct sp_adapter *a, struct sp_err *err)
+{
+    struct entry *entries = NULL;
+    enum sp_status st;
+    size_t n;
+
+    if ((st = sp_safetensors_open(&a->file, a->path, NULL, err))) return st;
+    (void)sp_safetensors_tensors(a->file, &n);
+    if ((st = sp_new(&entries, n, sizeof *entries, err))) return st;
+    st = group(a, entries, err);
+    free(entries);
+    if (!st) st = find_scales(a, err);
+    if (st) sp_context(err, "%s", a->path);
+    return st;
+}
+
+enum sp_status sp_adapter_open(struct sp_adapter *out, const char *path, struct sp_err *err)
+{
+    struct sp_adapter a = {0};
+    char *folder = NULL;
+    enum sp_status st;
+
+    *out = a;
+    if (!sp_file_exists(path)) {
+        st = sp_fail(err, SP_E_INPUT,
+                     "%s: nothing there, expected an adapter's folder or its .safetensors file",
+                     path);
+        goto done;
+    }
+    if (sp_file_is_folder(path)) {
+        if ((st = sp_copy_text(&folder, path, strlen(path), err))) goto done;
+        if ((st = find_tensors(&a.path, folder, err))) goto done;
+    } else {
+        if ((st = check_file(path, err)) || (st = folder_of(&folder, path, err))) goto done;
+        if ((st = sp_copy_text(&a.path, path, strlen(path), err))) goto done;
+    }
+    if ((st = read_config(&a, folder, err)) || (st = read_tensors(&a, err))) goto done;
+    if ((st = digest_file(&a.digest, a.path, err))) goto done;
+    *out = a;
+    a = (struct sp_adapter){0};
+done:
+    free(folder);
+    sp_adapter_release(&a);
+    return st;
+}
+
+void sp_adapter_release(struct sp_adapter *adapter)
+{
+    for (size_t i = 0; i < adapter->n_products; i++)
+        free(adapter->products[i].module);
+    for (size_t i = 0; i < adapter->n_wholes; i++)
+        free(adapter->wholes[i].name);
+    free(adapter->products);
+    free(adapter->wholes);
+    sp_adapter_config_release(&adapter->config);
+    sp_safetensors_close(adapter->file);
+    free(adapter->path);
+    *adapter = (struct sp_adapter){0};
+}
+
+/* Rows of W are a matrix's outputs, or an embedding's tokens. As stored:
+ *
+ *            matrix                        embedding
+ *   PEFT     b [rows][rank] a [rank][cols] a [rank][rows] b [cols][rank]
+ *   mlx-lm   b [rank][rows] a [cols][rank] a [rows][rank] b [rank][cols]
+ *   experts  b [..][rows][rank] a [..][rank][cols] */
+struct sp_adapter_factors sp_adapter_factors(const struct sp_adapter *adapter,
+                                             const struct sp_adapter_product *product)
+{
+    bool mlx = adapter->config.format == SP_ADAPTER_MLX;
+    struct sp_adapter_factors f = {
+        .left = product->embeds ? product->a : product->b,
+        .right = product->embeds ? product->b : product->a,
+        .transposed = mlx != product->embeds && !product->experts,
+    };
+
+    if (f.left->rank == (product->experts ? 3 : 2)) {
+        f.rank = f.left->shape[f.transposed ? 0 : f.left->rank - 1];
+    }
+    return f;
+}

@@ -1,0 +1,389 @@
+/* Finding the places of an adapter's changes. The changing itself is in merge_rows.c. */
+#include "convert/adapter/merge.h"
+
+#include "format/base/mem.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NAME_SIZE = 512 };
+
+/* A piece by the name of what it is cut from. */
+struct place {
+    const char *name; /* without prefix */
+    size_t piece;     /* number */
+    const struct sp_source_tensor *tensor;
+};
+
+struct placing {
+    struct sp_merge *merge;
+    const struct sp_specs *specs;
+    const struct sp_source_tensor *tensors; /* by name */
+    size_t n_tensors;
+    struct place *places; /* by name */
+    size_t n_places;
+    struct sp_err *err;
+};
+
+/* ---- names ---- */
+
+/* What wrappers and multimodal models put in front differs from one checkpoint of a model to the
+ * next. */
+static const char *without_prefix(const char *name)
+{
+    static const char *const prefixes[] = {"model.", "language_model.", "backbone."};
+
+    for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0];) {
+        size_t n = strlen(prefixes[i]);
+        bool here = strncmp(name, prefixes[i], n) == 0;
+        if (here) name += n;
+        i = here ? 0 : i + 1;
+    }
+    return name;
+}
+
+static bool is_table(const char *bare)
+{
+    static const char *const names[] = {"embed_tokens", "embeddings", "lm_head"};
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        size_t n = strlen(names[i]);
+        if (strncmp(bare, names[i], n) == 0 && (bare[n] == '\0' || bare[n] == '.')) return true;
+    }
+    return false;
+}
+
+bool sp_merge_touches_tables(const struct sp_adapter *adapter)
+{
+    for (size_t i = 0; i < adapter->n_products; i++) {
+        if (is_table(without_prefix(adapter->products[i].module))) return true;
+    }
+    for (size_t i = 0; i < adapter->n_wholes; i++) {
+        if (is_table(without_prefix(adapter->wholes[i].name))) return true;
+    }
+    return false;
+}
+
+static int compare_tensors(const void *a, const void *b)
+{
+    const struct sp_source_tensor *x = a, *y = b;
+
+    return strcmp(x->name, y->name);
+}
+
+static int compare_places(const void *a, const void *b)
+{
+    const struct place *x = a, *y = b;
+    int order = strcmp(x->name, y->name);
+
+    return order ? order : (x->piece > y->piece) - (x->piece < y->piece);
+}
+
+/* Of embedding and output matrix the name here counts: either may be cut from the other's tensor.
+ */
+static enum sp_status list_places(struct placing *p)
+{
+    enum sp_status st;
+
+    st = sp_new(&p->places, p->specs->n_pieces, sizeof *p->places, p->err);
+    if (st) return st;
+    for (size_t s = 0; s < p->specs->n_specs; s++) {
+        const struct sp_tensor_spec *spec = &p->specs->specs[s];
+        bool table = spec->role == SP_ROLE_EMBEDDING || spec->role == SP_ROLE_HEAD;
+
+        for (size_t i = spec->first_piece; i < spec->first_piece + spec->n_pieces; i++) {
+            struct sp_source_tensor key = {.name = p->specs->pieces[i].source};
+            struct place *place = &p->places[p->n_places++];
+
+            place->piece = i;
+            place->name = table ? spec->name : without_prefix(key.name);
+            place->tensor = bsearch(&key, p->tensors, p->n_tensors, sizeof key, compare_tensors);
+            if (place->tensor == NULL) {
+                return sp_fail(p->err, SP_E_BUG, "tensor %s is not listed", key.name);
+            }
+        }
+    }
+    if (p->n_places > 1) qsort(p->places, p->n_places, sizeof *p->places, compare_places);
+    return SP_OK;
+}
+
+/* The places of a tensor, *n of them, by its name in the adapter; NULL: there are none. */
+static const struct place *find_places(const struct placing *p, const char *name, size_t *n)
+{
+    const char *bare = without_prefix(name);
+    size_t low = 0, high = p->n_places;
+
+    if (strcmp(bare, "embeddings.weight") == 0) bare = "embed_tokens.weight";
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (strcmp(p->places[middle].name, bare) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (*n = 0; low + *n < p->n_places && strcmp(p->places[low + *n].name, bare) == 0;)
+        ++*n;
+    return *n ? &p->places[low] : NULL;
+}
+
+/* ---- shapes ---- */
+
+static const char *shape_text(char text[96], const uint64_t *shape, unsigned rank)
+{
+    size_t n = (size_t)snprintf(text, 96, "[");
+
+    for (unsigned i = 0; i < rank && n < 72; i++)
+        n += (size_t)snprintf(text + n, 96 - n, "%s%" PRIu64, i ? ", " : "", shape[i]);
+    snprintf(text + n, 96 - n, "]");
+    return text;
+}
+
+static enum sp_status check_float(const struct placing *p, const struct sp_safetensor *t)
+{
+    if (t->dtype == SP_F32 || t->dtype == SP_F16 || t->dtype == SP_BF16) return SP_OK;
+    return sp_fail(p->err, SP_E_UNSUPPORTED, "tensor \"%s\" is of type %s, expected a float",
+                   t->name, sp_dtype_info(t->dtype)->name);
+}
+
+/* It must be of a float type, and [rows, cols], or [rows] where cols is 0; of `experts` (0: not by
+ * experts) [experts, rows, cols]. */
+static enum sp_status check_shape(const struct placing *p, const struct sp_safetensor *t,
+                                  uint64_t experts, uint64_t rows, uint64_t cols,
+                                  const struct sp_source_tensor *of)
+{
+    uint64_t all[3] = {experts, rows, cols}, *want = experts ? all : all + 1;
+    unsigned rank = (cols ? 2u : 1u) + (experts ? 1u : 0u);
+    char found[96], wanted[96], model[96];
+    enum sp_status st;
+
+    if ((st = check_float(p, t))) return st;
+    if (t->rank == rank && memcmp(t->shape, want, rank * sizeof *want) == 0) return SP_OK;
+    return sp_fail(p->err, SP_E_INPUT, "tensor \"%s\" is %s, expected %s, for %s is %s", t->name,
+                   shape_text(found, t->shape, t->rank), shape_text(wanted, want, rank), of->name,
+                   shape_text(model, of->shape, of->rank));
+}
+
+static enum sp_status check_product(const struct placing *p, const struct sp_adapter_product *x,
+                                    const struct sp_source_tensor *of)
+{
+    struct sp_adapter_factors f = sp_adapter_factors(&p->merge->adapter, x);
+    uint64_t rank = f.rank, experts = x->experts ? x->a->shape[0] : 0;
+    enum sp_status st;
+    char shape[96];
+
+    if (of->rank != 2) {
+        return sp_fail(p->err, SP_E_UNSUPPORTED, "tensor \"%s\" is for %s, which is no matrix",
+                       x->a->name, of->name);
+    }
+    if (rank == 0 || rank > SP_ADAPTER_MAX_RANK) {
+        return sp_fail(p->err, SP_E_INPUT, "tensor \"%s\" is %s, expected a matrix of rank 1 to %d",
+                       f.left->name, shape_text(shape, f.left->shape, f.left->rank),
+                       SP_ADAPTER_MAX_RANK);
+    }
+    if (x->rank && rank != x->rank) {
+        return sp_fail(p->err, SP_E_INPUT,
+                       "tensor \"%s\" has rank %" PRIu64 ", but its config says %" PRIu64,
+                       f.left->name, rank, x->rank);
+    }
+    st = check_shape(p, f.left, experts, f.transposed ? rank : of->shape[0],
+                     f.transposed ? of->shape[0] : rank, of);
+    if (st) return st;
+    st = check_shape(p, f.right, experts, f.transposed ? of->shape[1] : rank,
+                     f.transposed ? rank : of->shape[1], of);
+    if (st || x->magnitudes == NULL) return st;
+    return check_shape(p, x->magnitudes, 0, of->shape[0], 0, of);
+}
+
+/* ---- placing ---- */
+
+static enum sp_status fail_without_place(const struct placing *p, const struct sp_safetensor *t,
+                                         const char *name)
+{
+    return sp_fail(p->err, SP_E_INPUT,
+                   "tensor \"%s\" finds no tensor %s in the model: the adapter is another model's, "
+                   "or changes a part that is not packed",
+                   t->name, name);
+}
+
+/* Rows of matrices only: of what is packed the other way round, or counts as a vector, no row is a
+ * row of the adapter's. */
+static enum sp_status check_pieces(const struct placing *p, const struct place *places, size_t n,
+                                   const char *changed_by)
+{
+    for (size_t i = 0; i < n; i++) {
+        const struct sp_piece *piece = &p->specs->pieces[places[i].piece];
+        const struct sp_source_tensor *of = places[i].tensor;
+
+        if (!piece->transposed && (of->rank == 1 || piece->n_cols == of->shape[of->rank - 1])) {
+            continue;
+        }
+        return sp_fail(p->err, SP_E_UNSUPPORTED, "tensor \"%s\" is for %s, which %s", changed_by,
+                       of->name,
+                       piece->transposed ? "is transposed when it is packed" : "is no matrix");
+    }
+    return SP_OK;
+}
+
+static enum sp_status place_bias(struct placing *p, const struct sp_adapter_product *x)
+{
+    char name[NAME_SIZE];
+    const struct place *places;
+    enum sp_status st;
+    size_t n;
+
+    snprintf(name, sizeof name, "%s.bias", x->module);
+    if ((places = find_places(p, name, &n)) == NULL) {
+        return sp_fail(p->err, SP_E_UNSUPPORTED,
+                       "tensor \"%s\": %s has no bias that it could be added to", x->bias->name,
+                       x->module);
+    }
+    if ((st = check_shape(p, x->bias, 0, places->tensor->shape[0], 0, places->tensor))) return st;
+    if ((st = check_pieces(p, places, n, x->bias->name))) return st;
+    for (size_t i = 0; i < n; i++)
+        p->merge->changes[places[i].piece].bias = x;
+    return SP_OK;
+}
+
+/* At one weight, of the whole product or of one expert. */
+static enum sp_status place_weight(struct placing *p, struct sp_adapter_product *x,
+                                   const char *name, uint64_t expert)
+{
+    const struct place *places;
+    enum sp_status st;
+    size_t n;
+
+    if ((places = find_places(p, name, &n)) == NULL) return fail_without_place(p, x->a, name);
+    if (p->merge->adapter.config.format == SP_ADAPTER_MLX) {
+        x->embeds = strcmp(places->name, "embed_tokens.weight") == 0;
+    }
+    if ((st = check_product(p, x, places->tensor))) return st;
+    if ((st = check_pieces(p, places, n, x->a->name))) return st;
+    for (size_t i = 0; i < n; i++) {
+        struct sp_merge_change *change = &p->merge->changes[places[i].piece];
+        if (change->product) {
+            return sp_fail(p->err, SP_E_INPUT, "modules %s and %s are the same one",
+                           change->product->module, x->module);
+        }
+        change->product = x;
+        change->expert = expert;
+    }
+    return SP_OK;
+}
+
+/* mlx-lm has the experts of a layer in one: X.switch_mlp.up_proj for X.experts.N.up_proj. */
+static enum sp_status place_experts(struct placing *p, struct sp_adapter_product *x)
+{
+    static const char all[] = ".switch_mlp.";
+    const char *at = strstr(x->module, all);
+    uint64_t n = x->a->shape[0];
+    char name[NAME_SIZE];
+    enum sp_status st;
+    size_t n_places;
+
+    if (at == NULL || n == 0) {
+        return sp_fail(p->err, SP_E_UNSUPPORTED, "tensor \"%s\": no matrix", x->a->name);
+    }
+    for (uint64_t e = 0; e <= n; e++) {
+        snprintf(name, sizeof name, "%.*s.experts.%" PRIu64 ".%s.weight", (int)(at - x->module),
+                 x->module, e, at + sizeof all - 1);
+        if (e == n) break;
+        if ((st = place_weight(p, x, name, e))) return st;
+    }
+    if (find_places(p, name, &n_places) == NULL) return SP_OK;
+    return sp_fail(p->err, SP_E_INPUT,
+                   "tensor \"%s\" is of %" PRIu64 " experts, but the model has more", x->a->name,
+                   n);
+}
+
+static enum sp_status place_product(struct placing *p, struct sp_adapter_product *x)
+{
+    char name[NAME_SIZE];
+    enum sp_status st;
+
+    if (x->experts) return place_experts(p, x);
+    snprintf(name, sizeof name, "%s.weight", x->module);
+    if ((st = place_weight(p, x, name, 0))) return st;
+    return x->bias ? place_bias(p, x) : SP_OK;
+}
+
+static enum sp_status place_whole(struct placing *p, const struct sp_adapter_whole *x)
+{
+    const struct place *places;
+    const struct sp_source_tensor *of;
+    enum sp_status st;
+    char found[96], model[96];
+    size_t n;
+
+    places = find_places(p, x->name, &n);
+    if (places == NULL) return fail_without_place(p, x->tensor, x->name);
+    of = places->tensor;
+    if (x->tensor->rank != of->rank ||
+        memcmp(x->tensor->shape, of->shape, of->rank * sizeof *of->shape) != 0) {
+        return sp_fail(p->err, SP_E_INPUT, "tensor \"%s\" is %s, but %s is %s", x->tensor->name,
+                       shape_text(found, x->tensor->shape, x->tensor->rank), of->name,
+                       shape_text(model, of->shape, of->rank));
+    }
+    if ((st = check_float(p, x->tensor))) return st;
+    if ((st = check_pieces(p, places, n, x->tensor->name))) return st;
+    for (size_t i = 0; i < n; i++) {
+        struct sp_merge_change *change = &p->merge->changes[places[i].piece];
+        if (change->whole) {
+            return sp_fail(p->err, SP_E_INPUT, "tensors \"%s\" and \"%s\" are for the same thing",
+                           change->whole->name, x->tensor->name);
+        }
+        change->whole = x->tensor;
+    }
+    return SP_OK;
+}
+
+enum sp_status sp_merge_place(struct sp_merge *merge, const struct sp_specs *pieces,
+                              struct sp_source_tensor *tensors, size_t n, struct sp_err *err)
+{
+    struct placing p = {
+        .merge = merge, .specs = pieces, .tensors = tensors, .n_tensors = n, .err = err};
+    struct sp_adapter *a = &merge->adapter;
+    enum sp_status st;
+
+    if (n > 1) qsort(tensors, n, sizeof *tensors, compare_tensors);
+    if ((st = sp_new(&merge->changes, pieces->n_pieces, sizeof *merge->changes, err))) return st;
+    merge->n_pieces = pieces->n_pieces;
+    if ((st = list_places(&p))) goto done;
+    for (size_t i = 0; i < a->n_wholes; i++) {
+        if ((st = place_whole(&p, &a->wholes[i]))) goto done;
+    }
+    for (size_t i = 0; i < a->n_products; i++) {
+        if ((st = place_product(&p, &a->products[i]))) goto done;
+    }
+done:
+    free(p.places);
+    if (st) sp_context(err, "%s", a->path);
+    return st;
+}
+
+const struct sp_tensor_spec *sp_merge_spec(const struct sp_merge *merge,
+                                           const struct sp_tensor_spec *spec)
+{
+    return merge->specs.n_specs ? sp_specs_find(&merge->specs, spec->name) : spec;
+}
+
+bool sp_merge_changes(const struct sp_merge *merge, const struct sp_tensor_spec *spec)
+{
+    const struct sp_tensor_spec *cut = sp_merge_spec(merge, spec);
+
+    for (size_t i = 0; i < cut->n_pieces; i++) {
+        const struct sp_merge_change *c = &merge->changes[cut->first_piece + i];
+
+        if (c->whole || c->product || c->bias) return true;
+    }
+    return false;
+}
+
+void sp_merge_release(struct sp_merge *merge)
+{
+    sp_adapter_release(&merge->adapter);
+    sp_specs_release(&merge->specs);
+    free(merge->changes);
+    *merge = (struct sp_merge){0};
+}

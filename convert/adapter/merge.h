@@ -1,0 +1,76 @@
+/* An adapter's changes in their places: which rows of which of a model's tensors each of them
+ * changes, and the changing of rows as they are read.
+ *
+ * Places are found by the names that a checkpoint has, whatever stands before "layers.", so that
+ * fused and parted tensors change as they are stored. Every tensor of the adapter must find its
+ * place and fit it. A merged row is a function of its row of W and the adapter alone, in float32:
+ *
+ *   W' = W + scale * (left right)     sums over the rank in ascending order (quantize/kernels.h)
+ *
+ * and, where the adapter has magnitudes, W' times magnitude / length of the row, whose squares are
+ * added up in double. */
+#ifndef SP_CONVERT_ADAPTER_MERGE_H
+#define SP_CONVERT_ADAPTER_MERGE_H
+
+#include "convert/adapter/adapter.h"
+#include "format/model/family.h"
+#include "quantize/kernels.h"
+
+/* What becomes of the rows of a piece, in this order; all borrowed from the adapter. */
+struct sp_merge_change {
+    const struct sp_safetensor *whole;        /* takes the place of the tensor, or NULL */
+    const struct sp_adapter_product *product; /* is added, or NULL */
+    uint64_t expert;                          /* whose of a product by experts */
+    const struct sp_adapter_product *bias;    /* whose bias is added, or NULL */
+};
+
+/* Opaque to all but convert/source*.c. */
+struct sp_merge {
+    struct sp_adapter adapter;       /* owned */
+    struct sp_specs specs;           /* with pieces, where the model's own list has none; owned */
+    struct sp_merge_change *changes; /* by piece; owned */
+    size_t n_pieces;
+};
+
+/* Places merge->adapter's changes on `pieces`, which are merge->specs or a model's own list.
+ * `tensors`: those that the pieces are cut from, sorted here. Refusals name the tensor. */
+SP_MUST_CHECK enum sp_status sp_merge_place(struct sp_merge *merge, const struct sp_specs *pieces,
+                                            struct sp_source_tensor *tensors, size_t n,
+                                            struct sp_err *err);
+void sp_merge_release(struct sp_merge *merge);
+
+/* Does the adapter change the embedding, or the output matrix? */
+bool sp_merge_touches_tables(const struct sp_adapter *adapter);
+
+/* A tensor of the model with its pieces: as it is, or of merge->specs where there are any. */
+const struct sp_tensor_spec *sp_merge_spec(const struct sp_merge *merge,
+                                           const struct sp_tensor_spec *spec);
+
+/* Is any of its rows changed? */
+bool sp_merge_changes(const struct sp_merge *merge, const struct sp_tensor_spec *spec);
+
+/* One thread's room for changing rows. Valid when zeroed. */
+struct sp_merge_room {
+    const struct sp_adapter_product *held; /* whose right factor `panels` holds, and ... */
+    uint64_t expert;                       /* ... which expert's */
+    float *panels;                         /* [columns / 16][rank][16] */
+    size_t cap_panels;
+    struct sp_acts rows; /* [16][rank]: rows of the left factor */
+    size_t rank;         /* that `rows` has room for */
+    float *sums;         /* [16][columns], in whole panels */
+    size_t cap_sums;
+    uint8_t *bytes;
+    size_t cap_bytes;
+    float *numbers;
+    size_t cap_numbers;
+};
+void sp_merge_room_release(struct sp_merge_room *room);
+
+/* rows[0..n-1][piece->n_cols], rows first.. of piece number `index` as they are stored, become the
+ * merged ones. */
+SP_MUST_CHECK enum sp_status sp_merge_rows(float *rows, const struct sp_merge *merge,
+                                           const struct sp_piece *piece, size_t index,
+                                           uint64_t first, uint64_t n, struct sp_merge_room *room,
+                                           struct sp_err *err);
+
+#endif

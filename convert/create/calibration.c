@@ -1,0 +1,198 @@
+#include "convert/create/calibration.h"
+
+#include "format/base/json.h"
+#include "format/base/mem.h"
+#include "format/packfile.h"
+#include "quantize/gptq.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A matrix that the file has numbers for. */
+struct entry {
+    char *name; /* owned */
+    const struct sp_pack_tensor *tensor;
+};
+
+struct sp_calibration_file {
+    struct sp_pack *pack;
+    struct entry *entries; /* by name */
+    size_t n_entries, cap_entries;
+};
+
+static int compare_entries(const void *a, const void *b)
+{
+    return strcmp(((const struct entry *)a)->name, ((const struct entry *)b)->name);
+}
+
+static enum sp_status check_record(const struct sp_pack *pack, struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_json *record = NULL;
+    char *text = NULL;
+    size_t size;
+    int64_t block = 0;
+
+    st = sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_CALIBRATION, &text, &size, err);
+    if (st) return st;
+    if (text == NULL) {
+        return sp_fail(err, SP_E_INPUT,
+                       "%s: not a calibration; spectool calibrate makes one of a packed file and "
+                       "texts",
+                       sp_pack_path(pack));
+    }
+    st = sp_json_parse(&record, text, size, SP_JSON_STRICT, err);
+    if (!st) st = sp_json_get_i64(record, "block", 1, INT32_MAX, &block, err);
+    if (!st && block != SP_FEEDBACK_BLOCK) {
+        st = sp_fail(err, SP_E_UNSUPPORTED, "blocks of %lld columns, expected %d", (long long)block,
+                     SP_FEEDBACK_BLOCK);
+    }
+    if (st)
+        sp_context(err, "%s: section %s", sp_pack_path(pack),
+                   sp_section_name(SP_SECTION_CALIBRATION));
+    sp_json_free(record);
+    free(text);
+    return st;
+}
+
+static enum sp_status check_numbers(const struct sp_pack *pack, size_t i, struct sp_err *err)
+{
+    enum sp_status st;
+    const struct sp_pack_tensor *t = sp_pack_tensor(pack, i);
+
+    if (t->part != SP_PART_TARGET || t->dtype != SP_F32 || t->layout != SP_PLAIN || t->rank != 1) {
+        return sp_fail(err, SP_E_INPUT, "%s: tensor %s: expected one row of f32 of the target",
+                       sp_pack_path(pack), t->name);
+    }
+    if ((st = sp_pack_check_tensor(pack, i, err))) return st;
+    if (sp_feedback_is_sound((const float *)(const void *)t->data, (size_t)t->shape[0])) {
+        return SP_OK;
+    }
+    return sp_fail(err, SP_E_INPUT, "%s: tensor %s: a number in it is not finite, or too large",
+                   sp_pack_path(pack), t->name);
+}
+
+/* One entry for each of the names between commas. */
+static enum sp_status add_names(struct sp_calibration_file *f, const struct sp_pack_tensor *t,
+                                struct sp_err *err)
+{
+    enum sp_status st;
+
+    for (const char *at = t->name, *end; at; at = *end ? end + 1 : NULL) {
+        struct entry *e;
+
+        end = at + strcspn(at, ",");
+        st = sp_grow(&f->entries, &f->cap_entries, f->n_entries + 1, sizeof *f->entries, err);
+        if (st) return st;
+        e = &f->entries[f->n_entries];
+        *e = (struct entry){.tensor = t};
+        if ((st = sp_copy_text(&e->name, at, (size_t)(end - at), err))) return st;
+        f->n_entries++;
+    }
+    return SP_OK;
+}
+
+static enum sp_status check_names(const struct sp_calibration_file *f, struct sp_err *err)
+{
+    for (size_t i = 1; i < f->n_entries; i++) {
+        if (strcmp(f->entries[i - 1].name, f->entries[i].name) != 0) continue;
+        return sp_fail(err, SP_E_INPUT, "%s: matrix %s occurs twice", sp_pack_path(f->pack),
+                       f->entries[i].name);
+    }
+    return SP_OK;
+}
+
+enum sp_status sp_calibration_open(struct sp_calibration_file **out, const char *path,
+                                   struct sp_err *err)
+{
+    struct sp_pack *pack = NULL;
+    enum sp_status st = sp_pack_open(&pack, path, err);
+
+    return st ? st : sp_calibration_take(out, pack, err);
+}
+
+enum sp_status sp_calibration_take(struct sp_calibration_file **out, struct sp_pack *pack,
+                                   struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_calibration_file *f = NULL;
+
+    if ((st = sp_new(&f, 1, sizeof *f, err))) {
+        sp_pack_close(pack);
+        return st;
+    }
+    f->pack = pack;
+    if ((st = check_record(pack, err))) goto done;
+    for (size_t i = 0; i < sp_pack_n_tensors(pack); i++) {
+        if ((st = check_numbers(pack, i, err))) goto done;
+        if ((st = add_names(f, sp_pack_tensor(pack, i), err))) goto done;
+    }
+    if (f->n_entries) qsort(f->entries, f->n_entries, sizeof *f->entries, compare_entries);
+    if ((st = check_names(f, err))) goto done;
+    *out = f;
+    f = NULL;
+done:
+    sp_calibration_close(f);
+    return st;
+}
+
+void sp_calibration_close(struct sp_calibration_file *file)
+{
+    if (file == NULL) return;
+    for (size_t i = 0; i < file->n_entries; i++)
+        free(file->entries[i].name);
+    free(file->entries);
+    sp_pack_close(file->pack);
+    free(file);
+}
+
+static enum sp_status check_target(const struct sp_calibration_file *f,
+                                   const struct sp_source *target, struct sp_err *err)
+{
+    for (size_t i = 0; i < f->n_entries; i++) {
+        const struct entry *e = &f->entries[i];
+        const struct sp_tensor_spec *spec = sp_specs_find(&target->specs, e->name);
+        size_t n = 0;
+
+        if (spec == NULL || !sp_role_is_matrix(spec->role)) {
+            return sp_fail(err, SP_E_INPUT, "%s: made for another model: %s has no matrix %s",
+                           sp_pack_path(f->pack), target->path, e->name);
+        }
+        if (sp_feedback_size(&n, (size_t)sp_spec_cols(spec)) && n == e->tensor->shape[0]) continue;
+        return sp_fail(err, SP_E_INPUT,
+                       "%s: made for another model: %llu numbers for %s, which has %llu columns in "
+                       "%s and needs %zu",
+                       sp_pack_path(f->pack), (unsigned long long)e->tensor->shape[0], e->name,
+                       (unsigned long long)sp_spec_cols(spec), target->path, n);
+    }
+    return SP_OK;
+}
+
+enum sp_status sp_calibration_apply(const struct sp_calibration_file *file, struct sp_plan *plan,
+                                    const struct sp_source *target, size_t *n_used,
+                                    size_t *n_without, struct sp_err *err)
+{
+    enum sp_status st = check_target(file, target, err);
+
+    if (st) return st;
+    *n_used = *n_without = 0;
+    for (size_t i = 0; i < plan->n_items; i++) {
+        struct sp_plan_item *item = &plan->items[i];
+        struct entry key = {0}, *e = NULL;
+
+        if (item->part != SP_PART_TARGET || item->to != SP_Q4 || item->bytes) continue;
+        if ((st = sp_copy_text(&key.name, item->spec->name, strlen(item->spec->name), err))) {
+            return st;
+        }
+        if (file->n_entries) {
+            e = bsearch(&key, file->entries, file->n_entries, sizeof key, compare_entries);
+        }
+        free(key.name);
+        *n_used += e != NULL;
+        *n_without += e == NULL;
+        if (e == NULL) continue;
+        item->calibration = (const float *)(const void *)e->tensor->data;
+        item->rule = "requested, calibrated";
+    }
+    return SP_OK;
+}

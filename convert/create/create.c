@@ -1,0 +1,458 @@
+/* create and requantize: open the sources, check, plan, and hand over to the writer. */
+#include "convert/create/create.h"
+
+#include "convert/create/calibration.h"
+#include "convert/source/generation_config.h"
+#include "convert/modelfile/modelfile.h"
+#include "convert/modelfile/modelfile_place.h"
+#include "convert/create/draft_compat.h"
+#include "convert/create/plan.h"
+#include "convert/source/vocab_tables.h"
+#include "convert/create/write.h"
+#include "format/base/file.h"
+#include "format/base/mem.h"
+#include "format/base/warnings.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What both commands are about to do. */
+struct job {
+    struct sp_source target, draft;
+    bool has_draft;
+    struct sp_policy_request target_request, draft_request;
+    bool allow_lossy;
+    char *records;
+    size_t records_size;
+    struct sp_plan plan;
+    const char *calibration_path;            /* NULL: none */
+    struct sp_calibration_file *calibration; /* lent to the plan */
+    char *notes;
+    const char *output;
+    bool force, dry_run;
+    unsigned n_threads;
+    const struct sp_create_sinks *sinks;
+};
+
+static void release_job(struct job *job)
+{
+    sp_plan_release(&job->plan);
+    sp_calibration_close(job->calibration);
+    sp_source_release(&job->target);
+    sp_source_release(&job->draft);
+    free(job->records);
+    free(job->notes);
+}
+
+/* Hands over the notes collected so far, line by line. */
+static void tell_notes(struct job *job)
+{
+    for (char *line = job->notes; line && *line;) {
+        char *end = strchr(line, '\n');
+
+        if (end) *end = 0;
+        if (job->sinks->note) job->sinks->note(job->sinks->context, line);
+        line = end ? end + 1 : NULL;
+    }
+    free(job->notes);
+    job->notes = NULL;
+}
+
+static enum sp_status note_gaps(struct job *job, const struct sp_source *source, bool is_target,
+                                struct sp_err *err)
+{
+    enum sp_status st = SP_OK;
+
+    if (source->n_skipped) {
+        st = sp_note(&job->notes, err,
+                     "%s: %zu tensors that text generation does not use are left "
+                     "out",
+                     source->path, source->n_skipped);
+    }
+    if (!st && is_target && source->texts[SP_SECTION_TOKENIZER] == NULL) {
+        st = sp_note(&job->notes, err,
+                     "%s: no tokenizer.json: the packed file will take and give token ids only",
+                     source->path);
+    }
+    return st;
+}
+
+static struct sp_pair_side side_of(const struct sp_source *source)
+{
+    return (struct sp_pair_side){
+        .config = &source->config,
+        .tokenizer = source->texts[SP_SECTION_TOKENIZER],
+        .tokenizer_size = source->text_sizes[SP_SECTION_TOKENIZER],
+        .tokenizer_config = source->texts[SP_SECTION_TOKENIZER_CONFIG],
+        .tokenizer_config_size = source->text_sizes[SP_SECTION_TOKENIZER_CONFIG],
+    };
+}
+
+static enum sp_status check_target(const struct job *job, struct sp_err *err)
+{
+    if (job->target.config.draft.kind == SP_DRAFT_NONE) return SP_OK;
+    return sp_fail(err, SP_E_INPUT, "%s: %s is a draft and cannot be a target", job->target.path,
+                   job->target.config.architecture);
+}
+
+static enum sp_status check_pair(struct job *job, struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_pair_side target = side_of(&job->target), draft = side_of(&job->draft);
+
+    if ((st = check_target(job, err)) || !job->has_draft) return st;
+    st = sp_config_meet_target(&job->draft.config, &job->target.config, err);
+    if (!st) {
+        st = sp_pair_check(&target, &draft, sp_source_same(&job->target, &job->draft), &job->notes,
+                           err);
+    }
+    if (st) sp_context(err, "%s with %s", job->target.path, job->draft.path);
+    return st;
+}
+
+static enum sp_status calibrate(struct job *job, struct sp_err *err)
+{
+    enum sp_status st;
+    const char *path = job->calibration_path;
+    size_t n_used, n_without;
+
+    if (path == NULL) return SP_OK;
+    if ((st = sp_calibration_open(&job->calibration, path, err))) return st;
+    st = sp_calibration_apply(job->calibration, &job->plan, &job->target, &n_used, &n_without, err);
+    if (st) return st;
+    if (n_used == 0) {
+        return sp_fail(err, SP_E_USAGE,
+                       "%s: no matrix that it is about becomes q4: a calibration serves the "
+                       "target's q4 alone",
+                       path);
+    }
+    if (n_without == 0) return SP_OK;
+    return sp_note(&job->notes, err,
+                   "%s: says nothing about %zu of %zu matrices that become q4; these are fitted to "
+                   "their weights alone",
+                   path, n_without, n_used + n_without);
+}
+
+static enum sp_status make_plan(struct job *job, struct sp_err *err)
+{
+    enum sp_status st;
+
+    st = sp_plan_add(&job->plan, &job->target, SP_PART_TARGET, &job->target_request,
+                     job->allow_lossy, err);
+    if (!st) st = calibrate(job, err);
+    if (st || !job->has_draft) return st;
+    st = sp_plan_add(&job->plan, &job->draft, SP_PART_DRAFT, &job->draft_request, job->allow_lossy,
+                     err);
+    return st ? st : sp_token_tables_verify(&job->draft, err);
+}
+
+static enum sp_status show_plan(const struct job *job, struct sp_err *err)
+{
+    enum sp_status st = SP_OK;
+
+    if (job->sinks->plan == NULL) return SP_OK;
+    job->sinks->plan(job->sinks->context, sp_plan_heading());
+    for (size_t i = 0; i < job->plan.n_items && !st; i++) {
+        char *line = NULL;
+
+        if ((st = sp_plan_line(&line, &job->plan.items[i], err))) break;
+        job->sinks->plan(job->sinks->context, line);
+        free(line);
+    }
+    return st;
+}
+
+static struct sp_create_report report_of(const struct job *job)
+{
+    struct sp_create_report report = {0};
+
+    for (size_t i = 0; i < job->plan.n_items; i++) {
+        const struct sp_plan_item *item = &job->plan.items[i];
+
+        report.n_tensors[item->part]++;
+        report.n_weights[item->part] += sp_spec_elements(item->spec);
+        report.source_size[item->part] += item->source_size;
+        report.size[item->part] += item->size;
+    }
+    return report;
+}
+
+/* Everything after the sources are open. */
+static enum sp_status run_job(struct job *job, struct sp_create_report *report, struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_create_report done;
+
+    if ((st = check_pair(job, err))) return st;
+    if ((st = sp_generation_check(&job->target, &job->notes, err))) return st;
+    if ((st = note_gaps(job, &job->target, true, err))) return st;
+    if (job->has_draft && (st = note_gaps(job, &job->draft, false, err))) return st;
+    tell_notes(job);
+    if ((st = make_plan(job, err))) return st;
+    tell_notes(job);
+    done = report_of(job);
+    if (job->dry_run) {
+        st = show_plan(job, err);
+    } else {
+        struct sp_package package = {
+            .target = &job->target,
+            .draft = job->has_draft ? &job->draft : NULL,
+            .records = job->records,
+            .records_size = job->records_size,
+            .plan = job->plan, /* lent */
+        };
+
+        st = sp_package_write(&package, job->output, job->force, job->n_threads, job->sinks,
+                              &done.file_size, err);
+    }
+    if (!st && report) *report = done;
+    return st;
+}
+
+/* ---- create ---- */
+
+static bool begins_with_home(const char *path)
+{
+    return path[0] == '~' && (path[1] == '/' || path[1] == 0);
+}
+
+/* Where a FROM or DRAFT value points: absolute, under the home, or beside the Modelfile. */
+static enum sp_status resolve(char **out, const char *modelfile, const char *value,
+                              const char *home, struct sp_err *err)
+{
+    enum sp_status st;
+    const char *slash = strrchr(modelfile, '/');
+    char *folder = NULL;
+
+    if (value[0] == '/') return sp_copy_text(out, value, strlen(value), err);
+    if (home && begins_with_home(value)) {
+        return value[1] ? sp_file_join(out, home, value + 2, err)
+                        : sp_copy_text(out, home, strlen(home), err);
+    }
+    /* A Modelfile in the root has an empty name before its slash, and "/" is meant. */
+    st = sp_copy_text(&folder, modelfile,
+                      slash == NULL        ? 0
+                      : slash == modelfile ? 1
+                                           : (size_t)(slash - modelfile),
+                      err);
+    if (!st) st = sp_file_join(out, folder, value, err);
+    free(folder);
+    return st;
+}
+
+/* "Modelfile:3:6: FROM: " in front of what is wrong with a record's value. */
+static void add_place(const struct sp_modelfile *file, const struct sp_modelfile_record *record,
+                      struct sp_err *err)
+{
+    unsigned long line, column;
+
+    sp_modelfile_place(file, record->value_first, &line, &column);
+    sp_context(err, "%s:%lu:%lu: %s", file->path, line, column,
+               sp_modelfile_command_name(record->command));
+}
+
+static enum sp_status open_record(struct sp_source *out, const struct sp_modelfile *file,
+                                  const struct sp_modelfile_record *record, const char *home,
+                                  char **notes, struct sp_err *err)
+{
+    enum sp_status st;
+    bool is_from = record->command == SP_MODELFILE_FROM;
+    char *path = NULL;
+
+    if ((st = resolve(&path, file->path, record->value, home, err))) return st;
+    st = sp_source_open(out, path, is_from ? SP_PART_TARGET : SP_PART_DRAFT, notes, err);
+    if (st) add_place(file, record, err);
+    free(path);
+    return st;
+}
+
+static enum sp_status merge_record(struct sp_source *target, const struct sp_modelfile *file,
+                                   const struct sp_modelfile_record *record, const char *home,
+                                   char **notes, struct sp_err *err)
+{
+    enum sp_status st;
+    char *path = NULL;
+
+    if ((st = resolve(&path, file->path, record->value, home, err))) return st;
+    st = sp_source_merge(target, path, notes, err);
+    if (st) add_place(file, record, err);
+    free(path);
+    return st;
+}
+
+static enum sp_status read_modelfile(struct sp_modelfile *out,
+                                     const struct sp_create_options *options, struct sp_err *err)
+{
+    enum sp_status st;
+    const char *path = options->modelfile ? options->modelfile : "Modelfile";
+    const struct sp_modelfile_record *template;
+    char *text = NULL;
+    size_t size;
+
+    if (options->modelfile == NULL && !sp_file_exists(path)) {
+        return sp_fail(err, SP_E_IO,
+                       "no Modelfile in this folder: write one whose lines are FROM and DRAFT with "
+                       "a checkpoint folder each, or name another with -f");
+    }
+    if (sp_file_is_folder(path)) {
+        return sp_fail(err, SP_E_INPUT, "%s is a folder, expected a Modelfile that says FROM %s",
+                       path, path);
+    }
+    if ((st = sp_file_read_text(&text, &size, path, SP_MODELFILE_MAX_SIZE, err))) return st;
+    st = sp_modelfile_parse(out, path, text, size, err);
+    free(text);
+    if (st) return st;
+    st = sp_modelfile_check(out, options->sinks.note, options->sinks.context, err);
+    if (st) return st;
+    template = sp_modelfile_find(out, SP_MODELFILE_TEMPLATE, NULL);
+    if (template == NULL || options->check_template == NULL) return SP_OK;
+    st = options->check_template(template->value, template->value_size, err);
+    if (st) add_place(out, template, err);
+    return st;
+}
+
+/* What becomes of the target's built-in prediction head. */
+static enum sp_status note_head(struct job *job, bool has_record, struct sp_err *err)
+{
+    const struct sp_source *target = &job->target;
+
+    if (!target->has_mtp && target->checkpoint && target->config.n_mtp_layers && !has_record) {
+        return sp_note(&job->notes, err,
+                       "%s: the config states a built-in prediction head, but there are no such "
+                       "tensors: no built-in draft",
+                       target->path);
+    }
+    if (!target->has_mtp) return SP_OK;
+    return sp_note(&job->notes, err,
+                   has_record ? "%s: DRAFT is used, the built-in prediction head is left out"
+                              : "%s: its built-in prediction head is the draft",
+                   target->path);
+}
+
+static enum sp_status open_sources(struct job *job, const struct sp_modelfile *file,
+                                   const struct sp_create_options *options, struct sp_err *err)
+{
+    enum sp_status st;
+    const struct sp_modelfile_record *from = sp_modelfile_find(file, SP_MODELFILE_FROM, NULL);
+    const struct sp_modelfile_record *draft = sp_modelfile_find(file, SP_MODELFILE_DRAFT, NULL);
+    const struct sp_modelfile_record *adapter = sp_modelfile_find(file, SP_MODELFILE_ADAPTER, NULL);
+
+    if ((st = open_record(&job->target, file, from, options->home, &job->notes, err))) return st;
+    if (adapter &&
+        (st = merge_record(&job->target, file, adapter, options->home, &job->notes, err)))
+        return st;
+    job->has_draft = draft != NULL || job->target.has_mtp;
+    if (!job->has_draft && options->draft_type != SP_DTYPE_NONE) {
+        return sp_fail(err, SP_E_USAGE,
+                       "%s: a type for the draft is asked for, but there is no "
+                       "DRAFT line",
+                       file->path);
+    }
+    if ((st = note_head(job, draft != NULL, err)) || !job->has_draft) return st;
+    if (draft == NULL) return sp_source_open_mtp(&job->draft, &job->target, err);
+    st = open_record(&job->draft, file, draft, options->home, &job->notes, err);
+    return st ? st : sp_source_share_embedding(&job->draft, &job->target, &job->notes, err);
+}
+
+enum sp_status sp_create(struct sp_create_report *report, const struct sp_create_options *options,
+                         struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_modelfile file = {0};
+    struct job job = {
+        .output = options->output ? options->output : "packed.bin",
+        .force = options->force,
+        .dry_run = options->dry_run,
+        .n_threads = options->n_threads,
+        .sinks = &options->sinks,
+        .calibration_path = options->calibration,
+        .target_request = {.type = options->target_type, .output_type = options->output_type},
+        .draft_request = {.type = options->draft_type, .draft = true},
+    };
+
+    if (options->from) {
+        st = sp_source_open(&job.target, options->from, SP_PART_TARGET, &job.notes, err);
+        if (st || (st = sp_copy_text(&job.records, "", 0, err))) goto done;
+    } else {
+        if ((st = read_modelfile(&file, options, err))) goto done;
+        if ((st = open_sources(&job, &file, options, err))) goto done;
+        if ((st = sp_modelfile_print(&job.records, &job.records_size, &file, err))) goto done;
+    }
+    st = run_job(&job, report, err);
+done:
+    release_job(&job);
+    sp_modelfile_release(&file);
+    return st;
+}
+
+/* ---- requantize ---- */
+
+/* The types asked for must change something that is there. */
+static enum sp_status check_request(const struct sp_requantize_options *options, bool has_draft,
+                                    struct sp_err *err)
+{
+    if (options->draft_type != SP_DTYPE_NONE && !has_draft) {
+        return sp_fail(err, SP_E_USAGE, "%s: there is no draft in it to quantize", options->input);
+    }
+    if (options->draft_type == SP_DTYPE_NONE && options->target_type == SP_DTYPE_NONE &&
+        options->output_type == SP_DTYPE_NONE) {
+        return sp_fail(err, SP_E_USAGE,
+                       "%s: no type is asked for, neither for its target nor its "
+                       "draft",
+                       options->input);
+    }
+    return SP_OK;
+}
+
+static enum sp_status read_records(struct job *job, struct sp_err *err)
+{
+    enum sp_status st;
+
+    st = sp_pack_read_section(job->target.pack, SP_PART_FILE, SP_SECTION_MODELFILE, &job->records,
+                              &job->records_size, err);
+    if (st || job->records) return st;
+    return sp_copy_text(&job->records, "", 0, err);
+}
+
+static enum sp_status open_parts(struct job *job, const struct sp_requantize_options *options,
+                                 struct sp_err *err)
+{
+    enum sp_status st;
+
+    if ((st = sp_source_open(&job->target, options->input, SP_PART_TARGET, &job->notes, err))) {
+        return st;
+    }
+    if (job->target.pack == NULL) {
+        return sp_fail(err, SP_E_INPUT, "%s: not a packed file; create makes one of it",
+                       options->input);
+    }
+    job->has_draft =
+        sp_pack_find_section(job->target.pack, SP_PART_DRAFT, SP_SECTION_CONFIG) != NULL;
+    if ((st = check_request(options, job->has_draft, err))) return st;
+    if (job->has_draft) {
+        st = sp_source_open(&job->draft, options->input, SP_PART_DRAFT, &job->notes, err);
+    }
+    return st ? st : read_records(job, err);
+}
+
+enum sp_status sp_requantize(struct sp_create_report *report,
+                             const struct sp_requantize_options *options, struct sp_err *err)
+{
+    enum sp_status st;
+    struct job job = {
+        .output = options->output ? options->output : options->input,
+        .force = options->force || options->output == NULL,
+        .dry_run = options->dry_run,
+        .n_threads = options->n_threads,
+        .sinks = &options->sinks,
+        .allow_lossy = options->allow_lossy,
+        .calibration_path = options->calibration,
+        .target_request = {.type = options->target_type, .output_type = options->output_type},
+        .draft_request = {.type = options->draft_type, .draft = true},
+    };
+
+    st = open_parts(&job, options, err);
+    if (!st) st = run_job(&job, report, err);
+    release_job(&job);
+    return st;
+}

@@ -1,0 +1,77 @@
+/* The two commands that write packed files, as functions: create (Modelfile -> packed file) and
+ * requantize (packed file -> packed file). Both are a plan over sources and the same executor.
+ *
+ * Everything that can be refused is refused before the output is begun; the output appears whole or
+ * not at all. The bytes written depend on the inputs and the types asked for, never on threads,
+ * time or place. Nothing is printed: what a user should see goes through the sinks. */
+#ifndef SP_CONVERT_CREATE_CREATE_H
+#define SP_CONVERT_CREATE_CREATE_H
+
+#include "format/dtype.h"
+#include "format/base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Where a caller listens. Every member may be NULL. Called from the calling thread only. */
+struct sp_create_sinks {
+    void *context;
+    /* One sentence that the user should read once: a record that is kept but has no effect, tensors
+     * that were left out, ... No newline. */
+    void (*note)(void *context, const char *sentence);
+    /* One line of the plan per tensor, without newline, after a heading line; only with dry_run. */
+    void (*plan)(void *context, const char *line);
+    /* Bytes of sources read so far, out of total. Nonzero: stop, remove what was begun, and return
+     * SP_E_CHECK ("cancelled"). */
+    int (*progress)(void *context, uint64_t done, uint64_t total);
+};
+
+struct sp_create_options {
+    const char *modelfile; /* NULL: "Modelfile" */
+    const char *from;      /* a checkpoint whose target alone is packed, without any Modelfile */
+    const char *output;    /* NULL: "packed.bin" */
+    const char *home;      /* what ~ stands for in FROM and DRAFT; NULL: itself */
+    /* Refuses a TEMPLATE that cannot be run; NULL: it is stored as it is. */
+    enum sp_status (*check_template)(const char *text, size_t size, struct sp_err *err);
+    enum sp_dtype target_type; /* SP_DTYPE_NONE: every tensor keeps its stored type */
+    enum sp_dtype draft_type;  /* the same for the draft */
+    enum sp_dtype output_type; /* the target's embedding and head; NONE: as the policy chooses */
+    const char *calibration;   /* a file for the target's q4 matrices; NULL: none */
+    unsigned n_threads;        /* 0: as many as there are */
+    bool force;                /* replace an existing output */
+    bool dry_run;              /* check and plan, write nothing */
+    struct sp_create_sinks sinks;
+};
+
+struct sp_requantize_options {
+    const char *input;
+    const char *output;        /* NULL: the input is replaced, atomically */
+    enum sp_dtype target_type; /* SP_DTYPE_NONE: copied byte for byte */
+    enum sp_dtype draft_type;
+    enum sp_dtype output_type;
+    const char *calibration;
+    unsigned n_threads;
+    bool force;
+    bool dry_run;
+    bool allow_lossy; /* --requantize: q8 or q4 tensors may be quantized again */
+    struct sp_create_sinks sinks;
+};
+
+/* What was written, or with dry_run would be. */
+struct sp_create_report {
+    uint64_t n_tensors[3];   /* by enum sp_part */
+    uint64_t n_weights[3];   /* elements */
+    uint64_t source_size[3]; /* bytes of the tensors in the sources */
+    uint64_t size[3];        /* bytes of the tensors in the packed file */
+    uint64_t file_size;      /* 0 with dry_run */
+};
+
+/* *report may be NULL; it is filled on success. */
+SP_MUST_CHECK enum sp_status sp_create(struct sp_create_report *report,
+                                       const struct sp_create_options *options, struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_requantize(struct sp_create_report *report,
+                                           const struct sp_requantize_options *options,
+                                           struct sp_err *err);
+
+#endif

@@ -1,0 +1,341 @@
+/* Every check says with numbers or texts what does not fit. A block draft has no tokenizer of its
+ * own: it shares the target's tables, so vocabulary size and mask token are all there is to
+ * compare. A language model is compared token by token, because padding and file layout say
+ * nothing. */
+#include "convert/create/draft_compat.h"
+
+#include "format/model/family.h"
+#include "format/base/warnings.h"
+#include "format/tokenizer/vocab.h"
+
+#include <string.h>
+
+/* The rows a block draft looks up and scores are the target's, or its own and then as many. */
+static enum sp_status check_tables(const struct sp_config *target, const struct sp_config *draft,
+                                   struct sp_err *err)
+{
+    const struct sp_draft_config *d = &draft->draft;
+
+    if (d->borrows_tables && draft->n_hidden != target->n_hidden) {
+        return sp_fail(err, SP_E_INPUT, "dflash draft trained for hidden size %u, target has %u",
+                       draft->n_hidden, target->n_hidden);
+    }
+    if (draft->n_vocab != target->n_vocab) {
+        return sp_fail(err, SP_E_INPUT,
+                       "dflash draft trained for a %u-token vocabulary, target has %u",
+                       draft->n_vocab, target->n_vocab);
+    }
+    if (d->mask_token >= target->n_vocab) {
+        return sp_fail(err, SP_E_INPUT, "dflash mask token %u outside the %u-token vocabulary",
+                       d->mask_token, target->n_vocab);
+    }
+    return SP_OK;
+}
+
+static enum sp_status check_taps(const struct sp_config *target, const struct sp_config *draft,
+                                 struct sp_err *err)
+{
+    const struct sp_draft_config *d = &draft->draft;
+
+    if (d->n_target_layers && d->n_target_layers != target->n_layers) {
+        return sp_fail(err, SP_E_INPUT, "dflash draft trained for %u target layers, target has %u",
+                       d->n_target_layers, target->n_layers);
+    }
+    if (d->n_taps == 0) return sp_fail(err, SP_E_BUG, "dflash draft whose taps are not settled");
+    for (unsigned i = 0; i < d->n_taps; i++) {
+        int number = sp_tap_number(d->taps[i]);
+        if (i && number <= sp_tap_number(d->taps[i - 1])) {
+            return sp_fail(err, SP_E_INPUT, "dflash target layers must be ascending");
+        }
+        if (number < (int)target->n_layers) continue;
+        return sp_fail(err, SP_E_INPUT, "dflash target layer %u out of range for %u target layers",
+                       d->taps[i], target->n_layers);
+    }
+    return SP_OK;
+}
+
+/* fc's columns are settled as taps times the draft's own idea of the target's width. */
+static enum sp_status check_features(const struct sp_config *target, const struct sp_config *draft,
+                                     struct sp_err *err)
+{
+    const struct sp_draft_config *d = &draft->draft;
+
+    if (d->target_hidden == target->n_hidden) return SP_OK;
+    return sp_fail(err, SP_E_INPUT, "dflash fc input %llu != %u ids * target hidden %u",
+                   (unsigned long long)d->n_taps * d->target_hidden, d->n_taps, target->n_hidden);
+}
+
+static bool equal_tokens(const struct sp_vocab_token *a, const struct sp_vocab_token *b)
+{
+    if (a->text == NULL || b->text == NULL) return a->text == b->text;
+    return a->len == b->len && memcmp(a->text, b->text, a->len) == 0;
+}
+
+/* For messages: a token's text, at most as much of it as reads well. */
+struct shown {
+    int len;
+    const char *text;
+};
+
+static struct shown show(const struct sp_vocab *v, uint32_t id)
+{
+    const struct sp_vocab_token *t = id < v->n_ids ? &v->tokens[id] : NULL;
+
+    if (t == NULL || t->text == NULL) return (struct shown){0, ""};
+    return (struct shown){t->len < 64 ? (int)t->len : 64, t->text};
+}
+
+static enum sp_status compare_tokens(const struct sp_vocab *target, const struct sp_vocab *draft,
+                                     struct sp_err *err)
+{
+    size_t n = target->n_ids < draft->n_ids ? target->n_ids : draft->n_ids;
+
+    for (uint32_t id = 0; id < n; id++) {
+        struct shown a, b;
+        if (equal_tokens(&target->tokens[id], &draft->tokens[id])) continue;
+        a = show(draft, id);
+        b = show(target, id);
+        return sp_fail(err, SP_E_INPUT,
+                       "draft tokenizer differs from target at id %u (\"%.*s\" vs \"%.*s\")", id,
+                       a.len, a.text, b.len, b.text);
+    }
+    return SP_OK;
+}
+
+/* Ids mean the same on both sides by now, so merges are compared as numbers. */
+static enum sp_status compare_merges(const struct sp_vocab *target, const struct sp_vocab *draft,
+                                     struct sp_err *err)
+{
+    size_t n = target->n_merges < draft->n_merges ? target->n_merges : draft->n_merges;
+
+    for (size_t i = 0; i < n; i++) {
+        const struct sp_vocab_merge *a = &draft->merges[i], *b = &target->merges[i];
+        struct shown al, ar, bl, br;
+        if (a->left == b->left && a->right == b->right) continue;
+        al = show(draft, a->left);
+        ar = show(draft, a->right);
+        bl = show(target, b->left);
+        br = show(target, b->right);
+        return sp_fail(err, SP_E_INPUT,
+                       "draft tokenizer differs from target at merge %zu (\"%.*s %.*s\" vs "
+                       "\"%.*s %.*s\")",
+                       i, al.len, al.text, ar.len, ar.text, bl.len, bl.text, br.len, br.text);
+    }
+    if (target->n_merges == draft->n_merges) return SP_OK;
+    return sp_fail(err, SP_E_INPUT, "draft tokenizer differs from target: %zu merges vs %zu",
+                   draft->n_merges, target->n_merges);
+}
+
+static bool differ(uint32_t a, uint32_t b)
+{
+    return a != SP_ID_NONE && b != SP_ID_NONE && a != b;
+}
+
+static enum sp_status compare_ends(const struct sp_vocab *target, const struct sp_vocab *draft,
+                                   struct sp_err *err)
+{
+    bool bos = differ(target->bos, draft->bos);
+    struct shown a = show(draft, bos ? draft->bos : draft->eos);
+    struct shown b = show(target, bos ? target->bos : target->eos);
+
+    if (!bos && !differ(target->eos, draft->eos)) return SP_OK;
+    return sp_fail(err, SP_E_INPUT, "draft bos/eos differ: %s is \"%.*s\" vs \"%.*s\"",
+                   bos ? "bos" : "eos", a.len, a.text, b.len, b.text);
+}
+
+static enum sp_status open_vocab(struct sp_vocab **out, const struct sp_pair_side *side,
+                                 const char *what, struct sp_err *err)
+{
+    enum sp_status st = sp_vocab_open(out, side->tokenizer, side->tokenizer_size,
+                                      side->tokenizer_config, side->tokenizer_config_size, err);
+
+    if (st) sp_context(err, "%s tokenizer", what);
+    return st;
+}
+
+static bool equal_texts(const struct sp_pair_side *a, const struct sp_pair_side *b)
+{
+    bool configs =
+        a->tokenizer_config == NULL || b->tokenizer_config == NULL
+            ? a->tokenizer_config == b->tokenizer_config
+            : a->tokenizer_config_size == b->tokenizer_config_size &&
+                  memcmp(a->tokenizer_config, b->tokenizer_config, a->tokenizer_config_size) == 0;
+
+    return configs && a->tokenizer_size == b->tokenizer_size &&
+           memcmp(a->tokenizer, b->tokenizer, a->tokenizer_size) == 0;
+}
+
+/* Equal ids must be equal text: a draft speaks to its target in ids. Rows beyond the tokens are
+ * padding and may differ in number. */
+static enum sp_status check_tokenizers(const struct sp_pair_side *target,
+                                       const struct sp_pair_side *draft, char **notes,
+                                       struct sp_err *err)
+{
+    struct sp_vocab *a = NULL, *b = NULL;
+    enum sp_status st = SP_OK;
+
+    if (target->tokenizer == NULL || draft->tokenizer == NULL) {
+        return sp_note(notes, err, "%s has no tokenizer: it is taken to be the other's",
+                       target->tokenizer ? "draft" : "target");
+    }
+    if (equal_texts(target, draft)) return SP_OK;
+    if ((st = open_vocab(&a, target, "target", err))) goto done;
+    if ((st = open_vocab(&b, draft, "draft", err))) goto done;
+    if ((st = compare_tokens(a, b, err))) goto done;
+    if ((st = compare_merges(a, b, err))) goto done;
+    if ((st = compare_ends(a, b, err))) goto done;
+    if (a->n_ids != b->n_ids) {
+        st = sp_note(notes, err, "draft tokenizer has %zu ids, target %zu: equal where both have",
+                     b->n_ids, a->n_ids);
+    }
+done:
+    sp_vocab_close(a);
+    sp_vocab_close(b);
+    return st;
+}
+
+/* A built-in head was cut out of its target; out of another one it must at least look alike. */
+static enum sp_status check_mtp(const struct sp_config *target, const struct sp_config *draft,
+                                struct sp_err *err)
+{
+    const struct sp_layer_config *l = &draft->layers[0], *like;
+    unsigned i = sp_config_first_layer(target, SP_MIXER_ATTENTION);
+
+    if (strcmp(target->family, draft->family) != 0 || i == target->n_layers) {
+        return sp_fail(err, SP_E_INPUT, "mtp: a head of %s requires such a target, got %s",
+                       draft->family, target->family);
+    }
+    if (draft->n_hidden != target->n_hidden) {
+        return sp_fail(err, SP_E_INPUT, "mtp: hidden size %u, target has %u", draft->n_hidden,
+                       target->n_hidden);
+    }
+    if (draft->n_vocab != target->n_vocab) {
+        return sp_fail(err, SP_E_INPUT, "mtp: vocabulary of %u tokens, target has %u",
+                       draft->n_vocab, target->n_vocab);
+    }
+    like = &target->layers[i];
+    if (l->n_heads == like->n_heads && l->n_kv_heads == like->n_kv_heads &&
+        l->head_dim == like->head_dim) {
+        return SP_OK;
+    }
+    return sp_fail(err, SP_E_INPUT, "mtp: %u heads on %u of %u, target has %u on %u of %u",
+                   l->n_heads, l->n_kv_heads, l->head_dim, like->n_heads, like->n_kv_heads,
+                   like->head_dim);
+}
+
+static bool same_ropes(const struct sp_rope *a, const struct sp_rope *b)
+{
+    return a->kind == b->kind && a->theta == b->theta && a->n_rot == b->n_rot &&
+           a->n_turning == b->n_turning && a->factor == b->factor;
+}
+
+/* Queries turn by the assistant's own rope, but keys have been turned by the target's. */
+static enum sp_status check_assistant(const struct sp_config *target, const struct sp_config *draft,
+                                      char **notes, struct sp_err *err)
+{
+    enum sp_status st = sp_config_check_assistant(draft, target, err);
+
+    for (unsigned windowed = 0; st == SP_OK && windowed < 2; windowed++) {
+        unsigned own = 0, source = sp_config_last_keys(target, windowed);
+        while (own < draft->n_layers && (draft->layers[own].window != 0) != (windowed != 0))
+            own++;
+        if (own == draft->n_layers || same_ropes(&draft->ropes[draft->layers[own].rope],
+                                                 &target->ropes[target->layers[source].rope])) {
+            continue;
+        }
+        st = sp_note(notes, err, "assistant rope for %s_attention differs from target",
+                     windowed ? "sliding" : "full");
+    }
+    return st;
+}
+
+static enum sp_status check_block_draft(const struct sp_config *target,
+                                        const struct sp_config *draft, struct sp_err *err)
+{
+    enum sp_status st;
+
+    if ((st = check_taps(target, draft, err)) || (st = check_tables(target, draft, err))) return st;
+    return check_features(target, draft, err);
+}
+
+static enum sp_status check_language_model(const struct sp_pair_side *target,
+                                           const struct sp_pair_side *draft, char **notes,
+                                           struct sp_err *err)
+{
+    const struct sp_config *t = target->config, *d = draft->config;
+    enum sp_status st;
+
+    if ((st = check_tokenizers(target, draft, notes, err))) return st;
+    if (d->n_vocab != t->n_vocab) {
+        st = sp_note(notes, err, "draft vocabulary has %u rows, target %u", d->n_vocab, t->n_vocab);
+        if (st) return st;
+    }
+    if (d->max_positions >= t->max_positions) return SP_OK;
+    return sp_note(notes, err, "draft context %u shorter than target's %u: no drafting beyond it",
+                   d->max_positions, t->max_positions);
+}
+
+static enum sp_status count_weights(double *out, const struct sp_config *config, struct sp_err *err)
+{
+    struct sp_specs specs = {0};
+    enum sp_status st;
+
+    if ((st = sp_specs_of_config(&specs, config, err))) return st;
+    *out = 0;
+    for (size_t i = 0; i < specs.n_specs; i++) {
+        double n = 1;
+        for (unsigned k = 0; k < specs.specs[i].rank; k++)
+            n *= (double)specs.specs[i].shape[k];
+        *out += n;
+    }
+    sp_specs_release(&specs);
+    return SP_OK;
+}
+
+static enum sp_status note_sizes(const struct sp_config *target, const struct sp_config *draft,
+                                 bool same_source, char **notes, struct sp_err *err)
+{
+    double n_target, n_draft;
+    enum sp_status st;
+
+    if (same_source) return sp_note(notes, err, "draft equals target");
+    if ((st = count_weights(&n_target, target, err))) return st;
+    if ((st = count_weights(&n_draft, draft, err))) return st;
+    if (n_draft <= n_target) return SP_OK;
+    return sp_note(notes, err, "draft is larger than its target: %.0f weights, target has %.0f",
+                   n_draft, n_target);
+}
+
+enum sp_status sp_pair_check(const struct sp_pair_side *target, const struct sp_pair_side *draft,
+                             bool same_source, char **notes, struct sp_err *err)
+{
+    const struct sp_config *t = target->config, *d = draft->config;
+    enum sp_status st;
+
+    if (t->draft.kind != SP_DRAFT_NONE) {
+        return sp_fail(err, SP_E_INPUT, "target is a draft (%s), expected a language model",
+                       t->architecture);
+    }
+    switch (d->draft.kind) {
+    case SP_DRAFT_NONE:
+        st = check_language_model(target, draft, notes, err);
+        break;
+    case SP_DRAFT_DFLASH:
+    case SP_DRAFT_DFLASH2:
+    case SP_DRAFT_DSPARK:
+        st = check_block_draft(t, d, err);
+        break;
+    case SP_DRAFT_ASSISTANT:
+        st = check_assistant(t, d, notes, err);
+        break;
+    case SP_DRAFT_EAGLE3:
+    case SP_DRAFT_PEAGLE:
+        st = sp_config_check_eagle3(d, t, err);
+        break;
+    case SP_DRAFT_MTP:
+        return check_mtp(t, d, err);
+    default:
+        st = sp_fail(err, SP_E_BUG, "draft kind %d has no pair check", (int)d->draft.kind);
+    }
+    return st ? st : note_sizes(t, d, same_source, notes, err);
+}

@@ -1,0 +1,26 @@
+/* May this draft serve this target?
+ *
+ * A draft never changes what the target writes, but one that does not fit drafts nonsense or reads
+ * outside its tables. Checked here, before anything is written: vocabularies, tokenizers by
+ * content, widths, taps. Reads configs and tokenizers, no weights. */
+#ifndef SP_CONVERT_CREATE_DRAFT_COMPAT_H
+#define SP_CONVERT_CREATE_DRAFT_COMPAT_H
+
+#include "format/model/config.h"
+
+/* All borrowed. */
+struct sp_pair_side {
+    const struct sp_config *config; /* settled (sp_config_settle) */
+    const char *tokenizer;          /* tokenizer.json; NULL: there is none */
+    size_t tokenizer_size;
+    const char *tokenizer_config; /* tokenizer_config.json; NULL: there is none */
+    size_t tokenizer_config_size;
+};
+
+/* SP_E_INPUT naming what does not fit. What fits but is worth knowing is appended to *notes, one
+ * sentence a line (sp_note). same_source: both were read from the same place. */
+SP_MUST_CHECK enum sp_status sp_pair_check(const struct sp_pair_side *target,
+                                           const struct sp_pair_side *draft, bool same_source,
+                                           char **notes, struct sp_err *err);
+
+#endif

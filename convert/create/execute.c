@@ -1,0 +1,520 @@
+/* The executor: a ring of chunks between those who convert and the one who writes.
+ *
+ * Every thread does the same: if the oldest chunk is converted and nobody writes, it writes; else
+ * it takes the next chunk off the plan and converts it; where neither can be done, it waits. So
+ * chunks are written one at a time and in order, as a tensor's digest wants, and nobody waits for a
+ * round to end. A chunk that failed is met in order, too: the first fault of the plan is reported,
+ * whatever the threads.
+ *
+ * What a packed source maps counts as memory until it is given back: pages of a written chunk are.
+ * A packed source's digests are checked along the way, by whoever writes. */
+#include "convert/create/execute.h"
+
+#include "format/base/file.h"
+#include "format/base/hash.h"
+#include "format/base/mem.h"
+#include "quantize/codec.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    CHUNKS_PER_THREAD = 3,    /* of the ring: one being converted, one waiting, one to take next */
+    CHUNK_ELEMENTS = 1 << 19, /* wanted; a chunk is at least one panel */
+    RUN_ELEMENTS = 1 << 16,   /* of a chunk converted at a time: stays in a core's own cache */
+    COPY_SIZE = 8 << 20,      /* bytes of a chunk that is copied as it is */
+};
+
+/* Floats and scratch of the threads, and the ring's outputs, should stay below this. */
+static const size_t MEMORY = (size_t)160 << 20;
+
+/* A part of one item: whole panels of a matrix, or all of anything else, or bytes to copy. */
+struct chunk {
+    const struct sp_plan_item *item;
+    size_t index;                   /* of the item: the writer's tensor */
+    uint64_t first_panel, n_panels; /* matrices */
+    const uint8_t *bytes;           /* what is written: `out`, or mapped bytes */
+    size_t size;
+    const uint8_t *mapped; /* what it was read from, where that is a packed file, else NULL */
+    size_t mapped_size;
+    bool ends_item;
+    uint64_t source_size; /* share of the item's, for progress */
+    uint8_t *out;         /* [out_cap], owned by the slot */
+    size_t out_cap;
+    bool converted;
+    enum sp_status status;
+    struct sp_err err;
+};
+
+/* One thread's room. */
+struct worker {
+    struct sp_scratch scratch;
+    float *floats;
+    size_t cap;                        /* floats */
+    float *room;                       /* for what is calibrated */
+    size_t room_cap;                   /* floats */
+    const struct sp_encoder *encoders; /* borrowed from the executor */
+};
+
+/* Where the next chunk begins. */
+struct cursor {
+    size_t item;
+    uint64_t done; /* panels of a matrix, bytes of a copy */
+};
+
+struct executor {
+    const struct sp_plan *plan;
+    struct sp_pack_writer *writer;
+    struct worker *workers;
+    unsigned n_workers;
+    struct sp_encoder encoders[2]; /* by whether a source has small codes */
+    size_t chunk_elements;
+    int (*progress)(void *context, uint64_t done, uint64_t total);
+    void *context;
+    uint64_t total;            /* bytes of sources */
+    struct sp_hash *read_hash; /* of the packed tensor that is being written */
+
+    pthread_mutex_t lock; /* for all that follows */
+    pthread_cond_t changed;
+    struct chunk *ring; /* [n_slots]; chunk i is in slot i % n_slots */
+    size_t n_slots;
+    uint64_t n_taken, n_written; /* chunks */
+    struct cursor cursor;
+    bool writing; /* somebody is */
+    bool stopped; /* by a failure: status and err */
+    uint64_t done;
+    enum sp_status status;
+    struct sp_err err;
+};
+
+static uint64_t panels_per_matrix(const struct sp_tensor_spec *spec)
+{
+    return (spec->shape[spec->rank - 2] + SP_PANEL_ROWS - 1) / SP_PANEL_ROWS;
+}
+
+static uint64_t n_panels(const struct sp_tensor_spec *spec)
+{
+    return sp_spec_rows(spec) / spec->shape[spec->rank - 2] * panels_per_matrix(spec);
+}
+
+/* Number of the panel's first row, over all matrices; of one past the last panel: all rows. */
+static uint64_t first_row_of(const struct sp_tensor_spec *spec, uint64_t panel)
+{
+    uint64_t per_matrix = panels_per_matrix(spec);
+
+    return panel / per_matrix * spec->shape[spec->rank - 2] + panel % per_matrix * SP_PANEL_ROWS;
+}
+
+/* Most panels of a chunk. */
+static uint64_t chunk_panels(const struct executor *x, const struct sp_plan_item *item)
+{
+    uint64_t panel = sp_spec_cols(item->spec) * SP_PANEL_ROWS;
+    uint64_t n = x->chunk_elements / panel;
+
+    return n ? n : 1;
+}
+
+static bool is_matrix(const struct sp_plan_item *item)
+{
+    return item->bytes == NULL && item->layout == SP_PANEL;
+}
+
+static const struct sp_pack_tensor *packed_tensor(const struct chunk *c)
+{
+    const struct sp_source *source = c->item->source;
+
+    return sp_pack_find(source->pack, source->part, c->item->spec->name);
+}
+
+static enum sp_status check_packed(const struct chunk *c, struct sp_err *err)
+{
+    const struct sp_pack *pack = c->item->source->pack;
+
+    return sp_pack_check_tensor(pack, (size_t)(packed_tensor(c) - sp_pack_tensor(pack, 0)), err);
+}
+
+/* The part of a packed source's tensor that a chunk is made of. */
+static void find_mapped(struct chunk *c)
+{
+    const struct sp_pack_tensor *t;
+    size_t panel_size = 0;
+
+    c->mapped = NULL;
+    if (c->item->source->pack == NULL) return;
+    t = packed_tensor(c);
+    if (is_matrix(c->item)) {
+        (void)sp_panel_size(&panel_size, t->dtype, (size_t)t->shape[t->rank - 1]);
+        c->mapped = t->data + c->first_panel * panel_size;
+        c->mapped_size = (size_t)c->n_panels * panel_size;
+    } else {
+        c->mapped = c->bytes ? c->bytes : t->data;
+        c->mapped_size = c->bytes ? c->size : t->size;
+    }
+}
+
+/* Takes the next chunk off the plan; false at its end. */
+static bool next_chunk(struct executor *x, struct chunk *c)
+{
+    const struct sp_plan_item *item;
+    uint64_t all, n;
+
+    if (x->cursor.item == x->plan->n_items) return false;
+    item = &x->plan->items[x->cursor.item];
+    c->item = item;
+    c->index = x->cursor.item;
+    if (is_matrix(item)) {
+        all = n_panels(item->spec);
+        n = chunk_panels(x, item);
+    } else {
+        all = item->size;
+        n = item->bytes ? COPY_SIZE : all;
+    }
+    if (n > all - x->cursor.done) n = all - x->cursor.done;
+    c->first_panel = x->cursor.done;
+    c->n_panels = n;
+    c->bytes = item->bytes ? item->bytes + x->cursor.done : NULL;
+    c->size = (size_t)n;
+    find_mapped(c);
+    x->cursor.done += n;
+    c->ends_item = x->cursor.done == all;
+    /* Shares add up: the part before the end of this chunk less the part before its start. */
+    c->source_size =
+        (uint64_t)((double)item->source_size * ((double)x->cursor.done / (double)all)) -
+        (uint64_t)((double)item->source_size * ((double)c->first_panel / (double)all));
+    if (x->cursor.done == all) x->cursor = (struct cursor){x->cursor.item + 1, 0};
+    return true;
+}
+
+static enum sp_status grow_out(struct chunk *c, size_t size, struct sp_err *err)
+{
+    enum sp_status st;
+
+    if (size <= c->out_cap) return SP_OK;
+    free(c->out);
+    c->out = NULL;
+    c->out_cap = 0;
+    if ((st = sp_new_aligned(&c->out, size, 1, err))) return st;
+    c->out_cap = size;
+    return SP_OK;
+}
+
+static enum sp_status grow_floats(float **floats, size_t *cap, size_t n, struct sp_err *err)
+{
+    enum sp_status st;
+
+    if (n <= *cap) return SP_OK;
+    free(*floats);
+    *floats = NULL;
+    *cap = 0;
+    if ((st = sp_new_aligned(floats, n, sizeof **floats, err))) return st;
+    *cap = n;
+    return SP_OK;
+}
+
+static enum sp_status grow_scratch(struct worker *w, const struct sp_plan_item *item,
+                                   struct sp_err *err)
+{
+    enum sp_status st;
+    size_t need;
+
+    if ((st = sp_source_scratch(&need, item->source, item->spec, err))) return st;
+    if (need <= w->scratch.size) return SP_OK;
+    sp_scratch_release(&w->scratch);
+    return sp_scratch_open(&w->scratch, need, err);
+}
+
+/* Panels of `panel_size` bytes from rows row..end-1. */
+static enum sp_status convert_run(uint8_t *out, const struct chunk *c, struct worker *w,
+                                  uint64_t row, uint64_t end, size_t panel_size, struct sp_err *err)
+{
+    enum sp_status st;
+    const struct sp_tensor_spec *spec = c->item->spec;
+    const struct sp_encoder *encoder = &w->encoders[c->item->small_codes];
+    uint64_t rows = spec->shape[spec->rank - 2];
+    size_t cols = (size_t)sp_spec_cols(spec);
+
+    st = sp_source_read_rows(w->floats, c->item->source, spec, row, end - row, &w->scratch, err);
+    if (st) return st;
+    for (const float *x = w->floats; row < end; out += panel_size) {
+        uint64_t left = rows - row % rows;
+        size_t m = left < SP_PANEL_ROWS ? (size_t)left : SP_PANEL_ROWS;
+
+        if (c->item->calibration) {
+            st = sp_panel_encode_calibrated(out, encoder, x, m, cols, row, c->item->calibration,
+                                            w->room, err);
+        } else {
+            st = sp_panel_encode(out, c->item->to, encoder, x, m, cols, row, err);
+        }
+        if (st) return st;
+        x += m * cols;
+        row += m;
+    }
+    return SP_OK;
+}
+
+static enum sp_status convert_panels(struct chunk *c, struct worker *w, struct sp_err *err)
+{
+    enum sp_status st;
+    const struct sp_tensor_spec *spec = c->item->spec;
+    uint64_t end = c->first_panel + c->n_panels, most;
+    size_t cols = (size_t)sp_spec_cols(spec), panel_size = 0, panel, n;
+    uint8_t *out;
+
+    if (!sp_panel_size(&panel_size, c->item->to, cols) ||
+        !sp_mul(&c->size, panel_size, (size_t)c->n_panels) ||
+        !sp_mul(&panel, cols, SP_PANEL_ROWS)) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "a panel of %zu columns is too large", cols);
+    }
+    most = panel < RUN_ELEMENTS ? RUN_ELEMENTS / panel : 1;
+    if (!sp_mul(&n, (size_t)most, panel)) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "a panel of %zu columns is too large", cols);
+    }
+    if ((st = grow_out(c, c->size, err))) return st;
+    if ((st = grow_floats(&w->floats, &w->cap, n, err))) return st;
+    if (c->item->calibration && (st = grow_floats(&w->room, &w->room_cap, panel, err))) return st;
+    out = c->out;
+    for (uint64_t p = c->first_panel; p < end; p += most) {
+        uint64_t after = end - p < most ? end : p + most;
+
+        st = convert_run(out, c, w, first_row_of(spec, p), first_row_of(spec, after), panel_size,
+                         err);
+        if (st) return st;
+        out += (after - p) * panel_size;
+    }
+    return SP_OK;
+}
+
+static enum sp_status convert_plain(struct chunk *c, struct worker *w, struct sp_err *err)
+{
+    enum sp_status st;
+    size_t n = (size_t)sp_spec_elements(c->item->spec);
+
+    if ((st = grow_out(c, c->size, err))) return st;
+    if ((st = grow_floats(&w->floats, &w->cap, n, err))) return st;
+    st = sp_source_read_all(w->floats, c->item->source, c->item->spec, &w->scratch, err);
+    if (st) return st;
+    return sp_encode_floats(c->out, c->item->to, w->floats, n, 0, err);
+}
+
+/* Bytes that are not those once written make strange numbers: then that is the fault. */
+static void blame_damage(struct chunk *c)
+{
+    struct sp_err err = {0};
+
+    if (c->mapped && check_packed(c, &err)) {
+        c->status = err.status;
+        c->err = err;
+    }
+}
+
+static void convert(struct chunk *c, struct worker *w)
+{
+    c->status = SP_OK;
+    c->err = (struct sp_err){0};
+    if (c->item->bytes) return;
+    c->status = grow_scratch(w, c->item, &c->err);
+    if (!c->status) {
+        c->status =
+            is_matrix(c->item) ? convert_panels(c, w, &c->err) : convert_plain(c, w, &c->err);
+    }
+    if (c->status) {
+        sp_context(&c->err, "%s: tensor %s", c->item->source->path, c->item->spec->name);
+        blame_damage(c);
+    }
+    c->bytes = c->out;
+}
+
+/* Damage in a packed source must not get a new, valid digest. */
+static enum sp_status check_read(struct executor *x, const struct chunk *c, struct sp_err *err)
+{
+    if (c->mapped == NULL) return SP_OK;
+    sp_hash_update(x->read_hash, c->mapped, c->mapped_size);
+    if (!c->ends_item) return SP_OK;
+    if (sp_hash_digest(x->read_hash) != packed_tensor(c)->digest) return check_packed(c, err);
+    sp_hash_reset(x->read_hash);
+    return SP_OK;
+}
+
+static enum sp_status write_chunk(struct executor *x, const struct chunk *c, struct sp_err *err)
+{
+    enum sp_status st;
+
+    if (c->status) return sp_fail(err, c->status, "%s", c->err.text);
+    if ((st = check_read(x, c, err))) return st;
+    if ((st = sp_pack_writer_put(x->writer, c->index, c->bytes, c->size, err))) return st;
+    if (c->mapped) sp_file_unload(c->mapped, c->mapped_size);
+    return SP_OK;
+}
+
+/* Called with the lock, and so are the two below; all three let go of it meanwhile. */
+static void stop(struct executor *x, enum sp_status st, const struct sp_err *err)
+{
+    if (!x->stopped) {
+        x->status = st;
+        x->err = *err;
+    }
+    x->stopped = true;
+}
+
+/* Writes the oldest chunk; false: it is not ready, or somebody writes. */
+static bool try_write(struct executor *x)
+{
+    struct chunk *c = &x->ring[x->n_written % x->n_slots];
+    struct sp_err err = {0};
+    enum sp_status st;
+
+    if (x->writing || x->n_written == x->n_taken || !c->converted) return false;
+    x->writing = true;
+    pthread_mutex_unlock(&x->lock);
+    st = write_chunk(x, c, &err);
+    pthread_mutex_lock(&x->lock);
+    x->writing = false;
+    if (st) stop(x, st, &err);
+    x->n_written++;
+    x->done += c->source_size;
+    pthread_cond_broadcast(&x->changed);
+    return true;
+}
+
+/* Converts the next chunk; false: there is none, or no room. */
+static bool try_convert(struct executor *x, struct worker *w)
+{
+    struct chunk *c = &x->ring[x->n_taken % x->n_slots];
+
+    if (x->n_taken - x->n_written == x->n_slots || !next_chunk(x, c)) return false;
+    c->converted = false;
+    x->n_taken++;
+    pthread_mutex_unlock(&x->lock);
+    convert(c, w);
+    pthread_mutex_lock(&x->lock);
+    c->converted = true;
+    pthread_cond_broadcast(&x->changed);
+    return true;
+}
+
+static void report(struct executor *x)
+{
+    struct sp_err err = {0};
+    uint64_t done = x->done;
+    int cancelled;
+
+    if (x->progress == NULL) return;
+    pthread_mutex_unlock(&x->lock);
+    cancelled = x->progress(x->context, done, x->total);
+    pthread_mutex_lock(&x->lock);
+    if (cancelled) stop(x, sp_fail(&err, SP_E_CHECK, "cancelled"), &err);
+}
+
+static bool at_end(const struct executor *x)
+{
+    return x->cursor.item == x->plan->n_items && x->n_written == x->n_taken;
+}
+
+/* One thread's share; worker 0 is the caller, who alone reports. */
+static void work(void *context, size_t item, unsigned worker)
+{
+    struct executor *x = context;
+    (void)item;
+
+    pthread_mutex_lock(&x->lock);
+    while (!x->stopped && !at_end(x)) {
+        if (try_write(x)) {
+            if (worker == 0) report(x);
+        } else if (!try_convert(x, &x->workers[worker])) {
+            pthread_cond_wait(&x->changed, &x->lock);
+        }
+    }
+    pthread_cond_broadcast(&x->changed);
+    pthread_mutex_unlock(&x->lock);
+}
+
+static enum sp_status open_executor(struct executor *x, unsigned n_threads, struct sp_err *err)
+{
+    enum sp_status st;
+    /* Bytes per element and thread: outputs of f32 at worst, and scratch twice over. */
+    size_t each = CHUNKS_PER_THREAD * 4 + 2 * 8;
+
+    pthread_mutex_init(&x->lock, NULL);
+    pthread_cond_init(&x->changed, NULL);
+    x->n_workers = n_threads;
+    x->chunk_elements = MEMORY / (each * n_threads);
+    if (x->chunk_elements > CHUNK_ELEMENTS) x->chunk_elements = CHUNK_ELEMENTS;
+    if ((st = sp_hash_new(&x->read_hash, err))) return st;
+    if ((st = sp_new(&x->workers, n_threads, sizeof *x->workers, err))) return st;
+    x->n_slots = (size_t)CHUNKS_PER_THREAD * n_threads;
+    if ((st = sp_new(&x->ring, x->n_slots, sizeof *x->ring, err))) return st;
+    sp_encoder_init(&x->encoders[0]);
+    x->encoders[1] = x->encoders[0];
+    x->encoders[1].small_codes = true;
+    for (unsigned i = 0; i < n_threads; i++) {
+        x->workers[i].encoders = x->encoders;
+        st = sp_scratch_open(&x->workers[i].scratch, RUN_ELEMENTS * 4, err);
+        if (st) return st;
+    }
+    return SP_OK;
+}
+
+static void close_executor(struct executor *x)
+{
+    for (size_t i = 0; x->ring && i < x->n_slots; i++)
+        free(x->ring[i].out);
+    free(x->ring);
+    for (unsigned i = 0; x->workers && i < x->n_workers; i++) {
+        sp_scratch_release(&x->workers[i].scratch);
+        free(x->workers[i].floats);
+        free(x->workers[i].room);
+    }
+    free(x->workers);
+    sp_hash_free(x->read_hash);
+    pthread_cond_destroy(&x->changed);
+    pthread_mutex_destroy(&x->lock);
+}
+
+enum sp_status sp_plan_open_writer(struct sp_pack_writer **out, const struct sp_plan *plan,
+                                   const char *path, bool force, struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_pack_tensor *tensors = NULL;
+
+    if ((st = sp_new(&tensors, plan->n_items, sizeof *tensors, err))) return st;
+    for (size_t i = 0; i < plan->n_items; i++) {
+        const struct sp_plan_item *item = &plan->items[i];
+
+        tensors[i] = (struct sp_pack_tensor){.name = item->spec->name,
+                                             .part = item->part,
+                                             .dtype = item->to,
+                                             .layout = item->layout,
+                                             .rank = item->spec->rank};
+        for (unsigned d = 0; d < item->spec->rank; d++) {
+            tensors[i].shape[d] = item->spec->shape[d];
+        }
+    }
+    st = sp_pack_writer_open(out, path, force, tensors, plan->n_items, err);
+    free(tensors);
+    return st;
+}
+
+enum sp_status sp_plan_execute(const struct sp_plan *plan, struct sp_pack_writer *writer,
+                               struct sp_pool *pool,
+                               int (*progress)(void *context, uint64_t done, uint64_t total),
+                               void *context, struct sp_err *err)
+{
+    enum sp_status st;
+    struct executor x = {.plan = plan, .writer = writer, .progress = progress, .context = context};
+
+    for (size_t i = 0; i < plan->n_items; i++) {
+        x.total += plan->items[i].source_size;
+    }
+    if ((st = open_executor(&x, sp_pool_n_threads(pool), err))) goto done;
+    sp_pool_run(pool, x.n_workers, work, &x);
+    if (!x.stopped) {
+        pthread_mutex_lock(&x.lock);
+        report(&x);
+        pthread_mutex_unlock(&x.lock);
+    }
+    if (x.stopped) st = sp_fail(err, x.status, "%s", x.err.text);
+done:
+    close_executor(&x);
+    return st;
+}

@@ -1,0 +1,168 @@
+/* The pairing record, written in one fixed form: keys in this order, no blanks, so that equal
+ * pairs give equal bytes. */
+#include "convert/create/pairing_record.h"
+
+#include "format/base/number_text.h"
+#include "format/base/json.h"
+#include "format/base/mem.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { RECORD_SIZE = 4096 }; /* far more than all fields at their longest */
+
+static const char *const rope_names[] = {
+    [SP_ROPE_DEFAULT] = "default",   [SP_ROPE_LINEAR] = "linear",
+    [SP_ROPE_LLAMA3] = "llama3",     [SP_ROPE_YARN] = "yarn",
+    [SP_ROPE_LONGROPE] = "longrope", [SP_ROPE_PROPORTIONAL] = "proportional",
+    [SP_ROPE_DYNAMIC] = "dynamic",   [SP_ROPE_STRETCHED] = "stretched",
+};
+
+/* NULL: no block draft. */
+static const char *block_kind(enum sp_draft_kind kind)
+{
+    switch (kind) {
+    case SP_DRAFT_DFLASH:
+        return "dflash";
+    case SP_DRAFT_DFLASH2:
+        return "dflash2";
+    case SP_DRAFT_DSPARK:
+        return "dspark";
+    default:
+        return NULL;
+    }
+}
+
+/* Layers whose output is read; -1 stands for the embeddings. */
+static size_t print_taps(char *out, size_t cap, const struct sp_draft_config *d)
+{
+    size_t n = (size_t)snprintf(out, cap, "\"target_layer_ids\":[");
+
+    for (unsigned i = 0; i < d->n_taps; i++) {
+        n += (size_t)snprintf(out + n, cap - n, "%s%d", i ? "," : "", sp_tap_number(d->taps[i]));
+    }
+    return n + (size_t)snprintf(out + n, cap - n, "],");
+}
+
+static size_t print_block(char *out, size_t cap, const struct sp_draft_config *d)
+{
+    size_t n = (size_t)snprintf(out, cap,
+                                "\"kind\":\"%s\",\"block_size\":%u,\"mask_token_id\":%" PRIu32
+                                ",\"target_hidden_size\":%u,\"num_target_layers\":%u,",
+                                block_kind(d->kind), d->block_size, d->mask_token, d->target_hidden,
+                                d->n_target_layers);
+
+    n += print_taps(out + n, cap - n, d);
+    if (d->n_head_rows) {
+        n += (size_t)snprintf(out + n, cap - n, "\"draft_vocab_size\":%u,", d->n_head_rows);
+    }
+    if (d->kind != SP_DRAFT_DSPARK) return n;
+    return n + (size_t)snprintf(out + n, cap - n,
+                                "\"markov_rank\":%u,\"markov_head_type\":\"%s\","
+                                "\"confidence_head\":%s,",
+                                d->dspark.rank, sp_markov_name(&d->dspark),
+                                d->dspark.confidence ? "true" : "false");
+}
+
+static size_t print_eagle(char *out, size_t cap, const struct sp_draft_config *d)
+{
+    size_t n = (size_t)snprintf(out, cap,
+                                "\"kind\":\"%s\",\"draft_vocab_size\":%u,"
+                                "\"target_hidden_size\":%u,",
+                                sp_draft_name(d->kind), d->n_head_rows, d->target_hidden);
+
+    if (d->kind == SP_DRAFT_PEAGLE) {
+        n += (size_t)snprintf(out + n, cap - n, "\"block_size\":%u,\"mask_token_id\":%" PRIu32 ",",
+                              d->block_size, d->mask_token);
+    }
+    return n + print_taps(out + n, cap - n, d);
+}
+
+enum sp_status sp_pairing_print(char **text, size_t *size, const struct sp_config *draft,
+                                uint64_t target_digest, uint64_t draft_digest, struct sp_err *err)
+{
+    enum sp_status st;
+    char *out = NULL;
+    size_t n = 0;
+
+    if ((st = sp_new(&out, RECORD_SIZE, 1, err))) return st;
+    out[n++] = '{';
+    if (block_kind(draft->draft.kind)) {
+        n += print_block(out + n, RECORD_SIZE - n, &draft->draft);
+    } else if (sp_draft_is_eagle(draft->draft.kind)) {
+        n += print_eagle(out + n, RECORD_SIZE - n, &draft->draft);
+    } else if (draft->draft.kind == SP_DRAFT_ASSISTANT) {
+        n += (size_t)snprintf(out + n, RECORD_SIZE - n, "\"kind\":\"assistant\",");
+    } else if (draft->draft.kind == SP_DRAFT_MTP) {
+        n += (size_t)snprintf(out + n, RECORD_SIZE - n, "\"kind\":\"mtp\",");
+    } else {
+        n += (size_t)snprintf(out + n, RECORD_SIZE - n, "\"kind\":\"language-model\",");
+    }
+    n += (size_t)snprintf(out + n, RECORD_SIZE - n, "\"rope\":[");
+    for (unsigned i = 0; i < draft->n_ropes; i++) {
+        const struct sp_rope *r = &draft->ropes[i];
+
+        n += (size_t)sp_decimal_print(
+            out + n, RECORD_SIZE - n,
+            "%s{\"type\":\"%s\",\"theta\":%.17g,\"factor\":%.17g,\"rotated\":%u}", i ? "," : "",
+            rope_names[r->kind], r->theta, r->factor, r->n_rot);
+    }
+    n += (size_t)snprintf(out + n, RECORD_SIZE - n,
+                          "],\"target\":\"%016" PRIx64 "\",\"draft\":\"%016" PRIx64 "\"}",
+                          target_digest, draft_digest);
+    *text = out;
+    *size = n;
+    return SP_OK;
+}
+
+static enum sp_status check_digest(const struct sp_pack *pack, const struct sp_json *record,
+                                   enum sp_part part, struct sp_err *err)
+{
+    enum sp_status st;
+    const char *stated = NULL;
+    char found[20];
+    uint64_t digest;
+
+    if ((st = sp_json_get_string(record, sp_part_name(part), &stated, err))) return st;
+    if ((st = sp_pack_part_digest(&digest, pack, part, err))) return st;
+    snprintf(found, sizeof found, "%016" PRIx64, digest);
+    if (stated && strcmp(stated, found) == 0) return SP_OK;
+    return sp_fail(err, SP_E_INPUT, "the %s has digest %s, but was paired as %s",
+                   sp_part_name(part), found, stated ? stated : "nothing");
+}
+
+static enum sp_status check_record(const struct sp_pack *pack, const char *text, size_t size,
+                                   struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_json *record = NULL;
+
+    if ((st = sp_json_parse(&record, text, size, SP_JSON_STRICT, err))) return st;
+    st = check_digest(pack, record, SP_PART_TARGET, err);
+    if (!st) st = check_digest(pack, record, SP_PART_DRAFT, err);
+    sp_json_free(record);
+    return st;
+}
+
+enum sp_status sp_pairing_check(const struct sp_pack *pack, struct sp_err *err)
+{
+    enum sp_status st;
+    bool has_draft = sp_pack_find_section(pack, SP_PART_DRAFT, SP_SECTION_CONFIG) != NULL;
+    char *text = NULL;
+    size_t size;
+
+    st = sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_PAIRING, &text, &size, err);
+    if (st) return st;
+    if (has_draft != (text != NULL)) {
+        st = sp_fail(err, SP_E_INPUT,
+                     has_draft ? "a draft without a pairing record"
+                               : "a pairing record without a draft");
+    } else if (text) {
+        st = check_record(pack, text, size, err);
+    }
+    if (st) sp_context(err, "%s: pairing", sp_pack_path(pack));
+    free(text);
+    return st;
+}

@@ -1,0 +1,140 @@
+/* The planner: asks the policy about every tensor and adds up. It opens no weight. */
+#include "convert/create/plan.h"
+
+#include "format/base/mem.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* f64 to f32 and f32 to bf16 lose too, but only bits that quantization would lose again; a second
+ * rounding to blocks moves weights that the first has already moved. */
+static enum sp_status check_loss(const struct sp_plan_item *item, bool allow_lossy,
+                                 struct sp_err *err)
+{
+    if (item->merged && !sp_dtype_is_float(item->from)) {
+        return sp_fail(err, SP_E_INPUT,
+                       "tensor %s is %s already, and with an adapter it would be rounded twice; "
+                       "merge into the original",
+                       item->spec->name, sp_dtype_info(item->from)->name);
+    }
+    if (allow_lossy || !sp_policy_rounds_twice(item->from, item->to)) return SP_OK;
+    return sp_fail(err, SP_E_INPUT,
+                   "tensor %s is %s already, and as %s it would lose twice; quantize the original, "
+                   "or insist with spectool quantize --requantize",
+                   item->spec->name, sp_dtype_info(item->from)->name,
+                   sp_dtype_info(item->to)->name);
+}
+
+/* Nothing asked for, and quantized already: a type of ours that surely holds the same numbers. */
+static void keep_numbers(struct sp_policy_choice *choice, const struct sp_stored *stored,
+                         const struct sp_policy_request *request)
+{
+    if (stored->coding == NULL || request->type != SP_DTYPE_NONE || stored->merged) return;
+    if (request->output_type != SP_DTYPE_NONE || choice->dtype != stored->dtype) return;
+    choice->rule = "dequantized, nothing lost";
+    if (!stored->small_codes || choice->layout != SP_PANEL) return;
+    choice->dtype = SP_Q8;
+    choice->rule = "codes kept as q8, nothing lost";
+}
+
+static enum sp_status plan_tensor(struct sp_plan_item *item,
+                                  const struct sp_policy_request *request, bool allow_lossy,
+                                  struct sp_err *err)
+{
+    enum sp_status st;
+    const struct sp_tensor_spec *spec = item->spec;
+    struct sp_stored stored = {0};
+    struct sp_policy_choice choice;
+    size_t size;
+
+    if ((st = sp_source_stored(&stored, item->source, spec, err))) return st;
+    st = sp_policy_choose(&choice, request,
+                          &(struct sp_policy_tensor){.name = spec->name,
+                                                     .role = spec->role,
+                                                     .rank = spec->rank,
+                                                     .shape = spec->shape,
+                                                     .stored = stored.dtype},
+                          err);
+    if (st) return st;
+    keep_numbers(&choice, &stored, request);
+    if (!sp_tensor_size(&size, choice.dtype, choice.layout, spec->shape, spec->rank)) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "tensor %s: its shape cannot be stored as %s",
+                       spec->name, sp_dtype_info(choice.dtype)->name);
+    }
+    if (item->source->pack && stored.layout != choice.layout) {
+        return sp_fail(err, SP_E_INPUT, "tensor %s: not laid out as a %s must be", spec->name,
+                       sp_role_name(spec->role));
+    }
+    item->from = stored.dtype;
+    item->to = choice.dtype;
+    item->layout = choice.layout;
+    item->rule = choice.rule;
+    item->source_size = stored.size;
+    item->size = size;
+    item->coding = stored.coding;
+    item->small_codes = stored.small_codes;
+    item->merged = stored.merged;
+    if (item->from == item->to) item->bytes = stored.data;
+    return check_loss(item, allow_lossy, err);
+}
+
+enum sp_status sp_plan_add(struct sp_plan *plan, const struct sp_source *source, enum sp_part part,
+                           const struct sp_policy_request *request, bool allow_lossy,
+                           struct sp_err *err)
+{
+    enum sp_status st;
+
+    st = sp_grow(&plan->items, &plan->cap_items, plan->n_items + source->specs.n_specs,
+                 sizeof *plan->items, err);
+    if (st) return st;
+    for (size_t i = 0; i < source->specs.n_specs; i++) {
+        struct sp_plan_item *item = &plan->items[plan->n_items];
+
+        *item =
+            (struct sp_plan_item){.source = source, .spec = &source->specs.specs[i], .part = part};
+        if ((st = plan_tensor(item, request, allow_lossy, err))) {
+            sp_context(err, "%s", source->path);
+            return st;
+        }
+        plan->n_items++;
+    }
+    return SP_OK;
+}
+
+void sp_plan_release(struct sp_plan *plan)
+{
+    free(plan->items);
+    *plan = (struct sp_plan){0};
+}
+
+const char *sp_plan_heading(void)
+{
+    return "part    tensor                                    shape              from  to          "
+           " "
+           "bytes  rule";
+}
+
+enum sp_status sp_plan_line(char **line, const struct sp_plan_item *item, struct sp_err *err)
+{
+    enum sp_status st;
+    char shape[96] = "[";
+    size_t n = 1, cap;
+    char *out = NULL;
+
+    for (unsigned i = 0; i < item->spec->rank; i++) {
+        n += (size_t)snprintf(shape + n, sizeof shape - n, "%s%" PRIu64, i ? ", " : "",
+                              item->spec->shape[i]);
+    }
+    snprintf(shape + n, sizeof shape - n, "]");
+    cap = strlen(item->spec->name) + sizeof shape + 256;
+    if ((st = sp_new(&out, cap, 1, err))) return st;
+    snprintf(out, cap, "%-6s  %-40s  %-17s  %-4s  %-4s  %12" PRIu64 "  %s%s",
+             sp_part_name(item->part), item->spec->name, shape,
+             item->coding ? item->coding : sp_dtype_info(item->from)->name,
+             sp_dtype_info(item->to)->name, item->size,
+             item->bytes ? "copied as it is" : item->rule, item->merged ? ", merged" : "");
+    *line = out;
+    return SP_OK;
+}

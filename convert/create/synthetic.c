@@ -1,0 +1,414 @@
+/* Shapes are config.json texts, parsed like any other; their tensors come from the family table and
+ * their types from the policy. A panel is filled in place: any byte is a valid q4 code or scale,
+ * and every byte but one a valid q8 code, so nothing is quantized. One panel is held at a time. */
+#include "convert/create/synthetic.h"
+
+#include "convert/create/pairing_record.h"
+#include "format/base/bytes.h"
+#include "format/model/family.h"
+#include "format/base/hash.h"
+#include "format/base/mem.h"
+#include "format/packfile_write.h"
+#include "quantize/codec.h"
+#include "quantize/policy.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct shape {
+    const char *name;
+    const char *target; /* of a block draft: the shape it belongs to; NULL: a language model */
+    const char *config;
+};
+
+#define QWEN3_COMMON                                                                               \
+    "\"model_type\":\"qwen3\",\"vocab_size\":151936,\"max_position_embeddings\":40960,"            \
+    "\"rms_norm_eps\":1e-06,\"rope_theta\":1000000,\"hidden_act\":\"silu\","                       \
+    "\"attention_bias\":false,\"tie_word_embeddings\":true,\"use_sliding_window\":false,"          \
+    "\"head_dim\":128,\"num_key_value_heads\":8,"
+#define QWEN3_MODEL                                                                                \
+    "{\"architectures\":[\"Qwen3ForCausalLM\"],\"eos_token_id\":151645," QWEN3_COMMON
+#define QWEN3_DFLASH                                                                               \
+    "{\"architectures\":[\"DFlashDraftModel\"],\"num_hidden_layers\":5,\"block_size\":"            \
+    "16," QWEN3_COMMON
+#define QWEN3_DSPARK                                                                               \
+    "{\"architectures\":[\"Qwen3DSparkModel\"],\"num_hidden_layers\":5,\"block_size\":"            \
+    "7,\"mask_token_id\":151669,\"markov_rank\":256,\"markov_head_type\":"                         \
+    "\"vanilla\"," QWEN3_COMMON
+#define QWEN3_0_6B_SIZES                                                                           \
+    "\"hidden_size\":1024,\"intermediate_size\":3072,\"num_attention_heads\":16"
+#define QWEN3_4B_SIZES "\"hidden_size\":2560,\"intermediate_size\":9728,\"num_attention_heads\":32"
+
+static const struct shape shapes[] = {
+    {"smollm2-135m", NULL,
+     "{\"architectures\":[\"LlamaForCausalLM\"],\"model_type\":\"llama\",\"vocab_size\":49152,"
+     "\"hidden_size\":576,\"intermediate_size\":1536,\"num_hidden_layers\":30,"
+     "\"num_attention_heads\":9,\"num_key_value_heads\":3,\"max_position_embeddings\":8192,"
+     "\"rms_norm_eps\":1e-05,\"rope_theta\":100000,\"hidden_act\":\"silu\","
+     "\"attention_bias\":false,\"mlp_bias\":false,\"tie_word_embeddings\":true,"
+     "\"eos_token_id\":0}"},
+    {"qwen3-0.6b", NULL, QWEN3_MODEL QWEN3_0_6B_SIZES ",\"num_hidden_layers\":28}"},
+    {"qwen3-4b", NULL, QWEN3_MODEL QWEN3_4B_SIZES ",\"num_hidden_layers\":36}"},
+    {"dflash", "qwen3-0.6b",
+     QWEN3_DFLASH QWEN3_0_6B_SIZES
+     ",\"num_target_layers\":28,\"dflash_config\":"
+     "{\"mask_token_id\":151669,\"target_layer_ids\":[1,7,13,19,25]}}"},
+    {"dflash", "qwen3-4b",
+     QWEN3_DFLASH QWEN3_4B_SIZES ",\"num_target_layers\":36,\"dflash_config\":"
+                                 "{\"mask_token_id\":151669,\"target_layer_ids\":[1,9,17,25,33]}}"},
+    {"dspark", "qwen3-0.6b",
+     QWEN3_DSPARK QWEN3_0_6B_SIZES
+     ",\"num_target_layers\":28,\"target_layer_ids\":[1,7,13,19,25]}"},
+    {"dspark", "qwen3-4b",
+     QWEN3_DSPARK QWEN3_4B_SIZES ",\"num_target_layers\":36,\"target_layer_ids\":[1,9,17,25,33]}"},
+};
+
+enum { N_SHAPES = sizeof shapes / sizeof *shapes };
+
+const char *const sp_synthetic_targets[] = {"qwen3-0.6b", "qwen3-4b", "smollm2-135m", NULL};
+const char *const sp_synthetic_drafts[] = {"dflash", "dspark", "qwen3-0.6b", "smollm2-135m", NULL};
+
+/* One model of the file. */
+struct model {
+    const struct shape *shape;
+    enum sp_part part;
+    struct sp_config config;
+    struct sp_specs specs;
+    struct sp_policy_request request;
+};
+
+struct job {
+    struct model models[2]; /* target, draft */
+    size_t n_models;
+    struct sp_pack_tensor *tensors;      /* [n]; owned */
+    const struct sp_tensor_spec **specs; /* [n] parallel; owned */
+    size_t n_tensors;
+    uint8_t *panel; /* the largest; owned */
+    float *floats;  /* [16 * most columns] of it; owned */
+    struct sp_pack_writer *writer;
+    const struct sp_create_sinks *sinks;
+    uint64_t done, total; /* bytes of tensors */
+};
+
+static const struct shape *find_shape(const char *name, const char *target)
+{
+    for (size_t i = 0; i < N_SHAPES; i++) {
+        if (strcmp(shapes[i].name, name) != 0) continue;
+        if (shapes[i].target == NULL || (target && strcmp(shapes[i].target, target) == 0)) {
+            return &shapes[i];
+        }
+    }
+    return NULL;
+}
+
+static enum sp_status open_model(struct job *job, const struct shape *shape, enum sp_part part,
+                                 struct sp_policy_request request, struct sp_err *err)
+{
+    struct model *model = &job->models[job->n_models++];
+    struct sp_tables found = {0};
+    enum sp_status st;
+
+    model->shape = shape;
+    model->part = part;
+    model->request = request;
+    st = sp_config_parse(&model->config, shape->config, strlen(shape->config), NULL, err);
+    if (st) return st;
+    found.embedding = model->config.draft.kind == SP_DRAFT_NONE;
+    found.fc_cols = (uint64_t)model->config.draft.n_taps * model->config.n_hidden;
+    if ((st = sp_config_settle(&model->config, &found, err))) return st;
+    return sp_specs_of_config(&model->specs, &model->config, err);
+}
+
+static enum sp_status open_models(struct job *job, const struct sp_synthetic_options *options,
+                                  struct sp_err *err)
+{
+    const struct shape *target = find_shape(options->shape, NULL), *draft;
+    struct sp_policy_request target_request = {.type = options->target_type,
+                                               .output_type = options->output_type};
+    struct sp_policy_request draft_request = {.type = options->draft_type, .draft = true};
+    enum sp_status st;
+
+    if (target == NULL) {
+        return sp_fail(err, SP_E_USAGE, "no synthetic model is called %s", options->shape);
+    }
+    st = open_model(job, target, SP_PART_TARGET, target_request, err);
+    if (st || options->draft == NULL) return st;
+    draft = find_shape(options->draft, target->name);
+    if (draft == NULL) {
+        return sp_fail(err, SP_E_USAGE, "there is no synthetic draft %s for %s", options->draft,
+                       target->name);
+    }
+    if ((st = open_model(job, draft, SP_PART_DRAFT, draft_request, err))) return st;
+    if (job->models[0].config.n_vocab != job->models[1].config.n_vocab) {
+        return sp_fail(err, SP_E_USAGE,
+                       "a draft like %s cannot serve %s: it has %u tokens, expected %u",
+                       draft->name, target->name, job->models[1].config.n_vocab,
+                       job->models[0].config.n_vocab);
+    }
+    return SP_OK;
+}
+
+static enum sp_status plan_tensor(struct job *job, const struct model *model,
+                                  const struct sp_tensor_spec *spec, struct sp_err *err)
+{
+    struct sp_pack_tensor *tensor = &job->tensors[job->n_tensors];
+    struct sp_policy_choice choice;
+    struct sp_policy_tensor asked = {
+        .name = spec->name,
+        .role = spec->role,
+        .rank = spec->rank,
+        .shape = spec->shape,
+        .stored = SP_BF16,
+    };
+    enum sp_status st;
+    size_t size;
+
+    if ((st = sp_policy_choose(&choice, &model->request, &asked, err))) return st;
+    *tensor = (struct sp_pack_tensor){
+        .name = spec->name,
+        .part = model->part,
+        .dtype = choice.dtype,
+        .layout = choice.layout,
+        .rank = spec->rank,
+    };
+    memcpy(tensor->shape, spec->shape, sizeof tensor->shape);
+    if (!sp_tensor_size(&size, tensor->dtype, tensor->layout, tensor->shape, tensor->rank)) {
+        return sp_fail(err, SP_E_BUG, "tensor %s has no size", spec->name);
+    }
+    tensor->size = size;
+    job->total += size;
+    job->specs[job->n_tensors++] = spec;
+    return SP_OK;
+}
+
+/* Types and sizes of everything, and room for the largest panel or vector. */
+static enum sp_status plan(struct job *job, struct sp_err *err)
+{
+    size_t n = 0, most = 0;
+    enum sp_status st;
+
+    for (size_t m = 0; m < job->n_models; m++)
+        n += job->models[m].specs.n_specs;
+    if ((st = sp_new(&job->tensors, n, sizeof *job->tensors, err))) return st;
+    if ((st = sp_new(&job->specs, n, sizeof *job->specs, err))) return st;
+    for (size_t m = 0; m < job->n_models; m++) {
+        const struct model *model = &job->models[m];
+        for (size_t i = 0; i < model->specs.n_specs; i++) {
+            const struct sp_tensor_spec *spec = &model->specs.specs[i];
+            size_t cols = (size_t)spec->shape[spec->rank - 1];
+            if (cols > most) most = cols;
+            if ((st = plan_tensor(job, model, spec, err))) return st;
+        }
+    }
+    /* No type takes more bytes than f32; heads and padding are a few lines. */
+    st = sp_new_aligned(&job->panel, most * SP_PANEL_ROWS * sizeof(float) + 256, 1, err);
+    return st ? st : sp_new_aligned(&job->floats, most * SP_PANEL_ROWS, sizeof(float), err);
+}
+
+/* SplitMix64 (Steele et al., OOPSLA 2014) as a function of key and index. */
+static uint64_t random_bits(uint64_t key, uint64_t index)
+{
+    uint64_t z = key + (index + 1) * UINT64_C(0x9E3779B97F4A7C15);
+
+    z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
+    return z ^ (z >> 31);
+}
+
+/* size is a multiple of 8: so are all blocks. */
+static void fill_random(uint8_t *out, size_t size, uint64_t key)
+{
+    for (size_t i = 0; i < size; i += 8)
+        sp_put64(out + i, random_bits(key, i));
+}
+
+static void put_float(uint8_t *out, float x)
+{
+    uint32_t bits;
+
+    memcpy(&bits, &x, sizeof bits);
+    sp_put32(out, bits);
+}
+
+/* The root mean squares of a uniform scale byte and of a codebook entry are about 148 and 66. */
+static void fill_q4(uint8_t *panel, size_t cols, uint64_t key)
+{
+    float scale = 1 / (148 * 66 * sqrtf((float)cols));
+
+    for (size_t row = 0; row < SP_PANEL_ROWS; row++)
+        put_float(panel + 4 * row, scale);
+    fill_random(panel + SP_Q4_PANEL_HEAD, cols / SP_BLOCK * SP_Q4_BLOCK_SIZE, key);
+}
+
+/* The root mean square of a uniform code is 73. A bf16 is the upper half of a float. */
+static void fill_q8(uint8_t *panel, size_t cols, uint64_t key)
+{
+    enum { CODES = SP_PANEL_ROWS * SP_BLOCK };
+    uint8_t scale[4];
+
+    put_float(scale, 1 / (73 * sqrtf((float)cols)));
+    for (size_t block = 0; block < cols / SP_BLOCK; block++) {
+        uint8_t *at = panel + block * SP_Q8_BLOCK_SIZE;
+        fill_random(at, CODES, random_bits(key, block));
+        for (size_t i = 0; i < CODES; i++) {
+            if (at[i] == 0) at[i] = 1;
+        }
+        for (size_t row = 0; row < SP_PANEL_ROWS; row++)
+            memcpy(at + CODES + 2 * row, scale + 2, 2);
+    }
+}
+
+/* Uniform numbers of variance 1 / cols. */
+static enum sp_status fill_floats(struct job *job, enum sp_dtype dtype, size_t cols, uint64_t key,
+                                  struct sp_err *err)
+{
+    float reach = sqrtf(3 / (float)cols);
+
+    for (size_t i = 0; i < cols * SP_PANEL_ROWS; i++) {
+        float unit = (float)(random_bits(key, i) >> 40) * 0x1p-23F - 1;
+        job->floats[i] = reach * unit;
+    }
+    return sp_encode_floats(job->panel, dtype, job->floats, cols * SP_PANEL_ROWS, 0, err);
+}
+
+static enum sp_status fill_panel(struct job *job, enum sp_dtype dtype, size_t cols, uint64_t key,
+                                 struct sp_err *err)
+{
+    switch (dtype) {
+    case SP_Q4:
+        fill_q4(job->panel, cols, key);
+        return SP_OK;
+    case SP_Q8:
+        fill_q8(job->panel, cols, key);
+        return SP_OK;
+    default:
+        return fill_floats(job, dtype, cols, key, err);
+    }
+}
+
+static enum sp_status tell_progress(struct job *job, size_t size, struct sp_err *err)
+{
+    job->done += size;
+    if (job->sinks->progress && job->sinks->progress(job->sinks->context, job->done, job->total)) {
+        return sp_fail(err, SP_E_CHECK, "cancelled");
+    }
+    return SP_OK;
+}
+
+static enum sp_status write_matrix(struct job *job, size_t index, struct sp_err *err)
+{
+    const struct sp_pack_tensor *tensor = &job->tensors[index];
+    uint64_t key = sp_hash64(tensor->name, strlen(tensor->name)) + (uint64_t)tensor->part;
+    size_t cols = (size_t)tensor->shape[tensor->rank - 1], size;
+    enum sp_status st;
+
+    if (tensor->shape[tensor->rank - 2] % SP_PANEL_ROWS ||
+        !sp_panel_size(&size, tensor->dtype, cols)) {
+        return sp_fail(err, SP_E_BUG, "tensor %s: a shape of broken panels", tensor->name);
+    }
+    for (uint64_t panel = 0; panel < tensor->size / size; panel++) {
+        memset(job->panel + size - 64, 0, 64); /* padding, where there is any */
+        st = fill_panel(job, tensor->dtype, cols, random_bits(key, panel), err);
+        if (st) return st;
+        if ((st = sp_pack_writer_put(job->writer, index, job->panel, size, err))) return st;
+        if ((st = tell_progress(job, size, err))) return st;
+    }
+    return SP_OK;
+}
+
+/* Norms multiply by 1, biases add 0. */
+static enum sp_status write_vector(struct job *job, size_t index, bool shifted, struct sp_err *err)
+{
+    const struct sp_pack_tensor *tensor = &job->tensors[index];
+    size_t n = (size_t)tensor->shape[tensor->rank - 1];
+    float value = job->specs[index]->role == SP_ROLE_NORM && !shifted ? 1 : 0;
+    enum sp_status st;
+
+    if (tensor->rank != 1) {
+        return sp_fail(err, SP_E_BUG, "tensor %s: a table where a vector was expected",
+                       tensor->name);
+    }
+    for (size_t i = 0; i < n; i++)
+        job->floats[i] = value;
+    if ((st = sp_encode_floats(job->panel, tensor->dtype, job->floats, n, 0, err))) return st;
+    st = sp_pack_writer_put(job->writer, index, job->panel, (size_t)tensor->size, err);
+    return st ? st : tell_progress(job, (size_t)tensor->size, err);
+}
+
+static enum sp_status write_tensors(struct job *job, struct sp_err *err)
+{
+    enum sp_status st = SP_OK;
+
+    for (size_t i = 0; i < job->n_tensors && !st; i++) {
+        const struct model *model = &job->models[job->tensors[i].part == SP_PART_DRAFT];
+        st = job->tensors[i].layout == SP_PANEL
+                 ? write_matrix(job, i, err)
+                 : write_vector(job, i, model->config.norm_shifted, err);
+    }
+    return st;
+}
+
+static enum sp_status write_texts(struct job *job, struct sp_err *err)
+{
+    char records[128];
+    int n = snprintf(records, sizeof records, "FROM synthetic-%s\n", job->models[0].shape->name);
+    enum sp_status st;
+
+    if (job->n_models > 1) {
+        n += snprintf(records + n, sizeof records - (size_t)n, "DRAFT synthetic-%s\n",
+                      job->models[1].shape->name);
+    }
+    st = sp_pack_writer_section(job->writer, SP_PART_FILE, SP_SECTION_MODELFILE, records, (size_t)n,
+                                err);
+    for (size_t m = 0; m < job->n_models && !st; m++) {
+        const char *config = job->models[m].shape->config;
+        st = sp_pack_writer_section(job->writer, job->models[m].part, SP_SECTION_CONFIG, config,
+                                    strlen(config), err);
+    }
+    return st;
+}
+
+static enum sp_status write_pairing(struct job *job, struct sp_err *err)
+{
+    uint64_t target, draft;
+    char *text = NULL;
+    size_t size;
+    enum sp_status st;
+
+    if ((st = sp_pack_writer_part_digest(&target, job->writer, SP_PART_TARGET, err))) return st;
+    if ((st = sp_pack_writer_part_digest(&draft, job->writer, SP_PART_DRAFT, err))) return st;
+    st = sp_pairing_print(&text, &size, &job->models[1].config, target, draft, err);
+    if (st) return st;
+    st = sp_pack_writer_section(job->writer, SP_PART_FILE, SP_SECTION_PAIRING, text, size, err);
+    free(text);
+    return st;
+}
+
+enum sp_status sp_synthetic_write(const char *path, const struct sp_synthetic_options *options,
+                                  struct sp_err *err)
+{
+    struct job job = {.sinks = &options->sinks};
+    enum sp_status st;
+
+    if ((st = open_models(&job, options, err))) goto done;
+    if ((st = plan(&job, err))) goto done;
+    st = sp_pack_writer_open(&job.writer, path, options->force, job.tensors, job.n_tensors, err);
+    if (st) goto done;
+    if ((st = write_texts(&job, err))) goto done;
+    if ((st = write_tensors(&job, err))) goto done;
+    if (job.n_models > 1 && (st = write_pairing(&job, err))) goto done;
+    st = sp_pack_writer_finish(job.writer, NULL, err);
+done:
+    sp_pack_writer_close(job.writer);
+    for (size_t m = 0; m < job.n_models; m++) {
+        sp_specs_release(&job.models[m].specs);
+        sp_config_release(&job.models[m].config);
+    }
+    free(job.tensors);
+    free(job.specs);
+    free(job.panel);
+    free(job.floats);
+    return st;
+}

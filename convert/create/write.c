@@ -1,0 +1,113 @@
+/* Writing a package: the order of things. Texts are compressed before the first weight is read, so
+ * that what can be refused is refused early; the pairing record comes last, for it needs the
+ * digests of the tensors as they were written. */
+#include "convert/create/write.h"
+
+#include "convert/create/execute.h"
+#include "convert/create/pairing_record.h"
+#include "format/base/mem.h"
+#include "format/tokenizer/vocab.h"
+
+#include <stdlib.h>
+
+/* The compiled tokenizer: a packed source's own, else made from tokenizer.json. */
+static enum sp_status write_tokenizer(struct sp_pack_writer *w, const struct sp_source *source,
+                                      enum sp_part part, const struct sp_create_sinks *sinks,
+                                      struct sp_err *err)
+{
+    enum sp_status st;
+    const struct sp_pack_section *map = NULL;
+    uint8_t *blob = NULL;
+    size_t size;
+    char *warning = NULL;
+
+    if (source->pack) {
+        map = sp_pack_find_section(source->pack, source->part, SP_SECTION_TOKENIZER_MAP);
+    }
+    if (map) {
+        st = sp_pack_writer_copy_section(w, part, map, err);
+        if (st) sp_context(err, "%s", source->path);
+        return st;
+    }
+    if (source->texts[SP_SECTION_TOKENIZER] == NULL) return SP_OK;
+    st = sp_vocab_compile(&blob, &size, source->texts[SP_SECTION_TOKENIZER],
+                          source->text_sizes[SP_SECTION_TOKENIZER],
+                          source->texts[SP_SECTION_TOKENIZER_CONFIG],
+                          source->text_sizes[SP_SECTION_TOKENIZER_CONFIG], &warning, err);
+    if (st) sp_context(err, "%s: tokenizer.json", source->path);
+    if (!st && warning && sinks->note) sinks->note(sinks->context, warning);
+    if (!st) st = sp_pack_writer_section(w, part, SP_SECTION_TOKENIZER_MAP, blob, size, err);
+    free(warning);
+    free(blob);
+    return st;
+}
+
+static enum sp_status write_texts(struct sp_pack_writer *w, const struct sp_source *source,
+                                  enum sp_part part, const struct sp_create_sinks *sinks,
+                                  struct sp_err *err)
+{
+    enum sp_status st = SP_OK;
+
+    for (int s = SP_SECTION_CONFIG; s <= SP_SECTION_TEMPLATE && !st; s++) {
+        enum sp_section kind = (enum sp_section)s;
+
+        if (source->texts[s] == NULL) continue;
+        if (source->pack) {
+            st = sp_pack_writer_copy_section(
+                w, part, sp_pack_find_section(source->pack, source->part, kind), err);
+        } else {
+            st =
+                sp_pack_writer_section(w, part, kind, source->texts[s], source->text_sizes[s], err);
+        }
+    }
+    if (!st && source->texts[SP_SECTION_ADAPTERS]) {
+        st =
+            sp_pack_writer_section(w, part, SP_SECTION_ADAPTERS, source->texts[SP_SECTION_ADAPTERS],
+                                   source->text_sizes[SP_SECTION_ADAPTERS], err);
+    }
+    return st ? st : write_tokenizer(w, source, part, sinks, err);
+}
+
+static enum sp_status write_pairing(struct sp_pack_writer *w, const struct sp_source *draft,
+                                    struct sp_err *err)
+{
+    enum sp_status st;
+    uint64_t target_digest, draft_digest;
+    char *text = NULL;
+    size_t size;
+
+    if ((st = sp_pack_writer_part_digest(&target_digest, w, SP_PART_TARGET, err))) return st;
+    if ((st = sp_pack_writer_part_digest(&draft_digest, w, SP_PART_DRAFT, err))) return st;
+    st = sp_pairing_print(&text, &size, &draft->config, target_digest, draft_digest, err);
+    if (st) return st;
+    st = sp_pack_writer_section(w, SP_PART_FILE, SP_SECTION_PAIRING, text, size, err);
+    free(text);
+    return st;
+}
+
+enum sp_status sp_package_write(const struct sp_package *package, const char *path, bool force,
+                                unsigned n_threads, const struct sp_create_sinks *sinks,
+                                uint64_t *file_size, struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_pool *pool = NULL;
+    struct sp_pack_writer *w = NULL;
+
+    if ((st = sp_plan_open_writer(&w, &package->plan, path, force, err))) goto done;
+    st = sp_pack_writer_section(w, SP_PART_FILE, SP_SECTION_MODELFILE, package->records,
+                                package->records_size, err);
+    if (st) goto done;
+    if ((st = write_texts(w, package->target, SP_PART_TARGET, sinks, err))) goto done;
+    if (package->draft) {
+        if ((st = write_texts(w, package->draft, SP_PART_DRAFT, sinks, err))) goto done;
+    }
+    if ((st = sp_pool_open(&pool, n_threads, err))) goto done;
+    st = sp_plan_execute(&package->plan, w, pool, sinks->progress, sinks->context, err);
+    if (st) goto done;
+    if (package->draft && (st = write_pairing(w, package->draft, err))) goto done;
+    st = sp_pack_writer_finish(w, file_size, err);
+done:
+    sp_pool_close(pool);
+    sp_pack_writer_close(w);
+    return st;
+}

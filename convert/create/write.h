@@ -1,0 +1,22 @@
+/* From sources and a plan to a packed file: tensors, texts, pairing, all or nothing. */
+#ifndef SP_CONVERT_CREATE_WRITE_H
+#define SP_CONVERT_CREATE_WRITE_H
+
+#include "convert/create/create.h"
+#include "convert/create/plan.h"
+
+/* Everything that goes into a file. */
+struct sp_package {
+    const struct sp_source *target, *draft; /* borrowed; draft may be NULL */
+    const char *records;                    /* of the Modelfile; borrowed */
+    size_t records_size;
+    struct sp_plan plan; /* released by the caller */
+};
+
+/* Writes it to `path`. */
+SP_MUST_CHECK enum sp_status sp_package_write(const struct sp_package *package, const char *path,
+                                              bool force, unsigned n_threads,
+                                              const struct sp_create_sinks *sinks,
+                                              uint64_t *file_size, struct sp_err *err);
+
+#endif

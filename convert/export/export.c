@@ -1,0 +1,331 @@
+#include "convert/export/export.h"
+
+#include "convert/export/export_write.h"
+#include "convert/modelfile/modelfile.h"
+#include "format/model/config_publish.h"
+#include "format/base/file.h"
+#include "format/base/mem.h"
+#include "format/base/atomic_folder.h"
+#include "format/safetensors_write.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char target_folder[] = "target", draft_folder[] = "draft", modelfile[] = "Modelfile";
+
+/* One checkpoint: of a part, or of a target with the prediction head that is built into it. */
+struct checkpoint {
+    struct sp_source *source; /* NULL: there is none; borrowed */
+    struct sp_export_plan plan;
+    char *config; /* config.json */
+    size_t config_size;
+    uint64_t size;  /* bytes of tensors */
+    size_t n_lossy; /* tensors that were quantized and are rounded */
+    enum sp_dtype type;
+};
+
+struct job {
+    struct sp_source target, draft;
+    bool has_draft;
+    struct checkpoint checkpoints[2]; /* target, draft */
+    char *modelfile;
+    size_t modelfile_size;
+    const struct sp_export_options *options;
+};
+
+static void release_job(struct job *job)
+{
+    for (int i = 0; i < 2; i++) {
+        sp_export_plan_release(&job->checkpoints[i].plan);
+        free(job->checkpoints[i].config);
+    }
+    sp_source_release(&job->target);
+    sp_source_release(&job->draft);
+    free(job->modelfile);
+}
+
+static void note(const struct job *job, const char *sentence)
+{
+    const struct sp_create_sinks *sinks = &job->options->sinks;
+
+    if (sinks->note) sinks->note(sinks->context, sentence);
+}
+
+static bool is_built_in(const struct job *job)
+{
+    return job->has_draft && job->draft.config.draft.kind == SP_DRAFT_MTP;
+}
+
+/* ---- before anything is written ---- */
+
+static enum sp_status open_sources(struct job *job, struct sp_err *err)
+{
+    const char *path = job->options->input;
+    struct sp_pack *pack = NULL;
+    enum sp_status st;
+
+    /* A source may be a checkpoint, too, and there the same would be read as one. */
+    if ((st = sp_pack_open(&pack, path, err))) return st;
+    sp_pack_close(pack);
+    if ((st = sp_source_open(&job->target, path, SP_PART_TARGET, NULL, err))) return st;
+    job->has_draft =
+        sp_pack_find_section(job->target.pack, SP_PART_DRAFT, SP_SECTION_CONFIG) != NULL;
+    return job->has_draft ? sp_source_open(&job->draft, path, SP_PART_DRAFT, NULL, err) : SP_OK;
+}
+
+static enum sp_status choose_type(struct checkpoint *c, enum sp_dtype wanted, struct sp_err *err)
+{
+    enum sp_status st = SP_OK;
+
+    c->type = wanted;
+    if (c->type == SP_DTYPE_NONE) {
+        st = sp_config_stated_dtype(&c->type, c->source->texts[SP_SECTION_CONFIG],
+                                    c->source->text_sizes[SP_SECTION_CONFIG], err);
+    }
+    if (c->type == SP_DTYPE_NONE) c->type = SP_BF16;
+    return st;
+}
+
+static enum sp_status plan_checkpoint(struct job *job, struct checkpoint *c,
+                                      struct sp_source *source, struct sp_err *err)
+{
+    enum sp_status st;
+
+    c->source = source;
+    if ((st = choose_type(c, job->options->type, err))) return st;
+    if ((st = sp_export_plan_add(&c->plan, source, NULL, c->type, err))) return st;
+    if (source == &job->target && is_built_in(job)) {
+        st = sp_export_plan_add(&c->plan, &job->draft, source, c->type, err);
+        if (st) return st;
+    }
+    for (size_t i = 0; i < c->plan.n_items; i++) {
+        c->size += sp_export_size(&c->plan.items[i]);
+        c->n_lossy += c->plan.items[i].rounded;
+    }
+    return SP_OK;
+}
+
+/* What the files say less or otherwise than those that were packed. */
+static void tell(const struct job *job, const struct checkpoint *c, bool text_only)
+{
+    const char *part = sp_part_name(c->source->part);
+    char sentence[256];
+
+    if (text_only) {
+        snprintf(sentence, sizeof sentence,
+                 "%s: config.json is that of the language model alone: a packed file has nothing "
+                 "else of a multimodal checkpoint",
+                 part);
+        note(job, sentence);
+    }
+    if (c->source->config.n_mtp_layers && c->source->config.draft.kind == SP_DRAFT_NONE &&
+        !(c->source == &job->target && is_built_in(job))) {
+        snprintf(sentence, sizeof sentence,
+                 "%s: the prediction head that config.json states is not in the packed file", part);
+        note(job, sentence);
+    }
+    if (c->n_lossy) {
+        snprintf(sentence, sizeof sentence,
+                 "%s: %zu tensors are stored quantized, and their numbers are rounded to %s; "
+                 "--type f32 holds them exactly",
+                 part, c->n_lossy, sp_dtype_info(c->type)->name);
+        note(job, sentence);
+    }
+}
+
+static enum sp_status publish_config(struct job *job, struct checkpoint *c, struct sp_err *err)
+{
+    const struct sp_source *s = c->source;
+    bool text_only;
+    enum sp_status st;
+
+    st = sp_config_publish(&c->config, &c->config_size, &text_only, s->texts[SP_SECTION_CONFIG],
+                           s->text_sizes[SP_SECTION_CONFIG], &s->config,
+                           sp_export_plan_dtype(&c->plan), err);
+    if (st) {
+        sp_context(err, "%s: %s config.json", s->path, sp_part_name(s->part));
+        return st;
+    }
+    tell(job, c, text_only);
+    return SP_OK;
+}
+
+static enum sp_status print_modelfile(struct job *job, struct sp_err *err)
+{
+    enum sp_status st;
+    char *records = NULL;
+    size_t size = 0;
+
+    st = sp_pack_read_section(job->target.pack, SP_PART_FILE, SP_SECTION_MODELFILE, &records, &size,
+                              err);
+    if (st) return st;
+    st = sp_modelfile_recreate(&job->modelfile, &job->modelfile_size, "./target",
+                               job->checkpoints[1].source ? "./draft" : NULL,
+                               records ? records : "", size, err);
+    free(records);
+    return st;
+}
+
+static enum sp_status show_plan(const struct job *job, struct sp_err *err)
+{
+    const struct sp_create_sinks *sinks = &job->options->sinks;
+    enum sp_status st = SP_OK;
+
+    if (sinks->plan == NULL) return SP_OK;
+    sinks->plan(sinks->context, sp_export_heading());
+    for (int i = 0; i < 2; i++) {
+        const struct sp_export_plan *plan = &job->checkpoints[i].plan;
+
+        for (size_t k = 0; st == SP_OK && k < plan->n_items; k++) {
+            char *line = NULL;
+
+            if ((st = sp_export_line(&line, &plan->items[k], err))) break;
+            sinks->plan(sinks->context, line);
+            free(line);
+        }
+    }
+    return st;
+}
+
+static enum sp_status report_of(struct sp_create_report *out, const struct job *job,
+                                struct sp_err *err)
+{
+    struct sp_create_report report = {0};
+    enum sp_status st;
+
+    for (int i = 0; i < 2; i++) {
+        const struct sp_export_plan *plan = &job->checkpoints[i].plan;
+
+        for (size_t k = 0; k < plan->n_items; k++) {
+            const struct sp_export_item *item = &plan->items[k];
+            uint64_t stored;
+
+            if ((st = sp_export_stored_size(&stored, plan, item, err))) return st;
+            report.n_tensors[item->part]++;
+            report.n_weights[item->part] += sp_export_elements(item);
+            report.source_size[item->part] += stored;
+            report.size[item->part] += sp_export_size(item);
+        }
+        if (!job->options->dry_run) report.file_size += job->checkpoints[i].size;
+    }
+    *out = report;
+    return SP_OK;
+}
+
+/* ---- writing ---- */
+
+/* What an export consists of: nothing else may be in a folder that one replaces. */
+static bool is_ours(const char *inside, const char *name)
+{
+    if (inside == NULL) {
+        return strcmp(name, target_folder) == 0 || strcmp(name, draft_folder) == 0 ||
+               strcmp(name, modelfile) == 0;
+    }
+    for (int s = SP_SECTION_CONFIG; s <= SP_SECTION_TEMPLATE; s++) {
+        if (strcmp(name, sp_section_name((enum sp_section)s)) == 0) return true;
+    }
+    return sp_safetensors_is_weights_name(name);
+}
+
+static enum sp_status write_text(const char *folder, const char *name, const char *text,
+                                 size_t size, struct sp_err *err)
+{
+    enum sp_status st;
+    char *path = NULL;
+
+    if ((st = sp_file_join(&path, folder, name, err))) return st;
+    st = sp_output_write_file(path, false, text, size, err);
+    free(path);
+    return st;
+}
+
+static enum sp_status write_texts(const struct checkpoint *c, const char *folder,
+                                  struct sp_err *err)
+{
+    const struct sp_source *source = c->source;
+    enum sp_status st;
+
+    st = write_text(folder, sp_section_name(SP_SECTION_CONFIG), c->config, c->config_size, err);
+    for (int s = SP_SECTION_GENERATION; s <= SP_SECTION_TEMPLATE && !st; s++) {
+        if (source->texts[s] == NULL) continue;
+        st = write_text(folder, sp_section_name((enum sp_section)s), source->texts[s],
+                        source->text_sizes[s], err);
+    }
+    return st;
+}
+
+static enum sp_status write_all(const struct job *job, const struct sp_output_folder *folder,
+                                struct sp_err *err)
+{
+    const struct sp_export_options *o = job->options;
+    struct sp_export_progress progress = {o->sinks.progress, o->sinks.context, 0,
+                                          job->checkpoints[0].size + job->checkpoints[1].size};
+    struct sp_pool *pool = NULL;
+    char *path = NULL;
+    enum sp_status st;
+
+    if ((st = sp_pool_open(&pool, o->n_threads, err))) goto done;
+    for (int i = 0; i < 2; i++) {
+        const struct checkpoint *c = &job->checkpoints[i];
+
+        if (c->source == NULL) continue;
+        free(path);
+        path = NULL;
+        st = sp_output_folder_add(&path, folder, i == 0 ? target_folder : draft_folder, err);
+        if (st || (st = write_texts(c, path, err)) ||
+            (st = sp_export_write(&c->plan, path, o->shard_size ? o->shard_size : SP_EXPORT_SHARD,
+                                  pool, &progress, err))) {
+            goto done;
+        }
+        progress.before += c->size;
+    }
+    st = write_text(sp_output_folder_path(folder), modelfile, job->modelfile, job->modelfile_size,
+                    err);
+done:
+    free(path);
+    sp_pool_close(pool);
+    return st;
+}
+
+static enum sp_status write_folder(const struct job *job, struct sp_err *err)
+{
+    struct sp_output_folder *folder = NULL;
+    enum sp_status st;
+
+    st = sp_output_folder_open(&folder, job->options->output, job->options->force, is_ours, err);
+    if (st) return st;
+    if (!(st = write_all(job, folder, err))) st = sp_output_folder_commit(folder, err);
+    sp_output_folder_close(folder);
+    return st;
+}
+
+static enum sp_status run_job(struct job *job, struct sp_create_report *report, struct sp_err *err)
+{
+    struct sp_create_report done;
+    enum sp_status st;
+
+    if ((st = open_sources(job, err))) return st;
+    if ((st = plan_checkpoint(job, &job->checkpoints[0], &job->target, err))) return st;
+    if (job->has_draft && !is_built_in(job)) {
+        if ((st = plan_checkpoint(job, &job->checkpoints[1], &job->draft, err))) return st;
+    }
+    for (int i = 0; i < 2; i++) {
+        struct checkpoint *c = &job->checkpoints[i];
+        if (c->source && (st = publish_config(job, c, err))) return st;
+    }
+    if ((st = print_modelfile(job, err)) || (st = report_of(&done, job, err))) return st;
+    st = job->options->dry_run ? show_plan(job, err) : write_folder(job, err);
+    if (!st && report) *report = done;
+    return st;
+}
+
+enum sp_status sp_export(struct sp_create_report *report, const struct sp_export_options *options,
+                         struct sp_err *err)
+{
+    struct job job = {.options = options};
+    enum sp_status st = run_job(&job, report, err);
+
+    release_job(&job);
+    return st;
+}

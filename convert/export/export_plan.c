@@ -1,0 +1,247 @@
+#include "convert/export/export_plan.h"
+
+#include "format/base/mem.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+uint64_t sp_export_elements(const struct sp_export_item *item)
+{
+    uint64_t n = 1;
+
+    for (unsigned i = 0; i < item->tensor.rank; i++)
+        n *= item->tensor.shape[i];
+    return n;
+}
+
+uint64_t sp_export_size(const struct sp_export_item *item)
+{
+    return sp_export_elements(item) * sp_dtype_info(item->tensor.dtype)->bits / 8;
+}
+
+static bool is_lossy(enum sp_dtype dtype)
+{
+    return !sp_dtype_is_float(dtype);
+}
+
+enum sp_status sp_export_stored_size(uint64_t *out, const struct sp_export_plan *plan,
+                                     const struct sp_export_item *item, struct sp_err *err)
+{
+    uint64_t size = 0;
+    enum sp_status st;
+
+    for (size_t i = item->first_cut; i < item->first_cut + item->n_cuts; i++) {
+        const struct sp_export_cut *c = &plan->cuts[i];
+        struct sp_stored stored;
+
+        if ((st = sp_source_stored(&stored, c->source, c->spec, err))) return st;
+        if (item->marks_tokens) continue;
+        size += (uint64_t)((double)stored.size * (double)(c->piece.n_rows * c->piece.n_cols) /
+                           (double)sp_spec_elements(c->spec));
+    }
+    *out = size;
+    return SP_OK;
+}
+
+/* ---- making ---- */
+
+static enum sp_status add_item(struct sp_export_plan *plan, const struct sp_source_tensor *t,
+                               enum sp_part part, struct sp_err *err)
+{
+    struct sp_export_item *item;
+    enum sp_status st;
+
+    st = sp_grow(&plan->items, &plan->cap_items, plan->n_items + 1, sizeof *plan->items, err);
+    if (st) return st;
+    item = &plan->items[plan->n_items++];
+    *item = (struct sp_export_item){.part = part};
+    item->tensor.name = t->name;
+    item->tensor.rank = t->rank;
+    memcpy(item->tensor.shape, t->shape, sizeof t->shape);
+    return SP_OK;
+}
+
+static int compare_items(const void *a, const void *b)
+{
+    const struct sp_export_item *x = a, *y = b;
+
+    return strcmp(x->tensor.name, y->tensor.name);
+}
+
+static size_t find_item(const struct sp_export_plan *plan, size_t first, const char *name)
+{
+    struct sp_export_item key = {.tensor = {.name = name}}, *found;
+
+    found = bsearch(&key, plan->items + first, plan->n_items - first, sizeof key, compare_items);
+    return (size_t)(found - plan->items);
+}
+
+static enum sp_status add_cut(struct sp_export_plan *plan, struct sp_export_cut cut,
+                              struct sp_err *err)
+{
+    enum sp_status st;
+
+    st = sp_grow(&plan->cuts, &plan->cap_cuts, plan->n_cuts + 1, sizeof *plan->cuts, err);
+    if (st == SP_OK) plan->cuts[plan->n_cuts++] = cut;
+    return st;
+}
+
+/* The items from `first` on are the source's, sorted. */
+static enum sp_status add_cuts(struct sp_export_plan *plan, size_t first,
+                               const struct sp_source *source, const struct sp_specs *published,
+                               struct sp_err *err)
+{
+    enum sp_status st;
+
+    for (size_t i = 0; i < published->n_specs; i++) {
+        const struct sp_tensor_spec *spec = &published->specs[i];
+        struct sp_export_cut cut = {.source = source,
+                                    .spec = sp_specs_find(&source->specs, spec->name)};
+
+        if (cut.spec == NULL) return sp_fail(err, SP_E_BUG, "no tensor %s", spec->name);
+        for (size_t k = 0; k < spec->n_pieces; k++) {
+            cut.piece = published->pieces[spec->first_piece + k];
+            cut.item = find_item(plan, first, cut.piece.source);
+            if ((st = add_cut(plan, cut, err))) return st;
+            cut.first += cut.piece.n_rows;
+        }
+    }
+    return SP_OK;
+}
+
+/* d2t says which tokens of the target's the rows of a draft's output matrix are; checkpoints have
+ * the answer to the opposite question beside it. */
+static enum sp_status add_marks(struct sp_export_plan *plan, const struct sp_source *source,
+                                struct sp_err *err)
+{
+    const struct sp_source_tensor t = {.name = "t2d", .rank = 1, .shape = {source->config.n_vocab}};
+    struct sp_export_cut cut = {.source = source, .item = plan->n_items};
+    enum sp_status st;
+
+    if (!source->config.draft.maps_tokens) return SP_OK;
+    if ((st = add_item(plan, &t, source->part, err))) return st;
+    plan->items[cut.item].marks_tokens = true;
+    cut.spec = sp_specs_find(&source->specs, "d2t");
+    cut.piece = (struct sp_piece){.step = 1, .n_rows = 1, .n_cols = cut.spec->shape[0]};
+    return add_cut(plan, cut, err);
+}
+
+static int compare_cuts(const void *a, const void *b)
+{
+    const struct sp_export_cut *x = a, *y = b;
+
+    if (x->item != y->item) return x->item < y->item ? -1 : 1;
+    return (x->piece.first_row > y->piece.first_row) - (x->piece.first_row < y->piece.first_row);
+}
+
+/* Gives the items from `first` on their cuts, those from `first_cut` on. */
+static void hand_out_cuts(struct sp_export_plan *plan, size_t first_cut)
+{
+    qsort(plan->cuts + first_cut, plan->n_cuts - first_cut, sizeof *plan->cuts, compare_cuts);
+    for (size_t i = first_cut; i < plan->n_cuts; i++) {
+        struct sp_export_item *item = &plan->items[plan->cuts[i].item];
+        if (item->n_cuts++ == 0) item->first_cut = i;
+    }
+}
+
+/* Token ids are whole numbers; what several types meet in is f32, which holds all of them. */
+static enum sp_status choose_type(const struct sp_export_plan *plan, struct sp_export_item *item,
+                                  enum sp_dtype type, struct sp_err *err)
+{
+    enum sp_status st;
+
+    for (size_t i = item->first_cut; i < item->first_cut + item->n_cuts; i++) {
+        const struct sp_export_cut *c = &plan->cuts[i];
+        struct sp_stored stored;
+        enum sp_dtype to;
+
+        if ((st = sp_source_stored(&stored, c->source, c->spec, err))) return st;
+        to = c->spec->role == SP_ROLE_INDEX ? SP_I64 : is_lossy(stored.dtype) ? type : stored.dtype;
+        if (is_lossy(stored.dtype) && to != SP_F32) item->rounded = true;
+        item->from =
+            i == item->first_cut || item->from == stored.dtype ? stored.dtype : SP_DTYPE_NONE;
+        item->tensor.dtype = i == item->first_cut || item->tensor.dtype == to ? to : SP_F32;
+    }
+    if (item->tensor.dtype == SP_F32) item->rounded = false;
+    if (item->marks_tokens) item->tensor.dtype = SP_BOOL;
+    return SP_OK;
+}
+
+enum sp_status sp_export_plan_add(struct sp_export_plan *plan, struct sp_source *source,
+                                  const struct sp_source *target, enum sp_dtype type,
+                                  struct sp_err *err)
+{
+    struct sp_specs *published = &plan->published[plan->n_published];
+    struct sp_source_tensor *tensors = NULL;
+    size_t first = plan->n_items, first_cut = plan->n_cuts, n = 0;
+    enum sp_status st;
+
+    st = sp_specs_publish(published, &tensors, &n, &source->config, target ? &target->config : NULL,
+                          err);
+    if (st) {
+        sp_context(err, "%s: %s", source->path, sp_part_name(source->part));
+        return st;
+    }
+    plan->n_published++;
+    for (size_t i = 0; i < n; i++) {
+        if ((st = add_item(plan, &tensors[i], source->part, err))) goto done;
+    }
+    if ((st = add_cuts(plan, first, source, published, err))) goto done;
+    if ((st = add_marks(plan, source, err))) goto done;
+    hand_out_cuts(plan, first_cut);
+    for (size_t i = first; st == SP_OK && i < plan->n_items; i++)
+        st = choose_type(plan, &plan->items[i], type, err);
+done:
+    free(tensors);
+    return st;
+}
+
+void sp_export_plan_release(struct sp_export_plan *plan)
+{
+    for (size_t i = 0; i < plan->n_published; i++)
+        sp_specs_release(&plan->published[i]);
+    free(plan->items);
+    free(plan->cuts);
+    *plan = (struct sp_export_plan){0};
+}
+
+enum sp_dtype sp_export_plan_dtype(const struct sp_export_plan *plan)
+{
+    static const enum sp_dtype types[] = {SP_BF16, SP_F16, SP_F32};
+    uint64_t n[3] = {0};
+    size_t best = 0;
+
+    for (size_t i = 0; i < plan->n_items; i++) {
+        for (size_t k = 0; k < 3; k++) {
+            if (plan->items[i].tensor.dtype != types[k]) continue;
+            n[k] += sp_export_elements(&plan->items[i]);
+        }
+    }
+    for (size_t k = 1; k < 3; k++) {
+        if (n[k] > n[best]) best = k;
+    }
+    return types[best];
+}
+
+const char *sp_export_heading(void)
+{
+    return "part    tensor                                              shape              from   "
+           "to            bytes";
+}
+
+enum sp_status sp_export_line(char **line, const struct sp_export_item *item, struct sp_err *err)
+{
+    enum sp_status st;
+    char shape[SP_SHAPE_TEXT], *out = NULL;
+    size_t cap = strlen(item->tensor.name) + sizeof shape + 128;
+
+    if ((st = sp_new(&out, cap, 1, err))) return st;
+    snprintf(out, cap, "%-6s  %-50s  %-17s  %-5s  %-4s  %12" PRIu64, sp_part_name(item->part),
+             item->tensor.name, sp_shape_text(shape, item->tensor.shape, item->tensor.rank),
+             item->from == SP_DTYPE_NONE ? "mixed" : sp_dtype_info(item->from)->name,
+             sp_dtype_info(item->tensor.dtype)->name, sp_export_size(item));
+    *line = out;
+    return SP_OK;
+}

@@ -1,0 +1,60 @@
+/* What a checkpoint that is made of a packed file will hold, decided before any weight is read: its
+ * tensors under their published names, and which rows of which stored tensors each is made of. */
+#ifndef SP_CONVERT_EXPORT_EXPORT_PLAN_H
+#define SP_CONVERT_EXPORT_EXPORT_PLAN_H
+
+#include "convert/source/source.h"
+#include "format/safetensors.h"
+
+/* Rows of a stored tensor and where they go: piece.n_rows rows from row `first` on. */
+struct sp_export_cut {
+    const struct sp_source *source;    /* borrowed */
+    const struct sp_tensor_spec *spec; /* borrowed from the source */
+    struct sp_piece piece;             /* its rows are those of the published tensor */
+    uint64_t first;
+    size_t item;
+};
+
+struct sp_export_item {
+    struct sp_safetensor tensor; /* name, type and shape; the name borrowed from the plan */
+    size_t first_cut, n_cuts;    /* together they fill it */
+    enum sp_part part;
+    enum sp_dtype from; /* as it is stored; NONE: its cuts are of several types */
+    bool rounded;       /* what was quantized takes a type that may not hold it */
+    bool marks_tokens;  /* t2d: true where d2t, its only cut, maps to */
+};
+
+/* Valid when zeroed. */
+struct sp_export_plan {
+    struct sp_export_item *items; /* by source and name, owned */
+    size_t n_items, cap_items;
+    struct sp_export_cut *cuts; /* by item, owned */
+    size_t n_cuts, cap_cuts;
+    struct sp_specs published[2]; /* owns the names */
+    size_t n_published;
+};
+
+/* Appends the tensors of a packed source; target: of a built-in prediction head its model, else
+ * NULL. `type`: what quantized numbers become. Refusals name the tensor. */
+SP_MUST_CHECK enum sp_status sp_export_plan_add(struct sp_export_plan *plan,
+                                                struct sp_source *source,
+                                                const struct sp_source *target, enum sp_dtype type,
+                                                struct sp_err *err);
+void sp_export_plan_release(struct sp_export_plan *plan);
+
+/* The type that most of its numbers have. */
+enum sp_dtype sp_export_plan_dtype(const struct sp_export_plan *plan);
+
+/* Elements and bytes of an item; of its cuts as they are stored. */
+uint64_t sp_export_elements(const struct sp_export_item *item);
+uint64_t sp_export_size(const struct sp_export_item *item);
+SP_MUST_CHECK enum sp_status sp_export_stored_size(uint64_t *out, const struct sp_export_plan *plan,
+                                                   const struct sp_export_item *item,
+                                                   struct sp_err *err);
+
+/* A line of text for an item, and the heading above them. *line owned by the caller. */
+SP_MUST_CHECK enum sp_status sp_export_line(char **line, const struct sp_export_item *item,
+                                            struct sp_err *err);
+const char *sp_export_heading(void);
+
+#endif

@@ -1,0 +1,328 @@
+/* What spectool accepts in a Modelfile: the table of parameters, and the rules that concern single
+ * records. A parameter is one row of the table. */
+#include "convert/modelfile/modelfile.h"
+#include "convert/modelfile/modelfile_place.h"
+#include "format/base/number_text.h"
+#include "format/base/unicode_case.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define INT_LIMIT 2147483647.0
+
+static const char gpu[] = "everything runs on the CPU";
+static const char mapped[] = "weights are mapped and prompts are read in chunks of spectool's own";
+static const char removed[] = "ollama has removed it too";
+
+static const struct sp_parameter parameters[] = {
+    {"num_ctx", SP_PARAMETER_INT, 0, INT_LIMIT, NULL},
+    {"num_predict", SP_PARAMETER_INT, -2, INT_LIMIT, NULL},
+    {"seed", SP_PARAMETER_INT, -0x1p63, 0x1p63, NULL},
+    {"temperature", SP_PARAMETER_FLOAT, 0, 100, NULL},
+    {"top_k", SP_PARAMETER_INT, 0, INT_LIMIT, NULL},
+    {"top_p", SP_PARAMETER_FLOAT, 0, 1, NULL},
+    {"min_p", SP_PARAMETER_FLOAT, 0, 1, NULL},
+    {"typical_p", SP_PARAMETER_FLOAT, 0, 1, NULL},
+    {"repeat_last_n", SP_PARAMETER_INT, -1, INT_LIMIT, NULL},
+    {"repeat_penalty", SP_PARAMETER_FLOAT, 0.01, 100, NULL},
+    {"presence_penalty", SP_PARAMETER_FLOAT, -100, 100, NULL},
+    {"frequency_penalty", SP_PARAMETER_FLOAT, -100, 100, NULL},
+    {"stop", SP_PARAMETER_TEXT, 0, 0, NULL},
+    {"draft_num_predict", SP_PARAMETER_INT, 0, 65536, NULL},
+    {"num_thread", SP_PARAMETER_INT, 0, 256, NULL},
+    {"num_gpu", SP_PARAMETER_INT, -1, INT_LIMIT, gpu},
+    {"main_gpu", SP_PARAMETER_INT, -1, INT_LIMIT, gpu},
+    {"num_batch", SP_PARAMETER_INT, 0, INT_LIMIT, mapped},
+    {"num_keep", SP_PARAMETER_INT, -1, INT_LIMIT, "a full context ends the answer"},
+    {"use_mmap", SP_PARAMETER_BOOL, 0, 0, mapped},
+    {"numa", SP_PARAMETER_BOOL, 0, 0, removed},
+    {"num_gqa", SP_PARAMETER_INT, 0, INT_LIMIT, removed},
+    {"use_mlock", SP_PARAMETER_BOOL, 0, 0, removed},
+    {"low_vram", SP_PARAMETER_BOOL, 0, 0, removed},
+    {"f16_kv", SP_PARAMETER_BOOL, 0, 0, removed},
+    {"logits_all", SP_PARAMETER_BOOL, 0, 0, removed},
+    {"vocab_only", SP_PARAMETER_BOOL, 0, 0, removed},
+    {"penalize_newline", SP_PARAMETER_BOOL, 0, 0, removed},
+    {"mirostat", SP_PARAMETER_INT, 0, 2, removed},
+    {"mirostat_tau", SP_PARAMETER_FLOAT, 0, 100, removed},
+    {"mirostat_eta", SP_PARAMETER_FLOAT, 0, 100, removed},
+};
+
+const struct sp_parameter *sp_parameters(size_t *n)
+{
+    *n = sizeof parameters / sizeof parameters[0];
+    return parameters;
+}
+
+const struct sp_parameter *sp_parameter_find(const char *name)
+{
+    for (size_t i = 0; i < sizeof parameters / sizeof parameters[0]; i++) {
+        if (sp_letters_alike(parameters[i].name, name)) return &parameters[i];
+    }
+    return NULL;
+}
+
+/* Only digits, sign, point and exponent: strtod alone would take hexadecimal, "nan" and blanks. */
+static bool is_plain_number(const char *s)
+{
+    return *s && strspn(s, "+-.0123456789eE") == strlen(s);
+}
+
+/* 2^63 stands for the largest number below it. */
+static int64_t integer_limit(double limit)
+{
+    return limit < 0x1p63 ? (int64_t)limit : INT64_MAX;
+}
+
+static enum sp_status wrong_value(const struct sp_parameter *parameter, const char *value,
+                                  struct sp_err *err)
+{
+    switch (parameter->type) {
+    case SP_PARAMETER_INT:
+        return sp_fail(err, SP_E_INPUT, "%s is %s, expected an integer %" PRId64 "..%" PRId64,
+                       parameter->name, value, integer_limit(parameter->min),
+                       integer_limit(parameter->max));
+    case SP_PARAMETER_FLOAT:
+        return sp_fail(err, SP_E_INPUT, "%s is %s, expected a number %.10g..%.10g", parameter->name,
+                       value, parameter->min, parameter->max);
+    case SP_PARAMETER_BOOL:
+        return sp_fail(err, SP_E_INPUT, "%s is %s, expected true or false", parameter->name, value);
+    case SP_PARAMETER_TEXT:
+        break;
+    }
+    return sp_fail(err, SP_E_INPUT, "%s is empty", parameter->name);
+}
+
+enum sp_status sp_parameter_integer(int64_t *out, const struct sp_parameter *parameter,
+                                    const char *value, struct sp_err *err)
+{
+    char *end;
+    long long v;
+
+    if (!is_plain_number(value)) return wrong_value(parameter, value, err);
+    errno = 0;
+    v = strtoll(value, &end, 10);
+    if (errno || *end || (double)v < parameter->min || (double)v > parameter->max) {
+        return wrong_value(parameter, value, err);
+    }
+    *out = v;
+    return SP_OK;
+}
+
+enum sp_status sp_parameter_number(double *out, const struct sp_parameter *parameter,
+                                   const char *value, struct sp_err *err)
+{
+    char *end;
+    double v;
+
+    if (!is_plain_number(value)) return wrong_value(parameter, value, err);
+    v = sp_decimal_read(value, &end);
+    if (*end || !isfinite(v) || v < parameter->min || v > parameter->max) {
+        return wrong_value(parameter, value, err);
+    }
+    *out = v;
+    return SP_OK;
+}
+
+enum sp_status sp_parameter_bool(bool *out, const struct sp_parameter *parameter, const char *value,
+                                 struct sp_err *err)
+{
+    if (sp_letters_alike(value, "true") || sp_letters_alike(value, "t") ||
+        strcmp(value, "1") == 0) {
+        *out = true;
+    } else if (sp_letters_alike(value, "false") || sp_letters_alike(value, "f") ||
+               strcmp(value, "0") == 0) {
+        *out = false;
+    } else {
+        return wrong_value(parameter, value, err);
+    }
+    return SP_OK;
+}
+
+static enum sp_status check_value(const struct sp_parameter *parameter, const char *value,
+                                  struct sp_err *err)
+{
+    int64_t integer;
+    double number;
+    bool flag;
+
+    switch (parameter->type) {
+    case SP_PARAMETER_INT:
+        return sp_parameter_integer(&integer, parameter, value, err);
+    case SP_PARAMETER_FLOAT:
+        return sp_parameter_number(&number, parameter, value, err);
+    case SP_PARAMETER_BOOL:
+        return sp_parameter_bool(&flag, parameter, value, err);
+    case SP_PARAMETER_TEXT:
+        break;
+    }
+    return *value ? SP_OK : wrong_value(parameter, value, err);
+}
+
+/* What a check carries along. */
+struct check {
+    const struct sp_modelfile *file;
+    void (*note)(void *context, const char *sentence);
+    void *context;
+};
+
+SP_PRINTF(3, 4)
+static void note(const struct check *c, const struct sp_modelfile_record *r, const char *format,
+                 ...)
+{
+    char text[512], line[640];
+    va_list args;
+
+    if (c->note == NULL) return;
+    va_start(args, format);
+    sp_decimal_vprint(text, sizeof text, format, args);
+    va_end(args);
+    snprintf(line, sizeof line, "%s:%lu: %s", c->file->path, r->line, text);
+    c->note(c->context, line);
+}
+
+static enum sp_status check_parameter(const struct check *c, const struct sp_modelfile_record *r,
+                                      struct sp_err *err)
+{
+    const struct sp_parameter *p = sp_parameter_find(r->name);
+    struct sp_err inner = {0};
+    enum sp_status st;
+
+    if (p == NULL) {
+        return sp_modelfile_fail(c->file, r->first, SP_E_INPUT, err, "unknown parameter %s",
+                                 r->name);
+    }
+    if ((st = check_value(p, r->value, &inner))) {
+        return sp_modelfile_fail(c->file, r->value_first, st, err, "PARAMETER %s", inner.text);
+    }
+    if (p->instead) {
+        note(c, r, "PARAMETER %s is stored without effect: %s", p->name, p->instead);
+    }
+    return SP_OK;
+}
+
+/* [v]MAJOR[.MINOR[.PATCH[-anything]]] */
+static bool is_version(const char *s)
+{
+    if (*s == 'v' || *s == 'V') s++;
+    for (int part = 0; part < 3; part++) {
+        size_t digits = strspn(s, "0123456789");
+
+        if (digits == 0 || digits > 9) return false;
+        s += digits;
+        if (*s != '.') break;
+        s++;
+    }
+    return *s == 0 || ((*s == '-' || *s == '+') && s[1]);
+}
+
+static enum sp_status check_record(const struct check *c, const struct sp_modelfile_record *r,
+                                   struct sp_err *err)
+{
+    const char *name = sp_modelfile_command_name(r->command);
+
+    switch (r->command) {
+    case SP_MODELFILE_FROM:
+    case SP_MODELFILE_DRAFT:
+    case SP_MODELFILE_ADAPTER:
+        if (r->value_size == 0) {
+            return sp_modelfile_fail(c->file, r->value_first, SP_E_INPUT, err, "%s is empty", name);
+        }
+        if (strstr(r->value, " #")) note(c, r, "\" #\" is part of the path: comments begin a line");
+        break;
+    case SP_MODELFILE_PARAMETER:
+        return check_parameter(c, r, err);
+    case SP_MODELFILE_RENDERER:
+        note(c, r,
+             "RENDERER is stored without effect: the template of the Modelfile or of the "
+             "model is used instead");
+        break;
+    case SP_MODELFILE_PARSER:
+        note(c, r, "PARSER is stored without effect: answers are printed as they are");
+        break;
+    case SP_MODELFILE_REQUIRES:
+        if (!is_version(r->value)) {
+            return sp_modelfile_fail(c->file, r->value_first, SP_E_INPUT, err,
+                                     "REQUIRES is %s, expected a version such as 1.2.3", r->value);
+        }
+        note(c, r, "REQUIRES is stored without effect: it names a version of ollama");
+        break;
+    case SP_MODELFILE_TEMPLATE:
+    case SP_MODELFILE_SYSTEM:
+    case SP_MODELFILE_MESSAGE:
+    case SP_MODELFILE_LICENSE:
+    case SP_N_MODELFILE_COMMANDS:
+        break;
+    }
+    return SP_OK;
+}
+
+static bool is_stop(const struct sp_modelfile_record *r)
+{
+    return r->command == SP_MODELFILE_PARAMETER && strcmp(r->name, "stop") == 0;
+}
+
+/* May a record of this kind stand beside an earlier one? */
+static bool accumulates(const struct sp_modelfile_record *r)
+{
+    return r->command == SP_MODELFILE_MESSAGE || r->command == SP_MODELFILE_LICENSE || is_stop(r);
+}
+
+/* Whoever generates looks for all of them behind every token. */
+static enum sp_status check_stops(const struct check *c, struct sp_err *err)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < c->file->n_records; i++) {
+        const struct sp_modelfile_record *r = &c->file->records[i];
+
+        if (!is_stop(r) || ++n <= SP_MODELFILE_MAX_STOPS) continue;
+        return sp_modelfile_fail(c->file, r->first, SP_E_INPUT, err,
+                                 "PARAMETER stop: more than %d stop texts", SP_MODELFILE_MAX_STOPS);
+    }
+    return SP_OK;
+}
+
+/* A repeated source is an error; of other repeated records the last counts, and the user is told.
+ */
+static enum sp_status check_repeats(const struct check *c, struct sp_err *err)
+{
+    for (size_t i = 0; i < c->file->n_records; i++) {
+        const struct sp_modelfile_record *r = &c->file->records[i];
+        const struct sp_modelfile_record *last = sp_modelfile_find(
+            c->file, r->command, r->command == SP_MODELFILE_PARAMETER ? r->name : NULL);
+        const char *name = sp_modelfile_command_name(r->command);
+
+        if (last == r || accumulates(r)) continue;
+        if (sp_modelfile_names_source(r->command)) {
+            return sp_modelfile_fail(c->file, last->first, SP_E_INPUT, err,
+                                     "a second %s, after line %lu", name, r->line);
+        }
+        note(c, r, "%s%s%s is replaced by a later one", name, r->name ? " " : "",
+             r->name ? r->name : "");
+    }
+    return SP_OK;
+}
+
+enum sp_status sp_modelfile_check(const struct sp_modelfile *file,
+                                  void (*sink)(void *context, const char *sentence), void *context,
+                                  struct sp_err *err)
+{
+    enum sp_status st;
+    struct check c = {file, sink, context};
+
+    for (size_t i = 0; i < file->n_records; i++) {
+        if ((st = check_record(&c, &file->records[i], err))) return st;
+    }
+    if (sp_modelfile_find(file, SP_MODELFILE_FROM, NULL) == NULL) {
+        return sp_modelfile_fail(file, file->size, SP_E_INPUT, err,
+                                 "no FROM line names the model to read");
+    }
+    if ((st = check_stops(&c, err))) return st;
+    return check_repeats(&c, err);
+}

@@ -1,0 +1,16 @@
+/* Places in a Modelfile, for messages: shared by its parser and its checks. */
+#ifndef SP_CONVERT_MODELFILE_MODELFILE_PLACE_H
+#define SP_CONVERT_MODELFILE_MODELFILE_PLACE_H
+
+#include "convert/modelfile/modelfile.h"
+
+/* Line and column, from 1, of a byte of the text; a column is a character. */
+void sp_modelfile_place(const struct sp_modelfile *file, size_t offset, unsigned long *line,
+                        unsigned long *column);
+
+/* sp_fail with "path:line:column: " in front. */
+enum sp_status sp_modelfile_fail(const struct sp_modelfile *file, size_t offset,
+                                 enum sp_status status, struct sp_err *err, const char *format, ...)
+    SP_PRINTF(5, 6);
+
+#endif

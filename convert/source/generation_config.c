@@ -1,0 +1,140 @@
+#include "convert/source/generation_config.h"
+#include "convert/modelfile/modelfile.h"
+#include "format/model/config.h"
+#include "format/base/mem.h"
+#include "format/base/warnings.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const struct {
+    const char *key, *parameter;
+} keys[] = {
+    {"temperature", "temperature"},
+    {"top_k", "top_k"},
+    {"top_p", "top_p"},
+    {"min_p", "min_p"},
+    {"typical_p", "typical_p"},
+    {"repetition_penalty", "repeat_penalty"},
+};
+
+enum { N_KEYS = sizeof keys / sizeof *keys };
+
+/* What else transformers lets change the text, with the value that changes nothing; null, false,
+ * and empty lists and objects never do. */
+static const struct {
+    const char *key;
+    double neutral;
+} unread[] = {
+    {"bad_words_ids", 0},
+    {"begin_suppress_tokens", 0},
+    {"diversity_penalty", 0},
+    {"encoder_repetition_penalty", 1},
+    {"epsilon_cutoff", 0},
+    {"eta_cutoff", 0},
+    {"exponential_decay_length_penalty", 0},
+    {"forced_bos_token_id", -1},
+    {"forced_eos_token_id", -1},
+    {"guidance_scale", 1},
+    {"max_new_tokens", -1},
+    {"min_length", 0},
+    {"min_new_tokens", 0},
+    {"no_repeat_ngram_size", 0},
+    {"num_beams", 1},
+    {"penalty_alpha", 0},
+    {"sequence_bias", 0},
+    {"stop_strings", 0},
+    {"suppress_tokens", 0},
+    {"top_h", 1},
+    {"watermarking_config", 0},
+};
+
+enum sp_status sp_generation_value(char **out, const struct sp_json *generation,
+                                   const char *parameter, struct sp_err *err)
+{
+    const struct sp_json *value;
+    bool sample = false;
+    enum sp_status st;
+    size_t i = 0;
+
+    *out = NULL;
+    if ((st = sp_json_get_bool(generation, "do_sample", &sample, err))) return st;
+    while (i < N_KEYS && strcmp(keys[i].parameter, parameter) != 0)
+        i++;
+    if (i == N_KEYS || !sample) return SP_OK;
+    value = sp_json_get(generation, keys[i].key);
+    if (value != NULL) return sp_json_print(out, value, err);
+    return strcmp(parameter, "temperature") == 0 ? sp_copy_text(out, "1", 1, err) : SP_OK;
+}
+
+static enum sp_status check_values(const struct sp_json *generation, struct sp_err *err)
+{
+    for (size_t i = 0; i < N_KEYS; i++) {
+        struct sp_parameter parameter = *sp_parameter_find(keys[i].parameter);
+        enum sp_status st;
+        char *text = NULL;
+        int64_t integer;
+        double number;
+
+        if ((st = sp_generation_value(&text, generation, parameter.name, err))) return st;
+        if (text == NULL) continue;
+        parameter.name = keys[i].key; /* what a message calls it */
+        st = parameter.type == SP_PARAMETER_INT
+                 ? sp_parameter_integer(&integer, &parameter, text, err)
+                 : sp_parameter_number(&number, &parameter, text, err);
+        free(text);
+        if (st) return st;
+    }
+    return SP_OK;
+}
+
+static bool is_neutral(const struct sp_json *v, double neutral)
+{
+    double d;
+    bool b;
+
+    if (v == NULL) return true;
+    if (sp_json_to_bool(v, &b)) return !b;
+    if (sp_json_to_double(v, &d)) return !(d < neutral) && !(d > neutral);
+    return (sp_json_kind(v) == SP_JSON_ARRAY || sp_json_kind(v) == SP_JSON_OBJECT) &&
+           sp_json_len(v) == 0;
+}
+
+static enum sp_status note_unread(const struct sp_json *generation, char **notes,
+                                  struct sp_err *err)
+{
+    enum sp_status st = SP_OK;
+
+    for (size_t i = 0; i < sizeof unread / sizeof *unread && !st; i++) {
+        if (is_neutral(sp_json_get(generation, unread[i].key), unread[i].neutral)) continue;
+        st = sp_note(notes, err, "generation_config.json: %s has no effect", unread[i].key);
+    }
+    return st;
+}
+
+enum sp_status sp_generation_check(const struct sp_source *target, char **notes, struct sp_err *err)
+{
+    const char *text = target->texts[SP_SECTION_GENERATION];
+    size_t size = target->text_sizes[SP_SECTION_GENERATION], n;
+    uint32_t ids[SP_MAX_EOS];
+    struct sp_json *generation = NULL;
+    enum sp_status st;
+
+    if (text == NULL || target->pack)
+        return SP_OK; /* a packed file's was checked when it was made */
+    if ((st = sp_config_eos(ids, &n, NULL, 0, text, size, err))) goto done;
+    if ((st = sp_json_parse(&generation, text, size, SP_JSON_LENIENT, err))) goto done;
+    st = sp_json_kind(generation) == SP_JSON_OBJECT
+             ? check_values(generation, err)
+             : sp_fail(err, SP_E_INPUT, "expected a JSON object, found %s",
+                       sp_json_kind_name(sp_json_kind(generation)));
+    if (st) {
+        sp_context(err, "generation_config.json");
+        goto done;
+    }
+    st = note_unread(generation, notes, err);
+done:
+    if (st) sp_context(err, "%s", target->path);
+    sp_json_free(generation);
+    return st;
+}

@@ -1,0 +1,68 @@
+/* The weights of a checkpoint that are quantized already: each is several tensors (numbers, scales,
+ * maybe zero points), and reads as one matrix of floats.
+ *
+ * What is quantized is decided tensor by tensor, by its type and by the scale that stands beside
+ * it. A weight without its scale, a scale without its weight, and shapes that do not go together
+ * are refused by name when a checkpoint is opened; a scale that is no number when it is read. */
+#ifndef SP_CONVERT_SOURCE_QUANTIZED_WEIGHTS_H
+#define SP_CONVERT_SOURCE_QUANTIZED_WEIGHTS_H
+
+#include "format/model/family.h"
+#include "format/model/prequantized.h"
+#include "format/safetensors.h"
+#include "quantize/checkpoint_codes.h"
+
+/* One weight; the tensors are borrowed from the checkpoint. Over all its leading dimensions it has
+ * rows of shape[rank - 1] columns; each of its matrices has a grid of scales. */
+struct sp_weight {
+    char *name; /* X.weight, or as stored; owned */
+    unsigned rank;
+    uint64_t shape[SP_MAX_RANK];
+    const char *coding; /* "f8", "i8", "i4", "nv4", "mx4": what a plan shows; static */
+    enum sp_code code;
+    const struct sp_safetensor *codes, *scales, *zeros; /* zeros may be NULL */
+    const struct sp_safetensor *global;                 /* a factor of all scales, or NULL */
+    enum sp_dtype scale_type;                           /* not always what the header says */
+    bool global_divides;
+    bool to_bf16; /* the format's values are those rounded to bf16 */
+    bool zeros_packed;
+    size_t row_size;               /* bytes of a row of codes */
+    struct sp_tile tile;           /* rows and columns that share a scale */
+    uint64_t grid_rows, grid_cols; /* of one matrix; one scale for all matrices: grid_rows is 0 */
+    float factor;                  /* what global holds */
+};
+
+struct sp_weights {
+    struct sp_weight *all; /* sorted by name, owned */
+    size_t n, cap;
+    bool *taken; /* by index of the checkpoint's tensors: parts of weights; owned */
+};
+
+/* Puts the parts together. Zeroed on failure. */
+SP_MUST_CHECK enum sp_status sp_weights_open(struct sp_weights *out,
+                                             const struct sp_safetensors *checkpoint,
+                                             const struct sp_prequantized *stated,
+                                             struct sp_err *err);
+void sp_weights_release(struct sp_weights *weights);
+
+/* By binary search; NULL: not quantized. */
+const struct sp_weight *sp_weights_find(const struct sp_weights *weights, const char *name);
+
+/* The smallest float type that surely holds a weight's values. */
+enum sp_dtype sp_weight_float_type(const struct sp_weight *weight);
+/* Can a block of q8 hold 32 of its weights exactly, whatever they are? */
+bool sp_weight_fits_q8(const struct sp_weight *weight);
+/* Bytes of all its parts. */
+uint64_t sp_weight_size(const struct sp_weight *weight);
+
+/* Least scratch for reading rows, bytes; false on overflow. */
+bool sp_weight_scratch(size_t *out, const struct sp_weight *weight);
+
+/* out[n][cols] = rows first, first + step, ... `bytes` and `floats` are scratch of at least
+ * sp_weight_scratch bytes and half as many elements. */
+SP_MUST_CHECK enum sp_status sp_weight_read(float *out, const struct sp_weight *weight,
+                                            const struct sp_safetensors *checkpoint, uint64_t first,
+                                            uint64_t step, uint64_t n, uint8_t *bytes, size_t size,
+                                            float *floats, struct sp_err *err);
+
+#endif

@@ -1,0 +1,475 @@
+/* Opening sources: what is there, and how it is stored. Reading weights is in source_read.c. */
+#include "convert/source/source.h"
+
+#include "convert/source/tensor_equal.h"
+#include "format/model/config_packed.h"
+#include "format/base/file.h"
+#include "format/base/json.h"
+#include "format/base/mem.h"
+#include "format/base/warnings.h"
+#include "format/packfile_layout.h"
+#include "format/safetensors.h"
+#include "quantize/codec.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Texts larger than this are no config or tokenizer. */
+enum { MAX_TEXT = 512 << 20 };
+
+uint64_t sp_spec_elements(const struct sp_tensor_spec *spec)
+{
+    uint64_t n = 1;
+
+    for (unsigned i = 0; i < spec->rank; i++) {
+        n *= spec->shape[i];
+    }
+    return n;
+}
+
+uint64_t sp_spec_cols(const struct sp_tensor_spec *spec)
+{
+    return spec->rank ? spec->shape[spec->rank - 1] : 1;
+}
+
+uint64_t sp_spec_rows(const struct sp_tensor_spec *spec)
+{
+    return sp_spec_elements(spec) / sp_spec_cols(spec);
+}
+
+/* ---- checkpoints ---- */
+
+static enum sp_status read_text(struct sp_source *source, const char *folder,
+                                enum sp_section section, struct sp_err *err)
+{
+    enum sp_status st;
+    char *path = NULL;
+
+    if ((st = sp_file_join(&path, folder, sp_section_name(section), err))) return st;
+    if (sp_file_exists(path)) {
+        st = sp_file_read_text(&source->texts[section], &source->text_sizes[section], path,
+                               MAX_TEXT, err);
+    }
+    free(path);
+    return st;
+}
+
+/* Some checkpoints keep their template in a JSON file: its text then stands for
+ * chat_template.jinja. */
+static enum sp_status read_json_template(struct sp_source *source, const char *folder,
+                                         struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_json *json = NULL;
+    char *path = NULL, *file = NULL;
+    const char *text;
+    size_t size;
+
+    if (source->texts[SP_SECTION_TEMPLATE] != NULL) return SP_OK;
+    if ((st = sp_file_join(&path, folder, "chat_template.json", err))) return st;
+    if (!sp_file_exists(path)) goto done;
+    if ((st = sp_file_read_text(&file, &size, path, MAX_TEXT, err))) goto done;
+    if ((st = sp_json_parse(&json, file, size, SP_JSON_LENIENT, err))) {
+        sp_context(err, "%s", path);
+        goto done;
+    }
+    text = sp_json_to_string(sp_json_get(json, "chat_template"), &size);
+    if (text == NULL) {
+        st = sp_fail(err, SP_E_INPUT, "%s: chat_template is no string", path);
+        goto done;
+    }
+    st = sp_copy_text(&source->texts[SP_SECTION_TEMPLATE], text, size, err);
+    source->text_sizes[SP_SECTION_TEMPLATE] = st ? 0 : size;
+done:
+    sp_json_free(json);
+    free(file);
+    free(path);
+    return st;
+}
+
+enum sp_status sp_source_list(struct sp_source_tensor **tensors, size_t *n,
+                              const struct sp_source *source, struct sp_err *err)
+{
+    enum sp_status st;
+    size_t n_all, n_list = 0;
+    const struct sp_safetensor *all = sp_safetensors_tensors(source->checkpoint, &n_all);
+    const struct sp_weights *weights = &source->weights;
+    struct sp_source_tensor *list = NULL;
+
+    if ((st = sp_new(&list, n_all, sizeof *list, err))) return st;
+    for (size_t i = 0; i < n_all; i++) {
+        if (weights->taken[i]) continue;
+        list[n_list].name = all[i].name;
+        list[n_list].dtype = (uint32_t)all[i].dtype;
+        list[n_list].rank = all[i].rank;
+        memcpy(list[n_list++].shape, all[i].shape, sizeof list->shape);
+    }
+    for (size_t i = 0; i < weights->n; i++) {
+        list[n_list].name = weights->all[i].name;
+        list[n_list].dtype = (uint32_t)sp_weight_float_type(&weights->all[i]);
+        list[n_list].rank = weights->all[i].rank;
+        memcpy(list[n_list++].shape, weights->all[i].shape, sizeof list->shape);
+    }
+    *tensors = list;
+    *n = n_list;
+    return SP_OK;
+}
+
+/* The checkpoint and what of it is quantized; the config's text is read already. */
+static enum sp_status open_weights(struct sp_source *source, const char *path, char **notes,
+                                   struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_prequantized stated;
+    struct sp_json *root = NULL;
+
+    st = sp_json_parse(&root, source->texts[SP_SECTION_CONFIG],
+                       source->text_sizes[SP_SECTION_CONFIG], SP_JSON_LENIENT, err);
+    if (st || (st = sp_prequantized_parse(&stated, root, err))) goto done;
+    if ((st = sp_safetensors_open(&source->checkpoint, path, notes, err))) goto done;
+    if ((st = sp_weights_open(&source->weights, source->checkpoint, &stated, err))) {
+        sp_context(err, "%s", path);
+    }
+done:
+    sp_json_free(root);
+    return st;
+}
+
+static enum sp_status match_tensors(struct sp_source *source, bool *compare_heads,
+                                    struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_source_tensor *tensors = NULL;
+    size_t n;
+
+    if ((st = sp_source_list(&tensors, &n, source, err))) return st;
+    source->has_mtp = sp_source_has_mtp(&source->config, tensors, n);
+    st = sp_specs_of_source(&source->specs, &source->config, tensors, n, compare_heads,
+                            &source->n_skipped, err);
+    free(tensors);
+    return st;
+}
+
+static enum sp_status settle_heads(struct sp_source *source, char **notes, struct sp_err *err)
+{
+    enum sp_status st;
+    bool equal;
+
+    st = sp_same_matrix(&equal, source, "embed_tokens.weight", source, "lm_head.weight", err);
+    if (st) return st;
+    if (equal) {
+        sp_specs_share_head(&source->specs, &source->config);
+        return SP_OK;
+    }
+    return sp_note(notes, err,
+                   "%s: tie_word_embeddings is true, but lm_head.weight differs from the embedding "
+                   "and is used",
+                   source->path);
+}
+
+enum sp_status sp_source_share_embedding(struct sp_source *draft, const struct sp_source *target,
+                                         char **notes, struct sp_err *err)
+{
+    static const char name[] = "embed_tokens.weight";
+    const struct sp_draft_config *d = &draft->config.draft;
+    enum sp_status st;
+    bool equal;
+
+    if (!d->owns_head || !(sp_draft_is_eagle(d->kind) || d->raw_embeddings)) return SP_OK;
+    st = sp_same_matrix(&equal, draft, name, target, name, err);
+    if (st || !equal) return st;
+    sp_specs_share_embedding(&draft->specs, &draft->config);
+    return sp_note(notes, err, "%s: its embedding is the target's, which it will read",
+                   draft->path);
+}
+
+/* `folder` holds the texts, `weights` is the folder or one file. */
+static enum sp_status open_checkpoint(struct sp_source *source, const char *folder,
+                                      const char *weights, char **notes, struct sp_err *err)
+{
+    enum sp_status st;
+    bool compare_heads = false, untied;
+
+    for (int s = SP_SECTION_CONFIG; s <= SP_SECTION_TEMPLATE; s++) {
+        if ((st = read_text(source, folder, (enum sp_section)s, err))) return st;
+    }
+    if ((st = read_json_template(source, folder, err))) return st;
+    if (source->texts[SP_SECTION_CONFIG] == NULL) {
+        return sp_fail(err, SP_E_INPUT, "%s: no config.json %s", source->path,
+                       folder == weights ? "in it" : "beside it");
+    }
+    st = sp_config_parse(&source->config, source->texts[SP_SECTION_CONFIG],
+                         source->text_sizes[SP_SECTION_CONFIG], notes, err);
+    if (st) {
+        sp_context(err, "%s: config.json", source->path);
+        return st;
+    }
+    untied = source->config.draft.kind == SP_DRAFT_NONE && !source->config.tied;
+    if ((st = open_weights(source, weights, notes, err))) return st;
+    if ((st = match_tensors(source, &compare_heads, err))) {
+        sp_context(err, "%s", source->path);
+        return st;
+    }
+    if (untied && source->config.tied) {
+        st =
+            sp_note(notes, err,
+                    "%s: tie_word_embeddings is not true, but of embedding and lm_head.weight only "
+                    "one is there, which serves as both",
+                    source->path);
+        if (st) return st;
+    }
+    return compare_heads ? settle_heads(source, notes, err) : SP_OK;
+}
+
+static enum sp_status match_mtp(struct sp_source *source, struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_source_tensor *tensors = NULL;
+    size_t n;
+
+    if ((st = sp_source_list(&tensors, &n, source, err))) return st;
+    st = sp_specs_of_mtp(&source->specs, &source->config, tensors, n, err);
+    free(tensors);
+    return st;
+}
+
+enum sp_status sp_source_open_mtp(struct sp_source *out, const struct sp_source *target,
+                                  struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_source source = {0};
+    const char *config = target->texts[SP_SECTION_CONFIG];
+    size_t size = target->text_sizes[SP_SECTION_CONFIG];
+
+    *out = source;
+    if ((st = sp_copy_text(&source.path, target->path, strlen(target->path), err))) goto done;
+    if ((st = sp_copy_text(&source.texts[SP_SECTION_CONFIG], config, size, err))) goto done;
+    source.text_sizes[SP_SECTION_CONFIG] = size;
+    if ((st = sp_config_parse(&source.config, config, size, NULL, err))) goto done;
+    if ((st = open_weights(&source, source.path, NULL, err))) goto done;
+    if ((st = match_mtp(&source, err))) goto done;
+    *out = source;
+    source = (struct sp_source){0};
+done:
+    if (st) sp_context(err, "%s", target->path);
+    sp_source_release(&source);
+    return st;
+}
+
+/* ---- packed files ---- */
+
+static bool has_part(const struct sp_pack *pack, enum sp_part part)
+{
+    return sp_pack_find_section(pack, part, SP_SECTION_CONFIG) != NULL;
+}
+
+/* Every tensor that the config calls for, with its shape, and no other. */
+static enum sp_status match_pack(struct sp_source *source, struct sp_err *err)
+{
+    enum sp_status st;
+    size_t n = 0;
+
+    if ((st = sp_specs_of_config(&source->specs, &source->config, err))) return st;
+    for (size_t i = 0; i < source->specs.n_specs; i++) {
+        const struct sp_tensor_spec *spec = &source->specs.specs[i];
+        const struct sp_pack_tensor *t = sp_pack_find(source->pack, source->part, spec->name);
+
+        if (t == NULL) return sp_fail(err, SP_E_INPUT, "tensor %s is missing", spec->name);
+        if (t->rank != spec->rank ||
+            memcmp(t->shape, spec->shape, spec->rank * sizeof *spec->shape) != 0) {
+            return sp_fail(err, SP_E_INPUT, "tensor %s has another shape than its config says",
+                           spec->name);
+        }
+    }
+    for (size_t i = 0; i < sp_pack_n_tensors(source->pack); i++) {
+        const struct sp_pack_tensor *t = sp_pack_tensor(source->pack, i);
+
+        if (t->part != source->part) continue;
+        n++;
+        if (sp_specs_find(&source->specs, t->name) == NULL) {
+            return sp_fail(err, SP_E_INPUT, "tensor %s is not one of its model's", t->name);
+        }
+    }
+    return n ? SP_OK : sp_fail(err, SP_E_INPUT, "no tensors");
+}
+
+static enum sp_status read_part(struct sp_source *source, struct sp_err *err)
+{
+    enum sp_status st;
+
+    for (int s = SP_SECTION_CONFIG; s <= SP_SECTION_TEMPLATE; s++) {
+        st = sp_pack_read_section(source->pack, source->part, (enum sp_section)s, &source->texts[s],
+                                  &source->text_sizes[s], err);
+        if (st) return st;
+    }
+    st = sp_pack_read_section(source->pack, source->part, SP_SECTION_ADAPTERS,
+                              &source->texts[SP_SECTION_ADAPTERS],
+                              &source->text_sizes[SP_SECTION_ADAPTERS], err);
+    if (st) return st;
+    st = sp_config_of_pack(&source->config, source->pack, source->part, err);
+    if (!st) st = match_pack(source, err);
+    if (st) sp_context(err, "%s: %s", source->path, sp_part_name(source->part));
+    return st;
+}
+
+static enum sp_status open_pack(struct sp_source *source, enum sp_part want, struct sp_err *err)
+{
+    enum sp_status st;
+
+    if ((st = sp_pack_open(&source->pack, source->path, err))) return st;
+    source->part = want == SP_PART_DRAFT && has_part(source->pack, SP_PART_DRAFT) ? SP_PART_DRAFT
+                                                                                  : SP_PART_TARGET;
+    if (!has_part(source->pack, source->part)) {
+        return sp_fail(err, SP_E_INPUT, "%s: a packed file without a model", source->path);
+    }
+    return read_part(source, err);
+}
+
+/* ---- either ---- */
+
+static bool ends_with(const char *s, const char *end)
+{
+    size_t n = strlen(s), m = strlen(end);
+
+    return n >= m && strcmp(s + n - m, end) == 0;
+}
+
+/* The first bytes of a file, zeros where it is shorter. */
+static enum sp_status read_magic(uint8_t magic[8], const char *path, struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_file *file = NULL;
+
+    memset(magic, 0, 8);
+    if ((st = sp_file_open(&file, path, err))) return st;
+    if (sp_file_size(file) >= 8) st = sp_file_read_at(file, 0, magic, 8, err);
+    sp_file_close(file);
+    return st;
+}
+
+static enum sp_status open_file(struct sp_source *source, enum sp_part want, char **notes,
+                                struct sp_err *err)
+{
+    enum sp_status st;
+    uint8_t magic[8];
+    char *folder = NULL, *slash;
+
+    if ((st = read_magic(magic, source->path, err))) return st;
+    if (memcmp(magic, sp_pack_magic, sizeof magic) == 0) return open_pack(source, want, err);
+    if (!ends_with(source->path, ".safetensors")) {
+        return sp_fail(err, memcmp(magic, "GGUF", 4) ? SP_E_INPUT : SP_E_UNSUPPORTED,
+                       "%s: %s, expected a checkpoint folder, a .safetensors file or a packed file",
+                       source->path,
+                       memcmp(magic, "GGUF", 4) ? "neither safetensors nor packed" : "a GGUF file");
+    }
+    if ((st = sp_copy_text(&folder, source->path, strlen(source->path), err))) return st;
+    slash = strrchr(folder, '/');
+    if (slash)
+        slash[slash == folder] = 0;
+    else
+        folder[0] = 0;
+    st = open_checkpoint(source, folder, source->path, notes, err);
+    free(folder);
+    return st;
+}
+
+enum sp_status sp_source_open(struct sp_source *out, const char *path, enum sp_part want,
+                              char **notes, struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_source source = {0};
+
+    *out = source;
+    if ((st = sp_copy_text(&source.path, path, strlen(path), err))) goto done;
+    if (!sp_file_exists(path)) {
+        st = sp_fail(err, SP_E_INPUT,
+                     "%s: nothing there, expected a checkpoint folder, a .safetensors file or a "
+                     "packed file on this machine; models are not downloaded",
+                     path);
+    } else if (sp_file_is_folder(path)) {
+        st = open_checkpoint(&source, source.path, source.path, notes, err);
+    } else {
+        st = open_file(&source, want, notes, err);
+    }
+    if (st) goto done;
+    *out = source;
+    source = (struct sp_source){0};
+done:
+    sp_source_release(&source);
+    return st;
+}
+
+bool sp_source_same(const struct sp_source *a, const struct sp_source *b)
+{
+    if (a->merge || b->merge) return false;
+    if (a->pack && b->pack) {
+        return a->part == b->part && sp_pack_identity(a->pack) == sp_pack_identity(b->pack);
+    }
+    if (a->pack || b->pack) return false;
+    return sp_file_same(a->path, b->path);
+}
+
+void sp_source_release(struct sp_source *source)
+{
+    for (int s = 0; s < SP_N_SECTIONS; s++) {
+        free(source->texts[s]);
+    }
+    sp_specs_release(&source->specs);
+    sp_config_release(&source->config);
+    sp_weights_release(&source->weights);
+    if (source->merge) sp_merge_release(source->merge);
+    free(source->merge);
+    sp_safetensors_close(source->checkpoint);
+    sp_pack_close(source->pack);
+    free(source->path);
+    *source = (struct sp_source){0};
+}
+
+/* A piece's bytes in its file; of a quantized weight its share, for progress. */
+static uint64_t stored_size(const struct sp_piece *p, const struct sp_weight *w,
+                            const struct sp_safetensor *t)
+{
+    uint64_t all = w ? sp_weight_size(w) : 0, rows;
+
+    if (w == NULL) return p->n_rows * p->n_cols * sp_dtype_info(t->dtype)->bits / 8;
+    rows = t->size / w->row_size;
+    return all / rows * p->n_rows;
+}
+
+enum sp_status sp_source_stored(struct sp_stored *out, const struct sp_source *source,
+                                const struct sp_tensor_spec *spec, struct sp_err *err)
+{
+    bool merged = source->merge && sp_merge_changes(source->merge, spec);
+
+    if (source->pack) {
+        const struct sp_pack_tensor *t = sp_pack_find(source->pack, source->part, spec->name);
+
+        *out = (struct sp_stored){t->dtype, t->layout, t->size, t->data, NULL, false, merged};
+        if (merged) out->data = NULL;
+        return SP_OK;
+    }
+    *out = (struct sp_stored){
+        .layout = SP_PLAIN, .small_codes = spec->n_pieces > 0 && !merged, .merged = merged};
+    for (size_t i = 0; i < spec->n_pieces; i++) {
+        const struct sp_piece *p = &source->specs.pieces[spec->first_piece + i];
+        const struct sp_weight *w = sp_weights_find(&source->weights, p->source);
+        const struct sp_safetensor *t =
+            w ? w->codes : sp_safetensors_find(source->checkpoint, p->source);
+        enum sp_dtype dtype;
+
+        if (t == NULL) return sp_fail(err, SP_E_BUG, "tensor %s is not in the file", p->source);
+        if (w && p->transposed) {
+            return sp_fail(err, SP_E_UNSUPPORTED, "tensor %s: quantized, and stored transposed",
+                           t->name);
+        }
+        dtype = w ? sp_weight_float_type(w) : t->dtype;
+        if (w) out->coding = w->coding;
+        if (w == NULL || !sp_weight_fits_q8(w)) out->small_codes = false;
+        if (out->dtype == SP_DTYPE_NONE || !sp_codec_can_read(dtype))
+            out->dtype = dtype;
+        else if (out->dtype != dtype && sp_codec_can_read(out->dtype))
+            out->dtype = SP_F32;
+        out->size += stored_size(p, w, t);
+    }
+    return SP_OK;
+}

@@ -1,0 +1,291 @@
+/* Weights as floats, in rows. A checkpoint's tensor is a sequence of pieces, each every step-th row
+ * of a stored tensor, possibly transposed or quantized; a packed file's is decoded panel by panel.
+ */
+#include "convert/source/source.h"
+
+#include "format/base/mem.h"
+#include "format/safetensors.h"
+#include "quantize/codec.h"
+#include "quantize/kernels.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MIN_SCRATCH = 1 << 16 };
+
+/* A piece and the stored tensor it is cut from. */
+struct cut {
+    const struct sp_safetensors *checkpoint;
+    const struct sp_piece *piece;
+    const struct sp_weight *weight; /* NULL: plain numbers in `tensor` */
+    const struct sp_safetensor *tensor;
+    size_t width; /* bytes of an element */
+};
+
+static struct cut cut_of(const struct sp_source *source, const struct sp_tensor_spec *spec,
+                         size_t i)
+{
+    struct cut cut = {.checkpoint = source->checkpoint};
+
+    cut.piece = &source->specs.pieces[spec->first_piece + i];
+    cut.weight = sp_weights_find(&source->weights, cut.piece->source);
+    if (cut.weight) return cut;
+    cut.tensor = sp_safetensors_find(source->checkpoint, cut.piece->source);
+    cut.width = sp_dtype_info(cut.tensor->dtype)->bits / 8;
+    return cut;
+}
+
+enum sp_status sp_source_scratch(size_t *out, const struct sp_source *source,
+                                 const struct sp_tensor_spec *spec, struct sp_err *err)
+{
+    size_t most = MIN_SCRATCH;
+
+    for (size_t i = 0; source->checkpoint && i < spec->n_pieces; i++) {
+        struct cut cut = cut_of(source, spec, i);
+        size_t row;
+
+        if (cut.piece->transposed) continue;
+        if (cut.weight ? !sp_weight_scratch(&row, cut.weight)
+                       : !sp_mul(&row, cut.piece->n_cols, cut.width)) {
+            return sp_fail(err, SP_E_INPUT, "tensor %s: its rows are too long", spec->name);
+        }
+        if (row > most) most = row;
+    }
+    *out = most;
+    return SP_OK;
+}
+
+enum sp_status sp_scratch_open(struct sp_scratch *out, size_t size, struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_scratch scratch = {.size = size, .kernels = sp_kernels_best()->tile};
+
+    if ((st = sp_new_aligned(&scratch.bytes, size, 1, err))) return st;
+    if ((st = sp_new_aligned(&scratch.floats, size / 2 + 1, sizeof(float), err))) {
+        goto fail;
+    }
+    if ((st = sp_new(&scratch.merging, 1, sizeof *scratch.merging, err))) goto fail;
+    *out = scratch;
+    return SP_OK;
+fail:
+    free(scratch.bytes);
+    free(scratch.floats);
+    return st;
+}
+
+void sp_scratch_release(struct sp_scratch *scratch)
+{
+    free(scratch->bytes);
+    free(scratch->floats);
+    if (scratch->merging) sp_merge_room_release(scratch->merging);
+    free(scratch->merging);
+    *scratch = (struct sp_scratch){0};
+}
+
+/* Elements first.. of the stored tensor, in its own order. */
+static enum sp_status read_run(float *out, const struct cut *cut, uint64_t first, uint64_t n,
+                               const struct sp_scratch *scratch, struct sp_err *err)
+{
+    enum sp_status st;
+    uint64_t most = scratch->size / cut->width;
+
+    for (uint64_t done = 0; done < n;) {
+        size_t m = (size_t)(n - done < most ? n - done : most);
+
+        st = sp_safetensors_read(cut->checkpoint, cut->tensor, (first + done) * cut->width,
+                                 m * cut->width, scratch->bytes, err);
+        if (st) return st;
+        sp_decode_floats(out + done, cut->tensor->dtype, scratch->bytes, m);
+        done += m;
+    }
+    return SP_OK;
+}
+
+/* Rows that are not neighbours: as many as the scratch holds with what lies between them. */
+static enum sp_status read_strided(float *out, const struct cut *cut, uint64_t first, uint64_t n,
+                                   const struct sp_scratch *scratch, struct sp_err *err)
+{
+    enum sp_status st;
+    const struct sp_piece *p = cut->piece;
+    size_t cols = p->n_cols, row_size = cols * cut->width, step = p->step * row_size;
+    uint64_t most = 1 + (scratch->size - row_size) / step;
+
+    for (uint64_t done = 0; done < n;) {
+        uint64_t m = n - done < most ? n - done : most;
+        uint64_t row = p->first_row + (first + done) * p->step;
+
+        st = sp_safetensors_read(cut->checkpoint, cut->tensor, row * row_size,
+                                 (size_t)(m - 1) * step + row_size, scratch->bytes, err);
+        if (st) return st;
+        for (uint64_t r = 0; r < m; r++) {
+            sp_decode_floats(out + (done + r) * cols, cut->tensor->dtype, scratch->bytes + r * step,
+                             cols);
+        }
+        done += m;
+    }
+    return SP_OK;
+}
+
+/* Rows that are columns in the file, n of them within one matrix that begins at element `base` and
+ * has `width` columns there: for each k, one run across the wanted rows. */
+static enum sp_status read_transposed_run(float *out, const struct cut *cut, uint64_t base,
+                                          uint64_t width, uint64_t first, uint64_t n,
+                                          const struct sp_scratch *scratch, struct sp_err *err)
+{
+    enum sp_status st;
+    size_t cols = cut->piece->n_cols, step = cut->piece->step;
+    size_t span = (size_t)(n - 1) * step + 1;
+
+    for (size_t k = 0; k < cols; k++) {
+        st = sp_safetensors_read(cut->checkpoint, cut->tensor,
+                                 (base + k * width + first) * cut->width, span * cut->width,
+                                 scratch->bytes, err);
+        if (st) return st;
+        sp_decode_floats(scratch->floats, cut->tensor->dtype, scratch->bytes, span);
+        for (size_t r = 0; r < n; r++) {
+            out[r * cols + k] = scratch->floats[r * step];
+        }
+    }
+    return SP_OK;
+}
+
+static enum sp_status read_transposed(float *out, const struct cut *cut, uint64_t first, uint64_t n,
+                                      const struct sp_scratch *scratch, struct sp_err *err)
+{
+    enum sp_status st;
+    const struct sp_piece *p = cut->piece;
+    uint64_t width = cut->tensor->shape[cut->tensor->rank - 1];
+    uint64_t most = 1 + (scratch->size / cut->width - 1) / p->step;
+
+    for (uint64_t done = 0; done < n;) {
+        uint64_t row = p->first_row + (first + done) * p->step;
+        uint64_t base = row / width * (p->pitch ? p->pitch : p->n_cols) * width;
+        uint64_t inside = row % width, left = 1 + (width - 1 - inside) / p->step;
+        uint64_t m = n - done < most ? n - done : most;
+
+        if (m > left) m = left;
+        st = read_transposed_run(out + done * p->n_cols, cut, base, width, inside, m, scratch, err);
+        if (st) return st;
+        done += m;
+    }
+    return SP_OK;
+}
+
+static enum sp_status read_piece(float *out, const struct cut *cut, uint64_t first, uint64_t n,
+                                 const struct sp_scratch *scratch, struct sp_err *err)
+{
+    const struct sp_piece *p = cut->piece;
+
+    if (cut->weight) {
+        return sp_weight_read(out, cut->weight, cut->checkpoint, p->first_row + first * p->step,
+                              p->step, n, scratch->bytes, scratch->size, scratch->floats, err);
+    }
+    if (p->transposed) return read_transposed(out, cut, first, n, scratch, err);
+    if (p->step > 1) return read_strided(out, cut, first, n, scratch, err);
+    return read_run(out, cut, (p->first_row + first) * p->n_cols, n * p->n_cols, scratch, err);
+}
+
+/* Panels of matrices of `rows` rows each; both ends of the range are panel boundaries. */
+static void decode_panels(float *out, const struct sp_pack_tensor *t, uint64_t first_row,
+                          uint64_t n_rows, const struct sp_tile_kernels *kernels)
+{
+    uint64_t rows = t->shape[t->rank - 2];
+    size_t cols = t->shape[t->rank - 1], panel_size = 0;
+    uint64_t per_matrix = (rows + SP_PANEL_ROWS - 1) / SP_PANEL_ROWS;
+
+    (void)sp_panel_size(&panel_size, t->dtype, cols);
+    for (uint64_t done = 0; done < n_rows;) {
+        uint64_t row = first_row + done, inside = row % rows;
+        uint64_t n = rows - inside < SP_PANEL_ROWS ? rows - inside : SP_PANEL_ROWS;
+        uint64_t panel = row / rows * per_matrix + inside / SP_PANEL_ROWS;
+
+        sp_panel_decode(out + done * cols, t->dtype, t->data + panel * panel_size, (size_t)n, cols,
+                        kernels);
+        done += n;
+    }
+}
+
+/* The tensor with its pieces: a packed file's has none but for merging. */
+static const struct sp_tensor_spec *cut_by(const struct sp_source *source,
+                                           const struct sp_tensor_spec *spec)
+{
+    return source->merge ? sp_merge_spec(source->merge, spec) : spec;
+}
+
+static const struct sp_piece *piece_of(const struct sp_source *source,
+                                       const struct sp_tensor_spec *list, size_t i)
+{
+    const struct sp_specs *specs = source->pack ? &source->merge->specs : &source->specs;
+
+    return &specs->pieces[list->first_piece + i];
+}
+
+/* What the checkpoint holds of a piece's rows, or what was read before; then, where an adapter
+ * changes them, the merged ones. */
+static enum sp_status read_merged(float *out, const struct sp_source *source,
+                                  const struct sp_tensor_spec *list, size_t i, uint64_t first,
+                                  uint64_t n, const struct sp_scratch *scratch, struct sp_err *err)
+{
+    enum sp_status st;
+
+    if (source->checkpoint) {
+        struct cut cut = cut_of(source, list, i);
+
+        if ((st = read_piece(out, &cut, first, n, scratch, err))) return st;
+    }
+    if (source->merge == NULL) return SP_OK;
+    return sp_merge_rows(out, source->merge, piece_of(source, list, i), list->first_piece + i,
+                         first, n, scratch->merging, err);
+}
+
+enum sp_status sp_source_read_rows(float *out, const struct sp_source *source,
+                                   const struct sp_tensor_spec *spec, uint64_t first_row,
+                                   uint64_t n_rows, const struct sp_scratch *scratch,
+                                   struct sp_err *err)
+{
+    enum sp_status st;
+    const struct sp_tensor_spec *list = cut_by(source, spec);
+    uint64_t cols = sp_spec_cols(spec), begin = 0;
+
+    if (source->pack) {
+        const struct sp_pack_tensor *t = sp_pack_find(source->pack, source->part, spec->name);
+
+        decode_panels(out, t, first_row, n_rows, scratch->kernels);
+    }
+    for (size_t i = 0; i < list->n_pieces && n_rows; i++) {
+        uint64_t end = begin + piece_of(source, list, i)->n_rows;
+
+        if (first_row < end) {
+            uint64_t n = end - first_row < n_rows ? end - first_row : n_rows;
+
+            st = read_merged(out, source, list, i, first_row - begin, n, scratch, err);
+            if (st) return st;
+            out += n * cols;
+            first_row += n;
+            n_rows -= n;
+        }
+        begin = end;
+    }
+    return SP_OK;
+}
+
+enum sp_status sp_source_read_all(float *out, const struct sp_source *source,
+                                  const struct sp_tensor_spec *spec,
+                                  const struct sp_scratch *scratch, struct sp_err *err)
+{
+    enum sp_status st;
+    const struct sp_tensor_spec *list = cut_by(source, spec);
+
+    if (source->pack) {
+        const struct sp_pack_tensor *t = sp_pack_find(source->pack, source->part, spec->name);
+
+        sp_decode_floats(out, t->dtype, t->data, sp_spec_elements(spec));
+    }
+    for (size_t i = 0; i < list->n_pieces; i++) {
+        const struct sp_piece *piece = piece_of(source, list, i);
+
+        if ((st = read_merged(out, source, list, i, 0, piece->n_rows, scratch, err))) return st;
+        out += piece->n_rows * piece->n_cols;
+    }
+    return SP_OK;
+}

@@ -1,0 +1,301 @@
+/* Writing files whole or not at all: a temporary in the target's folder, synced, then moved.
+ *
+ * Until it is complete the temporary has no name, where the file system allows that: it goes with
+ * the process, even one that is killed. It is made by open() rather than mkstemp(), so that it has
+ * the permissions that the user's umask gives new files; or those of the file that it replaces. */
+#define _GNU_SOURCE /* fallocate, O_TMPFILE, renameat2, sync_file_range: POSIX has no reservation  \
+                     * that says "cannot", no file without a name, no rename that leaves an        \
+                     * existing file alone, and no sync that does not wait */
+#include "format/base/file.h"
+#include "format/base/mem.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { NAME_SHOWN = 200, MAX_TRIES = 1000 };
+
+struct sp_output {
+    char *path;      /* as given: for messages */
+    char *name;      /* final name inside the folder */
+    char *temporary; /* inside the folder; NULL while it has no name, or when there is none */
+    int folder, fd;
+    mode_t mode; /* of the file that is replaced; 0: a new one */
+    bool force;
+};
+
+static enum sp_status io_error(const struct sp_output *o, const char *doing, struct sp_err *err)
+{
+    return sp_fail(err, SP_E_IO, "%s: %s: %s", o->path, doing, strerror(errno));
+}
+
+static enum sp_status exists_error(const struct sp_output *o, struct sp_err *err)
+{
+    return sp_fail(err, SP_E_USAGE, "%s exists already, --force replaces it", o->path);
+}
+
+/* Splits the path, following symbolic links to an existing target, and opens its folder. */
+static enum sp_status open_folder(struct sp_output *o, struct sp_err *err)
+{
+    enum sp_status st = SP_OK;
+    char *real = realpath(o->path, NULL), *for_dir = NULL;
+    const char *path = real ? real : o->path, *slash = strrchr(path, '/');
+    const char *name = slash ? slash + 1 : path;
+
+    if (*name == '\0') {
+        st = sp_fail(err, SP_E_USAGE, "%s is no file's name", o->path);
+        goto done;
+    }
+    if ((st = sp_copy_text(&o->name, name, strlen(name), err))) goto done;
+    if ((st = sp_copy_text(&for_dir, path, strlen(path), err))) goto done;
+    o->folder = open(dirname(for_dir), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (o->folder < 0) st = io_error(o, "its folder", err);
+done:
+    free(real);
+    free(for_dir);
+    return st;
+}
+
+static enum sp_status check_target(struct sp_output *o, struct sp_err *err)
+{
+    struct stat info;
+
+    if (fstatat(o->folder, o->name, &info, AT_SYMLINK_NOFOLLOW) != 0) {
+        return errno == ENOENT ? SP_OK : io_error(o, "looking for it", err);
+    }
+    if (S_ISDIR(info.st_mode)) return sp_fail(err, SP_E_USAGE, "%s is a folder", o->path);
+    if (!o->force) return exists_error(o, err);
+    if (!S_ISREG(info.st_mode)) {
+        return sp_fail(err, SP_E_USAGE, "%s exists and is no regular file", o->path);
+    }
+    o->mode = info.st_mode;
+    return SP_OK;
+}
+
+static mode_t temporary_mode(const struct sp_output *o)
+{
+    return o->mode ? S_IRUSR | S_IWUSR : 0666;
+}
+
+/* Makes, or names, the temporary `name` in its folder; false: errno says why not. */
+typedef bool take_name_fn(struct sp_output *o, const char *name);
+
+static bool create_under(struct sp_output *o, const char *name)
+{
+    o->fd = openat(o->folder, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, temporary_mode(o));
+    return o->fd >= 0;
+}
+
+static bool link_under(struct sp_output *o, const char *name)
+{
+    char link[32];
+
+    snprintf(link, sizeof link, "/proc/self/fd/%d", o->fd);
+    return linkat(AT_FDCWD, link, o->folder, name, AT_SYMLINK_FOLLOW) == 0;
+}
+
+/* Lets the temporary take the first name that is free. */
+static enum sp_status take_name(struct sp_output *o, take_name_fn *take, struct sp_err *err)
+{
+    char name[NAME_SHOWN + 64];
+    enum sp_status st;
+
+    for (int i = 0; i < MAX_TRIES; i++) {
+        snprintf(name, sizeof name, ".%.*s.%ld-%d.tmp", NAME_SHOWN, o->name, (long)getpid(), i);
+        if (take(o, name)) {
+            if ((st = sp_copy_text(&o->temporary, name, strlen(name), err))) {
+                unlinkat(o->folder, name, 0);
+            }
+            return st;
+        }
+        if (errno != EEXIST) break;
+    }
+    return io_error(o, "making a temporary beside it", err);
+}
+
+static void drop_temporary(struct sp_output *o)
+{
+    if (o->fd >= 0) close(o->fd);
+    o->fd = -1;
+    if (o->temporary != NULL) unlinkat(o->folder, o->temporary, 0);
+    free(o->temporary);
+    o->temporary = NULL;
+}
+
+static bool open_nameless(struct sp_output *o)
+{
+    o->fd = openat(o->folder, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, temporary_mode(o));
+    return o->fd >= 0;
+}
+
+/* A first one tries whether it can be named in the end: that takes /proc, and the file system's
+ * consent. */
+static bool make_nameless(struct sp_output *o)
+{
+    bool can = open_nameless(o) && take_name(o, link_under, NULL) == SP_OK;
+
+    drop_temporary(o);
+    return can && open_nameless(o);
+}
+
+static enum sp_status make_temporary(struct sp_output *o, struct sp_err *err)
+{
+    enum sp_status st = SP_OK;
+
+    if (!make_nameless(o) && (st = take_name(o, create_under, err))) return st;
+    if (o->mode && fchmod(o->fd, o->mode & 0777) != 0) st = io_error(o, "its permissions", err);
+    return st;
+}
+
+/* Not every file system can reserve; that is no failure. A full disk or an exceeded quota is. */
+static enum sp_status reserve(struct sp_output *o, uint64_t size, struct sp_err *err)
+{
+    if (size == 0) return SP_OK;
+    if (size > INT64_MAX)
+        return sp_fail(err, SP_E_INPUT, "%s: %ju bytes", o->path, (uintmax_t)size);
+    while (fallocate(o->fd, 0, 0, (off_t)size) != 0) {
+        if (errno == EINTR) continue;
+        if (errno == ENOSPC || errno == EFBIG || errno == EDQUOT) {
+            return sp_fail(err, SP_E_IO, "%s: reserving %ju bytes: %s", o->path, (uintmax_t)size,
+                           strerror(errno));
+        }
+        return ftruncate(o->fd, (off_t)size) ? io_error(o, "setting its size", err) : SP_OK;
+    }
+    return SP_OK;
+}
+
+enum sp_status sp_output_check_replaced(const char *path, const void *mark, size_t mark_size,
+                                        const char *kind, struct sp_err *err)
+{
+    enum { LONGEST = 64 };
+    enum sp_status st;
+    struct sp_file *file = NULL;
+    uint8_t bytes[LONGEST] = {0};
+    uint64_t size;
+
+    assert(mark_size <= LONGEST);
+    if (!sp_file_exists(path) || sp_file_is_folder(path)) return SP_OK;
+    if ((st = sp_file_open(&file, path, err))) return st;
+    size = sp_file_size(file);
+    if (size >= mark_size) st = sp_file_read_at(file, 0, bytes, mark_size, err);
+    if (st == SP_OK && size > 0 && (size < mark_size || memcmp(bytes, mark, mark_size) != 0)) {
+        st =
+            sp_fail(err, SP_E_USAGE, "%s exists and is no %s; only those are replaced", path, kind);
+    }
+    sp_file_close(file);
+    return st;
+}
+
+enum sp_status sp_output_open(struct sp_output **out, const char *path, bool force, uint64_t size,
+                              struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_output *o = NULL;
+
+    if ((st = sp_new(&o, 1, sizeof *o, err))) return st;
+    *o = (struct sp_output){.folder = -1, .fd = -1, .force = force};
+    if ((st = sp_copy_text(&o->path, path, strlen(path), err))) goto done;
+    if ((st = open_folder(o, err))) goto done;
+    if ((st = check_target(o, err))) goto done;
+    if ((st = make_temporary(o, err))) goto done;
+    if ((st = reserve(o, size, err))) goto done;
+    *out = o;
+    o = NULL;
+done:
+    sp_output_close(o);
+    return st;
+}
+
+/* Lets the disk begin with what is large, so that the sync at the end finds little left to do, and
+ * memory does not fill with what waits for it. Only a hint: failing changes nothing. */
+static void start_writing(const struct sp_output *o, uint64_t offset, size_t size)
+{
+    enum { LARGE = 1 << 20 };
+
+    if (size >= LARGE)
+        (void)!sync_file_range(o->fd, (off_t)offset, (off_t)size, SYNC_FILE_RANGE_WRITE);
+}
+
+enum sp_status sp_output_write_at(struct sp_output *o, uint64_t offset, const void *bytes,
+                                  size_t size, struct sp_err *err)
+{
+    const char *from = bytes;
+
+    if (offset > INT64_MAX || size > INT64_MAX - offset) {
+        return sp_fail(err, SP_E_INPUT, "%s: writing at byte %ju", o->path, (uintmax_t)offset);
+    }
+    while (size > 0) {
+        ssize_t n = pwrite(o->fd, from, size, (off_t)offset);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return io_error(o, "writing", err);
+        start_writing(o, offset, (size_t)n);
+        from += n;
+        offset += (uint64_t)n;
+        size -= (size_t)n;
+    }
+    return SP_OK;
+}
+
+/* Without force the move must not replace: renameat2 where the file system knows it, else a second
+ * link, which fails when the name is taken. */
+static enum sp_status place(struct sp_output *o, struct sp_err *err)
+{
+    int code;
+
+    if (o->force) {
+        code = renameat(o->folder, o->temporary, o->folder, o->name);
+    } else {
+        code = renameat2(o->folder, o->temporary, o->folder, o->name, RENAME_NOREPLACE);
+        if (code != 0 && (errno == EINVAL || errno == ENOSYS || errno == ENOTSUP)) {
+            code = linkat(o->folder, o->temporary, o->folder, o->name, 0);
+            if (code == 0) code = unlinkat(o->folder, o->temporary, 0);
+        }
+    }
+    if (code == 0) return SP_OK;
+    return errno == EEXIST ? exists_error(o, err) : io_error(o, "moving it into place", err);
+}
+
+enum sp_status sp_output_commit(struct sp_output *o, struct sp_err *err)
+{
+    enum sp_status st;
+    int code;
+
+    if (fsync(o->fd) != 0) return io_error(o, "syncing", err);
+    if (o->temporary == NULL && (st = take_name(o, link_under, err))) return st;
+    code = close(o->fd);
+    o->fd = -1;
+    if (code != 0) return io_error(o, "closing", err);
+    if ((st = place(o, err))) return st;
+    free(o->temporary);
+    o->temporary = NULL;
+    if (fsync(o->folder) != 0 && errno != EINVAL) return io_error(o, "syncing its folder", err);
+    return SP_OK;
+}
+
+void sp_output_close(struct sp_output *o)
+{
+    if (o == NULL) return;
+    drop_temporary(o);
+    if (o->folder >= 0) close(o->folder);
+    free(o->name);
+    free(o->path);
+    free(o);
+}
+
+enum sp_status sp_output_write_file(const char *path, bool force, const void *bytes, size_t size,
+                                    struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_output *output = NULL;
+
+    if ((st = sp_output_open(&output, path, force, size, err))) return st;
+    if (!(st = sp_output_write_at(output, 0, bytes, size, err))) st = sp_output_commit(output, err);
+    sp_output_close(output);
+    return st;
+}

@@ -1,0 +1,47 @@
+/* Failure as a value: a status code and one sentence.
+ *
+ * The status equals the exit code of the program. The sentence says what is wrong, where, and what
+ * was expected; it is written once, where the failure is found, and only ever gets context put in
+ * front of it ("shard 2: tensor x: ..."). Nothing below cli/ prints. */
+#ifndef SP_FORMAT_BASE_ERR_H
+#define SP_FORMAT_BASE_ERR_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum sp_status {
+    SP_OK = 0,
+    SP_E_CHECK = 1,       /* a verification did not hold */
+    SP_E_USAGE = 2,       /* the command was called wrongly */
+    SP_E_INPUT = 3,       /* damaged, lying or contradictory input */
+    SP_E_UNSUPPORTED = 4, /* well-formed, but not implemented or not possible on this machine */
+    SP_E_IO = 5,
+    SP_E_NOMEM = 6,
+    SP_E_BUG = 70, /* our own mistake */
+};
+
+enum { SP_ERR_TEXT = 1024 };
+
+/* Valid when zeroed. */
+struct sp_err {
+    enum sp_status status;
+    char text[SP_ERR_TEXT]; /* no trailing period, no newline */
+};
+
+#define SP_MUST_CHECK __attribute__((warn_unused_result))
+#define SP_PRINTF(f, a) __attribute__((format(printf, f, a)))
+
+/* Records the first failure (a later one does not replace it) and returns `status`. `err` may be
+ * NULL. Bytes that are not printable ASCII or valid UTF-8 are shown as '?'. */
+enum sp_status sp_fail(struct sp_err *err, enum sp_status status, const char *format, ...)
+    SP_PRINTF(3, 4);
+
+/* Puts "text: " in front of a recorded failure; does nothing where none is recorded. */
+void sp_context(struct sp_err *err, const char *format, ...) SP_PRINTF(2, 3);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,95 @@
+/* Files: mapped for reading, read in bounded pieces, and written whole or not at all.
+ *
+ * Only regular files are read (through symbolic links); a directory, FIFO or device is refused with
+ * a sentence and never blocks. Failures of the system are SP_E_IO and name the path. */
+#ifndef SP_FORMAT_BASE_FILE_H
+#define SP_FORMAT_BASE_FILE_H
+
+#include "format/base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* True when something is there under this name, readable or not (reading it then says why not). */
+bool sp_file_exists(const char *path);
+bool sp_file_is_folder(const char *path);
+
+/* *out = "folder/name" ("name" where folder is "" ), owned by the caller. */
+SP_MUST_CHECK enum sp_status sp_file_join(char **out, const char *folder, const char *name,
+                                          struct sp_err *err);
+
+/* The whole file, mapped read-only. Valid when zeroed (then empty). */
+struct sp_mapping {
+    const uint8_t
+        *data; /* page-aligned; borrowed until sp_file_unmap; not NULL for an empty file */
+    size_t size;
+};
+
+/* The mapping is shared: whoever shrinks the file while it is mapped makes reading it fatal. */
+SP_MUST_CHECK enum sp_status sp_file_map(struct sp_mapping *out, const char *path,
+                                         struct sp_err *err);
+void sp_file_unmap(struct sp_mapping *mapping); /* zeroes it */
+/* These bytes of a mapping are not wanted for now: they stop counting as this process's memory.
+ * They may be read again; whole pages, those that `bytes` ends within excepted. */
+void sp_file_unload(const uint8_t *bytes, size_t size);
+
+/* An open file, read at any offset, from any number of threads. */
+struct sp_file; /* opaque */
+
+SP_MUST_CHECK enum sp_status sp_file_open(struct sp_file **out, const char *path,
+                                          struct sp_err *err);
+void sp_file_close(struct sp_file *file); /* NULL is fine */
+/* It takes no descriptor from now on: every read opens it anew, and fails where it is not the same
+ * file any more. */
+void sp_file_rest(struct sp_file *file);
+const char *sp_file_path(const struct sp_file *file); /* as given to open */
+uint64_t sp_file_size(const struct sp_file *file);    /* bytes at open */
+
+/* Fills `buffer` with exactly `size` bytes from `offset`; less is an error (the file shrank, or the
+ * range is outside of it). */
+SP_MUST_CHECK enum sp_status sp_file_read_at(const struct sp_file *file, uint64_t offset,
+                                             void *buffer, size_t size, struct sp_err *err);
+
+/* *text = the whole file and a terminating NUL, owned by the caller; *size without the NUL. Larger
+ * than `cap` bytes: SP_E_INPUT. */
+SP_MUST_CHECK enum sp_status sp_file_read_text(char **text, size_t *size, const char *path,
+                                               size_t cap, struct sp_err *err);
+
+/* A file that appears under its name at commit, complete and on the disk, or never. Until then it
+ * is a temporary in the same folder, without a name or, where the file system has no such files,
+ * .NAME.PID-N.tmp; with the permissions it will have: those of the file that it replaces, or of any
+ * new file. */
+struct sp_output; /* opaque */
+
+/* Do both paths lead to one file that is there? */
+bool sp_file_same(const char *a, const char *b);
+
+/* Refuses (SP_E_USAGE) to replace what is neither empty nor begins with `mark`, as every `kind`
+ * ("packed file") does: a slip of the pen in an output's name must not cost a checkpoint. */
+SP_MUST_CHECK enum sp_status sp_output_check_replaced(const char *path, const void *mark,
+                                                      size_t mark_size, const char *kind,
+                                                      struct sp_err *err);
+
+/* `size`: what the file will have, reserved where the file system can do that, so that a full disk
+ * is noticed here; 0 where it is not known. An existing file is replaced (through symbolic links)
+ * with `force`, else SP_E_USAGE. */
+SP_MUST_CHECK enum sp_status sp_output_open(struct sp_output **out, const char *path, bool force,
+                                            uint64_t size, struct sp_err *err);
+
+/* From any number of threads at once, ranges that do not overlap. */
+SP_MUST_CHECK enum sp_status sp_output_write_at(struct sp_output *output, uint64_t offset,
+                                                const void *bytes, size_t size, struct sp_err *err);
+
+/* Syncs, moves the file to its name, syncs the folder. Without `force`, a file that appeared under
+ * the name meanwhile stays (SP_E_USAGE). Close afterwards in any case. */
+SP_MUST_CHECK enum sp_status sp_output_commit(struct sp_output *output, struct sp_err *err);
+
+/* Frees; what was not committed is removed. NULL is fine. */
+void sp_output_close(struct sp_output *output);
+
+/* All of that for bytes that are there already. */
+SP_MUST_CHECK enum sp_status sp_output_write_file(const char *path, bool force, const void *bytes,
+                                                  size_t size, struct sp_err *err);
+
+#endif

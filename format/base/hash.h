@@ -1,0 +1,27 @@
+/* Digests: XXH3, 64 bits, seed 0. The only user of xxHash. A digest is a number; where one is
+ * stored it is little-endian like every other. */
+#ifndef SP_FORMAT_BASE_HASH_H
+#define SP_FORMAT_BASE_HASH_H
+
+#include "format/base/err.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Digest of `size` bytes; `bytes` may be NULL when size is 0. */
+uint64_t sp_hash64(const void *bytes, size_t size);
+
+/* The same digest from bytes that arrive in pieces. */
+struct sp_hash; /* opaque */
+
+/* *out owned by the caller, released with sp_hash_free; SP_E_NOMEM. */
+SP_MUST_CHECK enum sp_status sp_hash_new(struct sp_hash **out, struct sp_err *err);
+void sp_hash_free(struct sp_hash *hash); /* NULL is fine */
+
+/* Forgets what came so far. */
+void sp_hash_reset(struct sp_hash *hash);
+void sp_hash_update(struct sp_hash *hash, const void *bytes, size_t size);
+/* Digest of everything since new or reset; more may follow. */
+uint64_t sp_hash_digest(const struct sp_hash *hash);
+
+#endif

@@ -1,0 +1,95 @@
+/* JSON values, read only.
+ *
+ * Two strictnesses: SP_JSON_STRICT for safetensors headers, shard indexes and our own sections
+ * (one value, no duplicate keys, valid UTF-8, no NaN); SP_JSON_LENIENT for files that Python wrote
+ * (config.json and friends): NaN and Infinity literals allowed, a repeated key's last value wins,
+ * and numbers such as 1e6 count as integers. A `null` member counts as absent.
+ *
+ * A document takes memory by its values, about 0.8 KB for an object: one that would take more than
+ * 4 GB is refused. */
+#ifndef SP_FORMAT_BASE_JSON_H
+#define SP_FORMAT_BASE_JSON_H
+
+#include "format/base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { SP_JSON_DEPTH = 256 }; /* of objects and arrays in each other; deeper ones are refused */
+
+enum sp_json_strictness { SP_JSON_STRICT, SP_JSON_LENIENT };
+
+enum sp_json_kind {
+    SP_JSON_NULL,
+    SP_JSON_BOOL,
+    SP_JSON_INT,
+    SP_JSON_DOUBLE,
+    SP_JSON_STRING,
+    SP_JSON_ARRAY,
+    SP_JSON_OBJECT,
+};
+
+struct sp_json; /* one value; borrowed from the document, valid until sp_json_free(root) */
+
+/* Parses `size` bytes of text. Errors name the byte offset. *out is NULL when the text says null.
+ */
+SP_MUST_CHECK enum sp_status sp_json_parse(struct sp_json **out, const char *text, size_t size,
+                                           enum sp_json_strictness strictness, struct sp_err *err);
+/* The same for text from a stranger: a document that would take more than max_bytes is refused. */
+SP_MUST_CHECK enum sp_status sp_json_parse_within(struct sp_json **out, const char *text,
+                                                  size_t size, enum sp_json_strictness strictness,
+                                                  size_t max_bytes, struct sp_err *err);
+void sp_json_free(struct sp_json *root); /* NULL is fine */
+
+enum sp_json_kind sp_json_kind(const struct sp_json *v); /* of NULL: SP_JSON_NULL */
+const char *sp_json_kind_name(enum sp_json_kind kind);   /* "object", "string", ... */
+
+/* Object member; NULL when `v` is no object, the key is absent, or its value is null. */
+const struct sp_json *sp_json_get(const struct sp_json *v, const char *key);
+bool sp_json_has(const struct sp_json *v, const char *key); /* present, even as null */
+
+/* Number of elements of an array or members of an object, else 0. */
+size_t sp_json_len(const struct sp_json *v);
+const struct sp_json *sp_json_at(const struct sp_json *array, size_t i); /* NULL for null */
+
+/* for (struct sp_json_iter it = {0}; sp_json_next(object, &it);) in file order */
+struct sp_json_iter {
+    const char *key;             /* NUL-terminated UTF-8; a key holding \u0000 is a parse error */
+    const struct sp_json *value; /* NULL for null */
+    const void *next;
+    bool started;
+};
+bool sp_json_next(const struct sp_json *object, struct sp_json_iter *it);
+
+/* A value as ... ; false when it is something else (or does not fit). */
+bool sp_json_to_i64(const struct sp_json *v, int64_t *out); /* 3, and in lenient documents 3.0 */
+bool sp_json_to_u64(const struct sp_json *v, uint64_t *out);
+bool sp_json_to_double(const struct sp_json *v, double *out); /* integers too */
+bool sp_json_to_bool(const struct sp_json *v, bool *out);
+const char *sp_json_to_string(const struct sp_json *v, size_t *len); /* NULL; may hold NULs */
+const char *sp_json_get_text(const struct sp_json *object, const char *key); /* of a member */
+
+/* Members with a type and a range. Absent (or null): *out keeps its value, SP_OK. Wrong type or out
+ * of range: SP_E_INPUT naming the key, e.g. `hidden_size is "x", expected an integer 1..65536`. */
+SP_MUST_CHECK enum sp_status sp_json_get_i64(const struct sp_json *object, const char *key,
+                                             int64_t min, int64_t max, int64_t *out,
+                                             struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_json_get_double(const struct sp_json *object, const char *key,
+                                                double min, double max, double *out,
+                                                struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_json_get_bool(const struct sp_json *object, const char *key,
+                                              bool *out, struct sp_err *err);
+/* *out borrowed from the document; a string holding NUL is refused. */
+SP_MUST_CHECK enum sp_status sp_json_get_string(const struct sp_json *object, const char *key,
+                                                const char **out, struct sp_err *err);
+
+/* Whether two values are the same: 1, 1.0 and 10e-1 are, and objects in another order. */
+SP_MUST_CHECK enum sp_status sp_json_equal(bool *equal, const struct sp_json *a,
+                                           const struct sp_json *b, struct sp_err *err);
+
+/* Text of a value as compact JSON, owned by the caller (free). A lenient document's doubles are
+ * written as they were read. */
+SP_MUST_CHECK enum sp_status sp_json_print(char **out, const struct sp_json *v, struct sp_err *err);
+
+#endif

@@ -1,0 +1,269 @@
+#include "format/base/json_edit.h"
+
+#include "format/base/json_scan.h"
+
+static struct sp_json_scan scan_of(const struct sp_text *text)
+{
+    return (struct sp_json_scan){.text = text->at, .size = text->len};
+}
+
+/* The token is the value's first; the scan moves to its last. */
+static enum sp_status skip_value(enum sp_json_token token, struct sp_json_scan *scan,
+                                 struct sp_err *err)
+{
+    enum sp_status st;
+    size_t depth = 0;
+
+    for (;;) {
+        if (token == SP_JSON_TOKEN_OPEN_OBJECT || token == SP_JSON_TOKEN_OPEN_ARRAY) depth++;
+        if (token == SP_JSON_TOKEN_CLOSE) depth--;
+        if (depth == 0 || token == SP_JSON_TOKEN_END) return SP_OK;
+        if ((st = sp_json_scan(&token, scan, err))) return st;
+    }
+}
+
+enum sp_status sp_json_members(struct sp_json_member **members, size_t *n,
+                               const struct sp_text *text, size_t at, struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_json_scan scan = scan_of(text);
+    struct sp_json_member *list = NULL;
+    enum sp_json_token token;
+    size_t n_list = 0, cap = 0;
+
+    scan.end = at;
+    if ((st = sp_json_scan(&token, &scan, err))) return st;
+    if (token != SP_JSON_TOKEN_OPEN_OBJECT) {
+        return sp_fail(err, SP_E_INPUT, "no JSON object at byte %zu", at);
+    }
+    while (!(st = sp_json_scan(&token, &scan, err)) && token == SP_JSON_TOKEN_KEY) {
+        struct sp_json_member m = {.begin = scan.start, .key_end = scan.end};
+
+        if ((st = sp_json_scan(&token, &scan, err))) break;
+        m.value = scan.start;
+        if ((st = skip_value(token, &scan, err))) break;
+        m.end = scan.end;
+        if (n_list == SP_JSON_MAX_MEMBERS) {
+            st = sp_fail(err, SP_E_UNSUPPORTED, "an object of more than %d members at byte %zu",
+                         SP_JSON_MAX_MEMBERS, at);
+            break;
+        }
+        if ((st = sp_grow(&list, &cap, n_list + 1, sizeof *list, err))) break;
+        list[n_list++] = m;
+    }
+    if (st) {
+        free(list);
+        return st;
+    }
+    *members = list;
+    *n = n_list;
+    return SP_OK;
+}
+
+static bool is_named(const struct sp_text *text, const struct sp_json_member *m, const char *key)
+{
+    size_t n = strlen(key);
+
+    return m->key_end - m->begin == n + 2 && memcmp(text->at + m->begin + 1, key, n) == 0;
+}
+
+enum sp_status sp_json_find_member(bool *found, struct sp_json_member *member,
+                                   const struct sp_text *text, const char *key, struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_json_member *members = NULL;
+    size_t n = 0;
+
+    *found = false;
+    if ((st = sp_json_members(&members, &n, text, 0, err))) return st;
+    for (size_t i = 0; i < n; i++) {
+        if (!is_named(text, &members[i], key)) continue;
+        *found = true;
+        *member = members[i];
+    }
+    free(members);
+    return SP_OK;
+}
+
+/* Bytes first..end-1 become `with`. */
+static enum sp_status splice(struct sp_text *text, size_t first, size_t end, const char *with,
+                             size_t size, struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_text out = {0};
+
+    if ((st = sp_text_append(&out, text->at, first, err)) ||
+        (st = sp_text_append(&out, with, size, err)) ||
+        (st = sp_text_append(&out, text->at + end, text->len - end, err))) {
+        sp_text_release(&out);
+        return st;
+    }
+    sp_text_release(text);
+    *text = out;
+    return SP_OK;
+}
+
+/* Where the root's first member is, or would be, and what stands between its bracket and that. */
+static enum sp_status find_front(size_t *open, size_t *begin, bool *empty,
+                                 const struct sp_text *text, struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_json_member *members = NULL;
+    size_t n = 0;
+
+    if ((st = sp_json_members(&members, &n, text, 0, err))) return st;
+    *open = (size_t)((const char *)memchr(text->at, '{', text->len) - text->at) + 1;
+    *begin = n ? members[0].begin : *open;
+    *empty = n == 0;
+    free(members);
+    return SP_OK;
+}
+
+/* A comma, and what stands between the bracket and the first member. */
+static enum sp_status append_gap(struct sp_text *out, const struct sp_text *text, size_t open,
+                                 size_t begin, struct sp_err *err)
+{
+    enum sp_status st = sp_text_append(out, ",", 1, err);
+
+    return st ? st : sp_text_append(out, text->at + open, begin - open, err);
+}
+
+static enum sp_status insert_first(struct sp_text *text, const char *key, const char *value,
+                                   size_t value_size, struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_text line = {0};
+    size_t open, begin;
+    bool empty;
+
+    if ((st = find_front(&open, &begin, &empty, text, err))) return st;
+    if ((st = sp_text_append(&line, "\"", 1, err)) ||
+        (st = sp_text_append(&line, key, strlen(key), err)) ||
+        (st = sp_text_append(&line, "\": ", 3, err)) ||
+        (st = sp_text_append(&line, value, value_size, err)) ||
+        (!empty && (st = append_gap(&line, text, open, begin, err)))) {
+        goto done;
+    }
+    st = splice(text, begin, begin, line.at, line.len, err);
+done:
+    sp_text_release(&line);
+    return st;
+}
+
+enum sp_status sp_json_set(struct sp_text *text, const char *key, const char *value,
+                           size_t value_size, struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_json_member m;
+    bool found;
+
+    if ((st = sp_json_find_member(&found, &m, text, key, err))) return st;
+    if (!found) return insert_first(text, key, value, value_size, err);
+    return splice(text, m.value, m.end, value, value_size, err);
+}
+
+static bool has_key(const struct sp_text *text, const struct sp_json_member *members, size_t n,
+                    const char *key, size_t len)
+{
+    for (size_t i = 0; i < n; i++) {
+        const struct sp_json_member *m = &members[i];
+        if (m->key_end - m->begin == len && memcmp(text->at + m->begin, key, len) == 0) return true;
+    }
+    return false;
+}
+
+enum sp_status sp_json_merge(struct sp_text *text, const struct sp_text *from,
+                             bool (*wanted)(const char *key, size_t len), struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_json_member *own = NULL, *others = NULL;
+    struct sp_text lines = {0};
+    size_t n_own = 0, n_others = 0, open, begin;
+    bool empty;
+
+    if ((st = find_front(&open, &begin, &empty, text, err))) return st;
+    if ((st = sp_json_members(&own, &n_own, text, 0, err))) goto done;
+    if ((st = sp_json_members(&others, &n_others, from, 0, err))) goto done;
+    for (size_t i = 0; i < n_others; i++) {
+        const struct sp_json_member *m = &others[i];
+        const char *key = from->at + m->begin;
+        size_t len = m->key_end - m->begin;
+
+        if (!wanted(key + 1, len - 2) || has_key(text, own, n_own, key, len)) continue;
+        if ((lines.len && (st = append_gap(&lines, text, open, begin, err))) ||
+            (st = sp_text_append(&lines, key, m->end - m->begin, err))) {
+            goto done;
+        }
+    }
+    if (lines.len && !empty && (st = append_gap(&lines, text, open, begin, err))) goto done;
+    st = splice(text, begin, begin, lines.at, lines.len, err);
+done:
+    free(own);
+    free(others);
+    sp_text_release(&lines);
+    return st;
+}
+
+enum sp_status sp_json_remove(struct sp_text *text, const char *key, struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_json_member *members = NULL;
+    struct sp_text out = {0};
+    size_t n = 0, n_kept = 0;
+
+    if ((st = sp_json_members(&members, &n, text, 0, err)) || n == 0) return st;
+    st = sp_text_append(&out, text->at, members[0].begin, err);
+    for (size_t i = 0; st == SP_OK && i < n; i++) {
+        /* With the comma and what else stands in front, unless it is now the first. */
+        size_t begin = n_kept && i ? members[i - 1].end : members[i].begin;
+        if (is_named(text, &members[i], key)) continue;
+        st = sp_text_append(&out, text->at + begin, members[i].end - begin, err);
+        n_kept++;
+    }
+    if (st || (st = sp_text_append(&out, text->at + members[n - 1].end,
+                                   text->len - members[n - 1].end, err))) {
+        sp_text_release(&out);
+    } else {
+        sp_text_release(text);
+        *text = out;
+    }
+    free(members);
+    return st;
+}
+
+/* Blanks in front of byte `at` on its line. */
+static size_t indentation(const struct sp_text *text, size_t at)
+{
+    size_t first = at;
+
+    while (first > 0 && text->at[first - 1] == ' ')
+        first--;
+    return first == 0 || text->at[first - 1] == '\n' ? at - first : 0;
+}
+
+enum sp_status sp_json_lift(struct sp_text *text, const struct sp_json_member *member,
+                            struct sp_err *err)
+{
+    enum sp_status st = SP_OK;
+    struct sp_text out = {0};
+    size_t most = indentation(text, member->begin);
+
+    /* No string holds a line feed: what follows one is indentation. */
+    for (size_t i = member->value; st == SP_OK && i < member->end; i++) {
+        size_t skipped = 0;
+
+        st = sp_text_append(&out, text->at + i, 1, err);
+        if (text->at[i] != '\n') continue;
+        while (skipped < most && text->at[i + 1] == ' ') {
+            i++;
+            skipped++;
+        }
+    }
+    if (st) {
+        sp_text_release(&out);
+        return st;
+    }
+    sp_text_release(text);
+    *text = out;
+    return SP_OK;
+}

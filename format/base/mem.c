@@ -1,0 +1,138 @@
+#define _DEFAULT_SOURCE /* madvise */
+
+#include "format/base/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum {
+    CACHE_LINE = 64,
+    HUGE_PAGE = 2 << 20, /* blocks of several of these ask for them: fewer misses on long reads */
+};
+
+bool sp_mul(size_t *out, size_t a, size_t b)
+{
+    size_t r;
+
+    if (__builtin_mul_overflow(a, b, &r)) return false;
+    *out = r;
+    return true;
+}
+
+bool sp_add(size_t *out, size_t a, size_t b)
+{
+    size_t r;
+
+    if (__builtin_add_overflow(a, b, &r)) return false;
+    *out = r;
+    return true;
+}
+
+static enum sp_status no_memory(struct sp_err *err, size_t n, size_t size)
+{
+    return sp_fail(err, SP_E_NOMEM, "out of memory: %zu x %zu bytes wanted", n, size);
+}
+
+enum sp_status sp_new(void *out, size_t n, size_t size, struct sp_err *err)
+{
+    size_t bytes;
+    void *p;
+
+    if (!sp_mul(&bytes, n, size)) return no_memory(err, n, size);
+    p = calloc(bytes ? bytes : 1, 1);
+    if (p == NULL) return no_memory(err, n, size);
+    memcpy(out, &p, sizeof p);
+    return SP_OK;
+}
+
+/* A wish, not a need. */
+static void ask_for_huge_pages(void *p, size_t size, size_t align)
+{
+#ifdef MADV_HUGEPAGE
+    if (align == HUGE_PAGE) (void)madvise(p, size & ~((size_t)HUGE_PAGE - 1), MADV_HUGEPAGE);
+#else
+    (void)p;
+    (void)size;
+    (void)align;
+#endif
+}
+
+enum sp_status sp_new_aligned(void *out, size_t n, size_t size, struct sp_err *err)
+{
+    size_t bytes, align;
+    void *p;
+
+    if (!sp_mul(&bytes, n, size) || bytes > SIZE_MAX - HUGE_PAGE) return no_memory(err, n, size);
+    align = bytes >= 2 * (size_t)HUGE_PAGE ? HUGE_PAGE : CACHE_LINE;
+    bytes = sp_round_up(bytes ? bytes : 1, align);
+    p = aligned_alloc(align, bytes);
+    if (p == NULL) return no_memory(err, n, size);
+    ask_for_huge_pages(p, bytes, align);
+    memcpy(out, &p, sizeof p);
+    return SP_OK;
+}
+
+enum sp_status sp_new_rows(float **out, size_t n_rows, size_t ld, struct sp_err *err)
+{
+    enum sp_status st;
+    size_t n;
+
+    if (!sp_mul(&n, n_rows, ld)) return sp_fail(err, SP_E_NOMEM, "out of memory: rows overflow");
+    if ((st = sp_new_aligned(out, n, sizeof **out, err))) return st;
+    memset(*out, 0, n * sizeof **out);
+    return SP_OK;
+}
+
+enum sp_status sp_new_sparse(void *out, void **memory, size_t n, size_t size, struct sp_err *err)
+{
+    size_t bytes, align;
+    uintptr_t start;
+    void *p, *aligned;
+
+    if (!sp_mul(&bytes, n, size) || bytes > SIZE_MAX - HUGE_PAGE) return no_memory(err, n, size);
+    align = bytes >= 2 * (size_t)HUGE_PAGE ? HUGE_PAGE : CACHE_LINE;
+    p = calloc(bytes + align, 1);
+    if (p == NULL) return no_memory(err, n, size);
+    start = (uintptr_t)p;
+    aligned = (char *)p + (sp_round_up(start, align) - start);
+    /* The first stays of small pages: where little is used, little is to be cleared. */
+    if (align == HUGE_PAGE) {
+        ask_for_huge_pages((char *)aligned + HUGE_PAGE, bytes - HUGE_PAGE, align);
+    }
+    memcpy(out, &aligned, sizeof aligned);
+    *memory = p;
+    return SP_OK;
+}
+
+enum sp_status sp_grow(void *array, size_t *cap, size_t want, size_t size, struct sp_err *err)
+{
+    size_t n = *cap < 8 ? 8 : *cap;
+    size_t bytes;
+    void *p;
+
+    if (want <= *cap) return SP_OK;
+    while (n < want) {
+        if (!sp_mul(&n, n, 2)) return no_memory(err, want, size);
+    }
+    if (!sp_mul(&bytes, n, size)) return no_memory(err, want, size);
+    memcpy(&p, array, sizeof p);
+    p = realloc(p, bytes);
+    if (p == NULL) return no_memory(err, n, size);
+    memcpy(array, &p, sizeof p);
+    *cap = n;
+    return SP_OK;
+}
+
+enum sp_status sp_copy_text(char **out, const char *text, size_t len, struct sp_err *err)
+{
+    enum sp_status st;
+    size_t size;
+    char *copy = NULL;
+
+    if (!sp_add(&size, len, 1)) return no_memory(err, len, 1);
+    if ((st = sp_new(&copy, size, 1, err))) return st;
+    if (len) memcpy(copy, text, len);
+    *out = copy;
+    return SP_OK;
+}

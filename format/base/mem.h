@@ -1,0 +1,46 @@
+/* Memory with checked sizes: every failure is a status that says how many bytes were wanted. */
+#ifndef SP_FORMAT_BASE_MEM_H
+#define SP_FORMAT_BASE_MEM_H
+
+#include "format/base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* *out = a * b or a + b; false (and *out untouched) when that does not fit. */
+bool sp_mul(size_t *out, size_t a, size_t b);
+bool sp_add(size_t *out, size_t a, size_t b);
+
+/* Smallest multiple of `step` (a power of two) that is >= n. n must be far below SIZE_MAX. */
+static inline size_t sp_round_up(size_t n, size_t step)
+{
+    return (n + step - 1) & ~(step - 1);
+}
+
+/* *out = n zeroed elements of `size` bytes, owned by the caller, released with free(). n == 0 gives
+ * a valid pointer. *out is untouched on failure; `out` is the address of a pointer of any type. */
+SP_MUST_CHECK enum sp_status sp_new(void *out, size_t n, size_t size, struct sp_err *err);
+
+/* The same, aligned to 64 bytes and not zeroed: for rows of numbers. Released with free(). */
+SP_MUST_CHECK enum sp_status sp_new_aligned(void *out, size_t n, size_t size, struct sp_err *err);
+
+/* n_rows * ld zeroed floats, aligned so. */
+SP_MUST_CHECK enum sp_status sp_new_rows(float **out, size_t n_rows, size_t ld, struct sp_err *err);
+
+/* *out = n zeroed elements, aligned, inside *memory, which the caller frees: for large stores of
+ * which only a part may ever be used, since untouched pages cost nothing. Both untouched on
+ * failure. */
+SP_MUST_CHECK enum sp_status sp_new_sparse(void *out, void **memory, size_t n, size_t size,
+                                           struct sp_err *err);
+
+/* Grows *array (elements of `size` bytes) so that it holds at least `want`; *cap is its capacity.
+ * New elements are not zeroed. */
+SP_MUST_CHECK enum sp_status sp_grow(void *array, size_t *cap, size_t want, size_t size,
+                                     struct sp_err *err);
+
+/* *out = a copy of `len` bytes and a terminating NUL, owned by the caller. */
+SP_MUST_CHECK enum sp_status sp_copy_text(char **out, const char *text, size_t len,
+                                          struct sp_err *err);
+
+#endif

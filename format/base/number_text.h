@@ -1,0 +1,18 @@
+/* Numbers as text the way C spells them, with a point, whatever locale the program has set: the
+ * library's only readers of fractions, and writers of them. */
+#ifndef SP_FORMAT_BASE_NUMBER_TEXT_H
+#define SP_FORMAT_BASE_NUMBER_TEXT_H
+
+#include "format/base/err.h"
+
+#include <stdarg.h>
+#include <stddef.h>
+
+/* strtod */
+double sp_decimal_read(const char *text, char **end);
+
+/* snprintf, vsnprintf */
+int sp_decimal_print(char *out, size_t size, const char *format, ...) SP_PRINTF(3, 4);
+int sp_decimal_vprint(char *out, size_t size, const char *format, va_list args) SP_PRINTF(3, 0);
+
+#endif

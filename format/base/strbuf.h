@@ -1,0 +1,46 @@
+/* A growing text. Valid when zeroed; `at` is owned and freed by sp_text_release. */
+#ifndef SP_FORMAT_BASE_STRBUF_H
+#define SP_FORMAT_BASE_STRBUF_H
+
+#include "format/base/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct sp_text {
+    char *at;
+    size_t len, cap;
+};
+
+/* Room for `more` bytes behind the text. */
+SP_MUST_CHECK static inline enum sp_status sp_text_reserve(struct sp_text *t, size_t more,
+                                                           struct sp_err *err)
+{
+    size_t want;
+
+    if (t->cap - t->len >= more && t->at != NULL) return SP_OK;
+    if (!sp_add(&want, t->len, more)) {
+        return sp_fail(err, SP_E_NOMEM, "out of memory: %zu bytes and %zu more wanted", t->len,
+                       more);
+    }
+    return sp_grow(&t->at, &t->cap, want ? want : 1, 1, err);
+}
+
+SP_MUST_CHECK static inline enum sp_status sp_text_append(struct sp_text *t, const char *text,
+                                                          size_t len, struct sp_err *err)
+{
+    enum sp_status st = sp_text_reserve(t, len, err);
+
+    if (st) return st;
+    if (len) memcpy(t->at + t->len, text, len);
+    t->len += len;
+    return SP_OK;
+}
+
+static inline void sp_text_release(struct sp_text *t)
+{
+    free(t->at);
+    memset(t, 0, sizeof *t);
+}
+
+#endif

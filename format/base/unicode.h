@@ -1,0 +1,35 @@
+/* UTF-8, and the few properties of characters that tokenizers ask for. Together with normalize.c
+ * the only user of utf8proc. */
+#ifndef SP_FORMAT_BASE_UNICODE_H
+#define SP_FORMAT_BASE_UNICODE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { SP_UTF8_MAX = 4 };
+
+/* Bytes of the longest valid prefix of text; `len` when all of it is valid UTF-8. */
+size_t sp_utf8_valid(const char *text, size_t len);
+
+/* The kind of what begins at text[0], len > 0: a whole character of *n bytes; an ill-formed prefix
+ * of *n bytes, which counts as one error (Unicode's "maximal subpart"); or *n == len bytes that
+ * more input may complete. */
+enum sp_utf8 { SP_UTF8_CHAR, SP_UTF8_BAD, SP_UTF8_PARTIAL };
+enum sp_utf8 sp_utf8_scan(const char *text, size_t len, size_t *n);
+
+/* The character at text[*pos], *pos < len; *pos moves behind it. A byte that begins none counts as
+ * U+FFFD; nothing behind `len` is read. */
+uint32_t sp_utf8_next(const char *text, size_t len, size_t *pos);
+/* Writes a code point <= 0x10FFFF; returns the number of bytes. */
+size_t sp_utf8_put(char out[SP_UTF8_MAX], uint32_t c);
+
+/* Where the character that ends before text[pos], pos > 0, begins. */
+size_t sp_utf8_prev(const char *text, size_t pos);
+
+bool sp_char_is_space(uint32_t c); /* Unicode White_Space */
+/* Alphabetic, a mark, a decimal digit, a connector or a joiner: \w of Rust's regex crate. */
+bool sp_char_is_word(uint32_t c);
+bool sp_char_is_mark(uint32_t c); /* Mn, Mc, Me */
+
+#endif

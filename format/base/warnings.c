@@ -1,0 +1,36 @@
+/* A sentence is formatted like an error's, so that foreign names in it cannot drive a terminal. */
+#include "format/base/warnings.h"
+
+#include "format/base/number_text.h"
+#include "format/base/mem.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum sp_status sp_note(char **notes, struct sp_err *err, const char *format, ...)
+{
+    struct sp_err sentence = {0};
+    char text[SP_ERR_TEXT];
+    char *grown = NULL;
+    size_t old, len;
+    enum sp_status st;
+    va_list args;
+
+    if (notes == NULL) return SP_OK;
+    va_start(args, format);
+    sp_decimal_vprint(text, sizeof text, format, args);
+    va_end(args);
+    (void)sp_fail(&sentence, SP_E_CHECK, "%s", text);
+    old = *notes ? strlen(*notes) : 0;
+    len = strlen(sentence.text);
+    if ((st = sp_new(&grown, old + len + 2, 1, err))) return st;
+    if (old) {
+        memcpy(grown, *notes, old);
+        grown[old++] = '\n';
+    }
+    memcpy(grown + old, sentence.text, len + 1);
+    free(*notes);
+    *notes = grown;
+    return SP_OK;
+}

@@ -1,0 +1,539 @@
+/* config.json -> struct sp_config: the driver. Which family, its sizes, its traits; then the parts
+ * (config_parts.h) for rotation, layers and drafts. Nothing outside format/config*.c and the family
+ * table knows how a key is spelled. */
+#include "format/model/config.h"
+
+#include "format/model/config_parts.h"
+#include "format/base/mem.h"
+#include "format/base/warnings.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* architectures[0], NULL when there is none. */
+static enum sp_status read_architecture(const char **out, const struct sp_json *root,
+                                        struct sp_err *err)
+{
+    const struct sp_json *list = sp_json_get(root, "architectures");
+    const struct sp_json *first = sp_json_at(list, 0);
+    size_t len;
+
+    *out = NULL;
+    if (first == NULL) return SP_OK;
+    *out = sp_json_to_string(first, &len);
+    if (*out == NULL || strlen(*out) != len || len >= sizeof((struct sp_config *)0)->architecture) {
+        return sp_fail(err, SP_E_INPUT, "architectures[0] is not the name of an architecture");
+    }
+    return SP_OK;
+}
+
+/* The text model of a multimodal checkpoint: its own model_type decides. */
+static enum sp_status find_wrapped(struct sp_config_text *t, struct sp_err *err)
+{
+    const char *type = t->wrapper->text_type;
+    enum sp_status st;
+
+    if (sp_json_kind(t->text) != SP_JSON_OBJECT) {
+        return sp_fail(err, SP_E_INPUT, "text_config is missing, which model_type \"%s\" needs",
+                       t->wrapper->name);
+    }
+    if ((st = sp_json_get_string(t->text, "model_type", &type, err))) return st;
+    t->family = sp_family_by_type(type);
+    if (t->family == NULL || t->family->wrapper == NULL ||
+        strcmp(t->family->wrapper, t->wrapper->name) != 0) {
+        return sp_fail(err, SP_E_UNSUPPORTED,
+                       "model_type \"%s\" in the text_config of \"%s\" is not supported", type,
+                       t->wrapper->name);
+    }
+    return SP_OK;
+}
+
+/* Some families have no class of their own in transformers. */
+static bool runs_as(const struct sp_family *f, const char *architecture)
+{
+    return f && f->run_as && strcmp(f->run_as, architecture) == 0;
+}
+
+/* model_type decides; an architecture that belongs to another family contradicts it. */
+static enum sp_status find_family(struct sp_config_text *t, const char *architecture,
+                                  struct sp_err *err)
+{
+    const struct sp_wrapper *wrapper = sp_wrapper_by_architecture(architecture);
+    const struct sp_family *family = sp_family_by_architecture(architecture);
+    const char *type = NULL;
+    enum sp_status st;
+
+    if ((st = sp_json_get_string(t->root, "model_type", &type, err))) return st;
+    if (type == NULL && architecture == NULL) {
+        return sp_fail(err, SP_E_INPUT, "neither model_type nor architectures is given");
+    }
+    if (type) {
+        t->wrapper = sp_wrapper_by_type(type);
+        t->family = sp_family_by_type(type);
+        if (t->wrapper == NULL && t->family == NULL) {
+            return sp_fail(err, SP_E_UNSUPPORTED, "model_type \"%s\" is not supported", type);
+        }
+    }
+    if (architecture && wrapper == NULL && family == NULL) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "architecture \"%s\" is not supported", architecture);
+    }
+    if (type && architecture && (wrapper != t->wrapper || family != t->family) &&
+        !runs_as(t->family, architecture)) {
+        return sp_fail(err, SP_E_INPUT, "model_type \"%s\" contradicts architecture \"%s\"", type,
+                       architecture);
+    }
+    if (type == NULL) {
+        t->wrapper = wrapper;
+        t->family = family;
+    }
+    return t->wrapper ? find_wrapped(t, err) : SP_OK;
+}
+
+static enum sp_status find_assistant_family(struct sp_config_text *t, struct sp_err *err)
+{
+    const char *type = "gemma4_text";
+    enum sp_status st;
+
+    if (sp_json_kind(t->text) != SP_JSON_OBJECT) {
+        return sp_fail(err, SP_E_INPUT, "assistant: text_config is missing");
+    }
+    if ((st = sp_json_get_string(t->text, "model_type", &type, err))) return st;
+    t->family = sp_family_by_type(type);
+    if (t->family && (t->family->reads & SP_READS_GEMMA4)) return SP_OK;
+    return sp_fail(err, SP_E_UNSUPPORTED,
+                   "assistant: text_config of model_type \"%s\" is not supported", type);
+}
+
+/* A layer of Llama's shape, or of Qwen3's, which norms queries and keys. */
+static enum sp_status find_eagle3_family(struct sp_config_text *t, struct sp_err *err)
+{
+    const char *type = "llama";
+    enum sp_status st;
+
+    if ((st = sp_text_string(t, "model_type", &type, err))) return st;
+    t->family = sp_family_by_type(type);
+    if (t->family && (strcmp(type, "llama") == 0 || strcmp(type, "qwen3") == 0)) return SP_OK;
+    return sp_fail(err, SP_E_UNSUPPORTED, "%s drafts of model_type \"%s\" are not supported",
+                   sp_draft_name(t->draft), type);
+}
+
+/* DFlash drafts are layers of Qwen3's shape, whatever their target is. */
+static enum sp_status find_draft_family(struct sp_config_text *t, struct sp_err *err)
+{
+    const char *type = "qwen3";
+    enum sp_status st;
+
+    if (t->draft == SP_DRAFT_ASSISTANT) return find_assistant_family(t, err);
+    if (sp_draft_is_eagle(t->draft)) return find_eagle3_family(t, err);
+    if ((st = sp_text_string(t, "model_type", &type, err))) return st;
+    if (strcmp(type, "qwen3") != 0) {
+        return sp_fail(err, SP_E_UNSUPPORTED,
+                       "dflash drafts of model_type \"%s\" are not supported", type);
+    }
+    t->family = sp_family_by_type(type);
+    return SP_OK;
+}
+
+static enum sp_status read_layer_count(struct sp_sizes *s, const struct sp_config_text *t,
+                                       struct sp_err *err)
+{
+    if (t->family->sublayers) return sp_config_count_sublayers(&s->n_layers, t, err);
+    return sp_text_unsigned(t, "num_hidden_layers", 1, SP_CAP_LAYERS, &s->n_layers, err);
+}
+
+static enum sp_status read_sizes(struct sp_sizes *s, const struct sp_config_text *t,
+                                 struct sp_err *err)
+{
+    const struct sp_json *kv = sp_text_holder(t, "num_key_value_heads");
+    const char *ffn_key = t->family->ffn_key ? t->family->ffn_key : "intermediate_size";
+    const char *dim_key = t->family->latent ? "qk_rope_head_dim" : "head_dim"; /* what rotates */
+    enum sp_status st;
+
+    *s = t->family->sizes;
+    if ((st = sp_text_unsigned(t, "vocab_size", 1, SP_CAP_VOCAB, &s->n_vocab, err)) ||
+        (st = sp_text_unsigned(t, "hidden_size", 1, SP_CAP_WIDTH, &s->n_hidden, err)) ||
+        (st = sp_text_unsigned(t, ffn_key, 1, SP_CAP_WIDTH, &s->n_ffn, err)) ||
+        (st = read_layer_count(s, t, err)) ||
+        (st = sp_text_unsigned(t, "num_attention_heads", 1, SP_CAP_HEADS, &s->n_heads, err)) ||
+        (st = sp_text_unsigned(t, "num_key_value_heads", 1, SP_CAP_HEADS, &s->n_kv_heads, err)) ||
+        (st = sp_text_unsigned(t, dim_key, 2, SP_CAP_WIDTH, &s->head_dim, err)) ||
+        (st = sp_text_unsigned(t, "max_position_embeddings", 1, SP_CAP_POSITIONS, &s->max_positions,
+                               err))) {
+        return st;
+    }
+    if (t->family->sizes.n_ffn == 0) s->n_ffn = 0; /* a family without MLPs, whatever is stated */
+    /* Missing is the class default, but an explicit null means one K/V head for each query head. */
+    if (s->n_kv_heads == 0 || (kv && sp_json_get(kv, "num_key_value_heads") == NULL)) {
+        s->n_kv_heads = s->n_heads;
+    }
+    if (s->n_heads % s->n_kv_heads != 0) {
+        return sp_fail(err, SP_E_INPUT,
+                       "num_attention_heads %u is not a multiple of num_key_value_heads %u",
+                       s->n_heads, s->n_kv_heads);
+    }
+    if (s->head_dim == 0) {
+        if (s->n_hidden % s->n_heads != 0) {
+            return sp_fail(err, SP_E_INPUT,
+                           "hidden_size %u is not a multiple of num_attention_heads %u, and "
+                           "head_dim is not given",
+                           s->n_hidden, s->n_heads);
+        }
+        s->head_dim = s->n_hidden / s->n_heads;
+    }
+    if (s->head_dim % 2 != 0) {
+        return sp_fail(err, SP_E_INPUT, "%s %u is not even", dim_key, s->head_dim);
+    }
+    if (!t->family->full_heads) {
+        s->full_head_dim = s->head_dim;
+        return SP_OK;
+    }
+    st = sp_config_read_full_heads(s, t, err);
+    if (st == SP_OK && s->full_head_dim % 2 != 0) {
+        st = sp_fail(err, SP_E_INPUT, "the head_dim of full layers, %u, is not even",
+                     s->full_head_dim);
+    }
+    return st;
+}
+
+static enum sp_status read_activation(struct sp_config *c, const struct sp_config_text *t,
+                                      struct sp_err *err)
+{
+    static const struct {
+        const char *name;
+        enum sp_activation activation;
+    } names[] = {
+        {"silu", SP_SILU},
+        {"swish", SP_SILU},
+        {"gelu_pytorch_tanh", SP_GELU_TANH},
+        {"gelu_new", SP_GELU_TANH},
+        {"gelu_fast", SP_GELU_TANH},
+        {"gelu", SP_GELU_ERF},
+        {"relu2", SP_RELU2},
+        {"xielu", SP_XIELU},
+    };
+    const char *name = t->family->activation;
+    bool learned = strcmp(name, "xielu") == 0;
+    enum sp_status st;
+
+    if (t->family->activation_key &&
+        (st = sp_text_string(t, t->family->activation_key, &name, err))) {
+        return st;
+    }
+    if (t->family->gelu_is_tanh && strcmp(name, "gelu") == 0) name = "gelu_pytorch_tanh";
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(names[i].name, name) != 0) continue;
+        c->activation = names[i].activation;
+        if (c->activation == SP_XIELU && !learned) break;
+        if (!t->family->gpt_oss_mlp) return SP_OK;
+        if (c->activation != SP_SILU) break;
+        c->activation = SP_SWIGLU_CLAMPED;
+        return SP_OK;
+    }
+    return sp_fail(err, SP_E_UNSUPPORTED, "%s \"%s\" is not supported", t->family->activation_key,
+                   name);
+}
+
+/* The constant inside gpt-oss's gate is part of the kernel; the limit is a number of the model. */
+static enum sp_status read_swiglu(struct sp_config *c, const struct sp_config_text *t,
+                                  struct sp_err *err)
+{
+    double alpha = 1.702;
+    enum sp_status st;
+
+    c->swiglu_limit = 7.0;
+    if ((st = sp_text_double(t, "swiglu_limit", 1e-3, 1e6, &c->swiglu_limit, err))) return st;
+    if ((st = sp_text_double(t, "swiglu_alpha", 0, 1e6, &alpha, err))) return st;
+    if (alpha != 1.702) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "swiglu_alpha %g is not supported, only 1.702",
+                       alpha);
+    }
+    return SP_OK;
+}
+
+/* Granite's, where logits_scaling divides. Source: the granite and hyperclovax modeling files in
+ * transformers 5.23. */
+static enum sp_status read_multipliers(struct sp_config *c, const struct sp_config_text *t,
+                                       struct sp_err *err)
+{
+    bool mup = t->family->mup;
+    double scaling = 1;
+    enum sp_status st;
+
+    if (!mup) c->attention_scale = 1;
+    if ((st = sp_text_double(t, "attention_multiplier", 1e-6, 1e6, &c->attention_scale, err)) ||
+        (st = sp_text_double(t, "embedding_multiplier", 1e-6, 1e6, &c->embedding_scale, err)) ||
+        (st = sp_text_double(t, "residual_multiplier", 1e-6, 1e6, &c->residual_scale, err)) ||
+        (st = sp_text_double(t, "logits_scaling", 1e-6, 1e6, &scaling, err))) {
+        return st;
+    }
+    c->logit_scale = mup ? scaling : 1 / scaling;
+    return SP_OK;
+}
+
+/* Soft caps and the scale of scores. A cap's null disables it; only a missing key has the default.
+ */
+static enum sp_status read_scales(struct sp_config *c, const struct sp_config_text *t,
+                                  const struct sp_sizes *sizes, struct sp_err *err)
+{
+    const struct sp_family *f = t->family;
+    double scalar = f->query_scalar != 0 ? f->query_scalar : sizes->head_dim;
+    enum sp_status st;
+
+    c->attention_cap = sp_text_holder(t, "attn_logit_softcapping") ? 0 : f->attention_cap;
+    c->logit_cap = sp_text_holder(t, "final_logit_softcapping") ? 0 : f->logit_cap;
+    if (f->reads & SP_READS_SCORE_CAP) {
+        st = sp_text_double(t, "attn_logit_softcapping", 1e-3, 1e6, &c->attention_cap, err);
+        if (st) return st;
+    }
+    if (f->reads & SP_READS_LOGIT_CAP) {
+        st = sp_text_double(t, "final_logit_softcapping", 1e-3, 1e6, &c->logit_cap, err);
+        if (st) return st;
+    }
+    if (f->reads & SP_READS_QUERY_SCALAR) {
+        if ((st = sp_text_double(t, "query_pre_attn_scalar", 1e-3, 1e6, &scalar, err))) return st;
+    }
+    if (f->reads & SP_READS_CLIP) {
+        if ((st = sp_text_double(t, "clip_qkv", 1e-6, 1e6, &c->qkv_limit, err))) return st;
+    }
+    c->attention_scale = 1 / sqrt(scalar);
+    c->logit_scale = c->residual_scale = c->embedding_scale = c->input_scale = 1;
+    c->attention_part = c->mamba_part = c->ffn_in_scale = c->ffn_out_scale = 1;
+    if (f->reads & SP_READS_LOGIT_SCALE) {
+        c->logit_scale = f->logit_scale;
+        if ((st = sp_text_double(t, "logit_scale", 1e-6, 1e6, &c->logit_scale, err))) return st;
+    }
+    return f->reads & SP_READS_MULTIPLIERS ? read_multipliers(c, t, err) : SP_OK;
+}
+
+static double round_to_bits(double x, int n_bits)
+{
+    int exponent;
+    double mantissa = frexp(x, &exponent);
+
+    return ldexp(rint(ldexp(mantissa, n_bits)), exponent - n_bits);
+}
+
+/* Gemma multiplies embeddings by sqrt(H), a number of the type that the model is loaded in: the
+ * config's own type, so that whoever reads the config gets the same number, whatever type the
+ * embedding has been packed as. */
+static enum sp_status read_embedding_scale(struct sp_config *c, const struct sp_config_text *t,
+                                           struct sp_err *err)
+{
+    const char *type = "float32";
+    const char *dot;
+    bool rooted = false;
+    enum sp_status st;
+
+    if (t->family->root_key) {
+        if ((st = sp_text_bool(t, t->family->root_key, &rooted, err))) return st;
+        if (rooted) c->embedding_scale = sqrt(c->n_hidden);
+    }
+    if (!t->family->scaled_embedding) return SP_OK;
+    st = sp_text_string(t, sp_text_get(t, "dtype") ? "dtype" : "torch_dtype", &type, err);
+    if (st) return st;
+    if ((dot = strrchr(type, '.')) != NULL) type = dot + 1; /* torch.bfloat16 */
+    c->embedding_scale = (double)(float)sqrt(c->n_hidden);
+    if (strcmp(type, "bfloat16") == 0) {
+        c->embedding_scale = round_to_bits(c->embedding_scale, 8);
+    } else if (strcmp(type, "float16") == 0) {
+        c->embedding_scale = round_to_bits(c->embedding_scale, 11);
+    }
+    return SP_OK;
+}
+
+static bool bias_of(enum sp_bias_rule rule, bool stated)
+{
+    return rule == SP_BIAS_ALWAYS || (rule == SP_BIAS_BY_CONFIG && stated);
+}
+
+static enum sp_status read_biases(struct sp_config *c, const struct sp_config_text *t,
+                                  struct sp_err *err)
+{
+    const struct sp_family *f = t->family;
+    const char *attention_key = f->bias_key ? f->bias_key : "attention_bias";
+    const char *mlp_key = f->bias_key ? f->bias_key : "mlp_bias";
+    bool qkv = f->attention_bias, o, mlp = f->mlp_biased || (f->bias_key && f->attention_bias);
+    enum sp_status st;
+
+    if (f->other_bias_keys[0]) {
+        if ((st = sp_text_bool(t, f->other_bias_keys[0], &qkv, err)) ||
+            (st = sp_text_bool(t, f->other_bias_keys[1], &mlp, err))) {
+            return st;
+        }
+    }
+    if ((st = sp_text_bool(t, attention_key, &qkv, err))) return st;
+    o = f->o_bias_key ? false : qkv;
+    if (f->o_bias_key && (st = sp_text_bool(t, f->o_bias_key, &o, err))) return st;
+    if ((st = sp_text_bool(t, mlp_key, &mlp, err))) return st;
+    c->qkv_bias = bias_of(f->qkv_bias, qkv);
+    c->o_bias = bias_of(f->o_bias, o);
+    c->mlp_bias = f->gpt_oss_mlp || bias_of(f->mlp_bias, mlp);
+    return SP_OK;
+}
+
+/* The root's word counts before text_config's, except where a wrapper's class default would
+ * overrule what the text model really is. */
+static enum sp_status read_tied(struct sp_config *c, const struct sp_config_text *t,
+                                struct sp_err *err)
+{
+    static const char usual[] = "tie_word_embeddings";
+    bool text_first = t->wrapper && t->wrapper->text_tie_first;
+    const struct sp_json *first = text_first ? t->text : t->root;
+    const struct sp_json *second = text_first ? t->root : t->text;
+    const char *own = t->family->tied_key;
+    const char *key = own && sp_text_get(t, own) ? own : usual;
+    const struct sp_json *holder = sp_json_get(first, key) ? first : second;
+
+    c->tied = t->family->tied;
+    c->tied_stated = sp_json_get(holder, key) != NULL;
+    return sp_json_get_bool(holder, key, &c->tied, err);
+}
+
+static enum sp_status read_qk_norm(struct sp_config *c, const struct sp_config_text *t,
+                                   struct sp_err *err)
+{
+    const char *key = t->family->qk_norm_key;
+    bool normed = key == NULL;
+    enum sp_status st;
+
+    if (key && (st = sp_text_bool(t, key, &normed, err))) return st;
+    c->qk_norm = normed ? t->family->qk_norm : SP_QK_PLAIN;
+    return SP_OK;
+}
+
+static enum sp_status read_parallel(struct sp_config *c, const struct sp_config_text *t,
+                                    struct sp_err *err)
+{
+    bool parallel = false;
+    enum sp_status st;
+
+    if (t->family->parallel_key == NULL) return SP_OK;
+    if ((st = sp_text_bool(t, t->family->parallel_key, &parallel, err))) return st;
+    if (parallel) c->norms = SP_NORMS_SHARED;
+    return SP_OK;
+}
+
+static enum sp_status read_traits(struct sp_config *c, const struct sp_config_text *t,
+                                  const struct sp_sizes *sizes, struct sp_err *err)
+{
+    const struct sp_family *f = t->family;
+    enum sp_status st;
+
+    c->n_vocab = sizes->n_vocab;
+    c->n_hidden = sizes->n_hidden;
+    c->max_positions = sizes->max_positions;
+    c->norm_eps = f->norm_eps;
+    c->norm_shifted = f->norm_shifted;
+    c->norm_centered = f->norm_centered;
+    c->norm_bias = f->norm_bias;
+    c->plain_mlp = f->plain_mlp;
+    c->norms = f->norms;
+    c->norm_weightless = f->norm_weightless;
+    c->embedding_normed = f->embedding_normed;
+    c->head_bias = f->head_bias;
+    c->attention_sinks = f->gpt_oss_mlp || f->sinks;
+    const char *eps = f->norm_eps_key ? f->norm_eps_key : "rms_norm_eps";
+    if ((st = sp_text_double(t, eps, 1e-30, 1, &c->norm_eps, err)) ||
+        (st = read_biases(c, t, err)) || (st = read_qk_norm(c, t, err)) ||
+        (st = read_activation(c, t, err)) || (st = read_scales(c, t, sizes, err)) ||
+        (st = read_embedding_scale(c, t, err)) || (st = read_tied(c, t, err)) ||
+        (st = read_parallel(c, t, err))) {
+        return st;
+    }
+    if (!(f->reads & SP_READS_EXPERTS)) return SP_OK;
+    if (f->gpt_oss_mlp) return read_swiglu(c, t, err);
+    c->shared_gate = (f->reads & SP_READS_SHARED) != 0;
+    return SP_OK;
+}
+
+static enum sp_status parse(struct sp_config *c, const struct sp_json *root, char **notes,
+                            struct sp_err *err)
+{
+    struct sp_config_text t = {.root = root, .what = "", .notes = notes};
+    struct sp_sizes sizes;
+    const char *architecture;
+    enum sp_status st;
+
+    if (sp_json_kind(root) != SP_JSON_OBJECT) {
+        return sp_fail(err, SP_E_INPUT, "the configuration is no JSON object but %s",
+                       sp_json_kind_name(sp_json_kind(root)));
+    }
+    t.text = sp_json_get(root, "text_config");
+    if ((st = read_architecture(&architecture, root, err))) return st;
+    if ((st = sp_config_detect_draft(&t, err))) return st;
+    st = t.draft ? find_draft_family(&t, err) : find_family(&t, architecture, err);
+    if (st) return st;
+    if ((st = sp_config_refuse(&t, err)) || (st = read_sizes(&sizes, &t, err)) ||
+        (st = read_traits(c, &t, &sizes, err)) || (st = sp_config_read_ropes(c, &t, &sizes, err)) ||
+        (st = sp_config_read_layers(c, &t, &sizes, err)) ||
+        (st = sp_config_read_routing(c, &t, err)) ||
+        (st = sp_config_read_latent(c, &t, &sizes, err)) ||
+        (st = sp_config_read_gemma4(c, &t, &sizes, err)) ||
+        (st = sp_config_read_delta(c, &t, err)) || (st = sp_config_read_short_conv(c, &t, err)) ||
+        (st = sp_config_read_mamba(c, &t, err)) || (st = sp_config_read_falcon_h1(c, &t, err))) {
+        return st;
+    }
+    memcpy(c->family, t.family->name, strlen(t.family->name) + 1);
+    if (architecture) memcpy(c->architecture, architecture, strlen(architecture) + 1);
+    return t.draft ? sp_config_read_draft(c, &t, err) : SP_OK;
+}
+
+enum sp_status sp_config_parse(struct sp_config *out, const char *json, size_t size, char **notes,
+                               struct sp_err *err)
+{
+    struct sp_config c = {0};
+    struct sp_json *root = NULL;
+    enum sp_status st;
+
+    memset(out, 0, sizeof *out);
+    if ((st = sp_json_parse(&root, json, size, SP_JSON_LENIENT, err))) goto done;
+    if ((st = parse(&c, root, notes, err))) goto done;
+    *out = c;
+    memset(&c, 0, sizeof c);
+done:
+    sp_config_release(&c);
+    sp_json_free(root);
+    return st;
+}
+
+unsigned sp_config_value_dim(const struct sp_config *config, const struct sp_layer_config *layer)
+{
+    return config->latent.kv_rank ? config->latent.kv_rank : layer->head_dim;
+}
+
+unsigned sp_config_last_keys(const struct sp_config *config, bool windowed)
+{
+    for (unsigned i = config->n_layers; i-- > 0;) {
+        const struct sp_layer_config *l = &config->layers[i];
+        if (!(l->mixers & SP_MIXER_ATTENTION) || l->kv_source != (int)i) continue;
+        if ((l->window != 0) == windowed) return i;
+    }
+    return config->n_layers;
+}
+
+unsigned sp_config_first_layer(const struct sp_config *config, enum sp_mixer mixer)
+{
+    unsigned i = 0;
+
+    while (i < config->n_layers && !(config->layers[i].mixers & mixer))
+        i++;
+    return i;
+}
+
+bool sp_config_is_recurrent(const struct sp_config *config)
+{
+    return sp_config_first_layer(config, SP_MIXER_DELTA_NET) < config->n_layers ||
+           sp_config_first_layer(config, SP_MIXER_SHORT_CONV) < config->n_layers ||
+           sp_config_first_layer(config, SP_MIXER_MAMBA) < config->n_layers;
+}
+
+void sp_config_release(struct sp_config *config)
+{
+    free(config->layers);
+    for (size_t i = 0; i < sizeof config->ropes / sizeof config->ropes[0]; i++) {
+        free(config->ropes[i].short_factors);
+        free(config->ropes[i].long_factors);
+    }
+    memset(config, 0, sizeof *config);
+}

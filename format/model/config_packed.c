@@ -1,0 +1,65 @@
+/* Packed files keep config.json as it was read; what that text leaves to the tensors is found here
+ * by the same names for everybody who opens a file. */
+#include "format/model/config_packed.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static uint64_t last_dimension(const struct sp_pack_tensor *t)
+{
+    return t && t->rank ? t->shape[t->rank - 1] : 0;
+}
+
+static struct sp_tables tables_of(const struct sp_config *config, const struct sp_pack *pack,
+                                  enum sp_part part)
+{
+    static const char mlp[] = "layers.0.mlp.";
+    struct sp_tables found = {
+        .embedding = sp_pack_find(pack, part, "embed_tokens.weight") != NULL,
+        .head = sp_pack_find(pack, part, "lm_head.weight") != NULL,
+        .layer_scalars = sp_pack_find(pack, part, "layers.0.layer_scalar") != NULL,
+        .fc_cols = last_dimension(sp_pack_find(pack, part, "fc.weight")),
+        .mtp = sp_pack_find(pack, part, "pre_fc_norm_hidden.weight") != NULL,
+        .d2t = sp_pack_find(pack, part, "d2t") != NULL,
+        .mtp_ffn = sp_pack_find(pack, part, "layers.0.post_attention_layernorm.weight") != NULL,
+    };
+    char conv[64];
+
+    snprintf(conv, sizeof conv, "layers.%u.linear_attn.conv1d.weight",
+             sp_config_first_layer(config, SP_MIXER_DELTA_NET));
+    found.conv_taps = last_dimension(sp_pack_find(pack, part, conv));
+    for (size_t i = 0; i < sp_pack_n_tensors(pack) && !found.mtp_ffn; i++) {
+        const struct sp_pack_tensor *t = sp_pack_tensor(pack, i);
+        found.mtp_ffn = t->part == part && strncmp(t->name, mlp, strlen(mlp)) == 0;
+    }
+    return found;
+}
+
+enum sp_status sp_config_of_pack(struct sp_config *out, const struct sp_pack *pack,
+                                 enum sp_part part, struct sp_err *err)
+{
+    struct sp_tables found;
+    char *text = NULL;
+    size_t size;
+    enum sp_status st;
+
+    memset(out, 0, sizeof *out);
+    if ((st = sp_pack_read_section(pack, part, SP_SECTION_CONFIG, &text, &size, err))) return st;
+    if (text == NULL && sp_pack_find_section(pack, SP_PART_FILE, SP_SECTION_CALIBRATION)) {
+        return sp_fail(err, SP_E_INPUT,
+                       "a calibration, for --calibration of create and quantize, and no model");
+    }
+    if (text == NULL) {
+        return sp_fail(err, SP_E_INPUT, "%s: no configuration in the file", sp_part_name(part));
+    }
+    if ((st = sp_config_parse(out, text, size, NULL, err))) {
+        sp_context(err, "%s config.json", sp_part_name(part));
+        goto done;
+    }
+    found = tables_of(out, pack, part);
+    if ((st = sp_config_settle(out, &found, err))) sp_config_release(out);
+done:
+    free(text);
+    return st;
+}

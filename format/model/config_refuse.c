@@ -1,0 +1,142 @@
+/* Keys that change what a model computes and that no implemented family reads.
+ *
+ * Unknown keys of config.json are ignored, because most of them are about training; these are known
+ * to change the result, so a value other than the neutral one is refused by name rather than run as
+ * something else. Derivatives of the Llama block (MiniCPM, ...) published
+ * under its name are caught here. */
+#include "format/model/config_parts.h"
+#include "format/base/warnings.h"
+#include "format/model/prequantized.h"
+
+#include <string.h>
+
+/* The values of a key that change nothing; null and {} always are. */
+enum neutral {
+    NEUTRAL_NULL,   /* nothing else */
+    NEUTRAL_FALSE,  /* false, 0 */
+    NEUTRAL_TRUE,   /* true */
+    NEUTRAL_ONE,    /* 1 */
+    NEUTRAL_NORMS,  /* true where the family norms q and k, else false */
+    NEUTRAL_SHARED, /* true where attention and MLP work side by side, else false */
+    NEUTRAL_GATE,   /* true where the family gates attention output, else false */
+};
+
+static const struct {
+    const char *key;
+    enum neutral neutral;
+    unsigned read_by; /* enum sp_family_reads: families that read it are excepted */
+} keys[] = {
+    {"attn_logit_softcapping", NEUTRAL_FALSE, SP_READS_SCORE_CAP},
+    {"final_logit_softcapping", NEUTRAL_FALSE, SP_READS_LOGIT_CAP},
+    {"query_pre_attn_scalar", NEUTRAL_NULL, SP_READS_QUERY_SCALAR},
+    {"num_experts", NEUTRAL_FALSE, SP_READS_EXPERTS | SP_READS_GEMMA4},
+    {"num_local_experts", NEUTRAL_FALSE, SP_READS_EXPERTS},
+    {"n_routed_experts", NEUTRAL_FALSE, SP_READS_ROUTED},
+    {"n_shared_experts", NEUTRAL_FALSE, SP_READS_ROUTED},
+    {"moe_num_experts", NEUTRAL_FALSE, SP_READS_ERNIE},
+    {"moe_num_shared_experts", NEUTRAL_FALSE, SP_READS_ERNIE},
+    {"routed_scaling_factor", NEUTRAL_ONE, SP_READS_ROUTED_SCALE},
+    {"shared_expert_intermediate_size", NEUTRAL_FALSE, SP_READS_SHARED},
+    {"no_rope_layers", NEUTRAL_NULL, SP_READS_NO_ROPE},
+    {"swiglu_limit", NEUTRAL_FALSE, SP_READS_SWIGLU},
+    {"swiglu_alpha", NEUTRAL_FALSE, SP_READS_SWIGLU},
+    {"use_bidirectional_attention", NEUTRAL_FALSE, SP_READS_GEMMA4},
+    {"is_causal", NEUTRAL_TRUE, 0},
+    {"is_encoder_decoder", NEUTRAL_FALSE, 0},
+    {"attention_chunk_size", NEUTRAL_NULL, 0},
+    {"rope_interleaved", NEUTRAL_FALSE, 0},
+    {"is_neox_style", NEUTRAL_TRUE, 0},
+    {"rope_is_neox_style", NEUTRAL_TRUE, 0},
+    {"alibi", NEUTRAL_FALSE, 0},
+    {"parallel_attn", NEUTRAL_FALSE, 0},
+    {"use_parallel_residual", NEUTRAL_FALSE, 0},
+    {"use_parallel_block", NEUTRAL_SHARED, 0},
+    {"use_gated_activation", NEUTRAL_TRUE, 0},
+    {"use_qk_norm", NEUTRAL_NORMS, 0},
+    {"qk_layernorm", NEUTRAL_NORMS, 0},
+    {"use_cla", NEUTRAL_FALSE, 0},
+    {"use_post_norm", NEUTRAL_TRUE, 0},
+    {"use_sandwich_norm", NEUTRAL_TRUE, 0},
+    {"use_attention_gate", NEUTRAL_TRUE, 0},
+    {"clip_qkv", NEUTRAL_NULL, SP_READS_CLIP},
+    {"attention_multiplier", NEUTRAL_NULL, SP_READS_MULTIPLIERS},
+    {"embedding_multiplier", NEUTRAL_ONE, SP_READS_MULTIPLIERS | SP_READS_FALCON_H1},
+    {"residual_multiplier", NEUTRAL_ONE, SP_READS_MULTIPLIERS},
+    {"logits_scaling", NEUTRAL_ONE, SP_READS_MULTIPLIERS},
+    {"logit_scale", NEUTRAL_ONE, SP_READS_LOGIT_SCALE},
+    {"scale_emb", NEUTRAL_ONE, 0},
+    {"scale_depth", NEUTRAL_NULL, 0},
+    {"kv_lora_rank", NEUTRAL_NULL, SP_READS_LATENT},
+    {"attn_output_gate", NEUTRAL_GATE, 0},
+    {"gating", NEUTRAL_FALSE, 0},
+    {"attention_sink_bias", NEUTRAL_FALSE, 0},
+    {"attention_value_scale", NEUTRAL_ONE, 0},
+    {"moe_latent_size", NEUTRAL_NULL, 0},
+    {"num_kv_shared_layers", NEUTRAL_FALSE, SP_READS_GEMMA4},
+    {"hidden_size_per_layer_input", NEUTRAL_FALSE, SP_READS_GEMMA4},
+    {"per_layer_config", NEUTRAL_NULL, SP_READS_GEMMA4},
+};
+
+static bool is_neutral(const struct sp_json *v, enum neutral neutral, const struct sp_family *f)
+{
+    double d;
+    bool b;
+
+    if (v == NULL || (sp_json_kind(v) == SP_JSON_OBJECT && sp_json_len(v) == 0)) return true;
+    if (neutral == NEUTRAL_NORMS) neutral = f->qk_norm ? NEUTRAL_TRUE : NEUTRAL_FALSE;
+    if (neutral == NEUTRAL_SHARED) {
+        neutral = f->norms == SP_NORMS_SHARED ? NEUTRAL_TRUE : NEUTRAL_FALSE;
+    }
+    if (neutral == NEUTRAL_GATE) neutral = f->output_gate ? NEUTRAL_TRUE : NEUTRAL_FALSE;
+    if (sp_json_to_bool(v, &b)) {
+        return (neutral == NEUTRAL_FALSE && !b) || (neutral == NEUTRAL_TRUE && b);
+    }
+    if (!sp_json_to_double(v, &d)) return false;
+    return (neutral == NEUTRAL_FALSE && d == 0) || (neutral == NEUTRAL_ONE && d == 1);
+}
+
+/* Keys that drafts read, the last two if they are block drafts. */
+static bool is_of_draft(const struct sp_config_text *t, const char *key)
+{
+    static const char *const read[] = {"is_causal", "final_logit_softcapping", "is_neox_style",
+                                       "rope_is_neox_style"};
+    bool block =
+        t->draft == SP_DRAFT_DFLASH || t->draft == SP_DRAFT_DFLASH2 || t->draft == SP_DRAFT_DSPARK;
+    size_t n = block ? 4 : 2;
+
+    for (size_t i = 0; t->draft && i < n; i++) {
+        if (strcmp(read[i], key) == 0) return true;
+    }
+    return false;
+}
+
+static bool is_own(const char *family_key, const char *key)
+{
+    return family_key && strcmp(family_key, key) == 0;
+}
+
+enum sp_status sp_config_refuse(const struct sp_config_text *t, struct sp_err *err)
+{
+    struct sp_prequantized ignored;
+    enum sp_status st;
+
+    if ((st = sp_prequantized_parse(&ignored, t->root, err))) return st;
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        const struct sp_json *v = sp_text_get(t, keys[i].key);
+        if (is_of_draft(t, keys[i].key) || (keys[i].read_by & t->family->reads)) continue;
+        if (is_neutral(v, keys[i].neutral, t->family)) continue;
+        if (is_own(t->family->qk_norm_key, keys[i].key)) continue;
+        if (is_own(t->family->parallel_key, keys[i].key)) continue;
+        if (t->draft) {
+            return sp_fail(err, SP_E_UNSUPPORTED, "%.*s: unsupported option %s",
+                           (int)strlen(t->what) - 1, t->what, keys[i].key);
+        }
+        return sp_fail(err, SP_E_UNSUPPORTED, "%s is not supported for %s", keys[i].key,
+                       t->family->name);
+    }
+    if (t->draft == SP_DRAFT_NONE && sp_text_get(t, "auto_map")) {
+        return sp_note(t->notes, err, "auto_map: custom code is not run, the model is taken as %s",
+                       t->family->name);
+    }
+    return SP_OK;
+}

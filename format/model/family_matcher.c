@@ -1,0 +1,155 @@
+/* A checkpoint's tensors, found by name: what is claimed is ticked off, what is missing or
+ * misshapen is reported, and where names are made up, every claim is a tensor of the checkpoint to
+ * be. */
+#include "format/model/family_parts.h"
+
+#include "format/base/number_text.h"
+#include "format/dtype.h"
+#include "format/base/mem.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int compare_tensors(const void *a, const void *b)
+{
+    const struct sp_source_tensor *const *x = a, *const *y = b;
+
+    return strcmp((*x)->name, (*y)->name);
+}
+
+enum sp_status sp_matcher_init(struct sp_matcher *m, const struct sp_source_tensor *tensors,
+                               size_t n)
+{
+    const struct sp_family *family = sp_family_by_type(m->config->family);
+    enum sp_status st;
+
+    if (family == NULL) return sp_fail(m->err, SP_E_BUG, "no family \"%s\"", m->config->family);
+    m->storage = family->storage;
+    if (m->config->draft.rows_paired) m->storage |= SP_STORED_PAIRED;
+    if ((st = sp_new(&m->sorted, n, sizeof *m->sorted, m->err))) return st;
+    if ((st = sp_new(&m->used, n, sizeof *m->used, m->err))) return st;
+    for (size_t i = 0; i < n; i++)
+        m->sorted[i] = &tensors[i];
+    m->n = n;
+    qsort(m->sorted, n, sizeof *m->sorted, compare_tensors);
+    return SP_OK;
+}
+
+void sp_matcher_release(struct sp_matcher *m)
+{
+    free(m->sorted);
+    free(m->used);
+}
+
+size_t sp_matcher_find(const struct sp_matcher *m, const char *name)
+{
+    size_t low = 0, high = m->n;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (strcmp(m->sorted[middle]->name, name) < 0) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low < m->n && strcmp(m->sorted[low]->name, name) == 0 ? low : m->n;
+}
+
+bool sp_matcher_has(const struct sp_matcher *m, const char *prefix, const char *name)
+{
+    char full[SP_SOURCE_NAME];
+
+    snprintf(full, sizeof full, "%s%s", prefix, name);
+    return sp_matcher_find(m, full) < m->n;
+}
+
+void sp_matcher_report(struct sp_matcher *m, const char *format, ...)
+{
+    struct sp_findings *f = &m->findings;
+    char text[SP_ERR_TEXT];
+    va_list args;
+    size_t len;
+
+    va_start(args, format);
+    sp_decimal_vprint(text, sizeof text, format, args);
+    va_end(args);
+    len = strlen(text);
+    f->n++;
+    if (f->n_shown + 1 != f->n || f->len + len + 2 >= sizeof f->text) {
+        if (f->n > 1) return;
+        len = sizeof f->text - 1; /* one endless name */
+    }
+    f->len += (size_t)snprintf(f->text + f->len, sizeof f->text - f->len, "%s%.*s",
+                               f->n_shown ? "; " : "", (int)len, text);
+    f->n_shown++;
+}
+
+/* A tensor that there should be, where names are made up and not looked for. */
+static enum sp_status publish(struct sp_matcher *m, const char *name, const uint64_t *shape,
+                              unsigned rank)
+{
+    struct sp_published_list *list = m->published;
+    struct sp_source_tensor t = {.rank = rank};
+    enum sp_status st;
+
+    if (list->n == SP_MAX_PUBLISHED) {
+        return sp_fail(m->err, SP_E_UNSUPPORTED, "a checkpoint of more than %d tensors",
+                       SP_MAX_PUBLISHED);
+    }
+    memcpy(t.shape, shape, rank * sizeof *shape);
+    if ((st = sp_specs_add_string(&t.name, m->specs, name, m->err))) return st;
+    st = sp_grow(&list->all, &list->cap, list->n + 1, sizeof *list->all, m->err);
+    if (st == SP_OK) list->all[list->n++] = t;
+    return st;
+}
+
+enum sp_status sp_matcher_claim(bool *found, struct sp_matcher *m, const char *name,
+                                const uint64_t *shape, unsigned rank)
+{
+    size_t i = sp_matcher_find(m, name);
+    const struct sp_source_tensor *t = i < m->n ? m->sorted[i] : NULL;
+    char have[SP_SHAPE_TEXT], want[SP_SHAPE_TEXT];
+
+    *found = true;
+    if (m->published) return publish(m, name, shape, rank);
+    *found = false;
+    sp_shape_text(want, shape, rank);
+    if (t == NULL) {
+        sp_matcher_report(m, "missing tensor \"%s\" %s", name, want);
+        return SP_OK;
+    }
+    m->used[i] = true;
+    *found = (t->rank == rank && memcmp(t->shape, shape, rank * sizeof *shape) == 0) ||
+             (t->rank == 0 && rank == 1 && shape[0] == 1);
+    if (*found) return SP_OK;
+    sp_matcher_report(m, "tensor \"%s\" has shape %s, expected %s", name,
+                      sp_shape_text(have, t->shape, t->rank), want);
+    return SP_OK;
+}
+
+enum sp_status sp_matcher_add(struct sp_matcher *m, struct sp_tensor_spec *spec, const char *name,
+                              struct sp_piece piece)
+{
+    struct sp_specs *s = m->specs;
+    enum sp_status st;
+
+    if ((st = sp_specs_add_string(&piece.source, s, name, m->err))) return st;
+    st = sp_grow(&s->pieces, &s->cap_pieces, s->n_pieces + 1, sizeof *s->pieces, m->err);
+    if (st) return st;
+    if (spec->n_pieces++ == 0) spec->first_piece = s->n_pieces;
+    s->pieces[s->n_pieces++] = piece;
+    return SP_OK;
+}
+
+enum sp_status sp_matcher_conclude(const struct sp_matcher *m)
+{
+    const struct sp_findings *f = &m->findings;
+
+    if (f->n == 0) return SP_OK;
+    if (f->n == f->n_shown) return sp_fail(m->err, SP_E_INPUT, "%s", f->text);
+    return sp_fail(m->err, SP_E_INPUT, "%s; and %zu more%s", f->text, f->n - f->n_shown,
+                   f->n < SP_MAX_FINDINGS ? "" : " at least");
+}

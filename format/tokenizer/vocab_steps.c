@@ -1,0 +1,563 @@
+/* Each component type of tokenizer.json is one function that appends the steps it amounts to; a
+ * table per kind of component maps type names to functions. Sequences are flattened. What the
+ * components mean was read off the behaviour of the `tokenizers` library. */
+#include "format/tokenizer/vocab_steps.h"
+
+#include "format/base/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_NESTING = 8 };
+
+typedef enum sp_status read_fn(void *into, const struct sp_json *v, struct sp_err *err);
+
+/* Without `read`, the component is one step without members, or none. */
+struct component {
+    const char *type;
+    read_fn *read;
+    enum sp_step_kind plain;
+};
+
+/* One kind of component: what it is called, the member a Sequence keeps its parts in, its types. */
+struct kind {
+    const char *name, *parts;
+    const struct component *types;
+    size_t n_types;
+};
+
+struct text {
+    const char *at;
+    size_t len;
+};
+
+static const char gpt2_pattern[] =
+    "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
+
+/* The word characters of Rust's regex crate, which the Whitespace pre-tokenizer uses. */
+#define WORD "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{200C}\\x{200D}"
+static const char word_pattern[] = "[" WORD "]+|[^\\s" WORD "]+";
+static const char punctuation_pattern[] = "[\\p{P}$+<=>\\^`|~]";
+
+static enum sp_status add(struct sp_steps *out, struct sp_step step, struct sp_err *err)
+{
+    if (out->n == SP_MAX_STEPS) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "more than %d steps in one chain", SP_MAX_STEPS);
+    }
+    if (step.text_len > SP_MAX_STEP_TEXT) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "a text of %zu bytes, at most %d are supported",
+                       step.text_len, SP_MAX_STEP_TEXT);
+    }
+    out->at[out->n++] = step;
+    return SP_OK;
+}
+
+static enum sp_status read_component(const struct component *component, void *into,
+                                     const struct sp_json *v, struct sp_err *err)
+{
+    if (component->read) return component->read(into, v, err);
+    return component->plain ? add(into, (struct sp_step){.kind = component->plain}, err) : SP_OK;
+}
+
+static enum sp_status read_one(const struct kind *kind, void *into, const struct sp_json *v,
+                               struct sp_err *err)
+{
+    const char *type;
+    size_t len;
+    enum sp_status st;
+
+    if ((type = sp_json_to_string(sp_json_get(v, "type"), &len)) == NULL) {
+        return sp_fail(err, SP_E_INPUT, "%s: an object with a \"type\" expected", kind->name);
+    }
+    for (size_t i = 0; i < kind->n_types; i++) {
+        if (strcmp(kind->types[i].type, type) != 0) continue;
+        st = read_component(&kind->types[i], into, v, err);
+        if (st) sp_context(err, "%s %s", kind->name, type);
+        return st;
+    }
+    return sp_fail(err, SP_E_UNSUPPORTED, "%s type %s is not supported", kind->name, type);
+}
+
+static bool is_sequence(const struct sp_json *v)
+{
+    size_t len;
+    const char *type = sp_json_to_string(sp_json_get(v, "type"), &len);
+
+    return type != NULL && strcmp(type, "Sequence") == 0;
+}
+
+/* Visits the components in order, Sequences within Sequences included. */
+static enum sp_status read_all(const struct kind *kind, void *into, const struct sp_json *root,
+                               struct sp_err *err)
+{
+    struct level {
+        const struct sp_json *parts;
+        size_t i;
+    } stack[MAX_NESTING];
+    size_t depth = 0;
+    const struct sp_json *v = root;
+    enum sp_status st;
+
+    if (root == NULL) return SP_OK;
+    for (;;) {
+        if (is_sequence(v)) {
+            const struct sp_json *parts = sp_json_get(v, kind->parts);
+            if (sp_json_kind(parts) != SP_JSON_ARRAY) {
+                return sp_fail(err, SP_E_INPUT, "%s Sequence: %s: a list expected", kind->name,
+                               kind->parts);
+            }
+            if (depth == MAX_NESTING) {
+                return sp_fail(err, SP_E_UNSUPPORTED, "%s: more than %d nested Sequences",
+                               kind->name, MAX_NESTING);
+            }
+            stack[depth++] = (struct level){parts, 0};
+        } else if ((st = read_one(kind, into, v, err))) {
+            return st;
+        }
+        while (depth && stack[depth - 1].i == sp_json_len(stack[depth - 1].parts))
+            depth--;
+        if (depth == 0) return SP_OK;
+        v = sp_json_at(stack[depth - 1].parts, stack[depth - 1].i++);
+    }
+}
+
+/* ---- members of components --------------------------------------------------------------------
+ */
+
+static enum sp_status get_text(const struct sp_json *v, const char *key, struct text *out,
+                               struct sp_err *err)
+{
+    struct text t = {0};
+
+    if ((t.at = sp_json_to_string(sp_json_get(v, key), &t.len)) == NULL) {
+        return sp_fail(err, SP_E_INPUT, "%s: a string expected", key);
+    }
+    *out = t;
+    return SP_OK;
+}
+
+/* A member that must be exactly one character. */
+static enum sp_status get_char(const struct sp_json *v, const char *key, struct text *out,
+                               struct sp_err *err)
+{
+    struct text t = {0};
+    size_t n_chars = 0;
+    enum sp_status st;
+
+    if ((st = get_text(v, key, &t, err))) return st;
+    for (size_t i = 0; i < t.len; i++)
+        n_chars += ((uint8_t)t.at[i] & 0xC0) != 0x80;
+    if (n_chars != 1) {
+        return sp_fail(err, SP_E_INPUT, "%s is \"%s\", expected one character", key, t.at);
+    }
+    *out = t;
+    return SP_OK;
+}
+
+static enum sp_status get_count(const struct sp_json *v, const char *key, uint32_t *out,
+                                struct sp_err *err)
+{
+    int64_t n = 0;
+    enum sp_status st;
+
+    if ((st = sp_json_get_i64(v, key, 0, INT32_MAX, &n, err))) return st;
+    *out = (uint32_t)n;
+    return SP_OK;
+}
+
+static enum sp_status get_pattern(const struct sp_json *v, struct sp_step *step, struct sp_err *err)
+{
+    const struct sp_json *pattern = sp_json_get(v, "pattern");
+    bool regex = sp_json_has(pattern, "Regex");
+    struct text t = {0};
+    enum sp_status st;
+
+    if ((st = get_text(pattern, regex ? "Regex" : "String", &t, err))) {
+        sp_context(err, "pattern");
+        return st;
+    }
+    if (t.len == 0) return sp_fail(err, SP_E_UNSUPPORTED, "an empty pattern is not supported");
+    if (regex) step->flags |= SP_STEP_REGEX;
+    step->pattern = t.at;
+    step->pattern_len = t.len;
+    return SP_OK;
+}
+
+static enum sp_status get_behavior(const struct sp_json *v, const char *fallback, uint32_t *out,
+                                   struct sp_err *err)
+{
+    static const char *const names[SP_N_SPLITS] = {
+        [SP_SPLIT_ISOLATED] = "Isolated",
+        [SP_SPLIT_REMOVED] = "Removed",
+        [SP_SPLIT_MERGED_WITH_PREVIOUS] = "MergedWithPrevious",
+        [SP_SPLIT_MERGED_WITH_NEXT] = "MergedWithNext",
+        [SP_SPLIT_CONTIGUOUS] = "Contiguous",
+    };
+    const char *name = fallback;
+    enum sp_status st;
+
+    if ((st = sp_json_get_string(v, "behavior", &name, err))) return st;
+    if (name == NULL) return sp_fail(err, SP_E_INPUT, "behavior is missing");
+    for (uint32_t i = 0; i < SP_N_SPLITS; i++) {
+        if (strcmp(names[i], name) == 0) {
+            *out = i;
+            return SP_OK;
+        }
+    }
+    return sp_fail(err, SP_E_UNSUPPORTED, "behavior %s is not supported", name);
+}
+
+static enum sp_status add_split(struct sp_steps *out, const char *pattern, enum sp_split behavior,
+                                unsigned flags, struct sp_err *err)
+{
+    return add(out,
+               (struct sp_step){.kind = SP_STEP_SPLIT,
+                                .flags = SP_STEP_REGEX | flags,
+                                .a = behavior,
+                                .pattern = pattern,
+                                .pattern_len = strlen(pattern)},
+               err);
+}
+
+/* ---- normalizers ------------------------------------------------------------------------------
+ */
+
+static enum sp_status read_prepend(void *into, const struct sp_json *v, struct sp_err *err)
+{
+    struct text t = {0};
+    enum sp_status st;
+
+    if ((st = get_text(v, "prepend", &t, err))) return st;
+    return add(into, (struct sp_step){.kind = SP_STEP_PREFIX, .text = t.at, .text_len = t.len},
+               err);
+}
+
+/* The same for normalizers and decoders. */
+static enum sp_status read_replace(void *into, const struct sp_json *v, struct sp_err *err)
+{
+    struct sp_step step = {.kind = SP_STEP_REPLACE};
+    struct text t = {0};
+    enum sp_status st;
+
+    if ((st = get_pattern(v, &step, err))) return st;
+    if ((st = get_text(v, "content", &t, err))) return st;
+    step.text = t.at;
+    step.text_len = t.len;
+    return add(into, step, err);
+}
+
+/* ---- pre-tokenizers ---------------------------------------------------------------------------
+ */
+
+static enum sp_status read_split(void *into, const struct sp_json *v, struct sp_err *err)
+{
+    struct sp_step step = {.kind = SP_STEP_SPLIT};
+    bool invert = false;
+    enum sp_status st;
+
+    if ((st = get_pattern(v, &step, err))) return st;
+    if ((st = get_behavior(v, NULL, &step.a, err))) return st;
+    if ((st = sp_json_get_bool(v, "invert", &invert, err))) return st;
+    if (invert) step.flags |= SP_STEP_INVERT;
+    return add(into, step, err);
+}
+
+static enum sp_status read_digits(void *into, const struct sp_json *v, struct sp_err *err)
+{
+    bool individual = false;
+    enum sp_status st;
+
+    if ((st = sp_json_get_bool(v, "individual_digits", &individual, err))) return st;
+    return add_split(into, "\\p{N}", individual ? SP_SPLIT_ISOLATED : SP_SPLIT_CONTIGUOUS, 0, err);
+}
+
+static enum sp_status read_byte_level(void *into, const struct sp_json *v, struct sp_err *err)
+{
+    bool add_prefix = true, use_regex = true;
+    enum sp_status st;
+
+    if ((st = sp_json_get_bool(v, "add_prefix_space", &add_prefix, err))) return st;
+    if ((st = sp_json_get_bool(v, "use_regex", &use_regex, err))) return st;
+    if (add_prefix) {
+        st = add(into,
+                 (struct sp_step){
+                     .kind = SP_STEP_PREFIX, .a = SP_PREFIX_UNLESS, .text = " ", .text_len = 1},
+                 err);
+        if (st) return st;
+    }
+    if (use_regex && (st = add_split(into, gpt2_pattern, SP_SPLIT_ISOLATED, 0, err))) return st;
+    return add(into, (struct sp_step){.kind = SP_STEP_BYTE_LEVEL}, err);
+}
+
+/* Older files say add_prefix_space instead of prepend_scheme. */
+static enum sp_status get_scheme(const struct sp_json *v, bool *prepend, uint32_t *when,
+                                 struct sp_err *err)
+{
+    const char *scheme = NULL;
+    bool add_prefix = true;
+    enum sp_status st;
+
+    if ((st = sp_json_get_bool(v, "add_prefix_space", &add_prefix, err))) return st;
+    if ((st = sp_json_get_string(v, "prepend_scheme", &scheme, err))) return st;
+    if (scheme == NULL) scheme = add_prefix ? "always" : "never";
+    *prepend = strcmp(scheme, "never") != 0;
+    *when = strcmp(scheme, "first") == 0 ? SP_PREFIX_AT_START : SP_PREFIX_UNLESS;
+    if (*prepend && *when == SP_PREFIX_UNLESS && strcmp(scheme, "always") != 0) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "prepend_scheme %s is not supported", scheme);
+    }
+    return SP_OK;
+}
+
+static enum sp_status read_metaspace(void *into, const struct sp_json *v, struct sp_err *err)
+{
+    struct sp_step replace = {.kind = SP_STEP_REPLACE, .pattern = " ", .pattern_len = 1};
+    struct sp_step prefix = {.kind = SP_STEP_PREFIX};
+    struct sp_step split = {.kind = SP_STEP_SPLIT, .a = SP_SPLIT_MERGED_WITH_NEXT};
+    bool prepend, cut = true;
+    struct text t = {0};
+    enum sp_status st;
+
+    if ((st = get_char(v, "replacement", &t, err))) return st;
+    if ((st = get_scheme(v, &prepend, &prefix.a, err))) return st;
+    if ((st = sp_json_get_bool(v, "split", &cut, err))) return st;
+    replace.text = prefix.text = split.pattern = t.at;
+    replace.text_len = prefix.text_len = split.pattern_len = t.len;
+    if ((st = add(into, replace, err))) return st;
+    if (prepend && (st = add(into, prefix, err))) return st;
+    return cut ? add(into, split, err) : SP_OK;
+}
+
+static enum sp_status read_whitespace(void *into, const struct sp_json *v, struct sp_err *err)
+{
+    (void)v;
+    return add_split(into, word_pattern, SP_SPLIT_REMOVED, SP_STEP_INVERT, err);
+}
+
+static enum sp_status read_whitespace_split(void *into, const struct sp_json *v, struct sp_err *err)
+{
+    (void)v;
+    return add_split(into, "\\s", SP_SPLIT_REMOVED, 0, err);
+}
+
+static enum sp_status read_punctuation(void *into, const struct sp_json *v, struct sp_err *err)
+{
+    uint32_t behavior = SP_SPLIT_ISOLATED;
+    enum sp_status st;
+
+    if ((st = get_behavior(v, "Isolated", &behavior, err))) return st;
+    return add_split(into, punctuation_pattern, (enum sp_split)behavior, 0, err);
+}
+
+static enum sp_status read_bert(void *into, const struct sp_json *v, struct sp_err *err)
+{
+    enum sp_status st;
+
+    if ((st = read_whitespace_split(into, v, err))) return st;
+    return add_split(into, punctuation_pattern, SP_SPLIT_ISOLATED, 0, err);
+}
+
+static enum sp_status read_char_delimiter(void *into, const struct sp_json *v, struct sp_err *err)
+{
+    struct sp_step step = {.kind = SP_STEP_SPLIT, .a = SP_SPLIT_REMOVED};
+    struct text t = {0};
+    enum sp_status st;
+
+    if ((st = get_char(v, "delimiter", &t, err))) return st;
+    step.pattern = t.at;
+    step.pattern_len = t.len;
+    return add(into, step, err);
+}
+
+static enum sp_status read_fixed_length(void *into, const struct sp_json *v, struct sp_err *err)
+{
+    struct sp_step step = {.kind = SP_STEP_FIXED_LENGTH, .a = 5};
+    enum sp_status st;
+
+    if ((st = get_count(v, "length", &step.a, err))) return st;
+    if (step.a == 0) return sp_fail(err, SP_E_INPUT, "length is 0, expected at least 1");
+    return add(into, step, err);
+}
+
+/* ---- decoders ---------------------------------------------------------------------------------
+ */
+
+static enum sp_status read_strip(void *into, const struct sp_json *v, struct sp_err *err)
+{
+    struct sp_step step = {.kind = SP_STEP_STRIP};
+    struct text t = {0};
+    enum sp_status st;
+
+    if ((st = get_char(v, "content", &t, err))) return st;
+    if ((st = get_count(v, "start", &step.a, err))) return st;
+    if ((st = get_count(v, "stop", &step.b, err))) return st;
+    step.text = t.at;
+    step.text_len = t.len;
+    return add(into, step, err);
+}
+
+static enum sp_status read_metaspace_decoder(void *into, const struct sp_json *v,
+                                             struct sp_err *err)
+{
+    struct sp_step step = {.kind = SP_STEP_METASPACE};
+    uint32_t when;
+    bool prepend;
+    struct text t = {0};
+    enum sp_status st;
+
+    if ((st = get_char(v, "replacement", &t, err))) return st;
+    if ((st = get_scheme(v, &prepend, &when, err))) return st;
+    step.a = prepend;
+    step.text = t.at;
+    step.text_len = t.len;
+    return add(into, step, err);
+}
+
+/* ---- post-processors --------------------------------------------------------------------------
+ */
+
+static enum sp_status append_ids(uint32_t **ids, size_t *n, const struct sp_json *list,
+                                 const char *name, struct sp_err *err)
+{
+    size_t len = sp_json_len(list), cap = *n;
+    enum sp_status st;
+
+    if (sp_json_kind(list) != SP_JSON_ARRAY || len == 0) {
+        return sp_fail(err, SP_E_INPUT, "special_tokens: %s has no list of ids", name);
+    }
+    if ((st = sp_grow(ids, &cap, *n + len, sizeof **ids, err))) return st;
+    for (size_t i = 0; i < len; i++) {
+        uint64_t id;
+        if (!sp_json_to_u64(sp_json_at(list, i), &id) || id >= SP_ID_NONE) {
+            return sp_fail(err, SP_E_INPUT, "special_tokens: %s: ids[%zu] is no token id", name, i);
+        }
+        (*ids)[(*n)++] = (uint32_t)id;
+    }
+    return SP_OK;
+}
+
+static enum sp_status read_piece(struct sp_vocab *vocab, bool *seen_text,
+                                 const struct sp_json *piece, const struct sp_json *table,
+                                 struct sp_err *err)
+{
+    const struct sp_json *special = sp_json_get(piece, "SpecialToken");
+    const struct sp_json *sequence = sp_json_get(piece, "Sequence");
+    const char *name = NULL;
+    enum sp_status st;
+
+    if ((st = sp_json_get_string(special ? special : sequence, "id", &name, err))) return st;
+    if (name == NULL) return sp_fail(err, SP_E_INPUT, "single: SpecialToken or Sequence expected");
+    if (special) {
+        const struct sp_json *ids = sp_json_get(sp_json_get(table, name), "ids");
+        return *seen_text ? append_ids(&vocab->suffix, &vocab->n_suffix, ids, name, err)
+                          : append_ids(&vocab->prefix, &vocab->n_prefix, ids, name, err);
+    }
+    if (strcmp(name, "A") != 0 || *seen_text) {
+        return sp_fail(err, SP_E_UNSUPPORTED,
+                       "single: only one Sequence, \"A\", is supported, found \"%s\"", name);
+    }
+    *seen_text = true;
+    return SP_OK;
+}
+
+static enum sp_status read_template(void *into, const struct sp_json *v, struct sp_err *err)
+{
+    struct sp_vocab *vocab = into;
+    const struct sp_json *single = sp_json_get(v, "single");
+    bool seen_text = false;
+    enum sp_status st;
+
+    if (sp_json_kind(single) != SP_JSON_ARRAY) {
+        return sp_fail(err, SP_E_INPUT, "single: a list expected");
+    }
+    if (vocab->has_template) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "a second template is not supported");
+    }
+    vocab->has_template = true;
+    for (size_t i = 0; i < sp_json_len(single); i++) {
+        st = read_piece(vocab, &seen_text, sp_json_at(single, i), sp_json_get(v, "special_tokens"),
+                        err);
+        if (st) return st;
+    }
+    if (seen_text) return SP_OK;
+    return sp_fail(err, SP_E_UNSUPPORTED, "single: a template without the text is not supported");
+}
+
+/* ---- tables -----------------------------------------------------------------------------------
+ */
+
+static const struct component normalizers[] = {
+    {.type = "NFC", .plain = SP_STEP_NFC},
+    {.type = "NFD", .plain = SP_STEP_NFD},
+    {.type = "NFKC", .plain = SP_STEP_NFKC},
+    {.type = "NFKD", .plain = SP_STEP_NFKD},
+    {.type = "Lowercase", .plain = SP_STEP_LOWERCASE},
+    {.type = "StripAccents", .plain = SP_STEP_STRIP_ACCENTS},
+    {.type = "Prepend", .read = read_prepend},
+    {.type = "Replace", .read = read_replace},
+    {.type = "ByteLevel", .plain = SP_STEP_BYTE_LEVEL},
+};
+
+static const struct component splitters[] = {
+    {.type = "Split", .read = read_split},
+    {.type = "Digits", .read = read_digits},
+    {.type = "ByteLevel", .read = read_byte_level},
+    {.type = "Metaspace", .read = read_metaspace},
+    {.type = "Whitespace", .read = read_whitespace},
+    {.type = "WhitespaceSplit", .read = read_whitespace_split},
+    {.type = "Punctuation", .read = read_punctuation},
+    {.type = "BertPreTokenizer", .read = read_bert},
+    {.type = "CharDelimiterSplit", .read = read_char_delimiter},
+    {.type = "FixedLength", .read = read_fixed_length},
+};
+
+static const struct component decoders[] = {
+    {.type = "ByteLevel", .plain = SP_STEP_BYTE_LEVEL},
+    {.type = "Replace", .read = read_replace},
+    {.type = "ByteFallback", .plain = SP_STEP_BYTE_FALLBACK},
+    {.type = "Fuse", .plain = SP_STEP_FUSE},
+    {.type = "Strip", .read = read_strip},
+    {.type = "Metaspace", .read = read_metaspace_decoder},
+};
+
+static const struct component processors[] = {
+    {.type = "TemplateProcessing", .read = read_template},
+    {.type = "ByteLevel"}, /* moves offsets only */
+};
+
+#define KIND(name, parts, table)                                                                   \
+    {                                                                                              \
+        name, parts, table, sizeof table / sizeof table[0]                                         \
+    }
+
+enum sp_status sp_steps_read_normalizer(struct sp_steps *out, const struct sp_json *root,
+                                        struct sp_err *err)
+{
+    static const struct kind kind = KIND("normalizer", "normalizers", normalizers);
+
+    return read_all(&kind, out, root, err);
+}
+
+enum sp_status sp_steps_read_splitter(struct sp_steps *out, const struct sp_json *root,
+                                      struct sp_err *err)
+{
+    static const struct kind kind = KIND("pre_tokenizer", "pretokenizers", splitters);
+
+    return read_all(&kind, out, root, err);
+}
+
+enum sp_status sp_steps_read_decoder(struct sp_steps *out, const struct sp_json *root,
+                                     struct sp_err *err)
+{
+    static const struct kind kind = KIND("decoder", "decoders", decoders);
+
+    if (root != NULL) return read_all(&kind, out, root, err);
+    return add(out, (struct sp_step){.kind = SP_STEP_JOIN, .text = " ", .text_len = 1}, err);
+}
+
+enum sp_status sp_vocab_read_template(struct sp_vocab *vocab, const struct sp_json *root,
+                                      struct sp_err *err)
+{
+    static const struct kind kind = KIND("post_processor", "processors", processors);
+
+    return read_all(&kind, vocab, root, err);
+}

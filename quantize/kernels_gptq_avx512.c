@@ -1,0 +1,17 @@
+/* Error feedback for AVX-512: kernels_feedback.h. */
+#include "quantize/kernels_gptq.h"
+
+static void gather_group(float *sums, const float *x, size_t ld, size_t n_rows, size_t first,
+                         size_t end)
+{
+    gather(sums, x, ld, n_rows, first, end);
+}
+
+static void encode_panel(uint8_t *blocks, const float *rows, size_t n_rows, size_t cols,
+                         const float *row_scale, const float *numbers, float *room,
+                         const struct sp_q4_tables *tables)
+{
+    encode(blocks, rows, n_rows, cols, row_scale, numbers, room, tables);
+}
+
+const struct sp_feedback_kernels sp_feedback_avx512 = {gather_group, encode_panel};

@@ -1,0 +1,246 @@
+#include "runtime/chat/chat_format.h"
+#include "format/base/mem.h"
+#include "runtime/chat/chat_probe.h"
+#include "runtime/chat/chat_pending.h"
+#include "runtime/spectool.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- customs ----------------------------------------------------------------------------------
+ */
+
+/* Has the vocabulary a token for it? */
+static bool is_token(const struct sp_tokenizer *tokenizer, const char *text)
+{
+    return tokenizer && sp_tokenizer_find(tokenizer, text, strlen(text)) != SP_TOKEN_NONE;
+}
+
+/* Calls as models write them whose templates say so in words, or not at all. */
+static const struct sp_call_syntax customs[] = {
+    {.form = SP_CALL_PYTHON, .open = "<|tool_call_start|>", .close = "<|tool_call_end|>"},
+    {.form = SP_CALL_OBJECT,
+     .open = "<tool_call>",
+     .close = "</tool_call>",
+     .name_key = "name",
+     .arguments_key = "arguments"},
+    {.form = SP_CALL_OBJECT,
+     .open = "<|tool_call|>",
+     .close = "<|/tool_call|>",
+     .name_key = "name",
+     .arguments_key = "arguments"},
+    {.form = SP_CALL_OBJECT,
+     .open = "[TOOL_CALLS]",
+     .name_key = "name",
+     .arguments_key = "arguments"},
+};
+
+static enum sp_status take_custom(struct sp_call_syntax *out, const struct sp_template *t,
+                                  const struct sp_tokenizer *tokenizer, struct sp_err *err)
+{
+    const struct sp_probe probe = {.answer = SP_PROBE_NONE, .tools = true};
+    enum sp_status st;
+    char *text = NULL;
+
+    if ((st = sp_probe_render(&text, t, &probe, true, err)) || text == NULL) return st;
+    for (size_t i = 0; i < sizeof customs / sizeof *customs && out->form == SP_CALL_UNKNOWN &&
+                       strstr(text, SP_PROBE_NAME) != NULL;
+         i++) {
+        if (strstr(text, customs[i].open) != NULL || is_token(tokenizer, customs[i].open)) {
+            *out = customs[i];
+        }
+    }
+    free(text);
+    return SP_OK;
+}
+
+enum sp_status sp_answer_syntax_learn(struct sp_answer_syntax *out, const struct sp_template *t,
+                                      const struct sp_tokenizer *tokenizer, struct sp_err *err)
+{
+    struct sp_answer_syntax s = {.thought_open = ""};
+    enum sp_status st;
+
+    if ((st = sp_answer_learn_thoughts(&s, t, err)) || (st = sp_answer_learn_calls(&s, t, err))) {
+        return st;
+    }
+    if (!*s.thought_close && is_token(tokenizer, "<think>") && is_token(tokenizer, "</think>")) {
+        strcpy(s.thought_open, "<think>");
+        strcpy(s.thought_close, "</think>");
+    }
+    if (s.calls.form == SP_CALL_UNKNOWN && (st = take_custom(&s.calls, t, tokenizer, err)))
+        return st;
+    *out = s;
+    return SP_OK;
+}
+
+bool sp_answer_syntax_knows_thoughts(const struct sp_answer_syntax *s)
+{
+    return *s->thought_close != '\0' || s->calls.form == SP_CALL_HARMONY;
+}
+
+bool sp_answer_syntax_thinks(const struct sp_answer_syntax *s, const char *prompt, size_t size)
+{
+    size_t len;
+
+    if (!*s->thought_open || !*s->thought_close || s->calls.form == SP_CALL_HARMONY) return false;
+    size = sp_without_blanks(prompt, size);
+    for (size_t n = 1; n <= size && n <= 2 * SP_MARK_SIZE; n++) {
+        if (sp_mark_match(s->thought_open, prompt + size - n, n, &len) == SP_MARK_YES) {
+            return len == n;
+        }
+    }
+    return false;
+}
+
+/* ---- for people -------------------------------------------------------------------------------
+ */
+
+struct line {
+    char *text;
+    size_t len;
+};
+
+static void add(struct line *line, const char *text)
+{
+    for (; *text && line->len + 1 < SP_ANSWER_SYNTAX_TEXT; text++)
+        line->text[line->len++] = *text == SP_MARK_ANY ? '*' : *text == '\n' ? ' ' : *text;
+    line->text[line->len] = '\0';
+}
+
+static void add_all(struct line *line, const char *const *texts, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        add(line, texts[i]);
+}
+
+const char *sp_answer_syntax_thoughts(char text[SP_ANSWER_SYNTAX_TEXT],
+                                      const struct sp_answer_syntax *s)
+{
+    struct line line = {text, 0};
+
+    *text = '\0';
+    if (s->calls.form == SP_CALL_HARMONY) {
+        add(&line, "<|channel|>analysis<|message|>...<|end|>");
+    } else if (*s->thought_close) {
+        add_all(&line, (const char *const[]){s->thought_open, "...", s->thought_close}, 3);
+    } else {
+        add(&line, "unknown");
+    }
+    return text;
+}
+
+const char *sp_answer_syntax_calls(char text[SP_ANSWER_SYNTAX_TEXT],
+                                   const struct sp_answer_syntax *syntax)
+{
+    const struct sp_call_syntax *s = &syntax->calls;
+    struct line line = {text, 0};
+
+    *text = '\0';
+    add_all(&line, (const char *const[]){s->all_open, s->open}, 2);
+    switch (s->form) {
+    case SP_CALL_UNKNOWN:
+        add(&line, "unknown");
+        break;
+    case SP_CALL_HARMONY:
+        add(&line, "<|channel|>commentary to=functions.NAME<|message|>{...}<|call|>");
+        break;
+    case SP_CALL_OBJECT:
+        if (*s->name_key) {
+            add_all(&line,
+                    (const char *const[]){"{\"", s->name_key, "\": NAME, \"", s->arguments_key,
+                                          "\": {...}}"},
+                    5);
+        } else {
+            add(&line, "{NAME: {...}}");
+        }
+        break;
+    case SP_CALL_NAMED:
+    case SP_CALL_BARE:
+        add_all(&line, (const char *const[]){"NAME", s->before_arguments, "{...}"}, 3);
+        break;
+    case SP_CALL_PYTHON:
+        add(&line, "[NAME(KEY=VALUE, ...)]");
+        break;
+    case SP_CALL_TAGGED:
+        add_all(&line,
+                (const char *const[]){"NAME", s->behind_name, s->before_key, "KEY", s->before_text,
+                                      "VALUE", s->behind_value},
+                7);
+        break;
+    }
+    add_all(&line, (const char *const[]){s->close, s->all_close}, 2);
+    return text;
+}
+
+/* ---- special tokens ---------------------------------------------------------------------------
+ */
+
+static enum sp_status add_special(struct sp_answer_specials *out, uint32_t id, const char *text,
+                                  size_t size, struct sp_err *err)
+{
+    size_t cap = out->n;
+    enum sp_status st;
+
+    for (size_t i = 0; i < out->n; i++) {
+        if (out->at[i].id == id) return SP_OK;
+    }
+    if ((st = sp_grow(&out->at, &cap, out->n + 1, sizeof *out->at, err))) return st;
+    if ((st = sp_copy_text(&out->at[out->n].text, text, size, err))) return st;
+    out->at[out->n++].id = id;
+    return SP_OK;
+}
+
+/* Adds those of a mark. */
+static enum sp_status find_in(struct sp_answer_specials *out, const char *mark,
+                              const struct sp_tokenizer *tokenizer, struct sp_err *err)
+{
+    struct sp_token_info token;
+    uint32_t *ids = NULL;
+    size_t n = 0;
+    enum sp_status st =
+        sp_tokenizer_encode(tokenizer, mark, strlen(mark), SP_ENCODE_PARSE_SPECIAL, &ids, &n, err);
+
+    for (size_t i = 0; i < n && !st; i++) {
+        if (!sp_tokenizer_token(tokenizer, ids[i], &token) || !token.special) continue;
+        st = add_special(out, ids[i], token.bytes, token.len, err);
+    }
+    free(ids);
+    return st;
+}
+
+enum sp_status sp_answer_specials_find(struct sp_answer_specials *out,
+                                       const struct sp_answer_syntax *syntax,
+                                       const struct sp_tokenizer *tokenizer, bool calls,
+                                       struct sp_err *err)
+{
+    const struct sp_call_syntax *c = &syntax->calls;
+    const char *const thoughts[] = {syntax->thought_open, syntax->thought_close};
+    const char *const marks[] = {c->all_open,     c->all_close,        c->open,
+                                 c->close,        c->before_arguments, c->quote,
+                                 c->behind_name,  c->before_key,       c->before_text,
+                                 c->before_value, c->behind_value};
+    struct sp_answer_specials found = {NULL, 0};
+    enum sp_status st = SP_OK;
+
+    for (size_t i = 0; i < sizeof thoughts / sizeof *thoughts && !st; i++)
+        st = find_in(&found, thoughts[i], tokenizer, err);
+    for (size_t i = 0; calls && i < sizeof marks / sizeof *marks && !st; i++)
+        st = find_in(&found, marks[i], tokenizer, err);
+    for (size_t i = 0; c->form == SP_CALL_HARMONY && sp_answer_harmony_marks[i] && !st; i++)
+        st = find_in(&found, sp_answer_harmony_marks[i], tokenizer, err);
+    if (st) {
+        sp_answer_specials_release(&found);
+        return st;
+    }
+    *out = found;
+    return SP_OK;
+}
+
+void sp_answer_specials_release(struct sp_answer_specials *specials)
+{
+    for (size_t i = 0; i < specials->n; i++)
+        free(specials->at[i].text);
+    free(specials->at);
+    *specials = (struct sp_answer_specials){NULL, 0};
+}

@@ -1,0 +1,128 @@
+#include "runtime/chat/chat_grammar_parts.h"
+
+#include <string.h>
+
+enum sp_answer_thinking sp_answer_thinking_of(const struct sp_answer_syntax *s, const char *prompt,
+                                              size_t size, bool think)
+{
+    size_t n;
+
+    if (!*s->thought_open || !*s->thought_close || s->calls.form == SP_CALL_HARMONY) {
+        return SP_THINKS_NOT;
+    }
+    if (sp_answer_syntax_thinks(s, prompt, size)) return SP_THINKS_ALREADY;
+    size = sp_without_blanks(prompt, size);
+    n = strlen(s->thought_close);
+    if (!think || (n <= size && memcmp(prompt + size - n, s->thought_close, n) == 0)) {
+        return SP_THINKS_NOT;
+    }
+    return SP_THINKS_PERHAPS;
+}
+
+bool sp_answer_can_hold_calls(const struct sp_answer_syntax *s)
+{
+    return s->calls.form != SP_CALL_UNKNOWN && s->calls.form != SP_CALL_HARMONY;
+}
+
+/* ---- the parts of an answer -------------------------------------------------------------------
+ */
+
+/* Content up to the first call, if there is one. An object where an answer begins is read as a
+ * call, marks or no marks: so it is held to be one. */
+static uint32_t content_or_calls(struct sp_answer_builder *b, const struct sp_answer_calls *calls)
+{
+    const struct sp_call_syntax *s = &b->form->syntax->calls;
+    bool is_object = s->form == SP_CALL_OBJECT;
+    struct sp_free_text text = {.end = SP_GRAMMAR_END, .not_first = is_object ? "{[" : NULL};
+    uint32_t node;
+
+    if (*s->all_open) {
+        text.stops[text.n_stops++] = (struct sp_stop_mark){s->all_open, calls->behind_all_open};
+    }
+    if (*s->open) {
+        text.stops[text.n_stops++] = (struct sp_stop_mark){s->open, calls->behind_open};
+    }
+    node = sp_answer_free_text(b, &text);
+    return is_object ? sp_grammar_either(b->g, node, sp_answer_blanks(b, calls->bare)) : node;
+}
+
+static uint32_t behind_thought(struct sp_answer_builder *b)
+{
+    const struct sp_answer_form *form = b->form;
+    struct sp_answer_calls calls = {.all = SP_GRAMMAR_NEVER};
+    uint32_t node;
+
+    if (form->tools) {
+        calls = sp_answer_calls(b);
+        if (*form->syntax->calls.all_open || *form->syntax->calls.open) {
+            calls.all = sp_answer_blanks(b, calls.all);
+        }
+        if (form->must_call) return calls.all;
+        if (form->content == NULL) return content_or_calls(b, &calls);
+    }
+    node = sp_grammar_call(b->g, sp_grammar_include(b->g, form->content), 1, 1, SP_GRAMMAR_END);
+    return sp_grammar_either(b->g, node, calls.all);
+}
+
+static uint32_t answer(struct sp_answer_builder *b)
+{
+    const struct sp_answer_syntax *s = b->form->syntax;
+    uint32_t node = behind_thought(b), thought;
+    struct sp_free_text text = {.n_stops = 1, .end = SP_GRAMMAR_NEVER};
+
+    if (b->form->thinking == SP_THINKS_NOT) return node;
+    text.stops[0] = (struct sp_stop_mark){s->thought_close, sp_answer_blanks(b, node)};
+    thought = sp_answer_free_text(b, &text);
+    if (b->form->thinking == SP_THINKS_ALREADY) return thought;
+    return sp_grammar_either(b->g, sp_answer_mark(b, s->thought_open, thought), node);
+}
+
+/* ---- the whole --------------------------------------------------------------------------------
+ */
+
+/* What a mark has in the place of an id. */
+static uint32_t add_word(struct sp_grammar *g)
+{
+    enum { MOST = 64 };
+    static const struct sp_char_range ranges[] = {
+        {'a', 'z'}, {'A', 'Z'}, {'0', '9'}, {'_', '_'}, {'-', '.'}};
+    uint32_t letter = sp_grammar_rule(g, NULL, 0), word = sp_grammar_rule(g, NULL, 0);
+
+    sp_grammar_define(g, letter,
+                      sp_grammar_chars(g, ranges, sizeof ranges / sizeof *ranges, SP_GRAMMAR_END));
+    sp_grammar_define(g, word, sp_grammar_call(g, letter, 1, MOST, SP_GRAMMAR_END));
+    return word;
+}
+
+static enum sp_status parse(struct sp_json **out, const char *text, struct sp_err *err)
+{
+    return sp_json_parse(out, text, strlen(text), SP_JSON_STRICT, err);
+}
+
+enum sp_status sp_answer_grammar(struct sp_grammar **out, const struct sp_answer_form *form,
+                                 struct sp_err *err)
+{
+    struct sp_answer_builder b = {.form = form};
+    enum sp_status st;
+
+    if (form->tools && !sp_answer_can_hold_calls(form->syntax)) {
+        return sp_fail(err, SP_E_UNSUPPORTED,
+                       "answers are not held to calls here as this model's template writes them%s",
+                       form->syntax->calls.form == SP_CALL_UNKNOWN ? ", if it does" : "");
+    }
+    if ((st = sp_grammar_new(&b.g, err)) ||
+        (st = parse(&b.no_arguments, "{\"type\": \"object\", \"properties\": {}}", err)) ||
+        (st = parse(&b.object, "{\"type\": \"object\"}", err))) {
+        goto done;
+    }
+    sp_json_grammar_init(&b.json, b.g);
+    b.word = add_word(b.g);
+    if ((st = sp_grammar_finish(b.g, answer(&b), err))) goto done;
+    *out = b.g;
+    b.g = NULL;
+done:
+    sp_grammar_close(b.g);
+    sp_json_free(b.no_arguments);
+    sp_json_free(b.object);
+    return st;
+}

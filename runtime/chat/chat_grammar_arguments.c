@@ -1,0 +1,229 @@
+/* The arguments of a call, held to the function's schema. */
+#include "runtime/chat/chat_grammar_parts.h"
+
+#include "format/base/mem.h"
+#include "runtime/chat/tool_value.h"
+#include "runtime/grammar/json_schema.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- a function's schema ----------------------------------------------------------------------
+ */
+
+static const char *name_of(const struct sp_json *function)
+{
+    return sp_json_to_string(sp_json_get(function, "name"), NULL);
+}
+
+/* Opens the schema of the arguments, which are an object whatever it says. */
+static void open_schema(struct sp_answer_builder *b, struct sp_schema *s,
+                        struct sp_schema_view *view, const struct sp_json *function)
+{
+    const struct sp_json *parameters = sp_json_get(function, "parameters");
+
+    *s = (struct sp_schema){
+        .g = b->g, .json = b->json, .root = parameters ? parameters : b->no_arguments};
+    *view = (struct sp_schema_view){0};
+    sp_schema_add(s, view, s->root, "#", NULL, NULL);
+    sp_schema_add(s, view, b->object, "#", NULL, NULL);
+}
+
+/* `failed`: whether something else had before. */
+static void close_schema(struct sp_schema *s, const struct sp_json *function, bool failed)
+{
+    struct sp_err *err = &s->g->err;
+
+    sp_schema_finish(s);
+    if (err->status && !failed) sp_context(err, "the parameters of %s", name_of(function));
+}
+
+uint32_t sp_answer_object(struct sp_answer_builder *b, const struct sp_json *function,
+                          uint32_t next)
+{
+    bool failed = b->g->err.status != SP_OK;
+    struct sp_schema s;
+    struct sp_schema_view view;
+    uint32_t rule;
+
+    open_schema(b, &s, &view, function);
+    rule = sp_schema_rule(&s, &view);
+    close_schema(&s, function, failed);
+    return sp_grammar_call(b->g, rule, 1, 1, next);
+}
+
+/* ---- strings that stand as they are -----------------------------------------------------------
+ */
+
+struct writing {
+    struct sp_answer_builder *b;
+    const struct sp_json *function;
+    const struct sp_argument_notation *notation;
+    struct sp_schema *s;
+};
+
+static void refuse(struct writing *w, const char *key, const char *what)
+{
+    sp_grammar_fail(w->b->g, SP_E_UNSUPPORTED, "#/properties/%s: %s", key, what);
+}
+
+/* One of the values that `enum` or `const` name. */
+static uint32_t given_text(struct writing *w, const char *key, const struct sp_json *value,
+                           uint32_t next)
+{
+    const struct sp_argument_notation *n = w->notation;
+    size_t len;
+    const char *text = sp_json_to_string(value, &len);
+
+    if (text == NULL) return SP_GRAMMAR_NEVER; /* null, where a string may be that */
+    if (strstr(text, n->behind_text) || strlen(text) != len) {
+        refuse(w, key, "the model cannot write one of these values");
+        return SP_GRAMMAR_NEVER;
+    }
+    next = sp_grammar_text(w->b->g, n->tail, strlen(n->tail), next);
+    return sp_grammar_text(w->b->g, text, len, next);
+}
+
+static uint32_t text_value(struct writing *w, const char *key, const struct sp_schema_view *view,
+                           uint32_t next)
+{
+    static const char *const lengths[] = {"pattern", "format", "minLength", "maxLength",
+                                          "anyOf",   "oneOf",  "allOf",     "$ref"};
+    const struct sp_argument_notation *n = w->notation;
+    const struct sp_free_text any = {
+        .stops = {{n->behind_text, next}}, .n_stops = 1, .end = SP_GRAMMAR_NEVER};
+    const struct sp_json *values, *one;
+    uint32_t ways = SP_GRAMMAR_NEVER, behind = sp_answer_mark(w->b, n->behind_text, next);
+    size_t n_given = 0;
+
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        if (!sp_schema_has(w->s, view, lengths[i])) continue;
+        refuse(w, key,
+               "a string stands as it is in this model's calls: only enum and const can "
+               "be held to");
+    }
+    for (size_t i = 0; sp_schema_next(w->s, view, "enum", &i, &values); n_given++) {
+        for (size_t k = 0; k < sp_json_len(values); k++) {
+            one = sp_json_at(values, k);
+            ways = sp_grammar_either(w->b->g, ways, given_text(w, key, one, behind));
+        }
+    }
+    for (size_t i = 0; sp_schema_next(w->s, view, "const", &i, &one); n_given++)
+        ways = sp_grammar_either(w->b->g, ways, given_text(w, key, one, behind));
+    if (n_given == 0) ways = sp_answer_free_text(w->b, &any);
+    if (n_given > 1) refuse(w, key, "several enum and const are not weighed here");
+    if (ways == SP_GRAMMAR_NEVER) refuse(w, key, "nothing can match");
+    return sp_grammar_text(w->b->g, n->lead, strlen(n->lead), ways);
+}
+
+/* ---- one by one -------------------------------------------------------------------------------
+ */
+
+static bool is_word(const char *key)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_";
+    size_t n = strspn(key, letters);
+
+    return n > 0 && key[strspn(key, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_"
+                                    "0123456789")] == '\0';
+}
+
+/* Can the model write it so that it is read as what it is? */
+static bool is_plain(const char *key)
+{
+    enum { MOST = 200 };
+    size_t n = strlen(key);
+
+    if (n == 0 || n > MOST || sp_is_blank(key[0]) || sp_is_blank(key[n - 1])) return false;
+    return strpbrk(key, "<>[]|\n\x01") == NULL;
+}
+
+/* What some templates write where a value is true, false or null. */
+static uint32_t python_words(struct writing *w, const struct sp_schema_view *view, uint32_t next)
+{
+    static const char *const chosen[] = {"enum", "const", "anyOf", "oneOf"};
+    static const struct {
+        const char *word;
+        unsigned type;
+    } words[] = {{"True", SP_TYPE_BOOLEAN}, {"False", SP_TYPE_BOOLEAN}, {"None", SP_TYPE_NULL}};
+    unsigned types = sp_schema_types(w->s, view);
+    uint32_t ways = SP_GRAMMAR_NEVER;
+
+    for (size_t i = 0; i < sizeof chosen / sizeof *chosen; i++) {
+        if (sp_schema_has(w->s, view, chosen[i])) return ways;
+    }
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (!(types & words[i].type)) continue;
+        ways = sp_grammar_either(
+            w->b->g, ways, sp_grammar_text(w->b->g, words[i].word, strlen(words[i].word), next));
+    }
+    return ways;
+}
+
+static uint32_t argument(struct writing *w, const char *key, const struct sp_schema_view *view,
+                         uint32_t next)
+{
+    const struct sp_argument_notation *n = w->notation;
+    struct sp_answer_builder *b = w->b;
+    struct sp_grammar *g = b->g;
+    bool text = n->before_text && sp_answer_is_text(w->function, key);
+
+    if (n->keys_are_words ? !is_word(key) : !is_plain(key)) {
+        refuse(w, key, "the model cannot write this name");
+    }
+    if (text) {
+        next = text_value(w, key, view, next);
+    } else {
+        next = sp_answer_close_mark(b, n->behind_value, next);
+        next = sp_grammar_either(g, sp_grammar_call(g, sp_schema_rule(w->s, view), 1, 1, next),
+                                 python_words(w, view, next));
+        next = sp_grammar_text(g, n->lead, strlen(n->lead), next);
+    }
+    next = sp_answer_mark(b, text ? n->before_text : n->before_value, next);
+    next = sp_answer_mark(b, n->behind_key, next);
+    next = sp_grammar_text(g, key, strlen(key), next);
+    return sp_answer_mark(b, n->before_key, next);
+}
+
+/* From the last one to the first: `first` is where none stands yet, `later` where one does. */
+static uint32_t all_arguments(struct writing *w, const struct sp_schema_view *all,
+                              const struct sp_schema_names *names, uint32_t next)
+{
+    struct sp_grammar *g = w->b->g;
+    uint32_t first = next, later = next;
+
+    for (size_t i = names->n; i-- > 0 && !g->err.status;) {
+        const char *key = names->at[i], *separator = w->notation->separator;
+        bool required = sp_schema_is_required(w->s, all, key);
+        struct sp_schema_view view;
+        uint32_t one = SP_GRAMMAR_NEVER, more;
+
+        sp_schema_property(w->s, all, key, &view);
+        if (!view.never) one = argument(w, key, &view, later);
+        more = sp_grammar_text(g, separator, strlen(separator), sp_answer_blanks(w->b, one));
+        first = required ? one : sp_grammar_either(g, one, first);
+        later = required ? more : sp_grammar_either(g, more, later);
+    }
+    return first;
+}
+
+uint32_t sp_answer_arguments(struct sp_answer_builder *b, const struct sp_json *function,
+                             const struct sp_argument_notation *notation, uint32_t next)
+{
+    bool failed = b->g->err.status != SP_OK;
+    struct sp_schema s;
+    struct sp_schema_view view;
+    struct sp_schema_names names = {0};
+    struct writing w = {b, function, notation, &s};
+
+    open_schema(b, &s, &view, function);
+    if (sp_schema_has(&s, &view, "anyOf") || sp_schema_has(&s, &view, "oneOf")) {
+        sp_grammar_fail(b->g, SP_E_UNSUPPORTED,
+                        "#: a choice between schemas, where the model writes arguments one by one");
+    }
+    sp_schema_find_names(&s, &view, &names);
+    next = all_arguments(&w, &view, &names, next);
+    close_schema(&s, function, failed);
+    free(names.at);
+    return next;
+}

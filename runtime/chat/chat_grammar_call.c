@@ -1,0 +1,216 @@
+/* Calls of tools, in each of the forms of answer_syntax.h. */
+#include "runtime/chat/chat_grammar_parts.h"
+
+#include "runtime/chat/tool_call.h"
+
+#include <string.h>
+
+#define TEXT(g, text, next) sp_grammar_text(g, text, sizeof(text) - 1, next)
+
+static const struct sp_call_syntax *syntax_of(const struct sp_answer_builder *b)
+{
+    return &b->form->syntax->calls;
+}
+
+/* ---- {"name": ..., "arguments": {...}} --------------------------------------------------------
+ */
+
+static uint32_t json_text(struct sp_answer_builder *b, const char *text, uint32_t next)
+{
+    return sp_json_text(&b->json, text, strlen(text), next);
+}
+
+/* "key": */
+static uint32_t json_key(struct sp_answer_builder *b, const char *key, uint32_t next)
+{
+    next = TEXT(b->g, ":", sp_json_blank(&b->json, next));
+    return json_text(b, key, next);
+}
+
+static uint32_t object_call(struct sp_answer_builder *b, const struct sp_json *function,
+                            const char *name, uint32_t next)
+{
+    const struct sp_call_syntax *s = syntax_of(b);
+
+    next = sp_json_blank(&b->json, TEXT(b->g, "}", next));
+    next = sp_answer_object(b, function, next);
+    if (!*s->name_key) {
+        next = json_key(b, name, next);
+    } else {
+        next = json_key(b, s->arguments_key, next);
+        next = json_text(b, name, sp_json_comma(&b->json, next));
+        next = json_key(b, s->name_key, next);
+    }
+    return TEXT(b->g, "{", sp_json_blank(&b->json, next));
+}
+
+/* ---- a name and its arguments -----------------------------------------------------------------
+ */
+
+static uint32_t name_text(struct sp_answer_builder *b, const char *name, uint32_t next)
+{
+    return sp_grammar_text(b->g, name, strlen(name), next);
+}
+
+static uint32_t named_call(struct sp_answer_builder *b, const struct sp_json *function,
+                           const char *name, uint32_t next)
+{
+    next = sp_answer_blanks(b, sp_answer_object(b, function, next));
+    return name_text(b, name, sp_answer_close_mark(b, syntax_of(b)->before_arguments, next));
+}
+
+static uint32_t bare_call(struct sp_answer_builder *b, const struct sp_json *function,
+                          const char *name, uint32_t next)
+{
+    const struct sp_call_syntax *s = syntax_of(b);
+    const struct sp_argument_notation notation = {
+        .before_key = "",
+        .behind_key = ":",
+        .before_text = s->quote,
+        .behind_text = s->quote,
+        .before_value = "",
+        .behind_value = "",
+        .lead = "",
+        .tail = "",
+        .separator = ",",
+        .keys_are_words = true,
+    };
+
+    next = sp_answer_arguments(b, function, &notation, TEXT(b->g, "}", next));
+    next = TEXT(b->g, "{", next);
+    return name_text(b, name, sp_answer_close_mark(b, s->before_arguments, next));
+}
+
+static uint32_t tagged_call(struct sp_answer_builder *b, const struct sp_json *function,
+                            const char *name, uint32_t next)
+{
+    const struct sp_call_syntax *s = syntax_of(b);
+    const struct sp_argument_notation notation = {
+        .before_key = s->before_key,
+        .behind_key = "",
+        .before_text = s->before_text,
+        .behind_text = s->behind_value,
+        .before_value = s->before_value,
+        .behind_value = s->behind_value,
+        .lead = s->value_lead,
+        .tail = s->value_tail,
+        .separator = "",
+    };
+
+    next = sp_answer_arguments(b, function, &notation, sp_answer_blanks(b, next));
+    return name_text(b, name, sp_answer_close_mark(b, s->behind_name, sp_answer_blanks(b, next)));
+}
+
+static uint32_t python_call(struct sp_answer_builder *b, const struct sp_json *function,
+                            const char *name, uint32_t next)
+{
+    static const struct sp_argument_notation notation = {
+        .before_key = "",
+        .behind_key = "=",
+        .before_value = "",
+        .behind_value = "",
+        .lead = "",
+        .tail = "",
+        .separator = ",",
+        .keys_are_words = true,
+    };
+
+    next = sp_answer_arguments(b, function, &notation, TEXT(b->g, ")", next));
+    return name_text(b, name, TEXT(b->g, "(", next));
+}
+
+/* ---- one call ---------------------------------------------------------------------------------
+ */
+
+static uint32_t call_of(struct sp_answer_builder *b, const struct sp_json *function,
+                        const char *name)
+{
+    switch (syntax_of(b)->form) {
+    case SP_CALL_OBJECT:
+        return object_call(b, function, name, SP_GRAMMAR_END);
+    case SP_CALL_NAMED:
+        return named_call(b, function, name, SP_GRAMMAR_END);
+    case SP_CALL_BARE:
+        return bare_call(b, function, name, SP_GRAMMAR_END);
+    case SP_CALL_TAGGED:
+        return tagged_call(b, function, name, SP_GRAMMAR_END);
+    case SP_CALL_PYTHON:
+        return python_call(b, function, name, SP_GRAMMAR_END);
+    case SP_CALL_UNKNOWN:
+    case SP_CALL_HARMONY:
+    default:
+        return SP_GRAMMAR_NEVER;
+    }
+}
+
+/* A rule for the call of any of the functions. */
+static uint32_t any_call(struct sp_answer_builder *b)
+{
+    const struct sp_json *tools = b->form->tools;
+    uint32_t ways = SP_GRAMMAR_NEVER, rule;
+
+    for (size_t i = 0; i < sp_json_len(tools) && !b->g->err.status; i++) {
+        const struct sp_json *tool = sp_json_at(tools, i);
+        const struct sp_json *function = sp_json_get(tool, "function");
+        const char *name;
+        size_t len = 0;
+
+        if (function == NULL) function = tool;
+        name = sp_json_to_string(sp_json_get(function, "name"), &len);
+        if (name == NULL || strlen(name) != len || !sp_answer_call_may_be_named(name, len)) {
+            sp_grammar_fail(b->g, SP_E_INPUT, "tools[%zu]: %s", i,
+                            name ? "no function can be called by this name"
+                                 : "expected a function with a name");
+            break;
+        }
+        if (b->form->function && strcmp(b->form->function, name) != 0) continue;
+        ways = sp_grammar_either(b->g, ways, call_of(b, function, name));
+    }
+    if (ways == SP_GRAMMAR_NEVER && !b->g->err.status) {
+        sp_grammar_fail(b->g, SP_E_INPUT, "none of the tools can be called");
+    }
+    rule = sp_grammar_rule(b->g, NULL, 0);
+    sp_grammar_define(b->g, rule, ways);
+    return rule;
+}
+
+/* ---- all calls --------------------------------------------------------------------------------
+ */
+
+/* One call, or where several stand between one pair of marks a list of them. */
+static uint32_t calls_between_marks(struct sp_answer_builder *b, uint32_t call, uint32_t next)
+{
+    struct sp_grammar *g = b->g;
+    uint32_t fork, list;
+
+    if (!sp_answer_call_is_list(syntax_of(b))) return sp_grammar_call(g, call, 1, 1, next);
+    fork = sp_grammar_fork(g);
+    list = sp_answer_blanks(b, TEXT(g, "]", next));
+    sp_grammar_join(g, fork, list,
+                    b->form->one_call
+                        ? SP_GRAMMAR_NEVER
+                        : sp_json_comma(&b->json, sp_grammar_call(g, call, 1, 1, fork)));
+    list = sp_grammar_call(g, call, 1, 1, fork);
+    list = TEXT(g, "[", sp_answer_blanks(b, list));
+    return sp_grammar_either(g, sp_grammar_call(g, call, 1, 1, next), list);
+}
+
+struct sp_answer_calls sp_answer_calls(struct sp_answer_builder *b)
+{
+    const struct sp_call_syntax *s = syntax_of(b);
+    uint32_t call = any_call(b), fork = sp_grammar_fork(b->g), end, more = SP_GRAMMAR_NEVER;
+    struct sp_answer_calls calls;
+
+    calls.bare = calls_between_marks(b, call, SP_GRAMMAR_END);
+    end = sp_answer_close_mark(b, s->close, fork);
+    calls.behind_open = calls_between_marks(b, call, end);
+    if (*s->open) calls.behind_open = sp_answer_blanks(b, calls.behind_open);
+    calls.behind_all_open = sp_answer_mark(b, s->open, calls.behind_open);
+    if (*s->all_open) calls.behind_all_open = sp_answer_blanks(b, calls.behind_all_open);
+    if (!b->form->one_call && *s->open) {
+        more = sp_answer_blanks(b, sp_answer_mark(b, s->open, calls.behind_open));
+    }
+    sp_grammar_join(b->g, fork, sp_answer_close_mark(b, s->all_close, SP_GRAMMAR_END), more);
+    calls.all = sp_answer_mark(b, s->all_open, calls.behind_all_open);
+    return calls;
+}

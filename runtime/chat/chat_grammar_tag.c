@@ -1,0 +1,320 @@
+/* Marks, and texts up to one: marks as they are read (answer_mark.h), where blanks are any blanks,
+ * but for the special tokens in them, which are tokens here. */
+#include "runtime/chat/chat_grammar_parts.h"
+
+#include "format/base/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum part_kind { PART_TEXT, PART_BLANK, PART_WORD, PART_TOKEN };
+
+struct part {
+    enum part_kind kind;
+    size_t at, len; /* in the mark */
+    uint32_t id;    /* TOKEN */
+};
+
+struct parts {
+    struct part at[SP_MARK_SIZE];
+    size_t n;
+};
+
+/* ---- the parts of a mark ----------------------------------------------------------------------
+ */
+
+static void add_text(struct parts *p, size_t at)
+{
+    if (p->n > 0 && p->at[p->n - 1].kind == PART_TEXT) {
+        p->at[p->n - 1].len++;
+    } else {
+        p->at[p->n++] = (struct part){PART_TEXT, at, 1, 0};
+    }
+}
+
+/* The first of ids[from .. n-1] that is special, with what it stands for; n: none is. */
+static size_t next_special(const struct sp_tokenizer *tokenizer, struct sp_token_info *token,
+                           const uint32_t *ids, size_t from, size_t n)
+{
+    while (from < n && !(sp_tokenizer_token(tokenizer, ids[from], token) && token->special))
+        from++;
+    return from;
+}
+
+static void split(struct sp_answer_builder *b, struct parts *p, const char *mark)
+{
+    const struct sp_tokenizer *tokenizer = b->form->tokenizer;
+    size_t size = strlen(mark), n_ids = 0, next;
+    struct sp_token_info token = {0};
+    uint32_t *ids = NULL;
+
+    p->n = 0;
+    if (tokenizer && sp_tokenizer_encode(tokenizer, mark, size, SP_ENCODE_PARSE_SPECIAL, &ids,
+                                         &n_ids, &b->g->err)) {
+        return;
+    }
+    next = next_special(tokenizer, &token, ids, 0, n_ids);
+    for (size_t i = 0; i < size;) {
+        if (next < n_ids && token.len <= size - i &&
+            memcmp(mark + i, token.bytes, token.len) == 0) {
+            p->at[p->n++] = (struct part){PART_TOKEN, i, token.len, ids[next]};
+            i += token.len;
+            next = next_special(tokenizer, &token, ids, next + 1, n_ids);
+        } else if (sp_is_blank(mark[i])) {
+            size_t n = sp_blanks(mark + i, size - i);
+            p->at[p->n++] = (struct part){PART_BLANK, i, n, 0};
+            i += n;
+        } else if (mark[i] == SP_MARK_ANY) {
+            p->at[p->n++] = (struct part){PART_WORD, i++, 1, 0};
+        } else {
+            add_text(p, i++);
+        }
+    }
+    free(ids);
+}
+
+static bool is_end(const struct sp_answer_builder *b, uint32_t id)
+{
+    for (size_t i = 0; i < b->form->n_ends; i++) {
+        if (b->form->ends[i] == id) return true;
+    }
+    return false;
+}
+
+/* A text, some of which may be one of the parts only. */
+static uint32_t part(struct sp_answer_builder *b, const struct part *p, const char *mark,
+                     uint32_t next)
+{
+    switch (p->kind) {
+    case PART_BLANK:
+        return sp_answer_blanks(b, next);
+    case PART_WORD:
+        return sp_grammar_call(b->g, b->word, 0, 1, next);
+    case PART_TOKEN:
+        return is_end(b, p->id) ? SP_GRAMMAR_END : sp_grammar_token(b->g, p->id, next);
+    case PART_TEXT:
+    default:
+        return sp_grammar_text(b->g, mark + p->at, p->len, next);
+    }
+}
+
+/* Those from the `first` part on. */
+static uint32_t all_parts(struct sp_answer_builder *b, const struct parts *p, size_t first,
+                          const char *mark, uint32_t next)
+{
+    for (size_t i = p->n; i-- > first;)
+        next = part(b, &p->at[i], mark, next);
+    return next;
+}
+
+uint32_t sp_answer_blanks(struct sp_answer_builder *b, uint32_t next)
+{
+    return sp_grammar_call(b->g, b->json.blank, 0, 2, next);
+}
+
+uint32_t sp_answer_mark(struct sp_answer_builder *b, const char *mark, uint32_t next)
+{
+    struct parts p;
+
+    split(b, &p, mark);
+    return all_parts(b, &p, 0, mark, next);
+}
+
+uint32_t sp_answer_open_mark(struct sp_answer_builder *b, const char *mark, uint32_t next)
+{
+    return *mark ? sp_answer_mark(b, mark, sp_answer_blanks(b, next)) : next;
+}
+
+uint32_t sp_answer_close_mark(struct sp_answer_builder *b, const char *mark, uint32_t next)
+{
+    return *mark ? sp_answer_blanks(b, sp_answer_mark(b, mark, next)) : next;
+}
+
+/* ---- a text up to a mark ----------------------------------------------------------------------
+ */
+
+/* A stop is a mark, item by item, as text. The token in it, where it has one, is what stops:
+ * spelled out it would be read as the mark, so that is in no text. */
+struct item {
+    enum { ITEM_BYTE, ITEM_BLANKS, ITEM_WORD } kind; /* the latter two any number of times */
+    char byte;
+};
+
+struct stop {
+    struct item items[SP_MARK_SIZE];
+    size_t n;
+    bool has_token;
+    size_t token_at; /* an item */
+    uint32_t token;  /* the node of the token and of what follows */
+    uint32_t next;   /* of what follows the mark; NEVER with a token */
+};
+
+/* Where a text stands: which items of which stops may come next, for all ways to have begun one. A
+ * bit for each. */
+enum { PLACE_WORDS = (SP_STOP_MARKS * SP_MARK_SIZE + 63) / 64, MOST_PLACES = 1024 };
+struct place {
+    uint64_t bits[PLACE_WORDS];
+    uint32_t fork;
+};
+
+struct scan {
+    struct sp_answer_builder *b;
+    const struct sp_free_text *free;
+    struct stop stops[SP_STOP_MARKS];
+    struct place *places; /* [n_places], owned; the first is where nothing has begun */
+    size_t n_places, cap_places;
+};
+
+static void read_stop(struct scan *scan, struct stop *stop, const struct sp_stop_mark *from)
+{
+    struct sp_answer_builder *b = scan->b;
+    struct parts p;
+
+    *stop = (struct stop){.token = SP_GRAMMAR_NEVER, .next = SP_GRAMMAR_NEVER};
+    split(b, &p, from->mark);
+    for (size_t i = 0; i < p.n; i++) {
+        const struct part *part = &p.at[i];
+        if (part->kind == PART_TOKEN && !stop->has_token) {
+            stop->has_token = true;
+            stop->token_at = stop->n;
+            stop->token = all_parts(b, &p, i, from->mark, from->next);
+        }
+        if (part->kind == PART_BLANK || part->kind == PART_WORD) {
+            stop->items[stop->n++].kind = part->kind == PART_BLANK ? ITEM_BLANKS : ITEM_WORD;
+            continue;
+        }
+        for (size_t k = 0; k < part->len; k++)
+            stop->items[stop->n++] = (struct item){ITEM_BYTE, from->mark[part->at + k]};
+    }
+    if (!stop->has_token) stop->next = from->next;
+}
+
+static bool is_set(const struct place *p, size_t stop, size_t item)
+{
+    size_t bit = stop * SP_MARK_SIZE + item;
+
+    return (p->bits[bit / 64] >> bit % 64 & 1) != 0;
+}
+
+/* What may be left out may be behind one, too. */
+static void set(const struct scan *scan, struct place *p, size_t stop, size_t item)
+{
+    const struct stop *s = &scan->stops[stop];
+
+    for (;; item++) {
+        size_t bit = stop * SP_MARK_SIZE + item;
+        p->bits[bit / 64] |= (uint64_t)1 << bit % 64;
+        if (item >= s->n || s->items[item].kind == ITEM_BYTE) return;
+    }
+}
+
+static bool takes(const struct item *item, char byte)
+{
+    switch (item->kind) {
+    case ITEM_BLANKS:
+        return sp_is_blank(byte);
+    case ITEM_WORD:
+        return sp_is_word(byte);
+    case ITEM_BYTE:
+    default:
+        return item->byte == byte;
+    }
+}
+
+/* *to = the place behind a byte; true: a stop is complete, and *next what follows it. */
+static bool step(const struct scan *scan, struct place *to, uint32_t *next,
+                 const struct place *from, char byte)
+{
+    *to = (struct place){.fork = SP_GRAMMAR_NEVER};
+    for (size_t i = 0; i < scan->free->n_stops; i++) {
+        const struct stop *s = &scan->stops[i];
+        set(scan, to, i, 0);
+        for (size_t k = 0; k < s->n; k++) {
+            if (!is_set(from, i, k) || !takes(&s->items[k], byte)) continue;
+            set(scan, to, i, s->items[k].kind == ITEM_BYTE ? k + 1 : k);
+        }
+        *next = s->next;
+        if (is_set(to, i, s->n)) return true;
+    }
+    return false;
+}
+
+/* The node of a place, which is a new one if it was not come to before. */
+static uint32_t find_place(struct scan *scan, const struct place *place)
+{
+    struct sp_grammar *g = scan->b->g;
+
+    for (size_t i = 0; i < scan->n_places; i++) {
+        const struct place *p = &scan->places[i];
+        if (memcmp(p->bits, place->bits, sizeof p->bits) == 0) return p->fork;
+    }
+    if (scan->n_places == MOST_PLACES) {
+        sp_grammar_fail(g, SP_E_UNSUPPORTED, "the model's mark \"%s\" is too long",
+                        scan->free->stops[0].mark);
+    }
+    if (g->err.status ||
+        sp_grow(&scan->places, &scan->cap_places, scan->n_places + 1, sizeof *place, &g->err)) {
+        return SP_GRAMMAR_NEVER;
+    }
+    scan->places[scan->n_places] = *place;
+    scan->places[scan->n_places].fork = sp_grammar_fork(g);
+    return scan->places[scan->n_places++].fork;
+}
+
+/* The ways on from a place. `blank`: where blanks lead, if not where others do; `not`: bytes that
+ * are not allowed here. */
+static uint32_t ways_on(struct scan *scan, const struct place *from, uint32_t blank,
+                        const char * not )
+{
+    enum { FIRST_OF_NO_TEXT = 0xF8 };
+    struct sp_grammar *g = scan->b->g;
+    struct sp_byte_set others = {0};
+    uint32_t ways = scan->free->end, none = scan->places[0].fork, next;
+
+    for (unsigned byte = 0; byte < FIRST_OF_NO_TEXT; byte++) {
+        char c = (char)byte;
+        struct place to;
+        if (c && strchr(not, c)) continue;
+        if (!step(scan, &to, &next, from, c)) next = find_place(scan, &to);
+        if (blank != SP_GRAMMAR_NEVER && sp_is_blank(c)) next = blank;
+        if (next == none) {
+            others.bits[byte / 64] |= (uint64_t)1 << byte % 64;
+        } else if (next != SP_GRAMMAR_NEVER) {
+            ways = sp_grammar_either(g, ways, sp_grammar_text(g, &c, 1, next));
+        }
+    }
+    for (size_t i = 0; i < scan->free->n_stops; i++) {
+        const struct stop *s = &scan->stops[i];
+        if (!s->has_token || !is_set(from, i, s->token_at)) continue;
+        ways = sp_grammar_either(g, ways, s->token);
+    }
+    return sp_grammar_either(g, ways, sp_grammar_bytes(g, &others, none));
+}
+
+uint32_t sp_answer_free_text(struct sp_answer_builder *b, const struct sp_free_text *text)
+{
+    struct sp_grammar *g = b->g;
+    struct scan *scan = NULL;
+    struct place first = {.fork = SP_GRAMMAR_NEVER};
+    uint32_t start;
+
+    if (sp_new(&scan, 1, sizeof *scan, &g->err)) return SP_GRAMMAR_NEVER;
+    scan->b = b;
+    scan->free = text;
+    for (size_t i = 0; i < text->n_stops; i++) {
+        read_stop(scan, &scan->stops[i], &text->stops[i]);
+        set(scan, &first, i, 0);
+    }
+    start = find_place(scan, &first);
+    for (size_t i = 0; i < scan->n_places && !g->err.status; i++) {
+        const struct place from = scan->places[i]; /* the list grows */
+        sp_grammar_join(g, from.fork, ways_on(scan, &from, SP_GRAMMAR_NEVER, ""), SP_GRAMMAR_NEVER);
+    }
+    if (text->not_first && !g->err.status) {
+        start = sp_grammar_fork(g);
+        sp_grammar_join(g, start, ways_on(scan, &first, start, text->not_first), SP_GRAMMAR_NEVER);
+    }
+    free(scan->places);
+    free(scan);
+    return start;
+}

@@ -1,0 +1,188 @@
+/* OpenAI's harmony: an answer is messages, each with a header that says what it is.
+ *
+ *   <|channel|>analysis<|message|>THOUGHT<|end|>
+ *   <|start|>assistant<|channel|>commentary to=functions.NAME
+ * <|constrain|>json<|message|>{}<|call|>
+ *   <|start|>assistant<|channel|>final<|message|>CONTENT<|return|>
+ *
+ * The recipient may also stand in front of the channel; a message on the channel "commentary"
+ * without one is content. */
+#include "runtime/chat/chat_pending.h"
+
+const char *const sp_answer_harmony_marks[] = {"<|start|>",     "<|channel|>", "<|message|>",
+                                               "<|end|>",       "<|call|>",    "<|return|>",
+                                               "<|constrain|>", NULL};
+
+enum { MAX_HEADER = 256 };
+
+void sp_answer_harmony_release(struct sp_answer_harmony *h)
+{
+    sp_text_release(&h->name);
+}
+
+/* The word behind the last place of `mark`, up to a blank or another mark. */
+static const char *word_behind(size_t *size, const char *mark, const char *text, size_t len)
+{
+    const char *word = NULL;
+    size_t n = strlen(mark);
+
+    for (size_t i = 0; i + n <= len; i++) {
+        if (memcmp(text + i, mark, n) == 0) word = text + i + n;
+    }
+    *size = 0;
+    while (word != NULL && word + *size < text + len && !sp_is_blank(word[*size]) &&
+           word[*size] != '<')
+        ++*size;
+    return word;
+}
+
+static enum sp_status read_header(struct sp_answer_harmony *h, const struct sp_answer_stream *s,
+                                  size_t len, struct sp_err *err)
+{
+    static const char functions[] = "functions.", analysis[] = "analysis";
+    size_t n_channel, n_name, skip = strlen(functions);
+    const char *channel = word_behind(&n_channel, "<|channel|>", s->text.at, len);
+    const char *name = word_behind(&n_name, "to=", s->text.at, len);
+    enum sp_status st;
+
+    h->inside = true;
+    h->kind = SP_ANSWER_CONTENT;
+    if (channel && n_channel == strlen(analysis) && memcmp(channel, analysis, n_channel) == 0) {
+        h->kind = SP_ANSWER_THOUGHT;
+    }
+    if (name == NULL || s->reading->tools == NULL) return SP_OK;
+    if (n_name <= skip || memcmp(name, functions, skip) != 0) return SP_OK;
+    h->kind = SP_ANSWER_CALL;
+    h->name.len = 0;
+    st = sp_text_append(&h->name, name + skip, n_name - skip, err);
+    return st ? st : sp_text_append(&h->name, "", 1, err);
+}
+
+/* Can the text be a header, or become one? */
+static bool may_be_header(const struct sp_answer_stream *s)
+{
+    static const char *const begins[] = {"<|start|>",     "<|channel|>", "<|message|>",
+                                         "<|constrain|>", "assistant",   "to="};
+    size_t at = sp_blanks(s->text.at, s->text.len), len;
+
+    for (size_t i = 0; i < sizeof begins / sizeof *begins; i++) {
+        if (sp_mark_match(begins[i], s->text.at + at, s->text.len - at, &len) != SP_MARK_NO) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Where the message ends: at the first of its marks. */
+static enum sp_mark_match find_end(const struct sp_answer_stream *s, size_t *at, size_t *len,
+                                   bool *next)
+{
+    static const struct {
+        const char *mark;
+        bool next; /* it belongs to the next header */
+    } ends[] = {{"<|end|>", false},
+                {"<|call|>", false},
+                {"<|return|>", false},
+                {"<|start|>", true},
+                {"<|channel|>", true}};
+    enum sp_mark_match match = SP_MARK_NO;
+
+    *at = s->text.len;
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        size_t here = 0, n = 0;
+        enum sp_mark_match m = sp_mark_find(ends[i].mark, s->text.at, s->text.len, &here, &n);
+
+        if (m == SP_MARK_NO || here >= *at) continue;
+        match = m;
+        *at = here;
+        *len = n;
+        *next = ends[i].next;
+    }
+    return match;
+}
+
+/* Arguments that are no object are content. */
+static enum sp_status tell_call(struct sp_answer_harmony *h, struct sp_answer_stream *s, size_t n,
+                                struct sp_err *err)
+{
+    size_t from = sp_blanks(s->text.at, n), size = sp_without_blanks(s->text.at + from, n - from);
+    struct sp_answer_call call = {.name = h->name};
+    struct sp_json *object = NULL;
+    enum sp_status st;
+
+    if (sp_json_parse(&object, s->text.at + from, size, SP_JSON_STRICT, NULL) ||
+        sp_json_kind(object) != SP_JSON_OBJECT) {
+        sp_json_free(object);
+        sp_answer_stream_tell(s, SP_ANSWER_CONTENT, n);
+        return SP_OK;
+    }
+    sp_json_free(object);
+    if ((st = sp_text_append(&call.arguments, s->text.at + from, size, err))) return st;
+    sp_answer_stream_tell_call(s, &call);
+    sp_text_release(&call.arguments);
+    sp_answer_stream_drop(s, n);
+    return SP_OK;
+}
+
+/* False: more text is needed. */
+static enum sp_status read_message(bool *more, struct sp_answer_harmony *h,
+                                   struct sp_answer_stream *s, bool final, struct sp_err *err)
+{
+    enum sp_status st = SP_OK;
+    size_t n, len = 0;
+    bool next = false;
+    enum sp_mark_match match = find_end(s, &n, &len, &next);
+
+    *more = false;
+    if (match == SP_MARK_MAYBE && final) {
+        match = SP_MARK_NO;
+        n = s->text.len;
+    }
+    if (h->kind == SP_ANSWER_CALL) {
+        if (match != SP_MARK_YES && !final) return SP_OK;
+        if ((st = tell_call(h, s, n, err))) return st;
+    } else {
+        sp_answer_stream_tell(s, h->kind, n);
+    }
+    if (match != SP_MARK_YES) return SP_OK;
+    sp_answer_stream_drop(s, next ? 0 : len);
+    h->inside = false;
+    *more = true;
+    return SP_OK;
+}
+
+/* What is no header is content, whatever mark it begins with. */
+static void begin_content(struct sp_answer_harmony *h, struct sp_answer_stream *s)
+{
+    h->inside = true;
+    h->kind = SP_ANSWER_CONTENT;
+    if (s->text.at[0] == '<') sp_answer_stream_tell(s, SP_ANSWER_CONTENT, 1);
+}
+
+enum sp_status sp_answer_harmony_read(struct sp_answer_harmony *h, struct sp_answer_stream *s,
+                                      bool final, struct sp_err *err)
+{
+    static const char message[] = "<|message|>";
+    enum sp_status st = SP_OK;
+    bool more = true;
+
+    while (more && !st && s->text.len > 0) {
+        size_t at = 0, len = 0;
+        enum sp_mark_match match;
+
+        if (h->inside) {
+            st = read_message(&more, h, s, final, err);
+            continue;
+        }
+        match = sp_mark_find(message, s->text.at, s->text.len, &at, &len);
+        if (!may_be_header(s) || at > MAX_HEADER || (match != SP_MARK_YES && final)) {
+            begin_content(h, s);
+        } else if (match == SP_MARK_YES) {
+            st = read_header(h, s, at, err);
+            sp_answer_stream_drop(s, at + len);
+        } else {
+            more = false;
+        }
+    }
+    return st;
+}

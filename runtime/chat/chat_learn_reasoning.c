@@ -1,0 +1,153 @@
+/* The marks of thoughts, from what a template writes around one; else from what it asks the model
+ * to go on behind, or looks for in earlier answers. */
+#include "runtime/chat/chat_probe.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The texts around a thought. */
+struct around {
+    char *thinking, *plain, *asked; /* renderings; plain and asked may be NULL */
+};
+
+/* Where the mark begins that ends the text, blanks behind it aside: <mark> or [mark]. */
+static size_t last_mark(const char *text, size_t size)
+{
+    size_t end = sp_without_blanks(text, size), at = end;
+    char open = end == 0 ? '\0' : text[end - 1] == '>' ? '<' : text[end - 1] == ']' ? '[' : '\0';
+
+    if (open == '\0') return size;
+    while (at > 0 && text[at - 1] != open)
+        at--;
+    return at > 0 ? at - 1 : size;
+}
+
+/* The length of the mark that begins the text: <mark>, [mark], or all of it. */
+static size_t first_mark(const char *text, size_t size)
+{
+    char close = *text == '<' ? '>' : *text == '[' ? ']' : '\0';
+    const char *end = close ? memchr(text, close, size) : NULL;
+
+    return end ? (size_t)(end - text) + 1 : size;
+}
+
+/* What opens the thought: all that the answer without one lacks. Where that has an empty thought
+ * itself, or a mark of its content, the last mark. */
+static bool learn_open(struct sp_answer_syntax *out, const struct around *a, size_t thought)
+{
+    size_t same = 0, n_plain = a->plain ? strlen(a->plain) : 0, from;
+
+    if (a->plain) same = sp_probe_same(a->thinking, thought, a->plain, n_plain);
+    if (a->plain && strncmp(a->plain + same, SP_PROBE_CONTENT, strlen(SP_PROBE_CONTENT)) == 0) {
+        if (same < thought)
+            return sp_probe_mark(out->thought_open, a->thinking + same, thought - same);
+        if (a->asked == NULL || strlen(a->asked) < same) return false;
+        return memcmp(a->asked, a->thinking, same) == 0 &&
+               sp_probe_mark(out->thought_open, a->asked + same, strlen(a->asked) - same);
+    }
+    from = last_mark(a->thinking, thought);
+    return sp_probe_mark(out->thought_open, a->thinking + from, thought - from);
+}
+
+static bool learn_from(struct sp_answer_syntax *out, const struct around *a)
+{
+    const char *thought = strstr(a->thinking, SP_PROBE_THOUGHT), *behind, *content;
+    size_t blanks, len;
+
+    if (thought == NULL) return false;
+    behind = thought + strlen(SP_PROBE_THOUGHT);
+    content = strstr(behind, SP_PROBE_CONTENT);
+    if (content == NULL || !learn_open(out, a, (size_t)(thought - a->thinking))) return false;
+    blanks = sp_blanks(behind, (size_t)(content - behind));
+    len = (size_t)(content - behind) - blanks;
+    return len > 0 &&
+           sp_probe_mark(out->thought_close, behind + blanks, first_mark(behind + blanks, len)) &&
+           *out->thought_open != '\0';
+}
+
+static void forget(struct sp_answer_syntax *out)
+{
+    *out->thought_open = *out->thought_close = '\0';
+}
+
+static enum sp_status try_one(struct sp_answer_syntax *out, const struct sp_template *t,
+                              enum sp_probe_answer answer, bool think, struct sp_err *err)
+{
+    struct sp_probe probe = {.answer = answer, .think = think, .is_think_set = think};
+    struct around around = {NULL, NULL, NULL};
+    enum sp_status st;
+    size_t end;
+
+    if ((st = sp_probe_render(&around.thinking, t, &probe, false, err)) || !around.thinking) {
+        return st;
+    }
+    probe.answer = SP_PROBE_PLAIN;
+    if ((st = sp_probe_render(&around.plain, t, &probe, false, err))) goto done;
+    probe.answer = SP_PROBE_NONE;
+    if ((st = sp_probe_render(&around.asked, t, &probe, false, err))) goto done;
+    if (!learn_from(out, &around)) forget(out);
+    /* Parts that a template knows nothing of may be printed as they are. */
+    end = strlen(out->thought_open);
+    if (answer == SP_PROBE_THINKING_PARTS && end > 0 &&
+        strchr(">]", out->thought_open[end - 1]) == NULL) {
+        forget(out);
+    }
+done:
+    free(around.thinking);
+    free(around.plain);
+    free(around.asked);
+    return st;
+}
+
+/* Where the model is not to think, its turn may begin with an empty thought. */
+static enum sp_status learn_from_empty(struct sp_answer_syntax *out, const struct sp_template *t,
+                                       struct sp_err *err)
+{
+    struct sp_probe probe = {.answer = SP_PROBE_NONE, .is_think_set = true};
+    char *without = NULL, *with = NULL;
+    enum sp_status st;
+    size_t same, size, close;
+
+    if ((st = sp_probe_render(&without, t, &probe, false, err))) goto done;
+    probe.think = true;
+    if ((st = sp_probe_render(&with, t, &probe, false, err))) goto done;
+    if (without == NULL || with == NULL) goto done;
+    same = strlen(with);
+    size = sp_without_blanks(without, strlen(without));
+    if (size <= same || strncmp(with, without, same) != 0) goto done;
+    close = last_mark(without, size);
+    if (close <= same || !sp_probe_mark(out->thought_open, without + same, close - same) ||
+        !sp_probe_mark(out->thought_close, without + close, size - close) ||
+        *out->thought_open == '\0') {
+        forget(out);
+    }
+done:
+    free(without);
+    free(with);
+    return st;
+}
+
+enum sp_status sp_answer_learn_thoughts(struct sp_answer_syntax *out, const struct sp_template *t,
+                                        struct sp_err *err)
+{
+    static const struct {
+        enum sp_probe_answer answer;
+        bool think;
+    } tries[] = {
+        {SP_PROBE_THINKING, true}, {SP_PROBE_THINKING, false}, {SP_PROBE_THINKING_PARTS, false}};
+    enum sp_status st;
+    const char *text;
+    size_t size;
+
+    for (size_t i = 0; i < sizeof tries / sizeof *tries; i++) {
+        st = try_one(out, t, tries[i].answer, tries[i].think, err);
+        if (st || *out->thought_close) return st;
+    }
+    if ((st = learn_from_empty(out, t, err)) || *out->thought_close) return st;
+    text = sp_template_text(t, &size);
+    if (strstr(text, "</think>") != NULL) { /* it drops thoughts, or asks for one */
+        strcpy(out->thought_open, "<think>");
+        strcpy(out->thought_close, "</think>");
+    }
+    return SP_OK;
+}

@@ -1,0 +1,337 @@
+/* The parser of answers, a machine of four states; what it holds is what it cannot tell yet. */
+#include "runtime/chat/chat_parser.h"
+#include "runtime/chat/chat_pending.h"
+
+#include <stdio.h>
+
+enum state { CONTENT, THOUGHT, CALL, BEHIND_CALL };
+
+struct sp_answer_parser {
+    struct sp_answer_reading reading;
+    const struct sp_answer_syntax *syntax;
+    char first_open[2 * SP_MARK_SIZE]; /* of the first call, with the mark of all calls */
+    struct sp_answer_stream stream;
+    struct sp_answer_harmony harmony;
+    struct sp_answer_call call;
+    enum state state;
+    size_t n_open; /* CALL: bytes of the open mark, and of blanks before it */
+    bool bare;     /* CALL: it has none, and an answer begins */
+    bool said;     /* content stands behind the last thought or call: no thought begins there */
+    bool called;
+    bool closed; /* BEHIND_CALL: the close mark was there */
+    bool begun;  /* CALL: it was told to have, */
+    size_t told; /* and so many bytes of its arguments */
+};
+
+/* What a step came to. */
+enum step { WAIT, AGAIN };
+
+static bool reads_calls(const struct sp_answer_parser *p)
+{
+    return p->reading.tools != NULL && p->syntax->calls.form != SP_CALL_UNKNOWN;
+}
+
+/* Objects may stand without a mark where an answer begins: some templates have none, and small
+ * models forget theirs. */
+static bool reads_bare(const struct sp_answer_parser *p)
+{
+    return reads_calls(p) && p->syntax->calls.form == SP_CALL_OBJECT && !p->said && !p->called;
+}
+
+enum sp_status sp_answer_parser_open(struct sp_answer_parser **out,
+                                     const struct sp_answer_reading *reading, struct sp_err *err)
+{
+    const struct sp_call_syntax *calls = &reading->syntax->calls;
+    struct sp_answer_parser *p;
+    enum sp_status st;
+
+    if ((st = sp_new(&p, 1, sizeof *p, err))) return st;
+    p->reading = *reading;
+    p->syntax = reading->syntax;
+    p->stream.reading = &p->reading;
+    snprintf(p->first_open, sizeof p->first_open, "%s%s%s", calls->all_open,
+             *calls->all_open && *calls->open ? " " : "", calls->open);
+    if (reading->in_thought) {
+        p->state = THOUGHT;
+        p->stream.skip_blanks = true;
+    }
+    *out = p;
+    return SP_OK;
+}
+
+void sp_answer_parser_close(struct sp_answer_parser *p)
+{
+    if (p == NULL) return;
+    sp_answer_stream_release(&p->stream);
+    sp_answer_harmony_release(&p->harmony);
+    sp_answer_call_release(&p->call);
+    free(p);
+}
+
+/* ---- content and thoughts ---------------------------------------------------------------------
+ */
+
+struct found {
+    enum sp_mark_match match;
+    size_t at, len;
+    enum state state; /* that begins there, or for content and thoughts behind it */
+    bool bare;        /* a call without a mark */
+};
+
+static void look_for(struct found *found, const char *mark, enum state state,
+                     const struct sp_answer_parser *p)
+{
+    struct found f = {.state = state};
+
+    if (!*mark) return;
+    f.match = sp_mark_find(mark, p->stream.text.at, p->stream.text.len, &f.at, &f.len);
+    if (f.match == SP_MARK_NO || (found->match != SP_MARK_NO && found->at <= f.at)) return;
+    *found = f;
+}
+
+/* A thought begins an answer, or follows a call: elsewhere its marks are spoken of. The end of one
+ * that never began is an empty one. */
+static void look_for_thought(struct found *found, const struct sp_answer_parser *p)
+{
+    const char *const marks[] = {p->syntax->thought_open, p->syntax->thought_close};
+    const struct sp_text *held = &p->stream.text;
+    size_t at = sp_blanks(held->at, held->len), len;
+
+    for (size_t i = 0; i < 2 && !p->said && *p->syntax->thought_close; i++) {
+        enum sp_mark_match match = sp_mark_match(marks[i], held->at + at, held->len - at, &len);
+
+        if (match <= found->match) continue;
+        *found = (struct found){match, at, len, i == 0 ? THOUGHT : CONTENT, false};
+    }
+}
+
+static struct found find_mark(const struct sp_answer_parser *p)
+{
+    const struct sp_text *held = &p->stream.text;
+    struct found found = {.match = SP_MARK_NO};
+    size_t at = sp_blanks(held->at, held->len);
+
+    look_for_thought(&found, p);
+    if (!reads_calls(p)) return found;
+    look_for(&found, p->first_open, CALL, p);
+    if (*p->syntax->calls.all_open) look_for(&found, p->syntax->calls.open, CALL, p);
+    if (found.match != SP_MARK_NO && found.at <= at) return found;
+    if (reads_bare(p) && at < held->len && strchr("{[", held->at[at]) != NULL) {
+        found = (struct found){SP_MARK_YES, at, 0, CALL, true};
+    }
+    return found;
+}
+
+static enum step read_content(struct sp_answer_parser *p, bool final)
+{
+    struct sp_text *held = &p->stream.text;
+    bool watches = reads_calls(p) || (!p->said && *p->syntax->thought_close);
+    struct found found;
+    size_t n;
+
+    if (!sp_answer_stream_settle(&p->stream)) return WAIT;
+    found = find_mark(p);
+    if (found.match == SP_MARK_MAYBE && final) found.match = SP_MARK_NO;
+    n = found.match == SP_MARK_NO ? held->len : found.at;
+    if (found.match != SP_MARK_NO || (watches && !final)) n = sp_without_blanks(held->at, n);
+    if (n > 0) {
+        found.at -= found.match == SP_MARK_NO ? 0 : n;
+        sp_answer_stream_tell(&p->stream, SP_ANSWER_CONTENT, n);
+        p->said = true;
+    }
+    if (found.match != SP_MARK_YES) return WAIT;
+    if (found.state != CALL) {
+        sp_answer_stream_drop(&p->stream, found.at + found.len);
+        p->stream.skip_blanks = true;
+    }
+    p->n_open = found.at + found.len;
+    p->bare = found.bare;
+    p->state = found.state;
+    return AGAIN;
+}
+
+static enum step read_thought(struct sp_answer_parser *p, bool final)
+{
+    struct sp_text *held = &p->stream.text;
+    struct found found = {.match = SP_MARK_NO};
+    size_t n;
+
+    if (!sp_answer_stream_settle(&p->stream)) return WAIT;
+    look_for(&found, p->syntax->thought_close, CONTENT, p);
+    if (found.match == SP_MARK_MAYBE && final) found.match = SP_MARK_NO;
+    n = found.match == SP_MARK_NO ? held->len : found.at;
+    if (found.match != SP_MARK_NO || !final) n = sp_without_blanks(held->at, n);
+    sp_answer_stream_tell(&p->stream, SP_ANSWER_THOUGHT, n);
+    if (found.match != SP_MARK_YES) return WAIT;
+    sp_answer_stream_drop(&p->stream, found.at - n + found.len);
+    p->stream.skip_blanks = true;
+    p->state = CONTENT;
+    return AGAIN;
+}
+
+/* ---- calls ------------------------------------------------------------------------------------
+ */
+
+/* What began like a call is content: its mark, which is not looked at again. */
+static enum step give_up_call(struct sp_answer_parser *p)
+{
+    sp_answer_stream_tell(&p->stream, SP_ANSWER_CONTENT, p->n_open);
+    p->said = true;
+    p->state = CONTENT;
+    return AGAIN;
+}
+
+/* Tells what is new of a call that is sure to be one. */
+static enum sp_status tell_begun(struct sp_answer_parser *p, const struct sp_call_source *source,
+                                 struct sp_err *err)
+{
+    struct sp_answer_piece piece = {.kind = SP_ANSWER_CALL_BEGUN, .text = ""};
+    struct sp_call_begun begun;
+    enum sp_status st;
+
+    if (!p->reading.held || !sp_answer_call_begun(&begun, source)) return SP_OK;
+    if (!p->begun) {
+        p->call.name.len = 0;
+        if ((st = sp_text_append(&p->call.name, source->text + begun.name, begun.n_name, err)) ||
+            (st = sp_text_append(&p->call.name, "", 1, err))) {
+            return st;
+        }
+        piece.name = p->call.name.at;
+        p->reading.piece(p->reading.context, &piece);
+        p->begun = true;
+    }
+    piece = (struct sp_answer_piece){.kind = SP_ANSWER_ARGUMENTS,
+                                     .text = source->text + begun.arguments + p->told,
+                                     .size = begun.n_arguments - p->told};
+    if (piece.size > 0) p->reading.piece(p->reading.context, &piece);
+    p->told = begun.n_arguments;
+    return SP_OK;
+}
+
+static enum sp_status read_call(enum step *step, struct sp_answer_parser *p, bool final,
+                                struct sp_err *err)
+{
+    const struct sp_call_source source = {
+        .syntax = &p->syntax->calls,
+        .tools = p->reading.tools,
+        .text = p->stream.text.at + p->n_open,
+        .size = p->stream.text.len - p->n_open,
+        .final = final,
+        .bare = p->bare,
+    };
+    enum sp_value_read read;
+    enum sp_status st;
+    size_t used;
+
+    if ((st = tell_begun(p, &source, err)) ||
+        (st = sp_answer_call_read(&read, &p->call, &used, &source, err))) {
+        return st;
+    }
+    *step = read == SP_VALUE_MORE || p->begun ? WAIT : AGAIN;
+    if (read == SP_VALUE_NONE && !p->begun) *step = give_up_call(p);
+    if (read != SP_VALUE_READ) return SP_OK; /* what has begun is cut by the answer's end */
+    *step = AGAIN;
+    p->begun = false;
+    p->told = 0;
+    sp_answer_stream_tell_call(&p->stream, &p->call);
+    sp_answer_stream_drop(&p->stream, p->n_open + used);
+    p->called = true;
+    p->said = p->closed = false;
+    p->state = BEHIND_CALL;
+    return SP_OK;
+}
+
+/* Drops a mark that the text begins with. MAYBE: wait; an answer that ends within the mark behind
+ * its last call has no more to say. */
+static enum sp_mark_match drop_mark(struct sp_answer_parser *p, const char *mark)
+{
+    size_t len = p->stream.text.len;
+    enum sp_mark_match match = SP_MARK_NO;
+
+    if (*mark) match = sp_mark_match(mark, p->stream.text.at, len, &len);
+    if (match == SP_MARK_YES) sp_answer_stream_drop(&p->stream, len);
+    return match;
+}
+
+static bool begins_call(const struct sp_answer_parser *p)
+{
+    char c = p->stream.text.at[0];
+
+    if (p->closed || !sp_answer_call_is_list(&p->syntax->calls)) return false;
+    if (p->syntax->calls.form == SP_CALL_OBJECT) return c == '{';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+
+/* Another call, the end of a list or of all calls, or something else. */
+static enum step read_behind_call(struct sp_answer_parser *p, bool final)
+{
+    const struct sp_call_syntax *s = &p->syntax->calls;
+    const char *const closes[] = {p->closed ? "" : s->close, s->all_close};
+    struct sp_text *held = &p->stream.text;
+    enum sp_mark_match match;
+
+    p->stream.skip_blanks = true;
+    if (!sp_answer_stream_settle(&p->stream)) return WAIT;
+    for (size_t i = 0; i < sizeof closes / sizeof *closes; i++) {
+        match = drop_mark(p, closes[i]);
+        if (match == SP_MARK_MAYBE) return WAIT;
+        if (match == SP_MARK_NO) continue;
+        p->closed = true;
+        return AGAIN;
+    }
+    if (!p->closed && sp_answer_call_is_list(s) && strchr(",;]", held->at[0]) != NULL) {
+        sp_answer_stream_drop(&p->stream, 1);
+        return AGAIN;
+    }
+    p->n_open = 0;
+    p->bare = false;
+    match = *s->open ? sp_mark_match(s->open, held->at, held->len, &p->n_open) : SP_MARK_NO;
+    if (match == SP_MARK_MAYBE && !final) return WAIT;
+    p->state = match == SP_MARK_YES || begins_call(p) ? CALL : CONTENT;
+    return AGAIN;
+}
+
+/* ---- the machine ------------------------------------------------------------------------------
+ */
+
+static enum sp_status advance(struct sp_answer_parser *p, bool final, struct sp_err *err)
+{
+    enum sp_status st = SP_OK;
+    enum step step = AGAIN;
+
+    if (p->syntax->calls.form == SP_CALL_HARMONY) {
+        return sp_answer_harmony_read(&p->harmony, &p->stream, final, err);
+    }
+    while (step == AGAIN && !st) {
+        switch (p->state) {
+        case CONTENT:
+            step = read_content(p, final);
+            break;
+        case THOUGHT:
+            step = read_thought(p, final);
+            break;
+        case CALL:
+            st = read_call(&step, p, final, err);
+            break;
+        case BEHIND_CALL:
+            step = read_behind_call(p, final);
+            break;
+        }
+    }
+    return st;
+}
+
+enum sp_status sp_answer_parser_feed(struct sp_answer_parser *p, const char *text, size_t size,
+                                     bool special, struct sp_err *err)
+{
+    enum sp_status st;
+
+    if (size == 0) return SP_OK;
+    if ((st = sp_answer_stream_add(&p->stream, text, size, special, err))) return st;
+    return advance(p, false, err);
+}
+
+enum sp_status sp_answer_parser_finish(struct sp_answer_parser *p, struct sp_err *err)
+{
+    return advance(p, true, err);
+}

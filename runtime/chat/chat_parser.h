@@ -1,0 +1,59 @@
+/* An answer, read as it comes: content, thoughts, calls of tools.
+ *
+ * Text goes in by pieces, cut anywhere; what may still become a mark waits. Out come the same
+ * texts in the same order, without the marks and the blanks next to them. A call comes out when it
+ * is complete; what begins like one and is none comes out as content, mark and all, so that
+ * nothing is lost. How the text was cut does not change what comes out, but for where content and
+ * thoughts are cut. */
+#ifndef SP_RUNTIME_CHAT_CHAT_PARSER_H
+#define SP_RUNTIME_CHAT_CHAT_PARSER_H
+
+#include "runtime/chat/chat_format.h"
+
+enum sp_answer_kind {
+    SP_ANSWER_CONTENT,
+    SP_ANSWER_THOUGHT,
+    SP_ANSWER_CALL,
+    /* Where calls are told as they come, before a call: it has begun, and parts of its arguments,
+     * as the model writes them. Not of all calls; one that the answer's end cuts has no more. */
+    SP_ANSWER_CALL_BEGUN,
+    SP_ANSWER_ARGUMENTS,
+};
+
+/* Borrowed during the call. */
+struct sp_answer_piece {
+    enum sp_answer_kind kind;
+    const char *text; /* [size], never empty but where a call has begun; of a call: its arguments, a
+                       * JSON object */
+    size_t size;
+    const char *name; /* of a call, whole or begun */
+};
+typedef void sp_answer_fn(void *context, const struct sp_answer_piece *piece);
+
+struct sp_answer_reading {
+    const struct sp_answer_syntax *syntax; /* borrowed while the parser lives */
+    const struct sp_json *tools; /* as an API has them, for the types of arguments; borrowed. NULL:
+                                  * calls are not looked for */
+    bool in_thought;             /* the prompt has opened one */
+    bool held; /* what begins like a call is one (answer_grammar.h): it is told as it comes */
+    sp_answer_fn *piece;
+    void *context;
+};
+
+struct sp_answer_parser; /* opaque */
+
+SP_MUST_CHECK enum sp_status sp_answer_parser_open(struct sp_answer_parser **out,
+                                                   const struct sp_answer_reading *reading,
+                                                   struct sp_err *err);
+void sp_answer_parser_close(struct sp_answer_parser *parser); /* NULL is fine */
+
+/* special: what a special token stands for, which counts in marks alone: no content, thought or
+ * call shows it. Failures are of memory. */
+SP_MUST_CHECK enum sp_status sp_answer_parser_feed(struct sp_answer_parser *parser,
+                                                   const char *text, size_t size, bool special,
+                                                   struct sp_err *err);
+/* The answer ends here. A call that lacks only its closing mark is complete. */
+SP_MUST_CHECK enum sp_status sp_answer_parser_finish(struct sp_answer_parser *parser,
+                                                     struct sp_err *err);
+
+#endif

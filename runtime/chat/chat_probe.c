@@ -1,0 +1,175 @@
+#include "runtime/chat/chat_probe.h"
+#include "format/base/mem.h"
+#include "format/base/strbuf.h"
+
+#include <stdio.h>
+
+#define QUESTION "Quesqz"
+
+const char *const sp_probe_keys[] = {"kqa", "kqb", "kqc"};
+const char *const sp_probe_values[] = {"vqx", "vqy", "73519"};
+
+static const char arguments[] = "{\"kqa\": \"vqx\", \"kqb\": \"vqy\", \"kqc\": 73519}";
+static const char text_arguments[] =
+    "\"{\\\"kqa\\\": \\\"vqx\\\", \\\"kqb\\\": \\\"vqy\\\", \\\"kqc\\\": 73519}\"";
+
+#define TEXT_PROPERTY(name) "\"" name "\": {\"type\": \"string\", \"description\": \"d\"}"
+#define FUNCTION(name)                                                                             \
+    "{\"type\": \"function\", \"function\": {\"name\": \"" name "\", \"description\": \"d\","      \
+    " \"parameters\": {\"type\": \"object\", \"required\": [\"kqa\"], \"properties\": "            \
+    "{" TEXT_PROPERTY("kqa") ", " TEXT_PROPERTY(                                                   \
+        "kqb") ", "                                                                                \
+               "\"kqc\": {\"type\": \"integer\", \"description\": \"d\"}}}}}"
+static const char functions[] = "[" FUNCTION(SP_PROBE_NAME) ", " FUNCTION(SP_PROBE_SECOND_NAME) "]";
+
+enum sp_status sp_probe_tools(struct sp_json **out, struct sp_err *err)
+{
+    return sp_json_parse(out, functions, strlen(functions), SP_JSON_STRICT, err);
+}
+
+static void write_call(FILE *out, const struct sp_probe *probe, unsigned i)
+{
+    static const char *const names[] = {SP_PROBE_NAME, SP_PROBE_SECOND_NAME};
+    static const char *const ids[] = SP_PROBE_IDS;
+
+    fprintf(out,
+            "%s{\"id\": \"%s\", \"type\": \"function\", \"function\": {\"name\": \"%s\", "
+            "\"arguments\": %s}}",
+            i ? ", " : "", ids[i], names[i], probe->text_arguments ? text_arguments : arguments);
+}
+
+static void write_answer(FILE *out, const struct sp_probe *probe)
+{
+    fputs(", {\"role\": \"assistant\", \"content\": ", out);
+    switch (probe->answer) {
+    case SP_PROBE_NONE:
+        break;
+    case SP_PROBE_PLAIN:
+        fputs("\"" SP_PROBE_CONTENT "\"}", out);
+        break;
+    case SP_PROBE_THINKING:
+        fputs("\"" SP_PROBE_CONTENT "\", \"reasoning_content\": \"" SP_PROBE_THOUGHT "\", "
+              "\"thinking\": \"" SP_PROBE_THOUGHT "\"}",
+              out);
+        break;
+    case SP_PROBE_THINKING_PARTS:
+        fputs("[{\"type\": \"thinking\", \"thinking\": \"" SP_PROBE_THOUGHT "\"}, "
+              "{\"type\": \"text\", \"text\": \"" SP_PROBE_CONTENT "\"}]}",
+              out);
+        break;
+    case SP_PROBE_CALLS:
+        fprintf(out, "%s, \"tool_calls\": [", probe->null_content ? "null" : "\"\"");
+        for (unsigned i = 0; i < probe->n_calls; i++)
+            write_call(out, probe, i);
+        fputs("]}", out);
+        break;
+    }
+}
+
+static enum sp_status read_messages(struct sp_json **out, const struct sp_probe *probe,
+                                    struct sp_err *err)
+{
+    char *text = NULL;
+    size_t size;
+    enum sp_status st;
+    FILE *file = open_memstream(&text, &size);
+
+    if (file == NULL) return sp_fail(err, SP_E_NOMEM, "no memory for messages");
+    fputs("[{\"role\": \"user\", \"content\": \"" QUESTION "\"}", file);
+    if (probe->answer != SP_PROBE_NONE) write_answer(file, probe);
+    fputc(']', file);
+    if (fclose(file) != 0) {
+        st = sp_fail(err, SP_E_NOMEM, "no memory for messages");
+    } else {
+        st = sp_json_parse(out, text, size, SP_JSON_STRICT, err);
+    }
+    free(text);
+    return st;
+}
+
+/* Cuts the text down to what follows the last question. */
+static bool cut_question(char *text)
+{
+    char *at = text, *last = NULL;
+
+    while ((at = strstr(at, QUESTION)) != NULL)
+        last = at += strlen(QUESTION);
+    if (last == NULL) return false;
+    memmove(text, last, strlen(last) + 1);
+    return true;
+}
+
+enum sp_status sp_probe_render(char **text, const struct sp_template *t,
+                               const struct sp_probe *probe, bool whole, struct sp_err *err)
+{
+    struct sp_json *messages = NULL, *tools = NULL;
+    struct sp_template_input in = {
+        .generation_prompt = probe->answer == SP_PROBE_NONE,
+        .think = probe->think,
+        .is_think_set = probe->is_think_set,
+        .now = {2025, 1, 1, 0, 0, 0},
+    };
+    struct sp_err ours = {0};
+    enum sp_status st;
+    size_t len;
+
+    *text = NULL;
+    if ((st = read_messages(&messages, probe, err))) return st;
+    if (probe->tools && (st = sp_probe_tools(&tools, err))) goto done;
+    in.messages = messages;
+    in.tools = tools;
+    if (sp_template_render(text, &len, t, &in, &ours)) {
+        *text = NULL;
+        if (ours.status == SP_E_BUG) st = sp_fail(err, SP_E_BUG, "%s", ours.text);
+    } else if (strlen(*text) != len || (!whole && !cut_question(*text))) {
+        free(*text);
+        *text = NULL;
+    }
+done:
+    sp_json_free(messages);
+    sp_json_free(tools);
+    return st;
+}
+
+size_t sp_probe_same(const char *a, size_t n_a, const char *b, size_t n_b)
+{
+    size_t n = 0, at;
+
+    while (n < n_a && n < n_b && a[n] == b[n])
+        n++;
+    if (n == n_a || n == n_b) return n;
+    for (at = n; at > 0 && a[at - 1] != '>' && a[at - 1] != ']'; at--) {
+        if (a[at - 1] == '<' || a[at - 1] == '[') return at - 1;
+    }
+    return n;
+}
+
+static size_t id_at(const char *text, size_t size)
+{
+    static const char *const ids[] = SP_PROBE_IDS;
+    size_t n = 0;
+
+    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
+        size_t len = strlen(ids[i]);
+        if (len <= size && memcmp(text, ids[i], len) == 0) return len;
+    }
+    while (n < size && text[n] >= '0' && text[n] <= '9')
+        n++;
+    return n;
+}
+
+bool sp_probe_mark(char mark[SP_MARK_SIZE], const char *text, size_t size)
+{
+    size_t at = sp_blanks(text, size), n = 0;
+
+    size = sp_without_blanks(text, size);
+    while (at < size) {
+        size_t id = id_at(text + at, size - at);
+
+        if (n + 1 == SP_MARK_SIZE) return false;
+        mark[n++] = id ? SP_MARK_ANY : text[at];
+        at += id ? id : 1;
+    }
+    mark[n] = '\0';
+    return true;
+}

@@ -1,0 +1,89 @@
+/* The name and the arguments of a call that is still being written. What is held to be a call need
+ * not be checked, only found. */
+#include "runtime/chat/tool_call.h"
+
+#include <string.h>
+
+struct reading {
+    const char *text;
+    size_t size, at;
+};
+
+static void skip_blanks(struct reading *r)
+{
+    r->at += sp_blanks(r->text + r->at, r->size - r->at);
+}
+
+/* A byte behind blanks. */
+static bool skip(struct reading *r, char c)
+{
+    skip_blanks(r);
+    if (r->at == r->size || r->text[r->at] != c) return false;
+    r->at++;
+    return true;
+}
+
+/* A string without escapes, to its end: names have none. */
+static bool skip_string(struct reading *r, size_t *at, size_t *len)
+{
+    const char *end;
+
+    if (!skip(r, '"')) return false;
+    *at = r->at;
+    end = memchr(r->text + r->at, '"', r->size - r->at);
+    if (end == NULL) return false;
+    *len = (size_t)(end - r->text) - r->at;
+    r->at += *len + 1;
+    return memchr(r->text + *at, '\\', *len) == NULL;
+}
+
+/* {"name": "f", "arguments": or {"f": */
+static bool find_in_object(struct reading *r, struct sp_call_begun *out,
+                           const struct sp_call_syntax *s)
+{
+    size_t at, len;
+
+    (void)skip(r, '[');
+    if (!skip(r, '{')) return false;
+    if (!*s->name_key) return skip_string(r, &out->name, &out->n_name) && skip(r, ':');
+    return skip_string(r, &at, &len) && skip(r, ':') && skip_string(r, &out->name, &out->n_name) &&
+           skip(r, ',') && skip_string(r, &at, &len) && skip(r, ':');
+}
+
+static bool find_behind_name(struct reading *r, struct sp_call_begun *out,
+                             const struct sp_call_syntax *s)
+{
+    const char *brace = memchr(r->text, '{', r->size);
+    size_t at = 0, len = 0;
+
+    if (brace == NULL) return false;
+    if (*s->before_arguments &&
+        sp_mark_find(s->before_arguments, r->text, r->size, &at, &len) != SP_MARK_YES) {
+        return false;
+    }
+    out->name = sp_blanks(r->text, r->size);
+    if (!*s->before_arguments) at = (size_t)(brace - r->text);
+    out->n_name = sp_without_blanks(r->text + out->name, at - out->name);
+    r->at = at + len;
+    return true;
+}
+
+bool sp_answer_call_begun(struct sp_call_begun *out, const struct sp_call_source *source)
+{
+    const struct sp_call_syntax *s = source->syntax;
+    struct reading r = {source->text, source->size, 0};
+    bool named = false;
+    size_t end;
+
+    if (s->form == SP_CALL_OBJECT) named = find_in_object(&r, out, s);
+    if (s->form == SP_CALL_NAMED) named = find_behind_name(&r, out, s);
+    if (!named) return false;
+    skip_blanks(&r);
+    if (r.at == r.size || r.text[r.at] != '{') return false;
+    out->arguments = r.at;
+    out->n_arguments = r.size - r.at;
+    if (sp_answer_json_end(&end, r.text + r.at, r.size - r.at) == SP_VALUE_READ) {
+        out->n_arguments = end;
+    }
+    return true;
+}

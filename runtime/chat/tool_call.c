@@ -1,0 +1,393 @@
+#include "runtime/chat/tool_call.h"
+
+enum { MAX_NAME = 256 };
+
+void sp_answer_call_release(struct sp_answer_call *call)
+{
+    sp_text_release(&call->name);
+    sp_text_release(&call->arguments);
+}
+
+bool sp_answer_call_is_list(const struct sp_call_syntax *s)
+{
+    return s->form == SP_CALL_OBJECT || s->form == SP_CALL_PYTHON;
+}
+
+static enum sp_status set_name(struct sp_answer_call *call, const char *name, size_t size,
+                               struct sp_err *err)
+{
+    enum sp_status st = sp_text_append(&call->name, name, size, err);
+
+    return st ? st : sp_text_append(&call->name, "", 1, err);
+}
+
+bool sp_answer_call_may_be_named(const char *name, size_t size)
+{
+    if (size == 0 || size > MAX_NAME) return false;
+    for (size_t i = 0; i < size; i++) {
+        if ((unsigned char)name[i] <= ' ' || strchr("<>{}()\"'", name[i]) != NULL) return false;
+    }
+    return true;
+}
+
+/* ---- {"name": ..., "arguments": {...}} --------------------------------------------------------
+ */
+
+static enum sp_status parse_object(struct sp_json **out, const char *text, size_t size,
+                                   struct sp_err *err)
+{
+    struct sp_err ours = {0};
+    enum sp_status st = sp_json_parse(out, text, size, SP_JSON_STRICT, &ours);
+
+    if (st == SP_E_NOMEM) return sp_fail(err, st, "%s", ours.text);
+    if (st) *out = NULL;
+    return SP_OK;
+}
+
+static const struct sp_json *member(const struct sp_json *object, const char *learned,
+                                    const char *const *others)
+{
+    const struct sp_json *value = *learned ? sp_json_get(object, learned) : NULL;
+
+    for (; value == NULL && *others != NULL; others++)
+        value = sp_json_get(object, *others);
+    return value;
+}
+
+/* Arguments are an object, or one in a string; none are an empty one. */
+static enum sp_status append_arguments(enum sp_value_read *read, struct sp_text *out,
+                                       const struct sp_json *value, struct sp_err *err)
+{
+    struct sp_json *inner = NULL;
+    enum sp_status st = SP_OK;
+    size_t size;
+    const char *text = sp_json_to_string(value, &size);
+    char *printed = NULL;
+
+    *read = SP_VALUE_NONE;
+    if (text != NULL && (st = parse_object(&inner, text, size, err))) return st;
+    if (inner != NULL) value = inner;
+    if (value == NULL || sp_json_kind(value) == SP_JSON_OBJECT) {
+        *read = SP_VALUE_READ;
+        st = value ? sp_json_print(&printed, value, err) : sp_copy_text(&printed, "{}", 2, err);
+    }
+    if (!st && printed != NULL) st = sp_text_append(out, printed, strlen(printed), err);
+    free(printed);
+    sp_json_free(inner);
+    return st;
+}
+
+static enum sp_status take_object(enum sp_value_read *read, struct sp_answer_call *call,
+                                  const struct sp_call_source *in, const struct sp_json *object,
+                                  struct sp_err *err)
+{
+    const struct sp_call_syntax *s = in->syntax;
+    static const char *const names[] = {"name", NULL}, *const arguments[] = {"arguments",
+                                                                             "parameters", NULL};
+    struct sp_json_iter only = {0};
+    const struct sp_json *name, *value;
+    enum sp_status st;
+    const char *text;
+    size_t size;
+
+    *read = SP_VALUE_NONE;
+    if (s->form == SP_CALL_OBJECT && !*s->name_key) {
+        if (sp_json_len(object) != 1 || !sp_json_next(object, &only)) return SP_OK;
+        if (!sp_answer_call_may_be_named(only.key, strlen(only.key))) return SP_OK;
+        if ((st = set_name(call, only.key, strlen(only.key), err))) return st;
+        return append_arguments(read, &call->arguments, only.value, err);
+    }
+    if (sp_json_kind(sp_json_get(object, "function")) == SP_JSON_OBJECT) {
+        object = sp_json_get(object, "function");
+    }
+    name = member(object, s->name_key, names);
+    value = member(object, s->arguments_key, arguments);
+    text = sp_json_to_string(name, &size);
+    if (text == NULL || !sp_answer_call_may_be_named(text, size) || (in->bare && value == NULL))
+        return SP_OK;
+    if ((st = set_name(call, text, size, err))) return st;
+    return append_arguments(read, &call->arguments, value, err);
+}
+
+static enum sp_status read_object(enum sp_value_read *read, struct sp_answer_call *call,
+                                  size_t *used, const struct sp_call_source *in, struct sp_err *err)
+{
+    struct sp_json *object = NULL;
+    size_t at = sp_blanks(in->text, in->size), end;
+    enum sp_status st;
+
+    if (at < in->size && in->text[at] == '[') {
+        at++;
+        at += sp_blanks(in->text + at, in->size - at);
+    }
+    *read = at == in->size ? SP_VALUE_MORE : SP_VALUE_NONE;
+    if (at == in->size || in->text[at] != '{') return SP_OK;
+    *read = sp_answer_json_end(&end, in->text + at, in->size - at);
+    if (*read != SP_VALUE_READ) return SP_OK;
+    *used = at + end;
+    if ((st = parse_object(&object, in->text + at, end, err))) return st;
+    st = take_object(read, call, in, object, err);
+    sp_json_free(object);
+    return st;
+}
+
+/* ---- a name and its arguments -----------------------------------------------------------------
+ */
+
+/* The name up to `behind`, where that is a mark, else up to a bracket. *at: behind both. */
+static enum sp_value_read find_name(size_t *name, size_t *n_name, size_t *at, const char *behind,
+                                    const char *text, size_t size)
+{
+    size_t from = sp_blanks(text, size), i = from, len = 0;
+    enum sp_mark_match match = SP_MARK_NO;
+
+    if (*behind) {
+        match = sp_mark_find(behind, text, size, &i, &len);
+        if (match == SP_MARK_NO) i = size;
+    } else {
+        while (i < size && strchr("{[(<", text[i]) == NULL && text[i] != '\n')
+            i++;
+        if (i < size) match = SP_MARK_YES;
+    }
+    *name = from;
+    *n_name = sp_without_blanks(text + from, i - from);
+    *at = i + len;
+    if (match == SP_MARK_YES) {
+        return sp_answer_call_may_be_named(text + from, *n_name) ? SP_VALUE_READ : SP_VALUE_NONE;
+    }
+    return *n_name == 0 || sp_answer_call_may_be_named(text + from, *n_name) ? SP_VALUE_MORE
+                                                                             : SP_VALUE_NONE;
+}
+
+static enum sp_status read_named(enum sp_value_read *read, struct sp_answer_call *call,
+                                 size_t *used, const struct sp_call_source *in, struct sp_err *err)
+{
+    const struct sp_value_notation bare = {in->syntax->quote, false};
+    struct sp_json *object = NULL;
+    size_t name, n_name, at, end;
+    enum sp_status st;
+
+    *read = find_name(&name, &n_name, &at, in->syntax->before_arguments, in->text, in->size);
+    if (*read != SP_VALUE_READ) return SP_OK;
+    at += sp_blanks(in->text + at, in->size - at);
+    *read = at == in->size ? SP_VALUE_MORE : SP_VALUE_NONE;
+    if (at == in->size || in->text[at] != '{') return SP_OK;
+    if ((st = set_name(call, in->text + name, n_name, err))) return st;
+    if (in->syntax->form == SP_CALL_BARE) {
+        st = sp_answer_value_read(read, &call->arguments, &end, in->text + at, in->size - at, &bare,
+                                  err);
+        *used = at + end;
+        return st;
+    }
+    *read = sp_answer_json_end(&end, in->text + at, in->size - at);
+    if (*read != SP_VALUE_READ) return SP_OK;
+    *used = at + end;
+    if ((st = parse_object(&object, in->text + at, end, err))) return st;
+    if (object == NULL) *read = SP_VALUE_NONE;
+    sp_json_free(object);
+    return sp_text_append(&call->arguments, in->text + at, end, err);
+}
+
+static enum sp_status read_python(enum sp_value_read *read, struct sp_answer_call *call,
+                                  size_t *used, const struct sp_call_source *in, struct sp_err *err)
+{
+    static const struct sp_value_notation python = {"", true};
+    size_t skip = sp_blanks(in->text, in->size), name, n_name, at, end;
+    enum sp_status st;
+
+    if (skip < in->size && in->text[skip] == '[') skip++;
+    skip += sp_blanks(in->text + skip, in->size - skip);
+    /* As some write it by the same marks. */
+    if (skip < in->size && in->text[skip] == '{') return read_object(read, call, used, in, err);
+    *read = find_name(&name, &n_name, &at, "", in->text + skip, in->size - skip);
+    if (*read != SP_VALUE_READ) return SP_OK;
+    at += skip;
+    *read = SP_VALUE_NONE;
+    if (in->text[at] != '(') return SP_OK;
+    if ((st = set_name(call, in->text + skip + name, n_name, err))) return st;
+    st = sp_answer_value_read(read, &call->arguments, &end, in->text + at, in->size - at, &python,
+                              err);
+    *used = at + end;
+    return st;
+}
+
+/* ---- arguments between marks ------------------------------------------------------------------
+ */
+
+/* Takes off the blanks that the template writes around a value, a line's end mostly. */
+static void strip_value(const char **text, size_t *size, const struct sp_call_syntax *s)
+{
+    size_t lead = strlen(s->value_lead), tail = strlen(s->value_tail);
+
+    if (*size >= lead && memcmp(*text, s->value_lead, lead) == 0) {
+        *text += lead;
+        *size -= lead;
+    }
+    if (*size >= tail && memcmp(*text + *size - tail, s->value_tail, tail) == 0) *size -= tail;
+}
+
+/* Where a value ends that begins at `at`: at the next mark, but for one inside of JSON. *len: of
+ * the mark there. */
+static enum sp_value_read find_value_end(size_t *end, size_t *len, size_t at,
+                                         const struct sp_call_source *in, bool is_text)
+{
+    const char *mark = in->syntax->behind_value, *text = in->text;
+    size_t from = at + sp_blanks(text + at, in->size - at), n = 0;
+    enum sp_value_read json = SP_VALUE_NONE;
+    enum sp_mark_match match = SP_MARK_NO;
+
+    if (!is_text) json = sp_answer_json_end(&n, text + from, in->size - from);
+    if (json == SP_VALUE_MORE && !in->final) return SP_VALUE_MORE;
+    if (json == SP_VALUE_READ) {
+        *end = from + n;
+        *end += sp_blanks(text + *end, in->size - *end);
+        match = sp_mark_match(mark, text + *end, in->size - *end, len);
+        if (match == SP_MARK_YES) return SP_VALUE_READ;
+        if (match == SP_MARK_MAYBE && !in->final) return SP_VALUE_MORE;
+    }
+    *end = at;
+    match = sp_mark_find(mark, text, in->size, end, len);
+    return match == SP_MARK_YES ? SP_VALUE_READ : SP_VALUE_MORE;
+}
+
+/* Appends the value between the blanks that the template writes around it. */
+static enum sp_status append_value(struct sp_answer_call *call, const struct sp_call_source *in,
+                                   const char *key, const char *value, size_t size, bool is_text,
+                                   struct sp_err *err)
+{
+    enum sp_status st;
+
+    strip_value(&value, &size, in->syntax);
+    if (call->arguments.len > 1 && (st = sp_text_append(&call->arguments, ", ", 2, err))) return st;
+    if ((st = sp_answer_string(&call->arguments, key, strlen(key), err)) ||
+        (st = sp_text_append(&call->arguments, ": ", 2, err))) {
+        return st;
+    }
+    if (is_text) return sp_answer_string(&call->arguments, value, size, err);
+    return sp_answer_typed(&call->arguments, in->tools, call->name.at, key, value, size, err);
+}
+
+/* The argument whose key begins at *at; *at moves behind it. */
+static enum sp_status read_argument(enum sp_value_read *read, struct sp_answer_call *call,
+                                    size_t *at, const struct sp_call_source *in, struct sp_err *err)
+{
+    const struct sp_call_syntax *s = in->syntax;
+    const char *text = in->text;
+    size_t key = *at + sp_blanks(in->text + *at, in->size - *at), n_key, i = key, len,
+           text_at = key, text_len, value;
+    enum sp_mark_match match = sp_mark_find(s->before_value, text, in->size, &i, &len),
+                       text_match =
+                           sp_mark_find(s->before_text, text, in->size, &text_at, &text_len);
+    bool typed = strcmp(s->before_value, s->before_text) != 0, is_text = false;
+    enum sp_status st;
+    char *name;
+
+    if (text_match != SP_MARK_NO && (match == SP_MARK_NO || text_at < i)) {
+        is_text = typed;
+        match = text_match;
+        i = text_at;
+        len = text_len;
+    }
+    n_key = sp_without_blanks(text + key, i - key);
+    *read = SP_VALUE_NONE;
+    if (n_key > MAX_NAME || memchr(text + key, '\n', n_key) != NULL) return SP_OK;
+    *read = match == SP_MARK_YES ? SP_VALUE_READ : SP_VALUE_MORE;
+    if (*read != SP_VALUE_READ) return SP_OK;
+    value = i + len;
+    if ((st = sp_copy_text(&name, text + key, n_key, err))) return st;
+    is_text = is_text || sp_answer_is_text(sp_answer_tool(in->tools, call->name.at), name);
+    *read = find_value_end(at, &len, value, in, is_text);
+    if (*read == SP_VALUE_READ) {
+        st = append_value(call, in, name, text + value, *at - value, is_text, err);
+        *at += len;
+    }
+    free(name);
+    return st;
+}
+
+/* All arguments, up to the close mark, which must be there unless the answer ends. */
+static enum sp_status read_arguments(enum sp_value_read *read, struct sp_answer_call *call,
+                                     size_t *at, const struct sp_call_source *in,
+                                     struct sp_err *err)
+{
+    const struct sp_call_syntax *s = in->syntax;
+    enum sp_mark_match match, closes = SP_MARK_NO;
+    enum sp_status st;
+    size_t len;
+
+    for (;;) {
+        *at += sp_blanks(in->text + *at, in->size - *at);
+        match = sp_mark_match(s->before_key, in->text + *at, in->size - *at, &len);
+        if (match != SP_MARK_YES) break;
+        *at += len;
+        if ((st = read_argument(read, call, at, in, err)) || *read != SP_VALUE_READ) return st;
+    }
+    if (*s->close) closes = sp_mark_match(s->close, in->text + *at, in->size - *at, &len);
+    *read = SP_VALUE_READ;
+    if (closes == SP_MARK_YES || (in->final && (closes == SP_MARK_MAYBE || *at == in->size))) {
+        return SP_OK;
+    }
+    if (match == SP_MARK_MAYBE || closes == SP_MARK_MAYBE) {
+        *read = SP_VALUE_MORE;
+    } else if (*s->close) {
+        *read = SP_VALUE_NONE;
+    }
+    return SP_OK;
+}
+
+static enum sp_status read_tagged(enum sp_value_read *read, struct sp_answer_call *call,
+                                  size_t *used, const struct sp_call_source *in, struct sp_err *err)
+{
+    struct sp_json *object = NULL;
+    size_t name, n_name, at;
+    enum sp_status st;
+
+    *read = find_name(&name, &n_name, &at, in->syntax->behind_name, in->text, in->size);
+    if (*read != SP_VALUE_READ) return SP_OK;
+    if ((st = set_name(call, in->text + name, n_name, err)) ||
+        (st = sp_text_append(&call->arguments, "{", 1, err)) ||
+        (st = read_arguments(read, call, &at, in, err)) || *read != SP_VALUE_READ ||
+        (st = sp_text_append(&call->arguments, "}", 1, err))) {
+        return st;
+    }
+    *used = at;
+    /* A key that comes twice is no object's. */
+    if ((st = parse_object(&object, call->arguments.at, call->arguments.len, err))) return st;
+    if (object == NULL) *read = SP_VALUE_NONE;
+    sp_json_free(object);
+    return SP_OK;
+}
+
+enum sp_status sp_answer_call_read(enum sp_value_read *read, struct sp_answer_call *call,
+                                   size_t *used, const struct sp_call_source *in,
+                                   struct sp_err *err)
+{
+    enum sp_status st = SP_OK;
+
+    call->name.len = call->arguments.len = 0;
+    *read = SP_VALUE_NONE;
+    switch (in->syntax->form) {
+    case SP_CALL_OBJECT:
+        st = read_object(read, call, used, in, err);
+        break;
+    case SP_CALL_NAMED:
+    case SP_CALL_BARE:
+        st = read_named(read, call, used, in, err);
+        break;
+    case SP_CALL_TAGGED:
+        st = read_tagged(read, call, used, in, err);
+        break;
+    case SP_CALL_PYTHON:
+        st = read_python(read, call, used, in, err);
+        break;
+    case SP_CALL_UNKNOWN:
+    case SP_CALL_HARMONY:
+        break;
+    }
+    if (st) return st;
+    if (*read == SP_VALUE_MORE && in->final) *read = SP_VALUE_NONE;
+    if (*read == SP_VALUE_READ && in->bare && sp_answer_tool(in->tools, call->name.at) == NULL) {
+        *read = SP_VALUE_NONE;
+    }
+    return SP_OK;
+}

@@ -1,0 +1,46 @@
+/* One call of a tool out of an answer's text. */
+#ifndef SP_RUNTIME_CHAT_TOOL_CALL_H
+#define SP_RUNTIME_CHAT_TOOL_CALL_H
+
+#include "runtime/chat/chat_format.h"
+#include "runtime/chat/tool_value.h"
+
+/* Valid when zeroed; both are owned. */
+struct sp_answer_call {
+    struct sp_text name;      /* and a NUL */
+    struct sp_text arguments; /* a JSON object */
+};
+void sp_answer_call_release(struct sp_answer_call *call);
+
+/* What a call is read from: the text behind its open mark. */
+struct sp_call_source {
+    const struct sp_call_syntax *syntax;
+    const struct sp_json *tools;
+    const char *text;
+    size_t size;
+    bool final; /* nothing follows */
+    bool bare;  /* nothing marks it: it must be of one of the tools, and have arguments */
+};
+
+/* *call is replaced; *used: bytes up to its close mark, not included. MORE: as the text stands, it
+ * may become one. */
+SP_MUST_CHECK enum sp_status sp_answer_call_read(enum sp_value_read *read,
+                                                 struct sp_answer_call *call, size_t *used,
+                                                 const struct sp_call_source *source,
+                                                 struct sp_err *err);
+
+/* A call that is held to be one, as far as it is there: places in the source's text. Calls that are
+ * JSON, the name first. */
+struct sp_call_begun {
+    size_t name, n_name;
+    size_t arguments, n_arguments; /* of which something is there; n_arguments: all that is sure */
+};
+bool sp_answer_call_begun(struct sp_call_begun *out, const struct sp_call_source *source);
+
+/* Can it be the name of a function? */
+bool sp_answer_call_may_be_named(const char *name, size_t size);
+
+/* May several calls stand between one pair of marks? */
+bool sp_answer_call_is_list(const struct sp_call_syntax *syntax);
+
+#endif

@@ -1,0 +1,401 @@
+#include "runtime/grammar/constraint.h"
+
+#include "format/base/mem.h"
+#include "runtime/chat/chat_tag.h"
+#include "runtime/grammar/whitespace_guess.h"
+#include "runtime/grammar/token_masks.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_WORK = 1 << 23, FORCED_SHARE = 8 }; /* of one walk; and less to look ahead */
+
+struct sp_constraint {
+    struct sp_constraint_options options;
+    struct sp_acceptor *acceptor;
+    struct sp_token_masks *masks;
+    uint32_t *ends; /* [n_ends] */
+    /* The answer so far, as it was last asked about: states[i] is behind the first i tokens. */
+    uint32_t *ids, *states;
+    size_t n_ids, cap_ids, cap_states;
+    float *row; /* [n_vocab] logits without what is left out */
+};
+
+enum sp_status sp_constraint_open(struct sp_constraint **out,
+                                  const struct sp_constraint_options *options, struct sp_err *err)
+{
+    struct sp_token_masks_options masks;
+    struct sp_constraint *c = NULL;
+    enum sp_status st;
+
+    if ((st = sp_new(&c, 1, sizeof *c, err))) goto done;
+    c->options = *options;
+    if ((st = sp_acceptor_open(&c->acceptor, options->grammar, err)) ||
+        (st = sp_new(&c->ends, options->n_ends, sizeof *c->ends, err)) ||
+        (st = sp_new_aligned(&c->row, options->n_vocab + 16, sizeof *c->row, err)) ||
+        (st = sp_grow(&c->states, &c->cap_states, 1, sizeof *c->states, err))) {
+        goto done;
+    }
+    if (c->options.work == 0) c->options.work = MOST_WORK;
+    if (options->memory) sp_acceptor_bound(c->acceptor, options->memory);
+    if (options->n_ends) memcpy(c->ends, options->ends, options->n_ends * sizeof *c->ends);
+    masks = (struct sp_token_masks_options){
+        .acceptor = c->acceptor,
+        .grammar = options->grammar,
+        .trie = options->trie,
+        .n_vocab = options->n_vocab,
+        .ends = c->ends,
+        .n_ends = options->n_ends,
+        .work = c->options.work,
+    };
+    if ((st = sp_token_masks_open(&c->masks, &masks, err))) goto done;
+    c->states[0] = SP_BEGINNING;
+    *out = c;
+    c = NULL;
+done:
+    sp_constraint_close(c);
+    return st;
+}
+
+void sp_constraint_close(struct sp_constraint *c)
+{
+    if (c == NULL) return;
+    sp_token_masks_close(c->masks);
+    sp_acceptor_close(c->acceptor);
+    free(c->ends);
+    free(c->ids);
+    free(c->states);
+    free(c->row);
+    free(c);
+}
+
+/* ---- where the answer stands ------------------------------------------------------------------
+ */
+
+/* A first token that begins with a blank may lose it. */
+static bool drops_blank(const struct sp_constraint *c, size_t n_tokens)
+{
+    return n_tokens == 0 && c->options.trie->drops_blank;
+}
+
+/* The number that the grammar has a token under; false: it has none. */
+static bool find_own_token(const struct sp_constraint *c, size_t *number, uint32_t id)
+{
+    const struct sp_grammar *g = c->options.grammar;
+
+    for (*number = 0; *number < g->n_tokens; ++*number) {
+        if (g->tokens[*number] == id) return true;
+    }
+    return false;
+}
+
+/* *state becomes the one behind a token, the answer's (n_tokens + 1)th. */
+static enum sp_status read_token(struct sp_constraint *c, uint32_t *state, size_t n_tokens,
+                                 uint32_t id, struct sp_err *err)
+{
+    const struct sp_token_trie *t = c->options.trie;
+    const char *text;
+    size_t len, number;
+
+    if (find_own_token(c, &number, id))
+        return sp_acceptor_read_own(c->acceptor, state, number, err);
+    if (id >= t->n_ids || t->at[id] == t->at[id + 1]) {
+        *state = SP_REFUSED;
+        return SP_OK;
+    }
+    text = t->bytes + t->at[id];
+    len = t->at[id + 1] - t->at[id];
+    if (memchr(text, SP_GRAMMAR_TOKEN, len)) *state = SP_REFUSED; /* as the grammar spells tokens */
+    if (drops_blank(c, n_tokens) && text[0] == ' ') {
+        if (len == 1 || text[1] == ' ') *state = SP_REFUSED;
+        text++;
+        len--;
+    }
+    return sp_acceptor_read(c->acceptor, state, text, len, err);
+}
+
+static enum sp_status forget(struct sp_constraint *c, struct sp_err *err)
+{
+    c->n_ids = 0;
+    sp_token_masks_forget(c->masks);
+    return sp_acceptor_forget(c->acceptor, err);
+}
+
+static enum sp_status append(struct sp_constraint *c, uint32_t id, struct sp_err *err)
+{
+    uint32_t state = c->states[c->n_ids];
+    enum sp_status st;
+
+    if ((st = sp_grow(&c->ids, &c->cap_ids, c->n_ids + 1, sizeof *c->ids, err)) ||
+        (st = sp_grow(&c->states, &c->cap_states, c->n_ids + 2, sizeof *c->states, err)) ||
+        (st = read_token(c, &state, c->n_ids, id, err))) {
+        return st;
+    }
+    c->ids[c->n_ids++] = id;
+    c->states[c->n_ids] = state;
+    return SP_OK;
+}
+
+/* *state = that of ids[start..pos-1]. Going back is only to ask about other tokens. */
+static enum sp_status find_state(struct sp_constraint *c, uint32_t *state, const uint32_t *ids,
+                                 size_t pos, struct sp_err *err)
+{
+    size_t n = pos - c->options.start, same = 0;
+    enum sp_status st;
+
+    if (sp_acceptor_is_full(c->acceptor) && (st = forget(c, err))) return st;
+    ids += c->options.start;
+    while (same < n && same < c->n_ids && c->ids[same] == ids[same])
+        same++;
+    if (same < n) c->n_ids = same;
+    while (c->n_ids < n) {
+        if ((st = append(c, ids[c->n_ids], err))) return st;
+    }
+    *state = c->states[n];
+    return SP_OK;
+}
+
+enum sp_status sp_constraint_mask(struct sp_constraint *c, struct sp_token_mask *mask,
+                                  const uint32_t *ids, size_t pos, struct sp_err *err)
+{
+    const struct sp_token_mask *m;
+    uint32_t state;
+    enum sp_status st;
+
+    if ((st = find_state(c, &state, ids, pos, err))) return st;
+    *mask = (struct sp_token_mask){.only = SP_TOKEN_NONE};
+    if (state == SP_REFUSED) return SP_OK;
+    st = sp_token_masks_find(c->masks, &m, state, drops_blank(c, pos - c->options.start), err);
+    if (st == SP_OK) *mask = *m;
+    return st;
+}
+
+/* ---- looking ahead ----------------------------------------------------------------------------
+ */
+
+/* Takes the blanks out of a set; returns how many there were. */
+static size_t take_blanks(struct sp_byte_set *bytes)
+{
+    size_t n = 0;
+
+    for (unsigned byte = 0; byte < 64; byte++) {
+        if (!sp_is_blank((char)byte) || !sp_byte_set_has(bytes, (uint8_t)byte)) continue;
+        bytes->bits[0] &= ~((uint64_t)1 << byte);
+        n++;
+    }
+    return n;
+}
+
+static char first_of(const struct sp_byte_set *bytes)
+{
+    unsigned byte = 0;
+
+    while (byte < 255 && !sp_byte_set_has(bytes, (uint8_t)byte))
+        byte++;
+    return (char)byte;
+}
+
+/* *next = the byte that comes behind text[0 .. len-1]; false: there is a choice. */
+static enum sp_status look_ahead(struct sp_constraint *c, bool *sure, char *next, uint32_t state,
+                                 const char *text, size_t len, struct sp_err *err)
+{
+    enum { FEW = 32 }; /* in a string more bytes may follow */
+    struct sp_byte_set bytes;
+    size_t n, n_blanks;
+    enum sp_status st;
+
+    *sure = false;
+    if (sp_acceptor_may_end(c->acceptor, state)) return SP_OK;
+    if ((st = sp_acceptor_bytes(c->acceptor, state, &bytes, &n, FEW, err)) || n > FEW) return st;
+    *next = first_of(&bytes);
+    *sure = n == 1;
+    if (*sure) return SP_OK;
+    n_blanks = take_blanks(&bytes);
+    if (n_blanks == 0 || !sp_blank_habit(next, text, len)) return SP_OK;
+    *sure = sp_is_blank(*next) || n == n_blanks + 1;
+    if (!sp_is_blank(*next)) *next = first_of(&bytes);
+    return SP_OK;
+}
+
+enum sp_status sp_constraint_forced(struct sp_constraint *c, char *text, size_t from, size_t cap,
+                                    size_t *len, const uint32_t *ids, size_t pos,
+                                    struct sp_err *err)
+{
+    uint32_t state;
+    bool sure = true;
+    enum sp_status st;
+
+    *len = from;
+    if ((st = find_state(c, &state, ids, pos, err))) return st;
+    sp_acceptor_begin_question(c->acceptor);
+    while (*len < cap && state != SP_REFUSED &&
+           sp_acceptor_work(c->acceptor) < c->options.work / FORCED_SHARE) {
+        if ((st = look_ahead(c, &sure, &text[*len], state, text, *len, err))) return st;
+        if (!sure) return SP_OK;
+        if ((st = sp_acceptor_step(c->acceptor, &state, (uint8_t)text[*len], err))) return st;
+        if (state != SP_REFUSED) ++*len;
+    }
+    return SP_OK;
+}
+
+size_t sp_constraint_start(const struct sp_constraint *c)
+{
+    return c->options.start;
+}
+
+const char *sp_constraint_spelling(const struct sp_constraint *c, uint32_t id, size_t *len)
+{
+    const struct sp_token_trie *t = c->options.trie;
+
+    *len = id < t->n_ids ? t->at[id + 1] - t->at[id] : 0;
+    return *len ? t->bytes + t->at[id] : "";
+}
+
+uint32_t sp_constraint_token(const struct sp_constraint *c, size_t number)
+{
+    return c->options.grammar->tokens[number];
+}
+
+/* ---- choosing ---------------------------------------------------------------------------------
+ */
+
+static bool is_end(const struct sp_constraint *c, uint32_t id)
+{
+    for (size_t i = 0; i < c->options.n_ends; i++) {
+        if (c->ends[i] == id) return true;
+    }
+    return false;
+}
+
+/* Without a mask, which takes longer to make than one token to read. */
+static enum sp_status find_possible(struct sp_constraint *c, bool *possible, uint32_t state,
+                                    size_t n_tokens, uint32_t id, struct sp_err *err)
+{
+    enum sp_status st;
+
+    *possible = false;
+    if (state == SP_REFUSED) return SP_OK;
+    if (is_end(c, id)) {
+        *possible = sp_acceptor_may_end(c->acceptor, state);
+        return SP_OK;
+    }
+    st = read_token(c, &state, n_tokens, id, err);
+    *possible = state != SP_REFUSED;
+    return st;
+}
+
+/* *logits = those without what is left out; *n of them are left. */
+static enum sp_status leave_out(struct sp_constraint *c, struct sp_logits *logits, size_t *n,
+                                uint32_t state, size_t n_tokens, struct sp_err *err)
+{
+    const struct sp_token_mask *m;
+    bool possible = false;
+    enum sp_status st;
+
+    *n = 1;
+    if (logits->best == SIZE_MAX) return SP_OK;
+    if (c->options.takes_best &&
+        (st = find_possible(c, &possible, state, n_tokens, (uint32_t)logits->best, err))) {
+        return st;
+    }
+    if (possible) return SP_OK;
+    if ((st = sp_token_masks_find(c->masks, &m, state, drops_blank(c, n_tokens), err))) return st;
+    *n = 0;
+    for (size_t i = 0; i < logits->n; i++) {
+        bool left = (m->bits[i / 64] >> i % 64 & 1) != 0;
+        c->row[i] = left ? logits->row[i] : SP_NEVER;
+        *n += left;
+    }
+    *logits = sp_logits_of(c->options.vector, c->row, logits->n);
+    return SP_OK;
+}
+
+/* The same for position `pos`, behind ids[start..pos-1]. *n = 0: nothing is left, or, with
+ * *refused, the grammar does not allow what is there already. */
+static enum sp_status leave_out_at(struct sp_constraint *c, struct sp_logits *logits, size_t *n,
+                                   bool *refused, const uint32_t *ids, size_t pos,
+                                   struct sp_err *err)
+{
+    uint32_t state;
+    enum sp_status st;
+
+    *n = 0;
+    if ((st = find_state(c, &state, ids, pos, err))) return st;
+    *refused = state == SP_REFUSED;
+    if (*refused) return SP_OK;
+    return leave_out(c, logits, n, state, pos - c->options.start, err);
+}
+
+/* Behind a guess that the grammar does not allow, or an end, anything is as good; and where the
+ * states of what is only guessed take too much memory. */
+static enum sp_status propose(void *state, uint32_t *id, double *confidence,
+                              const struct sp_logits *logits, const uint32_t *ids, size_t pos,
+                              struct sp_err *err)
+{
+    struct sp_constraint *c = state;
+    const struct sp_chooser *inner = &c->options.inner;
+    struct sp_logits left = *logits;
+    bool refused;
+    size_t n;
+    enum sp_status st = leave_out_at(c, &left, &n, &refused, ids, pos, NULL);
+
+    if (st && st != SP_E_INPUT) return sp_fail(err, st, "out of memory: a guess within a grammar");
+    if (st) n = 0;
+    st = inner->propose(inner->state, id, confidence, n ? &left : logits, ids, pos, err);
+    if (n == 0 && confidence) *confidence = 0;
+    return st;
+}
+
+static enum sp_status adopt(void *state, bool *possible, const uint32_t *ids, size_t pos,
+                            struct sp_err *err)
+{
+    struct sp_constraint *c = state;
+    const struct sp_chooser *inner = &c->options.inner;
+    uint32_t at;
+    enum sp_status st = find_state(c, &at, ids, pos, NULL);
+
+    if (st == SP_OK) {
+        st = find_possible(c, possible, at, pos - c->options.start, ids[pos], NULL);
+    }
+    if (st && st != SP_E_INPUT) return sp_fail(err, st, "out of memory: a guess within a grammar");
+    if (st) *possible = false;
+    if (!*possible || inner->adopt == NULL) return SP_OK;
+    return inner->adopt(inner->state, possible, ids, pos, err);
+}
+
+/* Where states take too much memory it is asked once more: what earlier questions left is forgotten
+ * then (find_state), so that nothing but the answer so far decides. Too much work stays too much.
+ */
+static enum sp_status choose(void *state, uint32_t *id, const struct sp_logits *logits,
+                             const uint32_t *ids, size_t pos, uint32_t guess, struct sp_err *err)
+{
+    struct sp_constraint *c = state;
+    const struct sp_chooser *inner = &c->options.inner;
+    struct sp_logits left = *logits;
+    bool refused;
+    size_t n;
+    enum sp_status st;
+
+    sp_acceptor_begin_question(c->acceptor);
+    if (leave_out_at(c, &left, &n, &refused, ids, pos, NULL) &&
+        ((st = sp_token_masks_check_work(c->masks, err)) ||
+         (st = leave_out_at(c, &left, &n, &refused, ids, pos, err)))) {
+        return st;
+    }
+    if (refused) {
+        return sp_fail(err, SP_E_BUG, "position %zu is behind what the grammar allows", pos);
+    }
+    if (n == 0) {
+        return sp_fail(
+            err, SP_E_INPUT,
+            "no token of the vocabulary is what the grammar wants at position %zu%s", pos,
+            sp_acceptor_was_ambiguous(c->acceptor) ? ", where it can be read in too many ways"
+                                                   : "");
+    }
+    return inner->choose(inner->state, id, &left, ids, pos, guess, err);
+}
+
+struct sp_chooser sp_constraint_chooser(struct sp_constraint *c)
+{
+    return (struct sp_chooser){.propose = propose, .adopt = adopt, .choose = choose, .state = c};
+}

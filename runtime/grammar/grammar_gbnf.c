@@ -1,0 +1,396 @@
+/* GBNF, the notation of llama.cpp's grammars: rules of characters, in Backus-Naur form with
+ * repetitions. The rule "root" is the whole.
+ *
+ *   root  ::= item ("," item){1,3}     # a sequence, a group, a number of times
+ *   item  ::= [a-z_]+ | "\"" [^"\x00-\x1F]* "\""
+ *
+ * An alternative goes on over line ends inside a group and behind a "|". Groups are rules without a
+ * name. What llama.cpp has for single tokens, <...>, is refused: a grammar is of text here. */
+#include "runtime/grammar/grammar_pieces.h"
+
+#include "format/base/unicode.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_NESTED = 64, MOST_CHAR = 0x10FFFF, MOST_NAMES = 4096 };
+
+/* A rule by its name, defined or only called so far. */
+struct named {
+    const char *name; /* [len], borrowed from the text */
+    size_t len, at;   /* where it was first read */
+    uint32_t rule;
+    bool defined;
+};
+
+struct gbnf {
+    struct sp_pieces pieces;
+    struct sp_grammar *g;
+    const char *text;
+    size_t size, pos;
+    struct named *names; /* [n_names] owned */
+    size_t n_names, cap_names;
+    struct sp_char_range *class; /* the one in hand, owned */
+    size_t n_class, cap_class;
+};
+
+/* ---- reading ----------------------------------------------------------------------------------
+ */
+
+static void fail_at(struct gbnf *b, size_t at, enum sp_status status, const char *what)
+{
+    size_t line = 1, begin = 0;
+
+    for (size_t i = 0; i < at; i++) {
+        if (b->text[i] != '\n') continue;
+        line++;
+        begin = i + 1;
+    }
+    sp_grammar_fail(b->g, status, "%zu:%zu: %s", line, at - begin + 1, what);
+    b->pos = b->size;
+}
+
+static void fail(struct gbnf *b, const char *what)
+{
+    fail_at(b, b->pos, SP_E_INPUT, what);
+}
+
+static char peek(const struct gbnf *b)
+{
+    return b->pos < b->size ? b->text[b->pos] : '\0';
+}
+
+static bool take_if(struct gbnf *b, const char *text)
+{
+    size_t len = strlen(text);
+
+    if (b->size - b->pos < len || memcmp(b->text + b->pos, text, len) != 0) return false;
+    b->pos += len;
+    return true;
+}
+
+/* Blanks and comments, and line ends where they mean nothing. */
+static void skip_blanks(struct gbnf *b, bool lines)
+{
+    for (; b->pos < b->size; b->pos++) {
+        char c = peek(b);
+        if (c == '#') {
+            while (b->pos < b->size && peek(b) != '\n')
+                b->pos++;
+            if (!lines || b->pos == b->size) return;
+            continue;
+        }
+        if (c != ' ' && c != '\t' && !(lines && (c == '\n' || c == '\r'))) return;
+    }
+}
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+static bool is_name_char(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || is_digit(c) || c == '-' || c == '_';
+}
+
+/* The rule of the name in hand. */
+static struct named *take_name(struct gbnf *b)
+{
+    size_t at = b->pos;
+
+    while (is_name_char(peek(b)))
+        b->pos++;
+    for (size_t i = 0; i < b->n_names; i++) {
+        struct named *n = &b->names[i];
+        if (n->len == b->pos - at && memcmp(n->name, b->text + at, n->len) == 0) return n;
+    }
+    if (b->pos == at) {
+        fail(b, "expected the name of a rule");
+        return NULL;
+    }
+    if (b->n_names == MOST_NAMES) fail(b, "too many rules");
+    if (b->g->err.status ||
+        sp_grow(&b->names, &b->cap_names, b->n_names + 1, sizeof *b->names, &b->g->err)) {
+        return NULL;
+    }
+    b->names[b->n_names] = (struct named){
+        .name = b->text + at,
+        .len = b->pos - at,
+        .at = at,
+        .rule = sp_grammar_rule(b->g, b->text + at, b->pos - at),
+    };
+    return &b->names[b->n_names++];
+}
+
+/* ---- characters -------------------------------------------------------------------------------
+ */
+
+static uint32_t take_hex(struct gbnf *b, size_t n)
+{
+    static const char digits[] = "0123456789abcdef0123456789ABCDEF";
+    uint32_t value = 0;
+
+    for (size_t i = 0; i < n; i++, b->pos++) {
+        const char *digit = peek(b) ? strchr(digits, peek(b)) : NULL;
+        if (digit == NULL) {
+            fail(b, "expected a hexadecimal digit");
+            return 0;
+        }
+        value = value << 4 | (uint32_t)((digit - digits) % 16);
+    }
+    if (value > MOST_CHAR || (value >= 0xD800 && value <= 0xDFFF)) {
+        fail(b, "there is no such character");
+    }
+    return value;
+}
+
+/* One character inside quotation marks or brackets. */
+static uint32_t take_char(struct gbnf *b)
+{
+    static const char letters[] = "nrt\"\\[]", meant[] = "\n\r\t\"\\[]";
+    const char *letter;
+
+    if (b->pos == b->size) {
+        fail(b, "the text ends inside quotation marks or brackets");
+        return 0;
+    }
+    if (!take_if(b, "\\")) return sp_utf8_next(b->text, b->size, &b->pos);
+    if (take_if(b, "x")) return take_hex(b, 2);
+    if (take_if(b, "u")) return take_hex(b, 4);
+    if (take_if(b, "U")) return take_hex(b, 8);
+    letter = peek(b) ? strchr(letters, peek(b)) : NULL;
+    if (letter == NULL) {
+        fail(b, "expected n, r, t, x, u, U, \", \\, [ or ] behind a backslash");
+        return 0;
+    }
+    b->pos++;
+    return (uint32_t)meant[letter - letters];
+}
+
+static void take_text(struct gbnf *b)
+{
+    struct sp_text text = {0};
+    char bytes[SP_UTF8_MAX];
+
+    while (!b->g->err.status && !take_if(b, "\"")) {
+        size_t n = sp_utf8_put(bytes, take_char(b));
+        if (sp_text_append(&text, bytes, n, &b->g->err)) break;
+    }
+    sp_pieces_add_text(&b->pieces, text.at, text.len);
+    sp_text_release(&text);
+}
+
+static void take_class(struct gbnf *b)
+{
+    bool negated = take_if(b, "^");
+
+    b->n_class = 0;
+    while (!b->g->err.status && !take_if(b, "]")) {
+        struct sp_char_range range;
+        size_t at = b->pos;
+        range.first = range.last = take_char(b);
+        if (peek(b) == '-' && b->pos + 1 < b->size && b->text[b->pos + 1] != ']') {
+            b->pos++;
+            range.last = take_char(b);
+        }
+        if (range.last < range.first)
+            fail_at(b, at, SP_E_INPUT, "a range that ends before it begins");
+        if (b->g->err.status ||
+            sp_grow(&b->class, &b->cap_class, b->n_class + 1, sizeof *b->class, &b->g->err)) {
+            return;
+        }
+        b->class[b->n_class++] = range;
+    }
+    sp_pieces_add_chars(&b->pieces, b->class, b->n_class, negated);
+}
+
+/* ---- sequences --------------------------------------------------------------------------------
+ */
+
+static uint32_t take_number(struct gbnf *b)
+{
+    uint32_t n = 0;
+
+    if (!is_digit(peek(b))) fail(b, "expected a number of times");
+    while (is_digit(peek(b)) && n <= SP_GRAMMAR_TIMES)
+        n = n * 10 + (uint32_t)(b->text[b->pos++] - '0');
+    if (n > SP_GRAMMAR_TIMES) fail(b, "too many times");
+    skip_blanks(b, false);
+    return n;
+}
+
+/* {m}, {m,} or {m,n}, the brace taken. */
+static void take_braces(struct gbnf *b, uint32_t *min, uint32_t *max)
+{
+    skip_blanks(b, false);
+    *min = *max = take_number(b);
+    if (take_if(b, ",")) {
+        skip_blanks(b, false);
+        *max = peek(b) == '}' ? SP_NO_LIMIT : take_number(b);
+    }
+    if (!take_if(b, "}")) fail(b, "expected }");
+    if (*max < *min) fail(b, "the most times are fewer than the least");
+}
+
+static void take_times(struct gbnf *b)
+{
+    uint32_t min = 1, max = 1;
+
+    if (take_if(b, "*")) {
+        min = 0;
+        max = SP_NO_LIMIT;
+    } else if (take_if(b, "+")) {
+        max = SP_NO_LIMIT;
+    } else if (take_if(b, "?")) {
+        min = 0;
+    } else if (take_if(b, "{")) {
+        take_braces(b, &min, &max);
+    } else {
+        return;
+    }
+    sp_pieces_repeat(&b->pieces, min, max);
+    skip_blanks(b, false);
+    if (peek(b) && strchr("*+?{", peek(b))) fail(b, "one number of times is enough");
+}
+
+static uint32_t take_ways(struct gbnf *b, unsigned depth);
+
+static void take_group(struct gbnf *b, unsigned depth)
+{
+    uint32_t rule;
+
+    if (depth == MOST_NESTED) {
+        fail(b, "groups are nested too deeply");
+        return;
+    }
+    rule = sp_grammar_rule(b->g, NULL, 0);
+    sp_grammar_define(b->g, rule, take_ways(b, depth + 1));
+    if (!take_if(b, ")")) fail(b, "expected )");
+    sp_pieces_add_rule(&b->pieces, rule);
+}
+
+/* False: the alternative ends here. */
+static bool take_piece(struct gbnf *b, unsigned depth)
+{
+    struct named *name;
+
+    if (take_if(b, "\"")) {
+        take_text(b);
+    } else if (take_if(b, "[")) {
+        take_class(b);
+    } else if (take_if(b, ".")) {
+        sp_pieces_add_chars(&b->pieces, NULL, 0, true);
+    } else if (take_if(b, "(")) {
+        take_group(b, depth);
+    } else if (is_name_char(peek(b))) {
+        if ((name = take_name(b))) sp_pieces_add_rule(&b->pieces, name->rule);
+    } else if (peek(b) == '<' || (peek(b) == '!' && b->pos + 1 < b->size)) {
+        fail_at(b, b->pos, SP_E_UNSUPPORTED, "tokens are not read in grammars here, only text is");
+    } else {
+        return false;
+    }
+    skip_blanks(b, depth > 0);
+    take_times(b);
+    skip_blanks(b, depth > 0);
+    return !b->g->err.status;
+}
+
+static uint32_t take_way(struct gbnf *b, unsigned depth)
+{
+    size_t first = b->pieces.n;
+
+    while (take_piece(b, depth))
+        continue;
+    return sp_pieces_join(&b->pieces, first, SP_GRAMMAR_END);
+}
+
+static uint32_t take_ways(struct gbnf *b, unsigned depth)
+{
+    uint32_t ways;
+
+    skip_blanks(b, true);
+    ways = take_way(b, depth);
+    while (take_if(b, "|")) {
+        skip_blanks(b, true);
+        ways = sp_grammar_either(b->g, ways, take_way(b, depth));
+    }
+    return ways;
+}
+
+static void take_rule(struct gbnf *b)
+{
+    size_t at = b->pos, which;
+    struct named *name = take_name(b);
+    uint32_t ways;
+
+    if (name == NULL) return;
+    which = (size_t)(name - b->names); /* the list may move */
+    if (name->defined) {
+        fail_at(b, at, SP_E_INPUT, "this rule was defined before");
+        return;
+    }
+    skip_blanks(b, false);
+    if (!take_if(b, "::=")) {
+        fail(b, "expected ::= behind the name of the rule");
+        return;
+    }
+    ways = take_ways(b, 0);
+    if (b->pos < b->size && peek(b) != '\n' && peek(b) != '\r') {
+        fail(b,
+             "expected a text, characters in brackets, a group, the name of a rule or the end of "
+             "the line");
+        return;
+    }
+    b->names[which].defined = true;
+    sp_grammar_define(b->g, b->names[which].rule, ways);
+    skip_blanks(b, true);
+}
+
+/* The rule "root"; each that is called has to be there. */
+static uint32_t find_root(struct gbnf *b)
+{
+    static const char root[] = "root";
+    uint32_t found = SP_GRAMMAR_NEVER;
+
+    for (size_t i = 0; i < b->n_names; i++) {
+        const struct named *n = &b->names[i];
+        if (!n->defined) fail_at(b, n->at, SP_E_INPUT, "this rule is not defined");
+        if (n->len != sizeof root - 1 || memcmp(n->name, root, n->len) != 0) continue;
+        found = sp_grammar_call(b->g, n->rule, 1, 1, SP_GRAMMAR_END);
+    }
+    if (found == SP_GRAMMAR_NEVER) {
+        sp_grammar_fail(b->g, SP_E_INPUT, "the grammar has no rule \"root\"");
+    }
+    return found;
+}
+
+enum sp_status sp_grammar_of_gbnf(struct sp_grammar **out, const char *text, size_t size,
+                                  struct sp_err *err)
+{
+    struct gbnf b = {.text = text, .size = size};
+    enum sp_status st;
+
+    if (size > SP_GRAMMAR_TEXT) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "a grammar of more than %d bytes", SP_GRAMMAR_TEXT);
+    }
+    if (sp_utf8_valid(text, size) != size) {
+        return sp_fail(err, SP_E_INPUT, "the grammar is not valid UTF-8");
+    }
+    if ((st = sp_grammar_new(&b.g, err))) return st;
+    b.pieces.g = b.g;
+    b.pieces.spell = sp_grammar_chars;
+    skip_blanks(&b, true);
+    while (b.pos < b.size && !b.g->err.status)
+        take_rule(&b);
+    st = sp_grammar_finish(b.g, find_root(&b), err);
+    if (st) {
+        sp_grammar_close(b.g);
+    } else {
+        *out = b.g;
+    }
+    sp_pieces_release(&b.pieces);
+    free(b.names);
+    free(b.class);
+    return st;
+}

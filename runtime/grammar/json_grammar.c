@@ -1,0 +1,195 @@
+#include "runtime/grammar/json_grammar.h"
+
+#include "format/base/unicode.h"
+
+#include <string.h>
+
+#define TEXT(g, text, next) sp_grammar_text(g, text, sizeof(text) - 1, next)
+
+/* ---- characters -------------------------------------------------------------------------------
+ */
+
+static uint32_t one_of(struct sp_grammar *g, const char *chars, uint32_t next)
+{
+    struct sp_byte_set set = {0};
+
+    for (; *chars; chars++)
+        set.bits[(unsigned char)*chars / 64] |= (uint64_t)1 << (unsigned char)*chars % 64;
+    return sp_grammar_bytes(g, &set, next);
+}
+
+static uint32_t escaped(struct sp_grammar *g, uint32_t c, uint32_t next)
+{
+    static const char short_ones[] = "\"\\\b\f\n\r\t", letters[] = "\"\\bfnrt",
+                      digits[] = "0123456789abcdef";
+    const char *found = c ? strchr(short_ones, (int)c) : NULL;
+    char text[] = {'\\', 'u', '0', '0', digits[c / 16], digits[c % 16]};
+
+    if (found) {
+        text[1] = letters[found - short_ones];
+        return sp_grammar_text(g, text, 2, next);
+    }
+    return sp_grammar_text(g, text, sizeof text, next);
+}
+
+static bool is_within(uint32_t c, const struct sp_char_range *ranges, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (c >= ranges[i].first && c <= ranges[i].last) return true;
+    }
+    return false;
+}
+
+uint32_t sp_json_spell(struct sp_grammar *g, const struct sp_char_range *ranges, size_t n,
+                       uint32_t next)
+{
+    static const struct sp_char_range as_they_are[] = {
+        {0x20, 0x21}, {0x23, 0x5B}, {0x5D, 0x10FFFF}};
+    uint32_t ways = SP_GRAMMAR_NEVER;
+
+    for (size_t k = 0; k < sizeof as_they_are / sizeof *as_they_are; k++) {
+        for (size_t i = 0; i < n; i++) {
+            struct sp_char_range r = ranges[i];
+            if (r.first < as_they_are[k].first) r.first = as_they_are[k].first;
+            if (r.last > as_they_are[k].last) r.last = as_they_are[k].last;
+            if (r.first > r.last) continue;
+            ways = sp_grammar_either(g, ways, sp_grammar_chars(g, &r, 1, next));
+        }
+    }
+    for (uint32_t c = 0; c <= '\\'; c++) {
+        if (c >= 0x20 && c != '"' && c != '\\') continue;
+        if (is_within(c, ranges, n)) ways = sp_grammar_either(g, ways, escaped(g, c, next));
+    }
+    return ways;
+}
+
+/* Any character of a string, escaped or not. Half a surrogate pair is none: what is beyond U+FFFF
+ * stands as it is. */
+static uint32_t any_char(struct sp_grammar *g, uint32_t next)
+{
+    static const struct sp_char_range plain[] = {{0x20, 0x21}, {0x23, 0x5B}, {0x5D, 0x10FFFF}};
+    static const char hex[] = "0123456789abcdefABCDEF";
+    uint32_t two = one_of(g, hex, one_of(g, hex, next));
+    uint32_t code = sp_grammar_either(g, one_of(g, "0123456789abcefABCEF", one_of(g, hex, two)),
+                                      one_of(g, "dD", one_of(g, "01234567", two)));
+    uint32_t escape = sp_grammar_either(g, one_of(g, "\"\\/bfnrt", next), TEXT(g, "u", code));
+
+    return sp_grammar_either(g, sp_grammar_chars(g, plain, sizeof plain / sizeof *plain, next),
+                             TEXT(g, "\\", escape));
+}
+
+/* ---- values -----------------------------------------------------------------------------------
+ */
+
+uint32_t sp_json_blank(const struct sp_json_grammar *json, uint32_t next)
+{
+    return sp_grammar_call(json->g, json->blank, 0, 1, next);
+}
+
+uint32_t sp_json_comma(const struct sp_json_grammar *json, uint32_t next)
+{
+    return TEXT(json->g, ",", sp_json_blank(json, next));
+}
+
+uint32_t sp_json_text(const struct sp_json_grammar *json, const char *text, size_t len,
+                      uint32_t next)
+{
+    struct sp_grammar *g = json->g;
+
+    next = TEXT(g, "\"", next);
+    while (len > 0) {
+        size_t at = sp_utf8_prev(text, len);
+        unsigned char c = (unsigned char)text[at];
+        bool escape = c < 0x20 || c == '"' || c == '\\';
+        next = escape ? escaped(g, c, next) : sp_grammar_text(g, text + at, len - at, next);
+        len = at;
+    }
+    return TEXT(g, "\"", next);
+}
+
+uint32_t sp_json_any_text(const struct sp_json_grammar *json, uint32_t min, uint32_t max,
+                          uint32_t next)
+{
+    struct sp_grammar *g = json->g;
+    uint32_t fork;
+
+    next = TEXT(g, "\"", next);
+    if (min > 0 || max != SP_NO_LIMIT) {
+        return TEXT(g, "\"", sp_grammar_call(g, json->character, min, max, next));
+    }
+    fork = sp_grammar_fork(g);
+    sp_grammar_join(g, fork, any_char(g, fork), next);
+    return TEXT(g, "\"", fork);
+}
+
+uint32_t sp_json_number(const struct sp_json_grammar *json, bool whole, uint32_t next)
+{
+    struct sp_grammar *g = json->g;
+    uint32_t end = next, digits;
+
+    if (!whole) {
+        uint32_t exponent = sp_grammar_call(g, json->digit, 1, SP_JSON_EXPONENT_DIGITS, next);
+        exponent = sp_grammar_either(g, one_of(g, "+-", exponent), exponent);
+        end = sp_grammar_either(g, one_of(g, "eE", exponent), next);
+        digits = sp_grammar_call(g, json->digit, 1, SP_JSON_FRACTION_DIGITS, end);
+        end = sp_grammar_either(g, TEXT(g, ".", digits), end);
+    }
+    digits = sp_grammar_call(g, json->digit, 0, SP_JSON_WHOLE_DIGITS - 1, end);
+    digits = sp_grammar_either(g, TEXT(g, "0", end), one_of(g, "123456789", digits));
+    return sp_grammar_either(g, digits, TEXT(g, "-", digits));
+}
+
+/* `open` ( item ( , item )* )? `close` */
+static uint32_t list(const struct sp_json_grammar *json, const char *open, const char *close,
+                     uint32_t item)
+{
+    struct sp_grammar *g = json->g;
+    uint32_t end = sp_grammar_text(g, close, 1, SP_GRAMMAR_END), fork = sp_grammar_fork(g), more;
+
+    more = sp_json_comma(json, sp_grammar_call(g, item, 1, 1, fork));
+    sp_grammar_join(g, fork, more, sp_json_blank(json, end));
+    more = sp_grammar_call(g, item, 1, 1, fork);
+    more = sp_grammar_either(g, end, sp_json_blank(json, sp_grammar_either(g, more, end)));
+    return sp_grammar_text(g, open, 1, more);
+}
+
+static uint32_t define(struct sp_grammar *g, uint32_t start)
+{
+    uint32_t rule = sp_grammar_rule(g, NULL, 0);
+
+    sp_grammar_define(g, rule, start);
+    return rule;
+}
+
+static uint32_t any_value(const struct sp_json_grammar *json)
+{
+    struct sp_grammar *g = json->g;
+    uint32_t ways = sp_json_any_text(json, 0, SP_NO_LIMIT, SP_GRAMMAR_END);
+
+    ways = sp_grammar_either(g, ways, sp_json_number(json, false, SP_GRAMMAR_END));
+    ways = sp_grammar_either(g, ways, TEXT(g, "true", SP_GRAMMAR_END));
+    ways = sp_grammar_either(g, ways, TEXT(g, "false", SP_GRAMMAR_END));
+    ways = sp_grammar_either(g, ways, TEXT(g, "null", SP_GRAMMAR_END));
+    ways = sp_grammar_either(g, ways, list(json, "[", "]", json->value));
+    return sp_grammar_either(g, ways, sp_grammar_call(g, json->object, 1, 1, SP_GRAMMAR_END));
+}
+
+void sp_json_grammar_init(struct sp_json_grammar *json, struct sp_grammar *g)
+{
+    enum { MOST_BLANKS = 20 };
+    uint32_t tabs, member;
+
+    *json = (struct sp_json_grammar){.g = g};
+    tabs = define(g, one_of(g, " \t", SP_GRAMMAR_END));
+    tabs = sp_grammar_call(g, tabs, 0, MOST_BLANKS, SP_GRAMMAR_END);
+    json->blank =
+        define(g, sp_grammar_either(g, TEXT(g, " ", SP_GRAMMAR_END), TEXT(g, "\n", tabs)));
+    json->digit = define(g, one_of(g, "0123456789", SP_GRAMMAR_END));
+    json->character = define(g, any_char(g, SP_GRAMMAR_END));
+    json->value = sp_grammar_rule(g, NULL, 0);
+    member =
+        TEXT(g, ":", sp_json_blank(json, sp_grammar_call(g, json->value, 1, 1, SP_GRAMMAR_END)));
+    member = define(g, sp_json_any_text(json, 0, SP_NO_LIMIT, member));
+    json->object = define(g, list(json, "{", "}", member));
+    sp_grammar_define(g, json->value, any_value(json));
+}

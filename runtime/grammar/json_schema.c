@@ -1,0 +1,405 @@
+#include "runtime/grammar/json_schema.h"
+
+#include "format/base/mem.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TEXT(g, text, next) sp_grammar_text(g, text, sizeof(text) - 1, next)
+
+/* ---- types ------------------------------------------------------------------------------------
+ */
+
+static const struct {
+    const char *name;
+    unsigned types;
+} type_names[] = {
+    {"null", SP_TYPE_NULL},     {"boolean", SP_TYPE_BOOLEAN}, {"integer", SP_TYPE_INTEGER},
+    {"number", SP_TYPE_NUMBER}, {"string", SP_TYPE_STRING},   {"array", SP_TYPE_ARRAY},
+    {"object", SP_TYPE_OBJECT},
+};
+
+static unsigned type_of_name(const struct sp_json *name)
+{
+    const char *text = sp_json_to_string(name, NULL);
+
+    for (size_t i = 0; text && i < sizeof type_names / sizeof *type_names; i++) {
+        if (strcmp(type_names[i].name, text) == 0) return type_names[i].types;
+    }
+    return 0;
+}
+
+/* Those that one part's `type` names, and `nullable`. */
+static unsigned named_types(struct sp_schema *s, const struct sp_schema_part *part,
+                            const struct sp_json *type)
+{
+    bool nullable = false;
+    unsigned types = 0;
+
+    if (sp_json_kind(type) == SP_JSON_ARRAY) {
+        for (size_t i = 0; i < sp_json_len(type); i++) {
+            unsigned one = type_of_name(sp_json_at(type, i));
+            types = one ? types | one : SP_TYPE_ANY + 1;
+        }
+    } else {
+        types = type_of_name(type);
+    }
+    if (types == 0 || types > SP_TYPE_ANY) {
+        sp_schema_fail(s, part, "type", SP_E_INPUT,
+                       "expected null, boolean, integer, number, string, array or object, or an "
+                       "array of them");
+        return SP_TYPE_ANY;
+    }
+    (void)sp_json_to_bool(sp_json_get(s->places[part->place].json, "nullable"), &nullable);
+    return nullable ? types | SP_TYPE_NULL : types;
+}
+
+unsigned sp_schema_types(struct sp_schema *s, const struct sp_schema_view *v)
+{
+    const struct sp_json *type;
+    const struct sp_schema_part *part;
+    unsigned types = SP_TYPE_ANY, spoken_of = sp_schema_spoken_of(s, v);
+    bool named = false;
+
+    for (size_t i = 0; (part = sp_schema_next(s, v, "type", &i, &type)); named = true)
+        types &= named_types(s, part, type);
+    return named || spoken_of == 0 ? types : spoken_of;
+}
+
+static unsigned type_of_value(const struct sp_json *v)
+{
+    static const unsigned of_kind[] = {
+        [SP_JSON_NULL] = SP_TYPE_NULL,     [SP_JSON_BOOL] = SP_TYPE_BOOLEAN,
+        [SP_JSON_INT] = SP_TYPE_INTEGER,   [SP_JSON_DOUBLE] = SP_TYPE_FRACTION,
+        [SP_JSON_STRING] = SP_TYPE_STRING, [SP_JSON_ARRAY] = SP_TYPE_ARRAY,
+        [SP_JSON_OBJECT] = SP_TYPE_OBJECT,
+    };
+
+    double x;
+
+    if (sp_json_to_double(v, &x) && x == floor(x)) return SP_TYPE_INTEGER; /* 1.0 is one */
+    return of_kind[sp_json_kind(v)];
+}
+
+/* ---- given values -----------------------------------------------------------------------------
+ */
+
+static bool is_one_of(struct sp_schema *s, const struct sp_json *v, const struct sp_json *values)
+{
+    for (size_t i = 0; i < sp_json_len(values); i++) {
+        if (sp_schema_same_value(s, v, sp_json_at(values, i))) return true;
+    }
+    return false;
+}
+
+/* Do all parts' enum and const allow it, which is one of `given`, and its type? */
+static bool is_given(struct sp_schema *s, const struct sp_schema_view *v, const struct sp_json *one,
+                     const struct sp_json *given, unsigned types)
+{
+    const struct sp_json *values;
+    const struct sp_schema_part *part;
+
+    if (!(type_of_value(one) & types)) return false;
+    for (size_t i = 0; (part = sp_schema_next(s, v, "enum", &i, &values));) {
+        if (!sp_schema_is_short(s, part, "enum", values, SP_SCHEMA_VALUES)) return false;
+        if (values != given && !is_one_of(s, one, values)) return false;
+    }
+    for (size_t i = 0; sp_schema_next(s, v, "const", &i, &values);) {
+        if (!sp_schema_same_value(s, one, values)) return false;
+    }
+    return true;
+}
+
+static uint32_t given_value(struct sp_schema *s, const struct sp_json *one)
+{
+    uint32_t node = SP_GRAMMAR_NEVER;
+    char *text = NULL;
+    size_t len;
+    const char *string = sp_json_to_string(one, &len);
+
+    if (string) return sp_json_text(&s->json, string, len, SP_GRAMMAR_END);
+    if (sp_json_print(&text, one, &s->g->err) == SP_OK) {
+        node = sp_grammar_text(s->g, text, strlen(text), SP_GRAMMAR_END);
+    }
+    free(text);
+    return node;
+}
+
+/* The value of `const`, or those of `enum`. */
+static uint32_t given_values(struct sp_schema *s, const struct sp_schema_view *v, unsigned types)
+{
+    const struct sp_json *values = NULL;
+    unsigned spoken_of = sp_schema_spoken_of(s, v);
+    bool single = sp_schema_has(s, v, "const");
+    const char *key = single ? "const" : "enum";
+    uint32_t ways = SP_GRAMMAR_NEVER;
+    size_t i = 0;
+    const struct sp_schema_part *part = sp_schema_next(s, v, key, &i, &values);
+
+    if (!single && sp_json_kind(values) != SP_JSON_ARRAY) {
+        sp_schema_fail(s, part, key, SP_E_INPUT, "expected an array");
+        return ways;
+    }
+    for (size_t k = 0; k < (single ? 1 : sp_json_len(values)) && !s->g->err.status; k++) {
+        const struct sp_json *one = single ? values : sp_json_at(values, k);
+        if (!is_given(s, v, one, single ? NULL : values, types)) continue;
+        if (type_of_value(one) & spoken_of) {
+            sp_schema_fail(s, part, key, SP_E_UNSUPPORTED,
+                           "values beside other keywords about their type are not weighed here");
+        }
+        ways = sp_grammar_either(s->g, ways, given_value(s, one));
+    }
+    return ways;
+}
+
+/* ---- arrays -----------------------------------------------------------------------------------
+ */
+
+/* The view of element `at`, or of those behind all prefixes where `at` is SIZE_MAX. */
+static void element_view(struct sp_schema *s, const struct sp_schema_view *v, size_t at,
+                         struct sp_schema_view *out)
+{
+    char number[24];
+
+    *out = (struct sp_schema_view){0};
+    snprintf(number, sizeof number, "%zu", at);
+    for (size_t i = 0; i < v->n; i++) {
+        const struct sp_schema_place place = s->places[v->parts[i].place];
+        const struct sp_json *prefix = sp_json_get(place.json, "prefixItems");
+        if (at < sp_json_len(prefix)) {
+            sp_schema_add(s, out, sp_json_at(prefix, at), place.path, "prefixItems", number);
+        } else if (sp_json_has(place.json, "items")) {
+            sp_schema_add(s, out, sp_json_get(place.json, "items"), place.path, "items", NULL);
+        }
+    }
+}
+
+static size_t longest_prefix(struct sp_schema *s, const struct sp_schema_view *v)
+{
+    const struct sp_json *prefix;
+    const struct sp_schema_part *part;
+    size_t longest = 0;
+
+    for (size_t i = 0; (part = sp_schema_next(s, v, "prefixItems", &i, &prefix));) {
+        if (sp_json_kind(prefix) != SP_JSON_ARRAY) {
+            sp_schema_fail(s, part, "prefixItems", SP_E_INPUT, "expected an array");
+            return 0;
+        }
+        if (sp_json_len(prefix) > longest) longest = sp_json_len(prefix);
+    }
+    return longest;
+}
+
+/* Elements behind the prefixes, `before` of which are there: any number of commas and elements that
+ * makes min to max in all. */
+static uint32_t more_elements(struct sp_schema *s, const struct sp_schema_view *v, size_t before,
+                              uint32_t min, uint32_t max, uint32_t end)
+{
+    struct sp_schema_view rest;
+    uint32_t element, with_comma, some;
+
+    min = min > before ? min - (uint32_t)before : 0;
+    if (max != SP_NO_LIMIT) max = max > before ? max - (uint32_t)before : 0;
+    element_view(s, v, SIZE_MAX, &rest);
+    if (max == 0 || rest.never) return min ? SP_GRAMMAR_NEVER : end;
+    element = sp_schema_rule(s, &rest);
+    with_comma = sp_grammar_rule(s->g, NULL, 0);
+    sp_grammar_define(
+        s->g, with_comma,
+        sp_json_comma(&s->json, sp_grammar_call(s->g, element, 1, 1, SP_GRAMMAR_END)));
+    if (before > 0) return sp_grammar_call(s->g, with_comma, min, max, end);
+    some = sp_grammar_call(s->g, with_comma, min ? min - 1 : 0, max == SP_NO_LIMIT ? max : max - 1,
+                           end);
+    some = sp_grammar_call(s->g, element, 1, 1, some);
+    return min ? some : sp_grammar_either(s->g, some, end);
+}
+
+static uint32_t array(struct sp_schema *s, const struct sp_schema_view *v)
+{
+    uint32_t min = sp_schema_bound(s, v, "minItems", 1, 0);
+    uint32_t max = sp_schema_bound(s, v, "maxItems", -1, SP_NO_LIMIT);
+    uint32_t close = TEXT(s->g, "]", SP_GRAMMAR_END), end = sp_json_blank(&s->json, close);
+    size_t n_prefix = longest_prefix(s, v);
+    uint32_t node;
+
+    if (n_prefix > max) n_prefix = max;
+    node = more_elements(s, v, n_prefix, min, max, end);
+    for (size_t i = n_prefix; i-- > 0 && !s->g->err.status;) {
+        struct sp_schema_view view;
+        element_view(s, v, i, &view);
+        node = view.never ? SP_GRAMMAR_NEVER
+                          : sp_grammar_call(s->g, sp_schema_rule(s, &view), 1, 1, node);
+        if (i > 0) node = sp_json_comma(&s->json, node);
+        if (i >= min) node = sp_grammar_either(s->g, node, end);
+    }
+    if (min == 0)
+        node = sp_grammar_either(s->g, close, sp_json_blank(&s->json, node));
+    else
+        node = sp_json_blank(&s->json, node);
+    return TEXT(s->g, "[", node);
+}
+
+/* ---- one rule ---------------------------------------------------------------------------------
+ */
+
+static uint32_t either_type(struct sp_schema *s, const struct sp_schema_view *v, unsigned types)
+{
+    struct sp_grammar *g = s->g;
+    uint32_t ways = SP_GRAMMAR_NEVER;
+
+    if (types & SP_TYPE_OBJECT) ways = sp_schema_object(s, v);
+    if (types & SP_TYPE_ARRAY) ways = sp_grammar_either(g, ways, array(s, v));
+    if (types & SP_TYPE_STRING) {
+        ways = sp_grammar_either(g, ways, sp_schema_string(s, v, SP_GRAMMAR_END));
+    }
+    if (types & SP_TYPE_INTEGER) {
+        bool whole = !(types & SP_TYPE_FRACTION);
+        ways = sp_grammar_either(g, ways, sp_schema_number(s, v, whole, SP_GRAMMAR_END));
+    }
+    if (types & SP_TYPE_BOOLEAN) {
+        ways = sp_grammar_either(g, ways, TEXT(g, "true", SP_GRAMMAR_END));
+        ways = sp_grammar_either(g, ways, TEXT(g, "false", SP_GRAMMAR_END));
+    }
+    if (types & SP_TYPE_NULL) ways = sp_grammar_either(g, ways, TEXT(g, "null", SP_GRAMMAR_END));
+    return ways;
+}
+
+/* The first part of which one of several schemas has to be chosen yet, and under which keyword. */
+static bool find_choice(struct sp_schema *s, const struct sp_schema_view *v, size_t *which,
+                        const char **key)
+{
+    for (size_t i = 0; i < v->n; i++) {
+        const struct sp_json *json = s->places[v->parts[i].place].json;
+        *which = i;
+        *key = "anyOf";
+        if (!v->parts[i].any_chosen && sp_json_has(json, *key)) return true;
+        *key = "oneOf";
+        if (!v->parts[i].one_chosen && sp_json_has(json, *key)) return true;
+    }
+    return false;
+}
+
+static uint32_t choices(struct sp_schema *s, const struct sp_schema_view *v, size_t which,
+                        const char *key)
+{
+    const struct sp_schema_place place = s->places[v->parts[which].place];
+    const struct sp_json *branches = sp_json_get(place.json, key);
+    uint32_t ways = SP_GRAMMAR_NEVER;
+    char number[24];
+
+    if (sp_json_kind(branches) != SP_JSON_ARRAY || sp_json_len(branches) == 0) {
+        sp_schema_fail(s, &v->parts[which], key, SP_E_INPUT, "expected an array of schemas");
+        return ways;
+    }
+    if (key[0] == 'o') sp_schema_check_one_of(s, &v->parts[which], branches);
+    for (size_t i = 0; i < sp_json_len(branches) && !s->g->err.status; i++) {
+        struct sp_schema_view view = *v;
+        view.parts[which].any_chosen |= key[0] == 'a';
+        view.parts[which].one_chosen |= key[0] == 'o';
+        snprintf(number, sizeof number, "%zu", i);
+        sp_schema_add(s, &view, sp_json_at(branches, i), place.path, key, number);
+        if (view.never) continue;
+        ways = sp_grammar_either(
+            s->g, ways, sp_grammar_call(s->g, sp_schema_rule(s, &view), 1, 1, SP_GRAMMAR_END));
+    }
+    return ways;
+}
+
+static uint32_t value(struct sp_schema *s, const struct sp_schema_view *v)
+{
+    unsigned types;
+    size_t which;
+    const char *key;
+
+    if (v->never) return SP_GRAMMAR_NEVER;
+    if (find_choice(s, v, &which, &key)) return choices(s, v, which, key);
+    types = sp_schema_types(s, v);
+    if (sp_schema_has(s, v, "enum") || sp_schema_has(s, v, "const")) {
+        return given_values(s, v, types);
+    }
+    if (types == SP_TYPE_ANY && sp_schema_spoken_of(s, v) == 0) {
+        return sp_grammar_call(s->g, s->json.value, 1, 1, SP_GRAMMAR_END);
+    }
+    return either_type(s, v, types);
+}
+
+/* ---- the whole --------------------------------------------------------------------------------
+ */
+
+/* A rule that nothing can match is a mistake where it stands, not where it is come to. */
+static void check_possible(struct sp_schema *s, const struct sp_schema_view *v, uint32_t start)
+{
+    if (start != SP_GRAMMAR_NEVER || s->g->err.status) return;
+    sp_grammar_fail(s->g, SP_E_INPUT, "%s: nothing can match",
+                    v->n ? s->places[v->parts[0].place].path : "#");
+}
+
+void sp_schema_finish(struct sp_schema *s)
+{
+    for (size_t i = 0; i < s->n_jobs && !s->g->err.status; i++) {
+        const struct sp_schema_job job = s->jobs[i]; /* the list grows */
+        uint32_t start = value(s, &job.view);
+        check_possible(s, &job.view, start);
+        sp_grammar_define(s->g, job.rule, start);
+    }
+    for (size_t i = 0; i < s->n_places; i++)
+        free(s->places[i].path);
+    free(s->places);
+    free(s->jobs);
+}
+
+static uint32_t whole(struct sp_grammar *g, const struct sp_json_grammar *json,
+                      const struct sp_json *root)
+{
+    struct sp_schema s = {.g = g, .json = *json, .root = root};
+    struct sp_schema_view view = {0};
+    uint32_t rule;
+
+    sp_schema_add(&s, &view, root, "#", NULL, NULL);
+    rule = sp_schema_rule(&s, &view);
+    sp_schema_finish(&s);
+    return sp_grammar_call(g, rule, 1, 1, SP_GRAMMAR_END);
+}
+
+/* Of a schema, or of any object. */
+static enum sp_status make(struct sp_grammar **out, const struct sp_json *root, bool as_object,
+                           struct sp_err *err)
+{
+    struct sp_grammar *g;
+    struct sp_json_grammar json;
+    uint32_t start;
+    enum sp_status st;
+
+    if ((st = sp_grammar_new(&g, err))) return st;
+    sp_json_grammar_init(&json, g);
+    start =
+        as_object ? sp_grammar_call(g, json.object, 1, 1, SP_GRAMMAR_END) : whole(g, &json, root);
+    if ((st = sp_grammar_finish(g, start, err))) {
+        sp_grammar_close(g);
+    } else {
+        *out = g;
+    }
+    return st;
+}
+
+enum sp_status sp_grammar_of_schema(struct sp_grammar **out, const char *text, size_t size,
+                                    struct sp_err *err)
+{
+    struct sp_json *root = NULL;
+    enum sp_status st;
+
+    if (size > SP_GRAMMAR_TEXT) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "a schema of more than %d bytes", SP_GRAMMAR_TEXT);
+    }
+    if ((st = sp_json_parse(&root, text, size, SP_JSON_LENIENT, err))) return st;
+    st = make(out, root, false, err);
+    sp_json_free(root);
+    return st;
+}
+
+enum sp_status sp_grammar_of_json(struct sp_grammar **out, struct sp_err *err)
+{
+    return make(out, NULL, true, err);
+}

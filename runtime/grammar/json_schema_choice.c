@@ -1,0 +1,106 @@
+/* oneOf: a value has to match one branch and no other. A grammar takes either, so branches are only
+ * let through where it is seen that no value matches two. */
+#include "runtime/grammar/json_schema.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* What is looked at of a branch: itself, and where its reference leads. */
+static void open_branch(struct sp_schema *s, struct sp_schema_view *view,
+                        const struct sp_schema_part *part, const struct sp_json *branches, size_t i)
+{
+    char number[24];
+
+    *view = (struct sp_schema_view){0};
+    snprintf(number, sizeof number, "%zu", i);
+    sp_schema_add(s, view, sp_json_at(branches, i), s->places[part->place].path, "oneOf", number);
+}
+
+bool sp_schema_same_value(struct sp_schema *s, const struct sp_json *a, const struct sp_json *b)
+{
+    bool same = false;
+
+    return sp_json_equal(&same, a, b, &s->g->err) == SP_OK && same;
+}
+
+/* The values that a schema gives: its const as one, its enum as several. */
+static size_t n_given(const struct sp_json *schema)
+{
+    if (sp_json_has(schema, "const")) return 1;
+    return sp_json_len(sp_json_get(schema, "enum"));
+}
+
+static const struct sp_json *given(const struct sp_json *schema, size_t i)
+{
+    if (sp_json_has(schema, "const")) return sp_json_get(schema, "const");
+    return sp_json_at(sp_json_get(schema, "enum"), i);
+}
+
+/* Both give values, and none in common. */
+static bool gives_others(struct sp_schema *s, const struct sp_json *a, const struct sp_json *b)
+{
+    for (size_t i = 0; i < n_given(a); i++) {
+        for (size_t k = 0; k < n_given(b); k++) {
+            if (sp_schema_same_value(s, given(a, i), given(b, k))) return false;
+        }
+    }
+    return n_given(a) > 0 && n_given(b) > 0;
+}
+
+static bool requires(const struct sp_json *schema, const char *name)
+{
+    const struct sp_json *required = sp_json_get(schema, "required");
+
+    for (size_t i = 0; i < sp_json_len(required); i++) {
+        const char *one = sp_json_to_string(sp_json_at(required, i), NULL);
+        if (one && strcmp(one, name) == 0) return true;
+    }
+    return false;
+}
+
+/* Objects that a property tells apart. One without it is no value of either. */
+static bool are_tagged(struct sp_schema *s, const struct sp_json *a, const struct sp_json *b)
+{
+    const struct sp_json *in_a = sp_json_get(a, "properties"), *in_b = sp_json_get(b, "properties");
+
+    for (struct sp_json_iter it = {0}; sp_json_next(in_a, &it);) {
+        if (!requires(a, it.key) || !requires(b, it.key)) continue;
+        if (gives_others(s, it.value, sp_json_get(in_b, it.key))) return true;
+    }
+    return false;
+}
+
+static bool are_apart(struct sp_schema *s, const struct sp_schema_view *a,
+                      const struct sp_schema_view *b)
+{
+    if ((sp_schema_types(s, a) & sp_schema_types(s, b)) == 0) return true;
+    for (size_t i = 0; i < a->n; i++) {
+        const struct sp_json *x = s->places[a->parts[i].place].json;
+        for (size_t k = 0; k < b->n; k++) {
+            const struct sp_json *y = s->places[b->parts[k].place].json;
+            if (gives_others(s, x, y) || are_tagged(s, x, y)) return true;
+        }
+    }
+    return a->never || b->never;
+}
+
+void sp_schema_check_one_of(struct sp_schema *s, const struct sp_schema_part *part,
+                            const struct sp_json *branches)
+{
+    struct sp_schema_view a, b;
+    char sentence[160];
+
+    if (!sp_schema_is_short(s, part, "oneOf", branches, SP_SCHEMA_BRANCHES)) return;
+    for (size_t i = 0; i < sp_json_len(branches); i++) {
+        open_branch(s, &a, part, branches, i);
+        for (size_t k = i + 1; k < sp_json_len(branches) && !s->g->err.status; k++) {
+            open_branch(s, &b, part, branches, k);
+            if (are_apart(s, &a, &b)) continue;
+            snprintf(
+                sentence, sizeof sentence,
+                "a value may match both %zu and %zu, as far as is seen here; anyOf allows that", i,
+                k);
+            sp_schema_fail(s, part, "oneOf", SP_E_UNSUPPORTED, sentence);
+        }
+    }
+}

@@ -1,0 +1,230 @@
+/* Strings: their length, a pattern, a format, or not one of some names. */
+#include "runtime/grammar/json_schema.h"
+
+#include "format/base/mem.h"
+#include "format/base/unicode.h"
+#include "runtime/grammar/grammar_regex.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define LEAP_YEAR "([0-9]{2}(0[48]|[2468][048]|[13579][26])|(0[048]|[2468][048]|[13579][26])00)"
+#define DATE                                                                                       \
+    "([0-9]{4}-((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)|"      \
+    "02-(0[1-9]|1[0-9]|2[0-8]))|" LEAP_YEAR "-02-29)"
+#define TIME                                                                                       \
+    "([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\\.[0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9]" \
+    ")"
+#define N "[0-9]{1,4}"
+#define DAYS "(" N "Y(" N "M(" N "D)?)?|" N "M(" N "D)?|" N "D)"
+#define HOURS "T(" N "H(" N "M(" N "S)?)?|" N "M(" N "S)?|" N "S)"
+#define OCTET "(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
+#define LABEL "[A-Za-z0-9]{1,20}(-[A-Za-z0-9]{1,20}){0,2}"
+
+/* All that a format's pattern matches is of the format, if not the other way round: no minute has a
+ * 61st second here and no fraction more than nine digits (RFC 3339), e-mail and host names are
+ * plain (RFC 5321, RFC 1123), a URI has an authority (RFC 3986). */
+static const struct {
+    const char *name, *pattern;
+} formats[] = {
+    {"date", "^" DATE "$"},
+    {"time", "^" TIME "$"},
+    {"date-time", "^" DATE "T" TIME "$"},
+    {"duration", "^P(" N "W|" DAYS "|(" DAYS ")?" HOURS ")$"},
+    {"uuid", "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"},
+    {"ipv4", "^(" OCTET "\\.){3}" OCTET "$"},
+    {"email",
+     "^[A-Za-z0-9_%+-]{1,31}(\\.[A-Za-z0-9_%+-]{1,31})?@(" LABEL "\\.){1,4}[A-Za-z]{2,24}$"},
+    {"hostname", "^" LABEL "(\\." LABEL "){0,3}$"},
+    {"uri", "^(https?|ftp)://" LABEL "(\\." LABEL "){0,4}(:[1-9][0-9]{0,3})?(/[A-Za-z0-9._~+-]*)*"
+            "(\\?[A-Za-z0-9._~=&+-]*)?(#[A-Za-z0-9._~-]*)?$"},
+};
+
+/* The pattern of a string with `pattern` or `format`; NULL: it has none. */
+static const char *find_pattern(struct sp_schema *s, const struct sp_schema_part *part,
+                                const char *key, const struct sp_json *value, size_t *len)
+{
+    const char *text = sp_json_to_string(value, len);
+
+    if (text == NULL) {
+        sp_schema_fail(s, part, key, SP_E_INPUT, "expected a string");
+        return NULL;
+    }
+    if (strcmp(key, "pattern") == 0) return text;
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+        if (strcmp(formats[i].name, text) != 0) continue;
+        *len = strlen(formats[i].pattern);
+        return formats[i].pattern;
+    }
+    sp_schema_fail(
+        s, part, key, SP_E_UNSUPPORTED,
+        "known are date, time, date-time, duration, uuid, ipv4, email, hostname and uri");
+    return NULL;
+}
+
+static uint32_t matching(struct sp_schema *s, const struct sp_schema_part *part, const char *key,
+                         const struct sp_json *value, uint32_t next)
+{
+    size_t len = 0;
+    const char *pattern = find_pattern(s, part, key, value, &len);
+
+    if (pattern == NULL || s->g->err.status) return SP_GRAMMAR_NEVER;
+    next = sp_grammar_text(s->g, "\"", 1, next);
+    next = sp_grammar_regex(s->g, pattern, len, sp_json_spell, next);
+    if (s->g->err.status) {
+        sp_context(&s->g->err, "%s/%s", s->places[part->place].path, key);
+    }
+    return sp_grammar_text(s->g, "\"", 1, next);
+}
+
+uint32_t sp_schema_string(struct sp_schema *s, const struct sp_schema_view *v, uint32_t next)
+{
+    static const char *const keys[] = {"pattern", "format"};
+    const struct sp_schema_part *part, *found = NULL;
+    const struct sp_json *value, *found_value = NULL;
+    uint32_t min = sp_schema_bound(s, v, "minLength", 1, 0);
+    uint32_t max = sp_schema_bound(s, v, "maxLength", -1, SP_NO_LIMIT);
+    const char *key = NULL;
+    size_t n = 0;
+
+    for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
+        for (size_t i = 0; (part = sp_schema_next(s, v, keys[k], &i, &value)); n++) {
+            found = part;
+            found_value = value;
+            key = keys[k];
+        }
+    }
+    if (n == 0) return min <= max ? sp_json_any_text(&s->json, min, max, next) : SP_GRAMMAR_NEVER;
+    if (n > 1 || min > 0 || max != SP_NO_LIMIT) {
+        sp_schema_fail(s, found, key, SP_E_UNSUPPORTED,
+                       "a pattern or a format goes with no other one and no length here");
+        return SP_GRAMMAR_NEVER;
+    }
+    return matching(s, found, key, found_value, next);
+}
+
+/* ---- other names ------------------------------------------------------------------------------
+ */
+
+static const struct sp_char_range plain[] = {{0x20, 0x21}, {0x23, 0x5B}, {0x5D, 0x10FFFF}};
+enum { N_PLAIN = sizeof plain / sizeof *plain };
+
+/* What may follow the first characters of a name, as far as it is known yet. */
+struct level {
+    uint32_t c;    /* the last of these characters */
+    uint32_t from; /* no name goes on with this one or a larger one */
+    uint32_t ways;
+    bool whole; /* they are a name themselves */
+};
+
+/* A walk along sorted names, which keeps the levels of the one in hand open: levels[d] is behind d
+ * of its characters. */
+struct fan {
+    struct sp_grammar *g;
+    struct level *levels; /* owned */
+    size_t n, cap;
+    uint32_t free, end; /* where anything may follow; the quotation mark */
+};
+
+/* With a character from..last, the name is another one for sure. */
+static void turn_off(struct fan *f, struct level *level, uint32_t last)
+{
+    for (size_t i = 0; i < N_PLAIN; i++) {
+        struct sp_char_range r = plain[i];
+        if (r.first < level->from) r.first = level->from;
+        if (r.last > last) r.last = last;
+        if (r.first > r.last) continue;
+        level->ways = sp_grammar_either(f->g, level->ways, sp_grammar_chars(f->g, &r, 1, f->free));
+    }
+}
+
+static void open_level(struct fan *f, uint32_t c)
+{
+    if (f->g->err.status) return;
+    if (sp_grow(&f->levels, &f->cap, f->n + 1, sizeof *f->levels, &f->g->err)) return;
+    f->levels[f->n++] = (struct level){.c = c, .ways = SP_GRAMMAR_NEVER};
+}
+
+static uint32_t finish_level(struct fan *f)
+{
+    struct level *level = &f->levels[--f->n];
+
+    turn_off(f, level, UINT32_MAX);
+    return level->whole ? level->ways : sp_grammar_either(f->g, level->ways, f->end);
+}
+
+static void close_level(struct fan *f)
+{
+    uint32_t c = f->levels[f->n - 1].c, ways = finish_level(f);
+    struct level *below = &f->levels[f->n - 1];
+    char text[SP_UTF8_MAX];
+    size_t len = sp_utf8_put(text, c);
+
+    if (c > 0) turn_off(f, below, c - 1);
+    below->from = c + 1;
+    below->ways = sp_grammar_either(f->g, below->ways, sp_grammar_text(f->g, text, len, ways));
+}
+
+static bool is_plain(const char *name)
+{
+    for (; *name; name++) {
+        if ((unsigned char)*name < 0x20 || *name == '"' || *name == '\\') return false;
+    }
+    return true;
+}
+
+static void add_name(struct fan *f, const char *name)
+{
+    size_t depth = 0, at = 0, len = strlen(name);
+
+    while (at < len && depth + 1 < f->n) {
+        size_t next = at;
+        if (sp_utf8_next(name, len, &next) != f->levels[depth + 1].c) break;
+        at = next;
+        depth++;
+    }
+    while (f->n > depth + 1)
+        close_level(f);
+    while (at < len)
+        open_level(f, sp_utf8_next(name, len, &at));
+    if (!f->g->err.status) f->levels[f->n - 1].whole = true;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Bytes of UTF-8 are in the order of the characters. */
+static void add_names(struct fan *f, const char *const *names, size_t n)
+{
+    const char **sorted = NULL;
+
+    open_level(f, 0);
+    if (sp_new(&sorted, n, sizeof *sorted, &f->g->err)) return;
+    if (n) {
+        memcpy(sorted, names, n * sizeof *sorted);
+        qsort(sorted, n, sizeof *sorted, compare_names);
+    }
+    for (size_t i = 0; i < n && !f->g->err.status; i++) {
+        if (is_plain(sorted[i])) add_name(f, sorted[i]);
+    }
+    free(sorted);
+}
+
+uint32_t sp_schema_other_name(struct sp_schema *s, const char *const *names, size_t n,
+                              uint32_t next)
+{
+    struct fan f = {.g = s->g};
+    uint32_t ways = SP_GRAMMAR_NEVER;
+
+    f.end = sp_grammar_text(s->g, "\"", 1, next);
+    f.free = sp_grammar_fork(s->g);
+    sp_grammar_join(s->g, f.free, sp_grammar_chars(s->g, plain, N_PLAIN, f.free), f.end);
+    add_names(&f, names, n);
+    while (f.n > 1 && !s->g->err.status)
+        close_level(&f);
+    if (!s->g->err.status) ways = finish_level(&f);
+    free(f.levels);
+    return sp_grammar_text(s->g, "\"", 1, ways);
+}

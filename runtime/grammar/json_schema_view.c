@@ -1,0 +1,412 @@
+/* Views: which schemas hold at once, and what they say. */
+#include "runtime/grammar/json_schema.h"
+
+#include "format/base/strbuf.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What becomes of a keyword. ANNOTATION: says nothing of what is valid. */
+enum treatment { ANNOTATION, READ, REFUSED };
+
+static const struct keyword {
+    const char *name;
+    enum treatment treatment;
+    unsigned types; /* that it speaks of, if not of all */
+} keywords[] = {
+    {"$anchor", ANNOTATION, 0},
+    {"$comment", ANNOTATION, 0},
+    {"$defs", ANNOTATION, 0},
+    {"$id", ANNOTATION, 0},
+    {"$schema", ANNOTATION, 0},
+    {"$vocabulary", ANNOTATION, 0},
+    {"contentEncoding", ANNOTATION, 0},
+    {"contentMediaType", ANNOTATION, 0},
+    {"default", ANNOTATION, 0},
+    {"definitions", ANNOTATION, 0},
+    {"deprecated", ANNOTATION, 0},
+    {"description", ANNOTATION, 0},
+    {"discriminator", ANNOTATION, 0},
+    {"example", ANNOTATION, 0},
+    {"examples", ANNOTATION, 0},
+    {"readOnly", ANNOTATION, 0},
+    {"title", ANNOTATION, 0},
+    {"writeOnly", ANNOTATION, 0},
+    {"$ref", READ, 0},
+    {"allOf", READ, 0},
+    {"anyOf", READ, 0},
+    {"const", READ, 0},
+    {"enum", READ, 0},
+    {"nullable", READ, 0},
+    {"oneOf", READ, 0},
+    {"type", READ, 0},
+    {"format", READ, SP_TYPE_STRING},
+    {"maxLength", READ, SP_TYPE_STRING},
+    {"minLength", READ, SP_TYPE_STRING},
+    {"pattern", READ, SP_TYPE_STRING},
+    {"exclusiveMaximum", READ, SP_TYPE_NUMBER},
+    {"exclusiveMinimum", READ, SP_TYPE_NUMBER},
+    {"maximum", READ, SP_TYPE_NUMBER},
+    {"minimum", READ, SP_TYPE_NUMBER},
+    {"items", READ, SP_TYPE_ARRAY},
+    {"maxItems", READ, SP_TYPE_ARRAY},
+    {"minItems", READ, SP_TYPE_ARRAY},
+    {"prefixItems", READ, SP_TYPE_ARRAY},
+    {"additionalProperties", READ, SP_TYPE_OBJECT},
+    {"properties", READ, SP_TYPE_OBJECT},
+    {"required", READ, SP_TYPE_OBJECT},
+    {"$dynamicAnchor", REFUSED, 0},
+    {"$dynamicRef", REFUSED, 0},
+    {"$recursiveRef", REFUSED, 0},
+    {"additionalItems", REFUSED, 0},
+    {"contains", REFUSED, 0},
+    {"contentSchema", REFUSED, 0},
+    {"dependencies", REFUSED, 0},
+    {"dependentRequired", REFUSED, 0},
+    {"dependentSchemas", REFUSED, 0},
+    {"else", REFUSED, 0},
+    {"if", REFUSED, 0},
+    {"maxContains", REFUSED, 0},
+    {"maxProperties", REFUSED, 0},
+    {"minContains", REFUSED, 0},
+    {"minProperties", REFUSED, 0},
+    {"multipleOf", REFUSED, 0},
+    {"not", REFUSED, 0},
+    {"patternProperties", REFUSED, 0},
+    {"propertyNames", REFUSED, 0},
+    {"then", REFUSED, 0},
+    {"unevaluatedItems", REFUSED, 0},
+    {"unevaluatedProperties", REFUSED, 0},
+    {"uniqueItems", REFUSED, 0},
+};
+
+static const struct keyword *find_keyword(const char *name)
+{
+    for (size_t i = 0; i < sizeof keywords / sizeof *keywords; i++) {
+        if (strcmp(keywords[i].name, name) == 0) return &keywords[i];
+    }
+    return NULL;
+}
+
+void sp_schema_fail(struct sp_schema *s, const struct sp_schema_part *part, const char *key,
+                    enum sp_status status, const char *what)
+{
+    sp_grammar_fail(s->g, status, "%s/%s: %s", s->places[part->place].path, key, what);
+}
+
+/* ---- places -----------------------------------------------------------------------------------
+ */
+
+/* "~" and "/" in a name are "~0" and "~1" in a path (RFC 6901). */
+static enum sp_status append_name(struct sp_text *path, const char *name, struct sp_err *err)
+{
+    enum sp_status st = sp_text_append(path, "/", 1, err);
+
+    for (; *name && !st; name++) {
+        if (*name == '~') {
+            st = sp_text_append(path, "~0", 2, err);
+        } else if (*name == '/') {
+            st = sp_text_append(path, "~1", 2, err);
+        } else {
+            st = sp_text_append(path, name, 1, err);
+        }
+    }
+    return st;
+}
+
+/* Uniqueness and the like ask for nothing when they are false. */
+static bool is_harmless(const char *key, const struct sp_json *value)
+{
+    bool on = true;
+    uint64_t least = 1;
+
+    if (strcmp(key, "uniqueItems") == 0) return sp_json_to_bool(value, &on) && !on;
+    if (strcmp(key, "minProperties") == 0) return sp_json_to_u64(value, &least) && least == 0;
+    return strncmp(key, "x-", 2) == 0;
+}
+
+static void check_keywords(struct sp_schema *s, const struct sp_schema_place *place)
+{
+    for (struct sp_json_iter it = {0}; sp_json_next(place->json, &it);) {
+        const struct keyword *k = find_keyword(it.key);
+        bool base = strcmp(it.key, "$id") == 0 && place->json != s->root;
+        if (is_harmless(it.key, it.value)) continue;
+        if (k && k->treatment != REFUSED && !base) continue;
+        sp_grammar_fail(s->g, SP_E_UNSUPPORTED, "%s/%s: this keyword is not %s", place->path,
+                        it.key, k ? "done here" : "known");
+    }
+}
+
+/* The number of a place; its keywords are checked when it is new. */
+static uint32_t place_of(struct sp_schema *s, const struct sp_json *json, const char *path,
+                         const char *key, const char *name)
+{
+    struct sp_text text = {0};
+    struct sp_err *err = &s->g->err;
+
+    for (size_t i = 0; i < s->n_places; i++) {
+        if (s->places[i].json == json) return (uint32_t)i;
+    }
+    if (err->status) return 0;
+    if (s->n_places == SP_SCHEMA_PLACES) {
+        sp_grammar_fail(s->g, SP_E_UNSUPPORTED, "more than %d schemas in one", SP_SCHEMA_PLACES);
+        return 0;
+    }
+    if (sp_text_append(&text, path, strlen(path), err) || (key && append_name(&text, key, err)) ||
+        (name && append_name(&text, name, err)) || sp_text_append(&text, "", 1, err) ||
+        sp_grow(&s->places, &s->cap_places, s->n_places + 1, sizeof *s->places, err)) {
+        sp_text_release(&text);
+        return 0;
+    }
+    s->places[s->n_places] = (struct sp_schema_place){json, text.at};
+    check_keywords(s, &s->places[s->n_places]);
+    return (uint32_t)s->n_places++;
+}
+
+/* ---- references -------------------------------------------------------------------------------
+ */
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9') return c - '0';
+    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+/* The name between two slashes of a pointer, as it is in the document; *pointer moves behind it. */
+static void read_name(char *name, const char **pointer)
+{
+    const char *p = *pointer;
+
+    while (*p && *p != '/') {
+        if (*p == '~' && (p[1] == '0' || p[1] == '1')) {
+            *name++ = p[1] == '0' ? '~' : '/';
+            p += 2;
+        } else if (*p == '%' && hex_digit(p[1]) >= 0 && hex_digit(p[2]) >= 0) {
+            *name++ = (char)(hex_digit(p[1]) << 4 | hex_digit(p[2]));
+            p += 3;
+        } else {
+            *name++ = *p++;
+        }
+    }
+    *name = '\0';
+    *pointer = p;
+}
+
+static const struct sp_json *member_of(const struct sp_json *json, const char *name)
+{
+    char *end;
+    unsigned long i;
+
+    if (sp_json_kind(json) != SP_JSON_ARRAY) return sp_json_get(json, name);
+    i = strtoul(name, &end, 10);
+    return *name >= '0' && *name <= '9' && *end == '\0' ? sp_json_at(json, i) : NULL;
+}
+
+/* What "#/$defs/a" leads to; NULL, and a failure: nothing. */
+static const struct sp_json *follow(struct sp_schema *s, const struct sp_schema_part *part,
+                                    const char *pointer)
+{
+    const struct sp_json *at = s->root;
+    char *name = NULL;
+
+    if (pointer[0] != '#' || (pointer[1] != '/' && pointer[1] != '\0')) {
+        sp_schema_fail(s, part, "$ref", SP_E_UNSUPPORTED,
+                       "only references into the same schema are followed, \"#\" or \"#/...\"");
+        return NULL;
+    }
+    if (sp_new(&name, strlen(pointer) + 1, 1, &s->g->err)) return NULL;
+    for (pointer++; *pointer == '/' && at;) {
+        pointer++;
+        read_name(name, &pointer);
+        at = member_of(at, name);
+    }
+    if (at == NULL) {
+        sp_schema_fail(s, part, "$ref", SP_E_INPUT, "there is nothing at this place");
+    }
+    free(name);
+    return at;
+}
+
+/* ---- views ------------------------------------------------------------------------------------
+ */
+
+static bool says_more_than_ref(const struct sp_json *json)
+{
+    for (struct sp_json_iter it = {0}; sp_json_next(json, &it);) {
+        const struct keyword *k = find_keyword(it.key);
+        if (k && k->treatment == READ && strcmp(it.key, "$ref") != 0) return true;
+    }
+    return false;
+}
+
+static void add_part(struct sp_schema *s, struct sp_schema_view *v, const struct sp_json *json,
+                     const char *path, const char *key, const char *name)
+{
+    enum sp_json_kind kind = sp_json_kind(json);
+    uint32_t place;
+    bool truth;
+
+    if (sp_json_to_bool(json, &truth)) {
+        v->never = v->never || !truth;
+        return;
+    }
+    if (kind != SP_JSON_OBJECT) {
+        sp_grammar_fail(s->g, SP_E_INPUT, "%s%s%s%s%s: a schema is an object or a boolean, not %s",
+                        path, key ? "/" : "", key ? key : "", name ? "/" : "", name ? name : "",
+                        sp_json_kind_name(kind));
+        return;
+    }
+    place = place_of(s, json, path, key, name);
+    for (size_t i = 0; i < v->n; i++) {
+        if (v->parts[i].place != place) continue;
+        if (v->parts[i].any_chosen || v->parts[i].one_chosen) {
+            sp_grammar_fail(s->g, SP_E_INPUT, "%s: one of its choices leads back to it",
+                            s->places[place].path);
+        }
+        return;
+    }
+    if (v->n == SP_SCHEMA_PARTS) {
+        sp_grammar_fail(s->g, SP_E_UNSUPPORTED, "%s: more than %d schemas hold at once", path,
+                        SP_SCHEMA_PARTS);
+        return;
+    }
+    v->parts[v->n++] = (struct sp_schema_part){.place = place};
+}
+
+/* What a part brings along comes to the end of the list, and gets its own turn. */
+static void add_company(struct sp_schema *s, struct sp_schema_view *v, size_t i)
+{
+    const struct sp_schema_part part = v->parts[i];
+    const struct sp_json *json = s->places[part.place].json, *all = sp_json_get(json, "allOf");
+    const char *ref = sp_json_to_string(sp_json_get(json, "$ref"), NULL);
+    char number[24];
+
+    if (sp_json_has(json, "$ref")) {
+        const struct sp_json *to;
+        if (ref == NULL) {
+            sp_schema_fail(s, &part, "$ref", SP_E_INPUT, "expected a string");
+            return;
+        }
+        if ((to = follow(s, &part, ref)) == NULL) return;
+        add_part(s, v, to, ref, NULL, NULL);
+    }
+    if (all && sp_json_kind(all) != SP_JSON_ARRAY) {
+        sp_schema_fail(s, &part, "allOf", SP_E_INPUT, "expected an array");
+    }
+    for (size_t k = 0; k < sp_json_len(all) && sp_json_kind(all) == SP_JSON_ARRAY; k++) {
+        snprintf(number, sizeof number, "%zu", k);
+        add_part(s, v, sp_json_at(all, k), s->places[part.place].path, "allOf", number);
+    }
+}
+
+void sp_schema_add(struct sp_schema *s, struct sp_schema_view *v, const struct sp_json *json,
+                   const char *path, const char *key, const char *name)
+{
+    size_t first = v->n, kept = v->n;
+
+    add_part(s, v, json, path, key, name);
+    for (size_t i = first; i < v->n && !s->g->err.status; i++)
+        add_company(s, v, i);
+    if (s->g->err.status) return;
+    /* What only leads elsewhere is no part itself: who goes there directly has the same view. */
+    for (size_t i = first; i < v->n; i++) {
+        const struct sp_json *part = s->places[v->parts[i].place].json;
+        if (!sp_json_has(part, "$ref") || says_more_than_ref(part)) v->parts[kept++] = v->parts[i];
+    }
+    v->n = kept;
+}
+
+static bool same_view(const struct sp_schema_view *a, const struct sp_schema_view *b)
+{
+    if (a->n != b->n || a->never != b->never) return false;
+    for (size_t i = 0; i < a->n; i++) {
+        const struct sp_schema_part *x = &a->parts[i], *y = &b->parts[i];
+        if (x->place != y->place || x->any_chosen != y->any_chosen ||
+            x->one_chosen != y->one_chosen) {
+            return false;
+        }
+    }
+    return true;
+}
+
+uint32_t sp_schema_rule(struct sp_schema *s, const struct sp_schema_view *view)
+{
+    const char *path = view->n ? s->places[view->parts[0].place].path : "any value";
+    uint32_t rule;
+
+    for (size_t i = 0; i < s->n_jobs; i++) {
+        if (same_view(&s->jobs[i].view, view)) return s->jobs[i].rule;
+    }
+    if (s->n_jobs == SP_SCHEMA_VIEWS) {
+        sp_grammar_fail(s->g, SP_E_UNSUPPORTED,
+                        "the schema combines its parts in more than %d ways", SP_SCHEMA_VIEWS);
+    }
+    if (s->g->err.status) return 0;
+    rule = sp_grammar_rule(s->g, path, strlen(path));
+    if (sp_grow(&s->jobs, &s->cap_jobs, s->n_jobs + 1, sizeof *s->jobs, &s->g->err)) return 0;
+    s->jobs[s->n_jobs++] = (struct sp_schema_job){*view, rule};
+    return rule;
+}
+
+const struct sp_schema_part *sp_schema_next(const struct sp_schema *s,
+                                            const struct sp_schema_view *view, const char *key,
+                                            size_t *i, const struct sp_json **value)
+{
+    while (*i < view->n) {
+        const struct sp_schema_part *part = &view->parts[(*i)++];
+        if (!sp_json_has(s->places[part->place].json, key)) continue;
+        *value = sp_json_get(s->places[part->place].json, key);
+        return part;
+    }
+    return NULL;
+}
+
+bool sp_schema_has(const struct sp_schema *s, const struct sp_schema_view *view, const char *key)
+{
+    const struct sp_json *value;
+    size_t i = 0;
+
+    return sp_schema_next(s, view, key, &i, &value) != NULL;
+}
+
+bool sp_schema_is_short(struct sp_schema *s, const struct sp_schema_part *part, const char *key,
+                        const struct sp_json *array, size_t most)
+{
+    char sentence[64];
+
+    if (sp_json_len(array) <= most) return true;
+    snprintf(sentence, sizeof sentence, "more than %zu are not taken", most);
+    sp_schema_fail(s, part, key, SP_E_UNSUPPORTED, sentence);
+    return false;
+}
+
+uint32_t sp_schema_bound(struct sp_schema *s, const struct sp_schema_view *view, const char *key,
+                         int sign, uint32_t otherwise)
+{
+    const struct sp_json *value;
+    const struct sp_schema_part *part;
+    int64_t n;
+
+    for (size_t i = 0; (part = sp_schema_next(s, view, key, &i, &value));) {
+        if (!sp_json_to_i64(value, &n) || n < 0 || n > SP_GRAMMAR_TIMES) {
+            sp_schema_fail(s, part, key, SP_E_INPUT, "expected an integer 0..16777216");
+            return otherwise;
+        }
+        if (sign > 0 ? n > otherwise : n < otherwise) otherwise = (uint32_t)n;
+    }
+    return otherwise;
+}
+
+unsigned sp_schema_spoken_of(const struct sp_schema *s, const struct sp_schema_view *view)
+{
+    unsigned types = 0;
+
+    for (size_t i = 0; i < sizeof keywords / sizeof *keywords; i++) {
+        if (keywords[i].types && sp_schema_has(s, view, keywords[i].name)) {
+            types |= keywords[i].types;
+        }
+    }
+    return types;
+}

@@ -1,0 +1,42 @@
+#include "runtime/grammar/whitespace_guess.h"
+#include "runtime/chat/chat_tag.h"
+
+#include <stdint.h>
+#include <string.h>
+
+enum { MOST_DEPTH = 32 }; /* of brackets, whose blanks are told apart */
+
+/* The place before text[behind] where its last byte stood the last time, outside of strings and
+ * inside as many brackets: there JSON is indented alike. SIZE_MAX: nowhere. */
+static size_t find_alike(const char *text, size_t behind)
+{
+    size_t at[MOST_DEPTH], depth = 0, last = behind - 1;
+    bool quoted = false;
+
+    for (size_t i = 0; i < MOST_DEPTH; i++)
+        at[i] = SIZE_MAX;
+    for (size_t i = 0; i <= last; i++) {
+        char c = text[i];
+        if (quoted && c == '\\') i++;
+        if (c == '"') quoted = !quoted;
+        if (quoted) continue;
+        if (strchr("{[", c) && c && depth + 1 < MOST_DEPTH) depth++;
+        if (strchr("}]", c) && c && depth > 0) depth--;
+        if (i == last) return at[depth];
+        if (c == text[last]) at[depth] = i;
+    }
+    return SIZE_MAX;
+}
+
+bool sp_blank_habit(char *next, const char *text, size_t len)
+{
+    size_t n = 0, at;
+
+    while (n < len && sp_is_blank(text[len - 1 - n]))
+        n++;
+    if (n == len) return false;
+    at = find_alike(text, len - n);
+    if (at == SIZE_MAX || memcmp(text + at + 1, text + len - n, n) != 0) return false;
+    *next = text[at + 1 + n];
+    return true;
+}

@@ -1,0 +1,44 @@
+/* Attention of query rows over stored keys.
+ *
+ * A row sees positions first..last-1. The keys are walked in spans of SP_SPAN positions, aligned to
+ * multiples of SP_SPAN: each span gives (max, sum, weighted values) on its own, and the spans are
+ * merged in ascending order:  m' = max(m, ms); acc = acc * e^(m-m') + acc_s * e^(ms-m'); likewise
+ * the sum. So the result depends on the row, its positions and the cache alone, and spans and heads
+ * may be computed by any thread. */
+#ifndef SP_RUNTIME_MODEL_ATTENTION_H
+#define SP_RUNTIME_MODEL_ATTENTION_H
+
+#include "format/base/pool.h"
+#include "runtime/model/kv.h"
+
+struct sp_key_range {
+    size_t first, last; /* first <= last; positions first..last-1, all stored */
+};
+
+struct sp_attention {
+    const struct sp_kv *kv;
+    unsigned n_heads;   /* query heads; a multiple of kv->n_heads; head h reads kv head h / group */
+    float scale;        /* multiplies q.k */
+    float cap;          /* soft cap after scaling; 0: none */
+    const float *sinks; /* [n_heads] or NULL: a logit that joins the softmax and carries no value */
+    const float *q;     /* [n_rows][ldq] */
+    size_t ldq, q_step; /* q_step: from a row's head to the next; 0: they lie side by side */
+    float *out;         /* [n_rows][ld_out] */
+    size_t ld_out, out_step; /* the same, of values */
+    size_t n_rows;
+    const struct sp_key_range *ranges; /* [n_rows] */
+};
+
+/* Scratch for rows up to max_rows, contexts up to n_positions, and as many threads as the pool has.
+ */
+struct sp_attention_scratch;
+SP_MUST_CHECK enum sp_status sp_attention_scratch_new(struct sp_attention_scratch **out,
+                                                      unsigned n_threads, unsigned max_heads,
+                                                      unsigned max_head_dim, size_t max_rows,
+                                                      size_t n_positions, struct sp_err *err);
+void sp_attention_scratch_free(struct sp_attention_scratch *scratch);
+
+void sp_attend(const struct sp_attention *job, const struct sp_vector *vector, struct sp_pool *pool,
+               struct sp_attention_scratch *scratch);
+
+#endif

@@ -1,0 +1,261 @@
+#include "runtime/model/backend.h"
+
+#include "runtime/model/input_stats.h"
+
+#include <assert.h>
+#include <string.h>
+
+enum {
+    LEAST_PRODUCTS = 1 << 17, /* multiplications worth handing out: about a microsecond */
+    FEW_ROWS = 3,             /* so few rows are done sooner than a worker is woken */
+};
+
+enum sp_status sp_engine_init(struct sp_engine *engine, const char *kernels, unsigned n_threads,
+                              struct sp_err *err)
+{
+    struct sp_engine made = {0};
+    enum sp_status st;
+
+    if ((st = sp_kernels_find(&made.kernels, kernels, err))) return st;
+    made.vector = sp_vector_find(made.kernels->name);
+    if (made.vector == NULL) {
+        return sp_fail(err, SP_E_BUG, "kernel set %s has no vector table", made.kernels->name);
+    }
+    if ((st = sp_pool_open(&made.pool, n_threads, err))) return st;
+    *engine = made;
+    return SP_OK;
+}
+
+void sp_engine_release(struct sp_engine *engine)
+{
+    sp_pool_close(engine->pool);
+    memset(engine, 0, sizeof *engine);
+}
+
+size_t sp_matrix_ld(size_t rows)
+{
+    return sp_round_up(rows, 64);
+}
+
+struct sp_matrix sp_matrix_at(const struct sp_matrix *stack, size_t i)
+{
+    struct sp_matrix w = *stack;
+
+    w.panels += i * w.n_panels * w.panel_size;
+    return w;
+}
+
+void sp_engine_rows(const struct sp_engine *engine, size_t n_rows, sp_pool_fn *fn, void *context)
+{
+    if (n_rows <= FEW_ROWS) {
+        for (size_t t = 0; t < n_rows; t++)
+            fn(context, t, 0);
+        return;
+    }
+    sp_pool_run(engine->pool, n_rows, fn, context);
+}
+
+/* One call of sp_engine_multiply_groups, as its work items see it: for each group, the panels of
+ * all products that are not the second of a gated pair, in one sequence. */
+struct job {
+    const struct sp_engine *engine;
+    const struct sp_product *products;
+    const struct sp_acts *acts;
+    const struct sp_row_group *groups;
+    size_t n_panels; /* of a group */
+};
+
+/* Elements as integers of the same order; no finite one is as large as this. */
+static const uint64_t above_all = UINT64_MAX;
+
+static uint64_t ordered(float x, size_t index)
+{
+    uint32_t bits;
+
+    x += 0.0f; /* -0 equals +0 */
+    memcpy(&bits, &x, sizeof bits);
+    bits = bits >> 31 ? ~bits : bits | 0x80000000u;
+    return (uint64_t)bits << 32 | (UINT32_MAX - (uint32_t)index);
+}
+
+size_t sp_best_index(uint64_t best)
+{
+    return best == above_all ? SIZE_MAX : UINT32_MAX - (uint32_t)best;
+}
+
+/* Elements begin..begin+len-1 of a row, to be the best so far. */
+static void compete(atomic_uint_least64_t *best, const struct sp_vector *vector, const float *y,
+                    size_t begin, size_t len)
+{
+    size_t i = vector->argmax(y, len);
+    uint_least64_t seen = atomic_load_explicit(best, memory_order_relaxed);
+    uint64_t mine = i == SIZE_MAX ? above_all : ordered(y[i], begin + i);
+
+    while (mine > seen && !atomic_compare_exchange_weak_explicit(
+                              best, &seen, mine, memory_order_relaxed, memory_order_relaxed))
+        continue;
+}
+
+static void finish_rows(const struct job *job, const struct sp_row_group *g,
+                        const struct sp_product *p, size_t begin, size_t len)
+{
+    const struct sp_vector *vector = job->engine->vector;
+
+    for (size_t t = g->to; t < g->to + g->n; t++) {
+        float *y = p->y + t * p->ldy + begin;
+        if (p->finish->scale != 1) vector->scale(y, p->finish->scale, len);
+        if (p->finish->cap != 0) vector->softcap(y, p->finish->cap, len);
+        compete(&p->finish->best[t], vector, y, begin, len);
+    }
+}
+
+/* Of the matrix, in panels first..first+n_panels-1. */
+static size_t rows_of(const struct sp_matrix *w, size_t first, size_t n_panels)
+{
+    size_t begin = first * SP_PANEL_ROWS, len = n_panels * SP_PANEL_ROWS;
+
+    return w->rows - begin < len ? w->rows - begin : len;
+}
+
+static void multiply_panels(const struct job *job, const struct sp_row_group *g,
+                            const struct sp_product *p, size_t first, size_t n_panels)
+{
+    struct sp_matrix w = sp_matrix_at(p->w, g->matrix);
+    size_t begin = first * SP_PANEL_ROWS;
+    size_t len = rows_of(&w, first, n_panels);
+    float *y = p->y + g->to * p->ldy + begin;
+
+    sp_matmul_rows(job->engine->kernels, w.dtype, y, p->ldy, w.panels + first * w.panel_size,
+                   n_panels, job->acts, g->from, g->n);
+    for (size_t t = 0; p->bias && t < g->n; t++) {
+        job->engine->vector->add(y + t * p->ldy, p->bias + g->matrix * w.rows + begin, len);
+    }
+    if (p->finish) finish_rows(job, g, p, begin, len);
+}
+
+static void apply_gate(const struct job *job, const struct sp_row_group *g,
+                       const struct sp_product *p, size_t first, size_t n_panels)
+{
+    const struct sp_vector *v = job->engine->vector;
+    size_t begin = first * SP_PANEL_ROWS, len = rows_of(p->w, first, n_panels);
+
+    for (size_t t = g->to; t < g->to + g->n; t++) {
+        float *y = p[0].y + t * p[0].ldy + begin;
+        const float *up =
+            begin + (p->factors ? p->factors + t * p->ld_factors : p[1].y + t * p[1].ldy);
+        switch (p->gate) {
+        case SP_GATE_NONE:
+            break;
+        case SP_GATE_SILU:
+            v->silu_mul(y, up, len);
+            break;
+        case SP_GATE_GELU_TANH:
+            v->gelu_tanh_mul(y, up, len);
+            break;
+        case SP_GATE_GELU_ERF:
+            v->gelu_erf_mul(y, up, len);
+            break;
+        case SP_GATE_RELU2:
+            v->relu2_mul(y, up, len);
+            break;
+        case SP_GATE_SWIGLU_CLAMPED:
+            v->swiglu_clamped(y, up, p->limit, len);
+            break;
+        case SP_GATE_XIELU:
+            sp_xielu_row(y, p->xielu, len);
+            break;
+        }
+    }
+}
+
+/* Does the next product make the factors of this one's gate? */
+static bool takes_two(const struct sp_product *p)
+{
+    return p->gate != SP_GATE_NONE && p->factors == NULL;
+}
+
+/* Panels first..first+n-1 of one product, and of the one it gates. */
+static void multiply_product(const struct job *job, const struct sp_row_group *g,
+                             const struct sp_product *p, size_t first, size_t n)
+{
+    multiply_panels(job, g, p, first, n);
+    if (takes_two(p)) multiply_panels(job, g, p + 1, first, n);
+    if (p->gate != SP_GATE_NONE) apply_gate(job, g, p, first, n);
+}
+
+/* Panels first..first+n-1 of one group's sequence. */
+static void multiply_group(const struct job *job, const struct sp_row_group *g, size_t first,
+                           size_t n)
+{
+    for (const struct sp_product *p = job->products; n > 0; p += takes_two(p) ? 2 : 1) {
+        size_t n_panels = p->w->n_panels;
+        if (first >= n_panels) {
+            first -= n_panels;
+            continue;
+        }
+        size_t here = n < n_panels - first ? n : n_panels - first;
+        multiply_product(job, g, p, first, here);
+        first = 0;
+        n -= here;
+    }
+}
+
+static void multiply_range(void *context, size_t first, size_t n, unsigned worker)
+{
+    const struct job *job = context;
+    const struct sp_row_group *g = job->groups + first / job->n_panels;
+
+    (void)worker;
+    for (first %= job->n_panels; n > 0; g++) {
+        size_t here = n < job->n_panels - first ? n : job->n_panels - first;
+        multiply_group(job, g, first, here);
+        first = 0;
+        n -= here;
+    }
+}
+
+struct quantize_job {
+    const struct sp_engine *engine;
+    const struct sp_acts *acts;
+};
+
+static void quantize_item(void *context, size_t t, unsigned worker)
+{
+    const struct quantize_job *job = context;
+
+    (void)worker;
+    job->engine->kernels->quantize_row(job->acts, t);
+}
+
+void sp_engine_multiply_groups(const struct sp_engine *engine, const struct sp_product *products,
+                               size_t n_products, const struct sp_acts *acts, size_t n_rows,
+                               const struct sp_row_group *groups, size_t n_groups)
+{
+    struct job job = {.engine = engine, .products = products, .acts = acts, .groups = groups};
+    struct quantize_job quantize = {engine, acts};
+    bool want_codes = false;
+    size_t per_panel = SP_PANEL_ROWS * acts->cols * ((n_rows + n_groups - 1) / n_groups);
+
+    assert(n_products <= SP_MAX_PRODUCTS);
+    for (size_t i = 0; i < n_products; i++) {
+        assert(products[i].w->cols == acts->cols);
+        want_codes = want_codes || sp_kernels_want_codes(products[i].w->dtype);
+        if (i == 0 || !takes_two(&products[i - 1])) job.n_panels += products[i].w->n_panels;
+        for (size_t t = 0; products[i].finish && t < n_rows; t++)
+            atomic_store_explicit(&products[i].finish->best[t], 0, memory_order_relaxed);
+    }
+    if (want_codes) sp_engine_rows(engine, n_rows, quantize_item, &quantize);
+    sp_pool_run_ranges(engine->pool, n_groups * job.n_panels, LEAST_PRODUCTS / (per_panel + 1) + 1,
+                       multiply_range, &job);
+}
+
+void sp_engine_multiply(const struct sp_engine *engine, const struct sp_product *products,
+                        size_t n_products, const struct sp_acts *acts, size_t n_rows)
+{
+    const struct sp_row_group all = {.n = n_rows};
+
+    if (engine->gather) {
+        sp_gather_add(engine->gather, engine, products, n_products, acts, n_rows);
+    }
+    sp_engine_multiply_groups(engine, products, n_products, acts, n_rows, &all, 1);
+}

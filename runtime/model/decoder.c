@@ -1,0 +1,205 @@
+/* What a decoder owns: what its sequence left in the layers, sized when it is opened; and what can
+ * be asked of it. */
+#include "runtime/model/decoder_internal.h"
+
+#include "format/base/hash.h"
+#include "format/base/mem.h"
+#include "runtime/model/rope.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+/* ---- opening ----------------------------------------------------------------------------------
+ */
+
+static enum sp_status open_frequencies(struct sp_decoder *d, struct sp_err *err)
+{
+    const struct sp_config *config = &d->model->config;
+    size_t planned = d->options.n_planned ? d->options.n_planned : d->options.n_positions;
+    enum sp_status st;
+
+    for (unsigned i = 0; i < config->n_ropes; i++) {
+        size_t half = config->ropes[i].n_rot / 2;
+        if ((st = sp_new_rows(&d->frequencies[i], 1, half, err))) return st;
+        sp_rope_frequencies(d->frequencies[i], &config->ropes[i], planned);
+    }
+    return SP_OK;
+}
+
+/* The target's last layer of the same type that has keys. */
+static const struct sp_kv *borrowed_keys(const struct sp_decoder *d,
+                                         const struct sp_layer_config *l)
+{
+    const struct sp_decoder *from = d->options.keys_of;
+    unsigned layer;
+
+    assert(from);
+    layer = sp_config_last_keys(&from->model->config, l->window != 0);
+    assert(layer < from->model->config.n_layers);
+    return from->keys[layer];
+}
+
+static enum sp_status open_caches(struct sp_decoder *d, struct sp_err *err)
+{
+    const struct sp_config *config = &d->model->config;
+    enum sp_status st;
+
+    if ((st = sp_new(&d->caches, config->n_layers, sizeof *d->caches, err))) return st;
+    if ((st = sp_new(&d->keys, config->n_layers, sizeof *d->keys, err))) return st;
+    for (unsigned i = 0; i < config->n_layers; i++) {
+        const struct sp_layer_config *l = &config->layers[i];
+        if (!(l->mixers & SP_MIXER_ATTENTION)) continue;
+        d->keys[i] = l->kv_source < 0 ? borrowed_keys(d, l) : &d->caches[l->kv_source];
+        if (l->kv_source != (int)i) continue;
+        struct sp_kv_shape shape = {l->n_kv_heads, l->head_dim, sp_config_value_dim(config, l)};
+        if ((st = sp_kv_init(&d->caches[i], d->options.kv_type, shape, d->options.n_positions,
+                             l->window, d->options.max_rows, err))) {
+            return st;
+        }
+    }
+    return SP_OK;
+}
+
+static enum sp_status open_room(struct sp_decoder *d, struct sp_err *err)
+{
+    const struct sp_decoder_options *o = &d->options;
+    size_t n_together = o->n_together ? o->n_together : 1;
+    struct sp_room_options room = {
+        .max_rows = o->max_rows,
+        .max_logit_rows = o->max_logit_rows * n_together,
+        .n_positions = o->n_positions,
+    };
+
+    if (o->room_of == NULL) return sp_room_open(&d->room, d->model, d->engine, &room, err);
+    d->room = o->room_of->room;
+    assert(d->room->model == d->model && d->room->max_rows >= o->max_rows &&
+           d->room->max_logit_rows >= o->max_logit_rows && d->room->n_positions >= o->n_positions);
+    d->room->n_users++;
+    return SP_OK;
+}
+
+enum sp_status sp_decoder_open(struct sp_decoder **out, const struct sp_model *model,
+                               const struct sp_engine *engine,
+                               const struct sp_decoder_options *options, struct sp_err *err)
+{
+    size_t n_features = (size_t)options->n_taps * model->config.n_hidden;
+    struct sp_decoder *d = NULL;
+    enum sp_status st;
+
+    if ((st = sp_new(&d, 1, sizeof *d, err))) goto done;
+    d->model = model;
+    d->engine = engine;
+    d->options = *options;
+    if ((st = open_room(d, err))) goto done;
+    if ((st = open_frequencies(d, err))) goto done;
+    if ((st = open_caches(d, err))) goto done;
+    if ((st = sp_recurrent_open(d, err))) goto done;
+    if ((st = sp_marks_open(d, err))) goto done;
+    if ((st = sp_new_rows(&d->features, options->max_rows, n_features, err))) goto done;
+    *out = d;
+    d = NULL;
+done:
+    sp_decoder_close(d);
+    return st;
+}
+
+void sp_decoder_close(struct sp_decoder *d)
+{
+    if (d == NULL) return;
+    for (unsigned i = 0; d->caches && i < d->model->config.n_layers; i++) {
+        sp_kv_release(&d->caches[i]);
+    }
+    free(d->caches);
+    free(d->keys);
+    for (size_t i = 0; i < 2; i++)
+        free(d->frequencies[i]);
+    sp_recurrent_close(d);
+    sp_marks_close(d);
+    free(d->features);
+    sp_room_leave(d->room);
+    free(d);
+}
+
+/* ---- what is stored ---------------------------------------------------------------------------
+ */
+
+static size_t layer_cache_size(const struct sp_decoder *d, unsigned layer)
+{
+    unsigned mixers = d->model->config.layers[layer].mixers;
+    size_t size = 0;
+
+    if (mixers & SP_MIXER_ATTENTION) size += sp_kv_size(&d->caches[layer]);
+    if (mixers & SP_RECURRENT_MIXERS) size += sp_recurrent_size(d, layer);
+    if (mixers & SP_MIXER_SHORT_CONV) {
+        size += sp_conv_history_size(&d->short_histories[layer]);
+    }
+    return size;
+}
+
+size_t sp_decoder_cache_size(const struct sp_decoder *d)
+{
+    size_t size = sp_marks_size(d);
+
+    for (unsigned i = 0; i < d->model->config.n_layers; i++)
+        size += layer_cache_size(d, i);
+    return size;
+}
+
+enum sp_kv_type sp_decoder_kv_type(const struct sp_decoder *d)
+{
+    return d->options.kv_type;
+}
+
+bool sp_decoder_is_recurrent(const struct sp_decoder *d)
+{
+    return sp_config_is_recurrent(&d->model->config);
+}
+
+const struct sp_kv *sp_decoder_cache(const struct sp_decoder *d, unsigned layer)
+{
+    return d->keys[layer];
+}
+
+bool sp_decoder_keeps_windows(const struct sp_decoder *d, size_t len, size_t to)
+{
+    for (unsigned i = 0; i < d->model->config.n_layers; i++) {
+        const struct sp_layer_config *l = &d->model->config.layers[i];
+        size_t first = to > l->window ? to - l->window : 0;
+        if (l->window == 0 || l->kv_source != (int)i) continue;
+        if (d->caches[i].n_slots >= d->options.n_positions) continue; /* a slot for each position */
+        if (first + d->caches[i].n_slots < len + d->options.max_rows) return false;
+    }
+    return true;
+}
+
+bool sp_decoder_can_return(const struct sp_decoder *d, size_t len, size_t to)
+{
+    if (sp_decoder_is_recurrent(d)) return to == len || to == 0;
+    return sp_decoder_keeps_windows(d, len, to);
+}
+
+static uint64_t layer_digest(struct sp_decoder *d, unsigned layer, size_t len)
+{
+    const struct sp_layer_config *l = &d->model->config.layers[layer];
+    size_t first = l->window && len > l->window ? len - l->window : 0;
+    uint64_t digests[2] = {0, 0};
+
+    if (l->mixers & SP_MIXER_ATTENTION) digests[0] = sp_kv_digest(&d->caches[layer], first, len);
+    if (l->mixers & SP_RECURRENT_MIXERS) digests[1] = sp_recurrent_digest(d, layer);
+    if (l->mixers & SP_MIXER_SHORT_CONV) {
+        digests[1] = sp_conv_history_digest(&d->short_histories[layer]);
+    }
+    return sp_hash64(digests, sizeof digests);
+}
+
+uint64_t sp_decoder_digest(struct sp_decoder *d, size_t len)
+{
+    uint64_t digests[2] = {0, 0};
+
+    for (unsigned i = 0; i < d->model->config.n_layers; i++) {
+        if (d->model->config.layers[i].kv_source != (int)i) continue;
+        digests[1] = layer_digest(d, i, len);
+        digests[0] = sp_hash64(digests, sizeof digests);
+    }
+    return digests[0];
+}

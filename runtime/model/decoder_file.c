@@ -1,0 +1,61 @@
+/* A decoder's memory to a file and back: keys, values, what recurrent layers are sure of, marks. */
+#include "runtime/model/decoder_internal.h"
+
+#include "format/base/hash.h"
+
+/* Rotations of some models depend on the context that is planned for. */
+static enum sp_status same_rotations(const struct sp_decoder *d, struct sp_state *state,
+                                     struct sp_err *err)
+{
+    for (unsigned i = 0; i < d->model->config.n_ropes; i++) {
+        size_t half = d->model->config.ropes[i].n_rot / 2;
+        uint64_t digest = sp_hash64(d->frequencies[i], half * sizeof *d->frequencies[i]);
+        enum sp_status st = sp_state_same(state, digest, "context (--num-ctx)", err);
+        if (st) return st;
+    }
+    return SP_OK;
+}
+
+static enum sp_status layer_state(struct sp_decoder *d, unsigned layer, struct sp_state *state,
+                                  size_t len, struct sp_err *err)
+{
+    const struct sp_layer_config *l = &d->model->config.layers[layer];
+    struct sp_piece pieces[SP_MAX_PIECES];
+    size_t n = sp_decoder_pieces(d, layer, pieces);
+    enum sp_status st = SP_OK;
+
+    if (l->mixers & SP_RECURRENT_MIXERS) {
+        sp_head_state_settle(&d->recurrent[layer].heads, d->engine->vector, d->engine->pool);
+    }
+    if ((l->mixers & SP_MIXER_ATTENTION) && l->kv_source == (int)layer) {
+        st = sp_kv_state(&d->caches[layer], state, len, err);
+    }
+    for (size_t k = 0; st == SP_OK && k < n; k++)
+        st = sp_state_bytes(state, pieces[k].numbers, pieces[k].n * sizeof(float), err);
+    return st;
+}
+
+static enum sp_status mark_state(const struct sp_decoder *d, struct sp_mark *mark,
+                                 struct sp_state *state, size_t len, struct sp_err *err)
+{
+    size_t mark_len = mark->len;
+    enum sp_status st;
+
+    if (sp_state_is_read(state)) mark->len = 0;
+    if ((st = sp_state_number(state, &mark_len, len, err)) || mark_len == 0) return st;
+    st = sp_state_bytes(state, mark->numbers, sp_marks_size(d) / SP_MARKS, err);
+    if (st == SP_OK) mark->len = mark_len;
+    return st;
+}
+
+enum sp_status sp_decoder_state(struct sp_decoder *d, struct sp_state *state, size_t len,
+                                struct sp_err *err)
+{
+    enum sp_status st = same_rotations(d, state, err);
+
+    for (unsigned i = 0; st == SP_OK && i < d->model->config.n_layers; i++)
+        st = layer_state(d, i, state, len, err);
+    for (size_t i = 0; st == SP_OK && d->marks[0].numbers && i < SP_MARKS; i++)
+        st = mark_state(d, &d->marks[i], state, len, err);
+    return st;
+}

@@ -1,0 +1,470 @@
+/* Mixture of experts: each row goes to the few experts that its router chose.
+ *
+ * Rows are gathered by expert, so that an expert's weights are read once a pass; and the experts of
+ * a pass run at once, as one product with many matrices, so that threads meet per layer and not per
+ * expert. A row adds what its experts give it in ascending order, whatever the other rows do.
+ * Routing follows transformers: enum sp_routing_law and struct sp_routing say how. Ties: lower
+ * index. */
+#include "runtime/model/decoder_internal.h"
+
+#include "format/base/mem.h"
+#include "runtime/vector/fmath.h"
+#include "runtime/model/input_stats.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Pairs of a row and an expert that are at work at once: a verified block's all, a prompt's in
+ * turn. */
+enum { LEAST_PLACES = 128 };
+
+static enum sp_status open_places(struct sp_room *r, size_t n_ffn, struct sp_err *err)
+{
+    struct sp_expert_scratch *e = r->experts;
+    size_t n = r->max_rows;
+    enum sp_status st;
+
+    if (n < LEAST_PLACES) n = LEAST_PLACES;
+    e->n_places = n;
+    if ((st = sp_acts_init(&e->input, n, r->model->config.n_hidden, err))) return st;
+    if ((st = sp_acts_init(&e->ffn, n, n_ffn, err))) return st;
+    if ((st = sp_new_aligned(&e->up, n * r->ld_ffn, sizeof *e->up, err))) return st;
+    if ((st = sp_new_aligned(&e->y, n * r->ld_x, sizeof *e->y, err))) return st;
+    return sp_new(&e->groups, n, sizeof *e->groups, err);
+}
+
+enum sp_status sp_experts_open(struct sp_room *r, struct sp_err *err)
+{
+    const struct sp_config *config = &r->model->config;
+    size_t rows = r->max_rows;
+    struct sp_expert_scratch *e = NULL;
+    unsigned n_experts = 0, used = 0, n_ffn = 0;
+    enum sp_status st;
+
+    for (unsigned i = 0; i < config->n_layers; i++) {
+        const struct sp_layer_config *l = &config->layers[i];
+        if (l->n_experts == 0) continue;
+        if (l->n_experts > n_experts) n_experts = l->n_experts;
+        if (l->n_experts_used > used) used = l->n_experts_used;
+        if (l->n_ffn > n_ffn) n_ffn = l->n_ffn;
+    }
+    if (n_experts == 0) return SP_OK;
+    if ((st = sp_new(&e, 1, sizeof *e, err))) return st;
+    r->experts = e;
+    e->max_used = used;
+    e->ld_scores = sp_matrix_ld(n_experts);
+    if ((st = sp_new_aligned(&e->scores, rows * e->ld_scores, sizeof *e->scores, err))) return st;
+    if ((st = sp_new_aligned(&e->merits, rows * e->ld_scores, sizeof *e->merits, err))) return st;
+    if ((st = sp_new(&e->group_merits, rows * config->routing.n_groups, sizeof *e->group_merits,
+                     err))) {
+        return st;
+    }
+    if ((st = sp_new(&e->chosen, rows * used, sizeof *e->chosen, err))) return st;
+    if ((st = sp_new(&e->weights, rows * used, sizeof *e->weights, err))) return st;
+    if ((st = sp_new(&e->places, rows * used, sizeof *e->places, err))) return st;
+    if ((st = sp_new(&e->n_rows, n_experts, sizeof *e->n_rows, err))) return st;
+    if ((st = open_places(r, n_ffn, err))) return st;
+    if ((st = sp_new_aligned(&e->shared, rows * r->ld_x, sizeof *e->shared, err))) return st;
+    e->ld_share = sp_matrix_ld(1);
+    if ((st = sp_new_aligned(&e->share, rows * e->ld_share, sizeof *e->share, err))) return st;
+    return sp_acts_init(&e->routed, rows, config->n_hidden, err);
+}
+
+void sp_experts_close(struct sp_room *r)
+{
+    struct sp_expert_scratch *e = r->experts;
+
+    if (e == NULL) return;
+    free(e->scores);
+    free(e->merits);
+    free(e->group_merits);
+    free(e->chosen);
+    free(e->weights);
+    free(e->places);
+    free(e->n_rows);
+    free(e->groups);
+    free(e->up);
+    free(e->y);
+    free(e->shared);
+    free(e->share);
+    sp_acts_release(&e->routed);
+    sp_acts_release(&e->input);
+    sp_acts_release(&e->ffn);
+    free(e);
+}
+
+/* A layer's rows, as the row functions below see them. */
+struct route_job {
+    struct sp_room *r;
+    const struct sp_layer *layer;
+    const struct sp_layer_config *config;
+    size_t n;
+    unsigned first, last; /* experts first..last-1 are at work */
+};
+
+/* The k largest of n scores, in descending order, ties by lower index. */
+static void find_best(unsigned *best, unsigned k, const float *scores, unsigned n)
+{
+    unsigned len = 0;
+
+    for (unsigned i = 0; i < n; i++) {
+        unsigned at = len;
+        if (len == k && !(scores[i] > scores[best[k - 1]])) continue;
+        while (at > 0 && scores[i] > scores[best[at - 1]])
+            at--;
+        if (len < k) len++;
+        memmove(best + at + 1, best + at, (len - at - 1) * sizeof *best);
+        best[at] = i;
+    }
+}
+
+/* Every expert's score of its own, before any is chosen. */
+static void score_experts(const struct route_job *job, float *scores)
+{
+    const struct sp_routing *routing = &job->r->model->config.routing;
+    unsigned n = job->config->n_experts;
+    float max, sum;
+
+    switch (routing->law) {
+    case SP_ROUTE_SOFTMAX:
+        job->r->engine->vector->softmax(scores, 0, n, &max, &sum);
+        for (unsigned i = 0; i < n; i++)
+            scores[i] /= sum;
+        break;
+    case SP_ROUTE_SOFTMAX_CHOSEN:
+        break;
+    case SP_ROUTE_SIGMOID:
+        for (unsigned i = 0; i < n; i++)
+            scores[i] = sp_sigmoidf(scores[i]);
+        break;
+    }
+}
+
+/* What a group's n merits make it worth: the sum of its two largest, or the largest. */
+static float worth_of_group(const struct sp_routing *routing, const float *merits, unsigned n)
+{
+    float best = merits[0], second = -INFINITY;
+
+    for (unsigned i = 1; i < n; i++) {
+        if (merits[i] > best) {
+            second = best;
+            best = merits[i];
+        } else if (merits[i] > second) {
+            second = merits[i];
+        }
+    }
+    return routing->groups_by_best ? best : best + second;
+}
+
+/* Experts outside the best groups cannot be chosen. */
+static void drop_groups(const struct route_job *job, float *merits, float *of_groups)
+{
+    const struct sp_routing *routing = &job->r->model->config.routing;
+    unsigned n = job->config->n_experts / routing->n_groups;
+
+    for (unsigned g = 0; g < routing->n_groups; g++)
+        of_groups[g] = worth_of_group(routing, merits + g * n, n);
+    for (unsigned g = 0; g < routing->n_groups; g++) {
+        unsigned n_better = 0;
+        for (unsigned i = 0; i < routing->n_groups; i++) {
+            bool first = i < g && of_groups[i] == of_groups[g];
+            if (of_groups[i] > of_groups[g] || first) n_better++;
+        }
+        for (unsigned i = 0; n_better >= routing->n_groups_used && i < n; i++)
+            merits[g * n + i] = -INFINITY;
+    }
+}
+
+/* What the choice of row t goes by. */
+static const float *merits_of_row(const struct route_job *job, size_t t, const float *scores)
+{
+    const struct sp_routing *routing = &job->r->model->config.routing;
+    const struct sp_expert_scratch *e = job->r->experts;
+    float *merits = e->merits + t * e->ld_scores;
+    bool grouped = routing->n_groups > 1;
+
+    if (!grouped && !routing->corrected) return scores;
+    memcpy(merits, scores, job->config->n_experts * sizeof *merits);
+    if (routing->corrected) {
+        job->r->engine->vector->add(merits, job->layer->router_correction, job->config->n_experts);
+    }
+    if (grouped) drop_groups(job, merits, e->group_merits + t * routing->n_groups);
+    return merits;
+}
+
+/* The weights of a row's experts, best first. */
+static void weigh_experts(const struct route_job *job, float *weights, const unsigned *chosen,
+                          float *scores)
+{
+    const struct sp_routing *routing = &job->r->model->config.routing;
+    unsigned k = job->config->n_experts_used;
+    float max, sum = 0;
+
+    for (unsigned i = 0; i < k; i++)
+        weights[i] = scores[chosen[i]];
+    if (routing->law == SP_ROUTE_SOFTMAX_CHOSEN) {
+        memcpy(scores, weights, k * sizeof *scores);
+        job->r->engine->vector->softmax(scores, 0, k, &max, &sum);
+        for (unsigned i = 0; i < k; i++)
+            weights[i] = scores[i] / sum;
+    }
+    sum = 0;
+    for (unsigned i = 0; i < k; i++)
+        sum += weights[i];
+    sum += (float)routing->norm_eps;
+    for (unsigned i = 0; routing->norm && i < k; i++)
+        weights[i] /= sum;
+    for (unsigned i = 0; job->layer->expert_scale && i < k; i++)
+        weights[i] *= job->layer->expert_scale[chosen[i]];
+    for (unsigned i = 0; routing->scale != 1 && i < k; i++)
+        weights[i] *= (float)routing->scale;
+}
+
+static void sort_experts(unsigned *chosen, float *weights, unsigned k)
+{
+    for (unsigned i = 1; i < k; i++) {
+        unsigned id = chosen[i], at = i;
+        float weight = weights[i];
+        for (; at > 0 && chosen[at - 1] > id; at--) {
+            chosen[at] = chosen[at - 1];
+            weights[at] = weights[at - 1];
+        }
+        chosen[at] = id;
+        weights[at] = weight;
+    }
+}
+
+static void route_row(void *context, size_t t, unsigned worker)
+{
+    const struct route_job *job = context;
+    struct sp_expert_scratch *e = job->r->experts;
+    float *scores = e->scores + t * e->ld_scores, *weights = e->weights + t * e->max_used;
+    unsigned *chosen = e->chosen + t * e->max_used, k = job->config->n_experts_used;
+
+    (void)worker;
+    score_experts(job, scores);
+    find_best(chosen, k, merits_of_row(job, t, scores), job->config->n_experts);
+    weigh_experts(job, weights, chosen, scores);
+    sort_experts(chosen, weights, k);
+}
+
+/* Gemma 4 routes by the residual stream itself: normed without weight, scaled. */
+static void prepare_routed_row(void *context, size_t t, unsigned worker)
+{
+    const struct route_job *job = context;
+    struct sp_room *r = job->r;
+    const struct sp_vector *vector = r->engine->vector;
+    float *row = r->experts->routed.x + t * r->experts->routed.ld;
+    size_t n = r->model->config.n_hidden;
+
+    (void)worker;
+    vector->rms_norm(row, r->x + t * r->ld_x, NULL, n, (float)r->model->config.norm_eps);
+    vector->mul(row, job->layer->router_scale, n);
+    vector->scale(row, (float)(1 / sqrt((double)n)), n);
+}
+
+/* ... and its experts see a norm of their own. */
+static void prepare_expert_row(void *context, size_t t, unsigned worker)
+{
+    const struct route_job *job = context;
+    struct sp_room *r = job->r;
+
+    (void)worker;
+    r->engine->vector->rms_norm(r->hidden.x + t * r->hidden.ld, r->x + t * r->ld_x,
+                                job->layer->experts_norm, r->model->config.n_hidden,
+                                (float)r->model->config.norm_eps);
+}
+
+/* The dense MLP beside the experts, of the rows of r->hidden. */
+static void run_shared(struct sp_room *r, const struct sp_layer *l, size_t n)
+{
+    struct sp_expert_scratch *e = r->experts;
+    bool plain = l->shared_gate.rows == 0;
+    struct sp_product in[] = {
+        {.w = plain ? &l->shared_up : &l->shared_gate,
+         .y = r->ffn.x,
+         .ldy = r->ffn.ld,
+         .gate = sp_gate_of(r->model->config.activation),
+         .factors = r->ones},
+        {.w = &l->shared_up, .y = r->up, .ldy = r->ld_ffn},
+        {.w = &l->shared_weight, .y = e->share, .ldy = e->ld_share},
+    };
+    struct sp_product out = {.w = &l->shared_down, .y = e->shared, .ldy = r->ld_x};
+
+    sp_engine_multiply(r->engine, in, plain ? 1 : l->shared_weight.rows ? 3 : 2, &r->hidden, n);
+    r->ffn.cols = l->shared_down.cols;
+    sp_engine_multiply(r->engine, &out, 1, &r->ffn, n);
+}
+
+/* y += sigmoid(w . x) * shared, or y = norm(y) + norm(shared) */
+static void add_shared_row(void *context, size_t t, unsigned worker)
+{
+    const struct route_job *job = context;
+    struct sp_room *r = job->r;
+    const struct sp_vector *vector = r->engine->vector;
+    size_t n = r->model->config.n_hidden;
+    float *y = r->y + t * r->ld_x, *shared = r->experts->shared + t * r->ld_x;
+    float eps = (float)r->model->config.norm_eps;
+
+    (void)worker;
+    if (r->model->config.expert_norms) {
+        vector->rms_norm(y, y, job->layer->experts_post, n, eps);
+        vector->rms_norm(shared, shared, job->layer->shared_post, n, eps);
+        vector->add(y, shared, n);
+    } else {
+        const float *share = r->experts->share + t * r->experts->ld_share;
+        vector->fma(y, shared, job->layer->shared_weight.rows ? sp_sigmoidf(*share) : 1, n);
+    }
+}
+
+static void count_rows(const struct route_job *job)
+{
+    struct sp_expert_scratch *e = job->r->experts;
+
+    memset(e->n_rows, 0, job->config->n_experts * sizeof *e->n_rows);
+    for (size_t t = 0; t < job->n; t++) {
+        for (unsigned i = 0; i < job->config->n_experts_used; i++)
+            e->n_rows[e->chosen[t * e->max_used + i]]++;
+    }
+}
+
+static bool is_at_work(const struct route_job *job, unsigned id)
+{
+    return id >= job->first && id < job->last;
+}
+
+/* A single row is read where it is, by all its experts. */
+static bool is_single(const struct route_job *job)
+{
+    return job->n == 1;
+}
+
+/* Experts from job->last on, as many as find places for their rows; returns how many have any. */
+static size_t choose_groups(struct route_job *job, size_t *n_places)
+{
+    struct sp_expert_scratch *e = job->r->experts;
+    size_t n_groups = 0, place = 0;
+
+    job->first = job->last;
+    for (; job->last < job->config->n_experts; job->last++) {
+        size_t n = e->n_rows[job->last];
+        if (place + n > e->n_places) break;
+        if (n == 0) continue;
+        e->groups[n_groups++] =
+            (struct sp_row_group){job->last, is_single(job) ? 0 : place, place, n};
+        place += n;
+    }
+    *n_places = place;
+    return n_groups;
+}
+
+/* Which of the places of its experts a row takes: they lie in the order of rows. */
+static void assign_places(const struct route_job *job, size_t n_groups)
+{
+    struct sp_expert_scratch *e = job->r->experts;
+
+    for (size_t i = 0; i < n_groups; i++)
+        e->n_rows[e->groups[i].matrix] = e->groups[i].to; /* from here on: the next free one */
+    for (size_t t = 0; t < job->n; t++) {
+        for (size_t i = t * e->max_used; i < t * e->max_used + job->config->n_experts_used; i++) {
+            if (is_at_work(job, e->chosen[i])) e->places[i] = e->n_rows[e->chosen[i]]++;
+        }
+    }
+}
+
+/* A row begins at 0, and goes where its experts look for it. */
+static void gather_row(void *context, size_t t, unsigned worker)
+{
+    const struct route_job *job = context;
+    struct sp_room *r = job->r;
+    const struct sp_expert_scratch *e = r->experts;
+    size_t n = r->model->config.n_hidden;
+
+    (void)worker;
+    if (job->first == 0) memset(r->y + t * r->ld_x, 0, n * sizeof(float));
+    if (is_single(job)) return;
+    for (size_t i = t * e->max_used; i < t * e->max_used + job->config->n_experts_used; i++) {
+        if (!is_at_work(job, e->chosen[i])) continue;
+        memcpy(e->input.x + e->places[i] * e->input.ld, r->hidden.x + t * r->hidden.ld,
+               n * sizeof(float));
+    }
+}
+
+static void add_row(void *context, size_t t, unsigned worker)
+{
+    const struct route_job *job = context;
+    struct sp_room *r = job->r;
+    const struct sp_expert_scratch *e = r->experts;
+
+    (void)worker;
+    for (size_t i = t * e->max_used; i < t * e->max_used + job->config->n_experts_used; i++) {
+        if (!is_at_work(job, e->chosen[i])) continue;
+        r->engine->vector->fma(r->y + t * r->ld_x, e->y + e->places[i] * r->ld_x, e->weights[i],
+                               r->model->config.n_hidden);
+    }
+}
+
+static void run_groups(const struct route_job *job, size_t n_places, size_t n_groups)
+{
+    struct sp_room *r = job->r;
+    const struct sp_layer *l = job->layer;
+    struct sp_expert_scratch *e = r->experts;
+    bool plain = l->gate.rows == 0;
+    struct sp_product gate_up[] = {
+        {.w = plain ? &l->up : &l->gate,
+         .bias = plain ? l->up_bias : l->gate_bias,
+         .y = e->ffn.x,
+         .ldy = e->ffn.ld,
+         .gate = sp_gate_of(r->model->config.activation),
+         .factors = r->ones,
+         .limit = (float)r->model->config.swiglu_limit},
+        {.w = &l->up, .bias = l->up_bias, .y = e->up, .ldy = r->ld_ffn},
+    };
+    struct sp_product out = {.w = &l->down, .bias = l->down_bias, .y = e->y, .ldy = r->ld_x};
+    const struct sp_acts *input = is_single(job) ? &r->hidden : &e->input;
+
+    sp_engine_multiply_groups(r->engine, gate_up, plain ? 1 : 2, input,
+                              is_single(job) ? 1 : n_places, e->groups, n_groups);
+    e->ffn.cols = l->down.cols;
+    for (size_t i = 0; i < n_groups; i++)
+        e->groups[i].from = e->groups[i].to;
+    sp_engine_multiply_groups(r->engine, &out, 1, &e->ffn, n_places, e->groups, n_groups);
+}
+
+static void run_experts(struct route_job *job)
+{
+    const struct sp_engine *engine = job->r->engine;
+
+    count_rows(job);
+    while (job->last < job->config->n_experts) {
+        size_t n_places, n_groups = choose_groups(job, &n_places);
+        assign_places(job, n_groups);
+        sp_engine_rows(engine, job->n, gather_row, job);
+        if (n_groups) run_groups(job, n_places, n_groups);
+        sp_engine_rows(engine, job->n, add_row, job);
+    }
+}
+
+void sp_experts_run(struct sp_room *r, const struct sp_layer *layer, size_t n)
+{
+    struct sp_expert_scratch *e = r->experts;
+    struct route_job job = {.r = r, .layer = layer, .config = layer->config, .n = n};
+    struct sp_product router = {
+        .w = &layer->router, .bias = layer->router_bias, .y = e->scores, .ldy = e->ld_scores};
+    const struct sp_acts *routed = layer->router_scale ? &e->routed : &r->hidden;
+
+    if (layer->router_scale) sp_engine_rows(r->engine, n, prepare_routed_row, &job);
+    sp_engine_multiply(r->engine, &router, 1, routed, n);
+    sp_engine_rows(r->engine, n, route_row, &job);
+    if (layer->shared_down.rows) run_shared(r, layer, n);
+    if (layer->experts_norm) sp_engine_rows(r->engine, n, prepare_expert_row, &job);
+    if (r->engine->gather) {
+        /* All experts are told of all rows: one of them alone sees too few of a text. */
+        const struct sp_product up_gate[] = {{.w = &layer->up}, {.w = &layer->gate}};
+        sp_gather_add(r->engine->gather, r->engine, up_gate, layer->gate.rows ? 2 : 1, &r->hidden,
+                      n);
+    }
+    run_experts(&job);
+    if (layer->shared_down.rows) sp_engine_rows(r->engine, n, add_shared_row, &job);
+}

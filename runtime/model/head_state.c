@@ -1,0 +1,195 @@
+#include "runtime/model/head_state.h"
+
+#include "format/base/hash.h"
+#include "format/base/mem.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STATE_ROWS = 16 }; /* rows of a state that are stepped together */
+
+enum sp_status sp_head_room_init(struct sp_head_room *room, size_t key_dim, size_t n_threads,
+                                 struct sp_err *err)
+{
+    enum sp_status st;
+
+    *room = (struct sp_head_room){0};
+    if ((st = sp_new_rows(&room->states, n_threads, STATE_ROWS * key_dim, err))) return st;
+    return sp_new_rows(&room->unused, n_threads, STATE_ROWS, err);
+}
+
+void sp_head_room_release(struct sp_head_room *room)
+{
+    free(room->states);
+    free(room->unused);
+    *room = (struct sp_head_room){0};
+}
+
+static size_t n_values(const struct sp_head_sizes *sizes)
+{
+    return sizes->n_heads * sizes->value_dim;
+}
+
+static size_t n_keys(const struct sp_head_sizes *sizes)
+{
+    return sizes->n_keys * sizes->key_dim;
+}
+
+enum sp_status sp_head_state_init(struct sp_head_state *s, const struct sp_head_sizes *sizes,
+                                  struct sp_err *err)
+{
+    enum sp_status st;
+
+    *s = (struct sp_head_state){.sizes = *sizes};
+    if ((st = sp_new_rows(&s->state, n_values(sizes), sizes->key_dim, err))) return st;
+    if ((st = sp_new_rows(&s->keys, sizes->max_logged, n_keys(sizes), err))) return st;
+    if ((st = sp_new_rows(&s->deltas, sizes->max_logged, n_values(sizes), err))) return st;
+    return sp_new_rows(&s->decays, sizes->max_logged, sizes->n_heads, err);
+}
+
+void sp_head_state_release(struct sp_head_state *s)
+{
+    free(s->state);
+    free(s->keys);
+    free(s->deltas);
+    free(s->decays);
+    *s = (struct sp_head_state){0};
+}
+
+void sp_head_state_reset(struct sp_head_state *s)
+{
+    s->n_pending = 0;
+    memset(s->state, 0, n_values(&s->sizes) * s->sizes.key_dim * sizeof *s->state);
+}
+
+size_t sp_head_state_size(const struct sp_head_sizes *sizes)
+{
+    size_t logged = n_keys(sizes) + n_values(sizes) + sizes->n_heads;
+
+    return sizeof(float) * (n_values(sizes) * sizes->key_dim + sizes->max_logged * logged);
+}
+
+/* Where in a row the key of a head begins. */
+static size_t key_of(const struct sp_head_sizes *sizes, size_t head)
+{
+    return head / (sizes->n_heads / sizes->n_keys) * sizes->key_dim;
+}
+
+/* Logged rows that became true change rows j..j+n_rows-1 of a head's state. */
+static void replay_rows(struct sp_head_state *s, const struct sp_vector *vector, size_t h, size_t j,
+                        size_t n_rows)
+{
+    const struct sp_head_sizes *sizes = &s->sizes;
+    size_t key = key_of(sizes, h), value = h * sizes->value_dim + j;
+
+    for (size_t i = 0; i < s->n_pending; i++) {
+        vector->state_replay(s->state + value * sizes->key_dim,
+                             s->deltas + i * n_values(sizes) + value,
+                             s->keys + i * n_keys(sizes) + key, s->decays[i * sizes->n_heads + h],
+                             sizes->key_dim, n_rows);
+    }
+}
+
+/* Row t of the pass on rows of a head's state, which begin at value row `value`. */
+static void step_row(const struct sp_head_pass *p, float *state, float *delta, size_t t, size_t h,
+                     size_t value, size_t n_rows)
+{
+    const struct sp_head_sizes *sizes = &p->state->sizes;
+    size_t key = t * p->ld + key_of(sizes, h), heads = t * p->ld_heads + h;
+    const float *v = p->v + t * p->ld_v + value;
+    float *out = p->out + t * p->ld_out + value;
+
+    if (p->strengths) {
+        p->vector->delta_step(state, out, delta, p->q + key, p->k + key, v, p->decays[heads],
+                              p->strengths[heads], sizes->key_dim, n_rows);
+        return;
+    }
+    memcpy(delta, v, n_rows * sizeof *delta);
+    p->vector->state_step(state, out, delta, p->q + key, p->k + key, p->decays[heads],
+                          sizes->key_dim, n_rows);
+}
+
+/* Rows j..j+n_rows-1 of a head's state through all rows of the pass; certain ones change them,
+ * others a copy. */
+static void step_state_rows(const struct sp_head_pass *p, size_t h, size_t j, size_t n_rows,
+                            unsigned worker)
+{
+    struct sp_head_state *s = p->state;
+    size_t dim = s->sizes.key_dim, value = h * s->sizes.value_dim + j;
+    float *state = s->state + value * dim, *copy = p->room->states + worker * STATE_ROWS * dim;
+
+    replay_rows(s, p->vector, h, j, n_rows);
+    for (size_t t = 0; t < p->n; t++) {
+        float *delta = p->room->unused + worker * STATE_ROWS;
+        if (t == p->n_certain) {
+            memcpy(copy, state, n_rows * dim * sizeof *copy);
+            state = copy;
+        }
+        if (t >= p->n_certain) delta = s->deltas + (t - p->n_certain) * n_values(&s->sizes) + value;
+        step_row(p, state, delta, t, h, value, n_rows);
+    }
+}
+
+/* A head. Rows of its state know nothing of each other: few at a time go through the whole pass,
+ * and stay in the nearest cache meanwhile. */
+static void step_head(void *context, size_t h, unsigned worker)
+{
+    const struct sp_head_pass *p = context;
+    size_t dim = p->state->sizes.value_dim;
+
+    for (size_t j = 0; j < dim; j += STATE_ROWS) {
+        step_state_rows(p, h, j, dim - j < STATE_ROWS ? dim - j : STATE_ROWS, worker);
+    }
+}
+
+void sp_head_state_run(const struct sp_head_pass *pass, struct sp_pool *pool)
+{
+    struct sp_head_pass p = *pass;
+    struct sp_head_state *s = p.state;
+    size_t keys = n_keys(&s->sizes), heads = s->sizes.n_heads;
+
+    assert(p.n_certain <= p.n && p.n - p.n_certain <= s->sizes.max_logged);
+    sp_pool_run(pool, heads, step_head, &p);
+    s->n_pending = 0;
+    for (size_t t = p.n_certain; t < p.n; t++) {
+        size_t i = t - p.n_certain;
+        memcpy(s->keys + i * keys, p.k + t * p.ld, keys * sizeof *s->keys);
+        memcpy(s->decays + i * heads, p.decays + t * p.ld_heads, heads * sizeof *s->decays);
+    }
+}
+
+void sp_head_state_commit(struct sp_head_state *s, size_t n_more)
+{
+    assert(s->n_pending == 0 && n_more <= s->sizes.max_logged);
+    s->n_pending = n_more;
+}
+
+struct replay_job {
+    struct sp_head_state *state;
+    const struct sp_vector *vector;
+};
+
+static void replay_head(void *context, size_t h, unsigned worker)
+{
+    const struct replay_job *job = context;
+
+    (void)worker;
+    replay_rows(job->state, job->vector, h, 0, job->state->sizes.value_dim);
+}
+
+void sp_head_state_settle(struct sp_head_state *s, const struct sp_vector *vector,
+                          struct sp_pool *pool)
+{
+    struct replay_job job = {s, vector};
+
+    sp_pool_run(pool, s->sizes.n_heads, replay_head, &job);
+    s->n_pending = 0;
+}
+
+uint64_t sp_head_state_digest(struct sp_head_state *s, const struct sp_vector *vector,
+                              struct sp_pool *pool)
+{
+    sp_head_state_settle(s, vector, pool);
+    return sp_hash64(s->state, n_values(&s->sizes) * s->sizes.key_dim * sizeof *s->state);
+}

@@ -1,0 +1,261 @@
+/* Sums by input: see gather.h. A product's first matrix stands for its input; the others point to
+ * it. Matrices are known by where their panels lie. */
+#include "runtime/model/input_stats.h"
+
+#include "format/base/mem.h"
+#include "format/packfile_write.h"
+#include "quantize/gptq.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A matrix of the target. */
+struct slot {
+    const char *name;
+    const uint8_t *panels;
+    size_t cols;
+    float *sums;  /* [n], zero until an input is seen */
+    void *memory; /* owned */
+    size_t n;
+    bool seen;
+    size_t first; /* the slot whose sums are this one's, too */
+};
+
+struct sp_gather {
+    struct slot *slots; /* by address, which is the pack's order */
+    size_t n_slots;
+};
+
+/* Only what q4 can hold is of interest. */
+static bool wanted(const struct sp_pack_tensor *t)
+{
+    return t->part == SP_PART_TARGET && t->layout == SP_PANEL &&
+           t->shape[t->rank - 1] % SP_BLOCK == 0;
+}
+
+static int compare_slots(const void *a, const void *b)
+{
+    const struct slot *s = a, *t = b;
+
+    return s->panels < t->panels ? -1 : s->panels > t->panels;
+}
+
+enum sp_status sp_gather_open(struct sp_gather **out, const struct sp_pack *pack,
+                              struct sp_err *err)
+{
+    struct sp_gather *g = NULL;
+    enum sp_status st;
+
+    if ((st = sp_new(&g, 1, sizeof *g, err))) goto done;
+    if ((st = sp_new(&g->slots, sp_pack_n_tensors(pack), sizeof *g->slots, err))) goto done;
+    for (size_t i = 0; i < sp_pack_n_tensors(pack); i++) {
+        const struct sp_pack_tensor *t = sp_pack_tensor(pack, i);
+        struct slot *s = &g->slots[g->n_slots];
+
+        if (!wanted(t)) continue;
+        s->name = t->name;
+        s->panels = t->data;
+        s->cols = (size_t)t->shape[t->rank - 1];
+        if (!sp_feedback_size(&s->n, s->cols)) {
+            st = sp_fail(err, SP_E_UNSUPPORTED, "tensor %s: too many columns", t->name);
+            goto done;
+        }
+        if ((st = sp_new_sparse(&s->sums, &s->memory, s->n, sizeof *s->sums, err))) goto done;
+        g->n_slots++;
+    }
+    qsort(g->slots, g->n_slots, sizeof *g->slots, compare_slots);
+    for (size_t i = 0; i < g->n_slots; i++)
+        g->slots[i].first = i;
+    *out = g;
+    g = NULL;
+done:
+    sp_gather_close(g);
+    return st;
+}
+
+void sp_gather_close(struct sp_gather *gather)
+{
+    if (gather == NULL) return;
+    for (size_t i = 0; i < gather->n_slots; i++)
+        free(gather->slots[i].memory);
+    free(gather->slots);
+    free(gather);
+}
+
+static struct slot *find(struct sp_gather *gather, const struct sp_matrix *w)
+{
+    struct slot key = {.panels = w->panels};
+
+    return bsearch(&key, gather->slots, gather->n_slots, sizeof *gather->slots, compare_slots);
+}
+
+struct add_job {
+    struct slot *slot;
+    const struct sp_acts *acts;
+    size_t n_rows;
+    const struct sp_feedback_kernels *kernels;
+};
+
+static void add_group(void *context, size_t g, unsigned worker)
+{
+    const struct add_job *job = context;
+    size_t cols = job->slot->cols, first = g * SP_FEEDBACK_GROUP;
+
+    (void)worker;
+    job->kernels->gather(job->slot->sums + sp_feedback_offset(cols, g), job->acts->x, job->acts->ld,
+                         job->n_rows, first, sp_feedback_block_end(cols, first));
+}
+
+void sp_gather_add(struct sp_gather *gather, const struct sp_engine *engine,
+                   const struct sp_product *products, size_t n_products, const struct sp_acts *acts,
+                   size_t n_rows)
+{
+    struct slot *first = NULL;
+
+    for (size_t i = 0; i < n_products; i++) {
+        struct slot *s = find(gather, products[i].w);
+
+        if (s == NULL) continue;
+        if (first == NULL) first = s;
+        assert(s->cols == acts->cols && (!s->seen || s->first == (size_t)(first - gather->slots)));
+        s->first = (size_t)(first - gather->slots);
+        s->seen = true;
+    }
+    if (first == NULL) return;
+    sp_pool_run(engine->pool, sp_feedback_n_groups(first->cols), add_group,
+                &(struct add_job){first, acts, n_rows, engine->kernels->tile->feedback});
+}
+
+static bool has_sums(const struct sp_gather *gather, size_t i)
+{
+    return gather->slots[i].seen && gather->slots[i].first == i;
+}
+
+struct solve_job {
+    struct slot *slot;
+    double *room; /* [threads][SP_FEEDBACK_BLOCK^2] */
+};
+
+static void solve_block(void *context, size_t block, unsigned worker)
+{
+    const struct solve_job *job = context;
+
+    sp_feedback_solve(job->slot->sums, job->slot->cols, block,
+                      job->room + (size_t)worker * SP_FEEDBACK_BLOCK * SP_FEEDBACK_BLOCK);
+}
+
+enum sp_status sp_gather_solve(struct sp_gather *gather, struct sp_pool *pool, struct sp_err *err)
+{
+    enum sp_status st;
+    double *room = NULL;
+
+    st = sp_new_aligned(&room, sp_pool_n_threads(pool),
+                        sizeof *room * SP_FEEDBACK_BLOCK * SP_FEEDBACK_BLOCK, err);
+    if (st) return st;
+    for (size_t i = 0; i < gather->n_slots; i++) {
+        struct slot *s = &gather->slots[i];
+
+        if (!has_sums(gather, i)) continue;
+        sp_pool_run(pool, sp_feedback_n_blocks(s->cols), solve_block, &(struct solve_job){s, room});
+        if (sp_feedback_is_sound(s->sums, s->n)) continue;
+        st = sp_fail(err, SP_E_INPUT, "tensor %s: what it reads of the texts is not finite",
+                     s->name);
+        break;
+    }
+    free(room);
+    return st;
+}
+
+struct sp_gather_size sp_gather_measure(const struct sp_gather *gather)
+{
+    struct sp_gather_size size = {0};
+
+    for (size_t i = 0; i < gather->n_slots; i++) {
+        size.n_matrices += gather->slots[i].seen;
+        if (!has_sums(gather, i)) continue;
+        size.n_inputs++;
+        size.size += gather->slots[i].n * sizeof(float);
+    }
+    return size;
+}
+
+/* ---- writing ----------------------------------------------------------------------------------
+ */
+
+/* The names of the matrices that share the sums of slot `first`, in their order, with commas. */
+static enum sp_status join_names(char **out, const struct sp_gather *gather, size_t first,
+                                 struct sp_err *err)
+{
+    enum sp_status st;
+    size_t size = 0, at = 0;
+    char *text = NULL;
+
+    for (size_t i = 0; i < gather->n_slots; i++) {
+        const struct slot *s = &gather->slots[i];
+        if (s->seen && s->first == first) size += strlen(s->name) + 1;
+    }
+    if ((st = sp_new(&text, size, 1, err))) return st;
+    for (size_t i = 0; i < gather->n_slots; i++) {
+        const struct slot *s = &gather->slots[i];
+        size_t len = strlen(s->name);
+
+        if (!s->seen || s->first != first) continue;
+        if (at) text[at++] = ',';
+        memcpy(text + at, s->name, len);
+        at += len;
+    }
+    *out = text;
+    return SP_OK;
+}
+
+static enum sp_status fill_tensors(struct sp_pack_tensor *tensors, char **names, size_t *which,
+                                   const struct sp_gather *gather, struct sp_err *err)
+{
+    enum sp_status st;
+    size_t n = 0;
+
+    for (size_t i = 0; i < gather->n_slots; i++) {
+        if (!has_sums(gather, i)) continue;
+        if ((st = join_names(&names[n], gather, i, err))) return st;
+        tensors[n] = (struct sp_pack_tensor){.name = names[n],
+                                             .part = SP_PART_TARGET,
+                                             .dtype = SP_F32,
+                                             .layout = SP_PLAIN,
+                                             .rank = 1,
+                                             .shape = {gather->slots[i].n}};
+        which[n++] = i;
+    }
+    return SP_OK;
+}
+
+enum sp_status sp_gather_write(const struct sp_gather *gather, const char *path, bool force,
+                               const char *record, struct sp_err *err)
+{
+    enum sp_status st;
+    size_t n = sp_gather_measure(gather).n_inputs, *which = NULL;
+    struct sp_pack_tensor *tensors = NULL;
+    struct sp_pack_writer *w = NULL;
+    char **names = NULL;
+
+    if ((st = sp_new(&tensors, n, sizeof *tensors, err))) goto done;
+    if ((st = sp_new(&names, n, sizeof *names, err))) goto done;
+    if ((st = sp_new(&which, n, sizeof *which, err))) goto done;
+    if ((st = fill_tensors(tensors, names, which, gather, err))) goto done;
+    if ((st = sp_pack_writer_open(&w, path, force, tensors, n, err))) goto done;
+    st = sp_pack_writer_section(w, SP_PART_FILE, SP_SECTION_CALIBRATION, record, strlen(record),
+                                err);
+    for (size_t i = 0; i < n && !st; i++) {
+        const struct slot *s = &gather->slots[which[i]];
+        st = sp_pack_writer_put(w, i, s->sums, s->n * sizeof *s->sums, err);
+    }
+    if (!st) st = sp_pack_writer_finish(w, NULL, err);
+done:
+    sp_pack_writer_close(w);
+    for (size_t i = 0; names && i < n; i++)
+        free(names[i]);
+    free(names);
+    free(which);
+    free(tensors);
+    return st;
+}

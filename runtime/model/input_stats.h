@@ -1,0 +1,43 @@
+/* What the inputs of a model's matrices are like, gathered while texts run through it: for each
+ * input the sums that quantize/gptq.h makes numbers of.
+ *
+ * Matrices that are multiplied together read the same input and share its sums, and so do the
+ * experts of a layer. Matrices that no pass multiplies have none, nor have experts' down
+ * projections and the matrices of heads (latent attention), whose inputs are each one's own. The
+ * sums depend on the passes alone, not on threads. */
+#ifndef SP_RUNTIME_MODEL_INPUT_STATS_H
+#define SP_RUNTIME_MODEL_INPUT_STATS_H
+
+#include "format/packfile.h"
+#include "runtime/model/backend.h"
+
+struct sp_gather; /* opaque */
+
+/* For the matrices of the pack's target, whose names are borrowed. Memory for the sums is taken as
+ * inputs are seen. */
+SP_MUST_CHECK enum sp_status sp_gather_open(struct sp_gather **out, const struct sp_pack *pack,
+                                            struct sp_err *err);
+void sp_gather_close(struct sp_gather *gather); /* NULL is fine */
+
+/* Adds n_rows inputs of these products. */
+void sp_gather_add(struct sp_gather *gather, const struct sp_engine *engine,
+                   const struct sp_product *products, size_t n_products, const struct sp_acts *acts,
+                   size_t n_rows);
+
+/* Makes numbers of all sums. SP_E_INPUT where they are not finite. */
+SP_MUST_CHECK enum sp_status sp_gather_solve(struct sp_gather *gather, struct sp_pool *pool,
+                                             struct sp_err *err);
+
+/* What was seen: inputs, matrices that read them, and bytes of the numbers. */
+struct sp_gather_size {
+    size_t n_inputs, n_matrices;
+    uint64_t size;
+};
+struct sp_gather_size sp_gather_measure(const struct sp_gather *gather);
+
+/* Writes a calibration file (spectool-pack(5)) of the inputs that were seen; `record` is its
+ * section. */
+SP_MUST_CHECK enum sp_status sp_gather_write(const struct sp_gather *gather, const char *path,
+                                             bool force, const char *record, struct sp_err *err);
+
+#endif

@@ -1,0 +1,151 @@
+#include "runtime/model/kv.h"
+
+#include "format/base/hash.h"
+#include "format/base/mem.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Slots of a store: see kv.h; false on overflow. */
+static bool count_slots(size_t *out, size_t n_positions, size_t window, size_t max_rows)
+{
+    size_t n = n_positions, kept, rounded;
+
+    if (window && sp_add(&kept, window, max_rows) && kept < n) n = kept;
+    if (!sp_add(&rounded, n, SP_SPAN - 1)) return false;
+    *out = n ? rounded / SP_SPAN * SP_SPAN : SP_SPAN;
+    return true;
+}
+
+static enum sp_status check_dim(enum sp_kv_type type, unsigned dim, struct sp_err *err)
+{
+    if (dim == 0 || dim > SP_MAX_HEAD_DIM) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "heads of %u dims: caches hold 1 to %d", dim,
+                       SP_MAX_HEAD_DIM);
+    }
+    if (type == SP_KV_Q8 && dim % SP_KV_GROUP) {
+        return sp_fail(err, SP_E_UNSUPPORTED,
+                       "q8 cache: heads of %u dims are not a multiple of %d; use f16 or f32", dim,
+                       SP_KV_GROUP);
+    }
+    return SP_OK;
+}
+
+enum sp_status sp_kv_init(struct sp_kv *kv, enum sp_kv_type type, struct sp_kv_shape shape,
+                          size_t n_positions, size_t window, size_t max_rows, struct sp_err *err)
+{
+    unsigned n_heads = shape.n_heads, value_dim = shape.value_dim;
+    struct sp_kv new = {.type = type, .n_heads = n_heads, .head_dim = shape.head_dim};
+    enum sp_status st;
+    size_t n;
+
+    new.value_dim = value_dim ? value_dim : shape.head_dim;
+    if ((st = check_dim(type, new.head_dim, err))) return st;
+    if ((st = check_dim(type, new.value_dim, err))) return st;
+    new.key_block_size = sp_key_block_size(type, new.head_dim);
+    new.value_block_size = sp_value_block_size(type, new.value_dim);
+    if (!count_slots(&new.n_slots, n_positions, window, max_rows) ||
+        !sp_mul(&n, new.n_slots / SP_KV_BLOCK, n_heads)) {
+        return sp_fail(err, SP_E_NOMEM, "out of memory: a cache of %zu positions", n_positions);
+    }
+    if ((st = sp_new_sparse(&new.keys, &new.memory[0], n, new.key_block_size, err))) goto done;
+    if ((st = sp_new_sparse(&new.values, &new.memory[1], n, new.value_block_size, err))) goto done;
+    *kv = new;
+    new = (struct sp_kv){0};
+done:
+    sp_kv_release(&new);
+    return st;
+}
+
+void sp_kv_release(struct sp_kv *kv)
+{
+    free(kv->memory[0]);
+    free(kv->memory[1]);
+    *kv = (struct sp_kv){0};
+}
+
+size_t sp_kv_size(const struct sp_kv *kv)
+{
+    return kv->n_slots / SP_KV_BLOCK * (kv->key_block_size + kv->value_block_size) * kv->n_heads;
+}
+
+void sp_kv_put_head(struct sp_kv *kv, const struct sp_vector *vector, size_t head, size_t pos,
+                    size_t n, const float *k, const float *v, size_t ld)
+{
+    const struct sp_vector_kv *type = vector->kv[kv->type];
+
+    assert(n <= kv->n_slots);
+    for (size_t t = 0; t < n; t++) {
+        size_t lane = (pos + t) % SP_KV_BLOCK;
+        type->store_key(sp_kv_keys(kv, head, pos + t), lane, k + t * ld, kv->head_dim);
+        type->store_value(sp_kv_values(kv, head, pos + t), lane, v + t * ld, kv->value_dim);
+    }
+}
+
+void sp_kv_put(struct sp_kv *kv, const struct sp_vector *vector, size_t pos, size_t n,
+               const float *k, const float *v, size_t ld)
+{
+    for (size_t h = 0; h < kv->n_heads; h++)
+        sp_kv_put_head(kv, vector, h, pos, n, k + h * kv->head_dim, v + h * kv->value_dim, ld);
+}
+
+enum sp_status sp_kv_state(struct sp_kv *kv, struct sp_state *state, size_t len, struct sp_err *err)
+{
+    size_t n_used = sp_round_up(len, SP_SPAN), n;
+    enum sp_status st;
+
+    if (n_used > kv->n_slots) n_used = kv->n_slots;
+    if ((st = sp_state_same(state, n_used, "context (--num-ctx)", err))) return st;
+    n = n_used / SP_KV_BLOCK * kv->n_heads;
+    if ((st = sp_state_bytes(state, kv->keys, n * kv->key_block_size, err))) return st;
+    return sp_state_bytes(state, kv->values, n * kv->value_block_size, err);
+}
+
+/* Gathers key `lane` of a block into `out`; returns its bytes. */
+static size_t copy_key(uint8_t *out, const struct sp_kv *kv, const uint8_t *block, size_t lane)
+{
+    size_t width = kv->type == SP_KV_F16 ? 2 : 4;
+    size_t n = kv->type == SP_KV_Q8 ? kv->head_dim / 4 + kv->head_dim / SP_KV_GROUP : kv->head_dim;
+
+    for (size_t i = 0; i < n; i++) {
+        memcpy(out + i * width, block + (i * SP_KV_BLOCK + lane) * width, width);
+    }
+    return n * width;
+}
+
+/* The same of a value: a row, or (q8) a scale and codes four apart. */
+static size_t copy_value(uint8_t *out, const struct sp_kv *kv, const uint8_t *block, size_t lane)
+{
+    size_t size = kv->value_block_size / SP_KV_BLOCK;
+    const uint8_t *codes = block + 4 * SP_KV_BLOCK + lane / 4 * 4 * kv->value_dim + lane % 4;
+
+    if (kv->type != SP_KV_Q8) {
+        memcpy(out, block + lane * size, size);
+        return size;
+    }
+    memcpy(out, block + 4 * lane, 4);
+    for (size_t d = 0; d < kv->value_dim; d++)
+        out[4 + d] = codes[4 * d];
+    return size;
+}
+
+uint64_t sp_kv_digest(const struct sp_kv *kv, size_t first, size_t last)
+{
+    struct {
+        uint64_t before;
+        uint8_t bytes[2 * SP_MAX_HEAD_DIM * sizeof(float)]; /* one key and one value */
+    } chain;
+
+    chain.before = 0;
+    assert(last - first <= kv->n_slots);
+    for (size_t h = 0; h < kv->n_heads; h++) {
+        for (size_t pos = first; pos < last; pos++) {
+            size_t lane = pos % SP_KV_BLOCK;
+            size_t size = copy_key(chain.bytes, kv, sp_kv_keys(kv, h, pos), lane);
+            size += copy_value(chain.bytes + size, kv, sp_kv_values(kv, h, pos), lane);
+            chain.before = sp_hash64(&chain, sizeof chain.before + size);
+        }
+    }
+    return chain.before;
+}

@@ -1,0 +1,235 @@
+/* Multi-head latent attention (struct sp_latent_config): what is stored of a position is its latent
+ * and one rotated key, for all heads, and keys and values of the heads are never made. With K the
+ * matrix that makes a head's key of a latent c, and V the one that makes its value,
+ *   q . (K c) = (K^T q) . c    and    sum_j p_j (V c_j) = V (sum_j p_j c_j),
+ * so every query is taken to the latent's dims by K^T, all heads attend to one key [c, rotated key]
+ * with the value c, and V takes what each has seen to the dims of a value. So a head's share of a
+ * context costs arithmetic, not memory; a cache is as small as one head of kv_rank dims.
+ *
+ * Rows of a head lie one after another, so that K and V are read once a pass: head h of row t is
+ * row h n + t. */
+#include "runtime/model/decoder_internal.h"
+
+#include "format/base/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static unsigned most_heads(const struct sp_config *config)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < config->n_layers; i++) {
+        if (config->layers[i].n_heads > n) n = config->layers[i].n_heads;
+    }
+    return n;
+}
+
+enum sp_status sp_latent_open(struct sp_room *r, struct sp_err *err)
+{
+    const struct sp_latent_config *c = &r->model->config.latent;
+    unsigned n_heads = most_heads(&r->model->config);
+    struct sp_latent_scratch *s = NULL;
+    enum sp_status st;
+    size_t rows;
+
+    if (c->kv_rank == 0) return SP_OK;
+    if (!sp_mul(&rows, r->max_rows, n_heads)) {
+        return sp_fail(err, SP_E_NOMEM, "out of memory: queries overflow");
+    }
+    if ((st = sp_new(&s, 1, sizeof *s, err))) return st;
+    r->latent = s;
+    s->ld_queries = sp_matrix_ld((size_t)c->kv_rank + c->turned_dim);
+    s->ld_values = sp_matrix_ld(c->value_dim);
+    if (c->q_rank && (st = sp_acts_init(&s->low, r->max_rows, c->q_rank, err))) return st;
+    if ((st = sp_acts_init(&s->still, rows, c->still_dim, err))) return st;
+    if ((st = sp_new_rows(&s->queries, rows, s->ld_queries, err))) return st;
+    if ((st = sp_acts_init(&s->seen, rows, c->kv_rank, err))) return st;
+    if ((st = sp_new_rows(&s->values, rows, s->ld_values, err))) return st;
+    return sp_new(&s->groups, n_heads, sizeof *s->groups, err);
+}
+
+void sp_latent_close(struct sp_room *r)
+{
+    struct sp_latent_scratch *s = r->latent;
+
+    if (s == NULL) return;
+    sp_acts_release(&s->low);
+    sp_acts_release(&s->still);
+    free(s->queries);
+    sp_acts_release(&s->seen);
+    free(s->values);
+    free(s->groups);
+    free(s);
+}
+
+/* One layer's pass. */
+struct latent_job {
+    struct sp_room *r;
+    const struct sp_layer *layer;
+    const struct sp_latent_config *c;
+    size_t n, n_heads;
+};
+
+static void rotate(const struct latent_job *job, size_t t, float *x)
+{
+    const struct rotation *turn = &job->r->rotations[job->layer->config->rope];
+    size_t half = job->c->turned_dim / 2;
+
+    job->r->engine->vector->rope(x, turn->cos + t * half, turn->sin + t * half, 2 * half);
+}
+
+/* What the input became: latents to be normed, and the key to be rotated. */
+static void shape_row(void *context, size_t t, unsigned worker)
+{
+    const struct latent_job *job = context;
+    struct sp_room *r = job->r;
+    const struct sp_vector *vector = r->engine->vector;
+    float *latent = r->k + t * r->ld_kv, *low;
+    const float eps = (float)SP_LATENT_EPS;
+
+    (void)worker;
+    vector->rms_norm(latent, latent, job->layer->latent.kv_norm, job->c->kv_rank, eps);
+    rotate(job, t, latent + job->c->kv_rank);
+    if (job->c->q_rank == 0) return;
+    low = r->latent->low.x + t * r->latent->low.ld;
+    vector->rms_norm(low, low, job->layer->latent.q_norm, job->c->q_rank, eps);
+}
+
+static void store(const struct latent_job *job)
+{
+    const struct sp_room *r = job->r;
+    unsigned layer = (unsigned)job->layer->config->kv_source;
+    const float *latent = r->k;
+
+    for (size_t i = 0; i < r->n_shares; i++) {
+        const struct sp_share *share = &r->shares[i];
+        sp_kv_put_head(&share->decoder->caches[layer], r->engine->vector, 0, share->pos, share->n,
+                       latent, latent, r->ld_kv);
+        latent += share->n * r->ld_kv;
+    }
+}
+
+static void project(struct latent_job *job)
+{
+    struct sp_room *r = job->r;
+    const struct sp_layer *l = job->layer;
+    bool low = job->c->q_rank != 0;
+    const struct sp_product in[] = {
+        {.w = &l->latent.kv_a, .bias = l->latent.kv_bias, .y = r->k, .ldy = r->ld_kv},
+        {.w = low ? &l->latent.q_a : &l->q,
+         .bias = l->latent.q_bias,
+         .y = low ? r->latent->low.x : r->q,
+         .ldy = low ? r->latent->low.ld : r->ld_q},
+    };
+    const struct sp_product q_b = {.w = &l->latent.q_b, .y = r->q, .ldy = r->ld_q};
+
+    sp_engine_multiply(r->engine, in, 2, &r->hidden, job->n);
+    sp_engine_rows(r->engine, job->n, shape_row, job);
+    if (low) sp_engine_multiply(r->engine, &q_b, 1, &r->latent->low, job->n);
+}
+
+/* Head h of row t, as it is projected. */
+static const float *query_at(const struct latent_job *job, size_t h, size_t t)
+{
+    size_t dim = (size_t)job->c->still_dim + job->c->turned_dim;
+
+    return job->r->q + t * job->r->ld_q + h * dim;
+}
+
+static void gather_still(void *context, size_t t, unsigned worker)
+{
+    const struct latent_job *job = context;
+    struct sp_acts *still = &job->r->latent->still;
+
+    (void)worker;
+    for (size_t h = 0; h < job->n_heads; h++) {
+        memcpy(still->x + (h * job->n + t) * still->ld, query_at(job, h, t),
+               job->c->still_dim * sizeof(float));
+    }
+}
+
+/* Behind what met the latent's dims goes what meets the key's. */
+static void add_turned(void *context, size_t t, unsigned worker)
+{
+    const struct latent_job *job = context;
+    struct sp_latent_scratch *s = job->r->latent;
+
+    (void)worker;
+    for (size_t h = 0; h < job->n_heads; h++) {
+        float *to = s->queries + (h * job->n + t) * s->ld_queries + job->c->kv_rank;
+        memcpy(to, query_at(job, h, t) + job->c->still_dim, job->c->turned_dim * sizeof *to);
+        rotate(job, t, to);
+    }
+}
+
+/* y = each head's matrix times that head's rows. */
+static void multiply_heads(const struct latent_job *job, const struct sp_matrix *w, float *y,
+                           size_t ldy, const struct sp_acts *acts)
+{
+    const struct sp_product product = {.w = w, .y = y, .ldy = ldy};
+    struct sp_row_group *groups = job->r->latent->groups;
+
+    for (size_t h = 0; h < job->n_heads; h++)
+        groups[h] = (struct sp_row_group){h, h * job->n, h * job->n, job->n};
+    sp_engine_multiply_groups(job->r->engine, &product, 1, acts, job->n_heads * job->n, groups,
+                              job->n_heads);
+}
+
+/* The rows of a share, the first being the pass's row `first`. */
+static void attend(const struct latent_job *job, const struct sp_share *share, size_t first)
+{
+    struct sp_room *r = job->r;
+    struct sp_latent_scratch *s = r->latent;
+    const struct sp_config *config = &r->model->config;
+    struct sp_attention a = {
+        .kv = share->decoder->keys[job->layer->config - config->layers],
+        .n_heads = (unsigned)job->n_heads,
+        .scale = (float)config->attention_scale,
+        .q = s->queries + first * s->ld_queries,
+        .ldq = s->ld_queries,
+        .q_step = job->n * s->ld_queries,
+        .out = s->seen.x + first * s->seen.ld,
+        .ld_out = s->seen.ld,
+        .out_step = job->n * s->seen.ld,
+        .n_rows = share->n,
+        .ranges = r->ranges,
+    };
+
+    sp_attention_find_ranges(r->ranges, job->layer->config, share);
+    sp_attend(&a, r->engine->vector, r->engine->pool, r->attention);
+}
+
+/* Heads side by side. */
+static void gather_values(void *context, size_t t, unsigned worker)
+{
+    const struct latent_job *job = context;
+    const struct sp_latent_scratch *s = job->r->latent;
+    float *row = job->r->heads.x + t * job->r->heads.ld;
+    size_t dim = job->c->value_dim;
+
+    (void)worker;
+    for (size_t h = 0; h < job->n_heads; h++)
+        memcpy(row + h * dim, s->values + (h * job->n + t) * s->ld_values, dim * sizeof *row);
+}
+
+void sp_latent_run(struct sp_room *r, unsigned layer, size_t n)
+{
+    const struct sp_layer *l = &r->model->layers[layer];
+    struct sp_latent_scratch *s = r->latent;
+    struct sp_product o = {.w = &l->o, .bias = l->o_bias, .y = r->y, .ldy = r->ld_x};
+    struct latent_job job = {
+        .r = r, .layer = l, .c = &r->model->config.latent, .n = n, .n_heads = l->config->n_heads};
+
+    project(&job);
+    store(&job);
+    sp_engine_rows(r->engine, n, gather_still, &job);
+    multiply_heads(&job, &l->latent.k_b, s->queries, s->ld_queries, &s->still);
+    sp_engine_rows(r->engine, n, add_turned, &job);
+    for (size_t i = 0, first = 0; i < r->n_shares; first += r->shares[i++].n)
+        attend(&job, &r->shares[i], first);
+    multiply_heads(&job, &l->latent.v_b, s->values, s->ld_values, &s->seen);
+    sp_engine_rows(r->engine, n, gather_values, &job);
+    r->heads.cols = l->o.cols;
+    sp_engine_multiply(r->engine, &o, 1, &r->heads, n);
+}

@@ -1,0 +1,34 @@
+/* One position's row of logits, as it goes from the pass that made it to whoever chooses from it.
+ */
+#ifndef SP_RUNTIME_MODEL_LOGITS_H
+#define SP_RUNTIME_MODEL_LOGITS_H
+
+#include "runtime/vector/vector.h"
+
+#include <string.h>
+
+struct sp_logits {
+    const float *row; /* [n], borrowed */
+    size_t n;
+    size_t best; /* the largest, the lowest of equal ones; SIZE_MAX: an element is not finite */
+};
+
+/* In place of the logit of a token that a draft cannot guess: finite, non-finite ones are errors.
+ */
+#define SP_NEVER (-1e30f)
+
+static inline struct sp_logits sp_logits_of(const struct sp_vector *vector, const float *row,
+                                            size_t n)
+{
+    return (struct sp_logits){row, n, vector->argmax(row, n)};
+}
+
+/* The same, moved to kept[n]. */
+static inline struct sp_logits sp_logits_kept(struct sp_logits logits, float *kept)
+{
+    memcpy(kept, logits.row, logits.n * sizeof *kept);
+    logits.row = kept;
+    return logits;
+}
+
+#endif

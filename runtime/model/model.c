@@ -1,0 +1,444 @@
+#include "runtime/model/model.h"
+
+#include "format/model/config_packed.h"
+#include "format/model/family.h"
+#include "format/base/mem.h"
+#include "quantize/codec.h"
+#include "runtime/vector/fmath.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What a binding step needs: where to look, where to put, and the first failure. Once it has
+ * failed, further steps do nothing. */
+struct binder {
+    const struct sp_pack *pack;
+    struct sp_model *model;
+    struct sp_err *err;
+    enum sp_status status;
+};
+
+/* Every tensor the configuration calls for is there with its shape, and nothing else is. */
+static enum sp_status check_tensors(const struct sp_pack *pack, enum sp_part part,
+                                    const struct sp_config *config, struct sp_err *err)
+{
+    struct sp_specs specs = {0};
+    enum sp_status st;
+    size_t n_found = 0;
+
+    if ((st = sp_specs_of_config(&specs, config, err))) goto done;
+    for (size_t i = 0; i < specs.n_specs; i++) {
+        const struct sp_tensor_spec *want = &specs.specs[i];
+        const struct sp_pack_tensor *have = sp_pack_find(pack, part, want->name);
+        enum sp_layout layout = sp_role_is_matrix(want->role) ? SP_PANEL : SP_PLAIN;
+        char a[SP_SHAPE_TEXT], b[SP_SHAPE_TEXT];
+
+        if (have == NULL) {
+            st = sp_fail(err, SP_E_INPUT, "%s: missing tensor \"%s\"", sp_part_name(part),
+                         want->name);
+            goto done;
+        }
+        n_found++;
+        if (have->rank == want->rank &&
+            memcmp(have->shape, want->shape, want->rank * sizeof have->shape[0]) == 0 &&
+            have->layout == layout) {
+            continue;
+        }
+        st = sp_fail(err, SP_E_INPUT, "%s: tensor \"%s\" has shape %s, expected %s",
+                     sp_part_name(part), want->name, sp_shape_text(a, have->shape, have->rank),
+                     sp_shape_text(b, want->shape, want->rank));
+        goto done;
+    }
+    for (size_t i = 0; i < sp_pack_n_tensors(pack); i++) {
+        const struct sp_pack_tensor *t = sp_pack_tensor(pack, i);
+        if (t->part != part || sp_specs_find(&specs, t->name)) continue;
+        st = sp_fail(err, SP_E_INPUT, "%s: unexpected tensor \"%s\"", sp_part_name(part), t->name);
+        goto done;
+    }
+done:
+    sp_specs_release(&specs);
+    return st;
+}
+
+static const struct sp_pack_tensor *find(struct binder *b, const char *format, unsigned layer)
+{
+    char name[128];
+    int n = snprintf(name, sizeof name, "layers.%u.", layer);
+
+    if (b->status) return NULL;
+    if (strncmp(format, "@", 1) == 0) {
+        snprintf(name + n, sizeof name - (size_t)n, "%s", format + 1);
+    } else {
+        snprintf(name, sizeof name, "%s", format);
+    }
+    return sp_pack_find(b->pack, b->model->part, name);
+}
+
+/* Zeroed room for n floats, padded to whole vectors, owned by the model. */
+static enum sp_status keep_vector(struct binder *b, float **out, size_t n)
+{
+    struct sp_model *m = b->model;
+    size_t padded = sp_round_up(n, 16);
+    float *v = NULL;
+    enum sp_status st;
+
+    if ((st =
+             sp_grow(&m->vectors, &m->cap_vectors, m->n_vectors + 1, sizeof *m->vectors, b->err))) {
+        return st;
+    }
+    if ((st = sp_new_aligned(&v, padded, sizeof *v, b->err))) return st;
+    memset(v, 0, padded * sizeof *v);
+    m->vectors[m->n_vectors++] = v;
+    *out = v;
+    return SP_OK;
+}
+
+/* A name that begins with '@' belongs to `layer`. Absent: NULL (check_tensors has already insisted
+ * on what must be there). */
+static const float *bind_vector(struct binder *b, const char *name, unsigned layer, bool is_norm)
+{
+    const struct sp_pack_tensor *t = find(b, name, layer);
+    float *v = NULL;
+    size_t n = 1;
+
+    if (t == NULL) return NULL;
+    for (unsigned i = 0; i < t->rank; i++)
+        n *= t->shape[i];
+    if ((b->status = keep_vector(b, &v, n))) return NULL;
+    sp_decode_floats(v, t->dtype, t->data, n);
+    if (is_norm && b->model->config.norm_shifted) {
+        for (size_t i = 0; i < n; i++)
+            v[i] += 1.0f;
+    }
+    return v;
+}
+
+static const float *bind_scaled(struct binder *b, const char *name, unsigned layer, double scale)
+{
+    const float *norm = bind_vector(b, name, layer, true);
+    size_t n = b->model->config.n_hidden;
+    float *v = NULL;
+
+    if (norm == NULL || scale == 1) return norm;
+    if ((b->status = keep_vector(b, &v, n))) return NULL;
+    for (size_t i = 0; i < n; i++)
+        v[i] = norm[i] * (float)scale;
+    return v;
+}
+
+static const float *bind_norm(struct binder *b, const char *name, unsigned layer)
+{
+    return bind_vector(b, name, layer, true);
+}
+
+static const float *bind_bias(struct binder *b, const char *name, unsigned layer)
+{
+    return bind_vector(b, name, layer, false);
+}
+
+static struct sp_matrix bind_matrix(struct binder *b, const char *name, unsigned layer)
+{
+    const struct sp_pack_tensor *t = find(b, name, layer);
+    struct sp_matrix w = {0};
+
+    if (t == NULL) return w;
+    w.dtype = t->dtype;
+    w.rows = (size_t)t->shape[t->rank - 2];
+    w.cols = (size_t)t->shape[t->rank - 1];
+    w.n_panels = (w.rows + SP_PANEL_ROWS - 1) / SP_PANEL_ROWS;
+    w.panels = t->data;
+    if (!sp_panel_size(&w.panel_size, w.dtype, w.cols)) {
+        b->status = sp_fail(b->err, SP_E_BUG, "tensor \"%s\" has no panels", t->name);
+    }
+    return w;
+}
+
+/* A convolution's weight is [channels, 1, kernel]; the taps are wanted one after another. */
+static float *bind_taps(struct binder *b, const char *name, unsigned layer, size_t channels,
+                        size_t kernel)
+{
+    const float *stored = bind_bias(b, name, layer);
+    float *taps = NULL;
+
+    if (stored == NULL || (b->status = keep_vector(b, &taps, channels * kernel))) return NULL;
+    for (size_t j = 0; j < channels; j++) {
+        for (size_t i = 0; i < kernel; i++)
+            taps[i * channels + j] = stored[j * kernel + i];
+    }
+    return taps;
+}
+
+static void bind_delta(struct binder *b, struct sp_delta_weights *w, unsigned i)
+{
+    const struct sp_delta_config *c = &b->model->config.delta;
+    size_t channels =
+        2 * (size_t)c->n_key_heads * c->key_dim + (size_t)c->n_value_heads * c->value_dim;
+
+    w->qkv = bind_matrix(b, "@linear_attn.in_proj_qkv.weight", i);
+    w->z = bind_matrix(b, "@linear_attn.in_proj_z.weight", i);
+    w->b = bind_matrix(b, "@linear_attn.in_proj_b.weight", i);
+    w->a = bind_matrix(b, "@linear_attn.in_proj_a.weight", i);
+    w->out = bind_matrix(b, "@linear_attn.out_proj.weight", i);
+    w->conv = bind_taps(b, "@linear_attn.conv1d.weight", i, channels, c->kernel);
+    w->a_log = bind_bias(b, "@linear_attn.A_log", i);
+    w->dt_bias = bind_bias(b, "@linear_attn.dt_bias", i);
+    w->norm = bind_bias(b, "@linear_attn.norm.weight", i);
+}
+
+static void bind_short_conv(struct binder *b, struct sp_short_conv_weights *w, unsigned i)
+{
+    const struct sp_config *c = &b->model->config;
+
+    w->in = bind_matrix(b, "@conv.in_proj.weight", i);
+    w->out = bind_matrix(b, "@conv.out_proj.weight", i);
+    w->taps = bind_taps(b, "@conv.conv.weight", i, c->n_hidden, c->short_conv.kernel);
+    w->in_bias = bind_bias(b, "@conv.in_proj.bias", i);
+    w->bias = bind_bias(b, "@conv.conv.bias", i);
+    w->out_bias = bind_bias(b, "@conv.out_proj.bias", i);
+}
+
+/* What scales x, B and C may as well scale the taps that they meet. */
+static float *bind_mamba_taps(struct binder *b, const struct sp_mamba_config *c, unsigned layer)
+{
+    size_t values = (size_t)c->n_heads * c->head_dim, keys = (size_t)c->n_groups * c->state_dim;
+    size_t channels = values + 2 * keys;
+    float *taps = bind_taps(b, "@mamba.conv1d.weight", layer, channels, c->kernel);
+
+    for (size_t i = 0; taps && i < channels * c->kernel; i++) {
+        size_t at = i % channels;
+        double scale = at < values          ? c->x_scale
+                       : at < values + keys ? c->key_scale
+                                            : c->query_scale;
+        if (scale != 1) taps[i] *= (float)scale;
+    }
+    return taps;
+}
+
+static void bind_mamba(struct binder *b, struct sp_mamba_weights *w, unsigned i)
+{
+
+    w->z = bind_matrix(b, "@mamba.in_proj_z.weight", i);
+    w->xbc = bind_matrix(b, "@mamba.in_proj_xbc.weight", i);
+    w->dt = bind_matrix(b, "@mamba.in_proj_dt.weight", i);
+    w->out = bind_matrix(b, "@mamba.out_proj.weight", i);
+    w->taps = bind_mamba_taps(b, &b->model->config.mamba, i);
+    w->conv_bias = bind_bias(b, "@mamba.conv1d.bias", i);
+    w->z_bias = bind_bias(b, "@mamba.in_proj_z.bias", i);
+    w->xbc_bias = bind_bias(b, "@mamba.in_proj_xbc.bias", i);
+    w->in_dt_bias = bind_bias(b, "@mamba.in_proj_dt.bias", i);
+    w->out_bias = bind_bias(b, "@mamba.out_proj.bias", i);
+    w->a_log = bind_bias(b, "@mamba.A_log", i);
+    w->d = bind_bias(b, "@mamba.D", i);
+    w->dt_bias = bind_bias(b, "@mamba.dt_bias", i);
+    w->norm = bind_norm(b, "@mamba.norm.weight", i);
+}
+
+static void bind_latent(struct binder *b, struct sp_latent_weights *w, unsigned i)
+{
+    w->q_a = bind_matrix(b, "@self_attn.q_a_proj.weight", i);
+    w->q_b = bind_matrix(b, "@self_attn.q_b_proj.weight", i);
+    w->kv_a = bind_matrix(b, "@self_attn.kv_a_proj_with_mqa.weight", i);
+    w->k_b = bind_matrix(b, "@self_attn.k_b_proj.weight", i);
+    w->v_b = bind_matrix(b, "@self_attn.v_b_proj.weight", i);
+    w->q_bias = bind_bias(b, "@self_attn.q_a_proj.bias", i);
+    w->kv_bias = bind_bias(b, "@self_attn.kv_a_proj_with_mqa.bias", i);
+    w->q_norm = bind_norm(b, "@self_attn.q_a_layernorm.weight", i);
+    w->kv_norm = bind_norm(b, "@self_attn.kv_a_layernorm.weight", i);
+}
+
+static void bind_attention(struct binder *b, struct sp_layer *l, unsigned i)
+{
+    l->q = bind_matrix(b, "@self_attn.q_proj.weight", i);
+    l->output_gate = bind_matrix(
+        b, l->config->head_gate ? "@self_attn.head_gate.weight" : "@self_attn.gate_proj.weight", i);
+    l->k = bind_matrix(b, "@self_attn.k_proj.weight", i);
+    l->v = bind_matrix(b, "@self_attn.v_proj.weight", i);
+    l->o = bind_matrix(b, "@self_attn.o_proj.weight", i);
+    l->q_bias = bind_bias(b, "@self_attn.q_proj.bias", i);
+    l->k_bias = bind_bias(b, "@self_attn.k_proj.bias", i);
+    l->v_bias = bind_bias(b, "@self_attn.v_proj.bias", i);
+    l->o_bias = bind_bias(b, "@self_attn.o_proj.bias", i);
+    l->hidden_norm = bind_norm(b, "@hidden_norm.weight", i);
+    l->q_norm = bind_norm(b, "@self_attn.q_norm.weight", i);
+    l->k_norm = bind_norm(b, "@self_attn.k_norm.weight", i);
+    l->sinks = bind_bias(b, "@self_attn.sinks", i);
+    bind_latent(b, &l->latent, i);
+}
+
+/* What Gemma 4 adds to a layer. */
+static void bind_per_layer(struct binder *b, struct sp_layer *l, unsigned i)
+{
+    const float *scalar = bind_bias(b, "@layer_scalar", i);
+
+    l->scalar = scalar ? scalar[0] : 1;
+    l->per_layer_gate = bind_matrix(b, "@per_layer_input_gate.weight", i);
+    l->per_layer_out = bind_matrix(b, "@per_layer_projection.weight", i);
+    l->per_layer_post = bind_norm(b, "@post_per_layer_input_norm.weight", i);
+}
+
+/* The dense MLP beside the experts. */
+static void bind_shared(struct binder *b, struct sp_layer *l, unsigned i)
+{
+    l->shared_gate = bind_matrix(b, "@mlp.shared_expert.gate_proj.weight", i);
+    l->shared_up = bind_matrix(b, "@mlp.shared_expert.up_proj.weight", i);
+    l->shared_down = bind_matrix(b, "@mlp.shared_expert.down_proj.weight", i);
+    l->shared_weight = bind_matrix(b, "@mlp.shared_expert_gate.weight", i);
+    l->shared_post = bind_norm(b, "@post_feedforward_layernorm_1.weight", i);
+    l->experts_norm = bind_norm(b, "@pre_feedforward_layernorm_2.weight", i);
+    l->experts_post = bind_norm(b, "@post_feedforward_layernorm_2.weight", i);
+    l->router_scale = bind_bias(b, "@mlp.router.scale", i);
+    l->expert_scale = bind_bias(b, "@mlp.router.expert_scale", i);
+}
+
+/* What is stored comes before its softplus. */
+static void bind_xielu(struct binder *b, struct sp_xielu *w, unsigned i)
+{
+    const float *positive = bind_bias(b, "@mlp.act_fn.alpha_p", i);
+    const float *negative = bind_bias(b, "@mlp.act_fn.alpha_n", i);
+    const float *beta = bind_bias(b, "@mlp.act_fn.beta", i);
+    const float *eps = bind_bias(b, "@mlp.act_fn.eps", i);
+
+    if (b->status) return;
+    *w = (struct sp_xielu){.positive = sp_softplusf(*positive),
+                           .negative = *beta + sp_softplusf(*negative),
+                           .beta = *beta,
+                           .eps = *eps};
+}
+
+static void bind_ffn(struct binder *b, struct sp_layer *l, unsigned i)
+{
+    if (l->config->n_experts) {
+        l->router = bind_matrix(b, "@mlp.router.weight", i);
+        l->router_bias = bind_bias(b, "@mlp.router.bias", i);
+        l->router_correction = bind_bias(b, "@mlp.router.correction", i);
+        l->gate = bind_matrix(b, "@mlp.experts.gate_proj.weight", i);
+        l->up = bind_matrix(b, "@mlp.experts.up_proj.weight", i);
+        l->down = bind_matrix(b, "@mlp.experts.down_proj.weight", i);
+        l->gate_bias = bind_bias(b, "@mlp.experts.gate_proj.bias", i);
+        l->up_bias = bind_bias(b, "@mlp.experts.up_proj.bias", i);
+        l->down_bias = bind_bias(b, "@mlp.experts.down_proj.bias", i);
+        bind_shared(b, l, i);
+        return;
+    }
+    l->gate = bind_matrix(b, "@mlp.gate_proj.weight", i);
+    l->up = bind_matrix(b, "@mlp.up_proj.weight", i);
+    l->down = bind_matrix(b, "@mlp.down_proj.weight", i);
+    if (b->model->config.activation == SP_XIELU) bind_xielu(b, &l->xielu, i);
+    l->gate_bias = bind_bias(b, "@mlp.gate_proj.bias", i);
+    l->up_bias = bind_bias(b, "@mlp.up_proj.bias", i);
+    l->down_bias = bind_bias(b, "@mlp.down_proj.bias", i);
+}
+
+static void bind_convolutions(struct binder *b, struct sp_layer *l, unsigned i)
+{
+    l->attention_conv.base = bind_bias(b, "@attention_conv.base_kernel", i);
+    l->attention_conv.dynamic = bind_matrix(b, "@attention_conv.kernel_projection.weight", i);
+    l->ffn_conv.base = bind_bias(b, "@mlp_conv.base_kernel", i);
+    l->ffn_conv.dynamic = bind_matrix(b, "@mlp_conv.kernel_projection.weight", i);
+}
+
+static void bind_layer(struct binder *b, struct sp_layer *l, unsigned i)
+{
+    enum sp_norms norms = b->model->config.norms;
+    unsigned mixers = b->model->config.layers[i].mixers;
+
+    l->config = &b->model->config.layers[i];
+    l->input_norm = bind_norm(b, "@input_layernorm.weight", i);
+    l->input_norm_bias = bind_bias(b, "@input_layernorm.bias", i);
+    if (norms == SP_NORMS_BEFORE) {
+        l->ffn_norm =
+            bind_scaled(b, "@post_attention_layernorm.weight", i, b->model->config.ffn_in_scale);
+        l->ffn_norm_bias = bind_bias(b, "@post_attention_layernorm.bias", i);
+    } else {
+        l->attention_post = bind_norm(b, "@post_attention_layernorm.weight", i);
+        l->ffn_norm = bind_norm(b, "@pre_feedforward_layernorm.weight", i);
+        l->ffn_post = bind_norm(b, "@post_feedforward_layernorm.weight", i);
+    }
+    bind_ffn(b, l, i);
+    bind_per_layer(b, l, i);
+    bind_convolutions(b, l, i);
+    if (mixers & SP_MIXER_ATTENTION) bind_attention(b, l, i);
+    if (mixers & SP_MIXER_DELTA_NET) bind_delta(b, &l->delta, i);
+    if (mixers & SP_MIXER_SHORT_CONV) bind_short_conv(b, &l->short_conv, i);
+    if (mixers & SP_MIXER_MAMBA) bind_mamba(b, &l->mamba, i);
+}
+
+static void bind_dspark(struct binder *b, struct sp_dspark_weights *w)
+{
+    bool rnn = b->model->config.draft.dspark.markov == SP_MARKOV_RNN;
+
+    w->embedding = bind_matrix(b, "markov_head.markov_w1.weight", 0);
+    w->correction = bind_matrix(b, "markov_head.markov_w2.weight", 0);
+    w->gate =
+        bind_matrix(b, rnn ? "markov_head.joint_proj.weight" : "markov_head.gate_proj.weight", 0);
+    w->gate_bias =
+        bind_bias(b, rnn ? "markov_head.joint_proj.bias" : "markov_head.gate_proj.bias", 0);
+    w->confidence = bind_matrix(b, "confidence_head.proj.weight", 0);
+    w->confidence_bias = bind_bias(b, "confidence_head.proj.bias", 0);
+}
+
+static enum sp_status bind_all(struct sp_model *m, const struct sp_pack *pack, struct sp_err *err)
+{
+    struct binder b = {.pack = pack, .model = m, .err = err};
+
+    for (unsigned i = 0; i < m->config.n_layers; i++)
+        bind_layer(&b, &m->layers[i], i);
+    m->norm = bind_norm(&b, "norm.weight", 0);
+    m->norm_bias = bind_bias(&b, "norm.bias", 0);
+    m->embedding = bind_matrix(&b, "embed_tokens.weight", 0);
+    m->head = bind_matrix(&b, "lm_head.weight", 0);
+    if (m->head.rows == 0) m->head = m->embedding;
+    m->head_bias = bind_bias(&b, "lm_head.bias", 0);
+    m->per_layer_embedding = bind_matrix(&b, "embed_tokens_per_layer.weight", 0);
+    m->per_layer_projection = bind_matrix(&b, "per_layer_model_projection.weight", 0);
+    m->per_layer_norm = bind_norm(&b, "per_layer_projection_norm.weight", 0);
+    m->fc = bind_matrix(&b, "fc.weight", 0);
+    m->hidden_norm = bind_norm(&b, "hidden_norm.weight", 0);
+    m->feature_norm =
+        bind_norm(&b, m->config.draft.taps_normed ? "fc_norm.weight" : "input_norm.weight", 0);
+    m->mask_hidden = bind_bias(&b, "mask_hidden", 0);
+    m->token_map = bind_bias(&b, "d2t", 0);
+    m->pair_norms[0] = bind_norm(&b, "pre_fc_norm_embedding.weight", 0);
+    m->pair_norms[1] = bind_norm(&b, "pre_fc_norm_hidden.weight", 0);
+    if (m->fc.rows == 0) m->fc = bind_matrix(&b, "pre_projection.weight", 0);
+    m->post = bind_matrix(&b, "post_projection.weight", 0);
+    m->centroids = bind_matrix(&b, "masked_embedding.centroids.weight", 0);
+    m->token_order = bind_bias(&b, "masked_embedding.token_ordering", 0);
+    m->selector.hidden = bind_matrix(&b, "candidate_selector.hidden_projection.weight", 0);
+    m->selector.predecessors = bind_matrix(&b, "candidate_selector.predecessor_codebook", 0);
+    m->selector.successors = bind_matrix(&b, "candidate_selector.successor_codebook", 0);
+    bind_dspark(&b, &m->dspark);
+    return b.status;
+}
+
+enum sp_status sp_model_open(struct sp_model **out, const struct sp_pack *pack, enum sp_part part,
+                             struct sp_err *err)
+{
+    struct sp_model *m = NULL;
+    enum sp_status st;
+
+    if ((st = sp_new(&m, 1, sizeof *m, err))) goto done;
+    m->part = part;
+    if ((st = sp_config_of_pack(&m->config, pack, part, err))) goto done;
+    if ((st = check_tensors(pack, part, &m->config, err))) goto done;
+    if ((st = sp_new(&m->layers, m->config.n_layers, sizeof *m->layers, err))) goto done;
+    if ((st = bind_all(m, pack, err))) goto done;
+    *out = m;
+    m = NULL;
+done:
+    sp_model_close(m);
+    return st;
+}
+
+void sp_model_close(struct sp_model *model)
+{
+    if (model == NULL) return;
+    for (size_t i = 0; i < model->n_vectors; i++)
+        free(model->vectors[i]);
+    free(model->vectors);
+    free(model->layers);
+    sp_config_release(&model->config);
+    free(model);
+}

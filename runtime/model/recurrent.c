@@ -1,0 +1,118 @@
+/* What layers remember whose memory is not keys and values: states of heads and the rows in front
+ * of a convolution (gated delta-rule layers and Mamba-2 layers), or these rows alone (gated short
+ * convolutions). */
+#include "runtime/model/decoder_internal.h"
+
+#include "format/base/hash.h"
+#include "format/base/mem.h"
+
+#include <stdlib.h>
+
+/* Of the layers with this mixer; sizes and channels are those of its room. */
+static enum sp_status open_layers(struct sp_decoder *d, enum sp_mixer mixer,
+                                  const struct sp_head_sizes *room, size_t n_before,
+                                  size_t channels, struct sp_err *err)
+{
+    const struct sp_config *config = &d->model->config;
+    struct sp_head_sizes sizes = *room;
+    enum sp_status st = SP_OK;
+
+    sizes.max_logged = d->options.max_logit_rows;
+    if (d->recurrent == NULL) {
+        st = sp_new(&d->recurrent, config->n_layers, sizeof *d->recurrent, err);
+    }
+    for (unsigned i = 0; st == SP_OK && i < config->n_layers; i++) {
+        struct sp_recurrent *r = &d->recurrent[i];
+        if (!(config->layers[i].mixers & mixer)) continue;
+        if ((st = sp_head_state_init(&r->heads, &sizes, err))) break;
+        st = sp_conv_history_init(&r->history, n_before, sizes.max_logged, channels, err);
+    }
+    return st;
+}
+
+static enum sp_status open_short_histories(struct sp_decoder *d, struct sp_err *err)
+{
+    const struct sp_config *config = &d->model->config;
+    enum sp_status st;
+
+    st = sp_new(&d->short_histories, config->n_layers, sizeof *d->short_histories, err);
+    for (unsigned i = 0; st == SP_OK && i < config->n_layers; i++) {
+        if (!(config->layers[i].mixers & SP_MIXER_SHORT_CONV)) continue;
+        st = sp_conv_history_init(&d->short_histories[i], config->short_conv.kernel - 1,
+                                  d->options.max_logit_rows, config->n_hidden, err);
+    }
+    return st;
+}
+
+enum sp_status sp_recurrent_open(struct sp_decoder *d, struct sp_err *err)
+{
+    const struct sp_config *config = &d->model->config;
+    const struct sp_delta_scratch *delta = d->room->delta;
+    const struct sp_mamba_scratch *mamba = d->room->mamba;
+    enum sp_status st = SP_OK;
+
+    if (delta) {
+        st = open_layers(d, SP_MIXER_DELTA_NET, &delta->sizes, config->delta.kernel - 1,
+                         delta->channels, err);
+    }
+    if (st == SP_OK && mamba) {
+        st = open_layers(d, SP_MIXER_MAMBA, &mamba->sizes, config->mamba.kernel - 1,
+                         mamba->channels, err);
+    }
+    if (st == SP_OK && d->room->short_conv) st = open_short_histories(d, err);
+    return st;
+}
+
+void sp_recurrent_close(struct sp_decoder *d)
+{
+    for (unsigned i = 0; d->recurrent && i < d->model->config.n_layers; i++) {
+        sp_head_state_release(&d->recurrent[i].heads);
+        sp_conv_history_release(&d->recurrent[i].history);
+    }
+    for (unsigned i = 0; d->short_histories && i < d->model->config.n_layers; i++)
+        sp_conv_history_release(&d->short_histories[i]);
+    free(d->recurrent);
+    free(d->short_histories);
+}
+
+size_t sp_recurrent_size(const struct sp_decoder *d, unsigned layer)
+{
+    const struct sp_recurrent *r = &d->recurrent[layer];
+
+    return sp_head_state_size(&r->heads.sizes) + sp_conv_history_size(&r->history);
+}
+
+void sp_recurrent_reset(struct sp_decoder *d)
+{
+    for (unsigned i = 0; d->recurrent && i < d->model->config.n_layers; i++) {
+        struct sp_recurrent *r = &d->recurrent[i];
+        if (r->heads.state == NULL) continue;
+        sp_head_state_reset(&r->heads);
+        sp_conv_history_reset(&r->history);
+    }
+    for (unsigned i = 0; d->short_histories && i < d->model->config.n_layers; i++) {
+        if (d->short_histories[i].rows) sp_conv_history_reset(&d->short_histories[i]);
+    }
+}
+
+void sp_recurrent_commit(struct sp_decoder *d, unsigned layer, size_t n_kept)
+{
+    unsigned mixers = d->model->config.layers[layer].mixers;
+    size_t n_more = n_kept - d->n_certain;
+
+    if (mixers & SP_RECURRENT_MIXERS) {
+        sp_head_state_commit(&d->recurrent[layer].heads, n_more);
+        sp_conv_history_commit(&d->recurrent[layer].history, n_more);
+    }
+    if (mixers & SP_MIXER_SHORT_CONV) sp_conv_history_commit(&d->short_histories[layer], n_more);
+}
+
+uint64_t sp_recurrent_digest(struct sp_decoder *d, unsigned layer)
+{
+    struct sp_recurrent *r = &d->recurrent[layer];
+    uint64_t digests[2];
+
+    digests[0] = sp_head_state_digest(&r->heads, d->engine->vector, d->engine->pool);
+    digests[1] = sp_conv_history_digest(&r->history);
+    return sp_hash64(digests, sizeof digests);
+}

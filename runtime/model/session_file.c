@@ -1,0 +1,181 @@
+#include "runtime/model/session_file.h"
+
+#include "format/base/bytes.h"
+#include "format/base/file.h"
+#include "format/base/hash.h"
+#include "format/base/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAGIC_SIZE = 8, HEAD_SIZE = 16, VERSION = 1 };
+static const char magic[MAGIC_SIZE] = "SPCACHE";
+
+struct sp_state {
+    struct sp_file *in;     /* owned; NULL: written */
+    struct sp_output *out;  /* owned; NULL: read */
+    struct sp_hash *digest; /* owned */
+    char *path;             /* owned */
+    uint64_t at;
+};
+
+enum sp_status sp_state_create(struct sp_state **out, const char *path, struct sp_err *err)
+{
+    struct sp_state *s = NULL;
+    uint8_t head[HEAD_SIZE];
+    enum sp_status st;
+
+    if ((st = sp_output_check_replaced(path, magic, sizeof magic, "prompt cache", err))) return st;
+    if ((st = sp_new(&s, 1, sizeof *s, err))) return st;
+    memcpy(head, magic, sizeof magic);
+    sp_put64(head + MAGIC_SIZE, VERSION);
+    if ((st = sp_copy_text(&s->path, path, strlen(path), err))) goto done;
+    if ((st = sp_hash_new(&s->digest, err))) goto done;
+    if ((st = sp_output_open(&s->out, path, true, 0, err))) goto done;
+    if ((st = sp_output_write_at(s->out, 0, head, sizeof head, err))) goto done;
+    s->at = sizeof head;
+    *out = s;
+    s = NULL;
+done:
+    sp_state_close(s);
+    return st;
+}
+
+static enum sp_status check_head(struct sp_state *s, struct sp_err *err)
+{
+    uint8_t head[HEAD_SIZE];
+    enum sp_status st;
+
+    if (sp_file_size(s->in) < sizeof head) {
+        return sp_fail(err, SP_E_INPUT, "%s is no prompt cache", s->path);
+    }
+    if ((st = sp_file_read_at(s->in, 0, head, sizeof head, err))) return st;
+    if (memcmp(head, magic, sizeof magic) != 0) {
+        return sp_fail(err, SP_E_INPUT, "%s is no prompt cache", s->path);
+    }
+    if (sp_get64(head + MAGIC_SIZE) != VERSION) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "%s: a prompt cache of version %ju, expected %d",
+                       s->path, (uintmax_t)sp_get64(head + MAGIC_SIZE), VERSION);
+    }
+    s->at = sizeof head;
+    return SP_OK;
+}
+
+enum sp_status sp_state_open(struct sp_state **out, const char *path, struct sp_err *err)
+{
+    struct sp_state *s = NULL;
+    enum sp_status st;
+
+    if ((st = sp_new(&s, 1, sizeof *s, err))) return st;
+    if ((st = sp_copy_text(&s->path, path, strlen(path), err))) goto done;
+    if ((st = sp_hash_new(&s->digest, err))) goto done;
+    if ((st = sp_file_open(&s->in, path, err))) goto done;
+    if ((st = check_head(s, err))) goto done;
+    *out = s;
+    s = NULL;
+done:
+    sp_state_close(s);
+    return st;
+}
+
+void sp_state_close(struct sp_state *s)
+{
+    if (s == NULL) return;
+    sp_file_close(s->in);
+    sp_output_close(s->out);
+    sp_hash_free(s->digest);
+    free(s->path);
+    free(s);
+}
+
+bool sp_state_is_read(const struct sp_state *s)
+{
+    return s->in != NULL;
+}
+
+const char *sp_state_path(const struct sp_state *s)
+{
+    return s->path;
+}
+
+enum sp_status sp_state_bytes(struct sp_state *s, void *bytes, size_t size, struct sp_err *err)
+{
+    enum sp_status st = s->in ? sp_file_read_at(s->in, s->at, bytes, size, err)
+                              : sp_output_write_at(s->out, s->at, bytes, size, err);
+
+    if (st) return st;
+    sp_hash_update(s->digest, bytes, size);
+    s->at += size;
+    return SP_OK;
+}
+
+/* What is read replaces *number. */
+static enum sp_status move(struct sp_state *s, uint64_t *number, struct sp_err *err)
+{
+    uint8_t bytes[8];
+    enum sp_status st;
+
+    sp_put64(bytes, *number);
+    if ((st = sp_state_bytes(s, bytes, sizeof bytes, err))) return st;
+    *number = sp_get64(bytes);
+    return SP_OK;
+}
+
+enum sp_status sp_state_number(struct sp_state *s, size_t *number, size_t most, struct sp_err *err)
+{
+    uint64_t moved = *number;
+    enum sp_status st;
+
+    if ((st = move(s, &moved, err))) return st;
+    if (moved > most) {
+        return sp_fail(err, SP_E_INPUT, "%s: %ju at byte %ju, expected at most %zu", s->path,
+                       (uintmax_t)moved, (uintmax_t)(s->at - 8), most);
+    }
+    *number = (size_t)moved;
+    return SP_OK;
+}
+
+enum sp_status sp_state_same(struct sp_state *s, uint64_t number, const char *what,
+                             struct sp_err *err)
+{
+    uint64_t moved = number;
+    enum sp_status st;
+
+    if ((st = move(s, &moved, err))) return st;
+    if (moved == number) return SP_OK;
+    return sp_fail(err, SP_E_INPUT, "%s: a prompt cache of another %s", s->path, what);
+}
+
+static enum sp_status read_rest(struct sp_state *s, uint64_t end, struct sp_err *err)
+{
+    enum { PIECE = 1 << 16 };
+    uint8_t *bytes = NULL;
+    enum sp_status st;
+
+    if ((st = sp_new(&bytes, PIECE, 1, err))) return st;
+    while (st == SP_OK && s->at < end) {
+        uint64_t left = end - s->at;
+        st = sp_state_bytes(s, bytes, left < PIECE ? (size_t)left : PIECE, err);
+    }
+    free(bytes);
+    return st;
+}
+
+enum sp_status sp_state_end(struct sp_state *s, struct sp_err *err)
+{
+    uint8_t bytes[8];
+    uint64_t digest;
+    enum sp_status st;
+
+    if (s->in) {
+        uint64_t size = sp_file_size(s->in), end = size < sizeof bytes ? 0 : size - sizeof bytes;
+        if ((st = read_rest(s, end, err))) return st;
+        digest = sp_hash_digest(s->digest);
+        if ((st = sp_file_read_at(s->in, end, bytes, sizeof bytes, err))) return st;
+        if (s->at == end && sp_get64(bytes) == digest) return SP_OK;
+        return sp_fail(err, SP_E_INPUT, "%s: damaged, its digest does not match", s->path);
+    }
+    sp_put64(bytes, sp_hash_digest(s->digest));
+    if ((st = sp_output_write_at(s->out, s->at, bytes, sizeof bytes, err))) return st;
+    return sp_output_commit(s->out, err);
+}

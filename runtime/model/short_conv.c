@@ -1,0 +1,107 @@
+/* Gated short convolutions (LFM2's modeling file in transformers 5.23).
+ *
+ * Per token: project to b, c and x (one matrix), each as wide as the hidden state; a causal
+ * convolution over b * x, channel by channel, over a few tokens; times c; and a projection back.
+ *
+ * What a sequence remembers are the last rows of b * x: a rejected guess is dropped from them. */
+#include "runtime/model/decoder_internal.h"
+
+#include "format/base/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum sp_status sp_short_conv_open(struct sp_room *r, struct sp_err *err)
+{
+    const struct sp_config *config = &r->model->config;
+    size_t rows = r->max_rows, n_before = config->short_conv.kernel - 1;
+    struct sp_short_conv_scratch *s = NULL;
+    enum sp_status st;
+
+    if (config->short_conv.kernel == 0) return SP_OK;
+    if ((st = sp_new(&s, 1, sizeof *s, err))) return st;
+    r->short_conv = s;
+    s->ld = sp_matrix_ld(3 * (size_t)config->n_hidden);
+    if ((st = sp_new_rows(&s->projected, rows, s->ld, err))) return st;
+    return sp_new_rows(&s->input, n_before + rows, r->ld_x, err);
+}
+
+void sp_short_conv_close(struct sp_room *r)
+{
+    struct sp_short_conv_scratch *s = r->short_conv;
+
+    if (s == NULL) return;
+    free(s->projected);
+    free(s->input);
+    free(s);
+}
+
+/* One layer's pass, as the row functions see it. */
+struct conv_job {
+    struct sp_room *r;
+    const struct sp_short_conv_weights *w;
+    /* Of the share at hand: */
+    const struct sp_conv_history *history;
+    size_t first; /* row */
+};
+
+/* input = b * x */
+static void open_row(void *context, size_t t, unsigned worker)
+{
+    const struct conv_job *job = context;
+    struct sp_room *r = job->r;
+    const struct sp_short_conv_scratch *s = r->short_conv;
+    size_t n = r->model->config.n_hidden;
+    const float *b = s->projected + t * s->ld, *x = b + 2 * n;
+    float *row = s->input + (r->model->config.short_conv.kernel - 1 + t) * r->ld_x;
+
+    (void)worker;
+    memcpy(row, b, n * sizeof *row);
+    r->engine->vector->mul(row, x, n);
+}
+
+/* heads.x of row i of a share = c * (the taps of this row and those before it, oldest first) */
+static void convolve_row(void *context, size_t i, unsigned worker)
+{
+    const struct conv_job *job = context;
+    struct sp_room *r = job->r;
+    const struct sp_vector *vector = r->engine->vector;
+    const struct sp_short_conv_scratch *s = r->short_conv;
+    size_t n = r->model->config.n_hidden, t = job->first + i;
+    float *y = r->heads.x + t * r->heads.ld;
+
+    (void)worker;
+    sp_conv_history_convolve(job->history, vector, y, job->w->taps, s->input + job->first * r->ld_x,
+                             r->ld_x, i);
+    if (job->w->bias) vector->add(y, job->w->bias, n);
+    vector->mul(y, s->projected + t * s->ld + n, n);
+}
+
+/* What a share's convolution looks back at takes the place of the last rows of the share before. */
+static void run_share(struct conv_job *job, unsigned layer, const struct sp_share *share)
+{
+    struct sp_room *r = job->r;
+    struct sp_conv_history *history = &share->decoder->short_histories[layer];
+    float *input = r->short_conv->input + job->first * r->ld_x;
+
+    job->history = history;
+    sp_conv_history_begin(history, input, r->ld_x);
+    sp_engine_rows(r->engine, share->n, convolve_row, job);
+    sp_conv_history_end(history, input, r->ld_x, share->n, share->n_certain);
+}
+
+void sp_short_conv_run(struct sp_room *r, unsigned layer, size_t n)
+{
+    struct sp_short_conv_scratch *s = r->short_conv;
+    const struct sp_short_conv_weights *w = &r->model->layers[layer].short_conv;
+    struct conv_job job = {.r = r, .w = w};
+    struct sp_product in = {.w = &w->in, .bias = w->in_bias, .y = s->projected, .ldy = s->ld};
+    struct sp_product out = {.w = &w->out, .bias = w->out_bias, .y = r->y, .ldy = r->ld_x};
+
+    sp_engine_multiply(r->engine, &in, 1, &r->hidden, n);
+    sp_engine_rows(r->engine, n, open_row, &job);
+    for (size_t i = 0; i < r->n_shares; job.first += r->shares[i++].n)
+        run_share(&job, layer, &r->shares[i]);
+    r->heads.cols = w->out.cols;
+    sp_engine_multiply(r->engine, &out, 1, &r->heads, n);
+}

@@ -1,0 +1,525 @@
+/* Rows of logits to distributions, and draws from them (the transforms that sampler.h lists). */
+#include "runtime/sampling/sampler.h"
+
+#include "format/base/mem.h"
+#include "runtime/vector/fmath.h"
+#include "runtime/sampling/top_n.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct candidate {
+    double prob;
+    uint32_t id;
+};
+
+struct sp_sampler_scratch {
+    const struct sp_vector *vector;
+    size_t n_vocab;
+    float *logits;                /* [n_vocab] after bias and penalties */
+    double *probs;                /* [n_vocab] */
+    struct candidate *candidates; /* [n_vocab] */
+    struct sp_rank *ranks[2]; /* [n_vocab]: candidates in the order that a truncation asks for */
+    uint32_t *recent;         /* sorted history */
+    size_t cap_recent;
+};
+
+enum sp_status sp_sampling_check(const struct sp_sampling *s, size_t n_vocab, struct sp_err *err)
+{
+    const struct {
+        const char *name;
+        double value, min, max;
+    } ranges[] = {
+        {"temperature", (double)s->temperature, 0, 100},
+        {"top_k", s->top_k, 0, INT32_MAX},
+        {"top_p", (double)s->top_p, 0, 1},
+        {"min_p", (double)s->min_p, 0, 1},
+        {"typical_p", (double)s->typical_p, 0, 1},
+        {"repeat_last_n", s->repeat_last_n, -1, INT32_MAX},
+        {"repeat_penalty", (double)s->repeat_penalty, (double)0.01f, 100},
+        {"presence_penalty", (double)s->presence_penalty, -100, 100},
+        {"frequency_penalty", (double)s->frequency_penalty, -100, 100},
+    };
+
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
+        if (ranges[i].value >= ranges[i].min && ranges[i].value <= ranges[i].max) continue;
+        return sp_fail(err, SP_E_USAGE, "%s is %g, expected %g to %g", ranges[i].name,
+                       ranges[i].value, ranges[i].min, ranges[i].max);
+    }
+    for (size_t i = 0; i < s->n_biases; i++) {
+        if (s->biases[i].id >= n_vocab) {
+            return sp_fail(err, SP_E_USAGE,
+                           "logit_bias: token id %u: the vocabulary has %zu tokens",
+                           (unsigned)s->biases[i].id, n_vocab);
+        }
+        if (!isfinite(s->biases[i].bias)) {
+            return sp_fail(err, SP_E_USAGE, "logit_bias of token %u is not a finite number",
+                           (unsigned)s->biases[i].id);
+        }
+    }
+    return SP_OK;
+}
+
+enum sp_status sp_sampler_scratch_new(struct sp_sampler_scratch **out, size_t n_vocab,
+                                      const struct sp_vector *vector, struct sp_err *err)
+{
+    struct sp_sampler_scratch *s = NULL;
+    enum sp_status st;
+
+    if ((st = sp_new(&s, 1, sizeof *s, err))) goto done;
+    s->vector = vector;
+    s->n_vocab = n_vocab;
+    if ((st = sp_new_aligned(&s->logits, n_vocab + 16, sizeof *s->logits, err))) goto done;
+    if ((st = sp_new_aligned(&s->probs, n_vocab + 16, sizeof *s->probs, err))) goto done;
+    if ((st = sp_new(&s->candidates, n_vocab, sizeof *s->candidates, err))) goto done;
+    if ((st = sp_new(&s->ranks[0], n_vocab, sizeof *s->ranks[0], err))) goto done;
+    if ((st = sp_new(&s->ranks[1], n_vocab, sizeof *s->ranks[1], err))) goto done;
+    *out = s;
+    s = NULL;
+done:
+    sp_sampler_scratch_free(s);
+    return st;
+}
+
+void sp_sampler_scratch_free(struct sp_sampler_scratch *s)
+{
+    if (s == NULL) return;
+    free(s->logits);
+    free(s->probs);
+    free(s->candidates);
+    free(s->ranks[0]);
+    free(s->ranks[1]);
+    free(s->recent);
+    free(s);
+}
+
+/* ---- penalties --------------------------------------------------------------------------------
+ */
+
+static int compare_ids(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+static void penalise(float *logit, const struct sp_sampling *s, size_t count)
+{
+    *logit = *logit < 0 ? *logit * s->repeat_penalty : *logit / s->repeat_penalty;
+    *logit -= s->presence_penalty;
+    *logit -= s->frequency_penalty * (float)count;
+}
+
+bool sp_sampling_looks_back(const struct sp_sampling *s)
+{
+    return s->repeat_last_n != 0 &&
+           (s->repeat_penalty != 1 || s->presence_penalty != 0 || s->frequency_penalty != 0);
+}
+
+static enum sp_status apply_penalties(struct sp_sampler_scratch *scratch,
+                                      const struct sp_sampling *s, const struct sp_history *h,
+                                      struct sp_err *err)
+{
+    size_t n = h->n_older + h->n_newer;
+    enum sp_status st;
+
+    if (!sp_sampling_looks_back(s) || n == 0) return SP_OK;
+    if ((st = sp_grow(&scratch->recent, &scratch->cap_recent, n, sizeof *scratch->recent, err))) {
+        return st;
+    }
+    if (h->n_older) memcpy(scratch->recent, h->older, h->n_older * sizeof *h->older);
+    if (h->n_newer) memcpy(scratch->recent + h->n_older, h->newer, h->n_newer * sizeof *h->newer);
+    qsort(scratch->recent, n, sizeof *scratch->recent, compare_ids);
+    for (size_t i = 0, j; i < n; i = j) {
+        for (j = i; j < n && scratch->recent[j] == scratch->recent[i]; j++)
+            continue;
+        if (scratch->recent[i] < scratch->n_vocab) {
+            penalise(&scratch->logits[scratch->recent[i]], s, j - i);
+        }
+    }
+    return SP_OK;
+}
+
+/* ---- truncation -------------------------------------------------------------------------------
+ */
+
+/* Most probable first, ties by id. */
+static int compare_probs(const void *a, const void *b)
+{
+    const struct candidate *x = a, *y = b;
+
+    if (x->prob != y->prob) return x->prob < y->prob ? 1 : -1;
+    return (x->id > y->id) - (x->id < y->id);
+}
+
+static int compare_candidate_ids(const void *a, const void *b)
+{
+    const struct candidate *x = a, *y = b;
+
+    return (x->id > y->id) - (x->id < y->id);
+}
+
+/* Is x a worse candidate than y? */
+static bool worse(const struct candidate *x, const struct candidate *y)
+{
+    return compare_probs(x, y) > 0;
+}
+
+static void sift_down(struct candidate *heap, size_t n, size_t i)
+{
+    for (;;) {
+        size_t worst = i;
+        for (size_t child = 2 * i + 1; child <= 2 * i + 2 && child < n; child++) {
+            if (worse(&heap[child], &heap[worst])) worst = child;
+        }
+        if (worst == i) return;
+        struct candidate swap = heap[i];
+        heap[i] = heap[worst];
+        heap[worst] = swap;
+        i = worst;
+    }
+}
+
+/* The k largest logits as candidates (a heap whose root is the worst of them), `prob` holding the
+ * logit. 0 < k < n_vocab. */
+static void take_top(struct sp_sampler_scratch *s, size_t k)
+{
+    struct candidate *c = s->candidates;
+
+    for (size_t i = 0; i < s->n_vocab; i++) {
+        struct candidate next = {.prob = (double)s->logits[i], .id = (uint32_t)i};
+        if (i < k) {
+            c[i] = next;
+            for (size_t j = i + 1 == k ? k / 2 : 0; j-- > 0;)
+                sift_down(c, k, j);
+        } else if (worse(&c[0], &next)) {
+            c[0] = next;
+            sift_down(c, k, 0);
+        }
+    }
+}
+
+/* Logits in `prob` become probabilities. */
+static void soften_few(struct candidate *c, size_t n, double temperature)
+{
+    double max = c[0].prob, sum = 0;
+
+    for (size_t i = 1; i < n; i++)
+        max = c[i].prob > max ? c[i].prob : max;
+    for (size_t i = 0; i < n; i++) {
+        c[i].prob = sp_exp((c[i].prob - max) / temperature);
+        sum += c[i].prob;
+    }
+    for (size_t i = 0; i < n; i++)
+        c[i].prob /= sum;
+}
+
+/* The probabilities of the whole vocabulary. Eight running sums by id % 8, added as a tree, are the
+ * sum: one after the other would wait for each addition. */
+static void soften_all(struct sp_sampler_scratch *s, double temperature)
+{
+    size_t n = s->n_vocab, best = s->vector->argmax(s->logits, n);
+    double *p = s->probs, sums[8] = {0}, sum;
+
+    s->vector->soften(p, s->logits, n, (double)s->logits[best], temperature);
+    for (size_t i = 0; i < n; i++)
+        sums[i % 8] += p[i];
+    sum = ((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7]));
+    for (size_t i = 0; i < n; i++)
+        p[i] /= sum;
+}
+
+/* Those of at least `least` as candidates. */
+static size_t take_likely(struct sp_sampler_scratch *s, double least)
+{
+    struct candidate *c = s->candidates;
+    size_t n = 0;
+
+    for (size_t i = 0; i < s->n_vocab; i++) {
+        if (s->probs[i] >= least)
+            c[n++] = (struct candidate){.prob = s->probs[i], .id = (uint32_t)i};
+    }
+    return n;
+}
+
+/* Keeps, in the order of the n ranks, the candidates before which less than p has been kept. They
+ * stay in ascending id; *sum is what they add up to. */
+static size_t keep_mass(struct sp_sampler_scratch *s, size_t n, double p, double *sum)
+{
+    struct candidate *c = s->candidates;
+    struct sp_rank *ranks = s->ranks[0];
+    size_t kept = 0;
+
+    sp_rank_sort(ranks, s->ranks[1], n);
+    *sum = 0;
+    while (kept < n && (kept == 0 || *sum < p))
+        *sum += c[ranks[kept++].at].prob;
+    for (size_t i = 0; i < kept; i++)
+        ranks[i].key = ranks[i].at;
+    sp_rank_sort(ranks, s->ranks[1], kept);
+    for (size_t i = 0; i < kept; i++)
+        c[i] = c[ranks[i].at];
+    return kept;
+}
+
+/* The bits of x >= 0: as integers in the same order. */
+static uint64_t bits_of(double x)
+{
+    uint64_t bits;
+
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+/* Tokens whose surprise is closest to the entropy come first; what is kept adds up to 1 again. */
+static size_t keep_typical(struct sp_sampler_scratch *s, size_t n, double p)
+{
+    struct candidate *c = s->candidates;
+    double *surprise = s->probs; /* whose numbers are in the candidates by now */
+    double entropy = 0, sum;
+
+    for (size_t i = 0; i < n; i++) {
+        surprise[i] = c[i].prob > 0 ? -sp_log(c[i].prob) : HUGE_VAL;
+        if (c[i].prob > 0) entropy += c[i].prob * surprise[i];
+    }
+    for (size_t i = 0; i < n; i++) {
+        double off = fabs(surprise[i] - entropy);
+        s->ranks[0][i] = (struct sp_rank){.key = bits_of(off), .at = (uint32_t)i};
+    }
+    n = keep_mass(s, n, p, &sum);
+    for (size_t i = 0; i < n; i++)
+        c[i].prob /= sum;
+    return n;
+}
+
+/* All of n tokens below (1 - p) / n together hold less than 1 - p: none of them is reached. A
+ * little lower, lest rounding put even the best below it. */
+static double floor_of_nucleus(size_t n, double p)
+{
+    return .999 * (1 - p) / (double)n;
+}
+
+/* The most probable first. */
+static size_t keep_nucleus(struct sp_sampler_scratch *s, size_t n, double p)
+{
+    struct candidate *c = s->candidates;
+    double floor = floor_of_nucleus(n, p), sum;
+    size_t kept = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        if (c[i].prob < floor) continue;
+        s->ranks[0][kept] = (struct sp_rank){.key = ~bits_of(c[i].prob), .at = (uint32_t)kept};
+        c[kept++] = c[i];
+    }
+    return keep_mass(s, kept, p, &sum);
+}
+
+static size_t keep_min(struct candidate *c, size_t n, double min_p)
+{
+    double max = 0;
+    size_t kept = 0;
+
+    for (size_t i = 0; i < n; i++)
+        max = c[i].prob > max ? c[i].prob : max;
+    for (size_t i = 0; i < n; i++) {
+        if (c[i].prob >= min_p * max) c[kept++] = c[i];
+    }
+    return kept;
+}
+
+/* Does every token have a part in the distribution? */
+static bool takes_all(const struct sp_sampling *s, size_t n_vocab)
+{
+    bool top = s->top_k > 0 && (size_t)s->top_k < n_vocab;
+
+    return !top && !(s->typical_p < 1) && !(s->top_p < 1) && !(s->min_p > 0);
+}
+
+/* Steps 3 and 4; returns how many candidates there are, in ascending id: of the whole vocabulary
+ * those that step 5 may keep. */
+static size_t find_candidates(struct sp_sampler_scratch *scratch, const struct sp_sampling *s)
+{
+    struct candidate *c = scratch->candidates;
+    size_t n = scratch->n_vocab, k = s->top_k > 0 ? (size_t)s->top_k : n;
+
+    if (k < n) {
+        take_top(scratch, k);
+        qsort(c, k, sizeof *c, compare_candidate_ids);
+        soften_few(c, k, (double)s->temperature);
+        return k;
+    }
+    soften_all(scratch, (double)s->temperature);
+    if (s->typical_p < 1) return take_likely(scratch, 0);
+    if (s->top_p < 1) return take_likely(scratch, floor_of_nucleus(n, (double)s->top_p));
+    return take_likely(scratch, 0);
+}
+
+/* Steps 3 to 5; returns how many candidates are left, in ascending id. */
+static size_t truncate_candidates(struct sp_sampler_scratch *scratch, const struct sp_sampling *s)
+{
+    size_t n = find_candidates(scratch, s);
+
+    if (s->typical_p < 1) n = keep_typical(scratch, n, (double)s->typical_p);
+    if (s->top_p < 1) n = keep_nucleus(scratch, n, (double)s->top_p);
+    if (s->min_p > 0) n = keep_min(scratch->candidates, n, (double)s->min_p);
+    return n;
+}
+
+/* ---- distributions ----------------------------------------------------------------------------
+ */
+
+static enum sp_status reserve(struct sp_distribution *d, size_t n, struct sp_err *err)
+{
+    size_t cap_ids = d->cap, cap_probs = d->cap;
+    enum sp_status st;
+
+    if ((st = sp_grow(&d->ids, &cap_ids, n, sizeof *d->ids, err))) return st;
+    if ((st = sp_grow(&d->probs, &cap_probs, n, sizeof *d->probs, err))) return st;
+    d->cap = cap_probs;
+    return SP_OK;
+}
+
+void sp_distribution_release(struct sp_distribution *d)
+{
+    free(d->ids);
+    free(d->probs);
+    memset(d, 0, sizeof *d);
+}
+
+/* The whole vocabulary. */
+static enum sp_status take_all(struct sp_distribution *out, struct sp_sampler_scratch *scratch,
+                               double temperature, struct sp_err *err)
+{
+    enum sp_status st = reserve(out, scratch->n_vocab, err);
+
+    if (st) return st;
+    soften_all(scratch, temperature);
+    memcpy(out->probs, scratch->probs, scratch->n_vocab * sizeof *out->probs);
+    for (size_t i = 0; i < scratch->n_vocab; i++)
+        out->ids[i] = (uint32_t)i;
+    out->n = scratch->n_vocab;
+    return SP_OK;
+}
+
+enum sp_status
+sp_sampler_distribution(struct sp_distribution *out, struct sp_sampler_scratch *scratch,
+                        const struct sp_sampling *sampling, const struct sp_logits *logits,
+                        const struct sp_history *history, uint64_t position, struct sp_err *err)
+{
+    struct candidate *c = scratch->candidates;
+    enum sp_status st;
+    double sum = 0;
+    size_t n_vocab = logits->n, n;
+
+    /* A draft may know fewer tokens than the target: only its own take part. */
+    scratch->n_vocab = n_vocab;
+    memcpy(scratch->logits, logits->row, n_vocab * sizeof *logits->row);
+    if (logits->best == SIZE_MAX) {
+        return sp_fail(err, SP_E_INPUT, "a logit for position %llu is not finite",
+                       (unsigned long long)position);
+    }
+    for (size_t i = 0; i < sampling->n_biases; i++) {
+        if (sampling->biases[i].id < n_vocab) {
+            scratch->logits[sampling->biases[i].id] += sampling->biases[i].bias;
+        }
+    }
+    if ((st = apply_penalties(scratch, sampling, history, err))) return st;
+    if (sampling->temperature <= 0) {
+        if ((st = reserve(out, 1, err))) return st;
+        out->ids[0] = (uint32_t)scratch->vector->argmax(scratch->logits, n_vocab);
+        out->probs[0] = 1;
+        out->n = 1;
+        return SP_OK;
+    }
+    if (takes_all(sampling, n_vocab))
+        return take_all(out, scratch, (double)sampling->temperature, err);
+    n = truncate_candidates(scratch, sampling);
+    if ((st = reserve(out, n, err))) return st;
+    for (size_t i = 0; i < n; i++)
+        sum += c[i].prob;
+    for (size_t i = 0; i < n; i++) {
+        out->ids[i] = c[i].id;
+        out->probs[i] = c[i].prob / sum;
+    }
+    out->n = n;
+    return SP_OK;
+}
+
+/* -ln u >= 1 - u: where even that is too much, the logarithm is not needed. */
+uint32_t sp_distribution_draw(const struct sp_distribution *d, const struct sp_vector *vector,
+                              uint64_t seed, uint64_t position, enum sp_purpose purpose,
+                              double *clarity)
+{
+    enum { AT_A_TIME = 256 };
+    uint64_t key = sp_rng_key(seed, position, purpose);
+    double best = HUGE_VAL, second = HUGE_VAL, noise[AT_A_TIME];
+    size_t winner = 0;
+
+    for (size_t i = 0; i < d->n; i++) {
+        double u, e, bar = clarity ? second : best;
+        if (i % AT_A_TIME == 0) {
+            vector->uniform(noise, d->ids + i, d->n - i < AT_A_TIME ? d->n - i : AT_A_TIME, key);
+        }
+        u = noise[i % AT_A_TIME];
+        if (!(d->probs[i] > 0) || 1 - u >= bar * d->probs[i]) continue;
+        e = -sp_log(u) / d->probs[i];
+        if (e < best) {
+            second = best;
+            best = e;
+            winner = i;
+        } else if (e < second) {
+            second = e;
+        }
+    }
+    if (clarity) *clarity = 1 - best / second;
+    return d->ids[winner];
+}
+
+double sp_distribution_at(const struct sp_distribution *d, uint32_t id)
+{
+    size_t first = 0, last = d->n;
+
+    while (first < last) {
+        size_t middle = first + (last - first) / 2;
+        if (d->ids[middle] == id) return d->probs[middle];
+        if (d->ids[middle] < id) {
+            first = middle + 1;
+        } else {
+            last = middle;
+        }
+    }
+    return 0;
+}
+
+enum sp_status sp_distribution_certain(struct sp_distribution *out, uint32_t id, struct sp_err *err)
+{
+    enum sp_status st = reserve(out, 1, err);
+
+    if (st) return st;
+    out->n = 1;
+    out->ids[0] = id;
+    out->probs[0] = 1;
+    return SP_OK;
+}
+
+enum sp_status sp_distribution_residual(struct sp_distribution *out,
+                                        const struct sp_distribution *p,
+                                        const struct sp_distribution *q, struct sp_err *err)
+{
+    enum sp_status st = reserve(out, p->n, err);
+    double sum = 0;
+
+    if (st) return st;
+    out->n = p->n;
+    for (size_t i = 0; i < p->n; i++) {
+        double rest = p->probs[i] - sp_distribution_at(q, p->ids[i]);
+        out->ids[i] = p->ids[i];
+        out->probs[i] = rest > 0 ? rest : 0;
+        sum += out->probs[i];
+    }
+    for (size_t i = 0; i < p->n; i++) {
+        out->probs[i] = sum > 0 ? out->probs[i] / sum : p->probs[i];
+    }
+    return SP_OK;
+}

@@ -1,0 +1,51 @@
+/* Greedy choice (runtime/sampling/chooser.h). */
+#include "runtime/sampling/chooser.h"
+
+#include "runtime/vector/fmath.h"
+
+#include <string.h>
+
+/* softmax(logits)[best], piece by piece: the row itself stays as it is. */
+static double probability(const struct sp_vector *vector, const struct sp_logits *logits)
+{
+    enum { PIECE = 1024 };
+    _Alignas(64) float piece[PIECE];
+    double total = 0;
+
+    for (size_t i = 0; i < logits->n; i += PIECE) {
+        size_t len = logits->n - i < PIECE ? logits->n - i : PIECE;
+        float max, sum;
+        memcpy(piece, logits->row + i, len * sizeof *piece);
+        vector->softmax(piece, 0, len, &max, &sum);
+        total += (double)sum * sp_exp((double)max - (double)logits->row[logits->best]);
+    }
+    return 1 / total;
+}
+
+static enum sp_status propose(void *state, uint32_t *id, double *confidence,
+                              const struct sp_logits *logits, const uint32_t *ids, size_t pos,
+                              struct sp_err *err)
+{
+    (void)ids;
+    if (logits->best == SIZE_MAX) {
+        return sp_fail(err, SP_E_INPUT, "a logit for position %zu is not finite", pos);
+    }
+    *id = (uint32_t)logits->best;
+    if (confidence) *confidence = probability(state, logits);
+    return SP_OK;
+}
+
+static enum sp_status choose(void *state, uint32_t *id, const struct sp_logits *logits,
+                             const uint32_t *ids, size_t pos, uint32_t guess, struct sp_err *err)
+{
+    (void)guess;
+    return propose(state, id, NULL, logits, ids, pos, err);
+}
+
+struct sp_chooser sp_greedy_chooser(const struct sp_vector *vector)
+{
+    struct sp_chooser chooser = {.propose = propose, .choose = choose};
+
+    memcpy(&chooser.state, &vector, sizeof vector); /* only ever read */
+    return chooser;
+}

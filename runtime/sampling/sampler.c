@@ -1,0 +1,312 @@
+/* Sequences that are sampled together: options and recent tokens of each, in slots.
+ *
+ * The transforms are the dear part, the draw is cheap: slots that want the same of the same row (a
+ * prompt's last row, from which many answers begin; equal options; equal recent tokens, where
+ * penalties look at them) share one pass of the transforms, and each draws with its own seed. */
+#include "runtime/sampling/sampler.h"
+
+#include "format/base/mem.h"
+#include "quantize/kernels.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct slot {
+    bool used;
+    struct sp_sampling options; /* biases owned */
+    uint32_t *ring;             /* [size] the last tokens; token i of the sequence at i % size */
+    size_t size;
+    uint64_t count; /* tokens of the sequence so far: the position of the next one */
+};
+
+struct sp_sampler {
+    size_t n_vocab, n_context;
+    struct slot *slots;
+    size_t n_slots;
+    const struct sp_vector *vector;
+    struct sp_sampler_scratch *scratch;
+    struct sp_distribution distribution;
+    uint32_t *recent[2]; /* recent tokens of the row in hand, and of one compared with it */
+    size_t cap_recent[2];
+    bool *sampled; /* [n] rows of the batch in hand */
+    size_t cap_sampled;
+};
+
+enum sp_status sp_sampler_open(struct sp_sampler **out, size_t n_vocab, size_t n_context,
+                               struct sp_err *err)
+{
+    struct sp_sampler *s = NULL;
+    enum sp_status st;
+
+    if ((st = sp_new(&s, 1, sizeof *s, err))) goto done;
+    s->n_vocab = n_vocab;
+    s->n_context = n_context;
+    s->vector = sp_vector_find(sp_kernels_best()->name);
+    if ((st = sp_sampler_scratch_new(&s->scratch, n_vocab, s->vector, err))) goto done;
+    *out = s;
+    s = NULL;
+done:
+    sp_sampler_close(s);
+    return st;
+}
+
+static void release_slot(struct slot *slot)
+{
+    void *biases;
+
+    memcpy(&biases, &slot->options.biases, sizeof biases);
+    free(biases);
+    free(slot->ring);
+    memset(slot, 0, sizeof *slot);
+}
+
+void sp_sampler_close(struct sp_sampler *s)
+{
+    if (s == NULL) return;
+    for (size_t i = 0; i < s->n_slots; i++)
+        release_slot(&s->slots[i]);
+    free(s->slots);
+    sp_sampler_scratch_free(s->scratch);
+    sp_distribution_release(&s->distribution);
+    free(s->recent[0]);
+    free(s->recent[1]);
+    free(s->sampled);
+    free(s);
+}
+
+static void push(struct slot *slot, const uint32_t *ids, size_t n)
+{
+    size_t skip = n > slot->size ? n - slot->size : 0;
+
+    for (size_t i = skip; i < n; i++)
+        slot->ring[(slot->count + i) % slot->size] = ids[i];
+    slot->count += n;
+}
+
+static enum sp_status fill_slot(struct slot *slot, const struct sp_sampler *s,
+                                const struct sp_sampling *sampling, struct sp_err *err)
+{
+    struct sp_logit_bias *biases = NULL;
+    enum sp_status st;
+
+    slot->options = *sampling;
+    slot->options.biases = NULL;
+    slot->size = sampling->repeat_last_n < 0 ? s->n_context : (size_t)sampling->repeat_last_n;
+    if (slot->size == 0) slot->size = 1;
+    if ((st = sp_new(&slot->ring, slot->size, sizeof *slot->ring, err))) return st;
+    if ((st = sp_new(&biases, sampling->n_biases, sizeof *biases, err))) return st;
+    if (sampling->n_biases) {
+        memcpy(biases, sampling->biases, sampling->n_biases * sizeof *biases);
+    }
+    slot->options.biases = biases;
+    slot->used = true;
+    return SP_OK;
+}
+
+enum sp_status sp_sampler_add(struct sp_sampler *s, size_t *out, const struct sp_sampling *sampling,
+                              const uint32_t *prior, size_t n_prior, struct sp_err *err)
+{
+    size_t i = 0, cap = s->n_slots;
+    enum sp_status st;
+
+    if ((st = sp_sampling_check(sampling, s->n_vocab, err))) return st;
+    while (i < s->n_slots && s->slots[i].used)
+        i++;
+    if (i == s->n_slots) {
+        struct slot *grown = NULL;
+        cap = s->n_slots ? 2 * s->n_slots : 4;
+        if ((st = sp_new(&grown, cap, sizeof *grown, err))) return st;
+        if (s->n_slots) memcpy(grown, s->slots, s->n_slots * sizeof *grown);
+        free(s->slots);
+        s->slots = grown;
+        s->n_slots = cap;
+    }
+    if ((st = fill_slot(&s->slots[i], s, sampling, err))) {
+        release_slot(&s->slots[i]);
+        return st;
+    }
+    push(&s->slots[i], prior, n_prior);
+    *out = i;
+    return SP_OK;
+}
+
+static enum sp_status get_slot(struct slot **out, const struct sp_sampler *s, size_t i,
+                               struct sp_err *err)
+{
+    if (i >= s->n_slots || !s->slots[i].used) {
+        return sp_fail(err, SP_E_USAGE, "sampler slot %zu holds no sequence", i);
+    }
+    *out = &s->slots[i];
+    return SP_OK;
+}
+
+void sp_sampler_remove(struct sp_sampler *s, size_t slot)
+{
+    if (slot < s->n_slots) release_slot(&s->slots[slot]);
+}
+
+enum sp_status sp_sampler_reset(struct sp_sampler *s, size_t i, const uint32_t *prior,
+                                size_t n_prior, struct sp_err *err)
+{
+    struct slot *slot = NULL;
+    enum sp_status st = get_slot(&slot, s, i, err);
+
+    if (st) return st;
+    slot->count = 0;
+    push(slot, prior, n_prior);
+    return SP_OK;
+}
+
+enum sp_status sp_sampler_commit(struct sp_sampler *s, size_t i, const uint32_t *ids, size_t n,
+                                 struct sp_err *err)
+{
+    struct slot *slot = NULL;
+    enum sp_status st = get_slot(&slot, s, i, err);
+
+    if (st) return st;
+    push(slot, ids, n);
+    return SP_OK;
+}
+
+/* The last `size` tokens of ring and drafts together, as two spans; the ring's part may wrap and is
+ * then unrolled into `room` ([size] ids). */
+static struct sp_history recent(const struct slot *slot, const struct sp_sampler_row *row,
+                                uint32_t *room)
+{
+    size_t size = slot->options.repeat_last_n ? slot->size : 0;
+    size_t drafts = row->n_drafts < size ? row->n_drafts : size;
+    size_t kept = slot->count < slot->size ? (size_t)slot->count : slot->size;
+    size_t older = size - drafts < kept ? size - drafts : kept;
+
+    for (size_t i = 0; i < older; i++) {
+        room[i] = slot->ring[(slot->count - older + i) % slot->size];
+    }
+    return (struct sp_history){
+        .older = room,
+        .n_older = older,
+        .newer = drafts ? row->drafts + (row->n_drafts - drafts) : NULL,
+        .n_newer = drafts,
+    };
+}
+
+/* A row of the batch with all that its distribution depends on. */
+struct wish {
+    const struct sp_sampler_row *row;
+    const struct slot *slot;
+    struct sp_history history;
+};
+
+static enum sp_status make_wish(struct wish *wish, struct sp_sampler *s, int room,
+                                const struct sp_sampler_row *row, struct sp_err *err)
+{
+    struct slot *slot = NULL;
+    enum sp_status st = get_slot(&slot, s, row->slot, err);
+
+    if (st) return st;
+    if ((st = sp_grow(&s->recent[room], &s->cap_recent[room], slot->size, sizeof *s->recent[room],
+                      err))) {
+        return st;
+    }
+    *wish = (struct wish){row, slot, recent(slot, row, s->recent[room])};
+    return SP_OK;
+}
+
+static uint32_t recent_at(const struct sp_history *h, size_t i)
+{
+    return i < h->n_older ? h->older[i] : h->newer[i - h->n_older];
+}
+
+static bool same_history(const struct sp_history *a, const struct sp_history *b)
+{
+    size_t n = a->n_older + a->n_newer;
+
+    if (n != b->n_older + b->n_newer) return false;
+    for (size_t i = 0; i < n; i++) {
+        if (recent_at(a, i) != recent_at(b, i)) return false;
+    }
+    return true;
+}
+
+static bool same_float(float a, float b)
+{
+    return !(a < b) && !(a > b);
+}
+
+static bool same_biases(const struct sp_sampling *a, const struct sp_sampling *b)
+{
+    if (a->n_biases != b->n_biases) return false;
+    for (size_t i = 0; i < a->n_biases; i++) {
+        if (a->biases[i].id != b->biases[i].id) return false;
+        if (!same_float(a->biases[i].bias, b->biases[i].bias)) return false;
+    }
+    return true;
+}
+
+/* All that transforms look at: not the seed. */
+static bool same_options(const struct sp_sampling *a, const struct sp_sampling *b)
+{
+    return same_float(a->temperature, b->temperature) && a->top_k == b->top_k &&
+           same_float(a->top_p, b->top_p) && same_float(a->min_p, b->min_p) &&
+           same_float(a->typical_p, b->typical_p) && a->repeat_last_n == b->repeat_last_n &&
+           same_float(a->repeat_penalty, b->repeat_penalty) &&
+           same_float(a->presence_penalty, b->presence_penalty) &&
+           same_float(a->frequency_penalty, b->frequency_penalty) && same_biases(a, b);
+}
+
+static bool same_wish(const struct wish *a, const struct wish *b)
+{
+    if (a->row->logits != b->row->logits) return false;
+    if (!same_options(&a->slot->options, &b->slot->options)) return false;
+    return !sp_sampling_looks_back(&a->slot->options) || same_history(&a->history, &b->history);
+}
+
+static uint64_t position(const struct wish *wish)
+{
+    return wish->slot->count + wish->row->n_drafts;
+}
+
+static uint32_t draw(const struct sp_sampler *s, const struct wish *wish)
+{
+    return sp_distribution_draw(&s->distribution, s->vector, wish->slot->options.seed,
+                                position(wish), SP_PURPOSE_TOKEN, NULL);
+}
+
+/* Row `first`, and those behind it that wish the same. */
+static enum sp_status sample_alike(struct sp_sampler *s, uint32_t *ids,
+                                   const struct sp_sampler_row *rows, size_t first, size_t n,
+                                   struct sp_err *err)
+{
+    struct wish wish, other;
+    struct sp_logits logits;
+    enum sp_status st;
+
+    if ((st = make_wish(&wish, s, 0, &rows[first], err))) return st;
+    logits = sp_logits_of(s->vector, wish.row->logits, s->n_vocab);
+    if ((st = sp_sampler_distribution(&s->distribution, s->scratch, &wish.slot->options, &logits,
+                                      &wish.history, position(&wish), err))) {
+        return st;
+    }
+    ids[first] = draw(s, &wish);
+    for (size_t i = first + 1; i < n; i++) {
+        if (s->sampled[i] || rows[i].logits != wish.row->logits) continue;
+        if ((st = make_wish(&other, s, 1, &rows[i], err))) return st;
+        if (!same_wish(&wish, &other)) continue;
+        ids[i] = draw(s, &other);
+        s->sampled[i] = true;
+    }
+    return SP_OK;
+}
+
+enum sp_status sp_sampler_sample(struct sp_sampler *s, uint32_t *ids,
+                                 const struct sp_sampler_row *rows, size_t n, struct sp_err *err)
+{
+    enum sp_status st;
+
+    if ((st = sp_grow(&s->sampled, &s->cap_sampled, n, sizeof *s->sampled, err))) return st;
+    if (n) memset(s->sampled, 0, n * sizeof *s->sampled);
+    for (size_t i = 0; i < n; i++) {
+        if (s->sampled[i]) continue;
+        if ((st = sample_alike(s, ids, rows, i, n, err))) return st;
+    }
+    return SP_OK;
+}

@@ -1,0 +1,118 @@
+/* Sampled choice in a drafted sequence, coupled or by rejection (runtime/sampling/chooser.h). */
+#include "runtime/sampling/sampler.h"
+
+#include "format/base/mem.h"
+
+#include <stdlib.h>
+
+struct sp_sampling_chooser {
+    struct sp_sampling options;
+    const struct sp_vector *vector;
+    struct sp_sampler_scratch *scratch;
+    struct sp_distribution p, rest;
+    struct sp_distribution *q; /* [max_depth + 1] of the proposal's positions, at pos % of these */
+    size_t n_q;
+};
+
+enum sp_status sp_sampling_chooser_new(struct sp_sampling_chooser **out,
+                                       const struct sp_sampling *sampling, size_t n_vocab,
+                                       size_t max_depth, const struct sp_vector *vector,
+                                       struct sp_err *err)
+{
+    struct sp_sampling_chooser *c = NULL;
+    enum sp_status st;
+
+    if ((st = sp_sampling_check(sampling, n_vocab, err))) goto done;
+    if ((st = sp_new(&c, 1, sizeof *c, err))) goto done;
+    c->options = *sampling;
+    c->vector = vector;
+    c->n_q = max_depth + 1;
+    if ((st = sp_new(&c->q, c->n_q, sizeof *c->q, err))) goto done;
+    if ((st = sp_sampler_scratch_new(&c->scratch, n_vocab, vector, err))) goto done;
+    *out = c;
+    c = NULL;
+done:
+    sp_sampling_chooser_free(c);
+    return st;
+}
+
+void sp_sampling_chooser_free(struct sp_sampling_chooser *c)
+{
+    if (c == NULL) return;
+    for (size_t i = 0; c->q && i < c->n_q; i++)
+        sp_distribution_release(&c->q[i]);
+    free(c->q);
+    sp_distribution_release(&c->p);
+    sp_distribution_release(&c->rest);
+    sp_sampler_scratch_free(c->scratch);
+    free(c);
+}
+
+static enum sp_status distribution(struct sp_sampling_chooser *c, struct sp_distribution *out,
+                                   const struct sp_logits *logits, const uint32_t *ids, size_t pos,
+                                   struct sp_err *err)
+{
+    size_t n = c->options.repeat_last_n < 0 ? pos : (size_t)c->options.repeat_last_n;
+    struct sp_history history = {.older = ids, .n_older = pos};
+
+    if (n < pos) history = (struct sp_history){.older = ids + (pos - n), .n_older = n};
+    return sp_sampler_distribution(out, c->scratch, &c->options, logits, &history, pos, err);
+}
+
+/* Coupled, a guess is right when it wins the target's draw under the same noise, which is the surer
+ * the clearer it won the draft's; by rejection, min(1, p/q) is the surer the larger q. */
+static enum sp_status propose(void *state, uint32_t *id, double *confidence,
+                              const struct sp_logits *logits, const uint32_t *ids, size_t pos,
+                              struct sp_err *err)
+{
+    struct sp_sampling_chooser *c = state;
+    struct sp_distribution *q = &c->q[pos % c->n_q];
+    bool coupled = c->options.accept == SP_ACCEPT_COUPLED;
+    enum sp_status st = distribution(c, q, logits, ids, pos, err);
+
+    if (st) return st;
+    *id = sp_distribution_draw(q, c->vector, c->options.seed, pos,
+                               coupled ? SP_PURPOSE_TOKEN : SP_PURPOSE_PROPOSAL,
+                               coupled ? confidence : NULL);
+    if (confidence && !coupled) *confidence = sp_distribution_at(q, *id);
+    return SP_OK;
+}
+
+/* Certain, so that rejection accepts it with its probability in the target. */
+static enum sp_status adopt(void *state, bool *possible, const uint32_t *ids, size_t pos,
+                            struct sp_err *err)
+{
+    struct sp_sampling_chooser *c = state;
+
+    (void)possible;
+    return sp_distribution_certain(&c->q[pos % c->n_q], ids[pos], err);
+}
+
+static enum sp_status choose(void *state, uint32_t *id, const struct sp_logits *logits,
+                             const uint32_t *ids, size_t pos, uint32_t guess, struct sp_err *err)
+{
+    struct sp_sampling_chooser *c = state;
+    const struct sp_distribution *q = &c->q[pos % c->n_q], *from = &c->p;
+    enum sp_purpose purpose = SP_PURPOSE_TOKEN;
+    enum sp_status st = distribution(c, &c->p, logits, ids, pos, err);
+
+    if (st) return st;
+    if (c->options.accept == SP_ACCEPT_REJECTION && guess != SP_NO_GUESS) {
+        double coin = sp_rng_uniform(sp_rng_key(c->options.seed, pos, SP_PURPOSE_ACCEPT), 0);
+        if (coin * sp_distribution_at(q, guess) < sp_distribution_at(&c->p, guess)) {
+            *id = guess;
+            return SP_OK;
+        }
+        if ((st = sp_distribution_residual(&c->rest, &c->p, q, err))) return st;
+        from = &c->rest;
+        purpose = SP_PURPOSE_RESIDUAL;
+    }
+    *id = sp_distribution_draw(from, c->vector, c->options.seed, pos, purpose, NULL);
+    return SP_OK;
+}
+
+struct sp_chooser sp_sampling_chooser_of(struct sp_sampling_chooser *state)
+{
+    return (struct sp_chooser){
+        .propose = propose, .adopt = adopt, .choose = choose, .state = state};
+}

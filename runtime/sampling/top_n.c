@@ -1,0 +1,45 @@
+#include "runtime/sampling/top_n.h"
+
+#include <string.h>
+
+enum { BITS = 8, N_DIGITS = 64 / BITS, N_VALUES = 1 << BITS };
+
+static size_t digit_of(uint64_t key, size_t digit)
+{
+    return key >> (BITS * digit) & (N_VALUES - 1);
+}
+
+/* Counts of a digit's values -> where each value begins. */
+static void add_up(size_t *counts)
+{
+    size_t begin = 0;
+
+    for (size_t i = 0; i < N_VALUES; i++) {
+        size_t count = counts[i];
+        counts[i] = begin;
+        begin += count;
+    }
+}
+
+/* From the least digit to the greatest, each time in the order of the last (radix sort). A digit
+ * that all share moves nothing. */
+void sp_rank_sort(struct sp_rank *ranks, struct sp_rank *spare, size_t n)
+{
+    size_t counts[N_DIGITS][N_VALUES] = {{0}};
+    struct sp_rank *from = ranks, *to = spare;
+
+    for (size_t i = 0; i < n; i++) {
+        for (size_t digit = 0; digit < N_DIGITS; digit++)
+            counts[digit][digit_of(ranks[i].key, digit)]++;
+    }
+    for (size_t digit = 0; digit < N_DIGITS && n > 0; digit++) {
+        struct sp_rank *swap = from;
+        if (counts[digit][digit_of(from[0].key, digit)] == n) continue;
+        add_up(counts[digit]);
+        for (size_t i = 0; i < n; i++)
+            to[counts[digit][digit_of(from[i].key, digit)]++] = from[i];
+        from = to;
+        to = swap;
+    }
+    if (from != ranks) memcpy(ranks, from, n * sizeof *ranks);
+}

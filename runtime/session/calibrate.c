@@ -1,0 +1,142 @@
+/* Texts run through the target to learn what its matrices read: windows of ids, each a sequence of
+ * its own, a pass of rows at a time. Passes are cut by the texts alone. */
+#include "runtime/session/session.h"
+
+#include "format/base/file.h"
+#include "format/base/mem.h"
+#include "format/packfile_write.h"
+#include "quantize/gptq.h"
+#include "runtime/model/input_stats.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { USUAL_WINDOW = 1024 };
+
+struct calibration {
+    struct sp_package *package;
+    const struct sp_calibration_request *request;
+    struct sp_decoder *decoder; /* owned */
+    struct sp_gather *gather;   /* owned */
+    uint32_t *ids;              /* [n_window] of the window at hand; owned */
+    size_t n_window, n_done, n_total;
+};
+
+static size_t lead_of(const struct calibration *c, const struct sp_calibration_text *text)
+{
+    const struct sp_tokenizer *tokenizer = c->package->tokenizer;
+    size_t n = tokenizer ? sp_tokenizer_lead(tokenizer, text->ids, text->n) : 0;
+
+    return n < c->n_window ? n : 0;
+}
+
+/* What the tokenizer puts before a text leads every window. */
+static enum sp_status read_window(struct calibration *c, size_t n, struct sp_err *err)
+{
+    const struct sp_calibration_request *q = c->request;
+
+    for (size_t pos = 0; pos < n; pos += SP_PROMPT_ROWS) {
+        size_t rows = n - pos < SP_PROMPT_ROWS ? n - pos : SP_PROMPT_ROWS;
+
+        if (q->progress && q->progress(q->context, c->n_done, c->n_total)) {
+            return sp_fail(err, SP_E_CHECK, "interrupted");
+        }
+        sp_decoder_embed(c->decoder, c->package->target, c->ids + pos, rows);
+        sp_decoder_run(c->decoder, rows, pos, rows);
+        sp_decoder_commit(c->decoder, rows);
+        c->n_done += rows;
+    }
+    return SP_OK;
+}
+
+static enum sp_status read_text(struct calibration *c, const struct sp_calibration_text *text,
+                                struct sp_err *err)
+{
+    enum sp_status st = SP_OK;
+    size_t lead = lead_of(c, text), step = c->n_window - lead;
+
+    memcpy(c->ids, text->ids, lead * sizeof *c->ids);
+    for (size_t at = lead; at < text->n && !st; at += step) {
+        size_t n = text->n - at < step ? text->n - at : step;
+
+        memcpy(c->ids + lead, text->ids + at, n * sizeof *c->ids);
+        st = read_window(c, lead + n, err);
+    }
+    return st;
+}
+
+static enum sp_status open_calibration(struct calibration *c, struct sp_err *err)
+{
+    enum sp_status st;
+    size_t max = c->package->target->config.max_positions;
+    struct sp_decoder_options options = {
+        .max_rows = SP_PROMPT_ROWS, .max_logit_rows = 1, .kv_type = SP_KV_F32};
+
+    c->n_window = max < USUAL_WINDOW ? max : USUAL_WINDOW;
+    options.n_positions = c->n_window;
+    if ((st = sp_new(&c->ids, c->n_window, sizeof *c->ids, err))) return st;
+    if ((st = sp_gather_open(&c->gather, c->package->pack, err))) return st;
+    for (size_t i = 0; i < c->request->n_texts; i++) {
+        const struct sp_calibration_text *text = &c->request->texts[i];
+        size_t lead = lead_of(c, text), step = c->n_window - lead;
+
+        if ((st = sp_package_check_ids(c->package, text->ids, text->n, err))) return st;
+        c->n_total += text->n - lead + (text->n - lead + step - 1) / step * lead;
+    }
+    if (c->n_total == 0) return sp_fail(err, SP_E_USAGE, "the texts are empty");
+    return sp_decoder_open(&c->decoder, c->package->target, &c->package->engine, &options, err);
+}
+
+/* What would be refused at the end is refused before the work. */
+static enum sp_status check_output(const struct sp_package *package,
+                                   const struct sp_calibration_request *request, struct sp_err *err)
+{
+    struct sp_pack_writer *w = NULL;
+    enum sp_status st;
+
+    if (sp_file_same(request->path, sp_pack_path(package->pack))) {
+        return sp_fail(err, SP_E_USAGE, "%s: the calibration would replace the model it is of",
+                       request->path);
+    }
+    st = sp_pack_writer_open(&w, request->path, request->force, NULL, 0, err);
+    sp_pack_writer_close(w);
+    return st;
+}
+
+static enum sp_status write_file(struct calibration *c, struct sp_calibration *out,
+                                 struct sp_err *err)
+{
+    struct sp_gather_size size = sp_gather_measure(c->gather);
+    char record[64];
+
+    snprintf(record, sizeof record, "{\"block\":%d,\"tokens\":%zu}", SP_FEEDBACK_BLOCK, c->n_done);
+    *out = (struct sp_calibration){.n_tokens = c->n_done,
+                                   .n_inputs = size.n_inputs,
+                                   .n_matrices = size.n_matrices,
+                                   .size = size.size};
+    return sp_gather_write(c->gather, c->request->path, c->request->force, record, err);
+}
+
+enum sp_status sp_package_calibrate(struct sp_package *package,
+                                    const struct sp_calibration_request *request,
+                                    struct sp_calibration *out, struct sp_err *err)
+{
+    struct calibration c = {.package = package, .request = request};
+    enum sp_status st;
+
+    if ((st = check_output(package, request, err))) goto done;
+    if ((st = open_calibration(&c, err))) goto done;
+    package->engine.gather = c.gather;
+    for (size_t i = 0; i < request->n_texts && !st; i++)
+        st = read_text(&c, &request->texts[i], err);
+    package->engine.gather = NULL;
+    if (st) goto done;
+    if ((st = sp_gather_solve(c.gather, package->engine.pool, err))) goto done;
+    st = write_file(&c, out, err);
+done:
+    sp_decoder_close(c.decoder);
+    sp_gather_close(c.gather);
+    free(c.ids);
+    return st;
+}

@@ -1,0 +1,157 @@
+/* A draft on trial: rounds of the very loop that generates, begun at places spread over a text.
+ *
+ * Every round is drafted to the same depth and none is cut short by a budget, so that the figures
+ * are those of a long answer, and functions of the file and the text alone: no clock decides. */
+#include "runtime/session/session.h"
+
+#include "format/base/mem.h"
+#include "runtime/session/running_stats.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_GUESSES = sizeof((struct sp_trial *)0)->tried_at / sizeof(size_t) };
+
+struct trial {
+    struct sp_session *session;
+    const struct sp_trial_request *request;
+    struct sp_trial *out;
+    uint32_t *prompt; /* [n_prompt_max] owned */
+    size_t n_lead, n_prompt_max;
+    struct sp_tally per_round;
+    struct sp_err *err;
+};
+
+/* An end of sequence ends the place, as it would end an answer. */
+static int is_end(void *context, uint32_t id, const struct sp_logits *logits, bool drafted)
+{
+    const struct sp_package *package = context;
+
+    (void)logits;
+    (void)drafted;
+    for (size_t i = 0; i < package->n_eos; i++) {
+        if (package->eos[i] == id) return 1;
+    }
+    return 0;
+}
+
+/* A guess is tried when all before it were right and the sequence had not ended. */
+static void count_round(struct trial *t, const struct sp_round *round)
+{
+    struct sp_trial *out = t->out;
+
+    out->n_rounds++;
+    out->n_tokens += round->emitted;
+    out->drafted += round->drafted;
+    out->accepted += round->accepted;
+    for (size_t i = 0; i < round->drafted && i < round->emitted && i < MAX_GUESSES; i++) {
+        out->tried_at[i]++;
+        out->accepted_at[i] += i < round->accepted;
+    }
+    sp_tally_add(&t->per_round, (double)round->emitted);
+}
+
+static enum sp_status interrupted(const struct trial *t, size_t n_here)
+{
+    const struct sp_trial_request *q = t->request;
+    size_t done = t->out->n_places * q->n_predict + (n_here < q->n_predict ? n_here : q->n_predict);
+
+    if (q->progress == NULL || !q->progress(q->context, done, q->n_places * q->n_predict)) {
+        return SP_OK;
+    }
+    return sp_fail(t->err, SP_E_CHECK, "interrupted");
+}
+
+static enum sp_status go_on(struct trial *t, size_t n_prompt)
+{
+    struct sp_speculator *s = t->session->speculator;
+    struct sp_package *package = t->session->package;
+    struct sp_chooser greedy = sp_greedy_chooser(package->engine.vector);
+    struct sp_guesser guesser = {.chooser = &greedy};
+    struct sp_logits logits;
+    struct sp_round round = {0};
+    enum sp_status st;
+    uint32_t id;
+
+    if ((st = interrupted(t, 0))) return st;
+    if ((st = sp_speculator_prompt(s, t->prompt, n_prompt, &logits, NULL, NULL, t->err))) return st;
+    if ((st =
+             greedy.choose(greedy.state, &id, &logits, t->prompt, n_prompt, SP_NO_GUESS, t->err))) {
+        return st;
+    }
+    sp_speculator_begin(s, id);
+    round.stopped = is_end(package, id, NULL, false);
+    for (size_t n = 1; n < t->request->n_predict && !round.stopped; n += round.emitted) {
+        if (s->n_cached == s->n_positions) break;
+        if ((st = interrupted(t, n))) return st;
+        if ((st = sp_speculator_round(s, t->out->depth, &guesser, is_end, package, &round,
+                                      t->err))) {
+            return st;
+        }
+        count_round(t, &round);
+    }
+    return SP_OK;
+}
+
+/* The prompt of place i: the lead, and the text before the middle of its i-th part, as much of it
+ * as a prompt holds. */
+static size_t cut_prompt(struct trial *t, size_t i, size_t n_places)
+{
+    const struct sp_trial_request *q = t->request;
+    size_t n_text = q->n - t->n_lead,
+           end = (size_t)((2.0 * (double)i + 1) * (double)n_text / (2.0 * (double)n_places));
+    size_t n, most = t->n_prompt_max - t->n_lead;
+
+    if (end == 0) end = 1;
+    n = end < most ? end : most;
+    memcpy(t->prompt, q->ids, t->n_lead * sizeof *q->ids);
+    memcpy(t->prompt + t->n_lead, q->ids + t->n_lead + end - n, n * sizeof *q->ids);
+    return t->n_lead + n;
+}
+
+/* How long prompts may be: half of a context that is too small for one and what follows it. */
+static enum sp_status settle(struct trial *t)
+{
+    const struct sp_trial_request *q = t->request;
+    const struct sp_package *package = t->session->package;
+    size_t n_context = t->session->speculator->n_positions,
+           max_depth = t->session->speculator->max_depth;
+
+    t->n_lead = package->tokenizer ? sp_tokenizer_lead(package->tokenizer, q->ids, q->n) : 0;
+    t->n_prompt_max = n_context > 2 * q->n_predict ? n_context - q->n_predict : n_context / 2;
+    if (t->n_prompt_max > SP_TRIAL_PROMPT) t->n_prompt_max = SP_TRIAL_PROMPT;
+    if (t->n_prompt_max <= t->n_lead) {
+        return sp_fail(t->err, SP_E_USAGE, "context of %zu tokens: expected at least %zu",
+                       n_context, 2 * t->n_lead + 2);
+    }
+    t->out->depth = q->depth == SP_DEPTH_AUTO ? SP_TRIAL_DEPTH : (size_t)q->depth;
+    if (t->out->depth > max_depth) t->out->depth = max_depth;
+    return sp_new(&t->prompt, t->n_prompt_max, sizeof *t->prompt, t->err);
+}
+
+enum sp_status sp_session_try_draft(struct sp_session *session,
+                                    const struct sp_trial_request *request, struct sp_trial *out,
+                                    struct sp_err *err)
+{
+    struct trial t = {.session = session, .request = request, .out = out, .err = err};
+    size_t n_places;
+    enum sp_status st;
+
+    memset(out, 0, sizeof *out);
+    if (session->speculator->drafter == NULL) {
+        return sp_fail(err, SP_E_USAGE, "the file has no draft");
+    }
+    if ((st = sp_package_check_ids(session->package, request->ids, request->n, err))) return st;
+    sp_turns_enter(session->package->turns);
+    if ((st = settle(&t))) goto done;
+    n_places =
+        request->n - t.n_lead < request->n_places ? request->n - t.n_lead : request->n_places;
+    for (; out->n_places < n_places; out->n_places++) {
+        if ((st = go_on(&t, cut_prompt(&t, out->n_places, n_places)))) goto done;
+    }
+    out->per_round = sp_tally_estimate(&t.per_round);
+done:
+    sp_turns_leave(session->package->turns);
+    free(t.prompt);
+    return st;
+}

@@ -1,0 +1,479 @@
+/* One answer: the prompt, then rounds until something ends it; token and text callbacks; the
+ * figures.
+ *
+ * The order in which a token is looked at is fixed: recorded, shown to `token`, then end of
+ * sequence, stop texts (held_text.h), budget. */
+#include "runtime/session/session.h"
+
+#include "format/base/hash.h"
+#include "format/base/mem.h"
+#include "format/base/unicode.h"
+#include "runtime/vector/clock.h"
+#include "runtime/grammar/constraint.h"
+#include "runtime/tokenizer/detokenize.h"
+#include "runtime/vector/fmath.h"
+#include "runtime/session/stop_filter.h"
+#include "runtime/sampling/sampler.h"
+#include "runtime/sampling/simulated_chooser.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct run {
+    struct sp_session *session;
+    const struct sp_request *request;
+    struct sp_result *result;
+    struct sp_detokenizer *detokenizer;   /* NULL: no tokenizer */
+    struct sp_sampling_chooser *sampling; /* NULL: greedy */
+    struct sp_constraint *constraint;     /* NULL: none */
+    struct sp_drafter *forced;            /* its guesses; NULL: none */
+    struct sp_hash *hash;                 /* NULL: no digest */
+    struct sp_held_text held;
+    size_t cap_ids, cap_rounds;
+    struct sp_logprob *top; /* [n_top] */
+    bool ended;
+    enum sp_status status; /* a failure inside a callback */
+    struct sp_err *err;
+};
+
+const char *sp_stop_name(enum sp_stop stop)
+{
+    static const char *const names[] = {
+        [SP_STOP_EOS] = "eos",
+        [SP_STOP_TEXT] = "stop",
+        [SP_STOP_LENGTH] = "length",
+        [SP_STOP_CONTEXT] = "context",
+        [SP_STOP_CANCELLED] = "cancelled",
+    };
+
+    return names[stop];
+}
+
+void sp_sampling_defaults(struct sp_sampling *sampling)
+{
+    *sampling = (struct sp_sampling){
+        .top_p = 1,
+        .typical_p = 1,
+        .repeat_last_n = 64,
+        .repeat_penalty = 1,
+    };
+}
+
+void sp_result_release(struct sp_result *result)
+{
+    free(result->ids);
+    free(result->text);
+    free(result->rounds);
+    memset(result, 0, sizeof *result);
+}
+
+static int end(struct run *run, enum sp_stop stop)
+{
+    run->result->stop = stop;
+    run->ended = true;
+    return 1;
+}
+
+static bool is_among(const uint32_t *ids, size_t n, uint32_t id)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (ids[i] == id) return true;
+    }
+    return false;
+}
+
+static bool ends(const struct run *run, uint32_t id)
+{
+    const struct sp_package *package = run->session->package;
+    const struct sp_request *q = run->request;
+
+    if (is_among(q->end_ids, q->n_end_ids, id)) return true;
+    return !q->ignore_eos && is_among(package->eos, package->n_eos, id);
+}
+
+/* ---- logprobs ---------------------------------------------------------------------------------
+ */
+
+/* The n_top largest logits, best first, ties by lower id: insertion into a short sorted list. */
+static size_t find_top(struct sp_logprob *top, size_t n_top, const float *logits, size_t n)
+{
+    size_t len = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        size_t at = len;
+        if (len == n_top && !(logits[i] > top[len - 1].logprob)) continue;
+        while (at > 0 && logits[i] > top[at - 1].logprob)
+            at--;
+        if (len < n_top) len++;
+        memmove(top + at + 1, top + at, (len - at - 1) * sizeof *top);
+        top[at] = (struct sp_logprob){(uint32_t)i, logits[i]};
+    }
+    return len;
+}
+
+/* Raw log-softmax: logit - max - log(sum of exp(logit - max)). */
+static void add_logprobs(struct run *run, struct sp_token *token, const float *logits, size_t n)
+{
+    struct sp_session *s = run->session;
+    float max, sum, log_sum;
+
+    memcpy(s->scratch, logits, n * sizeof *logits);
+    s->package->engine.vector->softmax(s->scratch, 0, n, &max, &sum);
+    log_sum = sp_logf(sum);
+    token->logprob = logits[token->id] - max - log_sum;
+    if (run->request->n_top == 0) return;
+    token->n_top = find_top(run->top, run->request->n_top, logits, n);
+    token->top = run->top;
+    for (size_t i = 0; i < token->n_top; i++) {
+        run->top[i].logprob = run->top[i].logprob - max - log_sum;
+    }
+}
+
+/* ---- tokens -----------------------------------------------------------------------------------
+ */
+
+static int record(struct run *run, uint32_t id, const struct sp_logits *logits, bool drafted)
+{
+    struct sp_result *r = run->result;
+    struct sp_token token = {.id = id, .drafted = drafted};
+
+    if ((run->status = sp_grow(&r->ids, &run->cap_ids, r->n_ids + 1, sizeof *r->ids, run->err))) {
+        return 1;
+    }
+    r->ids[r->n_ids++] = id;
+    if (run->hash) sp_hash_update(run->hash, logits->row, logits->n * sizeof *logits->row);
+    if (run->request->token == NULL) return 0;
+    if (run->request->logprobs || run->request->n_top)
+        add_logprobs(run, &token, logits->row, logits->n);
+    if (run->request->token(run->request->context, &token)) return end(run, SP_STOP_CANCELLED);
+    return 0;
+}
+
+/* The text of a token, perhaps a special one that the caller wants to know of. */
+static int show(struct run *run, uint32_t id, bool drafted)
+{
+    const struct sp_request *q = run->request;
+    const char *text;
+    size_t n;
+
+    if ((run->status = sp_detokenizer_feed(run->detokenizer, id, &text, &n, run->err))) return 1;
+    if (q->special && is_among(q->special_ids, q->n_special_ids, id) &&
+        (run->status = sp_held_text_mark(&run->held, id, run->err))) {
+        return 1;
+    }
+    if ((run->status = sp_held_text_add(&run->held, text, n, drafted, run->err))) return 1;
+    if (run->held.is_cancelled) return end(run, SP_STOP_CANCELLED);
+    return run->held.is_stopped ? end(run, SP_STOP_TEXT) : 0;
+}
+
+static int emit(void *context, uint32_t id, const struct sp_logits *logits, bool drafted)
+{
+    struct run *run = context;
+
+    if (record(run, id, logits, drafted)) return 1;
+    if (ends(run, id)) return end(run, SP_STOP_EOS);
+    if (run->detokenizer && show(run, id, drafted)) return 1;
+    if (run->request->max_tokens && run->result->n_ids >= run->request->max_tokens) {
+        return end(run, SP_STOP_LENGTH);
+    }
+    return 0;
+}
+
+/* ---- rounds -----------------------------------------------------------------------------------
+ */
+
+static void count_round(struct sp_result *r, const struct sp_round *round)
+{
+    r->n_shared += round->others > 0;
+    r->guessed += round->made;
+    r->drafted += round->drafted;
+    r->accepted += round->accepted;
+    r->draft_seconds += round->catch_up_seconds + round->draft_seconds;
+    if (round->drafted == 0) {
+        r->plain_rounds++;
+        r->plain_seconds += round->verify_seconds;
+        return;
+    }
+    r->verify_seconds += round->verify_seconds;
+    r->all_accepted += round->accepted == round->drafted;
+    r->mismatches += round->accepted < round->drafted && round->emitted > round->accepted;
+    for (size_t i = 0; i < round->drafted && i <= round->accepted && i < 64; i++) {
+        r->tried_at[i]++;
+        r->accepted_at[i] += i < round->accepted;
+    }
+}
+
+static enum sp_status one_round(struct run *run, const struct sp_chooser *chooser)
+{
+    struct sp_session *s = run->session;
+    struct sp_result *r = run->result;
+    const struct sp_request *q = run->request;
+    size_t depth = sp_session_max_depth(s), left;
+    struct sp_round round;
+    enum sp_guessed_by by;
+    enum sp_status st;
+
+    if (depth > 0 && run->forced && depth < SP_FORCED_DEPTH) depth = SP_FORCED_DEPTH;
+    if (q->plain) depth = 0;
+    if (q->depth >= 0 && depth > (size_t)q->depth) depth = (size_t)q->depth;
+    left = q->max_tokens ? q->max_tokens - r->n_ids - 1 : SIZE_MAX;
+    if (depth > left) depth = left;
+    if ((st = sp_drafting_round(&s->drafting, s->speculator, depth, q->depth == SP_DEPTH_AUTO,
+                                chooser, emit, run, &round, &by, run->err))) {
+        return st;
+    }
+    if (run->status) return run->status;
+    count_round(r, &round);
+    if (by == SP_BY_LOOKUP) {
+        r->lookup_drafted += round.drafted;
+        r->lookup_accepted += round.accepted;
+    }
+    if (by == SP_BY_GRAMMAR) {
+        r->forced_drafted += round.drafted;
+        r->forced_accepted += round.accepted;
+    }
+    if ((st =
+             sp_grow(&r->rounds, &run->cap_rounds, r->n_rounds + 1, sizeof *r->rounds, run->err))) {
+        return st;
+    }
+    r->rounds[r->n_rounds++] =
+        (struct sp_round_count){(uint16_t)round.drafted, (uint16_t)round.accepted};
+    return SP_OK;
+}
+
+/* Holds what `chooser` chooses to the request's grammar. */
+static enum sp_status constrain(struct run *run, struct sp_chooser *chooser)
+{
+    const struct sp_request *q = run->request;
+    const struct sp_package *package = run->session->package;
+    const struct sp_sampling *s = q->sampling;
+    struct sp_constraint_options options = {
+        .grammar = q->grammar,
+        .vector = package->engine.vector,
+        .n_vocab = package->target->config.n_vocab,
+        .start = q->n_prompt,
+        .inner = *chooser,
+        .takes_best =
+            s == NULL || (s->temperature <= 0 && s->n_biases == 0 && !sp_sampling_looks_back(s)),
+    };
+    uint32_t *ends = NULL;
+    enum sp_status st;
+
+    if ((st = sp_package_trie(run->session->package, &options.trie, run->err)) ||
+        (st = sp_new(&ends, package->n_eos + q->n_end_ids, sizeof *ends, run->err))) {
+        return st;
+    }
+    if (package->n_eos) memcpy(ends, package->eos, package->n_eos * sizeof *ends);
+    if (q->n_end_ids) memcpy(ends + package->n_eos, q->end_ids, q->n_end_ids * sizeof *ends);
+    options.ends = ends;
+    options.n_ends = package->n_eos + q->n_end_ids;
+    st = sp_constraint_open(&run->constraint, &options, run->err);
+    free(ends);
+    if (st) return st;
+    *chooser = sp_constraint_chooser(run->constraint);
+    return sp_forced_open(&run->forced, run->constraint, package->tokenizer, run->err);
+}
+
+static enum sp_status run_rounds(struct run *run)
+{
+    struct sp_session *s = run->session;
+    const struct sp_request *q = run->request;
+    struct sp_speculator *speculator = s->speculator;
+    struct sp_chooser chooser = sp_greedy_chooser(s->package->engine.vector);
+    struct sp_simulated_choice simulated = {.vector = s->package->engine.vector};
+    double t0 = sp_seconds();
+    struct sp_logits logits;
+    enum sp_status st;
+    uint32_t id;
+
+    if (run->sampling) chooser = sp_sampling_chooser_of(run->sampling);
+    if (q->simulation) {
+        simulated.simulation = *q->simulation;
+        chooser = sp_simulation_chooser(&simulated);
+    }
+    if (q->grammar && (st = constrain(run, &chooser))) return st;
+    speculator->forced = run->forced;
+    if ((st = sp_speculator_prompt(speculator, q->prompt, q->n_prompt, &logits, q->prompt_progress,
+                                   q->context, run->err))) {
+        return st;
+    }
+    if ((st = chooser.choose(chooser.state, &id, &logits, q->prompt, q->n_prompt, SP_NO_GUESS,
+                             run->err))) {
+        return st;
+    }
+    run->result->prompt_seconds = sp_seconds() - t0;
+    run->result->n_reused = speculator->n_reused;
+    if (q->prompt_read && q->prompt_read(q->context, speculator->n_reused)) {
+        return sp_fail(run->err, SP_E_CHECK, "interrupted");
+    }
+    sp_speculator_begin(speculator, id);
+    emit(run, id, &logits, false);
+    if (run->status) return run->status;
+    while (!run->ended) {
+        if (speculator->n_cached == speculator->n_positions) {
+            end(run, SP_STOP_CONTEXT);
+            break;
+        }
+        if ((st = one_round(run, &chooser))) return st;
+    }
+    return SP_OK;
+}
+
+/* Text that waited for a stop text that never came, and bytes of an unfinished character. */
+static enum sp_status flush_text(struct run *run)
+{
+    const char *text = NULL;
+    size_t n = 0;
+    enum sp_status st;
+
+    if (run->detokenizer == NULL) return SP_OK;
+    if (run->result->stop != SP_STOP_TEXT &&
+        (st = sp_detokenizer_flush(run->detokenizer, &text, &n, run->err))) {
+        return st;
+    }
+    if (run->result->stop == SP_STOP_CANCELLED) run->held.is_cancelled = true;
+    if ((st = sp_held_text_end(&run->held, text, n, run->err))) return st;
+    if (run->held.is_cancelled) end(run, SP_STOP_CANCELLED);
+    return SP_OK;
+}
+
+static int compare_seconds(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* A plain step's median, from those taken and a few more: enough to be steady, few enough that
+ * nobody waits. */
+static enum sp_status time_plain_step(struct run *run, double *seconds)
+{
+    enum { MOST = 9 };
+    static const double patience = 0.1;
+    struct sp_speculator *s = run->session->speculator;
+    struct sp_chooser chooser = sp_greedy_chooser(run->session->package->engine.vector);
+    double times[MOST], spent = 0, ignored;
+    enum sp_status st;
+    size_t n = 0;
+
+    while (n < MOST && (n < 3 || spent < patience) && s->n_cached < s->n_positions) {
+        if ((st = sp_speculator_time(s, 1, 0, &chooser, &times[n], &ignored, run->err))) return st;
+        spent += times[n++];
+    }
+    qsort(times, n, sizeof *times, compare_seconds);
+    *seconds = n ? times[n / 2] : 0;
+    return SP_OK;
+}
+
+/* Plain time for the same tokens over the time that the rounds took. */
+static enum sp_status estimate_speed_up(struct run *run)
+{
+    struct sp_result *r = run->result;
+    double taken = r->draft_seconds + r->verify_seconds + r->plain_seconds;
+    enum sp_status st;
+
+    if (!run->request->measure || r->n_rounds == 0) return SP_OK;
+    if (r->plain_rounds > 8) {
+        r->plain_step_seconds = r->plain_seconds / (double)r->plain_rounds;
+    } else if ((st = time_plain_step(run, &r->plain_step_seconds))) {
+        return st;
+    }
+    if (taken > 0) r->speed_up = r->plain_step_seconds * (double)(r->n_ids - 1) / taken;
+    return SP_OK;
+}
+
+static enum sp_status check_request(const struct run *run)
+{
+    const struct sp_request *q = run->request;
+
+    if (q->depth < 0 && q->depth != SP_DEPTH_AUTO) {
+        return sp_fail(run->err, SP_E_USAGE, "draft depth %d: expected 0 or more, or auto",
+                       q->depth);
+    }
+    for (size_t i = 0; i < q->n_stops; i++) {
+        size_t size = strlen(q->stops[i]);
+        if (size == 0) return sp_fail(run->err, SP_E_USAGE, "a stop text is empty");
+        if (sp_utf8_valid(q->stops[i], size) != size) {
+            return sp_fail(run->err, SP_E_USAGE, "a stop text is not valid UTF-8");
+        }
+    }
+    if (q->grammar && q->ignore_eos) {
+        return sp_fail(run->err, SP_E_USAGE,
+                       "what follows a complete text is in no grammar: an "
+                       "answer that is held to one ends");
+    }
+    if (q->simulation == NULL) return SP_OK;
+    if (q->grammar) {
+        return sp_fail(run->err, SP_E_USAGE, "acceptance is not simulated in a grammar");
+    }
+    if (q->sampling) {
+        return sp_fail(run->err, SP_E_USAGE, "acceptance is simulated for greedy generation only");
+    }
+    if (!(q->simulation->acceptance >= 0 && q->simulation->acceptance <= 1)) {
+        return sp_fail(run->err, SP_E_USAGE, "simulated acceptance %g: expected 0..1",
+                       q->simulation->acceptance);
+    }
+    return SP_OK;
+}
+
+static enum sp_status open_run(struct run *run)
+{
+    const struct sp_request *q = run->request;
+    const struct sp_package *package = run->session->package;
+    size_t max_depth = sp_session_max_depth(run->session);
+    enum sp_status st;
+
+    if (q->grammar && max_depth < SP_FORCED_DEPTH) max_depth = SP_FORCED_DEPTH;
+    if ((st = sp_session_check_ids(run->session, q->prompt, q->n_prompt, run->err)) ||
+        (st = check_request(run))) {
+        return st;
+    }
+    if (package->tokenizer &&
+        (st = sp_detokenizer_open(&run->detokenizer, package->tokenizer, true, run->err))) {
+        return st;
+    }
+    if (q->sampling &&
+        (st = sp_sampling_chooser_new(&run->sampling, q->sampling, package->target->config.n_vocab,
+                                      max_depth, package->engine.vector, run->err))) {
+        return st;
+    }
+    if (q->digest && (st = sp_hash_new(&run->hash, run->err))) return st;
+    return sp_new(&run->top, q->n_top + 1, sizeof *run->top, run->err);
+}
+
+enum sp_status sp_session_generate(struct sp_session *session, const struct sp_request *request,
+                                   struct sp_result *result, struct sp_err *err)
+{
+    struct run run = {
+        .session = session,
+        .request = request,
+        .result = result,
+        .held = {.request = request, .result = result},
+        .err = err,
+    };
+    enum sp_status st;
+
+    memset(result, 0, sizeof *result);
+    sp_turns_enter(session->package->turns);
+    session->has_turn = true;
+    if ((st = open_run(&run))) goto done;
+    result->n_prompt = request->n_prompt;
+    if ((st = run_rounds(&run))) goto done;
+    if ((st = flush_text(&run))) goto done;
+    if (run.hash) result->logits_digest = sp_hash_digest(run.hash);
+    st = estimate_speed_up(&run);
+done:
+    session->has_turn = false;
+    sp_turns_leave(session->package->turns);
+    sp_detokenizer_close(run.detokenizer);
+    sp_sampling_chooser_free(run.sampling);
+    session->speculator->forced = NULL;
+    if (run.forced) run.forced->ops->close(run.forced);
+    sp_constraint_close(run.constraint);
+    sp_hash_free(run.hash);
+    sp_held_text_release(&run.held);
+    free(run.top);
+    if (st) sp_result_release(result);
+    return st;
+}

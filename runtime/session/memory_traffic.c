@@ -1,0 +1,74 @@
+/* What a pass must read from memory, counted from the file and the caches: the measure that a
+ * decode step's time is held against. */
+#include "runtime/model/decoder_internal.h"
+#include "runtime/session/session.h"
+
+static uint64_t matrix_size(const struct sp_matrix *matrix)
+{
+    return (uint64_t)matrix->n_panels * matrix->panel_size;
+}
+
+/* Of a table only one row is looked up, less than a page. */
+static uint64_t unread_tables(const struct sp_model *model)
+{
+    uint64_t size = matrix_size(&model->per_layer_embedding);
+
+    if (model->embedding.panels != model->head.panels) size += matrix_size(&model->embedding);
+    return size;
+}
+
+/* The matrices of a stack all have the size of its first. */
+static uint64_t unread_experts(const struct sp_layer *layer)
+{
+    uint64_t one = matrix_size(&layer->gate) + matrix_size(&layer->up) + matrix_size(&layer->down);
+
+    if (layer->config->n_experts == 0) return 0;
+    return one * (layer->config->n_experts - layer->config->n_experts_used);
+}
+
+static uint64_t weights_read(const struct sp_pack *pack, const struct sp_model *model)
+{
+    uint64_t size = 0;
+
+    for (size_t i = 0; i < sp_pack_n_tensors(pack); i++) {
+        const struct sp_pack_tensor *tensor = sp_pack_tensor(pack, i);
+        if (tensor->part == model->part) size += tensor->size;
+    }
+    for (unsigned i = 0; i < model->config.n_layers; i++)
+        size -= unread_experts(&model->layers[i]);
+    return size - unread_tables(model);
+}
+
+static uint64_t keys_read(const struct sp_decoder *d, unsigned i, size_t n_before)
+{
+    const struct sp_layer_config *layer = &d->model->config.layers[i];
+    const struct sp_kv *kv = d->keys[i];
+    uint64_t n = n_before + 1;
+
+    if (layer->window && n > layer->window) n = layer->window;
+    return kv->n_heads * n * ((kv->key_block_size + kv->value_block_size) / SP_KV_BLOCK);
+}
+
+/* What a short convolution looks back at are a few rows, which do not count. */
+static uint64_t cache_read(const struct sp_decoder *d, unsigned i, size_t n_before)
+{
+    unsigned mixers = d->model->config.layers[i].mixers;
+    uint64_t size = 0;
+
+    if (mixers & SP_MIXER_ATTENTION) size += keys_read(d, i, n_before);
+    if (d->recurrent && d->recurrent[i].heads.state) {
+        const struct sp_head_sizes *heads = &d->recurrent[i].heads.sizes;
+        size += heads->n_heads * heads->value_dim * heads->key_dim * sizeof(float);
+    }
+    return size;
+}
+
+uint64_t sp_session_read_size(const struct sp_session *session, size_t n_before)
+{
+    const struct sp_decoder *d = session->speculator->decoder;
+    uint64_t size = weights_read(session->package->pack, d->model);
+
+    for (unsigned i = 0; i < d->model->config.n_layers; i++)
+        size += cache_read(d, i, n_before);
+    return size;
+}

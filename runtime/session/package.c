@@ -1,0 +1,233 @@
+/* Packages: a mapped file with its models bound, ready for sessions. */
+#include "runtime/session/session.h"
+
+#include "format/base/file.h"
+#include "format/base/mem.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static enum sp_status find_eos(struct sp_package *p, struct sp_err *err)
+{
+    char *config = NULL, *generation = NULL;
+    size_t config_size = 0, generation_size = 0;
+    enum sp_status st;
+
+    if ((st = sp_pack_read_section(p->pack, SP_PART_TARGET, SP_SECTION_CONFIG, &config,
+                                   &config_size, err))) {
+        goto done;
+    }
+    if ((st = sp_pack_read_section(p->pack, SP_PART_TARGET, SP_SECTION_GENERATION, &generation,
+                                   &generation_size, err))) {
+        goto done;
+    }
+    if ((st = sp_config_eos(p->eos, &p->n_eos, config, config_size, generation, generation_size,
+                            err))) {
+        goto done;
+    }
+    if (p->n_eos == 0 && p->tokenizer && sp_tokenizer_eos(p->tokenizer) != SP_TOKEN_NONE) {
+        p->eos[p->n_eos++] = sp_tokenizer_eos(p->tokenizer);
+    }
+done:
+    free(config);
+    free(generation);
+    return st;
+}
+
+static enum sp_status open_tokenizer(struct sp_package *p, struct sp_err *err)
+{
+    const struct sp_pack_section *map =
+        sp_pack_find_section(p->pack, SP_PART_TARGET, SP_SECTION_TOKENIZER_MAP);
+
+    if (map == NULL) return SP_OK;
+    return sp_tokenizer_open(&p->tokenizer, map->data, (size_t)map->size, err);
+}
+
+/* Reading a file into memory, by all threads. */
+struct copy_job {
+    const struct sp_file *file;
+    uint8_t *bytes;
+    uint64_t size;
+    atomic_bool has_failed;
+    struct sp_err err; /* of the first that failed */
+};
+
+enum { COPY_PIECE = 8 << 20 };
+
+static void copy_piece(void *context, size_t i, unsigned worker)
+{
+    struct copy_job *job = context;
+    uint64_t first = (uint64_t)i * COPY_PIECE;
+    size_t n = job->size - first < COPY_PIECE ? (size_t)(job->size - first) : COPY_PIECE;
+    struct sp_err err = {0};
+
+    (void)worker;
+    if (sp_file_read_at(job->file, first, job->bytes + first, n, &err) == SP_OK) return;
+    if (!atomic_exchange(&job->has_failed, true)) job->err = err;
+}
+
+static enum sp_status open_copy(struct sp_package *p, const char *path, struct sp_err *err)
+{
+    struct copy_job job = {0};
+    struct sp_file *file = NULL;
+    enum sp_status st;
+
+    if ((st = sp_file_open(&file, path, err))) goto done;
+    job.file = file;
+    job.size = sp_file_size(file);
+    if ((st = sp_new_aligned(&p->copy, (size_t)job.size, 1, err))) goto done;
+    job.bytes = p->copy;
+    sp_pool_run(p->engine.pool, (size_t)((job.size + COPY_PIECE - 1) / COPY_PIECE), copy_piece,
+                &job);
+    if (atomic_load(&job.has_failed)) {
+        st = sp_fail(err, job.err.status, "%s", job.err.text);
+        goto done;
+    }
+    st = sp_pack_open_bytes(&p->pack, p->copy, (size_t)job.size, path, err);
+done:
+    sp_file_close(file);
+    return st;
+}
+
+static bool has_part(const struct sp_pack *pack, enum sp_part part)
+{
+    return sp_pack_find_section(pack, part, SP_SECTION_CONFIG) != NULL;
+}
+
+enum sp_status sp_package_open(struct sp_package **out, const char *path,
+                               const struct sp_package_options *options, struct sp_err *err)
+{
+    struct sp_package *p = NULL;
+    enum sp_status st;
+
+    if ((st = sp_new(&p, 1, sizeof *p, err))) goto done;
+    if ((st = sp_engine_init(&p->engine, options->kernels, options->n_threads, err))) goto done;
+    if ((st = sp_turns_open(&p->turns, err))) goto done;
+    st = options->huge_pages ? open_copy(p, path, err) : sp_pack_open(&p->pack, path, err);
+    if (st) goto done;
+    if ((st = sp_model_open(&p->target, p->pack, SP_PART_TARGET, err))) goto in_file;
+    if (p->target->config.draft.kind != SP_DRAFT_NONE) {
+        st = sp_fail(err, SP_E_INPUT, "the target is a draft (%s)", p->target->config.architecture);
+        goto in_file;
+    }
+    if (has_part(p->pack, SP_PART_DRAFT)) {
+        if ((st = sp_model_open(&p->draft, p->pack, SP_PART_DRAFT, err))) goto in_file;
+        st = sp_config_meet_target(&p->draft->config, &p->target->config, err);
+        if (st || (st = sp_drafter_check(p->target, p->draft, err))) goto in_file;
+        snprintf(p->both, sizeof p->both, SP_LOOKUP_NAME " and %s",
+                 sp_drafter_find(p->draft->config.draft.kind)->name);
+    }
+    if ((st = open_tokenizer(p, err))) goto in_file;
+    if ((st = find_eos(p, err))) goto in_file;
+    *out = p;
+    p = NULL;
+in_file:
+    if (st) sp_context(err, "%s", path);
+done:
+    sp_package_close(p);
+    return st;
+}
+
+void sp_package_close(struct sp_package *package)
+{
+    if (package == NULL) return;
+    sp_token_trie_close(package->trie);
+    sp_tokenizer_close(package->tokenizer);
+    sp_model_close(package->draft);
+    sp_model_close(package->target);
+    sp_turns_close(package->turns);
+    sp_engine_release(&package->engine);
+    sp_pack_close(package->pack);
+    free(package->copy);
+    free(package);
+}
+
+enum sp_status sp_package_trie(struct sp_package *package, const struct sp_token_trie **out,
+                               struct sp_err *err)
+{
+    enum sp_status st = SP_OK;
+
+    if (package->tokenizer == NULL) {
+        return sp_fail(err, SP_E_UNSUPPORTED,
+                       "the file has no tokenizer, so an answer cannot be held to a grammar");
+    }
+    if (package->trie == NULL) st = sp_token_trie_open(&package->trie, package->tokenizer, err);
+    if (st == SP_OK) *out = package->trie;
+    return st;
+}
+
+void sp_package_describe(const struct sp_package *package, struct sp_package_info *info)
+{
+    const struct sp_model *draft = package->draft;
+
+    memset(info, 0, sizeof *info);
+    info->kernels = package->engine.kernels->name;
+    info->n_threads = sp_pool_n_threads(package->engine.pool);
+    info->n_vocab = package->target->config.n_vocab;
+    info->max_positions = package->target->config.max_positions;
+    if (draft) {
+        info->draft = sp_drafter_find(draft->config.draft.kind)->name;
+        info->max_depth = sp_drafter_find(draft->config.draft.kind)->max_depth(draft);
+        info->block_size = draft->config.draft.block_size;
+    }
+    memcpy(info->eos, package->eos, sizeof info->eos);
+    info->n_eos = package->n_eos;
+    info->has_tokenizer = package->tokenizer != NULL;
+    info->identity = sp_pack_identity(package->pack);
+}
+
+bool sp_package_looks_up(const struct sp_package *package, enum sp_draft_by by)
+{
+    return by == SP_DRAFT_BY_DEFAULT ? package->draft == NULL : by != SP_DRAFT_BY_MODEL;
+}
+
+const char *sp_package_draft(const struct sp_package *package, enum sp_draft_by by,
+                             size_t *max_depth)
+{
+    const struct sp_model *draft = package->draft;
+    const struct sp_drafter_ops *ops = draft ? sp_drafter_find(draft->config.draft.kind) : NULL;
+
+    if (by == SP_DRAFT_BY_LOOKUP) ops = NULL;
+    *max_depth = ops ? ops->max_depth(draft) : 0;
+    if (!sp_package_looks_up(package, by)) return ops ? ops->name : NULL;
+    if (*max_depth < SP_LOOKUP_DEPTH) *max_depth = SP_LOOKUP_DEPTH;
+    return ops ? package->both : SP_LOOKUP_NAME;
+}
+
+enum sp_status sp_package_read(const struct sp_package *package, const char *section, char **text,
+                               size_t *size, struct sp_err *err)
+{
+    for (int kind = 1; kind < SP_N_SECTIONS; kind++) {
+        enum sp_part part = kind == SP_SECTION_MODELFILE ? SP_PART_FILE : SP_PART_TARGET;
+        if (strcmp(section, sp_section_name((enum sp_section)kind)) != 0) continue;
+        return sp_pack_read_section(package->pack, part, (enum sp_section)kind, text, size, err);
+    }
+    return sp_fail(err, SP_E_USAGE, "no section is called \"%s\"", section);
+}
+
+static enum sp_status need_tokenizer(const struct sp_package *package, struct sp_err *err)
+{
+    if (package->tokenizer) return SP_OK;
+    return sp_fail(err, SP_E_UNSUPPORTED, "%s has no tokenizer: give token ids",
+                   sp_pack_path(package->pack));
+}
+
+enum sp_status sp_package_encode(const struct sp_package *package, const char *text, size_t size,
+                                 unsigned flags, uint32_t **ids, size_t *n, struct sp_err *err)
+{
+    enum sp_status st = need_tokenizer(package, err);
+
+    if (st) return st;
+    return sp_tokenizer_encode(package->tokenizer, text, size, flags, ids, n, err);
+}
+
+enum sp_status sp_package_decode(const struct sp_package *package, const uint32_t *ids, size_t n,
+                                 bool skip_special, char **text, size_t *size, struct sp_err *err)
+{
+    enum sp_status st = need_tokenizer(package, err);
+
+    if (st) return st;
+    return sp_tokenizer_decode(package->tokenizer, ids, n, skip_special, text, size, err);
+}

@@ -1,0 +1,32 @@
+/* Mean and variance of a stream of numbers (Welford 1962), in the order in which they come. */
+#ifndef SP_RUNTIME_SESSION_RUNNING_STATS_H
+#define SP_RUNTIME_SESSION_RUNNING_STATS_H
+
+#include "runtime/spectool.h"
+
+#include <math.h>
+
+/* Valid when zeroed. */
+struct sp_tally {
+    size_t n;
+    double mean, squares; /* of distances from the mean */
+};
+
+static inline void sp_tally_add(struct sp_tally *t, double x)
+{
+    double before = x - t->mean;
+
+    t->n++;
+    t->mean += before / (double)t->n;
+    t->squares += before * (x - t->mean);
+}
+
+/* The error of one number alone is not known: 0. */
+static inline struct sp_estimate sp_tally_estimate(const struct sp_tally *t)
+{
+    double n = (double)t->n;
+
+    return (struct sp_estimate){t->mean, t->n > 1 ? sqrt(t->squares / (n - 1) / n) : 0};
+}
+
+#endif

@@ -1,0 +1,342 @@
+/* Sessions: one token sequence with its caches, the logits of given tokens, and timings. */
+#include "runtime/session/session.h"
+
+#include "format/base/mem.h"
+#include "runtime/vector/clock.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    DEFAULT_CONTEXT = 4096, /* a model's maximum may need more memory than there is */
+    LOGIT_ROWS = 16,        /* rows whose logits are held at once */
+};
+
+enum sp_kv_type sp_kv_type_of(enum sp_cache_type cache)
+{
+    switch (cache) {
+    case SP_CACHE_F32:
+        return SP_KV_F32;
+    case SP_CACHE_Q8:
+        return SP_KV_Q8;
+    case SP_CACHE_F16:
+    default:
+        return SP_KV_F16;
+    }
+}
+
+/* Enough rows that the experts find full tiles among them, in measure: what rows and caches take
+ * grows with it, and beyond 256 nothing was gained. */
+static size_t choose_prompt_rows(const struct sp_config *config)
+{
+    enum { MOST = 2 * SP_PROMPT_ROWS };
+    size_t n = SP_PROMPT_ROWS;
+
+    for (unsigned i = 0; i < config->n_layers; i++) {
+        const struct sp_layer_config *l = &config->layers[i];
+        if (l->n_experts == 0) continue;
+        size_t full = (size_t)SP_TILE_ROWS * l->n_experts / l->n_experts_used;
+        if (full > n) n = full;
+    }
+    return n < MOST ? n : MOST;
+}
+
+static enum sp_status open_session(struct sp_session **out, struct sp_package *package,
+                                   const struct sp_session_options *options,
+                                   const struct sp_speculator *like, struct sp_err *err)
+{
+    struct sp_session *s = NULL;
+    const struct sp_config *config = &package->target->config;
+    size_t max = config->max_positions;
+    bool by_model = !options->no_draft && options->draft_by != SP_DRAFT_BY_LOOKUP;
+    struct sp_speculator_options inner = {
+        .n_positions = options->n_context,
+        .prompt_rows = options->rows_per_pass ? options->rows_per_pass : choose_prompt_rows(config),
+        .kv_type = sp_kv_type_of(options->cache),
+        .lookup = !options->no_draft && sp_package_looks_up(package, options->draft_by),
+        .turns = package->turns,
+        .n_together = options->n_together,
+        .like = like,
+    };
+    enum sp_status st;
+
+    if (inner.n_positions > max) {
+        return sp_fail(err, SP_E_USAGE, "context of %zu tokens: the model's maximum is %zu",
+                       inner.n_positions, max);
+    }
+    if (inner.n_positions == 0) inner.n_positions = max < DEFAULT_CONTEXT ? max : DEFAULT_CONTEXT;
+    if (inner.prompt_rows > inner.n_positions) inner.prompt_rows = inner.n_positions;
+    if ((st = sp_new(&s, 1, sizeof *s, err))) goto done;
+    s->package = package;
+    s->options = *options;
+    if ((st = sp_speculator_open(&s->speculator, package->target, by_model ? package->draft : NULL,
+                                 &package->engine, &inner, err))) {
+        goto done;
+    }
+    sp_drafting_init(&s->drafting, s->speculator);
+    if ((st = sp_new_aligned(&s->scratch, config->n_vocab + 16, sizeof *s->scratch, err))) {
+        goto done;
+    }
+    *out = s;
+    s = NULL;
+done:
+    sp_session_close(s);
+    return st;
+}
+
+enum sp_status sp_session_open(struct sp_session **out, struct sp_package *package,
+                               const struct sp_session_options *options, struct sp_err *err)
+{
+    return open_session(out, package, options, NULL, err);
+}
+
+enum sp_status sp_session_open_like(struct sp_session **out, const struct sp_session *like,
+                                    struct sp_err *err)
+{
+    return open_session(out, like->package, &like->options, like->speculator, err);
+}
+
+void sp_session_close(struct sp_session *session)
+{
+    if (session == NULL) return;
+    sp_speculator_close(session->speculator);
+    free(session->scratch);
+    free(session);
+}
+
+size_t sp_session_n_cached(const struct sp_session *session)
+{
+    return session->speculator->n_cached;
+}
+
+size_t sp_session_find(const struct sp_session *session, const uint32_t *prompt, size_t n)
+{
+    return sp_speculator_find(session->speculator, prompt, n);
+}
+
+/* The packed file and what else decides what caches hold. */
+static enum sp_status same_origin(const struct sp_session *s, struct sp_state *state,
+                                  struct sp_err *err)
+{
+    uint64_t identity = sp_pack_identity(s->package->pack);
+    enum sp_status st;
+
+    if ((st = sp_state_same(state, identity, "packed file", err))) return st;
+    return sp_state_same(state, sp_decoder_kv_type(s->speculator->decoder), "type (--kv-type)",
+                         err);
+}
+
+enum sp_status sp_session_save(struct sp_session *session, const char *path, struct sp_err *err)
+{
+    struct sp_state *state = NULL;
+    bool has_turn = session->has_turn;
+    enum sp_status st;
+
+    if ((st = sp_state_create(&state, path, err))) return st;
+    if (!has_turn) sp_turns_enter(session->package->turns);
+    if ((st = same_origin(session, state, err))) goto done;
+    if ((st = sp_speculator_save(session->speculator, state, err))) goto done;
+    st = sp_state_end(state, err);
+done:
+    if (!has_turn) sp_turns_leave(session->package->turns);
+    sp_state_close(state);
+    return st;
+}
+
+enum sp_status sp_session_load(struct sp_session *session, const char *path, struct sp_err *err)
+{
+    struct sp_state *state = NULL;
+    enum sp_status st;
+
+    if ((st = sp_state_open(&state, path, err))) return st;
+    sp_turns_enter(session->package->turns);
+    st = same_origin(session, state, err);
+    if (st == SP_OK) st = sp_speculator_load(session->speculator, state, err);
+    sp_turns_leave(session->package->turns);
+    sp_state_close(state);
+    return st;
+}
+
+size_t sp_session_n_context(const struct sp_session *session)
+{
+    return session->speculator->n_positions;
+}
+
+size_t sp_session_max_depth(const struct sp_session *session)
+{
+    const struct sp_speculator *s = session->speculator;
+
+    return s->lookup && s->max_depth < SP_LOOKUP_DEPTH ? SP_LOOKUP_DEPTH : s->max_depth;
+}
+
+size_t sp_session_cache_size(const struct sp_session *session)
+{
+    const struct sp_speculator *s = session->speculator;
+    size_t size = sp_decoder_cache_size(s->decoder);
+
+    if (s->drafter) size += s->drafter->ops->cache_size(s->drafter);
+    return size;
+}
+
+enum sp_status sp_package_check_ids(const struct sp_package *package, const uint32_t *ids, size_t n,
+                                    struct sp_err *err)
+{
+    size_t n_vocab = package->target->config.n_vocab;
+
+    for (size_t i = 0; i < n; i++) {
+        if (ids[i] >= n_vocab) {
+            return sp_fail(err, SP_E_USAGE, "token id %u: the vocabulary has %zu tokens",
+                           (unsigned)ids[i], n_vocab);
+        }
+    }
+    return SP_OK;
+}
+
+enum sp_status sp_session_check_ids(const struct sp_session *session, const uint32_t *ids, size_t n,
+                                    struct sp_err *err)
+{
+    if (n == 0) return sp_fail(err, SP_E_USAGE, "no tokens given");
+    if (n > session->speculator->n_positions) {
+        return sp_fail(err, SP_E_USAGE, "%zu tokens do not fit the context of %zu", n,
+                       session->speculator->n_positions);
+    }
+    return sp_package_check_ids(session->package, ids, n, err);
+}
+
+/* Hands the logits of rows 0..rows-1 of the decoder's last run to fn, as positions pos... */
+static enum sp_status show_logits(struct sp_decoder *decoder, const struct sp_model *model,
+                                  size_t rows, size_t pos, sp_logits_fn *fn, void *context,
+                                  struct sp_err *err)
+{
+    for (size_t t = 0; t < rows; t += LOGIT_ROWS) {
+        size_t batch = rows - t < LOGIT_ROWS ? rows - t : LOGIT_ROWS;
+        sp_decoder_logits(decoder, model, t, batch);
+        for (size_t i = 0; i < batch; i++) {
+            if (fn(context, pos + t + i, sp_decoder_row(decoder, i).row, model->config.n_vocab)) {
+                return sp_fail(err, SP_E_CHECK, "interrupted");
+            }
+        }
+    }
+    return SP_OK;
+}
+
+/* Rows of ids[0..n-1] through a decoder of its own, so that every row's logits are there. */
+static enum sp_status all_logits(struct sp_session *session, const struct sp_model *model,
+                                 const uint32_t *ids, size_t n, sp_logits_fn *fn, void *context,
+                                 struct sp_err *err)
+{
+    const struct sp_speculator *s = session->speculator;
+    struct sp_decoder *decoder = NULL;
+    struct sp_decoder_options options = {
+        .n_positions = n,
+        .max_rows = s->prompt_rows < n ? s->prompt_rows : n,
+        .max_logit_rows = LOGIT_ROWS,
+        .kv_type = sp_decoder_kv_type(s->decoder),
+    };
+    enum sp_status st;
+
+    if ((st = sp_decoder_open(&decoder, model, &session->package->engine, &options, err))) {
+        return st;
+    }
+    sp_turns_enter(s->turns);
+    for (size_t pos = 0; st == SP_OK && pos < n; pos += options.max_rows) {
+        size_t rows = n - pos < options.max_rows ? n - pos : options.max_rows;
+        sp_decoder_embed(decoder, model, ids + pos, rows);
+        sp_decoder_run(decoder, rows, pos, rows);
+        sp_decoder_commit(decoder, rows);
+        st = show_logits(decoder, model, rows, pos, fn, context, err);
+    }
+    sp_turns_leave(s->turns);
+    sp_decoder_close(decoder);
+    return st;
+}
+
+enum sp_status sp_session_logits(struct sp_session *session, const uint32_t *ids, size_t n,
+                                 sp_logits_fn *fn, void *context, struct sp_err *err)
+{
+    enum sp_status st;
+
+    if ((st = sp_session_check_ids(session, ids, n, err))) return st;
+    return all_logits(session, session->package->target, ids, n, fn, context, err);
+}
+
+/* The target sees everything but the anchor; then one full proposal. */
+static enum sp_status block_logits(struct sp_session *session, const uint32_t *ids, size_t n,
+                                   size_t n_rows, sp_logits_fn *fn, void *context,
+                                   struct sp_err *err)
+{
+    struct sp_speculator *s = session->speculator;
+    const struct sp_drafter_ops *ops = s->drafter->ops;
+    struct sp_chooser greedy = sp_greedy_chooser(session->package->engine.vector);
+    struct sp_guesser guesser = {.chooser = &greedy};
+    struct sp_logits ignored;
+    enum sp_status st;
+
+    if (n < 2) return sp_fail(err, SP_E_USAGE, "the draft needs a token before the anchor");
+    if ((st = sp_speculator_prompt(s, ids, n - 1, &ignored, NULL, NULL, err))) return st;
+    sp_speculator_begin(s, ids[n - 1]);
+    if ((st = ops->propose(s->drafter, s->ids, s->n_cached, &n_rows, &guesser, err))) return st;
+    for (size_t i = 0; i < n_rows; i++) {
+        struct sp_logits logits = ops->logits(s->drafter, i);
+        if (fn(context, i, logits.row, logits.n)) {
+            return sp_fail(err, SP_E_CHECK, "interrupted");
+        }
+    }
+    return SP_OK;
+}
+
+enum sp_status sp_session_draft_logits(struct sp_session *session, const uint32_t *ids, size_t n,
+                                       size_t steps, sp_logits_fn *fn, void *context,
+                                       struct sp_err *err)
+{
+    struct sp_speculator *s = session->speculator;
+    enum sp_status st;
+
+    if (s->drafter == NULL) return sp_fail(err, SP_E_USAGE, "the file has no draft");
+    if ((st = sp_session_check_ids(session, ids, n, err))) return st;
+    if (s->drafter->ops->kind == SP_DRAFT_NONE) {
+        return all_logits(session, session->package->draft, ids, n, fn, context, err);
+    }
+    if (steps == 0 || steps > s->max_depth) steps = s->max_depth;
+    sp_turns_enter(s->turns);
+    st = block_logits(session, ids, n, steps, fn, context, err);
+    sp_turns_leave(s->turns);
+    return st;
+}
+
+enum sp_status sp_session_time(struct sp_session *session, size_t n_before, const size_t *n_rows,
+                               size_t n, size_t repeats, sp_timing_fn *fn, void *context,
+                               struct sp_err *err)
+{
+    struct sp_speculator *s = session->speculator;
+    struct sp_chooser greedy = sp_greedy_chooser(session->package->engine.vector);
+    size_t n_vocab = session->package->target->config.n_vocab;
+    struct sp_logits ignored;
+    uint32_t *ids = NULL;
+    enum sp_status st = SP_OK;
+
+    for (size_t i = 0; i < n; i++) {
+        if (n_before >= 1 && n_rows[i] >= 1 && n_before + n_rows[i] <= s->n_positions) continue;
+        return sp_fail(err, SP_E_USAGE,
+                       "%zu tokens and a block of %zu do not fit the context of %zu", n_before,
+                       n_rows[i], s->n_positions);
+    }
+    if ((st = sp_new(&ids, n_before, sizeof *ids, err))) return st;
+    sp_turns_enter(s->turns);
+    for (size_t i = 0; i < n_before; i++)
+        ids[i] = (uint32_t)(i * 7919 % n_vocab);
+    if ((st = sp_speculator_prompt(s, ids, n_before, &ignored, NULL, NULL, err))) goto done;
+    sp_speculator_begin(s, ids[0]);
+    for (size_t i = 0; i < n * repeats && !st; i++) {
+        double verify, draft;
+        s->ids[s->n_cached] = (uint32_t)(i % n_vocab); /* another text's experts each time */
+        st = sp_speculator_time(s, n_rows[i % n], n_rows[i % n] - 1, &greedy, &verify, &draft, err);
+        if (!st && fn(context, i % n, verify, draft)) {
+            st = sp_fail(err, SP_E_CHECK, "interrupted");
+        }
+    }
+done:
+    sp_turns_leave(s->turns);
+    free(ids);
+    return st;
+}

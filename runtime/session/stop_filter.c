@@ -1,0 +1,141 @@
+#include "runtime/session/stop_filter.h"
+
+#include "format/base/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void sp_held_text_release(struct sp_held_text *h)
+{
+    free(h->text);
+    free(h->drafted);
+    free(h->marks);
+}
+
+/* ---- telling ---- */
+
+/* The special tokens that stand behind at most n bytes. */
+static int tell_marks(struct sp_held_text *h, size_t n)
+{
+    size_t told = 0;
+    int stop = 0;
+
+    while (told < h->n_marks && h->marks[told].at <= n && !stop)
+        stop = h->request->special(h->request->context, h->marks[told++].id);
+    h->n_marks -= told;
+    if (told > 0) memmove(h->marks, h->marks + told, h->n_marks * sizeof *h->marks);
+    return stop;
+}
+
+/* The first n bytes in runs of one writer, with the special tokens among them. */
+static int tell(struct sp_held_text *h, size_t n)
+{
+    const struct sp_request *q = h->request;
+    int stop = tell_marks(h, 0);
+
+    for (size_t i = 0, j; i < n && !stop; i = j) {
+        size_t end = h->n_marks > 0 && h->marks[0].at < n ? h->marks[0].at : n;
+        for (j = i; j < end && h->drafted[j] == h->drafted[i]; j++)
+            continue;
+        if (q->text) stop = q->text(q->context, h->text + i, j - i, h->drafted[i] != 0);
+        if (!stop) stop = tell_marks(h, j);
+    }
+    return stop;
+}
+
+static enum sp_status release(struct sp_held_text *h, size_t n, struct sp_err *err)
+{
+    struct sp_result *r = h->result;
+    enum sp_status st;
+
+    if ((st = sp_grow(&r->text, &h->cap_result, r->text_size + n + 1, 1, err))) return st;
+    if (n > 0) memcpy(r->text + r->text_size, h->text, n);
+    r->text_size += n;
+    r->text[r->text_size] = '\0';
+    if (!h->is_cancelled && tell(h, n)) h->is_cancelled = true;
+    if (h->is_cancelled) h->n_marks = 0;
+    h->size -= n;
+    if (n > 0) {
+        memmove(h->text, h->text + n, h->size);
+        memmove(h->drafted, h->drafted + n, h->size);
+    }
+    for (size_t i = 0; i < h->n_marks; i++)
+        h->marks[i].at -= n;
+    return SP_OK;
+}
+
+/* ---- holding ---- */
+
+static enum sp_status hold(struct sp_held_text *h, const char *text, size_t n, bool drafted,
+                           struct sp_err *err)
+{
+    enum sp_status st;
+
+    if (n == 0) return SP_OK;
+    if ((st = sp_grow(&h->text, &h->cap, h->size + n, 1, err))) return st;
+    if ((st = sp_grow(&h->drafted, &h->cap_drafted, h->size + n, 1, err))) return st;
+    memcpy(h->text + h->size, text, n);
+    memset(h->drafted + h->size, drafted, n);
+    h->size += n;
+    return SP_OK;
+}
+
+/* Position of the first stop text, SIZE_MAX if there is none; *index: which. */
+static size_t find_stop(const struct sp_held_text *h, size_t *index)
+{
+    for (size_t at = 0; at < h->size; at++) {
+        for (size_t i = 0; i < h->request->n_stops; i++) {
+            size_t len = strlen(h->request->stops[i]);
+            if (len <= h->size - at && memcmp(h->text + at, h->request->stops[i], len) == 0) {
+                *index = i;
+                return at;
+            }
+        }
+    }
+    return SIZE_MAX;
+}
+
+/* How many bytes cannot be the beginning of a stop text. */
+static size_t certain(const struct sp_held_text *h)
+{
+    for (size_t at = 0; at < h->size; at++) {
+        size_t tail = h->size - at;
+        for (size_t i = 0; i < h->request->n_stops; i++) {
+            if (strlen(h->request->stops[i]) > tail &&
+                memcmp(h->text + at, h->request->stops[i], tail) == 0) {
+                return at;
+            }
+        }
+    }
+    return h->size;
+}
+
+enum sp_status sp_held_text_add(struct sp_held_text *h, const char *text, size_t size, bool drafted,
+                                struct sp_err *err)
+{
+    enum sp_status st;
+    size_t at;
+
+    if ((st = hold(h, text, size, drafted, err))) return st;
+    at = find_stop(h, &h->result->stop_index);
+    if (at == SIZE_MAX) return release(h, certain(h), err);
+    h->is_stopped = true;
+    h->size = at;
+    return release(h, at, err);
+}
+
+enum sp_status sp_held_text_mark(struct sp_held_text *h, uint32_t id, struct sp_err *err)
+{
+    enum sp_status st = sp_grow(&h->marks, &h->cap_marks, h->n_marks + 1, sizeof *h->marks, err);
+
+    if (st == SP_OK) h->marks[h->n_marks++] = (struct sp_held_mark){h->size, id};
+    return st;
+}
+
+enum sp_status sp_held_text_end(struct sp_held_text *h, const char *text, size_t size,
+                                struct sp_err *err)
+{
+    enum sp_status st = hold(h, text, size, false, err);
+
+    return st ? st : release(h, h->size, err);
+}

@@ -1,0 +1,61 @@
+#include "runtime/speculate/cost_model.h"
+
+static const double line_weight = 2;   /* of the line, in timings, beside those of a length */
+static const double shape_weight = 10; /* of the prior for the line's shape */
+static const double longest_memory = 8;
+static const double quick = 0.3; /* least share of a shorter time in the mean */
+static const double outlier =
+    1.5; /* a time beyond this multiple of the expected one counts as it */
+
+static const double shortest = 1e-9;
+
+enum { FREE_TIMINGS = 2 }; /* the first ones are taken as they are */
+
+/* Minimises sum of weight (mean - base - slope n)^2 + shape_weight (slope - shape base)^2. */
+static void fit_line(struct sp_cost *c)
+{
+    double w = 0, x = 0, xx = 0, y = 0, xy = 0, a, b, d, det;
+
+    for (size_t n = 0; n < SP_COST_LENGTHS; n++) {
+        double share = c->weight[n], len = (double)n;
+        w += share;
+        x += share * len;
+        xx += share * len * len;
+        y += share * c->mean[n];
+        xy += share * len * c->mean[n];
+    }
+    a = w + shape_weight * c->shape * c->shape;
+    b = x - shape_weight * c->shape;
+    d = xx + shape_weight;
+    det = a * d - b * b;
+    c->base = (y * d - b * xy) / det;
+    c->slope = (a * xy - b * y) / det;
+    if (c->slope < 0) {
+        c->slope = 0;
+        c->base = y / w;
+    } else if (c->base < 0 || c->slope > c->steepest * c->base) {
+        c->base = y / (w + c->steepest * x);
+        c->slope = c->steepest * c->base;
+    }
+}
+
+double sp_cost_at(const struct sp_cost *c, size_t n)
+{
+    double line = c->base + c->slope * (double)n;
+
+    if (c->n_timings == 0) return 1 + c->shape * (double)n;
+    return (line_weight * line + c->weight[n] * c->mean[n]) / (line_weight + c->weight[n]);
+}
+
+void sp_cost_record(struct sp_cost *c, size_t n, double seconds)
+{
+    double share = 1 / (c->weight[n] + 1), most = outlier * sp_cost_at(c, n);
+
+    if (seconds < shortest) seconds = shortest;
+    if (c->n_timings >= FREE_TIMINGS && seconds > most) seconds = most;
+    if (seconds < c->mean[n] && share < quick) share = quick;
+    c->mean[n] += share * (seconds - c->mean[n]);
+    if (c->weight[n] < longest_memory) c->weight[n]++;
+    c->n_timings++;
+    fit_line(c);
+}

@@ -1,0 +1,329 @@
+/* Gemma 4 assistants: one query row at a time over the target's own keys and values.
+ *
+ * x = W_pre [embedding of a token in the target's table; hidden state behind it], the layers, the
+ * final norm n; logits = head n; the next hidden state is W_post n. The first pair is the anchor
+ * and the target's hidden state (after its final norm) of the row before. Nothing is stored while
+ * drafting: every step of a proposal asks from the anchor's position C and sees exactly the keys
+ * 0..C-1, which are committed, so there is no cache to roll back.
+ *
+ * With a clustered head only the tokens of the clusters nearest to n are scored. */
+#include "runtime/speculate/drafter.h"
+
+#include "format/base/mem.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_DEPTH = 16, N_SUMS = 16 };
+
+static const unsigned taps[] = {SP_TAP_FINAL};
+
+struct draft_assistant {
+    struct sp_drafter base;
+    const struct sp_model *model, *target;
+    const struct sp_engine *engine;
+    struct sp_decoder *decoder;
+    size_t n_hidden, n_target, n_vocab; /* n_target: width of the target's hidden states */
+    size_t n_have;                      /* committed rows */
+    bool known;                         /* is `hidden` that of the last of them? */
+    float *hidden;                      /* [n_target] */
+    float *next;                        /* [sp_matrix_ld(n_target)] hidden state that W_post made */
+    struct sp_acts normed;              /* one row: n */
+    float *logits;                      /* [MAX_DEPTH][n_vocab] of the last proposal */
+    /* Clustered heads only. */
+    uint32_t *order;  /* [n_vocab] ids, cluster after cluster */
+    float *nearness;  /* [sp_matrix_ld(clusters)] */
+    unsigned *chosen; /* [clusters used], nearest first */
+    float *rows;      /* [threads][n_hidden] */
+};
+
+static size_t assistant_max_depth(const struct sp_model *draft)
+{
+    (void)draft;
+    return MAX_DEPTH;
+}
+
+static const unsigned *assistant_taps(const struct sp_model *draft, unsigned *n_taps)
+{
+    (void)draft;
+    *n_taps = 1;
+    return taps;
+}
+
+static enum sp_status assistant_check(const struct sp_model *target, const struct sp_model *draft,
+                                      struct sp_err *err)
+{
+    return sp_config_check_assistant(&draft->config, &target->config, err);
+}
+
+static void assistant_close(struct sp_drafter *base)
+{
+    struct draft_assistant *d = (struct draft_assistant *)base;
+
+    sp_decoder_close(d->decoder);
+    sp_acts_release(&d->normed);
+    free(d->hidden);
+    free(d->next);
+    free(d->logits);
+    free(d->order);
+    free(d->nearness);
+    free(d->chosen);
+    free(d->rows);
+    free(d);
+}
+
+static enum sp_status read_order(struct draft_assistant *d, struct sp_err *err)
+{
+    enum sp_status st;
+
+    if ((st = sp_config_check_token_order(d->model->token_order, d->n_vocab, err))) return st;
+    if ((st = sp_new(&d->order, d->n_vocab, sizeof *d->order, err))) return st;
+    for (size_t i = 0; i < d->n_vocab; i++)
+        d->order[i] = (uint32_t)d->model->token_order[i];
+    return SP_OK;
+}
+
+static enum sp_status open_clusters(struct draft_assistant *d, struct sp_err *err)
+{
+    const struct sp_draft_config *config = &d->model->config.draft;
+    size_t n;
+    enum sp_status st;
+
+    if (config->n_clusters == 0) return SP_OK;
+    if (!sp_mul(&n, sp_pool_n_threads(d->engine->pool), d->n_hidden)) {
+        return sp_fail(err, SP_E_NOMEM, "out of memory: rows overflow");
+    }
+    if ((st = read_order(d, err)) ||
+        (st = sp_new_aligned(&d->nearness, sp_matrix_ld(config->n_clusters), sizeof *d->nearness,
+                             err)) ||
+        (st = sp_new(&d->chosen, config->n_clusters_used, sizeof *d->chosen, err))) {
+        return st;
+    }
+    return sp_new_aligned(&d->rows, n, sizeof *d->rows, err);
+}
+
+static enum sp_status open_rows(struct draft_assistant *d, struct sp_err *err)
+{
+    size_t n;
+    enum sp_status st;
+
+    if (!sp_mul(&n, MAX_DEPTH, d->n_vocab)) {
+        return sp_fail(err, SP_E_NOMEM, "out of memory: logits overflow");
+    }
+    if ((st = sp_new_aligned(&d->hidden, d->n_target, sizeof *d->hidden, err)) ||
+        (st = sp_new_aligned(&d->next, sp_matrix_ld(d->n_target), sizeof *d->next, err)) ||
+        (st = sp_new_aligned(&d->logits, n, sizeof *d->logits, err))) {
+        return st;
+    }
+    return sp_acts_init(&d->normed, 1, d->n_hidden, err);
+}
+
+static enum sp_status assistant_open(struct sp_drafter **out, const struct sp_drafter_setup *setup,
+                                     struct sp_err *err)
+{
+    struct draft_assistant *d = NULL;
+    struct sp_decoder_options options = {
+        .n_positions = setup->n_positions + 1,
+        .max_rows = setup->n_together, /* one of each */
+        .max_logit_rows = 1,
+        .kv_type = setup->kv_type,
+        .taps = taps,
+        .n_taps = 1,
+        .keys_of = setup->decoder,
+        .n_together = setup->n_together,
+        .room_of = setup->like ? ((const struct draft_assistant *)setup->like)->decoder : NULL,
+    };
+    enum sp_status st;
+
+    if ((st = sp_new(&d, 1, sizeof *d, err))) return st;
+    d->base.ops = &sp_draft_assistant_ops;
+    d->base.turns = setup->turns;
+    d->model = setup->draft;
+    d->target = setup->target;
+    d->engine = setup->engine;
+    d->n_hidden = setup->draft->config.n_hidden;
+    d->n_vocab = setup->draft->config.n_vocab;
+    d->n_target = setup->target->config.n_hidden;
+    if ((st = sp_decoder_open(&d->decoder, setup->draft, setup->engine, &options, err)) ||
+        (st = open_rows(d, err)) || (st = open_clusters(d, err))) {
+        assistant_close(&d->base);
+        return st;
+    }
+    *out = &d->base;
+    return SP_OK;
+}
+
+static size_t assistant_limit(struct sp_drafter *base, const uint32_t *ids, size_t n_cached)
+{
+    (void)ids;
+    (void)n_cached;
+    return ((const struct draft_assistant *)base)->known ? MAX_DEPTH : 0;
+}
+
+/* ---- the clustered head -----------------------------------------------------------------------
+ */
+
+/* The clusters whose centroids score best, of equals the lower number. */
+static void choose_clusters(struct draft_assistant *d)
+{
+    const struct sp_draft_config *config = &d->model->config.draft;
+    unsigned n = 0;
+
+    for (unsigned c = 0; c < config->n_clusters; c++) {
+        unsigned at = n;
+        if (n < config->n_clusters_used) {
+            n++;
+        } else if (d->nearness[c] > d->nearness[d->chosen[n - 1]]) {
+            at--;
+        } else {
+            continue;
+        }
+        for (; at > 0 && d->nearness[c] > d->nearness[d->chosen[at - 1]]; at--)
+            d->chosen[at] = d->chosen[at - 1];
+        d->chosen[at] = c;
+    }
+}
+
+static float dot(const float *a, const float *b, size_t n)
+{
+    float sums[N_SUMS] = {0}, sum = 0;
+
+    for (size_t i = 0; i < n; i++)
+        sums[i % N_SUMS] += a[i] * b[i];
+    for (size_t i = 0; i < N_SUMS; i++)
+        sum += sums[i];
+    return sum;
+}
+
+struct score_job {
+    struct draft_assistant *d;
+    float *logits;
+};
+
+static void score_cluster(void *context, size_t i, unsigned worker)
+{
+    const struct score_job *job = context;
+    const struct draft_assistant *d = job->d;
+    const struct sp_matrix *w = &d->model->head;
+    size_t size = d->n_vocab / d->model->config.draft.n_clusters;
+    const uint32_t *ids = d->order + d->chosen[i] * size;
+    float *row = d->rows + worker * d->n_hidden;
+
+    for (size_t k = 0; k < size; k++) {
+        sp_panel_row(row, w->dtype, w->panels, w->cols, ids[k]);
+        job->logits[ids[k]] = dot(row, d->normed.x, d->n_hidden);
+    }
+}
+
+/* ---- proposals --------------------------------------------------------------------------------
+ */
+
+/* The layers' row of a token and the hidden state behind it; its logits too, with a plain head. */
+static void run_row(struct draft_assistant *d, const uint32_t *id, const float *hidden, size_t pos)
+{
+    struct sp_share share = {
+        .decoder = d->decoder,
+        .embedder = d->target,
+        .head = d->model,
+        .ids = id,
+        .hidden = hidden,
+        .n = 1,
+        .pos = pos,
+        .n_logits = d->model->config.draft.n_clusters_used == 0,
+    };
+
+    sp_drafter_pass(&d->base, &share, SP_PASS_FIRST);
+}
+
+/* n of the decoder's row -> logits and the next hidden state. */
+static struct sp_logits finish_step(struct draft_assistant *d, float *logits)
+{
+    size_t n_used = d->model->config.draft.n_clusters_used;
+    size_t n_clusters = d->model->config.draft.n_clusters;
+    struct score_job job = {d, logits};
+    const struct sp_product products[] = {
+        {.w = &d->model->post, .y = d->next, .ldy = sp_matrix_ld(d->n_target)},
+        {.w = &d->model->centroids, .y = d->nearness, .ldy = sp_matrix_ld(n_clusters)},
+    };
+
+    memcpy(d->normed.x, sp_decoder_features(d->decoder), d->n_hidden * sizeof *d->normed.x);
+    sp_engine_multiply(d->engine, products, n_used ? 2 : 1, &d->normed, 1);
+    if (n_used == 0) return sp_logits_kept(sp_decoder_row(d->decoder, 0), logits);
+    choose_clusters(d);
+    for (size_t i = 0; i < d->n_vocab; i++)
+        logits[i] = SP_NEVER;
+    sp_engine_rows(d->engine, n_used, score_cluster, &job);
+    return sp_logits_of(d->engine->vector, logits, d->n_vocab);
+}
+
+static enum sp_status assistant_propose(struct sp_drafter *base, uint32_t *ids, size_t n_cached,
+                                        size_t *n, const struct sp_guesser *guesser,
+                                        struct sp_err *err)
+{
+    struct draft_assistant *d = (struct draft_assistant *)base;
+    enum sp_status st = SP_OK;
+    bool more = true;
+    size_t i;
+
+    assert(d->known && n_cached > 0);
+    for (i = 0; st == SP_OK && more && i < *n; i++) {
+        size_t pos = n_cached + 1 + i;
+        struct sp_logits logits;
+        run_row(d, &ids[pos - 1], i ? d->next : d->hidden, n_cached);
+        logits = finish_step(d, d->logits + i * d->n_vocab);
+        st = sp_guess(guesser, &more, ids, pos, &logits, err);
+    }
+    *n = i;
+    return st;
+}
+
+static struct sp_logits assistant_logits(const struct sp_drafter *base, size_t i)
+{
+    const struct draft_assistant *d = (const struct draft_assistant *)base;
+
+    return (struct sp_logits){.row = d->logits + i * d->n_vocab, .n = d->n_vocab};
+}
+
+static void assistant_commit(struct sp_drafter *base, const struct sp_commit *commit)
+{
+    struct draft_assistant *d = (struct draft_assistant *)base;
+
+    memcpy(d->hidden, commit->features + (commit->n - 1) * d->n_target,
+           d->n_target * sizeof *d->hidden);
+    d->n_have = commit->first + commit->n;
+    d->known = true;
+}
+
+/* Nothing is ever gone: the hidden state of an earlier row comes back with the next commit. */
+static bool assistant_truncate(struct sp_drafter *base, size_t len, size_t n_same)
+{
+    struct draft_assistant *d = (struct draft_assistant *)base;
+
+    (void)n_same;
+    d->known = d->known && len == d->n_have;
+    return true;
+}
+
+static size_t assistant_cache_size(const struct sp_drafter *base)
+{
+    (void)base;
+    return 0;
+}
+
+const struct sp_drafter_ops sp_draft_assistant_ops = {
+    .kind = SP_DRAFT_ASSISTANT,
+    .name = "assistant",
+    .stepwise = true,
+    .max_depth = assistant_max_depth,
+    .taps = assistant_taps,
+    .check = assistant_check,
+    .open = assistant_open,
+    .limit = assistant_limit,
+    .propose = assistant_propose,
+    .logits = assistant_logits,
+    .commit = assistant_commit,
+    .truncate = assistant_truncate,
+    .cache_size = assistant_cache_size,
+    .close = assistant_close,
+};

@@ -1,0 +1,220 @@
+/* DFlash block drafts (z-lab, and the speculators library): one pass proposes a whole block.
+ *
+ * The draft reads the target's residual stream after some layers (taps) for every committed token,
+ * projects it once (fc, norm) and keeps keys and values made from it. A proposal runs the block
+ * [cur, mask, mask, ...] at positions C..C+B-1 over that context; row i predicts the token at its
+ * own position C+i (the one behind it where the anchor's row guesses, too). The block's keys and
+ * values are guesses: they stay in slots that the next committed rows overwrite. The whole block is
+ * always computed, whatever part of it is used, so that a proposal does not depend on the depth;
+ * the head runs on the rows used only. */
+#include "runtime/speculate/draft_dflash.h"
+
+#include "format/base/mem.h"
+#include "runtime/speculate/draft_vocab.h"
+
+#include <stdlib.h>
+
+struct draft_dflash {
+    struct sp_dflash block;
+    struct sp_token_map vocabulary;
+};
+
+size_t sp_dflash_max_depth(const struct sp_model *draft)
+{
+    return draft->config.draft.block_size - draft->config.draft.first_row;
+}
+
+const unsigned *sp_dflash_taps(const struct sp_model *draft, unsigned *n_taps)
+{
+    *n_taps = draft->config.draft.n_taps;
+    return draft->config.draft.taps;
+}
+
+enum sp_status sp_dflash_check(const struct sp_model *target, const struct sp_model *draft,
+                               struct sp_err *err)
+{
+    const struct sp_config *t = &target->config, *d = &draft->config;
+    const struct sp_model *embedder = draft->embedding.rows ? draft : target;
+
+    if ((draft->embedding.rows == 0 || draft->head.rows == 0) && d->n_hidden != t->n_hidden) {
+        return sp_fail(err, SP_E_INPUT, "dflash draft trained for hidden size %u, target has %u",
+                       d->n_hidden, t->n_hidden);
+    }
+    if (d->n_vocab != t->n_vocab) {
+        return sp_fail(err, SP_E_INPUT,
+                       "dflash draft trained for a %u-token vocabulary, target has %u", d->n_vocab,
+                       t->n_vocab);
+    }
+    if (d->draft.mask_token >= embedder->embedding.rows) {
+        return sp_fail(err, SP_E_INPUT, "dflash mask token %u outside the %zu-token vocabulary",
+                       (unsigned)d->draft.mask_token, embedder->embedding.rows);
+    }
+    for (unsigned i = 0; i < d->draft.n_taps; i++) {
+        if (sp_tap_number(d->draft.taps[i]) < (int)t->n_layers) continue;
+        return sp_fail(err, SP_E_INPUT, "dflash target layer %u out of range for %u target layers",
+                       d->draft.taps[i], t->n_layers);
+    }
+    if (draft->fc.cols != (size_t)d->draft.n_taps * t->n_hidden) {
+        return sp_fail(err, SP_E_INPUT, "dflash fc input %zu != %u ids * target hidden %u",
+                       draft->fc.cols, d->draft.n_taps, t->n_hidden);
+    }
+    return sp_token_map_check(draft, t->n_vocab, err);
+}
+
+enum sp_status sp_dflash_init(struct sp_dflash *d, const struct sp_drafter_ops *ops,
+                              const struct sp_drafter_setup *setup, const unsigned *taps,
+                              unsigned n_taps, struct sp_err *err)
+{
+    const struct sp_config *config = &setup->draft->config;
+
+    d->base.ops = ops;
+    d->base.turns = setup->turns;
+    d->model = setup->draft;
+    d->embedder = setup->draft->embedding.rows ? setup->draft : setup->target;
+    d->head = setup->draft->head.rows ? setup->draft : setup->target;
+    d->block_size = config->draft.block_size;
+    d->n_vocab = d->head->head.rows;
+    d->max_rows = setup->max_rows > d->block_size ? setup->max_rows : d->block_size;
+    /* The block may reach past the session's last position. */
+    d->n_positions = setup->n_positions + d->block_size;
+    struct sp_decoder_options options = {
+        .n_positions = d->n_positions,
+        .max_rows = d->max_rows,
+        .max_logit_rows = d->block_size,
+        .kv_type = setup->kv_type,
+        .taps = taps,
+        .n_taps = n_taps,
+        .n_together = setup->n_together,
+        .room_of = setup->like ? ((const struct sp_dflash *)setup->like)->decoder : NULL,
+    };
+    return sp_decoder_open(&d->decoder, setup->draft, setup->engine, &options, err);
+}
+
+static void dflash_close(struct sp_drafter *base)
+{
+    struct draft_dflash *d = (struct draft_dflash *)base;
+
+    sp_decoder_close(d->block.decoder);
+    sp_token_map_release(&d->vocabulary);
+    free(d);
+}
+
+static enum sp_status dflash_open(struct sp_drafter **out, const struct sp_drafter_setup *setup,
+                                  struct sp_err *err)
+{
+    size_t n_vocab = setup->target->config.n_vocab;
+    struct draft_dflash *d = NULL;
+    enum sp_status st;
+
+    if ((st = sp_new(&d, 1, sizeof *d, err))) return st;
+    if ((st = sp_dflash_init(&d->block, &sp_draft_dflash_ops, setup, NULL, 0, err)) ||
+        (st = sp_token_map_init(&d->vocabulary, setup->draft, n_vocab, err))) {
+        dflash_close(&d->block.base);
+        return st;
+    }
+    *out = &d->block.base;
+    return SP_OK;
+}
+
+size_t sp_dflash_limit(struct sp_drafter *base, const uint32_t *ids, size_t n_cached)
+{
+    (void)ids;
+    (void)n_cached;
+    return sp_dflash_max_depth(((const struct sp_dflash *)base)->model);
+}
+
+void sp_dflash_run_block(struct sp_dflash *d, const uint32_t *ids, size_t n_cached, size_t n)
+{
+    uint32_t block[SP_MAX_BLOCK];
+    struct sp_share share = {
+        .decoder = d->decoder,
+        .embedder = d->embedder,
+        .head = d->head,
+        .ids = block,
+        .n = d->block_size,
+        .pos = n_cached,
+        .first_logits = d->model->config.draft.first_row,
+        .n_logits = n,
+    };
+
+    block[0] = ids[n_cached];
+    for (size_t i = 1; i < d->block_size; i++)
+        block[i] = d->model->config.draft.mask_token;
+    sp_drafter_pass(&d->base, &share, SP_PASS_FIRST);
+}
+
+static enum sp_status dflash_propose(struct sp_drafter *base, uint32_t *ids, size_t n_cached,
+                                     size_t *n, const struct sp_guesser *guesser,
+                                     struct sp_err *err)
+{
+    struct draft_dflash *d = (struct draft_dflash *)base;
+    enum sp_status st = SP_OK;
+    bool more = true;
+    size_t i;
+
+    sp_dflash_run_block(&d->block, ids, n_cached, *n);
+    for (i = 0; st == SP_OK && more && i < *n; i++) {
+        struct sp_logits logits = sp_dflash_logits(base, i);
+        logits = sp_token_map_spread(&d->vocabulary, logits);
+        st = sp_guess(guesser, &more, ids, n_cached + 1 + i, &logits, err);
+    }
+    *n = i;
+    return st;
+}
+
+struct sp_logits sp_dflash_logits(const struct sp_drafter *base, size_t i)
+{
+    const struct sp_dflash *d = (const struct sp_dflash *)base;
+
+    return sp_decoder_row(d->decoder, i);
+}
+
+void sp_dflash_commit(struct sp_drafter *base, const struct sp_commit *commit)
+{
+    struct sp_dflash *d = (struct sp_dflash *)base;
+
+    sp_decoder_add_context(d->decoder, commit->features, commit->n, commit->first);
+    d->n_context = commit->first + commit->n;
+}
+
+bool sp_dflash_truncate(struct sp_drafter *base, size_t len, size_t n_same)
+{
+    struct sp_dflash *d = (struct sp_dflash *)base;
+
+    (void)n_same;
+    if (len >= d->n_context) return true;
+    if (len > 0 && !sp_decoder_can_return(d->decoder, d->n_context, len)) return false;
+    d->n_context = len;
+    return true;
+}
+
+size_t sp_dflash_cache_size(const struct sp_drafter *base)
+{
+    return sp_decoder_cache_size(((const struct sp_dflash *)base)->decoder);
+}
+
+enum sp_status sp_dflash_state(struct sp_drafter *base, struct sp_state *state, size_t n_cached,
+                               struct sp_err *err)
+{
+    struct sp_dflash *d = (struct sp_dflash *)base;
+
+    d->n_context = n_cached;
+    return sp_decoder_state(d->decoder, state, n_cached, err);
+}
+
+const struct sp_drafter_ops sp_draft_dflash_ops = {
+    .kind = SP_DRAFT_DFLASH,
+    .name = "dflash",
+    .max_depth = sp_dflash_max_depth,
+    .taps = sp_dflash_taps,
+    .check = sp_dflash_check,
+    .open = dflash_open,
+    .limit = sp_dflash_limit,
+    .propose = dflash_propose,
+    .logits = sp_dflash_logits,
+    .commit = sp_dflash_commit,
+    .truncate = sp_dflash_truncate,
+    .cache_size = sp_dflash_cache_size,
+    .state = sp_dflash_state,
+    .close = dflash_close,
+};

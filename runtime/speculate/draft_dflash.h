@@ -1,0 +1,39 @@
+/* What DFlash drafts of both versions and DSpark drafts do alike: the block, its context, its
+ * caches. */
+#ifndef SP_RUNTIME_SPECULATE_DRAFT_DFLASH_H
+#define SP_RUNTIME_SPECULATE_DRAFT_DFLASH_H
+
+#include "runtime/speculate/drafter.h"
+
+struct sp_dflash {
+    struct sp_drafter base;
+    const struct sp_model *model, *embedder, *head; /* the draft's own tables or the target's */
+    struct sp_decoder *decoder;
+    size_t n_positions, block_size, n_vocab, max_rows;
+    size_t n_context; /* positions whose keys and values are there */
+};
+
+/* `taps` are of the draft's own decoder, borrowed. On failure nothing is to be released. */
+SP_MUST_CHECK enum sp_status sp_dflash_init(struct sp_dflash *d, const struct sp_drafter_ops *ops,
+                                            const struct sp_drafter_setup *setup,
+                                            const unsigned *taps, unsigned n_taps,
+                                            struct sp_err *err);
+
+/* Runs the block of the anchor ids[n_cached]; the decoder's logits = those of the first n
+ * rows that guess. */
+void sp_dflash_run_block(struct sp_dflash *d, const uint32_t *ids, size_t n_cached, size_t n);
+
+/* Members of sp_drafter_ops; the drafter begins with a struct sp_dflash. */
+size_t sp_dflash_max_depth(const struct sp_model *draft);
+const unsigned *sp_dflash_taps(const struct sp_model *draft, unsigned *n_taps);
+SP_MUST_CHECK enum sp_status sp_dflash_check(const struct sp_model *target,
+                                             const struct sp_model *draft, struct sp_err *err);
+size_t sp_dflash_limit(struct sp_drafter *base, const uint32_t *ids, size_t n_cached);
+struct sp_logits sp_dflash_logits(const struct sp_drafter *base, size_t i);
+void sp_dflash_commit(struct sp_drafter *base, const struct sp_commit *commit);
+bool sp_dflash_truncate(struct sp_drafter *base, size_t len, size_t n_same);
+size_t sp_dflash_cache_size(const struct sp_drafter *base);
+SP_MUST_CHECK enum sp_status sp_dflash_state(struct sp_drafter *base, struct sp_state *state,
+                                             size_t n_cached, struct sp_err *err);
+
+#endif

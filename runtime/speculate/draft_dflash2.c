@@ -1,0 +1,179 @@
+/* DFlash2 block drafts: DFlash whose rows know each other, by convolutions (block_conv.c), and
+ * whose tokens are chosen one after the other.
+ *
+ * Row t's best top_k tokens are candidates; b is scored U_t(b) + <A[prev] * (W h_t), B[b]>, where
+ * U_t are the row's logits, h_t its hidden state behind the final norm, prev the token chosen for
+ * the row before, A and B codebooks. The law handed to the chooser is that of the scores: what is
+ * no candidate has a logit so low that its probability is 0. */
+#include "runtime/speculate/draft_dflash.h"
+
+#include "format/base/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const unsigned own_taps[] = {SP_TAP_FINAL};
+
+struct draft_dflash2 {
+    struct sp_dflash block;
+    const struct sp_engine *engine;
+    const struct sp_selector_weights *weights;
+    size_t top_k, rank;
+    struct sp_acts hidden; /* [block_size][H] */
+    float *projected;      /* [block_size][ld]: W h_t */
+    size_t ld;
+    uint32_t *candidates;  /* [top_k], best first */
+    float *scores;         /* [n_vocab]: SP_NEVER, but for the candidates of the current row */
+    float *wanted, *found; /* [rank] */
+};
+
+static void dflash2_close(struct sp_drafter *base)
+{
+    struct draft_dflash2 *d = (struct draft_dflash2 *)base;
+
+    sp_decoder_close(d->block.decoder);
+    sp_acts_release(&d->hidden);
+    free(d->projected);
+    free(d->candidates);
+    free(d->scores);
+    free(d->wanted);
+    free(d->found);
+    free(d);
+}
+
+static enum sp_status open_selector(struct draft_dflash2 *d, struct sp_err *err)
+{
+    size_t n_hidden = d->weights->hidden.cols, n;
+    enum sp_status st;
+
+    d->top_k = d->block.model->config.draft.selector_top_k;
+    d->rank = d->weights->hidden.rows;
+    d->ld = sp_matrix_ld(d->rank);
+    if (!sp_mul(&n, d->block.block_size, d->ld)) {
+        return sp_fail(err, SP_E_NOMEM, "out of memory: rows overflow");
+    }
+    if ((st = sp_acts_init(&d->hidden, d->block.block_size, n_hidden, err)) ||
+        (st = sp_new_aligned(&d->projected, n, sizeof *d->projected, err)) ||
+        (st = sp_new(&d->candidates, d->top_k, sizeof *d->candidates, err)) ||
+        (st = sp_new_aligned(&d->scores, d->block.n_vocab, sizeof *d->scores, err)) ||
+        (st = sp_new_aligned(&d->wanted, d->rank, sizeof *d->wanted, err)) ||
+        (st = sp_new_aligned(&d->found, d->rank, sizeof *d->found, err))) {
+        return st;
+    }
+    for (size_t i = 0; i < d->block.n_vocab; i++)
+        d->scores[i] = SP_NEVER;
+    return SP_OK;
+}
+
+static enum sp_status dflash2_open(struct sp_drafter **out, const struct sp_drafter_setup *setup,
+                                   struct sp_err *err)
+{
+    struct draft_dflash2 *d = NULL;
+    enum sp_status st;
+
+    if ((st = sp_new(&d, 1, sizeof *d, err))) return st;
+    d->engine = setup->engine;
+    d->weights = &setup->draft->selector;
+    if ((st = sp_dflash_init(&d->block, &sp_draft_dflash2_ops, setup, own_taps, 1, err)) ||
+        (st = open_selector(d, err))) {
+        dflash2_close(&d->block.base);
+        return st;
+    }
+    *out = &d->block.base;
+    return SP_OK;
+}
+
+/* W h of the first n rows that guess. */
+static void project_rows(struct draft_dflash2 *d, size_t n)
+{
+    struct sp_product product = {.w = &d->weights->hidden, .y = d->projected, .ldy = d->ld};
+    size_t h = d->weights->hidden.cols;
+    const float *rows = sp_decoder_features(d->block.decoder);
+
+    rows += d->block.model->config.draft.first_row * h;
+    for (size_t i = 0; i < n; i++)
+        memcpy(d->hidden.x + i * d->hidden.ld, rows + i * h, h * sizeof(float));
+    sp_engine_multiply(d->engine, &product, 1, &d->hidden, n);
+}
+
+/* The best top_k tokens, of equals the lower id. */
+static void find_candidates(struct draft_dflash2 *d, const float *logits)
+{
+    size_t n = 0;
+
+    for (uint32_t id = 0; id < d->block.n_vocab; id++) {
+        size_t at = n;
+        if (n == d->top_k && !(logits[id] > logits[d->candidates[n - 1]])) continue;
+        if (n < d->top_k) {
+            n++;
+        } else {
+            at--;
+        }
+        for (; at > 0 && logits[id] > logits[d->candidates[at - 1]]; at--)
+            d->candidates[at] = d->candidates[at - 1];
+        d->candidates[at] = id;
+    }
+}
+
+static void read_row(float *out, const struct sp_matrix *w, uint32_t id)
+{
+    sp_panel_row(out, w->dtype, w->panels, w->cols, id);
+}
+
+static void score_candidates(struct draft_dflash2 *d, const float *logits, const float *projected,
+                             uint32_t previous)
+{
+    read_row(d->wanted, &d->weights->predecessors, previous);
+    d->engine->vector->mul(d->wanted, projected, d->rank);
+    for (size_t i = 0; i < d->top_k; i++) {
+        uint32_t id = d->candidates[i];
+        float sum = 0;
+        read_row(d->found, &d->weights->successors, id);
+        for (size_t k = 0; k < d->rank; k++)
+            sum += d->wanted[k] * d->found[k];
+        d->scores[id] = logits[id] + sum;
+    }
+}
+
+static enum sp_status dflash2_propose(struct sp_drafter *base, uint32_t *ids, size_t n_cached,
+                                      size_t *n, const struct sp_guesser *guesser,
+                                      struct sp_err *err)
+{
+    struct draft_dflash2 *d = (struct draft_dflash2 *)base;
+    enum sp_status st = SP_OK;
+    bool more = true;
+    size_t i;
+
+    sp_dflash_run_block(&d->block, ids, n_cached, *n);
+    project_rows(d, *n);
+    for (i = 0; st == SP_OK && more && i < *n; i++) {
+        const float *logits = sp_dflash_logits(base, i).row;
+        size_t pos = n_cached + 1 + i;
+        struct sp_logits scores;
+        find_candidates(d, logits);
+        score_candidates(d, logits, d->projected + i * d->ld, ids[pos - 1]);
+        scores = sp_logits_of(d->engine->vector, d->scores, d->block.n_vocab);
+        st = sp_guess(guesser, &more, ids, pos, &scores, err);
+        for (size_t k = 0; k < d->top_k; k++)
+            d->scores[d->candidates[k]] = SP_NEVER;
+    }
+    *n = i;
+    return st;
+}
+
+const struct sp_drafter_ops sp_draft_dflash2_ops = {
+    .kind = SP_DRAFT_DFLASH2,
+    .name = "dflash2",
+    .max_depth = sp_dflash_max_depth,
+    .taps = sp_dflash_taps,
+    .check = sp_dflash_check,
+    .open = dflash2_open,
+    .limit = sp_dflash_limit,
+    .propose = dflash2_propose,
+    .logits = sp_dflash_logits,
+    .commit = sp_dflash_commit,
+    .truncate = sp_dflash_truncate,
+    .cache_size = sp_dflash_cache_size,
+    .state = sp_dflash_state,
+    .close = dflash2_close,
+};

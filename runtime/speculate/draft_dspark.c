@@ -1,0 +1,270 @@
+/* DSpark block drafts: DFlash whose rows each predict the token behind them, the anchor's row too,
+ * and whose tokens are chosen one after the other. Where the anchor's row guesses nothing, a
+ * recurrent head's state has stepped through it all the same, with the anchor for a token before.
+ *
+ * With e = the markov head's embedding of the token before a guess, h = the row's hidden state
+ * behind the final norm, row i's logits are corrected by
+ *   vanilla  W e
+ *   gated    W (sigmoid(G [h; e] + b) * e)
+ *   rnn      W tanh(o), where [g; c; o] = J [s; e; h] + b and s, 0 before the first row, becomes
+ *            sigmoid(g) * s + (1 - sigmoid(g)) * tanh(c)
+ * The law handed to the chooser is that of the corrected logits. A confidence head, where there is
+ * one, says how sure the guess is: sigmoid(k . [h; e] + b). Source: DeepSpec. */
+#include "runtime/speculate/draft_dflash.h"
+
+#include "format/base/mem.h"
+#include "runtime/vector/fmath.h"
+#include "runtime/speculate/draft_vocab.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const unsigned own_taps[] = {SP_TAP_FINAL};
+
+struct draft_dspark {
+    struct sp_dflash block;
+    const struct sp_engine *engine;
+    const struct sp_dspark_weights *weights;
+    struct sp_token_map vocabulary;
+    size_t rank, n_hidden;
+    enum sp_markov markov;
+    struct sp_acts gate_in;       /* [1][columns of the gate] */
+    struct sp_acts correction_in; /* [1][rank] */
+    struct sp_acts confidence_in; /* [1][columns of the confidence head] */
+    float *embedding, *state;     /* [rank] */
+    float *gates;                 /* [rows of the gate] */
+    float *confidence;            /* [1] */
+    float *rows;                  /* [block_size][ld]: corrected logits */
+    size_t ld;
+};
+
+static void dspark_close(struct sp_drafter *base)
+{
+    struct draft_dspark *d = (struct draft_dspark *)base;
+
+    sp_decoder_close(d->block.decoder);
+    sp_token_map_release(&d->vocabulary);
+    sp_acts_release(&d->gate_in);
+    sp_acts_release(&d->correction_in);
+    sp_acts_release(&d->confidence_in);
+    free(d->embedding);
+    free(d->state);
+    free(d->gates);
+    free(d->confidence);
+    free(d->rows);
+    free(d);
+}
+
+/* Room for one row in and one out of a matrix; none for an empty one. */
+static enum sp_status open_product(struct sp_acts *in, float **out, const struct sp_matrix *w,
+                                   struct sp_err *err)
+{
+    enum sp_status st;
+
+    if (w->rows == 0) return SP_OK;
+    if ((st = sp_acts_init(in, 1, w->cols, err))) return st;
+    return sp_new_aligned(out, sp_matrix_ld(w->rows), sizeof **out, err);
+}
+
+static enum sp_status open_heads(struct draft_dspark *d, struct sp_err *err)
+{
+    const struct sp_dspark_weights *w = d->weights;
+    enum sp_status st;
+    size_t n;
+
+    if ((st = open_product(&d->confidence_in, &d->confidence, &w->confidence, err)) ||
+        (st = open_product(&d->gate_in, &d->gates, &w->gate, err))) {
+        return st;
+    }
+    if (d->rank == 0) return SP_OK;
+    d->ld = sp_matrix_ld(w->correction.rows);
+    if (!sp_mul(&n, d->block.block_size, d->ld)) {
+        return sp_fail(err, SP_E_NOMEM, "out of memory: rows overflow");
+    }
+    if ((st = sp_acts_init(&d->correction_in, 1, d->rank, err)) ||
+        (st = sp_new_aligned(&d->embedding, d->rank, sizeof *d->embedding, err)) ||
+        (st = sp_new_aligned(&d->state, d->rank, sizeof *d->state, err))) {
+        return st;
+    }
+    return sp_new_aligned(&d->rows, n, sizeof *d->rows, err);
+}
+
+static enum sp_status dspark_open(struct sp_drafter **out, const struct sp_drafter_setup *setup,
+                                  struct sp_err *err)
+{
+    const struct sp_config *config = &setup->draft->config;
+    size_t n_vocab = setup->target->config.n_vocab;
+    struct draft_dspark *d = NULL;
+    enum sp_status st;
+
+    if ((st = sp_new(&d, 1, sizeof *d, err))) return st;
+    d->engine = setup->engine;
+    d->weights = &setup->draft->dspark;
+    d->rank = config->draft.dspark.rank;
+    d->n_hidden = config->n_hidden;
+    d->markov = config->draft.dspark.markov;
+    if ((st = sp_dflash_init(&d->block, &sp_draft_dspark_ops, setup, own_taps, 1, err)) ||
+        (st = sp_token_map_init(&d->vocabulary, setup->draft, n_vocab, err)) ||
+        (st = open_heads(d, err))) {
+        dspark_close(&d->block.base);
+        return st;
+    }
+    *out = &d->block.base;
+    return SP_OK;
+}
+
+static void multiply(const struct draft_dspark *d, const struct sp_matrix *w, const float *bias,
+                     const struct sp_acts *in, float *out)
+{
+    struct sp_product product = {.w = w, .bias = bias, .y = out, .ldy = sp_matrix_ld(w->rows)};
+
+    sp_engine_multiply(d->engine, &product, 1, in, 1);
+}
+
+/* correction_in = sigmoid(G [h; e] + b) * e */
+static void gate_embedding(struct draft_dspark *d, const float *hidden)
+{
+    float *in = d->gate_in.x, *out = d->correction_in.x;
+
+    memcpy(in, hidden, d->n_hidden * sizeof *in);
+    memcpy(in + d->n_hidden, d->embedding, d->rank * sizeof *in);
+    multiply(d, &d->weights->gate, d->weights->gate_bias, &d->gate_in, d->gates);
+    memcpy(out, d->embedding, d->rank * sizeof *out);
+    d->engine->vector->sigmoid_mul(out, d->gates, d->rank);
+}
+
+/* The state's step; correction_in = tanh(o) */
+static void step_state(struct draft_dspark *d, const float *hidden)
+{
+    const float *g = d->gates, *c = g + d->rank, *o = c + d->rank;
+    float *in = d->gate_in.x;
+
+    memcpy(in, d->state, d->rank * sizeof *in);
+    memcpy(in + d->rank, d->embedding, d->rank * sizeof *in);
+    memcpy(in + 2 * d->rank, hidden, d->n_hidden * sizeof *in);
+    multiply(d, &d->weights->gate, d->weights->gate_bias, &d->gate_in, d->gates);
+    for (size_t k = 0; k < d->rank; k++) {
+        float keep = sp_sigmoidf(g[k]);
+        d->state[k] = keep * d->state[k] + (1 - keep) * sp_tanhf(c[k]);
+        d->correction_in.x[k] = sp_tanhf(o[k]);
+    }
+}
+
+/* Row i's logits, corrected; the embedding is that of the token before. */
+static struct sp_logits correct_row(struct draft_dspark *d, size_t i, const float *hidden)
+{
+    struct sp_logits logits = sp_decoder_row(d->block.decoder, i);
+    atomic_uint_least64_t best;
+    struct sp_finish finish = {.scale = 1, .best = &best};
+    struct sp_product product = {
+        .w = &d->weights->correction,
+        .bias = logits.row,
+        .y = d->rows + i * d->ld,
+        .ldy = d->ld,
+        .finish = &finish,
+    };
+
+    switch (d->markov) {
+    case SP_MARKOV_VANILLA:
+        memcpy(d->correction_in.x, d->embedding, d->rank * sizeof(float));
+        break;
+    case SP_MARKOV_GATED:
+        gate_embedding(d, hidden);
+        break;
+    case SP_MARKOV_RNN:
+        step_state(d, hidden);
+        break;
+    }
+    sp_engine_multiply(d->engine, &product, 1, &d->correction_in, 1);
+    return (struct sp_logits){product.y, logits.n,
+                              sp_best_index(atomic_load_explicit(&best, memory_order_relaxed))};
+}
+
+static double rate_row(struct draft_dspark *d, const float *hidden)
+{
+    const struct sp_dspark_weights *w = d->weights;
+    float *in = d->confidence_in.x;
+
+    memcpy(in, hidden, d->n_hidden * sizeof *in);
+    if (w->confidence.cols > d->n_hidden) {
+        memcpy(in + d->n_hidden, d->embedding, d->rank * sizeof *in);
+    }
+    multiply(d, &w->confidence, w->confidence_bias, &d->confidence_in, d->confidence);
+    return (double)sp_sigmoidf(d->confidence[0]);
+}
+
+static void embed(const struct draft_dspark *d, uint32_t id)
+{
+    const struct sp_matrix *w = &d->weights->embedding;
+
+    sp_panel_row(d->embedding, w->dtype, w->panels, w->cols, id);
+}
+
+/* The state in front of the first row that guesses. */
+static void begin_chain(struct draft_dspark *d, uint32_t anchor, const float *hidden)
+{
+    if (d->rank == 0) return;
+    memset(d->state, 0, d->rank * sizeof *d->state);
+    if (d->markov != SP_MARKOV_RNN || d->block.model->config.draft.first_row == 0) return;
+    embed(d, anchor);
+    step_state(d, hidden);
+}
+
+static enum sp_status dspark_propose(struct sp_drafter *base, uint32_t *ids, size_t n_cached,
+                                     size_t *n, const struct sp_guesser *guesser,
+                                     struct sp_err *err)
+{
+    struct draft_dspark *d = (struct draft_dspark *)base;
+    size_t first = d->block.model->config.draft.first_row;
+    const float *hidden;
+    enum sp_status st = SP_OK;
+    bool more = true;
+    size_t i;
+
+    sp_dflash_run_block(&d->block, ids, n_cached, *n);
+    hidden = sp_decoder_features(d->block.decoder);
+    begin_chain(d, ids[n_cached], hidden);
+    hidden += first * d->n_hidden;
+    for (i = 0; st == SP_OK && more && i < *n; i++, hidden += d->n_hidden) {
+        size_t pos = n_cached + 1 + i;
+        struct sp_logits logits = sp_decoder_row(d->block.decoder, i);
+        if (d->rank) {
+            embed(d, ids[pos - 1]);
+            logits = correct_row(d, i, hidden);
+        }
+        logits = sp_token_map_spread(&d->vocabulary, logits);
+        if (d->confidence) {
+            st = sp_guess_rated(guesser, &more, ids, pos, &logits, rate_row(d, hidden), err);
+        } else {
+            st = sp_guess(guesser, &more, ids, pos, &logits, err);
+        }
+    }
+    *n = i;
+    return st;
+}
+
+static struct sp_logits dspark_logits(const struct sp_drafter *base, size_t i)
+{
+    const struct draft_dspark *d = (const struct draft_dspark *)base;
+    struct sp_logits logits = sp_dflash_logits(base, i);
+
+    if (d->rank) logits.row = d->rows + i * d->ld;
+    return logits;
+}
+
+const struct sp_drafter_ops sp_draft_dspark_ops = {
+    .kind = SP_DRAFT_DSPARK,
+    .name = "dspark",
+    .max_depth = sp_dflash_max_depth,
+    .taps = sp_dflash_taps,
+    .check = sp_dflash_check,
+    .open = dspark_open,
+    .limit = sp_dflash_limit,
+    .propose = dspark_propose,
+    .logits = dspark_logits,
+    .commit = sp_dflash_commit,
+    .truncate = sp_dflash_truncate,
+    .cache_size = sp_dflash_cache_size,
+    .state = sp_dflash_state,
+    .close = dspark_close,
+};

@@ -1,0 +1,100 @@
+/* EAGLE-3 drafts (Li et al. 2025, "EAGLE-3: Scaling up Inference Acceleration of Large Language
+ * Models via Training-Time Test"): one decoder layer on pairs (draft_pairs.h). h_t = fc of the
+ * target's residual stream after some layers; the layer reads [norm(embed(ids[t+1])), norm(h_t)]
+ * and adds to h_t. Its own head scores a vocabulary of its own, often a part of the target's
+ * (token_map.h). */
+#include "runtime/speculate/draft_eagle3.h"
+
+#include "format/base/mem.h"
+
+#include <stdlib.h>
+
+static const unsigned normed_tap[] = {SP_TAP_FINAL}, raw_tap[] = {0};
+
+const unsigned *sp_eagle3_taps(const struct sp_model *draft, unsigned *n_taps)
+{
+    *n_taps = draft->config.draft.n_taps;
+    return draft->config.draft.taps;
+}
+
+enum sp_status sp_eagle3_check(const struct sp_model *target, const struct sp_model *draft,
+                               struct sp_err *err)
+{
+    enum sp_status st = sp_config_check_eagle3(&draft->config, &target->config, err);
+
+    return st ? st : sp_token_map_check(draft, target->config.n_vocab, err);
+}
+
+static struct sp_logits translate(struct sp_pairs *pairs, struct sp_logits logits)
+{
+    return sp_token_map_spread(&((struct sp_eagle3 *)pairs)->vocabulary, logits);
+}
+
+enum sp_status sp_eagle3_init(struct sp_eagle3 *d, const struct sp_drafter_ops *ops,
+                              const struct sp_drafter_setup *setup, const unsigned *tap,
+                              struct sp_err *err)
+{
+    const struct sp_model *draft = setup->draft;
+    enum sp_status st;
+
+    d->pairs.embedder = draft->embedding.rows ? draft : setup->target;
+    d->pairs.head = draft;
+    if (draft->token_map) d->pairs.translate = translate;
+    if ((st = sp_pairs_init(&d->pairs, ops, setup, tap, err))) return st;
+    return sp_token_map_init(&d->vocabulary, draft, setup->target->config.n_vocab, err);
+}
+
+void sp_eagle3_release(struct sp_eagle3 *d)
+{
+    sp_pairs_release(&d->pairs);
+    sp_token_map_release(&d->vocabulary);
+}
+
+static void eagle3_close(struct sp_drafter *base)
+{
+    sp_eagle3_release((struct sp_eagle3 *)base);
+    free(base);
+}
+
+static enum sp_status eagle3_open(struct sp_drafter **out, const struct sp_drafter_setup *setup,
+                                  struct sp_err *err)
+{
+    const unsigned *tap = setup->draft->config.draft.normed_output ? normed_tap : raw_tap;
+    struct sp_eagle3 *d = NULL;
+    enum sp_status st;
+
+    if ((st = sp_new(&d, 1, sizeof *d, err))) return st;
+    d->pairs.depth = SP_PAIRS_DEPTH;
+    if ((st = sp_eagle3_init(d, &sp_draft_eagle3_ops, setup, tap, err))) {
+        eagle3_close(&d->pairs.base);
+        return st;
+    }
+    *out = &d->pairs.base;
+    return SP_OK;
+}
+
+void sp_eagle3_commit(struct sp_drafter *base, const struct sp_commit *commit)
+{
+    struct sp_pairs *p = (struct sp_pairs *)base;
+
+    sp_decoder_condense(p->decoder, sp_pairs_commit(p, commit), commit->features, commit->n);
+}
+
+const struct sp_drafter_ops sp_draft_eagle3_ops = {
+    .kind = SP_DRAFT_EAGLE3,
+    .name = "eagle3",
+    .stepwise = true,
+    .max_depth = sp_pairs_max_depth,
+    .taps = sp_eagle3_taps,
+    .check = sp_eagle3_check,
+    .open = eagle3_open,
+    .limit = sp_pairs_limit,
+    .catch_up = sp_pairs_catch_up,
+    .propose = sp_pairs_propose,
+    .logits = sp_pairs_logits,
+    .commit = sp_eagle3_commit,
+    .truncate = sp_pairs_truncate,
+    .cache_size = sp_pairs_cache_size,
+    .state = sp_pairs_state,
+    .close = eagle3_close,
+};

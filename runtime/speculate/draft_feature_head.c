@@ -1,0 +1,223 @@
+#include "runtime/speculate/draft_feature_head.h"
+
+#include "format/base/mem.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+size_t sp_pairs_max_depth(const struct sp_model *draft)
+{
+    (void)draft;
+    return SP_PAIRS_DEPTH;
+}
+
+enum sp_status sp_pairs_init(struct sp_pairs *p, const struct sp_drafter_ops *ops,
+                             const struct sp_drafter_setup *setup, const unsigned *tap,
+                             struct sp_err *err)
+{
+    size_t n_ahead = p->parallel ? p->depth : 0; /* rows of a pass that are guesses */
+    struct sp_decoder_options options = {
+        /* Guesses may reach past the session's last position. */
+        .n_positions = setup->n_positions + p->depth,
+        .max_rows = setup->max_rows + n_ahead,
+        .max_logit_rows = p->parallel ? p->depth : 1,
+        .kv_type = setup->kv_type,
+        .taps = tap,
+        .n_taps = tap != NULL,
+        .n_together = setup->n_together,
+        .room_of = setup->like ? ((const struct sp_pairs *)setup->like)->decoder : NULL,
+    };
+    enum sp_status st;
+
+    p->base.ops = ops;
+    p->base.turns = setup->turns;
+    p->n_hidden = setup->draft->config.n_hidden;
+    p->n_rows = p->head->head.rows;
+    p->max_rows = setup->max_rows;
+    if ((st = sp_decoder_open(&p->decoder, setup->draft, setup->engine, &options, err)) ||
+        (st = sp_new_aligned(&p->hidden, (p->max_rows + n_ahead) * p->n_hidden, sizeof *p->hidden,
+                             err)) ||
+        p->parallel) {
+        return st;
+    }
+    return sp_new_aligned(&p->logits, p->depth * p->n_rows, sizeof *p->logits, err);
+}
+
+void sp_pairs_release(struct sp_pairs *p)
+{
+    sp_decoder_close(p->decoder);
+    free(p->hidden);
+    free(p->logits);
+}
+
+size_t sp_pairs_limit(struct sp_drafter *base, const uint32_t *ids, size_t n_cached)
+{
+    (void)ids;
+    return n_cached ? ((const struct sp_pairs *)base)->depth : 0;
+}
+
+/* A pass of slots first..first+n-1 with these states, for the logits of the last n_logits. */
+static struct sp_share slots(struct sp_pairs *p, const float *hidden, const uint32_t *ids,
+                             size_t first, size_t n, size_t n_logits)
+{
+    return (struct sp_share){
+        .decoder = p->decoder,
+        .embedder = p->embedder,
+        .head = p->head,
+        .ids = ids + first + 1,
+        .hidden = hidden,
+        .n = n,
+        .pos = first,
+        .n_certain = n,
+        .first_logits = n - n_logits,
+        .n_logits = n_logits,
+    };
+}
+
+static float *state_of(struct sp_pairs *p, size_t slot)
+{
+    return p->hidden + (slot - p->n_kept) * p->n_hidden;
+}
+
+/* The waiting pairs up to n_true, and n_more slots behind them. */
+static struct sp_share true_pairs(struct sp_pairs *p, const uint32_t *ids, size_t n_true,
+                                  size_t n_more, size_t n_logits)
+{
+    return slots(p, state_of(p, p->n_true), ids, p->n_true, n_true - p->n_true + n_more, n_logits);
+}
+
+/* The waiting pairs up to n_true, with the turn kept. */
+static void store_pairs(struct sp_pairs *p, const uint32_t *ids, size_t n_true)
+{
+    struct sp_share share = true_pairs(p, ids, n_true, 0, 0);
+
+    sp_shares_run(&share, 1);
+    p->n_true = n_true;
+}
+
+float *sp_pairs_behind(struct sp_pairs *p)
+{
+    return state_of(p, p->n_have);
+}
+
+/* All waiting pairs but the last, whose token is the newest one. */
+void sp_pairs_catch_up(struct sp_drafter *base, const uint32_t *ids, size_t n_cached)
+{
+    struct sp_pairs *p = (struct sp_pairs *)base;
+    size_t n = p->n_have - p->n_true;
+
+    (void)n_cached;
+    if (n > p->depth + 1) store_pairs(p, ids, p->n_have - 1);
+}
+
+size_t sp_pairs_begin(struct sp_pairs *p, const uint32_t *ids, size_t n_cached, size_t n_more)
+{
+    struct sp_share share;
+
+    assert(p->n_have == n_cached && n_cached > 0);
+    (void)n_cached;
+    if (p->n_true == p->n_have) p->n_true--; /* asked twice: the last pair's token may differ */
+    share = true_pairs(p, ids, p->n_have, n_more, 1 + n_more);
+    sp_drafter_pass(&p->base, &share, SP_PASS_FIRST);
+    p->n_true = p->n_have;
+    return share.first_logits;
+}
+
+/* The logits of guess i, over the head's rows; `row` as sp_pairs_begin returned it. The first guess
+ * stands behind the last true pair, the others behind the only row of their pass. */
+static struct sp_logits guess(struct sp_pairs *p, const uint32_t *ids, size_t n_cached, size_t i,
+                              size_t row)
+{
+    if (i > 0) {
+        const float *o = sp_decoder_features(p->decoder) + (i == 1 ? row : 0) * p->n_hidden;
+        struct sp_share share = slots(p, o, ids, n_cached - 1 + i, 1, 1);
+        sp_drafter_pass(&p->base, &share, SP_PASS_FIRST);
+    }
+    return sp_logits_kept(sp_decoder_row(p->decoder, 0), p->logits + i * p->n_rows);
+}
+
+enum sp_status sp_pairs_propose(struct sp_drafter *base, uint32_t *ids, size_t n_cached, size_t *n,
+                                const struct sp_guesser *guesser, struct sp_err *err)
+{
+    struct sp_pairs *p = (struct sp_pairs *)base;
+    size_t row = sp_pairs_begin(p, ids, n_cached, 0), i;
+    enum sp_status st = SP_OK;
+    bool more = true;
+
+    for (i = 0; st == SP_OK && more && i < *n; i++) {
+        struct sp_logits logits = guess(p, ids, n_cached, i, row);
+        if (p->translate) logits = p->translate(p, logits);
+        st = sp_guess(guesser, &more, ids, n_cached + 1 + i, &logits, err);
+    }
+    *n = i;
+    return st;
+}
+
+struct sp_logits sp_pairs_logits(const struct sp_drafter *base, size_t i)
+{
+    const struct sp_pairs *p = (const struct sp_pairs *)base;
+
+    return (struct sp_logits){.row = p->logits + i * p->n_rows, .n = p->n_rows};
+}
+
+/* Drops what is no longer needed before the new rows come: everything whose pair is made. */
+float *sp_pairs_commit(struct sp_pairs *p, const struct sp_commit *commit)
+{
+    size_t n_waiting;
+
+    assert(commit->first == p->n_have && commit->n <= p->max_rows);
+    if (p->n_have - p->n_true + commit->n > p->max_rows) {
+        store_pairs(p, commit->ids, p->n_have);
+    }
+    n_waiting = p->n_have - p->n_true;
+    memmove(p->hidden, state_of(p, p->n_true), n_waiting * p->n_hidden * sizeof *p->hidden);
+    p->n_kept = p->n_true;
+    p->n_have += commit->n;
+    return p->hidden + n_waiting * p->n_hidden;
+}
+
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* The pair of position len - 1 has the token of position len. Where that may become another one
+ * its state must still be there to make it anew. */
+bool sp_pairs_truncate(struct sp_drafter *base, size_t len, size_t n_same)
+{
+    struct sp_pairs *p = (struct sp_pairs *)base;
+    size_t n_true = len && n_same == len ? len - 1 : len;
+
+    if (len > p->n_have || (n_true < len && n_true < p->n_kept)) return false;
+    if (len > 0 && len < p->n_have && !sp_decoder_can_return(p->decoder, p->n_have, len)) {
+        return false;
+    }
+    p->n_have = len;
+    p->n_true = smaller(p->n_true, n_true);
+    p->n_kept = smaller(p->n_kept, p->n_true);
+    return true;
+}
+
+size_t sp_pairs_cache_size(const struct sp_drafter *base)
+{
+    return sp_decoder_cache_size(((const struct sp_pairs *)base)->decoder);
+}
+
+enum sp_status sp_pairs_state(struct sp_drafter *base, struct sp_state *state, size_t n_cached,
+                              struct sp_err *err)
+{
+    struct sp_pairs *p = (struct sp_pairs *)base;
+    size_t n_waiting = n_cached - p->n_true, n_states = p->n_have - p->n_kept;
+    enum sp_status st;
+
+    if ((st = sp_state_number(state, &n_states, smaller(n_cached, p->max_rows), err)) ||
+        (st = sp_state_number(state, &n_waiting, n_states, err)) ||
+        (st = sp_state_bytes(state, p->hidden, n_states * p->n_hidden * sizeof *p->hidden, err))) {
+        return st;
+    }
+    p->n_have = n_cached;
+    p->n_kept = n_cached - n_states;
+    p->n_true = n_cached - n_waiting;
+    return sp_decoder_state(p->decoder, state, p->n_true, err);
+}

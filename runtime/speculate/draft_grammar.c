@@ -1,0 +1,209 @@
+#include "runtime/speculate/draft_grammar.h"
+
+#include "format/base/mem.h"
+#include "format/base/unicode.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MOST_TEXT = 128,     /* bytes looked ahead */
+    MOST_HISTORY = 1024, /* bytes before them, which show how blanks are written */
+    MOST_CONTEXT = 4,    /* tokens before them, which may decide how they are spelled */
+    CONTEXT_BYTES = 256  /* ... if they are no longer */
+};
+
+struct forced {
+    struct sp_drafter base;
+    struct sp_constraint *constraint;
+    const struct sp_tokenizer *tokenizer;
+    uint32_t guesses[SP_FORCED_DEPTH];
+    size_t n;
+};
+
+static struct forced *forced_of(struct sp_drafter *base)
+{
+    return (struct forced *)base;
+}
+
+static void forced_close(struct sp_drafter *base)
+{
+    free(base);
+}
+
+/* The bytes of the answer's last tokens, as far as there is room; returns how many. *context: of
+ * these, those of the last few tokens behind one that spells nothing; 0 where they are too long or
+ * begin or end inside a character. */
+static size_t read_history(const struct forced *f, size_t *context, char text[MOST_HISTORY],
+                           const uint32_t *ids, size_t pos)
+{
+    size_t len = 0, n, first = sp_constraint_start(f->constraint);
+    bool silent = false;
+
+    *context = 0;
+    for (size_t i = pos; i-- > first;) {
+        const char *bytes = sp_constraint_spelling(f->constraint, ids[i], &n);
+        if (n > MOST_HISTORY - len) break;
+        len += n;
+        memcpy(text + MOST_HISTORY - len, bytes, n);
+        silent = silent || n == 0;
+        if (pos - i <= MOST_CONTEXT && !silent) *context = len;
+    }
+    memmove(text, text + MOST_HISTORY - len, len);
+    if (*context > CONTEXT_BYTES || sp_utf8_valid(text + len - *context, *context) != *context) {
+        *context = 0;
+    }
+    return len;
+}
+
+/* Of tokens that spell `context` bytes and what is forced, those behind the context: the first of
+ * them, or SIZE_MAX where none begins there. */
+static size_t behind_context(const struct forced *f, const uint32_t *tokens, size_t n,
+                             size_t context, size_t len)
+{
+    size_t total = 0, at = 0, size;
+
+    for (size_t i = 0; i < n; i++) {
+        (void)sp_constraint_spelling(f->constraint, tokens[i], &size);
+        total += size;
+    }
+    if (total > len) at = total - len > context ? SIZE_MAX : 0;
+    /* Some tokenizers put a blank before every text. */
+    context += total > len ? total - len : 0;
+    for (size_t i = 0; i < n && at != SIZE_MAX; i++) {
+        if (at == context) return i;
+        (void)sp_constraint_spelling(f->constraint, tokens[i], &size);
+        at += size;
+    }
+    return SIZE_MAX;
+}
+
+/* Guesses from text[context .. len - 1]; false: its tokens do not begin at the context's end. */
+static enum sp_status spell(struct forced *f, bool *done, const char *text, size_t context,
+                            size_t len, struct sp_err *err)
+{
+    uint32_t *tokens = NULL;
+    size_t n, first;
+    enum sp_status st = sp_tokenizer_encode(f->tokenizer, text, len, 0, &tokens, &n, err);
+
+    if (st) return st;
+    first = behind_context(f, tokens, n, context, len);
+    *done = first != SIZE_MAX;
+    for (size_t i = first; *done && i < n && f->n < SP_FORCED_DEPTH; i++)
+        f->guesses[f->n++] = tokens[i];
+    free(tokens);
+    return SP_OK;
+}
+
+/* Guesses from the text behind the first `context` bytes. */
+static enum sp_status guess_text(struct forced *f, const char *text, size_t context, size_t len,
+                                 struct sp_err *err)
+{
+    bool done = false;
+    enum sp_status st;
+
+    if (len == context) return SP_OK;
+    if (context && (st = spell(f, &done, text, context, len, err))) return st;
+    return done ? SP_OK : spell(f, &done, text + context, 0, len - context, err);
+}
+
+static enum sp_status find_guesses(struct forced *f, const uint32_t *ids, size_t pos,
+                                   struct sp_err *err)
+{
+    char text[MOST_HISTORY + MOST_TEXT];
+    size_t context, len, from = read_history(f, &context, text, ids, pos);
+    enum sp_status st;
+
+    f->n = 0;
+    if ((st = sp_constraint_forced(f->constraint, text, from, from + MOST_TEXT, &len, ids, pos,
+                                   err))) {
+        return st;
+    }
+    from -= context;
+    while (from < len) {
+        size_t n = sp_utf8_valid(text + from, len - from);
+        if ((st = guess_text(f, text + from, context, n, err))) return st;
+        from += n;
+        context = 0;
+        if (len - from < 2 || (unsigned char)text[from] != SP_GRAMMAR_TOKEN) return SP_OK;
+        if (f->n == SP_FORCED_DEPTH) return SP_OK;
+        f->guesses[f->n++] = sp_constraint_token(f->constraint, (unsigned char)text[from + 1]);
+        from += 2;
+    }
+    return SP_OK;
+}
+
+/* A failure is the constraint's, and is met again when the target chooses. */
+static size_t forced_limit(struct sp_drafter *base, const uint32_t *ids, size_t n_cached)
+{
+    struct forced *f = forced_of(base);
+
+    return find_guesses(f, ids, n_cached + 1, NULL) ? 0 : f->n;
+}
+
+/* How sure they are: that of the last one is told apart. The value itself says nothing: what is
+ * accepted is counted for each. */
+static enum sp_status forced_propose(struct sp_drafter *base, uint32_t *ids, size_t n_cached,
+                                     size_t *n, const struct sp_guesser *guesser,
+                                     struct sp_err *err)
+{
+    struct forced *f = forced_of(base);
+    size_t i = 0;
+    bool more = true, kept = true;
+
+    while (i < *n && more) {
+        double confidence = i + 1 < f->n ? 0.97 : 0.8;
+        size_t pos = n_cached + 1 + i;
+        enum sp_status st;
+        ids[pos] = f->guesses[i];
+        if ((st = sp_guess_copied(guesser, &kept, &more, ids, pos, confidence, err))) return st;
+        i += kept;
+    }
+    *n = i;
+    return SP_OK;
+}
+
+static void forced_commit(struct sp_drafter *base, const struct sp_commit *commit)
+{
+    (void)base;
+    (void)commit;
+}
+
+static bool forced_truncate(struct sp_drafter *base, size_t len, size_t n_same)
+{
+    (void)base;
+    (void)len;
+    (void)n_same;
+    return true;
+}
+
+static size_t forced_cache_size(const struct sp_drafter *base)
+{
+    (void)base;
+    return 0; /* no keys, no values */
+}
+
+static const struct sp_drafter_ops ops = {
+    .name = "grammar",
+    .stepwise = true,
+    .limit = forced_limit,
+    .propose = forced_propose,
+    .commit = forced_commit,
+    .truncate = forced_truncate,
+    .cache_size = forced_cache_size,
+    .close = forced_close,
+};
+
+enum sp_status sp_forced_open(struct sp_drafter **out, struct sp_constraint *constraint,
+                              const struct sp_tokenizer *tokenizer, struct sp_err *err)
+{
+    struct forced *f = NULL;
+    enum sp_status st = sp_new(&f, 1, sizeof *f, err);
+
+    if (st) return st;
+    f->base.ops = &ops;
+    f->constraint = constraint;
+    f->tokenizer = tokenizer;
+    *out = &f->base;
+    return SP_OK;
+}

@@ -1,0 +1,254 @@
+/* Small autoregressive language model as a drafter: its own cache, one token a step.
+ *
+ * The cache follows the committed sequence with a lag: before a proposal it is fed whatever it has
+ * not seen (the newest token and, if every draft was accepted, the last draft, which was proposed
+ * but never fed). A prompt, and what plain steps wrote, is caught up with before that.
+ *
+ * A recurrent state cannot step back from a guess, so it stays behind the last committed row: every
+ * step of a proposal runs cur and all guesses so far again, in one pass that reads the weights
+ * once, as uncertain rows; what is accepted is committed from the log of the last such pass. */
+#include "runtime/speculate/drafter.h"
+
+#include "format/base/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_DEPTH = 32 };
+
+struct draft_lm {
+    struct sp_drafter base;
+    const struct sp_model *model;
+    struct sp_decoder *decoder;
+    const struct sp_vector *vector;
+    size_t max_rows, n_positions;
+    size_t n_vocab;              /* ids that both models know */
+    size_t n_fed;                /* positions 0..n_fed-1 of the cache hold the sequence's tokens */
+    bool recurrent;              /* ... and they are committed ones */
+    size_t n_certain, n_guessed; /* recurrent: rows of the last pass, certain and then uncertain */
+    uint32_t *known;             /* [max_rows] ids of one pass */
+    float *logits;               /* [MAX_DEPTH][n_vocab] of the last proposal */
+};
+
+static size_t lm_max_depth(const struct sp_model *draft)
+{
+    (void)draft;
+    return MAX_DEPTH;
+}
+
+static const unsigned *lm_taps(const struct sp_model *draft, unsigned *n_taps)
+{
+    (void)draft;
+    *n_taps = 0;
+    return NULL;
+}
+
+/* It reads nothing of the target's but tokens. */
+static enum sp_status lm_check(const struct sp_model *target, const struct sp_model *draft,
+                               struct sp_err *err)
+{
+    (void)target;
+    if (draft->embedding.rows && draft->head.rows) return SP_OK;
+    return sp_fail(err, SP_E_INPUT, "draft: no embedding of its own");
+}
+
+static enum sp_status lm_open(struct sp_drafter **out, const struct sp_drafter_setup *setup,
+                              struct sp_err *err)
+{
+    const struct sp_config *config = &setup->draft->config;
+    struct draft_lm *d = NULL;
+    enum sp_status st;
+
+    if ((st = sp_new(&d, 1, sizeof *d, err))) return st;
+    d->base.ops = &sp_draft_lm_ops;
+    d->base.turns = setup->turns;
+    d->model = setup->draft;
+    d->vector = setup->engine->vector;
+    d->max_rows = setup->max_rows;
+    d->n_positions =
+        setup->n_positions < config->max_positions ? setup->n_positions : config->max_positions;
+    d->n_vocab = config->n_vocab < setup->target->config.n_vocab ? config->n_vocab
+                                                                 : setup->target->config.n_vocab;
+    struct sp_decoder_options options = {
+        .n_positions = d->n_positions,
+        .max_rows = setup->max_rows,
+        .max_logit_rows = 1,
+        .kv_type = setup->kv_type,
+        .n_together = setup->n_together,
+        .room_of = setup->like ? ((const struct draft_lm *)setup->like)->decoder : NULL,
+    };
+    d->recurrent = sp_config_is_recurrent(config);
+    if (d->recurrent) options.max_logit_rows = MAX_DEPTH; /* as many rows may be uncertain */
+    if ((st = sp_decoder_open(&d->decoder, setup->draft, setup->engine, &options, err))) goto done;
+    if ((st = sp_new(&d->known, setup->max_rows, sizeof *d->known, err))) goto done;
+    if ((st = sp_new_aligned(&d->logits, MAX_DEPTH * d->n_vocab, sizeof *d->logits, err))) {
+        goto done;
+    }
+    *out = &d->base;
+    d = NULL;
+done:
+    if (d) sp_draft_lm_ops.close(&d->base);
+    return st;
+}
+
+/* The draft's own context ends earlier, perhaps: no drafting past it. */
+static size_t lm_limit(struct sp_drafter *base, const uint32_t *ids, size_t n_cached)
+{
+    const struct draft_lm *d = (const struct draft_lm *)base;
+    size_t left = n_cached + 1 < d->n_positions ? d->n_positions - n_cached - 1 : 0;
+
+    (void)ids;
+    return left < MAX_DEPTH ? left : MAX_DEPTH;
+}
+
+/* One pass over ids[n_fed..n_fed+n-1], an id that only the target knows as id 0, for the logits of
+ * the last n_logits. */
+static void run(struct draft_lm *d, const uint32_t *ids, size_t n, size_t n_certain,
+                size_t n_logits, enum sp_precedence precedence)
+{
+    struct sp_share share = {
+        .decoder = d->decoder,
+        .embedder = d->model,
+        .head = d->model,
+        .ids = d->known,
+        .n = n,
+        .pos = d->n_fed,
+        .n_certain = n_certain,
+        .first_logits = n - n_logits,
+        .n_logits = n_logits,
+    };
+
+    for (size_t i = 0; i < n; i++) {
+        uint32_t id = ids[d->n_fed + i];
+        d->known[i] = id < d->model->config.n_vocab ? id : 0;
+    }
+    sp_drafter_pass(&d->base, &share, precedence);
+    sp_decoder_commit(d->decoder, n_certain);
+    d->n_fed += n_certain;
+    d->n_certain = n_certain;
+    d->n_guessed = n - n_certain;
+}
+
+/* Feeds ids[n_fed..last], of which those before n_true are committed; returns the logits of
+ * position last + 1. */
+static struct sp_logits feed(struct draft_lm *d, const uint32_t *ids, size_t n_true, size_t last)
+{
+    size_t left, n, n_certain;
+
+    do {
+        left = last + 1 - d->n_fed;
+        n = left < d->max_rows ? left : d->max_rows;
+        n_certain = n;
+        if (d->recurrent && d->n_fed + n > n_true) n_certain = n_true - d->n_fed;
+        run(d, ids, n, n_certain, n == left, SP_PASS_FIRST);
+    } while (n < left);
+    return sp_decoder_row(d->decoder, 0);
+}
+
+static void lm_catch_up(struct sp_drafter *base, const uint32_t *ids, size_t n_cached)
+{
+    struct draft_lm *d = (struct draft_lm *)base;
+
+    if (d->n_fed + 1 >= n_cached) return;
+    while (d->n_fed < n_cached) {
+        size_t n = sp_turns_prompt_rows(d->base.turns, d->max_rows);
+        if (n > n_cached - d->n_fed) n = n_cached - d->n_fed;
+        run(d, ids, n, n, 0, SP_PASS_BY_AGE);
+    }
+}
+
+static enum sp_status lm_propose(struct sp_drafter *base, uint32_t *ids, size_t n_cached, size_t *n,
+                                 const struct sp_guesser *guesser, struct sp_err *err)
+{
+    struct draft_lm *d = (struct draft_lm *)base;
+    enum sp_status st = SP_OK;
+    bool more = true;
+    size_t i;
+
+    for (i = 0; st == SP_OK && more && i < *n; i++) {
+        struct sp_logits logits = feed(d, ids, n_cached, n_cached + i);
+        if (d->n_vocab < logits.n) logits = sp_logits_of(d->vector, logits.row, d->n_vocab);
+        logits = sp_logits_kept(logits, d->logits + i * d->n_vocab);
+        st = sp_guess(guesser, &more, ids, n_cached + 1 + i, &logits, err);
+    }
+    *n = i;
+    return st;
+}
+
+static struct sp_logits lm_logits(const struct sp_drafter *base, size_t i)
+{
+    const struct draft_lm *d = (const struct draft_lm *)base;
+
+    return (struct sp_logits){.row = d->logits + i * d->n_vocab, .n = d->n_vocab};
+}
+
+/* What was fed beyond the committed positions was guesses; accepted ones are now true and stay. */
+static void lm_commit(struct sp_drafter *base, const struct sp_commit *commit)
+{
+    struct draft_lm *d = (struct draft_lm *)base;
+    size_t end = commit->first + commit->n, n_kept;
+
+    if (d->n_fed > end) d->n_fed = end;
+    if (!d->recurrent || d->n_guessed == 0) return;
+    n_kept = end - d->n_fed < d->n_guessed ? end - d->n_fed : d->n_guessed;
+    sp_decoder_commit(d->decoder, d->n_certain + n_kept);
+    d->n_fed += n_kept;
+    d->n_guessed = 0;
+}
+
+static bool lm_truncate(struct sp_drafter *base, size_t len, size_t n_same)
+{
+    struct draft_lm *d = (struct draft_lm *)base;
+
+    (void)n_same;
+    d->n_guessed = 0;
+    if (d->n_fed <= len) return true;
+    if (!sp_decoder_can_return(d->decoder, d->n_fed, len)) len = 0;
+    d->n_fed = len;
+    return true;
+}
+
+static size_t lm_cache_size(const struct sp_drafter *base)
+{
+    return sp_decoder_cache_size(((const struct draft_lm *)base)->decoder);
+}
+
+static enum sp_status lm_state(struct sp_drafter *base, struct sp_state *state, size_t n_cached,
+                               struct sp_err *err)
+{
+    struct draft_lm *d = (struct draft_lm *)base;
+    enum sp_status st;
+
+    if (n_cached > d->n_positions) n_cached = d->n_positions;
+    if ((st = sp_state_number(state, &d->n_fed, n_cached, err))) return st;
+    return sp_decoder_state(d->decoder, state, d->n_fed, err);
+}
+
+static void lm_close(struct sp_drafter *base)
+{
+    struct draft_lm *d = (struct draft_lm *)base;
+
+    sp_decoder_close(d->decoder);
+    free(d->known);
+    free(d->logits);
+    free(d);
+}
+
+const struct sp_drafter_ops sp_draft_lm_ops = {
+    .kind = SP_DRAFT_NONE,
+    .name = "autoregressive",
+    .stepwise = true,
+    .max_depth = lm_max_depth,
+    .taps = lm_taps,
+    .check = lm_check,
+    .open = lm_open,
+    .limit = lm_limit,
+    .catch_up = lm_catch_up,
+    .propose = lm_propose,
+    .logits = lm_logits,
+    .commit = lm_commit,
+    .truncate = lm_truncate,
+    .cache_size = lm_cache_size,
+    .state = lm_state,
+    .close = lm_close,
+};

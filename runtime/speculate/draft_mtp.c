@@ -1,0 +1,90 @@
+/* A prediction head built into its target (Qwen3.5's, GLM-4.5's): one decoder layer that guesses
+ * the token after next from pairs (draft_pairs.h). h_t is the target's hidden state after its final
+ * norm; x = fc [norm(embed(ids[t+1])), norm(h_t)], then the layer; o = norm(its output) times the
+ * target's head gives the law of token t+2. Fed back is o, or what comes before its norm (GLM-4.5).
+ */
+#include "runtime/speculate/draft_feature_head.h"
+
+#include "format/base/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const unsigned taps[] = {SP_TAP_FINAL};
+static const unsigned raw_taps[] = {0}; /* what its layer makes */
+
+static const unsigned *mtp_taps(const struct sp_model *draft, unsigned *n_taps)
+{
+    (void)draft;
+    *n_taps = 1;
+    return taps;
+}
+
+static enum sp_status mtp_check(const struct sp_model *target, const struct sp_model *draft,
+                                struct sp_err *err)
+{
+    const struct sp_config *t = &target->config, *d = &draft->config;
+
+    if (d->n_hidden != t->n_hidden) {
+        return sp_fail(err, SP_E_INPUT, "mtp: hidden size %u, target has %u", d->n_hidden,
+                       t->n_hidden);
+    }
+    if (d->n_vocab != t->n_vocab) {
+        return sp_fail(err, SP_E_INPUT, "mtp: vocabulary of %u tokens, target has %u", d->n_vocab,
+                       t->n_vocab);
+    }
+    return SP_OK;
+}
+
+static void mtp_close(struct sp_drafter *base)
+{
+    struct sp_pairs *p = (struct sp_pairs *)base;
+
+    sp_pairs_release(p);
+    free(p);
+}
+
+static enum sp_status mtp_open(struct sp_drafter **out, const struct sp_drafter_setup *setup,
+                               struct sp_err *err)
+{
+    struct sp_pairs *p = NULL;
+    bool normed = setup->draft->config.draft.normed_output;
+    enum sp_status st;
+
+    if ((st = sp_new(&p, 1, sizeof *p, err))) return st;
+    p->depth = SP_PAIRS_DEPTH;
+    p->embedder = p->head = setup->target;
+    if ((st = sp_pairs_init(p, &sp_draft_mtp_ops, setup, normed ? taps : raw_taps, err))) {
+        mtp_close(&p->base);
+        return st;
+    }
+    *out = &p->base;
+    return SP_OK;
+}
+
+static void mtp_commit(struct sp_drafter *base, const struct sp_commit *commit)
+{
+    struct sp_pairs *p = (struct sp_pairs *)base;
+
+    memcpy(sp_pairs_commit(p, commit), commit->features,
+           commit->n * p->n_hidden * sizeof *commit->features);
+}
+
+const struct sp_drafter_ops sp_draft_mtp_ops = {
+    .kind = SP_DRAFT_MTP,
+    .name = "mtp",
+    .stepwise = true,
+    .max_depth = sp_pairs_max_depth,
+    .taps = mtp_taps,
+    .check = mtp_check,
+    .open = mtp_open,
+    .limit = sp_pairs_limit,
+    .catch_up = sp_pairs_catch_up,
+    .propose = sp_pairs_propose,
+    .logits = sp_pairs_logits,
+    .commit = mtp_commit,
+    .truncate = sp_pairs_truncate,
+    .cache_size = sp_pairs_cache_size,
+    .state = sp_pairs_state,
+    .close = mtp_close,
+};

@@ -1,0 +1,227 @@
+#include "runtime/speculate/draft_ngram.h"
+
+#include "format/base/mem.h"
+
+#include <stdlib.h>
+
+enum {
+    NONE = 0,          /* the first place that is filed is 1 */
+    MOST_PLACES = 64,  /* that a search looks at */
+    LONGEST_MATCH = 64 /* that is told apart from longer ones */
+};
+
+/* Places in the text by the tokens that end there. */
+struct index {
+    size_t n_tokens;  /* 1 or 2 */
+    uint32_t *newest; /* [1 << bits] the newest place by hash */
+    uint32_t *older;  /* [n_positions] the next older one of the same hash, by place */
+    uint32_t *hash;   /* [n_positions] of the tokens that end at a place */
+    unsigned bits;
+};
+
+struct lookup {
+    struct sp_drafter base;
+    struct index singles, pairs;
+    size_t n_filed;       /* places before this one are */
+    size_t match, length; /* of the last search: where it ends, how long it is */
+    bool again;           /* ... what follows it followed an older place as well */
+};
+
+static struct lookup *lookup_of(struct sp_drafter *base)
+{
+    return (struct lookup *)base;
+}
+
+static enum sp_status index_open(struct index *x, size_t n_tokens, size_t n_positions,
+                                 struct sp_err *err)
+{
+    enum sp_status st;
+
+    x->n_tokens = n_tokens;
+    x->bits = 1;
+    while (x->bits < 31 && (size_t)1 << x->bits < n_positions)
+        x->bits++;
+    if ((st = sp_new(&x->newest, (size_t)1 << x->bits, sizeof *x->newest, err))) return st;
+    if ((st = sp_new(&x->older, n_positions, sizeof *x->older, err))) return st;
+    return sp_new(&x->hash, n_positions, sizeof *x->hash, err);
+}
+
+static void index_close(struct index *x)
+{
+    free(x->newest);
+    free(x->older);
+    free(x->hash);
+}
+
+/* Fibonacci hashing (Knuth, volume 3, section 6.4) of the tokens that end at a place. */
+static uint32_t hash_of(const struct index *x, const uint32_t *ids, size_t at)
+{
+    uint64_t key = x->n_tokens == 2 ? (uint64_t)ids[at - 1] << 32 | ids[at] : ids[at];
+
+    return (uint32_t)(key * 0x9E3779B97F4A7C15u >> (64 - x->bits));
+}
+
+static void file(struct index *x, const uint32_t *ids, size_t at)
+{
+    x->hash[at] = hash_of(x, ids, at);
+    x->older[at] = x->newest[x->hash[at]];
+    x->newest[x->hash[at]] = (uint32_t)at;
+}
+
+static void unfile(struct index *x, size_t at)
+{
+    x->newest[x->hash[at]] = x->older[at];
+}
+
+static void lookup_close(struct sp_drafter *base)
+{
+    struct lookup *l = lookup_of(base);
+
+    if (l == NULL) return;
+    index_close(&l->singles);
+    index_close(&l->pairs);
+    free(l);
+}
+
+static size_t matching(const uint32_t *ids, size_t a, size_t b)
+{
+    size_t n = 0;
+
+    while (n <= a && n < LONGEST_MATCH && ids[a - n] == ids[b - n])
+        n++;
+    return n;
+}
+
+/* The longest match of two tokens or more. */
+static void search_pairs(struct lookup *l, const uint32_t *ids, size_t n_cached)
+{
+    const struct index *x = &l->pairs;
+    size_t at = x->newest[hash_of(x, ids, n_cached)], left = MOST_PLACES;
+
+    for (; at != NONE && left > 0 && l->length < LONGEST_MATCH; at = x->older[at], left--) {
+        size_t length = matching(ids, at, n_cached);
+        if (length < 2 || length <= l->length) continue;
+        l->length = length;
+        l->match = at;
+    }
+}
+
+/* The newest place of the last token, and whether an older one has the same token behind it. */
+static void search_singles(struct lookup *l, const uint32_t *ids, size_t n_cached)
+{
+    const struct index *x = &l->singles;
+    size_t at = x->newest[hash_of(x, ids, n_cached)], left = MOST_PLACES;
+
+    l->again = false;
+    for (; at != NONE && left > 0 && !l->again; at = x->older[at], left--) {
+        if (ids[at] != ids[n_cached]) continue;
+        if (l->length == 0) {
+            l->length = 1;
+            l->match = at;
+        } else {
+            l->again = ids[at + 1] == ids[l->match + 1];
+        }
+    }
+}
+
+/* Searches for the end of ids[0..n_cached]. */
+static size_t lookup_limit(struct sp_drafter *base, const uint32_t *ids, size_t n_cached)
+{
+    struct lookup *l = lookup_of(base);
+
+    l->length = 0;
+    if (n_cached == 0) return 0;
+    search_pairs(l, ids, n_cached);
+    if (l->length == 0) search_singles(l, ids, n_cached);
+    return l->length ? SP_LOOKUP_DEPTH : 0;
+}
+
+/* In what follows a match of n_tokens. A single token's: counted in six answers of
+ * Qwen2.5-Coder-0.5B to questions, 19 of 100 were right, and 49 where two places agreed. */
+static double confidence_of(const struct lookup *l, size_t n_tokens)
+{
+    if (n_tokens > 1) return 1 - 1.5 / (double)n_tokens;
+    return l->again ? 0.49 : 0.19;
+}
+
+/* A copy may run into what it writes: a text that repeats itself. A right guess makes the match
+ * longer. What follows a single token is worth a guess only where each is weighed. */
+static enum sp_status lookup_propose(struct sp_drafter *base, uint32_t *ids, size_t n_cached,
+                                     size_t *n, const struct sp_guesser *guesser,
+                                     struct sp_err *err)
+{
+    struct lookup *l = lookup_of(base);
+    size_t i = 0;
+    bool more = l->length > 1 || guesser->depth != NULL, kept = true;
+
+    while (i < *n && more) {
+        double confidence = confidence_of(l, l->length + i);
+        size_t pos = n_cached + 1 + i;
+        enum sp_status st;
+        ids[pos] = ids[l->match + 1 + i];
+        if ((st = sp_guess_copied(guesser, &kept, &more, ids, pos, confidence, err))) return st;
+        i += kept;
+    }
+    *n = i;
+    return SP_OK;
+}
+
+/* A place is filed when the token after it is known. */
+static void lookup_commit(struct sp_drafter *base, const struct sp_commit *commit)
+{
+    struct lookup *l = lookup_of(base);
+    size_t end = commit->first + commit->n;
+
+    for (size_t at = l->n_filed ? l->n_filed : 1; at < end; at++) {
+        file(&l->singles, commit->ids, at);
+        file(&l->pairs, commit->ids, at);
+    }
+    l->n_filed = end;
+}
+
+static bool lookup_truncate(struct sp_drafter *base, size_t len, size_t n_same)
+{
+    struct lookup *l = lookup_of(base);
+
+    (void)n_same;
+    while (l->n_filed > len) {
+        size_t at = --l->n_filed;
+        if (at == 0) continue;
+        unfile(&l->singles, at);
+        unfile(&l->pairs, at);
+    }
+    return true;
+}
+
+static size_t lookup_cache_size(const struct sp_drafter *base)
+{
+    (void)base;
+    return 0; /* no keys, no values */
+}
+
+static const struct sp_drafter_ops ops = {
+    .name = SP_LOOKUP_NAME,
+    .stepwise = true,
+    .limit = lookup_limit,
+    .propose = lookup_propose,
+    .commit = lookup_commit,
+    .truncate = lookup_truncate,
+    .cache_size = lookup_cache_size,
+    .close = lookup_close,
+};
+
+enum sp_status sp_lookup_open(struct sp_drafter **out, size_t n_positions, struct sp_err *err)
+{
+    struct lookup *l = NULL;
+    enum sp_status st;
+
+    if ((st = sp_new(&l, 1, sizeof *l, err))) goto done;
+    l->base.ops = &ops;
+    if ((st = index_open(&l->singles, 1, n_positions, err))) goto done;
+    if ((st = index_open(&l->pairs, 2, n_positions, err))) goto done;
+    *out = &l->base;
+    l = NULL;
+done:
+    lookup_close(l ? &l->base : NULL);
+    return st;
+}

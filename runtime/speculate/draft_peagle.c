@@ -1,0 +1,113 @@
+/* P-EAGLE drafts (arXiv 2602.01469) of the speculators library: EAGLE-3 that makes all its guesses
+ * in one pass.
+ *
+ * Behind the newest pair stand as many slots as there are further guesses, each a pair of the mask
+ * token and one state for all, fc of the learned mask_hidden. A slot sees the true pairs and the
+ * slots in front of it, and says the token behind it, as a true pair does; so guess i is the same
+ * whatever the depth, and only the slots wanted are run, together with the pairs that wait. Their
+ * keys and values are guesses: the next true pairs overwrite them. */
+#include "runtime/speculate/draft_eagle3.h"
+
+#include "format/base/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct draft_peagle {
+    struct sp_eagle3 eagle3;
+    uint32_t mask_token;
+    const float *mask_hidden; /* learned */
+    float *mask_state;        /* [n_hidden], made with the first proposal */
+    bool has_mask_state;
+};
+
+static size_t peagle_max_depth(const struct sp_model *draft)
+{
+    return draft->config.draft.block_size;
+}
+
+static void peagle_close(struct sp_drafter *base)
+{
+    struct draft_peagle *d = (struct draft_peagle *)base;
+
+    sp_eagle3_release(&d->eagle3);
+    free(d->mask_state);
+    free(d);
+}
+
+static enum sp_status peagle_open(struct sp_drafter **out, const struct sp_drafter_setup *setup,
+                                  struct sp_err *err)
+{
+    const struct sp_model *draft = setup->draft;
+    struct draft_peagle *d = NULL;
+    enum sp_status st;
+
+    if ((st = sp_new(&d, 1, sizeof *d, err))) return st;
+    d->eagle3.pairs.depth = peagle_max_depth(draft);
+    d->eagle3.pairs.parallel = true;
+    d->mask_token = draft->config.draft.mask_token;
+    if ((st = sp_eagle3_init(&d->eagle3, &sp_draft_peagle_ops, setup, NULL, err)) ||
+        (st = sp_new_aligned(&d->mask_state, draft->config.n_hidden, sizeof *d->mask_state, err))) {
+        peagle_close(&d->eagle3.pairs.base);
+        return st;
+    }
+    d->mask_hidden = draft->mask_hidden;
+    *out = &d->eagle3.pairs.base;
+    return SP_OK;
+}
+
+static void make_mask_state(struct draft_peagle *d)
+{
+    if (d->has_mask_state) return;
+    sp_decoder_condense(d->eagle3.pairs.decoder, d->mask_state, d->mask_hidden, 1);
+    d->has_mask_state = true;
+}
+
+static enum sp_status peagle_propose(struct sp_drafter *base, uint32_t *ids, size_t n_cached,
+                                     size_t *n, const struct sp_guesser *guesser,
+                                     struct sp_err *err)
+{
+    struct draft_peagle *d = (struct draft_peagle *)base;
+    struct sp_pairs *p = &d->eagle3.pairs;
+    float *states = sp_pairs_behind(p);
+    enum sp_status st = SP_OK;
+    bool more = true;
+    size_t i;
+
+    make_mask_state(d);
+    for (i = 0; i + 1 < *n; i++) {
+        ids[n_cached + 1 + i] = d->mask_token; /* until it is guessed */
+        memcpy(states + i * p->n_hidden, d->mask_state, p->n_hidden * sizeof *states);
+    }
+    sp_pairs_begin(p, ids, n_cached, i);
+    for (i = 0; st == SP_OK && more && i < *n; i++) {
+        struct sp_logits logits = sp_decoder_row(p->decoder, i);
+        if (p->translate) logits = p->translate(p, logits);
+        st = sp_guess(guesser, &more, ids, n_cached + 1 + i, &logits, err);
+    }
+    *n = i;
+    return st;
+}
+
+static struct sp_logits peagle_logits(const struct sp_drafter *base, size_t i)
+{
+    return sp_decoder_row(((const struct draft_peagle *)base)->eagle3.pairs.decoder, i);
+}
+
+const struct sp_drafter_ops sp_draft_peagle_ops = {
+    .kind = SP_DRAFT_PEAGLE,
+    .name = "peagle",
+    .max_depth = peagle_max_depth,
+    .taps = sp_eagle3_taps,
+    .check = sp_eagle3_check,
+    .open = peagle_open,
+    .limit = sp_pairs_limit,
+    .catch_up = sp_pairs_catch_up,
+    .propose = peagle_propose,
+    .logits = peagle_logits,
+    .commit = sp_eagle3_commit,
+    .truncate = sp_pairs_truncate,
+    .cache_size = sp_pairs_cache_size,
+    .state = sp_pairs_state,
+    .close = peagle_close,
+};

@@ -1,0 +1,49 @@
+#include "runtime/speculate/draft_vocab.h"
+
+#include "format/base/mem.h"
+
+#include <stdlib.h>
+
+enum sp_status sp_token_map_check(const struct sp_model *draft, size_t n_vocab, struct sp_err *err)
+{
+    if (draft->token_map == NULL) return SP_OK;
+    return sp_config_check_token_map(draft->config.draft.kind, draft->token_map, draft->head.rows,
+                                     n_vocab, err);
+}
+
+enum sp_status sp_token_map_init(struct sp_token_map *map, const struct sp_model *draft,
+                                 size_t n_vocab, struct sp_err *err)
+{
+    enum sp_status st;
+
+    map->n_vocab = n_vocab;
+    if (draft->token_map == NULL) return SP_OK;
+    if ((st = sp_new(&map->tokens, draft->head.rows, sizeof *map->tokens, err)) ||
+        (st = sp_new_aligned(&map->scores, n_vocab, sizeof *map->scores, err))) {
+        return st;
+    }
+    for (size_t i = 0; i < draft->head.rows; i++)
+        map->tokens[i] = (uint32_t)((double)i + (double)draft->token_map[i]);
+    for (size_t i = 0; i < n_vocab; i++)
+        map->scores[i] = SP_NEVER;
+    return SP_OK;
+}
+
+void sp_token_map_release(struct sp_token_map *map)
+{
+    free(map->tokens);
+    free(map->scores);
+    *map = (struct sp_token_map){0};
+}
+
+struct sp_logits sp_token_map_spread(struct sp_token_map *map, struct sp_logits logits)
+{
+    if (map->tokens == NULL) return logits;
+    for (size_t i = 0; i < logits.n; i++)
+        map->scores[map->tokens[i]] = logits.row[i];
+    return (struct sp_logits){
+        .row = map->scores,
+        .n = map->n_vocab,
+        .best = logits.best == SIZE_MAX ? SIZE_MAX : map->tokens[logits.best],
+    };
+}

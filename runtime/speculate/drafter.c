@@ -1,0 +1,77 @@
+#include "runtime/speculate/drafter.h"
+
+#include "runtime/vector/clock.h"
+
+static const struct sp_drafter_ops *const kinds[] = {
+    &sp_draft_lm_ops,        &sp_draft_dflash_ops, &sp_draft_mtp_ops,    &sp_draft_dflash2_ops,
+    &sp_draft_assistant_ops, &sp_draft_dspark_ops, &sp_draft_eagle3_ops, &sp_draft_peagle_ops,
+};
+
+const struct sp_drafter_ops *sp_drafter_find(enum sp_draft_kind kind)
+{
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if (kinds[i]->kind == kind) return kinds[i];
+    }
+    return NULL;
+}
+
+enum sp_status sp_drafter_check(const struct sp_model *target, const struct sp_model *draft,
+                                struct sp_err *err)
+{
+    const struct sp_drafter_ops *ops = sp_drafter_find(draft->config.draft.kind);
+
+    if (ops == NULL) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "draft kind %d has no drafter",
+                       (int)draft->config.draft.kind);
+    }
+    return ops->check(target, draft, err);
+}
+
+void sp_drafter_pass(struct sp_drafter *drafter, const struct sp_share *share,
+                     enum sp_precedence precedence)
+{
+    double t0 = sp_seconds();
+    struct sp_pass pass;
+
+    sp_turns_pass(drafter->turns, share, precedence, &pass);
+    drafter->time.away += sp_seconds() - t0;
+    drafter->time.seconds += pass.seconds;
+    drafter->time.part += pass.seconds * (double)share->n / (double)pass.n_rows;
+}
+
+enum sp_status sp_guess(const struct sp_guesser *guesser, bool *more, uint32_t *ids, size_t pos,
+                        const struct sp_logits *logits, struct sp_err *err)
+{
+    const struct sp_chooser *chooser = guesser->chooser;
+    double confidence;
+    enum sp_status st = chooser->propose(
+        chooser->state, &ids[pos], guesser->depth ? &confidence : NULL, logits, ids, pos, err);
+
+    *more = st == SP_OK && (guesser->depth == NULL || sp_depth_judge(guesser->depth, confidence));
+    return st;
+}
+
+enum sp_status sp_guess_rated(const struct sp_guesser *guesser, bool *more, uint32_t *ids,
+                              size_t pos, const struct sp_logits *logits, double confidence,
+                              struct sp_err *err)
+{
+    const struct sp_chooser *chooser = guesser->chooser;
+    enum sp_status st = chooser->propose(chooser->state, &ids[pos], NULL, logits, ids, pos, err);
+
+    *more = st == SP_OK && (guesser->depth == NULL || sp_depth_judge(guesser->depth, confidence));
+    return st;
+}
+
+enum sp_status sp_guess_copied(const struct sp_guesser *guesser, bool *kept, bool *more,
+                               const uint32_t *ids, size_t pos, double confidence,
+                               struct sp_err *err)
+{
+    const struct sp_chooser *chooser = guesser->chooser;
+    enum sp_status st = SP_OK;
+
+    *kept = true;
+    if (chooser->adopt) st = chooser->adopt(chooser->state, kept, ids, pos, err);
+    *more = st == SP_OK && *kept &&
+            (guesser->depth == NULL || sp_depth_judge(guesser->depth, confidence));
+    return st;
+}

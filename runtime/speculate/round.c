@@ -1,0 +1,86 @@
+#include "runtime/speculate/round.h"
+
+#include <string.h>
+
+void sp_drafting_init(struct sp_drafting *drafting, const struct sp_speculator *s)
+{
+    sp_depth_init(&drafting->draft, s->max_depth, s->drafter && s->drafter->ops->stepwise);
+    sp_depth_init(&drafting->lookup, SP_LOOKUP_DEPTH, true);
+    sp_depth_init(&drafting->forced, SP_FORCED_DEPTH, true);
+}
+
+/* What one drafter makes of its turn; round->drafted = 0: nothing that is worth verifying. */
+static enum sp_status ask(struct sp_speculator *s, struct sp_drafter *drafter,
+                          struct sp_depth *depth, size_t most, bool automatic,
+                          const struct sp_chooser *chooser, struct sp_round *round,
+                          struct sp_err *err)
+{
+    struct sp_guesser guesser = {.chooser = chooser, .depth = automatic ? depth : NULL};
+    size_t n = most ? sp_speculator_limit(s, drafter) : 0;
+
+    if (n > most) n = most;
+    if (n && automatic) n = sp_depth_choose(depth, n);
+    return n ? sp_speculator_propose(s, drafter, n, &guesser, round, err) : SP_OK;
+}
+
+static bool promises_more(const struct sp_drafting *d, const struct sp_depth *depth)
+{
+    return sp_depth_promise(depth) > sp_depth_rate(&d->draft);
+}
+
+static enum sp_status propose(struct sp_drafting *d, struct sp_speculator *s, size_t most,
+                              bool automatic, const struct sp_chooser *chooser,
+                              struct sp_round *round, enum sp_guessed_by *by, struct sp_err *err)
+{
+    const struct {
+        struct sp_drafter *drafter;
+        struct sp_depth *depth;
+        enum sp_guessed_by by;
+    } free_ones[] = {{s->forced, &d->forced, SP_BY_GRAMMAR}, {s->lookup, &d->lookup, SP_BY_LOOKUP}};
+    enum sp_status st;
+
+    for (size_t i = 0; i < sizeof free_ones / sizeof *free_ones; i++) {
+        struct sp_depth *depth = free_ones[i].depth;
+        *by = free_ones[i].by;
+        memset(round, 0, sizeof *round);
+        if ((st = ask(s, free_ones[i].drafter, depth, most, automatic, chooser, round, err))) {
+            return st;
+        }
+        if (round->drafted == 0) continue;
+        if (s->drafter == NULL || !automatic || promises_more(d, depth)) return SP_OK;
+    }
+    *by = SP_BY_DRAFT;
+    if (s->drafter == NULL) return SP_OK;
+    memset(round, 0, sizeof *round);
+    return ask(s, s->drafter, &d->draft, most, automatic, chooser, round, err);
+}
+
+/* Who was not asked, or promised less, still learns what a pass costs and what time is worth. */
+static void learn(struct sp_depth *depth, bool its_own, const struct sp_round *round)
+{
+    if (its_own) {
+        sp_depth_record(depth, round);
+    } else {
+        sp_depth_watch(depth, round);
+        sp_depth_credit(depth, round);
+    }
+}
+
+enum sp_status sp_drafting_round(struct sp_drafting *d, struct sp_speculator *s, size_t most,
+                                 bool automatic, const struct sp_chooser *chooser, sp_emit_fn *emit,
+                                 void *context, struct sp_round *round, enum sp_guessed_by *by,
+                                 struct sp_err *err)
+{
+    enum sp_status st;
+
+    if ((st = propose(d, s, most, automatic, chooser, round, by, err))) return st;
+    if ((st = sp_speculator_verify(s, chooser, emit, context, round, err))) return st;
+    if (*by == SP_BY_DRAFT) {
+        sp_depth_record(&d->draft, round);
+    } else {
+        sp_depth_watch(&d->draft, round);
+    }
+    learn(&d->lookup, *by == SP_BY_LOOKUP, round);
+    learn(&d->forced, *by == SP_BY_GRAMMAR, round);
+    return SP_OK;
+}

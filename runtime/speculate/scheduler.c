@@ -1,0 +1,225 @@
+#include "runtime/speculate/scheduler.h"
+
+#include "format/base/mem.h"
+#include "runtime/vector/clock.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+enum { MOST_SHARES = 64 }; /* of a pass */
+
+/* A thread that waits to be given the turn. */
+struct waiter {
+    pthread_cond_t woken;
+    bool has_turn;
+    struct waiter *next;
+};
+
+/* A share that was handed in; it lies with the thread that waits for it. */
+struct request {
+    const struct sp_share *share;
+    struct sp_pass *pass;
+    enum sp_precedence precedence;
+    bool done;
+    struct waiter waiter; /* for the pass, then for the turn */
+    struct request *next;
+};
+
+/* One wakes one: all that wait would find the turn taken but for the first. */
+struct sp_turns {
+    pthread_mutex_t lock;
+    bool taken;                         /* somebody has the turn, or runs a pass */
+    size_t n_in;                        /* threads, those that wait to come in counted too */
+    struct waiter *ready, **last_ready; /* for the turn, the oldest first */
+    size_t n_requests;                  /* not done */
+    struct request *first, **last;      /* these, the oldest first */
+};
+
+enum sp_status sp_turns_open(struct sp_turns **out, struct sp_err *err)
+{
+    struct sp_turns *t = NULL;
+    enum sp_status st;
+
+    if ((st = sp_new(&t, 1, sizeof *t, err))) return st;
+    t->last = &t->first;
+    t->last_ready = &t->ready;
+    pthread_mutex_init(&t->lock, NULL);
+    *out = t;
+    return SP_OK;
+}
+
+void sp_turns_close(struct sp_turns *t)
+{
+    if (t == NULL) return;
+    pthread_mutex_destroy(&t->lock);
+    free(t);
+}
+
+/* These four under the lock. */
+static void queue_up(struct sp_turns *t, struct waiter *w)
+{
+    *t->last_ready = w;
+    t->last_ready = &w->next;
+}
+
+static void await_turn(struct sp_turns *t, struct waiter *w)
+{
+    while (!w->has_turn)
+        pthread_cond_wait(&w->woken, &t->lock);
+}
+
+static void take_turn(struct sp_turns *t)
+{
+    struct waiter w = {.woken = PTHREAD_COND_INITIALIZER};
+
+    if (t->taken) {
+        queue_up(t, &w);
+        await_turn(t, &w);
+    }
+    t->taken = true;
+}
+
+/* To whoever waits longest for it. */
+static void give_turn(struct sp_turns *t)
+{
+    struct waiter *w = t->ready;
+
+    t->taken = w != NULL;
+    if (w == NULL) return;
+    t->ready = w->next;
+    if (t->ready == NULL) t->last_ready = &t->ready;
+    w->has_turn = true;
+    pthread_cond_signal(&w->woken);
+}
+
+void sp_turns_enter(struct sp_turns *t)
+{
+    pthread_mutex_lock(&t->lock);
+    t->n_in++;
+    take_turn(t);
+    pthread_mutex_unlock(&t->lock);
+}
+
+/* Where all others wait for a pass, one of them is to run it. */
+void sp_turns_leave(struct sp_turns *t)
+{
+    pthread_mutex_lock(&t->lock);
+    t->n_in--;
+    give_turn(t);
+    if (!t->taken && t->first) pthread_cond_signal(&t->first->waiter.woken);
+    pthread_mutex_unlock(&t->lock);
+}
+
+size_t sp_turns_n_in(struct sp_turns *t)
+{
+    size_t n;
+
+    pthread_mutex_lock(&t->lock);
+    n = t->n_in;
+    pthread_mutex_unlock(&t->lock);
+    return n;
+}
+
+size_t sp_turns_prompt_rows(struct sp_turns *t, size_t most)
+{
+    enum { BESIDE_OTHERS = 32 };
+
+    return most > BESIDE_OTHERS && sp_turns_n_in(t) > 1 ? BESIDE_OTHERS : most;
+}
+
+/* Takes a request out. */
+static struct request *take(struct request **at)
+{
+    struct request *r = *at;
+
+    *at = r->next;
+    return r;
+}
+
+/* The oldest of those that go first, or else the oldest. */
+static struct request *take_next(struct sp_turns *t)
+{
+    struct request **at = &t->first;
+
+    while (*at && (*at)->precedence != SP_PASS_FIRST)
+        at = &(*at)->next;
+    return take(*at ? at : &t->first);
+}
+
+/* Takes the request out whose pass comes next, and those that can go with it. Whoever finds no
+ * place is older the next time. */
+static size_t choose(struct sp_turns *t, struct request *chosen[MOST_SHARES],
+                     struct sp_share shares[MOST_SHARES])
+{
+    struct request **at = &t->first;
+    size_t n = 1;
+
+    chosen[0] = take_next(t);
+    shares[0] = *chosen[0]->share;
+    while (*at && n < MOST_SHARES && chosen[0]->precedence != SP_PASS_ALONE) {
+        shares[n] = *(*at)->share;
+        if ((*at)->precedence == SP_PASS_ALONE || !sp_shares_fit(shares, n + 1)) {
+            at = &(*at)->next;
+            continue;
+        }
+        chosen[n++] = take(at);
+    }
+    while (*at)
+        at = &(*at)->next;
+    t->last = at;
+    t->n_requests -= n;
+    return n;
+}
+
+/* All who are in wait for a pass: runs one. Under the lock, which it leaves meanwhile. */
+static void run_pass(struct sp_turns *t)
+{
+    struct request *chosen[MOST_SHARES];
+    struct sp_share shares[MOST_SHARES];
+    struct sp_pass pass = {.n_shares = choose(t, chosen, shares)};
+
+    t->taken = true;
+    pthread_mutex_unlock(&t->lock);
+    pass.seconds = sp_seconds();
+    sp_shares_run(shares, pass.n_shares);
+    pass.seconds = sp_seconds() - pass.seconds;
+    for (size_t i = 0; i < pass.n_shares; i++) {
+        pass.n_rows += shares[i].n;
+        pass.n_uncertain += shares[i].n - shares[i].n_certain;
+    }
+    pthread_mutex_lock(&t->lock);
+    for (size_t i = 0; i < pass.n_shares; i++) {
+        *chosen[i]->pass = pass;
+        chosen[i]->done = true;
+        queue_up(t, &chosen[i]->waiter);
+    }
+    give_turn(t);
+}
+
+void sp_turns_pass(struct sp_turns *t, const struct sp_share *share, enum sp_precedence precedence,
+                   struct sp_pass *pass)
+{
+    struct request own = {
+        .share = share,
+        .pass = pass,
+        .precedence = precedence,
+        .waiter.woken = PTHREAD_COND_INITIALIZER,
+    };
+
+    pthread_mutex_lock(&t->lock);
+    assert(t->taken);
+    *t->last = &own;
+    t->last = &own.next;
+    t->n_requests++;
+    give_turn(t);
+    while (!own.done) {
+        if (!t->taken && t->n_requests == t->n_in) {
+            run_pass(t);
+        } else {
+            pthread_cond_wait(&own.waiter.woken, &t->lock);
+        }
+    }
+    await_turn(t, &own.waiter);
+    pthread_mutex_unlock(&t->lock);
+}

@@ -1,0 +1,344 @@
+#include "runtime/speculate/speculate.h"
+
+#include "format/base/mem.h"
+#include "runtime/vector/clock.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Speculators for whose guesses a pass has room at the same time. Where more are together, each has
+ * the fewer. */
+enum { MOST_TOGETHER = 4 };
+
+static enum sp_status open_decoder(struct sp_speculator *s, const struct sp_model *draft,
+                                   const struct sp_engine *engine,
+                                   const struct sp_speculator_options *options, struct sp_err *err)
+{
+    const struct sp_drafter_ops *ops = draft ? sp_drafter_find(draft->config.draft.kind) : NULL;
+    struct sp_decoder_options decoder = {
+        .n_positions = options->n_positions,
+        .kv_type = options->kv_type,
+        .marks = true,
+        .n_together = options->n_together < MOST_TOGETHER ? options->n_together : MOST_TOGETHER,
+        .room_of = options->like ? options->like->decoder : NULL,
+    };
+
+    if (ops) {
+        s->max_depth = ops->max_depth(draft);
+        decoder.taps = ops->taps(draft, &decoder.n_taps);
+    }
+    decoder.max_logit_rows = s->max_depth + 1 < SP_TIMED_ROWS ? SP_TIMED_ROWS : s->max_depth + 1;
+    s->max_rows = s->prompt_rows > decoder.max_logit_rows ? s->prompt_rows : decoder.max_logit_rows;
+    decoder.max_rows = s->max_rows;
+    return sp_decoder_open(&s->decoder, s->target, engine, &decoder, err);
+}
+
+static enum sp_status open_drafter(struct sp_speculator *s, const struct sp_model *draft,
+                                   const struct sp_engine *engine,
+                                   const struct sp_speculator_options *options, struct sp_err *err)
+{
+    struct sp_drafter_setup setup = {
+        .target = s->target,
+        .draft = draft,
+        .decoder = s->decoder,
+        .engine = engine,
+        .turns = options->turns,
+        .n_together = options->n_together ? options->n_together : 1,
+        .like = options->like ? options->like->drafter : NULL,
+        .n_positions = options->n_positions,
+        .max_rows = s->max_rows,
+        .kv_type = options->kv_type,
+    };
+
+    return sp_drafter_find(draft->config.draft.kind)->open(&s->drafter, &setup, err);
+}
+
+enum sp_status sp_speculator_open(struct sp_speculator **out, const struct sp_model *target,
+                                  const struct sp_model *draft, const struct sp_engine *engine,
+                                  const struct sp_speculator_options *options, struct sp_err *err)
+{
+    struct sp_speculator *s = NULL;
+    enum sp_status st;
+
+    if ((st = sp_new(&s, 1, sizeof *s, err))) goto done;
+    s->target = target;
+    s->turns = options->turns;
+    s->n_positions = options->n_positions;
+    s->prompt_rows = options->prompt_rows;
+    if ((st = open_decoder(s, draft, engine, options, err))) goto done;
+    if (draft && (st = open_drafter(s, draft, engine, options, err))) goto done;
+    if (options->lookup && (st = sp_lookup_open(&s->lookup, s->n_positions, err))) goto done;
+    if ((st = sp_new(&s->ids, s->n_positions + s->max_rows + 1, sizeof *s->ids, err))) goto done;
+    *out = s;
+    s = NULL;
+done:
+    sp_speculator_close(s);
+    return st;
+}
+
+void sp_speculator_close(struct sp_speculator *s)
+{
+    if (s == NULL) return;
+    if (s->drafter) s->drafter->ops->close(s->drafter);
+    if (s->lookup) s->lookup->ops->close(s->lookup);
+    sp_decoder_close(s->decoder);
+    free(s->ids);
+    free(s);
+}
+
+/* Runs ids[n_cached..n_cached+n-1] through the target, of which the first n_certain will stay, for
+ * the logits of the last n_logits. */
+static struct sp_pass pass(struct sp_speculator *s, size_t n, size_t n_certain, size_t n_logits,
+                           enum sp_precedence precedence)
+{
+    struct sp_share share = {
+        .decoder = s->decoder,
+        .embedder = s->target,
+        .head = s->target,
+        .ids = s->ids + s->n_cached,
+        .n = n,
+        .pos = s->n_cached,
+        .n_certain = n_certain,
+        .first_logits = n - n_logits,
+        .n_logits = n_logits,
+    };
+    struct sp_pass pass;
+
+    sp_turns_pass(s->turns, &share, precedence, &pass);
+    return pass;
+}
+
+/* The first n rows of the last pass are true: hand them to the drafters. */
+static void commit(struct sp_speculator *s, size_t n)
+{
+    struct sp_commit rows = {
+        .ids = s->ids,
+        .first = s->n_cached,
+        .n = n,
+        .features = sp_decoder_features(s->decoder),
+    };
+
+    sp_decoder_commit(s->decoder, n);
+    if (s->drafter) s->drafter->ops->commit(s->drafter, &rows);
+    if (s->lookup) s->lookup->ops->commit(s->lookup, &rows);
+    s->n_cached += n;
+}
+
+/* Goes back to `to`, the first n_same >= to tokens staying the same. False: the draft cannot. */
+static bool go_back(struct sp_speculator *s, size_t to, size_t n_same)
+{
+    if (s->drafter && !s->drafter->ops->truncate(s->drafter, to, n_same)) return false;
+    if (s->lookup) s->lookup->ops->truncate(s->lookup, to, n_same);
+    sp_decoder_return(s->decoder, s->n_cached, to);
+    s->n_cached = to;
+    return true;
+}
+
+/* Tokens that are cached and in the prompt, whose last one is run again for its logits. */
+static size_t common_prefix(const struct sp_speculator *s, const uint32_t *prompt, size_t n)
+{
+    size_t same = 0, most = n - 1 < s->n_cached ? n - 1 : s->n_cached;
+
+    while (same < most && s->ids[same] == prompt[same])
+        same++;
+    return same;
+}
+
+size_t sp_speculator_find(const struct sp_speculator *s, const uint32_t *prompt, size_t n)
+{
+    return sp_decoder_nearest(s->decoder, s->n_cached, common_prefix(s, prompt, n));
+}
+
+/* Rolls the caches back to what they share with the prompt. A draft may lack what stood before the
+ * first other token: then a token more is run again. */
+static void keep_common_prefix(struct sp_speculator *s, const uint32_t *prompt, size_t n)
+{
+    size_t same = common_prefix(s, prompt, n), to;
+
+    to = sp_decoder_nearest(s->decoder, s->n_cached, same);
+    if (go_back(s, to, same)) return;
+    to = to ? sp_decoder_nearest(s->decoder, s->n_cached, to - 1) : 0;
+    if (!go_back(s, to, same)) go_back(s, 0, same);
+}
+
+/* Where a prompt of n tokens is marked, 0: nowhere. The next prompt of a conversation often parts
+ * from it a few tokens before its end: there the template opened the answer, perhaps with a thought
+ * that it leaves out later. What is short is read again instead. */
+static size_t place_of_mark(const struct sp_speculator *s, size_t n)
+{
+    enum { LAST_TOKENS = 16, LEAST_TOKENS = 64 };
+
+    if (!sp_decoder_is_recurrent(s->decoder) || n - s->n_cached < LEAST_TOKENS) return 0;
+    return n - LAST_TOKENS;
+}
+
+static size_t rows_of_pass(const struct sp_speculator *s, size_t n, size_t mark)
+{
+    size_t end = s->n_cached < mark ? mark : n, left = end - s->n_cached;
+    size_t most = sp_turns_prompt_rows(s->turns, s->prompt_rows);
+
+    return left < most ? left : most;
+}
+
+enum sp_status sp_speculator_prompt(struct sp_speculator *s, const uint32_t *prompt, size_t n,
+                                    struct sp_logits *logits,
+                                    int (*progress)(void *, size_t, size_t), void *context,
+                                    struct sp_err *err)
+{
+    size_t rows, mark;
+
+    assert(n >= 1 && n <= s->n_positions);
+    keep_common_prefix(s, prompt, n);
+    mark = place_of_mark(s, n);
+    s->n_reused = s->n_cached;
+    memcpy(s->ids, prompt, n * sizeof *prompt);
+    s->n_ids = n;
+    while (s->n_cached < n) {
+        if (progress && progress(context, s->n_cached, n)) {
+            s->n_ids = s->n_cached;
+            return sp_fail(err, SP_E_CHECK, "interrupted");
+        }
+        rows = rows_of_pass(s, n, mark);
+        pass(s, rows, rows, s->n_cached + rows == n, SP_PASS_BY_AGE);
+        commit(s, rows);
+        if (s->n_cached == mark) sp_decoder_mark(s->decoder, mark);
+    }
+    *logits = sp_decoder_row(s->decoder, 0);
+    return SP_OK;
+}
+
+void sp_speculator_begin(struct sp_speculator *s, uint32_t id)
+{
+    s->ids[s->n_ids++] = id;
+}
+
+size_t sp_speculator_limit(struct sp_speculator *s, struct sp_drafter *drafter)
+{
+    size_t room = s->n_positions - s->n_cached - 1, limit;
+
+    if (drafter == NULL) return 0;
+    limit = drafter->ops->limit(drafter, s->ids, s->n_cached);
+    return limit < room ? limit : room;
+}
+
+static size_t clamp_depth(struct sp_speculator *s, size_t depth)
+{
+    size_t limit = sp_speculator_limit(s, s->drafter);
+
+    return depth < limit ? depth : limit;
+}
+
+static void catch_up(struct sp_speculator *s, struct sp_drafter *drafter)
+{
+    if (drafter->ops->catch_up) drafter->ops->catch_up(drafter, s->ids, s->n_cached);
+}
+
+/* What has been done with the drafter since t0. */
+static struct sp_pass_time spent(const struct sp_drafter *drafter, double t0)
+{
+    struct sp_pass_time t = drafter->time;
+    double own = sp_seconds() - t0 - t.away;
+
+    return (struct sp_pass_time){.seconds = own + t.seconds, .part = own + t.part};
+}
+
+enum sp_status sp_speculator_propose(struct sp_speculator *s, struct sp_drafter *drafter, size_t n,
+                                     const struct sp_guesser *guesser, struct sp_round *round,
+                                     struct sp_err *err)
+{
+    double t0 = sp_seconds();
+    struct sp_pass_time time;
+    enum sp_status st;
+
+    round->asked = n;
+    drafter->time = (struct sp_pass_time){0};
+    catch_up(s, drafter);
+    round->catch_up_seconds = spent(drafter, t0).seconds;
+    t0 = sp_seconds();
+    drafter->time = (struct sp_pass_time){0};
+    if ((st = drafter->ops->propose(drafter, s->ids, s->n_cached, &n, guesser, err))) return st;
+    round->made = n;
+    round->drafted = guesser->depth ? sp_depth_cut(guesser->depth) : n;
+    time = spent(drafter, t0);
+    round->draft_seconds = time.seconds;
+    round->draft_cost = time.part;
+    return SP_OK;
+}
+
+enum sp_status sp_speculator_verify(struct sp_speculator *s, const struct sp_chooser *chooser,
+                                    sp_emit_fn *emit, void *context, struct sp_round *round,
+                                    struct sp_err *err)
+{
+    size_t n = round->drafted, pos = s->n_cached + 1;
+    struct sp_pass done;
+    double t0;
+    enum sp_status st = SP_OK;
+
+    assert(s->n_ids == pos && s->n_cached < s->n_positions);
+    done = pass(s, n + 1, 1, n + 1, SP_PASS_BY_AGE);
+    t0 = sp_seconds();
+    round->rows_beside = done.n_rows - (n + 1);
+    round->guesses_beside = done.n_uncertain - n;
+    round->others = done.n_shares - 1;
+    for (size_t i = 0; i <= n; i++) {
+        struct sp_logits logits = sp_decoder_row(s->decoder, i);
+        uint32_t guess = i < n ? s->ids[pos + i] : SP_NO_GUESS, id;
+        bool right;
+        st = chooser->choose(chooser->state, &id, &logits, s->ids, pos + i, guess, err);
+        if (st) break;
+        right = id == guess;
+        s->ids[pos + i] = id;
+        round->emitted++;
+        round->accepted += right;
+        round->stopped = emit(context, id, &logits, right) != 0;
+        if (!right || round->stopped) break;
+    }
+    /* A row whose token could not be chosen is true all the same, and no token is current then. */
+    commit(s, round->emitted + (st != SP_OK));
+    s->n_ids = s->n_cached + (st == SP_OK);
+    round->verify_seconds = done.seconds + sp_seconds() - t0;
+    return st;
+}
+
+enum sp_status sp_speculator_round(struct sp_speculator *s, size_t depth,
+                                   const struct sp_guesser *guesser, sp_emit_fn *emit,
+                                   void *context, struct sp_round *round, struct sp_err *err)
+{
+    size_t n = clamp_depth(s, depth);
+    enum sp_status st;
+
+    memset(round, 0, sizeof *round);
+    if (n && (st = sp_speculator_propose(s, s->drafter, n, guesser, round, err))) return st;
+    return sp_speculator_verify(s, guesser->chooser, emit, context, round, err);
+}
+
+/* Between the tokens of a timed pass: a prime, so that they differ, as those of a text do, and
+ * choose different experts. */
+enum { STRIDE = 7919 };
+
+enum sp_status sp_speculator_time(struct sp_speculator *s, size_t n_rows, size_t n,
+                                  const struct sp_chooser *chooser, double *verify_seconds,
+                                  double *draft_seconds, struct sp_err *err)
+{
+    size_t most = s->n_positions - s->n_cached, n_vocab = s->target->config.n_vocab;
+    double t0;
+    struct sp_guesser guesser = {.chooser = chooser};
+    enum sp_status st;
+
+    if (n_rows > most) n_rows = most;
+    n = clamp_depth(s, n);
+    if (n) catch_up(s, s->drafter);
+    t0 = sp_seconds();
+    if (n && (st = s->drafter->ops->propose(s->drafter, s->ids, s->n_cached, &n, &guesser, err))) {
+        return st;
+    }
+    *draft_seconds = n ? sp_seconds() - t0 : 0;
+    for (size_t i = 1; i < n_rows; i++)
+        s->ids[s->n_cached + i] = (uint32_t)((s->ids[s->n_cached] + i * STRIDE) % n_vocab);
+    *verify_seconds = pass(s, n_rows, 0, n_rows, SP_PASS_ALONE).seconds;
+    if (s->drafter && !s->drafter->ops->truncate(s->drafter, s->n_cached, s->n_cached)) {
+        return sp_fail(err, SP_E_BUG, "a timed proposal damaged the draft's cache");
+    }
+    return SP_OK;
+}

@@ -1,0 +1,18 @@
+/* A conversation through a Go template, by ollama's rules. */
+#ifndef SP_RUNTIME_TEMPLATE_GOTEMPLATE_CHAT_H
+#define SP_RUNTIME_TEMPLATE_GOTEMPLATE_CHAT_H
+
+#include "runtime/template/gotemplate.h"
+
+struct sp_go_chat {
+    const struct sp_json *messages, *tools; /* arrays; NULL: none */
+    struct sp_value prompt, suffix;         /* both not empty: they are all there is */
+    bool think, is_think_set;
+    const char *think_level; /* NULL: none */
+    struct sp_template_time now;
+};
+
+SP_MUST_CHECK enum sp_status sp_go_chat(struct sp_builder *out, const struct sp_gotemplate *t,
+                                        const struct sp_go_chat *chat, struct sp_err *err);
+
+#endif

@@ -1,0 +1,25 @@
+/* Methods of Jinja values: rows of tables, like filters; private to the jinja_method*.c files. */
+#ifndef SP_RUNTIME_TEMPLATE_JINJA_METHOD_H
+#define SP_RUNTIME_TEMPLATE_JINJA_METHOD_H
+
+#include "runtime/template/jinja_builtin.h"
+
+struct jinja_method {
+    const char *name;
+    const char *params; /* as a filter's */
+    /* NULL: str.format, which takes any arguments. */
+    enum sp_status (*run)(struct jinja_machine *m, struct sp_value *out, struct sp_value self,
+                          const struct sp_value *arg);
+};
+
+#define METHOD(name)                                                                               \
+    static enum sp_status name(struct jinja_machine *m, struct sp_value *out,                      \
+                               struct sp_value self, const struct sp_value *arg)
+
+/* The methods of texts; a row without a name ends a table. */
+extern const struct jinja_method sp_jinja_text_methods[], sp_jinja_find_methods[],
+    sp_jinja_is_methods[];
+
+SP_MUST_CHECK enum sp_status sp_jinja_want_text(struct jinja_machine *m, struct sp_value v);
+
+#endif

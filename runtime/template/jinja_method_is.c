@@ -1,0 +1,105 @@
+/* Methods of texts that ask what kind of characters they are of. */
+#include "format/base/unicode_case.h"
+#include "format/base/unicode.h"
+#include "runtime/template/jinja_method.h"
+
+/* Do all characters have a property, and is there one? */
+static enum sp_status all_are(struct jinja_machine *m, struct sp_value *out, struct sp_value self,
+                              bool (*is)(uint32_t c))
+{
+    bool all = self.len > 0;
+
+    for (size_t pos = 0; pos < self.len && all;)
+        all = is(sp_utf8_next(self.text, self.len, &pos));
+    *out = sp_value_bool(all);
+    return sp_heap_charge(m->heap, self.len / 4);
+}
+
+static bool is_alnum(uint32_t c)
+{
+    return sp_letter_is_alpha(c) || sp_letter_is_numeric(c);
+}
+
+static bool is_ascii(uint32_t c)
+{
+    return c < 0x80;
+}
+
+/* Decimal digits, and those that are digits without being part of a number system (superscripts).
+ */
+static bool is_digit(uint32_t c)
+{
+    return sp_letter_is_decimal(c) || c == 0xb2 || c == 0xb3 || c == 0xb9 || c == 0x2070 ||
+           (c >= 0x2074 && c <= 0x2079) || (c >= 0x2080 && c <= 0x2089) ||
+           (c >= 0x2460 && c <= 0x2468);
+}
+
+#define CLASS_METHOD(name, property)                                                               \
+    METHOD(name)                                                                                   \
+    {                                                                                              \
+        (void)arg;                                                                                 \
+        return all_are(m, out, self, property);                                                    \
+    }
+CLASS_METHOD(str_isalpha, sp_letter_is_alpha)
+CLASS_METHOD(str_isdigit, is_digit)
+CLASS_METHOD(str_isdecimal, sp_letter_is_decimal)
+CLASS_METHOD(str_isnumeric, sp_letter_is_numeric)
+CLASS_METHOD(str_isalnum, is_alnum)
+CLASS_METHOD(str_isspace, sp_letter_is_space)
+
+METHOD(str_isascii)
+{
+    enum sp_status st;
+
+    (void)arg;
+    st = all_are(m, out, self, is_ascii);
+    if (self.len == 0) *out = sp_value_bool(true);
+    return st;
+}
+
+static enum sp_status case_test(struct jinja_machine *m, struct sp_value *out, struct sp_value self,
+                                const char *name)
+{
+    enum sp_status st;
+    bool truth = false;
+
+    st = sp_jinja_find_test(sp_value_name(name))->run(m, &truth, self, NULL);
+    *out = sp_value_bool(truth);
+    return st;
+}
+
+METHOD(str_isupper)
+{
+    (void)arg;
+    return case_test(m, out, self, "upper");
+}
+
+METHOD(str_islower)
+{
+    (void)arg;
+    return case_test(m, out, self, "lower");
+}
+
+METHOD(str_istitle)
+{
+    bool any = false, in_word = false, title = true;
+
+    (void)arg;
+    for (size_t pos = 0; pos < self.len && title;) {
+        uint32_t c = sp_utf8_next(self.text, self.len, &pos);
+
+        if (sp_letter_is_lower(c)) title = in_word;
+        if (sp_letter_is_cased(c) && !sp_letter_is_lower(c)) title = !in_word;
+        in_word = sp_letter_is_cased(c);
+        any = any || in_word;
+    }
+    *out = sp_value_bool(any && title);
+    return sp_heap_charge(m->heap, self.len / 4);
+}
+
+const struct jinja_method sp_jinja_is_methods[] = {
+    {"isalnum", "", str_isalnum},     {"isalpha", "", str_isalpha}, {"isascii", "", str_isascii},
+    {"isdecimal", "", str_isdecimal}, {"isdigit", "", str_isdigit}, {"islower", "", str_islower},
+    {"isnumeric", "", str_isnumeric}, {"isspace", "", str_isspace}, {"istitle", "", str_istitle},
+    {"isupper", "", str_isupper},     {NULL, NULL, NULL},
+};

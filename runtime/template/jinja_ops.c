@@ -1,0 +1,661 @@
+/* Operators of Jinja with Python's meaning: arithmetic, order, containment, attributes, items,
+ * slices. */
+#include "format/base/number_text.h"
+#include "format/base/unicode.h"
+#include "runtime/template/jinja_builtin.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <string.h>
+
+const char *sp_jinja_type_name(struct sp_value v)
+{
+    static const char *const lists[] = {
+        [SP_SHAPE_PLAIN] = "list",         [SP_SHAPE_TUPLE] = "tuple",
+        [SP_SHAPE_ITERATOR] = "generator", [SP_SHAPE_RANGE] = "range",
+        [SP_SHAPE_KEYS] = "dict_keys",     [SP_SHAPE_VALUES] = "dict_values",
+        [SP_SHAPE_ITEMS] = "dict_items",
+    };
+
+    switch (v.kind) {
+    case SP_V_ABSENT:
+    case SP_V_UNDEFINED:
+        return "Undefined";
+    case SP_V_NONE:
+        return "NoneType";
+    case SP_V_BOOL:
+        return "bool";
+    case SP_V_INT:
+    case SP_V_BIG:
+        return "int";
+    case SP_V_FLOAT:
+        return "float";
+    case SP_V_TEXT:
+        return v.shape == SP_SHAPE_MARKUP ? "Markup" : "str";
+    case SP_V_LIST:
+        return lists[v.shape];
+    case SP_V_DICT:
+        return "dict";
+    default:
+        break;
+    }
+    switch (((const struct jinja_object *)v.object)->kind) {
+    case JINJA_MACRO:
+        return "Macro";
+    case JINJA_LOOP:
+        return "LoopContext";
+    case JINJA_NAMESPACE:
+        return "Namespace";
+    default:
+        return "function";
+    }
+}
+
+enum sp_status sp_jinja_undefined(struct jinja_machine *m, struct sp_value *out, const char *format,
+                                  ...)
+{
+    enum sp_status st;
+    char text[256];
+    va_list args;
+
+    va_start(args, format);
+    sp_decimal_vprint(text, sizeof text, format, args);
+    va_end(args);
+    if ((st = sp_value_copy_text(m->heap, out, text, strlen(text)))) return st;
+    out->kind = SP_V_UNDEFINED;
+    return SP_OK;
+}
+
+enum sp_status sp_jinja_defined(struct jinja_machine *m, struct sp_value v)
+{
+    return v.kind == SP_V_UNDEFINED ? sp_jinja_fail(m, "%s", v.text) : SP_OK;
+}
+
+static const char *operator_name(enum jinja_token op)
+{
+    return op == T_POW ? "** or pow()" : sp_jinja_token_name(op);
+}
+
+static enum sp_status bad_operands(struct jinja_machine *m, enum jinja_token op, struct sp_value a,
+                                   struct sp_value b)
+{
+    enum sp_status st;
+
+    if ((st = sp_jinja_defined(m, a)) || (st = sp_jinja_defined(m, b))) return st;
+    return sp_jinja_fail(m, "unsupported operand type(s) for %s: '%s' and '%s'", operator_name(op),
+                         sp_jinja_type_name(a), sp_jinja_type_name(b));
+}
+
+static enum sp_status too_big(struct jinja_machine *m, enum jinja_token op)
+{
+    return sp_fail(m->heap->err, SP_E_UNSUPPORTED, "the result of %s does not fit 64 bits",
+                   sp_jinja_token_name(op));
+}
+
+static bool add_checked(int64_t *out, int64_t a, int64_t b)
+{
+    if (b > 0 ? a > INT64_MAX - b : a < INT64_MIN - b) return false;
+    *out = a + b;
+    return true;
+}
+
+static bool mul_checked(int64_t *out, int64_t a, int64_t b)
+{
+    if (a == 0 || b == 0) {
+        *out = 0;
+        return true;
+    }
+    if ((a == -1 && b == INT64_MIN) || (b == -1 && a == INT64_MIN)) return false;
+    if (a > 0 ? (b > 0 ? a > INT64_MAX / b : b < INT64_MIN / a)
+              : (b > 0 ? a < INT64_MIN / b : a < INT64_MAX / b)) {
+        return false;
+    }
+    *out = a * b;
+    return true;
+}
+
+static bool pow_checked(int64_t *out, int64_t base, int64_t exponent)
+{
+    int64_t result = 1;
+
+    while (exponent > 0) {
+        if ((exponent & 1) && !mul_checked(&result, result, base)) return false;
+        exponent >>= 1;
+        if (exponent && !mul_checked(&base, base, base)) return false;
+    }
+    *out = result;
+    return true;
+}
+
+/* Division rounds down, the remainder has the divisor's sign. b is not 0. */
+static bool floor_div(int64_t *quotient, int64_t *rest, int64_t a, int64_t b)
+{
+    if (a == INT64_MIN && b == -1) return false;
+    *quotient = a / b;
+    *rest = a % b;
+    if (*rest != 0 && (*rest < 0) != (b < 0)) {
+        *rest += b;
+        --*quotient;
+    }
+    return true;
+}
+
+static enum sp_status float_op(struct jinja_machine *m, struct sp_value *out, enum jinja_token op,
+                               double a, double b)
+{
+    double r;
+
+    if (b == 0 && (op == T_DIV || op == T_FLOORDIV || op == T_MOD)) {
+        return sp_jinja_fail(m, "division by zero in %s", sp_jinja_token_name(op));
+    }
+    switch (op) {
+    case T_ADD:
+        r = a + b;
+        break;
+    case T_SUB:
+        r = a - b;
+        break;
+    case T_MUL:
+        r = a * b;
+        break;
+    case T_DIV:
+        r = a / b;
+        break;
+    case T_FLOORDIV:
+    case T_MOD:
+        r = fmod(a, b);
+        if (r != 0 && (r < 0) != (b < 0)) r += b;
+        if (r == 0) r = copysign(0.0, b);
+        if (op == T_MOD) break;
+        r = (a - r) / b;
+        r = r != 0 ? floor(r) + (r - floor(r) > 0.5) : copysign(0.0, a / b);
+        break;
+    default:
+        if (a == 0 && b < 0) return sp_jinja_fail(m, "0.0 cannot be raised to a negative power");
+        if (a < 0 && b != floor(b)) {
+            return sp_fail(m->heap->err, SP_E_UNSUPPORTED, "complex numbers are not supported");
+        }
+        r = pow(a, b);
+        if (isinf(r) && !isinf(a) && !isinf(b))
+            return sp_jinja_fail(m, "result of ** is too large");
+    }
+    *out = sp_value_float(r);
+    return SP_OK;
+}
+
+static enum sp_status int_op(struct jinja_machine *m, struct sp_value *out, enum jinja_token op,
+                             int64_t a, int64_t b)
+{
+    int64_t r = 0, rest = 0;
+    bool fits;
+
+    if (op == T_DIV || (op == T_POW && b < 0)) return float_op(m, out, op, (double)a, (double)b);
+    if (b == 0 && (op == T_FLOORDIV || op == T_MOD)) {
+        return sp_jinja_fail(m, "division by zero in %s", sp_jinja_token_name(op));
+    }
+    switch (op) {
+    case T_ADD:
+        fits = add_checked(&r, a, b);
+        break;
+    case T_SUB:
+        fits = b != INT64_MIN && add_checked(&r, a, -b);
+        break;
+    case T_MUL:
+        fits = mul_checked(&r, a, b);
+        break;
+    case T_POW:
+        fits = pow_checked(&r, a, b);
+        break;
+    default:
+        fits = floor_div(&r, &rest, a, b);
+        if (op == T_MOD) r = rest;
+    }
+    if (!fits) return too_big(m, op);
+    *out = sp_value_int(r);
+    return SP_OK;
+}
+
+static int64_t integer_of(struct sp_value v)
+{
+    return v.kind == SP_V_BOOL ? v.truth : v.integer;
+}
+
+static enum sp_status number_op(struct jinja_machine *m, struct sp_value *out, enum jinja_token op,
+                                struct sp_value a, struct sp_value b)
+{
+    if (a.kind == SP_V_FLOAT || b.kind == SP_V_FLOAT) {
+        return float_op(m, out, op, sp_value_to_double(a), sp_value_to_double(b));
+    }
+    if (a.kind == SP_V_BIG || b.kind == SP_V_BIG) {
+        return sp_fail(m->heap->err, SP_E_UNSUPPORTED, "%s of integers beyond 64 bits",
+                       sp_jinja_token_name(op));
+    }
+    return int_op(m, out, op, integer_of(a), integer_of(b));
+}
+
+static bool repeatable(struct sp_value v)
+{
+    return v.kind == SP_V_TEXT ||
+           (v.kind == SP_V_LIST && (v.shape == SP_SHAPE_PLAIN || v.shape == SP_SHAPE_TUPLE));
+}
+
+static enum sp_status repeat(struct jinja_machine *m, struct sp_value *out, struct sp_value v,
+                             int64_t times)
+{
+    enum sp_status st = SP_OK;
+    struct sp_builder b = {.heap = m->heap};
+
+    if (v.kind == SP_V_TEXT) {
+        for (int64_t i = 0; i < times && v.len && !st; i++)
+            st = sp_build(&b, v.text, v.len);
+        *out = sp_builder_value(&b);
+        out->shape = v.shape;
+        return st;
+    }
+    if ((st = sp_value_list(m->heap, out, v.shape, 0))) return st;
+    for (int64_t i = 0; i < times && v.list->n && !st; i++) {
+        for (size_t k = 0; k < v.list->n && !st; k++) {
+            st = sp_list_push(m->heap, out->list, v.list->at[k]);
+        }
+    }
+    return st;
+}
+
+static enum sp_status join_texts(struct jinja_machine *m, struct sp_value *out, struct sp_value a,
+                                 struct sp_value b)
+{
+    enum sp_status st;
+    struct sp_builder text = {.heap = m->heap};
+    bool markup = a.shape == SP_SHAPE_MARKUP || b.shape == SP_SHAPE_MARKUP;
+
+    if (markup && ((st = sp_jinja_escape(m, &a, a)) || (st = sp_jinja_escape(m, &b, b)))) return st;
+    if ((st = sp_build(&text, a.text, a.len))) return st;
+    if ((st = sp_build(&text, b.text, b.len))) return st;
+    *out = sp_builder_value(&text);
+    if (markup) out->shape = SP_SHAPE_MARKUP;
+    return SP_OK;
+}
+
+static enum sp_status join_lists(struct jinja_machine *m, struct sp_value *out, struct sp_value a,
+                                 struct sp_value b)
+{
+    enum sp_status st = sp_value_list(m->heap, out, a.shape, a.list->n + b.list->n);
+
+    for (size_t i = 0; i < a.list->n && !st; i++)
+        st = sp_list_push(m->heap, out->list, a.list->at[i]);
+    for (size_t i = 0; i < b.list->n && !st; i++)
+        st = sp_list_push(m->heap, out->list, b.list->at[i]);
+    return st;
+}
+
+enum sp_status sp_jinja_binary(struct jinja_machine *m, struct sp_value *out, enum jinja_token op,
+                               struct sp_value a, struct sp_value b)
+{
+    if (sp_value_is_number(a) && sp_value_is_number(b)) return number_op(m, out, op, a, b);
+    if (op == T_ADD && a.kind == SP_V_TEXT && b.kind == SP_V_TEXT) return join_texts(m, out, a, b);
+    if (op == T_ADD && repeatable(a) && repeatable(b) && a.kind == b.kind && a.shape == b.shape) {
+        return join_lists(m, out, a, b);
+    }
+    if (op == T_MUL && repeatable(a) && (b.kind == SP_V_INT || b.kind == SP_V_BOOL)) {
+        return repeat(m, out, a, integer_of(b));
+    }
+    if (op == T_MUL && repeatable(b) && (a.kind == SP_V_INT || a.kind == SP_V_BOOL)) {
+        return repeat(m, out, b, integer_of(a));
+    }
+    if (op == T_MOD && a.kind == SP_V_TEXT) return sp_jinja_percent(m, out, a, b);
+    return bad_operands(m, op, a, b);
+}
+
+enum sp_status sp_jinja_unary(struct jinja_machine *m, struct sp_value *out, enum jinja_token op,
+                              struct sp_value a)
+{
+    enum sp_status st;
+
+    if ((st = sp_jinja_defined(m, a))) return st;
+    if (!sp_value_is_number(a) || a.kind == SP_V_BIG) {
+        return sp_jinja_fail(m, "bad operand type for unary %s: '%s'", sp_jinja_token_name(op),
+                             sp_jinja_type_name(a));
+    }
+    if (a.kind == SP_V_FLOAT) {
+        *out = sp_value_float(op == T_SUB ? -a.real : a.real);
+        return SP_OK;
+    }
+    if (op == T_SUB && integer_of(a) == INT64_MIN) return too_big(m, op);
+    *out = sp_value_int(op == T_SUB ? -integer_of(a) : integer_of(a));
+    return SP_OK;
+}
+
+static enum sp_status order_at(struct jinja_machine *m, int *out, struct sp_value a,
+                               struct sp_value b, int depth);
+
+static enum sp_status order_lists(struct jinja_machine *m, int *out, const struct sp_list *a,
+                                  const struct sp_list *b, int depth)
+{
+    enum sp_status st;
+    bool same = true;
+    size_t n = a->n < b->n ? a->n : b->n;
+
+    for (size_t i = 0; i < n; i++) {
+        if ((st = sp_value_equal(m->heap, &same, a->at[i], b->at[i]))) return st;
+        if (!same) return order_at(m, out, a->at[i], b->at[i], depth + 1);
+    }
+    *out = (a->n > b->n) - (a->n < b->n);
+    return SP_OK;
+}
+
+static enum sp_status order_at(struct jinja_machine *m, int *out, struct sp_value a,
+                               struct sp_value b, int depth)
+{
+    enum sp_status st;
+
+    if ((st = sp_heap_charge(m->heap, 1)) || (st = sp_jinja_defined(m, a)) ||
+        (st = sp_jinja_defined(m, b))) {
+        return st;
+    }
+    if (sp_value_is_number(a) && sp_value_is_number(b)) {
+        *out = sp_number_order(a, b);
+        return SP_OK;
+    }
+    if (a.kind == SP_V_TEXT && b.kind == SP_V_TEXT) {
+        *out = sp_text_order(a, b);
+        return sp_heap_charge(m->heap, (a.len < b.len ? a.len : b.len) / 16);
+    }
+    if (a.kind == SP_V_LIST && b.kind == SP_V_LIST && repeatable(a) && a.shape == b.shape &&
+        depth < SP_VALUE_DEPTH) {
+        return order_lists(m, out, a.list, b.list, depth);
+    }
+    return sp_jinja_fail(m, "'<' not supported between instances of '%s' and '%s'",
+                         sp_jinja_type_name(a), sp_jinja_type_name(b));
+}
+
+enum sp_status sp_jinja_order(struct jinja_machine *m, int *out, struct sp_value a,
+                              struct sp_value b)
+{
+    return order_at(m, out, a, b, 0);
+}
+
+enum sp_status sp_jinja_contains(struct jinja_machine *m, bool *out, struct sp_value item,
+                                 struct sp_value in)
+{
+    enum sp_status st;
+    const struct sp_list *items;
+    size_t at;
+
+    *out = false;
+    if (in.kind == SP_V_DICT) {
+        if (!sp_value_hashable(item)) {
+            return sp_jinja_fail(m, "unhashable type: '%s'", sp_jinja_type_name(item));
+        }
+        *out = sp_dict_find(in.dict, item) != NULL;
+        return sp_heap_charge(m->heap, 8);
+    }
+    if (in.kind == SP_V_TEXT) {
+        if (item.kind != SP_V_TEXT) {
+            return sp_jinja_fail(m, "'in <string>' requires string as left operand, not %s",
+                                 sp_jinja_type_name(item));
+        }
+        if ((st = sp_jinja_find(m, &at, in, item, 0))) return st;
+        *out = at != SIZE_MAX;
+        return SP_OK;
+    }
+    if (!sp_jinja_iterable(in)) {
+        return sp_jinja_fail(m, "argument of type '%s' is not iterable", sp_jinja_type_name(in));
+    }
+    if ((st = sp_jinja_items(m, &items, in))) return st;
+    for (size_t i = 0; i < items->n && !*out && !st; i++) {
+        st = sp_value_equal(m->heap, out, item, items->at[i]);
+    }
+    return st;
+}
+
+enum sp_status sp_jinja_compare(struct jinja_machine *m, bool *out, enum jinja_token op,
+                                struct sp_value a, struct sp_value b)
+{
+    enum sp_status st;
+    int order = 0;
+
+    switch (op) {
+    case T_EQ:
+        return sp_value_equal(m->heap, out, a, b);
+    case T_NE:
+        st = sp_value_equal(m->heap, out, a, b);
+        *out = !*out;
+        return st;
+    case T_IN:
+        return sp_jinja_contains(m, out, a, b);
+    case T_NOT_IN:
+        st = sp_jinja_contains(m, out, a, b);
+        *out = !*out;
+        return st;
+    default:
+        break;
+    }
+    if ((a.kind == SP_V_FLOAT && isnan(a.real)) || (b.kind == SP_V_FLOAT && isnan(b.real))) {
+        *out = false;
+        return SP_OK;
+    }
+    if ((st = sp_jinja_order(m, &order, a, b))) return st;
+    *out = op == T_LT ? order < 0 : op == T_LE ? order <= 0 : op == T_GT ? order > 0 : order >= 0;
+    return SP_OK;
+}
+
+static enum sp_status object_attribute(struct jinja_machine *m, struct sp_value *out, bool *found,
+                                       struct jinja_object *object, struct sp_value name)
+{
+    const struct sp_value *value = NULL;
+
+    *found = false;
+    if (object->kind == JINJA_NAMESPACE) value = sp_dict_find(object->dict, name);
+    if (object->kind == JINJA_MACRO && sp_text_is(name, "name")) value = &object->node->value;
+    if (value != NULL) {
+        *found = true;
+        *out = *value;
+        return SP_OK;
+    }
+    if (object->kind != JINJA_LOOP && object->kind != JINJA_CYCLER) return SP_OK;
+    *out = (struct sp_value){.kind = SP_V_ABSENT};
+    *found = true;
+    return object->kind == JINJA_LOOP ? sp_jinja_loop_attribute(m, out, object, name)
+                                      : sp_jinja_cycler_attribute(m, out, object, name);
+}
+
+/* A Python attribute, which is a method for everything but objects. */
+static enum sp_status own_attribute(struct jinja_machine *m, struct sp_value *out, bool *found,
+                                    struct sp_value v, struct sp_value name)
+{
+    enum sp_status st;
+
+    if (name.len > 0 && name.text[0] == '_') {
+        *found = false;
+        return SP_OK;
+    }
+    if (v.kind != SP_V_OBJECT) return sp_jinja_method(m, out, found, v, name);
+    st = object_attribute(m, out, found, v.object, name);
+    if (!st && *found && out->kind == SP_V_ABSENT) *found = false;
+    return st;
+}
+
+static enum sp_status no_attribute(struct jinja_machine *m, struct sp_value *out, struct sp_value v,
+                                   struct sp_value name)
+{
+    return sp_jinja_undefined(m, out, "'%s%s' has no attribute '%.*s'", sp_jinja_type_name(v),
+                              v.kind == SP_V_NONE ? "" : " object", (int)name.len, name.text);
+}
+
+/* v.name: an attribute first, then an item of that name. */
+enum sp_status sp_jinja_attribute(struct jinja_machine *m, struct sp_value *out, struct sp_value v,
+                                  struct sp_value name)
+{
+    enum sp_status st;
+    const struct sp_value *item;
+    bool found = false;
+
+    if ((st = sp_jinja_defined(m, v))) return st;
+    if ((st = own_attribute(m, out, &found, v, name)) || found) return st;
+    item = v.kind == SP_V_DICT ? sp_dict_find(v.dict, name) : NULL;
+    if (item != NULL) {
+        *out = *item;
+        return SP_OK;
+    }
+    return no_attribute(m, out, v, name);
+}
+
+static bool indexable(struct sp_value v)
+{
+    return v.kind == SP_V_LIST &&
+           (v.shape == SP_SHAPE_PLAIN || v.shape == SP_SHAPE_TUPLE || v.shape == SP_SHAPE_RANGE);
+}
+
+static enum sp_status char_at(struct jinja_machine *m, struct sp_value *out, struct sp_value v,
+                              int64_t index, bool *found)
+{
+    size_t pos = 0, end = 0;
+
+    *found = false;
+    if (index < 0) {
+        pos = v.len;
+        while (index < 0 && pos > 0) {
+            pos = sp_utf8_prev(v.text, pos);
+            index++;
+        }
+        if (index < 0) return SP_OK;
+    } else {
+        while (index > 0 && pos < v.len) {
+            sp_utf8_next(v.text, v.len, &pos);
+            index--;
+        }
+    }
+    if (pos >= v.len) return sp_heap_charge(m->heap, v.len / 8);
+    end = pos;
+    sp_utf8_next(v.text, v.len, &end);
+    *out = sp_value_text(v.text + pos, end - pos);
+    *found = true;
+    return sp_heap_charge(m->heap, pos / 8);
+}
+
+/* v[index]: an item first, then an attribute of that name. */
+enum sp_status sp_jinja_item(struct jinja_machine *m, struct sp_value *out, struct sp_value v,
+                             struct sp_value index)
+{
+    enum sp_status st;
+    struct sp_builder b = {.heap = m->heap};
+    bool number = index.kind == SP_V_INT || index.kind == SP_V_BOOL, found = false;
+
+    if ((st = sp_jinja_defined(m, v))) return st;
+    if (v.kind == SP_V_DICT) {
+        const struct sp_value *item = sp_dict_find(v.dict, index);
+
+        if ((st = sp_heap_charge(m->heap, 4))) return st;
+        if (item != NULL) {
+            *out = *item;
+            return SP_OK;
+        }
+    } else if (number && indexable(v)) {
+        int64_t i = integer_of(index), n = (int64_t)v.list->n;
+
+        if (i >= -n && i < n) {
+            *out = v.list->at[i < 0 ? i + n : i];
+            return SP_OK;
+        }
+    } else if (number && v.kind == SP_V_TEXT) {
+        if ((st = char_at(m, out, v, integer_of(index), &found)) || found) return st;
+    }
+    if (index.kind == SP_V_TEXT) {
+        if ((st = own_attribute(m, out, &found, v, index)) || found) return st;
+        return no_attribute(m, out, v, index);
+    }
+    if ((st = sp_jinja_build_repr(&b, index))) return st;
+    return sp_jinja_undefined(m, out, "%s object has no element %.*s", sp_jinja_type_name(v),
+                              (int)(b.len < 100 ? b.len : 100), b.at ? b.at : "");
+}
+
+static enum sp_status slice_bound(struct jinja_machine *m, struct sp_value v, int64_t *out,
+                                  bool *given)
+{
+    *given = v.kind != SP_V_ABSENT && v.kind != SP_V_NONE;
+    if (!*given) return SP_OK;
+    if (v.kind != SP_V_INT && v.kind != SP_V_BOOL) {
+        return sp_jinja_fail(m, "slice indices must be integers or None, not %s",
+                             sp_jinja_type_name(v));
+    }
+    *out = integer_of(v);
+    return SP_OK;
+}
+
+/* Python's rule for slice bounds: negative ones count from the end, all are clipped. */
+static enum sp_status slice_range(struct jinja_machine *m, const struct sp_value bound[3],
+                                  int64_t n, int64_t range[3])
+{
+    enum sp_status st;
+    int64_t low, high;
+    bool given;
+
+    range[2] = 1;
+    if ((st = slice_bound(m, bound[2], &range[2], &given))) return st;
+    if (range[2] == 0) return sp_jinja_fail(m, "slice step cannot be zero");
+    low = range[2] < 0 ? -1 : 0;
+    high = range[2] < 0 ? n - 1 : n;
+    for (int i = 0; i < 2; i++) {
+        if ((st = slice_bound(m, bound[i], &range[i], &given))) return st;
+        if (!given) range[i] = (range[2] < 0) == (i == 0) ? high : low;
+        if (given && range[i] < 0) range[i] += range[i] < -n ? -range[i] - n - 1 : 0;
+        if (given && range[i] < 0) range[i] += n;
+        if (range[i] < low) range[i] = low;
+        if (range[i] > high) range[i] = high;
+    }
+    return SP_OK;
+}
+
+static enum sp_status slice_text(struct jinja_machine *m, struct sp_value *out, struct sp_value v,
+                                 const struct sp_value bound[3])
+{
+    enum sp_status st;
+    int64_t range[3];
+    size_t n = sp_jinja_text_len(v), k = 0;
+    uint32_t *offset; /* [n + 1]: where each character begins */
+    struct sp_builder b = {.heap = m->heap};
+
+    if ((st = sp_heap_charge(m->heap, v.len / 4))) return st;
+    if ((st = slice_range(m, bound, (int64_t)n, range))) return st;
+    if ((st = sp_heap_take(m->heap, &offset, (n + 1) * sizeof *offset))) return st;
+    for (size_t pos = 0; pos < v.len; sp_utf8_next(v.text, v.len, &pos))
+        offset[k++] = (uint32_t)pos;
+    offset[n] = v.len;
+    if (range[2] == 1) {
+        size_t begin = offset[range[0]];
+        size_t end = range[1] > range[0] ? offset[range[1]] : begin;
+
+        *out = sp_value_text(v.text + begin, end - begin);
+        return SP_OK;
+    }
+    for (int64_t i = range[0]; range[2] > 0 ? i < range[1] : i > range[1]; i += range[2]) {
+        if ((st = sp_build(&b, v.text + offset[i], offset[i + 1] - offset[i]))) return st;
+        if (range[2] > 0 ? range[2] > range[1] - i : range[2] < range[1] - i) break;
+    }
+    *out = sp_builder_value(&b);
+    return SP_OK;
+}
+
+enum sp_status sp_jinja_slice(struct jinja_machine *m, struct sp_value *out, struct sp_value v,
+                              const struct sp_value bound[3])
+{
+    enum sp_status st;
+    int64_t range[3];
+
+    if ((st = sp_jinja_defined(m, v))) return st;
+    if (v.kind == SP_V_TEXT) {
+        st = slice_text(m, out, v, bound);
+        if (!st) out->shape = v.shape;
+        return st;
+    }
+    if (!indexable(v)) {
+        return sp_jinja_fail(m, "'%s' object cannot be sliced", sp_jinja_type_name(v));
+    }
+    if ((st = slice_range(m, bound, (int64_t)v.list->n, range))) return st;
+    if ((st = sp_value_list(m->heap, out, v.shape, 0))) return st;
+    for (int64_t i = range[0]; range[2] > 0 ? i < range[1] : i > range[1]; i += range[2]) {
+        if ((st = sp_list_push(m->heap, out->list, v.list->at[i]))) return st;
+        if (range[2] > 0 ? range[2] > range[1] - i : range[2] < range[1] - i) break;
+    }
+    return SP_OK;
+}

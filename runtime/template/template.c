@@ -1,0 +1,453 @@
+/* One interface over both template languages; template.h says what for. */
+#include "runtime/template/template.h"
+#include "format/base/strbuf.h"
+#include "runtime/template/gotemplate_chat.h"
+#include "runtime/template/jinja.h"
+
+#include <stdio.h>
+
+static const char *const token_names[] = {"bos_token", "eos_token", "unk_token", "sep_token",
+                                          "pad_token", "cls_token", "mask_token"};
+enum { N_TOKENS = sizeof token_names / sizeof token_names[0] };
+
+struct sp_template {
+    struct sp_jinja *jinja, *with_tools; /* with_tools: for conversations with tools, or NULL */
+    struct sp_gotemplate *go;
+    char *text; /* as it was given */
+    size_t size;
+    char *tokens[N_TOKENS]; /* NULL: the tokenizer has none */
+};
+
+/* Go's mark behind `{{`: a field, a variable, a keyword, a comment, or a function and its operand.
+ * Another name is Jinja's. */
+static enum sp_template_language action_language(const char *text, size_t size)
+{
+    static const char *const words[] = {
+        "if",    "else",  "end",    "range",   "with",  "define",   "block",      "template",
+        "json",  "eq",    "ne",     "and",     "or",    "not",      "len",        "index",
+        "slice", "print", "printf", "println", "break", "continue", "currentDate"};
+    size_t at = 0, len = 0;
+
+    if (at < size && text[at] == '-') at++;
+    while (at < size && strchr(" \t\r\n", text[at]) != NULL && text[at])
+        at++;
+    if (at >= size) return SP_TEMPLATE_UNKNOWN;
+    if (text[at] == '.' || text[at] == '$') return SP_TEMPLATE_GO;
+    if (size - at > 2 && text[at] == '/' && text[at + 1] == '*') return SP_TEMPLATE_GO;
+    while (at + len < size &&
+           ((text[at + len] >= 'a' && text[at + len] <= 'z') ||
+            (text[at + len] >= 'A' && text[at + len] <= 'Z') ||
+            (text[at + len] >= '0' && text[at + len] <= '9' && len > 0) || text[at + len] == '_')) {
+        len++;
+    }
+    if (len == 0) return SP_TEMPLATE_UNKNOWN;
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        size_t n = strlen(words[i]);
+
+        if (len == n && memcmp(text + at, words[i], n) == 0 &&
+            (at + len == size || strchr(" }-(\t\r\n", text[at + len]) != NULL)) {
+            return SP_TEMPLATE_GO;
+        }
+    }
+    return SP_TEMPLATE_JINJA;
+}
+
+enum sp_template_language sp_template_recognise(const char *text, size_t size)
+{
+    for (size_t i = 0; i + 1 < size; i++) {
+        enum sp_template_language language = SP_TEMPLATE_UNKNOWN;
+
+        if (text[i] != '{') continue;
+        if (text[i + 1] == '{') {
+            language = action_language(text + i + 2, size - i - 2);
+            i++;
+        } else if (text[i + 1] == '%' || text[i + 1] == '#') {
+            language = SP_TEMPLATE_JINJA;
+        }
+        if (language != SP_TEMPLATE_UNKNOWN) return language;
+    }
+    return SP_TEMPLATE_UNKNOWN;
+}
+
+enum sp_status sp_template_compile(struct sp_template **out, const char *text, size_t size,
+                                   enum sp_template_language language, struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_template *t;
+
+    if (language == SP_TEMPLATE_UNKNOWN) language = sp_template_recognise(text, size);
+    if ((st = sp_new(&t, 1, sizeof *t, err))) return st;
+    t->size = size;
+    if ((st = sp_copy_text(&t->text, text, size, err))) {
+        sp_template_free(t);
+        return st;
+    }
+    if (language == SP_TEMPLATE_JINJA) {
+        st = sp_jinja_compile(&t->jinja, text, size, err);
+    } else {
+        st = sp_gotemplate_compile(&t->go, text, size, err);
+    }
+    if (st) {
+        sp_template_free(t);
+        return st;
+    }
+    *out = t;
+    return SP_OK;
+}
+
+void sp_template_free(struct sp_template *t)
+{
+    if (t == NULL) return;
+    sp_jinja_free(t->jinja);
+    sp_jinja_free(t->with_tools);
+    sp_gotemplate_free(t->go);
+    free(t->text);
+    for (size_t i = 0; i < N_TOKENS; i++)
+        free(t->tokens[i]);
+    free(t);
+}
+
+enum sp_template_language sp_template_language(const struct sp_template *t)
+{
+    return t->go != NULL ? SP_TEMPLATE_GO : SP_TEMPLATE_JINJA;
+}
+
+enum sp_status sp_template_check(const char *text, size_t size, struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_template *t = NULL;
+
+    st = sp_template_compile(&t, text, size, SP_TEMPLATE_UNKNOWN, err);
+    sp_template_free(t);
+    return st;
+}
+
+const char *sp_template_text(const struct sp_template *t, size_t *size)
+{
+    *size = t->size;
+    return t->text;
+}
+
+/* A token is written as its text, or as an object with its text as "content". */
+static enum sp_status read_tokens(struct sp_template *t, const struct sp_json *config,
+                                  struct sp_err *err)
+{
+    enum sp_status st;
+
+    for (size_t i = 0; i < N_TOKENS; i++) {
+        const struct sp_json *token = sp_json_get(config, token_names[i]);
+        const char *text;
+        size_t len;
+
+        if (sp_json_kind(token) == SP_JSON_OBJECT) token = sp_json_get(token, "content");
+        text = sp_json_to_string(token, &len);
+        if (text == NULL) continue;
+        free(t->tokens[i]);
+        t->tokens[i] = NULL;
+        if ((st = sp_copy_text(&t->tokens[i], text, len, err))) return st;
+    }
+    return SP_OK;
+}
+
+enum sp_status sp_template_read_tokens(struct sp_template *t, const char *config, size_t size,
+                                       struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_json *json = NULL;
+
+    if ((st = sp_json_parse(&json, config, size, SP_JSON_LENIENT, err))) return st;
+    st = read_tokens(t, json, err);
+    sp_json_free(json);
+    return st;
+}
+
+/* The template of a list of {"name", "template"} with that name, or NULL. */
+static const struct sp_json *named(const struct sp_json *list, const char *name)
+{
+    for (size_t i = 0; i < sp_json_len(list); i++) {
+        const struct sp_json *entry = sp_json_at(list, i);
+        const char *is = sp_json_to_string(sp_json_get(entry, "name"), &(size_t){0});
+
+        if (is != NULL && strcmp(is, name) == 0) return sp_json_get(entry, "template");
+    }
+    return NULL;
+}
+
+/* The member "chat_template" of a JSON file: a text, or a list of named ones. *out stays NULL where
+ * it is absent. */
+static enum sp_status compile_member(struct sp_template **out, const struct sp_json *json,
+                                     struct sp_err *err)
+{
+    enum sp_status st;
+    const struct sp_json *member = sp_json_get(json, "chat_template"), *tools = NULL;
+    const char *text;
+    size_t len;
+
+    if (member == NULL) return SP_OK;
+    if (sp_json_kind(member) == SP_JSON_ARRAY) {
+        tools = named(member, "tool_use");
+        member = named(member, "default");
+        if (member == NULL) member = tools;
+    }
+    text = sp_json_to_string(member, &len);
+    if (text == NULL) {
+        return sp_fail(err, SP_E_INPUT,
+                       "chat_template is %s, expected a string or a list with a "
+                       "template named default",
+                       sp_json_kind_name(sp_json_kind(member)));
+    }
+    if ((st = sp_template_compile(out, text, len, SP_TEMPLATE_JINJA, err))) return st;
+    text = tools ? sp_json_to_string(tools, &len) : NULL;
+    if (text == NULL || tools == member) return SP_OK;
+    return sp_jinja_compile(&(*out)->with_tools, text, len, err);
+}
+
+static enum sp_status open_member(struct sp_template **out, const char *text, size_t size,
+                                  const char *name, struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_json *json = NULL;
+
+    if (text == NULL) return SP_OK;
+    st = sp_json_parse(&json, text, size, SP_JSON_LENIENT, err);
+    if (!st) st = compile_member(out, json, err);
+    if (st) sp_context(err, "%s", name);
+    sp_json_free(json);
+    return st;
+}
+
+enum sp_status sp_template_open(struct sp_template **out, const struct sp_template_texts *texts,
+                                struct sp_err *err)
+{
+    enum sp_status st = SP_OK;
+    struct sp_template *t = NULL;
+
+    if (texts->modelfile != NULL) {
+        st = sp_template_compile(&t, texts->modelfile, texts->modelfile_size, SP_TEMPLATE_UNKNOWN,
+                                 err);
+        if (st) sp_context(err, "TEMPLATE");
+    } else if (texts->jinja != NULL) {
+        st = sp_template_compile(&t, texts->jinja, texts->jinja_size, SP_TEMPLATE_JINJA, err);
+        if (st) sp_context(err, "chat_template.jinja");
+    } else {
+        st = open_member(&t, texts->json, texts->json_size, "chat_template.json", err);
+        if (!st && t == NULL) {
+            st = open_member(&t, texts->config, texts->config_size, "tokenizer_config.json", err);
+        }
+    }
+    if (!st && t != NULL && texts->config != NULL) {
+        st = sp_template_read_tokens(t, texts->config, texts->config_size, err);
+    }
+    if (st) {
+        sp_template_free(t);
+        return st;
+    }
+    *out = t;
+    return SP_OK;
+}
+
+static enum sp_status set_json(struct sp_heap *heap, struct sp_dict *vars, const char *name,
+                               const struct sp_json *json)
+{
+    enum sp_status st;
+    struct sp_value value;
+
+    if ((st = sp_value_from_json(heap, &value, json))) return st;
+    return sp_dict_set_name(heap, vars, name, value);
+}
+
+/* What transformers passes: messages, tools, documents, the tokenizer's tokens, and then the
+ * caller's own variables, which win. */
+static enum sp_status jinja_vars(struct sp_heap *heap, struct sp_value *out,
+                                 const struct sp_template *t, const struct sp_template_input *in)
+{
+    enum sp_status st;
+    struct sp_json_iter it = {0};
+    struct sp_dict *vars;
+
+    if ((st = sp_value_dict(heap, out))) return st;
+    vars = out->dict;
+    if ((st = set_json(heap, vars, "messages", in->messages)) ||
+        (st = set_json(heap, vars, "tools", in->tools)) ||
+        (st = set_json(heap, vars, "documents", NULL))) {
+        return st;
+    }
+    for (size_t i = 0; i < N_TOKENS; i++) {
+        if (t->tokens[i] == NULL) continue;
+        st = sp_dict_set_name(heap, vars, token_names[i], sp_value_name(t->tokens[i]));
+        if (st) return st;
+    }
+    if (in->generation_prompt) {
+        st = sp_dict_set_name(heap, vars, "add_generation_prompt", sp_value_bool(true));
+        if (st) return st;
+    }
+    if (in->is_think_set) {
+        st = sp_dict_set_name(heap, vars, "enable_thinking", sp_value_bool(in->think));
+        if (!st) st = sp_dict_set_name(heap, vars, "thinking", sp_value_bool(in->think));
+        if (st) return st;
+    }
+    if (in->think_level != NULL) {
+        st = sp_dict_set_name(heap, vars, "reasoning_effort", sp_value_name(in->think_level));
+        if (st) return st;
+    }
+    while (sp_json_next(in->kwargs, &it)) {
+        if ((st = set_json(heap, vars, it.key, it.value))) return st;
+    }
+    return SP_OK;
+}
+
+static enum sp_status render_jinja(char **text, size_t *len, const struct sp_template *t,
+                                   const struct sp_template_input *in, struct sp_heap *heap,
+                                   struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_value vars;
+    bool tools = t->with_tools != NULL && sp_json_len(in->tools) > 0;
+
+    st = in->vars ? sp_value_from_json(heap, &vars, in->vars) : jinja_vars(heap, &vars, t, in);
+    if (st) return st;
+    return sp_jinja_render(text, len, tools ? t->with_tools : t->jinja, vars, in->now, heap, err);
+}
+
+static struct sp_value text_value(const struct sp_json *json)
+{
+    size_t len = 0;
+    const char *text = sp_json_to_string(json, &len);
+
+    return text ? sp_value_text(text, len) : sp_value_name("");
+}
+
+static enum sp_status render_go(char **text, size_t *len, const struct sp_template *t,
+                                const struct sp_template_input *in, struct sp_heap *heap,
+                                struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_builder out = {.heap = heap};
+    struct sp_value data;
+    struct sp_go_chat chat = {.messages = in->messages,
+                              .tools = in->tools,
+                              .prompt = text_value(in->prompt),
+                              .suffix = text_value(in->suffix),
+                              .think = in->think,
+                              .is_think_set = in->is_think_set,
+                              .think_level = in->think_level,
+                              .now = in->now};
+
+    if (in->vars != NULL) {
+        if ((st = sp_go_value(heap, &data, in->vars))) return st;
+        st = sp_gotemplate_render(&out, t->go, data, SP_GOTEMPLATE_ALL, in->now, err);
+    } else {
+        st = sp_go_chat(&out, t->go, &chat, err);
+    }
+    if (st || (st = sp_copy_text(text, out.at ? out.at : "", out.len, err))) return st;
+    *len = out.len;
+    return SP_OK;
+}
+
+static enum sp_status check_kind(const struct sp_json *json, enum sp_json_kind kind,
+                                 const char *name, struct sp_err *err)
+{
+    if (json == NULL || sp_json_kind(json) == kind) return SP_OK;
+    return sp_fail(err, SP_E_INPUT, "%s is %s, expected %s", name,
+                   sp_json_kind_name(sp_json_kind(json)), sp_json_kind_name(kind));
+}
+
+enum sp_status sp_template_render(char **text, size_t *len, const struct sp_template *t,
+                                  const struct sp_template_input *in, struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_heap heap;
+
+    if ((st = check_kind(in->messages, SP_JSON_ARRAY, "messages", err)) ||
+        (st = check_kind(in->tools, SP_JSON_ARRAY, "tools", err)) ||
+        (st = check_kind(in->kwargs, SP_JSON_OBJECT, "kwargs", err)) ||
+        (st = check_kind(in->vars, SP_JSON_OBJECT, "vars", err)) ||
+        (st = check_kind(in->prompt, SP_JSON_STRING, "prompt", err)) ||
+        (st = check_kind(in->suffix, SP_JSON_STRING, "suffix", err))) {
+        return st;
+    }
+    sp_heap_init(&heap, SP_TEMPLATE_MAX_MEMORY, SP_TEMPLATE_MAX_WORK, err);
+    st = t->go ? render_go(text, len, t, in, &heap, err)
+               : render_jinja(text, len, t, in, &heap, err);
+    sp_heap_release(&heap);
+    return st;
+}
+
+static enum sp_status append_string(struct sp_text *out, const char *text, struct sp_err *err)
+{
+    enum sp_status st = sp_text_append(out, "\"", 1, err);
+    char escape[8];
+
+    for (; *text && !st; text++) {
+        unsigned char c = (unsigned char)*text;
+
+        if (c == '"' || c == '\\') {
+            snprintf(escape, sizeof escape, "\\%c", c);
+        } else if (c < 0x20) {
+            snprintf(escape, sizeof escape, "\\u%04x", c);
+        } else {
+            st = sp_text_append(out, text, 1, err);
+            continue;
+        }
+        st = sp_text_append(out, escape, strlen(escape), err);
+    }
+    return st ? st : sp_text_append(out, "\"", 1, err);
+}
+
+static enum sp_status append_member(struct sp_text *out, const char *key, const char *text,
+                                    struct sp_err *err)
+{
+    enum sp_status st = sp_text_append(out, key, strlen(key), err);
+
+    return st ? st : append_string(out, text, err);
+}
+
+/* A thought by the names that Jinja templates and Go's know it by. */
+static enum sp_status append_message(struct sp_text *out, const struct sp_chat_message *m,
+                                     struct sp_err *err)
+{
+    enum sp_status st;
+
+    if ((st = sp_text_append(out, ", ", out->len > 1 ? 2 : 0, err)) ||
+        (st = append_member(out, "{\"role\": ", m->role, err)) ||
+        (st = append_member(out, ", \"content\": ", m->content, err))) {
+        return st;
+    }
+    if (m->thought != NULL &&
+        ((st = append_member(out, ", \"reasoning_content\": ", m->thought, err)) ||
+         (st = append_member(out, ", \"thinking\": ", m->thought, err)))) {
+        return st;
+    }
+    return sp_text_append(out, "}", 1, err);
+}
+
+enum sp_status sp_template_chat(char **text, size_t *len, const struct sp_template *t,
+                                const struct sp_chat *chat, struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_text array = {0};
+    struct sp_json *messages = NULL;
+    struct sp_template_input in = {.generation_prompt = true,
+                                   .think = chat->thinking == SP_THINK_ON,
+                                   .is_think_set = chat->thinking != SP_THINK_DEFAULT,
+                                   .think_level = chat->think_level,
+                                   .now = chat->now};
+
+    if ((st = sp_text_append(&array, "[", 1, err))) goto done;
+    if (chat->system != NULL && *chat->system) {
+        const struct sp_chat_message system = {.role = "system", .content = chat->system};
+
+        if ((st = append_message(&array, &system, err))) goto done;
+    }
+    for (size_t i = 0; i < chat->n_messages; i++) {
+        if ((st = append_message(&array, &chat->messages[i], err))) goto done;
+    }
+    if ((st = sp_text_append(&array, "]", 1, err))) goto done;
+    if ((st = sp_json_parse(&messages, array.at, array.len, SP_JSON_STRICT, err))) goto done;
+    in.messages = messages;
+    st = sp_template_render(text, len, t, &in, err);
+done:
+    sp_json_free(messages);
+    sp_text_release(&array);
+    return st;
+}

@@ -1,0 +1,97 @@
+/* Chat templates: from a conversation to the text that the model reads.
+ *
+ * A template is written in Jinja (as checkpoints bring it) or in Go's text/template (ollama's
+ * Modelfile TEMPLATE). Both come from strangers: compiling and rendering are bounded in memory,
+ * work and nesting (runtime/template/template_limits.h), and what is not supported is refused by
+ * name. */
+#ifndef SP_RUNTIME_TEMPLATE_TEMPLATE_H
+#define SP_RUNTIME_TEMPLATE_TEMPLATE_H
+
+#include "format/base/json.h"
+#include "runtime/template/template_limits.h"
+
+enum sp_template_language { SP_TEMPLATE_UNKNOWN, SP_TEMPLATE_JINJA, SP_TEMPLATE_GO };
+
+/* By its marks: `{%`, `{{ name` and the like are Jinja's, `{{ .Field`, `{{ if` Go's. UNKNOWN where
+ * there are none. */
+enum sp_template_language sp_template_recognise(const char *text, size_t size);
+
+struct sp_template; /* opaque */
+
+/* UNKNOWN: recognised, and Go where there are no marks (so it is in a Modelfile). Errors are
+ * "template:LINE: ...". */
+SP_MUST_CHECK enum sp_status sp_template_compile(struct sp_template **out, const char *text,
+                                                 size_t size, enum sp_template_language language,
+                                                 struct sp_err *err);
+void sp_template_free(struct sp_template *t); /* NULL is fine */
+enum sp_template_language sp_template_language(const struct sp_template *t);
+/* What it was compiled from: *size bytes, borrowed. */
+const char *sp_template_text(const struct sp_template *t, size_t *size);
+
+/* Compiles and drops it: what `create` asks about a TEMPLATE. */
+SP_MUST_CHECK enum sp_status sp_template_check(const char *text, size_t size, struct sp_err *err);
+
+/* Where a template may come from, the first that is there counts; texts are borrowed, NULL: absent.
+ */
+struct sp_template_texts {
+    const char *modelfile; /* the value of its TEMPLATE */
+    size_t modelfile_size;
+    const char *jinja; /* chat_template.jinja */
+    size_t jinja_size;
+    const char *json; /* chat_template.json */
+    size_t json_size;
+    const char *config; /* tokenizer_config.json: chat_template, and bos_token and its like */
+    size_t config_size;
+};
+
+/* *out = NULL where none of the texts holds a template. A list of named templates: "default", and
+ * "tool_use" for conversations with tools. */
+SP_MUST_CHECK enum sp_status sp_template_open(struct sp_template **out,
+                                              const struct sp_template_texts *texts,
+                                              struct sp_err *err);
+
+/* Makes the tokens of a tokenizer_config.json known as bos_token, eos_token, ... */
+SP_MUST_CHECK enum sp_status sp_template_read_tokens(struct sp_template *t, const char *config,
+                                                     size_t size, struct sp_err *err);
+
+/* What is rendered. JSON is borrowed; NULL: none. */
+struct sp_template_input {
+    const struct sp_json *messages, *tools; /* arrays */
+    const struct sp_json *kwargs; /* Jinja: an object of variables beside messages and tools */
+    const struct sp_json *vars;   /* an object: all variables there are; nothing is added */
+    const struct sp_json *prompt, *suffix; /* Go: strings; text around a gap instead of messages */
+    bool generation_prompt;                /* Jinja: add_generation_prompt is true */
+    bool think, is_think_set; /* Go; in Jinja enable_thinking and thinking, where it is set */
+    const char *think_level;  /* Go; in Jinja reasoning_effort; NULL: none */
+    struct sp_template_time now;
+};
+
+/* *text owned by the caller (free), NUL-terminated, *len bytes. */
+SP_MUST_CHECK enum sp_status sp_template_render(char **text, size_t *len,
+                                                const struct sp_template *t,
+                                                const struct sp_template_input *input,
+                                                struct sp_err *err);
+
+/* A turn of a conversation. */
+struct sp_chat_message {
+    const char *role, *content; /* "system", "user", "assistant"; both NUL-terminated, borrowed */
+    const char *thought;        /* of an assistant's answer, the same; NULL: none */
+};
+
+/* Thinking, where a template lets one choose. */
+enum sp_thinking { SP_THINK_DEFAULT, SP_THINK_ON, SP_THINK_OFF };
+
+struct sp_chat {
+    const char *system; /* put first, unless NULL or empty */
+    const struct sp_chat_message *messages;
+    size_t n_messages;
+    enum sp_thinking thinking;
+    const char *think_level; /* "low", "high", ...; NULL: none */
+    struct sp_template_time now;
+};
+
+/* The prompt that asks the model for the next turn; *text as above. */
+SP_MUST_CHECK enum sp_status sp_template_chat(char **text, size_t *len, const struct sp_template *t,
+                                              const struct sp_chat *chat, struct sp_err *err);
+
+#endif

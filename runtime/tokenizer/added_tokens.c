@@ -1,0 +1,178 @@
+/* Leftmost, and of several tokens that begin at one place the longest. Then come the flags: a token
+ * inside a word is passed over, and white space around one may belong to it. */
+#include "runtime/tokenizer/added_tokens.h"
+
+#include "format/base/unicode.h"
+
+#include <string.h>
+
+/* The edges of a node, as a range; an empty one where the file is damaged. */
+static void edges_of(const struct sp_tokmap_tree *tree, size_t node, size_t *begin, size_t *end)
+{
+    *begin = sp_get32(tree->first + 4 * node);
+    *end = sp_get32(tree->first + 4 * node + 4);
+    if (*begin > *end || *end >= tree->n_nodes) *begin = *end = 0;
+}
+
+void sp_added_init(struct sp_added *added, const struct sp_tokmap *map,
+                   const struct sp_tokmap_tree *tree)
+{
+    size_t begin, end;
+
+    memset(added, 0, sizeof *added);
+    added->map = map;
+    added->tree = tree;
+    if (tree->n_nodes == 0) return;
+    edges_of(tree, 0, &begin, &end);
+    for (size_t e = begin; e < end; e++)
+        added->first[tree->edges[e]] = (uint32_t)e + 1;
+}
+
+/* The node that `byte` leads to, 0 for none. */
+static size_t step(const struct sp_tokmap_tree *tree, size_t node, uint8_t byte)
+{
+    size_t low, high;
+
+    edges_of(tree, node, &low, &high);
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (tree->edges[middle] == byte) return middle + 1;
+        if (tree->edges[middle] < byte) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return 0;
+}
+
+/* The longest token that begins at `pos`: its id, and its end. */
+static uint32_t longest_at(const struct sp_added_walk *walk, size_t pos, size_t *end)
+{
+    const struct sp_tokmap_tree *tree = walk->added->tree;
+    size_t node = walk->added->first[(uint8_t)walk->text[pos]];
+    size_t limit = walk->len - pos < SP_TREE_MAX_DEPTH ? walk->len : pos + SP_TREE_MAX_DEPTH;
+    uint32_t found = SP_ID_NONE;
+
+    while (node) {
+        uint32_t id = sp_get32(tree->ids + 4 * node);
+        pos++;
+        if (id && id <= walk->added->map->n_ids) {
+            found = id - 1;
+            *end = pos;
+        }
+        if (pos == limit) break;
+        node = step(tree, node, (uint8_t)walk->text[pos]);
+    }
+    return found;
+}
+
+static bool is_boundary(const struct sp_added_walk *walk, size_t pos)
+{
+    return pos == walk->len || ((uint8_t)walk->text[pos] & 0xC0) != 0x80;
+}
+
+static bool find(struct sp_added_walk *walk, size_t *begin, size_t *end, uint32_t *id)
+{
+    const uint32_t *first = walk->added->first;
+
+    if (walk->added->tree->n_nodes == 0) return false;
+    while (walk->pos < walk->len) {
+        size_t at = walk->pos;
+        while (at < walk->len && !first[(uint8_t)walk->text[at]])
+            at++;
+        if (at == walk->len) break;
+        *id = longest_at(walk, at, end);
+        walk->pos = *id == SP_ID_NONE ? at + 1 : *end;
+        *begin = at;
+        /* A tree of a damaged file may hold parts of characters. */
+        if (*id != SP_ID_NONE && is_boundary(walk, at) && is_boundary(walk, *end)) return true;
+    }
+    walk->pos = walk->len;
+    return false;
+}
+
+static bool inside_word(const struct sp_added_walk *walk, size_t begin, size_t end)
+{
+    if (begin > 0) {
+        size_t before = sp_utf8_prev(walk->text, begin);
+        if (sp_char_is_word(sp_utf8_next(walk->text, walk->len, &before))) return true;
+    }
+    return end < walk->len && sp_char_is_word(sp_utf8_next(walk->text, walk->len, &end));
+}
+
+/* Left over white space, but not into what has been handed out. */
+static size_t strip_left(const struct sp_added_walk *walk, size_t begin)
+{
+    while (begin > walk->taken) {
+        size_t before = sp_utf8_prev(walk->text, begin), at = before;
+        if (!sp_char_is_space(sp_utf8_next(walk->text, walk->len, &at))) break;
+        begin = before;
+    }
+    return begin > walk->taken ? begin : walk->taken;
+}
+
+/* Right over white space. The last run is remembered: tokens that are white space themselves would
+ * otherwise look through it again and again. */
+static size_t strip_right(struct sp_added_walk *walk, size_t end)
+{
+    if (end >= walk->space_begin && end < walk->space_end) return walk->space_end;
+    walk->space_begin = end;
+    while (end < walk->len) {
+        size_t at = end;
+        if (!sp_char_is_space(sp_utf8_next(walk->text, walk->len, &at))) break;
+        end = at;
+    }
+    walk->space_end = end;
+    return end;
+}
+
+/* Applies the flags to a match; false: it does not count. */
+static bool accept(struct sp_added_walk *walk, uint32_t id, size_t *begin, size_t *end)
+{
+    uint8_t flags = walk->added->map->token_flags[id];
+
+    if (flags & SP_TOKEN_SPECIAL && !walk->parse_special) return false;
+    if (flags & SP_TOKEN_SINGLE_WORD && inside_word(walk, *begin, *end)) return false;
+    if (flags & SP_TOKEN_LSTRIP) *begin = strip_left(walk, *begin);
+    if (flags & SP_TOKEN_RSTRIP) *end = strip_right(walk, *end);
+    return true;
+}
+
+/* The search goes on at the unextended end of a match, so a token of white space may be found
+ * within what the one before it took along; text behind it is then handed out once more, as the
+ * reference does. */
+bool sp_added_next(struct sp_added_walk *walk, size_t *begin, size_t *end, uint32_t *id)
+{
+    size_t plain = walk->taken;
+
+    if (walk->waiting) {
+        *id = walk->waiting - 1;
+        *begin = walk->taken;
+        *end = walk->taken = walk->waiting_end;
+        walk->waiting = 0;
+        return true;
+    }
+    while (find(walk, begin, end, id)) {
+        if (!accept(walk, *id, begin, end)) continue;
+        if (*begin >= *end) { /* all of it was taken along by the token before */
+            plain = walk->taken = *end;
+            continue;
+        }
+        if (*begin <= plain) {
+            walk->taken = *end;
+            return true;
+        }
+        walk->waiting = *id + 1;
+        walk->waiting_end = *end;
+        *end = walk->taken = *begin;
+        *begin = plain;
+        *id = SP_ID_NONE;
+        return true;
+    }
+    if (plain >= walk->len) return false;
+    *begin = plain;
+    *end = walk->taken = walk->len;
+    *id = SP_ID_NONE;
+    return true;
+}

@@ -1,0 +1,465 @@
+/* Each step of the decoder becomes a stage that is told tokens and tells the next stage what became
+ * of them; the last stage appends to the output. A stage behind a "fuse" is told fragments of one
+ * long token; what can only be done to a whole token then waits for the end (no published tokenizer
+ * has such a step but Strip, which does not wait).
+ *
+ * sp_tokenizer_decode runs the same stages with `whole` set: runs of byte tokens then wait for
+ * their end, as the reference decides on them as a whole. */
+#include "runtime/tokenizer/detokenize.h"
+
+#include "format/tokenizer/byte_level.h"
+#include "format/base/mem.h"
+#include "format/base/unicode.h"
+#include "runtime/tokenizer/tokenizer_parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct stage {
+    const struct sp_rewrite *rewrite; /* borrowed from the tokenizer */
+    bool fused;                       /* it is told fragments of one token */
+    struct sp_text held; /* bytes not decided on: of a character, a byte run, a token to be whole */
+    struct sp_text made; /* what it made of one token */
+    size_t n_tokens;     /* told so far */
+    size_t checked;      /* byte run: whole characters at the beginning of what is held */
+    bool broken;         /* byte run: it cannot become valid any more */
+    bool begun;          /* strip: something else than what is stripped has come */
+    size_t n_stripped;   /* strip: at the start */
+    size_t n_trailing;   /* strip: held back, maybe the end */
+};
+
+struct sp_detokenizer {
+    const struct sp_tokenizer *tok; /* borrowed */
+    bool skip_special, whole;
+    struct stage stages[SP_MAX_STEPS];
+    size_t n;
+    struct sp_matcher *matcher;
+    struct sp_text spelled; /* a token of bytes in the alphabet */
+    struct sp_text out;
+};
+
+static const char replacement[] = "\xEF\xBF\xBD"; /* U+FFFD */
+enum { REPLACEMENT_LEN = 3 };
+
+static enum sp_status tell(struct sp_detokenizer *d, size_t i, const char *text, size_t len,
+                           struct sp_err *err);
+
+/* ---- byte level -------------------------------------------------------------------------------
+ */
+
+/* Passes on what is valid of held bytes and U+FFFD for what is not; an unfinished character stays
+ * held, unless this is the end. */
+static enum sp_status pass_utf8(struct sp_detokenizer *d, size_t i, bool end, struct sp_err *err)
+{
+    struct stage *s = &d->stages[i];
+    size_t done = 0, n;
+    enum sp_status st;
+
+    s->made.len = 0;
+    while (done < s->held.len) {
+        size_t valid = sp_utf8_valid(s->held.at + done, s->held.len - done);
+        if ((st = sp_text_append(&s->made, s->held.at + done, valid, err))) return st;
+        done += valid;
+        if (done == s->held.len) break;
+        enum sp_utf8 kind = sp_utf8_scan(s->held.at + done, s->held.len - done, &n);
+        if (kind == SP_UTF8_PARTIAL && !end) break;
+        if ((st = sp_text_append(&s->made, replacement, REPLACEMENT_LEN, err))) return st;
+        done += n;
+    }
+    if (done) {
+        s->held.len -= done;
+        memmove(s->held.at, s->held.at + done, s->held.len);
+    }
+    return s->made.len ? tell(d, i + 1, s->made.at, s->made.len, err) : SP_OK;
+}
+
+/* Bytes of a token, as they are or out of the alphabet. */
+static enum sp_status take_bytes(struct sp_detokenizer *d, size_t i, const char *text, size_t len,
+                                 bool spelled, struct sp_err *err)
+{
+    struct sp_text *held = &d->stages[i].held;
+    size_t n = len;
+    enum sp_status st;
+
+    if ((st = sp_text_reserve(held, len, err))) return st;
+    if (!spelled || !sp_byte_level_decode(held->at + held->len, &n, text, len)) {
+        if (len) memcpy(held->at + held->len, text, len);
+        n = len;
+    }
+    held->len += n;
+    return pass_utf8(d, i, false, err);
+}
+
+/* ---- byte fallback ----------------------------------------------------------------------------
+ */
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9') return c - '0';
+    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+    return -1;
+}
+
+/* "<0xHH>" as a byte, else -1. The reference's number parser also takes "+H". */
+static int parse_byte(const char *text, size_t len)
+{
+    if (len != 6 || memcmp(text, "<0x", 3) != 0 || text[5] != '>') return -1;
+    int high = text[3] == '+' ? 0 : hex_digit(text[3]), low = hex_digit(text[4]);
+    return high < 0 || low < 0 ? -1 : high << 4 | low;
+}
+
+/* Ends a run: its text, or one U+FFFD for each of its bytes. */
+static enum sp_status end_run(struct sp_detokenizer *d, size_t i, struct sp_err *err)
+{
+    struct stage *s = &d->stages[i];
+    bool valid = !s->broken && s->checked == s->held.len;
+    enum sp_status st = SP_OK;
+
+    if (valid && s->held.len) st = tell(d, i + 1, s->held.at, s->held.len, err);
+    for (size_t k = 0; !valid && k < s->held.len && st == SP_OK; k++) {
+        st = tell(d, i + 1, replacement, REPLACEMENT_LEN, err);
+    }
+    s->held.len = s->checked = 0;
+    return st;
+}
+
+static enum sp_status take_byte(struct sp_detokenizer *d, size_t i, uint8_t byte,
+                                struct sp_err *err)
+{
+    struct stage *s = &d->stages[i];
+    size_t n;
+    enum sp_status st;
+
+    if ((st = sp_text_append(&s->held, (const char *)&byte, 1, err))) return st;
+    if (!s->broken) {
+        enum sp_utf8 kind = sp_utf8_scan(s->held.at + s->checked, s->held.len - s->checked, &n);
+        if (kind == SP_UTF8_CHAR) s->checked += n;
+        s->broken = kind == SP_UTF8_BAD;
+    }
+    /* A broken run stays broken, so its bytes need not wait for one another. */
+    return s->broken || (!d->whole && s->checked == s->held.len) ? end_run(d, i, err) : SP_OK;
+}
+
+static enum sp_status take_fallback(struct sp_detokenizer *d, size_t i, const char *text,
+                                    size_t len, struct sp_err *err)
+{
+    int byte = parse_byte(text, len);
+    enum sp_status st;
+
+    if (byte >= 0) return take_byte(d, i, (uint8_t)byte, err);
+    if ((st = end_run(d, i, err))) return st;
+    d->stages[i].broken = false;
+    return tell(d, i + 1, text, len, err);
+}
+
+/* ---- strip ------------------------------------------------------------------------------------
+ */
+
+static bool begins_with(const char *text, size_t len, const struct sp_step *step)
+{
+    return len >= step->text_len && memcmp(text, step->text, step->text_len) == 0;
+}
+
+static size_t strip_start(const struct sp_step *step, size_t times, const char **text, size_t *len)
+{
+    size_t n = 0;
+
+    for (; n < times && step->text_len && begins_with(*text, *len, step); n++) {
+        *text += step->text_len;
+        *len -= step->text_len;
+    }
+    return n;
+}
+
+/* How often the content stands at the end, at most `times`. */
+static size_t count_trailing(const struct sp_step *step, size_t times, const char *text, size_t len)
+{
+    size_t n = 0;
+
+    for (; n < times && step->text_len && len >= step->text_len; n++, len -= step->text_len) {
+        if (!begins_with(text + len - step->text_len, step->text_len, step)) break;
+    }
+    return n;
+}
+
+static enum sp_status strip_token(struct sp_detokenizer *d, size_t i, const char *text, size_t len,
+                                  struct sp_err *err)
+{
+    const struct sp_step *step = &d->stages[i].rewrite->step;
+
+    strip_start(step, step->a, &text, &len);
+    len -= count_trailing(step, step->b, text, len) * step->text_len;
+    return tell(d, i + 1, text, len, err);
+}
+
+/* A fragment of one long token: the start is stripped once, and what may be the end waits. */
+static enum sp_status strip_fragment(struct sp_detokenizer *d, size_t i, const char *text,
+                                     size_t len, struct sp_err *err)
+{
+    struct stage *s = &d->stages[i];
+    const struct sp_step *step = &s->rewrite->step;
+    enum sp_status st = SP_OK;
+
+    if (!s->begun) s->n_stripped += strip_start(step, step->a - s->n_stripped, &text, &len);
+    if (len == 0) return SP_OK;
+    s->begun = true;
+    size_t trailing = count_trailing(step, step->b, text, len);
+    bool all = trailing * step->text_len == len;
+    size_t release = s->n_trailing;
+    if (all) release = s->n_trailing + trailing > step->b ? s->n_trailing + trailing - step->b : 0;
+    for (size_t k = 0; k < release && st == SP_OK; k++) {
+        st = tell(d, i + 1, step->text, step->text_len, err);
+    }
+    s->n_trailing = all ? s->n_trailing + trailing - release : trailing;
+    len -= trailing * step->text_len;
+    return st == SP_OK && len ? tell(d, i + 1, text, len, err) : st;
+}
+
+/* ---- the other stages -------------------------------------------------------------------------
+ */
+
+static enum sp_status replace(struct sp_detokenizer *d, size_t i, const char *text, size_t len,
+                              struct sp_err *err)
+{
+    struct stage *s = &d->stages[i];
+    size_t budget = sp_rewrite_budget(len);
+    bool changed = false;
+    enum sp_status st = SP_OK;
+
+    s->made.len = 0;
+    if (len) {
+        st = sp_rewrite_apply(s->rewrite, d->matcher, &budget, false, text, len, &s->made, &changed,
+                              err);
+    }
+    if (st) return st;
+    return changed ? tell(d, i + 1, s->made.at, s->made.len, err) : tell(d, i + 1, text, len, err);
+}
+
+/* The character becomes a space; in the first token it goes, if the step says so. */
+static enum sp_status metaspace(struct sp_detokenizer *d, size_t i, const char *text, size_t len,
+                                struct sp_err *err)
+{
+    struct stage *s = &d->stages[i];
+    const struct sp_step *step = &s->rewrite->step;
+    bool drop = step->a && s->n_tokens == 0;
+    enum sp_status st;
+
+    s->made.len = 0;
+    for (size_t at = 0, next = 0; at < len; at = next) {
+        (void)sp_utf8_next(text, len, &next);
+        if (next - at == step->text_len && begins_with(text + at, len - at, step)) {
+            st = sp_text_append(&s->made, " ", drop ? 0 : 1, err);
+        } else {
+            st = sp_text_append(&s->made, text + at, next - at, err);
+        }
+        if (st) return st;
+    }
+    return tell(d, i + 1, s->made.at, s->made.len, err);
+}
+
+static enum sp_status join(struct sp_detokenizer *d, size_t i, const char *text, size_t len,
+                           struct sp_err *err)
+{
+    struct stage *s = &d->stages[i];
+    const struct sp_step *step = &s->rewrite->step;
+    enum sp_status st = SP_OK;
+
+    if (s->n_tokens) st = tell(d, i + 1, step->text, step->text_len, err);
+    return st ? st : tell(d, i + 1, text, len, err);
+}
+
+static enum sp_status run_stage(struct sp_detokenizer *d, size_t i, const char *text, size_t len,
+                                struct sp_err *err)
+{
+    switch (d->stages[i].rewrite->step.kind) {
+    case SP_STEP_BYTE_LEVEL:
+        return take_bytes(d, i, text, len, true, err);
+    case SP_STEP_BYTE_FALLBACK:
+        return take_fallback(d, i, text, len, err);
+    case SP_STEP_STRIP:
+        return d->stages[i].fused ? strip_fragment(d, i, text, len, err)
+                                  : strip_token(d, i, text, len, err);
+    case SP_STEP_REPLACE:
+        return replace(d, i, text, len, err);
+    case SP_STEP_METASPACE:
+        return metaspace(d, i, text, len, err);
+    case SP_STEP_JOIN:
+        return join(d, i, text, len, err);
+    default: /* SP_STEP_FUSE is in what the later stages know */
+        return tell(d, i + 1, text, len, err);
+    }
+}
+
+static bool waits(const struct stage *s)
+{
+    enum sp_step_kind kind = s->rewrite->step.kind;
+
+    return s->fused &&
+           (kind == SP_STEP_BYTE_LEVEL || kind == SP_STEP_BYTE_FALLBACK || kind == SP_STEP_REPLACE);
+}
+
+/* One token, or a fragment of one, for stage i; recursion is as deep as there are stages. */
+static enum sp_status tell(struct sp_detokenizer *d, size_t i, const char *text, size_t len,
+                           struct sp_err *err)
+{
+    if (i == d->n) return sp_text_append(&d->out, text, len, err);
+    struct stage *s = &d->stages[i];
+    if (waits(s)) return sp_text_append(&s->held, text, len, err);
+    enum sp_status st = run_stage(d, i, text, len, err);
+    if (!s->fused) s->n_tokens++;
+    return st;
+}
+
+/* The end of all tokens, for stage i. */
+static enum sp_status end_stage(struct sp_detokenizer *d, size_t i, struct sp_err *err)
+{
+    struct stage *s = &d->stages[i];
+    enum sp_step_kind kind = s->rewrite->step.kind;
+    enum sp_status st = SP_OK;
+
+    if (waits(s)) {
+        struct sp_text token = s->held;
+        memset(&s->held, 0, sizeof s->held);
+        st = run_stage(d, i, token.at, token.len, err);
+        sp_text_release(&token);
+    }
+    if (st == SP_OK && kind == SP_STEP_BYTE_LEVEL) st = pass_utf8(d, i, true, err);
+    if (st == SP_OK && kind == SP_STEP_BYTE_FALLBACK) st = end_run(d, i, err);
+    s->held.len = s->checked = s->n_tokens = s->n_stripped = s->n_trailing = 0;
+    s->broken = s->begun = false;
+    return st;
+}
+
+/* ---- the stream -------------------------------------------------------------------------------
+ */
+
+static enum sp_status open_stages(struct sp_detokenizer *d, struct sp_err *err)
+{
+    bool fused = false;
+
+    for (d->n = 0; d->n < d->tok->decoder.n; d->n++) {
+        const struct sp_rewrite *rewrite = &d->tok->decoder.at[d->n];
+        enum sp_step_kind kind = rewrite->step.kind;
+        bool known = kind == SP_STEP_REPLACE || kind == SP_STEP_BYTE_LEVEL ||
+                     (kind >= SP_STEP_METASPACE && kind <= SP_STEP_JOIN);
+        if (!known) {
+            return sp_fail(err, SP_E_INPUT, "compiled tokenizer: a decoder of kind %d", (int)kind);
+        }
+        d->stages[d->n] = (struct stage){.rewrite = rewrite, .fused = fused};
+        fused = fused || kind == SP_STEP_BYTE_LEVEL || kind == SP_STEP_FUSE;
+    }
+    return SP_OK;
+}
+
+enum sp_status sp_detokenizer_open(struct sp_detokenizer **out, const struct sp_tokenizer *tok,
+                                   bool skip_special, struct sp_err *err)
+{
+    struct sp_detokenizer *d = NULL;
+    enum sp_status st;
+
+    if ((st = sp_new(&d, 1, sizeof *d, err))) return st;
+    d->tok = tok;
+    d->skip_special = skip_special;
+    if ((st = open_stages(d, err))) goto done;
+    if ((st = sp_matcher_open(&d->matcher, err))) goto done;
+    *out = d;
+    d = NULL;
+done:
+    sp_detokenizer_close(d);
+    return st;
+}
+
+void sp_detokenizer_close(struct sp_detokenizer *d)
+{
+    if (d == NULL) return;
+    for (size_t i = 0; i < d->n; i++) {
+        sp_text_release(&d->stages[i].held);
+        sp_text_release(&d->stages[i].made);
+    }
+    sp_matcher_close(d->matcher);
+    sp_text_release(&d->spelled);
+    sp_text_release(&d->out);
+    free(d);
+}
+
+static enum sp_status take_token(struct sp_detokenizer *d, uint32_t id, struct sp_err *err)
+{
+    const struct sp_tokmap *map = &d->tok->map;
+    const char *text;
+    size_t len, room;
+    enum sp_status st;
+
+    if (!sp_tokmap_token(map, id, &text, &len)) return SP_OK;
+    uint8_t flags = map->token_flags[id];
+    if (d->skip_special && flags & SP_TOKEN_SPECIAL) return SP_OK;
+    if (flags & SP_TOKEN_BYTES) {
+        if (d->n && d->stages[0].rewrite->step.kind == SP_STEP_BYTE_LEVEL) {
+            return take_bytes(d, 0, text, len, false, err);
+        }
+        if (!sp_mul(&room, len, 2)) return SP_OK;
+        d->spelled.len = 0;
+        if ((st = sp_text_reserve(&d->spelled, room, err))) return st;
+        len = sp_byte_level_encode(d->spelled.at, text, len);
+        text = d->spelled.at;
+    } else if (sp_utf8_valid(text, len) != len) {
+        return SP_OK; /* only a damaged file has such a token */
+    }
+    return tell(d, 0, text, len, err);
+}
+
+static enum sp_status flush(struct sp_detokenizer *d, struct sp_err *err)
+{
+    enum sp_status st = SP_OK;
+
+    for (size_t i = 0; i < d->n && st == SP_OK; i++)
+        st = end_stage(d, i, err);
+    return st;
+}
+
+enum sp_status sp_detokenizer_feed(struct sp_detokenizer *d, uint32_t id, const char **text,
+                                   size_t *size, struct sp_err *err)
+{
+    enum sp_status st;
+
+    d->out.len = 0;
+    if ((st = sp_text_reserve(&d->out, 1, err))) return st;
+    if ((st = take_token(d, id, err))) return st;
+    *text = d->out.at;
+    *size = d->out.len;
+    return SP_OK;
+}
+
+enum sp_status sp_detokenizer_flush(struct sp_detokenizer *d, const char **text, size_t *size,
+                                    struct sp_err *err)
+{
+    enum sp_status st;
+
+    d->out.len = 0;
+    if ((st = sp_text_reserve(&d->out, 1, err))) return st;
+    if ((st = flush(d, err))) return st;
+    *text = d->out.at;
+    *size = d->out.len;
+    return SP_OK;
+}
+
+enum sp_status sp_tokenizer_decode(const struct sp_tokenizer *tok, const uint32_t *ids, size_t n,
+                                   bool skip_special, char **text, size_t *size, struct sp_err *err)
+{
+    struct sp_detokenizer *d = NULL;
+    enum sp_status st;
+
+    if ((st = sp_detokenizer_open(&d, tok, skip_special, err))) return st;
+    d->whole = true;
+    for (size_t i = 0; i < n; i++) {
+        if ((st = take_token(d, ids[i], err))) goto done;
+    }
+    if ((st = flush(d, err))) goto done;
+    if ((st = sp_text_append(&d->out, "", 1, err))) goto done;
+    *text = d->out.at;
+    *size = d->out.len - 1;
+    memset(&d->out, 0, sizeof d->out);
+done:
+    sp_detokenizer_close(d);
+    return st;
+}

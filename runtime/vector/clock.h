@@ -1,0 +1,16 @@
+/* Wall time for statistics and cost estimates. Never decides what text comes out. */
+#ifndef SP_RUNTIME_VECTOR_CLOCK_H
+#define SP_RUNTIME_VECTOR_CLOCK_H
+
+#include <time.h>
+
+/* Seconds of the monotonic clock. */
+static inline double sp_seconds(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+#endif

@@ -1,0 +1,32 @@
+/* The rotation that q8 keys and queries are quantized in: each group of 32 dims times Sylvester's
+ * Hadamard matrix, rows +1 and -1. It is orthogonal up to its factor, so products change by that
+ * factor alone, and it spreads a dim that is far larger than its neighbours over all of them, which
+ * would otherwise share its coarse scale. Only sums and differences in a written order: the bits
+ * are the same however it is compiled. */
+#ifndef SP_RUNTIME_VECTOR_ROTATION_H
+#define SP_RUNTIME_VECTOR_ROTATION_H
+
+#include "runtime/vector/vector.h"
+
+#include <string.h>
+
+/* What the product of two rotated groups is multiplied with to be that of the groups. */
+#define SP_ROTATION_FACTOR (1.0f / SP_KV_GROUP)
+
+/* y = H x, in log2(32) rounds: y_2i = x_i + x_i+16, y_2i+1 = x_i - x_i+16. */
+static inline void sp_rotate_group(float y[SP_KV_GROUP], const float x[SP_KV_GROUP])
+{
+    enum { HALF = SP_KV_GROUP / 2 };
+    float from[SP_KV_GROUP];
+
+    memcpy(y, x, sizeof from);
+    for (int round = 0; round < 5; round++) {
+        memcpy(from, y, sizeof from);
+        for (int i = 0; i < HALF; i++) {
+            y[2 * i] = from[i] + from[i + HALF];
+            y[2 * i + 1] = from[i] - from[i + HALF];
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,116 @@
+/* Sizes of stored keys and values, what no instruction set needs a version of its own for, and the
+ * choice of a table by name. */
+#include "runtime/vector/vector.h"
+
+#include "format/base/mem.h"
+#include "runtime/vector/fmath.h"
+#include "runtime/vector/vector_tables.h"
+
+#include <string.h>
+
+void sp_center(float *y, const float *x, size_t n)
+{
+    enum { SUMS = 16 };
+    float sums[SUMS] = {0}, mean;
+    size_t i = 0;
+
+    for (; i + SUMS <= n; i += SUMS) {
+        for (size_t j = 0; j < SUMS; j++)
+            sums[j] += x[i + j];
+    }
+    for (size_t j = 0; i + j < n; j++)
+        sums[j] += x[i + j];
+    for (size_t half = SUMS / 2; half > 0; half /= 2) {
+        for (size_t j = 0; j < half; j++)
+            sums[j] += sums[j + half];
+    }
+    mean = sums[0] / (float)n;
+    for (i = 0; i < n; i++)
+        y[i] = x[i] - mean;
+}
+
+void sp_clamp(float *y, float limit, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (y[i] > limit) y[i] = limit;
+        if (y[i] < -limit) y[i] = -limit;
+    }
+}
+
+/* e^x - 1 as 2 t / (1 - t), t = tanh(x / 2): exact in all digits near 0, where x takes its place
+ * in the difference. */
+void sp_xielu_row(float *y, const struct sp_xielu *w, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        float x = y[i];
+        if (x > 0) {
+            y[i] = fmaf(w->positive * x, x, w->beta * x);
+        } else {
+            float t = sp_tanhf((x < w->eps ? x : w->eps) * 0.5f);
+            y[i] = fmaf((t + t) / (1.0f - t) - x, w->negative, w->beta * x);
+        }
+    }
+}
+
+size_t sp_key_block_size(enum sp_kv_type type, size_t head_dim)
+{
+    size_t size = 0;
+
+    switch (type) {
+    case SP_KV_F32:
+        size = head_dim * SP_KV_BLOCK * sizeof(float);
+        break;
+    case SP_KV_F16:
+        size = head_dim * SP_KV_BLOCK * sizeof(uint16_t);
+        break;
+    case SP_KV_Q8:
+        size = (head_dim + head_dim / SP_KV_GROUP * sizeof(float)) * SP_KV_BLOCK;
+        break;
+    case SP_N_KV_TYPES:
+        break;
+    }
+    return sp_round_up(size, 64);
+}
+
+size_t sp_value_block_size(enum sp_kv_type type, size_t head_dim)
+{
+    switch (type) {
+    case SP_KV_F32:
+        return head_dim * SP_KV_BLOCK * sizeof(float);
+    case SP_KV_F16:
+        return head_dim * SP_KV_BLOCK * sizeof(uint16_t);
+    case SP_KV_Q8:
+        return (head_dim + sizeof(float)) * SP_KV_BLOCK;
+    case SP_N_KV_TYPES:
+        break;
+    }
+    return 0;
+}
+
+size_t sp_query_size(size_t head_dim)
+{
+    return sp_round_up(head_dim * sizeof(float), 64);
+}
+
+/* What runs beside a set of matrix kernels. VNNI without the rest of AVX-512 makes sets of their
+ * own for products only. */
+static const struct {
+    const char *kernels_name;
+    const struct sp_vector *vector;
+} companions[] = {
+#if defined(__x86_64__)
+    {"avx512", &sp_vector_avx512},   {"avxvnni", &sp_vector_avx2},
+    {"avx512vnni", &sp_vector_avx2}, {"avx2", &sp_vector_avx2},
+#elif defined(__aarch64__)
+    {"neon", &sp_vector_neon},
+#endif
+    {"scalar", &sp_vector_ref},
+};
+
+const struct sp_vector *sp_vector_find(const char *kernels_name)
+{
+    for (size_t i = 0; i < sizeof companions / sizeof *companions; i++) {
+        if (strcmp(kernels_name, companions[i].kernels_name) == 0) return companions[i].vector;
+    }
+    return NULL;
+}

@@ -1,0 +1,324 @@
+/* The specification of struct sp_vector_kv: how keys and values are stored, and the products of
+ * attention over them, as the plain loops that vector.h describes. See vector_ref.c. */
+#include "runtime/vector/fmath.h"
+#include "runtime/vector/rotation.h"
+#include "runtime/vector/vector_tables.h"
+
+#include <assert.h>
+
+/* ---- stored numbers ---------------------------------------------------------------------------
+ */
+
+static float get_f32(const uint8_t *p)
+{
+    float f;
+
+    memcpy(&f, p, sizeof f);
+    return f;
+}
+
+static void put_f32(uint8_t *p, float f)
+{
+    memcpy(p, &f, sizeof f);
+}
+
+/* IEEE half to float; exact. */
+static float get_f16(const uint8_t *p)
+{
+    uint16_t h;
+    memcpy(&h, p, sizeof h);
+    uint32_t sign = (uint32_t)(h & 0x8000) << 16, magnitude = h & 0x7fff;
+
+    if (magnitude > 0x7c00) return sp_float_of_bits(sign | 0x7fc00000 | magnitude << 13);
+    if (magnitude == 0x7c00) return sp_float_of_bits(sign | 0x7f800000);
+    /* Placing the bits 13 higher scales by 2^-112; denormals come out right as well. */
+    float f = sp_float_of_bits(magnitude << 13) * 0x1p112f;
+    return sp_float_of_bits(sp_bits_of_float(f) | sign);
+}
+
+/* Float to IEEE half, ties to even, infinity from 65520 on. */
+static void put_f16(uint8_t *p, float f)
+{
+    uint32_t bits = sp_bits_of_float(f), magnitude = bits & 0x7fffffff, h;
+
+    if (magnitude > 0x7f800000) {
+        h = 0x7e00 | (magnitude >> 13 & 0x3ff);
+    } else if (magnitude >= 0x477ff000) {
+        h = 0x7c00;
+    } else if (magnitude >= 0x38800000) {
+        h = (magnitude - (112u << 23) + 0xfff + (magnitude >> 13 & 1)) >> 13;
+    } else {
+        /* Denormal: adding 1/2 leaves multiples of 2^-24, rounded by the addition. */
+        h = sp_bits_of_float(sp_float_of_bits(magnitude) + 0.5f) - 0x3f000000;
+    }
+    uint16_t out = (uint16_t)(h | (bits >> 16 & 0x8000));
+    memcpy(p, &out, sizeof out);
+}
+
+/* To the nearest integer, ties to even; |f| < 2^22. */
+static int32_t round_even(float f)
+{
+    return (int32_t)sp_bits_of_float(f + SP_EXP_ROUND) - (int32_t)SP_EXP_ROUND_BITS;
+}
+
+/* Codes of n numbers and their scale. Comparing the bits of |x| lets a NaN win, so that it reaches
+ * the scale, always as the same NaN; limits are placed so that a NaN product gives 127. */
+static float quantize(int8_t *codes, const float *x, size_t n)
+{
+    uint32_t m = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        uint32_t a = sp_bits_of_float(x[i]) & 0x7fffffff;
+        if (a > m) m = a;
+    }
+    float max = sp_float_of_bits(m > SP_INFINITY_BITS ? SP_NAN_BITS : m);
+    float inverse = m == 0 ? 0.0f : 127.0f / max;
+    for (size_t i = 0; i < n; i++) {
+        float v = x[i] * inverse;
+        v = v < 127.0f ? v : 127.0f;
+        v = v > -127.0f ? v : -127.0f;
+        codes[i] = (int8_t)round_even(v);
+    }
+    return max / 127.0f;
+}
+
+static void store_key_f32(uint8_t *block, size_t lane, const float *k, size_t head_dim)
+{
+    for (size_t d = 0; d < head_dim; d++)
+        put_f32(block + 4 * (d * SP_KV_BLOCK + lane), k[d]);
+}
+
+static void store_key_f16(uint8_t *block, size_t lane, const float *k, size_t head_dim)
+{
+    for (size_t d = 0; d < head_dim; d++)
+        put_f16(block + 2 * (d * SP_KV_BLOCK + lane), k[d]);
+}
+
+static void store_key_q8(uint8_t *block, size_t lane, const float *k, size_t head_dim)
+{
+    uint8_t *scales = block + head_dim * SP_KV_BLOCK;
+
+    for (size_t g = 0; g < head_dim / SP_KV_GROUP; g++) {
+        float rotated[SP_KV_GROUP];
+        int8_t codes[SP_KV_GROUP];
+        sp_rotate_group(rotated, k + g * SP_KV_GROUP);
+        float s = quantize(codes, rotated, SP_KV_GROUP);
+        put_f32(scales + 4 * (g * SP_KV_BLOCK + lane), s);
+        for (size_t i = 0; i < SP_KV_GROUP; i++) {
+            size_t d = g * SP_KV_GROUP + i;
+            block[(d / 4 * SP_KV_BLOCK + lane) * 4 + d % 4] = (uint8_t)(codes[i] + 128);
+        }
+    }
+}
+
+static void store_value_f32(uint8_t *block, size_t lane, const float *v, size_t head_dim)
+{
+    for (size_t d = 0; d < head_dim; d++)
+        put_f32(block + 4 * (lane * head_dim + d), v[d]);
+}
+
+static void store_value_f16(uint8_t *block, size_t lane, const float *v, size_t head_dim)
+{
+    for (size_t d = 0; d < head_dim; d++)
+        put_f16(block + 2 * (lane * head_dim + d), v[d]);
+}
+
+/* The code of dim d, position `lane`. */
+static size_t value_code_at(size_t head_dim, size_t lane, size_t d)
+{
+    return SP_KV_BLOCK * sizeof(float) + (lane / 4 * head_dim + d) * 4 + lane % 4;
+}
+
+static void store_value_q8(uint8_t *block, size_t lane, const float *v, size_t head_dim)
+{
+    int8_t codes[SP_MAX_HEAD_DIM];
+
+    assert(head_dim <= SP_MAX_HEAD_DIM);
+    put_f32(block + 4 * lane, quantize(codes, v, head_dim));
+    for (size_t d = 0; d < head_dim; d++)
+        memcpy(block + value_code_at(head_dim, lane, d), codes + d, 1);
+}
+
+/* ---- queries ----------------------------------------------------------------------------------
+ */
+
+static void prepare_float(uint8_t *query, const float *q, size_t head_dim)
+{
+    memcpy(query, q, head_dim * sizeof *q);
+}
+
+/* [head_dim] codes, then a scale for each group. */
+static void prepare_q8(uint8_t *query, const float *q, size_t head_dim)
+{
+    float rotated[SP_KV_GROUP];
+    int8_t codes[SP_KV_GROUP];
+
+    for (size_t g = 0; g < head_dim / SP_KV_GROUP; g++) {
+        sp_rotate_group(rotated, q + g * SP_KV_GROUP);
+        float s = quantize(codes, rotated, SP_KV_GROUP);
+        put_f32(query + head_dim + 4 * g, s * SP_ROTATION_FACTOR);
+        memcpy(query + g * SP_KV_GROUP, codes, sizeof codes);
+    }
+}
+
+/* ---- attention --------------------------------------------------------------------------------
+ */
+
+typedef float read_fn(const uint8_t *p);
+
+static void scores_float(float *scores, size_t ld_scores, const uint8_t *queries, size_t n_queries,
+                         const uint8_t *blocks, size_t n_blocks, size_t head_dim, float factor,
+                         enum sp_kv_type type, read_fn *read, size_t width)
+{
+    size_t block_size = sp_key_block_size(type, head_dim);
+
+    for (size_t i = 0; i < n_queries; i++) {
+        const uint8_t *q = queries + i * sp_query_size(head_dim);
+        for (size_t j = 0; j < n_blocks * SP_KV_BLOCK; j++) {
+            const uint8_t *key = blocks + j / SP_KV_BLOCK * block_size + j % SP_KV_BLOCK * width;
+            float acc = 0;
+            for (size_t d = 0; d < head_dim; d++) {
+                acc = fmaf(get_f32(q + 4 * d), read(key + d * SP_KV_BLOCK * width), acc);
+            }
+            scores[i * ld_scores + j] = acc * factor;
+        }
+    }
+}
+
+static void scores_f32(float *scores, size_t ld_scores, const uint8_t *queries, size_t n_queries,
+                       const uint8_t *key_blocks, size_t n_blocks, size_t head_dim, float factor)
+{
+    scores_float(scores, ld_scores, queries, n_queries, key_blocks, n_blocks, head_dim, factor,
+                 SP_KV_F32, get_f32, sizeof(float));
+}
+
+static void scores_f16(float *scores, size_t ld_scores, const uint8_t *queries, size_t n_queries,
+                       const uint8_t *key_blocks, size_t n_blocks, size_t head_dim, float factor)
+{
+    scores_float(scores, ld_scores, queries, n_queries, key_blocks, n_blocks, head_dim, factor,
+                 SP_KV_F16, get_f16, sizeof(uint16_t));
+}
+
+/* One prepared query against key `lane` of a block. */
+static float dot_q8(const uint8_t *query, const uint8_t *block, size_t lane, size_t head_dim)
+{
+    float acc = 0;
+
+    for (size_t g = 0; g < head_dim / SP_KV_GROUP; g++) {
+        int32_t sum = 0;
+        for (size_t d = g * SP_KV_GROUP; d < (g + 1) * SP_KV_GROUP; d++) {
+            sum += (int8_t)query[d] * (block[(d / 4 * SP_KV_BLOCK + lane) * 4 + d % 4] - 128);
+        }
+        float k_scale = get_f32(block + (head_dim + 4 * g) * SP_KV_BLOCK + 4 * lane);
+        acc = fmaf((float)sum, k_scale * get_f32(query + head_dim + 4 * g), acc);
+    }
+    return acc;
+}
+
+static void scores_q8(float *scores, size_t ld_scores, const uint8_t *queries, size_t n_queries,
+                      const uint8_t *key_blocks, size_t n_blocks, size_t head_dim, float factor)
+{
+    size_t block_size = sp_key_block_size(SP_KV_Q8, head_dim);
+
+    for (size_t i = 0; i < n_queries; i++) {
+        const uint8_t *query = queries + i * sp_query_size(head_dim);
+        for (size_t j = 0; j < n_blocks * SP_KV_BLOCK; j++) {
+            const uint8_t *block = key_blocks + j / SP_KV_BLOCK * block_size;
+            scores[i * ld_scores + j] = dot_q8(query, block, j % SP_KV_BLOCK, head_dim) * factor;
+        }
+    }
+}
+
+static void weigh_float(float *out, size_t ld_out, const float *p, size_t ldp, const size_t *first,
+                        const size_t *last, size_t n_queries, const uint8_t *values,
+                        size_t head_dim, read_fn *read, size_t width)
+{
+    for (size_t i = 0; i < n_queries; i++) {
+        for (size_t d = 0; d < head_dim; d++) {
+            float acc = 0;
+            for (size_t j = first[i]; j < last[i]; j++) {
+                acc = fmaf(p[i * ldp + j], read(values + (j * head_dim + d) * width), acc);
+            }
+            out[i * ld_out + d] = acc;
+        }
+    }
+}
+
+static void weigh_f32(float *out, size_t ld_out, const float *p, size_t ldp, const size_t *first,
+                      const size_t *last, size_t n_queries, const uint8_t *values, size_t head_dim)
+{
+    weigh_float(out, ld_out, p, ldp, first, last, n_queries, values, head_dim, get_f32,
+                sizeof(float));
+}
+
+static void weigh_f16(float *out, size_t ld_out, const float *p, size_t ldp, const size_t *first,
+                      const size_t *last, size_t n_queries, const uint8_t *values, size_t head_dim)
+{
+    weigh_float(out, ld_out, p, ldp, first, last, n_queries, values, head_dim, get_f16,
+                sizeof(uint16_t));
+}
+
+/* Integers of one query's weights, and what multiplies their sums. */
+static float quantize_weights(int32_t *codes, const float *p, size_t first, size_t last,
+                              const uint8_t *blocks, size_t block_size)
+{
+    float w[SP_SPAN];
+    uint32_t m = 0;
+
+    for (size_t j = first; j < last; j++) {
+        w[j] = p[j] * get_f32(blocks + j / SP_KV_BLOCK * block_size + j % SP_KV_BLOCK * 4);
+        uint32_t a = sp_bits_of_float(w[j]) & 0x7fffffff;
+        if (a > m) m = a;
+    }
+    float max = sp_float_of_bits(m), inverse = max < 0x1p-100f ? 0.0f : 32767.0f / max;
+    for (size_t j = first; j < last; j++) {
+        float v = w[j] * inverse;
+        codes[j] = round_even(v < 32767.0f ? v : 32767.0f);
+    }
+    return max / 32767.0f;
+}
+
+static void weigh_q8(float *out, size_t ld_out, const float *p, size_t ldp, const size_t *first,
+                     const size_t *last, size_t n_queries, const uint8_t *value_blocks,
+                     size_t head_dim)
+{
+    size_t block_size = sp_value_block_size(SP_KV_Q8, head_dim);
+    int32_t codes[SP_SPAN];
+
+    for (size_t i = 0; i < n_queries; i++) {
+        assert(last[i] <= SP_SPAN);
+        float s = quantize_weights(codes, p + i * ldp, first[i], last[i], value_blocks, block_size);
+        for (size_t d = 0; d < head_dim; d++) {
+            int32_t sum = 0;
+            for (size_t j = first[i]; j < last[i]; j++) {
+                const uint8_t *block = value_blocks + j / SP_KV_BLOCK * block_size;
+                sum += codes[j] * (int8_t)block[value_code_at(head_dim, j % SP_KV_BLOCK, d)];
+            }
+            out[i * ld_out + d] = (float)sum * s;
+        }
+    }
+}
+
+const struct sp_vector_kv sp_kv_f32_ref = {
+    .store_key = store_key_f32,
+    .store_value = store_value_f32,
+    .prepare = prepare_float,
+    .scores = scores_f32,
+    .weigh = weigh_f32,
+};
+
+const struct sp_vector_kv sp_kv_f16_ref = {
+    .store_key = store_key_f16,
+    .store_value = store_value_f16,
+    .prepare = prepare_float,
+    .scores = scores_f16,
+    .weigh = weigh_f16,
+};
+
+const struct sp_vector_kv sp_kv_q8_ref = {
+    .store_key = store_key_q8,
+    .store_value = store_value_q8,
+    .prepare = prepare_q8,
+    .scores = scores_q8,
+    .weigh = weigh_q8,
+};

@@ -1,0 +1,208 @@
+/* How fast attention is: all layers of one model shape, 1 to 16 rows after a context, beside a
+ * plain read of the same caches, in interleaved rounds.
+ *
+ *   bench_attention [TYPE [KERNELS [THREADS [CONTEXT [LAYERS HEADS KV_HEADS DIM]]]]]
+ *   defaults         f16   avx512   2        4096     28     16    8        128
+ *
+ * Only the ratio of the two times says how well the kernels do: memory bandwidth changes while one
+ * looks. */
+#include "runtime/model/attention.h"
+
+#include "format/base/mem.h"
+#include "runtime/vector/clock.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { N_ROUNDS = 7, N_COUNTS = 6, MAX_ROWS = 16 };
+static const size_t counts[N_COUNTS] = {1, 2, 4, 8, 12, 16};
+
+struct bench {
+    unsigned n_layers, n_heads, n_kv_heads, head_dim;
+    size_t context;
+    enum sp_kv_type type;
+    const struct sp_vector *vector;
+    struct sp_pool *pool;
+    struct sp_attention_scratch *scratch;
+    struct sp_kv *caches; /* [n_layers] */
+    float *q, *out;       /* [MAX_ROWS][n_heads * head_dim] */
+    const struct sp_kv *reading;
+    uint64_t read_sums[SP_POOL_MAX];
+};
+
+static void die(const struct sp_err *err)
+{
+    fprintf(stderr, "bench_attention: %s\n", err->text);
+    exit((int)err->status);
+}
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static double median(double *times)
+{
+    qsort(times, N_ROUNDS, sizeof *times, compare);
+    return times[N_ROUNDS / 2];
+}
+
+static uint64_t sum_words(const uint8_t *bytes, size_t size)
+{
+    uint64_t sums[8] = {0}, words[8];
+
+    for (size_t i = 0; i + 64 <= size; i += 64) {
+        memcpy(words, bytes + i, sizeof words);
+        for (size_t j = 0; j < 8; j++)
+            sums[j] += words[j];
+    }
+    return sums[0] + sums[1] + sums[2] + sums[3] + sums[4] + sums[5] + sums[6] + sums[7];
+}
+
+/* One head of the cache being read. */
+static void read_head(void *context, size_t head, unsigned worker)
+{
+    struct bench *b = context;
+    const struct sp_kv *kv = b->reading;
+
+    for (size_t pos = 0; pos < b->context; pos += SP_SPAN) {
+        size_t n = b->context - pos < SP_SPAN ? b->context - pos : SP_SPAN;
+        size_t n_blocks = n / SP_KV_BLOCK;
+        uint64_t sum = sum_words(sp_kv_keys(kv, head, pos), n_blocks * kv->key_block_size);
+        b->read_sums[worker] +=
+            sum + sum_words(sp_kv_values(kv, head, pos), n_blocks * kv->value_block_size);
+    }
+}
+
+static double time_read(struct bench *b)
+{
+    double start = sp_seconds();
+
+    for (unsigned i = 0; i < b->n_layers; i++) {
+        b->reading = &b->caches[i];
+        sp_pool_run(b->pool, b->n_kv_heads, read_head, b);
+    }
+    return sp_seconds() - start;
+}
+
+static double time_attention(struct bench *b, size_t n_rows)
+{
+    struct sp_key_range ranges[MAX_ROWS];
+    size_t ld = (size_t)b->n_heads * b->head_dim;
+    struct sp_attention job = {
+        .n_heads = b->n_heads, .scale = 0.1f, .q = b->q, .ldq = ld, .out = b->out, .ld_out = ld};
+    double start = sp_seconds();
+
+    job.n_rows = n_rows;
+    job.ranges = ranges;
+    for (size_t t = 0; t < n_rows; t++) {
+        ranges[t] = (struct sp_key_range){0, b->context - n_rows + t + 1};
+    }
+    for (unsigned i = 0; i < b->n_layers; i++) {
+        job.kv = &b->caches[i];
+        sp_attend(&job, b->vector, b->pool, b->scratch);
+    }
+    return sp_seconds() - start;
+}
+
+static void fill(float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] = (float)(i * 2654435761u >> 8 & 1023) / 512 - 1;
+}
+
+static void init(struct bench *b)
+{
+    size_t ld = (size_t)b->n_heads * b->head_dim, ld_kv = (size_t)b->n_kv_heads * b->head_dim;
+    float *kv_row = NULL;
+    struct sp_err err = {0};
+
+    if (sp_new(&b->caches, b->n_layers, sizeof *b->caches, &err)) die(&err);
+    if (sp_new_aligned(&b->q, MAX_ROWS * ld, sizeof *b->q, &err)) die(&err);
+    if (sp_new_aligned(&b->out, MAX_ROWS * ld, sizeof *b->out, &err)) die(&err);
+    if (sp_new_aligned(&kv_row, ld_kv + b->context, sizeof *kv_row, &err)) die(&err);
+    fill(b->q, MAX_ROWS * ld);
+    fill(kv_row, ld_kv + b->context);
+    for (unsigned i = 0; i < b->n_layers; i++) {
+        struct sp_kv *kv = &b->caches[i];
+        if (sp_kv_init(kv, b->type, (struct sp_kv_shape){b->n_kv_heads, b->head_dim, 0}, b->context,
+                       0, MAX_ROWS, &err)) {
+            die(&err);
+        }
+        for (size_t pos = 0; pos < b->context; pos++) {
+            sp_kv_put(kv, b->vector, pos, 1, kv_row + pos, kv_row + pos, ld_kv);
+        }
+    }
+    if (sp_attention_scratch_new(&b->scratch, sp_pool_n_threads(b->pool), b->n_heads, b->head_dim,
+                                 MAX_ROWS, b->context, &err)) {
+        die(&err);
+    }
+    free(kv_row);
+}
+
+static void release(struct bench *b)
+{
+    for (unsigned i = 0; i < b->n_layers; i++)
+        sp_kv_release(&b->caches[i]);
+    sp_attention_scratch_free(b->scratch);
+    sp_pool_close(b->pool);
+    free(b->caches);
+    free(b->q);
+    free(b->out);
+}
+
+static void report(const struct bench *b, double times[][N_ROUNDS], double reads[][N_ROUNDS])
+{
+    double one_row = 0, size = 0;
+
+    for (unsigned i = 0; i < b->n_layers; i++)
+        size += (double)sp_kv_size(&b->caches[i]);
+    printf("%s, %u threads, %zu positions, %.0f MB\n", b->vector->name, sp_pool_n_threads(b->pool),
+           b->context, size / 1e6);
+    printf("rows      ms   best  /1 row  /read  read GB/s\n");
+    for (size_t i = 0; i < N_COUNTS; i++) {
+        double time = median(times[i]), read = median(reads[i]);
+        if (i == 0) one_row = time;
+        printf("%4zu %7.2f %6.2f %7.2f %6.2f %10.1f\n", counts[i], time * 1e3, times[i][0] * 1e3,
+               time / one_row, time / read, size / read / 1e9);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const char *const types[] = {"f32", "f16", "q8"};
+    static struct bench b = {.type = SP_N_KV_TYPES};
+    static double times[N_COUNTS][N_ROUNDS], reads[N_COUNTS][N_ROUNDS];
+    unsigned numbers[] = {2, 4096, 28, 16, 8, 128};
+    struct sp_err err = {0};
+
+    for (int i = 0; i < SP_N_KV_TYPES; i++) {
+        if (strcmp(argc > 1 ? argv[1] : "f16", types[i]) == 0) b.type = (enum sp_kv_type)i;
+    }
+    b.vector = sp_vector_find(argc > 2 ? argv[2] : "avx512");
+    for (int i = 3; i < argc && i < 9; i++)
+        numbers[i - 3] = (unsigned)strtoul(argv[i], NULL, 10);
+    if (b.type == SP_N_KV_TYPES || b.vector == NULL) {
+        fprintf(stderr, "usage: bench_attention [f32|f16|q8 [KERNELS [THREADS [CONTEXT ...]]]]\n");
+        return SP_E_USAGE;
+    }
+    if (sp_pool_open(&b.pool, numbers[0], &err)) die(&err);
+    b.context = numbers[1];
+    b.n_layers = numbers[2];
+    b.n_heads = numbers[3];
+    b.n_kv_heads = numbers[4];
+    b.head_dim = numbers[5];
+    init(&b);
+    for (size_t round = 0; round < N_ROUNDS; round++) {
+        for (size_t i = 0; i < N_COUNTS; i++) {
+            reads[i][round] = time_read(&b);
+            times[i][round] = time_attention(&b, counts[i]);
+        }
+    }
+    report(&b, times, reads);
+    release(&b);
+    return 0;
+}

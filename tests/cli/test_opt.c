@@ -1,0 +1,246 @@
+/* cli/base/opt.h: how command lines are read; and every command's table, walked. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <string.h>
+
+#include "cli/commands.h"
+#include "cli/base/backend_opts.h"
+#include "quantize/kernels.h"
+
+struct options {
+    bool flag;
+    int64_t n;
+    double x;
+    const char *text, *choice;
+    struct sp_opt_list list;
+};
+
+static const char *const choices[] = {"one", "two", NULL};
+
+#define AT(member) .offset = offsetof(struct options, member)
+
+static const struct sp_opt opts[] = {
+    {SP_OPT_HEADING, .help = "Heading"},
+    {SP_OPT_FLAG, 'f', "flag", NULL, NULL, AT(flag), .help = "h"},
+    {SP_OPT_INT, 0, "number", "amount", "N", AT(n), .min = -5, .max = 10, .word = "auto",
+     .word_value = 99, .help = "h"},
+    {SP_OPT_NUMBER, 'x', "real", NULL, "X", AT(x), .min = 0, .max = 1, .help = "h"},
+    {SP_OPT_STRING, 0, "text", NULL, "T", AT(text), .help = "h"},
+    {SP_OPT_CHOICE, 0, "choice", NULL, "C", AT(choice), .choices = choices, .help = "h"},
+    {SP_OPT_LIST, 0, "list", NULL, "L", AT(list), .help = "h"},
+    {.kind = SP_OPT_END},
+};
+
+static const struct options defaults = {.n = 7, .x = 0.25, .text = "default"};
+
+static const struct sp_command command = {
+    .name = "test",
+    .summary = "s",
+    .operands = "A [B]",
+    .min_operands = 1,
+    .max_operands = 2,
+    .opts = opts,
+    .defaults = &defaults,
+    .options_size = sizeof defaults,
+};
+
+enum { MAX_WORDS = 16 };
+
+/* Parses words that end with NULL; they stay valid until the next call. */
+static enum sp_status parse(struct sp_args *args, struct sp_err *err, const char *const *words)
+{
+    static char copies[MAX_WORDS][64];
+    static char *argv[MAX_WORDS];
+    int argc = 0;
+
+    for (; words[argc] != NULL; argc++) {
+        strcpy(copies[argc], words[argc]);
+        argv[argc] = copies[argc];
+    }
+    *err = (struct sp_err){0};
+    return sp_args_parse(args, &command, argc, argv, err);
+}
+
+#define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+static void values_land_in_the_options(void **state)
+{
+    struct sp_args args;
+    struct sp_err err;
+    const struct options *o;
+
+    (void)state;
+    assert_int_equal(parse(&args, &err,
+                           WORDS("a", "--flag", "--number", "-5", "--real=0.5", "--text=",
+                                 "--choice", "TWO", "--list", "1", "--list=2", "--", "--b")),
+                     SP_OK);
+    o = args.options;
+    assert_true(o->flag);
+    assert_int_equal(o->n, -5);
+    assert_true(o->x == 0.5);
+    assert_string_equal(o->text, "");
+    assert_ptr_equal(o->choice, choices[1]);
+    assert_int_equal(o->list.n, 2);
+    assert_string_equal(o->list.items[0], "1");
+    assert_string_equal(o->list.items[1], "2");
+    assert_int_equal(args.n_operands, 2);
+    assert_string_equal(args.operands[0], "a");
+    assert_string_equal(args.operands[1], "--b");
+    assert_true(sp_args_given(&args, "number"));
+    sp_args_release(&args);
+}
+
+static void what_is_not_given_keeps_its_default(void **state)
+{
+    struct sp_args args;
+    struct sp_err err;
+    const struct options *o;
+
+    (void)state;
+    assert_int_equal(parse(&args, &err, WORDS("-f", "-", "-x", "1")), SP_OK);
+    o = args.options;
+    assert_true(o->flag);
+    assert_true(o->x == 1);
+    assert_int_equal(o->n, 7);
+    assert_string_equal(o->text, "default");
+    assert_null(o->choice);
+    assert_string_equal(args.operands[0], "-");
+    assert_false(sp_args_given(&args, "number"));
+    sp_args_release(&args);
+    assert_int_equal(parse(&args, &err, WORDS("a", "--amount", "Auto")), SP_OK);
+    o = args.options;
+    assert_int_equal(o->n, 99);
+    assert_true(sp_args_given(&args, "number"));
+    sp_args_release(&args);
+}
+
+static void help_ends_the_reading(void **state)
+{
+    struct sp_args args;
+    struct sp_err err;
+
+    (void)state;
+    assert_int_equal(parse(&args, &err, WORDS("--help", "--nonsense")), SP_OK);
+    assert_true(args.help);
+    sp_args_release(&args);
+    assert_int_equal(parse(&args, &err, WORDS("--text", "--help", "a")), SP_OK);
+    assert_false(args.help);
+    assert_string_equal(((const struct options *)args.options)->text, "--help");
+    sp_args_release(&args);
+}
+
+static void misuse_is_one_sentence(void **state)
+{
+    static const struct {
+        const char *words[4];
+        const char *sentence;
+    } cases[] = {
+        {{"--nubmer", "1", "a"}, "unknown option --nubmer, did you mean --number?"},
+        {{"--zzz", "a"}, "unknown option --zzz"},
+        {{"-z", "a"}, "unknown option -z"},
+        {{"-ff", "a"}, "unknown option -ff"},
+        {{"--flag=1", "a"}, "--flag takes no value"},
+        {{"a", "--number"}, "--number needs a value: --number N"},
+        {{"--number", "11", "a"}, "--number is 11, expected an integer -5..10 or auto"},
+        {{"--number", "1x", "a"}, "--number is 1x, expected an integer -5..10 or auto"},
+        {{"--number", "", "a"}, "--number is , expected an integer -5..10 or auto"},
+        {{"--number", " 1", "a"}, "--number is  1, expected an integer -5..10 or auto"},
+        {{"--number", "99999999999999999999", "a"}, "--number is 99999999999999999999, expected"},
+        {{"--real", "nan", "a"}, "--real is nan, expected a number 0..1"},
+        {{"--real", "0x1", "a"}, "--real is 0x1, expected a number 0..1"},
+        {{"--real", "1.5", "a"}, "--real is 1.5, expected a number 0..1"},
+        {{"--choice", "three", "a"}, "--choice is three, expected one of: one two"},
+        {{"--flag"}, "expected A [B]"},
+        {{"a", "b", "c"}, "unexpected argument c"},
+    };
+    struct sp_args args;
+    struct sp_err err;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *words[5] = {cases[i].words[0], cases[i].words[1], cases[i].words[2], NULL,
+                                NULL};
+        assert_int_equal(parse(&args, &err, words), SP_E_USAGE);
+        assert_memory_equal(err.text, cases[i].sentence, strlen(cases[i].sentence));
+        assert_null(args.options);
+    }
+}
+
+static void distances(void **state)
+{
+    (void)state;
+    assert_int_equal(sp_edit_distance("", ""), 0);
+    assert_int_equal(sp_edit_distance("abc", "abc"), 0);
+    assert_int_equal(sp_edit_distance("abc", "acb"), 1);
+    assert_int_equal(sp_edit_distance("kitten", "sitting"), 3);
+    assert_int_equal(sp_edit_distance("", "abc"), 3);
+}
+
+static void check_option(const struct sp_command *c, const struct sp_opt *o)
+{
+    size_t sizes[] = {[SP_OPT_FLAG] = sizeof(bool),     [SP_OPT_INT] = sizeof(int64_t),
+                      [SP_OPT_NUMBER] = sizeof(double), [SP_OPT_STRING] = sizeof(char *),
+                      [SP_OPT_CHOICE] = sizeof(char *), [SP_OPT_LIST] = sizeof(struct sp_opt_list)};
+
+    assert_non_null(o->help);
+    assert_true(o->help[strlen(o->help) - 1] != '.');
+    if (o->kind == SP_OPT_HEADING) return;
+    assert_true(o->offset + sizes[o->kind] <= c->options_size);
+    assert_int_equal(o->value == NULL, o->kind == SP_OPT_FLAG);
+    assert_int_equal(o->choices != NULL, o->kind == SP_OPT_CHOICE);
+    if (o->kind == SP_OPT_INT || o->kind == SP_OPT_NUMBER) assert_true(o->min < o->max);
+    assert_true(strcmp(o->name, "help") != 0 && o->letter != 'h');
+    for (const struct sp_opt *other = c->opts; other != o; other++) {
+        if (other->kind == SP_OPT_HEADING) continue;
+        assert_string_not_equal(other->name, o->name);
+        assert_true(o->letter == 0 || other->letter != o->letter);
+        assert_true(other->offset != o->offset);
+    }
+}
+
+static void every_command_is_well_formed(void **state)
+{
+    (void)state;
+    for (const struct sp_command *const *c = sp_commands; *c != NULL; c++) {
+        size_t n = 0;
+        assert_non_null((*c)->run);
+        assert_true((*c)->summary[strlen((*c)->summary) - 1] != '.');
+        assert_true((*c)->min_operands <= (*c)->max_operands);
+        assert_int_equal((*c)->operands[0] == '\0', (*c)->max_operands == 0);
+        for (const struct sp_opt *o = (*c)->opts; o->kind != SP_OPT_END; o++, n++)
+            check_option(*c, o);
+        assert_true(n < SP_OPT_MAX);
+        for (const struct sp_command *const *other = sp_commands; other != c; other++) {
+            assert_string_not_equal((*other)->name, (*c)->name);
+        }
+    }
+}
+
+static void kernels_are_those_of_the_machine(void **state)
+{
+    const struct sp_kernels *const *all = sp_kernels_all();
+    size_t i = 0;
+
+    (void)state;
+    assert_string_equal(sp_engine_kernels[0], "auto");
+    for (; all[i] != NULL; i++)
+        assert_string_equal(sp_engine_kernels[i + 1], all[i]->name);
+    assert_null(sp_engine_kernels[i + 1]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(values_land_in_the_options),
+        cmocka_unit_test(what_is_not_given_keeps_its_default),
+        cmocka_unit_test(help_ends_the_reading),
+        cmocka_unit_test(misuse_is_one_sentence),
+        cmocka_unit_test(distances),
+        cmocka_unit_test(every_command_is_well_formed),
+        cmocka_unit_test(kernels_are_those_of_the_machine),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

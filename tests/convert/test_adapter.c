@@ -1,0 +1,319 @@
+/* Adapters merged at create, against the logits of PEFT and mlx-lm; and that the merged weights
+ * are the same for any number of threads, from a packed file, and in any type. */
+#include "format/base/bytes.h"
+#include "format/safetensors.h"
+#include "runtime/session/session.h"
+#include "tests/support/create_files.h"
+#include "tests/support/golden.h"
+#include "tests/support/scratch.h"
+#include "tests/support/stored_tensor.h"
+
+#include "quantize/codec.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ADAPTERS TESTDATA "/adapters"
+
+static const char *const names[] = {"dora",        "mlx_dora",       "mlx_lora", "mlx_tied",
+                                    "mlx_experts", "patterns",       "phi3",     "rslora_biases",
+                                    "tables",      "tied_embedding", "tied_head"};
+
+enum { N_NAMES = sizeof names / sizeof names[0] };
+
+/* max |a - b| / max |b| */
+static const double tolerance = 1e-5;
+
+static const uint32_t prompt[] = {7, 99, 3,  58, 121, 76, 20, 33, 91,  110,
+                                  2, 45, 45, 17, 64,  80, 5,  28, 101, 9};
+
+/* The path of a Modelfile for an adapter's model, or for `from` in its place. */
+static const char *modelfile_of(const char *name, const char *from, bool with_adapter)
+{
+    char lines[1200], path[400], *base;
+    size_t size;
+
+    snprintf(path, sizeof path, ADAPTERS "/%s/base.txt", name);
+    base = scratch_read(path, &size);
+    base[strcspn(base, "\n")] = '\0';
+    snprintf(lines, sizeof lines, "FROM %s%s\n", from ? "" : TESTDATA "/", from ? from : base);
+    free(base);
+    if (with_adapter) {
+        size_t n = strlen(lines);
+        snprintf(lines + n, sizeof lines - n, "ADAPTER %s/%s\n", ADAPTERS, name);
+    }
+    return creating_modelfile(lines);
+}
+
+/* ---- logits ---- */
+
+struct compared {
+    const float *golden; /* [][width] */
+    size_t width;
+    double worst, largest;
+};
+
+static int compare_row(void *context, size_t row, const float *logits, size_t n_vocab)
+{
+    struct compared *c = context;
+
+    assert_int_equal(n_vocab, c->width);
+    for (size_t i = 0; i < n_vocab; i++) {
+        double want = (double)c->golden[row * n_vocab + i], d = fabs((double)logits[i] - want);
+        if (!(d <= c->worst)) c->worst = d;
+        if (fabs(want) > c->largest) c->largest = fabs(want);
+    }
+    return 0;
+}
+
+static double distance(const char *path, const char *name)
+{
+    struct sp_session_options options = {.cache = SP_CACHE_F32};
+    struct sp_package *package = NULL;
+    struct sp_session *session = NULL;
+    struct compared c = {0};
+    struct sp_err err = {0};
+    char golden[400];
+    float *rows;
+    size_t n;
+
+    snprintf(golden, sizeof golden, ADAPTERS "/%s/logits.npy", name);
+    rows = golden_npy(golden, &n, &c.width);
+    assert_int_equal(n, sizeof prompt / sizeof *prompt);
+    c.golden = rows;
+    if (sp_package_open(&package, path, &(struct sp_package_options){0}, &err) ||
+        sp_session_open(&session, package, &options, &err) ||
+        sp_session_logits(session, prompt, n, compare_row, &c, &err)) {
+        fail_msg("%s: %s", name, err.text);
+    }
+    sp_session_close(session);
+    sp_package_close(package);
+    free(rows);
+    return c.worst / c.largest;
+}
+
+static void test_logits_are_theirs(void **state)
+{
+    const char *path = creating_keep(creating_at("p.bin"));
+    (void)state;
+
+    for (size_t i = 0; i < N_NAMES; i++) {
+        double d;
+
+        creating_create(modelfile_of(names[i], NULL, true), path, SP_F32, SP_DTYPE_NONE, 2);
+        d = distance(path, names[i]);
+        if (!(d < tolerance)) fail_msg("%s: relative error %g", names[i], d);
+        creating_create(modelfile_of(names[i], NULL, false), path, SP_F32, SP_DTYPE_NONE, 2);
+        assert_true(distance(path, names[i]) > 0.1);
+    }
+}
+
+/* ---- bytes ---- */
+
+static void test_threads_change_nothing(void **state)
+{
+    const char *a = creating_keep(creating_at("a.bin")), *b = creating_keep(creating_at("b.bin"));
+    (void)state;
+
+    for (size_t i = 0; i < N_NAMES; i++) {
+        creating_create(modelfile_of(names[i], NULL, true), a, SP_Q8, SP_DTYPE_NONE, 1);
+        creating_create(modelfile_of(names[i], NULL, true), b, SP_Q8, SP_DTYPE_NONE, 3);
+        creating_same_file(a, b);
+    }
+}
+
+/* What create packs of a checkpoint can be merged into as well as the checkpoint. */
+static void test_packed_files_merge_alike(void **state)
+{
+    const char *a = creating_keep(creating_at("a.bin")), *b = creating_keep(creating_at("b.bin"));
+    const char *plain = creating_keep(creating_at("plain.bin"));
+    (void)state;
+
+    for (size_t i = 0; i < N_NAMES; i++) {
+        if (strncmp(names[i], "tied", 4) == 0) continue;
+        creating_create(modelfile_of(names[i], NULL, false), plain, SP_DTYPE_NONE, SP_DTYPE_NONE,
+                        1);
+        creating_create(modelfile_of(names[i], NULL, true), a, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
+        creating_create(modelfile_of(names[i], plain, true), b, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
+        creating_same_file(a, b);
+    }
+}
+
+/* As stored, a merged tensor is what it is in f32, rounded once. */
+static void test_types_stay(void **state)
+{
+    const char *a = creating_keep(creating_at("a.bin")), *b = creating_keep(creating_at("b.bin"));
+    struct sp_source exact, rounded;
+    (void)state;
+
+    creating_create(modelfile_of("patterns", NULL, true), a, SP_F32, SP_DTYPE_NONE, 1);
+    creating_create(modelfile_of("patterns", NULL, true), b, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
+    assert_int_equal(sp_source_open(&exact, a, SP_PART_TARGET, NULL, NULL), SP_OK);
+    assert_int_equal(sp_source_open(&rounded, b, SP_PART_TARGET, NULL, NULL), SP_OK);
+    for (size_t i = 0; i < exact.specs.n_specs; i++) {
+        const struct sp_tensor_spec *spec = &exact.specs.specs[i];
+        size_t n = sp_spec_elements(spec);
+        enum sp_dtype wide, type;
+        float *x = stored_floats(&exact, spec, &wide), *y = stored_floats(&rounded, spec, &type);
+        uint8_t *bytes = malloc(n * 2);
+
+        assert_int_equal(type, SP_BF16);
+        assert_int_equal(sp_encode_floats(bytes, SP_BF16, x, n, 0, NULL), SP_OK);
+        sp_decode_floats(x, SP_BF16, bytes, n);
+        assert_memory_equal(x, y, n * sizeof *x);
+        free(bytes);
+        free(x);
+        free(y);
+    }
+    sp_source_release(&exact);
+    sp_source_release(&rounded);
+}
+
+/* ---- what a file tells ---- */
+
+static char *read_adapters(const char *path)
+{
+    struct sp_pack *pack = creating_open(path);
+    char *text;
+    size_t size;
+
+    assert_int_equal(
+        sp_pack_read_section(pack, SP_PART_TARGET, SP_SECTION_ADAPTERS, &text, &size, NULL), SP_OK);
+    sp_pack_close(pack);
+    return text;
+}
+
+/* Merged twice, it tells of both; quantized, of the same. No path is in it. */
+static void test_files_tell(void **state)
+{
+    const char *a = creating_keep(creating_at("a.bin")), *b = creating_keep(creating_at("b.bin"));
+    char *once, *twice, *again, want[600];
+    (void)state;
+
+    creating_create(modelfile_of("dora", NULL, false), a, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
+    assert_null(read_adapters(a));
+    creating_create(modelfile_of("dora", NULL, true), a, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
+    once = read_adapters(a);
+    assert_non_null(strstr(once, "\"products\":9,\"rank\":[4,4],\"scale\":[2,2],"
+                                 "\"magnitudes\":true,\"tensors\":0}]"));
+    assert_null(strstr(once, "dora"));
+    creating_create(modelfile_of("mlx_dora", a, true), b, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
+    twice = read_adapters(b);
+    snprintf(want, sizeof want, "%.*s,{\"format\":\"mlx\",", (int)strlen(once) - 1, once);
+    assert_memory_equal(twice, want, strlen(want));
+    creating_requantize(b, a, SP_Q8, SP_DTYPE_NONE);
+    again = read_adapters(a);
+    assert_string_equal(again, twice);
+    free(once);
+    free(twice);
+    free(again);
+}
+
+/* ---- drafts ---- */
+
+/* An adapter whose embedding is a draft's. */
+static void write_embedding_of(const char *draft)
+{
+    static const char config[] = "{\"peft_type\":\"LORA\",\"modules_to_save\":[\"embed_tokens\"]}";
+    struct sp_safetensors *checkpoint;
+    const struct sp_safetensor *t;
+    char header[300];
+    uint8_t *file;
+    size_t n;
+
+    assert_int_equal(sp_safetensors_open(&checkpoint, draft, NULL, NULL), SP_OK);
+    t = sp_safetensors_find(checkpoint, "embed_tokens.weight");
+    n = (size_t)snprintf(header, sizeof header,
+                         "{\"base_model.model.model.embed_tokens.weight\":{\"dtype\":\"BF16\","
+                         "\"shape\":[%u,%u],\"data_offsets\":[0,%u]}}",
+                         (unsigned)t->shape[0], (unsigned)t->shape[1], (unsigned)t->size);
+    file = malloc(8 + n + t->size);
+    sp_put64(file, n);
+    memcpy(file + 8, header, n);
+    assert_int_equal(sp_safetensors_read(checkpoint, t, 0, t->size, file + 8 + n, NULL), SP_OK);
+    scratch_write("adapter.safetensors", file, 8 + n + t->size);
+    scratch_write("adapter_config.json", config, strlen(config));
+    free(file);
+    sp_safetensors_close(checkpoint);
+}
+
+static bool draft_has_embedding(const char *lines)
+{
+    const char *path = creating_at("p.bin");
+    struct sp_pack *pack;
+    bool there;
+
+    creating_create(creating_modelfile(lines), path, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
+    pack = creating_open(path);
+    there = sp_pack_find(pack, SP_PART_DRAFT, "embed_tokens.weight") != NULL;
+    sp_pack_close(pack);
+    return there;
+}
+
+/* A draft's embedding is stored once where it is the target's as merged. */
+static void test_drafts_see_what_is_merged(void **state)
+{
+#define PAIR "FROM " TESTDATA "/speculators/target\nDRAFT " TESTDATA "/speculators/peagle\n"
+    (void)state;
+    write_embedding_of(TESTDATA "/speculators/peagle");
+    assert_true(draft_has_embedding(PAIR));
+    assert_false(draft_has_embedding(PAIR "ADAPTER adapter.safetensors"));
+#undef PAIR
+}
+
+static char *heard;
+
+static void hear(void *context, const char *sentence)
+{
+    size_t n = heard ? strlen(heard) : 0;
+    (void)context;
+
+    heard = realloc(heard, n + strlen(sentence) + 2);
+    assert_non_null(heard);
+    sprintf(heard + n, "%s\n", sentence);
+}
+
+/* The model as it was may draft for the merged one, which it no longer equals. */
+static void test_the_model_drafts_for_itself(void **state)
+{
+    static const char *const adapters[] = {"", "ADAPTER " ADAPTERS "/patterns\n"};
+    (void)state;
+
+    for (size_t i = 0; i < 2; i++) {
+        char lines[900];
+        struct sp_create_options o;
+
+        snprintf(lines, sizeof lines, "FROM %s\nDRAFT %s\n%s", TESTDATA "/families/granite",
+                 TESTDATA "/families/granite", adapters[i]);
+        o = creating_options(creating_modelfile(lines), creating_at("p.bin"));
+        o.force = true;
+        o.sinks.note = hear;
+        assert_int_equal(sp_create(NULL, &o, NULL), SP_OK);
+        assert_int_equal(strstr(heard, "draft equals target") != NULL, i == 0);
+        free(heard);
+        heard = NULL;
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_logits_are_theirs, creating_begin, creating_end),
+        cmocka_unit_test_setup_teardown(test_threads_change_nothing, creating_begin, creating_end),
+        cmocka_unit_test_setup_teardown(test_packed_files_merge_alike, creating_begin,
+                                        creating_end),
+        cmocka_unit_test_setup_teardown(test_types_stay, creating_begin, creating_end),
+        cmocka_unit_test_setup_teardown(test_files_tell, creating_begin, creating_end),
+        cmocka_unit_test_setup_teardown(test_drafts_see_what_is_merged, creating_begin,
+                                        creating_end),
+        cmocka_unit_test_setup_teardown(test_the_model_drafts_for_itself, creating_begin,
+                                        creating_end),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

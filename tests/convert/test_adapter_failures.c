@@ -1,0 +1,260 @@
+/* Adapters that are refused, each with its sentence: configs that ask for what is not done, tensors
+ * that are not the model's, and files of other kinds. Nothing is written. */
+#include "format/base/bytes.h"
+#include "tests/support/create_files.h"
+#include "tests/support/scratch.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* The target of testdata/tiny: 6 layers of 192, heads of 64, tied, bf16, no biases. */
+#define MODULE "base_model.model.model.layers.0.self_attn.q_proj"
+#define PEFT(rest) "{\"peft_type\":\"LORA\",\"r\":2,\"lora_alpha\":4" rest "}"
+#define GOOD MODULE ".lora_A.weight F32 2,192\n" MODULE ".lora_B.weight F32 192,2\n"
+
+#define MLX "{\"lora_parameters\":{\"rank\":8,\"scale\":10}}"
+
+struct refusal {
+    const char *config;
+    const char *tensors; /* a line each: name, type, shape */
+    enum sp_status status;
+    const char *message; /* part of it */
+};
+
+static const struct refusal refusals[] = {
+    /* configs */
+    {"{}", GOOD, SP_E_UNSUPPORTED, "neither PEFT's (peft_type) nor mlx-lm's (lora_parameters)"},
+    {"[", GOOD, SP_E_INPUT, "adapter_config.json: "},
+    {"{\"peft_type\":\"LOHA\"}", GOOD, SP_E_UNSUPPORTED, "peft_type is LOHA, only LORA"},
+    {"{\"peft_type\":\"LORA\",\"r\":0}", GOOD, SP_E_INPUT, "r is 0, expected an integer"},
+    {PEFT(",\"lora_alpha\":NaN"), GOOD, SP_E_INPUT, "lora_alpha"},
+    {PEFT(",\"fan_in_fan_out\":true"), GOOD, SP_E_UNSUPPORTED, "fan_in_fan_out is true: not"},
+    {PEFT(",\"use_qalora\":true"), GOOD, SP_E_UNSUPPORTED, "use_qalora is true"},
+    {PEFT(",\"layer_replication\":[[0,2]]"), GOOD, SP_E_UNSUPPORTED,
+     "layer_replication is [[0,2]]"},
+    {PEFT(",\"target_parameters\":[\"x\"]"), GOOD, SP_E_UNSUPPORTED, "target_parameters is"},
+    {PEFT(",\"trainable_token_indices\":[1]"), GOOD, SP_E_UNSUPPORTED, "trainable_token_indices"},
+    {PEFT(",\"alora_invocation_tokens\":[1]"), GOOD, SP_E_UNSUPPORTED, "alora_invocation_tokens"},
+    {PEFT(",\"of_the_future\":1"), GOOD, SP_E_UNSUPPORTED, "of_the_future is 1: not supported"},
+    {PEFT(",\"init_lora_weights\":\"pissa\""), GOOD, SP_E_UNSUPPORTED,
+     "init_lora_weights is \"pissa\": such an adapter"},
+    {PEFT(",\"rank_pattern\":[]"), GOOD, SP_E_INPUT, "rank_pattern is no object"},
+    {PEFT(",\"rank_pattern\":{\"q\":1.5}"), GOOD, SP_E_INPUT, "\"q\" is given no rank"},
+    {PEFT(",\"alpha_pattern\":{\"q\":\"x\"}"), GOOD, SP_E_INPUT, "\"q\" is given no finite number"},
+    {PEFT(",\"alpha_pattern\":{\"(\":1}"), GOOD, SP_E_UNSUPPORTED, "alpha_pattern: "},
+    {"{\"fine_tune_type\":\"ia3\"}", GOOD, SP_E_UNSUPPORTED, "fine_tune_type is ia3"},
+    {"{\"fine_tune_type\":\"lora\"}", GOOD, SP_E_INPUT, "lora_parameters.scale is not stated"},
+    {"{\"lora_parameters\":{\"rank\":8,\"alpha\":16,\"scale\":10}}", GOOD, SP_E_UNSUPPORTED,
+     "alpha is 16: versions of mlx-lm differ"},
+    {"{\"lora_parameters\":{\"rank\":8,\"scale\":10,\"new\":1}}", GOOD, SP_E_UNSUPPORTED,
+     "new is 1: not supported"},
+
+    /* tensors */
+    {PEFT(""), "", SP_E_INPUT, "no tensors"},
+    {PEFT(""), MODULE ".lora_A.weight F32 2,192\n", SP_E_INPUT, "without the second factor"},
+    {PEFT(""), MODULE ".lora_B.weight F32 192,2\n", SP_E_INPUT, "without the first factor"},
+    {PEFT(""), MODULE ".lora_A.weight F32 3,192\n" MODULE ".lora_B.weight F32 192,3\n", SP_E_INPUT,
+     "lora_B.weight\" has rank 3, but its config says 2"},
+    {PEFT(""), MODULE ".lora_A.weight F32 2,192\n" MODULE ".lora_B.weight F32 192\n", SP_E_INPUT,
+     "lora_B.weight\" is [192], expected a matrix of rank 1 to 65536"},
+    {PEFT(""), MODULE ".lora_A.weight F32 2,190\n" MODULE ".lora_B.weight F32 192,2\n", SP_E_INPUT,
+     "lora_A.weight\" is [2, 190], expected [2, 192], for model.layers.0.self_attn.q_proj.weight "
+     "is "
+     "[192, 192]"},
+    {PEFT(""), MODULE ".lora_A.weight F32 2,192\n" MODULE ".lora_B.weight F32 64,2\n", SP_E_INPUT,
+     "lora_B.weight\" is [64, 2], expected [192, 2]"},
+    {PEFT(""), MODULE ".lora_A.weight F32 384\n" MODULE ".lora_B.weight F32 192,2\n", SP_E_INPUT,
+     "lora_A.weight\" is [384], expected [2, 192]"},
+    {PEFT(""), MODULE ".lora_A.weight I32 2,192\n" MODULE ".lora_B.weight F32 192,2\n",
+     SP_E_UNSUPPORTED, "is of type i32, expected a float"},
+    {PEFT(""),
+     GOOD "base_model.model.model.layers.9.mlp.up_proj.lora_A.weight F32 2,192\n"
+          "base_model.model.model.layers.9.mlp.up_proj.lora_B.weight F32 512,2\n",
+     SP_E_INPUT, "layers.9.mlp.up_proj.lora_A.weight\" finds no tensor"},
+    {PEFT(""), GOOD "base_model.model.score.weight F32 2,192\n", SP_E_INPUT,
+     "base_model.model.score.weight\" finds no tensor score.weight in the model"},
+    {PEFT(""), GOOD "base_model.model.model.norm.weight F32 190\n", SP_E_INPUT,
+     "norm.weight\" is [190], but model.norm.weight is [192]"},
+    {PEFT(""), GOOD MODULE ".lora_E F32 2,1\n", SP_E_UNSUPPORTED, "lora_E\": not one of a LoRA"},
+    {PEFT(""), GOOD MODULE ".lora_B.bias F32 192\n", SP_E_UNSUPPORTED,
+     "has no bias that it could be added to"},
+    {PEFT(""), GOOD MODULE ".lora_magnitude_vector F32 192\n", SP_E_INPUT,
+     "has magnitudes (DoRA), but its config says nothing"},
+    {PEFT(",\"use_dora\":true"), GOOD, SP_E_INPUT, "has no magnitudes, though its config says"},
+    {PEFT(",\"use_dora\":true"), GOOD MODULE ".lora_magnitude_vector F32 64\n", SP_E_INPUT,
+     "lora_magnitude_vector\" is [64], expected [192]"},
+    {PEFT(",\"use_dora\":true"),
+     "base_model.model.model.embed_tokens.lora_embedding_A F32 2,1600\n"
+     "base_model.model.model.embed_tokens.lora_embedding_B F32 192,2\n"
+     "base_model.model.model.embed_tokens.lora_magnitude_vector F32 192\n",
+     SP_E_UNSUPPORTED, "DoRA of an embedding"},
+    {PEFT(",\"ensure_weight_tying\":true"),
+     "base_model.model.lm_head.lora_A.weight F32 2,192\n"
+     "base_model.model.lm_head.lora_B.weight F32 1600,2\n",
+     SP_E_UNSUPPORTED, "ensure_weight_tying is true"},
+    {PEFT(""),
+     GOOD "base_model.model.layers.0.self_attn.q_proj.lora_A.weight F32 2,192\n"
+          "base_model.model.layers.0.self_attn.q_proj.lora_B.weight F32 192,2\n",
+     SP_E_INPUT, "are the same one"},
+    {MLX,
+     "model.layers.0.mlp.up_proj.lora_a F32 2,8,192\n"
+     "model.layers.0.mlp.up_proj.lora_b F32 2,512,8\n",
+     SP_E_UNSUPPORTED, "up_proj.lora_a\": no matrix"},
+    {MLX,
+     "model.layers.0.mlp.switch_mlp.up_proj.lora_a F32 2,8,192\n"
+     "model.layers.0.mlp.switch_mlp.up_proj.lora_b F32 2,512,8\n",
+     SP_E_INPUT, "finds no tensor model.layers.0.mlp.experts.0.up_proj.weight"},
+};
+
+static size_t add(char *header, size_t len, size_t *data, const char *line)
+{
+    char name[200], type[8], shape[40], *next;
+    size_t size;
+
+    assert_int_equal(sscanf(line, "%199s %7s %39s", name, type, shape), 3);
+    size = 4 * (size_t)strtoul(shape, &next, 10);
+    while (*next == ',')
+        size *= (size_t)strtoul(next + 1, &next, 10);
+    len += (size_t)sprintf(header + len,
+                           "%s\"%s\":{\"dtype\":\"%s\",\"shape\":[%s],\"data_offsets\":[%zu,%zu]}",
+                           len ? "," : "{", name, type, shape, *data, *data + size);
+    *data += size;
+    return len;
+}
+
+/* A file of tensors of zeros. */
+static void write_tensors(const char *name, const char *lines)
+{
+    static char header[8192];
+    size_t len = 0, size = 0;
+    uint8_t *file;
+
+    for (const char *line = lines; *line; line = strchr(line, '\n') + 1)
+        len = add(header, len, &size, line);
+    len += (size_t)sprintf(header + len, len ? "}" : "{}");
+    file = calloc(8 + len + size, 1);
+    sp_put64(file, len);
+    memcpy(file + 8, header, len);
+    scratch_write(name, file, 8 + len + size);
+    free(file);
+}
+
+static void expect_of(const struct sp_create_options *o, enum sp_status status, const char *message)
+{
+    struct sp_err err = {0};
+
+    if (sp_create(NULL, o, &err) != status || strstr(err.text, message) == NULL) {
+        fail_msg("%s: %d \"%s\"", message, (int)err.status, err.text);
+    }
+    assert_int_not_equal(access(o->output, F_OK), 0);
+}
+
+static void expect(const char *lines, enum sp_status status, const char *message)
+{
+    struct sp_create_options o =
+        creating_options(creating_modelfile(lines), creating_at("out.bin"));
+
+    expect_of(&o, status, message);
+}
+
+static void test_refusals_name_it(void **state)
+{
+    struct sp_create_options o = creating_options(
+        creating_modelfile("FROM @/target\nADAPTER a.safetensors"), creating_at("out.bin"));
+    (void)state;
+
+    for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
+        const struct refusal *r = &refusals[i];
+
+        scratch_write("adapter_config.json", r->config, strlen(r->config));
+        write_tensors("a.safetensors", r->tensors);
+        expect_of(&o, r->status, r->message);
+    }
+}
+
+/* Latent attention takes half of each head's rows as columns. */
+static void test_transposed_matrices_are_not_changed(void **state)
+{
+    char lines[600];
+
+    (void)state;
+    snprintf(lines, sizeof lines, "FROM %s\nADAPTER a.safetensors", TESTDATA "/families/youtu");
+    scratch_write("adapter_config.json", PEFT(""), strlen(PEFT("")));
+    write_tensors("a.safetensors",
+                  "base_model.model.model.layers.0.self_attn.kv_b_proj.lora_A.weight F32 2,24\n"
+                  "base_model.model.model.layers.0.self_attn.kv_b_proj.lora_B.weight F32 48,2\n");
+    expect(lines, SP_E_UNSUPPORTED, "kv_b_proj.weight, which is transposed when it is packed");
+}
+
+/* The same tensors with a plain config are merged: what is refused above is what is meant. Those
+ * for parts that are not packed are left out, as the parts are. */
+static void test_good_one_is_not(void **state)
+{
+    (void)state;
+    scratch_write("adapter_config.json", PEFT(""), strlen(PEFT("")));
+    write_tensors("a.safetensors",
+                  GOOD "base_model.model.model.visual.blocks.0.attn.qkv.lora_A.weight F32 2,8\n");
+    creating_create(creating_modelfile("FROM @/target\nADAPTER a.safetensors"),
+                    creating_at("out.bin"), SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
+}
+
+static void test_files_of_other_kinds(void **state)
+{
+    char lines[600], folder[500];
+    (void)state;
+
+    expect("FROM @/target\nADAPTER nowhere", SP_E_INPUT, "Modelfile:2:9: ADAPTER: ");
+    expect("FROM @/target\nADAPTER nowhere", SP_E_INPUT, "nowhere: nothing there");
+    scratch_write("x.gguf", "GGUF\3\0\0\0\0\0\0\0", 12);
+    expect("FROM @/target\nADAPTER x.gguf", SP_E_UNSUPPORTED, "x.gguf: a GGUF file");
+    scratch_write("x.txt", "x", 1);
+    expect("FROM @/target\nADAPTER x.txt", SP_E_INPUT, "expected an adapter's folder");
+    write_tensors("a.safetensors", GOOD);
+    expect("FROM @/target\nADAPTER a.safetensors", SP_E_INPUT, "no adapter_config.json beside it");
+    snprintf(folder, sizeof folder, "%s", creating_at("f"));
+    assert_int_equal(mkdir(folder, 0700), 0);
+    expect("FROM @/target\nADAPTER f", SP_E_INPUT, "no adapter_model.safetensors (PEFT)");
+    snprintf(lines, sizeof lines, "%s/adapter_model.bin", folder);
+    assert_int_equal(fclose(fopen(lines, "w")), 0);
+    expect("FROM @/target\nADAPTER f", SP_E_UNSUPPORTED, "its tensors are in adapter_model.bin");
+    unlink(lines);
+    rmdir(folder);
+}
+
+/* Numbers that were rounded to blocks once are not again, and tables that a packed file shares are
+ * not parted. */
+static void test_packed_files(void **state)
+{
+    const char *packed = creating_keep(creating_at("packed.bin"));
+    (void)state;
+
+    scratch_write("adapter_config.json", PEFT(""), strlen(PEFT("")));
+    write_tensors("a.safetensors", GOOD);
+    creating_create(creating_modelfile("FROM @/target"), packed, SP_Q8, SP_DTYPE_NONE, 1);
+    expect("FROM packed.bin\nADAPTER a.safetensors", SP_E_INPUT,
+           "is q8 already, and with an adapter it would be rounded twice");
+    write_tensors("a.safetensors", "base_model.model.lm_head.lora_A.weight F32 2,192\n"
+                                   "base_model.model.lm_head.lora_B.weight F32 1600,2\n");
+    expect("FROM packed.bin\nADAPTER a.safetensors", SP_E_UNSUPPORTED,
+           "merge it into the checkpoint");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_refusals_name_it, creating_begin, creating_end),
+        cmocka_unit_test_setup_teardown(test_transposed_matrices_are_not_changed, creating_begin,
+                                        creating_end),
+        cmocka_unit_test_setup_teardown(test_good_one_is_not, creating_begin, creating_end),
+        cmocka_unit_test_setup_teardown(test_files_of_other_kinds, creating_begin, creating_end),
+        cmocka_unit_test_setup_teardown(test_packed_files, creating_begin, creating_end),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,545 @@
+/* Calibration from end to end on the tiny target: what is gathered against inputs computed here,
+ * what does not matter (threads, kernels, how texts are cut), what it brings, and what is refused.
+ */
+#include "convert/create/create.h"
+#include "format/base/bytes.h"
+#include "format/packfile_write.h"
+#include "quantize/codec.h"
+#include "quantize/gptq.h"
+#include "quantize/kernels.h"
+#include "runtime/spectool.h"
+#include "tests/support/create_files.h"
+#include "tests/support/golden.h"
+#include "tests/support/random.h"
+#include "tests/support/scratch.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+enum {
+    HIDDEN = 192,
+    VOCAB = 1600,
+    N_IDS = 1200,
+    N_NUMBERS = 16 * (192 + 176 + 160 + 144 + 128 + 112 + 96 + 80 + 64 + 48 + 32 + 16)
+};
+
+static const char qkv[] = "layers.0.self_attn.k_proj.weight,layers.0.self_attn.q_proj.weight,"
+                          "layers.0.self_attn.v_proj.weight";
+
+static uint32_t ids[N_IDS];
+
+static void fill_ids(uint64_t seed)
+{
+    for (size_t i = 0; i < N_IDS; i++)
+        ids[i] = next(&seed) % VOCAB;
+}
+
+static int begin(void **state)
+{
+    fill_ids(1);
+    return creating_begin(state);
+}
+
+/* The tiny target as stored. */
+static const char *target_file(void)
+{
+    const char *path = creating_at("target.bin");
+
+    creating_create(creating_modelfile("FROM @/target\n"), path, SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
+    return path;
+}
+
+static struct sp_calibration calibrate_with(const char *file, const char *out,
+                                            const struct sp_calibration_text *texts, size_t n,
+                                            const char *kernels, unsigned n_threads)
+{
+    struct sp_package_options options = {.kernels = kernels, .n_threads = n_threads};
+    struct sp_calibration_request request = {
+        .texts = texts, .n_texts = n, .path = out, .force = true};
+    struct sp_package *package = NULL;
+    struct sp_calibration made = {0};
+    struct sp_err err = {0};
+
+    if (sp_package_open(&package, file, &options, &err) ||
+        sp_package_calibrate(package, &request, &made, &err)) {
+        fail_msg("%s", err.text);
+    }
+    sp_package_close(package);
+    return made;
+}
+
+static const char *calibrate(const char *file)
+{
+    const char *out = creating_at("calibration.bin");
+
+    calibrate_with(file, out, &(struct sp_calibration_text){ids, N_IDS}, 1, NULL, 2);
+    return out;
+}
+
+/* ---- what is gathered -------------------------------------------------------------------------
+ */
+
+/* x[HIDDEN] = what the first layer's attention reads of a token, in double. */
+static void first_input(double *x, const struct sp_pack *pack, uint32_t id)
+{
+    const struct sp_pack_tensor *e = sp_pack_find(pack, SP_PART_TARGET, "embed_tokens.weight");
+    const struct sp_pack_tensor *w =
+        sp_pack_find(pack, SP_PART_TARGET, "layers.0.input_layernorm.weight");
+    float row[HIDDEN], norm[HIDDEN];
+    double squares = 0;
+
+    sp_panel_row(row, e->dtype, e->data, HIDDEN, id);
+    sp_decode_floats(norm, w->dtype, w->data, HIDDEN);
+    for (size_t k = 0; k < HIDDEN; k++)
+        squares += (double)row[k] * (double)row[k];
+    for (size_t k = 0; k < HIDDEN; k++)
+        x[k] = (double)row[k] / sqrt(squares / HIDDEN + 1e-6) * (double)norm[k];
+}
+
+/* h[i][j], i <= j, becomes M[i][j], and h[k][k] D[k]: column by column from the last, each from the
+ * finished ones behind it. */
+static void decompose(double (*h)[HIDDEN])
+{
+    double mean = 0;
+
+    for (size_t k = 0; k < HIDDEN; k++)
+        mean += h[k][k] / HIDDEN;
+    for (size_t k = 0; k < HIDDEN; k++)
+        h[k][k] += 0.3 * h[k][k] + 1e-4 * mean;
+    for (size_t j = HIDDEN; j-- > 0;) {
+        for (size_t l = j + 1; l < HIDDEN; l++)
+            h[j][j] -= h[j][l] * h[j][l] * h[l][l];
+        for (size_t i = 0; i < j; i++) {
+            for (size_t l = j + 1; l < HIDDEN; l++)
+                h[i][j] -= h[i][l] * h[l][l] * h[j][l];
+            h[i][j] /= h[j][j];
+        }
+    }
+}
+
+static void test_numbers(void **state)
+{
+    static double h[HIDDEN][HIDDEN], x[HIDDEN];
+    const char *file = target_file();
+    struct sp_pack *model = creating_open(file), *pack = creating_open(calibrate(file));
+    const struct sp_pack_tensor *t = sp_pack_find(pack, SP_PART_TARGET, qkv);
+    const float *numbers;
+
+    (void)state;
+    memset(h, 0, sizeof h);
+    for (size_t n = 0; n < N_IDS; n++) {
+        first_input(x, model, ids[n]);
+        for (size_t i = 0; i < HIDDEN; i++) {
+            for (size_t j = i; j < HIDDEN; j++)
+                h[i][j] += x[i] * x[j];
+        }
+    }
+    decompose(h);
+    assert_non_null(t);
+    assert_int_equal(t->shape[0], N_NUMBERS);
+    numbers = (const float *)(const void *)t->data;
+    for (size_t g = 0; g < HIDDEN; g += 16) {
+        double most = 0;
+
+        for (size_t i = g; i < g + 16; i++)
+            most = fmax(most, h[i][i]);
+        for (size_t j = g; j < HIDDEN; j++, numbers += 16) {
+            for (size_t i = g; i < g + 16; i++) {
+                double want = i > j ? 0 : i == j ? h[i][i] / most : h[i][j];
+                assert_true(fabs((double)numbers[i - g] - want) < 1e-3);
+            }
+        }
+    }
+    sp_pack_close(pack);
+    sp_pack_close(model);
+}
+
+static void test_what_does_not_matter(void **state)
+{
+    const char *file = target_file(), *first = creating_at("first.bin");
+    const char *other = creating_at("other.bin");
+    const struct sp_calibration_text some = {ids, 140};
+
+    (void)state;
+    calibrate_with(file, first, &some, 1, NULL, 2);
+    for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {
+        if (!sp_kernels_supported(*k)) continue;
+        calibrate_with(file, other, &some, 1, (*k)->name, k == sp_kernels_all() ? 3 : 1);
+        creating_same_file(first, other);
+    }
+}
+
+/* A text of more than a window is read like two. */
+static void test_windows(void **state)
+{
+    const char *file = target_file(), *first = creating_at("first.bin");
+    const char *other = creating_at("other.bin");
+    const struct sp_calibration_text halves[] = {{ids, 1024}, {ids + 1024, N_IDS - 1024}};
+    struct sp_calibration made;
+
+    (void)state;
+    made = calibrate_with(file, first, &(struct sp_calibration_text){ids, N_IDS}, 1, NULL, 2);
+    assert_int_equal(made.n_tokens, N_IDS);
+    assert_int_equal(made.n_inputs, 6 * 4);
+    assert_int_equal(made.n_matrices, 6 * 7);
+    calibrate_with(file, other, halves, 2, NULL, 2);
+    creating_same_file(first, other);
+}
+
+static int stop(void *context, size_t done, size_t total)
+{
+    (void)context;
+    assert_int_equal(total, N_IDS);
+    return done >= 1000;
+}
+
+static void test_interrupted(void **state)
+{
+    struct sp_calibration_text text = {ids, N_IDS};
+    struct sp_calibration_request request = {
+        .texts = &text, .n_texts = 1, .path = creating_at("none.bin"), .progress = stop};
+    struct sp_package *package = NULL;
+    struct sp_calibration made;
+    struct sp_err err = {0};
+    const char *file = target_file();
+    size_t n_files = creating_n_files();
+
+    (void)state;
+    assert_int_equal(sp_package_open(&package, file, &(struct sp_package_options){0}, &err), SP_OK);
+    assert_int_equal(sp_package_calibrate(package, &request, &made, &err), SP_E_CHECK);
+    assert_int_equal(creating_n_files(), n_files);
+    ids[3] = VOCAB;
+    request.progress = NULL;
+    assert_int_equal(sp_package_calibrate(package, &request, &made, &err), SP_E_USAGE);
+    ids[3] = 0;
+    text.n = 0;
+    assert_int_equal(sp_package_calibrate(package, &request, &made, &err), SP_E_USAGE);
+    assert_int_equal(creating_n_files(), n_files);
+    sp_package_close(package);
+}
+
+/* ---- what it brings ---------------------------------------------------------------------------
+ */
+
+static enum sp_status requantize(const char *in, const char *out, const char *calibration,
+                                 enum sp_dtype target, unsigned n_threads, struct sp_err *err)
+{
+    struct sp_requantize_options o = {.input = in,
+                                      .output = out,
+                                      .target_type = target,
+                                      .calibration = calibration,
+                                      .n_threads = n_threads,
+                                      .force = true};
+
+    return sp_requantize(NULL, &o, err);
+}
+
+static double divergence(const char *file, const char *reference)
+{
+    struct sp_package *a = NULL, *b = NULL;
+    struct sp_evaluation_request request = {.ids = ids, .n = 600};
+    struct sp_evaluation out;
+    struct sp_err err = {0};
+
+    if (sp_package_open(&a, file, &(struct sp_package_options){0}, &err) ||
+        sp_package_open(&b, reference, &(struct sp_package_options){0}, &err)) {
+        fail_msg("%s", err.text);
+    }
+    request.reference = b;
+    if (sp_package_evaluate(a, &request, &out, &err)) fail_msg("%s", err.text);
+    sp_package_close(a);
+    sp_package_close(b);
+    return out.divergence.mean;
+}
+
+static void test_quality(void **state)
+{
+    const char *file = target_file(), *calibration = calibrate(file);
+    const char *plain = creating_at("plain.bin"), *better = creating_at("better.bin");
+    const char *created = creating_at("created.bin");
+    struct sp_create_options create =
+        creating_options(creating_modelfile("FROM @/target\n"), created);
+    struct sp_err err = {0};
+    double before, after;
+
+    (void)state;
+    assert_int_equal(requantize(file, plain, NULL, SP_Q4, 2, &err), SP_OK);
+    assert_int_equal(requantize(file, better, calibration, SP_Q4, 1, &err), SP_OK);
+    create.target_type = SP_Q4;
+    create.calibration = calibration;
+    create.n_threads = 3;
+    assert_int_equal(sp_create(NULL, &create, &err), SP_OK);
+    creating_same_file(created, better);
+    fill_ids(2); /* others than those learned from */
+    before = divergence(plain, file);
+    after = divergence(better, file);
+    print_message("q4 of the tiny target: %.4f nats, calibrated %.4f\n", before, after);
+    assert_true(after < 0.7 * before);
+}
+
+static const struct sp_pack_tensor *tensor_of(const struct sp_pack *pack, const char *name)
+{
+    const struct sp_pack_tensor *t = sp_pack_find(pack, SP_PART_TARGET, name);
+
+    if (t == NULL) fail_msg("%s is missing", name);
+    return t;
+}
+
+/* The experts of a layer share one input; their down projections have none. */
+static void test_experts(void **state)
+{
+    static const struct {
+        const char *name;
+        bool calibrated;
+    } tensors[] = {{"layers.0.mlp.experts.gate_proj.weight", true},
+                   {"layers.2.mlp.experts.up_proj.weight", true},
+                   {"layers.1.mlp.experts.down_proj.weight", false},
+                   {"layers.1.self_attn.o_proj.weight", true}};
+    const char *file = creating_at("moe.bin"), *calibration = creating_at("moe.calibration");
+    const char *plain = creating_at("plain.bin"), *better = creating_at("better.bin");
+    const char *modelfile = creating_modelfile("FROM @/../families/mixtral\n");
+    struct sp_pack *a, *b, *pack;
+    struct sp_err err = {0};
+
+    (void)state;
+    for (size_t i = 0; i < N_IDS; i++)
+        ids[i] %= 128;
+    creating_create(modelfile, file, SP_F32, SP_DTYPE_NONE, 2);
+    calibrate_with(file, calibration, &(struct sp_calibration_text){ids, 500}, 1, NULL, 2);
+    assert_int_equal(requantize(file, plain, NULL, SP_Q4, 2, &err), SP_OK);
+    assert_int_equal(requantize(file, better, calibration, SP_Q4, 2, &err), SP_OK);
+    a = creating_open(plain);
+    b = creating_open(better);
+    pack = creating_open(calibration);
+    assert_non_null(sp_pack_find(pack, SP_PART_TARGET,
+                                 "layers.2.mlp.experts.gate_proj.weight,"
+                                 "layers.2.mlp.experts.up_proj.weight"));
+    for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++) {
+        const struct sp_pack_tensor *x = tensor_of(a, tensors[i].name);
+        const struct sp_pack_tensor *y = tensor_of(b, tensors[i].name);
+
+        assert_int_equal(x->size, y->size);
+        assert_int_equal(memcmp(x->data, y->data, x->size) != 0, tensors[i].calibrated);
+    }
+    sp_pack_close(pack);
+    sp_pack_close(b);
+    sp_pack_close(a);
+}
+
+/* A matrix that a calibration must know? */
+static bool is_learned(const struct sp_pack_tensor *t)
+{
+    return t->layout == SP_PANEL && t->shape[t->rank - 1] % 32 == 0 &&
+           strncmp(t->name, "embed_tokens", 12) != 0 && strncmp(t->name, "lm_head", 7) != 0 &&
+           strstr(t->name, "experts.down_proj") == NULL && strstr(t->name, "k_b_proj") == NULL &&
+           strstr(t->name, "v_b_proj") == NULL;
+}
+
+static bool is_named(const struct sp_pack *calibration, const char *matrix)
+{
+    size_t len = strlen(matrix);
+
+    for (size_t i = 0; i < sp_pack_n_tensors(calibration); i++) {
+        const char *names = sp_pack_tensor(calibration, i)->name;
+        for (const char *at = strstr(names, matrix); at; at = strstr(at + 1, matrix)) {
+            if ((at == names || at[-1] == ',') && (at[len] == 0 || at[len] == ',')) return true;
+        }
+    }
+    return false;
+}
+
+/* However a family's layers are wired, no matrix of theirs is passed over. */
+static void check_family(const char *name)
+{
+    const char *file = creating_at("family.bin"), *calibration = creating_at("family.calibration");
+    struct sp_pack *model, *pack;
+    char lines[512];
+
+    snprintf(lines, sizeof lines, "FROM @/../families/%s\n", name);
+    creating_create(creating_modelfile(lines), file, SP_F32, SP_DTYPE_NONE, 2);
+    calibrate_with(file, calibration, &(struct sp_calibration_text){ids, 300}, 1, NULL, 2);
+    model = creating_open(file);
+    pack = creating_open(calibration);
+    for (size_t i = 0; i < sp_pack_n_tensors(model); i++) {
+        const struct sp_pack_tensor *t = sp_pack_tensor(model, i);
+        if (t->part == SP_PART_TARGET && is_named(pack, t->name) != is_learned(t)) {
+            fail_msg("%s: tensor %s", name, t->name);
+        }
+    }
+    sp_pack_close(pack);
+    sp_pack_close(model);
+}
+
+static void test_families(void **state)
+{
+    fill_ids(3);
+    for (size_t i = 0; i < N_IDS; i++)
+        ids[i] %= 128;
+    for (const char *const *name = golden_families(); *name; name++) {
+        creating_begin(state);
+        check_family(*name);
+        creating_end(state);
+    }
+}
+
+/* ---- what is refused --------------------------------------------------------------------------
+ */
+
+static void refused(const char *model, const char *calibration, enum sp_dtype type,
+                    enum sp_status expected, const char *part)
+{
+    struct sp_err err = {0};
+    const char *out = creating_at("refused.bin");
+    size_t n_files = creating_n_files();
+    enum sp_status st = requantize(model, out, calibration, type, 2, &err);
+
+    if (st != expected || !strstr(err.text, part)) fail_msg("%d: %s", (int)st, err.text);
+    assert_int_equal(creating_n_files(), n_files);
+}
+
+static void test_refused(void **state)
+{
+    const char *file = target_file(), *calibration = calibrate(file);
+    const char *other = creating_at("ar.bin");
+    size_t size;
+    char *bytes = scratch_read(calibration, &size);
+
+    (void)state;
+    creating_create(creating_modelfile("FROM @/ar\n"), other, SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
+    refused(file, file, SP_Q4, SP_E_INPUT, "target.bin: not a calibration");
+    refused(file, creating_at("missing"), SP_Q4, SP_E_IO, "missing");
+    refused(file, calibration, SP_Q8, SP_E_USAGE, "no matrix that it is about becomes q4");
+    refused(other, calibration, SP_Q4, SP_E_INPUT, "made for another model");
+    bytes[5000] = (char)(bytes[5000] ^ 1);
+    refused(file, scratch_write("damaged.bin", bytes, size), SP_Q4, SP_E_INPUT,
+            "does not match its digest");
+    refused(file, scratch_write("short.bin", bytes, size / 2), SP_Q4, SP_E_INPUT, "short.bin");
+    free(bytes);
+}
+
+/* Every value of a bf16 tensor in a safetensors file becomes `value`. */
+static void overwrite(char *bytes, const char *name, uint16_t value)
+{
+    char *entry = strstr(bytes + 8, name), *offsets;
+    unsigned long long first, end;
+
+    assert_non_null(entry);
+    offsets = strstr(entry, "\"data_offsets\":[");
+    assert_non_null(offsets);
+    assert_int_equal(sscanf(offsets, "\"data_offsets\":[%llu,%llu]", &first, &end), 2);
+    for (char *at = bytes + 8 + sp_get64((const uint8_t *)bytes); first < end; first += 2)
+        memcpy(at + first, &value, sizeof value);
+}
+
+/* A model that overflows is found out when it is calibrated, not when the calibration is used. */
+static void test_overflow(void **state)
+{
+    const char *file = creating_at("model.bin"), *modelfile;
+    char *bytes, *config, lines[512];
+    size_t size, config_size, n_files;
+    struct sp_calibration_text text = {ids, 100};
+    struct sp_calibration_request request = {
+        .texts = &text, .n_texts = 1, .path = creating_at("none.bin")};
+    struct sp_package *package = NULL;
+    struct sp_calibration made;
+    struct sp_err err = {0};
+
+    (void)state;
+    for (size_t i = 0; i < N_IDS; i++)
+        ids[i] %= 128;
+    config = scratch_read(TESTDATA "/families/granite/config.json", &config_size);
+    scratch_write("config.json", config, config_size);
+    bytes = scratch_read(TESTDATA "/families/granite/model.safetensors", &size);
+    overwrite(bytes, "model.layers.1.mlp.up_proj.weight", 0x7f7f); /* 3.4e38 */
+    snprintf(lines, sizeof lines, "FROM %s\n", scratch_write("model.safetensors", bytes, size));
+    modelfile = creating_modelfile(lines);
+    creating_create(modelfile, file, SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
+    n_files = creating_n_files();
+    assert_int_equal(sp_package_open(&package, file, &(struct sp_package_options){0}, &err), SP_OK);
+    assert_int_equal(sp_package_calibrate(package, &request, &made, &err), SP_E_INPUT);
+    assert_string_equal(err.text,
+                        "tensor layers.1.mlp.down_proj.weight: what it reads of the texts is not "
+                        "finite");
+    assert_int_equal(creating_n_files(), n_files);
+    sp_package_close(package);
+    free(config);
+    free(bytes);
+}
+
+/* A calibration of one input. */
+static const char *crafted(const char *record, const char *names, enum sp_part part, float number,
+                           size_t n)
+{
+    const char *path = creating_at("crafted.bin");
+    struct sp_pack_tensor t = {
+        .name = names, .part = part, .dtype = SP_F32, .layout = SP_PLAIN, .rank = 1, .shape = {n}};
+    float *numbers = calloc(n, sizeof *numbers);
+    struct sp_pack_writer *w = NULL;
+
+    assert_non_null(numbers);
+    numbers[n - 1] = number;
+    assert_int_equal(sp_pack_writer_open(&w, path, true, &t, 1, NULL), SP_OK);
+    assert_int_equal(sp_pack_writer_section(w, SP_PART_FILE, SP_SECTION_CALIBRATION, record,
+                                            strlen(record), NULL),
+                     SP_OK);
+    assert_int_equal(sp_pack_writer_put(w, 0, numbers, n * sizeof *numbers, NULL), SP_OK);
+    assert_int_equal(sp_pack_writer_finish(w, NULL, NULL), SP_OK);
+    sp_pack_writer_close(w);
+    free(numbers);
+    return path;
+}
+
+static void test_crafted(void **state)
+{
+    static const char record[] = "{\"block\":256,\"tokens\":1}",
+                      name[] = "layers.0.self_attn.q_proj.weight";
+    const char *file = target_file();
+    struct sp_err err = {0};
+
+    (void)state;
+    crafted(record, name, SP_PART_TARGET, 1, N_NUMBERS);
+    assert_int_equal(
+        requantize(file, creating_at("out.bin"), creating_at("crafted.bin"), SP_Q4, 1, &err),
+        SP_OK);
+    refused(file, crafted(record, name, SP_PART_TARGET, NAN, N_NUMBERS), SP_Q4, SP_E_INPUT,
+            "q_proj.weight: a number in it is not finite, or too large");
+    refused(file, crafted(record, name, SP_PART_DRAFT, 1, N_NUMBERS), SP_Q4, SP_E_INPUT,
+            "expected one row of f32 of the target");
+    refused(file, crafted(record, name, SP_PART_TARGET, 1, N_NUMBERS - 16), SP_Q4, SP_E_INPUT,
+            "which has 192 columns");
+    refused(file, crafted(record, "layers.9.mlp.up_proj.weight", SP_PART_TARGET, 1, N_NUMBERS),
+            SP_Q4, SP_E_INPUT, "has no matrix layers.9.mlp.up_proj.weight");
+    refused(file, crafted(record, "norm.weight", SP_PART_TARGET, 1, N_NUMBERS), SP_Q4, SP_E_INPUT,
+            "has no matrix norm.weight");
+    refused(file, crafted(record, "a,b,a", SP_PART_TARGET, 1, N_NUMBERS), SP_Q4, SP_E_INPUT,
+            "matrix a occurs twice");
+    refused(file, crafted(record, "a,", SP_PART_TARGET, 1, N_NUMBERS), SP_Q4, SP_E_INPUT,
+            "has no matrix ");
+    refused(file, crafted("{\"block\":128}", name, SP_PART_TARGET, 1, N_NUMBERS), SP_Q4,
+            SP_E_UNSUPPORTED, "blocks of 128 columns, expected 256");
+    refused(file, crafted("[", name, SP_PART_TARGET, 1, N_NUMBERS), SP_Q4, SP_E_INPUT,
+            "section calibration");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_numbers, begin, creating_end),
+        cmocka_unit_test_setup_teardown(test_what_does_not_matter, begin, creating_end),
+        cmocka_unit_test_setup_teardown(test_windows, begin, creating_end),
+        cmocka_unit_test_setup_teardown(test_interrupted, begin, creating_end),
+        cmocka_unit_test_setup_teardown(test_quality, begin, creating_end),
+        cmocka_unit_test_setup_teardown(test_experts, begin, creating_end),
+        cmocka_unit_test(test_families),
+        cmocka_unit_test_setup_teardown(test_overflow, begin, creating_end),
+        cmocka_unit_test_setup_teardown(test_refused, begin, creating_end),
+        cmocka_unit_test_setup_teardown(test_crafted, begin, creating_end),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,478 @@
+/* create and quantize from end to end, on the tiny models: what is written against the checkpoints'
+ * own bytes, what is told of it, and the memory it takes. */
+#include "convert/modelfile/modelfile.h"
+#include "format/base/bytes.h"
+#include "format/base/file.h"
+#include "format/safetensors.h"
+#include "tests/support/create_files.h"
+#include "tests/support/scratch.h"
+
+#include <limits.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+/* ---- what is written ---- */
+
+/* 16-bit elements of a checkpoint's tensor, found in the packed file by the layout's definition. */
+static void assert_bf16_kept(const struct sp_pack_tensor *t, const uint8_t *source)
+{
+    uint64_t rows = t->rank == 2 ? t->shape[0] : 1, cols = t->shape[t->rank - 1];
+    uint64_t panel = (cols * 32 + 63) / 64 * 64;
+
+    assert_int_equal(t->dtype, SP_BF16);
+    if (t->layout == SP_PLAIN) {
+        assert_int_equal(t->rank, 1);
+        assert_memory_equal(t->data, source, 2 * cols);
+        return;
+    }
+    assert_int_equal(t->rank, 2);
+    assert_int_equal(t->size, (rows + 15) / 16 * panel);
+    for (uint64_t r = 0; r < rows; r++) {
+        for (uint64_t c = 0; c < cols; c++) {
+            const uint8_t *p = t->data + r / 16 * panel + 2 * (c * 16 + r % 16);
+
+            assert_memory_equal(p, source + 2 * (r * cols + c), 2);
+        }
+    }
+}
+
+static void assert_part_is(const struct sp_pack *pack, enum sp_part part, const char *folder)
+{
+    struct sp_safetensors *checkpoint = NULL;
+    const struct sp_safetensor *tensors;
+    size_t n, n_part = 0;
+
+    assert_int_equal(sp_safetensors_open(&checkpoint, folder, NULL, NULL), SP_OK);
+    tensors = sp_safetensors_tensors(checkpoint, &n);
+    for (size_t i = 0; i < n; i++) {
+        const char *name = tensors[i].name;
+        const struct sp_pack_tensor *t;
+        uint8_t *bytes = malloc(tensors[i].size);
+
+        if (strncmp(name, "model.", 6) == 0) name += 6;
+        t = sp_pack_find(pack, part, name);
+        if (t == NULL) fail_msg("%s is missing", name);
+        assert_int_equal(
+            sp_safetensors_read(checkpoint, &tensors[i], 0, tensors[i].size, bytes, NULL), SP_OK);
+        assert_bf16_kept(t, bytes);
+        free(bytes);
+    }
+    sp_safetensors_close(checkpoint);
+    for (size_t i = 0; i < sp_pack_n_tensors(pack); i++) {
+        n_part += sp_pack_tensor(pack, i)->part == part;
+    }
+    assert_int_equal(n_part, n);
+}
+
+static void assert_section_is(const struct sp_pack *pack, enum sp_part part,
+                              enum sp_section section, const char *path)
+{
+    char *text = NULL, *want;
+    size_t size, want_size;
+
+    assert_int_equal(sp_pack_read_section(pack, part, section, &text, &size, NULL), SP_OK);
+    if (!sp_file_exists(path)) {
+        assert_null(text);
+        return;
+    }
+    want = scratch_read(path, &want_size);
+    assert_int_equal(size, want_size);
+    assert_memory_equal(text, want, size);
+    free(want);
+    free(text);
+}
+
+static void test_weights_and_texts_are_kept(void **state)
+{
+    static const char *const drafts[] = {"dflash", "ar"};
+    (void)state;
+
+    for (size_t d = 0; d < 2; d++) {
+        char lines[64], path[256];
+        const char *out = creating_at("p.bin");
+        struct sp_pack *pack;
+
+        snprintf(lines, sizeof lines, "FROM @/target\nDRAFT @/%s", drafts[d]);
+        creating_create(creating_modelfile(lines), out, SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
+        pack = creating_open(out);
+        assert_part_is(pack, SP_PART_TARGET, TINY "/target");
+        snprintf(path, sizeof path, "%s/%s", TINY, drafts[d]);
+        assert_part_is(pack, SP_PART_DRAFT, path);
+        for (int s = SP_SECTION_CONFIG; s <= SP_SECTION_TEMPLATE; s++) {
+            enum sp_section section = (enum sp_section)s;
+
+            snprintf(path, sizeof path, "%s/target/%s", TINY, sp_section_name(section));
+            assert_section_is(pack, SP_PART_TARGET, section, path);
+            snprintf(path, sizeof path, "%s/%s/%s", TINY, drafts[d], sp_section_name(section));
+            assert_section_is(pack, SP_PART_DRAFT, section, path);
+        }
+        sp_pack_close(pack);
+    }
+}
+
+static void test_records_are_kept(void **state)
+{
+    const char *out = creating_at("p.bin");
+    struct sp_pack *pack;
+    char *text = NULL;
+    size_t size;
+    (void)state;
+
+    creating_create(
+        creating_modelfile(
+            "# a comment\nFROM @/target\nsystem  \"\"\"Be\nbrief\"\"\" \nPARAMETER seed 7"),
+        out, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
+    pack = creating_open(out);
+    assert_int_equal(
+        sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_MODELFILE, &text, &size, NULL), SP_OK);
+    assert_string_equal(text, "system  \"\"\"Be\nbrief\"\"\" \nPARAMETER seed 7\n");
+    free(text);
+    assert_null(sp_pack_find_section(pack, SP_PART_FILE, SP_SECTION_PAIRING));
+    sp_pack_close(pack);
+}
+
+static void test_pairing_is_recorded(void **state)
+{
+    static const char want[] =
+        "{\"kind\":\"dflash\",\"block_size\":16,\"mask_token_id\":1599,\"target_hidden_size\":192,"
+        "\"num_target_layers\":6,\"target_layer_ids\":[0,2,4],\"rope\":[{\"type\":\"default\","
+        "\"theta\":10000,\"factor\":1,\"rotated\":64}],\"target\":\"";
+    const char *out = creating_at("p.bin");
+    struct sp_pack *pack;
+    char *text = NULL;
+    size_t size;
+    (void)state;
+
+    creating_create(creating_modelfile("FROM @/target\nDRAFT @/dflash"), out, SP_DTYPE_NONE,
+                    SP_DTYPE_NONE, 1);
+    pack = creating_open(out);
+    assert_int_equal(
+        sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_PAIRING, &text, &size, NULL), SP_OK);
+    assert_memory_equal(text, want, strlen(want));
+    free(text);
+    sp_pack_close(pack);
+}
+
+static void test_threads_change_no_byte(void **state)
+{
+    static const enum sp_dtype types[] = {SP_DTYPE_NONE, SP_F32, SP_Q8, SP_Q4};
+    const char *path = creating_modelfile("FROM @/target\nDRAFT @/dflash");
+    const char *one = creating_at("1.bin"), *many = creating_at("n.bin");
+    (void)state;
+
+    for (size_t i = 0; i < 4; i++) {
+        creating_create(path, one, types[i], types[3 - i], 1);
+        creating_create(path, many, types[i], types[3 - i], 2);
+        creating_same_file(one, many);
+        creating_create(path, many, types[i], types[3 - i], 7);
+        creating_same_file(one, many);
+    }
+}
+
+/* `show --modelfile`, as a function. */
+static const char *recreate(const char *pack_path, const char *name)
+{
+    struct sp_pack *pack = creating_open(pack_path);
+    char *records = NULL, *text = NULL;
+    size_t records_size, size;
+    const char *path;
+
+    assert_int_equal(sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_MODELFILE, &records,
+                                          &records_size, NULL),
+                     SP_OK);
+    assert_int_equal(sp_modelfile_recreate(
+                         &text, &size, name,
+                         sp_pack_find_section(pack, SP_PART_DRAFT, SP_SECTION_CONFIG) ? name : NULL,
+                         records, records_size, NULL),
+                     SP_OK);
+    path = creating_keep(scratch_write("Modelfile.again", text, size));
+    free(records);
+    free(text);
+    sp_pack_close(pack);
+    return path;
+}
+
+static void test_a_packed_file_recreates_itself(void **state)
+{
+    const char *first = creating_at("first.bin"), *again = creating_at("again.bin");
+    (void)state;
+
+    creating_create(
+        creating_modelfile("FROM @/target\nDRAFT @/ar\nPARAMETER stop \"x \"\nSYSTEM hi"), first,
+        SP_Q4, SP_Q8, 2);
+    creating_create(recreate(first, "first.bin"), again, SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
+    creating_same_file(first, again);
+}
+
+static void test_quantizing_later_is_the_same(void **state)
+{
+    const char *path = creating_modelfile("FROM @/target\nDRAFT @/dflash\nPARAMETER seed 1");
+    const char *plain = creating_at("plain.bin"), *direct = creating_at("direct.bin");
+    const char *later = creating_at("later.bin");
+    (void)state;
+
+    creating_create(path, plain, SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
+    creating_create(path, direct, SP_Q4, SP_DTYPE_NONE, 2);
+    creating_requantize(plain, later, SP_Q4, SP_DTYPE_NONE);
+    creating_same_file(direct, later);
+    creating_create(path, direct, SP_Q4, SP_Q8, 2);
+    creating_requantize(later, NULL, SP_DTYPE_NONE, SP_Q8); /* in place */
+    creating_same_file(direct, later);
+    creating_create(path, direct, SP_Q8, SP_Q4, 2);
+    creating_create(recreate(plain, "plain.bin"), later, SP_Q8, SP_Q4, 2);
+    creating_same_file(direct, later);
+}
+
+static void test_parts_of_packed_files(void **state)
+{
+    const char *ar = creating_at("ar.bin"), *alone = creating_at("alone.bin");
+    const char *out = creating_at("out.bin"), *want = creating_at("want.bin");
+    (void)state;
+
+    creating_create(creating_modelfile("FROM @/target\nDRAFT @/ar"), ar, SP_Q8, SP_Q8, 2);
+    creating_create(creating_modelfile("FROM @/ar"), alone, SP_Q8, SP_DTYPE_NONE, 2);
+    creating_create(creating_modelfile("FROM @/target\nDRAFT @/ar"), want, SP_DTYPE_NONE, SP_Q8, 2);
+    creating_create(creating_modelfile("FROM @/target\nDRAFT ar.bin"), out, SP_DTYPE_NONE,
+                    SP_DTYPE_NONE, 2);
+    creating_same_file(out, want);
+    /* A file without a draft lends its target. */
+    creating_create(creating_modelfile("FROM @/target\nDRAFT alone.bin"), out, SP_DTYPE_NONE,
+                    SP_DTYPE_NONE, 2);
+    creating_same_file(out, want);
+    /* FROM of a pair takes the target alone. */
+    creating_create(creating_modelfile("FROM @/target"), want, SP_Q8, SP_DTYPE_NONE, 2);
+    creating_create(creating_modelfile("FROM ar.bin"), out, SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
+    creating_same_file(out, want);
+}
+
+static void test_a_single_file_serves_as_checkpoint(void **state)
+{
+    const char *a = creating_at("a.bin"), *b = creating_at("b.bin");
+    struct sp_create_options o = creating_options(NULL, b);
+    (void)state;
+
+    creating_create(creating_modelfile("FROM @/ar"), a, SP_Q8, SP_DTYPE_NONE, 2);
+    creating_create(creating_modelfile("FROM @/ar/model.safetensors"), b, SP_Q8, SP_DTYPE_NONE, 2);
+    creating_same_file(a, b);
+    o.modelfile = creating_modelfile("FROM ~/ar");
+    o.home = TINY;
+    o.target_type = SP_Q8;
+    o.force = true;
+    assert_int_equal(sp_create(NULL, &o, NULL), SP_OK);
+    creating_same_file(a, b);
+}
+
+/* ---- dry run, notes, report ---- */
+
+struct heard {
+    char text[65536];
+    size_t n_lines;
+    uint64_t done, total;
+};
+
+static void hear(void *context, const char *line)
+{
+    struct heard *h = context;
+
+    strncat(h->text, line, sizeof h->text - strlen(h->text) - 2);
+    strcat(h->text, "\n");
+    h->n_lines++;
+}
+
+static int count(void *context, uint64_t done, uint64_t total)
+{
+    struct heard *h = context;
+
+    assert_true(done >= h->done && done <= total);
+    h->done = done;
+    h->total = total;
+    return 0;
+}
+
+static void test_dry_run_shows_the_plan(void **state)
+{
+    struct sp_create_options o =
+        creating_options(creating_modelfile("FROM @/target\nDRAFT @/dflash"), creating_at("p.bin"));
+    struct sp_create_report dry, wet;
+    struct sp_pack *pack;
+    struct heard *h = calloc(1, sizeof *h);
+    (void)state;
+
+    o.target_type = SP_Q4;
+    o.dry_run = true;
+    o.sinks = (struct sp_create_sinks){.context = h, .plan = hear};
+    assert_int_equal(sp_create(&dry, &o, NULL), SP_OK);
+    assert_int_equal(creating_n_files(), 1);
+    assert_int_equal(h->n_lines, 1 + 68 + 14);
+    assert_non_null(strstr(h->text, "layers.3.mlp.up_proj.weight               [512, 192]         "
+                                    "bf16  q4           57344  requested\n"));
+    assert_non_null(strstr(h->text, "draft   fc.weight  "));
+    assert_int_equal(dry.n_tensors[SP_PART_TARGET], 68);
+    assert_int_equal(dry.n_tensors[SP_PART_DRAFT], 14);
+    assert_int_equal(dry.n_weights[SP_PART_TARGET], 2669760);
+    assert_int_equal(dry.source_size[SP_PART_TARGET], 2 * 2669760);
+    assert_int_equal(dry.file_size, 0);
+
+    *h = (struct heard){0};
+    o.dry_run = false;
+    o.sinks = (struct sp_create_sinks){.context = h, .progress = count, .plan = hear};
+    assert_int_equal(sp_create(&wet, &o, NULL), SP_OK);
+    assert_int_equal(h->n_lines, 0);
+    assert_int_equal(h->total, dry.source_size[SP_PART_TARGET] + dry.source_size[SP_PART_DRAFT]);
+    assert_int_equal(h->done, h->total);
+    assert_int_equal(wet.size[SP_PART_TARGET], dry.size[SP_PART_TARGET]);
+    pack = creating_open(o.output);
+    assert_int_equal(wet.file_size, sp_pack_size(pack));
+    sp_pack_close(pack);
+    free(h);
+}
+
+static void test_notes_are_told(void **state)
+{
+    struct sp_create_options o = creating_options(
+        creating_modelfile("FROM @/target\nPARAMETER num_gpu 1\nRENDERER x"), creating_at("p.bin"));
+    struct heard *h = calloc(1, sizeof *h);
+    (void)state;
+
+    o.sinks = (struct sp_create_sinks){.context = h, .note = hear};
+    assert_int_equal(sp_create(NULL, &o, NULL), SP_OK);
+    assert_non_null(strstr(h->text, ":2: PARAMETER num_gpu is stored without effect"));
+    assert_non_null(strstr(h->text, ":3: RENDERER is stored without effect"));
+    free(h);
+}
+
+/* ---- memory ---- */
+
+enum { LARGE_ROWS = 1000000, LARGE_COLS = 64 };
+
+/* A tensor of a safetensors header, at *end, which moves on. */
+static size_t describe(char *text, const char *name, unsigned rows, unsigned cols, uint64_t *end)
+{
+    uint64_t begin = *end;
+    char shape[32];
+
+    *end += 2ull * (rows ? rows : 1) * cols;
+    snprintf(shape, sizeof shape, rows ? "%u,%u" : "%.0u%u", rows, cols);
+    return (size_t)sprintf(
+        text, ",\"%s\":{\"dtype\":\"BF16\",\"shape\":[%s],\"data_offsets\":[%llu,%llu]}", name,
+        shape, (unsigned long long)begin, (unsigned long long)*end);
+}
+
+/* A checkpoint of 128 MB in the folder "large", most of it never written. */
+static void make_large_checkpoint(void)
+{
+    static const char *const vectors[] = {"input_layernorm", "post_attention_layernorm",
+                                          "self_attn.q_norm", "self_attn.k_norm"};
+    static const char *const matrices[] = {
+        "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj",
+        "mlp.gate_proj",    "mlp.up_proj",      "mlp.down_proj"};
+    static const char config[] =
+        "{\"architectures\":[\"Qwen3ForCausalLM\"],\"model_type\":\"qwen3\",\"vocab_size\":1000000,"
+        "\"max_position_embeddings\":64,\"rms_norm_eps\":1e-6,\"rope_theta\":10000,"
+        "\"tie_word_embeddings\":true,\"hidden_size\":64,\"num_hidden_layers\":1,"
+        "\"num_attention_heads\":1,\"num_key_value_heads\":1,\"head_dim\":64,"
+        "\"intermediate_size\":64,\"hidden_act\":\"silu\",\"eos_token_id\":0}";
+    char text[8192], name[128];
+    uint8_t size[8];
+    uint64_t end = 0;
+    size_t n;
+    FILE *f;
+
+    assert_int_equal(mkdir(scratch_path("large"), 0700), 0);
+    scratch_write("large/config.json", config, sizeof config - 1);
+    n = describe(text, "model.embed_tokens.weight", LARGE_ROWS, LARGE_COLS, &end);
+    text[0] = '{';
+    n += describe(text + n, "model.norm.weight", 0, LARGE_COLS, &end);
+    for (size_t i = 0; i < 11; i++) {
+        snprintf(name, sizeof name, "model.layers.0.%s.weight",
+                 i < 4 ? vectors[i] : matrices[i - 4]);
+        n += describe(text + n, name, i < 4 ? 0 : LARGE_COLS, LARGE_COLS, &end);
+    }
+    text[n++] = '}';
+    sp_put64(size, n);
+    f = fopen(scratch_path("large/model.safetensors"), "wb");
+    assert_non_null(f);
+    fwrite(size, 8, 1, f);
+    fwrite(text, n, 1, f);
+    for (unsigned i = 0; i < 64; i++) { /* some numbers here and there */
+        fseek(f, (long)(8 + n + i * 1999998ul), SEEK_SET);
+        fwrite("\x80\x3f\x12\xbe\x99\x3e", 6, 1, f);
+    }
+    assert_int_equal(ftruncate(fileno(f), (off_t)(8 + n + end)), 0);
+    assert_int_equal(fclose(f), 0);
+}
+
+#if defined(SP_ROLLED)
+enum { MOST_GROWTH_KIB = INT_MAX }; /* sanitizers shadow every page that is touched */
+#else
+enum { MOST_GROWTH_KIB = 64 << 10 };
+#endif
+
+static long peak_kib(void)
+{
+    struct rusage usage;
+
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_maxrss;
+}
+
+/* Of a checkpoint and of a packed file, neither a tensor's size nor what is mapped matters; and the
+ * many chunks of a large tensor come in order, whoever converts them. */
+static void test_memory_is_bounded(void **state)
+{
+    const char *packed = creating_at("packed.bin"), *one = creating_at("one.bin"),
+               *two = creating_at("two.bin"), *path;
+    int status;
+    pid_t child;
+    (void)state;
+
+    make_large_checkpoint();
+    path = creating_modelfile("FROM ./large");
+    child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        struct sp_create_options as_it_is = creating_options(path, packed),
+                                 q4 = creating_options(path, one);
+        struct sp_requantize_options again = {
+            .input = packed, .output = two, .target_type = SP_Q4, .n_threads = 2};
+        long before = peak_kib();
+
+        q4.target_type = SP_Q4;
+        if (sp_create(NULL, &as_it_is, NULL) || sp_create(NULL, &q4, NULL)) _exit(1);
+        if (sp_requantize(NULL, &again, NULL)) _exit(2);
+        _exit(peak_kib() - before < MOST_GROWTH_KIB ? 0 : 3);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    creating_same_file(one, two);
+    creating_create(path, two, SP_Q4, SP_DTYPE_NONE, 1);
+    creating_same_file(one, two);
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, creating_begin, creating_end)
+    const struct CMUnitTest tests[] = {
+        T(test_weights_and_texts_are_kept),
+        T(test_records_are_kept),
+        T(test_pairing_is_recorded),
+        T(test_threads_change_no_byte),
+        T(test_a_packed_file_recreates_itself),
+        T(test_quantizing_later_is_the_same),
+        T(test_parts_of_packed_files),
+        T(test_a_single_file_serves_as_checkpoint),
+        T(test_dry_run_shows_the_plan),
+        T(test_notes_are_told),
+        T(test_memory_is_bounded),
+    };
+#undef T
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

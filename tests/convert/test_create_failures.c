@@ -1,0 +1,385 @@
+/* Every promise of create and quantize about failure, on the tiny models: what is wrong is named,
+ * nothing is left behind, the old file stays. Refused, cancelled, out of room, or killed. */
+#include "format/base/file.h"
+#include "format/safetensors.h"
+#include "tests/support/create_files.h"
+#include "tests/support/scratch.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+/* ---- refusals ---- */
+
+struct refusal {
+    const char *lines;
+    enum sp_dtype target, draft;
+    enum sp_status status;
+    const char *message; /* part of it */
+};
+
+static const struct refusal refusals[] = {
+    {"FROM nowhere", 0, 0, SP_E_INPUT, "Modelfile:1:6: FROM: "},
+    {"FROM nowhere", 0, 0, SP_E_INPUT, "nowhere: nothing there"},
+    {"FROM @", 0, 0, SP_E_INPUT, "no config.json"},
+    {"FROM @/README.md", 0, 0, SP_E_INPUT, "neither safetensors nor packed"},
+    {"FROM x.gguf", 0, 0, SP_E_UNSUPPORTED, "a GGUF file"},
+    {"FROM @/target\nADAPTER x", 0, 0, SP_E_INPUT, "Modelfile:2:9: ADAPTER: "},
+    {"FROM @/target", 0, SP_Q8, SP_E_USAGE, "no DRAFT line"},
+    {"FROM @/dflash", 0, 0, SP_E_INPUT, "is a draft"},
+    {"FROM @/ar\nDRAFT @/dflash", 0, 0, SP_E_INPUT, "dflash"},
+    {"FROM @/target\nDRAFT nowhere", 0, 0, SP_E_INPUT, "Modelfile:2:7: DRAFT: "},
+    {"FROM q4.bin", SP_Q8, 0, SP_E_INPUT, "would lose twice"},
+};
+
+static void test_refusals_leave_nothing(void **state)
+{
+    const char *old = creating_keep(scratch_write("out.bin", "old", 3));
+    size_t n;
+    (void)state;
+
+    scratch_write("x.gguf", "GGUF\3\0\0\0\0\0\0\0", 12);
+    creating_create(creating_modelfile("FROM @/ar"), creating_at("q4.bin"), SP_Q4, SP_DTYPE_NONE,
+                    1);
+    n = creating_n_files();
+    for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
+        const struct refusal *r = &refusals[i];
+        struct sp_create_options o = creating_options(creating_modelfile(r->lines), old);
+        struct sp_err err = {0};
+        char *text;
+        size_t size;
+
+        o.target_type = r->target;
+        o.draft_type = r->draft;
+        o.force = true;
+        if (sp_create(NULL, &o, &err) != r->status || strstr(err.text, r->message) == NULL) {
+            fail_msg("refusal %zu: %d \"%s\"", i, (int)err.status, err.text);
+        }
+        assert_int_equal(creating_n_files(), n);
+        text = scratch_read(old, &size);
+        assert_string_equal(text, "old");
+        free(text);
+    }
+}
+
+static enum sp_status refuse_template(const char *text, size_t size, struct sp_err *err)
+{
+    assert_int_equal(strlen(text), size);
+    return sp_fail(err, SP_E_INPUT, "template error");
+}
+
+static void test_templates_are_checked(void **state)
+{
+    struct sp_create_options o =
+        creating_options(creating_modelfile("FROM @/ar\nTEMPLATE {{"), creating_at("p.bin"));
+    struct sp_err err = {0};
+    (void)state;
+
+    o.check_template = refuse_template;
+    assert_int_equal(sp_create(NULL, &o, &err), SP_E_INPUT);
+    assert_non_null(strstr(err.text, "Modelfile:2:10: TEMPLATE: template error"));
+}
+
+static void test_existing_output_needs_force(void **state)
+{
+    struct sp_create_options o = creating_options(
+        creating_modelfile("FROM @/ar"), creating_keep(scratch_write("out.bin", "old", 3)));
+    struct sp_requantize_options q = {.input = creating_at("in.bin"), .target_type = SP_Q8};
+    (void)state;
+
+    assert_int_equal(sp_create(NULL, &o, NULL), SP_E_USAGE);
+    creating_create(o.modelfile, q.input, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
+    q.output = o.output;
+    assert_int_equal(sp_requantize(NULL, &q, NULL), SP_E_USAGE);
+    assert_int_equal(creating_n_files(), 3);
+}
+
+/* Nor does force cost a file that is no packed one: a Modelfile, say, or the checkpoint itself. */
+static void test_force_replaces_packed_files_only(void **state)
+{
+    struct sp_create_options o = creating_options(
+        creating_modelfile("FROM @/ar"), creating_keep(scratch_write("out.bin", "my thesis", 9)));
+    struct sp_err err = {0};
+    char *text;
+    size_t size;
+    (void)state;
+
+    o.force = true;
+    assert_int_equal(sp_create(NULL, &o, &err), SP_E_USAGE);
+    assert_non_null(
+        strstr(err.text, "out.bin exists and is no packed file; only those are replaced"));
+    text = scratch_read(o.output, &size);
+    assert_int_equal(size, 9);
+    assert_memory_equal(text, "my thesis", 9);
+    free(text);
+    assert_int_equal(creating_n_files(), 2);
+    creating_keep(scratch_write("out.bin", "", 0));
+    assert_int_equal(sp_create(NULL, &o, NULL), SP_OK);
+    assert_int_equal(sp_create(NULL, &o, NULL), SP_OK);
+}
+
+static void test_requantize_refusals(void **state)
+{
+    struct sp_requantize_options q = {.input = creating_at("q4.bin"), .n_threads = 1};
+    struct sp_err err = {0};
+    (void)state;
+
+    creating_create(creating_modelfile("FROM @/ar"), q.input, SP_Q4, SP_DTYPE_NONE, 1);
+    assert_int_equal(sp_requantize(NULL, &q, &err), SP_E_USAGE);
+    assert_non_null(strstr(err.text, "no type is asked for"));
+    q.draft_type = SP_Q8;
+    err = (struct sp_err){0};
+    assert_int_equal(sp_requantize(NULL, &q, &err), SP_E_USAGE);
+    assert_non_null(strstr(err.text, "no draft"));
+    q.draft_type = SP_DTYPE_NONE;
+    q.target_type = SP_Q8;
+    err = (struct sp_err){0};
+    assert_int_equal(sp_requantize(NULL, &q, &err), SP_E_INPUT);
+    assert_non_null(strstr(err.text, "--requantize"));
+    q.allow_lossy = true;
+    assert_int_equal(sp_requantize(NULL, &q, NULL), SP_OK);
+    sp_pack_close(creating_open(q.input));
+    q.input = TINY "/ar/model.safetensors";
+    err = (struct sp_err){0};
+    assert_int_equal(sp_requantize(NULL, &q, &err), SP_E_INPUT);
+    assert_non_null(strstr(err.text, "not a packed file"));
+}
+
+/* The small model with one bf16 weight replaced: a folder "bad". */
+static void bad_model(const char *tensor, uint64_t element, uint16_t bits)
+{
+    static const char *const texts[] = {"config.json", "tokenizer.json"};
+    struct sp_safetensors *checkpoint = NULL;
+    const struct sp_safetensor *t;
+    char *bytes;
+    size_t size, where;
+
+    mkdir(scratch_path("bad"), 0777);
+    for (size_t i = 0; i < 2; i++) {
+        char from[256], to[64];
+
+        snprintf(from, sizeof from, "%s/ar/%s", TINY, texts[i]);
+        snprintf(to, sizeof to, "bad/%s", texts[i]);
+        bytes = scratch_read(from, &size);
+        scratch_write(to, bytes, size);
+        free(bytes);
+    }
+    assert_int_equal(sp_safetensors_open(&checkpoint, TINY "/ar", NULL, NULL), SP_OK);
+    t = sp_safetensors_find(checkpoint, tensor);
+    assert_non_null(t);
+    where = (size_t)(t->offset + 2 * element);
+    sp_safetensors_close(checkpoint);
+    bytes = scratch_read(TINY "/ar/model.safetensors", &size);
+    bytes[where] = (char)(bits & 0xFF);
+    bytes[where + 1] = (char)(bits >> 8);
+    scratch_write("bad/model.safetensors", bytes, size);
+    free(bytes);
+}
+
+struct bad_weight {
+    const char *tensor;
+    uint64_t element;
+    uint16_t bits;
+    enum sp_dtype type;
+    const char *place; /* NULL: no error */
+};
+
+static const struct bad_weight bad_weights[] = {
+    {"model.embed_tokens.weight", 128 * 1599 + 5, 0x7FC0, 0, "embed_tokens.weight: row 1599"},
+    {"model.embed_tokens.weight", 128 * 1000, 0xFF80, SP_Q8, "embed_tokens.weight: row 1000"},
+    {"model.layers.0.mlp.up_proj.weight", 3, 0x7F80, SP_Q4, "layers.0.mlp.up_proj.weight: row 0"},
+    {"model.layers.0.mlp.up_proj.weight", 3, 0x7F80, SP_F16, "layers.0.mlp.up_proj.weight: row 0"},
+    {"model.norm.weight", 7, 0x7F81, 0, "norm.weight: element 7"},
+    {"model.layers.0.mlp.up_proj.weight", 128 * 20 + 3, 0x7149, SP_F16, "up_proj.weight: row 20"},
+    {"model.layers.0.mlp.up_proj.weight", 128 * 20 + 3, 0x7149, SP_BF16, NULL},
+};
+
+static void test_bad_weights_are_named(void **state)
+{
+    struct sp_create_options o =
+        creating_options(creating_modelfile("FROM bad"), creating_at("p.bin"));
+    (void)state;
+
+    o.force = true;
+    for (size_t i = 0; i < sizeof bad_weights / sizeof bad_weights[0]; i++) {
+        const struct bad_weight *b = &bad_weights[i];
+        struct sp_err err = {0};
+        enum sp_status st;
+
+        bad_model(b->tensor, b->element, b->bits);
+        o.target_type = b->type;
+        st = sp_create(NULL, &o, &err);
+        if (b->place == NULL) {
+            if (st) fail_msg("weight %zu: %s", i, err.text);
+        } else {
+            if (st != SP_E_INPUT || strstr(err.text, b->place) == NULL) {
+                fail_msg("weight %zu: %d \"%s\"", i, (int)st, err.text);
+            }
+            assert_false(sp_file_exists(o.output));
+        }
+        assert_int_equal(creating_n_files(), b->place ? 2 : 3);
+    }
+}
+
+static void test_damage_is_not_passed_on(void **state)
+{
+    const char *in = creating_at("in.bin");
+    struct sp_requantize_options q = {
+        .input = in, .output = creating_at("out.bin"), .target_type = SP_Q8, .n_threads = 2};
+    static const char *const tensors[] = {"layers.0.mlp.up_proj.weight", "norm.weight"};
+    static const char *const damage[] = {"abcd", "\xff\x7f\xff\x7f"}; /* NaN is not the fault */
+    (void)state;
+
+    for (size_t i = 0; i < 4; i++) {
+        struct sp_err err = {0};
+
+        creating_create(creating_modelfile("FROM @/ar"), in, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
+        creating_damage(in, tensors[i % 2], damage[i / 2], 4);
+        assert_int_equal(sp_requantize(NULL, &q, &err), SP_E_INPUT);
+        assert_non_null(strstr(err.text, tensors[i % 2]));
+        assert_non_null(strstr(err.text, "digest"));
+        assert_int_equal(creating_n_files(), 2);
+    }
+}
+
+/* ---- cancelled ---- */
+
+static int cancel(void *context, uint64_t done, uint64_t total)
+{
+    (void)done;
+    (void)total;
+    return ++*(int *)context;
+}
+
+static void test_cancelling_leaves_nothing(void **state)
+{
+    struct sp_create_options o =
+        creating_options(creating_modelfile("FROM @/target"), creating_at("p.bin"));
+    int calls = 0;
+    struct sp_err err = {0};
+    (void)state;
+
+    o.sinks = (struct sp_create_sinks){.context = &calls, .progress = cancel};
+    assert_int_equal(sp_create(NULL, &o, &err), SP_E_CHECK);
+    assert_string_equal(err.text, "cancelled");
+    assert_int_equal(calls, 1);
+    assert_int_equal(creating_n_files(), 1);
+}
+
+/* ---- failing and dying while writing ---- */
+
+/* Runs create in a child whose files may not exceed `limit` bytes; its status. */
+static int create_within(const char *path, const char *output, rlim_t limit)
+{
+    int status;
+    pid_t child = fork();
+
+    assert_true(child >= 0);
+    if (child == 0) {
+        struct sp_create_options o = creating_options(path, output);
+        struct rlimit r = {limit, limit};
+
+        o.force = true;
+        signal(SIGXFSZ, SIG_IGN);
+        setrlimit(RLIMIT_FSIZE, &r);
+        _exit((int)sp_create(NULL, &o, NULL));
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static void test_a_full_disk_leaves_the_old_file(void **state)
+{
+    const char *path = creating_modelfile("FROM @/ar"), *out = creating_at("out.bin");
+    const char *want = creating_at("want.bin"), *old = creating_at("old.bin");
+    size_t size;
+    (void)state;
+
+    creating_create(path, want, SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
+    free(scratch_read(want, &size));
+    creating_create(path, old, SP_Q4, SP_DTYPE_NONE, 2);
+    creating_create(path, out, SP_Q4, SP_DTYPE_NONE, 2);
+    for (size_t limit = 0; limit < size; limit += 1 + size / 23) {
+        assert_int_equal(create_within(path, out, limit), SP_E_IO);
+        creating_same_file(out, old);
+        assert_int_equal(creating_n_files(), 4);
+    }
+    assert_int_equal(create_within(path, out, size - 1), SP_E_IO);
+    creating_same_file(out, old);
+    assert_int_equal(create_within(path, out, size), SP_OK);
+    creating_same_file(out, want);
+}
+
+static void test_a_kill_leaves_old_or_new(void **state)
+{
+    const char *path = creating_modelfile("FROM @/target\nDRAFT @/dflash"),
+               *out = creating_at("out.bin");
+    const char *a = creating_at("a.bin"), *b = creating_at("b.bin");
+    unsigned n_new = 0;
+    struct timespec begin, end;
+    long step;
+    (void)state;
+
+    creating_create(path, a, SP_Q8, SP_Q8, 2);
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    creating_create(path, b, SP_BF16, SP_DTYPE_NONE, 1);
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    step = ((end.tv_sec - begin.tv_sec) * 1000000000L + end.tv_nsec - begin.tv_nsec) / 16;
+    for (int i = 0; i < 24; i++) {
+        struct timespec nap = {.tv_sec = i * step / 1000000000L, .tv_nsec = i * step % 1000000000L};
+        struct sp_pack *pack;
+        size_t size;
+        char *bytes = scratch_read(a, &size);
+        pid_t child;
+
+        scratch_write("out.bin", bytes, size);
+        free(bytes);
+        child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            creating_create(path, out, SP_BF16, SP_DTYPE_NONE, 1);
+            _exit(0);
+        }
+        nanosleep(&nap, NULL);
+        kill(child, SIGKILL);
+        assert_int_equal(waitpid(child, NULL, 0), child);
+        pack = creating_open(out);
+        if (sp_pack_tensor(pack, 0)->dtype == SP_BF16) {
+            creating_same_file(out, b);
+            n_new++;
+        } else {
+            creating_same_file(out, a);
+        }
+        sp_pack_close(pack);
+    }
+    print_message("%u of 24 children finished\n", n_new);
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, creating_begin, creating_end)
+    const struct CMUnitTest tests[] = {
+        T(test_refusals_leave_nothing),
+        T(test_templates_are_checked),
+        T(test_existing_output_needs_force),
+        T(test_force_replaces_packed_files_only),
+        T(test_requantize_refusals),
+        T(test_bad_weights_are_named),
+        T(test_damage_is_not_passed_on),
+        T(test_cancelling_leaves_nothing),
+        T(test_a_full_disk_leaves_the_old_file),
+        T(test_a_kill_leaves_old_or_new),
+    };
+#undef T
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,457 @@
+/* convert/create/draft_compat.h: every reason for which a draft does not fit, with its sentence. */
+#include "convert/create/draft_compat.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/scratch.h"
+
+/* V 8, H 4, six layers. */
+#define TARGET                                                                                     \
+    "{\"model_type\": \"qwen3\", \"vocab_size\": 8, \"hidden_size\": 4, "                          \
+    "\"num_hidden_layers\": 6, \"num_attention_heads\": 2, \"num_key_value_heads\": 1, "           \
+    "\"head_dim\": 2, \"intermediate_size\": 6, \"max_position_embeddings\": 64}"
+#define DRAFT(v, h, taps, more)                                                                    \
+    "{\"architectures\": [\"DFlashDraftModel\"], \"vocab_size\": " v ", \"hidden_size\": " h       \
+    ", \"num_hidden_layers\": 1, \"num_attention_heads\": 2, \"num_key_value_heads\": 1, "         \
+    "\"head_dim\": 2, \"intermediate_size\": 6, \"block_size\": 4, \"mask_token_id\": 7, "         \
+    "\"target_layer_ids\": " taps more "}"
+#define SMALL(v, positions, hidden)                                                                \
+    "{\"model_type\": \"llama\", \"vocab_size\": " v ", \"hidden_size\": " hidden                  \
+    ", \"num_hidden_layers\": 1, \"num_attention_heads\": 2, \"intermediate_size\": 6, "           \
+    "\"max_position_embeddings\": " positions "}"
+
+#define VOCAB(tokens, merges, added)                                                               \
+    "{\"model\": {\"type\": \"BPE\", \"vocab\": {" tokens "}, \"merges\": [" merges                \
+    "]}, \"added_tokens\": [" added "]}"
+#define TOKENS "\"a\": 0, \"b\": 1, \"c\": 2, \"ab\": 3, \"bc\": 4"
+#define MERGES "\"a b\", \"b c\""
+#define ADDED(id, text)                                                                            \
+    "{\"id\": " id ", \"content\": \"" text "\", \"single_word\": false, \"lstrip\": false, "      \
+    "\"rstrip\": false, \"normalized\": false, \"special\": true}"
+#define ENDS ADDED("5", "<s>") ", " ADDED("6", "</s>")
+#define TOKENIZER VOCAB(TOKENS, MERGES, ENDS)
+
+static void parse(struct sp_config *c, const char *text, uint64_t fc_cols)
+{
+    struct sp_err err = {0};
+    struct sp_tables found = {.embedding = fc_cols == 0, .head = fc_cols == 0, .fc_cols = fc_cols};
+
+    if (sp_config_parse(c, text, strlen(text), NULL, &err) || sp_config_settle(c, &found, &err)) {
+        fail_msg("%s", err.text);
+    }
+}
+
+static struct sp_pair_side side(const struct sp_config *c, const char *tokenizer,
+                                const char *tokenizer_config)
+{
+    return (struct sp_pair_side){.config = c,
+                                 .tokenizer = tokenizer,
+                                 .tokenizer_size = tokenizer ? strlen(tokenizer) : 0,
+                                 .tokenizer_config = tokenizer_config,
+                                 .tokenizer_config_size =
+                                     tokenizer_config ? strlen(tokenizer_config) : 0};
+}
+
+/* NULL: it fits. */
+static void check(const struct sp_pair_side *target, const struct sp_pair_side *draft,
+                  bool same_source, const char *error, const char *expected_notes)
+{
+    struct sp_err err = {0};
+    char *notes = NULL;
+    enum sp_status st = sp_pair_check(target, draft, same_source, &notes, &err);
+
+    assert_string_equal(err.text, error ? error : "");
+    assert_int_equal(st, error ? SP_E_INPUT : SP_OK);
+    if (error == NULL) assert_string_equal(notes ? notes : "", expected_notes);
+    free(notes);
+}
+
+/* Of the speculators library: inputs of layers, the last layer's output at their number. */
+#define SPECULATOR(ids)                                                                            \
+    "{\"speculators_model_type\": \"dflash\", \"block_size\": 4, \"mask_token_id\": 7, "           \
+    "\"draft_vocab_size\": 8, \"aux_hidden_state_layer_ids\": " ids ", "                           \
+    "\"transformer_layer_config\": {\"vocab_size\": 8, \"hidden_size\": 4, "                       \
+    "\"num_hidden_layers\": 1, "                                                                   \
+    "\"num_attention_heads\": 2, \"num_key_value_heads\": 1, \"head_dim\": 2, "                    \
+    "\"intermediate_size\": 6}}"
+
+static void block_drafts(void **state)
+{
+    static const struct {
+        const char *draft;
+        uint64_t fc_cols;
+        const char *error;
+    } cases[] = {
+        {DRAFT("8", "4", "[0, 2, 5]", ""), 12, NULL},
+        {DRAFT("8", "4", "[1, 3]", ", \"num_target_layers\": 6"), 8, NULL},
+        {DRAFT("8", "4", "[1, 3]", ", \"num_target_layers\": 5"), 8,
+         "dflash draft trained for 5 target layers, target has 6"},
+        {DRAFT("8", "4", "[1, 6]", ""), 8,
+         "dflash target layer 6 out of range for 6 target layers"},
+        {DRAFT("9", "4", "[1, 3]", ""), 8,
+         "dflash draft trained for a 9-token vocabulary, target has 8"},
+        {DRAFT("8", "6", "[1, 3]", ""), 12, "dflash draft trained for hidden size 6, target has 4"},
+        {DRAFT("8", "4", "[1, 3]", ", \"target_hidden_size\": 5"), 10,
+         "dflash fc input 10 != 2 ids * target hidden 4"},
+        {SPECULATOR("[0, 6]"), 8, NULL},
+        {SPECULATOR("[0, 7]"), 8, "dflash target layer 6 out of range for 6 target layers"},
+    };
+    struct sp_config t, d;
+
+    (void)state;
+    parse(&t, TARGET, 0);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct sp_pair_side a = side(&t, TOKENIZER, NULL), b;
+        parse(&d, cases[i].draft, cases[i].fc_cols);
+        b = side(&d, NULL, NULL);
+        check(&a, &b, false, cases[i].error, "");
+        sp_config_release(&d);
+    }
+    sp_config_release(&t);
+}
+
+/* A mask token that the target's table lacks, and a draft in the target's place. */
+static void wrong_ends(void **state)
+{
+    struct sp_config t, d;
+    struct sp_pair_side a, b;
+
+    (void)state;
+    parse(&t, TARGET, 0);
+    parse(&d, DRAFT("8", "4", "[1, 3]", ""), 8);
+    a = side(&t, NULL, NULL);
+    b = side(&d, NULL, NULL);
+    d.draft.mask_token = 8;
+    check(&a, &b, false, "dflash mask token 8 outside the 8-token vocabulary", NULL);
+    check(&b, &a, false, "target is a draft (DFlashDraftModel), expected a language model", NULL);
+    sp_config_release(&t);
+    sp_config_release(&d);
+}
+
+#define HYBRID(layer, hidden, heads)                                                               \
+    "{\"model_type\": \"qwen3_5_text\", \"rope_theta\": 1e4, \"vocab_size\": 8, "                  \
+    "\"hidden_size\": " hidden ", \"num_hidden_layers\": 1, \"layer_types\": [\"" layer "\"], "    \
+    "\"num_attention_heads\": " heads ", \"num_key_value_heads\": 1, \"head_dim\": 8}"
+
+static void built_in_heads(void **state)
+{
+    static const struct {
+        const char *target, *error;
+    } cases[] = {
+        {HYBRID("full_attention", "4", "2"), NULL},
+        {HYBRID("full_attention", "4", "4"), "mtp: 2 heads on 1 of 8, target has 4 on 1 of 8"},
+        {HYBRID("full_attention", "6", "2"), "mtp: hidden size 4, target has 6"},
+        {TARGET, "mtp: a head of qwen3_5_text requires such a target, got qwen3"},
+    };
+    struct sp_tables found = {.fc_cols = 8, .mtp = true, .mtp_ffn = true};
+    struct sp_config t, d;
+    struct sp_err err = {0};
+    struct sp_pair_side a, b;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const char *text = cases[0].target;
+        parse(&t, cases[i].target, 0);
+        if (sp_config_parse(&d, text, strlen(text), NULL, &err) ||
+            sp_config_settle(&d, &found, &err)) {
+            fail_msg("%s", err.text);
+        }
+        a = side(&t, TOKENIZER, NULL);
+        b = side(&d, NULL, NULL);
+        check(&a, &b, true, cases[i].error, "");
+        sp_config_release(&d);
+        sp_config_release(&t);
+    }
+}
+
+#define GEMMA4(hidden, heads, kv_heads, dim, full_dim, types, window)                              \
+    "\"model_type\": \"gemma4_text\", \"vocab_size\": 8, \"hidden_size\": " hidden                 \
+    ", \"num_hidden_layers\": 2, \"layer_types\": [" types "], \"num_attention_heads\": " heads    \
+    ", \"num_key_value_heads\": " kv_heads ", \"head_dim\": " dim                                  \
+    ", \"global_head_dim\": " full_dim ", \"intermediate_size\": 6, \"sliding_window\": " window   \
+    ", \"max_position_embeddings\": 64, \"hidden_size_per_layer_input\": 0"
+#define BOTH "\"sliding_attention\", \"full_attention\""
+#define FULL "\"full_attention\", \"full_attention\""
+#define ASSISTANT(hidden, text)                                                                    \
+    "{\"architectures\": [\"Gemma4AssistantForCausalLM\"], \"backbone_hidden_size\": " hidden      \
+    ", \"text_config\": {" text "}}"
+
+static void assistants(void **state)
+{
+    static const char plain[] = ASSISTANT("16", GEMMA4("4", "2", "2", "4", "8", BOTH, "5"));
+    static const char target[] = "{" GEMMA4("16", "4", "2", "4", "8", BOTH, "5") "}";
+    static const struct {
+        const char *target, *draft, *error, *notes;
+    } cases[] = {
+        {target, plain, NULL, ""},
+        {TARGET, plain, "gemma4 assistant requires a gemma4 target, got qwen3", NULL},
+        {target, ASSISTANT("12", GEMMA4("4", "2", "2", "4", "8", BOTH, "5")),
+         "assistant backbone hidden size 12 does not match target hidden size 16", NULL},
+        {target, ASSISTANT("16", GEMMA4("4", "2", "2", "4", "4", BOTH, "5")),
+         "assistant layer 1 (full): head_dim 4, target K/V has 8", NULL},
+        {target, ASSISTANT("16", GEMMA4("4", "1", "1", "4", "8", BOTH, "5")),
+         "assistant layer 0 (sliding): 1 heads, target K/V has 2", NULL},
+        {target, ASSISTANT("16", GEMMA4("4", "2", "2", "4", "8", BOTH, "6")),
+         "assistant layer 0 (sliding): window 6, target K/V has 5", NULL},
+        {"{" GEMMA4("16", "4", "2", "4", "8", FULL, "5") "}", plain,
+         "target has no sliding_attention cache to share", NULL},
+        {target,
+         ASSISTANT(
+             "16",
+             GEMMA4(
+                 "4", "2", "2", "4", "8", BOTH,
+                 "5") ", \"rope_parameters\": "
+                      "{\"full_attention\": {\"rope_type\": \"default\", \"rope_theta\": 7}, "
+                      "\"sliding_attention\": {\"rope_type\": \"default\", \"rope_theta\": 1e4}}"),
+         NULL, "assistant rope for full_attention differs from target"},
+    };
+    struct sp_config t, d;
+    struct sp_pair_side a, b;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        parse(&t, cases[i].target, 0);
+        parse(&d, cases[i].draft, 0);
+        a = side(&t, TOKENIZER, NULL);
+        b = side(&d, NULL, NULL);
+        check(&a, &b, false, cases[i].error, cases[i].notes);
+        sp_config_release(&d);
+        sp_config_release(&t);
+    }
+}
+
+#define EAGLE3(vocab, hidden, ids)                                                                 \
+    "{\"architectures\": [\"LlamaForCausalLMEagle3\"], \"model_type\": \"llama\", "                \
+    "\"vocab_size\": " vocab ", \"hidden_size\": " hidden                                          \
+    ", \"num_hidden_layers\": 1, \"num_attention_heads\": 2, "                                     \
+    "\"num_key_value_heads\": 1, \"head_dim\": 8, \"intermediate_size\": 6, "                      \
+    "\"draft_vocab_size\": 5, \"target_hidden_size\": 4, "                                         \
+    "\"eagle_aux_hidden_state_layer_ids\": [" ids "]}"
+#define PEAGLE(vocab, hidden, ids)                                                                 \
+    "{\"speculators_model_type\": \"peagle\", \"mask_token_id\": 7, \"draft_vocab_size\": 5, "     \
+    "\"target_hidden_size\": 4, \"eagle_aux_hidden_state_layer_ids\": [" ids "], "                 \
+    "\"speculators_config\": {\"proposal_methods\": [{\"speculative_tokens\": 3}]}, "              \
+    "\"transformer_layer_config\": {\"model_type\": \"llama\", \"vocab_size\": " vocab             \
+    ", \"hidden_size\": " hidden                                                                   \
+    ", \"num_hidden_layers\": 2, \"num_attention_heads\": 2, \"num_key_value_heads\": 1, "         \
+    "\"head_dim\": 8, \"intermediate_size\": 6}}"
+
+static void eagle3_drafts(void **state)
+{
+    static const struct {
+        const char *draft, *error;
+    } cases[] = {
+        {EAGLE3("8", "4", "0, 1"), NULL},
+        {EAGLE3("8", "4", "0, 2"), "eagle3 aux layer 2 out of range for 1 target layers"},
+        {EAGLE3("9", "4", "0, 1"), "eagle3 draft trained for a 9-token vocabulary, target has 8"},
+        {EAGLE3("8", "6", "0, 1"),
+         "eagle3: no embed_tokens, and target embedding is [8, 4], need width 6"},
+        {PEAGLE("8", "4", "0, 1"), NULL},
+        {PEAGLE("8", "4", "0, 2"), "peagle aux layer 2 out of range for 1 target layers"},
+        {PEAGLE("9", "4", "0, 1"), "peagle draft trained for a 9-token vocabulary, target has 8"},
+        {PEAGLE("8", "6", "0, 1"),
+         "peagle: no embed_tokens, and target embedding is [8, 4], need width 6"},
+    };
+    struct sp_tables found = {.head = true, .fc_cols = 8, .d2t = true};
+    struct sp_config t, d;
+    struct sp_err err = {0};
+    struct sp_pair_side a, b;
+
+    (void)state;
+    parse(&t, HYBRID("full_attention", "4", "2"), 0);
+    a = side(&t, TOKENIZER, NULL);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        if (sp_config_parse(&d, cases[i].draft, strlen(cases[i].draft), NULL, &err) ||
+            sp_config_settle(&d, &found, &err) || sp_config_meet_target(&d, &t, &err)) {
+            fail_msg("%s", err.text);
+        }
+        b = side(&d, NULL, NULL);
+        check(&a, &b, false, cases[i].error, cases[i].error ? NULL : "");
+        sp_config_release(&d);
+    }
+    sp_config_release(&t);
+}
+
+/* Row i of a draft's own head stands for token i + d2t[i]. */
+static void token_maps(void **state)
+{
+    static const struct {
+        float d2t[3];
+        const char *error;
+    } cases[] = {
+        {{0, 0, 0}, NULL},
+        {{0, 3, 5}, NULL},
+        {{0, 3, 6}, "eagle3 d2t[2] maps to 8 outside target vocabulary"},
+        {{-1, 0, 0}, "eagle3 d2t[0] maps to -1 outside target vocabulary"},
+        {{2, 1, 2}, "eagle3 d2t is not ascending at 1"},
+        {{0, 0, 0.5f}, "eagle3 d2t[2] is no whole number"},
+        {{0, NAN, 0}, "eagle3 d2t[1] is no whole number"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct sp_err err = {0};
+        enum sp_status st = sp_config_check_token_map(SP_DRAFT_EAGLE3, cases[i].d2t, 3, 8, &err);
+        assert_int_equal(st, cases[i].error ? SP_E_INPUT : SP_OK);
+        if (cases[i].error) assert_string_equal(err.text, cases[i].error);
+    }
+}
+
+/* What a clustered head's order must be, and in which ways it can fail. */
+static void token_orders(void **state)
+{
+    static const float orders[][4] = {{2, 0, 3, 1}, {2, 0, 2, 1}, {2, 0, 4, 1}, {2, 0, -1, 1}};
+    struct sp_err err = {0};
+
+    (void)state;
+    assert_int_equal(sp_config_check_token_order(orders[0], 4, &err), SP_OK);
+    for (size_t i = 1; i < 4; i++) {
+        assert_int_equal(sp_config_check_token_order(orders[i], 4, &err), SP_E_INPUT);
+        assert_string_equal(err.text, "assistant: token_ordering is not a permutation");
+    }
+}
+
+static void tokenizers(void **state)
+{
+    static const char ends[] = "{\"bos_token\": \"<s>\", \"eos_token\": \"</s>\"}";
+    static const struct {
+        const char *tokenizer, *config, *error, *notes;
+    } cases[] = {
+        {TOKENIZER, ends, NULL, ""},
+        /* The same content in another order, another spelling of merges, and no word about ends. */
+        {VOCAB("\"bc\": 4, \"b\": 1, \"a\": 0, \"c\": 2, \"ab\": 3",
+               "[\"a\", \"b\"], [\"b\", \"c\"]", ENDS),
+         NULL, NULL, ""},
+        {VOCAB(TOKENS, MERGES, ENDS ", " ADDED("7", "<tool>")), ends, NULL,
+         "draft tokenizer has 8 ids, target 7: equal where both have"},
+        {NULL, NULL, NULL, "draft has no tokenizer: it is taken to be the other's"},
+        {VOCAB("\"a\": 0, \"c\": 1, \"b\": 2, \"ab\": 3, \"bc\": 4", MERGES, ENDS), ends,
+         "draft tokenizer differs from target at id 1 (\"c\" vs \"b\")", NULL},
+        {VOCAB(TOKENS, MERGES, ADDED("5", "<S>") ", " ADDED("6", "</s>")), NULL,
+         "draft tokenizer differs from target at id 5 (\"<S>\" vs \"<s>\")", NULL},
+        {VOCAB(TOKENS, "\"b c\", \"a b\"", ENDS), ends,
+         "draft tokenizer differs from target at merge 0 (\"b c\" vs \"a b\")", NULL},
+        {VOCAB(TOKENS, "\"a b\"", ENDS), ends, "draft tokenizer differs from target: 1 merges vs 2",
+         NULL},
+        {TOKENIZER, "{\"bos_token\": \"<s>\", \"eos_token\": \"<s>\"}",
+         "draft bos/eos differ: eos is \"<s>\" vs \"</s>\"", NULL},
+        {TOKENIZER, "{\"bos_token\": \"</s>\", \"eos_token\": \"</s>\"}",
+         "draft bos/eos differ: bos is \"</s>\" vs \"<s>\"", NULL},
+    };
+    struct sp_config t, d;
+
+    (void)state;
+    parse(&t, TARGET, 0);
+    parse(&d, SMALL("8", "64", "4"), 0);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct sp_pair_side a = side(&t, TOKENIZER, ends);
+        struct sp_pair_side b = side(&d, cases[i].tokenizer, cases[i].config);
+        check(&a, &b, false, cases[i].error, cases[i].notes);
+    }
+    sp_config_release(&t);
+    sp_config_release(&d);
+}
+
+static void damaged_tokenizer(void **state)
+{
+    struct sp_config t, d;
+    struct sp_pair_side a, b;
+    struct sp_err err = {0};
+
+    (void)state;
+    parse(&t, TARGET, 0);
+    parse(&d, SMALL("8", "64", "4"), 0);
+    a = side(&t, TOKENIZER, NULL);
+    b = side(&d, "{", NULL);
+    assert_int_equal(sp_pair_check(&a, &b, false, NULL, &err), SP_E_INPUT);
+    assert_memory_equal(err.text, "draft tokenizer", 15);
+    sp_config_release(&t);
+    sp_config_release(&d);
+}
+
+static void observations(void **state)
+{
+    struct sp_config t, d;
+    struct sp_pair_side a, b;
+
+    (void)state;
+    parse(&t, TARGET, 0);
+    a = side(&t, TOKENIZER, NULL);
+    check(&a, &a, true, NULL, "draft equals target");
+
+    parse(&d, SMALL("16", "32", "4"), 0);
+    b = side(&d, TOKENIZER, NULL);
+    check(&a, &b, false, NULL,
+          "draft vocabulary has 16 rows, target 8\n"
+          "draft context 32 shorter than target's 64: no drafting beyond it");
+    sp_config_release(&d);
+
+    /* Target: 2 * 8 * 4 + 4 + 6 * (3 * 4 * 6 + 2 * 4 * 4 + 2 * 2 * 4 + 2 * 4 + 2 * 2) = 860.
+     * Draft: 2 * 8 * 64 + 64 + 4 * 64 * 64 + 3 * 64 * 6 + 2 * 64 = 18752. */
+    parse(&d, SMALL("8", "64", "64"), 0);
+    b = side(&d, TOKENIZER, NULL);
+    check(&a, &b, false, NULL, "draft is larger than its target: 18752 weights, target has 860");
+    sp_config_release(&d);
+    sp_config_release(&t);
+}
+
+static char *read_tiny(const char *name, size_t *size)
+{
+    char path[512];
+
+    snprintf(path, sizeof path, TESTDATA "/tiny/%s", name);
+    return scratch_read(path, size);
+}
+
+static void trained_models(void **state)
+{
+    struct sp_config t, d, f;
+    struct sp_pair_side a, b;
+    size_t size;
+    char *tokenizer, *config, *text;
+
+    (void)state;
+    text = read_tiny("target/config.json", &size);
+    parse(&t, text, 0);
+    free(text);
+    text = read_tiny("ar/config.json", &size);
+    parse(&d, text, 0);
+    free(text);
+    text = read_tiny("dflash/config.json", &size);
+    parse(&f, text, (uint64_t)3 * 192);
+    free(text);
+    tokenizer = read_tiny("target/tokenizer.json", &size);
+    config = read_tiny("target/tokenizer_config.json", &size);
+    a = side(&t, tokenizer, config);
+    b = side(&d, tokenizer, config);
+    check(&a, &b, false, NULL, "");
+    b = side(&f, NULL, NULL);
+    check(&a, &b, false, NULL, "");
+    free(tokenizer);
+    free(config);
+    sp_config_release(&t);
+    sp_config_release(&d);
+    sp_config_release(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(block_drafts),      cmocka_unit_test(wrong_ends),
+        cmocka_unit_test(built_in_heads),    cmocka_unit_test(tokenizers),
+        cmocka_unit_test(damaged_tokenizer), cmocka_unit_test(observations),
+        cmocka_unit_test(trained_models),    cmocka_unit_test(assistants),
+        cmocka_unit_test(token_orders),      cmocka_unit_test(eagle3_drafts),
+        cmocka_unit_test(token_maps),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

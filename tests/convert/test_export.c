@@ -1,0 +1,690 @@
+/* Export against what was packed: every tensor bit for bit under its published name, the same file
+ * when it is packed again, q8 and q4 by the formulas of spectool-pack(5); and that nothing is left
+ * when it fails. */
+#include "convert/export/export.h"
+#include "format/base/file.h"
+#include "format/base/json.h"
+#include "format/safetensors.h"
+#include "tests/support/handmade_models.h"
+#include "tests/support/create_files.h"
+#include "tests/support/golden.h"
+#include "tests/support/scratch.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static struct sp_export_options options_of(const char *input, const char *output)
+{
+    return (struct sp_export_options){.input = input, .output = output, .n_threads = 2};
+}
+
+static void export_to(const char *input, const char *output, enum sp_dtype type)
+{
+    struct sp_export_options o = options_of(input, output);
+    struct sp_err err = {0};
+
+    o.type = type;
+    o.force = true;
+    if (sp_export(NULL, &o, &err)) fail_msg("%s", err.text);
+}
+
+static const char *join(const char *folder, const char *name)
+{
+    char path[700];
+
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return creating_keep(path);
+}
+
+static struct sp_safetensors *open_weights(const char *folder)
+{
+    struct sp_safetensors *c = NULL;
+    struct sp_err err = {0};
+
+    if (sp_safetensors_open(&c, folder, NULL, &err)) fail_msg("%s", err.text);
+    return c;
+}
+
+static uint8_t *bytes_of(const struct sp_safetensors *c, const struct sp_safetensor *t)
+{
+    uint8_t *bytes = malloc(t->size + 1);
+
+    assert_non_null(bytes);
+    assert_int_equal(sp_safetensors_read(c, t, 0, t->size, bytes, NULL), SP_OK);
+    return bytes;
+}
+
+/* ---- what was packed ---- */
+
+/* The source's tensor: in a multimodal checkpoint it has a longer name. */
+static const struct sp_safetensor *find_source(const struct sp_safetensors *c, const char *name)
+{
+    static const char *const prefixes[][2] = {
+        {"", ""},
+        {"model.", "model.language_model."},
+        {"", "language_model."},
+    };
+    const struct sp_safetensor *t = NULL;
+    char full[300];
+
+    for (size_t i = 0; i < 3 && t == NULL; i++) {
+        size_t n = strlen(prefixes[i][0]);
+        if (strncmp(name, prefixes[i][0], n) != 0) continue;
+        snprintf(full, sizeof full, "%s%s", prefixes[i][1], name + n);
+        t = sp_safetensors_find(c, full);
+    }
+    return t;
+}
+
+/* Every tensor of the export is the source's. That none is missing shows when it is packed. */
+static void same_weights(const char *source, const char *export)
+{
+    struct sp_safetensors *from = open_weights(source), *to = open_weights(export);
+    size_t n;
+    const struct sp_safetensor *all = sp_safetensors_tensors(to, &n);
+
+    for (size_t i = 0; i < n; i++) {
+        const struct sp_safetensor *a = &all[i], *b = find_source(from, a->name);
+        uint8_t *x, *y;
+        if (b == NULL) fail_msg("%s: no tensor %s", source, a->name);
+        assert_int_equal(a->dtype, b->dtype);
+        assert_int_equal(a->rank, b->rank);
+        assert_memory_equal(a->shape, b->shape, sizeof a->shape);
+        x = bytes_of(to, a);
+        y = bytes_of(from, b);
+        if (memcmp(x, y, a->size) != 0) fail_msg("%s: tensor %s differs", source, a->name);
+        free(x);
+        free(y);
+    }
+    sp_safetensors_close(from);
+    sp_safetensors_close(to);
+}
+
+static bool same_text(const char *a, const char *b)
+{
+    size_t n, m;
+    char *x = scratch_read(a, &n), *y = scratch_read(b, &m);
+    bool same = n == m && memcmp(x, y, n) == 0;
+
+    free(x);
+    free(y);
+    return same;
+}
+
+static void same_parts(const char *a, const char *b)
+{
+    struct sp_pack *x = creating_open(a), *y = creating_open(b);
+
+    for (int part = SP_PART_TARGET; part <= SP_PART_DRAFT; part++) {
+        uint64_t one, other;
+        assert_int_equal(sp_pack_part_digest(&one, x, (enum sp_part)part, NULL), SP_OK);
+        assert_int_equal(sp_pack_part_digest(&other, y, (enum sp_part)part, NULL), SP_OK);
+        assert_true(one == other);
+    }
+    sp_pack_close(x);
+    sp_pack_close(y);
+}
+
+/* Packs, exports, compares with the checkpoints, packs again. draft: NULL, or its folder. */
+static void round_trip(const char *target, const char *draft, const char *lines)
+{
+    const char *packed = creating_at("packed.bin"), *again = creating_at("again.bin");
+    const char *export = creating_at("export"), *made = join(export, "target");
+
+    creating_create(creating_modelfile(lines), packed, SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
+    export_to(packed, export, SP_DTYPE_NONE);
+    same_weights(target, made);
+    if (draft) same_weights(draft, join(export, "draft"));
+    creating_create(join(export, "Modelfile"), again, SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
+    same_parts(packed, again);
+    /* A config that need not change has not changed, and so nothing has. */
+    if (same_text(join(target, "config.json"), join(made, "config.json"))) {
+        creating_same_file(packed, again);
+    }
+    creating_end(NULL);
+    creating_begin(NULL);
+}
+
+static void families(void **state)
+{
+    char folder[400], lines[450];
+    (void)state;
+
+    for (const char *const *name = golden_families(); *name; name++) {
+        print_message("%s\n", *name);
+        snprintf(folder, sizeof folder, TESTDATA "/families/%s", *name);
+        snprintf(lines, sizeof lines, "FROM %s", folder);
+        round_trip(folder, NULL, lines);
+    }
+}
+
+static void pair(const char *target, const char *draft)
+{
+    char lines[900];
+
+    snprintf(lines, sizeof lines, "FROM %s\nDRAFT %s\nPARAMETER top_k 7\n", target, draft);
+    round_trip(target, draft, lines);
+}
+
+static void pairs(void **state)
+{
+    static const char *const drafts[] = {"anchored", "dflash2",       "dflash2_anchored",
+                                         "dspark",   "pruned",        "dspark_anchored",
+                                         "peagle",   "peagle_sliding"};
+    char draft[400];
+    (void)state;
+
+    pair(TESTDATA "/tiny/target", TESTDATA "/tiny/dflash");
+    pair(TESTDATA "/tiny/target", TESTDATA "/tiny/ar");
+    pair(TESTDATA "/families/lfm2", TESTDATA "/families/lfm2/dspark");
+    for (size_t i = 0; i < sizeof drafts / sizeof drafts[0]; i++) {
+        snprintf(draft, sizeof draft, TESTDATA "/speculators/%s", drafts[i]);
+        pair(TESTDATA "/speculators/target", draft);
+    }
+}
+
+static void oracle_target(void **state)
+{
+    char folder[400], lines[450];
+
+    snprintf(folder, sizeof folder, SHARED "/oracle/%s", (const char *)*state);
+    if (!golden_exists(folder)) skip();
+    snprintf(lines, sizeof lines, "FROM %s", folder);
+    round_trip(folder, NULL, lines);
+}
+
+static void oracle_pair(void **state)
+{
+    const char *target = *state, *draft = target + strlen(target) + 1;
+    char from[400], to[400];
+
+    snprintf(from, sizeof from, SHARED "/oracle/targets/%s", target);
+    snprintf(to, sizeof to, SHARED "/oracle/drafts/%s", draft);
+    if (!golden_exists(from)) skip();
+    pair(from, to);
+}
+
+/* ---- the config ---- */
+
+static struct sp_json *config_of(const char *export)
+{
+    size_t size;
+    char *text = scratch_read(join(export, "target/config.json"), &size);
+    struct sp_json *json = NULL;
+
+    assert_int_equal(sp_json_parse(&json, text, size, SP_JSON_LENIENT, NULL), SP_OK);
+    free(text);
+    return json;
+}
+
+static void expect_member(const struct sp_json *json, const char *key, const char *want)
+{
+    assert_string_equal(sp_json_to_string(sp_json_get(json, key), NULL), want);
+}
+
+static void copy_text(const char *from, const char *to)
+{
+    size_t size;
+    char *text = scratch_read(from, &size);
+
+    scratch_write(to, text, size);
+    free(text);
+}
+
+/* One tied model whose config says that it is not; one that says nothing of the kind. */
+static void tied_is_stated(void **state)
+{
+    static const char *const stated[] = {"\"tie_word_embeddings\": false,", ""};
+    const char *packed = creating_at("packed.bin"), *export = creating_at("export");
+    (void)state;
+
+    for (size_t i = 0; i < 2; i++) {
+        size_t size;
+        char *text = scratch_read(TINY "/ar/config.json", &size), *at, changed[4000];
+        struct sp_json *json;
+        bool tied = false;
+
+        at = strstr(text, "\"tie_word_embeddings\": true,");
+        assert_non_null(at);
+        snprintf(changed, sizeof changed, "%.*s%s%s", (int)(at - text), text, stated[i],
+                 at + strlen("\"tie_word_embeddings\": true,"));
+        free(text);
+        mkdir(scratch_path("model"), 0777);
+        scratch_write("model/config.json", changed, strlen(changed));
+        copy_text(TINY "/ar/model.safetensors", "model/model.safetensors");
+        creating_create(creating_modelfile("FROM model"), packed, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
+        export_to(packed, export, SP_DTYPE_NONE);
+        json = config_of(export);
+        assert_int_equal(sp_json_get_bool(json, "tie_word_embeddings", &tied, NULL), SP_OK);
+        assert_true(tied);
+        sp_json_free(json);
+    }
+}
+
+static void wrapper_is_left_out(void **state)
+{
+    const char *packed = creating_at("packed.bin"), *export = creating_at("export");
+    char lines[450];
+    struct sp_json *json;
+    (void)state;
+
+    if (!golden_exists(SHARED "/oracle/targets/qwen3_5_moe")) skip();
+    snprintf(lines, sizeof lines, "FROM %s", SHARED "/oracle/targets/qwen3_5_moe");
+    creating_create(creating_modelfile(lines), packed, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
+    export_to(packed, export, SP_DTYPE_NONE);
+    json = config_of(export);
+    expect_member(json, "model_type", "qwen3_5_moe_text");
+    expect_member(sp_json_get(json, "rope_parameters"), "rope_type", "default");
+    assert_string_equal(sp_json_to_string(sp_json_at(sp_json_get(json, "architectures"), 0), NULL),
+                        "Qwen3_5MoeForCausalLM");
+    assert_false(sp_json_has(json, "text_config"));
+    assert_false(sp_json_has(json, "vision_config"));
+    sp_json_free(json);
+}
+
+/* ---- what was quantized ---- */
+
+static float f32_of_bits(uint32_t bits)
+{
+    float x;
+
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+static uint32_t get(const uint8_t *p, int n)
+{
+    uint32_t v = 0;
+
+    while (n--)
+        v = v << 8 | p[n];
+    return v;
+}
+
+/* spectool-pack(5), q8. */
+static float q8_weight(const struct sp_pack_tensor *t, size_t row, size_t col)
+{
+    size_t blocks = (size_t)t->shape[1] / 32, r = row % 16, k = col % 32;
+    const uint8_t *block = t->data + row / 16 * blocks * 544 + col / 32 * 544;
+    int code = (int)block[64 * (k / 4) + 4 * r + k % 4] - 128;
+
+    return (float)code * f32_of_bits(get(block + 512 + 2 * r, 2) << 16);
+}
+
+/* spectool-pack(5), q4. */
+static float q4_weight(const struct sp_pack_tensor *t, size_t row, size_t col)
+{
+    static const int books[4][16] = {
+        {-64, -46, -37, -29, -22, -16, -10, -4, 1, 6, 12, 18, 24, 31, 39, 48},
+        {-48, -39, -31, -24, -18, -12, -6, -1, 4, 10, 16, 22, 29, 37, 46, 64},
+        {-57, -48, -38, -29, -22, -16, -11, -6, -1, 3, 7, 12, 17, 23, 30, 42},
+        {-42, -30, -23, -17, -12, -7, -3, 1, 6, 11, 16, 22, 29, 38, 48, 57},
+    };
+    size_t size = (64 + (size_t)t->shape[1] / 32 * 288 + 63) / 64 * 64, r = row % 16;
+    const uint8_t *panel = t->data + row / 16 * size, *block = panel + 64 + col / 32 * 288;
+    size_t h = col % 32 / 16, i = col % 16;
+    unsigned byte = block[128 * h + 64 * (i % 8 / 4) + 4 * r + i % 4];
+    unsigned index = i < 8 ? byte & 15 : byte >> 4, s = block[256 + 16 * h + r];
+
+    return f32_of_bits(get(panel + 4 * r, 4)) * (float)((int)s * books[s % 4][index]);
+}
+
+static float stored_weight(const struct sp_pack_tensor *t, size_t row, size_t col)
+{
+    return t->dtype == SP_Q8 ? q8_weight(t, row, col) : q4_weight(t, row, col);
+}
+
+/* The upper half, rounded to nearest, halves to even. */
+static uint32_t bf16_of(float x)
+{
+    uint32_t bits;
+
+    memcpy(&bits, &x, sizeof bits);
+    return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16;
+}
+
+static void same_matrix(const struct sp_pack_tensor *t, const struct sp_safetensors *c,
+                        enum sp_dtype type)
+{
+    char name[300];
+    const struct sp_safetensor *made;
+    uint8_t *bytes;
+
+    snprintf(name, sizeof name, "model.%s", t->name);
+    made = sp_safetensors_find(c, name);
+    assert_non_null(made);
+    assert_int_equal(made->dtype, type);
+    bytes = bytes_of(c, made);
+    for (size_t row = 0; row < t->shape[0]; row++) {
+        for (size_t col = 0; col < t->shape[1]; col++) {
+            size_t i = row * (size_t)t->shape[1] + col;
+            float want = stored_weight(t, row, col);
+            if (type == SP_F32) {
+                assert_true(f32_of_bits(get(bytes + 4 * i, 4)) == want);
+            } else {
+                assert_int_equal(get(bytes + 2 * i, 2), bf16_of(want));
+            }
+        }
+    }
+    free(bytes);
+}
+
+static void check_quantized(const char *packed, const char *export, enum sp_dtype type,
+                            const char *stated)
+{
+    struct sp_pack *pack;
+    struct sp_safetensors *made;
+    struct sp_json *json;
+    size_t n_quantized = 0;
+
+    export_to(packed, export, type);
+    pack = creating_open(packed);
+    made = open_weights(join(export, "target"));
+    for (size_t i = 0; i < sp_pack_n_tensors(pack); i++) {
+        const struct sp_pack_tensor *t = sp_pack_tensor(pack, i);
+        if (t->dtype != SP_Q8 && t->dtype != SP_Q4) continue;
+        n_quantized++;
+        same_matrix(t, made, type == SP_DTYPE_NONE ? SP_BF16 : type);
+    }
+    assert_true(n_quantized >= 8);
+    json = config_of(export);
+    expect_member(json, sp_json_has(json, "dtype") ? "dtype" : "torch_dtype", stated);
+    sp_json_free(json);
+    sp_safetensors_close(made);
+    sp_pack_close(pack);
+}
+
+static void quantized(void **state)
+{
+    const char *packed = creating_at("packed.bin"), *export = creating_at("export");
+    (void)state;
+
+    for (size_t i = 0; i < 2; i++) {
+        creating_create(creating_modelfile("FROM @/ar"), packed, i ? SP_Q4 : SP_Q8, SP_DTYPE_NONE,
+                        2);
+        check_quantized(packed, export, SP_F32, "float32");
+        check_quantized(packed, export, SP_DTYPE_NONE, "bfloat16");
+        /* What was not quantized is as it was. */
+        creating_create(join(export, "Modelfile"), creating_at("again.bin"), SP_DTYPE_NONE,
+                        SP_DTYPE_NONE, 1);
+    }
+}
+
+/* A checkpoint that was quantized leaves without saying so. */
+static void dequantized(void **state)
+{
+    const char *packed = creating_at("packed.bin"), *export = creating_at("export");
+    char lines[450];
+    struct sp_json *json;
+    (void)state;
+
+    if (!golden_exists(SHARED "/oracle/prequantized/fp8_blocks")) skip();
+    snprintf(lines, sizeof lines, "FROM %s", SHARED "/oracle/prequantized/fp8_blocks");
+    creating_create(creating_modelfile(lines), packed, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
+    export_to(packed, export, SP_DTYPE_NONE);
+    json = config_of(export);
+    assert_false(sp_json_has(json, "quantization_config"));
+    expect_member(json, "torch_dtype", "float32");
+    sp_json_free(json);
+    creating_create(join(export, "Modelfile"), creating_at("again.bin"), SP_DTYPE_NONE,
+                    SP_DTYPE_NONE, 1);
+    same_parts(packed, creating_at("again.bin"));
+}
+
+/* ---- files ---- */
+
+static void shards(void **state)
+{
+    const char *packed = creating_at("packed.bin"), *whole = creating_at("whole");
+    const char *cut = creating_at("cut");
+    struct sp_export_options o = options_of(packed, cut);
+    struct sp_safetensors *c;
+    size_t n;
+    (void)state;
+
+    creating_create(creating_modelfile("FROM @/target"), packed, SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
+    export_to(packed, whole, SP_DTYPE_NONE);
+    o.shard_size = 700000; /* the embedding alone is larger; then some, and one last */
+    o.n_threads = 1;
+    assert_int_equal(sp_export(NULL, &o, NULL), SP_OK);
+    same_weights(TINY "/target", join(cut, "target"));
+    c = open_weights(join(cut, "target"));
+    n = sp_safetensors_n_shards(c);
+    assert_true(n > 3);
+    assert_true(strstr(sp_safetensors_shard_path(c, 0), "/model-00001-of-000") != NULL);
+    sp_safetensors_close(c);
+    assert_false(sp_file_exists(join(cut, "target/model.safetensors")));
+    creating_create(join(cut, "Modelfile"), creating_at("again.bin"), SP_DTYPE_NONE, SP_DTYPE_NONE,
+                    1);
+    creating_same_file(packed, creating_at("again.bin"));
+    /* Replaced by one file: no shard stays. */
+    o.shard_size = 0;
+    o.n_threads = 3;
+    o.force = true;
+    assert_int_equal(sp_export(NULL, &o, NULL), SP_OK);
+    creating_same_file(join(cut, "target/model.safetensors"),
+                       join(whole, "target/model.safetensors"));
+    assert_false(sp_file_exists(join(cut, "target/model.safetensors.index.json")));
+    assert_int_equal(creating_n_files(), 5);
+}
+
+/* ---- refusals and failures ---- */
+
+static void expect_refusal(const struct sp_export_options *o, enum sp_status status,
+                           const char *message)
+{
+    struct sp_err err = {0};
+    size_t n = creating_n_files();
+
+    if (sp_export(NULL, o, &err) != status || strstr(err.text, message) == NULL) {
+        fail_msg("%d \"%s\", expected %d \"%s\"", (int)err.status, err.text, (int)status, message);
+    }
+    assert_int_equal(creating_n_files(), n);
+}
+
+static void refusals(void **state)
+{
+    const char *packed = creating_at("packed.bin"), *export = creating_at("export");
+    struct sp_export_options o = options_of(packed, export);
+    (void)state;
+
+    creating_create(creating_modelfile("FROM @/ar"), packed, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
+    export_to(packed, export, SP_DTYPE_NONE);
+    expect_refusal(&o, SP_E_USAGE, "export exists already, --force replaces it");
+    o.force = true;
+    scratch_write("export/target/notes.txt", "mine", 4);
+    expect_refusal(&o, SP_E_USAGE, "export holds target/notes.txt, which is not of an export");
+    o.output = packed;
+    expect_refusal(&o, SP_E_USAGE, "packed.bin exists and is no folder");
+    o.output = creating_at("no/where");
+    expect_refusal(&o, SP_E_IO, "no/where: its folder: No such file");
+    o.output = "/";
+    expect_refusal(&o, SP_E_USAGE, "/ is no name for a new folder");
+    o.output = creating_at("new");
+    o.input = TINY "/ar";
+    expect_refusal(&o, SP_E_INPUT, "ar is a folder, expected a packed file");
+    o.input = TINY "/ar/model.safetensors";
+    expect_refusal(&o, SP_E_INPUT, "not a packed file");
+    mkdir(scratch_path("mlx"), 0777);
+    crafted_qwen3_5(scratch_path("mlx"), &(struct crafted){.mixing = 0.1F, .converted = true});
+    creating_create(creating_modelfile("FROM mlx"), creating_at("mlx.bin"), SP_DTYPE_NONE,
+                    SP_DTYPE_NONE, 1);
+    o.input = creating_at("mlx.bin");
+    expect_refusal(&o, SP_E_UNSUPPORTED, "conv1d.weight is stored as mlx converts it");
+}
+
+static void damage(void **state)
+{
+    static const char *const tensors[] = {"layers.0.mlp.up_proj.weight", "norm.weight"};
+    static const char *const damages[] = {"abcd", "\xff\x7f\xff\x7f"}; /* NaN is not the fault */
+    const char *packed = creating_at("packed.bin");
+    struct sp_export_options o = options_of(packed, creating_at("export"));
+    (void)state;
+
+    for (size_t i = 0; i < 4; i++) {
+        creating_create(creating_modelfile("FROM @/ar"), packed, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
+        creating_damage(packed, tensors[i % 2], damages[i / 2], 4);
+        expect_refusal(&o, SP_E_INPUT, tensors[i % 2]);
+        expect_refusal(&o, SP_E_INPUT, "digest");
+    }
+}
+
+static int cancel(void *context, uint64_t done, uint64_t total)
+{
+    assert_true(done <= total);
+    return ++*(int *)context;
+}
+
+static void cancelled(void **state)
+{
+    const char *packed = creating_at("packed.bin");
+    struct sp_export_options o = options_of(packed, creating_at("export"));
+    int calls = 0;
+    (void)state;
+
+    creating_create(creating_modelfile("FROM @/ar"), packed, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
+    o.n_threads = 1;
+    o.sinks = (struct sp_create_sinks){.context = &calls, .progress = cancel};
+    expect_refusal(&o, SP_E_CHECK, "cancelled");
+    assert_int_equal(calls, 1);
+}
+
+/* Runs export in a child whose files may not exceed `limit` bytes; its status. */
+static int export_within(const struct sp_export_options *o, rlim_t limit)
+{
+    int status;
+    pid_t child = fork();
+
+    assert_true(child >= 0);
+    if (child == 0) {
+        struct rlimit r = {limit, limit};
+
+        signal(SIGXFSZ, SIG_IGN);
+        setrlimit(RLIMIT_FSIZE, &r);
+        _exit((int)sp_export(NULL, o, NULL));
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static int die(void *context, uint64_t done, uint64_t total)
+{
+    (void)context;
+    (void)done;
+    (void)total;
+    return raise(SIGKILL);
+}
+
+/* In a child that is killed while it writes. */
+static void export_killed(struct sp_export_options o)
+{
+    int status;
+    pid_t child = fork();
+
+    assert_true(child >= 0);
+    if (child == 0) {
+        o.sinks.progress = die;
+        _exit((int)sp_export(NULL, &o, NULL));
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
+static void killed(void **state)
+{
+    const char *packed = creating_at("packed.bin"), *export = creating_at("export");
+    struct sp_export_options o = options_of(packed, export);
+    (void)state;
+
+    creating_create(creating_modelfile("FROM @/ar"), packed, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
+    o.force = true;
+    export_killed(o);
+    assert_false(sp_file_exists(export));
+    export_to(packed, export, SP_F32);
+    export_killed(o);
+    same_weights(TINY "/ar", join(export, "target"));
+    /* What it left has another process's name and is in nobody's way. */
+    export_to(packed, export, SP_F32);
+    same_weights(TINY "/ar", join(export, "target"));
+}
+
+static void full_disk(void **state)
+{
+    const char *packed = creating_at("packed.bin"), *export = creating_at("export");
+    const char *want = creating_at("want"), *weights = "target/model.safetensors";
+    struct sp_export_options o = options_of(packed, export);
+    size_t size;
+    (void)state;
+
+    creating_create(creating_modelfile("FROM @/ar"), packed, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
+    export_to(packed, want, SP_DTYPE_NONE);
+    free(scratch_read(join(want, weights), &size));
+    assert_int_equal(export_within(&o, size), SP_OK);
+    o.force = true;
+    for (size_t limit = 0; limit < size; limit += 1 + size / 11) {
+        assert_int_equal(export_within(&o, limit), SP_E_IO);
+        creating_same_file(join(export, weights), join(want, weights));
+        assert_int_equal(creating_n_files(), 4);
+    }
+}
+
+#define TARGET(name) GOLDEN_CASE(oracle_target, name)
+#define PAIR(target, draft) GOLDEN_CASE(oracle_pair, target "\0" draft)
+
+int main(void)
+{
+#define FILES(fn) cmocka_unit_test_setup_teardown(fn, creating_begin, creating_end)
+    const struct CMUnitTest tests[] = {
+        FILES(families),
+        FILES(pairs),
+        FILES(tied_is_stated),
+        FILES(wrapper_is_left_out),
+        FILES(quantized),
+        FILES(dequantized),
+        FILES(shards),
+        FILES(refusals),
+        FILES(damage),
+        FILES(cancelled),
+        FILES(full_disk),
+        FILES(killed),
+        TARGET("targets/gemma2"),
+        TARGET("targets/gemma3"),
+        TARGET("targets/gemma3_wrapped"),
+        TARGET("targets/gemma4_31b"),
+        TARGET("targets/gemma4_e2b"),
+        TARGET("targets/gemma4_moe"),
+        TARGET("targets/gpt_oss"),
+        TARGET("targets/llama_gqa_tied"),
+        TARGET("targets/llama_mha_bias"),
+        TARGET("targets/ministral3"),
+        TARGET("targets/mistral_full"),
+        TARGET("targets/phi3"),
+        TARGET("targets/qwen2"),
+        TARGET("targets/qwen3"),
+        TARGET("targets/qwen3_5"),
+        TARGET("targets/qwen3_5_moe"),
+        TARGET("targets/qwen3_moe_sparse"),
+        TARGET("targets/smollm3"),
+        TARGET("drafts/mtp_qwen3_5"),
+        TARGET("drafts/mtp_qwen3_5_moe"),
+        TARGET("drafts/mtp_qwen3_5_wrapped"),
+        PAIR("gemma4_moe", "assistant_centroids"),
+        PAIR("gemma4_31b", "assistant_dense"),
+        PAIR("llama_mha_bias", "dspark_rnn"),
+        PAIR("qwen3", "dspark_gated"),
+        PAIR("llama_mha_bias", "eagle3_llama"),
+        PAIR("llama_linear_rope", "eagle3_midlayer"),
+    };
+
+    return cmocka_run_group_tests(tests, creating_begin, creating_end);
+}

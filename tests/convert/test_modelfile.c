@@ -1,0 +1,458 @@
+/* The Modelfile's grammar and checks. The accepted cases are ollama's documented behaviours; where
+ * ollama loses bytes or lines, the expectation is what the text says. */
+#include "convert/modelfile/modelfile.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+/* What a text must parse to: "command|name|value" per record, joined by U+241E, or the error. */
+struct parse_case {
+    const char *text;
+    const char *records; /* NULL: an error */
+    const char *error;
+};
+
+#define SEP "\x1E"
+#define TEMPLATE_TEXT "{{ if .System }}<|s|>\n\n{{ .System }}<|e|>{{ end }}\n\n{{ .Response }}<|e|>"
+
+static const struct parse_case parse_cases[] = {
+    /* all commands */
+    {"\nFROM model1\nADAPTER adapter1\nLICENSE MIT\nPARAMETER param1 value1\n"
+     "PARAMETER param2 value2\nTEMPLATE \"\"\"" TEMPLATE_TEXT "\"\"\"    \n",
+     "FROM||model1" SEP "ADAPTER||adapter1" SEP "LICENSE||MIT" SEP "PARAMETER|param1|value1" SEP
+     "PARAMETER|param2|value2" SEP "TEMPLATE||" TEMPLATE_TEXT,
+     NULL},
+    {"\nFROM base\nDRAFT ./assistant\n", "FROM||base" SEP "DRAFT||./assistant", NULL},
+    {"FROM foo\nRENDERER renderer1\nPARSER parser1\nREQUIRES v1.2.3",
+     "FROM||foo" SEP "RENDERER||renderer1" SEP "PARSER||parser1" SEP "REQUIRES||v1.2.3", NULL},
+    {"from foo\nSyStEm x\npArAmEtEr TEMPERATURE 1",
+     "FROM||foo" SEP "SYSTEM||x" SEP "PARAMETER|temperature|1", NULL},
+    /* blanks */
+    {"\nFROM \"     model 1\"\nADAPTER      adapter3\nLICENSE \"MIT       \"\n"
+     "PARAMETER param1        value1\nTEMPLATE \"\"\"   {{ x }}\n   \"\"\"    \n",
+     "FROM||     model 1" SEP "ADAPTER||adapter3" SEP "LICENSE||MIT       " SEP
+     "PARAMETER|param1|value1" SEP "TEMPLATE||   {{ x }}\n   ",
+     NULL},
+    {"FROM \"FOO  BAR  \"", "FROM||FOO  BAR  ", NULL},
+    {"FROM \"FOO BAR\"\nPARAMETER param1 value1", "FROM||FOO BAR" SEP "PARAMETER|param1|value1",
+     NULL},
+    {"FROM     FOOO BAR    ", "FROM||FOOO BAR", NULL},
+    {"FROM /what/is/the path ", "FROM||/what/is/the path", NULL},
+    {"FROM foo", "FROM||foo", NULL},
+    {"FROM /path/to/model/fp16.bin", "FROM||/path/to/model/fp16.bin", NULL},
+    {"FROM llama3:7b-instruct-q4_K_M", "FROM||llama3:7b-instruct-q4_K_M", NULL},
+    {"", "", NULL},
+    {"PARAMETER param1 value1\nFROM foo", "PARAMETER|param1|value1" SEP "FROM||foo", NULL},
+    {"PARAMETER what the \nFROM lemons make lemonade ",
+     "PARAMETER|what|the" SEP "FROM||lemons make lemonade", NULL},
+    {"  \t FROM\t foo\t\n\r\n\n\tSYSTEM  x", "FROM||foo" SEP "SYSTEM||x", NULL},
+    /* messages */
+    {"\nFROM foo\nMESSAGE system You are a file parser. Always parse things.\n",
+     "FROM||foo" SEP "MESSAGE|system|You are a file parser. Always parse things.", NULL},
+    {"FROM foo\nMESSAGE system You are.\nMESSAGE user Hey there!\nMESSAGE assistant Hello, I",
+     "FROM||foo" SEP "MESSAGE|system|You are." SEP "MESSAGE|user|Hey there!" SEP
+     "MESSAGE|assistant|Hello, I",
+     NULL},
+    {"\nFROM foo\nMESSAGE system \"\"\"\nYou are a multiline file parser.\n\"\"\"\n\t\t\t",
+     "FROM||foo" SEP "MESSAGE|system|\nYou are a multiline file parser.\n", NULL},
+    /* quotes */
+    {"FROM foo\nSYSTEM \"\"\"\nThis is a\nmultiline system.\n\"\"\"\n\t\t\t",
+     "FROM||foo" SEP "SYSTEM||\nThis is a\nmultiline system.\n", NULL},
+    {"FROM foo\nSYSTEM \"\"\"\nThis is a\nmultiline system.\"\"\"\n",
+     "FROM||foo" SEP "SYSTEM||\nThis is a\nmultiline system.", NULL},
+    {"FROM foo\nSYSTEM \"\"\"This is a\nmultiline system.\"\"\"\n",
+     "FROM||foo" SEP "SYSTEM||This is a\nmultiline system.", NULL},
+    {"FROM foo\nSYSTEM \"\"\"One line.\"\"\"", "FROM||foo" SEP "SYSTEM||One line.", NULL},
+    {"FROM foo\nSYSTEM \"\"\"\nwith \"quotes\".\n\"\"\"\n",
+     "FROM||foo" SEP "SYSTEM||\nwith \"quotes\".\n", NULL},
+    {"FROM foo\nSYSTEM \"\"\"\"\"\"\n", "FROM||foo" SEP "SYSTEM||", NULL},
+    {"FROM foo\nSYSTEM \"\"\n", "FROM||foo" SEP "SYSTEM||", NULL},
+    {"FROM foo\nSYSTEM \"'\"\n", "FROM||foo" SEP "SYSTEM||'", NULL},
+    {"FROM foo\nSYSTEM \"\"\"''\"'\"\"'\"\"'\"'''''\"\"'\"\"'\"\"\"\n",
+     "FROM||foo" SEP "SYSTEM||''\"'\"\"'\"\"'\"'''''\"\"'\"\"'", NULL},
+    {"FROM foo\nTEMPLATE \"\"\"\n{{ .Prompt }}\n\"\"\"",
+     "FROM||foo" SEP "TEMPLATE||\n{{ .Prompt }}\n", NULL},
+    {"SYSTEM \"one\ntwo\"\nFROM x", "SYSTEM||one\ntwo" SEP "FROM||x", NULL},
+    {"SYSTEM \"\"\"said \"yes\"\"\"\"\nFROM x", "SYSTEM||said \"yes\"" SEP "FROM||x", NULL},
+    {"SYSTEM \"a\" and \"b\"\nFROM x", "SYSTEM||a\" and \"b" SEP "FROM||x", NULL},
+    {"SYSTEM say \"hi\"\nFROM x", "SYSTEM||say \"hi\"" SEP "FROM||x", NULL},
+    {"SYSTEM 'x'\nFROM x", "SYSTEM||'x'" SEP "FROM||x", NULL},
+    {"SYSTEM \"\"\"a\r\nb\"\"\"\r\nFROM x", "SYSTEM||a\r\nb" SEP "FROM||x", NULL},
+    {"FROM x\nSYSTEM \"\"\"FROM y\n# no comment\n\"\"\"\nLICENSE l",
+     "FROM||x" SEP "SYSTEM||FROM y\n# no comment\n" SEP "LICENSE||l", NULL},
+    /* parameters */
+    {"FROM f\nPARAMETER stop ### User:\nPARAMETER stop ### User: \n",
+     "FROM||f" SEP "PARAMETER|stop|### User:" SEP "PARAMETER|stop|### User:", NULL},
+    {"FROM f\nPARAMETER stop \"### User:\"\nPARAMETER stop \"### User: \"\n",
+     "FROM||f" SEP "PARAMETER|stop|### User:" SEP "PARAMETER|stop|### User: ", NULL},
+    {"FROM f\nPARAMETER stop \"\"\"### User:\"\"\"\nPARAMETER stop \"\"\"### User:\n\"\"\"\n",
+     "FROM||f" SEP "PARAMETER|stop|### User:" SEP "PARAMETER|stop|### User:\n", NULL},
+    {"FROM f\nPARAMETER stop <|eot_id|>\nPARAMETER stop </s>",
+     "FROM||f" SEP "PARAMETER|stop|<|eot_id|>" SEP "PARAMETER|stop|</s>", NULL},
+    /* comments */
+    {"\n# comment\nFROM foo\n\t", "FROM||foo", NULL},
+    {"  # FROM a\rFROM b # c\n#", "FROM||b # c", NULL},
+    /* bytes that ollama drops */
+    {"FROM f\nSYSTEM a\xC2\xA0"
+     "b\xE3\x80\x80"
+     "c \xF0\x9F\x91\xA9\xE2\x80\x8D\xF0\x9F\x9A\x80",
+     "FROM||f" SEP "SYSTEM||a\xC2\xA0"
+     "b\xE3\x80\x80"
+     "c \xF0\x9F\x91\xA9\xE2\x80\x8D\xF0\x9F\x9A\x80",
+     NULL},
+    {"\xEF\xBB\xBF"
+     "FROM test\n\tSYSTEM \xE4\xBD\xA0\xE5\xA5\xBD\xF0\x9F\x91\x8B",
+     "FROM||test" SEP "SYSTEM||\xE4\xBD\xA0\xE5\xA5\xBD\xF0\x9F\x91\x8B", NULL},
+
+    /* errors and their places */
+    {"\nFROM foo\nPARAMETER param1\n", NULL, "m:3:17: param1: a value is missing"},
+    {"\nFROM foo\nBADCOMMAND param1 value1\n", NULL, "m:3:1: BADCOMMAND is no command"},
+    {"FROM a\nBAD\n", NULL, "m:2:1: BAD is no command"},
+    {"FROM a\r\n\r\nBAD\r\n", NULL, "m:3:1: BAD is no command"},
+    {"FROM a\rBAD", NULL, "m:2:1: BAD is no command"},
+    {"FROM\n", NULL, "m:1:5: FROM: a value is missing"},
+    {"FROM ", NULL, "m:1:6: FROM: a value is missing"},
+    {"FROM=x", NULL, "m:1:1: FROM=x is no command"},
+    {"FROMX x", NULL, "m:1:1: FROMX is no command"},
+    {"\"FROM\" x", NULL, "m:1:1: \"FROM\" is no command"},
+    {"FROM foo\nMESSAGE badguy I'm a bad guy!\n", NULL, "m:2:9: MESSAGE: role badguy, expected"},
+    {"FROM foo\nMESSAGE system\n", NULL, "m:2:15: system: a value is missing"},
+    {"FROM foo\nMESSAGE system", NULL, "m:2:15: system: a value is missing"},
+    {"FROM foo\nMESSAGE user: hi", NULL, "m:2:13: MESSAGE: a role consists of letters"},
+    {"PARAMETER top-k 1", NULL, "m:1:14: PARAMETER: a name consists of letters, digits and _"},
+    {"PARAMETER\n", NULL, "m:1:10: PARAMETER: a name and a value are missing"},
+    {"FROM foo\nSYSTEM \"\"\"This is a multiline system.\"\"\n", NULL,
+     "m:2:8: these \"\"\" are never closed"},
+    {"FROM foo\nSYSTEM \"\n\t\t\t", NULL, "m:2:8: this quote is never closed"},
+    {"FROM a\nSYSTEM \"\"\"x\"\"\" y\nPARAMETER seed 1", NULL,
+     "m:2:16: text after the closing quotes"},
+    {"SYSTEM \"Hi\" she said\nPARAMETER top_k 1\nSYSTEM \"x\"", NULL,
+     "m:1:13: text after the closing quotes"},
+    {"SYSTEM \"Hi\nPARAMETER stop \"x\"", NULL, "m:2:17: text after the closing quotes"},
+    {"FROM \xE4\xBD\xA0\xE5\xA5\xBD\nX", NULL, "m:2:1: X is no command"},
+    {"SYSTEM \"\"\"\xE4\xBD\xA0\"\"\" y", NULL, "m:1:16: text after"},
+    {"FROM a\nSYSTEM \xFF", NULL, "m:2:8: not UTF-8 text"},
+    {"FROM a\nSYSTEM \xC0\x80", NULL, "m:2:8: not UTF-8 text"},
+};
+
+/* The records as one string; the caller frees. */
+static char *describe(const struct sp_modelfile *file)
+{
+    char *out = calloc(1, file->size + 32 * file->n_records + 1), *p = out;
+
+    assert_non_null(out);
+    for (size_t i = 0; i < file->n_records; i++) {
+        const struct sp_modelfile_record *r = &file->records[i];
+
+        p += sprintf(p, "%s%s|%s|%s", i ? SEP : "", sp_modelfile_command_name(r->command),
+                     r->name ? r->name : "", r->value);
+    }
+    return out;
+}
+
+static void test_grammar(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof parse_cases / sizeof parse_cases[0]; i++) {
+        const struct parse_case *c = &parse_cases[i];
+        struct sp_modelfile file;
+        struct sp_err err = {0};
+        enum sp_status st = sp_modelfile_parse(&file, "m", c->text, strlen(c->text), &err);
+
+        if (c->records) {
+            char *got;
+
+            if (st) fail_msg("case %zu: %s", i, err.text);
+            got = describe(&file);
+            assert_string_equal(got, c->records);
+            free(got);
+        } else if (st != SP_E_INPUT || strncmp(err.text, c->error, strlen(c->error)) != 0) {
+            fail_msg("case %zu: status %d, \"%s\", expected \"%s\"", i, (int)st, err.text,
+                     c->error);
+        }
+        sp_modelfile_release(&file);
+    }
+}
+
+static void test_nul_is_refused(void **state)
+{
+    struct sp_modelfile file;
+    struct sp_err err = {0};
+    (void)state;
+
+    assert_int_equal(sp_modelfile_parse(&file, "m", "FROM a\0b", 8, &err), SP_E_INPUT);
+    assert_string_equal(err.text, "m:1:7: not UTF-8 text");
+}
+
+/* "FROM b\nSYSTEM <U+4F60><U+1F44B>" in both orders of bytes. */
+static void test_utf16(void **state)
+{
+    static const uint16_t units[] = {0xFEFF, 'F', 'R', 'O', 'M', ' ', 'b',    '\n',   'S',
+                                     'Y',    'S', 'T', 'E', 'M', ' ', 0x4F60, 0xD83D, 0xDC4B};
+    enum { N = sizeof units / sizeof units[0] };
+    struct sp_err err = {0};
+    (void)state;
+
+    for (int big = 0; big < 2; big++) {
+        struct sp_modelfile file;
+        uint8_t bytes[2 * N];
+        char *got;
+
+        for (size_t i = 0; i < N; i++) {
+            bytes[2 * i + !big] = (uint8_t)(units[i] >> 8);
+            bytes[2 * i + !!big] = (uint8_t)units[i];
+        }
+        assert_int_equal(sp_modelfile_parse(&file, "m", bytes, sizeof bytes, &err), SP_OK);
+        got = describe(&file);
+        assert_string_equal(got, "FROM||b" SEP "SYSTEM||\xE4\xBD\xA0\xF0\x9F\x91\x8B");
+        free(got);
+        sp_modelfile_release(&file);
+        assert_int_equal(sp_modelfile_parse(&file, "m", bytes, sizeof bytes - 1, NULL), SP_E_INPUT);
+        assert_int_equal(sp_modelfile_parse(&file, "m", bytes, sizeof bytes - 2, &err), SP_E_INPUT);
+        assert_string_equal(err.text, "m:2:9: half a UTF-16 character");
+        err = (struct sp_err){0};
+    }
+}
+
+static void test_records_are_kept_byte_for_byte(void **state)
+{
+    static const char text[] = "# about\nfrom  ./a \r\n  System  \"\"\"x\r\n  y\"\"\"  \r\n\n"
+                               "DRAFT ./b\nPARAMETER stop \"a \"\nLICENSE  z  ";
+    static const char stored[] = "System  \"\"\"x\r\n  y\"\"\"  \nPARAMETER stop \"a \"\n"
+                                 "LICENSE  z  \n";
+    struct sp_modelfile file, again;
+    struct sp_err err = {0};
+    char *out, *whole, *twice, *got, *want;
+    size_t size, whole_size, twice_size;
+    (void)state;
+
+    assert_int_equal(sp_modelfile_parse(&file, "m", text, strlen(text), &err), SP_OK);
+    assert_int_equal(sp_modelfile_print(&out, &size, &file, &err), SP_OK);
+    assert_string_equal(out, stored);
+    assert_int_equal(size, strlen(stored));
+
+    assert_int_equal(
+        sp_modelfile_recreate(&whole, &whole_size, "dir/p.bin", "dir/p.bin", out, size, &err),
+        SP_OK);
+    assert_memory_equal(whole, "FROM dir/p.bin\nDRAFT dir/p.bin\nSystem", 37);
+    assert_int_equal(sp_modelfile_parse(&again, "m", whole, whole_size, &err), SP_OK);
+    assert_int_equal(sp_modelfile_print(&twice, &twice_size, &again, &err), SP_OK);
+    assert_string_equal(twice, stored);
+    free(again.records[0].value);
+    free(again.records[1].value);
+    again.records[0].value = calloc(1, 4);
+    again.records[1].value = calloc(1, 4);
+    memcpy(again.records[0].value, "./a", 4);
+    memcpy(again.records[1].value, "./b", 4);
+    got = describe(&again);
+    want = strdup("FROM||./a" SEP "DRAFT||./b" SEP "SYSTEM||x\r\n  y" SEP "PARAMETER|stop|a " SEP
+                  "LICENSE||z");
+    assert_string_equal(got, want);
+    free(got);
+    free(want);
+    free(out);
+    free(whole);
+    free(twice);
+    sp_modelfile_release(&file);
+    sp_modelfile_release(&again);
+}
+
+static void test_odd_names_survive(void **state)
+{
+    static const char *const names[] = {"a b.bin", " lead", "trail ", "\"q\".bin", "\"q", "a\tb"};
+    (void)state;
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        struct sp_modelfile file;
+        char *text;
+        size_t size;
+
+        assert_int_equal(sp_modelfile_recreate(&text, &size, names[i], NULL, "", 0, NULL), SP_OK);
+        assert_int_equal(sp_modelfile_parse(&file, "m", text, size, NULL), SP_OK);
+        assert_int_equal(file.n_records, 1);
+        assert_string_equal(file.records[0].value, names[i]);
+        sp_modelfile_release(&file);
+        free(text);
+    }
+}
+
+/* ---- checks ---- */
+
+struct check_case {
+    const char *text;
+    enum sp_status status;
+    const char *message; /* the error's beginning, or part of the notes, or NULL: no notes */
+};
+
+static const struct check_case check_cases[] = {
+    {"FROM a\nDRAFT b\nPARAMETER temperature 0.5\nPARAMETER top_k 1\nSYSTEM x\nLICENSE 1\n"
+     "LICENSE 2\nMESSAGE user a\nMESSAGE assistant b\nPARAMETER stop a\nPARAMETER stop b",
+     SP_OK, NULL},
+    {"", SP_E_INPUT, "m:1:1: no FROM line"},
+    {"PARAMETER seed 1\n", SP_E_INPUT, "m:2:1: no FROM line"},
+    {"FROM \"\"", SP_E_INPUT, "m:1:6: FROM is empty"},
+    {"FROM a\nFROM b", SP_E_INPUT, "m:2:1: a second FROM, after line 1"},
+    {"FROM a\nDRAFT b\n\nDRAFT c", SP_E_INPUT, "m:4:1: a second DRAFT, after line 2"},
+    {"FROM a\nADAPTER \"\"", SP_E_INPUT, "m:2:9: ADAPTER is empty"},
+    {"FROM a\nADAPTER b\nADAPTER b", SP_E_INPUT, "m:3:1: a second ADAPTER, after line 2"},
+    {"FROM a\nPARAMETER what the", SP_E_INPUT, "m:2:1: unknown parameter what"},
+    {"FROM a\nPARAMETER top_p -3", SP_E_INPUT, "m:2:17: PARAMETER top_p is -3, expected a number"},
+    {"FROM a\nPARAMETER top_p 1.01", SP_E_INPUT, "m:2:17: PARAMETER top_p is 1.01"},
+    {"FROM a\nPARAMETER top_k -5", SP_E_INPUT, "m:2:17: PARAMETER top_k is -5, expected an int"},
+    {"FROM a\nPARAMETER top_k 1.5", SP_E_INPUT, "m:2:17: PARAMETER top_k is 1.5"},
+    {"FROM a\nPARAMETER top_k 1 2", SP_E_INPUT, "m:2:17: PARAMETER top_k is 1 2"},
+    {"FROM a\nPARAMETER top_k x", SP_E_INPUT, "m:2:17: PARAMETER top_k is x"},
+    {"FROM a\nPARAMETER top_k 99999999999999999999", SP_E_INPUT, "m:2:17: PARAMETER top_k"},
+    {"FROM a\nPARAMETER temperature NaN", SP_E_INPUT, "m:2:23: PARAMETER temperature is NaN"},
+    {"FROM a\nPARAMETER temperature inf", SP_E_INPUT, "m:2:23: PARAMETER temperature is inf"},
+    {"FROM a\nPARAMETER temperature 0x1", SP_E_INPUT, "m:2:23: PARAMETER temperature is 0x1"},
+    {"FROM a\nPARAMETER temperature 1e999", SP_E_INPUT, "m:2:23: PARAMETER temperature"},
+    {"FROM a\nPARAMETER temperature \"\"", SP_E_INPUT, "m:2:23: PARAMETER temperature is ,"},
+    {"FROM a\nPARAMETER seed 1.5", SP_E_INPUT,
+     "m:2:16: PARAMETER seed is 1.5, expected an integer "
+     "-9223372036854775808..9223372036854775807"},
+    {"FROM a\nPARAMETER seed 9223372036854775808", SP_E_INPUT, "m:2:16: PARAMETER seed is 9"},
+    {"FROM a\nPARAMETER seed 9223372036854775807", SP_OK, NULL},
+    {"FROM a\nPARAMETER seed -9223372036854775808", SP_OK, NULL},
+    {"FROM a\nPARAMETER top_p 2", SP_E_INPUT,
+     "m:2:17: PARAMETER top_p is 2, expected a number 0..1"},
+    {"FROM a\nPARAMETER stop \"\"", SP_E_INPUT, "m:2:16: PARAMETER stop is empty"},
+    {"FROM a\nPARAMETER use_mmap maybe", SP_E_INPUT, "m:2:20: PARAMETER use_mmap is maybe"},
+    {"FROM a\nREQUIRES soon", SP_E_INPUT, "m:2:10: REQUIRES is soon"},
+    {"FROM a\nREQUIRES 1.2.3.4", SP_E_INPUT, "m:2:10: REQUIRES is 1.2.3.4"},
+    {"FROM a\nREQUIRES v0.19.0-rc1", SP_OK, "m:2: REQUIRES is stored without effect"},
+    {"FROM a\nRENDERER x", SP_OK, "m:2: RENDERER is stored without effect: the template"},
+    {"FROM a\nPARSER x", SP_OK, "m:2: PARSER is stored without effect"},
+    {"FROM a\nPARAMETER num_gpu 1", SP_OK, "m:2: PARAMETER num_gpu is stored without effect"},
+    {"FROM a # b", SP_OK, "m:1: \" #\" is part of the path"},
+    {"FROM a\nSYSTEM x\nSYSTEM y", SP_OK, "m:2: SYSTEM is replaced by a later one"},
+    {"FROM a\nPARAMETER seed 1\nPARAMETER Seed 2", SP_OK, "m:2: PARAMETER seed is replaced"},
+};
+
+static void collect(void *context, const char *sentence)
+{
+    char *notes = context;
+
+    strcat(notes, sentence);
+    strcat(notes, "\n");
+}
+
+static void test_checks(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof check_cases / sizeof check_cases[0]; i++) {
+        const struct check_case *c = &check_cases[i];
+        struct sp_modelfile file;
+        struct sp_err err = {0};
+        char notes[2048] = "";
+        const char *said;
+
+        assert_int_equal(sp_modelfile_parse(&file, "m", c->text, strlen(c->text), &err), SP_OK);
+        if (sp_modelfile_check(&file, collect, notes, &err) != c->status) {
+            fail_msg("check %zu: status %d, \"%s\"", i, (int)err.status, err.text);
+        }
+        said = c->status ? err.text : notes;
+        if (c->message ? strncmp(said, c->message, strlen(c->message)) != 0 : notes[0]) {
+            fail_msg("check %zu: \"%s\"", i, said);
+        }
+        assert_int_equal(sp_modelfile_check(&file, NULL, NULL, NULL), c->status);
+        sp_modelfile_release(&file);
+    }
+}
+
+/* 64 stop texts are taken, the 65th is refused where it stands. */
+static void test_number_of_stops(void **state)
+{
+    char text[2048] = "FROM a\n";
+    struct sp_modelfile file;
+    struct sp_err err = {0};
+
+    (void)state;
+    for (int i = 0; i < 64; i++)
+        strcat(text, "PARAMETER stop a\n");
+    assert_int_equal(sp_modelfile_parse(&file, "m", text, strlen(text), &err), SP_OK);
+    assert_int_equal(sp_modelfile_check(&file, NULL, NULL, &err), SP_OK);
+    sp_modelfile_release(&file);
+    strcat(text, "PARAMETER stop b\n");
+    assert_int_equal(sp_modelfile_parse(&file, "m", text, strlen(text), &err), SP_OK);
+    assert_int_equal(sp_modelfile_check(&file, NULL, NULL, &err), SP_E_INPUT);
+    assert_string_equal(err.text, "m:66:1: PARAMETER stop: more than 64 stop texts");
+    sp_modelfile_release(&file);
+}
+
+static void test_every_parameter_has_values(void **state)
+{
+    size_t n;
+    const struct sp_parameter *all = sp_parameters(&n);
+    (void)state;
+
+    assert_int_equal(n, 31);
+    for (size_t i = 0; i < n; i++) {
+        char value[64];
+        int64_t integer;
+        double number;
+        bool flag;
+
+        assert_ptr_equal(sp_parameter_find(all[i].name), &all[i]);
+        switch (all[i].type) {
+        case SP_PARAMETER_INT:
+            assert_true(all[i].min < all[i].max);
+            snprintf(value, sizeof value, "%.0f", all[i].min);
+            assert_int_equal(sp_parameter_integer(&integer, &all[i], value, NULL), SP_OK);
+            assert_true((double)integer == all[i].min);
+            break;
+        case SP_PARAMETER_FLOAT:
+            snprintf(value, sizeof value, "%.17g", all[i].max);
+            assert_int_equal(sp_parameter_number(&number, &all[i], value, NULL), SP_OK);
+            assert_true(number == all[i].max);
+            snprintf(value, sizeof value, "%.17g", all[i].max + 1);
+            assert_int_equal(sp_parameter_number(&number, &all[i], value, NULL), SP_E_INPUT);
+            break;
+        case SP_PARAMETER_BOOL:
+            assert_int_equal(sp_parameter_bool(&flag, &all[i], "True", NULL), SP_OK);
+            assert_true(flag);
+            assert_int_equal(sp_parameter_bool(&flag, &all[i], "0", NULL), SP_OK);
+            assert_false(flag);
+            break;
+        case SP_PARAMETER_TEXT:
+            assert_string_equal(all[i].name, "stop");
+            break;
+        }
+    }
+    assert_null(sp_parameter_find("penalty"));
+}
+
+static void test_the_last_record_counts(void **state)
+{
+    static const char text[] = "FROM a\nPARAMETER seed 1\nPARAMETER top_k 2\nPARAMETER seed 3";
+    struct sp_modelfile file;
+    (void)state;
+
+    assert_int_equal(sp_modelfile_parse(&file, "m", text, strlen(text), NULL), SP_OK);
+    assert_string_equal(sp_modelfile_find(&file, SP_MODELFILE_PARAMETER, "seed")->value, "3");
+    assert_string_equal(sp_modelfile_find(&file, SP_MODELFILE_PARAMETER, "top_k")->value, "2");
+    assert_null(sp_modelfile_find(&file, SP_MODELFILE_PARAMETER, "top_p"));
+    assert_null(sp_modelfile_find(&file, SP_MODELFILE_SYSTEM, NULL));
+    sp_modelfile_release(&file);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_grammar),
+        cmocka_unit_test(test_nul_is_refused),
+        cmocka_unit_test(test_utf16),
+        cmocka_unit_test(test_records_are_kept_byte_for_byte),
+        cmocka_unit_test(test_odd_names_survive),
+        cmocka_unit_test(test_checks),
+        cmocka_unit_test(test_number_of_stops),
+        cmocka_unit_test(test_every_parameter_has_values),
+        cmocka_unit_test(test_the_last_record_counts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,483 @@
+/* Quantized weights of made-up checkpoints: what they read as, against numbers done by hand, and
+ * what is refused, with its sentence. */
+#include "convert/source/quantized_weights.h"
+
+#include "format/base/bytes.h"
+#include "tests/support/scratch.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A safetensors file being put together. */
+struct made {
+    char header[4096];
+    uint8_t data[4096];
+    size_t header_len, size;
+};
+
+static void add(struct made *m, const char *name, const char *dtype, const char *shape,
+                const void *bytes, size_t size)
+{
+    m->header_len +=
+        (size_t)snprintf(m->header + m->header_len, sizeof m->header - m->header_len,
+                         "%s\"%s\":{\"dtype\":\"%s\",\"shape\":[%s],\"data_offsets\":[%zu,%zu]}",
+                         m->header_len ? "," : "{", name, dtype, shape, m->size, m->size + size);
+    assert_true(m->header_len < sizeof m->header - 1 && m->size + size <= sizeof m->data);
+    if (bytes) memcpy(m->data + m->size, bytes, size);
+    m->size += size;
+}
+
+static void add_floats(struct made *m, const char *name, const char *shape, const float *x,
+                       size_t n)
+{
+    uint8_t bytes[256];
+
+    for (size_t i = 0; i < n; i++)
+        sp_put32(bytes + 4 * i, sp_bits_of_float(x[i]));
+    add(m, name, "F32", shape, bytes, 4 * n);
+}
+
+/* The checkpoint and its quantized weights. */
+struct opened {
+    struct sp_safetensors *checkpoint;
+    struct sp_weights weights;
+    enum sp_status status;
+    struct sp_err err;
+};
+
+static struct opened open_made(struct made *m, const struct sp_prequantized *stated)
+{
+    static const struct sp_prequantized nothing = {0};
+    static uint8_t file[8 + sizeof m->header + sizeof m->data];
+    struct opened o = {0};
+
+    m->header[m->header_len++] = '}';
+    sp_put64(file, m->header_len);
+    memcpy(file + 8, m->header, m->header_len);
+    memcpy(file + 8 + m->header_len, m->data, m->size);
+    if (sp_safetensors_open(&o.checkpoint,
+                            scratch_write("w.safetensors", file, 8 + m->header_len + m->size), NULL,
+                            &o.err)) {
+        fail_msg("%s", o.err.text);
+    }
+    o.status = sp_weights_open(&o.weights, o.checkpoint, stated ? stated : &nothing, &o.err);
+    return o;
+}
+
+static void close_made(struct opened *o)
+{
+    sp_weights_release(&o->weights);
+    sp_safetensors_close(o->checkpoint);
+}
+
+/* Every range of rows and every step, with as little scratch as can be and with plenty. */
+static void assert_reads(const struct opened *o, const char *name, uint64_t rows, const float *want)
+{
+    const struct sp_weight *w = sp_weights_find(&o->weights, name);
+    size_t cols, least, sizes[2];
+
+    if (w == NULL) fail_msg("no weight %s: %s", name, o->err.text);
+    cols = (size_t)w->shape[w->rank - 1];
+    assert_true(sp_weight_scratch(&least, w));
+    sizes[0] = least;
+    sizes[1] = 4096;
+    for (size_t s = 0; s < 2; s++) {
+        uint8_t *bytes = malloc(sizes[s]);
+        float *floats = malloc((sizes[s] / 2 + 1) * sizeof *floats);
+        float *out = malloc(rows * cols * sizeof *out);
+        for (uint64_t first = 0; first < rows; first++) {
+            for (uint64_t step = 1; step < 4; step++) {
+                uint64_t n = (rows - first + step - 1) / step;
+                struct sp_err err = {0};
+                if (sp_weight_read(out, w, o->checkpoint, first, step, n, bytes, sizes[s], floats,
+                                   &err)) {
+                    fail_msg("%s", err.text);
+                }
+                for (size_t i = 0; i < n * cols; i++) {
+                    float x = want[(first + i / cols * step) * cols + i % cols];
+                    if (out[i] != x) {
+                        fail_msg("%s: row %zu, column %zu is %g, expected %g", name,
+                                 (size_t)(first + i / cols * step), i % cols, (double)out[i],
+                                 (double)x);
+                    }
+                }
+            }
+        }
+        free(bytes);
+        free(floats);
+        free(out);
+    }
+}
+
+/* 1, 2, ... in e4m3. */
+static const uint8_t counting[] = {0x38, 0x40, 0x44, 0x48, 0x4a, 0x4c, 0x4e, 0x50,
+                                   0x51, 0x52, 0x53, 0x54, 0x55, 0x56, 0x57, 0x58};
+
+/* Tiles of 2 x 2 over 3 x 5: both edges are cut. */
+static void fp8_blocks(void **state)
+{
+    static const float scales[] = {1, 10, 100, -1, 2, 0.5f};
+    static const float want[] = {1, 2, 30, 40, 500, 6, 7, 80, 90, 1000, -11, -12, 26, 28, 7.5f};
+    struct sp_prequantized stated = {.tiles = {{2, 2}}, .n_tiles = 1};
+    struct made m = {0};
+    struct opened o;
+
+    (void)state;
+    add(&m, "a.weight", "F8_E4M3", "3, 5", counting, 15);
+    add_floats(&m, "a.weight_scale_inv", "2, 3", scales, 6);
+    add(&m, "b.weight", "BF16", "2", NULL, 4);
+    add(&m, "a.activation_scale", "F32", "", NULL, 4);
+    o = open_made(&m, &stated);
+    assert_reads(&o, "a.weight", 3, want);
+    assert_int_equal(o.weights.n, 1);
+    assert_int_equal(sp_weight_float_type(o.weights.all), SP_F32);
+    assert_int_equal(sp_weight_size(o.weights.all), 15 + 24);
+    assert_null(sp_weights_find(&o.weights, "b.weight"));
+    assert_false(o.weights.taken[0]); /* sorted: the activation's scale */
+    close_made(&o);
+}
+
+/* One scale for everything, for each row (two spellings), for each expert's rows. */
+static void fp8_scales(void **state)
+{
+    static const float two[] = {2}, rows[] = {1, -1}, experts[] = {1, 2, 3, 4};
+    static const float scalar[] = {2, 4, 6, 8}, channel[] = {1, 2, -3, -4};
+    static const float stacked[] = {1, 2, 6, 8, 15, 18, 28, 32};
+    struct made m = {0};
+    struct opened o;
+
+    (void)state;
+    add(&m, "a.weight", "F8_E4M3", "2, 2", counting, 4);
+    add_floats(&m, "a.weight_scale", "", two, 1);
+    add(&m, "b.weight", "F8_E4M3", "2, 2", counting, 4);
+    add_floats(&m, "b.weight_scale", "2", rows, 2);
+    add(&m, "c.weight", "F8_E4M3", "2, 2", counting, 4);
+    add_floats(&m, "c.weight_scale_inv", "2, 1", rows, 2);
+    add(&m, "d.up_proj", "F8_E4M3", "2, 2, 2", counting, 8);
+    add_floats(&m, "d.up_proj_scale", "2, 2, 1", experts, 4);
+    add(&m, "e.up_proj", "F8_E4M3", "2, 2, 1", counting, 4);
+    add_floats(&m, "e.up_proj_scale", "1", two, 1);
+    o = open_made(&m, NULL);
+    assert_reads(&o, "a.weight", 2, scalar);
+    assert_reads(&o, "b.weight", 2, channel);
+    assert_reads(&o, "c.weight", 2, channel);
+    assert_reads(&o, "d.up_proj", 4, stacked);
+    assert_reads(&o, "e.up_proj", 4, scalar);
+    close_made(&o);
+}
+
+/* Groups of 2 over 4 columns, zero points as bytes. */
+static void int8_groups(void **state)
+{
+    static const uint8_t codes[] = {1, 2, 0xff, 0xfe, 127, 0x80, 5, 6};
+    static const uint8_t zeros[] = {1, 0xff, 0, 5};
+    static const float scales[] = {1, 2, 0.5f, -1};
+    static const float want[] = {0, 1, 0, -2, 63.5f, -64, -0.0f, -1};
+    struct sp_prequantized stated = {.tiles = {{1, 2}}, .n_tiles = 1};
+    struct made m = {0};
+    struct opened o;
+
+    (void)state;
+    add(&m, "a.weight", "I8", "2, 4", codes, 8);
+    add_floats(&m, "a.weight_scale", "2, 2", scales, 4);
+    add(&m, "a.weight_zero_point", "I8", "2, 2", zeros, 4);
+    o = open_made(&m, &stated);
+    assert_reads(&o, "a.weight", 2, want);
+    close_made(&o);
+}
+
+/* Nine columns of four bits: the second word holds one. Nine rows: so do the zero points. */
+static void packed_words(void **state)
+{
+    static const float scales[] = {1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 1, 2, -1, 3};
+    uint8_t words[9 * 8] = {0}, zeros[2 * 8] = {0}, shape[16] = {9, 0, 0, 0, 0, 0, 0, 0, 9};
+    float plain[81], shifted[81];
+    struct sp_prequantized stated = {.tiles = {{1, 8}, {1, 128}}, .n_tiles = 2};
+    struct made m = {0};
+    struct opened o;
+
+    (void)state;
+    for (unsigned r = 0; r < 9; r++) {
+        for (unsigned k = 0; k < 9; k++) {
+            unsigned code = (3 * r + k) % 16;
+            words[8 * r + k / 2] |= (uint8_t)(code << k % 2 * 4);
+            plain[9 * r + k] = ((float)code - 8) * scales[2 * r + k / 8];
+            shifted[9 * r + k] = ((float)code - (float)(r + k / 8)) * scales[2 * r + k / 8];
+        }
+        for (unsigned g = 0; g < 2; g++)
+            zeros[8 * (r / 8) + 4 * g + r % 8 / 2] |= (uint8_t)((r + g) << r % 2 * 4);
+    }
+    add(&m, "a.weight_packed", "I32", "9, 2", words, sizeof words);
+    add_floats(&m, "a.weight_scale", "9, 2", scales, 18);
+    add(&m, "a.weight_shape", "I64", "2", shape, 16);
+    add(&m, "b.weight_packed", "I32", "9, 2", words, sizeof words);
+    add_floats(&m, "b.weight_scale", "9, 2", scales, 18);
+    add(&m, "b.weight_shape", "I64", "2", shape, 16);
+    add(&m, "b.weight_zero_point", "I32", "2, 2", zeros, sizeof zeros);
+    o = open_made(&m, &stated);
+    assert_reads(&o, "a.weight", 9, plain);
+    assert_reads(&o, "b.weight", 9, shifted);
+    close_made(&o);
+}
+
+/* The same bytes as words of four codes of 8 bits. */
+static void packed_bytes(void **state)
+{
+    static const uint8_t words[] = {0x80, 0x81, 0x7f, 0x00, 0xff, 0, 0, 0};
+    static const uint8_t zeros[] = {0x82, 0, 0, 0}, shape[16] = {1, 0, 0, 0, 0, 0, 0, 0, 5};
+    static const float scale[] = {0.5f};
+    static const float want[] = {-1, -0.5f, -1.5f, -65, 62.5f};
+    struct made m = {0};
+    struct opened o;
+
+    (void)state;
+    add(&m, "a.weight_packed", "I32", "1, 2", words, 8);
+    add_floats(&m, "a.weight_scale", "1, 1", scale, 1);
+    add(&m, "a.weight_shape", "I64", "2", shape, 16);
+    add(&m, "a.weight_zero_point", "I32", "1, 1", zeros, 4);
+    o = open_made(&m, NULL);
+    assert_reads(&o, "a.weight", 1, want);
+    assert_string_equal(o.weights.all[0].coding, "i8");
+    close_made(&o);
+}
+
+/* Two groups of 16: scales 2 and 256 over 4, or times 4. 3 * 5 / 3 is rounded to bf16. */
+static void nvfp4(void **state)
+{
+    static const float four[] = {4}, third[] = {3};
+    static const uint8_t scales[] = {0x40, 0x78}, odd[] = {0x4a, 0x38};
+    uint8_t codes[16];
+    float divided[32], multiplied[32], rounded[32];
+    struct made m = {0};
+    struct opened o;
+
+    (void)state;
+    memset(codes, 0xd2, sizeof codes); /* 1, -3 */
+    for (size_t k = 0; k < 32; k++) {
+        divided[k] = (k % 2 ? -3.0f : 1) * (k < 16 ? 0.5f : 64);
+        multiplied[k] = (k % 2 ? -3.0f : 1) * (k < 16 ? 8.0f : 1024);
+        rounded[k] = k < 16 ? (k % 2 ? -5.0f : 1.6640625f) : (k % 2 ? -1.0f : 0.333984375f);
+    }
+    add(&m, "a.weight_packed", "U8", "1, 16", codes, 16);
+    add(&m, "a.weight_scale", "F8_E4M3", "1, 2", scales, 2);
+    add_floats(&m, "a.weight_global_scale", "1", four, 1);
+    add(&m, "b.weight", "U8", "1, 16", codes, 16);
+    add(&m, "b.weight_scale", "F8_E4M3", "1, 2", scales, 2);
+    add_floats(&m, "b.weight_scale_2", "", four, 1);
+    add(&m, "c.weight_packed", "U8", "1, 16", codes, 16);
+    add(&m, "c.weight_scale", "F8_E4M3", "1, 2", odd, 2);
+    add_floats(&m, "c.weight_global_scale", "1", third, 1);
+    o = open_made(&m, NULL);
+    assert_reads(&o, "a.weight", 1, divided);
+    assert_reads(&o, "b.weight", 1, multiplied);
+    assert_reads(&o, "c.weight", 1, rounded);
+    assert_int_equal(sp_weight_float_type(o.weights.all), SP_BF16);
+    close_made(&o);
+}
+
+/* Two experts of one row of two blocks, in both ranks. */
+static void mxfp4(void **state)
+{
+    static const uint8_t scales[] = {127, 128, 126, 0};
+    static const float factors[] = {1, 2, 0.5f, 0x1p-127f};
+    uint8_t blocks[64];
+    float want[128];
+    struct made m = {0};
+    struct opened o;
+
+    (void)state;
+    for (size_t i = 0; i < 64; i++)
+        blocks[i] = i % 2 ? 0xf7 : 0x10; /* 6, -6; 0, .5 */
+    for (size_t k = 0; k < 128; k++)
+        want[k] = (float[]){0, 0.5f, 6, -6}[k % 4] * factors[k / 32];
+    add(&m, "e.up_proj_blocks", "U8", "2, 1, 2, 16", blocks, 64);
+    add(&m, "e.up_proj_scales", "U8", "2, 1, 2", scales, 4);
+    add(&m, "f.up_proj_blocks", "U8", "2, 1, 32", blocks, 64);
+    add(&m, "f.up_proj_scales", "U8", "2, 1, 2", scales, 4);
+    o = open_made(&m, NULL);
+    assert_reads(&o, "e.up_proj_blocks", 2, want);
+    assert_reads(&o, "f.up_proj_blocks", 2, want);
+    assert_int_equal(sp_weight_float_type(o.weights.all), SP_BF16);
+    assert_int_equal(o.weights.all[0].rank, 3);
+    assert_int_equal(o.weights.all[0].shape[2], 64);
+    close_made(&o);
+}
+
+/* A scale that is no number, and one that becomes none. */
+static void scales_that_are_no_numbers(void **state)
+{
+    static const uint8_t scales[] = {127, 255};
+    static const float bad[] = {1, NAN};
+    uint8_t blocks[32] = {0}, bytes[4096];
+    float floats[2049], out[64];
+    struct made m = {0};
+    struct opened o;
+    struct sp_err err = {0};
+
+    (void)state;
+    add(&m, "a.weight", "F8_E4M3", "2, 1", counting, 2);
+    add_floats(&m, "a.weight_scale", "2, 1", bad, 2);
+    add(&m, "e.up_proj_blocks", "U8", "1, 1, 2, 16", blocks, 32);
+    add(&m, "e.up_proj_scales", "U8", "1, 1, 2", scales, 2);
+    o = open_made(&m, NULL);
+    assert_int_equal(o.status, SP_OK);
+    assert_int_equal(sp_weight_read(out, sp_weights_find(&o.weights, "a.weight"), o.checkpoint, 0,
+                                    1, 2, bytes, sizeof bytes, floats, &err),
+                     SP_E_INPUT);
+    assert_string_equal(
+        err.text, "tensor \"a.weight_scale\": the scale of row 1, column 0 is no finite number");
+    memset(&err, 0, sizeof err);
+    assert_int_equal(sp_weight_read(out, sp_weights_find(&o.weights, "e.up_proj_blocks"),
+                                    o.checkpoint, 0, 1, 1, bytes, sizeof bytes, floats, &err),
+                     SP_E_INPUT);
+    assert_string_equal(err.text, "tensor \"e.up_proj_scales\": the scale of row 0, column 1 is no "
+                                  "finite number");
+    close_made(&o);
+}
+
+/* "name dtype shape bytes; ...": all zero. */
+struct refusal {
+    const char *tensors;
+    enum sp_status status;
+    const char *sentence;
+};
+
+static const struct refusal refused[] = {
+    {"a.weight F8_E4M3 2,2 4", SP_E_INPUT,
+     "tensor \"a.weight\": numbers of type f8_e4m3 without its scale \"a.weight_scale\""},
+    {"a.weight I8 2,2 4", SP_E_INPUT,
+     "tensor \"a.weight\": numbers of type i8 without its scale \"a.weight_scale\""},
+    {"a.weight_scale_inv F32 1,1 4", SP_E_INPUT,
+     "tensor \"a.weight_scale_inv\" without its weight \"a.weight\""},
+    {"a.weight_scale F32 1,1 4;a.weight BF16 2,2 8", SP_E_INPUT,
+     "tensor \"a.weight_scale\" goes with no weight: \"a.weight\" has numbers of type bf16"},
+    {"e.up_proj_scales U8 1,1,2 2", SP_E_INPUT,
+     "tensor \"e.up_proj_scales\" without its weight \"e.up_proj_blocks\""},
+    {"e.up_proj_blocks U8 1,1,2,16 32", SP_E_INPUT,
+     "tensor \"e.up_proj_blocks\": numbers of type u8 without its scales \"e.up_proj_scales\""},
+    {"a.weight F8_E4M3 2,2 4;a.weight_scale F32 1 4;a.weight_scale_inv F32 1 4", SP_E_INPUT,
+     "tensor \"a.weight\" has two scales, \"a.weight_scale_inv\" and \"a.weight_scale\""},
+    {"a.weight F8_E4M3 4,6 24;a.weight_scale F32 3 12", SP_E_INPUT,
+     "tensor \"a.weight_scale\" has shape [3], for a weight of shape [4, 6]"},
+    {"a.weight F8_E4M3 4,6 24;a.weight_scale F32 2,3 24", SP_E_INPUT,
+     "tensor \"a.weight_scale\" has shape [2, 3], and no stated size of blocks or groups gives "
+     "that for a weight of shape [4, 6]"},
+    {"a.weight F8_E4M3 4,6 24;a.weight_scale F32 4,2 32", SP_E_INPUT,
+     "tensor \"a.weight_scale\" has shape [4, 2], and more than one stated size of groups gives "
+     "that for a weight of shape [4, 6]"},
+    {"a.weight F8_E4M3 2,2 4;a.weight_scale I32 1 4", SP_E_UNSUPPORTED,
+     "tensor \"a.weight_scale\": scales of type i32"},
+    {"a.weight F8_E4M3 4 4;a.weight_scale F32 1 4", SP_E_UNSUPPORTED,
+     "tensor \"a.weight\": quantized, and no matrix"},
+    {"a.weight F8_E4M3 0,4 0;a.weight_scale F32 1 4", SP_E_INPUT,
+     "tensor \"a.weight\": quantized, and empty"},
+    {"a.weight I8 2,2 4;a.weight_scale F32 2,1 8;a.weight_zero_point I8 1 1", SP_E_INPUT,
+     "tensor \"a.weight_zero_point\" has shape [1], expected [2, 1]"},
+    {"a.weight I8 2,2 4;a.weight_scale F32 1 4;a.weight_zero_point I32 1 4", SP_E_UNSUPPORTED,
+     "tensor \"a.weight_zero_point\": zero points of type i32"},
+    {"a.weight_packed I32 1,1 4;a.weight_scale F32 1 4", SP_E_INPUT,
+     "tensor \"a.weight_packed\": numbers of type i32 without their shape \"a.weight_shape\""},
+    {"a.weight_packed I32 1,1 4;a.weight_scale F32 1 4;a.weight_shape I64 2 16", SP_E_INPUT,
+     "tensor \"a.weight_shape\" says 0 rows and 0 columns, \"a.weight_packed\" has 1 rows of 1 "
+     "words"},
+    {"a.weight_packed I32 1,1 4;a.weight_scale F32 1 4;a.weight_shape I64 1 8", SP_E_INPUT,
+     "tensor \"a.weight_shape\" is not two numbers of type i64"},
+    {"a.weight_packed I32 1,1 4;a.weight_g_idx I32 1 4", SP_E_UNSUPPORTED,
+     "tensor \"a.weight_g_idx\": groups of reordered columns are not supported"},
+    {"a.weight_packed I64 1,1 8", SP_E_UNSUPPORTED,
+     "tensor \"a.weight_packed\": packed numbers of type i64"},
+    {"a.weight_packed U8 1,16 16;a.weight_scale F8_E4M3 1,2 2", SP_E_INPUT,
+     "tensor \"a.weight_packed\": numbers of type u8 without their common scale "
+     "\"a.weight_global_scale\""},
+    {"a.weight_packed U8 1,16 16;a.weight_scale F8_E4M3 1,2 2;a.weight_global_scale F32 1 4",
+     SP_E_INPUT, "tensor \"a.weight_global_scale\" is 0, expected a positive number"},
+    {"a.weight_packed U8 1,16 16;a.weight_scale F8_E4M3 1,2 2;a.weight_global_scale F32 2 8",
+     SP_E_INPUT, "tensor \"a.weight_global_scale\" is not one floating-point number"},
+    {"a.weight_packed U8 1,16 16;a.weight_scale F8_E4M3 1,1 1;a.weight_global_scale F32 1 4",
+     SP_E_INPUT,
+     "tensor \"a.weight_scale\" has shape [1, 1], and no stated size of blocks or groups gives "
+     "that for a weight of shape [1, 32]"},
+    {"e.up_proj_blocks U8 1,1,2,15 30;e.up_proj_scales U8 1,1,2 2", SP_E_INPUT,
+     "tensor \"e.up_proj_blocks\" is not made of blocks of 16 bytes"},
+    {"e.up_proj_blocks U8 1,1,2,16 32;e.up_proj_scales U8 1,1,1 1", SP_E_INPUT,
+     "tensor \"e.up_proj_scales\" has shape [1, 1, 1], and no stated size of blocks or groups "
+     "gives that for a weight of shape [1, 1, 64]"},
+    {"e.up_proj_blocks I8 1,1,2,16 32;e.up_proj_scales U8 1,1,2 2", SP_E_UNSUPPORTED,
+     "tensor \"e.up_proj_blocks\": numbers of type i8, scales of u8"},
+};
+
+static void refusals(void **state)
+{
+    /* Groups of 3, 4 and 5 all make two of six columns. */
+    struct sp_prequantized stated = {.tiles = {{1, 3}, {1, 4}, {40, 40}}, .n_tiles = 3};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        struct made m = {0};
+        struct opened o;
+        char text[512], *rest;
+        snprintf(text, sizeof text, "%s", refused[i].tensors);
+        for (char *t = strtok_r(text, ";", &rest); t; t = strtok_r(NULL, ";", &rest)) {
+            char name[64], dtype[16], shape[32];
+            unsigned size;
+            assert_int_equal(sscanf(t, "%63s %15s %31s %u", name, dtype, shape, &size), 4);
+            add(&m, name, dtype, shape, NULL, size);
+        }
+        o = open_made(&m, &stated);
+        assert_string_equal(o.err.text, refused[i].sentence);
+        assert_int_equal(o.status, refused[i].status);
+        assert_null(o.weights.all);
+        close_made(&o);
+    }
+}
+
+/* What a text model does not need may be stored in any way. */
+static void others_are_left_alone(void **state)
+{
+    struct made m = {0};
+    struct opened o;
+
+    (void)state;
+    add(&m, "vision_tower.a.weight", "F8_E4M3", "2, 2", NULL, 4);
+    add(&m, "vision_tower.b.weight_scale", "F32", "1", NULL, 4);
+    add(&m, "model.layers.0.self_attn.k_scale", "F32", "1", NULL, 4);
+    add(&m, "model.layers.0.router.per_expert_scale", "BF16", "4", NULL, 8);
+    add(&m, "model.layers.0.a.weight.absmax", "U8", "4", NULL, 4);
+    add(&m, "model.layers.0.a.weight", "U8", "4, 1", NULL, 4);
+    o = open_made(&m, NULL);
+    assert_int_equal(o.status, SP_OK);
+    assert_int_equal(o.weights.n, 0);
+    close_made(&o);
+}
+
+static int begin(void **state)
+{
+    (void)state;
+    scratch_folder();
+    return 0;
+}
+
+static int finish(void **state)
+{
+    (void)state;
+    scratch_remove();
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fp8_blocks),   cmocka_unit_test(fp8_scales),
+        cmocka_unit_test(int8_groups),  cmocka_unit_test(packed_words),
+        cmocka_unit_test(packed_bytes), cmocka_unit_test(nvfp4),
+        cmocka_unit_test(mxfp4),        cmocka_unit_test(scales_that_are_no_numbers),
+        cmocka_unit_test(refusals),     cmocka_unit_test(others_are_left_alone),
+    };
+
+    return cmocka_run_group_tests(tests, begin, finish);
+}

@@ -1,0 +1,242 @@
+/* Files of random weights: sizes by hand calculation from the published shape, the same bytes every
+ * time, and usable like any other file; what a step reads; and simulated acceptance. */
+#include "convert/create/synthetic.h"
+#include "convert/create/pairing_record.h"
+#include "runtime/sampling/simulated_chooser.h"
+#include "tests/support/packed_models.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+#include <math.h>
+#include <string.h>
+
+static const char shape[] = "smollm2-135m";
+
+/* SmolLM2-135M as published: 134 515 008 weights. */
+static const uint64_t keys_values = 2 * 192 * 576; /* in q8, as the embedding */
+static const uint64_t layer_matrices = 2 * 576 * 576 + 3 * 576 * 1536;
+static const uint64_t layer_panels = (2 * 576 + 2 * 1536 + 576) / 16;
+static const uint64_t norms = 30 * 2 * 576 + 576, embedding = 49152 * 576;
+
+/* 288 bytes a q4 block of 512 weights and 64 a panel, 544 a q8 block, 2 a bf16 number. */
+static uint64_t size_in_q4(void)
+{
+    return 30 * (layer_matrices / 512 * 288 + layer_panels * 64) +
+           (30 * keys_values + embedding) / 512 * 544 + 2 * norms;
+}
+
+static enum sp_status write(const char *path, const char *target, const char *draft,
+                            struct sp_err *err)
+{
+    struct sp_synthetic_options options = {
+        .shape = target, .draft = draft, .target_type = SP_Q4, .draft_type = SP_Q4};
+
+    return sp_synthetic_write(path, &options, err);
+}
+
+static struct sp_pack *open_pack(const char *path)
+{
+    struct sp_pack *pack = NULL;
+    struct sp_err err = {0};
+
+    if (sp_pack_open(&pack, path, &err)) fail_msg("%s", err.text);
+    return pack;
+}
+
+static void test_shape(void **state)
+{
+    const char *paths[2] = {packed_path("a.bin"), packed_path("b.bin")};
+    uint64_t identities[2], n_weights = 0, size = 0;
+    (void)state;
+
+    for (int i = 0; i < 2; i++) {
+        struct sp_err err = {0};
+        struct sp_pack *pack;
+        if (write(paths[i], shape, NULL, &err)) fail_msg("%s", err.text);
+        pack = open_pack(paths[i]);
+        identities[i] = sp_pack_identity(pack);
+        for (size_t t = 0; t < sp_pack_n_tensors(pack) && i == 0; t++) {
+            const struct sp_pack_tensor *tensor = sp_pack_tensor(pack, t);
+            assert_int_equal(sp_pack_check_tensor(pack, t, &err), SP_OK);
+            n_weights += tensor->shape[0] * (tensor->rank > 1 ? tensor->shape[1] : 1);
+            size += tensor->size;
+        }
+        sp_pack_close(pack);
+    }
+    assert_int_equal(n_weights, 134515008);
+    assert_int_equal(size, size_in_q4());
+    assert_true(identities[0] == identities[1]); /* the directory has every tensor's digest */
+}
+
+static uint64_t read_size(struct sp_package *package, enum sp_cache_type cache, size_t n_before)
+{
+    struct sp_session_options options = {.n_context = 128, .cache = cache, .no_draft = true};
+    struct sp_session *session = NULL;
+    struct sp_err err = {0};
+    uint64_t size;
+
+    if (sp_session_open(&session, package, &options, &err)) fail_msg("%s", err.text);
+    size = sp_session_read_size(session, n_before);
+    sp_session_close(session);
+    return size;
+}
+
+/* Acceptance in rounds of two guesses each, and the tokens made. */
+static double simulate(struct sp_session *session, double acceptance, size_t *n_ids)
+{
+    static const uint32_t prompt[] = {5, 7};
+    struct sp_simulation simulation = {.acceptance = acceptance};
+    struct sp_request request = {
+        .prompt = prompt,
+        .n_prompt = 2,
+        .max_tokens = 7,
+        .ignore_eos = true,
+        .depth = 2,
+        .simulation = &simulation,
+    };
+    struct sp_result result = {0};
+    struct sp_err err = {0};
+    double share;
+
+    if (sp_session_generate(session, &request, &result, &err)) fail_msg("%s", err.text);
+    assert_true(result.drafted > 0);
+    share = (double)result.accepted / (double)result.drafted;
+    *n_ids = result.n_ids;
+    sp_result_release(&result);
+    return share;
+}
+
+static void test_run(void **state)
+{
+    const char *path = packed_path("pair.bin");
+    struct sp_session_options options = {.n_context = 64};
+    struct sp_package *package = NULL;
+    struct sp_session *session = NULL;
+    struct sp_err err = {0};
+    struct sp_pack *pack;
+    size_t n_ids;
+    uint64_t cached = UINT64_C(64) * 30 * 2 * 192; /* numbers: 64 positions, keys and values */
+    (void)state;
+
+    if (write(path, shape, shape, &err)) fail_msg("%s", err.text);
+    pack = open_pack(path);
+    assert_int_equal(sp_pairing_check(pack, &err), SP_OK);
+    sp_pack_close(pack);
+    if (sp_package_open(&package, path, &(struct sp_package_options){0}, &err)) {
+        fail_msg("%s", err.text);
+    }
+    assert_int_equal(read_size(package, SP_CACHE_F16, 63), size_in_q4() + 2 * cached);
+    assert_int_equal(read_size(package, SP_CACHE_F32, 63), size_in_q4() + 4 * cached);
+    if (sp_session_open(&session, package, &options, &err)) fail_msg("%s", err.text);
+    assert_true(simulate(session, 1, &n_ids) == 1);
+    assert_int_equal(n_ids, 7);
+    assert_true(simulate(session, 0, &n_ids) == 0);
+    assert_int_equal(n_ids, 7);
+    sp_session_close(session);
+    sp_package_close(package);
+}
+
+static void test_refusals(void **state)
+{
+    const char *path = packed_path("refused.bin");
+    struct sp_err unknown = {0}, no_draft = {0}, vocabulary = {0};
+    (void)state;
+
+    assert_int_equal(write(path, "gpt", NULL, &unknown), SP_E_USAGE);
+    assert_string_equal(unknown.text, "no synthetic model is called gpt");
+    assert_int_equal(write(path, shape, "dflash", &no_draft), SP_E_USAGE);
+    assert_int_equal(write(path, shape, "qwen3-0.6b", &vocabulary), SP_E_USAGE);
+    assert_string_equal(vocabulary.text,
+                        "a draft like qwen3-0.6b cannot serve smollm2-135m: it has "
+                        "151936 tokens, expected 49152");
+}
+
+/* Every name can be written: shapes parse, and a block draft fits its target. Stops at the first
+ * panel. */
+static int stop(void *context, uint64_t done, uint64_t total)
+{
+    (void)done;
+    *(uint64_t *)context = total;
+    return 1;
+}
+
+static void test_names(void **state)
+{
+    static const struct {
+        const char *target, *draft;
+        uint64_t n_weights;
+    } cases[] = {
+        /* as published: 596 049 920 and 4 022 468 096 weights */
+        {"qwen3-0.6b", NULL, UINT64_C(596049920)},
+        {"qwen3-4b", NULL, UINT64_C(4022468096)},
+        {"smollm2-135m", NULL, UINT64_C(134515008)},
+        /* five layers, fc of five taps, two norms beside theirs; by hand as below */
+        {"qwen3-0.6b", "dflash",
+         UINT64_C(596049920) +
+             5 * (UINT64_C(1024) * (2 * 2048 + 2 * 1024 + 3 * 3072) + 2 * 1024 + 2 * 128) +
+             UINT64_C(5) * 1024 * 1024 + 2 * 1024},
+        /* the same, and two tables of the markov head */
+        {"qwen3-0.6b", "dspark",
+         UINT64_C(596049920) +
+             5 * (UINT64_C(1024) * (2 * 2048 + 2 * 1024 + 3 * 3072) + 2 * 1024 + 2 * 128) +
+             UINT64_C(5) * 1024 * 1024 + 2 * 1024 + 2 * UINT64_C(151936) * 256},
+    };
+    (void)state;
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        uint64_t total = 0;
+        struct sp_synthetic_options options = {
+            .shape = cases[i].target,
+            .draft = cases[i].draft,
+            .sinks = {.context = &total, .progress = stop},
+        };
+        struct sp_err err = {0};
+        assert_int_equal(sp_synthetic_write(packed_path("never.bin"), &options, &err), SP_E_CHECK);
+        assert_string_equal(err.text, "cancelled");
+        assert_int_equal(total, 2 * cases[i].n_weights); /* bf16 */
+    }
+}
+
+/* The coin is fair, and what it refuses is not the guess, whatever the logits prefer. */
+static void test_coin(void **state)
+{
+    enum { N = 20000, VOCABULARY = 32 };
+    float logits[VOCABULARY] = {0};
+    const struct sp_vector *vector = sp_vector_find("scalar");
+    struct sp_simulated_choice choice = {.simulation = {.acceptance = 0.3, .seed = 1}};
+    struct sp_chooser chooser = sp_simulation_chooser(&choice);
+    size_t accepted = 0, again = 0;
+    struct sp_logits row;
+    uint32_t id;
+    (void)state;
+
+    choice.vector = vector;
+    logits[9] = 1;
+    row = sp_logits_of(vector, logits, VOCABULARY);
+    for (size_t pos = 0; pos < N; pos++) {
+        uint32_t guess = (uint32_t)(pos % VOCABULARY), same;
+        assert_int_equal(chooser.choose(chooser.state, &id, &row, NULL, pos, guess, NULL), SP_OK);
+        accepted += id == guess;
+        assert_int_equal(chooser.choose(chooser.state, &same, &row, NULL, pos, guess, NULL), SP_OK);
+        again += id == same;
+    }
+    /* four standard deviations */
+    assert_true(fabs((double)accepted / N - 0.3) < 4 * sqrt(0.3 * 0.7 / N));
+    assert_int_equal(again, N);
+    assert_int_equal(chooser.choose(chooser.state, &id, &row, NULL, 3, SP_NO_GUESS, NULL), SP_OK);
+    assert_int_equal(id, 9);
+    logits[4] = NAN;
+    row = sp_logits_of(vector, logits, VOCABULARY);
+    assert_int_equal(chooser.choose(chooser.state, &id, &row, NULL, 3, 9, NULL), SP_E_INPUT);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_shape), cmocka_unit_test(test_run),  cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_names), cmocka_unit_test(test_coin),
+    };
+
+    return cmocka_run_group_tests(tests, packed_begin, packed_end);
+}

@@ -1,0 +1,140 @@
+/* Folders that are replaced, also where the file system can do less than Linux: the system calls
+ * for it are this file's, and fail as they would there. */
+#define _GNU_SOURCE /* SYS_renameat2, RENAME_EXCHANGE */
+#include "format/base/file.h"
+#include "format/base/atomic_folder.h"
+#include "tests/support/scratch.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static bool knows_flags;   /* the file system: renameat2's */
+static unsigned failing;   /* the call of renameat that fails; 0: none */
+static unsigned n_renames; /* calls of it */
+
+int renameat2(int from, const char *a, int to, const char *b, unsigned flags)
+{
+    if (knows_flags) return (int)syscall(SYS_renameat2, from, a, to, b, flags);
+    errno = EINVAL;
+    return -1;
+}
+
+int renameat(int from, const char *a, int to, const char *b)
+{
+    if (failing && ++n_renames == failing) {
+        errno = EIO;
+        return -1;
+    }
+    return (int)syscall(SYS_renameat2, from, a, to, b, 0);
+}
+
+static bool is_ours(const char *inside, const char *name)
+{
+    return inside == NULL && strcmp(name, "a") == 0;
+}
+
+static void write_inside(const char *folder, const char *text)
+{
+    char *path = NULL;
+
+    assert_int_equal(sp_file_join(&path, folder, "a", NULL), SP_OK);
+    assert_int_equal(sp_output_write_file(path, false, text, strlen(text), NULL), SP_OK);
+    free(path);
+}
+
+static void assert_inside(const char *folder, const char *text)
+{
+    char *path = NULL, *found;
+    size_t size;
+
+    assert_int_equal(sp_file_join(&path, folder, "a", NULL), SP_OK);
+    found = scratch_read(path, &size);
+    assert_string_equal(found, text);
+    free(found);
+    free(path);
+}
+
+static size_t n_entries(void)
+{
+    DIR *dir = opendir(scratch_folder());
+    size_t n = 0;
+
+    assert_non_null(dir);
+    for (const struct dirent *e; (e = readdir(dir)) != NULL;)
+        n += strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
+    closedir(dir);
+    return n;
+}
+
+/* Writes "new" over the folder, with a call of renameat failing; what is then there, and nothing
+ * beside it. */
+static void replace(unsigned call, enum sp_status status, const char *expected)
+{
+    struct sp_output_folder *folder = NULL;
+    char out[512];
+
+    snprintf(out, sizeof out, "%s", scratch_path("out"));
+    assert_int_equal(sp_output_folder_open(&folder, out, true, is_ours, NULL), SP_OK);
+    write_inside(sp_output_folder_path(folder), "new");
+    failing = call;
+    n_renames = 0;
+    assert_int_equal(sp_output_folder_commit(folder, NULL), status);
+    failing = 0;
+    sp_output_folder_close(folder);
+    assert_inside(out, expected);
+    assert_int_equal(n_entries(), 1);
+}
+
+static void replaced(void **state)
+{
+    char out[512];
+
+    (void)state;
+    for (int able = 0; able < 2; able++) {
+        knows_flags = able;
+        snprintf(out, sizeof out, "%s", scratch_path("out"));
+        replace(0, SP_OK, "new"); /* there was none */
+        assert_int_equal(unlink(scratch_path("out/a")), 0);
+        write_inside(out, "old");
+        replace(0, SP_OK, "new");
+        scratch_remove();
+    }
+}
+
+/* The calls of renameat: into the name (it is taken), the old one aside, the new one into the name,
+ * the old one back. */
+static void failures(void **state)
+{
+    char out[512];
+
+    (void)state;
+    knows_flags = false;
+    snprintf(out, sizeof out, "%s", scratch_path("out"));
+    assert_int_equal(mkdir(out, 0777), 0);
+    write_inside(out, "old");
+    for (unsigned call = 1; call <= 3; call++)
+        replace(call, SP_E_IO, "old");
+    replace(0, SP_OK, "new");
+    scratch_remove();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(replaced),
+        cmocka_unit_test(failures),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,826 @@
+/* format/model/config.h: models. Every expected number is read by hand from a config.json and the
+ * documented rules of its family, or computed by hand from a formula; none comes from the code
+ * under test. */
+#include "format/model/config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "format/model/family_table.h"
+#include "tests/support/config_checks.h"
+#include "tests/support/scratch.h"
+
+static void assert_ropes(const struct sp_config *c, const char *expected)
+{
+    char text[256] = "";
+
+    for (unsigned i = 0; i < c->n_layers; i++) {
+        snprintf(text + strlen(text), sizeof text - strlen(text), i ? ",%d" : "%d",
+                 c->layers[i].rope);
+    }
+    assert_string_equal(text, expected);
+}
+
+static void assert_shape(const struct sp_config *c, unsigned n_heads, unsigned n_kv_heads,
+                         unsigned head_dim, unsigned n_ffn)
+{
+    assert_int_equal(c->layers[0].n_heads, n_heads);
+    assert_int_equal(c->layers[0].n_kv_heads, n_kv_heads);
+    assert_int_equal(c->layers[0].head_dim, head_dim);
+    assert_int_equal(c->layers[0].n_ffn, n_ffn);
+}
+
+/* One line of testdata/config/goldens.txt. */
+struct golden {
+    char name[64], family[32], architecture[64], windows[64], ropes[64], kind[16], traits[64];
+    unsigned n_layers, n_heads, n_kv_heads, head_dim, n_ffn, max_positions, n_rot;
+    double theta, factor, original, amplitude, eps;
+};
+
+static bool read_golden(struct golden *g, const char *line)
+{
+    return sscanf(
+               line, "%63s %31s %63s %u %u %u %u %u %u %63s %63s %15s %lf %lf %lf %lf %u %lf %63s",
+               g->name, g->family, g->architecture, &g->n_layers, &g->n_heads, &g->n_kv_heads,
+               &g->head_dim, &g->n_ffn, &g->max_positions, g->windows, g->ropes, g->kind, &g->theta,
+               &g->factor, &g->original, &g->amplitude, &g->n_rot, &g->eps, g->traits) == 19;
+}
+
+static bool has_trait(const struct golden *g, const char *trait)
+{
+    char list[80], want[32];
+
+    snprintf(list, sizeof list, ",%s,", g->traits);
+    snprintf(want, sizeof want, ",%s,", trait);
+    return strstr(list, want) != NULL;
+}
+
+static void check_golden(const struct golden *g)
+{
+    static const char *const kinds[] = {"default", "linear", "llama3", "yarn"};
+    struct sp_config c;
+    const struct sp_rope *r = &c.ropes[0];
+    bool gemma = has_trait(g, "gemma");
+    char path[512];
+
+    print_message("%s\n", g->name);
+    snprintf(path, sizeof path, SHARED "/oracle/%s/config.json", g->name);
+    configs_read(&c, path, NULL);
+    assert_string_equal(c.family, g->family);
+    assert_string_equal(c.architecture, g->architecture);
+    assert_int_equal(c.n_vocab, 512);
+    assert_int_equal(c.n_hidden, 64);
+    assert_int_equal(c.n_layers, g->n_layers);
+    assert_int_equal(c.max_positions, g->max_positions);
+    assert_shape(&c, g->n_heads, g->n_kv_heads, g->head_dim, g->n_ffn);
+    configs_assert_windows(&c, g->windows);
+    assert_ropes(&c, g->ropes);
+    assert_true((size_t)r->kind < sizeof kinds / sizeof kinds[0]);
+    assert_string_equal(kinds[r->kind], g->kind);
+    assert_int_equal(r->n_rot, g->n_rot);
+    configs_assert_near(r->theta, g->theta);
+    configs_assert_near(r->factor, g->factor);
+    configs_assert_near(r->original_positions, g->original);
+    configs_assert_near(r->amplitude, g->amplitude);
+    configs_assert_near(c.norm_eps, g->eps);
+    assert_int_equal(c.tied, has_trait(g, "tied"));
+    assert_int_equal(c.qk_norm, has_trait(g, "qk_norm"));
+    assert_int_equal(c.qkv_bias, has_trait(g, "qkv_bias"));
+    assert_int_equal(c.o_bias, has_trait(g, "o_bias"));
+    assert_int_equal(c.mlp_bias, has_trait(g, "mlp_bias"));
+    assert_int_equal(c.norm_shifted, gemma);
+    assert_int_equal(c.norms, gemma ? SP_NORMS_AROUND : SP_NORMS_BEFORE);
+    configs_assert_near(c.embedding_scale, gemma ? 8 : 1); /* sqrt(64) */
+    sp_config_release(&c);
+}
+
+static void golden_checkpoints(void **state)
+{
+    char *text, *line, *rest;
+    size_t size, n = 0;
+
+    (void)state;
+    if (access(SHARED "/oracle/targets", R_OK) != 0) skip();
+    text = scratch_read(TESTDATA "/config/goldens.txt", &size);
+    for (line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        struct golden g;
+        if (line[0] == '#') continue;
+        assert_true(read_golden(&g, line));
+        check_golden(&g);
+        n++;
+    }
+    assert_true(n >= 22);
+    free(text);
+}
+
+/* The numbers of golden configs that only one family has. */
+static void golden_particulars(void **state)
+{
+    struct sp_config c;
+
+    (void)state;
+    if (access(SHARED "/oracle/targets", R_OK) != 0) skip();
+    configs_read(&c, SHARED "/oracle/targets/gemma2/config.json", NULL);
+    configs_assert_near(c.attention_cap, 50);
+    configs_assert_near(c.logit_cap, 30);
+    configs_assert_near(c.attention_scale, 0.204124145232); /* 24^-1/2 */
+    assert_int_equal(c.activation, SP_GELU_TANH);
+    sp_config_release(&c);
+
+    configs_read(&c, SHARED "/oracle/targets/gemma3/config.json", NULL);
+    assert_int_equal(c.n_ropes, 2);
+    configs_assert_near(c.ropes[1].theta, 10000);
+    configs_assert_near(c.attention_cap, 0);
+    configs_assert_near(c.logit_cap, 0);
+    configs_assert_near(c.attention_scale, 0.158113883008); /* 40^-1/2 */
+    sp_config_release(&c);
+
+    configs_read(&c, SHARED "/oracle/targets/gpt_oss/config.json", NULL);
+    assert_int_equal(c.activation, SP_SWIGLU_CLAMPED);
+    configs_assert_near(c.swiglu_limit, 7);
+    assert_true(c.attention_sinks && c.routing.biased && !c.routing.norm);
+    assert_false(c.ropes[0].truncate);
+    assert_int_equal(c.layers[3].n_experts, 4);
+    assert_int_equal(c.layers[3].n_experts_used, 2);
+    sp_config_release(&c);
+
+    configs_read(&c, SHARED "/oracle/targets/qwen3_moe/config.json", NULL);
+    assert_true(c.routing.norm);
+    assert_int_equal(c.layers[0].n_experts, 6);
+    assert_int_equal(c.layers[1].n_experts, 0); /* mlp_only_layers */
+    assert_int_equal(c.layers[1].n_ffn, 96);
+    assert_int_equal(c.layers[2].n_experts_used, 2);
+    sp_config_release(&c);
+
+    configs_read(&c, SHARED "/oracle/targets/ministral3/config.json", NULL);
+    configs_assert_near(c.query_growth, 0.5);
+    configs_assert_near(c.query_growth_from, 64);
+    sp_config_release(&c);
+}
+
+/* Values read off the folders' config.json by hand. */
+static void golden_gemma4(void **state)
+{
+    struct sp_config c;
+
+    (void)state;
+    if (access(SHARED "/oracle/targets", R_OK) != 0) skip();
+    configs_read(&c, SHARED "/oracle/targets/gemma4_e2b/config.json", NULL);
+    assert_int_equal(c.n_per_layer, 32);
+    assert_int_equal(c.n_per_layer_vocab, 512);
+    configs_assert_near(c.attention_scale, 1);
+    configs_assert_near(c.logit_cap, 3);
+    assert_true(c.v_norm && c.norms == SP_NORMS_AROUND && c.qk_norm && !c.norm_shifted);
+    assert_int_equal(c.layers[0].head_dim, 16);
+    assert_int_equal(c.layers[0].window, 5);
+    assert_int_equal(c.layers[2].head_dim, 32);
+    assert_int_equal(c.layers[2].window, 0);
+    assert_int_equal(c.layers[4].kv_source, 4);
+    assert_int_equal(c.layers[5].kv_source, 3); /* the last sliding layer below layer 5 */
+    assert_int_equal(c.layers[7].kv_source, 4);
+    assert_int_equal(c.layers[4].n_ffn, 96);
+    assert_int_equal(c.layers[5].n_ffn, 192); /* double wide where keys are shared */
+    assert_int_equal(c.ropes[0].n_rot, 32);
+    assert_int_equal(c.ropes[0].n_turning, 4); /* 0.25 * 32 / 2 */
+    assert_int_equal(c.ropes[1].n_rot, 16);
+    sp_config_release(&c);
+
+    configs_read(&c, SHARED "/oracle/targets/gemma4_moe/config.json", NULL);
+    configs_assert_near(c.logit_cap, 0);
+    assert_int_equal(c.layers[0].n_experts, 6);
+    assert_int_equal(c.layers[0].n_experts_used, 2);
+    assert_int_equal(c.layers[0].n_ffn, 32);
+    assert_int_equal(c.layers[0].n_shared_ffn, 96);
+    assert_int_equal(c.layers[0].n_kv_heads, 4);
+    assert_int_equal(c.layers[5].n_kv_heads, 2);
+    assert_true(c.layers[5].v_from_k && !c.layers[0].v_from_k);
+    sp_config_release(&c);
+}
+
+static void llama(void **state)
+{
+    struct sp_config c;
+    char *notes = NULL;
+
+    (void)state;
+    configs_own(&c, "llama_bias", NULL);
+    assert_true(c.qkv_bias && c.o_bias && c.mlp_bias && !c.tied && c.tied_stated);
+    assert_int_equal(c.activation, SP_SILU); /* "swish" */
+    assert_int_equal(c.ropes[0].kind, SP_ROPE_LINEAR);
+    configs_assert_near(c.ropes[0].factor, 2);
+    assert_shape(&c, 6, 2, 8, 88);
+    configs_assert_near(c.attention_scale, 0.353553390593); /* 8^-1/2 */
+    sp_config_release(&c);
+
+    configs_own(&c, "llama3_tied", NULL);
+    assert_true(c.tied && c.tied_stated);
+    configs_assert_near(c.ropes[0].theta, 10001); /* nested, not the class default */
+    configs_assert_near(c.ropes[0].low_freq_factor, 1);
+    configs_assert_near(c.ropes[0].high_freq_factor, 4);
+    configs_assert_near(c.ropes[0].original_positions, 32);
+    assert_int_equal(c.max_positions, 256); /* written as 256.0 */
+    sp_config_release(&c);
+
+    /* Class defaults; a window, which transformers' Llama does not know, is mentioned. */
+    configs_own(&c, "llama_sparse", &notes);
+    assert_int_equal(c.n_vocab, 32000);
+    assert_int_equal(c.n_hidden, 4096);
+    assert_int_equal(c.n_layers, 32);
+    assert_int_equal(c.max_positions, 2048);
+    assert_shape(&c, 32, 32, 128, 11008);
+    configs_assert_near(c.norm_eps, 1e-6);
+    configs_assert_near(c.ropes[0].theta, 500000);
+    assert_false(c.tied || c.tied_stated || c.qkv_bias || c.mlp_bias);
+    assert_int_equal(c.layers[0].window, 0);
+    assert_string_equal(notes, "sliding_window has no effect in family llama");
+    free(notes);
+    sp_config_release(&c);
+
+    /* Null is absence, NaN is legal in files of Python, a repeated key's last value counts. */
+    configs_own(&c, "null_and_nan", NULL);
+    assert_int_equal(c.n_layers, 2);
+    assert_shape(&c, 4, 4, 16, 11008);
+    sp_config_release(&c);
+}
+
+static void mistral(void **state)
+{
+    struct sp_config c;
+
+    (void)state;
+    configs_own(&c, "mistral_nemo", NULL);
+    assert_shape(&c, 4, 1, 16, 56);
+    assert_int_equal(c.n_hidden, 40);
+    configs_assert_windows(&c, "5,5,5");
+    configs_assert_near(c.ropes[0].theta, 1e6);
+    sp_config_release(&c);
+
+    configs_own(&c, "mistral_default_window", NULL);
+    configs_assert_windows(&c, "4096,4096");
+    assert_shape(&c, 32, 8, 128, 14336);
+    sp_config_release(&c);
+
+    configs_own(&c, "ministral_mix", NULL);
+    assert_string_equal(c.family, "ministral");
+    configs_assert_windows(&c, "0,4,4");
+    sp_config_release(&c);
+
+    configs_own(&c, "ministral3_wrap", NULL);
+    assert_string_equal(c.family, "ministral3");
+    configs_assert_near(c.ropes[0].theta, 1e4); /* of a dict that does not say */
+    assert_int_equal(c.ropes[0].kind, SP_ROPE_YARN);
+    configs_assert_near(c.ropes[0].amplitude, 1); /* mscale equals mscale_all_dim */
+    configs_assert_near(c.query_growth, 0.5);
+    configs_assert_near(c.query_growth_from, 64);
+    assert_false(c.tied_stated);
+    sp_config_release(&c);
+
+    /* Everything from the class, rotation included; text_config's tie counts before the root's. */
+    configs_own(&c, "ministral3_sparse", NULL);
+    assert_int_equal(c.n_vocab, 131072);
+    assert_shape(&c, 32, 8, 128, 14336);
+    configs_assert_windows(&c, "0,0");
+    configs_assert_near(c.norm_eps, 1e-5);
+    configs_assert_near(c.ropes[0].theta, 1e6); /* the default dict before what stands beside */
+    configs_assert_near(c.ropes[0].factor, 16);
+    configs_assert_near(c.ropes[0].original_positions, 16384);
+    configs_assert_near(c.ropes[0].beta_fast, 32);
+    configs_assert_near(c.ropes[0].beta_slow, 1);
+    assert_true(c.ropes[0].truncate);
+    configs_assert_near(c.query_growth, 0.1);
+    configs_assert_near(c.query_growth_from, 16384);
+    assert_true(c.tied_stated && !c.tied);
+    sp_config_release(&c);
+}
+
+/* Experts in every layer, of intermediate_size. */
+static void mixtral(void **state)
+{
+    struct sp_config c;
+
+    (void)state;
+    configs_own(&c, "mixtral", NULL);
+    configs_assert_windows(&c, "0,0");
+    assert_shape(&c, 5, 1, 8, 56);
+    assert_int_equal(c.layers[1].n_experts, 6);
+    assert_int_equal(c.layers[1].n_experts_used, 2); /* by class */
+    assert_int_equal(c.layers[1].n_shared_ffn, 0);
+    assert_true(c.routing.norm && !c.routing.biased && !c.shared_gate && !c.qk_norm);
+    sp_config_release(&c);
+}
+
+static void qwen(void **state)
+{
+    struct sp_config c;
+
+    (void)state;
+    configs_own(&c, "qwen2_swa", NULL);
+    configs_assert_windows(&c, "0,0,4,4");
+    assert_true(c.qkv_bias && !c.o_bias && !c.mlp_bias && !c.qk_norm && c.tied);
+    sp_config_release(&c);
+
+    configs_own(&c, "qwen2_window_off", NULL);
+    configs_assert_windows(&c, "0,0,0,0");
+    assert_shape(&c, 32, 32, 128, 22016);
+    sp_config_release(&c);
+
+    /* beta_fast null and beta_slow 0 mean the defaults. */
+    configs_own(&c, "qwen3_yarn", NULL);
+    configs_assert_near(c.ropes[0].theta, 1e6);
+    configs_assert_near(c.ropes[0].factor, 4);
+    configs_assert_near(c.ropes[0].beta_fast, 32);
+    configs_assert_near(c.ropes[0].beta_slow, 1);
+    configs_assert_near(c.ropes[0].amplitude, 1.138629436112); /* 0.1 ln 4 + 1 */
+    assert_int_equal(c.ropes[0].n_rot, 16);
+    assert_true(c.qk_norm && !c.qkv_bias);
+    sp_config_release(&c);
+
+    /* factor from the lengths, A as given. */
+    configs_own(&c, "qwen3_yarn_lengths", NULL);
+    configs_assert_near(c.ropes[0].theta, 5e6);
+    configs_assert_near(c.ropes[0].factor, 4);
+    configs_assert_near(c.ropes[0].amplitude, 1.5);
+    assert_shape(&c, 32, 32, 128, 22016);
+    sp_config_release(&c);
+
+    /* rope_scaling counts, but the dict that does not knows theta. */
+    configs_own(&c, "unused_dict_theta", NULL);
+    assert_int_equal(c.ropes[0].kind, SP_ROPE_LINEAR);
+    configs_assert_near(c.ropes[0].theta, 123456);
+    sp_config_release(&c);
+
+    configs_own(&c, "qwen3_moe", NULL);
+    for (unsigned i = 0; i < 5; i++) {
+        assert_int_equal(c.layers[i].n_experts, i == 1 ? 6 : 0);
+        assert_int_equal(c.layers[i].n_experts_used, i == 1 ? 2 : 0);
+        assert_int_equal(c.layers[i].n_ffn, i == 1 ? 24 : 40);
+    }
+    assert_true(c.routing.norm);
+    sp_config_release(&c);
+
+    /* Both have a window for all layers or for none, and layer_types is not read. */
+    configs_own(&c, "qwen3_moe_listed", NULL);
+    configs_assert_windows(&c, "7,7");
+    sp_config_release(&c);
+    configs_own(&c, "mixtral_listed", NULL);
+    configs_assert_windows(&c, "7,7");
+    sp_config_release(&c);
+}
+
+/* Which layers are attention, A, delta, D, or short convolutions, C. */
+static void assert_mixers(const struct sp_config *c, const char *expected)
+{
+    static const char letters[] = {[SP_MIXER_ATTENTION] = 'A',
+                                   [SP_MIXER_DELTA_NET] = 'D',
+                                   [SP_MIXER_SHORT_CONV] = 'C',
+                                   [SP_MIXER_MAMBA] = 'M'};
+    char text[64] = "";
+
+    for (unsigned i = 0; i < c->n_layers; i++)
+        text[i] = letters[c->layers[i].mixers];
+    assert_string_equal(text, expected);
+}
+
+static void lfm2(void **state)
+{
+    struct sp_config c;
+
+    (void)state;
+    /* Spelled as released: block_ff_dim and tie_embedding count. */
+    configs_own(&c, "lfm2_released", NULL);
+    assert_mixers(&c, "CCACAC");
+    assert_true(sp_config_is_recurrent(&c));
+    assert_int_equal(c.short_conv.kernel, 4);
+    assert_false(c.short_conv.bias || c.qkv_bias || c.o_bias);
+    assert_true(c.tied && c.tied_stated && c.qk_norm && !c.norm_shifted);
+    configs_assert_near(c.norm_eps, 1e-5);
+    configs_assert_near(c.ropes[0].theta, 1e6);
+    assert_int_equal(c.ropes[0].n_rot, 12);
+    for (unsigned i = 0; i < 6; i++)
+        assert_int_equal(c.layers[i].n_ffn, 208); /* 200 * 2 / 3 = 133, * 1.5 = 199, in sixteens */
+    assert_int_equal(c.layers[0].rope, -1);
+    assert_int_equal(c.layers[2].n_heads, 4);
+    assert_int_equal(c.layers[0].n_heads, 0);
+    sp_config_release(&c);
+
+    /* The list of types counts; without a factor nothing is rounded. */
+    configs_own(&c, "lfm2_sparse", NULL);
+    assert_mixers(&c, "CAC");
+    assert_int_equal(c.n_hidden, 2560);
+    assert_int_equal(c.short_conv.kernel, 3);
+    assert_int_equal(c.layers[1].n_ffn, 8192); /* 12288 * 2 / 3 */
+    assert_true(c.tied && !c.tied_stated);
+    sp_config_release(&c);
+}
+
+static void qwen3_5(void **state)
+{
+    struct sp_config c;
+
+    (void)state;
+    /* Text model at the root, layers by list, sizes all given. */
+    configs_own(&c, "qwen3_5_text", NULL);
+    assert_mixers(&c, "DDAD");
+    assert_int_equal(c.delta.n_key_heads, 2);
+    assert_int_equal(c.delta.n_value_heads, 4);
+    assert_int_equal(c.delta.key_dim, 8);
+    assert_int_equal(c.delta.value_dim, 12);
+    assert_int_equal(c.delta.kernel, 3);
+    assert_true(c.norm_shifted && c.qk_norm && !c.qkv_bias && !c.tied);
+    assert_true(c.layers[2].output_gate && !c.layers[1].output_gate);
+    assert_int_equal(c.layers[1].rope, -1);
+    assert_int_equal(c.layers[2].rope, 0);
+    assert_int_equal(c.ropes[0].n_rot, 4); /* a quarter of 16 without being asked */
+    assert_int_equal(c.n_mtp_layers, 1);
+    sp_config_release(&c);
+
+    /* Wrapped, experts, layers by interval, sizes of delta heads by default. */
+    configs_own(&c, "qwen3_5_moe", NULL);
+    assert_mixers(&c, "DADADA");
+    assert_int_equal(c.delta.n_value_heads, 32);
+    assert_int_equal(c.delta.kernel, 4);
+    assert_true(c.tied && c.routing.norm && c.shared_gate);
+    for (unsigned i = 0; i < 6; i++) {
+        assert_int_equal(c.layers[i].n_experts, 4);
+        assert_int_equal(c.layers[i].n_experts_used, 2);
+        assert_int_equal(c.layers[i].n_ffn, 16);
+        assert_int_equal(c.layers[i].n_shared_ffn, 24);
+    }
+    sp_config_release(&c);
+}
+
+static void qwen3_next(void **state)
+{
+    struct sp_config c;
+
+    (void)state;
+    configs_own(&c, "qwen3_next", NULL);
+    assert_mixers(&c, "DDADDA");
+    assert_int_equal(c.delta.n_key_heads, 3);
+    assert_int_equal(c.delta.n_value_heads, 6);
+    assert_int_equal(c.delta.key_dim, 8);
+    assert_int_equal(c.delta.value_dim, 4);
+    assert_int_equal(c.delta.kernel, 4);
+    assert_true(c.norm_shifted && c.qk_norm && c.shared_gate && !c.routing.norm && !c.tied);
+    assert_true(c.layers[2].output_gate);
+    assert_int_equal(c.ropes[0].n_rot, 8);
+    for (unsigned i = 0; i < 6; i++) {
+        assert_int_equal(c.layers[i].n_experts, i == 1 ? 0 : 5);
+        assert_int_equal(c.layers[i].n_ffn, i == 1 ? 40 : 16);
+        assert_int_equal(c.layers[i].n_shared_ffn, i == 1 ? 0 : 24);
+    }
+    sp_config_release(&c);
+}
+
+/* Experts of some layers, and how they are chosen. */
+static void routing(void **state)
+{
+    struct sp_config c;
+
+    (void)state;
+    configs_own(&c, "lfm2_moe", NULL);
+    assert_mixers(&c, "CCAC");
+    assert_int_equal(c.routing.law, SP_ROUTE_SIGMOID);
+    assert_true(c.routing.corrected && c.routing.norm && !c.routing.biased && !c.tied);
+    configs_assert_near(c.routing.norm_eps, 1e-6);
+    configs_assert_near(c.routing.scale, 1.5);
+    for (unsigned i = 0; i < 4; i++) {
+        assert_int_equal(c.layers[i].n_experts, i < 3 ? 0 : 6);
+        assert_int_equal(c.layers[i].n_ffn, i < 3 ? 72 : 24); /* not adjusted */
+    }
+    sp_config_release(&c);
+
+    configs_own(&c, "olmoe", NULL);
+    assert_int_equal(c.routing.law, SP_ROUTE_SOFTMAX);
+    assert_true(!c.routing.corrected && !c.routing.norm);
+    assert_int_equal(c.qk_norm, SP_QK_WHOLE);
+    configs_assert_near(c.routing.scale, 1);
+    assert_int_equal(c.layers[0].n_experts, 6);
+    assert_int_equal(c.layers[0].n_ffn, 24);
+    assert_int_equal(c.layers[0].n_shared_ffn, 0);
+    sp_config_release(&c);
+
+    configs_own(&c, "glm4_moe", NULL);
+    assert_int_equal(c.routing.law, SP_ROUTE_SIGMOID);
+    assert_true(c.routing.corrected && c.routing.norm && !c.shared_gate);
+    configs_assert_near(c.routing.norm_eps, 1e-20);
+    configs_assert_near(c.routing.scale, 2.5);
+    assert_int_equal(c.n_mtp_layers, 1);
+    assert_int_equal(c.routing.n_groups, 4);
+    assert_int_equal(c.routing.n_groups_used, 2);
+    assert_int_equal(c.qk_norm, SP_QK_HEADS);
+    assert_true(c.qkv_bias && !c.o_bias && !c.mlp_bias);
+    assert_int_equal(c.ropes[0].n_rot, 8);
+    for (unsigned i = 0; i < 4; i++) {
+        assert_int_equal(c.layers[i].n_experts, i < 2 ? 0 : 8);
+        assert_int_equal(c.layers[i].n_experts_used, i < 2 ? 0 : 3);
+        assert_int_equal(c.layers[i].n_ffn, i < 2 ? 72 : 24);
+        assert_int_equal(c.layers[i].n_shared_ffn, i < 2 ? 0 : 72);
+    }
+    sp_config_release(&c);
+}
+
+static void routing_elsewhere(void **state)
+{
+    struct sp_config c;
+
+    (void)state;
+    configs_own(&c, "granitemoe", NULL);
+    assert_int_equal(c.routing.law, SP_ROUTE_SOFTMAX_CHOSEN);
+    assert_true(!c.routing.biased && !c.routing.corrected && !c.routing.norm && c.tied);
+    assert_int_equal(c.layers[0].n_experts, 6);
+    assert_int_equal(c.layers[0].n_experts_used, 3);
+    assert_int_equal(c.layers[0].n_ffn, 24);
+    configs_assert_near(c.attention_scale, 0.015625);
+    sp_config_release(&c);
+
+    configs_own(&c, "ernie4_5_moe", NULL);
+    assert_int_equal(c.routing.law, SP_ROUTE_SOFTMAX);
+    assert_true(c.routing.corrected && c.routing.norm && c.tied && !c.shared_gate);
+    for (unsigned i = 0; i < 8; i++) {
+        bool sparse = i == 3 || i == 5; /* odd ones of 2..5 */
+        assert_int_equal(c.layers[i].n_experts, sparse ? 6 : 0);
+        assert_int_equal(c.layers[i].n_experts_used, sparse ? 3 : 0);
+        assert_int_equal(c.layers[i].n_ffn, sparse ? 20 : 72);
+        assert_int_equal(c.layers[i].n_shared_ffn, sparse ? 60 : 0);
+    }
+    sp_config_release(&c);
+}
+
+static void gemma(void **state)
+{
+    struct sp_config c, d;
+
+    (void)state;
+    configs_own(&c, "gemma2_caps", NULL);
+    configs_assert_near(c.attention_cap, 2);
+    configs_assert_near(c.logit_cap, 3);
+    configs_assert_near(c.attention_scale, 0.223606797750); /* 20^-1/2 */
+    configs_assert_near(c.embedding_scale, 6.9375);         /* sqrt(48) in bfloat16 */
+    assert_int_equal(c.activation, SP_GELU_TANH);           /* hidden_act is not read */
+    configs_assert_windows(&c, "4,0,4,0");
+    assert_true(c.tied && !c.tied_stated);
+    sp_config_release(&c);
+
+    configs_own(&c, "gemma2_no_caps", NULL);
+    configs_assert_near(c.attention_cap, 0);
+    configs_assert_near(c.logit_cap, 0);
+    configs_assert_near(c.embedding_scale, 48); /* sqrt(2304) */
+    assert_shape(&c, 8, 4, 256, 9216);
+    configs_assert_windows(&c, "4096");
+    sp_config_release(&c);
+
+    /* A diff against the class, and the same model spelled out in the new way. */
+    configs_own(&c, "gemma3_sparse", NULL);
+    configs_own(&d, "gemma3_nested", NULL);
+    configs_assert_windows(&c, "4,4,4,4,4,0,4");
+    assert_ropes(&c, "1,1,1,1,1,0,1");
+    assert_shape(&c, 8, 4, 256, 96);
+    assert_int_equal(c.max_positions, 131072);
+    configs_assert_near(c.ropes[0].theta, 1e6);
+    configs_assert_near(c.ropes[0].factor, 8);
+    assert_int_equal(c.ropes[0].kind, SP_ROPE_LINEAR);
+    configs_assert_near(c.ropes[1].theta, 1e4);
+    assert_int_equal(c.ropes[1].kind, SP_ROPE_DEFAULT);
+    configs_assert_near(c.attention_scale, 0.0625); /* 256^-1/2 */
+    configs_assert_near(c.embedding_scale, 8);
+    assert_memory_equal(c.layers, d.layers, 7 * sizeof *c.layers);
+    free(d.layers);
+    d.layers = c.layers;
+    assert_memory_equal(&c, &d, sizeof c);
+    sp_config_release(&c);
+}
+
+static void gemma4(void **state)
+{
+    struct sp_config c;
+
+    (void)state;
+    configs_own(&c, "gemma4_sparse", NULL);
+    configs_assert_windows(&c,
+                           "4,0,4,0"); /* the last layer sees everything, whatever the list says */
+    assert_ropes(&c, "1,0,1,0");
+    assert_int_equal(c.layers[0].head_dim, 256);
+    assert_int_equal(c.layers[1].head_dim, 512);
+    assert_int_equal(c.n_per_layer, 256);
+    assert_int_equal(c.n_per_layer_vocab, 262144);
+    configs_assert_near(c.logit_cap, 0);
+    assert_int_equal(c.ropes[0].kind, SP_ROPE_PROPORTIONAL);
+    assert_int_equal(c.ropes[0].n_turning, 64); /* a quarter: inside the dict before beside it */
+    configs_assert_near(c.ropes[0].theta, 1e6);
+    assert_int_equal(c.ropes[1].n_rot, 256);
+    configs_assert_near(c.ropes[1].theta, 1e4);
+    sp_config_release(&c);
+
+    configs_own(&c, "gemma4_ropes", NULL);
+    configs_assert_windows(&c, "4,0");
+    assert_int_equal(c.n_per_layer, 0);
+    assert_int_equal(c.layers[1].head_dim, 32);
+    assert_int_equal(c.ropes[0].n_rot, 32);
+    assert_int_equal(c.ropes[0].n_turning, 16); /* without partial_rotary_factor all pairs turn */
+    configs_assert_near(c.ropes[0].theta, 5e5);
+    sp_config_release(&c);
+}
+
+static void smollm_phi_oss(void **state)
+{
+    struct sp_config c;
+    char *notes = NULL;
+
+    (void)state;
+    configs_own(&c, "smollm3", NULL);
+    assert_ropes(&c, "0,0,0,-1,0");
+    configs_assert_windows(&c, "0,0,0,0,0");
+    configs_assert_near(c.ropes[0].theta, 2e6);
+    assert_true(c.tied);
+    sp_config_release(&c);
+
+    configs_own(&c, "smollm3_window", NULL);
+    assert_ropes(&c, "0,-1,0,0,-1");
+    configs_assert_windows(&c, "0,3,0,0,3");
+    sp_config_release(&c);
+
+    configs_own(&c, "phi3_long", &notes);
+    assert_int_equal(c.ropes[0].kind, SP_ROPE_LONGROPE);
+    assert_int_equal(c.ropes[0].n_rot, 12);
+    configs_assert_near(c.ropes[0].short_factors[5], 2.25);
+    configs_assert_near(c.ropes[0].long_factors[0], 2);
+    configs_assert_near(c.ropes[0].factor, 4);
+    configs_assert_near(c.ropes[0].original_positions, 16);
+    configs_assert_near(c.ropes[0].amplitude,
+                        1.224744871392); /* sqrt(1 + ln 4 / ln 16) = sqrt(1.5) */
+    configs_assert_windows(&c, "7,7");
+    assert_string_equal(notes, "auto_map: custom code is not run, the model is taken as phi3");
+    free(notes);
+    sp_config_release(&c);
+
+    /* The class's original length counts before the dict's; layer_types is not read. */
+    configs_own(&c, "phi3_class_original", NULL);
+    configs_assert_near(c.ropes[0].original_positions, 4096);
+    configs_assert_near(c.ropes[0].factor, 16);
+    configs_assert_near(c.ropes[0].amplitude, 1.154700538379); /* sqrt(1 + ln 16 / ln 4096) */
+    configs_assert_windows(&c, "7,7");
+    sp_config_release(&c);
+
+    configs_own(&c, "phi3_yarn_means_longrope", NULL);
+    assert_int_equal(c.ropes[0].kind, SP_ROPE_LONGROPE);
+    configs_assert_near(c.ropes[0].factor, 32);
+    configs_assert_near(c.ropes[0].amplitude,
+                        1.190238071238); /* sqrt(1 + ln 32 / ln 4096) = sqrt(17/12) */
+    sp_config_release(&c);
+
+    configs_own(&c, "gpt_oss_sparse", NULL);
+    configs_assert_windows(&c, "128,0,128");
+    assert_int_equal(c.ropes[0].kind, SP_ROPE_YARN);
+    configs_assert_near(c.ropes[0].theta, 150000);
+    configs_assert_near(c.ropes[0].factor, 32);
+    configs_assert_near(c.ropes[0].original_positions, 4096);
+    assert_false(c.ropes[0].truncate);
+    configs_assert_near(c.ropes[0].amplitude, 1.346573590280); /* 0.1 ln 32 + 1 */
+    assert_true(c.qkv_bias && c.o_bias && c.mlp_bias);
+    assert_int_equal(c.layers[2].n_experts, 4);
+    assert_int_equal(c.layers[2].n_experts_used, 2);
+    assert_shape(&c, 4, 2, 64, 32);
+    sp_config_release(&c);
+
+    configs_own(&c, "gpt_oss_unscaled", NULL);
+    assert_int_equal(c.ropes[0].kind, SP_ROPE_DEFAULT);
+    configs_assert_near(c.ropes[0].theta, 150000);
+    sp_config_release(&c);
+}
+
+static void refusals(void **state)
+{
+    static const char folder[] = TESTDATA "/corrupt/config/";
+    char path[512], *cases, *line, *rest;
+    size_t size, n = 0;
+
+    (void)state;
+    snprintf(path, sizeof path, "%scases.txt", folder);
+    cases = scratch_read(path, &size);
+    for (line = strtok_r(cases, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest), n++) {
+        struct sp_config c, zero = {0};
+        struct sp_err err = {0};
+        char *code = strchr(line, '\t'), *sentence = strchr(code + 1, '\t');
+        enum sp_status st;
+        *code++ = *sentence++ = '\0';
+        snprintf(path, sizeof path, "%s%s.json", folder, line);
+        st = configs_parse(&c, path, NULL, &err);
+        if ((int)st != atoi(code) || (strcmp(sentence, "*") && strcmp(err.text, sentence))) {
+            fail_msg("%s: %d \"%s\", expected %s \"%s\"", line, (int)st, err.text, code, sentence);
+        }
+        assert_true(err.text[0] != '\0');
+        assert_memory_equal(&c, &zero, sizeof c);
+    }
+    assert_true(n > 100);
+    free(cases);
+}
+
+static void end_ids(void **state)
+{
+    static const struct {
+        const char *config, *generation, *ids, *error;
+    } cases[] = {
+        {"{\"eos_token_id\": 2}", NULL, "2", NULL},
+        {"{\"eos_token_id\": 151645}", "{\"eos_token_id\": [151645, 151643]}", "151645 151643",
+         NULL},
+        {"{\"eos_token_id\": 7}", "{\"do_sample\": true}", "7", NULL},
+        {"{\"eos_token_id\": 7}", "{\"eos_token_id\": null}", "7", NULL},
+        {"{\"eos_token_id\": 7}", "{\"eos_token_id\": []}", "7", NULL},
+        {"{\"eos_token_id\": 7}", "{\"eos_token_id\": 0}", "0", NULL},
+        {"{\"text_config\": {\"eos_token_id\": 1}}", NULL, "1", NULL},
+        {"{\"eos_token_id\": [1, 106], \"text_config\": {\"eos_token_id\": 1}}", NULL, "1 106",
+         NULL},
+        {"{\"eos_token_id\": null}", NULL, "", NULL},
+        {"{}", "{}", "", NULL},
+        {"{\"eos_token_id\": [3, 3, 3]}", NULL, "3", NULL},
+        {"{\"eos_token_id\": -1}", NULL, NULL, "config.json: eos_token_id holds no token id"},
+        {"{\"eos_token_id\": 1}", "{\"eos_token_id\": [\"a\"]}", NULL,
+         "generation_config.json: eos_token_id holds no token id"},
+        {"{\"eos_token_id\": [1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17]}", NULL, NULL,
+         "config.json: eos_token_id has more than 16 ids"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const char *g = cases[i].generation;
+        uint32_t ids[SP_MAX_EOS];
+        char text[128] = "";
+        struct sp_err err = {0};
+        size_t n;
+        enum sp_status st = sp_config_eos(ids, &n, cases[i].config, strlen(cases[i].config), g,
+                                          g ? strlen(g) : 0, &err);
+        if (cases[i].error) {
+            assert_int_not_equal(st, SP_OK);
+            assert_string_equal(err.text, cases[i].error);
+            continue;
+        }
+        if (st) fail_msg("case %zu: %s", i, err.text);
+        for (size_t k = 0; k < n; k++) {
+            snprintf(text + strlen(text), sizeof text - strlen(text), k ? " %u" : "%u", ids[k]);
+        }
+        assert_string_equal(text, cases[i].ids);
+    }
+}
+
+/* Every row of the table makes a model from its defaults, and what it says it needs, and finds
+ * itself by both names. */
+static void family_table(void **state)
+{
+    (void)state;
+    for (size_t i = 0; sp_family_at(i); i++) {
+        const struct sp_family *f = sp_family_at(i);
+        struct sp_err err = {0};
+        struct sp_config c;
+        const struct sp_sizes *s = &f->sizes;
+        bool whole = s->head_dim || s->n_hidden % s->n_heads == 0; /* else the config must say */
+        bool counts = !(f->reads & SP_READS_EXPERTS) || f->n_experts_used;
+        char text[256];
+        assert_ptr_equal(sp_family_by_type(f->name), f);
+        assert_ptr_equal(sp_family_by_architecture(f->architecture), f);
+        if (f->wrapper) assert_non_null(sp_wrapper_by_type(f->wrapper));
+        snprintf(text, sizeof text, "{\"architectures\": [\"%s\"]%s%s%s}", f->architecture,
+                 f->theta == 0 ? ", \"rope_theta\": 1e6" : "", whole ? "" : ", \"head_dim\": 128",
+                 counts ? "" : ", \"num_experts_per_tok\": 3");
+        if (sp_config_parse(&c, text, strlen(text), NULL, &err)) {
+            fail_msg("%s: %s", f->name, err.text);
+        }
+        assert_string_equal(c.family, f->name);
+        assert_int_equal(c.n_layers, f->sizes.n_layers);
+        assert_int_equal(c.tied, f->tied);
+        sp_config_release(&c);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(golden_checkpoints),
+        cmocka_unit_test(golden_particulars),
+        cmocka_unit_test(golden_gemma4),
+        cmocka_unit_test(llama),
+        cmocka_unit_test(mistral),
+        cmocka_unit_test(mixtral),
+        cmocka_unit_test(lfm2),
+        cmocka_unit_test(qwen),
+        cmocka_unit_test(gemma),
+        cmocka_unit_test(gemma4),
+        cmocka_unit_test(qwen3_5),
+        cmocka_unit_test(qwen3_next),
+        cmocka_unit_test(routing),
+        cmocka_unit_test(routing_elsewhere),
+        cmocka_unit_test(smollm_phi_oss),
+        cmocka_unit_test(refusals),
+        cmocka_unit_test(end_ids),
+        cmocka_unit_test(family_table),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,305 @@
+/* format/model/config.h: what a family's configuration class says where its config.json says
+ * nothing (testdata/config/class_defaults.txt, by tests/oracle/class_defaults.py), and the keys
+ * that set a family apart, as its modeling file in transformers 5.23 reads them. */
+#include "format/model/config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/support/config_checks.h"
+
+static void parse(struct sp_config *c, const char *json)
+{
+    struct sp_err err = {0};
+
+    if (sp_config_parse(c, json, strlen(json), NULL, &err)) fail_msg("%s: %s", json, err.text);
+}
+
+static void check_class(const char *line)
+{
+    unsigned vocab, hidden, ffn, layers, heads, kv, dim, positions, tied;
+    char family[64], json[160];
+    double eps, theta;
+    const struct sp_layer_config *l;
+    struct sp_config c;
+
+    assert_int_equal(sscanf(line, "%63s %u %u %u %u %u %u %u %u %lf %lf %u", family, &vocab,
+                            &hidden, &ffn, &layers, &heads, &kv, &dim, &positions, &eps, &theta,
+                            &tied),
+                     12);
+    print_message("%s\n", family);
+    /* Dense where it can be: the width of experts is another number. */
+    snprintf(json, sizeof json, "{\"model_type\": \"%s\", \"num_experts\": 0}", family);
+    if (strncmp(family, "granitemoe", strlen("granitemoe")) == 0) {
+        snprintf(json, sizeof json, "{\"model_type\": \"%s\", \"num_local_experts\": 0}", family);
+    }
+    parse(&c, json);
+    l = &c.layers[sp_config_first_layer(&c, SP_MIXER_ATTENTION)];
+    assert_int_equal(c.n_vocab, vocab);
+    assert_int_equal(c.n_hidden, hidden);
+    assert_int_equal(c.layers[0].n_ffn, ffn);
+    assert_int_equal(c.n_layers, layers);
+    assert_int_equal(l->n_heads, heads);
+    assert_int_equal(l->n_kv_heads, kv);
+    assert_int_equal(l->head_dim, dim);
+    assert_int_equal(c.max_positions, positions);
+    configs_assert_near(c.norm_eps, eps);
+    configs_assert_near(c.ropes[0].theta, theta);
+    assert_int_equal(c.tied, tied);
+    sp_config_release(&c);
+}
+
+static void class_defaults(void **state)
+{
+    FILE *f = fopen(TESTDATA "/config/class_defaults.txt", "r");
+    char line[256];
+    unsigned n = 0;
+
+    (void)state;
+    assert_non_null(f);
+    for (; fgets(line, sizeof line, f); n++)
+        check_class(line);
+    assert_true(n > 10);
+    fclose(f);
+}
+
+#define SMALL                                                                                      \
+    "\"vocab_size\": 96, \"hidden_size\": 48, \"intermediate_size\": 64, "                         \
+    "\"num_attention_heads\": "                                                                    \
+    "4, \"num_key_value_heads\": 2, "
+
+static void windows(void **state)
+{
+    struct sp_config c;
+
+    (void)state;
+    parse(&c,
+          "{\"model_type\": \"cwm\", " SMALL "\"num_hidden_layers\": 6, \"sliding_window\": 7}");
+    configs_assert_windows(&c, "0,7,7,7,0,7");
+    assert_int_equal(c.ropes[0].kind, SP_ROPE_LLAMA3);
+    configs_assert_near(c.ropes[0].factor, 16);
+    sp_config_release(&c);
+
+    parse(&c, "{\"model_type\": \"qwen2_moe\", " SMALL "\"num_hidden_layers\": 6, "
+              "\"use_sliding_window\": true, \"sliding_window\": 7, \"max_window_layers\": 4}");
+    configs_assert_windows(&c, "7,0,7,0,0,0");
+    assert_true(c.qkv_bias && !c.o_bias && c.shared_gate && !c.routing.norm);
+    assert_int_equal(c.layers[0].n_shared_ffn, 5632);
+    sp_config_release(&c);
+
+    parse(&c, "{\"model_type\": \"mellum\", " SMALL "\"num_hidden_layers\": 2}");
+    configs_assert_windows(&c, "0,0");
+    assert_int_equal(c.n_ropes, 2);
+    configs_assert_near(c.ropes[1].theta, 1e4);
+    sp_config_release(&c);
+
+    parse(&c, "{\"model_type\": \"afmoe\", " SMALL "\"num_hidden_layers\": 4, "
+              "\"global_attn_every_n_layers\": 2, \"mup_enabled\": true, \"route_scale\": 2.5}");
+    configs_assert_windows(&c, "1024,0,1024,0");
+    assert_int_equal(c.layers[1].rope, -1); /* what sees everything does not rotate */
+    assert_int_equal(c.layers[2].rope, 0);
+    assert_int_equal(c.layers[0].n_experts, 0);
+    assert_int_equal(c.layers[1].n_shared_ffn, 2 * 1408);
+    configs_assert_near(c.embedding_scale, sqrt(48));
+    configs_assert_near(c.routing.scale, 2.5);
+    sp_config_release(&c);
+}
+
+static void spellings(void **state)
+{
+    struct sp_config c;
+
+    (void)state;
+    parse(&c, "{\"model_type\": \"gemma\", " SMALL "\"hidden_act\": \"gelu\"}");
+    assert_int_equal(c.activation, SP_GELU_TANH);
+    assert_true(c.norm_shifted && c.tied);
+    sp_config_release(&c);
+
+    /* As it is released, and as transformers saves it. */
+    parse(&c,
+          "{\"model_type\": \"internlm3\", \"architectures\": [\"InternLM3ForCausalLM\"], " SMALL
+          "\"qkv_bias\": true, \"bias\": true, \"rope_scaling\": {\"rope_type\": \"dynamic\", "
+          "\"factor\": 6.0}}");
+    assert_true(c.qkv_bias && c.o_bias && c.mlp_bias);
+    assert_int_equal(c.ropes[0].kind, SP_ROPE_DYNAMIC);
+    configs_assert_near(c.ropes[0].original_positions, 32768);
+    sp_config_release(&c);
+    parse(&c, "{\"model_type\": \"internlm3\", \"architectures\": [\"LlamaForCausalLM\"], " SMALL
+              "\"attention_bias\": true}");
+    assert_true(c.qkv_bias && c.o_bias && !c.mlp_bias);
+    sp_config_release(&c);
+
+    /* Without alpha it is as dynamic as everybody's. */
+    parse(&c, "{\"model_type\": \"hunyuan_v1_dense\", " SMALL
+              "\"rope_scaling\": {\"type\": \"dynamic\", \"factor\": 2.0}}");
+    assert_int_equal(c.ropes[0].kind, SP_ROPE_DYNAMIC);
+    sp_config_release(&c);
+
+    parse(&c, "{\"model_type\": \"hyperclovax\", " SMALL "\"logits_scaling\": 0.125}");
+    configs_assert_near(c.logit_scale, 0.125); /* multiplies here */
+    configs_assert_near(c.attention_scale, 1 / sqrt(12));
+    assert_int_equal(c.norms, SP_NORMS_AROUND);
+    sp_config_release(&c);
+
+    parse(&c, "{\"model_type\": \"hunyuan_v1_moe\", " SMALL "\"num_hidden_layers\": 2, "
+              "\"num_experts\": 16, \"moe_topk\": [8, 8], \"use_qk_norm\": true}");
+    assert_int_equal(c.layers[1].n_experts_used, 8);
+    assert_int_equal(c.layers[1].n_shared_ffn, 64);
+    sp_config_release(&c);
+
+    parse(&c, "{\"model_type\": \"exaone_moe\", " SMALL "\"num_hidden_layers\": 3, "
+              "\"mlp_layer_types\": [\"sparse\", \"dense\", \"sparse\"]}");
+    assert_int_equal(c.layers[0].n_experts, 64);
+    assert_int_equal(c.layers[1].n_experts, 0);
+    configs_assert_near(c.routing.scale, 2.5);
+    sp_config_release(&c);
+}
+
+static void norms(void **state)
+{
+    struct sp_config c;
+
+    (void)state;
+    parse(&c, "{\"model_type\": \"olmo\", " SMALL "\"clip_qkv\": 8, \"rms_norm_eps\": 0.5}");
+    assert_true(c.norm_weightless && c.norm_centered && !c.norm_bias);
+    configs_assert_near(c.qkv_limit, 8);
+    configs_assert_near(c.norm_eps, 1e-5); /* it cannot be another */
+    sp_config_release(&c);
+
+    parse(&c, "{\"model_type\": \"nanochat\", " SMALL "\"final_logit_softcapping\": null}");
+    assert_true(c.norm_weightless && c.embedding_normed && c.logit_cap == 0);
+    sp_config_release(&c);
+
+    parse(&c, "{\"model_type\": \"stablelm\", " SMALL "\"qk_layernorm\": true, "
+              "\"use_parallel_residual\": true, \"use_qkv_bias\": true, "
+              "\"partial_rotary_factor\": 0.5}");
+    assert_int_equal(c.norms, SP_NORMS_SHARED);
+    assert_int_equal(c.qk_norm, SP_QK_OWN);
+    assert_true(c.qkv_bias && !c.o_bias && !c.mlp_bias);
+    sp_config_release(&c);
+    parse(&c, "{\"model_type\": \"stablelm\", " SMALL "\"num_hidden_layers\": 1, "
+              "\"rope_parameters\": {\"partial_rotary_factor\": 0.5}}");
+    assert_int_equal(c.norms, SP_NORMS_BEFORE);
+    assert_int_equal(c.qk_norm, SP_QK_PLAIN);
+    assert_false(c.qkv_bias);
+    sp_config_release(&c);
+}
+
+/* layer_rope_theta: 0 does not rotate. */
+static void thetas(void **state)
+{
+    struct sp_config c;
+
+    (void)state;
+    parse(&c, "{\"model_type\": \"granite_swa\", " SMALL "\"num_hidden_layers\": 5, "
+              "\"layer_rope_theta\": [0, 500, 10000, 500, 0]}");
+    configs_assert_windows(&c, "0,128,128,128,0");
+    assert_int_equal(c.n_ropes, 2);
+    configs_assert_near(c.ropes[0].theta, 500);
+    configs_assert_near(c.ropes[1].theta, 10000);
+    assert_int_equal(c.layers[0].rope, -1);
+    assert_int_equal(c.layers[1].rope, 0);
+    assert_int_equal(c.layers[2].rope, 1);
+    assert_int_equal(c.layers[3].rope, 0);
+    assert_true(c.attention_sinks);
+    sp_config_release(&c);
+
+    parse(&c, "{\"model_type\": \"granite_swa\", " SMALL "\"num_hidden_layers\": 2, "
+              "\"rope_parameters\": {\"rope_theta\": 700}}");
+    assert_int_equal(c.n_ropes, 1);
+    assert_int_equal(c.layers[1].rope, 0);
+    configs_assert_near(c.ropes[0].theta, 700);
+    sp_config_release(&c);
+}
+
+/* Convolutions, windows and rotations of LFM3 by its class: C C F C S C F C. */
+static void lfm3(void **state)
+{
+    struct sp_config c;
+
+    (void)state;
+    parse(&c, "{\"model_type\": \"lfm3\", \"num_hidden_layers\": 8}");
+    configs_assert_windows(&c, "0,0,0,0,256,0,0,0");
+    for (unsigned i = 0; i < 8; i++) {
+        bool conv = i != 2 && i != 4 && i != 6;
+        assert_int_equal(c.layers[i].mixers, conv ? SP_MIXER_SHORT_CONV : SP_MIXER_ATTENTION);
+        assert_int_equal(c.layers[i].rope, conv ? -1 : i == 4);
+    }
+    assert_int_equal(c.ropes[0].kind, SP_ROPE_PROPORTIONAL);
+    assert_int_equal(c.ropes[0].n_turning, 32);
+    configs_assert_near(c.ropes[1].theta, 1e4);
+    assert_int_equal(c.short_conv.kernel, 7);
+    assert_true(c.layers[2].head_gate && !c.layers[2].output_gate && c.tied);
+    assert_int_equal(c.norms, SP_NORMS_AROUND);
+    sp_config_release(&c);
+}
+
+static void refusals(void **state)
+{
+    static const struct {
+        const char *json, *text;
+    } cases[] = {
+        {"{\"model_type\": \"iquestcoder\", \"use_sliding_window\": true}",
+         "use_sliding_window is not supported for iquestcoder"},
+        {"{\"model_type\": \"iquestcoder\", \"clip_qkv\": 8}",
+         "clip_qkv is not supported for iquestcoder"},
+        {"{\"model_type\": \"iquestcoder\", \"architectures\": [\"Qwen2ForCausalLM\"]}",
+         "model_type \"iquestcoder\" contradicts architecture \"Qwen2ForCausalLM\""},
+        {"{\"model_type\": \"hyperclovax\", \"use_post_norm\": false}",
+         "use_post_norm is not supported for hyperclovax"},
+        {"{\"model_type\": \"hunyuan_v1_moe\", \"num_experts\": 4, \"moe_topk\": [1, 2]}",
+         "moe_topk that differs from layer to layer is not supported"},
+        {"{\"model_type\": \"hunyuan_v1_moe\", \"num_experts\": 4, \"moe_topk\": [-1]}",
+         "moe_topk[0] is no number from 1 to 16384"},
+        {"{\"model_type\": \"mellum\", \"num_hidden_layers\": 1, \"mlp_layer_types\": [\"odd\"]}",
+         "mlp_layer_types[0] is neither \"dense\" nor \"sparse\""},
+        {"{\"model_type\": \"dots1\", \"n_routed_experts\": 4}",
+         "num_experts_per_tok is missing, which dots1 needs"},
+        {"{\"model_type\": \"internlm3\", \"rope_scaling\": {\"rope_type\": \"dynamic\"}}",
+         "rope type \"dynamic\" needs factor"},
+        {"{\"model_type\": \"granite_swa\", \"num_hidden_layers\": 3, "
+         "\"layer_rope_theta\": [10, 20, 30]}",
+         "more than two values in layer_rope_theta are not supported"},
+        {"{\"model_type\": \"granite_swa\", \"layer_rope_theta\": [10, 20]}",
+         "layer_rope_theta has 2 values, expected 24"},
+        {"{\"model_type\": \"granite_swa\", \"num_hidden_layers\": 1, "
+         "\"layer_rope_theta\": [-1]}",
+         "layer_rope_theta[0] is neither 0 nor a theta"},
+        {"{\"model_type\": \"llama\", \"hidden_act\": \"xielu\"}",
+         "hidden_act \"xielu\" is not supported"},
+        {"{\"model_type\": \"lfm3\", \"use_attention_gate\": false}",
+         "use_attention_gate is not supported for lfm3"},
+        {"{\"model_type\": \"lfm3\", \"use_sandwich_norm\": false}",
+         "use_sandwich_norm is not supported for lfm3"},
+        {"{\"model_type\": \"phi\", \"qk_layernorm\": true}",
+         "qk_layernorm is not supported for phi"},
+        {"{\"model_type\": \"afmoe\", \"sliding_window\": null}",
+         "sliding_window is missing, which afmoe needs"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct sp_config c;
+        struct sp_err err = {0};
+        assert_int_not_equal(sp_config_parse(&c, cases[i].json, strlen(cases[i].json), NULL, &err),
+                             SP_OK);
+        assert_string_equal(err.text, cases[i].text);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(class_defaults), cmocka_unit_test(windows), cmocka_unit_test(spellings),
+        cmocka_unit_test(norms),          cmocka_unit_test(thetas),  cmocka_unit_test(lfm3),
+        cmocka_unit_test(refusals),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

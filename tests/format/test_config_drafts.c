@@ -1,0 +1,434 @@
+/* format/model/config.h: drafts, and what tensors settle. Expected numbers are read by hand from a
+ * config.json, or computed by hand from a published formula. */
+#include "format/model/config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/config_checks.h"
+
+/* What tensors tell: mlx's norms, and a head that is one more attention layer. */
+static void qwen3_5_settled(void **state)
+{
+    struct sp_tables found = {.embedding = true, .head = true, .conv_taps = 3};
+    struct sp_config c;
+    struct sp_err err = {0};
+
+    (void)state;
+    configs_own(&c, "qwen3_5_text", NULL);
+    assert_int_equal(sp_config_settle(&c, &found, &err), SP_OK);
+    assert_true(c.norm_shifted && !c.delta.converted);
+    found.conv_taps = 1;
+    assert_int_equal(sp_config_settle(&c, &found, &err), SP_OK);
+    assert_true(!c.norm_shifted && c.delta.converted);
+    sp_config_release(&c);
+
+    configs_own(&c, "qwen3_5_text", NULL);
+    found = (struct sp_tables){.fc_cols = 64, .mtp = true, .mtp_ffn = true};
+    assert_int_equal(sp_config_settle(&c, &found, &err), SP_OK);
+    assert_int_equal(c.draft.kind, SP_DRAFT_MTP);
+    assert_int_equal(c.n_layers, 1);
+    assert_int_equal(c.layers[0].mixers, SP_MIXER_ATTENTION);
+    assert_int_equal(c.layers[0].kv_source, 0);
+    assert_int_equal(c.layers[0].n_ffn, 48);
+    assert_true(c.draft.borrows_tables && c.layers[0].output_gate);
+    sp_config_release(&c);
+
+    configs_own(&c, "qwen3_5_text", NULL);
+    found.mtp_ffn = false;
+    assert_int_equal(sp_config_settle(&c, &found, &err), SP_OK);
+    assert_int_equal(c.layers[0].n_ffn, 0);
+    sp_config_release(&c);
+
+    configs_own(&c, "qwen3_5_text", NULL);
+    found.fc_cols = 96;
+    assert_int_equal(sp_config_settle(&c, &found, &err), SP_E_INPUT);
+    assert_string_equal(err.text, "mtp: fc is [.., 96], expected [32,64]");
+    found.fc_cols = 64;
+    found.embedding = true;
+    err = (struct sp_err){0};
+    assert_int_equal(sp_config_settle(&c, &found, &err), SP_E_UNSUPPORTED);
+    assert_string_equal(err.text, "mtp: dedicated embeddings not supported");
+    sp_config_release(&c);
+
+    /* The tensor of a head in a family that has none. */
+    configs_own(&c, "qwen3_moe", NULL);
+    found.embedding = false;
+    err = (struct sp_err){0};
+    assert_int_equal(sp_config_settle(&c, &found, &err), SP_E_INPUT);
+    sp_config_release(&c);
+}
+
+static void dflash(void **state)
+{
+    struct sp_config c;
+    char *notes = NULL;
+
+    (void)state;
+    configs_own(&c, "dflash_root", NULL);
+    assert_int_equal(c.draft.kind, SP_DRAFT_DFLASH);
+    assert_int_equal(c.draft.block_size, 8);
+    assert_int_equal(c.draft.mask_token, 96);
+    assert_int_equal(c.draft.n_taps, 3);
+    assert_int_equal(c.draft.taps[1], 3);
+    assert_int_equal(c.draft.n_target_layers, 6);
+    assert_int_equal(c.draft.target_hidden, 32);
+    assert_true(c.qk_norm && c.draft.borrows_tables);
+    assert_false(c.layers[0].causal || c.layers[1].causal);
+    sp_config_release(&c);
+
+    /* The nested value counts; what is unknown and set is mentioned. */
+    configs_own(&c, "dflash_nested", &notes);
+    assert_int_equal(c.draft.block_size, 16);
+    assert_int_equal(c.draft.n_target_layers, 6);
+    configs_assert_near(c.logit_cap, 20);
+    assert_true(c.layers[0].causal && c.layers[1].causal);
+    assert_string_equal(notes, "dflash_config.something_new has no effect");
+    free(notes);
+    sp_config_release(&c);
+
+    configs_own(&c, "dflash_sliding", NULL);
+    configs_assert_windows(&c, "6,0");
+    assert_true(c.layers[0].causal && !c.layers[1].causal);
+    sp_config_release(&c);
+
+    configs_own(&c, "dflash_is_causal", NULL);
+    assert_false(c.layers[0].causal || c.layers[1].causal);
+    sp_config_release(&c);
+}
+
+/* The speculators library: taps are inputs of layers, windows lie in front of the block, and what
+ * its classes leave out of the file is Qwen3's. */
+static void dflash_of_speculators(void **state)
+{
+    struct sp_config c;
+
+    (void)state;
+    configs_own(&c, "dflash_speculators", NULL);
+    assert_int_equal(c.draft.kind, SP_DRAFT_DFLASH);
+    assert_string_equal(c.family, "qwen3");
+    assert_int_equal(c.n_vocab, 97);
+    assert_int_equal(c.draft.n_head_rows, 40);
+    assert_int_equal(c.draft.block_size, 8);
+    assert_int_equal(c.draft.first_row, 1);
+    assert_int_equal(c.draft.mask_token, 96);
+    assert_int_equal(c.draft.n_taps, 3);
+    assert_true(c.draft.taps[0] == SP_TAP_EMBEDDING);
+    assert_int_equal(c.draft.taps[1], 1);
+    assert_int_equal(c.draft.taps[2], 5);
+    assert_int_equal(c.draft.target_hidden, 32);
+    assert_true(c.qk_norm && c.draft.borrows_tables && c.draft.raw_embeddings);
+    assert_int_equal(c.layers[0].head_dim, 128);
+    configs_assert_near(c.ropes[0].theta, 10000);
+    configs_assert_windows(&c, "6,0");
+    assert_true(c.layers[0].window_before && c.layers[0].causal);
+    assert_false(c.layers[1].window_before || c.layers[1].causal);
+    sp_config_release(&c);
+
+    /* One rotation for all layers: that of sliding ones. */
+    configs_own(&c, "dflash_speculators_anchored", NULL);
+    assert_int_equal(c.draft.block_size, 1);
+    assert_int_equal(c.draft.first_row, 0);
+    assert_int_equal(c.draft.n_head_rows, 0);
+    assert_int_equal(c.draft.target_hidden, 24);
+    assert_false(c.layers[0].causal || c.layers[1].causal);
+    assert_int_equal(c.n_ropes, 1);
+    configs_assert_near(c.ropes[0].theta, 5000);
+    sp_config_release(&c);
+
+    configs_own(&c, "dflash_speculators_older", NULL);
+    assert_int_equal(c.draft.first_row, 1);
+    assert_true(c.layers[0].causal && !c.layers[1].causal);
+    sp_config_release(&c);
+
+    /* z-lab's dialect has none of this. */
+    configs_own(&c, "dflash_sliding", NULL);
+    assert_false(c.draft.raw_embeddings || c.layers[0].window_before);
+    sp_config_release(&c);
+}
+
+/* What the speculators library's class of DFlash2 takes where the file says nothing; then all of it
+ * stated otherwise. */
+static void dflash2_of_speculators(void **state)
+{
+    struct sp_config c;
+
+    (void)state;
+    configs_own(&c, "dflash2_speculators", NULL);
+    assert_int_equal(c.draft.kind, SP_DRAFT_DFLASH2);
+    assert_int_equal(c.draft.block_size, 8);
+    assert_int_equal(c.draft.first_row, 1);
+    assert_int_equal(c.draft.n_taps, 3);
+    assert_true(c.draft.taps[0] == SP_TAP_EMBEDDING);
+    assert_int_equal(c.draft.taps[2], 5);
+    assert_int_equal(c.n_conv_taps, 2);
+    assert_int_equal(c.conv_group, 16);
+    assert_int_equal(c.draft.selector_rank, 256);
+    assert_int_equal(c.draft.selector_top_k, 16);
+    assert_true(c.draft.raw_embeddings && c.layers[0].window_before);
+    configs_assert_windows(&c, "6,0");
+    assert_false(c.layers[0].causal || c.layers[1].causal);
+    sp_config_release(&c);
+
+    configs_own(&c, "dflash2_speculators_anchored", NULL);
+    assert_int_equal(c.draft.first_row, 0);
+    assert_int_equal(c.n_conv_taps, 3);
+    assert_int_equal(c.conv_group, 8);
+    assert_int_equal(c.draft.selector_rank, 12);
+    assert_int_equal(c.draft.selector_top_k, 5);
+    assert_true(c.layers[0].causal && !c.layers[1].causal);
+    sp_config_release(&c);
+}
+
+/* A block whose anchor guesses too, and two heads. */
+static void dspark(void **state)
+{
+    struct sp_config c;
+    char *notes = NULL;
+
+    (void)state;
+    configs_own(&c, "dspark_gated", NULL);
+    assert_int_equal(c.draft.kind, SP_DRAFT_DSPARK);
+    assert_int_equal(c.draft.block_size, 7);
+    assert_int_equal(c.draft.first_row, 0);
+    assert_int_equal(c.draft.n_taps, 3);
+    assert_true(c.draft.taps[0] == SP_TAP_EMBEDDING);
+    assert_int_equal(sp_tap_number(c.draft.taps[0]), -1);
+    assert_int_equal(c.draft.taps[1], 2);
+    assert_int_equal(c.draft.dspark.rank, 8);
+    assert_int_equal(c.draft.dspark.markov, SP_MARKOV_GATED);
+    assert_string_equal(sp_markov_name(&c.draft.dspark), "gated");
+    assert_true(c.draft.dspark.confidence && c.draft.dspark.confidence_markov);
+    assert_false(c.layers[0].causal || c.layers[1].causal || c.draft.rows_paired);
+    sp_config_release(&c);
+
+    /* As Liquid AI releases them. */
+    configs_own(&c, "lfm2_dspark", NULL);
+    assert_int_equal(c.draft.kind, SP_DRAFT_DSPARK);
+    assert_int_equal(c.draft.block_size, 9);
+    assert_int_equal(c.draft.first_row, 0);
+    assert_int_equal(c.draft.n_taps, 5);
+    assert_int_equal(c.draft.taps[4], 14);
+    assert_int_equal(c.draft.n_target_layers, 16);
+    assert_int_equal(c.draft.mask_token, 95);
+    assert_true(c.draft.rows_paired && c.draft.borrows_tables);
+    assert_true(c.draft.dspark.confidence && c.draft.dspark.confidence_markov);
+    assert_false(c.layers[0].causal);
+    sp_config_release(&c);
+
+    /* What DeepSpec calls dflash_*_block7. */
+    configs_own(&c, "dspark_no_heads", NULL);
+    assert_int_equal(c.draft.kind, SP_DRAFT_DSPARK);
+    assert_int_equal(c.draft.block_size, 1);
+    assert_int_equal(c.draft.dspark.rank, 0);
+    assert_string_equal(sp_markov_name(&c.draft.dspark), "none");
+    assert_false(c.draft.dspark.confidence || c.draft.dspark.confidence_markov);
+    sp_config_release(&c);
+
+    /* As SpecForge writes it. */
+    configs_own(&c, "dspark_nested", &notes);
+    assert_int_equal(c.draft.kind, SP_DRAFT_DSPARK);
+    assert_int_equal(c.draft.mask_token, 95);
+    assert_int_equal(c.draft.taps[1], 5);
+    assert_int_equal(c.draft.dspark.rank, 12);
+    assert_int_equal(c.draft.dspark.markov, SP_MARKOV_RNN);
+    assert_true(c.draft.dspark.confidence);
+    assert_false(c.draft.dspark.confidence_markov);
+    assert_string_equal(notes, "dflash_config.attention_mode has no effect");
+    free(notes);
+    sp_config_release(&c);
+}
+
+/* The taps of a draft whose config leaves them out, settled by fc's width. */
+/* In the speculators library both heads are there if the file does not say otherwise. */
+static void dspark_of_speculators(void **state)
+{
+    struct sp_config c;
+
+    (void)state;
+    configs_own(&c, "dspark_speculators", NULL);
+    assert_int_equal(c.draft.kind, SP_DRAFT_DSPARK);
+    assert_int_equal(c.draft.n_head_rows, 40);
+    assert_int_equal(c.draft.first_row, 0);
+    assert_int_equal(c.draft.dspark.rank, 256);
+    assert_int_equal(c.draft.dspark.markov, SP_MARKOV_VANILLA);
+    assert_true(c.draft.dspark.confidence && c.draft.dspark.confidence_markov);
+    assert_true(c.draft.taps[0] == SP_TAP_EMBEDDING && c.draft.raw_embeddings);
+    assert_int_equal(c.draft.taps[2], 5);
+    assert_true(c.layers[0].causal && c.layers[0].window_before && !c.layers[1].causal);
+    sp_config_release(&c);
+
+    configs_own(&c, "dspark_speculators_unanchored", NULL);
+    assert_int_equal(c.draft.first_row, 1);
+    assert_int_equal(c.draft.dspark.rank, 12);
+    assert_int_equal(c.draft.dspark.markov, SP_MARKOV_RNN);
+    assert_false(c.draft.dspark.confidence);
+    sp_config_release(&c);
+}
+
+static void default_taps(void **state)
+{
+    static const struct {
+        unsigned n_layers, n;
+        const char *taps;
+    } cases[] = {
+        {11, 3, "1 4 8"},
+        {14, 5, "1 4 6 8 11"},
+        {28, 5, "1 7 13 19 25"},
+        {32, 5, "1 8 15 22 29"},
+        {36, 5, "1 9 17 25 33"},
+        {40, 5, "1 10 19 28 37"},
+        {48, 5, "1 12 23 34 45"},
+        {52, 5, "1 13 25 37 49"},
+        {60, 6, "1 12 23 35 46 57"},
+        {64, 5, "1 16 31 46 61"},
+        {28, 1, "14"},
+        {5, 2, "1 2"},
+    };
+    struct sp_err err = {0};
+    struct sp_config c;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char text[64] = "";
+        configs_own(&c, "dflash_default_taps", NULL);
+        assert_int_equal(c.draft.n_taps, 0);
+        c.draft.n_target_layers = cases[i].n_layers;
+        assert_int_equal(
+            sp_config_settle(&c, &(struct sp_tables){.fc_cols = 32 * cases[i].n}, NULL), SP_OK);
+        for (unsigned k = 0; k < c.draft.n_taps; k++) {
+            snprintf(text + strlen(text), sizeof text - strlen(text), k ? " %u" : "%u",
+                     c.draft.taps[k]);
+        }
+        assert_string_equal(text, cases[i].taps);
+        sp_config_release(&c);
+    }
+    configs_own(&c, "dflash_default_taps", NULL);
+    assert_int_equal(sp_config_settle(&c, &(struct sp_tables){.fc_cols = 32 * 12}, &err),
+                     SP_E_INPUT);
+    assert_string_equal(err.text,
+                        "dflash fc reads 12 layers, which has no default for 14 target layers");
+    memset(&err, 0, sizeof err);
+    assert_int_equal(sp_config_settle(&c, &(struct sp_tables){.fc_cols = 100}, &err), SP_E_INPUT);
+    assert_string_equal(err.text, "dflash fc input 100 != 3 ids * target hidden 32");
+    sp_config_release(&c);
+}
+
+static void eagle3(void **state)
+{
+    struct sp_config c;
+
+    (void)state;
+    /* Input of layer 0: the embeddings; of layer j: what layer j - 1 makes. */
+    configs_own(&c, "eagle3_speculators", NULL);
+    assert_int_equal(c.draft.kind, SP_DRAFT_EAGLE3);
+    assert_string_equal(c.family, "qwen3");
+    assert_true(c.qk_norm && c.layers[0].reads_pair);
+    assert_int_equal(c.draft.n_head_rows, 40);
+    assert_int_equal(c.n_vocab, 97);
+    assert_int_equal(c.draft.target_hidden, 24);
+    assert_int_equal(c.draft.n_taps, 3);
+    assert_true(c.draft.taps[0] == SP_TAP_EMBEDDING);
+    assert_int_equal(c.draft.taps[1], 1);
+    assert_int_equal(c.draft.taps[2], 5);
+    assert_true(c.draft.normed_residual && c.draft.taps_normed && c.draft.normed_output);
+    assert_false(c.draft.features_normed);
+    sp_config_release(&c);
+
+    configs_own(&c, "eagle3_outputs", NULL);
+    assert_int_equal(c.draft.n_taps, 5);
+    assert_int_equal(c.draft.taps[0], 1);
+    assert_int_equal(c.draft.taps[4], 9);
+    sp_config_release(&c);
+}
+
+/* The first of any number of layers reads pairs; windows as in a language model. */
+static void peagle(void **state)
+{
+    struct sp_config c;
+
+    (void)state;
+    configs_own(&c, "peagle_speculators", NULL);
+    assert_int_equal(c.draft.kind, SP_DRAFT_PEAGLE);
+    assert_string_equal(c.family, "qwen3");
+    assert_int_equal(c.n_layers, 3);
+    assert_true(c.layers[0].reads_pair && !c.layers[1].reads_pair && !c.layers[2].reads_pair);
+    configs_assert_windows(&c, "0,6,0");
+    assert_true(c.layers[0].causal && c.layers[1].causal && !c.layers[1].window_before);
+    assert_int_equal(c.draft.block_size, 6);
+    assert_int_equal(c.draft.first_row, 0);
+    assert_int_equal(c.draft.mask_token, 96);
+    assert_int_equal(c.draft.n_head_rows, 40);
+    assert_int_equal(c.draft.target_hidden, 32);
+    assert_int_equal(c.draft.n_taps, 3);
+    assert_true(c.draft.taps[0] == SP_TAP_EMBEDDING);
+    assert_int_equal(c.draft.taps[2], 5);
+    assert_true(c.draft.normed_residual && c.draft.features_normed && !c.draft.taps_normed);
+    sp_config_release(&c);
+}
+
+/* EAGLE-3's taps where the config does not list them: inputs of layers 2, N / 2 and N - 3. */
+static void eagle3_default_taps(void **state)
+{
+    static const struct {
+        unsigned n_layers, taps[3];
+    } cases[] = {{32, {1, 15, 28}}, {28, {1, 13, 24}}, {7, {1, 2, 3}}};
+    struct sp_tables found = {.head = true, .fc_cols = 96, .d2t = true};
+    struct sp_err err = {0};
+    struct sp_config c, target = {.n_layers = 5};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        configs_own(&c, "eagle3_root", NULL);
+        assert_int_equal(c.draft.n_taps, 0);
+        assert_int_equal(sp_config_settle(&c, &found, NULL), SP_OK);
+        assert_int_equal(c.draft.n_taps, 3);
+        assert_true(c.draft.borrows_tables && c.draft.maps_tokens);
+        target.n_layers = cases[i].n_layers;
+        assert_int_equal(sp_config_meet_target(&c, &target, NULL), SP_OK);
+        assert_memory_equal(c.draft.taps, cases[i].taps, sizeof cases[i].taps);
+        sp_config_release(&c);
+    }
+    configs_own(&c, "eagle3_root", NULL);
+    assert_int_equal(sp_config_settle(&c, &found, NULL), SP_OK);
+    target.n_layers = 5;
+    assert_int_equal(sp_config_meet_target(&c, &target, &err), SP_E_INPUT);
+    assert_string_equal(err.text,
+                        "eagle3 fc reads 3 layers, which has no default for 5 target layers");
+    sp_config_release(&c);
+
+    memset(&err, 0, sizeof err);
+    configs_own(&c, "eagle3_root", NULL);
+    found.d2t = false;
+    assert_int_equal(sp_config_settle(&c, &found, &err), SP_E_INPUT);
+    assert_string_equal(err.text, "eagle3 draft vocab 40 != target vocab 97 and no d2t");
+    memset(&err, 0, sizeof err);
+    found.fc_cols = 40;
+    assert_int_equal(sp_config_settle(&c, &found, &err), SP_E_INPUT);
+    assert_string_equal(err.text, "eagle3 fc input 40 != 1 ids * target hidden 32");
+    sp_config_release(&c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(qwen3_5_settled),
+        cmocka_unit_test(dflash),
+        cmocka_unit_test(dflash_of_speculators),
+        cmocka_unit_test(dflash2_of_speculators),
+        cmocka_unit_test(dspark),
+        cmocka_unit_test(dspark_of_speculators),
+        cmocka_unit_test(default_taps),
+        cmocka_unit_test(eagle3),
+        cmocka_unit_test(peagle),
+        cmocka_unit_test(eagle3_default_taps),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

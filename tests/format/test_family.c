@@ -1,0 +1,886 @@
+/* format/model/family.h: models. Small ones are spelled out tensor by tensor; the golden
+ * checkpoints show that every row of every tensor goes somewhere exactly once. */
+#include "format/model/family.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "format/safetensors.h"
+#include "tests/support/tensor_match.h"
+#include "tests/support/scratch.h"
+
+#define BIASED "{\"model_type\": \"llama\", \"attention_bias\": true, " SIZES "}"
+#define WHOLE EMBED ", " HEAD ", " BODY("model.")
+
+static void plain_model(void **state)
+{
+    struct matching_checkpoint c;
+    struct matching_outcome o;
+
+    (void)state;
+    matching_open(&c, LLAMA, WHOLE);
+    matching_run(&o, &c);
+    assert_string_equal(o.err.text, "");
+    assert_int_equal(o.specs.n_specs, 12);
+    assert_int_equal(o.n_skipped, 0);
+    assert_false(o.compare_equal);
+    assert_false(c.config.tied);
+    for (size_t i = 1; i < o.specs.n_specs; i++) {
+        assert_true(strcmp(o.specs.specs[i - 1].name, o.specs.specs[i].name) < 0);
+    }
+    matching_assert_pieces(&o, "embed_tokens.weight", "model.embed_tokens.weight 0:1:8x4");
+    matching_assert_pieces(&o, "lm_head.weight", "lm_head.weight 0:1:8x4");
+    matching_assert_pieces(&o, "norm.weight", "model.norm.weight 0:1:1x4");
+    matching_assert_pieces(&o, "layers.0.mlp.down_proj.weight",
+                           "model.layers.0.mlp.down_proj.weight 0:1:4x6");
+    assert_int_equal(sp_specs_find(&o.specs, "embed_tokens.weight")->role, SP_ROLE_EMBEDDING);
+    assert_int_equal(sp_specs_find(&o.specs, "lm_head.weight")->role, SP_ROLE_HEAD);
+    assert_null(sp_specs_find(&o.specs, "layers.1.mlp.down_proj.weight"));
+    matching_close(&o, &c);
+}
+
+static void prefixes(void **state)
+{
+    static const char *const lists[] = {
+        "embed_tokens.weight 8 4, " HEAD ", " BODY(""),
+        "language_model.model.embed_tokens.weight 8 4, language_model.lm_head.weight 8 4, " BODY(
+            "language_model.model."),
+        "model.language_model.embed_tokens.weight 8 4, " HEAD ", " BODY("model.language_model."),
+        "model.language_model.model.embed_tokens.weight 8 4, model.lm_head.weight 8 4, " BODY(
+            "model.language_model.model."),
+    };
+    struct matching_checkpoint c;
+    struct matching_outcome o;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
+        matching_open(&c, LLAMA, lists[i]);
+        matching_add_tensors(
+            &c, "vision_tower.layers.0.self_attn.q_proj.weight 9 9, "
+                "model.visual.patch_embed.weight 3, multi_modal_projector.linear 2 2, "
+                "model.vision_tower.std 8, model.layers.0.self_attn.rotary_emb.inv_freq 8");
+        matching_run(&o, &c);
+        assert_string_equal(o.err.text, "");
+        assert_int_equal(o.specs.n_specs, 12);
+        assert_int_equal(o.n_skipped, 5);
+        matching_close(&o, &c);
+    }
+    matching_assert_refused(LLAMA, WHOLE ", norm.weight 4", SP_E_INPUT,
+                            "two text models, with tensors under \"\" and under \"model.\"");
+    matching_assert_refused(LLAMA, "bert.norm.weight 4", SP_E_INPUT,
+                            "no text model: no tensor \"norm.weight\" under any known prefix");
+    matching_assert_refused(
+        LLAMA, "embed_tokens.weight 8 4, " BODY(""), SP_E_INPUT,
+        "missing tensor \"lm_head.weight\": this is the export of a base model");
+}
+
+/* Head and embedding in the file against what the config says. */
+static void tie_cases(void **state)
+{
+    static const char *const flags[] = {"", ", \"tie_word_embeddings\": false",
+                                        ", \"tie_word_embeddings\": true"};
+    /* by [flag][what there is]: embedding only, head only, both.
+     * t: tied, u: untied, h: tied, and the embedding is read from the head, c: the bytes decide,
+     * e: an error */
+    static const char *const expected[] = {"thu", "teu", "thc"};
+    struct matching_checkpoint c;
+    struct matching_outcome o;
+
+    (void)state;
+    for (int flag = 0; flag < 3; flag++) {
+        for (int what = 0; what < 3; what++) {
+            char config[512], wanted = expected[flag][what];
+            snprintf(config, sizeof config, "{\"model_type\": \"llama\", " SIZES "%s}",
+                     flags[flag]);
+            matching_open(&c, config, BODY("model."));
+            if (what != 1) matching_add_tensors(&c, EMBED);
+            if (what != 0) matching_add_tensors(&c, HEAD);
+            matching_run(&o, &c);
+            if (wanted == 'e') {
+                assert_string_equal(o.err.text, "missing tensor \"model.embed_tokens.weight\", and "
+                                                "tie_word_embeddings is false");
+                matching_close(&o, &c);
+                continue;
+            }
+            assert_string_equal(o.err.text, "");
+            assert_int_equal(c.config.tied, wanted == 't' || wanted == 'h');
+            assert_int_equal(o.compare_equal, wanted == 'c');
+            assert_int_equal(o.specs.n_specs, c.config.tied ? 11 : 12);
+            if (wanted == 'h') {
+                matching_assert_pieces(&o, "embed_tokens.weight", "lm_head.weight 0:1:8x4");
+            }
+            if (wanted == 'c') {
+                sp_specs_share_head(&o.specs, &c.config);
+                assert_true(c.config.tied);
+                assert_int_equal(o.specs.n_specs, 11);
+                assert_null(sp_specs_find(&o.specs, "lm_head.weight"));
+                assert_non_null(sp_specs_find(&o.specs, "norm.weight"));
+            }
+            matching_close(&o, &c);
+        }
+    }
+}
+
+static void what_is_wrong(void **state)
+{
+    (void)state;
+    matching_assert_refused(LLAMA, EMBED ", " HEAD ", model.norm.weight 5, " LAYER("model."),
+                            SP_E_INPUT, "tensor \"model.norm.weight\" has shape [5], expected [4]");
+    matching_assert_refused(
+        LLAMA, "model.embed_tokens.weight 9 4, " HEAD ", " BODY("model."), SP_E_INPUT,
+        "tensor \"model.embed_tokens.weight\" has shape [9, 4], expected [8, 4]");
+    matching_assert_refused(
+        LLAMA, WHOLE ", model.layers.1.mlp.up_proj.weight 6 4", SP_E_INPUT,
+        "unexpected tensor \"model.layers.1.mlp.up_proj.weight\": the config has 1 "
+        "layers");
+    matching_assert_refused(LLAMA, WHOLE ", model.layers.0.self_attn.q_norm.weight 2", SP_E_INPUT,
+                            "unexpected tensor \"model.layers.0.self_attn.q_norm.weight\"");
+    matching_assert_refused(LLAMA, WHOLE ", lm_head.bias 8", SP_E_INPUT,
+                            "unexpected tensor \"lm_head.bias\": the config has no such bias");
+    matching_assert_refused(
+        LLAMA, WHOLE ", model.layers.0.self_attn.q_proj.bias 4", SP_E_INPUT,
+        "unexpected tensor \"model.layers.0.self_attn.q_proj.bias\": the config has no "
+        "such bias");
+    matching_assert_refused(BIASED, WHOLE, SP_E_INPUT,
+                            "missing tensor \"model.layers.0.self_attn.k_proj.bias\" [2]; "
+                            "missing tensor \"model.layers.0.self_attn.o_proj.bias\" [4]; "
+                            "missing tensor \"model.layers.0.self_attn.q_proj.bias\" [4]; "
+                            "missing tensor \"model.layers.0.self_attn.v_proj.bias\" [2]");
+    matching_assert_refused(
+        LLAMA, WHOLE ", model.layers.0.mlp.up_proj.qweight 1 1", SP_E_UNSUPPORTED,
+        "tensor \"model.layers.0.mlp.up_proj.qweight\": GPTQ or AWQ weights, which is "
+        "not supported");
+    matching_assert_refused(LLAMA, WHOLE ", mtp.fc.weight 4 8", SP_E_UNSUPPORTED,
+                            "tensor \"mtp.fc.weight\": a multi-token prediction head, which is not "
+                            "supported");
+    matching_assert_refused(LLAMA, WHOLE ", model.fc.weight 4 8", SP_E_INPUT,
+                            "tensor \"fc.weight\" belongs to a draft, but architecture is \"\"");
+}
+
+/* Many findings: the first few by name, the rest as a number. */
+static void many_findings(void **state)
+{
+    struct matching_checkpoint c;
+    struct matching_outcome o;
+
+    (void)state;
+    matching_open(&c, "{\"model_type\": \"llama\"}", "model.norm.weight 4096, " EMBED);
+    matching_run(&o, &c);
+    assert_int_equal(o.status, SP_E_INPUT);
+    assert_memory_equal(o.err.text, "tensor \"model.embed_tokens.weight\" has shape [8, 4], ", 52);
+    assert_non_null(strstr(o.err.text, "missing tensor \"model.layers.0.input_layernorm.weight\" "
+                                       "[4096]; "));
+    assert_non_null(strstr(o.err.text, "; and 279 more")); /* 1 + 32 * 9, ten are named */
+    matching_close(&o, &c);
+
+    matching_open(&c,
+                  "{\"model_type\": \"qwen3_moe\", \"num_hidden_layers\": 4096, "
+                  "\"num_experts\": 16384}",
+                  "model.norm.weight 2048, model.embed_tokens.weight 151936 2048");
+    matching_run(&o, &c);
+    assert_int_equal(o.status, SP_E_INPUT);
+    assert_non_null(strstr(o.err.text, " at least"));
+    matching_close(&o, &c);
+}
+
+static void scalar(void **state)
+{
+    static const char config[] =
+        "{\"model_type\": \"llama\", \"vocab_size\": 3, \"hidden_size\": 1, \"head_dim\": 2, "
+        "\"num_hidden_layers\": 1, \"num_attention_heads\": 1, \"intermediate_size\": 1, "
+        "\"tie_word_embeddings\": true}";
+    struct matching_checkpoint c;
+    struct matching_outcome o;
+
+    (void)state;
+    matching_open(&c, config,
+                  "model.embed_tokens.weight 3 1, model.norm.weight, "
+                  "model.layers.0.input_layernorm.weight 1, "
+                  "model.layers.0.post_attention_layernorm.weight, "
+                  "model.layers.0.self_attn.q_proj.weight 2 1, "
+                  "model.layers.0.self_attn.k_proj.weight 2 1, "
+                  "model.layers.0.self_attn.v_proj.weight 2 1, "
+                  "model.layers.0.self_attn.o_proj.weight 1 2, "
+                  "model.layers.0.mlp.gate_proj.weight 1 1, "
+                  "model.layers.0.mlp.up_proj.weight 1 1, "
+                  "model.layers.0.mlp.down_proj.weight 1 1");
+    matching_run(&o, &c);
+    assert_string_equal(o.err.text, "");
+    matching_assert_pieces(&o, "norm.weight", "model.norm.weight 0:1:1x1");
+    matching_close(&o, &c);
+}
+
+#define ATTENTION(p)                                                                               \
+    p "input_layernorm.weight 4, " p "self_attn.q_proj.weight 4 4, " p                             \
+      "self_attn.k_proj.weight 2 4, " p "self_attn.v_proj.weight 2 4, " p                          \
+      "self_attn.o_proj.weight 4 4, " p "post_attention_layernorm.weight 4"
+
+static void fused_rows(void **state)
+{
+    struct matching_checkpoint c;
+    struct matching_outcome o;
+
+    (void)state;
+    matching_open(&c, "{\"model_type\": \"phi3\", " SIZES "}",
+                  EMBED ", " HEAD ", model.norm.weight 4, model.layers.0.input_layernorm.weight 4, "
+                        "model.layers.0.post_attention_layernorm.weight 4, "
+                        "model.layers.0.self_attn.qkv_proj.weight 8 4, "
+                        "model.layers.0.self_attn.o_proj.weight 4 4, "
+                        "model.layers.0.mlp.gate_up_proj.weight 12 4, "
+                        "model.layers.0.mlp.down_proj.weight 4 6");
+    matching_run(&o, &c);
+    assert_string_equal(o.err.text, "");
+    assert_int_equal(o.specs.n_specs, 12);
+    matching_assert_pieces(&o, "layers.0.self_attn.q_proj.weight",
+                           "model.layers.0.self_attn.qkv_proj.weight 0:1:4x4");
+    matching_assert_pieces(&o, "layers.0.self_attn.k_proj.weight",
+                           "model.layers.0.self_attn.qkv_proj.weight 4:1:2x4");
+    matching_assert_pieces(&o, "layers.0.self_attn.v_proj.weight",
+                           "model.layers.0.self_attn.qkv_proj.weight 6:1:2x4");
+    matching_assert_pieces(&o, "layers.0.mlp.gate_proj.weight",
+                           "model.layers.0.mlp.gate_up_proj.weight 0:1:6x4");
+    matching_assert_pieces(&o, "layers.0.mlp.up_proj.weight",
+                           "model.layers.0.mlp.gate_up_proj.weight 6:1:6x4");
+    matching_close(&o, &c);
+}
+
+/* Two heads of 8 on one K/V head, of which half rotates. */
+#define PAIRED                                                                                     \
+    "{\"model_type\": \"glm\", \"vocab_size\": 8, \"hidden_size\": 4, \"num_hidden_layers\": 1, "  \
+    "\"num_attention_heads\": 2, \"num_key_value_heads\": 1, \"head_dim\": 8, "                    \
+    "\"intermediate_size\": 6}"
+
+static void paired_rows(void **state)
+{
+    struct matching_checkpoint c;
+    struct matching_outcome o;
+
+    (void)state;
+    matching_open(&c, PAIRED,
+                  EMBED ", " HEAD ", model.norm.weight 4, model.layers.0.input_layernorm.weight 4, "
+                        "model.layers.0.post_attention_layernorm.weight 4, "
+                        "model.layers.0.self_attn.q_proj.weight 16 4, "
+                        "model.layers.0.self_attn.k_proj.weight 8 4, "
+                        "model.layers.0.self_attn.v_proj.weight 8 4, "
+                        "model.layers.0.self_attn.q_proj.bias 16, "
+                        "model.layers.0.self_attn.k_proj.bias 8, "
+                        "model.layers.0.self_attn.v_proj.bias 8, "
+                        "model.layers.0.self_attn.o_proj.weight 4 16, "
+                        "model.layers.0.mlp.gate_up_proj.weight 12 4, "
+                        "model.layers.0.mlp.down_proj.weight 4 6");
+    matching_run(&o, &c);
+    assert_string_equal(o.err.text, "");
+    matching_assert_pieces(&o, "layers.0.self_attn.q_proj.weight",
+                           "model.layers.0.self_attn.q_proj.weight 0:2:2x4, "
+                           "model.layers.0.self_attn.q_proj.weight 1:2:2x4, "
+                           "model.layers.0.self_attn.q_proj.weight 4:1:4x4, "
+                           "model.layers.0.self_attn.q_proj.weight 8:2:2x4, "
+                           "model.layers.0.self_attn.q_proj.weight 9:2:2x4, "
+                           "model.layers.0.self_attn.q_proj.weight 12:1:4x4");
+    matching_assert_pieces(&o, "layers.0.self_attn.k_proj.bias",
+                           "model.layers.0.self_attn.k_proj.bias 0:2:2x1, "
+                           "model.layers.0.self_attn.k_proj.bias 1:2:2x1, "
+                           "model.layers.0.self_attn.k_proj.bias 4:1:4x1");
+    matching_assert_pieces(&o, "layers.0.self_attn.v_proj.weight",
+                           "model.layers.0.self_attn.v_proj.weight 0:1:8x4");
+    matching_close(&o, &c);
+}
+
+#define MOE                                                                                        \
+    "{\"model_type\": \"qwen3_moe\", \"num_experts\": 2, \"num_experts_per_tok\": 1, "             \
+    "\"moe_intermediate_size\": 3, " SIZES "}"
+#define MOE_REST                                                                                   \
+    EMBED ", " HEAD ", model.norm.weight 4, " ATTENTION(                                           \
+        "model.layers.0.") ", "                                                                    \
+                           "model.layers.0.self_attn.q_norm.weight 2, "                            \
+                           "model.layers.0.self_attn.k_norm.weight 2, "                            \
+                           "model.layers.0.mlp.gate.weight 2 4, "
+
+static void experts_apart(void **state)
+{
+    struct matching_checkpoint c;
+    struct matching_outcome o;
+
+    (void)state;
+    matching_open(&c, MOE,
+                  MOE_REST "model.layers.0.mlp.experts.0.gate_proj.weight 3 4, "
+                           "model.layers.0.mlp.experts.0.up_proj.weight 3 4, "
+                           "model.layers.0.mlp.experts.0.down_proj.weight 4 3, "
+                           "model.layers.0.mlp.experts.1.gate_proj.weight 3 4, "
+                           "model.layers.0.mlp.experts.1.up_proj.weight 3 4, "
+                           "model.layers.0.mlp.experts.1.down_proj.weight 4 3");
+    matching_run(&o, &c);
+    assert_string_equal(o.err.text, "");
+    matching_assert_pieces(&o, "layers.0.mlp.router.weight",
+                           "model.layers.0.mlp.gate.weight 0:1:2x4");
+    matching_assert_pieces(&o, "layers.0.mlp.experts.up_proj.weight",
+                           "model.layers.0.mlp.experts.0.up_proj.weight 0:1:3x4, "
+                           "model.layers.0.mlp.experts.1.up_proj.weight 0:1:3x4");
+    assert_int_equal(sp_specs_find(&o.specs, "layers.0.mlp.experts.down_proj.weight")->rank, 3);
+    assert_int_equal(sp_specs_find(&o.specs, "layers.0.mlp.router.weight")->role, SP_ROLE_ROUTER);
+    matching_close(&o, &c);
+
+    matching_assert_refused(
+        MOE,
+        MOE_REST "model.layers.0.mlp.experts.0.gate_proj.weight 3 4, "
+                 "model.layers.0.mlp.experts.0.up_proj.weight 3 4, "
+                 "model.layers.0.mlp.experts.0.down_proj.weight 4 3, "
+                 "model.layers.0.mlp.experts.1.gate_proj.weight 3 5, "
+                 "model.layers.0.mlp.experts.1.up_proj.weight 3 4",
+        SP_E_INPUT,
+        "missing tensor \"model.layers.0.mlp.experts.1.down_proj.weight\" [4, 3]; "
+        "tensor \"model.layers.0.mlp.experts.1.gate_proj.weight\" has shape [3, 5], "
+        "expected [3, 4]");
+}
+
+static void experts_fused(void **state)
+{
+    struct matching_checkpoint c;
+    struct matching_outcome o;
+
+    (void)state;
+    matching_open(&c, MOE,
+                  MOE_REST "model.layers.0.mlp.experts.gate_up_proj 2 6 4, "
+                           "model.layers.0.mlp.experts.down_proj 2 4 3");
+    matching_run(&o, &c);
+    assert_string_equal(o.err.text, "");
+    matching_assert_pieces(&o, "layers.0.mlp.experts.gate_proj.weight",
+                           "model.layers.0.mlp.experts.gate_up_proj 0:1:3x4, "
+                           "model.layers.0.mlp.experts.gate_up_proj 6:1:3x4");
+    matching_assert_pieces(&o, "layers.0.mlp.experts.up_proj.weight",
+                           "model.layers.0.mlp.experts.gate_up_proj 3:1:3x4, "
+                           "model.layers.0.mlp.experts.gate_up_proj 9:1:3x4");
+    matching_assert_pieces(&o, "layers.0.mlp.experts.down_proj.weight",
+                           "model.layers.0.mlp.experts.down_proj 0:1:8x3");
+    matching_close(&o, &c);
+}
+
+#define OSS                                                                                        \
+    "{\"model_type\": \"gpt_oss\", \"num_local_experts\": 2, \"num_experts_per_tok\": 1, " SIZES "}"
+#define OSS_REST                                                                                   \
+    EMBED ", " HEAD ", model.norm.weight 4, " ATTENTION(                                           \
+        "model.layers.0.") ", "                                                                    \
+                           "model.layers.0.self_attn.q_proj.bias 4, "                              \
+                           "model.layers.0.self_attn.k_proj.bias 2, "                              \
+                           "model.layers.0.self_attn.v_proj.bias 2, "                              \
+                           "model.layers.0.self_attn.o_proj.bias 4, "                              \
+                           "model.layers.0.self_attn.sinks 2, model.layers.0.mlp.router.weight 2 " \
+                           "4, "                                                                   \
+                           "model.layers.0.mlp.router.bias 2, "
+
+/* One full layer and one delta layer: 1 key head of 2, 2 value heads of 3, 2 taps; channels 10. */
+#define HYBRID                                                                                     \
+    "{\"model_type\": \"qwen3_5_text\", \"rope_theta\": 1e4, \"vocab_size\": 8, "                  \
+    "\"hidden_size\": 4, \"num_hidden_layers\": 2, \"num_attention_heads\": 2, "                   \
+    "\"num_key_value_heads\": 1, \"head_dim\": 8, \"intermediate_size\": 6, "                      \
+    "\"full_attention_interval\": 2, \"linear_num_key_heads\": 1, "                                \
+    "\"linear_num_value_heads\": 2, \"linear_key_head_dim\": 2, \"linear_value_head_dim\": 3, "    \
+    "\"linear_conv_kernel_dim\": 2}"
+#define NORMS(p) p "input_layernorm.weight 4, " p "post_attention_layernorm.weight 4, "
+#define MLP(p)                                                                                     \
+    p "mlp.gate_proj.weight 6 4, " p "mlp.up_proj.weight 6 4, " p "mlp.down_proj.weight 4 6"
+#define GATED(p)                                                                                   \
+    p "self_attn.q_proj.weight 32 4, " p "self_attn.k_proj.weight 8 4, " p                         \
+      "self_attn.v_proj.weight 8 4, " p "self_attn.o_proj.weight 4 16, " p                         \
+      "self_attn.q_norm.weight 8, " p "self_attn.k_norm.weight 8, "
+#define DELTA(p, conv)                                                                             \
+    p "linear_attn.in_proj_qkv.weight 10 4, " p "linear_attn.in_proj_z.weight 6 4, " p             \
+      "linear_attn.in_proj_b.weight 2 4, " p "linear_attn.in_proj_a.weight 2 4, " p                \
+      "linear_attn.conv1d.weight " conv ", " p "linear_attn.A_log 2, " p                           \
+      "linear_attn.dt_bias 2, " p "linear_attn.norm.weight 3, " p                                  \
+      "linear_attn.out_proj.weight 4 6, "
+#define HYBRID_TENSORS(conv)                                                                       \
+    EMBED ", " HEAD ", model.norm.weight 4, " NORMS("model.layers.0.")                             \
+        DELTA("model.layers.0.", conv) MLP("model.layers.0.") ", " NORMS("model.layers.1.")        \
+            GATED("model.layers.1.") MLP("model.layers.1.")
+#define MTP_REST                                                                                   \
+    "mtp.pre_fc_norm_embedding.weight 4, mtp.pre_fc_norm_hidden.weight 4, mtp.norm.weight 4, "     \
+    "mtp.layers.0.input_layernorm.weight 4, " GATED("mtp.layers.0.")
+#define MTP_MLP "mtp.layers.0.post_attention_layernorm.weight 4, " MLP("mtp.layers.0.")
+#define MTP "mtp.fc.weight 4 8, " MTP_REST MTP_MLP
+
+/* Queries and gates, head by head; the head's tensors are nobody's business here. */
+static void hybrid(void **state)
+{
+    struct matching_checkpoint c;
+    struct matching_outcome o;
+
+    (void)state;
+    matching_open(&c, HYBRID, HYBRID_TENSORS("10 1 2") ", " MTP ", model.visual.x 3");
+    matching_run(&o, &c);
+    assert_string_equal(o.err.text, "");
+    assert_int_equal(o.n_skipped, 1);
+    assert_true(c.config.norm_shifted);
+    matching_assert_pieces(&o, "layers.1.self_attn.q_proj.weight",
+                           "model.layers.1.self_attn.q_proj.weight 0:1:8x4, "
+                           "model.layers.1.self_attn.q_proj.weight 16:1:8x4");
+    matching_assert_pieces(&o, "layers.1.self_attn.gate_proj.weight",
+                           "model.layers.1.self_attn.q_proj.weight 8:1:8x4, "
+                           "model.layers.1.self_attn.q_proj.weight 24:1:8x4");
+    matching_assert_pieces(&o, "layers.0.linear_attn.A_log",
+                           "model.layers.0.linear_attn.A_log 0:1:1x2");
+    assert_null(sp_specs_find(&o.specs, "layers.0.self_attn.q_proj.weight"));
+    assert_null(sp_specs_find(&o.specs, "layers.1.linear_attn.A_log"));
+    assert_true(sp_source_has_mtp(&c.config, c.tensors, c.n));
+    matching_close(&o, &c);
+
+    matching_open(&c, HYBRID, HYBRID_TENSORS("10 2 1"));
+    matching_run(&o, &c);
+    assert_string_equal(o.err.text, "");
+    assert_false(c.config.norm_shifted);
+    assert_false(sp_source_has_mtp(&c.config, c.tensors, c.n));
+    matching_close(&o, &c);
+
+    matching_assert_refused(
+        HYBRID, HYBRID_TENSORS("10 1 3"), SP_E_INPUT,
+        "tensor \"model.layers.0.linear_attn.conv1d.weight\" has shape [10, 1, 3], "
+        "expected [10, 1, 2]");
+    matching_assert_refused(
+        LLAMA, EMBED ", " HEAD ", " BODY("model.") ", mtp.fc.weight 4 8", SP_E_UNSUPPORTED,
+        "tensor \"mtp.fc.weight\": a multi-token prediction head, which is not supported");
+}
+
+/* Rows by key head: of 2, each with 2 value heads of 3, q k v z of 2 2 6 6 rows, and b a of 2 2. */
+static void grouped_by_key_head(void **state)
+{
+    static const char config[] =
+        "{\"model_type\": \"qwen3_next\", \"vocab_size\": 8, \"hidden_size\": 4, "
+        "\"num_hidden_layers\": 1, \"num_attention_heads\": 2, \"num_key_value_heads\": 1, "
+        "\"head_dim\": 8, \"intermediate_size\": 6, \"num_experts\": 0, "
+        "\"linear_num_key_heads\": 2, \"linear_num_value_heads\": 4, "
+        "\"linear_key_head_dim\": 2, \"linear_value_head_dim\": 3, "
+        "\"linear_conv_kernel_dim\": 2}";
+#define GROUPED(rows)                                                                              \
+    EMBED ", " HEAD ", model.norm.weight 4, " NORMS("model.layers.0.")                             \
+        MLP("model.layers.0.") ", "                                                                \
+                               "model.layers.0.linear_attn.in_proj_qkvz.weight " rows " 4, "       \
+                               "model.layers.0.linear_attn.in_proj_ba.weight 8 4, "                \
+                               "model.layers.0.linear_attn.conv1d.weight 20 1 2, "                 \
+                               "model.layers.0.linear_attn.A_log 4, "                              \
+                               "model.layers.0.linear_attn.dt_bias 4, "                            \
+                               "model.layers.0.linear_attn.norm.weight 3, "                        \
+                               "model.layers.0.linear_attn.out_proj.weight 4 12"
+    struct matching_checkpoint c;
+    struct matching_outcome o;
+
+    (void)state;
+    matching_open(&c, config, GROUPED("32"));
+    matching_run(&o, &c);
+    assert_string_equal(o.err.text, "");
+    matching_assert_pieces(&o, "layers.0.linear_attn.in_proj_qkv.weight",
+                           "model.layers.0.linear_attn.in_proj_qkvz.weight 0:1:2x4, "
+                           "model.layers.0.linear_attn.in_proj_qkvz.weight 16:1:2x4, "
+                           "model.layers.0.linear_attn.in_proj_qkvz.weight 2:1:2x4, "
+                           "model.layers.0.linear_attn.in_proj_qkvz.weight 18:1:2x4, "
+                           "model.layers.0.linear_attn.in_proj_qkvz.weight 4:1:6x4, "
+                           "model.layers.0.linear_attn.in_proj_qkvz.weight 20:1:6x4");
+    matching_assert_pieces(&o, "layers.0.linear_attn.in_proj_z.weight",
+                           "model.layers.0.linear_attn.in_proj_qkvz.weight 10:1:6x4, "
+                           "model.layers.0.linear_attn.in_proj_qkvz.weight 26:1:6x4");
+    matching_assert_pieces(&o, "layers.0.linear_attn.in_proj_b.weight",
+                           "model.layers.0.linear_attn.in_proj_ba.weight 0:1:2x4, "
+                           "model.layers.0.linear_attn.in_proj_ba.weight 4:1:2x4");
+    matching_assert_pieces(&o, "layers.0.linear_attn.in_proj_a.weight",
+                           "model.layers.0.linear_attn.in_proj_ba.weight 2:1:2x4, "
+                           "model.layers.0.linear_attn.in_proj_ba.weight 6:1:2x4");
+    matching_close(&o, &c);
+    matching_assert_refused(
+        config, GROUPED("28"), SP_E_INPUT,
+        "tensor \"model.layers.0.linear_attn.in_proj_qkvz.weight\" has shape [28, 4], "
+        "expected [32, 4]; tensor \"model.layers.0.linear_attn.in_proj_qkvz.weight\" has shape "
+        "[28, 4], expected [32, 4]");
+}
+
+/* Prediction heads elsewhere than under mtp., and nothing else, may be there. */
+static void other_heads(void **state)
+{
+#define GLM(more)                                                                                  \
+    "{\"model_type\": \"glm4_moe\", \"partial_rotary_factor\": 1, "                                \
+    "\"first_k_dense_replace\": 1, \"use_qk_norm\": false, " more SIZES "}"
+    static const char ernie[] =
+        "{\"model_type\": \"ernie4_5_moe\", \"tie_word_embeddings\": false, " SIZES "}";
+    struct matching_checkpoint c;
+    struct matching_outcome o;
+
+    (void)state;
+    matching_open(&c, GLM(""), WHOLE);
+    matching_add_tensors(&c, "model.layers.1.eh_proj.weight 4 8, "
+                             "model.layers.1.self_attn.q_proj.weight 9 9");
+    matching_run(&o, &c);
+    assert_string_equal(o.err.text, "");
+    assert_int_equal(o.n_skipped, 0);
+    assert_true(sp_source_has_mtp(&c.config, c.tensors, c.n));
+    matching_close(&o, &c);
+    matching_assert_refused(GLM(""), WHOLE ", mtp.fc.weight 4 8", SP_E_UNSUPPORTED,
+                            "tensor \"mtp.fc.weight\": a multi-token prediction head, which is "
+                            "not supported");
+    matching_assert_refused(GLM("\"num_nextn_predict_layers\": 0, "),
+                            WHOLE ", model.layers.1.eh_proj.weight 4 8", SP_E_INPUT,
+                            "unexpected tensor \"model.layers.1.eh_proj.weight\": the config has "
+                            "1 layers");
+    matching_assert_refused(GLM(""), WHOLE ", model.layers.2.eh_proj.weight 4 8", SP_E_INPUT,
+                            "unexpected tensor \"model.layers.2.eh_proj.weight\": the config has "
+                            "1 layers");
+
+    matching_open(&c, ernie, WHOLE ", model.mtp_linear_proj.0.weight 4 8");
+    matching_run(&o, &c);
+    assert_string_equal(o.err.text, "");
+    assert_int_equal(o.n_skipped, 1);
+    matching_close(&o, &c);
+    matching_assert_refused(LLAMA, WHOLE ", model.mtp_linear_proj.0.weight 4 8", SP_E_INPUT,
+                            "unexpected tensor \"model.mtp_linear_proj.0.weight\"");
+}
+
+static void prediction_head(void **state)
+{
+    static const struct {
+        const char *tensors, *error;
+        size_t n_specs; /* without error */
+    } cases[] = {
+        {MTP, NULL, 16},
+        /* A layer without MLP has no norm before it either. */
+        {"mtp.fc.weight 4 8, " MTP_REST, NULL, 12},
+        {"mtp.fc.weight 4 8, " MTP_REST "mtp.layers.0.post_attention_layernorm.weight 4, "
+         "mtp.layers.0.mlp.gate_proj.weight 6 4, mtp.layers.0.mlp.up_proj.weight 6 4",
+         "mtp: missing tensor \"mtp.layers.0.mlp.down_proj.weight\" [4, 6]", 0},
+        {"mtp.fc.weight 4 12, " MTP_REST MTP_MLP, "mtp: fc is [.., 12], expected [4,8]", 0},
+        {"mtp.fc.weight 3 8, " MTP_REST MTP_MLP,
+         "mtp: tensor \"mtp.fc.weight\" has shape [3, 8], expected [4, 8]", 0},
+        {MTP_REST MTP_MLP, "mtp: no matrix \"mtp.fc.weight\"", 0},
+        {MTP ", mtp.layers.1.input_layernorm.weight 4", "mtp: 2 layers, only 1 supported", 0},
+        {MTP ", mtp.embed_tokens.weight 8 4", "mtp: dedicated embeddings not supported", 0},
+        {MTP ", mtp.fc_hidden.weight 4 4", "mtp: unexpected tensor \"mtp.fc_hidden.weight\"", 0},
+        {MTP ", model.layers.0.linear_attn.conv1d.weight 10 2 1",
+         "mtp: not supported in a checkpoint that mlx has converted "
+         "(\"model.layers.0.linear_attn.conv1d.weight\")",
+         0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct matching_checkpoint c;
+        struct matching_outcome o = {0};
+        matching_open(&c, HYBRID, cases[i].tensors);
+        o.status = sp_specs_of_mtp(&o.specs, &c.config, c.tensors, c.n, &o.err);
+        assert_string_equal(o.err.text, cases[i].error ? cases[i].error : "");
+        assert_int_equal(o.specs.n_specs, cases[i].n_specs);
+        if (o.status == SP_OK) {
+            assert_int_equal(c.config.draft.kind, SP_DRAFT_MTP);
+            matching_assert_pieces(&o, "fc.weight", "mtp.fc.weight 0:1:4x8");
+            matching_assert_pieces(&o, "layers.0.self_attn.gate_proj.weight",
+                                   "mtp.layers.0.self_attn.q_proj.weight 8:1:8x4, "
+                                   "mtp.layers.0.self_attn.q_proj.weight 24:1:8x4");
+        }
+        matching_close(&o, &c);
+    }
+}
+
+static void experts_interleaved(void **state)
+{
+    struct matching_checkpoint c;
+    struct matching_outcome o;
+
+    (void)state;
+    matching_open(&c, OSS,
+                  OSS_REST "model.layers.0.mlp.experts.gate_up_proj 2 4 12, "
+                           "model.layers.0.mlp.experts.gate_up_proj_bias 2 12, "
+                           "model.layers.0.mlp.experts.down_proj 2 6 4, "
+                           "model.layers.0.mlp.experts.down_proj_bias 2 4");
+    matching_run(&o, &c);
+    assert_string_equal(o.err.text, "");
+    matching_assert_pieces(&o, "layers.0.mlp.experts.gate_proj.weight",
+                           "model.layers.0.mlp.experts.gate_up_proj 0:2:12x4T");
+    matching_assert_pieces(&o, "layers.0.mlp.experts.up_proj.weight",
+                           "model.layers.0.mlp.experts.gate_up_proj 1:2:12x4T");
+    matching_assert_pieces(&o, "layers.0.mlp.experts.down_proj.weight",
+                           "model.layers.0.mlp.experts.down_proj 0:1:8x6T");
+    matching_assert_pieces(&o, "layers.0.mlp.experts.gate_proj.bias",
+                           "model.layers.0.mlp.experts.gate_up_proj_bias 0:2:12x1");
+    matching_assert_pieces(&o, "layers.0.mlp.experts.up_proj.bias",
+                           "model.layers.0.mlp.experts.gate_up_proj_bias 1:2:12x1");
+    matching_assert_pieces(&o, "layers.0.mlp.experts.down_proj.bias",
+                           "model.layers.0.mlp.experts.down_proj_bias 0:1:2x4");
+    assert_int_equal(sp_specs_find(&o.specs, "layers.0.self_attn.sinks")->role, SP_ROLE_SMALL);
+    matching_close(&o, &c);
+
+    /* Dequantized blocks are not transposed. */
+    matching_open(&c, OSS,
+                  OSS_REST "model.layers.0.mlp.experts.gate_up_proj_blocks 2 12 4, "
+                           "model.layers.0.mlp.experts.gate_up_proj_bias 2 12, "
+                           "model.layers.0.mlp.experts.down_proj_blocks 2 4 6, "
+                           "model.layers.0.mlp.experts.down_proj_bias 2 4");
+    matching_run(&o, &c);
+    assert_string_equal(o.err.text, "");
+    matching_assert_pieces(&o, "layers.0.mlp.experts.gate_proj.weight",
+                           "model.layers.0.mlp.experts.gate_up_proj_blocks 0:2:12x4");
+    matching_assert_pieces(&o, "layers.0.mlp.experts.up_proj.weight",
+                           "model.layers.0.mlp.experts.gate_up_proj_blocks 1:2:12x4");
+    matching_assert_pieces(&o, "layers.0.mlp.experts.down_proj.weight",
+                           "model.layers.0.mlp.experts.down_proj_blocks 0:1:8x6");
+    matching_close(&o, &c);
+}
+
+#define LATENT(more)                                                                               \
+    "{\"model_type\": \"youtu\", \"hidden_size\": 4, \"intermediate_size\": 6, "                   \
+    "\"num_hidden_layers\": 1, \"num_attention_heads\": 2, \"num_key_value_heads\": 2, "           \
+    "\"vocab_size\": 8, \"q_lora_rank\": null, \"kv_lora_rank\": 3, \"qk_nope_head_dim\": 2, "     \
+    "\"qk_rope_head_dim\": 4, \"v_head_dim\": 5, \"attention_bias\": true" more "}"
+#define LATENT_TENSORS                                                                             \
+    EMBED ", model.norm.weight 4, model.layers.0.input_layernorm.weight 4, "                       \
+          "model.layers.0.post_attention_layernorm.weight 4, "                                     \
+          "model.layers.0.mlp.gate_proj.weight 6 4, model.layers.0.mlp.up_proj.weight 6 4, "       \
+          "model.layers.0.mlp.down_proj.weight 4 6, "                                              \
+          "model.layers.0.self_attn.q_proj.weight 12 4, "                                          \
+          "model.layers.0.self_attn.kv_a_proj_with_mqa.weight 7 4, "                               \
+          "model.layers.0.self_attn.kv_a_proj_with_mqa.bias 7, "                                   \
+          "model.layers.0.self_attn.kv_a_layernorm.weight 3, "                                     \
+          "model.layers.0.self_attn.o_proj.weight 4 10, model.layers.0.self_attn.o_proj.bias 4"
+
+/* Two heads of 2 dims that stand still and 4 that turn, values of 5, of a latent of 3. */
+static void latents(void **state)
+{
+    static const char all[] = LATENT_TENSORS ", model.layers.0.self_attn.kv_b_proj.weight 14 3";
+    struct matching_checkpoint c;
+    struct matching_outcome o;
+
+    (void)state;
+    matching_open(&c, LATENT(""), all);
+    matching_run(&o, &c);
+    assert_string_equal(o.err.text, "");
+    matching_assert_pieces(&o, "layers.0.self_attn.q_proj.weight",
+                           "model.layers.0.self_attn.q_proj.weight 0:1:2x4, "
+                           "model.layers.0.self_attn.q_proj.weight 2:2:2x4, "
+                           "model.layers.0.self_attn.q_proj.weight 3:2:2x4, "
+                           "model.layers.0.self_attn.q_proj.weight 6:1:2x4, "
+                           "model.layers.0.self_attn.q_proj.weight 8:2:2x4, "
+                           "model.layers.0.self_attn.q_proj.weight 9:2:2x4");
+    matching_assert_pieces(&o, "layers.0.self_attn.kv_a_proj_with_mqa.weight",
+                           "model.layers.0.self_attn.kv_a_proj_with_mqa.weight 0:1:3x4, "
+                           "model.layers.0.self_attn.kv_a_proj_with_mqa.weight 3:2:2x4, "
+                           "model.layers.0.self_attn.kv_a_proj_with_mqa.weight 4:2:2x4");
+    matching_assert_pieces(&o, "layers.0.self_attn.kv_a_proj_with_mqa.bias",
+                           "model.layers.0.self_attn.kv_a_proj_with_mqa.bias 0:1:3x1, "
+                           "model.layers.0.self_attn.kv_a_proj_with_mqa.bias 3:2:2x1, "
+                           "model.layers.0.self_attn.kv_a_proj_with_mqa.bias 4:2:2x1");
+    matching_assert_pieces(&o, "layers.0.self_attn.k_b_proj.weight",
+                           "model.layers.0.self_attn.kv_b_proj.weight 0:1:6x2T/7");
+    matching_assert_pieces(&o, "layers.0.self_attn.v_b_proj.weight",
+                           "model.layers.0.self_attn.kv_b_proj.weight 2:1:5x3, "
+                           "model.layers.0.self_attn.kv_b_proj.weight 9:1:5x3");
+    matching_close(&o, &c);
+
+    /* Rows that rotate together are where they are everywhere else. */
+    matching_open(&c, LATENT(", \"rope_interleave\": false"), all);
+    matching_run(&o, &c);
+    assert_string_equal(o.err.text, "");
+    matching_assert_pieces(&o, "layers.0.self_attn.q_proj.weight",
+                           "model.layers.0.self_attn.q_proj.weight 0:1:12x4");
+    matching_assert_pieces(&o, "layers.0.self_attn.kv_a_proj_with_mqa.weight",
+                           "model.layers.0.self_attn.kv_a_proj_with_mqa.weight 0:1:7x4");
+    matching_close(&o, &c);
+    matching_assert_refused(
+        LATENT(""), LATENT_TENSORS ", model.layers.0.self_attn.kv_b_proj.weight 10 3", SP_E_INPUT,
+        "tensor \"model.layers.0.self_attn.kv_b_proj.weight\" has shape "
+        "[10, 3], expected [14, 3]; tensor "
+        "\"model.layers.0.self_attn.kv_b_proj.weight\" has shape [10, 3], "
+        "expected [14, 3]");
+}
+
+/* Marks the rows that pieces take; every row of every used tensor is taken exactly once. */
+static void check_coverage(const struct sp_specs *specs, const struct sp_safetensor *tensors,
+                           size_t n_tensors, size_t n_skipped)
+{
+    size_t n_unused = 0;
+
+    for (size_t t = 0; t < n_tensors; t++) {
+        uint64_t n = 1, taken = 0;
+        uint8_t *marks;
+        for (unsigned i = 0; i < tensors[t].rank; i++)
+            n *= tensors[t].shape[i];
+        marks = calloc((size_t)n, 1);
+        assert_non_null(marks);
+        for (size_t i = 0; i < specs->n_pieces; i++) {
+            const struct sp_piece *p = &specs->pieces[i];
+            if (strcmp(p->source, tensors[t].name) != 0) continue;
+            for (uint64_t r = 0; r < p->n_rows; r++) {
+                uint64_t row = p->first_row + r * p->step;
+                uint64_t width = tensors[t].shape[tensors[t].rank - 1];
+                for (uint64_t k = 0; k < p->n_cols; k++, taken++) {
+                    uint64_t at = row * p->n_cols + k;
+                    if (p->pitch) at = (row / width * p->pitch + k) * width + row % width;
+                    assert_true(at < n);
+                    assert_int_equal(marks[at]++, 0);
+                }
+            }
+        }
+        if (taken == 0) n_unused++;
+        if (taken != 0 && taken != n) fail_msg("%s: not all taken", tensors[t].name);
+        free(marks);
+    }
+    assert_int_equal(n_unused, n_skipped);
+}
+
+/* The checkpoint has this many canonical tensors, and every row of it goes into one of them. */
+static void check_checkpoint(const char *folder, const char *name, size_t n_specs, size_t n_skipped)
+{
+    static struct sp_source_tensor tensors[4096];
+    struct sp_safetensors *file = NULL;
+    const struct sp_safetensor *all;
+    struct sp_config config;
+    struct sp_specs specs = {0};
+    struct sp_err err = {0};
+    char path[512], *text;
+    size_t size, n, skipped;
+    bool compare_equal;
+
+    print_message("%s\n", name);
+    snprintf(path, sizeof path, "%s/%s/config.json", folder, name);
+    text = scratch_read(path, &size);
+    assert_int_equal(sp_config_parse(&config, text, size, NULL, &err), SP_OK);
+    free(text);
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    assert_int_equal(sp_safetensors_open(&file, path, NULL, &err), SP_OK);
+    all = sp_safetensors_tensors(file, &n);
+    assert_true(n <= sizeof tensors / sizeof tensors[0]);
+    for (size_t k = 0; k < n; k++) {
+        tensors[k].name = all[k].name;
+        tensors[k].rank = all[k].rank;
+        memcpy(tensors[k].shape, all[k].shape, sizeof tensors[k].shape);
+    }
+    if (sp_specs_of_source(&specs, &config, tensors, n, &compare_equal, &skipped, &err)) {
+        fail_msg("%s: %s", name, err.text);
+    }
+    assert_int_equal(specs.n_specs, n_specs);
+    assert_int_equal(skipped, n_skipped);
+    check_coverage(&specs, all, n, n_skipped);
+    sp_specs_release(&specs);
+    sp_config_release(&config);
+    sp_safetensors_close(file);
+}
+
+static void golden_checkpoints(void **state)
+{
+    /* Tensors: per layer as documented for the family, and embedding, norm, head. */
+    static const struct {
+        const char *name;
+        size_t n_specs, n_skipped;
+    } cases[] = {
+        {"targets/llama_mha_bias", 3 * (9 + 4 + 3) + 3, 1},
+        {"targets/llama_gqa_tied", 3 * 9 + 2, 0},
+        {"targets/llama_linear_rope", 3 * 9 + 3, 0},
+        {"targets/mistral_window", 3 * 9 + 3, 0},
+        {"targets/ministral3", 3 * 9 + 3, 1},
+        {"targets/qwen2", 3 * 12 + 2, 0},
+        {"targets/qwen3", 3 * 11 + 3, 0},
+        {"targets/qwen3_moe", 2 * (8 + 4) + 11 + 3, 0},
+        {"targets/qwen3_moe_sparse", (8 + 4) + 4 * 11 + 3, 0},
+        {"targets/qwen3_5", 3 * 14 + 12 + 3, 0},
+        {"targets/qwen3_5_tied", 2 * 14 + 2 * 12 + 2, 1},
+        {"targets/qwen3_5_moe", 3 * (11 + 8) + 9 + 8 + 3, 1},
+        {"targets/gemma2", 4 * 11 + 2, 0},
+        {"targets/gemma3", 7 * 13 + 2, 0},
+        {"targets/gemma3_wrapped", 6 * 13 + 2, 1},
+        {"targets/smollm3", 5 * 9 + 2, 0},
+        {"targets/phi3", 3 * 9 + 3, 0},
+        {"targets/gpt_oss", 4 * (6 + 4 + 1 + 2 + 6) + 3, 0},
+        {"drafts/dflash_qwen3", 2 * 11 + 3, 0},
+        {"drafts/dflash_gpt_oss", 2 * (11 + 4) + 3, 0},
+        {"drafts/dflash_default_taps", 2 * 11 + 3, 0},
+        {"drafts/eagle3_full_vocab", 10 + 5, 0},
+        {"drafts/eagle3_llama", 10 + 5, 1},
+        {"drafts/eagle3_midlayer", 10 + 4, 1},
+        {"drafts/eagle3_qwen3_before", 12 + 6, 1},
+        {"drafts/dspark_vanilla", 2 * 11 + 5 + 4, 0},
+        {"drafts/dspark_gated", 2 * 11 + 5 + 6, 0},
+        {"drafts/dspark_rnn", 2 * 11 + 5 + 6, 0},
+    };
+
+    (void)state;
+    if (access(SHARED "/oracle/targets", R_OK) != 0) skip();
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        check_checkpoint(SHARED "/oracle", cases[i].name, cases[i].n_specs, cases[i].n_skipped);
+}
+
+static void families(void **state)
+{
+    static const struct {
+        const char *name;
+        size_t n_specs;
+    } cases[] = {
+        {"granite", 3 * (9 + 4 + 3) + 3},
+        {"olmo2", 3 * (11 + 4) + 3},
+        {"olmo3", 4 * 11 + 3},
+        {"exaone4", 4 * 11 + 3},
+        {"glm", 3 * (9 + 3) + 3},
+        {"glm4", 3 * (11 + 3) + 3},
+        {"helium", 3 * (9 + 3) + 3},
+        {"granite4", 3 * 9 + 2},
+        {"granite4_nope", 2 * (9 + 4) + 3},
+        {"granite4_h", 4 * 5 + 4 + 3 * 10 + 2},
+        {"granite4_h_moe", 2 * 9 + 4 + 13 + 3},
+        {"falcon_h1", 3 * (9 + 10) + 2},
+        {"falcon_h1_plain", 2 * (9 + 9) + 3},
+        {"falcon_h1_normed", 2 * (9 + 10) + 3},
+        {"mamba2", 4 * (1 + 10) + 3},
+        {"mamba2_bias", 2 * (1 + 9 + 4) + 2},
+        {"nemotron_h", 2 * (1 + 10 + 4) + 5 + 2 * 3 + 3},
+        {"nemotron_h_moe", (1 + 10) + 5 + 2 * (1 + 2 + 2 + 2) + 3},
+        {"bamba", 3 * 8 + 8 + 2 * 10 + 3},
+
+        {"starcoder2", 3 * (8 + 4 + 2 + 2) + 3},
+
+        {"hunyuan", 3 * 11 + 2},
+
+        {"deepseek_v2", 3 * 13 + 3 + 2 * 7 + 3},
+        {"deepseek_v2_lite", 2 * 8 + 3 + 7 + 3},
+        {"glm4_moe_lite_plain", 2 * 8 + 3 + 8 + 3},
+        {"youtu", 2 * (10 + 3) + 2},
+
+        {"cohere", 3 * (8 + 4) + 2},
+        {"cohere2", 5 * 8 + 2},
+        {"cohere_qk_norm", 2 * 10 + 2},
+
+        {"ernie4_5", 3 * (9 + 4 + 3) + 2},
+        {"seed_oss", 3 * (9 + 3) + 3},
+        {"seed_oss_biases", 2 * (9 + 1 + 3) + 3},
+        {"exaone4_full", 2 * 11 + 2},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        check_checkpoint(TESTDATA "/families", cases[i].name, cases[i].n_specs, 0);
+}
+
+static void roles_have_names(void **state)
+{
+    (void)state;
+    for (int i = SP_ROLE_NORM; i <= SP_ROLE_CODEBOOK; i++) {
+        assert_non_null(sp_role_name((enum sp_role)i));
+    }
+    assert_string_equal(sp_role_name(SP_ROLE_ROUTER), "router");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(plain_model),         cmocka_unit_test(prefixes),
+        cmocka_unit_test(tie_cases),           cmocka_unit_test(what_is_wrong),
+        cmocka_unit_test(many_findings),       cmocka_unit_test(scalar),
+        cmocka_unit_test(fused_rows),          cmocka_unit_test(paired_rows),
+        cmocka_unit_test(experts_apart),       cmocka_unit_test(experts_fused),
+        cmocka_unit_test(experts_interleaved), cmocka_unit_test(hybrid),
+        cmocka_unit_test(other_heads),         cmocka_unit_test(latents),
+        cmocka_unit_test(grouped_by_key_head), cmocka_unit_test(prediction_head),
+        cmocka_unit_test(golden_checkpoints),  cmocka_unit_test(families),
+        cmocka_unit_test(roles_have_names),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

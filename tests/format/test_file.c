@@ -1,0 +1,355 @@
+/* format/base/file.h: only regular files are read, ranges are checked, and an output is whole or
+ * absent.
+ */
+#define _GNU_SOURCE /* O_TMPFILE */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "format/base/file.h"
+#include "tests/support/scratch.h"
+
+static int teardown(void **state)
+{
+    (void)state;
+    scratch_remove();
+    return 0;
+}
+
+static unsigned n_entries(void)
+{
+    DIR *dir = opendir(scratch_folder());
+    unsigned n = 0;
+
+    assert_non_null(dir);
+    while (readdir(dir) != NULL)
+        n++;
+    closedir(dir);
+    return n - 2;
+}
+
+static void assert_content(const char *path, const char *expected)
+{
+    size_t size;
+    char *bytes = scratch_read(path, &size);
+
+    assert_int_equal(size, strlen(expected));
+    assert_memory_equal(bytes, expected, size);
+    free(bytes);
+}
+
+static void what_is_there(void **state)
+{
+    char *path = NULL;
+
+    (void)state;
+    scratch_write("a", "x", 1);
+    assert_true(sp_file_exists(scratch_path("a")));
+    assert_true(sp_file_exists(scratch_folder()));
+    assert_false(sp_file_exists(scratch_path("b")));
+    assert_false(sp_file_exists(scratch_path("a/b")));
+    assert_true(sp_file_is_folder(scratch_folder()));
+    assert_false(sp_file_is_folder(scratch_path("a")));
+    assert_int_equal(sp_file_join(&path, "x/y", "z", NULL), SP_OK);
+    assert_string_equal(path, "x/y/z");
+    free(path);
+    assert_int_equal(sp_file_join(&path, "/", "z", NULL), SP_OK);
+    assert_string_equal(path, "/z");
+    free(path);
+    assert_int_equal(sp_file_join(&path, "", "z", NULL), SP_OK);
+    assert_string_equal(path, "z");
+    free(path);
+}
+
+static void mapping(void **state)
+{
+    struct sp_mapping m = {0};
+
+    (void)state;
+    assert_int_equal(sp_file_map(&m, scratch_write("a", "hello", 5), NULL), SP_OK);
+    assert_int_equal(m.size, 5);
+    assert_memory_equal(m.data, "hello", 5);
+    sp_file_unmap(&m);
+    assert_null(m.data);
+    assert_int_equal(sp_file_map(&m, scratch_write("empty", "", 0), NULL), SP_OK);
+    assert_int_equal(m.size, 0);
+    assert_non_null(m.data);
+    sp_file_unmap(&m);
+    sp_file_unmap(&m);
+}
+
+static void mapping_without_addresses(void **state)
+{
+    const char *path = scratch_write("a", "hello", 5);
+    struct sp_mapping m = {0};
+    struct sp_err err = {0};
+    struct rlimit limit, none;
+    enum sp_status st;
+
+    (void)state;
+    assert_int_equal(getrlimit(RLIMIT_AS, &limit), 0);
+    none = (struct rlimit){1, limit.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_AS, &none), 0);
+    st = sp_file_map(&m, path, &err);
+    assert_int_equal(setrlimit(RLIMIT_AS, &limit), 0);
+    assert_int_equal(st, SP_E_NOMEM);
+    assert_non_null(strstr(err.text, "/a: mapping 5 bytes: "));
+    assert_null(m.data);
+}
+
+static void what_is_no_file_is_refused(void **state)
+{
+    struct sp_mapping m = {0};
+    struct sp_file *f = NULL;
+    struct sp_err err = {0};
+    const char *fifo = scratch_path("fifo");
+    char *text;
+    size_t size;
+
+    (void)state;
+    assert_int_equal(mkfifo(fifo, 0600), 0);
+    assert_int_equal(sp_file_map(&m, fifo, &err), SP_E_INPUT);
+    assert_non_null(strstr(err.text, "fifo is a FIFO, expected a file"));
+    err = (struct sp_err){0};
+    assert_int_equal(sp_file_open(&f, scratch_folder(), &err), SP_E_INPUT);
+    assert_non_null(strstr(err.text, "is a folder, expected a file"));
+    assert_int_equal(sp_file_open(&f, "/dev/null", NULL), SP_E_INPUT);
+    err = (struct sp_err){0};
+    assert_int_equal(sp_file_read_text(&text, &size, scratch_path("none"), 10, &err), SP_E_IO);
+    assert_non_null(strstr(err.text, "/none: No such file or directory"));
+    assert_null(f);
+}
+
+static void reading_ranges(void **state)
+{
+    struct sp_file *f = NULL;
+    struct sp_err err = {0};
+    const char *path = scratch_write("a", "0123456789", 10);
+    char buffer[16] = {0};
+
+    (void)state;
+    assert_int_equal(sp_file_open(&f, path, NULL), SP_OK);
+    assert_string_equal(sp_file_path(f), path);
+    assert_int_equal(sp_file_size(f), 10);
+    assert_int_equal(sp_file_read_at(f, 3, buffer, 4, NULL), SP_OK);
+    assert_string_equal(buffer, "3456");
+    assert_int_equal(sp_file_read_at(f, 10, buffer, 0, NULL), SP_OK);
+    assert_int_equal(sp_file_read_at(f, 8, buffer, 3, &err), SP_E_INPUT);
+    assert_non_null(strstr(err.text, "3 bytes wanted at byte 8, but it has 10"));
+    assert_int_equal(sp_file_read_at(f, UINT64_MAX, buffer, 2, NULL), SP_E_INPUT);
+    assert_int_equal(sp_file_read_at(f, 1, buffer, SIZE_MAX, NULL), SP_E_INPUT);
+    assert_int_equal(truncate(path, 5), 0);
+    err = (struct sp_err){0};
+    assert_int_equal(sp_file_read_at(f, 3, buffer, 4, &err), SP_E_IO);
+    assert_non_null(strstr(err.text, "ends at byte 5, it had 10 when it was opened"));
+    sp_file_close(f);
+    sp_file_close(NULL);
+}
+
+static void small_texts(void **state)
+{
+    struct sp_err err = {0};
+    const char *path = scratch_write("a", "a\0b", 3);
+    char *text = NULL;
+    size_t size = 0;
+
+    (void)state;
+    assert_int_equal(sp_file_read_text(&text, &size, path, 3, NULL), SP_OK);
+    assert_int_equal(size, 3);
+    assert_memory_equal(text, "a\0b", 4);
+    free(text);
+    assert_int_equal(sp_file_read_text(&text, &size, path, 2, &err), SP_E_INPUT);
+    assert_non_null(strstr(err.text, "3 bytes, expected at most 2"));
+}
+
+static bool has_nameless_files(void)
+{
+    int fd = open(scratch_folder(), O_TMPFILE | O_RDWR, 0600);
+
+    if (fd >= 0) close(fd);
+    return fd >= 0;
+}
+
+/* Also: a known size that is larger than what was written leaves zeros, positions may be any. */
+static void outputs_appear_whole(void **state)
+{
+    struct sp_output *o = NULL;
+    const char *path = scratch_path("out");
+    struct stat info;
+    mode_t mask = umask(027);
+
+    (void)state;
+    assert_int_equal(sp_output_open(&o, path, false, 6, NULL), SP_OK);
+    assert_int_equal(sp_output_write_at(o, 3, "def", 3, NULL), SP_OK);
+    assert_int_equal(sp_output_write_at(o, 0, "abc", 3, NULL), SP_OK);
+    assert_false(sp_file_exists(path));
+    assert_int_equal(n_entries(), has_nameless_files() ? 0 : 1);
+    assert_int_equal(sp_output_commit(o, NULL), SP_OK);
+    sp_output_close(o);
+    umask(mask);
+    assert_content(path, "abcdef");
+    assert_int_equal(n_entries(), 1);
+    assert_int_equal(stat(path, &info), 0);
+    assert_int_equal(info.st_mode & 0777, 0640);
+}
+
+static void outputs_that_end_early_leave_nothing(void **state)
+{
+    struct sp_output *o = NULL;
+    const char *path = scratch_write("out", "old", 3);
+
+    (void)state;
+    assert_int_equal(sp_output_open(&o, path, true, 1 << 20, NULL), SP_OK);
+    assert_int_equal(sp_output_write_at(o, 0, "new", 3, NULL), SP_OK);
+    sp_output_close(o);
+    sp_output_close(NULL);
+    assert_content(path, "old");
+    assert_int_equal(n_entries(), 1);
+}
+
+static void killed_writers_leave_nothing(void **state)
+{
+    const char *path = scratch_write("out", "old", 3);
+    int ready[2];
+    char byte;
+    pid_t child;
+
+    (void)state;
+    if (!has_nameless_files()) skip();
+    assert_int_equal(pipe(ready), 0);
+    child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        struct sp_output *o = NULL;
+        if (sp_output_open(&o, path, true, 1 << 20, NULL) ||
+            sp_output_write_at(o, 0, "new", 3, NULL) || write(ready[1], "", 1) != 1) {
+            _exit(1);
+        }
+        for (;;)
+            pause();
+    }
+    close(ready[1]);
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    close(ready[0]);
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    assert_content(path, "old");
+    assert_int_equal(n_entries(), 1);
+}
+
+static void existing_files_are_kept_without_force(void **state)
+{
+    struct sp_output *o = NULL;
+    struct sp_err err = {0};
+    const char *path = scratch_write("out", "old", 3);
+
+    (void)state;
+    assert_int_equal(sp_output_open(&o, path, false, 3, &err), SP_E_USAGE);
+    assert_non_null(strstr(err.text, "out exists already, --force replaces it"));
+    assert_null(o);
+    assert_int_equal(sp_output_open(&o, path, true, 0, NULL), SP_OK);
+    assert_int_equal(sp_output_write_at(o, 0, "new!", 4, NULL), SP_OK);
+    assert_int_equal(sp_output_commit(o, NULL), SP_OK);
+    sp_output_close(o);
+    assert_content(path, "new!");
+
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(sp_output_open(&o, path, false, 3, NULL), SP_OK);
+    scratch_write("out", "came meanwhile", 14);
+    err = (struct sp_err){0};
+    assert_int_equal(sp_output_commit(o, &err), SP_E_USAGE);
+    sp_output_close(o);
+    assert_content(path, "came meanwhile");
+    assert_int_equal(n_entries(), 1);
+}
+
+static void targets_that_cannot_be(void **state)
+{
+    struct sp_output *o = NULL;
+    struct sp_err err = {0};
+
+    (void)state;
+    assert_int_equal(sp_output_open(&o, scratch_folder(), true, 0, &err), SP_E_USAGE);
+    assert_non_null(strstr(err.text, "is a folder"));
+    assert_int_equal(sp_output_open(&o, scratch_path("none/out"), false, 0, NULL), SP_E_IO);
+    assert_int_equal(sp_output_open(&o, scratch_path("out/"), false, 0, NULL), SP_E_USAGE);
+    assert_int_equal(sp_output_open(&o, "/dev/null", true, 0, NULL), SP_E_USAGE);
+    err = (struct sp_err){0};
+    assert_int_equal(sp_output_open(&o, scratch_path("huge"), false, INT64_MAX, &err), SP_E_IO);
+    assert_non_null(strstr(err.text, "huge: "));
+    assert_null(o);
+    assert_int_equal(n_entries(), 0);
+}
+
+static void symbolic_links_are_followed(void **state)
+{
+    struct sp_output *o = NULL;
+    const char *path = scratch_write("real", "old", 3), *link = scratch_path("link");
+    struct stat info;
+
+    (void)state;
+    assert_int_equal(symlink("real", link), 0);
+    assert_int_equal(sp_output_open(&o, link, true, 3, NULL), SP_OK);
+    assert_int_equal(sp_output_write_at(o, 0, "new", 3, NULL), SP_OK);
+    assert_int_equal(sp_output_commit(o, NULL), SP_OK);
+    sp_output_close(o);
+    assert_content(path, "new");
+    assert_int_equal(lstat(link, &info), 0);
+    assert_true(S_ISLNK(info.st_mode));
+}
+
+/* A private file stays private, and a shared one shared, whatever umask is. */
+static void replaced_files_keep_their_permissions(void **state)
+{
+    const mode_t modes[] = {0600, 0444, 0666};
+    struct stat info;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        struct sp_output *o = NULL;
+        const char *path = scratch_write("out", "old", 3);
+
+        assert_int_equal(chmod(path, modes[i]), 0);
+        assert_int_equal(sp_output_open(&o, path, true, 3, NULL), SP_OK);
+        assert_int_equal(sp_output_write_at(o, 0, "new", 3, NULL), SP_OK);
+        assert_int_equal(sp_output_commit(o, NULL), SP_OK);
+        sp_output_close(o);
+        assert_content(path, "new");
+        assert_int_equal(stat(path, &info), 0);
+        assert_int_equal(info.st_mode & 0777, modes[i]);
+        assert_int_equal(unlink(path), 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(what_is_there, teardown),
+        cmocka_unit_test_teardown(mapping, teardown),
+        cmocka_unit_test_teardown(mapping_without_addresses, teardown),
+        cmocka_unit_test_teardown(what_is_no_file_is_refused, teardown),
+        cmocka_unit_test_teardown(reading_ranges, teardown),
+        cmocka_unit_test_teardown(small_texts, teardown),
+        cmocka_unit_test_teardown(outputs_appear_whole, teardown),
+        cmocka_unit_test_teardown(outputs_that_end_early_leave_nothing, teardown),
+        cmocka_unit_test_teardown(killed_writers_leave_nothing, teardown),
+        cmocka_unit_test_teardown(existing_files_are_kept_without_force, teardown),
+        cmocka_unit_test_teardown(targets_that_cannot_be, teardown),
+        cmocka_unit_test_teardown(symbolic_links_are_followed, teardown),
+        cmocka_unit_test_teardown(replaced_files_keep_their_permissions, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

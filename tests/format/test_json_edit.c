@@ -1,0 +1,140 @@
+/* Edits of JSON text: what changes, and that nothing else does. */
+#include "format/base/json_edit.h"
+
+#include "format/base/json.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+
+static struct sp_text text_of(const char *s)
+{
+    struct sp_text text = {0};
+
+    assert_int_equal(sp_text_append(&text, s, strlen(s), NULL), SP_OK);
+    return text;
+}
+
+/* The text is this, and JSON; it is released. */
+static void expect(struct sp_text *text, const char *want)
+{
+    struct sp_json *json = NULL;
+    struct sp_err err = {0};
+
+    assert_int_equal(sp_text_append(text, "", 1, NULL), SP_OK);
+    assert_string_equal(text->at, want);
+    if (sp_json_parse(&json, text->at, text->len - 1, SP_JSON_LENIENT, &err)) {
+        fail_msg("%s", err.text);
+    }
+    sp_json_free(json);
+    sp_text_release(text);
+}
+
+struct edit {
+    const char *from, *key, *value, *to; /* value NULL: removed */
+};
+
+static const struct edit edits[] = {
+    {"{\"a\": 1, \"b\": 2}", "a", "[3]", "{\"a\": [3], \"b\": 2}"},
+    {"{\"a\": 1,\n  \"b\" : {\"a\": 2}\n}\n", "b", "null", "{\"a\": 1,\n  \"b\" : null\n}\n"},
+    {"{\n  \"a\": 1\n}", "b", "\"x\"", "{\n  \"b\": \"x\",\n  \"a\": 1\n}"},
+    {"{}", "b", "1", "{\"b\": 1}"},
+    {" {\"a\":[{\"b\":1}]}", "b", "2", " {\"b\": 2,\"a\":[{\"b\":1}]}"},
+    {"{\"a\": 1, \"a\": 2}", "a", "3", "{\"a\": 1, \"a\": 3}"},
+    {"{\"\\u0061\": 1}", "a", "3", "{\"a\": 3,\"\\u0061\": 1}"},
+    {"{\"a\": 1, \"b\": 2, \"c\": 3}", "a", NULL, "{\"b\": 2, \"c\": 3}"},
+    {"{\"a\": 1, \"b\": 2, \"c\": 3}", "b", NULL, "{\"a\": 1, \"c\": 3}"},
+    {"{\"a\": 1, \"b\": 2, \"c\": 3 }", "c", NULL, "{\"a\": 1, \"b\": 2 }"},
+    {"{\n  \"a\": {\"x\": [1, \"}\"]},\n  \"b\": 2\n}", "a", NULL, "{\n  \"b\": 2\n}"},
+    {"{ \"a\": 1 }", "a", NULL, "{  }"},
+    {"{\"a\": 1, \"b\": 2, \"a\": 3}", "a", NULL, "{\"b\": 2}"},
+    {"{\"a\": 1}", "b", NULL, "{\"a\": 1}"},
+    {"{\"a\": NaN, \"b\": -Infinity}", "a", "1", "{\"a\": 1, \"b\": -Infinity}"},
+};
+
+static void members(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof edits / sizeof edits[0]; i++) {
+        const struct edit *e = &edits[i];
+        struct sp_text text = text_of(e->from);
+        struct sp_err err = {0};
+
+        print_message("%s\n", e->from);
+        if (e->value) {
+            assert_int_equal(sp_json_set(&text, e->key, e->value, strlen(e->value), &err), SP_OK);
+        } else {
+            assert_int_equal(sp_json_remove(&text, e->key, &err), SP_OK);
+        }
+        expect(&text, e->to);
+    }
+}
+
+static void lifted(void **state)
+{
+    static const char from[] = "{\n  \"a\": 1,\n  \"inner\": {\n    \"x\": [\n      1\n    ],\n"
+                               "    \"s\": \"\\n  y\"\n  }\n}\n";
+    struct sp_text text = text_of(from), flat = text_of("{\"inner\": {\"x\":\n  1}}");
+    struct sp_json_member m;
+    bool found;
+    (void)state;
+
+    assert_int_equal(sp_json_find_member(&found, &m, &text, "inner", NULL), SP_OK);
+    assert_true(found);
+    assert_int_equal(sp_json_lift(&text, &m, NULL), SP_OK);
+    expect(&text, "{\n  \"x\": [\n    1\n  ],\n  \"s\": \"\\n  y\"\n}");
+    assert_int_equal(sp_json_find_member(&found, &m, &flat, "inner", NULL), SP_OK);
+    assert_int_equal(sp_json_lift(&flat, &m, NULL), SP_OK);
+    expect(&flat, "{\"x\":\n  1}");
+}
+
+static bool is_short(const char *key, size_t len)
+{
+    (void)key;
+    return len == 1;
+}
+
+static void merged(void **state)
+{
+    struct sp_text text = text_of("{\n  \"b\": 1\n}"), empty = text_of("{ }");
+    struct sp_text from = text_of("{\"a\": {\"y\": 2}, \"b\": 3, \"long\": 4, \"c\": 5}");
+    (void)state;
+
+    assert_int_equal(sp_json_merge(&text, &from, is_short, NULL), SP_OK);
+    expect(&text, "{\n  \"a\": {\"y\": 2},\n  \"c\": 5,\n  \"b\": 1\n}");
+    assert_int_equal(sp_json_merge(&empty, &from, is_short, NULL), SP_OK);
+    expect(&empty, "{\"a\": {\"y\": 2},\"b\": 3,\"c\": 5 }");
+    sp_text_release(&from);
+}
+
+static void refused(void **state)
+{
+    struct sp_text list = text_of("[1]"), many = text_of("{\"a\": 0");
+    struct sp_json_member *members;
+    struct sp_err err = {0};
+    size_t n;
+    (void)state;
+
+    assert_int_equal(sp_json_set(&list, "a", "1", 1, &err), SP_E_INPUT);
+    assert_string_equal(err.text, "no JSON object at byte 0");
+    sp_text_release(&list);
+    for (int i = 0; i < SP_JSON_MAX_MEMBERS; i++)
+        assert_int_equal(sp_text_append(&many, ",\"a\":0", 6, NULL), SP_OK);
+    assert_int_equal(sp_text_append(&many, "}", 1, NULL), SP_OK);
+    assert_int_equal(sp_json_members(&members, &n, &many, 0, NULL), SP_E_UNSUPPORTED);
+    sp_text_release(&many);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(members),
+        cmocka_unit_test(lifted),
+        cmocka_unit_test(merged),
+        cmocka_unit_test(refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,108 @@
+/* format/base/json.h where memory ends at the k-th allocation, k = 1, 2, ...: a document is read
+ * whole, or there is no memory for it. Not for short texts: json-c itself cannot go on without the
+ * copy of a key. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "format/base/json.h"
+
+#if defined(__GLIBC__) && !defined(SP_SANITIZED)
+
+enum { SMALL = 32 };
+
+void *__libc_malloc(size_t size);
+void *__libc_calloc(size_t n, size_t size);
+void *__libc_realloc(void *p, size_t size);
+
+/* How many allocations there is memory for; SIZE_MAX: for all. */
+static size_t n_left = SIZE_MAX;
+
+static bool ends(size_t size)
+{
+    if (n_left == SIZE_MAX || size <= SMALL) return false;
+    if (n_left > 0) {
+        n_left--;
+        return false;
+    }
+    errno = ENOMEM;
+    return true;
+}
+
+void *malloc(size_t size)
+{
+    return ends(size) ? NULL : __libc_malloc(size);
+}
+
+void *calloc(size_t n, size_t size)
+{
+    return ends(n * size) ? NULL : __libc_calloc(n, size);
+}
+
+void *realloc(void *p, size_t size)
+{
+    return ends(size) ? NULL : __libc_realloc(p, size);
+}
+
+static const char text[] =
+    "{\"a\": [1, 2.5, \"x\", null, true, {\"b\": {}, \"c\": [[], [\"y\", 3]]}],"
+    " \"d\": {\"e\": false, \"f\": 12345678901234567890123}, \"g\": \"h\","
+    " \"i\": 1, \"j\": 2, \"k\": 3, \"l\": 4, \"m\": 5, \"n\": 6, \"o\": 7, \"p\": 8,"
+    " \"q\": 9, \"r\": 10, \"s\": 11, \"t\": null}";
+static const char repeated[] = "{\"a\": {\"b\": [1, {\"c\": 2, \"d\": {}}]}, \"e\": 3, \"a\": {}}";
+
+/* With memory for k allocations only. */
+static enum sp_status parse(size_t k, const char *json, enum sp_json_strictness strictness)
+{
+    struct sp_json *root = NULL;
+    enum sp_status st;
+
+    n_left = k;
+    st = sp_json_parse(&root, json, strlen(json), strictness, NULL);
+    n_left = SIZE_MAX;
+    if (st == SP_OK) assert_int_equal(sp_json_len(root), 15);
+    sp_json_free(root);
+    return st;
+}
+
+/* The allocations that it takes to find out what the document is; fewer of them are too few. */
+static size_t n_needed(const char *json, enum sp_json_strictness strictness, enum sp_status what)
+{
+    enum sp_status st;
+    size_t k = 0;
+
+    while ((st = parse(k, json, strictness)) == SP_E_NOMEM && k < 1000)
+        k++;
+    assert_int_equal(st, what);
+    return k;
+}
+
+static void memory_ends(void **state)
+{
+    (void)state;
+    assert_in_range(n_needed(text, SP_JSON_STRICT, SP_OK), 20, 100);
+    assert_in_range(n_needed(text, SP_JSON_LENIENT, SP_OK), 20, 100);
+    assert_in_range(n_needed(repeated, SP_JSON_STRICT, SP_E_INPUT), 15, 100);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(memory_ends)};
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+#else
+
+int main(void)
+{
+    return 0;
+}
+
+#endif

@@ -1,0 +1,127 @@
+/* format/base/mem.h and format/base/bytes.h: sizes that do not fit are failures, numbers are
+ * little-endian.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "format/base/bytes.h"
+#include "format/base/mem.h"
+
+static void sums_and_products_are_checked(void **state)
+{
+    size_t r = 5;
+
+    (void)state;
+    assert_true(sp_mul(&r, 6, 7));
+    assert_int_equal(r, 42);
+    assert_true(sp_mul(&r, SIZE_MAX, 0));
+    assert_int_equal(r, 0);
+    r = 5;
+    assert_false(sp_mul(&r, SIZE_MAX / 2 + 1, 2));
+    assert_false(sp_add(&r, SIZE_MAX, 1));
+    assert_int_equal(r, 5);
+    assert_true(sp_add(&r, SIZE_MAX - 1, 1));
+    assert_true(r == SIZE_MAX);
+    assert_int_equal(sp_round_up(0, 64), 0);
+    assert_int_equal(sp_round_up(1, 64), 64);
+    assert_int_equal(sp_round_up(64, 64), 64);
+    assert_int_equal(sp_round_up(65, 64), 128);
+}
+
+static void new_memory(void **state)
+{
+    struct sp_err err = {0};
+    unsigned char *p = NULL;
+    float *row = NULL;
+
+    (void)state;
+    assert_int_equal(sp_new(&p, 3, 5, &err), SP_OK);
+    for (int i = 0; i < 15; i++)
+        assert_int_equal(p[i], 0);
+    free(p);
+    assert_int_equal(sp_new(&p, 0, 5, &err), SP_OK);
+    assert_non_null(p);
+    free(p);
+    assert_int_equal(sp_new_aligned(&row, 3, sizeof *row, &err), SP_OK);
+    assert_int_equal((uintptr_t)row % 64, 0);
+    free(row);
+    assert_int_equal(sp_new_rows(&row, 3, 5, &err), SP_OK);
+    assert_int_equal((uintptr_t)row % 64, 0);
+    for (size_t i = 0; i < 15; i++)
+        assert_true(row[i] == 0);
+    free(row);
+    row = NULL;
+    assert_int_equal(sp_new_rows(&row, SIZE_MAX / 2, 3, NULL), SP_E_NOMEM);
+    assert_null(row);
+    p = NULL;
+    assert_int_equal(sp_new(&p, SIZE_MAX / 2, 4, &err), SP_E_NOMEM);
+    assert_null(p);
+    assert_non_null(strstr(err.text, "x 4 bytes"));
+    assert_int_equal(sp_new_aligned(&p, SIZE_MAX / 2, 4, NULL), SP_E_NOMEM);
+    assert_int_equal(sp_new_aligned(&p, SIZE_MAX - 5, 1, NULL), SP_E_NOMEM);
+    assert_null(p);
+}
+
+static void arrays_grow(void **state)
+{
+    uint32_t *array = NULL;
+    size_t cap = 0;
+
+    (void)state;
+    for (uint32_t i = 0; i < 1000; i++) {
+        assert_int_equal(sp_grow(&array, &cap, i + 1, sizeof *array, NULL), SP_OK);
+        assert_true(cap > i);
+        array[i] = i;
+    }
+    for (uint32_t i = 0; i < 1000; i++)
+        assert_int_equal(array[i], i);
+    assert_int_equal(sp_grow(&array, &cap, SIZE_MAX / 2, sizeof *array, NULL), SP_E_NOMEM);
+    assert_int_equal(array[999], 999);
+    free(array);
+}
+
+static void text_is_copied_with_its_end(void **state)
+{
+    char *copy = NULL;
+
+    (void)state;
+    assert_int_equal(sp_copy_text(&copy, "abcdef", 3, NULL), SP_OK);
+    assert_string_equal(copy, "abc");
+    free(copy);
+    assert_int_equal(sp_copy_text(&copy, NULL, 0, NULL), SP_OK);
+    assert_string_equal(copy, "");
+    free(copy);
+    assert_int_equal(sp_copy_text(&copy, "x", SIZE_MAX, NULL), SP_E_NOMEM);
+}
+
+static void numbers_are_little_endian(void **state)
+{
+    static const uint8_t bytes[] = {0xFF, 0x01, 0x02, 0x83, 0x04, 0x05, 0x06, 0x07, 0x88};
+    uint8_t out[9] = {0xFF};
+
+    (void)state;
+    assert_int_equal(sp_get16(bytes + 1), 0x0201);
+    assert_int_equal(sp_get32(bytes + 1), 0x04830201);
+    assert_true(sp_get64(bytes + 1) == UINT64_C(0x8807060504830201));
+    sp_put64(out + 1, UINT64_C(0x8807060504830201));
+    assert_memory_equal(out, bytes, sizeof out);
+    assert_true(sp_float_of_bits(0x3FC00000) == 1.5f);
+    assert_int_equal(sp_bits_of_float(-2.0f), 0xC0000000);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sums_and_products_are_checked),
+        cmocka_unit_test(new_memory),
+        cmocka_unit_test(arrays_grow),
+        cmocka_unit_test(text_is_copied_with_its_end),
+        cmocka_unit_test(numbers_are_little_endian),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

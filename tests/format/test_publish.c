@@ -1,0 +1,246 @@
+/* The way back to published names: for every golden checkpoint, which other programs wrote, the
+ * tensors that sp_specs_publish names are those that are there, and its pieces are the ones that
+ * were found in reading it. */
+#include "convert/source/source.h"
+#include "format/safetensors.h"
+#include "tests/support/golden.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What a language model is called inside a multimodal checkpoint. */
+static const char *inner_name(char out[256], const char *name)
+{
+    static const char *const prefixes[][2] = {
+        {"model.language_model.", "model."},
+        {"language_model.model.", "model."},
+        {"language_model.lm_head.", "lm_head."},
+    };
+
+    snprintf(out, 256, "%s", name);
+    for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++) {
+        size_t n = strlen(prefixes[i][0]);
+        if (strncmp(name, prefixes[i][0], n) != 0) continue;
+        snprintf(out, 256, "%s%s", prefixes[i][1], name + n);
+        break;
+    }
+    return out;
+}
+
+/* Of a built-in prediction head, or a copy of its model's tables there. */
+static bool is_of_head(unsigned n_layers, const char *name)
+{
+    unsigned layer;
+
+    if (sscanf(name, "model.layers.%u.", &layer) == 1) return layer >= n_layers;
+    return strncmp(name, "mtp.", 4) == 0;
+}
+
+/* Keys of layers that read another's, which Gemma 4's checkpoints have all the same. */
+static bool is_unused(const struct sp_config *c, const char *name)
+{
+    unsigned layer;
+
+    if (sscanf(name, "model.layers.%u.self_attn.", &layer) != 1 || layer >= c->n_layers) {
+        return false;
+    }
+    return c->layers[layer].kv_source != (int)layer &&
+           (strstr(name, ".k_proj.") || strstr(name, ".v_proj.") || strstr(name, ".k_norm."));
+}
+
+static const struct sp_source_tensor *find(const struct sp_source_tensor *all, size_t n,
+                                           const char *name)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (strcmp(all[i].name, name) == 0) return &all[i];
+    }
+    return NULL;
+}
+
+static void same_pieces(const struct sp_specs *read, const struct sp_specs *made)
+{
+    assert_int_equal(read->n_specs, made->n_specs);
+    for (size_t i = 0; i < read->n_specs; i++) {
+        const struct sp_tensor_spec *a = &read->specs[i], *b = &made->specs[i];
+        assert_string_equal(a->name, b->name);
+        assert_int_equal(a->n_pieces, b->n_pieces);
+        for (size_t k = 0; k < a->n_pieces; k++) {
+            const struct sp_piece *x = &read->pieces[a->first_piece + k];
+            const struct sp_piece *y = &made->pieces[b->first_piece + k];
+            char name[256];
+            assert_string_equal(inner_name(name, x->source), y->source);
+            assert_int_equal(x->first_row, y->first_row);
+            assert_int_equal(x->step, y->step);
+            assert_int_equal(x->n_rows, y->n_rows);
+            assert_int_equal(x->n_cols, y->n_cols);
+            assert_int_equal(x->transposed, y->transposed);
+            assert_int_equal(x->pitch, y->pitch);
+        }
+    }
+}
+
+/* Every tensor of the checkpoint that `source` reads is made again, and no other. */
+static void same_tensors(const struct sp_source *source, const struct sp_config *target,
+                         const struct sp_source_tensor *made, size_t n_made)
+{
+    unsigned n_layers = target ? target->n_layers : source->config.n_layers;
+    size_t n, n_wanted = 0;
+    const struct sp_safetensor *all = sp_safetensors_tensors(source->checkpoint, &n);
+
+    for (size_t i = 0; i < n; i++) {
+        char name[256];
+        const struct sp_source_tensor *t;
+        inner_name(name, all[i].name);
+        if (sp_source_is_skipped(name) || strcmp(name, "t2d") == 0) continue;
+        if (strstr(name, ".shared_head.head.") || strstr(name, ".3.embed_tokens.")) continue;
+        if ((source->has_mtp || target) && is_of_head(n_layers, name) != (target != NULL)) continue;
+        if (is_unused(&source->config, name)) continue;
+        if (source->config.tied && strcmp(name, "lm_head.weight") == 0) continue;
+        n_wanted++;
+        t = find(made, n_made, name);
+        if (t == NULL) fail_msg("%s: %s is not made", source->path, name);
+        assert_int_equal(t->rank, all[i].rank);
+        assert_memory_equal(t->shape, all[i].shape, t->rank * sizeof *t->shape);
+    }
+    for (size_t i = 0; n_made != n_wanted && i < n_made; i++)
+        print_message("made: %s\n", made[i].name);
+    assert_int_equal(n_made, n_wanted);
+}
+
+static void check(struct sp_source *source, const struct sp_config *target)
+{
+    struct sp_specs specs;
+    struct sp_source_tensor *tensors;
+    size_t n;
+    struct sp_err err = {0};
+
+    if (sp_specs_publish(&specs, &tensors, &n, &source->config, target, &err)) {
+        fail_msg("%s: %s", source->path, err.text);
+    }
+    same_tensors(source, target, tensors, n);
+    same_pieces(&source->specs, &specs);
+    free(tensors);
+    sp_specs_release(&specs);
+}
+
+static void check_folder(const char *path)
+{
+    struct sp_source source, head;
+    char *notes = NULL;
+    struct sp_err err = {0};
+
+    print_message("%s\n", path);
+    if (sp_source_open(&source, path, SP_PART_TARGET, &notes, &err)) fail_msg("%s", err.text);
+    check(&source, NULL);
+    if (source.has_mtp) {
+        if (sp_source_open_mtp(&head, &source, &err)) fail_msg("%s", err.text);
+        check(&head, &source.config);
+        sp_source_release(&head);
+    }
+    sp_source_release(&source);
+    free(notes);
+}
+
+static void families(void **state)
+{
+    char path[400];
+
+    (void)state;
+    for (const char *const *name = golden_families(); *name; name++) {
+        snprintf(path, sizeof path, TESTDATA "/families/%s", *name);
+        check_folder(path);
+    }
+}
+
+static void drafts(void **state)
+{
+    static const char *const names[] = {
+        "families/lfm2/dspark", "speculators/anchored",
+        "speculators/dflash2",  "speculators/dflash2_anchored",
+        "speculators/dspark",   "speculators/dspark_anchored",
+        "speculators/peagle",   "speculators/peagle_sliding",
+        "speculators/pruned",   "tiny/dflash",
+    };
+    char path[400];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        snprintf(path, sizeof path, TESTDATA "/%s", names[i]);
+        check_folder(path);
+    }
+}
+
+static void oracle(void **state)
+{
+    char path[400];
+
+    snprintf(path, sizeof path, SHARED "/oracle/%s", (const char *)*state);
+    if (!golden_exists(path)) skip();
+    check_folder(path);
+}
+
+#define TARGET(name) GOLDEN_CASE(oracle, "targets/" name)
+#define DRAFT(name) GOLDEN_CASE(oracle, "drafts/" name)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(families),
+        cmocka_unit_test(drafts),
+        TARGET("gemma2"),
+        TARGET("gemma3"),
+        TARGET("gemma3_wrapped"),
+        TARGET("gemma4_31b"),
+        TARGET("gemma4_e2b"),
+        TARGET("gemma4_moe"),
+        TARGET("gpt_oss"),
+        TARGET("llama_gqa_tied"),
+        TARGET("llama_linear_rope"),
+        TARGET("llama_mha_bias"),
+        TARGET("ministral3"),
+        TARGET("mistral_full"),
+        TARGET("mistral_window"),
+        TARGET("phi3"),
+        TARGET("phi3_partial"),
+        TARGET("qwen2"),
+        TARGET("qwen2_window"),
+        TARGET("qwen3"),
+        TARGET("qwen3_5"),
+        TARGET("qwen3_5_moe"),
+        TARGET("qwen3_5_tied"),
+        TARGET("qwen3_moe"),
+        TARGET("qwen3_moe_sparse"),
+        TARGET("qwen3_yarn"),
+        TARGET("smollm3"),
+        DRAFT("assistant_centroids"),
+        DRAFT("assistant_dense"),
+        DRAFT("assistant_shared"),
+        DRAFT("dflash2_qwen3"),
+        DRAFT("dflash2_scaled"),
+        DRAFT("dflash_default_taps"),
+        DRAFT("dflash_gemma4"),
+        DRAFT("dflash_gpt_oss"),
+        DRAFT("dflash_llama_bias"),
+        DRAFT("dflash_qwen3"),
+        DRAFT("dflash_qwen3_5"),
+        DRAFT("dflash_qwen3_moe"),
+        DRAFT("dflash_sliding"),
+        DRAFT("dflash_sliding_bidirectional"),
+        DRAFT("dspark_gated"),
+        DRAFT("dspark_rnn"),
+        DRAFT("dspark_vanilla"),
+        DRAFT("eagle3_full_vocab"),
+        DRAFT("eagle3_llama"),
+        DRAFT("eagle3_midlayer"),
+        DRAFT("eagle3_qwen3_before"),
+        DRAFT("mtp_qwen3_5"),
+        DRAFT("mtp_qwen3_5_moe"),
+        DRAFT("mtp_qwen3_5_wrapped"),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,292 @@
+/* format/safetensors.h. The single files in testdata/corrupt/safetensors and their verdicts come
+ * from tests/oracle/corrupt_safetensors.py, which asks the safetensors package too; indexes and
+ * what no small file can show are made here. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "format/base/bytes.h"
+#include "format/safetensors.h"
+#include "tests/support/scratch.h"
+
+static int teardown(void **state)
+{
+    (void)state;
+    scratch_remove();
+    return 0;
+}
+
+/* Writes a file of this header and `size` bytes of data 0, 1, 2, ... */
+static void write_shard(const char *name, const char *header, size_t size)
+{
+    size_t n = strlen(header);
+    uint8_t *bytes = malloc(8 + n + size);
+
+    assert_non_null(bytes);
+    sp_put64(bytes, n);
+    memcpy(bytes + 8, header, n);
+    for (size_t i = 0; i < size; i++)
+        bytes[8 + n + i] = (uint8_t)i;
+    scratch_write(name, bytes, 8 + n + size);
+    free(bytes);
+}
+
+static void write_text(const char *name, const char *text)
+{
+    scratch_write(name, text, strlen(text));
+}
+
+static void files_and_their_verdicts(void **state)
+{
+    static const char folder[] = TESTDATA "/corrupt/safetensors/";
+    char path[512], expected[700], *line, *rest;
+    size_t size, n = 0;
+    char *cases;
+
+    (void)state;
+    snprintf(path, sizeof path, "%scases.txt", folder);
+    cases = scratch_read(path, &size);
+    for (line = strtok_r(cases, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest), n++) {
+        struct sp_safetensors *c = NULL;
+        struct sp_err err = {0};
+        char *sentence = strchr(line, '\t');
+        enum sp_status st;
+        assert_non_null(sentence);
+        *sentence++ = '\0';
+        snprintf(path, sizeof path, "%s%s.safetensors", folder, line);
+        st = sp_safetensors_open(&c, path, NULL, &err);
+        snprintf(expected, sizeof expected, "%s: %s", path, sentence);
+        if (strcmp(sentence, "ok") == 0) {
+            if (st) fail_msg("%s", err.text);
+            sp_safetensors_close(c);
+        } else {
+            assert_int_equal(st, strcmp(line, "rank-9") == 0 ? SP_E_UNSUPPORTED : SP_E_INPUT);
+            assert_string_equal(err.text, expected);
+            assert_null(c);
+        }
+    }
+    assert_int_equal(n, 79);
+    free(cases);
+}
+
+static void tensors_are_found_and_read(void **state)
+{
+    struct sp_safetensors *c = NULL;
+    const struct sp_safetensor *all, *t;
+    static const char header[] =
+        "{\"b\":{\"dtype\":\"F16\",\"shape\":[2,3],\"data_offsets\":[4,16]},"
+        "\"a\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[0,4]}}";
+    uint8_t buffer[12] = {0};
+    size_t n;
+
+    (void)state;
+    write_shard("x.safetensors", header, 16);
+    assert_int_equal(sp_safetensors_open(&c, scratch_path("x.safetensors"), NULL, NULL), SP_OK);
+    all = sp_safetensors_tensors(c, &n);
+    assert_int_equal(n, 2);
+    assert_string_equal(all[0].name, "a");
+    assert_int_equal(all[0].rank, 0);
+    t = sp_safetensors_find(c, "b");
+    assert_ptr_equal(t, all + 1);
+    assert_int_equal(t->dtype, SP_F16);
+    assert_int_equal(t->rank, 2);
+    assert_int_equal(t->shape[0], 2);
+    assert_int_equal(t->shape[1], 3);
+    assert_int_equal(t->size, 12);
+    assert_int_equal(t->offset, 8 + strlen(header) + 4);
+    assert_int_equal(sp_safetensors_read(c, t, 2, 5, buffer, NULL), SP_OK);
+    assert_memory_equal(buffer, "\x06\x07\x08\x09\x0a", 6);
+    assert_int_equal(sp_safetensors_read(c, t, 12, 0, buffer, NULL), SP_OK);
+    assert_int_equal(sp_safetensors_read(c, t, 2, 11, buffer, NULL), SP_E_BUG);
+    assert_null(sp_safetensors_find(c, "c"));
+    assert_int_equal(sp_safetensors_n_shards(c), 1);
+    sp_safetensors_close(c);
+    sp_safetensors_close(NULL);
+}
+
+#define ENTRY(name, begin, end)                                                                    \
+    "\"" name "\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[" #begin "," #end "]}"
+
+/* Two shards: one holds "a" and "b", the other "c". */
+static void write_two_shards(void)
+{
+    write_shard("one.safetensors", "{" ENTRY("a", 0, 1) "," ENTRY("b", 1, 2) "}", 2);
+    write_shard("two.safetensors", "{" ENTRY("c", 0, 1) "}", 1);
+}
+
+static void write_index(const char *map)
+{
+    char text[1024];
+
+    snprintf(text, sizeof text, "{\"metadata\":{\"total_size\":99},\"weight_map\":%s}", map);
+    write_text("model.safetensors.index.json", text);
+}
+
+static void shards_and_their_index(void **state)
+{
+    struct sp_safetensors *c = NULL;
+    char *notes = NULL;
+    uint8_t byte = 77;
+    size_t n;
+
+    (void)state;
+    write_two_shards();
+    write_index("{\"a\":\"one.safetensors\",\"b\":\"one.safetensors\",\"c\":\"two.safetensors\"}");
+    assert_int_equal(sp_safetensors_open(&c, scratch_folder(), &notes, NULL), SP_OK);
+    assert_null(notes);
+    (void)sp_safetensors_tensors(c, &n);
+    assert_int_equal(n, 3);
+    assert_int_equal(sp_safetensors_n_shards(c), 2);
+    assert_non_null(strstr(sp_safetensors_shard_path(c, sp_safetensors_find(c, "c")->shard),
+                           "/two.safetensors"));
+    assert_int_equal(sp_safetensors_read(c, sp_safetensors_find(c, "b"), 0, 1, &byte, NULL), SP_OK);
+    assert_int_equal(byte, 1);
+    sp_safetensors_close(c);
+
+    write_index("{\"a\":\"one.safetensors\",\"c\":\"two.safetensors\"}");
+    assert_int_equal(sp_safetensors_open(&c, scratch_folder(), &notes, NULL), SP_OK);
+    assert_string_equal(notes,
+                        "1 tensors are in the shards but not in model.safetensors.index.json, the "
+                        "first is b");
+    sp_safetensors_close(c);
+
+    write_shard("model.safetensors", "{" ENTRY("z", 0, 1) "}", 1);
+    assert_int_equal(sp_safetensors_open(&c, scratch_folder(), &notes, NULL), SP_OK);
+    assert_non_null(
+        strstr(notes, "first is b\nmodel.safetensors and model.safetensors.index.json are both"));
+    assert_non_null(sp_safetensors_find(c, "z"));
+    assert_null(sp_safetensors_find(c, "a"));
+    sp_safetensors_close(c);
+    free(notes);
+}
+
+static void indexes_that_are_wrong(void **state)
+{
+    static const struct {
+        const char *map, *sentence;
+        enum sp_status status;
+    } cases[] = {
+        {"{\"a\":\"../one.safetensors\"}",
+         "tensor a: shard \"../one.safetensors\" is no plain file name", SP_E_INPUT},
+        {"{\"a\":\"..\"}", "is no plain file name", SP_E_INPUT},
+        {"{\"a\":\".\"}", "is no plain file name", SP_E_INPUT},
+        {"{\"a\":\"\"}", "is no plain file name", SP_E_INPUT},
+        {"{\"a\":\"/etc/passwd\"}", "is no plain file name", SP_E_INPUT},
+        {"{\"a\":\"x\\\\one.safetensors\"}", "is no plain file name", SP_E_INPUT},
+        {"{\"a\":\"one.safetensors\\u0000\"}", "is no plain file name", SP_E_INPUT},
+        {"{\"a\":\"three.safetensors\"}", "three.safetensors: No such file", SP_E_IO},
+        {"{\"d\":\"one.safetensors\"}", "tensor d is not in its shard one.safetensors", SP_E_INPUT},
+        {"{\"a\":\"one.safetensors\",\"c\":\"one.safetensors\"}", "tensor c is not in its shard",
+         SP_E_INPUT},
+        {"{\"b\":\"two.safetensors\",\"c\":\"one.safetensors\"}", "weight_map says", SP_E_INPUT},
+        {"{\"a\":\"one.safetensors\",\"b\":\"same.safetensors\"}", "tensor a is in ", SP_E_INPUT},
+        {"{\"a\":\"one.safetensors\",\"a\":\"two.safetensors\"}", "key \"a\" occurs twice",
+         SP_E_INPUT},
+        {"{\"a\":3}", "tensor a: weight_map has a value of kind integer, expected a file's name",
+         SP_E_INPUT},
+        {"{\"a\":null}", "tensor a: weight_map has a value of kind null", SP_E_INPUT},
+        {"[]", "weight_map is missing, empty or no object", SP_E_INPUT},
+        {"{}", "weight_map is missing, empty or no object", SP_E_INPUT},
+    };
+
+    (void)state;
+    write_two_shards();
+    write_shard("same.safetensors", "{" ENTRY("a", 0, 1) "," ENTRY("b", 1, 2) "}", 2);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct sp_safetensors *c = NULL;
+        struct sp_err err = {0};
+        write_index(cases[i].map);
+        assert_int_equal(sp_safetensors_open(&c, scratch_folder(), NULL, &err), cases[i].status);
+        if (!strstr(err.text, cases[i].sentence))
+            fail_msg("\"%s\", expected %s", err.text, cases[i].sentence);
+    }
+}
+
+static void what_is_no_checkpoint(void **state)
+{
+    struct sp_safetensors *c = NULL;
+    struct sp_err err = {0};
+
+    (void)state;
+    assert_int_equal(sp_safetensors_open(&c, scratch_folder(), NULL, &err), SP_E_INPUT);
+    assert_non_null(
+        strstr(err.text, "neither model.safetensors nor model.safetensors.index.json is there"));
+    write_text("model.safetensors.index.json", "{\"metadata\":{}}");
+    err = (struct sp_err){0};
+    assert_int_equal(sp_safetensors_open(&c, scratch_folder(), NULL, &err), SP_E_INPUT);
+    assert_non_null(strstr(err.text, "index.json: weight_map is missing"));
+    assert_int_equal(mkfifo(scratch_path("model.safetensors"), 0600), 0);
+    err = (struct sp_err){0};
+    assert_int_equal(sp_safetensors_open(&c, scratch_folder(), NULL, &err), SP_E_INPUT);
+    assert_non_null(strstr(err.text, "model.safetensors is a FIFO, expected a file"));
+    assert_int_equal(sp_safetensors_open(&c, scratch_path("none"), NULL, NULL), SP_E_IO);
+    assert_null(c);
+}
+
+static void a_file_that_shrinks_is_an_error(void **state)
+{
+    struct sp_safetensors *c = NULL;
+    struct sp_err err = {0};
+    uint8_t byte;
+
+    (void)state;
+    write_shard("x.safetensors", "{" ENTRY("t", 0, 1) "}", 1);
+    assert_int_equal(sp_safetensors_open(&c, scratch_path("x.safetensors"), NULL, NULL), SP_OK);
+    assert_int_equal(truncate(scratch_path("x.safetensors"), 20), 0);
+    assert_int_equal(sp_safetensors_read(c, sp_safetensors_find(c, "t"), 0, 1, &byte, &err),
+                     SP_E_IO);
+    assert_non_null(strstr(err.text, "tensor t: "));
+    assert_non_null(strstr(err.text, "ends at byte"));
+    sp_safetensors_close(c);
+}
+
+/* Two hundred thousand entries that all begin at 0, and as many that lie in reverse order: anything
+ * quadratic would take minutes. */
+static void many_entries(void **state)
+{
+    enum { N = 200000 };
+    char *header = malloc(N * 80);
+    struct sp_safetensors *c = NULL;
+
+    (void)state;
+    assert_non_null(header);
+    for (int full = 0; full < 2; full++) {
+        size_t len = 0, n;
+        for (int i = 0; i < N; i++) {
+            int at = full ? N - 1 - i : 0;
+            len += (size_t)sprintf(
+                header + len,
+                "%s\"layers.%d\":{\"dtype\":\"U8\",\"shape\":[%d],\"data_offsets\":[%d,%d]}",
+                i ? "," : "{", i, full, at, at + full);
+        }
+        strcpy(header + len, "}");
+        write_shard("x.safetensors", header, full ? N : 0);
+        assert_int_equal(sp_safetensors_open(&c, scratch_path("x.safetensors"), NULL, NULL), SP_OK);
+        (void)sp_safetensors_tensors(c, &n);
+        assert_int_equal(n, N);
+        assert_non_null(sp_safetensors_find(c, "layers.123456"));
+        sp_safetensors_close(c);
+    }
+    free(header);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(files_and_their_verdicts),
+        cmocka_unit_test_teardown(tensors_are_found_and_read, teardown),
+        cmocka_unit_test_teardown(shards_and_their_index, teardown),
+        cmocka_unit_test_teardown(indexes_that_are_wrong, teardown),
+        cmocka_unit_test_teardown(what_is_no_checkpoint, teardown),
+        cmocka_unit_test_teardown(a_file_that_shrinks_is_an_error, teardown),
+        cmocka_unit_test_teardown(many_entries, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

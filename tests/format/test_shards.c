@@ -1,0 +1,140 @@
+/* Checkpoints of many shards: written and read with fewer files open than there are shards. */
+#include "format/base/file.h"
+#include "format/safetensors_write.h"
+#include "tests/support/scratch.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+enum { N = 170, WIDTH = 40, MOST_OPEN = 150 };
+
+static char names[N][16];
+static struct sp_safetensor tensors[N];
+
+static int begin(void **state)
+{
+    const struct rlimit few = {MOST_OPEN, MOST_OPEN};
+
+    (void)state;
+    for (int i = 0; i < N; i++) {
+        snprintf(names[i], sizeof names[i], "t.%03d", i);
+        tensors[i] = (struct sp_safetensor){
+            .name = names[i], .dtype = SP_U8, .rank = 1, .shape = {i == 7 ? 0 : WIDTH}};
+    }
+    return setrlimit(RLIMIT_NOFILE, &few) != 0;
+}
+
+static uint8_t byte_of(size_t tensor, size_t at)
+{
+    return (uint8_t)(tensor * 31 + at);
+}
+
+/* Each shard holds one tensor, tensor 7 is empty and goes with the eighth. */
+static struct sp_safetensors_writer *write_shards(size_t n_put)
+{
+    struct sp_safetensors_writer *w = NULL;
+    struct sp_err err = {0};
+    uint8_t bytes[WIDTH];
+
+    if (sp_safetensors_writer_open(&w, scratch_folder(), tensors, N, WIDTH, &err)) {
+        fail_msg("%s", err.text);
+    }
+    for (size_t i = 0; i < n_put; i++) {
+        for (size_t k = 0; k < WIDTH; k++)
+            bytes[k] = byte_of(i, k);
+        /* In two pieces, the second one first. */
+        for (size_t half = 2; i != 7 && half-- > 0;) {
+            size_t at = half * WIDTH / 2;
+            if (sp_safetensors_writer_put(w, i, at, bytes + at, WIDTH / 2, &err)) {
+                fail_msg("%zu: %s", i, err.text);
+            }
+        }
+    }
+    return w;
+}
+
+static void read_back(const struct sp_safetensors *c)
+{
+    size_t n;
+    const struct sp_safetensor *all = sp_safetensors_tensors(c, &n);
+
+    assert_int_equal(n, N);
+    for (size_t i = 0; i < n; i++) {
+        struct sp_err err = {0};
+        uint8_t bytes[WIDTH] = {0};
+
+        assert_string_equal(all[i].name, names[i]);
+        if (sp_safetensors_read(c, &all[i], 0, (size_t)all[i].size, bytes, &err)) {
+            fail_msg("%s", err.text);
+        }
+        for (size_t k = 0; k < all[i].size; k++)
+            assert_int_equal(bytes[k], byte_of(i, k));
+    }
+}
+
+static void many_shards(void **state)
+{
+    struct sp_safetensors_writer *w = write_shards(N);
+    struct sp_safetensors *c = NULL;
+    struct sp_err err = {0};
+    char *notes = NULL;
+
+    (void)state;
+    assert_int_equal(sp_safetensors_writer_finish(w, NULL), SP_OK);
+    sp_safetensors_writer_close(w);
+    if (sp_safetensors_open(&c, scratch_folder(), &notes, &err)) fail_msg("%s", err.text);
+    assert_null(notes);
+    assert_int_equal(sp_safetensors_n_shards(c), N - 1);
+    read_back(c);
+    sp_safetensors_close(c);
+    scratch_remove();
+}
+
+/* What is given up leaves nothing, shards that were complete neither. */
+static void given_up(void **state)
+{
+    (void)state;
+    sp_safetensors_writer_close(write_shards(N / 2));
+    assert_false(sp_file_exists(scratch_path("model-00001-of-00169.safetensors")));
+    assert_int_equal(remove(scratch_folder()), 0);
+    scratch_remove();
+}
+
+/* A file that rests is known again; another one of its name is none. */
+static void another_file(void **state)
+{
+    struct sp_file *file = NULL;
+    struct sp_err err = {0};
+    char bytes[4] = "", path[512];
+
+    (void)state;
+    snprintf(path, sizeof path, "%s", scratch_write("a", "abc", 3));
+    assert_int_equal(sp_file_open(&file, path, NULL), SP_OK);
+    sp_file_rest(file);
+    assert_int_equal(sp_file_read_at(file, 1, bytes, 2, NULL), SP_OK);
+    assert_string_equal(bytes, "bc");
+    assert_int_equal(rename(scratch_write("b", "abc", 3), path), 0);
+    assert_int_equal(sp_file_read_at(file, 1, bytes, 2, &err), SP_E_IO);
+    assert_non_null(strstr(err.text, "is another file than when it was opened"));
+    sp_file_close(file);
+    scratch_remove();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(many_shards),
+        cmocka_unit_test(given_up),
+        cmocka_unit_test(another_file),
+    };
+
+    return cmocka_run_group_tests(tests, begin, NULL);
+}

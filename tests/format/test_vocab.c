@@ -1,0 +1,259 @@
+/* format/tokenizer/vocab.h: what is read from tokenizer.json, what is refused and how that is said,
+ * and that compiling is a function of the input alone. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "format/tokenizer/vocab.h"
+
+#define WORDS "\"vocab\":{\"a\":0,\"b\":1,\"ab\":2,\"<u>\":3}"
+#define MODEL "\"model\":{\"type\":\"BPE\"," WORDS ",\"merges\":[\"a b\"]}"
+#define WITH(part) "{" part "," MODEL "}"
+#define REGEX(pattern)                                                                             \
+    WITH("\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"" pattern "\"},"          \
+         "\"behavior\":\"Isolated\"}")
+#define SETTING(member) "{\"model\":{" member "," WORDS ",\"merges\":[]}}"
+#define MERGES(list) "{\"model\":{" WORDS ",\"merges\":" list "}}"
+#define ADDED(members) WITH("\"added_tokens\":[{" members "}]")
+#define TEMPLATE(single, tokens)                                                                   \
+    WITH("\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":" single                  \
+         ",\"special_tokens\":" tokens "}")
+#define TEXT "{\"Sequence\":{\"id\":\"A\"}}"
+#define MARK "{\"SpecialToken\":{\"id\":\"<u>\"}}"
+
+/* Documents that are refused, by what. */
+static const struct {
+    const char *json;
+    enum sp_status status;
+    const char *sentence;
+} refused[] = {
+    {"[", SP_E_INPUT, "byte 1"},
+    {"[]", SP_E_INPUT, "model: an object expected, found null"},
+    {"{\"model\":{\"vocab\":[]}}", SP_E_INPUT, "model.vocab: an object expected, found array"},
+    {"{\"model\":{\"vocab\":{\"a\":\"0\"},\"merges\":[]}}", SP_E_INPUT,
+     "model.vocab: the id of \"a\" is no number"},
+    {"{\"model\":{\"vocab\":{\"a\":-1},\"merges\":[]}}", SP_E_INPUT,
+     "model.vocab: the id of \"a\" is no number"},
+    {"{\"model\":{\"vocab\":{\"a\":5,\"b\":5},\"merges\":[]}}", SP_E_INPUT,
+     "model.vocab: \"a\" and \"b\" share the id 5"},
+    {"{\"model\":{\"vocab\":{\"a\":4000000000},\"merges\":[]}}", SP_E_INPUT,
+     "token id 4000000000 is far beyond the 1 entries there are"},
+    {"{\"model\":{" WORDS "}}", SP_E_INPUT, "model.merges: a list expected, found null"},
+    {SETTING("\"type\":\"Unigram\""), SP_E_UNSUPPORTED,
+     "model type Unigram is not supported, only BPE is"},
+    {SETTING("\"type\":\"WordPiece\""), SP_E_UNSUPPORTED,
+     "model type WordPiece is not supported, only BPE is"},
+    {SETTING("\"dropout\":0.1"), SP_E_UNSUPPORTED, "model.dropout 0.1 is not supported"},
+    {SETTING("\"continuing_subword_prefix\":\"##\""), SP_E_UNSUPPORTED,
+     "model.continuing_subword_prefix \"##\" is not supported"},
+    {SETTING("\"end_of_word_suffix\":\"</w>\""), SP_E_UNSUPPORTED,
+     "model.end_of_word_suffix \"</w>\" is not supported"},
+    {SETTING("\"unk_token\":\"<unk>\""), SP_E_INPUT,
+     "model.unk_token \"<unk>\" is not in the vocabulary"},
+    {MERGES("[\"ab\"]"), SP_E_INPUT,
+     "model.merges[0]: two tokens expected: \"a b\" or [\"a\", \"b\"]"},
+    {MERGES("[\"a b\",\"a b a\"]"), SP_E_INPUT, "model.merges[1]: two tokens expected"},
+    {MERGES("[[\"a\"]]"), SP_E_INPUT, "model.merges[0]: two tokens expected"},
+    {MERGES("[[\"a\",1]]"), SP_E_INPUT, "model.merges[0]: two tokens expected"},
+    {MERGES("[\"a c\"]"), SP_E_INPUT, "model.merges[0]: \"c\" is not in the vocabulary"},
+    {MERGES("[\"b a\"]"), SP_E_INPUT, "model.merges[0]: \"b\" + \"a\" is not in the vocabulary"},
+    {WITH("\"added_tokens\":{}"), SP_E_INPUT, "added_tokens: a list expected, found object"},
+    {ADDED("\"content\":\"x\""), SP_E_INPUT, "added_tokens[0]: id is missing or no number"},
+    {ADDED("\"id\":4"), SP_E_INPUT, "added_tokens[0]: content: a string expected"},
+    {ADDED("\"id\":1,\"content\":\"x\""), SP_E_INPUT,
+     "added_tokens[0]: id 1 of \"x\" is also the id of \"b\""},
+    {WITH("\"normalizer\":{}"), SP_E_INPUT, "normalizer: an object with a \"type\" expected"},
+    {WITH("\"normalizer\":{\"type\":\"Precompiled\"}"), SP_E_UNSUPPORTED,
+     "normalizer type Precompiled is not supported"},
+    {WITH("\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"NFC\"},"
+          "{\"type\":\"BertNormalizer\"}]}"),
+     SP_E_UNSUPPORTED, "normalizer type BertNormalizer is not supported"},
+    {WITH("\"normalizer\":{\"type\":\"Sequence\"}"), SP_E_INPUT,
+     "normalizer Sequence: normalizers: a list expected"},
+    {WITH("\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"String\":\"\"},\"content\":\"\"}"),
+     SP_E_UNSUPPORTED, "normalizer Replace: an empty pattern is not supported"},
+    {WITH("\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"String\":\"a\"}}"), SP_E_INPUT,
+     "normalizer Replace: content: a string expected"},
+    {WITH("\"pre_tokenizer\":{\"type\":\"UnicodeScripts\"}"), SP_E_UNSUPPORTED,
+     "pre_tokenizer type UnicodeScripts is not supported"},
+    {WITH("\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"String\":\"a\"},\"behavior\":"
+          "\"X\"}"),
+     SP_E_UNSUPPORTED, "pre_tokenizer Split: behavior X is not supported"},
+    {WITH("\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"ab\"}"), SP_E_INPUT,
+     "pre_tokenizer Metaspace: replacement is \"ab\", expected one character"},
+    {WITH("\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"_\","
+          "\"prepend_scheme\":\"last\"}"),
+     SP_E_UNSUPPORTED, "pre_tokenizer Metaspace: prepend_scheme last is not supported"},
+    {WITH("\"pre_tokenizer\":{\"type\":\"FixedLength\",\"length\":0}"), SP_E_INPUT,
+     "pre_tokenizer FixedLength: length is 0, expected at least 1"},
+    {REGEX("(a"), SP_E_UNSUPPORTED, "pre_tokenizer: pattern \"(a\": missing closing parenthesis"},
+    {REGEX("[a&&b]"), SP_E_UNSUPPORTED, "byte 2: an intersection of classes is not supported"},
+    {REGEX("[a[b]]"), SP_E_UNSUPPORTED, "byte 2: a class inside a class is not supported"},
+    {REGEX("a(?i)b"), SP_E_UNSUPPORTED, "an option amid the pattern is not supported"},
+    {REGEX("(?~a)"), SP_E_UNSUPPORTED, "this kind of group is not supported"},
+    {REGEX("(*FAIL)"), SP_E_UNSUPPORTED, "a verb is not supported"},
+    {REGEX("\\\\xFF"), SP_E_UNSUPPORTED, "a byte that is no character is not supported"},
+    {REGEX("\\\\Qa"), SP_E_UNSUPPORTED, "byte 0: this escape is not supported"},
+    {WITH("\"decoder\":{\"type\":\"WordPiece\"}"), SP_E_UNSUPPORTED,
+     "decoder type WordPiece is not supported"},
+    {WITH("\"post_processor\":{\"type\":\"RobertaProcessing\"}"), SP_E_UNSUPPORTED,
+     "post_processor type RobertaProcessing is not supported"},
+    {TEMPLATE("[" MARK "]", "{\"<u>\":{\"ids\":[3]}}"), SP_E_UNSUPPORTED,
+     "post_processor TemplateProcessing: single: a template without the text is not supported"},
+    {TEMPLATE("[" TEXT "," TEXT "]", "{}"), SP_E_UNSUPPORTED, "only one Sequence, \"A\""},
+    {TEMPLATE("[" MARK "," TEXT "]", "{}"), SP_E_INPUT, "special_tokens: <u> has no list of ids"},
+    {TEMPLATE("[" MARK "," TEXT "]", "{\"<u>\":{\"ids\":[77]}}"), SP_E_INPUT,
+     "post_processor: id 77 names no token"},
+};
+
+static void refusals(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        const char *json = refused[i].json;
+        struct sp_err err = {0};
+        uint8_t *blob = NULL;
+        size_t size;
+        if (sp_vocab_compile(&blob, &size, json, strlen(json), NULL, 0, NULL, &err) !=
+            refused[i].status) {
+            fail_msg("%s: status %d, \"%s\"", json, (int)err.status, err.text);
+        }
+        assert_null(blob);
+        if (strstr(err.text, refused[i].sentence) == NULL) {
+            fail_msg("%s: \"%s\", expected \"%s\"", json, err.text, refused[i].sentence);
+        }
+    }
+}
+
+static struct sp_vocab *open_vocab(const char *json, const char *config)
+{
+    struct sp_vocab *vocab = NULL;
+    struct sp_err err = {0};
+
+    if (sp_vocab_open(&vocab, json, strlen(json), config, config ? strlen(config) : 0, &err)) {
+        fail_msg("%s: %s", json, err.text);
+    }
+    return vocab;
+}
+
+static void contents(void **state)
+{
+    static const char json[] =
+        "{\"added_tokens\":[{\"id\":6,\"content\":\"<e>\",\"special\":true,\"lstrip\":true},"
+        "{\"id\":1,\"content\":\"b\",\"normalized\":true},{\"id\":7,\"content\":\"\"}],"
+        "\"model\":{\"merges\":[\"#version: 0.2\",[\"a\",\"b\"],\"\\r a\"]," /* before the
+                                                                                vocabulary */
+        "\"vocab\":{\"ab\":2,\"a\":0,\"b\":1,\"\\r\":3,\"\\ra\":4},\"unk_token\":\"a\"}}";
+    static const char config[] = "{\"bos_token\":{\"content\":\"<e>\"},\"eos_token\":\"b\"}";
+    struct sp_vocab *vocab = open_vocab(json, config);
+
+    (void)state;
+    assert_int_equal(vocab->n_ids, 8);
+    assert_int_equal(vocab->n_model, 5);
+    assert_int_equal(vocab->n_merges, 2);
+    assert_int_equal(vocab->merges[0].left, 0);
+    assert_int_equal(vocab->merges[0].right, 1);
+    assert_int_equal(vocab->merges[0].merged, 2);
+    assert_int_equal(vocab->merges[1].left, 3);
+    assert_int_equal(vocab->merges[1].merged, 4);
+    assert_int_equal(vocab->tokens[0].flags, SP_TOKEN_MODEL);
+    assert_int_equal(vocab->tokens[1].flags, SP_TOKEN_MODEL | SP_TOKEN_ADDED | SP_TOKEN_NORMALIZED);
+    assert_int_equal(vocab->tokens[6].flags, SP_TOKEN_ADDED | SP_TOKEN_SPECIAL | SP_TOKEN_LSTRIP);
+    assert_null(vocab->tokens[5].text);
+    assert_null(vocab->tokens[7].text); /* an empty added token is none */
+    assert_int_equal(vocab->n_added, 2);
+    assert_int_equal(vocab->added[0], 6);
+    assert_int_equal(vocab->unk, 0);
+    assert_int_equal(vocab->bos, 6);
+    assert_int_equal(vocab->eos, 1);
+    assert_int_equal(sp_vocab_find(vocab, "\ra", 2), 4);
+    assert_int_equal(sp_vocab_find(vocab, "<e>", 3), SP_ID_NONE);
+    assert_null(vocab->warning);
+    sp_vocab_close(vocab);
+}
+
+/* The vocabulary's id counts where the list of added tokens has another. */
+static void contradiction(void **state)
+{
+    static const char json[] = ADDED("\"id\":9,\"content\":\"ab\"");
+    struct sp_vocab *vocab = open_vocab(json, NULL);
+
+    (void)state;
+    assert_int_equal(vocab->tokens[2].flags, SP_TOKEN_MODEL | SP_TOKEN_ADDED);
+    assert_string_equal(vocab->warning,
+                        "added token \"ab\" has id 9, but 2 in the vocabulary, which is used");
+    sp_vocab_close(vocab);
+}
+
+static void expect_step(const struct sp_step *step, enum sp_step_kind kind, uint32_t a,
+                        const char *pattern, const char *text)
+{
+    assert_int_equal(step->kind, kind);
+    assert_int_equal(step->a, a);
+    assert_int_equal(step->pattern_len, strlen(pattern));
+    assert_memory_equal(step->pattern, pattern, strlen(pattern));
+    assert_int_equal(step->text_len, strlen(text));
+    assert_memory_equal(step->text, text, strlen(text));
+}
+
+/* Components become primitive steps, Sequences within Sequences one chain. */
+static void steps(void **state)
+{
+    struct sp_vocab *vocab = open_vocab(
+        WITH("\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Sequence\","
+             "\"pretokenizers\":[]},{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":"
+             "\"Metaspace\","
+             "\"replacement\":\"_\",\"prepend_scheme\":\"first\"}]},{\"type\":"
+             "\"CharDelimiterSplit\","
+             "\"delimiter\":\",\"}]},\"decoder\":null"),
+        NULL);
+    const struct sp_step *at = vocab->splitter.at;
+
+    (void)state;
+    assert_int_equal(vocab->splitter.n, 4);
+    expect_step(&at[0], SP_STEP_REPLACE, 0, " ", "_");
+    expect_step(&at[1], SP_STEP_PREFIX, SP_PREFIX_AT_START, "", "_");
+    expect_step(&at[2], SP_STEP_SPLIT, SP_SPLIT_MERGED_WITH_NEXT, "_", "");
+    expect_step(&at[3], SP_STEP_SPLIT, SP_SPLIT_REMOVED, ",", "");
+    assert_int_equal(vocab->decoder.n, 1);
+    expect_step(&vocab->decoder.at[0], SP_STEP_JOIN, 0, "", " ");
+    sp_vocab_close(vocab);
+}
+
+static void same_bytes(void **state)
+{
+    /* The same data in another order, with both notations of merges. */
+    static const char *const json[] = {
+        "{\"model\":{\"vocab\":{\"a\":0,\"b\":1,\"ab\":2,\"ba\":3},\"merges\":[\"a b\",\"b a\"]}}",
+        " {\"normalizer\":null,\"model\":{\"merges\":[[\"a\",\"b\"],[\"b\",\"a\"]],"
+        "\"vocab\":{\"a\":0,\"b\":1,\"ab\":2,\"ba\":3},\"dropout\":null}}\n",
+    };
+    uint8_t *blob[2] = {NULL, NULL};
+    size_t size[2];
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(
+            sp_vocab_compile(&blob[i], &size[i], json[i], strlen(json[i]), NULL, 0, NULL, NULL),
+            SP_OK);
+    }
+    assert_int_equal(size[0], size[1]);
+    assert_memory_equal(blob[0], blob[1], size[0]);
+    free(blob[0]);
+    free(blob[1]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(refusals), cmocka_unit_test(contents),   cmocka_unit_test(contradiction),
+        cmocka_unit_test(steps),    cmocka_unit_test(same_bytes),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

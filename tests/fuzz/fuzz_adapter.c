@@ -1,0 +1,62 @@
+/* Any adapter_config.json is refused with a sentence, or gives every module a rank that may be and
+ * a finite scale. The same bytes as what a packed file tells of merged adapters: refused, or told
+ * again with one more. */
+#include "convert/adapter/adapter_config.h"
+#include "convert/adapter/merge_record.h"
+
+#include "format/tokenizer/regex.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void tell_again(const char *text, size_t size)
+{
+    struct sp_merge_record *records, *more;
+    struct sp_err err = {0};
+    char words[SP_MERGE_WORDS], *joined;
+    size_t n, n_more;
+
+    if (sp_merge_records_read(&records, &n, text, size, &err)) {
+        if (err.text[0] == '\0' || err.status == SP_E_BUG) abort();
+        return;
+    }
+    for (size_t i = 0; i < n; i++)
+        sp_merge_words(words, &records[i]);
+    if (sp_merge_records_add(&joined, text, size, &records[n - 1], &err)) abort();
+    if (sp_merge_records_read(&more, &n_more, joined, strlen(joined), &err) == SP_OK) {
+        if (n_more != n + 1) abort();
+        free(more);
+    }
+    free(joined);
+    free(records);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static const char *const modules[] = {"model.layers.0.self_attn.q_proj", "lm_head", ""};
+    struct sp_adapter_config config;
+    struct sp_matcher *matcher = NULL;
+    struct sp_err err = {0};
+
+    tell_again((const char *)data, size);
+    if (sp_adapter_config_parse(&config, (const char *)data, size, &err)) {
+        if (err.text[0] == '\0' || err.status == SP_E_BUG) abort();
+        return 0;
+    }
+    if (sp_matcher_open(&matcher, &err)) abort();
+    for (size_t i = 0; i < sizeof modules / sizeof modules[0]; i++) {
+        uint64_t rank;
+        double scale;
+        enum sp_status st =
+            sp_adapter_config_find(&rank, &scale, &config, modules[i], matcher, &err);
+
+        if (st == SP_E_BUG) abort();
+        if (st == SP_OK && (rank > SP_ADAPTER_MAX_RANK || !isfinite(scale))) abort();
+    }
+    sp_matcher_close(matcher);
+    sp_adapter_config_release(&config);
+    return 0;
+}

@@ -1,0 +1,79 @@
+/* Any bytes are refused with a sentence, or weights can be quantized with them. The input is tried
+ * as it is and once more with its digests made right. */
+#include "convert/create/calibration.h"
+#include "quantize/gptq.h"
+#include "tests/support/repair_digests.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROWS = 16, WIDE = 64 };
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* Weights that are nothing special. */
+static void encode(const float *numbers, size_t cols)
+{
+    static float rows[ROWS * WIDE], room[WIDE * ROWS], scales[ROWS];
+    static uint8_t blocks[WIDE * ROWS];
+    struct sp_q4_tables tables;
+
+    for (size_t i = 0; i < ROWS * cols; i++)
+        rows[i] = (float)((int)(i * 7919 % 2001) - 1000) / 1000.0f;
+    for (size_t row = 0; row < ROWS; row++)
+        scales[row] = row ? 1e-4f : 0;
+    sp_q4_tables_init(&tables);
+    sp_feedback_ref.encode(blocks, rows, ROWS, cols, scales, numbers, room, &tables);
+}
+
+/* For a model of two matrices. */
+static enum sp_status use(const struct sp_calibration_file *file, struct sp_err *err)
+{
+    char path[] = "model";
+    struct sp_tensor_spec specs[] = {
+        {.name = "a.weight", .role = SP_ROLE_MLP, .rank = 2, .shape = {ROWS, 32}},
+        {.name = "b.weight", .role = SP_ROLE_MLP, .rank = 2, .shape = {ROWS, WIDE}},
+    };
+    struct sp_source source = {.path = path, .specs = {.specs = specs, .n_specs = 2}};
+    struct sp_plan_item items[] = {
+        {.source = &source, .spec = &specs[0], .part = SP_PART_TARGET, .to = SP_Q4},
+        {.source = &source, .spec = &specs[1], .part = SP_PART_TARGET, .to = SP_Q4},
+    };
+    struct sp_plan plan = {.items = items, .n_items = 2};
+    size_t n_used, n_without;
+    enum sp_status st = sp_calibration_apply(file, &plan, &source, &n_used, &n_without, err);
+
+    if (st) return st;
+    if (n_used + n_without != 2) abort();
+    for (size_t i = 0; i < 2; i++) {
+        if (items[i].calibration) encode(items[i].calibration, (size_t)specs[i].shape[1]);
+    }
+    return SP_OK;
+}
+
+static void open_one(const uint8_t *data, size_t size)
+{
+    struct sp_pack *pack = NULL;
+    struct sp_calibration_file *file = NULL;
+    struct sp_err err = {0};
+    enum sp_status st = sp_pack_open_bytes(&pack, data, size, "fuzz", &err);
+
+    if (st == SP_OK) st = sp_calibration_take(&file, pack, &err);
+    if (st == SP_OK) st = use(file, &err);
+    if ((st == SP_OK) != (err.text[0] == 0)) abort();
+    sp_calibration_close(file);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    uint8_t *copy;
+
+    if (size == 0) return 0;
+    if ((copy = aligned_alloc(64, (size / 64 + 1) * 64)) == NULL) abort();
+    memcpy(copy, data, size);
+    open_one(copy, size);
+    mend_pack(copy, size);
+    open_one(copy, size);
+    free(copy);
+    return 0;
+}

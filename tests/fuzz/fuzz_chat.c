@@ -1,0 +1,171 @@
+/* Any text as a template and as an answer: what is learned of the first reads the second, or the
+ * second is read by a syntax that is known. Whole and cut, the same comes out; without tools
+ * nothing but the marks of thoughts is lost.
+ *
+ * First byte: the syntax, 0 the template's; then the template up to a NUL, then the answer. */
+#include "format/base/strbuf.h"
+#include "runtime/chat/chat_grammar.h"
+#include "runtime/chat/chat_parser.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static const struct sp_answer_syntax known[] = {
+    {"<think>", "</think>", {.form = SP_CALL_UNKNOWN}},
+    {"<think>",
+     "</think>",
+     {.form = SP_CALL_OBJECT,
+      .open = "<c>",
+      .close = "</c>",
+      .name_key = "name",
+      .arguments_key = "arguments"}},
+    {"", "", {.form = SP_CALL_OBJECT, .name_key = "name", .arguments_key = "parameters"}},
+    {"", "", {.form = SP_CALL_OBJECT, .open = "<c>"}},
+    {"",
+     "",
+     {.form = SP_CALL_NAMED,
+      .all_open = "<a>",
+      .all_close = "</a>",
+      .open = "<c>",
+      .close = "</c>",
+      .before_arguments = ":\x01<j>"}},
+    {"", "", {.form = SP_CALL_BARE, .open = "<c>", .close = "</c>", .quote = "<q>"}},
+    {"",
+     "",
+     {.form = SP_CALL_TAGGED,
+      .open = "<c>",
+      .close = "</c>",
+      .behind_name = ">",
+      .before_key = "<k>",
+      .before_text = "<v>",
+      .before_value = "<w>",
+      .behind_value = "</v>",
+      .value_lead = "\n",
+      .value_tail = "\n"}},
+    {"", "", {.form = SP_CALL_PYTHON, .open = "<c>", .close = "</c>"}},
+    {"", "", {.form = SP_CALL_HARMONY}},
+};
+enum { N_KNOWN = sizeof known / sizeof *known };
+
+static const char tools_text[] =
+    "[{\"type\": \"function\", \"function\": {\"name\": \"f\", \"parameters\": {\"properties\": {"
+    "\"a\": {\"type\": \"integer\"}, \"b\": {\"type\": \"string\"}}}}}]";
+
+struct transcript {
+    struct sp_text text;
+    int last;
+};
+
+static void append(struct sp_text *text, const char *more, size_t size)
+{
+    if (sp_text_append(text, more, size, NULL)) abort();
+}
+
+static void note(void *context, const struct sp_answer_piece *piece)
+{
+    struct transcript *t = context;
+    struct sp_json *arguments = NULL;
+
+    if (piece->size == 0) abort();
+    if (piece->kind == SP_ANSWER_CALL) {
+        if (*piece->name == '\0') abort();
+        if (sp_json_parse(&arguments, piece->text, piece->size, SP_JSON_STRICT, NULL)) abort();
+        if (sp_json_kind(arguments) != SP_JSON_OBJECT) abort();
+        sp_json_free(arguments);
+        append(&t->text, piece->name, strlen(piece->name));
+    }
+    if (t->last != (int)piece->kind) append(&t->text, "|", 1);
+    t->last = (int)piece->kind;
+    append(&t->text, piece->text, piece->size);
+}
+
+static struct sp_text read_answer(const struct sp_answer_syntax *syntax,
+                                  const struct sp_json *tools, const char *text, size_t size,
+                                  size_t step)
+{
+    struct transcript t = {.last = -1};
+    const struct sp_answer_reading reading = {
+        .syntax = syntax, .tools = tools, .piece = note, .context = &t};
+    struct sp_answer_parser *parser = NULL;
+
+    if (sp_answer_parser_open(&parser, &reading, NULL)) abort();
+    for (size_t i = 0; i < size; i += step) {
+        size_t n = size - i < step ? size - i : step;
+
+        if (sp_answer_parser_feed(parser, text + i, n, false, NULL)) abort();
+    }
+    if (sp_answer_parser_finish(parser, NULL)) abort();
+    sp_answer_parser_close(parser);
+    return t.text;
+}
+
+static void check(const struct sp_answer_syntax *syntax, const struct sp_json *tools,
+                  const char *text, size_t size)
+{
+    struct sp_text whole = read_answer(syntax, tools, text, size, size ? size : 1);
+    struct sp_text bytes = read_answer(syntax, tools, text, size, 1);
+    struct sp_text threes = read_answer(syntax, tools, text, size, 3);
+
+    if (whole.len != bytes.len || whole.len != threes.len) abort();
+    if (whole.len && memcmp(whole.at, bytes.at, whole.len) != 0) abort();
+    if (whole.len && memcmp(whole.at, threes.at, whole.len) != 0) abort();
+    if (tools == NULL && !*syntax->thought_close && syntax->calls.form != SP_CALL_HARMONY &&
+        whole.len != (size ? size + 1 : 0)) {
+        abort();
+    }
+    sp_text_release(&whole);
+    sp_text_release(&bytes);
+    sp_text_release(&threes);
+}
+
+/* Any syntax makes a grammar, or none. */
+static void make_grammar(const struct sp_answer_syntax *syntax, const struct sp_json *tools)
+{
+    struct sp_answer_form form = {.syntax = syntax, .tools = tools};
+    struct sp_grammar *g = NULL;
+
+    if (*syntax->thought_close) form.thinking = SP_THINKS_PERHAPS;
+    if (tools && sp_answer_grammar(&g, &form, NULL) == SP_OK) sp_grammar_close(g);
+}
+
+static void check_learned(const char *template, size_t n_template, const struct sp_json *tools,
+                          const char *text, size_t size)
+{
+    struct sp_answer_syntax syntax;
+    struct sp_template *t = NULL;
+
+    if (sp_template_compile(&t, template, n_template, SP_TEMPLATE_UNKNOWN, NULL)) return;
+    if (sp_answer_syntax_learn(&syntax, t, NULL, NULL) == SP_OK) {
+        char line[SP_ANSWER_SYNTAX_TEXT];
+
+        if (strlen(sp_answer_syntax_calls(line, &syntax)) >= sizeof line) abort();
+        if (strlen(sp_answer_syntax_thoughts(line, &syntax)) >= sizeof line) abort();
+        (void)sp_answer_syntax_thinks(&syntax, text, size);
+        check(&syntax, tools, text, size);
+        make_grammar(&syntax, tools);
+    }
+    sp_template_free(t);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct sp_json *tools = NULL;
+    const char *text = (const char *)data + 1, *end;
+    size_t n_template;
+
+    if (size == 0 || size > 4096) return 0;
+    size--;
+    if (sp_json_parse(&tools, tools_text, strlen(tools_text), SP_JSON_STRICT, NULL)) abort();
+    end = memchr(text, '\0', size);
+    if (*data % (N_KNOWN + 1) > 0) {
+        check(&known[*data % (N_KNOWN + 1) - 1], tools, text, size);
+        check(&known[*data % (N_KNOWN + 1) - 1], NULL, text, size);
+    } else if (end != NULL) {
+        n_template = (size_t)(end - text);
+        check_learned(text, n_template, tools, end + 1, size - n_template - 1);
+    }
+    sp_json_free(tools);
+    return 0;
+}

@@ -1,0 +1,47 @@
+/* Any text as a Jinja template, rendered over a conversation: it may be refused, it may not crash,
+ * hang or take more than its heap. */
+#include "runtime/template/jinja.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum { MEMORY = 16 << 20, WORK = 3 * 1000 * 1000 };
+
+static const char variables[] =
+    "{\"messages\": [{\"role\": \"system\", \"content\": \"be \\u00e9\"},"
+    " {\"role\": \"user\", \"content\": [{\"type\": \"text\", \"text\": \"a<b>\"}]},"
+    " {\"role\": \"assistant\", \"content\": null, \"tool_calls\": [{\"function\":"
+    " {\"name\": \"f\", \"arguments\": {\"x\": 1, \"y\": [1.5, true, null]}}}]}],"
+    " \"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"f\", \"parameters\":"
+    " {\"properties\": {\"x\": {\"type\": \"integer\"}}}}}],"
+    " \"s\": \"Hello World\", \"l\": [3, 1, 2], \"n\": null, \"big\": 12345678901234567890,"
+    " \"f\": 2.5, \"i\": -7, \"bos_token\": \"<s>\", \"add_generation_prompt\": true}";
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    const struct sp_template_time now = {2025, 6, 15, 12, 0, 0};
+    struct sp_err err = {0};
+    struct sp_jinja *jinja = NULL;
+    struct sp_json *json = NULL;
+    struct sp_value vars;
+    struct sp_heap heap;
+    char *text = NULL;
+    size_t len = 0;
+
+    sp_heap_init(&heap, MEMORY, WORK, &err);
+    if (sp_jinja_compile(&jinja, (const char *)data, size, &err)) goto done;
+    if (sp_json_parse(&json, variables, strlen(variables), SP_JSON_STRICT, &err)) abort();
+    if (sp_value_from_json(&heap, &vars, json)) abort();
+    if (sp_jinja_render(&text, &len, jinja, vars, now, &heap, &err) == SP_OK && text[len] != '\0') {
+        abort();
+    }
+    if (err.status == SP_E_BUG) abort();
+done:
+    free(text);
+    sp_json_free(json);
+    sp_heap_release(&heap);
+    sp_jinja_free(jinja);
+    return 0;
+}

@@ -1,0 +1,73 @@
+/* Any bytes are refused with a place and a sentence, or what they parse to survives being stored,
+ * printed and parsed again. */
+#include "convert/modelfile/modelfile.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static bool is_source(const struct sp_modelfile_record *r)
+{
+    return r->command == SP_MODELFILE_FROM || r->command == SP_MODELFILE_DRAFT;
+}
+
+static bool same(const char *a, const char *b)
+{
+    return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
+}
+
+/* Every record of `a` but its sources is in `b`, in order, after the sources of `b`. */
+static void compare(const struct sp_modelfile *a, const struct sp_modelfile *b)
+{
+    size_t k = 0;
+
+    while (k < b->n_records && is_source(&b->records[k]))
+        k++;
+    for (size_t i = 0; i < a->n_records; i++) {
+        const struct sp_modelfile_record *x = &a->records[i], *y = &b->records[k];
+
+        if (is_source(x)) continue;
+        if (k++ == b->n_records) abort();
+        if (x->command != y->command || x->value_size != y->value_size || !same(x->name, y->name) ||
+            !same(x->value, y->value) || x->size != y->size)
+            abort();
+    }
+    if (k != b->n_records) abort();
+}
+
+static void round_trip(const struct sp_modelfile *file)
+{
+    struct sp_modelfile again;
+    char *records = NULL, *text = NULL;
+    size_t records_size, size;
+
+    if (sp_modelfile_print(&records, &records_size, file, NULL)) abort();
+    if (sp_modelfile_recreate(&text, &size, "p.bin", "p.bin", records, records_size, NULL)) abort();
+    if (sp_modelfile_parse(&again, "again", text, size, NULL)) abort();
+    compare(file, &again);
+    sp_modelfile_release(&again);
+    free(text);
+    free(records);
+}
+
+static void ignore(void *context, const char *sentence)
+{
+    (void)context;
+    if (strlen(sentence) == 0 || strchr(sentence, '\n')) abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct sp_modelfile file;
+    struct sp_err err = {0};
+
+    if (sp_modelfile_parse(&file, "fuzz", data, size, &err)) {
+        if (strncmp(err.text, "fuzz:", 5) != 0) abort();
+        return 0;
+    }
+    (void)!sp_modelfile_check(&file, ignore, NULL, &err);
+    round_trip(&file);
+    sp_modelfile_release(&file);
+    return 0;
+}

@@ -1,0 +1,62 @@
+/* Any bytes are refused with a sentence, or everything in them can be found, read and checked. The
+ * input is tried as it is and once more with its digests made right, or a fuzzer would never get
+ * past them. */
+#include "format/packfile.h"
+#include "tests/support/repair_digests.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void read_all(const struct sp_pack *pack)
+{
+    volatile uint8_t sum = 0;
+
+    for (size_t i = 0; i < sp_pack_n_tensors(pack); i++) {
+        const struct sp_pack_tensor *t = sp_pack_tensor(pack, i);
+
+        if (sp_pack_find(pack, t->part, t->name) != t) abort();
+        for (uint64_t k = 0; k < t->size; k++)
+            sum = (uint8_t)(sum + t->data[k]);
+        (void)!sp_pack_check_tensor(pack, i, NULL);
+    }
+    for (size_t i = 0; i < sp_pack_n_sections(pack); i++) {
+        const struct sp_pack_section *s = sp_pack_section(pack, i);
+        char *text = NULL;
+        size_t n;
+
+        if (sp_pack_find_section(pack, s->part, s->kind) != s) abort();
+        if (sp_pack_read_section(pack, s->part, s->kind, &text, &n, NULL) == SP_OK) {
+            if (text == NULL || n != s->size || text[n] != 0) abort();
+        }
+        (void)!sp_pack_check_section(pack, i, NULL);
+        free(text);
+    }
+}
+
+static void open_one(const uint8_t *data, size_t size)
+{
+    struct sp_pack *pack = NULL;
+    struct sp_err err = {0};
+
+    if (sp_pack_open_bytes(&pack, data, size, "fuzz", &err) == SP_OK)
+        read_all(pack);
+    else if (err.text[0] == 0 || pack != NULL)
+        abort();
+    sp_pack_close(pack);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    uint8_t *copy;
+
+    open_one(data, size);
+    if (size == 0) return 0;
+    if ((copy = malloc(size)) == NULL) abort();
+    memcpy(copy, data, size);
+    mend_pack(copy, size);
+    open_one(copy, size);
+    free(copy);
+    return 0;
+}

@@ -1,0 +1,98 @@
+/* The body of a request to `serve`, the first byte (a digit, '<') says of which API: it is refused
+ * with a sentence, or becomes something that can be asked of a session, and its conversation a
+ * prompt. */
+#include "cli/serve/serve.h"
+#include "format/base/unicode.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static const char
+    chatml[] =
+        "{%- for m in messages %}{{ '<|im_start|>' + m.role + '\\n' + m.content }}"
+        "{%- for c in m.tool_calls or [] %}{{ c.function.name }}{{ c.function.arguments | tojson }}"
+        "{%- endfor %}{{ '<|im_end|>\\n' }}{%- endfor %}{{ tools | tojson if tools }}",
+    go[] = "{{ if .System }}{{ .System }}{{ end }}{{ .Prompt }}{{ .Suffix }}{{ .Response }}";
+
+static void check_settings(const struct sp_settings *s)
+{
+    struct sp_sampling sampling;
+
+    if (s->n_stops > SP_MAX_STOPS) abort();
+    for (size_t i = 0; i < s->n_stops; i++) {
+        size_t len = strlen(s->stops[i]);
+        if (len == 0 || sp_utf8_valid(s->stops[i], len) != len) abort();
+    }
+    sp_settings_sampling(&sampling, s);
+    if (!(sampling.temperature >= 0 && sampling.top_p >= 0 && sampling.top_p <= 1)) abort();
+    if (sampling.top_k < 0 || !(sampling.repeat_penalty > 0) || s->seed < 0) abort();
+}
+
+static void check_prompt(const struct sp_serve_ask *ask, const struct sp_template *t)
+{
+    struct sp_template_input in = {.messages = ask->messages,
+                                   .tools = ask->tools,
+                                   .kwargs = ask->kwargs,
+                                   .prompt = ask->prompt,
+                                   .suffix = ask->suffix,
+                                   .generation_prompt = true,
+                                   .think = ask->think,
+                                   .is_think_set = ask->is_think_set,
+                                   .think_level = ask->think_level,
+                                   .now = {2025, 6, 15, 12, 0, 0}};
+    char *text = NULL;
+    size_t size;
+    enum sp_status st;
+    int forms = (ask->messages != NULL) + (ask->n_prompts > 0) + (ask->suffix != NULL);
+
+    if (forms != 1 || ask->n_top > SP_SERVE_MAX_TOP) abort();
+    if (sp_utf8_valid(ask->begun.at, ask->begun.len) != ask->begun.len) abort();
+    if (sp_serve_ask_n_answers(ask) > SP_SERVE_MAX_ANSWERS) abort();
+    for (size_t i = 0; i < ask->n_prompts; i++) {
+        if ((ask->prompts[i].text != NULL) == (ask->prompts[i].ids.n > 0)) abort();
+    }
+    if (ask->messages == NULL && ask->suffix == NULL) return;
+    st = sp_template_render(&text, &size, ask->template ? ask->template : t, &in, NULL);
+    if (st == SP_E_BUG) abort();
+    free(text);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static const struct sp_serve_dialect *const dialects[] = {
+        &sp_serve_openai_chat, &sp_serve_openai_text, &sp_serve_ollama_chat,
+        &sp_serve_ollama_text, &sp_serve_responses,   &sp_serve_anthropic};
+    static const size_t n_dialects = sizeof dialects / sizeof *dialects;
+    struct sp_settings settings = SP_SETTINGS_DEFAULTS;
+    struct sp_generation g = {.settings = &settings};
+    const char *name = "fuzz";
+    struct sp_serve serve = {.generation = &g, .model = {.names = &name, .n_names = 1}};
+    struct sp_serve_ask ask = {0};
+    struct sp_err err = {0};
+    bool jinja = size > 0 && (data[0] & 4);
+    const char *text = jinja ? chatml : go;
+
+    settings.seed = 1;
+    if (size == 0) return 0;
+    if (sp_template_compile(&g.conversation.template, text, strlen(text),
+                            jinja ? SP_TEMPLATE_JINJA : SP_TEMPLATE_GO, &err)) {
+        abort();
+    }
+    if (sp_json_parse_within(&ask.body, (const char *)data + 1, size - 1, SP_JSON_STRICT, 1 << 26,
+                             &err)) {
+        goto done;
+    }
+    if (sp_settings_copy(&ask.settings, &settings, &err)) abort();
+    if (dialects[((data[0] & 3u) + (data[0] & 8u) / 2) % n_dialects]->read(&ask, &serve, &err)) {
+        if (err.text[0] == '\0' || strchr(err.text, '\n') || err.status == SP_E_BUG) abort();
+    } else {
+        check_settings(&ask.settings);
+        check_prompt(&ask, g.conversation.template);
+    }
+done:
+    sp_serve_ask_release(&ask);
+    sp_template_free(g.conversation.template);
+    return 0;
+}

@@ -1,0 +1,392 @@
+/* Matrix products and attention against OpenBLAS, which shares no line with ours.
+ *
+ * The bounds are those of any order of summation (Higham, Accuracy and Stability, 3.1): a sum of k
+ * products in floats is off by at most gamma(k) times the sum of their magnitudes, which BLAS
+ * computes as well. Weights and quantized activations are compared as decoded: what quantizing
+ * costs is test_codec's business. */
+#include "runtime/model/attention.h"
+
+#include "format/base/bytes.h"
+#include "quantize/codec.h"
+#include "quantize/kernels.h"
+#include "tests/support/random.h"
+
+#include <cblas.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+enum { N_PANELS = 5, ROWS = N_PANELS * SP_PANEL_ROWS, MAX_X_ROWS = 67 };
+
+static const size_t x_rows[] = {1, 2, 5, 16, MAX_X_ROWS}; /* decode, drafts, prefill */
+enum { N_X_ROWS = sizeof x_rows / sizeof *x_rows };
+
+static void *room(size_t n, size_t size)
+{
+    void *p = calloc(n, size);
+
+    assert_non_null(p);
+    return p;
+}
+
+static float *random_floats(size_t n, uint64_t *seed)
+{
+    float *x = room(n, sizeof *x);
+
+    for (size_t i = 0; i < n; i++)
+        x[i] = uniform(seed);
+    return x;
+}
+
+/* Relative error of k roundings in a row. */
+static double gamma_of(size_t k)
+{
+    return (double)k * 0x1p-24 / (1 - (double)k * 0x1p-24);
+}
+
+/* y[n][rows] = x[n][cols] times the transpose of w[rows][cols]; the rows of y and x lie ldy and ldx
+ * apart. */
+static void multiply(double *y, size_t ldy, const double *x, size_t ldx, const double *w, size_t n,
+                     size_t rows, size_t cols)
+{
+    cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)n, (int)rows, (int)cols, 1, x,
+                (int)ldx, w, (int)cols, 0, y, (int)ldy);
+}
+
+/* ---- matrix products ------------------------------------------------------------------------ */
+
+/* One product: numbers as our kernels read them, the same ones decoded, and what BLAS makes of
+ * those. */
+struct product {
+    enum sp_dtype dtype;
+    size_t cols, n; /* n rows of activations */
+    uint8_t *panels;
+    struct sp_acts acts;
+    double *w, *x;     /* [ROWS][cols], [n][cols] */
+    float *w32, *x32;  /* the same */
+    double *want;      /* [n][ROWS] */
+    double *magnitude; /* [n][ROWS]: the sum of |w x| */
+};
+
+static void encode_weights(struct product *p, uint64_t *seed)
+{
+    struct sp_encoder encoder;
+    float *rows = random_floats(ROWS * p->cols, seed);
+    size_t panel_size;
+
+    sp_encoder_init(&encoder);
+    assert_true(sp_panel_size(&panel_size, p->dtype, p->cols));
+    p->panels = aligned_alloc(64, N_PANELS * panel_size);
+    assert_non_null(p->panels);
+    for (size_t i = 0; i < N_PANELS; i++) {
+        uint8_t *panel = p->panels + i * panel_size;
+        size_t first = i * SP_PANEL_ROWS;
+        assert_int_equal(sp_panel_encode(panel, p->dtype, &encoder, rows + first * p->cols,
+                                         SP_PANEL_ROWS, p->cols, first, NULL),
+                         SP_OK);
+    }
+    for (size_t r = 0; r < ROWS; r++)
+        sp_panel_row(p->w32 + r * p->cols, p->dtype, p->panels, p->cols, r);
+    free(rows);
+}
+
+static void quantize_activations(struct product *p, uint64_t *seed)
+{
+    bool codes = sp_kernels_want_codes(p->dtype);
+
+    assert_int_equal(sp_acts_init(&p->acts, p->n, p->cols, NULL), SP_OK);
+    for (size_t t = 0; t < p->n; t++) {
+        float *row = p->acts.x + t * p->acts.ld;
+        for (size_t k = 0; k < p->cols; k++)
+            row[k] = uniform(seed);
+        if (codes) sp_kernels_ref.quantize_row(&p->acts, t);
+        for (size_t k = 0; k < p->cols; k++) {
+            size_t block = t * p->acts.ld_block + k / SP_BLOCK;
+            p->x32[t * p->cols + k] = row[k];
+            p->x[t * p->cols + k] = (double)row[k];
+            if (codes) {
+                p->x[t * p->cols + k] =
+                    (double)p->acts.q[t * p->acts.ld + k] * (double)p->acts.scale[block];
+            }
+        }
+    }
+}
+
+static void open_product(struct product *p, enum sp_dtype dtype, size_t n, size_t cols,
+                         uint64_t *seed)
+{
+    double *abs_w = room(ROWS * cols, sizeof *abs_w), *abs_x = room(n * cols, sizeof *abs_x);
+
+    *p = (struct product){.dtype = dtype,
+                          .n = n,
+                          .cols = cols,
+                          .w = room(ROWS * cols, sizeof *p->w),
+                          .x = room(n * cols, sizeof *p->x),
+                          .w32 = room(ROWS * cols, sizeof *p->w32),
+                          .x32 = room(n * cols, sizeof *p->x32),
+                          .want = room(n * ROWS, sizeof *p->want),
+                          .magnitude = room(n * ROWS, sizeof *p->magnitude)};
+    encode_weights(p, seed);
+    quantize_activations(p, seed);
+    for (size_t i = 0; i < ROWS * cols; i++) {
+        p->w[i] = (double)p->w32[i];
+        abs_w[i] = fabs(p->w[i]);
+    }
+    for (size_t i = 0; i < n * cols; i++)
+        abs_x[i] = fabs(p->x[i]);
+    multiply(p->want, ROWS, p->x, cols, p->w, n, ROWS, cols);
+    multiply(p->magnitude, ROWS, abs_x, cols, abs_w, n, ROWS, cols);
+    free(abs_w);
+    free(abs_x);
+}
+
+static void close_product(struct product *p)
+{
+    sp_acts_release(&p->acts);
+    free(p->panels);
+    free(p->w);
+    free(p->x);
+    free(p->w32);
+    free(p->x32);
+    free(p->want);
+    free(p->magnitude);
+}
+
+/* The largest part of its bound that an element's error takes, over all instruction sets. `slack`
+ * [n][ROWS], or NULL, is added to the bound of `roundings` in a row. */
+static double worst_part(const struct product *p, size_t roundings, const double *slack)
+{
+    float *y = room(p->n * ROWS, sizeof *y);
+    double worst = 0;
+
+    for (const struct sp_kernels *const *table = sp_kernels_all(); *table; table++) {
+        if (!sp_kernels_supported(*table)) continue;
+        sp_matmul_rows(*table, p->dtype, y, ROWS, p->panels, N_PANELS, &p->acts, 0, p->n);
+        for (size_t i = 0; i < p->n * ROWS; i++) {
+            double bound = gamma_of(roundings) * p->magnitude[i] + (slack ? slack[i] : 0);
+            double part = fabs((double)y[i] - p->want[i]) / bound;
+            if (!(part <= worst)) worst = part; /* NaN too */
+        }
+    }
+    free(y);
+    return worst;
+}
+
+/* A term is one fused multiply-add: cols roundings. Floats of BLAS take one more for each product
+ * that it does not fuse. */
+static void float_weights(void **state)
+{
+    static const enum sp_dtype dtypes[] = {SP_F32, SP_F16, SP_BF16};
+    static const size_t cols[] = {7, 64, 1088};
+    uint64_t seed = 1;
+    double worst = 0;
+
+    (void)state;
+    for (size_t i = 0; i < 3 * 3 * N_X_ROWS; i++) {
+        struct product p;
+        open_product(&p, dtypes[i / N_X_ROWS % 3], x_rows[i % N_X_ROWS], cols[i / N_X_ROWS / 3],
+                     &seed);
+        double part = worst_part(&p, p.cols, NULL);
+        assert_true(part <= 1);
+        if (part > worst) worst = part;
+
+        float *y = room(p.n * ROWS, sizeof *y), *blas = room(p.n * ROWS, sizeof *blas);
+        sp_matmul_rows(sp_kernels_best(), p.dtype, y, ROWS, p.panels, N_PANELS, &p.acts, 0, p.n);
+        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)p.n, ROWS, (int)p.cols, 1, p.x32,
+                    (int)p.cols, p.w32, (int)p.cols, 0, blas, ROWS);
+        for (size_t j = 0; j < p.n * ROWS; j++) {
+            double bound = (gamma_of(p.cols) + gamma_of(p.cols + 1)) * p.magnitude[j];
+            assert_true(fabs((double)y[j] - (double)blas[j]) <= bound);
+        }
+        free(y);
+        free(blas);
+        close_product(&p);
+    }
+    print_message("largest error: %.2g of its bound\n", worst);
+}
+
+/* The kernels round the sums of half blocks to quarters: 2 units of scale byte, row scale and
+ * activations' scale at most (quantize/kernels.h). A product of two matrices as well. */
+static double *quarters(const struct product *p)
+{
+    size_t n_blocks = p->cols / SP_BLOCK, panel_size;
+    double *units = room(ROWS * n_blocks, sizeof *units);
+    double *scales = room(p->n * n_blocks, sizeof *scales);
+    double *slack = room(p->n * ROWS, sizeof *slack);
+
+    assert_true(sp_panel_size(&panel_size, SP_Q4, p->cols));
+    for (size_t r = 0; r < ROWS; r++) {
+        const uint8_t *panel = p->panels + r / SP_PANEL_ROWS * panel_size;
+        size_t lane = r % SP_PANEL_ROWS;
+        double row_scale = (double)sp_float_of_bits(sp_get32(panel + 4 * lane));
+        for (size_t b = 0; b < n_blocks; b++) {
+            const uint8_t *bytes =
+                panel + SP_Q4_PANEL_HEAD + (b + 1) * SP_Q4_BLOCK_SIZE - 2 * SP_PANEL_ROWS;
+            units[r * n_blocks + b] = 2 * row_scale * (bytes[lane] + bytes[SP_PANEL_ROWS + lane]);
+        }
+    }
+    for (size_t t = 0; t < p->n; t++) {
+        for (size_t b = 0; b < n_blocks; b++)
+            scales[t * n_blocks + b] = (double)p->acts.scale[t * p->acts.ld_block + b];
+    }
+    multiply(slack, ROWS, scales, n_blocks, units, p->n, ROWS, n_blocks);
+    free(units);
+    free(scales);
+    return slack;
+}
+
+/* A block is an exact integer and one fused multiply-add; its scale, the decoded weight and the
+ * row's scale are rounded too. */
+static void block_weights(void **state)
+{
+    static const enum sp_dtype dtypes[] = {SP_Q8, SP_Q4};
+    static const size_t cols[] = {32, 1056};
+    uint64_t seed = 2;
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        double worst = 0;
+        for (size_t j = 0; j < 2 * N_X_ROWS; j++) {
+            struct product p;
+            open_product(&p, dtypes[i], x_rows[j / 2], cols[j % 2], &seed);
+            double *slack = p.dtype == SP_Q4 ? quarters(&p) : NULL;
+            double part = worst_part(&p, p.cols / SP_BLOCK + 4, slack);
+            assert_true(part <= 1);
+            if (part > worst) worst = part;
+            free(slack);
+            close_product(&p);
+        }
+        print_message("%s: largest error: %.2g of its bound\n", sp_dtype_info(dtypes[i])->name,
+                      worst);
+    }
+}
+
+/* ---- attention ------------------------------------------------------------------------------ */
+
+enum {
+    HEADS = 6,
+    KV_HEADS = 2,
+    DIM = 64,
+    POSITIONS = 700,
+    LD = HEADS * DIM,
+    LD_KV = KV_HEADS * DIM
+};
+
+static double *doubles(const float *x, size_t n)
+{
+    double *y = room(n, sizeof *y);
+
+    for (size_t i = 0; i < n; i++)
+        y[i] = (double)x[i];
+    return y;
+}
+
+/* out[n][LD] = attention of the last n positions, each over those up to itself; returns the bound
+ * of a float's error. Scores are sums of DIM products: the bound on their error, twice (of each and
+ * of the largest), is the relative error of a weight e^score, to which the exponential adds two
+ * units. Such an error moves a mean of values by twice itself times the largest value, at most;
+ * sums over positions add gamma(POSITIONS), for weights and for weighted values. */
+static double attend_by_blas(double *out, const double *q, const double *k, const double *v,
+                             size_t n, double scale)
+{
+    double *scores = room(n * POSITIONS, sizeof *scores), largest = 0, error;
+
+    for (size_t h = 0; h < HEADS; h++) {
+        const double *keys = k + h / (HEADS / KV_HEADS) * DIM, *values = v + (keys - k);
+        cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)n, POSITIONS, DIM, scale,
+                    q + h * DIM, LD, keys, LD_KV, 0, scores, POSITIONS);
+        for (size_t t = 0; t < n; t++) {
+            double *row = scores + t * POSITIONS, sum = 0;
+            for (size_t p = 0; p < POSITIONS; p++) {
+                row[p] = p < POSITIONS - n + t + 1 ? exp(row[p]) : 0;
+                sum += row[p];
+            }
+            cblas_dscal(POSITIONS, 1 / sum, row, 1);
+        }
+        cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)n, DIM, POSITIONS, 1, scores,
+                    POSITIONS, values, LD_KV, 0, out + h * DIM, LD);
+        for (size_t t = 0; t < n; t++) {
+            double norm = cblas_dnrm2(DIM, q + t * LD + h * DIM, 1);
+            if (norm > largest) largest = norm;
+        }
+    }
+    free(scores);
+    /* |q| |k| >= the sum of magnitudes; a key's norm is at most sqrt(DIM), a value at most 1 */
+    error = 2 * gamma_of(DIM + 2) * scale * largest * sqrt(DIM) + 4 * 0x1p-24;
+    return 2 * (error + gamma_of(POSITIONS));
+}
+
+static void attention(void **state)
+{
+    static const size_t rows[] = {1, 5, 48};
+    const double scale = 0.5; /* sharper than 1 / sqrt(DIM): some keys get most of the weight */
+    uint64_t seed = 3;
+    float *k = random_floats(POSITIONS * LD_KV, &seed),
+          *v = random_floats(POSITIONS * LD_KV, &seed);
+    double *k64 = doubles(k, POSITIONS * LD_KV), *v64 = doubles(v, POSITIONS * LD_KV);
+    struct sp_pool *pool = NULL;
+    struct sp_kv kv;
+    double worst = 0;
+
+    (void)state;
+    assert_int_equal(sp_pool_open(&pool, 2, NULL), SP_OK);
+    assert_int_equal(
+        sp_kv_init(&kv, SP_KV_F32, (struct sp_kv_shape){KV_HEADS, DIM, 0}, POSITIONS, 0, 1, NULL),
+        SP_OK);
+    sp_kv_put(&kv, sp_vector_find("scalar"), 0, POSITIONS, k, v, LD_KV);
+    for (size_t i = 0; i < 3; i++) {
+        size_t n = rows[i];
+        float *q = random_floats(n * LD, &seed), *out = room(n * LD, sizeof *out);
+        double *q64 = doubles(q, n * LD), *want = room(n * LD, sizeof *want);
+        double bound = attend_by_blas(want, q64, k64, v64, n, scale);
+        struct sp_key_range *ranges = room(n, sizeof *ranges);
+        struct sp_attention_scratch *scratch = NULL;
+        struct sp_attention job = {.kv = &kv,
+                                   .n_heads = HEADS,
+                                   .scale = (float)scale,
+                                   .q = q,
+                                   .ldq = LD,
+                                   .out = out,
+                                   .ld_out = LD,
+                                   .n_rows = n,
+                                   .ranges = ranges};
+        for (size_t t = 0; t < n; t++)
+            ranges[t] = (struct sp_key_range){0, POSITIONS - n + t + 1};
+        assert_int_equal(sp_attention_scratch_new(&scratch, 2, HEADS, DIM, n, POSITIONS, NULL),
+                         SP_OK);
+        for (const struct sp_kernels *const *table = sp_kernels_all(); *table; table++) {
+            if (!sp_kernels_supported(*table)) continue;
+            sp_attend(&job, sp_vector_find((*table)->name), pool, scratch);
+            for (size_t j = 0; j < n * LD; j++) {
+                double part = fabs((double)out[j] - want[j]) / bound;
+                assert_true(part <= 1);
+                if (part > worst) worst = part;
+            }
+        }
+        sp_attention_scratch_free(scratch);
+        free(ranges);
+        free(q);
+        free(out);
+        free(q64);
+        free(want);
+    }
+    print_message("largest error: %.2g of its bound\n", worst);
+    sp_kv_release(&kv);
+    sp_pool_close(pool);
+    free(k);
+    free(v);
+    free(k64);
+    free(v64);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(float_weights),
+        cmocka_unit_test(block_weights),
+        cmocka_unit_test(attention),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

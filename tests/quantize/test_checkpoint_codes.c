@@ -1,0 +1,198 @@
+/* Other people's codes: every code of the small floats against its definition, rows and zero points
+ * against sums done by hand. */
+#include "quantize/checkpoint_codes.h"
+
+#include "quantize/affine.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+#include <math.h>
+
+static void assert_same(float got, double want, unsigned code)
+{
+    if (isnan(want) ? isnan(got) : (double)got == want && !signbit(got) == !signbit(want)) return;
+    fail_msg("code 0x%02x is %.9g, expected %.9g", code, (double)got, want);
+}
+
+/* Sign, exponent and mantissa as IEEE 754 has them; what the largest exponent means is the
+ * caller's. */
+static double defined(unsigned code, int exponent_bits, int mantissa_bits)
+{
+    int bias = (1 << (exponent_bits - 1)) - 1;
+    int e = (int)(code >> mantissa_bits) & ((1 << exponent_bits) - 1);
+    double m = (code & ((1u << mantissa_bits) - 1)) / ldexp(1, mantissa_bits);
+    double v = e ? ldexp(1 + m, e - bias) : ldexp(m, 1 - bias);
+
+    return code >> (exponent_bits + mantissa_bits) & 1 ? -v : v;
+}
+
+static void every_e4m3(void **state)
+{
+    (void)state;
+    for (unsigned c = 0; c < 256; c++) {
+        double want = (c & 127) == 127 ? (double)NAN : defined(c, 4, 3);
+        assert_same(sp_f32_of_e4m3((uint8_t)c), want, c);
+    }
+    assert_same(sp_f32_of_e4m3(0x7e), 448, 0x7e);
+    assert_same(sp_f32_of_e4m3(0x01), 0.001953125, 0x01);
+}
+
+static void every_e5m2(void **state)
+{
+    (void)state;
+    for (unsigned c = 0; c < 256; c++) {
+        double want = defined(c, 5, 2);
+        if ((c & 0x7c) == 0x7c) want = c & 3 ? (double)NAN : c & 128 ? -INFINITY : INFINITY;
+        assert_same(sp_f32_of_e5m2((uint8_t)c), want, c);
+    }
+    assert_same(sp_f32_of_e5m2(0x7b), 57344, 0x7b);
+}
+
+static void every_e8m0(void **state)
+{
+    (void)state;
+    for (unsigned c = 0; c < 255; c++)
+        assert_same(sp_f32_of_e8m0((uint8_t)c), ldexp(1, (int)c - 127), c);
+    assert_same(sp_f32_of_e8m0(255), (double)NAN, 255);
+}
+
+static void every_e2m1(void **state)
+{
+    (void)state;
+    for (unsigned c = 0; c < 16; c++)
+        assert_same(sp_f32_of_e2m1(c), defined(c, 2, 1), c);
+    assert_same(sp_f32_of_e2m1(7), 6, 7);
+}
+
+/* What one code is alone: scale 1, no zero point. */
+static float one(enum sp_code code, uint8_t byte)
+{
+    float scale = 1, out;
+
+    sp_foreign_decode_row(&out, code, &byte, 1, &scale, NULL, 1);
+    return out;
+}
+
+static void every_code_in_a_row(void **state)
+{
+    (void)state;
+    for (unsigned c = 0; c < 256; c++) {
+        uint8_t byte = (uint8_t)c;
+        assert_same(one(SP_CODE_I8, byte), c < 128 ? c : c - 256.0, c);
+        assert_same(one(SP_CODE_U8, byte), c - 128.0, c);
+        assert_same(one(SP_CODE_U4, byte), (c & 15) - 8.0, c);
+        assert_same(one(SP_CODE_E2M1, byte), defined(c & 15, 2, 1), c);
+        if ((c & 127) != 127) assert_same(one(SP_CODE_E4M3, byte), defined(c, 4, 3), c);
+    }
+}
+
+/* Low half first; the last group is short. */
+static void rows(void **state)
+{
+    static const uint8_t nibbles[] = {0x1f, 0x80, 0x07};
+    static const uint8_t bytes[] = {0xff, 0x80, 0x7f};
+    static const float scales[] = {2, -0.5f, 4}, zeros[] = {3, 0, -1};
+    static const float four[] = {14, -14, 4, -0.0f, -4}, with_zeros[] = {8, -20, 4, -0.0f, 0};
+    static const float fp4[] = {-12, 1, 0, 0, 24};
+    static const float eight[] = {-0.5f, -64, 63.5f};
+    float out[5];
+
+    (void)state;
+    sp_foreign_decode_row(out, SP_CODE_U4, nibbles, 5, scales, NULL, 2);
+    assert_memory_equal(out, four, sizeof four);
+    sp_foreign_decode_row(out, SP_CODE_U4, nibbles, 5, scales, zeros, 2);
+    assert_memory_equal(out, with_zeros, sizeof with_zeros);
+    sp_foreign_decode_row(out, SP_CODE_E2M1, nibbles, 5, scales, NULL, 2);
+    for (size_t i = 0; i < 5; i++)
+        assert_true(out[i] == fp4[i]);
+    sp_foreign_decode_row(out, SP_CODE_I8, bytes, 3, (float[]){0.5f}, NULL, 3);
+    assert_memory_equal(out, eight, sizeof eight);
+}
+
+static void packed_zero_points(void **state)
+{
+    static const uint8_t words[] = {0x10, 0x32, 0x54, 0xf6, 0x88, 0x88, 0x88, 0x08};
+    float out[2];
+
+    (void)state;
+    for (unsigned lane = 0; lane < 8; lane++) {
+        sp_foreign_read_packed(out, SP_CODE_U4, words, lane, 2);
+        assert_same(out[0], lane == 7 ? 7 : lane - 8.0, lane);
+        assert_same(out[1], lane == 7 ? -8 : 0, lane);
+    }
+    sp_foreign_read_packed(out, SP_CODE_U8, words, 3, 2);
+    assert_same(out[0], 0xf6 - 128.0, 3);
+    assert_same(out[1], 0x08 - 128.0, 3);
+}
+
+/* One and minus one and a half, or what comes next to it, in every type. */
+static void numbers(void **state)
+{
+    static const struct {
+        enum sp_dtype dtype;
+        uint8_t bytes[8];
+        float values[2];
+    } cases[] = {
+        {SP_F32, {0, 0, 0x80, 0x3f, 0, 0, 0xc0, 0xbf}, {1, -1.5f}},
+        {SP_F16, {0, 0x3c, 0, 0xbe}, {1, -1.5f}},
+        {SP_BF16, {0x80, 0x3f, 0xc0, 0xbf}, {1, -1.5f}},
+        {SP_F8_E4M3, {0x38, 0xbc}, {1, -1.5f}},
+        {SP_F8_E5M2, {0x3c, 0xbe}, {1, -1.5f}},
+        {SP_F8_E8M0, {127, 120}, {1, 0.0078125f}},
+        {SP_I8, {1, 0xfe}, {1, -2}},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        float out[2];
+        assert_int_equal(sp_foreign_can_read(cases[i].dtype, false), cases[i].dtype != SP_I8);
+        assert_int_equal(sp_foreign_can_read(cases[i].dtype, true), cases[i].dtype != SP_F8_E8M0);
+        sp_foreign_read(out, cases[i].dtype, cases[i].bytes, 2);
+        assert_memory_equal(out, cases[i].values, sizeof out);
+    }
+    assert_false(sp_foreign_can_read(SP_F64, false));
+    assert_false(sp_foreign_can_read(SP_I32, true));
+}
+
+/* 4-bit codes times a bf16 scale, with zero points or without, survive as q8; a scale of 3/256 does
+ * not come out of the largest weight over 127. Rows of other numbers are rounded as ever. */
+static void small_codes_fit_q8(void **state)
+{
+    float tile[16 * 32], out[32];
+    uint8_t block[544], plain[544];
+
+    (void)state;
+    for (size_t row = 0; row < 16; row++) {
+        for (size_t k = 0; k < 32; k++) {
+            int code = (int)((7 * k + row) % 16) - (int)(row % 8); /* within -7..15 */
+            float scale = row < 8 ? 0.01171875f : -1.5f;
+            tile[32 * row + k] = row == 15 ? (float)(k * k) : (float)code * scale;
+        }
+    }
+    sp_q8_encode_small_codes(block, tile);
+    for (size_t row = 0; row < 15; row++) {
+        sp_q8_decode_row(out, block, 32, row);
+        for (size_t k = 0; k < 32; k++)
+            assert_true(out[k] == tile[32 * row + k]);
+    }
+    sp_q8_encode_block(plain, tile);
+    sp_q8_decode_row(out, plain, 32, 0);
+    assert_false(out[0] == tile[0] && out[1] == tile[1] && out[2] == tile[2]);
+    for (size_t k = 0; k < 32; k++)
+        assert_int_equal(block[64 * (k / 4) + 4 * 15 + k % 4],
+                         plain[64 * (k / 4) + 4 * 15 + k % 4]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_e4m3),          cmocka_unit_test(every_e5m2),
+        cmocka_unit_test(every_e8m0),          cmocka_unit_test(every_e2m1),
+        cmocka_unit_test(every_code_in_a_row), cmocka_unit_test(rows),
+        cmocka_unit_test(packed_zero_points),  cmocka_unit_test(numbers),
+        cmocka_unit_test(small_codes_fit_q8),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,366 @@
+/* Error feedback: sums and numbers against plain loops and numpy, the encoder against numpy's
+ * float32, every instruction set against the plain one, and what it is there for: less error in
+ * what the matrix makes of its inputs. */
+#include "format/base/bytes.h"
+#include "format/dtype.h"
+#include "quantize/codec.h"
+#include "quantize/gptq.h"
+#include "quantize/kernels.h"
+#include "tests/support/random.h"
+#include "tests/support/vector_file.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+enum { COLS = 544, ROWS = 16, N_INPUTS = 300, BLOCK = SP_FEEDBACK_BLOCK };
+
+/* Inputs that go together, of very different sizes. */
+static float *random_inputs(uint64_t seed)
+{
+    float *x = calloc((size_t)N_INPUTS * COLS, sizeof *x);
+
+    assert_non_null(x);
+    for (size_t t = 0; t < N_INPUTS; t++) {
+        float common = uniform(&seed), *row = x + t * COLS;
+
+        for (size_t k = 0; k < COLS; k++) {
+            float size = k % 7 == 3 ? 20.0f : 1.0f;
+            row[k] = size * (uniform(&seed) + 2 * common * (float)(k % 3));
+        }
+    }
+    return x;
+}
+
+static float *gather_all(const struct sp_feedback_kernels *kernels, const float *x, size_t n_rows)
+{
+    size_t n = 0;
+    float *sums;
+
+    assert_true(sp_feedback_size(&n, COLS));
+    sums = calloc(n, sizeof *sums);
+    assert_non_null(sums);
+    for (size_t g = 0; g < sp_feedback_n_groups(COLS); g++) {
+        kernels->gather(sums + sp_feedback_offset(COLS, g), x, COLS, n_rows, 16 * g,
+                        sp_feedback_block_end(COLS, 16 * g));
+    }
+    return sums;
+}
+
+/* Where the number of columns i, j of one block stands, i's group at or before j's. */
+static size_t place(size_t i, size_t j)
+{
+    return sp_feedback_offset(COLS, i / 16) + 16 * (j - i / 16 * 16) + i % 16;
+}
+
+static double sum_of(const float *x, size_t i, size_t j)
+{
+    double sum = 0;
+
+    for (size_t t = 0; t < N_INPUTS; t++)
+        sum += (double)x[t * COLS + i] * (double)x[t * COLS + j];
+    return sum;
+}
+
+/* Every pair of columns of a block has its place, once, and its sum there. */
+static void test_sums(void **context)
+{
+    float *x = random_inputs(1), *sums = gather_all(&sp_feedback_ref, x, N_INPUTS);
+    size_t n = 0, n_pairs = 0;
+
+    (void)context;
+    assert_true(sp_feedback_size(&n, COLS));
+    for (size_t i = 0; i < COLS; i++) {
+        for (size_t j = i / 16 * 16; j < sp_feedback_block_end(COLS, i); j++, n_pairs++) {
+            double want = sum_of(x, i, j), size = sqrt(sum_of(x, i, i) * sum_of(x, j, j));
+
+            assert_true(place(i, j) < n);
+            assert_true(fabs((double)sums[place(i, j)] - want) <= 1e-5 * size);
+        }
+    }
+    assert_int_equal(n_pairs, n);
+    free(sums);
+    free(x);
+}
+
+static float *floats_of(const uint64_t *line, size_t n)
+{
+    float *x = calloc(n, sizeof *x);
+
+    assert_non_null(x);
+    for (size_t i = 0; i < n; i++)
+        x[i] = sp_float_of_bits((uint32_t)line[i]);
+    return x;
+}
+
+static void test_solve(void **context)
+{
+    enum { N = 768 };
+    static double room[BLOCK * BLOCK];
+    size_t n_lines;
+    uint64_t *lines = vectors_read("feedback_solve.txt", 2 * N, &n_lines);
+
+    (void)context;
+    for (size_t i = 0; i < n_lines; i++) {
+        float *sums = floats_of(lines + 2 * N * i, N), *want = floats_of(lines + 2 * N * i + N, N);
+
+        sp_feedback_solve(sums, 32, 0, room);
+        assert_true(sp_feedback_is_sound(sums, N));
+        for (size_t k = 0; k < N; k++) {
+            double size = fabs((double)want[k]);
+            if (fabs((double)sums[k] - (double)want[k]) > 1e-5 * (size > 1 ? size : 1))
+                fail_msg("case %zu, number %zu: %.9g, expected %.9g", i, k, (double)sums[k],
+                         (double)want[k]);
+        }
+        free(sums);
+        free(want);
+    }
+    free(lines);
+}
+
+/* M[i][j] of the numbers of a block from column `first` on. */
+static double m_of(const float *numbers, size_t first, size_t i, size_t j)
+{
+    return i == j ? 1 : (double)numbers[place(first + i, first + j)];
+}
+
+/* d[n]: from H = (I + M) D (I + M)', the last one first, H's diagonal damped. */
+static void find_d(double *d, const float *sums, const float *numbers, size_t first, size_t n)
+{
+    double mean = 0;
+
+    for (size_t k = 0; k < n; k++)
+        mean += (double)sums[place(first + k, first + k)] / (double)n;
+    for (size_t k = n; k-- > 0;) {
+        d[k] = 1.3 * (double)sums[place(first + k, first + k)] + 1e-4 * mean;
+        for (size_t l = k + 1; l < n; l++)
+            d[k] -= pow(m_of(numbers, first, k, l), 2) * d[l];
+    }
+}
+
+/* The numbers multiply out to the sums again, block by block, the shorter last one too. */
+static void test_blocks(void **context)
+{
+    static double room[BLOCK * BLOCK], d[BLOCK];
+    float *x = random_inputs(2), *sums = gather_all(&sp_feedback_ref, x, N_INPUTS);
+    float *numbers = gather_all(&sp_feedback_ref, x, N_INPUTS);
+
+    (void)context;
+    for (size_t block = 0; block < sp_feedback_n_blocks(COLS); block++) {
+        size_t first = block * BLOCK, n = sp_feedback_block_end(COLS, first) - first;
+
+        sp_feedback_solve(numbers, COLS, block, room);
+        find_d(d, sums, numbers, first, n);
+        for (size_t j = 0; j < n; j++) {
+            double most = 0;
+
+            assert_true(d[j] > 0);
+            for (size_t i = 0; i < j; i++) {
+                double h = 0, size = sqrt((double)sums[place(first + i, first + i)] *
+                                          (double)sums[place(first + j, first + j)]);
+
+                for (size_t l = j; l < n; l++)
+                    h += m_of(numbers, first, i, l) * d[l] * m_of(numbers, first, j, l);
+                assert_true(fabs(h - (double)sums[place(first + i, first + j)]) <= 1e-5 * size);
+            }
+            for (size_t i = j / 16 * 16; i < j / 16 * 16 + 16; i++)
+                most = fmax(most, d[i]);
+            assert_true(fabs((double)numbers[place(first + j, first + j)] - d[j] / most) <= 1e-5);
+        }
+    }
+    free(numbers);
+    free(sums);
+    free(x);
+}
+
+/* The case's weights in row 3 of a panel, the other rows zero. */
+static void test_encode(void **context)
+{
+    enum { N = 768, PER_LINE = N + 1 + 32 + 2 + 32, ROW = 3 };
+    size_t n_lines;
+    uint64_t *lines = vectors_read("feedback_encode.txt", PER_LINE, &n_lines);
+    struct sp_q4_tables tables;
+
+    (void)context;
+    sp_q4_tables_init(&tables);
+    for (size_t i = 0; i < n_lines; i++) {
+        const uint64_t *line = lines + PER_LINE * i;
+        float *numbers = floats_of(line, N), *w = floats_of(line + N + 1, 32);
+        float rows[ROWS * 32] = {0}, scales[ROWS] = {0}, room[32 * ROWS];
+        uint8_t block[SP_Q4_BLOCK_SIZE];
+
+        memcpy(rows + ROW * 32, w, 32 * sizeof *w);
+        scales[ROW] = sp_float_of_bits((uint32_t)line[N]);
+        sp_feedback_ref.encode(block, rows, ROW + 1, 32, scales, numbers, room, &tables);
+        for (size_t half = 0; half < 2; half++) {
+            assert_int_equal(block[256 + 16 * half + ROW], line[N + 33 + half]);
+            for (size_t k = 0; k < 16; k++) {
+                uint8_t pair = block[128 * half + 64 * (k % 8 / 4) + 4 * ROW + k % 4];
+
+                assert_int_equal(k < 8 ? pair & 15 : pair >> 4, line[N + 35 + 16 * half + k]);
+            }
+            for (size_t row = 0; row < ROWS; row++) {
+                if (row != ROW) assert_int_equal(block[256 + 16 * half + row], 0);
+            }
+        }
+        free(w);
+        free(numbers);
+    }
+    free(lines);
+}
+
+static float *random_rows(uint64_t seed)
+{
+    float *w = calloc((size_t)ROWS * COLS, sizeof *w);
+
+    assert_non_null(w);
+    for (size_t row = 0; row < ROWS; row++) {
+        float size = expf(10 * uniform(&seed));
+
+        for (size_t k = 0; k < COLS && row != 5; k++) {
+            float x = uniform(&seed) + uniform(&seed) + uniform(&seed);
+            w[row * COLS + k] = size * (uniform(&seed) < -0.98f ? 10 * x : x);
+        }
+    }
+    return w;
+}
+
+static float *solve_all(float *sums)
+{
+    static double room[BLOCK * BLOCK];
+
+    for (size_t block = 0; block < sp_feedback_n_blocks(COLS); block++)
+        sp_feedback_solve(sums, COLS, block, room);
+    return sums;
+}
+
+static uint8_t *encode_rows(const struct sp_tile_kernels *kernels, const float *rows, size_t n_rows,
+                            const float *numbers, size_t *size)
+{
+    static float room[COLS * ROWS];
+    struct sp_encoder encoder;
+    uint8_t *panel;
+
+    assert_true(sp_panel_size(size, SP_Q4, COLS));
+    panel = malloc(*size);
+    assert_non_null(panel);
+    memset(panel, 0xaa, *size);
+    sp_encoder_init(&encoder);
+    encoder.kernels = kernels;
+    if (numbers) {
+        assert_int_equal(
+            sp_panel_encode_calibrated(panel, &encoder, rows, n_rows, COLS, 0, numbers, room, NULL),
+            SP_OK);
+    } else {
+        assert_int_equal(sp_panel_encode(panel, SP_Q4, &encoder, rows, n_rows, COLS, 0, NULL),
+                         SP_OK);
+    }
+    return panel;
+}
+
+static void test_instruction_sets_agree(void **context)
+{
+    size_t n = 0, size;
+
+    (void)context;
+    assert_true(sp_feedback_size(&n, COLS));
+    for (uint64_t seed = 3; seed < 9; seed++) {
+        float *x = random_inputs(seed), *w = random_rows(seed + 100);
+        size_t n_rows = seed % 2 ? ROWS : 11, n_inputs = seed % 3 ? N_INPUTS : 1;
+        float *sums = gather_all(&sp_feedback_ref, x, n_inputs);
+        float *numbers = solve_all(gather_all(&sp_feedback_ref, x, n_inputs));
+        uint8_t *panel = encode_rows(&sp_tile_ref, w, n_rows, numbers, &size);
+
+        for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {
+            float *others;
+            uint8_t *other;
+
+            if (!sp_kernels_supported(*k)) continue;
+            others = gather_all((*k)->tile->feedback, x, n_inputs);
+            other = encode_rows((*k)->tile, w, n_rows, numbers, &size);
+            assert_memory_equal(others, sums, n * sizeof *sums);
+            assert_memory_equal(other, panel, size);
+            free(others);
+            free(other);
+        }
+        free(panel);
+        free(numbers);
+        free(sums);
+        free(w);
+        free(x);
+    }
+}
+
+/* Squared error of the matrix's outputs over all inputs. */
+static double error_of(const float *x, const float *w, const uint8_t *panel)
+{
+    static float back[ROWS * COLS];
+    double error = 0;
+
+    sp_panel_decode(back, SP_Q4, panel, ROWS, COLS, &sp_tile_ref);
+    for (size_t t = 0; t < N_INPUTS; t++) {
+        for (size_t row = 0; row < ROWS; row++) {
+            double sum = 0;
+
+            for (size_t k = 0; k < COLS; k++)
+                sum += (double)x[t * COLS + k] *
+                       ((double)w[row * COLS + k] - (double)back[row * COLS + k]);
+            error += sum * sum;
+        }
+    }
+    return error;
+}
+
+static void test_quality(void **context)
+{
+    float *x = random_inputs(20), *w = random_rows(21);
+    float *numbers = solve_all(gather_all(&sp_feedback_ref, x, N_INPUTS));
+    size_t size;
+    uint8_t *plain, *calibrated;
+    double before, after;
+
+    (void)context;
+    for (size_t i = 0; i < (size_t)ROWS * COLS; i++) /* rows of one size, so that all count */
+        w[i] = i / COLS == 5 ? 0 : w[i] / (fabsf(w[i / COLS * COLS]) + 1e-9f);
+    plain = encode_rows(&sp_tile_ref, w, ROWS, NULL, &size);
+    calibrated = encode_rows(&sp_tile_ref, w, ROWS, numbers, &size);
+    before = error_of(x, w, plain);
+    after = error_of(x, w, calibrated);
+    print_message("q4: error of the outputs with feedback %.3f of that without\n", after / before);
+    assert_true(after < 0.3 * before);
+    free(plain);
+    free(calibrated);
+    free(numbers);
+    free(w);
+    free(x);
+}
+
+static void test_unsound(void **context)
+{
+    float numbers[] = {0, 1, -3};
+
+    (void)context;
+    assert_true(sp_feedback_is_sound(numbers, 3));
+    for (size_t i = 0; i < 4; i++) {
+        static const float bad[] = {NAN, INFINITY, -INFINITY, 2e6f};
+
+        numbers[1] = bad[i];
+        assert_false(sp_feedback_is_sound(numbers, 3));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sums),    cmocka_unit_test(test_solve),
+        cmocka_unit_test(test_blocks),  cmocka_unit_test(test_encode),
+        cmocka_unit_test(test_quality), cmocka_unit_test(test_instruction_sets_agree),
+        cmocka_unit_test(test_unsound),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

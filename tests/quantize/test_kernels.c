@@ -1,0 +1,502 @@
+/* Every kernel table gives the bits of the scalar one, a row's result does not depend on its
+ * neighbours, and the scalar one is near the truth: a sum in double precision of the decoded
+ * weights. Layouts and rounding are checked against numbers written out by hand. */
+#include "quantize/kernels.h"
+
+#include "format/base/bytes.h"
+#include "format/base/mem.h"
+#include "quantize/microscale.h"
+#include "tests/support/random.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+enum { N_PANELS = 5, ROWS = N_PANELS * SP_PANEL_ROWS, MAX_COLS = 1088 };
+
+static const enum sp_dtype dtypes[] = {SP_F32, SP_F16, SP_BF16, SP_Q8, SP_Q4};
+enum { N_DTYPES = sizeof dtypes / sizeof *dtypes };
+
+/* PLAIN: numbers like a model's. WILD: zeros of both signs, subnormals, huge and tiny ones. */
+enum mode { PLAIN, WILD, N_MODES };
+
+static bool is_finite(float x)
+{
+    return isfinite(x);
+}
+
+static float number(uint64_t *seed, enum mode mode)
+{
+    float x = uniform(seed);
+
+    return mode == PLAIN ? x : wild(seed, x);
+}
+
+/* A panel matrix of ROWS x cols, 64-byte aligned; any bytes are valid block codes and scale bytes.
+ */
+static uint8_t *random_panels(enum sp_dtype dtype, size_t cols, enum mode mode, uint64_t *seed)
+{
+    size_t size, n_blocks = cols / SP_BLOCK;
+    uint8_t *panels;
+
+    assert_true(sp_panel_size(&size, dtype, cols));
+    panels = aligned_alloc(64, size * N_PANELS);
+    assert_non_null(panels);
+    for (size_t i = 0; i < size * N_PANELS; i++)
+        panels[i] = (uint8_t)next(seed);
+    for (size_t p = 0; p < N_PANELS; p++) {
+        uint8_t *panel = panels + p * size;
+        switch (dtype) {
+        case SP_F32:
+            for (size_t i = 0; i < cols * 16; i++) {
+                sp_put32(panel + 4 * i, sp_bits_of_float(number(seed, mode)));
+            }
+            break;
+        case SP_F16: /* exponent 31 would be an infinity or a NaN */
+            for (size_t i = 0; i < cols * 16; i++) {
+                uint16_t h = sp_get16(panel + 2 * i);
+                if ((h >> 10 & 31) == 31) sp_put16(panel + 2 * i, (uint16_t)(h & ~0x4000));
+            }
+            break;
+        case SP_BF16:
+            for (size_t i = 0; i < cols * 16; i++) {
+                sp_put16(panel + 2 * i, (uint16_t)(sp_bits_of_float(number(seed, mode)) >> 16));
+            }
+            break;
+        case SP_Q8:
+            for (size_t b = 0; b < n_blocks; b++) {
+                uint8_t *block = panel + b * SP_Q8_BLOCK_SIZE;
+                for (size_t i = 0; mode == WILD && i < 512; i++) {
+                    if (i % 3 == 0) block[i] = block[i] & 1 ? 255 : 1; /* +127 and -127 */
+                }
+                for (size_t r = 0; r < 16; r++) {
+                    uint32_t bits = sp_bits_of_float(number(seed, mode));
+                    sp_put16(block + 512 + 2 * r, (uint16_t)(bits >> 16));
+                }
+            }
+            break;
+        default:
+            for (size_t r = 0; r < 16; r++) {
+                sp_put32(panel + 4 * r, sp_bits_of_float(number(seed, mode)));
+            }
+            for (size_t b = 0; mode == WILD && b < n_blocks;
+                 b++) { /* zero blocks, largest scales */
+                uint8_t *bytes = panel + SP_Q4_PANEL_HEAD + b * SP_Q4_BLOCK_SIZE + 256;
+                for (size_t i = 0; i < 32; i++) {
+                    if (next(seed) % 4 == 0) bytes[i] = next(seed) & 1 ? 0 : 255;
+                }
+            }
+            break;
+        }
+    }
+    return panels;
+}
+
+static void random_acts(struct sp_acts *acts, size_t n_rows, size_t cols, enum mode mode,
+                        uint64_t *seed)
+{
+    assert_int_equal(sp_acts_init(acts, n_rows, cols, NULL), SP_OK);
+    for (size_t t = 0; t < n_rows; t++) {
+        float *x = acts->x + t * acts->ld;
+        for (size_t k = 0; k < cols; k++)
+            x[k] = number(seed, mode);
+        for (size_t k = 0; mode == WILD && k + 32 <= cols; k += 32) {
+            uint32_t kind = next(seed) % 6;
+            for (size_t i = k; i < k + 32 && kind < 3; i++) {
+                if (kind == 0) x[i] = 0;
+                if (kind == 1) x[i] = 127.0f * (float)((int)(next(seed) % 3) - 1);
+                /* halves, which tell the roundings apart: the block's largest is 127 */
+                if (kind == 2)
+                    x[i] = i == k ? -127.0f : (float)((int)(next(seed) % 254) - 127) + 0.5f;
+            }
+        }
+        if (cols % SP_BLOCK == 0) sp_kernels_ref.quantize_row(acts, t);
+    }
+}
+
+static void assert_same_bits(const float *a, const float *b, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (sp_bits_of_float(a[i]) == sp_bits_of_float(b[i])) continue;
+        fail_msg("element %zu: %a instead of %a", i, (double)a[i], (double)b[i]);
+    }
+}
+
+/* Rows first..first+n_rows-1 by `kernels` equal the rows that were computed alone, and nothing is
+ * written beside them. */
+static void check_tile(const struct sp_kernels *kernels, enum sp_dtype dtype, const float *expected,
+                       const uint8_t *panels, const struct sp_acts *acts, size_t first,
+                       size_t n_rows)
+{
+    const size_t ldy = ROWS + 3;
+    static float y[SP_TILE_ROWS * (ROWS + 3) + 1];
+
+    for (size_t i = 0; i < n_rows * ldy + 1; i++)
+        y[i] = 12345.0f;
+    kernels->matmul[dtype](y, ldy, panels, N_PANELS, acts->cols, acts, first, n_rows);
+    for (size_t t = 0; t < n_rows; t++) {
+        assert_same_bits(y + t * ldy, expected + (first + t) * ROWS, ROWS);
+        for (size_t i = ROWS; i < ldy; i++)
+            assert_true(y[t * ldy + i] == 12345.0f);
+    }
+    assert_true(y[n_rows * ldy] == 12345.0f);
+}
+
+static void check_shape(enum sp_dtype dtype, size_t cols, enum mode mode, uint64_t *seed)
+{
+    struct sp_acts acts;
+    static float expected[(SP_TILE_ROWS + 2) * ROWS];
+    uint8_t *panels = random_panels(dtype, cols, mode, seed);
+
+    random_acts(&acts, SP_TILE_ROWS + 2, cols, mode, seed);
+    for (size_t t = 0; t < SP_TILE_ROWS + 2; t++) {
+        sp_kernels_ref.matmul[dtype](expected + t * ROWS, ROWS, panels, N_PANELS, cols, &acts, t,
+                                     1);
+        for (size_t r = 0; r < ROWS; r++)
+            assert_true(expected[t * ROWS + r] == expected[t * ROWS + r]);
+    }
+    for (size_t i = 0; sp_kernels_all()[i] != NULL; i++) {
+        const struct sp_kernels *kernels = sp_kernels_all()[i];
+        if (!sp_kernels_supported(kernels)) continue;
+        for (size_t n = 1; n <= SP_TILE_ROWS; n++) {
+            check_tile(kernels, dtype, expected, panels, &acts, n % 3, n);
+        }
+    }
+    sp_acts_release(&acts);
+    free(panels);
+}
+
+static void test_all_tables_give_the_same_bits(void **state)
+{
+    static const size_t block_cols[] = {32, 64, 96, 160, 1024, 1056};
+    static const size_t float_cols[] = {1, 7, 32, 40, 250, 1056};
+    uint64_t seed = 1;
+
+    (void)state;
+    for (size_t d = 0; d < N_DTYPES; d++) {
+        const size_t *cols = sp_kernels_want_codes(dtypes[d]) ? block_cols : float_cols;
+        for (size_t c = 0; c < 6; c++) {
+            check_shape(dtypes[d], cols[c], PLAIN, &seed);
+            check_shape(dtypes[d], cols[c], WILD, &seed);
+        }
+    }
+}
+
+static void test_all_tables_quantize_alike(void **state)
+{
+    struct sp_acts a, b;
+    uint64_t seed = 2;
+
+    (void)state;
+    for (size_t cols = 32; cols <= MAX_COLS; cols += 352) {
+        for (int mode = PLAIN; mode < N_MODES; mode++) {
+            random_acts(&a, 50, cols, (enum mode)mode, &seed);
+            for (size_t i = 0; sp_kernels_all()[i] != NULL; i++) {
+                if (!sp_kernels_supported(sp_kernels_all()[i])) continue;
+                assert_int_equal(sp_acts_init(&b, 50, cols, NULL), SP_OK);
+                memcpy(b.x, a.x, 50 * a.ld * sizeof *a.x);
+                for (size_t t = 0; t < 50; t++)
+                    sp_kernels_all()[i]->quantize_row(&b, t);
+                assert_memory_equal(a.q, b.q, 50 * a.ld);
+                assert_memory_equal(a.scale, b.scale, 50 * a.ld_block * sizeof *a.scale);
+                assert_memory_equal(a.start_q4, b.start_q4,
+                                    50 * a.ld_block * 2 * sizeof *a.start_q4);
+                assert_memory_equal(a.start_q8, b.start_q8, 50 * a.ld_block * sizeof *a.start_q8);
+                sp_acts_release(&b);
+            }
+            sp_acts_release(&a);
+        }
+    }
+}
+
+static void test_quantize_by_hand(void **state)
+{
+    static const float x[32] = {127,   0.5f,    1.5f, 2.5f, -0.5f, -1.5f, -2.5f, 125.5f, 126.5f,
+                                0.49f, -126.5f, 3,    0,    0,     0,     0,     -127,   64.5f};
+    static const int8_t q[32] = {127, 0,    2, 2, 0, -2, -2, 126,  126,
+                                 0,   -126, 3, 0, 0, 0,  0,  -127, 64};
+    const float smallest = sp_float_of_bits(1);
+    struct sp_acts a;
+
+    (void)state;
+    for (size_t i = 0; sp_kernels_all()[i] != NULL; i++) {
+        const struct sp_kernels *kernels = sp_kernels_all()[i];
+        if (!sp_kernels_supported(kernels)) continue;
+        assert_int_equal(sp_acts_init(&a, 1, 160, NULL), SP_OK);
+        memcpy(a.x, x, sizeof x);     /* block 0 */
+        a.x[64] = smallest;           /* 2: 127 / max overflows; 1 stays zero */
+        a.x[96] = INFINITY;           /* 3 */
+        a.x[128] = NAN, a.x[129] = 1; /* 4 */
+        kernels->quantize_row(&a, 0);
+        assert_memory_equal(a.q, q, 32);
+        assert_true(a.scale[0] == 1.0f);
+        assert_int_equal(a.start_q4[0], 2 - 64 * 256);
+        assert_int_equal(a.start_q4[1], 2 - 64 * -63);
+        assert_int_equal(a.start_q8[0], -128 * (256 - 63));
+        for (size_t k = 32; k < 160; k++)
+            assert_int_equal(a.q[k], 0);
+        assert_true(a.scale[1] == 0 && a.scale[2] == 0);
+        assert_true(a.start_q4[2] == 2 && a.start_q4[5] == 2 && a.start_q8[1] == 0);
+        assert_true(!is_finite(a.scale[3]) && !is_finite(a.scale[4]));
+        sp_acts_release(&a);
+    }
+}
+
+/* Code and scale byte of a q4 weight as format/dtype.h and quantize/microscale.h say. */
+static int q4_code(int *scale, const uint8_t *panel, size_t r, size_t k)
+{
+    const uint8_t *block = panel + 64 + k / 32 * 288;
+    size_t h = k % 32 / 16, i = k % 16;
+    uint8_t pair = block[128 * h + 64 * (i % 8 / 4) + 4 * r + i % 4];
+
+    *scale = block[256 + 16 * h + r];
+    return sp_q4_codebooks[16 * (*scale & 3) + (i < 8 ? pair & 15 : pair >> 4)];
+}
+
+static double row_scale(const uint8_t *panel, size_t r)
+{
+    return (double)sp_float_of_bits(sp_get32(panel + 4 * r));
+}
+
+static double q8_weight(const uint8_t *panel, size_t r, size_t k)
+{
+    const uint8_t *block = panel + k / 32 * 544;
+    int code = block[64 * (k % 32 / 4) + 4 * r + k % 4] - 128;
+
+    return (double)sp_float_of_bits((uint32_t)sp_get16(block + 512 + 2 * r) << 16) * code;
+}
+
+/* A row with a single 127 at column k picks out that column of the matrix, exactly, because all
+ * factors are small integers times powers of two: 127 * w, of q4 after its rounding to quarters. */
+static void test_one_column_comes_out(void **state)
+{
+    enum { COLS = 96 };
+    uint64_t seed = 3;
+    float row[COLS], y[SP_PANEL_ROWS * N_PANELS];
+    size_t size;
+
+    (void)state;
+    for (size_t d = 0; d < N_DTYPES; d++) {
+        uint8_t *panels = random_panels(dtypes[d], COLS, PLAIN, &seed);
+        assert_true(sp_panel_size(&size, dtypes[d], COLS));
+        for (size_t p = 0; p < N_PANELS; p++) {
+            for (size_t r = 0; r < 16 && dtypes[d] == SP_Q4; r++) {
+                sp_put32(panels + p * size + 4 * r, sp_bits_of_float(r % 2 ? 0.25f : -2.0f));
+            }
+            for (size_t r = 0; r < 48 && dtypes[d] == SP_Q8; r++) { /* 3 blocks: 1/4, -2 */
+                uint8_t *block = panels + p * size + r / 16 * SP_Q8_BLOCK_SIZE;
+                sp_put16(block + 512 + 2 * (r % 16), r % 2 ? 0x3e80 : 0xc000);
+            }
+            for (size_t i = 0; i < COLS * 16 && dtypes[d] == SP_F32; i++) { /* short mantissas */
+                sp_put16(panels + p * size + 4 * i, 0);
+            }
+        }
+        for (size_t k = 0; k < COLS; k++) {
+            struct sp_acts a;
+            assert_int_equal(sp_acts_init(&a, 1, COLS, NULL), SP_OK);
+            a.x[k] = 127.0f;
+            sp_kernels_best()->quantize_row(&a, 0);
+            sp_kernels_best()->matmul[dtypes[d]](y, ROWS, panels, N_PANELS, COLS, &a, 0, 1);
+            for (size_t r = 0; r < ROWS; r++) {
+                const uint8_t *panel = panels + r / 16 * size;
+                int scale, code;
+                if (dtypes[d] == SP_Q4) {
+                    code = q4_code(&scale, panel, r % 16, k);
+                    double quarter = floor(127.0 * code / 4 + 0.5);
+                    assert_true((double)y[r] == quarter * scale * 4 * row_scale(panel, r % 16));
+                } else {
+                    sp_panel_row(row, dtypes[d], panels, COLS, r);
+                    assert_true(y[r] == 127.0f * row[k]);
+                }
+            }
+            sp_acts_release(&a);
+        }
+        free(panels);
+    }
+}
+
+/* What the kernels multiply, in double: a weight times an activation. *lost: what q4's rounding of
+ * a half block's sum to quarters may cost, a sixteenth of its 2 * scales for each of 16 columns. */
+static double term(double *lost, enum sp_dtype dtype, const uint8_t *panel, size_t r, size_t k,
+                   const float *row, const struct sp_acts *a, size_t t)
+{
+    double x = (double)a->q[t * a->ld + k], s = (double)a->scale[t * a->ld_block + k / 32];
+    int scale, code;
+
+    *lost = 0;
+    if (dtype == SP_Q8) return q8_weight(panel, r, k) * x * s;
+    if (dtype != SP_Q4) return (double)row[k] * (double)a->x[t * a->ld + k];
+    code = q4_code(&scale, panel, r, k);
+    *lost = 0.125 * scale * s * fabs(row_scale(panel, r));
+    return row_scale(panel, r) * scale * code * x * s;
+}
+
+/* Bound: every rounding of the sum, one per column for float weights and at most two per block and
+ * two per result otherwise, is at most 2^-24 of the sum of magnitudes (the first order; twice it
+ * leaves room for the higher ones); and q4's rounding to quarters. */
+static void test_scalar_is_near_the_truth(void **state)
+{
+    enum { COLS = 1056, N_ROWS = 3 };
+    struct sp_acts a;
+    static float y[N_ROWS * ROWS], row[COLS];
+    uint64_t seed = 4;
+    size_t size;
+
+    (void)state;
+    for (size_t d = 0; d < N_DTYPES; d++) {
+        const enum sp_dtype dtype = dtypes[d];
+        const double roundings = sp_kernels_want_codes(dtype) ? COLS / 32 * 2 + 2 : COLS;
+        uint8_t *panels = random_panels(dtype, COLS, PLAIN, &seed);
+        assert_true(sp_panel_size(&size, dtype, COLS));
+        random_acts(&a, N_ROWS, COLS, PLAIN, &seed);
+        sp_kernels_ref.matmul[dtype](y, ROWS, panels, N_PANELS, COLS, &a, 0, N_ROWS);
+        for (size_t i = 0; i < N_ROWS * ROWS; i++) {
+            size_t r = i % ROWS;
+            double sum = 0, magnitude = 0, lost = 0;
+            sp_panel_row(row, dtype, panels, COLS, r);
+            for (size_t k = 0; k < COLS; k++) {
+                double l, p = term(&l, dtype, panels + r / 16 * size, r % 16, k, row, &a, i / ROWS);
+                sum += p;
+                magnitude += fabs(p);
+                lost += l;
+            }
+            assert_true(fabs((double)y[i] - sum) <= 2 * roundings * 0x1p-24 * magnitude + lost);
+        }
+        sp_acts_release(&a);
+        free(panels);
+    }
+}
+
+static void test_any_number_of_rows(void **state)
+{
+    enum { COLS = 1056, N_ROWS = 37 };
+    static float y[N_ROWS * ROWS], expected[ROWS];
+    struct sp_acts a;
+    uint64_t seed = 5;
+
+    (void)state;
+    for (size_t d = 0; d < N_DTYPES; d++) {
+        uint8_t *panels = random_panels(dtypes[d], COLS, PLAIN, &seed);
+        random_acts(&a, N_ROWS + 1, COLS, PLAIN, &seed);
+        sp_matmul_rows(sp_kernels_best(), dtypes[d], y, ROWS, panels, N_PANELS, &a, 1, N_ROWS);
+        for (size_t t = 0; t < N_ROWS; t++) {
+            sp_kernels_best()->matmul[dtypes[d]](expected, ROWS, panels, N_PANELS, COLS, &a, t + 1,
+                                                 1);
+            assert_same_bits(y + t * ROWS, expected, ROWS);
+        }
+        sp_acts_release(&a);
+        free(panels);
+    }
+}
+
+static void test_non_finite_activations_show(void **state)
+{
+    static const enum sp_dtype types[] = {SP_BF16, SP_Q8, SP_Q4};
+    float y[ROWS];
+    struct sp_acts a;
+    uint64_t seed = 6;
+
+    (void)state;
+    for (size_t i = 0; sp_kernels_all()[i] != NULL; i++) {
+        const struct sp_kernels *kernels = sp_kernels_all()[i];
+        if (!sp_kernels_supported(kernels)) continue;
+        for (size_t d = 0; d < 6; d++) {
+            uint8_t *panels = random_panels(types[d / 2], 64, PLAIN, &seed);
+            random_acts(&a, 1, 64, PLAIN, &seed);
+            a.x[40] = d % 2 ? NAN : -INFINITY;
+            kernels->quantize_row(&a, 0);
+            kernels->matmul[types[d / 2]](y, ROWS, panels, N_PANELS, 64, &a, 0, 1);
+            for (size_t r = 0; r < ROWS; r++)
+                assert_false(is_finite(y[r]));
+            sp_acts_release(&a);
+            free(panels);
+        }
+    }
+}
+
+static void test_tables(void **state)
+{
+    const struct sp_kernels *found = NULL;
+    struct sp_err err = {0};
+
+    (void)state;
+    for (size_t i = 0; sp_kernels_all()[i] != NULL; i++) {
+        const struct sp_kernels *kernels = sp_kernels_all()[i];
+        enum sp_status st = sp_kernels_find(&found, kernels->name, &(struct sp_err){0});
+        assert_int_equal(st, sp_kernels_supported(kernels) ? SP_OK : SP_E_UNSUPPORTED);
+        if (st == SP_OK) assert_ptr_equal(found, kernels);
+        assert_non_null(kernels->quantize_row);
+        for (size_t d = 0; d < N_DTYPES; d++)
+            assert_non_null(kernels->matmul[dtypes[d]]);
+    }
+    assert_true(sp_kernels_supported(&sp_kernels_ref));
+    assert_int_equal(sp_kernels_find(&found, "auto", &err), SP_OK);
+    assert_ptr_equal(found, sp_kernels_best());
+    assert_int_equal(sp_kernels_find(&found, NULL, &err), SP_OK);
+    assert_ptr_equal(found, sp_kernels_best());
+}
+
+/* The message lists what this machine's architecture has, the scalar table last. */
+static void test_unknown_name(void **state)
+{
+    char want[200] = "kernels \"mmx\": expected auto";
+    const struct sp_kernels *found = NULL;
+    struct sp_err err = {0};
+
+    (void)state;
+    for (size_t i = 0; sp_kernels_all()[i] != NULL; i++) {
+        strcat(want, sp_kernels_all()[i] == &sp_kernels_ref ? " or " : ", ");
+        strcat(want, sp_kernels_all()[i]->name);
+    }
+    assert_int_equal(sp_kernels_find(&found, "mmx", &err), SP_E_USAGE);
+    assert_string_equal(err.text, want);
+    assert_null(found);
+}
+
+static void test_acts_memory(void **state)
+{
+    struct sp_acts a = {0};
+
+    (void)state;
+    for (size_t cols = 1; cols < 5000; cols = cols * 3 + 1) {
+        assert_int_equal(sp_acts_init(&a, 3, cols, NULL), SP_OK);
+        assert_true(a.cols == cols && a.ld >= cols && a.ld % 64 == 0 && a.ld % 4096 != 0);
+        assert_true(a.ld_block >= a.ld / 32);
+        assert_true((uintptr_t)a.x % 64 == 0 && (uintptr_t)a.q % 64 == 0);
+        memset(a.x, 1, 3 * a.ld * sizeof *a.x); /* no row reaches into another array */
+        memset(a.q, 2, 3 * a.ld);
+        memset(a.scale, 3, 3 * a.ld_block * sizeof *a.scale);
+        memset(a.start_q4, 4, 3 * a.ld_block * 2 * sizeof *a.start_q4);
+        memset(a.start_q8, 5, 3 * a.ld_block * sizeof *a.start_q8);
+        assert_int_equal(((uint8_t *)a.x)[3 * a.ld * 4 - 1], 1);
+        assert_int_equal(a.q[3 * a.ld - 1], 2);
+        assert_int_equal(((uint8_t *)a.scale)[3 * a.ld_block * 4 - 1], 3);
+        assert_int_equal(((uint8_t *)a.start_q4)[3 * a.ld_block * 8 - 1], 4);
+        sp_acts_release(&a);
+        sp_acts_release(&a);
+    }
+    assert_int_equal(sp_acts_init(&a, SIZE_MAX / 4, 64, NULL), SP_E_NOMEM);
+    assert_int_equal(sp_acts_init(&a, 1, SIZE_MAX, NULL), SP_E_NOMEM);
+    assert_null(a.x);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_tables),
+        cmocka_unit_test(test_unknown_name),
+        cmocka_unit_test(test_acts_memory),
+        cmocka_unit_test(test_quantize_by_hand),
+        cmocka_unit_test(test_all_tables_quantize_alike),
+        cmocka_unit_test(test_one_column_comes_out),
+        cmocka_unit_test(test_scalar_is_near_the_truth),
+        cmocka_unit_test(test_all_tables_give_the_same_bits),
+        cmocka_unit_test(test_any_number_of_rows),
+        cmocka_unit_test(test_non_finite_activations_show),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,299 @@
+/* q4: decoding and fitting against values computed in Python, every instruction set against the
+ * plain one, the quality the format is there for, and the edges: zeros, tiny, huge, outliers. */
+#include "format/base/bytes.h"
+#include "format/dtype.h"
+#include "quantize/codec.h"
+#include "quantize/kernels.h"
+#include "quantize/measure.h"
+#include "quantize/microscale.h"
+#include "tests/support/vector_file.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+enum { COLS = 1024, N_ROWS = 64 };
+
+static uint64_t state = 20240901;
+
+static double uniform(void)
+{
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return ((double)(state >> 11) + 0.5) / 9007199254740992.0;
+}
+
+static float gaussian(void)
+{
+    return (float)(sqrt(-2 * log(uniform())) * cos(6.283185307179586 * uniform()));
+}
+
+static void test_codebooks(void **context)
+{
+    (void)context;
+    for (size_t t = 0; t < 4; t++) {
+        const int8_t *entries = sp_q4_codebooks + 16 * t, *mirror = sp_q4_codebooks + 16 * (t ^ 1);
+
+        for (size_t i = 0; i < 16; i++) {
+            assert_in_range(entries[i] + 64, 0, 128);
+            assert_int_equal(entries[i], -mirror[15 - i]);
+            if (i > 0) assert_true(entries[i] > entries[i - 1]);
+        }
+    }
+}
+
+/* Puts one half block into lane `row`, half h, of a block's bytes, as format/dtype.h says. */
+static void put_half(uint8_t *block, size_t h, size_t row, uint8_t byte, const uint64_t *nibbles)
+{
+    for (size_t k = 0; k < 8; k++)
+        block[128 * h + 64 * (k / 4) + 4 * row + k % 4] =
+            (uint8_t)(nibbles[k] | nibbles[k + 8] << 4);
+    block[256 + 16 * h + row] = byte;
+}
+
+static void test_decode(void **context)
+{
+    size_t n_lines;
+    uint64_t *lines = vectors_read("q4_decode.txt", 34, &n_lines);
+
+    (void)context;
+    for (size_t i = 0; i < n_lines; i++) {
+        const uint64_t *line = lines + 34 * i;
+        size_t row = i % 16, h = i / 16 % 2;
+        uint8_t panel[SP_Q4_PANEL_HEAD + SP_Q4_BLOCK_SIZE] = {0};
+        float out[32];
+
+        sp_put32(panel + 4 * row, (uint32_t)line[0]);
+        put_half(panel + SP_Q4_PANEL_HEAD, h, row, (uint8_t)line[1], line + 2);
+        sp_q4_decode_row(out, panel, 32, row);
+        for (size_t k = 0; k < 16; k++) {
+            assert_int_equal(sp_bits_of_float(out[16 * h + k] + 0.0f),
+                             line[18 + k] == 0x80000000 ? 0 : line[18 + k]);
+            assert_true(out[16 * (1 - h) + k] == 0);
+        }
+    }
+    free(lines);
+}
+
+static void test_fit(void **context)
+{
+    size_t n_lines;
+    uint64_t *lines = vectors_read("q4_fit.txt", 33, &n_lines);
+    struct sp_q4_tables tables;
+
+    (void)context;
+    sp_q4_tables_init(&tables);
+    for (size_t i = 0; i < n_lines; i++) {
+        const uint64_t *line = lines + 33 * i;
+        size_t row = i % 16, h = i / 16 % 2;
+        _Alignas(64) int16_t v[512] = {0};
+        uint8_t block[SP_Q4_BLOCK_SIZE], expected[SP_Q4_BLOCK_SIZE] = {0};
+
+        for (size_t k = 0; k < 16; k++)
+            v[sp_q4_place(row, 16 * h + k)] = (int16_t)(uint16_t)line[k];
+        put_half(expected, h, row, (uint8_t)line[16], line + 17);
+        sp_q4_fit_ref(block, v, &tables);
+        assert_memory_equal(block, expected, sizeof block);
+    }
+    free(lines);
+}
+
+/* Whole weights of many sizes, zeros and extremes among them. */
+static void random_weights(int16_t *v)
+{
+    for (size_t row = 0; row < 16; row++) {
+        double size = exp(uniform() * 11);
+
+        for (size_t k = 0; k < 32; k++) {
+            double w = size * (double)gaussian();
+
+            if (uniform() < 0.02) w = uniform() < 0.5 ? 16320 : -16320;
+            if (uniform() < 0.02) w = 0;
+            v[sp_q4_place(row, k)] = (int16_t)fmax(-16320, fmin(16320, w));
+        }
+    }
+}
+
+static void test_instruction_sets_agree(void **context)
+{
+    struct sp_q4_tables tables;
+
+    (void)context;
+    sp_q4_tables_init(&tables);
+    for (size_t i = 0; i < 300; i++) {
+        _Alignas(64) int16_t v[512];
+        uint8_t expected[SP_Q4_BLOCK_SIZE], block[SP_Q4_BLOCK_SIZE];
+
+        random_weights(v);
+        sp_q4_fit_ref(expected, v, &tables);
+        for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {
+            if (!sp_kernels_supported(*k)) continue;
+            memset(block, 0xaa, sizeof block);
+            (*k)->tile->fit_q4(block, v, &tables);
+            assert_memory_equal(block, expected, sizeof block);
+        }
+    }
+}
+
+/* Least squared error that any scale byte leaves of x[16], found by trying all of them. */
+static double exact_error(const float *x, float row_scale)
+{
+    double least = INFINITY;
+
+    for (int b = 0; b < 256; b++) {
+        const int8_t *entries = sp_q4_codebooks + sp_q4_codebook((uint8_t)b);
+        double sum = 0;
+
+        for (size_t k = 0; k < 16; k++) {
+            double near = INFINITY;
+
+            for (size_t i = 0; i < 16; i++)
+                near = fmin(near, fabs((double)x[k] - (double)row_scale * b * entries[i]));
+            sum += near * near;
+        }
+        least = fmin(least, sum);
+    }
+    return least;
+}
+
+static uint8_t *encode_rows(const float *rows, size_t n_rows, size_t cols, size_t *size)
+{
+    struct sp_encoder encoder;
+    uint8_t *panel;
+
+    assert_true(sp_panel_size(size, SP_Q4, cols));
+    panel = calloc(*size, 1);
+    assert_non_null(panel);
+    sp_encoder_init(&encoder);
+    assert_int_equal(sp_panel_encode(panel, SP_Q4, &encoder, rows, n_rows, cols, 0, NULL), SP_OK);
+    return panel;
+}
+
+static void test_quality(void **context)
+{
+    static float rows[16 * COLS], back[16 * COLS];
+    struct sp_measure measure = {0};
+    double exact = 0, error, bits;
+    size_t size = 0;
+
+    (void)context;
+    for (size_t p = 0; p < N_ROWS / 16; p++) {
+        uint8_t *panel;
+
+        for (size_t i = 0; i < 16 * COLS; i++)
+            rows[i] = gaussian();
+        panel = encode_rows(rows, 16, COLS, &size);
+        sp_panel_decode(back, SP_Q4, panel, 16, COLS, &sp_tile_ref);
+        sp_measure_add(&measure, rows, back, 16 * COLS);
+        for (size_t i = 0; i < 16 * COLS; i += 16)
+            exact += exact_error(rows + i, sp_float_of_bits(sp_get32(panel + 4 * (i / COLS))));
+        free(panel);
+    }
+    error = sp_measure_relative_rms(&measure);
+    exact = sqrt(exact / measure.sum_ref2);
+    bits = 8.0 * (double)size / (16 * COLS);
+    print_message("q4: relative rms error %.5f (exact search %.5f), %.3f bits per weight\n", error,
+                  exact, bits);
+    assert_true(error <= 0.060 && bits <= 4.55);
+    assert_true(error <= 1.006 * exact);
+}
+
+static void test_zero_rows(void **context)
+{
+    static float rows[16 * 64], back[16 * 64];
+    uint8_t *panel;
+    size_t size;
+
+    (void)context;
+    for (size_t i = 0; i < 64; i++)
+        rows[5 * 64 + i] = i < 32 ? 0 : gaussian(); /* a zero block within a row */
+    panel = encode_rows(rows, 16, 64, &size);
+    sp_panel_decode(back, SP_Q4, panel, 16, 64, &sp_tile_ref);
+    for (size_t i = 0; i < 16 * 64; i++) {
+        bool filled = i >= 5 * 64 + 32 && i < 6 * 64;
+
+        assert_true(filled || back[i] == 0);
+        assert_true(!filled || fabsf(back[i] - rows[i]) < 0.5f);
+    }
+    free(panel);
+}
+
+static double error_of_row(const float *row, size_t cols)
+{
+    float *back = calloc(cols, sizeof *back);
+    struct sp_measure measure = {0};
+    size_t size;
+    uint8_t *panel = encode_rows(row, 1, cols, &size);
+
+    assert_non_null(back);
+    sp_panel_decode(back, SP_Q4, panel, 1, cols, &sp_tile_ref);
+    for (size_t k = 0; k < cols; k++)
+        assert_true(isfinite(back[k]));
+    sp_measure_add(&measure, row, back, cols);
+    free(panel);
+    free(back);
+    return sp_measure_relative_rms(&measure);
+}
+
+static void test_magnitudes(void **context)
+{
+    static const float sizes[] = {1e-30f, 1e-6f, 1, 1e6f, 1e30f, 6e37f};
+    float row[256];
+
+    (void)context;
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+        for (size_t k = 0; k < 256; k++)
+            row[k] = sizes[s] * gaussian();
+        assert_true(error_of_row(row, 256) < 0.07);
+    }
+    for (size_t k = 0; k < 256; k++)
+        row[k] = 1e-40f; /* below what a row scale can be */
+    assert_true(error_of_row(row, 256) == 1);
+    for (size_t k = 0; k < 256; k++)
+        row[k] = k % 2 ? 3.4028234e38f : -3.4028234e38f;
+    assert_true(error_of_row(row, 256) < 0.2);
+}
+
+/* One weight many times larger than the others costs its own half block; the rest of the row keeps
+ * within twice its usual error. */
+static void test_outlier(void **context)
+{
+    static float row[COLS];
+    float back[COLS];
+    size_t size;
+    uint8_t *panel;
+
+    (void)context;
+    for (float outlier = 8; outlier <= 64; outlier *= 2) {
+        struct sp_measure rest = {0};
+
+        for (size_t k = 0; k < COLS; k++)
+            row[k] = gaussian();
+        row[17] = outlier;
+        panel = encode_rows(row, 1, COLS, &size);
+        sp_panel_decode(back, SP_Q4, panel, 1, COLS, &sp_tile_ref);
+        assert_true(fabsf(back[17] - outlier) < 0.05f * outlier);
+        sp_measure_add(&rest, row + 32, back + 32, COLS - 32);
+        print_message("q4: outlier of %g sigma, rest of its row %.4f\n", (double)outlier,
+                      sp_measure_relative_rms(&rest));
+        assert_true(sp_measure_relative_rms(&rest) < 0.12);
+        free(panel);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_codebooks),  cmocka_unit_test(test_decode),
+        cmocka_unit_test(test_fit),        cmocka_unit_test(test_instruction_sets_agree),
+        cmocka_unit_test(test_quality),    cmocka_unit_test(test_zero_rows),
+        cmocka_unit_test(test_magnitudes), cmocka_unit_test(test_outlier),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

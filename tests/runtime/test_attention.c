@@ -1,0 +1,511 @@
+/* Attention against a plain double-precision one, and its promise of bits: a query's result does
+ * not depend on the rows beside it, the threads, the instruction set, the ring, or what lies in
+ * slots that it does not see. */
+#include "runtime/model/attention.h"
+
+#include "format/base/bytes.h"
+#include "quantize/kernels.h"
+#include "tests/support/random.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+enum { MAX_ROWS = 48, MAX_TABLES = 8, MAX_THREADS = 3 };
+
+struct shape {
+    unsigned n_heads, n_kv_heads, head_dim;
+};
+
+static const struct shape shapes[] = {{4, 2, 64},  {9, 3, 64}, {16, 8, 128},
+                                      {2, 1, 32},  {1, 1, 20}, {8, 1, 256},
+                                      {40, 1, 16}, {3, 3, 80}, {6, 2, 96}};
+enum { N_SHAPES = sizeof shapes / sizeof *shapes };
+
+static const struct sp_vector *tables[MAX_TABLES];
+static size_t n_tables;
+static struct sp_pool *pools[MAX_THREADS + 1];
+
+static int open_all(void **state)
+{
+    (void)state;
+    for (const struct sp_kernels *const *all = sp_kernels_all(); *all; all++) {
+        if (sp_kernels_supported(*all)) tables[n_tables++] = sp_vector_find((*all)->name);
+    }
+    for (unsigned n = 1; n <= MAX_THREADS; n++) {
+        if (sp_pool_open(&pools[n], n, NULL)) return -1;
+    }
+    return n_tables == 0;
+}
+
+static int close_all(void **state)
+{
+    (void)state;
+    for (unsigned n = 1; n <= MAX_THREADS; n++)
+        sp_pool_close(pools[n]);
+    return 0;
+}
+
+/* ---- one sequence -----------------------------------------------------------------------------
+ */
+
+/* Keys, values and queries of positions 0..n-1; queries are rows of their own. */
+struct sequence {
+    struct shape shape;
+    size_t n, ld_kv, ldq;
+    float *k, *v; /* [n][ld_kv] */
+    float *q;     /* [MAX_ROWS][ldq] */
+    struct sp_attention job;
+    struct sp_key_range ranges[MAX_ROWS];
+    struct sp_kv kv;
+};
+
+static float *new_rows(size_t n, size_t ld, uint64_t *seed)
+{
+    float *x = malloc(n * ld * sizeof *x);
+
+    assert_non_null(x);
+    for (size_t i = 0; i < n * ld; i++)
+        x[i] = 2 * uniform(seed);
+    return x;
+}
+
+/* Stores positions first..last-1 in pieces of at most `most` rows. */
+static void store(struct sequence *s, size_t first, size_t last, size_t most)
+{
+    for (size_t n; first < last; first += n) {
+        n = last - first < most ? last - first : most;
+        sp_kv_put(&s->kv, tables[0], first, n, s->k + first * s->ld_kv, s->v + first * s->ld_kv,
+                  s->ld_kv);
+    }
+}
+
+static void open_sequence(struct sequence *s, struct shape shape, enum sp_kv_type type, size_t n,
+                          size_t n_rows, uint64_t seed)
+{
+    *s = (struct sequence){.shape = shape, .n = n};
+    s->ld_kv = shape.n_kv_heads * shape.head_dim + 3;
+    s->ldq = shape.n_heads * shape.head_dim + 1;
+    s->k = new_rows(n, s->ld_kv, &seed);
+    s->v = new_rows(n, s->ld_kv, &seed);
+    s->q = new_rows(MAX_ROWS, s->ldq, &seed);
+    assert_int_equal(sp_kv_init(&s->kv, type,
+                                (struct sp_kv_shape){shape.n_kv_heads, shape.head_dim, 0}, n, 0, 1,
+                                NULL),
+                     SP_OK);
+    /* What no query may see must not matter: NaN wherever nothing gets stored. */
+    memset(s->kv.keys, 0xff, s->kv.n_slots / SP_KV_BLOCK * s->kv.n_heads * s->kv.key_block_size);
+    memset(s->kv.values, 0xff,
+           s->kv.n_slots / SP_KV_BLOCK * s->kv.n_heads * s->kv.value_block_size);
+    store(s, 0, n, 64);
+    s->job = (struct sp_attention){.kv = &s->kv,
+                                   .n_heads = shape.n_heads,
+                                   .scale = 1 / sqrtf((float)shape.head_dim),
+                                   .q = s->q,
+                                   .ldq = s->ldq,
+                                   .ld_out = s->ldq,
+                                   .n_rows = n_rows,
+                                   .ranges = s->ranges};
+    for (size_t t = 0; t < n_rows; t++) {
+        s->ranges[t] = (struct sp_key_range){0, n - n_rows + t + 1};
+    }
+}
+
+static void close_sequence(struct sequence *s)
+{
+    free(s->k);
+    free(s->v);
+    free(s->q);
+    sp_kv_release(&s->kv);
+}
+
+/* Runs the job into a new buffer of MAX_ROWS rows; the rest of it is 0. */
+static float *attend(const struct sequence *s, const struct sp_attention *job,
+                     const struct sp_vector *vector, unsigned n_threads)
+{
+    struct sp_attention_scratch *scratch = NULL;
+    struct sp_attention run = *job;
+    float *out = calloc(MAX_ROWS * s->ldq, sizeof *out);
+
+    assert_non_null(out);
+    assert_int_equal(sp_attention_scratch_new(&scratch, n_threads, s->shape.n_heads,
+                                              s->shape.head_dim, MAX_ROWS, s->n, NULL),
+                     SP_OK);
+    run.out = out;
+    sp_attend(&run, vector, pools[n_threads], scratch);
+    sp_attention_scratch_free(scratch);
+    return out;
+}
+
+/* The definition, in double precision, of one row and head. */
+static void attend_plainly(double *out, const struct sequence *s, size_t t, unsigned h)
+{
+    const struct sp_attention *job = &s->job;
+    size_t d = s->shape.head_dim, kv_head = h / (s->shape.n_heads / s->shape.n_kv_heads);
+    const float *q = s->q + t * s->ldq + h * d;
+    double sum = job->sinks ? exp((double)job->sinks[h]) : 0;
+
+    for (size_t i = 0; i < d; i++)
+        out[i] = 0;
+    for (size_t p = s->ranges[t].first; p < s->ranges[t].last; p++) {
+        const float *k = s->k + p * s->ld_kv + kv_head * d, *v = s->v + p * s->ld_kv + kv_head * d;
+        double score = 0;
+        for (size_t i = 0; i < d; i++)
+            score += (double)q[i] * (double)k[i];
+        score *= (double)job->scale;
+        if (job->cap > 0) score = (double)job->cap * tanh(score / (double)job->cap);
+        double w = exp(score);
+        for (size_t i = 0; i < d; i++)
+            out[i] += w * (double)v[i];
+        sum += w;
+    }
+    for (size_t i = 0; i < d && sum > 0; i++)
+        out[i] /= sum;
+}
+
+static double worst_error(const struct sequence *s, const float *out)
+{
+    double want[SP_MAX_HEAD_DIM], worst = 0;
+    size_t d = s->shape.head_dim;
+
+    for (size_t t = 0; t < s->job.n_rows; t++) {
+        for (unsigned h = 0; h < s->shape.n_heads; h++) {
+            attend_plainly(want, s, t, h);
+            for (size_t i = 0; i < d; i++) {
+                double error = fabs((double)out[t * s->ldq + h * d + i] - want[i]);
+                if (!(error <= worst)) worst = error; /* NaN too */
+            }
+        }
+    }
+    return worst;
+}
+
+static void assert_same(const struct sequence *s, const float *got, const float *want)
+{
+    assert_memory_equal(got, want, MAX_ROWS * s->ldq * sizeof *got);
+}
+
+/* Ranges as windows, blocks that look ahead, pieces from the middle, and nothing give. */
+static void vary_ranges(struct sequence *s, uint64_t *seed)
+{
+    for (size_t t = 0; t < s->job.n_rows; t++) {
+        struct sp_key_range *r = &s->ranges[t];
+        if (next(seed) % 3 == 0) r->last = s->n;
+        if (next(seed) % 3 == 0) r->first = next(seed) % r->last;
+        if (next(seed) % 16 == 0) r->first = r->last;
+    }
+}
+
+/* ---- tests ------------------------------------------------------------------------------------
+ */
+
+static void test_near_the_definition(void **state)
+{
+    uint64_t seed = 1;
+    double worst = 0;
+
+    (void)state;
+    for (size_t i = 0; i < 2 * N_SHAPES; i++) {
+        struct sequence s;
+        open_sequence(&s, shapes[i / 2], SP_KV_F32, 300 + next(&seed) % 500, 1 + next(&seed) % 20,
+                      i);
+        if (i % 2) vary_ranges(&s, &seed);
+        for (size_t j = 0; j < n_tables; j++) {
+            float *out = attend(&s, &s.job, tables[j], 1);
+            double error = worst_error(&s, out);
+            if (error > worst) worst = error;
+            assert_true(error < 1e-5);
+            free(out);
+        }
+        close_sequence(&s);
+    }
+    print_message("largest error %.2g\n", worst);
+}
+
+/* Stored as f16 a key is off by 2^-11 of itself, as q8 by 1/254 of the group's largest; keys and
+ * values here are below 2, queries of 64 dims. */
+static void test_error_of_narrow_caches(void **state)
+{
+    static const double limits[SP_N_KV_TYPES] = {1e-5, 1e-3, 2e-2};
+
+    (void)state;
+    for (int type = 0; type < SP_N_KV_TYPES; type++) {
+        struct sequence s;
+        open_sequence(&s, shapes[0], (enum sp_kv_type)type, 700, 8, 5);
+        float *out = attend(&s, &s.job, tables[0], 1);
+        double error = worst_error(&s, out);
+        print_message("type %d: %.2g\n", type, error);
+        assert_true(error < limits[type]);
+        assert_true(type == SP_KV_F32 || error > 1e-6); /* it is narrow */
+        free(out);
+        close_sequence(&s);
+    }
+}
+
+static void test_cap_and_sinks(void **state)
+{
+    float sinks[16];
+
+    (void)state;
+    for (size_t i = 0; i < 16; i++)
+        sinks[i] = (float)i / 2 - 3;
+    for (unsigned i = 0; i < 4; i++) {
+        struct sequence s;
+        open_sequence(&s, shapes[2], SP_KV_F32, 600, 5, 6);
+        s.job.scale = 0.5f;
+        if (i & 1) s.job.cap = 3;
+        if (i & 2) s.job.sinks = sinks;
+        float *out = attend(&s, &s.job, tables[0], 1);
+        assert_true(worst_error(&s, out) < 3e-5);
+        free(out);
+        close_sequence(&s);
+    }
+}
+
+/* gpt-oss, by hand: scores 1 and 2, sink 0.5. */
+static void test_sink_example(void **state)
+{
+    const float sink = 0.5f;
+    struct sequence s;
+
+    (void)state;
+    open_sequence(&s, (struct shape){1, 1, 2}, SP_KV_F32, 2, 1, 7);
+    memcpy(s.k, (float[]){1, 0}, 2 * sizeof(float));
+    memcpy(s.k + s.ld_kv, (float[]){2, 0}, 2 * sizeof(float));
+    memcpy(s.v, (float[]){1, 0}, 2 * sizeof(float));
+    memcpy(s.v + s.ld_kv, (float[]){0, 1}, 2 * sizeof(float));
+    memcpy(s.q, (float[]){1, 0}, 2 * sizeof(float));
+    store(&s, 0, 2, 1);
+    s.job.scale = 1;
+    s.job.sinks = &sink;
+    float *out = attend(&s, &s.job, tables[0], 1);
+    assert_true(fabs((double)out[0] - 0.23122390) < 1e-7);
+    assert_true(fabs((double)out[1] - 0.62853172) < 1e-7);
+    free(out);
+    close_sequence(&s);
+}
+
+/* Tables, threads, and every row by itself: always the same bits. */
+static void test_bits_do_not_depend_on_company(void **state)
+{
+    uint64_t seed = 8;
+
+    (void)state;
+    for (size_t i = 0; i < N_SHAPES * SP_N_KV_TYPES; i++) {
+        struct shape shape = shapes[i / SP_N_KV_TYPES];
+        enum sp_kv_type type = (enum sp_kv_type)(i % SP_N_KV_TYPES);
+        struct sequence s;
+        if (type == SP_KV_Q8 && shape.head_dim % SP_KV_GROUP) continue;
+        size_t n_rows = i % 2 ? 1 + next(&seed) % 4 : MAX_ROWS;
+        open_sequence(&s, shape, type, 257 + next(&seed) % 600, n_rows, i);
+        if (i % 4 > 1) vary_ranges(&s, &seed);
+        float *want = attend(&s, &s.job, tables[n_tables - 1], 1);
+        for (size_t j = 0; j < n_tables; j++) {
+            for (unsigned threads = 1; threads <= MAX_THREADS; threads++) {
+                float *got = attend(&s, &s.job, tables[j], threads);
+                assert_same(&s, got, want);
+                free(got);
+            }
+        }
+        for (size_t t = 0; t < n_rows; t += 1 + n_rows / 7) {
+            struct sp_attention one = s.job;
+            one.n_rows = 1;
+            one.q += t * s.ldq;
+            one.ranges += t;
+            float *got = attend(&s, &one, tables[0], 2);
+            assert_memory_equal(got, want + t * s.ldq, (s.ldq - 1) * sizeof *got);
+            free(got);
+        }
+        free(want);
+        close_sequence(&s);
+    }
+}
+
+/* Values may be narrower than keys, and a row's heads lie apart: what comes out are the same bits
+ * as where values end in zeros and heads lie side by side. */
+static void test_narrow_values_and_heads_apart(void **state)
+{
+    enum { N_ROWS = 5, HEADS = 6, KEY = 96, VALUE = 64, N = 700 };
+    float *parted = malloc(HEADS * N_ROWS * KEY * sizeof *parted);
+    float *out = malloc(HEADS * N_ROWS * KEY * sizeof *out);
+
+    (void)state;
+    for (int type = 0; type < SP_N_KV_TYPES; type++) {
+        struct sequence s;
+        open_sequence(&s, (struct shape){HEADS, 1, KEY}, (enum sp_kv_type)type, N, N_ROWS, 9);
+        for (size_t p = 0; p < N; p++)
+            memset(s.v + p * s.ld_kv + VALUE, 0, (KEY - VALUE) * sizeof(float));
+        store(&s, 0, N, 64);
+        float *want = attend(&s, &s.job, tables[0], 1);
+        sp_kv_release(&s.kv);
+        assert_int_equal(sp_kv_init(&s.kv, (enum sp_kv_type)type,
+                                    (struct sp_kv_shape){1, KEY, VALUE}, N, 0, 1, NULL),
+                         SP_OK);
+        store(&s, 0, N, 64);
+        for (size_t h = 0; h < HEADS; h++) {
+            for (size_t t = 0; t < N_ROWS; t++) {
+                memcpy(parted + (h * N_ROWS + t) * KEY, s.q + t * s.ldq + h * KEY,
+                       KEY * sizeof *parted);
+            }
+        }
+        for (size_t j = 0; j < n_tables; j++) {
+            struct sp_attention_scratch *scratch = NULL;
+            struct sp_attention job = s.job;
+            unsigned n_threads = 1 + (unsigned)j % MAX_THREADS;
+            assert_int_equal(
+                sp_attention_scratch_new(&scratch, n_threads, HEADS, KEY, N_ROWS, N, NULL), SP_OK);
+            job.q = parted;
+            job.ldq = KEY;
+            job.q_step = N_ROWS * KEY;
+            job.out = out;
+            job.ld_out = VALUE;
+            job.out_step = N_ROWS * VALUE;
+            sp_attend(&job, tables[j], pools[n_threads], scratch);
+            sp_attention_scratch_free(scratch);
+            for (size_t i = 0; i < HEADS * N_ROWS; i++) {
+                assert_memory_equal(out + i * VALUE, want + i % N_ROWS * s.ldq + i / N_ROWS * KEY,
+                                    VALUE * sizeof *out);
+            }
+        }
+        free(want);
+        close_sequence(&s);
+    }
+    free(parted);
+    free(out);
+}
+
+/* With a query of zeros every key weighs the same: the mean of what is seen tells which keys were.
+ */
+static void test_window_of_exactly_w_keys(void **state)
+{
+    enum { N = 1500, WINDOW = 130, ROWS = 16 };
+    struct sequence s;
+
+    (void)state;
+    open_sequence(&s, shapes[0], SP_KV_F32, N, ROWS, 9);
+    sp_kv_release(&s.kv);
+    assert_int_equal(
+        sp_kv_init(&s.kv, SP_KV_F32, (struct sp_kv_shape){2, 64, 0}, N, WINDOW, ROWS, NULL), SP_OK);
+    memset(s.q, 0, MAX_ROWS * s.ldq * sizeof *s.q);
+    for (size_t p = 0; p < N; p++) {
+        for (size_t i = 0; i < s.ld_kv; i++)
+            s.v[p * s.ld_kv + i] = (float)(p * p % 4096);
+    }
+    for (size_t pos = 0; pos + ROWS <= N; pos += ROWS) {
+        store(&s, pos, pos + ROWS, ROWS);
+        for (size_t t = 0; t < ROWS; t++) {
+            size_t last = pos + t + 1, first = last > WINDOW ? last - WINDOW : 0;
+            s.ranges[t] = (struct sp_key_range){first, last};
+        }
+        float *out = attend(&s, &s.job, tables[pos / ROWS % n_tables], 1);
+        for (size_t t = 0; t < ROWS; t++) {
+            double sum = 0;
+            for (size_t p = s.ranges[t].first; p < s.ranges[t].last; p++) {
+                sum += (double)(p * p % 4096);
+            }
+            double mean = sum / (double)(s.ranges[t].last - s.ranges[t].first);
+            assert_true(fabs((double)out[t * s.ldq] - mean) < 1e-2);
+        }
+        free(out);
+    }
+    close_sequence(&s);
+}
+
+/* A ring gives the bits of a cache that keeps everything. */
+static void test_ring_gives_the_same_bits(void **state)
+{
+    enum { N = 1100, WINDOW = 200, ROWS = 40 };
+
+    (void)state;
+    for (int type = 0; type < SP_N_KV_TYPES; type++) {
+        struct sequence full, ring;
+        open_sequence(&full, shapes[1], (enum sp_kv_type)type, N, ROWS, 10);
+        open_sequence(&ring, shapes[1], (enum sp_kv_type)type, N, ROWS, 10);
+        sp_kv_release(&ring.kv);
+        assert_int_equal(sp_kv_init(&ring.kv, (enum sp_kv_type)type, (struct sp_kv_shape){3, 64, 0},
+                                    N, WINDOW, ROWS, NULL),
+                         SP_OK);
+        assert_true(ring.kv.n_slots < full.kv.n_slots);
+        for (size_t pos = 0; pos + ROWS <= N; pos += ROWS) {
+            store(&ring, pos, pos + ROWS, ROWS);
+            for (size_t t = 0; t < ROWS; t++) {
+                size_t last = pos + t + 1, first = last > WINDOW ? last - WINDOW : 0;
+                full.ranges[t] = ring.ranges[t] = (struct sp_key_range){first, last};
+            }
+            float *want = attend(&full, &full.job, tables[0], 1);
+            float *got = attend(&ring, &ring.job, tables[0], 2);
+            assert_same(&full, got, want);
+            free(want);
+            free(got);
+        }
+        close_sequence(&full);
+        close_sequence(&ring);
+    }
+}
+
+/* Guesses written ahead and then overwritten leave no trace in results or digest. */
+static void test_rollback(void **state)
+{
+    enum { N = 520, ROWS = 8 };
+
+    (void)state;
+    for (int type = 0; type < SP_N_KV_TYPES; type++) {
+        struct sequence plain, drafted;
+        open_sequence(&plain, shapes[0], (enum sp_kv_type)type, N, ROWS, 11);
+        open_sequence(&drafted, shapes[0], (enum sp_kv_type)type, N, ROWS, 11);
+        for (size_t pos = 500; pos < 512; pos++) {
+            sp_kv_put(&drafted.kv, tables[0], pos, ROWS, plain.q, plain.q, plain.ldq);
+        }
+        store(&drafted, 500, N, 3);
+        assert_true(sp_kv_digest(&plain.kv, 0, N) == sp_kv_digest(&drafted.kv, 0, N));
+        float *want = attend(&plain, &plain.job, tables[0], 1);
+        float *got = attend(&drafted, &drafted.job, tables[0], 1);
+        assert_same(&plain, got, want);
+        free(want);
+        free(got);
+        close_sequence(&plain);
+        close_sequence(&drafted);
+    }
+}
+
+/* A NaN that is seen must reach the result, so that it can be refused there. */
+static void test_nan_is_not_lost(void **state)
+{
+    (void)state;
+    for (int type = 0; type < SP_N_KV_TYPES; type++) {
+        for (int where = 0; where < 3; where++) {
+            struct sequence s;
+            open_sequence(&s, shapes[3], (enum sp_kv_type)type, 300, 1, 12);
+            float *at = where == 0 ? s.q : (where == 1 ? s.k : s.v) + 200 * s.ld_kv;
+            at[5] = NAN;
+            store(&s, 200, 201, 1);
+            for (size_t i = 0; i < n_tables; i++) {
+                float *out = attend(&s, &s.job, tables[i], 1);
+                assert_true(isnan(out[5]));
+                free(out);
+            }
+            close_sequence(&s);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_near_the_definition),
+        cmocka_unit_test(test_error_of_narrow_caches),
+        cmocka_unit_test(test_cap_and_sinks),
+        cmocka_unit_test(test_sink_example),
+        cmocka_unit_test(test_bits_do_not_depend_on_company),
+        cmocka_unit_test(test_narrow_values_and_heads_apart),
+        cmocka_unit_test(test_window_of_exactly_w_keys),
+        cmocka_unit_test(test_ring_gives_the_same_bits),
+        cmocka_unit_test(test_rollback),
+        cmocka_unit_test(test_nan_is_not_lost),
+    };
+
+    return cmocka_run_group_tests(tests, open_all, close_all);
+}

@@ -1,0 +1,588 @@
+/* Several sessions of a package that generate at the same time, in passes that they share: what
+ * each of them makes is, to the bit, what it makes alone. */
+#include "tests/support/handmade_models.h"
+#include "tests/support/generate_checks.h"
+#include "tests/support/golden.h"
+#include "tests/support/packed_models.h"
+#include "tests/support/scratch.h"
+
+#include "runtime/session/session.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { N_CLIENTS = 4, N_TURNS = 3, N_CONTEXT = 256, MOST_TOKENS = 26 };
+
+/* One thread's conversation: each prompt is the last one, its answer, and something new. */
+struct client {
+    struct sp_session *session;
+    struct sp_result results[N_TURNS];
+    uint32_t ids[N_CONTEXT];
+    size_t n_ids;
+    uint32_t seed;
+    size_t which; /* how it differs from others */
+    size_t n_turns;
+    bool failed;
+};
+
+static void add_ids(struct client *c, size_t n)
+{
+    size_t n_vocab = c->session->package->target->config.n_vocab;
+
+    for (size_t i = 0; i < n; i++) {
+        c->seed = c->seed * 1664525u + 1013904223u;
+        c->ids[c->n_ids++] = (c->seed >> 8) % (uint32_t)n_vocab;
+    }
+}
+
+static int depth_of(size_t which, size_t turn)
+{
+    static const int depths[] = {SP_DEPTH_AUTO, 3, PLAIN, 15};
+
+    return depths[(which + turn) % (sizeof depths / sizeof *depths)];
+}
+
+static int stop_soon(void *context, const struct sp_token *token)
+{
+    size_t *left = context;
+
+    (void)token;
+    return --*left == 0;
+}
+
+/* Clients differ in the length of what they say, in how they draft, and in how they choose; one
+ * does not hear an answer out, and the last one begins another conversation while the others are in
+ * the middle of theirs. */
+static enum sp_status answer(struct client *c, size_t turn)
+{
+    size_t which = c->which;
+    int depth = depth_of(which, turn);
+    size_t patience = 7;
+    struct sp_sampling sampling;
+    struct sp_request q = {
+        .prompt = c->ids,
+        .max_tokens = MOST_TOKENS - 5 * which,
+        .ignore_eos = true,
+        .plain = depth == PLAIN,
+        .depth = depth == PLAIN ? 0 : depth,
+        .digest = true,
+        .measure = which == 1,
+        .token = which == 2 && turn == 1 ? stop_soon : NULL,
+        .context = &patience,
+    };
+    enum sp_status st;
+
+    if (which == N_CLIENTS - 1 && turn == 1) c->n_ids = 0;
+    add_ids(c, 3 + 17 * ((which + 2 * turn) % N_CLIENTS));
+    q.n_prompt = c->n_ids;
+    if (which % 2 == 1) {
+        sp_sampling_defaults(&sampling);
+        sampling.temperature = 0.8f;
+        sampling.top_k = 20;
+        sampling.seed = which;
+        q.sampling = &sampling;
+    }
+    if ((st = sp_session_generate(c->session, &q, &c->results[turn], NULL))) return st;
+    memcpy(c->ids + c->n_ids, c->results[turn].ids, c->results[turn].n_ids * sizeof *c->ids);
+    c->n_ids += c->results[turn].n_ids;
+    return SP_OK;
+}
+
+static void *converse(void *context)
+{
+    struct client *c = context;
+
+    for (size_t turn = 0; turn < c->n_turns && !c->failed; turn++)
+        c->failed = answer(c, turn) != SP_OK;
+    return NULL;
+}
+
+static void begin(struct client *c, size_t which, struct sp_session *session)
+{
+    *c = (struct client){
+        .session = session, .seed = (uint32_t)which, .which = which, .n_turns = N_TURNS};
+}
+
+static void end(struct client *c)
+{
+    for (size_t turn = 0; turn < N_TURNS; turn++)
+        sp_result_release(&c->results[turn]);
+}
+
+/* All at once: nobody begins before everybody is in. */
+static void converse_together(struct client *clients, size_t n, struct sp_turns *turns)
+{
+    pthread_t threads[N_CLIENTS];
+
+    sp_turns_enter(turns);
+    for (size_t i = 0; i < n; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, converse, &clients[i]), 0);
+    while (sp_turns_n_in(turns) <= n)
+        continue;
+    sp_turns_leave(turns);
+    for (size_t i = 0; i < n; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+}
+
+/* What was guessed too, where it does not hang on the time that it took. */
+static void same(const struct sp_result *a, const struct sp_result *b, int depth)
+{
+    generating_same(a, b);
+    if (depth == SP_DEPTH_AUTO) return;
+    assert_int_equal(a->drafted, b->drafted);
+    assert_int_equal(a->accepted, b->accepted);
+}
+
+/* Ministral 3: queries grow with their own positions. No checkpoint here does. */
+static void grow_queries(struct sp_package *package)
+{
+    package->target->config.query_growth = 0.5;
+    package->target->config.query_growth_from = 8;
+}
+
+static void check_with(const char *path, const char *kernels, unsigned n_threads,
+                       const struct sp_session_options *options, bool grows)
+{
+    struct generating g = generating_open(path, kernels, n_threads, options);
+    struct client clients[N_CLIENTS], alone;
+    size_t n_shared = 0;
+
+    if (grows) grow_queries(g.package);
+    begin(&clients[0], 0, g.session);
+    for (size_t i = 1; i < N_CLIENTS; i++) {
+        struct sp_session *like;
+        assert_int_equal(sp_session_open_like(&like, g.session, NULL), SP_OK);
+        begin(&clients[i], i, like);
+    }
+    converse_together(clients, N_CLIENTS, g.package->turns);
+    for (size_t i = 0; i < N_CLIENTS; i++) {
+        struct generating own = generating_open(path, NULL, 1, options);
+        if (grows) grow_queries(own.package);
+        begin(&alone, i, own.session);
+        converse(&alone);
+        assert_false(clients[i].failed || alone.failed);
+        for (size_t turn = 0; turn < N_TURNS; turn++) {
+            n_shared += clients[i].results[turn].n_shared;
+            assert_int_equal(alone.results[turn].n_shared, 0);
+            same(&clients[i].results[turn], &alone.results[turn], depth_of(i, turn));
+        }
+        assert_int_equal(
+            sp_decoder_digest(clients[i].session->speculator->decoder,
+                              clients[i].session->speculator->n_cached),
+            sp_decoder_digest(own.session->speculator->decoder, own.session->speculator->n_cached));
+        end(&alone);
+        generating_close(&own);
+        end(&clients[i]);
+        if (i > 0) sp_session_close(clients[i].session);
+    }
+    assert_true(n_shared > 0);
+    generating_close(&g);
+}
+
+static void check(const char *path, const char *kernels, unsigned n_threads,
+                  enum sp_cache_type cache)
+{
+    check_with(path, kernels, n_threads,
+               &(struct sp_session_options){
+                   .n_context = N_CONTEXT, .cache = cache, .n_together = N_CLIENTS},
+               false);
+}
+
+static const char *family(const char *name)
+{
+    char folder[400];
+
+    snprintf(folder, sizeof folder, TESTDATA "/families/%s", name);
+    return packed_file(packed_modelfile(folder, NULL), SP_Q8, SP_DTYPE_NONE);
+}
+
+static void attention(void **state)
+{
+    (void)state;
+    check(family("olmo2"), NULL, 2, SP_CACHE_F16);
+    check(family("cohere2"), NULL, 1, SP_CACHE_F32);
+    check(family("gemma4_silu"), "scalar", 2, SP_CACHE_F32);
+}
+
+static void growing_queries(void **state)
+{
+    const struct sp_session_options options = {.n_context = N_CONTEXT, .n_together = N_CLIENTS};
+
+    (void)state;
+    check_with(family("olmo2"), NULL, 1, &options, true);
+}
+
+static void experts(void **state)
+{
+    (void)state;
+    check(family("mixtral"), NULL, 2, SP_CACHE_F16);
+    check(family("glm4_moe"), NULL, 1, SP_CACHE_F16);
+}
+
+static void latents(void **state)
+{
+    (void)state;
+    check(family("glm4_moe_lite"), NULL, 2, SP_CACHE_Q8);
+    check(family("deepseek_v2"), NULL, 1, SP_CACHE_F16);
+    check(family("youtu"), "scalar", 2, SP_CACHE_F32);
+}
+
+static void states(void **state)
+{
+    (void)state;
+    check(family("qwen3_next"), NULL, 2, SP_CACHE_F16);
+    check(family("falcon_h1"), NULL, 2, SP_CACHE_F16);
+    check(family("granite4_h_moe"), NULL, 1, SP_CACHE_F16);
+    check(family("lfm2_moe"), NULL, 2, SP_CACHE_F16);
+    check(family("mamba2"), "scalar", 1, SP_CACHE_F16);
+}
+
+static void drafts(void **state)
+{
+    static const char *const names[] = {"dflash2", "dspark", "peagle_sliding"};
+    char folder[400];
+
+    (void)state;
+    check(packed_file(TESTDATA "/tiny/Modelfile", SP_Q4, SP_Q4), NULL, 2, SP_CACHE_Q8);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        snprintf(folder, sizeof folder, TESTDATA "/speculators/%s", names[i]);
+        check(packed_file(packed_modelfile(TESTDATA "/speculators/target", folder), SP_Q8, SP_Q4),
+              NULL, 1 + i % 2, SP_CACHE_F16);
+    }
+}
+
+static const char *by_itself(const char *name)
+{
+    char folder[400];
+
+    snprintf(folder, sizeof folder, TESTDATA "/families/%s", name);
+    return packed_file(packed_modelfile(folder, folder), SP_Q8, SP_Q4);
+}
+
+/* A pass for every guess; what the recurrent one guessed is run again in every pass. */
+static void small_models(void **state)
+{
+    (void)state;
+    check(packed_file(TESTDATA "/tiny/Modelfile.ar", SP_Q4, SP_Q4), NULL, 2, SP_CACHE_F16);
+    check(by_itself("olmo3"), NULL, 1, SP_CACHE_F32);
+    check(by_itself("falcon_h1"), NULL, 2, SP_CACHE_F16);
+}
+
+static const char *eagle3(float mixing, bool copies)
+{
+    static const char text[] = "FROM .\nDRAFT ./draft\n";
+    struct crafted how = {.mixing = mixing, .copies = copies};
+    const char *root = scratch_folder(), *path;
+    char folder[512];
+
+    crafted_qwen3_5(root, &how);
+    snprintf(folder, sizeof folder, "%s/draft", root);
+    assert_int_equal(mkdir(folder, 0777), 0);
+    crafted_eagle3(folder, &how);
+    path = packed_file(scratch_write("Modelfile", text, strlen(text)), SP_Q8, SP_Q8);
+    scratch_remove();
+    return path;
+}
+
+/* Built-in heads stand in the families' checkpoints: glm4_moe, qwen3_next. */
+static void pairs(void **state)
+{
+    (void)state;
+    check(eagle3(0.4f, false), NULL, 2, SP_CACHE_F16);
+    check(eagle3(0.01f, true), NULL, 1, SP_CACHE_F32);
+}
+
+static void assistants(void **state)
+{
+    static const char *const names[] = {"assistant_dense", "assistant_centroids"};
+    char modelfile[400];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        snprintf(modelfile, sizeof modelfile, SHARED "/oracle/drafts/%s/Modelfile", names[i]);
+        if (!golden_exists(modelfile)) skip();
+        check(packed_file(modelfile, SP_DTYPE_NONE, SP_DTYPE_NONE), NULL, 2, SP_CACHE_F16);
+    }
+}
+
+/* Two who say the same make their guesses in the same passes, and each pays for half of them. */
+static void in_step(void **state)
+{
+    const struct sp_session_options options = {.n_context = N_CONTEXT, .n_together = 2};
+    const char *path = packed_file(TESTDATA "/tiny/Modelfile.ar", SP_Q4, SP_Q4);
+    struct generating g = generating_open(path, NULL, 2, &options);
+    struct sp_session *like;
+    struct client clients[2];
+
+    (void)state;
+    assert_int_equal(sp_session_open_like(&like, g.session, NULL), SP_OK);
+    begin(&clients[0], 1, g.session);
+    begin(&clients[1], 1, like);
+    clients[0].n_turns = clients[1].n_turns = 1;
+    converse_together(clients, 2, g.package->turns);
+    for (size_t i = 0; i < 2; i++) {
+        const struct sp_pass_time *time = &clients[i].session->speculator->drafter->time;
+        assert_false(clients[i].failed);
+        assert_true(time->seconds > 0);
+        assert_true(time->part * 2 == time->seconds);
+        end(&clients[i]);
+    }
+    sp_session_close(like);
+    generating_close(&g);
+}
+
+/* ---- a draft that fails ---- */
+
+static const struct sp_drafter_ops *sound_ops;
+static size_t proposals_left;
+
+static enum sp_status fail_at_last(struct sp_drafter *drafter, uint32_t *ids, size_t n_cached,
+                                   size_t *n, const struct sp_guesser *guesser, struct sp_err *err)
+{
+    enum sp_status st;
+
+    *n = 1;
+    st = sound_ops->propose(drafter, ids, n_cached, n, guesser, err);
+    if (st || --proposals_left) return st;
+    return sp_fail(err, SP_E_INPUT, "no more guesses");
+}
+
+/* One session's proposal fails in the midst of the others' rounds: it alone ends, and its next
+ * answer is as good as ever. */
+static void failing_draft(void **state)
+{
+    const struct sp_session_options options = {.n_context = N_CONTEXT, .n_together = 2};
+    const char *path = packed_file(TESTDATA "/tiny/Modelfile.ar", SP_Q4, SP_Q4);
+    struct generating g = generating_open(path, NULL, 2, &options);
+    struct generating own = generating_open(path, NULL, 1, &options);
+    struct client clients[2], alone;
+    struct sp_session *like;
+    struct sp_drafter_ops failing;
+    struct sp_drafter *drafter;
+
+    (void)state;
+    assert_int_equal(sp_session_open_like(&like, g.session, NULL), SP_OK);
+    begin(&clients[0], 0, g.session);
+    begin(&clients[1], 1, like);
+    drafter = like->speculator->drafter;
+    sound_ops = drafter->ops;
+    failing = *sound_ops;
+    failing.propose = fail_at_last;
+    drafter->ops = &failing;
+    proposals_left = 4;
+    converse_together(clients, 2, g.package->turns);
+    assert_true(clients[1].failed);
+    drafter->ops = sound_ops;
+    end(&clients[1]);
+    for (size_t i = 0; i < 2; i++) {
+        begin(&alone, i, own.session);
+        converse(&alone);
+        if (i == 1) {
+            begin(&clients[i], i, like);
+            converse(&clients[i]);
+        }
+        assert_false(clients[i].failed || alone.failed);
+        for (size_t turn = 0; turn < N_TURNS; turn++)
+            same(&clients[i].results[turn], &alone.results[turn], depth_of(i, turn));
+        end(&alone);
+        end(&clients[i]);
+    }
+    sp_session_close(like);
+    generating_close(&own);
+    generating_close(&g);
+}
+
+/* ---- whose pass comes next ---- */
+
+enum { N_ASKING = 4 };
+
+/* One row of a draft's pass, where it has a draft, and then one of the target's. */
+struct row_of {
+    struct generating *g;
+    struct sp_decoder *draft, *target;
+    enum sp_precedence precedence; /* of the target's pass */
+    size_t *clock, at[2];          /* when the passes were done */
+    struct sp_pass passes[2];
+};
+
+static void run_row(struct row_of *r, size_t which, struct sp_decoder *decoder,
+                    const struct sp_model *model, enum sp_precedence precedence)
+{
+    static const uint32_t id = 5;
+    struct sp_share share = {.decoder = decoder,
+                             .embedder = model,
+                             .head = model,
+                             .ids = &id,
+                             .n = 1,
+                             .n_certain = 1,
+                             .n_logits = 1};
+
+    sp_turns_pass(r->g->package->turns, &share, precedence, &r->passes[which]);
+    r->at[which] = ++*r->clock;
+}
+
+static void *run_rows(void *context)
+{
+    struct row_of *r = context;
+    const struct sp_package *package = r->g->package;
+
+    sp_turns_enter(package->turns);
+    if (r->draft) run_row(r, 0, r->draft, package->draft, SP_PASS_FIRST);
+    run_row(r, 1, r->target, package->target, r->precedence);
+    sp_turns_leave(package->turns);
+    return NULL;
+}
+
+static struct sp_decoder *open_decoder(const struct generating *g, const struct sp_model *model,
+                                       const struct sp_decoder *like)
+{
+    struct sp_decoder *decoder = NULL;
+    struct sp_decoder_options options = {.n_positions = 16,
+                                         .max_rows = 8,
+                                         .max_logit_rows = 1,
+                                         .n_together = N_ASKING,
+                                         .room_of = like};
+
+    assert_int_equal(sp_decoder_open(&decoder, model, &g->package->engine, &options, NULL), SP_OK);
+    return decoder;
+}
+
+/* The first two, who are older, ask the target at once, one of them alone; the others guess before
+ * that, and are in time for the target's pass. */
+static void guesses_first(void **state)
+{
+    struct generating g =
+        generating_open(packed_file(TESTDATA "/tiny/Modelfile.ar", SP_Q4, SP_Q4), NULL, 1,
+                        &(struct sp_session_options){.n_context = N_CONTEXT});
+    struct sp_turns *turns = g.package->turns;
+    struct row_of rows[N_ASKING] = {{0}};
+    pthread_t threads[N_ASKING];
+    size_t clock = 0;
+
+    (void)state;
+    sp_turns_enter(turns);
+    for (size_t i = 0; i < N_ASKING; i++) {
+        rows[i] = (struct row_of){
+            .g = &g,
+            .target = open_decoder(&g, g.package->target, i ? rows[0].target : NULL),
+            .precedence = i == 1 ? SP_PASS_ALONE : SP_PASS_BY_AGE,
+            .clock = &clock,
+        };
+        if (i >= 2) {
+            rows[i].draft = open_decoder(&g, g.package->draft, i > 2 ? rows[2].draft : NULL);
+        }
+        assert_int_equal(pthread_create(&threads[i], NULL, run_rows, &rows[i]), 0);
+        while (sp_turns_n_in(turns) < i + 2)
+            continue;
+    }
+    sp_turns_leave(turns);
+    for (size_t i = 0; i < N_ASKING; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    for (size_t i = 2; i < N_ASKING; i++) {
+        assert_int_equal(rows[i].passes[0].n_shares, 2);
+        assert_true(rows[i].at[0] < rows[0].at[1] && rows[i].at[0] < rows[1].at[1]);
+    }
+    for (size_t i = 0; i < N_ASKING; i++) {
+        assert_int_equal(rows[i].passes[1].n_shares, i == 1 ? 1 : 3);
+        assert_int_equal(rows[i].passes[1].n_rows, i == 1 ? 1 : 3);
+        sp_decoder_close(rows[i].draft);
+        sp_decoder_close(rows[i].target);
+    }
+    generating_close(&g);
+}
+
+/* ---- little room, and others that take their turn ---- */
+
+/* The logits of all do not fit in one pass, nor, where prompts are read in smaller steps, their
+ * rows. */
+static void little_room(void **state)
+{
+    struct sp_session_options options = {.n_context = N_CONTEXT, .n_together = 1};
+
+    (void)state;
+    check_with(packed_file(TESTDATA "/tiny/Modelfile", SP_Q4, SP_Q4), NULL, 2, &options, false);
+    options.rows_per_pass = 16;
+    check_with(family("qwen3_next"), NULL, 1, &options, false);
+}
+
+/* Logits of given tokens, timings and trials take their turn between the passes of others. */
+struct asking {
+    struct sp_session *session;
+    uint64_t sum;
+    bool failed;
+};
+
+static int add_logits(void *context, size_t row, const float *logits, size_t n)
+{
+    struct asking *a = context;
+
+    for (size_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, &logits[i], sizeof bits);
+        a->sum = a->sum * 31 + bits + row;
+    }
+    return 0;
+}
+
+static void *ask_logits(void *context)
+{
+    struct asking *a = context;
+    uint32_t ids[40];
+
+    for (size_t i = 0; i < 40; i++)
+        ids[i] = (uint32_t)i * 5;
+    a->failed = sp_session_logits(a->session, ids, 40, add_logits, a, NULL) ||
+                sp_session_draft_logits(a->session, ids, 40, 0, add_logits, a, NULL);
+    return NULL;
+}
+
+static void logits_between(void **state)
+{
+    struct sp_session_options options = {.n_context = N_CONTEXT, .n_together = 2};
+    const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8);
+    struct generating g = generating_open(path, NULL, 2, &options);
+    struct asking alone = {.session = g.session}, beside = {0};
+    struct client client, wanted;
+    pthread_t thread;
+
+    (void)state;
+    ask_logits(&alone);
+    assert_int_equal(sp_session_open_like(&beside.session, g.session, NULL), SP_OK);
+    begin(&client, 0, g.session);
+    assert_int_equal(pthread_create(&thread, NULL, ask_logits, &beside), 0);
+    converse(&client);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    begin(&wanted, 0, beside.session);
+    converse(&wanted);
+    assert_false(alone.failed || beside.failed || client.failed || wanted.failed);
+    assert_int_equal(alone.sum, beside.sum);
+    for (size_t turn = 0; turn < N_TURNS; turn++)
+        generating_same(&client.results[turn], &wanted.results[turn]);
+    end(&client);
+    end(&wanted);
+    sp_session_close(beside.session);
+    generating_close(&g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(attention),     cmocka_unit_test(growing_queries),
+        cmocka_unit_test(experts),       cmocka_unit_test(latents),
+        cmocka_unit_test(states),        cmocka_unit_test(drafts),
+        cmocka_unit_test(small_models),  cmocka_unit_test(pairs),
+        cmocka_unit_test(assistants),    cmocka_unit_test(in_step),
+        cmocka_unit_test(failing_draft), cmocka_unit_test(guesses_first),
+        cmocka_unit_test(little_room),   cmocka_unit_test(logits_between),
+    };
+
+    return cmocka_run_group_tests(tests, packed_begin, packed_end);
+}

@@ -1,0 +1,182 @@
+/* Answers that are held to a thought and calls whose marks are special tokens: which ids may come,
+ * and that drafting changes nothing. */
+#include "format/base/json.h"
+#include "runtime/chat/chat_grammar.h"
+#include "runtime/session/session.h"
+#include "tests/support/generate_checks.h"
+#include "tests/support/packed_models.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Tokens of testdata/tiny's tokenizer, as its tokenizer.json numbers them. */
+enum { END_OF_TEXT = 1596, IM_START = 1597, MASK = 1599 };
+
+static const struct sp_answer_syntax syntax = {
+    .thought_close = "<|mask|>",
+    .calls = {.form = SP_CALL_OBJECT,
+              .open = "call <|im_start|>",
+              .close = "<|mask|>",
+              .name_key = "name",
+              .arguments_key = "arguments"},
+};
+static const char tools_text[] =
+    "[{\"type\": \"function\", \"function\": {\"name\": \"paint\", \"parameters\": {\"type\": "
+    "\"object\", \"properties\": {\"colour\": {\"enum\": [\"red\", \"blue\"]}, \"coats\": "
+    "{\"type\": \"integer\", \"minimum\": 1, \"maximum\": 3}}, \"required\": [\"colour\", "
+    "\"coats\"]}}}]";
+
+static struct sp_result ask(const struct generating *o, const struct sp_grammar *g, int depth,
+                            const struct sp_sampling *sampling)
+{
+    static const uint32_t prompt[] = {402, 258, 275, 350, 21, 60, 61, 402, 258, 275};
+    const struct sp_request request = {
+        .prompt = prompt,
+        .n_prompt = sizeof prompt / sizeof *prompt,
+        .max_tokens = 200,
+        .plain = depth == PLAIN,
+        .depth = depth == PLAIN ? 0 : depth,
+        .digest = true,
+        .sampling = sampling,
+        .grammar = g,
+    };
+    struct sp_result result;
+    struct sp_err err = {0};
+
+    if (sp_session_generate(o->session, &request, &result, &err)) fail_msg("%s", err.text);
+    return result;
+}
+
+static struct sp_grammar *make(const struct generating *o, enum sp_answer_thinking thinking)
+{
+    static const uint32_t ends[] = {END_OF_TEXT};
+    struct sp_answer_form form = {
+        .syntax = &syntax,
+        .tokenizer = o->package->tokenizer,
+        .ends = ends,
+        .n_ends = 1,
+        .thinking = thinking,
+        .must_call = true,
+        .one_call = true,
+    };
+    struct sp_json *tools = NULL;
+    struct sp_grammar *g = NULL;
+    struct sp_err err = {0};
+
+    assert_int_equal(sp_json_parse(&tools, tools_text, strlen(tools_text), SP_JSON_STRICT, NULL),
+                     SP_OK);
+    form.tools = tools;
+    if (sp_answer_grammar(&g, &form, &err)) fail_msg("%s", err.text);
+    sp_json_free(tools);
+    return g;
+}
+
+static size_t count(const struct sp_result *r, uint32_t id)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < r->n_ids; i++)
+        n += r->ids[i] == id;
+    return n;
+}
+
+/* Greedy or sampled: the marks are their tokens, once each, and with the text between them a call;
+ * a drafted answer is the plain one. Returns how many guesses of the grammar were right. */
+static size_t check_call(const char *path, const struct sp_sampling *sampling)
+{
+    struct sp_session_options options = {.no_draft = true};
+    struct generating plain_one = generating_open(path, "scalar", 1, &options), o;
+    struct sp_grammar *g = make(&plain_one, SP_THINKS_NOT);
+    struct sp_result plain = ask(&plain_one, g, PLAIN, sampling);
+    size_t n_right = 0;
+
+    assert_int_equal(plain.stop, SP_STOP_EOS);
+    assert_int_equal(count(&plain, IM_START), 1);
+    assert_int_equal(count(&plain, MASK), 1);
+    assert_non_null(strstr(plain.text, "call"));
+    assert_non_null(strstr(plain.text, "\"paint\""));
+    options = (struct sp_session_options){.draft_by = SP_DRAFT_BY_BOTH};
+    o = generating_open(path, NULL, 2, &options);
+    for (int depth = SP_DEPTH_AUTO; depth <= 7; depth += 4) {
+        struct sp_result r = ask(&o, g, depth, sampling);
+        generating_same(&r, &plain);
+        n_right += r.forced_accepted;
+        sp_result_release(&r);
+    }
+    generating_close(&o);
+    generating_close(&plain_one);
+    sp_result_release(&plain);
+    sp_grammar_close(g);
+    return n_right;
+}
+
+static void calls_between_special_tokens(void **state)
+{
+    const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8);
+    struct sp_sampling sampled;
+
+    (void)state;
+    sp_sampling_defaults(&sampled);
+    sampled.temperature = 1.2f;
+    sampled.seed = 5;
+    assert_in_range(check_call(path, NULL), 20, 500);
+    assert_in_range(check_call(path, &sampled), 20, 500);
+}
+
+/* In a thought everything may come but the end of the answer and other special tokens; its mark may
+ * come at any place, and is what a call follows. */
+static void a_thought_up_to_a_special_token(void **state)
+{
+    const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8);
+    struct sp_session_options options = {.no_draft = true};
+    struct generating o = generating_open(path, NULL, 1, &options);
+    struct sp_grammar *g = make(&o, SP_THINKS_ALREADY);
+    struct sp_token_trie *trie = NULL;
+    struct sp_constraint *c = NULL;
+    const uint32_t ends[] = {END_OF_TEXT};
+    uint32_t ids[4] = {402, 258, 275, MASK};
+    size_t n_vocab = o.package->target->config.n_vocab, n_spelled = 0;
+    struct sp_token_mask mask;
+
+    (void)state;
+    assert_int_equal(sp_token_trie_open(&trie, o.package->tokenizer, NULL), SP_OK);
+    const struct sp_constraint_options all = {
+        .grammar = g, .trie = trie, .n_vocab = n_vocab, .ends = ends, .n_ends = 1};
+    assert_int_equal(sp_constraint_open(&c, &all, NULL), SP_OK);
+    for (uint32_t id = 0; id < n_vocab && id < trie->n_ids; id++) {
+        const char *bytes = trie->bytes + trie->at[id];
+        size_t len = trie->at[id + 1] - trie->at[id];
+        bool no_text = false; /* bytes that are in no UTF-8 (RFC 3629) */
+        for (size_t i = 0; i < len; i++)
+            no_text = no_text || (unsigned char)bytes[i] >= 0xF8;
+        n_spelled += len > 0 && !no_text;
+    }
+    for (size_t n = 0; n <= 3; n++) {
+        assert_int_equal(sp_constraint_mask(c, &mask, ids, n, NULL), SP_OK);
+        assert_int_equal(mask.n, n_spelled + 1);
+        assert_true((mask.bits[MASK / 64] >> MASK % 64 & 1) != 0);
+        assert_false((mask.bits[END_OF_TEXT / 64] >> END_OF_TEXT % 64 & 1) != 0);
+    }
+    assert_int_equal(sp_constraint_mask(c, &mask, ids, 4, NULL), SP_OK);
+    assert_in_range(mask.n, 1, 60); /* blanks and beginnings of "call" */
+    sp_constraint_close(c);
+    sp_token_trie_close(trie);
+    sp_grammar_close(g);
+    generating_close(&o);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(calls_between_special_tokens),
+        cmocka_unit_test(a_thought_up_to_a_special_token),
+    };
+
+    return cmocka_run_group_tests(tests, packed_begin, packed_end);
+}

@@ -1,0 +1,640 @@
+/* Grammars of whole answers. The independent values are calls and thoughts as the published formats
+ * of models have them, the templates' own renderings, and the parser of answers: what a grammar
+ * allows is read as the calls that were asked for, and nothing else. */
+#include "runtime/grammar/grammar_matcher.h"
+#include "runtime/chat/chat_grammar.h"
+#include "tests/support/chat_transcript.h"
+#include "tests/support/random.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* ---- syntaxes, as the templates of these models teach them ------------------------------------
+ */
+
+#define THINK "<think>", "</think>"
+
+static const struct sp_answer_syntax
+    hermes = {THINK,
+              {.form = SP_CALL_OBJECT,
+               .open = "<tool_call>",
+               .close = "</tool_call>",
+               .name_key = "name",
+               .arguments_key = "arguments"}},
+    llama = {"", "", {.form = SP_CALL_OBJECT, .name_key = "name", .arguments_key = "parameters"}},
+    mistral = {"",
+               "",
+               {.form = SP_CALL_OBJECT,
+                .open = "[TOOL_CALLS]",
+                .name_key = "name",
+                .arguments_key = "arguments"}},
+    apertus = {"",
+               "",
+               {.form = SP_CALL_OBJECT, .open = "<|tools_prefix|>", .close = "<|tools_suffix|>"}},
+    deepseek = {THINK,
+                {.form = SP_CALL_NAMED,
+                 .all_open = "<calls>",
+                 .all_close = "</calls>",
+                 .open = "<call>function<sep>",
+                 .close = "```</call>",
+                 .before_arguments = "```json"}},
+    kimi = {"",
+            "",
+            {.form = SP_CALL_NAMED,
+             .all_open = "<|section|>",
+             .all_close = "<|/section|>",
+             .open = "<|call|>functions.",
+             .close = "<|end|>",
+             .before_arguments = ":\x01<|argument|>"}},
+    coder = {"",
+             "",
+             {.form = SP_CALL_TAGGED,
+              .open = "<tool_call>\n<function=",
+              .close = "</function>\n</tool_call>",
+              .behind_name = ">",
+              .before_key = "<parameter=",
+              .before_text = ">",
+              .before_value = ">",
+              .behind_value = "</parameter>",
+              .value_lead = "\n",
+              .value_tail = "\n"}},
+    glm = {THINK,
+           {.form = SP_CALL_TAGGED,
+            .open = "<tool_call>",
+            .close = "</tool_call>",
+            .before_key = "<arg_key>",
+            .before_text = "</arg_key>\n<arg_value>",
+            .before_value = "</arg_key>\n<arg_value>",
+            .behind_value = "</arg_value>"}},
+    gemma = {"",
+             "",
+             {.form = SP_CALL_BARE,
+              .open = "<|tool_call>call:",
+              .close = "<tool_call|>",
+              .quote = "<|\"|>"}},
+    lfm = {"",
+           "",
+           {.form = SP_CALL_PYTHON, .open = "<|tool_call_start|>", .close = "<|tool_call_end|>"}},
+    silent = {THINK, {.form = SP_CALL_UNKNOWN}};
+
+static const struct sp_answer_syntax *const callers[] = {
+    &hermes, &llama, &mistral, &apertus, &deepseek, &kimi, &coder, &glm, &gemma, &lfm};
+enum { N_CALLERS = sizeof callers / sizeof *callers };
+
+/* ---- texts that are allowed, and others -------------------------------------------------------
+ */
+
+static struct sp_grammar *make(const struct sp_answer_form *form)
+{
+    struct sp_grammar *g = NULL;
+    struct sp_err err = {0};
+
+    if (sp_answer_grammar(&g, form, &err)) fail_msg("%s", err.text);
+    return g;
+}
+
+/* May the whole text be an answer? */
+static bool allows(const struct sp_grammar *g, const char *text)
+{
+    struct sp_acceptor *a = NULL;
+    uint32_t state = SP_BEGINNING;
+    bool whole;
+
+    assert_int_equal(sp_acceptor_open(&a, g, NULL), SP_OK);
+    assert_int_equal(sp_acceptor_read(a, &state, text, strlen(text), NULL), SP_OK);
+    whole = state != SP_REFUSED && sp_acceptor_may_end(a, state);
+    sp_acceptor_close(a);
+    return whole;
+}
+
+struct sample {
+    const struct sp_answer_syntax *syntax;
+    bool allowed;
+    const char *text;
+};
+
+static void check_samples(const struct sample *samples, size_t n, struct sp_answer_form form)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct sp_grammar *g;
+
+        form.syntax = samples[i].syntax;
+        g = make(&form);
+        if (allows(g, samples[i].text) != samples[i].allowed) {
+            fail_msg("%s: %s", samples[i].allowed ? "not allowed" : "allowed", samples[i].text);
+        }
+        sp_grammar_close(g);
+    }
+}
+
+/* A call of get_weather, whose city is required, and of now. */
+static void calls_are_held_to_schemas(void **state)
+{
+    static const struct sample samples[] = {
+        {&hermes, true,
+         "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Paris\"}}\n"
+         "</tool_call>"},
+        {&hermes, true,
+         "<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>\n<tool_call>\n"
+         "{\"name\": \"get_weather\", \"arguments\": {\"city\": \"\\\"\", \"days\": 3}}\n"
+         "</tool_call>"},
+        {&hermes, false, "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {}}\n"},
+        {&hermes, false,
+         "<tool_call>{\"name\": \"get_weather\", \"arguments\": {\"city\": 3}}</tool_call>"},
+        {&hermes, false,
+         "<tool_call>{\"name\": \"get_weather\", \"arguments\": {\"city\": \"P\", \"days\": \"3\"}}"
+         "</tool_call>"},
+        {&hermes, false, "<tool_call>{\"name\": \"then\", \"arguments\": {}}</tool_call>"},
+        {&hermes, false, "<tool_call>{\"name\": \"now\", \"arguments\": {}}"},
+        {&hermes, false, "Well. <tool_call>{\"name\": \"now\", \"arguments\": {}}</tool_call>"},
+        {&hermes, false, ""},
+        {&llama, true, "{\"name\": \"get_weather\", \"parameters\": {\"city\": \"Paris\"}}"},
+        {&llama, false, "{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Paris\"}}"},
+        {&mistral, true,
+         "[TOOL_CALLS] [{\"name\": \"now\", \"arguments\": {}}, {\"name\": \"get_weather\", "
+         "\"arguments\": {\"city\": \"Paris\", \"hours\": [1, null]}}]"},
+        {&apertus, true, "<|tools_prefix|>[{\"get_weather\": {\"city\": \"P\"}}]<|tools_suffix|>"},
+        {&apertus, false, "<|tools_prefix|>[{\"get_weather\": {\"town\": \"P\"}}]<|tools_suffix|>"},
+        {&deepseek, true,
+         "<calls><call>function<sep>get_weather\n```json\n{\"city\": \"Paris\"}\n```</call>\n"
+         "<call>function<sep>now\n```json\n{}\n```</call></calls>"},
+        {&deepseek, false, "<calls><call>function<sep>now\n```json\n{}\n```</call>"},
+        {&kimi, true,
+         "<|section|><|call|>functions.get_weather:0<|argument|>{\"city\": \"P\"}<|end|>"
+         "<|call|>functions.now:1<|argument|>{}<|end|><|/section|>"},
+        {&coder, true,
+         "<tool_call>\n<function=get_weather>\n<parameter=city>\nSan\n<b>Jos\xc3\xa9</b>\n</"
+         "parameter>\n"
+         "<parameter=days>\n3\n</parameter>\n<parameter=where>\n{\"k\": [1]}\n</parameter>\n"
+         "</function>\n</tool_call>"},
+        {&coder, true, "<tool_call>\n<function=now>\n</function>\n</tool_call>"},
+        {&coder, false,
+         "<tool_call>\n<function=get_weather>\n<parameter=days>\n3\n</parameter>\n</function>\n"
+         "</tool_call>"},
+        {&coder, false,
+         "<tool_call>\n<function=get_weather>\n<parameter=city>\nP\n</parameter>\n"
+         "<parameter=days>\nthree\n</parameter>\n</function>\n</tool_call>"},
+        {&glm, true,
+         "<tool_call>get_weather\n<arg_key>city</arg_key>\n<arg_value>Beijing</arg_value>\n"
+         "<arg_key>detailed</arg_key>\n<arg_value>true</arg_value>\n</tool_call>"},
+        {&glm, false,
+         "<tool_call>get_weather\n<arg_key>city</arg_key>\n<arg_value>Beijing</arg_value>\n"
+         "<arg_key>detailed</arg_key>\n<arg_value>yes</arg_value>\n</tool_call>"},
+        {&gemma, true,
+         "<|tool_call>call:get_weather{city:<|\"|>San \"J\"<|\"|>,limit:1.5}<tool_call|>"},
+        {&gemma, false, "<|tool_call>call:get_weather{city:Paris}<tool_call|>"},
+        {&lfm, true, "<|tool_call_start|>[get_weather(city=\"Paris\", days=2)]<|tool_call_end|>"},
+        {&lfm, true, "<|tool_call_start|>[now(), now()]<|tool_call_end|>"},
+        {&lfm, false, "<|tool_call_start|>[get_weather(days=2)]<|tool_call_end|>"},
+    };
+    const struct sp_answer_form form = {.tools = answering_tools, .must_call = true};
+
+    (void)state;
+    check_samples(samples, sizeof samples / sizeof *samples, form);
+}
+
+static void one_call_of_one_function(void **state)
+{
+    static const struct sample samples[] = {
+        {&hermes, true, "<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>"},
+        {&hermes, false,
+         "<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>\n<tool_call>\n"
+         "{\"name\": \"now\", \"arguments\": {}}\n</tool_call>"},
+        {&hermes, false,
+         "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"P\"}}\n"
+         "</tool_call>"},
+        {&mistral, true, "[TOOL_CALLS][{\"name\": \"now\", \"arguments\": {}}]"},
+        {&mistral, false,
+         "[TOOL_CALLS][{\"name\": \"now\", \"arguments\": {}}, {\"name\": \"now\", \"arguments\": "
+         "{}}]"},
+        {&lfm, false, "<|tool_call_start|>[now(), now()]<|tool_call_end|>"},
+    };
+    const struct sp_answer_form form = {
+        .tools = answering_tools, .must_call = true, .one_call = true, .function = "now"};
+
+    (void)state;
+    check_samples(samples, sizeof samples / sizeof *samples, form);
+}
+
+/* Content is free; what is read as a call is held to be one. */
+static void content_or_calls(void **state)
+{
+    static const struct sample samples[] = {
+        {&hermes, true, ""},
+        {&hermes, true, "It is < 3 </tool_call> degrees {\"a\": 1}."},
+        {&hermes, true,
+         " I look.\n\n<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>"},
+        {&hermes, true, "{\"name\": \"now\", \"arguments\": {}}"},
+        {&hermes, false, "{\"name\": \"now\", \"arguments\": {\"a\": 1}}"},
+        {&hermes, false, "I look. <tool_call>"},
+        {&hermes, false, "<<tool_call>\n{\"name\": \"then\", \"arguments\": {}}\n</tool_call>"},
+        {&llama, true, "No call."},
+        {&llama, true, "{\"name\": \"now\", \"parameters\": {}}"},
+        {&llama, false, "{\"name\": \"then\", \"parameters\": {}}"},
+        {&deepseek, true, "Now:<calls><call>function<sep>now\n```json\n{}\n```</call></calls>"},
+        {&deepseek, false, "Now:<calls>"},
+        {&deepseek, false, "Now:<call>function<sep>then\n```json\n{}\n```</call></calls>"},
+        {&coder, true, "{1}"},
+        {&coder, true, "The mark <tool_call> is spoken of."},
+        {&coder, false, "The mark <tool_call> \n<function= is not."},
+    };
+    const struct sp_answer_form form = {.tools = answering_tools};
+
+    (void)state;
+    check_samples(samples, sizeof samples / sizeof *samples, form);
+}
+
+static void forms_stand_behind_thoughts(void **state)
+{
+    static const char gbnf[] = "root ::= \"yes\" | \"no\"";
+    static const struct sample opened[] =
+        {
+            {&silent, true, "Is it? {\"a\n</think>\n\nyes"},
+            {&silent, true, "</think>no"},
+            {&silent, false, "Is it? yes"},
+            {&silent, false, "Is it?</think>maybe"},
+            {&silent, false, "Is it?</think>"},
+            {&silent, false, "yes"},
+        },
+                               perhaps[] =
+                                   {
+                                       {&silent, true, "yes"},
+                                       {&silent, true, "<think>\nyes</thin k></think>\nno"},
+                                       {&silent, false, "<think>yes"},
+                                       {&silent, false, "Is it?</think>yes"},
+                                   },
+                               never[] = {
+                                   {&silent, true, "yes"},
+                                   {&silent, false, "<think></think>yes"},
+                               };
+    struct sp_grammar *content = NULL;
+    struct sp_answer_form form = {.thinking = SP_THINKS_ALREADY};
+
+    (void)state;
+    assert_int_equal(sp_grammar_of_gbnf(&content, gbnf, strlen(gbnf), NULL), SP_OK);
+    form.content = content;
+    check_samples(opened, sizeof opened / sizeof *opened, form);
+    form.thinking = SP_THINKS_PERHAPS;
+    check_samples(perhaps, sizeof perhaps / sizeof *perhaps, form);
+    form.thinking = SP_THINKS_NOT;
+    check_samples(never, sizeof never / sizeof *never, form);
+    sp_grammar_close(content);
+}
+
+/* A form, or calls instead. */
+static void a_form_or_calls(void **state)
+{
+    static const char gbnf[] = "root ::= \"yes\" | \"no\"";
+    static const struct sample samples[] = {
+        {&hermes, true, "yes"},
+        {&hermes, true,
+         "Hm.</think>\n\n<tool_call>{\"name\": \"now\", \"arguments\": {}}</tool_call>"},
+        {&hermes, false, "Hm.</think>Hm."},
+        {&hermes, false,
+         "Hm.</think>yes<tool_call>{\"name\": \"now\", \"arguments\": {}}</tool_call>"},
+    };
+    struct sp_grammar *content = NULL;
+    struct sp_answer_form form = {.tools = answering_tools};
+
+    (void)state;
+    assert_int_equal(sp_grammar_of_gbnf(&content, gbnf, strlen(gbnf), NULL), SP_OK);
+    form.content = content;
+    check_samples(samples, 1, form);
+    form.thinking = SP_THINKS_ALREADY;
+    check_samples(samples + 1, sizeof samples / sizeof *samples - 1, form);
+    sp_grammar_close(content);
+}
+
+/* ---- what is allowed is read ------------------------------------------------------------------
+ */
+
+/* Where a text or a string ends: chance would not find it. */
+static size_t find_ends(const char *ends[8], const struct sp_answer_syntax *s)
+{
+    const char *const all[] = {"\"",          s->thought_close,  s->calls.behind_value,
+                               s->calls.open, s->calls.all_open, s->calls.quote};
+    size_t n = 0;
+
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        if (*all[i]) ends[n++] = all[i];
+    }
+    return n;
+}
+
+/* A byte that may come next, any with the same chance; *n of them. */
+static char any_byte(struct sp_acceptor *a, uint32_t state, uint64_t *seed, unsigned *n)
+{
+    char bytes[256];
+
+    *n = 0;
+    for (unsigned byte = 0; byte < 0x7F; byte++) {
+        uint32_t to = state;
+        if (byte < ' ' && byte != '\n') continue;
+        assert_int_equal(sp_acceptor_step(a, &to, (uint8_t)byte, NULL), SP_OK);
+        if (to != SP_REFUSED) bytes[(*n)++] = (char)byte;
+    }
+    return *n ? bytes[next(seed) % *n] : '\0';
+}
+
+/* Writes a text that the grammar allows; false: it has become too long. */
+static bool write_text(char *text, size_t cap, struct sp_acceptor *a,
+                       const struct sp_answer_syntax *s, uint64_t *seed)
+{
+    const char *ends[8];
+    size_t n_ends = find_ends(ends, s), len = 0;
+    uint32_t state = SP_BEGINNING;
+
+    for (;;) {
+        char one[2] = {0};
+        const char *more = ends[next(seed) % n_ends];
+        bool whole = sp_acceptor_may_end(a, state);
+        uint32_t to = state;
+        unsigned n;
+
+        one[0] = any_byte(a, state, seed, &n);
+        if (n == 0 || (whole && next(seed) % 2)) {
+            text[len] = '\0';
+            return whole;
+        }
+        if (n > 40 && next(seed) % 4 == 0) {
+            assert_int_equal(sp_acceptor_read(a, &to, more, strlen(more), NULL), SP_OK);
+        } else {
+            to = SP_REFUSED;
+        }
+        if (to == SP_REFUSED) more = one;
+        if (len + strlen(more) >= cap) return false;
+        assert_int_equal(sp_acceptor_read(a, &state, more, strlen(more), NULL), SP_OK);
+        memcpy(text + len, more, strlen(more));
+        len += strlen(more);
+    }
+}
+
+/* What is wrong with a call, or NULL. */
+static const char *find_fault(const char *name, const struct sp_json *arguments)
+{
+    static const struct {
+        const char *key;
+        unsigned kinds;
+    } wanted[] = {
+        {"city", 1u << SP_JSON_STRING},
+        {"days", 1u << SP_JSON_INT},
+        {"limit", 1u << SP_JSON_INT | 1u << SP_JSON_DOUBLE},
+        {"detailed", 1u << SP_JSON_BOOL},
+        {"where", 1u << SP_JSON_OBJECT},
+        {"hours", 1u << SP_JSON_ARRAY},
+        {"note", 1u << SP_JSON_STRING | 1u << SP_JSON_NULL},
+    };
+    size_t n_known = 0;
+
+    if (strcmp(name, "now") == 0) return sp_json_len(arguments) ? "an argument" : NULL;
+    if (strcmp(name, "get_weather") != 0) return "the name";
+    if (!sp_json_has(arguments, "city")) return "no city";
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
+        if (!sp_json_has(arguments, wanted[i].key)) continue;
+        n_known++;
+        if (!(wanted[i].kinds >> sp_json_kind(sp_json_get(arguments, wanted[i].key)) & 1)) {
+            return wanted[i].key;
+        }
+    }
+    return n_known == sp_json_len(arguments) ? NULL : "an argument more";
+}
+
+struct reading {
+    unsigned n_calls;
+    bool content;
+    const char *fault;
+};
+
+static void judge(void *context, const struct sp_answer_piece *piece)
+{
+    struct reading *r = context;
+    struct sp_json *arguments = NULL;
+
+    if (piece->kind == SP_ANSWER_CONTENT) r->content = true;
+    if (piece->kind != SP_ANSWER_CALL) return;
+    r->n_calls++;
+    if (sp_json_parse(&arguments, piece->text, piece->size, SP_JSON_STRICT, NULL)) {
+        r->fault = "no JSON";
+    } else if (r->fault == NULL) {
+        r->fault = find_fault(piece->name, arguments);
+    }
+    sp_json_free(arguments);
+}
+
+static struct reading read_back(const struct sp_answer_form *form, const char *text)
+{
+    struct reading r = {0};
+    const struct sp_answer_reading reading = {.syntax = form->syntax,
+                                              .tools = form->tools,
+                                              .in_thought = form->thinking == SP_THINKS_ALREADY,
+                                              .piece = judge,
+                                              .context = &r};
+    struct sp_answer_parser *parser = NULL;
+
+    assert_int_equal(sp_answer_parser_open(&parser, &reading, NULL), SP_OK);
+    assert_int_equal(sp_answer_parser_feed(parser, text, strlen(text), false, NULL), SP_OK);
+    assert_int_equal(sp_answer_parser_finish(parser, NULL), SP_OK);
+    sp_answer_parser_close(parser);
+    return r;
+}
+
+/* Returns how many texts have become an answer in time. */
+static unsigned check_texts(const struct sp_answer_form *form, unsigned n, uint64_t seed)
+{
+    struct sp_grammar *g = make(form);
+    struct sp_acceptor *a = NULL;
+    unsigned n_whole = 0;
+    char text[4000];
+
+    assert_int_equal(sp_acceptor_open(&a, g, NULL), SP_OK);
+    for (unsigned i = 0; i < n; i++) {
+        struct reading r;
+
+        if (!write_text(text, sizeof text, a, form->syntax, &seed)) continue;
+        n_whole++;
+        r = read_back(form, text);
+        if (r.fault) fail_msg("%s: %s", r.fault, text);
+        if (form->must_call && (r.n_calls == 0 || r.content)) fail_msg("no call: %s", text);
+        if (form->one_call && r.n_calls > 1) fail_msg("%u calls: %s", r.n_calls, text);
+    }
+    sp_acceptor_close(a);
+    sp_grammar_close(g);
+    return n_whole;
+}
+
+static void what_is_allowed_is_read(void **state)
+{
+    enum { N = 60 };
+
+    (void)state;
+    for (size_t i = 0; i < N_CALLERS; i++) {
+        struct sp_answer_form form = {.syntax = callers[i], .tools = answering_tools};
+
+        for (unsigned k = 0; k < 4; k++) {
+            form.must_call = k & 1;
+            form.one_call = k & 2;
+            form.thinking = SP_THINKS_NOT;
+            assert_in_range(check_texts(&form, N, 7 + k), N / 3, N);
+            if (!*callers[i]->thought_close) continue;
+            form.thinking = SP_THINKS_ALREADY;
+            assert_in_range(check_texts(&form, N, 17 + k), N / 3, N);
+        }
+    }
+}
+
+/* ---- calls as they come -----------------------------------------------------------------------
+ */
+
+/* "name(arguments)" of each call, the bracket closed where it is whole; content is "!". */
+static void note_parts(void *context, const struct sp_answer_piece *piece)
+{
+    struct sp_text *text = context;
+
+    if (piece->kind == SP_ANSWER_CALL_BEGUN) {
+        answering_append(text, piece->name, strlen(piece->name));
+        answering_append(text, "(", 1);
+    }
+    if (piece->kind == SP_ANSWER_ARGUMENTS) answering_append(text, piece->text, piece->size);
+    if (piece->kind == SP_ANSWER_CALL) answering_append(text, ")", 1);
+    if (piece->kind == SP_ANSWER_CONTENT) answering_append(text, "!", 1);
+}
+
+static char *read_parts(const struct sp_answer_syntax *syntax, const char *text, size_t size,
+                        size_t step)
+{
+    struct sp_text told = {0};
+    const struct sp_answer_reading reading = {.syntax = syntax,
+                                              .tools = answering_tools,
+                                              .held = true,
+                                              .piece = note_parts,
+                                              .context = &told};
+    struct sp_answer_parser *parser = NULL;
+
+    assert_int_equal(sp_answer_parser_open(&parser, &reading, NULL), SP_OK);
+    for (size_t i = 0; i < size; i += step) {
+        size_t n = size - i < step ? size - i : step;
+        assert_int_equal(sp_answer_parser_feed(parser, text + i, n, false, NULL), SP_OK);
+    }
+    assert_int_equal(sp_answer_parser_finish(parser, NULL), SP_OK);
+    sp_answer_parser_close(parser);
+    answering_append(&told, "", 1);
+    return told.at;
+}
+
+/* However it is cut, name and arguments are told, and no more when the answer ends within. */
+static void calls_are_told_as_they_come(void **state)
+{
+    static const struct {
+        const struct sp_answer_syntax *syntax;
+        const char *text, *told;
+    } cases[] = {
+        {&hermes,
+         "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"a}\\\"\"}}\n"
+         "</tool_call> <tool_call>{\"name\":\"now\",\"arguments\":{}}</tool_call>",
+         "get_weather({\"city\": \"a}\\\"\"})now({})"},
+        {&hermes, "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Pa",
+         "get_weather({\"city\": \"Pa"},
+        {&llama, "{\"name\": \"now\", \"parameters\": { }}", "now({ })"},
+        {&mistral,
+         "[TOOL_CALLS] [{\"name\": \"now\", \"arguments\": {}}, {\"name\": \"now\", "
+         "\"arguments\": {}}]",
+         "now({})now({})"},
+        {&apertus, "<|tools_prefix|>[{\"get_weather\": {\"city\": \"P\"}}]<|tools_suffix|>",
+         "get_weather({\"city\": \"P\"})"},
+        {&deepseek,
+         "<calls><call>function<sep>get_weather\n```json\n{\"city\": \"P\"}\n```</call></calls>",
+         "get_weather({\"city\": \"P\"})"},
+        {&kimi, "<|section|><|call|>functions.now:0<|argument|>{}<|end|><|/section|>", "now({})"},
+        {&glm, "<tool_call>now\n</tool_call>", ")"}, /* not JSON: whole */
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        size_t size = strlen(cases[i].text);
+        for (size_t step = 1; step <= size; step++) {
+            char *told = read_parts(cases[i].syntax, cases[i].text, size, step);
+            assert_string_equal(told, cases[i].told);
+            free(told);
+        }
+    }
+}
+
+/* ---- refusals ---------------------------------------------------------------------------------
+ */
+
+static void what_cannot_be_held_is_refused(void **state)
+{
+    static const struct {
+        const struct sp_answer_syntax *syntax;
+        enum sp_status status;
+        const char *tool, *sentence;
+    } cases[] = {
+        {&silent, SP_E_UNSUPPORTED, "{\"name\": \"f\"}",
+         "answers are not held to calls here as this model's template writes them, if it does"},
+        {&hermes, SP_E_UNSUPPORTED,
+         "{\"name\": \"f\", \"parameters\": {\"properties\": {\"a\": {\"not\": {}}}}}",
+         "the parameters of f: #/properties/a/not: this keyword is not done here"},
+        {&hermes, SP_E_INPUT, "{\"name\": \"f\", \"parameters\": {\"type\": \"string\"}}",
+         "the parameters of f: #: nothing can match"},
+        {&hermes, SP_E_INPUT, "{\"nam\": \"f\"}", "tools[0]: expected a function with a name"},
+        {&hermes, SP_E_INPUT, "{\"name\": \"f g\"}",
+         "tools[0]: no function can be called by this name"},
+        {&coder, SP_E_UNSUPPORTED,
+         "{\"name\": \"f\", \"parameters\": {\"properties\": {\"a\": {\"type\": \"string\", "
+         "\"maxLength\": 3}}}}",
+         "the parameters of f: #/properties/a: a string stands as it is in this model's calls: "
+         "only enum and const can be held to"},
+        {&coder, SP_E_UNSUPPORTED,
+         "{\"name\": \"f\", \"parameters\": {\"properties\": {\"a>\": {\"type\": \"string\"}}}}",
+         "the parameters of f: #/properties/a>: the model cannot write this name"},
+        {&coder, SP_E_UNSUPPORTED,
+         "{\"name\": \"f\", \"parameters\": {\"properties\": {\"a\": {\"type\": \"string\", "
+         "\"enum\": [\"b</parameter>\"]}}}}",
+         "the parameters of f: #/properties/a: the model cannot write one of these values"},
+        {&lfm, SP_E_UNSUPPORTED,
+         "{\"name\": \"f\", \"parameters\": {\"properties\": {\"a b\": {\"type\": \"string\"}}}}",
+         "the parameters of f: #/properties/a b: the model cannot write this name"},
+        {&lfm, SP_E_UNSUPPORTED, "{\"name\": \"f\", \"parameters\": {\"anyOf\": [{}, {}]}}",
+         "the parameters of f: #: a choice between schemas, where the model writes arguments one "
+         "by one"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct sp_answer_form form = {.syntax = cases[i].syntax, .must_call = true};
+        struct sp_grammar *g = NULL;
+        struct sp_json *tools = NULL;
+        struct sp_err err = {0};
+        char text[512];
+
+        snprintf(text, sizeof text, "[{\"type\": \"function\", \"function\": %s}]", cases[i].tool);
+        assert_int_equal(sp_json_parse(&tools, text, strlen(text), SP_JSON_STRICT, NULL), SP_OK);
+        form.tools = tools;
+        assert_int_equal(sp_answer_grammar(&g, &form, &err), cases[i].status);
+        assert_string_equal(err.text, cases[i].sentence);
+        sp_json_free(tools);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(calls_are_held_to_schemas),
+        cmocka_unit_test(one_call_of_one_function),
+        cmocka_unit_test(content_or_calls),
+        cmocka_unit_test(forms_stand_behind_thoughts),
+        cmocka_unit_test(a_form_or_calls),
+        cmocka_unit_test(what_is_allowed_is_read),
+        cmocka_unit_test(calls_are_told_as_they_come),
+        cmocka_unit_test(what_cannot_be_held_is_refused),
+    };
+
+    return cmocka_run_group_tests(tests, answering_begin, answering_end);
+}

@@ -1,0 +1,461 @@
+/* Answers: what is learned of templates, one a form, and the reading of answers. The independent
+ * values are outputs of models as the tests of vLLM and llama.cpp have them. */
+#include "tests/support/chat_transcript.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- small templates, one a form --------------------------------------------------------------
+ */
+
+#define BEFORE                                                                                     \
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n"                                            \
+    "{% if m.reasoning_content %}<think>\n{{ m.reasoning_content }}\n</think>\n\n{% endif %}"      \
+    "{{ m.content }}{% if m.tool_calls %}"
+#define AFTER                                                                                      \
+    "{% endif %}<|im_end|>\n{% endfor %}"                                                          \
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+#define CALLS(before, call, after)                                                                 \
+    BEFORE before "{% for c in m.tool_calls %}" call "{% endfor %}" after AFTER
+#define NAME "{{ c.function.name }}"
+#define JSON "{{ c.function.arguments | tojson }}"
+#define ITEMS(argument) "{% for k, v in c.function.arguments.items() %}" argument "{% endfor %}"
+#define COMMA "{% if not loop.first %}, {% endif %}"
+
+enum form {
+    HERMES,
+    NEMO,
+    MISTRAL,
+    LLAMA,
+    DEEPSEEK,
+    KIMI,
+    CODER,
+    GLM,
+    DSML,
+    GEMMA,
+    LFM,
+    COHERE,
+    APERTUS,
+    HARMONY,
+    SILENT,
+    N_FORMS
+};
+
+static const struct {
+    const char *template, *calls;
+} forms[N_FORMS] = {
+    [HERMES] = {CALLS("",
+                      "\n<tool_call>\n{\"name\": \"" NAME "\", \"arguments\": " JSON
+                      "}\n</tool_call>",
+                      ""),
+                "<tool_call>{\"name\": NAME, \"arguments\": {...}}</tool_call>"},
+    [NEMO] = {CALLS("[TOOL_CALLS][",
+                    COMMA "{\"name\": \"" NAME "\", \"arguments\": " JSON
+                          ", \"id\": \"{{ c.id }}\"}",
+                    "]"),
+              "[TOOL_CALLS]{\"name\": NAME, \"arguments\": {...}}"},
+    [MISTRAL] = {CALLS("", "[TOOL_CALLS]" NAME "[CALL_ID]{{ c.id }}[ARGS]" JSON, ""),
+                 "[TOOL_CALLS]NAME[CALL_ID]*[ARGS]{...}"},
+    [LLAMA] = {CALLS("{% if m.tool_calls | length > 1 %}{{ raise_exception('one') }}{% endif %}",
+                     "{\"name\": \"" NAME "\", \"parameters\": " JSON "}", ""),
+               "{\"name\": NAME, \"parameters\": {...}}"},
+    [DEEPSEEK] = {CALLS("<calls>", "<call>function<sep>" NAME "\n```json\n" JSON "\n```</call>\n",
+                        "</calls>"),
+                  "<calls><call>function<sep>NAME```json{...}```</call></calls>"},
+    [KIMI] = {CALLS("<|section|>",
+                    "<|call|>functions." NAME ":{{ loop.index0 }}<|argument|>" JSON "<|end|>",
+                    "<|/section|>"),
+              "<|section|><|call|>functions.NAME:*<|argument|>{...}<|end|><|/section|>"},
+    [CODER] = {CALLS("",
+                     "\n<tool_call>\n<function=" NAME
+                     ">\n" ITEMS("<parameter={{ k }}>\n{{ v }}\n</parameter>\n") "</function>\n"
+                                                                                 "</tool_call>",
+                     ""),
+               "<tool_call> <function=NAME><parameter=KEY>VALUE</parameter></function> "
+               "</tool_call>"},
+    [GLM] = {CALLS("",
+                   "\n<tool_call>" NAME "\n" ITEMS(
+                       "<arg_key>{{ k }}</arg_key>\n<arg_value>"
+                       "{{ v if v is string else v | tojson }}</arg_value>\n") "</tool_call>",
+                   ""),
+             "<tool_call>NAME<arg_key>KEY</arg_key> <arg_value>VALUE</arg_value></tool_call>"},
+    [DSML] = {CALLS("\n\n<d:calls>\n",
+                    "<d:invoke name=\"" NAME "\">\n" ITEMS(
+                        "<d:parameter name=\"{{ k }}\" string=\"{{ 'true' if v is string else "
+                        "'false' }}\">{{ v if v is string else v | tojson }}</d:parameter>"
+                        "\n") "</d:invoke>\n",
+                    "</d:calls>"),
+              "<d:calls><d:invoke name=\"NAME\"> <d:parameter name=\"KEY\" "
+              "string=\"true\">VALUE</d:parameter> </d:invoke></d:calls>"},
+    [GEMMA] = {CALLS("",
+                     "<|tool_call>call:" NAME "{{ '{' }}" ITEMS(
+                         "{% if not loop.first %},{% endif %}{{ k }}:"
+                         "{% if v is string %}<|\"|>{{ v }}<|\"|>{% else %}{{ v | tojson }}"
+                         "{% endif %}") "{{ '}' }}<tool_call|>",
+                     ""),
+               "<|tool_call>call:NAME{...}<tool_call|>"},
+    [LFM] = {CALLS("<|tool_call_start|>[",
+                   COMMA NAME "(" ITEMS(COMMA "{{ k }}={% if v is string %}'{{ v }}'{% else %}"
+                                              "{{ v }}{% endif %}") ")",
+                   "]<|tool_call_end|>"),
+             "<|tool_call_start|>[NAME(KEY=VALUE, ...)]<|tool_call_end|>"},
+    [COHERE] = {CALLS("<|START_ACTION|>[",
+                      "\n    {\"tool_call_id\": \"{{ loop.index0 }}\", \"tool_name\": \"" NAME
+                      "\", \"parameters\": " JSON "}{% if not loop.last %},{% endif %}",
+                      "\n]<|END_ACTION|>"),
+                "<|START_ACTION|>{\"tool_name\": NAME, \"parameters\": {...}}<|END_ACTION|>"},
+    [APERTUS] = {CALLS("<|tools_prefix|>[", COMMA "{\"" NAME "\": " JSON "}", "]<|tools_suffix|>"),
+                 "<|tools_prefix|>{NAME: {...}}<|tools_suffix|>"},
+    [HARMONY] = {CALLS("",
+                       " to=functions." NAME "<|channel|>commentary json<|message|>" JSON
+                       "<|call|>",
+                       ""),
+                 "<|channel|>commentary to=functions.NAME<|message|>{...}<|call|>"},
+    [SILENT] = {BEFORE AFTER, "unknown"},
+};
+
+static struct sp_answer_syntax learn(enum form form)
+{
+    struct sp_answer_syntax syntax;
+    struct sp_template *t = NULL;
+    struct sp_err err = {0};
+
+    if (sp_template_compile(&t, forms[form].template, strlen(forms[form].template),
+                            SP_TEMPLATE_JINJA, &err)) {
+        fail_msg("form %d: %s", (int)form, err.text);
+    }
+    assert_int_equal(sp_answer_syntax_learn(&syntax, t, NULL, NULL), SP_OK);
+    sp_template_free(t);
+    return syntax;
+}
+
+static void forms_are_learned(void **state)
+{
+    char text[SP_ANSWER_SYNTAX_TEXT];
+
+    (void)state;
+    for (enum form f = 0; f < N_FORMS; f++) {
+        struct sp_answer_syntax s = learn(f);
+
+        assert_string_equal(sp_answer_syntax_calls(text, &s), forms[f].calls);
+        assert_string_equal(sp_answer_syntax_thoughts(text, &s),
+                            f == HARMONY ? "<|channel|>analysis<|message|>...<|end|>"
+                                         : "<think>...</think>");
+    }
+}
+
+/* ---- outputs ----------------------------------------------------------------------------------
+ */
+
+struct output {
+    enum form form;
+    const char *text, *read;
+    bool in_thought, no_tools;
+};
+
+static void check(const struct output *outputs, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const struct output *o = &outputs[i];
+        struct sp_answer_syntax s = learn(o->form);
+        const struct answer a = {&s, o->no_tools, o->in_thought, o->text, strlen(o->text)};
+        char *read = answering_read(&a);
+
+        assert_string_equal(read, o->read);
+        free(read);
+    }
+}
+
+#define CHECK(outputs) check(outputs, sizeof(outputs) / sizeof *(outputs))
+
+/* vLLM's tests/tool_use and tests/tool_parsers (hermes, mistral, llama3_json, deepseekv3, kimi_k2,
+ * qwen3coder, glm4_moe, pythonic), llama.cpp's tests/test-chat.cpp (the same and Gemma 4, DeepSeek
+ * V3.2, Command R7B, Apertus, LFM2, gpt-oss): the words are others, the marks and blanks theirs. */
+static void outputs_are_read(void **state)
+{
+    static const struct output outputs[] = {
+        {HERMES, "Hello, world!\nWhat's up?", "C(Hello, world!\nWhat's up?)", false, false},
+        {HERMES, "<think>\nI'm\nthinking\n</think>\n\nHello!\n", "T(I'm\nthinking)C(Hello!\n)",
+         false, false},
+        {HERMES, "I'm\nthinking\n</think>\n\nHello!", "T(I'm\nthinking)C(Hello!)", true, false},
+        {HERMES, "</think>\n\nHello!", "C(Hello!)", false, false},
+        {HERMES,
+         "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Paris\"}}\n"
+         "</tool_call>",
+         "F(get_weather {\"city\":\"Paris\"})", false, false},
+        {HERMES,
+         "Let me see.\n<tool_call>{\"name\":\"now\",\"arguments\":{}}</tool_call>\n"
+         "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"days\": 2}}\n</tool_call>\n",
+         "C(Let me see.)F(now {})F(get_weather {\"days\":2})", false, false},
+        /* Qwen2.5 by ollama's template: several objects in one pair of marks. */
+        {HERMES,
+         "<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n{\"name\": \"now\"}\n</tool_call>",
+         "F(now {})F(now {})", false, false},
+        {HERMES, "<tool_call>\n{\"name\": \"now\", \"arguments\": \"{\\\"a\\\": 1}\"}",
+         "F(now {\"a\":1})", false, false},
+        {HERMES,
+         "I might <tool_call> later.\n</think>\n<tool_call>{\"name\": \"now\", \"arguments\": {}}"
+         "</tool_call>",
+         "T(I might <tool_call> later.)F(now {})", true, false},
+        {HERMES,
+         "Hi<tool_call>{\"name\": \"now\"}</tool_call>\n<think>\nWhat now?\n</think>\nBye <think>",
+         "C(Hi)F(now {})T(What now?)C(Bye <think>)", false, false},
+        {HERMES, "<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool", "F(now {})", false,
+         false},
+        /* Small models of Qwen2.5 forget the marks. */
+        {HERMES, "{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Paris\"}}",
+         "F(get_weather {\"city\":\"Paris\"})", false, false},
+        {NEMO,
+         "[TOOL_CALLS] [{\"name\": \"get_weather\", \"arguments\":{\"city\": \"San Francisco\"}}, "
+         "{\"name\": \"now\", \"arguments\": {}, \"id\": \"bbc5b7ede\"}]",
+         "F(get_weather {\"city\":\"San Francisco\"})F(now {})", false, false},
+        {MISTRAL, "[TOOL_CALLS]get_weather[ARGS]{\"city\": \"Paris\"}[TOOL_CALLS]now[ARGS]{}",
+         "C([TOOL_CALLS]get_weather[ARGS]{\"city\": \"Paris\"}[TOOL_CALLS]now[ARGS]{})", false,
+         false},
+        {MISTRAL,
+         "Hi[TOOL_CALLS]get_weather[CALL_ID]123456789[ARGS]{\"city\": \"Paris\"}"
+         "[TOOL_CALLS]now[CALL_ID]000000001[ARGS]{}",
+         "C(Hi)F(get_weather {\"city\": \"Paris\"})F(now {})", false, false},
+        {LLAMA, "{\"name\": \"get_weather\", \"parameters\": {\"city\": \"Paris\"}}",
+         "F(get_weather {\"city\":\"Paris\"})", false, false},
+        {LLAMA, "{\"name\": \"now\", \"parameters\": {}}; {\"name\": \"now\", \"parameters\": {}}",
+         "F(now {})F(now {})", false, false},
+        {LLAMA, "{\"name\": \"other\", \"parameters\": {}}",
+         "C({\"name\": \"other\", \"parameters\": {}})", false, false},
+        {LLAMA, "See: {\"name\": \"now\", \"parameters\": {}}",
+         "C(See: {\"name\": \"now\", \"parameters\": {}})", false, false},
+        {DEEPSEEK,
+         "<calls><call>function<sep>get_weather\n```json\n{\"city\": \"Tokyo\"}\n```</call>\n"
+         "<call>function<sep>now\n```json\n{}\n```</call></calls>",
+         "F(get_weather {\"city\": \"Tokyo\"})F(now {})", false, false},
+        {KIMI,
+         "I'll check.  <|section|> <|call|>functions.get_weather:0<|argument|> {\"city\": "
+         "\"Beijing\"} <|end|> <|call|>functions.now:1<|argument|>{}<|end|> <|/section|>",
+         "C(I'll check.)F(get_weather {\"city\": \"Beijing\"})F(now {})", false, false},
+        {CODER,
+         "<tool_call>\n<function=get_weather>\n<parameter=city>\nDallas\n</parameter>\n"
+         "<parameter=days>\n3\n</parameter>\n<parameter=detailed>\nTrue\n</parameter>\n"
+         "<parameter=where>\n{'k': [1, None, \"it's\"]}\n</parameter>\n</function>\n</tool_call>",
+         "F(get_weather {\"city\": \"Dallas\", \"days\": 3, \"detailed\": true, \"where\": "
+         "{\"k\":[1,null,\"it's\"]}})",
+         false, false},
+        {CODER,
+         "<tool_call>\n<function=get_weather>\n<parameter=city>\ndef f():\n    print(\"<b>\")\n\n"
+         "f()\n</parameter>\n</function>\n</tool_call>",
+         "F(get_weather {\"city\": \"def f():\\n    print(\\\"<b>\\\")\\n\\nf()\"})", false, false},
+        {CODER, "<tool_call>\n<function=now>\n</function>\n</tool_call>", "F(now {})", false,
+         false},
+        {CODER, "<tool_call>\n<function=now>\n</function>", "F(now {})", false, false},
+        {GLM,
+         "<tool_call>get_weather\n<arg_key>city</arg_key>\n<arg_value>Beijing</arg_value>\n"
+         "<arg_key>days</arg_key>\n<arg_value>1</arg_value>\n</tool_call>",
+         "F(get_weather {\"city\": \"Beijing\", \"days\": 1})", false, false},
+        {GLM,
+         "<tool_call>get_weather<arg_key>city</arg_key><arg_value>7</arg_value></tool_call>"
+         "<tool_call>now</tool_call>",
+         "F(get_weather {\"city\": \"7\"})F(now {})", false, false},
+        {DSML,
+         "</think>\n\n<d:calls>\n<d:invoke name=\"get_weather\">\n<d:parameter name=\"city\" "
+         "string=\"true\">12</d:parameter>\n<d:parameter name=\"hours\" string=\"false\">[1, 2]"
+         "</d:parameter>\n</d:invoke>\n</d:calls>",
+         "F(get_weather {\"city\": \"12\", \"hours\": [1, 2]})", true, false},
+        {GEMMA, "<|tool_call>call:get_weather{city:<|\"|>San \"Francisco\"<|\"|>}<tool_call|>",
+         "F(get_weather {\"city\":\"San \\\"Francisco\\\"\"})", false, false},
+        {GEMMA,
+         "What's up?<|tool_call>call:get_weather{where:{theme:<|\"|>dark<|\"|>,count:-7},"
+         "hours:[<|\"|>a<|\"|>,1.5e10,true,null]}<tool_call|><|tool_call>call:now{}<tool_call|>",
+         "C(What's up?)F(get_weather {\"where\":{\"theme\":\"dark\",\"count\":-7},"
+         "\"hours\":[\"a\",1.5e10,true,null]})F(now {})",
+         false, false},
+        {LFM,
+         "<think>I need it</think>Let me check.<|tool_call_start|>[get_weather(city=\"Paris\", "
+         "days=2, detailed=True, hours=[1, 'b'], where={'a': None}), now()]<|tool_call_end|>Done",
+         "T(I need it)C(Let me check.)F(get_weather {\"city\":\"Paris\",\"days\":2,\"detailed\":"
+         "true,\"hours\":[1,\"b\"],\"where\":{\"a\":null}})F(now {})C(Done)",
+         false, false},
+        {LFM, "<|tool_call_start|>[get_weather(city=\"a\\n    print('hey')\")]<|tool_call_end|>",
+         "F(get_weather {\"city\":\"a\\n    print('hey')\"})", false, false},
+        {LFM, "<|tool_call_start|>[{\"name\": \"now\", \"arguments\": {}}]<|tool_call_end|>",
+         "F(now {})", false, false},
+        {COHERE,
+         "<|START_ACTION|>[\n    {\"tool_call_id\": \"0\", \"tool_name\": \"get_weather\", "
+         "\"parameters\": {\"city\": \"x\"}},\n    {\"tool_call_id\": \"1\", \"tool_name\": "
+         "\"now\", \"parameters\": {}}\n]<|END_ACTION|>",
+         "F(get_weather {\"city\":\"x\"})F(now {})", false, false},
+        {APERTUS,
+         "<|tools_prefix|>[{\"get_weather\": {\"city\": \"x\"}}, {\"now\": {}}]<|tools_suffix|>",
+         "F(get_weather {\"city\":\"x\"})F(now {})", false, false},
+        {HARMONY,
+         "<|channel|>analysis<|message|>Need it.<|end|><|start|>assistant<|channel|>commentary "
+         "to=functions.get_weather <|constrain|>json<|message|>{\"city\":\"Tokyo\"}<|call|>",
+         "T(Need it.)F(get_weather {\"city\":\"Tokyo\"})", false, false},
+        {HARMONY,
+         "<|channel|>commentary<|message|>First:<|end|><|start|>assistant to=functions.now"
+         "<|channel|>commentary json<|message|>{}",
+         "C(First:)F(now {})", false, false},
+        {HARMONY, "<|channel|>final<|message|>2 < 3", "C(2 < 3)", false, false},
+        {HARMONY, "Just text", "C(Just text)", false, false},
+    };
+
+    (void)state;
+    CHECK(outputs);
+}
+
+/* What is no call is content, every byte of it. */
+static void nothing_is_lost(void **state)
+{
+    static const struct output outputs[] = {
+        {HERMES, "<tool_call>\n{\"name\": 3}\n</tool_call>\n",
+         "C(<tool_call>\n{\"name\": 3}\n</tool_call>\n)", false, false},
+        {HERMES, "a <tool_call> is a mark", "C(a <tool_call> is a mark)", false, false},
+        {HERMES, "<tool_call>{\"name\": \"now\", \"arguments\": [1]}",
+         "C(<tool_call>{\"name\": \"now\", \"arguments\": [1]})", false, false},
+        {HERMES, "<tool_call>{\"name\": \"now\", \"arg", "C(<tool_call>{\"name\": \"now\", \"arg)",
+         false, false},
+        {HERMES, "<tool_c", "C(<tool_c)", false, false},
+        {HERMES, "x \n", "C(x \n)", false, false},
+        {HERMES, " \n", "C( \n)", false, false},
+        {HERMES, "<tool_call>{\"name\": \"now\", \"arguments\": {}}</tool_call> and more",
+         "F(now {})C(and more)", false, false},
+        {HERMES, "<tool_call>{\"name\": \"now\", \"arguments\": {}}{bad}</tool_call>",
+         "F(now {})C({bad}</tool_call>)", false, false},
+        {HERMES, "{\"name\": \"get_weather\"} is a name",
+         "C({\"name\": \"get_weather\"} is a name)", false, false},
+        {HERMES, " \n{\"name\": \"you\", \"arguments\": {}}",
+         "C( \n{\"name\": \"you\", \"arguments\": {}})", false, false},
+        {HERMES, "So: {\"name\": \"now\", \"arguments\": {}}",
+         "C(So: {\"name\": \"now\", \"arguments\": {}})", false, false},
+        {HERMES, "Say <think>a</think>", "C(Say <think>a</think>)", false, false},
+        {HERMES, "<think>endless", "T(endless)", false, false},
+        {HERMES, "<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>",
+         "C(<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>)", false, true},
+        {SILENT, "<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>",
+         "C(<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>)", false, false},
+        {CODER, "<tool_call>\n<function=now>\n<parameter=a>\n1\n</function>\n</tool_call>",
+         "C(<tool_call>\n<function=now>\n<parameter=a>\n1\n</function>\n</tool_call>)", false,
+         false},
+        {CODER,
+         "<tool_call>\n<function=now>\n<parameter=a>\n1\n</parameter>\n<parameter=a>\n2\n"
+         "</parameter>\n</function>\n</tool_call>",
+         "C(<tool_call>\n<function=now>\n<parameter=a>\n1\n</parameter>\n<parameter=a>\n2\n"
+         "</parameter>\n</function>\n</tool_call>)",
+         false, false},
+        {MISTRAL, "[TOOL_CALLS]now[CALL_ID]1[ARGS]{a: 1}",
+         "C([TOOL_CALLS]now[CALL_ID]1[ARGS]{a: 1})", false, false},
+        {LLAMA, "{\"a\": 1} is JSON", "C({\"a\": 1} is JSON)", false, false},
+        {LLAMA, "[1, 2]", "C([1, 2])", false, false},
+        {GEMMA, "<|tool_call>call:now{a:b:c}<tool_call|>",
+         "C(<|tool_call>call:now{a:b:c}<tool_call|>)", false, false},
+        {LFM, "<|tool_call_start|>[now(a=b)]<|tool_call_end|>",
+         "C(<|tool_call_start|>[now(a=b)]<|tool_call_end|>)", false, false},
+        {HARMONY, "<|channel|>commentary to=functions.now<|message|>[1]<|call|>", "C([1])", false,
+         false},
+    };
+
+    (void)state;
+    CHECK(outputs);
+}
+
+static struct sp_answer_parser *open_noting(const struct sp_answer_syntax *syntax,
+                                            struct transcript *t)
+{
+    const struct sp_answer_reading reading = {
+        .syntax = syntax, .tools = answering_tools, .piece = answering_note, .context = t};
+    struct sp_answer_parser *parser = NULL;
+
+    *t = (struct transcript){.last = -1};
+    assert_int_equal(sp_answer_parser_open(&parser, &reading, NULL), SP_OK);
+    return parser;
+}
+
+/* What a special token wrote counts in marks, and is shown nowhere. */
+static void special_tokens_are_not_shown(void **state)
+{
+    static const struct {
+        const char *text;
+        bool special;
+    } pieces[] = {{"Hi", false},       {"[TOOL_CALLS]", true}, {"now", false},
+                  {"[CALL_ID]", true}, {"1[ARGS]{}", false},   {"[TOOL_CALLS]", true},
+                  {"no call", false}};
+    const struct sp_answer_syntax syntax = learn(MISTRAL);
+    struct transcript t;
+    struct sp_answer_parser *parser = open_noting(&syntax, &t);
+
+    (void)state;
+    for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
+        assert_int_equal(sp_answer_parser_feed(parser, pieces[i].text, strlen(pieces[i].text),
+                                               pieces[i].special, NULL),
+                         SP_OK);
+    }
+    assert_int_equal(sp_answer_parser_finish(parser, NULL), SP_OK);
+    sp_answer_parser_close(parser);
+    answering_append(&t.text, "", 1);
+    assert_string_equal(t.text.at, "C(Hi)F(now {})C(no call");
+    sp_text_release(&t.text);
+}
+
+/* Content is told as soon as it can be no mark. */
+static void content_does_not_wait(void **state)
+{
+    static const struct {
+        const char *text, *told;
+    } pieces[] = {
+        {"Hel", "C(Hel"},           {"lo <", "C(Hello"},
+        {"tool", "C(Hello"},        {"ing", "C(Hello <tooling"},
+        {"\n", "C(Hello <tooling"}, {".", "C(Hello <tooling\n."},
+    };
+    const struct sp_answer_syntax syntax = learn(HERMES);
+    struct transcript t;
+    struct sp_answer_parser *parser = open_noting(&syntax, &t);
+
+    (void)state;
+    for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
+        const char *text = pieces[i].text;
+
+        assert_int_equal(sp_answer_parser_feed(parser, text, strlen(text), false, NULL), SP_OK);
+        assert_int_equal(t.text.len, strlen(pieces[i].told));
+        assert_memory_equal(t.text.at, pieces[i].told, t.text.len);
+    }
+    sp_answer_parser_close(parser);
+    sp_text_release(&t.text);
+}
+
+/* ---- prompts ----------------------------------------------------------------------------------
+ */
+
+static void prompts_open_thoughts(void **state)
+{
+    static const struct {
+        const char *prompt;
+        bool thinks;
+    } cases[] = {{"<|im_start|>assistant\n<think>\n", true},
+                 {"<think>", true},
+                 {"<|im_start|>assistant\n<think>\n\n</think>\n\n", false},
+                 {"<|im_start|>assistant\n", false},
+                 {"think>", false},
+                 {"", false}};
+    const struct sp_answer_syntax s = learn(HERMES);
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *p = cases[i].prompt;
+
+        assert_int_equal(sp_answer_syntax_thinks(&s, p, strlen(p)), cases[i].thinks);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(forms_are_learned),     cmocka_unit_test(outputs_are_read),
+        cmocka_unit_test(nothing_is_lost),       cmocka_unit_test(special_tokens_are_not_shown),
+        cmocka_unit_test(content_does_not_wait), cmocka_unit_test(prompts_open_thoughts),
+    };
+
+    return cmocka_run_group_tests(tests, answering_begin, answering_end);
+}

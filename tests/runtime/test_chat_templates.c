@@ -1,0 +1,251 @@
+/* Published templates: what they write of calls is learned, and read back. */
+#include "format/base/file.h"
+#include "runtime/grammar/grammar_matcher.h"
+#include "runtime/chat/chat_grammar.h"
+#include "runtime/chat/tool_value.h"
+#include "tests/support/chat_transcript.h"
+
+#include <dirent.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FOLDER SHARED "/chat_templates"
+
+/* Two calls and one, with arguments of all types, as APIs have them. */
+static const char arguments[] =
+    "{\"city\": \"Par\\\"is\\\" \\u00e9 <b> \\\\ x\\ny\", \"days\": 3, \"limit\": -1.5, "
+    "\"detailed\": true, \"where\": {\"k\": \"v\", \"l\": [1, {\"m\": false}]}, \"hours\": "
+    "[\"a\", 2, null]}";
+
+static char *print_escaped(const char *text)
+{
+    struct sp_text out = {0};
+
+    assert_int_equal(sp_answer_string(&out, text, strlen(text), NULL), SP_OK);
+    answering_append(&out, "", 1);
+    return out.at;
+}
+
+static char *render(const struct sp_template *t, const struct sp_answer_syntax *s, unsigned n_calls)
+{
+    struct sp_template_input in = {.tools = answering_tools,
+                                   .generation_prompt = n_calls == 0,
+                                   .now = {2025, 6, 15, 12, 0, 0}};
+    char *escaped = print_escaped(arguments), *text = NULL, json[4096];
+    struct sp_json *messages = NULL;
+    int n = snprintf(json, sizeof json, "[{\"role\": \"user\", \"content\": \"Go.\"}");
+    size_t size;
+
+    if (n_calls > 0) {
+        n += snprintf(json + n, sizeof json - (size_t)n,
+                      ", {\"role\": \"assistant\", \"content\": %s, \"tool_calls\": ["
+                      "{\"id\": \"abcdefghi\", \"type\": \"function\", \"function\": {\"name\": "
+                      "\"get_weather\", \"arguments\": %s}}%s%s%s]}",
+                      s->calls.null_content ? "null" : "\"\"",
+                      s->calls.text_arguments ? escaped : arguments,
+                      n_calls < 2 ? ""
+                                  : ", {\"id\": \"bcdefghij\", \"type\": \"function\", "
+                                    "\"function\": {\"name\": \"now\", \"arguments\": ",
+                      n_calls < 2               ? ""
+                      : s->calls.text_arguments ? "\"{}\""
+                                                : "{}",
+                      n_calls < 2 ? "" : "}}");
+    }
+    snprintf(json + n, sizeof json - (size_t)n, "]");
+    free(escaped);
+    assert_int_equal(sp_json_parse(&messages, json, strlen(json), SP_JSON_STRICT, NULL), SP_OK);
+    in.messages = messages;
+    if (sp_template_render(&text, &size, t, &in, NULL)) text = NULL;
+    sp_json_free(messages);
+    return text;
+}
+
+/* Calls that came out. */
+struct calls {
+    unsigned n, n_right;
+    const struct sp_json *wanted;
+};
+
+static void count_call(void *context, const struct sp_answer_piece *piece)
+{
+    struct calls *c = context;
+    struct sp_json *got = NULL;
+    bool equal = false;
+
+    if (piece->kind != SP_ANSWER_CALL) return;
+    assert_int_equal(sp_json_parse(&got, piece->text, piece->size, SP_JSON_STRICT, NULL), SP_OK);
+    assert_int_equal(sp_json_equal(&equal, got, c->wanted, NULL), SP_OK);
+    if (c->n == 0) {
+        c->n_right += strcmp(piece->name, "get_weather") == 0 && equal;
+    } else {
+        c->n_right += strcmp(piece->name, "now") == 0 && sp_json_len(got) == 0;
+    }
+    c->n++;
+    sp_json_free(got);
+}
+
+static struct calls read_calls(const struct answer *a, size_t cut)
+{
+    struct sp_json *wanted = NULL;
+    struct calls calls = {0, 0, NULL};
+    const struct sp_answer_reading reading = {.syntax = a->syntax,
+                                              .tools = answering_tools,
+                                              .in_thought = a->in_thought,
+                                              .piece = count_call,
+                                              .context = &calls};
+    struct sp_answer_parser *parser = NULL;
+
+    assert_int_equal(sp_json_parse(&wanted, arguments, strlen(arguments), SP_JSON_STRICT, NULL),
+                     SP_OK);
+    calls.wanted = wanted;
+    assert_int_equal(sp_answer_parser_open(&parser, &reading, NULL), SP_OK);
+    answering_feed(parser, a, 0, cut);
+    answering_feed(parser, a, cut, a->size);
+    assert_int_equal(sp_answer_parser_finish(parser, NULL), SP_OK);
+    sp_answer_parser_close(parser);
+    sp_json_free(wanted);
+    return calls;
+}
+
+/* What the template writes is what an answer that is held to calls may be: all calls are in the
+ * longest beginning that is one. */
+static void check_grammar(const char *path, const struct answer *a, unsigned n_calls)
+{
+    const struct sp_answer_form form = {
+        .syntax = a->syntax,
+        .tools = answering_tools,
+        .must_call = true,
+        .thinking =
+            a->in_thought ? SP_THINKS_ALREADY : sp_answer_thinking_of(a->syntax, "", 0, true),
+    };
+    struct answer longest = *a;
+    struct sp_grammar *g = NULL;
+    struct sp_acceptor *acceptor = NULL;
+    uint32_t state = SP_BEGINNING;
+    struct sp_err err = {0};
+    struct calls calls;
+
+    /* Not held to calls; and those that write values in a notation of their own, where an answer is
+     * held to JSON, or ids, of which nothing is learned. Go sorts arguments by name. */
+    if (a->syntax->calls.form == SP_CALL_HARMONY || a->syntax->calls.form == SP_CALL_BARE ||
+        strstr(path, "qwen3-coder.jinja") || strstr(path, "mistral_nemo.jinja") ||
+        strstr(path, "/go/")) {
+        return;
+    }
+    if (sp_answer_grammar(&g, &form, &err)) fail_msg("%s: %s", path, err.text);
+    assert_int_equal(sp_acceptor_open(&acceptor, g, NULL), SP_OK);
+    longest.size = 0;
+    for (size_t i = 0; i < a->size && state != SP_REFUSED; i++) {
+        assert_int_equal(sp_acceptor_read(acceptor, &state, a->text + i, 1, NULL), SP_OK);
+        if (state != SP_REFUSED && sp_acceptor_may_end(acceptor, state)) longest.size = i + 1;
+    }
+    calls = read_calls(&longest, longest.size);
+    if (calls.n != n_calls || calls.n_right != n_calls) {
+        fail_msg("%s: %u of %u calls are allowed: %s", path, calls.n_right, n_calls, a->text);
+    }
+    sp_acceptor_close(acceptor);
+    sp_grammar_close(g);
+}
+
+/* What the template writes is read back, wherever it is cut. */
+static void round_trip(const char *path, const struct sp_template *t,
+                       const struct sp_answer_syntax *s, unsigned n_calls)
+{
+    char *asked = render(t, s, 0), *text = render(t, s, n_calls);
+    size_t same = 0;
+
+    if (text == NULL && n_calls == 2) { /* one at a time */
+        free(asked);
+        round_trip(path, t, s, 1);
+        return;
+    }
+    if (asked == NULL || text == NULL) fail_msg("%s does not render", path);
+    while (asked[same] && asked[same] == text[same])
+        same++;
+    if (asked[same]) {
+        while (same > 0 && text[same] != '<')
+            same--;
+    }
+    const struct answer a = {s, false, sp_answer_syntax_thinks(s, text, same), text + same,
+                             strlen(text + same)};
+    check_grammar(path, &a, n_calls);
+    for (size_t cut = 0; cut <= a.size; cut++) {
+        struct calls calls = read_calls(&a, cut);
+
+        if (calls.n != n_calls || calls.n_right != n_calls) {
+            fail_msg("%s: %u of %u calls, cut at %zu: %s", path, calls.n_right, n_calls, cut,
+                     a.text);
+        }
+    }
+    free(asked);
+    free(text);
+}
+
+static bool check_template(const char *path)
+{
+    struct sp_answer_syntax syntax;
+    struct sp_template *t = NULL;
+    struct sp_err err = {0};
+    char *text = NULL;
+    size_t size;
+    bool known;
+    static const char tokens[] = "{\"bos_token\": \"<s>\", \"eos_token\": \"</s>\"}";
+
+    assert_int_equal(sp_file_read_text(&text, &size, path, 1 << 20, &err), SP_OK);
+    assert_int_equal(sp_template_compile(&t, text, size,
+                                         strstr(path, "/go/") ? SP_TEMPLATE_GO : SP_TEMPLATE_JINJA,
+                                         &err),
+                     SP_OK);
+    assert_int_equal(sp_template_read_tokens(t, tokens, strlen(tokens), &err), SP_OK);
+    assert_int_equal(sp_answer_syntax_learn(&syntax, t, NULL, &err), SP_OK);
+    known = syntax.calls.form != SP_CALL_UNKNOWN;
+    /* A custom that its text names, but no rendering shows. */
+    if (known && strstr(path, "granite3_3.jinja") == NULL) {
+        round_trip(path, t, &syntax, syntax.calls.form == SP_CALL_HARMONY ? 1 : 2);
+    }
+    sp_template_free(t);
+    free(text);
+    return known;
+}
+
+/* How many of a folder's templates write calls: counted by hand. */
+static void published_templates(void **state)
+{
+    static const struct {
+        const char *folder;
+        unsigned n;
+    } folders[] = {{FOLDER "/jinja", 11}, {FOLDER "/jinja_snapshot", 8}, {FOLDER "/go", 13}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        DIR *folder = opendir(folders[i].folder);
+        struct dirent *entry;
+        unsigned n = 0;
+
+        if (folder == NULL) skip();
+        while ((entry = readdir(folder)) != NULL) {
+            char path[1024];
+
+            if (entry->d_name[0] == '.') continue;
+            snprintf(path, sizeof path, "%s/%s", folders[i].folder, entry->d_name);
+            n += check_template(path);
+        }
+        closedir(folder);
+        assert_int_equal(n, folders[i].n);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(published_templates),
+    };
+
+    return cmocka_run_group_tests(tests, answering_begin, answering_end);
+}

@@ -1,0 +1,279 @@
+/* Conversations with models whose layers are recurrent: a prompt that parts from the last one goes
+ * on from the nearest mark, and from there everything is, to the bit, what a fresh session makes of
+ * it. */
+#include "tests/support/handmade_models.h"
+#include "tests/support/generate_checks.h"
+#include "tests/support/golden.h"
+#include "tests/support/packed_models.h"
+#include "tests/support/scratch.h"
+
+#include "runtime/session/session.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { N_CONTEXT = 256, N_TOKENS = 12, N_STEPS = 3, N_PROMPTS = 8 };
+
+static void ids_of(uint32_t *ids, size_t from, size_t to, uint32_t seed, size_t n_vocab)
+{
+    for (size_t i = from; i < to; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        ids[i] = (seed >> 8) % (uint32_t)n_vocab;
+    }
+}
+
+/* The first `common` ids are those of `other`, the next is not. */
+static void part_from(uint32_t *ids, const uint32_t *other, size_t common, size_t n, uint32_t seed,
+                      size_t n_vocab)
+{
+    memcpy(ids, other, common * sizeof *ids);
+    ids_of(ids, common, n, seed, n_vocab);
+    ids[common] = (other[common] + 1) % (uint32_t)n_vocab;
+}
+
+static struct generating open_generating(const char *path)
+{
+    return generating_open(path, NULL, 1, &(struct sp_session_options){.n_context = N_CONTEXT});
+}
+
+/* Behind a prompt and its answer the draft proposes what a fresh session's does. */
+static void check_proposal(struct generating *used, struct generating *fresh,
+                           const uint32_t *prompt, size_t n, const struct sp_result *r)
+{
+    const struct sp_model *draft = used->package->draft, *target = used->package->target;
+    uint32_t ids[N_CONTEXT];
+
+    memcpy(ids, prompt, n * sizeof *ids);
+    memcpy(ids + n, r->ids, N_TOKENS * sizeof *ids);
+    generating_same_proposal(used->session, fresh->session, ids, n + N_TOKENS - 1, N_STEPS,
+                             draft->head.rows ? draft->head.rows : target->head.rows);
+}
+
+/* The session finds n_reused tokens of the prompt in its caches, and answers as a fresh one does.
+ * To look at the caches changes them: guesses that became true late are made so. */
+static void check_prompt(struct generating *used, const char *path, const uint32_t *prompt,
+                         size_t n, int depth, bool look, size_t n_reused)
+{
+    struct generating fresh = open_generating(path);
+    struct sp_result r = generating_run(used->session, prompt, n, N_TOKENS, depth, true);
+    struct sp_result want = generating_run(fresh.session, prompt, n, N_TOKENS, PLAIN, true);
+    size_t len = n + N_TOKENS - 1;
+
+    assert_int_equal(r.n_reused, n_reused);
+    generating_same(&r, &want);
+    if (look) {
+        assert_int_equal(sp_decoder_digest(used->session->speculator->decoder, len),
+                         sp_decoder_digest(fresh.session->speculator->decoder, len));
+    }
+    if (look && used->package->draft) check_proposal(used, &fresh, prompt, n, &r);
+    sp_result_release(&r);
+    sp_result_release(&want);
+    generating_close(&fresh);
+}
+
+/* Prompts that part from one another, and how much of each is found in the caches. */
+static void check_conversation(const char *path, int depth, bool look,
+                               const size_t n_reused[N_PROMPTS])
+{
+    struct generating g = open_generating(path);
+    size_t n_vocab = g.package->target->config.n_vocab;
+    uint32_t first[100], second[220], third[140], early[90], late[240], last[235];
+
+    ids_of(first, 0, 100, 1, n_vocab);
+    part_from(second, first, 95, 220, 2, n_vocab);
+    part_from(third, second, 120, 140, 3, n_vocab);
+    part_from(early, first, 40, 90, 4, n_vocab);
+    part_from(late, early, 89, 240, 5, n_vocab);
+    part_from(last, late, 215, 235, 6, n_vocab);
+    const struct {
+        const uint32_t *ids;
+        size_t n;
+    } prompts[N_PROMPTS] = {
+        {first, 100},  {second, 220}, /* parts before the first's end */
+        {second, 220},                /* asked again */
+        {third, 140},                 /* parts before the second's mark */
+        {early, 90},                  /* ... before the first's */
+        {late, 240},                  /* ... behind the new one */
+        {last, 235},                  /* ... where the second had one */
+        {first, 100},
+    };
+
+    for (size_t i = 0; i < N_PROMPTS; i++)
+        check_prompt(&g, path, prompts[i].ids, prompts[i].n, depth, look, n_reused[i]);
+    generating_close(&g);
+}
+
+/* Recurrent layers: from marks, 16 tokens before the end of a prompt that was long. */
+static const size_t from_marks[N_PROMPTS] = {0, 84, 204, 84, 0, 74, 74, 0};
+
+static bool is_recurrent(const char *path)
+{
+    struct generating g = open_generating(path);
+    bool recurrent = sp_config_is_recurrent(&g.package->target->config);
+
+    generating_close(&g);
+    return recurrent;
+}
+
+static void conversations(void **state)
+{
+    size_t n = 0;
+
+    (void)state;
+    for (const char *const *name = golden_families(); *name; name++) {
+        char folder[400];
+        const char *path;
+        snprintf(folder, sizeof folder, TESTDATA "/families/%s", *name);
+        path = packed_file(packed_modelfile(folder, NULL), SP_Q8, SP_DTYPE_NONE);
+        if (!is_recurrent(path)) continue;
+        print_message("%s\n", *name);
+        check_conversation(path, PLAIN, true, from_marks);
+        n++;
+    }
+    assert_true(n >= 8);
+}
+
+/* With the draft that is built into the model, seldom right and always. */
+static void drafted(void **state)
+{
+    static const struct crafted ways[] = {{.mixing = 0.4f}, {.mixing = 0.01f, .copies = true}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        const char *path;
+        crafted_qwen3_5(scratch_folder(), &ways[i]);
+        path = packed_file(scratch_write("Modelfile", "FROM .\n", 7), SP_Q8, SP_Q8);
+        scratch_remove();
+        check_conversation(path, 4, false, from_marks);
+        check_conversation(path, 4, true, from_marks);
+        check_conversation(path, SP_DEPTH_AUTO, false, from_marks);
+    }
+}
+
+/* Chooses as greedily as any, `left` times. */
+struct failing {
+    struct sp_chooser greedy;
+    size_t left;
+};
+
+static enum sp_status propose(void *state, uint32_t *id, double *confidence,
+                              const struct sp_logits *logits, const uint32_t *ids, size_t pos,
+                              struct sp_err *err)
+{
+    const struct failing *f = state;
+
+    return f->greedy.propose(f->greedy.state, id, confidence, logits, ids, pos, err);
+}
+
+static enum sp_status choose(void *state, uint32_t *id, const struct sp_logits *logits,
+                             const uint32_t *ids, size_t pos, uint32_t guess, struct sp_err *err)
+{
+    struct failing *f = state;
+
+    if (f->left-- == 0) return sp_fail(err, SP_E_INPUT, "no choice");
+    return f->greedy.choose(f->greedy.state, id, logits, ids, pos, guess, err);
+}
+
+struct emitted {
+    uint32_t *ids;
+    size_t n;
+};
+
+static int keep_id(void *context, uint32_t id, const struct sp_logits *logits, bool drafted)
+{
+    struct emitted *e = context;
+
+    (void)logits;
+    (void)drafted;
+    e->ids[e->n++] = id;
+    return 0;
+}
+
+/* A round in which the n_right + 1st choice fails; then a prompt that goes on from what there is.
+ */
+static void check_failure(const char *path, size_t depth, size_t n_right)
+{
+    enum { N_PROMPT = 100, N_MORE = 5 };
+    struct generating g = open_generating(path);
+    struct sp_speculator *s = g.session->speculator;
+    struct failing failing = {sp_greedy_chooser(g.package->engine.vector), n_right};
+    const struct sp_chooser chooser = {.propose = propose, .choose = choose, .state = &failing};
+    const struct sp_guesser guesser = {.chooser = &chooser};
+    size_t n_vocab = g.package->target->config.n_vocab;
+    uint32_t ids[N_CONTEXT];
+    struct emitted emitted = {ids, N_PROMPT};
+    struct sp_round round;
+    struct sp_result r;
+
+    ids_of(ids, 0, N_PROMPT, 1, n_vocab);
+    r = generating_run(g.session, ids, N_PROMPT, N_TOKENS, (int)depth, true);
+    for (size_t i = 0; i < r.n_ids; i++)
+        ids[emitted.n++] = r.ids[i];
+    sp_result_release(&r);
+    sp_turns_enter(s->turns);
+    assert_int_equal(sp_speculator_round(s, depth, &guesser, keep_id, &emitted, &round, NULL),
+                     SP_E_INPUT);
+    sp_turns_leave(s->turns);
+    assert_int_equal(emitted.n, N_PROMPT + N_TOKENS + n_right);
+    ids_of(ids, emitted.n, emitted.n + N_MORE, 2, n_vocab);
+    check_prompt(&g, path, ids, emitted.n + N_MORE, (int)depth, true, emitted.n);
+    generating_close(&g);
+}
+
+static void failures(void **state)
+{
+    const struct crafted copies = {.mixing = 0.01f, .copies = true};
+    const char *path;
+
+    (void)state;
+    check_failure(
+        packed_file(packed_modelfile(TESTDATA "/families/qwen3_next", NULL), SP_Q8, SP_DTYPE_NONE),
+        0, 0);
+    crafted_qwen3_5(scratch_folder(), &copies);
+    path = packed_file(scratch_write("Modelfile", "FROM .\n", 7), SP_Q8, SP_Q8);
+    scratch_remove();
+    check_failure(path, 4, 0);
+    check_failure(path, 4, 2);
+}
+
+static void check_attending(const char *draft, const size_t n_reused[N_PROMPTS])
+{
+    char folder[400];
+
+    snprintf(folder, sizeof folder, TESTDATA "/speculators/%s", draft);
+    check_conversation(
+        packed_file(packed_modelfile(TESTDATA "/speculators/target", folder), SP_Q8, SP_Q8), 3,
+        true, n_reused);
+}
+
+/* Without recurrent layers nothing but the tokens that part is read again, as far back as windows
+ * reach. */
+static void block_draft(void **state)
+{
+    (void)state;
+    check_attending("anchored", (const size_t[N_PROMPTS]){0, 95, 219, 120, 40, 89, 215, 0});
+}
+
+/* ... and one more where the draft needs what the target made of the last token they share. Here
+ * the windows' caches have a slot for every position of the context: they reach back to its start.
+ */
+static void pairs_draft(void **state)
+{
+    (void)state;
+    check_attending("peagle", (const size_t[N_PROMPTS]){0, 94, 218, 119, 39, 88, 214, 39});
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(conversations), cmocka_unit_test(drafted),     cmocka_unit_test(failures),
+        cmocka_unit_test(block_draft),   cmocka_unit_test(pairs_draft),
+    };
+
+    return cmocka_run_group_tests(tests, packed_begin, packed_end);
+}

@@ -1,0 +1,541 @@
+/* The depth controller on simulated clocks: in every regime it comes close to the best fixed depth,
+ * or beats it where the draft knows when it is unsure, and is never much slower than not drafting.
+ */
+#include "runtime/speculate/draft_length.h"
+
+#include "runtime/sampling/rng.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum { MAX = 15, ROUNDS = 4000, FIXED = -1 };
+
+/* Costs in units of a plain step; acceptance of each guess. */
+struct regime {
+    const char *name;
+    double per_row;   /* each row beyond the first */
+    double draft;     /* a block, whatever its length; or */
+    double per_guess; /* each guess */
+    double accept;    /* of the first guess */
+    double fade;      /* factor from guess to guess */
+    double change;    /* acceptance after half of the rounds; < 0: the same */
+    double knowing;   /* 0: the draft is as sure of every guess; 1: it knows which are right */
+};
+
+static uint64_t seed = 42;
+static size_t others; /* sequences that share the passes: each has a row in it, and gets a token */
+
+static double uniform(uint64_t *state)
+{
+    return sp_rng_uniform(seed, (*state)++);
+}
+
+/* Is a guess right that is so with probability p, and how sure is the draft? */
+static bool guess(const struct regime *r, double p, uint64_t *random, double *confidence)
+{
+    bool right = uniform(random) < p;
+
+    *confidence = (1 - r->knowing) * p + r->knowing * (right ? .98 : .1);
+    return right;
+}
+
+/* The guesses of a round; depth FIXED: the controller chooses. */
+static struct sp_round guess_round(struct sp_depth *d, const struct regime *r, double p, int depth,
+                                   uint64_t *random)
+{
+    struct sp_round round = {.asked = depth == FIXED ? sp_depth_choose(d, MAX) : (size_t)depth};
+    size_t n_right = 0;
+    bool more = true, right = true;
+    double confidence;
+
+    while (more && round.made < round.asked) {
+        round.made++;
+        right &= guess(r, p, random, &confidence);
+        n_right += right;
+        p *= r->fade;
+        if (depth == FIXED) more = sp_depth_judge(d, confidence);
+    }
+    round.drafted = depth == FIXED && round.asked ? sp_depth_cut(d) : round.made;
+    round.accepted = n_right < round.drafted ? n_right : round.drafted;
+    return round;
+}
+
+/* A round beside others. */
+static struct sp_round play(struct sp_depth *d, const struct regime *r, double p, int depth,
+                            uint64_t *random)
+{
+    double noise = .9 + .2 * uniform(random);
+    struct sp_round round = guess_round(d, r, p, depth, random);
+
+    round.rows_beside = round.others = others;
+    if (round.asked) round.draft_cost = (r->draft + r->per_guess * (double)round.made) * noise;
+    round.verify_seconds = (1 + r->per_row * (double)(round.drafted + others)) * noise;
+    sp_depth_record(d, &round);
+    return round;
+}
+
+/* Tokens a second over the simulated run, those of others too. */
+static double simulate(const struct regime *r, int depth, int n_rounds)
+{
+    struct sp_depth d;
+    uint64_t random = 0;
+    double tokens = 0, seconds = 0;
+
+    sp_depth_init(&d, MAX, r->draft <= 0);
+    for (int i = 0; i < n_rounds; i++) {
+        double p = i > n_rounds / 2 && r->change >= 0 ? r->change : r->accept;
+        struct sp_round round = play(&d, r, p, depth, &random);
+        tokens += (double)(round.accepted + 1 + others);
+        seconds += round.draft_cost + round.verify_seconds;
+    }
+    return tokens / seconds;
+}
+
+static double best_fixed(const struct regime *r)
+{
+    double best = 0;
+
+    for (int n = 0; n <= MAX; n++) {
+        double rate = simulate(r, n, ROUNDS);
+        if (rate > best) best = rate;
+    }
+    return best;
+}
+
+static void check(const struct regime *r)
+{
+    double chosen = simulate(r, FIXED, ROUNDS), plain = simulate(r, 0, ROUNDS);
+    double best = best_fixed(r);
+
+    if (chosen < .95 * best) fail_msg("%s: %.3f of the best fixed depth", r->name, chosen / best);
+    if (chosen < .97 * plain) fail_msg("%s: %.3f of plain", r->name, chosen / plain);
+    /* An answer of a hundred tokens: whatever was tried, it cost little. */
+    chosen = simulate(r, FIXED, 100);
+    if (chosen < .92 * plain) fail_msg("%s: %.3f of plain, at once", r->name, chosen / plain);
+}
+
+static void regimes(void **state)
+{
+    static const struct regime all[] = {
+        {"block draft, good", .05, .2, .005, .85, .97, -1, 0},
+        {"block draft, perfect", .05, .2, .005, 1, 1, -1, 0},
+        {"block draft, poor", .05, .3, .005, .3, .9, -1, 0},
+        {"block draft, useless", .05, .3, .005, .02, .5, -1, 0},
+        {"block draft, useless and dear", .2, .8, .005, .02, .5, -1, 0},
+        {"block draft, in its element", .2, .3, .005, .8, .97, -1, .5},
+        {"dear rows", .5, .1, 0, .8, .95, -1, 0},
+        {"free rows", 0, .1, 0, .7, .95, -1, 0},
+        {"dear draft", .05, 3, 0, .6, .95, -1, 0},
+        {"one guess at a time, cheap", .06, 0, .05, .8, 1, -1, 0},
+        {"one guess at a time, dear", .06, 0, .6, .8, 1, -1, 0},
+        {"one guess at a time, useless", .06, 0, .3, .05, 1, -1, 0},
+        {"becomes useless", .05, .2, .005, .9, .97, .02, 0},
+        {"becomes useless, and knows it", .05, .2, .005, .9, .97, .02, .5},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        check(&all[i]);
+}
+
+/* A proposal keeps the others waiting, and its rows are dear where theirs fill a pass: what counts
+ * is what all of them get. */
+static void beside_others(void **state)
+{
+    static const struct regime all[] = {
+        {"beside others, good", .05, .2, .005, .85, .97, -1, 0},
+        {"beside others, dear rows", .3, .1, 0, .8, .95, -1, 0},
+        {"beside others, free rows", 0, .1, 0, .7, .95, -1, 0},
+        {"beside others, dear draft", .05, .8, 0, .6, .95, -1, 0},
+        {"beside others, useless", .05, .3, .005, .02, .5, -1, 0},
+        {"beside others, one guess at a time", .06, 0, .05, .8, 1, -1, 0},
+    };
+
+    (void)state;
+    for (others = 1; others <= 7; others += 3) {
+        for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+            check(&all[i]);
+    }
+    others = 0;
+}
+
+/* ---- all of them drafting -------------------------------------------------------------------
+ */
+
+enum { COMPANY = 8, COMPANY_ROUNDS = 1500 };
+
+/* Another row in a pass of the draft costs this share of the first. */
+static const double joint_row = .1;
+
+/* A pass of the draft that n sequences share. */
+static void pay(struct sp_round *round, double alone, size_t n)
+{
+    double seconds = alone * (1 + joint_row * (double)(n - 1));
+
+    round->draft_seconds += seconds;
+    round->draft_cost += seconds / (double)n;
+}
+
+/* What everybody's guesses cost him, in passes that those share who are as far. */
+static void share_costs(const struct regime *r, struct sp_round *rounds)
+{
+    size_t n_drafting = 0;
+
+    for (size_t i = 0; i < COMPANY; i++)
+        n_drafting += rounds[i].asked > 0;
+    for (size_t i = 0; i < COMPANY; i++) {
+        if (rounds[i].asked) pay(&rounds[i], r->draft, n_drafting);
+    }
+    for (size_t step = 1; step <= MAX && r->per_guess > 0; step++) {
+        size_t n_here = 0;
+        for (size_t i = 0; i < COMPANY; i++)
+            n_here += rounds[i].made >= step;
+        for (size_t i = 0; i < COMPANY; i++) {
+            if (rounds[i].made >= step) pay(&rounds[i], r->per_guess, n_here);
+        }
+    }
+}
+
+/* Tokens a second of sequences that all draft, each to the depth that it chooses by itself. */
+static double simulate_company(const struct regime *r, int depth)
+{
+    struct sp_depth d[COMPANY];
+    struct sp_round rounds[COMPANY];
+    uint64_t random = 0;
+    double tokens = 0, seconds = 0;
+
+    for (size_t i = 0; i < COMPANY; i++)
+        sp_depth_init(&d[i], MAX, r->draft <= 0);
+    for (int n = 0; n < COMPANY_ROUNDS; n++) {
+        double noise = .9 + .2 * uniform(&random), verify;
+        size_t rows = 0;
+        for (size_t i = 0; i < COMPANY; i++) {
+            rounds[i] = guess_round(&d[i], r, r->accept, depth, &random);
+            rows += 1 + rounds[i].drafted;
+        }
+        share_costs(r, rounds);
+        verify = (1 + r->per_row * (double)(rows - 1)) * noise;
+        seconds += verify;
+        for (size_t i = 0; i < COMPANY; i++) {
+            struct sp_round *round = &rounds[i];
+            seconds += round->draft_cost;
+            tokens += (double)round->accepted + 1;
+            round->verify_seconds = verify;
+            round->rows_beside = rows - 1 - round->drafted;
+            round->guesses_beside = round->rows_beside - (COMPANY - 1);
+            round->others = COMPANY - 1;
+            sp_depth_record(&d[i], round);
+        }
+    }
+    return tokens / seconds;
+}
+
+/* Nobody sees what the others choose, only what the passes cost: the depth that all of them come to
+ * is not far from the best that they could agree on. */
+static void in_company(void **state)
+{
+    static const struct regime all[] = {
+        {"in company, good block", .02, .5, 0, .85, .97, -1, 0},
+        {"in company, dear rows", .15, .3, 0, .8, .95, -1, 0},
+        {"in company, useless block", .05, .3, 0, .02, .5, -1, 0},
+        {"in company, one guess at a time", .02, 0, .15, .8, 1, -1, 0},
+        {"in company, one dear guess at a time", .05, 0, .6, .8, 1, -1, 0},
+        {"in company, nearly always right", .1, 0, .05, .95, 1, -1, 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        double chosen = simulate_company(&all[i], FIXED), best = 0;
+        for (int n = 0; n <= MAX; n++) {
+            double rate = simulate_company(&all[i], n);
+            if (rate > best) best = rate;
+        }
+        if (chosen < .87 * best) fail_msg("%s: %.3f of the best", all[i].name, chosen / best);
+    }
+}
+
+/* A draft that knows when it is unsure beats every fixed depth, in a block and step by step. */
+static void confidence_pays(void **state)
+{
+    static const struct regime all[] = {
+        {"block", .1, .2, .005, .7, 1, -1, .8},
+        {"steps", .1, 0, .08, .7, 1, -1, .8},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        double gain = simulate(&all[i], FIXED, ROUNDS) / best_fixed(&all[i]);
+        if (gain < 1.15) fail_msg("%s: only %.3f of the best fixed depth", all[i].name, gain);
+    }
+}
+
+/* Drafting that did not pay is tried again: when the text becomes easy, it is noticed. */
+static void notices_easy_text(void **state)
+{
+    static const struct regime r = {"becomes easy", .05, .3, .005, .02, 1, .9, 0};
+
+    (void)state;
+    assert_true(simulate(&r, FIXED, ROUNDS) > 1.4 * simulate(&r, 0, ROUNDS));
+}
+
+/* Seconds a token over 60 answers of 100 rounds, each begun knowing nothing. */
+static double short_answers(const struct regime *r, int depth)
+{
+    double seconds = 0;
+
+    for (seed = 0; seed < 60; seed++)
+        seconds += 1 / simulate(r, depth, 100);
+    seed = 42;
+    return seconds / 60;
+}
+
+/* Where guesses are dear, a run of wrong ones, sure to come, must not end the drafting. */
+static void bad_luck(void **state)
+{
+    static const struct regime all[] = {
+        {"dear block", .107, .6, .035, .8, 1, -1, 0},
+        {"dear block, good", .107, .6, .035, .9, 1, -1, 0},
+        {"dear block, fair", .107, .6, .035, .7, 1, -1, 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        double best = INFINITY, chosen = short_answers(&all[i], FIXED);
+        for (int n = 0; n <= MAX; n++)
+            best = fmin(best, short_answers(&all[i], n));
+        if (best < .96 * chosen) {
+            fail_msg("%s: %.3f of the best fixed depth", all[i].name, best / chosen);
+        }
+    }
+}
+
+/* Milliseconds base + per_row (1 + guesses), those of a proposal, and the acceptance of each guess:
+ * the regimes that ollama's controller is tested in (../shared/reference/ollama.md, 7.1). */
+struct curve {
+    double base, per_row, draft, accept[6];
+};
+
+static struct sp_round play_curve(struct sp_depth *d, const struct curve *c, uint64_t *random)
+{
+    struct sp_round round = {.asked = sp_depth_choose(d, MAX)};
+    bool more = true, right = true;
+    size_t n_right = 0;
+
+    while (more && round.made < round.asked) {
+        double p = c->accept[round.made < 6 ? round.made : 5];
+        round.made++;
+        right = right && uniform(random) < p;
+        n_right += right;
+        more = sp_depth_judge(d, p);
+    }
+    if (round.asked) {
+        round.drafted = sp_depth_cut(d);
+        round.draft_cost = c->draft;
+    }
+    round.accepted = n_right < round.drafted ? n_right : round.drafted;
+    round.verify_seconds = c->base + c->per_row * (double)(round.drafted + 1);
+    sp_depth_record(d, &round);
+    return round;
+}
+
+/* Mean depth of the last 200 of 600 rounds. */
+static double settled_depth(const struct curve *c)
+{
+    struct sp_depth d;
+    uint64_t random = 0;
+    size_t sum = 0;
+
+    sp_depth_init(&d, MAX, false);
+    for (int i = 0; i < 600; i++) {
+        struct sp_round round = play_curve(&d, c, &random);
+        if (i >= 400) sum += round.drafted;
+    }
+    return (double)sum / 200;
+}
+
+static void curves(void **state)
+{
+    static const struct curve flat = {210, 2.6, 20, {.9, .82, .72, .6, .48, .4}},
+                              steep = {30, 19, 3, {.9, .82, .72, .6, .48, .4}},
+                              poor = {30, 19, 3, {.3, .3, .3, .3, .3, .3}};
+
+    (void)state;
+    assert_true(settled_depth(&flat) >= 5);
+    assert_true(settled_depth(&steep) <= 4);
+    assert_true(settled_depth(&steep) >= 1);
+    assert_true(settled_depth(&poor) < .1);
+}
+
+/* Where drafting does not pay it is tried ever more rarely, and a stall changes nothing; when it
+ * pays again, that is found out. */
+static void pauses(void **state)
+{
+    static const struct curve dear = {1, 15, 2, {.6, .6, .6, .6, .6, .6}},
+                              cheap = {15.5, .5, 2, {.95, .95, .95, .95, .95, .95}};
+    struct sp_depth d;
+    uint64_t random = 0;
+    size_t n_drafted = 0, n_rounds = 0;
+
+    (void)state;
+    sp_depth_init(&d, MAX, false);
+    for (int i = 0; i < 2000; i++)
+        play_curve(&d, &dear, &random);
+    assert_true(d.paused);
+    sp_depth_record(&d, &(struct sp_round){.verify_seconds = 49, .emitted = 1});
+    assert_true(d.paused);
+    for (int i = 0; i < 4096; i++)
+        n_drafted += play_curve(&d, &dear, &random).asked > 0;
+    if (n_drafted > 82) fail_msg("%zu of 4096 rounds drafted", n_drafted);
+    for (n_drafted = 0; n_drafted < 20 && n_rounds < 8192; n_rounds++)
+        n_drafted = play_curve(&d, &cheap, &random).asked ? n_drafted + 1 : 0;
+    assert_int_equal(n_drafted, 20);
+}
+
+static void costs(void **state)
+{
+    struct sp_cost c = {.shape = .08, .steepest = 1};
+    double before;
+
+    (void)state;
+    assert_true(fabs(sp_cost_at(&c, 2) - 1.16) < 1e-12); /* the prior, in units of a plain step */
+    for (int i = 0; i < 20; i++)
+        sp_cost_record(&c, 0, 16);
+    before = sp_cost_at(&c, 0);
+    assert_true(fabs(before - 16) < .01);
+    assert_true(fabs(sp_cost_at(&c, 10) - 16 * 1.8) < .5); /* nothing else is known */
+    sp_cost_record(&c, 0, 49);
+    assert_true(sp_cost_at(&c, 0) < 1.075 * before);
+    for (int i = 0; i < 60; i++)
+        sp_cost_record(&c, 0, 32);
+    assert_true(sp_cost_at(&c, 0) > 31 && sp_cost_at(&c, 0) < 33);
+    for (int i = 0; i < 6; i++) /* shorter times are believed at once */
+        sp_cost_record(&c, 0, 16);
+    assert_true(sp_cost_at(&c, 0) < 19);
+}
+
+/* A step that a line does not have is learned where it is timed. */
+static void cost_steps(void **state)
+{
+    struct sp_cost c = {.shape = .08, .steepest = 1};
+
+    (void)state;
+    for (size_t i = 0; i < 200; i++) {
+        size_t n = i % 8;
+        sp_cost_record(&c, n, n < 3 ? 1 + .1 * (double)n : 2 + .1 * (double)n);
+    }
+    assert_true(sp_cost_at(&c, 2) < 1.4 && sp_cost_at(&c, 3) > 2.1);
+    for (size_t n = 0; n < 20; n++)
+        assert_true(sp_cost_at(&c, n + 1) > sp_cost_at(&c, n));
+}
+
+/* The promise of a proposal is its tokens over its time, whatever is paid for time elsewhere: with
+ * costs and confidences not yet learned, 1 + c1 + c1 c2 .. over 1 + .08 n plain steps. */
+static void promise(void **state)
+{
+    static const double confidence[] = {.9, .8, .85, .1};
+    struct sp_depth d;
+    double chain = 1, tokens = 1;
+    size_t n;
+
+    (void)state;
+    sp_depth_init(&d, MAX, true);
+    assert_int_equal(sp_depth_choose(&d, MAX), 4);
+    for (size_t i = 0; i < 4; i++)
+        sp_depth_judge(&d, confidence[i]);
+    n = sp_depth_cut(&d);
+    assert_int_equal(n, 3);
+    for (size_t i = 0; i < n; i++)
+        tokens += chain *= confidence[i];
+    assert_true(fabs(sp_depth_promise(&d) - tokens / (1 + .08 * (double)n)) < 1e-9);
+}
+
+/* Drafting that has something to say in some rounds only, as a lookup does, beside plain steps: a
+ * right one is used as often as it can be, a wrong one hardly costs anything. Tokens a second. */
+static double seldom(double chance, double accept)
+{
+    struct sp_depth d;
+    uint64_t random = 0;
+    double tokens = 0, seconds = 0;
+
+    sp_depth_init(&d, MAX, true);
+    for (int i = 0; i < ROUNDS; i++) {
+        struct sp_round round = {0};
+        bool more = true, right = true;
+        if (uniform(&random) < chance) round.asked = sp_depth_choose(&d, MAX);
+        while (more && round.made < round.asked) {
+            right = right && uniform(&random) < accept;
+            round.accepted += right;
+            round.made++;
+            more = sp_depth_judge(&d, .7); /* as sure whether right or wrong */
+        }
+        if (round.asked) round.drafted = sp_depth_cut(&d);
+        if (round.accepted > round.drafted) round.accepted = round.drafted;
+        round.emitted = round.accepted + 1;
+        round.draft_cost = 1e-6 * (double)round.made;
+        round.verify_seconds = 1 + .1 * (double)round.drafted;
+        tokens += (double)round.emitted;
+        seconds += round.verify_seconds;
+        if (round.drafted) {
+            sp_depth_record(&d, &round);
+        } else {
+            sp_depth_watch(&d, &round);
+            sp_depth_credit(&d, &round);
+        }
+    }
+    return tokens / seconds;
+}
+
+static void seldom_asked(void **state)
+{
+    (void)state;
+    assert_true(seldom(.3, .02) > .98);
+    assert_true(seldom(0, .5) == 1);
+    /* Each fourth round may bring 1 + .95 + .95^2 + ... of 15 for 2.5 in place of 1 for 1: 1.41 at
+     * best. */
+    assert_true(seldom(.25, .95) > 1.3);
+}
+
+static void limits(void **state)
+{
+    struct sp_depth d;
+    struct sp_round round = {.asked = 4, .made = 4, .drafted = 4, .accepted = 4};
+
+    (void)state;
+    sp_depth_init(&d, 7, false);
+    assert_int_equal(sp_depth_choose(&d, 0), 0);
+    assert_int_equal(sp_depth_choose(&d, 3), 3); /* nothing is known yet */
+    assert_int_equal(sp_depth_choose(&d, 30), 7);
+    round.draft_cost = .1;
+    round.verify_seconds = 2;
+    sp_depth_record(&d, &round);
+    assert_true(sp_depth_choose(&d, 2) <= 2);
+    sp_depth_judge(&d, 1);
+    assert_true(sp_depth_cut(&d) <= 1);
+    sp_depth_init(&d, 0, false); /* no draft */
+    assert_int_equal(sp_depth_choose(&d, 9), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(regimes),
+        cmocka_unit_test(beside_others),
+        cmocka_unit_test(in_company),
+        cmocka_unit_test(confidence_pays),
+        cmocka_unit_test(notices_easy_text),
+        cmocka_unit_test(bad_luck),
+        cmocka_unit_test(curves),
+        cmocka_unit_test(pauses),
+        cmocka_unit_test(costs),
+        cmocka_unit_test(cost_steps),
+        cmocka_unit_test(promise),
+        cmocka_unit_test(seldom_asked),
+        cmocka_unit_test(limits),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

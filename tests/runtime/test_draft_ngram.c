@@ -1,0 +1,282 @@
+/* Guesses looked up in the text so far: the place they are copied from against a search of every
+ * place, and what sampling makes of guesses that no logits chose. */
+#include "runtime/speculate/draft_ngram.h"
+#include "runtime/sampling/sampler.h"
+#include "tests/support/random.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TEXT = 300, ROOM = TEXT + SP_LOOKUP_DEPTH + 2 };
+
+static struct sp_drafter *open_lookup(size_t n_positions)
+{
+    struct sp_drafter *l = NULL;
+    struct sp_err err = {0};
+
+    if (sp_lookup_open(&l, n_positions, &err)) fail_msg("%s", err.text);
+    return l;
+}
+
+static void commit(struct sp_drafter *l, const uint32_t *ids, size_t first, size_t n)
+{
+    struct sp_commit rows = {.ids = ids, .first = first, .n = n};
+
+    l->ops->commit(l, &rows);
+}
+
+/* Guesses behind ids[0..n_cached]; 0: none. */
+static size_t propose(struct sp_drafter *l, uint32_t *ids, size_t n_cached)
+{
+    struct sp_chooser chooser = {0};
+    struct sp_guesser guesser = {.chooser = &chooser};
+    size_t n = l->ops->limit(l, ids, n_cached);
+
+    if (n && l->ops->propose(l, ids, n_cached, &n, &guesser, NULL)) fail_msg("no proposal");
+    return n;
+}
+
+/* The newest place behind which most of the last tokens stood before, 0: not even two did. */
+static size_t search(const uint32_t *ids, size_t n_cached)
+{
+    size_t best = 0, longest = 1;
+
+    for (size_t at = n_cached - 1; at > 0; at--) {
+        size_t n = 0;
+        while (n <= at && ids[at - n] == ids[n_cached - n])
+            n++;
+        if (n <= longest) continue;
+        longest = n;
+        best = at;
+    }
+    return best;
+}
+
+static void check_proposal(struct sp_drafter *l, const uint32_t *text, size_t n_cached)
+{
+    uint32_t ids[ROOM], want[ROOM];
+    size_t at = search(text, n_cached), n;
+
+    memcpy(ids, text, (n_cached + 1) * sizeof *ids);
+    memcpy(want, ids, sizeof ids);
+    n = propose(l, ids, n_cached);
+    assert_int_equal(n, at ? SP_LOOKUP_DEPTH : 0);
+    for (size_t i = 0; i < n; i++) { /* what stood there, or what it was just continued with */
+        want[n_cached + 1 + i] = want[at + 1 + i];
+        assert_int_equal(ids[n_cached + 1 + i], want[n_cached + 1 + i]);
+    }
+}
+
+/* Texts of few different tokens, committed a few at a time, sometimes taken back and continued
+ * otherwise. */
+static void longest_match(void **state)
+{
+    uint64_t random = 7;
+    size_t n_found = 0;
+
+    (void)state;
+    for (unsigned n_tokens = 3; n_tokens <= 60; n_tokens += 19) {
+        struct sp_drafter *l = open_lookup(TEXT);
+        uint32_t text[ROOM];
+        size_t n_cached = 0;
+        for (size_t i = 0; i < TEXT; i++)
+            text[i] = next(&random) % n_tokens;
+        while (n_cached + 8 < TEXT) {
+            size_t n = 1 + next(&random) % 7;
+            commit(l, text, n_cached, n);
+            n_cached += n;
+            check_proposal(l, text, n_cached);
+            n_found += search(text, n_cached) > 0;
+            if (next(&random) % 6) continue;
+            n_cached -= next(&random) % (n_cached + 1) / 2;
+            assert_true(l->ops->truncate(l, n_cached, n_cached));
+            for (size_t i = n_cached; i < TEXT; i++)
+                text[i] = next(&random) % n_tokens;
+        }
+        l->ops->close(l);
+    }
+    assert_true(n_found > 50);
+}
+
+/* Where no two tokens agree: the newest place of the last one alone, 0: none; *again: the token
+ * behind it stands behind an older one too. */
+static size_t search_single(const uint32_t *ids, size_t n_cached, bool *again)
+{
+    size_t newest = 0;
+
+    *again = false;
+    for (size_t at = n_cached - 1; at > 0; at--) {
+        if (ids[at] != ids[n_cached]) continue;
+        if (newest && ids[at + 1] == ids[newest + 1]) *again = true;
+        if (newest == 0) newest = at;
+    }
+    return newest;
+}
+
+/* What followed a single token is guessed where guesses are weighed, surer where it did so twice.
+ */
+static void single_tokens(void **state)
+{
+    struct sp_chooser chooser = {0};
+    uint64_t random = 5;
+    size_t n_found[2] = {0};
+
+    (void)state;
+    for (unsigned n_tokens = 20; n_tokens <= 50; n_tokens += 15) {
+        struct sp_drafter *l = open_lookup(TEXT);
+        uint32_t ids[ROOM];
+        for (size_t i = 0; i < TEXT; i++)
+            ids[i] = next(&random) % n_tokens;
+        for (size_t n_cached = 1; n_cached + 1 < TEXT; n_cached++) {
+            uint32_t kept = ids[n_cached + 1];
+            struct sp_depth depth;
+            struct sp_guesser guesser = {.chooser = &chooser, .depth = &depth};
+            bool again;
+            size_t at = search_single(ids, n_cached, &again), n = 1;
+            commit(l, ids, n_cached - 1, 1);
+            if (n_cached > 60 && next(&random) % 60 == 0) {
+                n_cached -= 20;
+                l->ops->truncate(l, n_cached, n_cached);
+                continue;
+            }
+            if (search(ids, n_cached)) continue;
+            assert_int_equal(l->ops->limit(l, ids, n_cached), at ? SP_LOOKUP_DEPTH : 0);
+            if (at == 0) continue;
+            sp_depth_init(&depth, SP_LOOKUP_DEPTH, true);
+            assert_int_equal(sp_depth_choose(&depth, 1), 1);
+            assert_int_equal(l->ops->propose(l, ids, n_cached, &n, &guesser, NULL), SP_OK);
+            assert_int_equal(n, 1);
+            assert_int_equal(ids[n_cached + 1], ids[at + 1]);
+            assert_true(again ? depth.confidence[1] > 0.3 : depth.confidence[1] < 0.3);
+            n_found[again]++;
+            ids[n_cached + 1] = kept;
+            assert_int_equal(propose(l, ids, n_cached), 0); /* the depth is given */
+        }
+        l->ops->close(l);
+    }
+    assert_true(n_found[0] > 50 && n_found[1] > 50);
+}
+
+/* A text that repeats itself is continued beyond what there is of it. */
+static void repetition(void **state)
+{
+    struct sp_drafter *l = open_lookup(TEXT);
+    uint32_t ids[ROOM];
+
+    (void)state;
+    for (uint32_t i = 0; i < 8; i++)
+        ids[i] = i % 3;
+    commit(l, ids, 0, 7);
+    assert_int_equal(propose(l, ids, 7), SP_LOOKUP_DEPTH);
+    for (uint32_t i = 8; i < 8 + SP_LOOKUP_DEPTH; i++)
+        assert_int_equal(ids[i], i % 3);
+    l->ops->close(l);
+}
+
+/* Nothing to look up: no text, one token, nothing repeated. */
+static void nothing_found(void **state)
+{
+    struct sp_drafter *l = open_lookup(4);
+    uint32_t ids[8] = {5, 6, 7, 8};
+
+    (void)state;
+    assert_int_equal(propose(l, ids, 0), 0);
+    commit(l, ids, 0, 3);
+    assert_int_equal(propose(l, ids, 3), 0);
+    assert_true(l->ops->truncate(l, 0, 0));
+    assert_int_equal(propose(l, ids, 0), 0);
+    l->ops->close(l);
+}
+
+/* The longer the match, the surer: how many guesses are judged says so. */
+static void surer_when_longer(void **state)
+{
+    struct sp_drafter *l = open_lookup(TEXT);
+    uint32_t ids[ROOM] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 1, 2};
+    struct sp_chooser chooser = {0};
+    struct sp_depth depth;
+    struct sp_guesser guesser = {.chooser = &chooser, .depth = &depth};
+    size_t n[2];
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        size_t n_cached = i ? 25 : 15;
+        for (size_t k = 16; k <= n_cached; k++)
+            ids[k] = ids[k - 14];
+        commit(l, ids, i ? 15 : 0, n_cached - (i ? 15 : 0));
+        assert_int_equal(l->ops->limit(l, ids, n_cached), SP_LOOKUP_DEPTH);
+        sp_depth_init(&depth, SP_LOOKUP_DEPTH, true);
+        n[i] = sp_depth_choose(&depth, SP_LOOKUP_DEPTH);
+        assert_int_equal(l->ops->propose(l, ids, n_cached, &n[i], &guesser, NULL), SP_OK);
+        n[i] = (size_t)(1e3 * depth.confidence[1]);
+    }
+    assert_in_range(n[0], 100, 500); /* two tokens agree */
+    assert_in_range(n[1], 800, 999); /* twelve do */
+    l->ops->close(l);
+}
+
+/* Rejection sampling behind a guess that is certain in the draft gives the target's distribution:
+ * p itself, within four standard errors at each token. */
+static void rejection(void **state)
+{
+    enum { N = 5, DRAWS = 40000 };
+    static const float row[16] = {1.5f, .2f, -1, .9f, 0};
+    struct sp_sampling sampling;
+    struct sp_sampling_chooser *c = NULL;
+    struct sp_chooser chooser;
+    struct sp_logits logits = {.row = row, .n = N, .best = 0};
+    static uint32_t ids[DRAWS + 1];
+    struct sp_err err = {0};
+
+    (void)state;
+    sp_sampling_defaults(&sampling);
+    sampling.temperature = 1;
+    sampling.repeat_last_n = 0;
+    sampling.accept = SP_ACCEPT_REJECTION;
+    for (uint32_t guess = 0; guess < N; guess += 2) {
+        size_t seen[N] = {0};
+        double sum = 0;
+        sampling.seed = 11 + guess;
+        if (sp_sampling_chooser_new(&c, &sampling, N, SP_LOOKUP_DEPTH, sp_vector_find("scalar"),
+                                    &err)) {
+            fail_msg("%s", err.text);
+        }
+        chooser = sp_sampling_chooser_of(c);
+        for (size_t pos = 1; pos <= DRAWS; pos++) {
+            uint32_t id = N;
+            bool possible = true;
+            ids[pos] = guess;
+            assert_int_equal(chooser.adopt(chooser.state, &possible, ids, pos, &err), SP_OK);
+            assert_true(possible);
+            assert_int_equal(chooser.choose(chooser.state, &id, &logits, ids, pos, guess, &err),
+                             SP_OK);
+            assert_true(id < N);
+            seen[id]++;
+        }
+        for (size_t i = 0; i < N; i++)
+            sum += exp((double)row[i]);
+        for (size_t i = 0; i < N; i++) {
+            double p = exp((double)row[i]) / sum, error = sqrt(p * (1 - p) / DRAWS);
+            double share = (double)seen[i] / DRAWS;
+            if (fabs(share - p) > 4 * error) fail_msg("token %zu: %.4f, %.4f", i, share, p);
+        }
+        sp_sampling_chooser_free(c);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(longest_match),     cmocka_unit_test(single_tokens),
+        cmocka_unit_test(repetition),        cmocka_unit_test(nothing_found),
+        cmocka_unit_test(surer_when_longer), cmocka_unit_test(rejection),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

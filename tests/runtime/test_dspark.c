@@ -1,0 +1,656 @@
+/* DSpark drafts: what their heads do to the rows of a block, by the formulas of DeepSpec written
+ * out in double; the confidences, against goldens too; and that drafting with them changes nothing.
+ */
+#include "tests/support/handmade_models.h"
+#include "tests/support/generate_checks.h"
+#include "tests/support/golden.h"
+#include "tests/support/packed_models.h"
+#include "tests/support/scratch.h"
+
+#include "convert/create/pairing_record.h"
+#include "format/safetensors.h"
+#include "quantize/kernels.h"
+#include "runtime/session/session.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { V = CRAFTED_TOKENS, H = CRAFTED_WIDTH, MAX_BLOCK = 16, MAX_RANK = 64 };
+
+static const uint32_t prompt[] = {12, 40, 7, 99, 3, 58, 121, 76, 20, 33, 91, 150, 2};
+enum { N_GIVEN = sizeof prompt / sizeof *prompt, N_TOKENS = 40 };
+
+static const struct crafted varied = {.mixing = 0.4f};
+static const struct crafted sometimes = {.mixing = 0.25f};
+static const struct crafted steady = {.mixing = 0.01f};
+
+/* ---- files ---- */
+
+/* Checkpoints side by side in the scratch folder, which stays until scratch_remove. */
+static const char *checkpoints(const struct crafted *target, const struct crafted_dspark *draft)
+{
+    static const char records[] = "FROM ./target\nDRAFT ./draft\n";
+
+    scratch_folder();
+    assert_int_equal(mkdir(scratch_path("target"), 0777), 0);
+    assert_int_equal(mkdir(scratch_path("draft"), 0777), 0);
+    crafted_qwen3_5(scratch_path("target"), target);
+    crafted_dspark(scratch_path("draft"), draft);
+    return scratch_write("Modelfile", records, sizeof records - 1);
+}
+
+static const char *crafted_file(const struct crafted *target, const struct crafted_dspark *draft,
+                                enum sp_dtype target_type, enum sp_dtype draft_type)
+{
+    const char *path = packed_file(checkpoints(target, draft), target_type, draft_type);
+
+    scratch_remove();
+    return path;
+}
+
+static struct generating open_f32(const char *path)
+{
+    struct sp_session_options options = {.cache = SP_CACHE_F32, .n_context = 200};
+
+    return generating_open(path, NULL, 1, &options);
+}
+
+/* ---- the rows of a block ---- */
+
+static int keep_row(void *context, size_t row, const float *logits, size_t n_vocab)
+{
+    float **rows = context;
+
+    *rows = realloc(*rows, (row + 1) * n_vocab * sizeof **rows);
+    assert_non_null(*rows);
+    memcpy(*rows + row * n_vocab, logits, n_vocab * sizeof **rows);
+    return 0;
+}
+
+/* The draft's rows behind ids (owned), and what it chose from them. */
+static float *draft_rows(struct sp_session *session, const uint32_t *ids, size_t n,
+                         uint32_t *chosen, size_t n_rows)
+{
+    struct sp_err err = {0};
+    float *rows = NULL;
+
+    if (sp_session_draft_logits(session, ids, n, 0, keep_row, &rows, &err)) {
+        fail_msg("%s", err.text);
+    }
+    memcpy(chosen, session->speculator->ids + n, n_rows * sizeof *chosen);
+    return rows;
+}
+
+/* The confidences of a whole block, as the depth controller hears them: nothing costs anything, so
+ * it wants every guess. The session has just given the rows of these ids. */
+static void heard_confidences(struct sp_session *session, double *out, size_t n_rows)
+{
+    struct sp_speculator *s = session->speculator;
+    struct sp_chooser greedy = sp_greedy_chooser(session->package->engine.vector);
+    struct sp_depth depth;
+    struct sp_guesser guesser = {.chooser = &greedy, .depth = &depth};
+    struct sp_err err = {0};
+    size_t n = n_rows;
+
+    sp_depth_init(&depth, n_rows, false);
+    depth.n_asked = n_rows;
+    depth.chain = 1;
+    for (size_t i = 1; i <= n_rows; i++)
+        depth.usual[i] = 1;
+    sp_turns_enter(s->turns);
+    if (s->drafter->ops->propose(s->drafter, s->ids, s->n_cached, &n, &guesser, &err)) {
+        fail_msg("%s", err.text);
+    }
+    sp_turns_leave(s->turns);
+    assert_int_equal(n, n_rows);
+    assert_int_equal(depth.n_made, n_rows);
+    for (size_t i = 0; i < n; i++)
+        out[i] = depth.confidence[i + 1];
+}
+
+/* ---- DeepSpec's formulas ---- */
+
+/* A tensor of the crafted draft. */
+struct table {
+    float at[3 * MAX_RANK * (H + 2 * MAX_RANK) + V * MAX_RANK];
+    size_t cols;
+};
+
+static void read_table(struct table *out, const char *name)
+{
+    struct sp_safetensors *file = NULL;
+    const struct sp_safetensor *t;
+    struct sp_err err = {0};
+
+    assert_int_equal(sp_safetensors_open(&file, scratch_path("draft"), NULL, &err), SP_OK);
+    t = sp_safetensors_find(file, name);
+    if (t == NULL) fail_msg("no tensor %s", name);
+    assert_true(t->size <= sizeof out->at);
+    assert_int_equal(sp_safetensors_read(file, t, 0, (size_t)t->size, out->at, &err), SP_OK);
+    out->cols = (size_t)t->shape[t->rank - 1];
+    sp_safetensors_close(file);
+}
+
+struct heads {
+    struct table w1, w2, gate, gate_bias, confidence, confidence_bias;
+};
+
+static void read_heads(struct heads *h, const struct crafted_dspark *how)
+{
+    bool rnn = strcmp(how->markov, "rnn") == 0;
+
+    read_table(&h->w1, "markov_head.markov_w1.weight");
+    read_table(&h->w2, "markov_head.markov_w2.weight");
+    if (rnn || strcmp(how->markov, "gated") == 0) {
+        read_table(&h->gate,
+                   rnn ? "markov_head.joint_proj.weight" : "markov_head.gate_proj.weight");
+        read_table(&h->gate_bias,
+                   rnn ? "markov_head.joint_proj.bias" : "markov_head.gate_proj.bias");
+    }
+    if (!how->confidence) return;
+    read_table(&h->confidence, "confidence_head.proj.weight");
+    read_table(&h->confidence_bias, "confidence_head.proj.bias");
+}
+
+static double sigmoid(double x)
+{
+    return 1 / (1 + exp(-x));
+}
+
+/* Row `row` of the matrix times the concatenation of up to three vectors. */
+static double product(const struct table *w, size_t row, const double *a, size_t na,
+                      const double *b, size_t nb, const double *c, size_t nc)
+{
+    const float *x = w->at + row * w->cols;
+    double sum = 0;
+
+    assert_int_equal(w->cols, na + nb + nc);
+    for (size_t i = 0; i < na; i++)
+        sum += (double)x[i] * a[i];
+    for (size_t i = 0; i < nb; i++)
+        sum += (double)x[na + i] * b[i];
+    for (size_t i = 0; i < nc; i++)
+        sum += (double)x[na + nb + i] * c[i];
+    return sum;
+}
+
+/* What is multiplied by W2 for one row; the state walks on. */
+static void corrector(double *out, double *state, const struct heads *heads,
+                      const struct crafted_dspark *how, const double *e, const double *h)
+{
+    size_t r = how->rank;
+    double next[MAX_RANK];
+
+    for (size_t k = 0; k < r; k++) {
+        const float *bias = heads->gate_bias.at;
+        if (strcmp(how->markov, "vanilla") == 0) {
+            out[k] = e[k];
+        } else if (strcmp(how->markov, "gated") == 0) {
+            out[k] =
+                e[k] * sigmoid(product(&heads->gate, k, h, H, e, r, NULL, 0) + (double)bias[k]);
+        } else {
+            double g = sigmoid(product(&heads->gate, k, state, r, e, r, h, H) + (double)bias[k]);
+            double c = product(&heads->gate, r + k, state, r, e, r, h, H) + (double)bias[r + k];
+            double o =
+                product(&heads->gate, 2 * r + k, state, r, e, r, h, H) + (double)bias[2 * r + k];
+            next[k] = g * state[k] + (1 - g) * tanh(c);
+            out[k] = tanh(o);
+        }
+    }
+    if (strcmp(how->markov, "rnn") == 0) memcpy(state, next, r * sizeof *state);
+}
+
+static uint32_t largest(const float *row)
+{
+    uint32_t best = 0;
+
+    for (uint32_t i = 1; i < V; i++) {
+        if (row[i] > row[best]) best = i;
+    }
+    return best;
+}
+
+/* Rows with heads against rows without, whose first logits are the hidden state. */
+static void check_formula(const struct crafted_dspark *how)
+{
+    static struct heads heads;
+    struct crafted_dspark bare = {.block_size = how->block_size};
+    struct generating plain = open_f32(crafted_file(&varied, &bare, SP_DTYPE_NONE, SP_DTYPE_NONE));
+    struct generating o =
+        open_f32(packed_file(checkpoints(&varied, how), SP_DTYPE_NONE, SP_DTYPE_NONE));
+    size_t n = how->block_size;
+    uint32_t ignored[MAX_BLOCK], chosen[MAX_BLOCK];
+    float *base = draft_rows(plain.session, prompt, N_GIVEN, ignored, n);
+    float *rows = draft_rows(o.session, prompt, N_GIVEN, chosen, n);
+    double state[MAX_RANK] = {0}, worst = 0, heard[MAX_BLOCK];
+
+    read_heads(&heads, how);
+    if (how->confidence) heard_confidences(o.session, heard, n);
+    for (size_t i = 0; i < n; i++) {
+        uint32_t previous = i ? chosen[i - 1] : prompt[N_GIVEN - 1];
+        double h[H], e[MAX_RANK], x[MAX_RANK];
+        for (size_t k = 0; k < H; k++)
+            h[k] = (double)base[i * V + k];
+        for (size_t k = 0; k < how->rank; k++)
+            e[k] = (double)heads.w1.at[previous * how->rank + k];
+        corrector(x, state, &heads, how, e, h);
+        for (size_t v = 0; v < V; v++) {
+            double want =
+                (double)base[i * V + v] + product(&heads.w2, v, x, how->rank, NULL, 0, NULL, 0);
+            worst = fmax(worst, fabs(want - (double)rows[i * V + v]));
+        }
+        assert_int_equal(chosen[i], largest(rows + i * V));
+        if (how->confidence) {
+            double want = sigmoid(product(&heads.confidence, 0, h, H, e,
+                                          how->confidence_markov ? how->rank : 0, NULL, 0) +
+                                  (double)heads.confidence_bias.at[0]);
+            assert_true(fabs(want - heard[i]) < 1e-6);
+        }
+    }
+    if (!(worst < 2e-5)) fail_msg("%s: off by %g", how->markov, worst);
+    free(base);
+    free(rows);
+    generating_close(&plain);
+    generating_close(&o);
+    scratch_remove();
+}
+
+static void vanilla_formula(void **state)
+{
+    (void)state;
+    check_formula(&(struct crafted_dspark){
+        .markov = "vanilla", .rank = 6, .block_size = 5, .confidence = true});
+    check_formula(&(struct crafted_dspark){.markov = "vanilla", .rank = 32, .block_size = 1});
+}
+
+static void gated_formula(void **state)
+{
+    (void)state;
+    check_formula(&(struct crafted_dspark){.markov = "gated",
+                                           .rank = 7,
+                                           .block_size = 6,
+                                           .confidence = true,
+                                           .confidence_markov = true});
+}
+
+static void rnn_formula(void **state)
+{
+    (void)state;
+    check_formula(&(struct crafted_dspark){.markov = "rnn",
+                                           .rank = 10,
+                                           .block_size = 9,
+                                           .confidence = true,
+                                           .confidence_markov = true});
+    check_formula(
+        &(struct crafted_dspark){.markov = "rnn", .rank = 5, .block_size = 4, .confidence = true});
+}
+
+/* A trained DFlash draft taken for a DSpark one without heads: the same rows, and the anchor's. */
+static void rows_of_dflash(void **state)
+{
+    static const char config[] =
+        "{\"architectures\": [\"Qwen3DSparkModel\"], \"model_type\": \"qwen3\", "
+        "\"vocab_size\": 1600, \"hidden_size\": 192, \"num_hidden_layers\": 1, "
+        "\"num_attention_heads\": 3, \"num_key_value_heads\": 1, \"head_dim\": 64, "
+        "\"intermediate_size\": 512, \"rope_theta\": 10000, \"max_position_embeddings\": 2048, "
+        "\"tie_word_embeddings\": true, \"num_target_layers\": 6, \"block_size\": 16, "
+        "\"target_layer_ids\": [0, 2, 4], \"mask_token_id\": 1599, \"markov_rank\": 0}";
+    struct generating dflash =
+        open_f32(packed_file(TESTDATA "/tiny/Modelfile", SP_DTYPE_NONE, SP_DTYPE_NONE));
+    struct generating o;
+    uint32_t chosen[16];
+    float *want, *rows;
+    size_t size;
+    char *weights;
+
+    (void)state;
+    scratch_folder();
+    weights = scratch_read(TESTDATA "/tiny/dflash/model.safetensors", &size);
+    scratch_write("model.safetensors", weights, size);
+    scratch_write("config.json", config, sizeof config - 1);
+    free(weights);
+    o = open_f32(packed_file(packed_modelfile(TESTDATA "/tiny/target", scratch_path("")),
+                             SP_DTYPE_NONE, SP_DTYPE_NONE));
+    scratch_remove();
+    want = draft_rows(dflash.session, prompt, N_GIVEN, chosen, 15);
+    rows = draft_rows(o.session, prompt, N_GIVEN, chosen, 16);
+    assert_memory_equal(rows + 1600, want, 15 * 1600 * sizeof *want);
+    free(want);
+    free(rows);
+    generating_close(&dflash);
+    generating_close(&o);
+}
+
+static void golden_confidences(void **state)
+{
+    char folder[400], path[512];
+    struct generating o;
+    struct sp_json *root;
+    const struct sp_json *cases;
+
+    snprintf(folder, sizeof folder, SHARED "/oracle/drafts/%s", (const char *)*state);
+    snprintf(path, sizeof path, "%s/golden.json", folder);
+    if (!golden_exists(path)) skip();
+    root = golden_json(path);
+    snprintf(path, sizeof path, "%s/Modelfile", folder);
+    o = open_f32(packed_file(path, SP_DTYPE_NONE, SP_DTYPE_NONE));
+    cases = sp_json_get(root, "ids");
+    for (size_t i = 0; i < sp_json_len(cases); i++) {
+        const struct sp_json *want = sp_json_at(sp_json_get(root, "confidence"), i);
+        uint32_t chosen[MAX_BLOCK];
+        double heard[MAX_BLOCK], x = NAN;
+        size_t n, n_rows = sp_json_len(want);
+        uint32_t *ids = golden_ids(sp_json_at(cases, i), &n);
+        free(draft_rows(o.session, ids, n, chosen, n_rows));
+        heard_confidences(o.session, heard, n_rows);
+        for (size_t k = 0; k < n_rows; k++) {
+            assert_true(sp_json_to_double(sp_json_at(want, k), &x));
+            assert_true(fabs(heard[k] - x) < 1e-5);
+        }
+        free(ids);
+    }
+    sp_json_free(root);
+    generating_close(&o);
+}
+
+/* ---- the target's embeddings as a tap ---- */
+
+static void embedding_tap(void **state)
+{
+    static const unsigned taps[] = {SP_TAP_EMBEDDING, 0, SP_TAP_FINAL};
+    struct crafted_dspark draft = {.block_size = 2};
+    struct generating o = generating_open(crafted_file(&varied, &draft, SP_Q8, SP_DTYPE_NONE), NULL,
+                                          2, &(struct sp_session_options){0});
+    struct sp_decoder_options options = {.n_positions = 64,
+                                         .max_rows = 16,
+                                         .max_logit_rows = 1,
+                                         .kv_type = SP_KV_F16,
+                                         .taps = taps,
+                                         .n_taps = 3};
+    struct sp_decoder *decoder = NULL;
+    struct sp_err err = {0};
+    float row[H];
+
+    (void)state;
+    if (sp_decoder_open(&decoder, o.package->target, &o.package->engine, &options, &err)) {
+        fail_msg("%s", err.text);
+    }
+    sp_decoder_embed(decoder, o.package->target, prompt, N_GIVEN);
+    sp_decoder_run(decoder, N_GIVEN, 0, N_GIVEN);
+    for (size_t t = 0; t < N_GIVEN; t++) {
+        const float *features = sp_decoder_features(decoder) + t * 3 * H;
+        const struct sp_matrix *w = &o.package->target->embedding;
+        sp_panel_row(row, w->dtype, w->panels, w->cols, prompt[t]);
+        assert_memory_equal(features, row, sizeof row);
+        assert_memory_not_equal(features + H, row, sizeof row);
+    }
+    sp_decoder_close(decoder);
+    generating_close(&o);
+}
+
+/* ---- drafting ---- */
+
+static void same_rounds(const struct sp_result *a, const struct sp_result *b)
+{
+    assert_int_equal(a->n_rounds, b->n_rounds);
+    for (size_t i = 0; i < a->n_rounds; i++) {
+        assert_int_equal(a->rounds[i].drafted, b->rounds[i].drafted);
+        assert_int_equal(a->rounds[i].accepted, b->rounds[i].accepted);
+    }
+}
+
+/* Every depth, threads, kernels, cuts of the prompt: one text, and at one depth the same rounds.
+ * Tells how many guesses were right. place: of the file among others, for generating_threads. */
+static size_t check_lossless(const char *path, int block, size_t place)
+{
+    struct sp_session_options options = {.n_context = 200};
+    struct generating o = generating_open(path, "scalar", 1, &options);
+    struct sp_result plain = generating_run(o.session, prompt, N_GIVEN, N_TOKENS, PLAIN, true);
+    struct sp_result deep = generating_run(o.session, prompt, N_GIVEN, N_TOKENS, block, true);
+    struct sp_package_info info;
+    size_t accepted = deep.accepted;
+
+    sp_package_describe(o.package, &info);
+    assert_string_equal(info.draft, "dspark");
+    assert_int_equal(info.max_depth, block);
+    generating_same(&deep, &plain);
+    generating_close(&o);
+    for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {
+        if (!sp_kernels_supported(*k) || *k == &sp_kernels_ref) continue;
+        for (unsigned n_threads = 1; n_threads <= 2; n_threads++) {
+            options.rows_per_pass = n_threads == 1 ? 0 : 3;
+            o = generating_open(path, (*k)->name, n_threads, &options);
+            for (int depth = SP_DEPTH_AUTO; depth <= block; depth++) {
+                struct sp_result r;
+                if (generating_threads(place + (size_t)(depth + 1)) != n_threads) continue;
+                r = generating_run(o.session, prompt, N_GIVEN, N_TOKENS, depth, true);
+                generating_same(&r, &plain);
+                if (depth == block) same_rounds(&r, &deep);
+                sp_result_release(&r);
+            }
+            generating_close(&o);
+        }
+        place++;
+    }
+    sp_result_release(&plain);
+    sp_result_release(&deep);
+    return accepted;
+}
+
+static void lossless_crafted(void **state)
+{
+    static const struct crafted_dspark drafts[] = {
+        {.block_size = 1},
+        {.markov = "vanilla", .rank = 64, .block_size = 7, .confidence = true, .repeats = true},
+        {.markov = "gated", .rank = 32, .block_size = 5, .confidence = true, .repeats = true},
+        {.markov = "rnn", .rank = 8, .block_size = 6},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof drafts / sizeof *drafts; i++) {
+        int block = (int)drafts[i].block_size;
+        check_lossless(crafted_file(&varied, &drafts[i], SP_Q8, SP_Q4), block, i);
+    }
+    /* Some right, some wrong. */
+    size_t n = check_lossless(crafted_file(&sometimes, &drafts[1], SP_DTYPE_NONE, SP_Q8), 7, 0);
+    assert_true(n > 0 && n < N_TOKENS - N_TOKENS / 8 - 1);
+}
+
+static void lossless_oracle(void **state)
+{
+    char path[400];
+    struct generating o;
+    struct sp_package_info info;
+
+    snprintf(path, sizeof path, SHARED "/oracle/drafts/%s/Modelfile", (const char *)*state);
+    if (!golden_exists(path)) skip();
+    for (size_t i = 0; i < 2; i++) {
+        const char *file = packed_file(path, i ? SP_Q4 : SP_DTYPE_NONE, i ? SP_Q8 : SP_DTYPE_NONE);
+        o = open_f32(file);
+        sp_package_describe(o.package, &info);
+        generating_close(&o);
+        check_lossless(file, (int)info.max_depth, i);
+    }
+}
+
+/* A seed is a text: coupled sampling with this draft gives what undrafted sampling gives. */
+static void sampled(void **state)
+{
+    struct crafted_dspark draft = {.markov = "vanilla",
+                                   .rank = 64,
+                                   .block_size = 5,
+                                   .confidence = true,
+                                   .confidence_markov = true,
+                                   .repeats = true};
+    const char *path = crafted_file(&sometimes, &draft, SP_Q8, SP_Q8);
+    struct sp_sampling sampling;
+    struct sp_request request = {.prompt = prompt,
+                                 .n_prompt = N_GIVEN,
+                                 .max_tokens = 100,
+                                 .ignore_eos = true,
+                                 .digest = true,
+                                 .sampling = &sampling};
+    struct sp_err err = {0};
+
+    (void)state;
+    sp_sampling_defaults(&sampling);
+    for (sampling.seed = 1; sampling.seed <= 3; sampling.seed++) {
+        struct sp_result plain, r;
+        struct generating o = open_f32(path);
+        size_t accepted = 0;
+        sampling.temperature = 0.4f + 0.4f * (float)sampling.seed;
+        sampling.accept = SP_ACCEPT_COUPLED;
+        request.plain = true;
+        assert_int_equal(sp_session_generate(o.session, &request, &plain, &err), SP_OK);
+        request.plain = false;
+        for (request.depth = SP_DEPTH_AUTO; request.depth <= 5; request.depth++) {
+            assert_int_equal(sp_session_generate(o.session, &request, &r, &err), SP_OK);
+            generating_same(&r, &plain);
+            accepted += r.accepted;
+            sp_result_release(&r);
+        }
+        assert_true(accepted > 0);
+        /* Another text, but all of it. */
+        sampling.accept = SP_ACCEPT_REJECTION;
+        request.depth = 5;
+        assert_int_equal(sp_session_generate(o.session, &request, &r, &err), SP_OK);
+        assert_int_equal(r.n_ids, 100);
+        sp_result_release(&r);
+        sp_result_release(&plain);
+        generating_close(&o);
+    }
+}
+
+/* A head that repeats the token before, and a target that does: a block is B right guesses. */
+static void always_right(void **state)
+{
+    struct crafted_dspark draft = {
+        .markov = "vanilla", .rank = 64, .block_size = 7, .repeats = true};
+    struct generating o = open_f32(crafted_file(&steady, &draft, SP_DTYPE_NONE, SP_DTYPE_NONE));
+
+    (void)state;
+    for (int depth = 1; depth <= 7; depth++) {
+        size_t n_rounds = 5, n = 1 + n_rounds * (size_t)(depth + 1);
+        struct sp_result plain = generating_run(o.session, prompt, N_GIVEN, n, PLAIN, true);
+        struct sp_result r = generating_run(o.session, prompt, N_GIVEN, n, depth, true);
+        generating_same(&r, &plain);
+        assert_int_equal(r.n_rounds, n_rounds);
+        assert_int_equal(r.drafted, n_rounds * (size_t)depth);
+        assert_int_equal(r.accepted, r.drafted);
+        sp_result_release(&plain);
+        sp_result_release(&r);
+    }
+    generating_close(&o);
+}
+
+/* After a drafted answer the draft proposes what it would have with fresh caches. */
+static void is_rolled_back(void **state)
+{
+    struct crafted_dspark draft = {.markov = "rnn", .rank = 8, .block_size = 7};
+    struct generating used = open_f32(crafted_file(&varied, &draft, SP_DTYPE_NONE, SP_DTYPE_NONE));
+    uint32_t ids[N_GIVEN + N_TOKENS + 1], chosen[MAX_BLOCK];
+    struct sp_result r = generating_run(used.session, prompt, N_GIVEN, N_TOKENS, 5, true);
+    struct sp_session *fresh = NULL;
+    struct sp_session_options options = {
+        .cache = SP_CACHE_F32, .n_context = 200, .rows_per_pass = 5};
+    struct sp_err err = {0};
+    float *a, *b;
+
+    (void)state;
+    memcpy(ids, prompt, sizeof prompt);
+    memcpy(ids + N_GIVEN, r.ids, N_TOKENS * sizeof *ids);
+    ids[N_GIVEN + N_TOKENS] = 5;
+    if (sp_session_open(&fresh, used.package, &options, &err)) fail_msg("%s", err.text);
+    a = draft_rows(used.session, ids, N_GIVEN + N_TOKENS + 1, chosen, 7);
+    b = draft_rows(fresh, ids, N_GIVEN + N_TOKENS + 1, chosen, 7);
+    assert_memory_equal(a, b, 7 * V * sizeof *a);
+    free(a);
+    free(b);
+    sp_result_release(&r);
+    sp_session_close(fresh);
+    generating_close(&used);
+}
+
+/* ---- packed files ---- */
+
+static enum sp_dtype type_of(const struct sp_pack *pack, const char *name)
+{
+    const struct sp_pack_tensor *t = sp_pack_find(pack, SP_PART_DRAFT, name);
+
+    assert_non_null(t);
+    return t->dtype;
+}
+
+/* What is read whole for every guess is quantized like an output matrix, nothing else. */
+static void types(void **state)
+{
+    struct crafted_dspark draft = {
+        .markov = "gated", .rank = 32, .block_size = 3, .confidence = true};
+    const char *path = crafted_file(&varied, &draft, SP_Q4, SP_Q4);
+    struct sp_pack *pack = NULL;
+    struct sp_err err = {0};
+
+    (void)state;
+    if (sp_pack_open(&pack, path, &err)) fail_msg("%s", err.text);
+    assert_int_equal(type_of(pack, "markov_head.markov_w2.weight"), SP_Q8);
+    assert_int_equal(type_of(pack, "lm_head.weight"), SP_Q8);
+    assert_int_equal(type_of(pack, "layers.0.mlp.up_proj.weight"), SP_Q4);
+    assert_int_equal(type_of(pack, "markov_head.markov_w1.weight"), SP_F32);
+    assert_int_equal(type_of(pack, "markov_head.gate_proj.weight"), SP_F32);
+    assert_int_equal(type_of(pack, "confidence_head.proj.weight"), SP_F32);
+    sp_pack_close(pack);
+}
+
+static void pairing_record(void **state)
+{
+    static const char want[] =
+        "{\"kind\":\"dspark\",\"block_size\":7,\"mask_token_id\":96,\"target_hidden_size\":32,"
+        "\"num_target_layers\":6,\"target_layer_ids\":[-1,2,4],\"markov_rank\":8,"
+        "\"markov_head_type\":\"gated\",\"confidence_head\":true,\"rope\":[{\"type\":\"default\","
+        "\"theta\":1000000,\"factor\":1,\"rotated\":16}],\"target\":\"0000000000000001\","
+        "\"draft\":\"0000000000000002\"}";
+    struct sp_config c;
+    struct sp_err err = {0};
+    size_t size;
+    char *text = scratch_read(TESTDATA "/config/dspark_gated.json", &size);
+
+    (void)state;
+    assert_int_equal(sp_config_parse(&c, text, size, NULL, &err), SP_OK);
+    free(text);
+    assert_int_equal(sp_pairing_print(&text, &size, &c, 1, 2, &err), SP_OK);
+    assert_int_equal(size, sizeof want - 1);
+    assert_memory_equal(text, want, size);
+    free(text);
+    sp_config_release(&c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(vanilla_formula),
+        cmocka_unit_test(gated_formula),
+        cmocka_unit_test(rnn_formula),
+        cmocka_unit_test(rows_of_dflash),
+        GOLDEN_CASE(golden_confidences, "dspark_vanilla"),
+        GOLDEN_CASE(golden_confidences, "dspark_gated"),
+        GOLDEN_CASE(golden_confidences, "dspark_rnn"),
+        cmocka_unit_test(embedding_tap),
+        cmocka_unit_test(lossless_crafted),
+        GOLDEN_CASE(lossless_oracle, "dspark_vanilla"),
+        GOLDEN_CASE(lossless_oracle, "dspark_gated"),
+        GOLDEN_CASE(lossless_oracle, "dspark_rnn"),
+        cmocka_unit_test(sampled),
+        cmocka_unit_test(always_right),
+        cmocka_unit_test(is_rolled_back),
+        cmocka_unit_test(types),
+        cmocka_unit_test(pairing_record),
+    };
+
+    return cmocka_run_group_tests(tests, packed_begin, packed_end);
+}

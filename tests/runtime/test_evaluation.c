@@ -1,0 +1,622 @@
+/* Evaluation against numpy's long double over other implementations' logits, window by window
+ * against the plain rule, and drafts on trial against answers of generation. */
+#include "format/base/bytes.h"
+#include "quantize/kernels.h"
+#include "runtime/session/logit_score.h"
+#include "runtime/session/session.h"
+#include "tests/support/golden.h"
+#include "tests/support/packed_models.h"
+#include "tests/support/scratch.h"
+#include "tests/support/vector_file.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static struct sp_package *open_with(const char *path, const char *kernels, unsigned n_threads)
+{
+    struct sp_package *package = NULL;
+    struct sp_err err = {0};
+    struct sp_package_options options = {.kernels = kernels, .n_threads = n_threads};
+
+    if (sp_package_open(&package, path, &options, &err)) fail_msg("%s: %s", path, err.text);
+    return package;
+}
+
+static struct sp_evaluation evaluate(struct sp_package *package,
+                                     const struct sp_evaluation_request *request)
+{
+    struct sp_evaluation out;
+    struct sp_err err = {0};
+
+    if (sp_package_evaluate(package, request, &out, &err)) fail_msg("%s", err.text);
+    return out;
+}
+
+static void assert_near(double a, double b, double tolerance)
+{
+    if (!(fabs(a - b) <= tolerance)) fail_msg("%.17g is not %.17g", a, b);
+}
+
+/* ---- rows -------------------------------------------------------------------------------------
+ */
+
+static void rows_by_hand(void **state)
+{
+    /* 0.1, 0.2, 0.3, 0.4 against four times 0.25; entropies by hand. */
+    static const float fourths[4] = {0, 0, 0, 0};
+    float tenths[4];
+    struct sp_row_score even, score, back;
+    double divergence;
+    const struct sp_vector *vector = sp_vector_find("scalar");
+
+    (void)state;
+    for (size_t i = 0; i < 4; i++)
+        tenths[i] = logf((float)i + 1) - 2;
+    assert_true(sp_row_score(&even, vector, fourths, 4, 2));
+    assert_int_equal(even.best, 0);
+    assert_near(even.logprob, -1.3862943611198906, 1e-15);
+    assert_true(sp_row_compare(&score, &divergence, vector, tenths, fourths, &even, 4, 1));
+    assert_int_equal(score.best, 3);
+    assert_near(score.logprob, -1.6094379124341003, 1e-7);
+    assert_near(score.log_sum, 2.302585092994046 - 2, 1e-7);
+    assert_near(divergence, 1.3862943611198906 - 1.2798542258336676, 1e-7);
+    assert_true(sp_row_compare(&back, &divergence, vector, fourths, tenths, &score, 4, 1));
+    assert_near(divergence, 0.25 * log(0.25 * 0.25 * 0.25 * 0.25 / (0.1 * 0.2 * 0.3 * 0.4)), 1e-7);
+}
+
+static void rows_of_vectors(void **state)
+{
+    enum { N = 16, PER_LINE = 2 * N + 8 };
+    size_t n_lines;
+    uint64_t *numbers = vectors_read("row_scores.txt", PER_LINE, &n_lines);
+    const struct sp_vector *vector = sp_vector_find("scalar");
+
+    (void)state;
+    for (size_t line = 0; line < n_lines; line++) {
+        const uint64_t *v = numbers + line * PER_LINE;
+        struct sp_row_score score, reference;
+        double want[5], divergence, size = 0;
+        float rows[2][N];
+        for (size_t i = 0; i < 2 * N; i++) {
+            rows[i / N][i % N] = sp_float_of_bits((uint32_t)v[i]);
+            if (fabs((double)rows[i / N][i % N]) > size) size = fabs((double)rows[i / N][i % N]);
+        }
+        memcpy(&want[0], &v[2 * N + 2], 16);
+        memcpy(&want[2], &v[2 * N + 5], 16);
+        memcpy(&want[4], &v[2 * N + 7], 8);
+        assert_true(sp_row_score(&score, vector, rows[1], N, (uint32_t)v[2 * N]));
+        assert_true(sp_row_compare(&reference, &divergence, vector, rows[0], rows[1], &score, N,
+                                   (uint32_t)v[2 * N]));
+        assert_int_equal(reference.best, v[2 * N + 1]);
+        assert_int_equal(score.best, v[2 * N + 4]);
+        size = (1 + size) * 1e-15; /* a few roundings of numbers as large as the logits */
+        assert_near(reference.log_sum, want[0], size);
+        assert_near(reference.logprob, want[1], 2 * size);
+        assert_near(score.log_sum, want[2], size);
+        assert_near(score.logprob, want[3], 2 * size);
+        assert_near(divergence, want[4], 4 * size);
+    }
+    free(numbers);
+}
+
+static void rows_that_are_not_finite(void **state)
+{
+    float good[3] = {1, 2, 3}, bad[3] = {1, 2, 3};
+    static const float wrong[] = {NAN, INFINITY, -INFINITY};
+    struct sp_row_score score, other;
+    double divergence;
+
+    (void)state;
+    for (size_t k = 0; k < 3; k++) {
+        const struct sp_vector *vector = sp_vector_find("scalar");
+        bad[k] = wrong[k];
+        assert_false(sp_row_score(&score, vector, bad, 3, 0));
+        assert_true(sp_row_score(&score, vector, good, 3, 0));
+        assert_false(sp_row_compare(&other, &divergence, vector, bad, good, &score, 3, 0));
+    }
+}
+
+/* ---- texts ------------------------------------------------------------------------------------
+ */
+
+/* As PAIRS of tests/oracle/evaluation_vectors.py. */
+static const struct {
+    const char *model, *reference;
+} pairs[] = {
+    {"tiny/target", "tiny/ar"}, {"tiny/ar", "tiny/target"}, {"qwen3", "qwen3_yarn"},
+    {"qwen3_5", "qwen3"},       {"gpt_oss", "qwen2"},       {"llama_gqa_tied", "llama_linear_rope"},
+    {"gemma2", "gemma3"},
+};
+
+enum { N_PAIRS = sizeof pairs / sizeof *pairs, N_PROMPTS = 3, N_FIGURES = 20 };
+
+/* Of testdata, or of the shared oracle; NULL where that is not at hand. */
+static struct sp_package *open_golden(const char *name, struct sp_json **golden)
+{
+    char folder[512], path[600];
+    bool tiny = strncmp(name, "tiny/", 5) == 0;
+
+    snprintf(folder, sizeof folder, tiny ? TESTDATA "/%s" : SHARED "/oracle/targets/%s", name);
+    snprintf(path, sizeof path, tiny ? TESTDATA "/tiny/golden_%s.json" : "%s/golden.json",
+             tiny ? name + 5 : folder);
+    if (!golden_exists(path)) return NULL;
+    *golden = golden_json(path);
+    return open_with(packed_file(packed_modelfile(folder, NULL), SP_DTYPE_NONE, SP_DTYPE_NONE),
+                     NULL, 0);
+}
+
+static void flatten(double out[N_FIGURES], const struct sp_evaluation *e)
+{
+    const struct sp_estimate estimates[] = {e->loss,        e->right,      e->reference_loss,
+                                            e->loss_change, e->divergence, e->agreement,
+                                            e->prob_change};
+
+    memcpy(out, estimates, sizeof estimates);
+    out[14] = e->divergence_50;
+    out[15] = e->divergence_90;
+    out[16] = e->divergence_99;
+    out[17] = e->divergence_999;
+    out[18] = e->divergence_max;
+    out[19] = e->prob_change_rms;
+}
+
+static void goldens(void **state)
+{
+    size_t n_lines;
+    uint64_t *numbers = vectors_read("evaluation.txt", 3 + N_FIGURES, &n_lines);
+
+    (void)state;
+    assert_int_equal(n_lines, N_PAIRS * N_PROMPTS);
+    for (size_t k = 0; k < N_PAIRS; k++) {
+        struct sp_json *golden = NULL, *unused = NULL;
+        struct sp_package *package = open_golden(pairs[k].model, &golden);
+        struct sp_package *reference = open_golden(pairs[k].reference, &unused);
+        for (size_t prompt = 0; prompt < N_PROMPTS && package; prompt++) {
+            const uint64_t *want = numbers + (k * N_PROMPTS + prompt) * (3 + N_FIGURES);
+            struct sp_evaluation_request request = {.reference = reference, .cache = SP_CACHE_F32};
+            struct sp_evaluation e;
+            double got[N_FIGURES], value;
+            uint32_t *ids =
+                golden_ids(sp_json_at(sp_json_get(golden, "prompts"), prompt), &request.n);
+            request.ids = ids;
+            assert_true(want[0] == k && want[1] == prompt);
+            e = evaluate(package, &request);
+            assert_int_equal(e.n_windows, 1);
+            assert_int_equal(e.first_scored, 1);
+            assert_int_equal(e.n_scored, want[2]);
+            flatten(got, &e);
+            for (size_t i = 0; i < N_FIGURES; i++) {
+                memcpy(&value, &want[3 + i], sizeof value);
+                if (!(fabs(got[i] - value) <= 1e-4 * (fabs(value) + 1e-3))) {
+                    fail_msg("%s, prompt %zu: figure %zu is %.9g, not %.9g", pairs[k].model, prompt,
+                             i, got[i], value);
+                }
+            }
+            free(ids);
+        }
+        sp_package_close(package);
+        sp_package_close(reference);
+        sp_json_free(golden);
+        sp_json_free(unused);
+    }
+    free(numbers);
+}
+
+/* Text of the tiny models' kind, as ids. */
+static const char story[] =
+    "Once upon a time there was a shy rabbit named Finn. Finn lived in a cave near the sea with a "
+    "frog named Clara. Every day they went to the sea. One day Finn found a red stone. \"What is "
+    "this?\" said Clara.\n<|im_start|>user\nWhat is 7 plus 8?<|im_end|>\n<|im_start|>assistant\n7 "
+    "plus 8 is 15.<|im_end|>\nCount from 3 to 15.\n3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15\n"
+    "int add(int a, int b)\n{\n    return a + b;\n}\nOnce upon a time there was a lonely owl named "
+    "Max. Max lived in a forest near a lake.";
+
+static uint32_t *story_ids(const struct sp_package *package, size_t *n)
+{
+    uint32_t *ids = NULL;
+
+    assert_int_equal(sp_package_encode(package, story, strlen(story),
+                                       SP_ENCODE_ADD_SPECIAL | SP_ENCODE_PARSE_SPECIAL, &ids, n,
+                                       NULL),
+                     SP_OK);
+    return ids;
+}
+
+struct losses {
+    const uint32_t *ids;
+    size_t n, first; /* of the row that counts first */
+    double sum;
+};
+
+static int add_loss(void *context, size_t row, const float *logits, size_t n_vocab)
+{
+    struct losses *l = context;
+    long double sum = 0;
+
+    if (row < l->first || row + 1 >= l->n) return 0;
+    for (size_t i = 0; i < n_vocab; i++)
+        sum += expl((long double)logits[i]);
+    l->sum += (double)(logl(sum) - (long double)logits[l->ids[row + 1]]);
+    return 0;
+}
+
+/* The rule as the header states it: each token by the first window that holds it and something
+ * before it, from the logits of that window alone. */
+static double plain_loss(struct sp_package *package, const uint32_t *ids, size_t n, size_t n_lead,
+                         size_t n_window, size_t stride, size_t *n_windows)
+{
+    struct sp_session *session = NULL;
+    struct sp_session_options options = {.n_context = n_window, .cache = SP_CACHE_F32};
+    uint32_t *window = malloc(n_window * sizeof *window);
+    size_t scored_to = n_lead ? n_lead : 1;
+    double sum = 0;
+
+    assert_int_equal(sp_session_open(&session, package, &options, NULL), SP_OK);
+    memcpy(window, ids, n_lead * sizeof *ids);
+    *n_windows = 0;
+    for (size_t k = 0; scored_to < n; k++) {
+        size_t from = n_lead + k * stride, to = from + n_window - n_lead;
+        struct losses l = {.ids = window};
+        if (to > n) to = n;
+        memcpy(window + n_lead, ids + from, (to - from) * sizeof *ids);
+        l.n = n_lead + to - from;
+        l.first = n_lead + scored_to - from - 1;
+        assert_int_equal(sp_session_logits(session, window, l.n, add_loss, &l, NULL), SP_OK);
+        sum += l.sum;
+        scored_to = to;
+        ++*n_windows;
+    }
+    sp_session_close(session);
+    free(window);
+    return sum / (double)(n - (n_lead ? n_lead : 1));
+}
+
+static void check_windows(struct sp_package *package, size_t n_lead)
+{
+    static const size_t shapes[][2] = {{2, 1},    {3, 1},   {7, 5},     {40, 0},    {64, 7},
+                                       {130, 40}, {131, 0}, {200, 100}, {200, 199}, {2048, 0}};
+    size_t n;
+    uint32_t *ids = story_ids(package, &n);
+
+    assert_true(n > 150 && n < 220);
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        size_t window = shapes[i][0], stride = shapes[i][1], n_windows;
+        struct sp_evaluation_request request = {
+            .ids = ids, .n = n, .n_window = window, .stride = stride, .cache = SP_CACHE_F32};
+        struct sp_evaluation e;
+        double loss;
+        if (window <= n_lead || stride > window - n_lead) continue; /* no room for text */
+        e = evaluate(package, &request);
+        if (stride == 0) stride = (window - n_lead + 1) / 2;
+        loss = plain_loss(package, ids, n, n_lead, window, stride, &n_windows);
+        assert_int_equal(e.n_lead, n_lead);
+        assert_int_equal(e.first_scored, n_lead ? n_lead : 1);
+        assert_int_equal(e.first_scored + e.n_scored, n);
+        assert_int_equal(e.n_windows, n_windows);
+        assert_int_equal(e.stride, stride);
+        assert_near(e.loss.mean, loss, 1e-12);
+        request.max_windows = 2;
+        e = evaluate(package, &request);
+        assert_int_equal(e.n_windows, n_windows < 2 ? n_windows : 2);
+    }
+    free(ids);
+}
+
+/* The tiny target in a folder of its own with another tokenizer.json. */
+static const char *variant(const char *name, const char *from, const char *to)
+{
+    static const char *const files[] = {"config.json", "generation_config.json",
+                                        "model.safetensors", "tokenizer_config.json"};
+    const char *folder = scratch_path(name);
+    char source[512], copy[600];
+    char *text, *at, *changed;
+    size_t size;
+
+    assert_int_equal(mkdir(folder, 0777), 0);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        snprintf(source, sizeof source, TESTDATA "/tiny/target/%s", files[i]);
+        snprintf(copy, sizeof copy, "%s/%s", folder, files[i]);
+        assert_int_equal(symlink(source, copy), 0);
+    }
+    text = scratch_read(TESTDATA "/tiny/target/tokenizer.json", &size);
+    at = strstr(text, from);
+    assert_non_null(at);
+    changed = malloc(size + strlen(to) + 1);
+    size = (size_t)sprintf(changed, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
+    snprintf(copy, sizeof copy, "%s/tokenizer.json", name);
+    scratch_write(copy, changed, size);
+    free(changed);
+    free(text);
+    return packed_file(packed_modelfile(folder, NULL), SP_DTYPE_NONE, SP_DTYPE_NONE);
+}
+
+static const char plain_template[] =
+    "\"post_processor\": {\"type\": \"ByteLevel\", \"add_prefix_space\": false, \"trim_offsets\": "
+    "false, \"use_regex\": false}";
+static const char leading_template[] =
+    "\"post_processor\": {\"type\": \"TemplateProcessing\", \"single\": [{\"SpecialToken\": "
+    "{\"id\": \"<|endoftext|>\", \"type_id\": 0}}, {\"SpecialToken\": {\"id\": "
+    "\"<|im_start|>\", \"type_id\": 0}}, {\"Sequence\": {\"id\": \"A\", \"type_id\": 0}}], "
+    "\"pair\": [{\"Sequence\": {\"id\": \"A\", \"type_id\": 0}}, {\"Sequence\": {\"id\": \"B\", "
+    "\"type_id\": 1}}], \"special_tokens\": {\"<|endoftext|>\": {\"id\": \"<|endoftext|>\", "
+    "\"ids\": [1596], \"tokens\": [\"<|endoftext|>\"]}, \"<|im_start|>\": {\"id\": "
+    "\"<|im_start|>\", \"ids\": [1597], \"tokens\": [\"<|im_start|>\"]}}}";
+
+static const char *tiny_pair(enum sp_dtype target)
+{
+    return packed_file(TESTDATA "/tiny/Modelfile", target, SP_DTYPE_NONE);
+}
+
+static void windows(void **state)
+{
+    struct sp_package *package = open_with(tiny_pair(SP_DTYPE_NONE), NULL, 0);
+
+    (void)state;
+    check_windows(package, 0);
+    sp_package_close(package);
+}
+
+/* What the post-processor puts before a text leads every window and is never scored. */
+static void windows_with_a_lead(void **state)
+{
+    struct sp_package *package =
+        open_with(variant("lead", plain_template, leading_template), NULL, 0);
+    size_t n;
+    uint32_t *ids = story_ids(package, &n);
+    struct sp_evaluation_request request = {.ids = ids + 1, .n = n - 1};
+    struct sp_evaluation_request narrow = {.ids = ids, .n = n, .n_window = 2};
+    struct sp_evaluation e;
+    struct sp_err err = {0};
+
+    (void)state;
+    assert_true(ids[0] == 1596 && ids[1] == 1597);
+    check_windows(package, 2);
+    assert_int_equal(sp_package_evaluate(package, &narrow, &e, &err), SP_E_USAGE);
+    assert_string_equal(err.text, "context of 2 tokens: expected at least 3");
+    narrow.n_window = 3;
+    narrow.cache = SP_CACHE_F32;
+    e = evaluate(package, &narrow);
+    assert_int_equal(e.n_windows, n - 2);
+    assert_int_equal(e.n_scored, n - 2);
+    /* Half a lead is text. */
+    e = evaluate(package, &request);
+    assert_int_equal(e.n_lead, 0);
+    free(ids);
+    sp_package_close(package);
+}
+
+/* Nothing but the file, the ids and the cache type decides. */
+static void same_on_every_machine(void **state)
+{
+    const char *path = tiny_pair(SP_Q4), *exact = tiny_pair(SP_DTYPE_NONE);
+    struct sp_evaluation first, e;
+    struct sp_trial first_trial, trial;
+    bool any = false;
+
+    (void)state;
+    for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {
+        if (!sp_kernels_supported(*k)) continue;
+        /* Scalar kernels are slow: one number of threads. */
+        for (unsigned threads = 1; threads <= (*k == &sp_kernels_ref ? 1 : 2); threads++) {
+            struct sp_package *package = open_with(path, (*k)->name, threads), *reference;
+            struct sp_session *session = NULL;
+            struct sp_session_options options = {0};
+            reference = open_with(exact, (*k)->name, threads);
+            struct sp_evaluation_request request = {.n_window = 40, .reference = reference};
+            struct sp_trial_request try = {.n_places = 2, .n_predict = 6, .depth = 7};
+            uint32_t *ids = story_ids(package, &request.n);
+            request.ids = try.ids = ids;
+            request.n = try.n = 80;
+            e = evaluate(package, &request);
+            assert_int_equal(sp_session_open(&session, package, &options, NULL), SP_OK);
+            assert_int_equal(sp_session_try_draft(session, &try, &trial, NULL), SP_OK);
+            if (any) assert_memory_equal(&e, &first, sizeof e);
+            if (any) assert_memory_equal(&trial, &first_trial, sizeof trial);
+            first = e;
+            first_trial = trial;
+            any = true;
+            sp_session_close(session);
+            sp_package_close(package);
+            sp_package_close(reference);
+            free(ids);
+        }
+    }
+    assert_true(first.divergence.mean > 0 && first.divergence.mean < 1);
+    assert_true(first.agreement.mean > 0.5);
+}
+
+static void nothing_is_lost_against_itself(void **state)
+{
+    struct sp_package *package = open_with(tiny_pair(SP_Q8), NULL, 0);
+    struct sp_evaluation_request request = {.reference = package, .n_window = 50};
+    struct sp_evaluation e;
+    uint32_t *ids = story_ids(package, &request.n);
+
+    (void)state;
+    request.ids = ids;
+    e = evaluate(package, &request);
+    assert_true(e.divergence.mean == 0 && e.divergence_max == 0 && e.divergence.error == 0);
+    assert_true(e.agreement.mean == 1 && e.loss_change.mean == 0 && e.prob_change_rms == 0);
+    assert_true(e.reference_loss.mean == e.loss.mean);
+    free(ids);
+    sp_package_close(package);
+}
+
+static int stop_at_once(void *context, size_t done, size_t total)
+{
+    (void)context;
+    return done < total;
+}
+
+static void refusals(void **state)
+{
+    static const uint32_t ids[] = {582, 580, 258, 421}, wild[] = {582, 1600};
+    struct sp_package *package = open_with(tiny_pair(SP_DTYPE_NONE), NULL, 0), *other;
+    struct sp_evaluation e;
+    const struct {
+        struct sp_evaluation_request request;
+        enum sp_status status;
+        const char *sentence;
+    } cases[] = {
+        {{.ids = wild, .n = 2}, SP_E_USAGE, "token id 1600: the vocabulary has 1600 tokens"},
+        {{.ids = ids, .n = 0}, SP_E_USAGE, "0 tokens: there is nothing to predict"},
+        {{.ids = ids, .n = 1}, SP_E_USAGE, "1 token: there is nothing to predict"},
+        {{.ids = ids, .n = 4, .n_window = 2049},
+         SP_E_USAGE,
+         "context of 2049 tokens: the model's maximum is 2048"},
+        {{.ids = ids, .n = 4, .n_window = 1},
+         SP_E_USAGE,
+         "context of 1 tokens: expected at least 2"},
+        {{.ids = ids, .n = 4, .n_window = 8, .stride = 8},
+         SP_E_USAGE,
+         "stride of 8 tokens: expected at most 7"},
+        {{.ids = ids, .n = 4, .progress = stop_at_once}, SP_E_CHECK, "interrupted"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct sp_err err = {0};
+        assert_int_equal(sp_package_evaluate(package, &cases[i].request, &e, &err),
+                         cases[i].status);
+        assert_string_equal(err.text, cases[i].sentence);
+    }
+    struct sp_evaluation_request request = {.ids = ids, .n = 4};
+    struct sp_err err = {0};
+    other = open_with(variant("renamed", "<|im_end|>", "<|im_stop|>"), NULL, 0);
+    request.reference = other;
+    assert_int_equal(sp_package_evaluate(package, &request, &e, &err), SP_E_INPUT);
+    assert_string_equal(err.text,
+                        "token 1598 is \"<|im_end|>\", the reference's is \"<|im_stop|>\"");
+    sp_package_close(other);
+    sp_package_close(package);
+}
+
+/* ---- drafts -----------------------------------------------------------------------------------
+ */
+
+/* The same rounds out of sp_session_generate, which was given room for the last one. */
+static void count_place(struct sp_trial *out, struct sp_session *session, const uint32_t *ids,
+                        size_t n, size_t n_predict, size_t depth)
+{
+    struct sp_request request = {
+        .prompt = ids, .n_prompt = n, .max_tokens = n_predict + 2 * depth, .depth = (int)depth};
+    struct sp_result r;
+    size_t n_tokens = 1;
+
+    assert_int_equal(sp_session_generate(session, &request, &r, NULL), SP_OK);
+    for (size_t i = 0; i < r.n_rounds && n_tokens < n_predict; i++) {
+        size_t accepted = r.rounds[i].accepted, drafted = r.rounds[i].drafted;
+        bool last = i + 1 == r.n_rounds && r.stop == SP_STOP_EOS;
+        size_t emitted = last ? r.n_ids - n_tokens : accepted + 1;
+        out->n_rounds++;
+        out->n_tokens += emitted;
+        out->drafted += drafted;
+        out->accepted += accepted;
+        for (size_t g = 0; g < drafted && g < emitted; g++) {
+            out->tried_at[g]++;
+            out->accepted_at[g] += g < accepted;
+        }
+        n_tokens += emitted;
+    }
+    sp_result_release(&r);
+}
+
+static void check_trial(const char *modelfile, size_t depth, size_t n_predict)
+{
+    struct sp_package *package =
+        open_with(packed_file(modelfile, SP_DTYPE_NONE, SP_DTYPE_NONE), NULL, 0);
+    struct sp_session *session = NULL;
+    struct sp_session_options options = {0};
+    struct sp_trial_request request = {
+        .n_places = 5, .n_predict = n_predict, .depth = depth ? (int)depth : SP_DEPTH_AUTO};
+    struct sp_trial want = {0}, got;
+    struct sp_package_info info;
+    uint32_t *ids = story_ids(package, &request.n);
+
+    request.ids = ids;
+    sp_package_describe(package, &info);
+    want.depth = depth ? depth : SP_TRIAL_DEPTH;
+    if (want.depth > info.max_depth) want.depth = info.max_depth;
+    assert_int_equal(sp_session_open(&session, package, &options, NULL), SP_OK);
+    for (size_t i = 0; i < 5; i++)
+        count_place(&want, session, ids, request.n * (2 * i + 1) / 10, n_predict, want.depth);
+    assert_int_equal(sp_session_try_draft(session, &request, &got, NULL), SP_OK);
+    want.n_places = 5;
+    assert_near(got.per_round.mean, (double)want.n_tokens / (double)want.n_rounds, 1e-12);
+    want.per_round = got.per_round;
+    assert_memory_equal(&got, &want, sizeof got);
+    assert_true(got.accepted > 0 && got.accepted < got.drafted);
+    free(ids);
+    sp_session_close(session);
+    sp_package_close(package);
+}
+
+static void trials(void **state)
+{
+    (void)state;
+    check_trial(TESTDATA "/tiny/Modelfile", 0, 24);
+    check_trial(TESTDATA "/tiny/Modelfile", 3, 40);
+    check_trial(TESTDATA "/tiny/Modelfile.ar", 0, 12);
+    check_trial(TESTDATA "/tiny/Modelfile.ar", 2, 2);
+}
+
+/* A small context, a text shorter than the places asked for; no draft at all. */
+static void trials_at_the_edge(void **state)
+{
+    static const uint32_t ids[] = {582, 580, 258};
+    struct sp_package *package = open_with(tiny_pair(SP_DTYPE_NONE), NULL, 0);
+    struct sp_session *session = NULL;
+    struct sp_session_options options = {.n_context = 6};
+    struct sp_trial_request request = {
+        .ids = ids, .n = 3, .n_places = 16, .n_predict = 32, .depth = SP_DEPTH_AUTO};
+    struct sp_trial out;
+    struct sp_err err = {0};
+
+    (void)state;
+    assert_int_equal(sp_session_open(&session, package, &options, NULL), SP_OK);
+    assert_int_equal(sp_session_try_draft(session, &request, &out, NULL), SP_OK);
+    assert_int_equal(out.n_places, 3);
+    assert_true(out.n_tokens <= 3 * 6);
+    request.progress = stop_at_once;
+    assert_int_equal(sp_session_try_draft(session, &request, &out, &err), SP_E_CHECK);
+    sp_session_close(session);
+    options.no_draft = true;
+    memset(&err, 0, sizeof err);
+    assert_int_equal(sp_session_open(&session, package, &options, NULL), SP_OK);
+    assert_int_equal(sp_session_try_draft(session, &request, &out, &err), SP_E_USAGE);
+    assert_string_equal(err.text, "the file has no draft");
+    sp_session_close(session);
+    sp_package_close(package);
+}
+
+static int finish(void **state)
+{
+    scratch_remove();
+    return packed_end(state);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_by_hand),
+        cmocka_unit_test(rows_of_vectors),
+        cmocka_unit_test(rows_that_are_not_finite),
+        cmocka_unit_test(goldens),
+        cmocka_unit_test(windows),
+        cmocka_unit_test(windows_with_a_lead),
+        cmocka_unit_test(same_on_every_machine),
+        cmocka_unit_test(nothing_is_lost_against_itself),
+        cmocka_unit_test(refusals),
+        cmocka_unit_test(trials),
+        cmocka_unit_test(trials_at_the_edge),
+    };
+
+    return cmocka_run_group_tests(tests, packed_begin, finish);
+}

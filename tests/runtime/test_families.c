@@ -1,0 +1,199 @@
+/* Lossless drafting on every family: each golden checkpoint drafts for itself, in another type,
+ * over contexts that wrap its windows many times; plain and drafted runs give the same bits. */
+#include "tests/support/generate_checks.h"
+#include "tests/support/golden.h"
+#include "tests/support/packed_models.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { N_TOKENS = 72, MOST_GIVEN = 300 };
+
+static struct sp_result answer(const char *path, const char *kernels, unsigned n_threads,
+                               const struct sp_session_options *options, size_t n_prompt,
+                               size_t n_tokens, int depth)
+{
+    uint32_t prompt[MOST_GIVEN];
+    struct generating g = generating_open(path, kernels, n_threads, options);
+    struct sp_result result;
+
+    for (uint32_t i = 0; i < n_prompt; i++)
+        prompt[i] = 5 + i * 7 % 60;
+    result = generating_run(g.session, prompt, n_prompt, n_tokens, depth, true);
+    generating_close(&g);
+    return result;
+}
+
+static struct sp_result generate(const char *path, const char *kernels, unsigned n_threads,
+                                 enum sp_cache_type cache, size_t rows_per_pass, int depth)
+{
+    struct sp_session_options options = {.cache = cache, .rows_per_pass = rows_per_pass};
+
+    return answer(path, kernels, n_threads, &options, 24, N_TOKENS, depth);
+}
+
+static void expect(struct sp_result r, const struct sp_result *plain)
+{
+    generating_same(&r, plain);
+    sp_result_release(&r);
+}
+
+/* Draft on and off, depths, threads, chunks of the prompt. */
+static void check_pair(const char *path, enum sp_cache_type cache)
+{
+    struct sp_result plain = generate(path, NULL, 1, cache, 0, PLAIN);
+    static const int depths[] = {1, 2, 5, 9, SP_DEPTH_AUTO};
+
+    assert_int_equal(plain.n_ids, N_TOKENS);
+    for (size_t i = 0; i < sizeof depths / sizeof *depths; i++) {
+        expect(generate(path, NULL, 1 + i % 2, cache, 1 + 5 * i, depths[i]), &plain);
+    }
+    sp_result_release(&plain);
+}
+
+/* And scalar kernels. They are slow: one file of a family will do, since test_kernels and
+ * test_attention hold those of every type of weights and caches to them. */
+static void check_scalar(const char *path, enum sp_cache_type cache)
+{
+    struct sp_result plain = generate(path, NULL, 1, cache, 0, PLAIN);
+
+    expect(generate(path, "scalar", 1, cache, 7, 3), &plain);
+    sp_result_release(&plain);
+}
+
+static void self_drafted(void **state)
+{
+    const char *path;
+    char folder[400];
+
+    snprintf(folder, sizeof folder, SHARED "/oracle/targets/%s", (const char *)*state);
+    if (!golden_exists(folder)) skip();
+    check_pair(packed_file(packed_modelfile(folder, folder), SP_DTYPE_NONE, SP_Q8), SP_CACHE_F16);
+    path = packed_file(packed_modelfile(folder, folder), SP_Q8, SP_Q4);
+    check_pair(path, SP_CACHE_F32);
+    check_scalar(path, SP_CACHE_F32);
+}
+
+/* Drafts of testdata/families: a block draft of LFM2, the head that is in Qwen3-Next. */
+static void family_draft(void **state)
+{
+    const char *path;
+    char modelfile[400];
+
+    snprintf(modelfile, sizeof modelfile, TESTDATA "/families/%s/Modelfile", (const char *)*state);
+    check_pair(packed_file(modelfile, SP_DTYPE_NONE, SP_DTYPE_NONE), SP_CACHE_F16);
+    path = packed_file(modelfile, SP_Q4, SP_Q8);
+    check_pair(path, SP_CACHE_F32);
+    check_scalar(path, SP_CACHE_F32);
+}
+
+/* The folders of testdata/families: the same, and with a prompt in passes of any length. */
+static void families(void **state)
+{
+    (void)state;
+    for (const char *const *name = golden_families(); *name; name++) {
+        struct sp_session_options options = {.rows_per_pass = 1};
+        struct sp_result single;
+        const char *path;
+        char folder[400];
+        print_message("%s\n", *name);
+        snprintf(folder, sizeof folder, TESTDATA "/families/%s", *name);
+        check_pair(packed_file(packed_modelfile(folder, folder), SP_Q8, SP_Q4), SP_CACHE_F32);
+        path = packed_file(packed_modelfile(folder, folder), SP_Q4, SP_Q8);
+        check_pair(path, SP_CACHE_F16);
+        check_scalar(path, SP_CACHE_F16);
+        single = answer(path, NULL, 1, &options, 150, 8, PLAIN);
+        for (options.rows_per_pass = 2; options.rows_per_pass < 150; options.rows_per_pass *= 8) {
+            expect(answer(path, NULL, 1, &options, 150, 8, PLAIN), &single);
+        }
+        sp_result_release(&single);
+    }
+}
+
+/* More rows than the experts of a pass take at once; one by one, they take a way of their own. */
+static void long_prompt(void **state)
+{
+    static const size_t rows_per_pass[] = {0, 3, 40, 200, 300};
+    struct sp_session_options options = {.rows_per_pass = 1};
+    struct sp_result single;
+    const char *path;
+    char folder[400];
+
+    snprintf(folder, sizeof folder, SHARED "/oracle/targets/%s", (const char *)*state);
+    if (!golden_exists(folder)) skip();
+    path = packed_file(packed_modelfile(folder, NULL), SP_Q4, SP_DTYPE_NONE);
+    single = answer(path, NULL, 1, &options, MOST_GIVEN, 8, PLAIN);
+    assert_int_equal(single.n_ids, 8);
+    for (size_t i = 0; i < sizeof rows_per_pass / sizeof *rows_per_pass; i++) {
+        options.rows_per_pass = rows_per_pass[i];
+        expect(answer(path, NULL, 1 + i % 2, &options, MOST_GIVEN, 8, PLAIN), &single);
+    }
+    sp_result_release(&single);
+}
+
+/* A draft made for its target, with random weights: it is almost never right. */
+static void random_draft(void **state)
+{
+    const char *path;
+    char modelfile[400];
+
+    snprintf(modelfile, sizeof modelfile, SHARED "/oracle/drafts/%s/Modelfile",
+             (const char *)*state);
+    if (!golden_exists(modelfile)) skip();
+    path = packed_file(modelfile, SP_DTYPE_NONE, SP_DTYPE_NONE);
+    check_pair(path, SP_CACHE_F16);
+    check_scalar(path, SP_CACHE_F16);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(families),
+        GOLDEN_CASE(family_draft, "glm4_moe"),
+        GOLDEN_CASE(family_draft, "glm4_moe_lite"),
+        GOLDEN_CASE(family_draft, "deepseek_v3"),
+        GOLDEN_CASE(family_draft, "lfm2/dspark"),
+        GOLDEN_CASE(family_draft, "qwen3_next"),
+        GOLDEN_CASE(self_drafted, "gemma2"),
+        GOLDEN_CASE(self_drafted, "gemma3"),
+        GOLDEN_CASE(self_drafted, "gemma4_31b"),
+        GOLDEN_CASE(self_drafted, "gemma4_e2b"),
+        GOLDEN_CASE(self_drafted, "gemma4_moe"),
+        GOLDEN_CASE(self_drafted, "gpt_oss"),
+        GOLDEN_CASE(self_drafted, "llama_gqa_tied"),
+        GOLDEN_CASE(self_drafted, "llama_mha_bias"),
+        GOLDEN_CASE(self_drafted, "ministral3"),
+        GOLDEN_CASE(self_drafted, "mistral_window"),
+        GOLDEN_CASE(self_drafted, "phi3"),
+        GOLDEN_CASE(self_drafted, "phi3_partial"),
+        GOLDEN_CASE(self_drafted, "qwen2_window"),
+        GOLDEN_CASE(self_drafted, "qwen3"),
+        GOLDEN_CASE(self_drafted, "qwen3_5"),
+        GOLDEN_CASE(self_drafted, "qwen3_5_moe"),
+        GOLDEN_CASE(self_drafted, "qwen3_5_tied"),
+        GOLDEN_CASE(self_drafted, "qwen3_moe_sparse"),
+        GOLDEN_CASE(self_drafted, "smollm3"),
+        GOLDEN_CASE(random_draft, "dflash_qwen3"),
+        GOLDEN_CASE(random_draft, "dflash_sliding"),
+        GOLDEN_CASE(random_draft, "dflash_sliding_bidirectional"),
+        GOLDEN_CASE(random_draft, "dflash_gpt_oss"),
+        GOLDEN_CASE(long_prompt, "gemma4_moe"),
+        GOLDEN_CASE(long_prompt, "gpt_oss"),
+        GOLDEN_CASE(long_prompt, "qwen3_5_moe"),
+        GOLDEN_CASE(long_prompt, "qwen3_moe_sparse"),
+        GOLDEN_CASE(random_draft, "dflash_llama_bias"),
+        GOLDEN_CASE(random_draft, "dflash_gemma4"),
+        GOLDEN_CASE(random_draft, "dflash_qwen3_5"),
+        GOLDEN_CASE(random_draft, "dflash2_qwen3"),
+        GOLDEN_CASE(random_draft, "dflash2_scaled"),
+        GOLDEN_CASE(random_draft, "assistant_centroids"),
+        GOLDEN_CASE(random_draft, "assistant_dense"),
+        GOLDEN_CASE(random_draft, "assistant_shared"),
+    };
+
+    return cmocka_run_group_tests(tests, packed_begin, packed_end);
+}

@@ -1,0 +1,142 @@
+/* Go templates against text/template: the project's own cases, and those of ../shared where it is.
+ */
+#include "runtime/template/gotemplate.h"
+#include "tests/support/template_cases.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void renders_like_go(void **state)
+{
+    const struct templating what = {.lines = TESTDATA "/templates/go.jsonl",
+                                    .variables = TESTDATA "/templates/variables.json",
+                                    .language = SP_TEMPLATE_GO};
+
+    (void)state;
+    templating_check(&what, 200);
+}
+
+static void shared_features(void **state)
+{
+    const struct templating what = {.lines = SHARED "/chat_templates/go_features.jsonl",
+                                    .variables = SHARED "/chat_templates/go_features_data.json",
+                                    .language = SP_TEMPLATE_GO};
+
+    (void)state;
+    templating_check(&what, 0);
+}
+
+static void shared_templates(void **state)
+{
+    const struct templating what = {.lines = SHARED "/chat_templates/go_golden.jsonl",
+                                    .folder = SHARED "/chat_templates",
+                                    .suffix = ".gotmpl",
+                                    .language = SP_TEMPLATE_GO};
+
+    (void)state;
+    templating_check(&what, 0);
+}
+
+static enum sp_status message_of(struct sp_err *err, const char *text, size_t memory, uint64_t work)
+{
+    const struct sp_template_time noon = {2025, 6, 15, 12, 0, 0};
+    struct sp_gotemplate *t = NULL;
+    struct sp_heap heap;
+    struct sp_builder out = {.heap = &heap};
+    struct sp_value data;
+    enum sp_status st;
+
+    memset(err, 0, sizeof *err);
+    sp_heap_init(&heap, memory, work, err);
+    st = sp_gotemplate_compile(&t, text, strlen(text), err);
+    if (!st) st = sp_value_dict(&heap, &data);
+    if (!st) st = sp_dict_set_name(&heap, data.dict, "S", sp_value_name("text"));
+    if (!st) st = sp_gotemplate_render(&out, t, data, SP_GOTEMPLATE_ALL, noon, err);
+    sp_heap_release(&heap);
+    sp_gotemplate_free(t);
+    return st;
+}
+
+static void errors_name_line_and_construct(void **state)
+{
+    static const struct {
+        const char *text, *message;
+    } cases[] = {
+        {"a\n  {{ .S.Foo }}", "template:2:5: at <.S.Foo>: can't evaluate field Foo in type string"},
+        {"{{ len 3 }}", "template:1:3: at <len>: error calling len: len of type int"},
+        {"{{ nosuch }}", "template:1: function \"nosuch\" not defined"},
+        {"\n{{ $x }}", "template:2: undefined variable \"$x\""},
+        {"{{ if .S }}", "template:1: unexpected EOF"},
+        {"{{ .S", "template:1: unclosed action"},
+        {"{{ end }}", "template:1: unexpected {{end}}"},
+        {"{{ break }}", "template:1: {{break}} outside {{range}}"},
+        {"{{ template \"q\" }}", "template:1:3: at <template \"q\">: template \"q\" not defined"},
+        {"{{ eq .S 1 }}",
+         "template:1:3: at <eq>: error calling eq: incompatible types for comparison"},
+        {"\xff", "template:1: not valid UTF-8"},
+    };
+    struct sp_err err;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_int_equal(message_of(&err, cases[i].text, 1 << 20, 1 << 20), SP_E_INPUT);
+        assert_string_equal(err.text, cases[i].message);
+    }
+}
+
+static void limits_hold(void **state)
+{
+    struct sp_err err;
+
+    (void)state;
+    assert_int_equal(message_of(&err, "{{ printf \"%1000000d\" 1 }}{{ printf \"%1000000d\" 1 }}",
+                                1 << 20, 1 << 30),
+                     SP_E_INPUT);
+    assert_non_null(strstr(err.text, "needs more than 1048576 bytes of memory"));
+    assert_int_equal(
+        message_of(&err, "{{ define \"x\" }}{{ template \"x\" }}{{ end }}{{ template \"x\" }}",
+                   1 << 24, 1 << 24),
+        SP_E_INPUT);
+    assert_non_null(strstr(err.text, "nested deeper than 600"));
+}
+
+static void mentions_fields(void **state)
+{
+    static const struct {
+        const char *text;
+        bool messages, response;
+    } cases[] = {
+        {"{{ range .Messages }}{{ end }}", true, false},
+        {"{{ if $.messages }}{{ end }}{{ .Response }}", true, true},
+        {"{{ if .A }}{{ else if .B }}{{ .X.Response }}{{ end }}", false, true},
+        {"{{ define \"x\" }}{{ .Messages }}{{ end }}", true, false},
+        {"{{ .Prompt }}", false, false},
+        {"Messages Response", false, false},
+    };
+    struct sp_gotemplate *t;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_int_equal(sp_gotemplate_compile(&t, cases[i].text, strlen(cases[i].text), NULL), 0);
+        assert_int_equal(sp_gotemplate_mentions(t, "messages"), cases[i].messages);
+        assert_int_equal(sp_gotemplate_mentions(t, "response"), cases[i].response);
+        sp_gotemplate_free(t);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(renders_like_go), cmocka_unit_test(errors_name_line_and_construct),
+        cmocka_unit_test(limits_hold),     cmocka_unit_test(mentions_fields),
+        cmocka_unit_test(shared_features), cmocka_unit_test(shared_templates),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,298 @@
+/* runtime/grammar/grammar.h, grammar_gbnf.c and acceptor.h: characters against UTF-8's definition,
+ * GBNF against what llama.cpp's grammars/README.md says of it, and the limits. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "format/base/unicode.h"
+#include "runtime/grammar/grammar_matcher.h"
+
+struct opened {
+    struct sp_grammar *g;
+    struct sp_acceptor *a;
+};
+
+static struct opened gbnf(const char *text)
+{
+    struct opened o = {0};
+    struct sp_err err = {0};
+
+    if (sp_grammar_of_gbnf(&o.g, text, strlen(text), &err) || sp_acceptor_open(&o.a, o.g, &err)) {
+        fail_msg("%s: %s", text, err.text);
+    }
+    return o;
+}
+
+static void done(struct opened *o)
+{
+    sp_acceptor_close(o->a);
+    sp_grammar_close(o->g);
+}
+
+static bool accepts(const struct opened *o, const char *text, size_t len)
+{
+    struct sp_err err = {0};
+    uint32_t state = SP_BEGINNING;
+
+    if (sp_acceptor_read(o->a, &state, text, len, &err)) fail_msg("%s", err.text);
+    return sp_acceptor_may_end(o->a, state);
+}
+
+/* ---- characters -------------------------------------------------------------------------------
+ */
+
+static bool is_in(uint32_t c, const struct sp_char_range *ranges, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (c >= ranges[i].first && c <= ranges[i].last) return true;
+    }
+    return false;
+}
+
+/* Every character there is, and every sequence of up to four bytes that begins like one. */
+static void characters(void **state)
+{
+    static const struct sp_char_range sets[][3] = {
+        {{0, 0x10FFFF}, {1, 0}, {1, 0}},
+        {{'a', 'z'}, {0x80, 0x10FFFF}, {1, 0}},
+        {{0x7F, 0x801}, {0xD700, 0xE001}, {0xFFFF, 0x10001}},
+        {{0x3B1, 0x3C9}, {0x4E12, 0x9ABC}, {0x1F601, 0x1F64E}},
+        {{0x10FFFF, 0x10FFFF}, {0x800, 0x800}, {0x40, 0x40}},
+    };
+
+    (void)state;
+    for (size_t k = 0; k < sizeof sets / sizeof *sets; k++) {
+        struct opened o = {0};
+        uint32_t root;
+        assert_int_equal(sp_grammar_new(&o.g, NULL), SP_OK);
+        root = sp_grammar_chars(o.g, sets[k],
+                                sets[k][1].first == 1   ? 1
+                                : sets[k][2].first == 1 ? 2
+                                                        : 3,
+                                SP_GRAMMAR_END);
+        assert_int_equal(sp_grammar_finish(o.g, root, NULL), SP_OK);
+        assert_int_equal(sp_acceptor_open(&o.a, o.g, NULL), SP_OK);
+        for (uint32_t c = 0; c <= 0x10FFFF; c++) {
+            char bytes[SP_UTF8_MAX];
+            size_t len = sp_utf8_put(bytes, c);
+            bool wanted = is_in(c, sets[k], 3) && (c < 0xD800 || c > 0xDFFF);
+            if (accepts(&o, bytes, len) != wanted) fail_msg("set %zu: U+%04X", k, (unsigned)c);
+        }
+        /* What is no UTF-8: stray and missing continuations, long forms, beyond the last. */
+        for (unsigned lead = 0x80; lead < 256; lead++) {
+            for (unsigned second = 0; second < 256; second++) {
+                for (size_t len = 1; len <= 4; len++) {
+                    char bytes[4] = {(char)lead, (char)second, (char)0x80, (char)0xBF};
+                    size_t valid = sp_utf8_valid(bytes, len);
+                    if (valid < len) assert_false(accepts(&o, bytes, len));
+                }
+            }
+        }
+        done(&o);
+    }
+}
+
+/* ---- GBNF -------------------------------------------------------------------------------------
+ */
+
+static void notation(void **state)
+{
+    static const char chess[] =
+        "# Specifies chess moves as a list in algebraic notation, using PGN conventions\n"
+        "root   ::= \"1. \" move \" \" move \"\\n\" ([1-9] [0-9]? \". \" move \" \" move "
+        "\"\\n\")+\n"
+        "move   ::= (pawn | nonpawn | castle) [+#]?\n"
+        "# piece type, optional file/rank, optional capture, dest file & rank\n"
+        "nonpawn ::= [NBKQR] [a-h]? [1-8]? \"x\"? [a-h] [1-8]\n"
+        "# optional file & capture, dest file & rank, optional promotion\n"
+        "pawn    ::= ([a-h] \"x\")? [a-h] [1-8] (\"=\" [NBKQR])?\n"
+        "castle  ::= \"O-O\" \"-O\"?\n";
+    static const char braces[] = "root ::= \"ab\"{2} [c-e]{ 1 , 3 } (\"x\" | \"yz\"){1,}";
+    static const char lines[] = "root ::= one |\n  two | (\n three\n four # five\n)\r\n\n"
+                                "one::=\"1\"\ntwo ::= \"2\"\nthree ::= \"3\"\nfour ::= \"4\"";
+    static const char escapes[] =
+        "root ::= \"\\x41\\u00E9\\U0001F600\\\"\\\\\\n\\r\\t\" [\\]\\[^-] [^\\x00-\\x1F\"] .";
+    static const char recursive[] = "root ::= \"(\" root \")\" root | \"\"";
+    static const char empty[] = "root ::= a b? c*\na ::= \"\" | \"a\"\nb ::= a \"b\"\nc ::= b a";
+    static const struct {
+        const char *grammar, *text;
+        bool valid;
+    } all[] = {
+        {chess, "1. e4 e5\n2. Nf3 Nc6\n", true},
+        {chess, "1. e4 e5\n2. exd5 O-O-O\n3. bxa8=Q+ Ke7#\n", true},
+        {chess, "1. e4 e5\n", false},
+        {chess, "1. e4 e9\n2. Nf3 Nc6\n", false},
+        {braces, "ababc", false},
+        {braces, "ababcx", true},
+        {braces, "ababcdeyzx", true},
+        {braces, "ababccccx", false},
+        {braces, "abcx", false},
+        {lines, "1", true},
+        {lines, "2", true},
+        {lines, "34", true},
+        {lines, "3", false},
+        {escapes, "A\xC3\xA9\xF0\x9F\x98\x80\"\\\n\r\t]a\n", true},
+        {escapes, "A\xC3\xA9\xF0\x9F\x98\x80\"\\\n\r\t-\xC3\xA9\xE2\x82\xAC", true},
+        {escapes, "A\xC3\xA9\xF0\x9F\x98\x80\"\\\n\r\t^\"a", false},
+        {recursive, "", true},
+        {recursive, "(()())()", true},
+        {recursive, "(()", false},
+        {empty, "", true},
+        {empty, "aab", true},
+        {empty, "ababba", true},
+        {empty, "ba", true},
+        {empty, "bc", false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        struct opened o = gbnf(all[i].grammar);
+        if (accepts(&o, all[i].text, strlen(all[i].text)) != all[i].valid) {
+            fail_msg("%s: \"%s\"", all[i].grammar, all[i].text);
+        }
+        done(&o);
+    }
+}
+
+static void mistakes(void **state)
+{
+    static const struct {
+        const char *text, *sentence;
+        enum sp_status status;
+    } all[] = {
+        {"", "the grammar has no rule \"root\"", SP_E_INPUT},
+        {"a ::= \"x\"", "the grammar has no rule \"root\"", SP_E_INPUT},
+        {"root ::= a |\n  b\na ::= \"x\"", "2:3: this rule is not defined", SP_E_INPUT},
+        {"root := \"x\"", "1:6: expected ::= behind the name of the rule", SP_E_INPUT},
+        {"root ::= \"x", "1:12: the text ends inside quotation marks or brackets", SP_E_INPUT},
+        {"root ::= [a", "1:12: the text ends inside quotation marks or brackets", SP_E_INPUT},
+        {"root ::= [b-a]", "1:11: a range that ends before it begins", SP_E_INPUT},
+        {"root ::= (\"x\"\nb ::= \"y\"", "2:3: expected )", SP_E_INPUT},
+        {"root ::= \"x\" )",
+         "1:14: expected a text, characters in brackets, a group, the name of a "
+         "rule or the end of the line",
+         SP_E_INPUT},
+        {"root ::= \"x\"**", "1:14: one number of times is enough", SP_E_INPUT},
+        {"root ::= \"x\"{3,2}", "1:18: the most times are fewer than the least", SP_E_INPUT},
+        {"root ::= \"x\"{a}", "1:14: expected a number of times", SP_E_INPUT},
+        {"root ::= \"\\q\"", "1:12: expected n, r, t, x, u, U, \", \\, [ or ] behind a backslash",
+         SP_E_INPUT},
+        {"root ::= \"\\uD800\"", "1:17: there is no such character", SP_E_INPUT},
+        {"root ::= \"x\"\nroot ::= \"y\"", "2:1: this rule was defined before", SP_E_INPUT},
+        {"root ::= <think>", "1:10: tokens are not read in grammars here, only text is",
+         SP_E_UNSUPPORTED},
+        {"root ::= a \"x\"\na ::= \"y\"? b\nb ::= root | \"z\"",
+         "root begins with itself, and nothing would ever be read", SP_E_INPUT},
+        {"root ::= (\"\"* root \"a\")?", "root begins with itself, and nothing would ever be read",
+         SP_E_INPUT},
+        {"\xFF", "the grammar is not valid UTF-8", SP_E_INPUT},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        struct sp_grammar *g = NULL;
+        struct sp_err err = {0};
+        enum sp_status st = sp_grammar_of_gbnf(&g, all[i].text, strlen(all[i].text), &err);
+        if (st != all[i].status || strcmp(err.text, all[i].sentence)) {
+            fail_msg("%s: %d %s", all[i].text, st, err.text);
+        }
+        assert_null(g);
+    }
+}
+
+/* ---- states -----------------------------------------------------------------------------------
+ */
+
+/* A loop comes back to its own state, whatever was read; the other states are few. */
+static void loops(void **state)
+{
+    struct opened o = gbnf("root ::= \"[\" (item (\",\" item)*)? \"]\"\nitem ::= [0-9]+ | root");
+    struct sp_err err = {0};
+    uint32_t at = SP_BEGINNING, inside;
+
+    (void)state;
+    assert_int_equal(sp_acceptor_read(o.a, &at, "[1,2", 4, &err), SP_OK);
+    inside = at;
+    for (int i = 0; i < 1000; i++)
+        assert_int_equal(sp_acceptor_read(o.a, &at, "23,4", 4, &err), SP_OK);
+    assert_int_equal(at, inside);
+    assert_true(sp_acceptor_n_states(o.a) < 10);
+    /* A deep text, and back. */
+    for (int i = 0; i < 5000; i++)
+        assert_int_equal(sp_acceptor_read(o.a, &at, ",[7", 3, &err), SP_OK);
+    for (int i = 0; i < 5000; i++)
+        assert_int_equal(sp_acceptor_read(o.a, &at, "]", 1, &err), SP_OK);
+    assert_false(sp_acceptor_may_end(o.a, at));
+    assert_int_equal(sp_acceptor_read(o.a, &at, "]", 1, &err), SP_OK);
+    assert_true(sp_acceptor_may_end(o.a, at));
+    assert_int_equal(sp_acceptor_forget(o.a, &err), SP_OK);
+    assert_true(accepts(&o, "[1,[2,3]]", 9));
+    done(&o);
+}
+
+static void forced(void **state)
+{
+    struct opened o = gbnf("root ::= \"ab\" [cd] \"\xC3\xA9\" \"z\"?");
+    static const char *const before[] = {"", "a", "ab", "abc", "abd\xC3", "abc\xC3\xA9"};
+    static const int wanted[] = {'a', 'b', -1, 0xC3, 0xA9, -1};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
+        uint32_t at = SP_BEGINNING;
+        struct sp_byte_set bytes;
+        size_t n;
+        assert_int_equal(sp_acceptor_read(o.a, &at, before[i], strlen(before[i]), NULL), SP_OK);
+        assert_int_equal(sp_acceptor_bytes(o.a, at, &bytes, &n, 9, NULL), SP_OK);
+        assert_int_equal(n, wanted[i] >= 0 ? 1 : i == 2 ? 2 : 1);
+        if (wanted[i] >= 0) assert_true(sp_byte_set_has(&bytes, (uint8_t)wanted[i]));
+    }
+    done(&o);
+}
+
+/* Counts are counted, not spelled out; ambiguity has its limit, and says so. */
+static void limits(void **state)
+{
+    struct opened many = gbnf("root ::= [a-z]{100000,2000000}");
+    struct opened twice =
+        gbnf("root ::= (a | b)*\na ::= \"x\" a | \"x\"\nb ::= \"x\" b \"x\" | \"x\"");
+    struct sp_grammar *g = NULL;
+    struct sp_acceptor *a = NULL;
+    struct sp_err err = {0};
+    char text[4096], *at = text;
+    uint32_t reached = SP_BEGINNING;
+
+    (void)state;
+    for (int i = 0; i < 99999; i++)
+        assert_int_equal(sp_acceptor_read(many.a, &reached, "q", 1, &err), SP_OK);
+    assert_false(sp_acceptor_may_end(many.a, reached));
+    assert_int_equal(sp_acceptor_read(many.a, &reached, "q", 1, &err), SP_OK);
+    assert_true(sp_acceptor_may_end(many.a, reached));
+    done(&many);
+    assert_true(accepts(&twice, "xxxx", 4));
+    done(&twice);
+
+    /* 2^20 ways to begin. */
+    at += sprintf(at, "root ::= r0\n");
+    for (int i = 0; i < 20; i++)
+        at += sprintf(at, "r%d ::= r%d \"a\" | r%d \"b\"\n", i, i + 1, i + 1);
+    sprintf(at, "r20 ::= \"x\"\n");
+    assert_int_equal(sp_grammar_of_gbnf(&g, text, strlen(text), &err), SP_OK);
+    assert_int_equal(sp_acceptor_open(&a, g, &err), SP_E_INPUT);
+    assert_string_equal(err.text, "the grammar can be begun in more than 4096 ways");
+    sp_grammar_close(g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(characters), cmocka_unit_test(notation), cmocka_unit_test(mistakes),
+        cmocka_unit_test(loops),      cmocka_unit_test(forced),   cmocka_unit_test(limits),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

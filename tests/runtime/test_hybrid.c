@@ -1,0 +1,651 @@
+/* Models with recurrent layers and the prediction heads built into them: after every verified round
+ * all states equal those of plain decoding, to the bit; drafting changes nothing; and what becomes
+ * of a head when a packed file is made. */
+#include "tests/support/handmade_models.h"
+#include "tests/support/generate_checks.h"
+#include "tests/support/golden.h"
+#include "tests/support/packed_models.h"
+#include "tests/support/scratch.h"
+
+#include "convert/create/create.h"
+#include "quantize/kernels.h"
+#include "runtime/session/session.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { N_PROMPT = 21, N_TRUTH = 32, MAX_DRAFTED = 7 };
+
+static const struct crafted varied = {.mixing = 0.4f};
+static const struct crafted steady = {.mixing = 0.01f, .copies = true};
+
+/* ---- files ---- */
+
+static const char *crafted_modelfile(const struct crafted *how, const char *more)
+{
+    static char text[1024];
+    const char *folder = scratch_folder();
+
+    crafted_qwen3_5(folder, how);
+    snprintf(text, sizeof text, "FROM .\n%s", more);
+    return scratch_write("Modelfile", text, strlen(text));
+}
+
+/* Packed; the checkpoint is gone again. */
+static const char *crafted_file(const struct crafted *how, enum sp_dtype target,
+                                enum sp_dtype draft)
+{
+    const char *path = packed_file(crafted_modelfile(how, ""), target, draft);
+
+    scratch_remove();
+    return path;
+}
+
+/* With an EAGLE-3 draft in place of the built-in head. */
+static const char *eagle3_modelfile(const struct crafted *how)
+{
+    const char *modelfile = crafted_modelfile(how, "DRAFT ./draft\n");
+    char folder[512];
+
+    snprintf(folder, sizeof folder, "%s/draft", scratch_folder());
+    assert_int_equal(mkdir(folder, 0777), 0);
+    crafted_eagle3(folder, how);
+    return modelfile;
+}
+
+static const char *eagle3_file(const struct crafted *how, enum sp_dtype target, enum sp_dtype draft)
+{
+    const char *path = packed_file(eagle3_modelfile(how), target, draft);
+
+    scratch_remove();
+    return path;
+}
+
+static struct sp_package *open_package(const char *path, const char *kernels, unsigned n_threads)
+{
+    struct sp_package *package = NULL;
+    struct sp_package_options options = {.kernels = kernels, .n_threads = n_threads};
+    struct sp_err err = {0};
+
+    if (sp_package_open(&package, path, &options, &err)) fail_msg("%s: %s", path, err.text);
+    return package;
+}
+
+/* ---- rollback ---- */
+
+/* A sequence, and the digest of all caches behind each of its lengths, decoded one by one. */
+struct truth {
+    uint32_t ids[N_PROMPT + N_TRUTH];
+    uint64_t digests[N_PROMPT + N_TRUTH + 1];
+};
+
+static struct sp_decoder *open_decoder(const struct sp_package *package)
+{
+    struct sp_decoder *decoder = NULL;
+    struct sp_decoder_options options = {
+        .n_positions = 128, .max_rows = 64, .max_logit_rows = 16, .kv_type = SP_KV_F16};
+    struct sp_err err = {0};
+
+    if (sp_decoder_open(&decoder, package->target, &package->engine, &options, &err)) {
+        fail_msg("%s", err.text);
+    }
+    return decoder;
+}
+
+static void run(struct sp_decoder *decoder, const struct sp_package *package, const uint32_t *ids,
+                size_t n, size_t pos, size_t n_certain, size_t n_kept)
+{
+    sp_decoder_embed(decoder, package->target, ids, n);
+    sp_decoder_run(decoder, n, pos, n_certain);
+    sp_decoder_commit(decoder, n_kept);
+}
+
+static void decode_truth(struct truth *truth, const struct sp_package *package)
+{
+    struct sp_decoder *decoder = open_decoder(package);
+    uint32_t seed = 7;
+
+    for (size_t i = 0; i < N_PROMPT + N_TRUTH; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        truth->ids[i] = (seed >> 8) % package->target->config.n_vocab;
+        run(decoder, package, truth->ids + i, 1, i, 1, 1);
+        truth->digests[i + 1] = sp_decoder_digest(decoder, i + 1);
+        if (i) assert_int_not_equal(truth->digests[i + 1], truth->digests[i]);
+    }
+    sp_decoder_close(decoder);
+}
+
+/* One round at position pos: cur, n guesses of which the first `accepted` are right. */
+static void verify_round(struct sp_decoder *decoder, const struct sp_package *package,
+                         const struct truth *truth, size_t pos, size_t n, size_t accepted)
+{
+    uint32_t rows[MAX_DRAFTED + 1];
+
+    for (size_t i = 0; i <= n; i++) {
+        uint32_t id = truth->ids[pos + i];
+        rows[i] = i <= accepted ? id : (id + 1) % package->target->config.n_vocab;
+    }
+    run(decoder, package, rows, n + 1, pos, 1, accepted + 1);
+    assert_int_equal(sp_decoder_digest(decoder, pos + accepted + 1),
+                     truth->digests[pos + accepted + 1]);
+}
+
+/* place: as generating_threads sees it, of the rounds behind the prompt that are tried. */
+static void check_rounds(const struct sp_package *package, const struct truth *truth,
+                         unsigned n_threads, size_t place)
+{
+    struct sp_decoder *decoder = open_decoder(package);
+    size_t pos = N_PROMPT;
+    uint32_t seed = 1;
+
+    /* Every number of guesses, every number of right ones, right behind the prompt: what is rolled
+     * back does not depend on the kernels, so one set or another and one thread or two will do. */
+    for (size_t n = 0; n <= MAX_DRAFTED; n++) {
+        for (size_t a = 0; a <= n; a++) {
+            if (generating_threads(place + n + a) != n_threads) continue;
+            run(decoder, package, truth->ids, N_PROMPT, 0, N_PROMPT, N_PROMPT);
+            verify_round(decoder, package, truth, N_PROMPT, n, a);
+        }
+    }
+    /* And round after round. */
+    run(decoder, package, truth->ids, N_PROMPT, 0, N_PROMPT, N_PROMPT);
+    while (pos + MAX_DRAFTED + 1 < N_PROMPT + N_TRUTH) {
+        size_t n, a;
+        seed = seed * 1664525u + 1013904223u;
+        n = (seed >> 16) % (MAX_DRAFTED + 1);
+        a = (seed >> 24) % (n + 1);
+        /* A pass that nobody commits leaves nothing behind. */
+        sp_decoder_embed(decoder, package->target, truth->ids, n + 1);
+        sp_decoder_run(decoder, n + 1, pos, 0);
+        verify_round(decoder, package, truth, pos, n, a);
+        pos += a + 1;
+    }
+    sp_decoder_close(decoder);
+}
+
+static void check_chunks(const struct sp_package *package, const struct truth *truth)
+{
+    static const size_t chunks[] = {1, 2, 3, 20, 64};
+    struct sp_decoder *decoder = open_decoder(package);
+
+    for (size_t c = 0; c < sizeof chunks / sizeof *chunks; c++) {
+        for (size_t pos = 0; pos < N_PROMPT + N_TRUTH; pos += chunks[c]) {
+            size_t left = N_PROMPT + N_TRUTH - pos, n = left < chunks[c] ? left : chunks[c];
+            run(decoder, package, truth->ids + pos, n, pos, n, n);
+            assert_int_equal(sp_decoder_digest(decoder, pos + n), truth->digests[pos + n]);
+        }
+    }
+    sp_decoder_close(decoder);
+}
+
+/* place: of the file among others, for generating_threads. */
+static void check_rollback(const char *path, size_t place)
+{
+    struct sp_package *package = open_package(path, "scalar", 1);
+    struct truth truth;
+
+    decode_truth(&truth, package);
+    sp_package_close(package);
+    for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {
+        if (!sp_kernels_supported(*k)) continue;
+        for (unsigned n_threads = 1; n_threads <= (*k == &sp_kernels_ref ? 1 : 2); n_threads++) {
+            package = open_package(path, (*k)->name, n_threads);
+            check_rounds(package, &truth, n_threads, place);
+            check_chunks(package, &truth);
+            sp_package_close(package);
+        }
+        place++;
+    }
+}
+
+static void rollback_crafted(void **state)
+{
+    (void)state;
+    check_rollback(crafted_file(&varied, SP_DTYPE_NONE, SP_DTYPE_NONE), 0);
+    check_rollback(crafted_file(&varied, SP_Q8, SP_Q8), 1);
+}
+
+static void rollback_oracle(void **state)
+{
+    char folder[400];
+
+    snprintf(folder, sizeof folder, SHARED "/oracle/targets/%s", (const char *)*state);
+    if (!golden_exists(folder)) skip();
+    check_rollback(packed_file(packed_modelfile(folder, NULL), SP_DTYPE_NONE, SP_DTYPE_NONE), 0);
+    check_rollback(packed_file(packed_modelfile(folder, NULL), SP_Q4, SP_DTYPE_NONE), 1);
+}
+
+/* Each of testdata/families, whatever its layers are. */
+static void rollback_families(void **state)
+{
+    size_t place = 0;
+
+    (void)state;
+    for (const char *const *name = golden_families(); *name; name++) {
+        char folder[400];
+        print_message("%s\n", *name);
+        snprintf(folder, sizeof folder, TESTDATA "/families/%s", *name);
+        check_rollback(packed_file(packed_modelfile(folder, NULL), SP_Q8, SP_DTYPE_NONE), place++);
+    }
+}
+
+/* ---- drafting ---- */
+
+static struct sp_session *open_session(struct sp_package *package, size_t rows_per_pass)
+{
+    struct sp_session *session = NULL;
+    struct sp_session_options options = {.rows_per_pass = rows_per_pass, .n_context = 200};
+    struct sp_err err = {0};
+
+    if (sp_session_open(&session, package, &options, &err)) fail_msg("%s", err.text);
+    return session;
+}
+
+static const uint32_t prompt[] = {12, 40, 7, 99, 3, 58, 121, 76, 20, 33, 91, 150, 2};
+enum { N_GIVEN = sizeof prompt / sizeof *prompt, N_TOKENS = 40 };
+
+/* Every depth, threads, kernels, sessions that go on where they were. place: of the file among
+ * others, for generating_threads. */
+static void check_lossless(const char *path, const char *kind, size_t place)
+{
+    static const int depths[] = {PLAIN, SP_DEPTH_AUTO, 1, 2, 3, 4, 7, 11, 16};
+    struct sp_package *package = open_package(path, "scalar", 1);
+    struct sp_session *session = open_session(package, 0);
+    struct sp_result plain = generating_run(session, prompt, N_GIVEN, N_TOKENS, PLAIN, true);
+    struct sp_package_info info;
+    size_t rows = 3;
+
+    sp_package_describe(package, &info);
+    assert_string_equal(info.draft, kind);
+    assert_int_equal(info.max_depth, 16);
+    assert_int_equal(plain.n_ids, N_TOKENS);
+    sp_session_close(session);
+    sp_package_close(package);
+    for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {
+        if (!sp_kernels_supported(*k)) continue;
+        for (unsigned n_threads = 1; n_threads <= 2; n_threads++) {
+            package = open_package(path, (*k)->name, n_threads);
+            session = open_session(package, rows++);
+            for (size_t i = 0; i < sizeof depths / sizeof *depths; i++) {
+                struct sp_result r;
+                /* Scalar kernels are the reference already, and slow. */
+                if (*k == &sp_kernels_ref && depths[i] != 3) continue;
+                if (generating_threads(place + i) != n_threads) continue;
+                r = generating_run(session, prompt, N_GIVEN, N_TOKENS, depths[i], true);
+                generating_same(&r, &plain);
+                sp_result_release(&r);
+            }
+            sp_session_close(session);
+            sp_package_close(package);
+        }
+        place++;
+    }
+    sp_result_release(&plain);
+}
+
+static void lossless_crafted(void **state)
+{
+    struct crafted no_ffn = varied;
+
+    (void)state;
+    check_lossless(crafted_file(&varied, SP_Q8, SP_Q4), "mtp", 0);
+    check_lossless(crafted_file(&varied, SP_DTYPE_NONE, SP_DTYPE_NONE), "mtp", 1);
+    no_ffn.no_ffn = true;
+    check_lossless(crafted_file(&no_ffn, SP_Q8, SP_Q8), "mtp", 2);
+}
+
+static void lossless_oracle(void **state)
+{
+    char modelfile[400];
+
+    snprintf(modelfile, sizeof modelfile, SHARED "/oracle/drafts/%s/Modelfile",
+             (const char *)*state);
+    if (!golden_exists(modelfile)) skip();
+    check_lossless(packed_file(modelfile, SP_Q4, SP_Q8),
+                   strncmp(*state, "mtp", 3) == 0 ? "mtp" : "eagle3", 0);
+}
+
+static void lossless_eagle3(void **state)
+{
+    (void)state;
+    check_lossless(eagle3_file(&varied, SP_Q8, SP_Q4), "eagle3", 0);
+    check_lossless(eagle3_file(&varied, SP_DTYPE_NONE, SP_DTYPE_NONE), "eagle3", 1);
+}
+
+/* A head that repeats what its target saw, and a target that repeats its last token. */
+static void always_right(void **state)
+{
+    struct sp_package *package =
+        open_package(crafted_file(&steady, SP_DTYPE_NONE, SP_DTYPE_NONE), NULL, 2);
+
+    (void)state;
+    for (int depth = 1; depth <= 16; depth += 3) {
+        struct sp_session *session = open_session(package, 0);
+        size_t n_rounds = 5, n = 1 + n_rounds * (size_t)(depth + 1);
+        struct sp_result plain = generating_run(session, prompt, N_GIVEN, n, PLAIN, true);
+        struct sp_result r = generating_run(session, prompt, N_GIVEN, n, depth, true);
+        generating_same(&r, &plain);
+        for (size_t i = 0; i < n; i++)
+            assert_int_equal(r.ids[i], prompt[N_GIVEN - 1]);
+        assert_int_equal(r.n_rounds, n_rounds);
+        assert_int_equal(r.drafted, n_rounds * (size_t)depth);
+        assert_int_equal(r.accepted, r.drafted);
+        sp_result_release(&plain);
+        sp_result_release(&r);
+        sp_session_close(session);
+    }
+    sp_package_close(package);
+}
+
+/* The same with EAGLE-3, whose vocabulary holds that token, or does not: then it is never right. */
+static void eagle3_says_what_it_can(void **state)
+{
+    struct sp_package *package =
+        open_package(eagle3_file(&steady, SP_DTYPE_NONE, SP_DTYPE_NONE), NULL, 2);
+
+    (void)state;
+    for (uint32_t last = 40; last <= 41; last++) {
+        uint32_t ids[] = {12, 99, last};
+        struct sp_session *session = open_session(package, 0);
+        struct sp_result r = generating_run(session, ids, 3, 25, 7, true);
+        for (size_t i = 0; i < r.n_ids; i++)
+            assert_int_equal(r.ids[i], last);
+        assert_int_equal(r.n_rounds, last % 2 ? 24 : 3);
+        assert_int_equal(r.accepted, last % 2 ? 0 : 21);
+        sp_result_release(&r);
+        sp_session_close(session);
+    }
+    sp_package_close(package);
+}
+
+/* Behind a long prompt, which is read before the first proposal, a drafted answer leaves the caches
+ * that a fresh session has, whose first proposal reads all at once. */
+static void check_catching_up(const char *path)
+{
+    enum { N_LONG = 60 };
+    struct sp_package *package = open_package(path, NULL, 1);
+    struct sp_session *used = open_session(package, 0), *fresh = open_session(package, 0);
+    uint32_t ids[N_LONG + N_TOKENS + 1];
+    struct sp_result r;
+    size_t n = N_LONG + N_TOKENS, own = package->draft->head.rows;
+
+    for (uint32_t i = 0; i < N_LONG; i++)
+        ids[i] = (7 * i + 3) % 150;
+    r = generating_run(used, ids, N_LONG, N_TOKENS, 3, true);
+    assert_int_equal(r.n_ids, N_TOKENS);
+    memcpy(ids + N_LONG, r.ids, N_TOKENS * sizeof *ids);
+    ids[n] = 5;
+    generating_same_proposal(used, fresh, ids, n, 4, own ? own : package->target->head.rows);
+    sp_result_release(&r);
+    sp_session_close(used);
+    sp_session_close(fresh);
+    sp_package_close(package);
+}
+
+struct timed {
+    const struct sp_speculator *speculator;
+    uint32_t first[6];
+    size_t n;
+};
+
+static int look_at_tokens(void *context, size_t which, double verify_seconds, double draft_seconds)
+{
+    struct timed *timed = context;
+    const uint32_t *ids = timed->speculator->ids + timed->speculator->n_cached;
+    size_t n_rows = which ? 16 : 4;
+
+    assert_true(verify_seconds > 0 && draft_seconds > 0);
+    for (size_t i = 0; i < n_rows; i++) {
+        assert_true(ids[i] < CRAFTED_TOKENS);
+        for (size_t j = 0; j < i; j++)
+            assert_int_not_equal(ids[i], ids[j]);
+    }
+    timed->first[timed->n++] = ids[0];
+    return 0;
+}
+
+/* Copies of one token would all choose the same experts, and be cheaper than a text. */
+static void timed_tokens_differ(void **state)
+{
+    static const size_t n_rows[] = {4, 16};
+    const char *path = crafted_file(&varied, SP_Q4, SP_Q4);
+    struct sp_package *package = open_package(path, NULL, 1);
+    struct sp_session *session = open_session(package, 0);
+    struct timed timed = {.speculator = session->speculator};
+    struct sp_err err = {0};
+
+    (void)state;
+    assert_int_equal(sp_session_time(session, 9, n_rows, 2, 3, look_at_tokens, &timed, &err),
+                     SP_OK);
+    assert_int_equal(timed.n, 6);
+    for (size_t i = 1; i < timed.n; i++)
+        assert_int_not_equal(timed.first[i], timed.first[i - 1]);
+    sp_session_close(session);
+    sp_package_close(package);
+}
+
+static void pairs_catch_up(void **state)
+{
+    (void)state;
+    check_catching_up(crafted_file(&varied, SP_DTYPE_NONE, SP_DTYPE_NONE));
+    check_catching_up(eagle3_file(&varied, SP_DTYPE_NONE, SP_DTYPE_NONE));
+}
+
+/* After a drafted answer the head proposes what it would have with a fresh cache. */
+static void head_is_rolled_back(void **state)
+{
+    struct sp_package *package =
+        open_package(crafted_file(&varied, SP_DTYPE_NONE, SP_DTYPE_NONE), NULL, 1);
+
+    (void)state;
+    for (int depth = 0; depth <= 16; depth += 4) {
+        struct sp_session *used = open_session(package, 5), *fresh = open_session(package, 0);
+        struct sp_result r = generating_run(used, prompt, N_GIVEN, N_TOKENS, depth, true);
+        uint32_t ids[N_GIVEN + N_TOKENS + 1];
+        size_t n = N_GIVEN + N_TOKENS;
+        memcpy(ids, prompt, sizeof prompt);
+        memcpy(ids + N_GIVEN, r.ids, N_TOKENS * sizeof *ids);
+        ids[n] = 5;
+        generating_same_proposal(used, fresh, ids, n, 4, package->target->config.n_vocab);
+        sp_result_release(&r);
+        sp_session_close(used);
+        sp_session_close(fresh);
+    }
+    sp_package_close(package);
+}
+
+/* ---- making packed files ---- */
+
+struct heard {
+    char notes[2048];
+};
+
+static void hear(void *context, const char *sentence)
+{
+    struct heard *heard = context;
+
+    snprintf(heard->notes + strlen(heard->notes), sizeof heard->notes - strlen(heard->notes),
+             "%s\n", sentence);
+}
+
+static enum sp_status create(const char *modelfile, struct heard *heard, enum sp_dtype draft,
+                             struct sp_create_report *report, struct sp_err *err)
+{
+    struct sp_create_options options = {
+        .modelfile = modelfile,
+        .output = packed_path("made.bin"),
+        .force = true,
+        .draft_type = draft,
+        .sinks = {.context = heard, .note = hear},
+    };
+
+    memset(heard, 0, sizeof *heard);
+    memset(err, 0, sizeof *err);
+    return sp_create(report, &options, err);
+}
+
+/* The head becomes the draft: quantized as one, unless a DRAFT record names another. */
+static void head_becomes_draft(void **state)
+{
+    struct heard heard;
+    struct sp_create_report plain, quantized;
+    struct sp_err err;
+    const char *modelfile = crafted_modelfile(&varied, "");
+
+    (void)state;
+    assert_int_equal(create(modelfile, &heard, SP_DTYPE_NONE, &plain, &err), SP_OK);
+    assert_non_null(strstr(heard.notes, "its built-in prediction head is the draft"));
+    /* fc and 3 norms, 2 layer norms, q, gate, k, v, o, 2 head norms, 3 of the MLP. */
+    assert_int_equal(plain.n_tensors[SP_PART_DRAFT], 16);
+    assert_int_equal(create(modelfile, &heard, SP_Q8, &quantized, &err), SP_OK);
+    assert_true(quantized.size[SP_PART_DRAFT] < plain.size[SP_PART_DRAFT] / 3);
+    assert_int_equal(quantized.size[SP_PART_TARGET], plain.size[SP_PART_TARGET]);
+    scratch_remove();
+}
+
+/* A packed file's parts can be taken apart and put together again, byte for byte. */
+static void head_from_packed_file(void **state)
+{
+    const char *packed = crafted_file(&varied, SP_Q8, SP_Q8);
+    const char *again = packed_file(packed_modelfile(packed, packed), SP_DTYPE_NONE, SP_DTYPE_NONE);
+    size_t n, m;
+    char *a = scratch_read(packed, &n), *b = scratch_read(again, &m);
+
+    (void)state;
+    assert_int_equal(n, m);
+    assert_memory_equal(a, b, n);
+    free(a);
+    free(b);
+}
+
+/* The same of an EAGLE-3 draft; and t2d, which is not kept, must not contradict d2t. */
+static void eagle3_from_packed_file(void **state)
+{
+    struct crafted odd = varied;
+    const char *packed = eagle3_file(&varied, SP_Q8, SP_Q8);
+    const char *again = packed_file(packed_modelfile(packed, packed), SP_DTYPE_NONE, SP_DTYPE_NONE);
+    size_t n, m;
+    char *a = scratch_read(packed, &n), *b = scratch_read(again, &m);
+    struct heard heard;
+    struct sp_err err;
+
+    (void)state;
+    assert_int_equal(n, m);
+    assert_memory_equal(a, b, n);
+    free(a);
+    free(b);
+    odd.marks_odd = true;
+    assert_int_equal(create(eagle3_modelfile(&odd), &heard, SP_DTYPE_NONE, NULL, &err), SP_E_INPUT);
+    assert_non_null(strstr(err.text, "eagle3 t2d disagrees with d2t"));
+    scratch_remove();
+}
+
+static void record_wins(void **state)
+{
+    struct heard heard;
+    struct sp_err err;
+    char draft[700];
+
+    (void)state;
+    snprintf(draft, sizeof draft, "DRAFT %s\n", SHARED "/oracle/targets/qwen3");
+    if (!golden_exists(SHARED "/oracle/targets/qwen3")) skip();
+    assert_int_equal(create(crafted_modelfile(&varied, draft), &heard, SP_DTYPE_NONE, NULL, &err),
+                     SP_OK);
+    assert_non_null(strstr(heard.notes, "DRAFT is used, the built-in prediction head"));
+    scratch_remove();
+}
+
+/* A hybrid model as an ordinary draft: right always (it is its own target), or now and then (in
+ * four bits), and its state goes along exactly. */
+static void recurrent_draft(void **state)
+{
+    static const enum sp_dtype types[] = {SP_DTYPE_NONE, SP_Q4};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        const char *path =
+            packed_file(crafted_modelfile(&varied, "DRAFT .\n"), SP_DTYPE_NONE, types[i]);
+        struct sp_package *package = open_package(path, NULL, 2);
+        struct sp_session *session = open_session(package, 0);
+        struct sp_result plain = generating_run(session, prompt, N_GIVEN, 61, PLAIN, true);
+        assert_string_equal(sp_drafter_find(package->draft->config.draft.kind)->name,
+                            "autoregressive");
+        for (int depth = SP_DEPTH_AUTO; depth <= 14; depth++) {
+            struct sp_result r = generating_run(session, prompt, N_GIVEN, 61, depth, true);
+            generating_same(&r, &plain);
+            if (i == 0) assert_int_equal(r.accepted, r.drafted);
+            sp_result_release(&r);
+        }
+        sp_result_release(&plain);
+        sp_session_close(session);
+        sp_package_close(package);
+        scratch_remove();
+    }
+}
+
+/* As mlx stores it, a model computes the same. */
+static void converted(void **state)
+{
+    struct crafted how = varied;
+    const char *path = crafted_file(&how, SP_DTYPE_NONE, SP_DTYPE_NONE), *other;
+    struct sp_package *a = open_package(path, NULL, 1), *b;
+    struct sp_session *x, *y;
+    struct sp_result plain, r;
+
+    (void)state;
+    how.converted = true;
+    other = crafted_file(&how, SP_DTYPE_NONE, SP_DTYPE_NONE);
+    b = open_package(other, NULL, 1);
+    assert_null(b->draft);
+    x = open_session(a, 0);
+    y = open_session(b, 0);
+    plain = generating_run(x, prompt, N_GIVEN, N_TOKENS, PLAIN, true);
+    r = generating_run(y, prompt, N_GIVEN, N_TOKENS, PLAIN, true);
+    assert_int_equal(plain.n_ids, r.n_ids);
+    assert_memory_equal(plain.ids, r.ids, r.n_ids * sizeof *r.ids);
+    sp_result_release(&plain);
+    sp_result_release(&r);
+    sp_session_close(x);
+    sp_session_close(y);
+    sp_package_close(a);
+    sp_package_close(b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rollback_crafted),
+        cmocka_unit_test(rollback_families),
+        GOLDEN_CASE(rollback_oracle, "qwen3_5"),
+        GOLDEN_CASE(rollback_oracle, "qwen3_5_moe"),
+        GOLDEN_CASE(rollback_oracle, "qwen3_5_tied"),
+        GOLDEN_CASE(rollback_oracle, "gemma3"),
+        cmocka_unit_test(lossless_crafted),
+        GOLDEN_CASE(lossless_oracle, "mtp_qwen3_5"),
+        GOLDEN_CASE(lossless_oracle, "mtp_qwen3_5_moe"),
+        GOLDEN_CASE(lossless_oracle, "mtp_qwen3_5_wrapped"),
+        cmocka_unit_test(lossless_eagle3),
+        GOLDEN_CASE(lossless_oracle, "eagle3_full_vocab"),
+        GOLDEN_CASE(lossless_oracle, "eagle3_llama"),
+        GOLDEN_CASE(lossless_oracle, "eagle3_midlayer"),
+        GOLDEN_CASE(lossless_oracle, "eagle3_qwen3_before"),
+        cmocka_unit_test(eagle3_says_what_it_can),
+        cmocka_unit_test(always_right),
+        cmocka_unit_test(timed_tokens_differ),
+        cmocka_unit_test(pairs_catch_up),
+        cmocka_unit_test(head_is_rolled_back),
+        cmocka_unit_test(head_becomes_draft),
+        cmocka_unit_test(head_from_packed_file),
+        cmocka_unit_test(eagle3_from_packed_file),
+        cmocka_unit_test(record_wins),
+        cmocka_unit_test(recurrent_draft),
+        cmocka_unit_test(converted),
+    };
+
+    return cmocka_run_group_tests(tests, packed_begin, packed_end);
+}

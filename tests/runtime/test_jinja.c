@@ -1,0 +1,161 @@
+/* Jinja templates against Jinja2: the project's own cases, and those of ../shared where it is. */
+#include "runtime/template/jinja.h"
+#include "tests/support/template_cases.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void renders_like_jinja2(void **state)
+{
+    const struct templating what = {.lines = TESTDATA "/templates/jinja.jsonl",
+                                    .variables = TESTDATA "/templates/variables.json",
+                                    .language = SP_TEMPLATE_JINJA};
+
+    (void)state;
+    templating_check(&what, 300);
+}
+
+static void shared_features(void **state)
+{
+    const struct templating what = {.lines = SHARED "/chat_templates/jinja_features.jsonl",
+                                    .variables = SHARED "/chat_templates/jinja_features_ctx.json",
+                                    .language = SP_TEMPLATE_JINJA};
+
+    (void)state;
+    templating_check(&what, 0);
+}
+
+static void shared_templates(void **state)
+{
+    const struct templating what = {.lines = SHARED "/chat_templates/jinja_golden.jsonl",
+                                    .folder = SHARED "/chat_templates",
+                                    .suffix = ".jinja",
+                                    .language = SP_TEMPLATE_JINJA};
+
+    (void)state;
+    templating_check(&what, 0);
+}
+
+/* Compiles and renders without variables; the message of whatever fails. */
+static enum sp_status message_of(struct sp_err *err, const char *text, size_t memory, uint64_t work)
+{
+    const struct sp_template_time noon = {2025, 6, 15, 12, 0, 0};
+    struct sp_jinja *jinja = NULL;
+    struct sp_heap heap;
+    struct sp_value vars;
+    char *out = NULL;
+    size_t len;
+    enum sp_status st;
+
+    memset(err, 0, sizeof *err);
+    sp_heap_init(&heap, memory, work, err);
+    st = sp_jinja_compile(&jinja, text, strlen(text), err);
+    if (!st) st = sp_value_dict(&heap, &vars);
+    if (!st) st = sp_jinja_render(&out, &len, jinja, vars, noon, &heap, err);
+    free(out);
+    sp_heap_release(&heap);
+    sp_jinja_free(jinja);
+    return st;
+}
+
+static void errors_name_line_and_construct(void **state)
+{
+    static const struct {
+        const char *text, *message;
+        enum sp_status status;
+    } cases[] = {
+        {"a\nb{{ x.y }}", "template:2: 'x' is undefined", SP_E_INPUT},
+        {"\n\n{% foo %}", "template:3: unknown statement {% foo %}", SP_E_INPUT},
+        {"{% include 'x' %}", "template:1: {% include %} is not supported", SP_E_UNSUPPORTED},
+        {"{{ 1|nope }}", "template:1: unknown filter nope", SP_E_UNSUPPORTED},
+        {"{{ 1 is nope }}", "template:1: unknown test nope", SP_E_UNSUPPORTED},
+        {"{% if true %}{{ 1|nope }}{% endif %}", "template:1: unknown filter nope",
+         SP_E_UNSUPPORTED},
+        {"{% if true %}\n", "template:1: {% if %} is not closed", SP_E_INPUT},
+        {"{% for x in [] %}{% endif %}",
+         "template:1: unexpected {% endif %}, {% for %} of line 1 is open", SP_E_INPUT},
+        {"\n{{ 'a }}", "template:2: a string without its closing '", SP_E_INPUT},
+        {"{{ a b }}", "template:1: unexpected b, expected }}", SP_E_INPUT},
+        {"{{ raise_exception('no way') }}", "template:1: no way", SP_E_INPUT},
+        {"{{ [].append(1) }}", "template:1: list.append() is not supported in templates",
+         SP_E_UNSUPPORTED},
+        {"{{ 'a'|indent(wide=2) }}",
+         "template:1: indent() got an unexpected keyword argument, it takes (width= first= blank=)",
+         SP_E_INPUT},
+        {"a\xff", "template:1: not valid UTF-8", SP_E_INPUT},
+        {"{{ 2 ** 64 }}", "template:1: the result of ** does not fit 64 bits", SP_E_UNSUPPORTED},
+    };
+    struct sp_err err;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        enum sp_status st = message_of(&err, cases[i].text, 1 << 20, 1 << 20);
+
+        assert_string_equal(err.text, cases[i].message);
+        assert_int_equal(st, cases[i].status);
+    }
+}
+
+static void limits_hold(void **state)
+{
+    struct sp_err err;
+
+    (void)state;
+    assert_int_equal(message_of(&err, "{{ 'x' * 100000000 }}", 1 << 20, 1 << 30), SP_E_INPUT);
+    assert_string_equal(err.text, "template:1: template needs more than 1048576 bytes of memory");
+    assert_int_equal(message_of(&err,
+                                "{% for i in range(1000) %}{% for j in range(1000) %}"
+                                "{% endfor %}{% endfor %}",
+                                1 << 28, 100000),
+                     SP_E_INPUT);
+    assert_string_equal(err.text, "template:1: template does more than 100000 steps of work");
+    assert_int_equal(
+        message_of(&err, "{% macro f() %}{{ f() }}{% endmacro %}\n{{ f() }}", 1 << 24, 1 << 24),
+        SP_E_INPUT);
+    assert_string_equal(err.text, "template:1: calls and expressions nested deeper than 600");
+    assert_int_equal(message_of(&err,
+                                "{% set n = namespace(x=[]) %}{% for i in range(1000) %}"
+                                "{% set n.x = [n.x] %}{% endfor %}\n{{ n.x }}",
+                                1 << 24, 1 << 24),
+                     SP_E_INPUT);
+    assert_string_equal(err.text, "template:2: values nested deeper than 128");
+}
+
+static void deep_nesting_is_refused(void **state)
+{
+    static const struct {
+        const char *part, *end;
+    } parts[] = {
+        {"{% if a %}", ""}, {"{{ (", ""}, {"[", "{{ "}, {"-", "{{ "}, {"{% for x in y %}", ""}};
+    struct sp_err err;
+    char *text = malloc(200000);
+
+    (void)state;
+    assert_non_null(text);
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        char *at = text + sprintf(text, "%s", parts[i].end);
+
+        for (int k = 0; k < 10000; k++)
+            at += sprintf(at, "%s", parts[i].part);
+        assert_int_equal(message_of(&err, text, 1 << 26, 1 << 30), SP_E_INPUT);
+    }
+    free(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(renders_like_jinja2), cmocka_unit_test(errors_name_line_and_construct),
+        cmocka_unit_test(limits_hold),         cmocka_unit_test(deep_nesting_is_refused),
+        cmocka_unit_test(shared_features),     cmocka_unit_test(shared_templates),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

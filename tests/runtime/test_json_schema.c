@@ -1,0 +1,469 @@
+/* runtime/grammar/json_schema.h against the JSON Schema Test Suite, whose verdicts are the expected
+ * values (tests/oracle/schema_cases.py): no text that a schema does not allow may be accepted. Of
+ * those that it allows all are, but for the liberties of the header, which are counted; a schema
+ * that cannot be honoured is refused. Bounds are compared with every number near them, names with
+ * every other. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "format/base/json.h"
+#include "runtime/grammar/grammar_matcher.h"
+#include "tests/support/tokenizer_cases.h"
+
+static bool reads(struct sp_acceptor *a, const char *text)
+{
+    struct sp_err err = {0};
+    uint32_t state = SP_BEGINNING;
+
+    if (sp_acceptor_read(a, &state, text, strlen(text), &err)) fail_msg("%s", err.text);
+    return sp_acceptor_may_end(a, state);
+}
+
+static bool accepts(const struct sp_grammar *g, const char *text)
+{
+    struct sp_acceptor *a = NULL;
+    bool end;
+
+    if (sp_acceptor_open(&a, g, NULL)) return false; /* no text at all is allowed */
+    end = reads(a, text);
+    sp_acceptor_close(a);
+    return end;
+}
+
+static struct sp_grammar *schema(const char *text)
+{
+    struct sp_grammar *g = NULL;
+    struct sp_err err = {0};
+
+    if (sp_grammar_of_schema(&g, text, strlen(text), &err)) fail_msg("%s: %s", text, err.text);
+    return g;
+}
+
+/* ---- the suite --------------------------------------------------------------------------------
+ */
+
+struct tally {
+    size_t refused, accepted, rejected, left_out;
+};
+
+static void group(const struct sp_json *line, struct tally *tally)
+{
+    const struct sp_json *cases = sp_json_get(line, "cases");
+    const char *name = sp_json_to_string(sp_json_get(line, "name"), NULL);
+    struct sp_grammar *g = NULL;
+    struct sp_err err = {0};
+    char *text = NULL;
+
+    assert_int_equal(sp_json_print(&text, sp_json_get(line, "schema"), &err), SP_OK);
+    if (sp_grammar_of_schema(&g, text, strlen(text), &err)) {
+        if (getenv("SHOW")) printf("refused %s: %s\n", name, err.text);
+        tally->refused++;
+    }
+    free(text);
+    for (size_t i = 0; g && i < sp_json_len(cases); i++) {
+        const struct sp_json *one = sp_json_at(cases, i);
+        const char *instance = sp_json_to_string(sp_json_at(one, 0), NULL);
+        bool valid = false, accepted = accepts(g, instance);
+        assert_true(sp_json_to_bool(sp_json_at(one, 1), &valid));
+        if (accepted && !valid) fail_msg("%s: %s is accepted", name, instance);
+        if (valid && !accepted && getenv("SHOW")) printf("left out %s: %s\n", name, instance);
+        tally->accepted += accepted;
+        tally->rejected += !valid;
+        tally->left_out += valid && !accepted;
+    }
+    sp_grammar_close(g);
+}
+
+static void suite(void **state)
+{
+    size_t size;
+    char *text = read_file(TESTDATA "/grammars/schemas.jsonl", &size), *next = text, *line;
+    struct tally tally = {0};
+
+    (void)state;
+    assert_non_null(text);
+    while ((line = next_line(&next))) {
+        struct sp_json *json = NULL;
+        assert_int_equal(sp_json_parse(&json, line, strlen(line), SP_JSON_LENIENT, NULL), SP_OK);
+        group(json, &tally);
+        sp_json_free(json);
+    }
+    free(text);
+    /* SHOW=1 lists what is left out and what is refused. */
+    assert_int_equal(tally.rejected, 446);
+    assert_int_equal(tally.accepted, 274);
+    assert_int_equal(tally.left_out, 156);
+    assert_int_equal(tally.refused, 81);
+}
+
+/* ---- bounds -----------------------------------------------------------------------------------
+ */
+
+/* Every number near bounds, in tenths: as it stands in JSON, compared as a number. */
+static void bounds(void **state)
+{
+    static const int ends[] = {-1234, -100, -99, -10, -7, -1, 0, 1, 5, 9, 10, 42, 100, 999, 1000};
+    enum { N = sizeof ends / sizeof *ends };
+    char text[256], number[32];
+
+    (void)state;
+    for (size_t i = 0; i < N; i++) {
+        for (size_t k = i; k < N; k += 2) {
+            for (unsigned kind = 0; kind < 6; kind++) {
+                bool whole = kind % 2, open_low = kind / 2 == 1, open_high = kind / 2 == 2;
+                struct sp_acceptor *a = NULL;
+                struct sp_grammar *g;
+                if (ends[i] == ends[k] && kind > 1) continue;
+                if (whole && ends[k] - ends[i] == 1 && kind > 1) continue;
+                snprintf(text, sizeof text, "{\"type\":\"%s\",\"%s\":%d,\"%s\":%d}",
+                         whole ? "integer" : "number", open_low ? "exclusiveMinimum" : "minimum",
+                         ends[i], open_high ? "exclusiveMaximum" : "maximum", ends[k]);
+                g = schema(text);
+                assert_int_equal(sp_acceptor_open(&a, g, NULL), SP_OK);
+                for (int tenths = -13000; tenths <= 13000; tenths += whole ? 10 : 1) {
+                    bool above = open_low ? tenths > 10 * ends[i] : tenths >= 10 * ends[i];
+                    bool below = open_high ? tenths < 10 * ends[k] : tenths <= 10 * ends[k];
+                    if (abs(tenths - 10 * ends[i]) > 300 && abs(tenths - 10 * ends[k]) > 300) {
+                        continue;
+                    }
+                    snprintf(number, sizeof number, "%s%d", tenths < 0 ? "-" : "",
+                             abs(tenths) / 10);
+                    if (tenths % 10) {
+                        snprintf(number + strlen(number), 8, ".%d", abs(tenths) % 10);
+                    }
+                    if (reads(a, number) != (above && below)) fail_msg("%s: %s", text, number);
+                }
+                sp_acceptor_close(a);
+                sp_grammar_close(g);
+            }
+        }
+    }
+}
+
+struct verdict {
+    const char *schema, *text;
+    bool valid;
+};
+
+static void verdicts(const struct verdict *all, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct sp_grammar *g = schema(all[i].schema);
+        if (accepts(g, all[i].text) != all[i].valid) {
+            fail_msg("%s: %s, expected %s", all[i].schema, all[i].text,
+                     all[i].valid ? "accepted" : "rejected");
+        }
+        sp_grammar_close(g);
+    }
+}
+
+#define VERDICTS(all) verdicts(all, sizeof all / sizeof *all)
+
+/* Bounds with fractions, one open side, and what numbers may not look like. */
+static void numbers(void **state)
+{
+    static const char low[] = "{\"type\":\"number\",\"minimum\":0.5}";
+    static const char high[] = "{\"type\":\"number\",\"exclusiveMaximum\":-0.25}";
+    static const char any[] = "{\"type\":\"number\"}", whole[] = "{\"type\":\"integer\"}";
+    static const struct verdict all[] = {
+        {low, "0.5", true},
+        {low, "0.50", true},
+        {low, "0.49", false},
+        {low, "0.499999999999999", false},
+        {low, "7", true},
+        {low, "123456789.000001", true},
+        {low, "-1", false},
+        {low, "0", false},
+        {high, "-0.25", false},
+        {high, "-0.250000000000001", true},
+        {high, "-1", true},
+        {high, "0", false},
+        {high, "-0.2", false},
+        {any, "-0.5e-10", true},
+        {any, "1E+2", true},
+        {any, "01", false},
+        {any, "1.", false},
+        {any, ".5", false},
+        {any, "+1", false},
+        {any, "1234567890123456", true},
+        {any, "12345678901234567", false},
+        {any, "1e123", false},
+        {whole, "1.0", false},
+        {whole, "1e1", false},
+        {whole, "-17", true},
+        {"{\"type\":\"integer\",\"minimum\":0.5}", "0", false},
+        {"{\"type\":\"integer\",\"minimum\":0.5}", "1", true},
+        {"{\"type\":\"integer\",\"minimum\":2,\"allOf\":[{\"minimum\":4},{\"maximum\":5}]}", "3",
+         false},
+        {"{\"type\":\"integer\",\"minimum\":2,\"allOf\":[{\"minimum\":4},{\"maximum\":5}]}", "4",
+         true},
+    };
+
+    (void)state;
+    VERDICTS(all);
+}
+
+/* ---- strings ----------------------------------------------------------------------------------
+ */
+
+static void strings(void **state)
+{
+    static const char three[] = "{\"type\":\"string\",\"minLength\":2,\"maxLength\":3}";
+    static const char quoted[] = "{\"type\":\"string\",\"pattern\":\"^a[\\\"-#\\\\\\\\]+\\n?$\"}";
+    static const char middle[] = "{\"pattern\":\"b{2}|^c|d$\"}";
+    static const char others[] =
+        "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"null\"},\"ab\":{\"type\":\"null\"},"
+        "\"\xC3\xA9\":{\"type\":\"null\"}},\"additionalProperties\":{\"type\":\"integer\"}}";
+    static const struct verdict all[] = {
+        {three, "\"a\"", false},
+        {three, "\"ab\"", true},
+        {three, "\"abcd\"", false},
+        {three, "\"\xF0\x9F\x98\x80\xC3\xA9\"", true},
+        {three, "\"\\n\\u00e9\\\"\"", true},
+        {three, "\"\\ud83d\\ude00\"", false}, /* pairs are written as they are */
+        {three, "\"a\nb\"", false},
+        {three, "\"a\x7F\"", true},
+        {three, "\"a\xC0\x80\"", false},     /* not the shortest form */
+        {three, "\"a\xED\xA0\x80\"", false}, /* half a pair */
+        {three, "\"\xF4\x8F\xBF\xBF-\"", true},
+        {three, "\"\xF4\x90\x80\x80-\"", false},
+        {quoted, "\"a\\\"#\\\\\"", true},
+        {quoted, "\"a\"\"", false},
+        {quoted, "\"a#\\n\"", true},
+        {quoted, "\"a\"", false},
+        {middle, "\"abba\"", true},
+        {middle, "\"cx\"", true},
+        {middle, "\"xc\"", false},
+        {middle, "\"xd\"", true},
+        {middle, "\"dx\"", false},
+        {"{\"pattern\":\"^(?:[a-f\\\\d]{2}:){2,}x*?$\"}", "\"a1:02:\"", true},
+        {"{\"pattern\":\"^(?:[a-f\\\\d]{2}:){2,}x*?$\"}", "\"a1:0g:\"", false},
+        {"{\"pattern\":\"^\\\\W.\\\\s$\"}", "\"-\xC3\xA9 \"", true},
+        {"{\"pattern\":\"^\\\\W.\\\\s$\"}", "\"_x \"", false},
+        {"{\"pattern\":\"^[^\\\\d\\\\s]$\"}", "\"7\"", false},
+        {"{\"pattern\":\"^[^\\\\d\\\\s]$\"}", "\"x\"", true},
+        {"{\"pattern\":\"^\\\\u{1F600}\\\\uD83D\\\\uDE01\\\\x41$\"}",
+         "\"\xF0\x9F\x98\x80\xF0\x9F\x98\x81"
+         "A\"",
+         true},
+        {others, "{\"a\":null,\"abc\":1}", true},
+        {others, "{\"a\":1}", false},
+        {others, "{\"ab\":1}", false},
+        {others, "{\"\":1}", true},
+        {others, "{\"b\":1,\"aa\":2}", true},
+        {others, "{\"b\":null}", false},
+        {others, "{\"\xC3\xA9\":1}", false},
+        {others, "{\"\xC3\xA8\":1}", true},
+        {others, "{\"\xC3\xA9\xC3\xA9\":1}", true},
+        {others, "{\"\\u0061\":1}", false},
+    };
+
+    (void)state;
+    VERDICTS(all);
+}
+
+/* ---- arrays, objects, what holds at once -------------------------------------------------------
+ */
+
+static void structures(void **state)
+{
+    static const char pair[] = "{\"type\":\"array\",\"prefixItems\":[{\"type\":\"integer\"},"
+                               "{\"type\":\"string\"}],\"items\":false,\"minItems\":1}";
+    static const char some[] =
+        "{\"type\":\"array\",\"items\":{\"type\":\"integer\"},\"minItems\":2,\"maxItems\":4}";
+    static const char object[] =
+        "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\"},\"b\":{\"type\":"
+        "\"integer\"},\"c\":{\"type\":\"integer\"}},\"required\":[\"b\"]}";
+    static const char tree[] =
+        "{\"$defs\":{\"t\":{\"type\":\"object\",\"properties\":{\"v\":{"
+        "\"type\":\"integer\"},\"n\":{\"type\":\"array\",\"items\":{\"$ref\":"
+        "\"#/$defs/t\"}}},\"required\":[\"v\"]}},\"$ref\":\"#/$defs/t\"}";
+    static const char tagged[] =
+        "{\"oneOf\":[{\"type\":\"object\",\"properties\":{\"k\":{\"const\":\"x\"},\"v\":{\"type\":"
+        "\"integer\"}},\"required\":[\"k\",\"v\"]},{\"type\":\"object\",\"properties\":{\"k\":{"
+        "\"const\":\"y\"}},\"required\":[\"k\"]}]}";
+    static const char merged[] =
+        "{\"allOf\":[{\"type\":\"object\",\"properties\":{\"a\":{\"minimum\":3}},\"required\":["
+        "\"a\"]},"
+        "{\"properties\":{\"a\":{\"type\":\"integer\",\"maximum\":5},\"b\":{\"type\":\"null\"}}}]}";
+    static const char blanks[] = "{\"type\":\"array\",\"items\":{\"type\":\"null\"}}";
+    static const struct verdict all[] = {
+        {pair, "[1]", true},
+        {pair, "[1,\"a\"]", true},
+        {pair, "[]", false},
+        {pair, "[1,\"a\",2]", false},
+        {pair, "[\"a\"]", false},
+        {some, "[1]", false},
+        {some, "[1,2]", true},
+        {some, "[1,2,3,4]", true},
+        {some, "[1,2,3,4,5]", false},
+        {object, "{\"b\":1}", true},
+        {object, "{\"a\":1,\"b\":1}", true},
+        {object, "{\"a\":1,\"b\":1,\"c\":1}", true},
+        {object, "{\"b\":1,\"c\":1}", true},
+        {object, "{\"a\":1,\"c\":1}", false},
+        {object, "{}", false},
+        {object, "{\"b\":1,\"a\":1}", false},
+        {object, "{,\"b\":1}", false},
+        {object, "{\"b\":1,}", false},
+        {object, "{\"b\":1,\"d\":1}", false},
+        {tree, "{\"v\":1,\"n\":[{\"v\":2},{\"v\":3,\"n\":[{\"v\":4,\"n\":[]}]}]}", true},
+        {tree, "{\"v\":1,\"n\":[{\"v\":2},{\"n\":[]}]}", false},
+        {tagged, "{\"k\":\"x\",\"v\":1}", true},
+        {tagged, "{\"k\":\"y\"}", true},
+        {tagged, "{\"k\":\"y\",\"v\":1}", false},
+        {merged, "{\"a\":4,\"b\":null}", true},
+        {merged, "{\"a\":2}", false},
+        {merged, "{\"a\":6}", false},
+        {merged, "{\"a\":4.5}", false},
+        {merged, "{\"b\":null}", false},
+        {blanks, "[null, null]", true},
+        {blanks, "[\n  null,\n\tnull\n]", true},
+        {blanks, "[  null]", false},
+        {blanks, "[null ,null]", false},
+        {blanks, "[\n\nnull]", false},
+        {blanks, "[\n                     null]", false},
+        {blanks, " []", false},
+        {blanks, "[] ", false},
+        {blanks, "[ ]", true},
+        {"{\"type\":[\"string\",\"null\"]}", "null", true},
+        {"{\"type\":\"string\",\"nullable\":true}", "null", true},
+        {"{\"enum\":[\"a\\\"b\",1.50,null,{\"x\":[1]}]}", "\"a\\\"b\"", true},
+        {"{\"enum\":[\"a\\\"b\",1.50,null,{\"x\":[1]}]}", "1.50", true},
+        {"{\"enum\":[\"a\\\"b\",1.50,null,{\"x\":[1]}]}", "{\"x\":[1]}", true},
+        {"{\"enum\":[\"a\\\"b\",1.50,null,{\"x\":[1]}]}", "1.5", false},
+        {"{\"const\":null}", "null", true},
+        {"{\"const\":1.0,\"type\":\"integer\"}", "1.0", true},
+        {"{\"enum\":[1,2],\"allOf\":[{\"enum\":[2.0,3]}]}", "2", true},
+        {"{\"enum\":[1,2],\"allOf\":[{\"enum\":[2.0,3]}]}", "1", false},
+        {"{\"enum\":[{\"a\":1,\"b\":2}],\"allOf\":[{\"const\":{\"b\":2e0,\"a\":1}}]}",
+         "{\"b\":2e0,\"a\":1}", true},
+        {"{\"oneOf\":[{\"const\":1},{\"const\":1.5}]}", "1.5", true},
+        {"{\"enum\":[\"a\",\"b\",1],\"type\":\"string\",\"allOf\":[{\"enum\":[\"b\",1]}]}", "\"b\"",
+         true},
+        {"{\"enum\":[\"a\",\"b\",1],\"type\":\"string\",\"allOf\":[{\"enum\":[\"b\",1]}]}", "\"a\"",
+         false},
+        {"{\"enum\":[\"a\",\"b\",1],\"type\":\"string\",\"allOf\":[{\"enum\":[\"b\",1]}]}", "1",
+         false},
+        {"{\"properties\":{\"a/b~\":{\"type\":\"null\"}},\"$defs\":{\"a/b~\":{}}}",
+         "{\"a/b~\":null}", true},
+        {"{\"$ref\":\"#/$defs/a~1b~0%20c\",\"$defs\":{\"a/b~ c\":{\"type\":\"null\"}}}", "null",
+         true},
+        {"{\"anyOf\":[{\"type\":\"integer\"},{\"type\":\"null\"}],\"minimum\":3}", "2", false},
+        {"{\"anyOf\":[{\"type\":\"integer\"},{\"type\":\"null\"}],\"minimum\":3}", "null", true},
+    };
+
+    (void)state;
+    VERDICTS(all);
+}
+
+/* ---- refusals ---------------------------------------------------------------------------------
+ */
+
+static void refusals(void **state)
+{
+    static const struct {
+        const char *schema;
+        enum sp_status status;
+        const char *sentence;
+    } all[] = {
+        {"{\"properties\":{\"a\":{\"not\":{}}}}", SP_E_UNSUPPORTED,
+         "#/properties/a/not: this keyword is not done here"},
+        {"{\"properties\":{\"x/y\":{\"frob\":1}}}", SP_E_UNSUPPORTED,
+         "#/properties/x~1y/frob: this keyword is not known"},
+        {"{\"type\":\"strin\"}", SP_E_INPUT,
+         "#/type: expected null, boolean, integer, number, string, array or object, or an array of "
+         "them"},
+        {"{\"$ref\":\"#/$defs/no\"}", SP_E_INPUT, "#/$ref: there is nothing at this place"},
+        {"{\"$ref\":\"other.json\"}", SP_E_UNSUPPORTED,
+         "#/$ref: only references into the same schema are followed, \"#\" or \"#/...\""},
+        {"{\"items\":7}", SP_E_INPUT, "#/items: a schema is an object or a boolean, not integer"},
+        {"{\"type\":\"string\",\"pattern\":\"a(?=b)\"}", SP_E_UNSUPPORTED,
+         "#/pattern: character 4: of the groups that begin with (? only (?: is read here"},
+        {"{\"type\":\"string\",\"pattern\":\"(a\"}", SP_E_INPUT,
+         "#/pattern: character 3: a group without its )"},
+        {"{\"type\":\"string\",\"pattern\":\"a\",\"maxLength\":3}", SP_E_UNSUPPORTED,
+         "#/pattern: a pattern or a format goes with no other one and no length here"},
+        {"{\"format\":\"colour\"}", SP_E_UNSUPPORTED,
+         "#/format: known are date, time, date-time, duration, uuid, ipv4, email, hostname and "
+         "uri"},
+        {"{\"type\":\"integer\",\"minimum\":5,\"maximum\":4}", SP_E_INPUT, "#: nothing can match"},
+        {"{\"type\":\"integer\",\"minimum\":1e300}", SP_E_UNSUPPORTED,
+         "#/minimum: expected a number below 1e15 of at most 15 digits behind the point"},
+        {"{\"type\":\"string\",\"minLength\":-1}", SP_E_INPUT,
+         "#/minLength: expected an integer 0..16777216"},
+        {"{\"oneOf\":[{\"type\":\"integer\"},{\"type\":\"number\"}]}", SP_E_UNSUPPORTED,
+         "#/oneOf: a value may match both 0 and 1, as far as is seen here; anyOf allows that"},
+        {"{\"oneOf\":[{\"const\":[1]},{\"enum\":[2,[1.0]]}]}", SP_E_UNSUPPORTED,
+         "#/oneOf: a value may match both 0 and 1, as far as is seen here; anyOf allows that"},
+        {"{\"const\":1.5,\"type\":\"integer\"}", SP_E_INPUT, "#: nothing can match"},
+        {"{\"anyOf\":[{\"$ref\":\"#\"},{\"type\":\"null\"}]}", SP_E_INPUT,
+         "#: one of its choices leads back to it"},
+        {"[]", SP_E_INPUT, "#: a schema is an object or a boolean, not array"},
+        {"{", SP_E_INPUT, NULL},
+        {"false", SP_E_INPUT, "#: nothing can match"},
+        {"{\"const\":5,\"minimum\":10}", SP_E_UNSUPPORTED,
+         "#/const: values beside other keywords about their type are not weighed here"},
+        {"{\"const\":\"a\",\"allOf\":[{\"enum\":[\"b\",\"c\"]}]}", SP_E_INPUT,
+         "#: nothing can match"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        struct sp_grammar *g = NULL;
+        struct sp_err err = {0};
+        enum sp_status st = sp_grammar_of_schema(&g, all[i].schema, strlen(all[i].schema), &err);
+        if (st != all[i].status || (all[i].sentence && strcmp(err.text, all[i].sentence))) {
+            fail_msg("%s: %d %s", all[i].schema, st, err.text);
+        }
+        assert_null(g);
+    }
+}
+
+/* A schema from a client may be long, but not take long: what is compared each with each is
+ * bounded. */
+static void bounds_of_size(void **state)
+{
+    enum { ROOM = 1 << 20, MANY = 30000 };
+    char *text = malloc(ROOM), *at = text;
+    struct sp_grammar *g = NULL;
+    struct sp_err err = {0};
+
+    (void)state;
+    assert_non_null(text);
+    at += sprintf(at, "{\"enum\":[0");
+    for (int i = 1; i < MANY; i++)
+        at += sprintf(at, ",%d", i);
+    sprintf(at, "]}");
+    assert_int_equal(sp_grammar_of_schema(&g, text, strlen(text), &err), SP_E_UNSUPPORTED);
+    assert_string_equal(err.text, "#/enum: more than 2000 are not taken");
+    at = text + sprintf(text, "{\"properties\":{");
+    for (int i = 0; i < MANY; i++)
+        at += sprintf(at, "%s\"%d\":true", i ? "," : "", i);
+    sprintf(at, "}}");
+    err = (struct sp_err){0};
+    assert_int_equal(sp_grammar_of_schema(&g, text, strlen(text), &err), SP_E_UNSUPPORTED);
+    assert_string_equal(err.text, "an object of more than 2000 properties");
+    memset(text, ' ', ROOM);
+    err = (struct sp_err){0};
+    assert_int_equal(sp_grammar_of_schema(&g, text, ROOM, &err), SP_E_UNSUPPORTED);
+    assert_string_equal(err.text, "a schema of more than 524288 bytes");
+    free(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(suite),          cmocka_unit_test(bounds),     cmocka_unit_test(numbers),
+        cmocka_unit_test(strings),        cmocka_unit_test(structures), cmocka_unit_test(refusals),
+        cmocka_unit_test(bounds_of_size),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,210 @@
+/* A store of keys and values: sizes, refusals, slots of a ring, digests that see what is stored and
+ * nothing else. */
+#include "runtime/model/kv.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+enum { N_HEADS = 2, DIM = 32, LD = N_HEADS * DIM + 5 };
+
+static void init(struct sp_kv *kv, enum sp_kv_type type, size_t n_positions, size_t window,
+                 size_t max_rows)
+{
+    assert_int_equal(sp_kv_init(kv, type, (struct sp_kv_shape){N_HEADS, DIM, 0}, n_positions,
+                                window, max_rows, NULL),
+                     SP_OK);
+}
+
+/* Stores one row whose numbers tell its position and what `mark` it was written with. */
+static void put(struct sp_kv *kv, size_t pos, float mark)
+{
+    float k[LD], v[LD];
+
+    for (size_t i = 0; i < LD; i++) {
+        k[i] = (float)pos + (float)i / 128 + mark;
+        v[i] = -k[i];
+    }
+    sp_kv_put(kv, sp_vector_find("scalar"), pos, 1, k, v, LD);
+}
+
+static void test_slots(void **state)
+{
+    static const struct {
+        size_t n_positions, window, max_rows, want;
+    } cases[] = {
+        {4096, 0, 512, 4096}, {4097, 0, 1, 4352},   {1, 0, 1, 256},      {0, 0, 1, 256},
+        {4096, 128, 16, 256}, {4096, 240, 17, 512}, {100, 512, 16, 256}, {4096, 9999, 1, 4096},
+    };
+    struct sp_kv kv;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        init(&kv, SP_KV_F16, cases[i].n_positions, cases[i].window, cases[i].max_rows);
+        assert_int_equal(kv.n_slots, cases[i].want);
+        assert_int_equal(sp_kv_size(&kv), cases[i].want * N_HEADS * DIM * 2 * 2);
+        sp_kv_release(&kv);
+    }
+    init(&kv, SP_KV_Q8, 256, 0, 1);
+    assert_int_equal(sp_kv_size(&kv), 256 * N_HEADS * (DIM + 4) * 2);
+    sp_kv_release(&kv);
+    sp_kv_release(&kv); /* released stays released */
+    assert_int_equal(sp_kv_init(&kv, SP_KV_F16, (struct sp_kv_shape){1, 48, 32}, 256, 0, 1, NULL),
+                     SP_OK);
+    assert_int_equal(sp_kv_size(&kv), 256 * (48 + 32) * 2);
+    sp_kv_release(&kv);
+}
+
+static void test_refusals(void **state)
+{
+    struct sp_kv kv = {0};
+    struct sp_err err = {0};
+
+    (void)state;
+    assert_int_equal(sp_kv_init(&kv, SP_KV_Q8, (struct sp_kv_shape){1, 40, 0}, 256, 0, 1, &err),
+                     SP_E_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "40 dims"));
+    err = (struct sp_err){0};
+    assert_int_equal(sp_kv_init(&kv, SP_KV_F32, (struct sp_kv_shape){1, 2048, 0}, 256, 0, 1, &err),
+                     SP_E_UNSUPPORTED);
+    assert_int_equal(sp_kv_init(&kv, SP_KV_F32, (struct sp_kv_shape){1, 0, 0}, 256, 0, 1, NULL),
+                     SP_E_UNSUPPORTED);
+    assert_int_equal(
+        sp_kv_init(&kv, SP_KV_F32, (struct sp_kv_shape){64, 128, 0}, SIZE_MAX / 2, 0, 1, NULL),
+        SP_E_NOMEM);
+    assert_int_equal(
+        sp_kv_init(&kv, SP_KV_F32, (struct sp_kv_shape){64, 128, 0}, SIZE_MAX, 0, 1, NULL),
+        SP_E_NOMEM);
+    assert_null(kv.keys);
+}
+
+/* A rejected draft leaves no trace; a ring forgets exactly what it must. */
+static void test_digest(void **state)
+{
+    struct sp_kv plain, drafted;
+
+    (void)state;
+    for (int type = 0; type < SP_N_KV_TYPES; type++) {
+        init(&plain, (enum sp_kv_type)type, 4096, 100, 16);
+        init(&drafted, (enum sp_kv_type)type, 4096, 100, 16);
+        for (size_t pos = 0; pos < 600; pos++) {
+            for (size_t ahead = 0; ahead < pos % 16; ahead++)
+                put(&drafted, pos + ahead, 0.5f);
+            put(&plain, pos, 0);
+            put(&drafted, pos, 0);
+        }
+        uint64_t digest = sp_kv_digest(&plain, 500, 600);
+        assert_true(sp_kv_digest(&drafted, 500, 600) == digest);
+        assert_true(sp_kv_digest(&drafted, 500, 599) != digest);
+        put(&drafted, 600, 0.5f); /* outside what is asked */
+        assert_true(sp_kv_digest(&drafted, 500, 600) == digest);
+        put(&drafted, 599, 0.5f);
+        assert_true(sp_kv_digest(&drafted, 500, 600) != digest);
+        sp_kv_release(&plain);
+        sp_kv_release(&drafted);
+    }
+}
+
+/* A single number anywhere in a key or value of either head shows. */
+static void test_digest_sees_all(void **state)
+{
+    float row[LD] = {0}, other[LD];
+    struct sp_kv kv;
+
+    (void)state;
+    for (int type = 0; type < SP_N_KV_TYPES; type++) {
+        init(&kv, (enum sp_kv_type)type, 256, 0, 1);
+        sp_kv_put(&kv, sp_vector_find("scalar"), 7, 1, row, row, LD);
+        uint64_t digest = sp_kv_digest(&kv, 7, 8);
+        for (size_t i = 0; i < 2 * N_HEADS * DIM; i++) {
+            memcpy(other, row, sizeof row);
+            other[i / 2] = 1;
+            sp_kv_put(&kv, sp_vector_find("scalar"), 7, 1, i % 2 ? row : other, i % 2 ? other : row,
+                      LD);
+            assert_true(sp_kv_digest(&kv, 7, 8) != digest);
+        }
+        sp_kv_release(&kv);
+    }
+}
+
+/* The same positions give the same digest wherever the ring has put them. */
+static void test_digest_does_not_see_slots(void **state)
+{
+    struct sp_kv ring, full;
+
+    (void)state;
+    init(&ring, SP_KV_F16, 4096, 100, 16);
+    init(&full, SP_KV_F16, 4096, 0, 16);
+    for (size_t pos = 0; pos < 1000; pos++) {
+        put(&ring, pos, 0);
+        put(&full, pos, 0);
+    }
+    assert_true(sp_kv_digest(&ring, 800, 1000) == sp_kv_digest(&full, 800, 1000));
+    sp_kv_release(&ring);
+    sp_kv_release(&full);
+}
+
+static void test_many_rows_at_once(void **state)
+{
+    float k[20 * LD], v[20 * LD];
+    struct sp_kv one, all;
+
+    (void)state;
+    for (size_t i = 0; i < 20 * LD; i++) {
+        k[i] = (float)(i % 97) - 48;
+        v[i] = (float)(i % 89);
+    }
+    init(&one, SP_KV_Q8, 512, 0, 20);
+    init(&all, SP_KV_Q8, 512, 0, 20);
+    sp_kv_put(&all, sp_vector_find("scalar"), 250, 20, k, v, LD);
+    for (size_t t = 0; t < 20; t++) {
+        sp_kv_put(&one, sp_vector_find("scalar"), 250 + t, 1, k + t * LD, v + t * LD, LD);
+    }
+    assert_true(sp_kv_digest(&one, 250, 270) == sp_kv_digest(&all, 250, 270));
+    sp_kv_release(&one);
+    sp_kv_release(&all);
+}
+
+/* Every block of every head has a place of its own, and a span's blocks follow each other. */
+static void test_blocks_do_not_overlap(void **state)
+{
+    enum { HEADS = 3, N_BLOCKS = 3 * SP_SPAN / SP_KV_BLOCK };
+    bool taken[HEADS * N_BLOCKS] = {false};
+    struct sp_kv kv = {0};
+
+    (void)state;
+    assert_int_equal(
+        sp_kv_init(&kv, SP_KV_F16, (struct sp_kv_shape){HEADS, 32, 0}, 3 * SP_SPAN, 0, 1, NULL),
+        SP_OK);
+    for (size_t h = 0; h < HEADS; h++) {
+        for (size_t b = 0; b < N_BLOCKS; b++) {
+            const uint8_t *keys = sp_kv_keys(&kv, h, b * SP_KV_BLOCK);
+            size_t place = (size_t)(keys - kv.keys) / kv.key_block_size;
+            assert_true(place < HEADS * N_BLOCKS);
+            assert_false(taken[place]);
+            taken[place] = true;
+            assert_ptr_equal(sp_kv_values(&kv, h, b * SP_KV_BLOCK),
+                             kv.values + place * kv.value_block_size);
+            if (b * SP_KV_BLOCK % SP_SPAN == 0) continue;
+            assert_ptr_equal(keys, sp_kv_keys(&kv, h, (b - 1) * SP_KV_BLOCK) + kv.key_block_size);
+        }
+    }
+    sp_kv_release(&kv);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_blocks_do_not_overlap),
+        cmocka_unit_test(test_slots),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_digest),
+        cmocka_unit_test(test_digest_sees_all),
+        cmocka_unit_test(test_digest_does_not_see_slots),
+        cmocka_unit_test(test_many_rows_at_once),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

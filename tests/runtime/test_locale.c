@@ -1,0 +1,149 @@
+/* A program that uses the library may have set a locale whose fractions have a comma: nothing that
+ * the library reads or writes has one. The locale is made here, by localedef; without it the tests
+ * are skipped. */
+#include "convert/modelfile/modelfile.h"
+#include "format/base/json.h"
+#include "runtime/grammar/grammar_matcher.h"
+#include "tests/support/create_files.h"
+#include "tests/support/scratch.h"
+#include "tests/support/template_cases.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <locale.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int begin(void **state)
+{
+    static const char numbers[] = "LC_NUMERIC\ndecimal_point \",\"\nthousands_sep \".\"\n"
+                                  "grouping 3;3\nEND LC_NUMERIC\n";
+    char command[2048];
+
+    if (creating_begin(state)) return 1;
+    scratch_write("numbers", numbers, strlen(numbers));
+    snprintf(command, sizeof command, "cd '%s' && localedef -c -i numbers ./comma >log 2>&1",
+             scratch_folder());
+    (void)!system(command); /* what else a locale has is missing, it says */
+    return 0;
+}
+
+static int end(void **state)
+{
+    setlocale(LC_NUMERIC, "C");
+    return creating_end(state);
+}
+
+static void set_comma(void)
+{
+    const char *name;
+    char text[8];
+
+    assert_int_equal(setenv("LOCPATH", scratch_folder(), 1), 0);
+    name = setlocale(LC_NUMERIC, "comma");
+    unsetenv("LOCPATH"); /* with it glibc's newlocale, which json-c calls, loses memory */
+    if (name == NULL) skip();
+    snprintf(text, sizeof text, "%.1f", 0.5);
+    assert_string_equal(text, "0,5");
+}
+
+static void numbers(void **state)
+{
+    const struct sp_parameter *temperature = sp_parameter_find("temperature");
+    struct sp_json *json = NULL;
+    struct sp_err err = {0};
+    char *text = NULL;
+    double x;
+
+    (void)state;
+    set_comma();
+    assert_int_equal(sp_json_parse(&json, "[0.5,-2.5e-3]", 13, SP_JSON_STRICT, &err), SP_OK);
+    assert_true(sp_json_to_double(sp_json_at(json, 1), &x));
+    assert_true(x == -0.0025);
+    assert_int_equal(sp_json_print(&text, json, &err), SP_OK);
+    assert_string_equal(text, "[0.5,-0.0025000000000000001]");
+    free(text);
+    sp_json_free(json);
+    assert_int_equal(sp_parameter_number(&x, temperature, "0.75", &err), SP_OK);
+    assert_true(x == 0.75);
+    assert_int_equal(sp_parameter_number(&x, temperature, "0,75", &err), SP_E_INPUT);
+    err = (struct sp_err){0};
+    (void)sp_fail(&err, SP_E_INPUT, "%g", 0.5);
+    sp_context(&err, "%.2f", 1234.5);
+    assert_string_equal(err.text, "1234.50: 0.5");
+    assert_string_equal(localeconv()->decimal_point, ","); /* the program's own is what it was */
+}
+
+static void templates(void **state)
+{
+    struct templating what = {.lines = TESTDATA "/templates/jinja.jsonl",
+                              .variables = TESTDATA "/templates/variables.json",
+                              .language = SP_TEMPLATE_JINJA};
+
+    (void)state;
+    set_comma();
+    templating_check(&what, 300);
+    what = (struct templating){.lines = TESTDATA "/templates/go.jsonl",
+                               .variables = TESTDATA "/templates/variables.json",
+                               .language = SP_TEMPLATE_GO};
+    templating_check(&what, 100);
+}
+
+static bool accepts(const struct sp_grammar *g, const char *text)
+{
+    struct sp_acceptor *a = NULL;
+    uint32_t at = SP_BEGINNING;
+    bool end;
+
+    assert_int_equal(sp_acceptor_open(&a, g, NULL), SP_OK);
+    assert_int_equal(sp_acceptor_read(a, &at, text, strlen(text), NULL), SP_OK);
+    end = sp_acceptor_may_end(a, at);
+    sp_acceptor_close(a);
+    return end;
+}
+
+static void schemas(void **state)
+{
+    static const char schema[] = "{\"type\":\"number\",\"minimum\":0.25,\"maximum\":1.5}";
+    struct sp_grammar *g = NULL;
+
+    (void)state;
+    set_comma();
+    assert_int_equal(sp_grammar_of_schema(&g, schema, strlen(schema), NULL), SP_OK);
+    assert_true(accepts(g, "0.25"));
+    assert_true(accepts(g, "1.5"));
+    assert_false(accepts(g, "0.24"));
+    assert_false(accepts(g, "1.51"));
+    sp_grammar_close(g);
+}
+
+/* The same file to the byte: config, pairing, parameters. */
+static void packed_files(void **state)
+{
+    static const char lines[] = "FROM @/target\nDRAFT @/ar\nPARAMETER temperature 0.75\n";
+    const char *modelfile = creating_modelfile(lines);
+
+    (void)state;
+    setlocale(LC_NUMERIC, "C");
+    creating_create(modelfile, creating_at("point.bin"), SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
+    set_comma();
+    creating_create(modelfile, creating_at("comma.bin"), SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
+    creating_same_file(creating_at("point.bin"), creating_at("comma.bin"));
+    sp_pack_close(creating_open(creating_at("comma.bin")));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(numbers),
+        cmocka_unit_test(templates),
+        cmocka_unit_test(schemas),
+        cmocka_unit_test(packed_files),
+    };
+
+    return cmocka_run_group_tests(tests, begin, end);
+}

@@ -1,0 +1,461 @@
+/* The forward pass against independent implementations: logits and greedy continuations of
+ * transformers, and the block rows of z-lab's DFlash code. Float weights, f32 cache. */
+#include "quantize/kernels.h"
+#include "runtime/session/session.h"
+#include "tests/support/golden.h"
+#include "tests/support/packed_models.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* max |a - b| / max |b| */
+static const double tolerance = 1e-4, close_tolerance = 1e-5;
+
+struct rows {
+    float *values; /* [n][width] */
+    size_t n, width;
+};
+
+static int keep_row(void *context, size_t row, const float *logits, size_t n_vocab)
+{
+    struct rows *rows = context;
+
+    rows->values = realloc(rows->values, (row + 1) * n_vocab * sizeof(float));
+    assert_non_null(rows->values);
+    memcpy(rows->values + row * n_vocab, logits, n_vocab * sizeof(float));
+    rows->n = row + 1;
+    rows->width = n_vocab;
+    return 0;
+}
+
+static double relative_error(const float *a, const float *b, size_t n)
+{
+    double worst = 0, largest = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        double d = fabs((double)a[i] - (double)b[i]), m = fabs((double)b[i]);
+        if (!(d <= worst)) worst = d;
+        if (m > largest) largest = m;
+    }
+    return worst / largest;
+}
+
+static void check_rows(const struct rows *rows, const char *npy, double most)
+{
+    size_t n, width;
+    float *golden = golden_npy(npy, &n, &width);
+    double e;
+
+    assert_int_equal(rows->n, n);
+    assert_int_equal(rows->width, width);
+    e = relative_error(rows->values, golden, n * width);
+    if (!(e < most)) fail_msg("%s: relative error %g", npy, e);
+    free(golden);
+}
+
+struct opened {
+    struct sp_package *package;
+    struct sp_session *session;
+};
+
+static struct opened open_file(const char *path)
+{
+    struct opened o = {0};
+    struct sp_err err = {0};
+    struct sp_session_options options = {.cache = SP_CACHE_F32};
+
+    if (sp_package_open(&o.package, path, &(struct sp_package_options){0}, &err) ||
+        sp_session_open(&o.session, o.package, &options, &err)) {
+        fail_msg("%s: %s", path, err.text);
+    }
+    return o;
+}
+
+static void close_file(struct opened *o)
+{
+    sp_session_close(o->session);
+    sp_package_close(o->package);
+}
+
+/* A near tie between the two best logits may fall either way in another implementation. */
+static bool near_tie(struct sp_session *session, const uint32_t *ids, size_t n)
+{
+    struct rows rows = {0};
+    float best = -INFINITY, second = -INFINITY, largest = 0;
+    const float *row;
+
+    assert_int_equal(sp_session_logits(session, ids, n, keep_row, &rows, NULL), SP_OK);
+    row = rows.values + (n - 1) * rows.width;
+    for (size_t i = 0; i < rows.width; i++) {
+        if (fabsf(row[i]) > largest) largest = fabsf(row[i]);
+        if (row[i] > best) {
+            second = best;
+            best = row[i];
+        } else if (row[i] > second) {
+            second = row[i];
+        }
+    }
+    free(rows.values);
+    return best - second < 2e-4f * largest;
+}
+
+static void check_greedy(struct sp_session *session, const uint32_t *prompt, size_t n,
+                         const struct sp_json *golden)
+{
+    struct sp_request request = {
+        .prompt = prompt, .n_prompt = n, .ignore_eos = true, .depth = SP_DEPTH_AUTO};
+    struct sp_result result;
+    struct sp_err err = {0};
+    size_t n_want;
+    uint32_t *want = golden_ids(golden, &n_want), *all;
+
+    request.max_tokens = n_want;
+    if (sp_session_generate(session, &request, &result, &err)) fail_msg("%s", err.text);
+    all = calloc(n + n_want, sizeof *all);
+    memcpy(all, prompt, n * sizeof *all);
+    memcpy(all + n, want, n_want * sizeof *all);
+    for (size_t i = 0; i < n_want; i++) {
+        if (i < result.n_ids && result.ids[i] == want[i]) continue;
+        if (i < result.n_ids && near_tie(session, all, n + i)) break;
+        fail_msg("greedy id %zu is not the golden one", i);
+    }
+    free(all);
+    free(want);
+    sp_result_release(&result);
+}
+
+/* A folder as ../shared/oracle/README.md describes it: golden.json, PREFIX_K.npy. */
+static void check_target(const char *checkpoint, const char *golden, const char *npy_prefix,
+                         enum sp_dtype type)
+{
+    struct opened o =
+        open_file(packed_file(packed_modelfile(checkpoint, NULL), type, SP_DTYPE_NONE));
+    struct sp_json *root = golden_json(golden);
+    const struct sp_json *prompts = sp_json_get(root, "prompts");
+    const struct sp_json *greedy = sp_json_get(root, "greedy");
+
+    assert_true(sp_json_len(prompts) > 0);
+    for (size_t i = 0; i < sp_json_len(prompts); i++) {
+        struct rows rows = {0};
+        struct sp_err err = {0};
+        char npy[512];
+        size_t n;
+        uint32_t *ids = golden_ids(sp_json_at(prompts, i), &n);
+        snprintf(npy, sizeof npy, "%s_%zu.npy", npy_prefix, i);
+        if (sp_session_logits(o.session, ids, n, keep_row, &rows, &err)) fail_msg("%s", err.text);
+        check_rows(&rows, npy, tolerance);
+        check_greedy(o.session, ids, n, sp_json_get(sp_json_at(greedy, i), "ids"));
+        free(rows.values);
+        free(ids);
+    }
+    sp_json_free(root);
+    close_file(&o);
+}
+
+static void tiny_target(void **state)
+{
+    (void)state;
+    check_target(TESTDATA "/tiny/target", TESTDATA "/tiny/golden_target.json",
+                 TESTDATA "/tiny/target_logits", SP_DTYPE_NONE);
+}
+
+static void tiny_small_draft(void **state)
+{
+    (void)state;
+    check_target(TESTDATA "/tiny/ar", TESTDATA "/tiny/golden_ar.json", TESTDATA "/tiny/ar_logits",
+                 SP_DTYPE_NONE);
+}
+
+static void check_oracle(const char *kind, const char *name, enum sp_dtype type)
+{
+    char checkpoint[400], golden[512], npy[512];
+
+    snprintf(checkpoint, sizeof checkpoint, SHARED "/oracle/%s/%s", kind, name);
+    snprintf(golden, sizeof golden, "%s/golden.json", checkpoint);
+    snprintf(npy, sizeof npy, "%s/logits", checkpoint);
+    if (!golden_exists(golden)) skip();
+    check_target(checkpoint, golden, npy, type);
+}
+
+/* Each kernel set and each way of cutting the prompt into passes gives the golden rows, and all of
+ * them the same bits. */
+static void check_rows_of_family(const char *path, const char *npy, const uint32_t *ids, size_t n)
+{
+    struct rows first = {0};
+
+    for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {
+        if (!sp_kernels_supported(*k)) continue;
+        for (size_t rows_per_pass = 0; rows_per_pass <= 3; rows_per_pass++) {
+            struct sp_package_options how = {.kernels = (*k)->name, .n_threads = 1};
+            struct sp_session_options options = {.cache = SP_CACHE_F32,
+                                                 .rows_per_pass = rows_per_pass};
+            struct opened o = {0};
+            struct rows rows = {0};
+            struct sp_err err = {0};
+            if (sp_package_open(&o.package, path, &how, &err) ||
+                sp_session_open(&o.session, o.package, &options, &err) ||
+                sp_session_logits(o.session, ids, n, keep_row, &rows, &err)) {
+                fail_msg("%s: %s", path, err.text);
+            }
+            close_file(&o);
+            if (first.values == NULL) {
+                check_rows(&rows, npy, close_tolerance);
+                first = rows;
+                continue;
+            }
+            assert_memory_equal(rows.values, first.values, n * rows.width * sizeof(float));
+            free(rows.values);
+        }
+    }
+    free(first.values);
+}
+
+/* The folders of testdata/families. */
+static void families(void **state)
+{
+    (void)state;
+    for (const char *const *name = golden_families(); *name; name++) {
+        char folder[400], golden[512], npy[512];
+        struct sp_json *root;
+        const struct sp_json *prompts;
+        const char *path;
+        print_message("%s\n", *name);
+        snprintf(folder, sizeof folder, TESTDATA "/families/%s", *name);
+        snprintf(golden, sizeof golden, "%s/golden.json", folder);
+        snprintf(npy, sizeof npy, "%s/logits", folder);
+        check_target(folder, golden, npy, SP_DTYPE_NONE);
+        path = packed_file(packed_modelfile(folder, NULL), SP_DTYPE_NONE, SP_DTYPE_NONE);
+        root = golden_json(golden);
+        prompts = sp_json_get(root, "prompts");
+        for (size_t i = 0; i < sp_json_len(prompts); i++) {
+            size_t n;
+            uint32_t *ids = golden_ids(sp_json_at(prompts, i), &n);
+            snprintf(npy, sizeof npy, "%s/logits_%zu.npy", folder, i);
+            check_rows_of_family(path, npy, ids, n);
+            free(ids);
+        }
+        sp_json_free(root);
+    }
+}
+
+static void oracle_target(void **state)
+{
+    check_oracle("targets", *state, SP_DTYPE_NONE);
+}
+
+static void oracle_prequantized(void **state)
+{
+    check_oracle("prequantized", *state, SP_F32);
+}
+
+/* What the draft proposed behind the n ids that it was last asked about. */
+static void check_proposals(const struct sp_session *session, size_t n,
+                            const struct sp_json *golden)
+{
+    size_t n_want;
+    uint32_t *want = golden_ids(golden, &n_want);
+
+    for (size_t i = 0; i < n_want; i++)
+        assert_int_equal(session->speculator->ids[n + i], want[i]);
+    free(want);
+}
+
+/* What a clustered head leaves out has a logit that stands for "never"; transformers writes the
+ * smallest selected one minus 1 there. */
+static void fill_unselected(struct rows *rows)
+{
+    for (size_t t = 0; t < rows->n; t++) {
+        float *row = rows->values + t * rows->width, lowest = INFINITY;
+        for (size_t i = 0; i < rows->width; i++) {
+            if (row[i] > -1e29f && row[i] < lowest) lowest = row[i];
+        }
+        for (size_t i = 0; i < rows->width; i++) {
+            if (row[i] <= -1e29f) row[i] = lowest - 1;
+        }
+    }
+}
+
+/* The last id is the anchor. DFlash: block_size - 1 rows; a prediction head: some greedy steps. */
+static void check_draft(const char *folder, const char *golden)
+{
+    char path[512];
+    struct opened o;
+    struct sp_json *root;
+    const struct sp_json *cases;
+
+    snprintf(path, sizeof path, "%s/%s", folder, golden);
+    root = golden_json(path);
+    snprintf(path, sizeof path, "%s/Modelfile", folder);
+    o = open_file(packed_file(path, SP_DTYPE_NONE, SP_DTYPE_NONE));
+    cases = sp_json_get(root, "ids");
+    for (size_t i = 0; i < sp_json_len(cases); i++) {
+        struct rows rows = {0};
+        struct sp_err err = {0};
+        size_t n, n_steps, width;
+        uint32_t *ids = golden_ids(sp_json_at(cases, i), &n);
+        snprintf(path, sizeof path, "%s/draft_logits_%zu.npy", folder, i);
+        free(golden_npy(path, &n_steps, &width));
+        if (sp_session_draft_logits(o.session, ids, n, n_steps, keep_row, &rows, &err)) {
+            fail_msg("%s", err.text);
+        }
+        fill_unselected(&rows);
+        check_rows(&rows, path, tolerance);
+        check_proposals(o.session, n, sp_json_at(sp_json_get(root, "greedy"), i));
+        free(rows.values);
+        free(ids);
+    }
+    close_file(&o);
+    sp_json_free(root);
+}
+
+static void oracle_draft(void **state)
+{
+    char folder[400];
+
+    snprintf(folder, sizeof folder, SHARED "/oracle/drafts/%s", (const char *)*state);
+    if (!golden_exists(folder)) skip();
+    check_draft(folder, "golden.json");
+}
+
+/* Drafts that the speculators library trained, saved and ran. */
+static void speculators_draft(void **state)
+{
+    char folder[400];
+
+    snprintf(folder, sizeof folder, TESTDATA "/speculators/%s", (const char *)*state);
+    check_draft(folder, "golden.json");
+}
+
+/* Drafts of the models of testdata/families, in their checkpoints or beside them. */
+static void family_draft(void **state)
+{
+    char folder[400];
+
+    snprintf(folder, sizeof folder, TESTDATA "/families/%s", (const char *)*state);
+    check_draft(folder, "golden_draft.json");
+}
+
+/* Somebody else's Llama checkpoint: last row's first 16 logits and greedy ids. */
+static void tinystories(void **state)
+{
+    const char *folder = SHARED "/models/real/tinystories-656K";
+    struct sp_json *root = golden_json(SHARED "/models/real/tinystories-656K/golden.json");
+    struct opened o;
+    const struct sp_json *cases;
+
+    (void)state;
+    if (root == NULL) skip();
+    o = open_file(packed_file(packed_modelfile(folder, NULL), SP_DTYPE_NONE, SP_DTYPE_NONE));
+    cases = sp_json_kind(root) == SP_JSON_ARRAY ? root : sp_json_get(root, "cases");
+    assert_true(sp_json_len(cases) > 0);
+    for (size_t i = 0; i < sp_json_len(cases); i++) {
+        const struct sp_json *c = sp_json_at(cases, i);
+        const struct sp_json *first = sp_json_get(c, "last_logits_first16");
+        struct rows rows = {0};
+        struct sp_err err = {0};
+        float want[16];
+        size_t n;
+        uint32_t *ids = golden_ids(sp_json_get(c, "ids"), &n);
+        if (sp_session_logits(o.session, ids, n, keep_row, &rows, &err)) fail_msg("%s", err.text);
+        for (size_t j = 0; j < 16; j++) {
+            double v = NAN;
+            assert_true(sp_json_to_double(sp_json_at(first, j), &v));
+            want[j] = (float)v;
+        }
+        if (!(relative_error(rows.values + (n - 1) * rows.width, want, 16) < tolerance)) {
+            fail_msg("case %zu: logits differ", i);
+        }
+        check_greedy(o.session, ids, n, sp_json_get(c, "greedy"));
+        free(rows.values);
+        free(ids);
+    }
+    close_file(&o);
+    sp_json_free(root);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tiny_target),
+        cmocka_unit_test(tiny_small_draft),
+        cmocka_unit_test(tinystories),
+        cmocka_unit_test(families),
+        GOLDEN_CASE(oracle_target, "gemma2"),
+        GOLDEN_CASE(oracle_target, "gemma3"),
+        GOLDEN_CASE(oracle_target, "gemma3_wrapped"),
+        GOLDEN_CASE(oracle_target, "gemma4_31b"),
+        GOLDEN_CASE(oracle_target, "gemma4_e2b"),
+        GOLDEN_CASE(oracle_target, "gemma4_moe"),
+        GOLDEN_CASE(oracle_target, "gpt_oss"),
+        GOLDEN_CASE(oracle_target, "llama_gqa_tied"),
+        GOLDEN_CASE(oracle_target, "llama_linear_rope"),
+        GOLDEN_CASE(oracle_target, "llama_mha_bias"),
+        GOLDEN_CASE(oracle_target, "ministral3"),
+        GOLDEN_CASE(oracle_target, "mistral_full"),
+        GOLDEN_CASE(oracle_target, "mistral_window"),
+        GOLDEN_CASE(oracle_target, "phi3"),
+        GOLDEN_CASE(oracle_target, "phi3_partial"),
+        GOLDEN_CASE(oracle_target, "qwen2"),
+        GOLDEN_CASE(oracle_target, "qwen2_window"),
+        GOLDEN_CASE(oracle_target, "qwen3"),
+        GOLDEN_CASE(oracle_target, "qwen3_5"),
+        GOLDEN_CASE(oracle_target, "qwen3_5_moe"),
+        GOLDEN_CASE(oracle_target, "qwen3_5_tied"),
+        GOLDEN_CASE(oracle_target, "qwen3_moe"),
+        GOLDEN_CASE(oracle_target, "qwen3_moe_sparse"),
+        GOLDEN_CASE(oracle_target, "qwen3_yarn"),
+        GOLDEN_CASE(oracle_target, "smollm3"),
+        GOLDEN_CASE(oracle_prequantized, "fp8_blocks"),
+        GOLDEN_CASE(oracle_prequantized, "fp8_channel"),
+        GOLDEN_CASE(oracle_prequantized, "fp8_scalar"),
+        GOLDEN_CASE(oracle_prequantized, "fp8_tensor"),
+        GOLDEN_CASE(oracle_prequantized, "int4_group"),
+        GOLDEN_CASE(oracle_prequantized, "int4_group_zero"),
+        GOLDEN_CASE(oracle_prequantized, "int8_channel"),
+        GOLDEN_CASE(oracle_prequantized, "mxfp4"),
+        GOLDEN_CASE(oracle_prequantized, "nvfp4"),
+        GOLDEN_CASE(speculators_draft, "anchored"),
+        GOLDEN_CASE(speculators_draft, "pruned"),
+        GOLDEN_CASE(speculators_draft, "dflash2"),
+        GOLDEN_CASE(speculators_draft, "dflash2_anchored"),
+        GOLDEN_CASE(speculators_draft, "dspark"),
+        GOLDEN_CASE(speculators_draft, "dspark_anchored"),
+        GOLDEN_CASE(speculators_draft, "peagle"),
+        GOLDEN_CASE(speculators_draft, "peagle_sliding"),
+        GOLDEN_CASE(family_draft, "qwen3_next"),
+        GOLDEN_CASE(family_draft, "glm4_moe"),
+        GOLDEN_CASE(family_draft, "glm4_moe_lite"),
+        GOLDEN_CASE(family_draft, "deepseek_v3"),
+        GOLDEN_CASE(family_draft, "lfm2/dspark"),
+        GOLDEN_CASE(oracle_draft, "dflash_default_taps"),
+        GOLDEN_CASE(oracle_draft, "dflash_gpt_oss"),
+        GOLDEN_CASE(oracle_draft, "dflash_llama_bias"),
+        GOLDEN_CASE(oracle_draft, "dflash_qwen3"),
+        GOLDEN_CASE(oracle_draft, "dflash_qwen3_5"),
+        GOLDEN_CASE(oracle_draft, "dflash_qwen3_moe"),
+        GOLDEN_CASE(oracle_draft, "dflash_sliding"),
+        GOLDEN_CASE(oracle_draft, "dflash_sliding_bidirectional"),
+        GOLDEN_CASE(oracle_draft, "dflash2_qwen3"),
+        GOLDEN_CASE(oracle_draft, "dflash2_scaled"),
+        GOLDEN_CASE(oracle_draft, "dspark_gated"),
+        GOLDEN_CASE(oracle_draft, "dspark_rnn"),
+        GOLDEN_CASE(oracle_draft, "dspark_vanilla"),
+        GOLDEN_CASE(oracle_draft, "assistant_centroids"),
+        GOLDEN_CASE(oracle_draft, "assistant_dense"),
+        GOLDEN_CASE(oracle_draft, "assistant_shared"),
+        GOLDEN_CASE(oracle_draft, "eagle3_full_vocab"),
+        GOLDEN_CASE(oracle_draft, "eagle3_llama"),
+        GOLDEN_CASE(oracle_draft, "eagle3_midlayer"),
+        GOLDEN_CASE(oracle_draft, "eagle3_qwen3_before"),
+        GOLDEN_CASE(oracle_draft, "mtp_qwen3_5"),
+        GOLDEN_CASE(oracle_draft, "mtp_qwen3_5_moe"),
+        GOLDEN_CASE(oracle_draft, "mtp_qwen3_5_wrapped"),
+    };
+
+    return cmocka_run_group_tests(tests, packed_begin, packed_end);
+}

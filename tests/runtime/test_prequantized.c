@@ -1,0 +1,96 @@
+/* Checkpoints that are quantized already, without --quantize: the types they keep, and that these
+ * hold the numbers that f32 holds, bit for bit. */
+#include "convert/create/plan.h"
+#include "convert/source/source.h"
+#include "format/base/mem.h"
+#include "tests/support/golden.h"
+#include "tests/support/packed_models.h"
+#include "tests/support/stored_tensor.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct {
+    const char *name, *tensor, *type, *rule;
+} kept[] = {
+    {"fp8_blocks", "layers.0.mlp.experts.down_proj.weight", "f32", "dequantized, nothing lost"},
+    {"fp8_channel", "layers.0.mlp.down_proj.weight", "f32", "dequantized, nothing lost"},
+    {"fp8_scalar", "layers.0.mlp.down_proj.weight", "f32", "dequantized, nothing lost"},
+    {"fp8_tensor", "layers.0.mlp.down_proj.weight", "f32", "dequantized, nothing lost"},
+    {"int4_group", "layers.0.mlp.down_proj.weight", "q8", "codes kept as q8, nothing lost"},
+    {"int4_group_zero", "layers.0.self_attn.q_proj.weight", "q8", "codes kept as q8, nothing lost"},
+    {"int8_channel", "layers.0.mlp.down_proj.weight", "f32", "dequantized, nothing lost"},
+    {"mxfp4", "layers.0.mlp.experts.up_proj.weight", "bf16", "dequantized, nothing lost"},
+    {"nvfp4", "layers.0.mlp.down_proj.weight", "bf16", "dequantized, nothing lost"},
+};
+
+static void open_packed(struct sp_source *source, const char *folder, enum sp_dtype type)
+{
+    const char *path = packed_file(packed_modelfile(folder, NULL), type, SP_DTYPE_NONE);
+    struct sp_err err = {0};
+
+    if (sp_source_open(source, path, SP_PART_TARGET, NULL, &err)) fail_msg("%s", err.text);
+}
+
+static void assert_plan(const char *folder, size_t i)
+{
+    struct sp_source source;
+    struct sp_plan plan = {0};
+    struct sp_err err = {0};
+    bool found = false;
+
+    if (sp_source_open(&source, folder, SP_PART_TARGET, NULL, &err) ||
+        sp_plan_add(&plan, &source, SP_PART_TARGET, &(struct sp_policy_request){0}, false, &err)) {
+        fail_msg("%s", err.text);
+    }
+    for (size_t k = 0; k < plan.n_items; k++) {
+        if (strcmp(plan.items[k].spec->name, kept[i].tensor) != 0) continue;
+        found = true;
+        assert_string_equal(sp_dtype_info(plan.items[k].to)->name, kept[i].type);
+        assert_string_equal(plan.items[k].rule, kept[i].rule);
+    }
+    assert_true(found);
+    sp_plan_release(&plan);
+    sp_source_release(&source);
+}
+
+static void same_numbers(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++) {
+        struct sp_source floats, own;
+        char folder[400], golden[512];
+        snprintf(folder, sizeof folder, SHARED "/oracle/prequantized/%s", kept[i].name);
+        snprintf(golden, sizeof golden, "%s/golden.json", folder);
+        if (!golden_exists(golden)) skip();
+        assert_plan(folder, i);
+        open_packed(&floats, folder, SP_F32);
+        open_packed(&own, folder, SP_DTYPE_NONE);
+        for (size_t k = 0; k < own.specs.n_specs; k++) {
+            const struct sp_tensor_spec *spec = &own.specs.specs[k];
+            enum sp_dtype type;
+            float *a = stored_floats(&floats, sp_specs_find(&floats.specs, spec->name), &type);
+            float *b = stored_floats(&own, spec, &type);
+            for (size_t e = 0; e < sp_spec_elements(spec); e++) {
+                if (a[e] == b[e]) continue;
+                fail_msg("%s: %s: element %zu is %.9g, not %.9g", kept[i].name, spec->name, e,
+                         (double)b[e], (double)a[e]);
+            }
+            free(a);
+            free(b);
+        }
+        sp_source_release(&floats);
+        sp_source_release(&own);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(same_numbers)};
+
+    return cmocka_run_group_tests(tests, packed_begin, packed_end);
+}

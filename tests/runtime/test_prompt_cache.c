@@ -1,0 +1,499 @@
+/* Sessions that go on from a file do what the session that wrote it would have done, to the bit:
+ * the same tokens of the next prompt are found in the caches, the same guesses are made, and the
+ * answer is that of a fresh session. Files that do not fit are refused, damaged ones too. */
+#include "tests/support/handmade_models.h"
+#include "tests/support/generate_checks.h"
+#include "tests/support/golden.h"
+#include "tests/support/packed_models.h"
+#include "tests/support/scratch.h"
+
+#include "format/base/bytes.h"
+#include "format/base/hash.h"
+#include "runtime/session/session.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { N_CONTEXT = 256, N_FIRST = 100, N_COMMON = 90, N_NEXT = 130, N_TOKENS = 12, DEPTH = 4 };
+enum { N_LAST = N_NEXT + N_TOKENS + 8 };
+
+static const struct sp_session_options usual = {.n_context = N_CONTEXT,
+                                                .draft_by = SP_DRAFT_BY_BOTH};
+
+static void ids_of(uint32_t *ids, size_t n, uint32_t seed, size_t n_vocab)
+{
+    for (size_t i = 0; i < n; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        ids[i] = (seed >> 8) % (uint32_t)n_vocab;
+    }
+}
+
+/* A prompt, one that parts from it, and one that goes on from the second's answer. */
+struct prompts {
+    uint32_t first[N_FIRST], next[N_NEXT], last[N_LAST];
+};
+
+static struct prompts prompts_for(const struct generating *g)
+{
+    size_t n_vocab = g->package->target->config.n_vocab;
+    struct prompts p;
+
+    ids_of(p.first, N_FIRST, 1, n_vocab);
+    ids_of(p.next, N_NEXT, 2, n_vocab);
+    ids_of(p.last, N_LAST, 3, n_vocab);
+    memcpy(p.next, p.first, N_COMMON * sizeof *p.next);
+    p.next[N_COMMON] = (p.first[N_COMMON] + 1) % (uint32_t)n_vocab;
+    memcpy(p.last, p.next, sizeof p.next);
+    return p;
+}
+
+static void save(struct sp_session *session, const char *path)
+{
+    struct sp_err err = {0};
+
+    if (sp_session_save(session, path, &err)) fail_msg("%s", err.text);
+}
+
+static void load(struct sp_session *session, const char *path)
+{
+    struct sp_err err = {0};
+
+    if (sp_session_load(session, path, &err)) fail_msg("%s", err.text);
+}
+
+/* Both propose the same behind a prompt, to the bit. */
+static void check_proposal(struct generating *writer, struct generating *reader,
+                           const uint32_t *ids, size_t n)
+{
+    const struct sp_model *draft = writer->package->draft, *target = writer->package->target;
+
+    if (draft == NULL || draft->config.draft.kind == SP_DRAFT_NONE) return;
+    generating_same_proposal(writer->session, reader->session, ids, n, 3,
+                             draft->head.rows ? draft->head.rows : target->head.rows);
+}
+
+/* Both answer the prompt, and leave the same behind. */
+static void check_answers(struct generating *writer, struct generating *reader, const char *path,
+                          const uint32_t *ids, size_t n, size_t least_reused, uint32_t *answer)
+{
+    struct generating fresh = generating_open(path, NULL, 1, &usual);
+    struct sp_result want = generating_run(fresh.session, ids, n, N_TOKENS, PLAIN, true);
+    struct sp_result a = generating_run(writer->session, ids, n, N_TOKENS, DEPTH, true);
+    struct sp_result b = generating_run(reader->session, ids, n, N_TOKENS, DEPTH, true);
+
+    generating_same(&a, &want);
+    generating_same(&b, &want);
+    assert_int_equal(b.n_reused, a.n_reused);
+    assert_in_range(b.n_reused, least_reused, n);
+    assert_int_equal(b.n_rounds, a.n_rounds);
+    assert_memory_equal(b.rounds, a.rounds, a.n_rounds * sizeof *a.rounds);
+    memcpy(answer, want.ids, N_TOKENS * sizeof *answer);
+    sp_result_release(&want);
+    sp_result_release(&a);
+    sp_result_release(&b);
+    generating_close(&fresh);
+}
+
+/* A session that loads what this one saves. */
+static struct generating reader_of(struct generating *writer, const char *path,
+                                   const struct sp_session_options *options)
+{
+    const char *cache = packed_path("cache");
+    struct generating reader = generating_open(path, "scalar", 1, options);
+
+    save(writer->session, cache);
+    load(reader.session, cache);
+    return reader;
+}
+
+/* Saved behind a prompt, and once more behind a drafted answer. */
+static void check(const char *path)
+{
+    struct generating writer = generating_open(path, NULL, 1, &usual), reader;
+    struct prompts p = prompts_for(&writer);
+    struct sp_result r = generating_run(writer.session, p.first, N_FIRST, 1, DEPTH, true);
+    uint32_t answer[N_TOKENS];
+
+    reader = reader_of(&writer, path, &usual);
+    check_answers(&writer, &reader, path, p.next, N_NEXT, N_FIRST - 16, p.last + N_NEXT);
+    generating_close(&reader);
+    reader = reader_of(&writer, path, &usual);
+    check_answers(&writer, &reader, path, p.last, N_LAST, N_NEXT + N_TOKENS - 2, answer);
+    check_proposal(&writer, &reader, p.last, N_LAST - 1);
+    assert_int_equal(sp_decoder_digest(reader.session->speculator->decoder, N_LAST - 1),
+                     sp_decoder_digest(writer.session->speculator->decoder, N_LAST - 1));
+    generating_close(&reader);
+    sp_result_release(&r);
+    generating_close(&writer);
+}
+
+/* Where guesses are right: both make and accept the same ones, from the first round on. */
+static void check_guesses(const char *path, const struct sp_session_options *options)
+{
+    enum { N_PROMPT = 4, N_ANSWER = 60, N_BOTH = N_PROMPT + N_ANSWER };
+    uint32_t ids[N_BOTH] = {82, 80, 58, 121};
+    struct generating writer = generating_open(path, NULL, 1, options), reader;
+    struct sp_result r = generating_run(writer.session, ids, N_PROMPT, N_ANSWER, DEPTH, true), a, b;
+
+    memcpy(ids + N_PROMPT, r.ids, N_ANSWER * sizeof *ids);
+    reader = reader_of(&writer, path, options);
+    a = generating_run(writer.session, ids, N_BOTH, N_TOKENS, DEPTH, true);
+    b = generating_run(reader.session, ids, N_BOTH, N_TOKENS, DEPTH, true);
+    generating_same(&a, &b);
+    assert_int_equal(b.n_rounds, a.n_rounds);
+    assert_memory_equal(b.rounds, a.rounds, a.n_rounds * sizeof *a.rounds);
+    assert_true(a.rounds[0].accepted > 0);
+    sp_result_release(&r);
+    sp_result_release(&a);
+    sp_result_release(&b);
+    generating_close(&writer);
+    generating_close(&reader);
+}
+
+static void families(void **state)
+{
+    (void)state;
+    for (const char *const *name = golden_families(); *name; name++) {
+        char folder[400];
+        snprintf(folder, sizeof folder, TESTDATA "/families/%s", *name);
+        print_message("%s\n", *name);
+        check(packed_file(packed_modelfile(folder, NULL), SP_Q8, SP_DTYPE_NONE));
+    }
+}
+
+static void tiny_drafts(void **state)
+{
+    static const char *const modelfiles[] = {TESTDATA "/tiny/Modelfile",
+                                             TESTDATA "/tiny/Modelfile.ar"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof modelfiles / sizeof *modelfiles; i++) {
+        const char *path = packed_file(modelfiles[i], SP_DTYPE_NONE, SP_Q8);
+        check(path);
+        check_guesses(path, &(struct sp_session_options){.n_context = N_CONTEXT});
+    }
+}
+
+static void speculators(void **state)
+{
+    static const char *const drafts[] = {"anchored", "dflash2", "dspark", "peagle",
+                                         "peagle_sliding"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof drafts / sizeof *drafts; i++) {
+        char folder[400];
+        snprintf(folder, sizeof folder, TESTDATA "/speculators/%s", drafts[i]);
+        print_message("%s\n", drafts[i]);
+        check(packed_file(packed_modelfile(TESTDATA "/speculators/target", folder), SP_Q8, SP_Q8));
+    }
+}
+
+/* The head that is built into a recurrent model, an EAGLE-3 draft for it, and lookups. */
+static void heads(void **state)
+{
+    static const struct crafted how = {.mixing = 0.01f, .copies = true};
+    static const struct sp_session_options by_lookup = {.n_context = N_CONTEXT,
+                                                        .draft_by = SP_DRAFT_BY_LOOKUP};
+    char folder[512];
+    const char *path;
+
+    (void)state;
+    crafted_qwen3_5(scratch_folder(), &how);
+    path = packed_file(scratch_write("Modelfile", "FROM .\n", 7), SP_Q8, SP_Q8);
+    check(path);
+    check_guesses(path, &(struct sp_session_options){.n_context = N_CONTEXT});
+    check_guesses(path, &by_lookup);
+    snprintf(folder, sizeof folder, "%s/draft", scratch_folder());
+    assert_int_equal(mkdir(folder, 0777), 0);
+    crafted_eagle3(folder, &how);
+    check(packed_file(scratch_write("Modelfile", "FROM .\nDRAFT ./draft\n", 21), SP_Q8, SP_Q8));
+    scratch_remove();
+}
+
+static void assistants(void **state)
+{
+    static const char modelfile[] = SHARED "/oracle/drafts/assistant_shared/Modelfile";
+
+    (void)state;
+    if (!golden_exists(modelfile)) skip();
+    check(packed_file(modelfile, SP_DTYPE_NONE, SP_DTYPE_NONE));
+}
+
+/* ---- refusals ---------------------------------------------------------------------------------
+ */
+
+static const char *written(const char *path, const struct sp_session_options *options)
+{
+    const char *cache = packed_path("cache");
+    struct generating g = generating_open(path, NULL, 1, options);
+    struct prompts p = prompts_for(&g);
+    struct sp_result r = generating_run(g.session, p.first, N_FIRST, 1, PLAIN, true);
+
+    save(g.session, cache);
+    sp_result_release(&r);
+    generating_close(&g);
+    return cache;
+}
+
+/* The session still answers, from nothing. */
+static void check_refused(const char *path, const struct sp_session_options *options,
+                          const char *cache, enum sp_status status, const char *why)
+{
+    struct generating g = generating_open(path, NULL, 1, options);
+    struct prompts p = prompts_for(&g);
+    struct sp_err err = {0};
+    struct sp_result r;
+
+    assert_int_equal(sp_session_load(g.session, cache, &err), status);
+    if (strstr(err.text, why) == NULL) fail_msg("%s: expected %s", err.text, why);
+    assert_non_null(strstr(err.text, cache));
+    r = generating_run(g.session, p.next, N_NEXT > 64 ? 64 : N_NEXT, 4, DEPTH, true);
+    assert_int_equal(r.n_reused, 0);
+    sp_result_release(&r);
+    generating_close(&g);
+}
+
+static void what_does_not_fit(void **state)
+{
+    const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8);
+    const char *other = packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q4), *cache;
+    const struct sp_session_options plain = {.n_context = N_CONTEXT, .no_draft = true},
+                                    q8 = {.n_context = N_CONTEXT, .cache = SP_CACHE_Q8},
+                                    narrow = {.n_context = 64};
+
+    (void)state;
+    cache = written(path, &usual);
+    check_refused(other, &usual, cache, SP_E_INPUT, "another packed file");
+    check_refused(path, &q8, cache, SP_E_INPUT, "another type (--kv-type)");
+    check_refused(path, &narrow, cache, SP_E_INPUT,
+                  "a prompt cache of 100 tokens, the context has 64");
+    check_refused(path, &usual, packed_path("none"), SP_E_IO, "");
+    check_refused(path, &usual, path, SP_E_INPUT, "is no prompt cache");
+    cache = written(path, &plain);
+    check_refused(path, &usual, cache, SP_E_CHECK, "without the draft");
+}
+
+/* A draft that a file holds is left out where none is wanted. */
+static void plain_sessions_read_all(void **state)
+{
+    const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8);
+    const char *cache = written(path, &usual);
+    const struct sp_session_options plain = {.n_context = N_CONTEXT, .no_draft = true};
+    struct generating g = generating_open(path, NULL, 1, &plain);
+    struct prompts p = prompts_for(&g);
+    struct sp_result r;
+
+    (void)state;
+    load(g.session, cache);
+    r = generating_run(g.session, p.next, N_NEXT, 4, PLAIN, true);
+    assert_int_equal(r.n_reused, N_COMMON);
+    sp_result_release(&r);
+    generating_close(&g);
+}
+
+/* Only caches are replaced. */
+static void other_files_are_kept(void **state)
+{
+    const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8);
+    struct generating g = generating_open(path, NULL, 1, &usual);
+    struct sp_err err = {0};
+
+    (void)state;
+    assert_int_equal(sp_session_save(g.session, path, &err), SP_E_USAGE);
+    assert_non_null(strstr(err.text, "is no prompt cache"));
+    generating_close(&g);
+}
+
+/* ---- damage -----------------------------------------------------------------------------------
+ */
+
+static uint8_t *read_cache(const char *path, size_t *size)
+{
+    return (uint8_t *)scratch_read(path, size);
+}
+
+static void write_cache(const char *path, const uint8_t *bytes, size_t size)
+{
+    FILE *f = fopen(path, "wb");
+
+    assert_non_null(f);
+    assert_int_equal(fwrite(bytes, 1, size, f), size);
+    assert_int_equal(fclose(f), 0);
+}
+
+static void damage_is_noticed(void **state)
+{
+    const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8);
+    const char *cache = written(path, &usual);
+    size_t size;
+    uint8_t *bytes = read_cache(cache, &size);
+
+    (void)state;
+    for (size_t i = 0; i < 12; i++) {
+        size_t at = 40 + (size - 41) * i / 11;
+        bytes[at] ^= 4;
+        write_cache(cache, bytes, size);
+        check_refused(path, &usual, cache, SP_E_INPUT, "");
+        bytes[at] ^= 4;
+    }
+    for (size_t i = 0; i < 12; i++) {
+        write_cache(cache, bytes, (size - 1) * i / 11);
+        check_refused(path, &usual, cache, SP_E_INPUT, "");
+    }
+    bytes[8] = 2;
+    write_cache(cache, bytes, size);
+    check_refused(path, &usual, cache, SP_E_UNSUPPORTED, "version 2");
+    free(bytes);
+}
+
+enum { HEAD = 16 };
+
+/* With a digest that is right, whatever the file holds is refused or leads to some text. */
+static void try_bytes(const char *path, const char *cache, uint8_t *bytes, size_t size)
+{
+    struct generating g = generating_open(path, NULL, 1, &usual);
+    struct prompts p = prompts_for(&g);
+    struct sp_request request = {
+        .prompt = p.next, .n_prompt = N_NEXT, .max_tokens = 6, .depth = DEPTH};
+
+    sp_put64(bytes + size - 8, sp_hash64(bytes + HEAD, size - HEAD - 8));
+    write_cache(cache, bytes, size);
+    if (sp_session_load(g.session, cache, NULL) == SP_OK) {
+        struct sp_result result = {0};
+        enum sp_status st = sp_session_generate(g.session, &request, &result, NULL);
+        assert_true(st == SP_OK || st == SP_E_INPUT);
+        sp_result_release(&result);
+    }
+    generating_close(&g);
+}
+
+/* Every number that may be a size is another one, and noise is written anywhere. */
+static void any_bytes(void **state)
+{
+    static const char *const drafts[] = {"anchored", "peagle"};
+    static const uint64_t numbers[] = {0, 1, 2, 99, 101, 200, 1ull << 40, UINT64_MAX};
+    uint32_t noise = 1;
+
+    (void)state;
+    for (size_t k = 0; k < sizeof drafts / sizeof *drafts; k++) {
+        char folder[400];
+        const char *path, *cache;
+        uint8_t *bytes;
+        size_t size;
+        snprintf(folder, sizeof folder, TESTDATA "/speculators/%s", drafts[k]);
+        path = packed_file(packed_modelfile(TESTDATA "/speculators/target", folder), SP_Q8, SP_Q8);
+        cache = written(path, &usual);
+        bytes = read_cache(cache, &size);
+        for (size_t at = HEAD; at + 16 <= size; at += 8) {
+            uint64_t was = sp_get64(bytes + at);
+            if (was == 0 || was > 1024) continue;
+            for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+                sp_put64(bytes + at, numbers[i]);
+                try_bytes(path, cache, bytes, size);
+            }
+            sp_put64(bytes + at, was);
+        }
+        for (size_t i = 0; i < 60; i++) {
+            noise = noise * 1664525u + 1013904223u;
+            size_t at = HEAD + (noise >> 4) % (size - HEAD - 8);
+            uint8_t was = bytes[at];
+            bytes[at] = (uint8_t)(noise >> 24);
+            try_bytes(path, cache, bytes, size);
+            bytes[at] = was;
+        }
+        free(bytes);
+    }
+}
+
+struct saving {
+    struct sp_session *session;
+    const char *cache;
+    size_t n_calls, n_reused;
+    int answer;
+};
+
+static int save_prompt(void *context, size_t n_reused)
+{
+    struct saving *s = context;
+
+    s->n_calls++;
+    s->n_reused = n_reused;
+    save(s->session, s->cache);
+    return s->answer;
+}
+
+/* Saved by the callback that hears of the prompt: no answer is other for it, and who loads the file
+ * finds the prompt read, and nothing of the answer. */
+static void saved_in_the_callback(void **state)
+{
+    const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8);
+    struct generating writer = generating_open(path, NULL, 2, &usual);
+    struct generating reader = generating_open(path, NULL, 1, &usual);
+    struct saving saving = {.session = writer.session, .cache = packed_path("called")};
+    struct prompts p = prompts_for(&writer);
+    struct sp_result want = generating_run(reader.session, p.first, N_FIRST, N_TOKENS, PLAIN, true);
+    struct sp_request request = {.prompt = p.first,
+                                 .n_prompt = N_FIRST,
+                                 .max_tokens = N_TOKENS,
+                                 .depth = DEPTH,
+                                 .ignore_eos = true,
+                                 .digest = true,
+                                 .context = &saving,
+                                 .prompt_read = save_prompt};
+    struct sp_result r;
+
+    (void)state;
+    generating_close(&reader);
+    assert_int_equal(sp_session_generate(writer.session, &request, &r, NULL), SP_OK);
+    assert_int_equal(saving.n_calls, 1);
+    assert_int_equal(saving.n_reused, 0);
+    generating_same(&r, &want);
+    sp_result_release(&r);
+
+    reader = generating_open(path, "scalar", 1, &usual);
+    load(reader.session, saving.cache);
+    assert_int_equal(sp_session_n_cached(reader.session), N_FIRST);
+    r = generating_run(reader.session, p.first, N_FIRST, N_TOKENS, DEPTH, true);
+    generating_same(&r, &want);
+    assert_in_range(r.n_reused, N_FIRST - 2, N_FIRST - 1);
+    sp_result_release(&r);
+    sp_result_release(&want);
+
+    /* A callback that has had enough ends the answer; what it saved is good. */
+    saving.answer = 1;
+    request.prompt = p.next;
+    request.n_prompt = N_NEXT;
+    assert_int_equal(sp_session_generate(writer.session, &request, &r, NULL), SP_E_CHECK);
+    assert_int_equal(saving.n_calls, 2);
+    assert_in_range(saving.n_reused, N_COMMON - 2, N_COMMON);
+    load(reader.session, saving.cache);
+    assert_int_equal(sp_session_n_cached(reader.session), N_NEXT);
+    generating_close(&reader);
+    generating_close(&writer);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(families),
+        cmocka_unit_test(saved_in_the_callback),
+        cmocka_unit_test(tiny_drafts),
+        cmocka_unit_test(speculators),
+        cmocka_unit_test(heads),
+        cmocka_unit_test(assistants),
+        cmocka_unit_test(what_does_not_fit),
+        cmocka_unit_test(plain_sessions_read_all),
+        cmocka_unit_test(other_files_are_kept),
+        cmocka_unit_test(damage_is_noticed),
+        cmocka_unit_test(any_bytes),
+    };
+
+    return cmocka_run_group_tests(tests, packed_begin, packed_end);
+}

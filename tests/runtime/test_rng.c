@@ -1,0 +1,75 @@
+/* Philox against the known answers of Random123, and what keys promise. */
+#include "runtime/sampling/rng.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+static void philox_known_answers(void **state)
+{
+    static const struct {
+        uint32_t counter[4], key[2], out[4];
+    } cases[] = {
+        {{0, 0, 0, 0}, {0, 0}, {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
+        {{0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff},
+         {0xffffffff, 0xffffffff},
+         {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
+        {{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344},
+         {0xa4093822, 0x299f31d0},
+         {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        uint32_t out[4];
+        sp_philox(out, cases[i].counter, cases[i].key);
+        assert_memory_equal(out, cases[i].out, sizeof out);
+    }
+}
+
+/* Seed, position and purpose each change the key. */
+static void keys_differ(void **state)
+{
+    uint64_t key = sp_rng_key(7, 9, SP_PURPOSE_TOKEN);
+
+    (void)state;
+    assert_int_equal(key, sp_rng_key(7, 9, SP_PURPOSE_TOKEN));
+    assert_int_not_equal(key, sp_rng_key(8, 9, SP_PURPOSE_TOKEN));
+    assert_int_not_equal(key, sp_rng_key(7, 10, SP_PURPOSE_TOKEN));
+    assert_int_not_equal(key, sp_rng_key(7, 9, SP_PURPOSE_ACCEPT));
+    assert_int_not_equal(key, sp_rng_key(7 | UINT64_C(1) << 40, 9, SP_PURPOSE_TOKEN));
+    assert_int_not_equal(key, sp_rng_key(7, 9 | UINT64_C(1) << 40, SP_PURPOSE_TOKEN));
+}
+
+/* 10^6 numbers over 1000 positions in 100 cells: chi-square with 99 degrees of freedom; 180 is
+ * beyond 10^-6. */
+static void uniform_cells(void **state)
+{
+    double counts[100] = {0}, chi = 0;
+
+    (void)state;
+    for (uint64_t pos = 0; pos < 1000; pos++) {
+        uint64_t key = sp_rng_key(1, pos, SP_PURPOSE_TOKEN);
+        for (uint64_t i = 0; i < 1000; i++) {
+            double u = sp_rng_uniform(key, i);
+            assert_true(u > 0 && u < 1);
+            counts[(size_t)(u * 100)]++;
+        }
+    }
+    for (size_t i = 0; i < 100; i++)
+        chi += (counts[i] - 1e4) * (counts[i] - 1e4) / 1e4;
+    assert_true(chi < 180);
+    assert_true(chi > 40);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(philox_known_answers),
+        cmocka_unit_test(keys_differ),
+        cmocka_unit_test(uniform_cells),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

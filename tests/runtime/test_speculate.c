@@ -1,0 +1,665 @@
+/* Lossless drafting: whatever the draft, its depth, the threads and the kernels, tokens and logit
+ * bits equal plain generation. And the rounds themselves: accepted lengths equal those of z-lab's
+ * decoder. */
+#include "quantize/kernels.h"
+#include "tests/support/generate_checks.h"
+#include "tests/support/golden.h"
+#include "tests/support/packed_models.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ThreadSanitizer makes a call of every load. One thread shares nothing: there two threads will do,
+ * in every kernel set. */
+#if defined(SP_RACES_ONLY)
+enum { LEAST_THREADS = 2, RACES_ONLY = true };
+static const char *const reference_kernels = NULL;
+#else
+enum { LEAST_THREADS = 1, RACES_ONLY = false };
+static const char *const reference_kernels = "scalar";
+#endif
+
+/* Sanitizers look at memory, which every depth uses alike: a few will do. */
+#if defined(SP_SANITIZED)
+enum { FEW_DEPTHS = true };
+#else
+enum { FEW_DEPTHS = false };
+#endif
+
+static const uint32_t story[] = {582, 580, 258, 421};
+static const uint32_t question[] = {1597, 342, 10, 1091, 960, 32,   51,  281, 32,
+                                    49,   53,  46, 1598, 10,  1597, 343, 10};
+
+/* Every emitted token is the prompt's, an accepted guess, or a round's own; in a run that nothing
+ * but its budget ended. */
+static void assert_counts(const struct sp_result *r)
+{
+    size_t n = 1, drafted = 0, accepted = 0, all = 0, mismatches = 0, plain = 0;
+
+    for (size_t i = 0; i < r->n_rounds; i++) {
+        const struct sp_round_count *round = &r->rounds[i];
+        n += round->accepted + 1u;
+        drafted += round->drafted;
+        accepted += round->accepted;
+        plain += round->drafted == 0;
+        all += round->drafted > 0 && round->accepted == round->drafted;
+        mismatches += round->accepted < round->drafted;
+    }
+    assert_int_equal(r->n_ids, n);
+    assert_int_equal(r->drafted, drafted);
+    assert_int_equal(r->accepted, accepted);
+    assert_int_equal(r->plain_rounds, plain);
+    assert_int_equal(r->all_accepted, all);
+    assert_int_equal(r->mismatches, mismatches);
+}
+
+/* A depth that was given is kept: nothing is cut. */
+static void assert_depth(const struct sp_result *r, size_t depth)
+{
+    size_t left = r->n_ids - 1;
+
+    for (size_t i = 0; i < r->n_rounds; i++) {
+        size_t most = depth < left - 1 ? depth : left - 1;
+        assert_int_equal(r->rounds[i].drafted, most);
+        left -= r->rounds[i].accepted + 1u;
+    }
+    assert_int_equal(r->guessed, r->drafted);
+}
+
+/* Races are looked for among two threads only. */
+static bool is_turn(unsigned threads, size_t place)
+{
+    return RACES_ONLY || threads == generating_threads(place);
+}
+
+/* Scalar kernels are the reference already, and slow: one depth for each number of threads. */
+static bool is_tried(const struct sp_kernels *kernels, unsigned threads, int depth, size_t place)
+{
+    if (kernels == &sp_kernels_ref) return depth == (threads == 1 ? 3 : 10);
+    return is_turn(threads, place + (size_t)(depth - PLAIN)) &&
+           (!FEW_DEPTHS || depth == PLAIN || depth == SP_DEPTH_AUTO || depth == 7 || depth == 15);
+}
+
+/* All depths, threads and kernels of one file against its plain scalar run. place: of the file
+ * among the others, for generating_threads. */
+static void check_file(const char *path, size_t place)
+{
+    enum { max_tokens = 40 };
+    struct sp_session_options options = {0};
+    struct generating o = generating_open(path, reference_kernels, 1, &options);
+    struct sp_result plain = generating_run(o.session, story, 4, max_tokens, PLAIN, true);
+    struct sp_result asked = generating_run(o.session, question, 17, max_tokens, PLAIN, false);
+
+    assert_int_equal(plain.n_ids, max_tokens);
+    assert_int_equal(plain.n_rounds, max_tokens - 1);
+    generating_close(&o);
+    for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {
+        if (!sp_kernels_supported(*k)) continue;
+        for (unsigned threads = LEAST_THREADS; threads <= 2; threads++) {
+            o = generating_open(path, (*k)->name, threads, &options);
+            for (int depth = PLAIN; depth <= 15; depth++) {
+                if (!is_tried(*k, threads, depth, place)) continue;
+                struct sp_result r = generating_run(o.session, story, 4, max_tokens, depth, true);
+                generating_same(&r, &plain);
+                assert_counts(&r);
+                if (depth > 0) assert_depth(&r, (size_t)depth);
+                sp_result_release(&r);
+                r = generating_run(o.session, question, 17, max_tokens, depth, false);
+                generating_same(&r, &asked);
+                sp_result_release(&r);
+            }
+            generating_close(&o);
+        }
+        place++;
+    }
+    sp_result_release(&plain);
+    sp_result_release(&asked);
+}
+
+static void dflash_q4(void **state)
+{
+    (void)state;
+    check_file(packed_file(TESTDATA "/tiny/Modelfile", SP_Q4, SP_Q4), 0);
+}
+
+static void dflash_q8(void **state)
+{
+    (void)state;
+    check_file(packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_DTYPE_NONE), 1);
+}
+
+static void dflash_bf16(void **state)
+{
+    (void)state;
+    check_file(packed_file(TESTDATA "/tiny/Modelfile", SP_DTYPE_NONE, SP_Q8), 2);
+}
+
+static void autoregressive_q4(void **state)
+{
+    (void)state;
+    check_file(packed_file(TESTDATA "/tiny/Modelfile.ar", SP_Q4, SP_Q8), 0);
+}
+
+static void autoregressive_bf16(void **state)
+{
+    (void)state;
+    check_file(packed_file(TESTDATA "/tiny/Modelfile.ar", SP_DTYPE_NONE, SP_DTYPE_NONE), 1);
+}
+
+/* The target as its own draft: everything is accepted, every round ends in a bonus token. */
+static void self_draft(void **state)
+{
+    const char *path = packed_file(
+        packed_modelfile(TESTDATA "/tiny/target", TESTDATA "/tiny/target"), SP_Q8, SP_Q8);
+    struct sp_session_options options = {0};
+    struct generating o = generating_open(path, NULL, 1, &options);
+    struct sp_result plain = generating_run(o.session, story, 4, 61, PLAIN, true);
+    struct sp_result r = generating_run(o.session, story, 4, 61, 5, true);
+
+    (void)state;
+    generating_same(&r, &plain);
+    assert_int_equal(r.n_rounds, 10);
+    assert_int_equal(r.accepted, r.drafted);
+    assert_int_equal(r.all_accepted, 10);
+    assert_int_equal(r.mismatches, 0);
+    sp_result_release(&plain);
+    sp_result_release(&r);
+    generating_close(&o);
+}
+
+/* Guesses of a lookup, alone and beside the file's draft: a text that repeats itself is looked up
+ * with success, and stays what it is. */
+static void check_lookup(const char *path, enum sp_draft_by by, const char *name, size_t place)
+{
+    struct sp_session_options options = {.no_draft = true};
+    struct generating o = generating_open(path, reference_kernels, 1, &options);
+    uint32_t prompt[60];
+    struct sp_result plain;
+    size_t most;
+
+    for (size_t i = 0; i < 60; i++)
+        prompt[i] = question[i % 17];
+    plain = generating_run(o.session, prompt, 60, 50, PLAIN, true);
+    assert_string_equal(sp_package_draft(o.package, by, &most), name);
+    assert_int_equal(most, 15);
+    generating_close(&o);
+    options = (struct sp_session_options){.draft_by = by};
+    for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {
+        if (!sp_kernels_supported(*k)) continue;
+        for (unsigned threads = LEAST_THREADS; threads <= 2; threads++) {
+            o = generating_open(path, (*k)->name, threads, &options);
+            for (int depth = SP_DEPTH_AUTO; depth <= 15; depth += 8) { /* auto, 7, 15 */
+                bool scalar = *k == &sp_kernels_ref;
+                if (scalar && depth != (threads == 1 ? 7 : 15)) continue;
+                if (!scalar && !is_turn(threads, place + (size_t)(depth - SP_DEPTH_AUTO) / 8)) {
+                    continue;
+                }
+                struct sp_result r = generating_run(o.session, prompt, 60, 50, depth, true);
+                generating_same(&r, &plain);
+                assert_counts(&r);
+                if (depth > 0) {
+                    assert_true(r.lookup_accepted > 0 && r.lookup_accepted <= r.lookup_drafted);
+                    assert_true(r.n_rounds < plain.n_rounds);
+                }
+                if (by == SP_DRAFT_BY_LOOKUP) {
+                    assert_int_equal(r.lookup_drafted, r.drafted);
+                    assert_int_equal(r.lookup_accepted, r.accepted);
+                }
+                sp_result_release(&r);
+            }
+            generating_close(&o);
+        }
+        place++;
+    }
+    sp_result_release(&plain);
+}
+
+static void lookup(void **state)
+{
+    const char *plain = packed_file(packed_modelfile(TESTDATA "/tiny/target", NULL), SP_Q4,
+                                    SP_DTYPE_NONE),
+               *pair = packed_file(TESTDATA "/tiny/Modelfile", SP_Q4, SP_Q8);
+
+    (void)state;
+    check_lookup(plain, SP_DRAFT_BY_DEFAULT, "lookup", 0);
+    check_lookup(pair, SP_DRAFT_BY_LOOKUP, "lookup", 1);
+    check_lookup(pair, SP_DRAFT_BY_BOTH, "lookup and dflash", 2);
+}
+
+/* Who drafts, by the file and what was asked for. */
+static void draft_by(void **state)
+{
+    const char *plain = packed_file(packed_modelfile(TESTDATA "/tiny/target", NULL), SP_Q4,
+                                    SP_DTYPE_NONE),
+               *pair = packed_file(TESTDATA "/tiny/Modelfile.ar", SP_Q4, SP_Q8);
+    struct sp_session_options options = {0};
+    struct generating o = generating_open(plain, NULL, 1, &options);
+    size_t most;
+
+    (void)state;
+    assert_null(sp_package_draft(o.package, SP_DRAFT_BY_MODEL, &most));
+    assert_int_equal(most, 0);
+    assert_string_equal(sp_package_draft(o.package, SP_DRAFT_BY_BOTH, &most), "lookup");
+    generating_close(&o);
+    o = generating_open(pair, NULL, 1, &options);
+    assert_string_equal(sp_package_draft(o.package, SP_DRAFT_BY_DEFAULT, &most), "autoregressive");
+    assert_string_equal(sp_package_draft(o.package, SP_DRAFT_BY_LOOKUP, &most), "lookup");
+    assert_int_equal(most, 15);
+    generating_close(&o);
+}
+
+/* Budget, context and prompt edges: every length equals the plain run's. */
+static void edges(void **state)
+{
+    const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8);
+    struct sp_session_options options = {.n_context = 40};
+    struct generating o = generating_open(path, NULL, 2, &options);
+
+    (void)state;
+    for (size_t budget = 1; budget <= 20; budget++) {
+        struct sp_result plain = generating_run(o.session, story, 4, budget, PLAIN, true);
+        struct sp_result r = generating_run(o.session, story, 4, budget, 15, true);
+        assert_int_equal(plain.n_ids, budget);
+        assert_int_equal(plain.stop, SP_STOP_LENGTH);
+        generating_same(&r, &plain);
+        sp_result_release(&plain);
+        sp_result_release(&r);
+    }
+    for (size_t n = 1; n <= 4; n++) {
+        struct sp_result plain = generating_run(o.session, story, n, 0, PLAIN, true);
+        struct sp_result r = generating_run(o.session, story, n, 0, 15, true);
+        assert_int_equal(plain.stop, SP_STOP_CONTEXT);
+        assert_int_equal(plain.n_ids, 40 - n + 1);
+        generating_same(&r, &plain);
+        sp_result_release(&plain);
+        sp_result_release(&r);
+    }
+    generating_close(&o);
+}
+
+/* The answer does not depend on how the prompt was cut into passes, nor on what a session did
+ * before. */
+static void chunks_and_reuse(void **state)
+{
+    const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q4, SP_Q8);
+    uint32_t prompt[200];
+    struct sp_session_options options = {0};
+    struct generating o;
+    struct sp_result want;
+
+    (void)state;
+    for (size_t i = 0; i < 200; i++)
+        prompt[i] = story[i % 4] + (uint32_t)(i / 4 % 7);
+    o = generating_open(path, NULL, 1, &options);
+    want = generating_run(o.session, prompt, 200, 30, PLAIN, true);
+    generating_close(&o);
+    for (size_t rows = 1; rows <= 256; rows = rows * 3 + 1) {
+        struct sp_result r;
+        options.rows_per_pass = rows;
+        o = generating_open(path, NULL, 2, &options);
+        for (size_t first = 0; first < 200; first += 67) {
+            r = generating_run(o.session, prompt + first, 200 - first, 20, 7, true);
+            sp_result_release(&r);
+        }
+        r = generating_run(o.session, prompt, 150, 20, 7, true);
+        sp_result_release(&r);
+        r = generating_run(o.session, prompt, 200, 30, 7, true);
+        generating_same(&r, &want);
+        assert_true(r.n_reused >= 150);
+        sp_result_release(&r);
+        generating_close(&o);
+    }
+    sp_result_release(&want);
+}
+
+static int keep_done(void *context, size_t done, size_t total)
+{
+    size_t *passes = context;
+
+    assert_int_equal(total, 11);
+    assert_int_equal(done, 3 * *passes);
+    ++*passes;
+    return 0;
+}
+
+/* Passes that a prompt of 11 takes. */
+static size_t count_passes(size_t rows_per_pass)
+{
+    struct sp_session_options options = {.rows_per_pass = rows_per_pass};
+    struct generating o =
+        generating_open(packed_file(TESTDATA "/tiny/Modelfile", SP_Q4, SP_Q8), NULL, 1, &options);
+    size_t passes = 0;
+    uint32_t prompt[11];
+    struct sp_request request = {.prompt = prompt,
+                                 .n_prompt = 11,
+                                 .max_tokens = 1,
+                                 .context = &passes,
+                                 .prompt_progress = keep_done};
+    struct sp_result result;
+
+    for (size_t i = 0; i < 11; i++)
+        prompt[i] = story[i % 4];
+    assert_int_equal(sp_session_generate(o.session, &request, &result, NULL), SP_OK);
+    sp_result_release(&result);
+    generating_close(&o);
+    return passes;
+}
+
+/* A prompt pass takes the rows that were asked for, fewer than a block has too; more than the
+ * context holds need no room. */
+static void rows_per_pass(void **state)
+{
+    (void)state;
+    assert_int_equal(count_passes(3), 4);
+    assert_int_equal(count_passes(SIZE_MAX), 1);
+}
+
+/* What a request cannot mean is said, not passed over. */
+static void bad_requests(void **state)
+{
+    /* The second would end an answer within a character. */
+    static const char *const stops[] = {"x", ""}, *const bytes[] = {"x", "\xA9"};
+    static const struct sp_simulation low = {-.1, 1}, high = {1.1, 1}, none = {NAN, 1};
+    static const struct {
+        struct sp_request request;
+        const char *error;
+    } cases[] = {
+        {{.depth = -2}, "draft depth -2: expected 0 or more, or auto"},
+        {{.stops = stops, .n_stops = 2}, "a stop text is empty"},
+        {{.stops = bytes, .n_stops = 2}, "a stop text is not valid UTF-8"},
+        {{.simulation = &low}, "simulated acceptance -0.1: expected 0..1"},
+        {{.simulation = &high}, "simulated acceptance 1.1: expected 0..1"},
+        {{.simulation = &none}, "simulated acceptance nan: expected 0..1"},
+    };
+    struct sp_session_options options = {0};
+    struct generating o =
+        generating_open(packed_file(TESTDATA "/tiny/Modelfile", SP_Q4, SP_Q8), NULL, 1, &options);
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct sp_request request = cases[i].request;
+        struct sp_result result;
+        struct sp_err err = {0};
+        request.prompt = story;
+        request.n_prompt = 4;
+        request.max_tokens = 1;
+        assert_int_equal(sp_session_generate(o.session, &request, &result, &err), SP_E_USAGE);
+        assert_string_equal(err.text, cases[i].error);
+    }
+    generating_close(&o);
+}
+
+/* Caches of other types than f16, for a prompt of more than a span: plain decoding on one thread
+ * with scalar kernels against threads, kernels, drafting and cuts of the prompt. */
+static void check_cache(enum sp_cache_type cache, size_t place)
+{
+    const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q4, SP_Q8);
+    struct sp_session_options options = {.cache = cache};
+    struct generating o = generating_open(path, reference_kernels, 1, &options);
+    uint32_t prompt[270];
+    struct sp_result want;
+
+    for (size_t i = 0; i < 270; i++)
+        prompt[i] = story[i % 4] + (uint32_t)(i / 4 % 7);
+    want = generating_run(o.session, prompt, 270, 30, PLAIN, true);
+    generating_close(&o);
+    for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {
+        if (!sp_kernels_supported(*k)) continue;
+        for (unsigned threads = LEAST_THREADS; threads <= 2; threads++) {
+            options.rows_per_pass = threads == 1 ? 0 : 37;
+            o = generating_open(path, (*k)->name, threads, &options);
+            int step = *k == &sp_kernels_ref ? 9 : 6;
+            for (int depth = PLAIN + RACES_ONLY * step; depth <= 15; depth += step) {
+                if (!is_turn(threads, place + (size_t)((depth - PLAIN) / step))) continue;
+                struct sp_result r = generating_run(o.session, prompt, 270, 30, depth, true);
+                generating_same(&r, &want);
+                sp_result_release(&r);
+                /* so that none is reused */
+                r = generating_run(o.session, prompt, 11, 9, depth, true);
+                sp_result_release(&r);
+            }
+            generating_close(&o);
+        }
+        place++;
+    }
+    sp_result_release(&want);
+}
+
+static void q8_caches(void **state)
+{
+    (void)state;
+    check_cache(SP_CACHE_Q8, 0);
+}
+
+static void f32_caches(void **state)
+{
+    (void)state;
+    check_cache(SP_CACHE_F32, 1);
+}
+
+/* ../shared/models/tiny/README.md: rounds of z-lab's decoder at block 16, bf16 weights in float32
+ * arithmetic. Compared while a whole block of budget remains and no two deciding logits are near.
+ */
+static void golden_rounds(void **state)
+{
+    struct sp_json *root = golden_json(TESTDATA "/tiny/golden_dflash.json");
+    struct sp_session_options options = {.cache = SP_CACHE_F32};
+    const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_DTYPE_NONE, SP_DTYPE_NONE);
+    struct generating o = generating_open(path, NULL, 2, &options);
+    size_t compared = 0;
+
+    (void)state;
+    assert_true(sp_json_len(root) >= 12);
+    for (size_t i = 0; i < sp_json_len(root); i++) {
+        const struct sp_json *c = sp_json_at(root, i), *rounds = sp_json_get(c, "rounds");
+        size_t n, n_want, emitted = 1;
+        uint32_t *ids = golden_ids(sp_json_get(c, "ids"), &n);
+        uint32_t *want = golden_ids(sp_json_get(c, "output"), &n_want);
+        struct sp_result r = generating_run(o.session, ids, n, 128, 15, true);
+        for (size_t k = 0; k < r.n_rounds && k < sp_json_len(rounds) && emitted + 16 <= 128; k++) {
+            const struct sp_json *round = sp_json_at(rounds, k);
+            double gap = 0;
+            int64_t accepted = -1;
+            assert_true(sp_json_to_double(sp_json_get(round, "gap"), &gap));
+            assert_true(sp_json_to_i64(sp_json_get(round, "accepted"), &accepted));
+            if (gap < 1e-3) break;
+            assert_int_equal(r.rounds[k].drafted, 15);
+            assert_int_equal(r.rounds[k].accepted, accepted);
+            emitted += (size_t)accepted + 1;
+            assert_memory_equal(r.ids, want, (emitted < n_want ? emitted : n_want) * sizeof *want);
+            compared++;
+        }
+        free(ids);
+        free(want);
+        sp_result_release(&r);
+    }
+    assert_true(compared > 100);
+    generating_close(&o);
+    sp_json_free(root);
+}
+
+/* A seed is a text: coupled sampling gives what undrafted sampling gives, with any draft. */
+static void sampled(void **state)
+{
+    const char *const files[] = {
+        packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q4),
+        packed_file(TESTDATA "/tiny/Modelfile.ar", SP_Q8, SP_Q8),
+    };
+    struct sp_session_options options = {0};
+    struct sp_sampling sampling;
+    struct sp_request request = {.prompt = story,
+                                 .n_prompt = 4,
+                                 .max_tokens = 150,
+                                 .ignore_eos = true,
+                                 .digest = true,
+                                 .sampling = &sampling};
+    struct sp_err err = {0};
+
+    (void)state;
+    sp_sampling_defaults(&sampling);
+    for (sampling.seed = 1; sampling.seed <= 4; sampling.seed++) {
+        struct sp_result plain, r;
+        struct generating o = generating_open(files[0], NULL, 1, &options);
+        sampling.temperature = .5f + .25f * (float)sampling.seed;
+        sampling.top_k = sampling.seed % 2 ? 40 : 0;
+        sampling.top_p = sampling.seed % 3 ? .95f : 1;
+        sampling.repeat_penalty = sampling.seed == 4 ? 1.2f : 1;
+        request.plain = true;
+        assert_int_equal(sp_session_generate(o.session, &request, &plain, &err), SP_OK);
+        request.plain = false;
+        generating_close(&o);
+        for (size_t file = 0; file < 3; file++) {
+            options.draft_by = file == 2 ? SP_DRAFT_BY_BOTH : SP_DRAFT_BY_DEFAULT;
+            o = generating_open(files[file % 2], NULL, 2, &options);
+            for (int depth = SP_DEPTH_AUTO; depth <= 15; depth += 4) {
+                request.depth = depth;
+                assert_int_equal(sp_session_generate(o.session, &request, &r, &err), SP_OK);
+                generating_same(&r, &plain);
+                if (depth > 0) assert_true(r.accepted > 10);
+                sp_result_release(&r);
+            }
+            generating_close(&o);
+        }
+        options.draft_by = SP_DRAFT_BY_DEFAULT;
+        sp_result_release(&plain);
+    }
+}
+
+/* What the callbacks told: special tokens by where they stood in the text. */
+struct told {
+    uint32_t special;
+    char text[4096];
+    size_t size;
+    size_t at[64], n_at;
+    size_t n_calls, last_call; /* the last one cancels; 0: none does */
+};
+
+static int is_last(struct told *told)
+{
+    assert_true(told->last_call == 0 || told->n_calls < told->last_call);
+    return ++told->n_calls == told->last_call;
+}
+
+static int keep_text(void *context, const char *text, size_t size, bool drafted)
+{
+    struct told *told = context;
+
+    (void)drafted;
+    assert_true(told->size + size <= sizeof told->text);
+    memcpy(told->text + told->size, text, size);
+    told->size += size;
+    return is_last(told);
+}
+
+static int keep_special(void *context, uint32_t id)
+{
+    struct told *told = context;
+
+    assert_int_equal(id, told->special);
+    assert_true(told->n_at < sizeof told->at / sizeof *told->at);
+    told->at[told->n_at++] = told->size;
+    return is_last(told);
+}
+
+/* Whichever callback cancels is the last one, and what was told is how the rest begins. */
+static void check_cancelled(struct sp_session *session, struct sp_request *request,
+                            const struct told *all)
+{
+    assert_true(all->n_calls > 40);
+    for (size_t last = 1; last <= 40; last++) {
+        struct told told = {.special = all->special, .last_call = last};
+        struct sp_result r;
+
+        request->context = &told;
+        assert_int_equal(sp_session_generate(session, request, &r, NULL), SP_OK);
+        assert_int_equal(told.n_calls, last);
+        assert_int_equal(r.stop, SP_STOP_CANCELLED);
+        assert_memory_equal(told.text, all->text, told.size);
+        assert_memory_equal(told.at, all->at, told.n_at * sizeof *told.at);
+        assert_true(r.text_size >= told.size);
+        sp_result_release(&r);
+    }
+}
+
+/* A special token is told where it stands among the texts, whatever waits for a stop text; the text
+ * is the same as without. Where it stands: behind what the ids before it decode to. */
+static void special_tokens(void **state)
+{
+    static const char *const stops[] = {"e~", " the~"};
+    const struct sp_logit_bias bias = {question[0], 9};
+    struct sp_session_options options = {0};
+    struct sp_sampling sampling;
+    struct generating o =
+        generating_open(packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q4), NULL, 1, &options);
+    struct told told = {.special = bias.id};
+    struct sp_request request = {.prompt = story,
+                                 .n_prompt = 4,
+                                 .max_tokens = 120,
+                                 .ignore_eos = true,
+                                 .depth = SP_DEPTH_AUTO,
+                                 .sampling = &sampling,
+                                 .stops = stops,
+                                 .n_stops = 2,
+                                 .special_ids = &told.special,
+                                 .n_special_ids = 1,
+                                 .context = &told,
+                                 .text = keep_text,
+                                 .special = keep_special};
+    struct sp_result r;
+    size_t n = 0;
+
+    (void)state;
+    sp_sampling_defaults(&sampling);
+    sampling.temperature = 1;
+    sampling.biases = &bias;
+    sampling.n_biases = 1;
+    assert_int_equal(sp_session_generate(o.session, &request, &r, NULL), SP_OK);
+    for (size_t i = 0; i < r.n_ids; i++) {
+        char *before = NULL;
+        size_t size;
+
+        if (r.ids[i] != told.special) continue;
+        assert_int_equal(sp_package_decode(o.package, r.ids, i, true, &before, &size, NULL), SP_OK);
+        assert_true(n < told.n_at);
+        assert_int_equal(told.at[n++], size);
+        assert_memory_equal(told.text, before, size);
+        free(before);
+    }
+    assert_int_equal(n, told.n_at);
+    assert_true(n > 5 && n < r.n_ids / 2);
+    assert_int_equal(told.size, r.text_size);
+    assert_memory_equal(told.text, r.text, r.text_size);
+    sp_result_release(&r);
+    check_cancelled(o.session, &request, &told);
+    generating_close(&o);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(dflash_q4),
+        cmocka_unit_test(dflash_q8),
+        cmocka_unit_test(dflash_bf16),
+        cmocka_unit_test(autoregressive_q4),
+        cmocka_unit_test(autoregressive_bf16),
+        cmocka_unit_test(self_draft),
+        cmocka_unit_test(lookup),
+        cmocka_unit_test(draft_by),
+        cmocka_unit_test(edges),
+        cmocka_unit_test(rows_per_pass),
+        cmocka_unit_test(bad_requests),
+        cmocka_unit_test(chunks_and_reuse),
+        cmocka_unit_test(q8_caches),
+        cmocka_unit_test(f32_caches),
+        cmocka_unit_test(golden_rounds),
+        cmocka_unit_test(sampled),
+        cmocka_unit_test(special_tokens),
+    };
+
+    return cmocka_run_group_tests(tests, packed_begin, packed_end);
+}

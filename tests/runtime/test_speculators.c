@@ -1,0 +1,336 @@
+/* DFlash, DFlash2, DSpark and P-EAGLE drafts as the speculators library publishes them: rounds
+ * equal those that the library's own model makes, and drafting changes nothing. Their logits are in
+ * test_logits. */
+#include "format/base/bytes.h"
+#include "format/packfile.h"
+#include "format/safetensors.h"
+#include "quantize/kernels.h"
+#include "runtime/session/session.h"
+#include "tests/support/generate_checks.h"
+#include "tests/support/golden.h"
+#include "tests/support/packed_models.h"
+#include "tests/support/scratch.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { N_TOKENS = 90, N_PROMPT = 11 };
+
+static const uint32_t prompt[N_PROMPT] = {90, 93, 0, 3, 6, 9, 12, 15, 18, 21, 24};
+
+static const char *file_of(const char *name, enum sp_dtype target, enum sp_dtype draft)
+{
+    char modelfile[400];
+
+    snprintf(modelfile, sizeof modelfile, TESTDATA "/speculators/%s/Modelfile", name);
+    return packed_file(modelfile, target, draft);
+}
+
+/* tests/oracle/speculators_*.py: the greedy answer and how many guesses each round accepted,
+ * to where the numbers that decide are too near to call. */
+static void golden_rounds(void **state)
+{
+    struct sp_session_options options = {.cache = SP_CACHE_F32};
+    const char *name = *state, *path = file_of(name, SP_DTYPE_NONE, SP_DTYPE_NONE);
+    struct generating o = generating_open(path, NULL, 2, &options);
+    struct sp_package_info info;
+    struct sp_json *root;
+    char golden[400];
+    const char *kind;
+    size_t len;
+
+    snprintf(golden, sizeof golden, TESTDATA "/speculators/%s/golden.json", name);
+    root = golden_json(golden);
+    sp_package_describe(o.package, &info);
+    kind = sp_json_to_string(sp_json_get(root, "kind"), &len);
+    assert_string_equal(info.draft, kind);
+    assert_int_equal(info.max_depth, 5);
+    for (size_t i = 0; i < 3; i++) {
+        size_t n, n_want, n_rounds;
+        uint32_t *ids = golden_ids(sp_json_at(sp_json_get(root, "ids"), i), &n);
+        uint32_t *want = golden_ids(sp_json_at(sp_json_get(root, "output"), i), &n_want);
+        uint32_t *rounds = golden_ids(sp_json_at(sp_json_get(root, "rounds"), i), &n_rounds);
+        struct sp_result r = generating_run(o.session, ids, n, 100, 5, true);
+        assert_true(n_rounds >= 7 && r.n_rounds >= n_rounds && r.n_ids >= n_want);
+        for (size_t k = 0; k < n_rounds; k++) {
+            assert_int_equal(r.rounds[k].drafted, 5);
+            assert_int_equal(r.rounds[k].accepted, rounds[k]);
+        }
+        assert_memory_equal(r.ids, want, n_want * sizeof *want);
+        sp_result_release(&r);
+        free(ids);
+        free(want);
+        free(rounds);
+    }
+    generating_close(&o);
+    sp_json_free(root);
+}
+
+/* Greedy, and two seeds of sampling. */
+static struct sp_result answer(struct sp_session *session, uint64_t seed, int depth)
+{
+    struct sp_sampling sampling;
+    struct sp_request request = {.prompt = prompt,
+                                 .n_prompt = N_PROMPT,
+                                 .max_tokens = N_TOKENS,
+                                 .ignore_eos = true,
+                                 .digest = true,
+                                 .plain = depth == PLAIN,
+                                 .depth = depth == PLAIN ? 0 : depth};
+    struct sp_result result;
+    struct sp_err err = {0};
+
+    sp_sampling_defaults(&sampling);
+    sampling.seed = seed;
+    sampling.temperature = .7f;
+    sampling.top_k = seed == 2 ? 20 : 0;
+    if (seed) request.sampling = &sampling;
+    if (sp_session_generate(session, &request, &result, &err)) fail_msg("%s", err.text);
+    return result;
+}
+
+/* Each depth in each kernel set with one thread and with two, by the seeds. */
+static void check_file(const char *path)
+{
+    static const int depths[] = {PLAIN, 1, 3, 5, SP_DEPTH_AUTO};
+    size_t place = 0;
+    struct sp_session_options options = {0};
+    struct generating o = generating_open(path, "scalar", 1, &options);
+    struct sp_result plain[3];
+
+    for (uint64_t seed = 0; seed < 3; seed++) {
+        plain[seed] = answer(o.session, seed, PLAIN);
+        assert_int_equal(plain[seed].n_ids, N_TOKENS);
+    }
+    generating_close(&o);
+    for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {
+        if (!sp_kernels_supported(*k)) continue;
+        size_t accepted = 0, mismatches = 0;
+        for (unsigned threads = 1; threads <= 2; threads++) {
+            options.rows_per_pass = threads == 1 ? 4 : 0;
+            o = generating_open(path, (*k)->name, threads, &options);
+            for (size_t i = 0; i < 3 * sizeof depths / sizeof *depths; i++) {
+                struct sp_result r;
+                /* Scalar kernels are the reference already, and slow. */
+                if (*k == &sp_kernels_ref && depths[i / 3] != 5) continue;
+                if (generating_threads(place + i % 3 + i / 3) != threads) continue;
+                r = answer(o.session, i % 3, depths[i / 3]);
+                generating_same(&r, &plain[i % 3]);
+                accepted += r.accepted;
+                mismatches += r.mismatches;
+                sp_result_release(&r);
+            }
+            generating_close(&o);
+        }
+        assert_true(*k == &sp_kernels_ref || (accepted > 50 && mismatches > 50));
+        place++;
+    }
+    for (size_t seed = 0; seed < 3; seed++)
+        sp_result_release(&plain[seed]);
+}
+
+static void lossless(void **state)
+{
+    check_file(file_of(*state, SP_DTYPE_NONE, SP_DTYPE_NONE));
+    check_file(file_of(*state, SP_DTYPE_NONE, SP_Q8));
+    check_file(file_of(*state, SP_Q8, SP_Q4));
+}
+
+static void lossless_quantized(void **state)
+{
+    check_file(file_of(*state, SP_Q8, SP_Q4));
+}
+
+/* Both sessions, one of them new, propose the same behind ids[0..n-1] and the anchor ids[n]. */
+static void check_proposal(struct generating *used, const uint32_t *ids, size_t n, size_t n_steps)
+{
+    struct sp_session_options options = {0};
+    struct sp_session *fresh = NULL;
+    struct sp_err err = {0};
+
+    if (sp_session_open(&fresh, used->package, &options, &err)) fail_msg("%s", err.text);
+    generating_same_proposal(used->session, fresh, ids, n, n_steps,
+                             used->package->draft->head.rows);
+    sp_session_close(fresh);
+}
+
+/* Behind an answer drafted at any depth, and behind less and less of it, with another token at its
+ * end or near it, a P-EAGLE draft proposes what it would with fresh caches. A guess is the same
+ * however many are wanted. */
+static void rolled_back(void **state)
+{
+    static const size_t back[] = {0, 1, 4, 7, 30, N_TOKENS, N_TOKENS + 8};
+    struct sp_session_options options = {0};
+    size_t n_wrong = 0;
+
+    for (int depth = 1; depth <= 5; depth++) {
+        struct generating used = generating_open(file_of(*state, SP_Q8, SP_Q8), NULL, 1, &options);
+        uint32_t ids[N_PROMPT + N_TOKENS + 1] = {0};
+        struct sp_result r;
+        memcpy(ids, prompt, sizeof prompt);
+        r = generating_run(used.session, ids, N_PROMPT, N_TOKENS, depth, true);
+        n_wrong += r.mismatches;
+        memcpy(ids + N_PROMPT, r.ids, N_TOKENS * sizeof *ids);
+        for (size_t i = 0; i < sizeof back / sizeof *back; i++) {
+            size_t n = N_PROMPT + N_TOKENS - back[i];
+            ids[n] = (uint32_t)(40 + i);
+            check_proposal(&used, ids, n, 5);
+            ids[n - 2] = (uint32_t)(50 + i);
+            check_proposal(&used, ids, n, 1 + i % 5);
+        }
+        sp_result_release(&r);
+        generating_close(&used);
+    }
+    assert_true(n_wrong > 20);
+}
+
+static const char dflash_record[] =
+    "{\"kind\":\"dflash\",\"block_size\":6,\"mask_token_id\":109,\"target_hidden_size\":64,"
+    "\"num_target_layers\":0,\"target_layer_ids\":[-1,1,2],\"draft_vocab_size\":72,\"rope\":";
+static const char peagle_record[] =
+    "{\"kind\":\"peagle\",\"draft_vocab_size\":72,\"target_hidden_size\":64,\"block_size\":5,"
+    "\"mask_token_id\":109,\"target_layer_ids\":[0,2],\"rope\":";
+
+/* What stands in a packed file, and that another one made of it drafts the same. */
+static void pairing(void **state)
+{
+    const char *name = *state;
+    const char *record = strcmp(name, "peagle") == 0 ? peagle_record : dflash_record;
+    const char *path = file_of(name, SP_DTYPE_NONE, SP_DTYPE_NONE), *again;
+    struct sp_session_options options = {0};
+    struct sp_result r[2];
+    struct sp_err err = {0};
+    struct sp_pack *pack = NULL;
+    char *text = NULL;
+    size_t size;
+
+    assert_int_equal(sp_pack_open(&pack, path, &err), SP_OK);
+    assert_int_equal(
+        sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_PAIRING, &text, &size, &err), SP_OK);
+    assert_true(size > strlen(record));
+    assert_memory_equal(text, record, strlen(record));
+    free(text);
+    sp_pack_close(pack);
+    again = packed_file(packed_modelfile(path, path), SP_DTYPE_NONE, SP_DTYPE_NONE);
+    for (int i = 0; i < 2; i++) {
+        struct generating o = generating_open(i ? again : path, NULL, 1, &options);
+        r[i] = answer(o.session, 0, 5);
+        generating_close(&o);
+    }
+    generating_same(&r[1], &r[0]);
+    assert_true(r[1].accepted > 5);
+    assert_int_equal(r[1].accepted, r[0].accepted);
+    sp_result_release(&r[0]);
+    sp_result_release(&r[1]);
+}
+
+static void write_file(const char *path, const void *bytes, size_t size)
+{
+    FILE *f = fopen(path, "wb");
+
+    assert_non_null(f);
+    assert_int_equal(fwrite(bytes, 1, size, f), size);
+    assert_int_equal(fclose(f), 0);
+}
+
+/* A draft's checkpoint with a copy of the target's embedding, or nearly: one bit is another. */
+static const char *copying_modelfile(const char *name, bool nearly)
+{
+    const char *config = packed_path("config.json"), *weights = packed_path("model.safetensors");
+    struct sp_safetensors *target = NULL;
+    const struct sp_safetensor *t;
+    char path[400], entry[200];
+    char *text, *old, *new;
+    size_t size, n_header, n_entry, end;
+    struct sp_err err = {0};
+
+    snprintf(path, sizeof path, TESTDATA "/speculators/%s/config.json", name);
+    text = scratch_read(path, &size);
+    write_file(config, text, size);
+    free(text);
+    snprintf(path, sizeof path, TESTDATA "/speculators/%s/model.safetensors", name);
+    old = scratch_read(path, &size);
+    n_header = (size_t)sp_get64((const uint8_t *)old);
+    end = size - 8 - n_header;
+    if (sp_safetensors_open(&target, TESTDATA "/speculators/target", NULL, &err)) {
+        fail_msg("%s", err.text);
+    }
+    t = sp_safetensors_find(target, "model.embed_tokens.weight");
+    assert_non_null(t);
+    n_entry = (size_t)snprintf(entry, sizeof entry,
+                               "{\"embed_tokens.weight\":{\"dtype\":\"BF16\",\"shape\":[112,64],"
+                               "\"data_offsets\":[%zu,%zu]},",
+                               end, end + (size_t)t->size);
+    new = malloc(size + n_entry + t->size);
+    assert_non_null(new);
+    sp_put64((uint8_t *)new, n_header + n_entry - 1);
+    memcpy(new + 8, entry, n_entry); /* in place of the header's first brace */
+    memcpy(new + 8 + n_entry, old + 9, size - 9);
+    size += n_entry - 1;
+    assert_int_equal(sp_safetensors_read(target, t, 0, t->size, new + size, &err), SP_OK);
+    size += t->size;
+    if (nearly) new[size - 2] ^= 1;
+    write_file(weights, new, size);
+    sp_safetensors_close(target);
+    free(old);
+    free(new);
+    return packed_modelfile(TESTDATA "/speculators/target", weights);
+}
+
+static bool stores_embedding(const char *path)
+{
+    struct sp_pack *pack = NULL;
+    struct sp_err err = {0};
+    bool found;
+
+    assert_int_equal(sp_pack_open(&pack, path, &err), SP_OK);
+    found = sp_pack_find(pack, SP_PART_DRAFT, "embed_tokens.weight") != NULL;
+    sp_pack_close(pack);
+    return found;
+}
+
+/* A copy of the target's embedding is not stored: the file is the one that the draft without it
+ * makes. Another embedding is. */
+static void shared_embedding(void **state)
+{
+    const char *plain = file_of("pruned", SP_Q8, SP_DTYPE_NONE), *shared;
+    char *a, *b;
+    size_t n_a, n_b;
+
+    (void)state;
+    shared = packed_file(copying_modelfile("pruned", false), SP_Q8, SP_DTYPE_NONE);
+    a = scratch_read(plain, &n_a);
+    b = scratch_read(shared, &n_b);
+    assert_int_equal(n_a, n_b);
+    assert_memory_equal(a, b, n_a);
+    free(a);
+    free(b);
+    assert_false(stores_embedding(shared));
+    assert_true(
+        stores_embedding(packed_file(copying_modelfile("pruned", true), SP_Q8, SP_DTYPE_NONE)));
+    assert_true(stores_embedding(file_of("peagle", SP_DTYPE_NONE, SP_Q8)));
+    assert_false(stores_embedding(file_of("peagle_sliding", SP_DTYPE_NONE, SP_Q8)));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        GOLDEN_CASE(golden_rounds, "pruned"),  GOLDEN_CASE(golden_rounds, "anchored"),
+        GOLDEN_CASE(golden_rounds, "dflash2"), GOLDEN_CASE(golden_rounds, "dflash2_anchored"),
+        GOLDEN_CASE(golden_rounds, "dspark"),  GOLDEN_CASE(golden_rounds, "dspark_anchored"),
+        GOLDEN_CASE(golden_rounds, "peagle"),  GOLDEN_CASE(golden_rounds, "peagle_sliding"),
+        GOLDEN_CASE(lossless, "pruned"),       GOLDEN_CASE(lossless, "anchored"),
+        GOLDEN_CASE(lossless, "dflash2"),      GOLDEN_CASE(lossless_quantized, "dflash2_anchored"),
+        GOLDEN_CASE(lossless, "dspark"),       GOLDEN_CASE(lossless_quantized, "dspark_anchored"),
+        GOLDEN_CASE(lossless, "peagle"),       GOLDEN_CASE(lossless_quantized, "peagle_sliding"),
+        GOLDEN_CASE(rolled_back, "peagle"),    GOLDEN_CASE(rolled_back, "peagle_sliding"),
+        GOLDEN_CASE(pairing, "pruned"),        GOLDEN_CASE(pairing, "peagle"),
+        cmocka_unit_test(shared_embedding),
+    };
+
+    return cmocka_run_group_tests(tests, packed_begin, packed_end);
+}

@@ -1,0 +1,302 @@
+/* Both languages behind one interface: recognition, where templates come from, whole conversations.
+ */
+#include "runtime/template/template.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const struct sp_template_time noon = {2025, 6, 15, 12, 0, 0};
+
+static void recognises_languages(void **state)
+{
+    static const struct {
+        const char *text;
+        enum sp_template_language language;
+    } cases[] = {
+        {"{{ .Prompt }}", SP_TEMPLATE_GO},
+        {"{{- if .System }}x{{ end }}", SP_TEMPLATE_GO},
+        {"{{ $x := 1 }}", SP_TEMPLATE_GO},
+        {"{{- /* note */ -}}", SP_TEMPLATE_GO},
+        {"{{ range $i, $m := .Messages }}{{ end }}", SP_TEMPLATE_GO},
+        {"{{ \"\\n\" }}{{ .System }}", SP_TEMPLATE_GO},
+        {"{{ json .Tools }}", SP_TEMPLATE_GO},
+        {"{% for m in messages %}{{ m.role }}{% endfor %}", SP_TEMPLATE_JINJA},
+        {"{{ bos_token }}", SP_TEMPLATE_JINJA},
+        {"{{- messages[0]['content'] }}", SP_TEMPLATE_JINJA},
+        {"{# note #}{{ '' }}", SP_TEMPLATE_JINJA},
+        {"plain text", SP_TEMPLATE_UNKNOWN},
+        {"{{ 'text' }}", SP_TEMPLATE_UNKNOWN},
+        {"{", SP_TEMPLATE_UNKNOWN},
+        {"{{", SP_TEMPLATE_UNKNOWN},
+        {"", SP_TEMPLATE_UNKNOWN},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_int_equal(sp_template_recognise(cases[i].text, strlen(cases[i].text)),
+                         cases[i].language);
+    }
+}
+
+static void chat_is(const struct sp_template *t, const struct sp_chat *chat, const char *wanted)
+{
+    struct sp_err err = {0};
+    char *text = NULL;
+    size_t len;
+
+    assert_int_equal(sp_template_chat(&text, &len, t, chat, &err), SP_OK);
+    assert_string_equal(text, wanted);
+    assert_int_equal(len, strlen(wanted));
+    free(text);
+}
+
+static const struct sp_chat_message three[] = {
+    {"user", "Hi \"you\"\n", NULL}, {"assistant", "Yo", NULL}, {"user", "Bye", NULL}};
+
+static void chats_in_jinja(void **state)
+{
+    static const char text[] =
+        "{{ bos_token }}{% for m in messages %}<{{ m.role }}>{{ m.content }}{{ eos_token }}"
+        "{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}"
+        "{% if enable_thinking is defined %}{{ enable_thinking }}{% endif %}";
+    static const char config[] = "{\"bos_token\": {\"content\": \"<s>\"}, \"eos_token\": \"</s>\","
+                                 " \"pad_token\": null}";
+    struct sp_chat chat = {
+        .system = "Be \xc3\xa9", .messages = three, .n_messages = 3, .now = noon};
+    struct sp_template *t = NULL;
+
+    (void)state;
+    assert_int_equal(sp_template_compile(&t, text, strlen(text), SP_TEMPLATE_UNKNOWN, NULL), SP_OK);
+    assert_int_equal(sp_template_language(t), SP_TEMPLATE_JINJA);
+    assert_int_equal(sp_template_read_tokens(t, config, strlen(config), NULL), SP_OK);
+    chat_is(t, &chat,
+            "<s><system>Be \xc3\xa9</s><user>Hi \"you\"\n</s><assistant>Yo</s><user>Bye</s>"
+            "<assistant>");
+    chat.system = "";
+    chat.n_messages = 1;
+    chat.thinking = SP_THINK_OFF;
+    chat_is(t, &chat, "<s><user>Hi \"you\"\n</s><assistant>False");
+    sp_template_free(t);
+}
+
+/* A thought is a member of its own, by both names; a level goes beside it. */
+static void thoughts(void **state)
+{
+    static const char jinja[] =
+        "{% for m in messages %}{{ m.reasoning_content }}|{{ m.thinking }}|{{ m.content }};"
+        "{% endfor %}{{ enable_thinking }}{{ thinking }}{{ reasoning_effort }}";
+    static const char go[] = "{{ range .Messages }}{{ .Thinking }}|{{ .Content }};{{ end }}"
+                             "{{ .Think }}{{ .ThinkLevel }}";
+    static const struct sp_chat_message messages[] = {{"user", "Q", NULL},
+                                                      {"assistant", "A", "\"Hm\"\n"}};
+    const struct sp_chat chat = {.messages = messages,
+                                 .n_messages = 2,
+                                 .thinking = SP_THINK_ON,
+                                 .think_level = "low",
+                                 .now = noon};
+    struct sp_template *t = NULL;
+
+    (void)state;
+    assert_int_equal(sp_template_compile(&t, jinja, strlen(jinja), SP_TEMPLATE_JINJA, NULL), SP_OK);
+    chat_is(t, &chat, "||Q;\"Hm\"\n|\"Hm\"\n|A;TrueTruelow");
+    sp_template_free(t);
+    t = NULL;
+    assert_int_equal(sp_template_compile(&t, go, strlen(go), SP_TEMPLATE_GO, NULL), SP_OK);
+    chat_is(t, &chat, "|Q;\"Hm\"\n|A;truelow");
+    sp_template_free(t);
+}
+
+static void chats_in_go(void **state)
+{
+    static const char text[] = "{{ range .Messages }}<{{ .Role }}>{{ .Content }}{{ end }}"
+                               "{{ if .IsThinkSet }}{{ .Think }}{{ end }}";
+    struct sp_chat chat = {
+        .system = "S", .messages = three, .n_messages = 3, .thinking = SP_THINK_ON, .now = noon};
+    struct sp_template *t = NULL;
+
+    (void)state;
+    assert_int_equal(sp_template_compile(&t, text, strlen(text), SP_TEMPLATE_UNKNOWN, NULL), SP_OK);
+    assert_int_equal(sp_template_language(t), SP_TEMPLATE_GO);
+    chat_is(t, &chat,
+            "<system>S<user>Hi \"you\"\n<assistant>Yo<user>Bye"
+            "true");
+    sp_template_free(t);
+}
+
+/* ollama's rules for templates that know one turn only: worked out by hand from its source. */
+static void turns_in_go(void **state)
+{
+    static const struct {
+        const char *text, *wanted;
+    } cases[] = {
+        {"[{{ .System }}|{{ .Prompt }}|{{ .Response }}]", "[S|Hi \"you\"\n|Yo][|Bye|"},
+        {"{{ .Prompt }};", "Hi \"you\"\n;YoBye;"},
+        {"{{ if .System }}S:{{ .System }} {{ end }}{{ .Prompt }}>{{ .Response }}{{ if .Response }}!"
+         "{{ end }}",
+         "S:S Hi \"you\"\n>Yo!Bye>"},
+    };
+    const struct sp_chat chat = {.system = "S", .messages = three, .n_messages = 3, .now = noon};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct sp_template *t = NULL;
+
+        assert_int_equal(sp_template_compile(&t, cases[i].text, strlen(cases[i].text),
+                                             SP_TEMPLATE_UNKNOWN, NULL),
+                         SP_OK);
+        chat_is(t, &chat, cases[i].wanted);
+        sp_template_free(t);
+    }
+}
+
+static void source_is(const struct sp_template_texts *texts, const char *wanted)
+{
+    const struct sp_chat chat = {.messages = three, .n_messages = 1, .now = noon};
+    struct sp_template *t = NULL;
+    struct sp_err err = {0};
+
+    assert_int_equal(sp_template_open(&t, texts, &err), SP_OK);
+    if (wanted == NULL) {
+        assert_null(t);
+        return;
+    }
+    assert_non_null(t);
+    chat_is(t, &chat, wanted);
+    sp_template_free(t);
+}
+
+static void sources_by_precedence(void **state)
+{
+    static const char modelfile[] = "{{ .Prompt }}", jinja[] = "jinja{{ bos_token }}",
+                      json[] = "{\"chat_template\": \"json\"}",
+                      config[] = "{\"bos_token\": \"B\", \"chat_template\": \"config\"}";
+    struct sp_template_texts texts = {modelfile, strlen(modelfile), jinja,  strlen(jinja),
+                                      json,      strlen(json),      config, strlen(config)};
+
+    (void)state;
+    source_is(&texts, "Hi \"you\"\n");
+    texts.modelfile = NULL;
+    source_is(&texts, "jinjaB");
+    texts.jinja = NULL;
+    source_is(&texts, "json");
+    texts.json = NULL;
+    source_is(&texts, "config");
+    texts.config = NULL;
+    source_is(&texts, NULL);
+}
+
+static void named_templates(void **state)
+{
+    static const char config[] =
+        "{\"chat_template\": [{\"name\": \"tool_use\", \"template\": \"T\"},"
+        " {\"name\": \"default\", \"template\": \"D\"}]}";
+    struct sp_template_texts texts = {.config = config, .config_size = strlen(config)};
+    struct sp_template_input in = {.now = noon};
+    struct sp_template *t = NULL;
+    struct sp_json *tools = NULL;
+    char *text = NULL;
+    size_t len;
+
+    (void)state;
+    assert_int_equal(sp_template_open(&t, &texts, NULL), SP_OK);
+    assert_int_equal(sp_json_parse(&tools, "[{}]", 4, SP_JSON_STRICT, NULL), SP_OK);
+    assert_int_equal(sp_template_render(&text, &len, t, &in, NULL), SP_OK);
+    assert_string_equal(text, "D");
+    free(text);
+    in.tools = tools;
+    assert_int_equal(sp_template_render(&text, &len, t, &in, NULL), SP_OK);
+    assert_string_equal(text, "T");
+    free(text);
+    sp_json_free(tools);
+    sp_template_free(t);
+}
+
+/* encoding/json (Go 1.19) leaves out an interface{} that is nil, not one that holds an empty value.
+ */
+static void empty_values_in_go(void **state)
+{
+    static const char json[] =
+        "[{\"type\": \"function\", \"items\": [], \"function\": {\"name\": \"f\", \"parameters\":"
+        " {\"type\": \"object\", \"$defs\": false, \"items\": null, \"required\": [],"
+        " \"properties\": {\"p\": {\"type\": \"array\", \"items\": {}, \"enum\": []}}}}}]";
+    struct sp_template_input in = {.now = noon};
+    struct sp_template *t = NULL;
+    struct sp_json *messages = NULL, *tools = NULL;
+    char *text = NULL;
+    size_t len;
+
+    (void)state;
+    assert_int_equal(sp_template_compile(&t, "{{ if .Messages }}{{ end }}{{ .Tools }}", 39,
+                                         SP_TEMPLATE_GO, NULL),
+                     SP_OK);
+    assert_int_equal(sp_json_parse(&messages, "[]", 2, SP_JSON_STRICT, NULL), SP_OK);
+    assert_int_equal(sp_json_parse(&tools, json, strlen(json), SP_JSON_STRICT, NULL), SP_OK);
+    in.messages = messages;
+    in.tools = tools;
+    assert_int_equal(sp_template_render(&text, &len, t, &in, NULL), SP_OK);
+    assert_string_equal(
+        text,
+        "[{\"type\":\"function\",\"items\":[],\"function\":{\"name\":\"f\",\"description\":\"\","
+        "\"parameters\":{\"type\":\"object\",\"$defs\":false,"
+        "\"properties\":{\"p\":{\"type\":\"array\",\"items\":{}}}}}}]");
+    free(text);
+    sp_json_free(messages);
+    sp_json_free(tools);
+    sp_template_free(t);
+}
+
+static void refuses_what_is_no_conversation(void **state)
+{
+    static const struct {
+        const char *json, *message;
+    } cases[] = {
+        {"{}", "messages is object, expected array"},
+        {"[1]", "message 0: integer where an object with role, content, ... is expected"},
+        {"[{\"role\": \"user\", \"content\": [{\"type\": \"image\"}]}]",
+         "message 0: content: part 0 is not text"},
+    };
+    struct sp_template *t = NULL;
+
+    (void)state;
+    assert_int_equal(sp_template_compile(&t, "{{ .Messages }}", 15, SP_TEMPLATE_UNKNOWN, NULL),
+                     SP_OK);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct sp_template_input in = {.now = noon};
+        struct sp_json *json = NULL;
+        struct sp_err err = {0};
+        char *text = NULL;
+        size_t len;
+
+        assert_int_equal(
+            sp_json_parse(&json, cases[i].json, strlen(cases[i].json), SP_JSON_STRICT, NULL),
+            SP_OK);
+        in.messages = json;
+        assert_int_not_equal(sp_template_render(&text, &len, t, &in, &err), SP_OK);
+        assert_string_equal(err.text, cases[i].message);
+        sp_json_free(json);
+    }
+    sp_template_free(t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(recognises_languages),
+        cmocka_unit_test(chats_in_jinja),
+        cmocka_unit_test(thoughts),
+        cmocka_unit_test(chats_in_go),
+        cmocka_unit_test(turns_in_go),
+        cmocka_unit_test(sources_by_precedence),
+        cmocka_unit_test(named_templates),
+        cmocka_unit_test(empty_values_in_go),
+        cmocka_unit_test(refuses_what_is_no_conversation),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,490 @@
+/* runtime/tokenizer/tokenizer.h: ids and texts equal those of the `tokenizers` library, for every
+ * feature (testdata/tokenizer, made by tests/oracle/tokenizer_cases.py) and for published
+ * vocabularies
+ * (../shared, where it is there); damaged blocks do no harm; long words take no long time. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "format/tokenizer/vocab.h"
+#include "runtime/spectool.h"
+#include "tests/support/tokenizer_cases.h"
+
+enum { PLAIN = 0, PARSE = SP_ENCODE_PARSE_SPECIAL, ALL = PARSE | SP_ENCODE_ADD_SPECIAL };
+
+/* ---- small tokenizers -------------------------------------------------------------------------
+ */
+
+static const char *text_at(const struct sp_json *row, size_t i, size_t *size)
+{
+    const char *text = sp_json_to_string(sp_json_at(row, i), size);
+
+    assert_non_null(text);
+    return text;
+}
+
+/* [text, ids, ids with added specials, ids without parsing specials] */
+static void encode_row(const struct tokenizing *t, const char *name, const struct sp_json *row)
+{
+    static const unsigned flags[] = {PARSE, ALL, PLAIN};
+    size_t size, n;
+    const char *text = text_at(row, 0, &size);
+
+    for (size_t i = 0; i < 3; i++) {
+        uint32_t *ids = ids_of_json(sp_json_at(row, 1 + i), &n);
+        char where[400];
+        snprintf(where, sizeof where, "%s: \"%.200s\", flags %u", name, text, flags[i]);
+        expect_ids(t, where, text, size, flags[i], ids, n);
+        free(ids);
+    }
+}
+
+/* Byte tokens are the one case in which a stream may differ; see runtime/tokenizer/detokenize.h. */
+static bool has_byte_tokens(const struct tokenizing *t)
+{
+    return sp_tokenizer_find(t->tok, "<0xE2>", 6) != SP_TOKEN_NONE;
+}
+
+/* [ids, text, text without specials] */
+static void decode_row(const struct tokenizing *t, const char *name, const struct sp_json *row)
+{
+    size_t size, n;
+    uint32_t *ids = ids_of_json(sp_json_at(row, 0), &n);
+
+    for (size_t i = 0; i < 2; i++) {
+        const char *text = text_at(row, 1 + i, &size);
+        char where[400];
+        snprintf(where, sizeof where, "%s: decoding to \"%.200s\"", name, text);
+        expect_text(t, where, ids, n, i == 1, text, size, !has_byte_tokens(t));
+    }
+    free(ids);
+}
+
+static void small(void **state)
+{
+    size_t size, len, n = 0;
+    char *text = read_file(TESTDATA "/tokenizer/cases.jsonl", &size), *rest = text, *line;
+
+    (void)state;
+    assert_non_null(text);
+    while ((line = next_line(&rest)) != NULL) {
+        struct sp_err err = {0};
+        struct sp_json *root = NULL;
+        struct tokenizing t;
+        char *json = NULL;
+        assert_int_equal(sp_json_parse(&root, line, strlen(line), SP_JSON_STRICT, &err), SP_OK);
+        const char *name = sp_json_to_string(sp_json_get(root, "name"), &len);
+        const struct sp_json *cases = sp_json_get(root, "cases");
+        const struct sp_json *decodes = sp_json_get(root, "decodes");
+        assert_int_equal(sp_json_print(&json, sp_json_get(root, "tokenizer"), &err), SP_OK);
+        tokenizing_open(&t, json, strlen(json), NULL);
+        for (size_t i = 0; i < sp_json_len(cases); i++)
+            encode_row(&t, name, sp_json_at(cases, i));
+        for (size_t i = 0; i < sp_json_len(decodes); i++) {
+            decode_row(&t, name, sp_json_at(decodes, i));
+        }
+        n += sp_json_len(cases) + sp_json_len(decodes);
+        tokenizing_close(&t);
+        free(json);
+        sp_json_free(root);
+    }
+    free(text);
+    assert_true(n > 1500);
+}
+
+/* ---- published tokenizers ---------------------------------------------------------------------
+ */
+
+static void golden_decoding(const struct tokenizing *t, const char *where,
+                            const struct sp_json *row, const char *ids_key, const char *key,
+                            bool skip_special)
+{
+    const struct sp_json *wanted = sp_json_get(row, key);
+    size_t n, size;
+    uint32_t *ids = ids_of_json(sp_json_get(row, ids_key), &n);
+    const char *text;
+
+    if (wanted == NULL) wanted = sp_json_get(row, "decoded");
+    text = sp_json_to_string(wanted, &size);
+    assert_non_null(text);
+    expect_text(t, where, ids, n, skip_special, text, size, !has_byte_tokens(t));
+    free(ids);
+}
+
+static void golden_row(const struct tokenizing *t, const char *where, const struct sp_json *row)
+{
+    size_t size, n;
+    const char *text = sp_json_to_string(sp_json_get(row, "text"), &size);
+
+    for (int special = 0; text != NULL && special < 2; special++) {
+        uint32_t *ids = ids_of_json(sp_json_get(row, special ? "ids_special" : "ids"), &n);
+        expect_ids(t, where, text, size, special ? ALL : PARSE, ids, n);
+        free(ids);
+    }
+    golden_decoding(t, where, row, "ids", "decoded", false);
+    golden_decoding(t, where, row, "ids", "decoded_skip", true);
+    if (text != NULL) golden_decoding(t, where, row, "ids_special", "decoded_special", false);
+}
+
+static size_t golden_file(const struct tokenizing *t, const char *path)
+{
+    size_t size, n = 0;
+    char *text = read_file(path, &size), *rest = text, *line;
+
+    while ((line = next_line(&rest)) != NULL) {
+        struct sp_err err = {0};
+        struct sp_json *row = NULL;
+        char where[300];
+        assert_int_equal(sp_json_parse(&row, line, strlen(line), SP_JSON_STRICT, &err), SP_OK);
+        snprintf(where, sizeof where, "%s:%zu", path, ++n);
+        golden_row(t, where, row);
+        sp_json_free(row);
+    }
+    free(text);
+    return n;
+}
+
+static void golden(const char *folder, size_t unpacked, size_t n_rows)
+{
+    char path[300];
+    size_t size = unpacked, n;
+    char *json;
+    struct tokenizing t;
+
+    snprintf(path, sizeof path, SHARED "/tokenizers/%s/tokenizer.json%s", folder,
+             unpacked ? ".zst" : "");
+    json = unpacked ? read_zstd(path, unpacked) : read_file(path, &size);
+    if (json == NULL) skip();
+    tokenizing_open(&t, json, size, NULL);
+    free(json);
+    snprintf(path, sizeof path, SHARED "/tokenizers/%s/golden.jsonl", folder);
+    n = golden_file(&t, path);
+    snprintf(path, sizeof path, SHARED "/tokenizers/%s/decode_golden.jsonl", folder);
+    n += golden_file(&t, path);
+    tokenizing_close(&t);
+    assert_int_equal(n, n_rows);
+}
+
+static void qwen3(void **state)
+{
+    (void)state;
+    golden("qwen3", 11422654, 586);
+}
+
+static void gptoss(void **state)
+{
+    (void)state;
+    golden("gptoss", 27868174, 586);
+}
+
+static void deepseek(void **state)
+{
+    (void)state;
+    golden("deepseek_v3", 7847652, 592);
+}
+
+static void mistral_v1(void **state)
+{
+    (void)state;
+    golden("mistral_7b_v0_1", 1795303, 588);
+}
+
+static void mistral_v3(void **state)
+{
+    (void)state;
+    golden("mistral_7b_v0_3", 1470906, 591);
+}
+
+static void mini(void **state)
+{
+    static const char *const names[] = {
+        "bl_addedtokens",
+        "bl_deepseek",
+        "bl_digits_contiguous",
+        "bl_gpt2",
+        "bl_gpt2_prefix",
+        "bl_llama3",
+        "bl_llama3_noignore",
+        "bl_o200k",
+        "bl_qwen2_nfc",
+        "bl_qwen35_nfc",
+        "bl_smollm2",
+        "bl_tekken",
+        "gemma",
+        "gemma_bos_eos",
+        "split_Contiguous",
+        "split_MergedWithNext",
+        "split_MergedWithPrevious",
+        "split_Removed",
+        "split_invert_removed",
+        "split_string_isolated",
+        "spm_llama2",
+        "spm_metaspace_always_split",
+        "spm_metaspace_first",
+        "spm_metaspace_legacy_fields",
+        "spm_metaspace_never",
+        "spm_partial_bytes",
+        "spm_unk_fused",
+        "spm_unk_notfused",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        char path[300];
+        size_t size;
+        struct tokenizing t;
+        snprintf(path, sizeof path, SHARED "/tokenizers/mini/%s/tokenizer.json", names[i]);
+        char *json = read_file(path, &size);
+        if (json == NULL) skip();
+        tokenizing_open(&t, json, size, NULL);
+        free(json);
+        snprintf(path, sizeof path, SHARED "/tokenizers/mini/%s/golden.jsonl", names[i]);
+        assert_true(golden_file(&t, path) > 100);
+        tokenizing_close(&t);
+    }
+}
+
+/* ---- the trained tiny model's tokenizer, which is always there --------------------------------
+ */
+
+static void open_tiny(struct tokenizing *t)
+{
+    size_t size, config_size;
+    char *json = read_file(TESTDATA "/tiny/target/tokenizer.json", &size);
+    char *config = read_file(TESTDATA "/tiny/target/tokenizer_config.json", &config_size);
+
+    assert_non_null(json);
+    assert_non_null(config);
+    tokenizing_open(t, json, size, config);
+    free(json);
+    free(config);
+}
+
+static void lookups(void **state)
+{
+    struct sp_token_info info;
+    struct tokenizing t;
+
+    (void)state;
+    open_tiny(&t);
+    assert_int_equal(sp_tokenizer_n_ids(t.tok), 1600);
+    assert_int_equal(sp_tokenizer_bos(t.tok), SP_TOKEN_NONE);
+    assert_int_equal(sp_tokenizer_eos(t.tok), 1598);
+    assert_int_equal(sp_tokenizer_find(t.tok, "<|im_end|>", 10), 1598);
+    assert_int_equal(sp_tokenizer_find(t.tok, "<|nothing|>", 11), SP_TOKEN_NONE);
+    assert_int_equal(sp_tokenizer_find(t.tok, "", 0), SP_TOKEN_NONE);
+    /* A space is spelled U+0120 in the file, and is a byte in the token. */
+    uint32_t space = sp_tokenizer_find(t.tok, "\xC4\xA0", 2);
+    assert_true(sp_tokenizer_token(t.tok, space, &info));
+    assert_int_equal(info.len, 1);
+    assert_int_equal(info.bytes[0], ' ');
+    assert_false(info.special || info.added);
+    assert_true(sp_tokenizer_token(t.tok, 1598, &info));
+    assert_true(info.special && info.added);
+    assert_false(sp_tokenizer_token(t.tok, 1600, &info));
+    assert_false(sp_tokenizer_token(t.tok, SP_TOKEN_NONE, &info));
+    tokenizing_close(&t);
+}
+
+static void texts(void **state)
+{
+    struct sp_err err = {0};
+    struct tokenizing t;
+    uint32_t *ids = NULL;
+    size_t n;
+
+    (void)state;
+    open_tiny(&t);
+    assert_int_equal(sp_tokenizer_encode(t.tok, "", 0, ALL, &ids, &n, &err), SP_OK);
+    assert_int_equal(n, 0);
+    assert_non_null(ids);
+    free(ids);
+    ids = NULL;
+    assert_int_equal(sp_tokenizer_encode(t.tok, "ab\xFF", 3, ALL, &ids, &n, &err), SP_E_INPUT);
+    assert_string_equal(err.text, "text: byte 2 is not valid UTF-8");
+    assert_null(ids);
+    expect_text(&t, "no ids", NULL, 0, false, "", 0, true);
+    expect_text(&t, "ids beyond the vocabulary", (uint32_t[]){1600, 5000, SP_TOKEN_NONE}, 3, false,
+                "", 0, true);
+    tokenizing_close(&t);
+}
+
+/* decode(encode(x)) == x for a byte-level model on text in normal form, whatever it holds. */
+static void round_trips(void **state)
+{
+    static const char *const parts[] = {
+        "the ", "\xC3\xA9",   "\xE4\xB8\xAD", "  ", "\n", "1", "\xF0\x9F\x98\x80",
+        "'s",   "<|im_end|>", "\t\t",         "Z",  "."};
+    struct sp_err err = {0};
+    struct tokenizing t;
+    uint64_t seed = 1;
+
+    (void)state;
+    open_tiny(&t);
+    for (int round = 0; round < 300; round++) {
+        char text[400] = "";
+        uint32_t *ids = NULL;
+        size_t n;
+        for (int i = 0; i < 20; i++) {
+            seed = seed * 6364136223846793005U + 1442695040888963407U;
+            strcat(text, parts[(seed >> 33) % (sizeof parts / sizeof parts[0])]);
+        }
+        assert_int_equal(sp_tokenizer_encode(t.tok, text, strlen(text), PARSE, &ids, &n, &err), 0);
+        expect_text(&t, text, ids, n, false, text, strlen(text), true);
+        free(ids);
+    }
+    tokenizing_close(&t);
+}
+
+static double seconds(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+/* One word of n bytes, one run of n spaces, one of n marks: n log n at worst. A quadratic algorithm
+ * would take hours, so the limit can be far from what is usual. */
+static void long_words(void **state)
+{
+    static const char *const units[] = {"ab", " ", "\xCC\x81\xCC\xA3", "\n", "A", "<|im_", "the"};
+    enum { SIZE = 1 << 20 };
+    struct sp_err err = {0};
+    struct tokenizing t;
+    char *text = malloc(SIZE);
+    double begin = seconds();
+
+    (void)state;
+    assert_non_null(text);
+    open_tiny(&t);
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
+        size_t len = strlen(units[i]), size = SIZE / len * len, n;
+        uint32_t *ids = NULL;
+        for (size_t at = 0; at < size; at += len)
+            memcpy(text + at, units[i], len);
+        if (sp_tokenizer_encode(t.tok, text, size, PARSE, &ids, &n, &err)) fail_msg("%s", err.text);
+        assert_true(n > 0);
+        free(ids);
+    }
+    tokenizing_close(&t);
+    free(text);
+    assert_true(seconds() - begin < 60);
+}
+
+/* ---- one tokenizer, several threads -----------------------------------------------------------
+ */
+
+struct task {
+    const struct tokenizing *t;
+    size_t n;
+    bool failed;
+};
+
+static const char prose[] = "Once upon a time the owl don't sleep. <|im_end|>\n  int x = 42;\n";
+
+static void *encode_often(void *context)
+{
+    struct task *task = context;
+
+    for (int i = 0; i < 500; i++) {
+        uint32_t *ids = NULL;
+        size_t n = 0;
+        if (sp_tokenizer_encode(task->t->tok, prose, strlen(prose), PARSE, &ids, &n, NULL)) {
+            task->failed = true;
+        }
+        if (task->n && task->n != n) task->failed = true;
+        task->n = n;
+        free(ids);
+    }
+    return NULL;
+}
+
+static void threads(void **state)
+{
+    pthread_t ids[4];
+    struct task tasks[4] = {{0}};
+    struct tokenizing t;
+
+    (void)state;
+    open_tiny(&t);
+    for (int i = 0; i < 4; i++) {
+        tasks[i].t = &t;
+        assert_int_equal(pthread_create(&ids[i], NULL, encode_often, &tasks[i]), 0);
+    }
+    for (int i = 0; i < 4; i++) {
+        pthread_join(ids[i], NULL);
+        assert_false(tasks[i].failed);
+        assert_int_equal(tasks[i].n, tasks[0].n);
+    }
+    tokenizing_close(&t);
+}
+
+/* ---- damaged blocks ---------------------------------------------------------------------------
+ */
+
+/* Whatever the bytes are: a status or some ids, no crash and no id out of range. */
+static void use(const uint8_t *blob, size_t size)
+{
+    struct sp_err err = {0};
+    struct sp_tokenizer *tok = NULL;
+    uint32_t *ids = NULL;
+    char *text = NULL;
+    size_t n, len;
+
+    if (sp_tokenizer_open(&tok, blob, size, &err)) {
+        assert_true(err.text[0] != '\0');
+        return;
+    }
+    if (sp_tokenizer_encode(tok, prose, strlen(prose), ALL, &ids, &n, NULL) == SP_OK) {
+        for (size_t i = 0; i < n; i++)
+            assert_true(ids[i] < sp_tokenizer_n_ids(tok));
+        if (sp_tokenizer_decode(tok, ids, n, false, &text, &len, NULL) == SP_OK) free(text);
+        free(ids);
+    }
+    sp_tokenizer_close(tok);
+}
+
+static void damaged(void **state)
+{
+    struct tokenizing t;
+
+    (void)state;
+    open_tiny(&t);
+    for (size_t i = 0; i < 600; i++) { /* header, numbers, first offsets */
+        for (int bit = 0; bit < 8; bit++) {
+            t.blob[i] ^= (uint8_t)(1 << bit);
+            use(t.blob, t.blob_size);
+            t.blob[i] ^= (uint8_t)(1 << bit);
+        }
+    }
+    for (size_t i = 600; i < t.blob_size; i += 97) {
+        uint8_t old = t.blob[i];
+        t.blob[i] = (uint8_t)(i * 31);
+        use(t.blob, t.blob_size);
+        t.blob[i] = old;
+    }
+    for (size_t size = 0; size < t.blob_size; size += 1009)
+        use(t.blob, size);
+    tokenizing_close(&t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(small),       cmocka_unit_test(mini),       cmocka_unit_test(qwen3),
+        cmocka_unit_test(gptoss),      cmocka_unit_test(deepseek),   cmocka_unit_test(mistral_v1),
+        cmocka_unit_test(mistral_v3),  cmocka_unit_test(lookups),    cmocka_unit_test(texts),
+        cmocka_unit_test(round_trips), cmocka_unit_test(long_words), cmocka_unit_test(threads),
+        cmocka_unit_test(damaged),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,70 @@
+/* Values in the notations that answers have for them. */
+#include "runtime/chat/tool_value.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <string.h>
+
+/* What Python's json.dumps(ast.literal_eval(text), separators=(",", ":")) prints. */
+static void values_in_python(void **state)
+{
+    static const struct sp_value_notation python = {"", true};
+    static const struct {
+        const char *text, *json;
+    } cases[] = {
+        {"{'a': 1, 'b': [True, False, None]}", "{\"a\":1,\"b\":[true,false,null]}"},
+        {"[\"it's\", 'a \"b\"', 'tab\\there', '\\x41\\u00e9\\\\']",
+         "[\"it's\",\"a \\u0022b\\u0022\",\"tab\\there\",\"\\u0041\\u00e9\\\\\"]"},
+        {"[1.5, -2, 1e3, (1, 2,), []]", "[1.5,-2,1e3,[1,2],[]]"},
+        {"[0, -0.25, 123456789012345678, 9223372036854775807, 99999999999999999999]",
+         "[0,-0.25,123456789012345678,9223372036854775807,99999999999999999999]"},
+        {"{'k': {'n': {}}, }", "{\"k\":{\"n\":{}}}"},
+        {"[f]", NULL},
+        {"{'a' 1}", NULL},
+        {"[1}", NULL},
+        {"[01]", NULL},
+        {"[-01.5]", NULL},
+        {"[1.]", NULL},
+        {"[-]", NULL},
+        {"[1.2.3]", NULL},
+        {"'a'", NULL},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct sp_text out = {0};
+        enum sp_value_read read;
+        size_t end, size = strlen(cases[i].text);
+
+        assert_int_equal(
+            sp_answer_value_read(&read, &out, &end, cases[i].text, size, &python, NULL), SP_OK);
+        if (cases[i].json == NULL) {
+            assert_int_equal(read, SP_VALUE_NONE);
+        } else {
+            assert_int_equal(read, SP_VALUE_READ);
+            assert_int_equal(end, size);
+            assert_int_equal(sp_text_append(&out, "", 1, NULL), SP_OK);
+            assert_string_equal(out.at, cases[i].json);
+        }
+        sp_text_release(&out);
+        for (size_t n = 1; cases[i].json && n < size; n++) {
+            out = (struct sp_text){0};
+            assert_int_equal(
+                sp_answer_value_read(&read, &out, &end, cases[i].text, n, &python, NULL), SP_OK);
+            assert_int_equal(read, SP_VALUE_MORE);
+            sp_text_release(&out);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(values_in_python),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

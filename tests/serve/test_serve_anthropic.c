@@ -1,0 +1,409 @@
+/* Anthropic's Messages API: answers have the members and events that its reference describes
+ * (https://platform.claude.com/docs/en/api/messages, which the quotation is from, and
+ * .../build-with-claude/streaming). */
+#include "tests/support/served_model.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ASK                                                                                        \
+    "{\"max_tokens\": 200, \"messages\": [{\"role\": \"user\", \"content\": \"Tell me a "          \
+    "story.\"}]"
+
+/* A stream's events, each of them with the name of its type. */
+struct events {
+    struct sp_json *at[512];
+    size_t n;
+};
+
+static struct events stream(const struct serving *s, const char *body)
+{
+    struct serving_reply r = serving_ask(s, "POST", "/v1/messages", body);
+    struct events e = {.n = 0};
+    char *rest = NULL, name[64] = "";
+
+    assert_int_equal(r.status, 200);
+    assert_non_null(strstr(r.head, "\r\nContent-Type: text/event-stream\r\n"));
+    for (char *line = strtok_r(r.body, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        if (sscanf(line, "event: %63s", name) == 1) continue;
+        assert_int_equal(strncmp(line, "data: ", 6), 0);
+        assert_true(e.n < sizeof e.at / sizeof *e.at);
+        assert_int_equal(
+            sp_json_parse(&e.at[e.n], line + 6, strlen(line + 6), SP_JSON_STRICT, NULL), SP_OK);
+        assert_string_equal(served_text(e.at[e.n], "type"), name);
+        e.n++;
+    }
+    serving_release(&r);
+    return e;
+}
+
+static void release(struct events *e)
+{
+    while (e->n > 0)
+        sp_json_free(e->at[--e->n]);
+}
+
+static bool is(const struct sp_json *event, const char *type)
+{
+    return strcmp(served_text(event, "type"), type) == 0;
+}
+
+/* Their order is that of the reference: a start and a stop around the deltas of each block, blocks
+ * by their index, one after the other. Returns the last but one, message_delta; *n_blocks: how many
+ * blocks. */
+static const struct sp_json *check_order(const struct events *e, size_t *n_blocks)
+{
+    bool open = false;
+
+    *n_blocks = 0;
+    assert_true(e->n >= 3);
+    assert_true(is(e->at[0], "message_start"));
+    assert_string_equal(served_text(e->at[0], "message.type"), "message");
+    assert_string_equal(served_text(e->at[0], "message.role"), "assistant");
+    assert_int_equal(sp_json_len(served_at(e->at[0], "message.content")), 0);
+    assert_null(served_at(e->at[0], "message.stop_reason"));
+    for (size_t i = 1; i + 2 < e->n; i++) {
+        if (is(e->at[i], "ping")) continue;
+        assert_int_equal(served_number(e->at[i], "index"), *n_blocks);
+        if (is(e->at[i], "content_block_start")) {
+            assert_false(open);
+            open = true;
+        } else if (is(e->at[i], "content_block_stop")) {
+            assert_true(open);
+            open = false;
+            ++*n_blocks;
+        } else {
+            assert_true(is(e->at[i], "content_block_delta"));
+            assert_true(open);
+        }
+    }
+    assert_false(open);
+    assert_true(is(e->at[e->n - 2], "message_delta"));
+    assert_true(is(e->at[e->n - 1], "message_stop"));
+    return e->at[e->n - 2];
+}
+
+/* The texts at `path` of the block's deltas of this type, joined (free). */
+static char *joined(const struct events *e, int64_t block, const char *type, const char *path)
+{
+    char *text = calloc(1, 1 << 14);
+
+    assert_non_null(text);
+    for (size_t i = 0; i < e->n; i++) {
+        if (!is(e->at[i], "content_block_delta")) continue;
+        if (served_number(e->at[i], "index") != block) continue;
+        if (strcmp(served_text(e->at[i], "delta.type"), type) != 0) continue;
+        strcat(text, served_text(e->at[i], path));
+        assert_true(strlen(text) < (1 << 13));
+    }
+    return text;
+}
+
+static struct sp_json *ask(const struct serving *s, const char *body)
+{
+    return serving_json(serving_ask(s, "POST", "/v1/messages", body), 200);
+}
+
+/* A message, and the same as a stream. */
+static void test_message(void **state)
+{
+    struct sp_json *json = ask(&served, ASK "}");
+    struct events e = stream(&served, ASK ", \"stream\": true}");
+    const struct sp_json *last;
+    size_t n_blocks;
+    char *text = joined(&e, 0, "text_delta", "delta.text");
+    int64_t n = served_number(json, "usage.output_tokens");
+
+    (void)state;
+    assert_int_equal(strncmp(served_text(json, "id"), "msg_", 4), 0);
+    assert_string_equal(served_text(json, "type"), "message");
+    assert_string_equal(served_text(json, "role"), "assistant");
+    assert_string_equal(served_text(json, "model"), "tiny");
+    assert_int_equal(sp_json_len(served_at(json, "content")), 1);
+    assert_string_equal(served_text(json, "content.0.type"), "text");
+    assert_string_equal(served_text(json, "stop_reason"), "end_turn");
+    assert_null(served_at(json, "stop_sequence"));
+    last = check_order(&e, &n_blocks);
+    assert_int_equal(n_blocks, 1);
+    assert_string_equal(text, served_text(json, "content.0.text"));
+    assert_string_equal(served_text(last, "delta.stop_reason"), "end_turn");
+    assert_int_equal(served_number(last, "usage.output_tokens"), n);
+    sp_json_free(json);
+    free(text);
+    release(&e);
+}
+
+/* "Total input tokens in a request is the summation": the second time all but the last token come
+ * out of the cache, which is known before the answer begins. */
+static void test_usage(void **state)
+{
+    struct serving s = serving_start(served_file, (const char *const[]){"--sessions", "1", NULL});
+    struct sp_json *count =
+        serving_json(serving_ask(&s, "POST", "/v1/messages/count_tokens", ASK "}"), 200);
+    int64_t n = served_number(count, "input_tokens");
+
+    (void)state;
+    assert_true(n > 4);
+    for (int i = 0; i < 2; i++) {
+        struct events e = stream(&s, ASK ", \"stream\": true}");
+        const struct sp_json *usages[] = {served_at(e.at[0], "message.usage"),
+                                          served_at(e.at[e.n - 2], "usage")};
+
+        for (size_t k = 0; k < 2; k++) {
+            assert_int_equal(served_number(usages[k], "input_tokens"), i ? 1 : n);
+            assert_int_equal(served_number(usages[k], "cache_creation_input_tokens"), 0);
+            assert_int_equal(served_number(usages[k], "cache_read_input_tokens"), i ? n - 1 : 0);
+        }
+        release(&e);
+    }
+    sp_json_free(count);
+    assert_int_equal(serving_stop(&s), 0);
+}
+
+static void test_stops(void **state)
+{
+    struct sp_json *json = ask(&served, "{\"max_tokens\": 3, \"messages\": [{\"role\": \"user\", "
+                                        "\"content\": \"Tell me a story.\"}]}");
+
+    (void)state;
+    assert_string_equal(served_text(json, "stop_reason"), "max_tokens");
+    assert_int_equal(served_number(json, "usage.output_tokens"), 3);
+    sp_json_free(json);
+    json = ask(&served, ASK ", \"stop_sequences\": [\"whale\", \"once\", \" a\"]}");
+    assert_string_equal(served_text(json, "stop_reason"), "stop_sequence");
+    assert_string_equal(served_text(json, "stop_sequence"), "once");
+    assert_string_equal(served_text(json, "content.0.text"), "There was ");
+    sp_json_free(json);
+    /* No content at all is none, not an empty one. */
+    json = ask(&served, ASK ", \"stop_sequences\": [\"There\"]}");
+    assert_int_equal(sp_json_len(served_at(json, "content")), 0);
+    sp_json_free(json);
+}
+
+/* A stop text of the file is the end of a turn. */
+static void test_own_stop(void **state)
+{
+    struct serving s = serving_start(served_pack(SERVED_CHATML "PARAMETER stop once\n"), NULL);
+    struct sp_json *json = ask(&s, ASK ", \"stop_sequences\": [\"hungry\"]}");
+
+    (void)state;
+    assert_string_equal(served_text(json, "stop_reason"), "end_turn");
+    assert_null(served_at(json, "stop_sequence"));
+    sp_json_free(json);
+    assert_int_equal(serving_stop(&s), 0);
+}
+
+/* What is begun with the beginning of an answer is gone on with to its end. */
+static void test_begun(void **state)
+{
+    struct sp_json *json = ask(&served, ASK "}"), *rest;
+    const char *text = served_text(json, "content.0.text");
+    char body[512];
+
+    (void)state;
+    snprintf(body, sizeof body,
+             "{\"max_tokens\": 200, \"messages\": [{\"role\": \"user\", \"content\": \"Tell me a "
+             "story.\"}, {\"role\": \"assistant\", \"content\": \"%.14s\"}]}",
+             text);
+    assert_non_null(strstr(body, "\"There was once\"}"));
+    rest = ask(&served, body);
+    assert_string_equal(served_text(rest, "content.0.text"), text + 14);
+    sp_json_free(rest);
+    sp_json_free(json);
+}
+
+/* The marks of Hermes and Qwen, which the tiny model is held to. */
+static const char caller[] =
+    "TEMPLATE \"\"\"{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}"
+    "{% for c in m.tool_calls or [] %}<tool_call>\n{\"name\": \"{{ c.function.name }}\", "
+    "\"arguments\": {{ c.function.arguments | tojson }}}\n</tool_call>{% endfor %}<|im_end|>\n"
+    "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}\"\"\"\n";
+
+#define TOOLS                                                                                      \
+    ", \"tools\": [{\"name\": \"paint\", \"description\": \"Paints.\", \"input_schema\": "         \
+    "{\"type\": \"object\", \"properties\": {\"colour\": {\"enum\": [\"red\", \"blue\"]}}, "       \
+    "\"required\": [\"colour\"], \"additionalProperties\": false}}, {\"type\": \"custom\", "       \
+    "\"name\": \"wait\", \"input_schema\": {\"type\": \"object\"}}]"
+#define PAINT ", \"tool_choice\": {\"type\": \"tool\", \"name\": \"paint\"}"
+
+static void assert_colour(const char *colour)
+{
+    assert_true(strcmp(colour, "red") == 0 || strcmp(colour, "blue") == 0);
+}
+
+static void test_tools(void **state)
+{
+    struct serving s = serving_start(served_pack(caller), NULL);
+    struct sp_json *json = ask(&s, ASK TOOLS PAINT "}"), *input = NULL;
+    struct events e;
+    const struct sp_json *last;
+    size_t n_blocks;
+    char *text;
+
+    (void)state;
+    assert_string_equal(served_text(json, "stop_reason"), "tool_use");
+    assert_int_equal(sp_json_len(served_at(json, "content")), 1);
+    assert_string_equal(served_text(json, "content.0.type"), "tool_use");
+    assert_string_equal(served_text(json, "content.0.name"), "paint");
+    assert_int_equal(strlen(served_text(json, "content.0.id")), 9);
+    assert_colour(served_text(json, "content.0.input.colour"));
+    sp_json_free(json);
+
+    e = stream(&s, ASK TOOLS PAINT ", \"stream\": true}");
+    last = check_order(&e, &n_blocks);
+    assert_int_equal(n_blocks, 1);
+    assert_string_equal(served_text(last, "delta.stop_reason"), "tool_use");
+    text = joined(&e, 0, "input_json_delta", "delta.partial_json");
+    assert_int_equal(sp_json_parse(&input, text, strlen(text), SP_JSON_STRICT, NULL), SP_OK);
+    assert_colour(served_text(input, "colour"));
+    for (size_t i = 0; i < e.n; i++) {
+        if (!is(e.at[i], "content_block_start")) continue;
+        assert_string_equal(served_text(e.at[i], "content_block.name"), "paint");
+        assert_int_equal(sp_json_len(served_at(e.at[i], "content_block.input")), 0);
+    }
+    free(text);
+    sp_json_free(input);
+    release(&e);
+
+    json =
+        ask(&s, ASK TOOLS ", \"tool_choice\": {\"type\": \"any\", \"disable_parallel_tool_use\": "
+                          "true}}");
+    assert_int_equal(sp_json_len(served_at(json, "content")), 1);
+    assert_string_equal(served_text(json, "content.0.type"), "tool_use");
+    sp_json_free(json);
+    json = ask(&s, ASK TOOLS ", \"tool_choice\": {\"type\": \"none\"}}");
+    assert_string_equal(served_text(json, "content.0.type"), "text");
+    assert_string_equal(served_text(json, "stop_reason"), "end_turn");
+    sp_json_free(json);
+    assert_int_equal(serving_stop(&s), 0);
+}
+
+/* To this template the story that the tiny model tells begins with a thought: "There was once a
+ * hungry". */
+static const char thinker[] =
+    "TEMPLATE \"\"\"{% for m in messages %}<|im_start|>{{ m.role }}\n"
+    "{% if m.thinking %}There {{ m.thinking }} a hungry {% endif %}{{ m.content }}<|im_end|>\n"
+    "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n"
+    "{% if enable_thinking %}There{% endif %}{% if reasoning_effort %} was{% endif %}"
+    "{% endif %}\"\"\"\n";
+
+static void test_thoughts(void **state)
+{
+    struct serving s = serving_start(served_pack(thinker), NULL);
+    struct sp_json *json = ask(&s, ASK "}");
+    struct events e;
+    size_t n_blocks;
+    char *text;
+
+    (void)state;
+    assert_string_equal(served_text(json, "content.0.type"), "thinking");
+    assert_string_equal(served_text(json, "content.0.thinking"), "was once");
+    assert_int_equal(strncmp(served_text(json, "content.0.signature"), "sp-", 3), 0);
+    assert_string_equal(served_text(json, "content.1.type"), "text");
+    assert_true(served_number(json, "usage.output_tokens_details.thinking_tokens") > 0);
+
+    e = stream(&s, ASK ", \"stream\": true}");
+    (void)check_order(&e, &n_blocks);
+    assert_int_equal(n_blocks, 2);
+    text = joined(&e, 0, "thinking_delta", "delta.thinking");
+    assert_string_equal(text, "was once");
+    free(text);
+    text = joined(&e, 0, "signature_delta", "delta.signature");
+    assert_string_equal(text, served_text(json, "content.0.signature"));
+    free(text);
+    text = joined(&e, 1, "text_delta", "delta.text");
+    assert_string_equal(text, served_text(json, "content.1.text"));
+    free(text);
+    release(&e);
+    sp_json_free(json);
+
+    /* The switch of the template: the prompt has opened the thought, or not. */
+    json = ask(&s, ASK ", \"thinking\": {\"type\": \"enabled\", \"budget_tokens\": 1024}}");
+    assert_string_equal(served_text(json, "content.0.thinking"), "was once");
+    sp_json_free(json);
+    json = serving_json(serving_ask(&s, "POST", "/v1/messages/count_tokens",
+                                    ASK ", \"thinking\": {\"type\": \"disabled\"}}"),
+                        200);
+    n_blocks = (size_t)served_number(json, "input_tokens");
+    sp_json_free(json);
+    json = serving_json(serving_ask(&s, "POST", "/v1/messages/count_tokens",
+                                    ASK ", \"thinking\": {\"type\": \"adaptive\"}, "
+                                        "\"output_config\": {\"effort\": \"low\"}}"),
+                        200);
+    assert_true((size_t)served_number(json, "input_tokens") > n_blocks + 1);
+    sp_json_free(json);
+    json = ask(&s, ASK ", \"thinking\": {\"type\": \"adaptive\", \"display\": \"omitted\"}}");
+    assert_string_equal(served_text(json, "content.0.thinking"), "");
+    sp_json_free(json);
+    e = stream(&s, ASK ", \"stream\": true, \"thinking\": {\"type\": \"adaptive\", \"display\": "
+                       "\"omitted\"}}");
+    (void)check_order(&e, &n_blocks);
+    assert_int_equal(n_blocks, 2);
+    text = joined(&e, 0, "thinking_delta", "delta.thinking");
+    assert_string_equal(text, "");
+    free(text);
+    release(&e);
+    /* An answer cannot be begun behind thoughts that the prompt opens. */
+    json = serving_json(serving_ask(&s, "POST", "/v1/messages",
+                                    "{\"max_tokens\": 9, \"thinking\": {\"type\": \"enabled\"}, "
+                                    "\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, "
+                                    "{\"role\": \"assistant\", \"content\": \"b\"}]}"),
+                        400);
+    assert_string_equal(served_text(json, "error.message"),
+                        "thinking: the last message has begun the answer already");
+    sp_json_free(json);
+    assert_int_equal(serving_stop(&s), 0);
+}
+
+/* A template whose prompts open a thought, whatever is asked of it. */
+static void test_begun_thought(void **state)
+{
+    static const char always[] =
+        "TEMPLATE \"\"\"{% for m in messages %}<|im_start|>{{ m.role }}\n"
+        "{% if m.thinking %}There {{ m.thinking }} a hungry {% endif %}{{ m.content }}<|im_end|>\n"
+        "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\nThere{% endif %}\"\"\"\n";
+    struct serving s = serving_start(served_pack(always), NULL);
+    struct sp_json *json =
+        serving_json(serving_ask(&s, "POST", "/v1/messages",
+                                 "{\"max_tokens\": 9, \"messages\": [{\"role\": \"user\", "
+                                 "\"content\": \"a\"}, {\"role\": \"assistant\", \"content\": "
+                                 "\"b\"}]}"),
+                     400);
+
+    (void)state;
+    assert_string_equal(served_text(json, "error.message"),
+                        "the last message is the assistant's, and this model's answers begin with "
+                        "thoughts");
+    sp_json_free(json);
+    assert_int_equal(serving_stop(&s), 0);
+}
+
+static void test_form(void **state)
+{
+    struct sp_json *json =
+        ask(&served, ASK ", \"output_config\": {\"format\": {\"type\": \"json_schema\", "
+                         "\"schema\": {\"const\": \"whale\"}}}}");
+
+    (void)state;
+    assert_string_equal(served_text(json, "content.0.text"), "\"whale\"");
+    sp_json_free(json);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_message),  cmocka_unit_test(test_usage),
+        cmocka_unit_test(test_stops),    cmocka_unit_test(test_own_stop),
+        cmocka_unit_test(test_begun),    cmocka_unit_test(test_tools),
+        cmocka_unit_test(test_thoughts), cmocka_unit_test(test_begun_thought),
+        cmocka_unit_test(test_form),
+    };
+
+    return cmocka_run_group_tests(tests, served_begin, served_end);
+}

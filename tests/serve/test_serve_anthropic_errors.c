@@ -1,0 +1,175 @@
+/* Anthropic's Messages API: what is refused, in the form and with the types that its reference
+ * describes (https://platform.claude.com/docs/en/api/errors), what has no effect, and its lists. */
+#include "tests/support/served_model.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <string.h>
+
+#define ROOMY                                                                                      \
+    "{\"max_tokens\": 200, \"messages\": [{\"role\": \"user\", \"content\": \"Tell me a "          \
+    "story.\"}]}"
+#define HI "\"max_tokens\": 4, \"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}]"
+
+static void test_errors(void **state)
+{
+    static const struct {
+        const char *method, *path, *body;
+        int status;
+        const char *type, *says;
+    } all[] = {
+        {"POST", "/v1/messages", "{", 400, "invalid_request_error", "not valid JSON"},
+        {"POST", "/v1/messages", "{" HI ", \"model\": \"claude\"}", 404, "not_found_error",
+         "model 'claude' not found: 'tiny' is served here"},
+        {"GET", "/v1/messages", NULL, 405, "invalid_request_error", "another method"},
+        {"POST", "/v1/messages/batches", "{}", 501, "api_error", "/v1/messages/batches is not"},
+        {"POST", "/v1/messages/other", "{}", 404, "not_found_error", "nothing at this path"},
+        {"POST", "/v1/messages", "{\"messages\": []}", 400, "invalid_request_error",
+         "max_tokens is missing, expected a number"},
+        {"POST", "/v1/messages", "{\"max_tokens\": 0}", 400, "invalid_request_error",
+         "max_tokens is 0, expected 1 or more"},
+        {"POST", "/v1/messages", "{\"max_tokens\": \"9\"}", 400, "invalid_request_error",
+         "max_tokens is string, expected number"},
+        {"POST", "/v1/messages", "{" HI ", \"temperature\": -1}", 400, "invalid_request_error",
+         "temperature is -1"},
+        {"POST", "/v1/messages", "{" HI ", \"stop_sequences\": [\"\"]}", 400,
+         "invalid_request_error", "stop_sequences: stop is empty"},
+        {"POST", "/v1/messages", "{" HI ", \"mcp_servers\": [{}]}", 400, "invalid_request_error",
+         "mcp_servers: "},
+        {"POST", "/v1/messages", "{" HI ", \"container\": \"c\"}", 400, "invalid_request_error",
+         "container: "},
+        {"POST", "/v1/messages",
+         "{" HI
+         ", \"context_management\": {\"edits\": [{\"type\": \"clear_tool_uses_20250919\"}]}}",
+         400, "invalid_request_error", "context_management: clear_tool_uses_20250919: "},
+        {"POST", "/v1/messages", "{" HI ", \"context_management\": []}", 400,
+         "invalid_request_error", "context_management is array, expected an object"},
+        {"POST", "/v1/messages", "{" HI ", \"context_management\": {\"edits\": {}}}", 400,
+         "invalid_request_error", "context_management.edits is object, expected an array"},
+        {"POST", "/v1/messages", "{" HI ", \"output_config\": \"high\"}", 400,
+         "invalid_request_error", "output_config is string, expected an object"},
+        {"POST", "/v1/messages", "{" HI ", \"thinking\": {\"type\": \"between_tools\"}}", 400,
+         "invalid_request_error", "thinking.type is between_tools"},
+        {"POST", "/v1/messages", "{" HI ", \"tools\": {}}", 400, "invalid_request_error",
+         "tools is object, expected an array"},
+        {"POST", "/v1/messages", "{" HI ", \"tools\": [{\"name\": \"f\"}]}", 400,
+         "invalid_request_error", "tools[0]: input_schema is missing, expected an object"},
+        {"POST", "/v1/messages",
+         "{" HI ", \"tools\": [{\"type\": \"web_search_20250305\", \"name\": \"web_search\"}]}",
+         400, "invalid_request_error", "tools[0]: tools of type web_search_20250305 are not known"},
+        {"POST", "/v1/messages",
+         "{" HI ", \"tools\": [{\"name\": \"f\", \"input_schema\": {}, \"defer_loading\": true}]}",
+         400, "invalid_request_error", "tools[0]: defer_loading: "},
+        {"POST", "/v1/messages", "{" HI ", \"tool_choice\": {\"type\": \"any\"}}", 400,
+         "invalid_request_error", "tool_choice: there are no tools"},
+        {"POST", "/v1/messages", "{" HI ", \"tool_choice\": \"any\"}", 400, "invalid_request_error",
+         "tool_choice.type: expected auto, any, tool, or none"},
+        {"POST", "/v1/messages/count_tokens",
+         "{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"image\"}]}]}", 400,
+         "invalid_request_error", "messages[0]: content[0]: type image: only text"},
+        {"POST", "/v1/messages",
+         "{\"max_tokens\": 4, \"output_config\": {\"format\": {\"type\": \"json_schema\", "
+         "\"schema\": {}}}, \"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": "
+         "\"assistant\", \"content\": \"b\"}]}",
+         400, "invalid_request_error", "output_config: the last message has begun the answer"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        struct sp_json *json = serving_json(
+            serving_ask(&served, all[i].method, all[i].path, all[i].body), all[i].status);
+
+        assert_string_equal(served_text(json, "type"), "error");
+        assert_string_equal(served_text(json, "error.type"), all[i].type);
+        if (strstr(served_text(json, "error.message"), all[i].says) == NULL) {
+            fail_msg("%s: \"%s\", expected \"%s\"", all[i].body, served_text(json, "error.message"),
+                     all[i].says);
+        }
+        sp_json_free(json);
+    }
+}
+
+/* Client libraries that keep their conversations at the server look for this code, and go on
+ * without. */
+static void test_thread(void **state)
+{
+    struct sp_json *json = serving_json(serving_ask(&served, "POST", "/v1/messages",
+                                                    "{" HI ", \"thread\": {\"type\": \"create\"}}"),
+                                        400);
+
+    (void)state;
+    assert_string_equal(served_text(json, "error.type"), "invalid_request_error");
+    assert_string_equal(served_text(json, "error.details.error_code"),
+                        "thread_unsupported_request");
+    sp_json_free(json);
+}
+
+/* Members that are hints, or another server's affair, have no effect. */
+static void test_hints(void **state)
+{
+    struct sp_json *json = served_post(
+        "/v1/messages", "{" HI ", \"metadata\": {\"user_id\": \"u\"}, \"service_tier\": \"auto\", "
+                        "\"cache_control\": {\"type\": \"ephemeral\"}, \"mcp_servers\": [], "
+                        "\"container\": null, \"context_management\": {\"edits\": [{\"type\": "
+                        "\"clear_thinking_20251015\", \"keep\": \"all\"}]}, \"inference_geo\": "
+                        "\"eu\"}");
+
+    (void)state;
+    assert_int_equal(served_number(json, "usage.output_tokens"), 4);
+    sp_json_free(json);
+}
+
+/* Clients know by these words that a conversation has to be made shorter. */
+static void test_too_long(void **state)
+{
+    struct serving s = serving_start(served_file, (const char *const[]){"--num-ctx", "16", NULL});
+    struct sp_json *json = serving_json(serving_ask(&s, "POST", "/v1/messages", ROOMY), 200);
+
+    (void)state;
+    assert_string_equal(served_text(json, "stop_reason"), "model_context_window_exceeded");
+    sp_json_free(json);
+    json = serving_json(serving_ask(&s, "POST", "/v1/messages",
+                                    "{\"max_tokens\": 4, \"messages\": [{\"role\": \"user\", "
+                                    "\"content\": \"Tell me a story about a lonely owl.\"}]}"),
+                        400);
+    assert_int_equal(strncmp(served_text(json, "error.message"), "prompt is too long: ", 20), 0);
+    sp_json_free(json);
+    assert_int_equal(serving_stop(&s), 0);
+}
+
+/* OpenAI's paths speak Anthropic's words to who has its header. */
+static void test_models(void **state)
+{
+    static const char header[] = "anthropic-version: 2023-06-01\r\n";
+    struct sp_json *json =
+        serving_json(serving_ask_with(&served, header, "GET", "/v1/models", NULL), 200);
+
+    (void)state;
+    assert_string_equal(served_text(json, "data.0.id"), "tiny");
+    assert_string_equal(served_text(json, "data.0.type"), "model");
+    assert_string_equal(served_text(json, "data.0.display_name"), "tiny");
+    assert_int_equal(strlen(served_text(json, "data.0.created_at")), 27);
+    assert_string_equal(served_text(json, "first_id"), "tiny");
+    assert_string_equal(served_text(json, "last_id"), "tiny");
+    sp_json_free(json);
+    json = serving_json(serving_ask_with(&served, header, "GET", "/v1/models/tiny", NULL), 200);
+    assert_string_equal(served_text(json, "id"), "tiny");
+    sp_json_free(json);
+    json = serving_json(serving_ask_with(&served, header, "GET", "/v1/models/other", NULL), 404);
+    assert_string_equal(served_text(json, "error.type"), "not_found_error");
+    sp_json_free(json);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_errors), cmocka_unit_test(test_thread),
+        cmocka_unit_test(test_hints),  cmocka_unit_test(test_too_long),
+        cmocka_unit_test(test_models),
+    };
+
+    return cmocka_run_group_tests(tests, served_begin, served_end);
+}

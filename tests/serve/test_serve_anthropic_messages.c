@@ -1,0 +1,177 @@
+/* Conversations of Anthropic's Messages API in the form that templates take: blocks, roles and
+ * turns are those of its reference (https://platform.claude.com/docs/en/api/messages), which the
+ * quotations are from. */
+#include "cli/serve/serve_anthropic.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* The prompt's messages, "|" and how the answer begins; or the sentence that refuses it. */
+static void becomes(const char *body, const char *wanted)
+{
+    struct sp_conversation conversation = {.system = NULL};
+    struct sp_serve_ask ask = {.messages = NULL};
+    struct sp_err err = {0};
+    char *text = NULL, *all;
+
+    assert_int_equal(sp_json_parse(&ask.body, body, strlen(body), SP_JSON_STRICT, &err), SP_OK);
+    if (sp_serve_anthropic_read_messages(&ask, &conversation, &err)) {
+        assert_string_equal(err.text, wanted);
+    } else {
+        assert_int_equal(sp_json_print(&text, ask.messages, &err), SP_OK);
+        all = malloc(strlen(text) + ask.begun.len + 2);
+        assert_non_null(all);
+        sprintf(all, "%s%s%.*s", text, ask.begun.len ? "|" : "", (int)ask.begun.len,
+                ask.begun.len ? ask.begun.at : "");
+        assert_string_equal(all, wanted);
+        free(all);
+    }
+    free(text);
+    sp_serve_ask_release(&ask);
+}
+
+#define SAYS(content) "{\"messages\": [{\"role\": \"user\", \"content\": " content "}]}"
+
+static void texts(void **state)
+{
+    static const char hello[] = "[{\"role\":\"user\",\"content\":\"Hello\"}]";
+
+    (void)state;
+    /* "The following input messages are equivalent" */
+    becomes(SAYS("\"Hello\""), hello);
+    becomes(SAYS("[{\"type\": \"text\", \"text\": \"Hello\"}]"), hello);
+    becomes(SAYS("[{\"type\": \"text\", \"text\": \"a\", \"cache_control\": {\"type\": "
+                 "\"ephemeral\"}}, {\"type\": \"text\", \"text\": \"b\"}]"),
+            "[{\"role\":\"user\",\"content\":\"a\\nb\"}]");
+    /* Lines that are ended already, as coding agents send them. */
+    becomes(SAYS("[{\"type\": \"text\", \"text\": \"<log>\\n\"}, {\"type\": \"text\", \"text\": "
+                 "\"User: Hi\"}, {\"type\": \"text\", \"text\": \"\\n</log>\"}]"),
+            "[{\"role\":\"user\",\"content\":\"<log>\\nUser: Hi\\n</log>\"}]");
+    becomes("{\"system\": \"Be brief.\", \"messages\": [{\"role\": \"user\", \"content\": \"a\"}]}",
+            "[{\"role\":\"system\",\"content\":\"Be brief.\"},{\"role\":\"user\",\"content\":\"a\"}"
+            "]");
+    becomes("{\"system\": [{\"type\": \"text\", \"text\": \"A\"}, {\"type\": \"text\", \"text\": "
+            "\"B\"}], \"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": "
+            "\"system\", \"content\": \"C\"}, {\"role\": \"user\", \"content\": \"b\"}]}",
+            "[{\"role\":\"system\",\"content\":\"A\\nB\"},{\"role\":\"user\",\"content\":\"a\"},"
+            "{\"role\":\"system\",\"content\":\"C\"},{\"role\":\"user\",\"content\":\"b\"}]");
+    /* "Consecutive user or assistant turns in your request will be combined into a single turn." */
+    becomes(
+        "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"user\", "
+        "\"content\": \"b\"}, {\"role\": \"assistant\", \"content\": [{\"type\": \"text\", "
+        "\"text\": \"c\"}, {\"type\": \"text\", \"text\": \"d\"}]}, {\"role\": \"user\", "
+        "\"content\": \"e\"}]}",
+        "[{\"role\":\"user\",\"content\":\"a\\nb\"},{\"role\":\"assistant\",\"content\":\"cd\"},"
+        "{\"role\":\"user\",\"content\":\"e\"}]");
+    /* "the response content will continue immediately from the content in that message" */
+    becomes("{\"messages\": [{\"role\": \"user\", \"content\": \"Sun?\"}, {\"role\": "
+            "\"assistant\", \"content\": \"The best answer is (\"}]}",
+            "[{\"role\":\"user\",\"content\":\"Sun?\"}]|The best answer is (");
+}
+
+#define USE(id)                                                                                    \
+    "{\"type\": \"tool_use\", \"id\": \"" id "\", \"name\": \"f\", \"input\": {\"a\": 1}}"
+#define CALLED(id)                                                                                 \
+    "{\"id\":\"" id "\",\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":"         \
+    "{\"a\":1}}}"
+#define RESULT(id, more) "{\"type\": \"tool_result\", \"tool_use_id\": \"" id "\"" more "}"
+#define SAID(id, content, more)                                                                    \
+    "{\"role\":\"tool\",\"content\":\"" content "\",\"tool_call_id\":\"" id "\",\"name\":\"f\","   \
+    "\"tool_name\":\"f\"" more "}"
+
+static void blocks(void **state)
+{
+    (void)state;
+    becomes(
+        "{\"messages\": [{\"role\": \"user\", \"content\": \"q\"}, {\"role\": \"assistant\", "
+        "\"content\": [{\"type\": \"thinking\", \"thinking\": \"Hm.\", \"signature\": \"x\"}, "
+        "{\"type\": \"redacted_thinking\", \"data\": \"y\"}, "
+        "{\"type\": \"thinking\", \"thinking\": \"Ah.\", \"signature\": \"x\"}, "
+        "{\"type\": \"text\", \"text\": \"Wait.\"}, " USE("t1") ", " USE(
+            "t2") "]}, "
+                  "{\"role\": \"user\", \"content\": [" RESULT(
+                      "t2", ", \"content\": \"2\"") ", " RESULT("t1",
+                                                                ", \"content\": [{\"type\": "
+                                                                "\"text\", \"text\": \"1\"}, "
+                                                                "{\"type\": \"text\", "
+                                                                "\"text\": \"!\"}], \"is_error\": "
+                                                                "true") ", {\"type\": \"text\", "
+                                                                        "\"text\": "
+                                                                        "\"Go on.\"}]}]}",
+        "[{\"role\":\"user\",\"content\":\"q\"},{\"role\":\"assistant\",\"content\":\"Wait.\","
+        "\"reasoning_content\":\"Hm.\\nAh.\",\"thinking\":\"Hm.\\nAh.\",\"tool_calls\":[" CALLED(
+            "t1") "," CALLED("t2") "]}," SAID("t2", "2",
+                                              "") "," SAID("t1", "1\\n!",
+                                                           ",\"is_error\":true") ",{\"role\":"
+                                                                                 "\"user\","
+                                                                                 "\"content\":\"Go "
+                                                                                 "on.\"}]");
+    becomes("{\"messages\": [{\"role\": \"assistant\", \"content\": [" USE(
+                "t") "]}, {\"role\": "
+                     "\"user\", \"content\": [" RESULT("t", "") "]}]}",
+            "[{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[" CALLED("t") "]}," SAID(
+                "t", "", "") "]");
+}
+
+static void refusals(void **state)
+{
+    (void)state;
+    becomes("{}", "messages is missing, expected an array of messages");
+    becomes("{\"messages\": []}", "messages is empty or something else, expected an array of "
+                                  "messages");
+    becomes("{\"messages\": [1]}", "messages[0]: role is missing, expected user or assistant");
+    becomes("{\"messages\": [{\"role\": \"tool\", \"content\": \"a\"}]}",
+            "messages[0]: role is tool, expected user or assistant");
+    becomes("{\"messages\": [{\"role\": \"user\"}]}",
+            "messages[0]: content is missing, expected a text or an array of blocks");
+    becomes(SAYS("[{\"text\": \"a\"}]"), "messages[0]: content[0]: it has no type");
+    becomes(SAYS("[{\"type\": \"text\"}]"), "messages[0]: content[0]: it has no text");
+    becomes("{\"messages\": [{\"role\": \"assistant\", \"content\": [{\"type\": \"thinking\"}]}]}",
+            "messages[0]: content[0]: it has no text");
+    becomes("{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", "
+            "\"content\": [{\"type\": \"thinking\", \"thinking\": \"Hm.\"}]}]}",
+            "the last message is the assistant's, and has thoughts: only text is gone on with");
+    becomes(SAYS("[{\"type\": \"image\", \"source\": {}}]"),
+            "messages[0]: content[0]: type image: only text is read here");
+    becomes(SAYS("[{\"type\": \"document\", \"source\": {}}]"),
+            "messages[0]: content[0]: type document: only text is read here");
+    becomes(SAYS("[" RESULT("t", ", \"content\": [{\"type\": \"image\"}]") "]"),
+            "messages[0]: content[0]: content[0]: type image: only text is read here");
+    becomes(SAYS("[{\"type\": \"tool_result\"}]"),
+            "messages[0]: content[0]: tool_result has no tool_use_id");
+    becomes(SAYS("[" USE("t") "]"),
+            "messages[0]: content[0]: tool_use is the assistant's, not of role user");
+    becomes("{\"messages\": [{\"role\": \"assistant\", \"content\": [" RESULT("t", "") "]}]}",
+            "messages[0]: content[0]: type tool_result: only text is read here");
+    becomes("{\"messages\": [{\"role\": \"assistant\", \"content\": [{\"type\": \"tool_use\", "
+            "\"id\": \"t\", \"input\": {}}]}]}",
+            "messages[0]: content[0]: tool_use has no name");
+    becomes("{\"messages\": [{\"role\": \"assistant\", \"content\": [{\"type\": \"tool_use\", "
+            "\"id\": \"t\", \"name\": \"f\", \"input\": \"{}\"}]}]}",
+            "messages[0]: content[0]: tool_use has no input, an object");
+    becomes("{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", "
+            "\"content\": [" USE("t") "]}]}",
+            "the last message calls tools, and has no results");
+    becomes(
+        "{\"system\": [{\"type\": \"image\"}], \"messages\": [{\"role\": \"user\", \"content\": "
+        "\"a\"}]}",
+        "system: content[0]: type image: only text is read here");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(texts),
+        cmocka_unit_test(blocks),
+        cmocka_unit_test(refusals),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

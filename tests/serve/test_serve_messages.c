@@ -1,0 +1,119 @@
+/* Conversations that clients send back, in the form that templates take: the members are those of
+ * the APIs' descriptions (OpenAI's chat completions, ollama's docs/api.md), and of the templates in
+ * published models. */
+#include "cli/serve/serve_request.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void becomes(const struct sp_call_syntax *syntax, const char *sent, const char *wanted)
+{
+    struct sp_conversation conversation = {.answers.calls = *syntax};
+    struct sp_serve_ask ask = {.messages = NULL};
+    struct sp_json *from = NULL;
+    struct sp_err err = {0};
+    char *text = NULL;
+
+    assert_int_equal(sp_json_parse(&from, sent, strlen(sent), SP_JSON_STRICT, &err), SP_OK);
+    if (sp_serve_read_messages(&ask, &conversation, from, &err)) {
+        assert_string_equal(err.text, wanted);
+    } else {
+        assert_int_equal(sp_json_print(&text, ask.messages, &err), SP_OK);
+        assert_string_equal(text, wanted);
+    }
+    free(text);
+    sp_json_free(ask.messages);
+    sp_json_free(from);
+}
+
+#define ARGUMENTS_TEXT "\"{\\\"city\\\": \\\"Paris\\\"}\""
+
+static void calls(void **state)
+{
+    static const struct sp_call_syntax objects = {.form = SP_CALL_OBJECT},
+                                       texts = {.text_arguments = true, .null_content = true};
+
+    (void)state;
+    /* OpenAI's: arguments as text, content null; a result by its id. */
+    becomes(&objects,
+            "[{\"role\": \"assistant\", \"content\": null, \"tool_calls\": [{\"id\": \"a1\", "
+            "\"type\": \"function\", \"function\": {\"name\": \"f\", \"arguments\": " ARGUMENTS_TEXT
+            "}}]}, {\"role\": \"tool\", \"tool_call_id\": \"a1\", \"content\": \"17\"}]",
+            "[{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[{\"id\":\"a1\",\"type\":"
+            "\"function\",\"function\":{\"name\":\"f\",\"arguments\":{\"city\":\"Paris\"}}}]},"
+            "{\"role\":\"tool\",\"content\":\"17\",\"tool_call_id\":\"a1\",\"name\":\"f\","
+            "\"tool_name\":\"f\"}]");
+    /* ollama's: arguments as they are, no ids; results in order, one named. */
+    becomes(&objects,
+            "[{\"role\": \"assistant\", \"tool_calls\": [{\"function\": {\"name\": \"f\", "
+            "\"arguments\": {}}}, {\"function\": {\"name\": \"g\", \"arguments\": {}}}]}, "
+            "{\"role\": \"tool\", \"content\": \"1\"}, "
+            "{\"role\": \"tool\", \"tool_name\": \"h\", \"content\": \"2\"}]",
+            "[{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[{\"id\":\"call00000\","
+            "\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":{}}},"
+            "{\"id\":\"call00001\",\"type\":\"function\",\"function\":{\"name\":\"g\","
+            "\"arguments\":{}}}]},"
+            "{\"role\":\"tool\",\"content\":\"1\",\"tool_call_id\":\"call00000\",\"name\":\"f\","
+            "\"tool_name\":\"f\"},"
+            "{\"role\":\"tool\",\"content\":\"2\",\"tool_call_id\":\"call00001\",\"name\":\"h\","
+            "\"tool_name\":\"h\"}]");
+    /* Templates that take text only, and no content beside calls. */
+    becomes(&texts,
+            "[{\"role\": \"assistant\", \"content\": \"\", \"tool_calls\": [{\"id\": \"a\", "
+            "\"type\": \"function\", \"function\": {\"name\": \"f\", \"arguments\": {\"a\": 1}}}, "
+            "{\"id\": \"b\", \"type\": \"function\", \"function\": {\"name\": \"f\", "
+            "\"arguments\": \"{}\"}}]}]",
+            "[{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{\"id\":\"a\",\"type\":"
+            "\"function\",\"function\":{\"name\":\"f\",\"arguments\":\"{\\\"a\\\":1}\"}},"
+            "{\"id\":\"b\",\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":\"{}\""
+            "}}]}]");
+    becomes(&objects, "[{\"role\": \"assistant\", \"content\": \"x\", \"tool_calls\": []}]",
+            "[{\"role\":\"assistant\",\"content\":\"x\"}]");
+    becomes(&objects, "[{\"role\": \"assistant\", \"tool_calls\": 3}]",
+            "messages[0]: tool_calls is integer, expected an array");
+    becomes(&objects, "[{\"role\": \"assistant\", \"tool_calls\": [{}, \"f\"]}]",
+            "messages[0]: tool_calls[1] is string, expected an object");
+    becomes(&objects, "[{\"role\": \"tool\", \"content\": \"1\"}]",
+            "[{\"role\":\"tool\",\"content\":\"1\"}]");
+}
+
+/* llama-server's and vLLM's names of a thought, and ollama's. */
+static void thoughts(void **state)
+{
+    static const struct sp_call_syntax none = {.form = SP_CALL_UNKNOWN},
+                                       harmony = {.form = SP_CALL_HARMONY};
+    static const char *const names[] = {"reasoning_content", "reasoning", "thinking"};
+    char sent[256];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        snprintf(sent, sizeof sent,
+                 "[{\"role\": \"assistant\", \"%s\": \"Hm.\", \"content\": \"x\"}]", names[i]);
+        becomes(&none, sent,
+                "[{\"role\":\"assistant\",\"content\":\"x\",\"reasoning_content\":\"Hm.\","
+                "\"thinking\":\"Hm.\"}]");
+    }
+    becomes(&none, "[{\"role\": \"assistant\", \"reasoning_content\": \"\", \"content\": \"x\"}]",
+            "[{\"role\":\"assistant\",\"content\":\"x\"}]");
+    /* gpt-oss's template refuses content beside thoughts and calls. */
+    becomes(&harmony,
+            "[{\"role\": \"assistant\", \"thinking\": \"Hm.\", \"content\": \"x\", "
+            "\"tool_calls\": [{\"id\": \"a\", \"function\": {\"name\": \"f\"}}]}]",
+            "[{\"role\":\"assistant\",\"content\":\"\",\"reasoning_content\":\"Hm.\","
+            "\"thinking\":\"Hm.\",\"tool_calls\":[{\"id\":\"a\",\"type\":\"function\","
+            "\"function\":{\"name\":\"f\"}}]}]");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(calls), cmocka_unit_test(thoughts)};
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,215 @@
+/* OpenAI's API of `spectool serve`: what transformers wrote, streams to the byte, stop texts,
+ * log-probabilities. */
+#include "tests/support/golden.h"
+#include "tests/support/packed_models.h"
+#include "tests/support/served_model.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What transformers wrote behind the first golden prompt, as text. */
+static char *golden_text(size_t n)
+{
+    struct sp_json *golden = golden_json(TESTDATA "/tiny/golden_target.json");
+    struct sp_package *package = NULL;
+    struct sp_err err = {0};
+    size_t n_ids, size;
+    uint32_t *ids = golden_ids(served_at(golden, "greedy.0.ids"), &n_ids);
+    char *text = NULL;
+
+    assert_true(n <= n_ids);
+    assert_int_equal(sp_package_open(&package, served_file, &(struct sp_package_options){0}, &err),
+                     0);
+    assert_int_equal(sp_package_decode(package, ids, n, true, &text, &size, &err), 0);
+    sp_package_close(package);
+    sp_json_free(golden);
+    free(ids);
+    return text;
+}
+
+static void test_golden(void **state)
+{
+    char *golden = golden_text(24);
+    struct sp_json *json =
+        served_post("/v1/completions", "{\"model\": \"tiny\", " GOLDEN_PROMPT "}");
+
+    (void)state;
+    assert_string_equal(served_text(json, "choices.0.text"), golden);
+    assert_string_equal(served_text(json, "object"), "text_completion");
+    assert_string_equal(served_text(json, "choices.0.finish_reason"), "length");
+    assert_int_equal(served_number(json, "usage.prompt_tokens"), 4);
+    assert_int_equal(served_number(json, "usage.completion_tokens"), 24);
+    assert_int_equal(served_number(json, "usage.total_tokens"), 28);
+    assert_int_equal(served_number(json, "timings.predicted_n"), 24);
+    assert_true(served_number(json, "timings.draft_n_accepted") > 0);
+    assert_true(served_number(json, "timings.draft_n") >=
+                served_number(json, "timings.draft_n_accepted"));
+    sp_json_free(json);
+    free(golden);
+}
+
+/* Replaces what differs from call to call. */
+static void mask(char *text, const char *key)
+{
+    for (char *p = text; (p = strstr(p, key)) != NULL;) {
+        char *from = p + strlen(key), *to = from + strcspn(from, ",}");
+        memmove(from, to, strlen(to) + 1);
+        p = from;
+    }
+}
+
+/* The stream's events to the byte, written anew from their contents. */
+static void test_stream_bytes(void **state)
+{
+    struct serving_reply r =
+        serving_ask(&served, "POST", "/v1/chat/completions",
+                    "{\"messages\": [{\"role\": \"user\", \"content\": \"What is 7 plus 8?\"}], "
+                    "\"stream\": true, \"stream_options\": {\"include_usage\": true}, "
+                    "\"max_tokens\": 2, \"seed\": 1}");
+    static const char expected[] =
+        "data: {\"id\": , \"object\": \"chat.completion.chunk\", \"created\": , \"model\": "
+        "\"tiny\", \"system_fingerprint\": , \"choices\": [{\"index\": 0, \"delta\": {\"role\": "
+        "\"assistant\", \"content\": \"\"}, \"logprobs\": null, \"finish_reason\": null}], "
+        "\"usage\": null}\n\n"
+        "data: {\"id\": , \"object\": \"chat.completion.chunk\", \"created\": , \"model\": "
+        "\"tiny\", \"system_fingerprint\": , \"choices\": [{\"index\": 0, \"delta\": "
+        "{\"content\": \"7\"}, \"logprobs\": null, \"finish_reason\": null}], \"usage\": null}\n\n"
+        "data: {\"id\": , \"object\": \"chat.completion.chunk\", \"created\": , \"model\": "
+        "\"tiny\", \"system_fingerprint\": , \"choices\": [{\"index\": 0, \"delta\": "
+        "{\"content\": \" plus\"}, \"logprobs\": null, \"finish_reason\": null}], \"usage\": "
+        "null}\n\n"
+        "data: {\"id\": , \"object\": \"chat.completion.chunk\", \"created\": , \"model\": "
+        "\"tiny\", \"system_fingerprint\": , \"choices\": [{\"index\": 0, \"delta\": {}, "
+        "\"logprobs\": null, \"finish_reason\": \"length\"}], \"usage\": null, \"timings\": ";
+    char *text;
+    size_t n;
+
+    (void)state;
+    assert_int_equal(r.status, 200);
+    assert_true(r.chunked);
+    assert_non_null(strstr(r.head, "\r\nContent-Type: text/event-stream\r\n"));
+    text = served_joined(&r, "choices.0.delta.content", &n);
+    assert_string_equal(text, "7 plus");
+    assert_int_equal(n, 2);
+    free(text);
+    mask(r.body, "\"id\": ");
+    mask(r.body, "\"created\": ");
+    mask(r.body, "\"system_fingerprint\": ");
+    if (strncmp(r.body, expected, strlen(expected)) != 0) fail_msg("%s", r.body);
+    assert_non_null(strstr(r.body, "\"choices\": [], \"usage\": {\"prompt_tokens\": "));
+    assert_string_equal(r.body + r.size - strlen("}\n\ndata: [DONE]\n\n"), "}\n\ndata: [DONE]\n\n");
+    serving_release(&r);
+}
+
+/* A stop text is cut off, wherever tokens and pieces begin, and so are its tokens. */
+static void test_stop(void **state)
+{
+    static const char body[] = "{" GOLDEN_PROMPT ", \"stop\": [\"zzz\", \"%s\"], \"logprobs\": 0, "
+                               "\"stream\": %s}";
+    char *golden = golden_text(24), word[8] = {0}, text[256], *streamed;
+    const char *cut = golden + 20, *found;
+    struct serving_reply r;
+    struct sp_json *json;
+    size_t n, n_tokens, len = 0;
+
+    (void)state;
+    memcpy(word, cut, 6);
+    found = strstr(golden, word);
+    assert_non_null(found);
+    snprintf(text, sizeof text, body, word, "true");
+    r = serving_ask(&served, "POST", "/v1/completions", text);
+    streamed = served_joined(&r, "choices.0.text", &n);
+    assert_int_equal(strlen(streamed), found - golden);
+    assert_memory_equal(streamed, golden, strlen(streamed));
+    assert_non_null(strstr(r.body, "\"finish_reason\": \"stop\""));
+    serving_release(&r);
+
+    snprintf(text, sizeof text, body, word, "false");
+    json = served_post("/v1/completions", text);
+    assert_string_equal(served_text(json, "choices.0.text"), streamed);
+    n_tokens = sp_json_len(served_at(json, "choices.0.logprobs.tokens"));
+    assert_true(n_tokens > 0);
+    for (size_t i = 0; i + 1 < n_tokens; i++)
+        len += strlen(
+            sp_json_to_string(sp_json_at(served_at(json, "choices.0.logprobs.tokens"), i), NULL));
+    assert_true(len < strlen(streamed));
+    sp_json_free(json);
+    free(streamed);
+    free(golden);
+}
+
+/* The log-softmax of the golden logits, rows of which transformers wrote. */
+static void test_logprobs(void **state)
+{
+    struct sp_json *json =
+        served_post("/v1/completions",
+                    "{\"prompt\": [582, 580, 258, 421], \"max_tokens\": 1, \"logprobs\": 3}");
+    size_t rows, cols;
+    float *logits = golden_npy(TESTDATA "/tiny/target_logits_0.npy", &rows, &cols);
+    const float *row = logits + 3 * cols;
+    double sum = 0, max = -1e30, told;
+
+    (void)state;
+    for (size_t i = 0; i < cols; i++)
+        if ((double)row[i] > max) max = (double)row[i];
+    for (size_t i = 0; i < cols; i++)
+        sum += __builtin_exp((double)row[i] - max);
+    assert_true(sp_json_to_double(served_at(json, "choices.0.logprobs.token_logprobs.0"), &told));
+    assert_true(told <= 0 && told + __builtin_log(sum) < 2e-3 && told + __builtin_log(sum) > -2e-3);
+    assert_int_equal(served_number(json, "choices.0.logprobs.text_offset.0"), 0);
+    assert_int_equal(sp_json_len(served_at(json, "choices.0.logprobs.top_logprobs.0")), 3);
+    sp_json_free(json);
+    free(logits);
+}
+
+/* Tokens are as long as their text together, in a chat's stream, too; `bytes` are theirs. */
+static void test_chat_logprobs(void **state)
+{
+    struct sp_json *json = served_post(
+        "/v1/chat/completions",
+        "{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"text\", \"text\": "
+        "\"What is 7 \"}, {\"type\": \"text\", \"text\": \"plus 8?\"}]}], \"logprobs\": true, "
+        "\"top_logprobs\": 2}");
+    const struct sp_json *content = served_at(json, "choices.0.logprobs.content");
+    char text[256] = "", bytes[256] = "";
+
+    (void)state;
+    for (size_t i = 0; i < sp_json_len(content); i++) {
+        const struct sp_json *token = sp_json_at(content, i), *b = sp_json_get(token, "bytes");
+        double chosen, best;
+
+        strcat(text, served_text(token, "token"));
+        for (size_t k = 0; k < sp_json_len(b); k++) {
+            int64_t byte = 0;
+            assert_true(sp_json_to_i64(sp_json_at(b, k), &byte));
+            bytes[strlen(bytes)] = (char)byte;
+        }
+        assert_int_equal(sp_json_len(sp_json_get(token, "top_logprobs")), 2);
+        assert_true(sp_json_to_double(sp_json_get(token, "logprob"), &chosen));
+        assert_true(sp_json_to_double(served_at(token, "top_logprobs.0.logprob"), &best));
+        assert_true(chosen == best); /* greedy */
+    }
+    assert_string_equal(text, served_text(json, "choices.0.message.content"));
+    assert_string_equal(bytes, text);
+    assert_non_null(strstr(text, "15"));
+    sp_json_free(json);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_golden),        cmocka_unit_test(test_stream_bytes),
+        cmocka_unit_test(test_stop),          cmocka_unit_test(test_logprobs),
+        cmocka_unit_test(test_chat_logprobs),
+    };
+
+    signal(SIGPIPE, SIG_IGN);
+    return cmocka_run_group_tests(tests, served_begin, served_end);
+}

@@ -1,0 +1,221 @@
+/* Answers of `spectool serve` that have a form, or parts: thoughts, content, calls of tools. */
+#include "tests/support/served_model.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void assert_form(const char *path, const char *body, const char *at, const char *text)
+{
+    struct sp_json *json = served_post(path, body);
+
+    assert_string_equal(served_text(json, at), text);
+    sp_json_free(json);
+}
+
+/* A schema may nest as deep as with `run --format`. */
+static void test_deep_form(void **state)
+{
+    enum { DEEP = 250 };
+    char body[1024] = "{\"prompt\": \"Once\", \"stream\": false, \"format\": {\"const\": 12, "
+                      "\"examples\": ";
+    size_t n = strlen(body);
+
+    (void)state;
+    memset(body + n, '[', DEEP);
+    memset(body + n + DEEP, ']', DEEP);
+    strcpy(body + n + 2 * (size_t)DEEP, "}}");
+    assert_form("/api/generate", body, "response", "12");
+}
+
+/* Each way to ask for a form that one text has, or two: the answer is one of them, and ends. */
+static void test_forms(void **state)
+{
+#define CHAT "\"messages\": [{\"role\": \"user\", \"content\": \"Tell me a story\"}], "
+    static const char word[] = "\"Mia, \\\"Finn\\\"\"";
+    static const struct {
+        const char *path, *body, *at, *text;
+    } all[] = {
+        {"/v1/chat/completions",
+         "{" CHAT
+         "\"response_format\": {\"type\": \"json_schema\", \"json_schema\": {\"name\": \"a\", "
+         "\"strict\": true, \"schema\": {\"const\": \"Mia, \\\"Finn\\\"\"}}}}",
+         "choices.0.message.content", word},
+        {"/v1/chat/completions",
+         "{" CHAT "\"response_format\": {\"type\": \"json_object\", \"schema\": {\"const\": \"Mia, "
+         "\\\"Finn\\\"\"}}, \"temperature\": 2, \"seed\": 7}",
+         "choices.0.message.content", word},
+        {"/v1/chat/completions", "{" CHAT "\"json_schema\": {\"const\": \"Mia, \\\"Finn\\\"\"}}",
+         "choices.0.message.content", word},
+        {"/v1/completions",
+         "{\"prompt\": \"Once\", \"grammar\": \"root ::= \\\"an \\\" [o] \\\"wl\\\"\"}",
+         "choices.0.text", "an owl"},
+        {"/api/chat", "{" CHAT "\"stream\": false, \"format\": {\"const\": \"Mia, \\\"Finn\\\"\"}}",
+         "message.content", word},
+        {"/api/generate",
+         "{\"prompt\": \"Once\", \"stream\": false, \"format\": {\"enum\": [12345]}}", "response",
+         "12345"},
+    };
+    struct sp_json *json;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        assert_form(all[i].path, all[i].body, all[i].at, all[i].text);
+    }
+    json = served_post("/v1/chat/completions",
+                       "{" CHAT
+                       "\"max_tokens\": 3, \"response_format\": {\"type\": \"json_object\"}}");
+    assert_int_equal(served_text(json, "choices.0.message.content")[0], '{');
+    assert_string_equal(served_text(json, "choices.0.finish_reason"), "length");
+    sp_json_free(json);
+    json = served_post("/api/generate",
+                       "{\"prompt\": \"Once\", \"stream\": false, \"format\": \"json\", "
+                       "\"options\": {\"num_predict\": 3}}");
+    assert_int_equal(served_text(json, "response")[0], '{');
+    sp_json_free(json);
+}
+
+static const char story[] = "There was once a hungry turtle called Finn. Finn lived in a cave near "
+                            "the sea with a mouse named Maya.";
+
+#define STORY                                                                                      \
+    "{\"messages\": [{\"role\": \"user\", \"content\": \"Tell me a story.\"}], "                   \
+    "\"stop\": \" Finn loved\", \"options\": {\"stop\": [\" Finn loved\"]}, \"stream\": "
+#define TOOLS                                                                                      \
+    ", \"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"Finn\", \"parameters\": "   \
+    "{\"type\": \"object\", \"properties\": {\"a cave\": {\"type\": \"string\"}}}}}]"
+
+static const char arguments[] = "{\"a cave\": \"the sea\"}";
+
+static void assert_id(const char *id)
+{
+    assert_int_equal(strlen(id), 9);
+    assert_int_equal(strspn(id, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"),
+                     9);
+}
+
+/* What the texts at `path` of a stream are, joined. */
+static void assert_streamed(const struct serving_reply *r, const char *path, const char *wanted)
+{
+    size_t n;
+    char *text = served_joined(r, path, &n);
+
+    assert_string_equal(text, wanted);
+    free(text);
+}
+
+static void openai_calls(const struct serving *s)
+{
+    struct sp_json *json;
+    struct serving_reply r;
+    char *text;
+    size_t n;
+
+    json =
+        serving_json(serving_ask(s, "POST", "/v1/chat/completions", STORY "false" TOOLS "}"), 200);
+    assert_string_equal(served_text(json, "choices.0.message.content"), "turtlenamed Maya.");
+    assert_string_equal(served_text(json, "choices.0.message.reasoning_content"), "was once");
+    assert_string_equal(served_text(json, "choices.0.finish_reason"), "tool_calls");
+    assert_int_equal(sp_json_len(served_at(json, "choices.0.message.tool_calls")), 1);
+    assert_string_equal(served_text(json, "choices.0.message.tool_calls.0.type"), "function");
+    assert_id(served_text(json, "choices.0.message.tool_calls.0.id"));
+    assert_string_equal(served_text(json, "choices.0.message.tool_calls.0.function.name"), "Finn");
+    assert_string_equal(served_text(json, "choices.0.message.tool_calls.0.function.arguments"),
+                        arguments);
+    sp_json_free(json);
+    r = serving_ask(s, "POST", "/v1/chat/completions", STORY "true" TOOLS "}");
+    assert_streamed(&r, "choices.0.delta.content", "turtlenamed Maya.");
+    assert_streamed(&r, "choices.0.delta.reasoning_content", "was once");
+    /* The name comes first, with the id; the arguments follow. */
+    text = served_joined(&r, "choices.0.delta.tool_calls.0.function.name", &n);
+    assert_string_equal(text, "Finn");
+    assert_int_equal(n, 1);
+    free(text);
+    text = served_joined(&r, "choices.0.delta.tool_calls.0.id", &n);
+    assert_id(text);
+    free(text);
+    assert_streamed(&r, "choices.0.delta.tool_calls.0.function.arguments", arguments);
+    assert_non_null(strstr(r.body, "\"delta\": {}, \"logprobs\": null, \"finish_reason\": "
+                                   "\"tool_calls\"}"));
+    assert_non_null(strstr(r.body, "\"tool_calls\": [{\"index\": 0, \"function\": "
+                                   "{\"arguments\": "));
+    serving_release(&r);
+    /* Where no tools are there is nothing to call. */
+    json = serving_json(serving_ask(s, "POST", "/v1/chat/completions", STORY "false}"), 200);
+    assert_string_equal(served_text(json, "choices.0.message.content"), strstr(story, "turtle"));
+    assert_string_equal(served_text(json, "choices.0.finish_reason"), "stop");
+    assert_null(served_at(json, "choices.0.message.tool_calls"));
+    sp_json_free(json);
+}
+
+static void ollama_calls(const struct serving *s)
+{
+    struct sp_json *json;
+    struct serving_reply r;
+    char *text;
+    size_t n;
+
+    json = serving_json(serving_ask(s, "POST", "/api/chat", STORY "false" TOOLS "}"), 200);
+    assert_string_equal(served_text(json, "message.content"), "turtlenamed Maya.");
+    assert_string_equal(served_text(json, "message.thinking"), "was once");
+    assert_string_equal(served_text(json, "message.tool_calls.0.function.name"), "Finn");
+    assert_string_equal(served_text(json, "message.tool_calls.0.function.arguments.a cave"),
+                        "the sea");
+    assert_int_equal(served_number(json, "message.tool_calls.0.function.index"), 0);
+    assert_string_equal(served_text(json, "done_reason"), "stop");
+    sp_json_free(json);
+    r = serving_ask(s, "POST", "/api/chat", STORY "true" TOOLS "}");
+    assert_streamed(&r, "message.content", "turtlenamed Maya.");
+    assert_streamed(&r, "message.thinking", "was once");
+    text = served_joined(&r, "message.tool_calls.0.function.arguments.a cave", &n);
+    assert_string_equal(text, "the sea");
+    assert_int_equal(n, 1);
+    free(text);
+    serving_release(&r);
+    json = serving_json(serving_ask(s, "POST", "/api/generate",
+                                    "{\"prompt\": \"Tell me a story.\", \"stream\": false, "
+                                    "\"options\": {\"stop\": [\" called\"]}}"),
+                        200);
+    assert_string_equal(served_text(json, "response"), "turtle");
+    assert_string_equal(served_text(json, "thinking"), "was once");
+    sp_json_free(json);
+    json = serving_json(serving_ask(s, "POST", "/api/show", "{}"), 200);
+    assert_string_equal(served_text(json, "capabilities.1"), "tools");
+    assert_string_equal(served_text(json, "capabilities.2"), "thinking");
+    sp_json_free(json);
+}
+
+static void test_calls(void **state)
+{
+    const char *packed = served_pack(served_storyteller);
+    struct serving s;
+    char *text;
+
+    (void)state;
+    s = serving_start(packed, (const char *const[]){"--kv-type", "f32", "--verbose", NULL});
+    text = served_run(packed, "'Tell me a story.' --kv-type f32 --stop ' Finn loved'");
+    assert_string_equal(text, story); /* the words of `run` are whole */
+    free(text);
+    openai_calls(&s);
+    ollama_calls(&s);
+    assert_int_equal(serving_logged(&s, "thoughts of answers: There...a hungry"), 1);
+    assert_int_equal(serving_logged(&s, "calls of tools: called Finn.NAMElived"), 1);
+    assert_int_equal(serving_stop(&s), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_deep_form),
+        cmocka_unit_test(test_forms),
+        cmocka_unit_test(test_calls),
+    };
+
+    signal(SIGPIPE, SIG_IGN);
+    return cmocka_run_group_tests(tests, served_begin, served_end);
+}

@@ -1,0 +1,244 @@
+/* What `spectool serve` refuses, and how it says so. */
+#include "tests/support/served_model.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#define MESSAGES "\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}]"
+
+/* A request, its status, and what the error says among other things. */
+static const struct refusal {
+    const char *method, *path, *body;
+    int status;
+    const char *says;
+} refusals[] = {
+    {"GET", "/nothing", NULL, 404, "nothing at this path"},
+    {"GET", "/api/nothing", NULL, 404, "nothing at this path"},
+    {"GET", "/v1/models/other", NULL, 404, "no such model"},
+    {"GET", "/v1/chat/completions", NULL, 405, "another method"},
+    {"POST", "/api/tags", "{}", 405, "another method"},
+    {"OPTIONS", "/api/chat", NULL, 405, "another method"},
+    {"GET", "/v1/responses", NULL, 405, "another method"},
+    {"GET", "/v1/responses/resp_1", NULL, 501, "/v1/responses/resp_1 is not supported"},
+    {"POST", "/v1/embeddings", "{}", 501, "/v1/embeddings is not supported"},
+    {"POST", "/api/embed", "{}", 501, "/api/embed is not supported"},
+    {"POST", "/api/pull", "{}", 501, "not supported"},
+    {"DELETE", "/api/delete", "{}", 501, "not supported"},
+    {"POST", "/v1/chat/completions", "", 400, "not valid JSON"},
+    {"POST", "/v1/chat/completions", "[]", 400, "no JSON object"},
+    {"POST", "/v1/chat/completions", "{" MESSAGES "} x", 400, "not valid JSON at byte"},
+    {"POST", "/v1/chat/completions", "{\"a\": 1, \"a\": 2}", 400, "key \"a\" occurs twice"},
+    {"POST", "/v1/chat/completions", "{\"model\": 3}", 400, "model is 3"},
+    {"POST", "/v1/chat/completions", "{\"model\": \"gpt-4\"}", 404, "'gpt-4' not found: 'tiny'"},
+    {"POST", "/api/show", "{\"model\": \"gpt-4\"}", 404, "'gpt-4' not found: 'tiny'"},
+    {"POST", "/v1/chat/completions", "{}", 400, "messages is missing"},
+    {"POST", "/v1/chat/completions", "{\"messages\": []}", 400, "messages is empty"},
+    {"POST", "/v1/chat/completions", "{\"messages\": [1]}", 400, "messages[0]: is no object"},
+    {"POST", "/v1/chat/completions", "{\"messages\": [{\"content\": \"a\"}]}", 400,
+     "messages[0]: has no role"},
+    {"POST", "/v1/chat/completions",
+     "{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"image_url\"}]}]}", 400,
+     "content of type image_url"},
+    {"POST", "/v1/chat/completions", "{" MESSAGES ", \"stream_options\": [\"include_usage\"]}", 400,
+     "stream_options is array, expected an object"},
+    {"POST", "/v1/chat/completions", "{" MESSAGES ", \"n\": 0}", 400,
+     "n is 0, expected an integer 1..128"},
+    {"POST", "/v1/chat/completions", "{" MESSAGES ", \"n\": 129}", 400, "n is 129"},
+    {"POST", "/v1/chat/completions", "{" MESSAGES ", \"response_format\": {\"type\": \"xml\"}}",
+     400, "response_format.type: "},
+    {"POST", "/v1/chat/completions",
+     "{" MESSAGES ", \"response_format\": {\"type\": \"json_schema\"}}", 400,
+     "response_format.json_schema.schema is missing"},
+    {"POST", "/v1/chat/completions",
+     "{" MESSAGES
+     ", \"response_format\": {\"type\": \"json_schema\", \"json_schema\": {\"schema\": "
+     "{\"items\": {\"not\": {}}}}}}",
+     400, "response_format.json_schema.schema: #/items/not: this keyword is not done here"},
+    {"POST", "/v1/completions", "{\"prompt\": \"a\", \"grammar\": \"root ::= a\"}", 400,
+     "grammar: 1:10: this rule is not defined"},
+    {"POST", "/v1/completions",
+     "{\"prompt\": \"a\", \"grammar\": \"root ::= [a]\", \"json_schema\": {\"type\": \"null\"}}",
+     400, "json_schema: another member asks for a form already"},
+    {"POST", "/v1/completions", "{\"prompt\": \"a\", \"json_schema\": \"{}\"}", 400,
+     "json_schema: #: a schema is an object or a boolean, not string"},
+    {"POST", "/v1/chat/completions", "{" MESSAGES ", \"tools\": [{}, 3]}", 400,
+     "tools[1] is integer, expected an object"},
+    {"POST", "/api/chat", "{" MESSAGES ", \"tools\": [\"f\"]}", 400,
+     "tools[0] is string, expected an object"},
+    {"POST", "/v1/chat/completions", "{" MESSAGES ", \"temperature\": \"hot\"}", 400,
+     "temperature is string, expected number"},
+    {"POST", "/v1/chat/completions", "{" MESSAGES ", \"temperature\": 101}", 400,
+     "temperature is 101, expected a number 0..100"},
+    {"POST", "/v1/chat/completions", "{" MESSAGES ", \"max_tokens\": 0}", 400, "max_tokens is 0"},
+    {"POST", "/v1/chat/completions", "{" MESSAGES ", \"max_tokens\": 1.5}", 400,
+     "max_tokens: num_predict is 1.5, expected an integer"},
+    {"POST", "/v1/chat/completions", "{" MESSAGES ", \"stream\": 1}", 400, "stream is 1"},
+    {"POST", "/v1/chat/completions", "{" MESSAGES ", \"stop\": [\"\"]}", 400, "stop is empty"},
+    {"POST", "/v1/chat/completions", "{" MESSAGES ", \"stop\": {}}", 400, "stop is object"},
+    {"POST", "/v1/chat/completions", "{" MESSAGES ", \"logit_bias\": {\"x\": 1}}", 400,
+     "logit_bias: \"x\""},
+    {"POST", "/v1/chat/completions", "{" MESSAGES ", \"logit_bias\": {\"1600\": 1}}", 400, "1600"},
+    {"POST", "/v1/chat/completions", "{" MESSAGES ", \"top_logprobs\": 2}", 400, "goes with"},
+    {"POST", "/v1/chat/completions", "{" MESSAGES ", \"logprobs\": true, \"top_logprobs\": 21}",
+     400, "top_logprobs is 21, expected an integer 0..20"},
+    {"POST", "/v1/chat/completions", "{" MESSAGES ", \"tools\": {}}", 400, "tools is object"},
+    {"POST", "/v1/chat/completions", "{" MESSAGES ", \"tool_choice\": \"required\"}", 400,
+     "tool_choice: "},
+    {"POST", "/v1/completions", "{}", 400, "prompt is missing"},
+    {"POST", "/v1/completions", "{\"prompt\": \"\"}", 400, "prompt is empty"},
+    {"POST", "/v1/completions", "{\"prompt\": [\"a\", 3]}", 400,
+     "prompt is integer, expected a text or token ids"},
+    {"POST", "/v1/completions", "{\"prompt\": [\"a\", \"b\"], \"n\": 65}", 400,
+     "n is 65 for 2 prompts, expected 128 answers in all at most"},
+    {"POST", "/v1/completions", "{\"prompt\": \"a\", \"best_of\": 2}", 400, "best_of: "},
+    {"POST", "/v1/completions", "{\"prompt\": [1600]}", 400, "token id 1600"},
+    {"POST", "/v1/completions", "{\"prompt\": [1, \"a\"]}", 400, "prompt: "},
+    {"POST", "/v1/completions", "{\"prompt\": \"a\", \"echo\": true}", 400, "echo: "},
+    {"POST", "/v1/completions", "{\"prompt\": \"a\", \"suffix\": \"b\"}", 400, "suffix: "},
+    {"POST", "/api/chat", "{" MESSAGES ", \"format\": \"xml\"}", 400, "format: "},
+    {"POST", "/api/generate", "{\"prompt\": \"a\", \"format\": {\"type\": \"strin\"}}", 400,
+     "format: #/type: expected null"},
+    {"POST", "/api/chat", "{" MESSAGES ", \"options\": 1}", 400, "options is integer"},
+    {"POST", "/api/chat", "{" MESSAGES ", \"options\": {\"top_k\": -1}}", 400,
+     "options: top_k is -1"},
+    {"POST", "/api/chat", "{" MESSAGES ", \"think\": 1}", 400, "think is integer"},
+    {"POST", "/api/chat",
+     "{\"messages\": [{\"role\": \"user\", \"content\": \"a\", \"images\": [\"x\"]}]}", 400,
+     "images: "},
+    {"POST", "/api/chat", "{\"messages\": {}}", 400, "expected an array of messages"},
+    {"POST", "/api/chat", "{\"messages\": true}", 400, "expected an array of messages"},
+    {"POST", "/api/generate", "{\"prompt\": 1}", 400, "prompt is integer, expected a text"},
+    {"POST", "/api/generate", "{\"prompt\": \"a\", \"images\": [\"x\"]}", 400, "images: "},
+    {"POST", "/api/generate", "{\"prompt\": \"a\", \"context\": [1]}", 400, "context: "},
+    {"POST", "/api/generate", "{\"prompt\": \"a\", \"raw\": true, \"system\": \"b\"}", 400,
+     "raw mode does not support"},
+    {"POST", "/api/generate", "{\"prompt\": \"a\", \"template\": \"{{ if }}\"}", 400,
+     "template: template:1: "},
+};
+
+static void test_refusals(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
+        const struct refusal *q = &refusals[i];
+        bool ollama = strncmp(q->path, "/api/", 5) == 0;
+        struct serving_reply r = serving_ask(&served, q->method, q->path, q->body);
+        struct sp_json *json;
+        const char *says;
+
+        if (q->status == 405) assert_non_null(strstr(r.head, "\r\nAllow: "));
+        json = serving_json(r, q->status);
+        says = served_text(json, ollama ? "error" : "error.message");
+        if (strstr(says, q->says) == NULL) {
+            fail_msg("%s %s: \"%s\", expected \"%s\"", q->path, q->body, says, q->says);
+        }
+        if (!ollama) {
+            assert_string_equal(served_text(json, "error.type"),
+                                q->status < 500 ? "invalid_request_error" : "server_error");
+        }
+        sp_json_free(json);
+    }
+}
+
+/* More than 16 MiB of a body, and JSON that would take more memory than a request is worth. */
+static void test_large(void **state)
+{
+    size_t size = (16 << 20) + 1;
+    char *body = malloc(size + 1);
+
+    (void)state;
+    assert_non_null(body);
+    memset(body, ' ', size);
+    body[size] = '\0';
+    sp_json_free(serving_json(serving_ask(&served, "POST", "/api/chat", body), 413));
+    for (size_t i = 0; i + 3 <= size; i += 3)
+        memcpy(body + i, "{},", 3);
+    memcpy(body, "[  ", 3);
+    strcpy(body + size - 4, "{}]");
+    sp_json_free(serving_json(serving_ask(&served, "POST", "/api/chat", body), 400));
+    memset(body, '[', 100);
+    body[100] = '\0';
+    sp_json_free(serving_json(serving_ask(&served, "POST", "/api/chat", body), 400));
+    free(body);
+}
+
+/* What is no HTTP gets an error or nothing, and the server goes on. */
+static void test_nonsense(void **state)
+{
+    static const char *const bytes[] = {
+        "\r\n\r\n\r\n",
+        "GET\r\n\r\n",
+        "\x16\x03\x01\x02\x00\x01\x00",
+        "GET / HTTP/9.9\r\n\r\n",
+        "POST /api/chat HTTP/1.1\r\nHost: localhost\r\nContent-Length: x\r\n\r\n",
+        "POST /api/chat HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        "POST /api/chat HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{\"mess",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++) {
+        int fd = serving_connect(&served);
+        struct serving_reply r;
+
+        serving_send(fd, bytes[i], strlen(bytes[i]));
+        shutdown(fd, SHUT_WR);
+        r = serving_receive(fd);
+        assert_true(r.status == 0 || (r.status >= 400 && r.status < 506));
+        serving_release(&r);
+    }
+    sp_json_free(serving_json(serving_ask(&served, "GET", "/%1b[2J%0aPOST", NULL), 404));
+    serving_await(&served, "GET /?[2J?POST 404: there is nothing", 1); /* and nobody's terminal */
+    sp_json_free(served_get("/health"));
+}
+
+static void test_browsers(void **state)
+{
+    static const char *const options[] = {"--cors", "http://app.example", "--quiet", NULL};
+    static const char origin[] = "Origin: http://app.example\r\n",
+                      other[] = "Origin: http://evil.example\r\n";
+    struct serving s = serving_start(served_file, options);
+    struct serving_reply r;
+    int fd;
+
+    (void)state;
+    r = serving_ask_with(&s, origin, "OPTIONS", "/v1/chat/completions", NULL);
+    assert_int_equal(r.status, 204);
+    assert_non_null(strstr(r.head, "\r\nAccess-Control-Allow-Origin: http://app.example\r\n"));
+    assert_non_null(
+        strstr(r.head, "\r\nAccess-Control-Allow-Headers: Authorization, Content-Type, *\r\n"));
+    serving_release(&r);
+    r = serving_ask_with(&s, origin, "GET", "/health", NULL);
+    assert_int_equal(r.status, 200);
+    serving_release(&r);
+    sp_json_free(serving_json(serving_ask_with(&s, other, "GET", "/health", NULL), 403));
+    assert_int_equal(serving_stop(&s), 0);
+
+    r = serving_ask(&served, "GET", "/health", NULL);
+    assert_null(strstr(r.head, "Access-Control"));
+    serving_release(&r);
+    sp_json_free(serving_json(serving_ask_with(&served, origin, "GET", "/health", NULL), 403));
+    /* A name that somebody else lets stand for this machine. */
+    fd = serving_connect(&served);
+    serving_send(fd, "GET /health HTTP/1.0\r\nHost: evil.example\r\n\r\n", 44);
+    sp_json_free(serving_json(serving_receive(fd), 403));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_large),
+        cmocka_unit_test(test_nonsense),
+        cmocka_unit_test(test_browsers),
+    };
+
+    signal(SIGPIPE, SIG_IGN);
+    return cmocka_run_group_tests(tests, served_begin, served_end);
+}

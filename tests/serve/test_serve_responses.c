@@ -1,0 +1,374 @@
+/* OpenAI's Responses API of `spectool serve`, as its reference has it
+ * (https://platform.openai.com/docs/api-reference/responses): the items of an answer, the events of
+ * a stream, refusals. */
+#include "tests/support/served_model.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+static struct sp_json *parse(const char *text)
+{
+    struct sp_json *json = NULL;
+
+    assert_int_equal(sp_json_parse(&json, text, strlen(text), SP_JSON_STRICT, NULL), SP_OK);
+    return json;
+}
+
+/* ---- answers ----------------------------------------------------------------------------------
+ */
+
+static void assert_begins(const char *text, const char *with)
+{
+    if (strncmp(text, with, strlen(with)) != 0) fail_msg("%s does not begin with %s", text, with);
+}
+
+/* The same text as a chat's, in a response with all that the reference requires. */
+static void test_whole(void **state)
+{
+    struct sp_json *chat = served_post("/v1/chat/completions",
+                                       "{\"messages\": [{\"role\": \"user\", \"content\": \"What "
+                                       "is 7 plus 8?\"}], \"seed\": 1}");
+    struct sp_json *json = served_post(
+        "/v1/responses", "{\"model\": \"tiny\", \"input\": \"What is 7 plus 8?\", "
+                         "\"seed\": 1, \"metadata\": {\"a\": \"b\"}, \"user\": \"me\"}");
+    static const char *const nulls[] = {"error", "incomplete_details", "instructions",
+                                        "max_output_tokens", "previous_response_id"};
+
+    (void)state;
+    assert_begins(served_text(json, "id"), "resp_");
+    assert_string_equal(served_text(json, "object"), "response");
+    assert_string_equal(served_text(json, "status"), "completed");
+    assert_string_equal(served_text(json, "model"), "tiny");
+    assert_int_equal(sp_json_len(served_at(json, "output")), 1);
+    assert_string_equal(served_text(json, "output.0.type"), "message");
+    assert_string_equal(served_text(json, "output.0.role"), "assistant");
+    assert_string_equal(served_text(json, "output.0.status"), "completed");
+    assert_begins(served_text(json, "output.0.id"), "msg_");
+    assert_string_equal(served_text(json, "output.0.content.0.type"), "output_text");
+    assert_int_equal(sp_json_kind(served_at(json, "output.0.content.0.annotations")),
+                     SP_JSON_ARRAY);
+    assert_string_equal(served_text(json, "output.0.content.0.text"),
+                        served_text(chat, "choices.0.message.content"));
+    for (size_t i = 0; i < sizeof nulls / sizeof *nulls; i++) {
+        assert_true(sp_json_has(json, nulls[i]));
+        assert_null(sp_json_get(json, nulls[i]));
+    }
+    assert_string_equal(served_text(json, "tool_choice"), "auto");
+    assert_int_equal(sp_json_kind(served_at(json, "tools")), SP_JSON_ARRAY);
+    assert_string_equal(served_text(json, "text.format.type"), "text");
+    assert_string_equal(served_text(json, "truncation"), "disabled");
+    assert_string_equal(served_text(json, "metadata.a"), "b");
+    assert_string_equal(served_text(json, "user"), "me");
+    assert_int_equal(served_number(json, "usage.input_tokens"),
+                     served_number(chat, "usage.prompt_tokens"));
+    assert_int_equal(served_number(json, "usage.output_tokens"),
+                     served_number(chat, "usage.completion_tokens"));
+    assert_int_equal(served_number(json, "usage.total_tokens"),
+                     served_number(chat, "usage.total_tokens"));
+    /* The chat has read all of the prompt but its last token, which is read for its answer. */
+    assert_int_equal(served_number(json, "usage.input_tokens_details.cached_tokens"),
+                     served_number(chat, "usage.prompt_tokens") - 1);
+    assert_int_equal(served_number(json, "usage.output_tokens_details.reasoning_tokens"), 0);
+    sp_json_free(json);
+    sp_json_free(chat);
+}
+
+static void test_incomplete(void **state)
+{
+    struct sp_json *json = served_post(
+        "/v1/responses",
+        "{\"input\": \"Tell me a story.\", \"instructions\": \"i\", \"max_output_tokens\": 3, "
+        "\"text\": {\"format\": {\"type\": \"json_object\"}}, \"reasoning\": {\"effort\": "
+        "\"low\"}, \"include\": [\"message.output_text.logprobs\"], \"top_logprobs\": 2}");
+
+    (void)state;
+    assert_string_equal(served_text(json, "status"), "incomplete");
+    assert_string_equal(served_text(json, "incomplete_details.reason"), "max_output_tokens");
+    assert_string_equal(served_text(json, "output.0.status"), "incomplete");
+    assert_int_equal(served_text(json, "output.0.content.0.text")[0], '{');
+    assert_int_equal(served_number(json, "max_output_tokens"), 3);
+    assert_string_equal(served_text(json, "instructions"), "i");
+    assert_string_equal(served_text(json, "text.format.type"), "json_object");
+    assert_string_equal(served_text(json, "reasoning.effort"), "low");
+    assert_int_equal(sp_json_len(served_at(json, "output.0.content.0.logprobs")), 3);
+    assert_int_equal(sp_json_len(served_at(json, "output.0.content.0.logprobs.2.top_logprobs")), 2);
+    sp_json_free(json);
+}
+
+static void test_schema(void **state)
+{
+    struct sp_json *json = served_post(
+        "/v1/responses", "{\"input\": \"Tell me a story.\", \"text\": {\"format\": {\"type\": "
+                         "\"json_schema\", \"name\": \"a\", \"schema\": {\"const\": \"whale\"}}}}");
+
+    (void)state;
+    assert_string_equal(served_text(json, "output.0.content.0.text"), "\"whale\"");
+    sp_json_free(json);
+}
+
+/* ---- items ------------------------------------------------------------------------------------
+ */
+
+#define STORY                                                                                      \
+    "\"input\": \"Tell me a story.\", \"max_output_tokens\": 31, \"tools\": [{\"type\": "          \
+    "\"function\", \"name\": \"Finn\", \"parameters\": {\"type\": \"object\", \"properties\": "    \
+    "{\"a cave\": {\"type\": \"string\"}}}}]"
+
+static struct sp_json *tell(const struct serving *s, const char *more)
+{
+    char body[1024];
+
+    snprintf(body, sizeof body, "{" STORY "%s}", more);
+    return serving_json(serving_ask(s, "POST", "/v1/responses", body), 200);
+}
+
+static void check_items(const struct sp_json *json)
+{
+    assert_string_equal(served_text(json, "output.0.type"), "reasoning");
+    assert_begins(served_text(json, "output.0.id"), "rs_");
+    assert_string_equal(served_text(json, "output.1.type"), "message");
+    assert_string_equal(served_text(json, "output.1.content.0.text"), "turtle");
+    assert_string_equal(served_text(json, "output.2.type"), "function_call");
+    assert_begins(served_text(json, "output.2.id"), "fc_");
+    assert_int_equal(strlen(served_text(json, "output.2.call_id")), 9);
+    assert_string_equal(served_text(json, "output.2.name"), "Finn");
+    assert_string_equal(served_text(json, "output.2.arguments"), "{\"a cave\": \"the sea\"}");
+    assert_string_equal(served_text(json, "output.2.status"), "completed");
+    assert_string_equal(served_text(json, "output.3.type"), "message");
+    assert_begins(served_text(json, "output.3.content.0.text"), "named Maya.");
+}
+
+/* Items stand in the order in which they were said, thoughts where they were asked for. */
+static void test_items(void **state)
+{
+    struct serving s = serving_start(served_pack(served_storyteller), NULL);
+    struct sp_json *json = tell(&s, "");
+
+    (void)state;
+    check_items(json);
+    assert_string_equal(served_text(json, "output.0.content.0.type"), "reasoning_text");
+    assert_string_equal(served_text(json, "output.0.content.0.text"), "was once");
+    assert_int_equal(sp_json_len(served_at(json, "output.0.summary")), 0);
+    assert_null(served_at(json, "output.0.encrypted_content"));
+    /* "was", "once" and the words of the marks. */
+    assert_in_range(served_number(json, "usage.output_tokens_details.reasoning_tokens"), 2, 8);
+    sp_json_free(json);
+
+    json = tell(&s, ", \"reasoning\": {\"summary\": \"auto\"}, \"include\": "
+                    "[\"reasoning.encrypted_content\"]");
+    check_items(json);
+    assert_string_equal(served_text(json, "output.0.summary.0.type"), "summary_text");
+    assert_string_equal(served_text(json, "output.0.summary.0.text"), "was once");
+    assert_int_equal(sp_json_len(served_at(json, "output.0.content")), 0);
+    assert_string_equal(served_text(json, "output.0.encrypted_content"), "spectool:was once");
+    sp_json_free(json);
+    assert_int_equal(serving_stop(&s), 0);
+}
+
+/* ---- streams ----------------------------------------------------------------------------------
+ */
+
+/* The events of a stream, each with its own name and number; those that follow one of the same name
+ * are left out. The last one's JSON is *last. */
+static char *event_names(const struct serving_reply *r, struct sp_json **last)
+{
+    char *copy = malloc(r->size + 1), *names = calloc(1, r->size + 1), *rest = NULL;
+    const char *before = "";
+    int64_t n = 0;
+
+    assert_non_null(copy);
+    assert_non_null(names);
+    memcpy(copy, r->body, r->size + 1);
+    *last = NULL;
+    for (char *line = strtok_r(copy, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        assert_begins(line, "event: ");
+        if (strcmp(line + 7, before) != 0) strcat(strcat(names, line + 7), "\n");
+        before = line + 7;
+        line = strtok_r(NULL, "\n", &rest);
+        assert_non_null(line);
+        assert_begins(line, "data: ");
+        sp_json_free(*last);
+        *last = parse(line + 6);
+        assert_string_equal(served_text(*last, "type"), before);
+        assert_int_equal(served_number(*last, "sequence_number"), n++);
+    }
+    free(copy);
+    return names;
+}
+
+#define MESSAGE_EVENTS                                                                             \
+    "response.output_item.added\nresponse.content_part.added\nresponse.output_text.delta\n"        \
+    "response.output_text.done\nresponse.content_part.done\nresponse.output_item.done\n"
+#define STORY_EVENTS(thought)                                                                      \
+    "response.created\nresponse.in_progress\n"                                                     \
+    "response.output_item.added\n" thought "response.output_item.done\n" MESSAGE_EVENTS            \
+    "response.output_item.added\nresponse.function_call_arguments.delta\n"                         \
+    "response.function_call_arguments.done\nresponse.output_item.done\n" MESSAGE_EVENTS            \
+    "response.incomplete\n"
+
+static void check_stream(const struct serving *s, const char *more, const char *wanted)
+{
+    struct sp_json *whole = tell(s, more), *last;
+    struct serving_reply r;
+    char body[1024], *names, *text, *joined;
+    size_t n;
+
+    snprintf(body, sizeof body, "{" STORY ", \"stream\": true%s}", more);
+    r = serving_ask(s, "POST", "/v1/responses", body);
+    assert_int_equal(r.status, 200);
+    assert_non_null(strstr(r.head, "\r\nContent-Type: text/event-stream\r\n"));
+    names = event_names(&r, &last);
+    assert_string_equal(names, wanted);
+    check_items(served_at(last, "response"));
+    assert_string_equal(served_text(last, "response.status"), "incomplete");
+    assert_string_equal(served_text(last, "response.output.3.status"), "incomplete");
+    assert_int_equal(served_number(last, "response.usage.output_tokens"),
+                     served_number(whole, "usage.output_tokens"));
+    /* Thought, content, arguments, content. */
+    joined = served_joined(&r, "delta", &n);
+    text = calloc(1, 1 << 10);
+    assert_non_null(text);
+    strcat(strcat(strcat(text, "was once"), "turtle"), "{\"a cave\": \"the sea\"}");
+    strcat(text, served_text(whole, "output.3.content.0.text"));
+    assert_string_equal(joined, text);
+    free(joined);
+    free(text);
+    free(names);
+    serving_release(&r);
+    sp_json_free(last);
+    sp_json_free(whole);
+}
+
+static void test_stream(void **state)
+{
+    struct serving s = serving_start(served_pack(served_storyteller), NULL);
+
+    (void)state;
+    check_stream(&s, "",
+                 STORY_EVENTS("response.content_part.added\nresponse.reasoning_text.delta\n"
+                              "response.reasoning_text.done\nresponse.content_part.done\n"));
+    check_stream(&s, ", \"reasoning\": {\"summary\": \"detailed\"}",
+                 STORY_EVENTS("response.reasoning_summary_part.added\n"
+                              "response.reasoning_summary_text.delta\n"
+                              "response.reasoning_summary_text.done\n"
+                              "response.reasoning_summary_part.done\n"));
+    assert_int_equal(serving_stop(&s), 0);
+}
+
+/* Log-probabilities go with the text, in pieces and together. */
+static void test_stream_logprobs(void **state)
+{
+    struct serving_reply r =
+        serving_ask(&served, "POST", "/v1/responses",
+                    "{\"input\": \"What is 7 plus 8?\", \"stream\": true, \"include\": "
+                    "[\"message.output_text.logprobs\"]}");
+    struct sp_json *last;
+    char *names = event_names(&r, &last), text[256] = "", *tokens;
+    const struct sp_json *all = served_at(last, "response.output.0.content.0.logprobs");
+    size_t n;
+
+    (void)state;
+    assert_string_equal(names, "response.created\nresponse.in_progress\n" MESSAGE_EVENTS
+                               "response.completed\n");
+    for (size_t i = 0; i < sp_json_len(all); i++)
+        strcat(text, served_text(sp_json_at(all, i), "token"));
+    assert_string_equal(text, served_text(last, "response.output.0.content.0.text"));
+    tokens = served_joined(&r, "logprobs.0.token", &n);
+    assert_true(n > 2);
+    free(tokens);
+    free(names);
+    sp_json_free(last);
+    serving_release(&r);
+}
+
+/* An answer that the server's end breaks off. */
+static void test_failed(void **state)
+{
+    const char *const options[] = {SERVED_SLOWLY, NULL};
+    struct serving s = serving_start(served_file, options);
+    int fd = serving_begin(&s, "/v1/responses",
+                           "{\"input\": \"Tell me a story.\", \"stream\": true, \"text\": "
+                           "{\"format\": {\"type\": \"json_schema\", \"schema\": {\"type\": "
+                           "\"string\", \"minLength\": 100000}}}}");
+    char head[64];
+    struct serving_reply r;
+    struct sp_json *last;
+    char *names;
+
+    (void)state;
+    /* The beginning of the answer is seen, and read again with its rest. */
+    assert_true(recv(fd, head, sizeof head, MSG_PEEK) > 0);
+    kill(s.pid, SIGTERM);
+    r = serving_receive(fd);
+    assert_int_equal(serving_wait(&s), 0);
+    assert_int_equal(r.status, 200);
+    names = event_names(&r, &last);
+    assert_begins(names, "response.created\nresponse.in_progress\n");
+    assert_string_equal(served_text(last, "type"), "response.failed");
+    assert_string_equal(served_text(last, "response.status"), "failed");
+    assert_string_equal(served_text(last, "response.error.message"), "the server is stopping");
+    free(names);
+    sp_json_free(last);
+    serving_release(&r);
+}
+
+/* ---- refusals ---------------------------------------------------------------------------------
+ */
+
+static void test_refusals(void **state)
+{
+    static const struct {
+        const char *body, *sentence;
+    } all[] = {
+        {"\"previous_response_id\": \"resp_1\"", "previous_response_id: nothing is kept here"},
+        {"\"conversation\": \"c\"", "conversation: nothing is kept here"},
+        {"\"store\": true", "store: nothing is kept here"},
+        {"\"background\": true", "background: "},
+        {"\"prompt\": {\"id\": \"p\"}", "prompt: no prompts"},
+        {"\"truncation\": \"auto\"", "truncation: nothing of a conversation is dropped"},
+        {"\"max_output_tokens\": 0", "max_output_tokens is 0"},
+        {"\"temperature\": -1", "temperature is -1"},
+        {"\"stream\": 1", "stream is 1"},
+        {"\"reasoning\": \"low\"", "reasoning is string, expected an object"},
+        {"\"reasoning\": {\"effort\": 1}", "reasoning: effort is integer"},
+        {"\"reasoning\": {\"summary\": \"concise\"}", "reasoning.summary: expected"},
+        {"\"reasoning\": {\"mode\": \"pro\"}", "reasoning: mode: "},
+        {"\"text\": {\"verbosity\": \"high\"}", "text: verbosity: "},
+        {"\"text\": {\"format\": {\"type\": \"json_schema\"}}", "text.format.schema is missing"},
+        {"\"text\": {\"format\": {\"type\": \"grammar\"}}", "text.format.type: expected text"},
+        {"\"include\": \"x\"", "include is string, expected an array"},
+        {"\"include\": [\"file_search_call.results\"]", "include[0]: expected message.output_text"},
+        {"\"top_logprobs\": 2", "top_logprobs goes with"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        char body[256];
+        struct sp_json *json;
+        snprintf(body, sizeof body, "{\"input\": \"a\", %s}", all[i].body);
+        json = serving_json(serving_ask(&served, "POST", "/v1/responses", body), 400);
+        assert_begins(served_text(json, "error.message"), all[i].sentence);
+        sp_json_free(json);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_whole),  cmocka_unit_test(test_incomplete),
+        cmocka_unit_test(test_schema), cmocka_unit_test(test_items),
+        cmocka_unit_test(test_stream), cmocka_unit_test(test_stream_logprobs),
+        cmocka_unit_test(test_failed), cmocka_unit_test(test_refusals),
+    };
+
+    signal(SIGPIPE, SIG_IGN);
+    return cmocka_run_group_tests(tests, served_begin, served_end);
+}

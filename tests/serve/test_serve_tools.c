@@ -1,0 +1,273 @@
+/* Answers of `spectool serve` that are held to calls of tools, and forms behind thoughts: OpenAI's
+ * tool_choice, parallel_tool_calls and strict, as its API's reference describes them. */
+#include "tests/support/served_model.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The marks of Hermes and Qwen. The tiny model has never seen them: what it says in them is held to
+ * be what was asked for. */
+static const char caller[] =
+    "TEMPLATE \"\"\"{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}"
+    "{% for c in m.tool_calls or [] %}<tool_call>\n{\"name\": \"{{ c.function.name }}\", "
+    "\"arguments\": {{ c.function.arguments | tojson }}}\n</tool_call>{% endfor %}<|im_end|>\n"
+    "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}\"\"\"\n";
+
+#define ASK "{\"messages\": [{\"role\": \"user\", \"content\": \"Tell me a story.\"}]"
+#define PAINT(more)                                                                                \
+    "{\"type\": \"function\", \"function\": {\"name\": \"paint\", " more "\"parameters\": "        \
+    "{\"type\": \"object\", \"properties\": {\"colour\": {\"enum\": [\"red\", \"blue\"]}, "        \
+    "\"coats\": {\"type\": \"integer\", \"minimum\": 1, \"maximum\": 3}}, \"required\": "          \
+    "[\"colour\", \"coats\"], \"additionalProperties\": false}}}"
+#define WAIT "{\"type\": \"function\", \"function\": {\"name\": \"wait\"}}"
+#define TOOLS ", \"tools\": [" PAINT("") ", " WAIT "]"
+
+/* Arguments as the schema of paint has them. */
+static void assert_paints(const char *text)
+{
+    struct sp_json *arguments = NULL;
+    int64_t coats = 0;
+    const char *colour;
+
+    assert_non_null(text);
+    assert_int_equal(sp_json_parse(&arguments, text, strlen(text), SP_JSON_STRICT, NULL), SP_OK);
+    colour = served_text(arguments, "colour");
+    assert_true(strcmp(colour, "red") == 0 || strcmp(colour, "blue") == 0);
+    assert_true(sp_json_to_i64(served_at(arguments, "coats"), &coats));
+    assert_in_range(coats, 1, 3);
+    assert_int_equal(sp_json_len(arguments), 2);
+    sp_json_free(arguments);
+}
+
+/* All calls of an answer are of the tools, and there are at least so many. */
+static size_t check_calls(const struct sp_json *json, size_t least)
+{
+    const struct sp_json *calls = served_at(json, "choices.0.message.tool_calls");
+
+    for (size_t i = 0; i < sp_json_len(calls); i++) {
+        const struct sp_json *call = sp_json_at(calls, i);
+        if (strcmp(served_text(call, "function.name"), "wait") == 0) {
+            assert_string_equal(served_text(call, "function.arguments"), "{}");
+        } else {
+            assert_string_equal(served_text(call, "function.name"), "paint");
+            assert_paints(served_text(call, "function.arguments"));
+        }
+    }
+    assert_true(sp_json_len(calls) >= least);
+    return sp_json_len(calls);
+}
+
+static struct sp_json *ask(const struct serving *s, const char *body)
+{
+    return serving_json(serving_ask(s, "POST", "/v1/chat/completions", body), 200);
+}
+
+static void test_choice(void **state)
+{
+    struct serving s = serving_start(served_pack(caller), NULL);
+    static const char *const bodies[] = {
+        ASK TOOLS ", \"max_tokens\": 200, \"tool_choice\": \"required\"}",
+        ASK TOOLS ", \"max_tokens\": 200, \"tool_choice\": \"required\", \"temperature\": 1.5, "
+                  "\"seed\": 4}",
+        ASK TOOLS ", \"tool_choice\": \"required\", \"parallel_tool_calls\": false}",
+        ASK TOOLS ", \"tool_choice\": \"required\", \"parallel_tool_calls\": false, "
+                  "\"temperature\": 2, \"seed\": 1}",
+        ASK TOOLS ", \"tool_choice\": {\"type\": \"function\", \"function\": {\"name\": "
+                  "\"paint\"}}}",
+        ASK TOOLS ", \"tool_choice\": {\"type\": \"function\", \"function\": {\"name\": "
+                  "\"wait\"}}}",
+    };
+    struct sp_json *json;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
+        size_t n;
+
+        json = ask(&s, bodies[i]);
+        n = check_calls(json, 1);
+        if (i >= 2) {
+            assert_int_equal(n, 1);
+            assert_null(served_at(json, "choices.0.message.content"));
+            assert_string_equal(served_text(json, "choices.0.finish_reason"), "tool_calls");
+        }
+        if (i >= 4) {
+            assert_string_equal(served_text(json, "choices.0.message.tool_calls.0.function.name"),
+                                i == 4 ? "paint" : "wait");
+        }
+        sp_json_free(json);
+    }
+    /* Without a choice the model, which knows no tools, tells its story. */
+    json = ask(&s, ASK TOOLS ", \"max_tokens\": 8, \"tool_choice\": \"none\"}");
+    assert_int_equal(check_calls(json, 0), 0);
+    sp_json_free(json);
+    /* Content is free where calls are held to; a form may stand in its place. */
+    json = ask(&s, ASK ", \"max_tokens\": 8, \"tools\": [" PAINT("\"strict\": true, ") "]}");
+    assert_int_equal(check_calls(json, 0), 0);
+    assert_true(strlen(served_text(json, "choices.0.message.content")) > 8);
+    sp_json_free(json);
+    json = ask(&s, ASK ", \"grammar\": \"root ::= \\\"There\\\"\", \"tools\": [" PAINT(
+                       "\"strict\": true, ") "]}");
+    assert_string_equal(served_text(json, "choices.0.message.content"), "There");
+    sp_json_free(json);
+    assert_int_equal(serving_stop(&s), 0);
+}
+
+/* A stream tells the same call. */
+static void test_stream(void **state)
+{
+    struct serving s = serving_start(served_pack(caller), NULL);
+    struct serving_reply r = serving_ask(
+        &s, "POST", "/v1/chat/completions",
+        ASK TOOLS ", \"stream\": true, \"tool_choice\": {\"type\": \"function\", \"function\": "
+                  "{\"name\": \"paint\"}}}");
+    char *text;
+    size_t n;
+
+    (void)state;
+    assert_int_equal(r.status, 200);
+    text = served_joined(&r, "choices.0.delta.tool_calls.0.function.name", &n);
+    assert_string_equal(text, "paint");
+    free(text);
+    text = served_joined(&r, "choices.0.delta.tool_calls.0.function.arguments", &n);
+    assert_paints(text);
+    assert_true(n > 3); /* as they come */
+    free(text);
+    text = served_joined(&r, "choices.0.delta.tool_calls.0.id", &n);
+    assert_int_equal(strlen(text), 9);
+    free(text);
+    text = served_joined(&r, "choices.0.delta.content", &n);
+    assert_string_equal(text, "");
+    free(text);
+    serving_release(&r);
+    assert_int_equal(serving_stop(&s), 0);
+}
+
+/* The Responses API's stream: what it told of the arguments is what it says they were. */
+static void test_responses_stream(void **state)
+{
+    struct serving s = serving_start(served_pack(caller), NULL);
+    struct serving_reply r = serving_ask(
+        &s, "POST", "/v1/responses",
+        "{\"input\": \"Tell me a story.\", \"stream\": true, \"tools\": [{\"type\": "
+        "\"function\", \"name\": \"paint\", \"parameters\": {\"type\": \"object\", "
+        "\"properties\": {\"colour\": {\"enum\": [\"red\", \"blue\"]}, \"coats\": {\"type\": "
+        "\"integer\", \"minimum\": 1, \"maximum\": 3}}, \"required\": [\"colour\", \"coats\"], "
+        "\"additionalProperties\": false}}], \"tool_choice\": {\"type\": \"function\", "
+        "\"name\": \"paint\"}}");
+    char *deltas, *text;
+    size_t n;
+
+    (void)state;
+    assert_int_equal(r.status, 200);
+    deltas = served_joined(&r, "delta", &n);
+    assert_paints(deltas);
+    assert_true(n > 3); /* as they come */
+    text = served_joined(&r, "arguments", &n);
+    assert_string_equal(text, deltas);
+    free(text);
+    text = served_joined(&r, "response.output.0.arguments", &n);
+    assert_string_equal(text, deltas);
+    free(text);
+    free(deltas);
+    serving_release(&r);
+    assert_int_equal(serving_stop(&s), 0);
+}
+
+static void test_refusals(void **state)
+{
+    static const struct {
+        const char *body, *sentence;
+    } all[] = {
+        {ASK ", \"tool_choice\": \"required\"}", "tool_choice: there are no tools"},
+        {ASK TOOLS ", \"tool_choice\": \"often\"}", "tool_choice: expected \"auto\""},
+        {ASK TOOLS ", \"tool_choice\": {\"type\": \"function\", \"function\": {\"name\": \"f\"}}}",
+         "tool_choice: none of the tools is called f"},
+        {ASK TOOLS ", \"tool_choice\": {\"type\": \"allowed_tools\"}}", "tool_choice: expected"},
+        {ASK TOOLS ", \"parallel_tool_calls\": 1}", "parallel_tool_calls is 1"},
+        {ASK ", \"tools\": [{\"function\": {\"name\": \"f\", \"strict\": \"yes\"}}]}",
+         "tools[0]: strict is \"yes\""},
+        {ASK ", \"tool_choice\": \"required\", \"tools\": [{\"function\": {\"name\": \"f\", "
+             "\"parameters\": {\"not\": {}}}}]}",
+         "tool_choice: the parameters of f: #/not: this keyword is not done here"},
+    };
+    struct serving s = serving_start(served_pack(caller), NULL);
+    struct sp_json *json;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        json = serving_json(serving_ask(&s, "POST", "/v1/chat/completions", all[i].body), 400);
+        if (strstr(served_text(json, "error.message"), all[i].sentence) != NULL) {
+            sp_json_free(json);
+            continue;
+        }
+        fail_msg("%s: %s", all[i].body, served_text(json, "error.message"));
+    }
+    assert_int_equal(serving_stop(&s), 0);
+    /* The template of the other tests writes no calls. */
+    json = serving_json(serving_ask(&served, "POST", "/v1/chat/completions",
+                                    ASK TOOLS ", \"tool_choice\": \"required\"}"),
+                        400);
+    assert_string_equal(served_text(json, "error.message"),
+                        "tool_choice: answers are not held to calls here as this model's template "
+                        "writes them, if it does");
+    sp_json_free(json);
+}
+
+/* To this template the story that the tiny model tells begins with a thought: "There was once a
+ * hungry". */
+static const char thinker[] =
+    "TEMPLATE \"\"\"{% for m in messages %}<|im_start|>{{ m.role }}\n"
+    "{% if m.thinking %}There {{ m.thinking }} a hungry {% endif %}{{ m.content }}<|im_end|>\n"
+    "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n"
+    "{% if think %}There{% endif %}{% endif %}\"\"\"\n";
+
+#define ONE_WORD                                                                                   \
+    ", \"response_format\": {\"type\": \"json_schema\", \"json_schema\": {\"name\": \"a\", "       \
+    "\"schema\": {\"const\": \"whale\"}}}"
+
+static void test_thoughts(void **state)
+{
+    struct serving s = serving_start(served_pack(thinker), NULL);
+    struct sp_json *json;
+
+    (void)state;
+    /* The model opens its thought, */
+    json = ask(&s, ASK ONE_WORD "}");
+    assert_string_equal(served_text(json, "choices.0.message.reasoning_content"), "was once");
+    assert_string_equal(served_text(json, "choices.0.message.content"), "\"whale\"");
+    assert_string_equal(served_text(json, "choices.0.finish_reason"), "stop");
+    sp_json_free(json);
+    /* or the prompt has, */
+    json = ask(&s, ASK ONE_WORD ", \"chat_template_kwargs\": {\"think\": true}}");
+    assert_string_equal(served_text(json, "choices.0.message.content"), "\"whale\"");
+    assert_true(strlen(served_text(json, "choices.0.message.reasoning_content")) > 0);
+    sp_json_free(json);
+    /* or there is none. */
+    json = ask(&s, ASK ONE_WORD ", \"reasoning_effort\": \"none\"}");
+    assert_null(served_at(json, "choices.0.message.reasoning_content"));
+    assert_string_equal(served_text(json, "choices.0.message.content"), "\"whale\"");
+    sp_json_free(json);
+    json = serving_json(serving_ask(&s, "POST", "/api/chat",
+                                    ASK ", \"stream\": false, \"format\": {\"const\": 7}}"),
+                        200);
+    assert_string_equal(served_text(json, "message.thinking"), "was once");
+    assert_string_equal(served_text(json, "message.content"), "7");
+    sp_json_free(json);
+    assert_int_equal(serving_stop(&s), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_choice),           cmocka_unit_test(test_stream),
+        cmocka_unit_test(test_responses_stream), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_thoughts),
+    };
+
+    return cmocka_run_group_tests(tests, served_begin, served_end);
+}

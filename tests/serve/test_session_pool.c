@@ -1,0 +1,125 @@
+/* cli/chat/session_pool.h: conversations that take turns find what they had read; one that nobody
+ * goes on with makes room. */
+#include "cli/chat/session_pool.h"
+#include "tests/support/generate_checks.h"
+#include "tests/support/packed_models.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <string.h>
+
+enum { N_CONTEXT = 256, N_IDS = 200 };
+
+struct served {
+    struct generating g;
+    struct sp_serve_sessions *sessions;
+};
+
+static struct served serve(size_t n)
+{
+    const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8);
+    struct served s = {
+        .g = generating_open(path, NULL, 1, &(struct sp_session_options){.n_context = N_CONTEXT})};
+
+    assert_int_equal(sp_serve_sessions_new(&s.sessions, s.g.session, n, NULL), SP_OK);
+    return s;
+}
+
+static void stop(struct served *s)
+{
+    sp_serve_sessions_free(s->sessions);
+    generating_close(&s->g);
+}
+
+/* The first n tokens of a conversation, each of which has tokens of its own. */
+static struct sp_session *ask(struct served *s, uint32_t conversation, size_t n, size_t *n_reused)
+{
+    uint32_t ids[N_IDS];
+    struct sp_session *session;
+    struct sp_result r;
+
+    for (size_t i = 0; i < n; i++)
+        ids[i] = (uint32_t)(conversation * 100 + i * 7 % 97);
+    session = sp_serve_sessions_take(s->sessions, ids, n);
+    r = generating_run(session, ids, n, 4, PLAIN, true);
+    sp_serve_sessions_give(s->sessions, session);
+    *n_reused = r.n_reused;
+    sp_result_release(&r);
+    return session;
+}
+
+static void turns(void **state)
+{
+    struct served s = serve(2);
+    size_t n;
+    struct sp_session *a = ask(&s, 1, 100, &n), *b = ask(&s, 2, 60, &n);
+
+    (void)state;
+    assert_ptr_equal(a, s.g.session);
+    assert_ptr_not_equal(a, b);
+    assert_ptr_equal(ask(&s, 1, 120, &n), a);
+    assert_int_equal(n, 100);
+    assert_ptr_equal(ask(&s, 2, 70, &n), b);
+    assert_int_equal(n, 60);
+    /* a third takes the place of the one that was asked longer ago */
+    assert_ptr_equal(ask(&s, 3, 40, &n), a);
+    assert_int_equal(n, 0);
+    stop(&s);
+}
+
+static void what_is_left_alone_makes_room(void **state)
+{
+    struct served s = serve(2);
+    size_t n;
+    struct sp_session *a = ask(&s, 1, 180, &n), *b = ask(&s, 2, 40, &n);
+
+    (void)state;
+    assert_ptr_equal(ask(&s, 3, 30, &n), b); /* the long one is worth keeping */
+    for (size_t i = 0; i < 6; i++)
+        assert_ptr_equal(ask(&s, 3, 31 + i, &n), b);
+    assert_ptr_equal(ask(&s, 4, 30, &n), a);
+    assert_ptr_equal(ask(&s, 3, 50, &n), b);
+    assert_int_equal(n, 36);
+    stop(&s);
+}
+
+static void one_session(void **state)
+{
+    struct served s = serve(1);
+    size_t n;
+
+    (void)state;
+    assert_ptr_equal(ask(&s, 1, 100, &n), s.g.session);
+    assert_ptr_equal(ask(&s, 2, 60, &n), s.g.session);
+    assert_ptr_equal(ask(&s, 1, 100, &n), s.g.session);
+    assert_int_equal(n, 0);
+    stop(&s);
+}
+
+/* No memory is taken before it is needed. */
+static void sessions_are_opened_late(void **state)
+{
+    struct served s = serve(64);
+    size_t n;
+
+    (void)state;
+    for (size_t i = 0; i < 5; i++)
+        assert_ptr_equal(ask(&s, 1, 20 + 20 * i, &n), s.g.session);
+    assert_ptr_not_equal(ask(&s, 2, 20, &n), s.g.session);
+    stop(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(turns),
+        cmocka_unit_test(what_is_left_alone_makes_room),
+        cmocka_unit_test(one_session),
+        cmocka_unit_test(sessions_are_opened_late),
+    };
+
+    return cmocka_run_group_tests(tests, packed_begin, packed_end);
+}

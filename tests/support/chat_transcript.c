@@ -1,0 +1,108 @@
+#include "tests/support/chat_transcript.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char tools_text[] =
+    "[{\"type\": \"function\", \"function\": {\"name\": \"get_weather\", \"description\": \"d\","
+    " \"parameters\": {\"type\": \"object\", \"required\": [\"city\"], \"properties\": {"
+    "\"city\": {\"type\": \"string\", \"description\": \"d\"},"
+    "\"days\": {\"type\": \"integer\", \"description\": \"d\"},"
+    "\"limit\": {\"type\": \"number\", \"description\": \"d\"},"
+    "\"detailed\": {\"type\": \"boolean\", \"description\": \"d\"},"
+    "\"where\": {\"type\": \"object\", \"description\": \"d\"},"
+    "\"hours\": {\"type\": \"array\", \"description\": \"d\"},"
+    "\"note\": {\"type\": [\"string\", \"null\"], \"description\": \"d\"}}}}},"
+    " {\"type\": \"function\", \"function\": {\"name\": \"now\", \"description\": \"d\","
+    " \"parameters\": {\"type\": \"object\", \"properties\": {}}}}]";
+
+struct sp_json *answering_tools;
+
+int answering_begin(void **state)
+{
+    (void)state;
+    return sp_json_parse(&answering_tools, tools_text, strlen(tools_text), SP_JSON_STRICT, NULL) !=
+           SP_OK;
+}
+
+int answering_end(void **state)
+{
+    (void)state;
+    sp_json_free(answering_tools);
+    return 0;
+}
+
+void answering_append(struct sp_text *text, const char *more, size_t size)
+{
+    assert_int_equal(sp_text_append(text, more, size, NULL), SP_OK);
+}
+
+void answering_note(void *context, const struct sp_answer_piece *piece)
+{
+    struct transcript *t = context;
+
+    assert_true(piece->size > 0);
+    if (piece->kind == SP_ANSWER_CALL || t->last != (int)piece->kind) {
+        if (t->last >= 0) answering_append(&t->text, ")", 1);
+        answering_append(&t->text,
+                         piece->kind == SP_ANSWER_CALL      ? "F("
+                         : piece->kind == SP_ANSWER_THOUGHT ? "T("
+                                                            : "C(",
+                         2);
+    }
+    t->last = (int)piece->kind;
+    if (piece->kind == SP_ANSWER_CALL) {
+        answering_append(&t->text, piece->name, strlen(piece->name));
+        answering_append(&t->text, " ", 1);
+    }
+    answering_append(&t->text, piece->text, piece->size);
+}
+
+void answering_feed(struct sp_answer_parser *parser, const struct answer *a, size_t from, size_t to)
+{
+    assert_int_equal(sp_answer_parser_feed(parser, a->text + from, to - from, false, NULL), SP_OK);
+}
+
+/* Pieces: up to `cut` and behind it; cut 0: bytes. The transcript is owned by the caller. */
+static char *read_cut(const struct answer *a, size_t cut)
+{
+    struct transcript t = {.last = -1};
+    const struct sp_answer_reading reading = {.syntax = a->syntax,
+                                              .tools = a->no_tools ? NULL : answering_tools,
+                                              .in_thought = a->in_thought,
+                                              .piece = answering_note,
+                                              .context = &t};
+    struct sp_answer_parser *parser = NULL;
+
+    assert_int_equal(sp_answer_parser_open(&parser, &reading, NULL), SP_OK);
+    if (cut > 0) {
+        answering_feed(parser, a, 0, cut);
+        answering_feed(parser, a, cut, a->size);
+    }
+    for (size_t i = 0; cut == 0 && i < a->size; i++)
+        answering_feed(parser, a, i, i + 1);
+    assert_int_equal(sp_answer_parser_finish(parser, NULL), SP_OK);
+    sp_answer_parser_close(parser);
+    if (t.last >= 0) answering_append(&t.text, ")", 1);
+    answering_append(&t.text, "", 1);
+    return t.text.at;
+}
+
+char *answering_read(const struct answer *a)
+{
+    char *whole = read_cut(a, a->size), *cut;
+
+    for (size_t i = 0; i < a->size; i++) {
+        cut = read_cut(a, i);
+        if (strcmp(cut, whole) != 0) printf("cut at %zu of: %.*s\n", i, (int)a->size, a->text);
+        assert_string_equal(cut, whole);
+        free(cut);
+    }
+    return whole;
+}

@@ -1,0 +1,41 @@
+/* Answers read by the parser piece by piece, and what is told of them, written down. All failures
+ * fail the test. */
+#ifndef SP_TESTS_SUPPORT_CHAT_TRANSCRIPT_H
+#define SP_TESTS_SUPPORT_CHAT_TRANSCRIPT_H
+
+#include "format/base/json.h"
+#include "format/base/strbuf.h"
+#include "runtime/chat/chat_parser.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* The tools of all tests: get_weather, with a parameter of each type, and now, without any. */
+extern struct sp_json *answering_tools;
+
+/* Set-up and teardown of a group of tests. */
+int answering_begin(void **state);
+int answering_end(void **state);
+
+/* "T(thought)C(content)F(name arguments)": neighbours of a kind are one. */
+struct transcript {
+    struct sp_text text;
+    int last; /* kind, -1: none */
+};
+void answering_append(struct sp_text *text, const char *more, size_t size);
+/* A reading's `piece`; its context is a transcript. The last bracket stays open. */
+void answering_note(void *context, const struct sp_answer_piece *piece);
+
+struct answer {
+    const struct sp_answer_syntax *syntax;
+    bool no_tools, in_thought;
+    const char *text;
+    size_t size;
+};
+/* The bytes from..to-1. */
+void answering_feed(struct sp_answer_parser *parser, const struct answer *a, size_t from,
+                    size_t to);
+/* The transcript, the same however the answer is cut in two, or into bytes; owned (free). */
+char *answering_read(const struct answer *a);
+
+#endif

@@ -1,0 +1,55 @@
+#include "tests/support/config_checks.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/scratch.h"
+
+enum sp_status configs_parse(struct sp_config *c, const char *path, char **notes,
+                             struct sp_err *err)
+{
+    size_t size;
+    char *text = scratch_read(path, &size);
+    enum sp_status st = sp_config_parse(c, text, size, notes, err);
+
+    free(text);
+    return st;
+}
+
+void configs_read(struct sp_config *c, const char *path, char **notes)
+{
+    struct sp_err err = {0};
+
+    if (configs_parse(c, path, notes, &err)) fail_msg("%s: %s", path, err.text);
+}
+
+void configs_own(struct sp_config *c, const char *name, char **notes)
+{
+    char path[512];
+
+    snprintf(path, sizeof path, TESTDATA "/config/%s.json", name);
+    configs_read(c, path, notes);
+}
+
+void configs_assert_near(double a, double b)
+{
+    if (!(fabs(a - b) <= 1e-9 * (1 + fabs(b)))) fail_msg("%.12g, expected %.12g", a, b);
+}
+
+void configs_assert_windows(const struct sp_config *c, const char *expected)
+{
+    char text[256] = "";
+
+    for (unsigned i = 0; i < c->n_layers; i++) {
+        snprintf(text + strlen(text), sizeof text - strlen(text), i ? ",%u" : "%u",
+                 c->layers[i].window);
+    }
+    assert_string_equal(text, expected);
+}

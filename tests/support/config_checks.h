@@ -1,0 +1,20 @@
+/* Configs for tests: read from files, and looked at. */
+#ifndef SP_TESTS_SUPPORT_CONFIG_CHECKS_H
+#define SP_TESTS_SUPPORT_CONFIG_CHECKS_H
+
+#include "format/model/config.h"
+
+/* `notes` as sp_config_parse takes it. */
+enum sp_status configs_parse(struct sp_config *c, const char *path, char **notes,
+                             struct sp_err *err);
+/* One that is right, or the test fails. */
+void configs_read(struct sp_config *c, const char *path, char **notes);
+/* One of testdata/config. */
+void configs_own(struct sp_config *c, const char *name, char **notes);
+
+/* Numbers near each other to 9 digits: what a hand calculation gives. */
+void configs_assert_near(double a, double b);
+/* Windows of the layers as text: "4,0,4". */
+void configs_assert_windows(const struct sp_config *c, const char *expected);
+
+#endif

@@ -1,0 +1,146 @@
+#include "tests/support/create_files.h"
+
+#include "convert/create/pairing_record.h"
+#include "tests/support/scratch.h"
+
+#include <dirent.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+static char *kept[64];
+static size_t n_kept;
+
+const char *creating_keep(const char *path)
+{
+    assert_true(n_kept < sizeof kept / sizeof kept[0]);
+    kept[n_kept] = strdup(path);
+    assert_non_null(kept[n_kept]);
+    return kept[n_kept++];
+}
+
+const char *creating_at(const char *name)
+{
+    return creating_keep(scratch_path(name));
+}
+
+int creating_begin(void **state)
+{
+    (void)state;
+    return scratch_folder() == NULL;
+}
+
+int creating_end(void **state)
+{
+    (void)state;
+    scratch_remove();
+    while (n_kept)
+        free(kept[--n_kept]);
+    return 0;
+}
+
+size_t creating_n_files(void)
+{
+    DIR *dir = opendir(scratch_folder());
+    struct dirent *e;
+    size_t n = 0;
+
+    assert_non_null(dir);
+    while ((e = readdir(dir)) != NULL) {
+        n += strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
+    }
+    closedir(dir);
+    return n;
+}
+
+const char *creating_modelfile(const char *lines)
+{
+    char text[4096];
+    size_t n = 0;
+
+    for (const char *s = lines; *s; s++) {
+        assert_true(n + sizeof TINY < sizeof text);
+        if (*s == '@')
+            n += (size_t)sprintf(text + n, "%s", TINY);
+        else
+            text[n++] = *s;
+    }
+    return creating_keep(scratch_write("Modelfile", text, n));
+}
+
+struct sp_create_options creating_options(const char *path, const char *output)
+{
+    return (struct sp_create_options){.modelfile = path, .output = output, .n_threads = 2};
+}
+
+void creating_create(const char *path, const char *output, enum sp_dtype target,
+                     enum sp_dtype draft, unsigned n_threads)
+{
+    struct sp_create_options o = creating_options(path, output);
+    struct sp_err err = {0};
+
+    o.target_type = target;
+    o.draft_type = draft;
+    o.n_threads = n_threads;
+    o.force = true;
+    if (sp_create(NULL, &o, &err)) fail_msg("%s", err.text);
+}
+
+void creating_requantize(const char *input, const char *output, enum sp_dtype target,
+                         enum sp_dtype draft)
+{
+    struct sp_requantize_options o = {.input = input,
+                                      .output = output,
+                                      .target_type = target,
+                                      .draft_type = draft,
+                                      .n_threads = 2,
+                                      .force = true};
+    struct sp_err err = {0};
+
+    if (sp_requantize(NULL, &o, &err)) fail_msg("%s", err.text);
+}
+
+void creating_same_file(const char *a, const char *b)
+{
+    size_t n, m;
+    char *x = scratch_read(a, &n), *y = scratch_read(b, &m);
+
+    assert_int_equal(n, m);
+    assert_memory_equal(x, y, n);
+    free(x);
+    free(y);
+}
+
+void creating_damage(const char *path, const char *tensor, const char *with, size_t n)
+{
+    struct sp_pack *pack = creating_open(path);
+    const uint8_t *data = sp_pack_find(pack, SP_PART_TARGET, tensor)->data;
+    FILE *file = fopen(path, "r+b");
+
+    assert_non_null(file);
+    /* The first tensor is where the first page ends. */
+    assert_int_equal(fseek(file, 4096 + (long)(data - sp_pack_tensor(pack, 0)->data), SEEK_SET), 0);
+    assert_int_equal(fwrite(with, 1, n, file), n);
+    fclose(file);
+    sp_pack_close(pack);
+}
+
+struct sp_pack *creating_open(const char *path)
+{
+    struct sp_pack *pack = NULL;
+    struct sp_err err = {0};
+    enum sp_status st = sp_pack_open(&pack, path, &err);
+
+    for (size_t i = 0; !st && i < sp_pack_n_tensors(pack); i++) {
+        st = sp_pack_check_tensor(pack, i, &err);
+    }
+    for (size_t i = 0; !st && i < sp_pack_n_sections(pack); i++) {
+        st = sp_pack_check_section(pack, i, &err);
+    }
+    if (!st) st = sp_pairing_check(pack, &err);
+    if (st) fail_msg("%s", err.text);
+    return pack;
+}

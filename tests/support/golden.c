@@ -1,0 +1,107 @@
+#include "tests/support/golden.h"
+
+#include <dirent.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+bool golden_exists(const char *path)
+{
+    return access(path, R_OK) == 0;
+}
+
+static int is_name(const struct dirent *entry)
+{
+    return entry->d_name[0] != '.';
+}
+
+const char *const *golden_families(void)
+{
+    enum { MOST = 127 };
+    static const char *names[MOST + 1];
+    static struct dirent **entries;
+    int n;
+
+    if (entries) return names;
+    n = scandir(TESTDATA "/families", &entries, is_name, alphasort);
+    assert_in_range(n, 1, MOST);
+    for (int i = 0; i < n; i++)
+        names[i] = entries[i]->d_name;
+    return names;
+}
+
+static char *read_all(const char *path, size_t *size)
+{
+    FILE *f = fopen(path, "rb");
+    char *text = NULL;
+    size_t cap = 0;
+
+    if (f == NULL) return NULL;
+    *size = 0;
+    do {
+        cap = cap ? 2 * cap : 65536;
+        text = realloc(text, cap);
+        assert_non_null(text);
+        *size += fread(text + *size, 1, cap - *size, f);
+    } while (*size == cap);
+    fclose(f);
+    return text;
+}
+
+struct sp_json *golden_json(const char *path)
+{
+    struct sp_err err = {0};
+    struct sp_json *root = NULL;
+    size_t size;
+    char *text = read_all(path, &size);
+
+    if (text == NULL) return NULL;
+    if (sp_json_parse(&root, text, size, SP_JSON_LENIENT, &err)) fail_msg("%s: %s", path, err.text);
+    free(text);
+    return root;
+}
+
+uint32_t *golden_ids(const struct sp_json *array, size_t *n)
+{
+    uint32_t *ids;
+
+    *n = sp_json_len(array);
+    ids = calloc(*n + 1, sizeof *ids);
+    assert_non_null(ids);
+    for (size_t i = 0; i < *n; i++) {
+        uint64_t v = UINT64_MAX;
+        assert_true(sp_json_to_u64(sp_json_at(array, i), &v));
+        ids[i] = (uint32_t)v;
+    }
+    return ids;
+}
+
+float *golden_npy(const char *path, size_t *rows, size_t *cols)
+{
+    size_t size = 0, header;
+    char *text = read_all(path, &size), *copy;
+    const char *shape;
+    float *out;
+
+    if (text == NULL || size < 10) fail_msg("%s: cannot be read", path);
+    assert_memory_equal(text, "\x93NUMPY\x01\x00", 8);
+    header = 10 + (size_t)(uint8_t)text[8] + 256 * (size_t)(uint8_t)text[9];
+    assert_true(header < size);
+    copy = strndup(text + 10, header - 10);
+    assert_non_null(strstr(copy, "'<f4'"));
+    assert_non_null(strstr(copy, "'fortran_order': False"));
+    shape = strstr(copy, "'shape': (");
+    assert_non_null(shape);
+    assert_int_equal(sscanf(shape, "'shape': (%zu, %zu)", rows, cols), 2);
+    assert_int_equal(size - header, *rows * *cols * sizeof(float));
+    out = malloc(size - header);
+    assert_non_null(out);
+    memcpy(out, text + header, size - header);
+    free(copy);
+    free(text);
+    return out;
+}

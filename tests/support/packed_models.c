@@ -1,0 +1,83 @@
+#include "tests/support/packed_models.h"
+
+#include "convert/create/create.h"
+
+#include <dirent.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MAX_PATHS = 512, PATH_SIZE = 512 };
+
+static char folder[PATH_SIZE];
+static char paths[MAX_PATHS][PATH_SIZE * 2];
+static size_t n_paths;
+
+int packed_begin(void **state)
+{
+    const char *tmp = getenv("TMPDIR");
+
+    (void)state;
+    snprintf(folder, sizeof folder, "%s/spectool-test.XXXXXX", tmp ? tmp : "/tmp");
+    return mkdtemp(folder) == NULL;
+}
+
+int packed_end(void **state)
+{
+    DIR *dir = opendir(folder);
+    const struct dirent *entry;
+    char path[PATH_SIZE * 2];
+
+    (void)state;
+    while (dir && (entry = readdir(dir))) {
+        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        unlink(path);
+    }
+    if (dir) closedir(dir);
+    rmdir(folder);
+    n_paths = 0;
+    return 0;
+}
+
+const char *packed_path(const char *name)
+{
+    assert_true(n_paths < MAX_PATHS);
+    snprintf(paths[n_paths], sizeof paths[n_paths], "%s/%s", folder, name);
+    return paths[n_paths++];
+}
+
+const char *packed_modelfile(const char *from, const char *draft)
+{
+    static unsigned count;
+    char name[64];
+    const char *path;
+    FILE *f;
+
+    snprintf(name, sizeof name, "Modelfile.%u", count++);
+    path = packed_path(name);
+    f = fopen(path, "w");
+    assert_non_null(f);
+    fprintf(f, "FROM %s\n", from);
+    if (draft) fprintf(f, "DRAFT %s\n", draft);
+    assert_int_equal(fclose(f), 0);
+    return path;
+}
+
+const char *packed_file(const char *modelfile, enum sp_dtype target, enum sp_dtype draft)
+{
+    static unsigned count;
+    struct sp_create_options options = {
+        .modelfile = modelfile, .target_type = target, .draft_type = draft, .force = true};
+    struct sp_err err = {0};
+    char name[64];
+
+    snprintf(name, sizeof name, "%u.bin", count++);
+    options.output = packed_path(name);
+    if (sp_create(NULL, &options, &err)) fail_msg("%s", err.text);
+    return options.output;
+}

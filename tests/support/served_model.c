@@ -1,0 +1,167 @@
+#include "tests/support/served_model.h"
+#include "format/base/unicode.h"
+#include "tests/support/packed_models.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *served_file;
+struct serving served;
+
+const char *served_pack(const char *records)
+{
+    const char *path = packed_modelfile(TESTDATA "/tiny/target", TESTDATA "/tiny/dflash");
+    FILE *f = fopen(path, "a");
+
+    assert_non_null(f);
+    fputs(records, f);
+    assert_int_equal(fclose(f), 0);
+    return packed_file(path, SP_DTYPE_NONE, SP_DTYPE_NONE);
+}
+
+int served_begin(void **state)
+{
+    const char *const options[] = {"--kv-type", "f32", "--name", "tiny", "--threads", "2", NULL};
+
+    if (packed_begin(state)) return 1;
+    served_file = served_pack(SERVED_CHATML);
+    served = serving_start(served_file, options);
+    return 0;
+}
+
+int served_end(void **state)
+{
+    int code = serving_stop(&served);
+
+    return packed_end(state) || code != 0;
+}
+
+const struct sp_json *served_at(const struct sp_json *json, const char *path)
+{
+    char word[64];
+
+    while (*path != '\0' && json != NULL) {
+        size_t len = strcspn(path, ".");
+        snprintf(word, sizeof word, "%.*s", (int)len, path);
+        path += len + (path[len] == '.');
+        json = sp_json_kind(json) == SP_JSON_ARRAY ? sp_json_at(json, strtoul(word, NULL, 10))
+                                                   : sp_json_get(json, word);
+    }
+    return json;
+}
+
+const char *served_text(const struct sp_json *json, const char *path)
+{
+    const char *text = sp_json_to_string(served_at(json, path), NULL);
+
+    if (text == NULL) fail_msg("no text at %s", path);
+    return text;
+}
+
+int64_t served_number(const struct sp_json *json, const char *path)
+{
+    int64_t n = -1;
+
+    if (!sp_json_to_i64(served_at(json, path), &n)) fail_msg("no integer at %s", path);
+    return n;
+}
+
+struct sp_json *served_get(const char *path)
+{
+    return serving_json(serving_ask(&served, "GET", path, NULL), 200);
+}
+
+struct sp_json *served_post(const char *path, const char *body)
+{
+    return serving_json(serving_ask(&served, "POST", path, body), 200);
+}
+
+char *served_joined(const struct serving_reply *r, const char *path, size_t *n)
+{
+    char *copy = malloc(r->size + 1), *text = calloc(1, r->size + 1), *rest = NULL;
+    bool done = false;
+
+    assert_non_null(copy);
+    assert_non_null(text);
+    memcpy(copy, r->body, r->size + 1);
+    *n = 0;
+    for (char *line = strtok_r(copy, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        struct sp_json *json = NULL;
+        const char *piece;
+        size_t len;
+
+        assert_false(done);
+        if (strncmp(line, "event: ", 7) == 0) continue;
+        if (strncmp(line, "data: ", 6) == 0) line += 6;
+        if ((done = strcmp(line, "[DONE]") == 0)) continue;
+        assert_int_equal(sp_json_parse(&json, line, strlen(line), SP_JSON_STRICT, NULL), SP_OK);
+        piece = sp_json_to_string(served_at(json, path), &len);
+        if (piece != NULL && len > 0) {
+            assert_int_equal(sp_utf8_valid(piece, len), len);
+            strcat(text, piece);
+            ++*n;
+        }
+        sp_json_free(json);
+    }
+    free(copy);
+    return text;
+}
+
+const char served_storyteller[] =
+    "TEMPLATE \"\"\"{% for m in messages %}<|im_start|>{{ m.role }}\n"
+    "{% if m.thinking %}There {{ m.thinking }} a hungry {% endif %}{{ m.content }}"
+    "{% for c in m.tool_calls or [] %}called Finn. {{ c.function.name }} lived "
+    "{% for k, v in c.function.arguments.items() %}in {{ k }} near {{ v }} with {% endfor %}"
+    "a mouse{% endfor %}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}\"\"\"\n";
+
+const struct served_way served_ways[N_SERVED_WAYS] = {
+    {"/v1/responses",
+     "{\"input\": \"Tell me a story about a lonely owl.\", \"max_output_tokens\": 60, "
+     "\"temperature\": 1.5, \"seed\": 7, \"stream\": ",
+     "output.0.content.0.text", "delta"},
+    {"/v1/chat/completions",
+     "{\"messages\": [{\"role\": \"user\", \"content\": \"Tell me a story about a lonely owl.\"}], "
+     "\"max_tokens\": 60, \"temperature\": 1.5, \"seed\": 7, \"stream\": ",
+     "choices.0.message.content", "choices.0.delta.content"},
+    {"/v1/completions",
+     "{\"prompt\": \"<|im_start|>user\\nTell me a story about a lonely owl.<|im_end|>\\n"
+     "<|im_start|>assistant\\n\", \"max_completion_tokens\": 60, \"temperature\": 1.5, \"seed\": "
+     "7, \"stream\": ",
+     "choices.0.text", "choices.0.text"},
+    {"/api/chat",
+     "{\"messages\": [{\"role\": \"user\", \"content\": \"Tell me a story about a lonely owl.\"}], "
+     "\"options\": {\"num_predict\": 60, \"temperature\": 1.5, \"seed\": 7}, \"stream\": ",
+     "message.content", "message.content"},
+    {"/api/generate",
+     "{\"prompt\": \"Tell me a story about a lonely owl.\", "
+     "\"options\": {\"num_predict\": 60, \"temperature\": 1.5, \"seed\": 7}, \"stream\": ",
+     "response", "response"},
+    {"/v1/messages",
+     "{\"messages\": [{\"role\": \"user\", \"content\": \"Tell me a story about a lonely owl.\"}], "
+     "\"max_tokens\": 60, \"temperature\": 1.5, \"seed\": 7, \"stream\": ",
+     "content.0.text", "delta.text"},
+};
+
+char *served_run(const char *packed, const char *options)
+{
+    char command[1024], *text = calloc(1, 1 << 16);
+    size_t size;
+    FILE *f;
+
+    assert_non_null(text);
+    snprintf(command, sizeof command, "%s run %s %s 2>/dev/null </dev/null", SPECTOOL, packed,
+             options);
+    f = popen(command, "r");
+    assert_non_null(f);
+    size = fread(text, 1, (1 << 16) - 1, f);
+    assert_int_equal(pclose(f), 0);
+    assert_true(size > 0 && text[size - 1] == '\n');
+    text[size - 1] = '\0';
+    return text;
+}

@@ -1,0 +1,307 @@
+#include "tests/support/server_process.h"
+#include "tests/support/packed_models.h"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static void nap(void)
+{
+    const struct timespec time = {.tv_nsec = 10000000};
+
+    nanosleep(&time, NULL);
+}
+
+static char *read_log(const struct serving *s)
+{
+    FILE *f = fopen(s->log, "r");
+    char *text = calloc(1, 1 << 20);
+
+    assert_non_null(f);
+    assert_non_null(text);
+    assert_true(fread(text, 1, (1 << 20) - 1, f) < (1 << 20) - 1);
+    fclose(f);
+    return text;
+}
+
+size_t serving_logged(const struct serving *s, const char *text)
+{
+    char *log = read_log(s), *rest = NULL;
+    size_t n = 0;
+
+    for (char *line = strtok_r(log, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
+        n += strstr(line, text) != NULL;
+    free(log);
+    return n;
+}
+
+void serving_await(const struct serving *s, const char *text, size_t n)
+{
+    for (int i = 0; i < 1000; i++) {
+        if (serving_logged(s, text) >= n) return;
+        nap();
+    }
+    fail_msg("%s does not stand %zu times in %s", text, n, s->log);
+}
+
+size_t serving_n_files(const struct serving *s)
+{
+    char path[64];
+    DIR *folder;
+    size_t n = 0;
+
+    snprintf(path, sizeof path, "/proc/%ld/fd", (long)s->pid);
+    folder = opendir(path);
+    assert_non_null(folder);
+    while (readdir(folder) != NULL)
+        n++;
+    closedir(folder);
+    return n;
+}
+
+void serving_await_files(const struct serving *s, size_t n)
+{
+    for (int i = 0; i < 1000; i++) {
+        if (serving_n_files(s) == n) return;
+        nap();
+    }
+    fail_msg("%zu files are open, not %zu", serving_n_files(s), n);
+}
+
+/* The port stands at the end of the first line. */
+static bool read_port(struct serving *s)
+{
+    char *log = read_log(s), *at = strstr(log, " at http://127.0.0.1:");
+
+    if (at != NULL && strchr(at, '\n') != NULL)
+        s->port = (unsigned)strtoul(strrchr(at, ':') + 1, NULL, 10);
+    free(log);
+    return s->port != 0;
+}
+
+/* Servers that run: a test that fails leaves its own behind. */
+static pid_t running[64];
+static size_t n_running;
+
+static void kill_running(void)
+{
+    for (size_t i = 0; i < n_running; i++) {
+        if (running[i] > 0) kill(running[i], SIGKILL);
+    }
+}
+
+static void note_ended(pid_t pid)
+{
+    for (size_t i = 0; i < n_running; i++) {
+        if (running[i] == pid) running[i] = 0;
+    }
+}
+
+struct serving serving_start(const char *packed, const char *const *options)
+{
+    static unsigned count;
+    const char *words[64] = {SPECTOOL, "serve", packed, "--port", "0"};
+    struct serving s = {0};
+    size_t n = 5;
+    char name[32];
+
+    while (options && *options)
+        words[n++] = *options++;
+    snprintf(name, sizeof name, "log.%u", count++);
+    s.log = packed_path(name);
+    s.pid = fork();
+    assert_true(s.pid >= 0 && n_running < sizeof running / sizeof *running);
+    if (s.pid > 0) {
+        if (n_running == 0) assert_int_equal(atexit(kill_running), 0);
+        running[n_running++] = s.pid;
+    }
+    if (s.pid == 0) {
+        int log = open(s.log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+        dup2(log, STDOUT_FILENO);
+        dup2(log, STDERR_FILENO);
+        execv(SPECTOOL, (char **)(uintptr_t)words);
+        _exit(127);
+    }
+    for (int i = 0; i < 6000; i++) {
+        nap();
+        if (access(s.log, R_OK) == 0 && read_port(&s)) return s;
+        if (waitpid(s.pid, NULL, WNOHANG) == s.pid) break;
+    }
+    fail_msg("spectool serve does not start, see %s", s.log);
+    return s;
+}
+
+int serving_wait(struct serving *s)
+{
+    int status = 0;
+
+    for (int i = 0; i < 3000; i++) {
+        pid_t pid = waitpid(s->pid, &status, WNOHANG);
+        if (pid == s->pid) {
+            note_ended(pid);
+            return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+        }
+        nap();
+    }
+    kill(s->pid, SIGKILL);
+    waitpid(s->pid, &status, 0);
+    fail_msg("spectool serve does not end");
+    return -1;
+}
+
+int serving_stop(struct serving *s)
+{
+    kill(s->pid, SIGTERM);
+    return serving_wait(s);
+}
+
+int serving_connect(const struct serving *s)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons((uint16_t)s->port)};
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    assert_true(fd >= 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&at, sizeof at), 0);
+    return fd;
+}
+
+/* A server that has answered and closed takes no more: that is no failure. */
+void serving_send(int fd, const char *bytes, size_t size)
+{
+    while (size > 0) {
+        ssize_t n = send(fd, bytes, size, MSG_NOSIGNAL);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) return;
+        bytes += n;
+        size -= (size_t)n;
+    }
+}
+
+static size_t receive_all(int fd, char **out)
+{
+    size_t size = 0, cap = 1 << 16;
+    ssize_t n = 1;
+
+    *out = malloc(cap + 1);
+    while (n > 0 && *out != NULL) {
+        if (size == cap) *out = realloc(*out, (cap *= 2) + 1);
+        assert_non_null(*out);
+        n = recv(fd, *out + size, cap - size, 0);
+        if (n > 0) size += (size_t)n;
+    }
+    assert_non_null(*out);
+    (*out)[size] = '\0';
+    return size;
+}
+
+/* Chunks as RFC 9112 has them, each with its size and its line ends, up to the empty one. A body
+ * that was cut off ends where it does. */
+static size_t join_chunks(char *body, size_t size, bool *whole)
+{
+    size_t at = 0, to = 0;
+
+    *whole = false;
+    while (at < size) {
+        char *end;
+        size_t n = strtoul(body + at, &end, 16);
+        at = (size_t)(end - body);
+        if (at + 2 > size || memcmp(body + at, "\r\n", 2) != 0) break;
+        at += 2;
+        if (n == 0) {
+            *whole = size - at == 2 && memcmp(body + at, "\r\n", 2) == 0;
+            break;
+        }
+        if (at + n + 2 > size || memcmp(body + at + n, "\r\n", 2) != 0) break;
+        memmove(body + to, body + at, n);
+        to += n;
+        at += n + 2;
+    }
+    body[to] = '\0';
+    return to;
+}
+
+struct serving_reply serving_receive(int fd)
+{
+    struct serving_reply r = {0};
+    size_t size = receive_all(fd, &r.head);
+    char *end = strstr(r.head, "\r\n\r\n");
+
+    close(fd);
+    if (end == NULL || sscanf(r.head, "HTTP/1.1 %d ", &r.status) != 1) return r;
+    end[2] = '\0';
+    r.body = end + 4;
+    r.size = size - (size_t)(r.body - r.head);
+    if (strstr(r.head, "\r\nTransfer-Encoding: chunked\r\n") != NULL) {
+        r.size = join_chunks(r.body, r.size, &r.chunked);
+    }
+    return r;
+}
+
+void serving_release(struct serving_reply *r)
+{
+    free(r->head);
+    *r = (struct serving_reply){0};
+}
+
+static int begin(const struct serving *s, const char *headers, const char *method, const char *path,
+                 const char *body)
+{
+    int fd = serving_connect(s);
+    char head[1024];
+    size_t size = body ? strlen(body) : 0;
+
+    snprintf(head, sizeof head,
+             "%s %s HTTP/1.1\r\nHost: localhost:%u\r\nConnection: close\r\n%s"
+             "Content-Length: %zu\r\n\r\n",
+             method, path, s->port, headers, size);
+    serving_send(fd, head, strlen(head));
+    if (body != NULL) serving_send(fd, body, size);
+    return fd;
+}
+
+struct serving_reply serving_ask_with(const struct serving *s, const char *headers,
+                                      const char *method, const char *path, const char *body)
+{
+    return serving_receive(begin(s, headers, method, path, body));
+}
+
+struct serving_reply serving_ask(const struct serving *s, const char *method, const char *path,
+                                 const char *body)
+{
+    return serving_ask_with(s, "", method, path, body);
+}
+
+int serving_begin(const struct serving *s, const char *path, const char *body)
+{
+    return begin(s, "", "POST", path, body);
+}
+
+struct sp_json *serving_json(struct serving_reply reply, int status)
+{
+    struct sp_json *json = NULL;
+    struct sp_err err = {0};
+
+    if (reply.status != status) {
+        fail_msg("status %d, expected %d: %s", reply.status, status, reply.body);
+    }
+    assert_non_null(strstr(reply.head, "\r\nContent-Type: application/json\r\n"));
+    if (sp_json_parse(&json, reply.body, reply.size, SP_JSON_STRICT, &err)) {
+        fail_msg("%s in %s", err.text, reply.body);
+    }
+    serving_release(&reply);
+    return json;
+}

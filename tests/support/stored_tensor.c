@@ -1,0 +1,27 @@
+#include "tests/support/stored_tensor.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+#include <stdlib.h>
+
+float *stored_floats(const struct sp_source *source, const struct sp_tensor_spec *spec,
+                     enum sp_dtype *dtype)
+{
+    float *out = calloc(sp_spec_elements(spec), sizeof *out);
+    struct sp_scratch scratch = {0};
+    struct sp_stored stored;
+    enum sp_status st;
+    size_t need;
+
+    assert_int_equal(sp_source_scratch(&need, source, spec, NULL), SP_OK);
+    assert_int_equal(sp_scratch_open(&scratch, need, NULL), SP_OK);
+    assert_int_equal(sp_source_stored(&stored, source, spec, NULL), SP_OK);
+    st = stored.layout == SP_PLAIN
+             ? sp_source_read_all(out, source, spec, &scratch, NULL)
+             : sp_source_read_rows(out, source, spec, 0, sp_spec_rows(spec), &scratch, NULL);
+    assert_int_equal(st, SP_OK);
+    sp_scratch_release(&scratch);
+    *dtype = stored.dtype;
+    return out;
+}

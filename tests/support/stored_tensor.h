@@ -1,0 +1,11 @@
+/* The numbers of a tensor of a source. Failures end the test. */
+#ifndef SP_TESTS_SUPPORT_STORED_TENSOR_H
+#define SP_TESTS_SUPPORT_STORED_TENSOR_H
+
+#include "convert/source/source.h"
+
+/* All of them as floats, owned (free); *dtype is the stored type. */
+float *stored_floats(const struct sp_source *source, const struct sp_tensor_spec *spec,
+                     enum sp_dtype *dtype);
+
+#endif

@@ -1,0 +1,54 @@
+/* Small checkpoints, spelled out tensor by tensor, matched with what a family expects. */
+#ifndef SP_TESTS_SUPPORT_TENSOR_MATCH_H
+#define SP_TESTS_SUPPORT_TENSOR_MATCH_H
+
+#include "format/model/family.h"
+
+enum { MATCHING_MAX = 64 };
+
+/* A config, and the tensors of a checkpoint as "name 2 3, name 4, ...". */
+struct matching_checkpoint {
+    struct sp_config config;
+    struct sp_source_tensor tensors[MATCHING_MAX];
+    size_t n;
+    char text[4096];
+    size_t used;
+};
+
+/* What matching gives. */
+struct matching_outcome {
+    enum sp_status status;
+    struct sp_specs specs;
+    struct sp_err err;
+    bool compare_equal;
+    size_t n_skipped;
+};
+
+void matching_open(struct matching_checkpoint *c, const char *config, const char *list);
+void matching_add_tensors(struct matching_checkpoint *c, const char *list);
+void matching_run(struct matching_outcome *o, struct matching_checkpoint *c);
+void matching_close(struct matching_outcome *o, struct matching_checkpoint *c);
+
+/* The pieces of one tensor as "source first:step:rows x cols", 'T' where transposed, and "/" with
+ * the pitch where there is one. */
+void matching_assert_pieces(const struct matching_outcome *o, const char *name,
+                            const char *expected);
+void matching_assert_refused(const char *config, const char *list, enum sp_status status,
+                             const char *sentence);
+
+/* V 8, H 4, one layer, 2 heads of 2 on 1 K/V head, I 6. */
+#define SIZES                                                                                      \
+    "\"vocab_size\": 8, \"hidden_size\": 4, \"num_hidden_layers\": 1, \"num_attention_heads\": 2," \
+    "\"num_key_value_heads\": 1, \"head_dim\": 2, \"intermediate_size\": 6"
+#define LLAMA "{\"model_type\": \"llama\", " SIZES "}"
+#define LAYER(p)                                                                                   \
+    p "layers.0.input_layernorm.weight 4, " p "layers.0.self_attn.q_proj.weight 4 4, " p           \
+      "layers.0.self_attn.k_proj.weight 2 4, " p "layers.0.self_attn.v_proj.weight 2 4, " p        \
+      "layers.0.self_attn.o_proj.weight 4 4, " p "layers.0.post_attention_layernorm.weight 4, " p  \
+      "layers.0.mlp.gate_proj.weight 6 4, " p "layers.0.mlp.up_proj.weight 6 4, " p                \
+      "layers.0.mlp.down_proj.weight 4 6"
+#define BODY(p) p "norm.weight 4, " LAYER(p)
+#define EMBED "model.embed_tokens.weight 8 4"
+#define HEAD "lm_head.weight 8 4"
+
+#endif

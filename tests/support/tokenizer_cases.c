@@ -1,0 +1,164 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/tokenizer_cases.h"
+
+#include "format/base/compress.h"
+#include "format/base/file.h"
+#include "format/base/unicode.h"
+#include "format/tokenizer/vocab.h"
+#include "runtime/tokenizer/detokenize.h"
+
+void tokenizing_open(struct tokenizing *t, const char *json, size_t size, const char *config)
+{
+    struct sp_err err = {0};
+
+    memset(t, 0, sizeof *t);
+    if (sp_vocab_compile(&t->blob, &t->blob_size, json, size, config, config ? strlen(config) : 0,
+                         NULL, &err) ||
+        sp_tokenizer_open(&t->tok, t->blob, t->blob_size, &err)) {
+        fail_msg("%s", err.text);
+    }
+}
+
+void tokenizing_close(struct tokenizing *t)
+{
+    sp_tokenizer_close(t->tok);
+    free(t->blob);
+    memset(t, 0, sizeof *t);
+}
+
+uint32_t *ids_of_json(const struct sp_json *array, size_t *n)
+{
+    uint32_t *ids = calloc(sp_json_len(array) + 1, sizeof *ids);
+
+    assert_non_null(ids);
+    *n = sp_json_len(array);
+    for (size_t i = 0; i < *n; i++) {
+        uint64_t id = 0;
+        assert_true(sp_json_to_u64(sp_json_at(array, i), &id));
+        ids[i] = (uint32_t)id;
+    }
+    return ids;
+}
+
+/* The first place where two lists differ is what one wants to know. */
+static void compare_ids(const char *where, const uint32_t *found, size_t n_found,
+                        const uint32_t *wanted, size_t n_wanted)
+{
+    for (size_t i = 0; i < n_found || i < n_wanted; i++) {
+        if (i < n_found && i < n_wanted && found[i] == wanted[i]) continue;
+        fail_msg("%s: id %zu is %lld of %zu, expected %lld of %zu", where, i,
+                 i < n_found ? (long long)found[i] : -1, n_found,
+                 i < n_wanted ? (long long)wanted[i] : -1, n_wanted);
+    }
+}
+
+void expect_ids(const struct tokenizing *t, const char *where, const char *text, size_t size,
+                unsigned flags, const uint32_t *ids, size_t n)
+{
+    struct sp_err err = {0};
+    uint32_t *found = NULL;
+    size_t n_found;
+
+    if (sp_tokenizer_encode(t->tok, text, size, flags, &found, &n_found, &err)) {
+        fail_msg("%s: %s", where, err.text);
+    }
+    compare_ids(where, found, n_found, ids, n);
+    free(found);
+}
+
+/* All parts of a stream, joined; each of them is valid UTF-8. */
+static char *stream(const struct tokenizing *t, const char *where, const uint32_t *ids, size_t n,
+                    bool skip_special, size_t *size)
+{
+    struct sp_detokenizer *detok = NULL;
+    struct sp_err err = {0};
+    size_t room = 1, part_size;
+    char *all = malloc(room);
+    const char *part;
+
+    *size = 0;
+    assert_non_null(all);
+    assert_int_equal(sp_detokenizer_open(&detok, t->tok, skip_special, &err), SP_OK);
+    for (size_t i = 0; i <= n; i++) {
+        enum sp_status st = i < n ? sp_detokenizer_feed(detok, ids[i], &part, &part_size, &err)
+                                  : sp_detokenizer_flush(detok, &part, &part_size, &err);
+        if (st) fail_msg("%s: %s", where, err.text);
+        if (sp_utf8_valid(part, part_size) != part_size) {
+            fail_msg("%s: part %zu of the stream is not valid UTF-8", where, i);
+        }
+        all = realloc(all, room += part_size);
+        assert_non_null(all);
+        memcpy(all + *size, part, part_size);
+        *size += part_size;
+    }
+    sp_detokenizer_close(detok);
+    return all;
+}
+
+void expect_text(const struct tokenizing *t, const char *where, const uint32_t *ids, size_t n,
+                 bool skip_special, const char *text, size_t size, bool same_stream)
+{
+    struct sp_err err = {0};
+    char *found = NULL, *streamed;
+    size_t found_size, streamed_size;
+
+    if (sp_tokenizer_decode(t->tok, ids, n, skip_special, &found, &found_size, &err)) {
+        fail_msg("%s: %s", where, err.text);
+    }
+    if (found_size != size || memcmp(found, text, size) != 0) {
+        fail_msg("%s: \"%s\", expected \"%s\"", where, found, text);
+    }
+    streamed = stream(t, where, ids, n, skip_special, &streamed_size);
+    if (same_stream && (streamed_size != size || memcmp(streamed, text, size) != 0)) {
+        fail_msg("%s: streamed \"%.*s\", expected \"%s\"", where, (int)streamed_size, streamed,
+                 text);
+    }
+    free(streamed);
+    free(found);
+}
+
+char *next_line(char **text)
+{
+    char *line = *text, *end;
+
+    if (line == NULL || *line == '\0') return NULL;
+    end = strchr(line, '\n');
+    *text = end ? end + 1 : NULL;
+    if (end) *end = '\0';
+    return line;
+}
+
+char *read_file(const char *path, size_t *size)
+{
+    struct sp_err err = {0};
+    char *text = NULL;
+
+    if (!sp_file_exists(path)) return NULL;
+    if (sp_file_read_text(&text, size, path, (size_t)1 << 30, &err)) fail_msg("%s", err.text);
+    return text;
+}
+
+char *read_zstd(const char *path, size_t size)
+{
+    struct sp_err err = {0};
+    size_t frame_size;
+    char *frame = read_file(path, &frame_size), *content;
+
+    if (frame == NULL) return NULL;
+    content = malloc(size + 1);
+    assert_non_null(content);
+    if (sp_decompress(content, size, (const uint8_t *)frame, frame_size, &err)) {
+        fail_msg("%s: %s", path, err.text);
+    }
+    content[size] = '\0';
+    free(frame);
+    return content;
+}

@@ -1,0 +1,39 @@
+#include "tests/support/vector_file.h"
+
+#include "format/base/file.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+uint64_t *vectors_read(const char *name, size_t per_line, size_t *n_lines)
+{
+    char path[512], *text = NULL;
+    size_t size, n = 0, on_line = 0;
+    uint64_t *numbers;
+
+    snprintf(path, sizeof path, "%s/vectors/%s", TESTDATA, name);
+    assert_int_equal(sp_file_read_text(&text, &size, path, 1 << 20, NULL), SP_OK);
+    numbers = calloc(size + 1, sizeof *numbers);
+    assert_non_null(numbers);
+    *n_lines = 0;
+    for (char *s = text; *s;) {
+        char *end;
+
+        numbers[n++] = strtoull(s, &end, 16);
+        assert_true(end > s && (*end == ' ' || *end == '\n'));
+        on_line++;
+        if (*end == '\n') {
+            assert_int_equal(on_line, per_line);
+            on_line = 0;
+            ++*n_lines;
+        }
+        s = end + 1;
+    }
+    assert_true(*n_lines > 0 && on_line == 0);
+    free(text);
+    return numbers;
+}
