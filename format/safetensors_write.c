@@ -28,7 +28,7 @@ struct shard {
     uint64_t n_put;           /* of them; under the writer's lock, as are the next two */
     struct sp_output *output; /* while it is written */
     bool complete;            /* the file is there */
-    struct sp_text header;    /* and the size in front of it */
+    struct sp_strbuf header;  /* and the size in front of it */
 };
 
 struct sp_safetensors_writer {
@@ -38,15 +38,15 @@ struct sp_safetensors_writer {
     size_t n;
     struct shard *shards;
     size_t n_shards, cap_shards;
-    struct sp_text index; /* empty where there is one file */
+    struct sp_strbuf index; /* empty where there is one file */
     pthread_mutex_t lock;
     bool finished;
 };
 
-static enum sp_status print(struct sp_text *text, struct sp_err *err, const char *format, ...)
+static enum sp_status print(struct sp_strbuf *text, struct sp_err *err, const char *format, ...)
     SP_PRINTF(3, 4);
 
-static enum sp_status print(struct sp_text *text, struct sp_err *err, const char *format, ...)
+static enum sp_status print(struct sp_strbuf *text, struct sp_err *err, const char *format, ...)
 {
     char line[SP_ERR_TEXT];
     va_list args;
@@ -56,7 +56,7 @@ static enum sp_status print(struct sp_text *text, struct sp_err *err, const char
     n = sp_decimal_vprint(line, sizeof line, format, args);
     va_end(args);
     if (n < 0 || (size_t)n >= sizeof line) return sp_fail(err, SP_E_BUG, "a line too long");
-    return sp_text_append(text, line, (size_t)n, err);
+    return sp_strbuf_append(text, line, (size_t)n, err);
 }
 
 static void name_shard(char name[NAME_SIZE], size_t shard, size_t n_shards)
@@ -126,7 +126,7 @@ static void place_tensors(struct sp_safetensors_writer *w, const struct shard *s
     }
 }
 
-static enum sp_status print_shape(struct sp_text *text, const struct sp_safetensor *t,
+static enum sp_status print_shape(struct sp_strbuf *text, const struct sp_safetensor *t,
                                   struct sp_err *err)
 {
     enum sp_status st = SP_OK;
@@ -137,13 +137,13 @@ static enum sp_status print_shape(struct sp_text *text, const struct sp_safetens
 }
 
 /* The 8 bytes of its size, and the header itself. */
-static enum sp_status print_header(struct sp_text *text, const struct sp_safetensors_writer *w,
+static enum sp_status print_header(struct sp_strbuf *text, const struct sp_safetensors_writer *w,
                                    const struct shard *s, struct sp_err *err)
 {
     enum sp_status st;
     uint8_t size[8] = {0};
 
-    if ((st = sp_text_append(text, (const char *)size, sizeof size, err))) return st;
+    if ((st = sp_strbuf_append(text, (const char *)size, sizeof size, err))) return st;
     if ((st = print(text, err, "{\"__metadata__\":{\"format\":\"pt\"}"))) return st;
     for (size_t i = s->first; i < s->first + s->n; i++) {
         const struct sp_safetensor *t = &w->tensors[i];
@@ -318,12 +318,12 @@ void sp_safetensors_writer_close(struct sp_safetensors_writer *w)
     for (size_t i = 0; i < w->n_shards; i++) {
         struct shard *s = &w->shards[i];
         sp_output_close(s->output);
-        sp_text_release(&s->header);
+        sp_strbuf_release(&s->header);
         if (s->complete && !w->finished) remove_shard(w, s);
     }
     free(w->shards);
     free(w->places);
-    sp_text_release(&w->index);
+    sp_strbuf_release(&w->index);
     free(w->folder);
     pthread_mutex_destroy(&w->lock);
     free(w);

@@ -267,7 +267,7 @@ enum sp_status sp_conversation_ask_all(struct sp_conversation *c, const struct s
 static enum sp_status add_answer(struct sp_conversation *c, const struct sp_said *said,
                                  struct sp_err *err)
 {
-    const struct sp_text *content = &said->content, *thought = &said->thought;
+    const struct sp_strbuf *content = &said->content, *thought = &said->thought;
     enum sp_status st =
         add_turn(c, "assistant", content->len ? content->at : "", content->len, err);
 

@@ -4,8 +4,8 @@
 
 void sp_said_release(struct sp_said *said)
 {
-    sp_text_release(&said->content);
-    sp_text_release(&said->thought);
+    sp_strbuf_release(&said->content);
+    sp_strbuf_release(&said->thought);
     for (size_t i = 0; i < said->n_calls; i++) {
         free(said->calls[i].name);
         free(said->calls[i].arguments);
@@ -85,7 +85,7 @@ static enum sp_status add_part(struct sp_said *said, enum sp_answer_kind kind, s
 enum sp_status sp_said_add(struct sp_said *said, const struct sp_answer_piece *piece,
                            struct sp_err *err)
 {
-    struct sp_text *text = piece->kind == SP_ANSWER_THOUGHT ? &said->thought : &said->content;
+    struct sp_strbuf *text = piece->kind == SP_ANSWER_THOUGHT ? &said->thought : &said->content;
     enum sp_status st;
 
     switch (piece->kind) {
@@ -96,7 +96,7 @@ enum sp_status sp_said_add(struct sp_said *said, const struct sp_answer_piece *p
     case SP_ANSWER_ARGUMENTS:
         return add_arguments(said, piece, err);
     default:
-        st = sp_text_append(text, piece->text, piece->size, err);
+        st = sp_strbuf_append(text, piece->text, piece->size, err);
         return st ? st : add_part(said, piece->kind, text->len - piece->size, piece->size, err);
     }
 }

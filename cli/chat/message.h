@@ -22,7 +22,7 @@ struct sp_said_part {
 
 /* Valid when zeroed. */
 struct sp_said {
-    struct sp_text content, thought; /* owned, as is: */
+    struct sp_strbuf content, thought; /* owned, as is: */
     struct sp_said_call *calls;
     size_t n_calls, cap_calls;
     struct sp_said_part *parts; /* owned; next to each other they are of other kinds, or calls */

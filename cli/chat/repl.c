@@ -81,15 +81,15 @@ static const char *closing_quotes(const char *line)
 
 /* From the text that begins with """ to the line that ends with it. False: an interrupt or the end
  * of the input came before. */
-static bool read_message(struct chat *chat, const char *line, struct sp_text *message)
+static bool read_message(struct chat *chat, const char *line, struct sp_strbuf *message)
 {
     const char *end;
     enum sp_status st;
 
     line += 3;
     while ((end = closing_quotes(line)) == NULL) {
-        st = sp_text_append(message, line, strlen(line), chat->err);
-        if (st == SP_OK) st = sp_text_append(message, "\n", 1, chat->err);
+        st = sp_strbuf_append(message, line, strlen(line), chat->err);
+        if (st == SP_OK) st = sp_strbuf_append(message, "\n", 1, chat->err);
         if ((chat->status = st)) return false;
         if ((line = sp_line_edit_read(chat->edit, "... ")) == NULL) {
             putchar('\n');
@@ -98,7 +98,7 @@ static bool read_message(struct chat *chat, const char *line, struct sp_text *me
         }
         if (sp_line_edit_interrupted(chat->edit)) return false;
     }
-    chat->status = sp_text_append(message, line, (size_t)(end - line), chat->err);
+    chat->status = sp_strbuf_append(message, line, (size_t)(end - line), chat->err);
     return chat->status == SP_OK;
 }
 
@@ -172,13 +172,13 @@ static void set_value(struct sp_generation *g, const char *name, const char *val
 /* A value between three quotes; one that is given up changes nothing. */
 static void set_quoted(struct chat *chat, const char *name, const char *words)
 {
-    struct sp_text value = {0};
+    struct sp_strbuf value = {0};
 
     if (read_message(chat, words, &value)) {
-        chat->status = sp_text_append(&value, "", 1, chat->err);
+        chat->status = sp_strbuf_append(&value, "", 1, chat->err);
         if (chat->status == SP_OK) set_value(chat->generation, name, value.at);
     }
-    sp_text_release(&value);
+    sp_strbuf_release(&value);
 }
 
 static bool set(struct chat *chat, char *words)
@@ -335,7 +335,7 @@ static enum sp_status answer(struct chat *chat, const char *text, size_t size)
 static bool turn(struct chat *chat)
 {
     const char *line = sp_line_edit_read(chat->edit, ">>> ");
-    struct sp_text message = {0};
+    struct sp_strbuf message = {0};
     bool more = true;
 
     if (line == NULL) {
@@ -347,13 +347,13 @@ static bool turn(struct chat *chat)
         if (read_message(chat, line, &message))
             chat->status = answer(chat, message.at, message.len);
     } else {
-        chat->status = sp_text_append(&message, line, strlen(line) + 1, chat->err);
+        chat->status = sp_strbuf_append(&message, line, strlen(line) + 1, chat->err);
         if (chat->status == SP_OK && line[0] == '/' && strchr(line, '\n') == NULL)
             more = run_command(chat, message.at);
         else if (chat->status == SP_OK)
             chat->status = answer(chat, message.at, message.len - 1);
     }
-    sp_text_release(&message);
+    sp_strbuf_release(&message);
     return more && !chat->ended && chat->status == SP_OK;
 }
 

@@ -75,8 +75,8 @@ struct sp_serve_reply {
     size_t n_all_tokens;
     size_t offset; /* characters of tokens that were told */
     const struct sp_serve_totals
-        *totals;                  /* of all answers, when they are closed; borrowed, as is: */
-    const struct sp_text *wholes; /* [n_answers] what was told of each */
+        *totals;                    /* of all answers, when they are closed; borrowed, as is: */
+    const struct sp_strbuf *wholes; /* [n_answers] what was told of each */
     size_t n_answers;
     /* For APIs whose streams have them: */
     size_t n_events; /* that were told */

@@ -6,15 +6,15 @@
 
 /* What is gathered of a turn until it ends. */
 struct turn {
-    const char *role;             /* NULL: there is none */
-    struct sp_text text, thought; /* owned */
-    const struct sp_json **calls; /* [n_calls] tool_use blocks; borrowed, the array is owned */
+    const char *role;               /* NULL: there is none */
+    struct sp_strbuf text, thought; /* owned */
+    const struct sp_json **calls;   /* [n_calls] tool_use blocks; borrowed, the array is owned */
     size_t n_calls, cap_calls;
     bool has_results; /* they are messages of their own already */
 };
 
 /* The assistant's texts are pieces of one answer; others stand for themselves, and begin a line. */
-static enum sp_status add_text(struct sp_text *to, const struct sp_json *value, bool pieces,
+static enum sp_status add_text(struct sp_strbuf *to, const struct sp_json *value, bool pieces,
                                struct sp_err *err)
 {
     size_t size;
@@ -23,9 +23,9 @@ static enum sp_status add_text(struct sp_text *to, const struct sp_json *value, 
 
     if (text == NULL) return sp_fail(err, SP_E_INPUT, "it has no text");
     if (!pieces && to->len > 0 && to->at[to->len - 1] != '\n' && *text != '\n') {
-        st = sp_text_append(to, "\n", 1, err);
+        st = sp_strbuf_append(to, "\n", 1, err);
     }
-    return st ? st : sp_text_append(to, text, size, err);
+    return st ? st : sp_strbuf_append(to, text, size, err);
 }
 
 static const char *type_of(const struct sp_json *block)
@@ -46,7 +46,7 @@ static enum sp_status no_content(const struct sp_json *content, struct sp_err *e
 }
 
 /* A text, or text blocks alone. */
-static enum sp_status join(struct sp_text *to, const struct sp_json *content, struct sp_err *err)
+static enum sp_status join(struct sp_strbuf *to, const struct sp_json *content, struct sp_err *err)
 {
     enum sp_status st = SP_OK;
 
@@ -108,7 +108,7 @@ static enum sp_status write_result(struct sp_json_out *out, const struct sp_json
 {
     const struct sp_json *content = sp_json_get(block, "content");
     const struct sp_json *id = sp_json_get(block, "tool_use_id");
-    struct sp_text text = {0};
+    struct sp_strbuf text = {0};
     bool is_error = false;
     enum sp_status st;
 
@@ -125,7 +125,7 @@ static enum sp_status write_result(struct sp_json_out *out, const struct sp_json
         if (is_error) sp_json_out_bool(out, "is_error", true);
         sp_json_out_end(out, '}');
     }
-    sp_text_release(&text);
+    sp_strbuf_release(&text);
     return st;
 }
 
@@ -222,7 +222,7 @@ static enum sp_status begin_answer(struct sp_serve_ask *ask, struct turn *turn, 
             "with");
     }
     ask->begun = turn->text;
-    turn->text = (struct sp_text){0};
+    turn->text = (struct sp_strbuf){0};
     turn->role = NULL;
     return SP_OK;
 }
@@ -272,8 +272,8 @@ enum sp_status sp_serve_anthropic_read_messages(struct sp_serve_ask *ask,
     st = sp_json_draft_end(&converted, &draft, st, err);
     if (!st) st = sp_serve_read_messages(ask, conversation, converted, err);
     sp_json_free(converted);
-    sp_text_release(&turn.text);
-    sp_text_release(&turn.thought);
+    sp_strbuf_release(&turn.text);
+    sp_strbuf_release(&turn.thought);
     free(turn.calls);
     return st;
 }

@@ -34,7 +34,7 @@ struct sp_http_connection {
     struct MHD_Connection *mhd;
     int socket;
     char *method, *path; /* owned */
-    struct sp_text body;
+    struct sp_strbuf body;
     bool too_large, failed, answered;
     struct sp_http_answer answer;
 };
@@ -91,10 +91,10 @@ static void take_body(struct sp_http_connection *c, const char *data, size_t siz
     if (c->too_large || c->failed) return;
     if (size > SP_HTTP_MAX_BODY - c->body.len) {
         c->too_large = true;
-        sp_text_release(&c->body);
-    } else if (sp_text_append(&c->body, data, size, NULL)) {
+        sp_strbuf_release(&c->body);
+    } else if (sp_strbuf_append(&c->body, data, size, NULL)) {
         c->failed = true;
-        sp_text_release(&c->body);
+        sp_strbuf_release(&c->body);
     }
 }
 
@@ -156,12 +156,12 @@ static enum MHD_Result answer(struct sp_http_connection *c)
     struct MHD_Response *response;
     enum MHD_Result done;
 
-    if (c->failed || sp_text_append(&c->body, "", 1, NULL)) return MHD_NO;
+    if (c->failed || sp_strbuf_append(&c->body, "", 1, NULL)) return MHD_NO;
     request.body = c->body.at;
     set_patience(c, 0);
     o->handle(o->context, &request, &c->answer);
     c->answered = true;
-    sp_text_release(&c->body);
+    sp_strbuf_release(&c->body);
     set_patience(c, IDLE_SECONDS);
     if (c->answer.status == 0 || (response = response_of(c)) == NULL) return MHD_NO;
     done = MHD_queue_response(c->mhd, (unsigned)c->answer.status, response);
@@ -202,13 +202,13 @@ static void finish(void *context, struct MHD_Connection *mhd, void **own,
     *own = NULL;
     o = &c->http->options;
     if (c->answer.stream) c->answer.close(c->answer.stream, &c->answer.about);
-    if (o->log && c->answered && !sp_text_append(&c->answer.about, "", 1, NULL)) {
+    if (o->log && c->answered && !sp_strbuf_append(&c->answer.about, "", 1, NULL)) {
         o->log(o->context, c->method, c->path, c->answer.status, c->answer.about.at);
     }
     count(c->http, -1);
-    sp_text_release(&c->answer.body);
-    sp_text_release(&c->answer.about);
-    sp_text_release(&c->body);
+    sp_strbuf_release(&c->answer.body);
+    sp_strbuf_release(&c->answer.about);
+    sp_strbuf_release(&c->body);
     free(c->method);
     free(c->path);
     free(c);

@@ -28,17 +28,17 @@ struct sp_http_request {
 /* What a handler fills; zeroed at first. Either `body`, or a stream. */
 struct sp_http_answer {
     int status;
-    const char *type;     /* Content-Type; static */
-    const char *allow;    /* Allow, or NULL; static */
-    const char *cors;     /* Access-Control-Allow-Origin, or NULL; borrowed as long as the server */
-    bool retry;           /* Retry-After: 1 */
-    struct sp_text body;  /* owned: taken over */
-    struct sp_text about; /* owned: what the log says behind the status; may grow until closed */
-    void *stream;         /* NULL: none */
+    const char *type;  /* Content-Type; static */
+    const char *allow; /* Allow, or NULL; static */
+    const char *cors;  /* Access-Control-Allow-Origin, or NULL; borrowed as long as the server */
+    bool retry;        /* Retry-After: 1 */
+    struct sp_strbuf body;  /* owned: taken over */
+    struct sp_strbuf about; /* owned: what the log says behind the status; may grow until closed */
+    void *stream;           /* NULL: none */
     /* Up to `size` bytes into `to`, waiting for the first of them; 0: the end; negative: cut off.
      */
     long (*read)(void *stream, char *to, size_t size);
-    void (*close)(void *stream, struct sp_text *about); /* however it ended */
+    void (*close)(void *stream, struct sp_strbuf *about); /* however it ended */
 };
 
 struct sp_http_options {

@@ -358,7 +358,7 @@ static void close_all(struct answering *a)
 /* The whole answer, which others may be put beside. */
 static void tell_whole(struct answering *a)
 {
-    struct sp_text *to = a->job->answers ? &a->job->answers[a->reply.answer] : NULL;
+    struct sp_strbuf *to = a->job->answers ? &a->job->answers[a->reply.answer] : NULL;
 
     a->job->dialect->whole(&a->reply, &a->result);
     if (to == NULL) {
@@ -366,7 +366,7 @@ static void tell_whole(struct answering *a)
         return;
     }
     fclose(a->reply.out.file);
-    *to = (struct sp_text){.at = a->text, .len = a->size, .cap = a->size};
+    *to = (struct sp_strbuf){.at = a->text, .len = a->size, .cap = a->size};
     a->text = NULL;
 }
 

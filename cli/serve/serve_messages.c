@@ -28,7 +28,7 @@ static enum sp_status part_text(const char **text, size_t *size, const struct sp
     return sp_fail(err, SP_E_UNSUPPORTED, "content of type %s: only text is read here", type);
 }
 
-enum sp_status sp_serve_join_content(struct sp_text *to, const struct sp_json *content,
+enum sp_status sp_serve_join_content(struct sp_strbuf *to, const struct sp_json *content,
                                      struct sp_err *err)
 {
     enum sp_status st = SP_OK;
@@ -36,14 +36,14 @@ enum sp_status sp_serve_join_content(struct sp_text *to, const struct sp_json *c
     const char *text = sp_json_to_string(content, &size);
 
     if (content == NULL) return SP_OK;
-    if (text != NULL) return sp_text_append(to, text, size, err);
+    if (text != NULL) return sp_strbuf_append(to, text, size, err);
     if (sp_json_kind(content) != SP_JSON_ARRAY) {
         return sp_fail(err, SP_E_INPUT, "content is %s, expected a text or an array of parts",
                        sp_json_kind_name(sp_json_kind(content)));
     }
     for (size_t i = 0; i < sp_json_len(content) && !st; i++) {
         st = part_text(&text, &size, sp_json_at(content, i), err);
-        if (!st) st = sp_text_append(to, text, size, err);
+        if (!st) st = sp_strbuf_append(to, text, size, err);
     }
     return st;
 }
@@ -51,11 +51,11 @@ enum sp_status sp_serve_join_content(struct sp_text *to, const struct sp_json *c
 static enum sp_status write_content(struct sp_json_out *out, const struct sp_json *content,
                                     struct sp_err *err)
 {
-    struct sp_text joined = {0};
+    struct sp_strbuf joined = {0};
     enum sp_status st = sp_serve_join_content(&joined, content, err);
 
     if (!st) sp_json_out_string(out, "content", joined.len ? joined.at : "", joined.len);
-    sp_text_release(&joined);
+    sp_strbuf_release(&joined);
     return st;
 }
 

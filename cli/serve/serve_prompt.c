@@ -16,13 +16,13 @@ static enum sp_status read_begun(struct sp_ids *ids, const struct sp_serve_promp
                                  const struct sp_serve_ask *ask, const struct sp_generation *g,
                                  struct sp_err *err)
 {
-    struct sp_text text = {0};
+    struct sp_strbuf text = {0};
     enum sp_status st;
 
-    st = sp_text_append(&text, prompt->text, prompt->size, err);
-    if (!st) st = sp_text_append(&text, ask->begun.at, ask->begun.len, err);
+    st = sp_strbuf_append(&text, prompt->text, prompt->size, err);
+    if (!st) st = sp_strbuf_append(&text, ask->begun.at, ask->begun.len, err);
     if (!st) st = sp_prompt_raw(ids, g->package, text.at, text.len, false, err);
-    sp_text_release(&text);
+    sp_strbuf_release(&text);
     return st;
 }
 

@@ -220,7 +220,7 @@ void sp_serve_queue_begin(struct sp_serve_queue *q, struct sp_serve_job *job, co
 {
     lock(q);
     if (!job->failed && job->status == 0) {
-        if (sp_text_append(&job->out, text, size, NULL)) job->left = true;
+        if (sp_strbuf_append(&job->out, text, size, NULL)) job->left = true;
         job->status = 200;
     }
     unlock_and_tell(q);
@@ -230,7 +230,7 @@ void sp_serve_queue_write(struct sp_serve_queue *q, struct sp_serve_job *job, co
                           size_t size)
 {
     lock(q);
-    if (!job->failed && sp_text_append(&job->out, text, size, NULL)) job->left = true;
+    if (!job->failed && sp_strbuf_append(&job->out, text, size, NULL)) job->left = true;
     unlock_and_tell(q);
 }
 
@@ -251,7 +251,7 @@ void sp_serve_queue_fail(struct sp_serve_queue *q, struct sp_serve_job *job, int
                          const char *text, size_t size)
 {
     lock(q);
-    if (sp_text_append(&job->out, text, size, NULL)) job->left = true;
+    if (sp_strbuf_append(&job->out, text, size, NULL)) job->left = true;
     if (job->status == 0) job->status = status;
     unlock_and_tell(q);
 }
@@ -271,7 +271,7 @@ bool sp_serve_queue_add(struct sp_serve_queue *q, struct sp_serve_job *job,
 void sp_serve_queue_describe(struct sp_serve_queue *q, struct sp_serve_job *job, const char *text)
 {
     lock(q);
-    if (sp_text_append(&job->about, text, strlen(text), NULL)) job->left = true;
+    if (sp_strbuf_append(&job->about, text, strlen(text), NULL)) job->left = true;
     unlock(q);
 }
 

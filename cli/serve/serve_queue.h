@@ -21,20 +21,20 @@ struct sp_serve_job {
     const struct sp_http_connection *connection; /* of the client; borrowed */
     double asked_at, looked_at; /* seconds; looked_at: whether the client is there */
     size_t n_answers;
-    struct sp_text *answers; /* [n_answers], owned with their texts: each its thread's; where the
-                              * dialect puts several together, else NULL */
+    struct sp_strbuf *answers; /* [n_answers], owned with their texts: each its thread's; where the
+                                * dialect puts several together, else NULL */
     /* Under the queue's lock: */
     bool is_queued;                    /* not all of its answers have had their turn */
     size_t n_taken, n_running, n_done; /* answers */
     struct sp_serve_totals totals;     /* of those that are done */
-    uint64_t number;       /* of those that had a turn, from 1; and when the first one */
-    struct timespec began; /* began, wall clock: set once */
-    int status;            /* of HTTP; 0: not known yet */
-    bool failed;           /* one of the answers: the output is about that */
-    struct sp_text out;    /* owned */
-    size_t n_sent;         /* bytes of it that were taken */
-    struct sp_text about;  /* owned: for the log */
-    bool left;             /* nobody takes the output any more */
+    uint64_t number;        /* of those that had a turn, from 1; and when the first one */
+    struct timespec began;  /* began, wall clock: set once */
+    int status;             /* of HTTP; 0: not known yet */
+    bool failed;            /* one of the answers: the output is about that */
+    struct sp_strbuf out;   /* owned */
+    size_t n_sent;          /* bytes of it that were taken */
+    struct sp_strbuf about; /* owned: for the log */
+    bool left;              /* nobody takes the output any more */
     struct sp_serve_job *next;
 };
 

@@ -26,7 +26,7 @@ void sp_serve_ask_release(struct sp_serve_ask *ask)
     sp_settings_release(&ask->settings);
     sp_template_free(ask->template);
     sp_grammar_close(ask->grammar);
-    sp_text_release(&ask->begun);
+    sp_strbuf_release(&ask->begun);
     for (size_t i = 0; i < ask->n_prompts; i++)
         sp_ids_release(&ask->prompts[i].ids);
     free(ask->prompts);

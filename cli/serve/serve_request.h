@@ -27,7 +27,7 @@ struct sp_serve_ask {
     struct sp_json *messages;            /* rendered by the template; owned */
     struct sp_serve_raw_prompt *prompts; /* [n_prompts], owned */
     size_t n_prompts;
-    struct sp_text begun;                  /* how the answer to messages begins already; owned */
+    struct sp_strbuf begun;                /* how the answer to messages begins already; owned */
     const struct sp_json *prompt, *suffix; /* strings: text around a gap */
     const struct sp_json *tools, *kwargs;  /* for the template; NULL: none */
     struct sp_json *own_tools;             /* tools, where the body has another form; owned */
@@ -131,7 +131,7 @@ void sp_serve_set_think_level(struct sp_serve_ask *ask, const char *level);
 
 /* Appends a message's content, a text or an array of parts with texts; NULL: none. */
 SP_MUST_CHECK enum sp_status
-sp_serve_join_content(struct sp_text *to, const struct sp_json *content, struct sp_err *err);
+sp_serve_join_content(struct sp_strbuf *to, const struct sp_json *content, struct sp_err *err);
 
 /* ask->messages: those of the request behind the system message and the MESSAGE records of the
  * file; a system message that leads the request's replaces the file's. `from`: an array. Contents

@@ -39,19 +39,21 @@ static bool is_said_by(const struct sp_json *item, const char *role)
 }
 
 /* Appends a text or parts, behind a blank line where there is a text already. */
-static enum sp_status append(struct sp_text *to, const struct sp_json *content, struct sp_err *err)
+static enum sp_status append(struct sp_strbuf *to, const struct sp_json *content,
+                             struct sp_err *err)
 {
-    enum sp_status st = to->len > 0 ? sp_text_append(to, "\n\n", 2, err) : SP_OK;
+    enum sp_status st = to->len > 0 ? sp_strbuf_append(to, "\n\n", 2, err) : SP_OK;
 
     return st ? st : sp_serve_join_content(to, content, err);
 }
 
-static void write_text(struct sp_json_out *out, const char *key, const struct sp_text *text)
+static void write_text(struct sp_json_out *out, const char *key, const struct sp_strbuf *text)
 {
     sp_json_out_string(out, key, text->len > 0 ? text->at : "", text->len);
 }
 
-static void write_message(struct sp_json_out *out, const char *role, const struct sp_text *content)
+static void write_message(struct sp_json_out *out, const char *role,
+                          const struct sp_strbuf *content)
 {
     sp_json_out_begin(out, NULL, '{');
     sp_json_out_text(out, "role", role);
@@ -66,7 +68,7 @@ static void write_message(struct sp_json_out *out, const char *role, const struc
 static enum sp_status write_system(struct input *in, const struct sp_json *instructions,
                                    struct sp_err *err)
 {
-    struct sp_text text = {0};
+    struct sp_strbuf text = {0};
     enum sp_status st = SP_OK;
 
     if (instructions != NULL && sp_json_kind(instructions) != SP_JSON_STRING) {
@@ -81,7 +83,7 @@ static enum sp_status write_system(struct input *in, const struct sp_json *instr
         in->at++;
     }
     if (!st && text.len > 0) write_message(in->out, "system", &text);
-    sp_text_release(&text);
+    sp_strbuf_release(&text);
     return st;
 }
 
@@ -89,14 +91,14 @@ static enum sp_status write_said(struct input *in, struct sp_err *err)
 {
     static const char *const roles[] = {"user", "system", "developer"};
     const struct sp_json *item = next(in);
-    struct sp_text text = {0};
+    struct sp_strbuf text = {0};
     enum sp_status st;
 
     for (size_t i = 0; i < sizeof roles / sizeof *roles; i++) {
         if (!is_said_by(item, roles[i])) continue;
         st = append(&text, sp_json_get(item, "content"), err);
         if (!st) write_message(in->out, roles[i], &text);
-        sp_text_release(&text);
+        sp_strbuf_release(&text);
         in->at++;
         return st;
     }
@@ -106,7 +108,7 @@ static enum sp_status write_said(struct input *in, struct sp_err *err)
 static enum sp_status write_output(struct input *in, struct sp_err *err)
 {
     const struct sp_json *item = next(in), *output = sp_json_get(item, "output");
-    struct sp_text text = {0};
+    struct sp_strbuf text = {0};
     enum sp_status st;
 
     if (sp_serve_filled(item, "call_id") == NULL) return sp_fail(err, SP_E_INPUT, "has no call_id");
@@ -118,7 +120,7 @@ static enum sp_status write_output(struct input *in, struct sp_err *err)
         write_text(in->out, "content", &text);
         sp_json_out_end(in->out, '}');
     }
-    sp_text_release(&text);
+    sp_strbuf_release(&text);
     in->at++;
     return st;
 }
@@ -128,7 +130,7 @@ static enum sp_status write_output(struct input *in, struct sp_err *err)
 
 /* A thought stands in its content, or as our own `encrypted_content`; else its summary is all that
  * is known of it. */
-static enum sp_status append_thought(struct sp_text *to, const struct sp_json *item,
+static enum sp_status append_thought(struct sp_strbuf *to, const struct sp_json *item,
                                      struct sp_err *err)
 {
     static const size_t n_mark = sizeof SP_SERVE_THOUGHT_MARK - 1;
@@ -139,8 +141,8 @@ static enum sp_status append_thought(struct sp_text *to, const struct sp_json *i
 
     if (sp_json_len(content) > 0) return append(to, content, err);
     if (own && size >= n_mark && memcmp(own, SP_SERVE_THOUGHT_MARK, n_mark) == 0) {
-        if (to->len > 0 && (st = sp_text_append(to, "\n\n", 2, err))) return st;
-        return sp_text_append(to, own + n_mark, size - n_mark, err);
+        if (to->len > 0 && (st = sp_strbuf_append(to, "\n\n", 2, err))) return st;
+        return sp_strbuf_append(to, own + n_mark, size - n_mark, err);
     }
     return append(to, sp_json_get(item, "summary"), err);
 }
@@ -169,7 +171,7 @@ static enum sp_status write_call(struct sp_json_out *out, const struct sp_json *
 /* Thoughts, content and calls, in this order, are one message. */
 static enum sp_status write_answer(struct input *in, struct sp_err *err)
 {
-    struct sp_text thought = {0}, content = {0};
+    struct sp_strbuf thought = {0}, content = {0};
     enum sp_status st = SP_OK;
 
     for (; !st && is_of(next(in), "reasoning"); in->at++)
@@ -187,8 +189,8 @@ static enum sp_status write_answer(struct input *in, struct sp_err *err)
         st = write_call(in->out, next(in), err);
     sp_json_out_end(in->out, ']');
     sp_json_out_end(in->out, '}');
-    sp_text_release(&thought);
-    sp_text_release(&content);
+    sp_strbuf_release(&thought);
+    sp_strbuf_release(&content);
     return st;
 }
 
@@ -228,7 +230,7 @@ static enum sp_status write_input(struct sp_json_out *out, const struct sp_json 
 {
     const struct sp_json *input = sp_json_get(body, "input");
     struct input in = {.items = input, .out = out};
-    struct sp_text text = {0};
+    struct sp_strbuf text = {0};
     enum sp_status st = write_system(&in, sp_json_get(body, "instructions"), err);
 
     if (st) return st;
@@ -240,7 +242,7 @@ static enum sp_status write_input(struct sp_json_out *out, const struct sp_json 
                        input ? "empty or something else" : "missing");
     }
     if (!(st = append(&text, input, err))) write_message(out, "user", &text);
-    sp_text_release(&text);
+    sp_strbuf_release(&text);
     return st;
 }
 

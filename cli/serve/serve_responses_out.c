@@ -93,15 +93,15 @@ static void write_contents(struct sp_serve_reply *r, const char *key, size_t par
 static void write_marked_thought(struct sp_serve_reply *r, size_t part)
 {
     static const char mark[] = SP_SERVE_THOUGHT_MARK;
-    struct sp_text marked = {0};
+    struct sp_strbuf marked = {0};
     size_t size;
     const char *text = sp_serve_responses_text(&size, r, part);
 
-    if (!sp_text_append(&marked, mark, sizeof mark - 1, NULL) &&
-        !sp_text_append(&marked, text, size, NULL)) {
+    if (!sp_strbuf_append(&marked, mark, sizeof mark - 1, NULL) &&
+        !sp_strbuf_append(&marked, text, size, NULL)) {
         sp_json_out_string(&r->out, "encrypted_content", marked.at, marked.len);
     }
-    sp_text_release(&marked);
+    sp_strbuf_release(&marked);
 }
 
 static void write_thought(struct sp_serve_reply *r, size_t part, bool begun)

@@ -37,7 +37,8 @@ static void close_body(struct exchange *x, int status)
 
     x->answer->status = status;
     x->answer->type = json_type;
-    if (!whole || sp_text_append(&x->answer->body, x->text, x->size, NULL)) x->answer->status = 500;
+    if (!whole || sp_strbuf_append(&x->answer->body, x->text, x->size, NULL))
+        x->answer->status = 500;
     free(x->text);
 }
 
@@ -56,7 +57,7 @@ static bool is_anthropic(const struct exchange *x)
 /* The log says so. */
 static void note(struct exchange *x, const char *sentence)
 {
-    (void)!sp_text_append(&x->answer->about, sentence, strlen(sentence), NULL);
+    (void)!sp_strbuf_append(&x->answer->about, sentence, strlen(sentence), NULL);
 }
 
 /* An error in the words of the API that was asked; the log has its sentence, too. */
@@ -131,20 +132,20 @@ static void release_client(struct client *c)
 {
     sp_serve_ask_release(&c->job.ask);
     for (size_t i = 0; i < c->job.n_answers && c->job.answers; i++)
-        sp_text_release(&c->job.answers[i]);
+        sp_strbuf_release(&c->job.answers[i]);
     free(c->job.answers);
-    sp_text_release(&c->job.out);
-    sp_text_release(&c->job.about);
+    sp_strbuf_release(&c->job.out);
+    sp_strbuf_release(&c->job.about);
     free(c);
 }
 
-static void close_job(void *stream, struct sp_text *about)
+static void close_job(void *stream, struct sp_strbuf *about)
 {
     struct client *c = stream;
 
     sp_serve_queue_leave(c->serve->queue, &c->job);
     if (c->job.about.len > 0) {
-        (void)!sp_text_append(about, c->job.about.at, c->job.about.len, NULL);
+        (void)!sp_strbuf_append(about, c->job.about.at, c->job.about.len, NULL);
     }
     release_client(c);
 }
@@ -169,7 +170,7 @@ static void attend(struct exchange *x, struct client *c)
     }
     a->stream = NULL;
     a->body = c->job.out;
-    c->job.out = (struct sp_text){0};
+    c->job.out = (struct sp_strbuf){0};
     close_job(c, &a->about);
 }
 
@@ -293,7 +294,7 @@ static void say(struct exchange *x, const char *text)
 {
     x->answer->status = 200;
     x->answer->type = "text/plain; charset=utf-8";
-    if (sp_text_append(&x->answer->body, text, strlen(text), NULL)) x->answer->status = 500;
+    if (sp_strbuf_append(&x->answer->body, text, strlen(text), NULL)) x->answer->status = 500;
 }
 
 static void root(struct exchange *x)

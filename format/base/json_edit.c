@@ -2,7 +2,7 @@
 
 #include "format/base/json_scan.h"
 
-static struct sp_json_scan scan_of(const struct sp_text *text)
+static struct sp_json_scan scan_of(const struct sp_strbuf *text)
 {
     return (struct sp_json_scan){.text = text->at, .size = text->len};
 }
@@ -23,7 +23,7 @@ static enum sp_status skip_value(enum sp_json_token token, struct sp_json_scan *
 }
 
 enum sp_status sp_json_members(struct sp_json_member **members, size_t *n,
-                               const struct sp_text *text, size_t at, struct sp_err *err)
+                               const struct sp_strbuf *text, size_t at, struct sp_err *err)
 {
     enum sp_status st;
     struct sp_json_scan scan = scan_of(text);
@@ -60,7 +60,7 @@ enum sp_status sp_json_members(struct sp_json_member **members, size_t *n,
     return SP_OK;
 }
 
-static bool is_named(const struct sp_text *text, const struct sp_json_member *m, const char *key)
+static bool is_named(const struct sp_strbuf *text, const struct sp_json_member *m, const char *key)
 {
     size_t n = strlen(key);
 
@@ -68,7 +68,8 @@ static bool is_named(const struct sp_text *text, const struct sp_json_member *m,
 }
 
 enum sp_status sp_json_find_member(bool *found, struct sp_json_member *member,
-                                   const struct sp_text *text, const char *key, struct sp_err *err)
+                                   const struct sp_strbuf *text, const char *key,
+                                   struct sp_err *err)
 {
     enum sp_status st;
     struct sp_json_member *members = NULL;
@@ -86,26 +87,26 @@ enum sp_status sp_json_find_member(bool *found, struct sp_json_member *member,
 }
 
 /* Bytes first..end-1 become `with`. */
-static enum sp_status splice(struct sp_text *text, size_t first, size_t end, const char *with,
+static enum sp_status splice(struct sp_strbuf *text, size_t first, size_t end, const char *with,
                              size_t size, struct sp_err *err)
 {
     enum sp_status st;
-    struct sp_text out = {0};
+    struct sp_strbuf out = {0};
 
-    if ((st = sp_text_append(&out, text->at, first, err)) ||
-        (st = sp_text_append(&out, with, size, err)) ||
-        (st = sp_text_append(&out, text->at + end, text->len - end, err))) {
-        sp_text_release(&out);
+    if ((st = sp_strbuf_append(&out, text->at, first, err)) ||
+        (st = sp_strbuf_append(&out, with, size, err)) ||
+        (st = sp_strbuf_append(&out, text->at + end, text->len - end, err))) {
+        sp_strbuf_release(&out);
         return st;
     }
-    sp_text_release(text);
+    sp_strbuf_release(text);
     *text = out;
     return SP_OK;
 }
 
 /* Where the root's first member is, or would be, and what stands between its bracket and that. */
 static enum sp_status find_front(size_t *open, size_t *begin, bool *empty,
-                                 const struct sp_text *text, struct sp_err *err)
+                                 const struct sp_strbuf *text, struct sp_err *err)
 {
     enum sp_status st;
     struct sp_json_member *members = NULL;
@@ -120,37 +121,37 @@ static enum sp_status find_front(size_t *open, size_t *begin, bool *empty,
 }
 
 /* A comma, and what stands between the bracket and the first member. */
-static enum sp_status append_gap(struct sp_text *out, const struct sp_text *text, size_t open,
+static enum sp_status append_gap(struct sp_strbuf *out, const struct sp_strbuf *text, size_t open,
                                  size_t begin, struct sp_err *err)
 {
-    enum sp_status st = sp_text_append(out, ",", 1, err);
+    enum sp_status st = sp_strbuf_append(out, ",", 1, err);
 
-    return st ? st : sp_text_append(out, text->at + open, begin - open, err);
+    return st ? st : sp_strbuf_append(out, text->at + open, begin - open, err);
 }
 
-static enum sp_status insert_first(struct sp_text *text, const char *key, const char *value,
+static enum sp_status insert_first(struct sp_strbuf *text, const char *key, const char *value,
                                    size_t value_size, struct sp_err *err)
 {
     enum sp_status st;
-    struct sp_text line = {0};
+    struct sp_strbuf line = {0};
     size_t open, begin;
     bool empty;
 
     if ((st = find_front(&open, &begin, &empty, text, err))) return st;
-    if ((st = sp_text_append(&line, "\"", 1, err)) ||
-        (st = sp_text_append(&line, key, strlen(key), err)) ||
-        (st = sp_text_append(&line, "\": ", 3, err)) ||
-        (st = sp_text_append(&line, value, value_size, err)) ||
+    if ((st = sp_strbuf_append(&line, "\"", 1, err)) ||
+        (st = sp_strbuf_append(&line, key, strlen(key), err)) ||
+        (st = sp_strbuf_append(&line, "\": ", 3, err)) ||
+        (st = sp_strbuf_append(&line, value, value_size, err)) ||
         (!empty && (st = append_gap(&line, text, open, begin, err)))) {
         goto done;
     }
     st = splice(text, begin, begin, line.at, line.len, err);
 done:
-    sp_text_release(&line);
+    sp_strbuf_release(&line);
     return st;
 }
 
-enum sp_status sp_json_set(struct sp_text *text, const char *key, const char *value,
+enum sp_status sp_json_set(struct sp_strbuf *text, const char *key, const char *value,
                            size_t value_size, struct sp_err *err)
 {
     enum sp_status st;
@@ -162,7 +163,7 @@ enum sp_status sp_json_set(struct sp_text *text, const char *key, const char *va
     return splice(text, m.value, m.end, value, value_size, err);
 }
 
-static bool has_key(const struct sp_text *text, const struct sp_json_member *members, size_t n,
+static bool has_key(const struct sp_strbuf *text, const struct sp_json_member *members, size_t n,
                     const char *key, size_t len)
 {
     for (size_t i = 0; i < n; i++) {
@@ -172,12 +173,12 @@ static bool has_key(const struct sp_text *text, const struct sp_json_member *mem
     return false;
 }
 
-enum sp_status sp_json_merge(struct sp_text *text, const struct sp_text *from,
+enum sp_status sp_json_merge(struct sp_strbuf *text, const struct sp_strbuf *from,
                              bool (*wanted)(const char *key, size_t len), struct sp_err *err)
 {
     enum sp_status st;
     struct sp_json_member *own = NULL, *others = NULL;
-    struct sp_text lines = {0};
+    struct sp_strbuf lines = {0};
     size_t n_own = 0, n_others = 0, open, begin;
     bool empty;
 
@@ -191,7 +192,7 @@ enum sp_status sp_json_merge(struct sp_text *text, const struct sp_text *from,
 
         if (!wanted(key + 1, len - 2) || has_key(text, own, n_own, key, len)) continue;
         if ((lines.len && (st = append_gap(&lines, text, open, begin, err))) ||
-            (st = sp_text_append(&lines, key, m->end - m->begin, err))) {
+            (st = sp_strbuf_append(&lines, key, m->end - m->begin, err))) {
             goto done;
         }
     }
@@ -200,31 +201,31 @@ enum sp_status sp_json_merge(struct sp_text *text, const struct sp_text *from,
 done:
     free(own);
     free(others);
-    sp_text_release(&lines);
+    sp_strbuf_release(&lines);
     return st;
 }
 
-enum sp_status sp_json_remove(struct sp_text *text, const char *key, struct sp_err *err)
+enum sp_status sp_json_remove(struct sp_strbuf *text, const char *key, struct sp_err *err)
 {
     enum sp_status st;
     struct sp_json_member *members = NULL;
-    struct sp_text out = {0};
+    struct sp_strbuf out = {0};
     size_t n = 0, n_kept = 0;
 
     if ((st = sp_json_members(&members, &n, text, 0, err)) || n == 0) return st;
-    st = sp_text_append(&out, text->at, members[0].begin, err);
+    st = sp_strbuf_append(&out, text->at, members[0].begin, err);
     for (size_t i = 0; st == SP_OK && i < n; i++) {
         /* With the comma and what else stands in front, unless it is now the first. */
         size_t begin = n_kept && i ? members[i - 1].end : members[i].begin;
         if (is_named(text, &members[i], key)) continue;
-        st = sp_text_append(&out, text->at + begin, members[i].end - begin, err);
+        st = sp_strbuf_append(&out, text->at + begin, members[i].end - begin, err);
         n_kept++;
     }
-    if (st || (st = sp_text_append(&out, text->at + members[n - 1].end,
-                                   text->len - members[n - 1].end, err))) {
-        sp_text_release(&out);
+    if (st || (st = sp_strbuf_append(&out, text->at + members[n - 1].end,
+                                     text->len - members[n - 1].end, err))) {
+        sp_strbuf_release(&out);
     } else {
-        sp_text_release(text);
+        sp_strbuf_release(text);
         *text = out;
     }
     free(members);
@@ -232,7 +233,7 @@ enum sp_status sp_json_remove(struct sp_text *text, const char *key, struct sp_e
 }
 
 /* Blanks in front of byte `at` on its line. */
-static size_t indentation(const struct sp_text *text, size_t at)
+static size_t indentation(const struct sp_strbuf *text, size_t at)
 {
     size_t first = at;
 
@@ -241,18 +242,18 @@ static size_t indentation(const struct sp_text *text, size_t at)
     return first == 0 || text->at[first - 1] == '\n' ? at - first : 0;
 }
 
-enum sp_status sp_json_lift(struct sp_text *text, const struct sp_json_member *member,
+enum sp_status sp_json_lift(struct sp_strbuf *text, const struct sp_json_member *member,
                             struct sp_err *err)
 {
     enum sp_status st = SP_OK;
-    struct sp_text out = {0};
+    struct sp_strbuf out = {0};
     size_t most = indentation(text, member->begin);
 
     /* No string holds a line feed: what follows one is indentation. */
     for (size_t i = member->value; st == SP_OK && i < member->end; i++) {
         size_t skipped = 0;
 
-        st = sp_text_append(&out, text->at + i, 1, err);
+        st = sp_strbuf_append(&out, text->at + i, 1, err);
         if (text->at[i] != '\n') continue;
         while (skipped < most && text->at[i + 1] == ' ') {
             i++;
@@ -260,10 +261,10 @@ enum sp_status sp_json_lift(struct sp_text *text, const struct sp_json_member *m
         }
     }
     if (st) {
-        sp_text_release(&out);
+        sp_strbuf_release(&out);
         return st;
     }
-    sp_text_release(text);
+    sp_strbuf_release(text);
     *text = out;
     return SP_OK;
 }

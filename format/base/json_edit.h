@@ -21,31 +21,31 @@ struct sp_json_member {
 /* Members of the object that begins at byte `at` of the text, in order; *members owned by the
  * caller. SP_E_INPUT where there is no object. */
 SP_MUST_CHECK enum sp_status sp_json_members(struct sp_json_member **members, size_t *n,
-                                             const struct sp_text *text, size_t at,
+                                             const struct sp_strbuf *text, size_t at,
                                              struct sp_err *err);
 
 /* The root's member `key`, the last one of that name; false when there is none. */
 SP_MUST_CHECK enum sp_status sp_json_find_member(bool *found, struct sp_json_member *member,
-                                                 const struct sp_text *text, const char *key,
+                                                 const struct sp_strbuf *text, const char *key,
                                                  struct sp_err *err);
 
 /* Gives the root's `key` this value (JSON text): in its place, or as a new first member, on a line
  * like the first one's. */
-SP_MUST_CHECK enum sp_status sp_json_set(struct sp_text *text, const char *key, const char *value,
+SP_MUST_CHECK enum sp_status sp_json_set(struct sp_strbuf *text, const char *key, const char *value,
                                          size_t value_size, struct sp_err *err);
 
 /* Puts in front what `from`'s root has and the text's has not, of the keys that are wanted. */
-SP_MUST_CHECK enum sp_status sp_json_merge(struct sp_text *text, const struct sp_text *from,
+SP_MUST_CHECK enum sp_status sp_json_merge(struct sp_strbuf *text, const struct sp_strbuf *from,
                                            bool (*wanted)(const char *key, size_t len),
                                            struct sp_err *err);
 
 /* Removes every member `key` of the root, with its comma. */
-SP_MUST_CHECK enum sp_status sp_json_remove(struct sp_text *text, const char *key,
+SP_MUST_CHECK enum sp_status sp_json_remove(struct sp_strbuf *text, const char *key,
                                             struct sp_err *err);
 
 /* The text becomes that of the root's member `key`, an object, with its indentation made less by
  * the member's own. */
-SP_MUST_CHECK enum sp_status sp_json_lift(struct sp_text *text, const struct sp_json_member *member,
-                                          struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_json_lift(struct sp_strbuf *text,
+                                          const struct sp_json_member *member, struct sp_err *err);
 
 #endif

@@ -1,4 +1,4 @@
-/* A growing text. Valid when zeroed; `at` is owned and freed by sp_text_release. */
+/* A growing text. Valid when zeroed; `at` is owned and freed by sp_strbuf_release. */
 #ifndef SP_FORMAT_BASE_STRBUF_H
 #define SP_FORMAT_BASE_STRBUF_H
 
@@ -7,14 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct sp_text {
+struct sp_strbuf {
     char *at;
     size_t len, cap;
 };
 
 /* Room for `more` bytes behind the text. */
-SP_MUST_CHECK static inline enum sp_status sp_text_reserve(struct sp_text *t, size_t more,
-                                                           struct sp_err *err)
+SP_MUST_CHECK static inline enum sp_status sp_strbuf_reserve(struct sp_strbuf *t, size_t more,
+                                                             struct sp_err *err)
 {
     size_t want;
 
@@ -26,10 +26,10 @@ SP_MUST_CHECK static inline enum sp_status sp_text_reserve(struct sp_text *t, si
     return sp_grow(&t->at, &t->cap, want ? want : 1, 1, err);
 }
 
-SP_MUST_CHECK static inline enum sp_status sp_text_append(struct sp_text *t, const char *text,
-                                                          size_t len, struct sp_err *err)
+SP_MUST_CHECK static inline enum sp_status sp_strbuf_append(struct sp_strbuf *t, const char *text,
+                                                            size_t len, struct sp_err *err)
 {
-    enum sp_status st = sp_text_reserve(t, len, err);
+    enum sp_status st = sp_strbuf_reserve(t, len, err);
 
     if (st) return st;
     if (len) memcpy(t->at + t->len, text, len);
@@ -37,7 +37,7 @@ SP_MUST_CHECK static inline enum sp_status sp_text_append(struct sp_text *t, con
     return SP_OK;
 }
 
-static inline void sp_text_release(struct sp_text *t)
+static inline void sp_strbuf_release(struct sp_strbuf *t)
 {
     free(t->at);
     memset(t, 0, sizeof *t);

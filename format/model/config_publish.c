@@ -40,7 +40,7 @@ enum sp_status sp_config_stated_dtype(enum sp_dtype *out, const char *json, size
     return SP_OK;
 }
 
-static enum sp_status set_text(struct sp_text *text, const char *key, const char *value,
+static enum sp_status set_text(struct sp_strbuf *text, const char *key, const char *value,
                                struct sp_err *err)
 {
     char quoted[128];
@@ -50,7 +50,7 @@ static enum sp_status set_text(struct sp_text *text, const char *key, const char
 }
 
 /* Where a type is stated and is another one. */
-static enum sp_status correct_type(struct sp_text *text, const struct sp_json *root,
+static enum sp_status correct_type(struct sp_strbuf *text, const struct sp_json *root,
                                    enum sp_dtype dtype, struct sp_err *err)
 {
     enum sp_status st = SP_OK;
@@ -65,7 +65,7 @@ static enum sp_status correct_type(struct sp_text *text, const struct sp_json *r
     return st;
 }
 
-static enum sp_status remove_quantization(struct sp_text *text, struct sp_err *err)
+static enum sp_status remove_quantization(struct sp_strbuf *text, struct sp_err *err)
 {
     static const char *const keys[] = {"quantization_config", "compression_config", "quantization"};
     enum sp_status st = SP_OK;
@@ -89,26 +89,26 @@ static bool is_of_text(const char *key, size_t len)
 }
 
 /* text_config becomes the whole. */
-static enum sp_status unwrap(struct sp_text *text, const struct sp_config *config,
+static enum sp_status unwrap(struct sp_strbuf *text, const struct sp_config *config,
                              struct sp_err *err)
 {
     const struct sp_family *family = sp_family_by_type(config->family);
     enum sp_status st;
-    struct sp_text outer = {0};
+    struct sp_strbuf outer = {0};
     struct sp_json_member member;
     char architectures[128];
     bool found;
 
     if ((st = sp_json_find_member(&found, &member, text, "text_config", err))) return st;
     if (!found) return sp_fail(err, SP_E_UNSUPPORTED, "text_config is spelled with escapes");
-    if ((st = sp_text_append(&outer, text->at, text->len, err))) return st;
+    if ((st = sp_strbuf_append(&outer, text->at, text->len, err))) return st;
     snprintf(architectures, sizeof architectures, "[\"%s\"]", family->architecture);
     if (!(st = sp_json_lift(text, &member, err)) &&
         !(st = sp_json_merge(text, &outer, is_of_text, err)) &&
         !(st = set_text(text, "model_type", family->name, err))) {
         st = sp_json_set(text, "architectures", architectures, strlen(architectures), err);
     }
-    sp_text_release(&outer);
+    sp_strbuf_release(&outer);
     return st;
 }
 
@@ -122,7 +122,7 @@ static bool is_wrapped(const struct sp_json *root, const struct sp_config *confi
 }
 
 /* The tensors had the last word about the output matrix; now the config says so itself. */
-static enum sp_status settle_tied(struct sp_text *text, const struct sp_config *config,
+static enum sp_status settle_tied(struct sp_strbuf *text, const struct sp_config *config,
                                   struct sp_err *err)
 {
     const struct sp_family *family = sp_family_by_type(config->family);
@@ -142,8 +142,9 @@ static enum sp_status settle_tied(struct sp_text *text, const struct sp_config *
     return sp_json_set(text, own ? family->tied_key : key, value, strlen(value), err);
 }
 
-static enum sp_status rewrite(struct sp_text *text, bool *text_only, const struct sp_config *config,
-                              enum sp_dtype dtype, struct sp_err *err)
+static enum sp_status rewrite(struct sp_strbuf *text, bool *text_only,
+                              const struct sp_config *config, enum sp_dtype dtype,
+                              struct sp_err *err)
 {
     enum sp_status st;
     struct sp_json *root = NULL;
@@ -172,15 +173,15 @@ enum sp_status sp_config_publish(char **out, size_t *out_size, bool *text_only, 
                                  struct sp_err *err)
 {
     enum sp_status st;
-    struct sp_text text = {0};
+    struct sp_strbuf text = {0};
 
-    if ((st = sp_text_append(&text, json, size, err)) ||
+    if ((st = sp_strbuf_append(&text, json, size, err)) ||
         (st = rewrite(&text, text_only, config, dtype, err)) ||
         (st = sp_copy_text(out, text.at, text.len, err))) {
-        sp_text_release(&text);
+        sp_strbuf_release(&text);
         return st;
     }
     *out_size = text.len;
-    sp_text_release(&text);
+    sp_strbuf_release(&text);
     return SP_OK;
 }

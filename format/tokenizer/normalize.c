@@ -179,7 +179,7 @@ static enum sp_status compose(struct chars *chars, struct sp_err *err)
     return SP_OK;
 }
 
-static enum sp_status append_segment(struct sp_text *out, struct chars *chars,
+static enum sp_status append_segment(struct sp_strbuf *out, struct chars *chars,
                                      enum sp_normal_form form, const char *text, size_t len,
                                      struct sp_err *err)
 {
@@ -190,7 +190,7 @@ static enum sp_status append_segment(struct sp_text *out, struct chars *chars,
     if (form == SP_NFC || form == SP_NFKC) {
         if ((st = compose(chars, err))) return st;
     }
-    if ((st = sp_text_reserve(out, chars->n * SP_UTF8_MAX, err))) return st;
+    if ((st = sp_strbuf_reserve(out, chars->n * SP_UTF8_MAX, err))) return st;
     for (size_t i = 0; i < chars->n; i++) {
         out->len += sp_utf8_put(out->at + out->len, (uint32_t)chars->at[i]);
     }
@@ -216,7 +216,7 @@ static bool find_segment(const char *text, size_t len, size_t pos, size_t *begin
     return false;
 }
 
-static enum sp_status compose_all(struct sp_text *out, struct chars *chars, bool *changed,
+static enum sp_status compose_all(struct sp_strbuf *out, struct chars *chars, bool *changed,
                                   const char *text, size_t len, struct sp_err *err)
 {
     size_t done = 0, begin, end;
@@ -225,14 +225,14 @@ static enum sp_status compose_all(struct sp_text *out, struct chars *chars, bool
     *changed = false;
     while (find_segment(text, len, done, &begin, &end)) {
         *changed = true;
-        if ((st = sp_text_append(out, text + done, begin - done, err))) return st;
+        if ((st = sp_strbuf_append(out, text + done, begin - done, err))) return st;
         if ((st = append_segment(out, chars, SP_NFC, text + begin, end - begin, err))) return st;
         done = end;
     }
-    return *changed ? sp_text_append(out, text + done, len - done, err) : SP_OK;
+    return *changed ? sp_strbuf_append(out, text + done, len - done, err) : SP_OK;
 }
 
-enum sp_status sp_normalize(struct sp_text *out, bool *changed, enum sp_normal_form form,
+enum sp_status sp_normalize(struct sp_strbuf *out, bool *changed, enum sp_normal_form form,
                             const char *text, size_t len, struct sp_err *err)
 {
     struct chars chars = {0};
@@ -253,13 +253,13 @@ enum sp_status sp_normalize(struct sp_text *out, bool *changed, enum sp_normal_f
     return st;
 }
 
-enum sp_status sp_lowercase(struct sp_text *out, const char *text, size_t len, struct sp_err *err)
+enum sp_status sp_lowercase(struct sp_strbuf *out, const char *text, size_t len, struct sp_err *err)
 {
     enum sp_status st;
 
     for (size_t i = 0; i < len;) {
         uint32_t c = sp_utf8_next(text, len, &i);
-        if ((st = sp_text_reserve(out, 2 * SP_UTF8_MAX, err))) return st;
+        if ((st = sp_strbuf_reserve(out, 2 * SP_UTF8_MAX, err))) return st;
         if (c == 0x130) { /* the one letter whose lower case is two characters */
             out->len += sp_utf8_put(out->at + out->len, 'i');
             c = 0x307;

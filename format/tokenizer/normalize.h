@@ -12,7 +12,7 @@ enum sp_normal_form { SP_NFC, SP_NFD, SP_NFKC, SP_NFKD };
 
 /* Appends the normal form of `text` (valid UTF-8) to *out. *changed false: it is text itself, and
  * nothing was appended. */
-SP_MUST_CHECK enum sp_status sp_normalize(struct sp_text *out, bool *changed,
+SP_MUST_CHECK enum sp_status sp_normalize(struct sp_strbuf *out, bool *changed,
                                           enum sp_normal_form form, const char *text, size_t len,
                                           struct sp_err *err);
 
@@ -21,7 +21,7 @@ SP_MUST_CHECK enum sp_status sp_normalize(struct sp_text *out, bool *changed,
 bool sp_normal_knows(uint32_t c);
 
 /* Appends text in lower case, character by character, as Rust's char::to_lowercase. */
-SP_MUST_CHECK enum sp_status sp_lowercase(struct sp_text *out, const char *text, size_t len,
+SP_MUST_CHECK enum sp_status sp_lowercase(struct sp_strbuf *out, const char *text, size_t len,
                                           struct sp_err *err);
 
 #endif

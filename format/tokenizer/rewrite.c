@@ -25,10 +25,10 @@ void sp_rewrite_release(struct sp_rewrite *rewrite)
     memset(rewrite, 0, sizeof *rewrite);
 }
 
-static enum sp_status strip_accents(struct sp_text *out, const char *text, size_t len,
+static enum sp_status strip_accents(struct sp_strbuf *out, const char *text, size_t len,
                                     struct sp_err *err)
 {
-    enum sp_status st = sp_text_reserve(out, len, err);
+    enum sp_status st = sp_strbuf_reserve(out, len, err);
 
     if (st) return st;
     for (size_t i = 0; i < len;) {
@@ -59,7 +59,7 @@ static enum sp_status spend(size_t *budget, size_t size, struct sp_err *err)
     return SP_OK;
 }
 
-static enum sp_status prefix(struct sp_text *out, bool *changed, const struct sp_step *step,
+static enum sp_status prefix(struct sp_strbuf *out, bool *changed, const struct sp_step *step,
                              bool at_start, const char *text, size_t len, struct sp_err *err)
 {
     bool begins = len >= step->text_len && memcmp(text, step->text, step->text_len) == 0;
@@ -68,13 +68,13 @@ static enum sp_status prefix(struct sp_text *out, bool *changed, const struct sp
     *changed =
         !(step->a != SP_PREFIX_ALWAYS && begins) && !(step->a == SP_PREFIX_AT_START && !at_start);
     if (!*changed) return SP_OK;
-    if ((st = sp_text_append(out, step->text, step->text_len, err))) return st;
-    return sp_text_append(out, text, len, err);
+    if ((st = sp_strbuf_append(out, step->text, step->text_len, err))) return st;
+    return sp_strbuf_append(out, text, len, err);
 }
 
-static enum sp_status replace(struct sp_text *out, bool *changed, const struct sp_rewrite *rewrite,
-                              struct sp_matcher *matcher, size_t budget, const char *text,
-                              size_t len, struct sp_err *err)
+static enum sp_status replace(struct sp_strbuf *out, bool *changed,
+                              const struct sp_rewrite *rewrite, struct sp_matcher *matcher,
+                              size_t budget, const char *text, size_t len, struct sp_err *err)
 {
     struct sp_find find = {.regex = rewrite->regex, .matcher = matcher, .text = text, .len = len};
     size_t done = 0, start, end;
@@ -87,22 +87,22 @@ static enum sp_status replace(struct sp_text *out, bool *changed, const struct s
         if (!found) break;
         *changed = true;
         if ((st = spend(&budget, start - done + rewrite->step.text_len, err))) return st;
-        if ((st = sp_text_append(out, text + done, start - done, err))) return st;
-        st = sp_text_append(out, rewrite->step.text, rewrite->step.text_len, err);
+        if ((st = sp_strbuf_append(out, text + done, start - done, err))) return st;
+        st = sp_strbuf_append(out, rewrite->step.text, rewrite->step.text_len, err);
         if (st) return st;
         done = end;
     }
-    return *changed ? sp_text_append(out, text + done, len - done, err) : SP_OK;
+    return *changed ? sp_strbuf_append(out, text + done, len - done, err) : SP_OK;
 }
 
-static enum sp_status spell_bytes(struct sp_text *out, const char *text, size_t len,
+static enum sp_status spell_bytes(struct sp_strbuf *out, const char *text, size_t len,
                                   struct sp_err *err)
 {
     size_t room;
     enum sp_status st;
 
     if (!sp_mul(&room, len, 2)) return sp_fail(err, SP_E_NOMEM, "out of memory: %zu bytes", len);
-    if ((st = sp_text_reserve(out, room, err))) return st;
+    if ((st = sp_strbuf_reserve(out, room, err))) return st;
     out->len += sp_byte_level_encode(out->at + out->len, text, len);
     return SP_OK;
 }
@@ -116,7 +116,7 @@ bool sp_rewrite_applies(const struct sp_rewrite *rewrite)
 
 static enum sp_status apply(const struct sp_rewrite *rewrite, struct sp_matcher *matcher,
                             size_t budget, bool at_start, const char *text, size_t len,
-                            struct sp_text *out, bool *changed, struct sp_err *err)
+                            struct sp_strbuf *out, bool *changed, struct sp_err *err)
 {
     const struct sp_step *step = &rewrite->step;
 
@@ -148,7 +148,7 @@ static enum sp_status apply(const struct sp_rewrite *rewrite, struct sp_matcher 
 
 enum sp_status sp_rewrite_apply(const struct sp_rewrite *rewrite, struct sp_matcher *matcher,
                                 size_t *budget, bool at_start, const char *text, size_t len,
-                                struct sp_text *out, bool *changed, struct sp_err *err)
+                                struct sp_strbuf *out, bool *changed, struct sp_err *err)
 {
     size_t before = out->len;
     enum sp_status st = apply(rewrite, matcher, *budget, at_start, text, len, out, changed, err);
@@ -163,7 +163,7 @@ enum sp_status sp_rewrite_all(const struct sp_rewrite *chain, size_t n, struct s
     size_t next = 0;
 
     for (size_t i = 0; i<n && * len> 0; i++) {
-        struct sp_text *out = &space->buffers[next];
+        struct sp_strbuf *out = &space->buffers[next];
         bool changed;
         out->len = 0;
         enum sp_status st =
@@ -179,6 +179,6 @@ enum sp_status sp_rewrite_all(const struct sp_rewrite *chain, size_t n, struct s
 
 void sp_rewritten_release(struct sp_rewritten *space)
 {
-    sp_text_release(&space->buffers[0]);
-    sp_text_release(&space->buffers[1]);
+    sp_strbuf_release(&space->buffers[0]);
+    sp_strbuf_release(&space->buffers[1]);
 }

@@ -31,12 +31,12 @@ size_t sp_rewrite_budget(size_t input_size);
 SP_MUST_CHECK enum sp_status sp_rewrite_apply(const struct sp_rewrite *rewrite,
                                               struct sp_matcher *matcher, size_t *budget,
                                               bool at_start, const char *text, size_t len,
-                                              struct sp_text *out, bool *changed,
+                                              struct sp_strbuf *out, bool *changed,
                                               struct sp_err *err);
 
 /* A chain applied to one text. Valid when zeroed; results live in it until the next use. */
 struct sp_rewritten {
-    struct sp_text buffers[2];
+    struct sp_strbuf buffers[2];
 };
 SP_MUST_CHECK enum sp_status sp_rewrite_all(const struct sp_rewrite *chain, size_t n,
                                             struct sp_matcher *matcher, size_t *budget,

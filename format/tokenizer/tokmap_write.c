@@ -248,21 +248,21 @@ static enum sp_status check_patterns(const struct sp_steps *steps, const char *n
     return SP_OK;
 }
 
-static enum sp_status put_string(uint8_t *entry, struct sp_text *strings, const char *text,
+static enum sp_status put_string(uint8_t *entry, struct sp_strbuf *strings, const char *text,
                                  size_t len, struct sp_err *err)
 {
     if (strings->len + len >= UINT32_MAX)
         return sp_fail(err, SP_E_UNSUPPORTED, "4 GiB of patterns");
     sp_put32(entry, (uint32_t)strings->len);
     sp_put32(entry + 4, (uint32_t)len);
-    return sp_text_append(strings, text, len, err);
+    return sp_strbuf_append(strings, text, len, err);
 }
 
 static enum sp_status make_steps(struct compiler *c, struct sp_err *err)
 {
     const struct sp_steps *chains[3] = {&c->vocab->normalizer, &c->splitter, &c->vocab->decoder};
     static const char *const names[3] = {"normalizer", "pre_tokenizer", "decoder"};
-    struct sp_text strings = {0};
+    struct sp_strbuf strings = {0};
     size_t total = chains[0]->n + chains[1]->n + chains[2]->n;
     uint8_t *entry;
     enum sp_status st;
@@ -287,7 +287,7 @@ static enum sp_status make_steps(struct compiler *c, struct sp_err *err)
     if ((st = make_area(c, SP_AREA_STRINGS, strings.len, 1, err))) goto done;
     if (strings.len) memcpy(c->areas[SP_AREA_STRINGS].at, strings.at, strings.len);
 done:
-    sp_text_release(&strings);
+    sp_strbuf_release(&strings);
     return st;
 }
 

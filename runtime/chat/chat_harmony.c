@@ -17,7 +17,7 @@ enum { MAX_HEADER = 256 };
 
 void sp_answer_harmony_release(struct sp_answer_harmony *h)
 {
-    sp_text_release(&h->name);
+    sp_strbuf_release(&h->name);
 }
 
 /* The word behind the last place of `mark`, up to a blank or another mark. */
@@ -54,8 +54,8 @@ static enum sp_status read_header(struct sp_answer_harmony *h, const struct sp_a
     if (n_name <= skip || memcmp(name, functions, skip) != 0) return SP_OK;
     h->kind = SP_ANSWER_CALL;
     h->name.len = 0;
-    st = sp_text_append(&h->name, name + skip, n_name - skip, err);
-    return st ? st : sp_text_append(&h->name, "", 1, err);
+    st = sp_strbuf_append(&h->name, name + skip, n_name - skip, err);
+    return st ? st : sp_strbuf_append(&h->name, "", 1, err);
 }
 
 /* Can the text be a header, or become one? */
@@ -117,9 +117,9 @@ static enum sp_status tell_call(struct sp_answer_harmony *h, struct sp_answer_st
         return SP_OK;
     }
     sp_json_free(object);
-    if ((st = sp_text_append(&call.arguments, s->text.at + from, size, err))) return st;
+    if ((st = sp_strbuf_append(&call.arguments, s->text.at + from, size, err))) return st;
     sp_answer_stream_tell_call(s, &call);
-    sp_text_release(&call.arguments);
+    sp_strbuf_release(&call.arguments);
     sp_answer_stream_drop(s, n);
     return SP_OK;
 }

@@ -94,7 +94,7 @@ static void look_for(struct found *found, const char *mark, enum state state,
 static void look_for_thought(struct found *found, const struct sp_answer_parser *p)
 {
     const char *const marks[] = {p->syntax->thought_open, p->syntax->thought_close};
-    const struct sp_text *held = &p->stream.text;
+    const struct sp_strbuf *held = &p->stream.text;
     size_t at = sp_blanks(held->at, held->len), len;
 
     for (size_t i = 0; i < 2 && !p->said && *p->syntax->thought_close; i++) {
@@ -107,7 +107,7 @@ static void look_for_thought(struct found *found, const struct sp_answer_parser 
 
 static struct found find_mark(const struct sp_answer_parser *p)
 {
-    const struct sp_text *held = &p->stream.text;
+    const struct sp_strbuf *held = &p->stream.text;
     struct found found = {.match = SP_MARK_NO};
     size_t at = sp_blanks(held->at, held->len);
 
@@ -124,7 +124,7 @@ static struct found find_mark(const struct sp_answer_parser *p)
 
 static enum step read_content(struct sp_answer_parser *p, bool final)
 {
-    struct sp_text *held = &p->stream.text;
+    struct sp_strbuf *held = &p->stream.text;
     bool watches = reads_calls(p) || (!p->said && *p->syntax->thought_close);
     struct found found;
     size_t n;
@@ -152,7 +152,7 @@ static enum step read_content(struct sp_answer_parser *p, bool final)
 
 static enum step read_thought(struct sp_answer_parser *p, bool final)
 {
-    struct sp_text *held = &p->stream.text;
+    struct sp_strbuf *held = &p->stream.text;
     struct found found = {.match = SP_MARK_NO};
     size_t n;
 
@@ -192,8 +192,8 @@ static enum sp_status tell_begun(struct sp_answer_parser *p, const struct sp_cal
     if (!p->reading.held || !sp_answer_call_begun(&begun, source)) return SP_OK;
     if (!p->begun) {
         p->call.name.len = 0;
-        if ((st = sp_text_append(&p->call.name, source->text + begun.name, begun.n_name, err)) ||
-            (st = sp_text_append(&p->call.name, "", 1, err))) {
+        if ((st = sp_strbuf_append(&p->call.name, source->text + begun.name, begun.n_name, err)) ||
+            (st = sp_strbuf_append(&p->call.name, "", 1, err))) {
             return st;
         }
         piece.name = p->call.name.at;
@@ -267,7 +267,7 @@ static enum step read_behind_call(struct sp_answer_parser *p, bool final)
 {
     const struct sp_call_syntax *s = &p->syntax->calls;
     const char *const closes[] = {p->closed ? "" : s->close, s->all_close};
-    struct sp_text *held = &p->stream.text;
+    struct sp_strbuf *held = &p->stream.text;
     enum sp_mark_match match;
 
     p->stream.skip_blanks = true;

@@ -2,8 +2,8 @@
 
 void sp_answer_stream_release(struct sp_answer_stream *s)
 {
-    sp_text_release(&s->text);
-    sp_text_release(&s->special);
+    sp_strbuf_release(&s->text);
+    sp_strbuf_release(&s->special);
 }
 
 enum sp_status sp_answer_stream_add(struct sp_answer_stream *s, const char *text, size_t size,
@@ -11,8 +11,8 @@ enum sp_status sp_answer_stream_add(struct sp_answer_stream *s, const char *text
 {
     enum sp_status st;
 
-    if ((st = sp_text_reserve(&s->special, size, err))) return st;
-    if ((st = sp_text_append(&s->text, text, size, err))) return st;
+    if ((st = sp_strbuf_reserve(&s->special, size, err))) return st;
+    if ((st = sp_strbuf_append(&s->text, text, size, err))) return st;
     memset(s->special.at + s->special.len, special, size);
     s->special.len += size;
     return SP_OK;

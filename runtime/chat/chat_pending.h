@@ -9,8 +9,8 @@
 /* Begin with reading set, the rest zero. */
 struct sp_answer_stream {
     const struct sp_answer_reading *reading; /* borrowed */
-    struct sp_text text;                     /* owned */
-    struct sp_text special;                  /* parallel: of a special token? owned */
+    struct sp_strbuf text;                   /* owned */
+    struct sp_strbuf special;                /* parallel: of a special token? owned */
     bool skip_blanks;                        /* what comes next stands behind a mark */
 };
 void sp_answer_stream_release(struct sp_answer_stream *stream);
@@ -28,7 +28,7 @@ bool sp_answer_stream_settle(struct sp_answer_stream *stream);
 struct sp_answer_harmony {
     bool inside; /* a message */
     enum sp_answer_kind kind;
-    struct sp_text name; /* of a call, with a NUL; owned */
+    struct sp_strbuf name; /* of a call, with a NUL; owned */
 };
 void sp_answer_harmony_release(struct sp_answer_harmony *harmony);
 SP_MUST_CHECK enum sp_status sp_answer_harmony_read(struct sp_answer_harmony *harmony,

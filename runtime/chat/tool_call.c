@@ -4,8 +4,8 @@ enum { MAX_NAME = 256 };
 
 void sp_answer_call_release(struct sp_answer_call *call)
 {
-    sp_text_release(&call->name);
-    sp_text_release(&call->arguments);
+    sp_strbuf_release(&call->name);
+    sp_strbuf_release(&call->arguments);
 }
 
 bool sp_answer_call_is_list(const struct sp_call_syntax *s)
@@ -16,9 +16,9 @@ bool sp_answer_call_is_list(const struct sp_call_syntax *s)
 static enum sp_status set_name(struct sp_answer_call *call, const char *name, size_t size,
                                struct sp_err *err)
 {
-    enum sp_status st = sp_text_append(&call->name, name, size, err);
+    enum sp_status st = sp_strbuf_append(&call->name, name, size, err);
 
-    return st ? st : sp_text_append(&call->name, "", 1, err);
+    return st ? st : sp_strbuf_append(&call->name, "", 1, err);
 }
 
 bool sp_answer_call_may_be_named(const char *name, size_t size)
@@ -55,7 +55,7 @@ static const struct sp_json *member(const struct sp_json *object, const char *le
 }
 
 /* Arguments are an object, or one in a string; none are an empty one. */
-static enum sp_status append_arguments(enum sp_value_read *read, struct sp_text *out,
+static enum sp_status append_arguments(enum sp_value_read *read, struct sp_strbuf *out,
                                        const struct sp_json *value, struct sp_err *err)
 {
     struct sp_json *inner = NULL;
@@ -71,7 +71,7 @@ static enum sp_status append_arguments(enum sp_value_read *read, struct sp_text 
         *read = SP_VALUE_READ;
         st = value ? sp_json_print(&printed, value, err) : sp_copy_text(&printed, "{}", 2, err);
     }
-    if (!st && printed != NULL) st = sp_text_append(out, printed, strlen(printed), err);
+    if (!st && printed != NULL) st = sp_strbuf_append(out, printed, strlen(printed), err);
     free(printed);
     sp_json_free(inner);
     return st;
@@ -185,7 +185,7 @@ static enum sp_status read_named(enum sp_value_read *read, struct sp_answer_call
     if ((st = parse_object(&object, in->text + at, end, err))) return st;
     if (object == NULL) *read = SP_VALUE_NONE;
     sp_json_free(object);
-    return sp_text_append(&call->arguments, in->text + at, end, err);
+    return sp_strbuf_append(&call->arguments, in->text + at, end, err);
 }
 
 static enum sp_status read_python(enum sp_value_read *read, struct sp_answer_call *call,
@@ -258,9 +258,10 @@ static enum sp_status append_value(struct sp_answer_call *call, const struct sp_
     enum sp_status st;
 
     strip_value(&value, &size, in->syntax);
-    if (call->arguments.len > 1 && (st = sp_text_append(&call->arguments, ", ", 2, err))) return st;
+    if (call->arguments.len > 1 && (st = sp_strbuf_append(&call->arguments, ", ", 2, err)))
+        return st;
     if ((st = sp_answer_string(&call->arguments, key, strlen(key), err)) ||
-        (st = sp_text_append(&call->arguments, ": ", 2, err))) {
+        (st = sp_strbuf_append(&call->arguments, ": ", 2, err))) {
         return st;
     }
     if (is_text) return sp_answer_string(&call->arguments, value, size, err);
@@ -345,9 +346,9 @@ static enum sp_status read_tagged(enum sp_value_read *read, struct sp_answer_cal
     *read = find_name(&name, &n_name, &at, in->syntax->behind_name, in->text, in->size);
     if (*read != SP_VALUE_READ) return SP_OK;
     if ((st = set_name(call, in->text + name, n_name, err)) ||
-        (st = sp_text_append(&call->arguments, "{", 1, err)) ||
+        (st = sp_strbuf_append(&call->arguments, "{", 1, err)) ||
         (st = read_arguments(read, call, &at, in, err)) || *read != SP_VALUE_READ ||
-        (st = sp_text_append(&call->arguments, "}", 1, err))) {
+        (st = sp_strbuf_append(&call->arguments, "}", 1, err))) {
         return st;
     }
     *used = at;

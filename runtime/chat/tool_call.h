@@ -7,8 +7,8 @@
 
 /* Valid when zeroed; both are owned. */
 struct sp_answer_call {
-    struct sp_text name;      /* and a NUL */
-    struct sp_text arguments; /* a JSON object */
+    struct sp_strbuf name;      /* and a NUL */
+    struct sp_strbuf arguments; /* a JSON object */
 };
 void sp_answer_call_release(struct sp_answer_call *call);
 

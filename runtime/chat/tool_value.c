@@ -36,27 +36,27 @@ enum sp_value_read sp_answer_json_end(size_t *end, const char *text, size_t size
     return SP_VALUE_MORE;
 }
 
-enum sp_status sp_answer_string(struct sp_text *out, const char *text, size_t size,
+enum sp_status sp_answer_string(struct sp_strbuf *out, const char *text, size_t size,
                                 struct sp_err *err)
 {
-    enum sp_status st = sp_text_append(out, "\"", 1, err);
+    enum sp_status st = sp_strbuf_append(out, "\"", 1, err);
 
     for (size_t i = 0; i < size && !st; i++) {
         unsigned char c = (unsigned char)text[i];
         char escape[8];
 
         if (c == '"' || c == '\\') {
-            st = sp_text_append(out, (char[]){'\\', (char)c}, 2, err);
+            st = sp_strbuf_append(out, (char[]){'\\', (char)c}, 2, err);
         } else if (c == '\n') {
-            st = sp_text_append(out, "\\n", 2, err);
+            st = sp_strbuf_append(out, "\\n", 2, err);
         } else if (c < 0x20) {
             snprintf(escape, sizeof escape, "\\u%04x", c);
-            st = sp_text_append(out, escape, 6, err);
+            st = sp_strbuf_append(out, escape, 6, err);
         } else {
-            st = sp_text_append(out, text + i, 1, err);
+            st = sp_strbuf_append(out, text + i, 1, err);
         }
     }
-    return st ? st : sp_text_append(out, "\"", 1, err);
+    return st ? st : sp_strbuf_append(out, "\"", 1, err);
 }
 
 /* ---- notations --------------------------------------------------------------------------------
@@ -66,7 +66,7 @@ struct reading {
     const char *text;
     size_t size, at;
     const struct sp_value_notation *notation;
-    struct sp_text *out;
+    struct sp_strbuf *out;
     size_t begin;           /* of what is appended to `out` */
     char opened[MAX_DEPTH]; /* brackets of the text; the first '(' has pairs */
     size_t depth;
@@ -108,7 +108,7 @@ static enum sp_status read_quoted(enum sp_value_read *read, struct reading *r)
 
 /* What a backslash and the text behind it stand for in Python and JSON, escaped for JSON; *n bytes
  * are used up. */
-static enum sp_status append_escape(struct sp_text *out, const char *text, size_t *n,
+static enum sp_status append_escape(struct sp_strbuf *out, const char *text, size_t *n,
                                     struct sp_err *err)
 {
     static const char same[] = "\"\\/bfnrtu";
@@ -116,21 +116,21 @@ static enum sp_status append_escape(struct sp_text *out, const char *text, size_
 
     *n = 1;
     if (strchr(same, *text) != NULL) {
-        return sp_text_append(out, (char[]){'\\', *text}, 2, err);
+        return sp_strbuf_append(out, (char[]){'\\', *text}, 2, err);
     }
-    if (*text == '\'') return sp_text_append(out, text, 1, err);
+    if (*text == '\'') return sp_strbuf_append(out, text, 1, err);
     if (*text == 'x') {
         snprintf(hex, sizeof hex, "\\u00");
-        return sp_text_append(out, hex, 4, err);
+        return sp_strbuf_append(out, hex, 4, err);
     }
-    return sp_text_append(out, "\\\\", 2, err) ? SP_E_NOMEM : sp_text_append(out, text, 1, err);
+    return sp_strbuf_append(out, "\\\\", 2, err) ? SP_E_NOMEM : sp_strbuf_append(out, text, 1, err);
 }
 
 /* A text between ' or ", with escapes. */
 static enum sp_status read_string(enum sp_value_read *read, struct reading *r)
 {
     char quote = r->text[r->at];
-    enum sp_status st = sp_text_append(r->out, "\"", 1, r->err);
+    enum sp_status st = sp_strbuf_append(r->out, "\"", 1, r->err);
     size_t i = r->at + 1, n;
 
     *read = SP_VALUE_MORE;
@@ -145,15 +145,15 @@ static enum sp_status read_string(enum sp_value_read *read, struct reading *r)
             n++;
         } else if (c == '"' || c < 0x20) {
             snprintf(escape, sizeof escape, "\\u%04x", c);
-            st = sp_text_append(r->out, escape, 6, r->err);
+            st = sp_strbuf_append(r->out, escape, 6, r->err);
         } else {
-            st = sp_text_append(r->out, r->text + i, 1, r->err);
+            st = sp_strbuf_append(r->out, r->text + i, 1, r->err);
         }
     }
     if (st || i >= r->size) return st;
     r->at = i + 1;
     *read = SP_VALUE_READ;
-    return sp_text_append(r->out, "\"", 1, r->err);
+    return sp_strbuf_append(r->out, "\"", 1, r->err);
 }
 
 static size_t count_digits(const char *text, size_t size)
@@ -209,8 +209,8 @@ static enum sp_status append_word(enum sp_value_read *read, struct reading *r, c
 
     *read = SP_VALUE_READ;
     if (wants_key(r)) return sp_answer_string(r->out, word, size, r->err);
-    if (json != NULL) return sp_text_append(r->out, json, strlen(json), r->err);
-    if (is_number(word, size)) return sp_text_append(r->out, word, size, r->err);
+    if (json != NULL) return sp_strbuf_append(r->out, json, strlen(json), r->err);
+    if (is_number(word, size)) return sp_strbuf_append(r->out, word, size, r->err);
     if (r->notation->python) *read = SP_VALUE_NONE;
     return sp_answer_string(r->out, word, size, r->err);
 }
@@ -237,7 +237,7 @@ static enum sp_status open_bracket(enum sp_value_read *read, struct reading *r)
     *read = r->depth < MAX_DEPTH ? SP_VALUE_READ : SP_VALUE_NONE;
     if (*read == SP_VALUE_NONE) return SP_OK;
     r->opened[r->depth++] = c;
-    return sp_text_append(r->out, object ? "{" : "[", 1, r->err);
+    return sp_strbuf_append(r->out, object ? "{" : "[", 1, r->err);
 }
 
 static enum sp_status close_bracket(enum sp_value_read *read, struct reading *r)
@@ -250,7 +250,7 @@ static enum sp_status close_bracket(enum sp_value_read *read, struct reading *r)
     if (last_written(r) == ',') r->out->len--; /* as Python has it */
     r->depth--;
     *read = SP_VALUE_READ;
-    return sp_text_append(r->out, object ? "}" : "]", 1, r->err);
+    return sp_strbuf_append(r->out, object ? "}" : "]", 1, r->err);
 }
 
 static bool begins_quoted(const struct reading *r)
@@ -272,7 +272,7 @@ static enum sp_status read_token(enum sp_value_read *read, struct reading *r)
     if (c != ',' && c != ':' && !(c == '=' && is_pairs(r))) return read_word(read, r);
     r->at++;
     *read = SP_VALUE_READ;
-    return sp_text_append(r->out, c == ',' ? "," : ":", 1, r->err);
+    return sp_strbuf_append(r->out, c == ',' ? "," : ":", 1, r->err);
 }
 
 static bool is_json(const char *text, size_t size)
@@ -284,7 +284,7 @@ static bool is_json(const char *text, size_t size)
     return is;
 }
 
-enum sp_status sp_answer_value_read(enum sp_value_read *read, struct sp_text *out, size_t *end,
+enum sp_status sp_answer_value_read(enum sp_value_read *read, struct sp_strbuf *out, size_t *end,
                                     const char *text, size_t size,
                                     const struct sp_value_notation *notation, struct sp_err *err)
 {
@@ -350,7 +350,7 @@ bool sp_answer_is_text(const struct sp_json *function, const char *key)
     return property == NULL || is_text_type(type);
 }
 
-enum sp_status sp_answer_typed(struct sp_text *out, const struct sp_json *tools,
+enum sp_status sp_answer_typed(struct sp_strbuf *out, const struct sp_json *tools,
                                const char *function, const char *key, const char *text, size_t size,
                                struct sp_err *err)
 {
@@ -362,9 +362,9 @@ enum sp_status sp_answer_typed(struct sp_text *out, const struct sp_json *tools,
 
     if (sp_answer_is_text(sp_answer_tool(tools, function), key))
         return sp_answer_string(out, text, size, err);
-    if (n > 0 && is_json(bare, n)) return sp_text_append(out, bare, n, err);
+    if (n > 0 && is_json(bare, n)) return sp_strbuf_append(out, bare, n, err);
     if ((json = literal(bare, n)) != NULL) {
-        return sp_text_append(out, json, strlen(json), err);
+        return sp_strbuf_append(out, json, strlen(json), err);
     }
     if (n > 0 && (*bare == '{' || *bare == '[')) {
         size_t begin = out->len;

@@ -21,19 +21,19 @@ struct sp_value_notation {
 
 /* Appends the JSON of the bracketed value that the text begins with; *end: of its bytes. What is
  * READ is valid JSON. */
-SP_MUST_CHECK enum sp_status sp_answer_value_read(enum sp_value_read *read, struct sp_text *out,
+SP_MUST_CHECK enum sp_status sp_answer_value_read(enum sp_value_read *read, struct sp_strbuf *out,
                                                   size_t *end, const char *text, size_t size,
                                                   const struct sp_value_notation *notation,
                                                   struct sp_err *err);
 
 /* Appends a JSON string. */
-SP_MUST_CHECK enum sp_status sp_answer_string(struct sp_text *out, const char *text, size_t size,
+SP_MUST_CHECK enum sp_status sp_answer_string(struct sp_strbuf *out, const char *text, size_t size,
                                               struct sp_err *err);
 
 /* Appends the JSON of a value that was written without a notation, by what the tools' schemas say
  * of it: a text, or, where they have another type, JSON or Python's notation of it if it is that.
  */
-SP_MUST_CHECK enum sp_status sp_answer_typed(struct sp_text *out, const struct sp_json *tools,
+SP_MUST_CHECK enum sp_status sp_answer_typed(struct sp_strbuf *out, const struct sp_json *tools,
                                              const char *function, const char *key,
                                              const char *text, size_t size, struct sp_err *err);
 

@@ -170,15 +170,15 @@ static uint32_t take_char(struct gbnf *b)
 
 static void take_text(struct gbnf *b)
 {
-    struct sp_text text = {0};
+    struct sp_strbuf text = {0};
     char bytes[SP_UTF8_MAX];
 
     while (!b->g->err.status && !take_if(b, "\"")) {
         size_t n = sp_utf8_put(bytes, take_char(b));
-        if (sp_text_append(&text, bytes, n, &b->g->err)) break;
+        if (sp_strbuf_append(&text, bytes, n, &b->g->err)) break;
     }
     sp_pieces_add_text(&b->pieces, text.at, text.len);
-    sp_text_release(&text);
+    sp_strbuf_release(&text);
 }
 
 static void take_class(struct gbnf *b)

@@ -7,7 +7,7 @@ void sp_pieces_release(struct sp_pieces *p)
 {
     free(p->at);
     free(p->ranges);
-    sp_text_release(&p->text);
+    sp_strbuf_release(&p->text);
 }
 
 static void add(struct sp_pieces *p, struct sp_piece piece)
@@ -40,7 +40,7 @@ void sp_pieces_add_text(struct sp_pieces *p, const char *text, size_t len)
 {
     size_t first = p->text.len;
 
-    if (p->g->err.status || sp_text_append(&p->text, text, len, &p->g->err)) return;
+    if (p->g->err.status || sp_strbuf_append(&p->text, text, len, &p->g->err)) return;
     add(p, (struct sp_piece){.kind = SP_PIECE_TEXT, .first = first, .n = len});
 }
 

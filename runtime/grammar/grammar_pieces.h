@@ -29,7 +29,7 @@ struct sp_pieces {
     size_t n, cap;
     struct sp_char_range *ranges; /* owned */
     size_t n_ranges, cap_ranges;
-    struct sp_text text;
+    struct sp_strbuf text;
 };
 void sp_pieces_release(struct sp_pieces *pieces);
 

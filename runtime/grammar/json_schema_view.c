@@ -99,17 +99,17 @@ void sp_schema_fail(struct sp_schema *s, const struct sp_schema_part *part, cons
  */
 
 /* "~" and "/" in a name are "~0" and "~1" in a path (RFC 6901). */
-static enum sp_status append_name(struct sp_text *path, const char *name, struct sp_err *err)
+static enum sp_status append_name(struct sp_strbuf *path, const char *name, struct sp_err *err)
 {
-    enum sp_status st = sp_text_append(path, "/", 1, err);
+    enum sp_status st = sp_strbuf_append(path, "/", 1, err);
 
     for (; *name && !st; name++) {
         if (*name == '~') {
-            st = sp_text_append(path, "~0", 2, err);
+            st = sp_strbuf_append(path, "~0", 2, err);
         } else if (*name == '/') {
-            st = sp_text_append(path, "~1", 2, err);
+            st = sp_strbuf_append(path, "~1", 2, err);
         } else {
-            st = sp_text_append(path, name, 1, err);
+            st = sp_strbuf_append(path, name, 1, err);
         }
     }
     return st;
@@ -142,7 +142,7 @@ static void check_keywords(struct sp_schema *s, const struct sp_schema_place *pl
 static uint32_t place_of(struct sp_schema *s, const struct sp_json *json, const char *path,
                          const char *key, const char *name)
 {
-    struct sp_text text = {0};
+    struct sp_strbuf text = {0};
     struct sp_err *err = &s->g->err;
 
     for (size_t i = 0; i < s->n_places; i++) {
@@ -153,10 +153,10 @@ static uint32_t place_of(struct sp_schema *s, const struct sp_json *json, const 
         sp_grammar_fail(s->g, SP_E_UNSUPPORTED, "more than %d schemas in one", SP_SCHEMA_PLACES);
         return 0;
     }
-    if (sp_text_append(&text, path, strlen(path), err) || (key && append_name(&text, key, err)) ||
-        (name && append_name(&text, name, err)) || sp_text_append(&text, "", 1, err) ||
+    if (sp_strbuf_append(&text, path, strlen(path), err) || (key && append_name(&text, key, err)) ||
+        (name && append_name(&text, name, err)) || sp_strbuf_append(&text, "", 1, err) ||
         sp_grow(&s->places, &s->cap_places, s->n_places + 1, sizeof *s->places, err)) {
-        sp_text_release(&text);
+        sp_strbuf_release(&text);
         return 0;
     }
     s->places[s->n_places] = (struct sp_schema_place){json, text.at};

@@ -373,9 +373,9 @@ enum sp_status sp_template_render(char **text, size_t *len, const struct sp_temp
     return st;
 }
 
-static enum sp_status append_string(struct sp_text *out, const char *text, struct sp_err *err)
+static enum sp_status append_string(struct sp_strbuf *out, const char *text, struct sp_err *err)
 {
-    enum sp_status st = sp_text_append(out, "\"", 1, err);
+    enum sp_status st = sp_strbuf_append(out, "\"", 1, err);
     char escape[8];
 
     for (; *text && !st; text++) {
@@ -386,29 +386,29 @@ static enum sp_status append_string(struct sp_text *out, const char *text, struc
         } else if (c < 0x20) {
             snprintf(escape, sizeof escape, "\\u%04x", c);
         } else {
-            st = sp_text_append(out, text, 1, err);
+            st = sp_strbuf_append(out, text, 1, err);
             continue;
         }
-        st = sp_text_append(out, escape, strlen(escape), err);
+        st = sp_strbuf_append(out, escape, strlen(escape), err);
     }
-    return st ? st : sp_text_append(out, "\"", 1, err);
+    return st ? st : sp_strbuf_append(out, "\"", 1, err);
 }
 
-static enum sp_status append_member(struct sp_text *out, const char *key, const char *text,
+static enum sp_status append_member(struct sp_strbuf *out, const char *key, const char *text,
                                     struct sp_err *err)
 {
-    enum sp_status st = sp_text_append(out, key, strlen(key), err);
+    enum sp_status st = sp_strbuf_append(out, key, strlen(key), err);
 
     return st ? st : append_string(out, text, err);
 }
 
 /* A thought by the names that Jinja templates and Go's know it by. */
-static enum sp_status append_message(struct sp_text *out, const struct sp_chat_message *m,
+static enum sp_status append_message(struct sp_strbuf *out, const struct sp_chat_message *m,
                                      struct sp_err *err)
 {
     enum sp_status st;
 
-    if ((st = sp_text_append(out, ", ", out->len > 1 ? 2 : 0, err)) ||
+    if ((st = sp_strbuf_append(out, ", ", out->len > 1 ? 2 : 0, err)) ||
         (st = append_member(out, "{\"role\": ", m->role, err)) ||
         (st = append_member(out, ", \"content\": ", m->content, err))) {
         return st;
@@ -418,14 +418,14 @@ static enum sp_status append_message(struct sp_text *out, const struct sp_chat_m
          (st = append_member(out, ", \"thinking\": ", m->thought, err)))) {
         return st;
     }
-    return sp_text_append(out, "}", 1, err);
+    return sp_strbuf_append(out, "}", 1, err);
 }
 
 enum sp_status sp_template_chat(char **text, size_t *len, const struct sp_template *t,
                                 const struct sp_chat *chat, struct sp_err *err)
 {
     enum sp_status st;
-    struct sp_text array = {0};
+    struct sp_strbuf array = {0};
     struct sp_json *messages = NULL;
     struct sp_template_input in = {.generation_prompt = true,
                                    .think = chat->thinking == SP_THINK_ON,
@@ -433,7 +433,7 @@ enum sp_status sp_template_chat(char **text, size_t *len, const struct sp_templa
                                    .think_level = chat->think_level,
                                    .now = chat->now};
 
-    if ((st = sp_text_append(&array, "[", 1, err))) goto done;
+    if ((st = sp_strbuf_append(&array, "[", 1, err))) goto done;
     if (chat->system != NULL && *chat->system) {
         const struct sp_chat_message system = {.role = "system", .content = chat->system};
 
@@ -442,12 +442,12 @@ enum sp_status sp_template_chat(char **text, size_t *len, const struct sp_templa
     for (size_t i = 0; i < chat->n_messages; i++) {
         if ((st = append_message(&array, &chat->messages[i], err))) goto done;
     }
-    if ((st = sp_text_append(&array, "]", 1, err))) goto done;
+    if ((st = sp_strbuf_append(&array, "]", 1, err))) goto done;
     if ((st = sp_json_parse(&messages, array.at, array.len, SP_JSON_STRICT, err))) goto done;
     in.messages = messages;
     st = sp_template_render(text, len, t, &in, err);
 done:
     sp_json_free(messages);
-    sp_text_release(&array);
+    sp_strbuf_release(&array);
     return st;
 }

@@ -18,14 +18,15 @@
 struct stage {
     const struct sp_rewrite *rewrite; /* borrowed from the tokenizer */
     bool fused;                       /* it is told fragments of one token */
-    struct sp_text held; /* bytes not decided on: of a character, a byte run, a token to be whole */
-    struct sp_text made; /* what it made of one token */
-    size_t n_tokens;     /* told so far */
-    size_t checked;      /* byte run: whole characters at the beginning of what is held */
-    bool broken;         /* byte run: it cannot become valid any more */
-    bool begun;          /* strip: something else than what is stripped has come */
-    size_t n_stripped;   /* strip: at the start */
-    size_t n_trailing;   /* strip: held back, maybe the end */
+    struct sp_strbuf
+        held; /* bytes not decided on: of a character, a byte run, a token to be whole */
+    struct sp_strbuf made; /* what it made of one token */
+    size_t n_tokens;       /* told so far */
+    size_t checked;        /* byte run: whole characters at the beginning of what is held */
+    bool broken;           /* byte run: it cannot become valid any more */
+    bool begun;            /* strip: something else than what is stripped has come */
+    size_t n_stripped;     /* strip: at the start */
+    size_t n_trailing;     /* strip: held back, maybe the end */
 };
 
 struct sp_detokenizer {
@@ -34,8 +35,8 @@ struct sp_detokenizer {
     struct stage stages[SP_MAX_STEPS];
     size_t n;
     struct sp_matcher *matcher;
-    struct sp_text spelled; /* a token of bytes in the alphabet */
-    struct sp_text out;
+    struct sp_strbuf spelled; /* a token of bytes in the alphabet */
+    struct sp_strbuf out;
 };
 
 static const char replacement[] = "\xEF\xBF\xBD"; /* U+FFFD */
@@ -58,12 +59,12 @@ static enum sp_status pass_utf8(struct sp_detokenizer *d, size_t i, bool end, st
     s->made.len = 0;
     while (done < s->held.len) {
         size_t valid = sp_utf8_valid(s->held.at + done, s->held.len - done);
-        if ((st = sp_text_append(&s->made, s->held.at + done, valid, err))) return st;
+        if ((st = sp_strbuf_append(&s->made, s->held.at + done, valid, err))) return st;
         done += valid;
         if (done == s->held.len) break;
         enum sp_utf8 kind = sp_utf8_scan(s->held.at + done, s->held.len - done, &n);
         if (kind == SP_UTF8_PARTIAL && !end) break;
-        if ((st = sp_text_append(&s->made, replacement, REPLACEMENT_LEN, err))) return st;
+        if ((st = sp_strbuf_append(&s->made, replacement, REPLACEMENT_LEN, err))) return st;
         done += n;
     }
     if (done) {
@@ -77,11 +78,11 @@ static enum sp_status pass_utf8(struct sp_detokenizer *d, size_t i, bool end, st
 static enum sp_status take_bytes(struct sp_detokenizer *d, size_t i, const char *text, size_t len,
                                  bool spelled, struct sp_err *err)
 {
-    struct sp_text *held = &d->stages[i].held;
+    struct sp_strbuf *held = &d->stages[i].held;
     size_t n = len;
     enum sp_status st;
 
-    if ((st = sp_text_reserve(held, len, err))) return st;
+    if ((st = sp_strbuf_reserve(held, len, err))) return st;
     if (!spelled || !sp_byte_level_decode(held->at + held->len, &n, text, len)) {
         if (len) memcpy(held->at + held->len, text, len);
         n = len;
@@ -131,7 +132,7 @@ static enum sp_status take_byte(struct sp_detokenizer *d, size_t i, uint8_t byte
     size_t n;
     enum sp_status st;
 
-    if ((st = sp_text_append(&s->held, (const char *)&byte, 1, err))) return st;
+    if ((st = sp_strbuf_append(&s->held, (const char *)&byte, 1, err))) return st;
     if (!s->broken) {
         enum sp_utf8 kind = sp_utf8_scan(s->held.at + s->checked, s->held.len - s->checked, &n);
         if (kind == SP_UTF8_CHAR) s->checked += n;
@@ -249,9 +250,9 @@ static enum sp_status metaspace(struct sp_detokenizer *d, size_t i, const char *
     for (size_t at = 0, next = 0; at < len; at = next) {
         (void)sp_utf8_next(text, len, &next);
         if (next - at == step->text_len && begins_with(text + at, len - at, step)) {
-            st = sp_text_append(&s->made, " ", drop ? 0 : 1, err);
+            st = sp_strbuf_append(&s->made, " ", drop ? 0 : 1, err);
         } else {
-            st = sp_text_append(&s->made, text + at, next - at, err);
+            st = sp_strbuf_append(&s->made, text + at, next - at, err);
         }
         if (st) return st;
     }
@@ -303,9 +304,9 @@ static bool waits(const struct stage *s)
 static enum sp_status tell(struct sp_detokenizer *d, size_t i, const char *text, size_t len,
                            struct sp_err *err)
 {
-    if (i == d->n) return sp_text_append(&d->out, text, len, err);
+    if (i == d->n) return sp_strbuf_append(&d->out, text, len, err);
     struct stage *s = &d->stages[i];
-    if (waits(s)) return sp_text_append(&s->held, text, len, err);
+    if (waits(s)) return sp_strbuf_append(&s->held, text, len, err);
     enum sp_status st = run_stage(d, i, text, len, err);
     if (!s->fused) s->n_tokens++;
     return st;
@@ -319,10 +320,10 @@ static enum sp_status end_stage(struct sp_detokenizer *d, size_t i, struct sp_er
     enum sp_status st = SP_OK;
 
     if (waits(s)) {
-        struct sp_text token = s->held;
+        struct sp_strbuf token = s->held;
         memset(&s->held, 0, sizeof s->held);
         st = run_stage(d, i, token.at, token.len, err);
-        sp_text_release(&token);
+        sp_strbuf_release(&token);
     }
     if (st == SP_OK && kind == SP_STEP_BYTE_LEVEL) st = pass_utf8(d, i, true, err);
     if (st == SP_OK && kind == SP_STEP_BYTE_FALLBACK) st = end_run(d, i, err);
@@ -374,12 +375,12 @@ void sp_detokenizer_close(struct sp_detokenizer *d)
 {
     if (d == NULL) return;
     for (size_t i = 0; i < d->n; i++) {
-        sp_text_release(&d->stages[i].held);
-        sp_text_release(&d->stages[i].made);
+        sp_strbuf_release(&d->stages[i].held);
+        sp_strbuf_release(&d->stages[i].made);
     }
     sp_matcher_close(d->matcher);
-    sp_text_release(&d->spelled);
-    sp_text_release(&d->out);
+    sp_strbuf_release(&d->spelled);
+    sp_strbuf_release(&d->out);
     free(d);
 }
 
@@ -399,7 +400,7 @@ static enum sp_status take_token(struct sp_detokenizer *d, uint32_t id, struct s
         }
         if (!sp_mul(&room, len, 2)) return SP_OK;
         d->spelled.len = 0;
-        if ((st = sp_text_reserve(&d->spelled, room, err))) return st;
+        if ((st = sp_strbuf_reserve(&d->spelled, room, err))) return st;
         len = sp_byte_level_encode(d->spelled.at, text, len);
         text = d->spelled.at;
     } else if (sp_utf8_valid(text, len) != len) {
@@ -423,7 +424,7 @@ enum sp_status sp_detokenizer_feed(struct sp_detokenizer *d, uint32_t id, const 
     enum sp_status st;
 
     d->out.len = 0;
-    if ((st = sp_text_reserve(&d->out, 1, err))) return st;
+    if ((st = sp_strbuf_reserve(&d->out, 1, err))) return st;
     if ((st = take_token(d, id, err))) return st;
     *text = d->out.at;
     *size = d->out.len;
@@ -436,7 +437,7 @@ enum sp_status sp_detokenizer_flush(struct sp_detokenizer *d, const char **text,
     enum sp_status st;
 
     d->out.len = 0;
-    if ((st = sp_text_reserve(&d->out, 1, err))) return st;
+    if ((st = sp_strbuf_reserve(&d->out, 1, err))) return st;
     if ((st = flush(d, err))) return st;
     *text = d->out.at;
     *size = d->out.len;
@@ -455,7 +456,7 @@ enum sp_status sp_tokenizer_decode(const struct sp_tokenizer *tok, const uint32_
         if ((st = take_token(d, ids[i], err))) goto done;
     }
     if ((st = flush(d, err))) goto done;
-    if ((st = sp_text_append(&d->out, "", 1, err))) goto done;
+    if ((st = sp_strbuf_append(&d->out, "", 1, err))) goto done;
     *text = d->out.at;
     *size = d->out.len - 1;
     memset(&d->out, 0, sizeof d->out);

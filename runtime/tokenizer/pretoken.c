@@ -114,7 +114,7 @@ static enum sp_status cut_lengths(struct sp_pretoken *p, size_t step, const char
 static enum sp_status rewrite(struct sp_pretoken *p, size_t step, const char *text, size_t len,
                               bool at_start, struct sp_err *err)
 {
-    struct sp_text *space = &p->spaces[step];
+    struct sp_strbuf *space = &p->spaces[step];
     bool changed;
     enum sp_status st;
 
@@ -150,5 +150,5 @@ enum sp_status sp_pretoken_run(struct sp_pretoken *p, const char *text, size_t l
 void sp_pretoken_release(struct sp_pretoken *p)
 {
     for (size_t i = 0; i < SP_MAX_STEPS; i++)
-        sp_text_release(&p->spaces[i]);
+        sp_strbuf_release(&p->spaces[i]);
 }

@@ -15,7 +15,7 @@
 struct speller {
     const struct sp_tokenizer *tokenizer;
     struct sp_detokenizer *stream; /* in the middle of a text */
-    struct sp_text bytes;
+    struct sp_strbuf bytes;
     bool byte_level, byte_fallback;
 };
 
@@ -52,13 +52,13 @@ static enum sp_status spell(struct speller *s, uint32_t id, struct sp_err *err)
     if (!sp_tokmap_token(map, id, &text, &len)) return SP_OK;
     if (map->token_flags[id] & SP_TOKEN_SPECIAL) return SP_OK;
     if (s->byte_level && map->token_flags[id] & SP_TOKEN_BYTES) {
-        return sp_text_append(&s->bytes, text, len, err);
+        return sp_strbuf_append(&s->bytes, text, len, err);
     }
     if (s->byte_fallback && is_byte(&byte, text, len)) {
-        return sp_text_append(&s->bytes, &byte, 1, err);
+        return sp_strbuf_append(&s->bytes, &byte, 1, err);
     }
     if ((st = sp_detokenizer_feed(s->stream, id, &text, &len, err))) return st;
-    return sp_text_append(&s->bytes, text, len, err);
+    return sp_strbuf_append(&s->bytes, text, len, err);
 }
 
 /* Feeds one token, so that what makes the beginning of a text differ is over. */
@@ -220,7 +220,7 @@ enum sp_status sp_token_trie_open(struct sp_token_trie **out, const struct sp_to
     t = NULL;
 done:
     sp_detokenizer_close(s.stream);
-    sp_text_release(&s.bytes);
+    sp_strbuf_release(&s.bytes);
     sp_token_trie_close(t);
     return st;
 }

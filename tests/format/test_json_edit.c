@@ -9,27 +9,27 @@
 #include <cmocka.h>
 #include <stdio.h>
 
-static struct sp_text text_of(const char *s)
+static struct sp_strbuf text_of(const char *s)
 {
-    struct sp_text text = {0};
+    struct sp_strbuf text = {0};
 
-    assert_int_equal(sp_text_append(&text, s, strlen(s), NULL), SP_OK);
+    assert_int_equal(sp_strbuf_append(&text, s, strlen(s), NULL), SP_OK);
     return text;
 }
 
 /* The text is this, and JSON; it is released. */
-static void expect(struct sp_text *text, const char *want)
+static void expect(struct sp_strbuf *text, const char *want)
 {
     struct sp_json *json = NULL;
     struct sp_err err = {0};
 
-    assert_int_equal(sp_text_append(text, "", 1, NULL), SP_OK);
+    assert_int_equal(sp_strbuf_append(text, "", 1, NULL), SP_OK);
     assert_string_equal(text->at, want);
     if (sp_json_parse(&json, text->at, text->len - 1, SP_JSON_LENIENT, &err)) {
         fail_msg("%s", err.text);
     }
     sp_json_free(json);
-    sp_text_release(text);
+    sp_strbuf_release(text);
 }
 
 struct edit {
@@ -59,7 +59,7 @@ static void members(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof edits / sizeof edits[0]; i++) {
         const struct edit *e = &edits[i];
-        struct sp_text text = text_of(e->from);
+        struct sp_strbuf text = text_of(e->from);
         struct sp_err err = {0};
 
         print_message("%s\n", e->from);
@@ -76,7 +76,7 @@ static void lifted(void **state)
 {
     static const char from[] = "{\n  \"a\": 1,\n  \"inner\": {\n    \"x\": [\n      1\n    ],\n"
                                "    \"s\": \"\\n  y\"\n  }\n}\n";
-    struct sp_text text = text_of(from), flat = text_of("{\"inner\": {\"x\":\n  1}}");
+    struct sp_strbuf text = text_of(from), flat = text_of("{\"inner\": {\"x\":\n  1}}");
     struct sp_json_member m;
     bool found;
     (void)state;
@@ -98,20 +98,20 @@ static bool is_short(const char *key, size_t len)
 
 static void merged(void **state)
 {
-    struct sp_text text = text_of("{\n  \"b\": 1\n}"), empty = text_of("{ }");
-    struct sp_text from = text_of("{\"a\": {\"y\": 2}, \"b\": 3, \"long\": 4, \"c\": 5}");
+    struct sp_strbuf text = text_of("{\n  \"b\": 1\n}"), empty = text_of("{ }");
+    struct sp_strbuf from = text_of("{\"a\": {\"y\": 2}, \"b\": 3, \"long\": 4, \"c\": 5}");
     (void)state;
 
     assert_int_equal(sp_json_merge(&text, &from, is_short, NULL), SP_OK);
     expect(&text, "{\n  \"a\": {\"y\": 2},\n  \"c\": 5,\n  \"b\": 1\n}");
     assert_int_equal(sp_json_merge(&empty, &from, is_short, NULL), SP_OK);
     expect(&empty, "{\"a\": {\"y\": 2},\"b\": 3,\"c\": 5 }");
-    sp_text_release(&from);
+    sp_strbuf_release(&from);
 }
 
 static void refused(void **state)
 {
-    struct sp_text list = text_of("[1]"), many = text_of("{\"a\": 0");
+    struct sp_strbuf list = text_of("[1]"), many = text_of("{\"a\": 0");
     struct sp_json_member *members;
     struct sp_err err = {0};
     size_t n;
@@ -119,12 +119,12 @@ static void refused(void **state)
 
     assert_int_equal(sp_json_set(&list, "a", "1", 1, &err), SP_E_INPUT);
     assert_string_equal(err.text, "no JSON object at byte 0");
-    sp_text_release(&list);
+    sp_strbuf_release(&list);
     for (int i = 0; i < SP_JSON_MAX_MEMBERS; i++)
-        assert_int_equal(sp_text_append(&many, ",\"a\":0", 6, NULL), SP_OK);
-    assert_int_equal(sp_text_append(&many, "}", 1, NULL), SP_OK);
+        assert_int_equal(sp_strbuf_append(&many, ",\"a\":0", 6, NULL), SP_OK);
+    assert_int_equal(sp_strbuf_append(&many, "}", 1, NULL), SP_OK);
     assert_int_equal(sp_json_members(&members, &n, &many, 0, NULL), SP_E_UNSUPPORTED);
-    sp_text_release(&many);
+    sp_strbuf_release(&many);
 }
 
 int main(void)

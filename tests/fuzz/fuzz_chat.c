@@ -54,13 +54,13 @@ static const char tools_text[] =
     "\"a\": {\"type\": \"integer\"}, \"b\": {\"type\": \"string\"}}}}}]";
 
 struct transcript {
-    struct sp_text text;
+    struct sp_strbuf text;
     int last;
 };
 
-static void append(struct sp_text *text, const char *more, size_t size)
+static void append(struct sp_strbuf *text, const char *more, size_t size)
 {
-    if (sp_text_append(text, more, size, NULL)) abort();
+    if (sp_strbuf_append(text, more, size, NULL)) abort();
 }
 
 static void note(void *context, const struct sp_answer_piece *piece)
@@ -81,9 +81,9 @@ static void note(void *context, const struct sp_answer_piece *piece)
     append(&t->text, piece->text, piece->size);
 }
 
-static struct sp_text read_answer(const struct sp_answer_syntax *syntax,
-                                  const struct sp_json *tools, const char *text, size_t size,
-                                  size_t step)
+static struct sp_strbuf read_answer(const struct sp_answer_syntax *syntax,
+                                    const struct sp_json *tools, const char *text, size_t size,
+                                    size_t step)
 {
     struct transcript t = {.last = -1};
     const struct sp_answer_reading reading = {
@@ -104,9 +104,9 @@ static struct sp_text read_answer(const struct sp_answer_syntax *syntax,
 static void check(const struct sp_answer_syntax *syntax, const struct sp_json *tools,
                   const char *text, size_t size)
 {
-    struct sp_text whole = read_answer(syntax, tools, text, size, size ? size : 1);
-    struct sp_text bytes = read_answer(syntax, tools, text, size, 1);
-    struct sp_text threes = read_answer(syntax, tools, text, size, 3);
+    struct sp_strbuf whole = read_answer(syntax, tools, text, size, size ? size : 1);
+    struct sp_strbuf bytes = read_answer(syntax, tools, text, size, 1);
+    struct sp_strbuf threes = read_answer(syntax, tools, text, size, 3);
 
     if (whole.len != bytes.len || whole.len != threes.len) abort();
     if (whole.len && memcmp(whole.at, bytes.at, whole.len) != 0) abort();
@@ -115,9 +115,9 @@ static void check(const struct sp_answer_syntax *syntax, const struct sp_json *t
         whole.len != (size ? size + 1 : 0)) {
         abort();
     }
-    sp_text_release(&whole);
-    sp_text_release(&bytes);
-    sp_text_release(&threes);
+    sp_strbuf_release(&whole);
+    sp_strbuf_release(&bytes);
+    sp_strbuf_release(&threes);
 }
 
 /* Any syntax makes a grammar, or none. */

@@ -495,7 +495,7 @@ static void what_is_allowed_is_read(void **state)
 /* "name(arguments)" of each call, the bracket closed where it is whole; content is "!". */
 static void note_parts(void *context, const struct sp_answer_piece *piece)
 {
-    struct sp_text *text = context;
+    struct sp_strbuf *text = context;
 
     if (piece->kind == SP_ANSWER_CALL_BEGUN) {
         answering_append(text, piece->name, strlen(piece->name));
@@ -509,7 +509,7 @@ static void note_parts(void *context, const struct sp_answer_piece *piece)
 static char *read_parts(const struct sp_answer_syntax *syntax, const char *text, size_t size,
                         size_t step)
 {
-    struct sp_text told = {0};
+    struct sp_strbuf told = {0};
     const struct sp_answer_reading reading = {.syntax = syntax,
                                               .tools = answering_tools,
                                               .held = true,

@@ -396,7 +396,7 @@ static void special_tokens_are_not_shown(void **state)
     sp_answer_parser_close(parser);
     answering_append(&t.text, "", 1);
     assert_string_equal(t.text.at, "C(Hi)F(now {})C(no call");
-    sp_text_release(&t.text);
+    sp_strbuf_release(&t.text);
 }
 
 /* Content is told as soon as it can be no mark. */
@@ -422,7 +422,7 @@ static void content_does_not_wait(void **state)
         assert_memory_equal(t.text.at, pieces[i].told, t.text.len);
     }
     sp_answer_parser_close(parser);
-    sp_text_release(&t.text);
+    sp_strbuf_release(&t.text);
 }
 
 /* ---- prompts ----------------------------------------------------------------------------------

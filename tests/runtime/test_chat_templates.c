@@ -25,7 +25,7 @@ static const char arguments[] =
 
 static char *print_escaped(const char *text)
 {
-    struct sp_text out = {0};
+    struct sp_strbuf out = {0};
 
     assert_int_equal(sp_answer_string(&out, text, strlen(text), NULL), SP_OK);
     answering_append(&out, "", 1);

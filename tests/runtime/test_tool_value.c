@@ -35,7 +35,7 @@ static void values_in_python(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct sp_text out = {0};
+        struct sp_strbuf out = {0};
         enum sp_value_read read;
         size_t end, size = strlen(cases[i].text);
 
@@ -46,16 +46,16 @@ static void values_in_python(void **state)
         } else {
             assert_int_equal(read, SP_VALUE_READ);
             assert_int_equal(end, size);
-            assert_int_equal(sp_text_append(&out, "", 1, NULL), SP_OK);
+            assert_int_equal(sp_strbuf_append(&out, "", 1, NULL), SP_OK);
             assert_string_equal(out.at, cases[i].json);
         }
-        sp_text_release(&out);
+        sp_strbuf_release(&out);
         for (size_t n = 1; cases[i].json && n < size; n++) {
-            out = (struct sp_text){0};
+            out = (struct sp_strbuf){0};
             assert_int_equal(
                 sp_answer_value_read(&read, &out, &end, cases[i].text, n, &python, NULL), SP_OK);
             assert_int_equal(read, SP_VALUE_MORE);
-            sp_text_release(&out);
+            sp_strbuf_release(&out);
         }
     }
 }

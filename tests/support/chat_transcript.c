@@ -38,9 +38,9 @@ int answering_end(void **state)
     return 0;
 }
 
-void answering_append(struct sp_text *text, const char *more, size_t size)
+void answering_append(struct sp_strbuf *text, const char *more, size_t size)
 {
-    assert_int_equal(sp_text_append(text, more, size, NULL), SP_OK);
+    assert_int_equal(sp_strbuf_append(text, more, size, NULL), SP_OK);
 }
 
 void answering_note(void *context, const struct sp_answer_piece *piece)

@@ -19,10 +19,10 @@ int answering_end(void **state);
 
 /* "T(thought)C(content)F(name arguments)": neighbours of a kind are one. */
 struct transcript {
-    struct sp_text text;
+    struct sp_strbuf text;
     int last; /* kind, -1: none */
 };
-void answering_append(struct sp_text *text, const char *more, size_t size);
+void answering_append(struct sp_strbuf *text, const char *more, size_t size);
 /* A reading's `piece`; its context is a transcript. The last bracket stays open. */
 void answering_note(void *context, const struct sp_answer_piece *piece);
 
