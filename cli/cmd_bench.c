@@ -82,7 +82,7 @@ static enum sp_status check_options(const struct sp_args *args, struct sp_err *e
 }
 
 /* Writes FILE, or else a temporary one; *path borrowed. */
-static enum sp_status make_synthetic(const char **path, struct sp_temporary *temporary,
+static enum sp_status make_synthetic(const char **path, struct sp_temp_file *temporary,
                                      const struct sp_args *args, struct sp_err *err)
 {
     const struct options *o = args->options;
@@ -97,7 +97,7 @@ static enum sp_status make_synthetic(const char **path, struct sp_temporary *tem
     };
     enum sp_status st;
 
-    if (args->n_operands == 0 && (st = sp_temporary_open(temporary, "synthetic.bin", err))) {
+    if (args->n_operands == 0 && (st = sp_temp_file_open(temporary, "synthetic.bin", err))) {
         return st;
     }
     *path = args->n_operands ? args->operands[0] : temporary->path;
@@ -143,7 +143,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     };
     struct sp_bench bench = {.synthetic = o->shape};
     struct sp_package *package = NULL;
-    struct sp_temporary temporary = {0};
+    struct sp_temp_file temporary = {0};
     const char *path = args->n_operands ? args->operands[0] : NULL;
     char name[64];
     enum sp_status st;
@@ -152,7 +152,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     sp_signals_catch();
     if (o->shape && (st = make_synthetic(&path, &temporary, args, err))) goto done;
     if ((st = sp_engine_open_package(&package, path, &o->engine, err))) goto done;
-    sp_temporary_remove(&temporary); /* it stays mapped */
+    sp_temp_file_remove(&temporary); /* it stays mapped */
     note_draftless(args, package);
     snprintf(name, sizeof name, "synthetic %s", o->shape ? o->shape : "");
     bench.name = args->n_operands ? args->operands[0] : name;
@@ -161,7 +161,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
 done:
     sp_bench_release(&bench);
     sp_package_close(package);
-    sp_temporary_remove(&temporary);
+    sp_temp_file_remove(&temporary);
     return st;
 }
 

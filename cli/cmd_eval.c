@@ -126,10 +126,10 @@ static enum sp_status open_checkpoint(struct job *job, const char *path)
     struct sp_create_listener listener = {.command = job->command};
     struct sp_create_options create = {.from = path,
                                        .n_threads = (unsigned)job->options->engine.n_threads};
-    struct sp_temporary temporary = {0};
+    struct sp_temp_file temporary = {0};
     enum sp_status st;
 
-    if ((st = sp_temporary_open(&temporary, "reference.bin", job->err))) goto done;
+    if ((st = sp_temp_file_open(&temporary, "reference.bin", job->err))) goto done;
     create.output = temporary.path;
     sp_create_listen(&create.sinks, &listener);
     st = sp_create(NULL, &create, job->err);
@@ -137,7 +137,7 @@ static enum sp_status open_checkpoint(struct job *job, const char *path)
     if (st) goto done;
     st = sp_engine_open_package(&job->reference, temporary.path, &job->options->engine, job->err);
 done:
-    sp_temporary_remove(&temporary);
+    sp_temp_file_remove(&temporary);
     return st;
 }
 

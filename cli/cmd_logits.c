@@ -45,7 +45,7 @@ enum { HEADER_SIZE = 128 };
 static const char mark[] = "\x93NUMPY";
 
 struct writer {
-    struct sp_output *output;
+    struct sp_atomic_file *output;
     uint8_t *bytes; /* one row */
     size_t n_rows, n_cols;
     enum sp_status st;
@@ -64,7 +64,7 @@ static enum sp_status write_header(struct writer *w)
                  w->n_cols);
     memset(header + 10 + n, ' ', (size_t)(HEADER_SIZE - 10 - n));
     header[HEADER_SIZE - 1] = '\n';
-    return sp_output_write_at(w->output, 0, header, HEADER_SIZE, w->err);
+    return sp_atomic_file_write_at(w->output, 0, header, HEADER_SIZE, w->err);
 }
 
 static int write_row(void *context, size_t row, const float *logits, size_t n_vocab)
@@ -80,8 +80,8 @@ static int write_row(void *context, size_t row, const float *logits, size_t n_vo
         }
         sp_put32(w->bytes + 4 * i, sp_bits_of_float(logits[i]));
     }
-    w->st = sp_output_write_at(w->output, HEADER_SIZE + (uint64_t)row * n_vocab * 4, w->bytes,
-                               n_vocab * 4, w->err);
+    w->st = sp_atomic_file_write_at(w->output, HEADER_SIZE + (uint64_t)row * n_vocab * 4, w->bytes,
+                                    n_vocab * 4, w->err);
     if (row >= w->n_rows) w->n_rows = row + 1;
     w->n_cols = n_vocab;
     return w->st != SP_OK;
@@ -103,7 +103,7 @@ static enum sp_status write_array(const struct options *o, struct sp_session *se
     struct writer w = {.err = err};
 
     if ((st = sp_new(&w.bytes, n_vocab, 4, err))) goto done;
-    if ((st = sp_output_open(&w.output, o->output, true, 0, err))) goto done;
+    if ((st = sp_atomic_file_open(&w.output, o->output, true, 0, err))) goto done;
     if (o->draft) {
         st = sp_session_draft_logits(session, ids->at, ids->n, (size_t)o->n_steps, write_row, &w,
                                      err);
@@ -113,9 +113,9 @@ static enum sp_status write_array(const struct options *o, struct sp_session *se
     if (w.st) st = w.st;
     if (st) goto done;
     if ((st = write_header(&w))) goto done;
-    st = sp_output_commit(w.output, err);
+    st = sp_atomic_file_commit(w.output, err);
 done:
-    sp_output_close(w.output);
+    sp_atomic_file_close(w.output);
     free(w.bytes);
     return st;
 }
@@ -146,7 +146,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     }
     if (o->output == NULL) return sp_fail(err, SP_E_USAGE, "expected --output X.npy");
     if (o->n_steps && !o->draft) return sp_fail(err, SP_E_USAGE, "--steps goes with --draft");
-    st = sp_output_check_replaced(o->output, mark, sizeof mark - 1, "NumPy array", err);
+    st = sp_atomic_file_check_replaced(o->output, mark, sizeof mark - 1, "NumPy array", err);
     if (st) return st;
     sp_signals_catch();
     if ((st = sp_engine_open_package(&package, args->operands[0], &engine, err))) goto done;

@@ -28,7 +28,7 @@ struct slot {
 enum { WINDOW = 4 << 20 }; /* bytes, a power of two; a multiple of what can be one page */
 
 struct sp_pack_writer {
-    struct sp_output *file;
+    struct sp_atomic_file *file;
     uint8_t *window;      /* [WINDOW], owned */
     uint64_t gathered_at; /* where in the file the bytes gathered in the window belong ... */
     size_t gathered;      /* ... and how many there are, all within one window */
@@ -123,8 +123,8 @@ enum sp_status sp_pack_writer_open(struct sp_pack_writer **out, const char *path
     struct sp_pack_writer *w = NULL;
     uint64_t reserved;
 
-    if (force && (st = sp_output_check_replaced(path, sp_pack_magic, sizeof sp_pack_magic,
-                                                "packed file", err))) {
+    if (force && (st = sp_atomic_file_check_replaced(path, sp_pack_magic, sizeof sp_pack_magic,
+                                                     "packed file", err))) {
         goto done;
     }
     if ((st = sp_new(&w, 1, sizeof *w, err))) goto done;
@@ -142,7 +142,7 @@ enum sp_status sp_pack_writer_open(struct sp_pack_writer **out, const char *path
     }
     if ((st = lay_out(w, err))) goto done;
     reserved = w->end < SP_PACK_PAGE ? SP_PACK_PAGE : w->end;
-    if ((st = sp_output_open(&w->file, path, force, reserved, err))) goto done;
+    if ((st = sp_atomic_file_open(&w->file, path, force, reserved, err))) goto done;
     *out = w;
     w = NULL;
 done:
@@ -238,8 +238,8 @@ static enum sp_status write_gathered(struct sp_pack_writer *w, struct sp_err *er
 
     w->gathered = 0;
     if (size == 0) return SP_OK;
-    return sp_output_write_at(w->file, w->gathered_at, w->window + w->gathered_at % WINDOW, size,
-                              err);
+    return sp_atomic_file_write_at(w->file, w->gathered_at, w->window + w->gathered_at % WINDOW,
+                                   size, err);
 }
 
 /* Makes the gathered bytes end where the slot goes on. Behind the tensor before it, that takes the
@@ -272,7 +272,7 @@ static enum sp_status gather(struct sp_pack_writer *w, const struct slot *s, con
 
         if (at == 0 && size >= WINDOW) { /* whole windows need no gathering */
             n = size - size % WINDOW;
-            if ((st = sp_output_write_at(w->file, offset, bytes, n, err))) return st;
+            if ((st = sp_atomic_file_write_at(w->file, offset, bytes, n, err))) return st;
         } else {
             memcpy(w->window + at, bytes, n);
             w->gathered += n;
@@ -346,7 +346,7 @@ static enum sp_status write_sections(struct sp_pack_writer *w, struct sp_err *er
         if (!sp_pack_next_offset(&offset, w->end, i == 0)) {
             return sp_fail(err, SP_E_UNSUPPORTED, "the sections are too large for one file");
         }
-        st = sp_output_write_at(w->file, offset, w->contents[i], w->sections[i].stored, err);
+        st = sp_atomic_file_write_at(w->file, offset, w->contents[i], w->sections[i].stored, err);
         if (st) return st;
         w->section_offsets[i] = offset;
         w->end = offset + w->sections[i].stored;
@@ -392,8 +392,8 @@ static enum sp_status write_directory(struct sp_pack_writer *w, struct sp_err *e
     put_directory(directory, w);
     h.directory_digest = sp_hash64(directory, size);
     sp_pack_put_header(header, &h);
-    st = sp_output_write_at(w->file, h.directory_offset, directory, size, err);
-    if (!st) st = sp_output_write_at(w->file, 0, header, sizeof header, err);
+    st = sp_atomic_file_write_at(w->file, h.directory_offset, directory, size, err);
+    if (!st) st = sp_atomic_file_write_at(w->file, 0, header, sizeof header, err);
     free(directory);
     w->end = h.file_size;
     return st;
@@ -408,7 +408,7 @@ enum sp_status sp_pack_writer_finish(struct sp_pack_writer *w, uint64_t *file_si
         (st = write_sections(w, err)) || (st = write_directory(w, err))) {
         return st;
     }
-    if ((st = sp_output_commit(w->file, err))) return st;
+    if ((st = sp_atomic_file_commit(w->file, err))) return st;
     if (file_size) *file_size = w->end;
     return SP_OK;
 }
@@ -416,7 +416,7 @@ enum sp_status sp_pack_writer_finish(struct sp_pack_writer *w, uint64_t *file_si
 void sp_pack_writer_close(struct sp_pack_writer *w)
 {
     if (w == NULL) return;
-    sp_output_close(w->file);
+    sp_atomic_file_close(w->file);
     for (size_t i = 0; i < w->n_slots; i++) {
         sp_hash_free(w->slots[i].hash);
     }

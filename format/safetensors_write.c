@@ -23,12 +23,12 @@ struct place {
 };
 
 struct shard {
-    size_t first, n;          /* of the tensors */
-    uint64_t size;            /* bytes of data */
-    uint64_t n_put;           /* of them; under the writer's lock, as are the next two */
-    struct sp_output *output; /* while it is written */
-    bool complete;            /* the file is there */
-    struct sp_strbuf header;  /* and the size in front of it */
+    size_t first, n;               /* of the tensors */
+    uint64_t size;                 /* bytes of data */
+    uint64_t n_put;                /* of them; under the writer's lock, as are the next two */
+    struct sp_atomic_file *output; /* while it is written */
+    bool complete;                 /* the file is there */
+    struct sp_strbuf header;       /* and the size in front of it */
 };
 
 struct sp_safetensors_writer {
@@ -180,17 +180,17 @@ static enum sp_status begin_shard(const struct sp_safetensors_writer *w, struct 
     char *path = NULL;
 
     if ((st = path_of(&path, w, s, err))) return st;
-    st = sp_output_open(&s->output, path, false, s->header.len + s->size, err);
+    st = sp_atomic_file_open(&s->output, path, false, s->header.len + s->size, err);
     free(path);
-    return st ? st : sp_output_write_at(s->output, 0, s->header.at, s->header.len, err);
+    return st ? st : sp_atomic_file_write_at(s->output, 0, s->header.at, s->header.len, err);
 }
 
 static enum sp_status end_shard(struct shard *s, struct sp_err *err)
 {
-    enum sp_status st = sp_output_commit(s->output, err);
+    enum sp_status st = sp_atomic_file_commit(s->output, err);
 
     s->complete = st == SP_OK;
-    sp_output_close(s->output);
+    sp_atomic_file_close(s->output);
     s->output = NULL;
     return st;
 }
@@ -272,7 +272,7 @@ enum sp_status sp_safetensors_writer_put(struct sp_safetensors_writer *w, size_t
     if (s->output == NULL) st = begin_shard(w, s, err);
     pthread_mutex_unlock(&w->lock);
     if (st) return st;
-    st = sp_output_write_at(s->output, s->header.len + p->offset + offset, bytes, size, err);
+    st = sp_atomic_file_write_at(s->output, s->header.len + p->offset + offset, bytes, size, err);
     if (st) return st;
     return count_bytes(w, s, size) ? end_shard(s, err) : SP_OK;
 }
@@ -284,7 +284,7 @@ static enum sp_status write_index(struct sp_safetensors_writer *w, struct sp_err
 
     if (w->index.len == 0) return SP_OK;
     if ((st = sp_file_join(&path, w->folder, index_name, err))) return st;
-    st = sp_output_write_file(path, false, w->index.at, w->index.len, err);
+    st = sp_atomic_file_write_file(path, false, w->index.at, w->index.len, err);
     free(path);
     return st;
 }
@@ -317,7 +317,7 @@ void sp_safetensors_writer_close(struct sp_safetensors_writer *w)
     if (w == NULL) return;
     for (size_t i = 0; i < w->n_shards; i++) {
         struct shard *s = &w->shards[i];
-        sp_output_close(s->output);
+        sp_atomic_file_close(s->output);
         sp_strbuf_release(&s->header);
         if (s->complete && !w->finished) remove_shard(w, s);
     }

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum sp_status sp_temporary_open(struct sp_temporary *out, const char *name, struct sp_err *err)
+enum sp_status sp_temp_file_open(struct sp_temp_file *out, const char *name, struct sp_err *err)
 {
     const char *tmp = getenv("TMPDIR");
     char *folder = NULL;
@@ -24,11 +24,11 @@ enum sp_status sp_temporary_open(struct sp_temporary *out, const char *name, str
     return sp_file_join(&out->path, folder, name, err);
 }
 
-void sp_temporary_remove(struct sp_temporary *t)
+void sp_temp_file_remove(struct sp_temp_file *t)
 {
     if (t->path) unlink(t->path);
     if (t->folder) rmdir(t->folder);
     free(t->path);
     free(t->folder);
-    *t = (struct sp_temporary){0};
+    *t = (struct sp_temp_file){0};
 }

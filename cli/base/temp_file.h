@@ -6,14 +6,14 @@
 #include "format/base/err.h"
 
 /* Valid when zeroed. */
-struct sp_temporary {
+struct sp_temp_file {
     char *folder, *path; /* owned; NULL: none */
 };
 
 /* Makes the folder; nothing is at the path yet. Remove in any case. */
-SP_MUST_CHECK enum sp_status sp_temporary_open(struct sp_temporary *out, const char *name,
+SP_MUST_CHECK enum sp_status sp_temp_file_open(struct sp_temp_file *out, const char *name,
                                                struct sp_err *err);
 /* Removes file and folder, if there are any. */
-void sp_temporary_remove(struct sp_temporary *temporary);
+void sp_temp_file_remove(struct sp_temp_file *temporary);
 
 #endif

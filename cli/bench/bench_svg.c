@@ -262,28 +262,28 @@ static void write_chart(FILE *out, const struct sp_bench *b)
     fputs("</svg>\n", out);
 }
 
-static enum sp_status open_chart(struct sp_output **out, const char *path, size_t size,
+static enum sp_status open_chart(struct sp_atomic_file **out, const char *path, size_t size,
                                  struct sp_err *err)
 {
     enum sp_status st;
 
-    st = sp_output_check_replaced(path, SVG_MARK, sizeof SVG_MARK - 1, "chart", err);
-    return st ? st : sp_output_open(out, path, true, size, err);
+    st = sp_atomic_file_check_replaced(path, SVG_MARK, sizeof SVG_MARK - 1, "chart", err);
+    return st ? st : sp_atomic_file_open(out, path, true, size, err);
 }
 
 enum sp_status sp_bench_check_svg(const char *path, struct sp_err *err)
 {
-    struct sp_output *output = NULL;
+    struct sp_atomic_file *output = NULL;
     enum sp_status st = open_chart(&output, path, 0, err);
 
-    sp_output_close(output);
+    sp_atomic_file_close(output);
     return st;
 }
 
 enum sp_status sp_bench_write_svg(const struct sp_bench *bench, const char *path,
                                   struct sp_err *err)
 {
-    struct sp_output *output = NULL;
+    struct sp_atomic_file *output = NULL;
     char *text = NULL;
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);
@@ -298,10 +298,10 @@ enum sp_status sp_bench_write_svg(const struct sp_bench *bench, const char *path
         goto done;
     }
     if ((st = open_chart(&output, path, size, err))) goto done;
-    if ((st = sp_output_write_at(output, 0, text, size, err))) goto done;
-    st = sp_output_commit(output, err);
+    if ((st = sp_atomic_file_write_at(output, 0, text, size, err))) goto done;
+    st = sp_atomic_file_commit(output, err);
 done:
-    sp_output_close(output);
+    sp_atomic_file_close(output);
     free(text);
     return st;
 }

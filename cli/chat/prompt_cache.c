@@ -8,10 +8,10 @@
 /* Whether it could be written, before the prompt is read. */
 static enum sp_status check_place(const char *path, struct sp_err *err)
 {
-    struct sp_output *output = NULL;
-    enum sp_status st = sp_output_open(&output, path, true, 0, err);
+    struct sp_atomic_file *output = NULL;
+    enum sp_status st = sp_atomic_file_open(&output, path, true, 0, err);
 
-    sp_output_close(output);
+    sp_atomic_file_close(output);
     if (st) sp_context(err, "--prompt-cache");
     return st;
 }

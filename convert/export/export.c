@@ -235,7 +235,7 @@ static enum sp_status write_text(const char *folder, const char *name, const cha
     char *path = NULL;
 
     if ((st = sp_file_join(&path, folder, name, err))) return st;
-    st = sp_output_write_file(path, false, text, size, err);
+    st = sp_atomic_file_write_file(path, false, text, size, err);
     free(path);
     return st;
 }
@@ -255,7 +255,7 @@ static enum sp_status write_texts(const struct checkpoint *c, const char *folder
     return st;
 }
 
-static enum sp_status write_all(const struct job *job, const struct sp_output_folder *folder,
+static enum sp_status write_all(const struct job *job, const struct sp_atomic_folder *folder,
                                 struct sp_err *err)
 {
     const struct sp_export_options *o = job->options;
@@ -272,7 +272,7 @@ static enum sp_status write_all(const struct job *job, const struct sp_output_fo
         if (c->source == NULL) continue;
         free(path);
         path = NULL;
-        st = sp_output_folder_add(&path, folder, i == 0 ? target_folder : draft_folder, err);
+        st = sp_atomic_folder_add(&path, folder, i == 0 ? target_folder : draft_folder, err);
         if (st || (st = write_texts(c, path, err)) ||
             (st = sp_export_write(&c->plan, path, o->shard_size ? o->shard_size : SP_EXPORT_SHARD,
                                   pool, &progress, err))) {
@@ -280,7 +280,7 @@ static enum sp_status write_all(const struct job *job, const struct sp_output_fo
         }
         progress.before += c->size;
     }
-    st = write_text(sp_output_folder_path(folder), modelfile, job->modelfile, job->modelfile_size,
+    st = write_text(sp_atomic_folder_path(folder), modelfile, job->modelfile, job->modelfile_size,
                     err);
 done:
     free(path);
@@ -290,13 +290,13 @@ done:
 
 static enum sp_status write_folder(const struct job *job, struct sp_err *err)
 {
-    struct sp_output_folder *folder = NULL;
+    struct sp_atomic_folder *folder = NULL;
     enum sp_status st;
 
-    st = sp_output_folder_open(&folder, job->options->output, job->options->force, is_ours, err);
+    st = sp_atomic_folder_open(&folder, job->options->output, job->options->force, is_ours, err);
     if (st) return st;
-    if (!(st = write_all(job, folder, err))) st = sp_output_folder_commit(folder, err);
-    sp_output_folder_close(folder);
+    if (!(st = write_all(job, folder, err))) st = sp_atomic_folder_commit(folder, err);
+    sp_atomic_folder_close(folder);
     return st;
 }
 

@@ -21,7 +21,7 @@
 
 enum { NAME_SHOWN = 200, MAX_TRIES = 1000 };
 
-struct sp_output {
+struct sp_atomic_file {
     char *path;      /* as given: for messages */
     char *name;      /* final name inside the folder */
     char *temporary; /* inside the folder; NULL while it has no name, or when there is none */
@@ -30,18 +30,19 @@ struct sp_output {
     bool force;
 };
 
-static enum sp_status io_error(const struct sp_output *o, const char *doing, struct sp_err *err)
+static enum sp_status io_error(const struct sp_atomic_file *o, const char *doing,
+                               struct sp_err *err)
 {
     return sp_fail(err, SP_E_IO, "%s: %s: %s", o->path, doing, strerror(errno));
 }
 
-static enum sp_status exists_error(const struct sp_output *o, struct sp_err *err)
+static enum sp_status exists_error(const struct sp_atomic_file *o, struct sp_err *err)
 {
     return sp_fail(err, SP_E_USAGE, "%s exists already, --force replaces it", o->path);
 }
 
 /* Splits the path, following symbolic links to an existing target, and opens its folder. */
-static enum sp_status open_folder(struct sp_output *o, struct sp_err *err)
+static enum sp_status open_folder(struct sp_atomic_file *o, struct sp_err *err)
 {
     enum sp_status st = SP_OK;
     char *real = realpath(o->path, NULL), *for_dir = NULL;
@@ -62,7 +63,7 @@ done:
     return st;
 }
 
-static enum sp_status check_target(struct sp_output *o, struct sp_err *err)
+static enum sp_status check_target(struct sp_atomic_file *o, struct sp_err *err)
 {
     struct stat info;
 
@@ -78,21 +79,21 @@ static enum sp_status check_target(struct sp_output *o, struct sp_err *err)
     return SP_OK;
 }
 
-static mode_t temporary_mode(const struct sp_output *o)
+static mode_t temporary_mode(const struct sp_atomic_file *o)
 {
     return o->mode ? S_IRUSR | S_IWUSR : 0666;
 }
 
 /* Makes, or names, the temporary `name` in its folder; false: errno says why not. */
-typedef bool take_name_fn(struct sp_output *o, const char *name);
+typedef bool take_name_fn(struct sp_atomic_file *o, const char *name);
 
-static bool create_under(struct sp_output *o, const char *name)
+static bool create_under(struct sp_atomic_file *o, const char *name)
 {
     o->fd = openat(o->folder, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, temporary_mode(o));
     return o->fd >= 0;
 }
 
-static bool link_under(struct sp_output *o, const char *name)
+static bool link_under(struct sp_atomic_file *o, const char *name)
 {
     char link[32];
 
@@ -101,7 +102,7 @@ static bool link_under(struct sp_output *o, const char *name)
 }
 
 /* Lets the temporary take the first name that is free. */
-static enum sp_status take_name(struct sp_output *o, take_name_fn *take, struct sp_err *err)
+static enum sp_status take_name(struct sp_atomic_file *o, take_name_fn *take, struct sp_err *err)
 {
     char name[NAME_SHOWN + 64];
     enum sp_status st;
@@ -119,7 +120,7 @@ static enum sp_status take_name(struct sp_output *o, take_name_fn *take, struct 
     return io_error(o, "making a temporary beside it", err);
 }
 
-static void drop_temporary(struct sp_output *o)
+static void drop_temporary(struct sp_atomic_file *o)
 {
     if (o->fd >= 0) close(o->fd);
     o->fd = -1;
@@ -128,7 +129,7 @@ static void drop_temporary(struct sp_output *o)
     o->temporary = NULL;
 }
 
-static bool open_nameless(struct sp_output *o)
+static bool open_nameless(struct sp_atomic_file *o)
 {
     o->fd = openat(o->folder, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, temporary_mode(o));
     return o->fd >= 0;
@@ -136,7 +137,7 @@ static bool open_nameless(struct sp_output *o)
 
 /* A first one tries whether it can be named in the end: that takes /proc, and the file system's
  * consent. */
-static bool make_nameless(struct sp_output *o)
+static bool make_nameless(struct sp_atomic_file *o)
 {
     bool can = open_nameless(o) && take_name(o, link_under, NULL) == SP_OK;
 
@@ -144,7 +145,7 @@ static bool make_nameless(struct sp_output *o)
     return can && open_nameless(o);
 }
 
-static enum sp_status make_temporary(struct sp_output *o, struct sp_err *err)
+static enum sp_status make_temporary(struct sp_atomic_file *o, struct sp_err *err)
 {
     enum sp_status st = SP_OK;
 
@@ -154,7 +155,7 @@ static enum sp_status make_temporary(struct sp_output *o, struct sp_err *err)
 }
 
 /* Not every file system can reserve; that is no failure. A full disk or an exceeded quota is. */
-static enum sp_status reserve(struct sp_output *o, uint64_t size, struct sp_err *err)
+static enum sp_status reserve(struct sp_atomic_file *o, uint64_t size, struct sp_err *err)
 {
     if (size == 0) return SP_OK;
     if (size > INT64_MAX)
@@ -170,8 +171,8 @@ static enum sp_status reserve(struct sp_output *o, uint64_t size, struct sp_err 
     return SP_OK;
 }
 
-enum sp_status sp_output_check_replaced(const char *path, const void *mark, size_t mark_size,
-                                        const char *kind, struct sp_err *err)
+enum sp_status sp_atomic_file_check_replaced(const char *path, const void *mark, size_t mark_size,
+                                             const char *kind, struct sp_err *err)
 {
     enum { LONGEST = 64 };
     enum sp_status st;
@@ -192,14 +193,14 @@ enum sp_status sp_output_check_replaced(const char *path, const void *mark, size
     return st;
 }
 
-enum sp_status sp_output_open(struct sp_output **out, const char *path, bool force, uint64_t size,
-                              struct sp_err *err)
+enum sp_status sp_atomic_file_open(struct sp_atomic_file **out, const char *path, bool force,
+                                   uint64_t size, struct sp_err *err)
 {
     enum sp_status st;
-    struct sp_output *o = NULL;
+    struct sp_atomic_file *o = NULL;
 
     if ((st = sp_new(&o, 1, sizeof *o, err))) return st;
-    *o = (struct sp_output){.folder = -1, .fd = -1, .force = force};
+    *o = (struct sp_atomic_file){.folder = -1, .fd = -1, .force = force};
     if ((st = sp_copy_text(&o->path, path, strlen(path), err))) goto done;
     if ((st = open_folder(o, err))) goto done;
     if ((st = check_target(o, err))) goto done;
@@ -208,13 +209,13 @@ enum sp_status sp_output_open(struct sp_output **out, const char *path, bool for
     *out = o;
     o = NULL;
 done:
-    sp_output_close(o);
+    sp_atomic_file_close(o);
     return st;
 }
 
 /* Lets the disk begin with what is large, so that the sync at the end finds little left to do, and
  * memory does not fill with what waits for it. Only a hint: failing changes nothing. */
-static void start_writing(const struct sp_output *o, uint64_t offset, size_t size)
+static void start_writing(const struct sp_atomic_file *o, uint64_t offset, size_t size)
 {
     enum { LARGE = 1 << 20 };
 
@@ -222,8 +223,8 @@ static void start_writing(const struct sp_output *o, uint64_t offset, size_t siz
         (void)!sync_file_range(o->fd, (off_t)offset, (off_t)size, SYNC_FILE_RANGE_WRITE);
 }
 
-enum sp_status sp_output_write_at(struct sp_output *o, uint64_t offset, const void *bytes,
-                                  size_t size, struct sp_err *err)
+enum sp_status sp_atomic_file_write_at(struct sp_atomic_file *o, uint64_t offset, const void *bytes,
+                                       size_t size, struct sp_err *err)
 {
     const char *from = bytes;
 
@@ -244,7 +245,7 @@ enum sp_status sp_output_write_at(struct sp_output *o, uint64_t offset, const vo
 
 /* Without force the move must not replace: renameat2 where the file system knows it, else a second
  * link, which fails when the name is taken. */
-static enum sp_status place(struct sp_output *o, struct sp_err *err)
+static enum sp_status place(struct sp_atomic_file *o, struct sp_err *err)
 {
     int code;
 
@@ -261,7 +262,7 @@ static enum sp_status place(struct sp_output *o, struct sp_err *err)
     return errno == EEXIST ? exists_error(o, err) : io_error(o, "moving it into place", err);
 }
 
-enum sp_status sp_output_commit(struct sp_output *o, struct sp_err *err)
+enum sp_status sp_atomic_file_commit(struct sp_atomic_file *o, struct sp_err *err)
 {
     enum sp_status st;
     int code;
@@ -278,7 +279,7 @@ enum sp_status sp_output_commit(struct sp_output *o, struct sp_err *err)
     return SP_OK;
 }
 
-void sp_output_close(struct sp_output *o)
+void sp_atomic_file_close(struct sp_atomic_file *o)
 {
     if (o == NULL) return;
     drop_temporary(o);
@@ -288,14 +289,15 @@ void sp_output_close(struct sp_output *o)
     free(o);
 }
 
-enum sp_status sp_output_write_file(const char *path, bool force, const void *bytes, size_t size,
-                                    struct sp_err *err)
+enum sp_status sp_atomic_file_write_file(const char *path, bool force, const void *bytes,
+                                         size_t size, struct sp_err *err)
 {
     enum sp_status st;
-    struct sp_output *output = NULL;
+    struct sp_atomic_file *output = NULL;
 
-    if ((st = sp_output_open(&output, path, force, size, err))) return st;
-    if (!(st = sp_output_write_at(output, 0, bytes, size, err))) st = sp_output_commit(output, err);
-    sp_output_close(output);
+    if ((st = sp_atomic_file_open(&output, path, force, size, err))) return st;
+    if (!(st = sp_atomic_file_write_at(output, 0, bytes, size, err)))
+        st = sp_atomic_file_commit(output, err);
+    sp_atomic_file_close(output);
     return st;
 }

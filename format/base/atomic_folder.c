@@ -24,7 +24,7 @@
 
 enum { NAME_SHOWN = 200, MAX_TRIES = 1000 };
 
-struct sp_output_folder {
+struct sp_atomic_folder {
     char *path;      /* as given: for messages */
     char *name;      /* final name inside the parent */
     char *temporary; /* inside the parent; NULL when there is none (any more) */
@@ -34,24 +34,24 @@ struct sp_output_folder {
     sp_folder_entry_fn *ours;
 };
 
-static enum sp_status io_error(const struct sp_output_folder *o, const char *doing,
+static enum sp_status io_error(const struct sp_atomic_folder *o, const char *doing,
                                struct sp_err *err)
 {
     return sp_fail(err, SP_E_IO, "%s: %s: %s", o->path, doing, strerror(errno));
 }
 
-static enum sp_status exists_error(const struct sp_output_folder *o, struct sp_err *err)
+static enum sp_status exists_error(const struct sp_atomic_folder *o, struct sp_err *err)
 {
     return sp_fail(err, SP_E_USAGE, "%s exists already, --force replaces it", o->path);
 }
 
 /* ---- what is in a folder ---- */
 
-typedef enum sp_status visit_fn(const struct sp_output_folder *o, int at, const char *inside,
+typedef enum sp_status visit_fn(const struct sp_atomic_folder *o, int at, const char *inside,
                                 const char *name, bool is_folder, struct sp_err *err);
 
 /* Visits every entry of the folder `name` in `at`; not what links lead to. */
-static enum sp_status visit_entries(const struct sp_output_folder *o, int at, const char *name,
+static enum sp_status visit_entries(const struct sp_atomic_folder *o, int at, const char *name,
                                     const char *inside, visit_fn *visit, struct sp_err *err)
 {
     enum sp_status st = SP_OK;
@@ -75,7 +75,7 @@ static enum sp_status visit_entries(const struct sp_output_folder *o, int at, co
     return st;
 }
 
-static enum sp_status check_entry(const struct sp_output_folder *o, int at, const char *inside,
+static enum sp_status check_entry(const struct sp_atomic_folder *o, int at, const char *inside,
                                   const char *name, bool is_folder, struct sp_err *err)
 {
     if (!o->ours(inside, name) || (inside && is_folder)) {
@@ -86,7 +86,7 @@ static enum sp_status check_entry(const struct sp_output_folder *o, int at, cons
     return is_folder ? visit_entries(o, at, name, name, check_entry, err) : SP_OK;
 }
 
-static enum sp_status remove_entry(const struct sp_output_folder *o, int at, const char *inside,
+static enum sp_status remove_entry(const struct sp_atomic_folder *o, int at, const char *inside,
                                    const char *name, bool is_folder, struct sp_err *err)
 {
     enum sp_status st;
@@ -98,13 +98,13 @@ static enum sp_status remove_entry(const struct sp_output_folder *o, int at, con
     return io_error(o, "removing a file", err);
 }
 
-static enum sp_status sync_fd(const struct sp_output_folder *o, int fd, struct sp_err *err)
+static enum sp_status sync_fd(const struct sp_atomic_folder *o, int fd, struct sp_err *err)
 {
     return fsync(fd) == 0 || errno == EINVAL ? SP_OK : io_error(o, "syncing a folder", err);
 }
 
 /* The folder that the entry is in; the files were synced when they were written. */
-static enum sp_status sync_entry(const struct sp_output_folder *o, int at, const char *inside,
+static enum sp_status sync_entry(const struct sp_atomic_folder *o, int at, const char *inside,
                                  const char *name, bool is_folder, struct sp_err *err)
 {
     enum sp_status st = sync_fd(o, at, err);
@@ -115,7 +115,7 @@ static enum sp_status sync_entry(const struct sp_output_folder *o, int at, const
 
 /* ---- from open to commit ---- */
 
-static enum sp_status split_path(struct sp_output_folder *o, struct sp_err *err)
+static enum sp_status split_path(struct sp_atomic_folder *o, struct sp_err *err)
 {
     enum sp_status st;
     char *copy = NULL, *folder, *name;
@@ -139,7 +139,7 @@ done:
     return st;
 }
 
-static enum sp_status check_target(const struct sp_output_folder *o, struct sp_err *err)
+static enum sp_status check_target(const struct sp_atomic_folder *o, struct sp_err *err)
 {
     struct stat info;
 
@@ -154,7 +154,7 @@ static enum sp_status check_target(const struct sp_output_folder *o, struct sp_e
 }
 
 /* A new folder beside it; *made: its name, owned by the caller. */
-static enum sp_status make_beside(char **made, const struct sp_output_folder *o, struct sp_err *err)
+static enum sp_status make_beside(char **made, const struct sp_atomic_folder *o, struct sp_err *err)
 {
     char name[NAME_SHOWN + 64];
     enum sp_status st;
@@ -172,7 +172,7 @@ static enum sp_status make_beside(char **made, const struct sp_output_folder *o,
     return io_error(o, "making a temporary beside it", err);
 }
 
-static enum sp_status make_temporary(struct sp_output_folder *o, struct sp_err *err)
+static enum sp_status make_temporary(struct sp_atomic_folder *o, struct sp_err *err)
 {
     char *copy = NULL;
     enum sp_status st;
@@ -184,14 +184,14 @@ static enum sp_status make_temporary(struct sp_output_folder *o, struct sp_err *
     return st;
 }
 
-enum sp_status sp_output_folder_open(struct sp_output_folder **out, const char *path, bool force,
+enum sp_status sp_atomic_folder_open(struct sp_atomic_folder **out, const char *path, bool force,
                                      sp_folder_entry_fn *ours, struct sp_err *err)
 {
     enum sp_status st;
-    struct sp_output_folder *o = NULL;
+    struct sp_atomic_folder *o = NULL;
 
     if ((st = sp_new(&o, 1, sizeof *o, err))) return st;
-    *o = (struct sp_output_folder){.parent = -1, .force = force, .ours = ours};
+    *o = (struct sp_atomic_folder){.parent = -1, .force = force, .ours = ours};
     if ((st = sp_copy_text(&o->path, path, strlen(path), err))) goto done;
     if ((st = split_path(o, err))) goto done;
     if ((st = check_target(o, err))) goto done;
@@ -199,16 +199,16 @@ enum sp_status sp_output_folder_open(struct sp_output_folder **out, const char *
     *out = o;
     o = NULL;
 done:
-    sp_output_folder_close(o);
+    sp_atomic_folder_close(o);
     return st;
 }
 
-const char *sp_output_folder_path(const struct sp_output_folder *folder)
+const char *sp_atomic_folder_path(const struct sp_atomic_folder *folder)
 {
     return folder->work;
 }
 
-enum sp_status sp_output_folder_add(char **path, const struct sp_output_folder *o, const char *name,
+enum sp_status sp_atomic_folder_add(char **path, const struct sp_atomic_folder *o, const char *name,
                                     struct sp_err *err)
 {
     enum sp_status st;
@@ -230,7 +230,7 @@ static bool is_unknown(int code)
 }
 
 /* A rename puts a folder in the place of an empty one. */
-static enum sp_status change_places_in_steps(struct sp_output_folder *o, struct sp_err *err)
+static enum sp_status change_places_in_steps(struct sp_atomic_folder *o, struct sp_err *err)
 {
     enum sp_status st;
     char *aside = NULL;
@@ -253,14 +253,14 @@ static enum sp_status change_places_in_steps(struct sp_output_folder *o, struct 
     return st;
 }
 
-static enum sp_status change_places(struct sp_output_folder *o, struct sp_err *err)
+static enum sp_status change_places(struct sp_atomic_folder *o, struct sp_err *err)
 {
     if (renameat2(o->parent, o->temporary, o->parent, o->name, RENAME_EXCHANGE) == 0) return SP_OK;
     return is_unknown(errno) ? change_places_in_steps(o, err) : io_error(o, "replacing it", err);
 }
 
 /* The temporary becomes the folder; *old: it now is what was there before. */
-static enum sp_status place(struct sp_output_folder *o, bool *old, struct sp_err *err)
+static enum sp_status place(struct sp_atomic_folder *o, bool *old, struct sp_err *err)
 {
     enum sp_status st;
     int code;
@@ -278,7 +278,7 @@ static enum sp_status place(struct sp_output_folder *o, bool *old, struct sp_err
     return SP_OK;
 }
 
-enum sp_status sp_output_folder_commit(struct sp_output_folder *o, struct sp_err *err)
+enum sp_status sp_atomic_folder_commit(struct sp_atomic_folder *o, struct sp_err *err)
 {
     enum sp_status st;
     bool old;
@@ -292,7 +292,7 @@ enum sp_status sp_output_folder_commit(struct sp_output_folder *o, struct sp_err
     return sync_fd(o, o->parent, err);
 }
 
-void sp_output_folder_close(struct sp_output_folder *o)
+void sp_atomic_folder_close(struct sp_atomic_folder *o)
 {
     struct sp_err ignored = {0};
 

@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-struct sp_output_folder; /* opaque */
+struct sp_atomic_folder; /* opaque */
 
 /* May this be in a folder that is replaced? `inside`: the name of the folder in it where the entry
  * is, or NULL. */
@@ -15,24 +15,24 @@ typedef bool sp_folder_entry_fn(const char *inside, const char *name);
 
 /* An existing folder is replaced with `force`, if `ours` allows everything that is in it: a slip of
  * the pen must not cost a user's folder. Else SP_E_USAGE. */
-SP_MUST_CHECK enum sp_status sp_output_folder_open(struct sp_output_folder **out, const char *path,
+SP_MUST_CHECK enum sp_status sp_atomic_folder_open(struct sp_atomic_folder **out, const char *path,
                                                    bool force, sp_folder_entry_fn *ours,
                                                    struct sp_err *err);
 
 /* Where its files are to be written until commit; borrowed. They are to be on the disk by then. */
-const char *sp_output_folder_path(const struct sp_output_folder *folder);
+const char *sp_atomic_folder_path(const struct sp_atomic_folder *folder);
 
 /* Makes a folder in it; *path owned by the caller. */
-SP_MUST_CHECK enum sp_status sp_output_folder_add(char **path,
-                                                  const struct sp_output_folder *folder,
+SP_MUST_CHECK enum sp_status sp_atomic_folder_add(char **path,
+                                                  const struct sp_atomic_folder *folder,
                                                   const char *name, struct sp_err *err);
 
 /* Syncs and moves it to its name; what it replaces is then removed. Without `force`, what appeared
  * under the name meanwhile stays (SP_E_USAGE). Close afterwards in any case. */
-SP_MUST_CHECK enum sp_status sp_output_folder_commit(struct sp_output_folder *folder,
+SP_MUST_CHECK enum sp_status sp_atomic_folder_commit(struct sp_atomic_folder *folder,
                                                      struct sp_err *err);
 
 /* Frees; what was not committed is removed. NULL is fine. */
-void sp_output_folder_close(struct sp_output_folder *folder);
+void sp_atomic_folder_close(struct sp_atomic_folder *folder);
 
 #endif

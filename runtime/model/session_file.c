@@ -12,10 +12,10 @@ enum { MAGIC_SIZE = 8, HEAD_SIZE = 16, VERSION = 1 };
 static const char magic[MAGIC_SIZE] = "SPCACHE";
 
 struct sp_state {
-    struct sp_file *in;     /* owned; NULL: written */
-    struct sp_output *out;  /* owned; NULL: read */
-    struct sp_hash *digest; /* owned */
-    char *path;             /* owned */
+    struct sp_file *in;         /* owned; NULL: written */
+    struct sp_atomic_file *out; /* owned; NULL: read */
+    struct sp_hash *digest;     /* owned */
+    char *path;                 /* owned */
     uint64_t at;
 };
 
@@ -25,14 +25,15 @@ enum sp_status sp_state_create(struct sp_state **out, const char *path, struct s
     uint8_t head[HEAD_SIZE];
     enum sp_status st;
 
-    if ((st = sp_output_check_replaced(path, magic, sizeof magic, "prompt cache", err))) return st;
+    if ((st = sp_atomic_file_check_replaced(path, magic, sizeof magic, "prompt cache", err)))
+        return st;
     if ((st = sp_new(&s, 1, sizeof *s, err))) return st;
     memcpy(head, magic, sizeof magic);
     sp_put64(head + MAGIC_SIZE, VERSION);
     if ((st = sp_copy_text(&s->path, path, strlen(path), err))) goto done;
     if ((st = sp_hash_new(&s->digest, err))) goto done;
-    if ((st = sp_output_open(&s->out, path, true, 0, err))) goto done;
-    if ((st = sp_output_write_at(s->out, 0, head, sizeof head, err))) goto done;
+    if ((st = sp_atomic_file_open(&s->out, path, true, 0, err))) goto done;
+    if ((st = sp_atomic_file_write_at(s->out, 0, head, sizeof head, err))) goto done;
     s->at = sizeof head;
     *out = s;
     s = NULL;
@@ -82,7 +83,7 @@ void sp_state_close(struct sp_state *s)
 {
     if (s == NULL) return;
     sp_file_close(s->in);
-    sp_output_close(s->out);
+    sp_atomic_file_close(s->out);
     sp_hash_free(s->digest);
     free(s->path);
     free(s);
@@ -101,7 +102,7 @@ const char *sp_state_path(const struct sp_state *s)
 enum sp_status sp_state_bytes(struct sp_state *s, void *bytes, size_t size, struct sp_err *err)
 {
     enum sp_status st = s->in ? sp_file_read_at(s->in, s->at, bytes, size, err)
-                              : sp_output_write_at(s->out, s->at, bytes, size, err);
+                              : sp_atomic_file_write_at(s->out, s->at, bytes, size, err);
 
     if (st) return st;
     sp_hash_update(s->digest, bytes, size);
@@ -176,6 +177,6 @@ enum sp_status sp_state_end(struct sp_state *s, struct sp_err *err)
         return sp_fail(err, SP_E_INPUT, "%s: damaged, its digest does not match", s->path);
     }
     sp_put64(bytes, sp_hash_digest(s->digest));
-    if ((st = sp_output_write_at(s->out, s->at, bytes, sizeof bytes, err))) return st;
-    return sp_output_commit(s->out, err);
+    if ((st = sp_atomic_file_write_at(s->out, s->at, bytes, sizeof bytes, err))) return st;
+    return sp_atomic_file_commit(s->out, err);
 }

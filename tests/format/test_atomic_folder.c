@@ -49,7 +49,7 @@ static void write_inside(const char *folder, const char *text)
     char *path = NULL;
 
     assert_int_equal(sp_file_join(&path, folder, "a", NULL), SP_OK);
-    assert_int_equal(sp_output_write_file(path, false, text, strlen(text), NULL), SP_OK);
+    assert_int_equal(sp_atomic_file_write_file(path, false, text, strlen(text), NULL), SP_OK);
     free(path);
 }
 
@@ -81,17 +81,17 @@ static size_t n_entries(void)
  * beside it. */
 static void replace(unsigned call, enum sp_status status, const char *expected)
 {
-    struct sp_output_folder *folder = NULL;
+    struct sp_atomic_folder *folder = NULL;
     char out[512];
 
     snprintf(out, sizeof out, "%s", scratch_path("out"));
-    assert_int_equal(sp_output_folder_open(&folder, out, true, is_ours, NULL), SP_OK);
-    write_inside(sp_output_folder_path(folder), "new");
+    assert_int_equal(sp_atomic_folder_open(&folder, out, true, is_ours, NULL), SP_OK);
+    write_inside(sp_atomic_folder_path(folder), "new");
     failing = call;
     n_renames = 0;
-    assert_int_equal(sp_output_folder_commit(folder, NULL), status);
+    assert_int_equal(sp_atomic_folder_commit(folder, NULL), status);
     failing = 0;
-    sp_output_folder_close(folder);
+    sp_atomic_folder_close(folder);
     assert_inside(out, expected);
     assert_int_equal(n_entries(), 1);
 }

@@ -186,19 +186,19 @@ static bool has_nameless_files(void)
 /* Also: a known size that is larger than what was written leaves zeros, positions may be any. */
 static void outputs_appear_whole(void **state)
 {
-    struct sp_output *o = NULL;
+    struct sp_atomic_file *o = NULL;
     const char *path = scratch_path("out");
     struct stat info;
     mode_t mask = umask(027);
 
     (void)state;
-    assert_int_equal(sp_output_open(&o, path, false, 6, NULL), SP_OK);
-    assert_int_equal(sp_output_write_at(o, 3, "def", 3, NULL), SP_OK);
-    assert_int_equal(sp_output_write_at(o, 0, "abc", 3, NULL), SP_OK);
+    assert_int_equal(sp_atomic_file_open(&o, path, false, 6, NULL), SP_OK);
+    assert_int_equal(sp_atomic_file_write_at(o, 3, "def", 3, NULL), SP_OK);
+    assert_int_equal(sp_atomic_file_write_at(o, 0, "abc", 3, NULL), SP_OK);
     assert_false(sp_file_exists(path));
     assert_int_equal(n_entries(), has_nameless_files() ? 0 : 1);
-    assert_int_equal(sp_output_commit(o, NULL), SP_OK);
-    sp_output_close(o);
+    assert_int_equal(sp_atomic_file_commit(o, NULL), SP_OK);
+    sp_atomic_file_close(o);
     umask(mask);
     assert_content(path, "abcdef");
     assert_int_equal(n_entries(), 1);
@@ -208,14 +208,14 @@ static void outputs_appear_whole(void **state)
 
 static void outputs_that_end_early_leave_nothing(void **state)
 {
-    struct sp_output *o = NULL;
+    struct sp_atomic_file *o = NULL;
     const char *path = scratch_write("out", "old", 3);
 
     (void)state;
-    assert_int_equal(sp_output_open(&o, path, true, 1 << 20, NULL), SP_OK);
-    assert_int_equal(sp_output_write_at(o, 0, "new", 3, NULL), SP_OK);
-    sp_output_close(o);
-    sp_output_close(NULL);
+    assert_int_equal(sp_atomic_file_open(&o, path, true, 1 << 20, NULL), SP_OK);
+    assert_int_equal(sp_atomic_file_write_at(o, 0, "new", 3, NULL), SP_OK);
+    sp_atomic_file_close(o);
+    sp_atomic_file_close(NULL);
     assert_content(path, "old");
     assert_int_equal(n_entries(), 1);
 }
@@ -233,9 +233,9 @@ static void killed_writers_leave_nothing(void **state)
     child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        struct sp_output *o = NULL;
-        if (sp_output_open(&o, path, true, 1 << 20, NULL) ||
-            sp_output_write_at(o, 0, "new", 3, NULL) || write(ready[1], "", 1) != 1) {
+        struct sp_atomic_file *o = NULL;
+        if (sp_atomic_file_open(&o, path, true, 1 << 20, NULL) ||
+            sp_atomic_file_write_at(o, 0, "new", 3, NULL) || write(ready[1], "", 1) != 1) {
             _exit(1);
         }
         for (;;)
@@ -252,43 +252,44 @@ static void killed_writers_leave_nothing(void **state)
 
 static void existing_files_are_kept_without_force(void **state)
 {
-    struct sp_output *o = NULL;
+    struct sp_atomic_file *o = NULL;
     struct sp_err err = {0};
     const char *path = scratch_write("out", "old", 3);
 
     (void)state;
-    assert_int_equal(sp_output_open(&o, path, false, 3, &err), SP_E_USAGE);
+    assert_int_equal(sp_atomic_file_open(&o, path, false, 3, &err), SP_E_USAGE);
     assert_non_null(strstr(err.text, "out exists already, --force replaces it"));
     assert_null(o);
-    assert_int_equal(sp_output_open(&o, path, true, 0, NULL), SP_OK);
-    assert_int_equal(sp_output_write_at(o, 0, "new!", 4, NULL), SP_OK);
-    assert_int_equal(sp_output_commit(o, NULL), SP_OK);
-    sp_output_close(o);
+    assert_int_equal(sp_atomic_file_open(&o, path, true, 0, NULL), SP_OK);
+    assert_int_equal(sp_atomic_file_write_at(o, 0, "new!", 4, NULL), SP_OK);
+    assert_int_equal(sp_atomic_file_commit(o, NULL), SP_OK);
+    sp_atomic_file_close(o);
     assert_content(path, "new!");
 
     assert_int_equal(unlink(path), 0);
-    assert_int_equal(sp_output_open(&o, path, false, 3, NULL), SP_OK);
+    assert_int_equal(sp_atomic_file_open(&o, path, false, 3, NULL), SP_OK);
     scratch_write("out", "came meanwhile", 14);
     err = (struct sp_err){0};
-    assert_int_equal(sp_output_commit(o, &err), SP_E_USAGE);
-    sp_output_close(o);
+    assert_int_equal(sp_atomic_file_commit(o, &err), SP_E_USAGE);
+    sp_atomic_file_close(o);
     assert_content(path, "came meanwhile");
     assert_int_equal(n_entries(), 1);
 }
 
 static void targets_that_cannot_be(void **state)
 {
-    struct sp_output *o = NULL;
+    struct sp_atomic_file *o = NULL;
     struct sp_err err = {0};
 
     (void)state;
-    assert_int_equal(sp_output_open(&o, scratch_folder(), true, 0, &err), SP_E_USAGE);
+    assert_int_equal(sp_atomic_file_open(&o, scratch_folder(), true, 0, &err), SP_E_USAGE);
     assert_non_null(strstr(err.text, "is a folder"));
-    assert_int_equal(sp_output_open(&o, scratch_path("none/out"), false, 0, NULL), SP_E_IO);
-    assert_int_equal(sp_output_open(&o, scratch_path("out/"), false, 0, NULL), SP_E_USAGE);
-    assert_int_equal(sp_output_open(&o, "/dev/null", true, 0, NULL), SP_E_USAGE);
+    assert_int_equal(sp_atomic_file_open(&o, scratch_path("none/out"), false, 0, NULL), SP_E_IO);
+    assert_int_equal(sp_atomic_file_open(&o, scratch_path("out/"), false, 0, NULL), SP_E_USAGE);
+    assert_int_equal(sp_atomic_file_open(&o, "/dev/null", true, 0, NULL), SP_E_USAGE);
     err = (struct sp_err){0};
-    assert_int_equal(sp_output_open(&o, scratch_path("huge"), false, INT64_MAX, &err), SP_E_IO);
+    assert_int_equal(sp_atomic_file_open(&o, scratch_path("huge"), false, INT64_MAX, &err),
+                     SP_E_IO);
     assert_non_null(strstr(err.text, "huge: "));
     assert_null(o);
     assert_int_equal(n_entries(), 0);
@@ -296,16 +297,16 @@ static void targets_that_cannot_be(void **state)
 
 static void symbolic_links_are_followed(void **state)
 {
-    struct sp_output *o = NULL;
+    struct sp_atomic_file *o = NULL;
     const char *path = scratch_write("real", "old", 3), *link = scratch_path("link");
     struct stat info;
 
     (void)state;
     assert_int_equal(symlink("real", link), 0);
-    assert_int_equal(sp_output_open(&o, link, true, 3, NULL), SP_OK);
-    assert_int_equal(sp_output_write_at(o, 0, "new", 3, NULL), SP_OK);
-    assert_int_equal(sp_output_commit(o, NULL), SP_OK);
-    sp_output_close(o);
+    assert_int_equal(sp_atomic_file_open(&o, link, true, 3, NULL), SP_OK);
+    assert_int_equal(sp_atomic_file_write_at(o, 0, "new", 3, NULL), SP_OK);
+    assert_int_equal(sp_atomic_file_commit(o, NULL), SP_OK);
+    sp_atomic_file_close(o);
     assert_content(path, "new");
     assert_int_equal(lstat(link, &info), 0);
     assert_true(S_ISLNK(info.st_mode));
@@ -319,14 +320,14 @@ static void replaced_files_keep_their_permissions(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
-        struct sp_output *o = NULL;
+        struct sp_atomic_file *o = NULL;
         const char *path = scratch_write("out", "old", 3);
 
         assert_int_equal(chmod(path, modes[i]), 0);
-        assert_int_equal(sp_output_open(&o, path, true, 3, NULL), SP_OK);
-        assert_int_equal(sp_output_write_at(o, 0, "new", 3, NULL), SP_OK);
-        assert_int_equal(sp_output_commit(o, NULL), SP_OK);
-        sp_output_close(o);
+        assert_int_equal(sp_atomic_file_open(&o, path, true, 3, NULL), SP_OK);
+        assert_int_equal(sp_atomic_file_write_at(o, 0, "new", 3, NULL), SP_OK);
+        assert_int_equal(sp_atomic_file_commit(o, NULL), SP_OK);
+        sp_atomic_file_close(o);
         assert_content(path, "new");
         assert_int_equal(stat(path, &info), 0);
         assert_int_equal(info.st_mode & 0777, modes[i]);
