@@ -57,8 +57,8 @@ enum sp_dtype sp_dtype_find(const char *name)
     for (size_t i = 0; i < N_DTYPES; i++) {
         const struct sp_dtype_info *t = dtypes + i;
         if (!sp_dtype_is_packed(t->dtype)) continue;
-        if (sp_letters_alike(t->name, name)) return t->dtype;
-        if (t->alias != NULL && sp_letters_alike(t->alias, name)) return t->dtype;
+        if (sp_equal_ignoring_case(t->name, name)) return t->dtype;
+        if (t->alias != NULL && sp_equal_ignoring_case(t->alias, name)) return t->dtype;
     }
     return SP_DTYPE_NONE;
 }

@@ -188,7 +188,7 @@ static enum sp_status check_mapped(const struct sp_safetensors *c, const struct 
 }
 
 static enum sp_status note_unmapped(const struct sp_safetensors *c, const struct sp_json *index,
-                                    char **notes, struct sp_err *err)
+                                    char **warnings, struct sp_err *err)
 {
     const struct sp_json *map = sp_json_get(index, "weight_map");
     const struct sp_safetensor *first = NULL;
@@ -199,12 +199,12 @@ static enum sp_status note_unmapped(const struct sp_safetensors *c, const struct
         if (n++ == 0) first = c->tensors + i;
     }
     if (n == 0) return SP_OK;
-    return sp_note(notes, err, "%zu tensors are in the shards but not in %s, the first is %.*s", n,
-                   index_name, SHOWN_NAME, first->name);
+    return sp_warn(warnings, err, "%zu tensors are in the shards but not in %s, the first is %.*s",
+                   n, index_name, SHOWN_NAME, first->name);
 }
 
 static enum sp_status open_index(struct sp_safetensors *c, const char *folder, const char *path,
-                                 char **notes, struct sp_err *err)
+                                 char **warnings, struct sp_err *err)
 {
     enum sp_status st;
     char *text = NULL;
@@ -224,7 +224,7 @@ static enum sp_status open_index(struct sp_safetensors *c, const char *folder, c
         sp_context(err, "%s", path);
         goto done;
     }
-    st = note_unmapped(c, index, notes, err);
+    st = note_unmapped(c, index, warnings, err);
 done:
     free(mapped);
     sp_json_free(index);
@@ -232,7 +232,7 @@ done:
     return st;
 }
 
-static enum sp_status open_folder(struct sp_safetensors *c, const char *folder, char **notes,
+static enum sp_status open_folder(struct sp_safetensors *c, const char *folder, char **warnings,
                                   struct sp_err *err)
 {
     enum sp_status st;
@@ -243,11 +243,11 @@ static enum sp_status open_folder(struct sp_safetensors *c, const char *folder, 
     if (sp_file_exists(single)) {
         if ((st = open_single(c, single, err))) goto done;
         if (!sp_file_exists(index)) goto done;
-        st = sp_note(notes, err,
+        st = sp_warn(warnings, err,
                      "model.safetensors and model.safetensors.index.json are both there; "
                      "the first is used");
     } else if (sp_file_exists(index)) {
-        st = open_index(c, folder, index, notes, err);
+        st = open_index(c, folder, index, warnings, err);
     } else {
         st = sp_fail(err, SP_E_INPUT, "%s: neither %s nor %s is there", folder, single_name,
                      index_name);
@@ -258,14 +258,14 @@ done:
     return st;
 }
 
-enum sp_status sp_safetensors_open(struct sp_safetensors **out, const char *path, char **notes,
+enum sp_status sp_safetensors_open(struct sp_safetensors **out, const char *path, char **warnings,
                                    struct sp_err *err)
 {
     enum sp_status st;
     struct sp_safetensors *c = NULL;
 
     if ((st = sp_new(&c, 1, sizeof *c, err))) return st;
-    st = sp_file_is_folder(path) ? open_folder(c, path, notes, err) : open_single(c, path, err);
+    st = sp_file_is_folder(path) ? open_folder(c, path, warnings, err) : open_single(c, path, err);
     if (st) goto done;
     *out = c;
     c = NULL;

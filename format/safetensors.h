@@ -29,7 +29,7 @@ struct sp_safetensors; /* opaque */
  * .safetensors file. Things worth knowing that are no errors are appended to *notes, one sentence a
  * line, if notes is not NULL: *notes is NULL or a string, owned by the caller. */
 SP_MUST_CHECK enum sp_status sp_safetensors_open(struct sp_safetensors **out, const char *path,
-                                                 char **notes, struct sp_err *err);
+                                                 char **warnings, struct sp_err *err);
 void sp_safetensors_close(struct sp_safetensors *checkpoint); /* NULL is fine */
 
 /* All tensors, sorted by name; borrowed from the checkpoint. */

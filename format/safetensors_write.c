@@ -53,7 +53,7 @@ static enum sp_status print(struct sp_strbuf *text, struct sp_err *err, const ch
     int n;
 
     va_start(args, format);
-    n = sp_decimal_vprint(line, sizeof line, format, args);
+    n = sp_number_vprint(line, sizeof line, format, args);
     va_end(args);
     if (n < 0 || (size_t)n >= sizeof line) return sp_fail(err, SP_E_BUG, "a line too long");
     return sp_strbuf_append(text, line, (size_t)n, err);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *skip_blanks(const char *s)
+static const char *skip_whitespace(const char *s)
 {
     while (isspace((unsigned char)*s))
         s++;
@@ -17,14 +17,14 @@ enum sp_status sp_ids_parse(struct sp_ids *out, const char *text, struct sp_err 
 {
     enum sp_status st;
     struct sp_ids ids = {0};
-    const char *s = skip_blanks(text), *last;
+    const char *s = skip_whitespace(text), *last;
     char *end;
     bool array = *s == '[';
 
     if ((st = sp_new(&ids.at, strlen(text) / 2 + 1, sizeof *ids.at, err))) return st;
-    if (array) s = skip_blanks(s + 1);
+    if (array) s = skip_whitespace(s + 1);
     last = array ? strrchr(s, ']') : NULL;
-    if (last != NULL && *skip_blanks(last + 1) != '\0') last = NULL;
+    if (last != NULL && *skip_whitespace(last + 1) != '\0') last = NULL;
     while (*s && s != last) {
         unsigned long long id = isdigit((unsigned char)*s) ? strtoull(s, &end, 10) : UINT64_MAX;
         if (id > UINT32_MAX) {
@@ -34,8 +34,8 @@ enum sp_status sp_ids_parse(struct sp_ids *out, const char *text, struct sp_err 
             break;
         }
         ids.at[ids.n++] = (uint32_t)id;
-        s = skip_blanks(end);
-        if (*s == ',') s = skip_blanks(s + 1);
+        s = skip_whitespace(end);
+        if (*s == ',') s = skip_whitespace(s + 1);
     }
     if (st == SP_OK && array && last == NULL) {
         st = sp_fail(err, SP_E_USAGE, "token ids begin with [ and do not end with ]");

@@ -86,7 +86,7 @@ static enum sp_status next_line(size_t *size, struct lines *l, struct sp_err *er
     return SP_OK;
 }
 
-static bool is_blank(char c)
+static bool is_whitespace(char c)
 {
     return c == ' ' || c == '\t' || c == '\r' || c == '\n';
 }
@@ -102,7 +102,7 @@ enum sp_status sp_each_line(enum sp_status (*line)(void *context, const char *te
     while ((st = next_line(&size, &l, err)) == SP_OK && size > 0) {
         const char *text = l.text + l.at;
         number++;
-        for (told = size; told > 0 && is_blank(text[told - 1]);)
+        for (told = size; told > 0 && is_whitespace(text[told - 1]);)
             told--;
         if (told > 0 && (st = line(context, text, told, err))) {
             sp_context(err, "line %zu", number);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static size_t skip_blanks(const char *text, size_t size, size_t at)
+static size_t skip_whitespace(const char *text, size_t size, size_t at)
 {
     while (at < size && text[at] && strchr(" \t\r\n", text[at]))
         at++;
@@ -16,14 +16,14 @@ static bool is_word(const char *text, size_t size, const char *word)
 {
     size_t len = strlen(word);
 
-    return size >= len && memcmp(text, word, len) == 0 && skip_blanks(text, size, len) == size;
+    return size >= len && memcmp(text, word, len) == 0 && skip_whitespace(text, size, len) == size;
 }
 
 /* No grammar begins with a bracket or a quotation mark, and a word alone is none. */
 static bool is_json(const char *text, size_t size)
 {
     static const char *const words[] = {"true", "false", "null"};
-    size_t at = skip_blanks(text, size, 0);
+    size_t at = skip_whitespace(text, size, 0);
 
     if (at < size && text[at] && strchr("{[\"", text[at])) return true;
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {

@@ -50,8 +50,8 @@ void sp_merge_words(char text[SP_MERGE_WORDS], const struct sp_merge_record *r)
 
     snprintf(rank, sizeof rank, r->rank[0] < r->rank[1] ? "%" PRIu64 " to %" PRIu64 : "%" PRIu64,
              r->rank[0], r->rank[1]);
-    sp_decimal_print(scale, sizeof scale, r->scale[0] < r->scale[1] ? "%.6g to %.6g" : "%.6g",
-                     r->scale[0], r->scale[1]);
+    sp_number_print(scale, sizeof scale, r->scale[0] < r->scale[1] ? "%.6g to %.6g" : "%.6g",
+                    r->scale[0], r->scale[1]);
     if (r->n_products) {
         snprintf(products, sizeof products, "%" PRIu64 " low-rank product%s of rank %s, scale %s%s",
                  r->n_products, r->n_products == 1 ? "" : "s", rank, scale,
@@ -66,13 +66,13 @@ void sp_merge_words(char text[SP_MERGE_WORDS], const struct sp_merge_record *r)
 
 static void print_record(char out[RECORD_SIZE], const struct sp_merge_record *r)
 {
-    sp_decimal_print(out, RECORD_SIZE,
-                     "{\"format\":\"%s\",\"digest\":\"%016" PRIx64 "\",\"products\":%" PRIu64
-                     ",\"rank\":[%" PRIu64 ",%" PRIu64 "],\"scale\":[%.17g,%.17g],"
-                     "\"magnitudes\":%s,\"tensors\":%" PRIu64 "}",
-                     sp_adapter_format_name(r->format), r->digest, r->n_products, r->rank[0],
-                     r->rank[1], r->scale[0], r->scale[1], r->has_magnitudes ? "true" : "false",
-                     r->n_wholes);
+    sp_number_print(out, RECORD_SIZE,
+                    "{\"format\":\"%s\",\"digest\":\"%016" PRIx64 "\",\"products\":%" PRIu64
+                    ",\"rank\":[%" PRIu64 ",%" PRIu64 "],\"scale\":[%.17g,%.17g],"
+                    "\"magnitudes\":%s,\"tensors\":%" PRIu64 "}",
+                    sp_adapter_format_name(r->format), r->digest, r->n_products, r->rank[0],
+                    r->rank[1], r->scale[0], r->scale[1], r->has_magnitudes ? "true" : "false",
+                    r->n_wholes);
 }
 
 enum sp_status sp_merge_records_add(char **out, const char *text, size_t size,

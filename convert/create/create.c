@@ -27,7 +27,7 @@ struct job {
     struct sp_plan plan;
     const char *calibration_path;            /* NULL: none */
     struct sp_calibration_file *calibration; /* lent to the plan */
-    char *notes;
+    char *warnings;
     const char *output;
     bool force, dry_run;
     unsigned n_threads;
@@ -41,21 +41,21 @@ static void release_job(struct job *job)
     sp_source_release(&job->target);
     sp_source_release(&job->draft);
     free(job->records);
-    free(job->notes);
+    free(job->warnings);
 }
 
 /* Hands over the notes collected so far, line by line. */
 static void tell_notes(struct job *job)
 {
-    for (char *line = job->notes; line && *line;) {
+    for (char *line = job->warnings; line && *line;) {
         char *end = strchr(line, '\n');
 
         if (end) *end = 0;
         if (job->sinks->note) job->sinks->note(job->sinks->context, line);
         line = end ? end + 1 : NULL;
     }
-    free(job->notes);
-    job->notes = NULL;
+    free(job->warnings);
+    job->warnings = NULL;
 }
 
 static enum sp_status note_gaps(struct job *job, const struct sp_source *source, bool is_target,
@@ -64,13 +64,13 @@ static enum sp_status note_gaps(struct job *job, const struct sp_source *source,
     enum sp_status st = SP_OK;
 
     if (source->n_skipped) {
-        st = sp_note(&job->notes, err,
+        st = sp_warn(&job->warnings, err,
                      "%s: %zu tensors that text generation does not use are left "
                      "out",
                      source->path, source->n_skipped);
     }
     if (!st && is_target && source->texts[SP_SECTION_TOKENIZER] == NULL) {
-        st = sp_note(&job->notes, err,
+        st = sp_warn(&job->warnings, err,
                      "%s: no tokenizer.json: the packed file will take and give token ids only",
                      source->path);
     }
@@ -103,8 +103,8 @@ static enum sp_status check_pair(struct job *job, struct sp_err *err)
     if ((st = check_target(job, err)) || !job->has_draft) return st;
     st = sp_config_meet_target(&job->draft.config, &job->target.config, err);
     if (!st) {
-        st = sp_pair_check(&target, &draft, sp_source_same(&job->target, &job->draft), &job->notes,
-                           err);
+        st = sp_pair_check(&target, &draft, sp_source_same(&job->target, &job->draft),
+                           &job->warnings, err);
     }
     if (st) sp_context(err, "%s with %s", job->target.path, job->draft.path);
     return st;
@@ -127,7 +127,7 @@ static enum sp_status calibrate(struct job *job, struct sp_err *err)
                        path);
     }
     if (n_without == 0) return SP_OK;
-    return sp_note(&job->notes, err,
+    return sp_warn(&job->warnings, err,
                    "%s: says nothing about %zu of %zu matrices that become q4; these are fitted to "
                    "their weights alone",
                    path, n_without, n_used + n_without);
@@ -184,7 +184,7 @@ static enum sp_status run_job(struct job *job, struct sp_create_report *report, 
     struct sp_create_report done;
 
     if ((st = check_pair(job, err))) return st;
-    if ((st = sp_generation_check(&job->target, &job->notes, err))) return st;
+    if ((st = sp_generation_check(&job->target, &job->warnings, err))) return st;
     if ((st = note_gaps(job, &job->target, true, err))) return st;
     if (job->has_draft && (st = note_gaps(job, &job->draft, false, err))) return st;
     tell_notes(job);
@@ -253,14 +253,14 @@ static void add_place(const struct sp_modelfile *file, const struct sp_modelfile
 
 static enum sp_status open_record(struct sp_source *out, const struct sp_modelfile *file,
                                   const struct sp_modelfile_record *record, const char *home,
-                                  char **notes, struct sp_err *err)
+                                  char **warnings, struct sp_err *err)
 {
     enum sp_status st;
     bool is_from = record->command == SP_MODELFILE_FROM;
     char *path = NULL;
 
     if ((st = resolve(&path, file->path, record->value, home, err))) return st;
-    st = sp_source_open(out, path, is_from ? SP_PART_TARGET : SP_PART_DRAFT, notes, err);
+    st = sp_source_open(out, path, is_from ? SP_PART_TARGET : SP_PART_DRAFT, warnings, err);
     if (st) add_place(file, record, err);
     free(path);
     return st;
@@ -268,13 +268,13 @@ static enum sp_status open_record(struct sp_source *out, const struct sp_modelfi
 
 static enum sp_status merge_record(struct sp_source *target, const struct sp_modelfile *file,
                                    const struct sp_modelfile_record *record, const char *home,
-                                   char **notes, struct sp_err *err)
+                                   char **warnings, struct sp_err *err)
 {
     enum sp_status st;
     char *path = NULL;
 
     if ((st = resolve(&path, file->path, record->value, home, err))) return st;
-    st = sp_source_merge(target, path, notes, err);
+    st = sp_source_merge(target, path, warnings, err);
     if (st) add_place(file, record, err);
     free(path);
     return st;
@@ -317,13 +317,13 @@ static enum sp_status note_head(struct job *job, bool has_record, struct sp_err 
     const struct sp_source *target = &job->target;
 
     if (!target->has_mtp && target->checkpoint && target->config.n_mtp_layers && !has_record) {
-        return sp_note(&job->notes, err,
+        return sp_warn(&job->warnings, err,
                        "%s: the config states a built-in prediction head, but there are no such "
                        "tensors: no built-in draft",
                        target->path);
     }
     if (!target->has_mtp) return SP_OK;
-    return sp_note(&job->notes, err,
+    return sp_warn(&job->warnings, err,
                    has_record ? "%s: DRAFT is used, the built-in prediction head is left out"
                               : "%s: its built-in prediction head is the draft",
                    target->path);
@@ -337,9 +337,9 @@ static enum sp_status open_sources(struct job *job, const struct sp_modelfile *f
     const struct sp_modelfile_record *draft = sp_modelfile_find(file, SP_MODELFILE_DRAFT, NULL);
     const struct sp_modelfile_record *adapter = sp_modelfile_find(file, SP_MODELFILE_ADAPTER, NULL);
 
-    if ((st = open_record(&job->target, file, from, options->home, &job->notes, err))) return st;
+    if ((st = open_record(&job->target, file, from, options->home, &job->warnings, err))) return st;
     if (adapter &&
-        (st = merge_record(&job->target, file, adapter, options->home, &job->notes, err)))
+        (st = merge_record(&job->target, file, adapter, options->home, &job->warnings, err)))
         return st;
     job->has_draft = draft != NULL || job->target.has_mtp;
     if (!job->has_draft && options->draft_type != SP_DTYPE_NONE) {
@@ -350,8 +350,8 @@ static enum sp_status open_sources(struct job *job, const struct sp_modelfile *f
     }
     if ((st = note_head(job, draft != NULL, err)) || !job->has_draft) return st;
     if (draft == NULL) return sp_source_open_mtp(&job->draft, &job->target, err);
-    st = open_record(&job->draft, file, draft, options->home, &job->notes, err);
-    return st ? st : sp_source_share_embedding(&job->draft, &job->target, &job->notes, err);
+    st = open_record(&job->draft, file, draft, options->home, &job->warnings, err);
+    return st ? st : sp_source_share_embedding(&job->draft, &job->target, &job->warnings, err);
 }
 
 enum sp_status sp_create(struct sp_create_report *report, const struct sp_create_options *options,
@@ -371,7 +371,7 @@ enum sp_status sp_create(struct sp_create_report *report, const struct sp_create
     };
 
     if (options->from) {
-        st = sp_source_open(&job.target, options->from, SP_PART_TARGET, &job.notes, err);
+        st = sp_source_open(&job.target, options->from, SP_PART_TARGET, &job.warnings, err);
         if (st || (st = sp_copy_text(&job.records, "", 0, err))) goto done;
     } else {
         if ((st = read_modelfile(&file, options, err))) goto done;
@@ -419,7 +419,7 @@ static enum sp_status open_parts(struct job *job, const struct sp_requantize_opt
 {
     enum sp_status st;
 
-    if ((st = sp_source_open(&job->target, options->input, SP_PART_TARGET, &job->notes, err))) {
+    if ((st = sp_source_open(&job->target, options->input, SP_PART_TARGET, &job->warnings, err))) {
         return st;
     }
     if (job->target.pack == NULL) {
@@ -430,7 +430,7 @@ static enum sp_status open_parts(struct job *job, const struct sp_requantize_opt
         sp_pack_find_section(job->target.pack, SP_PART_DRAFT, SP_SECTION_CONFIG) != NULL;
     if ((st = check_request(options, job->has_draft, err))) return st;
     if (job->has_draft) {
-        st = sp_source_open(&job->draft, options->input, SP_PART_DRAFT, &job->notes, err);
+        st = sp_source_open(&job->draft, options->input, SP_PART_DRAFT, &job->warnings, err);
     }
     return st ? st : read_records(job, err);
 }

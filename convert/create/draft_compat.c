@@ -168,14 +168,14 @@ static bool equal_texts(const struct sp_pair_side *a, const struct sp_pair_side 
 /* Equal ids must be equal text: a draft speaks to its target in ids. Rows beyond the tokens are
  * padding and may differ in number. */
 static enum sp_status check_tokenizers(const struct sp_pair_side *target,
-                                       const struct sp_pair_side *draft, char **notes,
+                                       const struct sp_pair_side *draft, char **warnings,
                                        struct sp_err *err)
 {
     struct sp_vocab *a = NULL, *b = NULL;
     enum sp_status st = SP_OK;
 
     if (target->tokenizer == NULL || draft->tokenizer == NULL) {
-        return sp_note(notes, err, "%s has no tokenizer: it is taken to be the other's",
+        return sp_warn(warnings, err, "%s has no tokenizer: it is taken to be the other's",
                        target->tokenizer ? "draft" : "target");
     }
     if (equal_texts(target, draft)) return SP_OK;
@@ -185,8 +185,9 @@ static enum sp_status check_tokenizers(const struct sp_pair_side *target,
     if ((st = compare_merges(a, b, err))) goto done;
     if ((st = compare_ends(a, b, err))) goto done;
     if (a->n_ids != b->n_ids) {
-        st = sp_note(notes, err, "draft tokenizer has %zu ids, target %zu: equal where both have",
-                     b->n_ids, a->n_ids);
+        st =
+            sp_warn(warnings, err, "draft tokenizer has %zu ids, target %zu: equal where both have",
+                    b->n_ids, a->n_ids);
     }
 done:
     sp_vocab_close(a);
@@ -231,7 +232,7 @@ static bool same_ropes(const struct sp_rope *a, const struct sp_rope *b)
 
 /* Queries turn by the assistant's own rope, but keys have been turned by the target's. */
 static enum sp_status check_assistant(const struct sp_config *target, const struct sp_config *draft,
-                                      char **notes, struct sp_err *err)
+                                      char **warnings, struct sp_err *err)
 {
     enum sp_status st = sp_config_check_assistant(draft, target, err);
 
@@ -243,7 +244,7 @@ static enum sp_status check_assistant(const struct sp_config *target, const stru
                                                  &target->ropes[target->layers[source].rope])) {
             continue;
         }
-        st = sp_note(notes, err, "assistant rope for %s_attention differs from target",
+        st = sp_warn(warnings, err, "assistant rope for %s_attention differs from target",
                      windowed ? "sliding" : "full");
     }
     return st;
@@ -259,19 +260,21 @@ static enum sp_status check_block_draft(const struct sp_config *target,
 }
 
 static enum sp_status check_language_model(const struct sp_pair_side *target,
-                                           const struct sp_pair_side *draft, char **notes,
+                                           const struct sp_pair_side *draft, char **warnings,
                                            struct sp_err *err)
 {
     const struct sp_config *t = target->config, *d = draft->config;
     enum sp_status st;
 
-    if ((st = check_tokenizers(target, draft, notes, err))) return st;
+    if ((st = check_tokenizers(target, draft, warnings, err))) return st;
     if (d->n_vocab != t->n_vocab) {
-        st = sp_note(notes, err, "draft vocabulary has %u rows, target %u", d->n_vocab, t->n_vocab);
+        st = sp_warn(warnings, err, "draft vocabulary has %u rows, target %u", d->n_vocab,
+                     t->n_vocab);
         if (st) return st;
     }
     if (d->max_positions >= t->max_positions) return SP_OK;
-    return sp_note(notes, err, "draft context %u shorter than target's %u: no drafting beyond it",
+    return sp_warn(warnings, err,
+                   "draft context %u shorter than target's %u: no drafting beyond it",
                    d->max_positions, t->max_positions);
 }
 
@@ -293,21 +296,21 @@ static enum sp_status count_weights(double *out, const struct sp_config *config,
 }
 
 static enum sp_status note_sizes(const struct sp_config *target, const struct sp_config *draft,
-                                 bool same_source, char **notes, struct sp_err *err)
+                                 bool same_source, char **warnings, struct sp_err *err)
 {
     double n_target, n_draft;
     enum sp_status st;
 
-    if (same_source) return sp_note(notes, err, "draft equals target");
+    if (same_source) return sp_warn(warnings, err, "draft equals target");
     if ((st = count_weights(&n_target, target, err))) return st;
     if ((st = count_weights(&n_draft, draft, err))) return st;
     if (n_draft <= n_target) return SP_OK;
-    return sp_note(notes, err, "draft is larger than its target: %.0f weights, target has %.0f",
+    return sp_warn(warnings, err, "draft is larger than its target: %.0f weights, target has %.0f",
                    n_draft, n_target);
 }
 
 enum sp_status sp_pair_check(const struct sp_pair_side *target, const struct sp_pair_side *draft,
-                             bool same_source, char **notes, struct sp_err *err)
+                             bool same_source, char **warnings, struct sp_err *err)
 {
     const struct sp_config *t = target->config, *d = draft->config;
     enum sp_status st;
@@ -318,7 +321,7 @@ enum sp_status sp_pair_check(const struct sp_pair_side *target, const struct sp_
     }
     switch (d->draft.kind) {
     case SP_DRAFT_NONE:
-        st = check_language_model(target, draft, notes, err);
+        st = check_language_model(target, draft, warnings, err);
         break;
     case SP_DRAFT_DFLASH:
     case SP_DRAFT_DFLASH2:
@@ -326,7 +329,7 @@ enum sp_status sp_pair_check(const struct sp_pair_side *target, const struct sp_
         st = check_block_draft(t, d, err);
         break;
     case SP_DRAFT_ASSISTANT:
-        st = check_assistant(t, d, notes, err);
+        st = check_assistant(t, d, warnings, err);
         break;
     case SP_DRAFT_EAGLE3:
     case SP_DRAFT_PEAGLE:
@@ -337,5 +340,5 @@ enum sp_status sp_pair_check(const struct sp_pair_side *target, const struct sp_
     default:
         st = sp_fail(err, SP_E_BUG, "draft kind %d has no pair check", (int)d->draft.kind);
     }
-    return st ? st : note_sizes(t, d, same_source, notes, err);
+    return st ? st : note_sizes(t, d, same_source, warnings, err);
 }

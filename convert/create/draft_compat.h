@@ -18,9 +18,9 @@ struct sp_pair_side {
 };
 
 /* SP_E_INPUT naming what does not fit. What fits but is worth knowing is appended to *notes, one
- * sentence a line (sp_note). same_source: both were read from the same place. */
+ * sentence a line (sp_warn). same_source: both were read from the same place. */
 SP_MUST_CHECK enum sp_status sp_pair_check(const struct sp_pair_side *target,
                                            const struct sp_pair_side *draft, bool same_source,
-                                           char **notes, struct sp_err *err);
+                                           char **warnings, struct sp_err *err);
 
 #endif

@@ -104,7 +104,7 @@ enum sp_status sp_pairing_print(char **text, size_t *size, const struct sp_confi
     for (unsigned i = 0; i < draft->n_ropes; i++) {
         const struct sp_rope *r = &draft->ropes[i];
 
-        n += (size_t)sp_decimal_print(
+        n += (size_t)sp_number_print(
             out + n, RECORD_SIZE - n,
             "%s{\"type\":\"%s\",\"theta\":%.17g,\"factor\":%.17g,\"rotated\":%u}", i ? "," : "",
             rope_names[r->kind], r->theta, r->factor, r->n_rot);

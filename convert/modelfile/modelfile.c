@@ -32,7 +32,7 @@ static bool is_letter(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-static bool is_blank(char c)
+static bool is_whitespace(char c)
 {
     return c == ' ' || c == '\t';
 }
@@ -79,7 +79,7 @@ enum sp_status sp_modelfile_fail(const struct sp_modelfile *file, size_t offset,
     va_list args;
 
     va_start(args, format);
-    sp_decimal_vprint(text, sizeof text, format, args);
+    sp_number_vprint(text, sizeof text, format, args);
     va_end(args);
     sp_modelfile_place(file, offset, &line, &column);
     return sp_fail(err, status, "%s:%lu:%lu: %s", file->path, line, column, text);
@@ -165,9 +165,9 @@ static size_t end_of_line(const char *s, size_t i)
     return i;
 }
 
-static size_t skip_blanks(const char *s, size_t i)
+static size_t skip_whitespace(const char *s, size_t i)
 {
-    while (is_blank(s[i])) {
+    while (is_whitespace(s[i])) {
         i++;
     }
     return i;
@@ -177,7 +177,7 @@ static size_t skip_blanks(const char *s, size_t i)
 static size_t skip_to_command(const char *s, size_t i)
 {
     for (;;) {
-        while (is_blank(s[i]) || is_line_end(s[i])) {
+        while (is_whitespace(s[i]) || is_line_end(s[i])) {
             i++;
         }
         if (s[i] != '#') return i;
@@ -188,7 +188,7 @@ static size_t skip_to_command(const char *s, size_t i)
 /* Vertical tab and form feed count as blanks around values, as they do for ollama. */
 static size_t trim_end(const char *s, size_t first, size_t end)
 {
-    while (end > first && (is_blank(s[end - 1]) || s[end - 1] == '\v' || s[end - 1] == '\f')) {
+    while (end > first && (is_whitespace(s[end - 1]) || s[end - 1] == '\v' || s[end - 1] == '\f')) {
         end--;
     }
     return end;
@@ -198,7 +198,7 @@ static size_t trim_end(const char *s, size_t first, size_t end)
 static enum sp_status end_quoted(const struct sp_modelfile *file, size_t i, size_t *next,
                                  struct sp_err *err)
 {
-    *next = skip_blanks(file->text, i);
+    *next = skip_whitespace(file->text, i);
     if (file->text[*next] == 0 || is_line_end(file->text[*next])) return SP_OK;
     return sp_modelfile_fail(file, *next, SP_E_INPUT, err,
                              "text after the closing quotes (a text with quotes inside goes "
@@ -271,7 +271,7 @@ static enum sp_status read_word(const struct sp_modelfile *file, size_t i, bool 
         end++;
     }
     *out = (struct slice){i, end - i};
-    if (s[end] && !is_blank(s[end]) && !is_line_end(s[end])) {
+    if (s[end] && !is_whitespace(s[end]) && !is_line_end(s[end])) {
         return sp_modelfile_fail(file, end, SP_E_INPUT, err, "%s: a %s", what,
                                  is_role ? "role consists of letters"
                                          : "name consists of letters, digits and _");
@@ -280,7 +280,7 @@ static enum sp_status read_word(const struct sp_modelfile *file, size_t i, bool 
         return sp_modelfile_fail(file, i, SP_E_INPUT, err, "%s: a %s and a value are missing", what,
                                  is_role ? "role" : "name");
     }
-    *next = skip_blanks(s, end);
+    *next = skip_whitespace(s, end);
     return SP_OK;
 }
 
@@ -304,12 +304,12 @@ static enum sp_status read_command(const struct sp_modelfile *file, size_t i,
     }
     for (int c = 0; c < SP_N_MODELFILE_COMMANDS; c++) {
         if (!equals(command_names[c], s + i, end - i)) continue;
-        if (s[end] && !is_blank(s[end]) && !is_line_end(s[end])) break;
+        if (s[end] && !is_whitespace(s[end]) && !is_line_end(s[end])) break;
         *out = (enum sp_modelfile_command)c;
-        *next = skip_blanks(s, end);
+        *next = skip_whitespace(s, end);
         return SP_OK;
     }
-    while (s[end] && !is_blank(s[end]) && !is_line_end(s[end])) {
+    while (s[end] && !is_whitespace(s[end]) && !is_line_end(s[end])) {
         end++;
     }
     return sp_modelfile_fail(file, i, SP_E_INPUT, err,
@@ -453,7 +453,8 @@ enum sp_status sp_modelfile_print(char **text, size_t *size, const struct sp_mod
 static int print_source(char *out, size_t cap, const char *command, const char *name)
 {
     size_t size = strlen(name);
-    bool bare = size && name[0] != '"' && !is_blank(name[0]) && trim_end(name, 0, size) == size;
+    bool bare =
+        size && name[0] != '"' && !is_whitespace(name[0]) && trim_end(name, 0, size) == size;
 
     return snprintf(out, cap, bare ? "%s %s\n" : "%s \"\"\"%s\"\"\"\n", command, name);
 }

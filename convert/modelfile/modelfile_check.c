@@ -62,7 +62,7 @@ const struct sp_parameter *sp_parameters(size_t *n)
 const struct sp_parameter *sp_parameter_find(const char *name)
 {
     for (size_t i = 0; i < sizeof parameters / sizeof parameters[0]; i++) {
-        if (sp_letters_alike(parameters[i].name, name)) return &parameters[i];
+        if (sp_equal_ignoring_case(parameters[i].name, name)) return &parameters[i];
     }
     return NULL;
 }
@@ -121,7 +121,7 @@ enum sp_status sp_parameter_number(double *out, const struct sp_parameter *param
     double v;
 
     if (!is_plain_number(value)) return wrong_value(parameter, value, err);
-    v = sp_decimal_read(value, &end);
+    v = sp_number_read(value, &end);
     if (*end || !isfinite(v) || v < parameter->min || v > parameter->max) {
         return wrong_value(parameter, value, err);
     }
@@ -132,10 +132,10 @@ enum sp_status sp_parameter_number(double *out, const struct sp_parameter *param
 enum sp_status sp_parameter_bool(bool *out, const struct sp_parameter *parameter, const char *value,
                                  struct sp_err *err)
 {
-    if (sp_letters_alike(value, "true") || sp_letters_alike(value, "t") ||
+    if (sp_equal_ignoring_case(value, "true") || sp_equal_ignoring_case(value, "t") ||
         strcmp(value, "1") == 0) {
         *out = true;
-    } else if (sp_letters_alike(value, "false") || sp_letters_alike(value, "f") ||
+    } else if (sp_equal_ignoring_case(value, "false") || sp_equal_ignoring_case(value, "f") ||
                strcmp(value, "0") == 0) {
         *out = false;
     } else {
@@ -180,7 +180,7 @@ static void note(const struct check *c, const struct sp_modelfile_record *r, con
 
     if (c->note == NULL) return;
     va_start(args, format);
-    sp_decimal_vprint(text, sizeof text, format, args);
+    sp_number_vprint(text, sizeof text, format, args);
     va_end(args);
     snprintf(line, sizeof line, "%s:%lu: %s", c->file->path, r->line, text);
     c->note(c->context, line);

@@ -100,19 +100,20 @@ static bool is_neutral(const struct sp_json *v, double neutral)
            sp_json_len(v) == 0;
 }
 
-static enum sp_status note_unread(const struct sp_json *generation, char **notes,
+static enum sp_status note_unread(const struct sp_json *generation, char **warnings,
                                   struct sp_err *err)
 {
     enum sp_status st = SP_OK;
 
     for (size_t i = 0; i < sizeof unread / sizeof *unread && !st; i++) {
         if (is_neutral(sp_json_get(generation, unread[i].key), unread[i].neutral)) continue;
-        st = sp_note(notes, err, "generation_config.json: %s has no effect", unread[i].key);
+        st = sp_warn(warnings, err, "generation_config.json: %s has no effect", unread[i].key);
     }
     return st;
 }
 
-enum sp_status sp_generation_check(const struct sp_source *target, char **notes, struct sp_err *err)
+enum sp_status sp_generation_check(const struct sp_source *target, char **warnings,
+                                   struct sp_err *err)
 {
     const char *text = target->texts[SP_SECTION_GENERATION];
     size_t size = target->text_sizes[SP_SECTION_GENERATION], n;
@@ -132,7 +133,7 @@ enum sp_status sp_generation_check(const struct sp_source *target, char **notes,
         sp_context(err, "generation_config.json");
         goto done;
     }
-    st = note_unread(generation, notes, err);
+    st = note_unread(generation, warnings, err);
 done:
     if (st) sp_context(err, "%s", target->path);
     sp_json_free(generation);

@@ -14,7 +14,7 @@ SP_MUST_CHECK enum sp_status sp_generation_value(char **out, const struct sp_jso
 
 /* SP_E_INPUT where the target's file holds what `run` could not read. Keys that would change the
  * text and that nothing here reads are noted. */
-SP_MUST_CHECK enum sp_status sp_generation_check(const struct sp_source *target, char **notes,
+SP_MUST_CHECK enum sp_status sp_generation_check(const struct sp_source *target, char **warnings,
                                                  struct sp_err *err);
 
 #endif

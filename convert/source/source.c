@@ -116,7 +116,7 @@ enum sp_status sp_source_list(struct sp_source_tensor **tensors, size_t *n,
 }
 
 /* The checkpoint and what of it is quantized; the config's text is read already. */
-static enum sp_status open_weights(struct sp_source *source, const char *path, char **notes,
+static enum sp_status open_weights(struct sp_source *source, const char *path, char **warnings,
                                    struct sp_err *err)
 {
     enum sp_status st;
@@ -126,7 +126,7 @@ static enum sp_status open_weights(struct sp_source *source, const char *path, c
     st = sp_json_parse(&root, source->texts[SP_SECTION_CONFIG],
                        source->text_sizes[SP_SECTION_CONFIG], SP_JSON_LENIENT, err);
     if (st || (st = sp_prequantized_parse(&stated, root, err))) goto done;
-    if ((st = sp_safetensors_open(&source->checkpoint, path, notes, err))) goto done;
+    if ((st = sp_safetensors_open(&source->checkpoint, path, warnings, err))) goto done;
     if ((st = sp_weights_open(&source->weights, source->checkpoint, &stated, err))) {
         sp_context(err, "%s", path);
     }
@@ -150,7 +150,7 @@ static enum sp_status match_tensors(struct sp_source *source, bool *compare_head
     return st;
 }
 
-static enum sp_status settle_heads(struct sp_source *source, char **notes, struct sp_err *err)
+static enum sp_status settle_heads(struct sp_source *source, char **warnings, struct sp_err *err)
 {
     enum sp_status st;
     bool equal;
@@ -161,14 +161,14 @@ static enum sp_status settle_heads(struct sp_source *source, char **notes, struc
         sp_specs_share_head(&source->specs, &source->config);
         return SP_OK;
     }
-    return sp_note(notes, err,
+    return sp_warn(warnings, err,
                    "%s: tie_word_embeddings is true, but lm_head.weight differs from the embedding "
                    "and is used",
                    source->path);
 }
 
 enum sp_status sp_source_share_embedding(struct sp_source *draft, const struct sp_source *target,
-                                         char **notes, struct sp_err *err)
+                                         char **warnings, struct sp_err *err)
 {
     static const char name[] = "embed_tokens.weight";
     const struct sp_draft_config *d = &draft->config.draft;
@@ -179,13 +179,13 @@ enum sp_status sp_source_share_embedding(struct sp_source *draft, const struct s
     st = sp_same_matrix(&equal, draft, name, target, name, err);
     if (st || !equal) return st;
     sp_specs_share_embedding(&draft->specs, &draft->config);
-    return sp_note(notes, err, "%s: its embedding is the target's, which it will read",
+    return sp_warn(warnings, err, "%s: its embedding is the target's, which it will read",
                    draft->path);
 }
 
 /* `folder` holds the texts, `weights` is the folder or one file. */
 static enum sp_status open_checkpoint(struct sp_source *source, const char *folder,
-                                      const char *weights, char **notes, struct sp_err *err)
+                                      const char *weights, char **warnings, struct sp_err *err)
 {
     enum sp_status st;
     bool compare_heads = false, untied;
@@ -199,26 +199,26 @@ static enum sp_status open_checkpoint(struct sp_source *source, const char *fold
                        folder == weights ? "in it" : "beside it");
     }
     st = sp_config_parse(&source->config, source->texts[SP_SECTION_CONFIG],
-                         source->text_sizes[SP_SECTION_CONFIG], notes, err);
+                         source->text_sizes[SP_SECTION_CONFIG], warnings, err);
     if (st) {
         sp_context(err, "%s: config.json", source->path);
         return st;
     }
     untied = source->config.draft.kind == SP_DRAFT_NONE && !source->config.tied;
-    if ((st = open_weights(source, weights, notes, err))) return st;
+    if ((st = open_weights(source, weights, warnings, err))) return st;
     if ((st = match_tensors(source, &compare_heads, err))) {
         sp_context(err, "%s", source->path);
         return st;
     }
     if (untied && source->config.tied) {
         st =
-            sp_note(notes, err,
+            sp_warn(warnings, err,
                     "%s: tie_word_embeddings is not true, but of embedding and lm_head.weight only "
                     "one is there, which serves as both",
                     source->path);
         if (st) return st;
     }
-    return compare_heads ? settle_heads(source, notes, err) : SP_OK;
+    return compare_heads ? settle_heads(source, warnings, err) : SP_OK;
 }
 
 static enum sp_status match_mtp(struct sp_source *source, struct sp_err *err)
@@ -347,7 +347,7 @@ static enum sp_status read_magic(uint8_t magic[8], const char *path, struct sp_e
     return st;
 }
 
-static enum sp_status open_file(struct sp_source *source, enum sp_part want, char **notes,
+static enum sp_status open_file(struct sp_source *source, enum sp_part want, char **warnings,
                                 struct sp_err *err)
 {
     enum sp_status st;
@@ -368,13 +368,13 @@ static enum sp_status open_file(struct sp_source *source, enum sp_part want, cha
         slash[slash == folder] = 0;
     else
         folder[0] = 0;
-    st = open_checkpoint(source, folder, source->path, notes, err);
+    st = open_checkpoint(source, folder, source->path, warnings, err);
     free(folder);
     return st;
 }
 
 enum sp_status sp_source_open(struct sp_source *out, const char *path, enum sp_part want,
-                              char **notes, struct sp_err *err)
+                              char **warnings, struct sp_err *err)
 {
     enum sp_status st;
     struct sp_source source = {0};
@@ -387,9 +387,9 @@ enum sp_status sp_source_open(struct sp_source *out, const char *path, enum sp_p
                      "packed file on this machine; models are not downloaded",
                      path);
     } else if (sp_file_is_folder(path)) {
-        st = open_checkpoint(&source, source.path, source.path, notes, err);
+        st = open_checkpoint(&source, source.path, source.path, warnings, err);
     } else {
-        st = open_file(&source, want, notes, err);
+        st = open_file(&source, want, warnings, err);
     }
     if (st) goto done;
     *out = source;

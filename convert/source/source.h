@@ -34,7 +34,7 @@ struct sp_source {
  * none, the target. Notes are appended to *notes, one sentence a line. The weights of a head that
  * may repeat the embedding are compared here. On failure *out is zeroed. */
 SP_MUST_CHECK enum sp_status sp_source_open(struct sp_source *out, const char *path,
-                                            enum sp_part want, char **notes, struct sp_err *err);
+                                            enum sp_part want, char **warnings, struct sp_err *err);
 
 /* The built-in prediction head of a checkpoint whose has_mtp is set, as a draft of its own. Its
  * only text is config.json, the target's. On failure *out is zeroed. */
@@ -45,14 +45,14 @@ void sp_source_release(struct sp_source *source);
 /* Leaves a draft's embedding out where it is the target's, number for number, and the draft would
  * read the target's as it is stored. Compares the weights. */
 SP_MUST_CHECK enum sp_status sp_source_share_embedding(struct sp_source *draft,
-                                                       const struct sp_source *target, char **notes,
-                                                       struct sp_err *err);
+                                                       const struct sp_source *target,
+                                                       char **warnings, struct sp_err *err);
 
 /* Merges the adapter at `path` into a target: its weights are the merged ones from now on, and its
  * texts tell of it. At most once, before anything is planned; release the source after a failure,
  * too. */
 SP_MUST_CHECK enum sp_status sp_source_merge(struct sp_source *source, const char *path,
-                                             char **notes, struct sp_err *err);
+                                             char **warnings, struct sp_err *err);
 
 /* The checkpoint's tensors as their headers state them, a quantized weight as the matrix that it
  * stands for; *tensors owned by the caller. */

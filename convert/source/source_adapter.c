@@ -12,7 +12,7 @@
 /* An adapter of one of two tables that a model shares parts them: what was trained on stays as it
  * was. mlx-lm's is of the shared one. */
 static enum sp_status part_tables(struct sp_source *source, const struct sp_adapter *a,
-                                  char **notes, struct sp_err *err)
+                                  char **warnings, struct sp_err *err)
 {
     enum sp_status st;
 
@@ -32,8 +32,8 @@ static enum sp_status part_tables(struct sp_source *source, const struct sp_adap
                        a->path);
     }
     if ((st = sp_specs_part_head(&source->specs, &source->config, err))) return st;
-    return sp_note(
-        notes, err,
+    return sp_warn(
+        warnings, err,
         "%s: changes the embedding or the output matrix, which were one: both are stored", a->path);
 }
 
@@ -77,7 +77,7 @@ static enum sp_status place(struct sp_source *source, struct sp_err *err)
     return st;
 }
 
-enum sp_status sp_source_merge(struct sp_source *source, const char *path, char **notes,
+enum sp_status sp_source_merge(struct sp_source *source, const char *path, char **warnings,
                                struct sp_err *err)
 {
     struct sp_merge *merge = NULL;
@@ -88,16 +88,16 @@ enum sp_status sp_source_merge(struct sp_source *source, const char *path, char 
     if ((st = sp_new(&merge, 1, sizeof *merge, err))) return st;
     source->merge = merge;
     if ((st = sp_adapter_open(&merge->adapter, path, err))) return st;
-    if ((st = part_tables(source, &merge->adapter, notes, err))) return st;
+    if ((st = part_tables(source, &merge->adapter, warnings, err))) return st;
     if ((st = place(source, err))) return st;
     record = sp_merge_record_of(&merge->adapter);
     if ((st = add_record(source, &record, err))) return st;
     if (merge->adapter.n_skipped) {
-        st = sp_note(notes, err,
+        st = sp_warn(warnings, err,
                      "%s: %zu tensors for what text generation does not use are left out", path,
                      merge->adapter.n_skipped);
         if (st) return st;
     }
     sp_merge_words(words, &record);
-    return sp_note(notes, err, "%s: merged into %s: %s", path, source->path, words);
+    return sp_warn(warnings, err, "%s: merged into %s: %s", path, source->path, words);
 }

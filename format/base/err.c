@@ -40,7 +40,7 @@ enum sp_status sp_fail(struct sp_err *err, enum sp_status status, const char *fo
     if (err == NULL || err->status != SP_OK) return status;
     err->status = status;
     va_start(args, format);
-    sp_decimal_vprint(err->text, sizeof err->text, format, args);
+    sp_number_vprint(err->text, sizeof err->text, format, args);
     va_end(args);
     make_printable(err->text);
     return status;
@@ -55,7 +55,7 @@ void sp_context(struct sp_err *err, const char *format, ...)
     if (err == NULL || err->status == SP_OK) return;
     memcpy(old, err->text, sizeof old);
     va_start(args, format);
-    n = sp_decimal_vprint(err->text, sizeof err->text, format, args);
+    n = sp_number_vprint(err->text, sizeof err->text, format, args);
     va_end(args);
     if (n < 0) n = 0;
     if ((size_t)n < sizeof err->text) {

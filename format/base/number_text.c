@@ -24,7 +24,7 @@ static void end(struct exchange e)
     if (e.plain != (locale_t)0) freelocale(e.plain);
 }
 
-double sp_decimal_read(const char *text, char **rest)
+double sp_number_read(const char *text, char **rest)
 {
     struct exchange e = begin();
     double x = strtod(text, rest);
@@ -33,7 +33,7 @@ double sp_decimal_read(const char *text, char **rest)
     return x;
 }
 
-int sp_decimal_vprint(char *out, size_t size, const char *format, va_list args)
+int sp_number_vprint(char *out, size_t size, const char *format, va_list args)
 {
     struct exchange e = begin();
     int n = vsnprintf(out, size, format, args);
@@ -42,13 +42,13 @@ int sp_decimal_vprint(char *out, size_t size, const char *format, va_list args)
     return n;
 }
 
-int sp_decimal_print(char *out, size_t size, const char *format, ...)
+int sp_number_print(char *out, size_t size, const char *format, ...)
 {
     va_list args;
     int n;
 
     va_start(args, format);
-    n = sp_decimal_vprint(out, size, format, args);
+    n = sp_number_vprint(out, size, format, args);
     va_end(args);
     return n;
 }

@@ -9,10 +9,10 @@
 #include <stddef.h>
 
 /* strtod */
-double sp_decimal_read(const char *text, char **end);
+double sp_number_read(const char *text, char **end);
 
 /* snprintf, vsnprintf */
-int sp_decimal_print(char *out, size_t size, const char *format, ...) SP_PRINTF(3, 4);
-int sp_decimal_vprint(char *out, size_t size, const char *format, va_list args) SP_PRINTF(3, 0);
+int sp_number_print(char *out, size_t size, const char *format, ...) SP_PRINTF(3, 4);
+int sp_number_vprint(char *out, size_t size, const char *format, va_list args) SP_PRINTF(3, 0);
 
 #endif

@@ -6,7 +6,7 @@
 
 /* Letters whose upper case is several letters (Unicode's SpecialCasing, unconditional part). */
 static const struct {
-    uint32_t from, upper[SP_LETTERS_MAX], title[SP_LETTERS_MAX];
+    uint32_t from, upper[SP_CASE_FOLD_MAX], title[SP_CASE_FOLD_MAX];
 } special[] = {
     {0x00df, {'S', 'S', 0}, {'S', 's', 0}},     {0x0149, {0x2bc, 'N', 0}, {0x2bc, 'N', 0}},
     {0x01f0, {'J', 0x30c, 0}, {'J', 0x30c, 0}}, {0x0587, {0x535, 0x552, 0}, {0x535, 0x582, 0}},
@@ -18,18 +18,18 @@ static const struct {
     {0xfb05, {'S', 'T', 0}, {'S', 't', 0}},     {0xfb06, {'S', 'T', 0}, {'S', 't', 0}},
 };
 
-static size_t copy(uint32_t out[SP_LETTERS_MAX], const uint32_t from[SP_LETTERS_MAX])
+static size_t copy(uint32_t out[SP_CASE_FOLD_MAX], const uint32_t from[SP_CASE_FOLD_MAX])
 {
     size_t n = 0;
 
-    while (n < SP_LETTERS_MAX && from[n]) {
+    while (n < SP_CASE_FOLD_MAX && from[n]) {
         out[n] = from[n];
         n++;
     }
     return n;
 }
 
-size_t sp_letter_upper(uint32_t out[SP_LETTERS_MAX], uint32_t c)
+size_t sp_unicode_upper(uint32_t out[SP_CASE_FOLD_MAX], uint32_t c)
 {
     for (size_t i = 0; i < sizeof special / sizeof special[0]; i++) {
         if (special[i].from == c) return copy(out, special[i].upper);
@@ -38,7 +38,7 @@ size_t sp_letter_upper(uint32_t out[SP_LETTERS_MAX], uint32_t c)
     return 1;
 }
 
-size_t sp_letter_title(uint32_t out[SP_LETTERS_MAX], uint32_t c)
+size_t sp_unicode_title(uint32_t out[SP_CASE_FOLD_MAX], uint32_t c)
 {
     for (size_t i = 0; i < sizeof special / sizeof special[0]; i++) {
         if (special[i].from == c) return copy(out, special[i].title);
@@ -47,7 +47,7 @@ size_t sp_letter_title(uint32_t out[SP_LETTERS_MAX], uint32_t c)
     return 1;
 }
 
-size_t sp_letter_lower(uint32_t out[SP_LETTERS_MAX], uint32_t c)
+size_t sp_unicode_lower(uint32_t out[SP_CASE_FOLD_MAX], uint32_t c)
 {
     if (c == 0x130) {
         out[0] = 'i';
@@ -63,44 +63,44 @@ static utf8proc_category_t category(uint32_t c)
     return utf8proc_category((utf8proc_int32_t)c);
 }
 
-bool sp_letter_is_upper(uint32_t c)
+bool sp_unicode_is_upper(uint32_t c)
 {
     return category(c) == UTF8PROC_CATEGORY_LU || (c >= 0x2160 && c <= 0x216f) ||
            (c >= 0x24b6 && c <= 0x24cf);
 }
 
-bool sp_letter_is_lower(uint32_t c)
+bool sp_unicode_is_lower(uint32_t c)
 {
     return category(c) == UTF8PROC_CATEGORY_LL || c == 0xaa || c == 0xba ||
            (c >= 0x2170 && c <= 0x217f) || (c >= 0x24d0 && c <= 0x24e9) ||
            (c >= 0x2b0 && c <= 0x2b8);
 }
 
-bool sp_letter_is_cased(uint32_t c)
+bool sp_unicode_is_cased(uint32_t c)
 {
-    return sp_letter_is_upper(c) || sp_letter_is_lower(c) || category(c) == UTF8PROC_CATEGORY_LT;
+    return sp_unicode_is_upper(c) || sp_unicode_is_lower(c) || category(c) == UTF8PROC_CATEGORY_LT;
 }
 
-bool sp_letter_is_alpha(uint32_t c)
+bool sp_unicode_is_alpha(uint32_t c)
 {
     utf8proc_category_t cat = category(c);
 
     return cat >= UTF8PROC_CATEGORY_LU && cat <= UTF8PROC_CATEGORY_LO;
 }
 
-bool sp_letter_is_decimal(uint32_t c)
+bool sp_unicode_is_decimal(uint32_t c)
 {
     return category(c) == UTF8PROC_CATEGORY_ND;
 }
 
-bool sp_letter_is_numeric(uint32_t c)
+bool sp_unicode_is_numeric(uint32_t c)
 {
     utf8proc_category_t cat = category(c);
 
     return cat >= UTF8PROC_CATEGORY_ND && cat <= UTF8PROC_CATEGORY_NO;
 }
 
-bool sp_letter_is_printable(uint32_t c)
+bool sp_unicode_is_printable(uint32_t c)
 {
     utf8proc_category_t cat = category(c);
 
@@ -109,23 +109,23 @@ bool sp_letter_is_printable(uint32_t c)
            !(cat >= UTF8PROC_CATEGORY_ZS && cat <= UTF8PROC_CATEGORY_CO);
 }
 
-bool sp_letter_is_space(uint32_t c)
+bool sp_unicode_is_space(uint32_t c)
 {
     if (c < 0x80) return (c >= 9 && c <= 13) || (c >= 0x1c && c <= 0x20);
     return c == 0x85 ||
            (category(c) >= UTF8PROC_CATEGORY_ZS && category(c) <= UTF8PROC_CATEGORY_ZP);
 }
 
-bool sp_letter_begins_name(uint32_t c)
+bool sp_unicode_begins_name(uint32_t c)
 {
-    return c == '_' || sp_letter_is_alpha(c) || category(c) == UTF8PROC_CATEGORY_NL;
+    return c == '_' || sp_unicode_is_alpha(c) || category(c) == UTF8PROC_CATEGORY_NL;
 }
 
-bool sp_letter_continues_name(uint32_t c)
+bool sp_unicode_continues_name(uint32_t c)
 {
     utf8proc_category_t cat = category(c);
 
-    return sp_letter_begins_name(c) || sp_letter_is_decimal(c) || cat == UTF8PROC_CATEGORY_MN ||
+    return sp_unicode_begins_name(c) || sp_unicode_is_decimal(c) || cat == UTF8PROC_CATEGORY_MN ||
            cat == UTF8PROC_CATEGORY_MC || cat == UTF8PROC_CATEGORY_PC;
 }
 
@@ -134,7 +134,7 @@ static int lower_ascii(char c)
     return c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c;
 }
 
-bool sp_letters_alike(const char *a, const char *b)
+bool sp_equal_ignoring_case(const char *a, const char *b)
 {
     for (; *a && lower_ascii(*a) == lower_ascii(*b); a++)
         b++;

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum sp_status sp_note(char **notes, struct sp_err *err, const char *format, ...)
+enum sp_status sp_warn(char **warnings, struct sp_err *err, const char *format, ...)
 {
     struct sp_err sentence = {0};
     char text[SP_ERR_TEXT];
@@ -17,20 +17,20 @@ enum sp_status sp_note(char **notes, struct sp_err *err, const char *format, ...
     enum sp_status st;
     va_list args;
 
-    if (notes == NULL) return SP_OK;
+    if (warnings == NULL) return SP_OK;
     va_start(args, format);
-    sp_decimal_vprint(text, sizeof text, format, args);
+    sp_number_vprint(text, sizeof text, format, args);
     va_end(args);
     (void)sp_fail(&sentence, SP_E_CHECK, "%s", text);
-    old = *notes ? strlen(*notes) : 0;
+    old = *warnings ? strlen(*warnings) : 0;
     len = strlen(sentence.text);
     if ((st = sp_new(&grown, old + len + 2, 1, err))) return st;
     if (old) {
-        memcpy(grown, *notes, old);
+        memcpy(grown, *warnings, old);
         grown[old++] = '\n';
     }
     memcpy(grown + old, sentence.text, len + 1);
-    free(*notes);
-    *notes = grown;
+    free(*warnings);
+    *warnings = grown;
     return SP_OK;
 }

@@ -6,7 +6,7 @@
 
 /* Appends a sentence to *notes, which is NULL or owned by the caller (free). notes == NULL: nobody
  * listens, nothing is done. */
-SP_MUST_CHECK enum sp_status sp_note(char **notes, struct sp_err *err, const char *format, ...)
+SP_MUST_CHECK enum sp_status sp_warn(char **warnings, struct sp_err *err, const char *format, ...)
     SP_PRINTF(3, 4);
 
 #endif

@@ -447,10 +447,10 @@ static enum sp_status read_traits(struct sp_config *c, const struct sp_config_te
     return SP_OK;
 }
 
-static enum sp_status parse(struct sp_config *c, const struct sp_json *root, char **notes,
+static enum sp_status parse(struct sp_config *c, const struct sp_json *root, char **warnings,
                             struct sp_err *err)
 {
-    struct sp_config_text t = {.root = root, .what = "", .notes = notes};
+    struct sp_config_text t = {.root = root, .what = "", .warnings = warnings};
     struct sp_sizes sizes;
     const char *architecture;
     enum sp_status st;
@@ -479,8 +479,8 @@ static enum sp_status parse(struct sp_config *c, const struct sp_json *root, cha
     return t.draft ? sp_config_read_draft(c, &t, err) : SP_OK;
 }
 
-enum sp_status sp_config_parse(struct sp_config *out, const char *json, size_t size, char **notes,
-                               struct sp_err *err)
+enum sp_status sp_config_parse(struct sp_config *out, const char *json, size_t size,
+                               char **warnings, struct sp_err *err)
 {
     struct sp_config c = {0};
     struct sp_json *root = NULL;
@@ -488,7 +488,7 @@ enum sp_status sp_config_parse(struct sp_config *out, const char *json, size_t s
 
     memset(out, 0, sizeof *out);
     if ((st = sp_json_parse(&root, json, size, SP_JSON_LENIENT, err))) goto done;
-    if ((st = parse(&c, root, notes, err))) goto done;
+    if ((st = parse(&c, root, warnings, err))) goto done;
     *out = c;
     memset(&c, 0, sizeof c);
 done:

@@ -295,7 +295,7 @@ struct sp_config {
  * the config's own word, a draft borrows its tables, n_taps is 0 where the config leaves the taps
  * to their default, and a built-in prediction head still looks like the whole model. */
 SP_MUST_CHECK enum sp_status sp_config_parse(struct sp_config *out, const char *json, size_t size,
-                                             char **notes, struct sp_err *err);
+                                             char **warnings, struct sp_err *err);
 
 /* Which of the telling tensors there are, in a checkpoint or a packed file. */
 struct sp_tables {

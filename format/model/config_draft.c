@@ -468,7 +468,7 @@ static enum sp_status note_unknown(const struct sp_config_text *t, struct sp_err
         for (size_t i = 0; i < sizeof known / sizeof known[0] && !skip; i++) {
             skip = strcmp(known[i], it.key) == 0;
         }
-        if (!skip) st = sp_note(t->notes, err, "dflash_config.%s has no effect", it.key);
+        if (!skip) st = sp_warn(t->warnings, err, "dflash_config.%s has no effect", it.key);
     }
     return st;
 }

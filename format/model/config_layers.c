@@ -116,11 +116,12 @@ static enum sp_status read_window(struct layer_rules *r, struct sp_err *err)
                        t->family->name);
     }
     if (window <= 0 && sp_text_get(t, key)) {
-        st = sp_note(t->notes, err, "sliding_window %lld means no window", (long long)window);
+        st = sp_warn(t->warnings, err, "sliding_window %lld means no window", (long long)window);
         if (st) return st;
     }
     if (t->family->windows == SP_WINDOWS_NONE && window > 0) {
-        st = sp_note(t->notes, err, "sliding_window has no effect in family %s", t->family->name);
+        st =
+            sp_warn(t->warnings, err, "sliding_window has no effect in family %s", t->family->name);
         if (st) return st;
     }
     if (window <= 0 && t->family->needs_window) {

@@ -43,7 +43,7 @@ struct sp_config_text {
     const struct sp_wrapper *wrapper; /* NULL: the text config is the root */
     enum sp_draft_kind draft;
     const char *what; /* "", "dflash ", ...: begins the messages that all share */
-    char **notes;
+    char **warnings;
 };
 
 /* The object that states `key`, even as null: text_config before the root. NULL: neither does. */

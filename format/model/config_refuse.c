@@ -135,7 +135,8 @@ enum sp_status sp_config_refuse(const struct sp_config_text *t, struct sp_err *e
                        t->family->name);
     }
     if (t->draft == SP_DRAFT_NONE && sp_text_get(t, "auto_map")) {
-        return sp_note(t->notes, err, "auto_map: custom code is not run, the model is taken as %s",
+        return sp_warn(t->warnings, err,
+                       "auto_map: custom code is not run, the model is taken as %s",
                        t->family->name);
     }
     return SP_OK;

@@ -74,7 +74,7 @@ void sp_matcher_report(struct sp_matcher *m, const char *format, ...)
     size_t len;
 
     va_start(args, format);
-    sp_decimal_vprint(text, sizeof text, format, args);
+    sp_number_vprint(text, sizeof text, format, args);
     va_end(args);
     len = strlen(text);
     f->n++;

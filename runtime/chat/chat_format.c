@@ -84,7 +84,7 @@ bool sp_answer_syntax_thinks(const struct sp_answer_syntax *s, const char *promp
     size_t len;
 
     if (!*s->thought_open || !*s->thought_close || s->calls.form == SP_CALL_HARMONY) return false;
-    size = sp_without_blanks(prompt, size);
+    size = sp_trim_whitespace(prompt, size);
     for (size_t n = 1; n <= size && n <= 2 * SP_MARK_SIZE; n++) {
         if (sp_mark_match(s->thought_open, prompt + size - n, n, &len) == SP_MARK_YES) {
             return len == n;

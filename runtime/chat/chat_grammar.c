@@ -11,7 +11,7 @@ enum sp_answer_thinking sp_answer_thinking_of(const struct sp_answer_syntax *s, 
         return SP_THINKS_NOT;
     }
     if (sp_answer_syntax_thinks(s, prompt, size)) return SP_THINKS_ALREADY;
-    size = sp_without_blanks(prompt, size);
+    size = sp_trim_whitespace(prompt, size);
     n = strlen(s->thought_close);
     if (!think || (n <= size && memcmp(prompt + size - n, s->thought_close, n) == 0)) {
         return SP_THINKS_NOT;

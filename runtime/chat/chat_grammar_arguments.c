@@ -134,7 +134,8 @@ static bool is_plain(const char *key)
     enum { MOST = 200 };
     size_t n = strlen(key);
 
-    if (n == 0 || n > MOST || sp_is_blank(key[0]) || sp_is_blank(key[n - 1])) return false;
+    if (n == 0 || n > MOST || sp_is_whitespace(key[0]) || sp_is_whitespace(key[n - 1]))
+        return false;
     return strpbrk(key, "<>[]|\n\x01") == NULL;
 }
 

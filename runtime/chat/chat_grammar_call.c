@@ -23,7 +23,7 @@ static uint32_t json_text(struct sp_answer_builder *b, const char *text, uint32_
 /* "key": */
 static uint32_t json_key(struct sp_answer_builder *b, const char *key, uint32_t next)
 {
-    next = TEXT(b->g, ":", sp_json_blank(&b->json, next));
+    next = TEXT(b->g, ":", sp_json_whitespace(&b->json, next));
     return json_text(b, key, next);
 }
 
@@ -32,7 +32,7 @@ static uint32_t object_call(struct sp_answer_builder *b, const struct sp_json *f
 {
     const struct sp_call_syntax *s = syntax_of(b);
 
-    next = sp_json_blank(&b->json, TEXT(b->g, "}", next));
+    next = sp_json_whitespace(&b->json, TEXT(b->g, "}", next));
     next = sp_answer_object(b, function, next);
     if (!*s->name_key) {
         next = json_key(b, name, next);
@@ -41,7 +41,7 @@ static uint32_t object_call(struct sp_answer_builder *b, const struct sp_json *f
         next = json_text(b, name, sp_json_comma(&b->json, next));
         next = json_key(b, s->name_key, next);
     }
-    return TEXT(b->g, "{", sp_json_blank(&b->json, next));
+    return TEXT(b->g, "{", sp_json_whitespace(&b->json, next));
 }
 
 /* ---- a name and its arguments -----------------------------------------------------------------

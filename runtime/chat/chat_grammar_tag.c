@@ -60,7 +60,7 @@ static void split(struct sp_answer_builder *b, struct parts *p, const char *mark
             p->at[p->n++] = (struct part){PART_TOKEN, i, token.len, ids[next]};
             i += token.len;
             next = next_special(tokenizer, &token, ids, next + 1, n_ids);
-        } else if (sp_is_blank(mark[i])) {
+        } else if (sp_is_whitespace(mark[i])) {
             size_t n = sp_blanks(mark + i, size - i);
             p->at[p->n++] = (struct part){PART_BLANK, i, n, 0};
             i += n;
@@ -212,7 +212,7 @@ static bool takes(const struct item *item, char byte)
 {
     switch (item->kind) {
     case ITEM_BLANKS:
-        return sp_is_blank(byte);
+        return sp_is_whitespace(byte);
     case ITEM_WORD:
         return sp_is_word(byte);
     case ITEM_BYTE:
@@ -276,7 +276,7 @@ static uint32_t ways_on(struct scan *scan, const struct place *from, uint32_t bl
         struct place to;
         if (c && strchr(not, c)) continue;
         if (!step(scan, &to, &next, from, c)) next = find_place(scan, &to);
-        if (blank != SP_GRAMMAR_NEVER && sp_is_blank(c)) next = blank;
+        if (blank != SP_GRAMMAR_NEVER && sp_is_whitespace(c)) next = blank;
         if (next == none) {
             others.bits[byte / 64] |= (uint64_t)1 << byte % 64;
         } else if (next != SP_GRAMMAR_NEVER) {

@@ -30,7 +30,7 @@ static const char *word_behind(size_t *size, const char *mark, const char *text,
         if (memcmp(text + i, mark, n) == 0) word = text + i + n;
     }
     *size = 0;
-    while (word != NULL && word + *size < text + len && !sp_is_blank(word[*size]) &&
+    while (word != NULL && word + *size < text + len && !sp_is_whitespace(word[*size]) &&
            word[*size] != '<')
         ++*size;
     return word;
@@ -105,7 +105,7 @@ static enum sp_mark_match find_end(const struct sp_answer_stream *s, size_t *at,
 static enum sp_status tell_call(struct sp_answer_harmony *h, struct sp_answer_stream *s, size_t n,
                                 struct sp_err *err)
 {
-    size_t from = sp_blanks(s->text.at, n), size = sp_without_blanks(s->text.at + from, n - from);
+    size_t from = sp_blanks(s->text.at, n), size = sp_trim_whitespace(s->text.at + from, n - from);
     struct sp_answer_call call = {.name = h->name};
     struct sp_json *object = NULL;
     enum sp_status st;

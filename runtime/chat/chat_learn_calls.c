@@ -120,9 +120,9 @@ static size_t same_end(const char *a, size_t n_a, const char *b, size_t n_b)
 /* Drops the blanks and brackets of lists at the end, or the beginning, of marks around objects. */
 static size_t without_list_open(const char *text, size_t size)
 {
-    size = sp_without_blanks(text, size);
+    size = sp_trim_whitespace(text, size);
     if (size > 0 && text[size - 1] == '[') size--;
-    return sp_without_blanks(text, size);
+    return sp_trim_whitespace(text, size);
 }
 
 static size_t list_close(const char *text, size_t size)
@@ -158,7 +158,7 @@ static bool learn_marks(struct sp_call_syntax *s, const struct rendering *r, con
     }
     n_between = r->calls[1].name - ends[0];
     n_open = same_end(first, n_first, between, n_between);
-    n_close = sp_without_blanks(between, n_between - n_open);
+    n_close = sp_trim_whitespace(between, n_between - n_open);
     if (!sp_probe_mark(s->all_open, first, n_first - n_open) ||
         !sp_probe_mark(s->open, first + n_first - n_open, n_open) ||
         !sp_probe_mark(s->close, between, n_close)) {
@@ -237,10 +237,10 @@ static bool learn_object(struct sp_call_syntax *s, const struct rendering *r)
 static bool is_quoted(const struct rendering *r)
 {
     const char *text = r->text;
-    size_t before = sp_without_blanks(text, r->calls[0].name);
+    size_t before = sp_trim_whitespace(text, r->calls[0].name);
 
     if (before == 0 || text[before - 1] != '"') return false;
-    before = sp_without_blanks(text, before - 1);
+    before = sp_trim_whitespace(text, before - 1);
     return before > 0 && (text[before - 1] == ':' || text[before - 1] == '{');
 }
 
@@ -298,7 +298,7 @@ static bool learn_python(struct sp_call_syntax *s, const struct rendering *r)
 /* The blanks that a text begins with, or ends with. */
 static bool learn_blanks(char blanks[8], const char *text, size_t size, bool at_end)
 {
-    size_t n = at_end ? size - sp_without_blanks(text, size) : sp_blanks(text, size);
+    size_t n = at_end ? size - sp_trim_whitespace(text, size) : sp_blanks(text, size);
 
     if (n >= 8) return false;
     memcpy(blanks, at_end ? text + size - n : text, n);
@@ -314,7 +314,7 @@ static bool learn_tagged(struct sp_call_syntax *s, const struct rendering *r)
     size_t n_key = same_end(head, n_head, next, n_next), n_value = n_next - n_key, ends[2] = {0, 0};
 
     if (is_quoted(r)) return false;
-    n_value = sp_without_blanks(next, n_value);
+    n_value = sp_trim_whitespace(next, n_value);
     for (unsigned i = 0; i < r->n_calls; i++) {
         size_t last = r->calls[i].behind_value[SP_PROBE_ARGUMENTS - 1];
 

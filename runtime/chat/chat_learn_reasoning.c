@@ -13,7 +13,7 @@ struct around {
 /* Where the mark begins that ends the text, blanks behind it aside: <mark> or [mark]. */
 static size_t last_mark(const char *text, size_t size)
 {
-    size_t end = sp_without_blanks(text, size), at = end;
+    size_t end = sp_trim_whitespace(text, size), at = end;
     char open = end == 0 ? '\0' : text[end - 1] == '>' ? '<' : text[end - 1] == ']' ? '[' : '\0';
 
     if (open == '\0') return size;
@@ -113,7 +113,7 @@ static enum sp_status learn_from_empty(struct sp_answer_syntax *out, const struc
     if ((st = sp_probe_render(&with, t, &probe, false, err))) goto done;
     if (without == NULL || with == NULL) goto done;
     same = strlen(with);
-    size = sp_without_blanks(without, strlen(without));
+    size = sp_trim_whitespace(without, strlen(without));
     if (size <= same || strncmp(with, without, same) != 0) goto done;
     close = last_mark(without, size);
     if (close <= same || !sp_probe_mark(out->thought_open, without + same, close - same) ||

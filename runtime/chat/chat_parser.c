@@ -53,7 +53,7 @@ enum sp_status sp_answer_parser_open(struct sp_answer_parser **out,
              *calls->all_open && *calls->open ? " " : "", calls->open);
     if (reading->in_thought) {
         p->state = THOUGHT;
-        p->stream.skip_blanks = true;
+        p->stream.skip_whitespace = true;
     }
     *out = p;
     return SP_OK;
@@ -133,7 +133,7 @@ static enum step read_content(struct sp_answer_parser *p, bool final)
     found = find_mark(p);
     if (found.match == SP_MARK_MAYBE && final) found.match = SP_MARK_NO;
     n = found.match == SP_MARK_NO ? held->len : found.at;
-    if (found.match != SP_MARK_NO || (watches && !final)) n = sp_without_blanks(held->at, n);
+    if (found.match != SP_MARK_NO || (watches && !final)) n = sp_trim_whitespace(held->at, n);
     if (n > 0) {
         found.at -= found.match == SP_MARK_NO ? 0 : n;
         sp_answer_stream_tell(&p->stream, SP_ANSWER_CONTENT, n);
@@ -142,7 +142,7 @@ static enum step read_content(struct sp_answer_parser *p, bool final)
     if (found.match != SP_MARK_YES) return WAIT;
     if (found.state != CALL) {
         sp_answer_stream_drop(&p->stream, found.at + found.len);
-        p->stream.skip_blanks = true;
+        p->stream.skip_whitespace = true;
     }
     p->n_open = found.at + found.len;
     p->bare = found.bare;
@@ -160,11 +160,11 @@ static enum step read_thought(struct sp_answer_parser *p, bool final)
     look_for(&found, p->syntax->thought_close, CONTENT, p);
     if (found.match == SP_MARK_MAYBE && final) found.match = SP_MARK_NO;
     n = found.match == SP_MARK_NO ? held->len : found.at;
-    if (found.match != SP_MARK_NO || !final) n = sp_without_blanks(held->at, n);
+    if (found.match != SP_MARK_NO || !final) n = sp_trim_whitespace(held->at, n);
     sp_answer_stream_tell(&p->stream, SP_ANSWER_THOUGHT, n);
     if (found.match != SP_MARK_YES) return WAIT;
     sp_answer_stream_drop(&p->stream, found.at - n + found.len);
-    p->stream.skip_blanks = true;
+    p->stream.skip_whitespace = true;
     p->state = CONTENT;
     return AGAIN;
 }
@@ -270,7 +270,7 @@ static enum step read_behind_call(struct sp_answer_parser *p, bool final)
     struct sp_strbuf *held = &p->stream.text;
     enum sp_mark_match match;
 
-    p->stream.skip_blanks = true;
+    p->stream.skip_whitespace = true;
     if (!sp_answer_stream_settle(&p->stream)) return WAIT;
     for (size_t i = 0; i < sizeof closes / sizeof *closes; i++) {
         match = drop_mark(p, closes[i]);

@@ -51,7 +51,7 @@ void sp_answer_stream_tell_call(struct sp_answer_stream *s, const struct sp_answ
 
 bool sp_answer_stream_settle(struct sp_answer_stream *s)
 {
-    if (s->skip_blanks) sp_answer_stream_drop(s, sp_blanks(s->text.at, s->text.len));
-    if (s->text.len > 0) s->skip_blanks = false;
+    if (s->skip_whitespace) sp_answer_stream_drop(s, sp_blanks(s->text.at, s->text.len));
+    if (s->text.len > 0) s->skip_whitespace = false;
     return s->text.len > 0;
 }

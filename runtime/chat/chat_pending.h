@@ -11,7 +11,7 @@ struct sp_answer_stream {
     const struct sp_answer_reading *reading; /* borrowed */
     struct sp_strbuf text;                   /* owned */
     struct sp_strbuf special;                /* parallel: of a special token? owned */
-    bool skip_blanks;                        /* what comes next stands behind a mark */
+    bool skip_whitespace;                    /* what comes next stands behind a mark */
 };
 void sp_answer_stream_release(struct sp_answer_stream *stream);
 

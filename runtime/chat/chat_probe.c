@@ -162,7 +162,7 @@ bool sp_probe_mark(char mark[SP_MARK_SIZE], const char *text, size_t size)
 {
     size_t at = sp_blanks(text, size), n = 0;
 
-    size = sp_without_blanks(text, size);
+    size = sp_trim_whitespace(text, size);
     while (at < size) {
         size_t id = id_at(text + at, size - at);
 

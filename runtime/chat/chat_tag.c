@@ -1,6 +1,6 @@
 #include "runtime/chat/chat_tag.h"
 
-bool sp_is_blank(char c)
+bool sp_is_whitespace(char c)
 {
     return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
@@ -9,14 +9,14 @@ size_t sp_blanks(const char *text, size_t size)
 {
     size_t n = 0;
 
-    while (n < size && sp_is_blank(text[n]))
+    while (n < size && sp_is_whitespace(text[n]))
         n++;
     return n;
 }
 
-size_t sp_without_blanks(const char *text, size_t size)
+size_t sp_trim_whitespace(const char *text, size_t size)
 {
-    while (size > 0 && sp_is_blank(text[size - 1]))
+    while (size > 0 && sp_is_whitespace(text[size - 1]))
         size--;
     return size;
 }
@@ -32,7 +32,7 @@ enum sp_mark_match sp_mark_match(const char *mark, const char *text, size_t size
     size_t at = 0;
 
     for (; *mark; mark++) {
-        if (sp_is_blank(*mark)) {
+        if (sp_is_whitespace(*mark)) {
             at += sp_blanks(text + at, size - at);
         } else if (*mark == SP_MARK_ANY) {
             while (at < size && sp_is_word(text[at]))

@@ -24,10 +24,10 @@ enum sp_mark_match sp_mark_match(const char *mark, const char *text, size_t size
 enum sp_mark_match sp_mark_find(const char *mark, const char *text, size_t size, size_t *at,
                                 size_t *len);
 
-bool sp_is_blank(char c); /* ' ', tab, line end */
-bool sp_is_word(char c);  /* what SP_MARK_ANY stands for */
+bool sp_is_whitespace(char c); /* ' ', tab, line end */
+bool sp_is_word(char c);       /* what SP_MARK_ANY stands for */
 /* Bytes of blanks that the text begins with; that it has without those at its end. */
 size_t sp_blanks(const char *text, size_t size);
-size_t sp_without_blanks(const char *text, size_t size);
+size_t sp_trim_whitespace(const char *text, size_t size);
 
 #endif

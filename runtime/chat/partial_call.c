@@ -9,7 +9,7 @@ struct reading {
     size_t size, at;
 };
 
-static void skip_blanks(struct reading *r)
+static void skip_whitespace(struct reading *r)
 {
     r->at += sp_blanks(r->text + r->at, r->size - r->at);
 }
@@ -17,7 +17,7 @@ static void skip_blanks(struct reading *r)
 /* A byte behind blanks. */
 static bool skip(struct reading *r, char c)
 {
-    skip_blanks(r);
+    skip_whitespace(r);
     if (r->at == r->size || r->text[r->at] != c) return false;
     r->at++;
     return true;
@@ -63,7 +63,7 @@ static bool find_behind_name(struct reading *r, struct sp_call_begun *out,
     }
     out->name = sp_blanks(r->text, r->size);
     if (!*s->before_arguments) at = (size_t)(brace - r->text);
-    out->n_name = sp_without_blanks(r->text + out->name, at - out->name);
+    out->n_name = sp_trim_whitespace(r->text + out->name, at - out->name);
     r->at = at + len;
     return true;
 }
@@ -78,7 +78,7 @@ bool sp_answer_call_begun(struct sp_call_begun *out, const struct sp_call_source
     if (s->form == SP_CALL_OBJECT) named = find_in_object(&r, out, s);
     if (s->form == SP_CALL_NAMED) named = find_behind_name(&r, out, s);
     if (!named) return false;
-    skip_blanks(&r);
+    skip_whitespace(&r);
     if (r.at == r.size || r.text[r.at] != '{') return false;
     out->arguments = r.at;
     out->n_arguments = r.size - r.at;

@@ -150,7 +150,7 @@ static enum sp_value_read find_name(size_t *name, size_t *n_name, size_t *at, co
         if (i < size) match = SP_MARK_YES;
     }
     *name = from;
-    *n_name = sp_without_blanks(text + from, i - from);
+    *n_name = sp_trim_whitespace(text + from, i - from);
     *at = i + len;
     if (match == SP_MARK_YES) {
         return sp_answer_call_may_be_named(text + from, *n_name) ? SP_VALUE_READ : SP_VALUE_NONE;
@@ -289,7 +289,7 @@ static enum sp_status read_argument(enum sp_value_read *read, struct sp_answer_c
         i = text_at;
         len = text_len;
     }
-    n_key = sp_without_blanks(text + key, i - key);
+    n_key = sp_trim_whitespace(text + key, i - key);
     *read = SP_VALUE_NONE;
     if (n_key > MAX_NAME || memchr(text + key, '\n', n_key) != NULL) return SP_OK;
     *read = match == SP_MARK_YES ? SP_VALUE_READ : SP_VALUE_MORE;

@@ -226,7 +226,7 @@ static enum sp_status read_word(enum sp_value_read *read, struct reading *r)
     if (i == from || (i < r->size && r->text[i] == '\0')) *read = SP_VALUE_NONE;
     if (*read != SP_VALUE_READ) return SP_OK;
     r->at = i;
-    return append_word(read, r, r->text + from, sp_without_blanks(r->text + from, i - from));
+    return append_word(read, r, r->text + from, sp_trim_whitespace(r->text + from, i - from));
 }
 
 static enum sp_status open_bracket(enum sp_value_read *read, struct reading *r)
@@ -355,7 +355,7 @@ enum sp_status sp_answer_typed(struct sp_strbuf *out, const struct sp_json *tool
                                struct sp_err *err)
 {
     static const struct sp_value_notation python = {"", true};
-    size_t from = sp_blanks(text, size), n = sp_without_blanks(text + from, size - from), end;
+    size_t from = sp_blanks(text, size), n = sp_trim_whitespace(text + from, size - from), end;
     const char *bare = text + from, *json;
     enum sp_value_read read;
     enum sp_status st;

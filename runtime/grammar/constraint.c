@@ -179,7 +179,7 @@ static size_t take_blanks(struct sp_byte_set *bytes)
     size_t n = 0;
 
     for (unsigned byte = 0; byte < 64; byte++) {
-        if (!sp_is_blank((char)byte) || !sp_byte_set_has(bytes, (uint8_t)byte)) continue;
+        if (!sp_is_whitespace((char)byte) || !sp_byte_set_has(bytes, (uint8_t)byte)) continue;
         bytes->bits[0] &= ~((uint64_t)1 << byte);
         n++;
     }
@@ -212,8 +212,8 @@ static enum sp_status look_ahead(struct sp_constraint *c, bool *sure, char *next
     if (*sure) return SP_OK;
     n_blanks = take_blanks(&bytes);
     if (n_blanks == 0 || !sp_blank_habit(next, text, len)) return SP_OK;
-    *sure = sp_is_blank(*next) || n == n_blanks + 1;
-    if (!sp_is_blank(*next)) *next = first_of(&bytes);
+    *sure = sp_is_whitespace(*next) || n == n_blanks + 1;
+    if (!sp_is_whitespace(*next)) *next = first_of(&bytes);
     return SP_OK;
 }
 

@@ -89,7 +89,7 @@ void sp_grammar_fail(struct sp_grammar *g, enum sp_status status, const char *fo
     va_list args;
 
     va_start(args, format);
-    sp_decimal_vprint(text, sizeof text, format, args);
+    sp_number_vprint(text, sizeof text, format, args);
     va_end(args);
     sp_fail(&g->err, status, "%s", text);
 }

@@ -70,7 +70,7 @@ static bool take_if(struct gbnf *b, const char *text)
 }
 
 /* Blanks and comments, and line ends where they mean nothing. */
-static void skip_blanks(struct gbnf *b, bool lines)
+static void skip_whitespace(struct gbnf *b, bool lines)
 {
     for (; b->pos < b->size; b->pos++) {
         char c = peek(b);
@@ -216,17 +216,17 @@ static uint32_t take_number(struct gbnf *b)
     while (is_digit(peek(b)) && n <= SP_GRAMMAR_TIMES)
         n = n * 10 + (uint32_t)(b->text[b->pos++] - '0');
     if (n > SP_GRAMMAR_TIMES) fail(b, "too many times");
-    skip_blanks(b, false);
+    skip_whitespace(b, false);
     return n;
 }
 
 /* {m}, {m,} or {m,n}, the brace taken. */
 static void take_braces(struct gbnf *b, uint32_t *min, uint32_t *max)
 {
-    skip_blanks(b, false);
+    skip_whitespace(b, false);
     *min = *max = take_number(b);
     if (take_if(b, ",")) {
-        skip_blanks(b, false);
+        skip_whitespace(b, false);
         *max = peek(b) == '}' ? SP_NO_LIMIT : take_number(b);
     }
     if (!take_if(b, "}")) fail(b, "expected }");
@@ -250,7 +250,7 @@ static void take_times(struct gbnf *b)
         return;
     }
     sp_pieces_repeat(&b->pieces, min, max);
-    skip_blanks(b, false);
+    skip_whitespace(b, false);
     if (peek(b) && strchr("*+?{", peek(b))) fail(b, "one number of times is enough");
 }
 
@@ -290,9 +290,9 @@ static bool take_piece(struct gbnf *b, unsigned depth)
     } else {
         return false;
     }
-    skip_blanks(b, depth > 0);
+    skip_whitespace(b, depth > 0);
     take_times(b);
-    skip_blanks(b, depth > 0);
+    skip_whitespace(b, depth > 0);
     return !b->g->err.status;
 }
 
@@ -309,10 +309,10 @@ static uint32_t take_ways(struct gbnf *b, unsigned depth)
 {
     uint32_t ways;
 
-    skip_blanks(b, true);
+    skip_whitespace(b, true);
     ways = take_way(b, depth);
     while (take_if(b, "|")) {
-        skip_blanks(b, true);
+        skip_whitespace(b, true);
         ways = sp_grammar_either(b->g, ways, take_way(b, depth));
     }
     return ways;
@@ -330,7 +330,7 @@ static void take_rule(struct gbnf *b)
         fail_at(b, at, SP_E_INPUT, "this rule was defined before");
         return;
     }
-    skip_blanks(b, false);
+    skip_whitespace(b, false);
     if (!take_if(b, "::=")) {
         fail(b, "expected ::= behind the name of the rule");
         return;
@@ -344,7 +344,7 @@ static void take_rule(struct gbnf *b)
     }
     b->names[which].defined = true;
     sp_grammar_define(b->g, b->names[which].rule, ways);
-    skip_blanks(b, true);
+    skip_whitespace(b, true);
 }
 
 /* The rule "root"; each that is called has to be there. */
@@ -380,7 +380,7 @@ enum sp_status sp_grammar_of_gbnf(struct sp_grammar **out, const char *text, siz
     if ((st = sp_grammar_new(&b.g, err))) return st;
     b.pieces.g = b.g;
     b.pieces.spell = sp_grammar_chars;
-    skip_blanks(&b, true);
+    skip_whitespace(&b, true);
     while (b.pos < b.size && !b.g->err.status)
         take_rule(&b);
     st = sp_grammar_finish(b.g, find_root(&b), err);

@@ -81,14 +81,14 @@ static uint32_t any_char(struct sp_grammar *g, uint32_t next)
 /* ---- values -----------------------------------------------------------------------------------
  */
 
-uint32_t sp_json_blank(const struct sp_json_grammar *json, uint32_t next)
+uint32_t sp_json_whitespace(const struct sp_json_grammar *json, uint32_t next)
 {
     return sp_grammar_call(json->g, json->blank, 0, 1, next);
 }
 
 uint32_t sp_json_comma(const struct sp_json_grammar *json, uint32_t next)
 {
-    return TEXT(json->g, ",", sp_json_blank(json, next));
+    return TEXT(json->g, ",", sp_json_whitespace(json, next));
 }
 
 uint32_t sp_json_text(const struct sp_json_grammar *json, const char *text, size_t len,
@@ -147,9 +147,9 @@ static uint32_t list(const struct sp_json_grammar *json, const char *open, const
     uint32_t end = sp_grammar_text(g, close, 1, SP_GRAMMAR_END), fork = sp_grammar_fork(g), more;
 
     more = sp_json_comma(json, sp_grammar_call(g, item, 1, 1, fork));
-    sp_grammar_join(g, fork, more, sp_json_blank(json, end));
+    sp_grammar_join(g, fork, more, sp_json_whitespace(json, end));
     more = sp_grammar_call(g, item, 1, 1, fork);
-    more = sp_grammar_either(g, end, sp_json_blank(json, sp_grammar_either(g, more, end)));
+    more = sp_grammar_either(g, end, sp_json_whitespace(json, sp_grammar_either(g, more, end)));
     return sp_grammar_text(g, open, 1, more);
 }
 
@@ -187,8 +187,8 @@ void sp_json_grammar_init(struct sp_json_grammar *json, struct sp_grammar *g)
     json->digit = define(g, one_of(g, "0123456789", SP_GRAMMAR_END));
     json->character = define(g, any_char(g, SP_GRAMMAR_END));
     json->value = sp_grammar_rule(g, NULL, 0);
-    member =
-        TEXT(g, ":", sp_json_blank(json, sp_grammar_call(g, json->value, 1, 1, SP_GRAMMAR_END)));
+    member = TEXT(g, ":",
+                  sp_json_whitespace(json, sp_grammar_call(g, json->value, 1, 1, SP_GRAMMAR_END)));
     member = define(g, sp_json_any_text(json, 0, SP_NO_LIMIT, member));
     json->object = define(g, list(json, "{", "}", member));
     sp_grammar_define(g, json->value, any_value(json));

@@ -20,7 +20,7 @@ struct sp_json_grammar {
 void sp_json_grammar_init(struct sp_json_grammar *json, struct sp_grammar *g);
 
 /* White space that may be there. */
-uint32_t sp_json_blank(const struct sp_json_grammar *json, uint32_t next);
+uint32_t sp_json_whitespace(const struct sp_json_grammar *json, uint32_t next);
 
 /* A comma, and white space that may be there. */
 uint32_t sp_json_comma(const struct sp_json_grammar *json, uint32_t next);

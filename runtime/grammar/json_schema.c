@@ -220,7 +220,7 @@ static uint32_t array(struct sp_schema *s, const struct sp_schema_view *v)
 {
     uint32_t min = sp_schema_bound(s, v, "minItems", 1, 0);
     uint32_t max = sp_schema_bound(s, v, "maxItems", -1, SP_NO_LIMIT);
-    uint32_t close = TEXT(s->g, "]", SP_GRAMMAR_END), end = sp_json_blank(&s->json, close);
+    uint32_t close = TEXT(s->g, "]", SP_GRAMMAR_END), end = sp_json_whitespace(&s->json, close);
     size_t n_prefix = longest_prefix(s, v);
     uint32_t node;
 
@@ -235,9 +235,9 @@ static uint32_t array(struct sp_schema *s, const struct sp_schema_view *v)
         if (i >= min) node = sp_grammar_either(s->g, node, end);
     }
     if (min == 0)
-        node = sp_grammar_either(s->g, close, sp_json_blank(&s->json, node));
+        node = sp_grammar_either(s->g, close, sp_json_whitespace(&s->json, node));
     else
-        node = sp_json_blank(&s->json, node);
+        node = sp_json_whitespace(&s->json, node);
     return TEXT(s->g, "[", node);
 }
 

@@ -49,8 +49,8 @@ static bool read_digits(struct bound *b, double x)
     if (!(fabs(x) < 1e15)) return false;
     /* The shortest decimal fraction that is the same number. */
     for (precision = 0; precision <= SP_JSON_FRACTION_DIGITS; precision++) {
-        sp_decimal_print(text, sizeof text, "%.*f", precision, fabs(x));
-        if (!(sp_decimal_read(text, NULL) < fabs(x)) && !(sp_decimal_read(text, NULL) > fabs(x)))
+        sp_number_print(text, sizeof text, "%.*f", precision, fabs(x));
+        if (!(sp_number_read(text, NULL) < fabs(x)) && !(sp_number_read(text, NULL) > fabs(x)))
             break;
     }
     if (precision > SP_JSON_FRACTION_DIGITS) return false;

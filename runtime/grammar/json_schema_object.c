@@ -90,7 +90,7 @@ void sp_schema_property(struct sp_schema *s, const struct sp_schema_view *v, con
 static uint32_t colon(struct sp_schema *s, uint32_t value, uint32_t next)
 {
     next = sp_grammar_call(s->g, value, 1, 1, next);
-    return TEXT(s->g, ":", sp_json_blank(&s->json, next));
+    return TEXT(s->g, ":", sp_json_whitespace(&s->json, next));
 }
 
 /* A rule for a name and its value that no part names; 0: there are none. */
@@ -115,7 +115,7 @@ static uint32_t members(struct sp_schema *s, const struct sp_schema_view *v,
                         const struct sp_schema_names *p, uint32_t close)
 {
     struct sp_grammar *g = s->g;
-    uint32_t end = sp_json_blank(&s->json, close), other = other_member(s, v, p);
+    uint32_t end = sp_json_whitespace(&s->json, close), other = other_member(s, v, p);
     uint32_t first = end, later = end;
     bool may_be_empty = true;
 
@@ -141,7 +141,7 @@ static uint32_t members(struct sp_schema *s, const struct sp_schema_view *v,
         later = required ? member : sp_grammar_either(g, member, later);
     }
     if (first == end) return end;
-    first = sp_json_blank(&s->json, first);
+    first = sp_json_whitespace(&s->json, first);
     return may_be_empty ? sp_grammar_either(g, close, first) : first;
 }
 

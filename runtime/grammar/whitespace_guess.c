@@ -32,7 +32,7 @@ bool sp_blank_habit(char *next, const char *text, size_t len)
 {
     size_t n = 0, at;
 
-    while (n < len && sp_is_blank(text[len - 1 - n]))
+    while (n < len && sp_is_whitespace(text[len - 1 - n]))
         n++;
     if (n == len) return false;
     at = find_alike(text, len - n);

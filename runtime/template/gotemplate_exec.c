@@ -25,7 +25,7 @@ enum sp_status sp_go_fail(struct go_machine *m, const char *format, ...)
     uint32_t column = 0, len;
 
     va_start(args, format);
-    sp_decimal_vprint(text, sizeof text, format, args);
+    sp_number_vprint(text, sizeof text, format, args);
     va_end(args);
     if (n == NULL) return sp_fail(m->heap->err, SP_E_INPUT, "template: %s", text);
     while (column < n->begin && source[n->begin - column - 1] != '\n')

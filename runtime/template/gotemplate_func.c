@@ -341,7 +341,7 @@ FUNCTION(call_js)
         if (c == '\\' || c == '\'' || c == '"') {
             snprintf(escape, sizeof escape, "\\%c", (char)c);
         } else if (c < ' ' || c == '<' || c == '>' || c == '&' || c == '=' ||
-                   (c >= 0x80 && !sp_letter_is_printable(c))) {
+                   (c >= 0x80 && !sp_unicode_is_printable(c))) {
             snprintf(escape, sizeof escape, "\\u%04X", c);
         } else {
             st = sp_build(&b, text.text + begin, pos - begin);

@@ -81,7 +81,7 @@ static size_t right_delimiter(const struct lexer *x, bool *trims)
     return *trims ? 4 : here(x, "}}") ? 2 : 0;
 }
 
-static void skip_blanks(struct lexer *x)
+static void skip_whitespace(struct lexer *x)
 {
     while (x->pos < x->size && blank(x->text[x->pos]))
         x->pos++;
@@ -94,7 +94,7 @@ static bool word_char(const struct lexer *x, size_t *next)
     *next = x->pos;
     if (x->pos >= x->size) return false;
     c = sp_utf8_next(x->text, x->size, next);
-    return c == '_' || sp_letter_is_alpha(c) || sp_letter_is_decimal(c);
+    return c == '_' || sp_unicode_is_alpha(c) || sp_unicode_is_decimal(c);
 }
 
 static void skip_word(struct lexer *x)
@@ -262,7 +262,7 @@ static bool parse_number(const char *text, struct sp_value *out)
                                                                     : 10;
     }
     if (strpbrk(text, ".pP") != NULL || (base != 16 && strpbrk(text, "eE") != NULL)) {
-        double d = sp_decimal_read(text, &end);
+        double d = sp_number_read(text, &end);
 
         *out = sp_value_float(d);
         return *end == '\0' && end != text;
@@ -362,7 +362,7 @@ static enum sp_status lex_action(struct lexer *x)
             if (x->parens) return fail_at(x, "unclosed left paren");
             x->pos += right;
             if ((st = push(x, G_RIGHT, begin, sp_value_none()))) return st;
-            if (trims) skip_blanks(x);
+            if (trims) skip_whitespace(x);
             return SP_OK;
         }
         if (blank(c)) {
@@ -399,7 +399,7 @@ static enum sp_status lex_comment(struct lexer *x)
     right = right_delimiter(x, &trims);
     if (!right) return fail_at(x, "comment ends before closing delimiter");
     x->pos += right;
-    if (trims) skip_blanks(x);
+    if (trims) skip_whitespace(x);
     return SP_OK;
 }
 

@@ -85,7 +85,7 @@ static enum sp_status quote(struct sp_builder *b, struct sp_value text, bool asc
             snprintf(escape, sizeof escape, "\\%c", found ? to[found - from] : mark);
         } else if (invalid || c < 0x20 || c == 0x7f) {
             snprintf(escape, sizeof escape, "\\x%02x", (unsigned)(unsigned char)text.text[begin]);
-        } else if (sp_letter_is_printable(c) && (!ascii || c < 0x80)) {
+        } else if (sp_unicode_is_printable(c) && (!ascii || c < 0x80)) {
             if ((st = sp_build(b, text.text + begin, pos - begin))) return st;
             continue;
         } else {
@@ -303,14 +303,14 @@ static enum sp_status print_float(struct sp_builder *b, double v, const struct v
     }
     switch (f->letter) {
     case 'e':
-        sp_decimal_print(digits, sizeof digits, "%.*e", precision, fabs(v));
+        sp_number_print(digits, sizeof digits, "%.*e", precision, fabs(v));
         break;
     case 'E':
-        sp_decimal_print(digits, sizeof digits, "%.*E", precision, fabs(v));
+        sp_number_print(digits, sizeof digits, "%.*E", precision, fabs(v));
         break;
     case 'f':
     case 'F':
-        sp_decimal_print(digits, sizeof digits, "%.*f", precision, fabs(v));
+        sp_number_print(digits, sizeof digits, "%.*f", precision, fabs(v));
         break;
     case 'x':
     case 'X':
@@ -320,8 +320,8 @@ static enum sp_status print_float(struct sp_builder *b, double v, const struct v
     case 'G':
     case 'v':
         if (f->has_precision) {
-            sp_decimal_print(digits, sizeof digits, f->letter == 'G' ? "%.*G" : "%.*g", precision,
-                             fabs(v));
+            sp_number_print(digits, sizeof digits, f->letter == 'G' ? "%.*G" : "%.*g", precision,
+                            fabs(v));
             break;
         }
         if ((st = shortest(&text, fabs(v), -4, 6)) || (st = sp_build(&text, "", 1))) return st;

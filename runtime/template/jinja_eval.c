@@ -20,7 +20,7 @@ enum sp_status sp_jinja_fail(struct jinja_machine *m, const char *format, ...)
     va_list args;
 
     va_start(args, format);
-    sp_decimal_vprint(text, sizeof text, format, args);
+    sp_number_vprint(text, sizeof text, format, args);
     va_end(args);
     return sp_fail(m->heap->err, SP_E_INPUT, "%s", text);
 }

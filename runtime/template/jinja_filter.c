@@ -74,7 +74,7 @@ FILTER(filter_title)
 
         if ((st = sp_jinja_recase(m, &to, one, begins ? JINJA_UPPER : JINJA_LOWER))) return st;
         if ((st = sp_build(&b, to.text, to.len))) return st;
-        begins = sp_letter_is_space(c) || (c && c < 0x80 && strchr("-([{<", (int)c) != NULL);
+        begins = sp_unicode_is_space(c) || (c && c < 0x80 && strchr("-([{<", (int)c) != NULL);
     }
     *out = sp_builder_value(&b);
     return SP_OK;
@@ -293,7 +293,7 @@ FILTER(filter_wordcount)
     if ((st = sp_jinja_to_text(m, &in, in))) return st;
     for (size_t pos = 0; pos < in.len;) {
         uint32_t c = sp_utf8_next(in.text, in.len, &pos);
-        bool word = c == '_' || sp_letter_is_alpha(c) || sp_letter_is_numeric(c);
+        bool word = c == '_' || sp_unicode_is_alpha(c) || sp_unicode_is_numeric(c);
 
         n += word && !in_word;
         in_word = word;
@@ -363,7 +363,7 @@ static bool parse_float(const char *text, double *out)
         strpbrk(begin, "xX(") != NULL) {
         return false;
     }
-    *out = sp_decimal_read(text, &end);
+    *out = sp_number_read(text, &end);
     return end != text && *end == '\0';
 }
 
@@ -460,8 +460,8 @@ static double round_common(double v, int precision)
 
     if (!isfinite(v) || precision > 300) return v;
     if (precision >= 0) {
-        sp_decimal_print(text, sizeof text, "%.*f", precision, v);
-        return fabs(v) < 1e22 ? sp_decimal_read(text, NULL) : v;
+        sp_number_print(text, sizeof text, "%.*f", precision, v);
+        return fabs(v) < 1e22 ? sp_number_read(text, NULL) : v;
     }
     scale = pow(10, -precision);
     return nearbyint(v / scale) * scale;
@@ -515,8 +515,8 @@ FILTER(filter_striptags)
             return sp_fail(m->heap->err, SP_E_UNSUPPORTED, "striptags of text with entities");
         }
         if (c == '<' && memchr(in.text + pos, '>', in.len - pos) != NULL) tag = true;
-        if (!tag && sp_letter_is_space(c)) gap = true;
-        if (!tag && !sp_letter_is_space(c)) {
+        if (!tag && sp_unicode_is_space(c)) gap = true;
+        if (!tag && !sp_unicode_is_space(c)) {
             if (gap && b.len && (st = sp_build(&b, " ", 1))) return st;
             gap = false;
             if ((st = sp_build(&b, in.text + begin, pos - begin))) return st;

@@ -121,19 +121,19 @@ static size_t print_float(char *text, size_t size, char type, bool alternate, in
 
     switch (type) {
     case 'e':
-        n = sp_decimal_print(text, size, alternate ? "%#.*e" : "%.*e", precision, v);
+        n = sp_number_print(text, size, alternate ? "%#.*e" : "%.*e", precision, v);
         break;
     case 'E':
-        n = sp_decimal_print(text, size, alternate ? "%#.*E" : "%.*E", precision, v);
+        n = sp_number_print(text, size, alternate ? "%#.*E" : "%.*E", precision, v);
         break;
     case 'g':
-        n = sp_decimal_print(text, size, alternate ? "%#.*g" : "%.*g", precision, v);
+        n = sp_number_print(text, size, alternate ? "%#.*g" : "%.*g", precision, v);
         break;
     case 'G':
-        n = sp_decimal_print(text, size, alternate ? "%#.*G" : "%.*G", precision, v);
+        n = sp_number_print(text, size, alternate ? "%#.*G" : "%.*G", precision, v);
         break;
     default:
-        n = sp_decimal_print(text, size, alternate ? "%#.*f" : "%.*f", precision, v);
+        n = sp_number_print(text, size, alternate ? "%#.*f" : "%.*f", precision, v);
     }
     return n < 0 ? 0 : (size_t)n;
 }

@@ -98,12 +98,12 @@ static bool space_at(const struct lexer *x, size_t pos, size_t *next)
 {
     if (pos >= x->size) return false;
     *next = pos;
-    return sp_letter_is_space(sp_utf8_next(x->text, x->size, next));
+    return sp_unicode_is_space(sp_utf8_next(x->text, x->size, next));
 }
 
 static bool name_at(const struct lexer *x, size_t pos)
 {
-    return sp_letter_begins_name(sp_utf8_next(x->text, x->size, &pos));
+    return sp_unicode_begins_name(sp_utf8_next(x->text, x->size, &pos));
 }
 
 static size_t skip_space(const struct lexer *x, size_t pos)
@@ -219,7 +219,7 @@ static enum sp_status lex_name(struct lexer *x)
 {
     size_t pos = x->pos, next = pos;
 
-    while (next < x->size && sp_letter_continues_name(sp_utf8_next(x->text, x->size, &next))) {
+    while (next < x->size && sp_unicode_continues_name(sp_utf8_next(x->text, x->size, &next))) {
         pos = next;
     }
     if (push(x, T_NAME, sp_value_text(x->text + x->pos, pos - x->pos))) return SP_E_INPUT;

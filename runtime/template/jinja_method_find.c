@@ -169,7 +169,7 @@ static enum sp_status split_space(struct jinja_machine *m, struct sp_value *out,
         if (limit-- == 0) return push_part(m, out, text.text, text.text + text.len);
         begin = pos = 0;
         for (next = 0; next < text.len; pos = next) {
-            if (sp_letter_is_space(sp_utf8_next(text.text, text.len, &next))) break;
+            if (sp_unicode_is_space(sp_utf8_next(text.text, text.len, &next))) break;
         }
         if ((st = sp_heap_charge(m->heap, pos / 8))) return st;
         st = push_part(m, out, text.text + begin, text.text + pos);
@@ -204,7 +204,7 @@ static enum sp_status rsplit_space(struct jinja_machine *m, struct sp_value *out
         for (pos = text.len; pos > 0; pos = prev) {
             size_t next = prev = sp_utf8_prev(text.text, pos);
 
-            if (sp_letter_is_space(sp_utf8_next(text.text, text.len, &next))) break;
+            if (sp_unicode_is_space(sp_utf8_next(text.text, text.len, &next))) break;
         }
         if ((st = sp_heap_charge(m->heap, (text.len - pos) / 8))) return st;
         st = push_part(m, out, text.text + pos, text.text + text.len);

@@ -17,7 +17,7 @@ static enum sp_status all_are(struct jinja_machine *m, struct sp_value *out, str
 
 static bool is_alnum(uint32_t c)
 {
-    return sp_letter_is_alpha(c) || sp_letter_is_numeric(c);
+    return sp_unicode_is_alpha(c) || sp_unicode_is_numeric(c);
 }
 
 static bool is_ascii(uint32_t c)
@@ -29,7 +29,7 @@ static bool is_ascii(uint32_t c)
  */
 static bool is_digit(uint32_t c)
 {
-    return sp_letter_is_decimal(c) || c == 0xb2 || c == 0xb3 || c == 0xb9 || c == 0x2070 ||
+    return sp_unicode_is_decimal(c) || c == 0xb2 || c == 0xb3 || c == 0xb9 || c == 0x2070 ||
            (c >= 0x2074 && c <= 0x2079) || (c >= 0x2080 && c <= 0x2089) ||
            (c >= 0x2460 && c <= 0x2468);
 }
@@ -40,12 +40,12 @@ static bool is_digit(uint32_t c)
         (void)arg;                                                                                 \
         return all_are(m, out, self, property);                                                    \
     }
-CLASS_METHOD(str_isalpha, sp_letter_is_alpha)
+CLASS_METHOD(str_isalpha, sp_unicode_is_alpha)
 CLASS_METHOD(str_isdigit, is_digit)
-CLASS_METHOD(str_isdecimal, sp_letter_is_decimal)
-CLASS_METHOD(str_isnumeric, sp_letter_is_numeric)
+CLASS_METHOD(str_isdecimal, sp_unicode_is_decimal)
+CLASS_METHOD(str_isnumeric, sp_unicode_is_numeric)
 CLASS_METHOD(str_isalnum, is_alnum)
-CLASS_METHOD(str_isspace, sp_letter_is_space)
+CLASS_METHOD(str_isspace, sp_unicode_is_space)
 
 METHOD(str_isascii)
 {
@@ -88,9 +88,9 @@ METHOD(str_istitle)
     for (size_t pos = 0; pos < self.len && title;) {
         uint32_t c = sp_utf8_next(self.text, self.len, &pos);
 
-        if (sp_letter_is_lower(c)) title = in_word;
-        if (sp_letter_is_cased(c) && !sp_letter_is_lower(c)) title = !in_word;
-        in_word = sp_letter_is_cased(c);
+        if (sp_unicode_is_lower(c)) title = in_word;
+        if (sp_unicode_is_cased(c) && !sp_unicode_is_lower(c)) title = !in_word;
+        in_word = sp_unicode_is_cased(c);
         any = any || in_word;
     }
     *out = sp_value_bool(any && title);

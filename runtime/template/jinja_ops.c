@@ -59,7 +59,7 @@ enum sp_status sp_jinja_undefined(struct jinja_machine *m, struct sp_value *out,
     va_list args;
 
     va_start(args, format);
-    sp_decimal_vprint(text, sizeof text, format, args);
+    sp_number_vprint(text, sizeof text, format, args);
     va_end(args);
     if ((st = sp_value_copy_text(m->heap, out, text, strlen(text)))) return st;
     out->kind = SP_V_UNDEFINED;

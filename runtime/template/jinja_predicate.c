@@ -142,8 +142,8 @@ static enum sp_status cased(struct jinja_machine *m, bool *out, struct sp_value 
     for (size_t pos = 0; pos < v.len;) {
         uint32_t c = sp_utf8_next(v.text, v.len, &pos);
 
-        if (!sp_letter_is_cased(c)) continue;
-        if (!(upper ? sp_letter_is_upper(c) : sp_letter_is_lower(c))) return SP_OK;
+        if (!sp_unicode_is_cased(c)) continue;
+        if (!(upper ? sp_unicode_is_upper(c) : sp_unicode_is_lower(c))) return SP_OK;
         any = true;
     }
     *out = any;

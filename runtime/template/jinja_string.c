@@ -66,7 +66,7 @@ enum sp_status sp_jinja_strip(struct jinja_machine *m, struct sp_value *out, str
         size_t next = begin;
         uint32_t c = sp_utf8_next(text.text, end, &next);
 
-        if (!(blank ? sp_letter_is_space(c) : in_set(chars, c))) break;
+        if (!(blank ? sp_unicode_is_space(c) : in_set(chars, c))) break;
         begin = next;
         steps++;
     }
@@ -74,7 +74,7 @@ enum sp_status sp_jinja_strip(struct jinja_machine *m, struct sp_value *out, str
         size_t prev = sp_utf8_prev(text.text, end), next = prev;
         uint32_t c = sp_utf8_next(text.text, end, &next);
 
-        if (!(blank ? sp_letter_is_space(c) : in_set(chars, c))) break;
+        if (!(blank ? sp_unicode_is_space(c) : in_set(chars, c))) break;
         end = prev;
         steps++;
     }
@@ -139,26 +139,26 @@ static bool final_sigma(struct sp_value text, size_t begin, size_t end)
 {
     size_t prev = begin ? sp_utf8_prev(text.text, begin) : 0, pos = prev;
 
-    if (begin == 0 || !sp_letter_is_cased(sp_utf8_next(text.text, text.len, &pos))) return false;
-    return end >= text.len || !sp_letter_is_cased(sp_utf8_next(text.text, text.len, &end));
+    if (begin == 0 || !sp_unicode_is_cased(sp_utf8_next(text.text, text.len, &pos))) return false;
+    return end >= text.len || !sp_unicode_is_cased(sp_utf8_next(text.text, text.len, &end));
 }
 
-static size_t mapped(uint32_t to[SP_LETTERS_MAX], uint32_t c, enum jinja_case how, bool first,
+static size_t mapped(uint32_t to[SP_CASE_FOLD_MAX], uint32_t c, enum jinja_case how, bool first,
                      bool in_word)
 {
     switch (how) {
     case JINJA_UPPER:
-        return sp_letter_upper(to, c);
+        return sp_unicode_upper(to, c);
     case JINJA_SWAP:
-        if (sp_letter_is_upper(c)) return sp_letter_lower(to, c);
-        if (sp_letter_is_lower(c)) return sp_letter_upper(to, c);
+        if (sp_unicode_is_upper(c)) return sp_unicode_lower(to, c);
+        if (sp_unicode_is_lower(c)) return sp_unicode_upper(to, c);
         break;
     case JINJA_TITLE:
-        return in_word ? sp_letter_lower(to, c) : sp_letter_title(to, c);
+        return in_word ? sp_unicode_lower(to, c) : sp_unicode_title(to, c);
     case JINJA_CAPITALIZE:
-        return first ? sp_letter_title(to, c) : sp_letter_lower(to, c);
+        return first ? sp_unicode_title(to, c) : sp_unicode_lower(to, c);
     case JINJA_LOWER:
-        return sp_letter_lower(to, c);
+        return sp_unicode_lower(to, c);
     }
     to[0] = c;
     return 1;
@@ -173,13 +173,13 @@ enum sp_status sp_jinja_recase(struct jinja_machine *m, struct sp_value *out, st
     size_t pos = 0;
 
     while (pos < text.len && !st) {
-        uint32_t to[SP_LETTERS_MAX];
+        uint32_t to[SP_CASE_FOLD_MAX];
         size_t begin = pos;
         uint32_t c = sp_utf8_next(text.text, text.len, &pos);
         size_t n = mapped(to, c, how, begin == 0, in_word);
 
         if (c == 0x3a3 && to[0] == 0x3c3 && final_sigma(text, begin, pos)) to[0] = 0x3c2;
-        in_word = sp_letter_is_cased(c);
+        in_word = sp_unicode_is_cased(c);
         st = build_chars(&b, to, n);
     }
     *out = sp_builder_value(&b);

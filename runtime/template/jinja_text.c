@@ -36,7 +36,7 @@ static enum sp_status repr_text(struct sp_builder *b, struct sp_value v)
         if (c == '\t') as = "\\t";
         if (c == '\\') as = "\\\\";
         if (c == (unsigned char)quote) as = twice ? "\\\"" : "\\'";
-        if (as == NULL && !sp_letter_is_printable(c)) {
+        if (as == NULL && !sp_unicode_is_printable(c)) {
             if (c < 0x100) {
                 snprintf(escape, sizeof escape, "\\x%02x", c);
             } else {

@@ -266,7 +266,7 @@ double sp_value_to_double(struct sp_value v)
     case SP_V_FLOAT:
         return v.real;
     default:
-        return sp_decimal_read(v.text, NULL);
+        return sp_number_read(v.text, NULL);
     }
 }
 

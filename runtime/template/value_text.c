@@ -18,8 +18,8 @@ size_t sp_shortest_digits(char digits[SP_DIGITS_MAX + 1], int *point, double v)
     const char *exponent;
 
     for (int precision = 0; precision < SP_DIGITS_MAX; precision++) {
-        sp_decimal_print(text, sizeof text, "%.*e", precision, v);
-        if (sp_decimal_read(text, NULL) == v) break;
+        sp_number_print(text, sizeof text, "%.*e", precision, v);
+        if (sp_number_read(text, NULL) == v) break;
     }
     for (const char *c = text; *c && *c != 'e'; c++) {
         if (*c != '.') digits[n++] = *c;
@@ -39,7 +39,7 @@ enum sp_status sp_number_parse(struct sp_heap *heap, struct sp_value *out, const
     long long v;
 
     if (real) {
-        *out = sp_value_float(sp_decimal_read(text, NULL));
+        *out = sp_value_float(sp_number_read(text, NULL));
         return SP_OK;
     }
     errno = 0;

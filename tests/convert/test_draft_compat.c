@@ -65,13 +65,13 @@ static void check(const struct sp_pair_side *target, const struct sp_pair_side *
                   bool same_source, const char *error, const char *expected_notes)
 {
     struct sp_err err = {0};
-    char *notes = NULL;
-    enum sp_status st = sp_pair_check(target, draft, same_source, &notes, &err);
+    char *warnings = NULL;
+    enum sp_status st = sp_pair_check(target, draft, same_source, &warnings, &err);
 
     assert_string_equal(err.text, error ? error : "");
     assert_int_equal(st, error ? SP_E_INPUT : SP_OK);
-    if (error == NULL) assert_string_equal(notes ? notes : "", expected_notes);
-    free(notes);
+    if (error == NULL) assert_string_equal(warnings ? warnings : "", expected_notes);
+    free(warnings);
 }
 
 /* Of the speculators library: inputs of layers, the last layer's output at their number. */
@@ -189,7 +189,7 @@ static void assistants(void **state)
     static const char plain[] = ASSISTANT("16", GEMMA4("4", "2", "2", "4", "8", BOTH, "5"));
     static const char target[] = "{" GEMMA4("16", "4", "2", "4", "8", BOTH, "5") "}";
     static const struct {
-        const char *target, *draft, *error, *notes;
+        const char *target, *draft, *error, *warnings;
     } cases[] = {
         {target, plain, NULL, ""},
         {TARGET, plain, "gemma4 assistant requires a gemma4 target, got qwen3", NULL},
@@ -222,7 +222,7 @@ static void assistants(void **state)
         parse(&d, cases[i].draft, 0);
         a = side(&t, TOKENIZER, NULL);
         b = side(&d, NULL, NULL);
-        check(&a, &b, false, cases[i].error, cases[i].notes);
+        check(&a, &b, false, cases[i].error, cases[i].warnings);
         sp_config_release(&d);
         sp_config_release(&t);
     }
@@ -323,7 +323,7 @@ static void tokenizers(void **state)
 {
     static const char ends[] = "{\"bos_token\": \"<s>\", \"eos_token\": \"</s>\"}";
     static const struct {
-        const char *tokenizer, *config, *error, *notes;
+        const char *tokenizer, *config, *error, *warnings;
     } cases[] = {
         {TOKENIZER, ends, NULL, ""},
         /* The same content in another order, another spelling of merges, and no word about ends. */
@@ -354,7 +354,7 @@ static void tokenizers(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct sp_pair_side a = side(&t, TOKENIZER, ends);
         struct sp_pair_side b = side(&d, cases[i].tokenizer, cases[i].config);
-        check(&a, &b, false, cases[i].error, cases[i].notes);
+        check(&a, &b, false, cases[i].error, cases[i].warnings);
     }
     sp_config_release(&t);
     sp_config_release(&d);

@@ -336,10 +336,10 @@ static const struct check_case check_cases[] = {
 
 static void collect(void *context, const char *sentence)
 {
-    char *notes = context;
+    char *warnings = context;
 
-    strcat(notes, sentence);
-    strcat(notes, "\n");
+    strcat(warnings, sentence);
+    strcat(warnings, "\n");
 }
 
 static void test_checks(void **state)
@@ -349,15 +349,15 @@ static void test_checks(void **state)
         const struct check_case *c = &check_cases[i];
         struct sp_modelfile file;
         struct sp_err err = {0};
-        char notes[2048] = "";
+        char warnings[2048] = "";
         const char *said;
 
         assert_int_equal(sp_modelfile_parse(&file, "m", c->text, strlen(c->text), &err), SP_OK);
-        if (sp_modelfile_check(&file, collect, notes, &err) != c->status) {
+        if (sp_modelfile_check(&file, collect, warnings, &err) != c->status) {
             fail_msg("check %zu: status %d, \"%s\"", i, (int)err.status, err.text);
         }
-        said = c->status ? err.text : notes;
-        if (c->message ? strncmp(said, c->message, strlen(c->message)) != 0 : notes[0]) {
+        said = c->status ? err.text : warnings;
+        if (c->message ? strncmp(said, c->message, strlen(c->message)) != 0 : warnings[0]) {
             fail_msg("check %zu: \"%s\"", i, said);
         }
         assert_int_equal(sp_modelfile_check(&file, NULL, NULL, NULL), c->status);

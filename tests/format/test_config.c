@@ -207,7 +207,7 @@ static void golden_gemma4(void **state)
 static void llama(void **state)
 {
     struct sp_config c;
-    char *notes = NULL;
+    char *warnings = NULL;
 
     (void)state;
     configs_own(&c, "llama_bias", NULL);
@@ -229,7 +229,7 @@ static void llama(void **state)
     sp_config_release(&c);
 
     /* Class defaults; a window, which transformers' Llama does not know, is mentioned. */
-    configs_own(&c, "llama_sparse", &notes);
+    configs_own(&c, "llama_sparse", &warnings);
     assert_int_equal(c.n_vocab, 32000);
     assert_int_equal(c.n_hidden, 4096);
     assert_int_equal(c.n_layers, 32);
@@ -239,8 +239,8 @@ static void llama(void **state)
     configs_assert_near(c.ropes[0].theta, 500000);
     assert_false(c.tied || c.tied_stated || c.qkv_bias || c.mlp_bias);
     assert_int_equal(c.layers[0].window, 0);
-    assert_string_equal(notes, "sliding_window has no effect in family llama");
-    free(notes);
+    assert_string_equal(warnings, "sliding_window has no effect in family llama");
+    free(warnings);
     sp_config_release(&c);
 
     /* Null is absence, NaN is legal in files of Python, a repeated key's last value counts. */
@@ -632,7 +632,7 @@ static void gemma4(void **state)
 static void smollm_phi_oss(void **state)
 {
     struct sp_config c;
-    char *notes = NULL;
+    char *warnings = NULL;
 
     (void)state;
     configs_own(&c, "smollm3", NULL);
@@ -647,7 +647,7 @@ static void smollm_phi_oss(void **state)
     configs_assert_windows(&c, "0,3,0,0,3");
     sp_config_release(&c);
 
-    configs_own(&c, "phi3_long", &notes);
+    configs_own(&c, "phi3_long", &warnings);
     assert_int_equal(c.ropes[0].kind, SP_ROPE_LONGROPE);
     assert_int_equal(c.ropes[0].n_rot, 12);
     configs_assert_near(c.ropes[0].short_factors[5], 2.25);
@@ -657,8 +657,8 @@ static void smollm_phi_oss(void **state)
     configs_assert_near(c.ropes[0].amplitude,
                         1.224744871392); /* sqrt(1 + ln 4 / ln 16) = sqrt(1.5) */
     configs_assert_windows(&c, "7,7");
-    assert_string_equal(notes, "auto_map: custom code is not run, the model is taken as phi3");
-    free(notes);
+    assert_string_equal(warnings, "auto_map: custom code is not run, the model is taken as phi3");
+    free(warnings);
     sp_config_release(&c);
 
     /* The class's original length counts before the dict's; layer_types is not read. */

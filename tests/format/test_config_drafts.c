@@ -68,7 +68,7 @@ static void qwen3_5_settled(void **state)
 static void dflash(void **state)
 {
     struct sp_config c;
-    char *notes = NULL;
+    char *warnings = NULL;
 
     (void)state;
     configs_own(&c, "dflash_root", NULL);
@@ -84,13 +84,13 @@ static void dflash(void **state)
     sp_config_release(&c);
 
     /* The nested value counts; what is unknown and set is mentioned. */
-    configs_own(&c, "dflash_nested", &notes);
+    configs_own(&c, "dflash_nested", &warnings);
     assert_int_equal(c.draft.block_size, 16);
     assert_int_equal(c.draft.n_target_layers, 6);
     configs_assert_near(c.logit_cap, 20);
     assert_true(c.layers[0].causal && c.layers[1].causal);
-    assert_string_equal(notes, "dflash_config.something_new has no effect");
-    free(notes);
+    assert_string_equal(warnings, "dflash_config.something_new has no effect");
+    free(warnings);
     sp_config_release(&c);
 
     configs_own(&c, "dflash_sliding", NULL);
@@ -190,7 +190,7 @@ static void dflash2_of_speculators(void **state)
 static void dspark(void **state)
 {
     struct sp_config c;
-    char *notes = NULL;
+    char *warnings = NULL;
 
     (void)state;
     configs_own(&c, "dspark_gated", NULL);
@@ -232,7 +232,7 @@ static void dspark(void **state)
     sp_config_release(&c);
 
     /* As SpecForge writes it. */
-    configs_own(&c, "dspark_nested", &notes);
+    configs_own(&c, "dspark_nested", &warnings);
     assert_int_equal(c.draft.kind, SP_DRAFT_DSPARK);
     assert_int_equal(c.draft.mask_token, 95);
     assert_int_equal(c.draft.taps[1], 5);
@@ -240,8 +240,8 @@ static void dspark(void **state)
     assert_int_equal(c.draft.dspark.markov, SP_MARKOV_RNN);
     assert_true(c.draft.dspark.confidence);
     assert_false(c.draft.dspark.confidence_markov);
-    assert_string_equal(notes, "dflash_config.attention_mode has no effect");
-    free(notes);
+    assert_string_equal(warnings, "dflash_config.attention_mode has no effect");
+    free(warnings);
     sp_config_release(&c);
 }
 

@@ -130,11 +130,11 @@ static void check(struct sp_source *source, const struct sp_config *target)
 static void check_folder(const char *path)
 {
     struct sp_source source, head;
-    char *notes = NULL;
+    char *warnings = NULL;
     struct sp_err err = {0};
 
     print_message("%s\n", path);
-    if (sp_source_open(&source, path, SP_PART_TARGET, &notes, &err)) fail_msg("%s", err.text);
+    if (sp_source_open(&source, path, SP_PART_TARGET, &warnings, &err)) fail_msg("%s", err.text);
     check(&source, NULL);
     if (source.has_mtp) {
         if (sp_source_open_mtp(&head, &source, &err)) fail_msg("%s", err.text);
@@ -142,7 +142,7 @@ static void check_folder(const char *path)
         sp_source_release(&head);
     }
     sp_source_release(&source);
-    free(notes);
+    free(warnings);
 }
 
 static void families(void **state)

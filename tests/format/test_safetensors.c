@@ -132,15 +132,15 @@ static void write_index(const char *map)
 static void shards_and_their_index(void **state)
 {
     struct sp_safetensors *c = NULL;
-    char *notes = NULL;
+    char *warnings = NULL;
     uint8_t byte = 77;
     size_t n;
 
     (void)state;
     write_two_shards();
     write_index("{\"a\":\"one.safetensors\",\"b\":\"one.safetensors\",\"c\":\"two.safetensors\"}");
-    assert_int_equal(sp_safetensors_open(&c, scratch_folder(), &notes, NULL), SP_OK);
-    assert_null(notes);
+    assert_int_equal(sp_safetensors_open(&c, scratch_folder(), &warnings, NULL), SP_OK);
+    assert_null(warnings);
     (void)sp_safetensors_tensors(c, &n);
     assert_int_equal(n, 3);
     assert_int_equal(sp_safetensors_n_shards(c), 2);
@@ -151,20 +151,20 @@ static void shards_and_their_index(void **state)
     sp_safetensors_close(c);
 
     write_index("{\"a\":\"one.safetensors\",\"c\":\"two.safetensors\"}");
-    assert_int_equal(sp_safetensors_open(&c, scratch_folder(), &notes, NULL), SP_OK);
-    assert_string_equal(notes,
+    assert_int_equal(sp_safetensors_open(&c, scratch_folder(), &warnings, NULL), SP_OK);
+    assert_string_equal(warnings,
                         "1 tensors are in the shards but not in model.safetensors.index.json, the "
                         "first is b");
     sp_safetensors_close(c);
 
     write_shard("model.safetensors", "{" ENTRY("z", 0, 1) "}", 1);
-    assert_int_equal(sp_safetensors_open(&c, scratch_folder(), &notes, NULL), SP_OK);
-    assert_non_null(
-        strstr(notes, "first is b\nmodel.safetensors and model.safetensors.index.json are both"));
+    assert_int_equal(sp_safetensors_open(&c, scratch_folder(), &warnings, NULL), SP_OK);
+    assert_non_null(strstr(
+        warnings, "first is b\nmodel.safetensors and model.safetensors.index.json are both"));
     assert_non_null(sp_safetensors_find(c, "z"));
     assert_null(sp_safetensors_find(c, "a"));
     sp_safetensors_close(c);
-    free(notes);
+    free(warnings);
 }
 
 static void indexes_that_are_wrong(void **state)

@@ -85,13 +85,13 @@ static void many_shards(void **state)
     struct sp_safetensors_writer *w = write_shards(N);
     struct sp_safetensors *c = NULL;
     struct sp_err err = {0};
-    char *notes = NULL;
+    char *warnings = NULL;
 
     (void)state;
     assert_int_equal(sp_safetensors_writer_finish(w, NULL), SP_OK);
     sp_safetensors_writer_close(w);
-    if (sp_safetensors_open(&c, scratch_folder(), &notes, &err)) fail_msg("%s", err.text);
-    assert_null(notes);
+    if (sp_safetensors_open(&c, scratch_folder(), &warnings, &err)) fail_msg("%s", err.text);
+    assert_null(warnings);
     assert_int_equal(sp_safetensors_n_shards(c), N - 1);
     read_back(c);
     sp_safetensors_close(c);

@@ -95,9 +95,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct sp_err err = {0};
     uint32_t ids[SP_MAX_EOS];
     size_t n;
-    char *notes = NULL;
+    char *warnings = NULL;
 
-    if (sp_config_parse(&config, (const char *)data, size, &notes, &err)) {
+    if (sp_config_parse(&config, (const char *)data, size, &warnings, &err)) {
         if (err.text[0] == '\0' || config.layers) abort();
     } else {
         bool own_tables =
@@ -117,6 +117,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         sp_config_release(&config);
     }
     (void)!sp_config_eos(ids, &n, (const char *)data, size, NULL, 0, NULL);
-    free(notes);
+    free(warnings);
     return 0;
 }

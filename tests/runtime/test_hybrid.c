@@ -462,15 +462,15 @@ static void head_is_rolled_back(void **state)
 /* ---- making packed files ---- */
 
 struct heard {
-    char notes[2048];
+    char warnings[2048];
 };
 
 static void hear(void *context, const char *sentence)
 {
     struct heard *heard = context;
 
-    snprintf(heard->notes + strlen(heard->notes), sizeof heard->notes - strlen(heard->notes),
-             "%s\n", sentence);
+    snprintf(heard->warnings + strlen(heard->warnings),
+             sizeof heard->warnings - strlen(heard->warnings), "%s\n", sentence);
 }
 
 static enum sp_status create(const char *modelfile, struct heard *heard, enum sp_dtype draft,
@@ -499,7 +499,7 @@ static void head_becomes_draft(void **state)
 
     (void)state;
     assert_int_equal(create(modelfile, &heard, SP_DTYPE_NONE, &plain, &err), SP_OK);
-    assert_non_null(strstr(heard.notes, "its built-in prediction head is the draft"));
+    assert_non_null(strstr(heard.warnings, "its built-in prediction head is the draft"));
     /* fc and 3 norms, 2 layer norms, q, gate, k, v, o, 2 head norms, 3 of the MLP. */
     assert_int_equal(plain.n_tensors[SP_PART_DRAFT], 16);
     assert_int_equal(create(modelfile, &heard, SP_Q8, &quantized, &err), SP_OK);
@@ -556,7 +556,7 @@ static void record_wins(void **state)
     if (!golden_exists(SHARED "/oracle/targets/qwen3")) skip();
     assert_int_equal(create(crafted_modelfile(&varied, draft), &heard, SP_DTYPE_NONE, NULL, &err),
                      SP_OK);
-    assert_non_null(strstr(heard.notes, "DRAFT is used, the built-in prediction head"));
+    assert_non_null(strstr(heard.warnings, "DRAFT is used, the built-in prediction head"));
     scratch_remove();
 }
 

@@ -12,30 +12,30 @@
 
 #include "tests/support/scratch.h"
 
-enum sp_status configs_parse(struct sp_config *c, const char *path, char **notes,
+enum sp_status configs_parse(struct sp_config *c, const char *path, char **warnings,
                              struct sp_err *err)
 {
     size_t size;
     char *text = scratch_read(path, &size);
-    enum sp_status st = sp_config_parse(c, text, size, notes, err);
+    enum sp_status st = sp_config_parse(c, text, size, warnings, err);
 
     free(text);
     return st;
 }
 
-void configs_read(struct sp_config *c, const char *path, char **notes)
+void configs_read(struct sp_config *c, const char *path, char **warnings)
 {
     struct sp_err err = {0};
 
-    if (configs_parse(c, path, notes, &err)) fail_msg("%s: %s", path, err.text);
+    if (configs_parse(c, path, warnings, &err)) fail_msg("%s: %s", path, err.text);
 }
 
-void configs_own(struct sp_config *c, const char *name, char **notes)
+void configs_own(struct sp_config *c, const char *name, char **warnings)
 {
     char path[512];
 
     snprintf(path, sizeof path, TESTDATA "/config/%s.json", name);
-    configs_read(c, path, notes);
+    configs_read(c, path, warnings);
 }
 
 void configs_assert_near(double a, double b)

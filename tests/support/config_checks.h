@@ -5,12 +5,12 @@
 #include "format/model/config.h"
 
 /* `notes` as sp_config_parse takes it. */
-enum sp_status configs_parse(struct sp_config *c, const char *path, char **notes,
+enum sp_status configs_parse(struct sp_config *c, const char *path, char **warnings,
                              struct sp_err *err);
 /* One that is right, or the test fails. */
-void configs_read(struct sp_config *c, const char *path, char **notes);
+void configs_read(struct sp_config *c, const char *path, char **warnings);
 /* One of testdata/config. */
-void configs_own(struct sp_config *c, const char *name, char **notes);
+void configs_own(struct sp_config *c, const char *name, char **warnings);
 
 /* Numbers near each other to 9 digits: what a hand calculation gives. */
 void configs_assert_near(double a, double b);
