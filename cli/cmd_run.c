@@ -164,7 +164,7 @@ static enum sp_status run_once(struct sp_generation *g, const struct options *o,
         st = sp_fail(err, SP_E_USAGE, "the prompt is empty");
         goto done;
     }
-    st = sp_generation_check_room(g, o->ids ? ids.n : g->conversation.prompt.n, err);
+    st = sp_generation_check_context(g, o->ids ? ids.n : g->conversation.prompt.n, err);
     if (st) goto done;
     st = sp_generation_answer(&result, &said, g, o->ids ? &ids : &g->conversation.prompt, err);
     if (st) goto done;

@@ -127,5 +127,5 @@ enum sp_status sp_batch_line_ask(struct sp_generation *out, struct sp_batch_line
     memcpy(c->think_level, level, sizeof level);
     sp_conversation_clear(c);
     if (st == SP_OK && line->ids.n == 0) st = sp_fail(err, SP_E_INPUT, "the prompt is empty");
-    return st ? st : sp_generation_check_room(g, line->ids.n, err);
+    return st ? st : sp_generation_check_context(g, line->ids.n, err);
 }

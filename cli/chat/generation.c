@@ -80,7 +80,8 @@ void sp_generation_note_vain(const struct sp_generation *g, const struct sp_args
     }
 }
 
-enum sp_status sp_generation_check_room(const struct sp_generation *g, size_t n, struct sp_err *err)
+enum sp_status sp_generation_check_context(const struct sp_generation *g, size_t n,
+                                           struct sp_err *err)
 {
     size_t context = sp_session_n_context(g->session), max = g->info.max_positions;
 

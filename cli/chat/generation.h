@@ -43,8 +43,8 @@ void sp_generation_note_vain(const struct sp_generation *generation, const struc
                              bool no_draft, const char *const *drafting);
 
 /* SP_E_USAGE says what to do about a prompt of n tokens that is too long. */
-SP_MUST_CHECK enum sp_status sp_generation_check_room(const struct sp_generation *generation,
-                                                      size_t n, struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_generation_check_context(const struct sp_generation *generation,
+                                                         size_t n, struct sp_err *err);
 
 /* What is asked of the session: no callbacks, no log-probabilities. Borrows from everything. */
 void sp_generation_request(struct sp_request *out, struct sp_sampling *sampling,

@@ -473,7 +473,7 @@ void sp_serve_answer(const struct sp_serve *serve, struct sp_serve_job *job, siz
     st = read_prompt(&prompt, &a, &g, &err);
     pthread_mutex_unlock(serve->reading);
     if (st) goto done;
-    if ((st = sp_generation_check_room(&g, prompt.ids.n, &err))) {
+    if ((st = sp_generation_check_context(&g, prompt.ids.n, &err))) {
         if (job->dialect->too_long) sp_context(&err, "%s", job->dialect->too_long);
         goto done;
     }

@@ -26,28 +26,29 @@ static enum sp_status grow(void *array, size_t *cap, size_t n, size_t size, stru
 }
 
 /* room->numbers[0..n-1] = elements first.. of a tensor. */
-static enum sp_status read_elements(struct sp_merge_room *room, const struct sp_merge *merge,
-                                    const struct sp_safetensor *t, uint64_t first, size_t n,
-                                    struct sp_err *err)
+static enum sp_status read_elements(struct sp_merge_workspace *workspace,
+                                    const struct sp_merge *merge, const struct sp_safetensor *t,
+                                    uint64_t first, size_t n, struct sp_err *err)
 {
     size_t width = sp_dtype_info(t->dtype)->bits / 8;
     enum sp_status st;
 
-    if ((st = grow(&room->bytes, &room->cap_bytes, n * width, 1, err))) return st;
-    st = grow(&room->numbers, &room->cap_numbers, n, sizeof *room->numbers, err);
+    if ((st = grow(&workspace->bytes, &workspace->cap_bytes, n * width, 1, err))) return st;
+    st = grow(&workspace->numbers, &workspace->cap_numbers, n, sizeof *workspace->numbers, err);
     if (st) return st;
-    st = sp_safetensors_read(merge->adapter.file, t, first * width, n * width, room->bytes, err);
+    st = sp_safetensors_read(merge->adapter.file, t, first * width, n * width, workspace->bytes,
+                             err);
     if (st) return st;
-    sp_decode_floats(room->numbers, t->dtype, room->bytes, n);
+    sp_decode_floats(workspace->numbers, t->dtype, workspace->bytes, n);
     return SP_OK;
 }
 
 /* ---- products ---- */
 
 /* Panel element (column c of the result, k of the rank). */
-static float *panel_element(struct sp_merge_room *room, size_t rank, size_t c, size_t k)
+static float *panel_element(struct sp_merge_workspace *workspace, size_t rank, size_t c, size_t k)
 {
-    return room->panels + (c / SP_PANEL_ROWS * rank + k) * SP_PANEL_ROWS + c % SP_PANEL_ROWS;
+    return workspace->panels + (c / SP_PANEL_ROWS * rank + k) * SP_PANEL_ROWS + c % SP_PANEL_ROWS;
 }
 
 static size_t n_panels(size_t cols)
@@ -56,7 +57,7 @@ static size_t n_panels(size_t cols)
 }
 
 /* Lays out the right factor, whole rows of its tensor at a time. */
-static enum sp_status hold_right(struct sp_merge_room *room, const struct sp_merge *merge,
+static enum sp_status hold_right(struct sp_merge_workspace *workspace, const struct sp_merge *merge,
                                  const struct sp_adapter_factors *f, size_t rank, size_t cols,
                                  struct sp_err *err)
 {
@@ -67,70 +68,71 @@ static enum sp_status hold_right(struct sp_merge_room *room, const struct sp_mer
     if (!sp_mul(&size, n_panels(cols) * SP_PANEL_ROWS, rank)) {
         return sp_fail(err, SP_E_UNSUPPORTED, "tensor \"%s\" is too large", f->right->name);
     }
-    st = grow(&room->panels, &room->cap_panels, size, sizeof *room->panels, err);
+    st = grow(&workspace->panels, &workspace->cap_panels, size, sizeof *workspace->panels, err);
     if (st) return st;
-    memset(room->panels, 0, size * sizeof *room->panels);
+    memset(workspace->panels, 0, size * sizeof *workspace->panels);
     for (size_t row = 0; row < rows; row += most) {
         size_t n = rows - row < most ? rows - row : most;
 
-        st = read_elements(room, merge, f->right, (room->expert * rows + row) * width, n * width,
-                           err);
+        st = read_elements(workspace, merge, f->right, (workspace->expert * rows + row) * width,
+                           n * width, err);
         if (st) return st;
         for (size_t i = 0; i < n * width; i++) {
             size_t r = row + i / width, c = i % width;
-            *panel_element(room, rank, f->transposed ? r : c, f->transposed ? c : r) =
-                room->numbers[i];
+            *panel_element(workspace, rank, f->transposed ? r : c, f->transposed ? c : r) =
+                workspace->numbers[i];
         }
     }
     return SP_OK;
 }
 
-static enum sp_status hold(struct sp_merge_room *room, const struct sp_merge *merge,
+static enum sp_status hold(struct sp_merge_workspace *workspace, const struct sp_merge *merge,
                            const struct sp_merge_change *change, size_t cols, struct sp_err *err)
 {
     struct sp_adapter_factors f = sp_adapter_factors(&merge->adapter, change->product);
     size_t rank = (size_t)f.rank;
     enum sp_status st;
 
-    if (room->held == change->product && room->expert == change->expert) return SP_OK;
-    room->held = NULL;
-    room->expert = change->expert;
-    if (room->rank != rank) {
-        sp_acts_release(&room->rows);
-        room->rank = 0;
-        if ((st = sp_acts_init(&room->rows, SP_TILE_ROWS, rank, err))) return st;
-        room->rank = rank;
+    if (workspace->held == change->product && workspace->expert == change->expert) return SP_OK;
+    workspace->held = NULL;
+    workspace->expert = change->expert;
+    if (workspace->rank != rank) {
+        sp_acts_release(&workspace->rows);
+        workspace->rank = 0;
+        if ((st = sp_acts_init(&workspace->rows, SP_TILE_ROWS, rank, err))) return st;
+        workspace->rank = rank;
     }
-    st = grow(&room->sums, &room->cap_sums, SP_TILE_ROWS * n_panels(cols) * SP_PANEL_ROWS,
-              sizeof *room->sums, err);
-    if (st || (st = hold_right(room, merge, &f, rank, cols, err))) return st;
-    room->held = change->product;
+    st = grow(&workspace->sums, &workspace->cap_sums, SP_TILE_ROWS * n_panels(cols) * SP_PANEL_ROWS,
+              sizeof *workspace->sums, err);
+    if (st || (st = hold_right(workspace, merge, &f, rank, cols, err))) return st;
+    workspace->held = change->product;
     return SP_OK;
 }
 
 /* room->rows = n rows of the left factor, row, row + step, ... */
-static enum sp_status read_left(struct sp_merge_room *room, const struct sp_merge *merge,
+static enum sp_status read_left(struct sp_merge_workspace *workspace, const struct sp_merge *merge,
                                 uint64_t row, uint64_t step, size_t n, struct sp_err *err)
 {
-    struct sp_adapter_factors f = sp_adapter_factors(&merge->adapter, room->held);
-    size_t rank = room->rank, ld = room->rows.ld;
+    struct sp_adapter_factors f = sp_adapter_factors(&merge->adapter, workspace->held);
+    size_t rank = workspace->rank, ld = workspace->rows.ld;
     enum sp_status st;
 
-    if (room->held->experts) row += room->expert * f.left->shape[1];
+    if (workspace->held->experts) row += workspace->expert * f.left->shape[1];
     if (!f.transposed) {
-        st = read_elements(room, merge, f.left, row * rank, ((n - 1) * (size_t)step + 1) * rank,
-                           err);
+        st = read_elements(workspace, merge, f.left, row * rank,
+                           ((n - 1) * (size_t)step + 1) * rank, err);
         if (st) return st;
         for (size_t r = 0; r < n; r++) {
-            memcpy(room->rows.x + r * ld, room->numbers + r * step * rank, rank * sizeof(float));
+            memcpy(workspace->rows.x + r * ld, workspace->numbers + r * step * rank,
+                   rank * sizeof(float));
         }
     }
     for (size_t k = 0; f.transposed && k < rank; k++) {
-        st = read_elements(room, merge, f.left, k * f.left->shape[1] + row,
+        st = read_elements(workspace, merge, f.left, k * f.left->shape[1] + row,
                            (size_t)((n - 1) * step + 1), err);
         if (st) return st;
         for (size_t r = 0; r < n; r++)
-            room->rows.x[r * ld + k] = room->numbers[r * step];
+            workspace->rows.x[r * ld + k] = workspace->numbers[r * step];
     }
     return SP_OK;
 }
@@ -150,16 +152,16 @@ static void give_length(float *row, size_t cols, float magnitude)
 
 static enum sp_status give_lengths(float *rows, const struct sp_merge *merge,
                                    const struct sp_piece *piece, uint64_t first, size_t n,
-                                   struct sp_merge_room *room, struct sp_err *err)
+                                   struct sp_merge_workspace *workspace, struct sp_err *err)
 {
-    const struct sp_safetensor *magnitudes = room->held->magnitudes;
+    const struct sp_safetensor *magnitudes = workspace->held->magnitudes;
     enum sp_status st;
 
     for (size_t r = 0; r < n; r++) {
         uint64_t row = piece->first_row + (first + r) * piece->step;
 
-        if ((st = read_elements(room, merge, magnitudes, row, 1, err))) return st;
-        give_length(rows + r * piece->n_cols, (size_t)piece->n_cols, room->numbers[0]);
+        if ((st = read_elements(workspace, merge, magnitudes, row, 1, err))) return st;
+        give_length(rows + r * piece->n_cols, (size_t)piece->n_cols, workspace->numbers[0]);
     }
     return SP_OK;
 }
@@ -167,36 +169,37 @@ static enum sp_status give_lengths(float *rows, const struct sp_merge *merge,
 /* At most a tile of rows. */
 static enum sp_status add_tile(float *rows, const struct sp_merge *merge,
                                const struct sp_piece *piece, uint64_t first, size_t n,
-                               struct sp_merge_room *room, struct sp_err *err)
+                               struct sp_merge_workspace *workspace, struct sp_err *err)
 {
     const struct sp_kernels *kernels = sp_kernels_best();
     size_t cols = (size_t)piece->n_cols, ld = n_panels(cols) * SP_PANEL_ROWS;
-    float scale = (float)room->held->scale;
+    float scale = (float)workspace->held->scale;
     enum sp_status st;
 
-    st = read_left(room, merge, piece->first_row + first * piece->step, piece->step, n, err);
+    st = read_left(workspace, merge, piece->first_row + first * piece->step, piece->step, n, err);
     if (st) return st;
-    sp_matmul_rows(kernels, SP_F32, room->sums, ld, (const uint8_t *)room->panels, n_panels(cols),
-                   &room->rows, 0, n);
+    sp_matmul_rows(kernels, SP_F32, workspace->sums, ld, (const uint8_t *)workspace->panels,
+                   n_panels(cols), &workspace->rows, 0, n);
     for (size_t r = 0; r < n; r++) {
         for (size_t c = 0; c < cols; c++)
-            rows[r * cols + c] += scale * room->sums[r * ld + c];
+            rows[r * cols + c] += scale * workspace->sums[r * ld + c];
     }
-    return room->held->magnitudes ? give_lengths(rows, merge, piece, first, n, room, err) : SP_OK;
+    return workspace->held->magnitudes ? give_lengths(rows, merge, piece, first, n, workspace, err)
+                                       : SP_OK;
 }
 
 static enum sp_status add_product(float *rows, const struct sp_merge *merge,
                                   const struct sp_piece *piece,
                                   const struct sp_merge_change *change, uint64_t first, uint64_t n,
-                                  struct sp_merge_room *room, struct sp_err *err)
+                                  struct sp_merge_workspace *workspace, struct sp_err *err)
 {
     enum sp_status st;
 
-    if ((st = hold(room, merge, change, (size_t)piece->n_cols, err))) return st;
+    if ((st = hold(workspace, merge, change, (size_t)piece->n_cols, err))) return st;
     for (uint64_t done = 0; done < n; done += SP_TILE_ROWS) {
         size_t m = n - done < SP_TILE_ROWS ? (size_t)(n - done) : SP_TILE_ROWS;
 
-        st = add_tile(rows + done * piece->n_cols, merge, piece, first + done, m, room, err);
+        st = add_tile(rows + done * piece->n_cols, merge, piece, first + done, m, workspace, err);
         if (st) return st;
     }
     return SP_OK;
@@ -208,49 +211,49 @@ static enum sp_status add_product(float *rows, const struct sp_merge *merge,
 static enum sp_status change_rows(float *rows, const struct sp_merge *merge,
                                   const struct sp_piece *piece, const struct sp_safetensor *t,
                                   const float *scale, uint64_t first, uint64_t n,
-                                  struct sp_merge_room *room, struct sp_err *err)
+                                  struct sp_merge_workspace *workspace, struct sp_err *err)
 {
     size_t cols = (size_t)piece->n_cols;
 
     for (uint64_t r = 0; r < n; r++, rows += cols) {
         uint64_t row = piece->first_row + (first + r) * piece->step;
-        enum sp_status st = read_elements(room, merge, t, row * cols, cols, err);
+        enum sp_status st = read_elements(workspace, merge, t, row * cols, cols, err);
 
         if (st) return st;
-        if (scale == NULL) memcpy(rows, room->numbers, cols * sizeof *rows);
+        if (scale == NULL) memcpy(rows, workspace->numbers, cols * sizeof *rows);
         for (size_t c = 0; scale && c < cols; c++)
-            rows[c] += *scale * room->numbers[c];
+            rows[c] += *scale * workspace->numbers[c];
     }
     return SP_OK;
 }
 
 enum sp_status sp_merge_rows(float *rows, const struct sp_merge *merge,
                              const struct sp_piece *piece, size_t index, uint64_t first, uint64_t n,
-                             struct sp_merge_room *room, struct sp_err *err)
+                             struct sp_merge_workspace *workspace, struct sp_err *err)
 {
     const struct sp_merge_change *change = &merge->changes[index];
     enum sp_status st = SP_OK;
 
     if (change->whole) {
-        st = change_rows(rows, merge, piece, change->whole, NULL, first, n, room, err);
+        st = change_rows(rows, merge, piece, change->whole, NULL, first, n, workspace, err);
     }
     if (!st && change->product) {
-        st = add_product(rows, merge, piece, change, first, n, room, err);
+        st = add_product(rows, merge, piece, change, first, n, workspace, err);
     }
     if (!st && change->bias) {
         float scale = (float)change->bias->scale;
-        st = change_rows(rows, merge, piece, change->bias->bias, &scale, first, n, room, err);
+        st = change_rows(rows, merge, piece, change->bias->bias, &scale, first, n, workspace, err);
     }
     if (st) sp_context(err, "%s", merge->adapter.path);
     return st;
 }
 
-void sp_merge_room_release(struct sp_merge_room *room)
+void sp_merge_workspace_release(struct sp_merge_workspace *workspace)
 {
-    free(room->panels);
-    sp_acts_release(&room->rows);
-    free(room->sums);
-    free(room->bytes);
-    free(room->numbers);
-    *room = (struct sp_merge_room){0};
+    free(workspace->panels);
+    sp_acts_release(&workspace->rows);
+    free(workspace->sums);
+    free(workspace->bytes);
+    free(workspace->numbers);
+    *workspace = (struct sp_merge_workspace){0};
 }

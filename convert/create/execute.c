@@ -52,7 +52,7 @@ struct worker {
     struct sp_scratch scratch;
     float *floats;
     size_t cap;                        /* floats */
-    float *room;                       /* for what is calibrated */
+    float *workspace;                  /* for what is calibrated */
     size_t room_cap;                   /* floats */
     const struct sp_encoder *encoders; /* borrowed from the executor */
 };
@@ -242,7 +242,7 @@ static enum sp_status convert_run(uint8_t *out, const struct chunk *c, struct wo
 
         if (c->item->calibration) {
             st = sp_panel_encode_calibrated(out, encoder, x, m, cols, row, c->item->calibration,
-                                            w->room, err);
+                                            w->workspace, err);
         } else {
             st = sp_panel_encode(out, c->item->to, encoder, x, m, cols, row, err);
         }
@@ -272,7 +272,8 @@ static enum sp_status convert_panels(struct chunk *c, struct worker *w, struct s
     }
     if ((st = grow_out(c, c->size, err))) return st;
     if ((st = grow_floats(&w->floats, &w->cap, n, err))) return st;
-    if (c->item->calibration && (st = grow_floats(&w->room, &w->room_cap, panel, err))) return st;
+    if (c->item->calibration && (st = grow_floats(&w->workspace, &w->room_cap, panel, err)))
+        return st;
     out = c->out;
     for (uint64_t p = c->first_panel; p < end; p += most) {
         uint64_t after = end - p < most ? end : p + most;
@@ -463,7 +464,7 @@ static void close_executor(struct executor *x)
     for (unsigned i = 0; x->workers && i < x->n_workers; i++) {
         sp_scratch_release(&x->workers[i].scratch);
         free(x->workers[i].floats);
-        free(x->workers[i].room);
+        free(x->workers[i].workspace);
     }
     free(x->workers);
     sp_hash_free(x->read_hash);

@@ -89,7 +89,7 @@ struct sp_scratch {
     size_t size;    /* at least sp_source_scratch of every tensor read with it */
     float *floats;  /* owned; of size / 2 elements */
     const struct sp_tile_kernels *kernels; /* that turn panels into rows */
-    struct sp_merge_room *merging;         /* owned */
+    struct sp_merge_workspace *merging;    /* owned */
 };
 
 /* Least scratch for a tensor, bytes. */

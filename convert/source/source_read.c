@@ -77,7 +77,7 @@ void sp_scratch_release(struct sp_scratch *scratch)
 {
     free(scratch->bytes);
     free(scratch->floats);
-    if (scratch->merging) sp_merge_room_release(scratch->merging);
+    if (scratch->merging) sp_merge_workspace_release(scratch->merging);
     free(scratch->merging);
     *scratch = (struct sp_scratch){0};
 }

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum sp_status sp_conv_open(struct sp_room *r, struct sp_err *err)
+enum sp_status sp_conv_open(struct sp_workspace *r, struct sp_err *err)
 {
     const struct sp_config *c = &r->model->config;
     struct sp_conv_scratch *s = NULL;
@@ -31,7 +31,7 @@ enum sp_status sp_conv_open(struct sp_room *r, struct sp_err *err)
     return sp_new_aligned(&s->row, c->n_hidden, sizeof *s->row, err);
 }
 
-void sp_conv_close(struct sp_room *r)
+void sp_conv_close(struct sp_workspace *r)
 {
     if (r->conv == NULL) return;
     free(r->conv->dynamic);
@@ -41,7 +41,7 @@ void sp_conv_close(struct sp_room *r)
 
 /* The n rows of u that begin with the pass's row `first_row`, in place: from the last to the first,
  * so that what a row reads is still there. */
-static void convolve_block(struct sp_room *r, const struct sp_conv_weights *w, unsigned side,
+static void convolve_block(struct sp_workspace *r, const struct sp_conv_weights *w, unsigned side,
                            float *u, size_t ld, size_t first_row, size_t n)
 {
     const struct sp_config *c = &r->model->config;
@@ -65,14 +65,14 @@ static void convolve_block(struct sp_room *r, const struct sp_conv_weights *w, u
     }
 }
 
-static void convolve(struct sp_room *r, const struct sp_conv_weights *w, unsigned side, float *u,
-                     size_t ld)
+static void convolve(struct sp_workspace *r, const struct sp_conv_weights *w, unsigned side,
+                     float *u, size_t ld)
 {
     for (size_t i = 0, first = 0; i < r->n_shares; first += r->shares[i++].n)
         convolve_block(r, w, side, u + first * ld, ld, first, r->shares[i].n);
 }
 
-void sp_conv_before(struct sp_room *r, const struct sp_conv_weights *w, size_t n)
+void sp_conv_before(struct sp_workspace *r, const struct sp_conv_weights *w, size_t n)
 {
     if (w->base == NULL) return;
     struct sp_product dynamic = {.w = &w->dynamic, .y = r->conv->dynamic, .ldy = r->conv->ld};
@@ -81,7 +81,7 @@ void sp_conv_before(struct sp_room *r, const struct sp_conv_weights *w, size_t n
     convolve(r, w, 0, r->hidden.x, r->hidden.ld);
 }
 
-void sp_conv_after(struct sp_room *r, const struct sp_conv_weights *w)
+void sp_conv_after(struct sp_workspace *r, const struct sp_conv_weights *w)
 {
     if (w->base) convolve(r, w, 1, r->y, r->ld_x);
 }

@@ -60,21 +60,23 @@ static enum sp_status open_caches(struct sp_decoder *d, struct sp_err *err)
     return SP_OK;
 }
 
-static enum sp_status open_room(struct sp_decoder *d, struct sp_err *err)
+static enum sp_status open_workspace(struct sp_decoder *d, struct sp_err *err)
 {
     const struct sp_decoder_options *o = &d->options;
     size_t n_together = o->n_together ? o->n_together : 1;
-    struct sp_room_options room = {
+    struct sp_workspace_options workspace = {
         .max_rows = o->max_rows,
         .max_logit_rows = o->max_logit_rows * n_together,
         .n_positions = o->n_positions,
     };
 
-    if (o->room_of == NULL) return sp_room_open(&d->room, d->model, d->engine, &room, err);
-    d->room = o->room_of->room;
-    assert(d->room->model == d->model && d->room->max_rows >= o->max_rows &&
-           d->room->max_logit_rows >= o->max_logit_rows && d->room->n_positions >= o->n_positions);
-    d->room->n_users++;
+    if (o->workspace_of == NULL)
+        return sp_workspace_open(&d->workspace, d->model, d->engine, &workspace, err);
+    d->workspace = o->workspace_of->workspace;
+    assert(d->workspace->model == d->model && d->workspace->max_rows >= o->max_rows &&
+           d->workspace->max_logit_rows >= o->max_logit_rows &&
+           d->workspace->n_positions >= o->n_positions);
+    d->workspace->n_users++;
     return SP_OK;
 }
 
@@ -90,7 +92,7 @@ enum sp_status sp_decoder_open(struct sp_decoder **out, const struct sp_model *m
     d->model = model;
     d->engine = engine;
     d->options = *options;
-    if ((st = open_room(d, err))) goto done;
+    if ((st = open_workspace(d, err))) goto done;
     if ((st = open_frequencies(d, err))) goto done;
     if ((st = open_caches(d, err))) goto done;
     if ((st = sp_recurrent_open(d, err))) goto done;
@@ -116,7 +118,7 @@ void sp_decoder_close(struct sp_decoder *d)
     sp_recurrent_close(d);
     sp_marks_close(d);
     free(d->features);
-    sp_room_leave(d->room);
+    sp_workspace_unref(d->workspace);
     free(d);
 }
 

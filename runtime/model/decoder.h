@@ -47,7 +47,7 @@ struct sp_decoder_options {
      * The first one has it for n_together of its like (0: for itself); of the others it is
      * room_of, and none of their sizes may be larger. */
     size_t n_together;
-    const struct sp_decoder *room_of; /* NULL: none */
+    const struct sp_decoder *workspace_of; /* NULL: none */
 };
 
 /* In place of a layer, like SP_TAP_EMBEDDING: the residual stream after the final norm. */

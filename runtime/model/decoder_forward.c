@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* out = the norm of a row of the residual stream; out may be x. */
-static void norm(const struct sp_room *r, float *out, const float *x, const float *weight,
+static void norm(const struct sp_workspace *r, float *out, const float *x, const float *weight,
                  const float *bias)
 {
     const struct sp_config *config = &r->model->config;
@@ -23,13 +23,13 @@ static void norm(const struct sp_room *r, float *out, const float *x, const floa
 }
 
 struct embed_job {
-    struct sp_room *r;
+    struct sp_workspace *r;
     const struct sp_model *source;
     const uint32_t *ids;
 };
 
-void sp_room_embed_row(const struct sp_room *r, const struct sp_model *source, uint32_t id,
-                       float *out)
+void sp_embed_row(const struct sp_workspace *r, const struct sp_model *source, uint32_t id,
+                  float *out)
 {
     const struct sp_matrix *w = &source->embedding;
     const struct sp_config *own = &r->model->config;
@@ -48,11 +48,12 @@ static void embed_row(void *context, size_t t, unsigned worker)
     float *x = job->r->x + t * job->r->ld_x;
 
     (void)worker;
-    sp_room_embed_row(job->r, job->source, job->ids[t], x);
+    sp_embed_row(job->r, job->source, job->ids[t], x);
     if (job->r->model->config.embedding_normed) norm(job->r, x, x, NULL, NULL);
 }
 
-static void embed(struct sp_room *r, const struct sp_model *source, const uint32_t *ids, size_t n)
+static void embed(struct sp_workspace *r, const struct sp_model *source, const uint32_t *ids,
+                  size_t n)
 {
     struct embed_job job = {r, source, ids};
 
@@ -64,12 +65,12 @@ static void embed(struct sp_room *r, const struct sp_model *source, const uint32
 void sp_decoder_embed(struct sp_decoder *d, const struct sp_model *source, const uint32_t *ids,
                       size_t n)
 {
-    embed(d->room, source, ids, n);
+    embed(d->workspace, source, ids, n);
 }
 
 /* The work of one layer on the rows of a pass, as the row functions below see it. */
 struct layer_job {
-    struct sp_room *r;
+    struct sp_workspace *r;
     const struct sp_layer *layer;
     size_t n;
     /* Weight of the norm that feeds the next products; NULL: x itself, or a norm without one. */
@@ -83,7 +84,7 @@ struct layer_job {
 static void norm_row(void *context, size_t t, unsigned worker)
 {
     const struct layer_job *job = context;
-    struct sp_room *r = job->r;
+    struct sp_workspace *r = job->r;
     const float *x = r->x + t * r->ld_x;
     float *hidden = r->hidden.x + t * r->hidden.ld;
 
@@ -99,7 +100,7 @@ static void norm_row(void *context, size_t t, unsigned worker)
 static void add_row(void *context, size_t t, unsigned worker)
 {
     const struct layer_job *job = context;
-    struct sp_room *r = job->r;
+    struct sp_workspace *r = job->r;
     float *y = r->y + t * r->ld_x;
 
     (void)worker;
@@ -143,7 +144,7 @@ enum sp_gate sp_gate_of(enum sp_activation activation)
 
 static void run_ffn(struct layer_job *job)
 {
-    struct sp_room *r = job->r;
+    struct sp_workspace *r = job->r;
     const struct sp_layer *l = job->layer;
     struct sp_product plain_up = {.w = &l->up,
                                   .bias = l->up_bias,
@@ -175,13 +176,13 @@ static void run_ffn(struct layer_job *job)
     sp_engine_multiply(r->engine, &down, 1, &r->ffn, job->n);
 }
 
-static void final_norm(const struct sp_room *r, float *out, size_t t)
+static void final_norm(const struct sp_workspace *r, float *out, size_t t)
 {
     norm(r, out, r->x + t * r->ld_x, r->model->norm, r->model->norm_bias);
 }
 
 /* Keeps the share's rows, from the pass's row `first` on, behind this layer. */
-static void keep_taps_of(const struct sp_room *r, const struct sp_share *share, size_t first,
+static void keep_taps_of(const struct sp_workspace *r, const struct sp_share *share, size_t first,
                          unsigned layer)
 {
     const struct sp_decoder_options *options = &share->decoder->options;
@@ -200,14 +201,14 @@ static void keep_taps_of(const struct sp_room *r, const struct sp_share *share, 
     }
 }
 
-static void keep_taps(const struct sp_room *r, unsigned layer)
+static void keep_taps(const struct sp_workspace *r, unsigned layer)
 {
     for (size_t i = 0, first = 0; i < r->n_shares; first += r->shares[i++].n)
         keep_taps_of(r, &r->shares[i], first, layer);
 }
 
 /* The rotations of the share's rows, from the pass's row `first` on. */
-static void rotate_share(struct sp_room *r, const struct sp_share *share, size_t first)
+static void rotate_share(struct sp_workspace *r, const struct sp_share *share, size_t first)
 {
     for (unsigned i = 0; i < r->model->config.n_ropes; i++) {
         const struct sp_rope *rope = &r->model->config.ropes[i];
@@ -221,7 +222,7 @@ static void rotate_share(struct sp_room *r, const struct sp_share *share, size_t
 }
 
 /* Settles what the pass consists of; returns its rows. */
-static size_t begin_pass(struct sp_room *r, const struct sp_share *shares, size_t n_shares)
+static size_t begin_pass(struct sp_workspace *r, const struct sp_share *shares, size_t n_shares)
 {
     size_t n = 0;
 
@@ -230,8 +231,9 @@ static size_t begin_pass(struct sp_room *r, const struct sp_share *shares, size_
     for (size_t i = 0; i < n_shares; n += shares[i++].n) {
         const struct sp_share *share = &shares[i];
         struct sp_decoder *d = share->decoder;
-        assert(d->room == r && share->n <= d->options.max_rows && share->n_certain <= share->n &&
-               share->pos + share->n <= d->options.n_positions && n + share->n <= r->max_rows);
+        assert(d->workspace == r && share->n <= d->options.max_rows &&
+               share->n_certain <= share->n && share->pos + share->n <= d->options.n_positions &&
+               n + share->n <= r->max_rows);
         for (size_t t = 0; t < share->n; t++)
             r->positions[n + t] = share->pos + t;
         rotate_share(r, share, n);
@@ -241,15 +243,15 @@ static size_t begin_pass(struct sp_room *r, const struct sp_share *shares, size_
 
 static size_t begin_own(struct sp_decoder *d, size_t n, size_t pos, size_t n_certain)
 {
-    d->room->one = (struct sp_share){.decoder = d, .n = n, .pos = pos, .n_certain = n_certain};
-    return begin_pass(d->room, &d->room->one, 1);
+    d->workspace->one = (struct sp_share){.decoder = d, .n = n, .pos = pos, .n_certain = n_certain};
+    return begin_pass(d->workspace, &d->workspace->one, 1);
 }
 
 /* y = both of what two mixers make */
 static void join_row(void *context, size_t t, unsigned worker)
 {
     const struct layer_job *job = context;
-    struct sp_room *r = job->r;
+    struct sp_workspace *r = job->r;
     const struct sp_config *config = &r->model->config;
     float *y = r->y + t * r->ld_x;
 
@@ -260,7 +262,7 @@ static void join_row(void *context, size_t t, unsigned worker)
     r->engine->vector->fma(y, r->beside + t * r->ld_x, (float)config->mamba_part, config->n_hidden);
 }
 
-static void run_attention(struct sp_room *r, unsigned layer, size_t n)
+static void run_attention(struct sp_workspace *r, unsigned layer, size_t n)
 {
     if (r->latent) {
         sp_latent_run(r, layer, n);
@@ -271,7 +273,7 @@ static void run_attention(struct sp_room *r, unsigned layer, size_t n)
 
 static void run_both(struct layer_job *job, unsigned layer)
 {
-    struct sp_room *r = job->r;
+    struct sp_workspace *r = job->r;
     float *made;
 
     sp_mamba_run(r, layer, job->n);
@@ -299,7 +301,7 @@ static void run_mixers(struct layer_job *job, unsigned layer)
 /* y = what the layer's mixers make of the rows; joins the residual stream with what comes next. */
 static void run_mixing(struct layer_job *job, unsigned layer)
 {
-    struct sp_room *r = job->r;
+    struct sp_workspace *r = job->r;
     const struct sp_layer *l = job->layer;
 
     job->norm_in = l->input_norm;
@@ -315,7 +317,7 @@ static void run_mixing(struct layer_job *job, unsigned layer)
 /* The same of its MLP. */
 static void run_mlp(struct layer_job *job)
 {
-    struct sp_room *r = job->r;
+    struct sp_workspace *r = job->r;
     const struct sp_layer *l = job->layer;
 
     job->norm_in = l->ffn_norm;
@@ -330,7 +332,7 @@ static void run_mlp(struct layer_job *job)
 
 static void run_layer(struct layer_job *job, unsigned layer)
 {
-    struct sp_room *r = job->r;
+    struct sp_workspace *r = job->r;
     const struct sp_layer *l = job->layer;
 
     if (l->config->mixers) run_mixing(job, layer);
@@ -347,7 +349,7 @@ static void run_layer(struct layer_job *job, unsigned layer)
 }
 
 /* The pass's n rows through all layers. */
-static void run_layers(struct sp_room *r, size_t n)
+static void run_layers(struct sp_workspace *r, size_t n)
 {
     struct layer_job job = {.r = r, .n = n};
 
@@ -368,7 +370,7 @@ static void run_layers(struct sp_room *r, size_t n)
 
 void sp_decoder_run(struct sp_decoder *d, size_t n, size_t pos, size_t n_certain)
 {
-    run_layers(d->room, begin_own(d, n, pos, n_certain));
+    run_layers(d->workspace, begin_own(d, n, pos, n_certain));
 }
 
 void sp_decoder_commit(struct sp_decoder *d, size_t n)
@@ -383,21 +385,21 @@ void sp_decoder_commit(struct sp_decoder *d, size_t n)
 
 /* Final norms of rows of the pass, for the head. */
 struct final_job {
-    struct sp_room *r;
+    struct sp_workspace *r;
     size_t first, to; /* the first row: of x, of hidden */
 };
 
 static void final_norm_row(void *context, size_t t, unsigned worker)
 {
     const struct final_job *job = context;
-    struct sp_room *r = job->r;
+    struct sp_workspace *r = job->r;
 
     (void)worker;
     final_norm(r, r->hidden.x + (job->to + t) * r->hidden.ld, job->first + t);
 }
 
 /* The logits of the first n rows of r->hidden. */
-static void multiply_head(struct sp_room *r, const struct sp_model *source, size_t n)
+static void multiply_head(struct sp_workspace *r, const struct sp_model *source, size_t n)
 {
     struct sp_finish finish = {
         .scale = (float)r->model->config.logit_scale,
@@ -419,17 +421,17 @@ static void multiply_head(struct sp_room *r, const struct sp_model *source, size
 
 void sp_decoder_logits(struct sp_decoder *d, const struct sp_model *source, size_t first, size_t n)
 {
-    struct final_job job = {d->room, first, 0};
+    struct final_job job = {d->workspace, first, 0};
 
     assert(first + n <= d->options.max_rows);
     sp_engine_rows(d->engine, n, final_norm_row, &job);
-    multiply_head(d->room, source, n);
+    multiply_head(d->workspace, source, n);
     d->logits_at = 0;
 }
 
 struct sp_logits sp_decoder_row(const struct sp_decoder *d, size_t t)
 {
-    const struct sp_room *r = d->room;
+    const struct sp_workspace *r = d->workspace;
     size_t at = d->logits_at + t;
     uint64_t best = atomic_load_explicit(&r->best_logits[at], memory_order_relaxed);
 
@@ -446,11 +448,11 @@ const float *sp_decoder_features(const struct sp_decoder *d)
 
 bool sp_shares_fit(const struct sp_share *shares, size_t n_shares)
 {
-    const struct sp_room *r = shares[0].decoder->room;
+    const struct sp_workspace *r = shares[0].decoder->workspace;
     size_t n = 0, n_logits = 0;
 
     for (size_t i = 0; i < n_shares; i++) {
-        if (shares[i].decoder->room != r) return false;
+        if (shares[i].decoder->workspace != r) return false;
         n += shares[i].n;
         n_logits += shares[i].n_logits;
     }
@@ -458,19 +460,19 @@ bool sp_shares_fit(const struct sp_share *shares, size_t n_shares)
 }
 
 /* The rows that the layers are given. */
-static void share_inputs(struct sp_room *r, size_t n)
+static void share_inputs(struct sp_workspace *r, size_t n)
 {
     for (size_t i = 0, first = 0; i < r->n_shares; first += r->shares[i++].n)
         memcpy(r->ids + first, r->shares[i].ids, r->shares[i].n * sizeof *r->ids);
     if (r->shares[0].hidden) {
-        sp_room_pair(r, n);
+        sp_embed_pairs(r, n);
     } else {
         embed(r, r->shares[0].embedder, r->ids, n);
     }
 }
 
 /* The logits that the shares want, one share's behind another's. */
-static void share_logits(struct sp_room *r)
+static void share_logits(struct sp_workspace *r)
 {
     struct final_job job = {.r = r};
     size_t first = 0;
@@ -487,7 +489,7 @@ static void share_logits(struct sp_room *r)
 
 void sp_shares_run(const struct sp_share *shares, size_t n_shares)
 {
-    struct sp_room *r = shares[0].decoder->room;
+    struct sp_workspace *r = shares[0].decoder->workspace;
     size_t n = begin_pass(r, shares, n_shares);
 
     assert(sp_shares_fit(shares, n_shares));
@@ -501,7 +503,7 @@ void sp_shares_run(const struct sp_share *shares, size_t n_shares)
 
 void sp_decoder_add_context(struct sp_decoder *d, const float *features, size_t n, size_t pos)
 {
-    struct sp_room *r = d->room;
+    struct sp_workspace *r = d->workspace;
     struct layer_job job = {.r = r, .n = n, .norm_in = d->model->hidden_norm};
     struct sp_product fc = {.w = &d->model->fc, .y = r->x, .ldy = r->ld_x};
     size_t width = d->model->fc.cols;

@@ -20,7 +20,7 @@ struct sp_decoder {
     const struct sp_model *model;
     const struct sp_engine *engine;
     struct sp_decoder_options options;
-    struct sp_room *room;           /* its own, or shared */
+    struct sp_workspace *workspace; /* its own, or shared */
     struct sp_kv *caches;           /* [n_layers]; unused where the layer reads another layer's */
     const struct sp_kv **keys;      /* [n_layers]: what the layer reads, its own or not */
     float *frequencies[2];          /* [n_rot / 2] of each rotation */

@@ -11,7 +11,7 @@
 
 /* The rows of one share of the pass, of which `first` is the first. */
 struct pair_job {
-    struct sp_room *r;
+    struct sp_workspace *r;
     const struct sp_share *share;
     size_t first;
 };
@@ -20,7 +20,7 @@ struct pair_job {
 static void join_row(void *context, size_t t, unsigned worker)
 {
     const struct pair_job *job = context;
-    struct sp_room *r = job->r;
+    struct sp_workspace *r = job->r;
     const struct sp_vector *vector = r->engine->vector;
     const struct sp_share *share = job->share;
     size_t n_embedding = share->embedder->embedding.cols;
@@ -30,7 +30,7 @@ static void join_row(void *context, size_t t, unsigned worker)
     float *hidden = embedding + n_embedding;
 
     (void)worker;
-    sp_room_embed_row(r, share->embedder, share->ids[t], embedding);
+    sp_embed_row(r, share->embedder, share->ids[t], embedding);
     memcpy(hidden, share->hidden + t * n_hidden, n_hidden * sizeof *hidden);
     if (r->model->pair_norms[0] == NULL) return;
     vector->rms_norm(embedding, embedding, r->model->pair_norms[0], n_embedding, eps);
@@ -41,7 +41,7 @@ static void join_row(void *context, size_t t, unsigned worker)
 static void pair_row(void *context, size_t t, unsigned worker)
 {
     const struct pair_job *job = context;
-    struct sp_room *r = job->r;
+    struct sp_workspace *r = job->r;
     const struct sp_vector *vector = r->engine->vector;
     const struct sp_matrix *table = &job->share->embedder->embedding;
     const struct sp_layer *l = &r->model->layers[0];
@@ -57,7 +57,7 @@ static void pair_row(void *context, size_t t, unsigned worker)
            h * sizeof *hidden);
 }
 
-void sp_room_pair(struct sp_room *r, size_t n)
+void sp_embed_pairs(struct sp_workspace *r, size_t n)
 {
     bool apart = r->model->config.layers[0].reads_pair;
     struct sp_product fc = {.w = &r->model->fc, .y = r->x, .ldy = r->ld_x};
@@ -70,14 +70,14 @@ void sp_room_pair(struct sp_room *r, size_t n)
 }
 
 struct condense_job {
-    struct sp_room *r;
+    struct sp_workspace *r;
     const float *features; /* [n][fc.cols] */
 };
 
 static void norm_features(void *context, size_t t, unsigned worker)
 {
     const struct condense_job *job = context;
-    struct sp_room *r = job->r;
+    struct sp_workspace *r = job->r;
     const struct sp_draft_config *config = &r->model->config.draft;
     size_t width = r->model->fc.cols, part = width;
     float eps = (float)r->model->config.norm_eps, *row = r->tapped.x + t * r->tapped.ld;
@@ -93,7 +93,7 @@ static void norm_features(void *context, size_t t, unsigned worker)
 
 void sp_decoder_condense(struct sp_decoder *d, float *out, const float *features, size_t n)
 {
-    struct sp_room *r = d->room;
+    struct sp_workspace *r = d->workspace;
     struct condense_job job = {r, features};
     struct sp_product fc = {.w = &r->model->fc, .y = r->y, .ldy = r->ld_x};
     size_t h = r->model->config.n_hidden;

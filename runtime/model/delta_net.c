@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum sp_status sp_delta_open(struct sp_room *r, struct sp_err *err)
+enum sp_status sp_delta_open(struct sp_workspace *r, struct sp_err *err)
 {
     const struct sp_delta_config *c = &r->model->config.delta;
     size_t rows = r->max_rows;
@@ -42,10 +42,11 @@ enum sp_status sp_delta_open(struct sp_room *r, struct sp_err *err)
     if ((st = sp_new_rows(&s->out, rows, s->ld_z, err))) return st;
     if ((st = sp_new_rows(&s->b, rows, s->ld_heads, err))) return st;
     if ((st = sp_new_rows(&s->a, rows, s->ld_heads, err))) return st;
-    return sp_head_room_init(&s->room, c->key_dim, sp_pool_n_threads(r->engine->pool), err);
+    return sp_head_workspace_init(&s->workspace, c->key_dim, sp_pool_n_threads(r->engine->pool),
+                                  err);
 }
 
-void sp_delta_close(struct sp_room *r)
+void sp_delta_close(struct sp_workspace *r)
 {
     struct sp_delta_scratch *s = r->delta;
 
@@ -56,13 +57,13 @@ void sp_delta_close(struct sp_room *r)
     free(s->out);
     free(s->b);
     free(s->a);
-    sp_head_room_release(&s->room);
+    sp_head_workspace_release(&s->workspace);
     free(s);
 }
 
 /* One layer's pass, as the row functions see it. */
 struct delta_job {
-    struct sp_room *r;
+    struct sp_workspace *r;
     const struct sp_delta_weights *w;
     /* Of the share at hand: */
     const struct sp_conv_history *history;
@@ -101,7 +102,7 @@ static void mix_row(void *context, size_t i, unsigned worker)
 static void gate_row(void *context, size_t t, unsigned worker)
 {
     const struct delta_job *job = context;
-    struct sp_room *r = job->r;
+    struct sp_workspace *r = job->r;
     const struct sp_delta_config *c = &r->model->config.delta;
     const struct sp_delta_scratch *s = r->delta;
     const struct sp_vector *vector = r->engine->vector;
@@ -116,14 +117,14 @@ static void gate_row(void *context, size_t t, unsigned worker)
     memcpy(r->heads.x + t * r->heads.ld, z, s->n_values * sizeof *z);
 }
 
-static void step(struct sp_room *r, struct sp_recurrent *memory, const struct sp_share *share,
+static void step(struct sp_workspace *r, struct sp_recurrent *memory, const struct sp_share *share,
                  size_t first)
 {
     const struct sp_delta_scratch *s = r->delta;
     const float *mixed = s->mixed + first * s->ld;
     struct sp_head_pass pass = {
         .vector = r->engine->vector,
-        .room = &s->room,
+        .workspace = &s->workspace,
         .state = &memory->heads,
         .q = mixed,
         .k = mixed + s->n_keys,
@@ -146,7 +147,7 @@ static void step(struct sp_room *r, struct sp_recurrent *memory, const struct sp
  * at takes the place of the last rows of the share before. */
 static void run_share(struct delta_job *job, unsigned layer, const struct sp_share *share)
 {
-    struct sp_room *r = job->r;
+    struct sp_workspace *r = job->r;
     struct sp_recurrent *memory = &share->decoder->recurrent[layer];
     size_t ld = r->delta->ld;
     float *input = r->delta->input + job->first * ld;
@@ -158,7 +159,7 @@ static void run_share(struct delta_job *job, unsigned layer, const struct sp_sha
     step(r, memory, share, job->first);
 }
 
-void sp_delta_run(struct sp_room *r, unsigned layer, size_t n)
+void sp_delta_run(struct sp_workspace *r, unsigned layer, size_t n)
 {
     const struct sp_delta_config *c = &r->model->config.delta;
     const struct sp_delta_scratch *s = r->delta;

@@ -19,7 +19,7 @@
  * turn. */
 enum { LEAST_PLACES = 128 };
 
-static enum sp_status open_places(struct sp_room *r, size_t n_ffn, struct sp_err *err)
+static enum sp_status open_places(struct sp_workspace *r, size_t n_ffn, struct sp_err *err)
 {
     struct sp_expert_scratch *e = r->experts;
     size_t n = r->max_rows;
@@ -34,7 +34,7 @@ static enum sp_status open_places(struct sp_room *r, size_t n_ffn, struct sp_err
     return sp_new(&e->groups, n, sizeof *e->groups, err);
 }
 
-enum sp_status sp_experts_open(struct sp_room *r, struct sp_err *err)
+enum sp_status sp_experts_open(struct sp_workspace *r, struct sp_err *err)
 {
     const struct sp_config *config = &r->model->config;
     size_t rows = r->max_rows;
@@ -71,7 +71,7 @@ enum sp_status sp_experts_open(struct sp_room *r, struct sp_err *err)
     return sp_acts_init(&e->routed, rows, config->n_hidden, err);
 }
 
-void sp_experts_close(struct sp_room *r)
+void sp_experts_close(struct sp_workspace *r)
 {
     struct sp_expert_scratch *e = r->experts;
 
@@ -96,7 +96,7 @@ void sp_experts_close(struct sp_room *r)
 
 /* A layer's rows, as the row functions below see them. */
 struct route_job {
-    struct sp_room *r;
+    struct sp_workspace *r;
     const struct sp_layer *layer;
     const struct sp_layer_config *config;
     size_t n;
@@ -253,7 +253,7 @@ static void route_row(void *context, size_t t, unsigned worker)
 static void prepare_routed_row(void *context, size_t t, unsigned worker)
 {
     const struct route_job *job = context;
-    struct sp_room *r = job->r;
+    struct sp_workspace *r = job->r;
     const struct sp_vector *vector = r->engine->vector;
     float *row = r->experts->routed.x + t * r->experts->routed.ld;
     size_t n = r->model->config.n_hidden;
@@ -268,7 +268,7 @@ static void prepare_routed_row(void *context, size_t t, unsigned worker)
 static void prepare_expert_row(void *context, size_t t, unsigned worker)
 {
     const struct route_job *job = context;
-    struct sp_room *r = job->r;
+    struct sp_workspace *r = job->r;
 
     (void)worker;
     r->engine->vector->rms_norm(r->hidden.x + t * r->hidden.ld, r->x + t * r->ld_x,
@@ -277,7 +277,7 @@ static void prepare_expert_row(void *context, size_t t, unsigned worker)
 }
 
 /* The dense MLP beside the experts, of the rows of r->hidden. */
-static void run_shared(struct sp_room *r, const struct sp_layer *l, size_t n)
+static void run_shared(struct sp_workspace *r, const struct sp_layer *l, size_t n)
 {
     struct sp_expert_scratch *e = r->experts;
     bool plain = l->shared_gate.rows == 0;
@@ -301,7 +301,7 @@ static void run_shared(struct sp_room *r, const struct sp_layer *l, size_t n)
 static void add_shared_row(void *context, size_t t, unsigned worker)
 {
     const struct route_job *job = context;
-    struct sp_room *r = job->r;
+    struct sp_workspace *r = job->r;
     const struct sp_vector *vector = r->engine->vector;
     size_t n = r->model->config.n_hidden;
     float *y = r->y + t * r->ld_x, *shared = r->experts->shared + t * r->ld_x;
@@ -377,7 +377,7 @@ static void assign_places(const struct route_job *job, size_t n_groups)
 static void gather_row(void *context, size_t t, unsigned worker)
 {
     const struct route_job *job = context;
-    struct sp_room *r = job->r;
+    struct sp_workspace *r = job->r;
     const struct sp_expert_scratch *e = r->experts;
     size_t n = r->model->config.n_hidden;
 
@@ -394,7 +394,7 @@ static void gather_row(void *context, size_t t, unsigned worker)
 static void add_row(void *context, size_t t, unsigned worker)
 {
     const struct route_job *job = context;
-    struct sp_room *r = job->r;
+    struct sp_workspace *r = job->r;
     const struct sp_expert_scratch *e = r->experts;
 
     (void)worker;
@@ -407,7 +407,7 @@ static void add_row(void *context, size_t t, unsigned worker)
 
 static void run_groups(const struct route_job *job, size_t n_places, size_t n_groups)
 {
-    struct sp_room *r = job->r;
+    struct sp_workspace *r = job->r;
     const struct sp_layer *l = job->layer;
     struct sp_expert_scratch *e = r->experts;
     bool plain = l->gate.rows == 0;
@@ -446,7 +446,7 @@ static void run_experts(struct route_job *job)
     }
 }
 
-void sp_experts_run(struct sp_room *r, const struct sp_layer *layer, size_t n)
+void sp_experts_run(struct sp_workspace *r, const struct sp_layer *layer, size_t n)
 {
     struct sp_expert_scratch *e = r->experts;
     struct route_job job = {.r = r, .layer = layer, .config = layer->config, .n = n};

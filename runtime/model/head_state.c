@@ -9,21 +9,21 @@
 
 enum { STATE_ROWS = 16 }; /* rows of a state that are stepped together */
 
-enum sp_status sp_head_room_init(struct sp_head_room *room, size_t key_dim, size_t n_threads,
-                                 struct sp_err *err)
+enum sp_status sp_head_workspace_init(struct sp_head_workspace *workspace, size_t key_dim,
+                                      size_t n_threads, struct sp_err *err)
 {
     enum sp_status st;
 
-    *room = (struct sp_head_room){0};
-    if ((st = sp_new_rows(&room->states, n_threads, STATE_ROWS * key_dim, err))) return st;
-    return sp_new_rows(&room->unused, n_threads, STATE_ROWS, err);
+    *workspace = (struct sp_head_workspace){0};
+    if ((st = sp_new_rows(&workspace->states, n_threads, STATE_ROWS * key_dim, err))) return st;
+    return sp_new_rows(&workspace->unused, n_threads, STATE_ROWS, err);
 }
 
-void sp_head_room_release(struct sp_head_room *room)
+void sp_head_workspace_release(struct sp_head_workspace *workspace)
 {
-    free(room->states);
-    free(room->unused);
-    *room = (struct sp_head_room){0};
+    free(workspace->states);
+    free(workspace->unused);
+    *workspace = (struct sp_head_workspace){0};
 }
 
 static size_t n_values(const struct sp_head_sizes *sizes)
@@ -117,11 +117,11 @@ static void step_state_rows(const struct sp_head_pass *p, size_t h, size_t j, si
 {
     struct sp_head_state *s = p->state;
     size_t dim = s->sizes.key_dim, value = h * s->sizes.value_dim + j;
-    float *state = s->state + value * dim, *copy = p->room->states + worker * STATE_ROWS * dim;
+    float *state = s->state + value * dim, *copy = p->workspace->states + worker * STATE_ROWS * dim;
 
     replay_rows(s, p->vector, h, j, n_rows);
     for (size_t t = 0; t < p->n; t++) {
-        float *delta = p->room->unused + worker * STATE_ROWS;
+        float *delta = p->workspace->unused + worker * STATE_ROWS;
         if (t == p->n_certain) {
             memcpy(copy, state, n_rows * dim * sizeof *copy);
             state = copy;

@@ -38,7 +38,7 @@ struct sp_head_state {
 };
 
 /* A few rows of a state for every thread; shared by layers of the same sizes. */
-struct sp_head_room {
+struct sp_head_workspace {
     float *states; /* [threads][rows][key_dim], owned */
     float *unused; /* [threads][rows]: d of certain rows, owned */
 };
@@ -46,7 +46,7 @@ struct sp_head_room {
 /* What the rows of a pass are to a state. All pointers are borrowed. */
 struct sp_head_pass {
     const struct sp_vector *vector;
-    const struct sp_head_room *room;
+    const struct sp_head_workspace *workspace;
     struct sp_head_state *state;
     const float *q, *k; /* [n][ld], keys one after another in a row */
     const float *v;     /* [n][ld_v], heads one after another */
@@ -59,9 +59,10 @@ struct sp_head_pass {
     size_t n, n_certain;
 };
 
-SP_MUST_CHECK enum sp_status sp_head_room_init(struct sp_head_room *room, size_t key_dim,
-                                               size_t n_threads, struct sp_err *err);
-void sp_head_room_release(struct sp_head_room *room);
+SP_MUST_CHECK enum sp_status sp_head_workspace_init(struct sp_head_workspace *workspace,
+                                                    size_t key_dim, size_t n_threads,
+                                                    struct sp_err *err);
+void sp_head_workspace_release(struct sp_head_workspace *workspace);
 
 /* All zero: the beginning of a sequence. */
 SP_MUST_CHECK enum sp_status

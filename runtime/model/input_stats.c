@@ -134,7 +134,7 @@ static bool has_sums(const struct sp_gather *gather, size_t i)
 
 struct solve_job {
     struct slot *slot;
-    double *room; /* [threads][SP_FEEDBACK_BLOCK^2] */
+    double *workspace; /* [threads][SP_FEEDBACK_BLOCK^2] */
 };
 
 static void solve_block(void *context, size_t block, unsigned worker)
@@ -142,28 +142,29 @@ static void solve_block(void *context, size_t block, unsigned worker)
     const struct solve_job *job = context;
 
     sp_feedback_solve(job->slot->sums, job->slot->cols, block,
-                      job->room + (size_t)worker * SP_FEEDBACK_BLOCK * SP_FEEDBACK_BLOCK);
+                      job->workspace + (size_t)worker * SP_FEEDBACK_BLOCK * SP_FEEDBACK_BLOCK);
 }
 
 enum sp_status sp_gather_solve(struct sp_gather *gather, struct sp_pool *pool, struct sp_err *err)
 {
     enum sp_status st;
-    double *room = NULL;
+    double *workspace = NULL;
 
-    st = sp_new_aligned(&room, sp_pool_n_threads(pool),
-                        sizeof *room * SP_FEEDBACK_BLOCK * SP_FEEDBACK_BLOCK, err);
+    st = sp_new_aligned(&workspace, sp_pool_n_threads(pool),
+                        sizeof *workspace * SP_FEEDBACK_BLOCK * SP_FEEDBACK_BLOCK, err);
     if (st) return st;
     for (size_t i = 0; i < gather->n_slots; i++) {
         struct slot *s = &gather->slots[i];
 
         if (!has_sums(gather, i)) continue;
-        sp_pool_run(pool, sp_feedback_n_blocks(s->cols), solve_block, &(struct solve_job){s, room});
+        sp_pool_run(pool, sp_feedback_n_blocks(s->cols), solve_block,
+                    &(struct solve_job){s, workspace});
         if (sp_feedback_is_sound(s->sums, s->n)) continue;
         st = sp_fail(err, SP_E_INPUT, "tensor %s: what it reads of the texts is not finite",
                      s->name);
         break;
     }
-    free(room);
+    free(workspace);
     return st;
 }
 

@@ -25,7 +25,7 @@ static unsigned most_heads(const struct sp_config *config)
     return n;
 }
 
-enum sp_status sp_latent_open(struct sp_room *r, struct sp_err *err)
+enum sp_status sp_latent_open(struct sp_workspace *r, struct sp_err *err)
 {
     const struct sp_latent_config *c = &r->model->config.latent;
     unsigned n_heads = most_heads(&r->model->config);
@@ -49,7 +49,7 @@ enum sp_status sp_latent_open(struct sp_room *r, struct sp_err *err)
     return sp_new(&s->groups, n_heads, sizeof *s->groups, err);
 }
 
-void sp_latent_close(struct sp_room *r)
+void sp_latent_close(struct sp_workspace *r)
 {
     struct sp_latent_scratch *s = r->latent;
 
@@ -65,7 +65,7 @@ void sp_latent_close(struct sp_room *r)
 
 /* One layer's pass. */
 struct latent_job {
-    struct sp_room *r;
+    struct sp_workspace *r;
     const struct sp_layer *layer;
     const struct sp_latent_config *c;
     size_t n, n_heads;
@@ -83,7 +83,7 @@ static void rotate(const struct latent_job *job, size_t t, float *x)
 static void shape_row(void *context, size_t t, unsigned worker)
 {
     const struct latent_job *job = context;
-    struct sp_room *r = job->r;
+    struct sp_workspace *r = job->r;
     const struct sp_vector *vector = r->engine->vector;
     float *latent = r->k + t * r->ld_kv, *low;
     const float eps = (float)SP_LATENT_EPS;
@@ -98,7 +98,7 @@ static void shape_row(void *context, size_t t, unsigned worker)
 
 static void store(const struct latent_job *job)
 {
-    const struct sp_room *r = job->r;
+    const struct sp_workspace *r = job->r;
     unsigned layer = (unsigned)job->layer->config->kv_source;
     const float *latent = r->k;
 
@@ -112,7 +112,7 @@ static void store(const struct latent_job *job)
 
 static void project(struct latent_job *job)
 {
-    struct sp_room *r = job->r;
+    struct sp_workspace *r = job->r;
     const struct sp_layer *l = job->layer;
     bool low = job->c->q_rank != 0;
     const struct sp_product in[] = {
@@ -179,7 +179,7 @@ static void multiply_heads(const struct latent_job *job, const struct sp_matrix 
 /* The rows of a share, the first being the pass's row `first`. */
 static void attend(const struct latent_job *job, const struct sp_share *share, size_t first)
 {
-    struct sp_room *r = job->r;
+    struct sp_workspace *r = job->r;
     struct sp_latent_scratch *s = r->latent;
     const struct sp_config *config = &r->model->config;
     struct sp_attention a = {
@@ -213,7 +213,7 @@ static void gather_values(void *context, size_t t, unsigned worker)
         memcpy(row + h * dim, s->values + (h * job->n + t) * s->ld_values, dim * sizeof *row);
 }
 
-void sp_latent_run(struct sp_room *r, unsigned layer, size_t n)
+void sp_latent_run(struct sp_workspace *r, unsigned layer, size_t n)
 {
     const struct sp_layer *l = &r->model->layers[layer];
     struct sp_latent_scratch *s = r->latent;

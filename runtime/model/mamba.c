@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum sp_status sp_mamba_open(struct sp_room *r, struct sp_err *err)
+enum sp_status sp_mamba_open(struct sp_workspace *r, struct sp_err *err)
 {
     const struct sp_mamba_config *c = &r->model->config.mamba;
     size_t rows = r->max_rows;
@@ -42,10 +42,11 @@ enum sp_status sp_mamba_open(struct sp_room *r, struct sp_err *err)
     if ((st = sp_new_rows(&s->values, rows, s->ld_z, err))) return st;
     if ((st = sp_new_rows(&s->out, rows, s->ld_z, err))) return st;
     if ((st = sp_new_rows(&s->dt, rows, s->ld_heads, err))) return st;
-    return sp_head_room_init(&s->room, c->state_dim, sp_pool_n_threads(r->engine->pool), err);
+    return sp_head_workspace_init(&s->workspace, c->state_dim, sp_pool_n_threads(r->engine->pool),
+                                  err);
 }
 
-void sp_mamba_close(struct sp_room *r)
+void sp_mamba_close(struct sp_workspace *r)
 {
     struct sp_mamba_scratch *s = r->mamba;
 
@@ -56,13 +57,13 @@ void sp_mamba_close(struct sp_room *r)
     free(s->values);
     free(s->out);
     free(s->dt);
-    sp_head_room_release(&s->room);
+    sp_head_workspace_release(&s->workspace);
     free(s);
 }
 
 /* One layer's pass, as the row functions see it. */
 struct mamba_job {
-    struct sp_room *r;
+    struct sp_workspace *r;
     const struct sp_mamba_weights *w;
     /* Of the share at hand: */
     const struct sp_conv_history *history;
@@ -103,14 +104,14 @@ static void mix_row(void *context, size_t i, unsigned worker)
     scale_values(job, t);
 }
 
-static void step(struct sp_room *r, struct sp_recurrent *memory, const struct sp_share *share,
+static void step(struct sp_workspace *r, struct sp_recurrent *memory, const struct sp_share *share,
                  size_t first)
 {
     const struct sp_mamba_scratch *s = r->mamba;
     const float *mixed = s->mixed + first * s->ld;
     struct sp_head_pass pass = {
         .vector = r->engine->vector,
-        .room = &s->room,
+        .workspace = &s->workspace,
         .state = &memory->heads,
         .q = mixed + s->n_values + s->n_keys,
         .k = mixed + s->n_values,
@@ -144,7 +145,7 @@ static void norm_groups(const struct mamba_job *job, float *y, const float *x)
 static void gate_row(void *context, size_t t, unsigned worker)
 {
     const struct mamba_job *job = context;
-    struct sp_room *r = job->r;
+    struct sp_workspace *r = job->r;
     const struct sp_mamba_config *c = &r->model->config.mamba;
     const struct sp_mamba_scratch *s = r->mamba;
     const struct sp_vector *vector = r->engine->vector;
@@ -168,7 +169,7 @@ static void gate_row(void *context, size_t t, unsigned worker)
  * at takes the place of the last rows of the share before. */
 static void run_share(struct mamba_job *job, unsigned layer, const struct sp_share *share)
 {
-    struct sp_room *r = job->r;
+    struct sp_workspace *r = job->r;
     struct sp_recurrent *memory = &share->decoder->recurrent[layer];
     size_t ld = r->mamba->ld;
     float *input = r->mamba->input + job->first * ld;
@@ -180,7 +181,7 @@ static void run_share(struct mamba_job *job, unsigned layer, const struct sp_sha
     step(r, memory, share, job->first);
 }
 
-void sp_mamba_run(struct sp_room *r, unsigned layer, size_t n)
+void sp_mamba_run(struct sp_workspace *r, unsigned layer, size_t n)
 {
     const struct sp_mamba_scratch *s = r->mamba;
     const struct sp_mamba_weights *w = &r->model->layers[layer].mamba;

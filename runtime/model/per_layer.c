@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum sp_status sp_per_layer_open(struct sp_room *r, struct sp_err *err)
+enum sp_status sp_per_layer_open(struct sp_workspace *r, struct sp_err *err)
 {
     const struct sp_config *config = &r->model->config;
     size_t rows = r->max_rows;
@@ -30,7 +30,7 @@ enum sp_status sp_per_layer_open(struct sp_room *r, struct sp_err *err)
     return sp_acts_init(&s->gated, rows, config->n_per_layer, err);
 }
 
-void sp_per_layer_close(struct sp_room *r)
+void sp_per_layer_close(struct sp_workspace *r)
 {
     struct sp_per_layer_scratch *s = r->per_layer;
 
@@ -43,14 +43,14 @@ void sp_per_layer_close(struct sp_room *r)
 }
 
 struct embed_job {
-    struct sp_room *r;
+    struct sp_workspace *r;
     const uint32_t *ids;
 };
 
 static void mix_row(void *context, size_t t, unsigned worker)
 {
     const struct embed_job *job = context;
-    const struct sp_room *r = job->r;
+    const struct sp_workspace *r = job->r;
     const struct sp_config *config = &r->model->config;
     const struct sp_matrix *w = &r->model->per_layer_embedding;
     const struct sp_vector *vector = r->engine->vector;
@@ -70,7 +70,7 @@ static void mix_row(void *context, size_t t, unsigned worker)
     vector->scale(mixed, (float)sqrt(0.5), s->width);
 }
 
-static void take_rows(struct sp_room *r, size_t n)
+static void take_rows(struct sp_workspace *r, size_t n)
 {
     for (size_t t = 0; t < n; t++) {
         memcpy(r->per_layer->x.x + t * r->per_layer->x.ld, r->x + t * r->ld_x,
@@ -78,7 +78,7 @@ static void take_rows(struct sp_room *r, size_t n)
     }
 }
 
-void sp_per_layer_embed(struct sp_room *r, const uint32_t *ids, size_t n)
+void sp_per_layer_embed(struct sp_workspace *r, const uint32_t *ids, size_t n)
 {
     struct sp_per_layer_scratch *s = r->per_layer;
     struct embed_job job = {r, ids};
@@ -89,7 +89,7 @@ void sp_per_layer_embed(struct sp_room *r, const uint32_t *ids, size_t n)
     sp_engine_rows(r->engine, n, mix_row, &job);
 }
 
-void sp_per_layer_run(struct sp_room *r, unsigned layer, size_t n)
+void sp_per_layer_run(struct sp_workspace *r, unsigned layer, size_t n)
 {
     const struct sp_layer *l = &r->model->layers[layer];
     const struct sp_config *config = &r->model->config;

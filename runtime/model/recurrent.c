@@ -10,11 +10,11 @@
 
 /* Of the layers with this mixer; sizes and channels are those of its room. */
 static enum sp_status open_layers(struct sp_decoder *d, enum sp_mixer mixer,
-                                  const struct sp_head_sizes *room, size_t n_before,
+                                  const struct sp_head_sizes *workspace, size_t n_before,
                                   size_t channels, struct sp_err *err)
 {
     const struct sp_config *config = &d->model->config;
-    struct sp_head_sizes sizes = *room;
+    struct sp_head_sizes sizes = *workspace;
     enum sp_status st = SP_OK;
 
     sizes.max_logged = d->options.max_logit_rows;
@@ -47,8 +47,8 @@ static enum sp_status open_short_histories(struct sp_decoder *d, struct sp_err *
 enum sp_status sp_recurrent_open(struct sp_decoder *d, struct sp_err *err)
 {
     const struct sp_config *config = &d->model->config;
-    const struct sp_delta_scratch *delta = d->room->delta;
-    const struct sp_mamba_scratch *mamba = d->room->mamba;
+    const struct sp_delta_scratch *delta = d->workspace->delta;
+    const struct sp_mamba_scratch *mamba = d->workspace->mamba;
     enum sp_status st = SP_OK;
 
     if (delta) {
@@ -59,7 +59,7 @@ enum sp_status sp_recurrent_open(struct sp_decoder *d, struct sp_err *err)
         st = open_layers(d, SP_MIXER_MAMBA, &mamba->sizes, config->mamba.kernel - 1,
                          mamba->channels, err);
     }
-    if (st == SP_OK && d->room->short_conv) st = open_short_histories(d, err);
+    if (st == SP_OK && d->workspace->short_conv) st = open_short_histories(d, err);
     return st;
 }
 

@@ -11,7 +11,7 @@
 
 /* One pass through the sublayer. */
 struct heads_job {
-    struct sp_room *r;
+    struct sp_workspace *r;
     const struct sp_layer *layer;
     bool stores;      /* keys and values of its own */
     size_t n_queries; /* heads of q among the items, before those of k and v; 0: no queries */
@@ -22,7 +22,7 @@ struct heads_job {
 static void norm_whole_row(void *context, size_t t, unsigned worker)
 {
     const struct heads_job *job = context;
-    const struct sp_room *r = job->r;
+    const struct sp_workspace *r = job->r;
     const struct sp_layer *l = job->layer;
     float eps = (float)r->model->config.norm_eps, *q = r->q + t * r->ld_q, *k = r->k + t * r->ld_kv;
 
@@ -51,7 +51,7 @@ static void norm_head(const struct heads_job *job, size_t h, float *head, const 
 static void shape_head(const struct heads_job *job, size_t t, size_t h, float *head,
                        const float *weight)
 {
-    const struct sp_room *r = job->r;
+    const struct sp_workspace *r = job->r;
     enum sp_qk_norm norm = r->model->config.qk_norm;
     float limit = (float)r->model->config.qkv_limit;
     int rope = job->layer->config->rope;
@@ -99,7 +99,7 @@ static void shape_value(const struct heads_job *job, float *v, const float *k)
 
 static void put_head(const struct heads_job *job, size_t h, const float *k, const float *v)
 {
-    const struct sp_room *r = job->r;
+    const struct sp_workspace *r = job->r;
     unsigned layer = (unsigned)job->layer->config->kv_source;
 
     for (size_t i = 0; i < r->n_shares; i++) {
@@ -114,7 +114,7 @@ static void put_head(const struct heads_job *job, size_t h, const float *k, cons
 /* Keys and values of one head, shaped and stored. */
 static void store_head(const struct heads_job *job, size_t h)
 {
-    const struct sp_room *r = job->r;
+    const struct sp_workspace *r = job->r;
     float *k = r->k + h * job->layer->config->head_dim;
     float *v = r->v + h * job->layer->config->head_dim;
 
@@ -150,7 +150,7 @@ static void shape_and_store(struct heads_job *job)
                        shape_items, job);
 }
 
-void sp_attention_store_keys(struct sp_room *r, unsigned layer, size_t n)
+void sp_attention_store_keys(struct sp_workspace *r, unsigned layer, size_t n)
 {
     const struct sp_layer *l = &r->model->layers[layer];
     struct sp_product kv[] = {
@@ -190,7 +190,7 @@ void sp_attention_find_ranges(struct sp_key_range *ranges, const struct sp_layer
 /* The rows of a share, the first being the pass's row `first`. */
 static void attend(const struct heads_job *job, const struct sp_share *share, size_t first)
 {
-    struct sp_room *r = job->r;
+    struct sp_workspace *r = job->r;
     const struct sp_config *config = &r->model->config;
     const struct sp_layer_config *l = job->layer->config;
     struct sp_attention a = {
@@ -215,7 +215,7 @@ static void attend(const struct heads_job *job, const struct sp_share *share, si
 static void gate_row(void *context, size_t t, unsigned worker)
 {
     const struct heads_job *job = context;
-    struct sp_room *r = job->r;
+    struct sp_workspace *r = job->r;
 
     (void)worker;
     r->engine->vector->sigmoid_mul(r->heads.x + t * r->heads.ld, r->gate + t * r->ld_q,
@@ -226,7 +226,7 @@ static void gate_row(void *context, size_t t, unsigned worker)
 static void gate_heads(void *context, size_t t, unsigned worker)
 {
     const struct heads_job *job = context;
-    const struct sp_room *r = job->r;
+    const struct sp_workspace *r = job->r;
     const struct sp_layer_config *l = job->layer->config;
     const float *gate = r->gate + t * r->ld_q;
     float *head = r->heads.x + t * r->heads.ld;
@@ -239,7 +239,7 @@ static void gate_heads(void *context, size_t t, unsigned worker)
 /* The products that this layer needs: q; k and v if it has keys of its own; an output gate. */
 static void project(const struct heads_job *job)
 {
-    struct sp_room *r = job->r;
+    struct sp_workspace *r = job->r;
     const struct sp_layer *l = job->layer;
     const struct sp_acts *input = l->config->reads_pair ? &r->pairs : &r->hidden;
     const struct sp_product all[] = {
@@ -257,7 +257,7 @@ static void project(const struct heads_job *job)
     sp_engine_multiply(r->engine, needed, n, input, job->n);
 }
 
-void sp_attention_run(struct sp_room *r, unsigned layer, size_t n)
+void sp_attention_run(struct sp_workspace *r, unsigned layer, size_t n)
 {
     const struct sp_layer *l = &r->model->layers[layer];
     struct sp_product o = {.w = &l->o, .bias = l->o_bias, .y = r->y, .ldy = r->ld_x};

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum sp_status sp_short_conv_open(struct sp_room *r, struct sp_err *err)
+enum sp_status sp_short_conv_open(struct sp_workspace *r, struct sp_err *err)
 {
     const struct sp_config *config = &r->model->config;
     size_t rows = r->max_rows, n_before = config->short_conv.kernel - 1;
@@ -26,7 +26,7 @@ enum sp_status sp_short_conv_open(struct sp_room *r, struct sp_err *err)
     return sp_new_rows(&s->input, n_before + rows, r->ld_x, err);
 }
 
-void sp_short_conv_close(struct sp_room *r)
+void sp_short_conv_close(struct sp_workspace *r)
 {
     struct sp_short_conv_scratch *s = r->short_conv;
 
@@ -38,7 +38,7 @@ void sp_short_conv_close(struct sp_room *r)
 
 /* One layer's pass, as the row functions see it. */
 struct conv_job {
-    struct sp_room *r;
+    struct sp_workspace *r;
     const struct sp_short_conv_weights *w;
     /* Of the share at hand: */
     const struct sp_conv_history *history;
@@ -49,7 +49,7 @@ struct conv_job {
 static void open_row(void *context, size_t t, unsigned worker)
 {
     const struct conv_job *job = context;
-    struct sp_room *r = job->r;
+    struct sp_workspace *r = job->r;
     const struct sp_short_conv_scratch *s = r->short_conv;
     size_t n = r->model->config.n_hidden;
     const float *b = s->projected + t * s->ld, *x = b + 2 * n;
@@ -64,7 +64,7 @@ static void open_row(void *context, size_t t, unsigned worker)
 static void convolve_row(void *context, size_t i, unsigned worker)
 {
     const struct conv_job *job = context;
-    struct sp_room *r = job->r;
+    struct sp_workspace *r = job->r;
     const struct sp_vector *vector = r->engine->vector;
     const struct sp_short_conv_scratch *s = r->short_conv;
     size_t n = r->model->config.n_hidden, t = job->first + i;
@@ -80,7 +80,7 @@ static void convolve_row(void *context, size_t i, unsigned worker)
 /* What a share's convolution looks back at takes the place of the last rows of the share before. */
 static void run_share(struct conv_job *job, unsigned layer, const struct sp_share *share)
 {
-    struct sp_room *r = job->r;
+    struct sp_workspace *r = job->r;
     struct sp_conv_history *history = &share->decoder->short_histories[layer];
     float *input = r->short_conv->input + job->first * r->ld_x;
 
@@ -90,7 +90,7 @@ static void run_share(struct conv_job *job, unsigned layer, const struct sp_shar
     sp_conv_history_end(history, input, r->ld_x, share->n, share->n_certain);
 }
 
-void sp_short_conv_run(struct sp_room *r, unsigned layer, size_t n)
+void sp_short_conv_run(struct sp_workspace *r, unsigned layer, size_t n)
 {
     struct sp_short_conv_scratch *s = r->short_conv;
     const struct sp_short_conv_weights *w = &r->model->layers[layer].short_conv;

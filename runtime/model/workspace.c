@@ -41,7 +41,7 @@ static struct widths widest(const struct sp_config *config)
     return w;
 }
 
-static enum sp_status open_rotations(struct sp_room *r, struct sp_err *err)
+static enum sp_status open_rotations(struct sp_workspace *r, struct sp_err *err)
 {
     const struct sp_config *config = &r->model->config;
     enum sp_status st;
@@ -71,7 +71,7 @@ static bool has_output_gate(const struct sp_config *config)
 }
 
 /* Few of them are used where few are together. */
-static enum sp_status open_logits(struct sp_room *r, struct sp_err *err)
+static enum sp_status open_logits(struct sp_workspace *r, struct sp_err *err)
 {
     size_t n;
 
@@ -81,7 +81,7 @@ static enum sp_status open_logits(struct sp_room *r, struct sp_err *err)
     return sp_new_sparse(&r->logits, &r->logits_memory, n, sizeof *r->logits, err);
 }
 
-static enum sp_status open_rows(struct sp_room *r, struct sp_err *err)
+static enum sp_status open_rows(struct sp_workspace *r, struct sp_err *err)
 {
     const struct sp_config *config = &r->model->config;
     struct widths w = widest(config);
@@ -136,7 +136,7 @@ static enum sp_status open_rows(struct sp_room *r, struct sp_err *err)
                                     w.head_dim, rows, r->n_positions, err);
 }
 
-static void close_room(struct sp_room *r)
+static void close_workspace(struct sp_workspace *r)
 {
     for (size_t i = 0; i < 2; i++) {
         free(r->rotations[i].cos);
@@ -172,11 +172,11 @@ static void close_room(struct sp_room *r)
     free(r);
 }
 
-enum sp_status sp_room_open(struct sp_room **out, const struct sp_model *model,
-                            const struct sp_engine *engine, const struct sp_room_options *options,
-                            struct sp_err *err)
+enum sp_status sp_workspace_open(struct sp_workspace **out, const struct sp_model *model,
+                                 const struct sp_engine *engine,
+                                 const struct sp_workspace_options *options, struct sp_err *err)
 {
-    struct sp_room *r = NULL;
+    struct sp_workspace *r = NULL;
     enum sp_status st;
 
     if ((st = sp_new(&r, 1, sizeof *r, err))) return st;
@@ -187,14 +187,14 @@ enum sp_status sp_room_open(struct sp_room **out, const struct sp_model *model,
     r->max_logit_rows = options->max_logit_rows;
     r->n_positions = options->n_positions;
     if ((st = open_rows(r, err))) {
-        close_room(r);
+        close_workspace(r);
         return st;
     }
     *out = r;
     return SP_OK;
 }
 
-void sp_room_leave(struct sp_room *room)
+void sp_workspace_unref(struct sp_workspace *workspace)
 {
-    if (room && --room->n_users == 0) close_room(room);
+    if (workspace && --workspace->n_users == 0) close_workspace(workspace);
 }

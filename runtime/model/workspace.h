@@ -19,7 +19,7 @@ enum { SP_MIXERS_BESIDE = SP_MIXER_ATTENTION | SP_MIXER_MAMBA };
 
 /* Room for a pass, and the pass under way: its rows, one after another, on their way through the
  * layers. What rows of one sequence owe to another row, they find in their share's decoder. */
-struct sp_room {
+struct sp_workspace {
     const struct sp_model *model;
     const struct sp_engine *engine;
     size_t n_users; /* decoders */
@@ -75,7 +75,7 @@ struct sp_delta_scratch {
     size_t channels, n_keys, n_values; /* 2 n_keys + n_values = channels */
     size_t ld, ld_heads;
     struct sp_head_sizes sizes;
-    struct sp_head_room room;
+    struct sp_head_workspace workspace;
     float *input; /* [kernel - 1 + max_rows][ld] */
     float *mixed; /* [max_rows][ld] after convolution: q, k, v */
     float *z;     /* [max_rows][ld_z] */
@@ -89,7 +89,7 @@ struct sp_mamba_scratch {
     size_t channels, n_values, n_keys; /* n_values + 2 n_keys = channels */
     size_t ld, ld_z, ld_heads;
     struct sp_head_sizes sizes;
-    struct sp_head_room room;
+    struct sp_head_workspace workspace;
     float *input;  /* [kernel - 1 + max_rows][ld] */
     float *mixed;  /* [max_rows][ld] after convolution: x, B, C */
     float *z;      /* [max_rows][ld_z] */
@@ -145,78 +145,79 @@ struct sp_expert_scratch {
     size_t ld_share;
 };
 
-struct sp_room_options {
+struct sp_workspace_options {
     size_t max_rows, max_logit_rows, n_positions;
 };
 
-SP_MUST_CHECK enum sp_status sp_room_open(struct sp_room **out, const struct sp_model *model,
-                                          const struct sp_engine *engine,
-                                          const struct sp_room_options *options,
-                                          struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_workspace_open(struct sp_workspace **out,
+                                               const struct sp_model *model,
+                                               const struct sp_engine *engine,
+                                               const struct sp_workspace_options *options,
+                                               struct sp_err *err);
 /* One user less; the last one's room is freed. NULL is fine. */
-void sp_room_leave(struct sp_room *room);
+void sp_workspace_unref(struct sp_workspace *workspace);
 
 /* out[cols of source's table] = the scaled embedding of a token, as this model takes it. */
-void sp_room_embed_row(const struct sp_room *r, const struct sp_model *source, uint32_t id,
-                       float *out);
+void sp_embed_row(const struct sp_workspace *r, const struct sp_model *source, uint32_t id,
+                  float *out);
 
 /* Fills the pass's n rows from pairs of its shares' tokens and hidden states. */
-void sp_room_pair(struct sp_room *r, size_t n);
+void sp_embed_pairs(struct sp_workspace *r, size_t n);
 
 /* The attention sublayer of a layer: r->y = what it makes of the pass's n rows of r->hidden; their
  * keys and values are stored. */
-void sp_attention_run(struct sp_room *r, unsigned layer, size_t n);
+void sp_attention_run(struct sp_workspace *r, unsigned layer, size_t n);
 /* Only stores the keys and values that the layer makes of the n rows of r->hidden. */
-void sp_attention_store_keys(struct sp_room *r, unsigned layer, size_t n);
+void sp_attention_store_keys(struct sp_workspace *r, unsigned layer, size_t n);
 
 /* Where attention is latent, the same as sp_attention_run; room for it, nothing where it is not. */
-SP_MUST_CHECK enum sp_status sp_latent_open(struct sp_room *r, struct sp_err *err);
-void sp_latent_close(struct sp_room *r);
-void sp_latent_run(struct sp_room *r, unsigned layer, size_t n);
+SP_MUST_CHECK enum sp_status sp_latent_open(struct sp_workspace *r, struct sp_err *err);
+void sp_latent_close(struct sp_workspace *r);
+void sp_latent_run(struct sp_workspace *r, unsigned layer, size_t n);
 
 /* Which keys each row of a share sees, by its layer. ranges: [share->n]. */
 void sp_attention_find_ranges(struct sp_key_range *ranges, const struct sp_layer_config *l,
                               const struct sp_share *share);
 
 /* Room for the experts of the model's layers; NULL where there are none. */
-SP_MUST_CHECK enum sp_status sp_experts_open(struct sp_room *r, struct sp_err *err);
-void sp_experts_close(struct sp_room *r);
+SP_MUST_CHECK enum sp_status sp_experts_open(struct sp_workspace *r, struct sp_err *err);
+void sp_experts_close(struct sp_workspace *r);
 
 /* The MLP of a layer with experts: r->y = what the experts, and the dense MLP beside them, make of
  * the n rows of r->hidden (and, with expert_norms, of r->x). */
-void sp_experts_run(struct sp_room *r, const struct sp_layer *layer, size_t n);
+void sp_experts_run(struct sp_workspace *r, const struct sp_layer *layer, size_t n);
 
 /* Gated delta-rule layers; nothing where there are none. */
-SP_MUST_CHECK enum sp_status sp_delta_open(struct sp_room *r, struct sp_err *err);
-void sp_delta_close(struct sp_room *r);
+SP_MUST_CHECK enum sp_status sp_delta_open(struct sp_workspace *r, struct sp_err *err);
+void sp_delta_close(struct sp_workspace *r);
 /* r->y = the mixer of the n rows of r->hidden. */
-void sp_delta_run(struct sp_room *r, unsigned layer, size_t n);
+void sp_delta_run(struct sp_workspace *r, unsigned layer, size_t n);
 
 /* Mamba-2 layers; the same. */
-SP_MUST_CHECK enum sp_status sp_mamba_open(struct sp_room *r, struct sp_err *err);
-void sp_mamba_close(struct sp_room *r);
-void sp_mamba_run(struct sp_room *r, unsigned layer, size_t n);
+SP_MUST_CHECK enum sp_status sp_mamba_open(struct sp_workspace *r, struct sp_err *err);
+void sp_mamba_close(struct sp_workspace *r);
+void sp_mamba_run(struct sp_workspace *r, unsigned layer, size_t n);
 
 /* Gated short convolutions; the same. */
-SP_MUST_CHECK enum sp_status sp_short_conv_open(struct sp_room *r, struct sp_err *err);
-void sp_short_conv_close(struct sp_room *r);
-void sp_short_conv_run(struct sp_room *r, unsigned layer, size_t n);
+SP_MUST_CHECK enum sp_status sp_short_conv_open(struct sp_workspace *r, struct sp_err *err);
+void sp_short_conv_close(struct sp_workspace *r);
+void sp_short_conv_run(struct sp_workspace *r, unsigned layer, size_t n);
 
 /* Per-layer embeddings; NULL where there are none. */
-SP_MUST_CHECK enum sp_status sp_per_layer_open(struct sp_room *r, struct sp_err *err);
-void sp_per_layer_close(struct sp_room *r);
+SP_MUST_CHECK enum sp_status sp_per_layer_open(struct sp_workspace *r, struct sp_err *err);
+void sp_per_layer_close(struct sp_workspace *r);
 /* Looks up and mixes the rows of ids; r->x holds their (scaled) embeddings. */
-void sp_per_layer_embed(struct sp_room *r, const uint32_t *ids, size_t n);
+void sp_per_layer_embed(struct sp_workspace *r, const uint32_t *ids, size_t n);
 /* r->y = what the layer makes of its own embeddings and the n rows of r->x. */
-void sp_per_layer_run(struct sp_room *r, unsigned layer, size_t n);
+void sp_per_layer_run(struct sp_workspace *r, unsigned layer, size_t n);
 
 /* Convolutions around sublayers; NULL where there are none. */
-SP_MUST_CHECK enum sp_status sp_conv_open(struct sp_room *r, struct sp_err *err);
-void sp_conv_close(struct sp_room *r);
+SP_MUST_CHECK enum sp_status sp_conv_open(struct sp_workspace *r, struct sp_err *err);
+void sp_conv_close(struct sp_workspace *r);
 /* Convolves r->hidden, the input of the sublayer that w surrounds, and afterwards r->y, its
  * output. Each share's rows are one block. Without weights both do nothing. */
-void sp_conv_before(struct sp_room *r, const struct sp_conv_weights *w, size_t n);
-void sp_conv_after(struct sp_room *r, const struct sp_conv_weights *w);
+void sp_conv_before(struct sp_workspace *r, const struct sp_conv_weights *w, size_t n);
+void sp_conv_after(struct sp_workspace *r, const struct sp_conv_weights *w);
 
 /* How the halves of a gated MLP are joined. */
 enum sp_gate sp_gate_of(enum sp_activation activation);

@@ -132,7 +132,7 @@ static enum sp_status assistant_open(struct sp_drafter **out, const struct sp_dr
         .n_taps = 1,
         .keys_of = setup->decoder,
         .n_together = setup->n_together,
-        .room_of = setup->like ? ((const struct draft_assistant *)setup->like)->decoder : NULL,
+        .workspace_of = setup->like ? ((const struct draft_assistant *)setup->like)->decoder : NULL,
     };
     enum sp_status st;
 

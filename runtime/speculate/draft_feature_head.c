@@ -26,7 +26,7 @@ enum sp_status sp_pairs_init(struct sp_pairs *p, const struct sp_drafter_ops *op
         .taps = tap,
         .n_taps = tap != NULL,
         .n_together = setup->n_together,
-        .room_of = setup->like ? ((const struct sp_pairs *)setup->like)->decoder : NULL,
+        .workspace_of = setup->like ? ((const struct sp_pairs *)setup->like)->decoder : NULL,
     };
     enum sp_status st;
 

@@ -75,7 +75,7 @@ static enum sp_status lm_open(struct sp_drafter **out, const struct sp_drafter_s
         .max_logit_rows = 1,
         .kv_type = setup->kv_type,
         .n_together = setup->n_together,
-        .room_of = setup->like ? ((const struct draft_lm *)setup->like)->decoder : NULL,
+        .workspace_of = setup->like ? ((const struct draft_lm *)setup->like)->decoder : NULL,
     };
     d->recurrent = sp_config_is_recurrent(config);
     if (d->recurrent) options.max_logit_rows = MAX_DEPTH; /* as many rows may be uncertain */

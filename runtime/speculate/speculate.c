@@ -21,7 +21,7 @@ static enum sp_status open_decoder(struct sp_speculator *s, const struct sp_mode
         .kv_type = options->kv_type,
         .marks = true,
         .n_together = options->n_together < MOST_TOGETHER ? options->n_together : MOST_TOGETHER,
-        .room_of = options->like ? options->like->decoder : NULL,
+        .workspace_of = options->like ? options->like->decoder : NULL,
     };
 
     if (ops) {
@@ -215,11 +215,11 @@ void sp_speculator_begin(struct sp_speculator *s, uint32_t id)
 
 size_t sp_speculator_limit(struct sp_speculator *s, struct sp_drafter *drafter)
 {
-    size_t room = s->n_positions - s->n_cached - 1, limit;
+    size_t workspace = s->n_positions - s->n_cached - 1, limit;
 
     if (drafter == NULL) return 0;
     limit = drafter->ops->limit(drafter, s->ids, s->n_cached);
-    return limit < room ? limit : room;
+    return limit < workspace ? limit : workspace;
 }
 
 static size_t clamp_depth(struct sp_speculator *s, size_t depth)

@@ -449,7 +449,7 @@ static struct sp_decoder *open_decoder(const struct generating *g, const struct 
                                          .max_rows = 8,
                                          .max_logit_rows = 1,
                                          .n_together = N_ASKING,
-                                         .room_of = like};
+                                         .workspace_of = like};
 
     assert_int_equal(sp_decoder_open(&decoder, model, &g->package->engine, &options, NULL), SP_OK);
     return decoder;
