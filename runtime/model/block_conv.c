@@ -68,8 +68,8 @@ static void convolve_block(struct sp_workspace *r, const struct sp_conv_weights 
 static void convolve(struct sp_workspace *r, const struct sp_conv_weights *w, unsigned side,
                      float *u, size_t ld)
 {
-    for (size_t i = 0, first = 0; i < r->n_shares; first += r->shares[i++].n)
-        convolve_block(r, w, side, u + first * ld, ld, first, r->shares[i].n);
+    for (size_t i = 0, first = 0; i < r->n_seqs; first += r->seqs[i++].n)
+        convolve_block(r, w, side, u + first * ld, ld, first, r->seqs[i].n);
 }
 
 void sp_conv_before(struct sp_workspace *r, const struct sp_conv_weights *w, size_t n)

@@ -19,7 +19,7 @@
 struct sp_decoder; /* opaque */
 
 /* One sequence's rows in a pass of several. */
-struct sp_share {
+struct sp_batch_seq {
     struct sp_decoder *decoder;
     /* Whose tables embed and score: the model's own, or the target's for a draft that borrows them;
      * the same in all shares of a pass. */
@@ -99,9 +99,9 @@ struct sp_logits sp_decoder_row(const struct sp_decoder *decoder, size_t t);
 /* Passes of several sequences: makes the shares' input rows, runs them through all layers together,
  * and makes the logits they want (sp_decoder_row of each decoder). What comes out is the same to
  * the bit as that of one pass after another. No two shares are of one decoder; they fit: */
-void sp_shares_run(const struct sp_share *shares, size_t n_shares);
+void sp_batch_run(const struct sp_batch_seq *seqs, size_t n_seqs);
 /* Do the decoders share a room, and are its rows enough? n_shares >= 1. */
-bool sp_shares_fit(const struct sp_share *shares, size_t n_shares);
+bool sp_batch_fits(const struct sp_batch_seq *seqs, size_t n_seqs);
 
 /* Tapped residual streams of the last run: [rows][n_taps * H], row after row without gap. */
 const float *sp_decoder_features(const struct sp_decoder *decoder);

@@ -182,16 +182,16 @@ static void final_norm(const struct sp_workspace *r, float *out, size_t t)
 }
 
 /* Keeps the share's rows, from the pass's row `first` on, behind this layer. */
-static void keep_taps_of(const struct sp_workspace *r, const struct sp_share *share, size_t first,
+static void keep_taps_of(const struct sp_workspace *r, const struct sp_batch_seq *seq, size_t first,
                          unsigned layer)
 {
-    const struct sp_decoder_options *options = &share->decoder->options;
+    const struct sp_decoder_options *options = &seq->decoder->options;
     size_t h = r->model->config.n_hidden;
 
     for (unsigned i = 0; i < options->n_taps; i++) {
         if (options->taps[i] != layer) continue;
-        for (size_t t = 0; t < share->n; t++) {
-            float *feature = share->decoder->features + (t * options->n_taps + i) * h;
+        for (size_t t = 0; t < seq->n; t++) {
+            float *feature = seq->decoder->features + (t * options->n_taps + i) * h;
             if (layer == SP_TAP_FINAL) {
                 final_norm(r, feature, first + t);
             } else {
@@ -203,47 +203,47 @@ static void keep_taps_of(const struct sp_workspace *r, const struct sp_share *sh
 
 static void keep_taps(const struct sp_workspace *r, unsigned layer)
 {
-    for (size_t i = 0, first = 0; i < r->n_shares; first += r->shares[i++].n)
-        keep_taps_of(r, &r->shares[i], first, layer);
+    for (size_t i = 0, first = 0; i < r->n_seqs; first += r->seqs[i++].n)
+        keep_taps_of(r, &r->seqs[i], first, layer);
 }
 
 /* The rotations of the share's rows, from the pass's row `first` on. */
-static void rotate_share(struct sp_workspace *r, const struct sp_share *share, size_t first)
+static void rotate_share(struct sp_workspace *r, const struct sp_batch_seq *seq, size_t first)
 {
     for (unsigned i = 0; i < r->model->config.n_ropes; i++) {
         const struct sp_rope *rope = &r->model->config.ropes[i];
         size_t half = rope->n_rot / 2;
-        for (size_t t = 0; t < share->n; t++) {
+        for (size_t t = 0; t < seq->n; t++) {
             sp_rope_row(r->rotations[i].cos + (first + t) * half,
-                        r->rotations[i].sin + (first + t) * half, share->decoder->frequencies[i],
-                        half, rope->amplitude, share->pos + t);
+                        r->rotations[i].sin + (first + t) * half, seq->decoder->frequencies[i],
+                        half, rope->amplitude, seq->pos + t);
         }
     }
 }
 
 /* Settles what the pass consists of; returns its rows. */
-static size_t begin_pass(struct sp_workspace *r, const struct sp_share *shares, size_t n_shares)
+static size_t begin_pass(struct sp_workspace *r, const struct sp_batch_seq *seqs, size_t n_seqs)
 {
     size_t n = 0;
 
-    r->shares = shares;
-    r->n_shares = n_shares;
-    for (size_t i = 0; i < n_shares; n += shares[i++].n) {
-        const struct sp_share *share = &shares[i];
-        struct sp_decoder *d = share->decoder;
-        assert(d->workspace == r && share->n <= d->options.max_rows &&
-               share->n_certain <= share->n && share->pos + share->n <= d->options.n_positions &&
-               n + share->n <= r->max_rows);
-        for (size_t t = 0; t < share->n; t++)
-            r->positions[n + t] = share->pos + t;
-        rotate_share(r, share, n);
+    r->seqs = seqs;
+    r->n_seqs = n_seqs;
+    for (size_t i = 0; i < n_seqs; n += seqs[i++].n) {
+        const struct sp_batch_seq *seq = &seqs[i];
+        struct sp_decoder *d = seq->decoder;
+        assert(d->workspace == r && seq->n <= d->options.max_rows && seq->n_certain <= seq->n &&
+               seq->pos + seq->n <= d->options.n_positions && n + seq->n <= r->max_rows);
+        for (size_t t = 0; t < seq->n; t++)
+            r->positions[n + t] = seq->pos + t;
+        rotate_share(r, seq, n);
     }
     return n;
 }
 
 static size_t begin_own(struct sp_decoder *d, size_t n, size_t pos, size_t n_certain)
 {
-    d->workspace->one = (struct sp_share){.decoder = d, .n = n, .pos = pos, .n_certain = n_certain};
+    d->workspace->one =
+        (struct sp_batch_seq){.decoder = d, .n = n, .pos = pos, .n_certain = n_certain};
     return begin_pass(d->workspace, &d->workspace->one, 1);
 }
 
@@ -353,11 +353,11 @@ static void run_layers(struct sp_workspace *r, size_t n)
 {
     struct layer_job job = {.r = r, .n = n};
 
-    for (size_t i = 0; i < r->n_shares; i++) {
-        struct sp_decoder *d = r->shares[i].decoder;
-        d->n_run = r->shares[i].n;
-        d->n_certain = r->shares[i].n_certain;
-        if (r->shares[i].pos == 0) sp_recurrent_reset(d);
+    for (size_t i = 0; i < r->n_seqs; i++) {
+        struct sp_decoder *d = r->seqs[i].decoder;
+        d->n_run = r->seqs[i].n;
+        d->n_certain = r->seqs[i].n_certain;
+        if (r->seqs[i].pos == 0) sp_recurrent_reset(d);
     }
     keep_taps(r, SP_TAP_EMBEDDING);
     for (unsigned i = 0; i < r->model->config.n_layers; i++) {
@@ -446,15 +446,15 @@ const float *sp_decoder_features(const struct sp_decoder *d)
 /* ---- several sequences ------------------------------------------------------------------------
  */
 
-bool sp_shares_fit(const struct sp_share *shares, size_t n_shares)
+bool sp_batch_fits(const struct sp_batch_seq *seqs, size_t n_seqs)
 {
-    const struct sp_workspace *r = shares[0].decoder->workspace;
+    const struct sp_workspace *r = seqs[0].decoder->workspace;
     size_t n = 0, n_logits = 0;
 
-    for (size_t i = 0; i < n_shares; i++) {
-        if (shares[i].decoder->workspace != r) return false;
-        n += shares[i].n;
-        n_logits += shares[i].n_logits;
+    for (size_t i = 0; i < n_seqs; i++) {
+        if (seqs[i].decoder->workspace != r) return false;
+        n += seqs[i].n;
+        n_logits += seqs[i].n_logits;
     }
     return n <= r->max_rows && n_logits <= r->max_logit_rows;
 }
@@ -462,12 +462,12 @@ bool sp_shares_fit(const struct sp_share *shares, size_t n_shares)
 /* The rows that the layers are given. */
 static void share_inputs(struct sp_workspace *r, size_t n)
 {
-    for (size_t i = 0, first = 0; i < r->n_shares; first += r->shares[i++].n)
-        memcpy(r->ids + first, r->shares[i].ids, r->shares[i].n * sizeof *r->ids);
-    if (r->shares[0].hidden) {
+    for (size_t i = 0, first = 0; i < r->n_seqs; first += r->seqs[i++].n)
+        memcpy(r->ids + first, r->seqs[i].ids, r->seqs[i].n * sizeof *r->ids);
+    if (r->seqs[0].hidden) {
         sp_embed_pairs(r, n);
     } else {
-        embed(r, r->shares[0].embedder, r->ids, n);
+        embed(r, r->seqs[0].embedder, r->ids, n);
     }
 }
 
@@ -477,22 +477,22 @@ static void share_logits(struct sp_workspace *r)
     struct final_job job = {.r = r};
     size_t first = 0;
 
-    for (size_t i = 0; i < r->n_shares; first += r->shares[i++].n) {
-        const struct sp_share *share = &r->shares[i];
-        job.first = first + share->first_logits;
-        share->decoder->logits_at = job.to;
-        sp_engine_rows(r->engine, share->n_logits, final_norm_row, &job);
-        job.to += share->n_logits;
+    for (size_t i = 0; i < r->n_seqs; first += r->seqs[i++].n) {
+        const struct sp_batch_seq *seq = &r->seqs[i];
+        job.first = first + seq->first_logits;
+        seq->decoder->logits_at = job.to;
+        sp_engine_rows(r->engine, seq->n_logits, final_norm_row, &job);
+        job.to += seq->n_logits;
     }
-    if (job.to) multiply_head(r, r->shares[0].head, job.to);
+    if (job.to) multiply_head(r, r->seqs[0].head, job.to);
 }
 
-void sp_shares_run(const struct sp_share *shares, size_t n_shares)
+void sp_batch_run(const struct sp_batch_seq *seqs, size_t n_seqs)
 {
-    struct sp_workspace *r = shares[0].decoder->workspace;
-    size_t n = begin_pass(r, shares, n_shares);
+    struct sp_workspace *r = seqs[0].decoder->workspace;
+    size_t n = begin_pass(r, seqs, n_seqs);
 
-    assert(sp_shares_fit(shares, n_shares));
+    assert(sp_batch_fits(seqs, n_seqs));
     share_inputs(r, n);
     run_layers(r, n);
     share_logits(r);

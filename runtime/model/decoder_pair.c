@@ -12,7 +12,7 @@
 /* The rows of one share of the pass, of which `first` is the first. */
 struct pair_job {
     struct sp_workspace *r;
-    const struct sp_share *share;
+    const struct sp_batch_seq *seq;
     size_t first;
 };
 
@@ -22,16 +22,16 @@ static void join_row(void *context, size_t t, unsigned worker)
     const struct pair_job *job = context;
     struct sp_workspace *r = job->r;
     const struct sp_vector *vector = r->engine->vector;
-    const struct sp_share *share = job->share;
-    size_t n_embedding = share->embedder->embedding.cols;
+    const struct sp_batch_seq *seq = job->seq;
+    size_t n_embedding = seq->embedder->embedding.cols;
     size_t n_hidden = r->model->fc.cols - n_embedding;
     float eps = (float)r->model->config.norm_eps;
     float *embedding = r->tapped.x + (job->first + t) * r->tapped.ld;
     float *hidden = embedding + n_embedding;
 
     (void)worker;
-    sp_embed_row(r, share->embedder, share->ids[t], embedding);
-    memcpy(hidden, share->hidden + t * n_hidden, n_hidden * sizeof *hidden);
+    sp_embed_row(r, seq->embedder, seq->ids[t], embedding);
+    memcpy(hidden, seq->hidden + t * n_hidden, n_hidden * sizeof *hidden);
     if (r->model->pair_norms[0] == NULL) return;
     vector->rms_norm(embedding, embedding, r->model->pair_norms[0], n_embedding, eps);
     vector->rms_norm(hidden, hidden, r->model->pair_norms[1], n_hidden, eps);
@@ -43,14 +43,14 @@ static void pair_row(void *context, size_t t, unsigned worker)
     const struct pair_job *job = context;
     struct sp_workspace *r = job->r;
     const struct sp_vector *vector = r->engine->vector;
-    const struct sp_matrix *table = &job->share->embedder->embedding;
+    const struct sp_matrix *table = &job->seq->embedder->embedding;
     const struct sp_layer *l = &r->model->layers[0];
     size_t h = r->model->config.n_hidden, at = job->first + t;
-    const float *hidden = job->share->hidden + t * h;
+    const float *hidden = job->seq->hidden + t * h;
     float eps = (float)r->model->config.norm_eps, *row = r->pairs.x + at * r->pairs.ld;
 
     (void)worker;
-    sp_panel_row(row, table->dtype, table->panels, table->cols, job->share->ids[t]);
+    sp_panel_row(row, table->dtype, table->panels, table->cols, job->seq->ids[t]);
     vector->rms_norm(row, row, l->input_norm, h, eps);
     vector->rms_norm(row + h, hidden, l->hidden_norm, h, eps);
     memcpy(r->x + at * r->ld_x, r->model->config.draft.normed_residual ? row + h : hidden,
@@ -62,9 +62,9 @@ void sp_embed_pairs(struct sp_workspace *r, size_t n)
     bool apart = r->model->config.layers[0].reads_pair;
     struct sp_product fc = {.w = &r->model->fc, .y = r->x, .ldy = r->ld_x};
 
-    for (size_t i = 0, first = 0; i < r->n_shares; first += r->shares[i++].n) {
-        struct pair_job job = {r, &r->shares[i], first};
-        sp_engine_rows(r->engine, job.share->n, apart ? pair_row : join_row, &job);
+    for (size_t i = 0, first = 0; i < r->n_seqs; first += r->seqs[i++].n) {
+        struct pair_job job = {r, &r->seqs[i], first};
+        sp_engine_rows(r->engine, job.seq->n, apart ? pair_row : join_row, &job);
     }
     if (!apart) sp_engine_multiply(r->engine, &fc, 1, &r->tapped, n);
 }

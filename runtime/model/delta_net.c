@@ -117,8 +117,8 @@ static void gate_row(void *context, size_t t, unsigned worker)
     memcpy(r->heads.x + t * r->heads.ld, z, s->n_values * sizeof *z);
 }
 
-static void step(struct sp_workspace *r, struct sp_recurrent *memory, const struct sp_share *share,
-                 size_t first)
+static void step(struct sp_workspace *r, struct sp_recurrent *memory,
+                 const struct sp_batch_seq *seq, size_t first)
 {
     const struct sp_delta_scratch *s = r->delta;
     const float *mixed = s->mixed + first * s->ld;
@@ -136,8 +136,8 @@ static void step(struct sp_workspace *r, struct sp_recurrent *memory, const stru
         .ld_heads = s->ld_heads,
         .out = s->out + first * s->ld_z,
         .ld_out = s->ld_z,
-        .n = share->n,
-        .n_certain = share->n_certain,
+        .n = seq->n,
+        .n_certain = seq->n_certain,
     };
 
     sp_head_state_run(&pass, r->engine->pool);
@@ -145,18 +145,18 @@ static void step(struct sp_workspace *r, struct sp_recurrent *memory, const stru
 
 /* The rows of one share through the convolution and the recurrence. What its convolution looks back
  * at takes the place of the last rows of the share before. */
-static void run_share(struct delta_job *job, unsigned layer, const struct sp_share *share)
+static void run_seq(struct delta_job *job, unsigned layer, const struct sp_batch_seq *seq)
 {
     struct sp_workspace *r = job->r;
-    struct sp_recurrent *memory = &share->decoder->recurrent[layer];
+    struct sp_recurrent *memory = &seq->decoder->recurrent[layer];
     size_t ld = r->delta->ld;
     float *input = r->delta->input + job->first * ld;
 
     job->history = &memory->history;
     sp_conv_history_begin(&memory->history, input, ld);
-    sp_engine_rows(r->engine, share->n, mix_row, job);
-    sp_conv_history_end(&memory->history, input, ld, share->n, share->n_certain);
-    step(r, memory, share, job->first);
+    sp_engine_rows(r->engine, seq->n, mix_row, job);
+    sp_conv_history_end(&memory->history, input, ld, seq->n, seq->n_certain);
+    step(r, memory, seq, job->first);
 }
 
 void sp_delta_run(struct sp_workspace *r, unsigned layer, size_t n)
@@ -174,8 +174,8 @@ void sp_delta_run(struct sp_workspace *r, unsigned layer, size_t n)
     struct sp_product out = {.w = &w->out, .y = r->y, .ldy = r->ld_x};
 
     sp_engine_multiply(r->engine, in, 4, &r->hidden, n);
-    for (size_t i = 0; i < r->n_shares; job.first += r->shares[i++].n)
-        run_share(&job, layer, &r->shares[i]);
+    for (size_t i = 0; i < r->n_seqs; job.first += r->seqs[i++].n)
+        run_seq(&job, layer, &r->seqs[i]);
     sp_engine_rows(r->engine, n, gate_row, &job);
     r->heads.cols = w->out.cols;
     sp_engine_multiply(r->engine, &out, 1, &r->heads, n);

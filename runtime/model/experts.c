@@ -66,8 +66,10 @@ enum sp_status sp_experts_open(struct sp_workspace *r, struct sp_err *err)
     if ((st = sp_new(&e->n_rows, n_experts, sizeof *e->n_rows, err))) return st;
     if ((st = open_places(r, n_ffn, err))) return st;
     if ((st = sp_new_aligned(&e->shared, rows * r->ld_x, sizeof *e->shared, err))) return st;
-    e->ld_share = sp_matrix_ld(1);
-    if ((st = sp_new_aligned(&e->share, rows * e->ld_share, sizeof *e->share, err))) return st;
+    e->ld_shared_gate = sp_matrix_ld(1);
+    if ((st = sp_new_aligned(&e->shared_gate, rows * e->ld_shared_gate, sizeof *e->shared_gate,
+                             err)))
+        return st;
     return sp_acts_init(&e->routed, rows, config->n_hidden, err);
 }
 
@@ -87,7 +89,7 @@ void sp_experts_close(struct sp_workspace *r)
     free(e->up);
     free(e->y);
     free(e->shared);
-    free(e->share);
+    free(e->shared_gate);
     sp_acts_release(&e->routed);
     sp_acts_release(&e->input);
     sp_acts_release(&e->ffn);
@@ -288,7 +290,7 @@ static void run_shared(struct sp_workspace *r, const struct sp_layer *l, size_t 
          .gate = sp_gate_of(r->model->config.activation),
          .factors = r->ones},
         {.w = &l->shared_up, .y = r->up, .ldy = r->ld_ffn},
-        {.w = &l->shared_weight, .y = e->share, .ldy = e->ld_share},
+        {.w = &l->shared_weight, .y = e->shared_gate, .ldy = e->ld_shared_gate},
     };
     struct sp_product out = {.w = &l->shared_down, .y = e->shared, .ldy = r->ld_x};
 
@@ -313,8 +315,8 @@ static void add_shared_row(void *context, size_t t, unsigned worker)
         vector->rms_norm(shared, shared, job->layer->shared_post, n, eps);
         vector->add(y, shared, n);
     } else {
-        const float *share = r->experts->share + t * r->experts->ld_share;
-        vector->fma(y, shared, job->layer->shared_weight.rows ? sp_sigmoidf(*share) : 1, n);
+        const float *gate = r->experts->shared_gate + t * r->experts->ld_shared_gate;
+        vector->fma(y, shared, job->layer->shared_weight.rows ? sp_sigmoidf(*gate) : 1, n);
     }
 }
 

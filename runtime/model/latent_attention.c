@@ -102,11 +102,11 @@ static void store(const struct latent_job *job)
     unsigned layer = (unsigned)job->layer->config->kv_source;
     const float *latent = r->k;
 
-    for (size_t i = 0; i < r->n_shares; i++) {
-        const struct sp_share *share = &r->shares[i];
-        sp_kv_put_head(&share->decoder->caches[layer], r->engine->vector, 0, share->pos, share->n,
-                       latent, latent, r->ld_kv);
-        latent += share->n * r->ld_kv;
+    for (size_t i = 0; i < r->n_seqs; i++) {
+        const struct sp_batch_seq *seq = &r->seqs[i];
+        sp_kv_put_head(&seq->decoder->caches[layer], r->engine->vector, 0, seq->pos, seq->n, latent,
+                       latent, r->ld_kv);
+        latent += seq->n * r->ld_kv;
     }
 }
 
@@ -177,13 +177,13 @@ static void multiply_heads(const struct latent_job *job, const struct sp_matrix 
 }
 
 /* The rows of a share, the first being the pass's row `first`. */
-static void attend(const struct latent_job *job, const struct sp_share *share, size_t first)
+static void attend(const struct latent_job *job, const struct sp_batch_seq *seq, size_t first)
 {
     struct sp_workspace *r = job->r;
     struct sp_latent_scratch *s = r->latent;
     const struct sp_config *config = &r->model->config;
     struct sp_attention a = {
-        .kv = share->decoder->keys[job->layer->config - config->layers],
+        .kv = seq->decoder->keys[job->layer->config - config->layers],
         .n_heads = (unsigned)job->n_heads,
         .scale = (float)config->attention_scale,
         .q = s->queries + first * s->ld_queries,
@@ -192,11 +192,11 @@ static void attend(const struct latent_job *job, const struct sp_share *share, s
         .out = s->seen.x + first * s->seen.ld,
         .ld_out = s->seen.ld,
         .out_step = job->n * s->seen.ld,
-        .n_rows = share->n,
+        .n_rows = seq->n,
         .ranges = r->ranges,
     };
 
-    sp_attention_find_ranges(r->ranges, job->layer->config, share);
+    sp_attention_find_ranges(r->ranges, job->layer->config, seq);
     sp_attend(&a, r->engine->vector, r->engine->pool, r->attention);
 }
 
@@ -226,8 +226,8 @@ void sp_latent_run(struct sp_workspace *r, unsigned layer, size_t n)
     sp_engine_rows(r->engine, n, gather_still, &job);
     multiply_heads(&job, &l->latent.k_b, s->queries, s->ld_queries, &s->still);
     sp_engine_rows(r->engine, n, add_turned, &job);
-    for (size_t i = 0, first = 0; i < r->n_shares; first += r->shares[i++].n)
-        attend(&job, &r->shares[i], first);
+    for (size_t i = 0, first = 0; i < r->n_seqs; first += r->seqs[i++].n)
+        attend(&job, &r->seqs[i], first);
     multiply_heads(&job, &l->latent.v_b, s->values, s->ld_values, &s->seen);
     sp_engine_rows(r->engine, n, gather_values, &job);
     r->heads.cols = l->o.cols;

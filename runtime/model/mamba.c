@@ -104,8 +104,8 @@ static void mix_row(void *context, size_t i, unsigned worker)
     scale_values(job, t);
 }
 
-static void step(struct sp_workspace *r, struct sp_recurrent *memory, const struct sp_share *share,
-                 size_t first)
+static void step(struct sp_workspace *r, struct sp_recurrent *memory,
+                 const struct sp_batch_seq *seq, size_t first)
 {
     const struct sp_mamba_scratch *s = r->mamba;
     const float *mixed = s->mixed + first * s->ld;
@@ -122,8 +122,8 @@ static void step(struct sp_workspace *r, struct sp_recurrent *memory, const stru
         .ld_heads = s->ld_heads,
         .out = s->out + first * s->ld_z,
         .ld_out = s->ld_z,
-        .n = share->n,
-        .n_certain = share->n_certain,
+        .n = seq->n,
+        .n_certain = seq->n_certain,
     };
 
     sp_head_state_run(&pass, r->engine->pool);
@@ -167,18 +167,18 @@ static void gate_row(void *context, size_t t, unsigned worker)
 
 /* The rows of one share through the convolution and the recurrence. What its convolution looks back
  * at takes the place of the last rows of the share before. */
-static void run_share(struct mamba_job *job, unsigned layer, const struct sp_share *share)
+static void run_seq(struct mamba_job *job, unsigned layer, const struct sp_batch_seq *seq)
 {
     struct sp_workspace *r = job->r;
-    struct sp_recurrent *memory = &share->decoder->recurrent[layer];
+    struct sp_recurrent *memory = &seq->decoder->recurrent[layer];
     size_t ld = r->mamba->ld;
     float *input = r->mamba->input + job->first * ld;
 
     job->history = &memory->history;
     sp_conv_history_begin(&memory->history, input, ld);
-    sp_engine_rows(r->engine, share->n, mix_row, job);
-    sp_conv_history_end(&memory->history, input, ld, share->n, share->n_certain);
-    step(r, memory, share, job->first);
+    sp_engine_rows(r->engine, seq->n, mix_row, job);
+    sp_conv_history_end(&memory->history, input, ld, seq->n, seq->n_certain);
+    step(r, memory, seq, job->first);
 }
 
 void sp_mamba_run(struct sp_workspace *r, unsigned layer, size_t n)
@@ -195,8 +195,8 @@ void sp_mamba_run(struct sp_workspace *r, unsigned layer, size_t n)
     struct sp_product out = {.w = &w->out, .bias = w->out_bias, .y = r->y, .ldy = r->ld_x};
 
     sp_engine_multiply(r->engine, in, 3, &r->hidden, n);
-    for (size_t i = 0; i < r->n_shares; job.first += r->shares[i++].n)
-        run_share(&job, layer, &r->shares[i]);
+    for (size_t i = 0; i < r->n_seqs; job.first += r->seqs[i++].n)
+        run_seq(&job, layer, &r->seqs[i]);
     sp_engine_rows(r->engine, n, gate_row, &job);
     r->heads.cols = w->out.cols;
     sp_engine_multiply(r->engine, &out, 1, &r->heads, n);

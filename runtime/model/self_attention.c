@@ -102,12 +102,12 @@ static void put_head(const struct heads_job *job, size_t h, const float *k, cons
     const struct sp_workspace *r = job->r;
     unsigned layer = (unsigned)job->layer->config->kv_source;
 
-    for (size_t i = 0; i < r->n_shares; i++) {
-        const struct sp_share *share = &r->shares[i];
-        sp_kv_put_head(&share->decoder->caches[layer], r->engine->vector, h, share->pos, share->n,
-                       k, v, r->ld_kv);
-        k += share->n * r->ld_kv;
-        v += share->n * r->ld_kv;
+    for (size_t i = 0; i < r->n_seqs; i++) {
+        const struct sp_batch_seq *seq = &r->seqs[i];
+        sp_kv_put_head(&seq->decoder->caches[layer], r->engine->vector, h, seq->pos, seq->n, k, v,
+                       r->ld_kv);
+        k += seq->n * r->ld_kv;
+        v += seq->n * r->ld_kv;
     }
 }
 
@@ -167,9 +167,9 @@ void sp_attention_store_keys(struct sp_workspace *r, unsigned layer, size_t n)
  * the share; a layer that is not causal (block drafts) looks ahead to the end of the pass too; one
  * that reads the target's keys does not see its own position, which the target has not seen yet. */
 void sp_attention_find_ranges(struct sp_key_range *ranges, const struct sp_layer_config *l,
-                              const struct sp_share *share)
+                              const struct sp_batch_seq *seq)
 {
-    size_t n = share->n, pos = share->pos;
+    size_t n = seq->n, pos = seq->pos;
 
     for (size_t t = 0; t < n; t++) {
         size_t p = pos + t;
@@ -188,13 +188,13 @@ void sp_attention_find_ranges(struct sp_key_range *ranges, const struct sp_layer
 }
 
 /* The rows of a share, the first being the pass's row `first`. */
-static void attend(const struct heads_job *job, const struct sp_share *share, size_t first)
+static void attend(const struct heads_job *job, const struct sp_batch_seq *seq, size_t first)
 {
     struct sp_workspace *r = job->r;
     const struct sp_config *config = &r->model->config;
     const struct sp_layer_config *l = job->layer->config;
     struct sp_attention a = {
-        .kv = share->decoder->keys[l - config->layers],
+        .kv = seq->decoder->keys[l - config->layers],
         .n_heads = l->n_heads,
         .scale = (float)config->attention_scale,
         .cap = (float)config->attention_cap,
@@ -203,11 +203,11 @@ static void attend(const struct heads_job *job, const struct sp_share *share, si
         .ldq = r->ld_q,
         .out = r->heads.x + first * r->heads.ld,
         .ld_out = r->heads.ld,
-        .n_rows = share->n,
+        .n_rows = seq->n,
         .ranges = r->ranges,
     };
 
-    sp_attention_find_ranges(r->ranges, l, share);
+    sp_attention_find_ranges(r->ranges, l, seq);
     sp_attend(&a, r->engine->vector, r->engine->pool, r->attention);
 }
 
@@ -266,8 +266,8 @@ void sp_attention_run(struct sp_workspace *r, unsigned layer, size_t n)
 
     project(&job);
     shape_and_store(&job);
-    for (size_t i = 0, first = 0; i < r->n_shares; first += r->shares[i++].n)
-        attend(&job, &r->shares[i], first);
+    for (size_t i = 0, first = 0; i < r->n_seqs; first += r->seqs[i++].n)
+        attend(&job, &r->seqs[i], first);
     r->heads.cols = l->o.cols;
     if (l->output_gate.rows) {
         sp_engine_rows(r->engine, n, l->config->head_gate ? gate_heads : gate_row, &job);

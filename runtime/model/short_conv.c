@@ -78,16 +78,16 @@ static void convolve_row(void *context, size_t i, unsigned worker)
 }
 
 /* What a share's convolution looks back at takes the place of the last rows of the share before. */
-static void run_share(struct conv_job *job, unsigned layer, const struct sp_share *share)
+static void run_seq(struct conv_job *job, unsigned layer, const struct sp_batch_seq *seq)
 {
     struct sp_workspace *r = job->r;
-    struct sp_conv_history *history = &share->decoder->short_histories[layer];
+    struct sp_conv_history *history = &seq->decoder->short_histories[layer];
     float *input = r->short_conv->input + job->first * r->ld_x;
 
     job->history = history;
     sp_conv_history_begin(history, input, r->ld_x);
-    sp_engine_rows(r->engine, share->n, convolve_row, job);
-    sp_conv_history_end(history, input, r->ld_x, share->n, share->n_certain);
+    sp_engine_rows(r->engine, seq->n, convolve_row, job);
+    sp_conv_history_end(history, input, r->ld_x, seq->n, seq->n_certain);
 }
 
 void sp_short_conv_run(struct sp_workspace *r, unsigned layer, size_t n)
@@ -100,8 +100,8 @@ void sp_short_conv_run(struct sp_workspace *r, unsigned layer, size_t n)
 
     sp_engine_multiply(r->engine, &in, 1, &r->hidden, n);
     sp_engine_rows(r->engine, n, open_row, &job);
-    for (size_t i = 0; i < r->n_shares; job.first += r->shares[i++].n)
-        run_share(&job, layer, &r->shares[i]);
+    for (size_t i = 0; i < r->n_seqs; job.first += r->seqs[i++].n)
+        run_seq(&job, layer, &r->seqs[i]);
     r->heads.cols = w->out.cols;
     sp_engine_multiply(r->engine, &out, 1, &r->heads, n);
 }

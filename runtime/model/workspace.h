@@ -24,11 +24,11 @@ struct sp_workspace {
     const struct sp_engine *engine;
     size_t n_users; /* decoders */
     size_t max_rows, max_logit_rows, n_positions;
-    const struct sp_share *shares; /* [n_shares] of the pass, in the order of their rows */
-    size_t n_shares;
-    struct sp_share one; /* where there is one share */
-    size_t *positions;   /* [max_rows] of the rows in their sequences */
-    uint32_t *ids;       /* [max_rows] of a pass of several shares */
+    const struct sp_batch_seq *seqs; /* [n_shares] of the pass, in the order of their rows */
+    size_t n_seqs;
+    struct sp_batch_seq one; /* where there is one share */
+    size_t *positions;       /* [max_rows] of the rows in their sequences */
+    uint32_t *ids;           /* [max_rows] of a pass of several shares */
     struct rotation rotations[2];
     struct sp_attention_scratch *attention;
     struct sp_key_range *ranges;        /* [max_rows] */
@@ -141,8 +141,8 @@ struct sp_expert_scratch {
     struct sp_row_group *groups; /* [n_places] the experts at work and their rows */
     struct sp_acts routed;       /* the router's own input, where it is not the experts' */
     float *shared;               /* [max_rows][ld_x] what the dense MLP beside them makes */
-    float *share;                /* [max_rows][ld_share] its weight before the sigmoid */
-    size_t ld_share;
+    float *shared_gate;          /* [max_rows][ld_shared_gate] its weight before the sigmoid */
+    size_t ld_shared_gate;
 };
 
 struct sp_workspace_options {
@@ -177,7 +177,7 @@ void sp_latent_run(struct sp_workspace *r, unsigned layer, size_t n);
 
 /* Which keys each row of a share sees, by its layer. ranges: [share->n]. */
 void sp_attention_find_ranges(struct sp_key_range *ranges, const struct sp_layer_config *l,
-                              const struct sp_share *share);
+                              const struct sp_batch_seq *seq);
 
 /* Room for the experts of the model's layers; NULL where there are none. */
 SP_MUST_CHECK enum sp_status sp_experts_open(struct sp_workspace *r, struct sp_err *err);

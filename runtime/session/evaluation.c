@@ -288,9 +288,9 @@ static int compare_doubles(const void *a, const void *b)
 }
 
 /* Nearest rank: the smallest value that at least this share of all values does not exceed. */
-static double percentile(const double *sorted, size_t n, double share)
+static double percentile(const double *sorted, size_t n, double seq)
 {
-    size_t rank = (size_t)ceil(share * (double)n);
+    size_t rank = (size_t)ceil(seq * (double)n);
 
     return sorted[rank ? rank - 1 : 0];
 }

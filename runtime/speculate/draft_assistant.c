@@ -222,7 +222,7 @@ static void score_cluster(void *context, size_t i, unsigned worker)
 /* The layers' row of a token and the hidden state behind it; its logits too, with a plain head. */
 static void run_row(struct draft_assistant *d, const uint32_t *id, const float *hidden, size_t pos)
 {
-    struct sp_share share = {
+    struct sp_batch_seq seq = {
         .decoder = d->decoder,
         .embedder = d->target,
         .head = d->model,
@@ -233,7 +233,7 @@ static void run_row(struct draft_assistant *d, const uint32_t *id, const float *
         .n_logits = d->model->config.draft.n_clusters_used == 0,
     };
 
-    sp_drafter_pass(&d->base, &share, SP_PASS_FIRST);
+    sp_drafter_pass(&d->base, &seq, SP_PASS_FIRST);
 }
 
 /* n of the decoder's row -> logits and the next hidden state. */

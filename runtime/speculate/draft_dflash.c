@@ -126,7 +126,7 @@ size_t sp_dflash_limit(struct sp_drafter *base, const uint32_t *ids, size_t n_ca
 void sp_dflash_run_block(struct sp_dflash *d, const uint32_t *ids, size_t n_cached, size_t n)
 {
     uint32_t block[SP_MAX_BLOCK];
-    struct sp_share share = {
+    struct sp_batch_seq seq = {
         .decoder = d->decoder,
         .embedder = d->embedder,
         .head = d->head,
@@ -140,7 +140,7 @@ void sp_dflash_run_block(struct sp_dflash *d, const uint32_t *ids, size_t n_cach
     block[0] = ids[n_cached];
     for (size_t i = 1; i < d->block_size; i++)
         block[i] = d->model->config.draft.mask_token;
-    sp_drafter_pass(&d->base, &share, SP_PASS_FIRST);
+    sp_drafter_pass(&d->base, &seq, SP_PASS_FIRST);
 }
 
 static enum sp_status dflash_propose(struct sp_drafter *base, uint32_t *ids, size_t n_cached,

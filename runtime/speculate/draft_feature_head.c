@@ -58,10 +58,10 @@ size_t sp_pairs_limit(struct sp_drafter *base, const uint32_t *ids, size_t n_cac
 }
 
 /* A pass of slots first..first+n-1 with these states, for the logits of the last n_logits. */
-static struct sp_share slots(struct sp_pairs *p, const float *hidden, const uint32_t *ids,
-                             size_t first, size_t n, size_t n_logits)
+static struct sp_batch_seq slots(struct sp_pairs *p, const float *hidden, const uint32_t *ids,
+                                 size_t first, size_t n, size_t n_logits)
 {
-    return (struct sp_share){
+    return (struct sp_batch_seq){
         .decoder = p->decoder,
         .embedder = p->embedder,
         .head = p->head,
@@ -81,8 +81,8 @@ static float *state_of(struct sp_pairs *p, size_t slot)
 }
 
 /* The waiting pairs up to n_true, and n_more slots behind them. */
-static struct sp_share true_pairs(struct sp_pairs *p, const uint32_t *ids, size_t n_true,
-                                  size_t n_more, size_t n_logits)
+static struct sp_batch_seq true_pairs(struct sp_pairs *p, const uint32_t *ids, size_t n_true,
+                                      size_t n_more, size_t n_logits)
 {
     return slots(p, state_of(p, p->n_true), ids, p->n_true, n_true - p->n_true + n_more, n_logits);
 }
@@ -90,9 +90,9 @@ static struct sp_share true_pairs(struct sp_pairs *p, const uint32_t *ids, size_
 /* The waiting pairs up to n_true, with the turn kept. */
 static void store_pairs(struct sp_pairs *p, const uint32_t *ids, size_t n_true)
 {
-    struct sp_share share = true_pairs(p, ids, n_true, 0, 0);
+    struct sp_batch_seq seq = true_pairs(p, ids, n_true, 0, 0);
 
-    sp_shares_run(&share, 1);
+    sp_batch_run(&seq, 1);
     p->n_true = n_true;
 }
 
@@ -113,15 +113,15 @@ void sp_pairs_catch_up(struct sp_drafter *base, const uint32_t *ids, size_t n_ca
 
 size_t sp_pairs_begin(struct sp_pairs *p, const uint32_t *ids, size_t n_cached, size_t n_more)
 {
-    struct sp_share share;
+    struct sp_batch_seq seq;
 
     assert(p->n_have == n_cached && n_cached > 0);
     (void)n_cached;
     if (p->n_true == p->n_have) p->n_true--; /* asked twice: the last pair's token may differ */
-    share = true_pairs(p, ids, p->n_have, n_more, 1 + n_more);
-    sp_drafter_pass(&p->base, &share, SP_PASS_FIRST);
+    seq = true_pairs(p, ids, p->n_have, n_more, 1 + n_more);
+    sp_drafter_pass(&p->base, &seq, SP_PASS_FIRST);
     p->n_true = p->n_have;
-    return share.first_logits;
+    return seq.first_logits;
 }
 
 /* The logits of guess i, over the head's rows; `row` as sp_pairs_begin returned it. The first guess
@@ -131,8 +131,8 @@ static struct sp_logits guess(struct sp_pairs *p, const uint32_t *ids, size_t n_
 {
     if (i > 0) {
         const float *o = sp_decoder_features(p->decoder) + (i == 1 ? row : 0) * p->n_hidden;
-        struct sp_share share = slots(p, o, ids, n_cached - 1 + i, 1, 1);
-        sp_drafter_pass(&p->base, &share, SP_PASS_FIRST);
+        struct sp_batch_seq seq = slots(p, o, ids, n_cached - 1 + i, 1, 1);
+        sp_drafter_pass(&p->base, &seq, SP_PASS_FIRST);
     }
     return sp_logits_kept(sp_decoder_row(p->decoder, 0), p->logits + i * p->n_rows);
 }

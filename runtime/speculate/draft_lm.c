@@ -106,7 +106,7 @@ static size_t lm_limit(struct sp_drafter *base, const uint32_t *ids, size_t n_ca
 static void run(struct draft_lm *d, const uint32_t *ids, size_t n, size_t n_certain,
                 size_t n_logits, enum sp_precedence precedence)
 {
-    struct sp_share share = {
+    struct sp_batch_seq seq = {
         .decoder = d->decoder,
         .embedder = d->model,
         .head = d->model,
@@ -122,7 +122,7 @@ static void run(struct draft_lm *d, const uint32_t *ids, size_t n, size_t n_cert
         uint32_t id = ids[d->n_fed + i];
         d->known[i] = id < d->model->config.n_vocab ? id : 0;
     }
-    sp_drafter_pass(&d->base, &share, precedence);
+    sp_drafter_pass(&d->base, &seq, precedence);
     sp_decoder_commit(d->decoder, n_certain);
     d->n_fed += n_certain;
     d->n_certain = n_certain;

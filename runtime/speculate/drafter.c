@@ -27,16 +27,16 @@ enum sp_status sp_drafter_check(const struct sp_model *target, const struct sp_m
     return ops->check(target, draft, err);
 }
 
-void sp_drafter_pass(struct sp_drafter *drafter, const struct sp_share *share,
+void sp_drafter_pass(struct sp_drafter *drafter, const struct sp_batch_seq *seq,
                      enum sp_precedence precedence)
 {
     double t0 = sp_seconds();
     struct sp_pass pass;
 
-    sp_turns_pass(drafter->turns, share, precedence, &pass);
+    sp_turns_pass(drafter->turns, seq, precedence, &pass);
     drafter->time.away += sp_seconds() - t0;
     drafter->time.seconds += pass.seconds;
-    drafter->time.part += pass.seconds * (double)share->n / (double)pass.n_rows;
+    drafter->time.part += pass.seconds * (double)seq->n / (double)pass.n_rows;
 }
 
 enum sp_status sp_guess(const struct sp_guesser *guesser, bool *more, uint32_t *ids, size_t pos,

@@ -98,7 +98,7 @@ struct sp_drafter {
 };
 
 /* Runs a pass of the draft's, together with those of others who make guesses at the same time. */
-void sp_drafter_pass(struct sp_drafter *drafter, const struct sp_share *share,
+void sp_drafter_pass(struct sp_drafter *drafter, const struct sp_batch_seq *seq,
                      enum sp_precedence precedence);
 
 /* Do the draft's shapes fit this target, so that opening a drafter is safe? A packed file's pair

@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-enum { MOST_SHARES = 64 }; /* of a pass */
+enum { MAX_SEQS = 64 }; /* of a pass */
 
 /* A thread that waits to be given the turn. */
 struct waiter {
@@ -18,7 +18,7 @@ struct waiter {
 
 /* A share that was handed in; it lies with the thread that waits for it. */
 struct request {
-    const struct sp_share *share;
+    const struct sp_batch_seq *seq;
     struct sp_pass *pass;
     enum sp_precedence precedence;
     bool done;
@@ -149,17 +149,17 @@ static struct request *take_next(struct sp_turns *t)
 
 /* Takes the request out whose pass comes next, and those that can go with it. Whoever finds no
  * place is older the next time. */
-static size_t choose(struct sp_turns *t, struct request *chosen[MOST_SHARES],
-                     struct sp_share shares[MOST_SHARES])
+static size_t choose(struct sp_turns *t, struct request *chosen[MAX_SEQS],
+                     struct sp_batch_seq seqs[MAX_SEQS])
 {
     struct request **at = &t->first;
     size_t n = 1;
 
     chosen[0] = take_next(t);
-    shares[0] = *chosen[0]->share;
-    while (*at && n < MOST_SHARES && chosen[0]->precedence != SP_PASS_ALONE) {
-        shares[n] = *(*at)->share;
-        if ((*at)->precedence == SP_PASS_ALONE || !sp_shares_fit(shares, n + 1)) {
+    seqs[0] = *chosen[0]->seq;
+    while (*at && n < MAX_SEQS && chosen[0]->precedence != SP_PASS_ALONE) {
+        seqs[n] = *(*at)->seq;
+        if ((*at)->precedence == SP_PASS_ALONE || !sp_batch_fits(seqs, n + 1)) {
             at = &(*at)->next;
             continue;
         }
@@ -175,21 +175,21 @@ static size_t choose(struct sp_turns *t, struct request *chosen[MOST_SHARES],
 /* All who are in wait for a pass: runs one. Under the lock, which it leaves meanwhile. */
 static void run_pass(struct sp_turns *t)
 {
-    struct request *chosen[MOST_SHARES];
-    struct sp_share shares[MOST_SHARES];
-    struct sp_pass pass = {.n_shares = choose(t, chosen, shares)};
+    struct request *chosen[MAX_SEQS];
+    struct sp_batch_seq seqs[MAX_SEQS];
+    struct sp_pass pass = {.n_seqs = choose(t, chosen, seqs)};
 
     t->taken = true;
     pthread_mutex_unlock(&t->lock);
     pass.seconds = sp_seconds();
-    sp_shares_run(shares, pass.n_shares);
+    sp_batch_run(seqs, pass.n_seqs);
     pass.seconds = sp_seconds() - pass.seconds;
-    for (size_t i = 0; i < pass.n_shares; i++) {
-        pass.n_rows += shares[i].n;
-        pass.n_uncertain += shares[i].n - shares[i].n_certain;
+    for (size_t i = 0; i < pass.n_seqs; i++) {
+        pass.n_rows += seqs[i].n;
+        pass.n_uncertain += seqs[i].n - seqs[i].n_certain;
     }
     pthread_mutex_lock(&t->lock);
-    for (size_t i = 0; i < pass.n_shares; i++) {
+    for (size_t i = 0; i < pass.n_seqs; i++) {
         *chosen[i]->pass = pass;
         chosen[i]->done = true;
         queue_up(t, &chosen[i]->waiter);
@@ -197,11 +197,11 @@ static void run_pass(struct sp_turns *t)
     give_turn(t);
 }
 
-void sp_turns_pass(struct sp_turns *t, const struct sp_share *share, enum sp_precedence precedence,
-                   struct sp_pass *pass)
+void sp_turns_pass(struct sp_turns *t, const struct sp_batch_seq *seq,
+                   enum sp_precedence precedence, struct sp_pass *pass)
 {
     struct request own = {
-        .share = share,
+        .seq = seq,
         .pass = pass,
         .precedence = precedence,
         .waiter.woken = PTHREAD_COND_INITIALIZER,

@@ -42,14 +42,14 @@ enum sp_precedence {
 
 /* The pass that a share was in. */
 struct sp_pass {
-    size_t n_rows, n_shares; /* all of them */
-    size_t n_uncertain;      /* rows: guesses */
-    double seconds;          /* without the waiting */
+    size_t n_rows, n_seqs; /* all of them */
+    size_t n_uncertain;    /* rows: guesses */
+    double seconds;        /* without the waiting */
 };
 
 /* Has a pass run with this share, perhaps together with those of others. The logits are valid until
  * the next call, or until the turn is left. */
-void sp_turns_pass(struct sp_turns *turns, const struct sp_share *share,
+void sp_turns_pass(struct sp_turns *turns, const struct sp_batch_seq *seq,
                    enum sp_precedence precedence, struct sp_pass *pass);
 
 #endif

@@ -92,7 +92,7 @@ void sp_speculator_close(struct sp_speculator *s)
 static struct sp_pass pass(struct sp_speculator *s, size_t n, size_t n_certain, size_t n_logits,
                            enum sp_precedence precedence)
 {
-    struct sp_share share = {
+    struct sp_batch_seq seq = {
         .decoder = s->decoder,
         .embedder = s->target,
         .head = s->target,
@@ -105,7 +105,7 @@ static struct sp_pass pass(struct sp_speculator *s, size_t n, size_t n_certain, 
     };
     struct sp_pass pass;
 
-    sp_turns_pass(s->turns, &share, precedence, &pass);
+    sp_turns_pass(s->turns, &seq, precedence, &pass);
     return pass;
 }
 
@@ -280,7 +280,7 @@ enum sp_status sp_speculator_verify(struct sp_speculator *s, const struct sp_cho
     t0 = sp_seconds();
     round->rows_beside = done.n_rows - (n + 1);
     round->guesses_beside = done.n_uncertain - n;
-    round->others = done.n_shares - 1;
+    round->others = done.n_seqs - 1;
     for (size_t i = 0; i <= n; i++) {
         struct sp_logits logits = sp_decoder_row(s->decoder, i);
         uint32_t guess = i < n ? s->ids[pos + i] : SP_NO_GUESS, id;

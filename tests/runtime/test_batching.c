@@ -417,15 +417,15 @@ static void run_row(struct row_of *r, size_t which, struct sp_decoder *decoder,
                     const struct sp_model *model, enum sp_precedence precedence)
 {
     static const uint32_t id = 5;
-    struct sp_share share = {.decoder = decoder,
-                             .embedder = model,
-                             .head = model,
-                             .ids = &id,
-                             .n = 1,
-                             .n_certain = 1,
-                             .n_logits = 1};
+    struct sp_batch_seq seq = {.decoder = decoder,
+                               .embedder = model,
+                               .head = model,
+                               .ids = &id,
+                               .n = 1,
+                               .n_certain = 1,
+                               .n_logits = 1};
 
-    sp_turns_pass(r->g->package->turns, &share, precedence, &r->passes[which]);
+    sp_turns_pass(r->g->package->turns, &seq, precedence, &r->passes[which]);
     r->at[which] = ++*r->clock;
 }
 
@@ -487,11 +487,11 @@ static void guesses_first(void **state)
     for (size_t i = 0; i < N_ASKING; i++)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
     for (size_t i = 2; i < N_ASKING; i++) {
-        assert_int_equal(rows[i].passes[0].n_shares, 2);
+        assert_int_equal(rows[i].passes[0].n_seqs, 2);
         assert_true(rows[i].at[0] < rows[0].at[1] && rows[i].at[0] < rows[1].at[1]);
     }
     for (size_t i = 0; i < N_ASKING; i++) {
-        assert_int_equal(rows[i].passes[1].n_shares, i == 1 ? 1 : 3);
+        assert_int_equal(rows[i].passes[1].n_seqs, i == 1 ? 1 : 3);
         assert_int_equal(rows[i].passes[1].n_rows, i == 1 ? 1 : 3);
         sp_decoder_close(rows[i].draft);
         sp_decoder_close(rows[i].target);
