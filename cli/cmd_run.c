@@ -278,7 +278,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     }
     /* A session may still set another depth. */
     if (!session && settings.depth == 0) g.no_draft = g.style.plain = true;
-    if (o->batch) engine.n_together = (size_t)o->sessions;
+    if (o->batch) engine.max_batch = (size_t)o->sessions;
     if ((st = sp_generation_open(&g, args, &engine, err))) goto done;
     if (o->settings.depth != 0) sp_generation_note_vain(&g, args, o->no_draft, drafting);
     g.style.ids = !g.info.has_tokenizer;

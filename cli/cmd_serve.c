@@ -253,7 +253,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     if ((st = watch_signals(&guard, err))) goto done;
     if ((st = sp_generation_read(&g, args, false, o->system, err))) goto done;
     if (settings.depth == 0) g.no_draft = true;
-    engine.n_together = (size_t)o->sessions;
+    engine.max_batch = (size_t)o->sessions;
     if ((st = sp_generation_open(&g, args, &engine, err))) goto done;
     if (!g.info.has_tokenizer) {
         st = sp_fail(err, SP_E_UNSUPPORTED, "%s has no tokenizer to read requests with", g.path);

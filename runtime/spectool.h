@@ -112,8 +112,8 @@ struct sp_session_options {
     enum sp_draft_by draft_by;
     bool no_draft;        /* nobody drafts */
     size_t rows_per_pass; /* of a prompt; 0: chosen; the result does not depend on it */
-    size_t n_together;    /* sessions that shall share passes, this one and others opened like it;
-                             0: 1 */
+    size_t max_batch;     /* sessions that shall share passes, this one and others opened like it;
+                              0: 1 */
 };
 
 SP_MUST_CHECK enum sp_status sp_session_open(struct sp_session **out, struct sp_package *package,

@@ -80,7 +80,7 @@ enum sp_status sp_engine_open_session(struct sp_session **out, struct sp_package
         .draft_by = sp_engine_draft_by_of(opts),
         .no_draft = no_draft,
         .rows_per_pass = rows_per_pass,
-        .n_together = opts->n_together,
+        .max_batch = opts->max_batch,
     };
 
     return sp_session_open(out, package, &options, err);

@@ -13,7 +13,7 @@ struct sp_engine_opts {
     int64_t depth;     /* or SP_DEPTH_AUTO */
     const char *kernels, *kv_type, *draft_by;
     bool huge_pages;
-    size_t n_together; /* sessions that shall share passes; no option of its own */
+    size_t max_batch; /* sessions that shall share passes; no option of its own */
 };
 
 #define SP_ENGINE_DEFAULTS                                                                         \

@@ -73,7 +73,7 @@ void sp_decoder_mark(struct sp_decoder *d, size_t len)
     struct sp_mark *mark = &d->marks[0];
     float *to;
 
-    assert(d->n_certain == d->n_run);
+    assert(d->n_committed == d->n_run);
     if (mark->numbers == NULL) return;
     for (size_t i = 1; i < SP_MARKS; i++) {
         if (d->marks[i].len < mark->len) mark = &d->marks[i];

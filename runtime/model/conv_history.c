@@ -45,11 +45,11 @@ void sp_conv_history_convolve(const struct sp_conv_history *h, const struct sp_v
 }
 
 void sp_conv_history_end(struct sp_conv_history *h, const float *input, size_t ld, size_t n,
-                         size_t n_certain)
+                         size_t n_committed)
 {
-    assert(n >= n_certain && n - n_certain <= h->max_logged);
-    for (size_t i = 0; i < h->n_before + n - n_certain; i++) {
-        memcpy(h->rows + i * h->width, input + (n_certain + i) * ld, h->width * sizeof *input);
+    assert(n >= n_committed && n - n_committed <= h->max_logged);
+    for (size_t i = 0; i < h->n_before + n - n_committed; i++) {
+        memcpy(h->rows + i * h->width, input + (n_committed + i) * ld, h->width * sizeof *input);
     }
 }
 

@@ -35,7 +35,7 @@ void sp_conv_history_convolve(const struct sp_conv_history *h, const struct sp_v
                               float *y, const float *taps, const float *input, size_t ld, size_t t);
 /* Of the pass's n rows, which stand behind those, the first n_certain are true. */
 void sp_conv_history_end(struct sp_conv_history *h, const float *input, size_t ld, size_t n,
-                         size_t n_certain);
+                         size_t n_committed);
 /* ... and n_more of the others. */
 void sp_conv_history_commit(struct sp_conv_history *h, size_t n_more);
 

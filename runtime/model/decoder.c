@@ -63,10 +63,10 @@ static enum sp_status open_caches(struct sp_decoder *d, struct sp_err *err)
 static enum sp_status open_workspace(struct sp_decoder *d, struct sp_err *err)
 {
     const struct sp_decoder_options *o = &d->options;
-    size_t n_together = o->n_together ? o->n_together : 1;
+    size_t max_batch = o->max_batch ? o->max_batch : 1;
     struct sp_workspace_options workspace = {
         .max_rows = o->max_rows,
-        .max_logit_rows = o->max_logit_rows * n_together,
+        .max_logit_rows = o->max_logit_rows * max_batch,
         .n_positions = o->n_positions,
     };
 

@@ -29,7 +29,7 @@ struct sp_batch_seq {
      * target, or what EAGLE-3 makes of it (sp_decoder_condense), or a feature of the decoder's own.
      * [n][width], borrowed; NULL: of its token alone. */
     const float *hidden;
-    size_t n, pos, n_certain;      /* as of sp_decoder_run */
+    size_t n, pos, n_committed;    /* as of sp_decoder_run */
     size_t first_logits, n_logits; /* rows of the share whose logits are wanted */
 };
 
@@ -44,9 +44,9 @@ struct sp_decoder_options {
     bool marks;                       /* room for sp_decoder_mark */
     const struct sp_decoder *keys_of; /* whose keys layers without any read; must outlive this */
     /* Decoders of one model may share the room that their passes need, and then pass together.
-     * The first one has it for n_together of its like (0: for itself); of the others it is
+     * The first one has it for max_batch of its like (0: for itself); of the others it is
      * room_of, and none of their sizes may be larger. */
-    size_t n_together;
+    size_t max_batch;
     const struct sp_decoder *workspace_of; /* NULL: none */
 };
 
@@ -77,7 +77,7 @@ void sp_decoder_condense(struct sp_decoder *decoder, float *out, const float *fe
 /* Runs rows 0..n-1 through all layers at positions pos..pos+n-1; pos + n <= n_positions. The first
  * n_certain of them will be committed whatever happens; more than max_logit_rows others need not be
  * possible. pos == 0 begins a new sequence. */
-void sp_decoder_run(struct sp_decoder *decoder, size_t n, size_t pos, size_t n_certain);
+void sp_decoder_run(struct sp_decoder *decoder, size_t n, size_t pos, size_t n_committed);
 
 /* The first n >= n_certain rows of the last run became true: recurrent states follow. Not calling
  * it is dropping the run, if no row of it was certain. */

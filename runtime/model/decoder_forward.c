@@ -231,7 +231,7 @@ static size_t begin_pass(struct sp_workspace *r, const struct sp_batch_seq *seqs
     for (size_t i = 0; i < n_seqs; n += seqs[i++].n) {
         const struct sp_batch_seq *seq = &seqs[i];
         struct sp_decoder *d = seq->decoder;
-        assert(d->workspace == r && seq->n <= d->options.max_rows && seq->n_certain <= seq->n &&
+        assert(d->workspace == r && seq->n <= d->options.max_rows && seq->n_committed <= seq->n &&
                seq->pos + seq->n <= d->options.n_positions && n + seq->n <= r->max_rows);
         for (size_t t = 0; t < seq->n; t++)
             r->positions[n + t] = seq->pos + t;
@@ -240,10 +240,10 @@ static size_t begin_pass(struct sp_workspace *r, const struct sp_batch_seq *seqs
     return n;
 }
 
-static size_t begin_own(struct sp_decoder *d, size_t n, size_t pos, size_t n_certain)
+static size_t begin_own(struct sp_decoder *d, size_t n, size_t pos, size_t n_committed)
 {
     d->workspace->one =
-        (struct sp_batch_seq){.decoder = d, .n = n, .pos = pos, .n_certain = n_certain};
+        (struct sp_batch_seq){.decoder = d, .n = n, .pos = pos, .n_committed = n_committed};
     return begin_pass(d->workspace, &d->workspace->one, 1);
 }
 
@@ -356,7 +356,7 @@ static void run_layers(struct sp_workspace *r, size_t n)
     for (size_t i = 0; i < r->n_seqs; i++) {
         struct sp_decoder *d = r->seqs[i].decoder;
         d->n_run = r->seqs[i].n;
-        d->n_certain = r->seqs[i].n_certain;
+        d->n_committed = r->seqs[i].n_committed;
         if (r->seqs[i].pos == 0) sp_recurrent_reset(d);
     }
     keep_taps(r, SP_TAP_EMBEDDING);
@@ -368,14 +368,14 @@ static void run_layers(struct sp_workspace *r, size_t n)
     keep_taps(r, SP_TAP_FINAL);
 }
 
-void sp_decoder_run(struct sp_decoder *d, size_t n, size_t pos, size_t n_certain)
+void sp_decoder_run(struct sp_decoder *d, size_t n, size_t pos, size_t n_committed)
 {
-    run_layers(d->workspace, begin_own(d, n, pos, n_certain));
+    run_layers(d->workspace, begin_own(d, n, pos, n_committed));
 }
 
 void sp_decoder_commit(struct sp_decoder *d, size_t n)
 {
-    assert(n >= d->n_certain && n <= d->n_run);
+    assert(n >= d->n_committed && n <= d->n_run);
     for (unsigned i = 0; i < d->model->config.n_layers; i++)
         sp_recurrent_commit(d, i, n);
 }

@@ -28,9 +28,9 @@ struct sp_decoder {
     struct sp_conv_history *short_histories; /* [n_layers] of b * x in gated short convolutions;
                                                 NULL: none */
     struct sp_mark marks[SP_MARKS];
-    float *features;         /* [max_rows][n_taps * H] */
-    size_t n_run, n_certain; /* rows of the last run, and how many the states hold */
-    size_t logits_at;        /* its first row among the room's logits */
+    float *features;           /* [max_rows][n_taps * H] */
+    size_t n_run, n_committed; /* rows of the last run, and how many the states hold */
+    size_t logits_at;          /* its first row among the room's logits */
 };
 
 /* What one gated delta-rule or Mamba-2 layer remembers. */

@@ -137,7 +137,7 @@ static void step(struct sp_workspace *r, struct sp_recurrent *memory,
         .out = s->out + first * s->ld_z,
         .ld_out = s->ld_z,
         .n = seq->n,
-        .n_certain = seq->n_certain,
+        .n_committed = seq->n_committed,
     };
 
     sp_head_state_run(&pass, r->engine->pool);
@@ -155,7 +155,7 @@ static void run_seq(struct delta_job *job, unsigned layer, const struct sp_batch
     job->history = &memory->history;
     sp_conv_history_begin(&memory->history, input, ld);
     sp_engine_rows(r->engine, seq->n, mix_row, job);
-    sp_conv_history_end(&memory->history, input, ld, seq->n, seq->n_certain);
+    sp_conv_history_end(&memory->history, input, ld, seq->n, seq->n_committed);
     step(r, memory, seq, job->first);
 }
 

@@ -122,11 +122,12 @@ static void step_state_rows(const struct sp_head_pass *p, size_t h, size_t j, si
     replay_rows(s, p->vector, h, j, n_rows);
     for (size_t t = 0; t < p->n; t++) {
         float *delta = p->workspace->unused + worker * STATE_ROWS;
-        if (t == p->n_certain) {
+        if (t == p->n_committed) {
             memcpy(copy, state, n_rows * dim * sizeof *copy);
             state = copy;
         }
-        if (t >= p->n_certain) delta = s->deltas + (t - p->n_certain) * n_values(&s->sizes) + value;
+        if (t >= p->n_committed)
+            delta = s->deltas + (t - p->n_committed) * n_values(&s->sizes) + value;
         step_row(p, state, delta, t, h, value, n_rows);
     }
 }
@@ -149,11 +150,11 @@ void sp_head_state_run(const struct sp_head_pass *pass, struct sp_pool *pool)
     struct sp_head_state *s = p.state;
     size_t keys = n_keys(&s->sizes), heads = s->sizes.n_heads;
 
-    assert(p.n_certain <= p.n && p.n - p.n_certain <= s->sizes.max_logged);
+    assert(p.n_committed <= p.n && p.n - p.n_committed <= s->sizes.max_logged);
     sp_pool_run(pool, heads, step_head, &p);
     s->n_pending = 0;
-    for (size_t t = p.n_certain; t < p.n; t++) {
-        size_t i = t - p.n_certain;
+    for (size_t t = p.n_committed; t < p.n; t++) {
+        size_t i = t - p.n_committed;
         memcpy(s->keys + i * keys, p.k + t * p.ld, keys * sizeof *s->keys);
         memcpy(s->decays + i * heads, p.decays + t * p.ld_heads, heads * sizeof *s->decays);
     }

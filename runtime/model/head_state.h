@@ -56,7 +56,7 @@ struct sp_head_pass {
     size_t ld_heads;
     float *out; /* [n][ld_out] */
     size_t ld_out;
-    size_t n, n_certain;
+    size_t n, n_committed;
 };
 
 SP_MUST_CHECK enum sp_status sp_head_workspace_init(struct sp_head_workspace *workspace,

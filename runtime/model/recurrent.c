@@ -98,7 +98,7 @@ void sp_recurrent_reset(struct sp_decoder *d)
 void sp_recurrent_commit(struct sp_decoder *d, unsigned layer, size_t n_kept)
 {
     unsigned mixers = d->model->config.layers[layer].mixers;
-    size_t n_more = n_kept - d->n_certain;
+    size_t n_more = n_kept - d->n_committed;
 
     if (mixers & SP_RECURRENT_MIXERS) {
         sp_head_state_commit(&d->recurrent[layer].heads, n_more);

@@ -87,7 +87,7 @@ static void run_seq(struct conv_job *job, unsigned layer, const struct sp_batch_
     job->history = history;
     sp_conv_history_begin(history, input, r->ld_x);
     sp_engine_rows(r->engine, seq->n, convolve_row, job);
-    sp_conv_history_end(history, input, r->ld_x, seq->n, seq->n_certain);
+    sp_conv_history_end(history, input, r->ld_x, seq->n, seq->n_committed);
 }
 
 void sp_short_conv_run(struct sp_workspace *r, unsigned layer, size_t n)

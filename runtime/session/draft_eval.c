@@ -142,7 +142,7 @@ enum sp_status sp_session_try_draft(struct sp_session *session,
         return sp_fail(err, SP_E_USAGE, "the file has no draft");
     }
     if ((st = sp_package_check_ids(session->package, request->ids, request->n, err))) return st;
-    sp_turns_enter(session->package->turns);
+    sp_scheduler_acquire(session->package->scheduler);
     if ((st = settle(&t))) goto done;
     n_places =
         request->n - t.n_lead < request->n_places ? request->n - t.n_lead : request->n_places;
@@ -151,7 +151,7 @@ enum sp_status sp_session_try_draft(struct sp_session *session,
     }
     out->per_round = sp_tally_estimate(&t.per_round);
 done:
-    sp_turns_leave(session->package->turns);
+    sp_scheduler_release(session->package->scheduler);
     free(t.prompt);
     return st;
 }

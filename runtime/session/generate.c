@@ -455,8 +455,8 @@ enum sp_status sp_session_generate(struct sp_session *session, const struct sp_r
     enum sp_status st;
 
     memset(result, 0, sizeof *result);
-    sp_turns_enter(session->package->turns);
-    session->has_turn = true;
+    sp_scheduler_acquire(session->package->scheduler);
+    session->is_running = true;
     if ((st = open_run(&run))) goto done;
     result->n_prompt = request->n_prompt;
     if ((st = run_rounds(&run))) goto done;
@@ -464,8 +464,8 @@ enum sp_status sp_session_generate(struct sp_session *session, const struct sp_r
     if (run.hash) result->logits_digest = sp_hash_digest(run.hash);
     st = estimate_speed_up(&run);
 done:
-    session->has_turn = false;
-    sp_turns_leave(session->package->turns);
+    session->is_running = false;
+    sp_scheduler_release(session->package->scheduler);
     sp_detokenizer_close(run.detokenizer);
     sp_sampling_chooser_free(run.sampling);
     session->speculator->forced = NULL;

@@ -104,7 +104,7 @@ enum sp_status sp_package_open(struct sp_package **out, const char *path,
 
     if ((st = sp_new(&p, 1, sizeof *p, err))) goto done;
     if ((st = sp_engine_init(&p->engine, options->kernels, options->n_threads, err))) goto done;
-    if ((st = sp_turns_open(&p->turns, err))) goto done;
+    if ((st = sp_scheduler_open(&p->scheduler, err))) goto done;
     st = options->huge_pages ? open_copy(p, path, err) : sp_pack_open(&p->pack, path, err);
     if (st) goto done;
     if ((st = sp_model_open(&p->target, p->pack, SP_PART_TARGET, err))) goto in_file;
@@ -137,7 +137,7 @@ void sp_package_close(struct sp_package *package)
     sp_tokenizer_close(package->tokenizer);
     sp_model_close(package->draft);
     sp_model_close(package->target);
-    sp_turns_close(package->turns);
+    sp_scheduler_close(package->scheduler);
     sp_engine_release(&package->engine);
     sp_pack_close(package->pack);
     free(package->copy);

@@ -54,8 +54,8 @@ static enum sp_status open_session(struct sp_session **out, struct sp_package *p
         .prompt_rows = options->rows_per_pass ? options->rows_per_pass : choose_prompt_rows(config),
         .kv_type = sp_kv_type_of(options->cache),
         .lookup = !options->no_draft && sp_package_looks_up(package, options->draft_by),
-        .turns = package->turns,
-        .n_together = options->n_together,
+        .scheduler = package->scheduler,
+        .max_batch = options->max_batch,
         .like = like,
     };
     enum sp_status st;
@@ -129,16 +129,16 @@ static enum sp_status same_origin(const struct sp_session *s, struct sp_state *s
 enum sp_status sp_session_save(struct sp_session *session, const char *path, struct sp_err *err)
 {
     struct sp_state *state = NULL;
-    bool has_turn = session->has_turn;
+    bool is_running = session->is_running;
     enum sp_status st;
 
     if ((st = sp_state_create(&state, path, err))) return st;
-    if (!has_turn) sp_turns_enter(session->package->turns);
+    if (!is_running) sp_scheduler_acquire(session->package->scheduler);
     if ((st = same_origin(session, state, err))) goto done;
     if ((st = sp_speculator_save(session->speculator, state, err))) goto done;
     st = sp_state_end(state, err);
 done:
-    if (!has_turn) sp_turns_leave(session->package->turns);
+    if (!is_running) sp_scheduler_release(session->package->scheduler);
     sp_state_close(state);
     return st;
 }
@@ -149,10 +149,10 @@ enum sp_status sp_session_load(struct sp_session *session, const char *path, str
     enum sp_status st;
 
     if ((st = sp_state_open(&state, path, err))) return st;
-    sp_turns_enter(session->package->turns);
+    sp_scheduler_acquire(session->package->scheduler);
     st = same_origin(session, state, err);
     if (st == SP_OK) st = sp_speculator_load(session->speculator, state, err);
-    sp_turns_leave(session->package->turns);
+    sp_scheduler_release(session->package->scheduler);
     sp_state_close(state);
     return st;
 }
@@ -238,7 +238,7 @@ static enum sp_status all_logits(struct sp_session *session, const struct sp_mod
     if ((st = sp_decoder_open(&decoder, model, &session->package->engine, &options, err))) {
         return st;
     }
-    sp_turns_enter(s->turns);
+    sp_scheduler_acquire(s->scheduler);
     for (size_t pos = 0; st == SP_OK && pos < n; pos += options.max_rows) {
         size_t rows = n - pos < options.max_rows ? n - pos : options.max_rows;
         sp_decoder_embed(decoder, model, ids + pos, rows);
@@ -246,7 +246,7 @@ static enum sp_status all_logits(struct sp_session *session, const struct sp_mod
         sp_decoder_commit(decoder, rows);
         st = show_logits(decoder, model, rows, pos, fn, context, err);
     }
-    sp_turns_leave(s->turns);
+    sp_scheduler_release(s->scheduler);
     sp_decoder_close(decoder);
     return st;
 }
@@ -298,9 +298,9 @@ enum sp_status sp_session_draft_logits(struct sp_session *session, const uint32_
         return all_logits(session, session->package->draft, ids, n, fn, context, err);
     }
     if (steps == 0 || steps > s->max_depth) steps = s->max_depth;
-    sp_turns_enter(s->turns);
+    sp_scheduler_acquire(s->scheduler);
     st = block_logits(session, ids, n, steps, fn, context, err);
-    sp_turns_leave(s->turns);
+    sp_scheduler_release(s->scheduler);
     return st;
 }
 
@@ -322,7 +322,7 @@ enum sp_status sp_session_time(struct sp_session *session, size_t n_before, cons
                        n_rows[i], s->n_positions);
     }
     if ((st = sp_new(&ids, n_before, sizeof *ids, err))) return st;
-    sp_turns_enter(s->turns);
+    sp_scheduler_acquire(s->scheduler);
     for (size_t i = 0; i < n_before; i++)
         ids[i] = (uint32_t)(i * 7919 % n_vocab);
     if ((st = sp_speculator_prompt(s, ids, n_before, &ignored, NULL, NULL, err))) goto done;
@@ -336,7 +336,7 @@ enum sp_status sp_session_time(struct sp_session *session, size_t n_before, cons
         }
     }
 done:
-    sp_turns_leave(s->turns);
+    sp_scheduler_release(s->scheduler);
     free(ids);
     return st;
 }

@@ -14,7 +14,7 @@ struct sp_package {
     struct sp_pack *pack; /* owned, as everything here */
     uint8_t *copy;        /* what the pack reads, if it is not mapped; NULL: it is */
     struct sp_engine engine;
-    struct sp_turns *turns;
+    struct sp_scheduler *scheduler;
     struct sp_model *target;
     struct sp_model *draft;         /* NULL: none */
     char both[32];                  /* "lookup and" its kind */
@@ -42,7 +42,7 @@ struct sp_session {
     struct sp_speculator *speculator;
     struct sp_drafting drafting; /* what earlier answers taught */
     float *scratch;              /* [n_vocab rounded up], for probabilities; owned */
-    bool has_turn;               /* its thread generates, or is in a callback of that */
+    bool is_running;             /* its thread generates, or is in a callback of that */
 };
 
 /* What the target's tokens spell, made when it is first asked for. SP_E_UNSUPPORTED: the file has

@@ -125,20 +125,20 @@ static enum sp_status assistant_open(struct sp_drafter **out, const struct sp_dr
     struct draft_assistant *d = NULL;
     struct sp_decoder_options options = {
         .n_positions = setup->n_positions + 1,
-        .max_rows = setup->n_together, /* one of each */
+        .max_rows = setup->max_batch, /* one of each */
         .max_logit_rows = 1,
         .kv_type = setup->kv_type,
         .taps = taps,
         .n_taps = 1,
         .keys_of = setup->decoder,
-        .n_together = setup->n_together,
+        .max_batch = setup->max_batch,
         .workspace_of = setup->like ? ((const struct draft_assistant *)setup->like)->decoder : NULL,
     };
     enum sp_status st;
 
     if ((st = sp_new(&d, 1, sizeof *d, err))) return st;
     d->base.ops = &sp_draft_assistant_ops;
-    d->base.turns = setup->turns;
+    d->base.scheduler = setup->scheduler;
     d->model = setup->draft;
     d->target = setup->target;
     d->engine = setup->engine;
@@ -233,7 +233,7 @@ static void run_row(struct draft_assistant *d, const uint32_t *id, const float *
         .n_logits = d->model->config.draft.n_clusters_used == 0,
     };
 
-    sp_drafter_pass(&d->base, &seq, SP_PASS_FIRST);
+    sp_drafter_pass(&d->base, &seq, SP_PRIORITY_DRAFT);
 }
 
 /* n of the decoder's row -> logits and the next hidden state. */

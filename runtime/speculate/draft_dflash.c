@@ -68,7 +68,7 @@ enum sp_status sp_dflash_init(struct sp_dflash *d, const struct sp_drafter_ops *
     const struct sp_config *config = &setup->draft->config;
 
     d->base.ops = ops;
-    d->base.turns = setup->turns;
+    d->base.scheduler = setup->scheduler;
     d->model = setup->draft;
     d->embedder = setup->draft->embedding.rows ? setup->draft : setup->target;
     d->head = setup->draft->head.rows ? setup->draft : setup->target;
@@ -84,7 +84,7 @@ enum sp_status sp_dflash_init(struct sp_dflash *d, const struct sp_drafter_ops *
         .kv_type = setup->kv_type,
         .taps = taps,
         .n_taps = n_taps,
-        .n_together = setup->n_together,
+        .max_batch = setup->max_batch,
         .workspace_of = setup->like ? ((const struct sp_dflash *)setup->like)->decoder : NULL,
     };
     return sp_decoder_open(&d->decoder, setup->draft, setup->engine, &options, err);
@@ -140,7 +140,7 @@ void sp_dflash_run_block(struct sp_dflash *d, const uint32_t *ids, size_t n_cach
     block[0] = ids[n_cached];
     for (size_t i = 1; i < d->block_size; i++)
         block[i] = d->model->config.draft.mask_token;
-    sp_drafter_pass(&d->base, &seq, SP_PASS_FIRST);
+    sp_drafter_pass(&d->base, &seq, SP_PRIORITY_DRAFT);
 }
 
 static enum sp_status dflash_propose(struct sp_drafter *base, uint32_t *ids, size_t n_cached,

@@ -25,13 +25,13 @@ enum sp_status sp_pairs_init(struct sp_pairs *p, const struct sp_drafter_ops *op
         .kv_type = setup->kv_type,
         .taps = tap,
         .n_taps = tap != NULL,
-        .n_together = setup->n_together,
+        .max_batch = setup->max_batch,
         .workspace_of = setup->like ? ((const struct sp_pairs *)setup->like)->decoder : NULL,
     };
     enum sp_status st;
 
     p->base.ops = ops;
-    p->base.turns = setup->turns;
+    p->base.scheduler = setup->scheduler;
     p->n_hidden = setup->draft->config.n_hidden;
     p->n_rows = p->head->head.rows;
     p->max_rows = setup->max_rows;
@@ -69,7 +69,7 @@ static struct sp_batch_seq slots(struct sp_pairs *p, const float *hidden, const 
         .hidden = hidden,
         .n = n,
         .pos = first,
-        .n_certain = n,
+        .n_committed = n,
         .first_logits = n - n_logits,
         .n_logits = n_logits,
     };
@@ -119,7 +119,7 @@ size_t sp_pairs_begin(struct sp_pairs *p, const uint32_t *ids, size_t n_cached, 
     (void)n_cached;
     if (p->n_true == p->n_have) p->n_true--; /* asked twice: the last pair's token may differ */
     seq = true_pairs(p, ids, p->n_have, n_more, 1 + n_more);
-    sp_drafter_pass(&p->base, &seq, SP_PASS_FIRST);
+    sp_drafter_pass(&p->base, &seq, SP_PRIORITY_DRAFT);
     p->n_true = p->n_have;
     return seq.first_logits;
 }
@@ -132,7 +132,7 @@ static struct sp_logits guess(struct sp_pairs *p, const uint32_t *ids, size_t n_
     if (i > 0) {
         const float *o = sp_decoder_features(p->decoder) + (i == 1 ? row : 0) * p->n_hidden;
         struct sp_batch_seq seq = slots(p, o, ids, n_cached - 1 + i, 1, 1);
-        sp_drafter_pass(&p->base, &seq, SP_PASS_FIRST);
+        sp_drafter_pass(&p->base, &seq, SP_PRIORITY_DRAFT);
     }
     return sp_logits_kept(sp_decoder_row(p->decoder, 0), p->logits + i * p->n_rows);
 }

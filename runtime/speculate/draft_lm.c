@@ -22,12 +22,13 @@ struct draft_lm {
     struct sp_decoder *decoder;
     const struct sp_vector *vector;
     size_t max_rows, n_positions;
-    size_t n_vocab;              /* ids that both models know */
-    size_t n_fed;                /* positions 0..n_fed-1 of the cache hold the sequence's tokens */
-    bool recurrent;              /* ... and they are committed ones */
-    size_t n_certain, n_guessed; /* recurrent: rows of the last pass, certain and then uncertain */
-    uint32_t *known;             /* [max_rows] ids of one pass */
-    float *logits;               /* [MAX_DEPTH][n_vocab] of the last proposal */
+    size_t n_vocab; /* ids that both models know */
+    size_t n_fed;   /* positions 0..n_fed-1 of the cache hold the sequence's tokens */
+    bool recurrent; /* ... and they are committed ones */
+    size_t n_committed,
+        n_guessed;   /* recurrent: rows of the last pass, certain and then uncertain */
+    uint32_t *known; /* [max_rows] ids of one pass */
+    float *logits;   /* [MAX_DEPTH][n_vocab] of the last proposal */
 };
 
 static size_t lm_max_depth(const struct sp_model *draft)
@@ -61,7 +62,7 @@ static enum sp_status lm_open(struct sp_drafter **out, const struct sp_drafter_s
 
     if ((st = sp_new(&d, 1, sizeof *d, err))) return st;
     d->base.ops = &sp_draft_lm_ops;
-    d->base.turns = setup->turns;
+    d->base.scheduler = setup->scheduler;
     d->model = setup->draft;
     d->vector = setup->engine->vector;
     d->max_rows = setup->max_rows;
@@ -74,7 +75,7 @@ static enum sp_status lm_open(struct sp_drafter **out, const struct sp_drafter_s
         .max_rows = setup->max_rows,
         .max_logit_rows = 1,
         .kv_type = setup->kv_type,
-        .n_together = setup->n_together,
+        .max_batch = setup->max_batch,
         .workspace_of = setup->like ? ((const struct draft_lm *)setup->like)->decoder : NULL,
     };
     d->recurrent = sp_config_is_recurrent(config);
@@ -103,8 +104,8 @@ static size_t lm_limit(struct sp_drafter *base, const uint32_t *ids, size_t n_ca
 
 /* One pass over ids[n_fed..n_fed+n-1], an id that only the target knows as id 0, for the logits of
  * the last n_logits. */
-static void run(struct draft_lm *d, const uint32_t *ids, size_t n, size_t n_certain,
-                size_t n_logits, enum sp_precedence precedence)
+static void run(struct draft_lm *d, const uint32_t *ids, size_t n, size_t n_committed,
+                size_t n_logits, enum sp_priority priority)
 {
     struct sp_batch_seq seq = {
         .decoder = d->decoder,
@@ -113,7 +114,7 @@ static void run(struct draft_lm *d, const uint32_t *ids, size_t n, size_t n_cert
         .ids = d->known,
         .n = n,
         .pos = d->n_fed,
-        .n_certain = n_certain,
+        .n_committed = n_committed,
         .first_logits = n - n_logits,
         .n_logits = n_logits,
     };
@@ -122,25 +123,25 @@ static void run(struct draft_lm *d, const uint32_t *ids, size_t n, size_t n_cert
         uint32_t id = ids[d->n_fed + i];
         d->known[i] = id < d->model->config.n_vocab ? id : 0;
     }
-    sp_drafter_pass(&d->base, &seq, precedence);
-    sp_decoder_commit(d->decoder, n_certain);
-    d->n_fed += n_certain;
-    d->n_certain = n_certain;
-    d->n_guessed = n - n_certain;
+    sp_drafter_pass(&d->base, &seq, priority);
+    sp_decoder_commit(d->decoder, n_committed);
+    d->n_fed += n_committed;
+    d->n_committed = n_committed;
+    d->n_guessed = n - n_committed;
 }
 
 /* Feeds ids[n_fed..last], of which those before n_true are committed; returns the logits of
  * position last + 1. */
 static struct sp_logits feed(struct draft_lm *d, const uint32_t *ids, size_t n_true, size_t last)
 {
-    size_t left, n, n_certain;
+    size_t left, n, n_committed;
 
     do {
         left = last + 1 - d->n_fed;
         n = left < d->max_rows ? left : d->max_rows;
-        n_certain = n;
-        if (d->recurrent && d->n_fed + n > n_true) n_certain = n_true - d->n_fed;
-        run(d, ids, n, n_certain, n == left, SP_PASS_FIRST);
+        n_committed = n;
+        if (d->recurrent && d->n_fed + n > n_true) n_committed = n_true - d->n_fed;
+        run(d, ids, n, n_committed, n == left, SP_PRIORITY_DRAFT);
     } while (n < left);
     return sp_decoder_row(d->decoder, 0);
 }
@@ -151,9 +152,9 @@ static void lm_catch_up(struct sp_drafter *base, const uint32_t *ids, size_t n_c
 
     if (d->n_fed + 1 >= n_cached) return;
     while (d->n_fed < n_cached) {
-        size_t n = sp_turns_prompt_rows(d->base.turns, d->max_rows);
+        size_t n = sp_scheduler_prompt_rows(d->base.scheduler, d->max_rows);
         if (n > n_cached - d->n_fed) n = n_cached - d->n_fed;
-        run(d, ids, n, n, 0, SP_PASS_BY_AGE);
+        run(d, ids, n, n, 0, SP_PRIORITY_FIFO);
     }
 }
 
@@ -191,7 +192,7 @@ static void lm_commit(struct sp_drafter *base, const struct sp_commit *commit)
     if (d->n_fed > end) d->n_fed = end;
     if (!d->recurrent || d->n_guessed == 0) return;
     n_kept = end - d->n_fed < d->n_guessed ? end - d->n_fed : d->n_guessed;
-    sp_decoder_commit(d->decoder, d->n_certain + n_kept);
+    sp_decoder_commit(d->decoder, d->n_committed + n_kept);
     d->n_fed += n_kept;
     d->n_guessed = 0;
 }

@@ -28,12 +28,12 @@ enum sp_status sp_drafter_check(const struct sp_model *target, const struct sp_m
 }
 
 void sp_drafter_pass(struct sp_drafter *drafter, const struct sp_batch_seq *seq,
-                     enum sp_precedence precedence)
+                     enum sp_priority priority)
 {
     double t0 = sp_seconds();
     struct sp_pass pass;
 
-    sp_turns_pass(drafter->turns, seq, precedence, &pass);
+    sp_scheduler_run(drafter->scheduler, seq, priority, &pass);
     drafter->time.away += sp_seconds() - t0;
     drafter->time.seconds += pass.seconds;
     drafter->time.part += pass.seconds * (double)seq->n / (double)pass.n_rows;

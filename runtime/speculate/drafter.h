@@ -20,10 +20,10 @@ struct sp_drafter_setup {
     const struct sp_model *draft;
     const struct sp_decoder *decoder; /* the target's; outlives the drafter */
     const struct sp_engine *engine;
-    struct sp_turns *turns; /* outlives the drafter */
+    struct sp_scheduler *scheduler; /* outlives the drafter */
     /* Drafters of one file's draft share the room for their passes, which the first one opens for
-     * n_together >= 1 of them. */
-    size_t n_together;
+     * max_batch >= 1 of them. */
+    size_t max_batch;
     const struct sp_drafter *like; /* one that has it; NULL: this one is the first */
     size_t n_positions;            /* context of the session */
     size_t max_rows;               /* most rows one commit brings */
@@ -93,13 +93,13 @@ struct sp_pass_time {
 
 struct sp_drafter {
     const struct sp_drafter_ops *ops; /* static */
-    struct sp_turns *turns;           /* borrowed; NULL: it runs no passes */
+    struct sp_scheduler *scheduler;   /* borrowed; NULL: it runs no passes */
     struct sp_pass_time time;
 };
 
 /* Runs a pass of the draft's, together with those of others who make guesses at the same time. */
 void sp_drafter_pass(struct sp_drafter *drafter, const struct sp_batch_seq *seq,
-                     enum sp_precedence precedence);
+                     enum sp_priority priority);
 
 /* Do the draft's shapes fit this target, so that opening a drafter is safe? A packed file's pair
  * was checked in full when it was created; a file from a stranger gets this check every time. */

@@ -12,7 +12,7 @@ enum { MAX_SEQS = 64 }; /* of a pass */
 /* A thread that waits to be given the turn. */
 struct waiter {
     pthread_cond_t woken;
-    bool has_turn;
+    bool is_running;
     struct waiter *next;
 };
 
@@ -20,14 +20,14 @@ struct waiter {
 struct request {
     const struct sp_batch_seq *seq;
     struct sp_pass *pass;
-    enum sp_precedence precedence;
+    enum sp_priority priority;
     bool done;
     struct waiter waiter; /* for the pass, then for the turn */
     struct request *next;
 };
 
 /* One wakes one: all that wait would find the turn taken but for the first. */
-struct sp_turns {
+struct sp_scheduler {
     pthread_mutex_t lock;
     bool taken;                         /* somebody has the turn, or runs a pass */
     size_t n_in;                        /* threads, those that wait to come in counted too */
@@ -36,9 +36,9 @@ struct sp_turns {
     struct request *first, **last;      /* these, the oldest first */
 };
 
-enum sp_status sp_turns_open(struct sp_turns **out, struct sp_err *err)
+enum sp_status sp_scheduler_open(struct sp_scheduler **out, struct sp_err *err)
 {
-    struct sp_turns *t = NULL;
+    struct sp_scheduler *t = NULL;
     enum sp_status st;
 
     if ((st = sp_new(&t, 1, sizeof *t, err))) return st;
@@ -49,7 +49,7 @@ enum sp_status sp_turns_open(struct sp_turns **out, struct sp_err *err)
     return SP_OK;
 }
 
-void sp_turns_close(struct sp_turns *t)
+void sp_scheduler_close(struct sp_scheduler *t)
 {
     if (t == NULL) return;
     pthread_mutex_destroy(&t->lock);
@@ -57,31 +57,31 @@ void sp_turns_close(struct sp_turns *t)
 }
 
 /* These four under the lock. */
-static void queue_up(struct sp_turns *t, struct waiter *w)
+static void queue_up(struct sp_scheduler *t, struct waiter *w)
 {
     *t->last_ready = w;
     t->last_ready = &w->next;
 }
 
-static void await_turn(struct sp_turns *t, struct waiter *w)
+static void await_pass(struct sp_scheduler *t, struct waiter *w)
 {
-    while (!w->has_turn)
+    while (!w->is_running)
         pthread_cond_wait(&w->woken, &t->lock);
 }
 
-static void take_turn(struct sp_turns *t)
+static void resume(struct sp_scheduler *t)
 {
     struct waiter w = {.woken = PTHREAD_COND_INITIALIZER};
 
     if (t->taken) {
         queue_up(t, &w);
-        await_turn(t, &w);
+        await_pass(t, &w);
     }
     t->taken = true;
 }
 
 /* To whoever waits longest for it. */
-static void give_turn(struct sp_turns *t)
+static void hand_over(struct sp_scheduler *t)
 {
     struct waiter *w = t->ready;
 
@@ -89,29 +89,29 @@ static void give_turn(struct sp_turns *t)
     if (w == NULL) return;
     t->ready = w->next;
     if (t->ready == NULL) t->last_ready = &t->ready;
-    w->has_turn = true;
+    w->is_running = true;
     pthread_cond_signal(&w->woken);
 }
 
-void sp_turns_enter(struct sp_turns *t)
+void sp_scheduler_acquire(struct sp_scheduler *t)
 {
     pthread_mutex_lock(&t->lock);
     t->n_in++;
-    take_turn(t);
+    resume(t);
     pthread_mutex_unlock(&t->lock);
 }
 
 /* Where all others wait for a pass, one of them is to run it. */
-void sp_turns_leave(struct sp_turns *t)
+void sp_scheduler_release(struct sp_scheduler *t)
 {
     pthread_mutex_lock(&t->lock);
     t->n_in--;
-    give_turn(t);
+    hand_over(t);
     if (!t->taken && t->first) pthread_cond_signal(&t->first->waiter.woken);
     pthread_mutex_unlock(&t->lock);
 }
 
-size_t sp_turns_n_in(struct sp_turns *t)
+size_t sp_scheduler_n_active(struct sp_scheduler *t)
 {
     size_t n;
 
@@ -121,11 +121,11 @@ size_t sp_turns_n_in(struct sp_turns *t)
     return n;
 }
 
-size_t sp_turns_prompt_rows(struct sp_turns *t, size_t most)
+size_t sp_scheduler_prompt_rows(struct sp_scheduler *t, size_t most)
 {
     enum { BESIDE_OTHERS = 32 };
 
-    return most > BESIDE_OTHERS && sp_turns_n_in(t) > 1 ? BESIDE_OTHERS : most;
+    return most > BESIDE_OTHERS && sp_scheduler_n_active(t) > 1 ? BESIDE_OTHERS : most;
 }
 
 /* Takes a request out. */
@@ -138,18 +138,18 @@ static struct request *take(struct request **at)
 }
 
 /* The oldest of those that go first, or else the oldest. */
-static struct request *take_next(struct sp_turns *t)
+static struct request *take_next(struct sp_scheduler *t)
 {
     struct request **at = &t->first;
 
-    while (*at && (*at)->precedence != SP_PASS_FIRST)
+    while (*at && (*at)->priority != SP_PRIORITY_DRAFT)
         at = &(*at)->next;
     return take(*at ? at : &t->first);
 }
 
 /* Takes the request out whose pass comes next, and those that can go with it. Whoever finds no
  * place is older the next time. */
-static size_t choose(struct sp_turns *t, struct request *chosen[MAX_SEQS],
+static size_t choose(struct sp_scheduler *t, struct request *chosen[MAX_SEQS],
                      struct sp_batch_seq seqs[MAX_SEQS])
 {
     struct request **at = &t->first;
@@ -157,9 +157,9 @@ static size_t choose(struct sp_turns *t, struct request *chosen[MAX_SEQS],
 
     chosen[0] = take_next(t);
     seqs[0] = *chosen[0]->seq;
-    while (*at && n < MAX_SEQS && chosen[0]->precedence != SP_PASS_ALONE) {
+    while (*at && n < MAX_SEQS && chosen[0]->priority != SP_PRIORITY_EXCLUSIVE) {
         seqs[n] = *(*at)->seq;
-        if ((*at)->precedence == SP_PASS_ALONE || !sp_batch_fits(seqs, n + 1)) {
+        if ((*at)->priority == SP_PRIORITY_EXCLUSIVE || !sp_batch_fits(seqs, n + 1)) {
             at = &(*at)->next;
             continue;
         }
@@ -173,7 +173,7 @@ static size_t choose(struct sp_turns *t, struct request *chosen[MAX_SEQS],
 }
 
 /* All who are in wait for a pass: runs one. Under the lock, which it leaves meanwhile. */
-static void run_pass(struct sp_turns *t)
+static void run_pass(struct sp_scheduler *t)
 {
     struct request *chosen[MAX_SEQS];
     struct sp_batch_seq seqs[MAX_SEQS];
@@ -186,7 +186,7 @@ static void run_pass(struct sp_turns *t)
     pass.seconds = sp_seconds() - pass.seconds;
     for (size_t i = 0; i < pass.n_seqs; i++) {
         pass.n_rows += seqs[i].n;
-        pass.n_uncertain += seqs[i].n - seqs[i].n_certain;
+        pass.n_draft_rows += seqs[i].n - seqs[i].n_committed;
     }
     pthread_mutex_lock(&t->lock);
     for (size_t i = 0; i < pass.n_seqs; i++) {
@@ -194,16 +194,16 @@ static void run_pass(struct sp_turns *t)
         chosen[i]->done = true;
         queue_up(t, &chosen[i]->waiter);
     }
-    give_turn(t);
+    hand_over(t);
 }
 
-void sp_turns_pass(struct sp_turns *t, const struct sp_batch_seq *seq,
-                   enum sp_precedence precedence, struct sp_pass *pass)
+void sp_scheduler_run(struct sp_scheduler *t, const struct sp_batch_seq *seq,
+                      enum sp_priority priority, struct sp_pass *pass)
 {
     struct request own = {
         .seq = seq,
         .pass = pass,
-        .precedence = precedence,
+        .priority = priority,
         .waiter.woken = PTHREAD_COND_INITIALIZER,
     };
 
@@ -212,7 +212,7 @@ void sp_turns_pass(struct sp_turns *t, const struct sp_batch_seq *seq,
     *t->last = &own;
     t->last = &own.next;
     t->n_requests++;
-    give_turn(t);
+    hand_over(t);
     while (!own.done) {
         if (!t->taken && t->n_requests == t->n_in) {
             run_pass(t);
@@ -220,6 +220,6 @@ void sp_turns_pass(struct sp_turns *t, const struct sp_batch_seq *seq,
             pthread_cond_wait(&own.waiter.woken, &t->lock);
         }
     }
-    await_turn(t, &own.waiter);
+    await_pass(t, &own.waiter);
     pthread_mutex_unlock(&t->lock);
 }

@@ -17,39 +17,39 @@
 
 #include "runtime/model/decoder.h"
 
-struct sp_turns; /* opaque */
+struct sp_scheduler; /* opaque */
 
-SP_MUST_CHECK enum sp_status sp_turns_open(struct sp_turns **out, struct sp_err *err);
-void sp_turns_close(struct sp_turns *turns); /* NULL is fine; nobody is in */
+SP_MUST_CHECK enum sp_status sp_scheduler_open(struct sp_scheduler **out, struct sp_err *err);
+void sp_scheduler_close(struct sp_scheduler *scheduler); /* NULL is fine; nobody is in */
 
 /* Waits for the turn. Every use of the engine is between these two. */
-void sp_turns_enter(struct sp_turns *turns);
-void sp_turns_leave(struct sp_turns *turns);
+void sp_scheduler_acquire(struct sp_scheduler *scheduler);
+void sp_scheduler_release(struct sp_scheduler *scheduler);
 
 /* How many are in. For one of them. */
-size_t sp_turns_n_in(struct sp_turns *turns);
+size_t sp_scheduler_n_active(struct sp_scheduler *scheduler);
 
 /* How many rows of a prompt to hand in at once, `most` at most. Beside others, fewer: these need
  * not wait long for their next token. */
-size_t sp_turns_prompt_rows(struct sp_turns *turns, size_t most);
+size_t sp_scheduler_prompt_rows(struct sp_scheduler *scheduler, size_t most);
 
 /* Whose pass comes next. */
-enum sp_precedence {
-    SP_PASS_BY_AGE, /* who waits longest, and those that fit with it */
-    SP_PASS_FIRST,  /* before those: guesses */
-    SP_PASS_ALONE,  /* by age, and with nobody */
+enum sp_priority {
+    SP_PRIORITY_FIFO,      /* who waits longest, and those that fit with it */
+    SP_PRIORITY_DRAFT,     /* before those: guesses */
+    SP_PRIORITY_EXCLUSIVE, /* by age, and with nobody */
 };
 
 /* The pass that a share was in. */
 struct sp_pass {
     size_t n_rows, n_seqs; /* all of them */
-    size_t n_uncertain;    /* rows: guesses */
+    size_t n_draft_rows;   /* rows: guesses */
     double seconds;        /* without the waiting */
 };
 
 /* Has a pass run with this share, perhaps together with those of others. The logits are valid until
  * the next call, or until the turn is left. */
-void sp_turns_pass(struct sp_turns *turns, const struct sp_batch_seq *seq,
-                   enum sp_precedence precedence, struct sp_pass *pass);
+void sp_scheduler_run(struct sp_scheduler *scheduler, const struct sp_batch_seq *seq,
+                      enum sp_priority priority, struct sp_pass *pass);
 
 #endif

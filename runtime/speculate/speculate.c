@@ -20,7 +20,7 @@ static enum sp_status open_decoder(struct sp_speculator *s, const struct sp_mode
         .n_positions = options->n_positions,
         .kv_type = options->kv_type,
         .marks = true,
-        .n_together = options->n_together < MOST_TOGETHER ? options->n_together : MOST_TOGETHER,
+        .max_batch = options->max_batch < MOST_TOGETHER ? options->max_batch : MOST_TOGETHER,
         .workspace_of = options->like ? options->like->decoder : NULL,
     };
 
@@ -43,8 +43,8 @@ static enum sp_status open_drafter(struct sp_speculator *s, const struct sp_mode
         .draft = draft,
         .decoder = s->decoder,
         .engine = engine,
-        .turns = options->turns,
-        .n_together = options->n_together ? options->n_together : 1,
+        .scheduler = options->scheduler,
+        .max_batch = options->max_batch ? options->max_batch : 1,
         .like = options->like ? options->like->drafter : NULL,
         .n_positions = options->n_positions,
         .max_rows = s->max_rows,
@@ -63,7 +63,7 @@ enum sp_status sp_speculator_open(struct sp_speculator **out, const struct sp_mo
 
     if ((st = sp_new(&s, 1, sizeof *s, err))) goto done;
     s->target = target;
-    s->turns = options->turns;
+    s->scheduler = options->scheduler;
     s->n_positions = options->n_positions;
     s->prompt_rows = options->prompt_rows;
     if ((st = open_decoder(s, draft, engine, options, err))) goto done;
@@ -89,8 +89,8 @@ void sp_speculator_close(struct sp_speculator *s)
 
 /* Runs ids[n_cached..n_cached+n-1] through the target, of which the first n_certain will stay, for
  * the logits of the last n_logits. */
-static struct sp_pass pass(struct sp_speculator *s, size_t n, size_t n_certain, size_t n_logits,
-                           enum sp_precedence precedence)
+static struct sp_pass pass(struct sp_speculator *s, size_t n, size_t n_committed, size_t n_logits,
+                           enum sp_priority priority)
 {
     struct sp_batch_seq seq = {
         .decoder = s->decoder,
@@ -99,13 +99,13 @@ static struct sp_pass pass(struct sp_speculator *s, size_t n, size_t n_certain, 
         .ids = s->ids + s->n_cached,
         .n = n,
         .pos = s->n_cached,
-        .n_certain = n_certain,
+        .n_committed = n_committed,
         .first_logits = n - n_logits,
         .n_logits = n_logits,
     };
     struct sp_pass pass;
 
-    sp_turns_pass(s->turns, &seq, precedence, &pass);
+    sp_scheduler_run(s->scheduler, &seq, priority, &pass);
     return pass;
 }
 
@@ -176,7 +176,7 @@ static size_t place_of_mark(const struct sp_speculator *s, size_t n)
 static size_t rows_of_pass(const struct sp_speculator *s, size_t n, size_t mark)
 {
     size_t end = s->n_cached < mark ? mark : n, left = end - s->n_cached;
-    size_t most = sp_turns_prompt_rows(s->turns, s->prompt_rows);
+    size_t most = sp_scheduler_prompt_rows(s->scheduler, s->prompt_rows);
 
     return left < most ? left : most;
 }
@@ -200,7 +200,7 @@ enum sp_status sp_speculator_prompt(struct sp_speculator *s, const uint32_t *pro
             return sp_fail(err, SP_E_CHECK, "interrupted");
         }
         rows = rows_of_pass(s, n, mark);
-        pass(s, rows, rows, s->n_cached + rows == n, SP_PASS_BY_AGE);
+        pass(s, rows, rows, s->n_cached + rows == n, SP_PRIORITY_FIFO);
         commit(s, rows);
         if (s->n_cached == mark) sp_decoder_mark(s->decoder, mark);
     }
@@ -276,10 +276,10 @@ enum sp_status sp_speculator_verify(struct sp_speculator *s, const struct sp_cho
     enum sp_status st = SP_OK;
 
     assert(s->n_ids == pos && s->n_cached < s->n_positions);
-    done = pass(s, n + 1, 1, n + 1, SP_PASS_BY_AGE);
+    done = pass(s, n + 1, 1, n + 1, SP_PRIORITY_FIFO);
     t0 = sp_seconds();
     round->rows_beside = done.n_rows - (n + 1);
-    round->guesses_beside = done.n_uncertain - n;
+    round->guesses_beside = done.n_draft_rows - n;
     round->others = done.n_seqs - 1;
     for (size_t i = 0; i <= n; i++) {
         struct sp_logits logits = sp_decoder_row(s->decoder, i);
@@ -336,7 +336,7 @@ enum sp_status sp_speculator_time(struct sp_speculator *s, size_t n_rows, size_t
     *draft_seconds = n ? sp_seconds() - t0 : 0;
     for (size_t i = 1; i < n_rows; i++)
         s->ids[s->n_cached + i] = (uint32_t)((s->ids[s->n_cached] + i * STRIDE) % n_vocab);
-    *verify_seconds = pass(s, n_rows, 0, n_rows, SP_PASS_ALONE).seconds;
+    *verify_seconds = pass(s, n_rows, 0, n_rows, SP_PRIORITY_EXCLUSIVE).seconds;
     if (s->drafter && !s->drafter->ops->truncate(s->drafter, s->n_cached, s->n_cached)) {
         return sp_fail(err, SP_E_BUG, "a timed proposal damaged the draft's cache");
     }

@@ -25,12 +25,12 @@ enum { SP_TIMED_ROWS = SP_LOOKUP_DEPTH + 1 };
 typedef int sp_emit_fn(void *context, uint32_t id, const struct sp_logits *logits, bool drafted);
 
 struct sp_speculator {
-    const struct sp_model *target; /* borrowed */
-    struct sp_turns *turns;        /* borrowed */
-    struct sp_decoder *decoder;    /* the target's, owned */
-    struct sp_drafter *drafter;    /* of the file's draft, owned; NULL: none */
-    struct sp_drafter *lookup;     /* owned; NULL: none */
-    struct sp_drafter *forced;     /* of the grammar of the answer in hand; borrowed; NULL: none */
+    const struct sp_model *target;  /* borrowed */
+    struct sp_scheduler *scheduler; /* borrowed */
+    struct sp_decoder *decoder;     /* the target's, owned */
+    struct sp_drafter *drafter;     /* of the file's draft, owned; NULL: none */
+    struct sp_drafter *lookup;      /* owned; NULL: none */
+    struct sp_drafter *forced;      /* of the grammar of the answer in hand; borrowed; NULL: none */
     size_t n_positions;
     size_t max_depth;   /* of the file's draft */
     size_t prompt_rows; /* rows of a prompt pass */
@@ -45,11 +45,12 @@ struct sp_speculator_options {
     size_t n_positions; /* context */
     size_t prompt_rows; /* rows of a prompt pass */
     enum sp_kv_type kv_type;
-    bool lookup;            /* guesses may be looked up in the text so far */
-    struct sp_turns *turns; /* must outlive the speculator, and be entered for all it is asked */
+    bool lookup; /* guesses may be looked up in the text so far */
+    struct sp_scheduler
+        *scheduler; /* must outlive the speculator, and be entered for all it is asked */
     /* Speculators of the same options but this may share the room for their passes, which one has
-     * opened for n_together of them (0: for itself) and the others are told of. */
-    size_t n_together;
+     * opened for max_batch of them (0: for itself) and the others are told of. */
+    size_t max_batch;
     const struct sp_speculator *like; /* NULL: it has room of its own */
 };
 

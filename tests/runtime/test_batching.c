@@ -118,16 +118,16 @@ static void end(struct client *c)
 }
 
 /* All at once: nobody begins before everybody is in. */
-static void converse_together(struct client *clients, size_t n, struct sp_turns *turns)
+static void converse_together(struct client *clients, size_t n, struct sp_scheduler *scheduler)
 {
     pthread_t threads[N_CLIENTS];
 
-    sp_turns_enter(turns);
+    sp_scheduler_acquire(scheduler);
     for (size_t i = 0; i < n; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, converse, &clients[i]), 0);
-    while (sp_turns_n_in(turns) <= n)
+    while (sp_scheduler_n_active(scheduler) <= n)
         continue;
-    sp_turns_leave(turns);
+    sp_scheduler_release(scheduler);
     for (size_t i = 0; i < n; i++)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
 }
@@ -162,7 +162,7 @@ static void check_with(const char *path, const char *kernels, unsigned n_threads
         assert_int_equal(sp_session_open_like(&like, g.session, NULL), SP_OK);
         begin(&clients[i], i, like);
     }
-    converse_together(clients, N_CLIENTS, g.package->turns);
+    converse_together(clients, N_CLIENTS, g.package->scheduler);
     for (size_t i = 0; i < N_CLIENTS; i++) {
         struct generating own = generating_open(path, NULL, 1, options);
         if (grows) grow_queries(own.package);
@@ -192,7 +192,7 @@ static void check(const char *path, const char *kernels, unsigned n_threads,
 {
     check_with(path, kernels, n_threads,
                &(struct sp_session_options){
-                   .n_context = N_CONTEXT, .cache = cache, .n_together = N_CLIENTS},
+                   .n_context = N_CONTEXT, .cache = cache, .max_batch = N_CLIENTS},
                false);
 }
 
@@ -214,7 +214,7 @@ static void attention(void **state)
 
 static void growing_queries(void **state)
 {
-    const struct sp_session_options options = {.n_context = N_CONTEXT, .n_together = N_CLIENTS};
+    const struct sp_session_options options = {.n_context = N_CONTEXT, .max_batch = N_CLIENTS};
 
     (void)state;
     check_with(family("olmo2"), NULL, 1, &options, true);
@@ -316,7 +316,7 @@ static void assistants(void **state)
 /* Two who say the same make their guesses in the same passes, and each pays for half of them. */
 static void in_step(void **state)
 {
-    const struct sp_session_options options = {.n_context = N_CONTEXT, .n_together = 2};
+    const struct sp_session_options options = {.n_context = N_CONTEXT, .max_batch = 2};
     const char *path = packed_file(TESTDATA "/tiny/Modelfile.ar", SP_Q4, SP_Q4);
     struct generating g = generating_open(path, NULL, 2, &options);
     struct sp_session *like;
@@ -327,7 +327,7 @@ static void in_step(void **state)
     begin(&clients[0], 1, g.session);
     begin(&clients[1], 1, like);
     clients[0].n_turns = clients[1].n_turns = 1;
-    converse_together(clients, 2, g.package->turns);
+    converse_together(clients, 2, g.package->scheduler);
     for (size_t i = 0; i < 2; i++) {
         const struct sp_pass_time *time = &clients[i].session->speculator->drafter->time;
         assert_false(clients[i].failed);
@@ -359,7 +359,7 @@ static enum sp_status fail_at_last(struct sp_drafter *drafter, uint32_t *ids, si
  * answer is as good as ever. */
 static void failing_draft(void **state)
 {
-    const struct sp_session_options options = {.n_context = N_CONTEXT, .n_together = 2};
+    const struct sp_session_options options = {.n_context = N_CONTEXT, .max_batch = 2};
     const char *path = packed_file(TESTDATA "/tiny/Modelfile.ar", SP_Q4, SP_Q4);
     struct generating g = generating_open(path, NULL, 2, &options);
     struct generating own = generating_open(path, NULL, 1, &options);
@@ -378,7 +378,7 @@ static void failing_draft(void **state)
     failing.propose = fail_at_last;
     drafter->ops = &failing;
     proposals_left = 4;
-    converse_together(clients, 2, g.package->turns);
+    converse_together(clients, 2, g.package->scheduler);
     assert_true(clients[1].failed);
     drafter->ops = sound_ops;
     end(&clients[1]);
@@ -408,13 +408,13 @@ enum { N_ASKING = 4 };
 struct row_of {
     struct generating *g;
     struct sp_decoder *draft, *target;
-    enum sp_precedence precedence; /* of the target's pass */
-    size_t *clock, at[2];          /* when the passes were done */
+    enum sp_priority precedence; /* of the target's pass */
+    size_t *clock, at[2];        /* when the passes were done */
     struct sp_pass passes[2];
 };
 
 static void run_row(struct row_of *r, size_t which, struct sp_decoder *decoder,
-                    const struct sp_model *model, enum sp_precedence precedence)
+                    const struct sp_model *model, enum sp_priority precedence)
 {
     static const uint32_t id = 5;
     struct sp_batch_seq seq = {.decoder = decoder,
@@ -422,10 +422,10 @@ static void run_row(struct row_of *r, size_t which, struct sp_decoder *decoder,
                                .head = model,
                                .ids = &id,
                                .n = 1,
-                               .n_certain = 1,
+                               .n_committed = 1,
                                .n_logits = 1};
 
-    sp_turns_pass(r->g->package->turns, &seq, precedence, &r->passes[which]);
+    sp_scheduler_run(r->g->package->scheduler, &seq, precedence, &r->passes[which]);
     r->at[which] = ++*r->clock;
 }
 
@@ -434,10 +434,10 @@ static void *run_rows(void *context)
     struct row_of *r = context;
     const struct sp_package *package = r->g->package;
 
-    sp_turns_enter(package->turns);
-    if (r->draft) run_row(r, 0, r->draft, package->draft, SP_PASS_FIRST);
+    sp_scheduler_acquire(package->scheduler);
+    if (r->draft) run_row(r, 0, r->draft, package->draft, SP_PRIORITY_DRAFT);
     run_row(r, 1, r->target, package->target, r->precedence);
-    sp_turns_leave(package->turns);
+    sp_scheduler_release(package->scheduler);
     return NULL;
 }
 
@@ -448,7 +448,7 @@ static struct sp_decoder *open_decoder(const struct generating *g, const struct 
     struct sp_decoder_options options = {.n_positions = 16,
                                          .max_rows = 8,
                                          .max_logit_rows = 1,
-                                         .n_together = N_ASKING,
+                                         .max_batch = N_ASKING,
                                          .workspace_of = like};
 
     assert_int_equal(sp_decoder_open(&decoder, model, &g->package->engine, &options, NULL), SP_OK);
@@ -462,28 +462,28 @@ static void guesses_first(void **state)
     struct generating g =
         generating_open(packed_file(TESTDATA "/tiny/Modelfile.ar", SP_Q4, SP_Q4), NULL, 1,
                         &(struct sp_session_options){.n_context = N_CONTEXT});
-    struct sp_turns *turns = g.package->turns;
+    struct sp_scheduler *scheduler = g.package->scheduler;
     struct row_of rows[N_ASKING] = {{0}};
     pthread_t threads[N_ASKING];
     size_t clock = 0;
 
     (void)state;
-    sp_turns_enter(turns);
+    sp_scheduler_acquire(scheduler);
     for (size_t i = 0; i < N_ASKING; i++) {
         rows[i] = (struct row_of){
             .g = &g,
             .target = open_decoder(&g, g.package->target, i ? rows[0].target : NULL),
-            .precedence = i == 1 ? SP_PASS_ALONE : SP_PASS_BY_AGE,
+            .precedence = i == 1 ? SP_PRIORITY_EXCLUSIVE : SP_PRIORITY_FIFO,
             .clock = &clock,
         };
         if (i >= 2) {
             rows[i].draft = open_decoder(&g, g.package->draft, i > 2 ? rows[2].draft : NULL);
         }
         assert_int_equal(pthread_create(&threads[i], NULL, run_rows, &rows[i]), 0);
-        while (sp_turns_n_in(turns) < i + 2)
+        while (sp_scheduler_n_active(scheduler) < i + 2)
             continue;
     }
-    sp_turns_leave(turns);
+    sp_scheduler_release(scheduler);
     for (size_t i = 0; i < N_ASKING; i++)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
     for (size_t i = 2; i < N_ASKING; i++) {
@@ -505,7 +505,7 @@ static void guesses_first(void **state)
  * rows. */
 static void little_room(void **state)
 {
-    struct sp_session_options options = {.n_context = N_CONTEXT, .n_together = 1};
+    struct sp_session_options options = {.n_context = N_CONTEXT, .max_batch = 1};
 
     (void)state;
     check_with(packed_file(TESTDATA "/tiny/Modelfile", SP_Q4, SP_Q4), NULL, 2, &options, false);
@@ -546,7 +546,7 @@ static void *ask_logits(void *context)
 
 static void logits_between(void **state)
 {
-    struct sp_session_options options = {.n_context = N_CONTEXT, .n_together = 2};
+    struct sp_session_options options = {.n_context = N_CONTEXT, .max_batch = 2};
     const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8);
     struct generating g = generating_open(path, NULL, 2, &options);
     struct asking alone = {.session = g.session}, beside = {0};

@@ -215,10 +215,10 @@ static void check_failure(const char *path, size_t depth, size_t n_right)
     for (size_t i = 0; i < r.n_ids; i++)
         ids[emitted.n++] = r.ids[i];
     sp_result_release(&r);
-    sp_turns_enter(s->turns);
+    sp_scheduler_acquire(s->scheduler);
     assert_int_equal(sp_speculator_round(s, depth, &guesser, keep_id, &emitted, &round, NULL),
                      SP_E_INPUT);
-    sp_turns_leave(s->turns);
+    sp_scheduler_release(s->scheduler);
     assert_int_equal(emitted.n, N_PROMPT + N_TOKENS + n_right);
     ids_of(ids, emitted.n, emitted.n + N_MORE, 2, n_vocab);
     check_prompt(&g, path, ids, emitted.n + N_MORE, (int)depth, true, emitted.n);

@@ -103,11 +103,11 @@ static void heard_confidences(struct sp_session *session, double *out, size_t n_
     depth.chain = 1;
     for (size_t i = 1; i <= n_rows; i++)
         depth.usual[i] = 1;
-    sp_turns_enter(s->turns);
+    sp_scheduler_acquire(s->scheduler);
     if (s->drafter->ops->propose(s->drafter, s->ids, s->n_cached, &n, &guesser, &err)) {
         fail_msg("%s", err.text);
     }
-    sp_turns_leave(s->turns);
+    sp_scheduler_release(s->scheduler);
     assert_int_equal(n, n_rows);
     assert_int_equal(depth.n_made, n_rows);
     for (size_t i = 0; i < n; i++)

@@ -98,10 +98,10 @@ static struct sp_decoder *open_decoder(const struct sp_package *package)
 }
 
 static void run(struct sp_decoder *decoder, const struct sp_package *package, const uint32_t *ids,
-                size_t n, size_t pos, size_t n_certain, size_t n_kept)
+                size_t n, size_t pos, size_t n_committed, size_t n_kept)
 {
     sp_decoder_embed(decoder, package->target, ids, n);
-    sp_decoder_run(decoder, n, pos, n_certain);
+    sp_decoder_run(decoder, n, pos, n_committed);
     sp_decoder_commit(decoder, n_kept);
 }
 
