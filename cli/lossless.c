@@ -128,7 +128,7 @@ static enum sp_status open_all(struct beside *all, size_t n, struct check *c,
     engine.max_batch = n;
     st = sp_engine_open_session(&all[0].session, c->package, &engine, false, 0, c->err);
     for (size_t i = 0; i < n && st == SP_OK; i++) {
-        if (i > 0) st = sp_session_open_like(&all[i].session, all[0].session, c->err);
+        if (i > 0) st = sp_session_open_shared(&all[i].session, all[0].session, c->err);
         all[i].check = c;
         all[i].ids = ids;
         all[i].number = i;

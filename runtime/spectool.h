@@ -122,7 +122,7 @@ SP_MUST_CHECK enum sp_status sp_session_open(struct sp_session **out, struct sp_
 /* Another one of the same package, with the same options, which shares the room for passes. Not
  * while another thread opens or closes one. */
 SP_MUST_CHECK enum sp_status
-sp_session_open_like(struct sp_session **out, const struct sp_session *like, struct sp_err *err);
+sp_session_open_shared(struct sp_session **out, const struct sp_session *like, struct sp_err *err);
 void sp_session_close(struct sp_session *session); /* NULL is fine */
 
 /* Tokens that the caches hold; and how many of the first tokens of a prompt need not be read again,

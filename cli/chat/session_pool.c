@@ -77,7 +77,7 @@ static struct slot *find(struct sp_serve_sessions *s, const uint32_t *prompt, si
         best = &s->slots[i];
     }
     if (n_prompt < least && s->n_used < s->n &&
-        sp_session_open_like(&s->slots[s->n_used].session, s->slots[0].session, NULL) == SP_OK) {
+        sp_session_open_shared(&s->slots[s->n_used].session, s->slots[0].session, NULL) == SP_OK) {
         best = &s->slots[s->n_used++];
     }
     return best;

@@ -43,7 +43,7 @@ static size_t choose_prompt_rows(const struct sp_config *config)
 
 static enum sp_status open_session(struct sp_session **out, struct sp_package *package,
                                    const struct sp_session_options *options,
-                                   const struct sp_speculator *like, struct sp_err *err)
+                                   const struct sp_speculator *shared_with, struct sp_err *err)
 {
     struct sp_session *s = NULL;
     const struct sp_config *config = &package->target->config;
@@ -56,7 +56,7 @@ static enum sp_status open_session(struct sp_session **out, struct sp_package *p
         .lookup = !options->no_draft && sp_package_looks_up(package, options->draft_by),
         .scheduler = package->scheduler,
         .max_batch = options->max_batch,
-        .like = like,
+        .shared_with = shared_with,
     };
     enum sp_status st;
 
@@ -90,10 +90,11 @@ enum sp_status sp_session_open(struct sp_session **out, struct sp_package *packa
     return open_session(out, package, options, NULL, err);
 }
 
-enum sp_status sp_session_open_like(struct sp_session **out, const struct sp_session *like,
-                                    struct sp_err *err)
+enum sp_status sp_session_open_shared(struct sp_session **out, const struct sp_session *shared_with,
+                                      struct sp_err *err)
 {
-    return open_session(out, like->package, &like->options, like->speculator, err);
+    return open_session(out, shared_with->package, &shared_with->options, shared_with->speculator,
+                        err);
 }
 
 void sp_session_close(struct sp_session *session)

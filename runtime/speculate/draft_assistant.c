@@ -132,7 +132,9 @@ static enum sp_status assistant_open(struct sp_drafter **out, const struct sp_dr
         .n_taps = 1,
         .keys_of = setup->decoder,
         .max_batch = setup->max_batch,
-        .workspace_of = setup->like ? ((const struct draft_assistant *)setup->like)->decoder : NULL,
+        .workspace_of = setup->shared_with
+                            ? ((const struct draft_assistant *)setup->shared_with)->decoder
+                            : NULL,
     };
     enum sp_status st;
 

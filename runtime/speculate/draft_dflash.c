@@ -85,7 +85,8 @@ enum sp_status sp_dflash_init(struct sp_dflash *d, const struct sp_drafter_ops *
         .taps = taps,
         .n_taps = n_taps,
         .max_batch = setup->max_batch,
-        .workspace_of = setup->like ? ((const struct sp_dflash *)setup->like)->decoder : NULL,
+        .workspace_of =
+            setup->shared_with ? ((const struct sp_dflash *)setup->shared_with)->decoder : NULL,
     };
     return sp_decoder_open(&d->decoder, setup->draft, setup->engine, &options, err);
 }

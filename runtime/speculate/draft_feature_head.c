@@ -26,7 +26,8 @@ enum sp_status sp_pairs_init(struct sp_pairs *p, const struct sp_drafter_ops *op
         .taps = tap,
         .n_taps = tap != NULL,
         .max_batch = setup->max_batch,
-        .workspace_of = setup->like ? ((const struct sp_pairs *)setup->like)->decoder : NULL,
+        .workspace_of =
+            setup->shared_with ? ((const struct sp_pairs *)setup->shared_with)->decoder : NULL,
     };
     enum sp_status st;
 

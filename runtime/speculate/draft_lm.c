@@ -76,7 +76,8 @@ static enum sp_status lm_open(struct sp_drafter **out, const struct sp_drafter_s
         .max_logit_rows = 1,
         .kv_type = setup->kv_type,
         .max_batch = setup->max_batch,
-        .workspace_of = setup->like ? ((const struct draft_lm *)setup->like)->decoder : NULL,
+        .workspace_of =
+            setup->shared_with ? ((const struct draft_lm *)setup->shared_with)->decoder : NULL,
     };
     d->recurrent = sp_config_is_recurrent(config);
     if (d->recurrent) options.max_logit_rows = MAX_DEPTH; /* as many rows may be uncertain */

@@ -24,9 +24,9 @@ struct sp_drafter_setup {
     /* Drafters of one file's draft share the room for their passes, which the first one opens for
      * max_batch >= 1 of them. */
     size_t max_batch;
-    const struct sp_drafter *like; /* one that has it; NULL: this one is the first */
-    size_t n_positions;            /* context of the session */
-    size_t max_rows;               /* most rows one commit brings */
+    const struct sp_drafter *shared_with; /* one that has it; NULL: this one is the first */
+    size_t n_positions;                   /* context of the session */
+    size_t max_rows;                      /* most rows one commit brings */
     enum sp_kv_type kv_type;
 };
 

@@ -21,7 +21,7 @@ static enum sp_status open_decoder(struct sp_speculator *s, const struct sp_mode
         .kv_type = options->kv_type,
         .marks = true,
         .max_batch = options->max_batch < MOST_TOGETHER ? options->max_batch : MOST_TOGETHER,
-        .workspace_of = options->like ? options->like->decoder : NULL,
+        .workspace_of = options->shared_with ? options->shared_with->decoder : NULL,
     };
 
     if (ops) {
@@ -45,7 +45,7 @@ static enum sp_status open_drafter(struct sp_speculator *s, const struct sp_mode
         .engine = engine,
         .scheduler = options->scheduler,
         .max_batch = options->max_batch ? options->max_batch : 1,
-        .like = options->like ? options->like->drafter : NULL,
+        .shared_with = options->shared_with ? options->shared_with->drafter : NULL,
         .n_positions = options->n_positions,
         .max_rows = s->max_rows,
         .kv_type = options->kv_type,

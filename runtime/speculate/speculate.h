@@ -51,7 +51,7 @@ struct sp_speculator_options {
     /* Speculators of the same options but this may share the room for their passes, which one has
      * opened for max_batch of them (0: for itself) and the others are told of. */
     size_t max_batch;
-    const struct sp_speculator *like; /* NULL: it has room of its own */
+    const struct sp_speculator *shared_with; /* NULL: it has room of its own */
 };
 
 /* draft NULL: none. Models and engine must outlive the speculator. */

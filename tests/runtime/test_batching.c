@@ -159,7 +159,7 @@ static void check_with(const char *path, const char *kernels, unsigned n_threads
     begin(&clients[0], 0, g.session);
     for (size_t i = 1; i < N_CLIENTS; i++) {
         struct sp_session *like;
-        assert_int_equal(sp_session_open_like(&like, g.session, NULL), SP_OK);
+        assert_int_equal(sp_session_open_shared(&like, g.session, NULL), SP_OK);
         begin(&clients[i], i, like);
     }
     converse_together(clients, N_CLIENTS, g.package->scheduler);
@@ -323,7 +323,7 @@ static void in_step(void **state)
     struct client clients[2];
 
     (void)state;
-    assert_int_equal(sp_session_open_like(&like, g.session, NULL), SP_OK);
+    assert_int_equal(sp_session_open_shared(&like, g.session, NULL), SP_OK);
     begin(&clients[0], 1, g.session);
     begin(&clients[1], 1, like);
     clients[0].n_turns = clients[1].n_turns = 1;
@@ -369,7 +369,7 @@ static void failing_draft(void **state)
     struct sp_drafter *drafter;
 
     (void)state;
-    assert_int_equal(sp_session_open_like(&like, g.session, NULL), SP_OK);
+    assert_int_equal(sp_session_open_shared(&like, g.session, NULL), SP_OK);
     begin(&clients[0], 0, g.session);
     begin(&clients[1], 1, like);
     drafter = like->speculator->drafter;
@@ -555,7 +555,7 @@ static void logits_between(void **state)
 
     (void)state;
     ask_logits(&alone);
-    assert_int_equal(sp_session_open_like(&beside.session, g.session, NULL), SP_OK);
+    assert_int_equal(sp_session_open_shared(&beside.session, g.session, NULL), SP_OK);
     begin(&client, 0, g.session);
     assert_int_equal(pthread_create(&thread, NULL, ask_logits, &beside), 0);
     converse(&client);
