@@ -96,7 +96,7 @@ enum sp_status sp_decoder_open(struct sp_decoder **out, const struct sp_model *m
     if ((st = open_frequencies(d, err))) goto done;
     if ((st = open_caches(d, err))) goto done;
     if ((st = sp_recurrent_open(d, err))) goto done;
-    if ((st = sp_marks_open(d, err))) goto done;
+    if ((st = sp_state_checkpoints_open(d, err))) goto done;
     if ((st = sp_new_rows(&d->features, options->max_rows, n_features, err))) goto done;
     *out = d;
     d = NULL;
@@ -116,7 +116,7 @@ void sp_decoder_close(struct sp_decoder *d)
     for (size_t i = 0; i < 2; i++)
         free(d->frequencies[i]);
     sp_recurrent_close(d);
-    sp_marks_close(d);
+    sp_state_checkpoints_close(d);
     free(d->features);
     sp_workspace_unref(d->workspace);
     free(d);
@@ -140,7 +140,7 @@ static size_t layer_cache_size(const struct sp_decoder *d, unsigned layer)
 
 size_t sp_decoder_cache_size(const struct sp_decoder *d)
 {
-    size_t size = sp_marks_size(d);
+    size_t size = sp_state_checkpoints_size(d);
 
     for (unsigned i = 0; i < d->model->config.n_layers; i++)
         size += layer_cache_size(d, i);
@@ -174,7 +174,7 @@ bool sp_decoder_keeps_windows(const struct sp_decoder *d, size_t len, size_t to)
     return true;
 }
 
-bool sp_decoder_can_return(const struct sp_decoder *d, size_t len, size_t to)
+bool sp_decoder_can_rewind(const struct sp_decoder *d, size_t len, size_t to)
 {
     if (sp_decoder_is_recurrent(d)) return to == len || to == 0;
     return sp_decoder_keeps_windows(d, len, to);

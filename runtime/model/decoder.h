@@ -26,8 +26,8 @@ struct sp_batch_seq {
     const struct sp_model *embedder, *head;
     const uint32_t *ids; /* [n], borrowed */
     /* Prediction heads and assistants: a row is a pair of its token and a hidden state of the
-     * target, or what EAGLE-3 makes of it (sp_decoder_condense), or a feature of the decoder's own.
-     * [n][width], borrowed; NULL: of its token alone. */
+     * target, or what EAGLE-3 makes of it (sp_decoder_fuse_features), or a feature of the decoder's
+     * own. [n][width], borrowed; NULL: of its token alone. */
     const float *hidden;
     size_t n, pos, n_committed;    /* as of sp_decoder_run */
     size_t first_logits, n_logits; /* rows of the share whose logits are wanted */
@@ -41,7 +41,7 @@ struct sp_decoder_options {
     size_t n_planned;     /* length that the longrope regime is chosen for; 0: n_positions */
     const unsigned *taps; /* layers whose output is kept, borrowed until close; SP_TAP_* */
     unsigned n_taps;
-    bool marks;                       /* room for sp_decoder_mark */
+    bool checkpoints;                 /* room for sp_decoder_checkpoint */
     const struct sp_decoder *keys_of; /* whose keys layers without any read; must outlive this */
     /* Decoders of one model may share the room that their passes need, and then pass together.
      * The first one has it for max_batch of its like (0: for itself); of the others it is
@@ -72,7 +72,8 @@ void sp_decoder_embed(struct sp_decoder *decoder, const struct sp_model *source,
 
 /* EAGLE-3: out[n][H] = fc of the target's features, [n][n_taps * target hidden], normed where the
  * draft has norms for them. n <= max_rows. */
-void sp_decoder_condense(struct sp_decoder *decoder, float *out, const float *features, size_t n);
+void sp_decoder_fuse_features(struct sp_decoder *decoder, float *out, const float *features,
+                              size_t n);
 
 /* Runs rows 0..n-1 through all layers at positions pos..pos+n-1; pos + n <= n_positions. The first
  * n_certain of them will be committed whatever happens; more than max_logit_rows others need not be
@@ -113,17 +114,17 @@ void sp_decoder_add_context(struct sp_decoder *decoder, const float *features, s
 
 /* Having stored positions 0..len-1 (and up to max_rows guesses beyond): is everything that a pass
  * at `to` <= len reads still there? Windows forget. */
-bool sp_decoder_can_return(const struct sp_decoder *decoder, size_t len, size_t to);
+bool sp_decoder_can_rewind(const struct sp_decoder *decoder, size_t len, size_t to);
 
 /* Keeps a copy of what recurrent layers remember, behind the len positions that are committed: the
  * last run's rows were all certain. The two newest copies are kept. Nothing where there is no room
  * for marks, or no such layer. */
-void sp_decoder_mark(struct sp_decoder *decoder, size_t len);
+void sp_decoder_checkpoint(struct sp_decoder *decoder, size_t len);
 /* The longest prefix of the len positions stored, `most` at most, from which a sequence can go on:
  * where windows allow it and, with recurrent layers, where there is a mark. */
-size_t sp_decoder_nearest(const struct sp_decoder *decoder, size_t len, size_t most);
+size_t sp_decoder_rewind_point(const struct sp_decoder *decoder, size_t len, size_t most);
 /* Goes back to such a prefix; marks behind it are dropped. */
-void sp_decoder_return(struct sp_decoder *decoder, size_t len, size_t to);
+void sp_decoder_rewind(struct sp_decoder *decoder, size_t len, size_t to);
 
 /* What the len positions that are committed left in the layers, and the marks. Read: into a decoder
  * of the same model; what it held is gone, on failure too, and the sequence to be begun anew. */

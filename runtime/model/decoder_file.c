@@ -20,8 +20,8 @@ static enum sp_status layer_state(struct sp_decoder *d, unsigned layer, struct s
                                   size_t len, struct sp_err *err)
 {
     const struct sp_layer_config *l = &d->model->config.layers[layer];
-    struct sp_piece pieces[SP_MAX_PIECES];
-    size_t n = sp_decoder_pieces(d, layer, pieces);
+    struct sp_state_span spans[SP_MAX_STATE_SPANS];
+    size_t n = sp_decoder_state_spans(d, layer, spans);
     enum sp_status st = SP_OK;
 
     if (l->mixers & SP_RECURRENT_MIXERS) {
@@ -31,20 +31,21 @@ static enum sp_status layer_state(struct sp_decoder *d, unsigned layer, struct s
         st = sp_kv_state(&d->caches[layer], state, len, err);
     }
     for (size_t k = 0; st == SP_OK && k < n; k++)
-        st = sp_state_bytes(state, pieces[k].numbers, pieces[k].n * sizeof(float), err);
+        st = sp_state_bytes(state, spans[k].numbers, spans[k].n * sizeof(float), err);
     return st;
 }
 
-static enum sp_status mark_state(const struct sp_decoder *d, struct sp_mark *mark,
+static enum sp_status mark_state(const struct sp_decoder *d, struct sp_state_checkpoint *checkpoint,
                                  struct sp_state *state, size_t len, struct sp_err *err)
 {
-    size_t mark_len = mark->len;
+    size_t mark_len = checkpoint->len;
     enum sp_status st;
 
-    if (sp_state_is_read(state)) mark->len = 0;
+    if (sp_state_is_read(state)) checkpoint->len = 0;
     if ((st = sp_state_number(state, &mark_len, len, err)) || mark_len == 0) return st;
-    st = sp_state_bytes(state, mark->numbers, sp_marks_size(d) / SP_MARKS, err);
-    if (st == SP_OK) mark->len = mark_len;
+    st = sp_state_bytes(state, checkpoint->numbers,
+                        sp_state_checkpoints_size(d) / SP_STATE_CHECKPOINTS, err);
+    if (st == SP_OK) checkpoint->len = mark_len;
     return st;
 }
 
@@ -55,7 +56,7 @@ enum sp_status sp_decoder_state(struct sp_decoder *d, struct sp_state *state, si
 
     for (unsigned i = 0; st == SP_OK && i < d->model->config.n_layers; i++)
         st = layer_state(d, i, state, len, err);
-    for (size_t i = 0; st == SP_OK && d->marks[0].numbers && i < SP_MARKS; i++)
-        st = mark_state(d, &d->marks[i], state, len, err);
+    for (size_t i = 0; st == SP_OK && d->checkpoints[0].numbers && i < SP_STATE_CHECKPOINTS; i++)
+        st = mark_state(d, &d->checkpoints[i], state, len, err);
     return st;
 }

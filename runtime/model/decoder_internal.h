@@ -10,8 +10,8 @@
 enum { SP_RECURRENT_MIXERS = SP_MIXER_DELTA_NET | SP_MIXER_MAMBA };
 
 /* What all recurrent layers remembered behind len positions. */
-enum { SP_MARKS = 2 };
-struct sp_mark {
+enum { SP_STATE_CHECKPOINTS = 2 };
+struct sp_state_checkpoint {
     size_t len;     /* 0: not in use */
     float *numbers; /* owned; NULL: there are no marks */
 };
@@ -27,7 +27,7 @@ struct sp_decoder {
     struct sp_recurrent *recurrent; /* [n_layers]; NULL: there are no such layers */
     struct sp_conv_history *short_histories; /* [n_layers] of b * x in gated short convolutions;
                                                 NULL: none */
-    struct sp_mark marks[SP_MARKS];
+    struct sp_state_checkpoint checkpoints[SP_STATE_CHECKPOINTS];
     float *features;           /* [max_rows][n_taps * H] */
     size_t n_run, n_committed; /* rows of the last run, and how many the states hold */
     size_t logits_at;          /* its first row among the room's logits */
@@ -53,18 +53,18 @@ uint64_t sp_recurrent_digest(struct sp_decoder *d, unsigned layer);
 
 /* What a recurrent layer, or one with a short convolution, is sure of, piece by piece; returns how
  * many. */
-enum { SP_MAX_PIECES = 3 };
-struct sp_piece {
+enum { SP_MAX_STATE_SPANS = 3 };
+struct sp_state_span {
     float *numbers;
     size_t n;
 };
-size_t sp_decoder_pieces(const struct sp_decoder *d, unsigned layer,
-                         struct sp_piece pieces[SP_MAX_PIECES]);
+size_t sp_decoder_state_spans(const struct sp_decoder *d, unsigned layer,
+                              struct sp_state_span spans[SP_MAX_STATE_SPANS]);
 
 /* Room for marks; none without recurrent layers. */
-SP_MUST_CHECK enum sp_status sp_marks_open(struct sp_decoder *d, struct sp_err *err);
-void sp_marks_close(struct sp_decoder *d);
-size_t sp_marks_size(const struct sp_decoder *d); /* bytes */
+SP_MUST_CHECK enum sp_status sp_state_checkpoints_open(struct sp_decoder *d, struct sp_err *err);
+void sp_state_checkpoints_close(struct sp_decoder *d);
+size_t sp_state_checkpoints_size(const struct sp_decoder *d); /* bytes */
 
 /* Do the layers with windows still hold what a pass at `to` reads, len positions being stored? */
 bool sp_decoder_keeps_windows(const struct sp_decoder *d, size_t len, size_t to);

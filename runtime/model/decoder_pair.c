@@ -69,14 +69,14 @@ void sp_embed_pairs(struct sp_workspace *r, size_t n)
     if (!apart) sp_engine_multiply(r->engine, &fc, 1, &r->tapped, n);
 }
 
-struct condense_job {
+struct fuse_job {
     struct sp_workspace *r;
     const float *features; /* [n][fc.cols] */
 };
 
 static void norm_features(void *context, size_t t, unsigned worker)
 {
-    const struct condense_job *job = context;
+    const struct fuse_job *job = context;
     struct sp_workspace *r = job->r;
     const struct sp_draft_config *config = &r->model->config.draft;
     size_t width = r->model->fc.cols, part = width;
@@ -91,10 +91,10 @@ static void norm_features(void *context, size_t t, unsigned worker)
     }
 }
 
-void sp_decoder_condense(struct sp_decoder *d, float *out, const float *features, size_t n)
+void sp_decoder_fuse_features(struct sp_decoder *d, float *out, const float *features, size_t n)
 {
     struct sp_workspace *r = d->workspace;
-    struct condense_job job = {r, features};
+    struct fuse_job job = {r, features};
     struct sp_product fc = {.w = &r->model->fc, .y = r->y, .ldy = r->ld_x};
     size_t h = r->model->config.n_hidden;
 

@@ -9,7 +9,7 @@ void sp_held_text_release(struct sp_held_text *h)
 {
     free(h->text);
     free(h->drafted);
-    free(h->marks);
+    free(h->checkpoints);
 }
 
 /* ---- telling ---- */
@@ -20,10 +20,11 @@ static int tell_marks(struct sp_held_text *h, size_t n)
     size_t told = 0;
     int stop = 0;
 
-    while (told < h->n_marks && h->marks[told].at <= n && !stop)
-        stop = h->request->special(h->request->context, h->marks[told++].id);
+    while (told < h->n_marks && h->checkpoints[told].at <= n && !stop)
+        stop = h->request->special(h->request->context, h->checkpoints[told++].id);
     h->n_marks -= told;
-    if (told > 0) memmove(h->marks, h->marks + told, h->n_marks * sizeof *h->marks);
+    if (told > 0)
+        memmove(h->checkpoints, h->checkpoints + told, h->n_marks * sizeof *h->checkpoints);
     return stop;
 }
 
@@ -34,7 +35,7 @@ static int tell(struct sp_held_text *h, size_t n)
     int stop = tell_marks(h, 0);
 
     for (size_t i = 0, j; i < n && !stop; i = j) {
-        size_t end = h->n_marks > 0 && h->marks[0].at < n ? h->marks[0].at : n;
+        size_t end = h->n_marks > 0 && h->checkpoints[0].at < n ? h->checkpoints[0].at : n;
         for (j = i; j < end && h->drafted[j] == h->drafted[i]; j++)
             continue;
         if (q->text) stop = q->text(q->context, h->text + i, j - i, h->drafted[i] != 0);
@@ -60,7 +61,7 @@ static enum sp_status release(struct sp_held_text *h, size_t n, struct sp_err *e
         memmove(h->drafted, h->drafted + n, h->size);
     }
     for (size_t i = 0; i < h->n_marks; i++)
-        h->marks[i].at -= n;
+        h->checkpoints[i].at -= n;
     return SP_OK;
 }
 
@@ -126,9 +127,10 @@ enum sp_status sp_held_text_add(struct sp_held_text *h, const char *text, size_t
 
 enum sp_status sp_held_text_mark(struct sp_held_text *h, uint32_t id, struct sp_err *err)
 {
-    enum sp_status st = sp_grow(&h->marks, &h->cap_marks, h->n_marks + 1, sizeof *h->marks, err);
+    enum sp_status st =
+        sp_grow(&h->checkpoints, &h->cap_marks, h->n_marks + 1, sizeof *h->checkpoints, err);
 
-    if (st == SP_OK) h->marks[h->n_marks++] = (struct sp_held_mark){h->size, id};
+    if (st == SP_OK) h->checkpoints[h->n_marks++] = (struct sp_held_mark){h->size, id};
     return st;
 }
 

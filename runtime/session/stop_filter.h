@@ -20,7 +20,7 @@ struct sp_held_text {
     char *text;                       /* [size] what waits, owned */
     char *drafted;                    /* parallel to text: written by the draft? owned */
     size_t size, cap, cap_drafted, cap_result;
-    struct sp_held_mark *marks; /* [n_marks] in order, owned */
+    struct sp_held_mark *checkpoints; /* [n_marks] in order, owned */
     size_t n_marks, cap_marks;
     bool is_stopped;   /* a stop text came: what follows is dropped */
     bool is_cancelled; /* a callback wants no more: none is called */

@@ -184,7 +184,7 @@ bool sp_dflash_truncate(struct sp_drafter *base, size_t len, size_t n_same)
 
     (void)n_same;
     if (len >= d->n_context) return true;
-    if (len > 0 && !sp_decoder_can_return(d->decoder, d->n_context, len)) return false;
+    if (len > 0 && !sp_decoder_can_rewind(d->decoder, d->n_context, len)) return false;
     d->n_context = len;
     return true;
 }

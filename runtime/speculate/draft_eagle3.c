@@ -77,7 +77,7 @@ void sp_eagle3_commit(struct sp_drafter *base, const struct sp_commit *commit)
 {
     struct sp_pairs *p = (struct sp_pairs *)base;
 
-    sp_decoder_condense(p->decoder, sp_pairs_commit(p, commit), commit->features, commit->n);
+    sp_decoder_fuse_features(p->decoder, sp_pairs_commit(p, commit), commit->features, commit->n);
 }
 
 const struct sp_drafter_ops sp_draft_eagle3_ops = {

@@ -191,7 +191,7 @@ bool sp_pairs_truncate(struct sp_drafter *base, size_t len, size_t n_same)
     size_t n_true = len && n_same == len ? len - 1 : len;
 
     if (len > p->n_have || (n_true < len && n_true < p->n_kept)) return false;
-    if (len > 0 && len < p->n_have && !sp_decoder_can_return(p->decoder, p->n_have, len)) {
+    if (len > 0 && len < p->n_have && !sp_decoder_can_rewind(p->decoder, p->n_have, len)) {
         return false;
     }
     p->n_have = len;

@@ -205,7 +205,7 @@ static bool lm_truncate(struct sp_drafter *base, size_t len, size_t n_same)
     (void)n_same;
     d->n_guessed = 0;
     if (d->n_fed <= len) return true;
-    if (!sp_decoder_can_return(d->decoder, d->n_fed, len)) len = 0;
+    if (!sp_decoder_can_rewind(d->decoder, d->n_fed, len)) len = 0;
     d->n_fed = len;
     return true;
 }

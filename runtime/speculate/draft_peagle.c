@@ -59,7 +59,7 @@ static enum sp_status peagle_open(struct sp_drafter **out, const struct sp_draft
 static void make_mask_state(struct draft_peagle *d)
 {
     if (d->has_mask_state) return;
-    sp_decoder_condense(d->eagle3.pairs.decoder, d->mask_state, d->mask_hidden, 1);
+    sp_decoder_fuse_features(d->eagle3.pairs.decoder, d->mask_state, d->mask_hidden, 1);
     d->has_mask_state = true;
 }
 

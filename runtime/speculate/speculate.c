@@ -19,7 +19,7 @@ static enum sp_status open_decoder(struct sp_speculator *s, const struct sp_mode
     struct sp_decoder_options decoder = {
         .n_positions = options->n_positions,
         .kv_type = options->kv_type,
-        .marks = true,
+        .checkpoints = true,
         .max_batch = options->max_batch < MOST_TOGETHER ? options->max_batch : MOST_TOGETHER,
         .workspace_of = options->shared_with ? options->shared_with->decoder : NULL,
     };
@@ -130,7 +130,7 @@ static bool go_back(struct sp_speculator *s, size_t to, size_t n_same)
 {
     if (s->drafter && !s->drafter->ops->truncate(s->drafter, to, n_same)) return false;
     if (s->lookup) s->lookup->ops->truncate(s->lookup, to, n_same);
-    sp_decoder_return(s->decoder, s->n_cached, to);
+    sp_decoder_rewind(s->decoder, s->n_cached, to);
     s->n_cached = to;
     return true;
 }
@@ -147,7 +147,7 @@ static size_t common_prefix(const struct sp_speculator *s, const uint32_t *promp
 
 size_t sp_speculator_find(const struct sp_speculator *s, const uint32_t *prompt, size_t n)
 {
-    return sp_decoder_nearest(s->decoder, s->n_cached, common_prefix(s, prompt, n));
+    return sp_decoder_rewind_point(s->decoder, s->n_cached, common_prefix(s, prompt, n));
 }
 
 /* Rolls the caches back to what they share with the prompt. A draft may lack what stood before the
@@ -156,9 +156,9 @@ static void keep_common_prefix(struct sp_speculator *s, const uint32_t *prompt, 
 {
     size_t same = common_prefix(s, prompt, n), to;
 
-    to = sp_decoder_nearest(s->decoder, s->n_cached, same);
+    to = sp_decoder_rewind_point(s->decoder, s->n_cached, same);
     if (go_back(s, to, same)) return;
-    to = to ? sp_decoder_nearest(s->decoder, s->n_cached, to - 1) : 0;
+    to = to ? sp_decoder_rewind_point(s->decoder, s->n_cached, to - 1) : 0;
     if (!go_back(s, to, same)) go_back(s, 0, same);
 }
 
@@ -173,9 +173,9 @@ static size_t place_of_mark(const struct sp_speculator *s, size_t n)
     return n - LAST_TOKENS;
 }
 
-static size_t rows_of_pass(const struct sp_speculator *s, size_t n, size_t mark)
+static size_t rows_of_pass(const struct sp_speculator *s, size_t n, size_t checkpoint)
 {
-    size_t end = s->n_cached < mark ? mark : n, left = end - s->n_cached;
+    size_t end = s->n_cached < checkpoint ? checkpoint : n, left = end - s->n_cached;
     size_t most = sp_scheduler_prompt_rows(s->scheduler, s->prompt_rows);
 
     return left < most ? left : most;
@@ -186,11 +186,11 @@ enum sp_status sp_speculator_prompt(struct sp_speculator *s, const uint32_t *pro
                                     int (*progress)(void *, size_t, size_t), void *context,
                                     struct sp_err *err)
 {
-    size_t rows, mark;
+    size_t rows, checkpoint;
 
     assert(n >= 1 && n <= s->n_positions);
     keep_common_prefix(s, prompt, n);
-    mark = place_of_mark(s, n);
+    checkpoint = place_of_mark(s, n);
     s->n_reused = s->n_cached;
     memcpy(s->ids, prompt, n * sizeof *prompt);
     s->n_ids = n;
@@ -199,10 +199,10 @@ enum sp_status sp_speculator_prompt(struct sp_speculator *s, const uint32_t *pro
             s->n_ids = s->n_cached;
             return sp_fail(err, SP_E_CHECK, "interrupted");
         }
-        rows = rows_of_pass(s, n, mark);
+        rows = rows_of_pass(s, n, checkpoint);
         pass(s, rows, rows, s->n_cached + rows == n, SP_PRIORITY_FIFO);
         commit(s, rows);
-        if (s->n_cached == mark) sp_decoder_mark(s->decoder, mark);
+        if (s->n_cached == checkpoint) sp_decoder_checkpoint(s->decoder, checkpoint);
     }
     *logits = sp_decoder_row(s->decoder, 0);
     return SP_OK;
