@@ -13,7 +13,7 @@ enum { NAME_SIZE = 512 };
 /* A piece by the name of what it is cut from. */
 struct place {
     const char *name; /* without prefix */
-    size_t piece;     /* number */
+    size_t span;      /* number */
     const struct sp_source_tensor *tensor;
 };
 
@@ -78,7 +78,7 @@ static int compare_places(const void *a, const void *b)
     const struct place *x = a, *y = b;
     int order = strcmp(x->name, y->name);
 
-    return order ? order : (x->piece > y->piece) - (x->piece < y->piece);
+    return order ? order : (x->span > y->span) - (x->span < y->span);
 }
 
 /* Of embedding and output matrix the name here counts: either may be cut from the other's tensor.
@@ -87,17 +87,17 @@ static enum sp_status list_places(struct placing *p)
 {
     enum sp_status st;
 
-    st = sp_new(&p->places, p->specs->n_pieces, sizeof *p->places, p->err);
+    st = sp_new(&p->places, p->specs->n_spans, sizeof *p->places, p->err);
     if (st) return st;
     for (size_t s = 0; s < p->specs->n_specs; s++) {
         const struct sp_tensor_spec *spec = &p->specs->specs[s];
         bool table = spec->role == SP_ROLE_EMBEDDING || spec->role == SP_ROLE_HEAD;
 
-        for (size_t i = spec->first_piece; i < spec->first_piece + spec->n_pieces; i++) {
-            struct sp_source_tensor key = {.name = p->specs->pieces[i].source};
+        for (size_t i = spec->first_span; i < spec->first_span + spec->n_spans; i++) {
+            struct sp_source_tensor key = {.name = p->specs->spans[i].source};
             struct place *place = &p->places[p->n_places++];
 
-            place->piece = i;
+            place->span = i;
             place->name = table ? spec->name : without_prefix(key.name);
             place->tensor = bsearch(&key, p->tensors, p->n_tensors, sizeof key, compare_tensors);
             if (place->tensor == NULL) {
@@ -213,15 +213,15 @@ static enum sp_status check_pieces(const struct placing *p, const struct place *
                                    const char *changed_by)
 {
     for (size_t i = 0; i < n; i++) {
-        const struct sp_piece *piece = &p->specs->pieces[places[i].piece];
+        const struct sp_row_span *span = &p->specs->spans[places[i].span];
         const struct sp_source_tensor *of = places[i].tensor;
 
-        if (!piece->transposed && (of->rank == 1 || piece->n_cols == of->shape[of->rank - 1])) {
+        if (!span->transposed && (of->rank == 1 || span->n_cols == of->shape[of->rank - 1])) {
             continue;
         }
         return sp_fail(p->err, SP_E_UNSUPPORTED, "tensor \"%s\" is for %s, which %s", changed_by,
                        of->name,
-                       piece->transposed ? "is transposed when it is packed" : "is no matrix");
+                       span->transposed ? "is transposed when it is packed" : "is no matrix");
     }
     return SP_OK;
 }
@@ -242,7 +242,7 @@ static enum sp_status place_bias(struct placing *p, const struct sp_adapter_prod
     if ((st = check_shape(p, x->bias, 0, places->tensor->shape[0], 0, places->tensor))) return st;
     if ((st = check_pieces(p, places, n, x->bias->name))) return st;
     for (size_t i = 0; i < n; i++)
-        p->merge->changes[places[i].piece].bias = x;
+        p->merge->changes[places[i].span].bias = x;
     return SP_OK;
 }
 
@@ -261,7 +261,7 @@ static enum sp_status place_weight(struct placing *p, struct sp_adapter_product 
     if ((st = check_product(p, x, places->tensor))) return st;
     if ((st = check_pieces(p, places, n, x->a->name))) return st;
     for (size_t i = 0; i < n; i++) {
-        struct sp_merge_change *change = &p->merge->changes[places[i].piece];
+        struct sp_merge_change *change = &p->merge->changes[places[i].span];
         if (change->product) {
             return sp_fail(p->err, SP_E_INPUT, "modules %s and %s are the same one",
                            change->product->module, x->module);
@@ -328,7 +328,7 @@ static enum sp_status place_whole(struct placing *p, const struct sp_adapter_who
     if ((st = check_float(p, x->tensor))) return st;
     if ((st = check_pieces(p, places, n, x->tensor->name))) return st;
     for (size_t i = 0; i < n; i++) {
-        struct sp_merge_change *change = &p->merge->changes[places[i].piece];
+        struct sp_merge_change *change = &p->merge->changes[places[i].span];
         if (change->whole) {
             return sp_fail(p->err, SP_E_INPUT, "tensors \"%s\" and \"%s\" are for the same thing",
                            change->whole->name, x->tensor->name);
@@ -338,17 +338,17 @@ static enum sp_status place_whole(struct placing *p, const struct sp_adapter_who
     return SP_OK;
 }
 
-enum sp_status sp_merge_place(struct sp_merge *merge, const struct sp_specs *pieces,
+enum sp_status sp_merge_place(struct sp_merge *merge, const struct sp_specs *spans,
                               struct sp_source_tensor *tensors, size_t n, struct sp_err *err)
 {
     struct placing p = {
-        .merge = merge, .specs = pieces, .tensors = tensors, .n_tensors = n, .err = err};
+        .merge = merge, .specs = spans, .tensors = tensors, .n_tensors = n, .err = err};
     struct sp_adapter *a = &merge->adapter;
     enum sp_status st;
 
     if (n > 1) qsort(tensors, n, sizeof *tensors, compare_tensors);
-    if ((st = sp_new(&merge->changes, pieces->n_pieces, sizeof *merge->changes, err))) return st;
-    merge->n_pieces = pieces->n_pieces;
+    if ((st = sp_new(&merge->changes, spans->n_spans, sizeof *merge->changes, err))) return st;
+    merge->n_spans = spans->n_spans;
     if ((st = list_places(&p))) goto done;
     for (size_t i = 0; i < a->n_wholes; i++) {
         if ((st = place_whole(&p, &a->wholes[i]))) goto done;
@@ -372,8 +372,8 @@ bool sp_merge_changes(const struct sp_merge *merge, const struct sp_tensor_spec 
 {
     const struct sp_tensor_spec *cut = sp_merge_spec(merge, spec);
 
-    for (size_t i = 0; i < cut->n_pieces; i++) {
-        const struct sp_merge_change *c = &merge->changes[cut->first_piece + i];
+    for (size_t i = 0; i < cut->n_spans; i++) {
+        const struct sp_merge_change *c = &merge->changes[cut->first_span + i];
 
         if (c->whole || c->product || c->bias) return true;
     }

@@ -29,12 +29,12 @@ struct sp_merge {
     struct sp_adapter adapter;       /* owned */
     struct sp_specs specs;           /* with pieces, where the model's own list has none; owned */
     struct sp_merge_change *changes; /* by piece; owned */
-    size_t n_pieces;
+    size_t n_spans;
 };
 
 /* Places merge->adapter's changes on `pieces`, which are merge->specs or a model's own list.
  * `tensors`: those that the pieces are cut from, sorted here. Refusals name the tensor. */
-SP_MUST_CHECK enum sp_status sp_merge_place(struct sp_merge *merge, const struct sp_specs *pieces,
+SP_MUST_CHECK enum sp_status sp_merge_place(struct sp_merge *merge, const struct sp_specs *spans,
                                             struct sp_source_tensor *tensors, size_t n,
                                             struct sp_err *err);
 void sp_merge_release(struct sp_merge *merge);
@@ -68,8 +68,10 @@ void sp_merge_workspace_release(struct sp_merge_workspace *workspace);
 
 /* rows[0..n-1][piece->n_cols], rows first.. of piece number `index` as they are stored, become the
  * merged ones. */
-SP_MUST_CHECK enum sp_status
-sp_merge_rows(float *rows, const struct sp_merge *merge, const struct sp_piece *piece, size_t index,
-              uint64_t first, uint64_t n, struct sp_merge_workspace *workspace, struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_merge_rows(float *rows, const struct sp_merge *merge,
+                                           const struct sp_row_span *span, size_t index,
+                                           uint64_t first, uint64_t n,
+                                           struct sp_merge_workspace *workspace,
+                                           struct sp_err *err);
 
 #endif

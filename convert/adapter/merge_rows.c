@@ -151,32 +151,32 @@ static void give_length(float *row, size_t cols, float magnitude)
 }
 
 static enum sp_status give_lengths(float *rows, const struct sp_merge *merge,
-                                   const struct sp_piece *piece, uint64_t first, size_t n,
+                                   const struct sp_row_span *span, uint64_t first, size_t n,
                                    struct sp_merge_workspace *workspace, struct sp_err *err)
 {
     const struct sp_safetensor *magnitudes = workspace->held->magnitudes;
     enum sp_status st;
 
     for (size_t r = 0; r < n; r++) {
-        uint64_t row = piece->first_row + (first + r) * piece->step;
+        uint64_t row = span->first_row + (first + r) * span->step;
 
         if ((st = read_elements(workspace, merge, magnitudes, row, 1, err))) return st;
-        give_length(rows + r * piece->n_cols, (size_t)piece->n_cols, workspace->numbers[0]);
+        give_length(rows + r * span->n_cols, (size_t)span->n_cols, workspace->numbers[0]);
     }
     return SP_OK;
 }
 
 /* At most a tile of rows. */
 static enum sp_status add_tile(float *rows, const struct sp_merge *merge,
-                               const struct sp_piece *piece, uint64_t first, size_t n,
+                               const struct sp_row_span *span, uint64_t first, size_t n,
                                struct sp_merge_workspace *workspace, struct sp_err *err)
 {
     const struct sp_kernels *kernels = sp_kernels_best();
-    size_t cols = (size_t)piece->n_cols, ld = n_panels(cols) * SP_PANEL_ROWS;
+    size_t cols = (size_t)span->n_cols, ld = n_panels(cols) * SP_PANEL_ROWS;
     float scale = (float)workspace->held->scale;
     enum sp_status st;
 
-    st = read_left(workspace, merge, piece->first_row + first * piece->step, piece->step, n, err);
+    st = read_left(workspace, merge, span->first_row + first * span->step, span->step, n, err);
     if (st) return st;
     sp_matmul_rows(kernels, SP_F32, workspace->sums, ld, (const uint8_t *)workspace->panels,
                    n_panels(cols), &workspace->rows, 0, n);
@@ -184,22 +184,22 @@ static enum sp_status add_tile(float *rows, const struct sp_merge *merge,
         for (size_t c = 0; c < cols; c++)
             rows[r * cols + c] += scale * workspace->sums[r * ld + c];
     }
-    return workspace->held->magnitudes ? give_lengths(rows, merge, piece, first, n, workspace, err)
+    return workspace->held->magnitudes ? give_lengths(rows, merge, span, first, n, workspace, err)
                                        : SP_OK;
 }
 
 static enum sp_status add_product(float *rows, const struct sp_merge *merge,
-                                  const struct sp_piece *piece,
+                                  const struct sp_row_span *span,
                                   const struct sp_merge_change *change, uint64_t first, uint64_t n,
                                   struct sp_merge_workspace *workspace, struct sp_err *err)
 {
     enum sp_status st;
 
-    if ((st = hold(workspace, merge, change, (size_t)piece->n_cols, err))) return st;
+    if ((st = hold(workspace, merge, change, (size_t)span->n_cols, err))) return st;
     for (uint64_t done = 0; done < n; done += SP_TILE_ROWS) {
         size_t m = n - done < SP_TILE_ROWS ? (size_t)(n - done) : SP_TILE_ROWS;
 
-        st = add_tile(rows + done * piece->n_cols, merge, piece, first + done, m, workspace, err);
+        st = add_tile(rows + done * span->n_cols, merge, span, first + done, m, workspace, err);
         if (st) return st;
     }
     return SP_OK;
@@ -209,14 +209,14 @@ static enum sp_status add_product(float *rows, const struct sp_merge *merge,
 
 /* Rows of another tensor of the same shape: put in place of those that are there, or added. */
 static enum sp_status change_rows(float *rows, const struct sp_merge *merge,
-                                  const struct sp_piece *piece, const struct sp_safetensor *t,
+                                  const struct sp_row_span *span, const struct sp_safetensor *t,
                                   const float *scale, uint64_t first, uint64_t n,
                                   struct sp_merge_workspace *workspace, struct sp_err *err)
 {
-    size_t cols = (size_t)piece->n_cols;
+    size_t cols = (size_t)span->n_cols;
 
     for (uint64_t r = 0; r < n; r++, rows += cols) {
-        uint64_t row = piece->first_row + (first + r) * piece->step;
+        uint64_t row = span->first_row + (first + r) * span->step;
         enum sp_status st = read_elements(workspace, merge, t, row * cols, cols, err);
 
         if (st) return st;
@@ -228,21 +228,21 @@ static enum sp_status change_rows(float *rows, const struct sp_merge *merge,
 }
 
 enum sp_status sp_merge_rows(float *rows, const struct sp_merge *merge,
-                             const struct sp_piece *piece, size_t index, uint64_t first, uint64_t n,
-                             struct sp_merge_workspace *workspace, struct sp_err *err)
+                             const struct sp_row_span *span, size_t index, uint64_t first,
+                             uint64_t n, struct sp_merge_workspace *workspace, struct sp_err *err)
 {
     const struct sp_merge_change *change = &merge->changes[index];
     enum sp_status st = SP_OK;
 
     if (change->whole) {
-        st = change_rows(rows, merge, piece, change->whole, NULL, first, n, workspace, err);
+        st = change_rows(rows, merge, span, change->whole, NULL, first, n, workspace, err);
     }
     if (!st && change->product) {
-        st = add_product(rows, merge, piece, change, first, n, workspace, err);
+        st = add_product(rows, merge, span, change, first, n, workspace, err);
     }
     if (!st && change->bias) {
         float scale = (float)change->bias->scale;
-        st = change_rows(rows, merge, piece, change->bias->bias, &scale, first, n, workspace, err);
+        st = change_rows(rows, merge, span, change->bias->bias, &scale, first, n, workspace, err);
     }
     if (st) sp_context(err, "%s", merge->adapter.path);
     return st;

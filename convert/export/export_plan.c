@@ -38,7 +38,7 @@ enum sp_status sp_export_stored_size(uint64_t *out, const struct sp_export_plan 
 
         if ((st = sp_source_stored(&stored, c->source, c->spec, err))) return st;
         if (item->marks_tokens) continue;
-        size += (uint64_t)((double)stored.size * (double)(c->piece.n_rows * c->piece.n_cols) /
+        size += (uint64_t)((double)stored.size * (double)(c->span.n_rows * c->span.n_cols) /
                            (double)sp_spec_elements(c->spec));
     }
     *out = size;
@@ -101,11 +101,11 @@ static enum sp_status add_cuts(struct sp_export_plan *plan, size_t first,
                                     .spec = sp_specs_find(&source->specs, spec->name)};
 
         if (cut.spec == NULL) return sp_fail(err, SP_E_BUG, "no tensor %s", spec->name);
-        for (size_t k = 0; k < spec->n_pieces; k++) {
-            cut.piece = published->pieces[spec->first_piece + k];
-            cut.item = find_item(plan, first, cut.piece.source);
+        for (size_t k = 0; k < spec->n_spans; k++) {
+            cut.span = published->spans[spec->first_span + k];
+            cut.item = find_item(plan, first, cut.span.source);
             if ((st = add_cut(plan, cut, err))) return st;
-            cut.first += cut.piece.n_rows;
+            cut.first += cut.span.n_rows;
         }
     }
     return SP_OK;
@@ -124,7 +124,7 @@ static enum sp_status add_marks(struct sp_export_plan *plan, const struct sp_sou
     if ((st = add_item(plan, &t, source->part, err))) return st;
     plan->items[cut.item].marks_tokens = true;
     cut.spec = sp_specs_find(&source->specs, "d2t");
-    cut.piece = (struct sp_piece){.step = 1, .n_rows = 1, .n_cols = cut.spec->shape[0]};
+    cut.span = (struct sp_row_span){.step = 1, .n_rows = 1, .n_cols = cut.spec->shape[0]};
     return add_cut(plan, cut, err);
 }
 
@@ -133,7 +133,7 @@ static int compare_cuts(const void *a, const void *b)
     const struct sp_export_cut *x = a, *y = b;
 
     if (x->item != y->item) return x->item < y->item ? -1 : 1;
-    return (x->piece.first_row > y->piece.first_row) - (x->piece.first_row < y->piece.first_row);
+    return (x->span.first_row > y->span.first_row) - (x->span.first_row < y->span.first_row);
 }
 
 /* Gives the items from `first` on their cuts, those from `first_cut` on. */

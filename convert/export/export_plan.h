@@ -10,7 +10,7 @@
 struct sp_export_cut {
     const struct sp_source *source;    /* borrowed */
     const struct sp_tensor_spec *spec; /* borrowed from the source */
-    struct sp_piece piece;             /* its rows are those of the published tensor */
+    struct sp_row_span span;           /* its rows are those of the published tensor */
     uint64_t first;
     size_t item;
 };

@@ -57,9 +57,9 @@ struct exporter {
 /* ---- chunks ---- */
 
 /* The pieces of a chunk, or of what is to become chunks, all count rows as the first does. */
-static const struct sp_piece *piece_of(const struct exporter *x, const struct chunk *chunk)
+static const struct sp_row_span *piece_of(const struct exporter *x, const struct chunk *chunk)
 {
-    return &x->plan->cuts[chunk->first_cut].piece;
+    return &x->plan->cuts[chunk->first_cut].span;
 }
 
 static enum sp_status add_chunk(struct exporter *x, struct chunk chunk, struct sp_err *err)
@@ -94,15 +94,15 @@ static enum sp_status add_checks(struct exporter *x, const struct sp_export_item
 static enum sp_status add_rows(struct exporter *x, struct chunk like, uint64_t first, uint64_t last,
                                struct sp_err *err)
 {
-    const struct sp_piece *piece = piece_of(x, &like);
+    const struct sp_row_span *span = piece_of(x, &like);
     const struct sp_safetensor *tensor = &like.item->tensor;
-    uint64_t most = CHUNK_ELEMENTS / piece->n_cols, n;
+    uint64_t most = CHUNK_ELEMENTS / span->n_cols, n;
     uint64_t matrix = last; /* rows of one matrix, which no chunk of transposed rows leaves */
     enum sp_status st = SP_OK;
 
-    if (piece->transposed) {
+    if (span->transposed) {
         matrix = tensor->shape[tensor->rank - 1];
-        most = TRANSPOSED_ELEMENTS / piece->n_cols;
+        most = TRANSPOSED_ELEMENTS / span->n_cols;
     }
     if (most > ROW_STEP) most -= most % ROW_STEP;
     if (most == 0) most = 1;
@@ -124,8 +124,8 @@ static enum sp_status add_cuts(struct exporter *x, struct chunk like, struct sp_
 
     like.n_cuts = 1;
     for (; st == SP_OK && like.first_cut < end; like.first_cut++) {
-        const struct sp_piece *piece = piece_of(x, &like);
-        st = add_rows(x, like, piece->first_row, piece->first_row + piece->n_rows, err);
+        const struct sp_row_span *span = piece_of(x, &like);
+        st = add_rows(x, like, span->first_row, span->first_row + span->n_rows, err);
     }
     return st;
 }
@@ -227,7 +227,7 @@ static enum sp_status read_plain(struct worker *w, const struct sp_export_cut *c
                                  const struct sp_stored *stored, uint64_t first, uint64_t *n,
                                  struct sp_err *err)
 {
-    uint64_t cols = c->piece.n_cols, most = RUN_ELEMENTS / cols;
+    uint64_t cols = c->span.n_cols, most = RUN_ELEMENTS / cols;
     size_t width = sp_dtype_info(stored->dtype)->bits / 8;
     enum sp_status st;
 
@@ -259,7 +259,7 @@ static void unload_panels(const struct sp_export_cut *c, const struct sp_stored 
 static enum sp_status gather(struct worker *w, const struct sp_export_cut *c,
                              const struct chunk *chunk, struct sp_err *err)
 {
-    const struct sp_piece *p = &c->piece;
+    const struct sp_row_span *p = &c->span;
     uint64_t end = chunk->row + chunk->n_rows, begin, i, n, skipped;
     size_t cols = (size_t)p->n_cols;
     struct sp_stored stored;
@@ -314,8 +314,8 @@ static enum sp_status put_transposed(struct exporter *x, struct worker *w,
 {
     enum sp_dtype dtype = chunk->item->tensor.dtype;
     size_t size = sp_dtype_info(dtype)->bits / 8, n = (size_t)chunk->n_rows;
-    const struct sp_piece *piece = piece_of(x, chunk);
-    uint64_t cols = piece->n_cols, pitch = piece->pitch ? piece->pitch : cols;
+    const struct sp_row_span *span = piece_of(x, chunk);
+    uint64_t cols = span->n_cols, pitch = span->pitch ? span->pitch : cols;
     uint64_t width = chunk->item->tensor.shape[chunk->item->tensor.rank - 1];
     enum sp_status st = SP_OK;
 
@@ -335,7 +335,7 @@ static enum sp_status put_marks(struct exporter *x, struct worker *w, const stru
                                 struct sp_err *err)
 {
     const struct sp_export_cut *c = &x->plan->cuts[chunk->item->first_cut];
-    size_t n = (size_t)c->piece.n_cols, n_tokens = (size_t)chunk->item->tensor.shape[0];
+    size_t n = (size_t)c->span.n_cols, n_tokens = (size_t)chunk->item->tensor.shape[0];
     enum sp_status st;
 
     if ((st = grow(&w->rows, &w->rows_cap, n, sizeof *w->rows, err)) ||

@@ -426,7 +426,7 @@ void sp_source_release(struct sp_source *source)
 }
 
 /* A piece's bytes in its file; of a quantized weight its share, for progress. */
-static uint64_t stored_size(const struct sp_piece *p, const struct sp_weight *w,
+static uint64_t stored_size(const struct sp_row_span *p, const struct sp_weight *w,
                             const struct sp_safetensor *t)
 {
     uint64_t all = w ? sp_weight_size(w) : 0, rows;
@@ -449,9 +449,9 @@ enum sp_status sp_source_stored(struct sp_stored *out, const struct sp_source *s
         return SP_OK;
     }
     *out = (struct sp_stored){
-        .layout = SP_PLAIN, .small_codes = spec->n_pieces > 0 && !merged, .merged = merged};
-    for (size_t i = 0; i < spec->n_pieces; i++) {
-        const struct sp_piece *p = &source->specs.pieces[spec->first_piece + i];
+        .layout = SP_PLAIN, .small_codes = spec->n_spans > 0 && !merged, .merged = merged};
+    for (size_t i = 0; i < spec->n_spans; i++) {
+        const struct sp_row_span *p = &source->specs.spans[spec->first_span + i];
         const struct sp_weight *w = sp_weights_find(&source->weights, p->source);
         const struct sp_safetensor *t =
             w ? w->codes : sp_safetensors_find(source->checkpoint, p->source);

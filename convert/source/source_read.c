@@ -16,7 +16,7 @@ enum { MIN_SCRATCH = 1 << 16 };
 /* A piece and the stored tensor it is cut from. */
 struct cut {
     const struct sp_safetensors *checkpoint;
-    const struct sp_piece *piece;
+    const struct sp_row_span *span;
     const struct sp_weight *weight; /* NULL: plain numbers in `tensor` */
     const struct sp_safetensor *tensor;
     size_t width; /* bytes of an element */
@@ -27,10 +27,10 @@ static struct cut cut_of(const struct sp_source *source, const struct sp_tensor_
 {
     struct cut cut = {.checkpoint = source->checkpoint};
 
-    cut.piece = &source->specs.pieces[spec->first_piece + i];
-    cut.weight = sp_weights_find(&source->weights, cut.piece->source);
+    cut.span = &source->specs.spans[spec->first_span + i];
+    cut.weight = sp_weights_find(&source->weights, cut.span->source);
     if (cut.weight) return cut;
-    cut.tensor = sp_safetensors_find(source->checkpoint, cut.piece->source);
+    cut.tensor = sp_safetensors_find(source->checkpoint, cut.span->source);
     cut.width = sp_dtype_info(cut.tensor->dtype)->bits / 8;
     return cut;
 }
@@ -40,13 +40,13 @@ enum sp_status sp_source_scratch(size_t *out, const struct sp_source *source,
 {
     size_t most = MIN_SCRATCH;
 
-    for (size_t i = 0; source->checkpoint && i < spec->n_pieces; i++) {
+    for (size_t i = 0; source->checkpoint && i < spec->n_spans; i++) {
         struct cut cut = cut_of(source, spec, i);
         size_t row;
 
-        if (cut.piece->transposed) continue;
+        if (cut.span->transposed) continue;
         if (cut.weight ? !sp_weight_scratch(&row, cut.weight)
-                       : !sp_mul(&row, cut.piece->n_cols, cut.width)) {
+                       : !sp_mul(&row, cut.span->n_cols, cut.width)) {
             return sp_fail(err, SP_E_INPUT, "tensor %s: its rows are too long", spec->name);
         }
         if (row > most) most = row;
@@ -106,7 +106,7 @@ static enum sp_status read_strided(float *out, const struct cut *cut, uint64_t f
                                    const struct sp_scratch *scratch, struct sp_err *err)
 {
     enum sp_status st;
-    const struct sp_piece *p = cut->piece;
+    const struct sp_row_span *p = cut->span;
     size_t cols = p->n_cols, row_size = cols * cut->width, step = p->step * row_size;
     uint64_t most = 1 + (scratch->size - row_size) / step;
 
@@ -133,7 +133,7 @@ static enum sp_status read_transposed_run(float *out, const struct cut *cut, uin
                                           const struct sp_scratch *scratch, struct sp_err *err)
 {
     enum sp_status st;
-    size_t cols = cut->piece->n_cols, step = cut->piece->step;
+    size_t cols = cut->span->n_cols, step = cut->span->step;
     size_t span = (size_t)(n - 1) * step + 1;
 
     for (size_t k = 0; k < cols; k++) {
@@ -153,7 +153,7 @@ static enum sp_status read_transposed(float *out, const struct cut *cut, uint64_
                                       const struct sp_scratch *scratch, struct sp_err *err)
 {
     enum sp_status st;
-    const struct sp_piece *p = cut->piece;
+    const struct sp_row_span *p = cut->span;
     uint64_t width = cut->tensor->shape[cut->tensor->rank - 1];
     uint64_t most = 1 + (scratch->size / cut->width - 1) / p->step;
 
@@ -174,7 +174,7 @@ static enum sp_status read_transposed(float *out, const struct cut *cut, uint64_
 static enum sp_status read_piece(float *out, const struct cut *cut, uint64_t first, uint64_t n,
                                  const struct sp_scratch *scratch, struct sp_err *err)
 {
-    const struct sp_piece *p = cut->piece;
+    const struct sp_row_span *p = cut->span;
 
     if (cut->weight) {
         return sp_weight_read(out, cut->weight, cut->checkpoint, p->first_row + first * p->step,
@@ -212,12 +212,12 @@ static const struct sp_tensor_spec *cut_by(const struct sp_source *source,
     return source->merge ? sp_merge_spec(source->merge, spec) : spec;
 }
 
-static const struct sp_piece *piece_of(const struct sp_source *source,
-                                       const struct sp_tensor_spec *list, size_t i)
+static const struct sp_row_span *piece_of(const struct sp_source *source,
+                                          const struct sp_tensor_spec *list, size_t i)
 {
     const struct sp_specs *specs = source->pack ? &source->merge->specs : &source->specs;
 
-    return &specs->pieces[list->first_piece + i];
+    return &specs->spans[list->first_span + i];
 }
 
 /* What the checkpoint holds of a piece's rows, or what was read before; then, where an adapter
@@ -234,8 +234,8 @@ static enum sp_status read_merged(float *out, const struct sp_source *source,
         if ((st = read_piece(out, &cut, first, n, scratch, err))) return st;
     }
     if (source->merge == NULL) return SP_OK;
-    return sp_merge_rows(out, source->merge, piece_of(source, list, i), list->first_piece + i,
-                         first, n, scratch->merging, err);
+    return sp_merge_rows(out, source->merge, piece_of(source, list, i), list->first_span + i, first,
+                         n, scratch->merging, err);
 }
 
 enum sp_status sp_source_read_rows(float *out, const struct sp_source *source,
@@ -252,7 +252,7 @@ enum sp_status sp_source_read_rows(float *out, const struct sp_source *source,
 
         decode_panels(out, t, first_row, n_rows, scratch->kernels);
     }
-    for (size_t i = 0; i < list->n_pieces && n_rows; i++) {
+    for (size_t i = 0; i < list->n_spans && n_rows; i++) {
         uint64_t end = begin + piece_of(source, list, i)->n_rows;
 
         if (first_row < end) {
@@ -281,11 +281,11 @@ enum sp_status sp_source_read_all(float *out, const struct sp_source *source,
 
         sp_decode_floats(out, t->dtype, t->data, sp_spec_elements(spec));
     }
-    for (size_t i = 0; i < list->n_pieces; i++) {
-        const struct sp_piece *piece = piece_of(source, list, i);
+    for (size_t i = 0; i < list->n_spans; i++) {
+        const struct sp_row_span *span = piece_of(source, list, i);
 
-        if ((st = read_merged(out, source, list, i, 0, piece->n_rows, scratch, err))) return st;
-        out += piece->n_rows * piece->n_cols;
+        if ((st = read_merged(out, source, list, i, 0, span->n_rows, scratch, err))) return st;
+        out += span->n_rows * span->n_cols;
     }
     return SP_OK;
 }

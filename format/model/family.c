@@ -274,16 +274,16 @@ enum sp_status sp_specs_part_head(struct sp_specs *specs, struct sp_config *conf
     if (embedding == NULL) return sp_fail(err, SP_E_BUG, "a model without an embedding");
     head = *embedding;
     head.role = SP_ROLE_HEAD;
-    head.first_piece = specs->n_pieces;
+    head.first_span = specs->n_spans;
     if ((st = sp_specs_add_string(&head.name, specs, "lm_head.weight", err))) return st;
-    st = sp_grow(&specs->pieces, &specs->cap_pieces, specs->n_pieces + head.n_pieces,
-                 sizeof *specs->pieces, err);
+    st = sp_grow(&specs->spans, &specs->cap_pieces, specs->n_spans + head.n_spans,
+                 sizeof *specs->spans, err);
     if (st) return st;
-    memcpy(&specs->pieces[head.first_piece], &specs->pieces[embedding->first_piece],
-           head.n_pieces * sizeof *specs->pieces);
+    memcpy(&specs->spans[head.first_span], &specs->spans[embedding->first_span],
+           head.n_spans * sizeof *specs->spans);
     st = sp_grow(&specs->specs, &specs->cap_specs, specs->n_specs + 1, sizeof *specs->specs, err);
     if (st) return st;
-    specs->n_pieces += head.n_pieces;
+    specs->n_spans += head.n_spans;
     specs->specs[specs->n_specs++] = head;
     qsort(specs->specs, specs->n_specs, sizeof *specs->specs, compare_specs);
     config->tied = false;
@@ -302,6 +302,6 @@ void sp_specs_release(struct sp_specs *specs)
         free(specs->strings[i]);
     free(specs->strings);
     free(specs->specs);
-    free(specs->pieces);
+    free(specs->spans);
     memset(specs, 0, sizeof *specs);
 }

@@ -40,7 +40,7 @@ bool sp_role_is_matrix(enum sp_role role);
 /* Rows of a source tensor that go, in order, into the output. The source counts as rows of `n_cols`
  * elements over all its leading dimensions. A matrix's n_cols is its last dimension, a vector is
  * one row of its length; only biases whose elements are interleaved have rows of one element. */
-struct sp_piece {
+struct sp_row_span {
     const char *source;       /* name in the checkpoint; borrowed from the specs' arena */
     uint64_t first_row, step; /* rows first_row, first_row + step, ... */
     uint64_t n_rows;          /* over all leading dimensions */
@@ -55,16 +55,15 @@ struct sp_tensor_spec {
     enum sp_role role;
     unsigned rank;
     uint64_t shape[4];
-    size_t first_piece,
-        n_pieces; /* into sp_specs.pieces; together they give the shape's elements */
+    size_t first_span, n_spans; /* into sp_specs.pieces; together they give the shape's elements */
 };
 
 /* Sorted by name. Owned: release frees everything. */
 struct sp_specs {
     struct sp_tensor_spec *specs;
     size_t n_specs;
-    struct sp_piece *pieces;
-    size_t n_pieces;
+    struct sp_row_span *spans;
+    size_t n_spans;
     char **strings; /* the names, owned */
     size_t n_strings, cap_strings, cap_specs, cap_pieces;
 };

@@ -131,16 +131,16 @@ enum sp_status sp_matcher_claim(bool *found, struct sp_matcher *m, const char *n
 }
 
 enum sp_status sp_matcher_add(struct sp_matcher *m, struct sp_tensor_spec *spec, const char *name,
-                              struct sp_piece piece)
+                              struct sp_row_span span)
 {
     struct sp_specs *s = m->specs;
     enum sp_status st;
 
-    if ((st = sp_specs_add_string(&piece.source, s, name, m->err))) return st;
-    st = sp_grow(&s->pieces, &s->cap_pieces, s->n_pieces + 1, sizeof *s->pieces, m->err);
+    if ((st = sp_specs_add_string(&span.source, s, name, m->err))) return st;
+    st = sp_grow(&s->spans, &s->cap_pieces, s->n_spans + 1, sizeof *s->spans, m->err);
     if (st) return st;
-    if (spec->n_pieces++ == 0) spec->first_piece = s->n_pieces;
-    s->pieces[s->n_pieces++] = piece;
+    if (spec->n_spans++ == 0) spec->first_span = s->n_spans;
+    s->spans[s->n_spans++] = span;
     return SP_OK;
 }
 

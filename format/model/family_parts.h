@@ -76,7 +76,7 @@ SP_MUST_CHECK enum sp_status sp_matcher_claim(bool *found, struct sp_matcher *m,
                                               const uint64_t *shape, unsigned rank);
 /* A piece of a canonical tensor out of the source tensor `name`. */
 SP_MUST_CHECK enum sp_status sp_matcher_add(struct sp_matcher *m, struct sp_tensor_spec *spec,
-                                            const char *name, struct sp_piece piece);
+                                            const char *name, struct sp_row_span span);
 
 /* Finds the pieces of one canonical tensor; what is missing or misshapen is reported. */
 SP_MUST_CHECK enum sp_status sp_matcher_place(struct sp_matcher *m, struct sp_tensor_spec *spec);

@@ -92,8 +92,8 @@ static enum sp_status check_filled(const struct sp_specs *specs,
     enum sp_status st;
 
     if ((st = sp_new(&filled, list->n, sizeof *filled, err))) return st;
-    for (size_t i = 0; i < specs->n_pieces; i++) {
-        const struct sp_piece *p = &specs->pieces[i];
+    for (size_t i = 0; i < specs->n_spans; i++) {
+        const struct sp_row_span *p = &specs->spans[i];
         struct sp_source_tensor key = {.name = p->source};
         const struct sp_source_tensor *t =
             bsearch(&key, list->all, list->n, sizeof key, compare_tensors);

@@ -8,14 +8,14 @@
 enum sp_status sp_form_add_whole(struct sp_matcher *m, struct sp_tensor_spec *spec,
                                  const char *name)
 {
-    struct sp_piece piece = {.step = 1, .n_rows = 1, .n_cols = spec->shape[spec->rank - 1]};
+    struct sp_row_span span = {.step = 1, .n_rows = 1, .n_cols = spec->shape[spec->rank - 1]};
     enum sp_status st;
     bool found;
 
     for (unsigned i = 0; i + 1 < spec->rank; i++)
-        piece.n_rows *= spec->shape[i];
+        span.n_rows *= spec->shape[i];
     if ((st = sp_matcher_claim(&found, m, name, spec->shape, spec->rank)) || !found) return st;
-    return sp_matcher_add(m, spec, name, piece);
+    return sp_matcher_add(m, spec, name, span);
 }
 
 static enum sp_status add_row(struct sp_matcher *m, struct sp_tensor_spec *spec, const char *name)
@@ -26,7 +26,7 @@ static enum sp_status add_row(struct sp_matcher *m, struct sp_tensor_spec *spec,
 
     if ((st = sp_matcher_claim(&found, m, name, shape, 2)) || !found) return st;
     return sp_matcher_add(m, spec, name,
-                          (struct sp_piece){.step = 1, .n_rows = 1, .n_cols = spec->shape[0]});
+                          (struct sp_row_span){.step = 1, .n_rows = 1, .n_cols = spec->shape[0]});
 }
 
 /* Contiguous rows out of a matrix that holds several; of a vector, elements. */
@@ -40,7 +40,7 @@ static enum sp_status add_slice(struct sp_matcher *m, struct sp_tensor_spec *spe
     if ((st = sp_matcher_claim(&found, m, name, shape, spec->rank)) || !found) return st;
     return sp_matcher_add(
         m, spec, name,
-        (struct sp_piece){
+        (struct sp_row_span){
             .first_row = first_row, .step = 1, .n_rows = spec->shape[0], .n_cols = n_cols});
 }
 
@@ -64,7 +64,7 @@ static enum sp_status add_each(struct sp_matcher *m, struct sp_tensor_spec *spec
         if ((st = sp_matcher_claim(&found, m, name, spec->shape + 1, 2)) || !found) continue;
         st = sp_matcher_add(
             m, spec, name,
-            (struct sp_piece){.step = 1, .n_rows = spec->shape[1], .n_cols = spec->shape[2]});
+            (struct sp_row_span){.step = 1, .n_rows = spec->shape[1], .n_cols = spec->shape[2]});
     }
     return st;
 }
@@ -81,7 +81,7 @@ static enum sp_status add_runs(struct sp_matcher *m, struct sp_tensor_spec *spec
     for (uint64_t row = part * n; st == SP_OK && row < n_rows; row += 2 * n) {
         st = sp_matcher_add(
             m, spec, name,
-            (struct sp_piece){.first_row = row, .step = 1, .n_rows = n, .n_cols = n_cols});
+            (struct sp_row_span){.first_row = row, .step = 1, .n_rows = n, .n_cols = n_cols});
     }
     return st;
 }
@@ -101,21 +101,21 @@ static enum sp_status add_alternate(struct sp_matcher *m, struct sp_tensor_spec 
 {
     uint64_t rows = 2 * spec->shape[1], cols = form == SP_FORM_BIASES ? 1 : spec->shape[2];
     uint64_t shape[3] = {spec->shape[0], rows, cols};
-    struct sp_piece piece = {.first_row = part,
-                             .step = 2,
-                             .n_rows = spec->shape[0] * spec->shape[1],
-                             .n_cols = cols,
-                             .transposed = form == SP_FORM_ALTERNATE};
+    struct sp_row_span span = {.first_row = part,
+                               .step = 2,
+                               .n_rows = spec->shape[0] * spec->shape[1],
+                               .n_cols = cols,
+                               .transposed = form == SP_FORM_ALTERNATE};
     enum sp_status st;
     bool found;
 
-    if (piece.transposed) {
+    if (span.transposed) {
         shape[1] = cols;
         shape[2] = rows;
     }
     st = sp_matcher_claim(&found, m, name, shape, form == SP_FORM_BIASES ? 2 : 3);
     if (st || !found) return st;
-    return sp_matcher_add(m, spec, name, piece);
+    return sp_matcher_add(m, spec, name, span);
 }
 
 static enum sp_status add_transposed(struct sp_matcher *m, struct sp_tensor_spec *spec,
@@ -127,10 +127,10 @@ static enum sp_status add_transposed(struct sp_matcher *m, struct sp_tensor_spec
 
     if ((st = sp_matcher_claim(&found, m, name, shape, 3)) || !found) return st;
     return sp_matcher_add(m, spec, name,
-                          (struct sp_piece){.step = 1,
-                                            .n_rows = spec->shape[0] * spec->shape[1],
-                                            .n_cols = spec->shape[2],
-                                            .transposed = true});
+                          (struct sp_row_span){.step = 1,
+                                               .n_rows = spec->shape[0] * spec->shape[1],
+                                               .n_cols = spec->shape[2],
+                                               .transposed = true});
 }
 
 /* Each head's rows. */
@@ -153,11 +153,11 @@ static enum sp_status add_backward(struct sp_matcher *m, struct sp_tensor_spec *
 
     if ((st = sp_matcher_claim(&found, m, name, spec->shape, spec->rank)) || !found) return st;
     for (uint64_t row = 0; st == SP_OK && row < spec->shape[0]; row += l->head_dim) {
-        struct sp_piece piece = {
+        struct sp_row_span span = {
             .first_row = row + half, .step = 1, .n_rows = half, .n_cols = n_cols};
-        if ((st = sp_matcher_add(m, spec, name, piece))) break;
-        piece.first_row = row;
-        st = sp_matcher_add(m, spec, name, piece);
+        if ((st = sp_matcher_add(m, spec, name, span))) break;
+        span.first_row = row;
+        st = sp_matcher_add(m, spec, name, span);
     }
     return st;
 }
@@ -174,7 +174,7 @@ static enum sp_status add_headwise(struct sp_matcher *m, struct sp_tensor_spec *
         sp_form_name_expert(name, sizeof name, pattern, h);
         if ((st = sp_matcher_claim(&found, m, name, &width, 1)) || !found) continue;
         st = sp_matcher_add(m, spec, name,
-                            (struct sp_piece){.step = 1, .n_rows = 1, .n_cols = width});
+                            (struct sp_row_span){.step = 1, .n_rows = 1, .n_cols = width});
     }
     return st;
 }
@@ -186,7 +186,7 @@ static enum sp_status add_scalar(struct sp_matcher *m, struct sp_tensor_spec *sp
     bool found;
 
     if ((st = sp_matcher_claim(&found, m, name, spec->shape, 0)) || !found) return st;
-    return sp_matcher_add(m, spec, name, (struct sp_piece){.step = 1, .n_rows = 1, .n_cols = 1});
+    return sp_matcher_add(m, spec, name, (struct sp_row_span){.step = 1, .n_rows = 1, .n_cols = 1});
 }
 
 /* Heads of rows, of which n_rot rotate, and `still` rows in front of them do not: of each head what
@@ -200,14 +200,14 @@ static enum sp_status add_paired(struct sp_matcher *m, struct sp_tensor_spec *sp
     enum sp_status st = SP_OK;
 
     for (uint64_t row = 0; st == SP_OK && row < spec->shape[0]; row += head_dim) {
-        const struct sp_piece pieces[] = {
+        const struct sp_row_span spans[] = {
             {.first_row = row, .step = 1, .n_rows = still, .n_cols = n_cols},
             {.first_row = row + still, .step = 2, .n_rows = n_rot / 2, .n_cols = n_cols},
             {.first_row = row + still + 1, .step = 2, .n_rows = n_rot / 2, .n_cols = n_cols},
             {.first_row = row + behind, .step = 1, .n_rows = head_dim - behind, .n_cols = n_cols},
         };
         for (size_t i = 0; st == SP_OK && i < 4; i++) {
-            if (pieces[i].n_rows) st = sp_matcher_add(m, spec, name, pieces[i]);
+            if (spans[i].n_rows) st = sp_matcher_add(m, spec, name, spans[i]);
         }
     }
     return st;
@@ -258,18 +258,18 @@ static enum sp_status add_latent(struct sp_matcher *m, struct sp_tensor_spec *sp
     if ((st = sp_matcher_claim(&found, m, name, shape, 2)) || !found) return st;
     if (form == SP_FORM_LATENT_KEYS) {
         return sp_matcher_add(m, spec, name,
-                              (struct sp_piece){.step = 1,
-                                                .n_rows = n_heads * c->kv_rank,
-                                                .n_cols = c->still_dim,
-                                                .transposed = true,
-                                                .pitch = head});
+                              (struct sp_row_span){.step = 1,
+                                                   .n_rows = n_heads * c->kv_rank,
+                                                   .n_cols = c->still_dim,
+                                                   .transposed = true,
+                                                   .pitch = head});
     }
     for (uint64_t h = 0; st == SP_OK && h < n_heads; h++) {
-        struct sp_piece piece = {.first_row = h * head + c->still_dim,
-                                 .step = 1,
-                                 .n_rows = c->value_dim,
-                                 .n_cols = c->kv_rank};
-        st = sp_matcher_add(m, spec, name, piece);
+        struct sp_row_span span = {.first_row = h * head + c->still_dim,
+                                   .step = 1,
+                                   .n_rows = c->value_dim,
+                                   .n_cols = c->kv_rank};
+        st = sp_matcher_add(m, spec, name, span);
     }
     return st;
 }
@@ -291,11 +291,11 @@ static enum sp_status add_groups(struct sp_matcher *m, struct sp_tensor_spec *sp
     if ((st = sp_matcher_claim(&found, m, name, shape, 2)) || !found) return st;
     for (size_t i = 0; i <= last; before += rows[i++]) {
         for (uint64_t g = 0; i >= first && st == SP_OK && g < n_groups; g++) {
-            struct sp_piece piece = {.first_row = g * group + before,
-                                     .step = 1,
-                                     .n_rows = rows[i],
-                                     .n_cols = spec->shape[1]};
-            st = sp_matcher_add(m, spec, name, piece);
+            struct sp_row_span span = {.first_row = g * group + before,
+                                       .step = 1,
+                                       .n_rows = rows[i],
+                                       .n_cols = spec->shape[1]};
+            st = sp_matcher_add(m, spec, name, span);
         }
     }
     return st;
@@ -384,7 +384,7 @@ enum sp_status sp_form_add_tap_norms(struct sp_matcher *m, struct sp_tensor_spec
         snprintf(name, sizeof name, "%sfc_norm.%u.weight", m->prefix, i);
         if ((st = sp_matcher_claim(&found, m, name, &width, 1)) || !found) continue;
         st = sp_matcher_add(m, spec, name,
-                            (struct sp_piece){.step = 1, .n_rows = 1, .n_cols = width});
+                            (struct sp_row_span){.step = 1, .n_rows = 1, .n_cols = width});
     }
     return st;
 }

@@ -24,7 +24,7 @@ struct named {
 };
 
 struct gbnf {
-    struct sp_pieces pieces;
+    struct sp_grammar_pieces pieces;
     struct sp_grammar *g;
     const char *text;
     size_t size, pos;
@@ -177,7 +177,7 @@ static void take_text(struct gbnf *b)
         size_t n = sp_utf8_put(bytes, take_char(b));
         if (sp_strbuf_append(&text, bytes, n, &b->g->err)) break;
     }
-    sp_pieces_add_text(&b->pieces, text.at, text.len);
+    sp_grammar_pieces_add_text(&b->pieces, text.at, text.len);
     sp_strbuf_release(&text);
 }
 
@@ -202,7 +202,7 @@ static void take_class(struct gbnf *b)
         }
         b->class[b->n_class++] = range;
     }
-    sp_pieces_add_chars(&b->pieces, b->class, b->n_class, negated);
+    sp_grammar_pieces_add_chars(&b->pieces, b->class, b->n_class, negated);
 }
 
 /* ---- sequences --------------------------------------------------------------------------------
@@ -249,7 +249,7 @@ static void take_times(struct gbnf *b)
     } else {
         return;
     }
-    sp_pieces_repeat(&b->pieces, min, max);
+    sp_grammar_pieces_repeat(&b->pieces, min, max);
     skip_whitespace(b, false);
     if (peek(b) && strchr("*+?{", peek(b))) fail(b, "one number of times is enough");
 }
@@ -267,7 +267,7 @@ static void take_group(struct gbnf *b, unsigned depth)
     rule = sp_grammar_rule(b->g, NULL, 0);
     sp_grammar_define(b->g, rule, take_ways(b, depth + 1));
     if (!take_if(b, ")")) fail(b, "expected )");
-    sp_pieces_add_rule(&b->pieces, rule);
+    sp_grammar_pieces_add_rule(&b->pieces, rule);
 }
 
 /* False: the alternative ends here. */
@@ -280,11 +280,11 @@ static bool take_piece(struct gbnf *b, unsigned depth)
     } else if (take_if(b, "[")) {
         take_class(b);
     } else if (take_if(b, ".")) {
-        sp_pieces_add_chars(&b->pieces, NULL, 0, true);
+        sp_grammar_pieces_add_chars(&b->pieces, NULL, 0, true);
     } else if (take_if(b, "(")) {
         take_group(b, depth);
     } else if (is_name_char(peek(b))) {
-        if ((name = take_name(b))) sp_pieces_add_rule(&b->pieces, name->rule);
+        if ((name = take_name(b))) sp_grammar_pieces_add_rule(&b->pieces, name->rule);
     } else if (peek(b) == '<' || (peek(b) == '!' && b->pos + 1 < b->size)) {
         fail_at(b, b->pos, SP_E_UNSUPPORTED, "tokens are not read in grammars here, only text is");
     } else {
@@ -302,7 +302,7 @@ static uint32_t take_way(struct gbnf *b, unsigned depth)
 
     while (take_piece(b, depth))
         continue;
-    return sp_pieces_join(&b->pieces, first, SP_GRAMMAR_END);
+    return sp_grammar_pieces_join(&b->pieces, first, SP_GRAMMAR_END);
 }
 
 static uint32_t take_ways(struct gbnf *b, unsigned depth)
@@ -389,7 +389,7 @@ enum sp_status sp_grammar_of_gbnf(struct sp_grammar **out, const char *text, siz
     } else {
         *out = b.g;
     }
-    sp_pieces_release(&b.pieces);
+    sp_grammar_pieces_release(&b.pieces);
     free(b.names);
     free(b.class);
     return st;

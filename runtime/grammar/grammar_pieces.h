@@ -7,10 +7,10 @@
 #include "format/base/strbuf.h"
 #include "runtime/grammar/grammar.h"
 
-enum sp_piece_kind { SP_PIECE_CHARS, SP_PIECE_TEXT, SP_PIECE_RULE };
+enum sp_grammar_piece_kind { SP_GRAMMAR_PIECE_CHARS, SP_GRAMMAR_PIECE_TEXT, SP_GRAMMAR_PIECE_RULE };
 
-struct sp_piece {
-    enum sp_piece_kind kind;
+struct sp_grammar_piece {
+    enum sp_grammar_piece_kind kind;
     size_t first, n; /* of ranges or bytes */
     uint32_t rule;
     uint32_t min, max; /* times */
@@ -22,27 +22,27 @@ typedef uint32_t sp_spell_fn(struct sp_grammar *g, const struct sp_char_range *r
 
 /* Sequences lie behind each other: one that is begun inside another is joined before it. Valid when
  * zeroed but for the first two. */
-struct sp_pieces {
+struct sp_grammar_pieces {
     struct sp_grammar *g; /* borrowed; told of failures */
     sp_spell_fn *spell;
-    struct sp_piece *at; /* [n] owned */
+    struct sp_grammar_piece *at; /* [n] owned */
     size_t n, cap;
     struct sp_char_range *ranges; /* owned */
     size_t n_ranges, cap_ranges;
     struct sp_strbuf text;
 };
-void sp_pieces_release(struct sp_pieces *pieces);
+void sp_grammar_pieces_release(struct sp_grammar_pieces *pieces);
 
 /* Each once. Of ranges that are given as what they are not, `negated`. */
-void sp_pieces_add_chars(struct sp_pieces *pieces, const struct sp_char_range *ranges, size_t n,
-                         bool negated);
-void sp_pieces_add_text(struct sp_pieces *pieces, const char *text, size_t len);
-void sp_pieces_add_rule(struct sp_pieces *pieces, uint32_t rule);
+void sp_grammar_pieces_add_chars(struct sp_grammar_pieces *pieces,
+                                 const struct sp_char_range *ranges, size_t n, bool negated);
+void sp_grammar_pieces_add_text(struct sp_grammar_pieces *pieces, const char *text, size_t len);
+void sp_grammar_pieces_add_rule(struct sp_grammar_pieces *pieces, uint32_t rule);
 
 /* The last one so many times. */
-void sp_pieces_repeat(struct sp_pieces *pieces, uint32_t min, uint32_t max);
+void sp_grammar_pieces_repeat(struct sp_grammar_pieces *pieces, uint32_t min, uint32_t max);
 
 /* The node at which pieces first.. begin; they are gone. */
-uint32_t sp_pieces_join(struct sp_pieces *pieces, size_t first, uint32_t next);
+uint32_t sp_grammar_pieces_join(struct sp_grammar_pieces *pieces, size_t first, uint32_t next);
 
 #endif

@@ -8,7 +8,7 @@
 enum { MOST_NESTED = 64, MOST_CHAR = 0x10FFFF, END = -1 };
 
 struct regex {
-    struct sp_pieces pieces;
+    struct sp_grammar_pieces pieces;
     struct sp_grammar *g;
     const char *text;
     size_t len, pos;
@@ -188,7 +188,7 @@ static void take_class(struct regex *r)
         }
         class_add(r, &range, 1);
     }
-    sp_pieces_add_chars(&r->pieces, r->class, r->n_class, negated);
+    sp_grammar_pieces_add_chars(&r->pieces, r->class, r->n_class, negated);
 }
 
 static void take_one(struct regex *r)
@@ -197,17 +197,17 @@ static void take_one(struct regex *r)
 
     r->n_class = 0;
     if (take_if(r, '.')) {
-        sp_pieces_add_chars(&r->pieces, line_ends, N_OF(line_ends), true);
+        sp_grammar_pieces_add_chars(&r->pieces, line_ends, N_OF(line_ends), true);
         return;
     }
     if (!take_if(r, '\\')) {
         range.first = (uint32_t)take(r);
     } else if (!take_escape(r, &range.first)) {
-        sp_pieces_add_chars(&r->pieces, r->class, r->n_class, false);
+        sp_grammar_pieces_add_chars(&r->pieces, r->class, r->n_class, false);
         return;
     }
     range.last = range.first;
-    sp_pieces_add_chars(&r->pieces, &range, 1, false);
+    sp_grammar_pieces_add_chars(&r->pieces, &range, 1, false);
 }
 
 /* ---- sequences --------------------------------------------------------------------------------
@@ -244,7 +244,7 @@ static void take_times(struct regex *r)
         return;
     }
     take_if(r, '?'); /* lazy: of the same language */
-    sp_pieces_repeat(&r->pieces, min, max);
+    sp_grammar_pieces_repeat(&r->pieces, min, max);
 }
 
 static uint32_t take_ways(struct regex *r, unsigned depth, uint32_t next);
@@ -264,7 +264,7 @@ static void take_group(struct regex *r, unsigned depth)
     rule = sp_grammar_rule(r->g, NULL, 0);
     sp_grammar_define(r->g, rule, take_ways(r, depth + 1, SP_GRAMMAR_END));
     if (!take_if(r, ')')) refuse(r, SP_E_INPUT, "a group without its )");
-    sp_pieces_add_rule(&r->pieces, rule);
+    sp_grammar_pieces_add_rule(&r->pieces, rule);
 }
 
 static void take_piece(struct regex *r, unsigned depth)
@@ -287,8 +287,8 @@ static void take_piece(struct regex *r, unsigned depth)
 
 static void add_anything(struct regex *r)
 {
-    sp_pieces_add_chars(&r->pieces, NULL, 0, true);
-    sp_pieces_repeat(&r->pieces, 0, SP_NO_LIMIT);
+    sp_grammar_pieces_add_chars(&r->pieces, NULL, 0, true);
+    sp_grammar_pieces_repeat(&r->pieces, 0, SP_NO_LIMIT);
 }
 
 /* One alternative. The pattern's own may stand anywhere in a text, unless they say otherwise. */
@@ -310,7 +310,7 @@ static uint32_t take_way(struct regex *r, unsigned depth, uint32_t next)
         take_piece(r, depth);
     }
     if (open) add_anything(r);
-    return sp_pieces_join(&r->pieces, first, next);
+    return sp_grammar_pieces_join(&r->pieces, first, next);
 }
 
 static uint32_t take_ways(struct regex *r, unsigned depth, uint32_t next)
@@ -329,7 +329,7 @@ uint32_t sp_grammar_regex(struct sp_grammar *g, const char *pattern, size_t len,
     uint32_t start = take_ways(&r, 0, next);
 
     if (r.pos < r.len) refuse(&r, SP_E_INPUT, "a ) without its group");
-    sp_pieces_release(&r.pieces);
+    sp_grammar_pieces_release(&r.pieces);
     free(r.class);
     return start;
 }

@@ -40,7 +40,7 @@ static const char header[] =
     "\"e1\":{\"dtype\":\"F32\",\"shape\":[2,4],\"data_offsets\":[600,632]},"
     "\"codes\":{\"dtype\":\"I8\",\"shape\":[2,4],\"data_offsets\":[632,640]}}";
 
-static const struct sp_piece pieces[] = {
+static const struct sp_row_span spans[] = {
     {"fused", 3, 1, 2, 4, false, 0},  /* 0: rows 3, 4 */
     {"gate_up", 1, 2, 6, 4, true, 0}, /* 1: odd rows of [2, 6 rows, 4 cols] stored transposed */
     {"gate_up_bias", 0, 2, 6, 1, false, 0}, /* 2: even elements */
@@ -95,11 +95,11 @@ static struct sp_source made_up(void)
         fail_msg("%s", err.text);
     }
     source.specs.specs = malloc(sizeof specs);
-    source.specs.pieces = malloc(sizeof pieces);
+    source.specs.spans = malloc(sizeof spans);
     memcpy(source.specs.specs, specs, sizeof specs);
-    memcpy(source.specs.pieces, pieces, sizeof pieces);
+    memcpy(source.specs.spans, spans, sizeof spans);
     source.specs.n_specs = sizeof specs / sizeof specs[0];
-    source.specs.n_pieces = sizeof pieces / sizeof pieces[0];
+    source.specs.n_spans = sizeof spans / sizeof spans[0];
     source.path = strdup("made-up");
     return source;
 }

@@ -35,11 +35,11 @@ static void plain_model(void **state)
     for (size_t i = 1; i < o.specs.n_specs; i++) {
         assert_true(strcmp(o.specs.specs[i - 1].name, o.specs.specs[i].name) < 0);
     }
-    matching_assert_pieces(&o, "embed_tokens.weight", "model.embed_tokens.weight 0:1:8x4");
-    matching_assert_pieces(&o, "lm_head.weight", "lm_head.weight 0:1:8x4");
-    matching_assert_pieces(&o, "norm.weight", "model.norm.weight 0:1:1x4");
-    matching_assert_pieces(&o, "layers.0.mlp.down_proj.weight",
-                           "model.layers.0.mlp.down_proj.weight 0:1:4x6");
+    matching_assert_spans(&o, "embed_tokens.weight", "model.embed_tokens.weight 0:1:8x4");
+    matching_assert_spans(&o, "lm_head.weight", "lm_head.weight 0:1:8x4");
+    matching_assert_spans(&o, "norm.weight", "model.norm.weight 0:1:1x4");
+    matching_assert_spans(&o, "layers.0.mlp.down_proj.weight",
+                          "model.layers.0.mlp.down_proj.weight 0:1:4x6");
     assert_int_equal(sp_specs_find(&o.specs, "embed_tokens.weight")->role, SP_ROLE_EMBEDDING);
     assert_int_equal(sp_specs_find(&o.specs, "lm_head.weight")->role, SP_ROLE_HEAD);
     assert_null(sp_specs_find(&o.specs, "layers.1.mlp.down_proj.weight"));
@@ -114,7 +114,7 @@ static void tie_cases(void **state)
             assert_int_equal(o.compare_equal, wanted == 'c');
             assert_int_equal(o.specs.n_specs, c.config.tied ? 11 : 12);
             if (wanted == 'h') {
-                matching_assert_pieces(&o, "embed_tokens.weight", "lm_head.weight 0:1:8x4");
+                matching_assert_spans(&o, "embed_tokens.weight", "lm_head.weight 0:1:8x4");
             }
             if (wanted == 'c') {
                 sp_specs_share_head(&o.specs, &c.config);
@@ -213,7 +213,7 @@ static void scalar(void **state)
                   "model.layers.0.mlp.down_proj.weight 1 1");
     matching_run(&o, &c);
     assert_string_equal(o.err.text, "");
-    matching_assert_pieces(&o, "norm.weight", "model.norm.weight 0:1:1x1");
+    matching_assert_spans(&o, "norm.weight", "model.norm.weight 0:1:1x1");
     matching_close(&o, &c);
 }
 
@@ -238,16 +238,16 @@ static void fused_rows(void **state)
     matching_run(&o, &c);
     assert_string_equal(o.err.text, "");
     assert_int_equal(o.specs.n_specs, 12);
-    matching_assert_pieces(&o, "layers.0.self_attn.q_proj.weight",
-                           "model.layers.0.self_attn.qkv_proj.weight 0:1:4x4");
-    matching_assert_pieces(&o, "layers.0.self_attn.k_proj.weight",
-                           "model.layers.0.self_attn.qkv_proj.weight 4:1:2x4");
-    matching_assert_pieces(&o, "layers.0.self_attn.v_proj.weight",
-                           "model.layers.0.self_attn.qkv_proj.weight 6:1:2x4");
-    matching_assert_pieces(&o, "layers.0.mlp.gate_proj.weight",
-                           "model.layers.0.mlp.gate_up_proj.weight 0:1:6x4");
-    matching_assert_pieces(&o, "layers.0.mlp.up_proj.weight",
-                           "model.layers.0.mlp.gate_up_proj.weight 6:1:6x4");
+    matching_assert_spans(&o, "layers.0.self_attn.q_proj.weight",
+                          "model.layers.0.self_attn.qkv_proj.weight 0:1:4x4");
+    matching_assert_spans(&o, "layers.0.self_attn.k_proj.weight",
+                          "model.layers.0.self_attn.qkv_proj.weight 4:1:2x4");
+    matching_assert_spans(&o, "layers.0.self_attn.v_proj.weight",
+                          "model.layers.0.self_attn.qkv_proj.weight 6:1:2x4");
+    matching_assert_spans(&o, "layers.0.mlp.gate_proj.weight",
+                          "model.layers.0.mlp.gate_up_proj.weight 0:1:6x4");
+    matching_assert_spans(&o, "layers.0.mlp.up_proj.weight",
+                          "model.layers.0.mlp.gate_up_proj.weight 6:1:6x4");
     matching_close(&o, &c);
 }
 
@@ -277,19 +277,19 @@ static void paired_rows(void **state)
                         "model.layers.0.mlp.down_proj.weight 4 6");
     matching_run(&o, &c);
     assert_string_equal(o.err.text, "");
-    matching_assert_pieces(&o, "layers.0.self_attn.q_proj.weight",
-                           "model.layers.0.self_attn.q_proj.weight 0:2:2x4, "
-                           "model.layers.0.self_attn.q_proj.weight 1:2:2x4, "
-                           "model.layers.0.self_attn.q_proj.weight 4:1:4x4, "
-                           "model.layers.0.self_attn.q_proj.weight 8:2:2x4, "
-                           "model.layers.0.self_attn.q_proj.weight 9:2:2x4, "
-                           "model.layers.0.self_attn.q_proj.weight 12:1:4x4");
-    matching_assert_pieces(&o, "layers.0.self_attn.k_proj.bias",
-                           "model.layers.0.self_attn.k_proj.bias 0:2:2x1, "
-                           "model.layers.0.self_attn.k_proj.bias 1:2:2x1, "
-                           "model.layers.0.self_attn.k_proj.bias 4:1:4x1");
-    matching_assert_pieces(&o, "layers.0.self_attn.v_proj.weight",
-                           "model.layers.0.self_attn.v_proj.weight 0:1:8x4");
+    matching_assert_spans(&o, "layers.0.self_attn.q_proj.weight",
+                          "model.layers.0.self_attn.q_proj.weight 0:2:2x4, "
+                          "model.layers.0.self_attn.q_proj.weight 1:2:2x4, "
+                          "model.layers.0.self_attn.q_proj.weight 4:1:4x4, "
+                          "model.layers.0.self_attn.q_proj.weight 8:2:2x4, "
+                          "model.layers.0.self_attn.q_proj.weight 9:2:2x4, "
+                          "model.layers.0.self_attn.q_proj.weight 12:1:4x4");
+    matching_assert_spans(&o, "layers.0.self_attn.k_proj.bias",
+                          "model.layers.0.self_attn.k_proj.bias 0:2:2x1, "
+                          "model.layers.0.self_attn.k_proj.bias 1:2:2x1, "
+                          "model.layers.0.self_attn.k_proj.bias 4:1:4x1");
+    matching_assert_spans(&o, "layers.0.self_attn.v_proj.weight",
+                          "model.layers.0.self_attn.v_proj.weight 0:1:8x4");
     matching_close(&o, &c);
 }
 
@@ -318,11 +318,11 @@ static void experts_apart(void **state)
                            "model.layers.0.mlp.experts.1.down_proj.weight 4 3");
     matching_run(&o, &c);
     assert_string_equal(o.err.text, "");
-    matching_assert_pieces(&o, "layers.0.mlp.router.weight",
-                           "model.layers.0.mlp.gate.weight 0:1:2x4");
-    matching_assert_pieces(&o, "layers.0.mlp.experts.up_proj.weight",
-                           "model.layers.0.mlp.experts.0.up_proj.weight 0:1:3x4, "
-                           "model.layers.0.mlp.experts.1.up_proj.weight 0:1:3x4");
+    matching_assert_spans(&o, "layers.0.mlp.router.weight",
+                          "model.layers.0.mlp.gate.weight 0:1:2x4");
+    matching_assert_spans(&o, "layers.0.mlp.experts.up_proj.weight",
+                          "model.layers.0.mlp.experts.0.up_proj.weight 0:1:3x4, "
+                          "model.layers.0.mlp.experts.1.up_proj.weight 0:1:3x4");
     assert_int_equal(sp_specs_find(&o.specs, "layers.0.mlp.experts.down_proj.weight")->rank, 3);
     assert_int_equal(sp_specs_find(&o.specs, "layers.0.mlp.router.weight")->role, SP_ROLE_ROUTER);
     matching_close(&o, &c);
@@ -351,14 +351,14 @@ static void experts_fused(void **state)
                            "model.layers.0.mlp.experts.down_proj 2 4 3");
     matching_run(&o, &c);
     assert_string_equal(o.err.text, "");
-    matching_assert_pieces(&o, "layers.0.mlp.experts.gate_proj.weight",
-                           "model.layers.0.mlp.experts.gate_up_proj 0:1:3x4, "
-                           "model.layers.0.mlp.experts.gate_up_proj 6:1:3x4");
-    matching_assert_pieces(&o, "layers.0.mlp.experts.up_proj.weight",
-                           "model.layers.0.mlp.experts.gate_up_proj 3:1:3x4, "
-                           "model.layers.0.mlp.experts.gate_up_proj 9:1:3x4");
-    matching_assert_pieces(&o, "layers.0.mlp.experts.down_proj.weight",
-                           "model.layers.0.mlp.experts.down_proj 0:1:8x3");
+    matching_assert_spans(&o, "layers.0.mlp.experts.gate_proj.weight",
+                          "model.layers.0.mlp.experts.gate_up_proj 0:1:3x4, "
+                          "model.layers.0.mlp.experts.gate_up_proj 6:1:3x4");
+    matching_assert_spans(&o, "layers.0.mlp.experts.up_proj.weight",
+                          "model.layers.0.mlp.experts.gate_up_proj 3:1:3x4, "
+                          "model.layers.0.mlp.experts.gate_up_proj 9:1:3x4");
+    matching_assert_spans(&o, "layers.0.mlp.experts.down_proj.weight",
+                          "model.layers.0.mlp.experts.down_proj 0:1:8x3");
     matching_close(&o, &c);
 }
 
@@ -418,14 +418,14 @@ static void hybrid(void **state)
     assert_string_equal(o.err.text, "");
     assert_int_equal(o.n_skipped, 1);
     assert_true(c.config.norm_shifted);
-    matching_assert_pieces(&o, "layers.1.self_attn.q_proj.weight",
-                           "model.layers.1.self_attn.q_proj.weight 0:1:8x4, "
-                           "model.layers.1.self_attn.q_proj.weight 16:1:8x4");
-    matching_assert_pieces(&o, "layers.1.self_attn.gate_proj.weight",
-                           "model.layers.1.self_attn.q_proj.weight 8:1:8x4, "
-                           "model.layers.1.self_attn.q_proj.weight 24:1:8x4");
-    matching_assert_pieces(&o, "layers.0.linear_attn.A_log",
-                           "model.layers.0.linear_attn.A_log 0:1:1x2");
+    matching_assert_spans(&o, "layers.1.self_attn.q_proj.weight",
+                          "model.layers.1.self_attn.q_proj.weight 0:1:8x4, "
+                          "model.layers.1.self_attn.q_proj.weight 16:1:8x4");
+    matching_assert_spans(&o, "layers.1.self_attn.gate_proj.weight",
+                          "model.layers.1.self_attn.q_proj.weight 8:1:8x4, "
+                          "model.layers.1.self_attn.q_proj.weight 24:1:8x4");
+    matching_assert_spans(&o, "layers.0.linear_attn.A_log",
+                          "model.layers.0.linear_attn.A_log 0:1:1x2");
     assert_null(sp_specs_find(&o.specs, "layers.0.self_attn.q_proj.weight"));
     assert_null(sp_specs_find(&o.specs, "layers.1.linear_attn.A_log"));
     assert_true(sp_source_has_mtp(&c.config, c.tensors, c.n));
@@ -474,22 +474,22 @@ static void grouped_by_key_head(void **state)
     matching_open(&c, config, GROUPED("32"));
     matching_run(&o, &c);
     assert_string_equal(o.err.text, "");
-    matching_assert_pieces(&o, "layers.0.linear_attn.in_proj_qkv.weight",
-                           "model.layers.0.linear_attn.in_proj_qkvz.weight 0:1:2x4, "
-                           "model.layers.0.linear_attn.in_proj_qkvz.weight 16:1:2x4, "
-                           "model.layers.0.linear_attn.in_proj_qkvz.weight 2:1:2x4, "
-                           "model.layers.0.linear_attn.in_proj_qkvz.weight 18:1:2x4, "
-                           "model.layers.0.linear_attn.in_proj_qkvz.weight 4:1:6x4, "
-                           "model.layers.0.linear_attn.in_proj_qkvz.weight 20:1:6x4");
-    matching_assert_pieces(&o, "layers.0.linear_attn.in_proj_z.weight",
-                           "model.layers.0.linear_attn.in_proj_qkvz.weight 10:1:6x4, "
-                           "model.layers.0.linear_attn.in_proj_qkvz.weight 26:1:6x4");
-    matching_assert_pieces(&o, "layers.0.linear_attn.in_proj_b.weight",
-                           "model.layers.0.linear_attn.in_proj_ba.weight 0:1:2x4, "
-                           "model.layers.0.linear_attn.in_proj_ba.weight 4:1:2x4");
-    matching_assert_pieces(&o, "layers.0.linear_attn.in_proj_a.weight",
-                           "model.layers.0.linear_attn.in_proj_ba.weight 2:1:2x4, "
-                           "model.layers.0.linear_attn.in_proj_ba.weight 6:1:2x4");
+    matching_assert_spans(&o, "layers.0.linear_attn.in_proj_qkv.weight",
+                          "model.layers.0.linear_attn.in_proj_qkvz.weight 0:1:2x4, "
+                          "model.layers.0.linear_attn.in_proj_qkvz.weight 16:1:2x4, "
+                          "model.layers.0.linear_attn.in_proj_qkvz.weight 2:1:2x4, "
+                          "model.layers.0.linear_attn.in_proj_qkvz.weight 18:1:2x4, "
+                          "model.layers.0.linear_attn.in_proj_qkvz.weight 4:1:6x4, "
+                          "model.layers.0.linear_attn.in_proj_qkvz.weight 20:1:6x4");
+    matching_assert_spans(&o, "layers.0.linear_attn.in_proj_z.weight",
+                          "model.layers.0.linear_attn.in_proj_qkvz.weight 10:1:6x4, "
+                          "model.layers.0.linear_attn.in_proj_qkvz.weight 26:1:6x4");
+    matching_assert_spans(&o, "layers.0.linear_attn.in_proj_b.weight",
+                          "model.layers.0.linear_attn.in_proj_ba.weight 0:1:2x4, "
+                          "model.layers.0.linear_attn.in_proj_ba.weight 4:1:2x4");
+    matching_assert_spans(&o, "layers.0.linear_attn.in_proj_a.weight",
+                          "model.layers.0.linear_attn.in_proj_ba.weight 2:1:2x4, "
+                          "model.layers.0.linear_attn.in_proj_ba.weight 6:1:2x4");
     matching_close(&o, &c);
     matching_assert_refused(
         config, GROUPED("28"), SP_E_INPUT,
@@ -573,10 +573,10 @@ static void prediction_head(void **state)
         assert_int_equal(o.specs.n_specs, cases[i].n_specs);
         if (o.status == SP_OK) {
             assert_int_equal(c.config.draft.kind, SP_DRAFT_MTP);
-            matching_assert_pieces(&o, "fc.weight", "mtp.fc.weight 0:1:4x8");
-            matching_assert_pieces(&o, "layers.0.self_attn.gate_proj.weight",
-                                   "mtp.layers.0.self_attn.q_proj.weight 8:1:8x4, "
-                                   "mtp.layers.0.self_attn.q_proj.weight 24:1:8x4");
+            matching_assert_spans(&o, "fc.weight", "mtp.fc.weight 0:1:4x8");
+            matching_assert_spans(&o, "layers.0.self_attn.gate_proj.weight",
+                                  "mtp.layers.0.self_attn.q_proj.weight 8:1:8x4, "
+                                  "mtp.layers.0.self_attn.q_proj.weight 24:1:8x4");
         }
         matching_close(&o, &c);
     }
@@ -595,18 +595,18 @@ static void experts_interleaved(void **state)
                            "model.layers.0.mlp.experts.down_proj_bias 2 4");
     matching_run(&o, &c);
     assert_string_equal(o.err.text, "");
-    matching_assert_pieces(&o, "layers.0.mlp.experts.gate_proj.weight",
-                           "model.layers.0.mlp.experts.gate_up_proj 0:2:12x4T");
-    matching_assert_pieces(&o, "layers.0.mlp.experts.up_proj.weight",
-                           "model.layers.0.mlp.experts.gate_up_proj 1:2:12x4T");
-    matching_assert_pieces(&o, "layers.0.mlp.experts.down_proj.weight",
-                           "model.layers.0.mlp.experts.down_proj 0:1:8x6T");
-    matching_assert_pieces(&o, "layers.0.mlp.experts.gate_proj.bias",
-                           "model.layers.0.mlp.experts.gate_up_proj_bias 0:2:12x1");
-    matching_assert_pieces(&o, "layers.0.mlp.experts.up_proj.bias",
-                           "model.layers.0.mlp.experts.gate_up_proj_bias 1:2:12x1");
-    matching_assert_pieces(&o, "layers.0.mlp.experts.down_proj.bias",
-                           "model.layers.0.mlp.experts.down_proj_bias 0:1:2x4");
+    matching_assert_spans(&o, "layers.0.mlp.experts.gate_proj.weight",
+                          "model.layers.0.mlp.experts.gate_up_proj 0:2:12x4T");
+    matching_assert_spans(&o, "layers.0.mlp.experts.up_proj.weight",
+                          "model.layers.0.mlp.experts.gate_up_proj 1:2:12x4T");
+    matching_assert_spans(&o, "layers.0.mlp.experts.down_proj.weight",
+                          "model.layers.0.mlp.experts.down_proj 0:1:8x6T");
+    matching_assert_spans(&o, "layers.0.mlp.experts.gate_proj.bias",
+                          "model.layers.0.mlp.experts.gate_up_proj_bias 0:2:12x1");
+    matching_assert_spans(&o, "layers.0.mlp.experts.up_proj.bias",
+                          "model.layers.0.mlp.experts.gate_up_proj_bias 1:2:12x1");
+    matching_assert_spans(&o, "layers.0.mlp.experts.down_proj.bias",
+                          "model.layers.0.mlp.experts.down_proj_bias 0:1:2x4");
     assert_int_equal(sp_specs_find(&o.specs, "layers.0.self_attn.sinks")->role, SP_ROLE_SMALL);
     matching_close(&o, &c);
 
@@ -618,12 +618,12 @@ static void experts_interleaved(void **state)
                            "model.layers.0.mlp.experts.down_proj_bias 2 4");
     matching_run(&o, &c);
     assert_string_equal(o.err.text, "");
-    matching_assert_pieces(&o, "layers.0.mlp.experts.gate_proj.weight",
-                           "model.layers.0.mlp.experts.gate_up_proj_blocks 0:2:12x4");
-    matching_assert_pieces(&o, "layers.0.mlp.experts.up_proj.weight",
-                           "model.layers.0.mlp.experts.gate_up_proj_blocks 1:2:12x4");
-    matching_assert_pieces(&o, "layers.0.mlp.experts.down_proj.weight",
-                           "model.layers.0.mlp.experts.down_proj_blocks 0:1:8x6");
+    matching_assert_spans(&o, "layers.0.mlp.experts.gate_proj.weight",
+                          "model.layers.0.mlp.experts.gate_up_proj_blocks 0:2:12x4");
+    matching_assert_spans(&o, "layers.0.mlp.experts.up_proj.weight",
+                          "model.layers.0.mlp.experts.gate_up_proj_blocks 1:2:12x4");
+    matching_assert_spans(&o, "layers.0.mlp.experts.down_proj.weight",
+                          "model.layers.0.mlp.experts.down_proj_blocks 0:1:8x6");
     matching_close(&o, &c);
 }
 
@@ -654,36 +654,36 @@ static void latents(void **state)
     matching_open(&c, LATENT(""), all);
     matching_run(&o, &c);
     assert_string_equal(o.err.text, "");
-    matching_assert_pieces(&o, "layers.0.self_attn.q_proj.weight",
-                           "model.layers.0.self_attn.q_proj.weight 0:1:2x4, "
-                           "model.layers.0.self_attn.q_proj.weight 2:2:2x4, "
-                           "model.layers.0.self_attn.q_proj.weight 3:2:2x4, "
-                           "model.layers.0.self_attn.q_proj.weight 6:1:2x4, "
-                           "model.layers.0.self_attn.q_proj.weight 8:2:2x4, "
-                           "model.layers.0.self_attn.q_proj.weight 9:2:2x4");
-    matching_assert_pieces(&o, "layers.0.self_attn.kv_a_proj_with_mqa.weight",
-                           "model.layers.0.self_attn.kv_a_proj_with_mqa.weight 0:1:3x4, "
-                           "model.layers.0.self_attn.kv_a_proj_with_mqa.weight 3:2:2x4, "
-                           "model.layers.0.self_attn.kv_a_proj_with_mqa.weight 4:2:2x4");
-    matching_assert_pieces(&o, "layers.0.self_attn.kv_a_proj_with_mqa.bias",
-                           "model.layers.0.self_attn.kv_a_proj_with_mqa.bias 0:1:3x1, "
-                           "model.layers.0.self_attn.kv_a_proj_with_mqa.bias 3:2:2x1, "
-                           "model.layers.0.self_attn.kv_a_proj_with_mqa.bias 4:2:2x1");
-    matching_assert_pieces(&o, "layers.0.self_attn.k_b_proj.weight",
-                           "model.layers.0.self_attn.kv_b_proj.weight 0:1:6x2T/7");
-    matching_assert_pieces(&o, "layers.0.self_attn.v_b_proj.weight",
-                           "model.layers.0.self_attn.kv_b_proj.weight 2:1:5x3, "
-                           "model.layers.0.self_attn.kv_b_proj.weight 9:1:5x3");
+    matching_assert_spans(&o, "layers.0.self_attn.q_proj.weight",
+                          "model.layers.0.self_attn.q_proj.weight 0:1:2x4, "
+                          "model.layers.0.self_attn.q_proj.weight 2:2:2x4, "
+                          "model.layers.0.self_attn.q_proj.weight 3:2:2x4, "
+                          "model.layers.0.self_attn.q_proj.weight 6:1:2x4, "
+                          "model.layers.0.self_attn.q_proj.weight 8:2:2x4, "
+                          "model.layers.0.self_attn.q_proj.weight 9:2:2x4");
+    matching_assert_spans(&o, "layers.0.self_attn.kv_a_proj_with_mqa.weight",
+                          "model.layers.0.self_attn.kv_a_proj_with_mqa.weight 0:1:3x4, "
+                          "model.layers.0.self_attn.kv_a_proj_with_mqa.weight 3:2:2x4, "
+                          "model.layers.0.self_attn.kv_a_proj_with_mqa.weight 4:2:2x4");
+    matching_assert_spans(&o, "layers.0.self_attn.kv_a_proj_with_mqa.bias",
+                          "model.layers.0.self_attn.kv_a_proj_with_mqa.bias 0:1:3x1, "
+                          "model.layers.0.self_attn.kv_a_proj_with_mqa.bias 3:2:2x1, "
+                          "model.layers.0.self_attn.kv_a_proj_with_mqa.bias 4:2:2x1");
+    matching_assert_spans(&o, "layers.0.self_attn.k_b_proj.weight",
+                          "model.layers.0.self_attn.kv_b_proj.weight 0:1:6x2T/7");
+    matching_assert_spans(&o, "layers.0.self_attn.v_b_proj.weight",
+                          "model.layers.0.self_attn.kv_b_proj.weight 2:1:5x3, "
+                          "model.layers.0.self_attn.kv_b_proj.weight 9:1:5x3");
     matching_close(&o, &c);
 
     /* Rows that rotate together are where they are everywhere else. */
     matching_open(&c, LATENT(", \"rope_interleave\": false"), all);
     matching_run(&o, &c);
     assert_string_equal(o.err.text, "");
-    matching_assert_pieces(&o, "layers.0.self_attn.q_proj.weight",
-                           "model.layers.0.self_attn.q_proj.weight 0:1:12x4");
-    matching_assert_pieces(&o, "layers.0.self_attn.kv_a_proj_with_mqa.weight",
-                           "model.layers.0.self_attn.kv_a_proj_with_mqa.weight 0:1:7x4");
+    matching_assert_spans(&o, "layers.0.self_attn.q_proj.weight",
+                          "model.layers.0.self_attn.q_proj.weight 0:1:12x4");
+    matching_assert_spans(&o, "layers.0.self_attn.kv_a_proj_with_mqa.weight",
+                          "model.layers.0.self_attn.kv_a_proj_with_mqa.weight 0:1:7x4");
     matching_close(&o, &c);
     matching_assert_refused(
         LATENT(""), LATENT_TENSORS ", model.layers.0.self_attn.kv_b_proj.weight 10 3", SP_E_INPUT,
@@ -706,8 +706,8 @@ static void check_coverage(const struct sp_specs *specs, const struct sp_safeten
             n *= tensors[t].shape[i];
         marks = calloc((size_t)n, 1);
         assert_non_null(marks);
-        for (size_t i = 0; i < specs->n_pieces; i++) {
-            const struct sp_piece *p = &specs->pieces[i];
+        for (size_t i = 0; i < specs->n_spans; i++) {
+            const struct sp_row_span *p = &specs->spans[i];
             if (strcmp(p->source, tensors[t].name) != 0) continue;
             for (uint64_t r = 0; r < p->n_rows; r++) {
                 uint64_t row = p->first_row + r * p->step;

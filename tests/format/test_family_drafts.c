@@ -256,10 +256,10 @@ static void eagle3(void **state)
     assert_int_equal(o.specs.n_specs, 15);
     assert_int_equal(o.n_skipped, 1);
     assert_true(c.config.draft.borrows_tables && c.config.draft.maps_tokens);
-    matching_assert_pieces(&o, "layers.0.self_attn.q_proj.weight",
-                           "midlayer.self_attn.q_proj.weight 0:1:4x8");
-    matching_assert_pieces(&o, "fc_norm.weight",
-                           "fc_norm.0.weight 0:1:1x4, fc_norm.1.weight 0:1:1x4");
+    matching_assert_spans(&o, "layers.0.self_attn.q_proj.weight",
+                          "midlayer.self_attn.q_proj.weight 0:1:4x8");
+    matching_assert_spans(&o, "fc_norm.weight",
+                          "fc_norm.0.weight 0:1:1x4, fc_norm.1.weight 0:1:1x4");
     assert_int_equal(sp_specs_find(&o.specs, "d2t")->role, SP_ROLE_INDEX);
     matching_close(&o, &c);
 
@@ -316,7 +316,7 @@ static void peagle(void **state)
     assert_int_equal(o.n_skipped, 1);
     assert_false(c.config.draft.borrows_tables);
     assert_int_equal(sp_specs_find(&o.specs, "mask_hidden")->role, SP_ROLE_SMALL);
-    matching_assert_pieces(&o, "mask_hidden", "mask_hidden 0:1:1x8");
+    matching_assert_spans(&o, "mask_hidden", "mask_hidden 0:1:1x8");
     matching_close(&o, &c);
 
     matching_assert_refused(PEAGLE, PEAGLE_BODY, SP_E_INPUT,

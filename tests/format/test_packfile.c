@@ -441,7 +441,7 @@ static void test_writer_gathers(void **state)
     static const uint64_t lens[N] = {1, 1300000, 7, 3200000, 1048576};
     static const char *const names[N] = {"a", "b", "c", "d", "e"};
     static const size_t orders[][N] = {{0, 1, 2, 3, 4}, {4, 3, 2, 1, 0}, {1, 3, 0, 4, 2}};
-    static const size_t pieces[] = {SIZE_MAX, 4 << 20, 777777};
+    static const size_t spans[] = {SIZE_MAX, 4 << 20, 777777};
     struct folder *f = *state;
     struct sp_pack_tensor tensors[N];
     float *numbers = malloc(lens[3] * sizeof *numbers);
@@ -463,7 +463,7 @@ static void test_writer_gathers(void **state)
             size_t t = orders[run / 3][i], size = lens[t] * 4;
 
             for (size_t done = 0; done < size;) {
-                size_t n = size - done < pieces[run % 3] ? size - done : pieces[run % 3];
+                size_t n = size - done < spans[run % 3] ? size - done : spans[run % 3];
 
                 assert_int_equal(sp_pack_writer_put(w, t, (const uint8_t *)numbers + done, n, NULL),
                                  SP_OK);

@@ -67,10 +67,10 @@ static void same_pieces(const struct sp_specs *read, const struct sp_specs *made
     for (size_t i = 0; i < read->n_specs; i++) {
         const struct sp_tensor_spec *a = &read->specs[i], *b = &made->specs[i];
         assert_string_equal(a->name, b->name);
-        assert_int_equal(a->n_pieces, b->n_pieces);
-        for (size_t k = 0; k < a->n_pieces; k++) {
-            const struct sp_piece *x = &read->pieces[a->first_piece + k];
-            const struct sp_piece *y = &made->pieces[b->first_piece + k];
+        assert_int_equal(a->n_spans, b->n_spans);
+        for (size_t k = 0; k < a->n_spans; k++) {
+            const struct sp_row_span *x = &read->spans[a->first_span + k];
+            const struct sp_row_span *y = &made->spans[b->first_span + k];
             char name[256];
             assert_string_equal(inner_name(name, x->source), y->source);
             assert_int_equal(x->first_row, y->first_row);

@@ -27,7 +27,7 @@ static void match(struct sp_config *config)
     if (sp_specs_publish(&made, &tensors, &n, config, NULL, &err)) abort();
     if (sp_specs_of_source(&found, config, tensors, n, &compare_equal, &n_skipped, &err)) {
         if (err.text[0] == '\0') abort();
-    } else if (found.n_pieces != made.n_pieces || n_skipped) {
+    } else if (found.n_spans != made.n_spans || n_skipped) {
         abort();
     }
     sp_specs_release(&found);

@@ -54,15 +54,14 @@ void matching_close(struct matching_outcome *o, struct matching_checkpoint *c)
     sp_config_release(&c->config);
 }
 
-void matching_assert_pieces(const struct matching_outcome *o, const char *name,
-                            const char *expected)
+void matching_assert_spans(const struct matching_outcome *o, const char *name, const char *expected)
 {
     const struct sp_tensor_spec *spec = sp_specs_find(&o->specs, name);
     char text[1024] = "";
 
     if (spec == NULL) fail_msg("no %s", name);
-    for (size_t i = 0; i < spec->n_pieces; i++) {
-        const struct sp_piece *p = &o->specs.pieces[spec->first_piece + i];
+    for (size_t i = 0; i < spec->n_spans; i++) {
+        const struct sp_row_span *p = &o->specs.spans[spec->first_span + i];
         snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s %llu:%llu:%llux%llu%s",
                  i ? ", " : "", p->source, (unsigned long long)p->first_row,
                  (unsigned long long)p->step, (unsigned long long)p->n_rows,

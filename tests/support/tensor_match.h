@@ -31,8 +31,8 @@ void matching_close(struct matching_outcome *o, struct matching_checkpoint *c);
 
 /* The pieces of one tensor as "source first:step:rows x cols", 'T' where transposed, and "/" with
  * the pitch where there is one. */
-void matching_assert_pieces(const struct matching_outcome *o, const char *name,
-                            const char *expected);
+void matching_assert_spans(const struct matching_outcome *o, const char *name,
+                           const char *expected);
 void matching_assert_refused(const char *config, const char *list, enum sp_status status,
                              const char *sentence);
 
