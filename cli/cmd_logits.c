@@ -42,7 +42,7 @@ static const struct sp_opt opts[] = {
 
 /* The header of NumPy's format 1.0 (numpy.lib.format), always this long. */
 enum { HEADER_SIZE = 128 };
-static const char mark[] = "\x93NUMPY";
+static const char tag[] = "\x93NUMPY";
 
 struct writer {
     struct sp_atomic_file *output;
@@ -146,7 +146,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     }
     if (o->output == NULL) return sp_fail(err, SP_E_USAGE, "expected --output X.npy");
     if (o->n_steps && !o->draft) return sp_fail(err, SP_E_USAGE, "--steps goes with --draft");
-    st = sp_atomic_file_check_replaced(o->output, mark, sizeof mark - 1, "NumPy array", err);
+    st = sp_atomic_file_check_replaced(o->output, tag, sizeof tag - 1, "NumPy array", err);
     if (st) return st;
     sp_signals_catch();
     if ((st = sp_engine_open_package(&package, args->operands[0], &engine, err))) goto done;

@@ -83,7 +83,7 @@ static const struct sp_opt opts[] = {
 };
 
 /* What is held to a form without a thought before it is all content. */
-bool sp_generation_tells_thoughts(const struct sp_generation *g)
+bool sp_generation_separates_reasoning(const struct sp_generation *g)
 {
     const struct sp_conversation *c = &g->conversation;
 
@@ -99,7 +99,7 @@ static enum sp_status hold(struct sp_grammar **out, const struct sp_generation *
     const struct sp_answer_form form = {
         .syntax = &c->answers, .thinking = c->thinks, .content = g->grammar};
 
-    if (g->grammar == NULL || !sp_generation_tells_thoughts(g)) return SP_OK;
+    if (g->grammar == NULL || !sp_generation_separates_reasoning(g)) return SP_OK;
     return sp_generation_hold(out, &form, g, g->settings, err);
 }
 
@@ -108,9 +108,8 @@ enum sp_status sp_generation_answer(struct sp_result *result, struct sp_said *sa
                                     struct sp_err *err)
 {
     const struct sp_conversation *c = &g->conversation;
-    const struct sp_answer_marks marks = {&c->answers, &c->specials,
-                                          c->thinks == SP_THINKS_ALREADY};
-    bool apart = sp_generation_tells_thoughts(g);
+    const struct sp_answer_marks tags = {&c->answers, &c->specials, c->thinks == SP_THINKS_ALREADY};
+    bool apart = sp_generation_separates_reasoning(g);
     enum sp_status st;
     struct sp_grammar *grammar = NULL;
     struct sp_sampling sampling;
@@ -123,7 +122,7 @@ enum sp_status sp_generation_answer(struct sp_result *result, struct sp_said *sa
     request.logprobs = g->logprobs;
     request.n_top = g->n_top;
     if (grammar) request.grammar = grammar;
-    st = sp_answer(result, said, g->session, &request, apart ? &marks : NULL, &g->style, err);
+    st = sp_answer(result, said, g->session, &request, apart ? &tags : NULL, &g->style, err);
     if (!st) sp_answer_report(result, apart ? said : NULL, &g->info, &sampling, &g->style);
     sp_grammar_close(grammar);
     return st;
@@ -237,7 +236,7 @@ static enum sp_status check_options(const struct options *o, const struct sp_arg
 }
 
 /* Who asks for a form in a pipe gets nothing else. */
-static bool hides_thoughts(const struct options *o)
+static bool hides_reasoning(const struct options *o)
 {
     return o->format && !o->json && !o->show_draft && !sp_out_is_terminal(stdout);
 }
@@ -254,7 +253,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
         .settings = &settings,
         .style = {.json = o->json || o->batch,
                   .show_draft = o->show_draft,
-                  .hide_thoughts = o->hide_thinking || hides_thoughts(o),
+                  .hide_reasoning = o->hide_thinking || hides_reasoning(o),
                   .verbose = o->verbose,
                   .digest = o->digest,
                   .plain = o->no_draft,

@@ -161,12 +161,12 @@ static bool is_loopback(const char *host)
 }
 
 /* By which thoughts and calls are told apart. */
-static void print_marks(const struct sp_answer_syntax *answers)
+static void print_tags(const struct sp_answer_syntax *answers)
 {
-    char marks[SP_ANSWER_SYNTAX_TEXT];
+    char tags[SP_ANSWER_SYNTAX_TEXT];
 
-    fprintf(stderr, "thoughts of answers: %s\n", sp_answer_syntax_thoughts(marks, answers));
-    fprintf(stderr, "calls of tools: %s\n", sp_answer_syntax_calls(marks, answers));
+    fprintf(stderr, "thoughts of answers: %s\n", sp_answer_syntax_thoughts(tags, answers));
+    fprintf(stderr, "calls of tools: %s\n", sp_answer_syntax_calls(tags, answers));
 }
 
 static void announce(const struct sp_serve *s, const struct options *o, const struct sp_http *http)
@@ -265,7 +265,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     if ((st = sp_serve_model_read(&s.model, &g, &o->names, err))) goto done;
     if (o->verbose) {
         sp_settings_print(stderr, &settings);
-        print_marks(&g.conversation.answers);
+        print_tags(&g.conversation.answers);
     }
     st = serve_requests(&s, o, &guard, err);
 done:

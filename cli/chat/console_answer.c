@@ -17,11 +17,11 @@ struct stream {
     bool logprobs;
     bool progress_drawn, coloured, dim;
     char last; /* character shown */
-    const struct sp_answer_marks *marks;
+    const struct sp_answer_marks *tags;
     struct sp_answer_parser *parser; /* NULL: all is content */
     struct sp_said *said;
-    bool apart;   /* thoughts are shown apart, or not at all */
-    bool thought; /* one was shown, and nothing behind it */
+    bool apart;     /* thoughts are shown apart, or not at all */
+    bool reasoning; /* one was shown, and nothing behind it */
     enum sp_status status;
 };
 
@@ -72,13 +72,13 @@ static void dim(struct stream *s, bool on)
 static void show_piece(void *context, const struct sp_answer_piece *piece)
 {
     struct stream *s = context;
-    bool thought = piece->kind == SP_ANSWER_THOUGHT;
+    bool reasoning = piece->kind == SP_ANSWER_THOUGHT;
 
     if (!s->status) s->status = sp_said_add(s->said, piece, NULL);
-    if (!s->apart || (thought && s->style->hide_thoughts)) return;
-    dim(s, thought);
-    if (s->thought && !thought) write_text(s, "\n\n", 2);
-    s->thought = thought;
+    if (!s->apart || (reasoning && s->style->hide_reasoning)) return;
+    dim(s, reasoning);
+    if (s->reasoning && !reasoning) write_text(s, "\n\n", 2);
+    s->reasoning = reasoning;
     write_text(s, piece->text, piece->size);
 }
 
@@ -94,7 +94,7 @@ static int read_text(struct stream *s, const char *text, size_t size, bool speci
 static int show_special(void *context, uint32_t id)
 {
     struct stream *s = context;
-    const struct sp_answer_specials *specials = s->marks->specials;
+    const struct sp_answer_specials *specials = s->tags->specials;
 
     for (size_t i = 0; i < specials->n; i++) {
         const char *text = specials->at[i].text;
@@ -173,21 +173,21 @@ static void end_line(const struct stream *s, bool complete)
 static enum sp_status open_parser(struct stream *s, struct sp_request *r, uint32_t **ids,
                                   struct sp_err *err)
 {
-    const struct sp_answer_marks *marks = s->marks;
-    const struct sp_answer_reading reading = {.syntax = marks->syntax,
-                                              .in_thought = marks->in_thought,
+    const struct sp_answer_marks *tags = s->tags;
+    const struct sp_answer_reading reading = {.syntax = tags->syntax,
+                                              .in_reasoning = tags->in_reasoning,
                                               .piece = show_piece,
                                               .context = s};
     enum sp_status st;
 
-    if ((st = sp_new(ids, marks->specials->n, sizeof **ids, err))) return st;
-    for (size_t i = 0; i < marks->specials->n; i++)
-        (*ids)[i] = marks->specials->at[i].id;
+    if ((st = sp_new(ids, tags->specials->n, sizeof **ids, err))) return st;
+    for (size_t i = 0; i < tags->specials->n; i++)
+        (*ids)[i] = tags->specials->at[i].id;
     r->special_ids = *ids;
-    r->n_special_ids = marks->specials->n;
+    r->n_special_ids = tags->specials->n;
     r->special = show_special;
     s->apart = !s->style->json &&
-               (s->style->hide_thoughts || (sp_out_is_screen(stdout) && !s->style->show_draft));
+               (s->style->hide_reasoning || (sp_out_is_screen(stdout) && !s->style->show_draft));
     return sp_answer_parser_open(&s->parser, &reading, err);
 }
 
@@ -201,7 +201,7 @@ static enum sp_status close_parser(struct stream *s, enum sp_status st, struct s
 }
 
 enum sp_status sp_answer(struct sp_result *result, struct sp_said *said, struct sp_session *session,
-                         const struct sp_request *request, const struct sp_answer_marks *marks,
+                         const struct sp_request *request, const struct sp_answer_marks *tags,
                          const struct sp_answer_style *style, struct sp_err *err)
 {
     struct stream stream = {
@@ -210,14 +210,14 @@ enum sp_status sp_answer(struct sp_result *result, struct sp_said *said, struct 
         .n_prompt = request->n_prompt,
         .logprobs = request->logprobs,
         .last = '\n',
-        .marks = marks,
+        .tags = tags,
         .said = said,
     };
     struct sp_request r = *request;
     uint32_t *special_ids = NULL;
     enum sp_status st;
 
-    if (marks != NULL && (st = open_parser(&stream, &r, &special_ids, err))) goto done;
+    if (tags != NULL && (st = open_parser(&stream, &r, &special_ids, err))) goto done;
 
     r.digest = style->digest;
     r.context = &stream;
@@ -295,8 +295,8 @@ static void report_json(const struct sp_result *r, const struct sp_said *said,
     if (said != NULL) {
         sp_json_out_string(&out, "content", said->content.len ? said->content.at : "",
                            said->content.len);
-        sp_json_out_string(&out, "thinking", said->thought.len ? said->thought.at : "",
-                           said->thought.len);
+        sp_json_out_string(&out, "thinking", said->reasoning.len ? said->reasoning.at : "",
+                           said->reasoning.len);
     }
     sp_json_out_text(&out, "stop", sp_stop_name(r->stop));
     rounds_to_json(&out, r, style->plain);

@@ -14,7 +14,7 @@ struct sp_answer_style {
     bool verbose;    /* all figures */
     bool digest;     /* the last object holds logits_xxh3 */
     bool plain;      /* --no-draft: no rounds are listed */
-    bool hide_thoughts;
+    bool hide_reasoning;
     bool told_useless; /* that the draft does not help was said: once is enough */
     FILE *
         whole; /* the last object alone, to this file; NULL: all as it comes, to stdout; borrowed */
@@ -26,7 +26,7 @@ struct sp_answer_style {
 struct sp_answer_marks {
     const struct sp_answer_syntax *syntax;
     const struct sp_answer_specials *specials;
-    bool in_thought; /* the prompt has begun one */
+    bool in_reasoning; /* the prompt has begun one */
 };
 
 /* Generates and shows. `request` comes without callbacks. A caught signal stops the answer
@@ -35,7 +35,7 @@ struct sp_answer_marks {
  * hidden, they are shown apart; elsewhere the text is as it comes. */
 SP_MUST_CHECK enum sp_status sp_answer(struct sp_result *result, struct sp_said *said,
                                        struct sp_session *session, const struct sp_request *request,
-                                       const struct sp_answer_marks *marks,
+                                       const struct sp_answer_marks *tags,
                                        const struct sp_answer_style *style, struct sp_err *err);
 
 /* Figures on stderr, or the last JSON object on stdout; said NULL: nothing was told apart. */

@@ -30,7 +30,7 @@ static void drop_turns(struct sp_conversation *c, size_t n)
 {
     while (c->n_turns > n) {
         free(c->turns[--c->n_turns].content);
-        free(c->turns[c->n_turns].thought);
+        free(c->turns[c->n_turns].reasoning);
     }
 }
 
@@ -171,7 +171,7 @@ static enum sp_status render(struct sp_conversation *c, struct sp_err *err)
     if ((st = sp_new(&messages, c->n_turns, sizeof *messages, err))) return st;
     for (size_t i = 0; i < c->n_turns; i++)
         messages[i] =
-            (struct sp_chat_message){c->turns[i].role, c->turns[i].content, c->turns[i].thought};
+            (struct sp_chat_message){c->turns[i].role, c->turns[i].content, c->turns[i].reasoning};
     chat.messages = messages;
     st = sp_template_chat(&text, &size, c->template, &chat, err);
     free(messages);
@@ -267,12 +267,12 @@ enum sp_status sp_conversation_ask_all(struct sp_conversation *c, const struct s
 static enum sp_status add_answer(struct sp_conversation *c, const struct sp_said *said,
                                  struct sp_err *err)
 {
-    const struct sp_strbuf *content = &said->content, *thought = &said->thought;
+    const struct sp_strbuf *content = &said->content, *reasoning = &said->reasoning;
     enum sp_status st =
         add_turn(c, "assistant", content->len ? content->at : "", content->len, err);
 
-    if (st || thought->len == 0) return st;
-    return sp_copy_text(&c->turns[c->n_turns - 1].thought, thought->at, thought->len, err);
+    if (st || reasoning->len == 0) return st;
+    return sp_copy_text(&c->turns[c->n_turns - 1].reasoning, reasoning->at, reasoning->len, err);
 }
 
 enum sp_status sp_conversation_answered(struct sp_conversation *c, const struct sp_result *result,

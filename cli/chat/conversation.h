@@ -17,7 +17,7 @@ enum { SP_THINK_LEVEL_SIZE = 16 };
 struct sp_turn {
     const char *role; /* static */
     char *content;    /* owned */
-    char *thought;    /* owned; NULL: none */
+    char *reasoning;  /* owned; NULL: none */
 };
 
 struct sp_conversation {

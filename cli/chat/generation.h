@@ -62,13 +62,13 @@ SP_MUST_CHECK enum sp_status sp_generation_hold(struct sp_grammar **out,
 
 /* One answer to these ids, shown with its figures. result owned by the caller. An interrupted
  * answer is no failure: result->stop says so; a prompt that was interrupted is SP_E_CHECK. `said`
- * (released by the caller): content and thoughts apart, where sp_generation_tells_thoughts. */
+ * (released by the caller): content and thoughts apart, where sp_generation_separates_reasoning. */
 SP_MUST_CHECK enum sp_status sp_generation_answer(struct sp_result *result, struct sp_said *said,
                                                   struct sp_generation *generation,
                                                   const struct sp_ids *ids, struct sp_err *err);
 
 /* Are thoughts told apart in answers to the conversation? */
-bool sp_generation_tells_thoughts(const struct sp_generation *generation);
+bool sp_generation_separates_reasoning(const struct sp_generation *generation);
 
 /* The interactive session: until /bye or the end of input. */
 SP_MUST_CHECK enum sp_status sp_chat(struct sp_generation *generation, struct sp_err *err);

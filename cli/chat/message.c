@@ -5,7 +5,7 @@
 void sp_said_release(struct sp_said *said)
 {
     sp_strbuf_release(&said->content);
-    sp_strbuf_release(&said->thought);
+    sp_strbuf_release(&said->reasoning);
     for (size_t i = 0; i < said->n_calls; i++) {
         free(said->calls[i].name);
         free(said->calls[i].arguments);
@@ -15,7 +15,7 @@ void sp_said_release(struct sp_said *said)
     *said = (struct sp_said){0};
 }
 
-size_t sp_said_n_thought_tokens(const struct sp_said *said)
+size_t sp_message_n_reasoning_tokens(const struct sp_said *said)
 {
     size_t n = 0;
 
@@ -85,7 +85,7 @@ static enum sp_status add_part(struct sp_said *said, enum sp_answer_kind kind, s
 enum sp_status sp_said_add(struct sp_said *said, const struct sp_answer_piece *piece,
                            struct sp_err *err)
 {
-    struct sp_strbuf *text = piece->kind == SP_ANSWER_THOUGHT ? &said->thought : &said->content;
+    struct sp_strbuf *text = piece->kind == SP_ANSWER_THOUGHT ? &said->reasoning : &said->content;
     enum sp_status st;
 
     switch (piece->kind) {

@@ -22,7 +22,7 @@ struct sp_said_part {
 
 /* Valid when zeroed. */
 struct sp_said {
-    struct sp_strbuf content, thought; /* owned, as is: */
+    struct sp_strbuf content, reasoning; /* owned, as is: */
     struct sp_said_call *calls;
     size_t n_calls, cap_calls;
     struct sp_said_part *parts; /* owned; next to each other they are of other kinds, or calls */
@@ -31,7 +31,7 @@ struct sp_said {
 };
 void sp_said_release(struct sp_said *said);
 /* Tokens of thoughts. */
-size_t sp_said_n_thought_tokens(const struct sp_said *said);
+size_t sp_message_n_reasoning_tokens(const struct sp_said *said);
 /* A call that has begun is one, and parts of arguments are those of the last one. */
 SP_MUST_CHECK enum sp_status sp_said_add(struct sp_said *said, const struct sp_answer_piece *piece,
                                          struct sp_err *err);

@@ -296,7 +296,7 @@ static enum sp_status ask(struct sp_generation *g, const char *text, size_t size
     bool answered = false, apart;
 
     if ((st = sp_conversation_ask(c, text, size, err))) return st;
-    apart = sp_generation_tells_thoughts(g);
+    apart = sp_generation_separates_reasoning(g);
     if (fits(g)) {
         if ((st = sp_generation_answer(&result, &said, g, &c->prompt, err))) goto done;
         answered = result.stop != SP_STOP_CANCELLED || result.text_size > 0;

@@ -35,7 +35,7 @@ static bool is_json(const char *text, size_t size)
 enum sp_status sp_form_read(struct sp_grammar **out, const char *form, struct sp_err *err)
 {
     enum { MOST_BYTES = 16 << 20 };
-    static const char mark[] = "\xEF\xBB\xBF"; /* of byte order, as some editors write it */
+    static const char tag[] = "\xEF\xBB\xBF"; /* of byte order, as some editors write it */
     char *file = NULL, *text;
     size_t size;
     enum sp_status st;
@@ -45,9 +45,9 @@ enum sp_status sp_form_read(struct sp_grammar **out, const char *form, struct sp
     if (strcmp(form, "json") == 0) return sp_grammar_of_json(out, err);
     if ((st = sp_input_text(&file, &size, form, MOST_BYTES, err))) return st;
     text = file;
-    if (size >= strlen(mark) && memcmp(text, mark, strlen(mark)) == 0) {
-        text += strlen(mark);
-        size -= strlen(mark);
+    if (size >= strlen(tag) && memcmp(text, tag, strlen(tag)) == 0) {
+        text += strlen(tag);
+        size -= strlen(tag);
     }
     st = is_json(text, size) ? sp_grammar_of_schema(out, text, size, err)
                              : sp_grammar_of_gbnf(out, text, size, err);

@@ -54,8 +54,8 @@ static enum sp_status read_thinking(struct sp_serve_ask *ask, struct sp_err *err
         return sp_fail(err, SP_E_UNSUPPORTED,
                        "thinking.type is %s, expected enabled, adaptive, or disabled", type);
     }
-    ask->omit_thoughts = display && strcmp(display, "omitted") == 0;
-    if (display == NULL || ask->omit_thoughts || strcmp(display, "summarized") == 0) return SP_OK;
+    ask->omit_reasoning = display && strcmp(display, "omitted") == 0;
+    if (display == NULL || ask->omit_reasoning || strcmp(display, "summarized") == 0) return SP_OK;
     return sp_fail(err, SP_E_UNSUPPORTED, "thinking.display is %s, expected summarized or omitted",
                    display);
 }

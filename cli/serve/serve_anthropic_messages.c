@@ -6,9 +6,9 @@
 
 /* What is gathered of a turn until it ends. */
 struct turn {
-    const char *role;               /* NULL: there is none */
-    struct sp_strbuf text, thought; /* owned */
-    const struct sp_json **calls;   /* [n_calls] tool_use blocks; borrowed, the array is owned */
+    const char *role;                 /* NULL: there is none */
+    struct sp_strbuf text, reasoning; /* owned */
+    const struct sp_json **calls;     /* [n_calls] tool_use blocks; borrowed, the array is owned */
     size_t n_calls, cap_calls;
     bool has_results; /* they are messages of their own already */
 };
@@ -141,8 +141,8 @@ static enum sp_status write_turn(struct sp_json_out *out, struct turn *turn, str
         sp_json_out_begin(out, NULL, '{');
         sp_json_out_text(out, "role", turn->role);
         sp_json_out_string(out, "content", turn->text.len ? turn->text.at : "", turn->text.len);
-        if (turn->thought.len > 0) {
-            sp_json_out_string(out, "reasoning_content", turn->thought.at, turn->thought.len);
+        if (turn->reasoning.len > 0) {
+            sp_json_out_string(out, "reasoning_content", turn->reasoning.at, turn->reasoning.len);
         }
         if (turn->n_calls > 0) sp_json_out_begin(out, "tool_calls", '[');
         for (size_t i = 0; i < turn->n_calls && !st; i++)
@@ -151,7 +151,7 @@ static enum sp_status write_turn(struct sp_json_out *out, struct turn *turn, str
         sp_json_out_end(out, '}');
     }
     turn->role = NULL;
-    turn->text.len = turn->thought.len = turn->n_calls = 0;
+    turn->text.len = turn->reasoning.len = turn->n_calls = 0;
     turn->has_results = false;
     return st;
 }
@@ -179,7 +179,7 @@ static enum sp_status add_block(struct sp_json_out *out, struct turn *turn,
         }
         if (i == 0) return add_call(turn, block, err);
         if (i == 2) return SP_OK;
-        return add_text(&turn->thought, sp_json_get(block, "thinking"), false, err);
+        return add_text(&turn->reasoning, sp_json_get(block, "thinking"), false, err);
     }
     return unreadable(type, err);
 }
@@ -215,7 +215,7 @@ static enum sp_status begin_answer(struct sp_serve_ask *ask, struct turn *turn, 
     if (turn->n_calls > 0) {
         return sp_fail(err, SP_E_INPUT, "the last message calls tools, and has no results");
     }
-    if (turn->thought.len > 0) {
+    if (turn->reasoning.len > 0) {
         return sp_fail(
             err, SP_E_UNSUPPORTED,
             "the last message is the assistant's, and has thoughts: only text is gone on "
@@ -273,7 +273,7 @@ enum sp_status sp_serve_anthropic_read_messages(struct sp_serve_ask *ask,
     if (!st) st = sp_serve_read_messages(ask, conversation, converted, err);
     sp_json_free(converted);
     sp_strbuf_release(&turn.text);
-    sp_strbuf_release(&turn.thought);
+    sp_strbuf_release(&turn.reasoning);
     free(turn.calls);
     return st;
 }

@@ -61,7 +61,7 @@ static void write_usage(struct sp_serve_reply *r, size_t n_prompt, size_t n_reus
     sp_json_out_u64(out, "cache_read_input_tokens", n_reused);
     sp_json_out_u64(out, "output_tokens", n_said);
     sp_json_out_begin(out, "output_tokens_details", '{');
-    sp_json_out_u64(out, "thinking_tokens", sp_said_n_thought_tokens(r->said));
+    sp_json_out_u64(out, "thinking_tokens", sp_message_n_reasoning_tokens(r->said));
     sp_json_out_end(out, '}');
     sp_json_out_end(out, '}');
 }
@@ -158,9 +158,9 @@ static void write_block(struct sp_serve_reply *r, const char *key, const struct 
         sp_json_out_string(out, "text", said->content.at + part->at, size);
         break;
     case SP_ANSWER_THOUGHT:
-        if (r->ask->omit_thoughts) size = 0;
+        if (r->ask->omit_reasoning) size = 0;
         sp_json_out_text(out, "type", "thinking");
-        sp_json_out_string(out, "thinking", said->thought.at + part->at, size);
+        sp_json_out_string(out, "thinking", said->reasoning.at + part->at, size);
         write_signature(r, whole);
         break;
     default:
@@ -279,7 +279,7 @@ static void piece(struct sp_serve_reply *r, const struct sp_answer_piece *p)
         break;
     case SP_ANSWER_THOUGHT:
         if (part->size == p->size) begin_block(r);
-        if (!r->ask->omit_thoughts) write_delta(r, "thinking_delta", "thinking", p);
+        if (!r->ask->omit_reasoning) write_delta(r, "thinking_delta", "thinking", p);
         break;
     case SP_ANSWER_CALL_BEGUN:
         begin_block(r);

@@ -259,7 +259,7 @@ static enum sp_status open_parser(struct answering *a, const char *prompt, size_
     const struct sp_answer_reading reading = {
         .syntax = &a->syntax,
         .tools = calls ? ask->tools : NULL,
-        .in_thought = sp_answer_syntax_thinks(&a->syntax, prompt, size),
+        .in_reasoning = sp_answer_syntax_thinks(&a->syntax, prompt, size),
         .held = ask->stream && holds_calls(a),
         .piece = on_piece,
         .context = a,

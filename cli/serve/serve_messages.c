@@ -68,14 +68,14 @@ static const char *role_of(const struct sp_json *message)
 }
 
 /* A thought, by the names that APIs know it by. */
-static const struct sp_json *thought_of(const struct sp_json *message)
+static const struct sp_json *reasoning_of(const struct sp_json *message)
 {
     static const char *const names[] = {"reasoning_content", "reasoning", "thinking"};
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const struct sp_json *thought = sp_json_get(message, names[i]);
+        const struct sp_json *reasoning = sp_json_get(message, names[i]);
         size_t len = 0;
-        if (sp_json_to_string(thought, &len) != NULL && len > 0) return thought;
+        if (sp_json_to_string(reasoning, &len) != NULL && len > 0) return reasoning;
     }
     return NULL;
 }
@@ -102,7 +102,7 @@ static enum sp_status write_content_of(struct sp_json_out *out, const struct sp_
             sp_json_out_text(out, "content", NULL);
             return SP_OK;
         }
-        if (syntax->form == SP_CALL_HARMONY && thought_of(message) != NULL) content = NULL;
+        if (syntax->form == SP_CALL_HARMONY && reasoning_of(message) != NULL) content = NULL;
     }
     return write_content(out, content, err);
 }
@@ -113,7 +113,7 @@ static enum sp_status write_message(struct sp_json_out *out, struct sp_serve_kno
     static const char *const apart[] = {"role",      "content",  "images",     "reasoning_content",
                                         "reasoning", "thinking", "tool_calls", NULL};
     static const char *const whose[] = {"tool_call_id", "name", "tool_name", NULL};
-    const struct sp_json *thought = thought_of(message), *calls;
+    const struct sp_json *reasoning = reasoning_of(message), *calls;
     const char *role = role_of(message);
     struct sp_json_iter it = {0};
     enum sp_status st;
@@ -129,8 +129,8 @@ static enum sp_status write_message(struct sp_json_out *out, struct sp_serve_kno
     sp_json_out_begin(out, NULL, '{');
     sp_json_out_text(out, "role", role);
     st = write_content_of(out, known->syntax, message, err);
-    if (!st && thought != NULL) st = sp_json_out_value(out, "reasoning_content", thought, err);
-    if (!st && thought != NULL) st = sp_json_out_value(out, "thinking", thought, err);
+    if (!st && reasoning != NULL) st = sp_json_out_value(out, "reasoning_content", reasoning, err);
+    if (!st && reasoning != NULL) st = sp_json_out_value(out, "thinking", reasoning, err);
     if (!st && calls && (sp_json_len(calls) > 0 || sp_json_kind(calls) != SP_JSON_ARRAY)) {
         st = sp_serve_write_calls(out, known, calls, err);
     }

@@ -191,8 +191,8 @@ static void write_call(struct sp_json_out *out, const struct sp_said_call *call,
 
 /* What a line tells. */
 struct told {
-    const char *content, *thought;
-    size_t n_content, n_thought;
+    const char *content, *reasoning;
+    size_t n_content, n_reasoning;
     const struct sp_said_call *calls; /* [n_calls] */
     size_t n_calls, first_call;       /* first_call: how many were told before */
 };
@@ -205,8 +205,8 @@ static void write_text(struct sp_json_out *out, enum form form, const struct tol
     }
     sp_json_out_string(out, form == CHAT ? "content" : "response",
                        told->n_content ? told->content : "", told->n_content);
-    if (told->n_thought > 0) {
-        sp_json_out_string(out, "thinking", told->thought, told->n_thought);
+    if (told->n_reasoning > 0) {
+        sp_json_out_string(out, "thinking", told->reasoning, told->n_reasoning);
     }
     if (form == TEXT) return;
     if (told->n_calls > 0) {
@@ -267,8 +267,8 @@ static void piece(struct sp_serve_reply *r, enum form form, const struct sp_answ
         told.calls = &r->said->calls[told.first_call];
         told.n_calls = 1;
     } else if (p->kind == SP_ANSWER_THOUGHT) {
-        told.thought = p->text;
-        told.n_thought = p->size;
+        told.reasoning = p->text;
+        told.n_reasoning = p->size;
     } else {
         told.content = p->text;
         told.n_content = p->size;
@@ -301,8 +301,8 @@ static void whole(struct sp_serve_reply *r, enum form form, const struct sp_resu
     const struct told told = {
         .content = said->content.at,
         .n_content = said->content.len,
-        .thought = said->thought.at,
-        .n_thought = said->thought.len,
+        .reasoning = said->reasoning.at,
+        .n_reasoning = said->reasoning.len,
         .calls = said->calls,
         .n_calls = said->n_calls,
     };

@@ -155,7 +155,7 @@ static void write_usage(struct sp_json_out *out, const struct sp_serve_totals *t
     sp_json_out_u64(out, "cached_tokens", totals->n_reused);
     sp_json_out_end(out, '}');
     sp_json_out_begin(out, "completion_tokens_details", '{');
-    sp_json_out_u64(out, "reasoning_tokens", totals->n_thought);
+    sp_json_out_u64(out, "reasoning_tokens", totals->n_reasoning);
     sp_json_out_u64(out, "accepted_prediction_tokens", totals->accepted);
     sp_json_out_u64(out, "rejected_prediction_tokens", totals->drafted - totals->accepted);
     sp_json_out_end(out, '}');
@@ -345,8 +345,8 @@ static void write_message(struct sp_serve_reply *r)
                            said->content.len);
     }
     sp_json_out_text(out, "refusal", NULL);
-    if (said->thought.len > 0) {
-        sp_json_out_string(out, "reasoning_content", said->thought.at, said->thought.len);
+    if (said->reasoning.len > 0) {
+        sp_json_out_string(out, "reasoning_content", said->reasoning.at, said->reasoning.len);
     }
     if (said->n_calls > 0) {
         sp_json_out_begin(out, "tool_calls", '[');

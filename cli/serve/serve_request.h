@@ -39,7 +39,7 @@ struct sp_serve_ask {
     bool one_call;                         /* and no more */
     bool think, is_think_set;
     const char *think_level;     /* NULL: none */
-    bool omit_thoughts;          /* they are not told */
+    bool omit_reasoning;         /* they are not told */
     struct sp_settings settings; /* owned */
     size_t n_each;               /* answers to each prompt; 0: one */
     bool stream;

@@ -92,7 +92,7 @@ bool sp_serve_responses_includes(const struct sp_json *body, const char *name)
 static enum sp_status read_include(struct sp_serve_ask *ask, struct sp_err *err)
 {
     static const char logprobs[] = "message.output_text.logprobs",
-                      thoughts[] = "reasoning.encrypted_content";
+                      reasoning[] = "reasoning.encrypted_content";
     const struct sp_json *include = sp_json_get(ask->body, "include");
     int64_t n_top = 0;
     enum sp_status st;
@@ -103,9 +103,9 @@ static enum sp_status read_include(struct sp_serve_ask *ask, struct sp_err *err)
     }
     for (size_t i = 0; i < sp_json_len(include); i++) {
         const char *name = sp_json_to_string(sp_json_at(include, i), NULL);
-        if (name && (strcmp(name, logprobs) == 0 || strcmp(name, thoughts) == 0)) continue;
+        if (name && (strcmp(name, logprobs) == 0 || strcmp(name, reasoning) == 0)) continue;
         return sp_fail(err, SP_E_UNSUPPORTED, "include[%zu]: expected %s or %s", i, logprobs,
-                       thoughts);
+                       reasoning);
     }
     ask->logprobs = sp_serve_responses_includes(ask->body, logprobs);
     if ((st = sp_json_get_i64(ask->body, "top_logprobs", 0, SP_SERVE_MAX_TOP, &n_top, err))) {

@@ -27,7 +27,7 @@ bool sp_serve_responses_includes(const struct sp_json *body, const char *name);
 
 /* What stands before a thought in `encrypted_content`, which is not encrypted here: that of other
  * servers is not taken for one. */
-#define SP_SERVE_THOUGHT_MARK "spectool:"
+#define SP_SERVE_REASONING_TAG "spectool:"
 
 /* ---- the answer ---- */
 

@@ -59,12 +59,12 @@ static const struct names *names_of(const struct sp_serve_reply *r, size_t part)
                                          .added = "response.content_part.added",
                                          .part_done = "response.content_part.done",
                                          .index = "content_index"},
-                              thought = {.delta = "response.reasoning_text.delta",
-                                         .done = "response.reasoning_text.done",
-                                         .text = "text",
-                                         .added = "response.content_part.added",
-                                         .part_done = "response.content_part.done",
-                                         .index = "content_index"},
+                              reasoning = {.delta = "response.reasoning_text.delta",
+                                           .done = "response.reasoning_text.done",
+                                           .text = "text",
+                                           .added = "response.content_part.added",
+                                           .part_done = "response.content_part.done",
+                                           .index = "content_index"},
                               summary = {.delta = "response.reasoning_summary_text.delta",
                                          .done = "response.reasoning_summary_text.done",
                                          .text = "text",
@@ -76,7 +76,7 @@ static const struct names *names_of(const struct sp_serve_reply *r, size_t part)
     case SP_ANSWER_CALL:
         return &call;
     case SP_ANSWER_THOUGHT:
-        return sp_serve_responses_sums_up(r) ? &summary : &thought;
+        return sp_serve_responses_sums_up(r) ? &summary : &reasoning;
     default:
         return &content;
     }

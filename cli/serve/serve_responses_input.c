@@ -130,19 +130,19 @@ static enum sp_status write_output(struct input *in, struct sp_err *err)
 
 /* A thought stands in its content, or as our own `encrypted_content`; else its summary is all that
  * is known of it. */
-static enum sp_status append_thought(struct sp_strbuf *to, const struct sp_json *item,
-                                     struct sp_err *err)
+static enum sp_status append_reasoning(struct sp_strbuf *to, const struct sp_json *item,
+                                       struct sp_err *err)
 {
-    static const size_t n_mark = sizeof SP_SERVE_THOUGHT_MARK - 1;
+    static const size_t n_tag = sizeof SP_SERVE_REASONING_TAG - 1;
     const struct sp_json *content = sp_json_get(item, "content");
     size_t size = 0;
     const char *own = sp_json_to_string(sp_json_get(item, "encrypted_content"), &size);
     enum sp_status st;
 
     if (sp_json_len(content) > 0) return append(to, content, err);
-    if (own && size >= n_mark && memcmp(own, SP_SERVE_THOUGHT_MARK, n_mark) == 0) {
+    if (own && size >= n_tag && memcmp(own, SP_SERVE_REASONING_TAG, n_tag) == 0) {
         if (to->len > 0 && (st = sp_strbuf_append(to, "\n\n", 2, err))) return st;
-        return sp_strbuf_append(to, own + n_mark, size - n_mark, err);
+        return sp_strbuf_append(to, own + n_tag, size - n_tag, err);
     }
     return append(to, sp_json_get(item, "summary"), err);
 }
@@ -171,11 +171,11 @@ static enum sp_status write_call(struct sp_json_out *out, const struct sp_json *
 /* Thoughts, content and calls, in this order, are one message. */
 static enum sp_status write_answer(struct input *in, struct sp_err *err)
 {
-    struct sp_strbuf thought = {0}, content = {0};
+    struct sp_strbuf reasoning = {0}, content = {0};
     enum sp_status st = SP_OK;
 
     for (; !st && is_of(next(in), "reasoning"); in->at++)
-        st = append_thought(&thought, next(in), err);
+        st = append_reasoning(&reasoning, next(in), err);
     if (!st && is_said_by(next(in), "assistant")) {
         st = append(&content, sp_json_get(next(in), "content"), err);
         in->at++;
@@ -183,13 +183,13 @@ static enum sp_status write_answer(struct input *in, struct sp_err *err)
     sp_json_out_begin(in->out, NULL, '{');
     sp_json_out_text(in->out, "role", "assistant");
     write_text(in->out, "content", &content);
-    write_text(in->out, "reasoning_content", &thought);
+    write_text(in->out, "reasoning_content", &reasoning);
     sp_json_out_begin(in->out, "tool_calls", '[');
     for (; !st && is_of(next(in), "function_call"); in->at++)
         st = write_call(in->out, next(in), err);
     sp_json_out_end(in->out, ']');
     sp_json_out_end(in->out, '}');
-    sp_strbuf_release(&thought);
+    sp_strbuf_release(&reasoning);
     sp_strbuf_release(&content);
     return st;
 }

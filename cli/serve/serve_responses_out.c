@@ -40,7 +40,7 @@ const char *sp_serve_responses_text(size_t *size, const struct sp_serve_reply *r
         return r->said->calls[p->at].arguments;
     }
     *size = p->size;
-    return (p->kind == SP_ANSWER_THOUGHT ? r->said->thought.at : r->said->content.at) + p->at;
+    return (p->kind == SP_ANSWER_THOUGHT ? r->said->reasoning.at : r->said->content.at) + p->at;
 }
 
 void sp_serve_responses_write_logprobs(struct sp_serve_reply *r, size_t part)
@@ -62,10 +62,10 @@ void sp_serve_responses_write_content(struct sp_serve_reply *r, const char *key,
     struct sp_json_out *out = &r->out;
     size_t size;
     const char *text = sp_serve_responses_text(&size, r, part);
-    bool thought = r->said->parts[part].kind == SP_ANSWER_THOUGHT;
+    bool reasoning = r->said->parts[part].kind == SP_ANSWER_THOUGHT;
 
     sp_json_out_begin(out, key, '{');
-    if (thought) {
+    if (reasoning) {
         sp_json_out_text(out, "type",
                          sp_serve_responses_sums_up(r) ? "summary_text" : "reasoning_text");
     } else {
@@ -74,7 +74,7 @@ void sp_serve_responses_write_content(struct sp_serve_reply *r, const char *key,
         sp_json_out_end(out, ']');
     }
     sp_json_out_string(out, "text", text, begun ? 0 : size);
-    if (thought || begun) {
+    if (reasoning || begun) {
         sp_json_out_end(out, '}');
         return;
     }
@@ -90,28 +90,28 @@ static void write_contents(struct sp_serve_reply *r, const char *key, size_t par
     sp_json_out_end(&r->out, ']');
 }
 
-static void write_marked_thought(struct sp_serve_reply *r, size_t part)
+static void write_tagged_reasoning(struct sp_serve_reply *r, size_t part)
 {
-    static const char mark[] = SP_SERVE_THOUGHT_MARK;
+    static const char tag[] = SP_SERVE_REASONING_TAG;
     struct sp_strbuf marked = {0};
     size_t size;
     const char *text = sp_serve_responses_text(&size, r, part);
 
-    if (!sp_strbuf_append(&marked, mark, sizeof mark - 1, NULL) &&
+    if (!sp_strbuf_append(&marked, tag, sizeof tag - 1, NULL) &&
         !sp_strbuf_append(&marked, text, size, NULL)) {
         sp_json_out_string(&r->out, "encrypted_content", marked.at, marked.len);
     }
     sp_strbuf_release(&marked);
 }
 
-static void write_thought(struct sp_serve_reply *r, size_t part, bool begun)
+static void write_reasoning_text(struct sp_serve_reply *r, size_t part, bool begun)
 {
     bool sums_up = sp_serve_responses_sums_up(r);
 
     write_contents(r, "summary", part, begun || !sums_up);
     write_contents(r, "content", part, begun || sums_up);
     if (!begun && sp_serve_responses_includes(r->ask->body, "reasoning.encrypted_content")) {
-        write_marked_thought(r, part);
+        write_tagged_reasoning(r, part);
     }
 }
 
@@ -136,7 +136,7 @@ void sp_serve_responses_write_item(struct sp_serve_reply *r, const char *key, si
     if (p->kind == SP_ANSWER_CALL) {
         write_call(out, &r->said->calls[p->at], begun);
     } else if (p->kind == SP_ANSWER_THOUGHT) {
-        write_thought(r, part, begun);
+        write_reasoning_text(r, part, begun);
     } else {
         sp_json_out_text(out, "role", "assistant");
         write_contents(r, "content", part, begun);
@@ -170,7 +170,7 @@ static void write_usage(struct sp_serve_reply *r, const struct sp_result *result
     sp_json_out_end(out, '}');
     sp_json_out_u64(out, "output_tokens", result->n_ids);
     sp_json_out_begin(out, "output_tokens_details", '{');
-    sp_json_out_u64(out, "reasoning_tokens", sp_said_n_thought_tokens(r->said));
+    sp_json_out_u64(out, "reasoning_tokens", sp_message_n_reasoning_tokens(r->said));
     sp_json_out_end(out, '}');
     sp_json_out_u64(out, "total_tokens", result->n_prompt + result->n_ids);
     sp_json_out_end(out, '}');

@@ -10,7 +10,7 @@ void sp_serve_totals_add(struct sp_serve_totals *totals, const struct sp_result 
         totals->n_reused += r->n_reused;
     }
     totals->n_ids += r->n_ids;
-    totals->n_thought += sp_said_n_thought_tokens(said);
+    totals->n_reasoning += sp_message_n_reasoning_tokens(said);
     totals->drafted += r->drafted;
     totals->accepted += r->accepted;
 }

@@ -7,7 +7,7 @@
 
 /* Tokens. Those of a prompt are counted once. */
 struct sp_serve_totals {
-    size_t n_prompt, n_reused, n_ids, n_thought, drafted, accepted;
+    size_t n_prompt, n_reused, n_ids, n_reasoning, drafted, accepted;
 };
 
 /* Adds those of an answer. first: to its prompt. */

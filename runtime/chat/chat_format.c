@@ -58,15 +58,15 @@ static enum sp_status take_custom(struct sp_call_syntax *out, const struct sp_te
 enum sp_status sp_answer_syntax_learn(struct sp_answer_syntax *out, const struct sp_template *t,
                                       const struct sp_tokenizer *tokenizer, struct sp_err *err)
 {
-    struct sp_answer_syntax s = {.thought_open = ""};
+    struct sp_answer_syntax s = {.reasoning_open = ""};
     enum sp_status st;
 
     if ((st = sp_answer_learn_thoughts(&s, t, err)) || (st = sp_answer_learn_calls(&s, t, err))) {
         return st;
     }
-    if (!*s.thought_close && is_token(tokenizer, "<think>") && is_token(tokenizer, "</think>")) {
-        strcpy(s.thought_open, "<think>");
-        strcpy(s.thought_close, "</think>");
+    if (!*s.reasoning_close && is_token(tokenizer, "<think>") && is_token(tokenizer, "</think>")) {
+        strcpy(s.reasoning_open, "<think>");
+        strcpy(s.reasoning_close, "</think>");
     }
     if (s.calls.form == SP_CALL_UNKNOWN && (st = take_custom(&s.calls, t, tokenizer, err)))
         return st;
@@ -76,17 +76,18 @@ enum sp_status sp_answer_syntax_learn(struct sp_answer_syntax *out, const struct
 
 bool sp_answer_syntax_knows_thoughts(const struct sp_answer_syntax *s)
 {
-    return *s->thought_close != '\0' || s->calls.form == SP_CALL_HARMONY;
+    return *s->reasoning_close != '\0' || s->calls.form == SP_CALL_HARMONY;
 }
 
 bool sp_answer_syntax_thinks(const struct sp_answer_syntax *s, const char *prompt, size_t size)
 {
     size_t len;
 
-    if (!*s->thought_open || !*s->thought_close || s->calls.form == SP_CALL_HARMONY) return false;
+    if (!*s->reasoning_open || !*s->reasoning_close || s->calls.form == SP_CALL_HARMONY)
+        return false;
     size = sp_trim_whitespace(prompt, size);
-    for (size_t n = 1; n <= size && n <= 2 * SP_MARK_SIZE; n++) {
-        if (sp_mark_match(s->thought_open, prompt + size - n, n, &len) == SP_MARK_YES) {
+    for (size_t n = 1; n <= size && n <= 2 * SP_TAG_SIZE; n++) {
+        if (sp_tag_match(s->reasoning_open, prompt + size - n, n, &len) == SP_TAG_YES) {
             return len == n;
         }
     }
@@ -104,7 +105,7 @@ struct line {
 static void add(struct line *line, const char *text)
 {
     for (; *text && line->len + 1 < SP_ANSWER_SYNTAX_TEXT; text++)
-        line->text[line->len++] = *text == SP_MARK_ANY ? '*' : *text == '\n' ? ' ' : *text;
+        line->text[line->len++] = *text == SP_TAG_ANY ? '*' : *text == '\n' ? ' ' : *text;
     line->text[line->len] = '\0';
 }
 
@@ -122,8 +123,8 @@ const char *sp_answer_syntax_thoughts(char text[SP_ANSWER_SYNTAX_TEXT],
     *text = '\0';
     if (s->calls.form == SP_CALL_HARMONY) {
         add(&line, "<|channel|>analysis<|message|>...<|end|>");
-    } else if (*s->thought_close) {
-        add_all(&line, (const char *const[]){s->thought_open, "...", s->thought_close}, 3);
+    } else if (*s->reasoning_close) {
+        add_all(&line, (const char *const[]){s->reasoning_open, "...", s->reasoning_close}, 3);
     } else {
         add(&line, "unknown");
     }
@@ -192,14 +193,14 @@ static enum sp_status add_special(struct sp_answer_specials *out, uint32_t id, c
 }
 
 /* Adds those of a mark. */
-static enum sp_status find_in(struct sp_answer_specials *out, const char *mark,
+static enum sp_status find_in(struct sp_answer_specials *out, const char *tag,
                               const struct sp_tokenizer *tokenizer, struct sp_err *err)
 {
     struct sp_token_info token;
     uint32_t *ids = NULL;
     size_t n = 0;
     enum sp_status st =
-        sp_tokenizer_encode(tokenizer, mark, strlen(mark), SP_ENCODE_PARSE_SPECIAL, &ids, &n, err);
+        sp_tokenizer_encode(tokenizer, tag, strlen(tag), SP_ENCODE_PARSE_SPECIAL, &ids, &n, err);
 
     for (size_t i = 0; i < n && !st; i++) {
         if (!sp_tokenizer_token(tokenizer, ids[i], &token) || !token.special) continue;
@@ -215,18 +216,17 @@ enum sp_status sp_answer_specials_find(struct sp_answer_specials *out,
                                        struct sp_err *err)
 {
     const struct sp_call_syntax *c = &syntax->calls;
-    const char *const thoughts[] = {syntax->thought_open, syntax->thought_close};
-    const char *const marks[] = {c->all_open,     c->all_close,        c->open,
-                                 c->close,        c->before_arguments, c->quote,
-                                 c->behind_name,  c->before_key,       c->before_text,
-                                 c->before_value, c->behind_value};
+    const char *const reasoning[] = {syntax->reasoning_open, syntax->reasoning_close};
+    const char *const tags[] = {c->all_open,         c->all_close,    c->open,        c->close,
+                                c->before_arguments, c->quote,        c->behind_name, c->before_key,
+                                c->before_text,      c->before_value, c->behind_value};
     struct sp_answer_specials found = {NULL, 0};
     enum sp_status st = SP_OK;
 
-    for (size_t i = 0; i < sizeof thoughts / sizeof *thoughts && !st; i++)
-        st = find_in(&found, thoughts[i], tokenizer, err);
-    for (size_t i = 0; calls && i < sizeof marks / sizeof *marks && !st; i++)
-        st = find_in(&found, marks[i], tokenizer, err);
+    for (size_t i = 0; i < sizeof reasoning / sizeof *reasoning && !st; i++)
+        st = find_in(&found, reasoning[i], tokenizer, err);
+    for (size_t i = 0; calls && i < sizeof tags / sizeof *tags && !st; i++)
+        st = find_in(&found, tags[i], tokenizer, err);
     for (size_t i = 0; c->form == SP_CALL_HARMONY && sp_answer_harmony_marks[i] && !st; i++)
         st = find_in(&found, sp_answer_harmony_marks[i], tokenizer, err);
     if (st) {

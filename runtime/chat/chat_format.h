@@ -37,21 +37,22 @@ enum sp_call_form {
 /* Plain data, valid when zeroed: nothing is known. */
 struct sp_call_syntax {
     enum sp_call_form form;
-    char all_open[SP_MARK_SIZE], all_close[SP_MARK_SIZE];     /* around all calls of an answer */
-    char open[SP_MARK_SIZE], close[SP_MARK_SIZE];             /* around each */
-    char name_key[SP_MARK_SIZE], arguments_key[SP_MARK_SIZE]; /* OBJECT; name_key empty: the name
-                                                               * is the key of the arguments */
-    char before_arguments[SP_MARK_SIZE];
-    char quote[SP_MARK_SIZE];
-    char behind_name[SP_MARK_SIZE], before_key[SP_MARK_SIZE];
-    char before_text[SP_MARK_SIZE], before_value[SP_MARK_SIZE], behind_value[SP_MARK_SIZE];
+    char all_open[SP_TAG_SIZE], all_close[SP_TAG_SIZE];     /* around all calls of an answer */
+    char open[SP_TAG_SIZE], close[SP_TAG_SIZE];             /* around each */
+    char name_key[SP_TAG_SIZE], arguments_key[SP_TAG_SIZE]; /* OBJECT; name_key empty: the name
+                                                             * is the key of the arguments */
+    char before_arguments[SP_TAG_SIZE];
+    char quote[SP_TAG_SIZE];
+    char behind_name[SP_TAG_SIZE], before_key[SP_TAG_SIZE];
+    char before_text[SP_TAG_SIZE], before_value[SP_TAG_SIZE], behind_value[SP_TAG_SIZE];
     char value_lead[8], value_tail[8]; /* blanks between those marks and the value */
     bool text_arguments;               /* the template takes arguments as JSON in a string only */
     bool null_content; /* the template writes calls only where the content is null */
 };
 
 struct sp_answer_syntax {
-    char thought_open[SP_MARK_SIZE], thought_close[SP_MARK_SIZE]; /* thought_close empty: unknown */
+    char reasoning_open[SP_TAG_SIZE],
+        reasoning_close[SP_TAG_SIZE]; /* reasoning_close empty: unknown */
     struct sp_call_syntax calls;
 };
 
@@ -64,7 +65,8 @@ SP_MUST_CHECK enum sp_status sp_answer_syntax_learn(struct sp_answer_syntax *out
 /* Can thoughts be told from the rest? */
 bool sp_answer_syntax_knows_thoughts(const struct sp_answer_syntax *syntax);
 
-/* Does an answer to this prompt begin inside a thought? Then the prompt ends with thought_open. */
+/* Does an answer to this prompt begin inside a thought? Then the prompt ends with reasoning_open.
+ */
 bool sp_answer_syntax_thinks(const struct sp_answer_syntax *syntax, const char *prompt,
                              size_t size);
 

@@ -7,13 +7,13 @@ enum sp_answer_thinking sp_answer_thinking_of(const struct sp_answer_syntax *s, 
 {
     size_t n;
 
-    if (!*s->thought_open || !*s->thought_close || s->calls.form == SP_CALL_HARMONY) {
+    if (!*s->reasoning_open || !*s->reasoning_close || s->calls.form == SP_CALL_HARMONY) {
         return SP_THINKS_NOT;
     }
     if (sp_answer_syntax_thinks(s, prompt, size)) return SP_THINKS_ALREADY;
     size = sp_trim_whitespace(prompt, size);
-    n = strlen(s->thought_close);
-    if (!think || (n <= size && memcmp(prompt + size - n, s->thought_close, n) == 0)) {
+    n = strlen(s->reasoning_close);
+    if (!think || (n <= size && memcmp(prompt + size - n, s->reasoning_close, n) == 0)) {
         return SP_THINKS_NOT;
     }
     return SP_THINKS_PERHAPS;
@@ -37,16 +37,16 @@ static uint32_t content_or_calls(struct sp_answer_builder *b, const struct sp_an
     uint32_t node;
 
     if (*s->all_open) {
-        text.stops[text.n_stops++] = (struct sp_stop_mark){s->all_open, calls->behind_all_open};
+        text.stops[text.n_stops++] = (struct sp_stop_tag){s->all_open, calls->behind_all_open};
     }
     if (*s->open) {
-        text.stops[text.n_stops++] = (struct sp_stop_mark){s->open, calls->behind_open};
+        text.stops[text.n_stops++] = (struct sp_stop_tag){s->open, calls->behind_open};
     }
     node = sp_answer_free_text(b, &text);
     return is_object ? sp_grammar_either(b->g, node, sp_answer_blanks(b, calls->bare)) : node;
 }
 
-static uint32_t behind_thought(struct sp_answer_builder *b)
+static uint32_t after_reasoning(struct sp_answer_builder *b)
 {
     const struct sp_answer_form *form = b->form;
     struct sp_answer_calls calls = {.all = SP_GRAMMAR_NEVER};
@@ -67,14 +67,14 @@ static uint32_t behind_thought(struct sp_answer_builder *b)
 static uint32_t answer(struct sp_answer_builder *b)
 {
     const struct sp_answer_syntax *s = b->form->syntax;
-    uint32_t node = behind_thought(b), thought;
+    uint32_t node = after_reasoning(b), reasoning;
     struct sp_free_text text = {.n_stops = 1, .end = SP_GRAMMAR_NEVER};
 
     if (b->form->thinking == SP_THINKS_NOT) return node;
-    text.stops[0] = (struct sp_stop_mark){s->thought_close, sp_answer_blanks(b, node)};
-    thought = sp_answer_free_text(b, &text);
-    if (b->form->thinking == SP_THINKS_ALREADY) return thought;
-    return sp_grammar_either(b->g, sp_answer_mark(b, s->thought_open, thought), node);
+    text.stops[0] = (struct sp_stop_tag){s->reasoning_close, sp_answer_blanks(b, node)};
+    reasoning = sp_answer_free_text(b, &text);
+    if (b->form->thinking == SP_THINKS_ALREADY) return reasoning;
+    return sp_grammar_either(b->g, sp_answer_mark(b, s->reasoning_open, reasoning), node);
 }
 
 /* ---- the whole --------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ struct sp_answer_builder {
     const struct sp_answer_form *form;
     struct sp_grammar *g;
     struct sp_json_grammar json;
-    uint32_t word;                /* a rule: what stands for SP_MARK_ANY */
+    uint32_t word;                /* a rule: what stands for SP_TAG_ANY */
     struct sp_json *no_arguments; /* schemas: of an object without members, */
     struct sp_json *object;       /* and of any; owned */
 };
@@ -21,20 +21,20 @@ struct sp_answer_builder {
 uint32_t sp_answer_blanks(struct sp_answer_builder *b, uint32_t next);
 
 /* A mark; an empty one is nothing. Where it holds a token that ends answers, the answer ends. */
-uint32_t sp_answer_mark(struct sp_answer_builder *b, const char *mark, uint32_t next);
+uint32_t sp_answer_mark(struct sp_answer_builder *b, const char *tag, uint32_t next);
 
 /* The same with blanks behind it, or before it. */
-uint32_t sp_answer_open_mark(struct sp_answer_builder *b, const char *mark, uint32_t next);
-uint32_t sp_answer_close_mark(struct sp_answer_builder *b, const char *mark, uint32_t next);
+uint32_t sp_answer_open_mark(struct sp_answer_builder *b, const char *tag, uint32_t next);
+uint32_t sp_answer_close_mark(struct sp_answer_builder *b, const char *tag, uint32_t next);
 
-/* A text up to one of at most SP_STOP_MARKS marks, none of which is in it. */
-enum { SP_STOP_MARKS = 2 };
-struct sp_stop_mark {
-    const char *mark; /* not empty */
-    uint32_t next;    /* behind it */
+/* A text up to one of at most SP_STOP_TAGS marks, none of which is in it. */
+enum { SP_STOP_TAGS = 2 };
+struct sp_stop_tag {
+    const char *tag; /* not empty */
+    uint32_t next;   /* behind it */
 };
 struct sp_free_text {
-    struct sp_stop_mark stops[SP_STOP_MARKS];
+    struct sp_stop_tag stops[SP_STOP_TAGS];
     size_t n_stops;
     const char *not_first; /* what its first byte but for blanks is none of; NULL: anything */
     uint32_t end;          /* where the text may end without a mark, or SP_GRAMMAR_NEVER */

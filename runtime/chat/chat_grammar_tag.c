@@ -16,7 +16,7 @@ struct part {
 };
 
 struct parts {
-    struct part at[SP_MARK_SIZE];
+    struct part at[SP_TAG_SIZE];
     size_t n;
 };
 
@@ -41,30 +41,29 @@ static size_t next_special(const struct sp_tokenizer *tokenizer, struct sp_token
     return from;
 }
 
-static void split(struct sp_answer_builder *b, struct parts *p, const char *mark)
+static void split(struct sp_answer_builder *b, struct parts *p, const char *tag)
 {
     const struct sp_tokenizer *tokenizer = b->form->tokenizer;
-    size_t size = strlen(mark), n_ids = 0, next;
+    size_t size = strlen(tag), n_ids = 0, next;
     struct sp_token_info token = {0};
     uint32_t *ids = NULL;
 
     p->n = 0;
-    if (tokenizer && sp_tokenizer_encode(tokenizer, mark, size, SP_ENCODE_PARSE_SPECIAL, &ids,
+    if (tokenizer && sp_tokenizer_encode(tokenizer, tag, size, SP_ENCODE_PARSE_SPECIAL, &ids,
                                          &n_ids, &b->g->err)) {
         return;
     }
     next = next_special(tokenizer, &token, ids, 0, n_ids);
     for (size_t i = 0; i < size;) {
-        if (next < n_ids && token.len <= size - i &&
-            memcmp(mark + i, token.bytes, token.len) == 0) {
+        if (next < n_ids && token.len <= size - i && memcmp(tag + i, token.bytes, token.len) == 0) {
             p->at[p->n++] = (struct part){PART_TOKEN, i, token.len, ids[next]};
             i += token.len;
             next = next_special(tokenizer, &token, ids, next + 1, n_ids);
-        } else if (sp_is_whitespace(mark[i])) {
-            size_t n = sp_blanks(mark + i, size - i);
+        } else if (sp_is_whitespace(tag[i])) {
+            size_t n = sp_blanks(tag + i, size - i);
             p->at[p->n++] = (struct part){PART_BLANK, i, n, 0};
             i += n;
-        } else if (mark[i] == SP_MARK_ANY) {
+        } else if (tag[i] == SP_TAG_ANY) {
             p->at[p->n++] = (struct part){PART_WORD, i++, 1, 0};
         } else {
             add_text(p, i++);
@@ -82,7 +81,7 @@ static bool is_end(const struct sp_answer_builder *b, uint32_t id)
 }
 
 /* A text, some of which may be one of the parts only. */
-static uint32_t part(struct sp_answer_builder *b, const struct part *p, const char *mark,
+static uint32_t part(struct sp_answer_builder *b, const struct part *p, const char *tag,
                      uint32_t next)
 {
     switch (p->kind) {
@@ -94,16 +93,16 @@ static uint32_t part(struct sp_answer_builder *b, const struct part *p, const ch
         return is_end(b, p->id) ? SP_GRAMMAR_END : sp_grammar_token(b->g, p->id, next);
     case PART_TEXT:
     default:
-        return sp_grammar_text(b->g, mark + p->at, p->len, next);
+        return sp_grammar_text(b->g, tag + p->at, p->len, next);
     }
 }
 
 /* Those from the `first` part on. */
 static uint32_t all_parts(struct sp_answer_builder *b, const struct parts *p, size_t first,
-                          const char *mark, uint32_t next)
+                          const char *tag, uint32_t next)
 {
     for (size_t i = p->n; i-- > first;)
-        next = part(b, &p->at[i], mark, next);
+        next = part(b, &p->at[i], tag, next);
     return next;
 }
 
@@ -112,22 +111,22 @@ uint32_t sp_answer_blanks(struct sp_answer_builder *b, uint32_t next)
     return sp_grammar_call(b->g, b->json.blank, 0, 2, next);
 }
 
-uint32_t sp_answer_mark(struct sp_answer_builder *b, const char *mark, uint32_t next)
+uint32_t sp_answer_mark(struct sp_answer_builder *b, const char *tag, uint32_t next)
 {
     struct parts p;
 
-    split(b, &p, mark);
-    return all_parts(b, &p, 0, mark, next);
+    split(b, &p, tag);
+    return all_parts(b, &p, 0, tag, next);
 }
 
-uint32_t sp_answer_open_mark(struct sp_answer_builder *b, const char *mark, uint32_t next)
+uint32_t sp_answer_open_mark(struct sp_answer_builder *b, const char *tag, uint32_t next)
 {
-    return *mark ? sp_answer_mark(b, mark, sp_answer_blanks(b, next)) : next;
+    return *tag ? sp_answer_mark(b, tag, sp_answer_blanks(b, next)) : next;
 }
 
-uint32_t sp_answer_close_mark(struct sp_answer_builder *b, const char *mark, uint32_t next)
+uint32_t sp_answer_close_mark(struct sp_answer_builder *b, const char *tag, uint32_t next)
 {
-    return *mark ? sp_answer_blanks(b, sp_answer_mark(b, mark, next)) : next;
+    return *tag ? sp_answer_blanks(b, sp_answer_mark(b, tag, next)) : next;
 }
 
 /* ---- a text up to a mark ----------------------------------------------------------------------
@@ -141,7 +140,7 @@ struct item {
 };
 
 struct stop {
-    struct item items[SP_MARK_SIZE];
+    struct item items[SP_TAG_SIZE];
     size_t n;
     bool has_token;
     size_t token_at; /* an item */
@@ -151,7 +150,7 @@ struct stop {
 
 /* Where a text stands: which items of which stops may come next, for all ways to have begun one. A
  * bit for each. */
-enum { PLACE_WORDS = (SP_STOP_MARKS * SP_MARK_SIZE + 63) / 64, MOST_PLACES = 1024 };
+enum { PLACE_WORDS = (SP_STOP_TAGS * SP_TAG_SIZE + 63) / 64, MOST_PLACES = 1024 };
 struct place {
     uint64_t bits[PLACE_WORDS];
     uint32_t fork;
@@ -160,38 +159,38 @@ struct place {
 struct scan {
     struct sp_answer_builder *b;
     const struct sp_free_text *free;
-    struct stop stops[SP_STOP_MARKS];
+    struct stop stops[SP_STOP_TAGS];
     struct place *places; /* [n_places], owned; the first is where nothing has begun */
     size_t n_places, cap_places;
 };
 
-static void read_stop(struct scan *scan, struct stop *stop, const struct sp_stop_mark *from)
+static void read_stop(struct scan *scan, struct stop *stop, const struct sp_stop_tag *from)
 {
     struct sp_answer_builder *b = scan->b;
     struct parts p;
 
     *stop = (struct stop){.token = SP_GRAMMAR_NEVER, .next = SP_GRAMMAR_NEVER};
-    split(b, &p, from->mark);
+    split(b, &p, from->tag);
     for (size_t i = 0; i < p.n; i++) {
         const struct part *part = &p.at[i];
         if (part->kind == PART_TOKEN && !stop->has_token) {
             stop->has_token = true;
             stop->token_at = stop->n;
-            stop->token = all_parts(b, &p, i, from->mark, from->next);
+            stop->token = all_parts(b, &p, i, from->tag, from->next);
         }
         if (part->kind == PART_BLANK || part->kind == PART_WORD) {
             stop->items[stop->n++].kind = part->kind == PART_BLANK ? ITEM_BLANKS : ITEM_WORD;
             continue;
         }
         for (size_t k = 0; k < part->len; k++)
-            stop->items[stop->n++] = (struct item){ITEM_BYTE, from->mark[part->at + k]};
+            stop->items[stop->n++] = (struct item){ITEM_BYTE, from->tag[part->at + k]};
     }
     if (!stop->has_token) stop->next = from->next;
 }
 
 static bool is_set(const struct place *p, size_t stop, size_t item)
 {
-    size_t bit = stop * SP_MARK_SIZE + item;
+    size_t bit = stop * SP_TAG_SIZE + item;
 
     return (p->bits[bit / 64] >> bit % 64 & 1) != 0;
 }
@@ -202,7 +201,7 @@ static void set(const struct scan *scan, struct place *p, size_t stop, size_t it
     const struct stop *s = &scan->stops[stop];
 
     for (;; item++) {
-        size_t bit = stop * SP_MARK_SIZE + item;
+        size_t bit = stop * SP_TAG_SIZE + item;
         p->bits[bit / 64] |= (uint64_t)1 << bit % 64;
         if (item >= s->n || s->items[item].kind == ITEM_BYTE) return;
     }
@@ -250,7 +249,7 @@ static uint32_t find_place(struct scan *scan, const struct place *place)
     }
     if (scan->n_places == MOST_PLACES) {
         sp_grammar_fail(g, SP_E_UNSUPPORTED, "the model's mark \"%s\" is too long",
-                        scan->free->stops[0].mark);
+                        scan->free->stops[0].tag);
     }
     if (g->err.status ||
         sp_grow(&scan->places, &scan->cap_places, scan->n_places + 1, sizeof *place, &g->err)) {

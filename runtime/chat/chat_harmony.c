@@ -21,13 +21,13 @@ void sp_answer_harmony_release(struct sp_answer_harmony *h)
 }
 
 /* The word behind the last place of `mark`, up to a blank or another mark. */
-static const char *word_behind(size_t *size, const char *mark, const char *text, size_t len)
+static const char *word_behind(size_t *size, const char *tag, const char *text, size_t len)
 {
     const char *word = NULL;
-    size_t n = strlen(mark);
+    size_t n = strlen(tag);
 
     for (size_t i = 0; i + n <= len; i++) {
-        if (memcmp(text + i, mark, n) == 0) word = text + i + n;
+        if (memcmp(text + i, tag, n) == 0) word = text + i + n;
     }
     *size = 0;
     while (word != NULL && word + *size < text + len && !sp_is_whitespace(word[*size]) &&
@@ -66,7 +66,7 @@ static bool may_be_header(const struct sp_answer_stream *s)
     size_t at = sp_blanks(s->text.at, s->text.len), len;
 
     for (size_t i = 0; i < sizeof begins / sizeof *begins; i++) {
-        if (sp_mark_match(begins[i], s->text.at + at, s->text.len - at, &len) != SP_MARK_NO) {
+        if (sp_tag_match(begins[i], s->text.at + at, s->text.len - at, &len) != SP_TAG_NO) {
             return true;
         }
     }
@@ -74,25 +74,25 @@ static bool may_be_header(const struct sp_answer_stream *s)
 }
 
 /* Where the message ends: at the first of its marks. */
-static enum sp_mark_match find_end(const struct sp_answer_stream *s, size_t *at, size_t *len,
-                                   bool *next)
+static enum sp_tag_match find_end(const struct sp_answer_stream *s, size_t *at, size_t *len,
+                                  bool *next)
 {
     static const struct {
-        const char *mark;
+        const char *tag;
         bool next; /* it belongs to the next header */
     } ends[] = {{"<|end|>", false},
                 {"<|call|>", false},
                 {"<|return|>", false},
                 {"<|start|>", true},
                 {"<|channel|>", true}};
-    enum sp_mark_match match = SP_MARK_NO;
+    enum sp_tag_match match = SP_TAG_NO;
 
     *at = s->text.len;
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         size_t here = 0, n = 0;
-        enum sp_mark_match m = sp_mark_find(ends[i].mark, s->text.at, s->text.len, &here, &n);
+        enum sp_tag_match m = sp_tag_find(ends[i].tag, s->text.at, s->text.len, &here, &n);
 
-        if (m == SP_MARK_NO || here >= *at) continue;
+        if (m == SP_TAG_NO || here >= *at) continue;
         match = m;
         *at = here;
         *len = n;
@@ -131,20 +131,20 @@ static enum sp_status read_message(bool *more, struct sp_answer_harmony *h,
     enum sp_status st = SP_OK;
     size_t n, len = 0;
     bool next = false;
-    enum sp_mark_match match = find_end(s, &n, &len, &next);
+    enum sp_tag_match match = find_end(s, &n, &len, &next);
 
     *more = false;
-    if (match == SP_MARK_MAYBE && final) {
-        match = SP_MARK_NO;
+    if (match == SP_TAG_MAYBE && final) {
+        match = SP_TAG_NO;
         n = s->text.len;
     }
     if (h->kind == SP_ANSWER_CALL) {
-        if (match != SP_MARK_YES && !final) return SP_OK;
+        if (match != SP_TAG_YES && !final) return SP_OK;
         if ((st = tell_call(h, s, n, err))) return st;
     } else {
         sp_answer_stream_tell(s, h->kind, n);
     }
-    if (match != SP_MARK_YES) return SP_OK;
+    if (match != SP_TAG_YES) return SP_OK;
     sp_answer_stream_drop(s, next ? 0 : len);
     h->inside = false;
     *more = true;
@@ -168,16 +168,16 @@ enum sp_status sp_answer_harmony_read(struct sp_answer_harmony *h, struct sp_ans
 
     while (more && !st && s->text.len > 0) {
         size_t at = 0, len = 0;
-        enum sp_mark_match match;
+        enum sp_tag_match match;
 
         if (h->inside) {
             st = read_message(&more, h, s, final, err);
             continue;
         }
-        match = sp_mark_find(message, s->text.at, s->text.len, &at, &len);
-        if (!may_be_header(s) || at > MAX_HEADER || (match != SP_MARK_YES && final)) {
+        match = sp_tag_find(message, s->text.at, s->text.len, &at, &len);
+        if (!may_be_header(s) || at > MAX_HEADER || (match != SP_TAG_YES && final)) {
             begin_content(h, s);
-        } else if (match == SP_MARK_YES) {
+        } else if (match == SP_TAG_YES) {
             st = read_header(h, s, at, err);
             sp_answer_stream_drop(s, at + len);
         } else {

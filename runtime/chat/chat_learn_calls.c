@@ -134,19 +134,19 @@ static size_t list_close(const char *text, size_t size)
 }
 
 /* Marks of forms that hold several calls between one pair. ends[i]: behind call i. */
-static bool learn_list_marks(struct sp_call_syntax *s, const struct rendering *r, size_t begin,
-                             size_t end)
+static bool learn_list_tags(struct sp_call_syntax *s, const struct rendering *r, size_t begin,
+                            size_t end)
 {
     const char *text = r->text;
     size_t n = list_close(text + end, r->end - end);
 
-    return sp_probe_mark(s->open, text + r->begin,
-                         without_list_open(text + r->begin, begin - r->begin)) &&
-           sp_probe_mark(s->close, text + end + n, r->end - end - n);
+    return sp_probe_tag(s->open, text + r->begin,
+                        without_list_open(text + r->begin, begin - r->begin)) &&
+           sp_probe_tag(s->close, text + end + n, r->end - end - n);
 }
 
 /* Marks around each call and around all of them; `ends`: behind the arguments of each. */
-static bool learn_marks(struct sp_call_syntax *s, const struct rendering *r, const size_t ends[2])
+static bool learn_tags(struct sp_call_syntax *s, const struct rendering *r, const size_t ends[2])
 {
     const char *text = r->text, *first = text + r->begin, *between = text + ends[0],
                *last = text + ends[r->n_calls - 1];
@@ -154,19 +154,19 @@ static bool learn_marks(struct sp_call_syntax *s, const struct rendering *r, con
     size_t n_open, n_close, blanks;
 
     if (r->n_calls == 1) {
-        return sp_probe_mark(s->open, first, n_first) && sp_probe_mark(s->close, last, n_last);
+        return sp_probe_tag(s->open, first, n_first) && sp_probe_tag(s->close, last, n_last);
     }
     n_between = r->calls[1].name - ends[0];
     n_open = same_end(first, n_first, between, n_between);
     n_close = sp_trim_whitespace(between, n_between - n_open);
-    if (!sp_probe_mark(s->all_open, first, n_first - n_open) ||
-        !sp_probe_mark(s->open, first + n_first - n_open, n_open) ||
-        !sp_probe_mark(s->close, between, n_close)) {
+    if (!sp_probe_tag(s->all_open, first, n_first - n_open) ||
+        !sp_probe_tag(s->open, first + n_first - n_open, n_open) ||
+        !sp_probe_tag(s->close, between, n_close)) {
         return false;
     }
     blanks = sp_blanks(last, n_last);
     if (n_close > n_last || memcmp(last, between, n_close) != 0) return blanks == n_last;
-    return sp_probe_mark(s->all_close, last + n_close, n_last - n_close);
+    return sp_probe_tag(s->all_close, last + n_close, n_last - n_close);
 }
 
 /* ---- forms ------------------------------------------------------------------------------------
@@ -191,11 +191,11 @@ static bool learn_keys(struct sp_call_syntax *s, const char *text, size_t size)
                      (value != NULL && strstr(value, sp_probe_keys[0]) != NULL);
 
         if (value != NULL && strcmp(value, SP_PROBE_NAME) == 0) {
-            named = sp_probe_mark(s->name_key, it.key, strlen(it.key));
+            named = sp_probe_tag(s->name_key, it.key, strlen(it.key));
         } else if (whole && strcmp(it.key, SP_PROBE_NAME) == 0) {
             named = found = true;
         } else if (whole) {
-            found = sp_probe_mark(s->arguments_key, it.key, strlen(it.key));
+            found = sp_probe_tag(s->arguments_key, it.key, strlen(it.key));
         }
     }
     sp_json_free(object);
@@ -228,7 +228,7 @@ static bool learn_object(struct sp_call_syntax *s, const struct rendering *r)
         if (sp_answer_json_end(&len, text + at, r->end - at) != SP_VALUE_READ) continue;
         if (at + len <= r->calls[0].behind_value[0] || !learn_keys(s, text + at, len)) continue;
         s->form = SP_CALL_OBJECT;
-        return end_of_objects(&end, r, at) && learn_list_marks(s, r, at, end);
+        return end_of_objects(&end, r, at) && learn_list_tags(s, r, at, end);
     }
     return false;
 }
@@ -259,12 +259,12 @@ static bool learn_named(struct sp_call_syntax *s, const struct rendering *r)
         ends[i] = at + len;
         if (ends[i] < c->behind_value[SP_PROBE_ARGUMENTS - 1]) return false;
         if (i == 0 &&
-            !sp_probe_mark(s->before_arguments, r->text + c->behind_name, at - c->behind_name)) {
+            !sp_probe_tag(s->before_arguments, r->text + c->behind_name, at - c->behind_name)) {
             return false;
         }
     }
     s->form = SP_CALL_NAMED;
-    return learn_marks(s, r, ends);
+    return learn_tags(s, r, ends);
 }
 
 /* {key:QUOTEtextQUOTE} */
@@ -274,7 +274,7 @@ static bool learn_bare(struct sp_call_syntax *s, const struct rendering *r)
     const char *text = r->text;
     size_t quote = c->behind_key[0] + 1, n = c->value[0] - quote;
 
-    if (text[c->behind_key[0]] != ':' || c->value[0] <= quote || n >= SP_MARK_SIZE) return false;
+    if (text[c->behind_key[0]] != ':' || c->value[0] <= quote || n >= SP_TAG_SIZE) return false;
     if (strncmp(text + c->behind_value[0], text + quote, n) != 0) return false;
     if (text[c->key[0] - 1] != '{') return false;
     memcpy(s->quote, text + quote, n);
@@ -292,7 +292,7 @@ static bool learn_python(struct sp_call_syntax *s, const struct rendering *r)
     if (c->key[0] != c->behind_name + 1 || r->text[c->behind_name] != '(') return false;
     if (r->text[c->behind_key[0]] != '=' || r->text[end] != ')') return false;
     s->form = SP_CALL_PYTHON;
-    return learn_list_marks(s, r, c->name, end + 1);
+    return learn_list_tags(s, r, c->name, end + 1);
 }
 
 /* The blanks that a text begins with, or ends with. */
@@ -322,15 +322,14 @@ static bool learn_tagged(struct sp_call_syntax *s, const struct rendering *r)
         ends[i] = last + n_value;
     }
     s->form = SP_CALL_TAGGED;
-    return sp_probe_mark(s->behind_name, head, n_head - n_key) &&
-           sp_probe_mark(s->before_key, head + n_head - n_key, n_key) &&
-           sp_probe_mark(s->behind_value, next, n_value) &&
-           sp_probe_mark(s->before_text, text + c->behind_key[0], c->value[0] - c->behind_key[0]) &&
-           sp_probe_mark(s->before_value, text + c->behind_key[2],
-                         c->value[2] - c->behind_key[2]) &&
+    return sp_probe_tag(s->behind_name, head, n_head - n_key) &&
+           sp_probe_tag(s->before_key, head + n_head - n_key, n_key) &&
+           sp_probe_tag(s->behind_value, next, n_value) &&
+           sp_probe_tag(s->before_text, text + c->behind_key[0], c->value[0] - c->behind_key[0]) &&
+           sp_probe_tag(s->before_value, text + c->behind_key[2], c->value[2] - c->behind_key[2]) &&
            learn_blanks(s->value_lead, text, c->value[0], true) &&
            learn_blanks(s->value_tail, next, n_next, false) && *s->before_key && *s->before_text &&
-           *s->before_value && *s->behind_value && learn_marks(s, r, ends);
+           *s->before_value && *s->behind_value && learn_tags(s, r, ends);
 }
 
 static bool learn_harmony(struct sp_call_syntax *s, const struct rendering *r)

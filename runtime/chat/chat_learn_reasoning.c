@@ -11,7 +11,7 @@ struct around {
 };
 
 /* Where the mark begins that ends the text, blanks behind it aside: <mark> or [mark]. */
-static size_t last_mark(const char *text, size_t size)
+static size_t last_tag(const char *text, size_t size)
 {
     size_t end = sp_trim_whitespace(text, size), at = end;
     char open = end == 0 ? '\0' : text[end - 1] == '>' ? '<' : text[end - 1] == ']' ? '[' : '\0';
@@ -23,7 +23,7 @@ static size_t last_mark(const char *text, size_t size)
 }
 
 /* The length of the mark that begins the text: <mark>, [mark], or all of it. */
-static size_t first_mark(const char *text, size_t size)
+static size_t first_tag(const char *text, size_t size)
 {
     char close = *text == '<' ? '>' : *text == '[' ? ']' : '\0';
     const char *end = close ? memchr(text, close, size) : NULL;
@@ -33,41 +33,41 @@ static size_t first_mark(const char *text, size_t size)
 
 /* What opens the thought: all that the answer without one lacks. Where that has an empty thought
  * itself, or a mark of its content, the last mark. */
-static bool learn_open(struct sp_answer_syntax *out, const struct around *a, size_t thought)
+static bool learn_open(struct sp_answer_syntax *out, const struct around *a, size_t reasoning)
 {
     size_t same = 0, n_plain = a->plain ? strlen(a->plain) : 0, from;
 
-    if (a->plain) same = sp_probe_same(a->thinking, thought, a->plain, n_plain);
+    if (a->plain) same = sp_probe_same(a->thinking, reasoning, a->plain, n_plain);
     if (a->plain && strncmp(a->plain + same, SP_PROBE_CONTENT, strlen(SP_PROBE_CONTENT)) == 0) {
-        if (same < thought)
-            return sp_probe_mark(out->thought_open, a->thinking + same, thought - same);
+        if (same < reasoning)
+            return sp_probe_tag(out->reasoning_open, a->thinking + same, reasoning - same);
         if (a->asked == NULL || strlen(a->asked) < same) return false;
         return memcmp(a->asked, a->thinking, same) == 0 &&
-               sp_probe_mark(out->thought_open, a->asked + same, strlen(a->asked) - same);
+               sp_probe_tag(out->reasoning_open, a->asked + same, strlen(a->asked) - same);
     }
-    from = last_mark(a->thinking, thought);
-    return sp_probe_mark(out->thought_open, a->thinking + from, thought - from);
+    from = last_tag(a->thinking, reasoning);
+    return sp_probe_tag(out->reasoning_open, a->thinking + from, reasoning - from);
 }
 
 static bool learn_from(struct sp_answer_syntax *out, const struct around *a)
 {
-    const char *thought = strstr(a->thinking, SP_PROBE_THOUGHT), *behind, *content;
+    const char *reasoning = strstr(a->thinking, SP_PROBE_REASONING), *behind, *content;
     size_t blanks, len;
 
-    if (thought == NULL) return false;
-    behind = thought + strlen(SP_PROBE_THOUGHT);
+    if (reasoning == NULL) return false;
+    behind = reasoning + strlen(SP_PROBE_REASONING);
     content = strstr(behind, SP_PROBE_CONTENT);
-    if (content == NULL || !learn_open(out, a, (size_t)(thought - a->thinking))) return false;
+    if (content == NULL || !learn_open(out, a, (size_t)(reasoning - a->thinking))) return false;
     blanks = sp_blanks(behind, (size_t)(content - behind));
     len = (size_t)(content - behind) - blanks;
     return len > 0 &&
-           sp_probe_mark(out->thought_close, behind + blanks, first_mark(behind + blanks, len)) &&
-           *out->thought_open != '\0';
+           sp_probe_tag(out->reasoning_close, behind + blanks, first_tag(behind + blanks, len)) &&
+           *out->reasoning_open != '\0';
 }
 
 static void forget(struct sp_answer_syntax *out)
 {
-    *out->thought_open = *out->thought_close = '\0';
+    *out->reasoning_open = *out->reasoning_close = '\0';
 }
 
 static enum sp_status try_one(struct sp_answer_syntax *out, const struct sp_template *t,
@@ -87,9 +87,9 @@ static enum sp_status try_one(struct sp_answer_syntax *out, const struct sp_temp
     if ((st = sp_probe_render(&around.asked, t, &probe, false, err))) goto done;
     if (!learn_from(out, &around)) forget(out);
     /* Parts that a template knows nothing of may be printed as they are. */
-    end = strlen(out->thought_open);
-    if (answer == SP_PROBE_THINKING_PARTS && end > 0 &&
-        strchr(">]", out->thought_open[end - 1]) == NULL) {
+    end = strlen(out->reasoning_open);
+    if (answer == SP_PROBE_REASONING_PARTS && end > 0 &&
+        strchr(">]", out->reasoning_open[end - 1]) == NULL) {
         forget(out);
     }
 done:
@@ -115,10 +115,10 @@ static enum sp_status learn_from_empty(struct sp_answer_syntax *out, const struc
     same = strlen(with);
     size = sp_trim_whitespace(without, strlen(without));
     if (size <= same || strncmp(with, without, same) != 0) goto done;
-    close = last_mark(without, size);
-    if (close <= same || !sp_probe_mark(out->thought_open, without + same, close - same) ||
-        !sp_probe_mark(out->thought_close, without + close, size - close) ||
-        *out->thought_open == '\0') {
+    close = last_tag(without, size);
+    if (close <= same || !sp_probe_tag(out->reasoning_open, without + same, close - same) ||
+        !sp_probe_tag(out->reasoning_close, without + close, size - close) ||
+        *out->reasoning_open == '\0') {
         forget(out);
     }
 done:
@@ -133,21 +133,22 @@ enum sp_status sp_answer_learn_thoughts(struct sp_answer_syntax *out, const stru
     static const struct {
         enum sp_probe_answer answer;
         bool think;
-    } tries[] = {
-        {SP_PROBE_THINKING, true}, {SP_PROBE_THINKING, false}, {SP_PROBE_THINKING_PARTS, false}};
+    } tries[] = {{SP_PROBE_REASONING_ALONE, true},
+                 {SP_PROBE_REASONING_ALONE, false},
+                 {SP_PROBE_REASONING_PARTS, false}};
     enum sp_status st;
     const char *text;
     size_t size;
 
     for (size_t i = 0; i < sizeof tries / sizeof *tries; i++) {
         st = try_one(out, t, tries[i].answer, tries[i].think, err);
-        if (st || *out->thought_close) return st;
+        if (st || *out->reasoning_close) return st;
     }
-    if ((st = learn_from_empty(out, t, err)) || *out->thought_close) return st;
+    if ((st = learn_from_empty(out, t, err)) || *out->reasoning_close) return st;
     text = sp_template_text(t, &size);
     if (strstr(text, "</think>") != NULL) { /* it drops thoughts, or asks for one */
-        strcpy(out->thought_open, "<think>");
-        strcpy(out->thought_close, "</think>");
+        strcpy(out->reasoning_open, "<think>");
+        strcpy(out->reasoning_close, "</think>");
     }
     return SP_OK;
 }

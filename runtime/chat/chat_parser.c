@@ -9,7 +9,7 @@ enum state { CONTENT, THOUGHT, CALL, BEHIND_CALL };
 struct sp_answer_parser {
     struct sp_answer_reading reading;
     const struct sp_answer_syntax *syntax;
-    char first_open[2 * SP_MARK_SIZE]; /* of the first call, with the mark of all calls */
+    char first_open[2 * SP_TAG_SIZE]; /* of the first call, with the mark of all calls */
     struct sp_answer_stream stream;
     struct sp_answer_harmony harmony;
     struct sp_answer_call call;
@@ -51,7 +51,7 @@ enum sp_status sp_answer_parser_open(struct sp_answer_parser **out,
     p->stream.reading = &p->reading;
     snprintf(p->first_open, sizeof p->first_open, "%s%s%s", calls->all_open,
              *calls->all_open && *calls->open ? " " : "", calls->open);
-    if (reading->in_thought) {
+    if (reading->in_reasoning) {
         p->state = THOUGHT;
         p->stream.skip_whitespace = true;
     }
@@ -72,52 +72,52 @@ void sp_answer_parser_close(struct sp_answer_parser *p)
  */
 
 struct found {
-    enum sp_mark_match match;
+    enum sp_tag_match match;
     size_t at, len;
     enum state state; /* that begins there, or for content and thoughts behind it */
     bool bare;        /* a call without a mark */
 };
 
-static void look_for(struct found *found, const char *mark, enum state state,
+static void look_for(struct found *found, const char *tag, enum state state,
                      const struct sp_answer_parser *p)
 {
     struct found f = {.state = state};
 
-    if (!*mark) return;
-    f.match = sp_mark_find(mark, p->stream.text.at, p->stream.text.len, &f.at, &f.len);
-    if (f.match == SP_MARK_NO || (found->match != SP_MARK_NO && found->at <= f.at)) return;
+    if (!*tag) return;
+    f.match = sp_tag_find(tag, p->stream.text.at, p->stream.text.len, &f.at, &f.len);
+    if (f.match == SP_TAG_NO || (found->match != SP_TAG_NO && found->at <= f.at)) return;
     *found = f;
 }
 
 /* A thought begins an answer, or follows a call: elsewhere its marks are spoken of. The end of one
  * that never began is an empty one. */
-static void look_for_thought(struct found *found, const struct sp_answer_parser *p)
+static void look_for_reasoning(struct found *found, const struct sp_answer_parser *p)
 {
-    const char *const marks[] = {p->syntax->thought_open, p->syntax->thought_close};
+    const char *const tags[] = {p->syntax->reasoning_open, p->syntax->reasoning_close};
     const struct sp_strbuf *held = &p->stream.text;
     size_t at = sp_blanks(held->at, held->len), len;
 
-    for (size_t i = 0; i < 2 && !p->said && *p->syntax->thought_close; i++) {
-        enum sp_mark_match match = sp_mark_match(marks[i], held->at + at, held->len - at, &len);
+    for (size_t i = 0; i < 2 && !p->said && *p->syntax->reasoning_close; i++) {
+        enum sp_tag_match match = sp_tag_match(tags[i], held->at + at, held->len - at, &len);
 
         if (match <= found->match) continue;
         *found = (struct found){match, at, len, i == 0 ? THOUGHT : CONTENT, false};
     }
 }
 
-static struct found find_mark(const struct sp_answer_parser *p)
+static struct found find_tag(const struct sp_answer_parser *p)
 {
     const struct sp_strbuf *held = &p->stream.text;
-    struct found found = {.match = SP_MARK_NO};
+    struct found found = {.match = SP_TAG_NO};
     size_t at = sp_blanks(held->at, held->len);
 
-    look_for_thought(&found, p);
+    look_for_reasoning(&found, p);
     if (!reads_calls(p)) return found;
     look_for(&found, p->first_open, CALL, p);
     if (*p->syntax->calls.all_open) look_for(&found, p->syntax->calls.open, CALL, p);
-    if (found.match != SP_MARK_NO && found.at <= at) return found;
+    if (found.match != SP_TAG_NO && found.at <= at) return found;
     if (reads_bare(p) && at < held->len && strchr("{[", held->at[at]) != NULL) {
-        found = (struct found){SP_MARK_YES, at, 0, CALL, true};
+        found = (struct found){SP_TAG_YES, at, 0, CALL, true};
     }
     return found;
 }
@@ -125,21 +125,21 @@ static struct found find_mark(const struct sp_answer_parser *p)
 static enum step read_content(struct sp_answer_parser *p, bool final)
 {
     struct sp_strbuf *held = &p->stream.text;
-    bool watches = reads_calls(p) || (!p->said && *p->syntax->thought_close);
+    bool watches = reads_calls(p) || (!p->said && *p->syntax->reasoning_close);
     struct found found;
     size_t n;
 
     if (!sp_answer_stream_settle(&p->stream)) return WAIT;
-    found = find_mark(p);
-    if (found.match == SP_MARK_MAYBE && final) found.match = SP_MARK_NO;
-    n = found.match == SP_MARK_NO ? held->len : found.at;
-    if (found.match != SP_MARK_NO || (watches && !final)) n = sp_trim_whitespace(held->at, n);
+    found = find_tag(p);
+    if (found.match == SP_TAG_MAYBE && final) found.match = SP_TAG_NO;
+    n = found.match == SP_TAG_NO ? held->len : found.at;
+    if (found.match != SP_TAG_NO || (watches && !final)) n = sp_trim_whitespace(held->at, n);
     if (n > 0) {
-        found.at -= found.match == SP_MARK_NO ? 0 : n;
+        found.at -= found.match == SP_TAG_NO ? 0 : n;
         sp_answer_stream_tell(&p->stream, SP_ANSWER_CONTENT, n);
         p->said = true;
     }
-    if (found.match != SP_MARK_YES) return WAIT;
+    if (found.match != SP_TAG_YES) return WAIT;
     if (found.state != CALL) {
         sp_answer_stream_drop(&p->stream, found.at + found.len);
         p->stream.skip_whitespace = true;
@@ -150,19 +150,19 @@ static enum step read_content(struct sp_answer_parser *p, bool final)
     return AGAIN;
 }
 
-static enum step read_thought(struct sp_answer_parser *p, bool final)
+static enum step read_reasoning(struct sp_answer_parser *p, bool final)
 {
     struct sp_strbuf *held = &p->stream.text;
-    struct found found = {.match = SP_MARK_NO};
+    struct found found = {.match = SP_TAG_NO};
     size_t n;
 
     if (!sp_answer_stream_settle(&p->stream)) return WAIT;
-    look_for(&found, p->syntax->thought_close, CONTENT, p);
-    if (found.match == SP_MARK_MAYBE && final) found.match = SP_MARK_NO;
-    n = found.match == SP_MARK_NO ? held->len : found.at;
-    if (found.match != SP_MARK_NO || !final) n = sp_trim_whitespace(held->at, n);
+    look_for(&found, p->syntax->reasoning_close, CONTENT, p);
+    if (found.match == SP_TAG_MAYBE && final) found.match = SP_TAG_NO;
+    n = found.match == SP_TAG_NO ? held->len : found.at;
+    if (found.match != SP_TAG_NO || !final) n = sp_trim_whitespace(held->at, n);
     sp_answer_stream_tell(&p->stream, SP_ANSWER_THOUGHT, n);
-    if (found.match != SP_MARK_YES) return WAIT;
+    if (found.match != SP_TAG_YES) return WAIT;
     sp_answer_stream_drop(&p->stream, found.at - n + found.len);
     p->stream.skip_whitespace = true;
     p->state = CONTENT;
@@ -243,13 +243,13 @@ static enum sp_status read_call(enum step *step, struct sp_answer_parser *p, boo
 
 /* Drops a mark that the text begins with. MAYBE: wait; an answer that ends within the mark behind
  * its last call has no more to say. */
-static enum sp_mark_match drop_mark(struct sp_answer_parser *p, const char *mark)
+static enum sp_tag_match drop_tag(struct sp_answer_parser *p, const char *tag)
 {
     size_t len = p->stream.text.len;
-    enum sp_mark_match match = SP_MARK_NO;
+    enum sp_tag_match match = SP_TAG_NO;
 
-    if (*mark) match = sp_mark_match(mark, p->stream.text.at, len, &len);
-    if (match == SP_MARK_YES) sp_answer_stream_drop(&p->stream, len);
+    if (*tag) match = sp_tag_match(tag, p->stream.text.at, len, &len);
+    if (match == SP_TAG_YES) sp_answer_stream_drop(&p->stream, len);
     return match;
 }
 
@@ -268,14 +268,14 @@ static enum step read_behind_call(struct sp_answer_parser *p, bool final)
     const struct sp_call_syntax *s = &p->syntax->calls;
     const char *const closes[] = {p->closed ? "" : s->close, s->all_close};
     struct sp_strbuf *held = &p->stream.text;
-    enum sp_mark_match match;
+    enum sp_tag_match match;
 
     p->stream.skip_whitespace = true;
     if (!sp_answer_stream_settle(&p->stream)) return WAIT;
     for (size_t i = 0; i < sizeof closes / sizeof *closes; i++) {
-        match = drop_mark(p, closes[i]);
-        if (match == SP_MARK_MAYBE) return WAIT;
-        if (match == SP_MARK_NO) continue;
+        match = drop_tag(p, closes[i]);
+        if (match == SP_TAG_MAYBE) return WAIT;
+        if (match == SP_TAG_NO) continue;
         p->closed = true;
         return AGAIN;
     }
@@ -285,9 +285,9 @@ static enum step read_behind_call(struct sp_answer_parser *p, bool final)
     }
     p->n_open = 0;
     p->bare = false;
-    match = *s->open ? sp_mark_match(s->open, held->at, held->len, &p->n_open) : SP_MARK_NO;
-    if (match == SP_MARK_MAYBE && !final) return WAIT;
-    p->state = match == SP_MARK_YES || begins_call(p) ? CALL : CONTENT;
+    match = *s->open ? sp_tag_match(s->open, held->at, held->len, &p->n_open) : SP_TAG_NO;
+    if (match == SP_TAG_MAYBE && !final) return WAIT;
+    p->state = match == SP_TAG_YES || begins_call(p) ? CALL : CONTENT;
     return AGAIN;
 }
 
@@ -308,7 +308,7 @@ static enum sp_status advance(struct sp_answer_parser *p, bool final, struct sp_
             step = read_content(p, final);
             break;
         case THOUGHT:
-            step = read_thought(p, final);
+            step = read_reasoning(p, final);
             break;
         case CALL:
             st = read_call(&step, p, final, err);

@@ -34,7 +34,7 @@ struct sp_answer_reading {
     const struct sp_answer_syntax *syntax; /* borrowed while the parser lives */
     const struct sp_json *tools; /* as an API has them, for the types of arguments; borrowed. NULL:
                                   * calls are not looked for */
-    bool in_thought;             /* the prompt has opened one */
+    bool in_reasoning;           /* the prompt has opened one */
     bool held; /* what begins like a call is one (answer_grammar.h): it is told as it comes */
     sp_answer_fn *piece;
     void *context;

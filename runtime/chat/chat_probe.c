@@ -47,13 +47,13 @@ static void write_answer(FILE *out, const struct sp_probe *probe)
     case SP_PROBE_PLAIN:
         fputs("\"" SP_PROBE_CONTENT "\"}", out);
         break;
-    case SP_PROBE_THINKING:
-        fputs("\"" SP_PROBE_CONTENT "\", \"reasoning_content\": \"" SP_PROBE_THOUGHT "\", "
-              "\"thinking\": \"" SP_PROBE_THOUGHT "\"}",
+    case SP_PROBE_REASONING_ALONE:
+        fputs("\"" SP_PROBE_CONTENT "\", \"reasoning_content\": \"" SP_PROBE_REASONING "\", "
+              "\"thinking\": \"" SP_PROBE_REASONING "\"}",
               out);
         break;
-    case SP_PROBE_THINKING_PARTS:
-        fputs("[{\"type\": \"thinking\", \"thinking\": \"" SP_PROBE_THOUGHT "\"}, "
+    case SP_PROBE_REASONING_PARTS:
+        fputs("[{\"type\": \"thinking\", \"thinking\": \"" SP_PROBE_REASONING "\"}, "
               "{\"type\": \"text\", \"text\": \"" SP_PROBE_CONTENT "\"}]}",
               out);
         break;
@@ -158,7 +158,7 @@ static size_t id_at(const char *text, size_t size)
     return n;
 }
 
-bool sp_probe_mark(char mark[SP_MARK_SIZE], const char *text, size_t size)
+bool sp_probe_tag(char tag[SP_TAG_SIZE], const char *text, size_t size)
 {
     size_t at = sp_blanks(text, size), n = 0;
 
@@ -166,10 +166,10 @@ bool sp_probe_mark(char mark[SP_MARK_SIZE], const char *text, size_t size)
     while (at < size) {
         size_t id = id_at(text + at, size - at);
 
-        if (n + 1 == SP_MARK_SIZE) return false;
-        mark[n++] = id ? SP_MARK_ANY : text[at];
+        if (n + 1 == SP_TAG_SIZE) return false;
+        tag[n++] = id ? SP_TAG_ANY : text[at];
         at += id ? id : 1;
     }
-    mark[n] = '\0';
+    tag[n] = '\0';
     return true;
 }

@@ -9,7 +9,7 @@
 #define SP_PROBE_NAME "fnzq"        /* of the first function, */
 #define SP_PROBE_SECOND_NAME "gnzq" /* and of the second */
 #define SP_PROBE_CONTENT "Contqz"
-#define SP_PROBE_THOUGHT "Thouqz"
+#define SP_PROBE_REASONING "Thouqz"
 #define SP_PROBE_IDS                                                                               \
     {                                                                                              \
         "call12345", "call67890"                                                                   \
@@ -20,8 +20,8 @@ extern const char *const sp_probe_keys[SP_PROBE_ARGUMENTS], *const sp_probe_valu
 enum sp_probe_answer {
     SP_PROBE_NONE, /* the answer is asked for */
     SP_PROBE_PLAIN,
-    SP_PROBE_THINKING,       /* with its thought in a member of its own, */
-    SP_PROBE_THINKING_PARTS, /* or in a part of its content */
+    SP_PROBE_REASONING_ALONE, /* with its thought in a member of its own, */
+    SP_PROBE_REASONING_PARTS, /* or in a part of its content */
     SP_PROBE_CALLS,
 };
 
@@ -45,9 +45,9 @@ SP_MUST_CHECK enum sp_status sp_probe_tools(struct sp_json **out, struct sp_err 
 /* Bytes that two texts begin with alike, cut back so that no <mark> is cut. */
 size_t sp_probe_same(const char *a, size_t n_a, const char *b, size_t n_b);
 
-/* Copies a text without the blanks at its ends, ids of calls and numbers in it as SP_MARK_ANY;
+/* Copies a text without the blanks at its ends, ids of calls and numbers in it as SP_TAG_ANY;
  * false: it is too long for a mark. */
-bool sp_probe_mark(char mark[SP_MARK_SIZE], const char *text, size_t size);
+bool sp_probe_tag(char tag[SP_TAG_SIZE], const char *text, size_t size);
 
 /* learn_thoughts, learn_calls: parts of sp_answer_syntax_learn. */
 SP_MUST_CHECK enum sp_status sp_answer_learn_thoughts(struct sp_answer_syntax *out,

@@ -27,32 +27,32 @@ bool sp_is_word(char c)
            c == '-' || c == '.';
 }
 
-enum sp_mark_match sp_mark_match(const char *mark, const char *text, size_t size, size_t *len)
+enum sp_tag_match sp_tag_match(const char *tag, const char *text, size_t size, size_t *len)
 {
     size_t at = 0;
 
-    for (; *mark; mark++) {
-        if (sp_is_whitespace(*mark)) {
+    for (; *tag; tag++) {
+        if (sp_is_whitespace(*tag)) {
             at += sp_blanks(text + at, size - at);
-        } else if (*mark == SP_MARK_ANY) {
+        } else if (*tag == SP_TAG_ANY) {
             while (at < size && sp_is_word(text[at]))
                 at++;
         } else if (at == size) {
-            return SP_MARK_MAYBE;
-        } else if (text[at++] != *mark) {
-            return SP_MARK_NO;
+            return SP_TAG_MAYBE;
+        } else if (text[at++] != *tag) {
+            return SP_TAG_NO;
         }
     }
     *len = at;
-    return SP_MARK_YES;
+    return SP_TAG_YES;
 }
 
-enum sp_mark_match sp_mark_find(const char *mark, const char *text, size_t size, size_t *at,
-                                size_t *len)
+enum sp_tag_match sp_tag_find(const char *tag, const char *text, size_t size, size_t *at,
+                              size_t *len)
 {
     for (; *at < size; ++*at) {
-        enum sp_mark_match match = sp_mark_match(mark, text + *at, size - *at, len);
-        if (match != SP_MARK_NO) return match;
+        enum sp_tag_match match = sp_tag_match(tag, text + *at, size - *at, len);
+        if (match != SP_TAG_NO) return match;
     }
-    return SP_MARK_NO;
+    return SP_TAG_NO;
 }

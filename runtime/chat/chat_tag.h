@@ -8,24 +8,24 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { SP_MARK_SIZE = 160 }; /* of a mark and its NUL; a longer one is not learned */
+enum { SP_TAG_SIZE = 160 }; /* of a mark and its NUL; a longer one is not learned */
 
 /* In a mark: a word, or none, of letters, digits, '_', '-' and '.'. */
-#define SP_MARK_ANY '\x01'
+#define SP_TAG_ANY '\x01'
 
-enum sp_mark_match { SP_MARK_NO, SP_MARK_MAYBE, SP_MARK_YES }; /* MAYBE: the text is too short */
+enum sp_tag_match { SP_TAG_NO, SP_TAG_MAYBE, SP_TAG_YES }; /* MAYBE: the text is too short */
 
 /* Does the text begin with the mark, which is not empty and begins and ends with no blank? *len: of
  * its bytes, where it does. */
-enum sp_mark_match sp_mark_match(const char *mark, const char *text, size_t size, size_t *len);
+enum sp_tag_match sp_tag_match(const char *tag, const char *text, size_t size, size_t *len);
 
 /* The first place from `at` on where the text has the mark (YES), or may turn out to have it
  * (MAYBE); *at = size and NO where it has none. */
-enum sp_mark_match sp_mark_find(const char *mark, const char *text, size_t size, size_t *at,
-                                size_t *len);
+enum sp_tag_match sp_tag_find(const char *tag, const char *text, size_t size, size_t *at,
+                              size_t *len);
 
 bool sp_is_whitespace(char c); /* ' ', tab, line end */
-bool sp_is_word(char c);       /* what SP_MARK_ANY stands for */
+bool sp_is_word(char c);       /* what SP_TAG_ANY stands for */
 /* Bytes of blanks that the text begins with; that it has without those at its end. */
 size_t sp_blanks(const char *text, size_t size);
 size_t sp_trim_whitespace(const char *text, size_t size);

@@ -58,7 +58,7 @@ static bool find_behind_name(struct reading *r, struct sp_call_begun *out,
 
     if (brace == NULL) return false;
     if (*s->before_arguments &&
-        sp_mark_find(s->before_arguments, r->text, r->size, &at, &len) != SP_MARK_YES) {
+        sp_tag_find(s->before_arguments, r->text, r->size, &at, &len) != SP_TAG_YES) {
         return false;
     }
     out->name = sp_blanks(r->text, r->size);

@@ -139,20 +139,20 @@ static enum sp_value_read find_name(size_t *name, size_t *n_name, size_t *at, co
                                     const char *text, size_t size)
 {
     size_t from = sp_blanks(text, size), i = from, len = 0;
-    enum sp_mark_match match = SP_MARK_NO;
+    enum sp_tag_match match = SP_TAG_NO;
 
     if (*behind) {
-        match = sp_mark_find(behind, text, size, &i, &len);
-        if (match == SP_MARK_NO) i = size;
+        match = sp_tag_find(behind, text, size, &i, &len);
+        if (match == SP_TAG_NO) i = size;
     } else {
         while (i < size && strchr("{[(<", text[i]) == NULL && text[i] != '\n')
             i++;
-        if (i < size) match = SP_MARK_YES;
+        if (i < size) match = SP_TAG_YES;
     }
     *name = from;
     *n_name = sp_trim_whitespace(text + from, i - from);
     *at = i + len;
-    if (match == SP_MARK_YES) {
+    if (match == SP_TAG_YES) {
         return sp_answer_call_may_be_named(text + from, *n_name) ? SP_VALUE_READ : SP_VALUE_NONE;
     }
     return *n_name == 0 || sp_answer_call_may_be_named(text + from, *n_name) ? SP_VALUE_MORE
@@ -231,23 +231,23 @@ static void strip_value(const char **text, size_t *size, const struct sp_call_sy
 static enum sp_value_read find_value_end(size_t *end, size_t *len, size_t at,
                                          const struct sp_call_source *in, bool is_text)
 {
-    const char *mark = in->syntax->behind_value, *text = in->text;
+    const char *tag = in->syntax->behind_value, *text = in->text;
     size_t from = at + sp_blanks(text + at, in->size - at), n = 0;
     enum sp_value_read json = SP_VALUE_NONE;
-    enum sp_mark_match match = SP_MARK_NO;
+    enum sp_tag_match match = SP_TAG_NO;
 
     if (!is_text) json = sp_answer_json_end(&n, text + from, in->size - from);
     if (json == SP_VALUE_MORE && !in->final) return SP_VALUE_MORE;
     if (json == SP_VALUE_READ) {
         *end = from + n;
         *end += sp_blanks(text + *end, in->size - *end);
-        match = sp_mark_match(mark, text + *end, in->size - *end, len);
-        if (match == SP_MARK_YES) return SP_VALUE_READ;
-        if (match == SP_MARK_MAYBE && !in->final) return SP_VALUE_MORE;
+        match = sp_tag_match(tag, text + *end, in->size - *end, len);
+        if (match == SP_TAG_YES) return SP_VALUE_READ;
+        if (match == SP_TAG_MAYBE && !in->final) return SP_VALUE_MORE;
     }
     *end = at;
-    match = sp_mark_find(mark, text, in->size, end, len);
-    return match == SP_MARK_YES ? SP_VALUE_READ : SP_VALUE_MORE;
+    match = sp_tag_find(tag, text, in->size, end, len);
+    return match == SP_TAG_YES ? SP_VALUE_READ : SP_VALUE_MORE;
 }
 
 /* Appends the value between the blanks that the template writes around it. */
@@ -276,14 +276,13 @@ static enum sp_status read_argument(enum sp_value_read *read, struct sp_answer_c
     const char *text = in->text;
     size_t key = *at + sp_blanks(in->text + *at, in->size - *at), n_key, i = key, len,
            text_at = key, text_len, value;
-    enum sp_mark_match match = sp_mark_find(s->before_value, text, in->size, &i, &len),
-                       text_match =
-                           sp_mark_find(s->before_text, text, in->size, &text_at, &text_len);
+    enum sp_tag_match match = sp_tag_find(s->before_value, text, in->size, &i, &len),
+                      text_match = sp_tag_find(s->before_text, text, in->size, &text_at, &text_len);
     bool typed = strcmp(s->before_value, s->before_text) != 0, is_text = false;
     enum sp_status st;
     char *name;
 
-    if (text_match != SP_MARK_NO && (match == SP_MARK_NO || text_at < i)) {
+    if (text_match != SP_TAG_NO && (match == SP_TAG_NO || text_at < i)) {
         is_text = typed;
         match = text_match;
         i = text_at;
@@ -292,7 +291,7 @@ static enum sp_status read_argument(enum sp_value_read *read, struct sp_answer_c
     n_key = sp_trim_whitespace(text + key, i - key);
     *read = SP_VALUE_NONE;
     if (n_key > MAX_NAME || memchr(text + key, '\n', n_key) != NULL) return SP_OK;
-    *read = match == SP_MARK_YES ? SP_VALUE_READ : SP_VALUE_MORE;
+    *read = match == SP_TAG_YES ? SP_VALUE_READ : SP_VALUE_MORE;
     if (*read != SP_VALUE_READ) return SP_OK;
     value = i + len;
     if ((st = sp_copy_text(&name, text + key, n_key, err))) return st;
@@ -312,23 +311,23 @@ static enum sp_status read_arguments(enum sp_value_read *read, struct sp_answer_
                                      struct sp_err *err)
 {
     const struct sp_call_syntax *s = in->syntax;
-    enum sp_mark_match match, closes = SP_MARK_NO;
+    enum sp_tag_match match, closes = SP_TAG_NO;
     enum sp_status st;
     size_t len;
 
     for (;;) {
         *at += sp_blanks(in->text + *at, in->size - *at);
-        match = sp_mark_match(s->before_key, in->text + *at, in->size - *at, &len);
-        if (match != SP_MARK_YES) break;
+        match = sp_tag_match(s->before_key, in->text + *at, in->size - *at, &len);
+        if (match != SP_TAG_YES) break;
         *at += len;
         if ((st = read_argument(read, call, at, in, err)) || *read != SP_VALUE_READ) return st;
     }
-    if (*s->close) closes = sp_mark_match(s->close, in->text + *at, in->size - *at, &len);
+    if (*s->close) closes = sp_tag_match(s->close, in->text + *at, in->size - *at, &len);
     *read = SP_VALUE_READ;
-    if (closes == SP_MARK_YES || (in->final && (closes == SP_MARK_MAYBE || *at == in->size))) {
+    if (closes == SP_TAG_YES || (in->final && (closes == SP_TAG_MAYBE || *at == in->size))) {
         return SP_OK;
     }
-    if (match == SP_MARK_MAYBE || closes == SP_MARK_MAYBE) {
+    if (match == SP_TAG_MAYBE || closes == SP_TAG_MAYBE) {
         *read = SP_VALUE_MORE;
     } else if (*s->close) {
         *read = SP_VALUE_NONE;

@@ -111,7 +111,7 @@ static void check(const struct sp_answer_syntax *syntax, const struct sp_json *t
     if (whole.len != bytes.len || whole.len != threes.len) abort();
     if (whole.len && memcmp(whole.at, bytes.at, whole.len) != 0) abort();
     if (whole.len && memcmp(whole.at, threes.at, whole.len) != 0) abort();
-    if (tools == NULL && !*syntax->thought_close && syntax->calls.form != SP_CALL_HARMONY &&
+    if (tools == NULL && !*syntax->reasoning_close && syntax->calls.form != SP_CALL_HARMONY &&
         whole.len != (size ? size + 1 : 0)) {
         abort();
     }
@@ -126,7 +126,7 @@ static void make_grammar(const struct sp_answer_syntax *syntax, const struct sp_
     struct sp_answer_form form = {.syntax = syntax, .tools = tools};
     struct sp_grammar *g = NULL;
 
-    if (*syntax->thought_close) form.thinking = SP_THINKS_PERHAPS;
+    if (*syntax->reasoning_close) form.thinking = SP_THINKS_PERHAPS;
     if (tools && sp_answer_grammar(&g, &form, NULL) == SP_OK) sp_grammar_close(g);
 }
 

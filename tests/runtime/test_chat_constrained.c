@@ -19,7 +19,7 @@
 enum { END_OF_TEXT = 1596, IM_START = 1597, MASK = 1599 };
 
 static const struct sp_answer_syntax syntax = {
-    .thought_close = "<|mask|>",
+    .reasoning_close = "<|mask|>",
     .calls = {.form = SP_CALL_OBJECT,
               .open = "call <|im_start|>",
               .close = "<|mask|>",

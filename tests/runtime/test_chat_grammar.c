@@ -318,8 +318,8 @@ static void a_form_or_calls(void **state)
 /* Where a text or a string ends: chance would not find it. */
 static size_t find_ends(const char *ends[8], const struct sp_answer_syntax *s)
 {
-    const char *const all[] = {"\"",          s->thought_close,  s->calls.behind_value,
-                               s->calls.open, s->calls.all_open, s->calls.quote};
+    const char *const all[] = {"\"",          s->reasoning_close, s->calls.behind_value,
+                               s->calls.open, s->calls.all_open,  s->calls.quote};
     size_t n = 0;
 
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
@@ -433,7 +433,7 @@ static struct reading read_back(const struct sp_answer_form *form, const char *t
     struct reading r = {0};
     const struct sp_answer_reading reading = {.syntax = form->syntax,
                                               .tools = form->tools,
-                                              .in_thought = form->thinking == SP_THINKS_ALREADY,
+                                              .in_reasoning = form->thinking == SP_THINKS_ALREADY,
                                               .piece = judge,
                                               .context = &r};
     struct sp_answer_parser *parser = NULL;
@@ -482,7 +482,7 @@ static void what_is_allowed_is_read(void **state)
             form.one_call = k & 2;
             form.thinking = SP_THINKS_NOT;
             assert_in_range(check_texts(&form, N, 7 + k), N / 3, N);
-            if (!*callers[i]->thought_close) continue;
+            if (!*callers[i]->reasoning_close) continue;
             form.thinking = SP_THINKS_ALREADY;
             assert_in_range(check_texts(&form, N, 17 + k), N / 3, N);
         }

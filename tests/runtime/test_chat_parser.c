@@ -155,7 +155,7 @@ static void forms_are_learned(void **state)
 struct output {
     enum form form;
     const char *text, *read;
-    bool in_thought, no_tools;
+    bool in_reasoning, no_tools;
 };
 
 static void check(const struct output *outputs, size_t n)
@@ -163,7 +163,7 @@ static void check(const struct output *outputs, size_t n)
     for (size_t i = 0; i < n; i++) {
         const struct output *o = &outputs[i];
         struct sp_answer_syntax s = learn(o->form);
-        const struct answer a = {&s, o->no_tools, o->in_thought, o->text, strlen(o->text)};
+        const struct answer a = {&s, o->no_tools, o->in_reasoning, o->text, strlen(o->text)};
         char *read = answering_read(&a);
 
         assert_string_equal(read, o->read);

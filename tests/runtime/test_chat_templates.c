@@ -96,7 +96,7 @@ static struct calls read_calls(const struct answer *a, size_t cut)
     struct calls calls = {0, 0, NULL};
     const struct sp_answer_reading reading = {.syntax = a->syntax,
                                               .tools = answering_tools,
-                                              .in_thought = a->in_thought,
+                                              .in_reasoning = a->in_reasoning,
                                               .piece = count_call,
                                               .context = &calls};
     struct sp_answer_parser *parser = NULL;
@@ -122,7 +122,7 @@ static void check_grammar(const char *path, const struct answer *a, unsigned n_c
         .tools = answering_tools,
         .must_call = true,
         .thinking =
-            a->in_thought ? SP_THINKS_ALREADY : sp_answer_thinking_of(a->syntax, "", 0, true),
+            a->in_reasoning ? SP_THINKS_ALREADY : sp_answer_thinking_of(a->syntax, "", 0, true),
     };
     struct answer longest = *a;
     struct sp_grammar *g = NULL;

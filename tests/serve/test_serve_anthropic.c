@@ -293,7 +293,7 @@ static const char thinker[] =
     "{% if enable_thinking %}There{% endif %}{% if reasoning_effort %} was{% endif %}"
     "{% endif %}\"\"\"\n";
 
-static void test_thoughts(void **state)
+static void test_reasoning(void **state)
 {
     struct serving s = serving_start(served_pack(thinker), NULL);
     struct sp_json *json = ask(&s, ASK "}");
@@ -362,7 +362,7 @@ static void test_thoughts(void **state)
 }
 
 /* A template whose prompts open a thought, whatever is asked of it. */
-static void test_begun_thought(void **state)
+static void test_open_reasoning(void **state)
 {
     static const char always[] =
         "TEMPLATE \"\"\"{% for m in messages %}<|im_start|>{{ m.role }}\n"
@@ -398,10 +398,10 @@ static void test_form(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_message),  cmocka_unit_test(test_usage),
-        cmocka_unit_test(test_stops),    cmocka_unit_test(test_own_stop),
-        cmocka_unit_test(test_begun),    cmocka_unit_test(test_tools),
-        cmocka_unit_test(test_thoughts), cmocka_unit_test(test_begun_thought),
+        cmocka_unit_test(test_message),   cmocka_unit_test(test_usage),
+        cmocka_unit_test(test_stops),     cmocka_unit_test(test_own_stop),
+        cmocka_unit_test(test_begun),     cmocka_unit_test(test_tools),
+        cmocka_unit_test(test_reasoning), cmocka_unit_test(test_open_reasoning),
         cmocka_unit_test(test_form),
     };
 

@@ -230,7 +230,7 @@ static const char thinker[] =
     ", \"response_format\": {\"type\": \"json_schema\", \"json_schema\": {\"name\": \"a\", "       \
     "\"schema\": {\"const\": \"whale\"}}}"
 
-static void test_thoughts(void **state)
+static void test_reasoning(void **state)
 {
     struct serving s = serving_start(served_pack(thinker), NULL);
     struct sp_json *json;
@@ -266,7 +266,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_choice),           cmocka_unit_test(test_stream),
         cmocka_unit_test(test_responses_stream), cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_thoughts),
+        cmocka_unit_test(test_reasoning),
     };
 
     return cmocka_run_group_tests(tests, served_begin, served_end);

@@ -75,7 +75,7 @@ static char *read_cut(const struct answer *a, size_t cut)
     struct transcript t = {.last = -1};
     const struct sp_answer_reading reading = {.syntax = a->syntax,
                                               .tools = a->no_tools ? NULL : answering_tools,
-                                              .in_thought = a->in_thought,
+                                              .in_reasoning = a->in_reasoning,
                                               .piece = answering_note,
                                               .context = &t};
     struct sp_answer_parser *parser = NULL;

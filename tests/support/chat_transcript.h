@@ -28,7 +28,7 @@ void answering_note(void *context, const struct sp_answer_piece *piece);
 
 struct answer {
     const struct sp_answer_syntax *syntax;
-    bool no_tools, in_thought;
+    bool no_tools, in_reasoning;
     const char *text;
     size_t size;
 };
