@@ -87,8 +87,8 @@ bool sp_generation_separates_reasoning(const struct sp_generation *g)
 {
     const struct sp_conversation *c = &g->conversation;
 
-    return c->template != NULL && (g->grammar == NULL || c->thinks != SP_THINKS_NOT) &&
-           sp_answer_syntax_knows_thoughts(&c->answers);
+    return c->template != NULL && (g->grammar == NULL || c->thinks != SP_REASONING_NONE) &&
+           sp_chat_format_has_reasoning(&c->answers);
 }
 
 /* *out = the grammar of the form behind a thought; NULL: there is no form, or no thought. */
@@ -96,8 +96,8 @@ static enum sp_status hold(struct sp_grammar **out, const struct sp_generation *
                            struct sp_err *err)
 {
     const struct sp_conversation *c = &g->conversation;
-    const struct sp_answer_form form = {
-        .syntax = &c->answers, .thinking = c->thinks, .content = g->grammar};
+    const struct sp_chat_grammar_options form = {
+        .format = &c->answers, .thinking = c->thinks, .content = g->grammar};
 
     if (g->grammar == NULL || !sp_generation_separates_reasoning(g)) return SP_OK;
     return sp_generation_hold(out, &form, g, g->settings, err);
@@ -108,7 +108,8 @@ enum sp_status sp_generation_answer(struct sp_result *result, struct sp_said *sa
                                     struct sp_err *err)
 {
     const struct sp_conversation *c = &g->conversation;
-    const struct sp_answer_marks tags = {&c->answers, &c->specials, c->thinks == SP_THINKS_ALREADY};
+    const struct sp_chat_format_tags tags = {&c->answers, &c->specials,
+                                             c->thinks == SP_REASONING_OPEN};
     bool apart = sp_generation_separates_reasoning(g);
     enum sp_status st;
     struct sp_grammar *grammar = NULL;
@@ -123,7 +124,7 @@ enum sp_status sp_generation_answer(struct sp_result *result, struct sp_said *sa
     request.n_top = g->n_top;
     if (grammar) request.grammar = grammar;
     st = sp_answer(result, said, g->session, &request, apart ? &tags : NULL, &g->style, err);
-    if (!st) sp_answer_report(result, apart ? said : NULL, &g->info, &sampling, &g->style);
+    if (!st) sp_chat_grammar_report(result, apart ? said : NULL, &g->info, &sampling, &g->style);
     sp_grammar_close(grammar);
     return st;
 }

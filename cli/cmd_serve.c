@@ -161,12 +161,12 @@ static bool is_loopback(const char *host)
 }
 
 /* By which thoughts and calls are told apart. */
-static void print_tags(const struct sp_answer_syntax *answers)
+static void print_tags(const struct sp_chat_format *answers)
 {
-    char tags[SP_ANSWER_SYNTAX_TEXT];
+    char tags[SP_CHAT_FORMAT_TEXT];
 
-    fprintf(stderr, "thoughts of answers: %s\n", sp_answer_syntax_thoughts(tags, answers));
-    fprintf(stderr, "calls of tools: %s\n", sp_answer_syntax_calls(tags, answers));
+    fprintf(stderr, "thoughts of answers: %s\n", sp_chat_format_describe_reasoning(tags, answers));
+    fprintf(stderr, "calls of tools: %s\n", sp_chat_format_describe_calls(tags, answers));
 }
 
 static void announce(const struct sp_serve *s, const struct options *o, const struct sp_http *http)

@@ -82,8 +82,8 @@ static void learn_answers(struct sp_pack_facts *facts, const struct sp_template 
     struct sp_tokenizer *tokenizer = NULL;
 
     if (map && sp_tokenizer_open(&tokenizer, map->data, (size_t)map->size, NULL)) tokenizer = NULL;
-    if (sp_answer_syntax_learn(&facts->answers, template, tokenizer, NULL)) {
-        facts->answers = (struct sp_answer_syntax){0};
+    if (sp_chat_format_learn(&facts->answers, template, tokenizer, NULL)) {
+        facts->answers = (struct sp_chat_format){0};
     }
     sp_tokenizer_close(tokenizer);
 }
@@ -292,7 +292,7 @@ enum sp_status sp_pack_facts_print(const struct sp_pack_facts *facts, const stru
                                    struct sp_err *err)
 {
     struct rows rows = {.table = {.align = "ll"}, .err = err};
-    char size[SP_AMOUNT_TEXT], tags[SP_ANSWER_SYNTAX_TEXT];
+    char size[SP_AMOUNT_TEXT], tags[SP_CHAT_FORMAT_TEXT];
 
     printf("%s: %s, identity %016" PRIx64 "\n", sp_pack_path(pack),
            sp_out_size(size, sp_pack_size(pack)), sp_pack_identity(pack));
@@ -308,8 +308,9 @@ enum sp_status sp_pack_facts_print(const struct sp_pack_facts *facts, const stru
         bool own = sp_modelfile_find(&facts->records, SP_MODELFILE_TEMPLATE, NULL) != NULL;
         printf("\nTemplate\n  %s, of the %s, %s\n", template_language(facts),
                own ? "Modelfile" : "checkpoint", sp_out_size(size, facts->template_size));
-        printf("  thoughts of answers: %s\n", sp_answer_syntax_thoughts(tags, &facts->answers));
-        printf("  calls of tools: %s\n", sp_answer_syntax_calls(tags, &facts->answers));
+        printf("  thoughts of answers: %s\n",
+               sp_chat_format_describe_reasoning(tags, &facts->answers));
+        printf("  calls of tools: %s\n", sp_chat_format_describe_calls(tags, &facts->answers));
     } else if (facts->template_error.status) {
         printf("\nTemplate\n  not usable: %s\n", facts->template_error.text);
     }
@@ -374,7 +375,7 @@ static void merged_to_json(struct sp_json_out *out, const struct sp_pack_facts *
 void sp_pack_facts_to_json(struct sp_json_out *out, const struct sp_pack_facts *facts,
                            const struct sp_pack *pack)
 {
-    char identity[17], tags[SP_ANSWER_SYNTAX_TEXT];
+    char identity[17], tags[SP_CHAT_FORMAT_TEXT];
 
     snprintf(identity, sizeof identity, "%016" PRIx64, sp_pack_identity(pack));
     sp_json_out_text(out, "file", sp_pack_path(pack));
@@ -397,11 +398,11 @@ void sp_pack_facts_to_json(struct sp_json_out *out, const struct sp_pack_facts *
     sp_json_out_text(out, "template_language", template_language(facts));
     sp_json_out_u64(out, "template_size", facts->template_size);
     sp_json_out_text(out, "thoughts",
-                     sp_answer_syntax_knows_thoughts(&facts->answers)
-                         ? sp_answer_syntax_thoughts(tags, &facts->answers)
+                     sp_chat_format_has_reasoning(&facts->answers)
+                         ? sp_chat_format_describe_reasoning(tags, &facts->answers)
                          : NULL);
     sp_json_out_text(out, "tool_calls",
-                     facts->answers.calls.form != SP_CALL_UNKNOWN
-                         ? sp_answer_syntax_calls(tags, &facts->answers)
+                     facts->answers.calls.form != SP_TOOL_CALL_UNKNOWN
+                         ? sp_chat_format_describe_calls(tags, &facts->answers)
                          : NULL);
 }

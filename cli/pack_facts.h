@@ -28,7 +28,7 @@ struct sp_pack_facts {
     enum sp_template_language template_language;
     uint64_t template_size;
     struct sp_err template_error;
-    struct sp_answer_syntax answers; /* learned from it */
+    struct sp_chat_format answers; /* learned from it */
 };
 
 bool sp_pack_has(const struct sp_pack *pack, enum sp_part part); /* any tensor of it */

@@ -11,14 +11,14 @@
 enum { LONG_PROMPT = 512 };
 
 struct stream {
-    const struct sp_answer_style *style;
+    const struct sp_tool_value_style *style;
     struct sp_session *session;
     size_t n_prompt;
     bool logprobs;
     bool progress_drawn, coloured, dim;
     char last; /* character shown */
-    const struct sp_answer_marks *tags;
-    struct sp_answer_parser *parser; /* NULL: all is content */
+    const struct sp_chat_format_tags *tags;
+    struct sp_chat_parser *parser; /* NULL: all is content */
     struct sp_said *said;
     bool apart;     /* thoughts are shown apart, or not at all */
     bool reasoning; /* one was shown, and nothing behind it */
@@ -69,10 +69,10 @@ static void dim(struct stream *s, bool on)
 }
 
 /* Thoughts are dim, and a blank line stands behind them. */
-static void show_piece(void *context, const struct sp_answer_piece *piece)
+static void show_piece(void *context, const struct sp_chat_part *piece)
 {
     struct stream *s = context;
-    bool reasoning = piece->kind == SP_ANSWER_THOUGHT;
+    bool reasoning = piece->kind == SP_CHAT_REASONING;
 
     if (!s->status) s->status = sp_said_add(s->said, piece, NULL);
     if (!s->apart || (reasoning && s->style->hide_reasoning)) return;
@@ -84,7 +84,7 @@ static void show_piece(void *context, const struct sp_answer_piece *piece)
 
 static int read_text(struct stream *s, const char *text, size_t size, bool special)
 {
-    enum sp_status st = sp_answer_parser_feed(s->parser, text, size, special, NULL);
+    enum sp_status st = sp_chat_parser_feed(s->parser, text, size, special, NULL);
 
     if (st) s->status = st;
     if (s->apart) fflush(stdout);
@@ -94,7 +94,7 @@ static int read_text(struct stream *s, const char *text, size_t size, bool speci
 static int show_special(void *context, uint32_t id)
 {
     struct stream *s = context;
-    const struct sp_answer_specials *specials = s->tags->specials;
+    const struct sp_chat_specials *specials = s->tags->specials;
 
     for (size_t i = 0; i < specials->n; i++) {
         const char *text = specials->at[i].text;
@@ -173,11 +173,11 @@ static void end_line(const struct stream *s, bool complete)
 static enum sp_status open_parser(struct stream *s, struct sp_request *r, uint32_t **ids,
                                   struct sp_err *err)
 {
-    const struct sp_answer_marks *tags = s->tags;
-    const struct sp_answer_reading reading = {.syntax = tags->syntax,
-                                              .in_reasoning = tags->in_reasoning,
-                                              .piece = show_piece,
-                                              .context = s};
+    const struct sp_chat_format_tags *tags = s->tags;
+    const struct sp_chat_parser_options reading = {.format = tags->format,
+                                                   .in_reasoning = tags->in_reasoning,
+                                                   .piece = show_piece,
+                                                   .context = s};
     enum sp_status st;
 
     if ((st = sp_new(ids, tags->specials->n, sizeof **ids, err))) return st;
@@ -188,21 +188,21 @@ static enum sp_status open_parser(struct stream *s, struct sp_request *r, uint32
     r->special = show_special;
     s->apart = !s->style->json &&
                (s->style->hide_reasoning || (sp_out_is_screen(stdout) && !s->style->show_draft));
-    return sp_answer_parser_open(&s->parser, &reading, err);
+    return sp_chat_parser_open(&s->parser, &reading, err);
 }
 
 static enum sp_status close_parser(struct stream *s, enum sp_status st, struct sp_err *err)
 {
-    if (!st && s->parser != NULL) st = sp_answer_parser_finish(s->parser, err);
+    if (!st && s->parser != NULL) st = sp_chat_parser_finish(s->parser, err);
     if (!st && s->status) st = sp_fail(err, s->status, "out of memory for the answer");
     dim(s, false);
-    sp_answer_parser_close(s->parser);
+    sp_chat_parser_close(s->parser);
     return st;
 }
 
 enum sp_status sp_answer(struct sp_result *result, struct sp_said *said, struct sp_session *session,
-                         const struct sp_request *request, const struct sp_answer_marks *tags,
-                         const struct sp_answer_style *style, struct sp_err *err)
+                         const struct sp_request *request, const struct sp_chat_format_tags *tags,
+                         const struct sp_tool_value_style *style, struct sp_err *err)
 {
     struct stream stream = {
         .style = style,
@@ -280,7 +280,7 @@ static size_t n_positions(const struct sp_result *r)
 
 static void report_json(const struct sp_result *r, const struct sp_said *said,
                         const struct sp_package_info *info, const struct sp_sampling *sampling,
-                        const struct sp_answer_style *style)
+                        const struct sp_tool_value_style *style)
 {
     struct sp_json_out out = {.file = style->whole ? style->whole : stdout};
     char digest[17];
@@ -437,9 +437,9 @@ static void report_long(const struct sp_result *r, const struct sp_package_info 
     }
 }
 
-void sp_answer_report(const struct sp_result *result, const struct sp_said *said,
-                      const struct sp_package_info *info, const struct sp_sampling *sampling,
-                      struct sp_answer_style *style)
+void sp_chat_grammar_report(const struct sp_result *result, const struct sp_said *said,
+                            const struct sp_package_info *info, const struct sp_sampling *sampling,
+                            struct sp_tool_value_style *style)
 {
     if (style->json)
         report_json(result, said, info, sampling, style);

@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-struct sp_answer_style {
+struct sp_tool_value_style {
     bool json;       /* an object a token and a piece of text, the last one with everything */
     bool ids;        /* the file has no tokenizer: ids in place of text, with commas between */
     bool show_draft; /* text that the draft had guessed in colour */
@@ -23,9 +23,9 @@ struct sp_answer_style {
 };
 
 /* By which thoughts are told apart. */
-struct sp_answer_marks {
-    const struct sp_answer_syntax *syntax;
-    const struct sp_answer_specials *specials;
+struct sp_chat_format_tags {
+    const struct sp_chat_format *format;
+    const struct sp_chat_specials *specials;
     bool in_reasoning; /* the prompt has begun one */
 };
 
@@ -35,12 +35,12 @@ struct sp_answer_marks {
  * hidden, they are shown apart; elsewhere the text is as it comes. */
 SP_MUST_CHECK enum sp_status sp_answer(struct sp_result *result, struct sp_said *said,
                                        struct sp_session *session, const struct sp_request *request,
-                                       const struct sp_answer_marks *tags,
-                                       const struct sp_answer_style *style, struct sp_err *err);
+                                       const struct sp_chat_format_tags *tags,
+                                       const struct sp_tool_value_style *style, struct sp_err *err);
 
 /* Figures on stderr, or the last JSON object on stdout; said NULL: nothing was told apart. */
-void sp_answer_report(const struct sp_result *result, const struct sp_said *said,
-                      const struct sp_package_info *info, const struct sp_sampling *sampling,
-                      struct sp_answer_style *style);
+void sp_chat_grammar_report(const struct sp_result *result, const struct sp_said *said,
+                            const struct sp_package_info *info, const struct sp_sampling *sampling,
+                            struct sp_tool_value_style *style);
 
 #endif

@@ -125,7 +125,7 @@ void sp_conversation_release(struct sp_conversation *c)
     free(c->turns);
     free(c->system);
     sp_ids_release(&c->prompt);
-    sp_answer_specials_release(&c->specials);
+    sp_chat_specials_release(&c->specials);
     sp_template_free(c->template);
     memset(c, 0, sizeof *c);
 }
@@ -136,9 +136,9 @@ void sp_conversation_attach(struct sp_conversation *c, const struct sp_package *
     if (c->template == NULL) return;
     c->has_end_id = sp_prompt_end_of_turn(&c->end_id, package, c->template);
     /* What is not learned stays in the text. */
-    if (sp_answer_syntax_learn(&c->answers, c->template, package->tokenizer, NULL) ||
-        sp_answer_specials_find(&c->specials, &c->answers, package->tokenizer, false, NULL)) {
-        c->answers = (struct sp_answer_syntax){0};
+    if (sp_chat_format_learn(&c->answers, c->template, package->tokenizer, NULL) ||
+        sp_chat_specials_find(&c->specials, &c->answers, package->tokenizer, false, NULL)) {
+        c->answers = (struct sp_chat_format){0};
     }
 }
 
@@ -181,7 +181,7 @@ static enum sp_status render(struct sp_conversation *c, struct sp_err *err)
     }
     sp_ids_release(&c->prompt);
     c->cap_prompt = 0;
-    c->thinks = sp_answer_thinking_of(&c->answers, text, size, c->thinking != SP_THINK_OFF);
+    c->thinks = sp_reasoning_mode_of(&c->answers, text, size, c->thinking != SP_THINK_OFF);
     st = sp_prompt_raw(&c->prompt, c->package, text, size, false, err);
     free(text);
     return st;

@@ -26,14 +26,14 @@ struct sp_conversation {
     char *system;                     /* owned; NULL: none */
     struct sp_turn *turns;
     size_t n_turns, cap_turns;
-    size_t n_given;                     /* of these, MESSAGE records of the file */
-    struct sp_answer_syntax answers;    /* learned from the template */
-    struct sp_answer_specials specials; /* in its marks of thoughts; owned */
+    size_t n_given;                   /* of these, MESSAGE records of the file */
+    struct sp_chat_format answers;    /* learned from the template */
+    struct sp_chat_specials specials; /* in its marks of thoughts; owned */
     enum sp_thinking thinking;
     char think_level[SP_THINK_LEVEL_SIZE]; /* empty: none */
     struct sp_template_time now;           /* one for the whole conversation */
     struct sp_ids prompt;                  /* what is asked; owned */
-    enum sp_answer_thinking thinks;        /* ... by an answer that begins so */
+    enum sp_reasoning_mode thinks;         /* ... by an answer that begins so */
     size_t cap_prompt;
     size_t n_kept;   /* raw: ids of the turns before the question */
     bool has_end_id; /* the template's own end of an answer */

@@ -113,11 +113,12 @@ static size_t find_end_ids(uint32_t ids[SP_MAX_STOPS + 1], const struct sp_gener
     return n;
 }
 
-enum sp_status sp_generation_hold(struct sp_grammar **out, const struct sp_answer_form *form,
+enum sp_status sp_generation_hold(struct sp_grammar **out,
+                                  const struct sp_chat_grammar_options *form,
                                   const struct sp_generation *g, const struct sp_settings *settings,
                                   struct sp_err *err)
 {
-    struct sp_answer_form whole = *form;
+    struct sp_chat_grammar_options whole = *form;
     uint32_t end_ids[SP_MAX_STOPS + 1], *ends = NULL;
     size_t n = find_end_ids(end_ids, g, settings), n_eos = g->info.n_eos;
     enum sp_status st = sp_new(&ends, n_eos + n, sizeof *ends, err);
@@ -128,7 +129,7 @@ enum sp_status sp_generation_hold(struct sp_grammar **out, const struct sp_answe
     whole.tokenizer = g->package->tokenizer;
     whole.ends = ends;
     whole.n_ends = n_eos + n;
-    st = sp_answer_grammar(out, &whole, err);
+    st = sp_chat_grammar(out, &whole, err);
     free(ends);
     return st;
 }

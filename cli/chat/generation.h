@@ -17,7 +17,7 @@ struct sp_generation {
     struct sp_settings *settings;
     struct sp_conversation conversation;
     size_t n_used; /* of the context, by the last prompt and its answer but for its last token */
-    struct sp_answer_style style;
+    struct sp_tool_value_style style;
     const struct sp_grammar *grammar; /* answers are held to it; NULL: to nothing; borrowed */
     bool no_draft, ignore_eos, logprobs;
     unsigned n_top;
@@ -55,7 +55,7 @@ void sp_generation_request(struct sp_request *out, struct sp_sampling *sampling,
 /* *out = the grammar of an answer, owned by the caller; `form` but for the tokenizer and what ends
  * an answer. */
 SP_MUST_CHECK enum sp_status sp_generation_hold(struct sp_grammar **out,
-                                                const struct sp_answer_form *form,
+                                                const struct sp_chat_grammar_options *form,
                                                 const struct sp_generation *generation,
                                                 const struct sp_settings *settings,
                                                 struct sp_err *err);

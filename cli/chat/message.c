@@ -20,7 +20,7 @@ size_t sp_message_n_reasoning_tokens(const struct sp_said *said)
     size_t n = 0;
 
     for (size_t i = 0; i < said->n_parts; i++)
-        n += said->parts[i].kind == SP_ANSWER_THOUGHT ? said->parts[i].n_tokens : 0;
+        n += said->parts[i].kind == SP_CHAT_REASONING ? said->parts[i].n_tokens : 0;
     return n;
 }
 
@@ -35,7 +35,7 @@ static void write_id(char id[SP_CALL_ID_SIZE], uint64_t key, size_t call)
     id[SP_CALL_ID_SIZE - 1] = '\0';
 }
 
-static enum sp_status add_call(struct sp_said *said, const struct sp_answer_piece *piece,
+static enum sp_status add_call(struct sp_said *said, const struct sp_chat_part *piece,
                                struct sp_err *err)
 {
     struct sp_said_call call = {.size = piece->size, .cap = piece->size + 1};
@@ -52,7 +52,7 @@ static enum sp_status add_call(struct sp_said *said, const struct sp_answer_piec
     return SP_OK;
 }
 
-static enum sp_status add_arguments(struct sp_said *said, const struct sp_answer_piece *piece,
+static enum sp_status add_arguments(struct sp_said *said, const struct sp_chat_part *piece,
                                     struct sp_err *err)
 {
     struct sp_said_call *call = &said->calls[said->n_calls - 1];
@@ -65,13 +65,13 @@ static enum sp_status add_arguments(struct sp_said *said, const struct sp_answer
     return SP_OK;
 }
 
-static enum sp_status add_part(struct sp_said *said, enum sp_answer_kind kind, size_t at,
+static enum sp_status add_part(struct sp_said *said, enum sp_chat_part_kind kind, size_t at,
                                size_t size, struct sp_err *err)
 {
     struct sp_said_part *last = said->n_parts ? &said->parts[said->n_parts - 1] : NULL;
     enum sp_status st;
 
-    if (last != NULL && last->kind == kind && kind != SP_ANSWER_CALL) {
+    if (last != NULL && last->kind == kind && kind != SP_CHAT_TOOL_CALL) {
         last->size += size;
         return SP_OK;
     }
@@ -82,18 +82,18 @@ static enum sp_status add_part(struct sp_said *said, enum sp_answer_kind kind, s
     return SP_OK;
 }
 
-enum sp_status sp_said_add(struct sp_said *said, const struct sp_answer_piece *piece,
+enum sp_status sp_said_add(struct sp_said *said, const struct sp_chat_part *piece,
                            struct sp_err *err)
 {
-    struct sp_strbuf *text = piece->kind == SP_ANSWER_THOUGHT ? &said->reasoning : &said->content;
+    struct sp_strbuf *text = piece->kind == SP_CHAT_REASONING ? &said->reasoning : &said->content;
     enum sp_status st;
 
     switch (piece->kind) {
-    case SP_ANSWER_CALL:
-    case SP_ANSWER_CALL_BEGUN:
+    case SP_CHAT_TOOL_CALL:
+    case SP_CHAT_TOOL_CALL_START:
         st = add_call(said, piece, err);
-        return st ? st : add_part(said, SP_ANSWER_CALL, said->n_calls - 1, 1, err);
-    case SP_ANSWER_ARGUMENTS:
+        return st ? st : add_part(said, SP_CHAT_TOOL_CALL, said->n_calls - 1, 1, err);
+    case SP_CHAT_TOOL_CALL_ARGUMENTS:
         return add_arguments(said, piece, err);
     default:
         st = sp_strbuf_append(text, piece->text, piece->size, err);

@@ -15,9 +15,9 @@ struct sp_said_call {
 
 /* A run of content or of thought, or a call: what was said in which order. */
 struct sp_said_part {
-    enum sp_answer_kind kind; /* SP_ANSWER_CALL of all calls */
-    size_t at, size;          /* bytes of the content or the thought; of a call: which one, 1 */
-    size_t n_tokens;          /* for whoever adds the pieces to count */
+    enum sp_chat_part_kind kind; /* SP_CHAT_TOOL_CALL of all calls */
+    size_t at, size;             /* bytes of the content or the thought; of a call: which one, 1 */
+    size_t n_tokens;             /* for whoever adds the pieces to count */
 };
 
 /* Valid when zeroed. */
@@ -33,7 +33,7 @@ void sp_said_release(struct sp_said *said);
 /* Tokens of thoughts. */
 size_t sp_message_n_reasoning_tokens(const struct sp_said *said);
 /* A call that has begun is one, and parts of arguments are those of the last one. */
-SP_MUST_CHECK enum sp_status sp_said_add(struct sp_said *said, const struct sp_answer_piece *piece,
+SP_MUST_CHECK enum sp_status sp_said_add(struct sp_said *said, const struct sp_chat_part *piece,
                                          struct sp_err *err);
 
 #endif

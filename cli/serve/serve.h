@@ -93,7 +93,7 @@ struct sp_serve_dialect {
     /* Streams: before the first piece, a piece, after the last one. */
     void (*begin)(struct sp_serve_reply *reply);
     void (*wait)(struct sp_serve_reply *reply); /* while the prompt is read; NULL: nothing */
-    void (*piece)(struct sp_serve_reply *reply, const struct sp_answer_piece *piece);
+    void (*piece)(struct sp_serve_reply *reply, const struct sp_chat_part *piece);
     void (*end)(struct sp_serve_reply *reply, const struct sp_result *result);
     /* Without streaming: everything, or what is told of one answer. */
     void (*whole)(struct sp_serve_reply *reply, const struct sp_result *result);

@@ -153,11 +153,11 @@ static void write_block(struct sp_serve_reply *r, const char *key, const struct 
 
     sp_json_out_begin(out, key, '{');
     switch (part->kind) {
-    case SP_ANSWER_CONTENT:
+    case SP_CHAT_CONTENT:
         sp_json_out_text(out, "type", "text");
         sp_json_out_string(out, "text", said->content.at + part->at, size);
         break;
-    case SP_ANSWER_THOUGHT:
+    case SP_CHAT_REASONING:
         if (r->ask->omit_reasoning) size = 0;
         sp_json_out_text(out, "type", "thinking");
         sp_json_out_string(out, "thinking", said->reasoning.at + part->at, size);
@@ -220,7 +220,7 @@ static void end_delta(struct sp_serve_reply *r)
 }
 
 static void write_delta(struct sp_serve_reply *r, const char *type, const char *key,
-                        const struct sp_answer_piece *piece)
+                        const struct sp_chat_part *piece)
 {
     begin_delta(r, type, 0);
     sp_json_out_string(&r->out, key, piece->text, piece->size);
@@ -231,7 +231,7 @@ static void write_delta(struct sp_serve_reply *r, const char *type, const char *
 static void end_block(struct sp_serve_reply *r, size_t back)
 {
     if (r->said->n_parts <= back) return;
-    if (r->said->parts[r->said->n_parts - 1 - back].kind == SP_ANSWER_THOUGHT) {
+    if (r->said->parts[r->said->n_parts - 1 - back].kind == SP_CHAT_REASONING) {
         begin_delta(r, "signature_delta", back);
         write_signature(r, true);
         end_delta(r);
@@ -268,27 +268,27 @@ static void begin(struct sp_serve_reply *r)
 }
 
 /* A piece that is all of its block is its first one. */
-static void piece(struct sp_serve_reply *r, const struct sp_answer_piece *p)
+static void piece(struct sp_serve_reply *r, const struct sp_chat_part *p)
 {
     const struct sp_said_part *part = &r->said->parts[r->said->n_parts - 1];
 
     switch (p->kind) {
-    case SP_ANSWER_CONTENT:
+    case SP_CHAT_CONTENT:
         if (part->size == p->size) begin_block(r);
         write_delta(r, "text_delta", "text", p);
         break;
-    case SP_ANSWER_THOUGHT:
+    case SP_CHAT_REASONING:
         if (part->size == p->size) begin_block(r);
         if (!r->ask->omit_reasoning) write_delta(r, "thinking_delta", "thinking", p);
         break;
-    case SP_ANSWER_CALL_BEGUN:
+    case SP_CHAT_TOOL_CALL_START:
         begin_block(r);
         break;
-    case SP_ANSWER_CALL:
+    case SP_CHAT_TOOL_CALL:
         begin_block(r);
         write_delta(r, "input_json_delta", "partial_json", p);
         break;
-    case SP_ANSWER_ARGUMENTS:
+    case SP_CHAT_TOOL_CALL_ARGUMENTS:
         write_delta(r, "input_json_delta", "partial_json", p);
     }
 }

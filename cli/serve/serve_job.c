@@ -14,10 +14,10 @@ struct answering {
     struct sp_request request;
     struct sp_serve_reply reply;
     struct sp_result result;
-    struct sp_answer_syntax syntax; /* of the request's template */
-    struct sp_answer_specials specials;
-    struct sp_answer_parser *parser; /* NULL: all is content */
-    struct sp_grammar *grammar; /* of the answer with its thoughts and calls; NULL: the ask's */
+    struct sp_chat_format format; /* of the request's template */
+    struct sp_chat_specials specials;
+    struct sp_chat_parser *parser; /* NULL: all is content */
+    struct sp_grammar *grammar;    /* of the answer with its thoughts and calls; NULL: the ask's */
     struct sp_said said;
     enum sp_status status;         /* a failure inside a callback */
     struct sp_serve_token *tokens; /* [n_tokens], with log-probabilities only */
@@ -186,11 +186,11 @@ static void place_tokens(struct answering *a)
 }
 
 /* Streams tell a piece, all answers keep it. A call that was told as it came is told. */
-static void on_piece(void *context, const struct sp_answer_piece *piece)
+static void on_piece(void *context, const struct sp_chat_part *piece)
 {
     struct answering *a = context;
-    bool stream = a->job->ask.stream, whole = piece->kind == SP_ANSWER_CALL,
-         begun = piece->kind == SP_ANSWER_CALL_BEGUN;
+    bool stream = a->job->ask.stream, whole = piece->kind == SP_CHAT_TOOL_CALL,
+         begun = piece->kind == SP_CHAT_TOOL_CALL_START;
 
     if (whole && a->call_begun) {
         a->call_begun = false;
@@ -207,11 +207,11 @@ static void on_piece(void *context, const struct sp_answer_piece *piece)
 
 static int read_text(struct answering *a, const char *text, size_t size, bool special)
 {
-    const struct sp_answer_piece content = {SP_ANSWER_CONTENT, text, size, NULL};
+    const struct sp_chat_part content = {SP_CHAT_CONTENT, text, size, NULL};
     enum sp_status st = SP_OK;
 
     if (a->parser != NULL) {
-        st = sp_answer_parser_feed(a->parser, text, size, special, NULL);
+        st = sp_chat_parser_feed(a->parser, text, size, special, NULL);
     } else if (size > 0) {
         on_piece(a, &content);
     }
@@ -233,7 +233,7 @@ static int on_special(void *context, uint32_t id)
     struct answering *a = context;
 
     for (size_t i = 0; i < a->specials.n; i++) {
-        const struct sp_answer_special *s = &a->specials.at[i];
+        const struct sp_chat_special *s = &a->specials.at[i];
         if (s->id == id) return read_text(a, s->text, strlen(s->text), true);
     }
     return look(a);
@@ -245,7 +245,7 @@ static bool holds_calls(const struct answering *a)
     const struct sp_serve_ask *ask = &a->job->ask;
 
     if (ask->tools == NULL) return false;
-    return ask->hold_calls || (ask->one_call && sp_answer_can_hold_calls(&a->syntax));
+    return ask->hold_calls || (ask->one_call && sp_chat_format_can_constrain_calls(&a->format));
 }
 
 /* Thoughts, and calls where there are tools to call, are told apart in an answer to this prompt;
@@ -256,17 +256,17 @@ static enum sp_status open_parser(struct answering *a, const char *prompt, size_
     const struct sp_serve_ask *ask = &a->job->ask;
     const struct sp_tokenizer *tokenizer = a->serve->generation->package->tokenizer;
     bool calls = ask->tools != NULL && (ask->grammar == NULL || holds_calls(a));
-    const struct sp_answer_reading reading = {
-        .syntax = &a->syntax,
+    const struct sp_chat_parser_options reading = {
+        .format = &a->format,
         .tools = calls ? ask->tools : NULL,
-        .in_reasoning = sp_answer_syntax_thinks(&a->syntax, prompt, size),
+        .in_reasoning = sp_chat_format_opens_reasoning(&a->format, prompt, size),
         .held = ask->stream && holds_calls(a),
         .piece = on_piece,
         .context = a,
     };
-    enum sp_status st = sp_answer_specials_find(&a->specials, &a->syntax, tokenizer, calls, err);
+    enum sp_status st = sp_chat_specials_find(&a->specials, &a->format, tokenizer, calls, err);
 
-    return st ? st : sp_answer_parser_open(&a->parser, &reading, err);
+    return st ? st : sp_chat_parser_open(&a->parser, &reading, err);
 }
 
 /* A form and held calls begin behind the thoughts. */
@@ -274,10 +274,10 @@ static enum sp_status make_grammar(struct answering *a, const struct sp_generati
                                    const char *prompt, size_t size, struct sp_err *err)
 {
     const struct sp_serve_ask *ask = &a->job->ask;
-    struct sp_answer_form form = {
-        .syntax = &a->syntax,
+    struct sp_chat_grammar_options form = {
+        .format = &a->format,
         .thinking =
-            sp_answer_thinking_of(&a->syntax, prompt, size, !ask->is_think_set || ask->think),
+            sp_reasoning_mode_of(&a->format, prompt, size, !ask->is_think_set || ask->think),
         .content = ask->grammar,
         .tools = holds_calls(a) ? ask->tools : NULL,
         .function = ask->function,
@@ -286,7 +286,7 @@ static enum sp_status make_grammar(struct answering *a, const struct sp_generati
     };
     enum sp_status st;
 
-    if (form.tools == NULL && (ask->grammar == NULL || form.thinking == SP_THINKS_NOT)) {
+    if (form.tools == NULL && (ask->grammar == NULL || form.thinking == SP_REASONING_NONE)) {
         return SP_OK;
     }
     st = sp_generation_hold(&a->grammar, &form, g, &ask->settings, err);
@@ -300,12 +300,12 @@ static enum sp_status read_answers_of(struct answering *a, const struct sp_gener
     const struct sp_serve_ask *ask = &a->job->ask;
     enum sp_status st = SP_OK;
 
-    a->syntax = g->conversation.answers;
+    a->format = g->conversation.answers;
     if (ask->template != NULL) {
-        st = sp_answer_syntax_learn(&a->syntax, ask->template, g->package->tokenizer, err);
+        st = sp_chat_format_learn(&a->format, ask->template, g->package->tokenizer, err);
     }
     if (st) return st;
-    if (ask->begun.len > 0 && sp_answer_syntax_thinks(&a->syntax, prompt, size)) {
+    if (ask->begun.len > 0 && sp_chat_format_opens_reasoning(&a->format, prompt, size)) {
         return sp_fail(err, SP_E_UNSUPPORTED,
                        "the last message is the assistant's, and this model's answers begin with "
                        "thoughts");
@@ -434,7 +434,7 @@ static enum sp_status generate(struct answering *a, const struct sp_generation *
     if (ask->stream) begin_stream(a);
     st = sp_session_generate(g->session, &a->request, &a->result, err);
     if (!st && a->parser != NULL && a->result.stop != SP_STOP_CANCELLED) {
-        st = sp_answer_parser_finish(a->parser, err);
+        st = sp_chat_parser_finish(a->parser, err);
     }
     free(special_ids);
     if (!st && a->status) st = sp_fail(err, a->status, "out of memory for the answer");
@@ -492,9 +492,9 @@ done:
     if (!a.told) give_up(&a, &err);
     drop_tokens(&a);
     free(a.tokens);
-    sp_answer_parser_close(a.parser);
+    sp_chat_parser_close(a.parser);
     sp_grammar_close(a.grammar);
-    sp_answer_specials_release(&a.specials);
+    sp_chat_specials_release(&a.specials);
     sp_said_release(&a.said);
     sp_result_release(&a.result);
     sp_serve_prompt_release(&prompt);

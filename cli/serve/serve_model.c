@@ -295,8 +295,8 @@ void sp_serve_model_show(struct sp_json_out *out, const struct sp_serve_model *m
     write_info(out, m);
     sp_json_out_begin(out, "capabilities", '[');
     sp_json_out_text(out, NULL, "completion");
-    if (m->facts.answers.calls.form != SP_CALL_UNKNOWN) sp_json_out_text(out, NULL, "tools");
-    if (sp_answer_syntax_knows_thoughts(&m->facts.answers)) sp_json_out_text(out, NULL, "thinking");
+    if (m->facts.answers.calls.form != SP_TOOL_CALL_UNKNOWN) sp_json_out_text(out, NULL, "tools");
+    if (sp_chat_format_has_reasoning(&m->facts.answers)) sp_json_out_text(out, NULL, "thinking");
     sp_json_out_end(out, ']');
     sp_json_out_text(out, "modified_at", sp_serve_time(text, &at));
 }

@@ -258,15 +258,15 @@ static void begin(struct sp_serve_reply *r)
     (void)r;
 }
 
-static void piece(struct sp_serve_reply *r, enum form form, const struct sp_answer_piece *p)
+static void piece(struct sp_serve_reply *r, enum form form, const struct sp_chat_part *p)
 {
     struct told told = {.content = NULL};
 
-    if (p->kind == SP_ANSWER_CALL) {
+    if (p->kind == SP_CHAT_TOOL_CALL) {
         told.first_call = r->said->n_calls - 1;
         told.calls = &r->said->calls[told.first_call];
         told.n_calls = 1;
-    } else if (p->kind == SP_ANSWER_THOUGHT) {
+    } else if (p->kind == SP_CHAT_REASONING) {
         told.reasoning = p->text;
         told.n_reasoning = p->size;
     } else {
@@ -285,12 +285,12 @@ static void broken(struct sp_serve_reply *r, int status, const char *sentence)
     fputc('\n', r->out.file);
 }
 
-static void chat_piece(struct sp_serve_reply *r, const struct sp_answer_piece *p)
+static void chat_piece(struct sp_serve_reply *r, const struct sp_chat_part *p)
 {
     piece(r, CHAT, p);
 }
 
-static void text_piece(struct sp_serve_reply *r, const struct sp_answer_piece *p)
+static void text_piece(struct sp_serve_reply *r, const struct sp_chat_part *p)
 {
     piece(r, TEXT, p);
 }

@@ -239,31 +239,31 @@ static void write_call(struct sp_json_out *out, size_t index, const char *id, co
 /* What a chunk tells. */
 struct delta {
     bool first;
-    const struct sp_answer_piece *piece; /* NULL: none; of a call: its head, */
-    bool arguments;                      /* or these */
-    const struct sp_result *result;      /* NULL: more is to come */
+    const struct sp_chat_part *piece; /* NULL: none; of a call: its head, */
+    bool arguments;                   /* or these */
+    const struct sp_result *result;   /* NULL: more is to come */
 };
 
 static void write_chat_delta(struct sp_serve_reply *r, const struct delta *d)
 {
-    const struct sp_answer_piece *p = d->piece;
+    const struct sp_chat_part *p = d->piece;
     struct sp_json_out *out = &r->out;
 
     sp_json_out_begin(out, "delta", '{');
     if (d->first) sp_json_out_text(out, "role", "assistant");
-    if (p != NULL && p->kind >= SP_ANSWER_CALL) {
+    if (p != NULL && p->kind >= SP_CHAT_TOOL_CALL) {
         size_t index = r->said->n_calls - 1;
         const struct sp_said_call *call = &r->said->calls[index];
 
         sp_json_out_begin(out, "tool_calls", '[');
-        if (p->kind == SP_ANSWER_ARGUMENTS || d->arguments) {
+        if (p->kind == SP_CHAT_TOOL_CALL_ARGUMENTS || d->arguments) {
             write_call(out, index, NULL, NULL, p->text, p->size);
         } else {
             write_call(out, index, call->id, call->name, "", 0);
         }
         sp_json_out_end(out, ']');
     } else if (p != NULL) {
-        sp_json_out_string(out, p->kind == SP_ANSWER_THOUGHT ? "reasoning_content" : "content",
+        sp_json_out_string(out, p->kind == SP_CHAT_REASONING ? "reasoning_content" : "content",
                            p->text, p->size);
     }
     sp_json_out_end(out, '}');
@@ -410,7 +410,7 @@ static void broken(struct sp_serve_reply *r, int status, const char *sentence)
 
 static void begin_chat(struct sp_serve_reply *r)
 {
-    const struct sp_answer_piece empty = {SP_ANSWER_CONTENT, "", 0, NULL};
+    const struct sp_chat_part empty = {SP_CHAT_CONTENT, "", 0, NULL};
     const struct delta first = {.first = true, .piece = &empty};
 
     chunk(r, CHAT, &first);
@@ -421,15 +421,15 @@ static void begin_text(struct sp_serve_reply *r)
     (void)r;
 }
 
-static void chat_piece(struct sp_serve_reply *r, const struct sp_answer_piece *piece)
+static void chat_piece(struct sp_serve_reply *r, const struct sp_chat_part *piece)
 {
     const struct delta head = {.piece = piece}, arguments = {.piece = piece, .arguments = true};
 
     chunk(r, CHAT, &head);
-    if (piece->kind == SP_ANSWER_CALL) chunk(r, CHAT, &arguments);
+    if (piece->kind == SP_CHAT_TOOL_CALL) chunk(r, CHAT, &arguments);
 }
 
-static void text_piece(struct sp_serve_reply *r, const struct sp_answer_piece *piece)
+static void text_piece(struct sp_serve_reply *r, const struct sp_chat_part *piece)
 {
     const struct delta text = {.piece = piece};
 

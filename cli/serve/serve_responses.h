@@ -61,7 +61,7 @@ void sp_serve_responses_write(struct sp_serve_reply *reply, const char *key,
 /* The dialect's calls for streams. */
 void sp_serve_responses_begin(struct sp_serve_reply *reply);
 void sp_serve_responses_wait(struct sp_serve_reply *reply);
-void sp_serve_responses_piece(struct sp_serve_reply *reply, const struct sp_answer_piece *piece);
+void sp_serve_responses_piece(struct sp_serve_reply *reply, const struct sp_chat_part *piece);
 void sp_serve_responses_end(struct sp_serve_reply *reply, const struct sp_result *result);
 void sp_serve_responses_broken(struct sp_serve_reply *reply, int status, const char *sentence);
 

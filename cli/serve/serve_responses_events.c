@@ -73,9 +73,9 @@ static const struct names *names_of(const struct sp_serve_reply *r, size_t part)
                                          .index = "summary_index"};
 
     switch (r->said->parts[part].kind) {
-    case SP_ANSWER_CALL:
+    case SP_CHAT_TOOL_CALL:
         return &call;
-    case SP_ANSWER_THOUGHT:
+    case SP_CHAT_REASONING:
         return sp_serve_responses_sums_up(r) ? &summary : &reasoning;
     default:
         return &content;
@@ -112,13 +112,13 @@ static void begin_part(struct sp_serve_reply *r, size_t part)
     r->is_open = true;
 }
 
-static void tell_delta(struct sp_serve_reply *r, const struct sp_answer_piece *piece)
+static void tell_delta(struct sp_serve_reply *r, const struct sp_chat_part *piece)
 {
     size_t part = r->said->n_parts - 1;
 
     sp_json_out_string(begin_part_event(r, names_of(r, part)->delta, part), "delta", piece->text,
                        piece->size);
-    if (piece->kind == SP_ANSWER_CONTENT) {
+    if (piece->kind == SP_CHAT_CONTENT) {
         sp_json_out_begin(&r->out, "logprobs", '[');
         sp_serve_openai_write_tokens(r, r->tokens, r->n_tokens);
         sp_json_out_end(&r->out, ']');
@@ -137,8 +137,8 @@ static void end_part(struct sp_serve_reply *r, const char *status)
     names = names_of(r, part);
     text = sp_serve_responses_text(&size, r, part);
     sp_json_out_string(begin_part_event(r, names->done, part), names->text, text, size);
-    if (r->said->parts[part].kind == SP_ANSWER_CONTENT) sp_serve_responses_write_logprobs(r, part);
-    if (r->said->parts[part].kind == SP_ANSWER_CALL) {
+    if (r->said->parts[part].kind == SP_CHAT_CONTENT) sp_serve_responses_write_logprobs(r, part);
+    if (r->said->parts[part].kind == SP_CHAT_TOOL_CALL) {
         sp_json_out_text(&r->out, "name", r->said->calls[r->said->parts[part].at].name);
     }
     end_event(r);
@@ -159,14 +159,14 @@ void sp_serve_responses_wait(struct sp_serve_reply *r)
     tell_response(r, "response.in_progress", NULL, NULL);
 }
 
-void sp_serve_responses_piece(struct sp_serve_reply *r, const struct sp_answer_piece *piece)
+void sp_serve_responses_piece(struct sp_serve_reply *r, const struct sp_chat_part *piece)
 {
     if (r->said->n_parts > r->n_begun) {
         end_part(r, "completed");
         begin_part(r, r->said->n_parts - 1);
     }
-    if (piece->kind != SP_ANSWER_CALL_BEGUN) tell_delta(r, piece);
-    if (piece->kind == SP_ANSWER_CALL) end_part(r, "completed");
+    if (piece->kind != SP_CHAT_TOOL_CALL_START) tell_delta(r, piece);
+    if (piece->kind == SP_CHAT_TOOL_CALL) end_part(r, "completed");
 }
 
 void sp_serve_responses_end(struct sp_serve_reply *r, const struct sp_result *result)

@@ -6,9 +6,9 @@
 static const char *type_of(const struct sp_said_part *part)
 {
     switch (part->kind) {
-    case SP_ANSWER_CALL:
+    case SP_CHAT_TOOL_CALL:
         return "function_call";
-    case SP_ANSWER_THOUGHT:
+    case SP_CHAT_REASONING:
         return "reasoning";
     default:
         return "message";
@@ -35,12 +35,12 @@ const char *sp_serve_responses_text(size_t *size, const struct sp_serve_reply *r
 {
     const struct sp_said_part *p = &r->said->parts[part];
 
-    if (p->kind == SP_ANSWER_CALL) {
+    if (p->kind == SP_CHAT_TOOL_CALL) {
         *size = r->said->calls[p->at].size;
         return r->said->calls[p->at].arguments;
     }
     *size = p->size;
-    return (p->kind == SP_ANSWER_THOUGHT ? r->said->reasoning.at : r->said->content.at) + p->at;
+    return (p->kind == SP_CHAT_REASONING ? r->said->reasoning.at : r->said->content.at) + p->at;
 }
 
 void sp_serve_responses_write_logprobs(struct sp_serve_reply *r, size_t part)
@@ -62,7 +62,7 @@ void sp_serve_responses_write_content(struct sp_serve_reply *r, const char *key,
     struct sp_json_out *out = &r->out;
     size_t size;
     const char *text = sp_serve_responses_text(&size, r, part);
-    bool reasoning = r->said->parts[part].kind == SP_ANSWER_THOUGHT;
+    bool reasoning = r->said->parts[part].kind == SP_CHAT_REASONING;
 
     sp_json_out_begin(out, key, '{');
     if (reasoning) {
@@ -133,9 +133,9 @@ void sp_serve_responses_write_item(struct sp_serve_reply *r, const char *key, si
     sp_json_out_text(out, "id", sp_serve_responses_id(id, r, part));
     sp_json_out_text(out, "type", type_of(p));
     sp_json_out_text(out, "status", status);
-    if (p->kind == SP_ANSWER_CALL) {
+    if (p->kind == SP_CHAT_TOOL_CALL) {
         write_call(out, &r->said->calls[p->at], begun);
-    } else if (p->kind == SP_ANSWER_THOUGHT) {
+    } else if (p->kind == SP_CHAT_REASONING) {
         write_reasoning_text(r, part, begun);
     } else {
         sp_json_out_text(out, "role", "assistant");

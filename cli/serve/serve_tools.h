@@ -17,8 +17,8 @@ struct sp_serve_known_call {
 
 /* Begin with `syntax` set, the rest zero. */
 struct sp_serve_known_calls {
-    const struct sp_call_syntax *syntax; /* of the template; borrowed */
-    struct sp_serve_known_call *at;      /* [n], owned */
+    const struct sp_tool_call_format *format; /* of the template; borrowed */
+    struct sp_serve_known_call *at;           /* [n], owned */
     size_t n, cap;
     size_t n_answered; /* of those whose results come without an id, in order */
 };

@@ -18,25 +18,25 @@ static bool is_token(const struct sp_tokenizer *tokenizer, const char *text)
 }
 
 /* Calls as models write them whose templates say so in words, or not at all. */
-static const struct sp_call_syntax customs[] = {
-    {.form = SP_CALL_PYTHON, .open = "<|tool_call_start|>", .close = "<|tool_call_end|>"},
-    {.form = SP_CALL_OBJECT,
+static const struct sp_tool_call_format customs[] = {
+    {.form = SP_TOOL_CALL_PYTHON, .open = "<|tool_call_start|>", .close = "<|tool_call_end|>"},
+    {.form = SP_TOOL_CALL_OBJECT,
      .open = "<tool_call>",
      .close = "</tool_call>",
      .name_key = "name",
      .arguments_key = "arguments"},
-    {.form = SP_CALL_OBJECT,
+    {.form = SP_TOOL_CALL_OBJECT,
      .open = "<|tool_call|>",
      .close = "<|/tool_call|>",
      .name_key = "name",
      .arguments_key = "arguments"},
-    {.form = SP_CALL_OBJECT,
+    {.form = SP_TOOL_CALL_OBJECT,
      .open = "[TOOL_CALLS]",
      .name_key = "name",
      .arguments_key = "arguments"},
 };
 
-static enum sp_status take_custom(struct sp_call_syntax *out, const struct sp_template *t,
+static enum sp_status take_custom(struct sp_tool_call_format *out, const struct sp_template *t,
                                   const struct sp_tokenizer *tokenizer, struct sp_err *err)
 {
     const struct sp_probe probe = {.answer = SP_PROBE_NONE, .tools = true};
@@ -44,7 +44,7 @@ static enum sp_status take_custom(struct sp_call_syntax *out, const struct sp_te
     char *text = NULL;
 
     if ((st = sp_probe_render(&text, t, &probe, true, err)) || text == NULL) return st;
-    for (size_t i = 0; i < sizeof customs / sizeof *customs && out->form == SP_CALL_UNKNOWN &&
+    for (size_t i = 0; i < sizeof customs / sizeof *customs && out->form == SP_TOOL_CALL_UNKNOWN &&
                        strstr(text, SP_PROBE_NAME) != NULL;
          i++) {
         if (strstr(text, customs[i].open) != NULL || is_token(tokenizer, customs[i].open)) {
@@ -55,35 +55,35 @@ static enum sp_status take_custom(struct sp_call_syntax *out, const struct sp_te
     return SP_OK;
 }
 
-enum sp_status sp_answer_syntax_learn(struct sp_answer_syntax *out, const struct sp_template *t,
-                                      const struct sp_tokenizer *tokenizer, struct sp_err *err)
+enum sp_status sp_chat_format_learn(struct sp_chat_format *out, const struct sp_template *t,
+                                    const struct sp_tokenizer *tokenizer, struct sp_err *err)
 {
-    struct sp_answer_syntax s = {.reasoning_open = ""};
+    struct sp_chat_format s = {.reasoning_open = ""};
     enum sp_status st;
 
-    if ((st = sp_answer_learn_thoughts(&s, t, err)) || (st = sp_answer_learn_calls(&s, t, err))) {
+    if ((st = sp_chat_learn_reasoning(&s, t, err)) || (st = sp_chat_learn_calls(&s, t, err))) {
         return st;
     }
     if (!*s.reasoning_close && is_token(tokenizer, "<think>") && is_token(tokenizer, "</think>")) {
         strcpy(s.reasoning_open, "<think>");
         strcpy(s.reasoning_close, "</think>");
     }
-    if (s.calls.form == SP_CALL_UNKNOWN && (st = take_custom(&s.calls, t, tokenizer, err)))
+    if (s.calls.form == SP_TOOL_CALL_UNKNOWN && (st = take_custom(&s.calls, t, tokenizer, err)))
         return st;
     *out = s;
     return SP_OK;
 }
 
-bool sp_answer_syntax_knows_thoughts(const struct sp_answer_syntax *s)
+bool sp_chat_format_has_reasoning(const struct sp_chat_format *s)
 {
-    return *s->reasoning_close != '\0' || s->calls.form == SP_CALL_HARMONY;
+    return *s->reasoning_close != '\0' || s->calls.form == SP_TOOL_CALL_HARMONY;
 }
 
-bool sp_answer_syntax_thinks(const struct sp_answer_syntax *s, const char *prompt, size_t size)
+bool sp_chat_format_opens_reasoning(const struct sp_chat_format *s, const char *prompt, size_t size)
 {
     size_t len;
 
-    if (!*s->reasoning_open || !*s->reasoning_close || s->calls.form == SP_CALL_HARMONY)
+    if (!*s->reasoning_open || !*s->reasoning_close || s->calls.form == SP_TOOL_CALL_HARMONY)
         return false;
     size = sp_trim_whitespace(prompt, size);
     for (size_t n = 1; n <= size && n <= 2 * SP_TAG_SIZE; n++) {
@@ -104,7 +104,7 @@ struct line {
 
 static void add(struct line *line, const char *text)
 {
-    for (; *text && line->len + 1 < SP_ANSWER_SYNTAX_TEXT; text++)
+    for (; *text && line->len + 1 < SP_CHAT_FORMAT_TEXT; text++)
         line->text[line->len++] = *text == SP_TAG_ANY ? '*' : *text == '\n' ? ' ' : *text;
     line->text[line->len] = '\0';
 }
@@ -115,13 +115,13 @@ static void add_all(struct line *line, const char *const *texts, size_t n)
         add(line, texts[i]);
 }
 
-const char *sp_answer_syntax_thoughts(char text[SP_ANSWER_SYNTAX_TEXT],
-                                      const struct sp_answer_syntax *s)
+const char *sp_chat_format_describe_reasoning(char text[SP_CHAT_FORMAT_TEXT],
+                                              const struct sp_chat_format *s)
 {
     struct line line = {text, 0};
 
     *text = '\0';
-    if (s->calls.form == SP_CALL_HARMONY) {
+    if (s->calls.form == SP_TOOL_CALL_HARMONY) {
         add(&line, "<|channel|>analysis<|message|>...<|end|>");
     } else if (*s->reasoning_close) {
         add_all(&line, (const char *const[]){s->reasoning_open, "...", s->reasoning_close}, 3);
@@ -131,22 +131,22 @@ const char *sp_answer_syntax_thoughts(char text[SP_ANSWER_SYNTAX_TEXT],
     return text;
 }
 
-const char *sp_answer_syntax_calls(char text[SP_ANSWER_SYNTAX_TEXT],
-                                   const struct sp_answer_syntax *syntax)
+const char *sp_chat_format_describe_calls(char text[SP_CHAT_FORMAT_TEXT],
+                                          const struct sp_chat_format *format)
 {
-    const struct sp_call_syntax *s = &syntax->calls;
+    const struct sp_tool_call_format *s = &format->calls;
     struct line line = {text, 0};
 
     *text = '\0';
     add_all(&line, (const char *const[]){s->all_open, s->open}, 2);
     switch (s->form) {
-    case SP_CALL_UNKNOWN:
+    case SP_TOOL_CALL_UNKNOWN:
         add(&line, "unknown");
         break;
-    case SP_CALL_HARMONY:
+    case SP_TOOL_CALL_HARMONY:
         add(&line, "<|channel|>commentary to=functions.NAME<|message|>{...}<|call|>");
         break;
-    case SP_CALL_OBJECT:
+    case SP_TOOL_CALL_OBJECT:
         if (*s->name_key) {
             add_all(&line,
                     (const char *const[]){"{\"", s->name_key, "\": NAME, \"", s->arguments_key,
@@ -156,14 +156,14 @@ const char *sp_answer_syntax_calls(char text[SP_ANSWER_SYNTAX_TEXT],
             add(&line, "{NAME: {...}}");
         }
         break;
-    case SP_CALL_NAMED:
-    case SP_CALL_BARE:
+    case SP_TOOL_CALL_NAMED:
+    case SP_TOOL_CALL_BARE:
         add_all(&line, (const char *const[]){"NAME", s->before_arguments, "{...}"}, 3);
         break;
-    case SP_CALL_PYTHON:
+    case SP_TOOL_CALL_PYTHON:
         add(&line, "[NAME(KEY=VALUE, ...)]");
         break;
-    case SP_CALL_TAGGED:
+    case SP_TOOL_CALL_TAGGED:
         add_all(&line,
                 (const char *const[]){"NAME", s->behind_name, s->before_key, "KEY", s->before_text,
                                       "VALUE", s->behind_value},
@@ -177,7 +177,7 @@ const char *sp_answer_syntax_calls(char text[SP_ANSWER_SYNTAX_TEXT],
 /* ---- special tokens ---------------------------------------------------------------------------
  */
 
-static enum sp_status add_special(struct sp_answer_specials *out, uint32_t id, const char *text,
+static enum sp_status add_special(struct sp_chat_specials *out, uint32_t id, const char *text,
                                   size_t size, struct sp_err *err)
 {
     size_t cap = out->n;
@@ -193,7 +193,7 @@ static enum sp_status add_special(struct sp_answer_specials *out, uint32_t id, c
 }
 
 /* Adds those of a mark. */
-static enum sp_status find_in(struct sp_answer_specials *out, const char *tag,
+static enum sp_status find_in(struct sp_chat_specials *out, const char *tag,
                               const struct sp_tokenizer *tokenizer, struct sp_err *err)
 {
     struct sp_token_info token;
@@ -210,37 +210,37 @@ static enum sp_status find_in(struct sp_answer_specials *out, const char *tag,
     return st;
 }
 
-enum sp_status sp_answer_specials_find(struct sp_answer_specials *out,
-                                       const struct sp_answer_syntax *syntax,
-                                       const struct sp_tokenizer *tokenizer, bool calls,
-                                       struct sp_err *err)
+enum sp_status sp_chat_specials_find(struct sp_chat_specials *out,
+                                     const struct sp_chat_format *format,
+                                     const struct sp_tokenizer *tokenizer, bool calls,
+                                     struct sp_err *err)
 {
-    const struct sp_call_syntax *c = &syntax->calls;
-    const char *const reasoning[] = {syntax->reasoning_open, syntax->reasoning_close};
+    const struct sp_tool_call_format *c = &format->calls;
+    const char *const reasoning[] = {format->reasoning_open, format->reasoning_close};
     const char *const tags[] = {c->all_open,         c->all_close,    c->open,        c->close,
                                 c->before_arguments, c->quote,        c->behind_name, c->before_key,
                                 c->before_text,      c->before_value, c->behind_value};
-    struct sp_answer_specials found = {NULL, 0};
+    struct sp_chat_specials found = {NULL, 0};
     enum sp_status st = SP_OK;
 
     for (size_t i = 0; i < sizeof reasoning / sizeof *reasoning && !st; i++)
         st = find_in(&found, reasoning[i], tokenizer, err);
     for (size_t i = 0; calls && i < sizeof tags / sizeof *tags && !st; i++)
         st = find_in(&found, tags[i], tokenizer, err);
-    for (size_t i = 0; c->form == SP_CALL_HARMONY && sp_answer_harmony_marks[i] && !st; i++)
-        st = find_in(&found, sp_answer_harmony_marks[i], tokenizer, err);
+    for (size_t i = 0; c->form == SP_TOOL_CALL_HARMONY && sp_chat_harmony_tags[i] && !st; i++)
+        st = find_in(&found, sp_chat_harmony_tags[i], tokenizer, err);
     if (st) {
-        sp_answer_specials_release(&found);
+        sp_chat_specials_release(&found);
         return st;
     }
     *out = found;
     return SP_OK;
 }
 
-void sp_answer_specials_release(struct sp_answer_specials *specials)
+void sp_chat_specials_release(struct sp_chat_specials *specials)
 {
     for (size_t i = 0; i < specials->n; i++)
         free(specials->at[i].text);
     free(specials->at);
-    *specials = (struct sp_answer_specials){NULL, 0};
+    *specials = (struct sp_chat_specials){NULL, 0};
 }

@@ -24,19 +24,19 @@
 #include "runtime/template/template.h"
 #include "runtime/tokenizer/tokenizer.h"
 
-enum sp_call_form {
-    SP_CALL_UNKNOWN, /* calls stay in the text */
-    SP_CALL_OBJECT,
-    SP_CALL_NAMED,
-    SP_CALL_BARE,
-    SP_CALL_TAGGED,
-    SP_CALL_PYTHON,
-    SP_CALL_HARMONY,
+enum sp_tool_call_style {
+    SP_TOOL_CALL_UNKNOWN, /* calls stay in the text */
+    SP_TOOL_CALL_OBJECT,
+    SP_TOOL_CALL_NAMED,
+    SP_TOOL_CALL_BARE,
+    SP_TOOL_CALL_TAGGED,
+    SP_TOOL_CALL_PYTHON,
+    SP_TOOL_CALL_HARMONY,
 };
 
 /* Plain data, valid when zeroed: nothing is known. */
-struct sp_call_syntax {
-    enum sp_call_form form;
+struct sp_tool_call_format {
+    enum sp_tool_call_style form;
     char all_open[SP_TAG_SIZE], all_close[SP_TAG_SIZE];     /* around all calls of an answer */
     char open[SP_TAG_SIZE], close[SP_TAG_SIZE];             /* around each */
     char name_key[SP_TAG_SIZE], arguments_key[SP_TAG_SIZE]; /* OBJECT; name_key empty: the name
@@ -50,49 +50,49 @@ struct sp_call_syntax {
     bool null_content; /* the template writes calls only where the content is null */
 };
 
-struct sp_answer_syntax {
+struct sp_chat_format {
     char reasoning_open[SP_TAG_SIZE],
         reasoning_close[SP_TAG_SIZE]; /* reasoning_close empty: unknown */
-    struct sp_call_syntax calls;
+    struct sp_tool_call_format calls;
 };
 
 /* The tokenizer may be NULL. Nothing learned is no failure. */
-SP_MUST_CHECK enum sp_status sp_answer_syntax_learn(struct sp_answer_syntax *out,
-                                                    const struct sp_template *t,
-                                                    const struct sp_tokenizer *tokenizer,
-                                                    struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_chat_format_learn(struct sp_chat_format *out,
+                                                  const struct sp_template *t,
+                                                  const struct sp_tokenizer *tokenizer,
+                                                  struct sp_err *err);
 
 /* Can thoughts be told from the rest? */
-bool sp_answer_syntax_knows_thoughts(const struct sp_answer_syntax *syntax);
+bool sp_chat_format_has_reasoning(const struct sp_chat_format *format);
 
 /* Does an answer to this prompt begin inside a thought? Then the prompt ends with reasoning_open.
  */
-bool sp_answer_syntax_thinks(const struct sp_answer_syntax *syntax, const char *prompt,
-                             size_t size);
+bool sp_chat_format_opens_reasoning(const struct sp_chat_format *format, const char *prompt,
+                                    size_t size);
 
 /* For people: "<think>...</think>", `<tool_call>{"name": ..., "arguments": ...}</tool_call>`;
  * "unknown". Returns `text`. */
-enum { SP_ANSWER_SYNTAX_TEXT = 1024 };
-const char *sp_answer_syntax_thoughts(char text[SP_ANSWER_SYNTAX_TEXT],
-                                      const struct sp_answer_syntax *syntax);
-const char *sp_answer_syntax_calls(char text[SP_ANSWER_SYNTAX_TEXT],
-                                   const struct sp_answer_syntax *syntax);
+enum { SP_CHAT_FORMAT_TEXT = 1024 };
+const char *sp_chat_format_describe_reasoning(char text[SP_CHAT_FORMAT_TEXT],
+                                              const struct sp_chat_format *format);
+const char *sp_chat_format_describe_calls(char text[SP_CHAT_FORMAT_TEXT],
+                                          const struct sp_chat_format *format);
 
 /* A special token that a mark holds: no text of an answer shows it, so whoever reads answers must
  * be told of it apart (sp_request.special). */
-struct sp_answer_special {
+struct sp_chat_special {
     uint32_t id;
     char *text; /* owned */
 };
-struct sp_answer_specials {
-    struct sp_answer_special *at; /* [n], owned */
+struct sp_chat_specials {
+    struct sp_chat_special *at; /* [n], owned */
     size_t n;
 };
 /* `calls`: those of calls, too. */
-SP_MUST_CHECK enum sp_status sp_answer_specials_find(struct sp_answer_specials *out,
-                                                     const struct sp_answer_syntax *syntax,
-                                                     const struct sp_tokenizer *tokenizer,
-                                                     bool calls, struct sp_err *err);
-void sp_answer_specials_release(struct sp_answer_specials *specials);
+SP_MUST_CHECK enum sp_status sp_chat_specials_find(struct sp_chat_specials *out,
+                                                   const struct sp_chat_format *format,
+                                                   const struct sp_tokenizer *tokenizer, bool calls,
+                                                   struct sp_err *err);
+void sp_chat_specials_release(struct sp_chat_specials *specials);
 
 #endif

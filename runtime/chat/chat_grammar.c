@@ -2,26 +2,26 @@
 
 #include <string.h>
 
-enum sp_answer_thinking sp_answer_thinking_of(const struct sp_answer_syntax *s, const char *prompt,
-                                              size_t size, bool think)
+enum sp_reasoning_mode sp_reasoning_mode_of(const struct sp_chat_format *s, const char *prompt,
+                                            size_t size, bool think)
 {
     size_t n;
 
-    if (!*s->reasoning_open || !*s->reasoning_close || s->calls.form == SP_CALL_HARMONY) {
-        return SP_THINKS_NOT;
+    if (!*s->reasoning_open || !*s->reasoning_close || s->calls.form == SP_TOOL_CALL_HARMONY) {
+        return SP_REASONING_NONE;
     }
-    if (sp_answer_syntax_thinks(s, prompt, size)) return SP_THINKS_ALREADY;
+    if (sp_chat_format_opens_reasoning(s, prompt, size)) return SP_REASONING_OPEN;
     size = sp_trim_whitespace(prompt, size);
     n = strlen(s->reasoning_close);
     if (!think || (n <= size && memcmp(prompt + size - n, s->reasoning_close, n) == 0)) {
-        return SP_THINKS_NOT;
+        return SP_REASONING_NONE;
     }
-    return SP_THINKS_PERHAPS;
+    return SP_REASONING_OPTIONAL;
 }
 
-bool sp_answer_can_hold_calls(const struct sp_answer_syntax *s)
+bool sp_chat_format_can_constrain_calls(const struct sp_chat_format *s)
 {
-    return s->calls.form != SP_CALL_UNKNOWN && s->calls.form != SP_CALL_HARMONY;
+    return s->calls.form != SP_TOOL_CALL_UNKNOWN && s->calls.form != SP_TOOL_CALL_HARMONY;
 }
 
 /* ---- the parts of an answer -------------------------------------------------------------------
@@ -29,10 +29,11 @@ bool sp_answer_can_hold_calls(const struct sp_answer_syntax *s)
 
 /* Content up to the first call, if there is one. An object where an answer begins is read as a
  * call, marks or no marks: so it is held to be one. */
-static uint32_t content_or_calls(struct sp_answer_builder *b, const struct sp_answer_calls *calls)
+static uint32_t content_or_calls(struct sp_chat_grammar_builder *b,
+                                 const struct sp_chat_grammar_calls *calls)
 {
-    const struct sp_call_syntax *s = &b->form->syntax->calls;
-    bool is_object = s->form == SP_CALL_OBJECT;
+    const struct sp_tool_call_format *s = &b->form->format->calls;
+    bool is_object = s->form == SP_TOOL_CALL_OBJECT;
     struct sp_free_text text = {.end = SP_GRAMMAR_END, .not_first = is_object ? "{[" : NULL};
     uint32_t node;
 
@@ -42,20 +43,21 @@ static uint32_t content_or_calls(struct sp_answer_builder *b, const struct sp_an
     if (*s->open) {
         text.stops[text.n_stops++] = (struct sp_stop_tag){s->open, calls->behind_open};
     }
-    node = sp_answer_free_text(b, &text);
-    return is_object ? sp_grammar_either(b->g, node, sp_answer_blanks(b, calls->bare)) : node;
+    node = sp_chat_grammar_free_text(b, &text);
+    return is_object ? sp_grammar_either(b->g, node, sp_chat_grammar_whitespace(b, calls->bare))
+                     : node;
 }
 
-static uint32_t after_reasoning(struct sp_answer_builder *b)
+static uint32_t after_reasoning(struct sp_chat_grammar_builder *b)
 {
-    const struct sp_answer_form *form = b->form;
-    struct sp_answer_calls calls = {.all = SP_GRAMMAR_NEVER};
+    const struct sp_chat_grammar_options *form = b->form;
+    struct sp_chat_grammar_calls calls = {.all = SP_GRAMMAR_NEVER};
     uint32_t node;
 
     if (form->tools) {
-        calls = sp_answer_calls(b);
-        if (*form->syntax->calls.all_open || *form->syntax->calls.open) {
-            calls.all = sp_answer_blanks(b, calls.all);
+        calls = sp_chat_grammar_calls(b);
+        if (*form->format->calls.all_open || *form->format->calls.open) {
+            calls.all = sp_chat_grammar_whitespace(b, calls.all);
         }
         if (form->must_call) return calls.all;
         if (form->content == NULL) return content_or_calls(b, &calls);
@@ -64,17 +66,17 @@ static uint32_t after_reasoning(struct sp_answer_builder *b)
     return sp_grammar_either(b->g, node, calls.all);
 }
 
-static uint32_t answer(struct sp_answer_builder *b)
+static uint32_t answer(struct sp_chat_grammar_builder *b)
 {
-    const struct sp_answer_syntax *s = b->form->syntax;
+    const struct sp_chat_format *s = b->form->format;
     uint32_t node = after_reasoning(b), reasoning;
     struct sp_free_text text = {.n_stops = 1, .end = SP_GRAMMAR_NEVER};
 
-    if (b->form->thinking == SP_THINKS_NOT) return node;
-    text.stops[0] = (struct sp_stop_tag){s->reasoning_close, sp_answer_blanks(b, node)};
-    reasoning = sp_answer_free_text(b, &text);
-    if (b->form->thinking == SP_THINKS_ALREADY) return reasoning;
-    return sp_grammar_either(b->g, sp_answer_mark(b, s->reasoning_open, reasoning), node);
+    if (b->form->thinking == SP_REASONING_NONE) return node;
+    text.stops[0] = (struct sp_stop_tag){s->reasoning_close, sp_chat_grammar_whitespace(b, node)};
+    reasoning = sp_chat_grammar_free_text(b, &text);
+    if (b->form->thinking == SP_REASONING_OPEN) return reasoning;
+    return sp_grammar_either(b->g, sp_chat_grammar_tag(b, s->reasoning_open, reasoning), node);
 }
 
 /* ---- the whole --------------------------------------------------------------------------------
@@ -99,16 +101,16 @@ static enum sp_status parse(struct sp_json **out, const char *text, struct sp_er
     return sp_json_parse(out, text, strlen(text), SP_JSON_STRICT, err);
 }
 
-enum sp_status sp_answer_grammar(struct sp_grammar **out, const struct sp_answer_form *form,
-                                 struct sp_err *err)
+enum sp_status sp_chat_grammar(struct sp_grammar **out, const struct sp_chat_grammar_options *form,
+                               struct sp_err *err)
 {
-    struct sp_answer_builder b = {.form = form};
+    struct sp_chat_grammar_builder b = {.form = form};
     enum sp_status st;
 
-    if (form->tools && !sp_answer_can_hold_calls(form->syntax)) {
+    if (form->tools && !sp_chat_format_can_constrain_calls(form->format)) {
         return sp_fail(err, SP_E_UNSUPPORTED,
                        "answers are not held to calls here as this model's template writes them%s",
-                       form->syntax->calls.form == SP_CALL_UNKNOWN ? ", if it does" : "");
+                       form->format->calls.form == SP_TOOL_CALL_UNKNOWN ? ", if it does" : "");
     }
     if ((st = sp_grammar_new(&b.g, err)) ||
         (st = parse(&b.no_arguments, "{\"type\": \"object\", \"properties\": {}}", err)) ||

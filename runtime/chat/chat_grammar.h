@@ -20,19 +20,19 @@
 #include "runtime/chat/chat_format.h"
 #include "runtime/grammar/grammar.h"
 
-enum sp_answer_thinking {
-    SP_THINKS_NOT,
-    SP_THINKS_ALREADY, /* the prompt has opened a thought */
-    SP_THINKS_PERHAPS, /* the model may open one */
+enum sp_reasoning_mode {
+    SP_REASONING_NONE,
+    SP_REASONING_OPEN,     /* the prompt has opened a thought */
+    SP_REASONING_OPTIONAL, /* the model may open one */
 };
 
 /* All borrowed, and copied where it is needed. */
-struct sp_answer_form {
-    const struct sp_answer_syntax *syntax;
+struct sp_chat_grammar_options {
+    const struct sp_chat_format *format;
     const struct sp_tokenizer *tokenizer; /* of the special tokens in marks; NULL: marks are text */
     const uint32_t *ends; /* [n_ends] tokens that end an answer: a mark that is one does, too */
     size_t n_ends;
-    enum sp_answer_thinking thinking;
+    enum sp_reasoning_mode thinking;
     const struct sp_grammar *content; /* the form, finished; NULL: any text */
     const struct sp_json *tools;      /* a list, as OpenAI has it; NULL: no calls */
     const char *function;             /* the one that may be called; NULL: any */
@@ -42,15 +42,16 @@ struct sp_answer_form {
 
 /* What is known of a prompt and of the options: must the answer begin with a thought, may it?
  * `think`: false where thinking is switched off. */
-enum sp_answer_thinking sp_answer_thinking_of(const struct sp_answer_syntax *syntax,
-                                              const char *prompt, size_t size, bool think);
+enum sp_reasoning_mode sp_reasoning_mode_of(const struct sp_chat_format *format, const char *prompt,
+                                            size_t size, bool think);
 
 /* Can calls be held to, as the model writes them? */
-bool sp_answer_can_hold_calls(const struct sp_answer_syntax *syntax);
+bool sp_chat_format_can_constrain_calls(const struct sp_chat_format *format);
 
 /* *out is finished, and owned by the caller. SP_E_UNSUPPORTED: the syntax of calls is not known, or
  * a tool's schema asks for what is not done; SP_E_INPUT: a tool without a name, and the like. */
-SP_MUST_CHECK enum sp_status
-sp_answer_grammar(struct sp_grammar **out, const struct sp_answer_form *form, struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_chat_grammar(struct sp_grammar **out,
+                                             const struct sp_chat_grammar_options *form,
+                                             struct sp_err *err);
 
 #endif

@@ -17,7 +17,7 @@ static const char *name_of(const struct sp_json *function)
 }
 
 /* Opens the schema of the arguments, which are an object whatever it says. */
-static void open_schema(struct sp_answer_builder *b, struct sp_schema *s,
+static void open_schema(struct sp_chat_grammar_builder *b, struct sp_schema *s,
                         struct sp_schema_view *view, const struct sp_json *function)
 {
     const struct sp_json *parameters = sp_json_get(function, "parameters");
@@ -38,8 +38,8 @@ static void close_schema(struct sp_schema *s, const struct sp_json *function, bo
     if (err->status && !failed) sp_context(err, "the parameters of %s", name_of(function));
 }
 
-uint32_t sp_answer_object(struct sp_answer_builder *b, const struct sp_json *function,
-                          uint32_t next)
+uint32_t sp_chat_grammar_object(struct sp_chat_grammar_builder *b, const struct sp_json *function,
+                                uint32_t next)
 {
     bool failed = b->g->err.status != SP_OK;
     struct sp_schema s;
@@ -56,7 +56,7 @@ uint32_t sp_answer_object(struct sp_answer_builder *b, const struct sp_json *fun
  */
 
 struct writing {
-    struct sp_answer_builder *b;
+    struct sp_chat_grammar_builder *b;
     const struct sp_json *function;
     const struct sp_argument_notation *notation;
     struct sp_schema *s;
@@ -93,7 +93,7 @@ static uint32_t text_value(struct writing *w, const char *key, const struct sp_s
     const struct sp_free_text any = {
         .stops = {{n->behind_text, next}}, .n_stops = 1, .end = SP_GRAMMAR_NEVER};
     const struct sp_json *values, *one;
-    uint32_t ways = SP_GRAMMAR_NEVER, behind = sp_answer_mark(w->b, n->behind_text, next);
+    uint32_t ways = SP_GRAMMAR_NEVER, behind = sp_chat_grammar_tag(w->b, n->behind_text, next);
     size_t n_given = 0;
 
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
@@ -110,7 +110,7 @@ static uint32_t text_value(struct writing *w, const char *key, const struct sp_s
     }
     for (size_t i = 0; sp_schema_next(w->s, view, "const", &i, &one); n_given++)
         ways = sp_grammar_either(w->b->g, ways, given_text(w, key, one, behind));
-    if (n_given == 0) ways = sp_answer_free_text(w->b, &any);
+    if (n_given == 0) ways = sp_chat_grammar_free_text(w->b, &any);
     if (n_given > 1) refuse(w, key, "several enum and const are not weighed here");
     if (ways == SP_GRAMMAR_NEVER) refuse(w, key, "nothing can match");
     return sp_grammar_text(w->b->g, n->lead, strlen(n->lead), ways);
@@ -165,9 +165,9 @@ static uint32_t argument(struct writing *w, const char *key, const struct sp_sch
                          uint32_t next)
 {
     const struct sp_argument_notation *n = w->notation;
-    struct sp_answer_builder *b = w->b;
+    struct sp_chat_grammar_builder *b = w->b;
     struct sp_grammar *g = b->g;
-    bool text = n->before_text && sp_answer_is_text(w->function, key);
+    bool text = n->before_text && sp_tool_value_is_text(w->function, key);
 
     if (n->keys_are_words ? !is_word(key) : !is_plain(key)) {
         refuse(w, key, "the model cannot write this name");
@@ -175,15 +175,15 @@ static uint32_t argument(struct writing *w, const char *key, const struct sp_sch
     if (text) {
         next = text_value(w, key, view, next);
     } else {
-        next = sp_answer_close_mark(b, n->behind_value, next);
+        next = sp_chat_grammar_close_tag(b, n->behind_value, next);
         next = sp_grammar_either(g, sp_grammar_call(g, sp_schema_rule(w->s, view), 1, 1, next),
                                  python_words(w, view, next));
         next = sp_grammar_text(g, n->lead, strlen(n->lead), next);
     }
-    next = sp_answer_mark(b, text ? n->before_text : n->before_value, next);
-    next = sp_answer_mark(b, n->behind_key, next);
+    next = sp_chat_grammar_tag(b, text ? n->before_text : n->before_value, next);
+    next = sp_chat_grammar_tag(b, n->behind_key, next);
     next = sp_grammar_text(g, key, strlen(key), next);
-    return sp_answer_mark(b, n->before_key, next);
+    return sp_chat_grammar_tag(b, n->before_key, next);
 }
 
 /* From the last one to the first: `first` is where none stands yet, `later` where one does. */
@@ -201,15 +201,17 @@ static uint32_t all_arguments(struct writing *w, const struct sp_schema_view *al
 
         sp_schema_property(w->s, all, key, &view);
         if (!view.never) one = argument(w, key, &view, later);
-        more = sp_grammar_text(g, separator, strlen(separator), sp_answer_blanks(w->b, one));
+        more =
+            sp_grammar_text(g, separator, strlen(separator), sp_chat_grammar_whitespace(w->b, one));
         first = required ? one : sp_grammar_either(g, one, first);
         later = required ? more : sp_grammar_either(g, more, later);
     }
     return first;
 }
 
-uint32_t sp_answer_arguments(struct sp_answer_builder *b, const struct sp_json *function,
-                             const struct sp_argument_notation *notation, uint32_t next)
+uint32_t sp_chat_grammar_arguments(struct sp_chat_grammar_builder *b,
+                                   const struct sp_json *function,
+                                   const struct sp_argument_notation *notation, uint32_t next)
 {
     bool failed = b->g->err.status != SP_OK;
     struct sp_schema s;

@@ -7,33 +7,33 @@
 
 #define TEXT(g, text, next) sp_grammar_text(g, text, sizeof(text) - 1, next)
 
-static const struct sp_call_syntax *syntax_of(const struct sp_answer_builder *b)
+static const struct sp_tool_call_format *syntax_of(const struct sp_chat_grammar_builder *b)
 {
-    return &b->form->syntax->calls;
+    return &b->form->format->calls;
 }
 
 /* ---- {"name": ..., "arguments": {...}} --------------------------------------------------------
  */
 
-static uint32_t json_text(struct sp_answer_builder *b, const char *text, uint32_t next)
+static uint32_t json_text(struct sp_chat_grammar_builder *b, const char *text, uint32_t next)
 {
     return sp_json_text(&b->json, text, strlen(text), next);
 }
 
 /* "key": */
-static uint32_t json_key(struct sp_answer_builder *b, const char *key, uint32_t next)
+static uint32_t json_key(struct sp_chat_grammar_builder *b, const char *key, uint32_t next)
 {
     next = TEXT(b->g, ":", sp_json_whitespace(&b->json, next));
     return json_text(b, key, next);
 }
 
-static uint32_t object_call(struct sp_answer_builder *b, const struct sp_json *function,
+static uint32_t object_call(struct sp_chat_grammar_builder *b, const struct sp_json *function,
                             const char *name, uint32_t next)
 {
-    const struct sp_call_syntax *s = syntax_of(b);
+    const struct sp_tool_call_format *s = syntax_of(b);
 
     next = sp_json_whitespace(&b->json, TEXT(b->g, "}", next));
-    next = sp_answer_object(b, function, next);
+    next = sp_chat_grammar_object(b, function, next);
     if (!*s->name_key) {
         next = json_key(b, name, next);
     } else {
@@ -47,22 +47,22 @@ static uint32_t object_call(struct sp_answer_builder *b, const struct sp_json *f
 /* ---- a name and its arguments -----------------------------------------------------------------
  */
 
-static uint32_t name_text(struct sp_answer_builder *b, const char *name, uint32_t next)
+static uint32_t name_text(struct sp_chat_grammar_builder *b, const char *name, uint32_t next)
 {
     return sp_grammar_text(b->g, name, strlen(name), next);
 }
 
-static uint32_t named_call(struct sp_answer_builder *b, const struct sp_json *function,
+static uint32_t named_call(struct sp_chat_grammar_builder *b, const struct sp_json *function,
                            const char *name, uint32_t next)
 {
-    next = sp_answer_blanks(b, sp_answer_object(b, function, next));
-    return name_text(b, name, sp_answer_close_mark(b, syntax_of(b)->before_arguments, next));
+    next = sp_chat_grammar_whitespace(b, sp_chat_grammar_object(b, function, next));
+    return name_text(b, name, sp_chat_grammar_close_tag(b, syntax_of(b)->before_arguments, next));
 }
 
-static uint32_t bare_call(struct sp_answer_builder *b, const struct sp_json *function,
+static uint32_t bare_call(struct sp_chat_grammar_builder *b, const struct sp_json *function,
                           const char *name, uint32_t next)
 {
-    const struct sp_call_syntax *s = syntax_of(b);
+    const struct sp_tool_call_format *s = syntax_of(b);
     const struct sp_argument_notation notation = {
         .before_key = "",
         .behind_key = ":",
@@ -76,15 +76,15 @@ static uint32_t bare_call(struct sp_answer_builder *b, const struct sp_json *fun
         .keys_are_words = true,
     };
 
-    next = sp_answer_arguments(b, function, &notation, TEXT(b->g, "}", next));
+    next = sp_chat_grammar_arguments(b, function, &notation, TEXT(b->g, "}", next));
     next = TEXT(b->g, "{", next);
-    return name_text(b, name, sp_answer_close_mark(b, s->before_arguments, next));
+    return name_text(b, name, sp_chat_grammar_close_tag(b, s->before_arguments, next));
 }
 
-static uint32_t tagged_call(struct sp_answer_builder *b, const struct sp_json *function,
+static uint32_t tagged_call(struct sp_chat_grammar_builder *b, const struct sp_json *function,
                             const char *name, uint32_t next)
 {
-    const struct sp_call_syntax *s = syntax_of(b);
+    const struct sp_tool_call_format *s = syntax_of(b);
     const struct sp_argument_notation notation = {
         .before_key = s->before_key,
         .behind_key = "",
@@ -97,11 +97,12 @@ static uint32_t tagged_call(struct sp_answer_builder *b, const struct sp_json *f
         .separator = "",
     };
 
-    next = sp_answer_arguments(b, function, &notation, sp_answer_blanks(b, next));
-    return name_text(b, name, sp_answer_close_mark(b, s->behind_name, sp_answer_blanks(b, next)));
+    next = sp_chat_grammar_arguments(b, function, &notation, sp_chat_grammar_whitespace(b, next));
+    return name_text(
+        b, name, sp_chat_grammar_close_tag(b, s->behind_name, sp_chat_grammar_whitespace(b, next)));
 }
 
-static uint32_t python_call(struct sp_answer_builder *b, const struct sp_json *function,
+static uint32_t python_call(struct sp_chat_grammar_builder *b, const struct sp_json *function,
                             const char *name, uint32_t next)
 {
     static const struct sp_argument_notation notation = {
@@ -115,36 +116,36 @@ static uint32_t python_call(struct sp_answer_builder *b, const struct sp_json *f
         .keys_are_words = true,
     };
 
-    next = sp_answer_arguments(b, function, &notation, TEXT(b->g, ")", next));
+    next = sp_chat_grammar_arguments(b, function, &notation, TEXT(b->g, ")", next));
     return name_text(b, name, TEXT(b->g, "(", next));
 }
 
 /* ---- one call ---------------------------------------------------------------------------------
  */
 
-static uint32_t call_of(struct sp_answer_builder *b, const struct sp_json *function,
+static uint32_t call_of(struct sp_chat_grammar_builder *b, const struct sp_json *function,
                         const char *name)
 {
     switch (syntax_of(b)->form) {
-    case SP_CALL_OBJECT:
+    case SP_TOOL_CALL_OBJECT:
         return object_call(b, function, name, SP_GRAMMAR_END);
-    case SP_CALL_NAMED:
+    case SP_TOOL_CALL_NAMED:
         return named_call(b, function, name, SP_GRAMMAR_END);
-    case SP_CALL_BARE:
+    case SP_TOOL_CALL_BARE:
         return bare_call(b, function, name, SP_GRAMMAR_END);
-    case SP_CALL_TAGGED:
+    case SP_TOOL_CALL_TAGGED:
         return tagged_call(b, function, name, SP_GRAMMAR_END);
-    case SP_CALL_PYTHON:
+    case SP_TOOL_CALL_PYTHON:
         return python_call(b, function, name, SP_GRAMMAR_END);
-    case SP_CALL_UNKNOWN:
-    case SP_CALL_HARMONY:
+    case SP_TOOL_CALL_UNKNOWN:
+    case SP_TOOL_CALL_HARMONY:
     default:
         return SP_GRAMMAR_NEVER;
     }
 }
 
 /* A rule for the call of any of the functions. */
-static uint32_t any_call(struct sp_answer_builder *b)
+static uint32_t any_call(struct sp_chat_grammar_builder *b)
 {
     const struct sp_json *tools = b->form->tools;
     uint32_t ways = SP_GRAMMAR_NEVER, rule;
@@ -157,7 +158,7 @@ static uint32_t any_call(struct sp_answer_builder *b)
 
         if (function == NULL) function = tool;
         name = sp_json_to_string(sp_json_get(function, "name"), &len);
-        if (name == NULL || strlen(name) != len || !sp_answer_call_may_be_named(name, len)) {
+        if (name == NULL || strlen(name) != len || !sp_tool_call_name_possible(name, len)) {
             sp_grammar_fail(b->g, SP_E_INPUT, "tools[%zu]: %s", i,
                             name ? "no function can be called by this name"
                                  : "expected a function with a name");
@@ -178,39 +179,39 @@ static uint32_t any_call(struct sp_answer_builder *b)
  */
 
 /* One call, or where several stand between one pair of marks a list of them. */
-static uint32_t calls_between_marks(struct sp_answer_builder *b, uint32_t call, uint32_t next)
+static uint32_t calls_between_marks(struct sp_chat_grammar_builder *b, uint32_t call, uint32_t next)
 {
     struct sp_grammar *g = b->g;
     uint32_t fork, list;
 
-    if (!sp_answer_call_is_list(syntax_of(b))) return sp_grammar_call(g, call, 1, 1, next);
+    if (!sp_tool_call_is_list(syntax_of(b))) return sp_grammar_call(g, call, 1, 1, next);
     fork = sp_grammar_fork(g);
-    list = sp_answer_blanks(b, TEXT(g, "]", next));
+    list = sp_chat_grammar_whitespace(b, TEXT(g, "]", next));
     sp_grammar_join(g, fork, list,
                     b->form->one_call
                         ? SP_GRAMMAR_NEVER
                         : sp_json_comma(&b->json, sp_grammar_call(g, call, 1, 1, fork)));
     list = sp_grammar_call(g, call, 1, 1, fork);
-    list = TEXT(g, "[", sp_answer_blanks(b, list));
+    list = TEXT(g, "[", sp_chat_grammar_whitespace(b, list));
     return sp_grammar_either(g, sp_grammar_call(g, call, 1, 1, next), list);
 }
 
-struct sp_answer_calls sp_answer_calls(struct sp_answer_builder *b)
+struct sp_chat_grammar_calls sp_chat_grammar_calls(struct sp_chat_grammar_builder *b)
 {
-    const struct sp_call_syntax *s = syntax_of(b);
+    const struct sp_tool_call_format *s = syntax_of(b);
     uint32_t call = any_call(b), fork = sp_grammar_fork(b->g), end, more = SP_GRAMMAR_NEVER;
-    struct sp_answer_calls calls;
+    struct sp_chat_grammar_calls calls;
 
     calls.bare = calls_between_marks(b, call, SP_GRAMMAR_END);
-    end = sp_answer_close_mark(b, s->close, fork);
+    end = sp_chat_grammar_close_tag(b, s->close, fork);
     calls.behind_open = calls_between_marks(b, call, end);
-    if (*s->open) calls.behind_open = sp_answer_blanks(b, calls.behind_open);
-    calls.behind_all_open = sp_answer_mark(b, s->open, calls.behind_open);
-    if (*s->all_open) calls.behind_all_open = sp_answer_blanks(b, calls.behind_all_open);
+    if (*s->open) calls.behind_open = sp_chat_grammar_whitespace(b, calls.behind_open);
+    calls.behind_all_open = sp_chat_grammar_tag(b, s->open, calls.behind_open);
+    if (*s->all_open) calls.behind_all_open = sp_chat_grammar_whitespace(b, calls.behind_all_open);
     if (!b->form->one_call && *s->open) {
-        more = sp_answer_blanks(b, sp_answer_mark(b, s->open, calls.behind_open));
+        more = sp_chat_grammar_whitespace(b, sp_chat_grammar_tag(b, s->open, calls.behind_open));
     }
-    sp_grammar_join(b->g, fork, sp_answer_close_mark(b, s->all_close, SP_GRAMMAR_END), more);
-    calls.all = sp_answer_mark(b, s->all_open, calls.behind_all_open);
+    sp_grammar_join(b->g, fork, sp_chat_grammar_close_tag(b, s->all_close, SP_GRAMMAR_END), more);
+    calls.all = sp_chat_grammar_tag(b, s->all_open, calls.behind_all_open);
     return calls;
 }

@@ -6,8 +6,8 @@
 #include "runtime/chat/chat_grammar.h"
 #include "runtime/grammar/json_grammar.h"
 
-struct sp_answer_builder {
-    const struct sp_answer_form *form;
+struct sp_chat_grammar_builder {
+    const struct sp_chat_grammar_options *form;
     struct sp_grammar *g;
     struct sp_json_grammar json;
     uint32_t word;                /* a rule: what stands for SP_TAG_ANY */
@@ -18,14 +18,16 @@ struct sp_answer_builder {
 /* ---- answer_grammar_mark.c ---- */
 
 /* Blanks that may be there. */
-uint32_t sp_answer_blanks(struct sp_answer_builder *b, uint32_t next);
+uint32_t sp_chat_grammar_whitespace(struct sp_chat_grammar_builder *b, uint32_t next);
 
 /* A mark; an empty one is nothing. Where it holds a token that ends answers, the answer ends. */
-uint32_t sp_answer_mark(struct sp_answer_builder *b, const char *tag, uint32_t next);
+uint32_t sp_chat_grammar_tag(struct sp_chat_grammar_builder *b, const char *tag, uint32_t next);
 
 /* The same with blanks behind it, or before it. */
-uint32_t sp_answer_open_mark(struct sp_answer_builder *b, const char *tag, uint32_t next);
-uint32_t sp_answer_close_mark(struct sp_answer_builder *b, const char *tag, uint32_t next);
+uint32_t sp_chat_grammar_open_tag(struct sp_chat_grammar_builder *b, const char *tag,
+                                  uint32_t next);
+uint32_t sp_chat_grammar_close_tag(struct sp_chat_grammar_builder *b, const char *tag,
+                                   uint32_t next);
 
 /* A text up to one of at most SP_STOP_TAGS marks, none of which is in it. */
 enum { SP_STOP_TAGS = 2 };
@@ -39,22 +41,23 @@ struct sp_free_text {
     const char *not_first; /* what its first byte but for blanks is none of; NULL: anything */
     uint32_t end;          /* where the text may end without a mark, or SP_GRAMMAR_NEVER */
 };
-uint32_t sp_answer_free_text(struct sp_answer_builder *b, const struct sp_free_text *text);
+uint32_t sp_chat_grammar_free_text(struct sp_chat_grammar_builder *b,
+                                   const struct sp_free_text *text);
 
 /* ---- answer_grammar_call.c ---- */
 
 /* All calls of an answer, up to its end: with their marks, behind the first mark or two of them,
  * and without. */
-struct sp_answer_calls {
+struct sp_chat_grammar_calls {
     uint32_t all, behind_all_open, behind_open, bare;
 };
-struct sp_answer_calls sp_answer_calls(struct sp_answer_builder *b);
+struct sp_chat_grammar_calls sp_chat_grammar_calls(struct sp_chat_grammar_builder *b);
 
 /* ---- answer_grammar_arguments.c ---- */
 
 /* The arguments of a function: a JSON object, */
-uint32_t sp_answer_object(struct sp_answer_builder *b, const struct sp_json *function,
-                          uint32_t next);
+uint32_t sp_chat_grammar_object(struct sp_chat_grammar_builder *b, const struct sp_json *function,
+                                uint32_t next);
 
 /* or one by one. */
 struct sp_argument_notation {
@@ -66,7 +69,8 @@ struct sp_argument_notation {
     const char *separator;                   /* between arguments */
     bool keys_are_words;                     /* as Python has them */
 };
-uint32_t sp_answer_arguments(struct sp_answer_builder *b, const struct sp_json *function,
-                             const struct sp_argument_notation *notation, uint32_t next);
+uint32_t sp_chat_grammar_arguments(struct sp_chat_grammar_builder *b,
+                                   const struct sp_json *function,
+                                   const struct sp_argument_notation *notation, uint32_t next);
 
 #endif

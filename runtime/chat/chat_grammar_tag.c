@@ -41,7 +41,7 @@ static size_t next_special(const struct sp_tokenizer *tokenizer, struct sp_token
     return from;
 }
 
-static void split(struct sp_answer_builder *b, struct parts *p, const char *tag)
+static void split(struct sp_chat_grammar_builder *b, struct parts *p, const char *tag)
 {
     const struct sp_tokenizer *tokenizer = b->form->tokenizer;
     size_t size = strlen(tag), n_ids = 0, next;
@@ -72,7 +72,7 @@ static void split(struct sp_answer_builder *b, struct parts *p, const char *tag)
     free(ids);
 }
 
-static bool is_end(const struct sp_answer_builder *b, uint32_t id)
+static bool is_end(const struct sp_chat_grammar_builder *b, uint32_t id)
 {
     for (size_t i = 0; i < b->form->n_ends; i++) {
         if (b->form->ends[i] == id) return true;
@@ -81,12 +81,12 @@ static bool is_end(const struct sp_answer_builder *b, uint32_t id)
 }
 
 /* A text, some of which may be one of the parts only. */
-static uint32_t part(struct sp_answer_builder *b, const struct part *p, const char *tag,
+static uint32_t part(struct sp_chat_grammar_builder *b, const struct part *p, const char *tag,
                      uint32_t next)
 {
     switch (p->kind) {
     case PART_BLANK:
-        return sp_answer_blanks(b, next);
+        return sp_chat_grammar_whitespace(b, next);
     case PART_WORD:
         return sp_grammar_call(b->g, b->word, 0, 1, next);
     case PART_TOKEN:
@@ -98,7 +98,7 @@ static uint32_t part(struct sp_answer_builder *b, const struct part *p, const ch
 }
 
 /* Those from the `first` part on. */
-static uint32_t all_parts(struct sp_answer_builder *b, const struct parts *p, size_t first,
+static uint32_t all_parts(struct sp_chat_grammar_builder *b, const struct parts *p, size_t first,
                           const char *tag, uint32_t next)
 {
     for (size_t i = p->n; i-- > first;)
@@ -106,12 +106,12 @@ static uint32_t all_parts(struct sp_answer_builder *b, const struct parts *p, si
     return next;
 }
 
-uint32_t sp_answer_blanks(struct sp_answer_builder *b, uint32_t next)
+uint32_t sp_chat_grammar_whitespace(struct sp_chat_grammar_builder *b, uint32_t next)
 {
     return sp_grammar_call(b->g, b->json.blank, 0, 2, next);
 }
 
-uint32_t sp_answer_mark(struct sp_answer_builder *b, const char *tag, uint32_t next)
+uint32_t sp_chat_grammar_tag(struct sp_chat_grammar_builder *b, const char *tag, uint32_t next)
 {
     struct parts p;
 
@@ -119,14 +119,15 @@ uint32_t sp_answer_mark(struct sp_answer_builder *b, const char *tag, uint32_t n
     return all_parts(b, &p, 0, tag, next);
 }
 
-uint32_t sp_answer_open_mark(struct sp_answer_builder *b, const char *tag, uint32_t next)
+uint32_t sp_chat_grammar_open_tag(struct sp_chat_grammar_builder *b, const char *tag, uint32_t next)
 {
-    return *tag ? sp_answer_mark(b, tag, sp_answer_blanks(b, next)) : next;
+    return *tag ? sp_chat_grammar_tag(b, tag, sp_chat_grammar_whitespace(b, next)) : next;
 }
 
-uint32_t sp_answer_close_mark(struct sp_answer_builder *b, const char *tag, uint32_t next)
+uint32_t sp_chat_grammar_close_tag(struct sp_chat_grammar_builder *b, const char *tag,
+                                   uint32_t next)
 {
-    return *tag ? sp_answer_blanks(b, sp_answer_mark(b, tag, next)) : next;
+    return *tag ? sp_chat_grammar_whitespace(b, sp_chat_grammar_tag(b, tag, next)) : next;
 }
 
 /* ---- a text up to a mark ----------------------------------------------------------------------
@@ -157,7 +158,7 @@ struct place {
 };
 
 struct scan {
-    struct sp_answer_builder *b;
+    struct sp_chat_grammar_builder *b;
     const struct sp_free_text *free;
     struct stop stops[SP_STOP_TAGS];
     struct place *places; /* [n_places], owned; the first is where nothing has begun */
@@ -166,7 +167,7 @@ struct scan {
 
 static void read_stop(struct scan *scan, struct stop *stop, const struct sp_stop_tag *from)
 {
-    struct sp_answer_builder *b = scan->b;
+    struct sp_chat_grammar_builder *b = scan->b;
     struct parts p;
 
     *stop = (struct stop){.token = SP_GRAMMAR_NEVER, .next = SP_GRAMMAR_NEVER};
@@ -290,7 +291,8 @@ static uint32_t ways_on(struct scan *scan, const struct place *from, uint32_t bl
     return sp_grammar_either(g, ways, sp_grammar_bytes(g, &others, none));
 }
 
-uint32_t sp_answer_free_text(struct sp_answer_builder *b, const struct sp_free_text *text)
+uint32_t sp_chat_grammar_free_text(struct sp_chat_grammar_builder *b,
+                                   const struct sp_free_text *text)
 {
     struct sp_grammar *g = b->g;
     struct scan *scan = NULL;

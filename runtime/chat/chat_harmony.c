@@ -9,13 +9,12 @@
  * without one is content. */
 #include "runtime/chat/chat_pending.h"
 
-const char *const sp_answer_harmony_marks[] = {"<|start|>",     "<|channel|>", "<|message|>",
-                                               "<|end|>",       "<|call|>",    "<|return|>",
-                                               "<|constrain|>", NULL};
+const char *const sp_chat_harmony_tags[] = {"<|start|>", "<|channel|>", "<|message|>",   "<|end|>",
+                                            "<|call|>",  "<|return|>",  "<|constrain|>", NULL};
 
 enum { MAX_HEADER = 256 };
 
-void sp_answer_harmony_release(struct sp_answer_harmony *h)
+void sp_chat_harmony_release(struct sp_chat_harmony *h)
 {
     sp_strbuf_release(&h->name);
 }
@@ -36,7 +35,7 @@ static const char *word_behind(size_t *size, const char *tag, const char *text, 
     return word;
 }
 
-static enum sp_status read_header(struct sp_answer_harmony *h, const struct sp_answer_stream *s,
+static enum sp_status read_header(struct sp_chat_harmony *h, const struct sp_chat_pending *s,
                                   size_t len, struct sp_err *err)
 {
     static const char functions[] = "functions.", analysis[] = "analysis";
@@ -46,20 +45,20 @@ static enum sp_status read_header(struct sp_answer_harmony *h, const struct sp_a
     enum sp_status st;
 
     h->inside = true;
-    h->kind = SP_ANSWER_CONTENT;
+    h->kind = SP_CHAT_CONTENT;
     if (channel && n_channel == strlen(analysis) && memcmp(channel, analysis, n_channel) == 0) {
-        h->kind = SP_ANSWER_THOUGHT;
+        h->kind = SP_CHAT_REASONING;
     }
     if (name == NULL || s->reading->tools == NULL) return SP_OK;
     if (n_name <= skip || memcmp(name, functions, skip) != 0) return SP_OK;
-    h->kind = SP_ANSWER_CALL;
+    h->kind = SP_CHAT_TOOL_CALL;
     h->name.len = 0;
     st = sp_strbuf_append(&h->name, name + skip, n_name - skip, err);
     return st ? st : sp_strbuf_append(&h->name, "", 1, err);
 }
 
 /* Can the text be a header, or become one? */
-static bool may_be_header(const struct sp_answer_stream *s)
+static bool may_be_header(const struct sp_chat_pending *s)
 {
     static const char *const begins[] = {"<|start|>",     "<|channel|>", "<|message|>",
                                          "<|constrain|>", "assistant",   "to="};
@@ -74,7 +73,7 @@ static bool may_be_header(const struct sp_answer_stream *s)
 }
 
 /* Where the message ends: at the first of its marks. */
-static enum sp_tag_match find_end(const struct sp_answer_stream *s, size_t *at, size_t *len,
+static enum sp_tag_match find_end(const struct sp_chat_pending *s, size_t *at, size_t *len,
                                   bool *next)
 {
     static const struct {
@@ -102,31 +101,31 @@ static enum sp_tag_match find_end(const struct sp_answer_stream *s, size_t *at, 
 }
 
 /* Arguments that are no object are content. */
-static enum sp_status tell_call(struct sp_answer_harmony *h, struct sp_answer_stream *s, size_t n,
+static enum sp_status tell_call(struct sp_chat_harmony *h, struct sp_chat_pending *s, size_t n,
                                 struct sp_err *err)
 {
     size_t from = sp_blanks(s->text.at, n), size = sp_trim_whitespace(s->text.at + from, n - from);
-    struct sp_answer_call call = {.name = h->name};
+    struct sp_tool_call call = {.name = h->name};
     struct sp_json *object = NULL;
     enum sp_status st;
 
     if (sp_json_parse(&object, s->text.at + from, size, SP_JSON_STRICT, NULL) ||
         sp_json_kind(object) != SP_JSON_OBJECT) {
         sp_json_free(object);
-        sp_answer_stream_tell(s, SP_ANSWER_CONTENT, n);
+        sp_chat_pending_emit(s, SP_CHAT_CONTENT, n);
         return SP_OK;
     }
     sp_json_free(object);
     if ((st = sp_strbuf_append(&call.arguments, s->text.at + from, size, err))) return st;
-    sp_answer_stream_tell_call(s, &call);
+    sp_chat_pending_emit_call(s, &call);
     sp_strbuf_release(&call.arguments);
-    sp_answer_stream_drop(s, n);
+    sp_chat_pending_drop(s, n);
     return SP_OK;
 }
 
 /* False: more text is needed. */
-static enum sp_status read_message(bool *more, struct sp_answer_harmony *h,
-                                   struct sp_answer_stream *s, bool final, struct sp_err *err)
+static enum sp_status read_message(bool *more, struct sp_chat_harmony *h, struct sp_chat_pending *s,
+                                   bool final, struct sp_err *err)
 {
     enum sp_status st = SP_OK;
     size_t n, len = 0;
@@ -138,29 +137,29 @@ static enum sp_status read_message(bool *more, struct sp_answer_harmony *h,
         match = SP_TAG_NO;
         n = s->text.len;
     }
-    if (h->kind == SP_ANSWER_CALL) {
+    if (h->kind == SP_CHAT_TOOL_CALL) {
         if (match != SP_TAG_YES && !final) return SP_OK;
         if ((st = tell_call(h, s, n, err))) return st;
     } else {
-        sp_answer_stream_tell(s, h->kind, n);
+        sp_chat_pending_emit(s, h->kind, n);
     }
     if (match != SP_TAG_YES) return SP_OK;
-    sp_answer_stream_drop(s, next ? 0 : len);
+    sp_chat_pending_drop(s, next ? 0 : len);
     h->inside = false;
     *more = true;
     return SP_OK;
 }
 
 /* What is no header is content, whatever mark it begins with. */
-static void begin_content(struct sp_answer_harmony *h, struct sp_answer_stream *s)
+static void begin_content(struct sp_chat_harmony *h, struct sp_chat_pending *s)
 {
     h->inside = true;
-    h->kind = SP_ANSWER_CONTENT;
-    if (s->text.at[0] == '<') sp_answer_stream_tell(s, SP_ANSWER_CONTENT, 1);
+    h->kind = SP_CHAT_CONTENT;
+    if (s->text.at[0] == '<') sp_chat_pending_emit(s, SP_CHAT_CONTENT, 1);
 }
 
-enum sp_status sp_answer_harmony_read(struct sp_answer_harmony *h, struct sp_answer_stream *s,
-                                      bool final, struct sp_err *err)
+enum sp_status sp_chat_harmony_read(struct sp_chat_harmony *h, struct sp_chat_pending *s,
+                                    bool final, struct sp_err *err)
 {
     static const char message[] = "<|message|>";
     enum sp_status st = SP_OK;
@@ -179,7 +178,7 @@ enum sp_status sp_answer_harmony_read(struct sp_answer_harmony *h, struct sp_ans
             begin_content(h, s);
         } else if (match == SP_TAG_YES) {
             st = read_header(h, s, at, err);
-            sp_answer_stream_drop(s, at + len);
+            sp_chat_pending_drop(s, at + len);
         } else {
             more = false;
         }

@@ -134,7 +134,7 @@ static size_t list_close(const char *text, size_t size)
 }
 
 /* Marks of forms that hold several calls between one pair. ends[i]: behind call i. */
-static bool learn_list_tags(struct sp_call_syntax *s, const struct rendering *r, size_t begin,
+static bool learn_list_tags(struct sp_tool_call_format *s, const struct rendering *r, size_t begin,
                             size_t end)
 {
     const char *text = r->text;
@@ -146,7 +146,8 @@ static bool learn_list_tags(struct sp_call_syntax *s, const struct rendering *r,
 }
 
 /* Marks around each call and around all of them; `ends`: behind the arguments of each. */
-static bool learn_tags(struct sp_call_syntax *s, const struct rendering *r, const size_t ends[2])
+static bool learn_tags(struct sp_tool_call_format *s, const struct rendering *r,
+                       const size_t ends[2])
 {
     const char *text = r->text, *first = text + r->begin, *between = text + ends[0],
                *last = text + ends[r->n_calls - 1];
@@ -173,7 +174,7 @@ static bool learn_tags(struct sp_call_syntax *s, const struct rendering *r, cons
  */
 
 /* The object that begins at text[at]: does it have the call? Then its keys. */
-static bool learn_keys(struct sp_call_syntax *s, const char *text, size_t size)
+static bool learn_keys(struct sp_tool_call_format *s, const char *text, size_t size)
 {
     struct sp_json *object = NULL;
     const struct sp_json *members;
@@ -208,26 +209,26 @@ static bool end_of_objects(size_t *end, const struct rendering *r, size_t begin)
     const char *text = r->text;
     size_t len;
 
-    if (sp_answer_json_end(&len, text + begin, r->end - begin) != SP_VALUE_READ) return false;
+    if (sp_tool_value_json_end(&len, text + begin, r->end - begin) != SP_VALUE_READ) return false;
     *end = begin + len;
     if (r->n_calls == 1) return true;
     while (*end < r->calls[1].name && text[*end] != '{')
         ++*end;
-    if (sp_answer_json_end(&len, text + *end, r->end - *end) != SP_VALUE_READ) return false;
+    if (sp_tool_value_json_end(&len, text + *end, r->end - *end) != SP_VALUE_READ) return false;
     *end += len;
     return *end > r->calls[1].name;
 }
 
-static bool learn_object(struct sp_call_syntax *s, const struct rendering *r)
+static bool learn_object(struct sp_tool_call_format *s, const struct rendering *r)
 {
     const char *text = r->text;
     size_t len, end;
 
     for (size_t at = r->begin; at < r->calls[0].name; at++) {
         if (text[at] != '{') continue;
-        if (sp_answer_json_end(&len, text + at, r->end - at) != SP_VALUE_READ) continue;
+        if (sp_tool_value_json_end(&len, text + at, r->end - at) != SP_VALUE_READ) continue;
         if (at + len <= r->calls[0].behind_value[0] || !learn_keys(s, text + at, len)) continue;
-        s->form = SP_CALL_OBJECT;
+        s->form = SP_TOOL_CALL_OBJECT;
         return end_of_objects(&end, r, at) && learn_list_tags(s, r, at, end);
     }
     return false;
@@ -244,7 +245,7 @@ static bool is_quoted(const struct rendering *r)
     return before > 0 && (text[before - 1] == ':' || text[before - 1] == '{');
 }
 
-static bool learn_named(struct sp_call_syntax *s, const struct rendering *r)
+static bool learn_named(struct sp_tool_call_format *s, const struct rendering *r)
 {
     size_t ends[2] = {0, 0}, len = 0, at;
 
@@ -255,7 +256,7 @@ static bool learn_named(struct sp_call_syntax *s, const struct rendering *r)
 
         if (brace == NULL) return false;
         at = (size_t)(brace - r->text);
-        if (sp_answer_json_end(&len, brace, r->end - at) != SP_VALUE_READ) return false;
+        if (sp_tool_value_json_end(&len, brace, r->end - at) != SP_VALUE_READ) return false;
         ends[i] = at + len;
         if (ends[i] < c->behind_value[SP_PROBE_ARGUMENTS - 1]) return false;
         if (i == 0 &&
@@ -263,12 +264,12 @@ static bool learn_named(struct sp_call_syntax *s, const struct rendering *r)
             return false;
         }
     }
-    s->form = SP_CALL_NAMED;
+    s->form = SP_TOOL_CALL_NAMED;
     return learn_tags(s, r, ends);
 }
 
 /* {key:QUOTEtextQUOTE} */
-static bool learn_bare(struct sp_call_syntax *s, const struct rendering *r)
+static bool learn_bare(struct sp_tool_call_format *s, const struct rendering *r)
 {
     const struct call_place *c = &r->calls[0];
     const char *text = r->text;
@@ -280,18 +281,18 @@ static bool learn_bare(struct sp_call_syntax *s, const struct rendering *r)
     memcpy(s->quote, text + quote, n);
     s->quote[n] = '\0';
     if (!learn_named(s, r)) return false;
-    s->form = SP_CALL_BARE;
+    s->form = SP_TOOL_CALL_BARE;
     return true;
 }
 
-static bool learn_python(struct sp_call_syntax *s, const struct rendering *r)
+static bool learn_python(struct sp_tool_call_format *s, const struct rendering *r)
 {
     const struct call_place *c = &r->calls[0], *last = &r->calls[r->n_calls - 1];
     size_t end = last->behind_value[SP_PROBE_ARGUMENTS - 1];
 
     if (c->key[0] != c->behind_name + 1 || r->text[c->behind_name] != '(') return false;
     if (r->text[c->behind_key[0]] != '=' || r->text[end] != ')') return false;
-    s->form = SP_CALL_PYTHON;
+    s->form = SP_TOOL_CALL_PYTHON;
     return learn_list_tags(s, r, c->name, end + 1);
 }
 
@@ -306,7 +307,7 @@ static bool learn_blanks(char blanks[8], const char *text, size_t size, bool at_
     return true;
 }
 
-static bool learn_tagged(struct sp_call_syntax *s, const struct rendering *r)
+static bool learn_tagged(struct sp_tool_call_format *s, const struct rendering *r)
 {
     const struct call_place *c = &r->calls[0];
     const char *text = r->text, *head = text + c->behind_name, *next = text + c->behind_value[0];
@@ -321,7 +322,7 @@ static bool learn_tagged(struct sp_call_syntax *s, const struct rendering *r)
         if (r->end - last < n_value || memcmp(text + last, next, n_value) != 0) return false;
         ends[i] = last + n_value;
     }
-    s->form = SP_CALL_TAGGED;
+    s->form = SP_TOOL_CALL_TAGGED;
     return sp_probe_tag(s->behind_name, head, n_head - n_key) &&
            sp_probe_tag(s->before_key, head + n_head - n_key, n_key) &&
            sp_probe_tag(s->behind_value, next, n_value) &&
@@ -332,12 +333,12 @@ static bool learn_tagged(struct sp_call_syntax *s, const struct rendering *r)
            *s->before_value && *s->behind_value && learn_tags(s, r, ends);
 }
 
-static bool learn_harmony(struct sp_call_syntax *s, const struct rendering *r)
+static bool learn_harmony(struct sp_tool_call_format *s, const struct rendering *r)
 {
     if (strstr(r->text, "<|channel|>") == NULL || strstr(r->text, "<|message|>") == NULL) {
         return false;
     }
-    s->form = SP_CALL_HARMONY;
+    s->form = SP_TOOL_CALL_HARMONY;
     return true;
 }
 
@@ -348,7 +349,7 @@ struct checking {
     unsigned n_right, n_wrong;
 };
 
-static void check_piece(void *context, const struct sp_answer_piece *piece)
+static void check_piece(void *context, const struct sp_chat_part *piece)
 {
     static const char *const names[] = {SP_PROBE_NAME, SP_PROBE_SECOND_NAME};
     struct checking *c = context;
@@ -356,7 +357,7 @@ static void check_piece(void *context, const struct sp_answer_piece *piece)
     const char *a, *b;
     int64_t number = 0;
 
-    if (piece->kind != SP_ANSWER_CALL) return;
+    if (piece->kind != SP_CHAT_TOOL_CALL) return;
     if (sp_json_parse(&arguments, piece->text, piece->size, SP_JSON_STRICT, NULL) == SP_OK &&
         c->n_right < 2 && strcmp(piece->name, names[c->n_right]) == 0 &&
         (a = sp_json_to_string(sp_json_get(arguments, sp_probe_keys[0]), NULL)) != NULL &&
@@ -372,46 +373,47 @@ static void check_piece(void *context, const struct sp_answer_piece *piece)
 }
 
 /* Reads the rendering back. */
-static enum sp_status check(bool *right, const struct sp_call_syntax *s, const struct rendering *r,
-                            struct sp_err *err)
+static enum sp_status check(bool *right, const struct sp_tool_call_format *s,
+                            const struct rendering *r, struct sp_err *err)
 {
-    struct sp_answer_syntax syntax = {.calls = *s};
+    struct sp_chat_format format = {.calls = *s};
     struct checking checking = {0, 0};
-    struct sp_answer_reading reading = {
-        .syntax = &syntax, .piece = check_piece, .context = &checking};
-    struct sp_answer_parser *parser = NULL;
+    struct sp_chat_parser_options reading = {
+        .format = &format, .piece = check_piece, .context = &checking};
+    struct sp_chat_parser *parser = NULL;
     struct sp_json *tools = NULL;
     enum sp_status st;
 
     *right = false;
     if ((st = sp_probe_tools(&tools, err))) return st;
     reading.tools = tools;
-    if ((st = sp_answer_parser_open(&parser, &reading, err)) ||
-        (st = sp_answer_parser_feed(parser, r->text + r->begin, r->end - r->begin, false, err)) ||
-        (st = sp_answer_parser_finish(parser, err))) {
+    if ((st = sp_chat_parser_open(&parser, &reading, err)) ||
+        (st = sp_chat_parser_feed(parser, r->text + r->begin, r->end - r->begin, false, err)) ||
+        (st = sp_chat_parser_finish(parser, err))) {
         goto done;
     }
     *right = checking.n_right == r->n_calls && checking.n_wrong == 0;
 done:
-    sp_answer_parser_close(parser);
+    sp_chat_parser_close(parser);
     sp_json_free(tools);
     return st;
 }
 
-static enum sp_status learn_from(struct sp_call_syntax *out, const struct rendering *r,
+static enum sp_status learn_from(struct sp_tool_call_format *out, const struct rendering *r,
                                  const struct sp_probe *probe, struct sp_err *err)
 {
-    static bool (*const forms[])(struct sp_call_syntax *, const struct rendering *) = {
+    static bool (*const forms[])(struct sp_tool_call_format *, const struct rendering *) = {
         learn_harmony, learn_object, learn_bare, learn_named, learn_python, learn_tagged};
     enum sp_status st;
     bool right = false;
 
     for (size_t i = 0; i < sizeof forms / sizeof *forms && !right; i++) {
-        struct sp_call_syntax s = {.text_arguments = probe->text_arguments,
-                                   .null_content = probe->null_content};
+        struct sp_tool_call_format s = {.text_arguments = probe->text_arguments,
+                                        .null_content = probe->null_content};
 
         if (!forms[i](&s, r)) continue;
-        if (s.form != SP_CALL_OBJECT && !*s.open && !*s.all_open && s.form != SP_CALL_HARMONY) {
+        if (s.form != SP_TOOL_CALL_OBJECT && !*s.open && !*s.all_open &&
+            s.form != SP_TOOL_CALL_HARMONY) {
             continue;
         }
         if ((st = check(&right, &s, r, err))) return st;
@@ -420,7 +422,7 @@ static enum sp_status learn_from(struct sp_call_syntax *out, const struct render
     return SP_OK;
 }
 
-static enum sp_status try_one(struct sp_call_syntax *out, const struct sp_template *t,
+static enum sp_status try_one(struct sp_tool_call_format *out, const struct sp_template *t,
                               const struct sp_probe *calls, struct sp_err *err)
 {
     struct sp_probe probe = *calls;
@@ -441,13 +443,13 @@ done:
     return st;
 }
 
-enum sp_status sp_answer_learn_calls(struct sp_answer_syntax *out, const struct sp_template *t,
-                                     struct sp_err *err)
+enum sp_status sp_chat_learn_calls(struct sp_chat_format *out, const struct sp_template *t,
+                                   struct sp_err *err)
 {
     enum sp_status st;
 
     /* Objects and an empty content first, as the servers of other programs give them. */
-    for (unsigned i = 0; i < 8 && out->calls.form == SP_CALL_UNKNOWN; i++) {
+    for (unsigned i = 0; i < 8 && out->calls.form == SP_TOOL_CALL_UNKNOWN; i++) {
         const struct sp_probe probe = {
             .answer = SP_PROBE_CALLS,
             .tools = true,

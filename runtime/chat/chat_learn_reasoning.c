@@ -33,7 +33,7 @@ static size_t first_tag(const char *text, size_t size)
 
 /* What opens the thought: all that the answer without one lacks. Where that has an empty thought
  * itself, or a mark of its content, the last mark. */
-static bool learn_open(struct sp_answer_syntax *out, const struct around *a, size_t reasoning)
+static bool learn_open(struct sp_chat_format *out, const struct around *a, size_t reasoning)
 {
     size_t same = 0, n_plain = a->plain ? strlen(a->plain) : 0, from;
 
@@ -49,7 +49,7 @@ static bool learn_open(struct sp_answer_syntax *out, const struct around *a, siz
     return sp_probe_tag(out->reasoning_open, a->thinking + from, reasoning - from);
 }
 
-static bool learn_from(struct sp_answer_syntax *out, const struct around *a)
+static bool learn_from(struct sp_chat_format *out, const struct around *a)
 {
     const char *reasoning = strstr(a->thinking, SP_PROBE_REASONING), *behind, *content;
     size_t blanks, len;
@@ -65,12 +65,12 @@ static bool learn_from(struct sp_answer_syntax *out, const struct around *a)
            *out->reasoning_open != '\0';
 }
 
-static void forget(struct sp_answer_syntax *out)
+static void forget(struct sp_chat_format *out)
 {
     *out->reasoning_open = *out->reasoning_close = '\0';
 }
 
-static enum sp_status try_one(struct sp_answer_syntax *out, const struct sp_template *t,
+static enum sp_status try_one(struct sp_chat_format *out, const struct sp_template *t,
                               enum sp_probe_answer answer, bool think, struct sp_err *err)
 {
     struct sp_probe probe = {.answer = answer, .think = think, .is_think_set = think};
@@ -100,7 +100,7 @@ done:
 }
 
 /* Where the model is not to think, its turn may begin with an empty thought. */
-static enum sp_status learn_from_empty(struct sp_answer_syntax *out, const struct sp_template *t,
+static enum sp_status learn_from_empty(struct sp_chat_format *out, const struct sp_template *t,
                                        struct sp_err *err)
 {
     struct sp_probe probe = {.answer = SP_PROBE_NONE, .is_think_set = true};
@@ -127,8 +127,8 @@ done:
     return st;
 }
 
-enum sp_status sp_answer_learn_thoughts(struct sp_answer_syntax *out, const struct sp_template *t,
-                                        struct sp_err *err)
+enum sp_status sp_chat_learn_reasoning(struct sp_chat_format *out, const struct sp_template *t,
+                                       struct sp_err *err)
 {
     static const struct {
         enum sp_probe_answer answer;

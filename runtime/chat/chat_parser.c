@@ -6,13 +6,13 @@
 
 enum state { CONTENT, THOUGHT, CALL, BEHIND_CALL };
 
-struct sp_answer_parser {
-    struct sp_answer_reading reading;
-    const struct sp_answer_syntax *syntax;
+struct sp_chat_parser {
+    struct sp_chat_parser_options reading;
+    const struct sp_chat_format *format;
     char first_open[2 * SP_TAG_SIZE]; /* of the first call, with the mark of all calls */
-    struct sp_answer_stream stream;
-    struct sp_answer_harmony harmony;
-    struct sp_answer_call call;
+    struct sp_chat_pending stream;
+    struct sp_chat_harmony harmony;
+    struct sp_tool_call call;
     enum state state;
     size_t n_open; /* CALL: bytes of the open mark, and of blanks before it */
     bool bare;     /* CALL: it has none, and an answer begins */
@@ -26,28 +26,28 @@ struct sp_answer_parser {
 /* What a step came to. */
 enum step { WAIT, AGAIN };
 
-static bool reads_calls(const struct sp_answer_parser *p)
+static bool reads_calls(const struct sp_chat_parser *p)
 {
-    return p->reading.tools != NULL && p->syntax->calls.form != SP_CALL_UNKNOWN;
+    return p->reading.tools != NULL && p->format->calls.form != SP_TOOL_CALL_UNKNOWN;
 }
 
 /* Objects may stand without a mark where an answer begins: some templates have none, and small
  * models forget theirs. */
-static bool reads_bare(const struct sp_answer_parser *p)
+static bool reads_bare(const struct sp_chat_parser *p)
 {
-    return reads_calls(p) && p->syntax->calls.form == SP_CALL_OBJECT && !p->said && !p->called;
+    return reads_calls(p) && p->format->calls.form == SP_TOOL_CALL_OBJECT && !p->said && !p->called;
 }
 
-enum sp_status sp_answer_parser_open(struct sp_answer_parser **out,
-                                     const struct sp_answer_reading *reading, struct sp_err *err)
+enum sp_status sp_chat_parser_open(struct sp_chat_parser **out,
+                                   const struct sp_chat_parser_options *reading, struct sp_err *err)
 {
-    const struct sp_call_syntax *calls = &reading->syntax->calls;
-    struct sp_answer_parser *p;
+    const struct sp_tool_call_format *calls = &reading->format->calls;
+    struct sp_chat_parser *p;
     enum sp_status st;
 
     if ((st = sp_new(&p, 1, sizeof *p, err))) return st;
     p->reading = *reading;
-    p->syntax = reading->syntax;
+    p->format = reading->format;
     p->stream.reading = &p->reading;
     snprintf(p->first_open, sizeof p->first_open, "%s%s%s", calls->all_open,
              *calls->all_open && *calls->open ? " " : "", calls->open);
@@ -59,12 +59,12 @@ enum sp_status sp_answer_parser_open(struct sp_answer_parser **out,
     return SP_OK;
 }
 
-void sp_answer_parser_close(struct sp_answer_parser *p)
+void sp_chat_parser_close(struct sp_chat_parser *p)
 {
     if (p == NULL) return;
-    sp_answer_stream_release(&p->stream);
-    sp_answer_harmony_release(&p->harmony);
-    sp_answer_call_release(&p->call);
+    sp_chat_pending_release(&p->stream);
+    sp_chat_harmony_release(&p->harmony);
+    sp_tool_call_release(&p->call);
     free(p);
 }
 
@@ -79,7 +79,7 @@ struct found {
 };
 
 static void look_for(struct found *found, const char *tag, enum state state,
-                     const struct sp_answer_parser *p)
+                     const struct sp_chat_parser *p)
 {
     struct found f = {.state = state};
 
@@ -91,13 +91,13 @@ static void look_for(struct found *found, const char *tag, enum state state,
 
 /* A thought begins an answer, or follows a call: elsewhere its marks are spoken of. The end of one
  * that never began is an empty one. */
-static void look_for_reasoning(struct found *found, const struct sp_answer_parser *p)
+static void look_for_reasoning(struct found *found, const struct sp_chat_parser *p)
 {
-    const char *const tags[] = {p->syntax->reasoning_open, p->syntax->reasoning_close};
+    const char *const tags[] = {p->format->reasoning_open, p->format->reasoning_close};
     const struct sp_strbuf *held = &p->stream.text;
     size_t at = sp_blanks(held->at, held->len), len;
 
-    for (size_t i = 0; i < 2 && !p->said && *p->syntax->reasoning_close; i++) {
+    for (size_t i = 0; i < 2 && !p->said && *p->format->reasoning_close; i++) {
         enum sp_tag_match match = sp_tag_match(tags[i], held->at + at, held->len - at, &len);
 
         if (match <= found->match) continue;
@@ -105,7 +105,7 @@ static void look_for_reasoning(struct found *found, const struct sp_answer_parse
     }
 }
 
-static struct found find_tag(const struct sp_answer_parser *p)
+static struct found find_tag(const struct sp_chat_parser *p)
 {
     const struct sp_strbuf *held = &p->stream.text;
     struct found found = {.match = SP_TAG_NO};
@@ -114,7 +114,7 @@ static struct found find_tag(const struct sp_answer_parser *p)
     look_for_reasoning(&found, p);
     if (!reads_calls(p)) return found;
     look_for(&found, p->first_open, CALL, p);
-    if (*p->syntax->calls.all_open) look_for(&found, p->syntax->calls.open, CALL, p);
+    if (*p->format->calls.all_open) look_for(&found, p->format->calls.open, CALL, p);
     if (found.match != SP_TAG_NO && found.at <= at) return found;
     if (reads_bare(p) && at < held->len && strchr("{[", held->at[at]) != NULL) {
         found = (struct found){SP_TAG_YES, at, 0, CALL, true};
@@ -122,26 +122,26 @@ static struct found find_tag(const struct sp_answer_parser *p)
     return found;
 }
 
-static enum step read_content(struct sp_answer_parser *p, bool final)
+static enum step read_content(struct sp_chat_parser *p, bool final)
 {
     struct sp_strbuf *held = &p->stream.text;
-    bool watches = reads_calls(p) || (!p->said && *p->syntax->reasoning_close);
+    bool watches = reads_calls(p) || (!p->said && *p->format->reasoning_close);
     struct found found;
     size_t n;
 
-    if (!sp_answer_stream_settle(&p->stream)) return WAIT;
+    if (!sp_chat_pending_settle(&p->stream)) return WAIT;
     found = find_tag(p);
     if (found.match == SP_TAG_MAYBE && final) found.match = SP_TAG_NO;
     n = found.match == SP_TAG_NO ? held->len : found.at;
     if (found.match != SP_TAG_NO || (watches && !final)) n = sp_trim_whitespace(held->at, n);
     if (n > 0) {
         found.at -= found.match == SP_TAG_NO ? 0 : n;
-        sp_answer_stream_tell(&p->stream, SP_ANSWER_CONTENT, n);
+        sp_chat_pending_emit(&p->stream, SP_CHAT_CONTENT, n);
         p->said = true;
     }
     if (found.match != SP_TAG_YES) return WAIT;
     if (found.state != CALL) {
-        sp_answer_stream_drop(&p->stream, found.at + found.len);
+        sp_chat_pending_drop(&p->stream, found.at + found.len);
         p->stream.skip_whitespace = true;
     }
     p->n_open = found.at + found.len;
@@ -150,20 +150,20 @@ static enum step read_content(struct sp_answer_parser *p, bool final)
     return AGAIN;
 }
 
-static enum step read_reasoning(struct sp_answer_parser *p, bool final)
+static enum step read_reasoning(struct sp_chat_parser *p, bool final)
 {
     struct sp_strbuf *held = &p->stream.text;
     struct found found = {.match = SP_TAG_NO};
     size_t n;
 
-    if (!sp_answer_stream_settle(&p->stream)) return WAIT;
-    look_for(&found, p->syntax->reasoning_close, CONTENT, p);
+    if (!sp_chat_pending_settle(&p->stream)) return WAIT;
+    look_for(&found, p->format->reasoning_close, CONTENT, p);
     if (found.match == SP_TAG_MAYBE && final) found.match = SP_TAG_NO;
     n = found.match == SP_TAG_NO ? held->len : found.at;
     if (found.match != SP_TAG_NO || !final) n = sp_trim_whitespace(held->at, n);
-    sp_answer_stream_tell(&p->stream, SP_ANSWER_THOUGHT, n);
+    sp_chat_pending_emit(&p->stream, SP_CHAT_REASONING, n);
     if (found.match != SP_TAG_YES) return WAIT;
-    sp_answer_stream_drop(&p->stream, found.at - n + found.len);
+    sp_chat_pending_drop(&p->stream, found.at - n + found.len);
     p->stream.skip_whitespace = true;
     p->state = CONTENT;
     return AGAIN;
@@ -173,23 +173,23 @@ static enum step read_reasoning(struct sp_answer_parser *p, bool final)
  */
 
 /* What began like a call is content: its mark, which is not looked at again. */
-static enum step give_up_call(struct sp_answer_parser *p)
+static enum step give_up_call(struct sp_chat_parser *p)
 {
-    sp_answer_stream_tell(&p->stream, SP_ANSWER_CONTENT, p->n_open);
+    sp_chat_pending_emit(&p->stream, SP_CHAT_CONTENT, p->n_open);
     p->said = true;
     p->state = CONTENT;
     return AGAIN;
 }
 
 /* Tells what is new of a call that is sure to be one. */
-static enum sp_status tell_begun(struct sp_answer_parser *p, const struct sp_call_source *source,
+static enum sp_status tell_begun(struct sp_chat_parser *p, const struct sp_tool_call_source *source,
                                  struct sp_err *err)
 {
-    struct sp_answer_piece piece = {.kind = SP_ANSWER_CALL_BEGUN, .text = ""};
-    struct sp_call_begun begun;
+    struct sp_chat_part piece = {.kind = SP_CHAT_TOOL_CALL_START, .text = ""};
+    struct sp_partial_call begun;
     enum sp_status st;
 
-    if (!p->reading.held || !sp_answer_call_begun(&begun, source)) return SP_OK;
+    if (!p->reading.held || !sp_partial_call_read(&begun, source)) return SP_OK;
     if (!p->begun) {
         p->call.name.len = 0;
         if ((st = sp_strbuf_append(&p->call.name, source->text + begun.name, begun.n_name, err)) ||
@@ -200,19 +200,19 @@ static enum sp_status tell_begun(struct sp_answer_parser *p, const struct sp_cal
         p->reading.piece(p->reading.context, &piece);
         p->begun = true;
     }
-    piece = (struct sp_answer_piece){.kind = SP_ANSWER_ARGUMENTS,
-                                     .text = source->text + begun.arguments + p->told,
-                                     .size = begun.n_arguments - p->told};
+    piece = (struct sp_chat_part){.kind = SP_CHAT_TOOL_CALL_ARGUMENTS,
+                                  .text = source->text + begun.arguments + p->told,
+                                  .size = begun.n_arguments - p->told};
     if (piece.size > 0) p->reading.piece(p->reading.context, &piece);
     p->told = begun.n_arguments;
     return SP_OK;
 }
 
-static enum sp_status read_call(enum step *step, struct sp_answer_parser *p, bool final,
+static enum sp_status read_call(enum step *step, struct sp_chat_parser *p, bool final,
                                 struct sp_err *err)
 {
-    const struct sp_call_source source = {
-        .syntax = &p->syntax->calls,
+    const struct sp_tool_call_source source = {
+        .format = &p->format->calls,
         .tools = p->reading.tools,
         .text = p->stream.text.at + p->n_open,
         .size = p->stream.text.len - p->n_open,
@@ -224,7 +224,7 @@ static enum sp_status read_call(enum step *step, struct sp_answer_parser *p, boo
     size_t used;
 
     if ((st = tell_begun(p, &source, err)) ||
-        (st = sp_answer_call_read(&read, &p->call, &used, &source, err))) {
+        (st = sp_tool_call_read(&read, &p->call, &used, &source, err))) {
         return st;
     }
     *step = read == SP_VALUE_MORE || p->begun ? WAIT : AGAIN;
@@ -233,8 +233,8 @@ static enum sp_status read_call(enum step *step, struct sp_answer_parser *p, boo
     *step = AGAIN;
     p->begun = false;
     p->told = 0;
-    sp_answer_stream_tell_call(&p->stream, &p->call);
-    sp_answer_stream_drop(&p->stream, p->n_open + used);
+    sp_chat_pending_emit_call(&p->stream, &p->call);
+    sp_chat_pending_drop(&p->stream, p->n_open + used);
     p->called = true;
     p->said = p->closed = false;
     p->state = BEHIND_CALL;
@@ -243,35 +243,35 @@ static enum sp_status read_call(enum step *step, struct sp_answer_parser *p, boo
 
 /* Drops a mark that the text begins with. MAYBE: wait; an answer that ends within the mark behind
  * its last call has no more to say. */
-static enum sp_tag_match drop_tag(struct sp_answer_parser *p, const char *tag)
+static enum sp_tag_match drop_tag(struct sp_chat_parser *p, const char *tag)
 {
     size_t len = p->stream.text.len;
     enum sp_tag_match match = SP_TAG_NO;
 
     if (*tag) match = sp_tag_match(tag, p->stream.text.at, len, &len);
-    if (match == SP_TAG_YES) sp_answer_stream_drop(&p->stream, len);
+    if (match == SP_TAG_YES) sp_chat_pending_drop(&p->stream, len);
     return match;
 }
 
-static bool begins_call(const struct sp_answer_parser *p)
+static bool begins_call(const struct sp_chat_parser *p)
 {
     char c = p->stream.text.at[0];
 
-    if (p->closed || !sp_answer_call_is_list(&p->syntax->calls)) return false;
-    if (p->syntax->calls.form == SP_CALL_OBJECT) return c == '{';
+    if (p->closed || !sp_tool_call_is_list(&p->format->calls)) return false;
+    if (p->format->calls.form == SP_TOOL_CALL_OBJECT) return c == '{';
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
 
 /* Another call, the end of a list or of all calls, or something else. */
-static enum step read_behind_call(struct sp_answer_parser *p, bool final)
+static enum step read_behind_call(struct sp_chat_parser *p, bool final)
 {
-    const struct sp_call_syntax *s = &p->syntax->calls;
+    const struct sp_tool_call_format *s = &p->format->calls;
     const char *const closes[] = {p->closed ? "" : s->close, s->all_close};
     struct sp_strbuf *held = &p->stream.text;
     enum sp_tag_match match;
 
     p->stream.skip_whitespace = true;
-    if (!sp_answer_stream_settle(&p->stream)) return WAIT;
+    if (!sp_chat_pending_settle(&p->stream)) return WAIT;
     for (size_t i = 0; i < sizeof closes / sizeof *closes; i++) {
         match = drop_tag(p, closes[i]);
         if (match == SP_TAG_MAYBE) return WAIT;
@@ -279,8 +279,8 @@ static enum step read_behind_call(struct sp_answer_parser *p, bool final)
         p->closed = true;
         return AGAIN;
     }
-    if (!p->closed && sp_answer_call_is_list(s) && strchr(",;]", held->at[0]) != NULL) {
-        sp_answer_stream_drop(&p->stream, 1);
+    if (!p->closed && sp_tool_call_is_list(s) && strchr(",;]", held->at[0]) != NULL) {
+        sp_chat_pending_drop(&p->stream, 1);
         return AGAIN;
     }
     p->n_open = 0;
@@ -294,13 +294,13 @@ static enum step read_behind_call(struct sp_answer_parser *p, bool final)
 /* ---- the machine ------------------------------------------------------------------------------
  */
 
-static enum sp_status advance(struct sp_answer_parser *p, bool final, struct sp_err *err)
+static enum sp_status advance(struct sp_chat_parser *p, bool final, struct sp_err *err)
 {
     enum sp_status st = SP_OK;
     enum step step = AGAIN;
 
-    if (p->syntax->calls.form == SP_CALL_HARMONY) {
-        return sp_answer_harmony_read(&p->harmony, &p->stream, final, err);
+    if (p->format->calls.form == SP_TOOL_CALL_HARMONY) {
+        return sp_chat_harmony_read(&p->harmony, &p->stream, final, err);
     }
     while (step == AGAIN && !st) {
         switch (p->state) {
@@ -321,17 +321,17 @@ static enum sp_status advance(struct sp_answer_parser *p, bool final, struct sp_
     return st;
 }
 
-enum sp_status sp_answer_parser_feed(struct sp_answer_parser *p, const char *text, size_t size,
-                                     bool special, struct sp_err *err)
+enum sp_status sp_chat_parser_feed(struct sp_chat_parser *p, const char *text, size_t size,
+                                   bool special, struct sp_err *err)
 {
     enum sp_status st;
 
     if (size == 0) return SP_OK;
-    if ((st = sp_answer_stream_add(&p->stream, text, size, special, err))) return st;
+    if ((st = sp_chat_pending_add(&p->stream, text, size, special, err))) return st;
     return advance(p, false, err);
 }
 
-enum sp_status sp_answer_parser_finish(struct sp_answer_parser *p, struct sp_err *err)
+enum sp_status sp_chat_parser_finish(struct sp_chat_parser *p, struct sp_err *err)
 {
     return advance(p, true, err);
 }

@@ -10,50 +10,49 @@
 
 #include "runtime/chat/chat_format.h"
 
-enum sp_answer_kind {
-    SP_ANSWER_CONTENT,
-    SP_ANSWER_THOUGHT,
-    SP_ANSWER_CALL,
+enum sp_chat_part_kind {
+    SP_CHAT_CONTENT,
+    SP_CHAT_REASONING,
+    SP_CHAT_TOOL_CALL,
     /* Where calls are told as they come, before a call: it has begun, and parts of its arguments,
      * as the model writes them. Not of all calls; one that the answer's end cuts has no more. */
-    SP_ANSWER_CALL_BEGUN,
-    SP_ANSWER_ARGUMENTS,
+    SP_CHAT_TOOL_CALL_START,
+    SP_CHAT_TOOL_CALL_ARGUMENTS,
 };
 
 /* Borrowed during the call. */
-struct sp_answer_piece {
-    enum sp_answer_kind kind;
+struct sp_chat_part {
+    enum sp_chat_part_kind kind;
     const char *text; /* [size], never empty but where a call has begun; of a call: its arguments, a
                        * JSON object */
     size_t size;
     const char *name; /* of a call, whole or begun */
 };
-typedef void sp_answer_fn(void *context, const struct sp_answer_piece *piece);
+typedef void sp_chat_part_fn(void *context, const struct sp_chat_part *piece);
 
-struct sp_answer_reading {
-    const struct sp_answer_syntax *syntax; /* borrowed while the parser lives */
+struct sp_chat_parser_options {
+    const struct sp_chat_format *format; /* borrowed while the parser lives */
     const struct sp_json *tools; /* as an API has them, for the types of arguments; borrowed. NULL:
                                   * calls are not looked for */
     bool in_reasoning;           /* the prompt has opened one */
     bool held; /* what begins like a call is one (answer_grammar.h): it is told as it comes */
-    sp_answer_fn *piece;
+    sp_chat_part_fn *piece;
     void *context;
 };
 
-struct sp_answer_parser; /* opaque */
+struct sp_chat_parser; /* opaque */
 
-SP_MUST_CHECK enum sp_status sp_answer_parser_open(struct sp_answer_parser **out,
-                                                   const struct sp_answer_reading *reading,
-                                                   struct sp_err *err);
-void sp_answer_parser_close(struct sp_answer_parser *parser); /* NULL is fine */
+SP_MUST_CHECK enum sp_status sp_chat_parser_open(struct sp_chat_parser **out,
+                                                 const struct sp_chat_parser_options *reading,
+                                                 struct sp_err *err);
+void sp_chat_parser_close(struct sp_chat_parser *parser); /* NULL is fine */
 
 /* special: what a special token stands for, which counts in marks alone: no content, thought or
  * call shows it. Failures are of memory. */
-SP_MUST_CHECK enum sp_status sp_answer_parser_feed(struct sp_answer_parser *parser,
-                                                   const char *text, size_t size, bool special,
-                                                   struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_chat_parser_feed(struct sp_chat_parser *parser, const char *text,
+                                                 size_t size, bool special, struct sp_err *err);
 /* The answer ends here. A call that lacks only its closing mark is complete. */
-SP_MUST_CHECK enum sp_status sp_answer_parser_finish(struct sp_answer_parser *parser,
-                                                     struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_chat_parser_finish(struct sp_chat_parser *parser,
+                                                   struct sp_err *err);
 
 #endif

@@ -1,13 +1,13 @@
 #include "runtime/chat/chat_pending.h"
 
-void sp_answer_stream_release(struct sp_answer_stream *s)
+void sp_chat_pending_release(struct sp_chat_pending *s)
 {
     sp_strbuf_release(&s->text);
     sp_strbuf_release(&s->special);
 }
 
-enum sp_status sp_answer_stream_add(struct sp_answer_stream *s, const char *text, size_t size,
-                                    bool special, struct sp_err *err)
+enum sp_status sp_chat_pending_add(struct sp_chat_pending *s, const char *text, size_t size,
+                                   bool special, struct sp_err *err)
 {
     enum sp_status st;
 
@@ -18,7 +18,7 @@ enum sp_status sp_answer_stream_add(struct sp_answer_stream *s, const char *text
     return SP_OK;
 }
 
-void sp_answer_stream_drop(struct sp_answer_stream *s, size_t n)
+void sp_chat_pending_drop(struct sp_chat_pending *s, size_t n)
 {
     s->text.len -= n;
     s->special.len -= n;
@@ -27,9 +27,9 @@ void sp_answer_stream_drop(struct sp_answer_stream *s, size_t n)
     memmove(s->special.at, s->special.at + n, s->special.len);
 }
 
-void sp_answer_stream_tell(struct sp_answer_stream *s, enum sp_answer_kind kind, size_t n)
+void sp_chat_pending_emit(struct sp_chat_pending *s, enum sp_chat_part_kind kind, size_t n)
 {
-    struct sp_answer_piece piece = {.kind = kind};
+    struct sp_chat_part piece = {.kind = kind};
 
     for (size_t i = 0, end; i < n; i = end) {
         for (end = i; end < n && s->special.at[end] == s->special.at[i]; end++)
@@ -38,20 +38,20 @@ void sp_answer_stream_tell(struct sp_answer_stream *s, enum sp_answer_kind kind,
         piece.size = end - i;
         if (!s->special.at[i]) s->reading->piece(s->reading->context, &piece);
     }
-    sp_answer_stream_drop(s, n);
+    sp_chat_pending_drop(s, n);
 }
 
-void sp_answer_stream_tell_call(struct sp_answer_stream *s, const struct sp_answer_call *call)
+void sp_chat_pending_emit_call(struct sp_chat_pending *s, const struct sp_tool_call *call)
 {
-    const struct sp_answer_piece piece = {SP_ANSWER_CALL, call->arguments.at, call->arguments.len,
-                                          call->name.at};
+    const struct sp_chat_part piece = {SP_CHAT_TOOL_CALL, call->arguments.at, call->arguments.len,
+                                       call->name.at};
 
     s->reading->piece(s->reading->context, &piece);
 }
 
-bool sp_answer_stream_settle(struct sp_answer_stream *s)
+bool sp_chat_pending_settle(struct sp_chat_pending *s)
 {
-    if (s->skip_whitespace) sp_answer_stream_drop(s, sp_blanks(s->text.at, s->text.len));
+    if (s->skip_whitespace) sp_chat_pending_drop(s, sp_blanks(s->text.at, s->text.len));
     if (s->text.len > 0) s->skip_whitespace = false;
     return s->text.len > 0;
 }

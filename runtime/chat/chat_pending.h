@@ -7,34 +7,34 @@
 #include "runtime/chat/chat_parser.h"
 
 /* Begin with reading set, the rest zero. */
-struct sp_answer_stream {
-    const struct sp_answer_reading *reading; /* borrowed */
-    struct sp_strbuf text;                   /* owned */
-    struct sp_strbuf special;                /* parallel: of a special token? owned */
-    bool skip_whitespace;                    /* what comes next stands behind a mark */
+struct sp_chat_pending {
+    const struct sp_chat_parser_options *reading; /* borrowed */
+    struct sp_strbuf text;                        /* owned */
+    struct sp_strbuf special;                     /* parallel: of a special token? owned */
+    bool skip_whitespace;                         /* what comes next stands behind a mark */
 };
-void sp_answer_stream_release(struct sp_answer_stream *stream);
+void sp_chat_pending_release(struct sp_chat_pending *stream);
 
-SP_MUST_CHECK enum sp_status sp_answer_stream_add(struct sp_answer_stream *stream, const char *text,
-                                                  size_t size, bool special, struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_chat_pending_add(struct sp_chat_pending *stream, const char *text,
+                                                 size_t size, bool special, struct sp_err *err);
 /* Drops the first n bytes; tells them, but for special tokens, as content or a thought. */
-void sp_answer_stream_drop(struct sp_answer_stream *stream, size_t n);
-void sp_answer_stream_tell(struct sp_answer_stream *stream, enum sp_answer_kind kind, size_t n);
-void sp_answer_stream_tell_call(struct sp_answer_stream *stream, const struct sp_answer_call *call);
+void sp_chat_pending_drop(struct sp_chat_pending *stream, size_t n);
+void sp_chat_pending_emit(struct sp_chat_pending *stream, enum sp_chat_part_kind kind, size_t n);
+void sp_chat_pending_emit_call(struct sp_chat_pending *stream, const struct sp_tool_call *call);
 /* Drops blanks behind a mark; false: there is nothing else yet. */
-bool sp_answer_stream_settle(struct sp_answer_stream *stream);
+bool sp_chat_pending_settle(struct sp_chat_pending *stream);
 
 /* HARMONY: its messages, one after the other. Valid when zeroed. */
-struct sp_answer_harmony {
+struct sp_chat_harmony {
     bool inside; /* a message */
-    enum sp_answer_kind kind;
+    enum sp_chat_part_kind kind;
     struct sp_strbuf name; /* of a call, with a NUL; owned */
 };
-void sp_answer_harmony_release(struct sp_answer_harmony *harmony);
-SP_MUST_CHECK enum sp_status sp_answer_harmony_read(struct sp_answer_harmony *harmony,
-                                                    struct sp_answer_stream *stream, bool final,
-                                                    struct sp_err *err);
+void sp_chat_harmony_release(struct sp_chat_harmony *harmony);
+SP_MUST_CHECK enum sp_status sp_chat_harmony_read(struct sp_chat_harmony *harmony,
+                                                  struct sp_chat_pending *stream, bool final,
+                                                  struct sp_err *err);
 /* The special tokens that it is made of; the last one is NULL. */
-extern const char *const sp_answer_harmony_marks[];
+extern const char *const sp_chat_harmony_tags[];
 
 #endif

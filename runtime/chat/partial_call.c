@@ -38,8 +38,8 @@ static bool skip_string(struct reading *r, size_t *at, size_t *len)
 }
 
 /* {"name": "f", "arguments": or {"f": */
-static bool find_in_object(struct reading *r, struct sp_call_begun *out,
-                           const struct sp_call_syntax *s)
+static bool find_in_object(struct reading *r, struct sp_partial_call *out,
+                           const struct sp_tool_call_format *s)
 {
     size_t at, len;
 
@@ -50,8 +50,8 @@ static bool find_in_object(struct reading *r, struct sp_call_begun *out,
            skip(r, ',') && skip_string(r, &at, &len) && skip(r, ':');
 }
 
-static bool find_behind_name(struct reading *r, struct sp_call_begun *out,
-                             const struct sp_call_syntax *s)
+static bool find_behind_name(struct reading *r, struct sp_partial_call *out,
+                             const struct sp_tool_call_format *s)
 {
     const char *brace = memchr(r->text, '{', r->size);
     size_t at = 0, len = 0;
@@ -68,21 +68,21 @@ static bool find_behind_name(struct reading *r, struct sp_call_begun *out,
     return true;
 }
 
-bool sp_answer_call_begun(struct sp_call_begun *out, const struct sp_call_source *source)
+bool sp_partial_call_read(struct sp_partial_call *out, const struct sp_tool_call_source *source)
 {
-    const struct sp_call_syntax *s = source->syntax;
+    const struct sp_tool_call_format *s = source->format;
     struct reading r = {source->text, source->size, 0};
     bool named = false;
     size_t end;
 
-    if (s->form == SP_CALL_OBJECT) named = find_in_object(&r, out, s);
-    if (s->form == SP_CALL_NAMED) named = find_behind_name(&r, out, s);
+    if (s->form == SP_TOOL_CALL_OBJECT) named = find_in_object(&r, out, s);
+    if (s->form == SP_TOOL_CALL_NAMED) named = find_behind_name(&r, out, s);
     if (!named) return false;
     skip_whitespace(&r);
     if (r.at == r.size || r.text[r.at] != '{') return false;
     out->arguments = r.at;
     out->n_arguments = r.size - r.at;
-    if (sp_answer_json_end(&end, r.text + r.at, r.size - r.at) == SP_VALUE_READ) {
+    if (sp_tool_value_json_end(&end, r.text + r.at, r.size - r.at) == SP_VALUE_READ) {
         out->n_arguments = end;
     }
     return true;

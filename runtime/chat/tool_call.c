@@ -2,18 +2,18 @@
 
 enum { MAX_NAME = 256 };
 
-void sp_answer_call_release(struct sp_answer_call *call)
+void sp_tool_call_release(struct sp_tool_call *call)
 {
     sp_strbuf_release(&call->name);
     sp_strbuf_release(&call->arguments);
 }
 
-bool sp_answer_call_is_list(const struct sp_call_syntax *s)
+bool sp_tool_call_is_list(const struct sp_tool_call_format *s)
 {
-    return s->form == SP_CALL_OBJECT || s->form == SP_CALL_PYTHON;
+    return s->form == SP_TOOL_CALL_OBJECT || s->form == SP_TOOL_CALL_PYTHON;
 }
 
-static enum sp_status set_name(struct sp_answer_call *call, const char *name, size_t size,
+static enum sp_status set_name(struct sp_tool_call *call, const char *name, size_t size,
                                struct sp_err *err)
 {
     enum sp_status st = sp_strbuf_append(&call->name, name, size, err);
@@ -21,7 +21,7 @@ static enum sp_status set_name(struct sp_answer_call *call, const char *name, si
     return st ? st : sp_strbuf_append(&call->name, "", 1, err);
 }
 
-bool sp_answer_call_may_be_named(const char *name, size_t size)
+bool sp_tool_call_name_possible(const char *name, size_t size)
 {
     if (size == 0 || size > MAX_NAME) return false;
     for (size_t i = 0; i < size; i++) {
@@ -77,11 +77,11 @@ static enum sp_status append_arguments(enum sp_value_read *read, struct sp_strbu
     return st;
 }
 
-static enum sp_status take_object(enum sp_value_read *read, struct sp_answer_call *call,
-                                  const struct sp_call_source *in, const struct sp_json *object,
-                                  struct sp_err *err)
+static enum sp_status take_object(enum sp_value_read *read, struct sp_tool_call *call,
+                                  const struct sp_tool_call_source *in,
+                                  const struct sp_json *object, struct sp_err *err)
 {
-    const struct sp_call_syntax *s = in->syntax;
+    const struct sp_tool_call_format *s = in->format;
     static const char *const names[] = {"name", NULL}, *const arguments[] = {"arguments",
                                                                              "parameters", NULL};
     struct sp_json_iter only = {0};
@@ -91,9 +91,9 @@ static enum sp_status take_object(enum sp_value_read *read, struct sp_answer_cal
     size_t size;
 
     *read = SP_VALUE_NONE;
-    if (s->form == SP_CALL_OBJECT && !*s->name_key) {
+    if (s->form == SP_TOOL_CALL_OBJECT && !*s->name_key) {
         if (sp_json_len(object) != 1 || !sp_json_next(object, &only)) return SP_OK;
-        if (!sp_answer_call_may_be_named(only.key, strlen(only.key))) return SP_OK;
+        if (!sp_tool_call_name_possible(only.key, strlen(only.key))) return SP_OK;
         if ((st = set_name(call, only.key, strlen(only.key), err))) return st;
         return append_arguments(read, &call->arguments, only.value, err);
     }
@@ -103,14 +103,14 @@ static enum sp_status take_object(enum sp_value_read *read, struct sp_answer_cal
     name = member(object, s->name_key, names);
     value = member(object, s->arguments_key, arguments);
     text = sp_json_to_string(name, &size);
-    if (text == NULL || !sp_answer_call_may_be_named(text, size) || (in->bare && value == NULL))
+    if (text == NULL || !sp_tool_call_name_possible(text, size) || (in->bare && value == NULL))
         return SP_OK;
     if ((st = set_name(call, text, size, err))) return st;
     return append_arguments(read, &call->arguments, value, err);
 }
 
-static enum sp_status read_object(enum sp_value_read *read, struct sp_answer_call *call,
-                                  size_t *used, const struct sp_call_source *in, struct sp_err *err)
+static enum sp_status read_object(enum sp_value_read *read, struct sp_tool_call *call, size_t *used,
+                                  const struct sp_tool_call_source *in, struct sp_err *err)
 {
     struct sp_json *object = NULL;
     size_t at = sp_blanks(in->text, in->size), end;
@@ -122,7 +122,7 @@ static enum sp_status read_object(enum sp_value_read *read, struct sp_answer_cal
     }
     *read = at == in->size ? SP_VALUE_MORE : SP_VALUE_NONE;
     if (at == in->size || in->text[at] != '{') return SP_OK;
-    *read = sp_answer_json_end(&end, in->text + at, in->size - at);
+    *read = sp_tool_value_json_end(&end, in->text + at, in->size - at);
     if (*read != SP_VALUE_READ) return SP_OK;
     *used = at + end;
     if ((st = parse_object(&object, in->text + at, end, err))) return st;
@@ -153,33 +153,33 @@ static enum sp_value_read find_name(size_t *name, size_t *n_name, size_t *at, co
     *n_name = sp_trim_whitespace(text + from, i - from);
     *at = i + len;
     if (match == SP_TAG_YES) {
-        return sp_answer_call_may_be_named(text + from, *n_name) ? SP_VALUE_READ : SP_VALUE_NONE;
+        return sp_tool_call_name_possible(text + from, *n_name) ? SP_VALUE_READ : SP_VALUE_NONE;
     }
-    return *n_name == 0 || sp_answer_call_may_be_named(text + from, *n_name) ? SP_VALUE_MORE
-                                                                             : SP_VALUE_NONE;
+    return *n_name == 0 || sp_tool_call_name_possible(text + from, *n_name) ? SP_VALUE_MORE
+                                                                            : SP_VALUE_NONE;
 }
 
-static enum sp_status read_named(enum sp_value_read *read, struct sp_answer_call *call,
-                                 size_t *used, const struct sp_call_source *in, struct sp_err *err)
+static enum sp_status read_named(enum sp_value_read *read, struct sp_tool_call *call, size_t *used,
+                                 const struct sp_tool_call_source *in, struct sp_err *err)
 {
-    const struct sp_value_notation bare = {in->syntax->quote, false};
+    const struct sp_value_notation bare = {in->format->quote, false};
     struct sp_json *object = NULL;
     size_t name, n_name, at, end;
     enum sp_status st;
 
-    *read = find_name(&name, &n_name, &at, in->syntax->before_arguments, in->text, in->size);
+    *read = find_name(&name, &n_name, &at, in->format->before_arguments, in->text, in->size);
     if (*read != SP_VALUE_READ) return SP_OK;
     at += sp_blanks(in->text + at, in->size - at);
     *read = at == in->size ? SP_VALUE_MORE : SP_VALUE_NONE;
     if (at == in->size || in->text[at] != '{') return SP_OK;
     if ((st = set_name(call, in->text + name, n_name, err))) return st;
-    if (in->syntax->form == SP_CALL_BARE) {
-        st = sp_answer_value_read(read, &call->arguments, &end, in->text + at, in->size - at, &bare,
-                                  err);
+    if (in->format->form == SP_TOOL_CALL_BARE) {
+        st = sp_tool_value_read(read, &call->arguments, &end, in->text + at, in->size - at, &bare,
+                                err);
         *used = at + end;
         return st;
     }
-    *read = sp_answer_json_end(&end, in->text + at, in->size - at);
+    *read = sp_tool_value_json_end(&end, in->text + at, in->size - at);
     if (*read != SP_VALUE_READ) return SP_OK;
     *used = at + end;
     if ((st = parse_object(&object, in->text + at, end, err))) return st;
@@ -188,8 +188,8 @@ static enum sp_status read_named(enum sp_value_read *read, struct sp_answer_call
     return sp_strbuf_append(&call->arguments, in->text + at, end, err);
 }
 
-static enum sp_status read_python(enum sp_value_read *read, struct sp_answer_call *call,
-                                  size_t *used, const struct sp_call_source *in, struct sp_err *err)
+static enum sp_status read_python(enum sp_value_read *read, struct sp_tool_call *call, size_t *used,
+                                  const struct sp_tool_call_source *in, struct sp_err *err)
 {
     static const struct sp_value_notation python = {"", true};
     size_t skip = sp_blanks(in->text, in->size), name, n_name, at, end;
@@ -205,8 +205,8 @@ static enum sp_status read_python(enum sp_value_read *read, struct sp_answer_cal
     *read = SP_VALUE_NONE;
     if (in->text[at] != '(') return SP_OK;
     if ((st = set_name(call, in->text + skip + name, n_name, err))) return st;
-    st = sp_answer_value_read(read, &call->arguments, &end, in->text + at, in->size - at, &python,
-                              err);
+    st = sp_tool_value_read(read, &call->arguments, &end, in->text + at, in->size - at, &python,
+                            err);
     *used = at + end;
     return st;
 }
@@ -215,7 +215,7 @@ static enum sp_status read_python(enum sp_value_read *read, struct sp_answer_cal
  */
 
 /* Takes off the blanks that the template writes around a value, a line's end mostly. */
-static void strip_value(const char **text, size_t *size, const struct sp_call_syntax *s)
+static void strip_value(const char **text, size_t *size, const struct sp_tool_call_format *s)
 {
     size_t lead = strlen(s->value_lead), tail = strlen(s->value_tail);
 
@@ -229,14 +229,14 @@ static void strip_value(const char **text, size_t *size, const struct sp_call_sy
 /* Where a value ends that begins at `at`: at the next mark, but for one inside of JSON. *len: of
  * the mark there. */
 static enum sp_value_read find_value_end(size_t *end, size_t *len, size_t at,
-                                         const struct sp_call_source *in, bool is_text)
+                                         const struct sp_tool_call_source *in, bool is_text)
 {
-    const char *tag = in->syntax->behind_value, *text = in->text;
+    const char *tag = in->format->behind_value, *text = in->text;
     size_t from = at + sp_blanks(text + at, in->size - at), n = 0;
     enum sp_value_read json = SP_VALUE_NONE;
     enum sp_tag_match match = SP_TAG_NO;
 
-    if (!is_text) json = sp_answer_json_end(&n, text + from, in->size - from);
+    if (!is_text) json = sp_tool_value_json_end(&n, text + from, in->size - from);
     if (json == SP_VALUE_MORE && !in->final) return SP_VALUE_MORE;
     if (json == SP_VALUE_READ) {
         *end = from + n;
@@ -251,28 +251,28 @@ static enum sp_value_read find_value_end(size_t *end, size_t *len, size_t at,
 }
 
 /* Appends the value between the blanks that the template writes around it. */
-static enum sp_status append_value(struct sp_answer_call *call, const struct sp_call_source *in,
+static enum sp_status append_value(struct sp_tool_call *call, const struct sp_tool_call_source *in,
                                    const char *key, const char *value, size_t size, bool is_text,
                                    struct sp_err *err)
 {
     enum sp_status st;
 
-    strip_value(&value, &size, in->syntax);
+    strip_value(&value, &size, in->format);
     if (call->arguments.len > 1 && (st = sp_strbuf_append(&call->arguments, ", ", 2, err)))
         return st;
-    if ((st = sp_answer_string(&call->arguments, key, strlen(key), err)) ||
+    if ((st = sp_tool_value_string(&call->arguments, key, strlen(key), err)) ||
         (st = sp_strbuf_append(&call->arguments, ": ", 2, err))) {
         return st;
     }
-    if (is_text) return sp_answer_string(&call->arguments, value, size, err);
-    return sp_answer_typed(&call->arguments, in->tools, call->name.at, key, value, size, err);
+    if (is_text) return sp_tool_value_string(&call->arguments, value, size, err);
+    return sp_tool_value_typed(&call->arguments, in->tools, call->name.at, key, value, size, err);
 }
 
 /* The argument whose key begins at *at; *at moves behind it. */
-static enum sp_status read_argument(enum sp_value_read *read, struct sp_answer_call *call,
-                                    size_t *at, const struct sp_call_source *in, struct sp_err *err)
+static enum sp_status read_argument(enum sp_value_read *read, struct sp_tool_call *call, size_t *at,
+                                    const struct sp_tool_call_source *in, struct sp_err *err)
 {
-    const struct sp_call_syntax *s = in->syntax;
+    const struct sp_tool_call_format *s = in->format;
     const char *text = in->text;
     size_t key = *at + sp_blanks(in->text + *at, in->size - *at), n_key, i = key, len,
            text_at = key, text_len, value;
@@ -295,7 +295,7 @@ static enum sp_status read_argument(enum sp_value_read *read, struct sp_answer_c
     if (*read != SP_VALUE_READ) return SP_OK;
     value = i + len;
     if ((st = sp_copy_text(&name, text + key, n_key, err))) return st;
-    is_text = is_text || sp_answer_is_text(sp_answer_tool(in->tools, call->name.at), name);
+    is_text = is_text || sp_tool_value_is_text(sp_tool_value_tool(in->tools, call->name.at), name);
     *read = find_value_end(at, &len, value, in, is_text);
     if (*read == SP_VALUE_READ) {
         st = append_value(call, in, name, text + value, *at - value, is_text, err);
@@ -306,11 +306,11 @@ static enum sp_status read_argument(enum sp_value_read *read, struct sp_answer_c
 }
 
 /* All arguments, up to the close mark, which must be there unless the answer ends. */
-static enum sp_status read_arguments(enum sp_value_read *read, struct sp_answer_call *call,
-                                     size_t *at, const struct sp_call_source *in,
+static enum sp_status read_arguments(enum sp_value_read *read, struct sp_tool_call *call,
+                                     size_t *at, const struct sp_tool_call_source *in,
                                      struct sp_err *err)
 {
-    const struct sp_call_syntax *s = in->syntax;
+    const struct sp_tool_call_format *s = in->format;
     enum sp_tag_match match, closes = SP_TAG_NO;
     enum sp_status st;
     size_t len;
@@ -335,14 +335,14 @@ static enum sp_status read_arguments(enum sp_value_read *read, struct sp_answer_
     return SP_OK;
 }
 
-static enum sp_status read_tagged(enum sp_value_read *read, struct sp_answer_call *call,
-                                  size_t *used, const struct sp_call_source *in, struct sp_err *err)
+static enum sp_status read_tagged(enum sp_value_read *read, struct sp_tool_call *call, size_t *used,
+                                  const struct sp_tool_call_source *in, struct sp_err *err)
 {
     struct sp_json *object = NULL;
     size_t name, n_name, at;
     enum sp_status st;
 
-    *read = find_name(&name, &n_name, &at, in->syntax->behind_name, in->text, in->size);
+    *read = find_name(&name, &n_name, &at, in->format->behind_name, in->text, in->size);
     if (*read != SP_VALUE_READ) return SP_OK;
     if ((st = set_name(call, in->text + name, n_name, err)) ||
         (st = sp_strbuf_append(&call->arguments, "{", 1, err)) ||
@@ -358,35 +358,35 @@ static enum sp_status read_tagged(enum sp_value_read *read, struct sp_answer_cal
     return SP_OK;
 }
 
-enum sp_status sp_answer_call_read(enum sp_value_read *read, struct sp_answer_call *call,
-                                   size_t *used, const struct sp_call_source *in,
-                                   struct sp_err *err)
+enum sp_status sp_tool_call_read(enum sp_value_read *read, struct sp_tool_call *call, size_t *used,
+                                 const struct sp_tool_call_source *in, struct sp_err *err)
 {
     enum sp_status st = SP_OK;
 
     call->name.len = call->arguments.len = 0;
     *read = SP_VALUE_NONE;
-    switch (in->syntax->form) {
-    case SP_CALL_OBJECT:
+    switch (in->format->form) {
+    case SP_TOOL_CALL_OBJECT:
         st = read_object(read, call, used, in, err);
         break;
-    case SP_CALL_NAMED:
-    case SP_CALL_BARE:
+    case SP_TOOL_CALL_NAMED:
+    case SP_TOOL_CALL_BARE:
         st = read_named(read, call, used, in, err);
         break;
-    case SP_CALL_TAGGED:
+    case SP_TOOL_CALL_TAGGED:
         st = read_tagged(read, call, used, in, err);
         break;
-    case SP_CALL_PYTHON:
+    case SP_TOOL_CALL_PYTHON:
         st = read_python(read, call, used, in, err);
         break;
-    case SP_CALL_UNKNOWN:
-    case SP_CALL_HARMONY:
+    case SP_TOOL_CALL_UNKNOWN:
+    case SP_TOOL_CALL_HARMONY:
         break;
     }
     if (st) return st;
     if (*read == SP_VALUE_MORE && in->final) *read = SP_VALUE_NONE;
-    if (*read == SP_VALUE_READ && in->bare && sp_answer_tool(in->tools, call->name.at) == NULL) {
+    if (*read == SP_VALUE_READ && in->bare &&
+        sp_tool_value_tool(in->tools, call->name.at) == NULL) {
         *read = SP_VALUE_NONE;
     }
     return SP_OK;

@@ -6,15 +6,15 @@
 #include "runtime/chat/tool_value.h"
 
 /* Valid when zeroed; both are owned. */
-struct sp_answer_call {
+struct sp_tool_call {
     struct sp_strbuf name;      /* and a NUL */
     struct sp_strbuf arguments; /* a JSON object */
 };
-void sp_answer_call_release(struct sp_answer_call *call);
+void sp_tool_call_release(struct sp_tool_call *call);
 
 /* What a call is read from: the text behind its open mark. */
-struct sp_call_source {
-    const struct sp_call_syntax *syntax;
+struct sp_tool_call_source {
+    const struct sp_tool_call_format *format;
     const struct sp_json *tools;
     const char *text;
     size_t size;
@@ -24,23 +24,23 @@ struct sp_call_source {
 
 /* *call is replaced; *used: bytes up to its close mark, not included. MORE: as the text stands, it
  * may become one. */
-SP_MUST_CHECK enum sp_status sp_answer_call_read(enum sp_value_read *read,
-                                                 struct sp_answer_call *call, size_t *used,
-                                                 const struct sp_call_source *source,
-                                                 struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_tool_call_read(enum sp_value_read *read, struct sp_tool_call *call,
+                                               size_t *used,
+                                               const struct sp_tool_call_source *source,
+                                               struct sp_err *err);
 
 /* A call that is held to be one, as far as it is there: places in the source's text. Calls that are
  * JSON, the name first. */
-struct sp_call_begun {
+struct sp_partial_call {
     size_t name, n_name;
     size_t arguments, n_arguments; /* of which something is there; n_arguments: all that is sure */
 };
-bool sp_answer_call_begun(struct sp_call_begun *out, const struct sp_call_source *source);
+bool sp_partial_call_read(struct sp_partial_call *out, const struct sp_tool_call_source *source);
 
 /* Can it be the name of a function? */
-bool sp_answer_call_may_be_named(const char *name, size_t size);
+bool sp_tool_call_name_possible(const char *name, size_t size);
 
 /* May several calls stand between one pair of marks? */
-bool sp_answer_call_is_list(const struct sp_call_syntax *syntax);
+bool sp_tool_call_is_list(const struct sp_tool_call_format *format);
 
 #endif

@@ -5,7 +5,7 @@
 
 enum { MAX_DEPTH = 64 };
 
-enum sp_value_read sp_answer_json_end(size_t *end, const char *text, size_t size)
+enum sp_value_read sp_tool_value_json_end(size_t *end, const char *text, size_t size)
 {
     char closers[MAX_DEPTH];
     size_t depth = 0;
@@ -36,8 +36,8 @@ enum sp_value_read sp_answer_json_end(size_t *end, const char *text, size_t size
     return SP_VALUE_MORE;
 }
 
-enum sp_status sp_answer_string(struct sp_strbuf *out, const char *text, size_t size,
-                                struct sp_err *err)
+enum sp_status sp_tool_value_string(struct sp_strbuf *out, const char *text, size_t size,
+                                    struct sp_err *err)
 {
     enum sp_status st = sp_strbuf_append(out, "\"", 1, err);
 
@@ -100,7 +100,7 @@ static enum sp_status read_quoted(enum sp_value_read *read, struct reading *r)
         if (memcmp(r->text + i, quote, n) != 0) continue;
         r->at = i + n;
         *read = SP_VALUE_READ;
-        return sp_answer_string(r->out, r->text + from, i - from, r->err);
+        return sp_tool_value_string(r->out, r->text + from, i - from, r->err);
     }
     *read = SP_VALUE_MORE;
     return SP_OK;
@@ -208,11 +208,11 @@ static enum sp_status append_word(enum sp_value_read *read, struct reading *r, c
     const char *json = literal(word, size);
 
     *read = SP_VALUE_READ;
-    if (wants_key(r)) return sp_answer_string(r->out, word, size, r->err);
+    if (wants_key(r)) return sp_tool_value_string(r->out, word, size, r->err);
     if (json != NULL) return sp_strbuf_append(r->out, json, strlen(json), r->err);
     if (is_number(word, size)) return sp_strbuf_append(r->out, word, size, r->err);
     if (r->notation->python) *read = SP_VALUE_NONE;
-    return sp_answer_string(r->out, word, size, r->err);
+    return sp_tool_value_string(r->out, word, size, r->err);
 }
 
 static enum sp_status read_word(enum sp_value_read *read, struct reading *r)
@@ -284,9 +284,9 @@ static bool is_json(const char *text, size_t size)
     return is;
 }
 
-enum sp_status sp_answer_value_read(enum sp_value_read *read, struct sp_strbuf *out, size_t *end,
-                                    const char *text, size_t size,
-                                    const struct sp_value_notation *notation, struct sp_err *err)
+enum sp_status sp_tool_value_read(enum sp_value_read *read, struct sp_strbuf *out, size_t *end,
+                                  const char *text, size_t size,
+                                  const struct sp_value_notation *notation, struct sp_err *err)
 {
     struct reading r = {.text = text,
                         .size = size,
@@ -317,7 +317,7 @@ enum sp_status sp_answer_value_read(enum sp_value_read *read, struct sp_strbuf *
 /* ---- types ------------------------------------------------------------------------------------
  */
 
-const struct sp_json *sp_answer_tool(const struct sp_json *tools, const char *name)
+const struct sp_json *sp_tool_value_tool(const struct sp_json *tools, const char *name)
 {
     for (size_t i = 0; i < sp_json_len(tools); i++) {
         const struct sp_json *tool = sp_json_at(tools, i);
@@ -338,7 +338,7 @@ static bool is_text_type(const struct sp_json *type)
     return name != NULL && strcmp(name, "string") == 0;
 }
 
-bool sp_answer_is_text(const struct sp_json *function, const char *key)
+bool sp_tool_value_is_text(const struct sp_json *function, const char *key)
 {
     const struct sp_json *parameters = sp_json_get(function, "parameters");
     const struct sp_json *property = sp_json_get(sp_json_get(parameters, "properties"), key);
@@ -350,9 +350,9 @@ bool sp_answer_is_text(const struct sp_json *function, const char *key)
     return property == NULL || is_text_type(type);
 }
 
-enum sp_status sp_answer_typed(struct sp_strbuf *out, const struct sp_json *tools,
-                               const char *function, const char *key, const char *text, size_t size,
-                               struct sp_err *err)
+enum sp_status sp_tool_value_typed(struct sp_strbuf *out, const struct sp_json *tools,
+                                   const char *function, const char *key, const char *text,
+                                   size_t size, struct sp_err *err)
 {
     static const struct sp_value_notation python = {"", true};
     size_t from = sp_blanks(text, size), n = sp_trim_whitespace(text + from, size - from), end;
@@ -360,17 +360,17 @@ enum sp_status sp_answer_typed(struct sp_strbuf *out, const struct sp_json *tool
     enum sp_value_read read;
     enum sp_status st;
 
-    if (sp_answer_is_text(sp_answer_tool(tools, function), key))
-        return sp_answer_string(out, text, size, err);
+    if (sp_tool_value_is_text(sp_tool_value_tool(tools, function), key))
+        return sp_tool_value_string(out, text, size, err);
     if (n > 0 && is_json(bare, n)) return sp_strbuf_append(out, bare, n, err);
     if ((json = literal(bare, n)) != NULL) {
         return sp_strbuf_append(out, json, strlen(json), err);
     }
     if (n > 0 && (*bare == '{' || *bare == '[')) {
         size_t begin = out->len;
-        if ((st = sp_answer_value_read(&read, out, &end, bare, n, &python, err))) return st;
+        if ((st = sp_tool_value_read(&read, out, &end, bare, n, &python, err))) return st;
         if (read == SP_VALUE_READ && end == n) return SP_OK;
         out->len = begin;
     }
-    return sp_answer_string(out, text, size, err);
+    return sp_tool_value_string(out, text, size, err);
 }

@@ -12,29 +12,29 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static const struct sp_answer_syntax known[] = {
-    {"<think>", "</think>", {.form = SP_CALL_UNKNOWN}},
+static const struct sp_chat_format known[] = {
+    {"<think>", "</think>", {.form = SP_TOOL_CALL_UNKNOWN}},
     {"<think>",
      "</think>",
-     {.form = SP_CALL_OBJECT,
+     {.form = SP_TOOL_CALL_OBJECT,
       .open = "<c>",
       .close = "</c>",
       .name_key = "name",
       .arguments_key = "arguments"}},
-    {"", "", {.form = SP_CALL_OBJECT, .name_key = "name", .arguments_key = "parameters"}},
-    {"", "", {.form = SP_CALL_OBJECT, .open = "<c>"}},
+    {"", "", {.form = SP_TOOL_CALL_OBJECT, .name_key = "name", .arguments_key = "parameters"}},
+    {"", "", {.form = SP_TOOL_CALL_OBJECT, .open = "<c>"}},
     {"",
      "",
-     {.form = SP_CALL_NAMED,
+     {.form = SP_TOOL_CALL_NAMED,
       .all_open = "<a>",
       .all_close = "</a>",
       .open = "<c>",
       .close = "</c>",
       .before_arguments = ":\x01<j>"}},
-    {"", "", {.form = SP_CALL_BARE, .open = "<c>", .close = "</c>", .quote = "<q>"}},
+    {"", "", {.form = SP_TOOL_CALL_BARE, .open = "<c>", .close = "</c>", .quote = "<q>"}},
     {"",
      "",
-     {.form = SP_CALL_TAGGED,
+     {.form = SP_TOOL_CALL_TAGGED,
       .open = "<c>",
       .close = "</c>",
       .behind_name = ">",
@@ -44,8 +44,8 @@ static const struct sp_answer_syntax known[] = {
       .behind_value = "</v>",
       .value_lead = "\n",
       .value_tail = "\n"}},
-    {"", "", {.form = SP_CALL_PYTHON, .open = "<c>", .close = "</c>"}},
-    {"", "", {.form = SP_CALL_HARMONY}},
+    {"", "", {.form = SP_TOOL_CALL_PYTHON, .open = "<c>", .close = "</c>"}},
+    {"", "", {.form = SP_TOOL_CALL_HARMONY}},
 };
 enum { N_KNOWN = sizeof known / sizeof *known };
 
@@ -63,13 +63,13 @@ static void append(struct sp_strbuf *text, const char *more, size_t size)
     if (sp_strbuf_append(text, more, size, NULL)) abort();
 }
 
-static void note(void *context, const struct sp_answer_piece *piece)
+static void note(void *context, const struct sp_chat_part *piece)
 {
     struct transcript *t = context;
     struct sp_json *arguments = NULL;
 
     if (piece->size == 0) abort();
-    if (piece->kind == SP_ANSWER_CALL) {
+    if (piece->kind == SP_CHAT_TOOL_CALL) {
         if (*piece->name == '\0') abort();
         if (sp_json_parse(&arguments, piece->text, piece->size, SP_JSON_STRICT, NULL)) abort();
         if (sp_json_kind(arguments) != SP_JSON_OBJECT) abort();
@@ -81,37 +81,37 @@ static void note(void *context, const struct sp_answer_piece *piece)
     append(&t->text, piece->text, piece->size);
 }
 
-static struct sp_strbuf read_answer(const struct sp_answer_syntax *syntax,
+static struct sp_strbuf read_answer(const struct sp_chat_format *format,
                                     const struct sp_json *tools, const char *text, size_t size,
                                     size_t step)
 {
     struct transcript t = {.last = -1};
-    const struct sp_answer_reading reading = {
-        .syntax = syntax, .tools = tools, .piece = note, .context = &t};
-    struct sp_answer_parser *parser = NULL;
+    const struct sp_chat_parser_options reading = {
+        .format = format, .tools = tools, .piece = note, .context = &t};
+    struct sp_chat_parser *parser = NULL;
 
-    if (sp_answer_parser_open(&parser, &reading, NULL)) abort();
+    if (sp_chat_parser_open(&parser, &reading, NULL)) abort();
     for (size_t i = 0; i < size; i += step) {
         size_t n = size - i < step ? size - i : step;
 
-        if (sp_answer_parser_feed(parser, text + i, n, false, NULL)) abort();
+        if (sp_chat_parser_feed(parser, text + i, n, false, NULL)) abort();
     }
-    if (sp_answer_parser_finish(parser, NULL)) abort();
-    sp_answer_parser_close(parser);
+    if (sp_chat_parser_finish(parser, NULL)) abort();
+    sp_chat_parser_close(parser);
     return t.text;
 }
 
-static void check(const struct sp_answer_syntax *syntax, const struct sp_json *tools,
+static void check(const struct sp_chat_format *format, const struct sp_json *tools,
                   const char *text, size_t size)
 {
-    struct sp_strbuf whole = read_answer(syntax, tools, text, size, size ? size : 1);
-    struct sp_strbuf bytes = read_answer(syntax, tools, text, size, 1);
-    struct sp_strbuf threes = read_answer(syntax, tools, text, size, 3);
+    struct sp_strbuf whole = read_answer(format, tools, text, size, size ? size : 1);
+    struct sp_strbuf bytes = read_answer(format, tools, text, size, 1);
+    struct sp_strbuf threes = read_answer(format, tools, text, size, 3);
 
     if (whole.len != bytes.len || whole.len != threes.len) abort();
     if (whole.len && memcmp(whole.at, bytes.at, whole.len) != 0) abort();
     if (whole.len && memcmp(whole.at, threes.at, whole.len) != 0) abort();
-    if (tools == NULL && !*syntax->reasoning_close && syntax->calls.form != SP_CALL_HARMONY &&
+    if (tools == NULL && !*format->reasoning_close && format->calls.form != SP_TOOL_CALL_HARMONY &&
         whole.len != (size ? size + 1 : 0)) {
         abort();
     }
@@ -121,30 +121,30 @@ static void check(const struct sp_answer_syntax *syntax, const struct sp_json *t
 }
 
 /* Any syntax makes a grammar, or none. */
-static void make_grammar(const struct sp_answer_syntax *syntax, const struct sp_json *tools)
+static void make_grammar(const struct sp_chat_format *format, const struct sp_json *tools)
 {
-    struct sp_answer_form form = {.syntax = syntax, .tools = tools};
+    struct sp_chat_grammar_options form = {.format = format, .tools = tools};
     struct sp_grammar *g = NULL;
 
-    if (*syntax->reasoning_close) form.thinking = SP_THINKS_PERHAPS;
-    if (tools && sp_answer_grammar(&g, &form, NULL) == SP_OK) sp_grammar_close(g);
+    if (*format->reasoning_close) form.thinking = SP_REASONING_OPTIONAL;
+    if (tools && sp_chat_grammar(&g, &form, NULL) == SP_OK) sp_grammar_close(g);
 }
 
 static void check_learned(const char *template, size_t n_template, const struct sp_json *tools,
                           const char *text, size_t size)
 {
-    struct sp_answer_syntax syntax;
+    struct sp_chat_format format;
     struct sp_template *t = NULL;
 
     if (sp_template_compile(&t, template, n_template, SP_TEMPLATE_UNKNOWN, NULL)) return;
-    if (sp_answer_syntax_learn(&syntax, t, NULL, NULL) == SP_OK) {
-        char line[SP_ANSWER_SYNTAX_TEXT];
+    if (sp_chat_format_learn(&format, t, NULL, NULL) == SP_OK) {
+        char line[SP_CHAT_FORMAT_TEXT];
 
-        if (strlen(sp_answer_syntax_calls(line, &syntax)) >= sizeof line) abort();
-        if (strlen(sp_answer_syntax_thoughts(line, &syntax)) >= sizeof line) abort();
-        (void)sp_answer_syntax_thinks(&syntax, text, size);
-        check(&syntax, tools, text, size);
-        make_grammar(&syntax, tools);
+        if (strlen(sp_chat_format_describe_calls(line, &format)) >= sizeof line) abort();
+        if (strlen(sp_chat_format_describe_reasoning(line, &format)) >= sizeof line) abort();
+        (void)sp_chat_format_opens_reasoning(&format, text, size);
+        check(&format, tools, text, size);
+        make_grammar(&format, tools);
     }
     sp_template_free(t);
 }

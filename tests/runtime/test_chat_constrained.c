@@ -18,9 +18,9 @@
 /* Tokens of testdata/tiny's tokenizer, as its tokenizer.json numbers them. */
 enum { END_OF_TEXT = 1596, IM_START = 1597, MASK = 1599 };
 
-static const struct sp_answer_syntax syntax = {
+static const struct sp_chat_format format = {
     .reasoning_close = "<|mask|>",
-    .calls = {.form = SP_CALL_OBJECT,
+    .calls = {.form = SP_TOOL_CALL_OBJECT,
               .open = "call <|im_start|>",
               .close = "<|mask|>",
               .name_key = "name",
@@ -53,11 +53,11 @@ static struct sp_result ask(const struct generating *o, const struct sp_grammar 
     return result;
 }
 
-static struct sp_grammar *make(const struct generating *o, enum sp_answer_thinking thinking)
+static struct sp_grammar *make(const struct generating *o, enum sp_reasoning_mode thinking)
 {
     static const uint32_t ends[] = {END_OF_TEXT};
-    struct sp_answer_form form = {
-        .syntax = &syntax,
+    struct sp_chat_grammar_options form = {
+        .format = &format,
         .tokenizer = o->package->tokenizer,
         .ends = ends,
         .n_ends = 1,
@@ -72,7 +72,7 @@ static struct sp_grammar *make(const struct generating *o, enum sp_answer_thinki
     assert_int_equal(sp_json_parse(&tools, tools_text, strlen(tools_text), SP_JSON_STRICT, NULL),
                      SP_OK);
     form.tools = tools;
-    if (sp_answer_grammar(&g, &form, &err)) fail_msg("%s", err.text);
+    if (sp_chat_grammar(&g, &form, &err)) fail_msg("%s", err.text);
     sp_json_free(tools);
     return g;
 }
@@ -92,7 +92,7 @@ static size_t check_call(const char *path, const struct sp_sampling *sampling)
 {
     struct sp_session_options options = {.no_draft = true};
     struct generating plain_one = generating_open(path, "scalar", 1, &options), o;
-    struct sp_grammar *g = make(&plain_one, SP_THINKS_NOT);
+    struct sp_grammar *g = make(&plain_one, SP_REASONING_NONE);
     struct sp_result plain = ask(&plain_one, g, PLAIN, sampling);
     size_t n_right = 0;
 
@@ -136,7 +136,7 @@ static void a_thought_up_to_a_special_token(void **state)
     const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8);
     struct sp_session_options options = {.no_draft = true};
     struct generating o = generating_open(path, NULL, 1, &options);
-    struct sp_grammar *g = make(&o, SP_THINKS_ALREADY);
+    struct sp_grammar *g = make(&o, SP_REASONING_OPEN);
     struct sp_token_trie *trie = NULL;
     struct sp_constraint *c = NULL;
     const uint32_t ends[] = {END_OF_TEXT};

@@ -21,82 +21,89 @@
 
 #define THINK "<think>", "</think>"
 
-static const struct sp_answer_syntax
-    hermes = {THINK,
-              {.form = SP_CALL_OBJECT,
-               .open = "<tool_call>",
-               .close = "</tool_call>",
-               .name_key = "name",
-               .arguments_key = "arguments"}},
-    llama = {"", "", {.form = SP_CALL_OBJECT, .name_key = "name", .arguments_key = "parameters"}},
-    mistral = {"",
-               "",
-               {.form = SP_CALL_OBJECT,
-                .open = "[TOOL_CALLS]",
-                .name_key = "name",
-                .arguments_key = "arguments"}},
-    apertus = {"",
-               "",
-               {.form = SP_CALL_OBJECT, .open = "<|tools_prefix|>", .close = "<|tools_suffix|>"}},
-    deepseek = {THINK,
-                {.form = SP_CALL_NAMED,
-                 .all_open = "<calls>",
-                 .all_close = "</calls>",
-                 .open = "<call>function<sep>",
-                 .close = "```</call>",
-                 .before_arguments = "```json"}},
-    kimi = {"",
-            "",
-            {.form = SP_CALL_NAMED,
-             .all_open = "<|section|>",
-             .all_close = "<|/section|>",
-             .open = "<|call|>functions.",
-             .close = "<|end|>",
-             .before_arguments = ":\x01<|argument|>"}},
-    coder = {"",
-             "",
-             {.form = SP_CALL_TAGGED,
-              .open = "<tool_call>\n<function=",
-              .close = "</function>\n</tool_call>",
-              .behind_name = ">",
-              .before_key = "<parameter=",
-              .before_text = ">",
-              .before_value = ">",
-              .behind_value = "</parameter>",
-              .value_lead = "\n",
-              .value_tail = "\n"}},
-    glm = {THINK,
-           {.form = SP_CALL_TAGGED,
-            .open = "<tool_call>",
-            .close = "</tool_call>",
-            .before_key = "<arg_key>",
-            .before_text = "</arg_key>\n<arg_value>",
-            .before_value = "</arg_key>\n<arg_value>",
-            .behind_value = "</arg_value>"}},
-    gemma = {"",
-             "",
-             {.form = SP_CALL_BARE,
-              .open = "<|tool_call>call:",
-              .close = "<tool_call|>",
-              .quote = "<|\"|>"}},
-    lfm = {"",
-           "",
-           {.form = SP_CALL_PYTHON, .open = "<|tool_call_start|>", .close = "<|tool_call_end|>"}},
-    silent = {THINK, {.form = SP_CALL_UNKNOWN}};
+static const struct sp_chat_format hermes = {THINK,
+                                             {.form = SP_TOOL_CALL_OBJECT,
+                                              .open = "<tool_call>",
+                                              .close = "</tool_call>",
+                                              .name_key = "name",
+                                              .arguments_key = "arguments"}},
+                                   llama = {"",
+                                            "",
+                                            {.form = SP_TOOL_CALL_OBJECT,
+                                             .name_key = "name",
+                                             .arguments_key = "parameters"}},
+                                   mistral = {"",
+                                              "",
+                                              {.form = SP_TOOL_CALL_OBJECT,
+                                               .open = "[TOOL_CALLS]",
+                                               .name_key = "name",
+                                               .arguments_key = "arguments"}},
+                                   apertus = {"",
+                                              "",
+                                              {.form = SP_TOOL_CALL_OBJECT,
+                                               .open = "<|tools_prefix|>",
+                                               .close = "<|tools_suffix|>"}},
+                                   deepseek = {THINK,
+                                               {.form = SP_TOOL_CALL_NAMED,
+                                                .all_open = "<calls>",
+                                                .all_close = "</calls>",
+                                                .open = "<call>function<sep>",
+                                                .close = "```</call>",
+                                                .before_arguments = "```json"}},
+                                   kimi = {"",
+                                           "",
+                                           {.form = SP_TOOL_CALL_NAMED,
+                                            .all_open = "<|section|>",
+                                            .all_close = "<|/section|>",
+                                            .open = "<|call|>functions.",
+                                            .close = "<|end|>",
+                                            .before_arguments = ":\x01<|argument|>"}},
+                                   coder = {"",
+                                            "",
+                                            {.form = SP_TOOL_CALL_TAGGED,
+                                             .open = "<tool_call>\n<function=",
+                                             .close = "</function>\n</tool_call>",
+                                             .behind_name = ">",
+                                             .before_key = "<parameter=",
+                                             .before_text = ">",
+                                             .before_value = ">",
+                                             .behind_value = "</parameter>",
+                                             .value_lead = "\n",
+                                             .value_tail = "\n"}},
+                                   glm = {THINK,
+                                          {.form = SP_TOOL_CALL_TAGGED,
+                                           .open = "<tool_call>",
+                                           .close = "</tool_call>",
+                                           .before_key = "<arg_key>",
+                                           .before_text = "</arg_key>\n<arg_value>",
+                                           .before_value = "</arg_key>\n<arg_value>",
+                                           .behind_value = "</arg_value>"}},
+                                   gemma = {"",
+                                            "",
+                                            {.form = SP_TOOL_CALL_BARE,
+                                             .open = "<|tool_call>call:",
+                                             .close = "<tool_call|>",
+                                             .quote = "<|\"|>"}},
+                                   lfm = {"",
+                                          "",
+                                          {.form = SP_TOOL_CALL_PYTHON,
+                                           .open = "<|tool_call_start|>",
+                                           .close = "<|tool_call_end|>"}},
+                                   silent = {THINK, {.form = SP_TOOL_CALL_UNKNOWN}};
 
-static const struct sp_answer_syntax *const callers[] = {
+static const struct sp_chat_format *const callers[] = {
     &hermes, &llama, &mistral, &apertus, &deepseek, &kimi, &coder, &glm, &gemma, &lfm};
 enum { N_CALLERS = sizeof callers / sizeof *callers };
 
 /* ---- texts that are allowed, and others -------------------------------------------------------
  */
 
-static struct sp_grammar *make(const struct sp_answer_form *form)
+static struct sp_grammar *make(const struct sp_chat_grammar_options *form)
 {
     struct sp_grammar *g = NULL;
     struct sp_err err = {0};
 
-    if (sp_answer_grammar(&g, form, &err)) fail_msg("%s", err.text);
+    if (sp_chat_grammar(&g, form, &err)) fail_msg("%s", err.text);
     return g;
 }
 
@@ -115,17 +122,18 @@ static bool allows(const struct sp_grammar *g, const char *text)
 }
 
 struct sample {
-    const struct sp_answer_syntax *syntax;
+    const struct sp_chat_format *format;
     bool allowed;
     const char *text;
 };
 
-static void check_samples(const struct sample *samples, size_t n, struct sp_answer_form form)
+static void check_samples(const struct sample *samples, size_t n,
+                          struct sp_chat_grammar_options form)
 {
     for (size_t i = 0; i < n; i++) {
         struct sp_grammar *g;
 
-        form.syntax = samples[i].syntax;
+        form.format = samples[i].format;
         g = make(&form);
         if (allows(g, samples[i].text) != samples[i].allowed) {
             fail_msg("%s: %s", samples[i].allowed ? "not allowed" : "allowed", samples[i].text);
@@ -194,7 +202,7 @@ static void calls_are_held_to_schemas(void **state)
         {&lfm, true, "<|tool_call_start|>[now(), now()]<|tool_call_end|>"},
         {&lfm, false, "<|tool_call_start|>[get_weather(days=2)]<|tool_call_end|>"},
     };
-    const struct sp_answer_form form = {.tools = answering_tools, .must_call = true};
+    const struct sp_chat_grammar_options form = {.tools = answering_tools, .must_call = true};
 
     (void)state;
     check_samples(samples, sizeof samples / sizeof *samples, form);
@@ -216,7 +224,7 @@ static void one_call_of_one_function(void **state)
          "{}}]"},
         {&lfm, false, "<|tool_call_start|>[now(), now()]<|tool_call_end|>"},
     };
-    const struct sp_answer_form form = {
+    const struct sp_chat_grammar_options form = {
         .tools = answering_tools, .must_call = true, .one_call = true, .function = "now"};
 
     (void)state;
@@ -245,7 +253,7 @@ static void content_or_calls(void **state)
         {&coder, true, "The mark <tool_call> is spoken of."},
         {&coder, false, "The mark <tool_call> \n<function= is not."},
     };
-    const struct sp_answer_form form = {.tools = answering_tools};
+    const struct sp_chat_grammar_options form = {.tools = answering_tools};
 
     (void)state;
     check_samples(samples, sizeof samples / sizeof *samples, form);
@@ -275,15 +283,15 @@ static void forms_stand_behind_thoughts(void **state)
                                    {&silent, false, "<think></think>yes"},
                                };
     struct sp_grammar *content = NULL;
-    struct sp_answer_form form = {.thinking = SP_THINKS_ALREADY};
+    struct sp_chat_grammar_options form = {.thinking = SP_REASONING_OPEN};
 
     (void)state;
     assert_int_equal(sp_grammar_of_gbnf(&content, gbnf, strlen(gbnf), NULL), SP_OK);
     form.content = content;
     check_samples(opened, sizeof opened / sizeof *opened, form);
-    form.thinking = SP_THINKS_PERHAPS;
+    form.thinking = SP_REASONING_OPTIONAL;
     check_samples(perhaps, sizeof perhaps / sizeof *perhaps, form);
-    form.thinking = SP_THINKS_NOT;
+    form.thinking = SP_REASONING_NONE;
     check_samples(never, sizeof never / sizeof *never, form);
     sp_grammar_close(content);
 }
@@ -301,13 +309,13 @@ static void a_form_or_calls(void **state)
          "Hm.</think>yes<tool_call>{\"name\": \"now\", \"arguments\": {}}</tool_call>"},
     };
     struct sp_grammar *content = NULL;
-    struct sp_answer_form form = {.tools = answering_tools};
+    struct sp_chat_grammar_options form = {.tools = answering_tools};
 
     (void)state;
     assert_int_equal(sp_grammar_of_gbnf(&content, gbnf, strlen(gbnf), NULL), SP_OK);
     form.content = content;
     check_samples(samples, 1, form);
-    form.thinking = SP_THINKS_ALREADY;
+    form.thinking = SP_REASONING_OPEN;
     check_samples(samples + 1, sizeof samples / sizeof *samples - 1, form);
     sp_grammar_close(content);
 }
@@ -316,7 +324,7 @@ static void a_form_or_calls(void **state)
  */
 
 /* Where a text or a string ends: chance would not find it. */
-static size_t find_ends(const char *ends[8], const struct sp_answer_syntax *s)
+static size_t find_ends(const char *ends[8], const struct sp_chat_format *s)
 {
     const char *const all[] = {"\"",          s->reasoning_close, s->calls.behind_value,
                                s->calls.open, s->calls.all_open,  s->calls.quote};
@@ -345,7 +353,7 @@ static char any_byte(struct sp_acceptor *a, uint32_t state, uint64_t *seed, unsi
 
 /* Writes a text that the grammar allows; false: it has become too long. */
 static bool write_text(char *text, size_t cap, struct sp_acceptor *a,
-                       const struct sp_answer_syntax *s, uint64_t *seed)
+                       const struct sp_chat_format *s, uint64_t *seed)
 {
     const char *ends[8];
     size_t n_ends = find_ends(ends, s), len = 0;
@@ -412,13 +420,13 @@ struct reading {
     const char *fault;
 };
 
-static void judge(void *context, const struct sp_answer_piece *piece)
+static void judge(void *context, const struct sp_chat_part *piece)
 {
     struct reading *r = context;
     struct sp_json *arguments = NULL;
 
-    if (piece->kind == SP_ANSWER_CONTENT) r->content = true;
-    if (piece->kind != SP_ANSWER_CALL) return;
+    if (piece->kind == SP_CHAT_CONTENT) r->content = true;
+    if (piece->kind != SP_CHAT_TOOL_CALL) return;
     r->n_calls++;
     if (sp_json_parse(&arguments, piece->text, piece->size, SP_JSON_STRICT, NULL)) {
         r->fault = "no JSON";
@@ -428,25 +436,26 @@ static void judge(void *context, const struct sp_answer_piece *piece)
     sp_json_free(arguments);
 }
 
-static struct reading read_back(const struct sp_answer_form *form, const char *text)
+static struct reading read_back(const struct sp_chat_grammar_options *form, const char *text)
 {
     struct reading r = {0};
-    const struct sp_answer_reading reading = {.syntax = form->syntax,
-                                              .tools = form->tools,
-                                              .in_reasoning = form->thinking == SP_THINKS_ALREADY,
-                                              .piece = judge,
-                                              .context = &r};
-    struct sp_answer_parser *parser = NULL;
+    const struct sp_chat_parser_options reading = {.format = form->format,
+                                                   .tools = form->tools,
+                                                   .in_reasoning =
+                                                       form->thinking == SP_REASONING_OPEN,
+                                                   .piece = judge,
+                                                   .context = &r};
+    struct sp_chat_parser *parser = NULL;
 
-    assert_int_equal(sp_answer_parser_open(&parser, &reading, NULL), SP_OK);
-    assert_int_equal(sp_answer_parser_feed(parser, text, strlen(text), false, NULL), SP_OK);
-    assert_int_equal(sp_answer_parser_finish(parser, NULL), SP_OK);
-    sp_answer_parser_close(parser);
+    assert_int_equal(sp_chat_parser_open(&parser, &reading, NULL), SP_OK);
+    assert_int_equal(sp_chat_parser_feed(parser, text, strlen(text), false, NULL), SP_OK);
+    assert_int_equal(sp_chat_parser_finish(parser, NULL), SP_OK);
+    sp_chat_parser_close(parser);
     return r;
 }
 
 /* Returns how many texts have become an answer in time. */
-static unsigned check_texts(const struct sp_answer_form *form, unsigned n, uint64_t seed)
+static unsigned check_texts(const struct sp_chat_grammar_options *form, unsigned n, uint64_t seed)
 {
     struct sp_grammar *g = make(form);
     struct sp_acceptor *a = NULL;
@@ -457,7 +466,7 @@ static unsigned check_texts(const struct sp_answer_form *form, unsigned n, uint6
     for (unsigned i = 0; i < n; i++) {
         struct reading r;
 
-        if (!write_text(text, sizeof text, a, form->syntax, &seed)) continue;
+        if (!write_text(text, sizeof text, a, form->format, &seed)) continue;
         n_whole++;
         r = read_back(form, text);
         if (r.fault) fail_msg("%s: %s", r.fault, text);
@@ -475,15 +484,15 @@ static void what_is_allowed_is_read(void **state)
 
     (void)state;
     for (size_t i = 0; i < N_CALLERS; i++) {
-        struct sp_answer_form form = {.syntax = callers[i], .tools = answering_tools};
+        struct sp_chat_grammar_options form = {.format = callers[i], .tools = answering_tools};
 
         for (unsigned k = 0; k < 4; k++) {
             form.must_call = k & 1;
             form.one_call = k & 2;
-            form.thinking = SP_THINKS_NOT;
+            form.thinking = SP_REASONING_NONE;
             assert_in_range(check_texts(&form, N, 7 + k), N / 3, N);
             if (!*callers[i]->reasoning_close) continue;
-            form.thinking = SP_THINKS_ALREADY;
+            form.thinking = SP_REASONING_OPEN;
             assert_in_range(check_texts(&form, N, 17 + k), N / 3, N);
         }
     }
@@ -493,37 +502,38 @@ static void what_is_allowed_is_read(void **state)
  */
 
 /* "name(arguments)" of each call, the bracket closed where it is whole; content is "!". */
-static void note_parts(void *context, const struct sp_answer_piece *piece)
+static void note_parts(void *context, const struct sp_chat_part *piece)
 {
     struct sp_strbuf *text = context;
 
-    if (piece->kind == SP_ANSWER_CALL_BEGUN) {
+    if (piece->kind == SP_CHAT_TOOL_CALL_START) {
         answering_append(text, piece->name, strlen(piece->name));
         answering_append(text, "(", 1);
     }
-    if (piece->kind == SP_ANSWER_ARGUMENTS) answering_append(text, piece->text, piece->size);
-    if (piece->kind == SP_ANSWER_CALL) answering_append(text, ")", 1);
-    if (piece->kind == SP_ANSWER_CONTENT) answering_append(text, "!", 1);
+    if (piece->kind == SP_CHAT_TOOL_CALL_ARGUMENTS)
+        answering_append(text, piece->text, piece->size);
+    if (piece->kind == SP_CHAT_TOOL_CALL) answering_append(text, ")", 1);
+    if (piece->kind == SP_CHAT_CONTENT) answering_append(text, "!", 1);
 }
 
-static char *read_parts(const struct sp_answer_syntax *syntax, const char *text, size_t size,
+static char *read_parts(const struct sp_chat_format *format, const char *text, size_t size,
                         size_t step)
 {
     struct sp_strbuf told = {0};
-    const struct sp_answer_reading reading = {.syntax = syntax,
-                                              .tools = answering_tools,
-                                              .held = true,
-                                              .piece = note_parts,
-                                              .context = &told};
-    struct sp_answer_parser *parser = NULL;
+    const struct sp_chat_parser_options reading = {.format = format,
+                                                   .tools = answering_tools,
+                                                   .held = true,
+                                                   .piece = note_parts,
+                                                   .context = &told};
+    struct sp_chat_parser *parser = NULL;
 
-    assert_int_equal(sp_answer_parser_open(&parser, &reading, NULL), SP_OK);
+    assert_int_equal(sp_chat_parser_open(&parser, &reading, NULL), SP_OK);
     for (size_t i = 0; i < size; i += step) {
         size_t n = size - i < step ? size - i : step;
-        assert_int_equal(sp_answer_parser_feed(parser, text + i, n, false, NULL), SP_OK);
+        assert_int_equal(sp_chat_parser_feed(parser, text + i, n, false, NULL), SP_OK);
     }
-    assert_int_equal(sp_answer_parser_finish(parser, NULL), SP_OK);
-    sp_answer_parser_close(parser);
+    assert_int_equal(sp_chat_parser_finish(parser, NULL), SP_OK);
+    sp_chat_parser_close(parser);
     answering_append(&told, "", 1);
     return told.at;
 }
@@ -532,7 +542,7 @@ static char *read_parts(const struct sp_answer_syntax *syntax, const char *text,
 static void calls_are_told_as_they_come(void **state)
 {
     static const struct {
-        const struct sp_answer_syntax *syntax;
+        const struct sp_chat_format *format;
         const char *text, *told;
     } cases[] = {
         {&hermes,
@@ -559,7 +569,7 @@ static void calls_are_told_as_they_come(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         size_t size = strlen(cases[i].text);
         for (size_t step = 1; step <= size; step++) {
-            char *told = read_parts(cases[i].syntax, cases[i].text, size, step);
+            char *told = read_parts(cases[i].format, cases[i].text, size, step);
             assert_string_equal(told, cases[i].told);
             free(told);
         }
@@ -572,7 +582,7 @@ static void calls_are_told_as_they_come(void **state)
 static void what_cannot_be_held_is_refused(void **state)
 {
     static const struct {
-        const struct sp_answer_syntax *syntax;
+        const struct sp_chat_format *format;
         enum sp_status status;
         const char *tool, *sentence;
     } cases[] = {
@@ -608,7 +618,7 @@ static void what_cannot_be_held_is_refused(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct sp_answer_form form = {.syntax = cases[i].syntax, .must_call = true};
+        struct sp_chat_grammar_options form = {.format = cases[i].format, .must_call = true};
         struct sp_grammar *g = NULL;
         struct sp_json *tools = NULL;
         struct sp_err err = {0};
@@ -617,7 +627,7 @@ static void what_cannot_be_held_is_refused(void **state)
         snprintf(text, sizeof text, "[{\"type\": \"function\", \"function\": %s}]", cases[i].tool);
         assert_int_equal(sp_json_parse(&tools, text, strlen(text), SP_JSON_STRICT, NULL), SP_OK);
         form.tools = tools;
-        assert_int_equal(sp_answer_grammar(&g, &form, &err), cases[i].status);
+        assert_int_equal(sp_chat_grammar(&g, &form, &err), cases[i].status);
         assert_string_equal(err.text, cases[i].sentence);
         sp_json_free(tools);
     }

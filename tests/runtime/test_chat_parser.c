@@ -119,9 +119,9 @@ static const struct {
     [SILENT] = {BEFORE AFTER, "unknown"},
 };
 
-static struct sp_answer_syntax learn(enum form form)
+static struct sp_chat_format learn(enum form form)
 {
-    struct sp_answer_syntax syntax;
+    struct sp_chat_format format;
     struct sp_template *t = NULL;
     struct sp_err err = {0};
 
@@ -129,21 +129,21 @@ static struct sp_answer_syntax learn(enum form form)
                             SP_TEMPLATE_JINJA, &err)) {
         fail_msg("form %d: %s", (int)form, err.text);
     }
-    assert_int_equal(sp_answer_syntax_learn(&syntax, t, NULL, NULL), SP_OK);
+    assert_int_equal(sp_chat_format_learn(&format, t, NULL, NULL), SP_OK);
     sp_template_free(t);
-    return syntax;
+    return format;
 }
 
 static void forms_are_learned(void **state)
 {
-    char text[SP_ANSWER_SYNTAX_TEXT];
+    char text[SP_CHAT_FORMAT_TEXT];
 
     (void)state;
     for (enum form f = 0; f < N_FORMS; f++) {
-        struct sp_answer_syntax s = learn(f);
+        struct sp_chat_format s = learn(f);
 
-        assert_string_equal(sp_answer_syntax_calls(text, &s), forms[f].calls);
-        assert_string_equal(sp_answer_syntax_thoughts(text, &s),
+        assert_string_equal(sp_chat_format_describe_calls(text, &s), forms[f].calls);
+        assert_string_equal(sp_chat_format_describe_reasoning(text, &s),
                             f == HARMONY ? "<|channel|>analysis<|message|>...<|end|>"
                                          : "<think>...</think>");
     }
@@ -162,7 +162,7 @@ static void check(const struct output *outputs, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         const struct output *o = &outputs[i];
-        struct sp_answer_syntax s = learn(o->form);
+        struct sp_chat_format s = learn(o->form);
         const struct answer a = {&s, o->no_tools, o->in_reasoning, o->text, strlen(o->text)};
         char *read = answering_read(&a);
 
@@ -361,15 +361,14 @@ static void nothing_is_lost(void **state)
     CHECK(outputs);
 }
 
-static struct sp_answer_parser *open_noting(const struct sp_answer_syntax *syntax,
-                                            struct transcript *t)
+static struct sp_chat_parser *open_noting(const struct sp_chat_format *format, struct transcript *t)
 {
-    const struct sp_answer_reading reading = {
-        .syntax = syntax, .tools = answering_tools, .piece = answering_note, .context = t};
-    struct sp_answer_parser *parser = NULL;
+    const struct sp_chat_parser_options reading = {
+        .format = format, .tools = answering_tools, .piece = answering_note, .context = t};
+    struct sp_chat_parser *parser = NULL;
 
     *t = (struct transcript){.last = -1};
-    assert_int_equal(sp_answer_parser_open(&parser, &reading, NULL), SP_OK);
+    assert_int_equal(sp_chat_parser_open(&parser, &reading, NULL), SP_OK);
     return parser;
 }
 
@@ -382,18 +381,18 @@ static void special_tokens_are_not_shown(void **state)
     } pieces[] = {{"Hi", false},       {"[TOOL_CALLS]", true}, {"now", false},
                   {"[CALL_ID]", true}, {"1[ARGS]{}", false},   {"[TOOL_CALLS]", true},
                   {"no call", false}};
-    const struct sp_answer_syntax syntax = learn(MISTRAL);
+    const struct sp_chat_format format = learn(MISTRAL);
     struct transcript t;
-    struct sp_answer_parser *parser = open_noting(&syntax, &t);
+    struct sp_chat_parser *parser = open_noting(&format, &t);
 
     (void)state;
     for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
-        assert_int_equal(sp_answer_parser_feed(parser, pieces[i].text, strlen(pieces[i].text),
-                                               pieces[i].special, NULL),
+        assert_int_equal(sp_chat_parser_feed(parser, pieces[i].text, strlen(pieces[i].text),
+                                             pieces[i].special, NULL),
                          SP_OK);
     }
-    assert_int_equal(sp_answer_parser_finish(parser, NULL), SP_OK);
-    sp_answer_parser_close(parser);
+    assert_int_equal(sp_chat_parser_finish(parser, NULL), SP_OK);
+    sp_chat_parser_close(parser);
     answering_append(&t.text, "", 1);
     assert_string_equal(t.text.at, "C(Hi)F(now {})C(no call");
     sp_strbuf_release(&t.text);
@@ -409,19 +408,19 @@ static void content_does_not_wait(void **state)
         {"tool", "C(Hello"},        {"ing", "C(Hello <tooling"},
         {"\n", "C(Hello <tooling"}, {".", "C(Hello <tooling\n."},
     };
-    const struct sp_answer_syntax syntax = learn(HERMES);
+    const struct sp_chat_format format = learn(HERMES);
     struct transcript t;
-    struct sp_answer_parser *parser = open_noting(&syntax, &t);
+    struct sp_chat_parser *parser = open_noting(&format, &t);
 
     (void)state;
     for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
         const char *text = pieces[i].text;
 
-        assert_int_equal(sp_answer_parser_feed(parser, text, strlen(text), false, NULL), SP_OK);
+        assert_int_equal(sp_chat_parser_feed(parser, text, strlen(text), false, NULL), SP_OK);
         assert_int_equal(t.text.len, strlen(pieces[i].told));
         assert_memory_equal(t.text.at, pieces[i].told, t.text.len);
     }
-    sp_answer_parser_close(parser);
+    sp_chat_parser_close(parser);
     sp_strbuf_release(&t.text);
 }
 
@@ -439,13 +438,13 @@ static void prompts_open_thoughts(void **state)
                  {"<|im_start|>assistant\n", false},
                  {"think>", false},
                  {"", false}};
-    const struct sp_answer_syntax s = learn(HERMES);
+    const struct sp_chat_format s = learn(HERMES);
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *p = cases[i].prompt;
 
-        assert_int_equal(sp_answer_syntax_thinks(&s, p, strlen(p)), cases[i].thinks);
+        assert_int_equal(sp_chat_format_opens_reasoning(&s, p, strlen(p)), cases[i].thinks);
     }
 }
 

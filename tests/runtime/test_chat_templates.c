@@ -27,12 +27,12 @@ static char *print_escaped(const char *text)
 {
     struct sp_strbuf out = {0};
 
-    assert_int_equal(sp_answer_string(&out, text, strlen(text), NULL), SP_OK);
+    assert_int_equal(sp_tool_value_string(&out, text, strlen(text), NULL), SP_OK);
     answering_append(&out, "", 1);
     return out.at;
 }
 
-static char *render(const struct sp_template *t, const struct sp_answer_syntax *s, unsigned n_calls)
+static char *render(const struct sp_template *t, const struct sp_chat_format *s, unsigned n_calls)
 {
     struct sp_template_input in = {.tools = answering_tools,
                                    .generation_prompt = n_calls == 0,
@@ -72,13 +72,13 @@ struct calls {
     const struct sp_json *wanted;
 };
 
-static void count_call(void *context, const struct sp_answer_piece *piece)
+static void count_call(void *context, const struct sp_chat_part *piece)
 {
     struct calls *c = context;
     struct sp_json *got = NULL;
     bool equal = false;
 
-    if (piece->kind != SP_ANSWER_CALL) return;
+    if (piece->kind != SP_CHAT_TOOL_CALL) return;
     assert_int_equal(sp_json_parse(&got, piece->text, piece->size, SP_JSON_STRICT, NULL), SP_OK);
     assert_int_equal(sp_json_equal(&equal, got, c->wanted, NULL), SP_OK);
     if (c->n == 0) {
@@ -94,21 +94,21 @@ static struct calls read_calls(const struct answer *a, size_t cut)
 {
     struct sp_json *wanted = NULL;
     struct calls calls = {0, 0, NULL};
-    const struct sp_answer_reading reading = {.syntax = a->syntax,
-                                              .tools = answering_tools,
-                                              .in_reasoning = a->in_reasoning,
-                                              .piece = count_call,
-                                              .context = &calls};
-    struct sp_answer_parser *parser = NULL;
+    const struct sp_chat_parser_options reading = {.format = a->format,
+                                                   .tools = answering_tools,
+                                                   .in_reasoning = a->in_reasoning,
+                                                   .piece = count_call,
+                                                   .context = &calls};
+    struct sp_chat_parser *parser = NULL;
 
     assert_int_equal(sp_json_parse(&wanted, arguments, strlen(arguments), SP_JSON_STRICT, NULL),
                      SP_OK);
     calls.wanted = wanted;
-    assert_int_equal(sp_answer_parser_open(&parser, &reading, NULL), SP_OK);
+    assert_int_equal(sp_chat_parser_open(&parser, &reading, NULL), SP_OK);
     answering_feed(parser, a, 0, cut);
     answering_feed(parser, a, cut, a->size);
-    assert_int_equal(sp_answer_parser_finish(parser, NULL), SP_OK);
-    sp_answer_parser_close(parser);
+    assert_int_equal(sp_chat_parser_finish(parser, NULL), SP_OK);
+    sp_chat_parser_close(parser);
     sp_json_free(wanted);
     return calls;
 }
@@ -117,12 +117,12 @@ static struct calls read_calls(const struct answer *a, size_t cut)
  * longest beginning that is one. */
 static void check_grammar(const char *path, const struct answer *a, unsigned n_calls)
 {
-    const struct sp_answer_form form = {
-        .syntax = a->syntax,
+    const struct sp_chat_grammar_options form = {
+        .format = a->format,
         .tools = answering_tools,
         .must_call = true,
         .thinking =
-            a->in_reasoning ? SP_THINKS_ALREADY : sp_answer_thinking_of(a->syntax, "", 0, true),
+            a->in_reasoning ? SP_REASONING_OPEN : sp_reasoning_mode_of(a->format, "", 0, true),
     };
     struct answer longest = *a;
     struct sp_grammar *g = NULL;
@@ -133,12 +133,12 @@ static void check_grammar(const char *path, const struct answer *a, unsigned n_c
 
     /* Not held to calls; and those that write values in a notation of their own, where an answer is
      * held to JSON, or ids, of which nothing is learned. Go sorts arguments by name. */
-    if (a->syntax->calls.form == SP_CALL_HARMONY || a->syntax->calls.form == SP_CALL_BARE ||
-        strstr(path, "qwen3-coder.jinja") || strstr(path, "mistral_nemo.jinja") ||
-        strstr(path, "/go/")) {
+    if (a->format->calls.form == SP_TOOL_CALL_HARMONY ||
+        a->format->calls.form == SP_TOOL_CALL_BARE || strstr(path, "qwen3-coder.jinja") ||
+        strstr(path, "mistral_nemo.jinja") || strstr(path, "/go/")) {
         return;
     }
-    if (sp_answer_grammar(&g, &form, &err)) fail_msg("%s: %s", path, err.text);
+    if (sp_chat_grammar(&g, &form, &err)) fail_msg("%s: %s", path, err.text);
     assert_int_equal(sp_acceptor_open(&acceptor, g, NULL), SP_OK);
     longest.size = 0;
     for (size_t i = 0; i < a->size && state != SP_REFUSED; i++) {
@@ -155,7 +155,7 @@ static void check_grammar(const char *path, const struct answer *a, unsigned n_c
 
 /* What the template writes is read back, wherever it is cut. */
 static void round_trip(const char *path, const struct sp_template *t,
-                       const struct sp_answer_syntax *s, unsigned n_calls)
+                       const struct sp_chat_format *s, unsigned n_calls)
 {
     char *asked = render(t, s, 0), *text = render(t, s, n_calls);
     size_t same = 0;
@@ -172,7 +172,7 @@ static void round_trip(const char *path, const struct sp_template *t,
         while (same > 0 && text[same] != '<')
             same--;
     }
-    const struct answer a = {s, false, sp_answer_syntax_thinks(s, text, same), text + same,
+    const struct answer a = {s, false, sp_chat_format_opens_reasoning(s, text, same), text + same,
                              strlen(text + same)};
     check_grammar(path, &a, n_calls);
     for (size_t cut = 0; cut <= a.size; cut++) {
@@ -189,7 +189,7 @@ static void round_trip(const char *path, const struct sp_template *t,
 
 static bool check_template(const char *path)
 {
-    struct sp_answer_syntax syntax;
+    struct sp_chat_format format;
     struct sp_template *t = NULL;
     struct sp_err err = {0};
     char *text = NULL;
@@ -203,11 +203,11 @@ static bool check_template(const char *path)
                                          &err),
                      SP_OK);
     assert_int_equal(sp_template_read_tokens(t, tokens, strlen(tokens), &err), SP_OK);
-    assert_int_equal(sp_answer_syntax_learn(&syntax, t, NULL, &err), SP_OK);
-    known = syntax.calls.form != SP_CALL_UNKNOWN;
+    assert_int_equal(sp_chat_format_learn(&format, t, NULL, &err), SP_OK);
+    known = format.calls.form != SP_TOOL_CALL_UNKNOWN;
     /* A custom that its text names, but no rendering shows. */
     if (known && strstr(path, "granite3_3.jinja") == NULL) {
-        round_trip(path, t, &syntax, syntax.calls.form == SP_CALL_HARMONY ? 1 : 2);
+        round_trip(path, t, &format, format.calls.form == SP_TOOL_CALL_HARMONY ? 1 : 2);
     }
     sp_template_free(t);
     free(text);

@@ -39,8 +39,8 @@ static void values_in_python(void **state)
         enum sp_value_read read;
         size_t end, size = strlen(cases[i].text);
 
-        assert_int_equal(
-            sp_answer_value_read(&read, &out, &end, cases[i].text, size, &python, NULL), SP_OK);
+        assert_int_equal(sp_tool_value_read(&read, &out, &end, cases[i].text, size, &python, NULL),
+                         SP_OK);
         if (cases[i].json == NULL) {
             assert_int_equal(read, SP_VALUE_NONE);
         } else {
@@ -52,8 +52,8 @@ static void values_in_python(void **state)
         sp_strbuf_release(&out);
         for (size_t n = 1; cases[i].json && n < size; n++) {
             out = (struct sp_strbuf){0};
-            assert_int_equal(
-                sp_answer_value_read(&read, &out, &end, cases[i].text, n, &python, NULL), SP_OK);
+            assert_int_equal(sp_tool_value_read(&read, &out, &end, cases[i].text, n, &python, NULL),
+                             SP_OK);
             assert_int_equal(read, SP_VALUE_MORE);
             sp_strbuf_release(&out);
         }

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-static void becomes(const struct sp_call_syntax *syntax, const char *sent, const char *wanted)
+static void becomes(const struct sp_tool_call_format *syntax, const char *sent, const char *wanted)
 {
     struct sp_conversation conversation = {.answers.calls = *syntax};
     struct sp_serve_ask ask = {.messages = NULL};
@@ -37,8 +37,8 @@ static void becomes(const struct sp_call_syntax *syntax, const char *sent, const
 
 static void calls(void **state)
 {
-    static const struct sp_call_syntax objects = {.form = SP_CALL_OBJECT},
-                                       texts = {.text_arguments = true, .null_content = true};
+    static const struct sp_tool_call_format objects = {.form = SP_TOOL_CALL_OBJECT},
+                                            texts = {.text_arguments = true, .null_content = true};
 
     (void)state;
     /* OpenAI's: arguments as text, content null; a result by its id. */
@@ -87,8 +87,8 @@ static void calls(void **state)
 /* llama-server's and vLLM's names of a thought, and ollama's. */
 static void thoughts(void **state)
 {
-    static const struct sp_call_syntax none = {.form = SP_CALL_UNKNOWN},
-                                       harmony = {.form = SP_CALL_HARMONY};
+    static const struct sp_tool_call_format none = {.form = SP_TOOL_CALL_UNKNOWN},
+                                            harmony = {.form = SP_TOOL_CALL_HARMONY};
     static const char *const names[] = {"reasoning_content", "reasoning", "thinking"};
     char sent[256];
 

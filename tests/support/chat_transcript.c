@@ -43,52 +43,52 @@ void answering_append(struct sp_strbuf *text, const char *more, size_t size)
     assert_int_equal(sp_strbuf_append(text, more, size, NULL), SP_OK);
 }
 
-void answering_note(void *context, const struct sp_answer_piece *piece)
+void answering_note(void *context, const struct sp_chat_part *piece)
 {
     struct transcript *t = context;
 
     assert_true(piece->size > 0);
-    if (piece->kind == SP_ANSWER_CALL || t->last != (int)piece->kind) {
+    if (piece->kind == SP_CHAT_TOOL_CALL || t->last != (int)piece->kind) {
         if (t->last >= 0) answering_append(&t->text, ")", 1);
         answering_append(&t->text,
-                         piece->kind == SP_ANSWER_CALL      ? "F("
-                         : piece->kind == SP_ANSWER_THOUGHT ? "T("
+                         piece->kind == SP_CHAT_TOOL_CALL   ? "F("
+                         : piece->kind == SP_CHAT_REASONING ? "T("
                                                             : "C(",
                          2);
     }
     t->last = (int)piece->kind;
-    if (piece->kind == SP_ANSWER_CALL) {
+    if (piece->kind == SP_CHAT_TOOL_CALL) {
         answering_append(&t->text, piece->name, strlen(piece->name));
         answering_append(&t->text, " ", 1);
     }
     answering_append(&t->text, piece->text, piece->size);
 }
 
-void answering_feed(struct sp_answer_parser *parser, const struct answer *a, size_t from, size_t to)
+void answering_feed(struct sp_chat_parser *parser, const struct answer *a, size_t from, size_t to)
 {
-    assert_int_equal(sp_answer_parser_feed(parser, a->text + from, to - from, false, NULL), SP_OK);
+    assert_int_equal(sp_chat_parser_feed(parser, a->text + from, to - from, false, NULL), SP_OK);
 }
 
 /* Pieces: up to `cut` and behind it; cut 0: bytes. The transcript is owned by the caller. */
 static char *read_cut(const struct answer *a, size_t cut)
 {
     struct transcript t = {.last = -1};
-    const struct sp_answer_reading reading = {.syntax = a->syntax,
-                                              .tools = a->no_tools ? NULL : answering_tools,
-                                              .in_reasoning = a->in_reasoning,
-                                              .piece = answering_note,
-                                              .context = &t};
-    struct sp_answer_parser *parser = NULL;
+    const struct sp_chat_parser_options reading = {.format = a->format,
+                                                   .tools = a->no_tools ? NULL : answering_tools,
+                                                   .in_reasoning = a->in_reasoning,
+                                                   .piece = answering_note,
+                                                   .context = &t};
+    struct sp_chat_parser *parser = NULL;
 
-    assert_int_equal(sp_answer_parser_open(&parser, &reading, NULL), SP_OK);
+    assert_int_equal(sp_chat_parser_open(&parser, &reading, NULL), SP_OK);
     if (cut > 0) {
         answering_feed(parser, a, 0, cut);
         answering_feed(parser, a, cut, a->size);
     }
     for (size_t i = 0; cut == 0 && i < a->size; i++)
         answering_feed(parser, a, i, i + 1);
-    assert_int_equal(sp_answer_parser_finish(parser, NULL), SP_OK);
-    sp_answer_parser_close(parser);
+    assert_int_equal(sp_chat_parser_finish(parser, NULL), SP_OK);
+    sp_chat_parser_close(parser);
     if (t.last >= 0) answering_append(&t.text, ")", 1);
     answering_append(&t.text, "", 1);
     return t.text.at;

@@ -24,17 +24,16 @@ struct transcript {
 };
 void answering_append(struct sp_strbuf *text, const char *more, size_t size);
 /* A reading's `piece`; its context is a transcript. The last bracket stays open. */
-void answering_note(void *context, const struct sp_answer_piece *piece);
+void answering_note(void *context, const struct sp_chat_part *piece);
 
 struct answer {
-    const struct sp_answer_syntax *syntax;
+    const struct sp_chat_format *format;
     bool no_tools, in_reasoning;
     const char *text;
     size_t size;
 };
 /* The bytes from..to-1. */
-void answering_feed(struct sp_answer_parser *parser, const struct answer *a, size_t from,
-                    size_t to);
+void answering_feed(struct sp_chat_parser *parser, const struct answer *a, size_t from, size_t to);
 /* The transcript, the same however the answer is cut in two, or into bytes; owned (free). */
 char *answering_read(const struct answer *a);
 
