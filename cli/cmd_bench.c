@@ -15,7 +15,7 @@ struct options {
     bool json;
     const char *shape, *shape_draft, *type, *draft_type, *output_type;
     bool force;
-    struct sp_engine_opts engine;
+    struct sp_backend_opts backend;
 };
 
 #define AT(member) .offset = offsetof(struct options, member)
@@ -33,15 +33,15 @@ static const struct sp_opt opts[] = {
     {SP_OPT_NUMBER, 0, "simulate-acceptance", NULL, "P", AT(acceptance), .min = 0, .max = 1,
      .help = "Accept each guess with probability P instead of comparing it: what would a draft "
              "of this cost and that acceptance give? The text is meaningless"},
-    SP_OPT_NUM_CTX(struct options, engine),
+    SP_OPT_NUM_CTX(struct options, backend),
     {SP_OPT_STRING, 0, "draft-depth", NULL, "N,N,...", AT(draft_depths), .shown = "auto",
      .help = "Most tokens to draft in a round, or auto; 0: measure without the draft. Several: "
              "compare each of them with plain generation, and say which is the fastest"},
-    SP_OPT_DRAFT_BY(struct options, engine, "model"),
-    SP_OPT_THREADS(struct options, engine),
-    SP_OPT_KERNELS(struct options, engine),
-    SP_OPT_KV_TYPE(struct options, engine),
-    SP_OPT_HUGE_PAGES(struct options, engine),
+    SP_OPT_DRAFT_BY(struct options, backend, "model"),
+    SP_OPT_THREADS(struct options, backend),
+    SP_OPT_KERNELS(struct options, backend),
+    SP_OPT_KV_TYPE(struct options, backend),
+    SP_OPT_HUGE_PAGES(struct options, backend),
     {SP_OPT_FLAG, 0, "json", NULL, NULL, AT(json), .help = "The figures as JSON"},
     {SP_OPT_STRING, 0, "svg", NULL, "FILE", AT(svg), .path = true,
      .help = "Also draw a chart; an existing file is replaced"},
@@ -114,9 +114,9 @@ static void note_draftless(const struct sp_args *args, const struct sp_package *
     struct sp_package_info info;
 
     sp_package_describe(package, &info);
-    sp_engine_settle_draft(&info, package, sp_engine_draft_by_of(&o->engine));
+    sp_backend_resolve_draft(&info, package, sp_backend_draft_by_of(&o->backend));
     if (o->draft_depths && strcmp(o->draft_depths, "0") != 0)
-        sp_engine_note_draftless(args, &info, drafting);
+        sp_backend_note_no_draft(args, &info, drafting);
 }
 
 static enum sp_status show(const struct sp_bench *b, const struct options *o, struct sp_err *err)
@@ -139,7 +139,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
         .n_predict = (size_t)o->n_predict,
         .n_repeat = (size_t)o->n_repeat,
         .acceptance = o->acceptance,
-        .engine = o->engine,
+        .backend = o->backend,
     };
     struct sp_bench bench = {.synthetic = o->shape};
     struct sp_package *package = NULL;
@@ -151,7 +151,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     if ((st = check_options(args, err))) goto done;
     sp_signals_catch();
     if (o->shape && (st = make_synthetic(&path, &temporary, args, err))) goto done;
-    if ((st = sp_engine_open_package(&package, path, &o->engine, err))) goto done;
+    if ((st = sp_backend_open_package(&package, path, &o->backend, err))) goto done;
     sp_temp_file_remove(&temporary); /* it stays mapped */
     note_draftless(args, package);
     snprintf(name, sizeof name, "synthetic %s", o->shape ? o->shape : "");
@@ -168,7 +168,7 @@ done:
 static const struct options defaults = {.n_predict = 128,
                                         .n_repeat = 5,
                                         .acceptance = -1,
-                                        .engine = {.depth = SP_DEPTH_AUTO, .draft_by = "model"}};
+                                        .backend = {.depth = SP_DEPTH_AUTO, .draft_by = "model"}};
 
 const struct sp_command sp_cmd_bench = {
     .name = "bench",

@@ -16,7 +16,7 @@ enum { FEW_TOKENS = 4096 };
 struct options {
     const char *output;
     bool force;
-    struct sp_engine_opts engine;
+    struct sp_backend_opts backend;
 };
 
 #define AT(member) .offset = offsetof(struct options, member)
@@ -26,8 +26,8 @@ static const struct sp_opt opts[] = {
      .shown = "./calibration.bin", .help = "The calibration"},
     {SP_OPT_FLAG, 0, "force", NULL, NULL, AT(force),
      .help = "Replace an existing calibration or packed file; no other is replaced"},
-    SP_OPT_THREADS(struct options, engine),
-    SP_OPT_KERNELS(struct options, engine),
+    SP_OPT_THREADS(struct options, backend),
+    SP_OPT_KERNELS(struct options, backend),
     {.kind = SP_OPT_END},
 };
 
@@ -85,7 +85,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     enum sp_status st;
 
     sp_signals_catch();
-    if ((st = sp_engine_open_package(&job.package, file, &o->engine, err))) goto done;
+    if ((st = sp_backend_open_package(&job.package, file, &o->backend, err))) goto done;
     if ((st = read_texts(&job, args->operands + 1, args->n_operands - 1, err))) goto done;
     sp_progress_begin(&job.progress, "reading");
     job.progress.unit = "tokens";
@@ -115,7 +115,7 @@ done:
     return st;
 }
 
-static const struct options defaults = {.engine = SP_ENGINE_DEFAULTS};
+static const struct options defaults = {.backend = SP_BACKEND_DEFAULTS};
 
 const struct sp_command sp_cmd_calibrate = {
     .name = "calibrate",

@@ -18,7 +18,7 @@ struct options {
     const char *text, *ids, *against;
     int64_t stride, n_windows, n_places, n_predict;
     bool json;
-    struct sp_engine_opts engine;
+    struct sp_backend_opts backend;
 };
 
 #define AT(member) .offset = offsetof(struct options, member)
@@ -29,7 +29,7 @@ static const struct sp_opt opts[] = {
     {SP_OPT_STRING, 0, "ids", NULL, "ID,ID,...", AT(ids), .help = "The text as token ids"},
     {SP_OPT_STRING, 0, "against", NULL, "FILE|FOLDER", AT(against), .path = true,
      .help = "Compare with this packed file or checkpoint folder, which is the reference"},
-    {SP_OPT_INT, 0, "num-ctx", NULL, "N", AT(engine.n_context), .min = 1, .max = 1 << 30,
+    {SP_OPT_INT, 0, "num-ctx", NULL, "N", AT(backend.n_context), .min = 1, .max = 1 << 30,
      .shown = "the model's maximum, at most 2048", .help = "Tokens of a window"},
     {SP_OPT_INT, 0, "stride", NULL, "N", AT(stride), .min = 1, .max = 1 << 30,
      .shown = "half a window", .help = "Tokens from one window's beginning to the next one's"},
@@ -41,13 +41,13 @@ static const struct sp_opt opts[] = {
      .help = "Try the draft where generation goes on from N places of the text; 0: do not"},
     {SP_OPT_INT, 0, "num-predict", NULL, "N", AT(n_predict), .min = 2, .max = 1 << 20,
      .shown = "32", .help = "Tokens to generate from each place"},
-    SP_OPT_DRAFT_DEPTH(struct options, engine, 0,
+    SP_OPT_DRAFT_DEPTH(struct options, backend, 0,
                        "Tokens to draft in a round, at most what the draft can propose; auto: at "
                        "most 16; 0: do not try the draft"),
     {SP_OPT_HEADING, .help = "Machine"},
-    SP_OPT_THREADS(struct options, engine),
-    SP_OPT_KERNELS(struct options, engine),
-    SP_OPT_KV_TYPE(struct options, engine),
+    SP_OPT_THREADS(struct options, backend),
+    SP_OPT_KERNELS(struct options, backend),
+    SP_OPT_KV_TYPE(struct options, backend),
     {.kind = SP_OPT_END},
 };
 
@@ -125,7 +125,7 @@ static enum sp_status open_checkpoint(struct job *job, const char *path)
 {
     struct sp_create_listener listener = {.command = job->command};
     struct sp_create_options create = {.from = path,
-                                       .n_threads = (unsigned)job->options->engine.n_threads};
+                                       .n_threads = (unsigned)job->options->backend.n_threads};
     struct sp_temp_file temporary = {0};
     enum sp_status st;
 
@@ -135,7 +135,7 @@ static enum sp_status open_checkpoint(struct job *job, const char *path)
     st = sp_create(NULL, &create, job->err);
     sp_progress_end(&listener.progress);
     if (st) goto done;
-    st = sp_engine_open_package(&job->reference, temporary.path, &job->options->engine, job->err);
+    st = sp_backend_open_package(&job->reference, temporary.path, &job->options->backend, job->err);
 done:
     sp_temp_file_remove(&temporary);
     return st;
@@ -147,7 +147,7 @@ static enum sp_status open_reference(struct job *job)
 
     if (path == NULL) return SP_OK;
     if (is_checkpoint(path)) return open_checkpoint(job, path);
-    return sp_engine_open_package(&job->reference, path, &job->options->engine, job->err);
+    return sp_backend_open_package(&job->reference, path, &job->options->backend, job->err);
 }
 
 /* ---- the two measurements ---------------------------------------------------------------------
@@ -159,11 +159,11 @@ static enum sp_status read_text(struct sp_eval *eval, struct job *job)
     struct sp_evaluation_request request = {
         .ids = job->ids.at,
         .n = job->ids.n,
-        .n_window = (size_t)o->engine.n_context,
+        .n_window = (size_t)o->backend.n_context,
         .stride = (size_t)o->stride,
         .max_windows = (size_t)o->n_windows,
         .reference = job->reference,
-        .cache = sp_engine_cache_type(&o->engine),
+        .cache = sp_backend_cache_type(&o->backend),
         .context = job,
         .progress = show_progress,
     };
@@ -182,22 +182,22 @@ static enum sp_status read_text(struct sp_eval *eval, struct job *job)
 static enum sp_status try_draft(struct sp_eval *eval, struct job *job)
 {
     const struct options *o = job->options;
-    struct sp_engine_opts engine = o->engine;
+    struct sp_backend_opts backend = o->backend;
     struct sp_session *session = NULL;
     struct sp_trial_request request = {
         .ids = job->ids.at,
         .n = eval->text.first_scored + eval->text.n_scored,
         .n_places = (size_t)o->n_places,
         .n_predict = (size_t)o->n_predict,
-        .depth = (int)o->engine.depth,
+        .depth = (int)o->backend.depth,
         .context = job,
         .progress = show_progress,
     };
     enum sp_status st;
 
-    if (job->info.draft == NULL || o->n_places == 0 || o->engine.depth == 0) return SP_OK;
-    engine.n_context = (int64_t)eval->text.n_window;
-    st = sp_engine_open_session(&session, job->package, &engine, false, 0, job->err);
+    if (job->info.draft == NULL || o->n_places == 0 || o->backend.depth == 0) return SP_OK;
+    backend.n_context = (int64_t)eval->text.n_window;
+    st = sp_backend_open_session(&session, job->package, &backend, false, 0, job->err);
     if (st) return st;
     begin_progress(job, "drafting");
     st = sp_session_try_draft(session, &request, &eval->trial, job->err);
@@ -214,16 +214,16 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     struct sp_eval eval = {.name = args->operands[0],
                            .reference = o->against,
                            .kv_type =
-                               o->engine.kv_type ? o->engine.kv_type : sp_engine_kv_types[0]};
+                               o->backend.kv_type ? o->backend.kv_type : sp_backend_kv_types[0]};
     enum sp_status st;
 
     if ((o->text != NULL) == (o->ids != NULL)) {
         return sp_fail(err, SP_E_USAGE, "expected either --text TEXTFILE or --ids");
     }
     sp_signals_catch();
-    if ((st = sp_engine_open_package(&job.package, eval.name, &o->engine, err))) goto done;
+    if ((st = sp_backend_open_package(&job.package, eval.name, &o->backend, err))) goto done;
     sp_package_describe(job.package, &job.info);
-    if (o->n_places && o->engine.depth) sp_engine_note_draftless(args, &job.info, trying);
+    if (o->n_places && o->backend.depth) sp_backend_note_no_draft(args, &job.info, trying);
     if ((st = read_ids(&job))) goto done;
     eval.n_tokens = job.ids.n;
     if ((st = open_reference(&job))) goto done;
@@ -241,7 +241,7 @@ done:
 }
 
 static const struct options defaults = {
-    .n_places = 16, .n_predict = 32, .engine = SP_ENGINE_DEFAULTS};
+    .n_places = 16, .n_predict = 32, .backend = SP_BACKEND_DEFAULTS};
 
 const struct sp_command sp_cmd_eval = {
     .name = "eval",

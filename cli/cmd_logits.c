@@ -15,7 +15,7 @@ struct options {
     const char *ids, *text, *output;
     int64_t n_rows, n_steps;
     bool draft;
-    struct sp_engine_opts engine;
+    struct sp_backend_opts backend;
 };
 
 #define AT(member) .offset = offsetof(struct options, member)
@@ -34,9 +34,9 @@ static const struct sp_opt opts[] = {
     {SP_OPT_INT, 0, "steps", NULL, "N", AT(n_steps), .min = 1, .max = 1 << 16,
      .shown = "all it can propose",
      .help = "With --draft: steps of a prediction head's greedy chain, or rows of a block"},
-    SP_OPT_THREADS(struct options, engine),
-    SP_OPT_KERNELS(struct options, engine),
-    SP_OPT_KV_TYPE(struct options, engine),
+    SP_OPT_THREADS(struct options, backend),
+    SP_OPT_KERNELS(struct options, backend),
+    SP_OPT_KV_TYPE(struct options, backend),
     {.kind = SP_OPT_END},
 };
 
@@ -134,7 +134,7 @@ static int64_t context_for(size_t n_ids, const struct sp_package_info *info)
 static enum sp_status run(const struct sp_args *args, struct sp_err *err)
 {
     const struct options *o = args->options;
-    struct sp_engine_opts engine = o->engine;
+    struct sp_backend_opts backend = o->backend;
     struct sp_package *package = NULL;
     struct sp_package_info info;
     struct sp_session *session = NULL;
@@ -149,19 +149,19 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     st = sp_atomic_file_check_replaced(o->output, tag, sizeof tag - 1, "NumPy array", err);
     if (st) return st;
     sp_signals_catch();
-    if ((st = sp_engine_open_package(&package, args->operands[0], &engine, err))) goto done;
+    if ((st = sp_backend_open_package(&package, args->operands[0], &backend, err))) goto done;
     sp_package_describe(package, &info);
     if (o->draft && info.draft == NULL) {
         st = sp_fail(err, SP_E_USAGE, "%s has no draft", args->operands[0]);
         goto done;
     }
     if (o->n_steps && strcmp(info.draft, "autoregressive") == 0) {
-        sp_engine_note_vain(args, "an autoregressive draft gives one row per id", stepping);
+        sp_backend_note_no_gain(args, "an autoregressive draft gives one row per id", stepping);
     }
     if ((st = read_ids(&ids, o, package, err))) goto done;
-    engine.n_context = context_for(ids.n, &info);
-    if ((st = sp_engine_open_session(&session, package, &engine, !o->draft, (size_t)o->n_rows,
-                                     err))) {
+    backend.n_context = context_for(ids.n, &info);
+    if ((st = sp_backend_open_session(&session, package, &backend, !o->draft, (size_t)o->n_rows,
+                                      err))) {
         goto done;
     }
     st = write_array(o, session, &ids, info.n_vocab, err);
@@ -172,7 +172,7 @@ done:
     return st;
 }
 
-static const struct options defaults = {.engine = SP_ENGINE_DEFAULTS};
+static const struct options defaults = {.backend = SP_BACKEND_DEFAULTS};
 
 const struct sp_command sp_cmd_logits = {
     .name = "logits",

@@ -13,7 +13,7 @@
 
 struct options {
     struct sp_settings settings;
-    struct sp_engine_opts engine; /* but for what the settings hold too */
+    struct sp_backend_opts backend; /* but for what the settings hold too */
     const char *ids, *system, *prompt_cache, *format, *think;
     bool raw, no_draft, ignore_eos, show_draft, hide_thinking, verbose, json, logprobs, digest;
     bool batch;
@@ -55,7 +55,7 @@ static const struct sp_opt opts[] = {
     {SP_OPT_HEADING, .help = "Drafting"},
     {SP_OPT_FLAG, 0, "no-draft", NULL, NULL, AT(no_draft), .help = "Do not draft"},
     SP_OPT_SET_DEPTH(struct options, settings),
-    SP_OPT_DRAFT_BY(struct options, engine, "model where the file has one, else lookup"),
+    SP_OPT_DRAFT_BY(struct options, backend, "model where the file has one, else lookup"),
     {SP_OPT_FLAG, 0, "show-draft", NULL, NULL, AT(show_draft),
      .help = "Colour the text that the draft had guessed"},
     SP_OPT_SET_ACCEPT(struct options, settings),
@@ -76,9 +76,9 @@ static const struct sp_opt opts[] = {
      .help = "Add the digest of the logits that chose each token, with --json"},
     {SP_OPT_HEADING, .help = "Machine"},
     SP_OPT_THREADS(struct options, settings),
-    SP_OPT_KERNELS(struct options, engine),
-    SP_OPT_KV_TYPE(struct options, engine),
-    SP_OPT_HUGE_PAGES(struct options, engine),
+    SP_OPT_KERNELS(struct options, backend),
+    SP_OPT_KV_TYPE(struct options, backend),
+    SP_OPT_HUGE_PAGES(struct options, backend),
     {.kind = SP_OPT_END},
 };
 
@@ -246,7 +246,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
 {
     const struct options *o = args->options;
     struct sp_settings settings = o->settings;
-    struct sp_engine_opts engine = o->engine;
+    struct sp_backend_opts backend = o->backend;
     bool session = !o->batch && o->ids == NULL && args->n_operands == 1 &&
                    sp_out_is_terminal(stdin) && sp_out_is_terminal(stdout);
     struct sp_generation g = {
@@ -278,9 +278,9 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     }
     /* A session may still set another depth. */
     if (!session && settings.depth == 0) g.no_draft = g.style.plain = true;
-    if (o->batch) engine.max_batch = (size_t)o->sessions;
-    if ((st = sp_generation_open(&g, args, &engine, err))) goto done;
-    if (o->settings.depth != 0) sp_generation_note_vain(&g, args, o->no_draft, drafting);
+    if (o->batch) backend.max_batch = (size_t)o->sessions;
+    if ((st = sp_generation_open(&g, args, &backend, err))) goto done;
+    if (o->settings.depth != 0) sp_generation_note_no_gain(&g, args, o->no_draft, drafting);
     g.style.ids = !g.info.has_tokenizer;
     if (o->ids == NULL && !o->batch && !g.info.has_tokenizer) {
         st = sp_fail(err, SP_E_UNSUPPORTED, "%s has no tokenizer: its prompts are --ids ID,ID,...",

@@ -18,7 +18,7 @@
 
 struct options {
     struct sp_settings settings;
-    struct sp_engine_opts engine; /* but for what the settings hold too */
+    struct sp_backend_opts backend; /* but for what the settings hold too */
     const char *host, *cors, *system, *prompt_cache;
     struct sp_opt_list names;
     int64_t port, max_queue, sessions;
@@ -59,15 +59,15 @@ static const struct sp_opt opts[] = {
     {SP_OPT_HEADING, .help = "Drafting"},
     {SP_OPT_FLAG, 0, "no-draft", NULL, NULL, AT(no_draft), .help = "Do not draft"},
     SP_OPT_SET_DEPTH(struct options, settings),
-    SP_OPT_DRAFT_BY(struct options, engine, "model where the file has one, else lookup"),
+    SP_OPT_DRAFT_BY(struct options, backend, "model where the file has one, else lookup"),
     SP_OPT_SET_ACCEPT(struct options, settings),
     {SP_OPT_HEADING, .help = "Sampling, where a request does not say"},
     SP_OPT_SET_SAMPLING(struct options, settings),
     {SP_OPT_HEADING, .help = "Machine"},
     SP_OPT_THREADS(struct options, settings),
-    SP_OPT_KERNELS(struct options, engine),
-    SP_OPT_KV_TYPE(struct options, engine),
-    SP_OPT_HUGE_PAGES(struct options, engine),
+    SP_OPT_KERNELS(struct options, backend),
+    SP_OPT_KV_TYPE(struct options, backend),
+    SP_OPT_HUGE_PAGES(struct options, backend),
     {.kind = SP_OPT_END},
 };
 
@@ -236,7 +236,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     struct sp_settings settings = o->settings;
     struct sp_generation g = {
         .path = args->operands[0], .settings = &settings, .no_draft = o->no_draft};
-    struct sp_engine_opts engine = o->engine;
+    struct sp_backend_opts backend = o->backend;
     pthread_mutex_t reading = PTHREAD_MUTEX_INITIALIZER;
     struct sp_serve s = {.generation = &g,
                          .reading = &reading,
@@ -253,13 +253,13 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     if ((st = watch_signals(&guard, err))) goto done;
     if ((st = sp_generation_read(&g, args, false, o->system, err))) goto done;
     if (settings.depth == 0) g.no_draft = true;
-    engine.max_batch = (size_t)o->sessions;
-    if ((st = sp_generation_open(&g, args, &engine, err))) goto done;
+    backend.max_batch = (size_t)o->sessions;
+    if ((st = sp_generation_open(&g, args, &backend, err))) goto done;
     if (!g.info.has_tokenizer) {
         st = sp_fail(err, SP_E_UNSUPPORTED, "%s has no tokenizer to read requests with", g.path);
         goto done;
     }
-    if (o->settings.depth != 0) sp_generation_note_vain(&g, args, o->no_draft, drafting);
+    if (o->settings.depth != 0) sp_generation_note_no_gain(&g, args, o->no_draft, drafting);
     if (o->prompt_cache && (st = sp_session_load(g.session, o->prompt_cache, err))) goto done;
     if ((st = sp_serve_sessions_new(&s.sessions, g.session, (size_t)o->sessions, err))) goto done;
     if ((st = sp_serve_model_read(&s.model, &g, &o->names, err))) goto done;

@@ -25,14 +25,14 @@ static const struct sp_opt opts[] = {
     {SP_OPT_INT, 0, "sessions", NULL, "N", AT(sessions), .min = 2, .max = 64, .shown = "none",
      .help = "Also generate N times at the same time, in shared passes, with and without drafts"},
     SP_OPT_FORMAT(struct sp_lossless_options, format),
-    SP_OPT_NUM_CTX(struct sp_lossless_options, engine),
-    SP_OPT_DRAFT_DEPTH(struct sp_lossless_options, engine, 1,
+    SP_OPT_NUM_CTX(struct sp_lossless_options, backend),
+    SP_OPT_DRAFT_DEPTH(struct sp_lossless_options, backend, 1,
                        "Most tokens to draft in a round; auto: all that the draft can propose"),
-    SP_OPT_DRAFT_BY(struct sp_lossless_options, engine,
+    SP_OPT_DRAFT_BY(struct sp_lossless_options, backend,
                     "model where the file has one, else lookup"),
-    SP_OPT_THREADS(struct sp_lossless_options, engine),
-    SP_OPT_KERNELS(struct sp_lossless_options, engine),
-    SP_OPT_KV_TYPE(struct sp_lossless_options, engine),
+    SP_OPT_THREADS(struct sp_lossless_options, backend),
+    SP_OPT_KERNELS(struct sp_lossless_options, backend),
+    SP_OPT_KV_TYPE(struct sp_lossless_options, backend),
     {.kind = SP_OPT_END},
 };
 
@@ -115,7 +115,8 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     return st == SP_OK && o->lossless ? sp_lossless_verify(args, err) : st;
 }
 
-static const struct sp_lossless_options defaults = {.n_predict = 64, .engine = SP_ENGINE_DEFAULTS};
+static const struct sp_lossless_options defaults = {.n_predict = 64,
+                                                    .backend = SP_BACKEND_DEFAULTS};
 
 const struct sp_command sp_cmd_verify = {
     .name = "verify",

@@ -40,7 +40,7 @@ static enum sp_status generate_in(struct sp_session *session, struct sp_result *
         .n_prompt = ids->n,
         .max_tokens = (size_t)c->options->n_predict,
         .plain = plain,
-        .depth = (int)c->options->engine.depth,
+        .depth = (int)c->options->backend.depth,
         .digest = true,
         .grammar = c->grammar,
         .token = stop_when_interrupted,
@@ -62,7 +62,7 @@ static enum sp_status generate(struct sp_result *result, struct check *c, const 
 {
     struct sp_session *session = NULL;
     enum sp_status st =
-        sp_engine_open_session(&session, c->package, &c->options->engine, plain, 0, c->err);
+        sp_backend_open_session(&session, c->package, &c->options->backend, plain, 0, c->err);
 
     if (st) return st;
     st = generate_in(session, result, c, ids, plain, c->err);
@@ -122,11 +122,11 @@ static void *generate_beside(void *context)
 static enum sp_status open_all(struct beside *all, size_t n, struct check *c,
                                const struct sp_ids *ids)
 {
-    struct sp_engine_opts engine = c->options->engine;
+    struct sp_backend_opts backend = c->options->backend;
     enum sp_status st;
 
-    engine.max_batch = n;
-    st = sp_engine_open_session(&all[0].session, c->package, &engine, false, 0, c->err);
+    backend.max_batch = n;
+    st = sp_backend_open_session(&all[0].session, c->package, &backend, false, 0, c->err);
     for (size_t i = 0; i < n && st == SP_OK; i++) {
         if (i > 0) st = sp_session_open_shared(&all[i].session, all[0].session, c->err);
         all[i].check = c;
@@ -283,11 +283,11 @@ enum sp_status sp_lossless_verify(const struct sp_args *args, struct sp_err *err
 
     sp_signals_catch();
     if ((st = sp_form_read(&c.grammar, c.options->format, err)) ||
-        (st = sp_engine_open_package(&c.package, path, &c.options->engine, err))) {
+        (st = sp_backend_open_package(&c.package, path, &c.options->backend, err))) {
         goto done;
     }
     sp_package_describe(c.package, &c.info);
-    sp_engine_settle_draft(&c.info, c.package, sp_engine_draft_by_of(&c.options->engine));
+    sp_backend_resolve_draft(&c.info, c.package, sp_backend_draft_by_of(&c.options->backend));
     if (c.info.draft == NULL) {
         st = sp_fail(err, SP_E_USAGE, "%s has no draft model: there is nothing to compare", path);
     } else if ((st = check_all(&c, args))) {

@@ -10,7 +10,7 @@ struct sp_lossless_options {
     struct sp_opt_list ids;
     int64_t n_predict, sessions; /* 0: none at the same time */
     const char *format;
-    struct sp_engine_opts engine;
+    struct sp_backend_opts backend;
 };
 
 /* args->options is a struct sp_lossless_options; operands: the file, then prompts. SP_E_CHECK names

@@ -4,17 +4,18 @@
 #include <string.h>
 
 #if defined(__x86_64__)
-const char *const sp_engine_kernels[] = {"auto", "avx512", "avxvnni", "avx512vnni",
-                                         "avx2", "scalar", NULL};
+const char *const sp_backend_kernels[] = {"auto", "avx512", "avxvnni", "avx512vnni",
+                                          "avx2", "scalar", NULL};
 #elif defined(__aarch64__)
-const char *const sp_engine_kernels[] = {"auto", "neon", "scalar", NULL};
+const char *const sp_backend_kernels[] = {"auto", "neon", "scalar", NULL};
 #else
-const char *const sp_engine_kernels[] = {"auto", "scalar", NULL};
+const char *const sp_backend_kernels[] = {"auto", "scalar", NULL};
 #endif
-const char *const sp_engine_kv_types[] = {"f16", "f32", "q8", NULL};
-const char *const sp_engine_draft_by[] = {"model", "lookup", "both", NULL};
+const char *const sp_backend_kv_types[] = {"f16", "f32", "q8", NULL};
+const char *const sp_backend_draft_by[] = {"model", "lookup", "both", NULL};
 
-void sp_engine_note_vain(const struct sp_args *args, const char *why, const char *const *options)
+void sp_backend_note_no_gain(const struct sp_args *args, const char *why,
+                             const char *const *options)
 {
     char sentence[128];
 
@@ -25,14 +26,14 @@ void sp_engine_note_vain(const struct sp_args *args, const char *why, const char
     }
 }
 
-void sp_engine_note_draftless(const struct sp_args *args, const struct sp_package_info *info,
+void sp_backend_note_no_draft(const struct sp_args *args, const struct sp_package_info *info,
                               const char *const *options)
 {
-    if (info->draft == NULL) sp_engine_note_vain(args, "the file has no draft", options);
+    if (info->draft == NULL) sp_backend_note_no_gain(args, "the file has no draft", options);
 }
 
-enum sp_status sp_engine_open_package(struct sp_package **out, const char *path,
-                                      const struct sp_engine_opts *opts, struct sp_err *err)
+enum sp_status sp_backend_open_package(struct sp_package **out, const char *path,
+                                       const struct sp_backend_opts *opts, struct sp_err *err)
 {
     bool named = opts->kernels != NULL && strcmp(opts->kernels, "auto") != 0;
     struct sp_package_options options = {
@@ -44,7 +45,7 @@ enum sp_status sp_engine_open_package(struct sp_package **out, const char *path,
     return sp_package_open(out, path, &options, err);
 }
 
-enum sp_cache_type sp_engine_cache_type(const struct sp_engine_opts *opts)
+enum sp_cache_type sp_backend_cache_type(const struct sp_backend_opts *opts)
 {
     const char *name = opts->kv_type;
 
@@ -53,31 +54,31 @@ enum sp_cache_type sp_engine_cache_type(const struct sp_engine_opts *opts)
     return SP_CACHE_F16;
 }
 
-enum sp_draft_by sp_engine_draft_by_of(const struct sp_engine_opts *opts)
+enum sp_draft_by sp_backend_draft_by_of(const struct sp_backend_opts *opts)
 {
     static const enum sp_draft_by values[] = {SP_DRAFT_BY_MODEL, SP_DRAFT_BY_LOOKUP,
                                               SP_DRAFT_BY_BOTH};
 
-    for (size_t i = 0; opts->draft_by && sp_engine_draft_by[i]; i++) {
-        if (strcmp(opts->draft_by, sp_engine_draft_by[i]) == 0) return values[i];
+    for (size_t i = 0; opts->draft_by && sp_backend_draft_by[i]; i++) {
+        if (strcmp(opts->draft_by, sp_backend_draft_by[i]) == 0) return values[i];
     }
     return SP_DRAFT_BY_DEFAULT;
 }
 
-void sp_engine_settle_draft(struct sp_package_info *info, const struct sp_package *package,
-                            enum sp_draft_by by)
+void sp_backend_resolve_draft(struct sp_package_info *info, const struct sp_package *package,
+                              enum sp_draft_by by)
 {
     info->draft = sp_package_draft(package, by, &info->max_depth);
 }
 
-enum sp_status sp_engine_open_session(struct sp_session **out, struct sp_package *package,
-                                      const struct sp_engine_opts *opts, bool no_draft,
-                                      size_t rows_per_pass, struct sp_err *err)
+enum sp_status sp_backend_open_session(struct sp_session **out, struct sp_package *package,
+                                       const struct sp_backend_opts *opts, bool no_draft,
+                                       size_t rows_per_pass, struct sp_err *err)
 {
     struct sp_session_options options = {
         .n_context = (size_t)opts->n_context,
-        .cache = sp_engine_cache_type(opts),
-        .draft_by = sp_engine_draft_by_of(opts),
+        .cache = sp_backend_cache_type(opts),
+        .draft_by = sp_backend_draft_by_of(opts),
         .no_draft = no_draft,
         .rows_per_pass = rows_per_pass,
         .max_batch = opts->max_batch,

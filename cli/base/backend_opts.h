@@ -7,7 +7,7 @@
 #include "format/base/pool.h"
 #include "runtime/spectool.h"
 
-struct sp_engine_opts {
+struct sp_backend_opts {
     int64_t n_threads; /* 0: the cores there are */
     int64_t n_context; /* 0: the model's maximum, at most 4096 */
     int64_t depth;     /* or SP_DEPTH_AUTO */
@@ -16,15 +16,16 @@ struct sp_engine_opts {
     size_t max_batch; /* sessions that shall share passes; no option of its own */
 };
 
-#define SP_ENGINE_DEFAULTS                                                                         \
+#define SP_BACKEND_DEFAULTS                                                                        \
     {                                                                                              \
         .depth = SP_DEPTH_AUTO                                                                     \
     }
 
-extern const char *const sp_engine_kernels[], *const sp_engine_kv_types[],
-                                                  *const sp_engine_draft_by[];
+extern const char *const sp_backend_kernels[], *const sp_backend_kv_types[],
+                                                   *const sp_backend_draft_by[];
 
-/* Rows of option tables; `type` is the command's struct of options, `member` its sp_engine_opts. */
+/* Rows of option tables; `type` is the command's struct of options, `member` its sp_backend_opts.
+ */
 #define SP_OPT_THREADS(type, member)                                                               \
     {                                                                                              \
         SP_OPT_INT, 0, "threads", NULL, "N", offsetof(type, member.n_threads),                     \
@@ -34,13 +35,13 @@ extern const char *const sp_engine_kernels[], *const sp_engine_kv_types[],
 #define SP_OPT_KERNELS(type, member)                                                               \
     {                                                                                              \
         SP_OPT_CHOICE, 0, "kernels", NULL, "SET", offsetof(type, member.kernels),                  \
-            .choices = sp_engine_kernels, .shown = "auto",                                         \
+            .choices = sp_backend_kernels, .shown = "auto",                                        \
             .help = "Instruction set; results do not depend on it"                                 \
     }
 #define SP_OPT_KV_TYPE(type, member)                                                               \
     {                                                                                              \
         SP_OPT_CHOICE, 0, "kv-type", NULL, "TYPE", offsetof(type, member.kv_type),                 \
-            .choices = sp_engine_kv_types, .shown = "f16",                                         \
+            .choices = sp_backend_kv_types, .shown = "f16",                                        \
             .help = "Type of cached keys and values"                                               \
     }
 #define SP_OPT_HUGE_PAGES(type, member)                                                            \
@@ -66,34 +67,35 @@ extern const char *const sp_engine_kernels[], *const sp_engine_kv_types[],
 #define SP_OPT_DRAFT_BY(type, member, standard)                                                    \
     {                                                                                              \
         SP_OPT_CHOICE, 0, "draft-by", NULL, "WHO", offsetof(type, member.draft_by),                \
-            .choices = sp_engine_draft_by, .shown = (standard),                                    \
+            .choices = sp_backend_draft_by, .shown = (standard),                                   \
             .help = "Who guesses: the file's draft model, a lookup of what followed the last "     \
                     "tokens earlier in the text, or whichever of both promises more"               \
     }
 
 /* Says on stderr which of `options`, NULL at the end, were given in vain, and why: "why: --option
  * has no effect". */
-void sp_engine_note_vain(const struct sp_args *args, const char *why, const char *const *options);
+void sp_backend_note_no_gain(const struct sp_args *args, const char *why,
+                             const char *const *options);
 
 /* The same where info->draft says that nobody drafts. */
-void sp_engine_note_draftless(const struct sp_args *args, const struct sp_package_info *info,
+void sp_backend_note_no_draft(const struct sp_args *args, const struct sp_package_info *info,
                               const char *const *options);
 
-enum sp_draft_by sp_engine_draft_by_of(const struct sp_engine_opts *opts);
+enum sp_draft_by sp_backend_draft_by_of(const struct sp_backend_opts *opts);
 
 /* info->draft and info->max_depth, the file's so far, become those of a session. */
-void sp_engine_settle_draft(struct sp_package_info *info, const struct sp_package *package,
-                            enum sp_draft_by by);
+void sp_backend_resolve_draft(struct sp_package_info *info, const struct sp_package *package,
+                              enum sp_draft_by by);
 
-SP_MUST_CHECK enum sp_status sp_engine_open_package(struct sp_package **out, const char *path,
-                                                    const struct sp_engine_opts *opts,
-                                                    struct sp_err *err);
-enum sp_cache_type sp_engine_cache_type(const struct sp_engine_opts *opts);
+SP_MUST_CHECK enum sp_status sp_backend_open_package(struct sp_package **out, const char *path,
+                                                     const struct sp_backend_opts *opts,
+                                                     struct sp_err *err);
+enum sp_cache_type sp_backend_cache_type(const struct sp_backend_opts *opts);
 /* rows_per_pass: 0, or how many prompt tokens a pass takes. */
-SP_MUST_CHECK enum sp_status sp_engine_open_session(struct sp_session **out,
-                                                    struct sp_package *package,
-                                                    const struct sp_engine_opts *opts,
-                                                    bool no_draft, size_t rows_per_pass,
-                                                    struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_backend_open_session(struct sp_session **out,
+                                                     struct sp_package *package,
+                                                     const struct sp_backend_opts *opts,
+                                                     bool no_draft, size_t rows_per_pass,
+                                                     struct sp_err *err);
 
 #endif

@@ -21,7 +21,7 @@ struct sp_bench_options {
     const char *draft_depths;   /* "1,2,auto"; NULL: "auto" */
     size_t n_predict, n_repeat;
     double acceptance; /* to be simulated; negative: the draft's own */
-    struct sp_engine_opts engine;
+    struct sp_backend_opts backend;
 };
 
 /* Passes behind n_before tokens. */

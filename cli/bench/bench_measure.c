@@ -95,7 +95,7 @@ static enum sp_status read_depths(struct run *r)
 static enum sp_status open_session(struct run *r)
 {
     struct sp_bench *b = r->bench;
-    struct sp_engine_opts engine = r->options->engine;
+    struct sp_backend_opts backend = r->options->backend;
     size_t need = USUAL_CONTEXT + SP_BENCH_MAX_ROWS;
     enum sp_status st;
 
@@ -103,15 +103,15 @@ static enum sp_status open_session(struct run *r)
     if (b->n_depths && b->depths[b->n_depths - 1].n_before + SP_BENCH_MAX_ROWS > need) {
         need = b->depths[b->n_depths - 1].n_before + SP_BENCH_MAX_ROWS;
     }
-    if (engine.n_context == 0) {
-        engine.n_context = (int64_t)(need < b->info.max_positions ? need : b->info.max_positions);
+    if (backend.n_context == 0) {
+        backend.n_context = (int64_t)(need < b->info.max_positions ? need : b->info.max_positions);
     }
-    if ((st = sp_engine_open_session(&r->session, r->package, &engine, b->info.draft == NULL, 0,
-                                     r->err))) {
+    if ((st = sp_backend_open_session(&r->session, r->package, &backend, b->info.draft == NULL, 0,
+                                      r->err))) {
         return st;
     }
     if (b->n_draft_depths < 2) return SP_OK;
-    return sp_engine_open_session(&r->learner, r->package, &engine, false, 0, r->err);
+    return sp_backend_open_session(&r->learner, r->package, &backend, false, 0, r->err);
 }
 
 static enum sp_status settle_depths(struct run *r)
@@ -384,13 +384,13 @@ enum sp_status sp_bench_measure(struct sp_bench *bench, struct sp_package *packa
 
     bench->options = options;
     sp_package_describe(package, &bench->info);
-    by = sp_engine_draft_by_of(&options->engine);
+    by = sp_backend_draft_by_of(&options->backend);
     if (sp_bench_simulated(bench) && by != SP_DRAFT_BY_MODEL) {
         return sp_fail(err, SP_E_USAGE,
                        "--simulate-acceptance goes with --draft-by model: a lookup has nothing to "
                        "simulate");
     }
-    sp_engine_settle_draft(&bench->info, package, by);
+    sp_backend_resolve_draft(&bench->info, package, by);
     if ((st = sp_bench_read_draft_depths(bench, err))) return st;
     if (bench->n_draft_depths == 0) bench->info.draft = NULL;
     if (sp_bench_simulated(bench) && bench->info.draft == NULL) {

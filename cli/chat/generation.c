@@ -27,32 +27,32 @@ done:
 }
 
 static enum sp_status open_session(struct sp_generation *g, const struct sp_args *args,
-                                   struct sp_engine_opts *engine, struct sp_err *err)
+                                   struct sp_backend_opts *backend, struct sp_err *err)
 {
     int64_t max = (int64_t)g->info.max_positions;
     char sentence[128];
 
-    if (engine->n_context > max && !sp_args_given(args, "num-ctx")) {
+    if (backend->n_context > max && !sp_args_given(args, "num-ctx")) {
         snprintf(sentence, sizeof sentence,
                  "num_ctx of %" PRId64 " in the Modelfile is cut to the model's %" PRId64,
-                 engine->n_context, max);
+                 backend->n_context, max);
         sp_out_note(args->command->name, sentence);
-        engine->n_context = max;
+        backend->n_context = max;
     }
-    return sp_engine_open_session(&g->session, g->package, engine, g->no_draft, 0, err);
+    return sp_backend_open_session(&g->session, g->package, backend, g->no_draft, 0, err);
 }
 
 enum sp_status sp_generation_open(struct sp_generation *g, const struct sp_args *args,
-                                  const struct sp_engine_opts *engine, struct sp_err *err)
+                                  const struct sp_backend_opts *backend, struct sp_err *err)
 {
-    struct sp_engine_opts opts = *engine;
+    struct sp_backend_opts opts = *backend;
     enum sp_status st;
 
     opts.n_threads = g->settings->n_threads;
     opts.n_context = g->settings->n_context;
-    if ((st = sp_engine_open_package(&g->package, g->path, &opts, err))) return st;
+    if ((st = sp_backend_open_package(&g->package, g->path, &opts, err))) return st;
     sp_package_describe(g->package, &g->info);
-    sp_engine_settle_draft(&g->info, g->package, sp_engine_draft_by_of(&opts));
+    sp_backend_resolve_draft(&g->info, g->package, sp_backend_draft_by_of(&opts));
     if (g->info.has_tokenizer) sp_conversation_attach(&g->conversation, g->package);
     return open_session(g, args, &opts, err);
 }
@@ -66,17 +66,17 @@ void sp_generation_close(struct sp_generation *g)
 }
 
 /* Commands are compared with and without --no-draft: what says how to draft may stay. */
-void sp_generation_note_vain(const struct sp_generation *g, const struct sp_args *args,
-                             bool no_draft, const char *const *drafting)
+void sp_generation_note_no_gain(const struct sp_generation *g, const struct sp_args *args,
+                                bool no_draft, const char *const *drafting)
 {
     static const char *const by_whom[] = {"draft-by", NULL};
 
     if (no_draft) {
-        sp_engine_note_vain(args, "--no-draft", drafting);
-        sp_engine_note_vain(args, "--no-draft", by_whom);
+        sp_backend_note_no_gain(args, "--no-draft", drafting);
+        sp_backend_note_no_gain(args, "--no-draft", by_whom);
     } else {
-        sp_engine_note_draftless(args, &g->info, drafting);
-        sp_engine_note_draftless(args, &g->info, by_whom);
+        sp_backend_note_no_draft(args, &g->info, drafting);
+        sp_backend_note_no_draft(args, &g->info, by_whom);
     }
 }
 

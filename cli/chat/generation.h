@@ -32,15 +32,15 @@ SP_MUST_CHECK enum sp_status sp_generation_read(struct sp_generation *generation
  * for is cut to what its model has; one on the command line is not. */
 SP_MUST_CHECK enum sp_status sp_generation_open(struct sp_generation *generation,
                                                 const struct sp_args *args,
-                                                const struct sp_engine_opts *engine,
+                                                const struct sp_backend_opts *backend,
                                                 struct sp_err *err);
 /* Releases all that the two have opened, and the settings. */
 void sp_generation_close(struct sp_generation *generation);
 
 /* Notes which of the options that say how to draft were given in vain. no_draft: --no-draft was;
  * `drafting`: those beside --draft-by. */
-void sp_generation_note_vain(const struct sp_generation *generation, const struct sp_args *args,
-                             bool no_draft, const char *const *drafting);
+void sp_generation_note_no_gain(const struct sp_generation *generation, const struct sp_args *args,
+                                bool no_draft, const char *const *drafting);
 
 /* SP_E_USAGE says what to do about a prompt of n tokens that is too long. */
 SP_MUST_CHECK enum sp_status sp_generation_check_context(const struct sp_generation *generation,

@@ -10,10 +10,10 @@ enum {
     FEW_ROWS = 3,             /* so few rows are done sooner than a worker is woken */
 };
 
-enum sp_status sp_engine_init(struct sp_engine *engine, const char *kernels, unsigned n_threads,
-                              struct sp_err *err)
+enum sp_status sp_backend_init(struct sp_backend *backend, const char *kernels, unsigned n_threads,
+                               struct sp_err *err)
 {
-    struct sp_engine made = {0};
+    struct sp_backend made = {0};
     enum sp_status st;
 
     if ((st = sp_kernels_find(&made.kernels, kernels, err))) return st;
@@ -22,14 +22,14 @@ enum sp_status sp_engine_init(struct sp_engine *engine, const char *kernels, uns
         return sp_fail(err, SP_E_BUG, "kernel set %s has no vector table", made.kernels->name);
     }
     if ((st = sp_pool_open(&made.pool, n_threads, err))) return st;
-    *engine = made;
+    *backend = made;
     return SP_OK;
 }
 
-void sp_engine_release(struct sp_engine *engine)
+void sp_backend_release(struct sp_backend *backend)
 {
-    sp_pool_close(engine->pool);
-    memset(engine, 0, sizeof *engine);
+    sp_pool_close(backend->pool);
+    memset(backend, 0, sizeof *backend);
 }
 
 size_t sp_matrix_ld(size_t rows)
@@ -45,20 +45,20 @@ struct sp_matrix sp_matrix_at(const struct sp_matrix *stack, size_t i)
     return w;
 }
 
-void sp_engine_rows(const struct sp_engine *engine, size_t n_rows, sp_pool_fn *fn, void *context)
+void sp_backend_rows(const struct sp_backend *backend, size_t n_rows, sp_pool_fn *fn, void *context)
 {
     if (n_rows <= FEW_ROWS) {
         for (size_t t = 0; t < n_rows; t++)
             fn(context, t, 0);
         return;
     }
-    sp_pool_run(engine->pool, n_rows, fn, context);
+    sp_pool_run(backend->pool, n_rows, fn, context);
 }
 
-/* One call of sp_engine_multiply_groups, as its work items see it: for each group, the panels of
+/* One call of sp_backend_multiply_groups, as its work items see it: for each group, the panels of
  * all products that are not the second of a gated pair, in one sequence. */
 struct job {
-    const struct sp_engine *engine;
+    const struct sp_backend *backend;
     const struct sp_product *products;
     const struct sp_acts *acts;
     const struct sp_row_group *groups;
@@ -99,7 +99,7 @@ static void compete(atomic_uint_least64_t *best, const struct sp_vector *vector,
 static void finish_rows(const struct job *job, const struct sp_row_group *g,
                         const struct sp_product *p, size_t begin, size_t len)
 {
-    const struct sp_vector *vector = job->engine->vector;
+    const struct sp_vector *vector = job->backend->vector;
 
     for (size_t t = g->to; t < g->to + g->n; t++) {
         float *y = p->y + t * p->ldy + begin;
@@ -125,10 +125,10 @@ static void multiply_panels(const struct job *job, const struct sp_row_group *g,
     size_t len = rows_of(&w, first, n_panels);
     float *y = p->y + g->to * p->ldy + begin;
 
-    sp_matmul_rows(job->engine->kernels, w.dtype, y, p->ldy, w.panels + first * w.panel_size,
+    sp_matmul_rows(job->backend->kernels, w.dtype, y, p->ldy, w.panels + first * w.panel_size,
                    n_panels, job->acts, g->from, g->n);
     for (size_t t = 0; p->bias && t < g->n; t++) {
-        job->engine->vector->add(y + t * p->ldy, p->bias + g->matrix * w.rows + begin, len);
+        job->backend->vector->add(y + t * p->ldy, p->bias + g->matrix * w.rows + begin, len);
     }
     if (p->finish) finish_rows(job, g, p, begin, len);
 }
@@ -136,7 +136,7 @@ static void multiply_panels(const struct job *job, const struct sp_row_group *g,
 static void apply_gate(const struct job *job, const struct sp_row_group *g,
                        const struct sp_product *p, size_t first, size_t n_panels)
 {
-    const struct sp_vector *v = job->engine->vector;
+    const struct sp_vector *v = job->backend->vector;
     size_t begin = first * SP_PANEL_ROWS, len = rows_of(p->w, first, n_panels);
 
     for (size_t t = g->to; t < g->to + g->n; t++) {
@@ -215,7 +215,7 @@ static void multiply_range(void *context, size_t first, size_t n, unsigned worke
 }
 
 struct quantize_job {
-    const struct sp_engine *engine;
+    const struct sp_backend *backend;
     const struct sp_acts *acts;
 };
 
@@ -224,15 +224,15 @@ static void quantize_item(void *context, size_t t, unsigned worker)
     const struct quantize_job *job = context;
 
     (void)worker;
-    job->engine->kernels->quantize_row(job->acts, t);
+    job->backend->kernels->quantize_row(job->acts, t);
 }
 
-void sp_engine_multiply_groups(const struct sp_engine *engine, const struct sp_product *products,
-                               size_t n_products, const struct sp_acts *acts, size_t n_rows,
-                               const struct sp_row_group *groups, size_t n_groups)
+void sp_backend_multiply_groups(const struct sp_backend *backend, const struct sp_product *products,
+                                size_t n_products, const struct sp_acts *acts, size_t n_rows,
+                                const struct sp_row_group *groups, size_t n_groups)
 {
-    struct job job = {.engine = engine, .products = products, .acts = acts, .groups = groups};
-    struct quantize_job quantize = {engine, acts};
+    struct job job = {.backend = backend, .products = products, .acts = acts, .groups = groups};
+    struct quantize_job quantize = {backend, acts};
     bool want_codes = false;
     size_t per_panel = SP_PANEL_ROWS * acts->cols * ((n_rows + n_groups - 1) / n_groups);
 
@@ -244,18 +244,18 @@ void sp_engine_multiply_groups(const struct sp_engine *engine, const struct sp_p
         for (size_t t = 0; products[i].finish && t < n_rows; t++)
             atomic_store_explicit(&products[i].finish->best[t], 0, memory_order_relaxed);
     }
-    if (want_codes) sp_engine_rows(engine, n_rows, quantize_item, &quantize);
-    sp_pool_run_ranges(engine->pool, n_groups * job.n_panels, LEAST_PRODUCTS / (per_panel + 1) + 1,
+    if (want_codes) sp_backend_rows(backend, n_rows, quantize_item, &quantize);
+    sp_pool_run_ranges(backend->pool, n_groups * job.n_panels, LEAST_PRODUCTS / (per_panel + 1) + 1,
                        multiply_range, &job);
 }
 
-void sp_engine_multiply(const struct sp_engine *engine, const struct sp_product *products,
-                        size_t n_products, const struct sp_acts *acts, size_t n_rows)
+void sp_backend_multiply(const struct sp_backend *backend, const struct sp_product *products,
+                         size_t n_products, const struct sp_acts *acts, size_t n_rows)
 {
     const struct sp_row_group all = {.n = n_rows};
 
-    if (engine->gather) {
-        sp_gather_add(engine->gather, engine, products, n_products, acts, n_rows);
+    if (backend->gather) {
+        sp_gather_add(backend->gather, backend, products, n_products, acts, n_rows);
     }
-    sp_engine_multiply_groups(engine, products, n_products, acts, n_rows, &all, 1);
+    sp_backend_multiply_groups(backend, products, n_products, acts, n_rows, &all, 1);
 }

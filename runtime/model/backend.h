@@ -15,7 +15,7 @@
 
 struct sp_gather; /* runtime/model/input_stats.h */
 
-struct sp_engine {
+struct sp_backend {
     struct sp_pool *pool;             /* owned */
     const struct sp_kernels *kernels; /* static */
     const struct sp_vector *vector;   /* static; same instruction set */
@@ -23,9 +23,9 @@ struct sp_engine {
 };
 
 /* kernels: a name or NULL for the best; n_threads 0: all cores. */
-SP_MUST_CHECK enum sp_status sp_engine_init(struct sp_engine *engine, const char *kernels,
-                                            unsigned n_threads, struct sp_err *err);
-void sp_engine_release(struct sp_engine *engine);
+SP_MUST_CHECK enum sp_status sp_backend_init(struct sp_backend *backend, const char *kernels,
+                                             unsigned n_threads, struct sp_err *err);
+void sp_backend_release(struct sp_backend *backend);
 
 /* A weight matrix [rows][cols] as it lies in the packed file. */
 struct sp_matrix {
@@ -81,8 +81,8 @@ enum { SP_MAX_PRODUCTS = 4 };
 
 /* All products read the same activations, rows 0..n_rows-1 (any number), whose x is set;
  * quantizes them first if any matrix wants codes. */
-void sp_engine_multiply(const struct sp_engine *engine, const struct sp_product *products,
-                        size_t n_products, const struct sp_acts *acts, size_t n_rows);
+void sp_backend_multiply(const struct sp_backend *backend, const struct sp_product *products,
+                         size_t n_products, const struct sp_acts *acts, size_t n_rows);
 
 /* Rows that one matrix of a stack multiplies: n of the activations from row `from` on, to become
  * y's from row `to` on. */
@@ -93,11 +93,12 @@ struct sp_row_group {
 /* The same for several groups of rows at once: each product's w is the first matrix of its stack,
  * and bias, where there is any, those of all its matrices. n_rows: of the activations, all groups'.
  */
-void sp_engine_multiply_groups(const struct sp_engine *engine, const struct sp_product *products,
-                               size_t n_products, const struct sp_acts *acts, size_t n_rows,
-                               const struct sp_row_group *groups, size_t n_groups);
+void sp_backend_multiply_groups(const struct sp_backend *backend, const struct sp_product *products,
+                                size_t n_products, const struct sp_acts *acts, size_t n_rows,
+                                const struct sp_row_group *groups, size_t n_groups);
 
 /* Runs fn for rows 0..n_rows-1, on the pool when that pays for so many rows. */
-void sp_engine_rows(const struct sp_engine *engine, size_t n_rows, sp_pool_fn *fn, void *context);
+void sp_backend_rows(const struct sp_backend *backend, size_t n_rows, sp_pool_fn *fn,
+                     void *context);
 
 #endif

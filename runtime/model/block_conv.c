@@ -45,7 +45,7 @@ static void convolve_block(struct sp_workspace *r, const struct sp_conv_weights 
                            float *u, size_t ld, size_t first_row, size_t n)
 {
     const struct sp_config *c = &r->model->config;
-    const struct sp_vector *vector = r->engine->vector;
+    const struct sp_vector *vector = r->backend->vector;
     struct sp_conv_scratch *s = r->conv;
     size_t h = c->n_hidden;
 
@@ -77,7 +77,7 @@ void sp_conv_before(struct sp_workspace *r, const struct sp_conv_weights *w, siz
     if (w->base == NULL) return;
     struct sp_product dynamic = {.w = &w->dynamic, .y = r->conv->dynamic, .ldy = r->conv->ld};
 
-    sp_engine_multiply(r->engine, &dynamic, 1, &r->hidden, n);
+    sp_backend_multiply(r->backend, &dynamic, 1, &r->hidden, n);
     convolve(r, w, 0, r->hidden.x, r->hidden.ld);
 }
 

@@ -71,7 +71,7 @@ static enum sp_status open_workspace(struct sp_decoder *d, struct sp_err *err)
     };
 
     if (o->workspace_of == NULL)
-        return sp_workspace_open(&d->workspace, d->model, d->engine, &workspace, err);
+        return sp_workspace_open(&d->workspace, d->model, d->backend, &workspace, err);
     d->workspace = o->workspace_of->workspace;
     assert(d->workspace->model == d->model && d->workspace->max_rows >= o->max_rows &&
            d->workspace->max_logit_rows >= o->max_logit_rows &&
@@ -81,7 +81,7 @@ static enum sp_status open_workspace(struct sp_decoder *d, struct sp_err *err)
 }
 
 enum sp_status sp_decoder_open(struct sp_decoder **out, const struct sp_model *model,
-                               const struct sp_engine *engine,
+                               const struct sp_backend *backend,
                                const struct sp_decoder_options *options, struct sp_err *err)
 {
     size_t n_features = (size_t)options->n_taps * model->config.n_hidden;
@@ -90,7 +90,7 @@ enum sp_status sp_decoder_open(struct sp_decoder **out, const struct sp_model *m
 
     if ((st = sp_new(&d, 1, sizeof *d, err))) goto done;
     d->model = model;
-    d->engine = engine;
+    d->backend = backend;
     d->options = *options;
     if ((st = open_workspace(d, err))) goto done;
     if ((st = open_frequencies(d, err))) goto done;

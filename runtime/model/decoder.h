@@ -55,7 +55,7 @@ struct sp_decoder_options {
 
 /* model and engine must outlive the decoder. */
 SP_MUST_CHECK enum sp_status sp_decoder_open(struct sp_decoder **out, const struct sp_model *model,
-                                             const struct sp_engine *engine,
+                                             const struct sp_backend *backend,
                                              const struct sp_decoder_options *options,
                                              struct sp_err *err);
 void sp_decoder_close(struct sp_decoder *decoder); /* NULL is fine */

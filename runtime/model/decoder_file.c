@@ -25,7 +25,7 @@ static enum sp_status layer_state(struct sp_decoder *d, unsigned layer, struct s
     enum sp_status st = SP_OK;
 
     if (l->mixers & SP_RECURRENT_MIXERS) {
-        sp_head_state_settle(&d->recurrent[layer].heads, d->engine->vector, d->engine->pool);
+        sp_head_state_settle(&d->recurrent[layer].heads, d->backend->vector, d->backend->pool);
     }
     if ((l->mixers & SP_MIXER_ATTENTION) && l->kv_source == (int)layer) {
         st = sp_kv_state(&d->caches[layer], state, len, err);

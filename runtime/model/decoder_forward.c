@@ -17,9 +17,9 @@ static void norm(const struct sp_workspace *r, float *out, const float *x, const
     size_t n = config->n_hidden;
 
     if (config->norm_centered) sp_center(out, x, n);
-    r->engine->vector->rms_norm(out, config->norm_centered ? out : x, weight, n,
-                                (float)config->norm_eps);
-    if (bias) r->engine->vector->add(out, bias, n);
+    r->backend->vector->rms_norm(out, config->norm_centered ? out : x, weight, n,
+                                 (float)config->norm_eps);
+    if (bias) r->backend->vector->add(out, bias, n);
 }
 
 struct embed_job {
@@ -38,7 +38,7 @@ void sp_embed_row(const struct sp_workspace *r, const struct sp_model *source, u
 
     sp_panel_row(out, w->dtype, w->panels, w->cols, id);
     for (size_t i = 0; i < 2; i++) {
-        if (scales[i] != 1) r->engine->vector->scale(out, (float)scales[i], w->cols);
+        if (scales[i] != 1) r->backend->vector->scale(out, (float)scales[i], w->cols);
     }
 }
 
@@ -58,7 +58,7 @@ static void embed(struct sp_workspace *r, const struct sp_model *source, const u
     struct embed_job job = {r, source, ids};
 
     assert(n <= r->max_rows);
-    sp_engine_rows(r->engine, n, embed_row, &job);
+    sp_backend_rows(r->backend, n, embed_row, &job);
     if (r->per_layer) sp_per_layer_embed(r, ids, n);
 }
 
@@ -105,7 +105,7 @@ static void add_row(void *context, size_t t, unsigned worker)
 
     (void)worker;
     if (job->norm_out) norm(r, y, y, job->norm_out, NULL);
-    r->engine->vector->fma(r->x + t * r->ld_x, y, (float)job->scale, r->model->config.n_hidden);
+    r->backend->vector->fma(r->x + t * r->ld_x, y, (float)job->scale, r->model->config.n_hidden);
 }
 
 /* x += (norm of) y, scaled, then hidden = (norm of) x */
@@ -168,12 +168,12 @@ static void run_ffn(struct layer_job *job)
         return;
     }
     if (r->ones) {
-        sp_engine_multiply(r->engine, &plain_up, 1, &r->hidden, job->n);
+        sp_backend_multiply(r->backend, &plain_up, 1, &r->hidden, job->n);
     } else {
-        sp_engine_multiply(r->engine, gate_up, 2, &r->hidden, job->n);
+        sp_backend_multiply(r->backend, gate_up, 2, &r->hidden, job->n);
     }
     r->ffn.cols = l->down.cols;
-    sp_engine_multiply(r->engine, &down, 1, &r->ffn, job->n);
+    sp_backend_multiply(r->backend, &down, 1, &r->ffn, job->n);
 }
 
 static void final_norm(const struct sp_workspace *r, float *out, size_t t)
@@ -257,9 +257,10 @@ static void join_row(void *context, size_t t, unsigned worker)
 
     (void)worker;
     if (config->attention_part != 1) {
-        r->engine->vector->scale(y, (float)config->attention_part, config->n_hidden);
+        r->backend->vector->scale(y, (float)config->attention_part, config->n_hidden);
     }
-    r->engine->vector->fma(y, r->beside + t * r->ld_x, (float)config->mamba_part, config->n_hidden);
+    r->backend->vector->fma(y, r->beside + t * r->ld_x, (float)config->mamba_part,
+                            config->n_hidden);
 }
 
 static void run_attention(struct sp_workspace *r, unsigned layer, size_t n)
@@ -281,7 +282,7 @@ static void run_both(struct layer_job *job, unsigned layer)
     r->y = r->beside;
     r->beside = made;
     sp_attention_run(r, layer, job->n);
-    sp_engine_rows(r->engine, job->n, join_row, job);
+    sp_backend_rows(r->backend, job->n, join_row, job);
 }
 
 static void run_mixers(struct layer_job *job, unsigned layer)
@@ -306,7 +307,7 @@ static void run_mixing(struct layer_job *job, unsigned layer)
 
     job->norm_in = l->input_norm;
     job->norm_in_bias = l->input_norm_bias;
-    if (!l->config->reads_pair) sp_engine_rows(r->engine, job->n, norm_row, job);
+    if (!l->config->reads_pair) sp_backend_rows(r->backend, job->n, norm_row, job);
     sp_conv_before(r, &l->attention_conv, job->n);
     run_mixers(job, layer);
     sp_conv_after(r, &l->attention_conv);
@@ -322,7 +323,7 @@ static void run_mlp(struct layer_job *job)
 
     job->norm_in = l->ffn_norm;
     job->norm_in_bias = l->ffn_norm_bias;
-    sp_engine_rows(r->engine, job->n, before_ffn(job), job);
+    sp_backend_rows(r->backend, job->n, before_ffn(job), job);
     sp_conv_before(r, &l->ffn_conv, job->n);
     run_ffn(job);
     sp_conv_after(r, &l->ffn_conv);
@@ -337,15 +338,15 @@ static void run_layer(struct layer_job *job, unsigned layer)
 
     if (l->config->mixers) run_mixing(job, layer);
     if (l->config->n_ffn) run_mlp(job);
-    sp_engine_rows(r->engine, job->n, add_row, job);
+    sp_backend_rows(r->backend, job->n, add_row, job);
     if (r->per_layer) {
         sp_per_layer_run(r, layer, job->n);
         job->norm_out = l->per_layer_post;
         job->scale = r->model->config.residual_scale;
-        sp_engine_rows(r->engine, job->n, add_row, job);
+        sp_backend_rows(r->backend, job->n, add_row, job);
     }
     for (size_t t = 0; l->scalar != 1 && t < job->n; t++)
-        r->engine->vector->scale(r->x + t * r->ld_x, l->scalar, r->model->config.n_hidden);
+        r->backend->vector->scale(r->x + t * r->ld_x, l->scalar, r->model->config.n_hidden);
 }
 
 /* The pass's n rows through all layers. */
@@ -415,7 +416,7 @@ static void multiply_head(struct sp_workspace *r, const struct sp_model *source,
     };
 
     assert(n <= r->max_logit_rows);
-    sp_engine_multiply(r->engine, &head, 1, &r->hidden, n);
+    sp_backend_multiply(r->backend, &head, 1, &r->hidden, n);
     r->n_logits = source->head.rows;
 }
 
@@ -424,7 +425,7 @@ void sp_decoder_logits(struct sp_decoder *d, const struct sp_model *source, size
     struct final_job job = {d->workspace, first, 0};
 
     assert(first + n <= d->options.max_rows);
-    sp_engine_rows(d->engine, n, final_norm_row, &job);
+    sp_backend_rows(d->backend, n, final_norm_row, &job);
     multiply_head(d->workspace, source, n);
     d->logits_at = 0;
 }
@@ -481,7 +482,7 @@ static void share_logits(struct sp_workspace *r)
         const struct sp_batch_seq *seq = &r->seqs[i];
         job.first = first + seq->first_logits;
         seq->decoder->logits_at = job.to;
-        sp_engine_rows(r->engine, seq->n_logits, final_norm_row, &job);
+        sp_backend_rows(r->backend, seq->n_logits, final_norm_row, &job);
         job.to += seq->n_logits;
     }
     if (job.to) multiply_head(r, r->seqs[0].head, job.to);
@@ -512,8 +513,8 @@ void sp_decoder_add_context(struct sp_decoder *d, const float *features, size_t 
     for (size_t t = 0; t < n; t++) {
         memcpy(r->tapped.x + t * r->tapped.ld, features + t * width, width * sizeof(float));
     }
-    sp_engine_multiply(r->engine, &fc, 1, &r->tapped, n);
-    sp_engine_rows(r->engine, n, norm_row, &job);
+    sp_backend_multiply(r->backend, &fc, 1, &r->tapped, n);
+    sp_backend_rows(r->backend, n, norm_row, &job);
     for (unsigned i = 0; i < d->model->config.n_layers; i++)
         sp_attention_store_keys(r, i, n);
 }

@@ -18,7 +18,7 @@ struct sp_state_checkpoint {
 
 struct sp_decoder {
     const struct sp_model *model;
-    const struct sp_engine *engine;
+    const struct sp_backend *backend;
     struct sp_decoder_options options;
     struct sp_workspace *workspace; /* its own, or shared */
     struct sp_kv *caches;           /* [n_layers]; unused where the layer reads another layer's */

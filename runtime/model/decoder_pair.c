@@ -21,7 +21,7 @@ static void join_row(void *context, size_t t, unsigned worker)
 {
     const struct pair_job *job = context;
     struct sp_workspace *r = job->r;
-    const struct sp_vector *vector = r->engine->vector;
+    const struct sp_vector *vector = r->backend->vector;
     const struct sp_batch_seq *seq = job->seq;
     size_t n_embedding = seq->embedder->embedding.cols;
     size_t n_hidden = r->model->fc.cols - n_embedding;
@@ -42,7 +42,7 @@ static void pair_row(void *context, size_t t, unsigned worker)
 {
     const struct pair_job *job = context;
     struct sp_workspace *r = job->r;
-    const struct sp_vector *vector = r->engine->vector;
+    const struct sp_vector *vector = r->backend->vector;
     const struct sp_matrix *table = &job->seq->embedder->embedding;
     const struct sp_layer *l = &r->model->layers[0];
     size_t h = r->model->config.n_hidden, at = job->first + t;
@@ -64,9 +64,9 @@ void sp_embed_pairs(struct sp_workspace *r, size_t n)
 
     for (size_t i = 0, first = 0; i < r->n_seqs; first += r->seqs[i++].n) {
         struct pair_job job = {r, &r->seqs[i], first};
-        sp_engine_rows(r->engine, job.seq->n, apart ? pair_row : join_row, &job);
+        sp_backend_rows(r->backend, job.seq->n, apart ? pair_row : join_row, &job);
     }
-    if (!apart) sp_engine_multiply(r->engine, &fc, 1, &r->tapped, n);
+    if (!apart) sp_backend_multiply(r->backend, &fc, 1, &r->tapped, n);
 }
 
 struct fuse_job {
@@ -87,7 +87,7 @@ static void norm_features(void *context, size_t t, unsigned worker)
     if (r->model->feature_norm == NULL) return;
     if (config->taps_normed) part = config->target_hidden;
     for (size_t i = 0; i < width; i += part) {
-        r->engine->vector->rms_norm(row + i, row + i, r->model->feature_norm + i, part, eps);
+        r->backend->vector->rms_norm(row + i, row + i, r->model->feature_norm + i, part, eps);
     }
 }
 
@@ -99,8 +99,8 @@ void sp_decoder_fuse_features(struct sp_decoder *d, float *out, const float *fea
     size_t h = r->model->config.n_hidden;
 
     assert(n <= r->max_rows);
-    sp_engine_rows(r->engine, n, norm_features, &job);
-    sp_engine_multiply(r->engine, &fc, 1, &r->tapped, n);
+    sp_backend_rows(r->backend, n, norm_features, &job);
+    sp_backend_multiply(r->backend, &fc, 1, &r->tapped, n);
     for (size_t t = 0; t < n; t++)
         memcpy(out + t * h, r->y + t * r->ld_x, h * sizeof *out);
 }

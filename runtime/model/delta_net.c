@@ -42,7 +42,7 @@ enum sp_status sp_delta_open(struct sp_workspace *r, struct sp_err *err)
     if ((st = sp_new_rows(&s->out, rows, s->ld_z, err))) return st;
     if ((st = sp_new_rows(&s->b, rows, s->ld_heads, err))) return st;
     if ((st = sp_new_rows(&s->a, rows, s->ld_heads, err))) return st;
-    return sp_head_workspace_init(&s->workspace, c->key_dim, sp_pool_n_threads(r->engine->pool),
+    return sp_head_workspace_init(&s->workspace, c->key_dim, sp_pool_n_threads(r->backend->pool),
                                   err);
 }
 
@@ -76,7 +76,7 @@ static void mix_row(void *context, size_t i, unsigned worker)
 {
     const struct delta_job *job = context;
     const struct sp_delta_config *c = &job->r->model->config.delta;
-    const struct sp_vector *vector = job->r->engine->vector;
+    const struct sp_vector *vector = job->r->backend->vector;
     const struct sp_delta_scratch *s = job->r->delta;
     size_t t = job->first + i;
     float *u = s->mixed + t * s->ld;
@@ -105,7 +105,7 @@ static void gate_row(void *context, size_t t, unsigned worker)
     struct sp_workspace *r = job->r;
     const struct sp_delta_config *c = &r->model->config.delta;
     const struct sp_delta_scratch *s = r->delta;
-    const struct sp_vector *vector = r->engine->vector;
+    const struct sp_vector *vector = r->backend->vector;
     float *z = s->z + t * s->ld_z, *out = s->out + t * s->ld_z;
 
     (void)worker;
@@ -123,7 +123,7 @@ static void step(struct sp_workspace *r, struct sp_recurrent *memory,
     const struct sp_delta_scratch *s = r->delta;
     const float *mixed = s->mixed + first * s->ld;
     struct sp_head_pass pass = {
-        .vector = r->engine->vector,
+        .vector = r->backend->vector,
         .workspace = &s->workspace,
         .state = &memory->heads,
         .q = mixed,
@@ -140,7 +140,7 @@ static void step(struct sp_workspace *r, struct sp_recurrent *memory,
         .n_committed = seq->n_committed,
     };
 
-    sp_head_state_run(&pass, r->engine->pool);
+    sp_head_state_run(&pass, r->backend->pool);
 }
 
 /* The rows of one share through the convolution and the recurrence. What its convolution looks back
@@ -154,7 +154,7 @@ static void run_seq(struct delta_job *job, unsigned layer, const struct sp_batch
 
     job->history = &memory->history;
     sp_conv_history_begin(&memory->history, input, ld);
-    sp_engine_rows(r->engine, seq->n, mix_row, job);
+    sp_backend_rows(r->backend, seq->n, mix_row, job);
     sp_conv_history_end(&memory->history, input, ld, seq->n, seq->n_committed);
     step(r, memory, seq, job->first);
 }
@@ -173,10 +173,10 @@ void sp_delta_run(struct sp_workspace *r, unsigned layer, size_t n)
     };
     struct sp_product out = {.w = &w->out, .y = r->y, .ldy = r->ld_x};
 
-    sp_engine_multiply(r->engine, in, 4, &r->hidden, n);
+    sp_backend_multiply(r->backend, in, 4, &r->hidden, n);
     for (size_t i = 0; i < r->n_seqs; job.first += r->seqs[i++].n)
         run_seq(&job, layer, &r->seqs[i]);
-    sp_engine_rows(r->engine, n, gate_row, &job);
+    sp_backend_rows(r->backend, n, gate_row, &job);
     r->heads.cols = w->out.cols;
-    sp_engine_multiply(r->engine, &out, 1, &r->heads, n);
+    sp_backend_multiply(r->backend, &out, 1, &r->heads, n);
 }

@@ -130,7 +130,7 @@ static void score_experts(const struct route_job *job, float *scores)
 
     switch (routing->law) {
     case SP_ROUTE_SOFTMAX:
-        job->r->engine->vector->softmax(scores, 0, n, &max, &sum);
+        job->r->backend->vector->softmax(scores, 0, n, &max, &sum);
         for (unsigned i = 0; i < n; i++)
             scores[i] /= sum;
         break;
@@ -189,7 +189,7 @@ static const float *merits_of_row(const struct route_job *job, size_t t, const f
     if (!grouped && !routing->corrected) return scores;
     memcpy(merits, scores, job->config->n_experts * sizeof *merits);
     if (routing->corrected) {
-        job->r->engine->vector->add(merits, job->layer->router_correction, job->config->n_experts);
+        job->r->backend->vector->add(merits, job->layer->router_correction, job->config->n_experts);
     }
     if (grouped) drop_groups(job, merits, e->group_merits + t * routing->n_groups);
     return merits;
@@ -207,7 +207,7 @@ static void weigh_experts(const struct route_job *job, float *weights, const uns
         weights[i] = scores[chosen[i]];
     if (routing->law == SP_ROUTE_SOFTMAX_CHOSEN) {
         memcpy(scores, weights, k * sizeof *scores);
-        job->r->engine->vector->softmax(scores, 0, k, &max, &sum);
+        job->r->backend->vector->softmax(scores, 0, k, &max, &sum);
         for (unsigned i = 0; i < k; i++)
             weights[i] = scores[i] / sum;
     }
@@ -256,7 +256,7 @@ static void prepare_routed_row(void *context, size_t t, unsigned worker)
 {
     const struct route_job *job = context;
     struct sp_workspace *r = job->r;
-    const struct sp_vector *vector = r->engine->vector;
+    const struct sp_vector *vector = r->backend->vector;
     float *row = r->experts->routed.x + t * r->experts->routed.ld;
     size_t n = r->model->config.n_hidden;
 
@@ -273,9 +273,9 @@ static void prepare_expert_row(void *context, size_t t, unsigned worker)
     struct sp_workspace *r = job->r;
 
     (void)worker;
-    r->engine->vector->rms_norm(r->hidden.x + t * r->hidden.ld, r->x + t * r->ld_x,
-                                job->layer->experts_norm, r->model->config.n_hidden,
-                                (float)r->model->config.norm_eps);
+    r->backend->vector->rms_norm(r->hidden.x + t * r->hidden.ld, r->x + t * r->ld_x,
+                                 job->layer->experts_norm, r->model->config.n_hidden,
+                                 (float)r->model->config.norm_eps);
 }
 
 /* The dense MLP beside the experts, of the rows of r->hidden. */
@@ -294,9 +294,9 @@ static void run_shared(struct sp_workspace *r, const struct sp_layer *l, size_t 
     };
     struct sp_product out = {.w = &l->shared_down, .y = e->shared, .ldy = r->ld_x};
 
-    sp_engine_multiply(r->engine, in, plain ? 1 : l->shared_weight.rows ? 3 : 2, &r->hidden, n);
+    sp_backend_multiply(r->backend, in, plain ? 1 : l->shared_weight.rows ? 3 : 2, &r->hidden, n);
     r->ffn.cols = l->shared_down.cols;
-    sp_engine_multiply(r->engine, &out, 1, &r->ffn, n);
+    sp_backend_multiply(r->backend, &out, 1, &r->ffn, n);
 }
 
 /* y += sigmoid(w . x) * shared, or y = norm(y) + norm(shared) */
@@ -304,7 +304,7 @@ static void add_shared_row(void *context, size_t t, unsigned worker)
 {
     const struct route_job *job = context;
     struct sp_workspace *r = job->r;
-    const struct sp_vector *vector = r->engine->vector;
+    const struct sp_vector *vector = r->backend->vector;
     size_t n = r->model->config.n_hidden;
     float *y = r->y + t * r->ld_x, *shared = r->experts->shared + t * r->ld_x;
     float eps = (float)r->model->config.norm_eps;
@@ -402,8 +402,8 @@ static void add_row(void *context, size_t t, unsigned worker)
     (void)worker;
     for (size_t i = t * e->max_used; i < t * e->max_used + job->config->n_experts_used; i++) {
         if (!is_at_work(job, e->chosen[i])) continue;
-        r->engine->vector->fma(r->y + t * r->ld_x, e->y + e->places[i] * r->ld_x, e->weights[i],
-                               r->model->config.n_hidden);
+        r->backend->vector->fma(r->y + t * r->ld_x, e->y + e->places[i] * r->ld_x, e->weights[i],
+                                r->model->config.n_hidden);
     }
 }
 
@@ -426,25 +426,25 @@ static void run_groups(const struct route_job *job, size_t n_places, size_t n_gr
     struct sp_product out = {.w = &l->down, .bias = l->down_bias, .y = e->y, .ldy = r->ld_x};
     const struct sp_acts *input = is_single(job) ? &r->hidden : &e->input;
 
-    sp_engine_multiply_groups(r->engine, gate_up, plain ? 1 : 2, input,
-                              is_single(job) ? 1 : n_places, e->groups, n_groups);
+    sp_backend_multiply_groups(r->backend, gate_up, plain ? 1 : 2, input,
+                               is_single(job) ? 1 : n_places, e->groups, n_groups);
     e->ffn.cols = l->down.cols;
     for (size_t i = 0; i < n_groups; i++)
         e->groups[i].from = e->groups[i].to;
-    sp_engine_multiply_groups(r->engine, &out, 1, &e->ffn, n_places, e->groups, n_groups);
+    sp_backend_multiply_groups(r->backend, &out, 1, &e->ffn, n_places, e->groups, n_groups);
 }
 
 static void run_experts(struct route_job *job)
 {
-    const struct sp_engine *engine = job->r->engine;
+    const struct sp_backend *backend = job->r->backend;
 
     count_rows(job);
     while (job->last < job->config->n_experts) {
         size_t n_places, n_groups = choose_groups(job, &n_places);
         assign_places(job, n_groups);
-        sp_engine_rows(engine, job->n, gather_row, job);
+        sp_backend_rows(backend, job->n, gather_row, job);
         if (n_groups) run_groups(job, n_places, n_groups);
-        sp_engine_rows(engine, job->n, add_row, job);
+        sp_backend_rows(backend, job->n, add_row, job);
     }
 }
 
@@ -456,17 +456,17 @@ void sp_experts_run(struct sp_workspace *r, const struct sp_layer *layer, size_t
         .w = &layer->router, .bias = layer->router_bias, .y = e->scores, .ldy = e->ld_scores};
     const struct sp_acts *routed = layer->router_scale ? &e->routed : &r->hidden;
 
-    if (layer->router_scale) sp_engine_rows(r->engine, n, prepare_routed_row, &job);
-    sp_engine_multiply(r->engine, &router, 1, routed, n);
-    sp_engine_rows(r->engine, n, route_row, &job);
+    if (layer->router_scale) sp_backend_rows(r->backend, n, prepare_routed_row, &job);
+    sp_backend_multiply(r->backend, &router, 1, routed, n);
+    sp_backend_rows(r->backend, n, route_row, &job);
     if (layer->shared_down.rows) run_shared(r, layer, n);
-    if (layer->experts_norm) sp_engine_rows(r->engine, n, prepare_expert_row, &job);
-    if (r->engine->gather) {
+    if (layer->experts_norm) sp_backend_rows(r->backend, n, prepare_expert_row, &job);
+    if (r->backend->gather) {
         /* All experts are told of all rows: one of them alone sees too few of a text. */
         const struct sp_product up_gate[] = {{.w = &layer->up}, {.w = &layer->gate}};
-        sp_gather_add(r->engine->gather, r->engine, up_gate, layer->gate.rows ? 2 : 1, &r->hidden,
+        sp_gather_add(r->backend->gather, r->backend, up_gate, layer->gate.rows ? 2 : 1, &r->hidden,
                       n);
     }
     run_experts(&job);
-    if (layer->shared_down.rows) sp_engine_rows(r->engine, n, add_shared_row, &job);
+    if (layer->shared_down.rows) sp_backend_rows(r->backend, n, add_shared_row, &job);
 }

@@ -107,7 +107,7 @@ static void add_group(void *context, size_t g, unsigned worker)
                          job->n_rows, first, sp_feedback_block_end(cols, first));
 }
 
-void sp_gather_add(struct sp_gather *gather, const struct sp_engine *engine,
+void sp_gather_add(struct sp_gather *gather, const struct sp_backend *backend,
                    const struct sp_product *products, size_t n_products, const struct sp_acts *acts,
                    size_t n_rows)
 {
@@ -123,8 +123,8 @@ void sp_gather_add(struct sp_gather *gather, const struct sp_engine *engine,
         s->seen = true;
     }
     if (first == NULL) return;
-    sp_pool_run(engine->pool, sp_feedback_n_groups(first->cols), add_group,
-                &(struct add_job){first, acts, n_rows, engine->kernels->tile->feedback});
+    sp_pool_run(backend->pool, sp_feedback_n_groups(first->cols), add_group,
+                &(struct add_job){first, acts, n_rows, backend->kernels->tile->feedback});
 }
 
 static bool has_sums(const struct sp_gather *gather, size_t i)

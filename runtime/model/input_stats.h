@@ -20,7 +20,7 @@ SP_MUST_CHECK enum sp_status sp_gather_open(struct sp_gather **out, const struct
 void sp_gather_close(struct sp_gather *gather); /* NULL is fine */
 
 /* Adds n_rows inputs of these products. */
-void sp_gather_add(struct sp_gather *gather, const struct sp_engine *engine,
+void sp_gather_add(struct sp_gather *gather, const struct sp_backend *backend,
                    const struct sp_product *products, size_t n_products, const struct sp_acts *acts,
                    size_t n_rows);
 

@@ -76,7 +76,7 @@ static void rotate(const struct latent_job *job, size_t t, float *x)
     const struct rotation *turn = &job->r->rotations[job->layer->config->rope];
     size_t half = job->c->turned_dim / 2;
 
-    job->r->engine->vector->rope(x, turn->cos + t * half, turn->sin + t * half, 2 * half);
+    job->r->backend->vector->rope(x, turn->cos + t * half, turn->sin + t * half, 2 * half);
 }
 
 /* What the input became: latents to be normed, and the key to be rotated. */
@@ -84,7 +84,7 @@ static void shape_row(void *context, size_t t, unsigned worker)
 {
     const struct latent_job *job = context;
     struct sp_workspace *r = job->r;
-    const struct sp_vector *vector = r->engine->vector;
+    const struct sp_vector *vector = r->backend->vector;
     float *latent = r->k + t * r->ld_kv, *low;
     const float eps = (float)SP_LATENT_EPS;
 
@@ -104,8 +104,8 @@ static void store(const struct latent_job *job)
 
     for (size_t i = 0; i < r->n_seqs; i++) {
         const struct sp_batch_seq *seq = &r->seqs[i];
-        sp_kv_put_head(&seq->decoder->caches[layer], r->engine->vector, 0, seq->pos, seq->n, latent,
-                       latent, r->ld_kv);
+        sp_kv_put_head(&seq->decoder->caches[layer], r->backend->vector, 0, seq->pos, seq->n,
+                       latent, latent, r->ld_kv);
         latent += seq->n * r->ld_kv;
     }
 }
@@ -124,9 +124,9 @@ static void project(struct latent_job *job)
     };
     const struct sp_product q_b = {.w = &l->latent.q_b, .y = r->q, .ldy = r->ld_q};
 
-    sp_engine_multiply(r->engine, in, 2, &r->hidden, job->n);
-    sp_engine_rows(r->engine, job->n, shape_row, job);
-    if (low) sp_engine_multiply(r->engine, &q_b, 1, &r->latent->low, job->n);
+    sp_backend_multiply(r->backend, in, 2, &r->hidden, job->n);
+    sp_backend_rows(r->backend, job->n, shape_row, job);
+    if (low) sp_backend_multiply(r->backend, &q_b, 1, &r->latent->low, job->n);
 }
 
 /* Head h of row t, as it is projected. */
@@ -172,8 +172,8 @@ static void multiply_heads(const struct latent_job *job, const struct sp_matrix 
 
     for (size_t h = 0; h < job->n_heads; h++)
         groups[h] = (struct sp_row_group){h, h * job->n, h * job->n, job->n};
-    sp_engine_multiply_groups(job->r->engine, &product, 1, acts, job->n_heads * job->n, groups,
-                              job->n_heads);
+    sp_backend_multiply_groups(job->r->backend, &product, 1, acts, job->n_heads * job->n, groups,
+                               job->n_heads);
 }
 
 /* The rows of a share, the first being the pass's row `first`. */
@@ -197,7 +197,7 @@ static void attend(const struct latent_job *job, const struct sp_batch_seq *seq,
     };
 
     sp_attention_find_ranges(r->ranges, job->layer->config, seq);
-    sp_attend(&a, r->engine->vector, r->engine->pool, r->attention);
+    sp_attend(&a, r->backend->vector, r->backend->pool, r->attention);
 }
 
 /* Heads side by side. */
@@ -223,13 +223,13 @@ void sp_latent_run(struct sp_workspace *r, unsigned layer, size_t n)
 
     project(&job);
     store(&job);
-    sp_engine_rows(r->engine, n, gather_still, &job);
+    sp_backend_rows(r->backend, n, gather_still, &job);
     multiply_heads(&job, &l->latent.k_b, s->queries, s->ld_queries, &s->still);
-    sp_engine_rows(r->engine, n, add_turned, &job);
+    sp_backend_rows(r->backend, n, add_turned, &job);
     for (size_t i = 0, first = 0; i < r->n_seqs; first += r->seqs[i++].n)
         attend(&job, &r->seqs[i], first);
     multiply_heads(&job, &l->latent.v_b, s->values, s->ld_values, &s->seen);
-    sp_engine_rows(r->engine, n, gather_values, &job);
+    sp_backend_rows(r->backend, n, gather_values, &job);
     r->heads.cols = l->o.cols;
-    sp_engine_multiply(r->engine, &o, 1, &r->heads, n);
+    sp_backend_multiply(r->backend, &o, 1, &r->heads, n);
 }

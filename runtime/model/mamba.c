@@ -42,7 +42,7 @@ enum sp_status sp_mamba_open(struct sp_workspace *r, struct sp_err *err)
     if ((st = sp_new_rows(&s->values, rows, s->ld_z, err))) return st;
     if ((st = sp_new_rows(&s->out, rows, s->ld_z, err))) return st;
     if ((st = sp_new_rows(&s->dt, rows, s->ld_heads, err))) return st;
-    return sp_head_workspace_init(&s->workspace, c->state_dim, sp_pool_n_threads(r->engine->pool),
+    return sp_head_workspace_init(&s->workspace, c->state_dim, sp_pool_n_threads(r->backend->pool),
                                   err);
 }
 
@@ -82,7 +82,7 @@ static void scale_values(const struct mamba_job *job, size_t t)
         float step = sp_softplusf(dt[h] * (float)c->step_scale + job->w->dt_bias[h]);
         if (step < (float)c->least_step) step = (float)c->least_step;
         if (step > (float)c->most_step) step = (float)c->most_step;
-        job->r->engine->vector->scale(values + h * c->head_dim, step, c->head_dim);
+        job->r->backend->vector->scale(values + h * c->head_dim, step, c->head_dim);
         dt[h] = sp_expf(-sp_expf(job->w->a_log[h]) * step);
     }
 }
@@ -91,7 +91,7 @@ static void scale_values(const struct mamba_job *job, size_t t)
 static void mix_row(void *context, size_t i, unsigned worker)
 {
     const struct mamba_job *job = context;
-    const struct sp_vector *vector = job->r->engine->vector;
+    const struct sp_vector *vector = job->r->backend->vector;
     const struct sp_mamba_scratch *s = job->r->mamba;
     size_t t = job->first + i;
     float *u = s->mixed + t * s->ld;
@@ -110,7 +110,7 @@ static void step(struct sp_workspace *r, struct sp_recurrent *memory,
     const struct sp_mamba_scratch *s = r->mamba;
     const float *mixed = s->mixed + first * s->ld;
     struct sp_head_pass pass = {
-        .vector = r->engine->vector,
+        .vector = r->backend->vector,
         .workspace = &s->workspace,
         .state = &memory->heads,
         .q = mixed + s->n_values + s->n_keys,
@@ -126,7 +126,7 @@ static void step(struct sp_workspace *r, struct sp_recurrent *memory,
         .n_committed = seq->n_committed,
     };
 
-    sp_head_state_run(&pass, r->engine->pool);
+    sp_head_state_run(&pass, r->backend->pool);
 }
 
 /* The norm of each group. y may be x. */
@@ -136,8 +136,8 @@ static void norm_groups(const struct mamba_job *job, float *y, const float *x)
     size_t n = job->r->mamba->n_values, group = n / config->mamba.n_groups;
 
     for (size_t i = 0; i < n; i += group) {
-        job->r->engine->vector->rms_norm(y + i, x + i, job->w->norm + i, group,
-                                         (float)config->norm_eps);
+        job->r->backend->vector->rms_norm(y + i, x + i, job->w->norm + i, group,
+                                          (float)config->norm_eps);
     }
 }
 
@@ -148,7 +148,7 @@ static void gate_row(void *context, size_t t, unsigned worker)
     struct sp_workspace *r = job->r;
     const struct sp_mamba_config *c = &r->model->config.mamba;
     const struct sp_mamba_scratch *s = r->mamba;
-    const struct sp_vector *vector = r->engine->vector;
+    const struct sp_vector *vector = r->backend->vector;
     const float *x = s->mixed + t * s->ld;
     float *z = s->z + t * s->ld_z, *out = s->out + t * s->ld_z, *y = r->heads.x + t * r->heads.ld;
 
@@ -176,7 +176,7 @@ static void run_seq(struct mamba_job *job, unsigned layer, const struct sp_batch
 
     job->history = &memory->history;
     sp_conv_history_begin(&memory->history, input, ld);
-    sp_engine_rows(r->engine, seq->n, mix_row, job);
+    sp_backend_rows(r->backend, seq->n, mix_row, job);
     sp_conv_history_end(&memory->history, input, ld, seq->n, seq->n_committed);
     step(r, memory, seq, job->first);
 }
@@ -194,10 +194,10 @@ void sp_mamba_run(struct sp_workspace *r, unsigned layer, size_t n)
     };
     struct sp_product out = {.w = &w->out, .bias = w->out_bias, .y = r->y, .ldy = r->ld_x};
 
-    sp_engine_multiply(r->engine, in, 3, &r->hidden, n);
+    sp_backend_multiply(r->backend, in, 3, &r->hidden, n);
     for (size_t i = 0; i < r->n_seqs; job.first += r->seqs[i++].n)
         run_seq(&job, layer, &r->seqs[i]);
-    sp_engine_rows(r->engine, n, gate_row, &job);
+    sp_backend_rows(r->backend, n, gate_row, &job);
     r->heads.cols = w->out.cols;
-    sp_engine_multiply(r->engine, &out, 1, &r->heads, n);
+    sp_backend_multiply(r->backend, &out, 1, &r->heads, n);
 }

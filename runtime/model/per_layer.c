@@ -53,7 +53,7 @@ static void mix_row(void *context, size_t t, unsigned worker)
     const struct sp_workspace *r = job->r;
     const struct sp_config *config = &r->model->config;
     const struct sp_matrix *w = &r->model->per_layer_embedding;
-    const struct sp_vector *vector = r->engine->vector;
+    const struct sp_vector *vector = r->backend->vector;
     struct sp_per_layer_scratch *s = r->per_layer;
     float *mixed = s->mixed + t * s->ld, *table = s->table + t * s->ld;
 
@@ -85,8 +85,8 @@ void sp_per_layer_embed(struct sp_workspace *r, const uint32_t *ids, size_t n)
     struct sp_product project = {.w = &r->model->per_layer_projection, .y = s->mixed, .ldy = s->ld};
 
     take_rows(r, n);
-    sp_engine_multiply(r->engine, &project, 1, &s->x, n);
-    sp_engine_rows(r->engine, n, mix_row, &job);
+    sp_backend_multiply(r->backend, &project, 1, &s->x, n);
+    sp_backend_rows(r->backend, n, mix_row, &job);
 }
 
 void sp_per_layer_run(struct sp_workspace *r, unsigned layer, size_t n)
@@ -103,6 +103,6 @@ void sp_per_layer_run(struct sp_workspace *r, unsigned layer, size_t n)
     struct sp_product out = {.w = &l->per_layer_out, .y = r->y, .ldy = r->ld_x};
 
     take_rows(r, n);
-    sp_engine_multiply(r->engine, &gate, 1, &s->x, n);
-    sp_engine_multiply(r->engine, &out, 1, &s->gated, n);
+    sp_backend_multiply(r->backend, &gate, 1, &s->x, n);
+    sp_backend_multiply(r->backend, &out, 1, &s->gated, n);
 }

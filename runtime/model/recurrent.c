@@ -112,7 +112,7 @@ uint64_t sp_recurrent_digest(struct sp_decoder *d, unsigned layer)
     struct sp_recurrent *r = &d->recurrent[layer];
     uint64_t digests[2];
 
-    digests[0] = sp_head_state_digest(&r->heads, d->engine->vector, d->engine->pool);
+    digests[0] = sp_head_state_digest(&r->heads, d->backend->vector, d->backend->pool);
     digests[1] = sp_conv_history_digest(&r->history);
     return sp_hash64(digests, sizeof digests);
 }

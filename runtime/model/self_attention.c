@@ -27,8 +27,8 @@ static void norm_whole_row(void *context, size_t t, unsigned worker)
     float eps = (float)r->model->config.norm_eps, *q = r->q + t * r->ld_q, *k = r->k + t * r->ld_kv;
 
     (void)worker;
-    if (job->n_queries) r->engine->vector->rms_norm(q, q, l->q_norm, l->q.rows, eps);
-    if (job->stores) r->engine->vector->rms_norm(k, k, l->k_norm, l->k.rows, eps);
+    if (job->n_queries) r->backend->vector->rms_norm(q, q, l->q_norm, l->q.rows, eps);
+    if (job->stores) r->backend->vector->rms_norm(k, k, l->k_norm, l->k.rows, eps);
 }
 
 /* Head-times-row items that are worth another thread. */
@@ -44,7 +44,7 @@ static void norm_head(const struct heads_job *job, size_t h, float *head, const 
         sp_center(head, head, dim);
         weight += h * dim;
     }
-    job->r->engine->vector->rms_norm(head, head, weight, dim, (float)c->norm_eps);
+    job->r->backend->vector->rms_norm(head, head, weight, dim, (float)c->norm_eps);
 }
 
 /* Clamps, norms and rotates head h of row t: of q or of k. */
@@ -61,8 +61,8 @@ static void shape_head(const struct heads_job *job, size_t t, size_t h, float *h
     if (rope >= 0) {
         const struct rotation *turn = &r->rotations[rope];
         size_t n_rot = r->model->config.ropes[rope].n_rot;
-        r->engine->vector->rope(head, turn->cos + t * (n_rot / 2), turn->sin + t * (n_rot / 2),
-                                n_rot);
+        r->backend->vector->rope(head, turn->cos + t * (n_rot / 2), turn->sin + t * (n_rot / 2),
+                                 n_rot);
     }
     if (norm == SP_QK_TURNED) norm_head(job, h, head, weight);
 }
@@ -74,7 +74,7 @@ static void grow_query(const struct heads_job *job, size_t t, float *head)
     size_t steps = job->r->positions[t] / (size_t)c->query_growth_from;
     double factor = 1 + c->query_growth * sp_log((double)(1 + steps));
 
-    job->r->engine->vector->scale(head, (float)factor, job->layer->config->head_dim);
+    job->r->backend->vector->scale(head, (float)factor, job->layer->config->head_dim);
 }
 
 static void shape_query(const struct heads_job *job, size_t h)
@@ -94,7 +94,7 @@ static void shape_value(const struct heads_job *job, float *v, const float *k)
 
     if (job->layer->config->v_from_k) memcpy(v, k, dim * sizeof *v);
     if (c->qkv_limit != 0) sp_clamp(v, (float)c->qkv_limit, dim);
-    if (c->v_norm) job->r->engine->vector->rms_norm(v, v, NULL, dim, (float)c->norm_eps);
+    if (c->v_norm) job->r->backend->vector->rms_norm(v, v, NULL, dim, (float)c->norm_eps);
 }
 
 static void put_head(const struct heads_job *job, size_t h, const float *k, const float *v)
@@ -104,7 +104,7 @@ static void put_head(const struct heads_job *job, size_t h, const float *k, cons
 
     for (size_t i = 0; i < r->n_seqs; i++) {
         const struct sp_batch_seq *seq = &r->seqs[i];
-        sp_kv_put_head(&seq->decoder->caches[layer], r->engine->vector, h, seq->pos, seq->n, k, v,
+        sp_kv_put_head(&seq->decoder->caches[layer], r->backend->vector, h, seq->pos, seq->n, k, v,
                        r->ld_kv);
         k += seq->n * r->ld_kv;
         v += seq->n * r->ld_kv;
@@ -144,9 +144,9 @@ static void shape_and_store(struct heads_job *job)
     size_t n_items = job->n_queries + (job->stores ? job->layer->config->n_kv_heads : 0);
 
     if (job->r->model->config.qk_norm == SP_QK_WHOLE) {
-        sp_engine_rows(job->r->engine, job->n, norm_whole_row, job);
+        sp_backend_rows(job->r->backend, job->n, norm_whole_row, job);
     }
-    sp_pool_run_ranges(job->r->engine->pool, n_items, LEAST_HEAD_ROWS / (job->n + 1) + 1,
+    sp_pool_run_ranges(job->r->backend->pool, n_items, LEAST_HEAD_ROWS / (job->n + 1) + 1,
                        shape_items, job);
 }
 
@@ -159,7 +159,7 @@ void sp_attention_store_keys(struct sp_workspace *r, unsigned layer, size_t n)
     };
     struct heads_job job = {.r = r, .layer = l, .stores = true, .n = n};
 
-    sp_engine_multiply(r->engine, kv, 2, &r->hidden, n);
+    sp_backend_multiply(r->backend, kv, 2, &r->hidden, n);
     shape_and_store(&job);
 }
 
@@ -208,7 +208,7 @@ static void attend(const struct heads_job *job, const struct sp_batch_seq *seq, 
     };
 
     sp_attention_find_ranges(r->ranges, l, seq);
-    sp_attend(&a, r->engine->vector, r->engine->pool, r->attention);
+    sp_attend(&a, r->backend->vector, r->backend->pool, r->attention);
 }
 
 /* Attention output times sigmoid of its gate (Qwen3.5). */
@@ -218,8 +218,8 @@ static void gate_row(void *context, size_t t, unsigned worker)
     struct sp_workspace *r = job->r;
 
     (void)worker;
-    r->engine->vector->sigmoid_mul(r->heads.x + t * r->heads.ld, r->gate + t * r->ld_q,
-                                   r->heads.cols);
+    r->backend->vector->sigmoid_mul(r->heads.x + t * r->heads.ld, r->gate + t * r->ld_q,
+                                    r->heads.cols);
 }
 
 /* The same with one number for each head (LFM3). */
@@ -233,7 +233,7 @@ static void gate_heads(void *context, size_t t, unsigned worker)
 
     (void)worker;
     for (size_t h = 0; h < l->n_heads; h++, head += l->head_dim)
-        r->engine->vector->scale(head, sp_sigmoidf(gate[h]), l->head_dim);
+        r->backend->vector->scale(head, sp_sigmoidf(gate[h]), l->head_dim);
 }
 
 /* The products that this layer needs: q; k and v if it has keys of its own; an output gate. */
@@ -254,7 +254,7 @@ static void project(const struct heads_job *job)
     for (size_t i = 0; i < SP_MAX_PRODUCTS; i++) {
         if (all[i].w->rows) needed[n++] = all[i];
     }
-    sp_engine_multiply(r->engine, needed, n, input, job->n);
+    sp_backend_multiply(r->backend, needed, n, input, job->n);
 }
 
 void sp_attention_run(struct sp_workspace *r, unsigned layer, size_t n)
@@ -270,7 +270,7 @@ void sp_attention_run(struct sp_workspace *r, unsigned layer, size_t n)
         attend(&job, &r->seqs[i], first);
     r->heads.cols = l->o.cols;
     if (l->output_gate.rows) {
-        sp_engine_rows(r->engine, n, l->config->head_gate ? gate_heads : gate_row, &job);
+        sp_backend_rows(r->backend, n, l->config->head_gate ? gate_heads : gate_row, &job);
     }
-    sp_engine_multiply(r->engine, &o, 1, &r->heads, n);
+    sp_backend_multiply(r->backend, &o, 1, &r->heads, n);
 }

@@ -57,7 +57,7 @@ static void open_row(void *context, size_t t, unsigned worker)
 
     (void)worker;
     memcpy(row, b, n * sizeof *row);
-    r->engine->vector->mul(row, x, n);
+    r->backend->vector->mul(row, x, n);
 }
 
 /* heads.x of row i of a share = c * (the taps of this row and those before it, oldest first) */
@@ -65,7 +65,7 @@ static void convolve_row(void *context, size_t i, unsigned worker)
 {
     const struct conv_job *job = context;
     struct sp_workspace *r = job->r;
-    const struct sp_vector *vector = r->engine->vector;
+    const struct sp_vector *vector = r->backend->vector;
     const struct sp_short_conv_scratch *s = r->short_conv;
     size_t n = r->model->config.n_hidden, t = job->first + i;
     float *y = r->heads.x + t * r->heads.ld;
@@ -86,7 +86,7 @@ static void run_seq(struct conv_job *job, unsigned layer, const struct sp_batch_
 
     job->history = history;
     sp_conv_history_begin(history, input, r->ld_x);
-    sp_engine_rows(r->engine, seq->n, convolve_row, job);
+    sp_backend_rows(r->backend, seq->n, convolve_row, job);
     sp_conv_history_end(history, input, r->ld_x, seq->n, seq->n_committed);
 }
 
@@ -98,10 +98,10 @@ void sp_short_conv_run(struct sp_workspace *r, unsigned layer, size_t n)
     struct sp_product in = {.w = &w->in, .bias = w->in_bias, .y = s->projected, .ldy = s->ld};
     struct sp_product out = {.w = &w->out, .bias = w->out_bias, .y = r->y, .ldy = r->ld_x};
 
-    sp_engine_multiply(r->engine, &in, 1, &r->hidden, n);
-    sp_engine_rows(r->engine, n, open_row, &job);
+    sp_backend_multiply(r->backend, &in, 1, &r->hidden, n);
+    sp_backend_rows(r->backend, n, open_row, &job);
     for (size_t i = 0; i < r->n_seqs; job.first += r->seqs[i++].n)
         run_seq(&job, layer, &r->seqs[i]);
     r->heads.cols = w->out.cols;
-    sp_engine_multiply(r->engine, &out, 1, &r->heads, n);
+    sp_backend_multiply(r->backend, &out, 1, &r->heads, n);
 }

@@ -132,7 +132,7 @@ static enum sp_status open_rows(struct sp_workspace *r, struct sp_err *err)
     if ((st = sp_new_rows(&r->gate, has_output_gate(config) ? rows : 0, r->ld_q, err))) return st;
     if ((st = sp_new(&r->ranges, rows, sizeof *r->ranges, err))) return st;
     if (w.heads == 0) return SP_OK; /* no layer attends */
-    return sp_attention_scratch_new(&r->attention, sp_pool_n_threads(r->engine->pool), w.heads,
+    return sp_attention_scratch_new(&r->attention, sp_pool_n_threads(r->backend->pool), w.heads,
                                     w.head_dim, rows, r->n_positions, err);
 }
 
@@ -173,7 +173,7 @@ static void close_workspace(struct sp_workspace *r)
 }
 
 enum sp_status sp_workspace_open(struct sp_workspace **out, const struct sp_model *model,
-                                 const struct sp_engine *engine,
+                                 const struct sp_backend *backend,
                                  const struct sp_workspace_options *options, struct sp_err *err)
 {
     struct sp_workspace *r = NULL;
@@ -181,7 +181,7 @@ enum sp_status sp_workspace_open(struct sp_workspace **out, const struct sp_mode
 
     if ((st = sp_new(&r, 1, sizeof *r, err))) return st;
     r->model = model;
-    r->engine = engine;
+    r->backend = backend;
     r->n_users = 1;
     r->max_rows = options->max_rows;
     r->max_logit_rows = options->max_logit_rows;

@@ -21,7 +21,7 @@ enum { SP_MIXERS_BESIDE = SP_MIXER_ATTENTION | SP_MIXER_MAMBA };
  * layers. What rows of one sequence owe to another row, they find in their share's decoder. */
 struct sp_workspace {
     const struct sp_model *model;
-    const struct sp_engine *engine;
+    const struct sp_backend *backend;
     size_t n_users; /* decoders */
     size_t max_rows, max_logit_rows, n_positions;
     const struct sp_batch_seq *seqs; /* [n_shares] of the pass, in the order of their rows */
@@ -151,7 +151,7 @@ struct sp_workspace_options {
 
 SP_MUST_CHECK enum sp_status sp_workspace_open(struct sp_workspace **out,
                                                const struct sp_model *model,
-                                               const struct sp_engine *engine,
+                                               const struct sp_backend *backend,
                                                const struct sp_workspace_options *options,
                                                struct sp_err *err);
 /* One user less; the last one's room is freed. NULL is fine. */

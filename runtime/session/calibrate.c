@@ -85,7 +85,7 @@ static enum sp_status open_calibration(struct calibration *c, struct sp_err *err
         c->n_total += text->n - lead + (text->n - lead + step - 1) / step * lead;
     }
     if (c->n_total == 0) return sp_fail(err, SP_E_USAGE, "the texts are empty");
-    return sp_decoder_open(&c->decoder, c->package->target, &c->package->engine, &options, err);
+    return sp_decoder_open(&c->decoder, c->package->target, &c->package->backend, &options, err);
 }
 
 /* What would be refused at the end is refused before the work. */
@@ -127,12 +127,12 @@ enum sp_status sp_package_calibrate(struct sp_package *package,
 
     if ((st = check_output(package, request, err))) goto done;
     if ((st = open_calibration(&c, err))) goto done;
-    package->engine.gather = c.gather;
+    package->backend.gather = c.gather;
     for (size_t i = 0; i < request->n_texts && !st; i++)
         st = read_text(&c, &request->texts[i], err);
-    package->engine.gather = NULL;
+    package->backend.gather = NULL;
     if (st) goto done;
-    if ((st = sp_gather_solve(c.gather, package->engine.pool, err))) goto done;
+    if ((st = sp_gather_solve(c.gather, package->backend.pool, err))) goto done;
     st = write_file(&c, out, err);
 done:
     sp_decoder_close(c.decoder);

@@ -66,7 +66,7 @@ static enum sp_status go_on(struct trial *t, size_t n_prompt)
 {
     struct sp_speculator *s = t->session->speculator;
     struct sp_package *package = t->session->package;
-    struct sp_chooser greedy = sp_greedy_chooser(package->engine.vector);
+    struct sp_chooser greedy = sp_greedy_chooser(package->backend.vector);
     struct sp_guesser guesser = {.chooser = &greedy};
     struct sp_logits logits;
     struct sp_round round = {0};

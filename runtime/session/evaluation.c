@@ -166,7 +166,7 @@ static void score_row(void *context, size_t i, unsigned worker)
     struct evaluation *e = context;
     const struct reader *r = e->readers;
     struct scored *s = &e->scored[i];
-    const struct sp_vector *vector = r->package->engine.vector;
+    const struct sp_vector *vector = r->package->backend.vector;
     size_t n = r->package->target->config.n_vocab;
     const float *logits = sp_decoder_row(r[THIS].decoder, i).row;
 
@@ -209,7 +209,7 @@ static enum sp_status score_batch(struct evaluation *e, size_t first, size_t n,
         sp_decoder_logits(r->decoder, r->package->target, first, n);
     }
     e->next = next;
-    sp_pool_run(e->readers[THIS].package->engine.pool, n, score_row, e);
+    sp_pool_run(e->readers[THIS].package->backend.pool, n, score_row, e);
     for (size_t i = 0; i < n; i++) {
         const struct scored *s = &e->scored[i];
         if (!s->finite) {
@@ -330,7 +330,7 @@ static enum sp_status open_readers(struct evaluation *e)
 
     for (size_t k = 0; k < e->n_readers && !st; k++) {
         struct sp_package *p = e->readers[k].package;
-        st = sp_decoder_open(&e->readers[k].decoder, p->target, &p->engine, &options, e->err);
+        st = sp_decoder_open(&e->readers[k].decoder, p->target, &p->backend, &options, e->err);
     }
     return st ? st : sp_new(&e->ids, e->n_window, sizeof *e->ids, e->err);
 }

@@ -119,7 +119,7 @@ static void add_logprobs(struct run *run, struct sp_token *token, const float *l
     float max, sum, log_sum;
 
     memcpy(s->scratch, logits, n * sizeof *logits);
-    s->package->engine.vector->softmax(s->scratch, 0, n, &max, &sum);
+    s->package->backend.vector->softmax(s->scratch, 0, n, &max, &sum);
     log_sum = sp_logf(sum);
     token->logprob = logits[token->id] - max - log_sum;
     if (run->request->n_top == 0) return;
@@ -250,7 +250,7 @@ static enum sp_status constrain(struct run *run, struct sp_chooser *chooser)
     const struct sp_sampling *s = q->sampling;
     struct sp_constraint_options options = {
         .grammar = q->grammar,
-        .vector = package->engine.vector,
+        .vector = package->backend.vector,
         .n_vocab = package->target->config.n_vocab,
         .start = q->n_prompt,
         .inner = *chooser,
@@ -280,8 +280,8 @@ static enum sp_status run_rounds(struct run *run)
     struct sp_session *s = run->session;
     const struct sp_request *q = run->request;
     struct sp_speculator *speculator = s->speculator;
-    struct sp_chooser chooser = sp_greedy_chooser(s->package->engine.vector);
-    struct sp_simulated_choice simulated = {.vector = s->package->engine.vector};
+    struct sp_chooser chooser = sp_greedy_chooser(s->package->backend.vector);
+    struct sp_simulated_choice simulated = {.vector = s->package->backend.vector};
     double t0 = sp_seconds();
     struct sp_logits logits;
     enum sp_status st;
@@ -352,7 +352,7 @@ static enum sp_status time_plain_step(struct run *run, double *seconds)
     enum { MOST = 9 };
     static const double patience = 0.1;
     struct sp_speculator *s = run->session->speculator;
-    struct sp_chooser chooser = sp_greedy_chooser(run->session->package->engine.vector);
+    struct sp_chooser chooser = sp_greedy_chooser(run->session->package->backend.vector);
     double times[MOST], spent = 0, ignored;
     enum sp_status st;
     size_t n = 0;
@@ -435,7 +435,7 @@ static enum sp_status open_run(struct run *run)
     }
     if (q->sampling &&
         (st = sp_sampling_chooser_new(&run->sampling, q->sampling, package->target->config.n_vocab,
-                                      max_depth, package->engine.vector, run->err))) {
+                                      max_depth, package->backend.vector, run->err))) {
         return st;
     }
     if (q->digest && (st = sp_hash_new(&run->hash, run->err))) return st;

@@ -79,7 +79,7 @@ static enum sp_status open_copy(struct sp_package *p, const char *path, struct s
     job.size = sp_file_size(file);
     if ((st = sp_new_aligned(&p->copy, (size_t)job.size, 1, err))) goto done;
     job.bytes = p->copy;
-    sp_pool_run(p->engine.pool, (size_t)((job.size + COPY_PIECE - 1) / COPY_PIECE), copy_piece,
+    sp_pool_run(p->backend.pool, (size_t)((job.size + COPY_PIECE - 1) / COPY_PIECE), copy_piece,
                 &job);
     if (atomic_load(&job.has_failed)) {
         st = sp_fail(err, job.err.status, "%s", job.err.text);
@@ -103,7 +103,7 @@ enum sp_status sp_package_open(struct sp_package **out, const char *path,
     enum sp_status st;
 
     if ((st = sp_new(&p, 1, sizeof *p, err))) goto done;
-    if ((st = sp_engine_init(&p->engine, options->kernels, options->n_threads, err))) goto done;
+    if ((st = sp_backend_init(&p->backend, options->kernels, options->n_threads, err))) goto done;
     if ((st = sp_scheduler_open(&p->scheduler, err))) goto done;
     st = options->huge_pages ? open_copy(p, path, err) : sp_pack_open(&p->pack, path, err);
     if (st) goto done;
@@ -138,7 +138,7 @@ void sp_package_close(struct sp_package *package)
     sp_model_close(package->draft);
     sp_model_close(package->target);
     sp_scheduler_close(package->scheduler);
-    sp_engine_release(&package->engine);
+    sp_backend_release(&package->backend);
     sp_pack_close(package->pack);
     free(package->copy);
     free(package);
@@ -163,8 +163,8 @@ void sp_package_describe(const struct sp_package *package, struct sp_package_inf
     const struct sp_model *draft = package->draft;
 
     memset(info, 0, sizeof *info);
-    info->kernels = package->engine.kernels->name;
-    info->n_threads = sp_pool_n_threads(package->engine.pool);
+    info->kernels = package->backend.kernels->name;
+    info->n_threads = sp_pool_n_threads(package->backend.pool);
     info->n_vocab = package->target->config.n_vocab;
     info->max_positions = package->target->config.max_positions;
     if (draft) {

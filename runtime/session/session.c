@@ -70,7 +70,7 @@ static enum sp_status open_session(struct sp_session **out, struct sp_package *p
     s->package = package;
     s->options = *options;
     if ((st = sp_speculator_open(&s->speculator, package->target, by_model ? package->draft : NULL,
-                                 &package->engine, &inner, err))) {
+                                 &package->backend, &inner, err))) {
         goto done;
     }
     sp_drafting_init(&s->drafting, s->speculator);
@@ -236,7 +236,7 @@ static enum sp_status all_logits(struct sp_session *session, const struct sp_mod
     };
     enum sp_status st;
 
-    if ((st = sp_decoder_open(&decoder, model, &session->package->engine, &options, err))) {
+    if ((st = sp_decoder_open(&decoder, model, &session->package->backend, &options, err))) {
         return st;
     }
     sp_scheduler_acquire(s->scheduler);
@@ -268,7 +268,7 @@ static enum sp_status block_logits(struct sp_session *session, const uint32_t *i
 {
     struct sp_speculator *s = session->speculator;
     const struct sp_drafter_ops *ops = s->drafter->ops;
-    struct sp_chooser greedy = sp_greedy_chooser(session->package->engine.vector);
+    struct sp_chooser greedy = sp_greedy_chooser(session->package->backend.vector);
     struct sp_guesser guesser = {.chooser = &greedy};
     struct sp_logits ignored;
     enum sp_status st;
@@ -310,7 +310,7 @@ enum sp_status sp_session_time(struct sp_session *session, size_t n_before, cons
                                struct sp_err *err)
 {
     struct sp_speculator *s = session->speculator;
-    struct sp_chooser greedy = sp_greedy_chooser(session->package->engine.vector);
+    struct sp_chooser greedy = sp_greedy_chooser(session->package->backend.vector);
     size_t n_vocab = session->package->target->config.n_vocab;
     struct sp_logits ignored;
     uint32_t *ids = NULL;

@@ -13,7 +13,7 @@
 struct sp_package {
     struct sp_pack *pack; /* owned, as everything here */
     uint8_t *copy;        /* what the pack reads, if it is not mapped; NULL: it is */
-    struct sp_engine engine;
+    struct sp_backend backend;
     struct sp_scheduler *scheduler;
     struct sp_model *target;
     struct sp_model *draft;         /* NULL: none */

@@ -22,7 +22,7 @@ static const unsigned taps[] = {SP_TAP_FINAL};
 struct draft_assistant {
     struct sp_drafter base;
     const struct sp_model *model, *target;
-    const struct sp_engine *engine;
+    const struct sp_backend *backend;
     struct sp_decoder *decoder;
     size_t n_hidden, n_target, n_vocab; /* n_target: width of the target's hidden states */
     size_t n_have;                      /* committed rows */
@@ -91,7 +91,7 @@ static enum sp_status open_clusters(struct draft_assistant *d, struct sp_err *er
     enum sp_status st;
 
     if (config->n_clusters == 0) return SP_OK;
-    if (!sp_mul(&n, sp_pool_n_threads(d->engine->pool), d->n_hidden)) {
+    if (!sp_mul(&n, sp_pool_n_threads(d->backend->pool), d->n_hidden)) {
         return sp_fail(err, SP_E_NOMEM, "out of memory: rows overflow");
     }
     if ((st = read_order(d, err)) ||
@@ -143,11 +143,11 @@ static enum sp_status assistant_open(struct sp_drafter **out, const struct sp_dr
     d->base.scheduler = setup->scheduler;
     d->model = setup->draft;
     d->target = setup->target;
-    d->engine = setup->engine;
+    d->backend = setup->backend;
     d->n_hidden = setup->draft->config.n_hidden;
     d->n_vocab = setup->draft->config.n_vocab;
     d->n_target = setup->target->config.n_hidden;
-    if ((st = sp_decoder_open(&d->decoder, setup->draft, setup->engine, &options, err)) ||
+    if ((st = sp_decoder_open(&d->decoder, setup->draft, setup->backend, &options, err)) ||
         (st = open_rows(d, err)) || (st = open_clusters(d, err))) {
         assistant_close(&d->base);
         return st;
@@ -250,13 +250,13 @@ static struct sp_logits finish_step(struct draft_assistant *d, float *logits)
     };
 
     memcpy(d->normed.x, sp_decoder_features(d->decoder), d->n_hidden * sizeof *d->normed.x);
-    sp_engine_multiply(d->engine, products, n_used ? 2 : 1, &d->normed, 1);
+    sp_backend_multiply(d->backend, products, n_used ? 2 : 1, &d->normed, 1);
     if (n_used == 0) return sp_logits_kept(sp_decoder_row(d->decoder, 0), logits);
     choose_clusters(d);
     for (size_t i = 0; i < d->n_vocab; i++)
         logits[i] = SP_NEVER;
-    sp_engine_rows(d->engine, n_used, score_cluster, &job);
-    return sp_logits_of(d->engine->vector, logits, d->n_vocab);
+    sp_backend_rows(d->backend, n_used, score_cluster, &job);
+    return sp_logits_of(d->backend->vector, logits, d->n_vocab);
 }
 
 static enum sp_status assistant_propose(struct sp_drafter *base, uint32_t *ids, size_t n_cached,

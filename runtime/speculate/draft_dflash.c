@@ -88,7 +88,7 @@ enum sp_status sp_dflash_init(struct sp_dflash *d, const struct sp_drafter_ops *
         .workspace_of =
             setup->shared_with ? ((const struct sp_dflash *)setup->shared_with)->decoder : NULL,
     };
-    return sp_decoder_open(&d->decoder, setup->draft, setup->engine, &options, err);
+    return sp_decoder_open(&d->decoder, setup->draft, setup->backend, &options, err);
 }
 
 static void dflash_close(struct sp_drafter *base)

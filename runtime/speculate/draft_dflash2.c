@@ -16,7 +16,7 @@ static const unsigned own_taps[] = {SP_TAP_FINAL};
 
 struct draft_dflash2 {
     struct sp_dflash block;
-    const struct sp_engine *engine;
+    const struct sp_backend *backend;
     const struct sp_selector_weights *weights;
     size_t top_k, rank;
     struct sp_acts hidden; /* [block_size][H] */
@@ -72,7 +72,7 @@ static enum sp_status dflash2_open(struct sp_drafter **out, const struct sp_draf
     enum sp_status st;
 
     if ((st = sp_new(&d, 1, sizeof *d, err))) return st;
-    d->engine = setup->engine;
+    d->backend = setup->backend;
     d->weights = &setup->draft->selector;
     if ((st = sp_dflash_init(&d->block, &sp_draft_dflash2_ops, setup, own_taps, 1, err)) ||
         (st = open_selector(d, err))) {
@@ -93,7 +93,7 @@ static void project_rows(struct draft_dflash2 *d, size_t n)
     rows += d->block.model->config.draft.first_row * h;
     for (size_t i = 0; i < n; i++)
         memcpy(d->hidden.x + i * d->hidden.ld, rows + i * h, h * sizeof(float));
-    sp_engine_multiply(d->engine, &product, 1, &d->hidden, n);
+    sp_backend_multiply(d->backend, &product, 1, &d->hidden, n);
 }
 
 /* The best top_k tokens, of equals the lower id. */
@@ -124,7 +124,7 @@ static void score_candidates(struct draft_dflash2 *d, const float *logits, const
                              uint32_t previous)
 {
     read_row(d->wanted, &d->weights->predecessors, previous);
-    d->engine->vector->mul(d->wanted, projected, d->rank);
+    d->backend->vector->mul(d->wanted, projected, d->rank);
     for (size_t i = 0; i < d->top_k; i++) {
         uint32_t id = d->candidates[i];
         float sum = 0;
@@ -152,7 +152,7 @@ static enum sp_status dflash2_propose(struct sp_drafter *base, uint32_t *ids, si
         struct sp_logits scores;
         find_candidates(d, logits);
         score_candidates(d, logits, d->projected + i * d->ld, ids[pos - 1]);
-        scores = sp_logits_of(d->engine->vector, d->scores, d->block.n_vocab);
+        scores = sp_logits_of(d->backend->vector, d->scores, d->block.n_vocab);
         st = sp_guess(guesser, &more, ids, pos, &scores, err);
         for (size_t k = 0; k < d->top_k; k++)
             d->scores[d->candidates[k]] = SP_NEVER;

@@ -23,7 +23,7 @@ static const unsigned own_taps[] = {SP_TAP_FINAL};
 
 struct draft_dspark {
     struct sp_dflash block;
-    const struct sp_engine *engine;
+    const struct sp_backend *backend;
     const struct sp_dspark_weights *weights;
     struct sp_token_map vocabulary;
     size_t rank, n_hidden;
@@ -98,7 +98,7 @@ static enum sp_status dspark_open(struct sp_drafter **out, const struct sp_draft
     enum sp_status st;
 
     if ((st = sp_new(&d, 1, sizeof *d, err))) return st;
-    d->engine = setup->engine;
+    d->backend = setup->backend;
     d->weights = &setup->draft->dspark;
     d->rank = config->draft.dspark.rank;
     d->n_hidden = config->n_hidden;
@@ -118,7 +118,7 @@ static void multiply(const struct draft_dspark *d, const struct sp_matrix *w, co
 {
     struct sp_product product = {.w = w, .bias = bias, .y = out, .ldy = sp_matrix_ld(w->rows)};
 
-    sp_engine_multiply(d->engine, &product, 1, in, 1);
+    sp_backend_multiply(d->backend, &product, 1, in, 1);
 }
 
 /* correction_in = sigmoid(G [h; e] + b) * e */
@@ -130,7 +130,7 @@ static void gate_embedding(struct draft_dspark *d, const float *hidden)
     memcpy(in + d->n_hidden, d->embedding, d->rank * sizeof *in);
     multiply(d, &d->weights->gate, d->weights->gate_bias, &d->gate_in, d->gates);
     memcpy(out, d->embedding, d->rank * sizeof *out);
-    d->engine->vector->sigmoid_mul(out, d->gates, d->rank);
+    d->backend->vector->sigmoid_mul(out, d->gates, d->rank);
 }
 
 /* The state's step; correction_in = tanh(o) */
@@ -175,7 +175,7 @@ static struct sp_logits correct_row(struct draft_dspark *d, size_t i, const floa
         step_state(d, hidden);
         break;
     }
-    sp_engine_multiply(d->engine, &product, 1, &d->correction_in, 1);
+    sp_backend_multiply(d->backend, &product, 1, &d->correction_in, 1);
     return (struct sp_logits){product.y, logits.n,
                               sp_best_index(atomic_load_explicit(&best, memory_order_relaxed))};
 }

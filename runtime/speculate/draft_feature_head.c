@@ -36,7 +36,7 @@ enum sp_status sp_pairs_init(struct sp_pairs *p, const struct sp_drafter_ops *op
     p->n_hidden = setup->draft->config.n_hidden;
     p->n_rows = p->head->head.rows;
     p->max_rows = setup->max_rows;
-    if ((st = sp_decoder_open(&p->decoder, setup->draft, setup->engine, &options, err)) ||
+    if ((st = sp_decoder_open(&p->decoder, setup->draft, setup->backend, &options, err)) ||
         (st = sp_new_aligned(&p->hidden, (p->max_rows + n_ahead) * p->n_hidden, sizeof *p->hidden,
                              err)) ||
         p->parallel) {

@@ -64,7 +64,7 @@ static enum sp_status lm_open(struct sp_drafter **out, const struct sp_drafter_s
     d->base.ops = &sp_draft_lm_ops;
     d->base.scheduler = setup->scheduler;
     d->model = setup->draft;
-    d->vector = setup->engine->vector;
+    d->vector = setup->backend->vector;
     d->max_rows = setup->max_rows;
     d->n_positions =
         setup->n_positions < config->max_positions ? setup->n_positions : config->max_positions;
@@ -81,7 +81,7 @@ static enum sp_status lm_open(struct sp_drafter **out, const struct sp_drafter_s
     };
     d->recurrent = sp_config_is_recurrent(config);
     if (d->recurrent) options.max_logit_rows = MAX_DEPTH; /* as many rows may be uncertain */
-    if ((st = sp_decoder_open(&d->decoder, setup->draft, setup->engine, &options, err))) goto done;
+    if ((st = sp_decoder_open(&d->decoder, setup->draft, setup->backend, &options, err))) goto done;
     if ((st = sp_new(&d->known, setup->max_rows, sizeof *d->known, err))) goto done;
     if ((st = sp_new_aligned(&d->logits, MAX_DEPTH * d->n_vocab, sizeof *d->logits, err))) {
         goto done;

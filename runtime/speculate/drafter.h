@@ -19,7 +19,7 @@ struct sp_drafter_setup {
     const struct sp_model *target;
     const struct sp_model *draft;
     const struct sp_decoder *decoder; /* the target's; outlives the drafter */
-    const struct sp_engine *engine;
+    const struct sp_backend *backend;
     struct sp_scheduler *scheduler; /* outlives the drafter */
     /* Drafters of one file's draft share the room for their passes, which the first one opens for
      * max_batch >= 1 of them. */

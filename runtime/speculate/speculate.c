@@ -12,7 +12,7 @@
 enum { MOST_TOGETHER = 4 };
 
 static enum sp_status open_decoder(struct sp_speculator *s, const struct sp_model *draft,
-                                   const struct sp_engine *engine,
+                                   const struct sp_backend *backend,
                                    const struct sp_speculator_options *options, struct sp_err *err)
 {
     const struct sp_drafter_ops *ops = draft ? sp_drafter_find(draft->config.draft.kind) : NULL;
@@ -31,18 +31,18 @@ static enum sp_status open_decoder(struct sp_speculator *s, const struct sp_mode
     decoder.max_logit_rows = s->max_depth + 1 < SP_TIMED_ROWS ? SP_TIMED_ROWS : s->max_depth + 1;
     s->max_rows = s->prompt_rows > decoder.max_logit_rows ? s->prompt_rows : decoder.max_logit_rows;
     decoder.max_rows = s->max_rows;
-    return sp_decoder_open(&s->decoder, s->target, engine, &decoder, err);
+    return sp_decoder_open(&s->decoder, s->target, backend, &decoder, err);
 }
 
 static enum sp_status open_drafter(struct sp_speculator *s, const struct sp_model *draft,
-                                   const struct sp_engine *engine,
+                                   const struct sp_backend *backend,
                                    const struct sp_speculator_options *options, struct sp_err *err)
 {
     struct sp_drafter_setup setup = {
         .target = s->target,
         .draft = draft,
         .decoder = s->decoder,
-        .engine = engine,
+        .backend = backend,
         .scheduler = options->scheduler,
         .max_batch = options->max_batch ? options->max_batch : 1,
         .shared_with = options->shared_with ? options->shared_with->drafter : NULL,
@@ -55,7 +55,7 @@ static enum sp_status open_drafter(struct sp_speculator *s, const struct sp_mode
 }
 
 enum sp_status sp_speculator_open(struct sp_speculator **out, const struct sp_model *target,
-                                  const struct sp_model *draft, const struct sp_engine *engine,
+                                  const struct sp_model *draft, const struct sp_backend *backend,
                                   const struct sp_speculator_options *options, struct sp_err *err)
 {
     struct sp_speculator *s = NULL;
@@ -66,8 +66,8 @@ enum sp_status sp_speculator_open(struct sp_speculator **out, const struct sp_mo
     s->scheduler = options->scheduler;
     s->n_positions = options->n_positions;
     s->prompt_rows = options->prompt_rows;
-    if ((st = open_decoder(s, draft, engine, options, err))) goto done;
-    if (draft && (st = open_drafter(s, draft, engine, options, err))) goto done;
+    if ((st = open_decoder(s, draft, backend, options, err))) goto done;
+    if (draft && (st = open_drafter(s, draft, backend, options, err))) goto done;
     if (options->lookup && (st = sp_lookup_open(&s->lookup, s->n_positions, err))) goto done;
     if ((st = sp_new(&s->ids, s->n_positions + s->max_rows + 1, sizeof *s->ids, err))) goto done;
     *out = s;

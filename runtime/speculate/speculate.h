@@ -57,7 +57,7 @@ struct sp_speculator_options {
 /* draft NULL: none. Models and engine must outlive the speculator. */
 SP_MUST_CHECK enum sp_status
 sp_speculator_open(struct sp_speculator **out, const struct sp_model *target,
-                   const struct sp_model *draft, const struct sp_engine *engine,
+                   const struct sp_model *draft, const struct sp_backend *backend,
                    const struct sp_speculator_options *options, struct sp_err *err);
 void sp_speculator_close(struct sp_speculator *s); /* NULL is fine */
 

@@ -225,10 +225,10 @@ static void kernels_are_those_of_the_machine(void **state)
     size_t i = 0;
 
     (void)state;
-    assert_string_equal(sp_engine_kernels[0], "auto");
+    assert_string_equal(sp_backend_kernels[0], "auto");
     for (; all[i] != NULL; i++)
-        assert_string_equal(sp_engine_kernels[i + 1], all[i]->name);
-    assert_null(sp_engine_kernels[i + 1]);
+        assert_string_equal(sp_backend_kernels[i + 1], all[i]->name);
+    assert_null(sp_backend_kernels[i + 1]);
 }
 
 int main(void)

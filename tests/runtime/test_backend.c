@@ -14,7 +14,7 @@
 enum { ROWS = 40003, LD = (ROWS + 63) / 64 * 64, N = 5 };
 
 struct fixture {
-    struct sp_engine engine;
+    struct sp_backend backend;
     struct sp_acts acts;
     float *weights; /* [ROWS], padded to panels: one column */
     struct sp_matrix w;
@@ -28,7 +28,7 @@ static void open_fixture(struct fixture *f, unsigned n_threads)
     size_t n_panels = (ROWS + SP_PANEL_ROWS - 1) / SP_PANEL_ROWS;
 
     memset(f, 0, sizeof *f);
-    if (sp_engine_init(&f->engine, NULL, n_threads, &err)) fail_msg("%s", err.text);
+    if (sp_backend_init(&f->backend, NULL, n_threads, &err)) fail_msg("%s", err.text);
     if (sp_acts_init(&f->acts, N, 1, &err)) fail_msg("%s", err.text);
     f->weights = calloc(n_panels, 64);
     f->y = aligned_alloc(64, N * LD * sizeof *f->y);
@@ -40,7 +40,7 @@ static void open_fixture(struct fixture *f, unsigned n_threads)
 static void close_fixture(struct fixture *f)
 {
     sp_acts_release(&f->acts);
-    sp_engine_release(&f->engine);
+    sp_backend_release(&f->backend);
     free(f->weights);
     free(f->y);
 }
@@ -58,7 +58,7 @@ static void multiply(struct fixture *f, float scale, float cap)
 
     for (size_t t = 0; t < N; t++)
         f->acts.x[t * f->acts.ld] = factor(t);
-    sp_engine_multiply(&f->engine, &product, 1, &f->acts, N);
+    sp_backend_multiply(&f->backend, &product, 1, &f->acts, N);
 }
 
 /* What a plain look finds. */
@@ -75,7 +75,7 @@ static size_t find_best(const float *y)
 
 static void check(struct fixture *f, float scale, float cap)
 {
-    const struct sp_vector *vector = f->engine.vector;
+    const struct sp_vector *vector = f->backend.vector;
     float *whole = aligned_alloc(64, LD * sizeof *whole);
     size_t n_wrong = 0;
 
@@ -227,7 +227,7 @@ static double gated(double gate, double up)
     return (up + 1) * gate / (1 + exp(-1.702 * gate));
 }
 
-static void check_groups(const struct sp_engine *engine, struct sp_acts *acts,
+static void check_groups(const struct sp_backend *backend, struct sp_acts *acts,
                          struct stack stacks[3], const struct sp_row_group *groups, size_t n)
 {
     struct sp_product products[3];
@@ -242,7 +242,7 @@ static void check_groups(const struct sp_engine *engine, struct sp_acts *acts,
     }
     products[1].gate = SP_GATE_SWIGLU_CLAMPED;
     products[1].limit = 7;
-    sp_engine_multiply_groups(engine, products, 3, acts, PLACES, groups, n);
+    sp_backend_multiply_groups(backend, products, 3, acts, PLACES, groups, n);
     for (size_t g = 0; g < n; g++) {
         for (size_t t = 0; t < groups[g].n; t++) {
             const float *x = acts->x + (groups[g].from + t) * acts->ld;
@@ -269,20 +269,20 @@ static void groups_of_rows(void **state)
     for (size_t i = 0; i < 3; i++)
         open_stack(&stacks[i], i);
     for (unsigned n_threads = 1; n_threads <= 3; n_threads++) {
-        struct sp_engine engine = {0};
+        struct sp_backend backend = {0};
         struct sp_acts acts = {0};
-        if (sp_engine_init(&engine, NULL, n_threads, &err)) fail_msg("%s", err.text);
+        if (sp_backend_init(&backend, NULL, n_threads, &err)) fail_msg("%s", err.text);
         if (sp_acts_init(&acts, PLACES, COLS, &err)) fail_msg("%s", err.text);
         for (size_t t = 0; t < PLACES; t++) {
             for (size_t k = 0; k < COLS; k++)
                 acts.x[t * acts.ld + k] = (float)((t * 5 + k * 3) % 7) - 3;
         }
-        check_groups(&engine, &acts, stacks, by_matrix, 4);
-        check_groups(&engine, &acts, stacks, one_row, 3);
-        check_groups(&engine, &acts, stacks, elsewhere, 2);
+        check_groups(&backend, &acts, stacks, by_matrix, 4);
+        check_groups(&backend, &acts, stacks, one_row, 3);
+        check_groups(&backend, &acts, stacks, elsewhere, 2);
         assert_true(stacks[0].y[0][0] == -1234 && stacks[0].y[6][OUT - 1] == -1234);
         sp_acts_release(&acts);
-        sp_engine_release(&engine);
+        sp_backend_release(&backend);
     }
 }
 

@@ -451,7 +451,7 @@ static struct sp_decoder *open_decoder(const struct generating *g, const struct 
                                          .max_batch = N_ASKING,
                                          .workspace_of = like};
 
-    assert_int_equal(sp_decoder_open(&decoder, model, &g->package->engine, &options, NULL), SP_OK);
+    assert_int_equal(sp_decoder_open(&decoder, model, &g->package->backend, &options, NULL), SP_OK);
     return decoder;
 }
 

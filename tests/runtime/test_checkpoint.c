@@ -201,7 +201,7 @@ static void check_failure(const char *path, size_t depth, size_t n_right)
     enum { N_PROMPT = 100, N_MORE = 5 };
     struct generating g = open_generating(path);
     struct sp_speculator *s = g.session->speculator;
-    struct failing failing = {sp_greedy_chooser(g.package->engine.vector), n_right};
+    struct failing failing = {sp_greedy_chooser(g.package->backend.vector), n_right};
     const struct sp_chooser chooser = {.propose = propose, .choose = choose, .state = &failing};
     const struct sp_guesser guesser = {.chooser = &chooser};
     size_t n_vocab = g.package->target->config.n_vocab;

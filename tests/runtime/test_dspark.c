@@ -92,7 +92,7 @@ static float *draft_rows(struct sp_session *session, const uint32_t *ids, size_t
 static void heard_confidences(struct sp_session *session, double *out, size_t n_rows)
 {
     struct sp_speculator *s = session->speculator;
-    struct sp_chooser greedy = sp_greedy_chooser(session->package->engine.vector);
+    struct sp_chooser greedy = sp_greedy_chooser(session->package->backend.vector);
     struct sp_depth depth;
     struct sp_guesser guesser = {.chooser = &greedy, .depth = &depth};
     struct sp_err err = {0};
@@ -378,7 +378,7 @@ static void embedding_tap(void **state)
     float row[H];
 
     (void)state;
-    if (sp_decoder_open(&decoder, o.package->target, &o.package->engine, &options, &err)) {
+    if (sp_decoder_open(&decoder, o.package->target, &o.package->backend, &options, &err)) {
         fail_msg("%s", err.text);
     }
     sp_decoder_embed(decoder, o.package->target, prompt, N_GIVEN);
