@@ -29,10 +29,10 @@ enum { WINDOW = 4 << 20 }; /* bytes, a power of two; a multiple of what can be o
 
 struct sp_pack_writer {
     struct sp_atomic_file *file;
-    uint8_t *window;      /* [WINDOW], owned */
-    uint64_t gathered_at; /* where in the file the bytes gathered in the window belong ... */
-    size_t gathered;      /* ... and how many there are, all within one window */
-    struct slot *slots;   /* in file order */
+    uint8_t *window;       /* [WINDOW], owned */
+    uint64_t collected_at; /* where in the file the bytes gathered in the window belong ... */
+    size_t gathered;       /* ... and how many there are, all within one window */
+    struct slot *slots;    /* in file order */
     size_t n_slots;
     size_t *slot_of; /* [n_slots]: given index -> index into slots */
     char *names;     /* all names in file order, a NUL after each: the directory's last part */
@@ -232,13 +232,13 @@ enum sp_status sp_pack_writer_copy_section(struct sp_pack_writer *w, enum sp_par
     return add_section(w, &s, stored, err);
 }
 
-static enum sp_status write_gathered(struct sp_pack_writer *w, struct sp_err *err)
+static enum sp_status write_input_stats(struct sp_pack_writer *w, struct sp_err *err)
 {
     size_t size = w->gathered;
 
     w->gathered = 0;
     if (size == 0) return SP_OK;
-    return sp_atomic_file_write_at(w->file, w->gathered_at, w->window + w->gathered_at % WINDOW,
+    return sp_atomic_file_write_at(w->file, w->collected_at, w->window + w->collected_at % WINDOW,
                                    size, err);
 }
 
@@ -247,16 +247,16 @@ static enum sp_status write_gathered(struct sp_pack_writer *w, struct sp_err *er
 static enum sp_status move_to(struct sp_pack_writer *w, const struct slot *s, struct sp_err *err)
 {
     enum sp_status st;
-    uint64_t end = w->gathered_at + w->gathered, offset = s->offset + s->written;
+    uint64_t end = w->collected_at + w->gathered, offset = s->offset + s->written;
     bool follows = s > w->slots && end == s[-1].offset + s[-1].tensor.size;
 
-    if (w->gathered && (offset == end || follows) && offset / WINDOW == w->gathered_at / WINDOW) {
+    if (w->gathered && (offset == end || follows) && offset / WINDOW == w->collected_at / WINDOW) {
         memset(w->window + end % WINDOW, 0, (size_t)(offset - end));
         w->gathered += (size_t)(offset - end);
         return SP_OK;
     }
-    if ((st = write_gathered(w, err))) return st;
-    w->gathered_at = offset;
+    if ((st = write_input_stats(w, err))) return st;
+    w->collected_at = offset;
     return SP_OK;
 }
 
@@ -276,12 +276,12 @@ static enum sp_status gather(struct sp_pack_writer *w, const struct slot *s, con
         } else {
             memcpy(w->window + at, bytes, n);
             w->gathered += n;
-            if (at + n == WINDOW && (st = write_gathered(w, err))) return st;
+            if (at + n == WINDOW && (st = write_input_stats(w, err))) return st;
         }
         offset += n;
         bytes += n;
         size -= n;
-        if (w->gathered == 0) w->gathered_at = offset;
+        if (w->gathered == 0) w->collected_at = offset;
     }
     return SP_OK;
 }
@@ -404,7 +404,7 @@ enum sp_status sp_pack_writer_finish(struct sp_pack_writer *w, uint64_t *file_si
 {
     enum sp_status st;
 
-    if ((st = check_complete(w, err)) || (st = write_gathered(w, err)) ||
+    if ((st = check_complete(w, err)) || (st = write_input_stats(w, err)) ||
         (st = write_sections(w, err)) || (st = write_directory(w, err))) {
         return st;
     }

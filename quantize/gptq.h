@@ -66,7 +66,8 @@ bool sp_feedback_is_sound(const float *numbers, size_t n);
 struct sp_feedback_kernels {
     /* Adds rows x[n_rows][ld] to the sums of the group of columns first..first+15, whose block ends
      * at `end`: to each the sum of the rows', which are added in order. */
-    void (*gather)(float *sums, const float *x, size_t ld, size_t n_rows, size_t first, size_t end);
+    void (*accumulate)(float *sums, const float *x, size_t ld, size_t n_rows, size_t first,
+                       size_t end);
     /* Writes the blocks of a panel (all but its head) from rows[n_rows][cols]; `numbers` of
      * sp_feedback_size; cols is a multiple of 32, room: [cols][16]. Rows that are missing become
      * zeros. */

@@ -74,8 +74,8 @@ static inline void gather_four(float *sums, const float *x, size_t ld, size_t n_
     store(sums + 3 * N, load(sums + 3 * N) + d);
 }
 
-static inline void gather(float *sums, const float *x, size_t ld, size_t n_rows, size_t first,
-                          size_t end)
+static inline void accumulate(float *sums, const float *x, size_t ld, size_t n_rows, size_t first,
+                              size_t end)
 {
     for (size_t j = first; j < end; j += 4, sums += 4 * N)
         gather_four(sums, x, ld, n_rows, first, j);

@@ -1,10 +1,10 @@
 /* Error feedback for AVX2: kernels_feedback.h. */
 #include "quantize/kernels_gptq.h"
 
-static void gather_group(float *sums, const float *x, size_t ld, size_t n_rows, size_t first,
-                         size_t end)
+static void collect_group(float *sums, const float *x, size_t ld, size_t n_rows, size_t first,
+                          size_t end)
 {
-    gather(sums, x, ld, n_rows, first, end);
+    accumulate(sums, x, ld, n_rows, first, end);
 }
 
 static void encode_panel(uint8_t *blocks, const float *rows, size_t n_rows, size_t cols,
@@ -14,4 +14,4 @@ static void encode_panel(uint8_t *blocks, const float *rows, size_t n_rows, size
     encode(blocks, rows, n_rows, cols, row_scale, numbers, room, tables);
 }
 
-const struct sp_feedback_kernels sp_feedback_avx2 = {gather_group, encode_panel};
+const struct sp_feedback_kernels sp_feedback_avx2 = {collect_group, encode_panel};

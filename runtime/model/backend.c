@@ -254,8 +254,8 @@ void sp_backend_multiply(const struct sp_backend *backend, const struct sp_produ
 {
     const struct sp_row_group all = {.n = n_rows};
 
-    if (backend->gather) {
-        sp_gather_add(backend->gather, backend, products, n_products, acts, n_rows);
+    if (backend->stats) {
+        sp_input_stats_add(backend->stats, backend, products, n_products, acts, n_rows);
     }
     sp_backend_multiply_groups(backend, products, n_products, acts, n_rows, &all, 1);
 }

@@ -13,13 +13,13 @@
 
 #include <stdatomic.h>
 
-struct sp_gather; /* runtime/model/input_stats.h */
+struct sp_input_stats; /* runtime/model/input_stats.h */
 
 struct sp_backend {
     struct sp_pool *pool;             /* owned */
     const struct sp_kernels *kernels; /* static */
     const struct sp_vector *vector;   /* static; same instruction set */
-    struct sp_gather *gather;         /* told of every product's input; NULL: nobody; borrowed */
+    struct sp_input_stats *stats;     /* told of every product's input; NULL: nobody; borrowed */
 };
 
 /* kernels: a name or NULL for the best; n_threads 0: all cores. */

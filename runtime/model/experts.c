@@ -461,11 +461,11 @@ void sp_experts_run(struct sp_workspace *r, const struct sp_layer *layer, size_t
     sp_backend_rows(r->backend, n, route_row, &job);
     if (layer->shared_down.rows) run_shared(r, layer, n);
     if (layer->experts_norm) sp_backend_rows(r->backend, n, prepare_expert_row, &job);
-    if (r->backend->gather) {
+    if (r->backend->stats) {
         /* All experts are told of all rows: one of them alone sees too few of a text. */
         const struct sp_product up_gate[] = {{.w = &layer->up}, {.w = &layer->gate}};
-        sp_gather_add(r->backend->gather, r->backend, up_gate, layer->gate.rows ? 2 : 1, &r->hidden,
-                      n);
+        sp_input_stats_add(r->backend->stats, r->backend, up_gate, layer->gate.rows ? 2 : 1,
+                           &r->hidden, n);
     }
     run_experts(&job);
     if (layer->shared_down.rows) sp_backend_rows(r->backend, n, add_shared_row, &job);

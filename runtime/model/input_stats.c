@@ -22,7 +22,7 @@ struct slot {
     size_t first; /* the slot whose sums are this one's, too */
 };
 
-struct sp_gather {
+struct sp_input_stats {
     struct slot *slots; /* by address, which is the pack's order */
     size_t n_slots;
 };
@@ -41,10 +41,10 @@ static int compare_slots(const void *a, const void *b)
     return s->panels < t->panels ? -1 : s->panels > t->panels;
 }
 
-enum sp_status sp_gather_open(struct sp_gather **out, const struct sp_pack *pack,
-                              struct sp_err *err)
+enum sp_status sp_input_stats_open(struct sp_input_stats **out, const struct sp_pack *pack,
+                                   struct sp_err *err)
 {
-    struct sp_gather *g = NULL;
+    struct sp_input_stats *g = NULL;
     enum sp_status st;
 
     if ((st = sp_new(&g, 1, sizeof *g, err))) goto done;
@@ -70,24 +70,24 @@ enum sp_status sp_gather_open(struct sp_gather **out, const struct sp_pack *pack
     *out = g;
     g = NULL;
 done:
-    sp_gather_close(g);
+    sp_input_stats_close(g);
     return st;
 }
 
-void sp_gather_close(struct sp_gather *gather)
+void sp_input_stats_close(struct sp_input_stats *stats)
 {
-    if (gather == NULL) return;
-    for (size_t i = 0; i < gather->n_slots; i++)
-        free(gather->slots[i].memory);
-    free(gather->slots);
-    free(gather);
+    if (stats == NULL) return;
+    for (size_t i = 0; i < stats->n_slots; i++)
+        free(stats->slots[i].memory);
+    free(stats->slots);
+    free(stats);
 }
 
-static struct slot *find(struct sp_gather *gather, const struct sp_matrix *w)
+static struct slot *find(struct sp_input_stats *stats, const struct sp_matrix *w)
 {
     struct slot key = {.panels = w->panels};
 
-    return bsearch(&key, gather->slots, gather->n_slots, sizeof *gather->slots, compare_slots);
+    return bsearch(&key, stats->slots, stats->n_slots, sizeof *stats->slots, compare_slots);
 }
 
 struct add_job {
@@ -103,23 +103,23 @@ static void add_group(void *context, size_t g, unsigned worker)
     size_t cols = job->slot->cols, first = g * SP_FEEDBACK_GROUP;
 
     (void)worker;
-    job->kernels->gather(job->slot->sums + sp_feedback_offset(cols, g), job->acts->x, job->acts->ld,
-                         job->n_rows, first, sp_feedback_block_end(cols, first));
+    job->kernels->accumulate(job->slot->sums + sp_feedback_offset(cols, g), job->acts->x,
+                             job->acts->ld, job->n_rows, first, sp_feedback_block_end(cols, first));
 }
 
-void sp_gather_add(struct sp_gather *gather, const struct sp_backend *backend,
-                   const struct sp_product *products, size_t n_products, const struct sp_acts *acts,
-                   size_t n_rows)
+void sp_input_stats_add(struct sp_input_stats *stats, const struct sp_backend *backend,
+                        const struct sp_product *products, size_t n_products,
+                        const struct sp_acts *acts, size_t n_rows)
 {
     struct slot *first = NULL;
 
     for (size_t i = 0; i < n_products; i++) {
-        struct slot *s = find(gather, products[i].w);
+        struct slot *s = find(stats, products[i].w);
 
         if (s == NULL) continue;
         if (first == NULL) first = s;
-        assert(s->cols == acts->cols && (!s->seen || s->first == (size_t)(first - gather->slots)));
-        s->first = (size_t)(first - gather->slots);
+        assert(s->cols == acts->cols && (!s->seen || s->first == (size_t)(first - stats->slots)));
+        s->first = (size_t)(first - stats->slots);
         s->seen = true;
     }
     if (first == NULL) return;
@@ -127,9 +127,9 @@ void sp_gather_add(struct sp_gather *gather, const struct sp_backend *backend,
                 &(struct add_job){first, acts, n_rows, backend->kernels->tile->feedback});
 }
 
-static bool has_sums(const struct sp_gather *gather, size_t i)
+static bool has_sums(const struct sp_input_stats *stats, size_t i)
 {
-    return gather->slots[i].seen && gather->slots[i].first == i;
+    return stats->slots[i].seen && stats->slots[i].first == i;
 }
 
 struct solve_job {
@@ -145,7 +145,8 @@ static void solve_block(void *context, size_t block, unsigned worker)
                       job->workspace + (size_t)worker * SP_FEEDBACK_BLOCK * SP_FEEDBACK_BLOCK);
 }
 
-enum sp_status sp_gather_solve(struct sp_gather *gather, struct sp_pool *pool, struct sp_err *err)
+enum sp_status sp_input_stats_solve(struct sp_input_stats *stats, struct sp_pool *pool,
+                                    struct sp_err *err)
 {
     enum sp_status st;
     double *workspace = NULL;
@@ -153,10 +154,10 @@ enum sp_status sp_gather_solve(struct sp_gather *gather, struct sp_pool *pool, s
     st = sp_new_aligned(&workspace, sp_pool_n_threads(pool),
                         sizeof *workspace * SP_FEEDBACK_BLOCK * SP_FEEDBACK_BLOCK, err);
     if (st) return st;
-    for (size_t i = 0; i < gather->n_slots; i++) {
-        struct slot *s = &gather->slots[i];
+    for (size_t i = 0; i < stats->n_slots; i++) {
+        struct slot *s = &stats->slots[i];
 
-        if (!has_sums(gather, i)) continue;
+        if (!has_sums(stats, i)) continue;
         sp_pool_run(pool, sp_feedback_n_blocks(s->cols), solve_block,
                     &(struct solve_job){s, workspace});
         if (sp_feedback_is_sound(s->sums, s->n)) continue;
@@ -168,15 +169,15 @@ enum sp_status sp_gather_solve(struct sp_gather *gather, struct sp_pool *pool, s
     return st;
 }
 
-struct sp_gather_size sp_gather_measure(const struct sp_gather *gather)
+struct sp_input_stats_size sp_input_stats_measure(const struct sp_input_stats *stats)
 {
-    struct sp_gather_size size = {0};
+    struct sp_input_stats_size size = {0};
 
-    for (size_t i = 0; i < gather->n_slots; i++) {
-        size.n_matrices += gather->slots[i].seen;
-        if (!has_sums(gather, i)) continue;
+    for (size_t i = 0; i < stats->n_slots; i++) {
+        size.n_matrices += stats->slots[i].seen;
+        if (!has_sums(stats, i)) continue;
         size.n_inputs++;
-        size.size += gather->slots[i].n * sizeof(float);
+        size.size += stats->slots[i].n * sizeof(float);
     }
     return size;
 }
@@ -185,20 +186,20 @@ struct sp_gather_size sp_gather_measure(const struct sp_gather *gather)
  */
 
 /* The names of the matrices that share the sums of slot `first`, in their order, with commas. */
-static enum sp_status join_names(char **out, const struct sp_gather *gather, size_t first,
+static enum sp_status join_names(char **out, const struct sp_input_stats *stats, size_t first,
                                  struct sp_err *err)
 {
     enum sp_status st;
     size_t size = 0, at = 0;
     char *text = NULL;
 
-    for (size_t i = 0; i < gather->n_slots; i++) {
-        const struct slot *s = &gather->slots[i];
+    for (size_t i = 0; i < stats->n_slots; i++) {
+        const struct slot *s = &stats->slots[i];
         if (s->seen && s->first == first) size += strlen(s->name) + 1;
     }
     if ((st = sp_new(&text, size, 1, err))) return st;
-    for (size_t i = 0; i < gather->n_slots; i++) {
-        const struct slot *s = &gather->slots[i];
+    for (size_t i = 0; i < stats->n_slots; i++) {
+        const struct slot *s = &stats->slots[i];
         size_t len = strlen(s->name);
 
         if (!s->seen || s->first != first) continue;
@@ -211,30 +212,30 @@ static enum sp_status join_names(char **out, const struct sp_gather *gather, siz
 }
 
 static enum sp_status fill_tensors(struct sp_pack_tensor *tensors, char **names, size_t *which,
-                                   const struct sp_gather *gather, struct sp_err *err)
+                                   const struct sp_input_stats *stats, struct sp_err *err)
 {
     enum sp_status st;
     size_t n = 0;
 
-    for (size_t i = 0; i < gather->n_slots; i++) {
-        if (!has_sums(gather, i)) continue;
-        if ((st = join_names(&names[n], gather, i, err))) return st;
+    for (size_t i = 0; i < stats->n_slots; i++) {
+        if (!has_sums(stats, i)) continue;
+        if ((st = join_names(&names[n], stats, i, err))) return st;
         tensors[n] = (struct sp_pack_tensor){.name = names[n],
                                              .part = SP_PART_TARGET,
                                              .dtype = SP_F32,
                                              .layout = SP_PLAIN,
                                              .rank = 1,
-                                             .shape = {gather->slots[i].n}};
+                                             .shape = {stats->slots[i].n}};
         which[n++] = i;
     }
     return SP_OK;
 }
 
-enum sp_status sp_gather_write(const struct sp_gather *gather, const char *path, bool force,
-                               const char *record, struct sp_err *err)
+enum sp_status sp_input_stats_write(const struct sp_input_stats *stats, const char *path,
+                                    bool force, const char *record, struct sp_err *err)
 {
     enum sp_status st;
-    size_t n = sp_gather_measure(gather).n_inputs, *which = NULL;
+    size_t n = sp_input_stats_measure(stats).n_inputs, *which = NULL;
     struct sp_pack_tensor *tensors = NULL;
     struct sp_pack_writer *w = NULL;
     char **names = NULL;
@@ -242,12 +243,12 @@ enum sp_status sp_gather_write(const struct sp_gather *gather, const char *path,
     if ((st = sp_new(&tensors, n, sizeof *tensors, err))) goto done;
     if ((st = sp_new(&names, n, sizeof *names, err))) goto done;
     if ((st = sp_new(&which, n, sizeof *which, err))) goto done;
-    if ((st = fill_tensors(tensors, names, which, gather, err))) goto done;
+    if ((st = fill_tensors(tensors, names, which, stats, err))) goto done;
     if ((st = sp_pack_writer_open(&w, path, force, tensors, n, err))) goto done;
     st = sp_pack_writer_section(w, SP_PART_FILE, SP_SECTION_CALIBRATION, record, strlen(record),
                                 err);
     for (size_t i = 0; i < n && !st; i++) {
-        const struct slot *s = &gather->slots[which[i]];
+        const struct slot *s = &stats->slots[which[i]];
         st = sp_pack_writer_put(w, i, s->sums, s->n * sizeof *s->sums, err);
     }
     if (!st) st = sp_pack_writer_finish(w, NULL, err);

@@ -11,33 +11,34 @@
 #include "format/packfile.h"
 #include "runtime/model/backend.h"
 
-struct sp_gather; /* opaque */
+struct sp_input_stats; /* opaque */
 
 /* For the matrices of the pack's target, whose names are borrowed. Memory for the sums is taken as
  * inputs are seen. */
-SP_MUST_CHECK enum sp_status sp_gather_open(struct sp_gather **out, const struct sp_pack *pack,
-                                            struct sp_err *err);
-void sp_gather_close(struct sp_gather *gather); /* NULL is fine */
+SP_MUST_CHECK enum sp_status sp_input_stats_open(struct sp_input_stats **out,
+                                                 const struct sp_pack *pack, struct sp_err *err);
+void sp_input_stats_close(struct sp_input_stats *stats); /* NULL is fine */
 
 /* Adds n_rows inputs of these products. */
-void sp_gather_add(struct sp_gather *gather, const struct sp_backend *backend,
-                   const struct sp_product *products, size_t n_products, const struct sp_acts *acts,
-                   size_t n_rows);
+void sp_input_stats_add(struct sp_input_stats *stats, const struct sp_backend *backend,
+                        const struct sp_product *products, size_t n_products,
+                        const struct sp_acts *acts, size_t n_rows);
 
 /* Makes numbers of all sums. SP_E_INPUT where they are not finite. */
-SP_MUST_CHECK enum sp_status sp_gather_solve(struct sp_gather *gather, struct sp_pool *pool,
-                                             struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_input_stats_solve(struct sp_input_stats *stats,
+                                                  struct sp_pool *pool, struct sp_err *err);
 
 /* What was seen: inputs, matrices that read them, and bytes of the numbers. */
-struct sp_gather_size {
+struct sp_input_stats_size {
     size_t n_inputs, n_matrices;
     uint64_t size;
 };
-struct sp_gather_size sp_gather_measure(const struct sp_gather *gather);
+struct sp_input_stats_size sp_input_stats_measure(const struct sp_input_stats *stats);
 
 /* Writes a calibration file (spectool-pack(5)) of the inputs that were seen; `record` is its
  * section. */
-SP_MUST_CHECK enum sp_status sp_gather_write(const struct sp_gather *gather, const char *path,
-                                             bool force, const char *record, struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_input_stats_write(const struct sp_input_stats *stats,
+                                                  const char *path, bool force, const char *record,
+                                                  struct sp_err *err);
 
 #endif

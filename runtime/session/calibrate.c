@@ -17,9 +17,9 @@ enum { USUAL_WINDOW = 1024 };
 struct calibration {
     struct sp_package *package;
     const struct sp_calibration_request *request;
-    struct sp_decoder *decoder; /* owned */
-    struct sp_gather *gather;   /* owned */
-    uint32_t *ids;              /* [n_window] of the window at hand; owned */
+    struct sp_decoder *decoder;   /* owned */
+    struct sp_input_stats *stats; /* owned */
+    uint32_t *ids;                /* [n_window] of the window at hand; owned */
     size_t n_window, n_done, n_total;
 };
 
@@ -76,7 +76,7 @@ static enum sp_status open_calibration(struct calibration *c, struct sp_err *err
     c->n_window = max < USUAL_WINDOW ? max : USUAL_WINDOW;
     options.n_positions = c->n_window;
     if ((st = sp_new(&c->ids, c->n_window, sizeof *c->ids, err))) return st;
-    if ((st = sp_gather_open(&c->gather, c->package->pack, err))) return st;
+    if ((st = sp_input_stats_open(&c->stats, c->package->pack, err))) return st;
     for (size_t i = 0; i < c->request->n_texts; i++) {
         const struct sp_calibration_text *text = &c->request->texts[i];
         size_t lead = lead_of(c, text), step = c->n_window - lead;
@@ -107,7 +107,7 @@ static enum sp_status check_output(const struct sp_package *package,
 static enum sp_status write_file(struct calibration *c, struct sp_calibration *out,
                                  struct sp_err *err)
 {
-    struct sp_gather_size size = sp_gather_measure(c->gather);
+    struct sp_input_stats_size size = sp_input_stats_measure(c->stats);
     char record[64];
 
     snprintf(record, sizeof record, "{\"block\":%d,\"tokens\":%zu}", SP_FEEDBACK_BLOCK, c->n_done);
@@ -115,7 +115,7 @@ static enum sp_status write_file(struct calibration *c, struct sp_calibration *o
                                    .n_inputs = size.n_inputs,
                                    .n_matrices = size.n_matrices,
                                    .size = size.size};
-    return sp_gather_write(c->gather, c->request->path, c->request->force, record, err);
+    return sp_input_stats_write(c->stats, c->request->path, c->request->force, record, err);
 }
 
 enum sp_status sp_package_calibrate(struct sp_package *package,
@@ -127,16 +127,16 @@ enum sp_status sp_package_calibrate(struct sp_package *package,
 
     if ((st = check_output(package, request, err))) goto done;
     if ((st = open_calibration(&c, err))) goto done;
-    package->backend.gather = c.gather;
+    package->backend.stats = c.stats;
     for (size_t i = 0; i < request->n_texts && !st; i++)
         st = read_text(&c, &request->texts[i], err);
-    package->backend.gather = NULL;
+    package->backend.stats = NULL;
     if (st) goto done;
-    if ((st = sp_gather_solve(c.gather, package->backend.pool, err))) goto done;
+    if ((st = sp_input_stats_solve(c.stats, package->backend.pool, err))) goto done;
     st = write_file(&c, out, err);
 done:
     sp_decoder_close(c.decoder);
-    sp_gather_close(c.gather);
+    sp_input_stats_close(c.stats);
     free(c.ids);
     return st;
 }

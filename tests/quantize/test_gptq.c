@@ -36,7 +36,7 @@ static float *random_inputs(uint64_t seed)
     return x;
 }
 
-static float *gather_all(const struct sp_feedback_kernels *kernels, const float *x, size_t n_rows)
+static float *collect_all(const struct sp_feedback_kernels *kernels, const float *x, size_t n_rows)
 {
     size_t n = 0;
     float *sums;
@@ -45,8 +45,8 @@ static float *gather_all(const struct sp_feedback_kernels *kernels, const float 
     sums = calloc(n, sizeof *sums);
     assert_non_null(sums);
     for (size_t g = 0; g < sp_feedback_n_groups(COLS); g++) {
-        kernels->gather(sums + sp_feedback_offset(COLS, g), x, COLS, n_rows, 16 * g,
-                        sp_feedback_block_end(COLS, 16 * g));
+        kernels->accumulate(sums + sp_feedback_offset(COLS, g), x, COLS, n_rows, 16 * g,
+                            sp_feedback_block_end(COLS, 16 * g));
     }
     return sums;
 }
@@ -69,7 +69,7 @@ static double sum_of(const float *x, size_t i, size_t j)
 /* Every pair of columns of a block has its place, once, and its sum there. */
 static void test_sums(void **context)
 {
-    float *x = random_inputs(1), *sums = gather_all(&sp_feedback_ref, x, N_INPUTS);
+    float *x = random_inputs(1), *sums = collect_all(&sp_feedback_ref, x, N_INPUTS);
     size_t n = 0, n_pairs = 0;
 
     (void)context;
@@ -146,8 +146,8 @@ static void find_d(double *d, const float *sums, const float *numbers, size_t fi
 static void test_blocks(void **context)
 {
     static double room[BLOCK * BLOCK], d[BLOCK];
-    float *x = random_inputs(2), *sums = gather_all(&sp_feedback_ref, x, N_INPUTS);
-    float *numbers = gather_all(&sp_feedback_ref, x, N_INPUTS);
+    float *x = random_inputs(2), *sums = collect_all(&sp_feedback_ref, x, N_INPUTS);
+    float *numbers = collect_all(&sp_feedback_ref, x, N_INPUTS);
 
     (void)context;
     for (size_t block = 0; block < sp_feedback_n_blocks(COLS); block++) {
@@ -271,8 +271,8 @@ static void test_instruction_sets_agree(void **context)
     for (uint64_t seed = 3; seed < 9; seed++) {
         float *x = random_inputs(seed), *w = random_rows(seed + 100);
         size_t n_rows = seed % 2 ? ROWS : 11, n_inputs = seed % 3 ? N_INPUTS : 1;
-        float *sums = gather_all(&sp_feedback_ref, x, n_inputs);
-        float *numbers = solve_all(gather_all(&sp_feedback_ref, x, n_inputs));
+        float *sums = collect_all(&sp_feedback_ref, x, n_inputs);
+        float *numbers = solve_all(collect_all(&sp_feedback_ref, x, n_inputs));
         uint8_t *panel = encode_rows(&sp_tile_ref, w, n_rows, numbers, &size);
 
         for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {
@@ -280,7 +280,7 @@ static void test_instruction_sets_agree(void **context)
             uint8_t *other;
 
             if (!sp_kernels_supported(*k)) continue;
-            others = gather_all((*k)->tile->feedback, x, n_inputs);
+            others = collect_all((*k)->tile->feedback, x, n_inputs);
             other = encode_rows((*k)->tile, w, n_rows, numbers, &size);
             assert_memory_equal(others, sums, n * sizeof *sums);
             assert_memory_equal(other, panel, size);
@@ -318,7 +318,7 @@ static double error_of(const float *x, const float *w, const uint8_t *panel)
 static void test_quality(void **context)
 {
     float *x = random_inputs(20), *w = random_rows(21);
-    float *numbers = solve_all(gather_all(&sp_feedback_ref, x, N_INPUTS));
+    float *numbers = solve_all(collect_all(&sp_feedback_ref, x, N_INPUTS));
     size_t size;
     uint8_t *plain, *calibrated;
     double before, after;
