@@ -61,8 +61,9 @@ static float value_of(enum sp_code code, const uint8_t *codes, size_t k)
     return 0;
 }
 
-void sp_foreign_decode_row(float *out, enum sp_code code, const uint8_t *codes, size_t cols,
-                           const float *scales, const float *zeros, size_t group)
+void sp_checkpoint_codes_decode_row(float *out, enum sp_code code, const uint8_t *codes,
+                                    size_t cols, const float *scales, const float *zeros,
+                                    size_t group)
 {
     for (size_t g = 0, k = 0; k < cols; g++) {
         size_t end = cols - k < group ? cols : k + group;
@@ -73,13 +74,13 @@ void sp_foreign_decode_row(float *out, enum sp_code code, const uint8_t *codes, 
     }
 }
 
-bool sp_foreign_can_read(enum sp_dtype dtype, bool zeros)
+bool sp_checkpoint_codes_can_read(enum sp_dtype dtype, bool zeros)
 {
     return sp_dtype_is_float(dtype) || dtype == SP_F8_E4M3 || dtype == SP_F8_E5M2 ||
            (zeros ? dtype == SP_I8 : dtype == SP_F8_E8M0);
 }
 
-void sp_foreign_read(float *out, enum sp_dtype dtype, const uint8_t *bytes, size_t n)
+void sp_checkpoint_codes_read(float *out, enum sp_dtype dtype, const uint8_t *bytes, size_t n)
 {
     if (sp_dtype_is_float(dtype)) {
         sp_decode_floats(out, dtype, bytes, n);
@@ -93,8 +94,8 @@ void sp_foreign_read(float *out, enum sp_dtype dtype, const uint8_t *bytes, size
     }
 }
 
-void sp_foreign_read_packed(float *out, enum sp_code code, const uint8_t *words, unsigned lane,
-                            size_t n)
+void sp_checkpoint_codes_read_packed(float *out, enum sp_code code, const uint8_t *words,
+                                     unsigned lane, size_t n)
 {
     unsigned bits = sp_code_bits(code);
 

@@ -34,17 +34,18 @@ float sp_f32_of_e2m1(unsigned code); /* 0..15 */
 unsigned sp_code_bits(enum sp_code code);
 
 /* out[0..cols-1] = a row; scales and zeros (NULL: all 0) have an element for each group. */
-void sp_foreign_decode_row(float *out, enum sp_code code, const uint8_t *codes, size_t cols,
-                           const float *scales, const float *zeros, size_t group);
+void sp_checkpoint_codes_decode_row(float *out, enum sp_code code, const uint8_t *codes,
+                                    size_t cols, const float *scales, const float *zeros,
+                                    size_t group);
 
 /* Can scales or zero points be of this type? Floats of all sizes but f64 and, with `zeros`, i8. */
-bool sp_foreign_can_read(enum sp_dtype dtype, bool zeros);
+bool sp_checkpoint_codes_can_read(enum sp_dtype dtype, bool zeros);
 /* out[0..n-1] = numbers of such a type at `bytes`. */
-void sp_foreign_read(float *out, enum sp_dtype dtype, const uint8_t *bytes, size_t n);
+void sp_checkpoint_codes_read(float *out, enum sp_dtype dtype, const uint8_t *bytes, size_t n);
 
 /* Zero points of integer codes that are packed like the weights, but along rows: 32-bit words of
  * [rows / codes in a word][n]. out[0..n-1] = those of row `lane` of the row of words at `words`. */
-void sp_foreign_read_packed(float *out, enum sp_code code, const uint8_t *words, unsigned lane,
-                            size_t n);
+void sp_checkpoint_codes_read_packed(float *out, enum sp_code code, const uint8_t *words,
+                                     unsigned lane, size_t n);
 
 #endif

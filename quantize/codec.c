@@ -244,8 +244,8 @@ enum sp_status sp_panel_encode_calibrated(uint8_t *panel, const struct sp_encode
     st = check_rows(max, SP_Q4, encoder->kernels, rows, n_rows, cols, first_row, err);
     if (st) return st;
     put_row_scales(panel, row_scale, max, n_rows);
-    encoder->kernels->feedback->encode(panel + SP_Q4_PANEL_HEAD, rows, n_rows, cols, row_scale,
-                                       numbers, room, &encoder->tables);
+    encoder->kernels->gptq->encode(panel + SP_Q4_PANEL_HEAD, rows, n_rows, cols, row_scale, numbers,
+                                   room, &encoder->tables);
     return SP_OK;
 }
 

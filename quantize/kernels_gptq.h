@@ -13,7 +13,7 @@
 /* Vectors longer than a register are passed between inlined functions only. */
 #pragma GCC diagnostic ignored "-Wpsabi"
 
-enum { N = SP_FEEDBACK_GROUP };
+enum { N = SP_GPTQ_GROUP };
 
 typedef float lanes __attribute__((vector_size(64)));
 typedef int32_t masks __attribute__((vector_size(64))); /* of a comparison: 0 or -1 */
@@ -245,7 +245,7 @@ static inline void encode(uint8_t *blocks, const float *rows, size_t n_rows, siz
         inverse[row] = row_scale[row] > 0 ? 1.0f / row_scale[row] : 0;
     memset(room, 0, cols * SP_PANEL_ROWS * sizeof *room);
     for (size_t first = 0; first < cols; first += N) {
-        size_t end = sp_feedback_block_end(cols, first), after = first + N;
+        size_t end = sp_gptq_block_end(cols, first), after = first + N;
         struct group group;
         struct rounded r;
 

@@ -14,4 +14,4 @@ static void encode_panel(uint8_t *blocks, const float *rows, size_t n_rows, size
     encode(blocks, rows, n_rows, cols, row_scale, numbers, room, tables);
 }
 
-const struct sp_feedback_kernels sp_feedback_avx512 = {collect_group, encode_panel};
+const struct sp_gptq_kernels sp_gptq_avx512 = {collect_group, encode_panel};

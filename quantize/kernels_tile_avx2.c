@@ -194,5 +194,5 @@ const struct sp_tile_kernels sp_tile_avx2 = {
     .encode_q8 = encode_q8,
     .whole_q4 = whole_q4,
     .fit_q4 = sp_q4_fit_avx2,
-    .feedback = &sp_feedback_avx2,
+    .gptq = &sp_gptq_avx2,
 };

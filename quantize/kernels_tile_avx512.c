@@ -170,5 +170,5 @@ const struct sp_tile_kernels sp_tile_avx512 = {
     .encode_q8 = encode_q8,
     .whole_q4 = whole_q4,
     .fit_q4 = sp_q4_fit_avx512,
-    .feedback = &sp_feedback_avx512,
+    .gptq = &sp_gptq_avx512,
 };

@@ -163,5 +163,5 @@ const struct sp_tile_kernels sp_tile_neon = {
     .encode_q8 = encode_q8,
     .whole_q4 = whole_q4,
     .fit_q4 = sp_q4_fit_neon,
-    .feedback = &sp_feedback_ref,
+    .gptq = &sp_gptq_ref,
 };

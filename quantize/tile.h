@@ -18,7 +18,7 @@ struct sp_tile_kernels {
      * the order of sp_q4_place. All results are below 2^15 in size. */
     void (*whole_q4)(int16_t *v, const float *tile, const float *inverse);
     sp_q4_fit_fn *fit_q4;
-    const struct sp_feedback_kernels *feedback;
+    const struct sp_gptq_kernels *gptq;
 };
 
 extern const struct sp_tile_kernels sp_tile_ref, sp_tile_avx2, sp_tile_avx512, sp_tile_neon;

@@ -44,5 +44,5 @@ const struct sp_tile_kernels sp_tile_ref = {
     .encode_q8 = sp_q8_encode_block,
     .whole_q4 = whole_q4,
     .fit_q4 = sp_q4_fit_ref,
-    .feedback = &sp_feedback_ref,
+    .gptq = &sp_gptq_ref,
 };

@@ -43,9 +43,9 @@ static enum sp_status check_record(const struct sp_pack *pack, struct sp_err *er
     }
     st = sp_json_parse(&record, text, size, SP_JSON_STRICT, err);
     if (!st) st = sp_json_get_i64(record, "block", 1, INT32_MAX, &block, err);
-    if (!st && block != SP_FEEDBACK_BLOCK) {
+    if (!st && block != SP_GPTQ_BLOCK) {
         st = sp_fail(err, SP_E_UNSUPPORTED, "blocks of %lld columns, expected %d", (long long)block,
-                     SP_FEEDBACK_BLOCK);
+                     SP_GPTQ_BLOCK);
     }
     if (st)
         sp_context(err, "%s: section %s", sp_pack_path(pack),
@@ -65,7 +65,7 @@ static enum sp_status check_numbers(const struct sp_pack *pack, size_t i, struct
                        sp_pack_path(pack), t->name);
     }
     if ((st = sp_pack_check_tensor(pack, i, err))) return st;
-    if (sp_feedback_is_sound((const float *)(const void *)t->data, (size_t)t->shape[0])) {
+    if (sp_gptq_is_sound((const float *)(const void *)t->data, (size_t)t->shape[0])) {
         return SP_OK;
     }
     return sp_fail(err, SP_E_INPUT, "%s: tensor %s: a number in it is not finite, or too large",
@@ -158,7 +158,7 @@ static enum sp_status check_target(const struct sp_calibration_file *f,
             return sp_fail(err, SP_E_INPUT, "%s: made for another model: %s has no matrix %s",
                            sp_pack_path(f->pack), target->path, e->name);
         }
-        if (sp_feedback_size(&n, (size_t)sp_spec_cols(spec)) && n == e->tensor->shape[0]) continue;
+        if (sp_gptq_size(&n, (size_t)sp_spec_cols(spec)) && n == e->tensor->shape[0]) continue;
         return sp_fail(err, SP_E_INPUT,
                        "%s: made for another model: %llu numbers for %s, which has %llu columns in "
                        "%s and needs %zu",

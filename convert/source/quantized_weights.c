@@ -20,7 +20,7 @@
 enum { NAME_SIZE = 512 };
 
 struct matching {
-    struct sp_weights *out;
+    struct sp_quantized_weights *out;
     const struct sp_safetensors *checkpoint;
     const struct sp_safetensor *tensors;
     size_t n;
@@ -147,7 +147,7 @@ static enum sp_status fit_zeros(struct matching *m, struct sp_weight *w)
     w->zeros_packed = w->zeros->dtype == SP_I32 && (w->code == SP_CODE_U4 || w->code == SP_CODE_U8);
     if (w->zeros_packed) {
         want[0] = divide_up(rows, 32 / sp_code_bits(w->code));
-    } else if (!sp_foreign_can_read(w->zeros->dtype, true)) {
+    } else if (!sp_checkpoint_codes_can_read(w->zeros->dtype, true)) {
         return sp_fail(m->err, SP_E_UNSUPPORTED, "tensor \"%s\": zero points of type %s",
                        w->zeros->name, sp_dtype_info(w->zeros->dtype)->name);
     } else if (same_shape(w->zeros, w->scales->shape, w->scales->rank) ||
@@ -173,7 +173,7 @@ static enum sp_status read_factor(struct matching *m, struct sp_weight *w)
     }
     st = sp_safetensors_read(m->checkpoint, w->global, 0, (size_t)w->global->size, bytes, m->err);
     if (st) return st;
-    sp_foreign_read(&w->factor, w->global->dtype, bytes, 1);
+    sp_checkpoint_codes_read(&w->factor, w->global->dtype, bytes, 1);
     if (isfinite(w->factor) && w->factor > 0) return SP_OK;
     return sp_fail(m->err, SP_E_INPUT, "tensor \"%s\" is %g, expected a positive number",
                    w->global->name, (double)w->factor);
@@ -185,7 +185,7 @@ static enum sp_status read_factor(struct matching *m, struct sp_weight *w)
 static enum sp_status add_weight(struct matching *m, struct sp_weight w, size_t name_len,
                                  uint64_t group)
 {
-    struct sp_weights *out = m->out;
+    struct sp_quantized_weights *out = m->out;
     enum sp_status st;
 
     if (w.rank < 2) {
@@ -197,7 +197,7 @@ static enum sp_status add_weight(struct matching *m, struct sp_weight w, size_t 
         return sp_fail(m->err, SP_E_INPUT, "tensor \"%s\": quantized, and empty", w.codes->name);
     }
     if (w.scale_type == SP_DTYPE_NONE) w.scale_type = w.scales->dtype;
-    if (!sp_foreign_can_read(w.scale_type, false)) {
+    if (!sp_checkpoint_codes_can_read(w.scale_type, false)) {
         return sp_fail(m->err, SP_E_UNSUPPORTED, "tensor \"%s\": scales of type %s", w.scales->name,
                        sp_dtype_info(w.scales->dtype)->name);
     }
@@ -448,10 +448,11 @@ static enum sp_status match(struct matching *m)
     return SP_OK;
 }
 
-enum sp_status sp_weights_open(struct sp_weights *out, const struct sp_safetensors *checkpoint,
-                               const struct sp_prequantized *stated, struct sp_err *err)
+enum sp_status sp_quantized_weights_open(struct sp_quantized_weights *out,
+                                         const struct sp_safetensors *checkpoint,
+                                         const struct sp_prequantized *stated, struct sp_err *err)
 {
-    struct sp_weights weights = {0};
+    struct sp_quantized_weights weights = {0};
     struct matching m = {.out = &weights, .checkpoint = checkpoint, .stated = stated, .err = err};
     enum sp_status st;
 
@@ -460,22 +461,23 @@ enum sp_status sp_weights_open(struct sp_weights *out, const struct sp_safetenso
     if ((st = sp_new(&weights.taken, m.n, sizeof *weights.taken, err))) goto done;
     if ((st = match(&m))) goto done;
     *out = weights;
-    weights = (struct sp_weights){0};
+    weights = (struct sp_quantized_weights){0};
 done:
-    sp_weights_release(&weights);
+    sp_quantized_weights_release(&weights);
     return st;
 }
 
-void sp_weights_release(struct sp_weights *weights)
+void sp_quantized_weights_release(struct sp_quantized_weights *weights)
 {
     for (size_t i = 0; i < weights->n; i++)
         free(weights->all[i].name);
     free(weights->all);
     free(weights->taken);
-    *weights = (struct sp_weights){0};
+    *weights = (struct sp_quantized_weights){0};
 }
 
-const struct sp_weight *sp_weights_find(const struct sp_weights *weights, const char *name)
+const struct sp_weight *sp_quantized_weights_find(const struct sp_quantized_weights *weights,
+                                                  const char *name)
 {
     size_t low = 0, high = weights->n;
 

@@ -32,21 +32,22 @@ struct sp_weight {
     float factor;                  /* what global holds */
 };
 
-struct sp_weights {
+struct sp_quantized_weights {
     struct sp_weight *all; /* sorted by name, owned */
     size_t n, cap;
     bool *taken; /* by index of the checkpoint's tensors: parts of weights; owned */
 };
 
 /* Puts the parts together. Zeroed on failure. */
-SP_MUST_CHECK enum sp_status sp_weights_open(struct sp_weights *out,
-                                             const struct sp_safetensors *checkpoint,
-                                             const struct sp_prequantized *stated,
-                                             struct sp_err *err);
-void sp_weights_release(struct sp_weights *weights);
+SP_MUST_CHECK enum sp_status sp_quantized_weights_open(struct sp_quantized_weights *out,
+                                                       const struct sp_safetensors *checkpoint,
+                                                       const struct sp_prequantized *stated,
+                                                       struct sp_err *err);
+void sp_quantized_weights_release(struct sp_quantized_weights *weights);
 
 /* By binary search; NULL: not quantized. */
-const struct sp_weight *sp_weights_find(const struct sp_weights *weights, const char *name);
+const struct sp_weight *sp_quantized_weights_find(const struct sp_quantized_weights *weights,
+                                                  const char *name);
 
 /* The smallest float type that surely holds a weight's values. */
 enum sp_dtype sp_weight_float_type(const struct sp_weight *weight);

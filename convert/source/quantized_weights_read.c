@@ -107,8 +107,8 @@ static enum sp_status turn_to(struct span *s, uint64_t row, struct sp_err *err)
 
     if (row == s->current) return SP_OK;
     s->current = row;
-    sp_foreign_read(s->scales, w->scale_type,
-                    s->scale_bytes + (row - s->first_grid_row) * scale_row_size(w), n);
+    sp_checkpoint_codes_read(s->scales, w->scale_type,
+                             s->scale_bytes + (row - s->first_grid_row) * scale_row_size(w), n);
     for (size_t c = 0; w->global && c < n; c++) {
         s->scales[c] = w->global_divides ? s->scales[c] / w->factor : s->scales[c] * w->factor;
     }
@@ -116,9 +116,9 @@ static enum sp_status turn_to(struct span *s, uint64_t row, struct sp_err *err)
         const uint8_t *zeros =
             s->zero_bytes + (row / per - s->first_grid_row / per) * zero_row_size(w);
         if (w->zeros_packed) {
-            sp_foreign_read_packed(s->zeros, w->code, zeros, (unsigned)(row % per), n);
+            sp_checkpoint_codes_read_packed(s->zeros, w->code, zeros, (unsigned)(row % per), n);
         } else {
-            sp_foreign_read(s->zeros, w->zeros->dtype, zeros, n);
+            sp_checkpoint_codes_read(s->zeros, w->zeros->dtype, zeros, n);
         }
     }
     return check_scales(s, row, err);
@@ -150,7 +150,8 @@ static void decode_row(float *out, const struct span *s, const uint8_t *codes)
     const struct sp_weight *w = s->weight;
     size_t cols = (size_t)w->shape[w->rank - 1];
 
-    sp_foreign_decode_row(out, w->code, codes, cols, s->scales, s->zeros, (size_t)w->tile.cols);
+    sp_checkpoint_codes_decode_row(out, w->code, codes, cols, s->scales, s->zeros,
+                                   (size_t)w->tile.cols);
     for (size_t k = 0; w->to_bf16 && k < cols; k++)
         out[k] = sp_f32_of_bf16(sp_bf16_of_f32(out[k]));
 }

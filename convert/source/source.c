@@ -93,7 +93,7 @@ enum sp_status sp_source_list(struct sp_source_tensor **tensors, size_t *n,
     enum sp_status st;
     size_t n_all, n_list = 0;
     const struct sp_safetensor *all = sp_safetensors_tensors(source->checkpoint, &n_all);
-    const struct sp_weights *weights = &source->weights;
+    const struct sp_quantized_weights *weights = &source->weights;
     struct sp_source_tensor *list = NULL;
 
     if ((st = sp_new(&list, n_all, sizeof *list, err))) return st;
@@ -127,7 +127,7 @@ static enum sp_status open_weights(struct sp_source *source, const char *path, c
                        source->text_sizes[SP_SECTION_CONFIG], SP_JSON_LENIENT, err);
     if (st || (st = sp_prequantized_parse(&stated, root, err))) goto done;
     if ((st = sp_safetensors_open(&source->checkpoint, path, warnings, err))) goto done;
-    if ((st = sp_weights_open(&source->weights, source->checkpoint, &stated, err))) {
+    if ((st = sp_quantized_weights_open(&source->weights, source->checkpoint, &stated, err))) {
         sp_context(err, "%s", path);
     }
 done:
@@ -416,7 +416,7 @@ void sp_source_release(struct sp_source *source)
     }
     sp_specs_release(&source->specs);
     sp_config_release(&source->config);
-    sp_weights_release(&source->weights);
+    sp_quantized_weights_release(&source->weights);
     if (source->merge) sp_merge_release(source->merge);
     free(source->merge);
     sp_safetensors_close(source->checkpoint);
@@ -452,7 +452,7 @@ enum sp_status sp_source_stored(struct sp_stored *out, const struct sp_source *s
         .layout = SP_PLAIN, .small_codes = spec->n_spans > 0 && !merged, .merged = merged};
     for (size_t i = 0; i < spec->n_spans; i++) {
         const struct sp_row_span *p = &source->specs.spans[spec->first_span + i];
-        const struct sp_weight *w = sp_weights_find(&source->weights, p->source);
+        const struct sp_weight *w = sp_quantized_weights_find(&source->weights, p->source);
         const struct sp_safetensor *t =
             w ? w->codes : sp_safetensors_find(source->checkpoint, p->source);
         enum sp_dtype dtype;

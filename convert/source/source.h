@@ -16,13 +16,13 @@
 
 /* Open and readable, changed by this module only. */
 struct sp_source {
-    char *path;                        /* owned */
-    struct sp_safetensors *checkpoint; /* owned; NULL for a packed file */
-    struct sp_weights weights;         /* what the checkpoint holds quantized */
-    struct sp_merge *merge;            /* an adapter's changes; NULL: none; owned */
-    struct sp_pack *pack;              /* owned; NULL for a checkpoint */
-    enum sp_part part;                 /* which part of the packed file */
-    char *texts[SP_N_SECTIONS];        /* as read, by section; NULL: there is none; owned */
+    char *path;                          /* owned */
+    struct sp_safetensors *checkpoint;   /* owned; NULL for a packed file */
+    struct sp_quantized_weights weights; /* what the checkpoint holds quantized */
+    struct sp_merge *merge;              /* an adapter's changes; NULL: none; owned */
+    struct sp_pack *pack;                /* owned; NULL for a checkpoint */
+    enum sp_part part;                   /* which part of the packed file */
+    char *texts[SP_N_SECTIONS];          /* as read, by section; NULL: there is none; owned */
     size_t text_sizes[SP_N_SECTIONS];
     struct sp_config config; /* settled: as the tensors say */
     struct sp_specs specs;   /* what there is, by canonical name */

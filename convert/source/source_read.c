@@ -28,7 +28,7 @@ static struct cut cut_of(const struct sp_source *source, const struct sp_tensor_
     struct cut cut = {.checkpoint = source->checkpoint};
 
     cut.span = &source->specs.spans[spec->first_span + i];
-    cut.weight = sp_weights_find(&source->weights, cut.span->source);
+    cut.weight = sp_quantized_weights_find(&source->weights, cut.span->source);
     if (cut.weight) return cut;
     cut.tensor = sp_safetensors_find(source->checkpoint, cut.span->source);
     cut.width = sp_dtype_info(cut.tensor->dtype)->bits / 8;

@@ -57,7 +57,7 @@ enum sp_status sp_input_stats_open(struct sp_input_stats **out, const struct sp_
         s->name = t->name;
         s->panels = t->data;
         s->cols = (size_t)t->shape[t->rank - 1];
-        if (!sp_feedback_size(&s->n, s->cols)) {
+        if (!sp_gptq_size(&s->n, s->cols)) {
             st = sp_fail(err, SP_E_UNSUPPORTED, "tensor %s: too many columns", t->name);
             goto done;
         }
@@ -94,17 +94,17 @@ struct add_job {
     struct slot *slot;
     const struct sp_acts *acts;
     size_t n_rows;
-    const struct sp_feedback_kernels *kernels;
+    const struct sp_gptq_kernels *kernels;
 };
 
 static void add_group(void *context, size_t g, unsigned worker)
 {
     const struct add_job *job = context;
-    size_t cols = job->slot->cols, first = g * SP_FEEDBACK_GROUP;
+    size_t cols = job->slot->cols, first = g * SP_GPTQ_GROUP;
 
     (void)worker;
-    job->kernels->accumulate(job->slot->sums + sp_feedback_offset(cols, g), job->acts->x,
-                             job->acts->ld, job->n_rows, first, sp_feedback_block_end(cols, first));
+    job->kernels->accumulate(job->slot->sums + sp_gptq_offset(cols, g), job->acts->x, job->acts->ld,
+                             job->n_rows, first, sp_gptq_block_end(cols, first));
 }
 
 void sp_input_stats_add(struct sp_input_stats *stats, const struct sp_backend *backend,
@@ -123,8 +123,8 @@ void sp_input_stats_add(struct sp_input_stats *stats, const struct sp_backend *b
         s->seen = true;
     }
     if (first == NULL) return;
-    sp_pool_run(backend->pool, sp_feedback_n_groups(first->cols), add_group,
-                &(struct add_job){first, acts, n_rows, backend->kernels->tile->feedback});
+    sp_pool_run(backend->pool, sp_gptq_n_groups(first->cols), add_group,
+                &(struct add_job){first, acts, n_rows, backend->kernels->tile->gptq});
 }
 
 static bool has_sums(const struct sp_input_stats *stats, size_t i)
@@ -134,15 +134,15 @@ static bool has_sums(const struct sp_input_stats *stats, size_t i)
 
 struct solve_job {
     struct slot *slot;
-    double *workspace; /* [threads][SP_FEEDBACK_BLOCK^2] */
+    double *workspace; /* [threads][SP_GPTQ_BLOCK^2] */
 };
 
 static void solve_block(void *context, size_t block, unsigned worker)
 {
     const struct solve_job *job = context;
 
-    sp_feedback_solve(job->slot->sums, job->slot->cols, block,
-                      job->workspace + (size_t)worker * SP_FEEDBACK_BLOCK * SP_FEEDBACK_BLOCK);
+    sp_gptq_solve(job->slot->sums, job->slot->cols, block,
+                  job->workspace + (size_t)worker * SP_GPTQ_BLOCK * SP_GPTQ_BLOCK);
 }
 
 enum sp_status sp_input_stats_solve(struct sp_input_stats *stats, struct sp_pool *pool,
@@ -152,15 +152,15 @@ enum sp_status sp_input_stats_solve(struct sp_input_stats *stats, struct sp_pool
     double *workspace = NULL;
 
     st = sp_new_aligned(&workspace, sp_pool_n_threads(pool),
-                        sizeof *workspace * SP_FEEDBACK_BLOCK * SP_FEEDBACK_BLOCK, err);
+                        sizeof *workspace * SP_GPTQ_BLOCK * SP_GPTQ_BLOCK, err);
     if (st) return st;
     for (size_t i = 0; i < stats->n_slots; i++) {
         struct slot *s = &stats->slots[i];
 
         if (!has_sums(stats, i)) continue;
-        sp_pool_run(pool, sp_feedback_n_blocks(s->cols), solve_block,
+        sp_pool_run(pool, sp_gptq_n_blocks(s->cols), solve_block,
                     &(struct solve_job){s, workspace});
-        if (sp_feedback_is_sound(s->sums, s->n)) continue;
+        if (sp_gptq_is_sound(s->sums, s->n)) continue;
         st = sp_fail(err, SP_E_INPUT, "tensor %s: what it reads of the texts is not finite",
                      s->name);
         break;

@@ -110,7 +110,7 @@ static enum sp_status write_file(struct calibration *c, struct sp_calibration *o
     struct sp_input_stats_size size = sp_input_stats_measure(c->stats);
     char record[64];
 
-    snprintf(record, sizeof record, "{\"block\":%d,\"tokens\":%zu}", SP_FEEDBACK_BLOCK, c->n_done);
+    snprintf(record, sizeof record, "{\"block\":%d,\"tokens\":%zu}", SP_GPTQ_BLOCK, c->n_done);
     *out = (struct sp_calibration){.n_tokens = c->n_done,
                                    .n_inputs = size.n_inputs,
                                    .n_matrices = size.n_matrices,

@@ -45,7 +45,7 @@ static void add_floats(struct made *m, const char *name, const char *shape, cons
 /* The checkpoint and its quantized weights. */
 struct opened {
     struct sp_safetensors *checkpoint;
-    struct sp_weights weights;
+    struct sp_quantized_weights weights;
     enum sp_status status;
     struct sp_err err;
 };
@@ -65,20 +65,21 @@ static struct opened open_made(struct made *m, const struct sp_prequantized *sta
                             &o.err)) {
         fail_msg("%s", o.err.text);
     }
-    o.status = sp_weights_open(&o.weights, o.checkpoint, stated ? stated : &nothing, &o.err);
+    o.status =
+        sp_quantized_weights_open(&o.weights, o.checkpoint, stated ? stated : &nothing, &o.err);
     return o;
 }
 
 static void close_made(struct opened *o)
 {
-    sp_weights_release(&o->weights);
+    sp_quantized_weights_release(&o->weights);
     sp_safetensors_close(o->checkpoint);
 }
 
 /* Every range of rows and every step, with as little scratch as can be and with plenty. */
 static void assert_reads(const struct opened *o, const char *name, uint64_t rows, const float *want)
 {
-    const struct sp_weight *w = sp_weights_find(&o->weights, name);
+    const struct sp_weight *w = sp_quantized_weights_find(&o->weights, name);
     size_t cols, least, sizes[2];
 
     if (w == NULL) fail_msg("no weight %s: %s", name, o->err.text);
@@ -137,7 +138,7 @@ static void fp8_blocks(void **state)
     assert_int_equal(o.weights.n, 1);
     assert_int_equal(sp_weight_float_type(o.weights.all), SP_F32);
     assert_int_equal(sp_weight_size(o.weights.all), 15 + 24);
-    assert_null(sp_weights_find(&o.weights, "b.weight"));
+    assert_null(sp_quantized_weights_find(&o.weights, "b.weight"));
     assert_false(o.weights.taken[0]); /* sorted: the activation's scale */
     close_made(&o);
 }
@@ -326,13 +327,13 @@ static void scales_that_are_no_numbers(void **state)
     add(&m, "e.up_proj_scales", "U8", "1, 1, 2", scales, 2);
     o = open_made(&m, NULL);
     assert_int_equal(o.status, SP_OK);
-    assert_int_equal(sp_weight_read(out, sp_weights_find(&o.weights, "a.weight"), o.checkpoint, 0,
-                                    1, 2, bytes, sizeof bytes, floats, &err),
+    assert_int_equal(sp_weight_read(out, sp_quantized_weights_find(&o.weights, "a.weight"),
+                                    o.checkpoint, 0, 1, 2, bytes, sizeof bytes, floats, &err),
                      SP_E_INPUT);
     assert_string_equal(
         err.text, "tensor \"a.weight_scale\": the scale of row 1, column 0 is no finite number");
     memset(&err, 0, sizeof err);
-    assert_int_equal(sp_weight_read(out, sp_weights_find(&o.weights, "e.up_proj_blocks"),
+    assert_int_equal(sp_weight_read(out, sp_quantized_weights_find(&o.weights, "e.up_proj_blocks"),
                                     o.checkpoint, 0, 1, 1, bytes, sizeof bytes, floats, &err),
                      SP_E_INPUT);
     assert_string_equal(err.text, "tensor \"e.up_proj_scales\": the scale of row 0, column 1 is no "

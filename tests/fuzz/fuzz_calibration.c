@@ -23,7 +23,7 @@ static void encode(const float *numbers, size_t cols)
     for (size_t row = 0; row < ROWS; row++)
         scales[row] = row ? 1e-4f : 0;
     sp_q4_tables_init(&tables);
-    sp_feedback_ref.encode(blocks, rows, ROWS, cols, scales, numbers, room, &tables);
+    sp_gptq_ref.encode(blocks, rows, ROWS, cols, scales, numbers, room, &tables);
 }
 
 /* For a model of two matrices. */

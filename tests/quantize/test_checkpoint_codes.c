@@ -70,7 +70,7 @@ static float one(enum sp_code code, uint8_t byte)
 {
     float scale = 1, out;
 
-    sp_foreign_decode_row(&out, code, &byte, 1, &scale, NULL, 1);
+    sp_checkpoint_codes_decode_row(&out, code, &byte, 1, &scale, NULL, 1);
     return out;
 }
 
@@ -99,14 +99,14 @@ static void rows(void **state)
     float out[5];
 
     (void)state;
-    sp_foreign_decode_row(out, SP_CODE_U4, nibbles, 5, scales, NULL, 2);
+    sp_checkpoint_codes_decode_row(out, SP_CODE_U4, nibbles, 5, scales, NULL, 2);
     assert_memory_equal(out, four, sizeof four);
-    sp_foreign_decode_row(out, SP_CODE_U4, nibbles, 5, scales, zeros, 2);
+    sp_checkpoint_codes_decode_row(out, SP_CODE_U4, nibbles, 5, scales, zeros, 2);
     assert_memory_equal(out, with_zeros, sizeof with_zeros);
-    sp_foreign_decode_row(out, SP_CODE_E2M1, nibbles, 5, scales, NULL, 2);
+    sp_checkpoint_codes_decode_row(out, SP_CODE_E2M1, nibbles, 5, scales, NULL, 2);
     for (size_t i = 0; i < 5; i++)
         assert_true(out[i] == fp4[i]);
-    sp_foreign_decode_row(out, SP_CODE_I8, bytes, 3, (float[]){0.5f}, NULL, 3);
+    sp_checkpoint_codes_decode_row(out, SP_CODE_I8, bytes, 3, (float[]){0.5f}, NULL, 3);
     assert_memory_equal(out, eight, sizeof eight);
 }
 
@@ -117,11 +117,11 @@ static void packed_zero_points(void **state)
 
     (void)state;
     for (unsigned lane = 0; lane < 8; lane++) {
-        sp_foreign_read_packed(out, SP_CODE_U4, words, lane, 2);
+        sp_checkpoint_codes_read_packed(out, SP_CODE_U4, words, lane, 2);
         assert_same(out[0], lane == 7 ? 7 : lane - 8.0, lane);
         assert_same(out[1], lane == 7 ? -8 : 0, lane);
     }
-    sp_foreign_read_packed(out, SP_CODE_U8, words, 3, 2);
+    sp_checkpoint_codes_read_packed(out, SP_CODE_U8, words, 3, 2);
     assert_same(out[0], 0xf6 - 128.0, 3);
     assert_same(out[1], 0x08 - 128.0, 3);
 }
@@ -146,13 +146,15 @@ static void numbers(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         float out[2];
-        assert_int_equal(sp_foreign_can_read(cases[i].dtype, false), cases[i].dtype != SP_I8);
-        assert_int_equal(sp_foreign_can_read(cases[i].dtype, true), cases[i].dtype != SP_F8_E8M0);
-        sp_foreign_read(out, cases[i].dtype, cases[i].bytes, 2);
+        assert_int_equal(sp_checkpoint_codes_can_read(cases[i].dtype, false),
+                         cases[i].dtype != SP_I8);
+        assert_int_equal(sp_checkpoint_codes_can_read(cases[i].dtype, true),
+                         cases[i].dtype != SP_F8_E8M0);
+        sp_checkpoint_codes_read(out, cases[i].dtype, cases[i].bytes, 2);
         assert_memory_equal(out, cases[i].values, sizeof out);
     }
-    assert_false(sp_foreign_can_read(SP_F64, false));
-    assert_false(sp_foreign_can_read(SP_I32, true));
+    assert_false(sp_checkpoint_codes_can_read(SP_F64, false));
+    assert_false(sp_checkpoint_codes_can_read(SP_I32, true));
 }
 
 /* 4-bit codes times a bf16 scale, with zero points or without, survive as q8; a scale of 3/256 does

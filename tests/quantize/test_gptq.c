@@ -17,7 +17,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-enum { COLS = 544, ROWS = 16, N_INPUTS = 300, BLOCK = SP_FEEDBACK_BLOCK };
+enum { COLS = 544, ROWS = 16, N_INPUTS = 300, BLOCK = SP_GPTQ_BLOCK };
 
 /* Inputs that go together, of very different sizes. */
 static float *random_inputs(uint64_t seed)
@@ -36,17 +36,17 @@ static float *random_inputs(uint64_t seed)
     return x;
 }
 
-static float *collect_all(const struct sp_feedback_kernels *kernels, const float *x, size_t n_rows)
+static float *collect_all(const struct sp_gptq_kernels *kernels, const float *x, size_t n_rows)
 {
     size_t n = 0;
     float *sums;
 
-    assert_true(sp_feedback_size(&n, COLS));
+    assert_true(sp_gptq_size(&n, COLS));
     sums = calloc(n, sizeof *sums);
     assert_non_null(sums);
-    for (size_t g = 0; g < sp_feedback_n_groups(COLS); g++) {
-        kernels->accumulate(sums + sp_feedback_offset(COLS, g), x, COLS, n_rows, 16 * g,
-                            sp_feedback_block_end(COLS, 16 * g));
+    for (size_t g = 0; g < sp_gptq_n_groups(COLS); g++) {
+        kernels->accumulate(sums + sp_gptq_offset(COLS, g), x, COLS, n_rows, 16 * g,
+                            sp_gptq_block_end(COLS, 16 * g));
     }
     return sums;
 }
@@ -54,7 +54,7 @@ static float *collect_all(const struct sp_feedback_kernels *kernels, const float
 /* Where the number of columns i, j of one block stands, i's group at or before j's. */
 static size_t place(size_t i, size_t j)
 {
-    return sp_feedback_offset(COLS, i / 16) + 16 * (j - i / 16 * 16) + i % 16;
+    return sp_gptq_offset(COLS, i / 16) + 16 * (j - i / 16 * 16) + i % 16;
 }
 
 static double sum_of(const float *x, size_t i, size_t j)
@@ -69,13 +69,13 @@ static double sum_of(const float *x, size_t i, size_t j)
 /* Every pair of columns of a block has its place, once, and its sum there. */
 static void test_sums(void **context)
 {
-    float *x = random_inputs(1), *sums = collect_all(&sp_feedback_ref, x, N_INPUTS);
+    float *x = random_inputs(1), *sums = collect_all(&sp_gptq_ref, x, N_INPUTS);
     size_t n = 0, n_pairs = 0;
 
     (void)context;
-    assert_true(sp_feedback_size(&n, COLS));
+    assert_true(sp_gptq_size(&n, COLS));
     for (size_t i = 0; i < COLS; i++) {
-        for (size_t j = i / 16 * 16; j < sp_feedback_block_end(COLS, i); j++, n_pairs++) {
+        for (size_t j = i / 16 * 16; j < sp_gptq_block_end(COLS, i); j++, n_pairs++) {
             double want = sum_of(x, i, j), size = sqrt(sum_of(x, i, i) * sum_of(x, j, j));
 
             assert_true(place(i, j) < n);
@@ -108,8 +108,8 @@ static void test_solve(void **context)
     for (size_t i = 0; i < n_lines; i++) {
         float *sums = floats_of(lines + 2 * N * i, N), *want = floats_of(lines + 2 * N * i + N, N);
 
-        sp_feedback_solve(sums, 32, 0, room);
-        assert_true(sp_feedback_is_sound(sums, N));
+        sp_gptq_solve(sums, 32, 0, room);
+        assert_true(sp_gptq_is_sound(sums, N));
         for (size_t k = 0; k < N; k++) {
             double size = fabs((double)want[k]);
             if (fabs((double)sums[k] - (double)want[k]) > 1e-5 * (size > 1 ? size : 1))
@@ -146,14 +146,14 @@ static void find_d(double *d, const float *sums, const float *numbers, size_t fi
 static void test_blocks(void **context)
 {
     static double room[BLOCK * BLOCK], d[BLOCK];
-    float *x = random_inputs(2), *sums = collect_all(&sp_feedback_ref, x, N_INPUTS);
-    float *numbers = collect_all(&sp_feedback_ref, x, N_INPUTS);
+    float *x = random_inputs(2), *sums = collect_all(&sp_gptq_ref, x, N_INPUTS);
+    float *numbers = collect_all(&sp_gptq_ref, x, N_INPUTS);
 
     (void)context;
-    for (size_t block = 0; block < sp_feedback_n_blocks(COLS); block++) {
-        size_t first = block * BLOCK, n = sp_feedback_block_end(COLS, first) - first;
+    for (size_t block = 0; block < sp_gptq_n_blocks(COLS); block++) {
+        size_t first = block * BLOCK, n = sp_gptq_block_end(COLS, first) - first;
 
-        sp_feedback_solve(numbers, COLS, block, room);
+        sp_gptq_solve(numbers, COLS, block, room);
         find_d(d, sums, numbers, first, n);
         for (size_t j = 0; j < n; j++) {
             double most = 0;
@@ -195,7 +195,7 @@ static void test_encode(void **context)
 
         memcpy(rows + ROW * 32, w, 32 * sizeof *w);
         scales[ROW] = sp_float_of_bits((uint32_t)line[N]);
-        sp_feedback_ref.encode(block, rows, ROW + 1, 32, scales, numbers, room, &tables);
+        sp_gptq_ref.encode(block, rows, ROW + 1, 32, scales, numbers, room, &tables);
         for (size_t half = 0; half < 2; half++) {
             assert_int_equal(block[256 + 16 * half + ROW], line[N + 33 + half]);
             for (size_t k = 0; k < 16; k++) {
@@ -233,8 +233,8 @@ static float *solve_all(float *sums)
 {
     static double room[BLOCK * BLOCK];
 
-    for (size_t block = 0; block < sp_feedback_n_blocks(COLS); block++)
-        sp_feedback_solve(sums, COLS, block, room);
+    for (size_t block = 0; block < sp_gptq_n_blocks(COLS); block++)
+        sp_gptq_solve(sums, COLS, block, room);
     return sums;
 }
 
@@ -267,12 +267,12 @@ static void test_instruction_sets_agree(void **context)
     size_t n = 0, size;
 
     (void)context;
-    assert_true(sp_feedback_size(&n, COLS));
+    assert_true(sp_gptq_size(&n, COLS));
     for (uint64_t seed = 3; seed < 9; seed++) {
         float *x = random_inputs(seed), *w = random_rows(seed + 100);
         size_t n_rows = seed % 2 ? ROWS : 11, n_inputs = seed % 3 ? N_INPUTS : 1;
-        float *sums = collect_all(&sp_feedback_ref, x, n_inputs);
-        float *numbers = solve_all(collect_all(&sp_feedback_ref, x, n_inputs));
+        float *sums = collect_all(&sp_gptq_ref, x, n_inputs);
+        float *numbers = solve_all(collect_all(&sp_gptq_ref, x, n_inputs));
         uint8_t *panel = encode_rows(&sp_tile_ref, w, n_rows, numbers, &size);
 
         for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {
@@ -280,7 +280,7 @@ static void test_instruction_sets_agree(void **context)
             uint8_t *other;
 
             if (!sp_kernels_supported(*k)) continue;
-            others = collect_all((*k)->tile->feedback, x, n_inputs);
+            others = collect_all((*k)->tile->gptq, x, n_inputs);
             other = encode_rows((*k)->tile, w, n_rows, numbers, &size);
             assert_memory_equal(others, sums, n * sizeof *sums);
             assert_memory_equal(other, panel, size);
@@ -318,7 +318,7 @@ static double error_of(const float *x, const float *w, const uint8_t *panel)
 static void test_quality(void **context)
 {
     float *x = random_inputs(20), *w = random_rows(21);
-    float *numbers = solve_all(collect_all(&sp_feedback_ref, x, N_INPUTS));
+    float *numbers = solve_all(collect_all(&sp_gptq_ref, x, N_INPUTS));
     size_t size;
     uint8_t *plain, *calibrated;
     double before, after;
@@ -344,12 +344,12 @@ static void test_unsound(void **context)
     float numbers[] = {0, 1, -3};
 
     (void)context;
-    assert_true(sp_feedback_is_sound(numbers, 3));
+    assert_true(sp_gptq_is_sound(numbers, 3));
     for (size_t i = 0; i < 4; i++) {
         static const float bad[] = {NAN, INFINITY, -INFINITY, 2e6f};
 
         numbers[1] = bad[i];
-        assert_false(sp_feedback_is_sound(numbers, 3));
+        assert_false(sp_gptq_is_sound(numbers, 3));
     }
 }
 
