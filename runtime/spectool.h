@@ -97,7 +97,7 @@ enum sp_cache_type { SP_CACHE_F16, SP_CACHE_F32, SP_CACHE_Q8 };
 enum sp_draft_by {
     SP_DRAFT_BY_DEFAULT, /* the draft's where the file has one, else a lookup's */
     SP_DRAFT_BY_MODEL,   /* the draft's */
-    SP_DRAFT_BY_LOOKUP,
+    SP_DRAFT_BY_NGRAM,
     SP_DRAFT_BY_BOTH, /* whichever promises more, round by round */
 };
 
@@ -271,15 +271,16 @@ struct sp_result {
     uint64_t logits_digest;        /* XXH3-64 of the rows that chose each id, in order */
     struct sp_round_count *rounds; /* [n_rounds] one per target pass after the prompt's; owned */
     size_t n_rounds;
-    size_t n_shared;                        /* of these passes, those that others had rows in too */
-    size_t n_prompt, n_reused;              /* prompt tokens; of these, already in the cache */
-    size_t guessed;                         /* tokens that the draft proposed */
-    size_t drafted, accepted;               /* of these, verified by the target; of these, right */
-    size_t lookup_drafted, lookup_accepted; /* of the last two, found by a lookup */
-    size_t forced_drafted, forced_accepted; /* of the same, what the grammar left no choice about */
-    size_t all_accepted;                    /* rounds in which every guess was right */
-    size_t mismatches;                      /* rounds in which the target chose otherwise */
-    size_t tried_at[64], accepted_at[64];   /* by guess 1..: verified with all before it right */
+    size_t n_shared;                      /* of these passes, those that others had rows in too */
+    size_t n_prompt, n_reused;            /* prompt tokens; of these, already in the cache */
+    size_t n_proposed;                    /* tokens that the draft proposed */
+    size_t drafted, accepted;             /* of these, verified by the target; of these, right */
+    size_t ngram_drafted, ngram_accepted; /* of the last two, found by a lookup */
+    size_t grammar_drafted,
+        grammar_accepted;                 /* of the same, what the grammar left no choice about */
+    size_t all_accepted;                  /* rounds in which every guess was right */
+    size_t mismatches;                    /* rounds in which the target chose otherwise */
+    size_t tried_at[64], accepted_at[64]; /* by guess 1..: verified with all before it right */
     double prompt_seconds;
     double draft_seconds;  /* proposing; passes shared with others count in whole */
     double verify_seconds; /* target passes of rounds that verified guesses */

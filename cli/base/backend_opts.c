@@ -56,7 +56,7 @@ enum sp_cache_type sp_backend_cache_type(const struct sp_backend_opts *opts)
 
 enum sp_draft_by sp_backend_draft_by_of(const struct sp_backend_opts *opts)
 {
-    static const enum sp_draft_by values[] = {SP_DRAFT_BY_MODEL, SP_DRAFT_BY_LOOKUP,
+    static const enum sp_draft_by values[] = {SP_DRAFT_BY_MODEL, SP_DRAFT_BY_NGRAM,
                                               SP_DRAFT_BY_BOTH};
 
     for (size_t i = 0; opts->draft_by && sp_backend_draft_by[i]; i++) {

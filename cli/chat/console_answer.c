@@ -306,13 +306,13 @@ static void report_json(const struct sp_result *r, const struct sp_said *said,
     }
     sp_json_out_u64(&out, "prompt_tokens", r->n_prompt);
     sp_json_out_u64(&out, "reused_tokens", r->n_reused);
-    sp_json_out_u64(&out, "guessed", r->guessed);
+    sp_json_out_u64(&out, "guessed", r->n_proposed);
     sp_json_out_u64(&out, "drafted", r->drafted);
     sp_json_out_u64(&out, "accepted", r->accepted);
-    sp_json_out_u64(&out, "lookup_drafted", r->lookup_drafted);
-    sp_json_out_u64(&out, "lookup_accepted", r->lookup_accepted);
-    sp_json_out_u64(&out, "forced_drafted", r->forced_drafted);
-    sp_json_out_u64(&out, "forced_accepted", r->forced_accepted);
+    sp_json_out_u64(&out, "lookup_drafted", r->ngram_drafted);
+    sp_json_out_u64(&out, "lookup_accepted", r->ngram_accepted);
+    sp_json_out_u64(&out, "forced_drafted", r->grammar_drafted);
+    sp_json_out_u64(&out, "forced_accepted", r->grammar_accepted);
     sp_json_out_u64(&out, "all_accepted", r->all_accepted);
     sp_json_out_u64(&out, "mismatches", r->mismatches);
     sp_json_out_double(&out, "acceptance", share(r->accepted, r->drafted));
@@ -375,14 +375,14 @@ static bool report_useless(const struct sp_result *r, const struct sp_package_in
                 r->accepted_at[0], r->tried_at[0]);
         return true;
     }
-    if (r->guessed == 0 || r->plain_rounds < 2 * enough || r->plain_rounds <= r->n_rounds / 2) {
+    if (r->n_proposed == 0 || r->plain_rounds < 2 * enough || r->plain_rounds <= r->n_rounds / 2) {
         return false;
     }
     fprintf(
         stderr,
         "drafting does not pay here: %zu of %zu rounds went without it; of %zu guesses %zu were "
         "worth checking, %zu right\n",
-        r->plain_rounds, r->n_rounds, r->guessed, r->drafted, r->accepted);
+        r->plain_rounds, r->n_rounds, r->n_proposed, r->drafted, r->accepted);
     return true;
 }
 
@@ -391,13 +391,13 @@ static void report_sources(const struct sp_result *r, const struct sp_package_in
 {
     bool other_draft = strcmp(info->draft, "lookup") != 0;
 
-    if (looks_up(info) && (other_draft || r->forced_drafted > 0)) {
-        fprintf(stderr, "by lookup     %zu, accepted %zu, acceptance %.1f%%\n", r->lookup_drafted,
-                r->lookup_accepted, 100 * share(r->lookup_accepted, r->lookup_drafted));
+    if (looks_up(info) && (other_draft || r->grammar_drafted > 0)) {
+        fprintf(stderr, "by lookup     %zu, accepted %zu, acceptance %.1f%%\n", r->ngram_drafted,
+                r->ngram_accepted, 100 * share(r->ngram_accepted, r->ngram_drafted));
     }
-    if (r->forced_drafted > 0) {
-        fprintf(stderr, "by grammar    %zu, accepted %zu, acceptance %.1f%%\n", r->forced_drafted,
-                r->forced_accepted, 100 * share(r->forced_accepted, r->forced_drafted));
+    if (r->grammar_drafted > 0) {
+        fprintf(stderr, "by grammar    %zu, accepted %zu, acceptance %.1f%%\n", r->grammar_drafted,
+                r->grammar_accepted, 100 * share(r->grammar_accepted, r->grammar_drafted));
     }
 }
 
@@ -417,9 +417,10 @@ static void report_long(const struct sp_result *r, const struct sp_package_info 
         fprintf(stderr,
                 "rounds        %zu with a draft (%zu all accepted, %zu mismatches), %zu plain\n",
                 drafting, r->all_accepted, r->mismatches, r->plain_rounds);
-        fprintf(
-            stderr, "drafted       %zu, accepted %zu, acceptance %.1f%%; %zu not worth checking\n",
-            r->drafted, r->accepted, 100 * share(r->accepted, r->drafted), r->guessed - r->drafted);
+        fprintf(stderr,
+                "drafted       %zu, accepted %zu, acceptance %.1f%%; %zu not worth checking\n",
+                r->drafted, r->accepted, 100 * share(r->accepted, r->drafted),
+                r->n_proposed - r->drafted);
         report_sources(r, info);
         fprintf(stderr, "per pass      %.2f tokens for each pass of the target\n",
                 tokens_per_pass(r));

@@ -217,9 +217,9 @@ static enum sp_status look_ahead(struct sp_constraint *c, bool *sure, char *next
     return SP_OK;
 }
 
-enum sp_status sp_constraint_forced(struct sp_constraint *c, char *text, size_t from, size_t cap,
-                                    size_t *len, const uint32_t *ids, size_t pos,
-                                    struct sp_err *err)
+enum sp_status sp_constraint_jump_forward(struct sp_constraint *c, char *text, size_t from,
+                                          size_t cap, size_t *len, const uint32_t *ids, size_t pos,
+                                          struct sp_err *err)
 {
     uint32_t state;
     bool sure = true;
@@ -367,7 +367,8 @@ static enum sp_status adopt(void *state, bool *possible, const uint32_t *ids, si
  * then (find_state), so that nothing but the answer so far decides. Too much work stays too much.
  */
 static enum sp_status choose(void *state, uint32_t *id, const struct sp_logits *logits,
-                             const uint32_t *ids, size_t pos, uint32_t guess, struct sp_err *err)
+                             const uint32_t *ids, size_t pos, uint32_t draft_token,
+                             struct sp_err *err)
 {
     struct sp_constraint *c = state;
     const struct sp_chooser *inner = &c->options.inner;
@@ -392,7 +393,7 @@ static enum sp_status choose(void *state, uint32_t *id, const struct sp_logits *
             sp_acceptor_was_ambiguous(c->acceptor) ? ", where it can be read in too many ways"
                                                    : "");
     }
-    return inner->choose(inner->state, id, &left, ids, pos, guess, err);
+    return inner->choose(inner->state, id, &left, ids, pos, draft_token, err);
 }
 
 struct sp_chooser sp_constraint_chooser(struct sp_constraint *c)

@@ -60,9 +60,9 @@ uint32_t sp_constraint_token(const struct sp_constraint *constraint, size_t numb
  * it is guessed to do as it did the last time behind the same byte. text[from - 1], and what is
  * before it, are bytes of the answer; what comes goes to text[from .. *len - 1], up to text[cap -
  * 1]. Tokens of the grammar's own are among them as it spells them. */
-SP_MUST_CHECK enum sp_status sp_constraint_forced(struct sp_constraint *constraint, char *text,
-                                                  size_t from, size_t cap, size_t *len,
-                                                  const uint32_t *ids, size_t pos,
-                                                  struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_constraint_jump_forward(struct sp_constraint *constraint,
+                                                        char *text, size_t from, size_t cap,
+                                                        size_t *len, const uint32_t *ids,
+                                                        size_t pos, struct sp_err *err);
 
 #endif

@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SP_NO_GUESS UINT32_MAX
+#define SP_NO_DRAFT_TOKEN UINT32_MAX
 
 struct sp_chooser {
     /* *id = the draft's token for position `pos`, given every token before it: ids[0..pos-1].
@@ -29,10 +29,11 @@ struct sp_chooser {
     enum sp_status (*adopt)(void *state, bool *possible, const uint32_t *ids, size_t pos,
                             struct sp_err *err);
     /* *id = the target's token for position `pos`; equal to `guess` (what propose gave there, or
-     * SP_NO_GUESS) means accepted. A non-finite logit is SP_E_INPUT. Which token comes out depends
-     * on the arguments and the seed alone. */
+     * SP_NO_DRAFT_TOKEN) means accepted. A non-finite logit is SP_E_INPUT. Which token comes out
+     * depends on the arguments and the seed alone. */
     enum sp_status (*choose)(void *state, uint32_t *id, const struct sp_logits *logits,
-                             const uint32_t *ids, size_t pos, uint32_t guess, struct sp_err *err);
+                             const uint32_t *ids, size_t pos, uint32_t draft_token,
+                             struct sp_err *err);
     void *state; /* borrowed */
 };
 

@@ -36,9 +36,10 @@ static enum sp_status propose(void *state, uint32_t *id, double *confidence,
 }
 
 static enum sp_status choose(void *state, uint32_t *id, const struct sp_logits *logits,
-                             const uint32_t *ids, size_t pos, uint32_t guess, struct sp_err *err)
+                             const uint32_t *ids, size_t pos, uint32_t draft_token,
+                             struct sp_err *err)
 {
-    (void)guess;
+    (void)draft_token;
     return propose(state, id, NULL, logits, ids, pos, err);
 }
 

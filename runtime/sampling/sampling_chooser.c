@@ -89,7 +89,8 @@ static enum sp_status adopt(void *state, bool *possible, const uint32_t *ids, si
 }
 
 static enum sp_status choose(void *state, uint32_t *id, const struct sp_logits *logits,
-                             const uint32_t *ids, size_t pos, uint32_t guess, struct sp_err *err)
+                             const uint32_t *ids, size_t pos, uint32_t draft_token,
+                             struct sp_err *err)
 {
     struct sp_sampling_chooser *c = state;
     const struct sp_distribution *q = &c->q[pos % c->n_q], *from = &c->p;
@@ -97,10 +98,10 @@ static enum sp_status choose(void *state, uint32_t *id, const struct sp_logits *
     enum sp_status st = distribution(c, &c->p, logits, ids, pos, err);
 
     if (st) return st;
-    if (c->options.accept == SP_ACCEPT_REJECTION && guess != SP_NO_GUESS) {
+    if (c->options.accept == SP_ACCEPT_REJECTION && draft_token != SP_NO_DRAFT_TOKEN) {
         double coin = sp_rng_uniform(sp_rng_key(c->options.seed, pos, SP_PURPOSE_ACCEPT), 0);
-        if (coin * sp_distribution_at(q, guess) < sp_distribution_at(&c->p, guess)) {
-            *id = guess;
+        if (coin * sp_distribution_at(q, draft_token) < sp_distribution_at(&c->p, draft_token)) {
+            *id = draft_token;
             return SP_OK;
         }
         if ((st = sp_distribution_residual(&c->rest, &c->p, q, err))) return st;

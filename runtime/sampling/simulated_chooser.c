@@ -16,18 +16,19 @@ static enum sp_status propose(void *state, uint32_t *id, double *confidence,
 }
 
 static enum sp_status choose(void *state, uint32_t *id, const struct sp_logits *logits,
-                             const uint32_t *ids, size_t pos, uint32_t guess, struct sp_err *err)
+                             const uint32_t *ids, size_t pos, uint32_t draft_token,
+                             struct sp_err *err)
 {
     const struct sp_simulated_choice *choice = state;
     uint64_t key = sp_rng_key(choice->simulation.seed, pos, SP_PURPOSE_ACCEPT);
     enum sp_status st;
 
     if ((st = propose(state, id, NULL, logits, ids, pos, err))) return st;
-    if (guess == SP_NO_GUESS) return SP_OK;
+    if (draft_token == SP_NO_DRAFT_TOKEN) return SP_OK;
     if (sp_rng_uniform(key, 0) < choice->simulation.acceptance) {
-        *id = guess;
-    } else if (*id == guess) {
-        *id = guess ? 0 : 1; /* any other token */
+        *id = draft_token;
+    } else if (*id == draft_token) {
+        *id = draft_token ? 0 : 1; /* any other token */
     }
     return SP_OK;
 }

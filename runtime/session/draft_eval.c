@@ -67,7 +67,7 @@ static enum sp_status go_on(struct trial *t, size_t n_prompt)
     struct sp_speculator *s = t->session->speculator;
     struct sp_package *package = t->session->package;
     struct sp_chooser greedy = sp_greedy_chooser(package->backend.vector);
-    struct sp_guesser guesser = {.chooser = &greedy};
+    struct sp_proposal proposal = {.chooser = &greedy};
     struct sp_logits logits;
     struct sp_round round = {0};
     enum sp_status st;
@@ -75,8 +75,8 @@ static enum sp_status go_on(struct trial *t, size_t n_prompt)
 
     if ((st = interrupted(t, 0))) return st;
     if ((st = sp_speculator_prompt(s, t->prompt, n_prompt, &logits, NULL, NULL, t->err))) return st;
-    if ((st =
-             greedy.choose(greedy.state, &id, &logits, t->prompt, n_prompt, SP_NO_GUESS, t->err))) {
+    if ((st = greedy.choose(greedy.state, &id, &logits, t->prompt, n_prompt, SP_NO_DRAFT_TOKEN,
+                            t->err))) {
         return st;
     }
     sp_speculator_begin(s, id);
@@ -84,7 +84,7 @@ static enum sp_status go_on(struct trial *t, size_t n_prompt)
     for (size_t n = 1; n < t->request->n_predict && !round.stopped; n += round.emitted) {
         if (s->n_cached == s->n_positions) break;
         if ((st = interrupted(t, n))) return st;
-        if ((st = sp_speculator_round(s, t->out->depth, &guesser, is_end, package, &round,
+        if ((st = sp_speculator_round(s, t->out->depth, &proposal, is_end, package, &round,
                                       t->err))) {
             return st;
         }

@@ -27,7 +27,7 @@ struct run {
     struct sp_detokenizer *detokenizer;   /* NULL: no tokenizer */
     struct sp_sampling_chooser *sampling; /* NULL: greedy */
     struct sp_constraint *constraint;     /* NULL: none */
-    struct sp_drafter *forced;            /* its guesses; NULL: none */
+    struct sp_drafter *grammar_draft;     /* its guesses; NULL: none */
     struct sp_hash *hash;                 /* NULL: no digest */
     struct sp_held_text held;
     size_t cap_ids, cap_rounds;
@@ -186,7 +186,7 @@ static int emit(void *context, uint32_t id, const struct sp_logits *logits, bool
 static void count_round(struct sp_result *r, const struct sp_round *round)
 {
     r->n_shared += round->others > 0;
-    r->guessed += round->made;
+    r->n_proposed += round->made;
     r->drafted += round->drafted;
     r->accepted += round->accepted;
     r->draft_seconds += round->catch_up_seconds + round->draft_seconds;
@@ -211,27 +211,28 @@ static enum sp_status one_round(struct run *run, const struct sp_chooser *choose
     const struct sp_request *q = run->request;
     size_t depth = sp_session_max_depth(s), left;
     struct sp_round round;
-    enum sp_guessed_by by;
+    enum sp_proposed_by by;
     enum sp_status st;
 
-    if (depth > 0 && run->forced && depth < SP_FORCED_DEPTH) depth = SP_FORCED_DEPTH;
+    if (depth > 0 && run->grammar_draft && depth < SP_DRAFT_GRAMMAR_MAX)
+        depth = SP_DRAFT_GRAMMAR_MAX;
     if (q->plain) depth = 0;
     if (q->depth >= 0 && depth > (size_t)q->depth) depth = (size_t)q->depth;
     left = q->max_tokens ? q->max_tokens - r->n_ids - 1 : SIZE_MAX;
     if (depth > left) depth = left;
-    if ((st = sp_drafting_round(&s->drafting, s->speculator, depth, q->depth == SP_DEPTH_AUTO,
-                                chooser, emit, run, &round, &by, run->err))) {
+    if ((st = sp_draft_mix_round(&s->mix, s->speculator, depth, q->depth == SP_DEPTH_AUTO, chooser,
+                                 emit, run, &round, &by, run->err))) {
         return st;
     }
     if (run->status) return run->status;
     count_round(r, &round);
-    if (by == SP_BY_LOOKUP) {
-        r->lookup_drafted += round.drafted;
-        r->lookup_accepted += round.accepted;
+    if (by == SP_PROPOSED_BY_NGRAM) {
+        r->ngram_drafted += round.drafted;
+        r->ngram_accepted += round.accepted;
     }
-    if (by == SP_BY_GRAMMAR) {
-        r->forced_drafted += round.drafted;
-        r->forced_accepted += round.accepted;
+    if (by == SP_PROPOSED_BY_GRAMMAR) {
+        r->grammar_drafted += round.drafted;
+        r->grammar_accepted += round.accepted;
     }
     if ((st =
              sp_grow(&r->rounds, &run->cap_rounds, r->n_rounds + 1, sizeof *r->rounds, run->err))) {
@@ -272,7 +273,8 @@ static enum sp_status constrain(struct run *run, struct sp_chooser *chooser)
     free(ends);
     if (st) return st;
     *chooser = sp_constraint_chooser(run->constraint);
-    return sp_forced_open(&run->forced, run->constraint, package->tokenizer, run->err);
+    return sp_draft_grammar_open(&run->grammar_draft, run->constraint, package->tokenizer,
+                                 run->err);
 }
 
 static enum sp_status run_rounds(struct run *run)
@@ -293,12 +295,12 @@ static enum sp_status run_rounds(struct run *run)
         chooser = sp_simulation_chooser(&simulated);
     }
     if (q->grammar && (st = constrain(run, &chooser))) return st;
-    speculator->forced = run->forced;
+    speculator->grammar_draft = run->grammar_draft;
     if ((st = sp_speculator_prompt(speculator, q->prompt, q->n_prompt, &logits, q->prompt_progress,
                                    q->context, run->err))) {
         return st;
     }
-    if ((st = chooser.choose(chooser.state, &id, &logits, q->prompt, q->n_prompt, SP_NO_GUESS,
+    if ((st = chooser.choose(chooser.state, &id, &logits, q->prompt, q->n_prompt, SP_NO_DRAFT_TOKEN,
                              run->err))) {
         return st;
     }
@@ -424,7 +426,7 @@ static enum sp_status open_run(struct run *run)
     size_t max_depth = sp_session_max_depth(run->session);
     enum sp_status st;
 
-    if (q->grammar && max_depth < SP_FORCED_DEPTH) max_depth = SP_FORCED_DEPTH;
+    if (q->grammar && max_depth < SP_DRAFT_GRAMMAR_MAX) max_depth = SP_DRAFT_GRAMMAR_MAX;
     if ((st = sp_session_check_ids(run->session, q->prompt, q->n_prompt, run->err)) ||
         (st = check_request(run))) {
         return st;
@@ -468,8 +470,8 @@ done:
     sp_scheduler_release(session->package->scheduler);
     sp_detokenizer_close(run.detokenizer);
     sp_sampling_chooser_free(run.sampling);
-    session->speculator->forced = NULL;
-    if (run.forced) run.forced->ops->close(run.forced);
+    session->speculator->grammar_draft = NULL;
+    if (run.grammar_draft) run.grammar_draft->ops->close(run.grammar_draft);
     sp_constraint_close(run.constraint);
     sp_hash_free(run.hash);
     sp_held_text_release(&run.held);

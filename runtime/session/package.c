@@ -189,10 +189,10 @@ const char *sp_package_draft(const struct sp_package *package, enum sp_draft_by 
     const struct sp_model *draft = package->draft;
     const struct sp_drafter_ops *ops = draft ? sp_drafter_find(draft->config.draft.kind) : NULL;
 
-    if (by == SP_DRAFT_BY_LOOKUP) ops = NULL;
+    if (by == SP_DRAFT_BY_NGRAM) ops = NULL;
     *max_depth = ops ? ops->max_depth(draft) : 0;
     if (!sp_package_looks_up(package, by)) return ops ? ops->name : NULL;
-    if (*max_depth < SP_LOOKUP_DEPTH) *max_depth = SP_LOOKUP_DEPTH;
+    if (*max_depth < SP_DRAFT_NGRAM_MAX) *max_depth = SP_DRAFT_NGRAM_MAX;
     return ops ? package->both : SP_LOOKUP_NAME;
 }
 

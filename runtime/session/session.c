@@ -48,12 +48,12 @@ static enum sp_status open_session(struct sp_session **out, struct sp_package *p
     struct sp_session *s = NULL;
     const struct sp_config *config = &package->target->config;
     size_t max = config->max_positions;
-    bool by_model = !options->no_draft && options->draft_by != SP_DRAFT_BY_LOOKUP;
+    bool by_model = !options->no_draft && options->draft_by != SP_DRAFT_BY_NGRAM;
     struct sp_speculator_options inner = {
         .n_positions = options->n_context,
         .prompt_rows = options->rows_per_pass ? options->rows_per_pass : choose_prompt_rows(config),
         .kv_type = sp_kv_type_of(options->cache),
-        .lookup = !options->no_draft && sp_package_looks_up(package, options->draft_by),
+        .ngram = !options->no_draft && sp_package_looks_up(package, options->draft_by),
         .scheduler = package->scheduler,
         .max_batch = options->max_batch,
         .shared_with = shared_with,
@@ -73,7 +73,7 @@ static enum sp_status open_session(struct sp_session **out, struct sp_package *p
                                  &package->backend, &inner, err))) {
         goto done;
     }
-    sp_drafting_init(&s->drafting, s->speculator);
+    sp_draft_mix_init(&s->mix, s->speculator);
     if ((st = sp_new_aligned(&s->scratch, config->n_vocab + 16, sizeof *s->scratch, err))) {
         goto done;
     }
@@ -167,7 +167,7 @@ size_t sp_session_max_depth(const struct sp_session *session)
 {
     const struct sp_speculator *s = session->speculator;
 
-    return s->lookup && s->max_depth < SP_LOOKUP_DEPTH ? SP_LOOKUP_DEPTH : s->max_depth;
+    return s->ngram && s->max_depth < SP_DRAFT_NGRAM_MAX ? SP_DRAFT_NGRAM_MAX : s->max_depth;
 }
 
 size_t sp_session_cache_size(const struct sp_session *session)
@@ -269,14 +269,14 @@ static enum sp_status block_logits(struct sp_session *session, const uint32_t *i
     struct sp_speculator *s = session->speculator;
     const struct sp_drafter_ops *ops = s->drafter->ops;
     struct sp_chooser greedy = sp_greedy_chooser(session->package->backend.vector);
-    struct sp_guesser guesser = {.chooser = &greedy};
+    struct sp_proposal proposal = {.chooser = &greedy};
     struct sp_logits ignored;
     enum sp_status st;
 
     if (n < 2) return sp_fail(err, SP_E_USAGE, "the draft needs a token before the anchor");
     if ((st = sp_speculator_prompt(s, ids, n - 1, &ignored, NULL, NULL, err))) return st;
     sp_speculator_begin(s, ids[n - 1]);
-    if ((st = ops->propose(s->drafter, s->ids, s->n_cached, &n_rows, &guesser, err))) return st;
+    if ((st = ops->propose(s->drafter, s->ids, s->n_cached, &n_rows, &proposal, err))) return st;
     for (size_t i = 0; i < n_rows; i++) {
         struct sp_logits logits = ops->logits(s->drafter, i);
         if (fn(context, i, logits.row, logits.n)) {

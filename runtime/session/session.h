@@ -40,9 +40,9 @@ struct sp_session {
     struct sp_package *package; /* borrowed */
     struct sp_session_options options;
     struct sp_speculator *speculator;
-    struct sp_drafting drafting; /* what earlier answers taught */
-    float *scratch;              /* [n_vocab rounded up], for probabilities; owned */
-    bool is_running;             /* its thread generates, or is in a callback of that */
+    struct sp_draft_mix mix; /* what earlier answers taught */
+    float *scratch;          /* [n_vocab rounded up], for probabilities; owned */
+    bool is_running;         /* its thread generates, or is in a callback of that */
 };
 
 /* What the target's tokens spell, made when it is first asked for. SP_E_UNSUPPORTED: the file has

@@ -260,7 +260,7 @@ static struct sp_logits finish_step(struct draft_assistant *d, float *logits)
 }
 
 static enum sp_status assistant_propose(struct sp_drafter *base, uint32_t *ids, size_t n_cached,
-                                        size_t *n, const struct sp_guesser *guesser,
+                                        size_t *n, const struct sp_proposal *proposal,
                                         struct sp_err *err)
 {
     struct draft_assistant *d = (struct draft_assistant *)base;
@@ -274,7 +274,7 @@ static enum sp_status assistant_propose(struct sp_drafter *base, uint32_t *ids, 
         struct sp_logits logits;
         run_row(d, &ids[pos - 1], i ? d->next : d->hidden, n_cached);
         logits = finish_step(d, d->logits + i * d->n_vocab);
-        st = sp_guess(guesser, &more, ids, pos, &logits, err);
+        st = sp_propose_token(proposal, &more, ids, pos, &logits, err);
     }
     *n = i;
     return st;

@@ -16,7 +16,7 @@
 
 struct draft_dflash {
     struct sp_dflash block;
-    struct sp_token_map vocabulary;
+    struct sp_draft_vocab vocabulary;
 };
 
 size_t sp_dflash_max_depth(const struct sp_model *draft)
@@ -58,7 +58,7 @@ enum sp_status sp_dflash_check(const struct sp_model *target, const struct sp_mo
         return sp_fail(err, SP_E_INPUT, "dflash fc input %zu != %u ids * target hidden %u",
                        draft->fc.cols, d->draft.n_taps, t->n_hidden);
     }
-    return sp_token_map_check(draft, t->n_vocab, err);
+    return sp_draft_vocab_check(draft, t->n_vocab, err);
 }
 
 enum sp_status sp_dflash_init(struct sp_dflash *d, const struct sp_drafter_ops *ops,
@@ -96,7 +96,7 @@ static void dflash_close(struct sp_drafter *base)
     struct draft_dflash *d = (struct draft_dflash *)base;
 
     sp_decoder_close(d->block.decoder);
-    sp_token_map_release(&d->vocabulary);
+    sp_draft_vocab_release(&d->vocabulary);
     free(d);
 }
 
@@ -109,7 +109,7 @@ static enum sp_status dflash_open(struct sp_drafter **out, const struct sp_draft
 
     if ((st = sp_new(&d, 1, sizeof *d, err))) return st;
     if ((st = sp_dflash_init(&d->block, &sp_draft_dflash_ops, setup, NULL, 0, err)) ||
-        (st = sp_token_map_init(&d->vocabulary, setup->draft, n_vocab, err))) {
+        (st = sp_draft_vocab_init(&d->vocabulary, setup->draft, n_vocab, err))) {
         dflash_close(&d->block.base);
         return st;
     }
@@ -145,7 +145,7 @@ void sp_dflash_run_block(struct sp_dflash *d, const uint32_t *ids, size_t n_cach
 }
 
 static enum sp_status dflash_propose(struct sp_drafter *base, uint32_t *ids, size_t n_cached,
-                                     size_t *n, const struct sp_guesser *guesser,
+                                     size_t *n, const struct sp_proposal *proposal,
                                      struct sp_err *err)
 {
     struct draft_dflash *d = (struct draft_dflash *)base;
@@ -156,8 +156,8 @@ static enum sp_status dflash_propose(struct sp_drafter *base, uint32_t *ids, siz
     sp_dflash_run_block(&d->block, ids, n_cached, *n);
     for (i = 0; st == SP_OK && more && i < *n; i++) {
         struct sp_logits logits = sp_dflash_logits(base, i);
-        logits = sp_token_map_spread(&d->vocabulary, logits);
-        st = sp_guess(guesser, &more, ids, n_cached + 1 + i, &logits, err);
+        logits = sp_draft_vocab_spread(&d->vocabulary, logits);
+        st = sp_propose_token(proposal, &more, ids, n_cached + 1 + i, &logits, err);
     }
     *n = i;
     return st;

@@ -136,7 +136,7 @@ static void score_candidates(struct draft_dflash2 *d, const float *logits, const
 }
 
 static enum sp_status dflash2_propose(struct sp_drafter *base, uint32_t *ids, size_t n_cached,
-                                      size_t *n, const struct sp_guesser *guesser,
+                                      size_t *n, const struct sp_proposal *proposal,
                                       struct sp_err *err)
 {
     struct draft_dflash2 *d = (struct draft_dflash2 *)base;
@@ -153,7 +153,7 @@ static enum sp_status dflash2_propose(struct sp_drafter *base, uint32_t *ids, si
         find_candidates(d, logits);
         score_candidates(d, logits, d->projected + i * d->ld, ids[pos - 1]);
         scores = sp_logits_of(d->backend->vector, d->scores, d->block.n_vocab);
-        st = sp_guess(guesser, &more, ids, pos, &scores, err);
+        st = sp_propose_token(proposal, &more, ids, pos, &scores, err);
         for (size_t k = 0; k < d->top_k; k++)
             d->scores[d->candidates[k]] = SP_NEVER;
     }

@@ -25,7 +25,7 @@ struct draft_dspark {
     struct sp_dflash block;
     const struct sp_backend *backend;
     const struct sp_dspark_weights *weights;
-    struct sp_token_map vocabulary;
+    struct sp_draft_vocab vocabulary;
     size_t rank, n_hidden;
     enum sp_markov markov;
     struct sp_acts gate_in;       /* [1][columns of the gate] */
@@ -43,7 +43,7 @@ static void dspark_close(struct sp_drafter *base)
     struct draft_dspark *d = (struct draft_dspark *)base;
 
     sp_decoder_close(d->block.decoder);
-    sp_token_map_release(&d->vocabulary);
+    sp_draft_vocab_release(&d->vocabulary);
     sp_acts_release(&d->gate_in);
     sp_acts_release(&d->correction_in);
     sp_acts_release(&d->confidence_in);
@@ -104,7 +104,7 @@ static enum sp_status dspark_open(struct sp_drafter **out, const struct sp_draft
     d->n_hidden = config->n_hidden;
     d->markov = config->draft.dspark.markov;
     if ((st = sp_dflash_init(&d->block, &sp_draft_dspark_ops, setup, own_taps, 1, err)) ||
-        (st = sp_token_map_init(&d->vocabulary, setup->draft, n_vocab, err)) ||
+        (st = sp_draft_vocab_init(&d->vocabulary, setup->draft, n_vocab, err)) ||
         (st = open_heads(d, err))) {
         dspark_close(&d->block.base);
         return st;
@@ -211,7 +211,7 @@ static void begin_chain(struct draft_dspark *d, uint32_t anchor, const float *hi
 }
 
 static enum sp_status dspark_propose(struct sp_drafter *base, uint32_t *ids, size_t n_cached,
-                                     size_t *n, const struct sp_guesser *guesser,
+                                     size_t *n, const struct sp_proposal *proposal,
                                      struct sp_err *err)
 {
     struct draft_dspark *d = (struct draft_dspark *)base;
@@ -232,11 +232,12 @@ static enum sp_status dspark_propose(struct sp_drafter *base, uint32_t *ids, siz
             embed(d, ids[pos - 1]);
             logits = correct_row(d, i, hidden);
         }
-        logits = sp_token_map_spread(&d->vocabulary, logits);
+        logits = sp_draft_vocab_spread(&d->vocabulary, logits);
         if (d->confidence) {
-            st = sp_guess_rated(guesser, &more, ids, pos, &logits, rate_row(d, hidden), err);
+            st = sp_propose_rated_token(proposal, &more, ids, pos, &logits, rate_row(d, hidden),
+                                        err);
         } else {
-            st = sp_guess(guesser, &more, ids, pos, &logits, err);
+            st = sp_propose_token(proposal, &more, ids, pos, &logits, err);
         }
     }
     *n = i;

@@ -22,12 +22,12 @@ enum sp_status sp_eagle3_check(const struct sp_model *target, const struct sp_mo
 {
     enum sp_status st = sp_config_check_eagle3(&draft->config, &target->config, err);
 
-    return st ? st : sp_token_map_check(draft, target->config.n_vocab, err);
+    return st ? st : sp_draft_vocab_check(draft, target->config.n_vocab, err);
 }
 
-static struct sp_logits translate(struct sp_pairs *pairs, struct sp_logits logits)
+static struct sp_logits translate(struct sp_feature_head *pairs, struct sp_logits logits)
 {
-    return sp_token_map_spread(&((struct sp_eagle3 *)pairs)->vocabulary, logits);
+    return sp_draft_vocab_spread(&((struct sp_eagle3 *)pairs)->vocabulary, logits);
 }
 
 enum sp_status sp_eagle3_init(struct sp_eagle3 *d, const struct sp_drafter_ops *ops,
@@ -40,14 +40,14 @@ enum sp_status sp_eagle3_init(struct sp_eagle3 *d, const struct sp_drafter_ops *
     d->pairs.embedder = draft->embedding.rows ? draft : setup->target;
     d->pairs.head = draft;
     if (draft->token_map) d->pairs.translate = translate;
-    if ((st = sp_pairs_init(&d->pairs, ops, setup, tap, err))) return st;
-    return sp_token_map_init(&d->vocabulary, draft, setup->target->config.n_vocab, err);
+    if ((st = sp_feature_head_init(&d->pairs, ops, setup, tap, err))) return st;
+    return sp_draft_vocab_init(&d->vocabulary, draft, setup->target->config.n_vocab, err);
 }
 
 void sp_eagle3_release(struct sp_eagle3 *d)
 {
-    sp_pairs_release(&d->pairs);
-    sp_token_map_release(&d->vocabulary);
+    sp_feature_head_release(&d->pairs);
+    sp_draft_vocab_release(&d->vocabulary);
 }
 
 static void eagle3_close(struct sp_drafter *base)
@@ -64,7 +64,7 @@ static enum sp_status eagle3_open(struct sp_drafter **out, const struct sp_draft
     enum sp_status st;
 
     if ((st = sp_new(&d, 1, sizeof *d, err))) return st;
-    d->pairs.depth = SP_PAIRS_DEPTH;
+    d->pairs.depth = SP_FEATURE_HEAD_MAX;
     if ((st = sp_eagle3_init(d, &sp_draft_eagle3_ops, setup, tap, err))) {
         eagle3_close(&d->pairs.base);
         return st;
@@ -75,26 +75,27 @@ static enum sp_status eagle3_open(struct sp_drafter **out, const struct sp_draft
 
 void sp_eagle3_commit(struct sp_drafter *base, const struct sp_commit *commit)
 {
-    struct sp_pairs *p = (struct sp_pairs *)base;
+    struct sp_feature_head *p = (struct sp_feature_head *)base;
 
-    sp_decoder_fuse_features(p->decoder, sp_pairs_commit(p, commit), commit->features, commit->n);
+    sp_decoder_fuse_features(p->decoder, sp_feature_head_commit(p, commit), commit->features,
+                             commit->n);
 }
 
 const struct sp_drafter_ops sp_draft_eagle3_ops = {
     .kind = SP_DRAFT_EAGLE3,
     .name = "eagle3",
     .stepwise = true,
-    .max_depth = sp_pairs_max_depth,
+    .max_depth = sp_feature_head_max_depth,
     .taps = sp_eagle3_taps,
     .check = sp_eagle3_check,
     .open = eagle3_open,
-    .limit = sp_pairs_limit,
-    .catch_up = sp_pairs_catch_up,
-    .propose = sp_pairs_propose,
-    .logits = sp_pairs_logits,
+    .limit = sp_feature_head_limit,
+    .catch_up = sp_feature_head_catch_up,
+    .propose = sp_feature_head_propose,
+    .logits = sp_feature_head_logits,
     .commit = sp_eagle3_commit,
-    .truncate = sp_pairs_truncate,
-    .cache_size = sp_pairs_cache_size,
-    .state = sp_pairs_state,
+    .truncate = sp_feature_head_truncate,
+    .cache_size = sp_feature_head_cache_size,
+    .state = sp_feature_head_state,
     .close = eagle3_close,
 };

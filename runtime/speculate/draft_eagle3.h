@@ -7,11 +7,11 @@
 #include "runtime/speculate/draft_vocab.h"
 
 struct sp_eagle3 {
-    struct sp_pairs pairs;
-    struct sp_token_map vocabulary;
+    struct sp_feature_head pairs;
+    struct sp_draft_vocab vocabulary;
 };
 
-/* Depth and parallel of the pairs are the caller's; `tap` as in sp_pairs_init. On failure
+/* Depth and parallel of the pairs are the caller's; `tap` as in sp_feature_head_init. On failure
  * sp_eagle3_release cleans up. */
 SP_MUST_CHECK enum sp_status sp_eagle3_init(struct sp_eagle3 *d, const struct sp_drafter_ops *ops,
                                             const struct sp_drafter_setup *setup,

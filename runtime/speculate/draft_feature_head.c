@@ -6,15 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-size_t sp_pairs_max_depth(const struct sp_model *draft)
+size_t sp_feature_head_max_depth(const struct sp_model *draft)
 {
     (void)draft;
-    return SP_PAIRS_DEPTH;
+    return SP_FEATURE_HEAD_MAX;
 }
 
-enum sp_status sp_pairs_init(struct sp_pairs *p, const struct sp_drafter_ops *ops,
-                             const struct sp_drafter_setup *setup, const unsigned *tap,
-                             struct sp_err *err)
+enum sp_status sp_feature_head_init(struct sp_feature_head *p, const struct sp_drafter_ops *ops,
+                                    const struct sp_drafter_setup *setup, const unsigned *tap,
+                                    struct sp_err *err)
 {
     size_t n_ahead = p->parallel ? p->depth : 0; /* rows of a pass that are guesses */
     struct sp_decoder_options options = {
@@ -26,8 +26,9 @@ enum sp_status sp_pairs_init(struct sp_pairs *p, const struct sp_drafter_ops *op
         .taps = tap,
         .n_taps = tap != NULL,
         .max_batch = setup->max_batch,
-        .workspace_of =
-            setup->shared_with ? ((const struct sp_pairs *)setup->shared_with)->decoder : NULL,
+        .workspace_of = setup->shared_with
+                            ? ((const struct sp_feature_head *)setup->shared_with)->decoder
+                            : NULL,
     };
     enum sp_status st;
 
@@ -45,22 +46,22 @@ enum sp_status sp_pairs_init(struct sp_pairs *p, const struct sp_drafter_ops *op
     return sp_new_aligned(&p->logits, p->depth * p->n_rows, sizeof *p->logits, err);
 }
 
-void sp_pairs_release(struct sp_pairs *p)
+void sp_feature_head_release(struct sp_feature_head *p)
 {
     sp_decoder_close(p->decoder);
     free(p->hidden);
     free(p->logits);
 }
 
-size_t sp_pairs_limit(struct sp_drafter *base, const uint32_t *ids, size_t n_cached)
+size_t sp_feature_head_limit(struct sp_drafter *base, const uint32_t *ids, size_t n_cached)
 {
     (void)ids;
-    return n_cached ? ((const struct sp_pairs *)base)->depth : 0;
+    return n_cached ? ((const struct sp_feature_head *)base)->depth : 0;
 }
 
 /* A pass of slots first..first+n-1 with these states, for the logits of the last n_logits. */
-static struct sp_batch_seq slots(struct sp_pairs *p, const float *hidden, const uint32_t *ids,
-                                 size_t first, size_t n, size_t n_logits)
+static struct sp_batch_seq slots(struct sp_feature_head *p, const float *hidden,
+                                 const uint32_t *ids, size_t first, size_t n, size_t n_logits)
 {
     return (struct sp_batch_seq){
         .decoder = p->decoder,
@@ -76,20 +77,20 @@ static struct sp_batch_seq slots(struct sp_pairs *p, const float *hidden, const 
     };
 }
 
-static float *state_of(struct sp_pairs *p, size_t slot)
+static float *state_of(struct sp_feature_head *p, size_t slot)
 {
     return p->hidden + (slot - p->n_kept) * p->n_hidden;
 }
 
 /* The waiting pairs up to n_true, and n_more slots behind them. */
-static struct sp_batch_seq true_pairs(struct sp_pairs *p, const uint32_t *ids, size_t n_true,
+static struct sp_batch_seq true_pairs(struct sp_feature_head *p, const uint32_t *ids, size_t n_true,
                                       size_t n_more, size_t n_logits)
 {
     return slots(p, state_of(p, p->n_true), ids, p->n_true, n_true - p->n_true + n_more, n_logits);
 }
 
 /* The waiting pairs up to n_true, with the turn kept. */
-static void store_pairs(struct sp_pairs *p, const uint32_t *ids, size_t n_true)
+static void store_pairs(struct sp_feature_head *p, const uint32_t *ids, size_t n_true)
 {
     struct sp_batch_seq seq = true_pairs(p, ids, n_true, 0, 0);
 
@@ -97,22 +98,23 @@ static void store_pairs(struct sp_pairs *p, const uint32_t *ids, size_t n_true)
     p->n_true = n_true;
 }
 
-float *sp_pairs_behind(struct sp_pairs *p)
+float *sp_feature_head_behind(struct sp_feature_head *p)
 {
     return state_of(p, p->n_have);
 }
 
 /* All waiting pairs but the last, whose token is the newest one. */
-void sp_pairs_catch_up(struct sp_drafter *base, const uint32_t *ids, size_t n_cached)
+void sp_feature_head_catch_up(struct sp_drafter *base, const uint32_t *ids, size_t n_cached)
 {
-    struct sp_pairs *p = (struct sp_pairs *)base;
+    struct sp_feature_head *p = (struct sp_feature_head *)base;
     size_t n = p->n_have - p->n_true;
 
     (void)n_cached;
     if (n > p->depth + 1) store_pairs(p, ids, p->n_have - 1);
 }
 
-size_t sp_pairs_begin(struct sp_pairs *p, const uint32_t *ids, size_t n_cached, size_t n_more)
+size_t sp_feature_head_begin(struct sp_feature_head *p, const uint32_t *ids, size_t n_cached,
+                             size_t n_more)
 {
     struct sp_batch_seq seq;
 
@@ -125,10 +127,10 @@ size_t sp_pairs_begin(struct sp_pairs *p, const uint32_t *ids, size_t n_cached, 
     return seq.first_logits;
 }
 
-/* The logits of guess i, over the head's rows; `row` as sp_pairs_begin returned it. The first guess
- * stands behind the last true pair, the others behind the only row of their pass. */
-static struct sp_logits guess(struct sp_pairs *p, const uint32_t *ids, size_t n_cached, size_t i,
-                              size_t row)
+/* The logits of guess i, over the head's rows; `row` as sp_feature_head_begin returned it. The
+ * first guess stands behind the last true pair, the others behind the only row of their pass. */
+static struct sp_logits draft_token(struct sp_feature_head *p, const uint32_t *ids, size_t n_cached,
+                                    size_t i, size_t row)
 {
     if (i > 0) {
         const float *o = sp_decoder_features(p->decoder) + (i == 1 ? row : 0) * p->n_hidden;
@@ -138,32 +140,33 @@ static struct sp_logits guess(struct sp_pairs *p, const uint32_t *ids, size_t n_
     return sp_logits_kept(sp_decoder_row(p->decoder, 0), p->logits + i * p->n_rows);
 }
 
-enum sp_status sp_pairs_propose(struct sp_drafter *base, uint32_t *ids, size_t n_cached, size_t *n,
-                                const struct sp_guesser *guesser, struct sp_err *err)
+enum sp_status sp_feature_head_propose(struct sp_drafter *base, uint32_t *ids, size_t n_cached,
+                                       size_t *n, const struct sp_proposal *proposal,
+                                       struct sp_err *err)
 {
-    struct sp_pairs *p = (struct sp_pairs *)base;
-    size_t row = sp_pairs_begin(p, ids, n_cached, 0), i;
+    struct sp_feature_head *p = (struct sp_feature_head *)base;
+    size_t row = sp_feature_head_begin(p, ids, n_cached, 0), i;
     enum sp_status st = SP_OK;
     bool more = true;
 
     for (i = 0; st == SP_OK && more && i < *n; i++) {
-        struct sp_logits logits = guess(p, ids, n_cached, i, row);
+        struct sp_logits logits = draft_token(p, ids, n_cached, i, row);
         if (p->translate) logits = p->translate(p, logits);
-        st = sp_guess(guesser, &more, ids, n_cached + 1 + i, &logits, err);
+        st = sp_propose_token(proposal, &more, ids, n_cached + 1 + i, &logits, err);
     }
     *n = i;
     return st;
 }
 
-struct sp_logits sp_pairs_logits(const struct sp_drafter *base, size_t i)
+struct sp_logits sp_feature_head_logits(const struct sp_drafter *base, size_t i)
 {
-    const struct sp_pairs *p = (const struct sp_pairs *)base;
+    const struct sp_feature_head *p = (const struct sp_feature_head *)base;
 
     return (struct sp_logits){.row = p->logits + i * p->n_rows, .n = p->n_rows};
 }
 
 /* Drops what is no longer needed before the new rows come: everything whose pair is made. */
-float *sp_pairs_commit(struct sp_pairs *p, const struct sp_commit *commit)
+float *sp_feature_head_commit(struct sp_feature_head *p, const struct sp_commit *commit)
 {
     size_t n_waiting;
 
@@ -185,9 +188,9 @@ static size_t smaller(size_t a, size_t b)
 
 /* The pair of position len - 1 has the token of position len. Where that may become another one
  * its state must still be there to make it anew. */
-bool sp_pairs_truncate(struct sp_drafter *base, size_t len, size_t n_same)
+bool sp_feature_head_truncate(struct sp_drafter *base, size_t len, size_t n_same)
 {
-    struct sp_pairs *p = (struct sp_pairs *)base;
+    struct sp_feature_head *p = (struct sp_feature_head *)base;
     size_t n_true = len && n_same == len ? len - 1 : len;
 
     if (len > p->n_have || (n_true < len && n_true < p->n_kept)) return false;
@@ -200,15 +203,15 @@ bool sp_pairs_truncate(struct sp_drafter *base, size_t len, size_t n_same)
     return true;
 }
 
-size_t sp_pairs_cache_size(const struct sp_drafter *base)
+size_t sp_feature_head_cache_size(const struct sp_drafter *base)
 {
-    return sp_decoder_cache_size(((const struct sp_pairs *)base)->decoder);
+    return sp_decoder_cache_size(((const struct sp_feature_head *)base)->decoder);
 }
 
-enum sp_status sp_pairs_state(struct sp_drafter *base, struct sp_state *state, size_t n_cached,
-                              struct sp_err *err)
+enum sp_status sp_feature_head_state(struct sp_drafter *base, struct sp_state *state,
+                                     size_t n_cached, struct sp_err *err)
 {
-    struct sp_pairs *p = (struct sp_pairs *)base;
+    struct sp_feature_head *p = (struct sp_feature_head *)base;
     size_t n_waiting = n_cached - p->n_true, n_states = p->n_have - p->n_kept;
     enum sp_status st;
 

@@ -12,9 +12,9 @@
 
 #include "runtime/speculate/drafter.h"
 
-enum { SP_PAIRS_DEPTH = 16 };
+enum { SP_FEATURE_HEAD_MAX = 16 };
 
-struct sp_pairs {
+struct sp_feature_head {
     struct sp_drafter base;
     const struct sp_model *embedder, *head; /* whose tables are read: the draft's or the target's */
     struct sp_decoder *decoder;
@@ -27,39 +27,42 @@ struct sp_pairs {
     float *hidden; /* [max_rows, and depth where parallel][n_hidden] */
     float *logits; /* [depth][n_rows] of the last proposal; NULL where it is made in one pass */
     /* The head's logits by the target's ids, where it has ids of its own; else NULL. */
-    struct sp_logits (*translate)(struct sp_pairs *pairs, struct sp_logits logits);
+    struct sp_logits (*translate)(struct sp_feature_head *pairs, struct sp_logits logits);
 };
 
 /* Everything but embedder, head, depth and parallel, which the caller has set, and translate.
- * `tap`: which of the draft's own rows is fed back; static; NULL: none. On failure sp_pairs_release
- * cleans up. */
-SP_MUST_CHECK enum sp_status sp_pairs_init(struct sp_pairs *pairs, const struct sp_drafter_ops *ops,
-                                           const struct sp_drafter_setup *setup,
-                                           const unsigned *tap, struct sp_err *err);
-void sp_pairs_release(struct sp_pairs *pairs);
+ * `tap`: which of the draft's own rows is fed back; static; NULL: none. On failure
+ * sp_feature_head_release cleans up. */
+SP_MUST_CHECK enum sp_status sp_feature_head_init(struct sp_feature_head *pairs,
+                                                  const struct sp_drafter_ops *ops,
+                                                  const struct sp_drafter_setup *setup,
+                                                  const unsigned *tap, struct sp_err *err);
+void sp_feature_head_release(struct sp_feature_head *pairs);
 
 /* Takes n committed states over: room for them at the returned place, [n][n_hidden]. */
-float *sp_pairs_commit(struct sp_pairs *pairs, const struct sp_commit *commit);
+float *sp_feature_head_commit(struct sp_feature_head *pairs, const struct sp_commit *commit);
 
-/* Runs the waiting pairs and, in the same pass, n_more slots: their states are at sp_pairs_behind,
- * their tokens at ids[n_cached + 1]... The decoder's logits = those of the last pair and of these
- * slots. Returns the row of that pair. */
-size_t sp_pairs_begin(struct sp_pairs *pairs, const uint32_t *ids, size_t n_cached, size_t n_more);
+/* Runs the waiting pairs and, in the same pass, n_more slots: their states are at
+ * sp_feature_head_behind, their tokens at ids[n_cached + 1]... The decoder's logits = those of the
+ * last pair and of these slots. Returns the row of that pair. */
+size_t sp_feature_head_begin(struct sp_feature_head *pairs, const uint32_t *ids, size_t n_cached,
+                             size_t n_more);
 
 /* Room for the states of `depth` slots behind the committed ones, where parallel. */
-float *sp_pairs_behind(struct sp_pairs *pairs);
+float *sp_feature_head_behind(struct sp_feature_head *pairs);
 
 /* Rows of struct sp_drafter_ops. */
-size_t sp_pairs_max_depth(const struct sp_model *draft);
-size_t sp_pairs_limit(struct sp_drafter *base, const uint32_t *ids, size_t n_cached);
-struct sp_logits sp_pairs_logits(const struct sp_drafter *base, size_t i);
-SP_MUST_CHECK enum sp_status sp_pairs_propose(struct sp_drafter *base, uint32_t *ids,
-                                              size_t n_cached, size_t *n,
-                                              const struct sp_guesser *guesser, struct sp_err *err);
-void sp_pairs_catch_up(struct sp_drafter *base, const uint32_t *ids, size_t n_cached);
-bool sp_pairs_truncate(struct sp_drafter *base, size_t len, size_t n_same);
-size_t sp_pairs_cache_size(const struct sp_drafter *base);
-SP_MUST_CHECK enum sp_status sp_pairs_state(struct sp_drafter *base, struct sp_state *state,
-                                            size_t n_cached, struct sp_err *err);
+size_t sp_feature_head_max_depth(const struct sp_model *draft);
+size_t sp_feature_head_limit(struct sp_drafter *base, const uint32_t *ids, size_t n_cached);
+struct sp_logits sp_feature_head_logits(const struct sp_drafter *base, size_t i);
+SP_MUST_CHECK enum sp_status sp_feature_head_propose(struct sp_drafter *base, uint32_t *ids,
+                                                     size_t n_cached, size_t *n,
+                                                     const struct sp_proposal *proposal,
+                                                     struct sp_err *err);
+void sp_feature_head_catch_up(struct sp_drafter *base, const uint32_t *ids, size_t n_cached);
+bool sp_feature_head_truncate(struct sp_drafter *base, size_t len, size_t n_same);
+size_t sp_feature_head_cache_size(const struct sp_drafter *base);
+SP_MUST_CHECK enum sp_status sp_feature_head_state(struct sp_drafter *base, struct sp_state *state,
+                                                   size_t n_cached, struct sp_err *err);
 
 #endif

@@ -13,20 +13,20 @@ enum {
     CONTEXT_BYTES = 256  /* ... if they are no longer */
 };
 
-struct forced {
+struct grammar_draft {
     struct sp_drafter base;
     struct sp_constraint *constraint;
     const struct sp_tokenizer *tokenizer;
-    uint32_t guesses[SP_FORCED_DEPTH];
+    uint32_t guesses[SP_DRAFT_GRAMMAR_MAX];
     size_t n;
 };
 
-static struct forced *forced_of(struct sp_drafter *base)
+static struct grammar_draft *grammar_of(struct sp_drafter *base)
 {
-    return (struct forced *)base;
+    return (struct grammar_draft *)base;
 }
 
-static void forced_close(struct sp_drafter *base)
+static void grammar_close(struct sp_drafter *base)
 {
     free(base);
 }
@@ -34,7 +34,7 @@ static void forced_close(struct sp_drafter *base)
 /* The bytes of the answer's last tokens, as far as there is room; returns how many. *context: of
  * these, those of the last few tokens behind one that spells nothing; 0 where they are too long or
  * begin or end inside a character. */
-static size_t read_history(const struct forced *f, size_t *context, char text[MOST_HISTORY],
+static size_t read_history(const struct grammar_draft *f, size_t *context, char text[MOST_HISTORY],
                            const uint32_t *ids, size_t pos)
 {
     size_t len = 0, n, first = sp_constraint_start(f->constraint);
@@ -58,7 +58,7 @@ static size_t read_history(const struct forced *f, size_t *context, char text[MO
 
 /* Of tokens that spell `context` bytes and what is forced, those behind the context: the first of
  * them, or SIZE_MAX where none begins there. */
-static size_t behind_context(const struct forced *f, const uint32_t *tokens, size_t n,
+static size_t behind_context(const struct grammar_draft *f, const uint32_t *tokens, size_t n,
                              size_t context, size_t len)
 {
     size_t total = 0, at = 0, size;
@@ -79,7 +79,7 @@ static size_t behind_context(const struct forced *f, const uint32_t *tokens, siz
 }
 
 /* Guesses from text[context .. len - 1]; false: its tokens do not begin at the context's end. */
-static enum sp_status spell(struct forced *f, bool *done, const char *text, size_t context,
+static enum sp_status spell(struct grammar_draft *f, bool *done, const char *text, size_t context,
                             size_t len, struct sp_err *err)
 {
     uint32_t *tokens = NULL;
@@ -89,15 +89,15 @@ static enum sp_status spell(struct forced *f, bool *done, const char *text, size
     if (st) return st;
     first = behind_context(f, tokens, n, context, len);
     *done = first != SIZE_MAX;
-    for (size_t i = first; *done && i < n && f->n < SP_FORCED_DEPTH; i++)
+    for (size_t i = first; *done && i < n && f->n < SP_DRAFT_GRAMMAR_MAX; i++)
         f->guesses[f->n++] = tokens[i];
     free(tokens);
     return SP_OK;
 }
 
 /* Guesses from the text behind the first `context` bytes. */
-static enum sp_status guess_text(struct forced *f, const char *text, size_t context, size_t len,
-                                 struct sp_err *err)
+static enum sp_status guess_text(struct grammar_draft *f, const char *text, size_t context,
+                                 size_t len, struct sp_err *err)
 {
     bool done = false;
     enum sp_status st;
@@ -107,7 +107,7 @@ static enum sp_status guess_text(struct forced *f, const char *text, size_t cont
     return done ? SP_OK : spell(f, &done, text + context, 0, len - context, err);
 }
 
-static enum sp_status find_guesses(struct forced *f, const uint32_t *ids, size_t pos,
+static enum sp_status find_guesses(struct grammar_draft *f, const uint32_t *ids, size_t pos,
                                    struct sp_err *err)
 {
     char text[MOST_HISTORY + MOST_TEXT];
@@ -115,8 +115,8 @@ static enum sp_status find_guesses(struct forced *f, const uint32_t *ids, size_t
     enum sp_status st;
 
     f->n = 0;
-    if ((st = sp_constraint_forced(f->constraint, text, from, from + MOST_TEXT, &len, ids, pos,
-                                   err))) {
+    if ((st = sp_constraint_jump_forward(f->constraint, text, from, from + MOST_TEXT, &len, ids,
+                                         pos, err))) {
         return st;
     }
     from -= context;
@@ -126,7 +126,7 @@ static enum sp_status find_guesses(struct forced *f, const uint32_t *ids, size_t
         from += n;
         context = 0;
         if (len - from < 2 || (unsigned char)text[from] != SP_GRAMMAR_TOKEN) return SP_OK;
-        if (f->n == SP_FORCED_DEPTH) return SP_OK;
+        if (f->n == SP_DRAFT_GRAMMAR_MAX) return SP_OK;
         f->guesses[f->n++] = sp_constraint_token(f->constraint, (unsigned char)text[from + 1]);
         from += 2;
     }
@@ -134,20 +134,20 @@ static enum sp_status find_guesses(struct forced *f, const uint32_t *ids, size_t
 }
 
 /* A failure is the constraint's, and is met again when the target chooses. */
-static size_t forced_limit(struct sp_drafter *base, const uint32_t *ids, size_t n_cached)
+static size_t grammar_limit(struct sp_drafter *base, const uint32_t *ids, size_t n_cached)
 {
-    struct forced *f = forced_of(base);
+    struct grammar_draft *f = grammar_of(base);
 
     return find_guesses(f, ids, n_cached + 1, NULL) ? 0 : f->n;
 }
 
 /* How sure they are: that of the last one is told apart. The value itself says nothing: what is
  * accepted is counted for each. */
-static enum sp_status forced_propose(struct sp_drafter *base, uint32_t *ids, size_t n_cached,
-                                     size_t *n, const struct sp_guesser *guesser,
-                                     struct sp_err *err)
+static enum sp_status grammar_propose(struct sp_drafter *base, uint32_t *ids, size_t n_cached,
+                                      size_t *n, const struct sp_proposal *proposal,
+                                      struct sp_err *err)
 {
-    struct forced *f = forced_of(base);
+    struct grammar_draft *f = grammar_of(base);
     size_t i = 0;
     bool more = true, kept = true;
 
@@ -156,20 +156,21 @@ static enum sp_status forced_propose(struct sp_drafter *base, uint32_t *ids, siz
         size_t pos = n_cached + 1 + i;
         enum sp_status st;
         ids[pos] = f->guesses[i];
-        if ((st = sp_guess_copied(guesser, &kept, &more, ids, pos, confidence, err))) return st;
+        if ((st = sp_propose_copied_token(proposal, &kept, &more, ids, pos, confidence, err)))
+            return st;
         i += kept;
     }
     *n = i;
     return SP_OK;
 }
 
-static void forced_commit(struct sp_drafter *base, const struct sp_commit *commit)
+static void grammar_commit(struct sp_drafter *base, const struct sp_commit *commit)
 {
     (void)base;
     (void)commit;
 }
 
-static bool forced_truncate(struct sp_drafter *base, size_t len, size_t n_same)
+static bool grammar_truncate(struct sp_drafter *base, size_t len, size_t n_same)
 {
     (void)base;
     (void)len;
@@ -177,7 +178,7 @@ static bool forced_truncate(struct sp_drafter *base, size_t len, size_t n_same)
     return true;
 }
 
-static size_t forced_cache_size(const struct sp_drafter *base)
+static size_t grammar_cache_size(const struct sp_drafter *base)
 {
     (void)base;
     return 0; /* no keys, no values */
@@ -186,18 +187,18 @@ static size_t forced_cache_size(const struct sp_drafter *base)
 static const struct sp_drafter_ops ops = {
     .name = "grammar",
     .stepwise = true,
-    .limit = forced_limit,
-    .propose = forced_propose,
-    .commit = forced_commit,
-    .truncate = forced_truncate,
-    .cache_size = forced_cache_size,
-    .close = forced_close,
+    .limit = grammar_limit,
+    .propose = grammar_propose,
+    .commit = grammar_commit,
+    .truncate = grammar_truncate,
+    .cache_size = grammar_cache_size,
+    .close = grammar_close,
 };
 
-enum sp_status sp_forced_open(struct sp_drafter **out, struct sp_constraint *constraint,
-                              const struct sp_tokenizer *tokenizer, struct sp_err *err)
+enum sp_status sp_draft_grammar_open(struct sp_drafter **out, struct sp_constraint *constraint,
+                                     const struct sp_tokenizer *tokenizer, struct sp_err *err)
 {
-    struct forced *f = NULL;
+    struct grammar_draft *f = NULL;
     enum sp_status st = sp_new(&f, 1, sizeof *f, err);
 
     if (st) return st;

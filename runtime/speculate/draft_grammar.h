@@ -12,13 +12,13 @@
 #include "runtime/speculate/drafter.h"
 
 /* Most guesses of a proposal: with the token before them they fill a pass of 16 rows. */
-enum { SP_FORCED_DEPTH = 15 };
+enum { SP_DRAFT_GRAMMAR_MAX = 15 };
 
 /* For one answer, whose constraint is borrowed, as is the tokenizer. The drafter belongs to no
  * file: of its ops max_depth, taps, check, open and logits are NULL. */
-SP_MUST_CHECK enum sp_status sp_forced_open(struct sp_drafter **out,
-                                            struct sp_constraint *constraint,
-                                            const struct sp_tokenizer *tokenizer,
-                                            struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_draft_grammar_open(struct sp_drafter **out,
+                                                   struct sp_constraint *constraint,
+                                                   const struct sp_tokenizer *tokenizer,
+                                                   struct sp_err *err);
 
 #endif

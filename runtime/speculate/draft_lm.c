@@ -160,7 +160,7 @@ static void lm_catch_up(struct sp_drafter *base, const uint32_t *ids, size_t n_c
 }
 
 static enum sp_status lm_propose(struct sp_drafter *base, uint32_t *ids, size_t n_cached, size_t *n,
-                                 const struct sp_guesser *guesser, struct sp_err *err)
+                                 const struct sp_proposal *proposal, struct sp_err *err)
 {
     struct draft_lm *d = (struct draft_lm *)base;
     enum sp_status st = SP_OK;
@@ -171,7 +171,7 @@ static enum sp_status lm_propose(struct sp_drafter *base, uint32_t *ids, size_t 
         struct sp_logits logits = feed(d, ids, n_cached, n_cached + i);
         if (d->n_vocab < logits.n) logits = sp_logits_of(d->vector, logits.row, d->n_vocab);
         logits = sp_logits_kept(logits, d->logits + i * d->n_vocab);
-        st = sp_guess(guesser, &more, ids, n_cached + 1 + i, &logits, err);
+        st = sp_propose_token(proposal, &more, ids, n_cached + 1 + i, &logits, err);
     }
     *n = i;
     return st;

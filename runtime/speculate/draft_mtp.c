@@ -38,23 +38,23 @@ static enum sp_status mtp_check(const struct sp_model *target, const struct sp_m
 
 static void mtp_close(struct sp_drafter *base)
 {
-    struct sp_pairs *p = (struct sp_pairs *)base;
+    struct sp_feature_head *p = (struct sp_feature_head *)base;
 
-    sp_pairs_release(p);
+    sp_feature_head_release(p);
     free(p);
 }
 
 static enum sp_status mtp_open(struct sp_drafter **out, const struct sp_drafter_setup *setup,
                                struct sp_err *err)
 {
-    struct sp_pairs *p = NULL;
+    struct sp_feature_head *p = NULL;
     bool normed = setup->draft->config.draft.normed_output;
     enum sp_status st;
 
     if ((st = sp_new(&p, 1, sizeof *p, err))) return st;
-    p->depth = SP_PAIRS_DEPTH;
+    p->depth = SP_FEATURE_HEAD_MAX;
     p->embedder = p->head = setup->target;
-    if ((st = sp_pairs_init(p, &sp_draft_mtp_ops, setup, normed ? taps : raw_taps, err))) {
+    if ((st = sp_feature_head_init(p, &sp_draft_mtp_ops, setup, normed ? taps : raw_taps, err))) {
         mtp_close(&p->base);
         return st;
     }
@@ -64,9 +64,9 @@ static enum sp_status mtp_open(struct sp_drafter **out, const struct sp_drafter_
 
 static void mtp_commit(struct sp_drafter *base, const struct sp_commit *commit)
 {
-    struct sp_pairs *p = (struct sp_pairs *)base;
+    struct sp_feature_head *p = (struct sp_feature_head *)base;
 
-    memcpy(sp_pairs_commit(p, commit), commit->features,
+    memcpy(sp_feature_head_commit(p, commit), commit->features,
            commit->n * p->n_hidden * sizeof *commit->features);
 }
 
@@ -74,17 +74,17 @@ const struct sp_drafter_ops sp_draft_mtp_ops = {
     .kind = SP_DRAFT_MTP,
     .name = "mtp",
     .stepwise = true,
-    .max_depth = sp_pairs_max_depth,
+    .max_depth = sp_feature_head_max_depth,
     .taps = mtp_taps,
     .check = mtp_check,
     .open = mtp_open,
-    .limit = sp_pairs_limit,
-    .catch_up = sp_pairs_catch_up,
-    .propose = sp_pairs_propose,
-    .logits = sp_pairs_logits,
+    .limit = sp_feature_head_limit,
+    .catch_up = sp_feature_head_catch_up,
+    .propose = sp_feature_head_propose,
+    .logits = sp_feature_head_logits,
     .commit = mtp_commit,
-    .truncate = sp_pairs_truncate,
-    .cache_size = sp_pairs_cache_size,
-    .state = sp_pairs_state,
+    .truncate = sp_feature_head_truncate,
+    .cache_size = sp_feature_head_cache_size,
+    .state = sp_feature_head_state,
     .close = mtp_close,
 };

@@ -19,7 +19,7 @@ struct index {
     unsigned bits;
 };
 
-struct lookup {
+struct ngram {
     struct sp_drafter base;
     struct index singles, pairs;
     size_t n_filed;       /* places before this one are */
@@ -27,9 +27,9 @@ struct lookup {
     bool again;           /* ... what follows it followed an older place as well */
 };
 
-static struct lookup *lookup_of(struct sp_drafter *base)
+static struct ngram *ngram_of(struct sp_drafter *base)
 {
-    return (struct lookup *)base;
+    return (struct ngram *)base;
 }
 
 static enum sp_status index_open(struct index *x, size_t n_tokens, size_t n_positions,
@@ -73,9 +73,9 @@ static void unfile(struct index *x, size_t at)
     x->newest[x->hash[at]] = x->older[at];
 }
 
-static void lookup_close(struct sp_drafter *base)
+static void ngram_close(struct sp_drafter *base)
 {
-    struct lookup *l = lookup_of(base);
+    struct ngram *l = ngram_of(base);
 
     if (l == NULL) return;
     index_close(&l->singles);
@@ -93,7 +93,7 @@ static size_t matching(const uint32_t *ids, size_t a, size_t b)
 }
 
 /* The longest match of two tokens or more. */
-static void search_pairs(struct lookup *l, const uint32_t *ids, size_t n_cached)
+static void search_pairs(struct ngram *l, const uint32_t *ids, size_t n_cached)
 {
     const struct index *x = &l->pairs;
     size_t at = x->newest[hash_of(x, ids, n_cached)], left = MOST_PLACES;
@@ -107,7 +107,7 @@ static void search_pairs(struct lookup *l, const uint32_t *ids, size_t n_cached)
 }
 
 /* The newest place of the last token, and whether an older one has the same token behind it. */
-static void search_singles(struct lookup *l, const uint32_t *ids, size_t n_cached)
+static void search_singles(struct ngram *l, const uint32_t *ids, size_t n_cached)
 {
     const struct index *x = &l->singles;
     size_t at = x->newest[hash_of(x, ids, n_cached)], left = MOST_PLACES;
@@ -125,20 +125,20 @@ static void search_singles(struct lookup *l, const uint32_t *ids, size_t n_cache
 }
 
 /* Searches for the end of ids[0..n_cached]. */
-static size_t lookup_limit(struct sp_drafter *base, const uint32_t *ids, size_t n_cached)
+static size_t ngram_limit(struct sp_drafter *base, const uint32_t *ids, size_t n_cached)
 {
-    struct lookup *l = lookup_of(base);
+    struct ngram *l = ngram_of(base);
 
     l->length = 0;
     if (n_cached == 0) return 0;
     search_pairs(l, ids, n_cached);
     if (l->length == 0) search_singles(l, ids, n_cached);
-    return l->length ? SP_LOOKUP_DEPTH : 0;
+    return l->length ? SP_DRAFT_NGRAM_MAX : 0;
 }
 
 /* In what follows a match of n_tokens. A single token's: counted in six answers of
  * Qwen2.5-Coder-0.5B to questions, 19 of 100 were right, and 49 where two places agreed. */
-static double confidence_of(const struct lookup *l, size_t n_tokens)
+static double confidence_of(const struct ngram *l, size_t n_tokens)
 {
     if (n_tokens > 1) return 1 - 1.5 / (double)n_tokens;
     return l->again ? 0.49 : 0.19;
@@ -146,20 +146,21 @@ static double confidence_of(const struct lookup *l, size_t n_tokens)
 
 /* A copy may run into what it writes: a text that repeats itself. A right guess makes the match
  * longer. What follows a single token is worth a guess only where each is weighed. */
-static enum sp_status lookup_propose(struct sp_drafter *base, uint32_t *ids, size_t n_cached,
-                                     size_t *n, const struct sp_guesser *guesser,
-                                     struct sp_err *err)
+static enum sp_status ngram_propose(struct sp_drafter *base, uint32_t *ids, size_t n_cached,
+                                    size_t *n, const struct sp_proposal *proposal,
+                                    struct sp_err *err)
 {
-    struct lookup *l = lookup_of(base);
+    struct ngram *l = ngram_of(base);
     size_t i = 0;
-    bool more = l->length > 1 || guesser->depth != NULL, kept = true;
+    bool more = l->length > 1 || proposal->depth != NULL, kept = true;
 
     while (i < *n && more) {
         double confidence = confidence_of(l, l->length + i);
         size_t pos = n_cached + 1 + i;
         enum sp_status st;
         ids[pos] = ids[l->match + 1 + i];
-        if ((st = sp_guess_copied(guesser, &kept, &more, ids, pos, confidence, err))) return st;
+        if ((st = sp_propose_copied_token(proposal, &kept, &more, ids, pos, confidence, err)))
+            return st;
         i += kept;
     }
     *n = i;
@@ -167,9 +168,9 @@ static enum sp_status lookup_propose(struct sp_drafter *base, uint32_t *ids, siz
 }
 
 /* A place is filed when the token after it is known. */
-static void lookup_commit(struct sp_drafter *base, const struct sp_commit *commit)
+static void ngram_commit(struct sp_drafter *base, const struct sp_commit *commit)
 {
-    struct lookup *l = lookup_of(base);
+    struct ngram *l = ngram_of(base);
     size_t end = commit->first + commit->n;
 
     for (size_t at = l->n_filed ? l->n_filed : 1; at < end; at++) {
@@ -179,9 +180,9 @@ static void lookup_commit(struct sp_drafter *base, const struct sp_commit *commi
     l->n_filed = end;
 }
 
-static bool lookup_truncate(struct sp_drafter *base, size_t len, size_t n_same)
+static bool ngram_truncate(struct sp_drafter *base, size_t len, size_t n_same)
 {
-    struct lookup *l = lookup_of(base);
+    struct ngram *l = ngram_of(base);
 
     (void)n_same;
     while (l->n_filed > len) {
@@ -193,7 +194,7 @@ static bool lookup_truncate(struct sp_drafter *base, size_t len, size_t n_same)
     return true;
 }
 
-static size_t lookup_cache_size(const struct sp_drafter *base)
+static size_t ngram_cache_size(const struct sp_drafter *base)
 {
     (void)base;
     return 0; /* no keys, no values */
@@ -202,17 +203,17 @@ static size_t lookup_cache_size(const struct sp_drafter *base)
 static const struct sp_drafter_ops ops = {
     .name = SP_LOOKUP_NAME,
     .stepwise = true,
-    .limit = lookup_limit,
-    .propose = lookup_propose,
-    .commit = lookup_commit,
-    .truncate = lookup_truncate,
-    .cache_size = lookup_cache_size,
-    .close = lookup_close,
+    .limit = ngram_limit,
+    .propose = ngram_propose,
+    .commit = ngram_commit,
+    .truncate = ngram_truncate,
+    .cache_size = ngram_cache_size,
+    .close = ngram_close,
 };
 
-enum sp_status sp_lookup_open(struct sp_drafter **out, size_t n_positions, struct sp_err *err)
+enum sp_status sp_draft_ngram_open(struct sp_drafter **out, size_t n_positions, struct sp_err *err)
 {
-    struct lookup *l = NULL;
+    struct ngram *l = NULL;
     enum sp_status st;
 
     if ((st = sp_new(&l, 1, sizeof *l, err))) goto done;
@@ -222,6 +223,6 @@ enum sp_status sp_lookup_open(struct sp_drafter **out, size_t n_positions, struc
     *out = &l->base;
     l = NULL;
 done:
-    lookup_close(l ? &l->base : NULL);
+    ngram_close(l ? &l->base : NULL);
     return st;
 }

@@ -15,13 +15,13 @@
 
 /* Most guesses of a proposal: with the token before them they fill a pass of 16 rows, and more rows
  * would not be cheaper by the row. */
-enum { SP_LOOKUP_DEPTH = 15 };
+enum { SP_DRAFT_NGRAM_MAX = 15 };
 
 #define SP_LOOKUP_NAME "lookup"
 
 /* n_positions: context of the session. The drafter belongs to no file: of its ops max_depth, taps,
  * check, open and logits are NULL. */
-SP_MUST_CHECK enum sp_status sp_lookup_open(struct sp_drafter **out, size_t n_positions,
-                                            struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_draft_ngram_open(struct sp_drafter **out, size_t n_positions,
+                                                 struct sp_err *err);
 
 #endif

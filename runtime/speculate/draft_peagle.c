@@ -64,12 +64,12 @@ static void make_mask_state(struct draft_peagle *d)
 }
 
 static enum sp_status peagle_propose(struct sp_drafter *base, uint32_t *ids, size_t n_cached,
-                                     size_t *n, const struct sp_guesser *guesser,
+                                     size_t *n, const struct sp_proposal *proposal,
                                      struct sp_err *err)
 {
     struct draft_peagle *d = (struct draft_peagle *)base;
-    struct sp_pairs *p = &d->eagle3.pairs;
-    float *states = sp_pairs_behind(p);
+    struct sp_feature_head *p = &d->eagle3.pairs;
+    float *states = sp_feature_head_behind(p);
     enum sp_status st = SP_OK;
     bool more = true;
     size_t i;
@@ -79,11 +79,11 @@ static enum sp_status peagle_propose(struct sp_drafter *base, uint32_t *ids, siz
         ids[n_cached + 1 + i] = d->mask_token; /* until it is guessed */
         memcpy(states + i * p->n_hidden, d->mask_state, p->n_hidden * sizeof *states);
     }
-    sp_pairs_begin(p, ids, n_cached, i);
+    sp_feature_head_begin(p, ids, n_cached, i);
     for (i = 0; st == SP_OK && more && i < *n; i++) {
         struct sp_logits logits = sp_decoder_row(p->decoder, i);
         if (p->translate) logits = p->translate(p, logits);
-        st = sp_guess(guesser, &more, ids, n_cached + 1 + i, &logits, err);
+        st = sp_propose_token(proposal, &more, ids, n_cached + 1 + i, &logits, err);
     }
     *n = i;
     return st;
@@ -101,13 +101,13 @@ const struct sp_drafter_ops sp_draft_peagle_ops = {
     .taps = sp_eagle3_taps,
     .check = sp_eagle3_check,
     .open = peagle_open,
-    .limit = sp_pairs_limit,
-    .catch_up = sp_pairs_catch_up,
+    .limit = sp_feature_head_limit,
+    .catch_up = sp_feature_head_catch_up,
     .propose = peagle_propose,
     .logits = peagle_logits,
     .commit = sp_eagle3_commit,
-    .truncate = sp_pairs_truncate,
-    .cache_size = sp_pairs_cache_size,
-    .state = sp_pairs_state,
+    .truncate = sp_feature_head_truncate,
+    .cache_size = sp_feature_head_cache_size,
+    .state = sp_feature_head_state,
     .close = peagle_close,
 };

@@ -4,15 +4,16 @@
 
 #include <stdlib.h>
 
-enum sp_status sp_token_map_check(const struct sp_model *draft, size_t n_vocab, struct sp_err *err)
+enum sp_status sp_draft_vocab_check(const struct sp_model *draft, size_t n_vocab,
+                                    struct sp_err *err)
 {
     if (draft->token_map == NULL) return SP_OK;
     return sp_config_check_token_map(draft->config.draft.kind, draft->token_map, draft->head.rows,
                                      n_vocab, err);
 }
 
-enum sp_status sp_token_map_init(struct sp_token_map *map, const struct sp_model *draft,
-                                 size_t n_vocab, struct sp_err *err)
+enum sp_status sp_draft_vocab_init(struct sp_draft_vocab *map, const struct sp_model *draft,
+                                   size_t n_vocab, struct sp_err *err)
 {
     enum sp_status st;
 
@@ -29,14 +30,14 @@ enum sp_status sp_token_map_init(struct sp_token_map *map, const struct sp_model
     return SP_OK;
 }
 
-void sp_token_map_release(struct sp_token_map *map)
+void sp_draft_vocab_release(struct sp_draft_vocab *map)
 {
     free(map->tokens);
     free(map->scores);
-    *map = (struct sp_token_map){0};
+    *map = (struct sp_draft_vocab){0};
 }
 
-struct sp_logits sp_token_map_spread(struct sp_token_map *map, struct sp_logits logits)
+struct sp_logits sp_draft_vocab_spread(struct sp_draft_vocab *map, struct sp_logits logits)
 {
     if (map->tokens == NULL) return logits;
     for (size_t i = 0; i < logits.n; i++)

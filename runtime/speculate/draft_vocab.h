@@ -7,23 +7,23 @@
 #include "runtime/model/logits.h"
 #include "runtime/model/model.h"
 
-struct sp_token_map {
+struct sp_draft_vocab {
     uint32_t *tokens; /* [head rows] ids of the target, ascending; NULL: row i is token i; owned */
     float *scores; /* [n_vocab] a row's logits by the target's ids: SP_NEVER between them; owned */
     size_t n_vocab;
 };
 
-/* Of a draft that passed sp_token_map_check. On failure sp_token_map_release cleans up. */
-SP_MUST_CHECK enum sp_status sp_token_map_init(struct sp_token_map *map,
-                                               const struct sp_model *draft, size_t n_vocab,
-                                               struct sp_err *err);
-void sp_token_map_release(struct sp_token_map *map);
+/* Of a draft that passed sp_draft_vocab_check. On failure sp_draft_vocab_release cleans up. */
+SP_MUST_CHECK enum sp_status sp_draft_vocab_init(struct sp_draft_vocab *map,
+                                                 const struct sp_model *draft, size_t n_vocab,
+                                                 struct sp_err *err);
+void sp_draft_vocab_release(struct sp_draft_vocab *map);
 
 /* Is each row of the draft's head one of the target's n_vocab tokens? */
-SP_MUST_CHECK enum sp_status sp_token_map_check(const struct sp_model *draft, size_t n_vocab,
-                                                struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_draft_vocab_check(const struct sp_model *draft, size_t n_vocab,
+                                                  struct sp_err *err);
 
 /* The row by the target's ids, valid until the next call; equal logits keep their order. */
-struct sp_logits sp_token_map_spread(struct sp_token_map *map, struct sp_logits logits);
+struct sp_logits sp_draft_vocab_spread(struct sp_draft_vocab *map, struct sp_logits logits);
 
 #endif

@@ -39,39 +39,39 @@ void sp_drafter_pass(struct sp_drafter *drafter, const struct sp_batch_seq *seq,
     drafter->time.part += pass.seconds * (double)seq->n / (double)pass.n_rows;
 }
 
-enum sp_status sp_guess(const struct sp_guesser *guesser, bool *more, uint32_t *ids, size_t pos,
-                        const struct sp_logits *logits, struct sp_err *err)
+enum sp_status sp_propose_token(const struct sp_proposal *proposal, bool *more, uint32_t *ids,
+                                size_t pos, const struct sp_logits *logits, struct sp_err *err)
 {
-    const struct sp_chooser *chooser = guesser->chooser;
+    const struct sp_chooser *chooser = proposal->chooser;
     double confidence;
     enum sp_status st = chooser->propose(
-        chooser->state, &ids[pos], guesser->depth ? &confidence : NULL, logits, ids, pos, err);
+        chooser->state, &ids[pos], proposal->depth ? &confidence : NULL, logits, ids, pos, err);
 
-    *more = st == SP_OK && (guesser->depth == NULL || sp_depth_judge(guesser->depth, confidence));
+    *more = st == SP_OK && (proposal->depth == NULL || sp_depth_judge(proposal->depth, confidence));
     return st;
 }
 
-enum sp_status sp_guess_rated(const struct sp_guesser *guesser, bool *more, uint32_t *ids,
-                              size_t pos, const struct sp_logits *logits, double confidence,
-                              struct sp_err *err)
+enum sp_status sp_propose_rated_token(const struct sp_proposal *proposal, bool *more, uint32_t *ids,
+                                      size_t pos, const struct sp_logits *logits, double confidence,
+                                      struct sp_err *err)
 {
-    const struct sp_chooser *chooser = guesser->chooser;
+    const struct sp_chooser *chooser = proposal->chooser;
     enum sp_status st = chooser->propose(chooser->state, &ids[pos], NULL, logits, ids, pos, err);
 
-    *more = st == SP_OK && (guesser->depth == NULL || sp_depth_judge(guesser->depth, confidence));
+    *more = st == SP_OK && (proposal->depth == NULL || sp_depth_judge(proposal->depth, confidence));
     return st;
 }
 
-enum sp_status sp_guess_copied(const struct sp_guesser *guesser, bool *kept, bool *more,
-                               const uint32_t *ids, size_t pos, double confidence,
-                               struct sp_err *err)
+enum sp_status sp_propose_copied_token(const struct sp_proposal *proposal, bool *kept, bool *more,
+                                       const uint32_t *ids, size_t pos, double confidence,
+                                       struct sp_err *err)
 {
-    const struct sp_chooser *chooser = guesser->chooser;
+    const struct sp_chooser *chooser = proposal->chooser;
     enum sp_status st = SP_OK;
 
     *kept = true;
     if (chooser->adopt) st = chooser->adopt(chooser->state, kept, ids, pos, err);
     *more = st == SP_OK && *kept &&
-            (guesser->depth == NULL || sp_depth_judge(guesser->depth, confidence));
+            (proposal->depth == NULL || sp_depth_judge(proposal->depth, confidence));
     return st;
 }

@@ -38,7 +38,7 @@ struct sp_commit {
 };
 
 /* How guesses are made out of logits, and who says how many. */
-struct sp_guesser {
+struct sp_proposal {
     const struct sp_chooser *chooser;
     struct sp_depth *depth; /* judges every guess; NULL: as many as were asked for */
 };
@@ -63,11 +63,12 @@ struct sp_drafter_ops {
      * prompt, or what plain steps wrote. Before a proposal, whose time it would distort. Others may
      * have the turn meanwhile. NULL: nothing ever waits. */
     void (*catch_up)(struct sp_drafter *drafter, const uint32_t *ids, size_t n_cached);
-    /* Writes guesses to ids[n_cached + 1 .. n_cached + *n]; 1 <= *n <= limit. Made by sp_guess, one
-     * after the other, until it says that no more are wanted; *n becomes how many there are. Others
-     * may have the turn meanwhile, in this function and in catch_up alone. */
+    /* Writes guesses to ids[n_cached + 1 .. n_cached + *n]; 1 <= *n <= limit. Made by
+     * sp_propose_token, one after the other, until it says that no more are wanted; *n becomes how
+     * many there are. Others may have the turn meanwhile, in this function and in catch_up alone.
+     */
     enum sp_status (*propose)(struct sp_drafter *drafter, uint32_t *ids, size_t n_cached, size_t *n,
-                              const struct sp_guesser *guesser, struct sp_err *err);
+                              const struct sp_proposal *proposal, struct sp_err *err);
     /* Logits behind entry i of the last proposal, over the rows of the draft's head; `best` is not
      * told. */
     struct sp_logits (*logits)(const struct sp_drafter *drafter, size_t i);
@@ -107,21 +108,21 @@ SP_MUST_CHECK enum sp_status sp_drafter_check(const struct sp_model *target,
                                               const struct sp_model *draft, struct sp_err *err);
 
 /* Writes the guess for position `pos` to ids[pos]; *more = false: this was the last one wanted. */
-SP_MUST_CHECK enum sp_status sp_guess(const struct sp_guesser *guesser, bool *more, uint32_t *ids,
-                                      size_t pos, const struct sp_logits *logits,
-                                      struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_propose_token(const struct sp_proposal *proposal, bool *more,
+                                              uint32_t *ids, size_t pos,
+                                              const struct sp_logits *logits, struct sp_err *err);
 
 /* The same where the draft itself says how sure it is of the guess, 0..1. */
-SP_MUST_CHECK enum sp_status sp_guess_rated(const struct sp_guesser *guesser, bool *more,
-                                            uint32_t *ids, size_t pos,
-                                            const struct sp_logits *logits, double confidence,
-                                            struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_propose_rated_token(const struct sp_proposal *proposal, bool *more,
+                                                    uint32_t *ids, size_t pos,
+                                                    const struct sp_logits *logits,
+                                                    double confidence, struct sp_err *err);
 
 /* The same for ids[pos] that no logits chose. *kept = false, and no more are wanted: the target
  * will never choose it, and it is no guess. */
-SP_MUST_CHECK enum sp_status sp_guess_copied(const struct sp_guesser *guesser, bool *kept,
-                                             bool *more, const uint32_t *ids, size_t pos,
-                                             double confidence, struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_propose_copied_token(const struct sp_proposal *proposal, bool *kept,
+                                                     bool *more, const uint32_t *ids, size_t pos,
+                                                     double confidence, struct sp_err *err);
 
 /* The row of a kind; NULL if there is none. */
 const struct sp_drafter_ops *sp_drafter_find(enum sp_draft_kind kind);

@@ -2,11 +2,11 @@
 
 #include <string.h>
 
-void sp_drafting_init(struct sp_drafting *drafting, const struct sp_speculator *s)
+void sp_draft_mix_init(struct sp_draft_mix *mix, const struct sp_speculator *s)
 {
-    sp_depth_init(&drafting->draft, s->max_depth, s->drafter && s->drafter->ops->stepwise);
-    sp_depth_init(&drafting->lookup, SP_LOOKUP_DEPTH, true);
-    sp_depth_init(&drafting->forced, SP_FORCED_DEPTH, true);
+    sp_depth_init(&mix->draft, s->max_depth, s->drafter && s->drafter->ops->stepwise);
+    sp_depth_init(&mix->ngram, SP_DRAFT_NGRAM_MAX, true);
+    sp_depth_init(&mix->grammar_draft, SP_DRAFT_GRAMMAR_MAX, true);
 }
 
 /* What one drafter makes of its turn; round->drafted = 0: nothing that is worth verifying. */
@@ -15,28 +15,29 @@ static enum sp_status ask(struct sp_speculator *s, struct sp_drafter *drafter,
                           const struct sp_chooser *chooser, struct sp_round *round,
                           struct sp_err *err)
 {
-    struct sp_guesser guesser = {.chooser = chooser, .depth = automatic ? depth : NULL};
+    struct sp_proposal proposal = {.chooser = chooser, .depth = automatic ? depth : NULL};
     size_t n = most ? sp_speculator_limit(s, drafter) : 0;
 
     if (n > most) n = most;
     if (n && automatic) n = sp_depth_choose(depth, n);
-    return n ? sp_speculator_propose(s, drafter, n, &guesser, round, err) : SP_OK;
+    return n ? sp_speculator_propose(s, drafter, n, &proposal, round, err) : SP_OK;
 }
 
-static bool promises_more(const struct sp_drafting *d, const struct sp_depth *depth)
+static bool promises_more(const struct sp_draft_mix *d, const struct sp_depth *depth)
 {
     return sp_depth_promise(depth) > sp_depth_rate(&d->draft);
 }
 
-static enum sp_status propose(struct sp_drafting *d, struct sp_speculator *s, size_t most,
+static enum sp_status propose(struct sp_draft_mix *d, struct sp_speculator *s, size_t most,
                               bool automatic, const struct sp_chooser *chooser,
-                              struct sp_round *round, enum sp_guessed_by *by, struct sp_err *err)
+                              struct sp_round *round, enum sp_proposed_by *by, struct sp_err *err)
 {
     const struct {
         struct sp_drafter *drafter;
         struct sp_depth *depth;
-        enum sp_guessed_by by;
-    } free_ones[] = {{s->forced, &d->forced, SP_BY_GRAMMAR}, {s->lookup, &d->lookup, SP_BY_LOOKUP}};
+        enum sp_proposed_by by;
+    } free_ones[] = {{s->grammar_draft, &d->grammar_draft, SP_PROPOSED_BY_GRAMMAR},
+                     {s->ngram, &d->ngram, SP_PROPOSED_BY_NGRAM}};
     enum sp_status st;
 
     for (size_t i = 0; i < sizeof free_ones / sizeof *free_ones; i++) {
@@ -49,7 +50,7 @@ static enum sp_status propose(struct sp_drafting *d, struct sp_speculator *s, si
         if (round->drafted == 0) continue;
         if (s->drafter == NULL || !automatic || promises_more(d, depth)) return SP_OK;
     }
-    *by = SP_BY_DRAFT;
+    *by = SP_PROPOSED_BY_DRAFT;
     if (s->drafter == NULL) return SP_OK;
     memset(round, 0, sizeof *round);
     return ask(s, s->drafter, &d->draft, most, automatic, chooser, round, err);
@@ -66,21 +67,21 @@ static void learn(struct sp_depth *depth, bool its_own, const struct sp_round *r
     }
 }
 
-enum sp_status sp_drafting_round(struct sp_drafting *d, struct sp_speculator *s, size_t most,
-                                 bool automatic, const struct sp_chooser *chooser, sp_emit_fn *emit,
-                                 void *context, struct sp_round *round, enum sp_guessed_by *by,
-                                 struct sp_err *err)
+enum sp_status sp_draft_mix_round(struct sp_draft_mix *d, struct sp_speculator *s, size_t most,
+                                  bool automatic, const struct sp_chooser *chooser,
+                                  sp_emit_fn *emit, void *context, struct sp_round *round,
+                                  enum sp_proposed_by *by, struct sp_err *err)
 {
     enum sp_status st;
 
     if ((st = propose(d, s, most, automatic, chooser, round, by, err))) return st;
     if ((st = sp_speculator_verify(s, chooser, emit, context, round, err))) return st;
-    if (*by == SP_BY_DRAFT) {
+    if (*by == SP_PROPOSED_BY_DRAFT) {
         sp_depth_record(&d->draft, round);
     } else {
         sp_depth_watch(&d->draft, round);
     }
-    learn(&d->lookup, *by == SP_BY_LOOKUP, round);
-    learn(&d->forced, *by == SP_BY_GRAMMAR, round);
+    learn(&d->ngram, *by == SP_PROPOSED_BY_NGRAM, round);
+    learn(&d->grammar_draft, *by == SP_PROPOSED_BY_GRAMMAR, round);
     return SP_OK;
 }

@@ -12,20 +12,22 @@
 #include "runtime/speculate/speculate.h"
 
 /* What earlier rounds taught about cost and acceptance. */
-struct sp_drafting {
-    struct sp_depth draft, lookup, forced;
+struct sp_draft_mix {
+    struct sp_depth draft, ngram, grammar_draft;
 };
 
 /* Whose guesses were verified. */
-enum sp_guessed_by { SP_BY_DRAFT, SP_BY_LOOKUP, SP_BY_GRAMMAR };
+enum sp_proposed_by { SP_PROPOSED_BY_DRAFT, SP_PROPOSED_BY_NGRAM, SP_PROPOSED_BY_GRAMMAR };
 
-void sp_drafting_init(struct sp_drafting *drafting, const struct sp_speculator *speculator);
+void sp_draft_mix_init(struct sp_draft_mix *mix, const struct sp_speculator *speculator);
 
 /* most: guesses of the round at most, 0: a plain step. automatic: as many of these as pay. *by:
  * whose the guesses verified were, the draft's where there were none. */
-SP_MUST_CHECK enum sp_status
-sp_drafting_round(struct sp_drafting *drafting, struct sp_speculator *speculator, size_t most,
-                  bool automatic, const struct sp_chooser *chooser, sp_emit_fn *emit, void *context,
-                  struct sp_round *round, enum sp_guessed_by *by, struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_draft_mix_round(struct sp_draft_mix *mix,
+                                                struct sp_speculator *speculator, size_t most,
+                                                bool automatic, const struct sp_chooser *chooser,
+                                                sp_emit_fn *emit, void *context,
+                                                struct sp_round *round, enum sp_proposed_by *by,
+                                                struct sp_err *err);
 
 #endif

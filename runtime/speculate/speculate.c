@@ -68,7 +68,7 @@ enum sp_status sp_speculator_open(struct sp_speculator **out, const struct sp_mo
     s->prompt_rows = options->prompt_rows;
     if ((st = open_decoder(s, draft, backend, options, err))) goto done;
     if (draft && (st = open_drafter(s, draft, backend, options, err))) goto done;
-    if (options->lookup && (st = sp_lookup_open(&s->lookup, s->n_positions, err))) goto done;
+    if (options->ngram && (st = sp_draft_ngram_open(&s->ngram, s->n_positions, err))) goto done;
     if ((st = sp_new(&s->ids, s->n_positions + s->max_rows + 1, sizeof *s->ids, err))) goto done;
     *out = s;
     s = NULL;
@@ -81,7 +81,7 @@ void sp_speculator_close(struct sp_speculator *s)
 {
     if (s == NULL) return;
     if (s->drafter) s->drafter->ops->close(s->drafter);
-    if (s->lookup) s->lookup->ops->close(s->lookup);
+    if (s->ngram) s->ngram->ops->close(s->ngram);
     sp_decoder_close(s->decoder);
     free(s->ids);
     free(s);
@@ -121,7 +121,7 @@ static void commit(struct sp_speculator *s, size_t n)
 
     sp_decoder_commit(s->decoder, n);
     if (s->drafter) s->drafter->ops->commit(s->drafter, &rows);
-    if (s->lookup) s->lookup->ops->commit(s->lookup, &rows);
+    if (s->ngram) s->ngram->ops->commit(s->ngram, &rows);
     s->n_cached += n;
 }
 
@@ -129,7 +129,7 @@ static void commit(struct sp_speculator *s, size_t n)
 static bool go_back(struct sp_speculator *s, size_t to, size_t n_same)
 {
     if (s->drafter && !s->drafter->ops->truncate(s->drafter, to, n_same)) return false;
-    if (s->lookup) s->lookup->ops->truncate(s->lookup, to, n_same);
+    if (s->ngram) s->ngram->ops->truncate(s->ngram, to, n_same);
     sp_decoder_rewind(s->decoder, s->n_cached, to);
     s->n_cached = to;
     return true;
@@ -244,7 +244,7 @@ static struct sp_pass_time spent(const struct sp_drafter *drafter, double t0)
 }
 
 enum sp_status sp_speculator_propose(struct sp_speculator *s, struct sp_drafter *drafter, size_t n,
-                                     const struct sp_guesser *guesser, struct sp_round *round,
+                                     const struct sp_proposal *proposal, struct sp_round *round,
                                      struct sp_err *err)
 {
     double t0 = sp_seconds();
@@ -257,9 +257,9 @@ enum sp_status sp_speculator_propose(struct sp_speculator *s, struct sp_drafter 
     round->catch_up_seconds = spent(drafter, t0).seconds;
     t0 = sp_seconds();
     drafter->time = (struct sp_pass_time){0};
-    if ((st = drafter->ops->propose(drafter, s->ids, s->n_cached, &n, guesser, err))) return st;
+    if ((st = drafter->ops->propose(drafter, s->ids, s->n_cached, &n, proposal, err))) return st;
     round->made = n;
-    round->drafted = guesser->depth ? sp_depth_cut(guesser->depth) : n;
+    round->drafted = proposal->depth ? sp_depth_cut(proposal->depth) : n;
     time = spent(drafter, t0);
     round->draft_seconds = time.seconds;
     round->draft_cost = time.part;
@@ -283,11 +283,11 @@ enum sp_status sp_speculator_verify(struct sp_speculator *s, const struct sp_cho
     round->others = done.n_seqs - 1;
     for (size_t i = 0; i <= n; i++) {
         struct sp_logits logits = sp_decoder_row(s->decoder, i);
-        uint32_t guess = i < n ? s->ids[pos + i] : SP_NO_GUESS, id;
+        uint32_t draft_token = i < n ? s->ids[pos + i] : SP_NO_DRAFT_TOKEN, id;
         bool right;
-        st = chooser->choose(chooser->state, &id, &logits, s->ids, pos + i, guess, err);
+        st = chooser->choose(chooser->state, &id, &logits, s->ids, pos + i, draft_token, err);
         if (st) break;
-        right = id == guess;
+        right = id == draft_token;
         s->ids[pos + i] = id;
         round->emitted++;
         round->accepted += right;
@@ -302,15 +302,15 @@ enum sp_status sp_speculator_verify(struct sp_speculator *s, const struct sp_cho
 }
 
 enum sp_status sp_speculator_round(struct sp_speculator *s, size_t depth,
-                                   const struct sp_guesser *guesser, sp_emit_fn *emit,
+                                   const struct sp_proposal *proposal, sp_emit_fn *emit,
                                    void *context, struct sp_round *round, struct sp_err *err)
 {
     size_t n = clamp_depth(s, depth);
     enum sp_status st;
 
     memset(round, 0, sizeof *round);
-    if (n && (st = sp_speculator_propose(s, s->drafter, n, guesser, round, err))) return st;
-    return sp_speculator_verify(s, guesser->chooser, emit, context, round, err);
+    if (n && (st = sp_speculator_propose(s, s->drafter, n, proposal, round, err))) return st;
+    return sp_speculator_verify(s, proposal->chooser, emit, context, round, err);
 }
 
 /* Between the tokens of a timed pass: a prime, so that they differ, as those of a text do, and
@@ -323,14 +323,14 @@ enum sp_status sp_speculator_time(struct sp_speculator *s, size_t n_rows, size_t
 {
     size_t most = s->n_positions - s->n_cached, n_vocab = s->target->config.n_vocab;
     double t0;
-    struct sp_guesser guesser = {.chooser = chooser};
+    struct sp_proposal proposal = {.chooser = chooser};
     enum sp_status st;
 
     if (n_rows > most) n_rows = most;
     n = clamp_depth(s, n);
     if (n) catch_up(s, s->drafter);
     t0 = sp_seconds();
-    if (n && (st = s->drafter->ops->propose(s->drafter, s->ids, s->n_cached, &n, &guesser, err))) {
+    if (n && (st = s->drafter->ops->propose(s->drafter, s->ids, s->n_cached, &n, &proposal, err))) {
         return st;
     }
     *draft_seconds = n ? sp_seconds() - t0 : 0;

@@ -18,7 +18,7 @@
 #include "runtime/speculate/scheduler.h"
 
 /* Rows that can be timed, or verified, whatever the drafter's limit. */
-enum { SP_TIMED_ROWS = SP_LOOKUP_DEPTH + 1 };
+enum { SP_TIMED_ROWS = SP_DRAFT_NGRAM_MAX + 1 };
 
 /* Told each chosen token with the row that chose it; nonzero: stop here, drop the rest of the
  * round. `drafted`: the drafter had guessed it. */
@@ -29,8 +29,9 @@ struct sp_speculator {
     struct sp_scheduler *scheduler; /* borrowed */
     struct sp_decoder *decoder;     /* the target's, owned */
     struct sp_drafter *drafter;     /* of the file's draft, owned; NULL: none */
-    struct sp_drafter *lookup;      /* owned; NULL: none */
-    struct sp_drafter *forced;      /* of the grammar of the answer in hand; borrowed; NULL: none */
+    struct sp_drafter *ngram;       /* owned; NULL: none */
+    struct sp_drafter
+        *grammar_draft; /* of the grammar of the answer in hand; borrowed; NULL: none */
     size_t n_positions;
     size_t max_depth;   /* of the file's draft */
     size_t prompt_rows; /* rows of a prompt pass */
@@ -45,7 +46,7 @@ struct sp_speculator_options {
     size_t n_positions; /* context */
     size_t prompt_rows; /* rows of a prompt pass */
     enum sp_kv_type kv_type;
-    bool lookup; /* guesses may be looked up in the text so far */
+    bool ngram; /* guesses may be looked up in the text so far */
     struct sp_scheduler
         *scheduler; /* must outlive the speculator, and be entered for all it is asked */
     /* Speculators of the same options but this may share the room for their passes, which one has
@@ -85,7 +86,7 @@ size_t sp_speculator_limit(struct sp_speculator *s, struct sp_drafter *drafter);
  * what `round` says of guesses. */
 SP_MUST_CHECK enum sp_status sp_speculator_propose(struct sp_speculator *s,
                                                    struct sp_drafter *drafter, size_t n,
-                                                   const struct sp_guesser *guesser,
+                                                   const struct sp_proposal *proposal,
                                                    struct sp_round *round, struct sp_err *err);
 
 /* The other half: verifies round->drafted guesses (0: a plain step) and emits what they bring; at
@@ -98,9 +99,9 @@ SP_MUST_CHECK enum sp_status sp_speculator_verify(struct sp_speculator *s,
 
 /* Both for `depth` guesses of the file's draft, fewer if it cannot give as many. */
 SP_MUST_CHECK enum sp_status sp_speculator_round(struct sp_speculator *s, size_t depth,
-                                                 const struct sp_guesser *guesser, sp_emit_fn *emit,
-                                                 void *context, struct sp_round *round,
-                                                 struct sp_err *err);
+                                                 const struct sp_proposal *proposal,
+                                                 sp_emit_fn *emit, void *context,
+                                                 struct sp_round *round, struct sp_err *err);
 
 /* What is cached, and of which tokens (runtime/model/session_file.h). Read: more positions than
  * there are are SP_E_INPUT, no draft's where there is one is SP_E_CHECK; on failure nothing is

@@ -56,7 +56,7 @@ static enum sp_status check_ids(const struct sp_speculator *s, const struct sp_s
 static void forget(struct sp_speculator *s)
 {
     if (s->drafter) s->drafter->ops->truncate(s->drafter, 0, 0);
-    if (s->lookup) s->lookup->ops->truncate(s->lookup, 0, 0);
+    if (s->ngram) s->ngram->ops->truncate(s->ngram, 0, 0);
     sp_decoder_rewind(s->decoder, s->n_cached, 0);
     s->n_cached = s->n_ids = 0;
 }

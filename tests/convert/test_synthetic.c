@@ -224,7 +224,8 @@ static void test_coin(void **state)
     /* four standard deviations */
     assert_true(fabs((double)accepted / N - 0.3) < 4 * sqrt(0.3 * 0.7 / N));
     assert_int_equal(again, N);
-    assert_int_equal(chooser.choose(chooser.state, &id, &row, NULL, 3, SP_NO_GUESS, NULL), SP_OK);
+    assert_int_equal(chooser.choose(chooser.state, &id, &row, NULL, 3, SP_NO_DRAFT_TOKEN, NULL),
+                     SP_OK);
     assert_int_equal(id, 9);
     logits[4] = NAN;
     row = sp_logits_of(vector, logits, VOCABULARY);

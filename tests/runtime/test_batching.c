@@ -345,12 +345,13 @@ static const struct sp_drafter_ops *sound_ops;
 static size_t proposals_left;
 
 static enum sp_status fail_at_last(struct sp_drafter *drafter, uint32_t *ids, size_t n_cached,
-                                   size_t *n, const struct sp_guesser *guesser, struct sp_err *err)
+                                   size_t *n, const struct sp_proposal *proposal,
+                                   struct sp_err *err)
 {
     enum sp_status st;
 
     *n = 1;
-    st = sound_ops->propose(drafter, ids, n_cached, n, guesser, err);
+    st = sound_ops->propose(drafter, ids, n_cached, n, proposal, err);
     if (st || --proposals_left) return st;
     return sp_fail(err, SP_E_INPUT, "no more guesses");
 }

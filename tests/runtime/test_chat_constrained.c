@@ -106,7 +106,7 @@ static size_t check_call(const char *path, const struct sp_sampling *sampling)
     for (int depth = SP_DEPTH_AUTO; depth <= 7; depth += 4) {
         struct sp_result r = ask(&o, g, depth, sampling);
         generating_same(&r, &plain);
-        n_right += r.forced_accepted;
+        n_right += r.grammar_accepted;
         sp_result_release(&r);
     }
     generating_close(&o);

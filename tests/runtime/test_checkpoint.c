@@ -171,12 +171,13 @@ static enum sp_status propose(void *state, uint32_t *id, double *confidence,
 }
 
 static enum sp_status choose(void *state, uint32_t *id, const struct sp_logits *logits,
-                             const uint32_t *ids, size_t pos, uint32_t guess, struct sp_err *err)
+                             const uint32_t *ids, size_t pos, uint32_t draft_token,
+                             struct sp_err *err)
 {
     struct failing *f = state;
 
     if (f->left-- == 0) return sp_fail(err, SP_E_INPUT, "no choice");
-    return f->greedy.choose(f->greedy.state, id, logits, ids, pos, guess, err);
+    return f->greedy.choose(f->greedy.state, id, logits, ids, pos, draft_token, err);
 }
 
 struct emitted {
@@ -203,7 +204,7 @@ static void check_failure(const char *path, size_t depth, size_t n_right)
     struct sp_speculator *s = g.session->speculator;
     struct failing failing = {sp_greedy_chooser(g.package->backend.vector), n_right};
     const struct sp_chooser chooser = {.propose = propose, .choose = choose, .state = &failing};
-    const struct sp_guesser guesser = {.chooser = &chooser};
+    const struct sp_proposal proposal = {.chooser = &chooser};
     size_t n_vocab = g.package->target->config.n_vocab;
     uint32_t ids[N_CONTEXT];
     struct emitted emitted = {ids, N_PROMPT};
@@ -216,7 +217,7 @@ static void check_failure(const char *path, size_t depth, size_t n_right)
         ids[emitted.n++] = r.ids[i];
     sp_result_release(&r);
     sp_scheduler_acquire(s->scheduler);
-    assert_int_equal(sp_speculator_round(s, depth, &guesser, keep_id, &emitted, &round, NULL),
+    assert_int_equal(sp_speculator_round(s, depth, &proposal, keep_id, &emitted, &round, NULL),
                      SP_E_INPUT);
     sp_scheduler_release(s->scheduler);
     assert_int_equal(emitted.n, N_PROMPT + N_TOKENS + n_right);

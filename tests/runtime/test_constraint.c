@@ -170,11 +170,11 @@ static enum sp_status choose_within(const struct sp_token_trie *trie, const stru
     assert_int_equal(sp_constraint_open(&c, &options, NULL), SP_OK);
     chooser = sp_constraint_chooser(c);
     if (asked_before) {
-        st = chooser.choose(chooser.state, &id, &logits, others, 4, SP_NO_GUESS, NULL);
+        st = chooser.choose(chooser.state, &id, &logits, others, 4, SP_NO_DRAFT_TOKEN, NULL);
         assert_int_equal(st, SP_OK);
     }
     if (asked_before && work) {
-        (void)chooser.choose(chooser.state, &id, &logits, ids, N_LONG, SP_NO_GUESS, NULL);
+        (void)chooser.choose(chooser.state, &id, &logits, ids, N_LONG, SP_NO_DRAFT_TOKEN, NULL);
     }
     if (proposes) {
         double confidence = 1;
@@ -186,7 +186,7 @@ static enum sp_status choose_within(const struct sp_token_trie *trie, const stru
         assert_int_equal(st, SP_OK);
         assert_false(possible);
     }
-    st = chooser.choose(chooser.state, &id, &logits, ids, N_LONG, SP_NO_GUESS, NULL);
+    st = chooser.choose(chooser.state, &id, &logits, ids, N_LONG, SP_NO_DRAFT_TOKEN, NULL);
     sp_constraint_close(c);
     return st;
 }
@@ -283,7 +283,7 @@ static void blanks_come_as_before(void **state)
         char text[64] = "";
 
         strcpy(text, cases[i].before);
-        assert_int_equal(sp_constraint_forced(c, text, from, 63, &len, ids, 1, NULL), SP_OK);
+        assert_int_equal(sp_constraint_jump_forward(c, text, from, 63, &len, ids, 1, NULL), SP_OK);
         text[len] = '\0';
         assert_string_equal(text + from, cases[i].comes);
     }
@@ -334,7 +334,7 @@ static void the_best_token_is_checked(void **state)
         assert_int_equal(sp_constraint_open(&c, &options, NULL), SP_OK);
         struct sp_chooser chooser = sp_constraint_chooser(c);
         assert_int_equal(chooser.choose(chooser.state, &id, &logits, cases[i / 2].ids,
-                                        cases[i / 2].end, SP_NO_GUESS, NULL),
+                                        cases[i / 2].end, SP_NO_DRAFT_TOKEN, NULL),
                          SP_OK);
         assert_int_equal(id, cases[i / 2].chosen);
         sp_constraint_close(c);
@@ -375,9 +375,10 @@ static size_t compare_golden(const struct sp_json *line, const struct sp_token_t
         const char *hex = sp_json_to_string(sp_json_at(masks, pos), NULL);
         struct sp_token_mask mask;
         char text[8];
-        size_t n_forced;
-        assert_int_equal(sp_constraint_forced(c, text, 0, 8, &n_forced, ids, pos, NULL), SP_OK);
-        if (n_forced > 0) continue; /* llguidance leaves one spelling of it only */
+        size_t n_grammar;
+        assert_int_equal(sp_constraint_jump_forward(c, text, 0, 8, &n_grammar, ids, pos, NULL),
+                         SP_OK);
+        if (n_grammar > 0) continue; /* llguidance leaves one spelling of it only */
         assert_int_equal(sp_constraint_mask(c, &mask, ids, pos, NULL), SP_OK);
         n_compared++;
         for (size_t i = 0; i < GOLDEN_VOCAB; i++) {
@@ -545,7 +546,7 @@ static void guesses(void **state)
     static const char text[] = "\"Once upon a time there was an owl\"";
     static const char schema[] = "{\"const\":\"Once upon a time there was an owl\"}";
     const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8);
-    struct sp_session_options options = {.draft_by = SP_DRAFT_BY_LOOKUP};
+    struct sp_session_options options = {.draft_by = SP_DRAFT_BY_NGRAM};
     struct generating o = generating_open(path, NULL, 1, &options);
     struct sp_grammar *g = NULL;
 
@@ -555,8 +556,8 @@ static void guesses(void **state)
         struct sp_result r = ask(o.session, &(struct asked){g, depth, NULL});
         assert_string_equal(r.text, text);
         assert_int_equal(r.stop, SP_STOP_EOS);
-        assert_int_equal(r.forced_drafted > 0, depth > 0);
-        assert_true(r.forced_accepted * 10 >= r.forced_drafted * 7);
+        assert_int_equal(r.grammar_drafted > 0, depth > 0);
+        assert_true(r.grammar_accepted * 10 >= r.grammar_drafted * 7);
         assert_true(depth < 5 || r.n_rounds * 2 < r.n_ids);
         sp_result_release(&r);
     }

@@ -35,7 +35,7 @@ static double uniform(uint64_t *state)
 }
 
 /* Is a guess right that is so with probability p, and how sure is the draft? */
-static bool guess(const struct regime *r, double p, uint64_t *random, double *confidence)
+static bool draft_token(const struct regime *r, double p, uint64_t *random, double *confidence)
 {
     bool right = uniform(random) < p;
 
@@ -54,7 +54,7 @@ static struct sp_round guess_round(struct sp_depth *d, const struct regime *r, d
 
     while (more && round.made < round.asked) {
         round.made++;
-        right &= guess(r, p, random, &confidence);
+        right &= draft_token(r, p, random, &confidence);
         n_right += right;
         p *= r->fade;
         if (depth == FIXED) more = sp_depth_judge(d, confidence);

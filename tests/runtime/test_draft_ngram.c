@@ -13,14 +13,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TEXT = 300, ROOM = TEXT + SP_LOOKUP_DEPTH + 2 };
+enum { TEXT = 300, ROOM = TEXT + SP_DRAFT_NGRAM_MAX + 2 };
 
 static struct sp_drafter *open_lookup(size_t n_positions)
 {
     struct sp_drafter *l = NULL;
     struct sp_err err = {0};
 
-    if (sp_lookup_open(&l, n_positions, &err)) fail_msg("%s", err.text);
+    if (sp_draft_ngram_open(&l, n_positions, &err)) fail_msg("%s", err.text);
     return l;
 }
 
@@ -35,10 +35,10 @@ static void commit(struct sp_drafter *l, const uint32_t *ids, size_t first, size
 static size_t propose(struct sp_drafter *l, uint32_t *ids, size_t n_cached)
 {
     struct sp_chooser chooser = {0};
-    struct sp_guesser guesser = {.chooser = &chooser};
+    struct sp_proposal proposal = {.chooser = &chooser};
     size_t n = l->ops->limit(l, ids, n_cached);
 
-    if (n && l->ops->propose(l, ids, n_cached, &n, &guesser, NULL)) fail_msg("no proposal");
+    if (n && l->ops->propose(l, ids, n_cached, &n, &proposal, NULL)) fail_msg("no proposal");
     return n;
 }
 
@@ -66,7 +66,7 @@ static void check_proposal(struct sp_drafter *l, const uint32_t *text, size_t n_
     memcpy(ids, text, (n_cached + 1) * sizeof *ids);
     memcpy(want, ids, sizeof ids);
     n = propose(l, ids, n_cached);
-    assert_int_equal(n, at ? SP_LOOKUP_DEPTH : 0);
+    assert_int_equal(n, at ? SP_DRAFT_NGRAM_MAX : 0);
     for (size_t i = 0; i < n; i++) { /* what stood there, or what it was just continued with */
         want[n_cached + 1 + i] = want[at + 1 + i];
         assert_int_equal(ids[n_cached + 1 + i], want[n_cached + 1 + i]);
@@ -136,7 +136,7 @@ static void single_tokens(void **state)
         for (size_t n_cached = 1; n_cached + 1 < TEXT; n_cached++) {
             uint32_t kept = ids[n_cached + 1];
             struct sp_depth depth;
-            struct sp_guesser guesser = {.chooser = &chooser, .depth = &depth};
+            struct sp_proposal proposal = {.chooser = &chooser, .depth = &depth};
             bool again;
             size_t at = search_single(ids, n_cached, &again), n = 1;
             commit(l, ids, n_cached - 1, 1);
@@ -146,11 +146,11 @@ static void single_tokens(void **state)
                 continue;
             }
             if (search(ids, n_cached)) continue;
-            assert_int_equal(l->ops->limit(l, ids, n_cached), at ? SP_LOOKUP_DEPTH : 0);
+            assert_int_equal(l->ops->limit(l, ids, n_cached), at ? SP_DRAFT_NGRAM_MAX : 0);
             if (at == 0) continue;
-            sp_depth_init(&depth, SP_LOOKUP_DEPTH, true);
+            sp_depth_init(&depth, SP_DRAFT_NGRAM_MAX, true);
             assert_int_equal(sp_depth_choose(&depth, 1), 1);
-            assert_int_equal(l->ops->propose(l, ids, n_cached, &n, &guesser, NULL), SP_OK);
+            assert_int_equal(l->ops->propose(l, ids, n_cached, &n, &proposal, NULL), SP_OK);
             assert_int_equal(n, 1);
             assert_int_equal(ids[n_cached + 1], ids[at + 1]);
             assert_true(again ? depth.confidence[1] > 0.3 : depth.confidence[1] < 0.3);
@@ -173,8 +173,8 @@ static void repetition(void **state)
     for (uint32_t i = 0; i < 8; i++)
         ids[i] = i % 3;
     commit(l, ids, 0, 7);
-    assert_int_equal(propose(l, ids, 7), SP_LOOKUP_DEPTH);
-    for (uint32_t i = 8; i < 8 + SP_LOOKUP_DEPTH; i++)
+    assert_int_equal(propose(l, ids, 7), SP_DRAFT_NGRAM_MAX);
+    for (uint32_t i = 8; i < 8 + SP_DRAFT_NGRAM_MAX; i++)
         assert_int_equal(ids[i], i % 3);
     l->ops->close(l);
 }
@@ -201,7 +201,7 @@ static void surer_when_longer(void **state)
     uint32_t ids[ROOM] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 1, 2};
     struct sp_chooser chooser = {0};
     struct sp_depth depth;
-    struct sp_guesser guesser = {.chooser = &chooser, .depth = &depth};
+    struct sp_proposal proposal = {.chooser = &chooser, .depth = &depth};
     size_t n[2];
 
     (void)state;
@@ -210,10 +210,10 @@ static void surer_when_longer(void **state)
         for (size_t k = 16; k <= n_cached; k++)
             ids[k] = ids[k - 14];
         commit(l, ids, i ? 15 : 0, n_cached - (i ? 15 : 0));
-        assert_int_equal(l->ops->limit(l, ids, n_cached), SP_LOOKUP_DEPTH);
-        sp_depth_init(&depth, SP_LOOKUP_DEPTH, true);
-        n[i] = sp_depth_choose(&depth, SP_LOOKUP_DEPTH);
-        assert_int_equal(l->ops->propose(l, ids, n_cached, &n[i], &guesser, NULL), SP_OK);
+        assert_int_equal(l->ops->limit(l, ids, n_cached), SP_DRAFT_NGRAM_MAX);
+        sp_depth_init(&depth, SP_DRAFT_NGRAM_MAX, true);
+        n[i] = sp_depth_choose(&depth, SP_DRAFT_NGRAM_MAX);
+        assert_int_equal(l->ops->propose(l, ids, n_cached, &n[i], &proposal, NULL), SP_OK);
         n[i] = (size_t)(1e3 * depth.confidence[1]);
     }
     assert_in_range(n[0], 100, 500); /* two tokens agree */
@@ -239,11 +239,11 @@ static void rejection(void **state)
     sampling.temperature = 1;
     sampling.repeat_last_n = 0;
     sampling.accept = SP_ACCEPT_REJECTION;
-    for (uint32_t guess = 0; guess < N; guess += 2) {
+    for (uint32_t draft_token = 0; draft_token < N; draft_token += 2) {
         size_t seen[N] = {0};
         double sum = 0;
-        sampling.seed = 11 + guess;
-        if (sp_sampling_chooser_new(&c, &sampling, N, SP_LOOKUP_DEPTH, sp_vector_find("scalar"),
+        sampling.seed = 11 + draft_token;
+        if (sp_sampling_chooser_new(&c, &sampling, N, SP_DRAFT_NGRAM_MAX, sp_vector_find("scalar"),
                                     &err)) {
             fail_msg("%s", err.text);
         }
@@ -251,11 +251,11 @@ static void rejection(void **state)
         for (size_t pos = 1; pos <= DRAWS; pos++) {
             uint32_t id = N;
             bool possible = true;
-            ids[pos] = guess;
+            ids[pos] = draft_token;
             assert_int_equal(chooser.adopt(chooser.state, &possible, ids, pos, &err), SP_OK);
             assert_true(possible);
-            assert_int_equal(chooser.choose(chooser.state, &id, &logits, ids, pos, guess, &err),
-                             SP_OK);
+            assert_int_equal(
+                chooser.choose(chooser.state, &id, &logits, ids, pos, draft_token, &err), SP_OK);
             assert_true(id < N);
             seen[id]++;
         }

@@ -94,7 +94,7 @@ static void heard_confidences(struct sp_session *session, double *out, size_t n_
     struct sp_speculator *s = session->speculator;
     struct sp_chooser greedy = sp_greedy_chooser(session->package->backend.vector);
     struct sp_depth depth;
-    struct sp_guesser guesser = {.chooser = &greedy, .depth = &depth};
+    struct sp_proposal proposal = {.chooser = &greedy, .depth = &depth};
     struct sp_err err = {0};
     size_t n = n_rows;
 
@@ -104,7 +104,7 @@ static void heard_confidences(struct sp_session *session, double *out, size_t n_
     for (size_t i = 1; i <= n_rows; i++)
         depth.usual[i] = 1;
     sp_scheduler_acquire(s->scheduler);
-    if (s->drafter->ops->propose(s->drafter, s->ids, s->n_cached, &n, &guesser, &err)) {
+    if (s->drafter->ops->propose(s->drafter, s->ids, s->n_cached, &n, &proposal, &err)) {
         fail_msg("%s", err.text);
     }
     sp_scheduler_release(s->scheduler);

@@ -235,7 +235,7 @@ static void loops(void **state)
     done(&o);
 }
 
-static void forced(void **state)
+static void grammar_draft(void **state)
 {
     struct opened o = gbnf("root ::= \"ab\" [cd] \"\xC3\xA9\" \"z\"?");
     static const char *const before[] = {"", "a", "ab", "abc", "abd\xC3", "abc\xC3\xA9"};
@@ -290,8 +290,8 @@ static void limits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(characters), cmocka_unit_test(notation), cmocka_unit_test(mistakes),
-        cmocka_unit_test(loops),      cmocka_unit_test(forced),   cmocka_unit_test(limits),
+        cmocka_unit_test(characters), cmocka_unit_test(notation),      cmocka_unit_test(mistakes),
+        cmocka_unit_test(loops),      cmocka_unit_test(grammar_draft), cmocka_unit_test(limits),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -200,7 +200,7 @@ static void heads(void **state)
 {
     static const struct crafted how = {.mixing = 0.01f, .copies = true};
     static const struct sp_session_options by_lookup = {.n_context = N_CONTEXT,
-                                                        .draft_by = SP_DRAFT_BY_LOOKUP};
+                                                        .draft_by = SP_DRAFT_BY_NGRAM};
     char folder[512];
     const char *path;
 

@@ -457,13 +457,14 @@ static void generate(uint32_t ids[LENGTH + 4], const struct sp_sampling *s, enum
                 SP_OK);
         }
         for (size_t i = 0; i <= guesses && n <= LENGTH; i++) {
-            uint32_t guess = i < guesses ? round[n] : SP_NO_GUESS, id;
+            uint32_t draft_token = i < guesses ? round[n] : SP_NO_DRAFT_TOKEN, id;
             model_logits(logits, ids, n, false);
             row = sp_logits_of(vector(), logits, V);
-            assert_int_equal(chooser.choose(chooser.state, &id, &row, ids, n, guess, NULL), SP_OK);
-            if (way == BROKEN && guess != SP_NO_GUESS) id = guess;
+            assert_int_equal(chooser.choose(chooser.state, &id, &row, ids, n, draft_token, NULL),
+                             SP_OK);
+            if (way == BROKEN && draft_token != SP_NO_DRAFT_TOKEN) id = draft_token;
             ids[n++] = id;
-            if (id != guess) break;
+            if (id != draft_token) break;
         }
     }
     sp_sampling_chooser_free(state);

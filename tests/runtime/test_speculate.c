@@ -68,7 +68,7 @@ static void assert_depth(const struct sp_result *r, size_t depth)
         assert_int_equal(r->rounds[i].drafted, most);
         left -= r->rounds[i].accepted + 1u;
     }
-    assert_int_equal(r->guessed, r->drafted);
+    assert_int_equal(r->n_proposed, r->drafted);
 }
 
 /* Races are looked for among two threads only. */
@@ -203,12 +203,12 @@ static void check_lookup(const char *path, enum sp_draft_by by, const char *name
                 generating_same(&r, &plain);
                 assert_counts(&r);
                 if (depth > 0) {
-                    assert_true(r.lookup_accepted > 0 && r.lookup_accepted <= r.lookup_drafted);
+                    assert_true(r.ngram_accepted > 0 && r.ngram_accepted <= r.ngram_drafted);
                     assert_true(r.n_rounds < plain.n_rounds);
                 }
-                if (by == SP_DRAFT_BY_LOOKUP) {
-                    assert_int_equal(r.lookup_drafted, r.drafted);
-                    assert_int_equal(r.lookup_accepted, r.accepted);
+                if (by == SP_DRAFT_BY_NGRAM) {
+                    assert_int_equal(r.ngram_drafted, r.drafted);
+                    assert_int_equal(r.ngram_accepted, r.accepted);
                 }
                 sp_result_release(&r);
             }
@@ -219,7 +219,7 @@ static void check_lookup(const char *path, enum sp_draft_by by, const char *name
     sp_result_release(&plain);
 }
 
-static void lookup(void **state)
+static void ngram(void **state)
 {
     const char *plain = packed_file(packed_modelfile(TESTDATA "/tiny/target", NULL), SP_Q4,
                                     SP_DTYPE_NONE),
@@ -227,7 +227,7 @@ static void lookup(void **state)
 
     (void)state;
     check_lookup(plain, SP_DRAFT_BY_DEFAULT, "lookup", 0);
-    check_lookup(pair, SP_DRAFT_BY_LOOKUP, "lookup", 1);
+    check_lookup(pair, SP_DRAFT_BY_NGRAM, "lookup", 1);
     check_lookup(pair, SP_DRAFT_BY_BOTH, "lookup and dflash", 2);
 }
 
@@ -248,7 +248,7 @@ static void draft_by(void **state)
     generating_close(&o);
     o = generating_open(pair, NULL, 1, &options);
     assert_string_equal(sp_package_draft(o.package, SP_DRAFT_BY_DEFAULT, &most), "autoregressive");
-    assert_string_equal(sp_package_draft(o.package, SP_DRAFT_BY_LOOKUP, &most), "lookup");
+    assert_string_equal(sp_package_draft(o.package, SP_DRAFT_BY_NGRAM, &most), "lookup");
     assert_int_equal(most, 15);
     generating_close(&o);
 }
@@ -648,7 +648,7 @@ int main(void)
         cmocka_unit_test(autoregressive_q4),
         cmocka_unit_test(autoregressive_bf16),
         cmocka_unit_test(self_draft),
-        cmocka_unit_test(lookup),
+        cmocka_unit_test(ngram),
         cmocka_unit_test(draft_by),
         cmocka_unit_test(edges),
         cmocka_unit_test(rows_per_pass),
