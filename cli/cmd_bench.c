@@ -165,10 +165,11 @@ done:
     return st;
 }
 
-static const struct options defaults = {.n_predict = 128,
-                                        .n_repeat = 5,
-                                        .acceptance = -1,
-                                        .backend = {.depth = SP_DEPTH_AUTO, .draft_by = "model"}};
+static const struct options defaults = {
+    .n_predict = 128,
+    .n_repeat = 5,
+    .acceptance = -1,
+    .backend = {.draft_len = SP_DRAFT_LENGTH_AUTO, .draft_by = "model"}};
 
 const struct sp_command sp_cmd_bench = {
     .name = "bench",

@@ -189,13 +189,13 @@ static enum sp_status try_draft(struct sp_eval *eval, struct job *job)
         .n = eval->text.first_scored + eval->text.n_scored,
         .n_places = (size_t)o->n_places,
         .n_predict = (size_t)o->n_predict,
-        .depth = (int)o->backend.depth,
+        .draft_len = (int)o->backend.draft_len,
         .context = job,
         .progress = show_progress,
     };
     enum sp_status st;
 
-    if (job->info.draft == NULL || o->n_places == 0 || o->backend.depth == 0) return SP_OK;
+    if (job->info.draft == NULL || o->n_places == 0 || o->backend.draft_len == 0) return SP_OK;
     backend.n_context = (int64_t)eval->text.n_window;
     st = sp_backend_open_session(&session, job->package, &backend, false, 0, job->err);
     if (st) return st;
@@ -223,7 +223,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     sp_signals_catch();
     if ((st = sp_backend_open_package(&job.package, eval.name, &o->backend, err))) goto done;
     sp_package_describe(job.package, &job.info);
-    if (o->n_places && o->backend.depth) sp_backend_note_no_draft(args, &job.info, trying);
+    if (o->n_places && o->backend.draft_len) sp_backend_note_no_draft(args, &job.info, trying);
     if ((st = read_ids(&job))) goto done;
     eval.n_tokens = job.ids.n;
     if ((st = open_reference(&job))) goto done;

@@ -185,12 +185,12 @@ done:
 
 static void note_depth(const struct sp_generation *g)
 {
-    int64_t depth = g->settings->depth;
+    int64_t draft_len = g->settings->draft_len;
 
     if (!g->style.verbose || g->no_draft || g->info.draft == NULL) return;
-    if (depth <= (int64_t)g->info.max_depth) return;
-    fprintf(stderr, "draft depth %lld: the draft proposes at most %zu\n", (long long)depth,
-            g->info.max_depth);
+    if (draft_len <= (int64_t)g->info.max_draft_len) return;
+    fprintf(stderr, "draft depth %lld: the draft proposes at most %zu\n", (long long)draft_len,
+            g->info.max_draft_len);
 }
 
 static enum sp_status check_options(const struct options *o, const struct sp_args *args,
@@ -277,10 +277,10 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
         sp_out_note(args->command->name, "the file has no chat template: --think has no effect");
     }
     /* A session may still set another depth. */
-    if (!session && settings.depth == 0) g.no_draft = g.style.plain = true;
+    if (!session && settings.draft_len == 0) g.no_draft = g.style.plain = true;
     if (o->batch) backend.max_batch = (size_t)o->sessions;
     if ((st = sp_generation_open(&g, args, &backend, err))) goto done;
-    if (o->settings.depth != 0) sp_generation_note_no_gain(&g, args, o->no_draft, drafting);
+    if (o->settings.draft_len != 0) sp_generation_note_no_gain(&g, args, o->no_draft, drafting);
     g.style.ids = !g.info.has_tokenizer;
     if (o->ids == NULL && !o->batch && !g.info.has_tokenizer) {
         st = sp_fail(err, SP_E_UNSUPPORTED, "%s has no tokenizer: its prompts are --ids ID,ID,...",

@@ -252,14 +252,14 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     guard.queue = s.queue;
     if ((st = watch_signals(&guard, err))) goto done;
     if ((st = sp_generation_read(&g, args, false, o->system, err))) goto done;
-    if (settings.depth == 0) g.no_draft = true;
+    if (settings.draft_len == 0) g.no_draft = true;
     backend.max_batch = (size_t)o->sessions;
     if ((st = sp_generation_open(&g, args, &backend, err))) goto done;
     if (!g.info.has_tokenizer) {
         st = sp_fail(err, SP_E_UNSUPPORTED, "%s has no tokenizer to read requests with", g.path);
         goto done;
     }
-    if (o->settings.depth != 0) sp_generation_note_no_gain(&g, args, o->no_draft, drafting);
+    if (o->settings.draft_len != 0) sp_generation_note_no_gain(&g, args, o->no_draft, drafting);
     if (o->prompt_cache && (st = sp_session_load(g.session, o->prompt_cache, err))) goto done;
     if ((st = sp_serve_sessions_new(&s.sessions, g.session, (size_t)o->sessions, err))) goto done;
     if ((st = sp_serve_model_read(&s.model, &g, &o->names, err))) goto done;

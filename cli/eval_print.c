@@ -72,7 +72,8 @@ static void print_trial(const struct sp_eval *e)
     const struct sp_trial *t = &e->trial;
 
     printf("\nThe %s draft, %zu guess%s a round, where generation goes on from %zu place%s:\n",
-           e->draft, t->depth, t->depth == 1 ? "" : "es", t->n_places, t->n_places == 1 ? "" : "s");
+           e->draft, t->draft_len, t->draft_len == 1 ? "" : "es", t->n_places,
+           t->n_places == 1 ? "" : "s");
     printf("  tokens per pass  %.3f +- %.3f (%zu tokens, %zu target passes)\n", t->per_round.mean,
            t->per_round.error, t->n_tokens, t->n_rounds);
     printf("  acceptance       %.2f%% of %zu guesses\n", 100 * share(t->accepted, t->drafted),
@@ -127,7 +128,7 @@ static void trial_to_json(struct sp_json_out *out, const struct sp_eval *e)
 
     sp_json_out_begin(out, "draft", '{');
     sp_json_out_text(out, "kind", e->draft);
-    sp_json_out_u64(out, "depth", t->depth);
+    sp_json_out_u64(out, "depth", t->draft_len);
     sp_json_out_u64(out, "places", t->n_places);
     sp_json_out_u64(out, "tokens", t->n_tokens);
     sp_json_out_u64(out, "passes", t->n_rounds);

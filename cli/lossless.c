@@ -40,14 +40,14 @@ static enum sp_status generate_in(struct sp_session *session, struct sp_result *
         .n_prompt = ids->n,
         .max_tokens = (size_t)c->options->n_predict,
         .plain = plain,
-        .depth = (int)c->options->backend.depth,
+        .draft_len = (int)c->options->backend.draft_len,
         .digest = true,
         .grammar = c->grammar,
         .token = stop_when_interrupted,
     };
 
     /* `auto` may decide not to draft; a proof should. */
-    if (request.depth == SP_DEPTH_AUTO) request.depth = (int)c->info.max_depth;
+    if (request.draft_len == SP_DRAFT_LENGTH_AUTO) request.draft_len = (int)c->info.max_draft_len;
     st = sp_session_generate(session, &request, result, err);
     if (st == SP_OK && result->stop == SP_STOP_CANCELLED) {
         sp_result_release(result);

@@ -58,7 +58,7 @@ struct sp_package_info {
     size_t n_vocab;           /* entries of a logit row */
     size_t max_positions;     /* the model's longest context */
     const char *draft;        /* kind of the draft, "dflash", "autoregressive", ...; NULL: none */
-    size_t max_depth;         /* most tokens one proposal can hold; 0: none */
+    size_t max_draft_len;     /* most tokens one proposal can hold; 0: none */
     size_t block_size;        /* of a block draft, the anchor included; 0: no block draft */
     uint32_t eos[SP_EOS_MAX]; /* ids that end a sequence */
     size_t n_eos;
@@ -102,9 +102,9 @@ enum sp_draft_by {
 };
 
 /* What that is called in a session: the kind of the file's draft, "lookup", "lookup and" the kind,
- * NULL for nobody; the package's. *max_depth: most guesses of a round, 0 for nobody. */
+ * NULL for nobody; the package's. *max_draft_len: most guesses of a round, 0 for nobody. */
 const char *sp_package_draft(const struct sp_package *package, enum sp_draft_by by,
-                             size_t *max_depth);
+                             size_t *max_draft_len);
 
 struct sp_session_options {
     size_t n_context; /* positions; 0: the model's maximum, at most 4096 */
@@ -207,7 +207,7 @@ struct sp_token {
     size_t n_top;
 };
 
-enum { SP_DEPTH_AUTO = -1 };
+enum { SP_DRAFT_LENGTH_AUTO = -1 };
 
 /* For measurements: each guess is accepted with this probability, whatever the target would have
  * chosen. The text is meaningless, the cost real. */
@@ -225,7 +225,7 @@ struct sp_request {
     const uint32_t *end_ids; /* [n_end_ids] end the answer as EOS does, also with ignore_eos */
     size_t n_end_ids;
     bool plain;                             /* no drafting in this call */
-    int depth;                              /* most guesses a round, 0.., or SP_DEPTH_AUTO */
+    int draft_len;                          /* most guesses a round, 0.., or SP_DRAFT_LENGTH_AUTO */
     bool measure;                           /* also time plain steps, for speed_up */
     const struct sp_sampling *sampling;     /* NULL: greedy */
     const struct sp_simulation *simulation; /* NULL: none; else greedy sampling only */
@@ -414,20 +414,21 @@ SP_MUST_CHECK enum sp_status sp_package_calibrate(struct sp_package *package,
 
 /* How good is the draft on a text? At places spread evenly over the ids, generation goes on from
  * at most SP_TRIAL_PROMPT of them, greedily, round after round of the same depth. */
-enum { SP_TRIAL_PROMPT = 512, SP_TRIAL_DEPTH = 16 };
+enum { SP_TRIAL_PROMPT = 512, SP_DRAFT_EVAL_LENGTH = 16 };
 
 struct sp_trial_request {
     const uint32_t *ids; /* [n] */
     size_t n;
     size_t n_places;
     size_t n_predict; /* tokens of each place: the round that reaches it is the last */
-    int depth; /* guesses a round; SP_DEPTH_AUTO: what the draft can, at most SP_TRIAL_DEPTH */
+    int draft_len;    /* guesses a round; SP_DRAFT_LENGTH_AUTO: what the draft can, at most
+                         SP_DRAFT_EVAL_LENGTH */
     void *context;
     int (*progress)(void *context, size_t done, size_t total); /* tokens; nonzero: stop */
 };
 
 struct sp_trial {
-    size_t n_places, depth;
+    size_t n_places, draft_len;
     size_t n_tokens;                      /* written, by rounds */
     size_t n_rounds;                      /* target passes that wrote them */
     size_t drafted, accepted;             /* guesses */

@@ -10,7 +10,7 @@
 struct sp_backend_opts {
     int64_t n_threads; /* 0: the cores there are */
     int64_t n_context; /* 0: the model's maximum, at most 4096 */
-    int64_t depth;     /* or SP_DEPTH_AUTO */
+    int64_t draft_len; /* or SP_DRAFT_LENGTH_AUTO */
     const char *kernels, *kv_type, *draft_by;
     bool huge_pages;
     size_t max_batch; /* sessions that shall share passes; no option of its own */
@@ -18,7 +18,7 @@ struct sp_backend_opts {
 
 #define SP_BACKEND_DEFAULTS                                                                        \
     {                                                                                              \
-        .depth = SP_DEPTH_AUTO                                                                     \
+        .draft_len = SP_DRAFT_LENGTH_AUTO                                                          \
     }
 
 extern const char *const sp_backend_kernels[], *const sp_backend_kv_types[],
@@ -59,8 +59,8 @@ extern const char *const sp_backend_kernels[], *const sp_backend_kv_types[],
 /* `least`: 0 where doing without a draft makes sense. */
 #define SP_OPT_DRAFT_DEPTH(type, member, least, text)                                              \
     {                                                                                              \
-        SP_OPT_INT, 0, "draft-depth", NULL, "N", offsetof(type, member.depth),                     \
-            .min = (least), .max = 1 << 16, .word = "auto", .word_value = SP_DEPTH_AUTO,           \
+        SP_OPT_INT, 0, "draft-depth", NULL, "N", offsetof(type, member.draft_len),                 \
+            .min = (least), .max = 1 << 16, .word = "auto", .word_value = SP_DRAFT_LENGTH_AUTO,    \
             .shown = "auto", .help = (text)                                                        \
     }
 
@@ -83,7 +83,7 @@ void sp_backend_note_no_draft(const struct sp_args *args, const struct sp_packag
 
 enum sp_draft_by sp_backend_draft_by_of(const struct sp_backend_opts *opts);
 
-/* info->draft and info->max_depth, the file's so far, become those of a session. */
+/* info->draft and info->max_draft_len, the file's so far, become those of a session. */
 void sp_backend_resolve_draft(struct sp_package_info *info, const struct sp_package *package,
                               enum sp_draft_by by);
 

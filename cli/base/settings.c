@@ -40,7 +40,7 @@ static const struct row rows[SP_N_SETTINGS] = {
     {"num-predict", "num_predict", true, AT(n_predict)},
     {"num-ctx", "num_ctx", true, AT(n_context)},
     {"threads", "num_thread", true, AT(n_threads)},
-    {"draft-depth", "draft_num_predict", true, AT(depth)},
+    {"draft-depth", "draft_num_predict", true, AT(draft_len)},
 };
 
 /* What integers below `least` are called; set by this name they become `value`. */
@@ -52,7 +52,7 @@ static const struct word {
     {AT(n_predict), "no limit", 1, 0},
     {AT(n_context), "auto", 1, 0},
     {AT(n_threads), "auto", 1, 0},
-    {AT(depth), "auto", 0, SP_DEPTH_AUTO},
+    {AT(draft_len), "auto", 0, SP_DRAFT_LENGTH_AUTO},
 };
 
 /* NULL: numbers only. */

@@ -19,7 +19,7 @@ struct sp_settings {
     int64_t n_predict; /* <= 0: until a stop or the context's end */
     int64_t n_context; /* 0: the model's maximum, at most 4096 */
     int64_t n_threads; /* 0: the cores there are */
-    int64_t depth;     /* SP_DEPTH_AUTO; 0: do not draft */
+    int64_t draft_len; /* SP_DRAFT_LENGTH_AUTO; 0: do not draft */
     const char *accept;
     struct sp_opt_list stop_options, bias_options; /* as given; borrowed from the arguments */
     /* Set by sp_settings_complete: */
@@ -34,7 +34,7 @@ struct sp_settings {
 #define SP_SETTINGS_DEFAULTS                                                                       \
     {                                                                                              \
         .top_p = 1, .typical_p = 1, .repeat_penalty = 1, .repeat_last_n = 64,                      \
-        .seed = SP_SEED_FRESH, .depth = SP_DEPTH_AUTO                                              \
+        .seed = SP_SEED_FRESH, .draft_len = SP_DRAFT_LENGTH_AUTO                                   \
     }
 
 extern const char *const sp_settings_accepts[]; /* "coupled", "rejection", NULL */

@@ -20,8 +20,8 @@
      .help = "End the answer before this text; may be given several times"}
 
 #define SP_OPT_SET_DEPTH(type, member)                                                            \
-    {SP_OPT_INT, 0, "draft-depth", NULL, "N", SP_OPT_SET(type, member, depth),                    \
-     .max = 1 << 16, .word = "auto", .word_value = SP_DEPTH_AUTO, .shown = "auto",                \
+    {SP_OPT_INT, 0, "draft-depth", NULL, "N", SP_OPT_SET(type, member, draft_len),                    \
+     .max = 1 << 16, .word = "auto", .word_value = SP_DRAFT_LENGTH_AUTO, .shown = "auto",                \
      .help = "Most tokens to draft in a round, 0: as --no-draft; the text does not depend on it"}
 
 #define SP_OPT_SET_ACCEPT(type, member)                                                           \

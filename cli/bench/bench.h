@@ -59,7 +59,7 @@ struct sp_bench {
     double prefill_seconds, prefill_bandwidth;
     struct sp_bench_depth depths[SP_BENCH_MAX_DEPTHS]; /* ascending */
     size_t n_depths;
-    int draft_depths[SP_BENCH_MAX_DRAFT_DEPTHS]; /* ascending, then SP_DEPTH_AUTO */
+    int draft_depths[SP_BENCH_MAX_DRAFT_DEPTHS]; /* ascending, then SP_DRAFT_LENGTH_AUTO */
     size_t n_draft_depths;                       /* 0: no draft; beyond 1: a comparison */
     struct sp_bench_prompt prompts[SP_BENCH_MAX_PROMPTS];
     size_t n_prompts;

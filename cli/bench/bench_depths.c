@@ -17,7 +17,7 @@ static enum sp_status read_depth(int *depth, const char *word, size_t len, struc
 
     if (len < sizeof text) memcpy(text, word, len);
     if (strcasecmp(text, "auto") == 0) {
-        *depth = SP_DEPTH_AUTO;
+        *depth = SP_DRAFT_LENGTH_AUTO;
         return SP_OK;
     }
     n = strtol(text, &end, 10);
@@ -40,7 +40,7 @@ static int compare_draft_depths(const void *left, const void *right)
 /* No depth twice, none deeper than the draft goes. */
 static void shorten(struct sp_bench *b)
 {
-    int most = (int)b->info.max_depth;
+    int most = (int)b->info.max_draft_len;
     size_t n = 0;
     bool shortened = false;
 
@@ -137,7 +137,7 @@ size_t sp_bench_best_depth(const struct sp_bench *b, const struct sp_bench_promp
     size_t best = SP_BENCH_PLAIN;
 
     for (size_t i = 0; i < b->n_draft_depths; i++) {
-        if (b->draft_depths[i] == SP_DEPTH_AUTO) continue;
+        if (b->draft_depths[i] == SP_DRAFT_LENGTH_AUTO) continue;
         if (p->drafted[i].rate > sp_bench_runs_of(p, best)->rate) best = i;
     }
     return best;
@@ -152,7 +152,7 @@ const char *sp_bench_depth_name(char text[SP_BENCH_DEPTH_TEXT], const struct sp_
                                 size_t which)
 {
     if (which == SP_BENCH_PLAIN) return strcpy(text, "plain");
-    if (b->draft_depths[which] == SP_DEPTH_AUTO) return strcpy(text, "auto");
+    if (b->draft_depths[which] == SP_DRAFT_LENGTH_AUTO) return strcpy(text, "auto");
     snprintf(text, SP_BENCH_DEPTH_TEXT, "%d", b->draft_depths[which]);
     return text;
 }
@@ -213,7 +213,7 @@ static void print_advice(const struct sp_bench *b, const struct sp_bench_prompt 
         printf("\nOf these depths %s is the fastest: %.2fx.", sp_bench_depth_name(name, b, best),
                sp_bench_speed_up(runs, &all->plain));
     }
-    if (b->draft_depths[b->n_draft_depths - 1] == SP_DEPTH_AUTO) {
+    if (b->draft_depths[b->n_draft_depths - 1] == SP_DRAFT_LENGTH_AUTO) {
         const struct sp_bench_runs *chosen = &all->drafted[b->n_draft_depths - 1];
         printf(" Auto reaches %.0f%% of that.", 100 * chosen->rate / runs->rate);
     }

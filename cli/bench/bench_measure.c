@@ -262,11 +262,12 @@ static enum sp_status generate(struct run *r, const struct sp_ids *ids, size_t w
         .max_tokens = r->options->n_predict,
         .ignore_eos = true,
         .plain = plain,
-        .depth = depth,
+        .draft_len = depth,
         .simulation = !plain && sp_bench_simulated(b) ? &simulation : NULL,
         .token = stop_when_interrupted,
     };
-    struct sp_session *session = depth == SP_DEPTH_AUTO && r->learner ? r->learner : r->session;
+    struct sp_session *session =
+        depth == SP_DRAFT_LENGTH_AUTO && r->learner ? r->learner : r->session;
     enum sp_status st;
 
     if ((st = sp_session_generate(session, &request, result, r->err))) return st;

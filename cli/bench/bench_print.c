@@ -114,7 +114,7 @@ static void print_json_runs(struct sp_json_out *out, const struct sp_bench *b,
     const struct sp_bench_runs *d = &p->drafted[which];
 
     sp_json_out_begin(out, NULL, '{');
-    if (b->draft_depths[which] == SP_DEPTH_AUTO) {
+    if (b->draft_depths[which] == SP_DRAFT_LENGTH_AUTO) {
         sp_json_out_text(out, "draft_depth", "auto");
     } else {
         sp_json_out_u64(out, "draft_depth", (uint64_t)b->draft_depths[which]);

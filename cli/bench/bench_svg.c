@@ -198,7 +198,7 @@ static void write_draft_line(FILE *out, const struct sp_bench *b, size_t prompt,
                              double top)
 {
     const struct sp_bench_prompt *p = &b->prompts[prompt];
-    bool has_auto = b->draft_depths[b->n_draft_depths - 1] == SP_DEPTH_AUTO;
+    bool has_auto = b->draft_depths[b->n_draft_depths - 1] == SP_DRAFT_LENGTH_AUTO;
     size_t n_fixed = b->n_draft_depths - has_auto;
     char label[48];
 

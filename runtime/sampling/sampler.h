@@ -84,7 +84,7 @@ struct sp_sampling_chooser; /* state of a struct sp_chooser: one sequence, any d
 
 SP_MUST_CHECK enum sp_status sp_sampling_chooser_new(struct sp_sampling_chooser **out,
                                                      const struct sp_sampling *sampling,
-                                                     size_t n_vocab, size_t max_depth,
+                                                     size_t n_vocab, size_t max_draft_len,
                                                      const struct sp_vector *vector,
                                                      struct sp_err *err);
 void sp_sampling_chooser_free(struct sp_sampling_chooser *state); /* NULL is fine */

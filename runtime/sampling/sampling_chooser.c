@@ -10,13 +10,14 @@ struct sp_sampling_chooser {
     const struct sp_vector *vector;
     struct sp_sampler_scratch *scratch;
     struct sp_distribution p, rest;
-    struct sp_distribution *q; /* [max_depth + 1] of the proposal's positions, at pos % of these */
+    struct sp_distribution
+        *q; /* [max_draft_len + 1] of the proposal's positions, at pos % of these */
     size_t n_q;
 };
 
 enum sp_status sp_sampling_chooser_new(struct sp_sampling_chooser **out,
                                        const struct sp_sampling *sampling, size_t n_vocab,
-                                       size_t max_depth, const struct sp_vector *vector,
+                                       size_t max_draft_len, const struct sp_vector *vector,
                                        struct sp_err *err)
 {
     struct sp_sampling_chooser *c = NULL;
@@ -26,7 +27,7 @@ enum sp_status sp_sampling_chooser_new(struct sp_sampling_chooser **out,
     if ((st = sp_new(&c, 1, sizeof *c, err))) goto done;
     c->options = *sampling;
     c->vector = vector;
-    c->n_q = max_depth + 1;
+    c->n_q = max_draft_len + 1;
     if ((st = sp_new(&c->q, c->n_q, sizeof *c->q, err))) goto done;
     if ((st = sp_sampler_scratch_new(&c->scratch, n_vocab, vector, err))) goto done;
     *out = c;

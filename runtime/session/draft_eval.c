@@ -84,7 +84,7 @@ static enum sp_status go_on(struct trial *t, size_t n_prompt)
     for (size_t n = 1; n < t->request->n_predict && !round.stopped; n += round.emitted) {
         if (s->n_cached == s->n_positions) break;
         if ((st = interrupted(t, n))) return st;
-        if ((st = sp_speculator_round(s, t->out->depth, &proposal, is_end, package, &round,
+        if ((st = sp_speculator_round(s, t->out->draft_len, &proposal, is_end, package, &round,
                                       t->err))) {
             return st;
         }
@@ -115,7 +115,7 @@ static enum sp_status settle(struct trial *t)
     const struct sp_trial_request *q = t->request;
     const struct sp_package *package = t->session->package;
     size_t n_context = t->session->speculator->n_positions,
-           max_depth = t->session->speculator->max_depth;
+           max_draft_len = t->session->speculator->max_draft_len;
 
     t->n_lead = package->tokenizer ? sp_tokenizer_lead(package->tokenizer, q->ids, q->n) : 0;
     t->n_prompt_max = n_context > 2 * q->n_predict ? n_context - q->n_predict : n_context / 2;
@@ -124,8 +124,9 @@ static enum sp_status settle(struct trial *t)
         return sp_fail(t->err, SP_E_USAGE, "context of %zu tokens: expected at least %zu",
                        n_context, 2 * t->n_lead + 2);
     }
-    t->out->depth = q->depth == SP_DEPTH_AUTO ? SP_TRIAL_DEPTH : (size_t)q->depth;
-    if (t->out->depth > max_depth) t->out->depth = max_depth;
+    t->out->draft_len =
+        q->draft_len == SP_DRAFT_LENGTH_AUTO ? SP_DRAFT_EVAL_LENGTH : (size_t)q->draft_len;
+    if (t->out->draft_len > max_draft_len) t->out->draft_len = max_draft_len;
     return sp_new(&t->prompt, t->n_prompt_max, sizeof *t->prompt, t->err);
 }
 

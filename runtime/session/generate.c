@@ -185,7 +185,7 @@ static int emit(void *context, uint32_t id, const struct sp_logits *logits, bool
 
 static void count_round(struct sp_result *r, const struct sp_round *round)
 {
-    r->n_shared += round->others > 0;
+    r->n_shared += round->n_others > 0;
     r->n_proposed += round->made;
     r->drafted += round->drafted;
     r->accepted += round->accepted;
@@ -209,19 +209,20 @@ static enum sp_status one_round(struct run *run, const struct sp_chooser *choose
     struct sp_session *s = run->session;
     struct sp_result *r = run->result;
     const struct sp_request *q = run->request;
-    size_t depth = sp_session_max_depth(s), left;
+    size_t draft_len = sp_session_max_depth(s), left;
     struct sp_round round;
     enum sp_proposed_by by;
     enum sp_status st;
 
-    if (depth > 0 && run->grammar_draft && depth < SP_DRAFT_GRAMMAR_MAX)
-        depth = SP_DRAFT_GRAMMAR_MAX;
-    if (q->plain) depth = 0;
-    if (q->depth >= 0 && depth > (size_t)q->depth) depth = (size_t)q->depth;
+    if (draft_len > 0 && run->grammar_draft && draft_len < SP_DRAFT_GRAMMAR_MAX)
+        draft_len = SP_DRAFT_GRAMMAR_MAX;
+    if (q->plain) draft_len = 0;
+    if (q->draft_len >= 0 && draft_len > (size_t)q->draft_len) draft_len = (size_t)q->draft_len;
     left = q->max_tokens ? q->max_tokens - r->n_ids - 1 : SIZE_MAX;
-    if (depth > left) depth = left;
-    if ((st = sp_draft_mix_round(&s->mix, s->speculator, depth, q->depth == SP_DEPTH_AUTO, chooser,
-                                 emit, run, &round, &by, run->err))) {
+    if (draft_len > left) draft_len = left;
+    if ((st = sp_draft_mix_round(&s->mix, s->speculator, draft_len,
+                                 q->draft_len == SP_DRAFT_LENGTH_AUTO, chooser, emit, run, &round,
+                                 &by, run->err))) {
         return st;
     }
     if (run->status) return run->status;
@@ -389,9 +390,9 @@ static enum sp_status check_request(const struct run *run)
 {
     const struct sp_request *q = run->request;
 
-    if (q->depth < 0 && q->depth != SP_DEPTH_AUTO) {
+    if (q->draft_len < 0 && q->draft_len != SP_DRAFT_LENGTH_AUTO) {
         return sp_fail(run->err, SP_E_USAGE, "draft depth %d: expected 0 or more, or auto",
-                       q->depth);
+                       q->draft_len);
     }
     for (size_t i = 0; i < q->n_stops; i++) {
         size_t size = strlen(q->stops[i]);
@@ -423,10 +424,10 @@ static enum sp_status open_run(struct run *run)
 {
     const struct sp_request *q = run->request;
     const struct sp_package *package = run->session->package;
-    size_t max_depth = sp_session_max_depth(run->session);
+    size_t max_draft_len = sp_session_max_depth(run->session);
     enum sp_status st;
 
-    if (q->grammar && max_depth < SP_DRAFT_GRAMMAR_MAX) max_depth = SP_DRAFT_GRAMMAR_MAX;
+    if (q->grammar && max_draft_len < SP_DRAFT_GRAMMAR_MAX) max_draft_len = SP_DRAFT_GRAMMAR_MAX;
     if ((st = sp_session_check_ids(run->session, q->prompt, q->n_prompt, run->err)) ||
         (st = check_request(run))) {
         return st;
@@ -437,7 +438,7 @@ static enum sp_status open_run(struct run *run)
     }
     if (q->sampling &&
         (st = sp_sampling_chooser_new(&run->sampling, q->sampling, package->target->config.n_vocab,
-                                      max_depth, package->backend.vector, run->err))) {
+                                      max_draft_len, package->backend.vector, run->err))) {
         return st;
     }
     if (q->digest && (st = sp_hash_new(&run->hash, run->err))) return st;

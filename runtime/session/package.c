@@ -169,7 +169,7 @@ void sp_package_describe(const struct sp_package *package, struct sp_package_inf
     info->max_positions = package->target->config.max_positions;
     if (draft) {
         info->draft = sp_drafter_find(draft->config.draft.kind)->name;
-        info->max_depth = sp_drafter_find(draft->config.draft.kind)->max_depth(draft);
+        info->max_draft_len = sp_drafter_find(draft->config.draft.kind)->max_draft_len(draft);
         info->block_size = draft->config.draft.block_size;
     }
     memcpy(info->eos, package->eos, sizeof info->eos);
@@ -184,15 +184,15 @@ bool sp_package_looks_up(const struct sp_package *package, enum sp_draft_by by)
 }
 
 const char *sp_package_draft(const struct sp_package *package, enum sp_draft_by by,
-                             size_t *max_depth)
+                             size_t *max_draft_len)
 {
     const struct sp_model *draft = package->draft;
     const struct sp_drafter_ops *ops = draft ? sp_drafter_find(draft->config.draft.kind) : NULL;
 
     if (by == SP_DRAFT_BY_NGRAM) ops = NULL;
-    *max_depth = ops ? ops->max_depth(draft) : 0;
+    *max_draft_len = ops ? ops->max_draft_len(draft) : 0;
     if (!sp_package_looks_up(package, by)) return ops ? ops->name : NULL;
-    if (*max_depth < SP_DRAFT_NGRAM_MAX) *max_depth = SP_DRAFT_NGRAM_MAX;
+    if (*max_draft_len < SP_DRAFT_NGRAM_MAX) *max_draft_len = SP_DRAFT_NGRAM_MAX;
     return ops ? package->both : SP_LOOKUP_NAME;
 }
 

@@ -167,7 +167,8 @@ size_t sp_session_max_depth(const struct sp_session *session)
 {
     const struct sp_speculator *s = session->speculator;
 
-    return s->ngram && s->max_depth < SP_DRAFT_NGRAM_MAX ? SP_DRAFT_NGRAM_MAX : s->max_depth;
+    return s->ngram && s->max_draft_len < SP_DRAFT_NGRAM_MAX ? SP_DRAFT_NGRAM_MAX
+                                                             : s->max_draft_len;
 }
 
 size_t sp_session_cache_size(const struct sp_session *session)
@@ -298,7 +299,7 @@ enum sp_status sp_session_draft_logits(struct sp_session *session, const uint32_
     if (s->drafter->ops->kind == SP_DRAFT_NONE) {
         return all_logits(session, session->package->draft, ids, n, fn, context, err);
     }
-    if (steps == 0 || steps > s->max_depth) steps = s->max_depth;
+    if (steps == 0 || steps > s->max_draft_len) steps = s->max_draft_len;
     sp_scheduler_acquire(s->scheduler);
     st = block_logits(session, ids, n, steps, fn, context, err);
     sp_scheduler_release(s->scheduler);

@@ -12,7 +12,7 @@ static const double shortest = 1e-9;
 enum { FREE_TIMINGS = 2 }; /* the first ones are taken as they are */
 
 /* Minimises sum of weight (mean - base - slope n)^2 + shape_weight (slope - shape base)^2. */
-static void fit_line(struct sp_cost *c)
+static void fit_line(struct sp_cost_model *c)
 {
     double w = 0, x = 0, xx = 0, y = 0, xy = 0, a, b, d, det;
 
@@ -39,7 +39,7 @@ static void fit_line(struct sp_cost *c)
     }
 }
 
-double sp_cost_at(const struct sp_cost *c, size_t n)
+double sp_cost_model_at(const struct sp_cost_model *c, size_t n)
 {
     double line = c->base + c->slope * (double)n;
 
@@ -47,9 +47,9 @@ double sp_cost_at(const struct sp_cost *c, size_t n)
     return (line_weight * line + c->weight[n] * c->mean[n]) / (line_weight + c->weight[n]);
 }
 
-void sp_cost_record(struct sp_cost *c, size_t n, double seconds)
+void sp_cost_model_record(struct sp_cost_model *c, size_t n, double seconds)
 {
-    double seq = 1 / (c->weight[n] + 1), most = outlier * sp_cost_at(c, n);
+    double seq = 1 / (c->weight[n] + 1), most = outlier * sp_cost_model_at(c, n);
 
     if (seconds < shortest) seconds = shortest;
     if (c->n_timings >= FREE_TIMINGS && seconds > most) seconds = most;

@@ -12,7 +12,7 @@
 enum { SP_COST_LENGTHS = 256 };
 
 /* Valid when zeroed, apart from `shape` and `steepest`. */
-struct sp_cost {
+struct sp_cost_model {
     double shape;    /* prior: cost of one more, as a share of the cost at length 0 */
     double steepest; /* most that this share can be */
     double mean[SP_COST_LENGTHS], weight[SP_COST_LENGTHS];
@@ -20,9 +20,10 @@ struct sp_cost {
     double base, slope; /* the line */
 };
 
-void sp_cost_record(struct sp_cost *cost, size_t n, double seconds); /* n < SP_COST_LENGTHS */
+void sp_cost_model_record(struct sp_cost_model *cost, size_t n,
+                          double seconds); /* n < SP_COST_LENGTHS */
 
 /* Expected seconds; before the first timing 1 + shape n. */
-double sp_cost_at(const struct sp_cost *cost, size_t n);
+double sp_cost_model_at(const struct sp_cost_model *cost, size_t n);
 
 #endif

@@ -64,7 +64,7 @@ static enum sp_status eagle3_open(struct sp_drafter **out, const struct sp_draft
     enum sp_status st;
 
     if ((st = sp_new(&d, 1, sizeof *d, err))) return st;
-    d->pairs.depth = SP_FEATURE_HEAD_MAX;
+    d->pairs.draft_len = SP_FEATURE_HEAD_MAX;
     if ((st = sp_eagle3_init(d, &sp_draft_eagle3_ops, setup, tap, err))) {
         eagle3_close(&d->pairs.base);
         return st;
@@ -85,7 +85,7 @@ const struct sp_drafter_ops sp_draft_eagle3_ops = {
     .kind = SP_DRAFT_EAGLE3,
     .name = "eagle3",
     .stepwise = true,
-    .max_depth = sp_feature_head_max_depth,
+    .max_draft_len = sp_feature_head_max_draft_len,
     .taps = sp_eagle3_taps,
     .check = sp_eagle3_check,
     .open = eagle3_open,

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-size_t sp_feature_head_max_depth(const struct sp_model *draft)
+size_t sp_feature_head_max_draft_len(const struct sp_model *draft)
 {
     (void)draft;
     return SP_FEATURE_HEAD_MAX;
@@ -16,12 +16,12 @@ enum sp_status sp_feature_head_init(struct sp_feature_head *p, const struct sp_d
                                     const struct sp_drafter_setup *setup, const unsigned *tap,
                                     struct sp_err *err)
 {
-    size_t n_ahead = p->parallel ? p->depth : 0; /* rows of a pass that are guesses */
+    size_t n_ahead = p->parallel ? p->draft_len : 0; /* rows of a pass that are guesses */
     struct sp_decoder_options options = {
         /* Guesses may reach past the session's last position. */
-        .n_positions = setup->n_positions + p->depth,
+        .n_positions = setup->n_positions + p->draft_len,
         .max_rows = setup->max_rows + n_ahead,
-        .max_logit_rows = p->parallel ? p->depth : 1,
+        .max_logit_rows = p->parallel ? p->draft_len : 1,
         .kv_type = setup->kv_type,
         .taps = tap,
         .n_taps = tap != NULL,
@@ -43,7 +43,7 @@ enum sp_status sp_feature_head_init(struct sp_feature_head *p, const struct sp_d
         p->parallel) {
         return st;
     }
-    return sp_new_aligned(&p->logits, p->depth * p->n_rows, sizeof *p->logits, err);
+    return sp_new_aligned(&p->logits, p->draft_len * p->n_rows, sizeof *p->logits, err);
 }
 
 void sp_feature_head_release(struct sp_feature_head *p)
@@ -56,7 +56,7 @@ void sp_feature_head_release(struct sp_feature_head *p)
 size_t sp_feature_head_limit(struct sp_drafter *base, const uint32_t *ids, size_t n_cached)
 {
     (void)ids;
-    return n_cached ? ((const struct sp_feature_head *)base)->depth : 0;
+    return n_cached ? ((const struct sp_feature_head *)base)->draft_len : 0;
 }
 
 /* A pass of slots first..first+n-1 with these states, for the logits of the last n_logits. */
@@ -110,7 +110,7 @@ void sp_feature_head_catch_up(struct sp_drafter *base, const uint32_t *ids, size
     size_t n = p->n_have - p->n_true;
 
     (void)n_cached;
-    if (n > p->depth + 1) store_pairs(p, ids, p->n_have - 1);
+    if (n > p->draft_len + 1) store_pairs(p, ids, p->n_have - 1);
 }
 
 size_t sp_feature_head_begin(struct sp_feature_head *p, const uint32_t *ids, size_t n_cached,

@@ -18,8 +18,8 @@ struct sp_feature_head {
     struct sp_drafter base;
     const struct sp_model *embedder, *head; /* whose tables are read: the draft's or the target's */
     struct sp_decoder *decoder;
-    size_t depth;  /* most guesses of a proposal */
-    bool parallel; /* ... which are made in one pass */
+    size_t draft_len; /* most guesses of a proposal */
+    bool parallel;    /* ... which are made in one pass */
     size_t n_hidden, n_rows /* of the head */, max_rows;
     /* Positions whose state has been handed over; those from n_kept on are in `hidden`, the last
      * one always. Slots below n_true hold true pairs: n_kept <= n_true <= n_have. */
@@ -52,7 +52,7 @@ size_t sp_feature_head_begin(struct sp_feature_head *pairs, const uint32_t *ids,
 float *sp_feature_head_behind(struct sp_feature_head *pairs);
 
 /* Rows of struct sp_drafter_ops. */
-size_t sp_feature_head_max_depth(const struct sp_model *draft);
+size_t sp_feature_head_max_draft_len(const struct sp_model *draft);
 size_t sp_feature_head_limit(struct sp_drafter *base, const uint32_t *ids, size_t n_cached);
 struct sp_logits sp_feature_head_logits(const struct sp_drafter *base, size_t i);
 SP_MUST_CHECK enum sp_status sp_feature_head_propose(struct sp_drafter *base, uint32_t *ids,

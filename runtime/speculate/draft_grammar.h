@@ -15,7 +15,7 @@
 enum { SP_DRAFT_GRAMMAR_MAX = 15 };
 
 /* For one answer, whose constraint is borrowed, as is the tokenizer. The drafter belongs to no
- * file: of its ops max_depth, taps, check, open and logits are NULL. */
+ * file: of its ops max_draft_len, taps, check, open and logits are NULL. */
 SP_MUST_CHECK enum sp_status sp_draft_grammar_open(struct sp_drafter **out,
                                                    struct sp_constraint *constraint,
                                                    const struct sp_tokenizer *tokenizer,

@@ -23,12 +23,12 @@ enum {
 };
 
 /* Upper ends of the classes of confidence. */
-static const double classes[SP_DEPTH_CONFIDENCES - 1] = {.1, .2, .3, .4,  .5,  .6,
-                                                         .7, .8, .9, .97, .99, .999};
+static const double classes[SP_DRAFT_LENGTH_CONFIDENCES - 1] = {.1, .2, .3, .4,  .5,  .6,
+                                                                .7, .8, .9, .97, .99, .999};
 
-void sp_depth_init(struct sp_depth *depth, size_t max, bool stepwise)
+void sp_draft_length_init(struct sp_draft_length *draft_len, size_t max, bool stepwise)
 {
-    *depth = (struct sp_depth){
+    *draft_len = (struct sp_draft_length){
         .max = max,
         .stepwise = stepwise,
         .verify = {.shape = 0.08, .steepest = 1},
@@ -42,12 +42,12 @@ static size_t class_of(double confidence)
 {
     size_t i = 0;
 
-    while (i < SP_DEPTH_CONFIDENCES - 1 && confidence >= classes[i])
+    while (i < SP_DRAFT_LENGTH_CONFIDENCES - 1 && confidence >= classes[i])
         i++;
     return i;
 }
 
-static double acceptance(const struct sp_depth *d, double confidence)
+static double acceptance(const struct sp_draft_length *d, double confidence)
 {
     size_t i = class_of(confidence);
 
@@ -60,15 +60,15 @@ static double at_least(double value, double least)
 }
 
 /* Expected seconds of a pass with n guesses. */
-static double pass_cost(const struct sp_depth *d, size_t n)
+static double pass_cost(const struct sp_draft_length *d, size_t n)
 {
-    size_t rows = n + d->rows_beside;
+    size_t rows = n + d->other_rows;
 
-    return sp_cost_at(&d->verify, rows < SP_COST_LENGTHS ? rows : SP_COST_LENGTHS - 1);
+    return sp_cost_model_at(&d->verify, rows < SP_COST_LENGTHS ? rows : SP_COST_LENGTHS - 1);
 }
 
 /* Expected costs and acceptances of up to n guesses; before the first round in plain steps. */
-static void expect(struct sp_depth *d, size_t n)
+static void expect(struct sp_draft_length *d, size_t n)
 {
     double p = first_prior;
 
@@ -77,7 +77,7 @@ static void expect(struct sp_depth *d, size_t n)
     for (size_t i = 1; i <= n; i++) {
         double draft = d->stepwise ? draft_prior_step * (double)i : draft_prior_block;
         double verify = pass_cost(d, i);
-        draft = d->draft.n_timings ? sp_cost_at(&d->draft, i) : draft * d->verify_seconds[0];
+        draft = d->draft.n_timings ? sp_cost_model_at(&d->draft, i) : draft * d->verify_seconds[0];
         d->verify_seconds[i] = at_least(verify, d->verify_seconds[i - 1]);
         d->draft_seconds[i] = at_least(draft, d->draft_seconds[i - 1]);
         p = (d->accepted[i] + place_weight * p) / (d->tried[i] + place_weight);
@@ -87,26 +87,26 @@ static void expect(struct sp_depth *d, size_t n)
 
 /* What each sequence of a pass got when this one got n tokens: of the guesses of others as many are
  * right as of its own. */
-static double tokens_each(const struct sp_depth *d, double n)
+static double tokens_each(const struct sp_draft_length *d, double n)
 {
     double right = (d->right_ones + first_prior) / (d->verified + 1);
 
-    return (n + (double)d->others + (double)d->guesses_beside * right) / (double)(1 + d->others);
+    return (n + (double)d->n_others + (double)d->other_drafts * right) / (double)(1 + d->n_others);
 }
 
 /* Seconds of a round without guesses of its own. */
-static double plain_cost(const struct sp_depth *d)
+static double plain_cost(const struct sp_draft_length *d)
 {
-    return pass_cost(d, 0) + d->seconds_beside;
+    return pass_cost(d, 0) + d->shared_draft_seconds;
 }
 
-static double plain_rate(const struct sp_depth *d)
+static double plain_rate(const struct sp_draft_length *d)
 {
     return tokens_each(d, 1) / plain_cost(d);
 }
 
 /* Tokens a second of drafting so far. */
-static double drafted_rate(const struct sp_depth *d)
+static double drafted_rate(const struct sp_draft_length *d)
 {
     double prior_seconds = rate_weight / plain_rate(d);
 
@@ -114,19 +114,19 @@ static double drafted_rate(const struct sp_depth *d)
 }
 
 /* Tokens that the time of verifying guess i, or of making it, would bring otherwise. */
-static double price_of_verifying(const struct sp_depth *d, size_t i)
+static double price_of_verifying(const struct sp_draft_length *d, size_t i)
 {
     return d->rate * (d->verify_seconds[i] - d->verify_seconds[i - 1]);
 }
 
-static double price_of_making(const struct sp_depth *d, size_t i)
+static double price_of_making(const struct sp_draft_length *d, size_t i)
 {
     return d->rate * (d->draft_seconds[i] - d->draft_seconds[i - 1]);
 }
 
 /* A block's guesses are all made before any is judged: as many as pay when only right ones are
  * verified. */
-static size_t block_to_ask_for(const struct sp_depth *d, size_t limit)
+static size_t block_to_ask_for(const struct sp_draft_length *d, size_t limit)
 {
     double chain = 1, gain = 0, best_gain = -1;
     size_t best = 1;
@@ -142,7 +142,7 @@ static size_t block_to_ask_for(const struct sp_depth *d, size_t limit)
     return best;
 }
 
-static size_t to_ask_for(const struct sp_depth *d, size_t limit)
+static size_t to_ask_for(const struct sp_draft_length *d, size_t limit)
 {
     size_t first = d->stepwise ? FIRST_STEPS : FIRST_BLOCK;
 
@@ -150,17 +150,17 @@ static size_t to_ask_for(const struct sp_depth *d, size_t limit)
     return d->stepwise ? limit : block_to_ask_for(d, limit);
 }
 
-size_t sp_depth_choose(struct sp_depth *d, size_t limit)
+size_t sp_draft_length_choose(struct sp_draft_length *d, size_t limit)
 {
     if (limit > d->max) limit = d->max;
     if (limit == 0 || d->n_plain * PLAIN_EVERY < d->verify.n_timings) return 0;
     if (d->paused) {
-        d->purse += d->allowance / (double)(1 + d->others);
+        d->purse += d->allowance / (double)(1 + d->n_others);
         if (d->purse < bet) return 0;
         d->paused = false;
     }
     expect(d, limit);
-    d->rate = at_least(drafted_rate(d), plain_rate(d)) * (double)(d->others + 1);
+    d->rate = at_least(drafted_rate(d), plain_rate(d)) * (double)(d->n_others + 1);
     d->n_asked = to_ask_for(d, limit);
     d->n_made = d->n_cut = 0;
     d->chain = 1;
@@ -169,7 +169,7 @@ size_t sp_depth_choose(struct sp_depth *d, size_t limit)
 }
 
 /* Is there a longer proposal that can be expected to beat the best so far? */
-static bool more_may_pay(const struct sp_depth *d)
+static bool more_may_pay(const struct sp_draft_length *d)
 {
     double chain = d->chain, gain = d->gain;
 
@@ -182,7 +182,7 @@ static bool more_may_pay(const struct sp_depth *d)
     return false;
 }
 
-bool sp_depth_judge(struct sp_depth *d, double confidence)
+bool sp_draft_length_consider(struct sp_draft_length *d, double confidence)
 {
     size_t i = ++d->n_made;
 
@@ -196,22 +196,23 @@ bool sp_depth_judge(struct sp_depth *d, double confidence)
     return more_may_pay(d);
 }
 
-size_t sp_depth_cut(const struct sp_depth *d)
+size_t sp_draft_length_n_verify(const struct sp_draft_length *d)
 {
     return d->n_cut;
 }
 
-static void add_round(struct sp_depth *d, double tokens, double seconds)
+static void add_round(struct sp_draft_length *d, double tokens, double seconds)
 {
     d->tokens = forget * d->tokens + tokens;
     d->seconds = forget * d->seconds + seconds;
 }
 
 /* What a round of n guesses that was chosen here has earned. */
-static void settle(struct sp_depth *d, const struct sp_round *r, size_t n)
+static void settle(struct sp_draft_length *d, const struct sp_round *r, size_t n)
 {
     double tokens = tokens_each(d, (double)r->accepted + 1);
-    double seconds = sp_cost_at(&d->draft, n) + pass_cost(d, r->drafted) + d->seconds_beside;
+    double seconds =
+        sp_cost_model_at(&d->draft, n) + pass_cost(d, r->drafted) + d->shared_draft_seconds;
 
     add_round(d, tokens, seconds);
     d->purse += tokens / tokens_each(d, 1) - seconds / plain_cost(d);
@@ -227,7 +228,7 @@ static void settle(struct sp_depth *d, const struct sp_round *r, size_t n)
 }
 
 /* Guesses behind the first wrong one are not known to be right or wrong. */
-static void count_guesses(struct sp_depth *d, size_t drafted, size_t accepted)
+static void count_guesses(struct sp_draft_length *d, size_t drafted, size_t accepted)
 {
     d->verified = forget * d->verified + (double)drafted;
     d->right_ones = forget * d->right_ones + (double)accepted;
@@ -242,27 +243,27 @@ static void count_guesses(struct sp_depth *d, size_t drafted, size_t accepted)
     }
 }
 
-static void record_pass(struct sp_depth *d, const struct sp_round *r)
+static void record_pass(struct sp_draft_length *d, const struct sp_round *r)
 {
-    size_t n = r->drafted + r->rows_beside;
+    size_t n = r->drafted + r->other_rows;
 
-    d->rows_beside = r->rows_beside;
-    d->guesses_beside = r->guesses_beside;
-    d->others = r->others;
-    if (r->made) d->seconds_beside = r->draft_seconds - r->draft_cost;
-    if (r->guesses_beside == 0) d->seconds_beside = 0;
+    d->other_rows = r->other_rows;
+    d->other_drafts = r->other_drafts;
+    d->n_others = r->n_others;
+    if (r->made) d->shared_draft_seconds = r->draft_seconds - r->draft_cost;
+    if (r->other_drafts == 0) d->shared_draft_seconds = 0;
     if (n >= SP_COST_LENGTHS) return;
-    sp_cost_record(&d->verify, n, r->verify_seconds);
+    sp_cost_model_record(&d->verify, n, r->verify_seconds);
     d->n_plain += r->drafted == 0;
 }
 
-void sp_depth_record(struct sp_depth *d, const struct sp_round *r)
+void sp_draft_length_record(struct sp_draft_length *d, const struct sp_round *r)
 {
     size_t n = d->stepwise ? r->made : r->asked;
 
     if (r->drafted > d->max || n > d->max) return;
     record_pass(d, r);
-    if (n > 0) sp_cost_record(&d->draft, n, r->draft_cost);
+    if (n > 0) sp_cost_model_record(&d->draft, n, r->draft_cost);
     if (d->n_asked > 0) settle(d, r, n);
     count_guesses(d, r->drafted, r->accepted);
     d->n_asked = d->n_made = 0;
@@ -270,26 +271,26 @@ void sp_depth_record(struct sp_depth *d, const struct sp_round *r)
 
 /* The prices of the guesses that are verified add up to what their rows cost, and their gain is
  * what is left of the tokens. */
-double sp_depth_promise(const struct sp_depth *d)
+double sp_draft_length_expected_rate(const struct sp_draft_length *d)
 {
     double seconds = d->verify_seconds[d->n_cut];
 
     return tokens_each(d, 1 + d->best_gain + d->rate * (seconds - d->verify_seconds[0])) / seconds;
 }
 
-double sp_depth_rate(const struct sp_depth *d)
+double sp_draft_length_rate(const struct sp_draft_length *d)
 {
     return d->paused ? plain_rate(d) : drafted_rate(d);
 }
 
-void sp_depth_watch(struct sp_depth *d, const struct sp_round *r)
+void sp_draft_length_observe(struct sp_draft_length *d, const struct sp_round *r)
 {
     record_pass(d, r);
     d->n_asked = d->n_made = 0;
 }
 
-void sp_depth_credit(struct sp_depth *d, const struct sp_round *r)
+void sp_draft_length_add_round(struct sp_draft_length *d, const struct sp_round *r)
 {
     add_round(d, tokens_each(d, (double)r->emitted),
-              r->draft_cost + pass_cost(d, r->drafted) + d->seconds_beside);
+              r->draft_cost + pass_cost(d, r->drafted) + d->shared_draft_seconds);
 }

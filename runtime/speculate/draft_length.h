@@ -33,41 +33,44 @@
 
 #include <stdbool.h>
 
-enum { SP_DEPTH_MAX = 63, SP_DEPTH_CONFIDENCES = 13 };
+enum { SP_DRAFT_LENGTH_MAX = 63, SP_DRAFT_LENGTH_CONFIDENCES = 13 };
 
-struct sp_depth {
-    size_t max;    /* deepest proposal, <= SP_DEPTH_MAX */
+struct sp_draft_length {
+    size_t max;    /* deepest proposal, <= SP_DRAFT_LENGTH_MAX */
     bool stepwise; /* guesses are made one after the other: each costs when it is made */
-    struct sp_cost verify, draft;
-    double tried[SP_DEPTH_MAX + 1], accepted[SP_DEPTH_MAX + 1]; /* decayed, by guess 1.. */
-    double judged[SP_DEPTH_CONFIDENCES], right[SP_DEPTH_CONFIDENCES];
+    struct sp_cost_model verify, draft;
+    double tried[SP_DRAFT_LENGTH_MAX + 1],
+        accepted[SP_DRAFT_LENGTH_MAX + 1]; /* decayed, by guess 1.. */
+    double judged[SP_DRAFT_LENGTH_CONFIDENCES], right[SP_DRAFT_LENGTH_CONFIDENCES];
     double tokens, seconds; /* of drafted rounds, decayed */
     double purse, allowance;
     bool paused;
-    double verified, right_ones;                /* guesses, decayed */
-    size_t n_plain;                             /* passes of one row that were timed */
-    size_t rows_beside, guesses_beside, others; /* in the last pass */
-    double seconds_beside; /* that the guesses of others took in passes shared with this one's */
+    double verified, right_ones;               /* guesses, decayed */
+    size_t n_plain;                            /* passes of one row that were timed */
+    size_t other_rows, other_drafts, n_others; /* in the last pass */
+    double
+        shared_draft_seconds; /* that the guesses of others took in passes shared with this one's */
 
     /* The round under way, if its depth was chosen here: n_asked > 0. */
     size_t n_asked, n_made, n_cut;
-    double confidence[SP_DEPTH_MAX + 1];                                      /* by guess 1.. */
-    double verify_seconds[SP_DEPTH_MAX + 1], draft_seconds[SP_DEPTH_MAX + 1]; /* expected */
-    double usual[SP_DEPTH_MAX + 1]; /* acceptance of guess 1.. on average */
-    double rate;                    /* tokens a second that time is worth */
+    double confidence[SP_DRAFT_LENGTH_MAX + 1]; /* by guess 1.. */
+    double verify_seconds[SP_DRAFT_LENGTH_MAX + 1],
+        draft_seconds[SP_DRAFT_LENGTH_MAX + 1]; /* expected */
+    double usual[SP_DRAFT_LENGTH_MAX + 1];      /* acceptance of guess 1.. on average */
+    double rate;                                /* tokens a second that time is worth */
     double chain, gain, best_gain; /* all guesses so far are right; tokens of verifying them, net */
 };
 
-void sp_depth_init(struct sp_depth *depth, size_t max, bool stepwise);
+void sp_draft_length_init(struct sp_draft_length *draft_len, size_t max, bool stepwise);
 
 /* Most guesses to ask for, <= limit; 0: a plain step. */
-size_t sp_depth_choose(struct sp_depth *depth, size_t limit);
+size_t sp_draft_length_choose(struct sp_draft_length *draft_len, size_t limit);
 
 /* After a guess, with the draft's confidence in it (0..1): should there be more? */
-bool sp_depth_judge(struct sp_depth *depth, double confidence);
+bool sp_draft_length_consider(struct sp_draft_length *draft_len, double confidence);
 
 /* Of the guesses judged, those worth verifying. */
-size_t sp_depth_cut(const struct sp_depth *depth);
+size_t sp_draft_length_n_verify(const struct sp_draft_length *draft_len);
 
 /* What one target pass did. Guesses: asked for, made, of these verified, of these right. */
 struct sp_round {
@@ -75,28 +78,28 @@ struct sp_round {
     size_t emitted; /* tokens */
     double draft_seconds, verify_seconds;
     double draft_cost; /* of draft_seconds: passes that were shared are divided among the rows */
-    double catch_up_seconds;    /* reading before the proposal: nothing that its length costs */
-    size_t rows_beside, others; /* what else the pass was for: rows, and how many sequences */
-    size_t guesses_beside;      /* of these rows */
-    bool stopped;               /* no more tokens are wanted */
+    double catch_up_seconds;     /* reading before the proposal: nothing that its length costs */
+    size_t other_rows, n_others; /* what else the pass was for: rows, and how many sequences */
+    size_t other_drafts;         /* of these rows */
+    bool stopped;                /* no more tokens are wanted */
 };
 
 /* Of every round of this draft's, whether its depth was chosen here or not. */
-void sp_depth_record(struct sp_depth *depth, const struct sp_round *round);
+void sp_draft_length_record(struct sp_draft_length *draft_len, const struct sp_round *round);
 
 /* ---- beside another draft ----
  */
 
 /* Tokens a second that the guesses worth verifying promise; after the last judgement. */
-double sp_depth_promise(const struct sp_depth *depth);
+double sp_draft_length_expected_rate(const struct sp_draft_length *draft_len);
 
 /* Tokens a second that this draft has brought so far, plain steps' where it pauses. */
-double sp_depth_rate(const struct sp_depth *depth);
+double sp_draft_length_rate(const struct sp_draft_length *draft_len);
 
 /* A round in which this draft's guesses, if there were any, were left aside: what the pass cost. */
-void sp_depth_watch(struct sp_depth *depth, const struct sp_round *round);
+void sp_draft_length_observe(struct sp_draft_length *draft_len, const struct sp_round *round);
 
 /* What such a round brought counts for what time is worth: the choice was not this draft's. */
-void sp_depth_credit(struct sp_depth *depth, const struct sp_round *round);
+void sp_draft_length_add_round(struct sp_draft_length *draft_len, const struct sp_round *round);
 
 #endif

@@ -52,7 +52,7 @@ static enum sp_status mtp_open(struct sp_drafter **out, const struct sp_drafter_
     enum sp_status st;
 
     if ((st = sp_new(&p, 1, sizeof *p, err))) return st;
-    p->depth = SP_FEATURE_HEAD_MAX;
+    p->draft_len = SP_FEATURE_HEAD_MAX;
     p->embedder = p->head = setup->target;
     if ((st = sp_feature_head_init(p, &sp_draft_mtp_ops, setup, normed ? taps : raw_taps, err))) {
         mtp_close(&p->base);
@@ -74,7 +74,7 @@ const struct sp_drafter_ops sp_draft_mtp_ops = {
     .kind = SP_DRAFT_MTP,
     .name = "mtp",
     .stepwise = true,
-    .max_depth = sp_feature_head_max_depth,
+    .max_draft_len = sp_feature_head_max_draft_len,
     .taps = mtp_taps,
     .check = mtp_check,
     .open = mtp_open,

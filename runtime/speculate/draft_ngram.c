@@ -152,7 +152,7 @@ static enum sp_status ngram_propose(struct sp_drafter *base, uint32_t *ids, size
 {
     struct ngram *l = ngram_of(base);
     size_t i = 0;
-    bool more = l->length > 1 || proposal->depth != NULL, kept = true;
+    bool more = l->length > 1 || proposal->draft_len != NULL, kept = true;
 
     while (i < *n && more) {
         double confidence = confidence_of(l, l->length + i);

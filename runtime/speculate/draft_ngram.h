@@ -19,8 +19,8 @@ enum { SP_DRAFT_NGRAM_MAX = 15 };
 
 #define SP_LOOKUP_NAME "lookup"
 
-/* n_positions: context of the session. The drafter belongs to no file: of its ops max_depth, taps,
- * check, open and logits are NULL. */
+/* n_positions: context of the session. The drafter belongs to no file: of its ops max_draft_len,
+ * taps, check, open and logits are NULL. */
 SP_MUST_CHECK enum sp_status sp_draft_ngram_open(struct sp_drafter **out, size_t n_positions,
                                                  struct sp_err *err);
 

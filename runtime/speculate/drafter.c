@@ -45,9 +45,10 @@ enum sp_status sp_propose_token(const struct sp_proposal *proposal, bool *more, 
     const struct sp_chooser *chooser = proposal->chooser;
     double confidence;
     enum sp_status st = chooser->propose(
-        chooser->state, &ids[pos], proposal->depth ? &confidence : NULL, logits, ids, pos, err);
+        chooser->state, &ids[pos], proposal->draft_len ? &confidence : NULL, logits, ids, pos, err);
 
-    *more = st == SP_OK && (proposal->depth == NULL || sp_depth_judge(proposal->depth, confidence));
+    *more = st == SP_OK && (proposal->draft_len == NULL ||
+                            sp_draft_length_consider(proposal->draft_len, confidence));
     return st;
 }
 
@@ -58,7 +59,8 @@ enum sp_status sp_propose_rated_token(const struct sp_proposal *proposal, bool *
     const struct sp_chooser *chooser = proposal->chooser;
     enum sp_status st = chooser->propose(chooser->state, &ids[pos], NULL, logits, ids, pos, err);
 
-    *more = st == SP_OK && (proposal->depth == NULL || sp_depth_judge(proposal->depth, confidence));
+    *more = st == SP_OK && (proposal->draft_len == NULL ||
+                            sp_draft_length_consider(proposal->draft_len, confidence));
     return st;
 }
 
@@ -71,7 +73,8 @@ enum sp_status sp_propose_copied_token(const struct sp_proposal *proposal, bool 
 
     *kept = true;
     if (chooser->adopt) st = chooser->adopt(chooser->state, kept, ids, pos, err);
-    *more = st == SP_OK && *kept &&
-            (proposal->depth == NULL || sp_depth_judge(proposal->depth, confidence));
+    *more =
+        st == SP_OK && *kept &&
+        (proposal->draft_len == NULL || sp_draft_length_consider(proposal->draft_len, confidence));
     return st;
 }

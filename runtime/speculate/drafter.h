@@ -40,7 +40,7 @@ struct sp_commit {
 /* How guesses are made out of logits, and who says how many. */
 struct sp_proposal {
     const struct sp_chooser *chooser;
-    struct sp_depth *depth; /* judges every guess; NULL: as many as were asked for */
+    struct sp_draft_length *draft_len; /* judges every guess; NULL: as many as were asked for */
 };
 
 struct sp_drafter_ops {
@@ -48,7 +48,7 @@ struct sp_drafter_ops {
     const char *name; /* "dflash", "autoregressive", "mtp", ... */
     bool stepwise;    /* each guess costs a pass of its own; else a whole block comes at once */
     /* Most tokens that any proposal of this draft holds. */
-    size_t (*max_depth)(const struct sp_model *draft);
+    size_t (*max_draft_len)(const struct sp_model *draft);
     /* What commit() is given: the target's residual stream after these layers (SP_TAP_FINAL: after
      * the final norm). Borrowed from the draft, or static; NULL: nothing. */
     const unsigned *(*taps)(const struct sp_model *draft, unsigned *n_taps);

@@ -4,28 +4,28 @@
 
 void sp_draft_mix_init(struct sp_draft_mix *mix, const struct sp_speculator *s)
 {
-    sp_depth_init(&mix->draft, s->max_depth, s->drafter && s->drafter->ops->stepwise);
-    sp_depth_init(&mix->ngram, SP_DRAFT_NGRAM_MAX, true);
-    sp_depth_init(&mix->grammar_draft, SP_DRAFT_GRAMMAR_MAX, true);
+    sp_draft_length_init(&mix->draft, s->max_draft_len, s->drafter && s->drafter->ops->stepwise);
+    sp_draft_length_init(&mix->ngram, SP_DRAFT_NGRAM_MAX, true);
+    sp_draft_length_init(&mix->grammar_draft, SP_DRAFT_GRAMMAR_MAX, true);
 }
 
 /* What one drafter makes of its turn; round->drafted = 0: nothing that is worth verifying. */
 static enum sp_status ask(struct sp_speculator *s, struct sp_drafter *drafter,
-                          struct sp_depth *depth, size_t most, bool automatic,
+                          struct sp_draft_length *draft_len, size_t most, bool automatic,
                           const struct sp_chooser *chooser, struct sp_round *round,
                           struct sp_err *err)
 {
-    struct sp_proposal proposal = {.chooser = chooser, .depth = automatic ? depth : NULL};
+    struct sp_proposal proposal = {.chooser = chooser, .draft_len = automatic ? draft_len : NULL};
     size_t n = most ? sp_speculator_limit(s, drafter) : 0;
 
     if (n > most) n = most;
-    if (n && automatic) n = sp_depth_choose(depth, n);
+    if (n && automatic) n = sp_draft_length_choose(draft_len, n);
     return n ? sp_speculator_propose(s, drafter, n, &proposal, round, err) : SP_OK;
 }
 
-static bool promises_more(const struct sp_draft_mix *d, const struct sp_depth *depth)
+static bool promises_more(const struct sp_draft_mix *d, const struct sp_draft_length *draft_len)
 {
-    return sp_depth_promise(depth) > sp_depth_rate(&d->draft);
+    return sp_draft_length_expected_rate(draft_len) > sp_draft_length_rate(&d->draft);
 }
 
 static enum sp_status propose(struct sp_draft_mix *d, struct sp_speculator *s, size_t most,
@@ -34,21 +34,21 @@ static enum sp_status propose(struct sp_draft_mix *d, struct sp_speculator *s, s
 {
     const struct {
         struct sp_drafter *drafter;
-        struct sp_depth *depth;
+        struct sp_draft_length *draft_len;
         enum sp_proposed_by by;
     } free_ones[] = {{s->grammar_draft, &d->grammar_draft, SP_PROPOSED_BY_GRAMMAR},
                      {s->ngram, &d->ngram, SP_PROPOSED_BY_NGRAM}};
     enum sp_status st;
 
     for (size_t i = 0; i < sizeof free_ones / sizeof *free_ones; i++) {
-        struct sp_depth *depth = free_ones[i].depth;
+        struct sp_draft_length *draft_len = free_ones[i].draft_len;
         *by = free_ones[i].by;
         memset(round, 0, sizeof *round);
-        if ((st = ask(s, free_ones[i].drafter, depth, most, automatic, chooser, round, err))) {
+        if ((st = ask(s, free_ones[i].drafter, draft_len, most, automatic, chooser, round, err))) {
             return st;
         }
         if (round->drafted == 0) continue;
-        if (s->drafter == NULL || !automatic || promises_more(d, depth)) return SP_OK;
+        if (s->drafter == NULL || !automatic || promises_more(d, draft_len)) return SP_OK;
     }
     *by = SP_PROPOSED_BY_DRAFT;
     if (s->drafter == NULL) return SP_OK;
@@ -57,13 +57,13 @@ static enum sp_status propose(struct sp_draft_mix *d, struct sp_speculator *s, s
 }
 
 /* Who was not asked, or promised less, still learns what a pass costs and what time is worth. */
-static void learn(struct sp_depth *depth, bool its_own, const struct sp_round *round)
+static void learn(struct sp_draft_length *draft_len, bool its_own, const struct sp_round *round)
 {
     if (its_own) {
-        sp_depth_record(depth, round);
+        sp_draft_length_record(draft_len, round);
     } else {
-        sp_depth_watch(depth, round);
-        sp_depth_credit(depth, round);
+        sp_draft_length_observe(draft_len, round);
+        sp_draft_length_add_round(draft_len, round);
     }
 }
 
@@ -77,9 +77,9 @@ enum sp_status sp_draft_mix_round(struct sp_draft_mix *d, struct sp_speculator *
     if ((st = propose(d, s, most, automatic, chooser, round, by, err))) return st;
     if ((st = sp_speculator_verify(s, chooser, emit, context, round, err))) return st;
     if (*by == SP_PROPOSED_BY_DRAFT) {
-        sp_depth_record(&d->draft, round);
+        sp_draft_length_record(&d->draft, round);
     } else {
-        sp_depth_watch(&d->draft, round);
+        sp_draft_length_observe(&d->draft, round);
     }
     learn(&d->ngram, *by == SP_PROPOSED_BY_NGRAM, round);
     learn(&d->grammar_draft, *by == SP_PROPOSED_BY_GRAMMAR, round);

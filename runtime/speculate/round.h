@@ -13,7 +13,7 @@
 
 /* What earlier rounds taught about cost and acceptance. */
 struct sp_draft_mix {
-    struct sp_depth draft, ngram, grammar_draft;
+    struct sp_draft_length draft, ngram, grammar_draft;
 };
 
 /* Whose guesses were verified. */

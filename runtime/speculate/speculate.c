@@ -25,10 +25,11 @@ static enum sp_status open_decoder(struct sp_speculator *s, const struct sp_mode
     };
 
     if (ops) {
-        s->max_depth = ops->max_depth(draft);
+        s->max_draft_len = ops->max_draft_len(draft);
         decoder.taps = ops->taps(draft, &decoder.n_taps);
     }
-    decoder.max_logit_rows = s->max_depth + 1 < SP_TIMED_ROWS ? SP_TIMED_ROWS : s->max_depth + 1;
+    decoder.max_logit_rows =
+        s->max_draft_len + 1 < SP_TIMED_ROWS ? SP_TIMED_ROWS : s->max_draft_len + 1;
     s->max_rows = s->prompt_rows > decoder.max_logit_rows ? s->prompt_rows : decoder.max_logit_rows;
     decoder.max_rows = s->max_rows;
     return sp_decoder_open(&s->decoder, s->target, backend, &decoder, err);
@@ -222,11 +223,11 @@ size_t sp_speculator_limit(struct sp_speculator *s, struct sp_drafter *drafter)
     return limit < workspace ? limit : workspace;
 }
 
-static size_t clamp_depth(struct sp_speculator *s, size_t depth)
+static size_t clamp_depth(struct sp_speculator *s, size_t draft_len)
 {
     size_t limit = sp_speculator_limit(s, s->drafter);
 
-    return depth < limit ? depth : limit;
+    return draft_len < limit ? draft_len : limit;
 }
 
 static void catch_up(struct sp_speculator *s, struct sp_drafter *drafter)
@@ -259,7 +260,7 @@ enum sp_status sp_speculator_propose(struct sp_speculator *s, struct sp_drafter 
     drafter->time = (struct sp_pass_time){0};
     if ((st = drafter->ops->propose(drafter, s->ids, s->n_cached, &n, proposal, err))) return st;
     round->made = n;
-    round->drafted = proposal->depth ? sp_depth_cut(proposal->depth) : n;
+    round->drafted = proposal->draft_len ? sp_draft_length_n_verify(proposal->draft_len) : n;
     time = spent(drafter, t0);
     round->draft_seconds = time.seconds;
     round->draft_cost = time.part;
@@ -278,9 +279,9 @@ enum sp_status sp_speculator_verify(struct sp_speculator *s, const struct sp_cho
     assert(s->n_ids == pos && s->n_cached < s->n_positions);
     done = pass(s, n + 1, 1, n + 1, SP_PRIORITY_FIFO);
     t0 = sp_seconds();
-    round->rows_beside = done.n_rows - (n + 1);
-    round->guesses_beside = done.n_draft_rows - n;
-    round->others = done.n_seqs - 1;
+    round->other_rows = done.n_rows - (n + 1);
+    round->other_drafts = done.n_draft_rows - n;
+    round->n_others = done.n_seqs - 1;
     for (size_t i = 0; i <= n; i++) {
         struct sp_logits logits = sp_decoder_row(s->decoder, i);
         uint32_t draft_token = i < n ? s->ids[pos + i] : SP_NO_DRAFT_TOKEN, id;
@@ -301,11 +302,11 @@ enum sp_status sp_speculator_verify(struct sp_speculator *s, const struct sp_cho
     return st;
 }
 
-enum sp_status sp_speculator_round(struct sp_speculator *s, size_t depth,
+enum sp_status sp_speculator_round(struct sp_speculator *s, size_t draft_len,
                                    const struct sp_proposal *proposal, sp_emit_fn *emit,
                                    void *context, struct sp_round *round, struct sp_err *err)
 {
-    size_t n = clamp_depth(s, depth);
+    size_t n = clamp_depth(s, draft_len);
     enum sp_status st;
 
     memset(round, 0, sizeof *round);

@@ -33,13 +33,13 @@ struct sp_speculator {
     struct sp_drafter
         *grammar_draft; /* of the grammar of the answer in hand; borrowed; NULL: none */
     size_t n_positions;
-    size_t max_depth;   /* of the file's draft */
-    size_t prompt_rows; /* rows of a prompt pass */
-    size_t max_rows;    /* most rows of any pass */
-    uint32_t *ids;      /* [n_positions and a block], owned */
-    size_t n_ids;       /* tokens known */
-    size_t n_cached;    /* of these, in the target's cache */
-    size_t n_reused;    /* prompt tokens that the last prompt found in the cache */
+    size_t max_draft_len; /* of the file's draft */
+    size_t prompt_rows;   /* rows of a prompt pass */
+    size_t max_rows;      /* most rows of any pass */
+    uint32_t *ids;        /* [n_positions and a block], owned */
+    size_t n_ids;         /* tokens known */
+    size_t n_cached;      /* of these, in the target's cache */
+    size_t n_reused;      /* prompt tokens that the last prompt found in the cache */
 };
 
 struct sp_speculator_options {
@@ -98,7 +98,7 @@ SP_MUST_CHECK enum sp_status sp_speculator_verify(struct sp_speculator *s,
                                                   struct sp_round *round, struct sp_err *err);
 
 /* Both for `depth` guesses of the file's draft, fewer if it cannot give as many. */
-SP_MUST_CHECK enum sp_status sp_speculator_round(struct sp_speculator *s, size_t depth,
+SP_MUST_CHECK enum sp_status sp_speculator_round(struct sp_speculator *s, size_t draft_len,
                                                  const struct sp_proposal *proposal,
                                                  sp_emit_fn *emit, void *context,
                                                  struct sp_round *round, struct sp_err *err);
@@ -112,7 +112,7 @@ SP_MUST_CHECK enum sp_status sp_speculator_load(struct sp_speculator *s, struct 
                                                 struct sp_err *err);
 
 /* Seconds of one target pass of n_rows rows of different tokens (all their logits; at most the
- * larger of SP_TIMED_ROWS and max_depth + 1) and of one proposal of n guesses (0: none), now;
+ * larger of SP_TIMED_ROWS and max_draft_len + 1) and of one proposal of n guesses (0: none), now;
  * leaves every committed position as it was. After begin. */
 SP_MUST_CHECK enum sp_status sp_speculator_time(struct sp_speculator *s, size_t n_rows, size_t n,
                                                 const struct sp_chooser *chooser,

@@ -92,7 +92,7 @@ static double simulate(struct sp_session *session, double acceptance, size_t *n_
         .n_prompt = 2,
         .max_tokens = 7,
         .ignore_eos = true,
-        .depth = 2,
+        .draft_len = 2,
         .simulation = &simulation,
     };
     struct sp_result result = {0};

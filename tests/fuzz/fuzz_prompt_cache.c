@@ -45,7 +45,7 @@ static enum sp_status answer(struct sp_session *session, size_t turn, struct sp_
 {
     uint32_t prompt[N_PROMPT];
     struct sp_request request = {
-        .prompt = prompt, .n_prompt = N_PROMPT, .max_tokens = 6, .depth = 4};
+        .prompt = prompt, .n_prompt = N_PROMPT, .max_tokens = 6, .draft_len = 4};
     struct sp_result result = {0};
     enum sp_status st;
 

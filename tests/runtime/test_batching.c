@@ -45,7 +45,7 @@ static void add_ids(struct client *c, size_t n)
 
 static int depth_of(size_t which, size_t turn)
 {
-    static const int depths[] = {SP_DEPTH_AUTO, 3, PLAIN, 15};
+    static const int depths[] = {SP_DRAFT_LENGTH_AUTO, 3, PLAIN, 15};
 
     return depths[(which + turn) % (sizeof depths / sizeof *depths)];
 }
@@ -64,15 +64,15 @@ static int stop_soon(void *context, const struct sp_token *token)
 static enum sp_status answer(struct client *c, size_t turn)
 {
     size_t which = c->which;
-    int depth = depth_of(which, turn);
+    int draft_len = depth_of(which, turn);
     size_t patience = 7;
     struct sp_sampling sampling;
     struct sp_request q = {
         .prompt = c->ids,
         .max_tokens = MOST_TOKENS - 5 * which,
         .ignore_eos = true,
-        .plain = depth == PLAIN,
-        .depth = depth == PLAIN ? 0 : depth,
+        .plain = draft_len == PLAIN,
+        .draft_len = draft_len == PLAIN ? 0 : draft_len,
         .digest = true,
         .measure = which == 1,
         .token = which == 2 && turn == 1 ? stop_soon : NULL,
@@ -133,10 +133,10 @@ static void converse_together(struct client *clients, size_t n, struct sp_schedu
 }
 
 /* What was guessed too, where it does not hang on the time that it took. */
-static void same(const struct sp_result *a, const struct sp_result *b, int depth)
+static void same(const struct sp_result *a, const struct sp_result *b, int draft_len)
 {
     generating_same(a, b);
-    if (depth == SP_DEPTH_AUTO) return;
+    if (draft_len == SP_DRAFT_LENGTH_AUTO) return;
     assert_int_equal(a->drafted, b->drafted);
     assert_int_equal(a->accepted, b->accepted);
 }

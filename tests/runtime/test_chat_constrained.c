@@ -32,7 +32,7 @@ static const char tools_text[] =
     "{\"type\": \"integer\", \"minimum\": 1, \"maximum\": 3}}, \"required\": [\"colour\", "
     "\"coats\"]}}}]";
 
-static struct sp_result ask(const struct generating *o, const struct sp_grammar *g, int depth,
+static struct sp_result ask(const struct generating *o, const struct sp_grammar *g, int draft_len,
                             const struct sp_sampling *sampling)
 {
     static const uint32_t prompt[] = {402, 258, 275, 350, 21, 60, 61, 402, 258, 275};
@@ -40,8 +40,8 @@ static struct sp_result ask(const struct generating *o, const struct sp_grammar 
         .prompt = prompt,
         .n_prompt = sizeof prompt / sizeof *prompt,
         .max_tokens = 200,
-        .plain = depth == PLAIN,
-        .depth = depth == PLAIN ? 0 : depth,
+        .plain = draft_len == PLAIN,
+        .draft_len = draft_len == PLAIN ? 0 : draft_len,
         .digest = true,
         .sampling = sampling,
         .grammar = g,
@@ -103,8 +103,8 @@ static size_t check_call(const char *path, const struct sp_sampling *sampling)
     assert_non_null(strstr(plain.text, "\"paint\""));
     options = (struct sp_session_options){.draft_by = SP_DRAFT_BY_BOTH};
     o = generating_open(path, NULL, 2, &options);
-    for (int depth = SP_DEPTH_AUTO; depth <= 7; depth += 4) {
-        struct sp_result r = ask(&o, g, depth, sampling);
+    for (int draft_len = SP_DRAFT_LENGTH_AUTO; draft_len <= 7; draft_len += 4) {
+        struct sp_result r = ask(&o, g, draft_len, sampling);
         generating_same(&r, &plain);
         n_right += r.grammar_accepted;
         sp_result_release(&r);

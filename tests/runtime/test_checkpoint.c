@@ -57,10 +57,10 @@ static void check_proposal(struct generating *used, struct generating *fresh,
 /* The session finds n_reused tokens of the prompt in its caches, and answers as a fresh one does.
  * To look at the caches changes them: guesses that became true late are made so. */
 static void check_prompt(struct generating *used, const char *path, const uint32_t *prompt,
-                         size_t n, int depth, bool look, size_t n_reused)
+                         size_t n, int draft_len, bool look, size_t n_reused)
 {
     struct generating fresh = open_generating(path);
-    struct sp_result r = generating_run(used->session, prompt, n, N_TOKENS, depth, true);
+    struct sp_result r = generating_run(used->session, prompt, n, N_TOKENS, draft_len, true);
     struct sp_result want = generating_run(fresh.session, prompt, n, N_TOKENS, PLAIN, true);
     size_t len = n + N_TOKENS - 1;
 
@@ -77,7 +77,7 @@ static void check_prompt(struct generating *used, const char *path, const uint32
 }
 
 /* Prompts that part from one another, and how much of each is found in the caches. */
-static void check_conversation(const char *path, int depth, bool look,
+static void check_conversation(const char *path, int draft_len, bool look,
                                const size_t n_reused[N_PROMPTS])
 {
     struct generating g = open_generating(path);
@@ -104,7 +104,7 @@ static void check_conversation(const char *path, int depth, bool look,
     };
 
     for (size_t i = 0; i < N_PROMPTS; i++)
-        check_prompt(&g, path, prompts[i].ids, prompts[i].n, depth, look, n_reused[i]);
+        check_prompt(&g, path, prompts[i].ids, prompts[i].n, draft_len, look, n_reused[i]);
     generating_close(&g);
 }
 
@@ -151,7 +151,7 @@ static void drafted(void **state)
         scratch_remove();
         check_conversation(path, 4, false, from_marks);
         check_conversation(path, 4, true, from_marks);
-        check_conversation(path, SP_DEPTH_AUTO, false, from_marks);
+        check_conversation(path, SP_DRAFT_LENGTH_AUTO, false, from_marks);
     }
 }
 
@@ -197,7 +197,7 @@ static int keep_id(void *context, uint32_t id, const struct sp_logits *logits, b
 
 /* A round in which the n_right + 1st choice fails; then a prompt that goes on from what there is.
  */
-static void check_failure(const char *path, size_t depth, size_t n_right)
+static void check_failure(const char *path, size_t draft_len, size_t n_right)
 {
     enum { N_PROMPT = 100, N_MORE = 5 };
     struct generating g = open_generating(path);
@@ -212,17 +212,17 @@ static void check_failure(const char *path, size_t depth, size_t n_right)
     struct sp_result r;
 
     ids_of(ids, 0, N_PROMPT, 1, n_vocab);
-    r = generating_run(g.session, ids, N_PROMPT, N_TOKENS, (int)depth, true);
+    r = generating_run(g.session, ids, N_PROMPT, N_TOKENS, (int)draft_len, true);
     for (size_t i = 0; i < r.n_ids; i++)
         ids[emitted.n++] = r.ids[i];
     sp_result_release(&r);
     sp_scheduler_acquire(s->scheduler);
-    assert_int_equal(sp_speculator_round(s, depth, &proposal, keep_id, &emitted, &round, NULL),
+    assert_int_equal(sp_speculator_round(s, draft_len, &proposal, keep_id, &emitted, &round, NULL),
                      SP_E_INPUT);
     sp_scheduler_release(s->scheduler);
     assert_int_equal(emitted.n, N_PROMPT + N_TOKENS + n_right);
     ids_of(ids, emitted.n, emitted.n + N_MORE, 2, n_vocab);
-    check_prompt(&g, path, ids, emitted.n + N_MORE, (int)depth, true, emitted.n);
+    check_prompt(&g, path, ids, emitted.n + N_MORE, (int)draft_len, true, emitted.n);
     generating_close(&g);
 }
 

@@ -437,7 +437,7 @@ static const char list[] = "root ::= (\"- \" [a-z]{2,6} (\" \" [a-z]+){0,2} \"\\
 
 struct asked {
     const struct sp_grammar *grammar;
-    int depth; /* or PLAIN */
+    int draft_len; /* or PLAIN */
     const struct sp_sampling *sampling;
 };
 
@@ -448,8 +448,8 @@ static struct sp_result ask(struct sp_session *session, const struct asked *a)
         .prompt = prompt,
         .n_prompt = sizeof prompt / sizeof *prompt,
         .max_tokens = 48,
-        .plain = a->depth == PLAIN,
-        .depth = a->depth == PLAIN ? 0 : a->depth,
+        .plain = a->draft_len == PLAIN,
+        .draft_len = a->draft_len == PLAIN ? 0 : a->draft_len,
         .digest = true,
         .sampling = a->sampling,
         .grammar = a->grammar,
@@ -490,8 +490,8 @@ static size_t check_answers(const char *path, enum sp_draft_by by, const struct 
     generating_close(&o);
     options = (struct sp_session_options){.draft_by = by};
     o = generating_open(path, NULL, 2, &options);
-    for (int depth = SP_DEPTH_AUTO; depth <= 7; depth += 4) { /* auto, 3, 7 */
-        struct sp_result r = ask(o.session, &(struct asked){g, depth, sampling});
+    for (int draft_len = SP_DRAFT_LENGTH_AUTO; draft_len <= 7; draft_len += 4) { /* auto, 3, 7 */
+        struct sp_result r = ask(o.session, &(struct asked){g, draft_len, sampling});
         if (sampling && sampling->accept == SP_ACCEPT_REJECTION)
             assert_holds(g, &r);
         else
@@ -552,13 +552,13 @@ static void guesses(void **state)
 
     (void)state;
     assert_int_equal(sp_grammar_of_schema(&g, schema, strlen(schema), NULL), SP_OK);
-    for (int depth = 0; depth <= 15; depth += 5) {
-        struct sp_result r = ask(o.session, &(struct asked){g, depth, NULL});
+    for (int draft_len = 0; draft_len <= 15; draft_len += 5) {
+        struct sp_result r = ask(o.session, &(struct asked){g, draft_len, NULL});
         assert_string_equal(r.text, text);
         assert_int_equal(r.stop, SP_STOP_EOS);
-        assert_int_equal(r.grammar_drafted > 0, depth > 0);
+        assert_int_equal(r.grammar_drafted > 0, draft_len > 0);
         assert_true(r.grammar_accepted * 10 >= r.grammar_drafted * 7);
-        assert_true(depth < 5 || r.n_rounds * 2 < r.n_ids);
+        assert_true(draft_len < 5 || r.n_rounds * 2 < r.n_ids);
         sp_result_release(&r);
     }
     sp_grammar_close(g);

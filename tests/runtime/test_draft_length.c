@@ -27,7 +27,8 @@ struct regime {
 };
 
 static uint64_t seed = 42;
-static size_t others; /* sequences that share the passes: each has a row in it, and gets a token */
+static size_t
+    n_others; /* sequences that share the passes: each has a row in it, and gets a token */
 
 static double uniform(uint64_t *state)
 {
@@ -44,10 +45,11 @@ static bool draft_token(const struct regime *r, double p, uint64_t *random, doub
 }
 
 /* The guesses of a round; depth FIXED: the controller chooses. */
-static struct sp_round guess_round(struct sp_depth *d, const struct regime *r, double p, int depth,
-                                   uint64_t *random)
+static struct sp_round guess_round(struct sp_draft_length *d, const struct regime *r, double p,
+                                   int draft_len, uint64_t *random)
 {
-    struct sp_round round = {.asked = depth == FIXED ? sp_depth_choose(d, MAX) : (size_t)depth};
+    struct sp_round round = {.asked = draft_len == FIXED ? sp_draft_length_choose(d, MAX)
+                                                         : (size_t)draft_len};
     size_t n_right = 0;
     bool more = true, right = true;
     double confidence;
@@ -57,39 +59,39 @@ static struct sp_round guess_round(struct sp_depth *d, const struct regime *r, d
         right &= draft_token(r, p, random, &confidence);
         n_right += right;
         p *= r->fade;
-        if (depth == FIXED) more = sp_depth_judge(d, confidence);
+        if (draft_len == FIXED) more = sp_draft_length_consider(d, confidence);
     }
-    round.drafted = depth == FIXED && round.asked ? sp_depth_cut(d) : round.made;
+    round.drafted = draft_len == FIXED && round.asked ? sp_draft_length_n_verify(d) : round.made;
     round.accepted = n_right < round.drafted ? n_right : round.drafted;
     return round;
 }
 
 /* A round beside others. */
-static struct sp_round play(struct sp_depth *d, const struct regime *r, double p, int depth,
-                            uint64_t *random)
+static struct sp_round play(struct sp_draft_length *d, const struct regime *r, double p,
+                            int draft_len, uint64_t *random)
 {
     double noise = .9 + .2 * uniform(random);
-    struct sp_round round = guess_round(d, r, p, depth, random);
+    struct sp_round round = guess_round(d, r, p, draft_len, random);
 
-    round.rows_beside = round.others = others;
+    round.other_rows = round.n_others = n_others;
     if (round.asked) round.draft_cost = (r->draft + r->per_guess * (double)round.made) * noise;
-    round.verify_seconds = (1 + r->per_row * (double)(round.drafted + others)) * noise;
-    sp_depth_record(d, &round);
+    round.verify_seconds = (1 + r->per_row * (double)(round.drafted + n_others)) * noise;
+    sp_draft_length_record(d, &round);
     return round;
 }
 
 /* Tokens a second over the simulated run, those of others too. */
-static double simulate(const struct regime *r, int depth, int n_rounds)
+static double simulate(const struct regime *r, int draft_len, int n_rounds)
 {
-    struct sp_depth d;
+    struct sp_draft_length d;
     uint64_t random = 0;
     double tokens = 0, seconds = 0;
 
-    sp_depth_init(&d, MAX, r->draft <= 0);
+    sp_draft_length_init(&d, MAX, r->draft <= 0);
     for (int i = 0; i < n_rounds; i++) {
         double p = i > n_rounds / 2 && r->change >= 0 ? r->change : r->accept;
-        struct sp_round round = play(&d, r, p, depth, &random);
-        tokens += (double)(round.accepted + 1 + others);
+        struct sp_round round = play(&d, r, p, draft_len, &random);
+        tokens += (double)(round.accepted + 1 + n_others);
         seconds += round.draft_cost + round.verify_seconds;
     }
     return tokens / seconds;
@@ -156,11 +158,11 @@ static void beside_others(void **state)
     };
 
     (void)state;
-    for (others = 1; others <= 7; others += 3) {
+    for (n_others = 1; n_others <= 7; n_others += 3) {
         for (size_t i = 0; i < sizeof all / sizeof *all; i++)
             check(&all[i]);
     }
-    others = 0;
+    n_others = 0;
 }
 
 /* ---- all of them drafting -------------------------------------------------------------------
@@ -201,20 +203,20 @@ static void share_costs(const struct regime *r, struct sp_round *rounds)
 }
 
 /* Tokens a second of sequences that all draft, each to the depth that it chooses by itself. */
-static double simulate_company(const struct regime *r, int depth)
+static double simulate_company(const struct regime *r, int draft_len)
 {
-    struct sp_depth d[COMPANY];
+    struct sp_draft_length d[COMPANY];
     struct sp_round rounds[COMPANY];
     uint64_t random = 0;
     double tokens = 0, seconds = 0;
 
     for (size_t i = 0; i < COMPANY; i++)
-        sp_depth_init(&d[i], MAX, r->draft <= 0);
+        sp_draft_length_init(&d[i], MAX, r->draft <= 0);
     for (int n = 0; n < COMPANY_ROUNDS; n++) {
         double noise = .9 + .2 * uniform(&random), verify;
         size_t rows = 0;
         for (size_t i = 0; i < COMPANY; i++) {
-            rounds[i] = guess_round(&d[i], r, r->accept, depth, &random);
+            rounds[i] = guess_round(&d[i], r, r->accept, draft_len, &random);
             rows += 1 + rounds[i].drafted;
         }
         share_costs(r, rounds);
@@ -225,10 +227,10 @@ static double simulate_company(const struct regime *r, int depth)
             seconds += round->draft_cost;
             tokens += (double)round->accepted + 1;
             round->verify_seconds = verify;
-            round->rows_beside = rows - 1 - round->drafted;
-            round->guesses_beside = round->rows_beside - (COMPANY - 1);
-            round->others = COMPANY - 1;
-            sp_depth_record(&d[i], round);
+            round->other_rows = rows - 1 - round->drafted;
+            round->other_drafts = round->other_rows - (COMPANY - 1);
+            round->n_others = COMPANY - 1;
+            sp_draft_length_record(&d[i], round);
         }
     }
     return tokens / seconds;
@@ -283,12 +285,12 @@ static void notices_easy_text(void **state)
 }
 
 /* Seconds a token over 60 answers of 100 rounds, each begun knowing nothing. */
-static double short_answers(const struct regime *r, int depth)
+static double short_answers(const struct regime *r, int draft_len)
 {
     double seconds = 0;
 
     for (seed = 0; seed < 60; seed++)
-        seconds += 1 / simulate(r, depth, 100);
+        seconds += 1 / simulate(r, draft_len, 100);
     seed = 42;
     return seconds / 60;
 }
@@ -319,9 +321,10 @@ struct curve {
     double base, per_row, draft, accept[6];
 };
 
-static struct sp_round play_curve(struct sp_depth *d, const struct curve *c, uint64_t *random)
+static struct sp_round play_curve(struct sp_draft_length *d, const struct curve *c,
+                                  uint64_t *random)
 {
-    struct sp_round round = {.asked = sp_depth_choose(d, MAX)};
+    struct sp_round round = {.asked = sp_draft_length_choose(d, MAX)};
     bool more = true, right = true;
     size_t n_right = 0;
 
@@ -330,26 +333,26 @@ static struct sp_round play_curve(struct sp_depth *d, const struct curve *c, uin
         round.made++;
         right = right && uniform(random) < p;
         n_right += right;
-        more = sp_depth_judge(d, p);
+        more = sp_draft_length_consider(d, p);
     }
     if (round.asked) {
-        round.drafted = sp_depth_cut(d);
+        round.drafted = sp_draft_length_n_verify(d);
         round.draft_cost = c->draft;
     }
     round.accepted = n_right < round.drafted ? n_right : round.drafted;
     round.verify_seconds = c->base + c->per_row * (double)(round.drafted + 1);
-    sp_depth_record(d, &round);
+    sp_draft_length_record(d, &round);
     return round;
 }
 
 /* Mean depth of the last 200 of 600 rounds. */
 static double settled_depth(const struct curve *c)
 {
-    struct sp_depth d;
+    struct sp_draft_length d;
     uint64_t random = 0;
     size_t sum = 0;
 
-    sp_depth_init(&d, MAX, false);
+    sp_draft_length_init(&d, MAX, false);
     for (int i = 0; i < 600; i++) {
         struct sp_round round = play_curve(&d, c, &random);
         if (i >= 400) sum += round.drafted;
@@ -376,16 +379,16 @@ static void pauses(void **state)
 {
     static const struct curve dear = {1, 15, 2, {.6, .6, .6, .6, .6, .6}},
                               cheap = {15.5, .5, 2, {.95, .95, .95, .95, .95, .95}};
-    struct sp_depth d;
+    struct sp_draft_length d;
     uint64_t random = 0;
     size_t n_drafted = 0, n_rounds = 0;
 
     (void)state;
-    sp_depth_init(&d, MAX, false);
+    sp_draft_length_init(&d, MAX, false);
     for (int i = 0; i < 2000; i++)
         play_curve(&d, &dear, &random);
     assert_true(d.paused);
-    sp_depth_record(&d, &(struct sp_round){.verify_seconds = 49, .emitted = 1});
+    sp_draft_length_record(&d, &(struct sp_round){.verify_seconds = 49, .emitted = 1});
     assert_true(d.paused);
     for (int i = 0; i < 4096; i++)
         n_drafted += play_curve(&d, &dear, &random).asked > 0;
@@ -397,39 +400,40 @@ static void pauses(void **state)
 
 static void costs(void **state)
 {
-    struct sp_cost c = {.shape = .08, .steepest = 1};
+    struct sp_cost_model c = {.shape = .08, .steepest = 1};
     double before;
 
     (void)state;
-    assert_true(fabs(sp_cost_at(&c, 2) - 1.16) < 1e-12); /* the prior, in units of a plain step */
+    assert_true(fabs(sp_cost_model_at(&c, 2) - 1.16) <
+                1e-12); /* the prior, in units of a plain step */
     for (int i = 0; i < 20; i++)
-        sp_cost_record(&c, 0, 16);
-    before = sp_cost_at(&c, 0);
+        sp_cost_model_record(&c, 0, 16);
+    before = sp_cost_model_at(&c, 0);
     assert_true(fabs(before - 16) < .01);
-    assert_true(fabs(sp_cost_at(&c, 10) - 16 * 1.8) < .5); /* nothing else is known */
-    sp_cost_record(&c, 0, 49);
-    assert_true(sp_cost_at(&c, 0) < 1.075 * before);
+    assert_true(fabs(sp_cost_model_at(&c, 10) - 16 * 1.8) < .5); /* nothing else is known */
+    sp_cost_model_record(&c, 0, 49);
+    assert_true(sp_cost_model_at(&c, 0) < 1.075 * before);
     for (int i = 0; i < 60; i++)
-        sp_cost_record(&c, 0, 32);
-    assert_true(sp_cost_at(&c, 0) > 31 && sp_cost_at(&c, 0) < 33);
+        sp_cost_model_record(&c, 0, 32);
+    assert_true(sp_cost_model_at(&c, 0) > 31 && sp_cost_model_at(&c, 0) < 33);
     for (int i = 0; i < 6; i++) /* shorter times are believed at once */
-        sp_cost_record(&c, 0, 16);
-    assert_true(sp_cost_at(&c, 0) < 19);
+        sp_cost_model_record(&c, 0, 16);
+    assert_true(sp_cost_model_at(&c, 0) < 19);
 }
 
 /* A step that a line does not have is learned where it is timed. */
 static void cost_steps(void **state)
 {
-    struct sp_cost c = {.shape = .08, .steepest = 1};
+    struct sp_cost_model c = {.shape = .08, .steepest = 1};
 
     (void)state;
     for (size_t i = 0; i < 200; i++) {
         size_t n = i % 8;
-        sp_cost_record(&c, n, n < 3 ? 1 + .1 * (double)n : 2 + .1 * (double)n);
+        sp_cost_model_record(&c, n, n < 3 ? 1 + .1 * (double)n : 2 + .1 * (double)n);
     }
-    assert_true(sp_cost_at(&c, 2) < 1.4 && sp_cost_at(&c, 3) > 2.1);
+    assert_true(sp_cost_model_at(&c, 2) < 1.4 && sp_cost_model_at(&c, 3) > 2.1);
     for (size_t n = 0; n < 20; n++)
-        assert_true(sp_cost_at(&c, n + 1) > sp_cost_at(&c, n));
+        assert_true(sp_cost_model_at(&c, n + 1) > sp_cost_model_at(&c, n));
 }
 
 /* The promise of a proposal is its tokens over its time, whatever is paid for time elsewhere: with
@@ -437,42 +441,42 @@ static void cost_steps(void **state)
 static void promise(void **state)
 {
     static const double confidence[] = {.9, .8, .85, .1};
-    struct sp_depth d;
+    struct sp_draft_length d;
     double chain = 1, tokens = 1;
     size_t n;
 
     (void)state;
-    sp_depth_init(&d, MAX, true);
-    assert_int_equal(sp_depth_choose(&d, MAX), 4);
+    sp_draft_length_init(&d, MAX, true);
+    assert_int_equal(sp_draft_length_choose(&d, MAX), 4);
     for (size_t i = 0; i < 4; i++)
-        sp_depth_judge(&d, confidence[i]);
-    n = sp_depth_cut(&d);
+        sp_draft_length_consider(&d, confidence[i]);
+    n = sp_draft_length_n_verify(&d);
     assert_int_equal(n, 3);
     for (size_t i = 0; i < n; i++)
         tokens += chain *= confidence[i];
-    assert_true(fabs(sp_depth_promise(&d) - tokens / (1 + .08 * (double)n)) < 1e-9);
+    assert_true(fabs(sp_draft_length_expected_rate(&d) - tokens / (1 + .08 * (double)n)) < 1e-9);
 }
 
 /* Drafting that has something to say in some rounds only, as a lookup does, beside plain steps: a
  * right one is used as often as it can be, a wrong one hardly costs anything. Tokens a second. */
 static double seldom(double chance, double accept)
 {
-    struct sp_depth d;
+    struct sp_draft_length d;
     uint64_t random = 0;
     double tokens = 0, seconds = 0;
 
-    sp_depth_init(&d, MAX, true);
+    sp_draft_length_init(&d, MAX, true);
     for (int i = 0; i < ROUNDS; i++) {
         struct sp_round round = {0};
         bool more = true, right = true;
-        if (uniform(&random) < chance) round.asked = sp_depth_choose(&d, MAX);
+        if (uniform(&random) < chance) round.asked = sp_draft_length_choose(&d, MAX);
         while (more && round.made < round.asked) {
             right = right && uniform(&random) < accept;
             round.accepted += right;
             round.made++;
-            more = sp_depth_judge(&d, .7); /* as sure whether right or wrong */
+            more = sp_draft_length_consider(&d, .7); /* as sure whether right or wrong */
         }
-        if (round.asked) round.drafted = sp_depth_cut(&d);
+        if (round.asked) round.drafted = sp_draft_length_n_verify(&d);
         if (round.accepted > round.drafted) round.accepted = round.drafted;
         round.emitted = round.accepted + 1;
         round.draft_cost = 1e-6 * (double)round.made;
@@ -480,10 +484,10 @@ static double seldom(double chance, double accept)
         tokens += (double)round.emitted;
         seconds += round.verify_seconds;
         if (round.drafted) {
-            sp_depth_record(&d, &round);
+            sp_draft_length_record(&d, &round);
         } else {
-            sp_depth_watch(&d, &round);
-            sp_depth_credit(&d, &round);
+            sp_draft_length_observe(&d, &round);
+            sp_draft_length_add_round(&d, &round);
         }
     }
     return tokens / seconds;
@@ -501,22 +505,22 @@ static void seldom_asked(void **state)
 
 static void limits(void **state)
 {
-    struct sp_depth d;
+    struct sp_draft_length d;
     struct sp_round round = {.asked = 4, .made = 4, .drafted = 4, .accepted = 4};
 
     (void)state;
-    sp_depth_init(&d, 7, false);
-    assert_int_equal(sp_depth_choose(&d, 0), 0);
-    assert_int_equal(sp_depth_choose(&d, 3), 3); /* nothing is known yet */
-    assert_int_equal(sp_depth_choose(&d, 30), 7);
+    sp_draft_length_init(&d, 7, false);
+    assert_int_equal(sp_draft_length_choose(&d, 0), 0);
+    assert_int_equal(sp_draft_length_choose(&d, 3), 3); /* nothing is known yet */
+    assert_int_equal(sp_draft_length_choose(&d, 30), 7);
     round.draft_cost = .1;
     round.verify_seconds = 2;
-    sp_depth_record(&d, &round);
-    assert_true(sp_depth_choose(&d, 2) <= 2);
-    sp_depth_judge(&d, 1);
-    assert_true(sp_depth_cut(&d) <= 1);
-    sp_depth_init(&d, 0, false); /* no draft */
-    assert_int_equal(sp_depth_choose(&d, 9), 0);
+    sp_draft_length_record(&d, &round);
+    assert_true(sp_draft_length_choose(&d, 2) <= 2);
+    sp_draft_length_consider(&d, 1);
+    assert_true(sp_draft_length_n_verify(&d) <= 1);
+    sp_draft_length_init(&d, 0, false); /* no draft */
+    assert_int_equal(sp_draft_length_choose(&d, 9), 0);
 }
 
 int main(void)

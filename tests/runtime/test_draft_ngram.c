@@ -135,8 +135,8 @@ static void single_tokens(void **state)
             ids[i] = next(&random) % n_tokens;
         for (size_t n_cached = 1; n_cached + 1 < TEXT; n_cached++) {
             uint32_t kept = ids[n_cached + 1];
-            struct sp_depth depth;
-            struct sp_proposal proposal = {.chooser = &chooser, .depth = &depth};
+            struct sp_draft_length draft_len;
+            struct sp_proposal proposal = {.chooser = &chooser, .draft_len = &draft_len};
             bool again;
             size_t at = search_single(ids, n_cached, &again), n = 1;
             commit(l, ids, n_cached - 1, 1);
@@ -148,12 +148,12 @@ static void single_tokens(void **state)
             if (search(ids, n_cached)) continue;
             assert_int_equal(l->ops->limit(l, ids, n_cached), at ? SP_DRAFT_NGRAM_MAX : 0);
             if (at == 0) continue;
-            sp_depth_init(&depth, SP_DRAFT_NGRAM_MAX, true);
-            assert_int_equal(sp_depth_choose(&depth, 1), 1);
+            sp_draft_length_init(&draft_len, SP_DRAFT_NGRAM_MAX, true);
+            assert_int_equal(sp_draft_length_choose(&draft_len, 1), 1);
             assert_int_equal(l->ops->propose(l, ids, n_cached, &n, &proposal, NULL), SP_OK);
             assert_int_equal(n, 1);
             assert_int_equal(ids[n_cached + 1], ids[at + 1]);
-            assert_true(again ? depth.confidence[1] > 0.3 : depth.confidence[1] < 0.3);
+            assert_true(again ? draft_len.confidence[1] > 0.3 : draft_len.confidence[1] < 0.3);
             n_found[again]++;
             ids[n_cached + 1] = kept;
             assert_int_equal(propose(l, ids, n_cached), 0); /* the depth is given */
@@ -200,8 +200,8 @@ static void surer_when_longer(void **state)
     struct sp_drafter *l = open_lookup(TEXT);
     uint32_t ids[ROOM] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 1, 2};
     struct sp_chooser chooser = {0};
-    struct sp_depth depth;
-    struct sp_proposal proposal = {.chooser = &chooser, .depth = &depth};
+    struct sp_draft_length draft_len;
+    struct sp_proposal proposal = {.chooser = &chooser, .draft_len = &draft_len};
     size_t n[2];
 
     (void)state;
@@ -211,10 +211,10 @@ static void surer_when_longer(void **state)
             ids[k] = ids[k - 14];
         commit(l, ids, i ? 15 : 0, n_cached - (i ? 15 : 0));
         assert_int_equal(l->ops->limit(l, ids, n_cached), SP_DRAFT_NGRAM_MAX);
-        sp_depth_init(&depth, SP_DRAFT_NGRAM_MAX, true);
-        n[i] = sp_depth_choose(&depth, SP_DRAFT_NGRAM_MAX);
+        sp_draft_length_init(&draft_len, SP_DRAFT_NGRAM_MAX, true);
+        n[i] = sp_draft_length_choose(&draft_len, SP_DRAFT_NGRAM_MAX);
         assert_int_equal(l->ops->propose(l, ids, n_cached, &n[i], &proposal, NULL), SP_OK);
-        n[i] = (size_t)(1e3 * depth.confidence[1]);
+        n[i] = (size_t)(1e3 * draft_len.confidence[1]);
     }
     assert_in_range(n[0], 100, 500); /* two tokens agree */
     assert_in_range(n[1], 800, 999); /* twelve do */

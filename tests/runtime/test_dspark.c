@@ -93,25 +93,25 @@ static void heard_confidences(struct sp_session *session, double *out, size_t n_
 {
     struct sp_speculator *s = session->speculator;
     struct sp_chooser greedy = sp_greedy_chooser(session->package->backend.vector);
-    struct sp_depth depth;
-    struct sp_proposal proposal = {.chooser = &greedy, .depth = &depth};
+    struct sp_draft_length draft_len;
+    struct sp_proposal proposal = {.chooser = &greedy, .draft_len = &draft_len};
     struct sp_err err = {0};
     size_t n = n_rows;
 
-    sp_depth_init(&depth, n_rows, false);
-    depth.n_asked = n_rows;
-    depth.chain = 1;
+    sp_draft_length_init(&draft_len, n_rows, false);
+    draft_len.n_asked = n_rows;
+    draft_len.chain = 1;
     for (size_t i = 1; i <= n_rows; i++)
-        depth.usual[i] = 1;
+        draft_len.usual[i] = 1;
     sp_scheduler_acquire(s->scheduler);
     if (s->drafter->ops->propose(s->drafter, s->ids, s->n_cached, &n, &proposal, &err)) {
         fail_msg("%s", err.text);
     }
     sp_scheduler_release(s->scheduler);
     assert_int_equal(n, n_rows);
-    assert_int_equal(depth.n_made, n_rows);
+    assert_int_equal(draft_len.n_made, n_rows);
     for (size_t i = 0; i < n; i++)
-        out[i] = depth.confidence[i + 1];
+        out[i] = draft_len.confidence[i + 1];
 }
 
 /* ---- DeepSpec's formulas ---- */
@@ -418,7 +418,7 @@ static size_t check_lossless(const char *path, int block, size_t place)
 
     sp_package_describe(o.package, &info);
     assert_string_equal(info.draft, "dspark");
-    assert_int_equal(info.max_depth, block);
+    assert_int_equal(info.max_draft_len, block);
     generating_same(&deep, &plain);
     generating_close(&o);
     for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {
@@ -426,12 +426,12 @@ static size_t check_lossless(const char *path, int block, size_t place)
         for (unsigned n_threads = 1; n_threads <= 2; n_threads++) {
             options.rows_per_pass = n_threads == 1 ? 0 : 3;
             o = generating_open(path, (*k)->name, n_threads, &options);
-            for (int depth = SP_DEPTH_AUTO; depth <= block; depth++) {
+            for (int draft_len = SP_DRAFT_LENGTH_AUTO; draft_len <= block; draft_len++) {
                 struct sp_result r;
-                if (generating_threads(place + (size_t)(depth + 1)) != n_threads) continue;
-                r = generating_run(o.session, prompt, N_GIVEN, N_TOKENS, depth, true);
+                if (generating_threads(place + (size_t)(draft_len + 1)) != n_threads) continue;
+                r = generating_run(o.session, prompt, N_GIVEN, N_TOKENS, draft_len, true);
                 generating_same(&r, &plain);
-                if (depth == block) same_rounds(&r, &deep);
+                if (draft_len == block) same_rounds(&r, &deep);
                 sp_result_release(&r);
             }
             generating_close(&o);
@@ -475,7 +475,7 @@ static void lossless_oracle(void **state)
         o = open_f32(file);
         sp_package_describe(o.package, &info);
         generating_close(&o);
-        check_lossless(file, (int)info.max_depth, i);
+        check_lossless(file, (int)info.max_draft_len, i);
     }
 }
 
@@ -509,7 +509,8 @@ static void sampled(void **state)
         request.plain = true;
         assert_int_equal(sp_session_generate(o.session, &request, &plain, &err), SP_OK);
         request.plain = false;
-        for (request.depth = SP_DEPTH_AUTO; request.depth <= 5; request.depth++) {
+        for (request.draft_len = SP_DRAFT_LENGTH_AUTO; request.draft_len <= 5;
+             request.draft_len++) {
             assert_int_equal(sp_session_generate(o.session, &request, &r, &err), SP_OK);
             generating_same(&r, &plain);
             accepted += r.accepted;
@@ -518,7 +519,7 @@ static void sampled(void **state)
         assert_true(accepted > 0);
         /* Another text, but all of it. */
         sampling.accept = SP_ACCEPT_REJECTION;
-        request.depth = 5;
+        request.draft_len = 5;
         assert_int_equal(sp_session_generate(o.session, &request, &r, &err), SP_OK);
         assert_int_equal(r.n_ids, 100);
         sp_result_release(&r);
@@ -535,13 +536,13 @@ static void always_right(void **state)
     struct generating o = open_f32(crafted_file(&steady, &draft, SP_DTYPE_NONE, SP_DTYPE_NONE));
 
     (void)state;
-    for (int depth = 1; depth <= 7; depth++) {
-        size_t n_rounds = 5, n = 1 + n_rounds * (size_t)(depth + 1);
+    for (int draft_len = 1; draft_len <= 7; draft_len++) {
+        size_t n_rounds = 5, n = 1 + n_rounds * (size_t)(draft_len + 1);
         struct sp_result plain = generating_run(o.session, prompt, N_GIVEN, n, PLAIN, true);
-        struct sp_result r = generating_run(o.session, prompt, N_GIVEN, n, depth, true);
+        struct sp_result r = generating_run(o.session, prompt, N_GIVEN, n, draft_len, true);
         generating_same(&r, &plain);
         assert_int_equal(r.n_rounds, n_rounds);
-        assert_int_equal(r.drafted, n_rounds * (size_t)depth);
+        assert_int_equal(r.drafted, n_rounds * (size_t)draft_len);
         assert_int_equal(r.accepted, r.drafted);
         sp_result_release(&plain);
         sp_result_release(&r);

@@ -410,7 +410,7 @@ static void same_on_every_machine(void **state)
             struct sp_session_options options = {0};
             reference = open_with(exact, (*k)->name, threads);
             struct sp_evaluation_request request = {.n_window = 40, .reference = reference};
-            struct sp_trial_request try = {.n_places = 2, .n_predict = 6, .depth = 7};
+            struct sp_trial_request try = {.n_places = 2, .n_predict = 6, .draft_len = 7};
             uint32_t *ids = story_ids(package, &request.n);
             request.ids = try.ids = ids;
             request.n = try.n = 80;
@@ -503,10 +503,12 @@ static void refusals(void **state)
 
 /* The same rounds out of sp_session_generate, which was given room for the last one. */
 static void count_place(struct sp_trial *out, struct sp_session *session, const uint32_t *ids,
-                        size_t n, size_t n_predict, size_t depth)
+                        size_t n, size_t n_predict, size_t draft_len)
 {
-    struct sp_request request = {
-        .prompt = ids, .n_prompt = n, .max_tokens = n_predict + 2 * depth, .depth = (int)depth};
+    struct sp_request request = {.prompt = ids,
+                                 .n_prompt = n,
+                                 .max_tokens = n_predict + 2 * draft_len,
+                                 .draft_len = (int)draft_len};
     struct sp_result r;
     size_t n_tokens = 1;
 
@@ -528,25 +530,27 @@ static void count_place(struct sp_trial *out, struct sp_session *session, const 
     sp_result_release(&r);
 }
 
-static void check_trial(const char *modelfile, size_t depth, size_t n_predict)
+static void check_trial(const char *modelfile, size_t draft_len, size_t n_predict)
 {
     struct sp_package *package =
         open_with(packed_file(modelfile, SP_DTYPE_NONE, SP_DTYPE_NONE), NULL, 0);
     struct sp_session *session = NULL;
     struct sp_session_options options = {0};
-    struct sp_trial_request request = {
-        .n_places = 5, .n_predict = n_predict, .depth = depth ? (int)depth : SP_DEPTH_AUTO};
+    struct sp_trial_request request = {.n_places = 5,
+                                       .n_predict = n_predict,
+                                       .draft_len =
+                                           draft_len ? (int)draft_len : SP_DRAFT_LENGTH_AUTO};
     struct sp_trial want = {0}, got;
     struct sp_package_info info;
     uint32_t *ids = story_ids(package, &request.n);
 
     request.ids = ids;
     sp_package_describe(package, &info);
-    want.depth = depth ? depth : SP_TRIAL_DEPTH;
-    if (want.depth > info.max_depth) want.depth = info.max_depth;
+    want.draft_len = draft_len ? draft_len : SP_DRAFT_EVAL_LENGTH;
+    if (want.draft_len > info.max_draft_len) want.draft_len = info.max_draft_len;
     assert_int_equal(sp_session_open(&session, package, &options, NULL), SP_OK);
     for (size_t i = 0; i < 5; i++)
-        count_place(&want, session, ids, request.n * (2 * i + 1) / 10, n_predict, want.depth);
+        count_place(&want, session, ids, request.n * (2 * i + 1) / 10, n_predict, want.draft_len);
     assert_int_equal(sp_session_try_draft(session, &request, &got, NULL), SP_OK);
     want.n_places = 5;
     assert_near(got.per_round.mean, (double)want.n_tokens / (double)want.n_rounds, 1e-12);
@@ -575,7 +579,7 @@ static void trials_at_the_edge(void **state)
     struct sp_session *session = NULL;
     struct sp_session_options options = {.n_context = 6};
     struct sp_trial_request request = {
-        .ids = ids, .n = 3, .n_places = 16, .n_predict = 32, .depth = SP_DEPTH_AUTO};
+        .ids = ids, .n = 3, .n_places = 16, .n_predict = 32, .draft_len = SP_DRAFT_LENGTH_AUTO};
     struct sp_trial out;
     struct sp_err err = {0};
 

@@ -15,7 +15,7 @@ enum { N_TOKENS = 72, MOST_GIVEN = 300 };
 
 static struct sp_result answer(const char *path, const char *kernels, unsigned n_threads,
                                const struct sp_session_options *options, size_t n_prompt,
-                               size_t n_tokens, int depth)
+                               size_t n_tokens, int draft_len)
 {
     uint32_t prompt[MOST_GIVEN];
     struct generating g = generating_open(path, kernels, n_threads, options);
@@ -23,17 +23,17 @@ static struct sp_result answer(const char *path, const char *kernels, unsigned n
 
     for (uint32_t i = 0; i < n_prompt; i++)
         prompt[i] = 5 + i * 7 % 60;
-    result = generating_run(g.session, prompt, n_prompt, n_tokens, depth, true);
+    result = generating_run(g.session, prompt, n_prompt, n_tokens, draft_len, true);
     generating_close(&g);
     return result;
 }
 
 static struct sp_result generate(const char *path, const char *kernels, unsigned n_threads,
-                                 enum sp_cache_type cache, size_t rows_per_pass, int depth)
+                                 enum sp_cache_type cache, size_t rows_per_pass, int draft_len)
 {
     struct sp_session_options options = {.cache = cache, .rows_per_pass = rows_per_pass};
 
-    return answer(path, kernels, n_threads, &options, 24, N_TOKENS, depth);
+    return answer(path, kernels, n_threads, &options, 24, N_TOKENS, draft_len);
 }
 
 static void expect(struct sp_result r, const struct sp_result *plain)
@@ -46,7 +46,7 @@ static void expect(struct sp_result r, const struct sp_result *plain)
 static void check_pair(const char *path, enum sp_cache_type cache)
 {
     struct sp_result plain = generate(path, NULL, 1, cache, 0, PLAIN);
-    static const int depths[] = {1, 2, 5, 9, SP_DEPTH_AUTO};
+    static const int depths[] = {1, 2, 5, 9, SP_DRAFT_LENGTH_AUTO};
 
     assert_int_equal(plain.n_ids, N_TOKENS);
     for (size_t i = 0; i < sizeof depths / sizeof *depths; i++) {

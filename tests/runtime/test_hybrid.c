@@ -253,7 +253,7 @@ enum { N_GIVEN = sizeof prompt / sizeof *prompt, N_TOKENS = 40 };
  * others, for generating_threads. */
 static void check_lossless(const char *path, const char *kind, size_t place)
 {
-    static const int depths[] = {PLAIN, SP_DEPTH_AUTO, 1, 2, 3, 4, 7, 11, 16};
+    static const int depths[] = {PLAIN, SP_DRAFT_LENGTH_AUTO, 1, 2, 3, 4, 7, 11, 16};
     struct sp_package *package = open_package(path, "scalar", 1);
     struct sp_session *session = open_session(package, 0);
     struct sp_result plain = generating_run(session, prompt, N_GIVEN, N_TOKENS, PLAIN, true);
@@ -262,7 +262,7 @@ static void check_lossless(const char *path, const char *kind, size_t place)
 
     sp_package_describe(package, &info);
     assert_string_equal(info.draft, kind);
-    assert_int_equal(info.max_depth, 16);
+    assert_int_equal(info.max_draft_len, 16);
     assert_int_equal(plain.n_ids, N_TOKENS);
     sp_session_close(session);
     sp_package_close(package);
@@ -324,16 +324,16 @@ static void always_right(void **state)
         open_package(crafted_file(&steady, SP_DTYPE_NONE, SP_DTYPE_NONE), NULL, 2);
 
     (void)state;
-    for (int depth = 1; depth <= 16; depth += 3) {
+    for (int draft_len = 1; draft_len <= 16; draft_len += 3) {
         struct sp_session *session = open_session(package, 0);
-        size_t n_rounds = 5, n = 1 + n_rounds * (size_t)(depth + 1);
+        size_t n_rounds = 5, n = 1 + n_rounds * (size_t)(draft_len + 1);
         struct sp_result plain = generating_run(session, prompt, N_GIVEN, n, PLAIN, true);
-        struct sp_result r = generating_run(session, prompt, N_GIVEN, n, depth, true);
+        struct sp_result r = generating_run(session, prompt, N_GIVEN, n, draft_len, true);
         generating_same(&r, &plain);
         for (size_t i = 0; i < n; i++)
             assert_int_equal(r.ids[i], prompt[N_GIVEN - 1]);
         assert_int_equal(r.n_rounds, n_rounds);
-        assert_int_equal(r.drafted, n_rounds * (size_t)depth);
+        assert_int_equal(r.drafted, n_rounds * (size_t)draft_len);
         assert_int_equal(r.accepted, r.drafted);
         sp_result_release(&plain);
         sp_result_release(&r);
@@ -443,9 +443,9 @@ static void head_is_rolled_back(void **state)
         open_package(crafted_file(&varied, SP_DTYPE_NONE, SP_DTYPE_NONE), NULL, 1);
 
     (void)state;
-    for (int depth = 0; depth <= 16; depth += 4) {
+    for (int draft_len = 0; draft_len <= 16; draft_len += 4) {
         struct sp_session *used = open_session(package, 5), *fresh = open_session(package, 0);
-        struct sp_result r = generating_run(used, prompt, N_GIVEN, N_TOKENS, depth, true);
+        struct sp_result r = generating_run(used, prompt, N_GIVEN, N_TOKENS, draft_len, true);
         uint32_t ids[N_GIVEN + N_TOKENS + 1];
         size_t n = N_GIVEN + N_TOKENS;
         memcpy(ids, prompt, sizeof prompt);
@@ -575,8 +575,8 @@ static void recurrent_draft(void **state)
         struct sp_result plain = generating_run(session, prompt, N_GIVEN, 61, PLAIN, true);
         assert_string_equal(sp_drafter_find(package->draft->config.draft.kind)->name,
                             "autoregressive");
-        for (int depth = SP_DEPTH_AUTO; depth <= 14; depth++) {
-            struct sp_result r = generating_run(session, prompt, N_GIVEN, 61, depth, true);
+        for (int draft_len = SP_DRAFT_LENGTH_AUTO; draft_len <= 14; draft_len++) {
+            struct sp_result r = generating_run(session, prompt, N_GIVEN, 61, draft_len, true);
             generating_same(&r, &plain);
             if (i == 0) assert_int_equal(r.accepted, r.drafted);
             sp_result_release(&r);

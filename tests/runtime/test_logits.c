@@ -108,7 +108,7 @@ static void check_greedy(struct sp_session *session, const uint32_t *prompt, siz
                          const struct sp_json *golden)
 {
     struct sp_request request = {
-        .prompt = prompt, .n_prompt = n, .ignore_eos = true, .depth = SP_DEPTH_AUTO};
+        .prompt = prompt, .n_prompt = n, .ignore_eos = true, .draft_len = SP_DRAFT_LENGTH_AUTO};
     struct sp_result result;
     struct sp_err err = {0};
     size_t n_want;

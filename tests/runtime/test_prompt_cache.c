@@ -361,7 +361,7 @@ static void try_bytes(const char *path, const char *cache, uint8_t *bytes, size_
     struct generating g = generating_open(path, NULL, 1, &usual);
     struct prompts p = prompts_for(&g);
     struct sp_request request = {
-        .prompt = p.next, .n_prompt = N_NEXT, .max_tokens = 6, .depth = DEPTH};
+        .prompt = p.next, .n_prompt = N_NEXT, .max_tokens = 6, .draft_len = DEPTH};
 
     sp_put64(bytes + size - 8, sp_hash64(bytes + HEAD, size - HEAD - 8));
     write_cache(cache, bytes, size);
@@ -442,7 +442,7 @@ static void saved_in_the_callback(void **state)
     struct sp_request request = {.prompt = p.first,
                                  .n_prompt = N_FIRST,
                                  .max_tokens = N_TOKENS,
-                                 .depth = DEPTH,
+                                 .draft_len = DEPTH,
                                  .ignore_eos = true,
                                  .digest = true,
                                  .context = &saving,

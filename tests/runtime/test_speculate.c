@@ -59,12 +59,12 @@ static void assert_counts(const struct sp_result *r)
 }
 
 /* A depth that was given is kept: nothing is cut. */
-static void assert_depth(const struct sp_result *r, size_t depth)
+static void assert_depth(const struct sp_result *r, size_t draft_len)
 {
     size_t left = r->n_ids - 1;
 
     for (size_t i = 0; i < r->n_rounds; i++) {
-        size_t most = depth < left - 1 ? depth : left - 1;
+        size_t most = draft_len < left - 1 ? draft_len : left - 1;
         assert_int_equal(r->rounds[i].drafted, most);
         left -= r->rounds[i].accepted + 1u;
     }
@@ -78,11 +78,13 @@ static bool is_turn(unsigned threads, size_t place)
 }
 
 /* Scalar kernels are the reference already, and slow: one depth for each number of threads. */
-static bool is_tried(const struct sp_kernels *kernels, unsigned threads, int depth, size_t place)
+static bool is_tried(const struct sp_kernels *kernels, unsigned threads, int draft_len,
+                     size_t place)
 {
-    if (kernels == &sp_kernels_ref) return depth == (threads == 1 ? 3 : 10);
-    return is_turn(threads, place + (size_t)(depth - PLAIN)) &&
-           (!FEW_DEPTHS || depth == PLAIN || depth == SP_DEPTH_AUTO || depth == 7 || depth == 15);
+    if (kernels == &sp_kernels_ref) return draft_len == (threads == 1 ? 3 : 10);
+    return is_turn(threads, place + (size_t)(draft_len - PLAIN)) &&
+           (!FEW_DEPTHS || draft_len == PLAIN || draft_len == SP_DRAFT_LENGTH_AUTO ||
+            draft_len == 7 || draft_len == 15);
 }
 
 /* All depths, threads and kernels of one file against its plain scalar run. place: of the file
@@ -102,14 +104,15 @@ static void check_file(const char *path, size_t place)
         if (!sp_kernels_supported(*k)) continue;
         for (unsigned threads = LEAST_THREADS; threads <= 2; threads++) {
             o = generating_open(path, (*k)->name, threads, &options);
-            for (int depth = PLAIN; depth <= 15; depth++) {
-                if (!is_tried(*k, threads, depth, place)) continue;
-                struct sp_result r = generating_run(o.session, story, 4, max_tokens, depth, true);
+            for (int draft_len = PLAIN; draft_len <= 15; draft_len++) {
+                if (!is_tried(*k, threads, draft_len, place)) continue;
+                struct sp_result r =
+                    generating_run(o.session, story, 4, max_tokens, draft_len, true);
                 generating_same(&r, &plain);
                 assert_counts(&r);
-                if (depth > 0) assert_depth(&r, (size_t)depth);
+                if (draft_len > 0) assert_depth(&r, (size_t)draft_len);
                 sp_result_release(&r);
-                r = generating_run(o.session, question, 17, max_tokens, depth, false);
+                r = generating_run(o.session, question, 17, max_tokens, draft_len, false);
                 generating_same(&r, &asked);
                 sp_result_release(&r);
             }
@@ -193,16 +196,18 @@ static void check_lookup(const char *path, enum sp_draft_by by, const char *name
         if (!sp_kernels_supported(*k)) continue;
         for (unsigned threads = LEAST_THREADS; threads <= 2; threads++) {
             o = generating_open(path, (*k)->name, threads, &options);
-            for (int depth = SP_DEPTH_AUTO; depth <= 15; depth += 8) { /* auto, 7, 15 */
+            for (int draft_len = SP_DRAFT_LENGTH_AUTO; draft_len <= 15;
+                 draft_len += 8) { /* auto, 7, 15 */
                 bool scalar = *k == &sp_kernels_ref;
-                if (scalar && depth != (threads == 1 ? 7 : 15)) continue;
-                if (!scalar && !is_turn(threads, place + (size_t)(depth - SP_DEPTH_AUTO) / 8)) {
+                if (scalar && draft_len != (threads == 1 ? 7 : 15)) continue;
+                if (!scalar &&
+                    !is_turn(threads, place + (size_t)(draft_len - SP_DRAFT_LENGTH_AUTO) / 8)) {
                     continue;
                 }
-                struct sp_result r = generating_run(o.session, prompt, 60, 50, depth, true);
+                struct sp_result r = generating_run(o.session, prompt, 60, 50, draft_len, true);
                 generating_same(&r, &plain);
                 assert_counts(&r);
-                if (depth > 0) {
+                if (draft_len > 0) {
                     assert_true(r.ngram_accepted > 0 && r.ngram_accepted <= r.ngram_drafted);
                     assert_true(r.n_rounds < plain.n_rounds);
                 }
@@ -369,7 +374,7 @@ static void bad_requests(void **state)
         struct sp_request request;
         const char *error;
     } cases[] = {
-        {{.depth = -2}, "draft depth -2: expected 0 or more, or auto"},
+        {{.draft_len = -2}, "draft depth -2: expected 0 or more, or auto"},
         {{.stops = stops, .n_stops = 2}, "a stop text is empty"},
         {{.stops = bytes, .n_stops = 2}, "a stop text is not valid UTF-8"},
         {{.simulation = &low}, "simulated acceptance -0.1: expected 0..1"},
@@ -414,13 +419,13 @@ static void check_cache(enum sp_cache_type cache, size_t place)
             options.rows_per_pass = threads == 1 ? 0 : 37;
             o = generating_open(path, (*k)->name, threads, &options);
             int step = *k == &sp_kernels_ref ? 9 : 6;
-            for (int depth = PLAIN + RACES_ONLY * step; depth <= 15; depth += step) {
-                if (!is_turn(threads, place + (size_t)((depth - PLAIN) / step))) continue;
-                struct sp_result r = generating_run(o.session, prompt, 270, 30, depth, true);
+            for (int draft_len = PLAIN + RACES_ONLY * step; draft_len <= 15; draft_len += step) {
+                if (!is_turn(threads, place + (size_t)((draft_len - PLAIN) / step))) continue;
+                struct sp_result r = generating_run(o.session, prompt, 270, 30, draft_len, true);
                 generating_same(&r, &want);
                 sp_result_release(&r);
                 /* so that none is reused */
-                r = generating_run(o.session, prompt, 11, 9, depth, true);
+                r = generating_run(o.session, prompt, 11, 9, draft_len, true);
                 sp_result_release(&r);
             }
             generating_close(&o);
@@ -516,11 +521,11 @@ static void sampled(void **state)
         for (size_t file = 0; file < 3; file++) {
             options.draft_by = file == 2 ? SP_DRAFT_BY_BOTH : SP_DRAFT_BY_DEFAULT;
             o = generating_open(files[file % 2], NULL, 2, &options);
-            for (int depth = SP_DEPTH_AUTO; depth <= 15; depth += 4) {
-                request.depth = depth;
+            for (int draft_len = SP_DRAFT_LENGTH_AUTO; draft_len <= 15; draft_len += 4) {
+                request.draft_len = draft_len;
                 assert_int_equal(sp_session_generate(o.session, &request, &r, &err), SP_OK);
                 generating_same(&r, &plain);
-                if (depth > 0) assert_true(r.accepted > 10);
+                if (draft_len > 0) assert_true(r.accepted > 10);
                 sp_result_release(&r);
             }
             generating_close(&o);
@@ -601,7 +606,7 @@ static void special_tokens(void **state)
                                  .n_prompt = 4,
                                  .max_tokens = 120,
                                  .ignore_eos = true,
-                                 .depth = SP_DEPTH_AUTO,
+                                 .draft_len = SP_DRAFT_LENGTH_AUTO,
                                  .sampling = &sampling,
                                  .stops = stops,
                                  .n_stops = 2,

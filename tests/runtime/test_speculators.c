@@ -48,7 +48,7 @@ static void golden_rounds(void **state)
     sp_package_describe(o.package, &info);
     kind = sp_json_to_string(sp_json_get(root, "kind"), &len);
     assert_string_equal(info.draft, kind);
-    assert_int_equal(info.max_depth, 5);
+    assert_int_equal(info.max_draft_len, 5);
     for (size_t i = 0; i < 3; i++) {
         size_t n, n_want, n_rounds;
         uint32_t *ids = golden_ids(sp_json_at(sp_json_get(root, "ids"), i), &n);
@@ -71,7 +71,7 @@ static void golden_rounds(void **state)
 }
 
 /* Greedy, and two seeds of sampling. */
-static struct sp_result answer(struct sp_session *session, uint64_t seed, int depth)
+static struct sp_result answer(struct sp_session *session, uint64_t seed, int draft_len)
 {
     struct sp_sampling sampling;
     struct sp_request request = {.prompt = prompt,
@@ -79,8 +79,8 @@ static struct sp_result answer(struct sp_session *session, uint64_t seed, int de
                                  .max_tokens = N_TOKENS,
                                  .ignore_eos = true,
                                  .digest = true,
-                                 .plain = depth == PLAIN,
-                                 .depth = depth == PLAIN ? 0 : depth};
+                                 .plain = draft_len == PLAIN,
+                                 .draft_len = draft_len == PLAIN ? 0 : draft_len};
     struct sp_result result;
     struct sp_err err = {0};
 
@@ -96,7 +96,7 @@ static struct sp_result answer(struct sp_session *session, uint64_t seed, int de
 /* Each depth in each kernel set with one thread and with two, by the seeds. */
 static void check_file(const char *path)
 {
-    static const int depths[] = {PLAIN, 1, 3, 5, SP_DEPTH_AUTO};
+    static const int depths[] = {PLAIN, 1, 3, 5, SP_DRAFT_LENGTH_AUTO};
     size_t place = 0;
     struct sp_session_options options = {0};
     struct generating o = generating_open(path, "scalar", 1, &options);
@@ -167,12 +167,12 @@ static void rolled_back(void **state)
     struct sp_session_options options = {0};
     size_t n_wrong = 0;
 
-    for (int depth = 1; depth <= 5; depth++) {
+    for (int draft_len = 1; draft_len <= 5; draft_len++) {
         struct generating used = generating_open(file_of(*state, SP_Q8, SP_Q8), NULL, 1, &options);
         uint32_t ids[N_PROMPT + N_TOKENS + 1] = {0};
         struct sp_result r;
         memcpy(ids, prompt, sizeof prompt);
-        r = generating_run(used.session, ids, N_PROMPT, N_TOKENS, depth, true);
+        r = generating_run(used.session, ids, N_PROMPT, N_TOKENS, draft_len, true);
         n_wrong += r.mismatches;
         memcpy(ids + N_PROMPT, r.ids, N_TOKENS * sizeof *ids);
         for (size_t i = 0; i < sizeof back / sizeof *back; i++) {

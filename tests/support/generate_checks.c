@@ -35,14 +35,14 @@ void generating_close(struct generating *g)
 }
 
 struct sp_result generating_run(struct sp_session *session, const uint32_t *prompt, size_t n,
-                                size_t max_tokens, int depth, bool ignore_eos)
+                                size_t max_tokens, int draft_len, bool ignore_eos)
 {
     struct sp_request request = {
         .prompt = prompt,
         .n_prompt = n,
         .max_tokens = max_tokens,
-        .plain = depth == PLAIN,
-        .depth = depth == PLAIN ? 0 : depth,
+        .plain = draft_len == PLAIN,
+        .draft_len = draft_len == PLAIN ? 0 : draft_len,
         .digest = true,
         .ignore_eos = ignore_eos,
     };

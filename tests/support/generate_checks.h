@@ -27,7 +27,7 @@ enum { PLAIN = -2 }; /* as a depth: no draft at all */
 
 /* max_tokens ids, fewer where the end of the text counts, with a digest of the logits. */
 struct sp_result generating_run(struct sp_session *session, const uint32_t *prompt, size_t n,
-                                size_t max_tokens, int depth, bool ignore_eos);
+                                size_t max_tokens, int draft_len, bool ignore_eos);
 
 /* The same ids, text, end, and logits to the bit. */
 void generating_same(const struct sp_result *a, const struct sp_result *b);
