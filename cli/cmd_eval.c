@@ -184,7 +184,7 @@ static enum sp_status try_draft(struct sp_eval *eval, struct job *job)
     const struct options *o = job->options;
     struct sp_backend_opts backend = o->backend;
     struct sp_session *session = NULL;
-    struct sp_trial_request request = {
+    struct sp_draft_eval_request request = {
         .ids = job->ids.at,
         .n = eval->text.first_scored + eval->text.n_scored,
         .n_places = (size_t)o->n_places,
@@ -200,7 +200,7 @@ static enum sp_status try_draft(struct sp_eval *eval, struct job *job)
     st = sp_backend_open_session(&session, job->package, &backend, false, 0, job->err);
     if (st) return st;
     begin_progress(job, "drafting");
-    st = sp_session_try_draft(session, &request, &eval->trial, job->err);
+    st = sp_session_eval_draft(session, &request, &eval->trial, job->err);
     sp_progress_end(&job->progress);
     sp_session_close(session);
     if (st == SP_OK) eval->draft = job->info.draft;

@@ -11,7 +11,7 @@ struct sp_eval {
     size_t n_bytes; /* that the scored tokens stand for; 0: no tokenizer tells */
     struct sp_evaluation text;
     const char *draft; /* its kind; NULL: not tried */
-    struct sp_trial trial;
+    struct sp_draft_eval trial;
 };
 
 void sp_eval_print(const struct sp_eval *eval);

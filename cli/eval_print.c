@@ -23,7 +23,7 @@ static double share(size_t part, size_t all)
     return all ? (double)part / (double)all : 0;
 }
 
-static size_t n_positions(const struct sp_trial *t)
+static size_t n_positions(const struct sp_draft_eval *t)
 {
     size_t n = sizeof t->tried_at / sizeof *t->tried_at;
 
@@ -69,7 +69,7 @@ static void print_comparison(const struct sp_eval *e)
 
 static void print_trial(const struct sp_eval *e)
 {
-    const struct sp_trial *t = &e->trial;
+    const struct sp_draft_eval *t = &e->trial;
 
     printf("\nThe %s draft, %zu guess%s a round, where generation goes on from %zu place%s:\n",
            e->draft, t->draft_len, t->draft_len == 1 ? "" : "es", t->n_places,
@@ -124,7 +124,7 @@ static void comparison_to_json(struct sp_json_out *out, const struct sp_eval *e)
 
 static void trial_to_json(struct sp_json_out *out, const struct sp_eval *e)
 {
-    const struct sp_trial *t = &e->trial;
+    const struct sp_draft_eval *t = &e->trial;
 
     sp_json_out_begin(out, "draft", '{');
     sp_json_out_text(out, "kind", e->draft);

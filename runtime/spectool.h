@@ -103,8 +103,8 @@ enum sp_draft_by {
 
 /* What that is called in a session: the kind of the file's draft, "lookup", "lookup and" the kind,
  * NULL for nobody; the package's. *max_draft_len: most guesses of a round, 0 for nobody. */
-const char *sp_package_draft(const struct sp_package *package, enum sp_draft_by by,
-                             size_t *max_draft_len);
+const char *sp_package_draft_name(const struct sp_package *package, enum sp_draft_by by,
+                                  size_t *max_draft_len);
 
 struct sp_session_options {
     size_t n_context; /* positions; 0: the model's maximum, at most 4096 */
@@ -128,7 +128,7 @@ void sp_session_close(struct sp_session *session); /* NULL is fine */
 /* Tokens that the caches hold; and how many of the first tokens of a prompt need not be read again,
  * as far as the target goes. */
 size_t sp_session_n_cached(const struct sp_session *session);
-size_t sp_session_find(const struct sp_session *session, const uint32_t *prompt, size_t n);
+size_t sp_session_match_prefix(const struct sp_session *session, const uint32_t *prompt, size_t n);
 
 size_t sp_session_n_context(const struct sp_session *session);
 size_t sp_session_cache_size(const struct sp_session *session); /* bytes of all caches */
@@ -323,9 +323,10 @@ typedef int sp_timing_fn(void *context, size_t which, double verify_seconds, dou
 
 /* Times passes of n_rows[0..n-1] rows at context depth n_before, one of each in turn, `repeats`
  * times: a machine whose mood changes treats all alike. */
-SP_MUST_CHECK enum sp_status sp_session_time(struct sp_session *session, size_t n_before,
-                                             const size_t *n_rows, size_t n, size_t repeats,
-                                             sp_timing_fn *fn, void *context, struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_session_benchmark(struct sp_session *session, size_t n_before,
+                                                  const size_t *n_rows, size_t n, size_t repeats,
+                                                  sp_timing_fn *fn, void *context,
+                                                  struct sp_err *err);
 
 /* Bytes that a target pass of one row reads at context depth n_before: the weights it uses (of
  * experts, those of one row) and the keys, values and states it looks at. */
@@ -413,10 +414,10 @@ SP_MUST_CHECK enum sp_status sp_package_calibrate(struct sp_package *package,
                                                   struct sp_calibration *out, struct sp_err *err);
 
 /* How good is the draft on a text? At places spread evenly over the ids, generation goes on from
- * at most SP_TRIAL_PROMPT of them, greedily, round after round of the same depth. */
-enum { SP_TRIAL_PROMPT = 512, SP_DRAFT_EVAL_LENGTH = 16 };
+ * at most SP_DRAFT_EVAL_PROMPT of them, greedily, round after round of the same depth. */
+enum { SP_DRAFT_EVAL_PROMPT = 512, SP_DRAFT_EVAL_LENGTH = 16 };
 
-struct sp_trial_request {
+struct sp_draft_eval_request {
     const uint32_t *ids; /* [n] */
     size_t n;
     size_t n_places;
@@ -427,7 +428,7 @@ struct sp_trial_request {
     int (*progress)(void *context, size_t done, size_t total); /* tokens; nonzero: stop */
 };
 
-struct sp_trial {
+struct sp_draft_eval {
     size_t n_places, draft_len;
     size_t n_tokens;                      /* written, by rounds */
     size_t n_rounds;                      /* target passes that wrote them */
@@ -438,9 +439,9 @@ struct sp_trial {
 
 /* The session has a draft (else SP_E_USAGE). Which numbers come out depends on the file, the cache
  * type and the request alone. */
-SP_MUST_CHECK enum sp_status sp_session_try_draft(struct sp_session *session,
-                                                  const struct sp_trial_request *request,
-                                                  struct sp_trial *out, struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_session_eval_draft(struct sp_session *session,
+                                                   const struct sp_draft_eval_request *request,
+                                                   struct sp_draft_eval *out, struct sp_err *err);
 
 /* ---- sampling ------------------------------------------------------------------------------- */
 

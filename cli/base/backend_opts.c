@@ -68,7 +68,7 @@ enum sp_draft_by sp_backend_draft_by_of(const struct sp_backend_opts *opts)
 void sp_backend_resolve_draft(struct sp_package_info *info, const struct sp_package *package,
                               enum sp_draft_by by)
 {
-    info->draft = sp_package_draft(package, by, &info->max_draft_len);
+    info->draft = sp_package_draft_name(package, by, &info->max_draft_len);
 }
 
 enum sp_status sp_backend_open_session(struct sp_session **out, struct sp_package *package,

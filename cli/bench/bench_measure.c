@@ -231,8 +231,8 @@ static enum sp_status measure_passes(struct run *r, struct sp_bench_depth *depth
     if ((st = sp_new(&p.draft, n, sizeof *p.draft, r->err))) goto done;
     if ((st = sp_new(&p.bus, n, sizeof *p.bus, r->err))) goto done;
     if ((st = interrupted(r))) goto done;
-    st = sp_session_time(r->session, depth->n_before, sp_bench_row_counts, SP_BENCH_ROW_COUNTS,
-                         n_repeat, keep_timing, &p, r->err);
+    st = sp_session_benchmark(r->session, depth->n_before, sp_bench_row_counts, SP_BENCH_ROW_COUNTS,
+                              n_repeat, keep_timing, &p, r->err);
     for (size_t i = 0; i < SP_BENCH_ROW_COUNTS && !st; i++) {
         depth->verify_seconds[i] = median(p.verify + i * n_repeat, n_repeat);
         depth->draft_seconds[i] = median(p.draft + i * n_repeat, n_repeat);

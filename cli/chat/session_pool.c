@@ -55,7 +55,7 @@ void sp_serve_sessions_free(struct sp_serve_sessions *s)
 static size_t cost_of(const struct sp_serve_sessions *s, const struct slot *slot,
                       const uint32_t *prompt, size_t n_prompt)
 {
-    size_t same = sp_session_find(slot->session, prompt, n_prompt);
+    size_t same = sp_session_match_prefix(slot->session, prompt, n_prompt);
     size_t lost = sp_session_n_cached(slot->session) - same;
     uint64_t age = s->now - slot->used_at;
 

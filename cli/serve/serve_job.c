@@ -430,7 +430,7 @@ static enum sp_status generate(struct answering *a, const struct sp_generation *
     a->request.special_ids = special_ids;
     a->request.n_special_ids = a->specials.n;
     a->reply.n_prompt = ids->n;
-    a->reply.n_reused = sp_session_find(g->session, ids->at, ids->n);
+    a->reply.n_reused = sp_session_match_prefix(g->session, ids->at, ids->n);
     if (ask->stream) begin_stream(a);
     st = sp_session_generate(g->session, &a->request, &a->result, err);
     if (!st && a->parser != NULL && a->result.stop != SP_STOP_CANCELLED) {

@@ -20,8 +20,8 @@ struct sp_sampler_scratch {
     float *logits;                /* [n_vocab] after bias and penalties */
     double *probs;                /* [n_vocab] */
     struct candidate *candidates; /* [n_vocab] */
-    struct sp_rank *ranks[2]; /* [n_vocab]: candidates in the order that a truncation asks for */
-    uint32_t *recent;         /* sorted history */
+    struct sp_top_n *ranks[2]; /* [n_vocab]: candidates in the order that a truncation asks for */
+    uint32_t *recent;          /* sorted history */
     size_t cap_recent;
 };
 
@@ -248,16 +248,16 @@ static size_t take_likely(struct sp_sampler_scratch *s, double least)
 static size_t keep_mass(struct sp_sampler_scratch *s, size_t n, double p, double *sum)
 {
     struct candidate *c = s->candidates;
-    struct sp_rank *ranks = s->ranks[0];
+    struct sp_top_n *ranks = s->ranks[0];
     size_t kept = 0;
 
-    sp_rank_sort(ranks, s->ranks[1], n);
+    sp_top_n_sort(ranks, s->ranks[1], n);
     *sum = 0;
     while (kept < n && (kept == 0 || *sum < p))
         *sum += c[ranks[kept++].at].prob;
     for (size_t i = 0; i < kept; i++)
         ranks[i].key = ranks[i].at;
-    sp_rank_sort(ranks, s->ranks[1], kept);
+    sp_top_n_sort(ranks, s->ranks[1], kept);
     for (size_t i = 0; i < kept; i++)
         c[i] = c[ranks[i].at];
     return kept;
@@ -285,7 +285,7 @@ static size_t keep_typical(struct sp_sampler_scratch *s, size_t n, double p)
     }
     for (size_t i = 0; i < n; i++) {
         double off = fabs(surprise[i] - entropy);
-        s->ranks[0][i] = (struct sp_rank){.key = bits_of(off), .at = (uint32_t)i};
+        s->ranks[0][i] = (struct sp_top_n){.key = bits_of(off), .at = (uint32_t)i};
     }
     n = keep_mass(s, n, p, &sum);
     for (size_t i = 0; i < n; i++)
@@ -309,7 +309,7 @@ static size_t keep_nucleus(struct sp_sampler_scratch *s, size_t n, double p)
 
     for (size_t i = 0; i < n; i++) {
         if (c[i].prob < floor) continue;
-        s->ranks[0][kept] = (struct sp_rank){.key = ~bits_of(c[i].prob), .at = (uint32_t)kept};
+        s->ranks[0][kept] = (struct sp_top_n){.key = ~bits_of(c[i].prob), .at = (uint32_t)kept};
         c[kept++] = c[i];
     }
     return keep_mass(s, kept, p, &sum);

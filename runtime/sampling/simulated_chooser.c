@@ -33,7 +33,7 @@ static enum sp_status choose(void *state, uint32_t *id, const struct sp_logits *
     return SP_OK;
 }
 
-struct sp_chooser sp_simulation_chooser(struct sp_simulated_choice *choice)
+struct sp_chooser sp_simulated_chooser(struct sp_simulated_choice *choice)
 {
     return (struct sp_chooser){.propose = propose, .choose = choose, .state = choice};
 }

@@ -15,6 +15,6 @@ struct sp_simulated_choice {
 };
 
 /* The chooser borrows `choice`. */
-struct sp_chooser sp_simulation_chooser(struct sp_simulated_choice *choice);
+struct sp_chooser sp_simulated_chooser(struct sp_simulated_choice *choice);
 
 #endif

@@ -10,15 +10,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_GUESSES = sizeof((struct sp_trial *)0)->tried_at / sizeof(size_t) };
+enum { MAX_GUESSES = sizeof((struct sp_draft_eval *)0)->tried_at / sizeof(size_t) };
 
 struct trial {
     struct sp_session *session;
-    const struct sp_trial_request *request;
-    struct sp_trial *out;
+    const struct sp_draft_eval_request *request;
+    struct sp_draft_eval *out;
     uint32_t *prompt; /* [n_prompt_max] owned */
     size_t n_lead, n_prompt_max;
-    struct sp_tally per_round;
+    struct sp_running_stats per_round;
     struct sp_err *err;
 };
 
@@ -38,7 +38,7 @@ static int is_end(void *context, uint32_t id, const struct sp_logits *logits, bo
 /* A guess is tried when all before it were right and the sequence had not ended. */
 static void count_round(struct trial *t, const struct sp_round *round)
 {
-    struct sp_trial *out = t->out;
+    struct sp_draft_eval *out = t->out;
 
     out->n_rounds++;
     out->n_tokens += round->emitted;
@@ -48,12 +48,12 @@ static void count_round(struct trial *t, const struct sp_round *round)
         out->tried_at[i]++;
         out->accepted_at[i] += i < round->accepted;
     }
-    sp_tally_add(&t->per_round, (double)round->emitted);
+    sp_running_stats_add(&t->per_round, (double)round->emitted);
 }
 
 static enum sp_status interrupted(const struct trial *t, size_t n_here)
 {
-    const struct sp_trial_request *q = t->request;
+    const struct sp_draft_eval_request *q = t->request;
     size_t done = t->out->n_places * q->n_predict + (n_here < q->n_predict ? n_here : q->n_predict);
 
     if (q->progress == NULL || !q->progress(q->context, done, q->n_places * q->n_predict)) {
@@ -97,7 +97,7 @@ static enum sp_status go_on(struct trial *t, size_t n_prompt)
  * as a prompt holds. */
 static size_t cut_prompt(struct trial *t, size_t i, size_t n_places)
 {
-    const struct sp_trial_request *q = t->request;
+    const struct sp_draft_eval_request *q = t->request;
     size_t n_text = q->n - t->n_lead,
            end = (size_t)((2.0 * (double)i + 1) * (double)n_text / (2.0 * (double)n_places));
     size_t n, most = t->n_prompt_max - t->n_lead;
@@ -112,14 +112,14 @@ static size_t cut_prompt(struct trial *t, size_t i, size_t n_places)
 /* How long prompts may be: half of a context that is too small for one and what follows it. */
 static enum sp_status settle(struct trial *t)
 {
-    const struct sp_trial_request *q = t->request;
+    const struct sp_draft_eval_request *q = t->request;
     const struct sp_package *package = t->session->package;
     size_t n_context = t->session->speculator->n_positions,
            max_draft_len = t->session->speculator->max_draft_len;
 
     t->n_lead = package->tokenizer ? sp_tokenizer_lead(package->tokenizer, q->ids, q->n) : 0;
     t->n_prompt_max = n_context > 2 * q->n_predict ? n_context - q->n_predict : n_context / 2;
-    if (t->n_prompt_max > SP_TRIAL_PROMPT) t->n_prompt_max = SP_TRIAL_PROMPT;
+    if (t->n_prompt_max > SP_DRAFT_EVAL_PROMPT) t->n_prompt_max = SP_DRAFT_EVAL_PROMPT;
     if (t->n_prompt_max <= t->n_lead) {
         return sp_fail(t->err, SP_E_USAGE, "context of %zu tokens: expected at least %zu",
                        n_context, 2 * t->n_lead + 2);
@@ -130,9 +130,9 @@ static enum sp_status settle(struct trial *t)
     return sp_new(&t->prompt, t->n_prompt_max, sizeof *t->prompt, t->err);
 }
 
-enum sp_status sp_session_try_draft(struct sp_session *session,
-                                    const struct sp_trial_request *request, struct sp_trial *out,
-                                    struct sp_err *err)
+enum sp_status sp_session_eval_draft(struct sp_session *session,
+                                     const struct sp_draft_eval_request *request,
+                                     struct sp_draft_eval *out, struct sp_err *err)
 {
     struct trial t = {.session = session, .request = request, .out = out, .err = err};
     size_t n_places;
@@ -150,7 +150,7 @@ enum sp_status sp_session_try_draft(struct sp_session *session,
     for (; out->n_places < n_places; out->n_places++) {
         if ((st = go_on(&t, cut_prompt(&t, out->n_places, n_places)))) goto done;
     }
-    out->per_round = sp_tally_estimate(&t.per_round);
+    out->per_round = sp_running_stats_estimate(&t.per_round);
 done:
     sp_scheduler_release(session->package->scheduler);
     free(t.prompt);

@@ -29,7 +29,7 @@ struct reader {
 
 /* What one row said. */
 struct scored {
-    struct sp_row_score score[2];
+    struct sp_logit_score score[2];
     double divergence;
     bool finite;
 };
@@ -43,7 +43,8 @@ struct evaluation {
     uint32_t *ids;                   /* [n_window] of the window at hand; owned */
     const uint32_t *next;            /* the ids that a batch's rows should predict */
     struct scored scored[LOGIT_ROWS];
-    struct sp_tally loss, right, reference_loss, loss_change, divergence, agreement, prob_change;
+    struct sp_running_stats loss, right, reference_loss, loss_change, divergence, agreement,
+        prob_change;
     double prob_squares;
     double *divergences; /* [n_divergences] owned */
     size_t n_divergences, cap_divergences;
@@ -171,7 +172,7 @@ static void score_row(void *context, size_t i, unsigned worker)
     const float *logits = sp_decoder_row(r[THIS].decoder, i).row;
 
     (void)worker;
-    s->finite = sp_row_score(&s->score[THIS], vector, logits, n, e->next[i]);
+    s->finite = sp_logit_score(&s->score[THIS], vector, logits, n, e->next[i]);
     if (!s->finite || e->n_readers == 1) return;
     s->finite = sp_row_compare(&s->score[REFERENCE], &s->divergence, vector,
                                sp_decoder_row(r[REFERENCE].decoder, i).row, logits, &s->score[THIS],
@@ -184,11 +185,11 @@ static enum sp_status count_comparison(struct evaluation *e, const struct scored
     double change = sp_exp(-loss) - sp_exp(-reference);
     enum sp_status st;
 
-    sp_tally_add(&e->reference_loss, reference);
-    sp_tally_add(&e->loss_change, loss - reference);
-    sp_tally_add(&e->divergence, s->divergence);
-    sp_tally_add(&e->agreement, s->score[THIS].best == s->score[REFERENCE].best);
-    sp_tally_add(&e->prob_change, change);
+    sp_running_stats_add(&e->reference_loss, reference);
+    sp_running_stats_add(&e->loss_change, loss - reference);
+    sp_running_stats_add(&e->divergence, s->divergence);
+    sp_running_stats_add(&e->agreement, s->score[THIS].best == s->score[REFERENCE].best);
+    sp_running_stats_add(&e->prob_change, change);
     e->prob_squares += change * change;
     if ((st = sp_grow(&e->divergences, &e->cap_divergences, e->n_divergences + 1,
                       sizeof *e->divergences, e->err))) {
@@ -216,8 +217,8 @@ static enum sp_status score_batch(struct evaluation *e, size_t first, size_t n,
             return sp_fail(e->err, SP_E_INPUT, "a logit for token %zu of the text is not finite",
                            e->out->first_scored + e->loss.n);
         }
-        sp_tally_add(&e->loss, -s->score[THIS].logprob);
-        sp_tally_add(&e->right, s->score[THIS].best == next[i]);
+        sp_running_stats_add(&e->loss, -s->score[THIS].logprob);
+        sp_running_stats_add(&e->right, s->score[THIS].best == next[i]);
         if (e->n_readers == 2 && (st = count_comparison(e, s))) return st;
     }
     return SP_OK;
@@ -301,14 +302,14 @@ static void finish(struct evaluation *e)
     size_t n = e->n_divergences;
 
     out->n_scored = e->loss.n;
-    out->loss = sp_tally_estimate(&e->loss);
-    out->right = sp_tally_estimate(&e->right);
+    out->loss = sp_running_stats_estimate(&e->loss);
+    out->right = sp_running_stats_estimate(&e->right);
     if (e->n_readers == 1) return;
-    out->reference_loss = sp_tally_estimate(&e->reference_loss);
-    out->loss_change = sp_tally_estimate(&e->loss_change);
-    out->divergence = sp_tally_estimate(&e->divergence);
-    out->agreement = sp_tally_estimate(&e->agreement);
-    out->prob_change = sp_tally_estimate(&e->prob_change);
+    out->reference_loss = sp_running_stats_estimate(&e->reference_loss);
+    out->loss_change = sp_running_stats_estimate(&e->loss_change);
+    out->divergence = sp_running_stats_estimate(&e->divergence);
+    out->agreement = sp_running_stats_estimate(&e->agreement);
+    out->prob_change = sp_running_stats_estimate(&e->prob_change);
     out->prob_change_rms = sqrt(e->prob_squares / (double)n);
     qsort(e->divergences, n, sizeof *e->divergences, compare_doubles);
     out->divergence_50 = percentile(e->divergences, n, 0.5);

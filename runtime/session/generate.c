@@ -29,7 +29,7 @@ struct run {
     struct sp_constraint *constraint;     /* NULL: none */
     struct sp_drafter *grammar_draft;     /* its guesses; NULL: none */
     struct sp_hash *hash;                 /* NULL: no digest */
-    struct sp_held_text held;
+    struct sp_stop_filter held;
     size_t cap_ids, cap_rounds;
     struct sp_logprob *top; /* [n_top] */
     bool ended;
@@ -159,10 +159,10 @@ static int show(struct run *run, uint32_t id, bool drafted)
 
     if ((run->status = sp_detokenizer_feed(run->detokenizer, id, &text, &n, run->err))) return 1;
     if (q->special && is_among(q->special_ids, q->n_special_ids, id) &&
-        (run->status = sp_held_text_mark(&run->held, id, run->err))) {
+        (run->status = sp_stop_filter_set_mark(&run->held, id, run->err))) {
         return 1;
     }
-    if ((run->status = sp_held_text_add(&run->held, text, n, drafted, run->err))) return 1;
+    if ((run->status = sp_stop_filter_add(&run->held, text, n, drafted, run->err))) return 1;
     if (run->held.is_cancelled) return end(run, SP_STOP_CANCELLED);
     return run->held.is_stopped ? end(run, SP_STOP_TEXT) : 0;
 }
@@ -293,7 +293,7 @@ static enum sp_status run_rounds(struct run *run)
     if (run->sampling) chooser = sp_sampling_chooser_of(run->sampling);
     if (q->simulation) {
         simulated.simulation = *q->simulation;
-        chooser = sp_simulation_chooser(&simulated);
+        chooser = sp_simulated_chooser(&simulated);
     }
     if (q->grammar && (st = constrain(run, &chooser))) return st;
     speculator->grammar_draft = run->grammar_draft;
@@ -336,7 +336,7 @@ static enum sp_status flush_text(struct run *run)
         return st;
     }
     if (run->result->stop == SP_STOP_CANCELLED) run->held.is_cancelled = true;
-    if ((st = sp_held_text_end(&run->held, text, n, run->err))) return st;
+    if ((st = sp_stop_filter_end(&run->held, text, n, run->err))) return st;
     if (run->held.is_cancelled) end(run, SP_STOP_CANCELLED);
     return SP_OK;
 }
@@ -475,7 +475,7 @@ done:
     if (run.grammar_draft) run.grammar_draft->ops->close(run.grammar_draft);
     sp_constraint_close(run.constraint);
     sp_hash_free(run.hash);
-    sp_held_text_release(&run.held);
+    sp_stop_filter_release(&run.held);
     free(run.top);
     if (st) sp_result_release(result);
     return st;

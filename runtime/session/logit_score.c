@@ -2,8 +2,8 @@
 
 #include "runtime/vector/fmath.h"
 
-bool sp_row_score(struct sp_row_score *out, const struct sp_vector *vector, const float *logits,
-                  size_t n, uint32_t token)
+bool sp_logit_score(struct sp_logit_score *out, const struct sp_vector *vector, const float *logits,
+                    size_t n, uint32_t token)
 {
     double max, sum = 0;
 
@@ -17,8 +17,8 @@ bool sp_row_score(struct sp_row_score *out, const struct sp_vector *vector, cons
     return true;
 }
 
-bool sp_row_compare(struct sp_row_score *out, double *divergence, const struct sp_vector *vector,
-                    const float *reference, const float *logits, const struct sp_row_score *score,
+bool sp_row_compare(struct sp_logit_score *out, double *divergence, const struct sp_vector *vector,
+                    const float *reference, const float *logits, const struct sp_logit_score *score,
                     size_t n, uint32_t token)
 {
     double max, sum = 0, gap = 0;

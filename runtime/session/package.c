@@ -183,8 +183,8 @@ bool sp_package_looks_up(const struct sp_package *package, enum sp_draft_by by)
     return by == SP_DRAFT_BY_DEFAULT ? package->draft == NULL : by != SP_DRAFT_BY_MODEL;
 }
 
-const char *sp_package_draft(const struct sp_package *package, enum sp_draft_by by,
-                             size_t *max_draft_len)
+const char *sp_package_draft_name(const struct sp_package *package, enum sp_draft_by by,
+                                  size_t *max_draft_len)
 {
     const struct sp_model *draft = package->draft;
     const struct sp_drafter_ops *ops = draft ? sp_drafter_find(draft->config.draft.kind) : NULL;

@@ -7,12 +7,12 @@
 #include <math.h>
 
 /* Valid when zeroed. */
-struct sp_tally {
+struct sp_running_stats {
     size_t n;
     double mean, squares; /* of distances from the mean */
 };
 
-static inline void sp_tally_add(struct sp_tally *t, double x)
+static inline void sp_running_stats_add(struct sp_running_stats *t, double x)
 {
     double before = x - t->mean;
 
@@ -22,7 +22,7 @@ static inline void sp_tally_add(struct sp_tally *t, double x)
 }
 
 /* The error of one number alone is not known: 0. */
-static inline struct sp_estimate sp_tally_estimate(const struct sp_tally *t)
+static inline struct sp_estimate sp_running_stats_estimate(const struct sp_running_stats *t)
 {
     double n = (double)t->n;
 

@@ -110,7 +110,7 @@ size_t sp_session_n_cached(const struct sp_session *session)
     return session->speculator->n_cached;
 }
 
-size_t sp_session_find(const struct sp_session *session, const uint32_t *prompt, size_t n)
+size_t sp_session_match_prefix(const struct sp_session *session, const uint32_t *prompt, size_t n)
 {
     return sp_speculator_find(session->speculator, prompt, n);
 }
@@ -306,9 +306,9 @@ enum sp_status sp_session_draft_logits(struct sp_session *session, const uint32_
     return st;
 }
 
-enum sp_status sp_session_time(struct sp_session *session, size_t n_before, const size_t *n_rows,
-                               size_t n, size_t repeats, sp_timing_fn *fn, void *context,
-                               struct sp_err *err)
+enum sp_status sp_session_benchmark(struct sp_session *session, size_t n_before,
+                                    const size_t *n_rows, size_t n, size_t repeats,
+                                    sp_timing_fn *fn, void *context, struct sp_err *err)
 {
     struct sp_speculator *s = session->speculator;
     struct sp_chooser greedy = sp_greedy_chooser(session->package->backend.vector);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-void sp_held_text_release(struct sp_held_text *h)
+void sp_stop_filter_release(struct sp_stop_filter *h)
 {
     free(h->text);
     free(h->drafted);
@@ -15,7 +15,7 @@ void sp_held_text_release(struct sp_held_text *h)
 /* ---- telling ---- */
 
 /* The special tokens that stand behind at most n bytes. */
-static int tell_marks(struct sp_held_text *h, size_t n)
+static int tell_marks(struct sp_stop_filter *h, size_t n)
 {
     size_t told = 0;
     int stop = 0;
@@ -29,7 +29,7 @@ static int tell_marks(struct sp_held_text *h, size_t n)
 }
 
 /* The first n bytes in runs of one writer, with the special tokens among them. */
-static int tell(struct sp_held_text *h, size_t n)
+static int tell(struct sp_stop_filter *h, size_t n)
 {
     const struct sp_request *q = h->request;
     int stop = tell_marks(h, 0);
@@ -44,7 +44,7 @@ static int tell(struct sp_held_text *h, size_t n)
     return stop;
 }
 
-static enum sp_status release(struct sp_held_text *h, size_t n, struct sp_err *err)
+static enum sp_status release(struct sp_stop_filter *h, size_t n, struct sp_err *err)
 {
     struct sp_result *r = h->result;
     enum sp_status st;
@@ -67,7 +67,7 @@ static enum sp_status release(struct sp_held_text *h, size_t n, struct sp_err *e
 
 /* ---- holding ---- */
 
-static enum sp_status hold(struct sp_held_text *h, const char *text, size_t n, bool drafted,
+static enum sp_status hold(struct sp_stop_filter *h, const char *text, size_t n, bool drafted,
                            struct sp_err *err)
 {
     enum sp_status st;
@@ -82,7 +82,7 @@ static enum sp_status hold(struct sp_held_text *h, const char *text, size_t n, b
 }
 
 /* Position of the first stop text, SIZE_MAX if there is none; *index: which. */
-static size_t find_stop(const struct sp_held_text *h, size_t *index)
+static size_t find_stop(const struct sp_stop_filter *h, size_t *index)
 {
     for (size_t at = 0; at < h->size; at++) {
         for (size_t i = 0; i < h->request->n_stops; i++) {
@@ -97,7 +97,7 @@ static size_t find_stop(const struct sp_held_text *h, size_t *index)
 }
 
 /* How many bytes cannot be the beginning of a stop text. */
-static size_t certain(const struct sp_held_text *h)
+static size_t certain(const struct sp_stop_filter *h)
 {
     for (size_t at = 0; at < h->size; at++) {
         size_t tail = h->size - at;
@@ -111,8 +111,8 @@ static size_t certain(const struct sp_held_text *h)
     return h->size;
 }
 
-enum sp_status sp_held_text_add(struct sp_held_text *h, const char *text, size_t size, bool drafted,
-                                struct sp_err *err)
+enum sp_status sp_stop_filter_add(struct sp_stop_filter *h, const char *text, size_t size,
+                                  bool drafted, struct sp_err *err)
 {
     enum sp_status st;
     size_t at;
@@ -125,17 +125,17 @@ enum sp_status sp_held_text_add(struct sp_held_text *h, const char *text, size_t
     return release(h, at, err);
 }
 
-enum sp_status sp_held_text_mark(struct sp_held_text *h, uint32_t id, struct sp_err *err)
+enum sp_status sp_stop_filter_set_mark(struct sp_stop_filter *h, uint32_t id, struct sp_err *err)
 {
     enum sp_status st =
         sp_grow(&h->checkpoints, &h->cap_marks, h->n_marks + 1, sizeof *h->checkpoints, err);
 
-    if (st == SP_OK) h->checkpoints[h->n_marks++] = (struct sp_held_mark){h->size, id};
+    if (st == SP_OK) h->checkpoints[h->n_marks++] = (struct sp_stop_filter_mark){h->size, id};
     return st;
 }
 
-enum sp_status sp_held_text_end(struct sp_held_text *h, const char *text, size_t size,
-                                struct sp_err *err)
+enum sp_status sp_stop_filter_end(struct sp_stop_filter *h, const char *text, size_t size,
+                                  struct sp_err *err)
 {
     enum sp_status st = hold(h, text, size, false, err);
 

@@ -205,7 +205,7 @@ static void test_coin(void **state)
     float logits[VOCABULARY] = {0};
     const struct sp_vector *vector = sp_vector_find("scalar");
     struct sp_simulated_choice choice = {.simulation = {.acceptance = 0.3, .seed = 1}};
-    struct sp_chooser chooser = sp_simulation_chooser(&choice);
+    struct sp_chooser chooser = sp_simulated_chooser(&choice);
     size_t accepted = 0, again = 0;
     struct sp_logits row;
     uint32_t id;

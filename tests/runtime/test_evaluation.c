@@ -52,14 +52,14 @@ static void rows_by_hand(void **state)
     /* 0.1, 0.2, 0.3, 0.4 against four times 0.25; entropies by hand. */
     static const float fourths[4] = {0, 0, 0, 0};
     float tenths[4];
-    struct sp_row_score even, score, back;
+    struct sp_logit_score even, score, back;
     double divergence;
     const struct sp_vector *vector = sp_vector_find("scalar");
 
     (void)state;
     for (size_t i = 0; i < 4; i++)
         tenths[i] = logf((float)i + 1) - 2;
-    assert_true(sp_row_score(&even, vector, fourths, 4, 2));
+    assert_true(sp_logit_score(&even, vector, fourths, 4, 2));
     assert_int_equal(even.best, 0);
     assert_near(even.logprob, -1.3862943611198906, 1e-15);
     assert_true(sp_row_compare(&score, &divergence, vector, tenths, fourths, &even, 4, 1));
@@ -81,7 +81,7 @@ static void rows_of_vectors(void **state)
     (void)state;
     for (size_t line = 0; line < n_lines; line++) {
         const uint64_t *v = numbers + line * PER_LINE;
-        struct sp_row_score score, reference;
+        struct sp_logit_score score, reference;
         double want[5], divergence, size = 0;
         float rows[2][N];
         for (size_t i = 0; i < 2 * N; i++) {
@@ -91,7 +91,7 @@ static void rows_of_vectors(void **state)
         memcpy(&want[0], &v[2 * N + 2], 16);
         memcpy(&want[2], &v[2 * N + 5], 16);
         memcpy(&want[4], &v[2 * N + 7], 8);
-        assert_true(sp_row_score(&score, vector, rows[1], N, (uint32_t)v[2 * N]));
+        assert_true(sp_logit_score(&score, vector, rows[1], N, (uint32_t)v[2 * N]));
         assert_true(sp_row_compare(&reference, &divergence, vector, rows[0], rows[1], &score, N,
                                    (uint32_t)v[2 * N]));
         assert_int_equal(reference.best, v[2 * N + 1]);
@@ -110,15 +110,15 @@ static void rows_that_are_not_finite(void **state)
 {
     float good[3] = {1, 2, 3}, bad[3] = {1, 2, 3};
     static const float wrong[] = {NAN, INFINITY, -INFINITY};
-    struct sp_row_score score, other;
+    struct sp_logit_score score, other;
     double divergence;
 
     (void)state;
     for (size_t k = 0; k < 3; k++) {
         const struct sp_vector *vector = sp_vector_find("scalar");
         bad[k] = wrong[k];
-        assert_false(sp_row_score(&score, vector, bad, 3, 0));
-        assert_true(sp_row_score(&score, vector, good, 3, 0));
+        assert_false(sp_logit_score(&score, vector, bad, 3, 0));
+        assert_true(sp_logit_score(&score, vector, good, 3, 0));
         assert_false(sp_row_compare(&other, &divergence, vector, bad, good, &score, 3, 0));
     }
 }
@@ -397,7 +397,7 @@ static void same_on_every_machine(void **state)
 {
     const char *path = tiny_pair(SP_Q4), *exact = tiny_pair(SP_DTYPE_NONE);
     struct sp_evaluation first, e;
-    struct sp_trial first_trial, trial;
+    struct sp_draft_eval first_trial, trial;
     bool any = false;
 
     (void)state;
@@ -410,13 +410,13 @@ static void same_on_every_machine(void **state)
             struct sp_session_options options = {0};
             reference = open_with(exact, (*k)->name, threads);
             struct sp_evaluation_request request = {.n_window = 40, .reference = reference};
-            struct sp_trial_request try = {.n_places = 2, .n_predict = 6, .draft_len = 7};
+            struct sp_draft_eval_request try = {.n_places = 2, .n_predict = 6, .draft_len = 7};
             uint32_t *ids = story_ids(package, &request.n);
             request.ids = try.ids = ids;
             request.n = try.n = 80;
             e = evaluate(package, &request);
             assert_int_equal(sp_session_open(&session, package, &options, NULL), SP_OK);
-            assert_int_equal(sp_session_try_draft(session, &try, &trial, NULL), SP_OK);
+            assert_int_equal(sp_session_eval_draft(session, &try, &trial, NULL), SP_OK);
             if (any) assert_memory_equal(&e, &first, sizeof e);
             if (any) assert_memory_equal(&trial, &first_trial, sizeof trial);
             first = e;
@@ -502,7 +502,7 @@ static void refusals(void **state)
  */
 
 /* The same rounds out of sp_session_generate, which was given room for the last one. */
-static void count_place(struct sp_trial *out, struct sp_session *session, const uint32_t *ids,
+static void count_place(struct sp_draft_eval *out, struct sp_session *session, const uint32_t *ids,
                         size_t n, size_t n_predict, size_t draft_len)
 {
     struct sp_request request = {.prompt = ids,
@@ -536,11 +536,11 @@ static void check_trial(const char *modelfile, size_t draft_len, size_t n_predic
         open_with(packed_file(modelfile, SP_DTYPE_NONE, SP_DTYPE_NONE), NULL, 0);
     struct sp_session *session = NULL;
     struct sp_session_options options = {0};
-    struct sp_trial_request request = {.n_places = 5,
-                                       .n_predict = n_predict,
-                                       .draft_len =
-                                           draft_len ? (int)draft_len : SP_DRAFT_LENGTH_AUTO};
-    struct sp_trial want = {0}, got;
+    struct sp_draft_eval_request request = {.n_places = 5,
+                                            .n_predict = n_predict,
+                                            .draft_len =
+                                                draft_len ? (int)draft_len : SP_DRAFT_LENGTH_AUTO};
+    struct sp_draft_eval want = {0}, got;
     struct sp_package_info info;
     uint32_t *ids = story_ids(package, &request.n);
 
@@ -551,7 +551,7 @@ static void check_trial(const char *modelfile, size_t draft_len, size_t n_predic
     assert_int_equal(sp_session_open(&session, package, &options, NULL), SP_OK);
     for (size_t i = 0; i < 5; i++)
         count_place(&want, session, ids, request.n * (2 * i + 1) / 10, n_predict, want.draft_len);
-    assert_int_equal(sp_session_try_draft(session, &request, &got, NULL), SP_OK);
+    assert_int_equal(sp_session_eval_draft(session, &request, &got, NULL), SP_OK);
     want.n_places = 5;
     assert_near(got.per_round.mean, (double)want.n_tokens / (double)want.n_rounds, 1e-12);
     want.per_round = got.per_round;
@@ -578,23 +578,23 @@ static void trials_at_the_edge(void **state)
     struct sp_package *package = open_with(tiny_pair(SP_DTYPE_NONE), NULL, 0);
     struct sp_session *session = NULL;
     struct sp_session_options options = {.n_context = 6};
-    struct sp_trial_request request = {
+    struct sp_draft_eval_request request = {
         .ids = ids, .n = 3, .n_places = 16, .n_predict = 32, .draft_len = SP_DRAFT_LENGTH_AUTO};
-    struct sp_trial out;
+    struct sp_draft_eval out;
     struct sp_err err = {0};
 
     (void)state;
     assert_int_equal(sp_session_open(&session, package, &options, NULL), SP_OK);
-    assert_int_equal(sp_session_try_draft(session, &request, &out, NULL), SP_OK);
+    assert_int_equal(sp_session_eval_draft(session, &request, &out, NULL), SP_OK);
     assert_int_equal(out.n_places, 3);
     assert_true(out.n_tokens <= 3 * 6);
     request.progress = stop_at_once;
-    assert_int_equal(sp_session_try_draft(session, &request, &out, &err), SP_E_CHECK);
+    assert_int_equal(sp_session_eval_draft(session, &request, &out, &err), SP_E_CHECK);
     sp_session_close(session);
     options.no_draft = true;
     memset(&err, 0, sizeof err);
     assert_int_equal(sp_session_open(&session, package, &options, NULL), SP_OK);
-    assert_int_equal(sp_session_try_draft(session, &request, &out, &err), SP_E_USAGE);
+    assert_int_equal(sp_session_eval_draft(session, &request, &out, &err), SP_E_USAGE);
     assert_string_equal(err.text, "the file has no draft");
     sp_session_close(session);
     sp_package_close(package);

@@ -420,7 +420,7 @@ static void timed_tokens_differ(void **state)
     struct sp_err err = {0};
 
     (void)state;
-    assert_int_equal(sp_session_time(session, 9, n_rows, 2, 3, look_at_tokens, &timed, &err),
+    assert_int_equal(sp_session_benchmark(session, 9, n_rows, 2, 3, look_at_tokens, &timed, &err),
                      SP_OK);
     assert_int_equal(timed.n, 6);
     for (size_t i = 1; i < timed.n; i++)

@@ -188,7 +188,7 @@ static void check_lookup(const char *path, enum sp_draft_by by, const char *name
     for (size_t i = 0; i < 60; i++)
         prompt[i] = question[i % 17];
     plain = generating_run(o.session, prompt, 60, 50, PLAIN, true);
-    assert_string_equal(sp_package_draft(o.package, by, &most), name);
+    assert_string_equal(sp_package_draft_name(o.package, by, &most), name);
     assert_int_equal(most, 15);
     generating_close(&o);
     options = (struct sp_session_options){.draft_by = by};
@@ -247,13 +247,14 @@ static void draft_by(void **state)
     size_t most;
 
     (void)state;
-    assert_null(sp_package_draft(o.package, SP_DRAFT_BY_MODEL, &most));
+    assert_null(sp_package_draft_name(o.package, SP_DRAFT_BY_MODEL, &most));
     assert_int_equal(most, 0);
-    assert_string_equal(sp_package_draft(o.package, SP_DRAFT_BY_BOTH, &most), "lookup");
+    assert_string_equal(sp_package_draft_name(o.package, SP_DRAFT_BY_BOTH, &most), "lookup");
     generating_close(&o);
     o = generating_open(pair, NULL, 1, &options);
-    assert_string_equal(sp_package_draft(o.package, SP_DRAFT_BY_DEFAULT, &most), "autoregressive");
-    assert_string_equal(sp_package_draft(o.package, SP_DRAFT_BY_NGRAM, &most), "lookup");
+    assert_string_equal(sp_package_draft_name(o.package, SP_DRAFT_BY_DEFAULT, &most),
+                        "autoregressive");
+    assert_string_equal(sp_package_draft_name(o.package, SP_DRAFT_BY_NGRAM, &most), "lookup");
     assert_int_equal(most, 15);
     generating_close(&o);
 }

@@ -13,7 +13,7 @@ enum { MOST = 5000 };
 /* By key, and where keys are equal by where they stood. */
 static int compare(const void *a, const void *b)
 {
-    const struct sp_rank *x = a, *y = b;
+    const struct sp_top_n *x = a, *y = b;
 
     if (x->key != y->key) return x->key > y->key ? 1 : -1;
     return (x->at > y->at) - (x->at < y->at);
@@ -22,15 +22,15 @@ static int compare(const void *a, const void *b)
 /* n keys: 64 random bits of which `mask` are kept. */
 static void assert_sorted(size_t n, uint64_t mask)
 {
-    static struct sp_rank ranks[MOST], spare[MOST], want[MOST];
+    static struct sp_top_n ranks[MOST], spare[MOST], want[MOST];
     uint64_t seed = n ^ mask;
 
     for (size_t i = 0; i < n; i++) {
         uint64_t key = (uint64_t)next(&seed) << 32 | next(&seed);
-        want[i] = ranks[i] = (struct sp_rank){.key = key & mask, .at = (uint32_t)i};
+        want[i] = ranks[i] = (struct sp_top_n){.key = key & mask, .at = (uint32_t)i};
     }
     qsort(want, n, sizeof *want, compare);
-    sp_rank_sort(ranks, spare, n);
+    sp_top_n_sort(ranks, spare, n);
     for (size_t i = 0; i < n; i++) {
         if (ranks[i].key == want[i].key && ranks[i].at == want[i].at) continue;
         fail_msg("rank %zu of %zu, mask %llx: key %llx of %u, expected %llx of %u", i, n,
