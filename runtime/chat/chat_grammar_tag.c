@@ -60,7 +60,7 @@ static void split(struct sp_chat_grammar_builder *b, struct parts *p, const char
             i += token.len;
             next = next_special(tokenizer, &token, ids, next + 1, n_ids);
         } else if (sp_is_whitespace(tag[i])) {
-            size_t n = sp_blanks(tag + i, size - i);
+            size_t n = sp_whitespace_run(tag + i, size - i);
             p->at[p->n++] = (struct part){PART_BLANK, i, n, 0};
             i += n;
         } else if (tag[i] == SP_TAG_ANY) {

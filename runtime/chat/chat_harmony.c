@@ -62,7 +62,7 @@ static bool may_be_header(const struct sp_chat_pending *s)
 {
     static const char *const begins[] = {"<|start|>",     "<|channel|>", "<|message|>",
                                          "<|constrain|>", "assistant",   "to="};
-    size_t at = sp_blanks(s->text.at, s->text.len), len;
+    size_t at = sp_whitespace_run(s->text.at, s->text.len), len;
 
     for (size_t i = 0; i < sizeof begins / sizeof *begins; i++) {
         if (sp_tag_match(begins[i], s->text.at + at, s->text.len - at, &len) != SP_TAG_NO) {
@@ -104,7 +104,8 @@ static enum sp_tag_match find_end(const struct sp_chat_pending *s, size_t *at, s
 static enum sp_status tell_call(struct sp_chat_harmony *h, struct sp_chat_pending *s, size_t n,
                                 struct sp_err *err)
 {
-    size_t from = sp_blanks(s->text.at, n), size = sp_trim_whitespace(s->text.at + from, n - from);
+    size_t from = sp_whitespace_run(s->text.at, n),
+           size = sp_trim_whitespace(s->text.at + from, n - from);
     struct sp_tool_call call = {.name = h->name};
     struct sp_json *object = NULL;
     enum sp_status st;

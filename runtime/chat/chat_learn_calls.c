@@ -127,10 +127,10 @@ static size_t without_list_open(const char *text, size_t size)
 
 static size_t list_close(const char *text, size_t size)
 {
-    size_t n = sp_blanks(text, size);
+    size_t n = sp_whitespace_run(text, size);
 
     if (n < size && text[n] == ']') n++;
-    return n + sp_blanks(text + n, size - n);
+    return n + sp_whitespace_run(text + n, size - n);
 }
 
 /* Marks of forms that hold several calls between one pair. ends[i]: behind call i. */
@@ -165,7 +165,7 @@ static bool learn_tags(struct sp_tool_call_format *s, const struct rendering *r,
         !sp_probe_tag(s->close, between, n_close)) {
         return false;
     }
-    blanks = sp_blanks(last, n_last);
+    blanks = sp_whitespace_run(last, n_last);
     if (n_close > n_last || memcmp(last, between, n_close) != 0) return blanks == n_last;
     return sp_probe_tag(s->all_close, last + n_close, n_last - n_close);
 }
@@ -299,7 +299,7 @@ static bool learn_python(struct sp_tool_call_format *s, const struct rendering *
 /* The blanks that a text begins with, or ends with. */
 static bool learn_blanks(char blanks[8], const char *text, size_t size, bool at_end)
 {
-    size_t n = at_end ? size - sp_trim_whitespace(text, size) : sp_blanks(text, size);
+    size_t n = at_end ? size - sp_trim_whitespace(text, size) : sp_whitespace_run(text, size);
 
     if (n >= 8) return false;
     memcpy(blanks, at_end ? text + size - n : text, n);

@@ -58,7 +58,7 @@ static bool learn_from(struct sp_chat_format *out, const struct around *a)
     behind = reasoning + strlen(SP_PROBE_REASONING);
     content = strstr(behind, SP_PROBE_CONTENT);
     if (content == NULL || !learn_open(out, a, (size_t)(reasoning - a->thinking))) return false;
-    blanks = sp_blanks(behind, (size_t)(content - behind));
+    blanks = sp_whitespace_run(behind, (size_t)(content - behind));
     len = (size_t)(content - behind) - blanks;
     return len > 0 &&
            sp_probe_tag(out->reasoning_close, behind + blanks, first_tag(behind + blanks, len)) &&

@@ -95,7 +95,7 @@ static void look_for_reasoning(struct found *found, const struct sp_chat_parser 
 {
     const char *const tags[] = {p->format->reasoning_open, p->format->reasoning_close};
     const struct sp_strbuf *held = &p->stream.text;
-    size_t at = sp_blanks(held->at, held->len), len;
+    size_t at = sp_whitespace_run(held->at, held->len), len;
 
     for (size_t i = 0; i < 2 && !p->said && *p->format->reasoning_close; i++) {
         enum sp_tag_match match = sp_tag_match(tags[i], held->at + at, held->len - at, &len);
@@ -109,7 +109,7 @@ static struct found find_tag(const struct sp_chat_parser *p)
 {
     const struct sp_strbuf *held = &p->stream.text;
     struct found found = {.match = SP_TAG_NO};
-    size_t at = sp_blanks(held->at, held->len);
+    size_t at = sp_whitespace_run(held->at, held->len);
 
     look_for_reasoning(&found, p);
     if (!reads_calls(p)) return found;

@@ -51,7 +51,7 @@ void sp_chat_pending_emit_call(struct sp_chat_pending *s, const struct sp_tool_c
 
 bool sp_chat_pending_settle(struct sp_chat_pending *s)
 {
-    if (s->skip_whitespace) sp_chat_pending_drop(s, sp_blanks(s->text.at, s->text.len));
+    if (s->skip_whitespace) sp_chat_pending_drop(s, sp_whitespace_run(s->text.at, s->text.len));
     if (s->text.len > 0) s->skip_whitespace = false;
     return s->text.len > 0;
 }

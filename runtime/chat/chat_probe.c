@@ -160,7 +160,7 @@ static size_t id_at(const char *text, size_t size)
 
 bool sp_probe_tag(char tag[SP_TAG_SIZE], const char *text, size_t size)
 {
-    size_t at = sp_blanks(text, size), n = 0;
+    size_t at = sp_whitespace_run(text, size), n = 0;
 
     size = sp_trim_whitespace(text, size);
     while (at < size) {

@@ -5,7 +5,7 @@ bool sp_is_whitespace(char c)
     return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
-size_t sp_blanks(const char *text, size_t size)
+size_t sp_whitespace_run(const char *text, size_t size)
 {
     size_t n = 0;
 
@@ -33,7 +33,7 @@ enum sp_tag_match sp_tag_match(const char *tag, const char *text, size_t size, s
 
     for (; *tag; tag++) {
         if (sp_is_whitespace(*tag)) {
-            at += sp_blanks(text + at, size - at);
+            at += sp_whitespace_run(text + at, size - at);
         } else if (*tag == SP_TAG_ANY) {
             while (at < size && sp_is_word(text[at]))
                 at++;

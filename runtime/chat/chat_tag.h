@@ -27,7 +27,7 @@ enum sp_tag_match sp_tag_find(const char *tag, const char *text, size_t size, si
 bool sp_is_whitespace(char c); /* ' ', tab, line end */
 bool sp_is_word(char c);       /* what SP_TAG_ANY stands for */
 /* Bytes of blanks that the text begins with; that it has without those at its end. */
-size_t sp_blanks(const char *text, size_t size);
+size_t sp_whitespace_run(const char *text, size_t size);
 size_t sp_trim_whitespace(const char *text, size_t size);
 
 #endif

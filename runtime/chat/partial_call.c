@@ -11,7 +11,7 @@ struct reading {
 
 static void skip_whitespace(struct reading *r)
 {
-    r->at += sp_blanks(r->text + r->at, r->size - r->at);
+    r->at += sp_whitespace_run(r->text + r->at, r->size - r->at);
 }
 
 /* A byte behind blanks. */
@@ -61,7 +61,7 @@ static bool find_behind_name(struct reading *r, struct sp_partial_call *out,
         sp_tag_find(s->before_arguments, r->text, r->size, &at, &len) != SP_TAG_YES) {
         return false;
     }
-    out->name = sp_blanks(r->text, r->size);
+    out->name = sp_whitespace_run(r->text, r->size);
     if (!*s->before_arguments) at = (size_t)(brace - r->text);
     out->n_name = sp_trim_whitespace(r->text + out->name, at - out->name);
     r->at = at + len;

@@ -113,12 +113,12 @@ static enum sp_status read_object(enum sp_value_read *read, struct sp_tool_call 
                                   const struct sp_tool_call_source *in, struct sp_err *err)
 {
     struct sp_json *object = NULL;
-    size_t at = sp_blanks(in->text, in->size), end;
+    size_t at = sp_whitespace_run(in->text, in->size), end;
     enum sp_status st;
 
     if (at < in->size && in->text[at] == '[') {
         at++;
-        at += sp_blanks(in->text + at, in->size - at);
+        at += sp_whitespace_run(in->text + at, in->size - at);
     }
     *read = at == in->size ? SP_VALUE_MORE : SP_VALUE_NONE;
     if (at == in->size || in->text[at] != '{') return SP_OK;
@@ -138,7 +138,7 @@ static enum sp_status read_object(enum sp_value_read *read, struct sp_tool_call 
 static enum sp_value_read find_name(size_t *name, size_t *n_name, size_t *at, const char *behind,
                                     const char *text, size_t size)
 {
-    size_t from = sp_blanks(text, size), i = from, len = 0;
+    size_t from = sp_whitespace_run(text, size), i = from, len = 0;
     enum sp_tag_match match = SP_TAG_NO;
 
     if (*behind) {
@@ -169,7 +169,7 @@ static enum sp_status read_named(enum sp_value_read *read, struct sp_tool_call *
 
     *read = find_name(&name, &n_name, &at, in->format->before_arguments, in->text, in->size);
     if (*read != SP_VALUE_READ) return SP_OK;
-    at += sp_blanks(in->text + at, in->size - at);
+    at += sp_whitespace_run(in->text + at, in->size - at);
     *read = at == in->size ? SP_VALUE_MORE : SP_VALUE_NONE;
     if (at == in->size || in->text[at] != '{') return SP_OK;
     if ((st = set_name(call, in->text + name, n_name, err))) return st;
@@ -192,11 +192,11 @@ static enum sp_status read_python(enum sp_value_read *read, struct sp_tool_call 
                                   const struct sp_tool_call_source *in, struct sp_err *err)
 {
     static const struct sp_value_notation python = {"", true};
-    size_t skip = sp_blanks(in->text, in->size), name, n_name, at, end;
+    size_t skip = sp_whitespace_run(in->text, in->size), name, n_name, at, end;
     enum sp_status st;
 
     if (skip < in->size && in->text[skip] == '[') skip++;
-    skip += sp_blanks(in->text + skip, in->size - skip);
+    skip += sp_whitespace_run(in->text + skip, in->size - skip);
     /* As some write it by the same marks. */
     if (skip < in->size && in->text[skip] == '{') return read_object(read, call, used, in, err);
     *read = find_name(&name, &n_name, &at, "", in->text + skip, in->size - skip);
@@ -232,7 +232,7 @@ static enum sp_value_read find_value_end(size_t *end, size_t *len, size_t at,
                                          const struct sp_tool_call_source *in, bool is_text)
 {
     const char *tag = in->format->behind_value, *text = in->text;
-    size_t from = at + sp_blanks(text + at, in->size - at), n = 0;
+    size_t from = at + sp_whitespace_run(text + at, in->size - at), n = 0;
     enum sp_value_read json = SP_VALUE_NONE;
     enum sp_tag_match match = SP_TAG_NO;
 
@@ -240,7 +240,7 @@ static enum sp_value_read find_value_end(size_t *end, size_t *len, size_t at,
     if (json == SP_VALUE_MORE && !in->final) return SP_VALUE_MORE;
     if (json == SP_VALUE_READ) {
         *end = from + n;
-        *end += sp_blanks(text + *end, in->size - *end);
+        *end += sp_whitespace_run(text + *end, in->size - *end);
         match = sp_tag_match(tag, text + *end, in->size - *end, len);
         if (match == SP_TAG_YES) return SP_VALUE_READ;
         if (match == SP_TAG_MAYBE && !in->final) return SP_VALUE_MORE;
@@ -274,7 +274,7 @@ static enum sp_status read_argument(enum sp_value_read *read, struct sp_tool_cal
 {
     const struct sp_tool_call_format *s = in->format;
     const char *text = in->text;
-    size_t key = *at + sp_blanks(in->text + *at, in->size - *at), n_key, i = key, len,
+    size_t key = *at + sp_whitespace_run(in->text + *at, in->size - *at), n_key, i = key, len,
            text_at = key, text_len, value;
     enum sp_tag_match match = sp_tag_find(s->before_value, text, in->size, &i, &len),
                       text_match = sp_tag_find(s->before_text, text, in->size, &text_at, &text_len);
@@ -316,7 +316,7 @@ static enum sp_status read_arguments(enum sp_value_read *read, struct sp_tool_ca
     size_t len;
 
     for (;;) {
-        *at += sp_blanks(in->text + *at, in->size - *at);
+        *at += sp_whitespace_run(in->text + *at, in->size - *at);
         match = sp_tag_match(s->before_key, in->text + *at, in->size - *at, &len);
         if (match != SP_TAG_YES) break;
         *at += len;

@@ -299,7 +299,7 @@ enum sp_status sp_tool_value_read(enum sp_value_read *read, struct sp_strbuf *ou
     *read = SP_VALUE_NONE;
     if (size == 0 || strchr("{[(", *text) == NULL || !*text) return SP_OK;
     do {
-        r.at += sp_blanks(text + r.at, size - r.at);
+        r.at += sp_whitespace_run(text + r.at, size - r.at);
         if (r.at == size) {
             *read = SP_VALUE_MORE;
         } else {
@@ -355,7 +355,8 @@ enum sp_status sp_tool_value_typed(struct sp_strbuf *out, const struct sp_json *
                                    size_t size, struct sp_err *err)
 {
     static const struct sp_value_notation python = {"", true};
-    size_t from = sp_blanks(text, size), n = sp_trim_whitespace(text + from, size - from), end;
+    size_t from = sp_whitespace_run(text, size), n = sp_trim_whitespace(text + from, size - from),
+           end;
     const char *bare = text + from, *json;
     enum sp_value_read read;
     enum sp_status st;

@@ -12,7 +12,7 @@ enum { MOST_WORK = 1 << 23, FORCED_SHARE = 8 }; /* of one walk; and less to look
 
 struct sp_constraint {
     struct sp_constraint_options options;
-    struct sp_acceptor *acceptor;
+    struct sp_grammar_matcher *matcher;
     struct sp_token_masks *masks;
     uint32_t *ends; /* [n_ends] */
     /* The answer so far, as it was last asked about: states[i] is behind the first i tokens. */
@@ -30,17 +30,17 @@ enum sp_status sp_constraint_open(struct sp_constraint **out,
 
     if ((st = sp_new(&c, 1, sizeof *c, err))) goto done;
     c->options = *options;
-    if ((st = sp_acceptor_open(&c->acceptor, options->grammar, err)) ||
+    if ((st = sp_grammar_matcher_open(&c->matcher, options->grammar, err)) ||
         (st = sp_new(&c->ends, options->n_ends, sizeof *c->ends, err)) ||
         (st = sp_new_aligned(&c->row, options->n_vocab + 16, sizeof *c->row, err)) ||
         (st = sp_grow(&c->states, &c->cap_states, 1, sizeof *c->states, err))) {
         goto done;
     }
     if (c->options.work == 0) c->options.work = MOST_WORK;
-    if (options->memory) sp_acceptor_bound(c->acceptor, options->memory);
+    if (options->memory) sp_grammar_matcher_bound(c->matcher, options->memory);
     if (options->n_ends) memcpy(c->ends, options->ends, options->n_ends * sizeof *c->ends);
     masks = (struct sp_token_masks_options){
-        .acceptor = c->acceptor,
+        .matcher = c->matcher,
         .grammar = options->grammar,
         .trie = options->trie,
         .n_vocab = options->n_vocab,
@@ -49,7 +49,7 @@ enum sp_status sp_constraint_open(struct sp_constraint **out,
         .work = c->options.work,
     };
     if ((st = sp_token_masks_open(&c->masks, &masks, err))) goto done;
-    c->states[0] = SP_BEGINNING;
+    c->states[0] = SP_STATE_START;
     *out = c;
     c = NULL;
 done:
@@ -61,7 +61,7 @@ void sp_constraint_close(struct sp_constraint *c)
 {
     if (c == NULL) return;
     sp_token_masks_close(c->masks);
-    sp_acceptor_close(c->acceptor);
+    sp_grammar_matcher_close(c->matcher);
     free(c->ends);
     free(c->ids);
     free(c->states);
@@ -98,27 +98,28 @@ static enum sp_status read_token(struct sp_constraint *c, uint32_t *state, size_
     size_t len, number;
 
     if (find_own_token(c, &number, id))
-        return sp_acceptor_read_own(c->acceptor, state, number, err);
+        return sp_grammar_matcher_read_own(c->matcher, state, number, err);
     if (id >= t->n_ids || t->at[id] == t->at[id + 1]) {
-        *state = SP_REFUSED;
+        *state = SP_STATE_DEAD;
         return SP_OK;
     }
     text = t->bytes + t->at[id];
     len = t->at[id + 1] - t->at[id];
-    if (memchr(text, SP_GRAMMAR_TOKEN, len)) *state = SP_REFUSED; /* as the grammar spells tokens */
+    if (memchr(text, SP_GRAMMAR_TOKEN, len))
+        *state = SP_STATE_DEAD; /* as the grammar spells tokens */
     if (drops_blank(c, n_tokens) && text[0] == ' ') {
-        if (len == 1 || text[1] == ' ') *state = SP_REFUSED;
+        if (len == 1 || text[1] == ' ') *state = SP_STATE_DEAD;
         text++;
         len--;
     }
-    return sp_acceptor_read(c->acceptor, state, text, len, err);
+    return sp_grammar_matcher_read(c->matcher, state, text, len, err);
 }
 
 static enum sp_status forget(struct sp_constraint *c, struct sp_err *err)
 {
     c->n_ids = 0;
     sp_token_masks_forget(c->masks);
-    return sp_acceptor_forget(c->acceptor, err);
+    return sp_grammar_matcher_forget(c->matcher, err);
 }
 
 static enum sp_status append(struct sp_constraint *c, uint32_t id, struct sp_err *err)
@@ -143,7 +144,7 @@ static enum sp_status find_state(struct sp_constraint *c, uint32_t *state, const
     size_t n = pos - c->options.start, same = 0;
     enum sp_status st;
 
-    if (sp_acceptor_is_full(c->acceptor) && (st = forget(c, err))) return st;
+    if (sp_grammar_matcher_is_full(c->matcher) && (st = forget(c, err))) return st;
     ids += c->options.start;
     while (same < n && same < c->n_ids && c->ids[same] == ids[same])
         same++;
@@ -164,7 +165,7 @@ enum sp_status sp_constraint_mask(struct sp_constraint *c, struct sp_token_mask 
 
     if ((st = find_state(c, &state, ids, pos, err))) return st;
     *mask = (struct sp_token_mask){.only = SP_TOKEN_NONE};
-    if (state == SP_REFUSED) return SP_OK;
+    if (state == SP_STATE_DEAD) return SP_OK;
     st = sp_token_masks_find(c->masks, &m, state, drops_blank(c, pos - c->options.start), err);
     if (st == SP_OK) *mask = *m;
     return st;
@@ -205,13 +206,14 @@ static enum sp_status look_ahead(struct sp_constraint *c, bool *sure, char *next
     enum sp_status st;
 
     *sure = false;
-    if (sp_acceptor_may_end(c->acceptor, state)) return SP_OK;
-    if ((st = sp_acceptor_bytes(c->acceptor, state, &bytes, &n, FEW, err)) || n > FEW) return st;
+    if (sp_grammar_matcher_may_end(c->matcher, state)) return SP_OK;
+    if ((st = sp_grammar_matcher_bytes(c->matcher, state, &bytes, &n, FEW, err)) || n > FEW)
+        return st;
     *next = first_of(&bytes);
     *sure = n == 1;
     if (*sure) return SP_OK;
     n_blanks = take_blanks(&bytes);
-    if (n_blanks == 0 || !sp_blank_habit(next, text, len)) return SP_OK;
+    if (n_blanks == 0 || !sp_whitespace_guess(next, text, len)) return SP_OK;
     *sure = sp_is_whitespace(*next) || n == n_blanks + 1;
     if (!sp_is_whitespace(*next)) *next = first_of(&bytes);
     return SP_OK;
@@ -227,13 +229,13 @@ enum sp_status sp_constraint_jump_forward(struct sp_constraint *c, char *text, s
 
     *len = from;
     if ((st = find_state(c, &state, ids, pos, err))) return st;
-    sp_acceptor_begin_question(c->acceptor);
-    while (*len < cap && state != SP_REFUSED &&
-           sp_acceptor_work(c->acceptor) < c->options.work / FORCED_SHARE) {
+    sp_grammar_matcher_begin_probe(c->matcher);
+    while (*len < cap && state != SP_STATE_DEAD &&
+           sp_grammar_matcher_work(c->matcher) < c->options.work / FORCED_SHARE) {
         if ((st = look_ahead(c, &sure, &text[*len], state, text, *len, err))) return st;
         if (!sure) return SP_OK;
-        if ((st = sp_acceptor_step(c->acceptor, &state, (uint8_t)text[*len], err))) return st;
-        if (state != SP_REFUSED) ++*len;
+        if ((st = sp_grammar_matcher_step(c->matcher, &state, (uint8_t)text[*len], err))) return st;
+        if (state != SP_STATE_DEAD) ++*len;
     }
     return SP_OK;
 }
@@ -274,13 +276,13 @@ static enum sp_status find_possible(struct sp_constraint *c, bool *possible, uin
     enum sp_status st;
 
     *possible = false;
-    if (state == SP_REFUSED) return SP_OK;
+    if (state == SP_STATE_DEAD) return SP_OK;
     if (is_end(c, id)) {
-        *possible = sp_acceptor_may_end(c->acceptor, state);
+        *possible = sp_grammar_matcher_may_end(c->matcher, state);
         return SP_OK;
     }
     st = read_token(c, &state, n_tokens, id, err);
-    *possible = state != SP_REFUSED;
+    *possible = state != SP_STATE_DEAD;
     return st;
 }
 
@@ -321,7 +323,7 @@ static enum sp_status leave_out_at(struct sp_constraint *c, struct sp_logits *lo
 
     *n = 0;
     if ((st = find_state(c, &state, ids, pos, err))) return st;
-    *refused = state == SP_REFUSED;
+    *refused = state == SP_STATE_DEAD;
     if (*refused) return SP_OK;
     return leave_out(c, logits, n, state, pos - c->options.start, err);
 }
@@ -377,7 +379,7 @@ static enum sp_status choose(void *state, uint32_t *id, const struct sp_logits *
     size_t n;
     enum sp_status st;
 
-    sp_acceptor_begin_question(c->acceptor);
+    sp_grammar_matcher_begin_probe(c->matcher);
     if (leave_out_at(c, &left, &n, &refused, ids, pos, NULL) &&
         ((st = sp_token_masks_check_work(c->masks, err)) ||
          (st = leave_out_at(c, &left, &n, &refused, ids, pos, err)))) {
@@ -390,8 +392,8 @@ static enum sp_status choose(void *state, uint32_t *id, const struct sp_logits *
         return sp_fail(
             err, SP_E_INPUT,
             "no token of the vocabulary is what the grammar wants at position %zu%s", pos,
-            sp_acceptor_was_ambiguous(c->acceptor) ? ", where it can be read in too many ways"
-                                                   : "");
+            sp_grammar_matcher_was_ambiguous(c->matcher) ? ", where it can be read in too many ways"
+                                                         : "");
     }
     return inner->choose(inner->state, id, &left, ids, pos, draft_token, err);
 }

@@ -29,7 +29,7 @@ struct sp_constraint_options {
     struct sp_chooser inner; /* who chooses from what is left */
     bool takes_best;         /* ... the largest logit, if that is left */
     size_t memory;           /* bytes that the grammar's states may take; 0: the usual 256 MiB */
-    uint64_t work; /* sp_acceptor_work that weighing all tokens may take once; 0: the usual
+    uint64_t work; /* sp_grammar_matcher_work that weighing all tokens may take once; 0: the usual
                     * 2^23, less than a second */
 };
 

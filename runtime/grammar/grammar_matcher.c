@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum {
-    VISITS = 4 * SP_ACCEPTOR_WAYS, /* of places, on the way from one state to the next */
+    VISITS = 4 * SP_GRAMMAR_MATCHER_ITEMS, /* of places, on the way from one state to the next */
     SEEN_SLOTS = 4 * VISITS,
     MOST_BYTES = 256 << 20, /* that states may take */
     KEPT_SHARE = 8,         /* ... an eighth of which is worth keeping */
@@ -23,7 +23,7 @@ struct frame {
 };
 
 /* A way to have read the text: a place, and the calls that lead there, frame + 1. */
-struct way {
+struct item {
     uint32_t node, stack;
 };
 
@@ -43,13 +43,13 @@ struct index {
     size_t n_slots, n; /* a power of two */
 };
 
-struct sp_acceptor {
+struct sp_grammar_matcher {
     const struct sp_grammar *grammar; /* borrowed */
     size_t most_bytes;
     struct frame *frames;
     size_t n_frames, cap_frames;
-    struct way *ways; /* of all states, each state's sorted */
-    size_t n_ways, cap_ways;
+    struct item *items; /* of all states, each state's sorted */
+    size_t n_items, cap_items;
     struct state *states;
     size_t n_states, cap_states;
     uint32_t *next; /* [n_states][n_classes] a state, or not_known */
@@ -60,9 +60,9 @@ struct sp_acceptor {
     uint64_t work; /* for this question */
     struct index frame_index, state_index;
     /* On the way to a state: */
-    struct way todo[VISITS], found[SP_ACCEPTOR_WAYS + 1];
+    struct item todo[VISITS], found[SP_GRAMMAR_MATCHER_ITEMS + 1];
     size_t n_todo, n_found;
-    struct way seen[SEEN_SLOTS];
+    struct item seen[SEEN_SLOTS];
     uint32_t seen_in[SEEN_SLOTS], round; /* a slot counts if it was filled in this round */
     size_t n_visits;
     bool may_end, too_many;
@@ -92,21 +92,21 @@ static void index_put(struct index *x, uint64_t hash, uint32_t number)
     x->n++;
 }
 
-static uint64_t hash_frame(const struct sp_acceptor *a, uint32_t number)
+static uint64_t hash_frame(const struct sp_grammar_matcher *a, uint32_t number)
 {
     return sp_hash64(&a->frames[number], sizeof *a->frames);
 }
 
-static uint64_t hash_state(const struct sp_acceptor *a, uint32_t number)
+static uint64_t hash_state(const struct sp_grammar_matcher *a, uint32_t number)
 {
     const struct state *s = &a->states[number];
 
-    return sp_hash64(a->ways + s->first, s->n * sizeof *a->ways) + s->may_end;
+    return sp_hash64(a->items + s->first, s->n * sizeof *a->items) + s->may_end;
 }
 
 /* Room for one more, where `hash` tells the numbers' hashes. */
-static enum sp_status index_reserve(struct sp_acceptor *a, struct index *x,
-                                    uint64_t (*hash)(const struct sp_acceptor *, uint32_t),
+static enum sp_status index_reserve(struct sp_grammar_matcher *a, struct index *x,
+                                    uint64_t (*hash)(const struct sp_grammar_matcher *, uint32_t),
                                     struct sp_err *err)
 {
     struct index grown;
@@ -126,7 +126,7 @@ static enum sp_status index_reserve(struct sp_acceptor *a, struct index *x,
  */
 
 /* *stack = the one with this frame on top. */
-static enum sp_status push(struct sp_acceptor *a, uint32_t *stack, struct frame frame,
+static enum sp_status push(struct sp_grammar_matcher *a, uint32_t *stack, struct frame frame,
                            struct sp_err *err)
 {
     struct index *x = &a->frame_index;
@@ -153,27 +153,27 @@ static enum sp_status push(struct sp_acceptor *a, uint32_t *stack, struct frame 
  */
 
 /* Takes note of a place, unless it has been in this round. */
-static void visit(struct sp_acceptor *a, uint32_t node, uint32_t stack)
+static void visit(struct sp_grammar_matcher *a, uint32_t node, uint32_t stack)
 {
-    struct way way = {node, stack};
+    struct item item = {node, stack};
     size_t slot;
 
     if (a->too_many) return;
-    slot = sp_hash64(&way, sizeof way) % SEEN_SLOTS;
+    slot = sp_hash64(&item, sizeof item) % SEEN_SLOTS;
     for (; a->seen_in[slot] == a->round; slot = (slot + 1) % SEEN_SLOTS) {
         if (a->seen[slot].node == node && a->seen[slot].stack == stack) return;
     }
-    a->seen[slot] = way;
+    a->seen[slot] = item;
     a->seen_in[slot] = a->round;
     if (++a->n_visits > VISITS) {
         a->too_many = true;
         return;
     }
-    a->todo[a->n_todo++] = way;
+    a->todo[a->n_todo++] = item;
 }
 
 /* A call whose next is the end of its rule need not be come back to. */
-static enum sp_status run_through(struct sp_acceptor *a, uint32_t call, uint32_t below,
+static enum sp_status run_through(struct sp_grammar_matcher *a, uint32_t call, uint32_t below,
                                   uint32_t done, struct sp_err *err)
 {
     const struct sp_node *node = &a->grammar->nodes[call];
@@ -189,7 +189,7 @@ static enum sp_status run_through(struct sp_acceptor *a, uint32_t call, uint32_t
     return SP_OK;
 }
 
-static enum sp_status come_back(struct sp_acceptor *a, uint32_t stack, struct sp_err *err)
+static enum sp_status come_back(struct sp_grammar_matcher *a, uint32_t stack, struct sp_err *err)
 {
     struct frame f;
     const struct sp_node *call;
@@ -204,55 +204,55 @@ static enum sp_status come_back(struct sp_acceptor *a, uint32_t stack, struct sp
     return f.done + 1 < call->max ? run_through(a, f.call, f.below, f.done + 1, err) : SP_OK;
 }
 
-static enum sp_status go_on(struct sp_acceptor *a, struct way way, struct sp_err *err)
+static enum sp_status go_on(struct sp_grammar_matcher *a, struct item item, struct sp_err *err)
 {
-    const struct sp_node *node = &a->grammar->nodes[way.node];
+    const struct sp_node *node = &a->grammar->nodes[item.node];
 
     switch (node->kind) {
     case SP_NODE_BYTES:
-        if (way.node == SP_GRAMMAR_NEVER) return SP_OK;
-        a->found[a->n_found++] = way;
-        a->too_many = a->n_found > SP_ACCEPTOR_WAYS;
+        if (item.node == SP_GRAMMAR_NEVER) return SP_OK;
+        a->found[a->n_found++] = item;
+        a->too_many = a->n_found > SP_GRAMMAR_MATCHER_ITEMS;
         return SP_OK;
     case SP_NODE_EITHER:
-        visit(a, node->next, way.stack);
-        visit(a, node->what, way.stack);
+        visit(a, node->next, item.stack);
+        visit(a, node->what, item.stack);
         return SP_OK;
     case SP_NODE_CALL:
-        if (node->min == 0) visit(a, node->next, way.stack);
-        return run_through(a, way.node, way.stack, 0, err);
+        if (node->min == 0) visit(a, node->next, item.stack);
+        return run_through(a, item.node, item.stack, 0, err);
     case SP_NODE_END:
     default:
-        return come_back(a, way.stack, err);
+        return come_back(a, item.stack, err);
     }
 }
 
-static int compare_ways(const void *a, const void *b)
+static int compare_items(const void *a, const void *b)
 {
-    const struct way *x = a, *y = b;
+    const struct item *x = a, *y = b;
 
     if (x->node != y->node) return x->node < y->node ? -1 : 1;
     return (x->stack > y->stack) - (x->stack < y->stack);
 }
 
-static bool is_found(const struct sp_acceptor *a, const struct state *s)
+static bool is_found(const struct sp_grammar_matcher *a, const struct state *s)
 {
     return s->n == a->n_found && s->may_end == a->may_end &&
-           memcmp(a->ways + s->first, a->found, s->n * sizeof *a->ways) == 0;
+           memcmp(a->items + s->first, a->found, s->n * sizeof *a->items) == 0;
 }
 
-static size_t size_of(const struct sp_acceptor *a)
+static size_t size_of(const struct sp_grammar_matcher *a)
 {
-    return a->n_frames * sizeof *a->frames + a->n_ways * sizeof *a->ways +
+    return a->n_frames * sizeof *a->frames + a->n_items * sizeof *a->items +
            a->n_states *
                (sizeof *a->states + a->grammar->n_classes * (sizeof *a->next + sizeof *a->cost));
 }
 
 /* A state of what is found. */
-static enum sp_status add_state(struct sp_acceptor *a, struct sp_err *err)
+static enum sp_status add_state(struct sp_grammar_matcher *a, struct sp_err *err)
 {
     size_t n_classes = a->grammar->n_classes;
-    struct state s = {a->n_ways, a->n_found, a->may_end};
+    struct state s = {a->n_items, a->n_found, a->may_end};
     enum sp_status st;
 
     if (size_of(a) > a->most_bytes) {
@@ -266,11 +266,11 @@ static enum sp_status add_state(struct sp_acceptor *a, struct sp_err *err)
                       err)) ||
         (st = sp_grow(&a->cost, &a->cap_cost, (a->n_states + 1) * n_classes, sizeof *a->cost,
                       err)) ||
-        (st = sp_grow(&a->ways, &a->cap_ways, a->n_ways + a->n_found, sizeof *a->ways, err))) {
+        (st = sp_grow(&a->items, &a->cap_items, a->n_items + a->n_found, sizeof *a->items, err))) {
         return st;
     }
-    if (a->n_found) memcpy(a->ways + a->n_ways, a->found, a->n_found * sizeof *a->ways);
-    a->n_ways += a->n_found;
+    if (a->n_found) memcpy(a->items + a->n_items, a->found, a->n_found * sizeof *a->items);
+    a->n_items += a->n_found;
     for (size_t c = 0; c < n_classes; c++) {
         a->next[a->n_states * n_classes + c] = not_known;
         a->cost[a->n_states * n_classes + c] = (struct cost){0, 0};
@@ -280,7 +280,7 @@ static enum sp_status add_state(struct sp_acceptor *a, struct sp_err *err)
 }
 
 /* *state = that of all places taken note of. */
-static enum sp_status settle(struct sp_acceptor *a, uint32_t *state, struct sp_err *err)
+static enum sp_status settle(struct sp_grammar_matcher *a, uint32_t *state, struct sp_err *err)
 {
     struct index *x = &a->state_index;
     uint64_t hash;
@@ -291,10 +291,10 @@ static enum sp_status settle(struct sp_acceptor *a, uint32_t *state, struct sp_e
     }
     a->was_ambiguous = a->was_ambiguous || a->too_many;
     if (a->too_many || (a->n_found == 0 && !a->may_end)) {
-        *state = SP_REFUSED;
+        *state = SP_STATE_DEAD;
         return SP_OK;
     }
-    qsort(a->found, a->n_found, sizeof *a->found, compare_ways);
+    qsort(a->found, a->n_found, sizeof *a->found, compare_items);
     hash = sp_hash64(a->found, a->n_found * sizeof *a->found) + a->may_end;
     for (size_t slot = hash & (x->n_slots - 1); x->slots[slot];
          slot = (slot + 1) & (x->n_slots - 1)) {
@@ -307,7 +307,7 @@ static enum sp_status settle(struct sp_acceptor *a, uint32_t *state, struct sp_e
     return SP_OK;
 }
 
-static void begin_round(struct sp_acceptor *a)
+static void begin_round(struct sp_grammar_matcher *a)
 {
     if (++a->round == 0) {
         memset(a->seen_in, 0, sizeof a->seen_in);
@@ -317,7 +317,7 @@ static void begin_round(struct sp_acceptor *a)
     a->may_end = a->too_many = false;
 }
 
-static enum sp_status find_next(struct sp_acceptor *a, uint32_t from, uint8_t class,
+static enum sp_status find_next(struct sp_grammar_matcher *a, uint32_t from, uint8_t class,
                                 uint32_t *state, struct sp_err *err)
 {
     const struct sp_grammar *g = a->grammar;
@@ -325,9 +325,9 @@ static enum sp_status find_next(struct sp_acceptor *a, uint32_t from, uint8_t cl
 
     begin_round(a);
     for (size_t i = first; i < first + n; i++) {
-        const struct sp_node *node = &g->nodes[a->ways[i].node];
+        const struct sp_node *node = &g->nodes[a->items[i].node];
         if (sp_byte_set_has(&g->sets[node->what], g->byte_of[class])) {
-            visit(a, node->next, a->ways[i].stack);
+            visit(a, node->next, a->items[i].stack);
         }
     }
     return settle(a, state, err);
@@ -335,16 +335,16 @@ static enum sp_status find_next(struct sp_acceptor *a, uint32_t from, uint8_t cl
 
 /* Of the step that was just found. In what order places are looked at depends on the numbers of
  * stacks, so where there are too many of them the cost is that of the most there may be. */
-static struct cost cost_of(const struct sp_acceptor *a, uint32_t from)
+static struct cost cost_of(const struct sp_grammar_matcher *a, uint32_t from)
 {
     size_t places = 1 + a->states[from].n + (a->too_many ? VISITS : a->n_visits);
 
-    _Static_assert(1 + SP_ACCEPTOR_WAYS + VISITS <= UINT16_MAX, "the cost of a step");
+    _Static_assert(1 + SP_GRAMMAR_MATCHER_ITEMS + VISITS <= UINT16_MAX, "the cost of a step");
     return (struct cost){(uint16_t)places, 0};
 }
 
-enum sp_status sp_acceptor_step(struct sp_acceptor *a, uint32_t *state, uint8_t byte,
-                                struct sp_err *err)
+enum sp_status sp_grammar_matcher_step(struct sp_grammar_matcher *a, uint32_t *state, uint8_t byte,
+                                       struct sp_err *err)
 {
     uint8_t class = a->grammar->class_of[byte];
     size_t at = *state * a->grammar->n_classes + class;
@@ -364,31 +364,32 @@ enum sp_status sp_acceptor_step(struct sp_acceptor *a, uint32_t *state, uint8_t 
     return SP_OK;
 }
 
-enum sp_status sp_acceptor_read(struct sp_acceptor *a, uint32_t *state, const char *text,
-                                size_t len, struct sp_err *err)
+enum sp_status sp_grammar_matcher_read(struct sp_grammar_matcher *a, uint32_t *state,
+                                       const char *text, size_t len, struct sp_err *err)
 {
     enum sp_status st = SP_OK;
 
-    for (size_t i = 0; i < len && *state != SP_REFUSED && !st; i++)
-        st = sp_acceptor_step(a, state, (uint8_t)text[i], err);
+    for (size_t i = 0; i < len && *state != SP_STATE_DEAD && !st; i++)
+        st = sp_grammar_matcher_step(a, state, (uint8_t)text[i], err);
     return st;
 }
 
-enum sp_status sp_acceptor_read_own(struct sp_acceptor *a, uint32_t *state, size_t number,
-                                    struct sp_err *err)
+enum sp_status sp_grammar_matcher_read_own(struct sp_grammar_matcher *a, uint32_t *state,
+                                           size_t number, struct sp_err *err)
 {
     const char code[] = {(char)SP_GRAMMAR_TOKEN, (char)number};
 
-    return sp_acceptor_read(a, state, code, sizeof code, err);
+    return sp_grammar_matcher_read(a, state, code, sizeof code, err);
 }
 
-bool sp_acceptor_may_end(const struct sp_acceptor *a, uint32_t state)
+bool sp_grammar_matcher_may_end(const struct sp_grammar_matcher *a, uint32_t state)
 {
     return a->states[state].may_end;
 }
 
-enum sp_status sp_acceptor_bytes(struct sp_acceptor *a, uint32_t state, struct sp_byte_set *bytes,
-                                 size_t *n, size_t most, struct sp_err *err)
+enum sp_status sp_grammar_matcher_bytes(struct sp_grammar_matcher *a, uint32_t state,
+                                        struct sp_byte_set *bytes, size_t *n, size_t most,
+                                        struct sp_err *err)
 {
     const struct sp_grammar *g = a->grammar;
     enum sp_status st;
@@ -397,8 +398,8 @@ enum sp_status sp_acceptor_bytes(struct sp_acceptor *a, uint32_t state, struct s
     *bytes = (struct sp_byte_set){{0}};
     for (size_t class = 0; class < g->n_classes && *n <= most; class ++) {
         uint32_t to = state;
-        if ((st = sp_acceptor_step(a, &to, g->byte_of[class], err))) return st;
-        if (to == SP_REFUSED) continue;
+        if ((st = sp_grammar_matcher_step(a, &to, g->byte_of[class], err))) return st;
+        if (to == SP_STATE_DEAD) continue;
         *n += g->class_size[class];
         for (unsigned byte = 0; byte < 256; byte++) {
             uint64_t bit = g->class_of[byte] == class;
@@ -408,7 +409,7 @@ enum sp_status sp_acceptor_bytes(struct sp_acceptor *a, uint32_t state, struct s
     return SP_OK;
 }
 
-void sp_acceptor_begin_question(struct sp_acceptor *a)
+void sp_grammar_matcher_begin_probe(struct sp_grammar_matcher *a)
 {
     size_t n = a->n_states * a->grammar->n_classes;
 
@@ -420,27 +421,27 @@ void sp_acceptor_begin_question(struct sp_acceptor *a)
     a->work = 0;
 }
 
-uint64_t sp_acceptor_work(const struct sp_acceptor *a)
+uint64_t sp_grammar_matcher_work(const struct sp_grammar_matcher *a)
 {
     return a->work;
 }
 
-bool sp_acceptor_was_ambiguous(const struct sp_acceptor *a)
+bool sp_grammar_matcher_was_ambiguous(const struct sp_grammar_matcher *a)
 {
     return a->was_ambiguous;
 }
 
-size_t sp_acceptor_n_states(const struct sp_acceptor *a)
+size_t sp_grammar_matcher_n_states(const struct sp_grammar_matcher *a)
 {
     return a->n_states;
 }
 
-bool sp_acceptor_is_full(const struct sp_acceptor *a)
+bool sp_grammar_matcher_is_full(const struct sp_grammar_matcher *a)
 {
     return size_of(a) > a->most_bytes / KEPT_SHARE;
 }
 
-void sp_acceptor_bound(struct sp_acceptor *a, size_t most_bytes)
+void sp_grammar_matcher_bound(struct sp_grammar_matcher *a, size_t most_bytes)
 {
     a->most_bytes = most_bytes;
 }
@@ -448,51 +449,52 @@ void sp_acceptor_bound(struct sp_acceptor *a, size_t most_bytes)
 /* ---- opening ----------------------------------------------------------------------------------
  */
 
-enum sp_status sp_acceptor_forget(struct sp_acceptor *a, struct sp_err *err)
+enum sp_status sp_grammar_matcher_forget(struct sp_grammar_matcher *a, struct sp_err *err)
 {
     uint32_t state;
     enum sp_status st;
 
-    a->n_frames = a->n_ways = a->n_states = 0;
+    a->n_frames = a->n_items = a->n_states = 0;
     memset(a->frame_index.slots, 0, a->frame_index.n_slots * sizeof *a->frame_index.slots);
     memset(a->state_index.slots, 0, a->state_index.n_slots * sizeof *a->state_index.slots);
     a->frame_index.n = a->state_index.n = 0;
     begin_round(a);
-    if ((st = add_state(a, err))) return st; /* SP_REFUSED */
+    if ((st = add_state(a, err))) return st; /* SP_STATE_DEAD */
     visit(a, a->grammar->root, 0);
     if ((st = settle(a, &state, err))) return st;
-    if (state == SP_BEGINNING) return SP_OK;
+    if (state == SP_STATE_START) return SP_OK;
     if (!a->too_many) return sp_fail(err, SP_E_INPUT, "the grammar allows no text at all");
     return sp_fail(err, SP_E_INPUT, "the grammar can be begun in more than %d ways",
-                   SP_ACCEPTOR_WAYS);
+                   SP_GRAMMAR_MATCHER_ITEMS);
 }
 
-enum sp_status sp_acceptor_open(struct sp_acceptor **out, const struct sp_grammar *grammar,
-                                struct sp_err *err)
+enum sp_status sp_grammar_matcher_open(struct sp_grammar_matcher **out,
+                                       const struct sp_grammar *grammar, struct sp_err *err)
 {
     enum { FIRST_SLOTS = 1024 };
-    struct sp_acceptor *a = NULL;
+    struct sp_grammar_matcher *a = NULL;
     enum sp_status st;
 
     if ((st = sp_new(&a, 1, sizeof *a, err))) goto done;
     a->grammar = grammar;
     a->most_bytes = MOST_BYTES;
     if ((st = index_init(&a->frame_index, FIRST_SLOTS, err)) ||
-        (st = index_init(&a->state_index, FIRST_SLOTS, err)) || (st = sp_acceptor_forget(a, err))) {
+        (st = index_init(&a->state_index, FIRST_SLOTS, err)) ||
+        (st = sp_grammar_matcher_forget(a, err))) {
         goto done;
     }
     *out = a;
     a = NULL;
 done:
-    sp_acceptor_close(a);
+    sp_grammar_matcher_close(a);
     return st;
 }
 
-void sp_acceptor_close(struct sp_acceptor *a)
+void sp_grammar_matcher_close(struct sp_grammar_matcher *a)
 {
     if (a == NULL) return;
     free(a->frames);
-    free(a->ways);
+    free(a->items);
     free(a->states);
     free(a->next);
     free(a->cost);

@@ -55,7 +55,7 @@ void sp_token_masks_forget(struct sp_token_masks *k)
     k->oldest = 0;
     k->n_mask_of = 0;
     for (size_t i = 0; i < k->n_kept; i++)
-        k->kept[i].state = SP_REFUSED;
+        k->kept[i].state = SP_STATE_DEAD;
 }
 
 static void allow(struct kept *m, uint32_t id)
@@ -66,7 +66,7 @@ static void allow(struct kept *m, uint32_t id)
 
 enum sp_status sp_token_masks_check_work(const struct sp_token_masks *k, struct sp_err *err)
 {
-    if (sp_acceptor_work(k->options.acceptor) <= k->options.work) return SP_OK;
+    if (sp_grammar_matcher_work(k->options.matcher) <= k->options.work) return SP_OK;
     return sp_fail(err, SP_E_INPUT,
                    "the grammar can be read in too many ways: to weigh all tokens takes more than "
                    "%" PRIu64 " steps",
@@ -80,21 +80,21 @@ static enum sp_status walk(struct sp_token_masks *k, struct kept *m, bool drop, 
     enum sp_status st;
 
     k->path[0] = m->state;
-    sp_acceptor_begin_question(k->options.acceptor);
+    sp_grammar_matcher_begin_probe(k->options.matcher);
     for (size_t i = 0; i < t->n_nodes;) {
         const struct sp_trie_node *node = &t->nodes[i];
         uint32_t state = k->path[node->depth];
         bool dropped = drop && node->byte == ' ' && node->depth == 0;
         if (drop && node->byte == ' ' && node->depth == 1 && t->nodes[i - 1].byte == ' ') {
-            state = SP_REFUSED;
+            state = SP_STATE_DEAD;
         }
-        if (node->byte == SP_GRAMMAR_TOKEN) state = SP_REFUSED;
-        if (!dropped && state != SP_REFUSED &&
-            ((st = sp_acceptor_step(k->options.acceptor, &state, node->byte, err)) ||
+        if (node->byte == SP_GRAMMAR_TOKEN) state = SP_STATE_DEAD;
+        if (!dropped && state != SP_STATE_DEAD &&
+            ((st = sp_grammar_matcher_step(k->options.matcher, &state, node->byte, err)) ||
              (st = sp_token_masks_check_work(k, err)))) {
             return st;
         }
-        if (state == SP_REFUSED) {
+        if (state == SP_STATE_DEAD) {
             i = node->after;
             continue;
         }
@@ -116,8 +116,8 @@ static enum sp_status add_own_tokens(struct sp_token_masks *k, struct kept *m, s
 
     for (size_t number = 0; number < g->n_tokens; number++) {
         uint32_t state = m->state;
-        if ((st = sp_acceptor_read_own(k->options.acceptor, &state, number, err))) return st;
-        if (state != SP_REFUSED && g->tokens[number] < k->options.n_vocab) {
+        if ((st = sp_grammar_matcher_read_own(k->options.matcher, &state, number, err))) return st;
+        if (state != SP_STATE_DEAD && g->tokens[number] < k->options.n_vocab) {
             allow(m, g->tokens[number]);
         }
     }
@@ -162,8 +162,8 @@ static enum sp_status make_mask(struct sp_token_masks *k, struct kept **out, uin
     if ((st = take_mask(k, out, err))) return st;
     m = *out;
     m->state = state;
-    for (size_t i = 0; i < k->options.n_ends && sp_acceptor_may_end(k->options.acceptor, state);
-         i++) {
+    for (size_t i = 0;
+         i < k->options.n_ends && sp_grammar_matcher_may_end(k->options.matcher, state); i++) {
         if (k->options.ends[i] < k->options.n_vocab) allow(m, k->options.ends[i]);
     }
     if ((st = walk(k, m, drop, err)) || (st = add_own_tokens(k, m, err))) return st;

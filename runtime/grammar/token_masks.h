@@ -17,13 +17,13 @@ struct sp_token_mask {
 
 /* All borrowed but for the numbers. */
 struct sp_token_masks_options {
-    struct sp_acceptor *acceptor;
+    struct sp_grammar_matcher *matcher;
     const struct sp_grammar *grammar; /* the acceptor's */
     const struct sp_token_trie *trie;
     size_t n_vocab;
     const uint32_t *ends; /* [n_ends] tokens that end an answer, where it may end */
     size_t n_ends;
-    uint64_t work; /* sp_acceptor_work that a walk may take */
+    uint64_t work; /* sp_grammar_matcher_work that a walk may take */
 };
 
 SP_MUST_CHECK enum sp_status sp_token_masks_open(struct sp_token_masks **out,

@@ -28,7 +28,7 @@ static size_t find_alike(const char *text, size_t behind)
     return SIZE_MAX;
 }
 
-bool sp_blank_habit(char *next, const char *text, size_t len)
+bool sp_whitespace_guess(char *next, const char *text, size_t len)
 {
     size_t n = 0, at;
 

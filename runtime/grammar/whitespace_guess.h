@@ -8,6 +8,6 @@
 
 /* *next = the byte that text[0 .. len-1] goes on with: a blank, or what stood there when there was
  * none. false: there was no such place. */
-bool sp_blank_habit(char *next, const char *text, size_t len);
+bool sp_whitespace_guess(char *next, const char *text, size_t len);
 
 #endif

@@ -110,14 +110,14 @@ static struct sp_grammar *make(const struct sp_chat_grammar_options *form)
 /* May the whole text be an answer? */
 static bool allows(const struct sp_grammar *g, const char *text)
 {
-    struct sp_acceptor *a = NULL;
-    uint32_t state = SP_BEGINNING;
+    struct sp_grammar_matcher *a = NULL;
+    uint32_t state = SP_STATE_START;
     bool whole;
 
-    assert_int_equal(sp_acceptor_open(&a, g, NULL), SP_OK);
-    assert_int_equal(sp_acceptor_read(a, &state, text, strlen(text), NULL), SP_OK);
-    whole = state != SP_REFUSED && sp_acceptor_may_end(a, state);
-    sp_acceptor_close(a);
+    assert_int_equal(sp_grammar_matcher_open(&a, g, NULL), SP_OK);
+    assert_int_equal(sp_grammar_matcher_read(a, &state, text, strlen(text), NULL), SP_OK);
+    whole = state != SP_STATE_DEAD && sp_grammar_matcher_may_end(a, state);
+    sp_grammar_matcher_close(a);
     return whole;
 }
 
@@ -337,7 +337,7 @@ static size_t find_ends(const char *ends[8], const struct sp_chat_format *s)
 }
 
 /* A byte that may come next, any with the same chance; *n of them. */
-static char any_byte(struct sp_acceptor *a, uint32_t state, uint64_t *seed, unsigned *n)
+static char any_byte(struct sp_grammar_matcher *a, uint32_t state, uint64_t *seed, unsigned *n)
 {
     char bytes[256];
 
@@ -345,24 +345,24 @@ static char any_byte(struct sp_acceptor *a, uint32_t state, uint64_t *seed, unsi
     for (unsigned byte = 0; byte < 0x7F; byte++) {
         uint32_t to = state;
         if (byte < ' ' && byte != '\n') continue;
-        assert_int_equal(sp_acceptor_step(a, &to, (uint8_t)byte, NULL), SP_OK);
-        if (to != SP_REFUSED) bytes[(*n)++] = (char)byte;
+        assert_int_equal(sp_grammar_matcher_step(a, &to, (uint8_t)byte, NULL), SP_OK);
+        if (to != SP_STATE_DEAD) bytes[(*n)++] = (char)byte;
     }
     return *n ? bytes[next(seed) % *n] : '\0';
 }
 
 /* Writes a text that the grammar allows; false: it has become too long. */
-static bool write_text(char *text, size_t cap, struct sp_acceptor *a,
+static bool write_text(char *text, size_t cap, struct sp_grammar_matcher *a,
                        const struct sp_chat_format *s, uint64_t *seed)
 {
     const char *ends[8];
     size_t n_ends = find_ends(ends, s), len = 0;
-    uint32_t state = SP_BEGINNING;
+    uint32_t state = SP_STATE_START;
 
     for (;;) {
         char one[2] = {0};
         const char *more = ends[next(seed) % n_ends];
-        bool whole = sp_acceptor_may_end(a, state);
+        bool whole = sp_grammar_matcher_may_end(a, state);
         uint32_t to = state;
         unsigned n;
 
@@ -372,13 +372,13 @@ static bool write_text(char *text, size_t cap, struct sp_acceptor *a,
             return whole;
         }
         if (n > 40 && next(seed) % 4 == 0) {
-            assert_int_equal(sp_acceptor_read(a, &to, more, strlen(more), NULL), SP_OK);
+            assert_int_equal(sp_grammar_matcher_read(a, &to, more, strlen(more), NULL), SP_OK);
         } else {
-            to = SP_REFUSED;
+            to = SP_STATE_DEAD;
         }
-        if (to == SP_REFUSED) more = one;
+        if (to == SP_STATE_DEAD) more = one;
         if (len + strlen(more) >= cap) return false;
-        assert_int_equal(sp_acceptor_read(a, &state, more, strlen(more), NULL), SP_OK);
+        assert_int_equal(sp_grammar_matcher_read(a, &state, more, strlen(more), NULL), SP_OK);
         memcpy(text + len, more, strlen(more));
         len += strlen(more);
     }
@@ -458,11 +458,11 @@ static struct reading read_back(const struct sp_chat_grammar_options *form, cons
 static unsigned check_texts(const struct sp_chat_grammar_options *form, unsigned n, uint64_t seed)
 {
     struct sp_grammar *g = make(form);
-    struct sp_acceptor *a = NULL;
+    struct sp_grammar_matcher *a = NULL;
     unsigned n_whole = 0;
     char text[4000];
 
-    assert_int_equal(sp_acceptor_open(&a, g, NULL), SP_OK);
+    assert_int_equal(sp_grammar_matcher_open(&a, g, NULL), SP_OK);
     for (unsigned i = 0; i < n; i++) {
         struct reading r;
 
@@ -473,7 +473,7 @@ static unsigned check_texts(const struct sp_chat_grammar_options *form, unsigned
         if (form->must_call && (r.n_calls == 0 || r.content)) fail_msg("no call: %s", text);
         if (form->one_call && r.n_calls > 1) fail_msg("%u calls: %s", r.n_calls, text);
     }
-    sp_acceptor_close(a);
+    sp_grammar_matcher_close(a);
     sp_grammar_close(g);
     return n_whole;
 }

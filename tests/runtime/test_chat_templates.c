@@ -126,8 +126,8 @@ static void check_grammar(const char *path, const struct answer *a, unsigned n_c
     };
     struct answer longest = *a;
     struct sp_grammar *g = NULL;
-    struct sp_acceptor *acceptor = NULL;
-    uint32_t state = SP_BEGINNING;
+    struct sp_grammar_matcher *matcher = NULL;
+    uint32_t state = SP_STATE_START;
     struct sp_err err = {0};
     struct calls calls;
 
@@ -139,17 +139,18 @@ static void check_grammar(const char *path, const struct answer *a, unsigned n_c
         return;
     }
     if (sp_chat_grammar(&g, &form, &err)) fail_msg("%s: %s", path, err.text);
-    assert_int_equal(sp_acceptor_open(&acceptor, g, NULL), SP_OK);
+    assert_int_equal(sp_grammar_matcher_open(&matcher, g, NULL), SP_OK);
     longest.size = 0;
-    for (size_t i = 0; i < a->size && state != SP_REFUSED; i++) {
-        assert_int_equal(sp_acceptor_read(acceptor, &state, a->text + i, 1, NULL), SP_OK);
-        if (state != SP_REFUSED && sp_acceptor_may_end(acceptor, state)) longest.size = i + 1;
+    for (size_t i = 0; i < a->size && state != SP_STATE_DEAD; i++) {
+        assert_int_equal(sp_grammar_matcher_read(matcher, &state, a->text + i, 1, NULL), SP_OK);
+        if (state != SP_STATE_DEAD && sp_grammar_matcher_may_end(matcher, state))
+            longest.size = i + 1;
     }
     calls = read_calls(&longest, longest.size);
     if (calls.n != n_calls || calls.n_right != n_calls) {
         fail_msg("%s: %u of %u calls are allowed: %s", path, calls.n_right, n_calls, a->text);
     }
-    sp_acceptor_close(acceptor);
+    sp_grammar_matcher_close(matcher);
     sp_grammar_close(g);
 }
 

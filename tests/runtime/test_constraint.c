@@ -464,17 +464,17 @@ static struct sp_result ask(struct sp_session *session, const struct asked *a)
 /* Ended by itself: a text of the grammar; by its length: the beginning of one. */
 static void assert_holds(const struct sp_grammar *g, const struct sp_result *r)
 {
-    struct sp_acceptor *a = NULL;
-    uint32_t state = SP_BEGINNING;
+    struct sp_grammar_matcher *a = NULL;
+    uint32_t state = SP_STATE_START;
 
-    assert_int_equal(sp_acceptor_open(&a, g, NULL), SP_OK);
-    assert_int_equal(sp_acceptor_read(a, &state, r->text, r->text_size, NULL), SP_OK);
-    assert_int_not_equal(state, SP_REFUSED);
+    assert_int_equal(sp_grammar_matcher_open(&a, g, NULL), SP_OK);
+    assert_int_equal(sp_grammar_matcher_read(a, &state, r->text, r->text_size, NULL), SP_OK);
+    assert_int_not_equal(state, SP_STATE_DEAD);
     if (r->stop == SP_STOP_EOS)
-        assert_true(sp_acceptor_may_end(a, state));
+        assert_true(sp_grammar_matcher_may_end(a, state));
     else
         assert_int_equal(r->stop, SP_STOP_LENGTH);
-    sp_acceptor_close(a);
+    sp_grammar_matcher_close(a);
 }
 
 /* One way to sample, with and without drafting; returns how many guesses were right. */

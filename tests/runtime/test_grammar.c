@@ -14,7 +14,7 @@
 
 struct opened {
     struct sp_grammar *g;
-    struct sp_acceptor *a;
+    struct sp_grammar_matcher *a;
 };
 
 static struct opened gbnf(const char *text)
@@ -22,7 +22,8 @@ static struct opened gbnf(const char *text)
     struct opened o = {0};
     struct sp_err err = {0};
 
-    if (sp_grammar_of_gbnf(&o.g, text, strlen(text), &err) || sp_acceptor_open(&o.a, o.g, &err)) {
+    if (sp_grammar_of_gbnf(&o.g, text, strlen(text), &err) ||
+        sp_grammar_matcher_open(&o.a, o.g, &err)) {
         fail_msg("%s: %s", text, err.text);
     }
     return o;
@@ -30,17 +31,17 @@ static struct opened gbnf(const char *text)
 
 static void done(struct opened *o)
 {
-    sp_acceptor_close(o->a);
+    sp_grammar_matcher_close(o->a);
     sp_grammar_close(o->g);
 }
 
 static bool accepts(const struct opened *o, const char *text, size_t len)
 {
     struct sp_err err = {0};
-    uint32_t state = SP_BEGINNING;
+    uint32_t state = SP_STATE_START;
 
-    if (sp_acceptor_read(o->a, &state, text, len, &err)) fail_msg("%s", err.text);
-    return sp_acceptor_may_end(o->a, state);
+    if (sp_grammar_matcher_read(o->a, &state, text, len, &err)) fail_msg("%s", err.text);
+    return sp_grammar_matcher_may_end(o->a, state);
 }
 
 /* ---- characters -------------------------------------------------------------------------------
@@ -76,7 +77,7 @@ static void characters(void **state)
                                                         : 3,
                                 SP_GRAMMAR_END);
         assert_int_equal(sp_grammar_finish(o.g, root, NULL), SP_OK);
-        assert_int_equal(sp_acceptor_open(&o.a, o.g, NULL), SP_OK);
+        assert_int_equal(sp_grammar_matcher_open(&o.a, o.g, NULL), SP_OK);
         for (uint32_t c = 0; c <= 0x10FFFF; c++) {
             char bytes[SP_UTF8_MAX];
             size_t len = sp_utf8_put(bytes, c);
@@ -213,24 +214,24 @@ static void loops(void **state)
 {
     struct opened o = gbnf("root ::= \"[\" (item (\",\" item)*)? \"]\"\nitem ::= [0-9]+ | root");
     struct sp_err err = {0};
-    uint32_t at = SP_BEGINNING, inside;
+    uint32_t at = SP_STATE_START, inside;
 
     (void)state;
-    assert_int_equal(sp_acceptor_read(o.a, &at, "[1,2", 4, &err), SP_OK);
+    assert_int_equal(sp_grammar_matcher_read(o.a, &at, "[1,2", 4, &err), SP_OK);
     inside = at;
     for (int i = 0; i < 1000; i++)
-        assert_int_equal(sp_acceptor_read(o.a, &at, "23,4", 4, &err), SP_OK);
+        assert_int_equal(sp_grammar_matcher_read(o.a, &at, "23,4", 4, &err), SP_OK);
     assert_int_equal(at, inside);
-    assert_true(sp_acceptor_n_states(o.a) < 10);
+    assert_true(sp_grammar_matcher_n_states(o.a) < 10);
     /* A deep text, and back. */
     for (int i = 0; i < 5000; i++)
-        assert_int_equal(sp_acceptor_read(o.a, &at, ",[7", 3, &err), SP_OK);
+        assert_int_equal(sp_grammar_matcher_read(o.a, &at, ",[7", 3, &err), SP_OK);
     for (int i = 0; i < 5000; i++)
-        assert_int_equal(sp_acceptor_read(o.a, &at, "]", 1, &err), SP_OK);
-    assert_false(sp_acceptor_may_end(o.a, at));
-    assert_int_equal(sp_acceptor_read(o.a, &at, "]", 1, &err), SP_OK);
-    assert_true(sp_acceptor_may_end(o.a, at));
-    assert_int_equal(sp_acceptor_forget(o.a, &err), SP_OK);
+        assert_int_equal(sp_grammar_matcher_read(o.a, &at, "]", 1, &err), SP_OK);
+    assert_false(sp_grammar_matcher_may_end(o.a, at));
+    assert_int_equal(sp_grammar_matcher_read(o.a, &at, "]", 1, &err), SP_OK);
+    assert_true(sp_grammar_matcher_may_end(o.a, at));
+    assert_int_equal(sp_grammar_matcher_forget(o.a, &err), SP_OK);
     assert_true(accepts(&o, "[1,[2,3]]", 9));
     done(&o);
 }
@@ -243,11 +244,12 @@ static void grammar_draft(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
-        uint32_t at = SP_BEGINNING;
+        uint32_t at = SP_STATE_START;
         struct sp_byte_set bytes;
         size_t n;
-        assert_int_equal(sp_acceptor_read(o.a, &at, before[i], strlen(before[i]), NULL), SP_OK);
-        assert_int_equal(sp_acceptor_bytes(o.a, at, &bytes, &n, 9, NULL), SP_OK);
+        assert_int_equal(sp_grammar_matcher_read(o.a, &at, before[i], strlen(before[i]), NULL),
+                         SP_OK);
+        assert_int_equal(sp_grammar_matcher_bytes(o.a, at, &bytes, &n, 9, NULL), SP_OK);
         assert_int_equal(n, wanted[i] >= 0 ? 1 : i == 2 ? 2 : 1);
         if (wanted[i] >= 0) assert_true(sp_byte_set_has(&bytes, (uint8_t)wanted[i]));
     }
@@ -261,17 +263,17 @@ static void limits(void **state)
     struct opened twice =
         gbnf("root ::= (a | b)*\na ::= \"x\" a | \"x\"\nb ::= \"x\" b \"x\" | \"x\"");
     struct sp_grammar *g = NULL;
-    struct sp_acceptor *a = NULL;
+    struct sp_grammar_matcher *a = NULL;
     struct sp_err err = {0};
     char text[4096], *at = text;
-    uint32_t reached = SP_BEGINNING;
+    uint32_t reached = SP_STATE_START;
 
     (void)state;
     for (int i = 0; i < 99999; i++)
-        assert_int_equal(sp_acceptor_read(many.a, &reached, "q", 1, &err), SP_OK);
-    assert_false(sp_acceptor_may_end(many.a, reached));
-    assert_int_equal(sp_acceptor_read(many.a, &reached, "q", 1, &err), SP_OK);
-    assert_true(sp_acceptor_may_end(many.a, reached));
+        assert_int_equal(sp_grammar_matcher_read(many.a, &reached, "q", 1, &err), SP_OK);
+    assert_false(sp_grammar_matcher_may_end(many.a, reached));
+    assert_int_equal(sp_grammar_matcher_read(many.a, &reached, "q", 1, &err), SP_OK);
+    assert_true(sp_grammar_matcher_may_end(many.a, reached));
     done(&many);
     assert_true(accepts(&twice, "xxxx", 4));
     done(&twice);
@@ -282,7 +284,7 @@ static void limits(void **state)
         at += sprintf(at, "r%d ::= r%d \"a\" | r%d \"b\"\n", i, i + 1, i + 1);
     sprintf(at, "r20 ::= \"x\"\n");
     assert_int_equal(sp_grammar_of_gbnf(&g, text, strlen(text), &err), SP_OK);
-    assert_int_equal(sp_acceptor_open(&a, g, &err), SP_E_INPUT);
+    assert_int_equal(sp_grammar_matcher_open(&a, g, &err), SP_E_INPUT);
     assert_string_equal(err.text, "the grammar can be begun in more than 4096 ways");
     sp_grammar_close(g);
 }

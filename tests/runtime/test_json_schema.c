@@ -16,23 +16,23 @@
 #include "runtime/grammar/grammar_matcher.h"
 #include "tests/support/tokenizer_cases.h"
 
-static bool reads(struct sp_acceptor *a, const char *text)
+static bool reads(struct sp_grammar_matcher *a, const char *text)
 {
     struct sp_err err = {0};
-    uint32_t state = SP_BEGINNING;
+    uint32_t state = SP_STATE_START;
 
-    if (sp_acceptor_read(a, &state, text, strlen(text), &err)) fail_msg("%s", err.text);
-    return sp_acceptor_may_end(a, state);
+    if (sp_grammar_matcher_read(a, &state, text, strlen(text), &err)) fail_msg("%s", err.text);
+    return sp_grammar_matcher_may_end(a, state);
 }
 
 static bool accepts(const struct sp_grammar *g, const char *text)
 {
-    struct sp_acceptor *a = NULL;
+    struct sp_grammar_matcher *a = NULL;
     bool end;
 
-    if (sp_acceptor_open(&a, g, NULL)) return false; /* no text at all is allowed */
+    if (sp_grammar_matcher_open(&a, g, NULL)) return false; /* no text at all is allowed */
     end = reads(a, text);
-    sp_acceptor_close(a);
+    sp_grammar_matcher_close(a);
     return end;
 }
 
@@ -117,7 +117,7 @@ static void bounds(void **state)
         for (size_t k = i; k < N; k += 2) {
             for (unsigned kind = 0; kind < 6; kind++) {
                 bool whole = kind % 2, open_low = kind / 2 == 1, open_high = kind / 2 == 2;
-                struct sp_acceptor *a = NULL;
+                struct sp_grammar_matcher *a = NULL;
                 struct sp_grammar *g;
                 if (ends[i] == ends[k] && kind > 1) continue;
                 if (whole && ends[k] - ends[i] == 1 && kind > 1) continue;
@@ -125,7 +125,7 @@ static void bounds(void **state)
                          whole ? "integer" : "number", open_low ? "exclusiveMinimum" : "minimum",
                          ends[i], open_high ? "exclusiveMaximum" : "maximum", ends[k]);
                 g = schema(text);
-                assert_int_equal(sp_acceptor_open(&a, g, NULL), SP_OK);
+                assert_int_equal(sp_grammar_matcher_open(&a, g, NULL), SP_OK);
                 for (int tenths = -13000; tenths <= 13000; tenths += whole ? 10 : 1) {
                     bool above = open_low ? tenths > 10 * ends[i] : tenths >= 10 * ends[i];
                     bool below = open_high ? tenths < 10 * ends[k] : tenths <= 10 * ends[k];
@@ -139,7 +139,7 @@ static void bounds(void **state)
                     }
                     if (reads(a, number) != (above && below)) fail_msg("%s: %s", text, number);
                 }
-                sp_acceptor_close(a);
+                sp_grammar_matcher_close(a);
                 sp_grammar_close(g);
             }
         }

@@ -95,14 +95,14 @@ static void templates(void **state)
 
 static bool accepts(const struct sp_grammar *g, const char *text)
 {
-    struct sp_acceptor *a = NULL;
-    uint32_t at = SP_BEGINNING;
+    struct sp_grammar_matcher *a = NULL;
+    uint32_t at = SP_STATE_START;
     bool end;
 
-    assert_int_equal(sp_acceptor_open(&a, g, NULL), SP_OK);
-    assert_int_equal(sp_acceptor_read(a, &at, text, strlen(text), NULL), SP_OK);
-    end = sp_acceptor_may_end(a, at);
-    sp_acceptor_close(a);
+    assert_int_equal(sp_grammar_matcher_open(&a, g, NULL), SP_OK);
+    assert_int_equal(sp_grammar_matcher_read(a, &at, text, strlen(text), NULL), SP_OK);
+    end = sp_grammar_matcher_may_end(a, at);
+    sp_grammar_matcher_close(a);
     return end;
 }
 
