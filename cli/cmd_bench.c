@@ -101,7 +101,7 @@ static enum sp_status make_synthetic(const char **path, struct sp_temp_file *tem
         return st;
     }
     *path = args->n_operands ? args->operands[0] : temporary->path;
-    sp_create_listen(&options.sinks, &listener);
+    sp_create_attach(&options.callbacks, &listener);
     st = sp_synthetic_write(*path, &options, err);
     sp_progress_end(&listener.progress);
     return st;

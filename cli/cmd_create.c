@@ -75,7 +75,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
         .dry_run = o->dry_run,
     };
 
-    sp_create_listen(&create.sinks, &listener);
+    sp_create_attach(&create.callbacks, &listener);
     st = sp_create(&report, &create, err);
     sp_progress_end(&listener.progress);
     if (st) return st;

@@ -131,7 +131,7 @@ static enum sp_status open_checkpoint(struct job *job, const char *path)
 
     if ((st = sp_temp_file_open(&temporary, "reference.bin", job->err))) goto done;
     create.output = temporary.path;
-    sp_create_listen(&create.sinks, &listener);
+    sp_create_attach(&create.callbacks, &listener);
     st = sp_create(NULL, &create, job->err);
     sp_progress_end(&listener.progress);
     if (st) goto done;

@@ -61,7 +61,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     };
 
     if (o->shard_size && (st = parse_size(&export.shard_size, o->shard_size, err))) return st;
-    sp_create_listen(&export.sinks, &listener);
+    sp_create_attach(&export.callbacks, &listener);
     st = sp_export(&report, &export, err);
     sp_progress_end(&listener.progress);
     if (st == SP_OK) sp_create_print_report(&report, args->operands[1]);

@@ -54,7 +54,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
                        "nothing to do: none of --target, --draft and "
                        "--quantize-output is given");
     }
-    sp_create_listen(&requantize.sinks, &listener);
+    sp_create_attach(&requantize.callbacks, &listener);
     st = sp_requantize(&report, &requantize, err);
     sp_progress_end(&listener.progress);
     if (st == SP_OK) sp_create_print_report(&report, out ? out : in);

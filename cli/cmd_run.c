@@ -100,10 +100,10 @@ static enum sp_status hold(struct sp_grammar **out, const struct sp_generation *
         .format = &c->answers, .thinking = c->thinks, .content = g->grammar};
 
     if (g->grammar == NULL || !sp_generation_separates_reasoning(g)) return SP_OK;
-    return sp_generation_hold(out, &form, g, g->settings, err);
+    return sp_generation_grammar(out, &form, g, g->settings, err);
 }
 
-enum sp_status sp_generation_answer(struct sp_result *result, struct sp_said *said,
+enum sp_status sp_generation_answer(struct sp_result *result, struct sp_message *message,
                                     struct sp_generation *g, const struct sp_ids *ids,
                                     struct sp_err *err)
 {
@@ -123,15 +123,16 @@ enum sp_status sp_generation_answer(struct sp_result *result, struct sp_said *sa
     request.logprobs = g->logprobs;
     request.n_top = g->n_top;
     if (grammar) request.grammar = grammar;
-    st = sp_answer(result, said, g->session, &request, apart ? &tags : NULL, &g->style, err);
-    if (!st) sp_chat_grammar_report(result, apart ? said : NULL, &g->info, &sampling, &g->style);
+    st = sp_answer(result, message, g->session, &request, apart ? &tags : NULL, &g->style, err);
+    if (!st) sp_chat_grammar_report(result, apart ? message : NULL, &g->info, &sampling, &g->style);
     sp_grammar_close(grammar);
     return st;
 }
 
 /* The one question of a one-shot run: the argument, or standard input. The line end that closes
  * standard input is no part of a message. */
-static enum sp_status ask(struct sp_conversation *c, const struct sp_args *args, struct sp_err *err)
+static enum sp_status request(struct sp_conversation *c, const struct sp_args *args,
+                              struct sp_err *err)
 {
     enum sp_status st = SP_OK;
     const char *text = sp_args_text(args);
@@ -156,9 +157,9 @@ static enum sp_status run_once(struct sp_generation *g, const struct options *o,
     enum sp_status st;
     struct sp_ids ids = {0};
     struct sp_result result = {0};
-    struct sp_said said = {0};
+    struct sp_message message = {0};
 
-    st = o->ids ? sp_ids_parse(&ids, o->ids, err) : ask(&g->conversation, args, err);
+    st = o->ids ? sp_ids_parse(&ids, o->ids, err) : request(&g->conversation, args, err);
     if (st) goto done;
     if ((o->ids ? ids.n : g->conversation.prompt.n) == 0) {
         st = sp_fail(err, SP_E_USAGE, "the prompt is empty");
@@ -166,7 +167,7 @@ static enum sp_status run_once(struct sp_generation *g, const struct options *o,
     }
     st = sp_generation_check_context(g, o->ids ? ids.n : g->conversation.prompt.n, err);
     if (st) goto done;
-    st = sp_generation_answer(&result, &said, g, o->ids ? &ids : &g->conversation.prompt, err);
+    st = sp_generation_answer(&result, &message, g, o->ids ? &ids : &g->conversation.prompt, err);
     if (st) goto done;
     if (result.stop == SP_STOP_CONTEXT && !o->json) {
         fprintf(stderr, "the context of %zu tokens is full, so the answer ends here%s\n",
@@ -177,7 +178,7 @@ static enum sp_status run_once(struct sp_generation *g, const struct options *o,
     }
     if (result.stop == SP_STOP_CANCELLED) st = sp_fail(err, SP_E_CHECK, "interrupted");
 done:
-    sp_said_release(&said);
+    sp_message_release(&message);
     sp_result_release(&result);
     sp_ids_release(&ids);
     return st;
@@ -267,7 +268,8 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     struct sp_grammar *grammar = NULL;
     enum sp_status st;
 
-    if ((st = check_options(o, args, err)) || (st = sp_form_read(&grammar, o->format, err))) {
+    if ((st = check_options(o, args, err)) ||
+        (st = sp_response_format_read(&grammar, o->format, err))) {
         goto done;
     }
     g.grammar = grammar;
@@ -291,7 +293,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     note_depth(&g);
     if (o->prompt_cache && (st = sp_prompt_cache_load(g.session, o->prompt_cache, err))) goto done;
     sp_signals_catch();
-    st = session    ? sp_chat(&g, err)
+    st = session    ? sp_repl_run(&g, err)
          : o->batch ? sp_batch(&g, (size_t)o->sessions, err)
                     : run_once(&g, o, args, err);
 done:

@@ -196,7 +196,7 @@ static void *answer_jobs(void *context)
     size_t answer;
 
     while ((job = sp_serve_queue_take(s->queue, &answer)) != NULL) {
-        sp_serve_answer(s, job, answer);
+        sp_serve_job_run(s, job, answer);
         sp_serve_queue_end(s->queue, job);
     }
     return NULL;
@@ -261,7 +261,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     }
     if (o->settings.draft_len != 0) sp_generation_note_no_gain(&g, args, o->no_draft, drafting);
     if (o->prompt_cache && (st = sp_session_load(g.session, o->prompt_cache, err))) goto done;
-    if ((st = sp_serve_sessions_new(&s.sessions, g.session, (size_t)o->sessions, err))) goto done;
+    if ((st = sp_session_pool_new(&s.sessions, g.session, (size_t)o->sessions, err))) goto done;
     if ((st = sp_serve_model_read(&s.model, &g, &o->names, err))) goto done;
     if (o->verbose) {
         sp_settings_print(stderr, &settings);
@@ -271,7 +271,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
 done:
     end_watch(&guard);
     sp_serve_model_release(&s.model);
-    sp_serve_sessions_free(s.sessions);
+    sp_session_pool_free(s.sessions);
     sp_generation_close(&g);
     sp_serve_queue_free(s.queue);
     return st;

@@ -33,10 +33,10 @@ static int progress(void *context, uint64_t done, uint64_t total)
     return sp_signals_caught();
 }
 
-void sp_create_listen(struct sp_create_sinks *sinks, struct sp_create_listener *listener)
+void sp_create_attach(struct sp_create_callbacks *callbacks, struct sp_create_listener *listener)
 {
     sp_signals_catch();
-    *sinks = (struct sp_create_sinks){
+    *callbacks = (struct sp_create_callbacks){
         .context = listener, .note = note, .plan = plan, .progress = progress};
 }
 

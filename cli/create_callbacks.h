@@ -17,7 +17,7 @@ struct sp_create_listener {
 enum sp_dtype sp_create_type(const char *name);
 
 /* Fills the sinks; from here on a signal cancels the work. `listener` must outlive them. */
-void sp_create_listen(struct sp_create_sinks *sinks, struct sp_create_listener *listener);
+void sp_create_attach(struct sp_create_callbacks *callbacks, struct sp_create_listener *listener);
 
 /* One table on stderr: what each part weighed and weighs. */
 void sp_create_print_report(const struct sp_create_report *report, const char *path);

@@ -282,7 +282,7 @@ enum sp_status sp_lossless_verify(const struct sp_args *args, struct sp_err *err
     struct check c = {.options = args->options, .path = path, .json = {.file = stdout}, .err = err};
 
     sp_signals_catch();
-    if ((st = sp_form_read(&c.grammar, c.options->format, err)) ||
+    if ((st = sp_response_format_read(&c.grammar, c.options->format, err)) ||
         (st = sp_backend_open_package(&c.package, path, &c.options->backend, err))) {
         goto done;
     }

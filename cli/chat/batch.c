@@ -30,7 +30,7 @@ struct line {
 };
 
 struct batch {
-    struct sp_serve_sessions *sessions;
+    struct sp_session_pool *sessions;
     pthread_mutex_t reading; /* one prompt at a time, by this: */
     struct sp_generation *generation;
     /* Under the lock: */
@@ -55,7 +55,7 @@ static enum sp_status generate(FILE *out, struct batch *b, struct sp_batch_line 
 {
     struct sp_generation g;
     struct sp_result result = {0};
-    struct sp_said said = {0};
+    struct sp_message message = {0};
     enum sp_status st;
 
     pthread_mutex_lock(&b->reading);
@@ -63,13 +63,13 @@ static enum sp_status generate(FILE *out, struct batch *b, struct sp_batch_line 
     pthread_mutex_unlock(&b->reading);
     if (st) return st;
     g.style.whole = out;
-    g.session = sp_serve_sessions_take(b->sessions, line->ids.at, line->ids.n);
-    st = sp_generation_answer(&result, &said, &g, &line->ids, err);
-    sp_serve_sessions_give(b->sessions, g.session);
+    g.session = sp_session_pool_take(b->sessions, line->ids.at, line->ids.n);
+    st = sp_generation_answer(&result, &message, &g, &line->ids, err);
+    sp_session_pool_give(b->sessions, g.session);
     if (st == SP_OK && result.stop == SP_STOP_CANCELLED) {
         st = sp_fail(err, SP_E_CHECK, "interrupted");
     }
-    sp_said_release(&said);
+    sp_message_release(&message);
     sp_result_release(&result);
     return st;
 }
@@ -276,7 +276,7 @@ enum sp_status sp_batch(struct sp_generation *generation, size_t n_sessions, str
                       .most = LINES_PER_SESSION * n_sessions};
     enum sp_status st;
 
-    if ((st = sp_serve_sessions_new(&b.sessions, generation->session, n_sessions, err))) return st;
+    if ((st = sp_session_pool_new(&b.sessions, generation->session, n_sessions, err))) return st;
     sp_progress_begin(&b.progress, "prompts");
     if (!sp_out_is_terminal(stdout)) b.n_input = size_of_input();
     st = read_lines(&b, n_sessions, err);
@@ -286,6 +286,6 @@ enum sp_status sp_batch(struct sp_generation *generation, size_t n_sessions, str
         line_free(b.first);
         b.first = next;
     }
-    sp_serve_sessions_free(b.sessions);
+    sp_session_pool_free(b.sessions);
     return st;
 }

@@ -51,7 +51,7 @@ static enum sp_status read_form(struct sp_batch_line *line, const struct sp_gene
         return sp_fail(err, SP_E_USAGE,
                        "format does not go with --ignore-eos: what is complete has to end");
     }
-    return sp_form_of_json(&line->grammar, format, err);
+    return sp_response_format_of_json(&line->grammar, format, err);
 }
 
 enum sp_status sp_batch_line_read(struct sp_batch_line *out, const char *text, size_t size,
@@ -86,8 +86,8 @@ static enum sp_status set_thinking(struct sp_conversation *c, const struct sp_js
 }
 
 /* A text, ids, or a conversation. */
-static enum sp_status ask(struct sp_conversation *c, struct sp_ids *ids, const struct sp_json *line,
-                          struct sp_err *err)
+static enum sp_status request(struct sp_conversation *c, struct sp_ids *ids,
+                              const struct sp_json *line, struct sp_err *err)
 {
     const struct sp_json *messages = sp_json_get(line, "messages");
     const struct sp_json *prompt =
@@ -113,7 +113,7 @@ enum sp_status sp_batch_line_ask(struct sp_generation *out, struct sp_batch_line
 
     memcpy(level, c->think_level, sizeof level);
     if (think != NULL) st = set_thinking(c, think, err);
-    if (st == SP_OK) st = ask(c, &line->ids, line->json, err);
+    if (st == SP_OK) st = request(c, &line->ids, line->json, err);
     if (st == SP_OK && line->ids.at == NULL) {
         line->ids = c->prompt;
         c->prompt = (struct sp_ids){0};

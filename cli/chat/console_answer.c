@@ -19,7 +19,7 @@ struct stream {
     char last; /* character shown */
     const struct sp_chat_format_tags *tags;
     struct sp_chat_parser *parser; /* NULL: all is content */
-    struct sp_said *said;
+    struct sp_message *message;
     bool apart;     /* thoughts are shown apart, or not at all */
     bool reasoning; /* one was shown, and nothing behind it */
     enum sp_status status;
@@ -74,7 +74,7 @@ static void show_piece(void *context, const struct sp_chat_part *piece)
     struct stream *s = context;
     bool reasoning = piece->kind == SP_CHAT_REASONING;
 
-    if (!s->status) s->status = sp_said_add(s->said, piece, NULL);
+    if (!s->status) s->status = sp_message_add(s->message, piece, NULL);
     if (!s->apart || (reasoning && s->style->hide_reasoning)) return;
     dim(s, reasoning);
     if (s->reasoning && !reasoning) write_text(s, "\n\n", 2);
@@ -200,8 +200,9 @@ static enum sp_status close_parser(struct stream *s, enum sp_status st, struct s
     return st;
 }
 
-enum sp_status sp_answer(struct sp_result *result, struct sp_said *said, struct sp_session *session,
-                         const struct sp_request *request, const struct sp_chat_format_tags *tags,
+enum sp_status sp_answer(struct sp_result *result, struct sp_message *message,
+                         struct sp_session *session, const struct sp_request *request,
+                         const struct sp_chat_format_tags *tags,
                          const struct sp_tool_value_style *style, struct sp_err *err)
 {
     struct stream stream = {
@@ -211,7 +212,7 @@ enum sp_status sp_answer(struct sp_result *result, struct sp_said *said, struct 
         .logprobs = request->logprobs,
         .last = '\n',
         .tags = tags,
-        .said = said,
+        .message = message,
     };
     struct sp_request r = *request;
     uint32_t *special_ids = NULL;
@@ -278,7 +279,7 @@ static size_t n_positions(const struct sp_result *r)
     return n;
 }
 
-static void report_json(const struct sp_result *r, const struct sp_said *said,
+static void report_json(const struct sp_result *r, const struct sp_message *message,
                         const struct sp_package_info *info, const struct sp_sampling *sampling,
                         const struct sp_tool_value_style *style)
 {
@@ -292,11 +293,11 @@ static void report_json(const struct sp_result *r, const struct sp_said *said,
         sp_json_out_string(&out, "text", r->text, r->text_size);
     else
         sp_json_out_text(&out, "text", NULL);
-    if (said != NULL) {
-        sp_json_out_string(&out, "content", said->content.len ? said->content.at : "",
-                           said->content.len);
-        sp_json_out_string(&out, "thinking", said->reasoning.len ? said->reasoning.at : "",
-                           said->reasoning.len);
+    if (message != NULL) {
+        sp_json_out_string(&out, "content", message->content.len ? message->content.at : "",
+                           message->content.len);
+        sp_json_out_string(&out, "thinking", message->reasoning.len ? message->reasoning.at : "",
+                           message->reasoning.len);
     }
     sp_json_out_text(&out, "stop", sp_stop_name(r->stop));
     rounds_to_json(&out, r, style->plain);
@@ -438,12 +439,12 @@ static void report_long(const struct sp_result *r, const struct sp_package_info 
     }
 }
 
-void sp_chat_grammar_report(const struct sp_result *result, const struct sp_said *said,
+void sp_chat_grammar_report(const struct sp_result *result, const struct sp_message *message,
                             const struct sp_package_info *info, const struct sp_sampling *sampling,
                             struct sp_tool_value_style *style)
 {
     if (style->json)
-        report_json(result, said, info, sampling, style);
+        report_json(result, message, info, sampling, style);
     else if (style->verbose)
         report_long(result, info, style->plain);
     else

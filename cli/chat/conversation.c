@@ -159,11 +159,11 @@ static enum sp_status append_ids(struct sp_conversation *c, const uint32_t *ids,
 static enum sp_status render(struct sp_conversation *c, struct sp_err *err)
 {
     enum sp_status st;
-    struct sp_chat chat = {.system = c->system,
-                           .n_messages = c->n_turns,
-                           .thinking = c->thinking,
-                           .think_level = *c->think_level ? c->think_level : NULL,
-                           .now = c->now};
+    struct sp_repl_run chat = {.system = c->system,
+                               .n_messages = c->n_turns,
+                               .thinking = c->thinking,
+                               .think_level = *c->think_level ? c->think_level : NULL,
+                               .now = c->now};
     struct sp_chat_message *messages = NULL;
     char *text = NULL;
     size_t size;
@@ -264,10 +264,10 @@ enum sp_status sp_conversation_ask_all(struct sp_conversation *c, const struct s
     return st;
 }
 
-static enum sp_status add_answer(struct sp_conversation *c, const struct sp_said *said,
+static enum sp_status add_answer(struct sp_conversation *c, const struct sp_message *message,
                                  struct sp_err *err)
 {
-    const struct sp_strbuf *content = &said->content, *reasoning = &said->reasoning;
+    const struct sp_strbuf *content = &message->content, *reasoning = &message->reasoning;
     enum sp_status st =
         add_turn(c, "assistant", content->len ? content->at : "", content->len, err);
 
@@ -276,11 +276,11 @@ static enum sp_status add_answer(struct sp_conversation *c, const struct sp_said
 }
 
 enum sp_status sp_conversation_answered(struct sp_conversation *c, const struct sp_result *result,
-                                        const struct sp_said *said, struct sp_err *err)
+                                        const struct sp_message *message, struct sp_err *err)
 {
     enum sp_status st;
 
-    if (c->template != NULL && said != NULL) return add_answer(c, said, err);
+    if (c->template != NULL && message != NULL) return add_answer(c, message, err);
     if (c->template != NULL) {
         return add_turn(c, "assistant", result->text, result->text_size, err);
     }

@@ -71,7 +71,7 @@ SP_MUST_CHECK enum sp_status sp_conversation_ask_all(struct sp_conversation *c,
  * NULL: not told apart. */
 SP_MUST_CHECK enum sp_status sp_conversation_answered(struct sp_conversation *c,
                                                       const struct sp_result *result,
-                                                      const struct sp_said *said,
+                                                      const struct sp_message *message,
                                                       struct sp_err *err);
 /* Forgets the question that got no answer. */
 void sp_conversation_withdraw(struct sp_conversation *c);

@@ -113,10 +113,10 @@ static size_t find_end_ids(uint32_t ids[SP_MAX_STOPS + 1], const struct sp_gener
     return n;
 }
 
-enum sp_status sp_generation_hold(struct sp_grammar **out,
-                                  const struct sp_chat_grammar_options *form,
-                                  const struct sp_generation *g, const struct sp_settings *settings,
-                                  struct sp_err *err)
+enum sp_status sp_generation_grammar(struct sp_grammar **out,
+                                     const struct sp_chat_grammar_options *form,
+                                     const struct sp_generation *g,
+                                     const struct sp_settings *settings, struct sp_err *err)
 {
     struct sp_chat_grammar_options whole = *form;
     uint32_t end_ids[SP_MAX_STOPS + 1], *ends = NULL;

@@ -54,16 +54,17 @@ void sp_generation_request(struct sp_request *out, struct sp_sampling *sampling,
 
 /* *out = the grammar of an answer, owned by the caller; `form` but for the tokenizer and what ends
  * an answer. */
-SP_MUST_CHECK enum sp_status sp_generation_hold(struct sp_grammar **out,
-                                                const struct sp_chat_grammar_options *form,
-                                                const struct sp_generation *generation,
-                                                const struct sp_settings *settings,
-                                                struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_generation_grammar(struct sp_grammar **out,
+                                                   const struct sp_chat_grammar_options *form,
+                                                   const struct sp_generation *generation,
+                                                   const struct sp_settings *settings,
+                                                   struct sp_err *err);
 
 /* One answer to these ids, shown with its figures. result owned by the caller. An interrupted
  * answer is no failure: result->stop says so; a prompt that was interrupted is SP_E_CHECK. `said`
  * (released by the caller): content and thoughts apart, where sp_generation_separates_reasoning. */
-SP_MUST_CHECK enum sp_status sp_generation_answer(struct sp_result *result, struct sp_said *said,
+SP_MUST_CHECK enum sp_status sp_generation_answer(struct sp_result *result,
+                                                  struct sp_message *message,
                                                   struct sp_generation *generation,
                                                   const struct sp_ids *ids, struct sp_err *err);
 
@@ -71,6 +72,6 @@ SP_MUST_CHECK enum sp_status sp_generation_answer(struct sp_result *result, stru
 bool sp_generation_separates_reasoning(const struct sp_generation *generation);
 
 /* The interactive session: until /bye or the end of input. */
-SP_MUST_CHECK enum sp_status sp_chat(struct sp_generation *generation, struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_repl_run(struct sp_generation *generation, struct sp_err *err);
 
 #endif

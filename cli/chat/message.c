@@ -2,25 +2,25 @@
 
 #include <stdlib.h>
 
-void sp_said_release(struct sp_said *said)
+void sp_message_release(struct sp_message *message)
 {
-    sp_strbuf_release(&said->content);
-    sp_strbuf_release(&said->reasoning);
-    for (size_t i = 0; i < said->n_calls; i++) {
-        free(said->calls[i].name);
-        free(said->calls[i].arguments);
+    sp_strbuf_release(&message->content);
+    sp_strbuf_release(&message->reasoning);
+    for (size_t i = 0; i < message->n_calls; i++) {
+        free(message->calls[i].name);
+        free(message->calls[i].arguments);
     }
-    free(said->calls);
-    free(said->parts);
-    *said = (struct sp_said){0};
+    free(message->calls);
+    free(message->parts);
+    *message = (struct sp_message){0};
 }
 
-size_t sp_message_n_reasoning_tokens(const struct sp_said *said)
+size_t sp_message_n_reasoning_tokens(const struct sp_message *message)
 {
     size_t n = 0;
 
-    for (size_t i = 0; i < said->n_parts; i++)
-        n += said->parts[i].kind == SP_CHAT_REASONING ? said->parts[i].n_tokens : 0;
+    for (size_t i = 0; i < message->n_parts; i++)
+        n += message->parts[i].kind == SP_CHAT_REASONING ? message->parts[i].n_tokens : 0;
     return n;
 }
 
@@ -35,27 +35,27 @@ static void write_id(char id[SP_CALL_ID_SIZE], uint64_t key, size_t call)
     id[SP_CALL_ID_SIZE - 1] = '\0';
 }
 
-static enum sp_status add_call(struct sp_said *said, const struct sp_chat_part *piece,
+static enum sp_status add_call(struct sp_message *message, const struct sp_chat_part *piece,
                                struct sp_err *err)
 {
-    struct sp_said_call call = {.size = piece->size, .cap = piece->size + 1};
+    struct sp_message_add_call call = {.size = piece->size, .cap = piece->size + 1};
     enum sp_status st =
-        sp_grow(&said->calls, &said->cap_calls, said->n_calls + 1, sizeof call, err);
+        sp_grow(&message->calls, &message->cap_calls, message->n_calls + 1, sizeof call, err);
 
     if (st || (st = sp_copy_text(&call.name, piece->name, strlen(piece->name), err))) return st;
     if ((st = sp_copy_text(&call.arguments, piece->text, piece->size, err))) {
         free(call.name);
         return st;
     }
-    write_id(call.id, said->key, said->n_calls);
-    said->calls[said->n_calls++] = call;
+    write_id(call.id, message->key, message->n_calls);
+    message->calls[message->n_calls++] = call;
     return SP_OK;
 }
 
-static enum sp_status add_arguments(struct sp_said *said, const struct sp_chat_part *piece,
+static enum sp_status add_arguments(struct sp_message *message, const struct sp_chat_part *piece,
                                     struct sp_err *err)
 {
-    struct sp_said_call *call = &said->calls[said->n_calls - 1];
+    struct sp_message_add_call *call = &message->calls[message->n_calls - 1];
     enum sp_status st = sp_grow(&call->arguments, &call->cap, call->size + piece->size + 1, 1, err);
 
     if (st) return st;
@@ -65,38 +65,40 @@ static enum sp_status add_arguments(struct sp_said *said, const struct sp_chat_p
     return SP_OK;
 }
 
-static enum sp_status add_part(struct sp_said *said, enum sp_chat_part_kind kind, size_t at,
+static enum sp_status add_part(struct sp_message *message, enum sp_chat_part_kind kind, size_t at,
                                size_t size, struct sp_err *err)
 {
-    struct sp_said_part *last = said->n_parts ? &said->parts[said->n_parts - 1] : NULL;
+    struct sp_message_part *last = message->n_parts ? &message->parts[message->n_parts - 1] : NULL;
     enum sp_status st;
 
     if (last != NULL && last->kind == kind && kind != SP_CHAT_TOOL_CALL) {
         last->size += size;
         return SP_OK;
     }
-    if ((st = sp_grow(&said->parts, &said->cap_parts, said->n_parts + 1, sizeof *last, err))) {
+    if ((st = sp_grow(&message->parts, &message->cap_parts, message->n_parts + 1, sizeof *last,
+                      err))) {
         return st;
     }
-    said->parts[said->n_parts++] = (struct sp_said_part){kind, at, size, 0};
+    message->parts[message->n_parts++] = (struct sp_message_part){kind, at, size, 0};
     return SP_OK;
 }
 
-enum sp_status sp_said_add(struct sp_said *said, const struct sp_chat_part *piece,
-                           struct sp_err *err)
+enum sp_status sp_message_add(struct sp_message *message, const struct sp_chat_part *piece,
+                              struct sp_err *err)
 {
-    struct sp_strbuf *text = piece->kind == SP_CHAT_REASONING ? &said->reasoning : &said->content;
+    struct sp_strbuf *text =
+        piece->kind == SP_CHAT_REASONING ? &message->reasoning : &message->content;
     enum sp_status st;
 
     switch (piece->kind) {
     case SP_CHAT_TOOL_CALL:
     case SP_CHAT_TOOL_CALL_START:
-        st = add_call(said, piece, err);
-        return st ? st : add_part(said, SP_CHAT_TOOL_CALL, said->n_calls - 1, 1, err);
+        st = add_call(message, piece, err);
+        return st ? st : add_part(message, SP_CHAT_TOOL_CALL, message->n_calls - 1, 1, err);
     case SP_CHAT_TOOL_CALL_ARGUMENTS:
-        return add_arguments(said, piece, err);
+        return add_arguments(message, piece, err);
     default:
         st = sp_strbuf_append(text, piece->text, piece->size, err);
-        return st ? st : add_part(said, piece->kind, text->len - piece->size, piece->size, err);
+        return st ? st : add_part(message, piece->kind, text->len - piece->size, piece->size, err);
     }
 }

@@ -286,19 +286,19 @@ static bool fits(const struct sp_generation *g)
 
 /* Asks and keeps the answer. What has no answer, because it failed or was interrupted before, is
  * taken back. */
-static enum sp_status ask(struct sp_generation *g, const char *text, size_t size,
-                          struct sp_err *err)
+static enum sp_status request(struct sp_generation *g, const char *text, size_t size,
+                              struct sp_err *err)
 {
     struct sp_conversation *c = &g->conversation;
     struct sp_result result = {0};
-    struct sp_said said = {0};
+    struct sp_message message = {0};
     enum sp_status st;
     bool answered = false, apart;
 
     if ((st = sp_conversation_ask(c, text, size, err))) return st;
     apart = sp_generation_separates_reasoning(g);
     if (fits(g)) {
-        if ((st = sp_generation_answer(&result, &said, g, &c->prompt, err))) goto done;
+        if ((st = sp_generation_answer(&result, &message, g, &c->prompt, err))) goto done;
         answered = result.stop != SP_STOP_CANCELLED || result.text_size > 0;
         if (answered) g->n_used = c->prompt.n + (result.n_ids ? result.n_ids - 1 : 0);
         if (result.stop == SP_STOP_CONTEXT) {
@@ -307,10 +307,10 @@ static enum sp_status ask(struct sp_generation *g, const char *text, size_t size
                    sp_session_n_context(g->session));
         }
     }
-    if (answered) st = sp_conversation_answered(c, &result, apart ? &said : NULL, err);
+    if (answered) st = sp_conversation_answered(c, &result, apart ? &message : NULL, err);
 done:
     if (!answered) sp_conversation_withdraw(c);
-    sp_said_release(&said);
+    sp_message_release(&message);
     sp_result_release(&result);
     return st;
 }
@@ -319,7 +319,7 @@ done:
 static enum sp_status answer(struct chat *chat, const char *text, size_t size)
 {
     struct sp_err err = {0};
-    enum sp_status st = ask(chat->generation, text, size, &err);
+    enum sp_status st = request(chat->generation, text, size, &err);
     bool interrupted = sp_signals_caught();
 
     sp_signals_clear();
@@ -380,7 +380,7 @@ static char *history_path(void)
     return path;
 }
 
-enum sp_status sp_chat(struct sp_generation *generation, struct sp_err *err)
+enum sp_status sp_repl_run(struct sp_generation *generation, struct sp_err *err)
 {
     enum sp_status st;
     struct chat chat = {.generation = generation, .err = err};

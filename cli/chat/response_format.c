@@ -32,7 +32,8 @@ static bool is_json(const char *text, size_t size)
     return false;
 }
 
-enum sp_status sp_form_read(struct sp_grammar **out, const char *form, struct sp_err *err)
+enum sp_status sp_response_format_read(struct sp_grammar **out, const char *form,
+                                       struct sp_err *err)
 {
     enum { MOST_BYTES = 16 << 20 };
     static const char tag[] = "\xEF\xBB\xBF"; /* of byte order, as some editors write it */
@@ -56,8 +57,8 @@ enum sp_status sp_form_read(struct sp_grammar **out, const char *form, struct sp
     return st;
 }
 
-enum sp_status sp_form_of_schema(struct sp_grammar **out, const struct sp_json *schema,
-                                 const char *key, struct sp_err *err)
+enum sp_status sp_response_format_of_schema(struct sp_grammar **out, const struct sp_json *schema,
+                                            const char *key, struct sp_err *err)
 {
     char *text = NULL;
     enum sp_status st = sp_json_print(&text, schema, err);
@@ -68,8 +69,8 @@ enum sp_status sp_form_of_schema(struct sp_grammar **out, const struct sp_json *
     return st;
 }
 
-enum sp_status sp_form_of_json(struct sp_grammar **out, const struct sp_json *format,
-                               struct sp_err *err)
+enum sp_status sp_response_format_of_json(struct sp_grammar **out, const struct sp_json *format,
+                                          struct sp_err *err)
 {
     const char *text = sp_json_to_string(format, NULL);
 
@@ -77,5 +78,5 @@ enum sp_status sp_form_of_json(struct sp_grammar **out, const struct sp_json *fo
     if (sp_json_kind(format) != SP_JSON_OBJECT) {
         return sp_fail(err, SP_E_INPUT, "format: expected \"json\" or a JSON schema");
     }
-    return sp_form_of_schema(out, format, "format", err);
+    return sp_response_format_of_schema(out, format, "format", err);
 }

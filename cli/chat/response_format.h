@@ -17,15 +17,16 @@
 
 /* *out = the grammar of a form as it was given, owned by the caller; NULL where `form` is. Errors
  * name the file. */
-SP_MUST_CHECK enum sp_status sp_form_read(struct sp_grammar **out, const char *form,
-                                          struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_response_format_read(struct sp_grammar **out, const char *form,
+                                                     struct sp_err *err);
 
 /* The same for one in a request's member called `key`, a JSON schema; and in one called
  * format: "json", or a schema. */
-SP_MUST_CHECK enum sp_status sp_form_of_schema(struct sp_grammar **out,
-                                               const struct sp_json *schema, const char *key,
-                                               struct sp_err *err);
-SP_MUST_CHECK enum sp_status sp_form_of_json(struct sp_grammar **out, const struct sp_json *format,
-                                             struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_response_format_of_schema(struct sp_grammar **out,
+                                                          const struct sp_json *schema,
+                                                          const char *key, struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_response_format_of_json(struct sp_grammar **out,
+                                                        const struct sp_json *format,
+                                                        struct sp_err *err);
 
 #endif

@@ -11,7 +11,7 @@ struct slot {
     bool taken;
 };
 
-struct sp_serve_sessions {
+struct sp_session_pool {
     struct slot *slots; /* [n], those in use first; owned, and so are the sessions but the first */
     size_t n, n_used;
     uint64_t now; /* requests so far */
@@ -19,10 +19,10 @@ struct sp_serve_sessions {
     pthread_cond_t given;
 };
 
-enum sp_status sp_serve_sessions_new(struct sp_serve_sessions **out, struct sp_session *first,
-                                     size_t n, struct sp_err *err)
+enum sp_status sp_session_pool_new(struct sp_session_pool **out, struct sp_session *first, size_t n,
+                                   struct sp_err *err)
 {
-    struct sp_serve_sessions *s = NULL;
+    struct sp_session_pool *s = NULL;
     enum sp_status st;
 
     if ((st = sp_new(&s, 1, sizeof *s, err))) goto done;
@@ -35,11 +35,11 @@ enum sp_status sp_serve_sessions_new(struct sp_serve_sessions **out, struct sp_s
     *out = s;
     s = NULL;
 done:
-    sp_serve_sessions_free(s);
+    sp_session_pool_free(s);
     return st;
 }
 
-void sp_serve_sessions_free(struct sp_serve_sessions *s)
+void sp_session_pool_free(struct sp_session_pool *s)
 {
     if (s == NULL) return;
     for (size_t i = 1; i < s->n_used; i++)
@@ -52,7 +52,7 @@ void sp_serve_sessions_free(struct sp_serve_sessions *s)
 
 /* Tokens to read, and those lost: a conversation that nobody went on with for a while will not be
  * missed as much, with each request half as much. */
-static size_t cost_of(const struct sp_serve_sessions *s, const struct slot *slot,
+static size_t cost_of(const struct sp_session_pool *s, const struct slot *slot,
                       const uint32_t *prompt, size_t n_prompt)
 {
     size_t same = sp_session_match_prefix(slot->session, prompt, n_prompt);
@@ -63,7 +63,7 @@ static size_t cost_of(const struct sp_serve_sessions *s, const struct slot *slot
 }
 
 /* The best of those that are free; NULL: none is. */
-static struct slot *find(struct sp_serve_sessions *s, const uint32_t *prompt, size_t n_prompt)
+static struct slot *find(struct sp_session_pool *s, const uint32_t *prompt, size_t n_prompt)
 {
     struct slot *best = NULL;
     size_t least = SIZE_MAX;
@@ -83,8 +83,8 @@ static struct slot *find(struct sp_serve_sessions *s, const uint32_t *prompt, si
     return best;
 }
 
-struct sp_session *sp_serve_sessions_take(struct sp_serve_sessions *s, const uint32_t *prompt,
-                                          size_t n_prompt)
+struct sp_session *sp_session_pool_take(struct sp_session_pool *s, const uint32_t *prompt,
+                                        size_t n_prompt)
 {
     struct slot *slot;
 
@@ -97,7 +97,7 @@ struct sp_session *sp_serve_sessions_take(struct sp_serve_sessions *s, const uin
     return slot->session;
 }
 
-void sp_serve_sessions_give(struct sp_serve_sessions *s, struct sp_session *session)
+void sp_session_pool_give(struct sp_session_pool *s, struct sp_session *session)
 {
     pthread_mutex_lock(&s->lock);
     for (size_t i = 0; i < s->n_used; i++) {

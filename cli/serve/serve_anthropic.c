@@ -39,33 +39,34 @@ static enum sp_status expected(const char *name, const struct sp_json *value, co
  */
 
 /* Thoughts are told as they are, or not at all; how long they may be is the model's affair. */
-static enum sp_status read_thinking(struct sp_serve_ask *ask, struct sp_err *err)
+static enum sp_status read_thinking(struct sp_serve_request *request, struct sp_err *err)
 {
-    const struct sp_json *thinking = sp_json_get(ask->body, "thinking");
+    const struct sp_json *thinking = sp_json_get(request->body, "thinking");
     const char *type = sp_json_get_text(thinking, "type"),
                *display = sp_json_get_text(thinking, "display");
 
     if (thinking == NULL) return SP_OK;
     if (type == NULL)
         return expected("thinking.type", sp_json_get(thinking, "type"), "a text", err);
-    ask->is_think_set = true;
-    ask->think = strcmp(type, "disabled") != 0;
-    if (ask->think && strcmp(type, "enabled") != 0 && strcmp(type, "adaptive") != 0) {
+    request->is_think_set = true;
+    request->think = strcmp(type, "disabled") != 0;
+    if (request->think && strcmp(type, "enabled") != 0 && strcmp(type, "adaptive") != 0) {
         return sp_fail(err, SP_E_UNSUPPORTED,
                        "thinking.type is %s, expected enabled, adaptive, or disabled", type);
     }
-    ask->omit_reasoning = display && strcmp(display, "omitted") == 0;
-    if (display == NULL || ask->omit_reasoning || strcmp(display, "summarized") == 0) return SP_OK;
+    request->omit_reasoning = display && strcmp(display, "omitted") == 0;
+    if (display == NULL || request->omit_reasoning || strcmp(display, "summarized") == 0)
+        return SP_OK;
     return sp_fail(err, SP_E_UNSUPPORTED, "thinking.display is %s, expected summarized or omitted",
                    display);
 }
 
 /* An effort asks for no thoughts, but says how deep they are. */
-static enum sp_status read_output(struct sp_serve_ask *ask, struct sp_err *err)
+static enum sp_status read_output(struct sp_serve_request *request, struct sp_err *err)
 {
     const struct sp_json *config = NULL, *effort;
     const char *level;
-    enum sp_status st = sp_serve_read_object(&config, ask->body, "output_config", err);
+    enum sp_status st = sp_serve_read_object(&config, request->body, "output_config", err);
 
     if (st) return st;
     effort = sp_json_get(config, "effort");
@@ -73,8 +74,8 @@ static enum sp_status read_output(struct sp_serve_ask *ask, struct sp_err *err)
     if (effort != NULL && level == NULL) {
         return expected("output_config.effort", effort, "a level", err);
     }
-    if (ask->think || !ask->is_think_set) ask->think_level = level;
-    return sp_serve_anthropic_read_form(ask, err);
+    if (request->think || !request->is_think_set) request->think_level = level;
+    return sp_serve_anthropic_read_response_format(request, err);
 }
 
 /* Which thoughts of earlier answers a conversation keeps is its template's affair; anything else
@@ -136,9 +137,9 @@ static enum sp_status write_tool(struct sp_json_out *out, const struct sp_json *
     return st;
 }
 
-static enum sp_status read_tools(struct sp_serve_ask *ask, struct sp_err *err)
+static enum sp_status read_tools(struct sp_serve_request *request, struct sp_err *err)
 {
-    const struct sp_json *tools = sp_json_get(ask->body, "tools");
+    const struct sp_json *tools = sp_json_get(request->body, "tools");
     struct sp_json_draft draft;
     enum sp_status st;
 
@@ -153,14 +154,14 @@ static enum sp_status read_tools(struct sp_serve_ask *ask, struct sp_err *err)
         if (st) sp_context(err, "tools[%zu]", i);
     }
     sp_json_out_end(&draft.out, ']');
-    if ((st = sp_json_draft_end(&ask->own_tools, &draft, st, err))) return st;
-    ask->tools = ask->own_tools;
+    if ((st = sp_json_draft_end(&request->own_tools, &draft, st, err))) return st;
+    request->tools = request->own_tools;
     return SP_OK;
 }
 
-static enum sp_status read_choice(struct sp_serve_ask *ask, struct sp_err *err)
+static enum sp_status read_choice(struct sp_serve_request *request, struct sp_err *err)
 {
-    const struct sp_json *choice = sp_json_get(ask->body, "tool_choice");
+    const struct sp_json *choice = sp_json_get(request->body, "tool_choice");
     const char *type = sp_json_get_text(choice, "type");
     struct sp_serve_wanted_calls wanted = {.none = false};
     enum sp_status st;
@@ -180,13 +181,13 @@ static enum sp_status read_choice(struct sp_serve_ask *ask, struct sp_err *err)
     } else if (choice != NULL && (type == NULL || strcmp(type, "auto") != 0)) {
         return sp_fail(err, SP_E_INPUT, "tool_choice.type: expected auto, any, tool, or none");
     }
-    return sp_serve_choose(ask, &wanted, err);
+    return sp_serve_choose(request, &wanted, err);
 }
 
 /* ---- requests ---------------------------------------------------------------------------------
  */
 
-enum sp_status sp_serve_anthropic_read_prompt(struct sp_serve_ask *ask,
+enum sp_status sp_serve_anthropic_read_prompt(struct sp_serve_request *request,
                                               const struct sp_serve *serve, struct sp_err *err)
 {
     const struct sp_conversation *c = &serve->generation->conversation;
@@ -197,27 +198,28 @@ enum sp_status sp_serve_anthropic_read_prompt(struct sp_serve_ask *ask,
                        "%s has no chat template: /v1/completions takes text as it is",
                        serve->model.names[0]);
     }
-    if ((st = sp_serve_refuse(ask->body, refusals, err)) || (st = read_edits(ask->body, err)) ||
-        (st = read_thinking(ask, err)) || (st = read_output(ask, err)) ||
-        (st = read_tools(ask, err)) || (st = read_choice(ask, err)) ||
-        (st = sp_serve_anthropic_read_messages(ask, c, err))) {
+    if ((st = sp_serve_refuse(request->body, refusals, err)) ||
+        (st = read_edits(request->body, err)) || (st = read_thinking(request, err)) ||
+        (st = read_output(request, err)) || (st = read_tools(request, err)) ||
+        (st = read_choice(request, err)) ||
+        (st = sp_serve_anthropic_read_messages(request, c, err))) {
         return st;
     }
-    if (ask->begun.len == 0) return SP_OK;
-    if (ask->think) {
+    if (request->begun.len == 0) return SP_OK;
+    if (request->think) {
         return sp_fail(err, SP_E_INPUT, "thinking: the last message has begun the answer already");
     }
-    if (ask->grammar || ask->must_call) {
+    if (request->grammar || request->must_call) {
         return sp_fail(err, SP_E_UNSUPPORTED, "%s: the last message has begun the answer already",
-                       ask->grammar ? "output_config" : "tool_choice");
+                       request->grammar ? "output_config" : "tool_choice");
     }
     return SP_OK;
 }
 
-enum sp_status sp_serve_anthropic_read(struct sp_serve_ask *ask, const struct sp_serve *serve,
-                                       struct sp_err *err)
+enum sp_status sp_serve_anthropic_read(struct sp_serve_request *request,
+                                       const struct sp_serve *serve, struct sp_err *err)
 {
-    const struct sp_json *max = sp_json_get(ask->body, "max_tokens");
+    const struct sp_json *max = sp_json_get(request->body, "max_tokens");
     int64_t n = 1;
     enum sp_status st;
 
@@ -225,14 +227,14 @@ enum sp_status sp_serve_anthropic_read(struct sp_serve_ask *ask, const struct sp
     if (sp_json_to_i64(max, &n) && n < 1) {
         return sp_fail(err, SP_E_INPUT, "max_tokens is %" PRId64 ", expected 1 or more", n);
     }
-    if ((st = sp_serve_read_settings(&ask->settings, ask->body, settings, err)) ||
-        (st = sp_json_get_bool(ask->body, "stream", &ask->stream, err))) {
+    if ((st = sp_serve_read_settings(&request->settings, request->body, settings, err)) ||
+        (st = sp_json_get_bool(request->body, "stream", &request->stream, err))) {
         return st;
     }
-    st = sp_serve_read_stops(&ask->settings, sp_json_get(ask->body, "stop_sequences"), err);
+    st = sp_serve_read_stops(&request->settings, sp_json_get(request->body, "stop_sequences"), err);
     if (st) {
         sp_context(err, "stop_sequences");
         return st;
     }
-    return sp_serve_anthropic_read_prompt(ask, serve, err);
+    return sp_serve_anthropic_read_prompt(request, serve, err);
 }

@@ -9,17 +9,18 @@
 #include "cli/serve/serve.h"
 
 /* What /v1/messages/count_tokens is sent: all that the prompt is made of. */
-SP_MUST_CHECK enum sp_status sp_serve_anthropic_read_prompt(struct sp_serve_ask *ask,
+SP_MUST_CHECK enum sp_status sp_serve_anthropic_read_prompt(struct sp_serve_request *request,
                                                             const struct sp_serve *serve,
                                                             struct sp_err *err);
 /* ... and what says how to answer. */
-SP_MUST_CHECK enum sp_status
-sp_serve_anthropic_read(struct sp_serve_ask *ask, const struct sp_serve *serve, struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_serve_anthropic_read(struct sp_serve_request *request,
+                                                     const struct sp_serve *serve,
+                                                     struct sp_err *err);
 
 /* ask->messages, and ask->begun where the last message is the assistant's, from the body's system
  * and messages. */
 SP_MUST_CHECK enum sp_status
-sp_serve_anthropic_read_messages(struct sp_serve_ask *ask,
+sp_serve_anthropic_read_messages(struct sp_serve_request *request,
                                  const struct sp_conversation *conversation, struct sp_err *err);
 
 /* {"type": "error", "error": {"type": ..., "message": ...}} */

@@ -210,7 +210,8 @@ static enum sp_status add_message(struct sp_json_out *out, struct turn *turn,
 }
 
 /* An answer that has begun is gone on with. */
-static enum sp_status begin_answer(struct sp_serve_ask *ask, struct turn *turn, struct sp_err *err)
+static enum sp_status begin_answer(struct sp_serve_request *request, struct turn *turn,
+                                   struct sp_err *err)
 {
     if (turn->n_calls > 0) {
         return sp_fail(err, SP_E_INPUT, "the last message calls tools, and has no results");
@@ -221,17 +222,17 @@ static enum sp_status begin_answer(struct sp_serve_ask *ask, struct turn *turn, 
             "the last message is the assistant's, and has thoughts: only text is gone on "
             "with");
     }
-    ask->begun = turn->text;
+    request->begun = turn->text;
     turn->text = (struct sp_strbuf){0};
     turn->role = NULL;
     return SP_OK;
 }
 
 static enum sp_status write_messages(struct sp_json_out *out, struct turn *turn,
-                                     struct sp_serve_ask *ask, struct sp_err *err)
+                                     struct sp_serve_request *request, struct sp_err *err)
 {
-    const struct sp_json *system = sp_json_get(ask->body, "system");
-    const struct sp_json *messages = sp_json_get(ask->body, "messages");
+    const struct sp_json *system = sp_json_get(request->body, "system");
+    const struct sp_json *messages = sp_json_get(request->body, "messages");
     enum sp_status st;
 
     if (system != NULL) {
@@ -247,15 +248,15 @@ static enum sp_status write_messages(struct sp_json_out *out, struct turn *turn,
             return st;
         }
     }
-    if (turn->role && strcmp(turn->role, "assistant") == 0) return begin_answer(ask, turn, err);
+    if (turn->role && strcmp(turn->role, "assistant") == 0) return begin_answer(request, turn, err);
     return write_turn(out, turn, err);
 }
 
-enum sp_status sp_serve_anthropic_read_messages(struct sp_serve_ask *ask,
+enum sp_status sp_serve_anthropic_read_messages(struct sp_serve_request *request,
                                                 const struct sp_conversation *conversation,
                                                 struct sp_err *err)
 {
-    const struct sp_json *messages = sp_json_get(ask->body, "messages");
+    const struct sp_json *messages = sp_json_get(request->body, "messages");
     struct sp_json *converted = NULL;
     struct turn turn = {.role = NULL};
     struct sp_json_draft draft;
@@ -267,10 +268,10 @@ enum sp_status sp_serve_anthropic_read_messages(struct sp_serve_ask *ask,
     }
     if ((st = sp_json_draft_begin(&draft, err))) return st;
     sp_json_out_begin(&draft.out, NULL, '[');
-    st = write_messages(&draft.out, &turn, ask, err);
+    st = write_messages(&draft.out, &turn, request, err);
     sp_json_out_end(&draft.out, ']');
     st = sp_json_draft_end(&converted, &draft, st, err);
-    if (!st) st = sp_serve_read_messages(ask, conversation, converted, err);
+    if (!st) st = sp_serve_read_messages(request, conversation, converted, err);
     sp_json_free(converted);
     sp_strbuf_release(&turn.text);
     sp_strbuf_release(&turn.reasoning);

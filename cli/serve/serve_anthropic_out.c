@@ -51,7 +51,8 @@ void sp_serve_anthropic_refuse_thread(struct sp_json_out *out, const char *sente
  */
 
 /* The prompt's tokens, those that were cached apart, and those of the answer so far. */
-static void write_usage(struct sp_serve_reply *r, size_t n_prompt, size_t n_reused, size_t n_said)
+static void write_usage(struct sp_serve_response *r, size_t n_prompt, size_t n_reused,
+                        size_t n_said)
 {
     struct sp_json_out *out = &r->out;
 
@@ -61,19 +62,19 @@ static void write_usage(struct sp_serve_reply *r, size_t n_prompt, size_t n_reus
     sp_json_out_u64(out, "cache_read_input_tokens", n_reused);
     sp_json_out_u64(out, "output_tokens", n_said);
     sp_json_out_begin(out, "output_tokens_details", '{');
-    sp_json_out_u64(out, "thinking_tokens", sp_message_n_reasoning_tokens(r->said));
+    sp_json_out_u64(out, "thinking_tokens", sp_message_n_reasoning_tokens(r->message));
     sp_json_out_end(out, '}');
     sp_json_out_end(out, '}');
 }
 
 /* The stop text, if it is one of the request's: the file's are the end of a turn. */
-static const char *stop_of(const struct sp_serve_reply *r, const struct sp_result *result)
+static const char *stop_of(const struct sp_serve_response *r, const struct sp_result *result)
 {
-    const struct sp_json *stops = sp_json_get(r->ask->body, "stop_sequences");
+    const struct sp_json *stops = sp_json_get(r->request->body, "stop_sequences");
     const char *stop;
 
     if (result->stop != SP_STOP_TEXT) return NULL;
-    stop = r->ask->settings.stops[result->stop_index];
+    stop = r->request->settings.stops[result->stop_index];
     if (sp_json_kind(stops) == SP_JSON_STRING) return stop;
     for (size_t i = 0; i < sp_json_len(stops); i++) {
         if (strcmp(sp_json_to_string(sp_json_at(stops, i), NULL), stop) == 0) return stop;
@@ -82,7 +83,7 @@ static const char *stop_of(const struct sp_serve_reply *r, const struct sp_resul
 }
 
 /* result NULL: it is not known yet. */
-static void write_stop(struct sp_serve_reply *r, const struct sp_result *result)
+static void write_stop(struct sp_serve_response *r, const struct sp_result *result)
 {
     const char *stop = result ? stop_of(r, result) : NULL, *reason = "end_turn";
 
@@ -94,7 +95,7 @@ static void write_stop(struct sp_serve_reply *r, const struct sp_result *result)
         reason = "model_context_window_exceeded";
     } else if (stop != NULL) {
         reason = "stop_sequence";
-    } else if (r->said->n_calls > 0) {
+    } else if (r->message->n_calls > 0) {
         reason = "tool_use";
     }
     sp_json_out_text(&r->out, "stop_reason", reason);
@@ -103,7 +104,7 @@ static void write_stop(struct sp_serve_reply *r, const struct sp_result *result)
 
 /* A thought needs a signature to be sent back with, which comes last; nothing depends on it here.
  */
-static void write_signature(struct sp_serve_reply *r, bool known)
+static void write_signature(struct sp_serve_response *r, bool known)
 {
     char text[32] = "";
 
@@ -112,7 +113,7 @@ static void write_signature(struct sp_serve_reply *r, bool known)
 }
 
 /* Members of a message, its content left open. */
-static void begin_message(struct sp_serve_reply *r)
+static void begin_message(struct sp_serve_response *r)
 {
     struct sp_json_out *out = &r->out;
     char id[SP_SERVE_ID_SIZE];
@@ -128,7 +129,7 @@ static void begin_message(struct sp_serve_reply *r)
  */
 
 /* Arguments that the answer's end has cut are none. */
-static void write_call(struct sp_json_out *out, const struct sp_said_call *call, bool whole)
+static void write_call(struct sp_json_out *out, const struct sp_message_add_call *call, bool whole)
 {
     struct sp_json *input = NULL;
 
@@ -144,10 +145,10 @@ static void write_call(struct sp_json_out *out, const struct sp_said_call *call,
 }
 
 /* A block as whole answers tell it, or as a stream begins it: without its text, or its input. */
-static void write_block(struct sp_serve_reply *r, const char *key, const struct sp_said_part *part,
-                        bool whole)
+static void write_block(struct sp_serve_response *r, const char *key,
+                        const struct sp_message_part *part, bool whole)
 {
-    const struct sp_said *said = r->said;
+    const struct sp_message *message = r->message;
     struct sp_json_out *out = &r->out;
     size_t size = whole ? part->size : 0;
 
@@ -155,26 +156,26 @@ static void write_block(struct sp_serve_reply *r, const char *key, const struct 
     switch (part->kind) {
     case SP_CHAT_CONTENT:
         sp_json_out_text(out, "type", "text");
-        sp_json_out_string(out, "text", said->content.at + part->at, size);
+        sp_json_out_string(out, "text", message->content.at + part->at, size);
         break;
     case SP_CHAT_REASONING:
-        if (r->ask->omit_reasoning) size = 0;
+        if (r->request->omit_reasoning) size = 0;
         sp_json_out_text(out, "type", "thinking");
-        sp_json_out_string(out, "thinking", said->reasoning.at + part->at, size);
+        sp_json_out_string(out, "thinking", message->reasoning.at + part->at, size);
         write_signature(r, whole);
         break;
     default:
-        write_call(out, &said->calls[part->at], whole);
+        write_call(out, &message->calls[part->at], whole);
     }
     sp_json_out_end(out, '}');
 }
 
-static void whole(struct sp_serve_reply *r, const struct sp_result *result)
+static void whole(struct sp_serve_response *r, const struct sp_result *result)
 {
     sp_json_out_begin(&r->out, NULL, '{');
     begin_message(r);
-    for (size_t i = 0; i < r->said->n_parts; i++)
-        write_block(r, NULL, &r->said->parts[i], true);
+    for (size_t i = 0; i < r->message->n_parts; i++)
+        write_block(r, NULL, &r->message->parts[i], true);
     sp_json_out_end(&r->out, ']');
     write_stop(r, result);
     write_usage(r, result->n_prompt, result->n_reused, result->n_ids);
@@ -185,14 +186,14 @@ static void whole(struct sp_serve_reply *r, const struct sp_result *result)
 /* ---- streams ----------------------------------------------------------------------------------
  */
 
-static void begin_event(struct sp_serve_reply *r, const char *type)
+static void begin_event(struct sp_serve_response *r, const char *type)
 {
     fprintf(r->out.file, "event: %s\ndata: ", type);
     sp_json_out_begin(&r->out, NULL, '{');
     sp_json_out_text(&r->out, "type", type);
 }
 
-static void end_event(struct sp_serve_reply *r)
+static void end_event(struct sp_serve_response *r)
 {
     sp_json_out_end(&r->out, '}');
     fputs("\n\n", r->out.file);
@@ -200,26 +201,26 @@ static void end_event(struct sp_serve_reply *r)
 }
 
 /* ... of the last block but `back`. */
-static void begin_block_event(struct sp_serve_reply *r, const char *type, size_t back)
+static void begin_block_event(struct sp_serve_response *r, const char *type, size_t back)
 {
     begin_event(r, type);
-    sp_json_out_u64(&r->out, "index", r->said->n_parts - 1 - back);
+    sp_json_out_u64(&r->out, "index", r->message->n_parts - 1 - back);
 }
 
-static void begin_delta(struct sp_serve_reply *r, const char *type, size_t back)
+static void begin_delta(struct sp_serve_response *r, const char *type, size_t back)
 {
     begin_block_event(r, "content_block_delta", back);
     sp_json_out_begin(&r->out, "delta", '{');
     sp_json_out_text(&r->out, "type", type);
 }
 
-static void end_delta(struct sp_serve_reply *r)
+static void end_delta(struct sp_serve_response *r)
 {
     sp_json_out_end(&r->out, '}');
     end_event(r);
 }
 
-static void write_delta(struct sp_serve_reply *r, const char *type, const char *key,
+static void write_delta(struct sp_serve_response *r, const char *type, const char *key,
                         const struct sp_chat_part *piece)
 {
     begin_delta(r, type, 0);
@@ -228,10 +229,10 @@ static void write_delta(struct sp_serve_reply *r, const char *type, const char *
 }
 
 /* The last block but `back`, if there is one. */
-static void end_block(struct sp_serve_reply *r, size_t back)
+static void end_block(struct sp_serve_response *r, size_t back)
 {
-    if (r->said->n_parts <= back) return;
-    if (r->said->parts[r->said->n_parts - 1 - back].kind == SP_CHAT_REASONING) {
+    if (r->message->n_parts <= back) return;
+    if (r->message->parts[r->message->n_parts - 1 - back].kind == SP_CHAT_REASONING) {
         begin_delta(r, "signature_delta", back);
         write_signature(r, true);
         end_delta(r);
@@ -240,21 +241,21 @@ static void end_block(struct sp_serve_reply *r, size_t back)
     end_event(r);
 }
 
-static void begin_block(struct sp_serve_reply *r)
+static void begin_block(struct sp_serve_response *r)
 {
     end_block(r, 1);
     begin_block_event(r, "content_block_start", 0);
-    write_block(r, "content_block", &r->said->parts[r->said->n_parts - 1], false);
+    write_block(r, "content_block", &r->message->parts[r->message->n_parts - 1], false);
     end_event(r);
 }
 
-static void wait(struct sp_serve_reply *r)
+static void wait(struct sp_serve_response *r)
 {
     begin_event(r, "ping");
     end_event(r);
 }
 
-static void begin(struct sp_serve_reply *r)
+static void begin(struct sp_serve_response *r)
 {
     begin_event(r, "message_start");
     sp_json_out_begin(&r->out, "message", '{');
@@ -268,9 +269,9 @@ static void begin(struct sp_serve_reply *r)
 }
 
 /* A piece that is all of its block is its first one. */
-static void piece(struct sp_serve_reply *r, const struct sp_chat_part *p)
+static void piece(struct sp_serve_response *r, const struct sp_chat_part *p)
 {
-    const struct sp_said_part *part = &r->said->parts[r->said->n_parts - 1];
+    const struct sp_message_part *part = &r->message->parts[r->message->n_parts - 1];
 
     switch (p->kind) {
     case SP_CHAT_CONTENT:
@@ -279,7 +280,7 @@ static void piece(struct sp_serve_reply *r, const struct sp_chat_part *p)
         break;
     case SP_CHAT_REASONING:
         if (part->size == p->size) begin_block(r);
-        if (!r->ask->omit_reasoning) write_delta(r, "thinking_delta", "thinking", p);
+        if (!r->request->omit_reasoning) write_delta(r, "thinking_delta", "thinking", p);
         break;
     case SP_CHAT_TOOL_CALL_START:
         begin_block(r);
@@ -293,7 +294,7 @@ static void piece(struct sp_serve_reply *r, const struct sp_chat_part *p)
     }
 }
 
-static void end(struct sp_serve_reply *r, const struct sp_result *result)
+static void end(struct sp_serve_response *r, const struct sp_result *result)
 {
     end_block(r, 0);
     begin_event(r, "message_delta");
@@ -306,7 +307,7 @@ static void end(struct sp_serve_reply *r, const struct sp_result *result)
     end_event(r);
 }
 
-static void broken(struct sp_serve_reply *r, int status, const char *sentence)
+static void broken(struct sp_serve_response *r, int status, const char *sentence)
 {
     begin_event(r, "error");
     begin_error(&r->out, status, sentence);
@@ -314,7 +315,7 @@ static void broken(struct sp_serve_reply *r, int status, const char *sentence)
     end_event(r);
 }
 
-const struct sp_serve_dialect sp_serve_anthropic = {
+const struct sp_serve_api sp_serve_anthropic = {
     .stream_type = "text/event-stream",
     .read = sp_serve_anthropic_read,
     .begin = begin,

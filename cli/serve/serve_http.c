@@ -36,7 +36,7 @@ struct sp_http_connection {
     char *method, *path; /* owned */
     struct sp_strbuf body;
     bool too_large, failed, answered;
-    struct sp_http_answer answer;
+    struct sp_http_response answer;
 };
 
 static void count(struct sp_http *http, int change)
@@ -119,7 +119,7 @@ static void add_header(struct MHD_Response *response, const char *name, const ch
 
 static struct MHD_Response *response_of(struct sp_http_connection *c)
 {
-    struct sp_http_answer *a = &c->answer;
+    struct sp_http_response *a = &c->answer;
     struct MHD_Response *response;
 
     if (a->stream != NULL) {

@@ -26,7 +26,7 @@ struct sp_http_request {
 };
 
 /* What a handler fills; zeroed at first. Either `body`, or a stream. */
-struct sp_http_answer {
+struct sp_http_response {
     int status;
     const char *type;  /* Content-Type; static */
     const char *allow; /* Allow, or NULL; static */
@@ -47,7 +47,7 @@ struct sp_http_options {
     unsigned max_connections;
     void *context;
     void (*handle)(void *context, const struct sp_http_request *request,
-                   struct sp_http_answer *answer);
+                   struct sp_http_response *answer);
     /* The answer has been sent, or could not be. May be NULL. */
     void (*log)(void *context, const char *method, const char *path, int status, const char *about);
 };

@@ -40,8 +40,8 @@ static enum sp_status decode_second(char **bytes, size_t *size, const struct sp_
     return st;
 }
 
-enum sp_status sp_serve_token_bytes(char **bytes, size_t *size, const struct sp_package *package,
-                                    uint32_t id)
+enum sp_status sp_serve_logprob_bytes(char **bytes, size_t *size, const struct sp_package *package,
+                                      uint32_t id)
 {
     struct sp_token_info info;
     unsigned char byte;
@@ -59,26 +59,26 @@ enum sp_status sp_serve_token_bytes(char **bytes, size_t *size, const struct sp_
     return sp_copy_text(bytes, info.bytes, info.len, NULL);
 }
 
-void sp_serve_token_release(struct sp_serve_token *token)
+void sp_serve_logprob_release(struct sp_serve_logprob *token)
 {
     free(token->bytes);
     free(token->top);
-    *token = (struct sp_serve_token){0};
+    *token = (struct sp_serve_logprob){0};
 }
 
-enum sp_status sp_serve_token_read(struct sp_serve_token *out, const struct sp_package *package,
-                                   const struct sp_token *token)
+enum sp_status sp_serve_logprob_read(struct sp_serve_logprob *out, const struct sp_package *package,
+                                     const struct sp_token *token)
 {
     enum sp_status st;
 
-    *out = (struct sp_serve_token){.chosen = {token->id, token->logprob}};
-    if ((st = sp_serve_token_bytes(&out->bytes, &out->size, package, token->id)) ||
+    *out = (struct sp_serve_logprob){.chosen = {token->id, token->logprob}};
+    if ((st = sp_serve_logprob_bytes(&out->bytes, &out->size, package, token->id)) ||
         (st = sp_new(&out->top, token->n_top, sizeof *out->top, NULL))) {
-        sp_serve_token_release(out);
+        sp_serve_logprob_release(out);
         return st;
     }
     out->n_top = token->n_top;
     for (size_t i = 0; i < token->n_top; i++)
-        out->top[i] = (struct sp_serve_choice){token->top[i].id, token->top[i].logprob};
+        out->top[i] = (struct sp_serve_alternative){token->top[i].id, token->top[i].logprob};
     return SP_OK;
 }

@@ -108,7 +108,7 @@ static enum sp_status write_content_of(struct sp_json_out *out,
     return write_content(out, content, err);
 }
 
-static enum sp_status write_message(struct sp_json_out *out, struct sp_serve_known_calls *known,
+static enum sp_status write_message(struct sp_json_out *out, struct sp_serve_call_ids *known,
                                     const struct sp_json *message, struct sp_err *err)
 {
     static const char *const apart[] = {"role",      "content",  "images",     "reasoning_content",
@@ -164,7 +164,7 @@ static void write_given(struct sp_json_out *out, const struct sp_conversation *c
 static enum sp_status write_messages(struct sp_json_out *out, const struct sp_conversation *c,
                                      const struct sp_json *from, struct sp_err *err)
 {
-    struct sp_serve_known_calls known = {.format = &c->answers.calls};
+    struct sp_serve_call_ids known = {.format = &c->answers.calls};
     enum sp_status st = SP_OK;
     const char *role = role_of(sp_json_at(from, 0));
     size_t n_first = role && strcmp(role, "system") == 0 ? 1 : 0;
@@ -181,7 +181,7 @@ static enum sp_status write_messages(struct sp_json_out *out, const struct sp_co
     return st;
 }
 
-enum sp_status sp_serve_read_messages(struct sp_serve_ask *ask,
+enum sp_status sp_serve_read_messages(struct sp_serve_request *request,
                                       const struct sp_conversation *conversation,
                                       const struct sp_json *from, struct sp_err *err)
 {
@@ -196,26 +196,26 @@ enum sp_status sp_serve_read_messages(struct sp_serve_ask *ask,
     sp_json_out_begin(&draft.out, NULL, '[');
     st = write_messages(&draft.out, conversation, from, err);
     sp_json_out_end(&draft.out, ']');
-    return sp_json_draft_end(&ask->messages, &draft, st, err);
+    return sp_json_draft_end(&request->messages, &draft, st, err);
 }
 
-enum sp_status sp_serve_read_prompt(struct sp_serve_ask *ask,
+enum sp_status sp_serve_read_prompt(struct sp_serve_request *request,
                                     const struct sp_conversation *conversation,
                                     const struct sp_json *system, const struct sp_json *prompt,
                                     struct sp_err *err)
 {
     size_t n_said = 0, size;
-    const char *said = sp_json_to_string(system, &n_said);
+    const char *message = sp_json_to_string(system, &n_said);
     const char *text = sp_json_to_string(prompt, &size);
     struct sp_json_draft draft;
     enum sp_status st;
 
-    if (said == NULL && (said = conversation->system) != NULL) n_said = strlen(said);
+    if (message == NULL && (message = conversation->system) != NULL) n_said = strlen(message);
     if ((st = sp_json_draft_begin(&draft, err))) return st;
     sp_json_out_begin(&draft.out, NULL, '[');
-    if (n_said > 0) write_turn(&draft.out, "system", said, n_said);
+    if (n_said > 0) write_turn(&draft.out, "system", message, n_said);
     write_given(&draft.out, conversation);
     write_turn(&draft.out, "user", text, size);
     sp_json_out_end(&draft.out, ']');
-    return sp_json_draft_end(&ask->messages, &draft, SP_OK, err);
+    return sp_json_draft_end(&request->messages, &draft, SP_OK, err);
 }

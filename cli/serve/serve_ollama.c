@@ -16,59 +16,60 @@ static const struct sp_serve_refusal refusals[] = {
 };
 
 /* A level is thinking, too. */
-static enum sp_status read_think(struct sp_serve_ask *ask, struct sp_err *err)
+static enum sp_status read_think(struct sp_serve_request *request, struct sp_err *err)
 {
-    const struct sp_json *think = sp_json_get(ask->body, "think");
+    const struct sp_json *think = sp_json_get(request->body, "think");
     const char *level = sp_json_to_string(think, NULL);
 
     if (think == NULL) return SP_OK;
-    ask->is_think_set = true;
+    request->is_think_set = true;
     if (level != NULL) {
-        sp_serve_set_think_level(ask, level);
-    } else if (!sp_json_to_bool(think, &ask->think)) {
+        sp_serve_set_think_level(request, level);
+    } else if (!sp_json_to_bool(think, &request->think)) {
         return sp_fail(err, SP_E_INPUT, "think is %s, expected true, false, or a level",
                        sp_json_kind_name(sp_json_kind(think)));
     }
     return SP_OK;
 }
 
-static enum sp_status read_common(struct sp_serve_ask *ask, struct sp_err *err)
+static enum sp_status read_common(struct sp_serve_request *request, struct sp_err *err)
 {
-    const struct sp_json *options = sp_json_get(ask->body, "options");
+    const struct sp_json *options = sp_json_get(request->body, "options");
     enum sp_status st;
 
-    ask->stream = true;
+    request->stream = true;
     if (options != NULL && sp_json_kind(options) != SP_JSON_OBJECT) {
         return sp_fail(err, SP_E_INPUT, "options is %s, expected an object",
                        sp_json_kind_name(sp_json_kind(options)));
     }
-    if ((st = sp_serve_refuse(ask->body, refusals, err)) ||
-        (st = sp_json_get_bool(ask->body, "stream", &ask->stream, err)) ||
-        (st = read_think(ask, err)) || (st = sp_serve_ollama_read_form(ask, err))) {
+    if ((st = sp_serve_refuse(request->body, refusals, err)) ||
+        (st = sp_json_get_bool(request->body, "stream", &request->stream, err)) ||
+        (st = read_think(request, err)) ||
+        (st = sp_serve_ollama_read_response_format(request, err))) {
         return st;
     }
     /* Its other options are a server's, and have no effect. */
-    if ((st = sp_serve_read_settings(&ask->settings, options, sp_serve_parameters, err)) ||
-        (st = sp_serve_read_stops(&ask->settings, sp_json_get(options, "stop"), err))) {
+    if ((st = sp_serve_read_settings(&request->settings, options, sp_serve_parameters, err)) ||
+        (st = sp_serve_read_stops(&request->settings, sp_json_get(options, "stop"), err))) {
         sp_context(err, "options");
         return st;
     }
     return SP_OK;
 }
 
-static enum sp_status read_chat(struct sp_serve_ask *ask, const struct sp_serve *serve,
+static enum sp_status read_chat(struct sp_serve_request *request, const struct sp_serve *serve,
                                 struct sp_err *err)
 {
     const struct sp_conversation *c = &serve->generation->conversation;
     enum sp_status st;
 
-    if ((st = read_common(ask, err))) return st;
+    if ((st = read_common(request, err))) return st;
     if (c->template == NULL) {
         return sp_fail(err, SP_E_UNSUPPORTED, "%s has no chat template: /api/generate takes text",
                        serve->model.names[0]);
     }
-    if ((st = sp_serve_read_tools(ask, err))) return st;
-    return sp_serve_read_messages(ask, c, sp_json_get(ask->body, "messages"), err);
+    if ((st = sp_serve_read_tools(request, err))) return st;
+    return sp_serve_read_messages(request, c, sp_json_get(request->body, "messages"), err);
 }
 
 /* A member that is a text, NULL where it is not there or empty. */
@@ -88,21 +89,21 @@ static enum sp_status read_text(const struct sp_json **out, const struct sp_json
 }
 
 /* Text around a gap: there is a place for it in Go's templates. */
-static enum sp_status read_gap(struct sp_serve_ask *ask, const struct sp_conversation *c,
+static enum sp_status read_gap(struct sp_serve_request *request, const struct sp_conversation *c,
                                const struct sp_json *prompt, const struct sp_json *suffix,
                                struct sp_err *err)
 {
-    const struct sp_template *t = ask->template ? ask->template : c->template;
+    const struct sp_template *t = request->template ? request->template : c->template;
 
     if (t == NULL || sp_template_language(t) != SP_TEMPLATE_GO) {
         return sp_fail(err, SP_E_UNSUPPORTED, "suffix: the model's template has no place for it");
     }
-    ask->prompt = prompt;
-    ask->suffix = suffix;
+    request->prompt = prompt;
+    request->suffix = suffix;
     return SP_OK;
 }
 
-static enum sp_status read_template(struct sp_serve_ask *ask, const struct sp_json *text,
+static enum sp_status read_template(struct sp_serve_request *request, const struct sp_json *text,
                                     struct sp_err *err)
 {
     size_t size;
@@ -110,12 +111,12 @@ static enum sp_status read_template(struct sp_serve_ask *ask, const struct sp_js
     enum sp_status st;
 
     if (text == NULL) return SP_OK;
-    st = sp_template_compile(&ask->template, at, size, SP_TEMPLATE_UNKNOWN, err);
+    st = sp_template_compile(&request->template, at, size, SP_TEMPLATE_UNKNOWN, err);
     if (st) sp_context(err, "template");
     return st;
 }
 
-static enum sp_status read_generate(struct sp_serve_ask *ask, const struct sp_serve *serve,
+static enum sp_status read_generate(struct sp_serve_request *request, const struct sp_serve *serve,
                                     struct sp_err *err)
 {
     const struct sp_conversation *c = &serve->generation->conversation;
@@ -123,29 +124,30 @@ static enum sp_status read_generate(struct sp_serve_ask *ask, const struct sp_se
     bool raw = false;
     enum sp_status st;
 
-    if ((st = read_common(ask, err)) || (st = read_text(&prompt, ask->body, "prompt", err)) ||
-        (st = read_text(&system, ask->body, "system", err)) ||
-        (st = read_text(&suffix, ask->body, "suffix", err)) ||
-        (st = read_text(&template, ask->body, "template", err)) ||
-        (st = sp_json_get_bool(ask->body, "raw", &raw, err))) {
+    if ((st = read_common(request, err)) ||
+        (st = read_text(&prompt, request->body, "prompt", err)) ||
+        (st = read_text(&system, request->body, "system", err)) ||
+        (st = read_text(&suffix, request->body, "suffix", err)) ||
+        (st = read_text(&template, request->body, "template", err)) ||
+        (st = sp_json_get_bool(request->body, "raw", &raw, err))) {
         return st;
     }
     if (prompt == NULL) return sp_fail(err, SP_E_INPUT, "prompt is empty");
     if (raw && (system || suffix || template)) {
         return sp_fail(err, SP_E_INPUT, "raw mode does not support template, system, or suffix");
     }
-    if ((st = read_template(ask, template, err))) return st;
-    if (suffix != NULL) return read_gap(ask, c, prompt, suffix, err);
-    if (raw || (c->template == NULL && ask->template == NULL)) {
+    if ((st = read_template(request, template, err))) return st;
+    if (suffix != NULL) return read_gap(request, c, prompt, suffix, err);
+    if (raw || (c->template == NULL && request->template == NULL)) {
         if (system != NULL) {
             return sp_fail(err, SP_E_UNSUPPORTED, "system: %s has no template to put it in",
                            serve->model.names[0]);
         }
-        if ((st = sp_serve_ask_take_prompts(ask, 1, err))) return st;
-        ask->prompts[0].text = sp_json_to_string(prompt, &ask->prompts[0].size);
+        if ((st = sp_serve_request_take_prompts(request, 1, err))) return st;
+        request->prompts[0].text = sp_json_to_string(prompt, &request->prompts[0].size);
         return SP_OK;
     }
-    return sp_serve_read_prompt(ask, c, system, prompt, err);
+    return sp_serve_read_prompt(request, c, system, prompt, err);
 }
 
 /* ---- answers ----------------------------------------------------------------------------------
@@ -171,7 +173,8 @@ static void begin_line(struct sp_json_out *out, const struct sp_serve *serve)
 }
 
 /* Arguments are JSON themselves. */
-static void write_call(struct sp_json_out *out, const struct sp_said_call *call, size_t index)
+static void write_call(struct sp_json_out *out, const struct sp_message_add_call *call,
+                       size_t index)
 {
     struct sp_json *arguments = NULL;
 
@@ -190,29 +193,29 @@ static void write_call(struct sp_json_out *out, const struct sp_said_call *call,
 }
 
 /* What a line tells. */
-struct told {
+struct sent {
     const char *content, *reasoning;
     size_t n_content, n_reasoning;
-    const struct sp_said_call *calls; /* [n_calls] */
-    size_t n_calls, first_call;       /* first_call: how many were told before */
+    const struct sp_message_add_call *calls; /* [n_calls] */
+    size_t n_calls, first_call;              /* first_call: how many were told before */
 };
 
-static void write_text(struct sp_json_out *out, enum form form, const struct told *told)
+static void write_text(struct sp_json_out *out, enum form form, const struct sent *sent)
 {
     if (form == CHAT) {
         sp_json_out_begin(out, "message", '{');
         sp_json_out_text(out, "role", "assistant");
     }
     sp_json_out_string(out, form == CHAT ? "content" : "response",
-                       told->n_content ? told->content : "", told->n_content);
-    if (told->n_reasoning > 0) {
-        sp_json_out_string(out, "thinking", told->reasoning, told->n_reasoning);
+                       sent->n_content ? sent->content : "", sent->n_content);
+    if (sent->n_reasoning > 0) {
+        sp_json_out_string(out, "thinking", sent->reasoning, sent->n_reasoning);
     }
     if (form == TEXT) return;
-    if (told->n_calls > 0) {
+    if (sent->n_calls > 0) {
         sp_json_out_begin(out, "tool_calls", '[');
-        for (size_t i = 0; i < told->n_calls; i++)
-            write_call(out, &told->calls[i], told->first_call + i);
+        for (size_t i = 0; i < sent->n_calls; i++)
+            write_call(out, &sent->calls[i], sent->first_call + i);
         sp_json_out_end(out, ']');
     }
     sp_json_out_end(out, '}');
@@ -230,14 +233,14 @@ static uint64_t ns(double seconds)
 }
 
 /* load_duration is the wait for its turn: the model is there. */
-static void last_line(struct sp_serve_reply *r, enum form form, const struct told *told,
+static void last_line(struct sp_serve_response *r, enum form form, const struct sent *sent,
                       const struct sp_result *result)
 {
     struct sp_json_out *out = &r->out;
-    bool cut = sp_serve_is_cut(result);
+    bool cut = sp_serve_is_truncated(result);
 
     begin_line(out, r->serve);
-    write_text(out, form, told);
+    write_text(out, form, sent);
     sp_json_out_bool(out, "done", true);
     sp_json_out_text(out, "done_reason", cut ? "length" : "stop");
     sp_json_out_u64(out, "total_duration", ns(r->seconds));
@@ -253,81 +256,81 @@ static void last_line(struct sp_serve_reply *r, enum form form, const struct tol
     end_line(out);
 }
 
-static void begin(struct sp_serve_reply *r)
+static void begin(struct sp_serve_response *r)
 {
     (void)r;
 }
 
-static void piece(struct sp_serve_reply *r, enum form form, const struct sp_chat_part *p)
+static void piece(struct sp_serve_response *r, enum form form, const struct sp_chat_part *p)
 {
-    struct told told = {.content = NULL};
+    struct sent sent = {.content = NULL};
 
     if (p->kind == SP_CHAT_TOOL_CALL) {
-        told.first_call = r->said->n_calls - 1;
-        told.calls = &r->said->calls[told.first_call];
-        told.n_calls = 1;
+        sent.first_call = r->message->n_calls - 1;
+        sent.calls = &r->message->calls[sent.first_call];
+        sent.n_calls = 1;
     } else if (p->kind == SP_CHAT_REASONING) {
-        told.reasoning = p->text;
-        told.n_reasoning = p->size;
+        sent.reasoning = p->text;
+        sent.n_reasoning = p->size;
     } else {
-        told.content = p->text;
-        told.n_content = p->size;
+        sent.content = p->text;
+        sent.n_content = p->size;
     }
     begin_line(&r->out, r->serve);
-    write_text(&r->out, form, &told);
+    write_text(&r->out, form, &sent);
     sp_json_out_bool(&r->out, "done", false);
     end_line(&r->out);
 }
 
-static void broken(struct sp_serve_reply *r, int status, const char *sentence)
+static void broken(struct sp_serve_response *r, int status, const char *sentence)
 {
     sp_serve_ollama_fail(&r->out, status, sentence);
     fputc('\n', r->out.file);
 }
 
-static void chat_piece(struct sp_serve_reply *r, const struct sp_chat_part *p)
+static void chat_piece(struct sp_serve_response *r, const struct sp_chat_part *p)
 {
     piece(r, CHAT, p);
 }
 
-static void text_piece(struct sp_serve_reply *r, const struct sp_chat_part *p)
+static void text_piece(struct sp_serve_response *r, const struct sp_chat_part *p)
 {
     piece(r, TEXT, p);
 }
 
-static void whole(struct sp_serve_reply *r, enum form form, const struct sp_result *result)
+static void whole(struct sp_serve_response *r, enum form form, const struct sp_result *result)
 {
-    const struct sp_said *said = r->said;
-    const struct told told = {
-        .content = said->content.at,
-        .n_content = said->content.len,
-        .reasoning = said->reasoning.at,
-        .n_reasoning = said->reasoning.len,
-        .calls = said->calls,
-        .n_calls = said->n_calls,
+    const struct sp_message *message = r->message;
+    const struct sent sent = {
+        .content = message->content.at,
+        .n_content = message->content.len,
+        .reasoning = message->reasoning.at,
+        .n_reasoning = message->reasoning.len,
+        .calls = message->calls,
+        .n_calls = message->n_calls,
     };
 
-    last_line(r, form, &told, result);
+    last_line(r, form, &sent, result);
 }
 
-static const struct told none = {.content = NULL};
+static const struct sent none = {.content = NULL};
 
-static void end_chat(struct sp_serve_reply *r, const struct sp_result *result)
+static void end_chat(struct sp_serve_response *r, const struct sp_result *result)
 {
     last_line(r, CHAT, &none, result);
 }
 
-static void end_text(struct sp_serve_reply *r, const struct sp_result *result)
+static void end_text(struct sp_serve_response *r, const struct sp_result *result)
 {
     last_line(r, TEXT, &none, result);
 }
 
-static void whole_chat(struct sp_serve_reply *r, const struct sp_result *result)
+static void whole_chat(struct sp_serve_response *r, const struct sp_result *result)
 {
     whole(r, CHAT, result);
 }
 
-static void whole_text(struct sp_serve_reply *r, const struct sp_result *result)
+static void whole_text(struct sp_serve_response *r, const struct sp_result *result)
 {
     whole(r, TEXT, result);
 }
@@ -352,7 +355,7 @@ bool sp_serve_ollama_loads(struct sp_json_out *out, const struct sp_serve *serve
     return true;
 }
 
-const struct sp_serve_dialect sp_serve_ollama_chat = {
+const struct sp_serve_api sp_serve_ollama_chat = {
     .stream_type = "application/x-ndjson",
     .read = read_chat,
     .begin = begin,
@@ -363,7 +366,7 @@ const struct sp_serve_dialect sp_serve_ollama_chat = {
     .fail = sp_serve_ollama_fail,
 };
 
-const struct sp_serve_dialect sp_serve_ollama_text = {
+const struct sp_serve_api sp_serve_ollama_text = {
     .stream_type = "application/x-ndjson",
     .read = read_generate,
     .begin = begin,

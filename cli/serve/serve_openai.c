@@ -42,31 +42,31 @@ static const struct sp_serve_refusal text_refusals[] = {
     {NULL, NULL, NULL},
 };
 
-static enum sp_status read_stream(struct sp_serve_ask *ask, struct sp_err *err)
+static enum sp_status read_stream(struct sp_serve_request *request, struct sp_err *err)
 {
     const struct sp_json *options = NULL;
     enum sp_status st;
 
-    if ((st = sp_json_get_bool(ask->body, "stream", &ask->stream, err)) ||
-        (st = sp_serve_read_object(&options, ask->body, "stream_options", err))) {
+    if ((st = sp_json_get_bool(request->body, "stream", &request->stream, err)) ||
+        (st = sp_serve_read_object(&options, request->body, "stream_options", err))) {
         return st;
     }
-    return sp_json_get_bool(options, "include_usage", &ask->tell_usage, err);
+    return sp_json_get_bool(options, "include_usage", &request->tell_usage, err);
 }
 
-enum sp_status sp_serve_openai_read_settings(struct sp_serve_ask *ask,
+enum sp_status sp_serve_openai_read_settings(struct sp_serve_request *request,
                                              const struct sp_serve_setting *limit,
                                              struct sp_err *err)
 {
     enum sp_status st;
     int64_t n;
 
-    if ((st = sp_serve_read_settings(&ask->settings, ask->body, sampling, err)) ||
-        (st = sp_serve_read_settings(&ask->settings, ask->body, limit, err))) {
+    if ((st = sp_serve_read_settings(&request->settings, request->body, sampling, err)) ||
+        (st = sp_serve_read_settings(&request->settings, request->body, limit, err))) {
         return st;
     }
     for (; limit->key != NULL; limit++) {
-        if (sp_json_to_i64(sp_json_get(ask->body, limit->key), &n) && n == 0) {
+        if (sp_json_to_i64(sp_json_get(request->body, limit->key), &n) && n == 0) {
             return sp_fail(err, SP_E_INPUT, "%s is 0, expected 1 or more", limit->key);
         }
     }
@@ -74,45 +74,47 @@ enum sp_status sp_serve_openai_read_settings(struct sp_serve_ask *ask,
 }
 
 /* After the prompts. */
-static enum sp_status read_n(struct sp_serve_ask *ask, struct sp_err *err)
+static enum sp_status read_n(struct sp_serve_request *request, struct sp_err *err)
 {
     int64_t n = 1;
-    enum sp_status st = sp_json_get_i64(ask->body, "n", 1, SP_SERVE_MAX_ANSWERS, &n, err);
+    enum sp_status st = sp_json_get_i64(request->body, "n", 1, SP_SERVE_MAX_ANSWERS, &n, err);
 
     if (st) return st;
-    ask->n_each = (size_t)n;
-    if (sp_serve_ask_n_answers(ask) <= SP_SERVE_MAX_ANSWERS) return SP_OK;
+    request->n_each = (size_t)n;
+    if (sp_serve_request_n_answers(request) <= SP_SERVE_MAX_ANSWERS) return SP_OK;
     return sp_fail(err, SP_E_INPUT, "n is %d for %zu prompts, expected %d answers in all at most",
-                   (int)n, ask->n_prompts, SP_SERVE_MAX_ANSWERS);
+                   (int)n, request->n_prompts, SP_SERVE_MAX_ANSWERS);
 }
 
-static enum sp_status read_common(struct sp_serve_ask *ask, const struct sp_serve_refusal *refusals,
-                                  struct sp_err *err)
+static enum sp_status read_common(struct sp_serve_request *request,
+                                  const struct sp_serve_refusal *refusals, struct sp_err *err)
 {
     enum sp_status st;
 
-    if ((st = sp_serve_refuse(ask->body, refusals, err)) ||
-        (st = sp_serve_openai_read_settings(ask, limits, err)) ||
-        (st = sp_serve_read_stops(&ask->settings, sp_json_get(ask->body, "stop"), err)) ||
-        (st = sp_serve_read_biases(&ask->settings, sp_json_get(ask->body, "logit_bias"), err)) ||
-        (st = sp_serve_openai_read_form(ask, err))) {
+    if ((st = sp_serve_refuse(request->body, refusals, err)) ||
+        (st = sp_serve_openai_read_settings(request, limits, err)) ||
+        (st = sp_serve_read_stops(&request->settings, sp_json_get(request->body, "stop"), err)) ||
+        (st = sp_serve_read_biases(&request->settings, sp_json_get(request->body, "logit_bias"),
+                                   err)) ||
+        (st = sp_serve_openai_read_response_format(request, err))) {
         return st;
     }
-    return read_stream(ask, err);
+    return read_stream(request, err);
 }
 
-enum sp_status sp_serve_openai_read_kwargs(struct sp_serve_ask *ask, struct sp_err *err)
+enum sp_status sp_serve_openai_read_kwargs(struct sp_serve_request *request, struct sp_err *err)
 {
-    return sp_serve_read_object(&ask->kwargs, ask->body, "chat_template_kwargs", err);
+    return sp_serve_read_object(&request->kwargs, request->body, "chat_template_kwargs", err);
 }
 
-enum sp_status sp_serve_openai_read_effort(struct sp_serve_ask *ask, const struct sp_json *object,
-                                           const char *key, struct sp_err *err)
+enum sp_status sp_serve_openai_read_effort(struct sp_serve_request *request,
+                                           const struct sp_json *object, const char *key,
+                                           struct sp_err *err)
 {
     const struct sp_json *effort = sp_json_get(object, key);
     const char *level = sp_json_to_string(effort, NULL);
 
-    if (level != NULL) sp_serve_set_think_level(ask, level);
+    if (level != NULL) sp_serve_set_think_level(request, level);
     if (effort == NULL || level != NULL) return SP_OK;
     return sp_fail(err, SP_E_INPUT, "%s is %s, expected a level", key,
                    sp_json_kind_name(sp_json_kind(effort)));
@@ -126,28 +128,30 @@ enum sp_status sp_serve_openai_check_template(const struct sp_serve *serve, stru
                    serve->model.names[0]);
 }
 
-enum sp_status sp_serve_openai_read_chat(struct sp_serve_ask *ask, const struct sp_serve *serve,
-                                         struct sp_err *err)
+enum sp_status sp_serve_openai_read_chat(struct sp_serve_request *request,
+                                         const struct sp_serve *serve, struct sp_err *err)
 {
     const struct sp_conversation *c = &serve->generation->conversation;
     int64_t n_top = 0;
     enum sp_status st;
 
     if ((st = sp_serve_openai_check_template(serve, err)) ||
-        (st = read_common(ask, chat_refusals, err)) || (st = sp_serve_read_tools(ask, err)) ||
-        (st = sp_serve_openai_read_choice(ask, sp_json_get(ask->body, "tool_choice"), err)) ||
-        (st = sp_serve_openai_read_kwargs(ask, err)) ||
-        (st = sp_serve_openai_read_effort(ask, ask->body, "reasoning_effort", err)) ||
-        (st = sp_json_get_bool(ask->body, "logprobs", &ask->logprobs, err)) ||
-        (st = sp_json_get_i64(ask->body, "top_logprobs", 0, SP_SERVE_MAX_TOP, &n_top, err))) {
+        (st = read_common(request, chat_refusals, err)) ||
+        (st = sp_serve_read_tools(request, err)) ||
+        (st = sp_serve_openai_read_tool_choice(request, sp_json_get(request->body, "tool_choice"),
+                                               err)) ||
+        (st = sp_serve_openai_read_kwargs(request, err)) ||
+        (st = sp_serve_openai_read_effort(request, request->body, "reasoning_effort", err)) ||
+        (st = sp_json_get_bool(request->body, "logprobs", &request->logprobs, err)) ||
+        (st = sp_json_get_i64(request->body, "top_logprobs", 0, SP_SERVE_MAX_TOP, &n_top, err))) {
         return st;
     }
-    if (n_top > 0 && !ask->logprobs) {
+    if (n_top > 0 && !request->logprobs) {
         return sp_fail(err, SP_E_INPUT, "top_logprobs goes with \"logprobs\": true");
     }
-    ask->n_top = (unsigned)n_top;
-    if ((st = read_n(ask, err))) return st;
-    return sp_serve_read_messages(ask, c, sp_json_get(ask->body, "messages"), err);
+    request->n_top = (unsigned)n_top;
+    if ((st = read_n(request, err))) return st;
+    return sp_serve_read_messages(request, c, sp_json_get(request->body, "messages"), err);
 }
 
 /* A text or token ids. */
@@ -168,7 +172,7 @@ static enum sp_status read_prompt(struct sp_serve_raw_prompt *to, const struct s
 }
 
 /* One, or an array of them. */
-static enum sp_status read_prompts(struct sp_serve_ask *ask, const struct sp_json *prompt,
+static enum sp_status read_prompts(struct sp_serve_request *request, const struct sp_json *prompt,
                                    struct sp_err *err)
 {
     enum sp_json_kind kind = sp_json_kind(sp_json_at(prompt, 0));
@@ -180,26 +184,26 @@ static enum sp_status read_prompts(struct sp_serve_ask *ask, const struct sp_jso
         return sp_fail(err, SP_E_INPUT, "prompt has %zu elements, expected %d at most", n,
                        SP_SERVE_MAX_ANSWERS);
     }
-    if ((st = sp_serve_ask_take_prompts(ask, n, err))) return st;
-    if (!several) return read_prompt(&ask->prompts[0], prompt, err);
+    if ((st = sp_serve_request_take_prompts(request, n, err))) return st;
+    if (!several) return read_prompt(&request->prompts[0], prompt, err);
     for (size_t i = 0; i < n && !st; i++)
-        st = read_prompt(&ask->prompts[i], sp_json_at(prompt, i), err);
+        st = read_prompt(&request->prompts[i], sp_json_at(prompt, i), err);
     return st;
 }
 
-enum sp_status sp_serve_openai_read_text(struct sp_serve_ask *ask, const struct sp_serve *serve,
-                                         struct sp_err *err)
+enum sp_status sp_serve_openai_read_text(struct sp_serve_request *request,
+                                         const struct sp_serve *serve, struct sp_err *err)
 {
     int64_t n_top = -1;
     enum sp_status st;
 
     (void)serve;
-    if ((st = read_common(ask, text_refusals, err)) ||
-        (st = sp_json_get_i64(ask->body, "logprobs", 0, SP_SERVE_MAX_TOP, &n_top, err))) {
+    if ((st = read_common(request, text_refusals, err)) ||
+        (st = sp_json_get_i64(request->body, "logprobs", 0, SP_SERVE_MAX_TOP, &n_top, err))) {
         return st;
     }
-    ask->logprobs = n_top >= 0;
-    ask->n_top = n_top > 0 ? (unsigned)n_top : 0;
-    if ((st = read_prompts(ask, sp_json_get(ask->body, "prompt"), err))) return st;
-    return read_n(ask, err);
+    request->logprobs = n_top >= 0;
+    request->n_top = n_top > 0 ? (unsigned)n_top : 0;
+    if ((st = read_prompts(request, sp_json_get(request->body, "prompt"), err))) return st;
+    return read_n(request, err);
 }

@@ -5,10 +5,10 @@
 
 #include "cli/serve/serve.h"
 
-enum sp_status sp_serve_openai_read_chat(struct sp_serve_ask *ask, const struct sp_serve *serve,
-                                         struct sp_err *err);
-enum sp_status sp_serve_openai_read_text(struct sp_serve_ask *ask, const struct sp_serve *serve,
-                                         struct sp_err *err);
+enum sp_status sp_serve_openai_read_chat(struct sp_serve_request *request,
+                                         const struct sp_serve *serve, struct sp_err *err);
+enum sp_status sp_serve_openai_read_text(struct sp_serve_request *request,
+                                         const struct sp_serve *serve, struct sp_err *err);
 
 /* {"error": {"message": ...}} */
 void sp_serve_openai_fail(struct sp_json_out *out, int status, const char *sentence);
@@ -16,14 +16,14 @@ void sp_serve_openai_fail(struct sp_json_out *out, int status, const char *sente
 /* ---- shared by its APIs ---- */
 
 /* How to sample, and the length of the answer, by the members of `limits`, which are not 0. */
-SP_MUST_CHECK enum sp_status sp_serve_openai_read_settings(struct sp_serve_ask *ask,
+SP_MUST_CHECK enum sp_status sp_serve_openai_read_settings(struct sp_serve_request *request,
                                                            const struct sp_serve_setting *limits,
                                                            struct sp_err *err);
 /* The body's chat_template_kwargs. */
-SP_MUST_CHECK enum sp_status sp_serve_openai_read_kwargs(struct sp_serve_ask *ask,
+SP_MUST_CHECK enum sp_status sp_serve_openai_read_kwargs(struct sp_serve_request *request,
                                                          struct sp_err *err);
 /* A level of thinking, the member `key`. */
-SP_MUST_CHECK enum sp_status sp_serve_openai_read_effort(struct sp_serve_ask *ask,
+SP_MUST_CHECK enum sp_status sp_serve_openai_read_effort(struct sp_serve_request *request,
                                                          const struct sp_json *object,
                                                          const char *key, struct sp_err *err);
 /* There is a template for conversations. */
@@ -31,7 +31,7 @@ SP_MUST_CHECK enum sp_status sp_serve_openai_check_template(const struct sp_serv
                                                             struct sp_err *err);
 
 /* Elements of an array: tokens, their log-probabilities, and the alternatives. */
-void sp_serve_openai_write_tokens(struct sp_serve_reply *reply, const struct sp_serve_token *tokens,
-                                  size_t n);
+void sp_serve_openai_write_tokens(struct sp_serve_response *response,
+                                  const struct sp_serve_logprob *tokens, size_t n);
 
 #endif

@@ -36,25 +36,26 @@ static void write_choice(struct sp_json_out *out, const char *bytes, size_t size
     write_bytes(out, bytes, size);
 }
 
-static void write_alternative(struct sp_serve_reply *r, const struct sp_serve_choice *choice)
+static void write_alternative(struct sp_serve_response *r,
+                              const struct sp_serve_alternative *choice)
 {
     char *bytes = NULL;
     size_t size;
 
-    if (sp_serve_token_bytes(&bytes, &size, r->serve->generation->package, choice->id)) return;
+    if (sp_serve_logprob_bytes(&bytes, &size, r->serve->generation->package, choice->id)) return;
     sp_json_out_begin(&r->out, NULL, '{');
     write_choice(&r->out, bytes, size, choice->logprob);
     sp_json_out_end(&r->out, '}');
     free(bytes);
 }
 
-void sp_serve_openai_write_tokens(struct sp_serve_reply *r, const struct sp_serve_token *tokens,
-                                  size_t n)
+void sp_serve_openai_write_tokens(struct sp_serve_response *r,
+                                  const struct sp_serve_logprob *tokens, size_t n)
 {
     struct sp_json_out *out = &r->out;
 
     for (size_t i = 0; i < n; i++) {
-        const struct sp_serve_token *t = &tokens[i];
+        const struct sp_serve_logprob *t = &tokens[i];
         sp_json_out_begin(out, NULL, '{');
         write_choice(out, t->bytes, t->size, t->chosen.logprob);
         sp_json_out_begin(out, "top_logprobs", '[');
@@ -65,7 +66,7 @@ void sp_serve_openai_write_tokens(struct sp_serve_reply *r, const struct sp_serv
     }
 }
 
-static void write_chat_logprobs(struct sp_serve_reply *r)
+static void write_chat_logprobs(struct sp_serve_response *r)
 {
     struct sp_json_out *out = &r->out;
 
@@ -78,7 +79,7 @@ static void write_chat_logprobs(struct sp_serve_reply *r)
 }
 
 /* Alternatives as members by their text: of two that read alike the likelier one. */
-static void write_alternatives(struct sp_serve_reply *r, const struct sp_serve_token *t)
+static void write_alternatives(struct sp_serve_response *r, const struct sp_serve_logprob *t)
 {
     char *texts[SP_SERVE_MAX_TOP] = {0};
     size_t size;
@@ -86,10 +87,10 @@ static void write_alternatives(struct sp_serve_reply *r, const struct sp_serve_t
     sp_json_out_begin(&r->out, NULL, '{');
     for (size_t k = 0; k < t->n_top; k++) {
         const struct sp_package *package = r->serve->generation->package;
-        bool told = sp_serve_token_bytes(&texts[k], &size, package, t->top[k].id) != SP_OK;
-        for (size_t i = 0; i < k && !told; i++)
-            told = texts[i] && strcmp(texts[i], texts[k]) == 0;
-        if (!told) sp_json_out_double(&r->out, texts[k], (double)t->top[k].logprob);
+        bool sent = sp_serve_logprob_bytes(&texts[k], &size, package, t->top[k].id) != SP_OK;
+        for (size_t i = 0; i < k && !sent; i++)
+            sent = texts[i] && strcmp(texts[i], texts[k]) == 0;
+        if (!sent) sp_json_out_double(&r->out, texts[k], (double)t->top[k].logprob);
     }
     sp_json_out_end(&r->out, '}');
     for (size_t k = 0; k < t->n_top; k++)
@@ -105,7 +106,7 @@ static size_t n_characters(const char *text, size_t size)
     return n;
 }
 
-static void write_text_logprobs(struct sp_serve_reply *r)
+static void write_text_logprobs(struct sp_serve_response *r)
 {
     struct sp_json_out *out = &r->out;
 
@@ -131,9 +132,9 @@ static void write_text_logprobs(struct sp_serve_reply *r)
     sp_json_out_end(out, '}');
 }
 
-static void write_logprobs(struct sp_serve_reply *r, enum form form)
+static void write_logprobs(struct sp_serve_response *r, enum form form)
 {
-    if (!r->ask->logprobs || r->n_tokens == 0) {
+    if (!r->request->logprobs || r->n_tokens == 0) {
         sp_json_out_text(&r->out, "logprobs", NULL);
     } else if (form == CHAT) {
         write_chat_logprobs(r);
@@ -145,19 +146,19 @@ static void write_logprobs(struct sp_serve_reply *r, enum form form)
 /* ---- figures ----------------------------------------------------------------------------------
  */
 
-static void write_usage(struct sp_json_out *out, const struct sp_serve_totals *totals)
+static void write_usage(struct sp_json_out *out, const struct sp_serve_usage *usage)
 {
     sp_json_out_begin(out, "usage", '{');
-    sp_json_out_u64(out, "prompt_tokens", totals->n_prompt);
-    sp_json_out_u64(out, "completion_tokens", totals->n_ids);
-    sp_json_out_u64(out, "total_tokens", totals->n_prompt + totals->n_ids);
+    sp_json_out_u64(out, "prompt_tokens", usage->n_prompt);
+    sp_json_out_u64(out, "completion_tokens", usage->n_ids);
+    sp_json_out_u64(out, "total_tokens", usage->n_prompt + usage->n_ids);
     sp_json_out_begin(out, "prompt_tokens_details", '{');
-    sp_json_out_u64(out, "cached_tokens", totals->n_reused);
+    sp_json_out_u64(out, "cached_tokens", usage->n_reused);
     sp_json_out_end(out, '}');
     sp_json_out_begin(out, "completion_tokens_details", '{');
-    sp_json_out_u64(out, "reasoning_tokens", totals->n_reasoning);
-    sp_json_out_u64(out, "accepted_prediction_tokens", totals->accepted);
-    sp_json_out_u64(out, "rejected_prediction_tokens", totals->drafted - totals->accepted);
+    sp_json_out_u64(out, "reasoning_tokens", usage->n_reasoning);
+    sp_json_out_u64(out, "accepted_prediction_tokens", usage->accepted);
+    sp_json_out_u64(out, "rejected_prediction_tokens", usage->drafted - usage->accepted);
     sp_json_out_end(out, '}');
     sp_json_out_end(out, '}');
 }
@@ -191,13 +192,13 @@ static void write_timings(struct sp_json_out *out, const struct sp_result *r)
 /* ---- objects ----------------------------------------------------------------------------------
  */
 
-static const char *reason(const struct sp_serve_reply *r, const struct sp_result *result)
+static const char *reason(const struct sp_serve_response *r, const struct sp_result *result)
 {
-    if (sp_serve_is_cut(result)) return "length";
-    return r->said->n_calls > 0 ? "tool_calls" : "stop";
+    if (sp_serve_is_truncated(result)) return "length";
+    return r->message->n_calls > 0 ? "tool_calls" : "stop";
 }
 
-static void begin_object(struct sp_serve_reply *r, enum form form, const char *kind)
+static void begin_object(struct sp_serve_response *r, enum form form, const char *kind)
 {
     struct sp_json_out *out = &r->out;
     const struct sp_serve *serve = r->serve;
@@ -213,7 +214,7 @@ static void begin_object(struct sp_serve_reply *r, enum form form, const char *k
     sp_json_out_text(out, "system_fingerprint", id);
 }
 
-static void begin_chunk(struct sp_serve_reply *r, enum form form)
+static void begin_chunk(struct sp_serve_response *r, enum form form)
 {
     fputs("data: ", r->out.file);
     begin_object(r, form, form == CHAT ? "chat.completion.chunk" : "text_completion");
@@ -244,7 +245,7 @@ struct delta {
     const struct sp_result *result;   /* NULL: more is to come */
 };
 
-static void write_chat_delta(struct sp_serve_reply *r, const struct delta *d)
+static void write_chat_delta(struct sp_serve_response *r, const struct delta *d)
 {
     const struct sp_chat_part *p = d->piece;
     struct sp_json_out *out = &r->out;
@@ -252,8 +253,8 @@ static void write_chat_delta(struct sp_serve_reply *r, const struct delta *d)
     sp_json_out_begin(out, "delta", '{');
     if (d->first) sp_json_out_text(out, "role", "assistant");
     if (p != NULL && p->kind >= SP_CHAT_TOOL_CALL) {
-        size_t index = r->said->n_calls - 1;
-        const struct sp_said_call *call = &r->said->calls[index];
+        size_t index = r->message->n_calls - 1;
+        const struct sp_message_add_call *call = &r->message->calls[index];
 
         sp_json_out_begin(out, "tool_calls", '[');
         if (p->kind == SP_CHAT_TOOL_CALL_ARGUMENTS || d->arguments) {
@@ -269,7 +270,7 @@ static void write_chat_delta(struct sp_serve_reply *r, const struct delta *d)
     sp_json_out_end(out, '}');
 }
 
-static void write_delta(struct sp_serve_reply *r, enum form form, const struct delta *d)
+static void write_delta(struct sp_serve_response *r, enum form form, const struct delta *d)
 {
     struct sp_json_out *out = &r->out;
 
@@ -292,66 +293,66 @@ static void write_delta(struct sp_serve_reply *r, enum form form, const struct d
     sp_json_out_end(out, ']');
 }
 
-static void end_chunk(struct sp_serve_reply *r)
+static void end_chunk(struct sp_serve_response *r)
 {
     sp_json_out_end(&r->out, '}');
     fputs("\n\n", r->out.file);
     r->out.comma = false;
 }
 
-static void chunk(struct sp_serve_reply *r, enum form form, const struct delta *d)
+static void chunk(struct sp_serve_response *r, enum form form, const struct delta *d)
 {
     begin_chunk(r, form);
     write_delta(r, form, d);
-    if (r->ask->tell_usage) sp_json_out_text(&r->out, "usage", NULL);
+    if (r->request->tell_usage) sp_json_out_text(&r->out, "usage", NULL);
     end_chunk(r);
 }
 
-static void end_stream(struct sp_serve_reply *r, enum form form, const struct sp_result *result)
+static void end_stream(struct sp_serve_response *r, enum form form, const struct sp_result *result)
 {
     const struct delta last = {.result = result};
 
     begin_chunk(r, form);
     write_delta(r, form, &last);
-    if (r->ask->tell_usage) sp_json_out_text(&r->out, "usage", NULL);
+    if (r->request->tell_usage) sp_json_out_text(&r->out, "usage", NULL);
     write_timings(&r->out, result);
     end_chunk(r);
 }
 
-static void close_stream(struct sp_serve_reply *r, enum form form)
+static void close_stream(struct sp_serve_response *r, enum form form)
 {
-    if (r->ask->tell_usage) {
+    if (r->request->tell_usage) {
         begin_chunk(r, form);
         sp_json_out_begin(&r->out, "choices", '[');
         sp_json_out_end(&r->out, ']');
-        write_usage(&r->out, r->totals);
+        write_usage(&r->out, r->usage);
         end_chunk(r);
     }
     fputs("data: [DONE]\n\n", r->out.file);
 }
 
 /* Content is null where calls stand in its place. */
-static void write_message(struct sp_serve_reply *r)
+static void write_message(struct sp_serve_response *r)
 {
-    const struct sp_said *said = r->said;
+    const struct sp_message *message = r->message;
     struct sp_json_out *out = &r->out;
 
     sp_json_out_begin(out, "message", '{');
     sp_json_out_text(out, "role", "assistant");
-    if (said->content.len == 0 && said->n_calls > 0) {
+    if (message->content.len == 0 && message->n_calls > 0) {
         sp_json_out_text(out, "content", NULL);
     } else {
-        sp_json_out_string(out, "content", said->content.len ? said->content.at : "",
-                           said->content.len);
+        sp_json_out_string(out, "content", message->content.len ? message->content.at : "",
+                           message->content.len);
     }
     sp_json_out_text(out, "refusal", NULL);
-    if (said->reasoning.len > 0) {
-        sp_json_out_string(out, "reasoning_content", said->reasoning.at, said->reasoning.len);
+    if (message->reasoning.len > 0) {
+        sp_json_out_string(out, "reasoning_content", message->reasoning.at, message->reasoning.len);
     }
-    if (said->n_calls > 0) {
+    if (message->n_calls > 0) {
         sp_json_out_begin(out, "tool_calls", '[');
-        for (size_t i = 0; i < said->n_calls; i++) {
-            const struct sp_said_call *call = &said->calls[i];
+        for (size_t i = 0; i < message->n_calls; i++) {
+            const struct sp_message_add_call *call = &message->calls[i];
             write_call(out, SIZE_MAX, call->id, call->name, call->arguments, call->size);
         }
         sp_json_out_end(out, ']');
@@ -360,7 +361,7 @@ static void write_message(struct sp_serve_reply *r)
 }
 
 /* A choice, of several or alone. */
-static void whole(struct sp_serve_reply *r, enum form form, const struct sp_result *result)
+static void whole(struct sp_serve_response *r, enum form form, const struct sp_result *result)
 {
     struct sp_json_out *out = &r->out;
 
@@ -377,7 +378,7 @@ static void whole(struct sp_serve_reply *r, enum form form, const struct sp_resu
 }
 
 /* Where there are several there is no one time for them. */
-static void close_whole(struct sp_serve_reply *r, enum form form, const struct sp_result *last)
+static void close_whole(struct sp_serve_response *r, enum form form, const struct sp_result *last)
 {
     struct sp_json_out *out = &r->out;
 
@@ -386,29 +387,29 @@ static void close_whole(struct sp_serve_reply *r, enum form form, const struct s
     for (size_t i = 0; i < r->n_answers; i++)
         sp_json_out_written(out, NULL, r->wholes[i].at, r->wholes[i].len);
     sp_json_out_end(out, ']');
-    write_usage(out, r->totals);
+    write_usage(out, r->usage);
     if (r->n_answers == 1) write_timings(out, last);
     sp_json_out_end(out, '}');
     fputc('\n', out->file);
 }
 
-static void close_all(struct sp_serve_reply *r, enum form form, const struct sp_result *last)
+static void close_all(struct sp_serve_response *r, enum form form, const struct sp_result *last)
 {
-    if (r->ask->stream) {
+    if (r->request->stream) {
         close_stream(r, form);
     } else {
         close_whole(r, form, last);
     }
 }
 
-static void broken(struct sp_serve_reply *r, int status, const char *sentence)
+static void broken(struct sp_serve_response *r, int status, const char *sentence)
 {
     fputs("data: ", r->out.file);
     sp_serve_openai_fail(&r->out, status, sentence);
     fputs("\n\n", r->out.file);
 }
 
-static void begin_chat(struct sp_serve_reply *r)
+static void begin_chat(struct sp_serve_response *r)
 {
     const struct sp_chat_part empty = {SP_CHAT_CONTENT, "", 0, NULL};
     const struct delta first = {.first = true, .piece = &empty};
@@ -416,12 +417,12 @@ static void begin_chat(struct sp_serve_reply *r)
     chunk(r, CHAT, &first);
 }
 
-static void begin_text(struct sp_serve_reply *r)
+static void begin_text(struct sp_serve_response *r)
 {
     (void)r;
 }
 
-static void chat_piece(struct sp_serve_reply *r, const struct sp_chat_part *piece)
+static void chat_piece(struct sp_serve_response *r, const struct sp_chat_part *piece)
 {
     const struct delta head = {.piece = piece}, arguments = {.piece = piece, .arguments = true};
 
@@ -429,44 +430,44 @@ static void chat_piece(struct sp_serve_reply *r, const struct sp_chat_part *piec
     if (piece->kind == SP_CHAT_TOOL_CALL) chunk(r, CHAT, &arguments);
 }
 
-static void text_piece(struct sp_serve_reply *r, const struct sp_chat_part *piece)
+static void text_piece(struct sp_serve_response *r, const struct sp_chat_part *piece)
 {
     const struct delta text = {.piece = piece};
 
     chunk(r, TEXT, &text);
 }
 
-static void end_chat(struct sp_serve_reply *r, const struct sp_result *result)
+static void end_chat(struct sp_serve_response *r, const struct sp_result *result)
 {
     end_stream(r, CHAT, result);
 }
 
-static void end_text(struct sp_serve_reply *r, const struct sp_result *result)
+static void end_text(struct sp_serve_response *r, const struct sp_result *result)
 {
     end_stream(r, TEXT, result);
 }
 
-static void whole_chat(struct sp_serve_reply *r, const struct sp_result *result)
+static void whole_chat(struct sp_serve_response *r, const struct sp_result *result)
 {
     whole(r, CHAT, result);
 }
 
-static void whole_text(struct sp_serve_reply *r, const struct sp_result *result)
+static void whole_text(struct sp_serve_response *r, const struct sp_result *result)
 {
     whole(r, TEXT, result);
 }
 
-static void close_chat(struct sp_serve_reply *r, const struct sp_result *last)
+static void close_chat(struct sp_serve_response *r, const struct sp_result *last)
 {
     close_all(r, CHAT, last);
 }
 
-static void close_text(struct sp_serve_reply *r, const struct sp_result *last)
+static void close_text(struct sp_serve_response *r, const struct sp_result *last)
 {
     close_all(r, TEXT, last);
 }
 
-const struct sp_serve_dialect sp_serve_openai_chat = {
+const struct sp_serve_api sp_serve_openai_chat = {
     .stream_type = "text/event-stream",
     .read = sp_serve_openai_read_chat,
     .begin = begin_chat,
@@ -478,7 +479,7 @@ const struct sp_serve_dialect sp_serve_openai_chat = {
     .fail = sp_serve_openai_fail,
 };
 
-const struct sp_serve_dialect sp_serve_openai_text = {
+const struct sp_serve_api sp_serve_openai_text = {
     .stream_type = "text/event-stream",
     .read = sp_serve_openai_read_text,
     .begin = begin_text,

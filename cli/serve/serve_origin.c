@@ -19,7 +19,7 @@ static bool is_local(const struct sp_serve *s, const char *host)
     return false;
 }
 
-bool sp_serve_is_foreign(const struct sp_serve *s, const struct sp_http_request *q)
+bool sp_serve_is_cross_origin(const struct sp_serve *s, const struct sp_http_request *q)
 {
     const char *host;
 

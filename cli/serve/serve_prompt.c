@@ -13,33 +13,33 @@ void sp_serve_prompt_release(struct sp_serve_prompt *prompt)
 
 /* The answer goes on behind its beginning. */
 static enum sp_status read_begun(struct sp_ids *ids, const struct sp_serve_prompt *prompt,
-                                 const struct sp_serve_ask *ask, const struct sp_generation *g,
-                                 struct sp_err *err)
+                                 const struct sp_serve_request *request,
+                                 const struct sp_generation *g, struct sp_err *err)
 {
     struct sp_strbuf text = {0};
     enum sp_status st;
 
     st = sp_strbuf_append(&text, prompt->text, prompt->size, err);
-    if (!st) st = sp_strbuf_append(&text, ask->begun.at, ask->begun.len, err);
+    if (!st) st = sp_strbuf_append(&text, request->begun.at, request->begun.len, err);
     if (!st) st = sp_prompt_raw(ids, g->package, text.at, text.len, false, err);
     sp_strbuf_release(&text);
     return st;
 }
 
-static enum sp_status render(struct sp_serve_prompt *p, const struct sp_serve_ask *ask,
+static enum sp_status render(struct sp_serve_prompt *p, const struct sp_serve_request *request,
                              struct sp_generation *g, struct sp_err *err)
 {
-    const struct sp_template *t = ask->template ? ask->template : g->conversation.template;
+    const struct sp_template *t = request->template ? request->template : g->conversation.template;
     struct sp_template_input in = {
-        .messages = ask->messages,
-        .tools = ask->tools,
-        .kwargs = ask->kwargs,
-        .prompt = ask->prompt,
-        .suffix = ask->suffix,
+        .messages = request->messages,
+        .tools = request->tools,
+        .kwargs = request->kwargs,
+        .prompt = request->prompt,
+        .suffix = request->suffix,
         .generation_prompt = true,
-        .think = ask->think,
-        .is_think_set = ask->is_think_set,
-        .think_level = ask->think_level,
+        .think = request->think,
+        .is_think_set = request->is_think_set,
+        .think_level = request->think_level,
         .now = sp_template_now(),
     };
     enum sp_status st = sp_template_render(&p->text, &p->size, t, &in, err);
@@ -48,11 +48,11 @@ static enum sp_status render(struct sp_serve_prompt *p, const struct sp_serve_as
         sp_context(err, "the chat template");
         return st;
     }
-    if (ask->template != NULL) {
+    if (request->template != NULL) {
         g->conversation.has_end_id =
-            sp_prompt_end_of_turn(&g->conversation.end_id, g->package, ask->template);
+            sp_prompt_end_of_turn(&g->conversation.end_id, g->package, request->template);
     }
-    if (ask->begun.len > 0) return read_begun(&p->ids, p, ask, g, err);
+    if (request->begun.len > 0) return read_begun(&p->ids, p, request, g, err);
     return sp_prompt_raw(&p->ids, g->package, p->text, p->size, false, err);
 }
 
@@ -70,19 +70,20 @@ static enum sp_status read_raw(struct sp_ids *ids, const struct sp_serve_raw_pro
     return SP_OK;
 }
 
-static enum sp_status read_prompt(struct sp_serve_prompt *p, const struct sp_serve_ask *ask,
+static enum sp_status read_prompt(struct sp_serve_prompt *p, const struct sp_serve_request *request,
                                   size_t which, struct sp_generation *g, struct sp_err *err)
 {
-    if (ask->messages != NULL || ask->suffix != NULL) return render(p, ask, g, err);
+    if (request->messages != NULL || request->suffix != NULL) return render(p, request, g, err);
     g->conversation.has_end_id = false;
-    return read_raw(&p->ids, &ask->prompts[which], g, err);
+    return read_raw(&p->ids, &request->prompts[which], g, err);
 }
 
-enum sp_status sp_serve_prompt_read(struct sp_serve_prompt *out, const struct sp_serve_ask *ask,
-                                    size_t which, struct sp_generation *g, struct sp_err *err)
+enum sp_status sp_serve_prompt_read(struct sp_serve_prompt *out,
+                                    const struct sp_serve_request *request, size_t which,
+                                    struct sp_generation *g, struct sp_err *err)
 {
     struct sp_serve_prompt p = {.text = NULL};
-    enum sp_status st = read_prompt(&p, ask, which, g, err);
+    enum sp_status st = read_prompt(&p, request, which, g, err);
 
     if (!st && p.ids.n == 0) st = sp_fail(err, SP_E_INPUT, "the prompt is empty");
     if (st) {
@@ -94,14 +95,14 @@ enum sp_status sp_serve_prompt_read(struct sp_serve_prompt *out, const struct sp
 }
 
 enum sp_status sp_serve_prompt_count(size_t *n_tokens, const struct sp_serve *serve,
-                                     const struct sp_serve_ask *ask, struct sp_err *err)
+                                     const struct sp_serve_request *request, struct sp_err *err)
 {
     struct sp_generation g = *serve->generation;
     struct sp_serve_prompt prompt = {.text = NULL};
     enum sp_status st;
 
     pthread_mutex_lock(serve->reading);
-    st = sp_serve_prompt_read(&prompt, ask, 0, &g, err);
+    st = sp_serve_prompt_read(&prompt, request, 0, &g, err);
     pthread_mutex_unlock(serve->reading);
     *n_tokens = prompt.ids.n;
     sp_serve_prompt_release(&prompt);

@@ -17,12 +17,13 @@ void sp_serve_prompt_release(struct sp_serve_prompt *prompt);
  * of the template that was used: its own end of a turn ends the answer. Templates and the tokenizer
  * are read by one thread at a time. */
 SP_MUST_CHECK enum sp_status sp_serve_prompt_read(struct sp_serve_prompt *out,
-                                                  const struct sp_serve_ask *ask, size_t which,
-                                                  struct sp_generation *g, struct sp_err *err);
+                                                  const struct sp_serve_request *request,
+                                                  size_t which, struct sp_generation *g,
+                                                  struct sp_err *err);
 
 /* How many tokens it has. For several threads at the same time. */
 SP_MUST_CHECK enum sp_status sp_serve_prompt_count(size_t *n_tokens, const struct sp_serve *serve,
-                                                   const struct sp_serve_ask *ask,
+                                                   const struct sp_serve_request *request,
                                                    struct sp_err *err);
 
 #endif

@@ -195,14 +195,14 @@ struct sp_serve_job *sp_serve_queue_take(struct sp_serve_queue *q, size_t *answe
     return job;
 }
 
-bool sp_serve_queue_is_vain(struct sp_serve_queue *q, const struct sp_serve_job *job)
+bool sp_serve_queue_is_abandoned(struct sp_serve_queue *q, const struct sp_serve_job *job)
 {
-    bool vain;
+    bool abandoned;
 
     lock(q);
-    vain = job->left || job->failed || q->stopped;
+    abandoned = job->left || job->failed || q->stopped;
     unlock(q);
-    return vain;
+    return abandoned;
 }
 
 bool sp_serve_queue_is_stopped(struct sp_serve_queue *q)
@@ -257,12 +257,13 @@ void sp_serve_queue_fail(struct sp_serve_queue *q, struct sp_serve_job *job, int
 }
 
 bool sp_serve_queue_add(struct sp_serve_queue *q, struct sp_serve_job *job,
-                        const struct sp_result *result, const struct sp_said *said, bool first)
+                        const struct sp_result *result, const struct sp_message *message,
+                        bool first)
 {
     bool last;
 
     lock(q);
-    sp_serve_totals_add(&job->totals, result, said, first);
+    sp_serve_usage_add(&job->usage, result, message, first);
     last = ++job->n_done == job->n_answers;
     unlock(q);
     return last;

@@ -11,13 +11,13 @@
 
 #include <time.h>
 
-struct sp_serve_dialect;
+struct sp_serve_api;
 struct sp_http_connection;
 
 /* A request. Each of its answers has a turn of its own, next to those of the others. */
 struct sp_serve_job {
-    struct sp_serve_ask ask;
-    const struct sp_serve_dialect *dialect;
+    struct sp_serve_request request;
+    const struct sp_serve_api *api;
     const struct sp_http_connection *connection; /* of the client; borrowed */
     double asked_at, looked_at; /* seconds; looked_at: whether the client is there */
     size_t n_answers;
@@ -26,7 +26,7 @@ struct sp_serve_job {
     /* Under the queue's lock: */
     bool is_queued;                    /* not all of its answers have had their turn */
     size_t n_taken, n_running, n_done; /* answers */
-    struct sp_serve_totals totals;     /* of those that are done */
+    struct sp_serve_usage usage;       /* of those that are done */
     uint64_t number;        /* of those that had a turn, from 1; and when the first one */
     struct timespec began;  /* began, wall clock: set once */
     int status;             /* of HTTP; 0: not known yet */
@@ -67,7 +67,7 @@ void sp_serve_queue_leave(struct sp_serve_queue *queue, struct sp_serve_job *job
  * left. */
 struct sp_serve_job *sp_serve_queue_take(struct sp_serve_queue *queue, size_t *answer);
 /* Is there no use in going on with it? */
-bool sp_serve_queue_is_vain(struct sp_serve_queue *queue, const struct sp_serve_job *job);
+bool sp_serve_queue_is_abandoned(struct sp_serve_queue *queue, const struct sp_serve_job *job);
 bool sp_serve_queue_is_stopped(struct sp_serve_queue *queue);
 /* The status is known: 200, unless an answer has failed. The output of the first call goes out,
  * that of later ones does not. */
@@ -85,7 +85,8 @@ void sp_serve_queue_fail(struct sp_serve_queue *queue, struct sp_serve_job *job,
 /* An answer is told; first: to its prompt. True: it was the last one, and job->totals are those of
  * all. */
 bool sp_serve_queue_add(struct sp_serve_queue *queue, struct sp_serve_job *job,
-                        const struct sp_result *result, const struct sp_said *said, bool first);
+                        const struct sp_result *result, const struct sp_message *message,
+                        bool first);
 /* What the log says of the job. */
 void sp_serve_queue_describe(struct sp_serve_queue *queue, struct sp_serve_job *job,
                              const char *text);

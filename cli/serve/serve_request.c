@@ -21,44 +21,45 @@ const struct sp_serve_setting sp_serve_parameters[] = {
     {NULL, NULL},
 };
 
-void sp_serve_ask_release(struct sp_serve_ask *ask)
+void sp_serve_request_release(struct sp_serve_request *request)
 {
-    sp_settings_release(&ask->settings);
-    sp_template_free(ask->template);
-    sp_grammar_close(ask->grammar);
-    sp_strbuf_release(&ask->begun);
-    for (size_t i = 0; i < ask->n_prompts; i++)
-        sp_ids_release(&ask->prompts[i].ids);
-    free(ask->prompts);
-    sp_json_free(ask->messages);
-    sp_json_free(ask->own_tools);
-    sp_json_free(ask->body);
-    *ask = (struct sp_serve_ask){0};
+    sp_settings_release(&request->settings);
+    sp_template_free(request->template);
+    sp_grammar_close(request->grammar);
+    sp_strbuf_release(&request->begun);
+    for (size_t i = 0; i < request->n_prompts; i++)
+        sp_ids_release(&request->prompts[i].ids);
+    free(request->prompts);
+    sp_json_free(request->messages);
+    sp_json_free(request->own_tools);
+    sp_json_free(request->body);
+    *request = (struct sp_serve_request){0};
 }
 
-size_t sp_serve_ask_n_each(const struct sp_serve_ask *ask)
+size_t sp_serve_request_n_each(const struct sp_serve_request *request)
 {
-    return ask->n_each ? ask->n_each : 1;
+    return request->n_each ? request->n_each : 1;
 }
 
-size_t sp_serve_ask_n_answers(const struct sp_serve_ask *ask)
+size_t sp_serve_request_n_answers(const struct sp_serve_request *request)
 {
-    return (ask->n_prompts ? ask->n_prompts : 1) * sp_serve_ask_n_each(ask);
+    return (request->n_prompts ? request->n_prompts : 1) * sp_serve_request_n_each(request);
 }
 
-enum sp_status sp_serve_ask_take_prompts(struct sp_serve_ask *ask, size_t n, struct sp_err *err)
+enum sp_status sp_serve_request_take_prompts(struct sp_serve_request *request, size_t n,
+                                             struct sp_err *err)
 {
-    enum sp_status st = sp_new(&ask->prompts, n, sizeof *ask->prompts, err);
+    enum sp_status st = sp_new(&request->prompts, n, sizeof *request->prompts, err);
 
-    if (!st) ask->n_prompts = n;
+    if (!st) request->n_prompts = n;
     return st;
 }
 
-void sp_serve_set_think_level(struct sp_serve_ask *ask, const char *level)
+void sp_serve_set_think_level(struct sp_serve_request *request, const char *level)
 {
-    ask->is_think_set = true;
-    ask->think = *level != '\0' && strcmp(level, "none") != 0;
-    ask->think_level = ask->think ? level : NULL;
+    request->is_think_set = true;
+    request->think = *level != '\0' && strcmp(level, "none") != 0;
+    request->think_level = request->think ? level : NULL;
 }
 
 static enum sp_status wrong(const char *key, const struct sp_json *value, const char *expected,
@@ -177,11 +178,11 @@ enum sp_status sp_serve_refuse(const struct sp_json *object, const struct sp_ser
     return SP_OK;
 }
 
-enum sp_status sp_serve_read_tools(struct sp_serve_ask *ask, struct sp_err *err)
+enum sp_status sp_serve_read_tools(struct sp_serve_request *request, struct sp_err *err)
 {
-    const struct sp_json *tools = sp_json_get(ask->body, "tools");
+    const struct sp_json *tools = sp_json_get(request->body, "tools");
 
-    ask->tools = NULL;
+    request->tools = NULL;
     if (tools == NULL) return SP_OK;
     if (sp_json_kind(tools) != SP_JSON_ARRAY) {
         return wrong("tools", tools, "an array", err);
@@ -192,6 +193,6 @@ enum sp_status sp_serve_read_tools(struct sp_serve_ask *ask, struct sp_err *err)
         return sp_fail(err, SP_E_INPUT, "tools[%zu] is %s, expected an object", i,
                        sp_json_kind_name(kind));
     }
-    if (sp_json_len(tools) > 0) ask->tools = tools;
+    if (sp_json_len(tools) > 0) request->tools = tools;
     return SP_OK;
 }

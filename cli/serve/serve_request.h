@@ -21,7 +21,7 @@ struct sp_serve_raw_prompt {
 };
 
 /* Valid when zeroed. */
-struct sp_serve_ask {
+struct sp_serve_request {
     struct sp_json *body; /* owned */
     /* The prompt, one of: */
     struct sp_json *messages;            /* rendered by the template; owned */
@@ -47,15 +47,15 @@ struct sp_serve_ask {
     bool logprobs;
     unsigned n_top;
 };
-void sp_serve_ask_release(struct sp_serve_ask *ask);
+void sp_serve_request_release(struct sp_serve_request *request);
 
 /* How many answers it takes, and how many to each prompt, which stand next to each other. */
-size_t sp_serve_ask_n_each(const struct sp_serve_ask *ask);
-size_t sp_serve_ask_n_answers(const struct sp_serve_ask *ask);
+size_t sp_serve_request_n_each(const struct sp_serve_request *request);
+size_t sp_serve_request_n_answers(const struct sp_serve_request *request);
 
 /* Makes room for n prompts, which are zero. */
-SP_MUST_CHECK enum sp_status sp_serve_ask_take_prompts(struct sp_serve_ask *ask, size_t n,
-                                                       struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_serve_request_take_prompts(struct sp_serve_request *request,
+                                                           size_t n, struct sp_err *err);
 
 /* A member of a request that is taken for a setting. */
 struct sp_serve_setting {
@@ -95,19 +95,20 @@ SP_MUST_CHECK enum sp_status sp_serve_refuse(const struct sp_json *object,
                                              struct sp_err *err);
 
 /* The body's tools, an array of objects, to ask->tools; NULL for none. */
-SP_MUST_CHECK enum sp_status sp_serve_read_tools(struct sp_serve_ask *ask, struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_serve_read_tools(struct sp_serve_request *request,
+                                                 struct sp_err *err);
 
 /* The form of the answer that the body asks for: OpenAI's `response_format` and llama-server's
  * `grammar` and `json_schema`; the Responses API's `text.format`; ollama's `format`; Anthropic's.
  * (serve_form.c) */
-SP_MUST_CHECK enum sp_status sp_serve_openai_read_form(struct sp_serve_ask *ask,
-                                                       struct sp_err *err);
-SP_MUST_CHECK enum sp_status sp_serve_responses_read_form(struct sp_serve_ask *ask,
-                                                          struct sp_err *err);
-SP_MUST_CHECK enum sp_status sp_serve_ollama_read_form(struct sp_serve_ask *ask,
-                                                       struct sp_err *err);
-SP_MUST_CHECK enum sp_status sp_serve_anthropic_read_form(struct sp_serve_ask *ask,
-                                                          struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_serve_openai_read_response_format(struct sp_serve_request *request,
+                                                                  struct sp_err *err);
+SP_MUST_CHECK enum sp_status
+sp_serve_responses_read_response_format(struct sp_serve_request *request, struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_serve_ollama_read_response_format(struct sp_serve_request *request,
+                                                                  struct sp_err *err);
+SP_MUST_CHECK enum sp_status
+sp_serve_anthropic_read_response_format(struct sp_serve_request *request, struct sp_err *err);
 
 /* Which of ask->tools are to be called. Valid when zeroed: any or none, as the model likes. */
 struct sp_serve_wanted_calls {
@@ -117,17 +118,17 @@ struct sp_serve_wanted_calls {
     const char *function; /* this one, once; borrowed as long as the ask */
 };
 /* ... and `strict` of the tools, in OpenAI's form. */
-SP_MUST_CHECK enum sp_status sp_serve_choose(struct sp_serve_ask *ask,
+SP_MUST_CHECK enum sp_status sp_serve_choose(struct sp_serve_request *request,
                                              const struct sp_serve_wanted_calls *wanted,
                                              struct sp_err *err);
 
 /* tool_choice (NULL: "auto") and the body's parallel_tool_calls, of ask->tools. */
-SP_MUST_CHECK enum sp_status sp_serve_openai_read_choice(struct sp_serve_ask *ask,
-                                                         const struct sp_json *choice,
-                                                         struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_serve_openai_read_tool_choice(struct sp_serve_request *request,
+                                                              const struct sp_json *choice,
+                                                              struct sp_err *err);
 
 /* Sets ask->think by a level: "none" is no thinking. */
-void sp_serve_set_think_level(struct sp_serve_ask *ask, const char *level);
+void sp_serve_set_think_level(struct sp_serve_request *request, const char *level);
 
 /* Appends a message's content, a text or an array of parts with texts; NULL: none. */
 SP_MUST_CHECK enum sp_status
@@ -138,11 +139,11 @@ sp_serve_join_content(struct sp_strbuf *to, const struct sp_json *content, struc
  * in parts are joined; arguments of tool calls, in whatever form they come, get the one that the
  * template takes; thoughts get all names that templates know them by; calls without an id get one,
  * and what a tool said gets the name and the id of its call. */
-SP_MUST_CHECK enum sp_status sp_serve_read_messages(struct sp_serve_ask *ask,
+SP_MUST_CHECK enum sp_status sp_serve_read_messages(struct sp_serve_request *request,
                                                     const struct sp_conversation *conversation,
                                                     const struct sp_json *from, struct sp_err *err);
 /* The same for one user's message; system NULL: the file's. */
-SP_MUST_CHECK enum sp_status sp_serve_read_prompt(struct sp_serve_ask *ask,
+SP_MUST_CHECK enum sp_status sp_serve_read_prompt(struct sp_serve_request *request,
                                                   const struct sp_conversation *conversation,
                                                   const struct sp_json *system,
                                                   const struct sp_json *prompt, struct sp_err *err);

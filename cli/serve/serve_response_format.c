@@ -6,35 +6,36 @@
 #include <string.h>
 
 /* One form an answer. */
-static enum sp_status take(struct sp_serve_ask *ask, struct sp_grammar *grammar, const char *key,
-                           struct sp_err *err)
+static enum sp_status take(struct sp_serve_request *request, struct sp_grammar *grammar,
+                           const char *key, struct sp_err *err)
 {
-    if (ask->grammar == NULL) {
-        ask->grammar = grammar;
+    if (request->grammar == NULL) {
+        request->grammar = grammar;
         return SP_OK;
     }
     sp_grammar_close(grammar);
     return sp_fail(err, SP_E_INPUT, "%s: another member asks for a form already", key);
 }
 
-static enum sp_status take_json(struct sp_serve_ask *ask, const char *key, struct sp_err *err)
+static enum sp_status take_json(struct sp_serve_request *request, const char *key,
+                                struct sp_err *err)
 {
     struct sp_grammar *grammar = NULL;
     enum sp_status st = sp_grammar_of_json(&grammar, err);
 
-    return st ? st : take(ask, grammar, key, err);
+    return st ? st : take(request, grammar, key, err);
 }
 
-static enum sp_status take_schema(struct sp_serve_ask *ask, const struct sp_json *schema,
+static enum sp_status take_schema(struct sp_serve_request *request, const struct sp_json *schema,
                                   const char *key, struct sp_err *err)
 {
     struct sp_grammar *grammar = NULL;
-    enum sp_status st = sp_form_of_schema(&grammar, schema, key, err);
+    enum sp_status st = sp_response_format_of_schema(&grammar, schema, key, err);
 
-    return st ? st : take(ask, grammar, key, err);
+    return st ? st : take(request, grammar, key, err);
 }
 
-static enum sp_status take_gbnf(struct sp_serve_ask *ask, const struct sp_json *gbnf,
+static enum sp_status take_gbnf(struct sp_serve_request *request, const struct sp_json *gbnf,
                                 const char *key, struct sp_err *err)
 {
     struct sp_grammar *grammar = NULL;
@@ -48,7 +49,7 @@ static enum sp_status take_gbnf(struct sp_serve_ask *ask, const struct sp_json *
         sp_context(err, "%s", key);
         return st;
     }
-    return take(ask, grammar, key, err);
+    return take(request, grammar, key, err);
 }
 
 /* The names of a form's members, for errors. */
@@ -58,7 +59,7 @@ struct form_keys {
 
 /* {"type": "text"}, {"type": "json_object"}, the latter also with llama-server's "schema", or
  * {"type": "json_schema"}, whose schema is in `inner`. */
-static enum sp_status read_format(struct sp_serve_ask *ask, const struct sp_json *format,
+static enum sp_status read_format(struct sp_serve_request *request, const struct sp_json *format,
                                   const struct sp_json *inner, const struct form_keys *keys,
                                   struct sp_err *err)
 {
@@ -67,8 +68,8 @@ static enum sp_status read_format(struct sp_serve_ask *ask, const struct sp_json
     if (type && strcmp(type, "text") == 0) return SP_OK;
     if (type && strcmp(type, "json_object") == 0) {
         const struct sp_json *schema = sp_json_get(format, "schema");
-        return schema ? take_schema(ask, schema, keys->schema, err)
-                      : take_json(ask, keys->format, err);
+        return schema ? take_schema(request, schema, keys->schema, err)
+                      : take_json(request, keys->format, err);
     }
     if (type == NULL || strcmp(type, "json_schema") != 0) {
         return sp_fail(err, SP_E_INPUT, "%s.type: expected text, json_object or json_schema",
@@ -77,59 +78,65 @@ static enum sp_status read_format(struct sp_serve_ask *ask, const struct sp_json
     if (sp_json_get(inner, "schema") == NULL) {
         return sp_fail(err, SP_E_INPUT, "%s is missing", keys->wrapped);
     }
-    return take_schema(ask, sp_json_get(inner, "schema"), keys->wrapped, err);
+    return take_schema(request, sp_json_get(inner, "schema"), keys->wrapped, err);
 }
 
-enum sp_status sp_serve_responses_read_form(struct sp_serve_ask *ask, struct sp_err *err)
+enum sp_status sp_serve_responses_read_response_format(struct sp_serve_request *request,
+                                                       struct sp_err *err)
 {
     static const struct form_keys keys = {"text.format", "text.format.schema",
                                           "text.format.schema"};
-    const struct sp_json *format = sp_json_get(sp_json_get(ask->body, "text"), "format");
+    const struct sp_json *format = sp_json_get(sp_json_get(request->body, "text"), "format");
 
-    return format ? read_format(ask, format, format, &keys, err) : SP_OK;
+    return format ? read_format(request, format, format, &keys, err) : SP_OK;
 }
 
-enum sp_status sp_serve_openai_read_form(struct sp_serve_ask *ask, struct sp_err *err)
+enum sp_status sp_serve_openai_read_response_format(struct sp_serve_request *request,
+                                                    struct sp_err *err)
 {
     static const struct form_keys keys = {"response_format", "response_format.schema",
                                           "response_format.json_schema.schema"};
-    const struct sp_json *format = sp_json_get(ask->body, "response_format");
-    const struct sp_json *gbnf = sp_json_get(ask->body, "grammar");
-    const struct sp_json *schema = sp_json_get(ask->body, "json_schema");
+    const struct sp_json *format = sp_json_get(request->body, "response_format");
+    const struct sp_json *gbnf = sp_json_get(request->body, "grammar");
+    const struct sp_json *schema = sp_json_get(request->body, "json_schema");
     enum sp_status st;
 
-    if (format && (st = read_format(ask, format, sp_json_get(format, "json_schema"), &keys, err))) {
+    if (format &&
+        (st = read_format(request, format, sp_json_get(format, "json_schema"), &keys, err))) {
         return st;
     }
-    if (gbnf && (st = take_gbnf(ask, gbnf, "grammar", err))) return st;
+    if (gbnf && (st = take_gbnf(request, gbnf, "grammar", err))) return st;
     if (schema == NULL) return SP_OK;
     if (sp_json_kind(schema) == SP_JSON_OBJECT && sp_json_len(schema) == 0) return SP_OK;
-    return take_schema(ask, schema, "json_schema", err);
+    return take_schema(request, schema, "json_schema", err);
 }
 
-enum sp_status sp_serve_ollama_read_form(struct sp_serve_ask *ask, struct sp_err *err)
+enum sp_status sp_serve_ollama_read_response_format(struct sp_serve_request *request,
+                                                    struct sp_err *err)
 {
-    const struct sp_json *format = sp_json_get(ask->body, "format");
+    const struct sp_json *format = sp_json_get(request->body, "format");
     const char *text = sp_json_to_string(format, NULL);
     struct sp_grammar *grammar = NULL;
     enum sp_status st;
 
     if (format == NULL || (text && *text == '\0')) return SP_OK;
-    if ((st = sp_form_of_json(&grammar, format, err))) return st;
-    return take(ask, grammar, "format", err);
+    if ((st = sp_response_format_of_json(&grammar, format, err))) return st;
+    return take(request, grammar, "format", err);
 }
 
 /* The older name is that of its first releases. */
-enum sp_status sp_serve_anthropic_read_form(struct sp_serve_ask *ask, struct sp_err *err)
+enum sp_status sp_serve_anthropic_read_response_format(struct sp_serve_request *request,
+                                                       struct sp_err *err)
 {
     static const struct form_keys keys = {"output_config.format", "output_config.format.schema",
                                           "output_config.format.schema"},
                                   old_keys = {"output_format", "output_format.schema",
                                               "output_format.schema"};
-    const struct sp_json *format = sp_json_get(sp_json_get(ask->body, "output_config"), "format");
-    const struct sp_json *old = sp_json_get(ask->body, "output_format");
+    const struct sp_json *format =
+        sp_json_get(sp_json_get(request->body, "output_config"), "format");
+    const struct sp_json *old = sp_json_get(request->body, "output_format");
     enum sp_status st = SP_OK;
 
-    if (format) st = read_format(ask, format, format, &keys, err);
-    return st || old == NULL ? st : read_format(ask, old, old, &old_keys, err);
+    if (format) st = read_format(request, format, format, &keys, err);
+    return st || old == NULL ? st : read_format(request, old, old, &old_keys, err);
 }

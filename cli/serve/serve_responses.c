@@ -52,14 +52,15 @@ static enum sp_status read_object(const struct sp_json **object, const struct sp
 }
 
 /* Thoughts are told whole, as their own summary where one is asked for. */
-static enum sp_status read_reasoning(struct sp_serve_ask *ask, struct sp_err *err)
+static enum sp_status read_reasoning(struct sp_serve_request *request, struct sp_err *err)
 {
     const struct sp_json *reasoning = NULL, *summary;
     const char *text;
     enum sp_status st;
 
-    if ((st = read_object(&reasoning, ask->body, "reasoning", reasoning_refusals, err))) return st;
-    if ((st = sp_serve_openai_read_effort(ask, reasoning, "effort", err))) {
+    if ((st = read_object(&reasoning, request->body, "reasoning", reasoning_refusals, err)))
+        return st;
+    if ((st = sp_serve_openai_read_effort(request, reasoning, "effort", err))) {
         sp_context(err, "reasoning");
         return st;
     }
@@ -70,12 +71,12 @@ static enum sp_status read_reasoning(struct sp_serve_ask *ask, struct sp_err *er
                    "reasoning.summary: expected \"auto\" or \"detailed\": thoughts are told whole");
 }
 
-static enum sp_status read_text(struct sp_serve_ask *ask, struct sp_err *err)
+static enum sp_status read_text(struct sp_serve_request *request, struct sp_err *err)
 {
     const struct sp_json *text = NULL;
-    enum sp_status st = read_object(&text, ask->body, "text", text_refusals, err);
+    enum sp_status st = read_object(&text, request->body, "text", text_refusals, err);
 
-    return st ? st : sp_serve_responses_read_form(ask, err);
+    return st ? st : sp_serve_responses_read_response_format(request, err);
 }
 
 bool sp_serve_responses_includes(const struct sp_json *body, const char *name)
@@ -89,11 +90,11 @@ bool sp_serve_responses_includes(const struct sp_json *body, const char *name)
     return false;
 }
 
-static enum sp_status read_include(struct sp_serve_ask *ask, struct sp_err *err)
+static enum sp_status read_include(struct sp_serve_request *request, struct sp_err *err)
 {
     static const char logprobs[] = "message.output_text.logprobs",
                       reasoning[] = "reasoning.encrypted_content";
-    const struct sp_json *include = sp_json_get(ask->body, "include");
+    const struct sp_json *include = sp_json_get(request->body, "include");
     int64_t n_top = 0;
     enum sp_status st;
 
@@ -107,45 +108,45 @@ static enum sp_status read_include(struct sp_serve_ask *ask, struct sp_err *err)
         return sp_fail(err, SP_E_UNSUPPORTED, "include[%zu]: expected %s or %s", i, logprobs,
                        reasoning);
     }
-    ask->logprobs = sp_serve_responses_includes(ask->body, logprobs);
-    if ((st = sp_json_get_i64(ask->body, "top_logprobs", 0, SP_SERVE_MAX_TOP, &n_top, err))) {
+    request->logprobs = sp_serve_responses_includes(request->body, logprobs);
+    if ((st = sp_json_get_i64(request->body, "top_logprobs", 0, SP_SERVE_MAX_TOP, &n_top, err))) {
         return st;
     }
-    if (n_top > 0 && !ask->logprobs) {
+    if (n_top > 0 && !request->logprobs) {
         return sp_fail(err, SP_E_INPUT, "top_logprobs goes with %s in include", logprobs);
     }
-    ask->n_top = (unsigned)n_top;
+    request->n_top = (unsigned)n_top;
     return SP_OK;
 }
 
-static enum sp_status read_request(struct sp_serve_ask *ask, const struct sp_serve *serve,
+static enum sp_status read_request(struct sp_serve_request *request, const struct sp_serve *serve,
                                    struct sp_err *err)
 {
     struct sp_json *messages = NULL;
     enum sp_status st;
 
     if ((st = sp_serve_openai_check_template(serve, err)) ||
-        (st = sp_serve_refuse(ask->body, refusals, err)) ||
-        (st = sp_serve_openai_read_settings(ask, limits, err)) ||
-        (st = sp_json_get_bool(ask->body, "stream", &ask->stream, err)) ||
-        (st = sp_serve_openai_read_kwargs(ask, err)) || (st = read_reasoning(ask, err)) ||
-        (st = read_text(ask, err)) || (st = read_include(ask, err)) ||
-        (st = sp_serve_responses_read_tools(ask, err)) ||
-        (st = sp_serve_responses_read_input(&messages, ask->body, err))) {
+        (st = sp_serve_refuse(request->body, refusals, err)) ||
+        (st = sp_serve_openai_read_settings(request, limits, err)) ||
+        (st = sp_json_get_bool(request->body, "stream", &request->stream, err)) ||
+        (st = sp_serve_openai_read_kwargs(request, err)) || (st = read_reasoning(request, err)) ||
+        (st = read_text(request, err)) || (st = read_include(request, err)) ||
+        (st = sp_serve_responses_read_tools(request, err)) ||
+        (st = sp_serve_responses_read_input(&messages, request->body, err))) {
         return st;
     }
-    st = sp_serve_read_messages(ask, &serve->generation->conversation, messages, err);
+    st = sp_serve_read_messages(request, &serve->generation->conversation, messages, err);
     sp_json_free(messages);
     return st;
 }
 
-static void write_whole(struct sp_serve_reply *r, const struct sp_result *result)
+static void write_whole(struct sp_serve_response *r, const struct sp_result *result)
 {
     sp_serve_responses_write(r, NULL, result, NULL);
     fputc('\n', r->out.file);
 }
 
-const struct sp_serve_dialect sp_serve_responses = {
+const struct sp_serve_api sp_serve_responses = {
     .stream_type = "text/event-stream",
     .read = read_request,
     .begin = sp_serve_responses_begin,

@@ -19,7 +19,7 @@ SP_MUST_CHECK enum sp_status sp_serve_responses_read_input(struct sp_json **mess
                                                            struct sp_err *err);
 
 /* `tools` and `tool_choice`: functions in the chat API's form, those that are allowed. */
-SP_MUST_CHECK enum sp_status sp_serve_responses_read_tools(struct sp_serve_ask *ask,
+SP_MUST_CHECK enum sp_status sp_serve_responses_read_tools(struct sp_serve_request *request,
                                                            struct sp_err *err);
 
 /* Does the request's `include` have it? */
@@ -34,35 +34,37 @@ bool sp_serve_responses_includes(const struct sp_json *body, const char *name);
 enum { SP_RESPONSES_ID_SIZE = SP_SERVE_ID_SIZE + 24 };
 
 /* Has the request asked for a summary of thoughts? They are told as one. */
-bool sp_serve_responses_sums_up(const struct sp_serve_reply *reply);
+bool sp_serve_responses_sums_up(const struct sp_serve_response *response);
 
 /* The id of the part of what was said, an item of the output; returns `id`. */
-const char *sp_serve_responses_id(char id[SP_RESPONSES_ID_SIZE], const struct sp_serve_reply *reply,
-                                  size_t part);
+const char *sp_serve_responses_id(char id[SP_RESPONSES_ID_SIZE],
+                                  const struct sp_serve_response *response, size_t part);
 
 /* The text of a part; of a call its arguments. Borrowed. */
-const char *sp_serve_responses_text(size_t *size, const struct sp_serve_reply *reply, size_t part);
+const char *sp_serve_responses_text(size_t *size, const struct sp_serve_response *response,
+                                    size_t part);
 
 /* Member "logprobs": of the tokens of a part. */
-void sp_serve_responses_write_logprobs(struct sp_serve_reply *reply, size_t part);
+void sp_serve_responses_write_logprobs(struct sp_serve_response *response, size_t part);
 
 /* The one part of an item's content or summary; begun: without its text. */
-void sp_serve_responses_write_content(struct sp_serve_reply *reply, const char *key, size_t part,
-                                      bool begun);
+void sp_serve_responses_write_content(struct sp_serve_response *response, const char *key,
+                                      size_t part, bool begun);
 
 /* An item; begun: nothing of it is said yet. */
-void sp_serve_responses_write_item(struct sp_serve_reply *reply, const char *key, size_t part,
+void sp_serve_responses_write_item(struct sp_serve_response *response, const char *key, size_t part,
                                    const char *status, bool begun);
 
 /* The response. result NULL: not there, in progress or, with a sentence, failed. */
-void sp_serve_responses_write(struct sp_serve_reply *reply, const char *key,
+void sp_serve_responses_write(struct sp_serve_response *response, const char *key,
                               const struct sp_result *result, const char *sentence);
 
 /* The dialect's calls for streams. */
-void sp_serve_responses_begin(struct sp_serve_reply *reply);
-void sp_serve_responses_wait(struct sp_serve_reply *reply);
-void sp_serve_responses_piece(struct sp_serve_reply *reply, const struct sp_chat_part *piece);
-void sp_serve_responses_end(struct sp_serve_reply *reply, const struct sp_result *result);
-void sp_serve_responses_broken(struct sp_serve_reply *reply, int status, const char *sentence);
+void sp_serve_responses_begin(struct sp_serve_response *response);
+void sp_serve_responses_wait(struct sp_serve_response *response);
+void sp_serve_responses_piece(struct sp_serve_response *response, const struct sp_chat_part *piece);
+void sp_serve_responses_end(struct sp_serve_response *response, const struct sp_result *result);
+void sp_serve_responses_broken(struct sp_serve_response *response, int status,
+                               const char *sentence);
 
 #endif

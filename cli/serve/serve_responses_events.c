@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* Between the two the members of the event are written. */
-static struct sp_json_out *begin_event(struct sp_serve_reply *r, const char *type)
+static struct sp_json_out *begin_event(struct sp_serve_response *r, const char *type)
 {
     fprintf(r->out.file, "event: %s\ndata: ", type);
     r->out.comma = false;
@@ -17,14 +17,14 @@ static struct sp_json_out *begin_event(struct sp_serve_reply *r, const char *typ
     return &r->out;
 }
 
-static void end_event(struct sp_serve_reply *r)
+static void end_event(struct sp_serve_response *r)
 {
     sp_json_out_end(&r->out, '}');
     fputs("\n\n", r->out.file);
 }
 
 /* An event of the whole response. */
-static void tell_response(struct sp_serve_reply *r, const char *type,
+static void tell_response(struct sp_serve_response *r, const char *type,
                           const struct sp_result *result, const char *sentence)
 {
     begin_event(r, type);
@@ -33,8 +33,8 @@ static void tell_response(struct sp_serve_reply *r, const char *type,
 }
 
 /* An event of an item. */
-static void tell_item(struct sp_serve_reply *r, const char *type, size_t part, const char *status,
-                      bool begun)
+static void tell_item(struct sp_serve_response *r, const char *type, size_t part,
+                      const char *status, bool begun)
 {
     sp_json_out_u64(begin_event(r, type), "output_index", part);
     sp_serve_responses_write_item(r, "item", part, status, begun);
@@ -48,7 +48,7 @@ struct names {
     const char *added, *part_done, *index; /* of its content */
 };
 
-static const struct names *names_of(const struct sp_serve_reply *r, size_t part)
+static const struct names *names_of(const struct sp_serve_response *r, size_t part)
 {
     static const struct names call = {.delta = "response.function_call_arguments.delta",
                                       .done = "response.function_call_arguments.done",
@@ -72,7 +72,7 @@ static const struct names *names_of(const struct sp_serve_reply *r, size_t part)
                                          .part_done = "response.reasoning_summary_part.done",
                                          .index = "summary_index"};
 
-    switch (r->said->parts[part].kind) {
+    switch (r->message->parts[part].kind) {
     case SP_CHAT_TOOL_CALL:
         return &call;
     case SP_CHAT_REASONING:
@@ -83,7 +83,8 @@ static const struct names *names_of(const struct sp_serve_reply *r, size_t part)
 }
 
 /* An event of what an item holds. */
-static struct sp_json_out *begin_part_event(struct sp_serve_reply *r, const char *type, size_t part)
+static struct sp_json_out *begin_part_event(struct sp_serve_response *r, const char *type,
+                                            size_t part)
 {
     struct sp_json_out *out = begin_event(r, type);
     const char *index = names_of(r, part)->index;
@@ -95,14 +96,14 @@ static struct sp_json_out *begin_part_event(struct sp_serve_reply *r, const char
     return out;
 }
 
-static void tell_content(struct sp_serve_reply *r, const char *type, size_t part, bool begun)
+static void tell_content(struct sp_serve_response *r, const char *type, size_t part, bool begun)
 {
     begin_part_event(r, type, part);
     sp_serve_responses_write_content(r, "part", part, begun);
     end_event(r);
 }
 
-static void begin_part(struct sp_serve_reply *r, size_t part)
+static void begin_part(struct sp_serve_response *r, size_t part)
 {
     const char *added = names_of(r, part)->added;
 
@@ -112,9 +113,9 @@ static void begin_part(struct sp_serve_reply *r, size_t part)
     r->is_open = true;
 }
 
-static void tell_delta(struct sp_serve_reply *r, const struct sp_chat_part *piece)
+static void tell_delta(struct sp_serve_response *r, const struct sp_chat_part *piece)
 {
-    size_t part = r->said->n_parts - 1;
+    size_t part = r->message->n_parts - 1;
 
     sp_json_out_string(begin_part_event(r, names_of(r, part)->delta, part), "delta", piece->text,
                        piece->size);
@@ -127,7 +128,7 @@ static void tell_delta(struct sp_serve_reply *r, const struct sp_chat_part *piec
 }
 
 /* The last part that was begun. */
-static void end_part(struct sp_serve_reply *r, const char *status)
+static void end_part(struct sp_serve_response *r, const char *status)
 {
     size_t part = r->n_begun - 1, size;
     const struct names *names;
@@ -137,9 +138,9 @@ static void end_part(struct sp_serve_reply *r, const char *status)
     names = names_of(r, part);
     text = sp_serve_responses_text(&size, r, part);
     sp_json_out_string(begin_part_event(r, names->done, part), names->text, text, size);
-    if (r->said->parts[part].kind == SP_CHAT_CONTENT) sp_serve_responses_write_logprobs(r, part);
-    if (r->said->parts[part].kind == SP_CHAT_TOOL_CALL) {
-        sp_json_out_text(&r->out, "name", r->said->calls[r->said->parts[part].at].name);
+    if (r->message->parts[part].kind == SP_CHAT_CONTENT) sp_serve_responses_write_logprobs(r, part);
+    if (r->message->parts[part].kind == SP_CHAT_TOOL_CALL) {
+        sp_json_out_text(&r->out, "name", r->message->calls[r->message->parts[part].at].name);
     }
     end_event(r);
     if (names->part_done != NULL) tell_content(r, names->part_done, part, false);
@@ -147,37 +148,37 @@ static void end_part(struct sp_serve_reply *r, const char *status)
     r->is_open = false;
 }
 
-void sp_serve_responses_begin(struct sp_serve_reply *r)
+void sp_serve_responses_begin(struct sp_serve_response *r)
 {
     tell_response(r, "response.created", NULL, NULL);
     tell_response(r, "response.in_progress", NULL, NULL);
 }
 
 /* Clients that hear of no event for long take the stream for dead. */
-void sp_serve_responses_wait(struct sp_serve_reply *r)
+void sp_serve_responses_wait(struct sp_serve_response *r)
 {
     tell_response(r, "response.in_progress", NULL, NULL);
 }
 
-void sp_serve_responses_piece(struct sp_serve_reply *r, const struct sp_chat_part *piece)
+void sp_serve_responses_piece(struct sp_serve_response *r, const struct sp_chat_part *piece)
 {
-    if (r->said->n_parts > r->n_begun) {
+    if (r->message->n_parts > r->n_begun) {
         end_part(r, "completed");
-        begin_part(r, r->said->n_parts - 1);
+        begin_part(r, r->message->n_parts - 1);
     }
     if (piece->kind != SP_CHAT_TOOL_CALL_START) tell_delta(r, piece);
     if (piece->kind == SP_CHAT_TOOL_CALL) end_part(r, "completed");
 }
 
-void sp_serve_responses_end(struct sp_serve_reply *r, const struct sp_result *result)
+void sp_serve_responses_end(struct sp_serve_response *r, const struct sp_result *result)
 {
-    bool cut = sp_serve_is_cut(result);
+    bool cut = sp_serve_is_truncated(result);
 
     end_part(r, cut ? "incomplete" : "completed");
     tell_response(r, cut ? "response.incomplete" : "response.completed", result, NULL);
 }
 
-void sp_serve_responses_broken(struct sp_serve_reply *r, int status, const char *sentence)
+void sp_serve_responses_broken(struct sp_serve_response *r, int status, const char *sentence)
 {
     (void)status;
     tell_response(r, "response.failed", NULL, sentence);

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static const char *type_of(const struct sp_said_part *part)
+static const char *type_of(const struct sp_message_part *part)
 {
     switch (part->kind) {
     case SP_CHAT_TOOL_CALL:
@@ -15,10 +15,10 @@ static const char *type_of(const struct sp_said_part *part)
     }
 }
 
-const char *sp_serve_responses_id(char id[SP_RESPONSES_ID_SIZE], const struct sp_serve_reply *r,
+const char *sp_serve_responses_id(char id[SP_RESPONSES_ID_SIZE], const struct sp_serve_response *r,
                                   size_t part)
 {
-    const char *type = type_of(&r->said->parts[part]);
+    const char *type = type_of(&r->message->parts[part]);
     char own[SP_SERVE_ID_SIZE];
 
     sp_serve_id(own, *type == 'f' ? "fc_" : *type == 'r' ? "rs_" : "msg_", r);
@@ -26,29 +26,30 @@ const char *sp_serve_responses_id(char id[SP_RESPONSES_ID_SIZE], const struct sp
     return id;
 }
 
-bool sp_serve_responses_sums_up(const struct sp_serve_reply *r)
+bool sp_serve_responses_sums_up(const struct sp_serve_response *r)
 {
-    return sp_json_get(sp_json_get(r->ask->body, "reasoning"), "summary") != NULL;
+    return sp_json_get(sp_json_get(r->request->body, "reasoning"), "summary") != NULL;
 }
 
-const char *sp_serve_responses_text(size_t *size, const struct sp_serve_reply *r, size_t part)
+const char *sp_serve_responses_text(size_t *size, const struct sp_serve_response *r, size_t part)
 {
-    const struct sp_said_part *p = &r->said->parts[part];
+    const struct sp_message_part *p = &r->message->parts[part];
 
     if (p->kind == SP_CHAT_TOOL_CALL) {
-        *size = r->said->calls[p->at].size;
-        return r->said->calls[p->at].arguments;
+        *size = r->message->calls[p->at].size;
+        return r->message->calls[p->at].arguments;
     }
     *size = p->size;
-    return (p->kind == SP_CHAT_REASONING ? r->said->reasoning.at : r->said->content.at) + p->at;
+    return (p->kind == SP_CHAT_REASONING ? r->message->reasoning.at : r->message->content.at) +
+           p->at;
 }
 
-void sp_serve_responses_write_logprobs(struct sp_serve_reply *r, size_t part)
+void sp_serve_responses_write_logprobs(struct sp_serve_response *r, size_t part)
 {
-    size_t first = 0, n = r->said->parts[part].n_tokens;
+    size_t first = 0, n = r->message->parts[part].n_tokens;
 
     for (size_t i = 0; i < part; i++)
-        first += r->said->parts[i].n_tokens;
+        first += r->message->parts[i].n_tokens;
     if (first > r->n_all_tokens) first = r->n_all_tokens; /* without log-probabilities none are */
     if (n > r->n_all_tokens - first) n = r->n_all_tokens - first;
     sp_json_out_begin(&r->out, "logprobs", '[');
@@ -56,13 +57,13 @@ void sp_serve_responses_write_logprobs(struct sp_serve_reply *r, size_t part)
     sp_json_out_end(&r->out, ']');
 }
 
-void sp_serve_responses_write_content(struct sp_serve_reply *r, const char *key, size_t part,
+void sp_serve_responses_write_content(struct sp_serve_response *r, const char *key, size_t part,
                                       bool begun)
 {
     struct sp_json_out *out = &r->out;
     size_t size;
     const char *text = sp_serve_responses_text(&size, r, part);
-    bool reasoning = r->said->parts[part].kind == SP_CHAT_REASONING;
+    bool reasoning = r->message->parts[part].kind == SP_CHAT_REASONING;
 
     sp_json_out_begin(out, key, '{');
     if (reasoning) {
@@ -83,14 +84,14 @@ void sp_serve_responses_write_content(struct sp_serve_reply *r, const char *key,
 }
 
 /* Member of an item: an array of one part, or of none. */
-static void write_contents(struct sp_serve_reply *r, const char *key, size_t part, bool none)
+static void write_contents(struct sp_serve_response *r, const char *key, size_t part, bool none)
 {
     sp_json_out_begin(&r->out, key, '[');
     if (!none) sp_serve_responses_write_content(r, NULL, part, false);
     sp_json_out_end(&r->out, ']');
 }
 
-static void write_tagged_reasoning(struct sp_serve_reply *r, size_t part)
+static void write_tagged_reasoning(struct sp_serve_response *r, size_t part)
 {
     static const char tag[] = SP_SERVE_REASONING_TAG;
     struct sp_strbuf marked = {0};
@@ -104,28 +105,28 @@ static void write_tagged_reasoning(struct sp_serve_reply *r, size_t part)
     sp_strbuf_release(&marked);
 }
 
-static void write_reasoning_text(struct sp_serve_reply *r, size_t part, bool begun)
+static void write_reasoning_text(struct sp_serve_response *r, size_t part, bool begun)
 {
     bool sums_up = sp_serve_responses_sums_up(r);
 
     write_contents(r, "summary", part, begun || !sums_up);
     write_contents(r, "content", part, begun || sums_up);
-    if (!begun && sp_serve_responses_includes(r->ask->body, "reasoning.encrypted_content")) {
+    if (!begun && sp_serve_responses_includes(r->request->body, "reasoning.encrypted_content")) {
         write_tagged_reasoning(r, part);
     }
 }
 
-static void write_call(struct sp_json_out *out, const struct sp_said_call *call, bool begun)
+static void write_call(struct sp_json_out *out, const struct sp_message_add_call *call, bool begun)
 {
     sp_json_out_text(out, "call_id", call->id);
     sp_json_out_text(out, "name", call->name);
     sp_json_out_string(out, "arguments", call->arguments, begun ? 0 : call->size);
 }
 
-void sp_serve_responses_write_item(struct sp_serve_reply *r, const char *key, size_t part,
+void sp_serve_responses_write_item(struct sp_serve_response *r, const char *key, size_t part,
                                    const char *status, bool begun)
 {
-    const struct sp_said_part *p = &r->said->parts[part];
+    const struct sp_message_part *p = &r->message->parts[part];
     struct sp_json_out *out = &r->out;
     char id[SP_RESPONSES_ID_SIZE];
 
@@ -134,7 +135,7 @@ void sp_serve_responses_write_item(struct sp_serve_reply *r, const char *key, si
     sp_json_out_text(out, "type", type_of(p));
     sp_json_out_text(out, "status", status);
     if (p->kind == SP_CHAT_TOOL_CALL) {
-        write_call(out, &r->said->calls[p->at], begun);
+        write_call(out, &r->message->calls[p->at], begun);
     } else if (p->kind == SP_CHAT_REASONING) {
         write_reasoning_text(r, part, begun);
     } else {
@@ -148,17 +149,17 @@ void sp_serve_responses_write_item(struct sp_serve_reply *r, const char *key, si
  */
 
 /* What is cut off is so in its last item. */
-static void write_output(struct sp_serve_reply *r, const char *last_status)
+static void write_output(struct sp_serve_response *r, const char *last_status)
 {
     sp_json_out_begin(&r->out, "output", '[');
-    for (size_t i = 0; i < r->said->n_parts; i++) {
-        bool last = i + 1 == r->said->n_parts;
+    for (size_t i = 0; i < r->message->n_parts; i++) {
+        bool last = i + 1 == r->message->n_parts;
         sp_serve_responses_write_item(r, NULL, i, last ? last_status : "completed", false);
     }
     sp_json_out_end(&r->out, ']');
 }
 
-static void write_usage(struct sp_serve_reply *r, const struct sp_result *result)
+static void write_usage(struct sp_serve_response *r, const struct sp_result *result)
 {
     struct sp_json_out *out = &r->out;
 
@@ -170,16 +171,16 @@ static void write_usage(struct sp_serve_reply *r, const struct sp_result *result
     sp_json_out_end(out, '}');
     sp_json_out_u64(out, "output_tokens", result->n_ids);
     sp_json_out_begin(out, "output_tokens_details", '{');
-    sp_json_out_u64(out, "reasoning_tokens", sp_message_n_reasoning_tokens(r->said));
+    sp_json_out_u64(out, "reasoning_tokens", sp_message_n_reasoning_tokens(r->message));
     sp_json_out_end(out, '}');
     sp_json_out_u64(out, "total_tokens", result->n_prompt + result->n_ids);
     sp_json_out_end(out, '}');
 }
 
 /* A member of the request as it came, or this text. */
-static void echo(struct sp_serve_reply *r, const char *key, const char *else_text)
+static void echo(struct sp_serve_response *r, const char *key, const char *else_text)
 {
-    const struct sp_json *value = sp_json_get(r->ask->body, key);
+    const struct sp_json *value = sp_json_get(r->request->body, key);
 
     if (value == NULL || sp_json_out_value(&r->out, key, value, NULL)) {
         sp_json_out_text(&r->out, key, else_text);
@@ -187,18 +188,18 @@ static void echo(struct sp_serve_reply *r, const char *key, const char *else_tex
 }
 
 /* The same, or nothing in brackets. */
-static void echo_all(struct sp_serve_reply *r, const char *key, const char brackets[2])
+static void echo_all(struct sp_serve_response *r, const char *key, const char brackets[2])
 {
-    const struct sp_json *value = sp_json_get(r->ask->body, key);
+    const struct sp_json *value = sp_json_get(r->request->body, key);
 
     if (value != NULL && !sp_json_out_value(&r->out, key, value, NULL)) return;
     sp_json_out_begin(&r->out, key, brackets[0]);
     sp_json_out_end(&r->out, brackets[1]);
 }
 
-static void write_form(struct sp_serve_reply *r)
+static void write_form(struct sp_serve_response *r)
 {
-    const struct sp_json *format = sp_json_get(sp_json_get(r->ask->body, "text"), "format");
+    const struct sp_json *format = sp_json_get(sp_json_get(r->request->body, "text"), "format");
     struct sp_json_out *out = &r->out;
 
     sp_json_out_begin(out, "text", '{');
@@ -211,9 +212,9 @@ static void write_form(struct sp_serve_reply *r)
     sp_json_out_end(out, '}');
 }
 
-static void write_reasoning(struct sp_serve_reply *r)
+static void write_reasoning(struct sp_serve_response *r)
 {
-    const struct sp_json *reasoning = sp_json_get(r->ask->body, "reasoning");
+    const struct sp_json *reasoning = sp_json_get(r->request->body, "reasoning");
     struct sp_json_out *out = &r->out;
 
     sp_json_out_begin(out, "reasoning", '{');
@@ -223,13 +224,13 @@ static void write_reasoning(struct sp_serve_reply *r)
 }
 
 /* What was asked for, and what was settled where it was not. */
-static void write_request(struct sp_serve_reply *r)
+static void write_request(struct sp_serve_response *r)
 {
-    const struct sp_settings *settings = &r->ask->settings;
+    const struct sp_settings *settings = &r->request->settings;
     struct sp_json_out *out = &r->out;
     bool parallel = true;
 
-    (void)!sp_json_to_bool(sp_json_get(r->ask->body, "parallel_tool_calls"), &parallel);
+    (void)!sp_json_to_bool(sp_json_get(r->request->body, "parallel_tool_calls"), &parallel);
     echo(r, "instructions", NULL);
     echo(r, "max_output_tokens", NULL);
     echo(r, "max_tool_calls", NULL);
@@ -245,7 +246,7 @@ static void write_request(struct sp_serve_reply *r)
     write_form(r);
     echo(r, "tool_choice", "auto");
     echo_all(r, "tools", "[]");
-    sp_json_out_u64(out, "top_logprobs", r->ask->n_top);
+    sp_json_out_u64(out, "top_logprobs", r->request->n_top);
     sp_json_out_double(out, "top_p", settings->top_p);
     sp_json_out_text(out, "truncation", "disabled");
     echo(r, "user", NULL);
@@ -282,10 +283,10 @@ static void write_end(struct sp_json_out *out, const char *status)
     }
 }
 
-void sp_serve_responses_write(struct sp_serve_reply *r, const char *key,
+void sp_serve_responses_write(struct sp_serve_response *r, const char *key,
                               const struct sp_result *result, const char *sentence)
 {
-    bool whole = result != NULL && !sp_serve_is_cut(result);
+    bool whole = result != NULL && !sp_serve_is_truncated(result);
     const char *status = whole ? "completed" : result ? "incomplete" : "in_progress";
     struct sp_json_out *out = &r->out;
     char id[SP_SERVE_ID_SIZE];

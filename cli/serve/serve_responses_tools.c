@@ -88,24 +88,24 @@ static enum sp_status write_tools(struct sp_json_out *out, const struct sp_json 
     return st;
 }
 
-enum sp_status sp_serve_responses_read_tools(struct sp_serve_ask *ask, struct sp_err *err)
+enum sp_status sp_serve_responses_read_tools(struct sp_serve_request *request, struct sp_err *err)
 {
-    const struct sp_json *choice = sp_json_get(ask->body, "tool_choice"), *allowed = NULL;
+    const struct sp_json *choice = sp_json_get(request->body, "tool_choice"), *allowed = NULL;
     const char *type = sp_json_get_text(choice, "type");
     struct sp_json_draft draft;
     enum sp_status st;
 
-    if ((st = sp_serve_read_tools(ask, err))) return st;
+    if ((st = sp_serve_read_tools(request, err))) return st;
     if (type && strcmp(type, "allowed_tools") == 0) {
         allowed = sp_json_get(choice, "tools");
-        if ((st = check_allowed(allowed, ask->tools, err))) return st;
+        if ((st = check_allowed(allowed, request->tools, err))) return st;
         choice = sp_json_get(choice, "mode");
     }
-    if (ask->tools != NULL) {
+    if (request->tools != NULL) {
         if ((st = sp_json_draft_begin(&draft, err))) return st;
-        st = write_tools(&draft.out, ask->tools, allowed, err);
-        if ((st = sp_json_draft_end(&ask->own_tools, &draft, st, err))) return st;
-        ask->tools = sp_json_len(ask->own_tools) > 0 ? ask->own_tools : NULL;
+        st = write_tools(&draft.out, request->tools, allowed, err);
+        if ((st = sp_json_draft_end(&request->own_tools, &draft, st, err))) return st;
+        request->tools = sp_json_len(request->own_tools) > 0 ? request->own_tools : NULL;
     }
-    return sp_serve_openai_read_choice(ask, choice, err);
+    return sp_serve_openai_read_tool_choice(request, choice, err);
 }

@@ -18,7 +18,7 @@ static const char json_type[] = "application/json";
 struct exchange {
     const struct sp_serve *serve;
     const struct sp_http_request *request;
-    struct sp_http_answer *answer;
+    struct sp_http_response *answer;
     char *text;
     size_t size;
     struct sp_json_out out;
@@ -130,7 +130,7 @@ static long read_job(void *stream, char *to, size_t size)
 
 static void release_client(struct client *c)
 {
-    sp_serve_ask_release(&c->job.ask);
+    sp_serve_request_release(&c->job.request);
     for (size_t i = 0; i < c->job.n_answers && c->job.answers; i++)
         sp_strbuf_release(&c->job.answers[i]);
     free(c->job.answers);
@@ -154,15 +154,15 @@ static void close_job(void *stream, struct sp_strbuf *about)
 static void attend(struct exchange *x, struct client *c)
 {
     struct sp_serve_queue *q = x->serve->queue;
-    struct sp_http_answer *a = x->answer;
+    struct sp_http_response *a = x->answer;
     int status = sp_serve_queue_wait(q, &c->job);
 
     a->stream = c;
     a->read = read_job;
     a->close = close_job;
     a->status = status;
-    a->type = c->job.dialect->stream_type;
-    if (status == 200 && c->job.ask.stream) return;
+    a->type = c->job.api->stream_type;
+    if (status == 200 && c->job.request.stream) return;
     a->type = json_type;
     if (status == 0 || !sp_serve_queue_wait_end(q, &c->job)) {
         a->status = 0;
@@ -177,14 +177,13 @@ static void attend(struct exchange *x, struct client *c)
 /* A place for each answer, where they are put together. */
 static enum sp_status take_answers(struct sp_serve_job *job, struct sp_err *err)
 {
-    job->n_answers = sp_serve_ask_n_answers(&job->ask);
-    if (job->dialect->close == NULL) return SP_OK;
+    job->n_answers = sp_serve_request_n_answers(&job->request);
+    if (job->api->close == NULL) return SP_OK;
     return sp_new(&job->answers, job->n_answers, sizeof *job->answers, err);
 }
 
 /* Takes the body over. */
-static void generate(struct exchange *x, struct sp_json *body,
-                     const struct sp_serve_dialect *dialect)
+static void generate(struct exchange *x, struct sp_json *body, const struct sp_serve_api *api)
 {
     struct client *c = NULL;
     struct sp_err err = {0};
@@ -196,12 +195,12 @@ static void generate(struct exchange *x, struct sp_json *body,
         return;
     }
     c->serve = x->serve;
-    c->job.ask.body = body;
-    c->job.dialect = dialect;
+    c->job.request.body = body;
+    c->job.api = api;
     c->job.connection = x->request->connection;
     c->job.asked_at = c->job.looked_at = sp_seconds();
-    st = sp_settings_copy(&c->job.ask.settings, x->serve->generation->settings, &err);
-    if (!st) st = dialect->read(&c->job.ask, x->serve, &err);
+    st = sp_settings_copy(&c->job.request.settings, x->serve->generation->settings, &err);
+    if (!st) st = api->read(&c->job.request, x->serve, &err);
     if (!st) st = take_answers(&c->job, &err);
     if (st) {
         refuse(x, sp_serve_status_of(st), err.text);
@@ -391,21 +390,21 @@ static void model(struct exchange *x)
 /* How many tokens the prompt of a conversation has. */
 static void count_tokens(struct exchange *x)
 {
-    struct sp_serve_ask ask = {.body = read_body(x)};
+    struct sp_serve_request request = {.body = read_body(x)};
     struct sp_err err = {0};
     size_t n = 0;
     enum sp_status st;
 
-    if (ask.body == NULL) return;
-    st = sp_serve_anthropic_read_prompt(&ask, x->serve, &err);
-    if (!st) st = sp_serve_prompt_count(&n, x->serve, &ask, &err);
+    if (request.body == NULL) return;
+    st = sp_serve_anthropic_read_prompt(&request, x->serve, &err);
+    if (!st) st = sp_serve_prompt_count(&n, x->serve, &request, &err);
     if (st) {
         refuse(x, sp_serve_status_of(st), err.text);
     } else if (open_object(x)) {
         sp_json_out_u64(&x->out, "input_tokens", n);
         close_object(x);
     }
-    sp_serve_ask_release(&ask);
+    sp_serve_request_release(&request);
 }
 
 /* Paths of the APIs that would need something else than one packed file. */
@@ -498,12 +497,12 @@ static void dispatch(struct exchange *x)
 }
 
 void sp_serve_handle(void *context, const struct sp_http_request *request,
-                     struct sp_http_answer *answer)
+                     struct sp_http_response *answer)
 {
     struct exchange x = {.serve = context, .request = request, .answer = answer};
 
     answer->cors = x.serve->cors;
-    if (sp_serve_is_foreign(x.serve, request)) {
+    if (sp_serve_is_cross_origin(x.serve, request)) {
         refuse(&x, 403, "not for this host or origin, --cors names the one that may ask");
     } else if (strcmp(request->method, "OPTIONS") == 0 && x.serve->cors != NULL) {
         answer->status = 204;

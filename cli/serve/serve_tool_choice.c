@@ -11,47 +11,48 @@ static const struct sp_json *function_of(const struct sp_json *tool)
     return function ? function : tool;
 }
 
-static enum sp_status read_strict(struct sp_serve_ask *ask, struct sp_err *err)
+static enum sp_status read_strict(struct sp_serve_request *request, struct sp_err *err)
 {
     enum sp_status st;
 
-    for (size_t i = 0; i < sp_json_len(ask->tools); i++) {
+    for (size_t i = 0; i < sp_json_len(request->tools); i++) {
         bool strict = false;
-        if ((st = sp_json_get_bool(function_of(sp_json_at(ask->tools, i)), "strict", &strict,
+        if ((st = sp_json_get_bool(function_of(sp_json_at(request->tools, i)), "strict", &strict,
                                    err))) {
             sp_context(err, "tools[%zu]", i);
             return st;
         }
-        ask->hold_calls = ask->hold_calls || strict;
+        request->hold_calls = request->hold_calls || strict;
     }
     return SP_OK;
 }
 
-static enum sp_status find_function(struct sp_serve_ask *ask, const char *name, struct sp_err *err)
+static enum sp_status find_function(struct sp_serve_request *request, const char *name,
+                                    struct sp_err *err)
 {
-    for (size_t i = 0; i < sp_json_len(ask->tools); i++) {
-        const struct sp_json *function = function_of(sp_json_at(ask->tools, i));
+    for (size_t i = 0; i < sp_json_len(request->tools); i++) {
+        const struct sp_json *function = function_of(sp_json_at(request->tools, i));
         const char *is = sp_json_to_string(sp_json_get(function, "name"), NULL);
-        if (is && strcmp(is, name) == 0) ask->function = name;
+        if (is && strcmp(is, name) == 0) request->function = name;
     }
-    if (ask->function) return SP_OK;
+    if (request->function) return SP_OK;
     return sp_fail(err, SP_E_INPUT, "tool_choice: none of the tools is called %s", name);
 }
 
-enum sp_status sp_serve_choose(struct sp_serve_ask *ask, const struct sp_serve_wanted_calls *wanted,
-                               struct sp_err *err)
+enum sp_status sp_serve_choose(struct sp_serve_request *request,
+                               const struct sp_serve_wanted_calls *wanted, struct sp_err *err)
 {
     enum sp_status st;
 
-    ask->must_call = wanted->must;
-    ask->one_call = wanted->one || wanted->function;
-    if (wanted->none) ask->tools = NULL;
-    if (wanted->function && (st = find_function(ask, wanted->function, err))) return st;
-    if (wanted->must && ask->tools == NULL) {
+    request->must_call = wanted->must;
+    request->one_call = wanted->one || wanted->function;
+    if (wanted->none) request->tools = NULL;
+    if (wanted->function && (st = find_function(request, wanted->function, err))) return st;
+    if (wanted->must && request->tools == NULL) {
         return sp_fail(err, SP_E_INPUT, "tool_choice: there are no tools");
     }
-    ask->hold_calls = wanted->must;
-    return read_strict(ask, err);
+    request->hold_calls = wanted->must;
+    return read_strict(request, err);
 }
 
 /* A text, or {"type": "function", "function": {"name": ...}}, or with the name beside the type. */
@@ -78,17 +79,17 @@ static enum sp_status read_choice(struct sp_serve_wanted_calls *wanted,
     return SP_OK;
 }
 
-enum sp_status sp_serve_openai_read_choice(struct sp_serve_ask *ask, const struct sp_json *choice,
-                                           struct sp_err *err)
+enum sp_status sp_serve_openai_read_tool_choice(struct sp_serve_request *request,
+                                                const struct sp_json *choice, struct sp_err *err)
 {
     struct sp_serve_wanted_calls wanted = {.none = false};
     bool parallel = true;
     enum sp_status st;
 
-    if ((st = sp_json_get_bool(ask->body, "parallel_tool_calls", &parallel, err)) ||
+    if ((st = sp_json_get_bool(request->body, "parallel_tool_calls", &parallel, err)) ||
         (st = read_choice(&wanted, choice, err))) {
         return st;
     }
     wanted.one = !parallel;
-    return sp_serve_choose(ask, &wanted, err);
+    return sp_serve_choose(request, &wanted, err);
 }

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *id_of(const struct sp_serve_known_call *call)
+static const char *id_of(const struct sp_serve_call_id *call)
 {
     return call->id ? call->id : call->own_id;
 }
@@ -56,7 +56,7 @@ static enum sp_status write_function(struct sp_json_out *out, const struct sp_js
     return st;
 }
 
-static enum sp_status write_call(struct sp_json_out *out, const struct sp_serve_known_call *known,
+static enum sp_status write_call(struct sp_json_out *out, const struct sp_serve_call_id *known,
                                  const struct sp_json *call, bool as_text, struct sp_err *err)
 {
     enum sp_status st = SP_OK;
@@ -75,7 +75,7 @@ static enum sp_status write_call(struct sp_json_out *out, const struct sp_serve_
     return st;
 }
 
-enum sp_status sp_serve_write_calls(struct sp_json_out *out, struct sp_serve_known_calls *known,
+enum sp_status sp_serve_write_calls(struct sp_json_out *out, struct sp_serve_call_ids *known,
                                     const struct sp_json *calls, struct sp_err *err)
 {
     enum sp_status st = SP_OK;
@@ -87,7 +87,7 @@ enum sp_status sp_serve_write_calls(struct sp_json_out *out, struct sp_serve_kno
     sp_json_out_begin(out, "tool_calls", '[');
     for (size_t i = 0; i < sp_json_len(calls) && !st; i++) {
         const struct sp_json *call = sp_json_at(calls, i);
-        struct sp_serve_known_call *k;
+        struct sp_serve_call_id *k;
 
         if (sp_json_kind(call) != SP_JSON_OBJECT) {
             return sp_fail(err, SP_E_INPUT, "tool_calls[%zu] is %s, expected an object", i,
@@ -95,9 +95,9 @@ enum sp_status sp_serve_write_calls(struct sp_json_out *out, struct sp_serve_kno
         }
         if ((st = sp_grow(&known->at, &known->cap, known->n + 1, sizeof *known->at, err))) break;
         k = &known->at[known->n];
-        *k = (struct sp_serve_known_call){
-            .id = sp_serve_filled(call, "id"),
-            .name = sp_serve_filled(sp_json_get(call, "function"), "name")};
+        *k = (struct sp_serve_call_id){.id = sp_serve_filled(call, "id"),
+                                       .name =
+                                           sp_serve_filled(sp_json_get(call, "function"), "name")};
         snprintf(k->own_id, sizeof k->own_id, "call%05u", (unsigned)(known->n % 100000));
         known->n++;
         st = write_call(out, k, call, known->format->text_arguments, err);
@@ -107,7 +107,7 @@ enum sp_status sp_serve_write_calls(struct sp_json_out *out, struct sp_serve_kno
 }
 
 /* The call of that id; without an id, the first whose result has not come. */
-static const struct sp_serve_known_call *find(struct sp_serve_known_calls *known, const char *id)
+static const struct sp_serve_call_id *find(struct sp_serve_call_ids *known, const char *id)
 {
     if (id == NULL) return known->n_answered < known->n ? &known->at[known->n_answered++] : NULL;
     for (size_t i = known->n; i-- > 0;) {
@@ -116,12 +116,12 @@ static const struct sp_serve_known_call *find(struct sp_serve_known_calls *known
     return NULL;
 }
 
-void sp_serve_write_whose(struct sp_json_out *out, struct sp_serve_known_calls *known,
+void sp_serve_write_whose(struct sp_json_out *out, struct sp_serve_call_ids *known,
                           const struct sp_json *message)
 {
     const char *id = sp_serve_filled(message, "tool_call_id"),
                *name = sp_serve_filled(message, "name");
-    const struct sp_serve_known_call *call = find(known, id);
+    const struct sp_serve_call_id *call = find(known, id);
 
     if (id == NULL && call != NULL) id = id_of(call);
     if (name == NULL) name = sp_serve_filled(message, "tool_name");

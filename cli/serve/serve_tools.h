@@ -10,15 +10,15 @@
 const char *sp_serve_filled(const struct sp_json *object, const char *key);
 
 /* A call that an earlier message made. */
-struct sp_serve_known_call {
+struct sp_serve_call_id {
     char own_id[SP_CALL_ID_SIZE]; /* where it came without one */
     const char *id, *name;        /* borrowed, or own_id: then id is NULL */
 };
 
 /* Begin with `syntax` set, the rest zero. */
-struct sp_serve_known_calls {
+struct sp_serve_call_ids {
     const struct sp_tool_call_format *format; /* of the template; borrowed */
-    struct sp_serve_known_call *at;           /* [n], owned */
+    struct sp_serve_call_id *at;              /* [n], owned */
     size_t n, cap;
     size_t n_answered; /* of those whose results come without an id, in order */
 };
@@ -26,11 +26,11 @@ struct sp_serve_known_calls {
 /* Member "tool_calls"; each call gets an id and a type, its arguments become an object, or where
  * the template wants that a string. */
 SP_MUST_CHECK enum sp_status sp_serve_write_calls(struct sp_json_out *out,
-                                                  struct sp_serve_known_calls *known,
+                                                  struct sp_serve_call_ids *known,
                                                   const struct sp_json *calls, struct sp_err *err);
 
 /* Members of a tool's message that say whose result it is: tool_call_id, name, and tool_name. */
-void sp_serve_write_whose(struct sp_json_out *out, struct sp_serve_known_calls *known,
+void sp_serve_write_whose(struct sp_json_out *out, struct sp_serve_call_ids *known,
                           const struct sp_json *message);
 
 #endif

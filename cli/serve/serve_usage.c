@@ -2,17 +2,17 @@
 
 #include <stdio.h>
 
-void sp_serve_totals_add(struct sp_serve_totals *totals, const struct sp_result *r,
-                         const struct sp_said *said, bool first)
+void sp_serve_usage_add(struct sp_serve_usage *usage, const struct sp_result *r,
+                        const struct sp_message *message, bool first)
 {
     if (first) {
-        totals->n_prompt += r->n_prompt;
-        totals->n_reused += r->n_reused;
+        usage->n_prompt += r->n_prompt;
+        usage->n_reused += r->n_reused;
     }
-    totals->n_ids += r->n_ids;
-    totals->n_reasoning += sp_message_n_reasoning_tokens(said);
-    totals->drafted += r->drafted;
-    totals->accepted += r->accepted;
+    usage->n_ids += r->n_ids;
+    usage->n_reasoning += sp_message_n_reasoning_tokens(message);
+    usage->drafted += r->drafted;
+    usage->accepted += r->accepted;
 }
 
 /* Of the tokens behind the first one, which comes with the prompt. */
@@ -24,8 +24,8 @@ static double rate(const struct sp_result *r)
 }
 
 /* There is no one rate of several answers, and no one end. */
-const char *sp_serve_totals_describe(char text[SP_TOTALS_TEXT], const struct sp_serve_totals *t,
-                                     size_t n, const struct sp_result *last)
+const char *sp_serve_usage_describe(char text[SP_SERVE_USAGE_TEXT], const struct sp_serve_usage *t,
+                                    size_t n, const struct sp_result *last)
 {
     char how[64], accepted[64] = "", stop[32] = "";
 
@@ -39,7 +39,7 @@ const char *sp_serve_totals_describe(char text[SP_TOTALS_TEXT], const struct sp_
         snprintf(accepted, sizeof accepted, ", %zu of %zu guesses accepted", t->accepted,
                  t->drafted);
     }
-    snprintf(text, SP_TOTALS_TEXT, "%zu (%zu cached) + %zu tokens%s%s%s", t->n_prompt, t->n_reused,
-             t->n_ids, how, accepted, stop);
+    snprintf(text, SP_SERVE_USAGE_TEXT, "%zu (%zu cached) + %zu tokens%s%s%s", t->n_prompt,
+             t->n_reused, t->n_ids, how, accepted, stop);
     return text;
 }

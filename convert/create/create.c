@@ -31,7 +31,7 @@ struct job {
     const char *output;
     bool force, dry_run;
     unsigned n_threads;
-    const struct sp_create_sinks *sinks;
+    const struct sp_create_callbacks *callbacks;
 };
 
 static void release_job(struct job *job)
@@ -51,7 +51,7 @@ static void tell_notes(struct job *job)
         char *end = strchr(line, '\n');
 
         if (end) *end = 0;
-        if (job->sinks->note) job->sinks->note(job->sinks->context, line);
+        if (job->callbacks->note) job->callbacks->note(job->callbacks->context, line);
         line = end ? end + 1 : NULL;
     }
     free(job->warnings);
@@ -150,13 +150,13 @@ static enum sp_status show_plan(const struct job *job, struct sp_err *err)
 {
     enum sp_status st = SP_OK;
 
-    if (job->sinks->plan == NULL) return SP_OK;
-    job->sinks->plan(job->sinks->context, sp_plan_heading());
+    if (job->callbacks->plan == NULL) return SP_OK;
+    job->callbacks->plan(job->callbacks->context, sp_plan_heading());
     for (size_t i = 0; i < job->plan.n_items && !st; i++) {
         char *line = NULL;
 
         if ((st = sp_plan_line(&line, &job->plan.items[i], err))) break;
-        job->sinks->plan(job->sinks->context, line);
+        job->callbacks->plan(job->callbacks->context, line);
         free(line);
     }
     return st;
@@ -202,7 +202,7 @@ static enum sp_status run_job(struct job *job, struct sp_create_report *report, 
             .plan = job->plan, /* lent */
         };
 
-        st = sp_package_write(&package, job->output, job->force, job->n_threads, job->sinks,
+        st = sp_package_write(&package, job->output, job->force, job->n_threads, job->callbacks,
                               &done.file_size, err);
     }
     if (!st && report) *report = done;
@@ -302,7 +302,7 @@ static enum sp_status read_modelfile(struct sp_modelfile *out,
     st = sp_modelfile_parse(out, path, text, size, err);
     free(text);
     if (st) return st;
-    st = sp_modelfile_check(out, options->sinks.note, options->sinks.context, err);
+    st = sp_modelfile_check(out, options->callbacks.note, options->callbacks.context, err);
     if (st) return st;
     template = sp_modelfile_find(out, SP_MODELFILE_TEMPLATE, NULL);
     if (template == NULL || options->check_template == NULL) return SP_OK;
@@ -364,7 +364,7 @@ enum sp_status sp_create(struct sp_create_report *report, const struct sp_create
         .force = options->force,
         .dry_run = options->dry_run,
         .n_threads = options->n_threads,
-        .sinks = &options->sinks,
+        .callbacks = &options->callbacks,
         .calibration_path = options->calibration,
         .target_request = {.type = options->target_type, .output_type = options->output_type},
         .draft_request = {.type = options->draft_type, .draft = true},
@@ -444,7 +444,7 @@ enum sp_status sp_requantize(struct sp_create_report *report,
         .force = options->force || options->output == NULL,
         .dry_run = options->dry_run,
         .n_threads = options->n_threads,
-        .sinks = &options->sinks,
+        .callbacks = &options->callbacks,
         .allow_lossy = options->allow_lossy,
         .calibration_path = options->calibration,
         .target_request = {.type = options->target_type, .output_type = options->output_type},

@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 /* Where a caller listens. Every member may be NULL. Called from the calling thread only. */
-struct sp_create_sinks {
+struct sp_create_callbacks {
     void *context;
     /* One sentence that the user should read once: a record that is kept but has no effect, tensors
      * that were left out, ... No newline. */
@@ -41,7 +41,7 @@ struct sp_create_options {
     unsigned n_threads;        /* 0: as many as there are */
     bool force;                /* replace an existing output */
     bool dry_run;              /* check and plan, write nothing */
-    struct sp_create_sinks sinks;
+    struct sp_create_callbacks callbacks;
 };
 
 struct sp_requantize_options {
@@ -55,7 +55,7 @@ struct sp_requantize_options {
     bool force;
     bool dry_run;
     bool allow_lossy; /* --requantize: q8 or q4 tensors may be quantized again */
-    struct sp_create_sinks sinks;
+    struct sp_create_callbacks callbacks;
 };
 
 /* What was written, or with dry_run would be. */

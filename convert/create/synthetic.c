@@ -88,7 +88,7 @@ struct job {
     uint8_t *panel; /* the largest; owned */
     float *floats;  /* [16 * most columns] of it; owned */
     struct sp_pack_writer *writer;
-    const struct sp_create_sinks *sinks;
+    const struct sp_create_callbacks *callbacks;
     uint64_t done, total; /* bytes of tensors */
 };
 
@@ -291,7 +291,8 @@ static enum sp_status fill_panel(struct job *job, enum sp_dtype dtype, size_t co
 static enum sp_status tell_progress(struct job *job, size_t size, struct sp_err *err)
 {
     job->done += size;
-    if (job->sinks->progress && job->sinks->progress(job->sinks->context, job->done, job->total)) {
+    if (job->callbacks->progress &&
+        job->callbacks->progress(job->callbacks->context, job->done, job->total)) {
         return sp_fail(err, SP_E_CHECK, "cancelled");
     }
     return SP_OK;
@@ -389,7 +390,7 @@ static enum sp_status write_pairing(struct job *job, struct sp_err *err)
 enum sp_status sp_synthetic_write(const char *path, const struct sp_synthetic_options *options,
                                   struct sp_err *err)
 {
-    struct job job = {.sinks = &options->sinks};
+    struct job job = {.callbacks = &options->callbacks};
     enum sp_status st;
 
     if ((st = open_models(&job, options, err))) goto done;

@@ -17,7 +17,7 @@ struct sp_synthetic_options {
     enum sp_dtype draft_type;
     enum sp_dtype output_type; /* the target's embedding and head; NONE: as the policy chooses */
     bool force;                /* replace an existing file */
-    struct sp_create_sinks sinks;
+    struct sp_create_callbacks callbacks;
 };
 
 /* Names, then NULL. A language model can be a draft as well; "dflash" stands for the block draft of

@@ -12,7 +12,8 @@
 
 /* The compiled tokenizer: a packed source's own, else made from tokenizer.json. */
 static enum sp_status write_tokenizer(struct sp_pack_writer *w, const struct sp_source *source,
-                                      enum sp_part part, const struct sp_create_sinks *sinks,
+                                      enum sp_part part,
+                                      const struct sp_create_callbacks *callbacks,
                                       struct sp_err *err)
 {
     enum sp_status st;
@@ -35,7 +36,7 @@ static enum sp_status write_tokenizer(struct sp_pack_writer *w, const struct sp_
                           source->texts[SP_SECTION_TOKENIZER_CONFIG],
                           source->text_sizes[SP_SECTION_TOKENIZER_CONFIG], &warning, err);
     if (st) sp_context(err, "%s: tokenizer.json", source->path);
-    if (!st && warning && sinks->note) sinks->note(sinks->context, warning);
+    if (!st && warning && callbacks->note) callbacks->note(callbacks->context, warning);
     if (!st) st = sp_pack_writer_section(w, part, SP_SECTION_TOKENIZER_MAP, blob, size, err);
     free(warning);
     free(blob);
@@ -43,7 +44,7 @@ static enum sp_status write_tokenizer(struct sp_pack_writer *w, const struct sp_
 }
 
 static enum sp_status write_texts(struct sp_pack_writer *w, const struct sp_source *source,
-                                  enum sp_part part, const struct sp_create_sinks *sinks,
+                                  enum sp_part part, const struct sp_create_callbacks *callbacks,
                                   struct sp_err *err)
 {
     enum sp_status st = SP_OK;
@@ -65,7 +66,7 @@ static enum sp_status write_texts(struct sp_pack_writer *w, const struct sp_sour
             sp_pack_writer_section(w, part, SP_SECTION_ADAPTERS, source->texts[SP_SECTION_ADAPTERS],
                                    source->text_sizes[SP_SECTION_ADAPTERS], err);
     }
-    return st ? st : write_tokenizer(w, source, part, sinks, err);
+    return st ? st : write_tokenizer(w, source, part, callbacks, err);
 }
 
 static enum sp_status write_pairing(struct sp_pack_writer *w, const struct sp_source *draft,
@@ -86,7 +87,7 @@ static enum sp_status write_pairing(struct sp_pack_writer *w, const struct sp_so
 }
 
 enum sp_status sp_package_write(const struct sp_package *package, const char *path, bool force,
-                                unsigned n_threads, const struct sp_create_sinks *sinks,
+                                unsigned n_threads, const struct sp_create_callbacks *callbacks,
                                 uint64_t *file_size, struct sp_err *err)
 {
     enum sp_status st;
@@ -97,12 +98,12 @@ enum sp_status sp_package_write(const struct sp_package *package, const char *pa
     st = sp_pack_writer_section(w, SP_PART_FILE, SP_SECTION_MODELFILE, package->records,
                                 package->records_size, err);
     if (st) goto done;
-    if ((st = write_texts(w, package->target, SP_PART_TARGET, sinks, err))) goto done;
+    if ((st = write_texts(w, package->target, SP_PART_TARGET, callbacks, err))) goto done;
     if (package->draft) {
-        if ((st = write_texts(w, package->draft, SP_PART_DRAFT, sinks, err))) goto done;
+        if ((st = write_texts(w, package->draft, SP_PART_DRAFT, callbacks, err))) goto done;
     }
     if ((st = sp_pool_open(&pool, n_threads, err))) goto done;
-    st = sp_plan_execute(&package->plan, w, pool, sinks->progress, sinks->context, err);
+    st = sp_plan_execute(&package->plan, w, pool, callbacks->progress, callbacks->context, err);
     if (st) goto done;
     if (package->draft && (st = write_pairing(w, package->draft, err))) goto done;
     st = sp_pack_writer_finish(w, file_size, err);

@@ -16,7 +16,7 @@ struct sp_package {
 /* Writes it to `path`. */
 SP_MUST_CHECK enum sp_status sp_package_write(const struct sp_package *package, const char *path,
                                               bool force, unsigned n_threads,
-                                              const struct sp_create_sinks *sinks,
+                                              const struct sp_create_callbacks *callbacks,
                                               uint64_t *file_size, struct sp_err *err);
 
 #endif

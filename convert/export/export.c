@@ -47,9 +47,9 @@ static void release_job(struct job *job)
 
 static void note(const struct job *job, const char *sentence)
 {
-    const struct sp_create_sinks *sinks = &job->options->sinks;
+    const struct sp_create_callbacks *callbacks = &job->options->callbacks;
 
-    if (sinks->note) sinks->note(sinks->context, sentence);
+    if (callbacks->note) callbacks->note(callbacks->context, sentence);
 }
 
 static bool is_built_in(const struct job *job)
@@ -169,11 +169,11 @@ static enum sp_status print_modelfile(struct job *job, struct sp_err *err)
 
 static enum sp_status show_plan(const struct job *job, struct sp_err *err)
 {
-    const struct sp_create_sinks *sinks = &job->options->sinks;
+    const struct sp_create_callbacks *callbacks = &job->options->callbacks;
     enum sp_status st = SP_OK;
 
-    if (sinks->plan == NULL) return SP_OK;
-    sinks->plan(sinks->context, sp_export_heading());
+    if (callbacks->plan == NULL) return SP_OK;
+    callbacks->plan(callbacks->context, sp_export_heading());
     for (int i = 0; i < 2; i++) {
         const struct sp_export_plan *plan = &job->checkpoints[i].plan;
 
@@ -181,7 +181,7 @@ static enum sp_status show_plan(const struct job *job, struct sp_err *err)
             char *line = NULL;
 
             if ((st = sp_export_line(&line, &plan->items[k], err))) break;
-            sinks->plan(sinks->context, line);
+            callbacks->plan(callbacks->context, line);
             free(line);
         }
     }
@@ -259,7 +259,7 @@ static enum sp_status write_all(const struct job *job, const struct sp_atomic_fo
                                 struct sp_err *err)
 {
     const struct sp_export_options *o = job->options;
-    struct sp_export_progress progress = {o->sinks.progress, o->sinks.context, 0,
+    struct sp_export_progress progress = {o->callbacks.progress, o->callbacks.context, 0,
                                           job->checkpoints[0].size + job->checkpoints[1].size};
     struct sp_pool *pool = NULL;
     char *path = NULL;

@@ -18,7 +18,7 @@ struct sp_export_options {
     unsigned n_threads;  /* 0: as many as there are */
     bool force;          /* replace an existing export */
     bool dry_run;        /* plan, write nothing */
-    struct sp_create_sinks sinks;
+    struct sp_create_callbacks callbacks;
 };
 
 #define SP_EXPORT_SHARD UINT64_C(5000000000)

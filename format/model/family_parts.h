@@ -84,7 +84,7 @@ SP_MUST_CHECK enum sp_status sp_matcher_place(struct sp_matcher *m, struct sp_te
 /* ---- family_rows.c ---- */
 
 /* How a source tensor holds a canonical one. */
-enum sp_form {
+enum sp_response_format {
     SP_FORM_WHOLE,         /* as it is, maybe under another name */
     SP_FORM_QKV,           /* rows of q, k, v; `part` says which */
     SP_FORM_GATE_UP,       /* rows of gate, up */
@@ -111,7 +111,7 @@ enum sp_form {
 struct sp_form_row {
     enum sp_storage storage;
     const char *canonical, *source; /* after "layers.N."; "%u" stands for the expert */
-    enum sp_form form;
+    enum sp_response_format form;
     unsigned part;
 };
 

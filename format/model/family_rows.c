@@ -97,7 +97,7 @@ static enum sp_status add_halves(struct sp_matcher *m, struct sp_tensor_spec *sp
 
 /* Every other row over all experts: they have an even number of rows each. */
 static enum sp_status add_alternate(struct sp_matcher *m, struct sp_tensor_spec *spec,
-                                    const char *name, enum sp_form form, unsigned part)
+                                    const char *name, enum sp_response_format form, unsigned part)
 {
     uint64_t rows = 2 * spec->shape[1], cols = form == SP_FORM_BIASES ? 1 : spec->shape[2];
     uint64_t shape[3] = {spec->shape[0], rows, cols};
@@ -247,7 +247,7 @@ static enum sp_status add_tails(struct sp_matcher *m, struct sp_tensor_spec *spe
 
 /* Of each head's rows in kv_b_proj, those that make keys of a latent, as columns; or values. */
 static enum sp_status add_latent(struct sp_matcher *m, struct sp_tensor_spec *spec,
-                                 const char *name, enum sp_form form, uint64_t n_heads)
+                                 const char *name, enum sp_response_format form, uint64_t n_heads)
 {
     const struct sp_latent_config *c = &m->config->latent;
     uint64_t head = (uint64_t)c->still_dim + c->value_dim;

@@ -292,7 +292,7 @@ static void test_the_model_drafts_for_itself(void **state)
                  TESTDATA "/families/granite", adapters[i]);
         o = creating_options(creating_modelfile(lines), creating_at("p.bin"));
         o.force = true;
-        o.sinks.note = hear;
+        o.callbacks.note = hear;
         assert_int_equal(sp_create(NULL, &o, NULL), SP_OK);
         assert_int_equal(strstr(heard, "draft equals target") != NULL, i == 0);
         free(heard);

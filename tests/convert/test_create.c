@@ -308,7 +308,7 @@ static void test_dry_run_shows_the_plan(void **state)
 
     o.target_type = SP_Q4;
     o.dry_run = true;
-    o.sinks = (struct sp_create_sinks){.context = h, .plan = hear};
+    o.callbacks = (struct sp_create_callbacks){.context = h, .plan = hear};
     assert_int_equal(sp_create(&dry, &o, NULL), SP_OK);
     assert_int_equal(creating_n_files(), 1);
     assert_int_equal(h->n_lines, 1 + 68 + 14);
@@ -323,7 +323,7 @@ static void test_dry_run_shows_the_plan(void **state)
 
     *h = (struct heard){0};
     o.dry_run = false;
-    o.sinks = (struct sp_create_sinks){.context = h, .progress = count, .plan = hear};
+    o.callbacks = (struct sp_create_callbacks){.context = h, .progress = count, .plan = hear};
     assert_int_equal(sp_create(&wet, &o, NULL), SP_OK);
     assert_int_equal(h->n_lines, 0);
     assert_int_equal(h->total, dry.source_size[SP_PART_TARGET] + dry.source_size[SP_PART_DRAFT]);
@@ -342,7 +342,7 @@ static void test_notes_are_told(void **state)
     struct heard *h = calloc(1, sizeof *h);
     (void)state;
 
-    o.sinks = (struct sp_create_sinks){.context = h, .note = hear};
+    o.callbacks = (struct sp_create_callbacks){.context = h, .note = hear};
     assert_int_equal(sp_create(NULL, &o, NULL), SP_OK);
     assert_non_null(strstr(h->text, ":2: PARAMETER num_gpu is stored without effect"));
     assert_non_null(strstr(h->text, ":3: RENDERER is stored without effect"));

@@ -268,7 +268,7 @@ static void test_cancelling_leaves_nothing(void **state)
     struct sp_err err = {0};
     (void)state;
 
-    o.sinks = (struct sp_create_sinks){.context = &calls, .progress = cancel};
+    o.callbacks = (struct sp_create_callbacks){.context = &calls, .progress = cancel};
     assert_int_equal(sp_create(NULL, &o, &err), SP_E_CHECK);
     assert_string_equal(err.text, "cancelled");
     assert_int_equal(calls, 1);

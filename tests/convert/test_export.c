@@ -553,7 +553,7 @@ static void cancelled(void **state)
 
     creating_create(creating_modelfile("FROM @/ar"), packed, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
     o.n_threads = 1;
-    o.sinks = (struct sp_create_sinks){.context = &calls, .progress = cancel};
+    o.callbacks = (struct sp_create_callbacks){.context = &calls, .progress = cancel};
     expect_refusal(&o, SP_E_CHECK, "cancelled");
     assert_int_equal(calls, 1);
 }
@@ -593,7 +593,7 @@ static void export_killed(struct sp_export_options o)
 
     assert_true(child >= 0);
     if (child == 0) {
-        o.sinks.progress = die;
+        o.callbacks.progress = die;
         _exit((int)sp_export(NULL, &o, NULL));
     }
     assert_int_equal(waitpid(child, &status, 0), child);

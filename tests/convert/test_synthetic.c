@@ -189,7 +189,7 @@ static void test_names(void **state)
         struct sp_synthetic_options options = {
             .shape = cases[i].target,
             .draft = cases[i].draft,
-            .sinks = {.context = &total, .progress = stop},
+            .callbacks = {.context = &total, .progress = stop},
         };
         struct sp_err err = {0};
         assert_int_equal(sp_synthetic_write(packed_path("never.bin"), &options, &err), SP_E_CHECK);

@@ -30,7 +30,7 @@ static void check_settings(const struct sp_settings *s)
     if (sampling.top_k < 0 || !(sampling.repeat_penalty > 0) || s->seed < 0) abort();
 }
 
-static void check_prompt(const struct sp_serve_ask *ask, const struct sp_template *t)
+static void check_prompt(const struct sp_serve_request *ask, const struct sp_template *t)
 {
     struct sp_template_input in = {.messages = ask->messages,
                                    .tools = ask->tools,
@@ -49,7 +49,7 @@ static void check_prompt(const struct sp_serve_ask *ask, const struct sp_templat
 
     if (forms != 1 || ask->n_top > SP_SERVE_MAX_TOP) abort();
     if (sp_utf8_valid(ask->begun.at, ask->begun.len) != ask->begun.len) abort();
-    if (sp_serve_ask_n_answers(ask) > SP_SERVE_MAX_ANSWERS) abort();
+    if (sp_serve_request_n_answers(ask) > SP_SERVE_MAX_ANSWERS) abort();
     for (size_t i = 0; i < ask->n_prompts; i++) {
         if ((ask->prompts[i].text != NULL) == (ask->prompts[i].ids.n > 0)) abort();
     }
@@ -61,7 +61,7 @@ static void check_prompt(const struct sp_serve_ask *ask, const struct sp_templat
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const struct sp_serve_dialect *const dialects[] = {
+    static const struct sp_serve_api *const dialects[] = {
         &sp_serve_openai_chat, &sp_serve_openai_text, &sp_serve_ollama_chat,
         &sp_serve_ollama_text, &sp_serve_responses,   &sp_serve_anthropic};
     static const size_t n_dialects = sizeof dialects / sizeof *dialects;
@@ -69,7 +69,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct sp_generation g = {.settings = &settings};
     const char *name = "fuzz";
     struct sp_serve serve = {.generation = &g, .model = {.names = &name, .n_names = 1}};
-    struct sp_serve_ask ask = {0};
+    struct sp_serve_request ask = {0};
     struct sp_err err = {0};
     bool jinja = size > 0 && (data[0] & 4);
     const char *text = jinja ? chatml : go;
@@ -92,7 +92,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check_prompt(&ask, g.conversation.template);
     }
 done:
-    sp_serve_ask_release(&ask);
+    sp_serve_request_release(&ask);
     sp_template_free(g.conversation.template);
     return 0;
 }

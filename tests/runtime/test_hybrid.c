@@ -481,7 +481,7 @@ static enum sp_status create(const char *modelfile, struct heard *heard, enum sp
         .output = packed_path("made.bin"),
         .force = true,
         .draft_type = draft,
-        .sinks = {.context = heard, .note = hear},
+        .callbacks = {.context = heard, .note = hear},
     };
 
     memset(heard, 0, sizeof *heard);

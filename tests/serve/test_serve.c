@@ -187,7 +187,7 @@ static void test_prompt_cache(void **state)
 {
     static const char question[] = "{\"prompt\": [582, 580, 258, 421, 1, 2, 3, 4, 5, 6, 7, 8], "
                                    "\"max_tokens\": 12, \"seed\": 1}";
-    char *said, run_options[256];
+    char *message, run_options[256];
     const char *cache = packed_path("prompt.cache");
     const char *const options[] = {"--prompt-cache", cache, "--kv-type", "f32", NULL};
     struct serving s;
@@ -197,7 +197,7 @@ static void test_prompt_cache(void **state)
     snprintf(run_options, sizeof run_options,
              "--ids 582,580,258,421,1,2,3,4,5,6,7 --kv-type f32 --num-predict 2 --prompt-cache %s",
              cache);
-    said = served_run(served_file, run_options);
+    message = served_run(served_file, run_options);
     s = serving_start(served_file, options);
     a = serving_json(serving_ask(&s, "POST", "/v1/completions", question), 200);
     b = served_post("/v1/completions", question);
@@ -206,7 +206,7 @@ static void test_prompt_cache(void **state)
     sp_json_free(a);
     sp_json_free(b);
     assert_int_equal(serving_stop(&s), 0);
-    free(said);
+    free(message);
 }
 
 /* The file's SYSTEM leads a conversation unless that brings its own, its PARAMETER and the command

@@ -105,7 +105,7 @@ static char *joined(const struct events *e, int64_t block, const char *type, con
     return text;
 }
 
-static struct sp_json *ask(const struct serving *s, const char *body)
+static struct sp_json *request(const struct serving *s, const char *body)
 {
     return serving_json(serving_ask(s, "POST", "/v1/messages", body), 200);
 }
@@ -113,7 +113,7 @@ static struct sp_json *ask(const struct serving *s, const char *body)
 /* A message, and the same as a stream. */
 static void test_message(void **state)
 {
-    struct sp_json *json = ask(&served, ASK "}");
+    struct sp_json *json = request(&served, ASK "}");
     struct events e = stream(&served, ASK ", \"stream\": true}");
     const struct sp_json *last;
     size_t n_blocks;
@@ -168,20 +168,21 @@ static void test_usage(void **state)
 
 static void test_stops(void **state)
 {
-    struct sp_json *json = ask(&served, "{\"max_tokens\": 3, \"messages\": [{\"role\": \"user\", "
-                                        "\"content\": \"Tell me a story.\"}]}");
+    struct sp_json *json =
+        request(&served, "{\"max_tokens\": 3, \"messages\": [{\"role\": \"user\", "
+                         "\"content\": \"Tell me a story.\"}]}");
 
     (void)state;
     assert_string_equal(served_text(json, "stop_reason"), "max_tokens");
     assert_int_equal(served_number(json, "usage.output_tokens"), 3);
     sp_json_free(json);
-    json = ask(&served, ASK ", \"stop_sequences\": [\"whale\", \"once\", \" a\"]}");
+    json = request(&served, ASK ", \"stop_sequences\": [\"whale\", \"once\", \" a\"]}");
     assert_string_equal(served_text(json, "stop_reason"), "stop_sequence");
     assert_string_equal(served_text(json, "stop_sequence"), "once");
     assert_string_equal(served_text(json, "content.0.text"), "There was ");
     sp_json_free(json);
     /* No content at all is none, not an empty one. */
-    json = ask(&served, ASK ", \"stop_sequences\": [\"There\"]}");
+    json = request(&served, ASK ", \"stop_sequences\": [\"There\"]}");
     assert_int_equal(sp_json_len(served_at(json, "content")), 0);
     sp_json_free(json);
 }
@@ -190,7 +191,7 @@ static void test_stops(void **state)
 static void test_own_stop(void **state)
 {
     struct serving s = serving_start(served_pack(SERVED_CHATML "PARAMETER stop once\n"), NULL);
-    struct sp_json *json = ask(&s, ASK ", \"stop_sequences\": [\"hungry\"]}");
+    struct sp_json *json = request(&s, ASK ", \"stop_sequences\": [\"hungry\"]}");
 
     (void)state;
     assert_string_equal(served_text(json, "stop_reason"), "end_turn");
@@ -202,7 +203,7 @@ static void test_own_stop(void **state)
 /* What is begun with the beginning of an answer is gone on with to its end. */
 static void test_begun(void **state)
 {
-    struct sp_json *json = ask(&served, ASK "}"), *rest;
+    struct sp_json *json = request(&served, ASK "}"), *rest;
     const char *text = served_text(json, "content.0.text");
     char body[512];
 
@@ -212,7 +213,7 @@ static void test_begun(void **state)
              "story.\"}, {\"role\": \"assistant\", \"content\": \"%.14s\"}]}",
              text);
     assert_non_null(strstr(body, "\"There was once\"}"));
-    rest = ask(&served, body);
+    rest = request(&served, body);
     assert_string_equal(served_text(rest, "content.0.text"), text + 14);
     sp_json_free(rest);
     sp_json_free(json);
@@ -240,7 +241,7 @@ static void assert_colour(const char *colour)
 static void test_tools(void **state)
 {
     struct serving s = serving_start(served_pack(caller), NULL);
-    struct sp_json *json = ask(&s, ASK TOOLS PAINT "}"), *input = NULL;
+    struct sp_json *json = request(&s, ASK TOOLS PAINT "}"), *input = NULL;
     struct events e;
     const struct sp_json *last;
     size_t n_blocks;
@@ -271,13 +272,13 @@ static void test_tools(void **state)
     sp_json_free(input);
     release(&e);
 
-    json =
-        ask(&s, ASK TOOLS ", \"tool_choice\": {\"type\": \"any\", \"disable_parallel_tool_use\": "
-                          "true}}");
+    json = request(&s, ASK TOOLS
+                   ", \"tool_choice\": {\"type\": \"any\", \"disable_parallel_tool_use\": "
+                   "true}}");
     assert_int_equal(sp_json_len(served_at(json, "content")), 1);
     assert_string_equal(served_text(json, "content.0.type"), "tool_use");
     sp_json_free(json);
-    json = ask(&s, ASK TOOLS ", \"tool_choice\": {\"type\": \"none\"}}");
+    json = request(&s, ASK TOOLS ", \"tool_choice\": {\"type\": \"none\"}}");
     assert_string_equal(served_text(json, "content.0.type"), "text");
     assert_string_equal(served_text(json, "stop_reason"), "end_turn");
     sp_json_free(json);
@@ -296,7 +297,7 @@ static const char thinker[] =
 static void test_reasoning(void **state)
 {
     struct serving s = serving_start(served_pack(thinker), NULL);
-    struct sp_json *json = ask(&s, ASK "}");
+    struct sp_json *json = request(&s, ASK "}");
     struct events e;
     size_t n_blocks;
     char *text;
@@ -324,7 +325,7 @@ static void test_reasoning(void **state)
     sp_json_free(json);
 
     /* The switch of the template: the prompt has opened the thought, or not. */
-    json = ask(&s, ASK ", \"thinking\": {\"type\": \"enabled\", \"budget_tokens\": 1024}}");
+    json = request(&s, ASK ", \"thinking\": {\"type\": \"enabled\", \"budget_tokens\": 1024}}");
     assert_string_equal(served_text(json, "content.0.thinking"), "was once");
     sp_json_free(json);
     json = serving_json(serving_ask(&s, "POST", "/v1/messages/count_tokens",
@@ -338,7 +339,7 @@ static void test_reasoning(void **state)
                         200);
     assert_true((size_t)served_number(json, "input_tokens") > n_blocks + 1);
     sp_json_free(json);
-    json = ask(&s, ASK ", \"thinking\": {\"type\": \"adaptive\", \"display\": \"omitted\"}}");
+    json = request(&s, ASK ", \"thinking\": {\"type\": \"adaptive\", \"display\": \"omitted\"}}");
     assert_string_equal(served_text(json, "content.0.thinking"), "");
     sp_json_free(json);
     e = stream(&s, ASK ", \"stream\": true, \"thinking\": {\"type\": \"adaptive\", \"display\": "
@@ -387,8 +388,8 @@ static void test_open_reasoning(void **state)
 static void test_form(void **state)
 {
     struct sp_json *json =
-        ask(&served, ASK ", \"output_config\": {\"format\": {\"type\": \"json_schema\", "
-                         "\"schema\": {\"const\": \"whale\"}}}}");
+        request(&served, ASK ", \"output_config\": {\"format\": {\"type\": \"json_schema\", "
+                             "\"schema\": {\"const\": \"whale\"}}}}");
 
     (void)state;
     assert_string_equal(served_text(json, "content.0.text"), "\"whale\"");

@@ -17,24 +17,24 @@
 static void becomes(const char *body, const char *wanted)
 {
     struct sp_conversation conversation = {.system = NULL};
-    struct sp_serve_ask ask = {.messages = NULL};
+    struct sp_serve_request request = {.messages = NULL};
     struct sp_err err = {0};
     char *text = NULL, *all;
 
-    assert_int_equal(sp_json_parse(&ask.body, body, strlen(body), SP_JSON_STRICT, &err), SP_OK);
-    if (sp_serve_anthropic_read_messages(&ask, &conversation, &err)) {
+    assert_int_equal(sp_json_parse(&request.body, body, strlen(body), SP_JSON_STRICT, &err), SP_OK);
+    if (sp_serve_anthropic_read_messages(&request, &conversation, &err)) {
         assert_string_equal(err.text, wanted);
     } else {
-        assert_int_equal(sp_json_print(&text, ask.messages, &err), SP_OK);
-        all = malloc(strlen(text) + ask.begun.len + 2);
+        assert_int_equal(sp_json_print(&text, request.messages, &err), SP_OK);
+        all = malloc(strlen(text) + request.begun.len + 2);
         assert_non_null(all);
-        sprintf(all, "%s%s%.*s", text, ask.begun.len ? "|" : "", (int)ask.begun.len,
-                ask.begun.len ? ask.begun.at : "");
+        sprintf(all, "%s%s%.*s", text, request.begun.len ? "|" : "", (int)request.begun.len,
+                request.begun.len ? request.begun.at : "");
         assert_string_equal(all, wanted);
         free(all);
     }
     free(text);
-    sp_serve_ask_release(&ask);
+    sp_serve_request_release(&request);
 }
 
 #define SAYS(content) "{\"messages\": [{\"role\": \"user\", \"content\": " content "}]}"

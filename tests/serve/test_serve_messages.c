@@ -16,20 +16,20 @@
 static void becomes(const struct sp_tool_call_format *syntax, const char *sent, const char *wanted)
 {
     struct sp_conversation conversation = {.answers.calls = *syntax};
-    struct sp_serve_ask ask = {.messages = NULL};
+    struct sp_serve_request request = {.messages = NULL};
     struct sp_json *from = NULL;
     struct sp_err err = {0};
     char *text = NULL;
 
     assert_int_equal(sp_json_parse(&from, sent, strlen(sent), SP_JSON_STRICT, &err), SP_OK);
-    if (sp_serve_read_messages(&ask, &conversation, from, &err)) {
+    if (sp_serve_read_messages(&request, &conversation, from, &err)) {
         assert_string_equal(err.text, wanted);
     } else {
-        assert_int_equal(sp_json_print(&text, ask.messages, &err), SP_OK);
+        assert_int_equal(sp_json_print(&text, request.messages, &err), SP_OK);
         assert_string_equal(text, wanted);
     }
     free(text);
-    sp_json_free(ask.messages);
+    sp_json_free(request.messages);
     sp_json_free(from);
 }
 

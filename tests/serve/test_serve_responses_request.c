@@ -133,19 +133,19 @@ static void test_refused_input(void **state)
 /* Which tools the model is shown, and whether it must call one; or the error. */
 static void shows(const char *body, const char *wanted, bool must)
 {
-    struct sp_serve_ask ask = {.body = parse(body)};
+    struct sp_serve_request request = {.body = parse(body)};
     struct sp_err err = {0};
     char *text = NULL;
 
-    if (sp_serve_responses_read_tools(&ask, &err)) {
+    if (sp_serve_responses_read_tools(&request, &err)) {
         assert_string_equal(err.text, wanted);
     } else {
-        assert_int_equal(sp_json_print(&text, ask.tools, &err), SP_OK);
+        assert_int_equal(sp_json_print(&text, request.tools, &err), SP_OK);
         assert_string_equal(text, wanted);
-        assert_int_equal(ask.must_call, must);
+        assert_int_equal(request.must_call, must);
     }
     free(text);
-    sp_serve_ask_release(&ask);
+    sp_serve_request_release(&request);
 }
 
 static void test_tools(void **state)

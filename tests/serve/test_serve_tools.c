@@ -62,7 +62,7 @@ static size_t check_calls(const struct sp_json *json, size_t least)
     return sp_json_len(calls);
 }
 
-static struct sp_json *ask(const struct serving *s, const char *body)
+static struct sp_json *request(const struct serving *s, const char *body)
 {
     return serving_json(serving_ask(s, "POST", "/v1/chat/completions", body), 200);
 }
@@ -88,7 +88,7 @@ static void test_choice(void **state)
     for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
         size_t n;
 
-        json = ask(&s, bodies[i]);
+        json = request(&s, bodies[i]);
         n = check_calls(json, 1);
         if (i >= 2) {
             assert_int_equal(n, 1);
@@ -102,16 +102,16 @@ static void test_choice(void **state)
         sp_json_free(json);
     }
     /* Without a choice the model, which knows no tools, tells its story. */
-    json = ask(&s, ASK TOOLS ", \"max_tokens\": 8, \"tool_choice\": \"none\"}");
+    json = request(&s, ASK TOOLS ", \"max_tokens\": 8, \"tool_choice\": \"none\"}");
     assert_int_equal(check_calls(json, 0), 0);
     sp_json_free(json);
     /* Content is free where calls are held to; a form may stand in its place. */
-    json = ask(&s, ASK ", \"max_tokens\": 8, \"tools\": [" PAINT("\"strict\": true, ") "]}");
+    json = request(&s, ASK ", \"max_tokens\": 8, \"tools\": [" PAINT("\"strict\": true, ") "]}");
     assert_int_equal(check_calls(json, 0), 0);
     assert_true(strlen(served_text(json, "choices.0.message.content")) > 8);
     sp_json_free(json);
-    json = ask(&s, ASK ", \"grammar\": \"root ::= \\\"There\\\"\", \"tools\": [" PAINT(
-                       "\"strict\": true, ") "]}");
+    json = request(&s, ASK ", \"grammar\": \"root ::= \\\"There\\\"\", \"tools\": [" PAINT(
+                           "\"strict\": true, ") "]}");
     assert_string_equal(served_text(json, "choices.0.message.content"), "There");
     sp_json_free(json);
     assert_int_equal(serving_stop(&s), 0);
@@ -237,18 +237,18 @@ static void test_reasoning(void **state)
 
     (void)state;
     /* The model opens its thought, */
-    json = ask(&s, ASK ONE_WORD "}");
+    json = request(&s, ASK ONE_WORD "}");
     assert_string_equal(served_text(json, "choices.0.message.reasoning_content"), "was once");
     assert_string_equal(served_text(json, "choices.0.message.content"), "\"whale\"");
     assert_string_equal(served_text(json, "choices.0.finish_reason"), "stop");
     sp_json_free(json);
     /* or the prompt has, */
-    json = ask(&s, ASK ONE_WORD ", \"chat_template_kwargs\": {\"think\": true}}");
+    json = request(&s, ASK ONE_WORD ", \"chat_template_kwargs\": {\"think\": true}}");
     assert_string_equal(served_text(json, "choices.0.message.content"), "\"whale\"");
     assert_true(strlen(served_text(json, "choices.0.message.reasoning_content")) > 0);
     sp_json_free(json);
     /* or there is none. */
-    json = ask(&s, ASK ONE_WORD ", \"reasoning_effort\": \"none\"}");
+    json = request(&s, ASK ONE_WORD ", \"reasoning_effort\": \"none\"}");
     assert_null(served_at(json, "choices.0.message.reasoning_content"));
     assert_string_equal(served_text(json, "choices.0.message.content"), "\"whale\"");
     sp_json_free(json);

@@ -15,7 +15,7 @@ enum { N_CONTEXT = 256, N_IDS = 200 };
 
 struct served {
     struct generating g;
-    struct sp_serve_sessions *sessions;
+    struct sp_session_pool *sessions;
 };
 
 static struct served serve(size_t n)
@@ -24,18 +24,19 @@ static struct served serve(size_t n)
     struct served s = {
         .g = generating_open(path, NULL, 1, &(struct sp_session_options){.n_context = N_CONTEXT})};
 
-    assert_int_equal(sp_serve_sessions_new(&s.sessions, s.g.session, n, NULL), SP_OK);
+    assert_int_equal(sp_session_pool_new(&s.sessions, s.g.session, n, NULL), SP_OK);
     return s;
 }
 
 static void stop(struct served *s)
 {
-    sp_serve_sessions_free(s->sessions);
+    sp_session_pool_free(s->sessions);
     generating_close(&s->g);
 }
 
 /* The first n tokens of a conversation, each of which has tokens of its own. */
-static struct sp_session *ask(struct served *s, uint32_t conversation, size_t n, size_t *n_reused)
+static struct sp_session *request(struct served *s, uint32_t conversation, size_t n,
+                                  size_t *n_reused)
 {
     uint32_t ids[N_IDS];
     struct sp_session *session;
@@ -43,9 +44,9 @@ static struct sp_session *ask(struct served *s, uint32_t conversation, size_t n,
 
     for (size_t i = 0; i < n; i++)
         ids[i] = (uint32_t)(conversation * 100 + i * 7 % 97);
-    session = sp_serve_sessions_take(s->sessions, ids, n);
+    session = sp_session_pool_take(s->sessions, ids, n);
     r = generating_run(session, ids, n, 4, PLAIN, true);
-    sp_serve_sessions_give(s->sessions, session);
+    sp_session_pool_give(s->sessions, session);
     *n_reused = r.n_reused;
     sp_result_release(&r);
     return session;
@@ -55,17 +56,17 @@ static void turns(void **state)
 {
     struct served s = serve(2);
     size_t n;
-    struct sp_session *a = ask(&s, 1, 100, &n), *b = ask(&s, 2, 60, &n);
+    struct sp_session *a = request(&s, 1, 100, &n), *b = request(&s, 2, 60, &n);
 
     (void)state;
     assert_ptr_equal(a, s.g.session);
     assert_ptr_not_equal(a, b);
-    assert_ptr_equal(ask(&s, 1, 120, &n), a);
+    assert_ptr_equal(request(&s, 1, 120, &n), a);
     assert_int_equal(n, 100);
-    assert_ptr_equal(ask(&s, 2, 70, &n), b);
+    assert_ptr_equal(request(&s, 2, 70, &n), b);
     assert_int_equal(n, 60);
     /* a third takes the place of the one that was asked longer ago */
-    assert_ptr_equal(ask(&s, 3, 40, &n), a);
+    assert_ptr_equal(request(&s, 3, 40, &n), a);
     assert_int_equal(n, 0);
     stop(&s);
 }
@@ -74,14 +75,14 @@ static void what_is_left_alone_makes_room(void **state)
 {
     struct served s = serve(2);
     size_t n;
-    struct sp_session *a = ask(&s, 1, 180, &n), *b = ask(&s, 2, 40, &n);
+    struct sp_session *a = request(&s, 1, 180, &n), *b = request(&s, 2, 40, &n);
 
     (void)state;
-    assert_ptr_equal(ask(&s, 3, 30, &n), b); /* the long one is worth keeping */
+    assert_ptr_equal(request(&s, 3, 30, &n), b); /* the long one is worth keeping */
     for (size_t i = 0; i < 6; i++)
-        assert_ptr_equal(ask(&s, 3, 31 + i, &n), b);
-    assert_ptr_equal(ask(&s, 4, 30, &n), a);
-    assert_ptr_equal(ask(&s, 3, 50, &n), b);
+        assert_ptr_equal(request(&s, 3, 31 + i, &n), b);
+    assert_ptr_equal(request(&s, 4, 30, &n), a);
+    assert_ptr_equal(request(&s, 3, 50, &n), b);
     assert_int_equal(n, 36);
     stop(&s);
 }
@@ -92,9 +93,9 @@ static void one_session(void **state)
     size_t n;
 
     (void)state;
-    assert_ptr_equal(ask(&s, 1, 100, &n), s.g.session);
-    assert_ptr_equal(ask(&s, 2, 60, &n), s.g.session);
-    assert_ptr_equal(ask(&s, 1, 100, &n), s.g.session);
+    assert_ptr_equal(request(&s, 1, 100, &n), s.g.session);
+    assert_ptr_equal(request(&s, 2, 60, &n), s.g.session);
+    assert_ptr_equal(request(&s, 1, 100, &n), s.g.session);
     assert_int_equal(n, 0);
     stop(&s);
 }
@@ -107,8 +108,8 @@ static void sessions_are_opened_late(void **state)
 
     (void)state;
     for (size_t i = 0; i < 5; i++)
-        assert_ptr_equal(ask(&s, 1, 20 + 20 * i, &n), s.g.session);
-    assert_ptr_not_equal(ask(&s, 2, 20, &n), s.g.session);
+        assert_ptr_equal(request(&s, 1, 20 + 20 * i, &n), s.g.session);
+    assert_ptr_not_equal(request(&s, 2, 20, &n), s.g.session);
     stop(&s);
 }
 
