@@ -122,8 +122,8 @@ enum sp_status sp_pack_facts_read(struct sp_pack_facts *out, const struct sp_pac
         if (facts.parts[part].there) st = read_config(&facts.parts[part], pack, part, err);
     }
     if (st == SP_OK && facts.parts[SP_PART_TARGET].there && facts.parts[SP_PART_DRAFT].there) {
-        st = sp_config_meet_target(&facts.parts[SP_PART_DRAFT].config,
-                                   &facts.parts[SP_PART_TARGET].config, err);
+        st = sp_config_fit_target(&facts.parts[SP_PART_DRAFT].config,
+                                  &facts.parts[SP_PART_TARGET].config, err);
     }
     if (st == SP_OK) st = read_records(&facts, pack, err);
     if (st == SP_OK) st = read_merged(&facts, pack, err);
@@ -210,7 +210,7 @@ static void add_head_rows(struct rows *r, const struct sp_config *c)
 
     if (latent->kv_rank) {
         add_row(r, "heads", "%u of %u, values of %u, all from a latent of %u", layer->n_heads,
-                latent->still_dim + latent->turned_dim, latent->value_dim, latent->kv_rank);
+                latent->nope_dim + latent->rope_dim, latent->value_dim, latent->kv_rank);
         return;
     }
     add_row(r, "heads", "%u, %u for keys and values, of %u", layer->n_heads, layer->n_kv_heads,

@@ -101,7 +101,7 @@ static enum sp_status check_pair(struct job *job, struct sp_err *err)
     struct sp_pair_side target = side_of(&job->target), draft = side_of(&job->draft);
 
     if ((st = check_target(job, err)) || !job->has_draft) return st;
-    st = sp_config_meet_target(&job->draft.config, &job->target.config, err);
+    st = sp_config_fit_target(&job->draft.config, &job->target.config, err);
     if (!st) {
         st = sp_pair_check(&target, &draft, sp_source_same(&job->target, &job->draft),
                            &job->warnings, err);

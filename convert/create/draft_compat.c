@@ -227,7 +227,7 @@ static enum sp_status check_mtp(const struct sp_config *target, const struct sp_
 static bool same_ropes(const struct sp_rope *a, const struct sp_rope *b)
 {
     return a->kind == b->kind && a->theta == b->theta && a->n_rot == b->n_rot &&
-           a->n_turning == b->n_turning && a->factor == b->factor;
+           a->n_rotated == b->n_rotated && a->factor == b->factor;
 }
 
 /* Queries turn by the assistant's own rope, but keys have been turned by the target's. */

@@ -410,7 +410,7 @@ static enum sp_status read_parallel(struct sp_config *c, const struct sp_config_
 
     if (t->family->parallel_key == NULL) return SP_OK;
     if ((st = sp_text_bool(t, t->family->parallel_key, &parallel, err))) return st;
-    if (parallel) c->norms = SP_NORMS_SHARED;
+    if (parallel) c->norms = SP_NORM_PARALLEL;
     return SP_OK;
 }
 

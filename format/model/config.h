@@ -30,7 +30,7 @@ struct sp_rope {
     enum sp_rope_kind kind;
     double theta;
     unsigned n_rot;              /* rotated dims R <= head_dim; the rest passes through */
-    unsigned n_turning;          /* proportional: pairs that turn; frequency 0 for the rest */
+    unsigned n_rotated;          /* proportional: pairs that turn; frequency 0 for the rest */
     double factor;               /* 1 where the kind has none */
     double low_freq_factor;      /* llama3 */
     double high_freq_factor;     /* llama3 */
@@ -54,19 +54,19 @@ enum sp_mixer {
 
 /* Where the norms of a layer stand. */
 enum sp_norms {
-    SP_NORMS_BEFORE, /* on what attention and MLP read */
-    SP_NORMS_AROUND, /* on what they read and on what they make, before the residual add (Gemma) */
-    SP_NORMS_AFTER,  /* on what they make, before the residual add (OLMo 2) */
-    SP_NORMS_SHARED, /* one, on what both read, side by side (Cohere) */
+    SP_NORM_PRE,      /* on what attention and MLP read */
+    SP_NORM_SANDWICH, /* on what they read and on what they make, before the residual add (Gemma) */
+    SP_NORM_POST,     /* on what they make, before the residual add (OLMo 2) */
+    SP_NORM_PARALLEL, /* one, on what both read, side by side (Cohere) */
 };
 
 /* The norms of queries and keys. */
 enum sp_qk_norm {
-    SP_QK_PLAIN,  /* none */
-    SP_QK_HEADS,  /* each head apart, all with the same weights */
-    SP_QK_WHOLE,  /* all heads of a row together (OLMo 2) */
-    SP_QK_TURNED, /* as heads, but after their rotation (Hunyuan) */
-    SP_QK_OWN,    /* each head apart with weights of its own, less its mean (Cohere) */
+    SP_QK_PLAIN,   /* none */
+    SP_QK_HEADS,   /* each head apart, all with the same weights */
+    SP_QK_WHOLE,   /* all heads of a row together (OLMo 2) */
+    SP_QK_ROTATED, /* as heads, but after their rotation (Hunyuan) */
+    SP_QK_OWN,     /* each head apart with weights of its own, less its mean (Cohere) */
 };
 
 /* One decoder layer. */
@@ -92,15 +92,15 @@ struct sp_layer_config {
 /* Multi-head latent attention: every attention layer stores, in place of the keys and values of its
  * heads, one vector that all of them are made of (the latent) and one rotated key that they share.
  * Matrices of each head take a query to the latent's dims, and the mean of the latents that it has
- * seen to the dims of a value, so a layer has one key of kv_rank + turned_dim dims, whose first
+ * seen to the dims of a value, so a layer has one key of kv_rank + rope_dim dims, whose first
  * kv_rank dims are its value. Source: DeepSeek-V2, arXiv 2405.04434, section 2.1. */
 struct sp_latent_config {
-    unsigned kv_rank;    /* dims of the latent; 0: no latent attention */
-    unsigned q_rank;     /* of a latent that queries are made of; 0: they come from the input */
-    unsigned still_dim;  /* dims of a query that do not rotate, the first of a head, */
-    unsigned turned_dim; /* ... and those that do */
-    unsigned value_dim;  /* of a head */
-    bool rows_paired;    /* in a checkpoint, rows that rotate together are neighbours */
+    unsigned kv_rank;   /* dims of the latent; 0: no latent attention */
+    unsigned q_rank;    /* of a latent that queries are made of; 0: they come from the input */
+    unsigned nope_dim;  /* dims of a query that do not rotate, the first of a head, */
+    unsigned rope_dim;  /* ... and those that do */
+    unsigned value_dim; /* of a head */
+    bool rows_paired;   /* in a checkpoint, rows that rotate together are neighbours */
 };
 
 /* The norms of latents have an epsilon of their own, whatever a config says: the modeling files
@@ -222,7 +222,7 @@ struct sp_draft_config {
     struct sp_dspark_config dspark;
     unsigned n_head_rows;     /* rows of its own head, each a token of the target's; 0: n_vocab */
     bool maps_tokens;         /* ... by the table d2t: row i is token i + d2t[i] */
-    bool taps_stated;         /* EAGLE-3, P-EAGLE: else sp_config_meet_target finds them */
+    bool taps_stated;         /* EAGLE-3, P-EAGLE: else sp_config_fit_target finds them */
     bool features_normed;     /* ... all features together, before fc */
     bool taps_normed;         /* ... each tap's apart, before fc */
     bool normed_residual;     /* ... the residual stream begins with the normed hidden state */
@@ -318,7 +318,7 @@ SP_MUST_CHECK enum sp_status sp_config_settle(struct sp_config *config,
 /* Completes a settled draft by what its target is like: the default taps of EAGLE-3 and P-EAGLE.
  * For every reader that wants to know the taps. */
 SP_MUST_CHECK enum sp_status
-sp_config_meet_target(struct sp_config *draft, const struct sp_config *target, struct sp_err *err);
+sp_config_fit_target(struct sp_config *draft, const struct sp_config *target, struct sp_err *err);
 
 /* Is this a draft whose layers read pairs: EAGLE-3 or P-EAGLE? */
 bool sp_draft_is_eagle(enum sp_draft_kind kind);

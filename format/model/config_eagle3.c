@@ -181,8 +181,8 @@ enum sp_status sp_config_read_eagle3(struct sp_config *out, const struct sp_conf
 }
 
 /* Without a list: the second layer's input, the middle one's and that of the third from the end. */
-enum sp_status sp_config_meet_target(struct sp_config *draft, const struct sp_config *target,
-                                     struct sp_err *err)
+enum sp_status sp_config_fit_target(struct sp_config *draft, const struct sp_config *target,
+                                    struct sp_err *err)
 {
     struct sp_draft_config *d = &draft->draft;
     unsigned n = target->n_layers;

@@ -286,7 +286,8 @@ static enum sp_status read_rules(struct layer_rules *r, struct sp_err *err)
         (st = read_rotation(r, err)) || (st = read_experts(r, err))) {
         return st;
     }
-    if (t->family->windows == SP_WINDOWS_LATE || t->family->windows == SP_WINDOWS_EARLY) {
+    if (t->family->windows == SP_WINDOWS_FROM_LAYER ||
+        t->family->windows == SP_WINDOWS_BEFORE_LAYER) {
         st = sp_text_unsigned(t, "max_window_layers", 0, SP_CAP_LAYERS, &r->max_window_layers, err);
     }
     /* Beside a list the pattern does not count; EXAONE 4 spells it "LLLG". */
@@ -333,19 +334,19 @@ static bool slides(const struct layer_rules *r, unsigned i)
         return false;
     case SP_WINDOWS_ALL:
         return true;
-    case SP_WINDOWS_LATE:
+    case SP_WINDOWS_FROM_LAYER:
         return i >= r->max_window_layers;
     case SP_WINDOWS_EVEN:
         return i % 2 == 0;
-    case SP_WINDOWS_EARLY:
+    case SP_WINDOWS_BEFORE_LAYER:
         return i % 2 == 0 && i < r->max_window_layers;
     case SP_WINDOWS_PATTERN:
         return (i + 1) % r->pattern != 0;
-    case SP_WINDOWS_BETWEEN:
+    case SP_WINDOWS_LFM3_PATTERN:
         return i % 4 == 0;
-    case SP_WINDOWS_LATER:
+    case SP_WINDOWS_SKIP_FIRST_OF_4:
         return i % 4 != 0;
-    case SP_WINDOWS_UNROTATED:
+    case SP_WINDOWS_NOPE_LAYERS:
         return !rotates(r, i);
     }
     return false;
@@ -380,7 +381,7 @@ static bool is_conv(const struct layer_rules *r, unsigned i)
 {
     if (!r->t->family->conv_layers) return false;
     if (r->layer_types) return names(r->layer_types, i, "conv");
-    if (r->t->family->windows == SP_WINDOWS_BETWEEN) return i == 0 || i % 2 != 0;
+    if (r->t->family->windows == SP_WINDOWS_LFM3_PATTERN) return i == 0 || i % 2 != 0;
     return r->full_attention && !lists(r->full_attention, i);
 }
 

@@ -85,7 +85,7 @@ static bool is_neutral(const struct sp_json *v, enum neutral neutral, const stru
     if (v == NULL || (sp_json_kind(v) == SP_JSON_OBJECT && sp_json_len(v) == 0)) return true;
     if (neutral == NEUTRAL_NORMS) neutral = f->qk_norm ? NEUTRAL_TRUE : NEUTRAL_FALSE;
     if (neutral == NEUTRAL_SHARED) {
-        neutral = f->norms == SP_NORMS_SHARED ? NEUTRAL_TRUE : NEUTRAL_FALSE;
+        neutral = f->norms == SP_NORM_PARALLEL ? NEUTRAL_TRUE : NEUTRAL_FALSE;
     }
     if (neutral == NEUTRAL_GATE) neutral = f->output_gate ? NEUTRAL_TRUE : NEUTRAL_FALSE;
     if (sp_json_to_bool(v, &b)) {

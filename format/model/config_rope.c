@@ -319,7 +319,7 @@ static enum sp_status read_rope(struct sp_rope *r, const struct rope_source *s, 
     if ((st = sp_json_get_double(s->dict, partial_key, 0, 1, &partial, err))) return st;
     r->n_rot = (unsigned)(s->head_dim * partial);
     if (r->kind == SP_ROPE_PROPORTIONAL) { /* pairs over the whole head, of which some turn */
-        r->n_turning = (unsigned)(partial * s->head_dim / 2);
+        r->n_rotated = (unsigned)(partial * s->head_dim / 2);
         r->n_rot = s->head_dim;
     } else if (r->n_rot != s->head_dim && family->partial_rotary == 0) {
         return sp_fail(err, SP_E_UNSUPPORTED, "%s %g is not supported for %s", partial_key, partial,

@@ -75,7 +75,7 @@ static uint64_t dim_of(enum sp_dim dim, const struct sp_config *c, const struct 
         return c->draft.n_head_rows ? c->draft.n_head_rows : c->n_vocab;
     case SP_DIM_Q:
         if (c->latent.kv_rank == 0) return (uint64_t)l->n_heads * l->head_dim;
-        return l->n_heads * ((uint64_t)c->latent.still_dim + c->latent.turned_dim);
+        return l->n_heads * ((uint64_t)c->latent.nope_dim + c->latent.rope_dim);
     case SP_DIM_O:
         return (uint64_t)l->n_heads * (c->latent.kv_rank ? c->latent.value_dim : l->head_dim);
     case SP_DIM_Q_RANK:
@@ -83,9 +83,9 @@ static uint64_t dim_of(enum sp_dim dim, const struct sp_config *c, const struct 
     case SP_DIM_KV_RANK:
         return c->latent.kv_rank;
     case SP_DIM_KV_A:
-        return (uint64_t)c->latent.kv_rank + c->latent.turned_dim;
-    case SP_DIM_STILL:
-        return c->latent.still_dim;
+        return (uint64_t)c->latent.kv_rank + c->latent.rope_dim;
+    case SP_DIM_NOPE:
+        return c->latent.nope_dim;
     case SP_DIM_VALUE:
         return c->latent.value_dim;
     case SP_DIM_KV:

@@ -3,16 +3,16 @@
 
 static const struct sp_latent_family latent_glm = {
     .defaults = {
-        .kv_rank = 512, .q_rank = 768, .still_dim = 192, .value_dim = 256, .rows_paired = true}};
+        .kv_rank = 512, .q_rank = 768, .nope_dim = 192, .value_dim = 256, .rows_paired = true}};
 
 /* Of DeepSeek's third version, and of those that follow it. */
 static const struct sp_latent_family latent_usual = {
     .defaults = {
-        .kv_rank = 512, .q_rank = 1536, .still_dim = 128, .value_dim = 128, .rows_paired = true}};
+        .kv_rank = 512, .q_rank = 1536, .nope_dim = 128, .value_dim = 128, .rows_paired = true}};
 
 static const struct sp_latent_family latent_deepseek_v2 = {.defaults = {.kv_rank = 512,
                                                                         .q_rank = 1536,
-                                                                        .still_dim = 128,
+                                                                        .nope_dim = 128,
                                                                         .value_dim = 128,
                                                                         .rows_paired = true},
                                                            .always_paired = true};

@@ -235,14 +235,14 @@ static enum sp_status add_tails(struct sp_matcher *m, struct sp_tensor_spec *spe
                                 unsigned part)
 {
     const struct sp_latent_config *c = &m->config->latent;
-    uint64_t still = part ? c->kv_rank : c->still_dim;
+    uint64_t still = part ? c->kv_rank : c->nope_dim;
     enum sp_status st;
     bool found;
 
     if (!c->rows_paired) return sp_form_add_whole(m, spec, name);
     st = sp_matcher_claim(&found, m, name, spec->shape, spec->rank);
     if (st || !found) return st;
-    return add_paired(m, spec, name, still + c->turned_dim, still, c->turned_dim);
+    return add_paired(m, spec, name, still + c->rope_dim, still, c->rope_dim);
 }
 
 /* Of each head's rows in kv_b_proj, those that make keys of a latent, as columns; or values. */
@@ -250,7 +250,7 @@ static enum sp_status add_latent(struct sp_matcher *m, struct sp_tensor_spec *sp
                                  const char *name, enum sp_response_format form, uint64_t n_heads)
 {
     const struct sp_latent_config *c = &m->config->latent;
-    uint64_t head = (uint64_t)c->still_dim + c->value_dim;
+    uint64_t head = (uint64_t)c->nope_dim + c->value_dim;
     uint64_t shape[2] = {n_heads * head, c->kv_rank};
     enum sp_status st;
     bool found;
@@ -260,12 +260,12 @@ static enum sp_status add_latent(struct sp_matcher *m, struct sp_tensor_spec *sp
         return sp_matcher_add(m, spec, name,
                               (struct sp_row_span){.step = 1,
                                                    .n_rows = n_heads * c->kv_rank,
-                                                   .n_cols = c->still_dim,
+                                                   .n_cols = c->nope_dim,
                                                    .transposed = true,
                                                    .pitch = head});
     }
     for (uint64_t h = 0; st == SP_OK && h < n_heads; h++) {
-        struct sp_row_span span = {.first_row = h * head + c->still_dim,
+        struct sp_row_span span = {.first_row = h * head + c->nope_dim,
                                    .step = 1,
                                    .n_rows = c->value_dim,
                                    .n_cols = c->kv_rank};

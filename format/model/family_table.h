@@ -19,16 +19,16 @@ struct sp_sizes {
 
 /* Which layers see a window only, where no layer_types list says so. */
 enum sp_windows {
-    SP_WINDOWS_NONE,      /* a window is ignored */
-    SP_WINDOWS_ALL,       /* every layer */
-    SP_WINDOWS_LATE,      /* layers from max_window_layers on */
-    SP_WINDOWS_EVEN,      /* layers 0, 2, 4, ... */
-    SP_WINDOWS_EARLY,     /* ... of those before max_window_layers */
-    SP_WINDOWS_PATTERN,   /* all but every sliding_window_pattern-th */
-    SP_WINDOWS_LATER,     /* all but the first of every four */
-    SP_WINDOWS_BETWEEN,   /* layers 4, 8, ...; convolutions are 0, 1, 3, 5, ... (LFM3) */
-    SP_WINDOWS_LISTED,    /* none */
-    SP_WINDOWS_UNROTATED, /* the layers without rotation */
+    SP_WINDOWS_NONE,            /* a window is ignored */
+    SP_WINDOWS_ALL,             /* every layer */
+    SP_WINDOWS_FROM_LAYER,      /* layers from max_window_layers on */
+    SP_WINDOWS_EVEN,            /* layers 0, 2, 4, ... */
+    SP_WINDOWS_BEFORE_LAYER,    /* ... of those before max_window_layers */
+    SP_WINDOWS_PATTERN,         /* all but every sliding_window_pattern-th */
+    SP_WINDOWS_SKIP_FIRST_OF_4, /* all but the first of every four */
+    SP_WINDOWS_LFM3_PATTERN,    /* layers 4, 8, ...; convolutions are 0, 1, 3, 5, ... (LFM3) */
+    SP_WINDOWS_LISTED,          /* none */
+    SP_WINDOWS_NOPE_LAYERS,     /* the layers without rotation */
 };
 
 enum sp_bias_rule { SP_BIAS_NEVER, SP_BIAS_ALWAYS, SP_BIAS_BY_CONFIG };

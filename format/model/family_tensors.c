@@ -137,19 +137,19 @@ static bool has_sinks(const struct sp_config *c, const struct sp_layer_config *l
 
 static bool has_input_norm(const struct sp_config *c, const struct sp_layer_config *l)
 {
-    return l->mixers != 0 && c->norms != SP_NORMS_AFTER && !c->norm_weightless;
+    return l->mixers != 0 && c->norms != SP_NORM_POST && !c->norm_weightless;
 }
 
 static bool has_post_norm(const struct sp_config *c, const struct sp_layer_config *l)
 {
     (void)l;
-    return c->norms == SP_NORMS_AROUND || c->norms == SP_NORMS_AFTER;
+    return c->norms == SP_NORM_SANDWICH || c->norms == SP_NORM_POST;
 }
 
 static bool has_four_norms(const struct sp_config *c, const struct sp_layer_config *l)
 {
     (void)l;
-    return c->norms == SP_NORMS_AROUND;
+    return c->norms == SP_NORM_SANDWICH;
 }
 
 static bool has_ffn(const struct sp_config *c, const struct sp_layer_config *l)
@@ -160,7 +160,7 @@ static bool has_ffn(const struct sp_config *c, const struct sp_layer_config *l)
 
 static bool has_second_norm(const struct sp_config *c, const struct sp_layer_config *l)
 {
-    return has_ffn(c, l) && c->norms != SP_NORMS_SHARED && !c->norm_weightless;
+    return has_ffn(c, l) && c->norms != SP_NORM_PARALLEL && !c->norm_weightless;
 }
 
 static bool is_dense(const struct sp_config *c, const struct sp_layer_config *l)
@@ -388,7 +388,7 @@ const struct sp_tensor_row sp_layer_tensors[] = {
     {"self_attn.kv_a_layernorm.weight", SP_ROLE_NORM, {SP_DIM_KV_RANK}, is_latent},
     {"self_attn.k_b_proj.weight",
      SP_ROLE_ATTENTION,
-     {SP_DIM_HEADS, SP_DIM_KV_RANK, SP_DIM_STILL},
+     {SP_DIM_HEADS, SP_DIM_KV_RANK, SP_DIM_NOPE},
      is_latent},
     {"self_attn.v_b_proj.weight",
      SP_ROLE_ATTENTION,

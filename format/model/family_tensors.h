@@ -16,7 +16,7 @@ enum sp_dim {
     SP_DIM_Q_RANK,  /* latent attention: width of the queries' latent, */
     SP_DIM_KV_RANK, /* ... of that of keys and values, */
     SP_DIM_KV_A,    /* ... with the key beside it, */
-    SP_DIM_STILL,   /* ... of what does not rotate in a query, */
+    SP_DIM_NOPE,    /* ... of what does not rotate in a query, */
     SP_DIM_VALUE,   /* ... of a head's value */
     SP_DIM_KV,      /* n_kv_heads * head_dim */
     SP_DIM_Q_NORM,  /* weights of the queries' norm, of one head or of all, */

@@ -120,7 +120,7 @@ static sp_pool_fn *before_ffn(const struct layer_job *job)
 {
     if (job->layer->config->mixers == 0) return norm_row;
     /* Side by side: hidden stays as it is. */
-    return job->r->model->config.norms == SP_NORMS_SHARED ? add_row : add_norm_row;
+    return job->r->model->config.norms == SP_NORM_PARALLEL ? add_row : add_norm_row;
 }
 
 enum sp_gate sp_gate_of(enum sp_activation activation)

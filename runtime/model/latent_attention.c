@@ -39,10 +39,10 @@ enum sp_status sp_latent_open(struct sp_workspace *r, struct sp_err *err)
     }
     if ((st = sp_new(&s, 1, sizeof *s, err))) return st;
     r->latent = s;
-    s->ld_queries = sp_matrix_ld((size_t)c->kv_rank + c->turned_dim);
+    s->ld_queries = sp_matrix_ld((size_t)c->kv_rank + c->rope_dim);
     s->ld_values = sp_matrix_ld(c->value_dim);
     if (c->q_rank && (st = sp_acts_init(&s->low, r->max_rows, c->q_rank, err))) return st;
-    if ((st = sp_acts_init(&s->still, rows, c->still_dim, err))) return st;
+    if ((st = sp_acts_init(&s->nope, rows, c->nope_dim, err))) return st;
     if ((st = sp_new_rows(&s->queries, rows, s->ld_queries, err))) return st;
     if ((st = sp_acts_init(&s->seen, rows, c->kv_rank, err))) return st;
     if ((st = sp_new_rows(&s->values, rows, s->ld_values, err))) return st;
@@ -55,7 +55,7 @@ void sp_latent_close(struct sp_workspace *r)
 
     if (s == NULL) return;
     sp_acts_release(&s->low);
-    sp_acts_release(&s->still);
+    sp_acts_release(&s->nope);
     free(s->queries);
     sp_acts_release(&s->seen);
     free(s->values);
@@ -74,7 +74,7 @@ struct latent_job {
 static void rotate(const struct latent_job *job, size_t t, float *x)
 {
     const struct rotation *turn = &job->r->rotations[job->layer->config->rope];
-    size_t half = job->c->turned_dim / 2;
+    size_t half = job->c->rope_dim / 2;
 
     job->r->backend->vector->rope(x, turn->cos + t * half, turn->sin + t * half, 2 * half);
 }
@@ -132,7 +132,7 @@ static void project(struct latent_job *job)
 /* Head h of row t, as it is projected. */
 static const float *query_at(const struct latent_job *job, size_t h, size_t t)
 {
-    size_t dim = (size_t)job->c->still_dim + job->c->turned_dim;
+    size_t dim = (size_t)job->c->nope_dim + job->c->rope_dim;
 
     return job->r->q + t * job->r->ld_q + h * dim;
 }
@@ -140,12 +140,12 @@ static const float *query_at(const struct latent_job *job, size_t h, size_t t)
 static void gather_still(void *context, size_t t, unsigned worker)
 {
     const struct latent_job *job = context;
-    struct sp_acts *still = &job->r->latent->still;
+    struct sp_acts *nope = &job->r->latent->nope;
 
     (void)worker;
     for (size_t h = 0; h < job->n_heads; h++) {
-        memcpy(still->x + (h * job->n + t) * still->ld, query_at(job, h, t),
-               job->c->still_dim * sizeof(float));
+        memcpy(nope->x + (h * job->n + t) * nope->ld, query_at(job, h, t),
+               job->c->nope_dim * sizeof(float));
     }
 }
 
@@ -158,7 +158,7 @@ static void add_turned(void *context, size_t t, unsigned worker)
     (void)worker;
     for (size_t h = 0; h < job->n_heads; h++) {
         float *to = s->queries + (h * job->n + t) * s->ld_queries + job->c->kv_rank;
-        memcpy(to, query_at(job, h, t) + job->c->still_dim, job->c->turned_dim * sizeof *to);
+        memcpy(to, query_at(job, h, t) + job->c->nope_dim, job->c->rope_dim * sizeof *to);
         rotate(job, t, to);
     }
 }
@@ -224,7 +224,7 @@ void sp_latent_run(struct sp_workspace *r, unsigned layer, size_t n)
     project(&job);
     store(&job);
     sp_backend_rows(r->backend, n, gather_still, &job);
-    multiply_heads(&job, &l->latent.k_b, s->queries, s->ld_queries, &s->still);
+    multiply_heads(&job, &l->latent.k_b, s->queries, s->ld_queries, &s->nope);
     sp_backend_rows(r->backend, n, add_turned, &job);
     for (size_t i = 0, first = 0; i < r->n_seqs; first += r->seqs[i++].n)
         attend(&job, &r->seqs[i], first);

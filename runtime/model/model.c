@@ -347,7 +347,7 @@ static void bind_layer(struct binder *b, struct sp_layer *l, unsigned i)
     l->config = &b->model->config.layers[i];
     l->input_norm = bind_norm(b, "@input_layernorm.weight", i);
     l->input_norm_bias = bind_bias(b, "@input_layernorm.bias", i);
-    if (norms == SP_NORMS_BEFORE) {
+    if (norms == SP_NORM_PRE) {
         l->ffn_norm =
             bind_scaled(b, "@post_attention_layernorm.weight", i, b->model->config.ffn_in_scale);
         l->ffn_norm_bias = bind_bias(b, "@post_attention_layernorm.bias", i);

@@ -134,8 +134,8 @@ void sp_rope_frequencies(float *freq, const struct sp_rope *rope, size_t total_p
             freq[i] /= (float)rope->factor;
     }
     if (rope->kind == SP_ROPE_PROPORTIONAL) {
-        assert(rope->n_turning <= n);
-        for (size_t i = rope->n_turning; i < n; i++)
+        assert(rope->n_rotated <= n);
+        for (size_t i = rope->n_rotated; i < n; i++)
             freq[i] = 0;
     }
 }

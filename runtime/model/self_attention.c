@@ -64,7 +64,7 @@ static void shape_head(const struct heads_job *job, size_t t, size_t h, float *h
         r->backend->vector->rope(head, turn->cos + t * (n_rot / 2), turn->sin + t * (n_rot / 2),
                                  n_rot);
     }
-    if (norm == SP_QK_TURNED) norm_head(job, h, head, weight);
+    if (norm == SP_QK_ROTATED) norm_head(job, h, head, weight);
 }
 
 /* Ministral 3: queries grow with the position, q *= 1 + beta ln(1 + floor(p / from)). */

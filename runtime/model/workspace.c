@@ -15,7 +15,7 @@ struct widths {
 static size_t width_of_heads(const struct sp_config *config, const struct sp_layer_config *l)
 {
     const struct sp_latent_config *c = &config->latent;
-    size_t query = c->still_dim + c->turned_dim;
+    size_t query = c->nope_dim + c->rope_dim;
 
     if (c->kv_rank == 0) return (size_t)l->n_heads * l->head_dim;
     return l->n_heads * (query > c->value_dim ? query : c->value_dim);

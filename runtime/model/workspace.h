@@ -61,11 +61,11 @@ struct sp_workspace {
 
 /* Room for latent attention. Rows of a head lie one after another, heads by heads. */
 struct sp_latent_scratch {
-    struct sp_acts low;   /* [max_rows][q_rank] latents of queries, input of q_b */
-    struct sp_acts still; /* [heads * max_rows][still_dim] input of k_b */
-    float *queries;       /* [heads * max_rows][ld_queries] as they meet what is stored */
-    struct sp_acts seen;  /* [heads * max_rows][kv_rank] what attention makes, input of v_b */
-    float *values;        /* [heads * max_rows][ld_values] */
+    struct sp_acts low;  /* [max_rows][q_rank] latents of queries, input of q_b */
+    struct sp_acts nope; /* [heads * max_rows][nope_dim] input of k_b */
+    float *queries;      /* [heads * max_rows][ld_queries] as they meet what is stored */
+    struct sp_acts seen; /* [heads * max_rows][kv_rank] what attention makes, input of v_b */
+    float *values;       /* [heads * max_rows][ld_values] */
     size_t ld_queries, ld_values;
     struct sp_row_group *groups; /* [heads] */
 };

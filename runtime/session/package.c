@@ -114,7 +114,7 @@ enum sp_status sp_package_open(struct sp_package **out, const char *path,
     }
     if (has_part(p->pack, SP_PART_DRAFT)) {
         if ((st = sp_model_open(&p->draft, p->pack, SP_PART_DRAFT, err))) goto in_file;
-        st = sp_config_meet_target(&p->draft->config, &p->target->config, err);
+        st = sp_config_fit_target(&p->draft->config, &p->target->config, err);
         if (st || (st = sp_drafter_check(p->target, p->draft, err))) goto in_file;
         snprintf(p->both, sizeof p->both, SP_LOOKUP_NAME " and %s",
                  sp_drafter_find(p->draft->config.draft.kind)->name);

@@ -270,7 +270,7 @@ static void eagle3_drafts(void **state)
     a = side(&t, TOKENIZER, NULL);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         if (sp_config_parse(&d, cases[i].draft, strlen(cases[i].draft), NULL, &err) ||
-            sp_config_settle(&d, &found, &err) || sp_config_meet_target(&d, &t, &err)) {
+            sp_config_settle(&d, &found, &err) || sp_config_fit_target(&d, &t, &err)) {
             fail_msg("%s", err.text);
         }
         b = side(&d, NULL, NULL);

@@ -96,7 +96,7 @@ static void check_golden(const struct golden *g)
     assert_int_equal(c.o_bias, has_trait(g, "o_bias"));
     assert_int_equal(c.mlp_bias, has_trait(g, "mlp_bias"));
     assert_int_equal(c.norm_shifted, gemma);
-    assert_int_equal(c.norms, gemma ? SP_NORMS_AROUND : SP_NORMS_BEFORE);
+    assert_int_equal(c.norms, gemma ? SP_NORM_SANDWICH : SP_NORM_PRE);
     configs_assert_near(c.embedding_scale, gemma ? 8 : 1); /* sqrt(64) */
     sp_config_release(&c);
 }
@@ -177,7 +177,7 @@ static void golden_gemma4(void **state)
     assert_int_equal(c.n_per_layer_vocab, 512);
     configs_assert_near(c.attention_scale, 1);
     configs_assert_near(c.logit_cap, 3);
-    assert_true(c.v_norm && c.norms == SP_NORMS_AROUND && c.qk_norm && !c.norm_shifted);
+    assert_true(c.v_norm && c.norms == SP_NORM_SANDWICH && c.qk_norm && !c.norm_shifted);
     assert_int_equal(c.layers[0].head_dim, 16);
     assert_int_equal(c.layers[0].window, 5);
     assert_int_equal(c.layers[2].head_dim, 32);
@@ -188,7 +188,7 @@ static void golden_gemma4(void **state)
     assert_int_equal(c.layers[4].n_ffn, 96);
     assert_int_equal(c.layers[5].n_ffn, 192); /* double wide where keys are shared */
     assert_int_equal(c.ropes[0].n_rot, 32);
-    assert_int_equal(c.ropes[0].n_turning, 4); /* 0.25 * 32 / 2 */
+    assert_int_equal(c.ropes[0].n_rotated, 4); /* 0.25 * 32 / 2 */
     assert_int_equal(c.ropes[1].n_rot, 16);
     sp_config_release(&c);
 
@@ -613,7 +613,7 @@ static void gemma4(void **state)
     assert_int_equal(c.n_per_layer_vocab, 262144);
     configs_assert_near(c.logit_cap, 0);
     assert_int_equal(c.ropes[0].kind, SP_ROPE_PROPORTIONAL);
-    assert_int_equal(c.ropes[0].n_turning, 64); /* a quarter: inside the dict before beside it */
+    assert_int_equal(c.ropes[0].n_rotated, 64); /* a quarter: inside the dict before beside it */
     configs_assert_near(c.ropes[0].theta, 1e6);
     assert_int_equal(c.ropes[1].n_rot, 256);
     configs_assert_near(c.ropes[1].theta, 1e4);
@@ -624,7 +624,7 @@ static void gemma4(void **state)
     assert_int_equal(c.n_per_layer, 0);
     assert_int_equal(c.layers[1].head_dim, 32);
     assert_int_equal(c.ropes[0].n_rot, 32);
-    assert_int_equal(c.ropes[0].n_turning, 16); /* without partial_rotary_factor all pairs turn */
+    assert_int_equal(c.ropes[0].n_rotated, 16); /* without partial_rotary_factor all pairs turn */
     configs_assert_near(c.ropes[0].theta, 5e5);
     sp_config_release(&c);
 }

@@ -144,7 +144,7 @@ static void spellings(void **state)
     parse(&c, "{\"model_type\": \"hyperclovax\", " SMALL "\"logits_scaling\": 0.125}");
     configs_assert_near(c.logit_scale, 0.125); /* multiplies here */
     configs_assert_near(c.attention_scale, 1 / sqrt(12));
-    assert_int_equal(c.norms, SP_NORMS_AROUND);
+    assert_int_equal(c.norms, SP_NORM_SANDWICH);
     sp_config_release(&c);
 
     parse(&c, "{\"model_type\": \"hunyuan_v1_moe\", " SMALL "\"num_hidden_layers\": 2, "
@@ -179,13 +179,13 @@ static void norms(void **state)
     parse(&c, "{\"model_type\": \"stablelm\", " SMALL "\"qk_layernorm\": true, "
               "\"use_parallel_residual\": true, \"use_qkv_bias\": true, "
               "\"partial_rotary_factor\": 0.5}");
-    assert_int_equal(c.norms, SP_NORMS_SHARED);
+    assert_int_equal(c.norms, SP_NORM_PARALLEL);
     assert_int_equal(c.qk_norm, SP_QK_OWN);
     assert_true(c.qkv_bias && !c.o_bias && !c.mlp_bias);
     sp_config_release(&c);
     parse(&c, "{\"model_type\": \"stablelm\", " SMALL "\"num_hidden_layers\": 1, "
               "\"rope_parameters\": {\"partial_rotary_factor\": 0.5}}");
-    assert_int_equal(c.norms, SP_NORMS_BEFORE);
+    assert_int_equal(c.norms, SP_NORM_PRE);
     assert_int_equal(c.qk_norm, SP_QK_PLAIN);
     assert_false(c.qkv_bias);
     sp_config_release(&c);
@@ -232,11 +232,11 @@ static void lfm3(void **state)
         assert_int_equal(c.layers[i].rope, conv ? -1 : i == 4);
     }
     assert_int_equal(c.ropes[0].kind, SP_ROPE_PROPORTIONAL);
-    assert_int_equal(c.ropes[0].n_turning, 32);
+    assert_int_equal(c.ropes[0].n_rotated, 32);
     configs_assert_near(c.ropes[1].theta, 1e4);
     assert_int_equal(c.short_conv.kernel, 7);
     assert_true(c.layers[2].head_gate && !c.layers[2].output_gate && c.tied);
-    assert_int_equal(c.norms, SP_NORMS_AROUND);
+    assert_int_equal(c.norms, SP_NORM_SANDWICH);
     sp_config_release(&c);
 }
 

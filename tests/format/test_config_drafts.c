@@ -391,14 +391,14 @@ static void eagle3_default_taps(void **state)
         assert_int_equal(c.draft.n_taps, 3);
         assert_true(c.draft.borrows_tables && c.draft.maps_tokens);
         target.n_layers = cases[i].n_layers;
-        assert_int_equal(sp_config_meet_target(&c, &target, NULL), SP_OK);
+        assert_int_equal(sp_config_fit_target(&c, &target, NULL), SP_OK);
         assert_memory_equal(c.draft.taps, cases[i].taps, sizeof cases[i].taps);
         sp_config_release(&c);
     }
     configs_own(&c, "eagle3_root", NULL);
     assert_int_equal(sp_config_settle(&c, &found, NULL), SP_OK);
     target.n_layers = 5;
-    assert_int_equal(sp_config_meet_target(&c, &target, &err), SP_E_INPUT);
+    assert_int_equal(sp_config_fit_target(&c, &target, &err), SP_E_INPUT);
     assert_string_equal(err.text,
                         "eagle3 fc reads 3 layers, which has no default for 5 target layers");
     sp_config_release(&c);

@@ -25,7 +25,7 @@ static void granite(void **state)
     configs_assert_near(c.logit_scale, 0.125); /* logits_scaling divides */
     configs_assert_near(c.ropes[0].theta, 5e6);
     assert_true(c.tied && !c.qkv_bias && !c.o_bias && !c.mlp_bias);
-    assert_int_equal(c.norms, SP_NORMS_BEFORE);
+    assert_int_equal(c.norms, SP_NORM_PRE);
     sp_config_release(&c);
 
     configs_own(&c, "granite_sparse", NULL);
@@ -57,7 +57,7 @@ static void olmo(void **state)
 
     (void)state;
     configs_own(&c, "olmo2_sparse", NULL);
-    assert_int_equal(c.norms, SP_NORMS_AFTER);
+    assert_int_equal(c.norms, SP_NORM_POST);
     assert_int_equal(c.qk_norm, SP_QK_WHOLE);
     configs_assert_near(c.ropes[0].theta, 1e4);
     configs_assert_near(c.norm_eps, 1e-5);
@@ -67,7 +67,7 @@ static void olmo(void **state)
 
     /* Only full layers are scaled, whichever way that is written. */
     configs_own(&c, "olmo3_7b", NULL);
-    assert_int_equal(c.norms, SP_NORMS_AFTER);
+    assert_int_equal(c.norms, SP_NORM_POST);
     assert_int_equal(c.qk_norm, SP_QK_WHOLE);
     configs_assert_windows(&c, "4096,4096,4096,0,4096");
     assert_rotations(&c, "1,1,1,0,1");
@@ -109,7 +109,7 @@ static void exaone4(void **state)
     assert_int_equal(c.ropes[0].kind, SP_ROPE_LLAMA3);
     configs_assert_near(c.ropes[0].factor, 16);
     configs_assert_near(c.ropes[0].theta, 1e6);
-    assert_int_equal(c.norms, SP_NORMS_AFTER);
+    assert_int_equal(c.norms, SP_NORM_POST);
     assert_int_equal(c.qk_norm, SP_QK_HEADS);
     assert_false(c.qkv_bias || c.tied);
     sp_config_release(&c);
@@ -133,14 +133,14 @@ static void glm(void **state)
 
     (void)state;
     configs_own(&c, "glm4_0414", NULL);
-    assert_int_equal(c.norms, SP_NORMS_AROUND);
+    assert_int_equal(c.norms, SP_NORM_SANDWICH);
     assert_int_equal(c.ropes[0].n_rot, 64);
     configs_assert_near(c.ropes[0].theta, 1e4);
     assert_true(!c.qkv_bias && !c.o_bias && !c.tied);
     sp_config_release(&c);
 
     configs_own(&c, "glm_sparse", NULL);
-    assert_int_equal(c.norms, SP_NORMS_BEFORE);
+    assert_int_equal(c.norms, SP_NORM_PRE);
     assert_int_equal(c.ropes[0].n_rot, 64); /* half of 128 without being asked */
     assert_int_equal(c.layers[0].n_kv_heads, 2);
     configs_assert_near(c.norm_eps, 1.5625e-7);
@@ -199,7 +199,7 @@ static void cohere(void **state)
 
     (void)state;
     configs_own(&c, "cohere2_7b", NULL);
-    assert_int_equal(c.norms, SP_NORMS_SHARED);
+    assert_int_equal(c.norms, SP_NORM_PARALLEL);
     assert_true(c.norm_centered && c.tied && !c.qkv_bias && !c.o_bias);
     configs_assert_near(c.norm_eps, 1e-5);
     configs_assert_near(c.logit_scale, 0.25);
@@ -214,7 +214,7 @@ static void cohere(void **state)
 
     configs_own(&c, "cohere_sparse", NULL);
     assert_int_equal(c.qk_norm, SP_QK_PLAIN);
-    assert_int_equal(c.norms, SP_NORMS_SHARED);
+    assert_int_equal(c.norms, SP_NORM_PARALLEL);
     configs_assert_near(c.norm_eps, 1e-5);
     configs_assert_near(c.logit_scale, 0.0625);
     configs_assert_near(c.ropes[0].theta, 5e5);
@@ -237,7 +237,7 @@ static void hunyuan(void **state)
 
     (void)state;
     configs_own(&c, "hunyuan_7b", NULL);
-    assert_int_equal(c.qk_norm, SP_QK_TURNED);
+    assert_int_equal(c.qk_norm, SP_QK_ROTATED);
     assert_int_equal(c.ropes[0].kind, SP_ROPE_STRETCHED);
     configs_assert_near(c.ropes[0].theta, 1e4);
     configs_assert_near(c.ropes[0].factor, 1000); /* alpha; the dict's own factor is not used */
@@ -473,8 +473,8 @@ static void latent(void **state)
     configs_own(&c, "glm_4_7_flash", NULL);
     assert_int_equal(c.latent.kv_rank, 512);
     assert_int_equal(c.latent.q_rank, 768);
-    assert_int_equal(c.latent.still_dim, 192);
-    assert_int_equal(c.latent.turned_dim, 64);
+    assert_int_equal(c.latent.nope_dim, 192);
+    assert_int_equal(c.latent.rope_dim, 64);
     assert_int_equal(c.latent.value_dim, 256);
     assert_true(c.latent.rows_paired && !c.qkv_bias);
     assert_int_equal(c.ropes[0].n_rot, 64);

@@ -347,7 +347,7 @@ static void check_tile(const struct sp_tile_kernels *kernels, const float *tile)
 {
     uint8_t expected[SP_Q8_BLOCK_SIZE], block[SP_Q8_BLOCK_SIZE];
     _Alignas(64) int16_t v[512], w[512];
-    float inverse[16], columns[512], turned[512];
+    float inverse[16], columns[512], rope[512];
 
     sp_q8_encode_block(expected, tile);
     memset(block, 0xaa, sizeof block);
@@ -373,8 +373,8 @@ static void check_tile(const struct sp_tile_kernels *kernels, const float *tile)
     for (size_t i = 0; i < 512; i++)
         assert_true(columns[16 * (i % 32) + i / 32] == tile[i]);
     for (size_t k = 0; k < 32; k += 16)
-        kernels->transpose(turned + k, 32, columns + 16 * k, 16);
-    assert_memory_equal(turned, tile, sizeof turned);
+        kernels->transpose(rope + k, 32, columns + 16 * k, 16);
+    assert_memory_equal(rope, tile, sizeof rope);
 }
 
 static void test_tile_kernels_agree(void **context)

@@ -146,7 +146,7 @@ static void attend_plainly(double *out, const struct sequence *s, size_t t, unsi
     const struct sp_attention *job = &s->job;
     size_t d = s->shape.head_dim, kv_head = h / (s->shape.n_heads / s->shape.n_kv_heads);
     const float *q = s->q + t * s->ldq + h * d;
-    double sum = job->callbacks ? exp((double)job->callbacks[h]) : 0;
+    double sum = job->sinks ? exp((double)job->sinks[h]) : 0;
 
     for (size_t i = 0; i < d; i++)
         out[i] = 0;
@@ -247,17 +247,17 @@ static void test_error_of_narrow_caches(void **state)
 
 static void test_cap_and_sinks(void **state)
 {
-    float callbacks[16];
+    float sinks[16];
 
     (void)state;
     for (size_t i = 0; i < 16; i++)
-        callbacks[i] = (float)i / 2 - 3;
+        sinks[i] = (float)i / 2 - 3;
     for (unsigned i = 0; i < 4; i++) {
         struct sequence s;
         open_sequence(&s, shapes[2], SP_KV_F32, 600, 5, 6);
         s.job.scale = 0.5f;
         if (i & 1) s.job.cap = 3;
-        if (i & 2) s.job.callbacks = callbacks;
+        if (i & 2) s.job.sinks = sinks;
         float *out = attend(&s, &s.job, tables[0], 1);
         assert_true(worst_error(&s, out) < 3e-5);
         free(out);
@@ -280,7 +280,7 @@ static void test_sink_example(void **state)
     memcpy(s.q, (float[]){1, 0}, 2 * sizeof(float));
     store(&s, 0, 2, 1);
     s.job.scale = 1;
-    s.job.callbacks = &sink;
+    s.job.sinks = &sink;
     float *out = attend(&s, &s.job, tables[0], 1);
     assert_true(fabs((double)out[0] - 0.23122390) < 1e-7);
     assert_true(fabs((double)out[1] - 0.62853172) < 1e-7);

@@ -181,7 +181,7 @@ static void test_rotations(void **state)
     /* Pairs over the whole head of 8, half of which stand still. */
     rope.kind = SP_ROPE_PROPORTIONAL;
     rope.n_rot = 8;
-    rope.n_turning = 2;
+    rope.n_rotated = 2;
     check_rotation(&rope, 3, 8,
                    (const double[]){-1.6955925, .1375517, 3, 4, -4.8088425, 6.3230593, 7, 8});
 }
