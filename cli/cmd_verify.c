@@ -78,7 +78,7 @@ static enum sp_status check_digests(const struct sp_pack *pack, const struct sp_
         return sp_fail(err, SP_E_INPUT, "%s: %zu of %zu digests do not match", sp_pack_path(pack),
                        n_bad, n_tensors + n_sections);
     }
-    if ((st = sp_pairing_check(pack, err))) return st;
+    if ((st = sp_pairing_record_check(pack, err))) return st;
     if (!o->json && !o->lossless) {
         printf("%s: %zu tensors and %zu sections, %s: every digest matches\n", sp_pack_path(pack),
                n_tensors, n_sections, sp_out_size(size, sp_pack_size(pack)));

@@ -321,16 +321,16 @@ static enum sp_status group(struct sp_adapter *a, struct entry *entries, struct 
 /* What its config says of every product. */
 static enum sp_status find_scales(struct sp_adapter *a, struct sp_err *err)
 {
-    struct sp_matcher *matcher = NULL;
+    struct sp_regex_matcher *matcher = NULL;
     enum sp_status st;
 
-    if ((st = sp_matcher_open(&matcher, err))) return st;
+    if ((st = sp_regex_matcher_open(&matcher, err))) return st;
     for (size_t i = 0; i < a->n_products && !st; i++) {
         struct sp_adapter_product *p = &a->products[i];
 
         st = sp_adapter_config_find(&p->rank, &p->scale, &a->config, p->module, matcher, err);
     }
-    sp_matcher_close(matcher);
+    sp_regex_matcher_close(matcher);
     return st;
 }
 

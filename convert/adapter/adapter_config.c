@@ -287,7 +287,7 @@ done:
 
 /* *value stays where no pattern matches. */
 static enum sp_status find_pattern(double *value, const struct sp_adapter_patterns *patterns,
-                                   const char *module, struct sp_matcher *matcher,
+                                   const char *module, struct sp_regex_matcher *matcher,
                                    struct sp_err *err)
 {
     for (size_t i = 0; i < patterns->n; i++) {
@@ -312,7 +312,7 @@ static enum sp_status find_pattern(double *value, const struct sp_adapter_patter
 
 enum sp_status sp_adapter_config_find(uint64_t *rank, double *scale,
                                       const struct sp_adapter_config *config, const char *module,
-                                      struct sp_matcher *matcher, struct sp_err *err)
+                                      struct sp_regex_matcher *matcher, struct sp_err *err)
 {
     double r = config->rank, alpha = config->alpha;
     enum sp_status st;

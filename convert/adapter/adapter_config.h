@@ -55,10 +55,9 @@ void sp_adapter_config_release(struct sp_adapter_config *config);
 
 /* The rank and the scale of a module, by its name inside the model: "model.layers.0.mlp.up_proj".
  * *rank 0: the config does not state one. */
-struct sp_matcher;
-SP_MUST_CHECK enum sp_status sp_adapter_config_find(uint64_t *rank, double *scale,
-                                                    const struct sp_adapter_config *config,
-                                                    const char *module, struct sp_matcher *matcher,
-                                                    struct sp_err *err);
+struct sp_regex_matcher;
+SP_MUST_CHECK enum sp_status
+sp_adapter_config_find(uint64_t *rank, double *scale, const struct sp_adapter_config *config,
+                       const char *module, struct sp_regex_matcher *matcher, struct sp_err *err);
 
 #endif

@@ -77,9 +77,9 @@ static enum sp_status note_gaps(struct job *job, const struct sp_source *source,
     return st;
 }
 
-static struct sp_pair_side side_of(const struct sp_source *source)
+static struct sp_draft_compat_side side_of(const struct sp_source *source)
 {
-    return (struct sp_pair_side){
+    return (struct sp_draft_compat_side){
         .config = &source->config,
         .tokenizer = source->texts[SP_SECTION_TOKENIZER],
         .tokenizer_size = source->text_sizes[SP_SECTION_TOKENIZER],
@@ -98,13 +98,13 @@ static enum sp_status check_target(const struct job *job, struct sp_err *err)
 static enum sp_status check_pair(struct job *job, struct sp_err *err)
 {
     enum sp_status st;
-    struct sp_pair_side target = side_of(&job->target), draft = side_of(&job->draft);
+    struct sp_draft_compat_side target = side_of(&job->target), draft = side_of(&job->draft);
 
     if ((st = check_target(job, err)) || !job->has_draft) return st;
     st = sp_config_fit_target(&job->draft.config, &job->target.config, err);
     if (!st) {
-        st = sp_pair_check(&target, &draft, sp_source_same(&job->target, &job->draft),
-                           &job->warnings, err);
+        st = sp_draft_compat_check(&target, &draft, sp_source_same(&job->target, &job->draft),
+                                   &job->warnings, err);
     }
     if (st) sp_context(err, "%s with %s", job->target.path, job->draft.path);
     return st;
@@ -143,7 +143,7 @@ static enum sp_status make_plan(struct job *job, struct sp_err *err)
     if (st || !job->has_draft) return st;
     st = sp_plan_add(&job->plan, &job->draft, SP_PART_DRAFT, &job->draft_request, job->allow_lossy,
                      err);
-    return st ? st : sp_token_tables_verify(&job->draft, err);
+    return st ? st : sp_vocab_tables_verify(&job->draft, err);
 }
 
 static enum sp_status show_plan(const struct job *job, struct sp_err *err)
@@ -194,7 +194,7 @@ static enum sp_status run_job(struct job *job, struct sp_create_report *report, 
     if (job->dry_run) {
         st = show_plan(job, err);
     } else {
-        struct sp_package package = {
+        struct sp_pack_contents contents = {
             .target = &job->target,
             .draft = job->has_draft ? &job->draft : NULL,
             .records = job->records,
@@ -202,8 +202,8 @@ static enum sp_status run_job(struct job *job, struct sp_create_report *report, 
             .plan = job->plan, /* lent */
         };
 
-        st = sp_package_write(&package, job->output, job->force, job->n_threads, job->callbacks,
-                              &done.file_size, err);
+        st = sp_pack_contents_write(&contents, job->output, job->force, job->n_threads,
+                                    job->callbacks, &done.file_size, err);
     }
     if (!st && report) *report = done;
     return st;

@@ -143,7 +143,7 @@ static enum sp_status compare_ends(const struct sp_vocab *target, const struct s
                    bos ? "bos" : "eos", a.len, a.text, b.len, b.text);
 }
 
-static enum sp_status open_vocab(struct sp_vocab **out, const struct sp_pair_side *side,
+static enum sp_status open_vocab(struct sp_vocab **out, const struct sp_draft_compat_side *side,
                                  const char *what, struct sp_err *err)
 {
     enum sp_status st = sp_vocab_open(out, side->tokenizer, side->tokenizer_size,
@@ -153,7 +153,7 @@ static enum sp_status open_vocab(struct sp_vocab **out, const struct sp_pair_sid
     return st;
 }
 
-static bool equal_texts(const struct sp_pair_side *a, const struct sp_pair_side *b)
+static bool equal_texts(const struct sp_draft_compat_side *a, const struct sp_draft_compat_side *b)
 {
     bool configs =
         a->tokenizer_config == NULL || b->tokenizer_config == NULL
@@ -167,8 +167,8 @@ static bool equal_texts(const struct sp_pair_side *a, const struct sp_pair_side 
 
 /* Equal ids must be equal text: a draft speaks to its target in ids. Rows beyond the tokens are
  * padding and may differ in number. */
-static enum sp_status check_tokenizers(const struct sp_pair_side *target,
-                                       const struct sp_pair_side *draft, char **warnings,
+static enum sp_status check_tokenizers(const struct sp_draft_compat_side *target,
+                                       const struct sp_draft_compat_side *draft, char **warnings,
                                        struct sp_err *err)
 {
     struct sp_vocab *a = NULL, *b = NULL;
@@ -259,9 +259,9 @@ static enum sp_status check_block_draft(const struct sp_config *target,
     return check_features(target, draft, err);
 }
 
-static enum sp_status check_language_model(const struct sp_pair_side *target,
-                                           const struct sp_pair_side *draft, char **warnings,
-                                           struct sp_err *err)
+static enum sp_status check_language_model(const struct sp_draft_compat_side *target,
+                                           const struct sp_draft_compat_side *draft,
+                                           char **warnings, struct sp_err *err)
 {
     const struct sp_config *t = target->config, *d = draft->config;
     enum sp_status st;
@@ -309,8 +309,9 @@ static enum sp_status note_sizes(const struct sp_config *target, const struct sp
                    n_draft, n_target);
 }
 
-enum sp_status sp_pair_check(const struct sp_pair_side *target, const struct sp_pair_side *draft,
-                             bool same_source, char **warnings, struct sp_err *err)
+enum sp_status sp_draft_compat_check(const struct sp_draft_compat_side *target,
+                                     const struct sp_draft_compat_side *draft, bool same_source,
+                                     char **warnings, struct sp_err *err)
 {
     const struct sp_config *t = target->config, *d = draft->config;
     enum sp_status st;

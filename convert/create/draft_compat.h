@@ -9,7 +9,7 @@
 #include "format/model/config.h"
 
 /* All borrowed. */
-struct sp_pair_side {
+struct sp_draft_compat_side {
     const struct sp_config *config; /* settled (sp_config_settle) */
     const char *tokenizer;          /* tokenizer.json; NULL: there is none */
     size_t tokenizer_size;
@@ -19,8 +19,9 @@ struct sp_pair_side {
 
 /* SP_E_INPUT naming what does not fit. What fits but is worth knowing is appended to *notes, one
  * sentence a line (sp_warn). same_source: both were read from the same place. */
-SP_MUST_CHECK enum sp_status sp_pair_check(const struct sp_pair_side *target,
-                                           const struct sp_pair_side *draft, bool same_source,
-                                           char **warnings, struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_draft_compat_check(const struct sp_draft_compat_side *target,
+                                                   const struct sp_draft_compat_side *draft,
+                                                   bool same_source, char **warnings,
+                                                   struct sp_err *err);
 
 #endif

@@ -80,8 +80,9 @@ static size_t print_eagle(char *out, size_t cap, const struct sp_draft_config *d
     return n + print_taps(out + n, cap - n, d);
 }
 
-enum sp_status sp_pairing_print(char **text, size_t *size, const struct sp_config *draft,
-                                uint64_t target_digest, uint64_t draft_digest, struct sp_err *err)
+enum sp_status sp_pairing_record_print(char **text, size_t *size, const struct sp_config *draft,
+                                       uint64_t target_digest, uint64_t draft_digest,
+                                       struct sp_err *err)
 {
     enum sp_status st;
     char *out = NULL;
@@ -146,7 +147,7 @@ static enum sp_status check_record(const struct sp_pack *pack, const char *text,
     return st;
 }
 
-enum sp_status sp_pairing_check(const struct sp_pack *pack, struct sp_err *err)
+enum sp_status sp_pairing_record_check(const struct sp_pack *pack, struct sp_err *err)
 {
     enum sp_status st;
     bool has_draft = sp_pack_find_section(pack, SP_PART_DRAFT, SP_SECTION_CONFIG) != NULL;

@@ -8,12 +8,14 @@
 #include "format/packfile.h"
 
 /* The record's text for a draft and the digests of both parts. *text owned by the caller. */
-SP_MUST_CHECK enum sp_status sp_pairing_print(char **text, size_t *size,
-                                              const struct sp_config *draft, uint64_t target_digest,
-                                              uint64_t draft_digest, struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_pairing_record_print(char **text, size_t *size,
+                                                     const struct sp_config *draft,
+                                                     uint64_t target_digest, uint64_t draft_digest,
+                                                     struct sp_err *err);
 
 /* Does a file's record name the parts that are in it? SP_OK as well where there is no draft and no
  * record; SP_E_INPUT when one is there without the other, or a digest differs. */
-SP_MUST_CHECK enum sp_status sp_pairing_check(const struct sp_pack *pack, struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_pairing_record_check(const struct sp_pack *pack,
+                                                     struct sp_err *err);
 
 #endif

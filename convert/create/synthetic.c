@@ -380,7 +380,7 @@ static enum sp_status write_pairing(struct job *job, struct sp_err *err)
 
     if ((st = sp_pack_writer_part_digest(&target, job->writer, SP_PART_TARGET, err))) return st;
     if ((st = sp_pack_writer_part_digest(&draft, job->writer, SP_PART_DRAFT, err))) return st;
-    st = sp_pairing_print(&text, &size, &job->models[1].config, target, draft, err);
+    st = sp_pairing_record_print(&text, &size, &job->models[1].config, target, draft, err);
     if (st) return st;
     st = sp_pack_writer_section(job->writer, SP_PART_FILE, SP_SECTION_PAIRING, text, size, err);
     free(text);

@@ -79,33 +79,34 @@ static enum sp_status write_pairing(struct sp_pack_writer *w, const struct sp_so
 
     if ((st = sp_pack_writer_part_digest(&target_digest, w, SP_PART_TARGET, err))) return st;
     if ((st = sp_pack_writer_part_digest(&draft_digest, w, SP_PART_DRAFT, err))) return st;
-    st = sp_pairing_print(&text, &size, &draft->config, target_digest, draft_digest, err);
+    st = sp_pairing_record_print(&text, &size, &draft->config, target_digest, draft_digest, err);
     if (st) return st;
     st = sp_pack_writer_section(w, SP_PART_FILE, SP_SECTION_PAIRING, text, size, err);
     free(text);
     return st;
 }
 
-enum sp_status sp_package_write(const struct sp_package *package, const char *path, bool force,
-                                unsigned n_threads, const struct sp_create_callbacks *callbacks,
-                                uint64_t *file_size, struct sp_err *err)
+enum sp_status sp_pack_contents_write(const struct sp_pack_contents *contents, const char *path,
+                                      bool force, unsigned n_threads,
+                                      const struct sp_create_callbacks *callbacks,
+                                      uint64_t *file_size, struct sp_err *err)
 {
     enum sp_status st;
     struct sp_pool *pool = NULL;
     struct sp_pack_writer *w = NULL;
 
-    if ((st = sp_plan_open_writer(&w, &package->plan, path, force, err))) goto done;
-    st = sp_pack_writer_section(w, SP_PART_FILE, SP_SECTION_MODELFILE, package->records,
-                                package->records_size, err);
+    if ((st = sp_plan_open_writer(&w, &contents->plan, path, force, err))) goto done;
+    st = sp_pack_writer_section(w, SP_PART_FILE, SP_SECTION_MODELFILE, contents->records,
+                                contents->records_size, err);
     if (st) goto done;
-    if ((st = write_texts(w, package->target, SP_PART_TARGET, callbacks, err))) goto done;
-    if (package->draft) {
-        if ((st = write_texts(w, package->draft, SP_PART_DRAFT, callbacks, err))) goto done;
+    if ((st = write_texts(w, contents->target, SP_PART_TARGET, callbacks, err))) goto done;
+    if (contents->draft) {
+        if ((st = write_texts(w, contents->draft, SP_PART_DRAFT, callbacks, err))) goto done;
     }
     if ((st = sp_pool_open(&pool, n_threads, err))) goto done;
-    st = sp_plan_execute(&package->plan, w, pool, callbacks->progress, callbacks->context, err);
+    st = sp_plan_execute(&contents->plan, w, pool, callbacks->progress, callbacks->context, err);
     if (st) goto done;
-    if (package->draft && (st = write_pairing(w, package->draft, err))) goto done;
+    if (contents->draft && (st = write_pairing(w, contents->draft, err))) goto done;
     st = sp_pack_writer_finish(w, file_size, err);
 done:
     sp_pool_close(pool);

@@ -6,7 +6,7 @@
 #include "convert/create/plan.h"
 
 /* Everything that goes into a file. */
-struct sp_package {
+struct sp_pack_contents {
     const struct sp_source *target, *draft; /* borrowed; draft may be NULL */
     const char *records;                    /* of the Modelfile; borrowed */
     size_t records_size;
@@ -14,9 +14,10 @@ struct sp_package {
 };
 
 /* Writes it to `path`. */
-SP_MUST_CHECK enum sp_status sp_package_write(const struct sp_package *package, const char *path,
-                                              bool force, unsigned n_threads,
-                                              const struct sp_create_callbacks *callbacks,
-                                              uint64_t *file_size, struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_pack_contents_write(const struct sp_pack_contents *contents,
+                                                    const char *path, bool force,
+                                                    unsigned n_threads,
+                                                    const struct sp_create_callbacks *callbacks,
+                                                    uint64_t *file_size, struct sp_err *err);
 
 #endif

@@ -155,7 +155,7 @@ static enum sp_status settle_heads(struct sp_source *source, char **warnings, st
     enum sp_status st;
     bool equal;
 
-    st = sp_same_matrix(&equal, source, "embed_tokens.weight", source, "lm_head.weight", err);
+    st = sp_tensor_equal(&equal, source, "embed_tokens.weight", source, "lm_head.weight", err);
     if (st) return st;
     if (equal) {
         sp_specs_share_head(&source->specs, &source->config);
@@ -176,7 +176,7 @@ enum sp_status sp_source_share_embedding(struct sp_source *draft, const struct s
     bool equal;
 
     if (!d->owns_head || !(sp_draft_is_eagle(d->kind) || d->raw_embeddings)) return SP_OK;
-    st = sp_same_matrix(&equal, draft, name, target, name, err);
+    st = sp_tensor_equal(&equal, draft, name, target, name, err);
     if (st || !equal) return st;
     sp_specs_share_embedding(&draft->specs, &draft->config);
     return sp_warn(warnings, err, "%s: its embedding is the target's, which it will read",

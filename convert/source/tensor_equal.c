@@ -24,8 +24,8 @@ static enum sp_status can_read(bool *out, size_t *scratch, const struct sp_sourc
     return SP_OK;
 }
 
-enum sp_status sp_same_matrix(bool *same, const struct sp_source *a, const char *a_name,
-                              const struct sp_source *b, const char *b_name, struct sp_err *err)
+enum sp_status sp_tensor_equal(bool *same, const struct sp_source *a, const char *a_name,
+                               const struct sp_source *b, const char *b_name, struct sp_err *err)
 {
     const struct sp_tensor_spec *s = sp_specs_find(&a->specs, a_name);
     const struct sp_tensor_spec *t = sp_specs_find(&b->specs, b_name);

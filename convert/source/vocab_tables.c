@@ -55,7 +55,7 @@ done:
     return st;
 }
 
-enum sp_status sp_token_tables_verify(const struct sp_source *source, struct sp_err *err)
+enum sp_status sp_vocab_tables_verify(const struct sp_source *source, struct sp_err *err)
 {
     const struct sp_tensor_spec *order =
         sp_specs_find(&source->specs, "masked_embedding.token_ordering");

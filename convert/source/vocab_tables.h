@@ -8,7 +8,7 @@
 
 /* SP_E_INPUT unless what the source has of them is right: an order that holds each id once, a map
  * to ascending ids. Their type is one that can be read (the source has been planned). */
-SP_MUST_CHECK enum sp_status sp_token_tables_verify(const struct sp_source *source,
+SP_MUST_CHECK enum sp_status sp_vocab_tables_verify(const struct sp_source *source,
                                                     struct sp_err *err);
 
 #endif

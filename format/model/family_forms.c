@@ -303,13 +303,13 @@ static const struct outer_form {
 };
 
 /* Where names are made up, the first that comes into question is there. */
-static bool exists(const struct sp_matcher *m, const char *name)
+static bool exists(const struct sp_tensor_match *m, const char *name)
 {
-    return m->published || sp_matcher_has(m, "", name);
+    return m->published || sp_tensor_match_has(m, "", name);
 }
 
 /* Is there a tensor of this form? Of experts or heads apart, the first stands for all. */
-static bool form_exists(const struct sp_matcher *m, const struct sp_form_row *form,
+static bool form_exists(const struct sp_tensor_match *m, const struct sp_form_row *form,
                         const char *name)
 {
     char first[SP_SOURCE_NAME];
@@ -319,7 +319,7 @@ static bool form_exists(const struct sp_matcher *m, const struct sp_form_row *fo
     return exists(m, first);
 }
 
-static void name_in_layer(char *out, size_t size, const struct sp_matcher *m, unsigned layer,
+static void name_in_layer(char *out, size_t size, const struct sp_tensor_match *m, unsigned layer,
                           const char *suffix)
 {
     if (m->only_layer) {
@@ -330,7 +330,7 @@ static void name_in_layer(char *out, size_t size, const struct sp_matcher *m, un
 }
 
 /* Where sublayers have no names of their own, "mixer" stands for each. */
-static bool name_mixer(char *out, size_t size, const struct sp_matcher *m, const char *suffix)
+static bool name_mixer(char *out, size_t size, const struct sp_tensor_match *m, const char *suffix)
 {
     static const char *const sublayers[] = {"mamba.", "self_attn.", "mlp."};
 
@@ -343,7 +343,7 @@ static bool name_mixer(char *out, size_t size, const struct sp_matcher *m, const
     return false;
 }
 
-static enum sp_status match_layer_spec(struct sp_matcher *m, struct sp_tensor_spec *spec)
+static enum sp_status match_layer_spec(struct sp_tensor_match *m, struct sp_tensor_spec *spec)
 {
     static const struct sp_form_row plain = {.form = SP_FORM_WHOLE};
     const struct sp_form_row *chosen = NULL;
@@ -368,7 +368,7 @@ static enum sp_status match_layer_spec(struct sp_matcher *m, struct sp_tensor_sp
 }
 
 /* An assistant's projections stand beside its text model. */
-static bool is_beside(const struct sp_matcher *m, const char *name, const char *prefixed)
+static bool is_beside(const struct sp_tensor_match *m, const char *name, const char *prefixed)
 {
     static const char *const begins[] = {"pre_projection.", "post_projection.",
                                          "masked_embedding."};
@@ -381,7 +381,7 @@ static bool is_beside(const struct sp_matcher *m, const char *name, const char *
     return false;
 }
 
-enum sp_status sp_matcher_place(struct sp_matcher *m, struct sp_tensor_spec *spec)
+enum sp_status sp_tensor_match_place(struct sp_tensor_match *m, struct sp_tensor_spec *spec)
 {
     char name[SP_SOURCE_NAME];
 

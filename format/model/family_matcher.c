@@ -19,8 +19,8 @@ static int compare_tensors(const void *a, const void *b)
     return strcmp((*x)->name, (*y)->name);
 }
 
-enum sp_status sp_matcher_init(struct sp_matcher *m, const struct sp_source_tensor *tensors,
-                               size_t n)
+enum sp_status sp_tensor_match_init(struct sp_tensor_match *m,
+                                    const struct sp_source_tensor *tensors, size_t n)
 {
     const struct sp_family *family = sp_family_by_type(m->config->family);
     enum sp_status st;
@@ -37,13 +37,13 @@ enum sp_status sp_matcher_init(struct sp_matcher *m, const struct sp_source_tens
     return SP_OK;
 }
 
-void sp_matcher_release(struct sp_matcher *m)
+void sp_tensor_match_release(struct sp_tensor_match *m)
 {
     free(m->sorted);
     free(m->used);
 }
 
-size_t sp_matcher_find(const struct sp_matcher *m, const char *name)
+size_t sp_tensor_match_find(const struct sp_tensor_match *m, const char *name)
 {
     size_t low = 0, high = m->n;
 
@@ -58,15 +58,15 @@ size_t sp_matcher_find(const struct sp_matcher *m, const char *name)
     return low < m->n && strcmp(m->sorted[low]->name, name) == 0 ? low : m->n;
 }
 
-bool sp_matcher_has(const struct sp_matcher *m, const char *prefix, const char *name)
+bool sp_tensor_match_has(const struct sp_tensor_match *m, const char *prefix, const char *name)
 {
     char full[SP_SOURCE_NAME];
 
     snprintf(full, sizeof full, "%s%s", prefix, name);
-    return sp_matcher_find(m, full) < m->n;
+    return sp_tensor_match_find(m, full) < m->n;
 }
 
-void sp_matcher_report(struct sp_matcher *m, const char *format, ...)
+void sp_tensor_match_report(struct sp_tensor_match *m, const char *format, ...)
 {
     struct sp_findings *f = &m->findings;
     char text[SP_ERR_TEXT];
@@ -88,7 +88,7 @@ void sp_matcher_report(struct sp_matcher *m, const char *format, ...)
 }
 
 /* A tensor that there should be, where names are made up and not looked for. */
-static enum sp_status publish(struct sp_matcher *m, const char *name, const uint64_t *shape,
+static enum sp_status publish(struct sp_tensor_match *m, const char *name, const uint64_t *shape,
                               unsigned rank)
 {
     struct sp_published_list *list = m->published;
@@ -106,10 +106,10 @@ static enum sp_status publish(struct sp_matcher *m, const char *name, const uint
     return st;
 }
 
-enum sp_status sp_matcher_claim(bool *found, struct sp_matcher *m, const char *name,
-                                const uint64_t *shape, unsigned rank)
+enum sp_status sp_tensor_match_claim(bool *found, struct sp_tensor_match *m, const char *name,
+                                     const uint64_t *shape, unsigned rank)
 {
-    size_t i = sp_matcher_find(m, name);
+    size_t i = sp_tensor_match_find(m, name);
     const struct sp_source_tensor *t = i < m->n ? m->sorted[i] : NULL;
     char have[SP_SHAPE_TEXT], want[SP_SHAPE_TEXT];
 
@@ -118,20 +118,20 @@ enum sp_status sp_matcher_claim(bool *found, struct sp_matcher *m, const char *n
     *found = false;
     sp_shape_text(want, shape, rank);
     if (t == NULL) {
-        sp_matcher_report(m, "missing tensor \"%s\" %s", name, want);
+        sp_tensor_match_report(m, "missing tensor \"%s\" %s", name, want);
         return SP_OK;
     }
     m->used[i] = true;
     *found = (t->rank == rank && memcmp(t->shape, shape, rank * sizeof *shape) == 0) ||
              (t->rank == 0 && rank == 1 && shape[0] == 1);
     if (*found) return SP_OK;
-    sp_matcher_report(m, "tensor \"%s\" has shape %s, expected %s", name,
-                      sp_shape_text(have, t->shape, t->rank), want);
+    sp_tensor_match_report(m, "tensor \"%s\" has shape %s, expected %s", name,
+                           sp_shape_text(have, t->shape, t->rank), want);
     return SP_OK;
 }
 
-enum sp_status sp_matcher_add(struct sp_matcher *m, struct sp_tensor_spec *spec, const char *name,
-                              struct sp_row_span span)
+enum sp_status sp_tensor_match_add(struct sp_tensor_match *m, struct sp_tensor_spec *spec,
+                                   const char *name, struct sp_row_span span)
 {
     struct sp_specs *s = m->specs;
     enum sp_status st;
@@ -144,7 +144,7 @@ enum sp_status sp_matcher_add(struct sp_matcher *m, struct sp_tensor_spec *spec,
     return SP_OK;
 }
 
-enum sp_status sp_matcher_conclude(const struct sp_matcher *m)
+enum sp_status sp_tensor_match_conclude(const struct sp_tensor_match *m)
 {
     const struct sp_findings *f = &m->findings;
 

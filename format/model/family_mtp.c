@@ -78,7 +78,7 @@ static enum sp_status check_form(const struct sp_source_tensor *tensors, size_t 
 }
 
 /* More than one layer, whatever the config says. */
-static enum sp_status check_layers(const struct sp_matcher *m)
+static enum sp_status check_layers(const struct sp_tensor_match *m)
 {
     static const char begin[] = SP_MTP_PREFIX "layers.";
     unsigned long last = 0;
@@ -95,7 +95,7 @@ static enum sp_status check_layers(const struct sp_matcher *m)
 }
 
 /* A layer without MLP has neither its tensors nor the norm before them. */
-static bool has_ffn(const struct sp_matcher *m)
+static bool has_ffn(const struct sp_tensor_match *m)
 {
     const char *layer = m->only_layer ? m->only_layer : "layers.0.";
     char mlp[SP_SOURCE_NAME];
@@ -105,23 +105,23 @@ static bool has_ffn(const struct sp_matcher *m)
         if (begins_with(m->sorted[i]->name, mlp)) return true;
     }
     snprintf(mlp, sizeof mlp, "%spost_attention_layernorm.weight", layer);
-    return sp_matcher_has(m, m->prefix, mlp);
+    return sp_tensor_match_has(m, m->prefix, mlp);
 }
 
-static enum sp_status settle(struct sp_matcher *m)
+static enum sp_status settle(struct sp_tensor_match *m)
 {
     struct sp_tables found = {
         .mtp = true,
         .mtp_ffn = has_ffn(m),
-        .embedding = sp_matcher_has(m, m->prefix, "embed_tokens.weight"),
-        .head = sp_matcher_has(m, m->prefix, "lm_head.weight"),
+        .embedding = sp_tensor_match_has(m, m->prefix, "embed_tokens.weight"),
+        .head = sp_tensor_match_has(m, m->prefix, "lm_head.weight"),
     };
     char name[SP_SOURCE_NAME];
     size_t fc;
 
     snprintf(name, sizeof name, "%s%s", m->prefix,
              m->storage & SP_STORED_NEXTN ? "eh_proj.weight" : "fc.weight");
-    fc = sp_matcher_find(m, name);
+    fc = sp_tensor_match_find(m, name);
     if (fc == m->n || m->sorted[fc]->rank != 2) {
         return sp_fail(m->err, SP_E_INPUT, "mtp: no matrix \"%s\"", name);
     }
@@ -129,19 +129,19 @@ static enum sp_status settle(struct sp_matcher *m)
     return sp_config_settle(m->config, &found, m->err);
 }
 
-static enum sp_status match(struct sp_matcher *m)
+static enum sp_status match(struct sp_tensor_match *m)
 {
     enum sp_status st;
 
     if ((st = check_layers(m)) || (st = settle(m))) return st;
     if ((st = sp_specs_of_config(m->specs, m->config, m->err))) return st;
     for (size_t i = 0; i < m->specs->n_specs && m->findings.n < SP_MAX_FINDINGS; i++) {
-        if ((st = sp_matcher_place(m, &m->specs->specs[i]))) return st;
+        if ((st = sp_tensor_match_place(m, &m->specs->specs[i]))) return st;
     }
     for (size_t i = 0; i < m->n && m->findings.n < SP_MAX_FINDINGS; i++) {
-        if (!m->used[i]) sp_matcher_report(m, "unexpected tensor \"%s\"", m->sorted[i]->name);
+        if (!m->used[i]) sp_tensor_match_report(m, "unexpected tensor \"%s\"", m->sorted[i]->name);
     }
-    if ((st = sp_matcher_conclude(m))) sp_context(m->err, "mtp");
+    if ((st = sp_tensor_match_conclude(m))) sp_context(m->err, "mtp");
     return st;
 }
 
@@ -150,7 +150,7 @@ enum sp_status sp_specs_of_mtp(struct sp_specs *out, struct sp_config *config,
 {
     struct sp_specs specs = {0};
     char prefix[SP_SOURCE_NAME];
-    struct sp_matcher m = {.specs = &specs, .config = config, .prefix = prefix, .err = err};
+    struct sp_tensor_match m = {.specs = &specs, .config = config, .prefix = prefix, .err = err};
     struct sp_source_tensor *head = NULL;
     size_t n_head = 0;
     enum sp_status st;
@@ -161,7 +161,7 @@ enum sp_status sp_specs_of_mtp(struct sp_specs *out, struct sp_config *config,
     for (size_t i = 0; i < n; i++) {
         if (is_of_head(tensors[i].name, prefix)) head[n_head++] = tensors[i];
     }
-    if ((st = sp_matcher_init(&m, head, n_head))) goto done;
+    if ((st = sp_tensor_match_init(&m, head, n_head))) goto done;
     if (strcmp(prefix, SP_MTP_PREFIX) != 0) {
         m.only_layer = "";
         m.storage |= SP_STORED_NEXTN;
@@ -171,7 +171,7 @@ enum sp_status sp_specs_of_mtp(struct sp_specs *out, struct sp_config *config,
     memset(&specs, 0, sizeof specs);
 done:
     sp_specs_release(&specs);
-    sp_matcher_release(&m);
+    sp_tensor_match_release(&m);
     free(head);
     return st;
 }

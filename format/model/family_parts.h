@@ -26,7 +26,7 @@ struct sp_published_list {
 };
 
 /* A checkpoint being matched with a config. All pointers are borrowed, but for what specs hold. */
-struct sp_matcher {
+struct sp_tensor_match {
     struct sp_specs *specs;
     struct sp_config *config;
     unsigned storage;                       /* enum sp_storage */
@@ -48,9 +48,9 @@ SP_MUST_CHECK enum sp_status sp_specs_add_string(const char **out, struct sp_spe
 
 /* Takes these tensors in: allocates sorted and used. The matcher's other members are set already.
  */
-SP_MUST_CHECK enum sp_status sp_matcher_init(struct sp_matcher *m,
-                                             const struct sp_source_tensor *tensors, size_t n);
-void sp_matcher_release(struct sp_matcher *m); /* not the specs */
+SP_MUST_CHECK enum sp_status sp_tensor_match_init(struct sp_tensor_match *m,
+                                                  const struct sp_source_tensor *tensors, size_t n);
+void sp_tensor_match_release(struct sp_tensor_match *m); /* not the specs */
 
 /* Of a built-in prediction head: beside the text model, whatever that one's prefix is. */
 #define SP_MTP_PREFIX "mtp."
@@ -62,24 +62,27 @@ void sp_matcher_release(struct sp_matcher *m); /* not the specs */
 #define SP_MIXER_EMBEDDING "embeddings.weight"
 
 /* SP_E_INPUT with the findings, if there are any. */
-SP_MUST_CHECK enum sp_status sp_matcher_conclude(const struct sp_matcher *m);
+SP_MUST_CHECK enum sp_status sp_tensor_match_conclude(const struct sp_tensor_match *m);
 
 /* Index into m->sorted; m->n when there is no such tensor. */
-size_t sp_matcher_find(const struct sp_matcher *m, const char *name);
-bool sp_matcher_has(const struct sp_matcher *m, const char *prefix, const char *name);
+size_t sp_tensor_match_find(const struct sp_tensor_match *m, const char *name);
+bool sp_tensor_match_has(const struct sp_tensor_match *m, const char *prefix, const char *name);
 
 /* Adds a finding; the matching goes on. */
-void sp_matcher_report(struct sp_matcher *m, const char *format, ...) SP_PRINTF(2, 3);
+void sp_tensor_match_report(struct sp_tensor_match *m, const char *format, ...) SP_PRINTF(2, 3);
 
 /* A tensor that must be there in this shape; *found or not, the matching goes on. */
-SP_MUST_CHECK enum sp_status sp_matcher_claim(bool *found, struct sp_matcher *m, const char *name,
-                                              const uint64_t *shape, unsigned rank);
+SP_MUST_CHECK enum sp_status sp_tensor_match_claim(bool *found, struct sp_tensor_match *m,
+                                                   const char *name, const uint64_t *shape,
+                                                   unsigned rank);
 /* A piece of a canonical tensor out of the source tensor `name`. */
-SP_MUST_CHECK enum sp_status sp_matcher_add(struct sp_matcher *m, struct sp_tensor_spec *spec,
-                                            const char *name, struct sp_row_span span);
+SP_MUST_CHECK enum sp_status sp_tensor_match_add(struct sp_tensor_match *m,
+                                                 struct sp_tensor_spec *spec, const char *name,
+                                                 struct sp_row_span span);
 
 /* Finds the pieces of one canonical tensor; what is missing or misshapen is reported. */
-SP_MUST_CHECK enum sp_status sp_matcher_place(struct sp_matcher *m, struct sp_tensor_spec *spec);
+SP_MUST_CHECK enum sp_status sp_tensor_match_place(struct sp_tensor_match *m,
+                                                   struct sp_tensor_spec *spec);
 
 /* ---- family_rows.c ---- */
 
@@ -116,14 +119,14 @@ struct sp_form_row {
 };
 
 /* All pieces of a canonical tensor of a layer out of a source tensor of this form. */
-SP_MUST_CHECK enum sp_status sp_form_add(struct sp_matcher *m, struct sp_tensor_spec *spec,
+SP_MUST_CHECK enum sp_status sp_form_add(struct sp_tensor_match *m, struct sp_tensor_spec *spec,
                                          const struct sp_form_row *form, const char *name,
                                          const struct sp_layer_config *l);
 /* The source tensor as it is. */
-SP_MUST_CHECK enum sp_status sp_form_add_whole(struct sp_matcher *m, struct sp_tensor_spec *spec,
-                                               const char *name);
+SP_MUST_CHECK enum sp_status sp_form_add_whole(struct sp_tensor_match *m,
+                                               struct sp_tensor_spec *spec, const char *name);
 /* The norms of all taps, one after another. */
-SP_MUST_CHECK enum sp_status sp_form_add_tap_norms(struct sp_matcher *m,
+SP_MUST_CHECK enum sp_status sp_form_add_tap_norms(struct sp_tensor_match *m,
                                                    struct sp_tensor_spec *spec);
 /* A source's name with the expert's number in place of %u. */
 void sp_form_name_expert(char *out, size_t size, const char *pattern, unsigned expert);

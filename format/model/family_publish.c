@@ -22,7 +22,7 @@ static enum sp_status check_form(const struct sp_config *config, struct sp_err *
 }
 
 /* A built-in prediction head stands beside its model or behind the last of its layers. */
-static void name_head(struct sp_matcher *m, char prefix[SP_SOURCE_NAME],
+static void name_head(struct sp_tensor_match *m, char prefix[SP_SOURCE_NAME],
                       const struct sp_config *target)
 {
     const struct sp_family *family = sp_family_by_type(target->family);
@@ -34,7 +34,7 @@ static void name_head(struct sp_matcher *m, char prefix[SP_SOURCE_NAME],
     m->storage |= SP_STORED_NEXTN;
 }
 
-static void choose_names(struct sp_matcher *m, char prefix[SP_SOURCE_NAME],
+static void choose_names(struct sp_tensor_match *m, char prefix[SP_SOURCE_NAME],
                          const struct sp_config *target)
 {
     const struct sp_draft_config *d = &m->config->draft;
@@ -107,13 +107,13 @@ static enum sp_status check_filled(const struct sp_specs *specs,
     return st;
 }
 
-static enum sp_status place_all(struct sp_matcher *m)
+static enum sp_status place_all(struct sp_tensor_match *m)
 {
     enum sp_status st;
 
     if ((st = sp_specs_of_config(m->specs, m->config, m->err))) return st;
     for (size_t i = 0; i < m->specs->n_specs; i++) {
-        if ((st = sp_matcher_place(m, &m->specs->specs[i]))) return st;
+        if ((st = sp_tensor_match_place(m, &m->specs->specs[i]))) return st;
     }
     if ((st = sort_unique(m->published, m->err))) return st;
     return check_filled(m->specs, m->published, m->err);
@@ -125,11 +125,11 @@ enum sp_status sp_specs_publish(struct sp_specs *out, struct sp_source_tensor **
 {
     struct sp_specs specs = {0};
     struct sp_published_list list = {0};
-    struct sp_matcher m = {.specs = &specs, .config = config, .published = &list, .err = err};
+    struct sp_tensor_match m = {.specs = &specs, .config = config, .published = &list, .err = err};
     char prefix[SP_SOURCE_NAME];
     enum sp_status st;
 
-    if ((st = check_form(config, err)) || (st = sp_matcher_init(&m, NULL, 0))) goto done;
+    if ((st = check_form(config, err)) || (st = sp_tensor_match_init(&m, NULL, 0))) goto done;
     choose_names(&m, prefix, target);
     if ((st = place_all(&m))) goto done;
     *out = specs;
@@ -140,6 +140,6 @@ enum sp_status sp_specs_publish(struct sp_specs *out, struct sp_source_tensor **
 done:
     free(list.all);
     sp_specs_release(&specs);
-    sp_matcher_release(&m);
+    sp_tensor_match_release(&m);
     return st;
 }

@@ -26,7 +26,7 @@ static bool begins_with(const char *text, const char *begin)
 }
 
 /* Tensors that give away what kind of file this really is, whatever its config says. */
-static enum sp_status refuse_evidence(const struct sp_matcher *m)
+static enum sp_status refuse_evidence(const struct sp_tensor_match *m)
 {
     const struct sp_family *family = sp_family_by_type(m->config->family);
     static const struct {
@@ -72,15 +72,15 @@ static enum sp_status refuse_evidence(const struct sp_matcher *m)
     return SP_OK;
 }
 
-static bool has_embedding(const struct sp_matcher *m, const char *prefix)
+static bool has_embedding(const struct sp_tensor_match *m, const char *prefix)
 {
     bool mixer = m->storage & SP_STORED_MIXER;
 
-    return sp_matcher_has(m, prefix, mixer ? SP_MIXER_EMBEDDING : "embed_tokens.weight");
+    return sp_tensor_match_has(m, prefix, mixer ? SP_MIXER_EMBEDDING : "embed_tokens.weight");
 }
 
 /* Exactly one prefix holds the text model. */
-static enum sp_status find_prefix(struct sp_matcher *m)
+static enum sp_status find_prefix(struct sp_tensor_match *m)
 {
     static const char *const prefixes[] = {
         "",
@@ -93,7 +93,7 @@ static enum sp_status find_prefix(struct sp_matcher *m)
     size_t n = m->config->draft.kind ? 2 : sizeof prefixes / sizeof prefixes[0];
 
     for (size_t i = 0; i < n; i++) {
-        if (!has_embedding(m, prefixes[i]) && !sp_matcher_has(m, prefixes[i], "norm.weight")) {
+        if (!has_embedding(m, prefixes[i]) && !sp_tensor_match_has(m, prefixes[i], "norm.weight")) {
             continue;
         }
         if (m->prefix) {
@@ -104,7 +104,7 @@ static enum sp_status find_prefix(struct sp_matcher *m)
         m->prefix = prefixes[i];
     }
     if (m->prefix && m->config->draft.kind == SP_DRAFT_EAGLE3 &&
-        sp_matcher_has(m, m->prefix, "midlayer.hidden_norm.weight")) {
+        sp_tensor_match_has(m, m->prefix, "midlayer.hidden_norm.weight")) {
         m->only_layer = "midlayer.";
     }
     if (m->prefix) return SP_OK;
@@ -112,37 +112,37 @@ static enum sp_status find_prefix(struct sp_matcher *m)
                    "no text model: no tensor \"norm.weight\" under any known prefix");
 }
 
-static void find_head(struct sp_matcher *m)
+static void find_head(struct sp_tensor_match *m)
 {
     static const char *const names[] = {"lm_head.weight", "language_model.lm_head.weight",
                                         "model.lm_head.weight"};
 
     for (size_t i = 0; i < sizeof names / sizeof names[0] && m->head_name == NULL; i++) {
-        if (sp_matcher_has(m, "", names[i])) m->head_name = names[i];
+        if (sp_tensor_match_has(m, "", names[i])) m->head_name = names[i];
     }
 }
 
 /* Which of embedding, head and fc there are, and what follows for a language model whose config
  * says otherwise. */
-static enum sp_status settle(struct sp_matcher *m, bool *compare_equal)
+static enum sp_status settle(struct sp_tensor_match *m, bool *compare_equal)
 {
     struct sp_config *c = m->config;
     struct sp_tables found = {.embedding = has_embedding(m, m->prefix),
                               .head = m->head_name != NULL,
                               .layer_scalars =
-                                  sp_matcher_has(m, m->prefix, "layers.0.layer_scalar"),
-                              .d2t = sp_matcher_has(m, m->prefix, "d2t")};
+                                  sp_tensor_match_has(m, m->prefix, "layers.0.layer_scalar"),
+                              .d2t = sp_tensor_match_has(m, m->prefix, "d2t")};
     unsigned delta = sp_config_first_layer(c, SP_MIXER_DELTA_NET);
     char name[SP_SOURCE_NAME];
     size_t fc, conv;
 
     snprintf(name, sizeof name, "%slayers.%u.linear_attn.conv1d.weight", m->prefix, delta);
-    conv = sp_matcher_find(m, name);
+    conv = sp_tensor_match_find(m, name);
     if (conv < m->n && m->sorted[conv]->rank > 0) {
         found.conv_taps = m->sorted[conv]->shape[m->sorted[conv]->rank - 1];
     }
     snprintf(name, sizeof name, "%sfc.weight", m->prefix);
-    fc = sp_matcher_find(m, name);
+    fc = sp_tensor_match_find(m, name);
     if (fc < m->n) {
         const struct sp_source_tensor *t = m->sorted[fc];
         if (t->rank != 2 || t->shape[1] == 0) {
@@ -202,7 +202,7 @@ bool sp_source_is_skipped(const char *name)
 }
 
 /* Checkpoints ship keys that a layer does not use: it reads an earlier layer's. */
-static bool is_unused_key(const struct sp_matcher *m, const char *name)
+static bool is_unused_key(const struct sp_tensor_match *m, const char *name)
 {
     static const char *const keys[] = {".self_attn.k_proj.weight", ".self_attn.v_proj.weight",
                                        ".self_attn.k_norm.weight"};
@@ -222,7 +222,7 @@ static bool is_unused_key(const struct sp_matcher *m, const char *name)
 }
 
 /* A prediction head in a form that is not read. */
-static bool is_unread(const struct sp_matcher *m, const char *name)
+static bool is_unread(const struct sp_tensor_match *m, const char *name)
 {
     const struct sp_family *family = sp_family_by_type(m->config->family);
     const char *inner = begins_with(name, m->prefix) ? name + strlen(m->prefix) : name;
@@ -231,7 +231,7 @@ static bool is_unread(const struct sp_matcher *m, const char *name)
 }
 
 /* The built-in prediction head is another model's business. */
-static bool is_head(const struct sp_matcher *m, const char *name)
+static bool is_head(const struct sp_tensor_match *m, const char *name)
 {
     const struct sp_family *family = sp_family_by_type(m->config->family);
     const char *inner = begins_with(name, m->prefix) ? name + strlen(m->prefix) : name;
@@ -244,13 +244,13 @@ static bool is_head(const struct sp_matcher *m, const char *name)
 }
 
 /* t2d says which tokens d2t maps to. */
-static bool is_reverse_map(const struct sp_matcher *m, const char *name)
+static bool is_reverse_map(const struct sp_tensor_match *m, const char *name)
 {
     return m->config->draft.maps_tokens && begins_with(name, m->prefix) &&
            strcmp(name + strlen(m->prefix), "t2d") == 0;
 }
 
-static void report_unexpected(struct sp_matcher *m, const char *name)
+static void report_unexpected(struct sp_tensor_match *m, const char *name)
 {
     const char *inner = begins_with(name, m->prefix) ? name + strlen(m->prefix) : name;
     unsigned long layer;
@@ -259,16 +259,16 @@ static void report_unexpected(struct sp_matcher *m, const char *name)
     if (begins_with(inner, "layers.") && inner[7] >= '0' && inner[7] <= '9') {
         layer = strtoul(inner + 7, &end, 10);
         if (*end == '.' && layer >= m->config->n_layers) {
-            sp_matcher_report(m, "unexpected tensor \"%s\": the config has %u layers", name,
-                              m->config->n_layers);
+            sp_tensor_match_report(m, "unexpected tensor \"%s\": the config has %u layers", name,
+                                   m->config->n_layers);
             return;
         }
     }
-    sp_matcher_report(m, "unexpected tensor \"%s\"%s", name,
-                      ends_with(name, ".bias") ? ": the config has no such bias" : "");
+    sp_tensor_match_report(m, "unexpected tensor \"%s\"%s", name,
+                           ends_with(name, ".bias") ? ": the config has no such bias" : "");
 }
 
-static enum sp_status match(struct sp_matcher *m, bool *compare_equal, size_t *n_skipped)
+static enum sp_status match(struct sp_tensor_match *m, bool *compare_equal, size_t *n_skipped)
 {
     enum sp_status st;
 
@@ -277,7 +277,7 @@ static enum sp_status match(struct sp_matcher *m, bool *compare_equal, size_t *n
     if ((st = settle(m, compare_equal))) return st;
     if ((st = sp_specs_of_config(m->specs, m->config, m->err))) return st;
     for (size_t i = 0; i < m->specs->n_specs && m->findings.n < SP_MAX_FINDINGS; i++) {
-        if ((st = sp_matcher_place(m, &m->specs->specs[i]))) return st;
+        if ((st = sp_tensor_match_place(m, &m->specs->specs[i]))) return st;
     }
     for (size_t i = 0; i < m->n && m->findings.n < SP_MAX_FINDINGS; i++) {
         if (m->used[i] || is_head(m, m->sorted[i]->name)) continue;
@@ -288,7 +288,7 @@ static enum sp_status match(struct sp_matcher *m, bool *compare_equal, size_t *n
             report_unexpected(m, m->sorted[i]->name);
         }
     }
-    return sp_matcher_conclude(m);
+    return sp_tensor_match_conclude(m);
 }
 
 enum sp_status sp_specs_of_source(struct sp_specs *out, struct sp_config *config,
@@ -296,17 +296,17 @@ enum sp_status sp_specs_of_source(struct sp_specs *out, struct sp_config *config
                                   bool *compare_equal, size_t *n_skipped, struct sp_err *err)
 {
     struct sp_specs specs = {0};
-    struct sp_matcher m = {.specs = &specs, .config = config, .err = err};
+    struct sp_tensor_match m = {.specs = &specs, .config = config, .err = err};
     enum sp_status st;
 
     *compare_equal = false;
     *n_skipped = 0;
-    if ((st = sp_matcher_init(&m, tensors, n))) goto done;
+    if ((st = sp_tensor_match_init(&m, tensors, n))) goto done;
     if ((st = match(&m, compare_equal, n_skipped))) goto done;
     *out = specs;
     memset(&specs, 0, sizeof specs);
 done:
     sp_specs_release(&specs);
-    sp_matcher_release(&m);
+    sp_tensor_match_release(&m);
     return st;
 }

@@ -29,7 +29,7 @@ struct sp_regex {
     bool linear; /* no limit is needed */
 };
 
-struct sp_matcher {
+struct sp_regex_matcher {
     pcre2_match_data *data;
     pcre2_match_context *limits;
     uint64_t account; /* steps */
@@ -143,16 +143,16 @@ void sp_regex_close(struct sp_regex *regex)
     free(regex);
 }
 
-enum sp_status sp_matcher_open(struct sp_matcher **out, struct sp_err *err)
+enum sp_status sp_regex_matcher_open(struct sp_regex_matcher **out, struct sp_err *err)
 {
-    struct sp_matcher *matcher = NULL;
+    struct sp_regex_matcher *matcher = NULL;
     enum sp_status st;
 
     if ((st = sp_new(&matcher, 1, sizeof *matcher, err))) return st;
     matcher->data = pcre2_match_data_create(1, NULL);
     matcher->limits = pcre2_match_context_create(NULL);
     if (matcher->data == NULL || matcher->limits == NULL) {
-        sp_matcher_close(matcher);
+        sp_regex_matcher_close(matcher);
         return sp_fail(err, SP_E_NOMEM, "out of memory for matching a pattern");
     }
     pcre2_set_heap_limit(matcher->limits, MAX_HEAP_KIB);
@@ -161,7 +161,7 @@ enum sp_status sp_matcher_open(struct sp_matcher **out, struct sp_err *err)
     return SP_OK;
 }
 
-void sp_matcher_close(struct sp_matcher *matcher)
+void sp_regex_matcher_close(struct sp_regex_matcher *matcher)
 {
     if (matcher == NULL) return;
     pcre2_match_data_free(matcher->data);
@@ -183,7 +183,7 @@ static size_t find_literal(const struct sp_regex *regex, const char *text, size_
     return SIZE_MAX;
 }
 
-static int match(const struct sp_regex *regex, struct sp_matcher *matcher, const char *text,
+static int match(const struct sp_regex *regex, struct sp_regex_matcher *matcher, const char *text,
                  size_t len, size_t pos, uint32_t max_steps)
 {
     PCRE2_SPTR subject = (PCRE2_SPTR)text;
@@ -201,8 +201,8 @@ static int match(const struct sp_regex *regex, struct sp_matcher *matcher, const
 }
 
 /* Tries with few steps first, then with more while the account has them. */
-static int match_within(const struct sp_regex *regex, struct sp_matcher *matcher, const char *text,
-                        size_t len, size_t pos)
+static int match_within(const struct sp_regex *regex, struct sp_regex_matcher *matcher,
+                        const char *text, size_t len, size_t pos)
 {
     uint32_t steps = FEW_STEPS;
     int rc;

@@ -12,7 +12,7 @@
 #include <stddef.h>
 
 struct sp_regex;
-struct sp_matcher;
+struct sp_regex_matcher;
 
 enum { SP_REGEX_MAX_LEN = 1 << 16 };
 
@@ -23,14 +23,15 @@ SP_MUST_CHECK enum sp_status sp_regex_open(struct sp_regex **out, const char *pa
 void sp_regex_close(struct sp_regex *regex); /* NULL is fine */
 
 /* What one thread needs for matching, any pattern. */
-SP_MUST_CHECK enum sp_status sp_matcher_open(struct sp_matcher **out, struct sp_err *err);
-void sp_matcher_close(struct sp_matcher *matcher); /* NULL is fine */
+SP_MUST_CHECK enum sp_status sp_regex_matcher_open(struct sp_regex_matcher **out,
+                                                   struct sp_err *err);
+void sp_regex_matcher_close(struct sp_regex_matcher *matcher); /* NULL is fine */
 
 /* All matches in a text, from left to right, without overlap. An empty match at the end of the
  * match before it is passed over. */
 struct sp_find {
     const struct sp_regex *regex;
-    struct sp_matcher *matcher;
+    struct sp_regex_matcher *matcher;
     const char *text; /* valid UTF-8 */
     size_t len;
     size_t pos, last_end; /* zero at first */

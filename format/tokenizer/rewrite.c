@@ -73,7 +73,7 @@ static enum sp_status prefix(struct sp_strbuf *out, bool *changed, const struct 
 }
 
 static enum sp_status replace(struct sp_strbuf *out, bool *changed,
-                              const struct sp_rewrite *rewrite, struct sp_matcher *matcher,
+                              const struct sp_rewrite *rewrite, struct sp_regex_matcher *matcher,
                               size_t budget, const char *text, size_t len, struct sp_err *err)
 {
     struct sp_find find = {.regex = rewrite->regex, .matcher = matcher, .text = text, .len = len};
@@ -114,7 +114,7 @@ bool sp_rewrite_applies(const struct sp_rewrite *rewrite)
     return (kind >= SP_STEP_NFC && kind <= SP_STEP_REPLACE) || kind == SP_STEP_BYTE_LEVEL;
 }
 
-static enum sp_status apply(const struct sp_rewrite *rewrite, struct sp_matcher *matcher,
+static enum sp_status apply(const struct sp_rewrite *rewrite, struct sp_regex_matcher *matcher,
                             size_t budget, bool at_start, const char *text, size_t len,
                             struct sp_strbuf *out, bool *changed, struct sp_err *err)
 {
@@ -146,7 +146,7 @@ static enum sp_status apply(const struct sp_rewrite *rewrite, struct sp_matcher 
     }
 }
 
-enum sp_status sp_rewrite_apply(const struct sp_rewrite *rewrite, struct sp_matcher *matcher,
+enum sp_status sp_rewrite_apply(const struct sp_rewrite *rewrite, struct sp_regex_matcher *matcher,
                                 size_t *budget, bool at_start, const char *text, size_t len,
                                 struct sp_strbuf *out, bool *changed, struct sp_err *err)
 {
@@ -156,9 +156,10 @@ enum sp_status sp_rewrite_apply(const struct sp_rewrite *rewrite, struct sp_matc
     return st ? st : spend(budget, out->len - before, err);
 }
 
-enum sp_status sp_rewrite_all(const struct sp_rewrite *chain, size_t n, struct sp_matcher *matcher,
-                              size_t *budget, struct sp_rewritten *space, bool at_start,
-                              const char **text, size_t *len, struct sp_err *err)
+enum sp_status sp_rewrite_all(const struct sp_rewrite *chain, size_t n,
+                              struct sp_regex_matcher *matcher, size_t *budget,
+                              struct sp_rewritten *space, bool at_start, const char **text,
+                              size_t *len, struct sp_err *err)
 {
     size_t next = 0;
 

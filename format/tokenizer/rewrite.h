@@ -29,7 +29,7 @@ size_t sp_rewrite_budget(size_t input_size);
  * as it is and nothing was appended. text: valid UTF-8, not empty; at_start: it is the beginning of
  * the input. SP_E_INPUT when the budget is spent. */
 SP_MUST_CHECK enum sp_status sp_rewrite_apply(const struct sp_rewrite *rewrite,
-                                              struct sp_matcher *matcher, size_t *budget,
+                                              struct sp_regex_matcher *matcher, size_t *budget,
                                               bool at_start, const char *text, size_t len,
                                               struct sp_strbuf *out, bool *changed,
                                               struct sp_err *err);
@@ -39,7 +39,7 @@ struct sp_rewritten {
     struct sp_strbuf buffers[2];
 };
 SP_MUST_CHECK enum sp_status sp_rewrite_all(const struct sp_rewrite *chain, size_t n,
-                                            struct sp_matcher *matcher, size_t *budget,
+                                            struct sp_regex_matcher *matcher, size_t *budget,
                                             struct sp_rewritten *space, bool at_start,
                                             const char **text, size_t *len, struct sp_err *err);
 void sp_rewritten_release(struct sp_rewritten *space);

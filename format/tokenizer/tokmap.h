@@ -131,7 +131,7 @@ uint32_t sp_tokmap_find(const struct sp_tokmap *map, const char *bytes, size_t l
 /* The rank of a merge, or SP_ID_NONE. */
 static inline uint32_t sp_tokmap_rank(const struct sp_tokmap *map, uint32_t left, uint32_t right)
 {
-    size_t slot = sp_hash_slot(sp_pair_hash(left, right), map->n_slots);
+    size_t slot = sp_hash_slot(sp_merge_hash(left, right), map->n_slots);
 
     for (uint32_t i = 0; i <= map->numbers[SP_TOKMAP_MERGE_PROBES]; i++) {
         const uint8_t *p = map->merges + 12 * slot;

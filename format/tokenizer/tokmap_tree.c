@@ -132,11 +132,11 @@ static enum sp_status add_normalized(struct list *list, const struct sp_vocab *v
 {
     struct sp_rewrite normalizer[SP_MAX_STEPS];
     struct sp_rewritten space = {{{0}}};
-    struct sp_matcher *matcher = NULL;
+    struct sp_regex_matcher *matcher = NULL;
     size_t n = 0, budget = sp_rewrite_budget(0);
     enum sp_status st;
 
-    if ((st = sp_matcher_open(&matcher, err))) return st;
+    if ((st = sp_regex_matcher_open(&matcher, err))) return st;
     for (; n < vocab->normalizer.n; n++) {
         if ((st = sp_rewrite_init(&normalizer[n], &vocab->normalizer.at[n], err))) {
             sp_context(err, "normalizer");
@@ -158,7 +158,7 @@ done:
     while (n > 0)
         sp_rewrite_release(&normalizer[--n]);
     sp_rewritten_release(&space);
-    sp_matcher_close(matcher);
+    sp_regex_matcher_close(matcher);
     return st;
 }
 

@@ -162,7 +162,7 @@ static enum sp_status insert_merge(struct compiler *c, size_t n_slots, size_t ra
                                    struct sp_err *err)
 {
     const struct sp_vocab_merge *merge = &c->vocab->merges[rank];
-    size_t slot = sp_hash_slot(sp_pair_hash(merge->left, merge->right), n_slots);
+    size_t slot = sp_hash_slot(sp_merge_hash(merge->left, merge->right), n_slots);
     uint32_t probes = 0;
     uint8_t *p;
 

@@ -30,7 +30,7 @@ static inline uint64_t sp_word_hash(const void *text, size_t len)
     return sp_word_mix(sp_word_mix(h ^ tail));
 }
 
-static inline uint64_t sp_pair_hash(uint32_t left, uint32_t right)
+static inline uint64_t sp_merge_hash(uint32_t left, uint32_t right)
 {
     return sp_word_mix(sp_word_mix((uint64_t)left << 32 | right));
 }

@@ -387,7 +387,7 @@ static enum sp_status json_struct(struct sp_builder *b, const struct sp_dict *di
 static enum sp_status json_map(struct sp_builder *b, const struct sp_dict *dict, int depth)
 {
     enum sp_status st;
-    const struct sp_pair *pairs;
+    const struct sp_draft_compat *pairs;
 
     if ((st = sp_go_sorted(b->heap, &pairs, dict)) || (st = sp_build(b, "{", 1))) return st;
     for (size_t i = 0; i < dict->n; i++) {

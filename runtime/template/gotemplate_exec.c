@@ -360,7 +360,7 @@ static enum sp_status walk_rounds(struct go_machine *m, const struct go_node *no
     enum sp_status st = SP_OK;
     enum flow flow = FLOW_ON;
     size_t top = m->n_vars;
-    const struct sp_pair *pairs;
+    const struct sp_draft_compat *pairs;
 
     *empty = false;
     if (over.kind == SP_V_LIST && over.list->n > 0) {

@@ -114,7 +114,7 @@ SP_MUST_CHECK enum sp_status sp_go_fail(struct go_machine *m, const char *format
 bool sp_go_truth(struct sp_value v);
 const char *sp_go_type_name(struct sp_value v);
 /* Keys in Go's order for printing and ranging: sorted. */
-SP_MUST_CHECK enum sp_status sp_go_sorted(struct sp_heap *heap, const struct sp_pair **out,
+SP_MUST_CHECK enum sp_status sp_go_sorted(struct sp_heap *heap, const struct sp_draft_compat **out,
                                           const struct sp_dict *dict);
 
 /* fmt.Fprint of one value, Sprint, Sprintln and Sprintf, json.Marshal. */

@@ -89,8 +89,9 @@ static enum sp_status keys_of(struct jinja_machine *m, struct sp_value *out, str
 }
 
 /* Merges two sorted runs of pairs {key, item}; equal ones keep their order, also when reversed. */
-static enum sp_status merge(struct jinja_machine *m, struct sp_pair *to, const struct sp_pair *a,
-                            size_t n_a, const struct sp_pair *b, size_t n_b, bool reverse)
+static enum sp_status merge(struct jinja_machine *m, struct sp_draft_compat *to,
+                            const struct sp_draft_compat *a, size_t n_a,
+                            const struct sp_draft_compat *b, size_t n_b, bool reverse)
 {
     enum sp_status st;
 
@@ -112,15 +113,15 @@ static enum sp_status merge(struct jinja_machine *m, struct sp_pair *to, const s
 }
 
 /* Sorts pairs by key, bottom up. */
-static enum sp_status sort_pairs(struct jinja_machine *m, struct sp_pair **pairs, size_t n,
+static enum sp_status sort_pairs(struct jinja_machine *m, struct sp_draft_compat **pairs, size_t n,
                                  bool reverse)
 {
     enum sp_status st;
-    struct sp_pair *from = *pairs, *to;
+    struct sp_draft_compat *from = *pairs, *to;
 
     if ((st = sp_heap_take(m->heap, &to, n * sizeof *to))) return st;
     for (size_t run = 1; run < n; run *= 2) {
-        struct sp_pair *swap = to;
+        struct sp_draft_compat *swap = to;
 
         for (size_t i = 0; i < n; i += 2 * run) {
             size_t a = n - i < run ? n - i : run;
@@ -144,7 +145,7 @@ static enum sp_status sort_list(struct jinja_machine *m, struct sp_value *out,
                                 const struct sp_list *items, const struct sorting *by)
 {
     enum sp_status st;
-    struct sp_pair *pairs;
+    struct sp_draft_compat *pairs;
 
     if ((st = sp_heap_take(m->heap, &pairs, items->n * sizeof *pairs))) return st;
     for (size_t i = 0; i < items->n; i++) {

@@ -308,15 +308,16 @@ static enum sp_status json_key(struct sp_builder *b, struct sp_value key,
 
 static int by_key(const void *a, const void *b)
 {
-    return sp_text_order(((const struct sp_pair *)a)->key, ((const struct sp_pair *)b)->key);
+    return sp_text_order(((const struct sp_draft_compat *)a)->key,
+                         ((const struct sp_draft_compat *)b)->key);
 }
 
 /* The pairs in the order they are written in. */
-static enum sp_status json_order(struct sp_builder *b, const struct sp_pair **out,
+static enum sp_status json_order(struct sp_builder *b, const struct sp_draft_compat **out,
                                  const struct sp_dict *dict, bool sorted)
 {
     enum sp_status st;
-    struct sp_pair *pairs;
+    struct sp_draft_compat *pairs;
 
     *out = dict->at;
     if (!sorted) return SP_OK;
@@ -335,7 +336,7 @@ static enum sp_status json_dict(struct sp_builder *b, const struct sp_dict *dict
                                 const struct jinja_json_style *style, int depth)
 {
     enum sp_status st;
-    const struct sp_pair *pairs;
+    const struct sp_draft_compat *pairs;
 
     if (dict->n == 0) return sp_build_text(b, "{}");
     if ((st = sp_build(b, "{", 1)) || (st = json_order(b, &pairs, dict, style->sort_keys)))

@@ -69,12 +69,12 @@ struct sp_value {
     };
 };
 
-struct sp_pair {
+struct sp_draft_compat {
     struct sp_value key, value;
 };
 
 struct sp_dict {
-    struct sp_pair *at; /* in insertion order */
+    struct sp_draft_compat *at; /* in insertion order */
     size_t n, cap;
     uint32_t *slots; /* [n_slots], open addressing, entry + 1; NULL while small */
     size_t n_slots;

@@ -34,7 +34,7 @@ struct sp_detokenizer {
     bool skip_special, whole;
     struct stage stages[SP_MAX_STEPS];
     size_t n;
-    struct sp_matcher *matcher;
+    struct sp_regex_matcher *matcher;
     struct sp_strbuf spelled; /* a token of bytes in the alphabet */
     struct sp_strbuf out;
 };
@@ -363,7 +363,7 @@ enum sp_status sp_detokenizer_open(struct sp_detokenizer **out, const struct sp_
     d->tok = tok;
     d->skip_special = skip_special;
     if ((st = open_stages(d, err))) goto done;
-    if ((st = sp_matcher_open(&d->matcher, err))) goto done;
+    if ((st = sp_regex_matcher_open(&d->matcher, err))) goto done;
     *out = d;
     d = NULL;
 done:
@@ -378,7 +378,7 @@ void sp_detokenizer_close(struct sp_detokenizer *d)
         sp_strbuf_release(&d->stages[i].held);
         sp_strbuf_release(&d->stages[i].made);
     }
-    sp_matcher_close(d->matcher);
+    sp_regex_matcher_close(d->matcher);
     sp_strbuf_release(&d->spelled);
     sp_strbuf_release(&d->out);
     free(d);

@@ -11,7 +11,7 @@ typedef enum sp_status sp_piece_fn(void *context, const char *piece, size_t len,
 struct sp_pretoken {
     const struct sp_rewrite *steps; /* [n], borrowed */
     size_t n;
-    struct sp_matcher *matcher;            /* borrowed */
+    struct sp_regex_matcher *matcher;      /* borrowed */
     size_t *budget;                        /* of rewriting; borrowed */
     struct sp_strbuf spaces[SP_MAX_STEPS]; /* where step i writes; owned, zero at first */
     sp_piece_fn *piece;

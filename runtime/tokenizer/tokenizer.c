@@ -151,7 +151,7 @@ uint32_t sp_tokenizer_find(const struct sp_tokenizer *tok, const char *content, 
 struct encoding {
     const struct sp_tokenizer *tok;
     bool parse_special;
-    struct sp_matcher *matcher;
+    struct sp_regex_matcher *matcher;
     size_t budget; /* of rewriting */
     struct sp_bpe *bpe;
     struct sp_rewritten normalized;
@@ -240,7 +240,7 @@ enum sp_status sp_tokenizer_encode(const struct sp_tokenizer *tok, const char *t
         return sp_fail(err, SP_E_INPUT, "text: byte %zu is not valid UTF-8",
                        sp_utf8_valid(text, size));
     }
-    if ((st = sp_matcher_open(&e.matcher, err))) goto done;
+    if ((st = sp_regex_matcher_open(&e.matcher, err))) goto done;
     if ((st = sp_bpe_open(&e.bpe, &tok->map, size, err))) goto done;
     e.budget = sp_rewrite_budget(size);
     e.pretoken = (struct sp_pretoken){.steps = tok->splitter.at,
@@ -260,7 +260,7 @@ done:
     sp_pretoken_release(&e.pretoken);
     sp_rewritten_release(&e.normalized);
     sp_bpe_close(e.bpe);
-    sp_matcher_close(e.matcher);
+    sp_regex_matcher_close(e.matcher);
     free(e.ids.at);
     return st;
 }

@@ -49,24 +49,25 @@ static void parse(struct sp_config *c, const char *text, uint64_t fc_cols)
     }
 }
 
-static struct sp_pair_side side(const struct sp_config *c, const char *tokenizer,
-                                const char *tokenizer_config)
+static struct sp_draft_compat_side side(const struct sp_config *c, const char *tokenizer,
+                                        const char *tokenizer_config)
 {
-    return (struct sp_pair_side){.config = c,
-                                 .tokenizer = tokenizer,
-                                 .tokenizer_size = tokenizer ? strlen(tokenizer) : 0,
-                                 .tokenizer_config = tokenizer_config,
-                                 .tokenizer_config_size =
-                                     tokenizer_config ? strlen(tokenizer_config) : 0};
+    return (struct sp_draft_compat_side){.config = c,
+                                         .tokenizer = tokenizer,
+                                         .tokenizer_size = tokenizer ? strlen(tokenizer) : 0,
+                                         .tokenizer_config = tokenizer_config,
+                                         .tokenizer_config_size =
+                                             tokenizer_config ? strlen(tokenizer_config) : 0};
 }
 
 /* NULL: it fits. */
-static void check(const struct sp_pair_side *target, const struct sp_pair_side *draft,
-                  bool same_source, const char *error, const char *expected_notes)
+static void check(const struct sp_draft_compat_side *target,
+                  const struct sp_draft_compat_side *draft, bool same_source, const char *error,
+                  const char *expected_notes)
 {
     struct sp_err err = {0};
     char *warnings = NULL;
-    enum sp_status st = sp_pair_check(target, draft, same_source, &warnings, &err);
+    enum sp_status st = sp_draft_compat_check(target, draft, same_source, &warnings, &err);
 
     assert_string_equal(err.text, error ? error : "");
     assert_int_equal(st, error ? SP_E_INPUT : SP_OK);
@@ -109,7 +110,7 @@ static void block_drafts(void **state)
     (void)state;
     parse(&t, TARGET, 0);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct sp_pair_side a = side(&t, TOKENIZER, NULL), b;
+        struct sp_draft_compat_side a = side(&t, TOKENIZER, NULL), b;
         parse(&d, cases[i].draft, cases[i].fc_cols);
         b = side(&d, NULL, NULL);
         check(&a, &b, false, cases[i].error, "");
@@ -122,7 +123,7 @@ static void block_drafts(void **state)
 static void wrong_ends(void **state)
 {
     struct sp_config t, d;
-    struct sp_pair_side a, b;
+    struct sp_draft_compat_side a, b;
 
     (void)state;
     parse(&t, TARGET, 0);
@@ -154,7 +155,7 @@ static void built_in_heads(void **state)
     struct sp_tables found = {.fc_cols = 8, .mtp = true, .mtp_ffn = true};
     struct sp_config t, d;
     struct sp_err err = {0};
-    struct sp_pair_side a, b;
+    struct sp_draft_compat_side a, b;
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -214,7 +215,7 @@ static void assistants(void **state)
          NULL, "assistant rope for full_attention differs from target"},
     };
     struct sp_config t, d;
-    struct sp_pair_side a, b;
+    struct sp_draft_compat_side a, b;
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -263,7 +264,7 @@ static void eagle3_drafts(void **state)
     struct sp_tables found = {.head = true, .fc_cols = 8, .d2t = true};
     struct sp_config t, d;
     struct sp_err err = {0};
-    struct sp_pair_side a, b;
+    struct sp_draft_compat_side a, b;
 
     (void)state;
     parse(&t, HYBRID("full_attention", "4", "2"), 0);
@@ -352,8 +353,8 @@ static void tokenizers(void **state)
     parse(&t, TARGET, 0);
     parse(&d, SMALL("8", "64", "4"), 0);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct sp_pair_side a = side(&t, TOKENIZER, ends);
-        struct sp_pair_side b = side(&d, cases[i].tokenizer, cases[i].config);
+        struct sp_draft_compat_side a = side(&t, TOKENIZER, ends);
+        struct sp_draft_compat_side b = side(&d, cases[i].tokenizer, cases[i].config);
         check(&a, &b, false, cases[i].error, cases[i].warnings);
     }
     sp_config_release(&t);
@@ -363,7 +364,7 @@ static void tokenizers(void **state)
 static void damaged_tokenizer(void **state)
 {
     struct sp_config t, d;
-    struct sp_pair_side a, b;
+    struct sp_draft_compat_side a, b;
     struct sp_err err = {0};
 
     (void)state;
@@ -371,7 +372,7 @@ static void damaged_tokenizer(void **state)
     parse(&d, SMALL("8", "64", "4"), 0);
     a = side(&t, TOKENIZER, NULL);
     b = side(&d, "{", NULL);
-    assert_int_equal(sp_pair_check(&a, &b, false, NULL, &err), SP_E_INPUT);
+    assert_int_equal(sp_draft_compat_check(&a, &b, false, NULL, &err), SP_E_INPUT);
     assert_memory_equal(err.text, "draft tokenizer", 15);
     sp_config_release(&t);
     sp_config_release(&d);
@@ -380,7 +381,7 @@ static void damaged_tokenizer(void **state)
 static void observations(void **state)
 {
     struct sp_config t, d;
-    struct sp_pair_side a, b;
+    struct sp_draft_compat_side a, b;
 
     (void)state;
     parse(&t, TARGET, 0);
@@ -414,7 +415,7 @@ static char *read_tiny(const char *name, size_t *size)
 static void trained_models(void **state)
 {
     struct sp_config t, d, f;
-    struct sp_pair_side a, b;
+    struct sp_draft_compat_side a, b;
     size_t size;
     char *tokenizer, *config, *text;
 

@@ -121,7 +121,7 @@ static void test_run(void **state)
 
     if (write(path, shape, shape, &err)) fail_msg("%s", err.text);
     pack = open_pack(path);
-    assert_int_equal(sp_pairing_check(pack, &err), SP_OK);
+    assert_int_equal(sp_pairing_record_check(pack, &err), SP_OK);
     sp_pack_close(pack);
     if (sp_package_open(&package, path, &(struct sp_package_options){0}, &err)) {
         fail_msg("%s", err.text);

@@ -38,7 +38,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const char *const modules[] = {"model.layers.0.self_attn.q_proj", "lm_head", ""};
     struct sp_adapter_config config;
-    struct sp_matcher *matcher = NULL;
+    struct sp_regex_matcher *matcher = NULL;
     struct sp_err err = {0};
 
     tell_again((const char *)data, size);
@@ -46,7 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (err.text[0] == '\0' || err.status == SP_E_BUG) abort();
         return 0;
     }
-    if (sp_matcher_open(&matcher, &err)) abort();
+    if (sp_regex_matcher_open(&matcher, &err)) abort();
     for (size_t i = 0; i < sizeof modules / sizeof modules[0]; i++) {
         uint64_t rank;
         double scale;
@@ -56,7 +56,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (st == SP_E_BUG) abort();
         if (st == SP_OK && (rank > SP_ADAPTER_MAX_RANK || !isfinite(scale))) abort();
     }
-    sp_matcher_close(matcher);
+    sp_regex_matcher_close(matcher);
     sp_adapter_config_release(&config);
     return 0;
 }

@@ -624,7 +624,7 @@ static void pairing_record(void **state)
     (void)state;
     assert_int_equal(sp_config_parse(&c, text, size, NULL, &err), SP_OK);
     free(text);
-    assert_int_equal(sp_pairing_print(&text, &size, &c, 1, 2, &err), SP_OK);
+    assert_int_equal(sp_pairing_record_print(&text, &size, &c, 1, 2, &err), SP_OK);
     assert_int_equal(size, sizeof want - 1);
     assert_memory_equal(text, want, size);
     free(text);

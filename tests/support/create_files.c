@@ -140,7 +140,7 @@ struct sp_pack *creating_open(const char *path)
     for (size_t i = 0; !st && i < sp_pack_n_sections(pack); i++) {
         st = sp_pack_check_section(pack, i, &err);
     }
-    if (!st) st = sp_pairing_check(pack, &err);
+    if (!st) st = sp_pairing_record_check(pack, &err);
     if (st) fail_msg("%s", err.text);
     return pack;
 }
