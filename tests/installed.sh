@@ -30,7 +30,7 @@ int main(int argc, char **argv)
     struct sp_result result;
     struct sp_err err = {0};
     struct sp_request request = {.prompt = story, .n_prompt = 4, .max_tokens = 6,
-                                 .depth = SP_DRAFT_LENGTH_AUTO, .text = show};
+                                 .draft_len = SP_DRAFT_LENGTH_AUTO, .text = show};
     if (argc != 2 || sp_package_open(&package, argv[1], &(struct sp_package_options){0}, &err) ||
         sp_session_open(&session, package, &(struct sp_session_options){0}, &err) ||
         sp_session_generate(session, &request, &result, &err)) {
