@@ -1,7 +1,5 @@
 #include "runtime/model/backend.h"
 
-#include "runtime/model/input_stats.h"
-
 #include <assert.h>
 #include <string.h>
 
@@ -143,25 +141,23 @@ static void apply_gate(const struct job *job, const struct sp_row_group *g,
         float *y = p[0].y + t * p[0].ldy + begin;
         const float *up =
             begin + (p->factors ? p->factors + t * p->ld_factors : p[1].y + t * p[1].ldy);
-        switch (p->gate) {
-        case SP_GATE_NONE:
-            break;
-        case SP_GATE_SILU:
+        switch (p->activation) {
+        case SP_SILU:
             v->silu_mul(y, up, len);
             break;
-        case SP_GATE_GELU_TANH:
+        case SP_GELU_TANH:
             v->gelu_tanh_mul(y, up, len);
             break;
-        case SP_GATE_GELU_ERF:
+        case SP_GELU_ERF:
             v->gelu_erf_mul(y, up, len);
             break;
-        case SP_GATE_RELU2:
+        case SP_RELU2:
             v->relu2_mul(y, up, len);
             break;
-        case SP_GATE_SWIGLU_CLAMPED:
+        case SP_SWIGLU_CLAMPED:
             v->swiglu_clamped(y, up, p->limit, len);
             break;
-        case SP_GATE_XIELU:
+        case SP_XIELU:
             sp_xielu_row(y, p->xielu, len);
             break;
         }
@@ -171,7 +167,7 @@ static void apply_gate(const struct job *job, const struct sp_row_group *g,
 /* Does the next product make the factors of this one's gate? */
 static bool takes_two(const struct sp_product *p)
 {
-    return p->gate != SP_GATE_NONE && p->factors == NULL;
+    return p->gated && p->factors == NULL;
 }
 
 /* Panels first..first+n-1 of one product, and of the one it gates. */
@@ -180,7 +176,7 @@ static void multiply_product(const struct job *job, const struct sp_row_group *g
 {
     multiply_panels(job, g, p, first, n);
     if (takes_two(p)) multiply_panels(job, g, p + 1, first, n);
-    if (p->gate != SP_GATE_NONE) apply_gate(job, g, p, first, n);
+    if (p->gated) apply_gate(job, g, p, first, n);
 }
 
 /* Panels first..first+n-1 of one group's sequence. */
@@ -249,13 +245,19 @@ void sp_backend_multiply_groups(const struct sp_backend *backend, const struct s
                        multiply_range, &job);
 }
 
+void sp_backend_observe(const struct sp_backend *backend, const struct sp_product *products,
+                        size_t n_products, const struct sp_acts *acts, size_t n_rows)
+{
+    const struct sp_input_observer *o = &backend->observer;
+
+    if (o->observe) o->observe(o->context, backend, products, n_products, acts, n_rows);
+}
+
 void sp_backend_multiply(const struct sp_backend *backend, const struct sp_product *products,
                          size_t n_products, const struct sp_acts *acts, size_t n_rows)
 {
     const struct sp_row_group all = {.n = n_rows};
 
-    if (backend->stats) {
-        sp_input_stats_add(backend->stats, backend, products, n_products, acts, n_rows);
-    }
+    sp_backend_observe(backend, products, n_products, acts, n_rows);
     sp_backend_multiply_groups(backend, products, n_products, acts, n_rows, &all, 1);
 }

@@ -6,20 +6,30 @@
 #ifndef SP_RUNTIME_MODEL_BACKEND_H
 #define SP_RUNTIME_MODEL_BACKEND_H
 
-#include "format/base/pool.h"
-#include "quantize/kernels.h"
 #include "format/base/mem.h"
+#include "format/base/pool.h"
+#include "format/model/config.h"
+#include "quantize/kernels.h"
 #include "runtime/vector/vector.h"
 
 #include <stdatomic.h>
 
-struct sp_input_stats; /* runtime/model/input_stats.h */
+struct sp_backend;
+struct sp_product;
+
+/* Is called with the rows that products are about to read; observe NULL: nothing observes. */
+struct sp_input_observer {
+    void (*observe)(void *context, const struct sp_backend *backend,
+                    const struct sp_product *products, size_t n_products,
+                    const struct sp_acts *acts, size_t n_rows);
+    void *context; /* borrowed while it is set */
+};
 
 struct sp_backend {
-    struct sp_pool *pool;             /* owned */
-    const struct sp_kernels *kernels; /* static */
-    const struct sp_vector *vector;   /* static; same instruction set */
-    struct sp_input_stats *stats;     /* told of every product's input; NULL: nobody; borrowed */
+    struct sp_pool *pool;              /* owned */
+    const struct sp_kernels *kernels;  /* static */
+    const struct sp_vector *vector;    /* static; same instruction set */
+    struct sp_input_observer observer; /* of the inputs of all products */
 };
 
 /* kernels: a name or NULL for the best; n_threads 0: all cores. */
@@ -41,16 +51,6 @@ struct sp_matrix sp_matrix_at(const struct sp_matrix *stack, size_t i);
 /* Elements between rows of a buffer that takes a product of `rows` output rows. */
 size_t sp_matrix_ld(size_t rows);
 
-enum sp_gate {
-    SP_GATE_NONE,
-    SP_GATE_SILU,
-    SP_GATE_GELU_TANH,
-    SP_GATE_GELU_ERF,
-    SP_GATE_RELU2,
-    SP_GATE_SWIGLU_CLAMPED, /* gpt-oss; `limit` clamps both */
-    SP_GATE_XIELU,          /* alone, by `xielu`; the factors are left out */
-};
-
 /* What becomes of a product's rows, and is learned of them, while they are in the nearest cache. */
 struct sp_finish {
     float scale;                 /* y *= scale, unless it is 1 */
@@ -69,11 +69,12 @@ struct sp_product {
     const float *bias; /* [rows] or NULL */
     float *y;          /* [n_rows][ldy], ldy >= sp_matrix_ld(w->rows) */
     size_t ldy;
-    enum sp_gate gate;
+    bool gated;
+    enum sp_activation activation;  /* of a gated product */
     const float *factors;           /* [n_rows][ld_factors], in place of a next product; or NULL */
     size_t ld_factors;              /* 0: the same for all rows */
-    float limit;                    /* of SP_GATE_SWIGLU_CLAMPED */
-    const struct sp_xielu *xielu;   /* of SP_GATE_XIELU */
+    float limit;                    /* of SP_SWIGLU_CLAMPED */
+    const struct sp_xielu *xielu;   /* of SP_XIELU */
     const struct sp_finish *finish; /* NULL: nothing; not together with a gate */
 };
 
@@ -83,6 +84,10 @@ enum { SP_MAX_PRODUCTS = 4 };
  * quantizes them first if any matrix wants codes. */
 void sp_backend_multiply(const struct sp_backend *backend, const struct sp_product *products,
                          size_t n_products, const struct sp_acts *acts, size_t n_rows);
+
+/* Calls the observer, if there is one. sp_backend_multiply does so itself. */
+void sp_backend_observe(const struct sp_backend *backend, const struct sp_product *products,
+                        size_t n_products, const struct sp_acts *acts, size_t n_rows);
 
 /* Rows that one matrix of a stack multiplies: n of the activations from row `from` on, to become
  * y's from row `to` on. */

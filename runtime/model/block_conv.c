@@ -5,48 +5,49 @@
  *
  * dyn_t is one number for each group of neighbouring channels, a projection of x_t, the sublayer's
  * normed input, on both sides. Rows before the block are zero: a block has no memory. */
-#include "runtime/model/decoder_internal.h"
+#include "runtime/model/block_conv.h"
 
 #include "format/base/mem.h"
+#include "runtime/model/decoder_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum sp_status sp_conv_open(struct sp_workspace *r, struct sp_err *err)
+enum sp_status sp_block_conv_open(struct sp_workspace *ws, struct sp_err *err)
 {
-    const struct sp_config *c = &r->model->config;
-    struct sp_conv_scratch *s = NULL;
+    const struct sp_config *c = &ws->model->config;
+    struct sp_block_conv_scratch *s = NULL;
     size_t n;
     enum sp_status st;
 
     if (c->n_conv_taps == 0) return SP_OK;
     if ((st = sp_new(&s, 1, sizeof *s, err))) return st;
-    r->conv = s;
+    ws->block_conv = s;
     s->n_groups = c->n_hidden / c->conv_group;
     s->ld = sp_matrix_ld(2 * c->n_conv_taps * s->n_groups);
-    if (!sp_mul(&n, r->max_rows, s->ld)) {
+    if (!sp_mul(&n, ws->max_rows, s->ld)) {
         return sp_fail(err, SP_E_NOMEM, "out of memory: rows overflow");
     }
     if ((st = sp_new_aligned(&s->dynamic, n, sizeof *s->dynamic, err))) return st;
     return sp_new_aligned(&s->row, c->n_hidden, sizeof *s->row, err);
 }
 
-void sp_conv_close(struct sp_workspace *r)
+void sp_block_conv_close(struct sp_workspace *ws)
 {
-    if (r->conv == NULL) return;
-    free(r->conv->dynamic);
-    free(r->conv->row);
-    free(r->conv);
+    if (ws->block_conv == NULL) return;
+    free(ws->block_conv->dynamic);
+    free(ws->block_conv->row);
+    free(ws->block_conv);
 }
 
 /* The n rows of u that begin with the pass's row `first_row`, in place: from the last to the first,
  * so that what a row reads is still there. */
-static void convolve_block(struct sp_workspace *r, const struct sp_conv_weights *w, unsigned side,
+static void convolve_block(struct sp_workspace *ws, const struct sp_conv_weights *w, unsigned side,
                            float *u, size_t ld, size_t first_row, size_t n)
 {
-    const struct sp_config *c = &r->model->config;
-    const struct sp_vector *vector = r->backend->vector;
-    struct sp_conv_scratch *s = r->conv;
+    const struct sp_config *c = &ws->model->config;
+    const struct sp_vector *vector = ws->backend->vector;
+    struct sp_block_conv_scratch *s = ws->block_conv;
     size_t h = c->n_hidden;
 
     for (size_t t = n; t-- > 0;) {
@@ -65,23 +66,24 @@ static void convolve_block(struct sp_workspace *r, const struct sp_conv_weights 
     }
 }
 
-static void convolve(struct sp_workspace *r, const struct sp_conv_weights *w, unsigned side,
+static void convolve(struct sp_workspace *ws, const struct sp_conv_weights *w, unsigned side,
                      float *u, size_t ld)
 {
-    for (size_t i = 0, first = 0; i < r->n_seqs; first += r->seqs[i++].n)
-        convolve_block(r, w, side, u + first * ld, ld, first, r->seqs[i].n);
+    for (size_t i = 0, first = 0; i < ws->n_seqs; first += ws->seqs[i++].n)
+        convolve_block(ws, w, side, u + first * ld, ld, first, ws->seqs[i].n);
 }
 
-void sp_conv_before(struct sp_workspace *r, const struct sp_conv_weights *w, size_t n)
+void sp_block_conv_before(struct sp_workspace *ws, const struct sp_conv_weights *w, size_t n)
 {
     if (w->base == NULL) return;
-    struct sp_product dynamic = {.w = &w->dynamic, .y = r->conv->dynamic, .ldy = r->conv->ld};
+    struct sp_product dynamic = {
+        .w = &w->dynamic, .y = ws->block_conv->dynamic, .ldy = ws->block_conv->ld};
 
-    sp_backend_multiply(r->backend, &dynamic, 1, &r->hidden, n);
-    convolve(r, w, 0, r->hidden.x, r->hidden.ld);
+    sp_backend_multiply(ws->backend, &dynamic, 1, &ws->hidden, n);
+    convolve(ws, w, 0, ws->hidden.x, ws->hidden.ld);
 }
 
-void sp_conv_after(struct sp_workspace *r, const struct sp_conv_weights *w)
+void sp_block_conv_after(struct sp_workspace *ws, const struct sp_conv_weights *w)
 {
-    if (w->base) convolve(r, w, 1, r->y, r->ld_x);
+    if (w->base) convolve(ws, w, 1, ws->y, ws->ld_x);
 }

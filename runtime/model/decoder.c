@@ -157,29 +157,6 @@ bool sp_decoder_is_recurrent(const struct sp_decoder *d)
     return sp_config_is_recurrent(&d->model->config);
 }
 
-const struct sp_kv *sp_decoder_cache(const struct sp_decoder *d, unsigned layer)
-{
-    return d->keys[layer];
-}
-
-bool sp_decoder_keeps_windows(const struct sp_decoder *d, size_t len, size_t to)
-{
-    for (unsigned i = 0; i < d->model->config.n_layers; i++) {
-        const struct sp_layer_config *l = &d->model->config.layers[i];
-        size_t first = to > l->window ? to - l->window : 0;
-        if (l->window == 0 || l->kv_source != (int)i) continue;
-        if (d->caches[i].n_slots >= d->options.n_positions) continue; /* a slot for each position */
-        if (first + d->caches[i].n_slots < len + d->options.max_rows) return false;
-    }
-    return true;
-}
-
-bool sp_decoder_can_rewind(const struct sp_decoder *d, size_t len, size_t to)
-{
-    if (sp_decoder_is_recurrent(d)) return to == len || to == 0;
-    return sp_decoder_keeps_windows(d, len, to);
-}
-
 static uint64_t layer_digest(struct sp_decoder *d, unsigned layer, size_t len)
 {
     const struct sp_layer_config *l = &d->model->config.layers[layer];

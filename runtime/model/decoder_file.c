@@ -21,7 +21,7 @@ static enum sp_status layer_state(struct sp_decoder *d, unsigned layer, struct s
 {
     const struct sp_layer_config *l = &d->model->config.layers[layer];
     struct sp_state_span spans[SP_MAX_STATE_SPANS];
-    size_t n = sp_decoder_state_spans(d, layer, spans);
+    size_t n = sp_recurrent_spans(d, layer, spans);
     enum sp_status st = SP_OK;
 
     if (l->mixers & SP_RECURRENT_MIXERS) {

@@ -7,63 +7,51 @@
  *
  * Their state is runtime/model/head_state.h's. Behind a rejected guess it equals, bit for bit, that
  * of a sequence in which the guess never was. No weight is read twice. */
-#include "runtime/model/decoder_internal.h"
+#include "runtime/model/delta_net.h"
 
 #include "format/base/mem.h"
+#include "runtime/model/decoder_internal.h"
 #include "runtime/vector/fmath.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum sp_status sp_delta_open(struct sp_workspace *r, struct sp_err *err)
+enum sp_status sp_delta_net_open(struct sp_workspace *ws, struct sp_err *err)
 {
-    const struct sp_delta_config *c = &r->model->config.delta;
-    size_t rows = r->max_rows;
-    struct sp_delta_scratch *s = NULL;
+    const struct sp_delta_config *c = &ws->model->config.delta;
+    const struct sp_head_sizes sizes = {.n_heads = c->n_value_heads,
+                                        .n_keys = c->n_key_heads,
+                                        .value_dim = c->value_dim,
+                                        .key_dim = c->key_dim};
+    struct sp_delta_net_scratch *s = NULL;
     enum sp_status st;
 
     if (c->n_value_heads == 0) return SP_OK;
     if ((st = sp_new(&s, 1, sizeof *s, err))) return st;
-    r->delta = s;
-    s->n_keys = (size_t)c->n_key_heads * c->key_dim;
-    s->n_values = (size_t)c->n_value_heads * c->value_dim;
-    s->channels = 2 * s->n_keys + s->n_values;
-    s->ld = sp_matrix_ld(s->channels);
-    s->ld_z = sp_matrix_ld(s->n_values);
-    s->ld_heads = sp_matrix_ld(c->n_value_heads);
-    s->sizes = (struct sp_head_sizes){.n_heads = c->n_value_heads,
-                                      .n_keys = c->n_key_heads,
-                                      .value_dim = c->value_dim,
-                                      .key_dim = c->key_dim};
-    if ((st = sp_new_rows(&s->input, c->kernel - 1 + rows, s->ld, err))) return st;
-    if ((st = sp_new_rows(&s->mixed, rows, s->ld, err))) return st;
-    if ((st = sp_new_rows(&s->z, rows, s->ld_z, err))) return st;
-    if ((st = sp_new_rows(&s->out, rows, s->ld_z, err))) return st;
-    if ((st = sp_new_rows(&s->b, rows, s->ld_heads, err))) return st;
-    if ((st = sp_new_rows(&s->a, rows, s->ld_heads, err))) return st;
-    return sp_head_workspace_init(&s->workspace, c->key_dim, sp_pool_n_threads(r->backend->pool),
-                                  err);
+    ws->delta_net = s;
+    if ((st = sp_recurrent_scratch_init(&s->common, &sizes, c->kernel, ws->max_rows,
+                                        sp_pool_n_threads(ws->backend->pool), err))) {
+        return st;
+    }
+    if ((st = sp_new_rows(&s->b, ws->max_rows, s->common.ld_heads, err))) return st;
+    return sp_new_rows(&s->a, ws->max_rows, s->common.ld_heads, err);
 }
 
-void sp_delta_close(struct sp_workspace *r)
+void sp_delta_net_close(struct sp_workspace *ws)
 {
-    struct sp_delta_scratch *s = r->delta;
+    struct sp_delta_net_scratch *s = ws->delta_net;
 
     if (s == NULL) return;
-    free(s->input);
-    free(s->mixed);
-    free(s->z);
-    free(s->out);
+    sp_recurrent_scratch_release(&s->common);
     free(s->b);
     free(s->a);
-    sp_head_workspace_release(&s->workspace);
     free(s);
 }
 
 /* One layer's pass, as the row functions see it. */
 struct delta_job {
-    struct sp_workspace *r;
+    struct sp_workspace *ws;
     const struct sp_delta_weights *w;
     /* Of the share at hand: */
     const struct sp_conv_history *history;
@@ -75,23 +63,24 @@ struct delta_job {
 static void mix_row(void *context, size_t i, unsigned worker)
 {
     const struct delta_job *job = context;
-    const struct sp_delta_config *c = &job->r->model->config.delta;
-    const struct sp_vector *vector = job->r->backend->vector;
-    const struct sp_delta_scratch *s = job->r->delta;
+    const struct sp_delta_config *c = &job->ws->model->config.delta;
+    const struct sp_vector *vector = job->ws->backend->vector;
+    const struct sp_delta_net_scratch *s = job->ws->delta_net;
+    const struct sp_recurrent_scratch *rs = &s->common;
     size_t t = job->first + i;
-    float *u = s->mixed + t * s->ld;
+    float *u = rs->mixed + t * rs->ld;
     double scale = 1 / sqrt((double)c->key_dim);
 
     (void)worker;
-    sp_conv_history_convolve(job->history, vector, u, job->w->conv, s->input + job->first * s->ld,
-                             s->ld, i);
-    vector->silu(u, s->channels);
+    sp_conv_history_convolve(job->history, vector, u, job->w->conv, rs->input + job->first * rs->ld,
+                             rs->ld, i);
+    vector->silu(u, rs->channels);
     for (size_t h = 0; h < 2 * (size_t)c->n_key_heads; h++) {
         float *head = u + h * c->key_dim;
         vector->l2_norm(head, head, c->key_dim, 1e-6f, h < c->n_key_heads ? (float)scale : 1.0f);
     }
     for (size_t h = 0; h < c->n_value_heads; h++) {
-        float *b = s->b + t * s->ld_heads + h, *a = s->a + t * s->ld_heads + h;
+        float *b = s->b + t * rs->ld_heads + h, *a = s->a + t * rs->ld_heads + h;
         float g = -sp_expf(job->w->a_log[h]) * sp_softplusf(*a + job->w->dt_bias[h]);
         *b = sp_sigmoidf(*b);
         *a = sp_expf(g);
@@ -102,81 +91,83 @@ static void mix_row(void *context, size_t i, unsigned worker)
 static void gate_row(void *context, size_t t, unsigned worker)
 {
     const struct delta_job *job = context;
-    struct sp_workspace *r = job->r;
-    const struct sp_delta_config *c = &r->model->config.delta;
-    const struct sp_delta_scratch *s = r->delta;
-    const struct sp_vector *vector = r->backend->vector;
-    float *z = s->z + t * s->ld_z, *out = s->out + t * s->ld_z;
+    struct sp_workspace *ws = job->ws;
+    const struct sp_delta_config *c = &ws->model->config.delta;
+    const struct sp_recurrent_scratch *rs = &ws->delta_net->common;
+    const struct sp_vector *vector = ws->backend->vector;
+    float *z = rs->z + t * rs->ld_z, *out = rs->out + t * rs->ld_z;
 
     (void)worker;
     for (size_t h = 0; h < c->n_value_heads; h++) {
         float *o = out + h * c->value_dim;
-        vector->rms_norm(o, o, job->w->norm, c->value_dim, (float)r->model->config.norm_eps);
+        vector->rms_norm(o, o, job->w->norm, c->value_dim, (float)ws->model->config.norm_eps);
     }
-    vector->silu_mul(z, out, s->n_values);
-    memcpy(r->heads.x + t * r->heads.ld, z, s->n_values * sizeof *z);
+    vector->silu_mul(z, out, rs->n_values);
+    memcpy(ws->heads.x + t * ws->heads.ld, z, rs->n_values * sizeof *z);
 }
 
-static void step(struct sp_workspace *r, struct sp_recurrent *memory,
+static void step(struct sp_workspace *ws, struct sp_recurrent *memory,
                  const struct sp_batch_seq *seq, size_t first)
 {
-    const struct sp_delta_scratch *s = r->delta;
-    const float *mixed = s->mixed + first * s->ld;
+    const struct sp_delta_net_scratch *s = ws->delta_net;
+    const struct sp_recurrent_scratch *rs = &s->common;
+    const float *mixed = rs->mixed + first * rs->ld;
     struct sp_head_pass pass = {
-        .vector = r->backend->vector,
-        .workspace = &s->workspace,
+        .vector = ws->backend->vector,
+        .workspace = &rs->workspace,
         .state = &memory->heads,
         .q = mixed,
-        .k = mixed + s->n_keys,
-        .v = mixed + 2 * s->n_keys,
-        .ld = s->ld,
-        .ld_v = s->ld,
-        .decays = s->a + first * s->ld_heads,
-        .strengths = s->b + first * s->ld_heads,
-        .ld_heads = s->ld_heads,
-        .out = s->out + first * s->ld_z,
-        .ld_out = s->ld_z,
+        .k = mixed + rs->n_keys,
+        .v = mixed + 2 * rs->n_keys,
+        .ld = rs->ld,
+        .ld_v = rs->ld,
+        .decays = s->a + first * rs->ld_heads,
+        .strengths = s->b + first * rs->ld_heads,
+        .ld_heads = rs->ld_heads,
+        .out = rs->out + first * rs->ld_z,
+        .ld_out = rs->ld_z,
         .n = seq->n,
         .n_committed = seq->n_committed,
     };
 
-    sp_head_state_run(&pass, r->backend->pool);
+    sp_head_state_run(&pass, ws->backend->pool);
 }
 
 /* The rows of one share through the convolution and the recurrence. What its convolution looks back
  * at takes the place of the last rows of the share before. */
 static void run_seq(struct delta_job *job, unsigned layer, const struct sp_batch_seq *seq)
 {
-    struct sp_workspace *r = job->r;
+    struct sp_workspace *ws = job->ws;
     struct sp_recurrent *memory = &seq->decoder->recurrent[layer];
-    size_t ld = r->delta->ld;
-    float *input = r->delta->input + job->first * ld;
+    size_t ld = ws->delta_net->common.ld;
+    float *input = ws->delta_net->common.input + job->first * ld;
 
     job->history = &memory->history;
     sp_conv_history_begin(&memory->history, input, ld);
-    sp_backend_rows(r->backend, seq->n, mix_row, job);
+    sp_backend_rows(ws->backend, seq->n, mix_row, job);
     sp_conv_history_end(&memory->history, input, ld, seq->n, seq->n_committed);
-    step(r, memory, seq, job->first);
+    step(ws, memory, seq, job->first);
 }
 
-void sp_delta_run(struct sp_workspace *r, unsigned layer, size_t n)
+void sp_delta_net_run(struct sp_workspace *ws, unsigned layer, size_t n)
 {
-    const struct sp_delta_config *c = &r->model->config.delta;
-    const struct sp_delta_scratch *s = r->delta;
-    const struct sp_delta_weights *w = &r->model->layers[layer].delta;
-    struct delta_job job = {.r = r, .w = w};
+    const struct sp_delta_config *c = &ws->model->config.delta;
+    const struct sp_delta_net_scratch *s = ws->delta_net;
+    const struct sp_recurrent_scratch *rs = &s->common;
+    const struct sp_delta_weights *w = &ws->model->layers[layer].delta;
+    struct delta_job job = {.ws = ws, .w = w};
     struct sp_product in[] = {
-        {.w = &w->qkv, .y = s->input + (c->kernel - 1) * s->ld, .ldy = s->ld},
-        {.w = &w->z, .y = s->z, .ldy = s->ld_z},
-        {.w = &w->b, .y = s->b, .ldy = s->ld_heads},
-        {.w = &w->a, .y = s->a, .ldy = s->ld_heads},
+        {.w = &w->qkv, .y = rs->input + (c->kernel - 1) * rs->ld, .ldy = rs->ld},
+        {.w = &w->z, .y = rs->z, .ldy = rs->ld_z},
+        {.w = &w->b, .y = s->b, .ldy = rs->ld_heads},
+        {.w = &w->a, .y = s->a, .ldy = rs->ld_heads},
     };
-    struct sp_product out = {.w = &w->out, .y = r->y, .ldy = r->ld_x};
+    struct sp_product out = {.w = &w->out, .y = ws->y, .ldy = ws->ld_x};
 
-    sp_backend_multiply(r->backend, in, 4, &r->hidden, n);
-    for (size_t i = 0; i < r->n_seqs; job.first += r->seqs[i++].n)
-        run_seq(&job, layer, &r->seqs[i]);
-    sp_backend_rows(r->backend, n, gate_row, &job);
-    r->heads.cols = w->out.cols;
-    sp_backend_multiply(r->backend, &out, 1, &r->heads, n);
+    sp_backend_multiply(ws->backend, in, 4, &ws->hidden, n);
+    for (size_t i = 0; i < ws->n_seqs; job.first += ws->seqs[i++].n)
+        run_seq(&job, layer, &ws->seqs[i]);
+    sp_backend_rows(ws->backend, n, gate_row, &job);
+    ws->heads.cols = w->out.cols;
+    sp_backend_multiply(ws->backend, &out, 1, &ws->heads, n);
 }

@@ -5,11 +5,11 @@
  * expert. A row adds what its experts give it in ascending order, whatever the other rows do.
  * Routing follows transformers: enum sp_routing_law and struct sp_routing say how. Ties: lower
  * index. */
-#include "runtime/model/decoder_internal.h"
+#include "runtime/model/experts.h"
 
 #include "format/base/mem.h"
+#include "runtime/model/decoder_internal.h"
 #include "runtime/vector/fmath.h"
-#include "runtime/model/input_stats.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -19,26 +19,26 @@
  * turn. */
 enum { LEAST_PLACES = 128 };
 
-static enum sp_status open_places(struct sp_workspace *r, size_t n_ffn, struct sp_err *err)
+static enum sp_status open_places(struct sp_workspace *ws, size_t n_ffn, struct sp_err *err)
 {
-    struct sp_expert_scratch *e = r->experts;
-    size_t n = r->max_rows;
+    struct sp_experts_scratch *e = ws->experts;
+    size_t n = ws->max_rows;
     enum sp_status st;
 
     if (n < LEAST_PLACES) n = LEAST_PLACES;
-    e->n_places = n;
-    if ((st = sp_acts_init(&e->input, n, r->model->config.n_hidden, err))) return st;
+    e->n_slots = n;
+    if ((st = sp_acts_init(&e->input, n, ws->model->config.n_hidden, err))) return st;
     if ((st = sp_acts_init(&e->ffn, n, n_ffn, err))) return st;
-    if ((st = sp_new_aligned(&e->up, n * r->ld_ffn, sizeof *e->up, err))) return st;
-    if ((st = sp_new_aligned(&e->y, n * r->ld_x, sizeof *e->y, err))) return st;
+    if ((st = sp_new_aligned(&e->up, n * ws->ld_ffn, sizeof *e->up, err))) return st;
+    if ((st = sp_new_aligned(&e->y, n * ws->ld_x, sizeof *e->y, err))) return st;
     return sp_new(&e->groups, n, sizeof *e->groups, err);
 }
 
-enum sp_status sp_experts_open(struct sp_workspace *r, struct sp_err *err)
+enum sp_status sp_experts_open(struct sp_workspace *ws, struct sp_err *err)
 {
-    const struct sp_config *config = &r->model->config;
-    size_t rows = r->max_rows;
-    struct sp_expert_scratch *e = NULL;
+    const struct sp_config *config = &ws->model->config;
+    size_t rows = ws->max_rows;
+    struct sp_experts_scratch *e = NULL;
     unsigned n_experts = 0, used = 0, n_ffn = 0;
     enum sp_status st;
 
@@ -51,46 +51,47 @@ enum sp_status sp_experts_open(struct sp_workspace *r, struct sp_err *err)
     }
     if (n_experts == 0) return SP_OK;
     if ((st = sp_new(&e, 1, sizeof *e, err))) return st;
-    r->experts = e;
+    ws->experts = e;
     e->max_used = used;
     e->ld_scores = sp_matrix_ld(n_experts);
     if ((st = sp_new_aligned(&e->scores, rows * e->ld_scores, sizeof *e->scores, err))) return st;
-    if ((st = sp_new_aligned(&e->merits, rows * e->ld_scores, sizeof *e->merits, err))) return st;
-    if ((st = sp_new(&e->group_merits, rows * config->routing.n_groups, sizeof *e->group_merits,
-                     err))) {
+    if ((st = sp_new_aligned(&e->selection, rows * e->ld_scores, sizeof *e->selection, err)))
+        return st;
+    if ((st = sp_new(&e->group_selection, rows * config->routing.n_groups,
+                     sizeof *e->group_selection, err))) {
         return st;
     }
     if ((st = sp_new(&e->chosen, rows * used, sizeof *e->chosen, err))) return st;
     if ((st = sp_new(&e->weights, rows * used, sizeof *e->weights, err))) return st;
-    if ((st = sp_new(&e->places, rows * used, sizeof *e->places, err))) return st;
+    if ((st = sp_new(&e->slots, rows * used, sizeof *e->slots, err))) return st;
     if ((st = sp_new(&e->n_rows, n_experts, sizeof *e->n_rows, err))) return st;
-    if ((st = open_places(r, n_ffn, err))) return st;
-    if ((st = sp_new_aligned(&e->shared, rows * r->ld_x, sizeof *e->shared, err))) return st;
+    if ((st = open_places(ws, n_ffn, err))) return st;
+    if ((st = sp_new_aligned(&e->shared, rows * ws->ld_x, sizeof *e->shared, err))) return st;
     e->ld_shared_gate = sp_matrix_ld(1);
     if ((st = sp_new_aligned(&e->shared_gate, rows * e->ld_shared_gate, sizeof *e->shared_gate,
                              err)))
         return st;
-    return sp_acts_init(&e->routed, rows, config->n_hidden, err);
+    return sp_acts_init(&e->router_input, rows, config->n_hidden, err);
 }
 
-void sp_experts_close(struct sp_workspace *r)
+void sp_experts_close(struct sp_workspace *ws)
 {
-    struct sp_expert_scratch *e = r->experts;
+    struct sp_experts_scratch *e = ws->experts;
 
     if (e == NULL) return;
     free(e->scores);
-    free(e->merits);
-    free(e->group_merits);
+    free(e->selection);
+    free(e->group_selection);
     free(e->chosen);
     free(e->weights);
-    free(e->places);
+    free(e->slots);
     free(e->n_rows);
     free(e->groups);
     free(e->up);
     free(e->y);
     free(e->shared);
     free(e->shared_gate);
-    sp_acts_release(&e->routed);
+    sp_acts_release(&e->router_input);
     sp_acts_release(&e->input);
     sp_acts_release(&e->ffn);
     free(e);
@@ -98,7 +99,7 @@ void sp_experts_close(struct sp_workspace *r)
 
 /* A layer's rows, as the row functions below see them. */
 struct route_job {
-    struct sp_workspace *r;
+    struct sp_workspace *ws;
     const struct sp_layer *layer;
     const struct sp_layer_config *config;
     size_t n;
@@ -124,13 +125,13 @@ static void find_best(unsigned *best, unsigned k, const float *scores, unsigned 
 /* Every expert's score of its own, before any is chosen. */
 static void score_experts(const struct route_job *job, float *scores)
 {
-    const struct sp_routing *routing = &job->r->model->config.routing;
+    const struct sp_routing *routing = &job->ws->model->config.routing;
     unsigned n = job->config->n_experts;
     float max, sum;
 
     switch (routing->law) {
     case SP_ROUTE_SOFTMAX:
-        job->r->backend->vector->softmax(scores, 0, n, &max, &sum);
+        job->ws->backend->vector->softmax(scores, 0, n, &max, &sum);
         for (unsigned i = 0; i < n; i++)
             scores[i] /= sum;
         break;
@@ -162,7 +163,7 @@ static float worth_of_group(const struct sp_routing *routing, const float *merit
 /* Experts outside the best groups cannot be chosen. */
 static void drop_groups(const struct route_job *job, float *merits, float *of_groups)
 {
-    const struct sp_routing *routing = &job->r->model->config.routing;
+    const struct sp_routing *routing = &job->ws->model->config.routing;
     unsigned n = job->config->n_experts / routing->n_groups;
 
     for (unsigned g = 0; g < routing->n_groups; g++)
@@ -181,17 +182,18 @@ static void drop_groups(const struct route_job *job, float *merits, float *of_gr
 /* What the choice of row t goes by. */
 static const float *merits_of_row(const struct route_job *job, size_t t, const float *scores)
 {
-    const struct sp_routing *routing = &job->r->model->config.routing;
-    const struct sp_expert_scratch *e = job->r->experts;
-    float *merits = e->merits + t * e->ld_scores;
+    const struct sp_routing *routing = &job->ws->model->config.routing;
+    const struct sp_experts_scratch *e = job->ws->experts;
+    float *merits = e->selection + t * e->ld_scores;
     bool grouped = routing->n_groups > 1;
 
     if (!grouped && !routing->corrected) return scores;
     memcpy(merits, scores, job->config->n_experts * sizeof *merits);
     if (routing->corrected) {
-        job->r->backend->vector->add(merits, job->layer->router_correction, job->config->n_experts);
+        job->ws->backend->vector->add(merits, job->layer->router_correction,
+                                      job->config->n_experts);
     }
-    if (grouped) drop_groups(job, merits, e->group_merits + t * routing->n_groups);
+    if (grouped) drop_groups(job, merits, e->group_selection + t * routing->n_groups);
     return merits;
 }
 
@@ -199,7 +201,7 @@ static const float *merits_of_row(const struct route_job *job, size_t t, const f
 static void weigh_experts(const struct route_job *job, float *weights, const unsigned *chosen,
                           float *scores)
 {
-    const struct sp_routing *routing = &job->r->model->config.routing;
+    const struct sp_routing *routing = &job->ws->model->config.routing;
     unsigned k = job->config->n_experts_used;
     float max, sum = 0;
 
@@ -207,7 +209,7 @@ static void weigh_experts(const struct route_job *job, float *weights, const uns
         weights[i] = scores[chosen[i]];
     if (routing->law == SP_ROUTE_SOFTMAX_CHOSEN) {
         memcpy(scores, weights, k * sizeof *scores);
-        job->r->backend->vector->softmax(scores, 0, k, &max, &sum);
+        job->ws->backend->vector->softmax(scores, 0, k, &max, &sum);
         for (unsigned i = 0; i < k; i++)
             weights[i] = scores[i] / sum;
     }
@@ -240,7 +242,7 @@ static void sort_experts(unsigned *chosen, float *weights, unsigned k)
 static void route_row(void *context, size_t t, unsigned worker)
 {
     const struct route_job *job = context;
-    struct sp_expert_scratch *e = job->r->experts;
+    struct sp_experts_scratch *e = job->ws->experts;
     float *scores = e->scores + t * e->ld_scores, *weights = e->weights + t * e->max_used;
     unsigned *chosen = e->chosen + t * e->max_used, k = job->config->n_experts_used;
 
@@ -255,13 +257,13 @@ static void route_row(void *context, size_t t, unsigned worker)
 static void prepare_routed_row(void *context, size_t t, unsigned worker)
 {
     const struct route_job *job = context;
-    struct sp_workspace *r = job->r;
-    const struct sp_vector *vector = r->backend->vector;
-    float *row = r->experts->routed.x + t * r->experts->routed.ld;
-    size_t n = r->model->config.n_hidden;
+    struct sp_workspace *ws = job->ws;
+    const struct sp_vector *vector = ws->backend->vector;
+    float *row = ws->experts->router_input.x + t * ws->experts->router_input.ld;
+    size_t n = ws->model->config.n_hidden;
 
     (void)worker;
-    vector->rms_norm(row, r->x + t * r->ld_x, NULL, n, (float)r->model->config.norm_eps);
+    vector->rms_norm(row, ws->x + t * ws->ld_x, NULL, n, (float)ws->model->config.norm_eps);
     vector->mul(row, job->layer->router_scale, n);
     vector->scale(row, (float)(1 / sqrt((double)n)), n);
 }
@@ -270,59 +272,60 @@ static void prepare_routed_row(void *context, size_t t, unsigned worker)
 static void prepare_expert_row(void *context, size_t t, unsigned worker)
 {
     const struct route_job *job = context;
-    struct sp_workspace *r = job->r;
+    struct sp_workspace *ws = job->ws;
 
     (void)worker;
-    r->backend->vector->rms_norm(r->hidden.x + t * r->hidden.ld, r->x + t * r->ld_x,
-                                 job->layer->experts_norm, r->model->config.n_hidden,
-                                 (float)r->model->config.norm_eps);
+    ws->backend->vector->rms_norm(ws->hidden.x + t * ws->hidden.ld, ws->x + t * ws->ld_x,
+                                  job->layer->experts_norm, ws->model->config.n_hidden,
+                                  (float)ws->model->config.norm_eps);
 }
 
-/* The dense MLP beside the experts, of the rows of r->hidden. */
-static void run_shared(struct sp_workspace *r, const struct sp_layer *l, size_t n)
+/* The dense MLP beside the experts, of the rows of ws->hidden. */
+static void run_shared(struct sp_workspace *ws, const struct sp_layer *l, size_t n)
 {
-    struct sp_expert_scratch *e = r->experts;
+    struct sp_experts_scratch *e = ws->experts;
     bool plain = l->shared_gate.rows == 0;
     struct sp_product in[] = {
         {.w = plain ? &l->shared_up : &l->shared_gate,
-         .y = r->ffn.x,
-         .ldy = r->ffn.ld,
-         .gate = sp_gate_of(r->model->config.activation),
-         .factors = r->ones},
-        {.w = &l->shared_up, .y = r->up, .ldy = r->ld_ffn},
+         .y = ws->ffn.x,
+         .ldy = ws->ffn.ld,
+         .gated = true,
+         .activation = ws->model->config.activation,
+         .factors = ws->ones},
+        {.w = &l->shared_up, .y = ws->up, .ldy = ws->ld_ffn},
         {.w = &l->shared_weight, .y = e->shared_gate, .ldy = e->ld_shared_gate},
     };
-    struct sp_product out = {.w = &l->shared_down, .y = e->shared, .ldy = r->ld_x};
+    struct sp_product out = {.w = &l->shared_down, .y = e->shared, .ldy = ws->ld_x};
 
-    sp_backend_multiply(r->backend, in, plain ? 1 : l->shared_weight.rows ? 3 : 2, &r->hidden, n);
-    r->ffn.cols = l->shared_down.cols;
-    sp_backend_multiply(r->backend, &out, 1, &r->ffn, n);
+    sp_backend_multiply(ws->backend, in, plain ? 1 : l->shared_weight.rows ? 3 : 2, &ws->hidden, n);
+    ws->ffn.cols = l->shared_down.cols;
+    sp_backend_multiply(ws->backend, &out, 1, &ws->ffn, n);
 }
 
 /* y += sigmoid(w . x) * shared, or y = norm(y) + norm(shared) */
 static void add_shared_row(void *context, size_t t, unsigned worker)
 {
     const struct route_job *job = context;
-    struct sp_workspace *r = job->r;
-    const struct sp_vector *vector = r->backend->vector;
-    size_t n = r->model->config.n_hidden;
-    float *y = r->y + t * r->ld_x, *shared = r->experts->shared + t * r->ld_x;
-    float eps = (float)r->model->config.norm_eps;
+    struct sp_workspace *ws = job->ws;
+    const struct sp_vector *vector = ws->backend->vector;
+    size_t n = ws->model->config.n_hidden;
+    float *y = ws->y + t * ws->ld_x, *shared = ws->experts->shared + t * ws->ld_x;
+    float eps = (float)ws->model->config.norm_eps;
 
     (void)worker;
-    if (r->model->config.expert_norms) {
+    if (ws->model->config.expert_norms) {
         vector->rms_norm(y, y, job->layer->experts_post, n, eps);
         vector->rms_norm(shared, shared, job->layer->shared_post, n, eps);
         vector->add(y, shared, n);
     } else {
-        const float *gate = r->experts->shared_gate + t * r->experts->ld_shared_gate;
+        const float *gate = ws->experts->shared_gate + t * ws->experts->ld_shared_gate;
         vector->fma(y, shared, job->layer->shared_weight.rows ? sp_sigmoidf(*gate) : 1, n);
     }
 }
 
 static void count_rows(const struct route_job *job)
 {
-    struct sp_expert_scratch *e = job->r->experts;
+    struct sp_experts_scratch *e = job->ws->experts;
 
     memset(e->n_rows, 0, job->config->n_experts * sizeof *e->n_rows);
     for (size_t t = 0; t < job->n; t++) {
@@ -345,13 +348,13 @@ static bool is_single(const struct route_job *job)
 /* Experts from job->last on, as many as find places for their rows; returns how many have any. */
 static size_t choose_groups(struct route_job *job, size_t *n_places)
 {
-    struct sp_expert_scratch *e = job->r->experts;
+    struct sp_experts_scratch *e = job->ws->experts;
     size_t n_groups = 0, place = 0;
 
     job->first = job->last;
     for (; job->last < job->config->n_experts; job->last++) {
         size_t n = e->n_rows[job->last];
-        if (place + n > e->n_places) break;
+        if (place + n > e->n_slots) break;
         if (n == 0) continue;
         e->groups[n_groups++] =
             (struct sp_row_group){job->last, is_single(job) ? 0 : place, place, n};
@@ -364,13 +367,13 @@ static size_t choose_groups(struct route_job *job, size_t *n_places)
 /* Which of the places of its experts a row takes: they lie in the order of rows. */
 static void assign_places(const struct route_job *job, size_t n_groups)
 {
-    struct sp_expert_scratch *e = job->r->experts;
+    struct sp_experts_scratch *e = job->ws->experts;
 
     for (size_t i = 0; i < n_groups; i++)
         e->n_rows[e->groups[i].matrix] = e->groups[i].to; /* from here on: the next free one */
     for (size_t t = 0; t < job->n; t++) {
         for (size_t i = t * e->max_used; i < t * e->max_used + job->config->n_experts_used; i++) {
-            if (is_at_work(job, e->chosen[i])) e->places[i] = e->n_rows[e->chosen[i]]++;
+            if (is_at_work(job, e->chosen[i])) e->slots[i] = e->n_rows[e->chosen[i]]++;
         }
     }
 }
@@ -379,16 +382,16 @@ static void assign_places(const struct route_job *job, size_t n_groups)
 static void gather_row(void *context, size_t t, unsigned worker)
 {
     const struct route_job *job = context;
-    struct sp_workspace *r = job->r;
-    const struct sp_expert_scratch *e = r->experts;
-    size_t n = r->model->config.n_hidden;
+    struct sp_workspace *ws = job->ws;
+    const struct sp_experts_scratch *e = ws->experts;
+    size_t n = ws->model->config.n_hidden;
 
     (void)worker;
-    if (job->first == 0) memset(r->y + t * r->ld_x, 0, n * sizeof(float));
+    if (job->first == 0) memset(ws->y + t * ws->ld_x, 0, n * sizeof(float));
     if (is_single(job)) return;
     for (size_t i = t * e->max_used; i < t * e->max_used + job->config->n_experts_used; i++) {
         if (!is_at_work(job, e->chosen[i])) continue;
-        memcpy(e->input.x + e->places[i] * e->input.ld, r->hidden.x + t * r->hidden.ld,
+        memcpy(e->input.x + e->slots[i] * e->input.ld, ws->hidden.x + t * ws->hidden.ld,
                n * sizeof(float));
     }
 }
@@ -396,47 +399,48 @@ static void gather_row(void *context, size_t t, unsigned worker)
 static void add_row(void *context, size_t t, unsigned worker)
 {
     const struct route_job *job = context;
-    struct sp_workspace *r = job->r;
-    const struct sp_expert_scratch *e = r->experts;
+    struct sp_workspace *ws = job->ws;
+    const struct sp_experts_scratch *e = ws->experts;
 
     (void)worker;
     for (size_t i = t * e->max_used; i < t * e->max_used + job->config->n_experts_used; i++) {
         if (!is_at_work(job, e->chosen[i])) continue;
-        r->backend->vector->fma(r->y + t * r->ld_x, e->y + e->places[i] * r->ld_x, e->weights[i],
-                                r->model->config.n_hidden);
+        ws->backend->vector->fma(ws->y + t * ws->ld_x, e->y + e->slots[i] * ws->ld_x, e->weights[i],
+                                 ws->model->config.n_hidden);
     }
 }
 
 static void run_groups(const struct route_job *job, size_t n_places, size_t n_groups)
 {
-    struct sp_workspace *r = job->r;
+    struct sp_workspace *ws = job->ws;
     const struct sp_layer *l = job->layer;
-    struct sp_expert_scratch *e = r->experts;
+    struct sp_experts_scratch *e = ws->experts;
     bool plain = l->gate.rows == 0;
     struct sp_product gate_up[] = {
         {.w = plain ? &l->up : &l->gate,
          .bias = plain ? l->up_bias : l->gate_bias,
          .y = e->ffn.x,
          .ldy = e->ffn.ld,
-         .gate = sp_gate_of(r->model->config.activation),
-         .factors = r->ones,
-         .limit = (float)r->model->config.swiglu_limit},
-        {.w = &l->up, .bias = l->up_bias, .y = e->up, .ldy = r->ld_ffn},
+         .gated = true,
+         .activation = ws->model->config.activation,
+         .factors = ws->ones,
+         .limit = (float)ws->model->config.swiglu_limit},
+        {.w = &l->up, .bias = l->up_bias, .y = e->up, .ldy = ws->ld_ffn},
     };
-    struct sp_product out = {.w = &l->down, .bias = l->down_bias, .y = e->y, .ldy = r->ld_x};
-    const struct sp_acts *input = is_single(job) ? &r->hidden : &e->input;
+    struct sp_product out = {.w = &l->down, .bias = l->down_bias, .y = e->y, .ldy = ws->ld_x};
+    const struct sp_acts *input = is_single(job) ? &ws->hidden : &e->input;
 
-    sp_backend_multiply_groups(r->backend, gate_up, plain ? 1 : 2, input,
+    sp_backend_multiply_groups(ws->backend, gate_up, plain ? 1 : 2, input,
                                is_single(job) ? 1 : n_places, e->groups, n_groups);
     e->ffn.cols = l->down.cols;
     for (size_t i = 0; i < n_groups; i++)
         e->groups[i].from = e->groups[i].to;
-    sp_backend_multiply_groups(r->backend, &out, 1, &e->ffn, n_places, e->groups, n_groups);
+    sp_backend_multiply_groups(ws->backend, &out, 1, &e->ffn, n_places, e->groups, n_groups);
 }
 
 static void run_experts(struct route_job *job)
 {
-    const struct sp_backend *backend = job->r->backend;
+    const struct sp_backend *backend = job->ws->backend;
 
     count_rows(job);
     while (job->last < job->config->n_experts) {
@@ -448,25 +452,22 @@ static void run_experts(struct route_job *job)
     }
 }
 
-void sp_experts_run(struct sp_workspace *r, const struct sp_layer *layer, size_t n)
+void sp_experts_run(struct sp_workspace *ws, const struct sp_layer *layer, size_t n)
 {
-    struct sp_expert_scratch *e = r->experts;
-    struct route_job job = {.r = r, .layer = layer, .config = layer->config, .n = n};
+    struct sp_experts_scratch *e = ws->experts;
+    struct route_job job = {.ws = ws, .layer = layer, .config = layer->config, .n = n};
     struct sp_product router = {
         .w = &layer->router, .bias = layer->router_bias, .y = e->scores, .ldy = e->ld_scores};
-    const struct sp_acts *routed = layer->router_scale ? &e->routed : &r->hidden;
+    const struct sp_product up_gate[] = {{.w = &layer->up}, {.w = &layer->gate}};
+    const struct sp_acts *routed = layer->router_scale ? &e->router_input : &ws->hidden;
 
-    if (layer->router_scale) sp_backend_rows(r->backend, n, prepare_routed_row, &job);
-    sp_backend_multiply(r->backend, &router, 1, routed, n);
-    sp_backend_rows(r->backend, n, route_row, &job);
-    if (layer->shared_down.rows) run_shared(r, layer, n);
-    if (layer->experts_norm) sp_backend_rows(r->backend, n, prepare_expert_row, &job);
-    if (r->backend->stats) {
-        /* All experts are told of all rows: one of them alone sees too few of a text. */
-        const struct sp_product up_gate[] = {{.w = &layer->up}, {.w = &layer->gate}};
-        sp_input_stats_add(r->backend->stats, r->backend, up_gate, layer->gate.rows ? 2 : 1,
-                           &r->hidden, n);
-    }
+    if (layer->router_scale) sp_backend_rows(ws->backend, n, prepare_routed_row, &job);
+    sp_backend_multiply(ws->backend, &router, 1, routed, n);
+    sp_backend_rows(ws->backend, n, route_row, &job);
+    if (layer->shared_down.rows) run_shared(ws, layer, n);
+    if (layer->experts_norm) sp_backend_rows(ws->backend, n, prepare_expert_row, &job);
+    /* All experts observe all rows: an expert's own rows are too few of a text. */
+    sp_backend_observe(ws->backend, up_gate, layer->gate.rows ? 2 : 1, &ws->hidden, n);
     run_experts(&job);
-    if (layer->shared_down.rows) sp_backend_rows(r->backend, n, add_shared_row, &job);
+    if (layer->shared_down.rows) sp_backend_rows(ws->backend, n, add_shared_row, &job);
 }

@@ -107,10 +107,11 @@ static void add_group(void *context, size_t g, unsigned worker)
                              job->n_rows, first, sp_gptq_block_end(cols, first));
 }
 
-void sp_input_stats_add(struct sp_input_stats *stats, const struct sp_backend *backend,
-                        const struct sp_product *products, size_t n_products,
-                        const struct sp_acts *acts, size_t n_rows)
+static void add_inputs(void *context, const struct sp_backend *backend,
+                       const struct sp_product *products, size_t n_products,
+                       const struct sp_acts *acts, size_t n_rows)
 {
+    struct sp_input_stats *stats = context;
     struct slot *first = NULL;
 
     for (size_t i = 0; i < n_products; i++) {
@@ -125,6 +126,11 @@ void sp_input_stats_add(struct sp_input_stats *stats, const struct sp_backend *b
     if (first == NULL) return;
     sp_pool_run(backend->pool, sp_gptq_n_groups(first->cols), add_group,
                 &(struct add_job){first, acts, n_rows, backend->kernels->tile->gptq});
+}
+
+struct sp_input_observer sp_input_stats_observer(struct sp_input_stats *stats)
+{
+    return (struct sp_input_observer){add_inputs, stats};
 }
 
 static bool has_sums(const struct sp_input_stats *stats, size_t i)

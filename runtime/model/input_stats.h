@@ -19,10 +19,8 @@ SP_MUST_CHECK enum sp_status sp_input_stats_open(struct sp_input_stats **out,
                                                  const struct sp_pack *pack, struct sp_err *err);
 void sp_input_stats_close(struct sp_input_stats *stats); /* NULL is fine */
 
-/* Adds n_rows inputs of these products. */
-void sp_input_stats_add(struct sp_input_stats *stats, const struct sp_backend *backend,
-                        const struct sp_product *products, size_t n_products,
-                        const struct sp_acts *acts, size_t n_rows);
+/* The observer that adds the inputs of products to `stats`, for sp_backend.observer. */
+struct sp_input_observer sp_input_stats_observer(struct sp_input_stats *stats);
 
 /* Makes numbers of all sums. SP_E_INPUT where they are not finite. */
 SP_MUST_CHECK enum sp_status sp_input_stats_solve(struct sp_input_stats *stats,

@@ -8,9 +8,11 @@
  *
  * Rows of a head lie one after another, so that K and V are read once a pass: head h of row t is
  * row h n + t. */
-#include "runtime/model/decoder_internal.h"
+#include "runtime/model/latent_attention.h"
 
 #include "format/base/mem.h"
+#include "runtime/model/decoder_internal.h"
+#include "runtime/model/self_attention.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -25,39 +27,39 @@ static unsigned most_heads(const struct sp_config *config)
     return n;
 }
 
-enum sp_status sp_latent_open(struct sp_workspace *r, struct sp_err *err)
+enum sp_status sp_latent_attention_open(struct sp_workspace *ws, struct sp_err *err)
 {
-    const struct sp_latent_config *c = &r->model->config.latent;
-    unsigned n_heads = most_heads(&r->model->config);
-    struct sp_latent_scratch *s = NULL;
+    const struct sp_latent_config *c = &ws->model->config.latent;
+    unsigned n_heads = most_heads(&ws->model->config);
+    struct sp_latent_attention_scratch *s = NULL;
     enum sp_status st;
     size_t rows;
 
     if (c->kv_rank == 0) return SP_OK;
-    if (!sp_mul(&rows, r->max_rows, n_heads)) {
+    if (!sp_mul(&rows, ws->max_rows, n_heads)) {
         return sp_fail(err, SP_E_NOMEM, "out of memory: queries overflow");
     }
     if ((st = sp_new(&s, 1, sizeof *s, err))) return st;
-    r->latent = s;
+    ws->latent_attention = s;
     s->ld_queries = sp_matrix_ld((size_t)c->kv_rank + c->rope_dim);
     s->ld_values = sp_matrix_ld(c->value_dim);
-    if (c->q_rank && (st = sp_acts_init(&s->low, r->max_rows, c->q_rank, err))) return st;
+    if (c->q_rank && (st = sp_acts_init(&s->q_latent, ws->max_rows, c->q_rank, err))) return st;
     if ((st = sp_acts_init(&s->nope, rows, c->nope_dim, err))) return st;
     if ((st = sp_new_rows(&s->queries, rows, s->ld_queries, err))) return st;
-    if ((st = sp_acts_init(&s->seen, rows, c->kv_rank, err))) return st;
+    if ((st = sp_acts_init(&s->attended, rows, c->kv_rank, err))) return st;
     if ((st = sp_new_rows(&s->values, rows, s->ld_values, err))) return st;
     return sp_new(&s->groups, n_heads, sizeof *s->groups, err);
 }
 
-void sp_latent_close(struct sp_workspace *r)
+void sp_latent_attention_close(struct sp_workspace *ws)
 {
-    struct sp_latent_scratch *s = r->latent;
+    struct sp_latent_attention_scratch *s = ws->latent_attention;
 
     if (s == NULL) return;
-    sp_acts_release(&s->low);
+    sp_acts_release(&s->q_latent);
     sp_acts_release(&s->nope);
     free(s->queries);
-    sp_acts_release(&s->seen);
+    sp_acts_release(&s->attended);
     free(s->values);
     free(s->groups);
     free(s);
@@ -65,7 +67,7 @@ void sp_latent_close(struct sp_workspace *r)
 
 /* One layer's pass. */
 struct latent_job {
-    struct sp_workspace *r;
+    struct sp_workspace *ws;
     const struct sp_layer *layer;
     const struct sp_latent_config *c;
     size_t n, n_heads;
@@ -73,60 +75,60 @@ struct latent_job {
 
 static void rotate(const struct latent_job *job, size_t t, float *x)
 {
-    const struct rotation *turn = &job->r->rotations[job->layer->config->rope];
+    const struct sp_rotation *turn = &job->ws->rotations[job->layer->config->rope];
     size_t half = job->c->rope_dim / 2;
 
-    job->r->backend->vector->rope(x, turn->cos + t * half, turn->sin + t * half, 2 * half);
+    job->ws->backend->vector->rope(x, turn->cos + t * half, turn->sin + t * half, 2 * half);
 }
 
 /* What the input became: latents to be normed, and the key to be rotated. */
 static void shape_row(void *context, size_t t, unsigned worker)
 {
     const struct latent_job *job = context;
-    struct sp_workspace *r = job->r;
-    const struct sp_vector *vector = r->backend->vector;
-    float *latent = r->k + t * r->ld_kv, *low;
+    struct sp_workspace *ws = job->ws;
+    const struct sp_vector *vector = ws->backend->vector;
+    float *latent = ws->k + t * ws->ld_kv, *low;
     const float eps = (float)SP_LATENT_EPS;
 
     (void)worker;
     vector->rms_norm(latent, latent, job->layer->latent.kv_norm, job->c->kv_rank, eps);
     rotate(job, t, latent + job->c->kv_rank);
     if (job->c->q_rank == 0) return;
-    low = r->latent->low.x + t * r->latent->low.ld;
+    low = ws->latent_attention->q_latent.x + t * ws->latent_attention->q_latent.ld;
     vector->rms_norm(low, low, job->layer->latent.q_norm, job->c->q_rank, eps);
 }
 
 static void store(const struct latent_job *job)
 {
-    const struct sp_workspace *r = job->r;
+    const struct sp_workspace *ws = job->ws;
     unsigned layer = (unsigned)job->layer->config->kv_source;
-    const float *latent = r->k;
+    const float *latent = ws->k;
 
-    for (size_t i = 0; i < r->n_seqs; i++) {
-        const struct sp_batch_seq *seq = &r->seqs[i];
-        sp_kv_put_head(&seq->decoder->caches[layer], r->backend->vector, 0, seq->pos, seq->n,
-                       latent, latent, r->ld_kv);
-        latent += seq->n * r->ld_kv;
+    for (size_t i = 0; i < ws->n_seqs; i++) {
+        const struct sp_batch_seq *seq = &ws->seqs[i];
+        sp_kv_put_head(&seq->decoder->caches[layer], ws->backend->vector, 0, seq->pos, seq->n,
+                       latent, latent, ws->ld_kv);
+        latent += seq->n * ws->ld_kv;
     }
 }
 
 static void project(struct latent_job *job)
 {
-    struct sp_workspace *r = job->r;
+    struct sp_workspace *ws = job->ws;
     const struct sp_layer *l = job->layer;
     bool low = job->c->q_rank != 0;
     const struct sp_product in[] = {
-        {.w = &l->latent.kv_a, .bias = l->latent.kv_bias, .y = r->k, .ldy = r->ld_kv},
+        {.w = &l->latent.kv_a, .bias = l->latent.kv_bias, .y = ws->k, .ldy = ws->ld_kv},
         {.w = low ? &l->latent.q_a : &l->q,
          .bias = l->latent.q_bias,
-         .y = low ? r->latent->low.x : r->q,
-         .ldy = low ? r->latent->low.ld : r->ld_q},
+         .y = low ? ws->latent_attention->q_latent.x : ws->q,
+         .ldy = low ? ws->latent_attention->q_latent.ld : ws->ld_q},
     };
-    const struct sp_product q_b = {.w = &l->latent.q_b, .y = r->q, .ldy = r->ld_q};
+    const struct sp_product q_b = {.w = &l->latent.q_b, .y = ws->q, .ldy = ws->ld_q};
 
-    sp_backend_multiply(r->backend, in, 2, &r->hidden, job->n);
-    sp_backend_rows(r->backend, job->n, shape_row, job);
-    if (low) sp_backend_multiply(r->backend, &q_b, 1, &r->latent->low, job->n);
+    sp_backend_multiply(ws->backend, in, 2, &ws->hidden, job->n);
+    sp_backend_rows(ws->backend, job->n, shape_row, job);
+    if (low) sp_backend_multiply(ws->backend, &q_b, 1, &ws->latent_attention->q_latent, job->n);
 }
 
 /* Head h of row t, as it is projected. */
@@ -134,13 +136,13 @@ static const float *query_at(const struct latent_job *job, size_t h, size_t t)
 {
     size_t dim = (size_t)job->c->nope_dim + job->c->rope_dim;
 
-    return job->r->q + t * job->r->ld_q + h * dim;
+    return job->ws->q + t * job->ws->ld_q + h * dim;
 }
 
 static void gather_still(void *context, size_t t, unsigned worker)
 {
     const struct latent_job *job = context;
-    struct sp_acts *nope = &job->r->latent->nope;
+    struct sp_acts *nope = &job->ws->latent_attention->nope;
 
     (void)worker;
     for (size_t h = 0; h < job->n_heads; h++) {
@@ -153,7 +155,7 @@ static void gather_still(void *context, size_t t, unsigned worker)
 static void add_turned(void *context, size_t t, unsigned worker)
 {
     const struct latent_job *job = context;
-    struct sp_latent_scratch *s = job->r->latent;
+    struct sp_latent_attention_scratch *s = job->ws->latent_attention;
 
     (void)worker;
     for (size_t h = 0; h < job->n_heads; h++) {
@@ -168,20 +170,20 @@ static void multiply_heads(const struct latent_job *job, const struct sp_matrix 
                            size_t ldy, const struct sp_acts *acts)
 {
     const struct sp_product product = {.w = w, .y = y, .ldy = ldy};
-    struct sp_row_group *groups = job->r->latent->groups;
+    struct sp_row_group *groups = job->ws->latent_attention->groups;
 
     for (size_t h = 0; h < job->n_heads; h++)
         groups[h] = (struct sp_row_group){h, h * job->n, h * job->n, job->n};
-    sp_backend_multiply_groups(job->r->backend, &product, 1, acts, job->n_heads * job->n, groups,
+    sp_backend_multiply_groups(job->ws->backend, &product, 1, acts, job->n_heads * job->n, groups,
                                job->n_heads);
 }
 
 /* The rows of a share, the first being the pass's row `first`. */
 static void attend(const struct latent_job *job, const struct sp_batch_seq *seq, size_t first)
 {
-    struct sp_workspace *r = job->r;
-    struct sp_latent_scratch *s = r->latent;
-    const struct sp_config *config = &r->model->config;
+    struct sp_workspace *ws = job->ws;
+    struct sp_latent_attention_scratch *s = ws->latent_attention;
+    const struct sp_config *config = &ws->model->config;
     struct sp_attention a = {
         .kv = seq->decoder->keys[job->layer->config - config->layers],
         .n_heads = (unsigned)job->n_heads,
@@ -189,23 +191,23 @@ static void attend(const struct latent_job *job, const struct sp_batch_seq *seq,
         .q = s->queries + first * s->ld_queries,
         .ldq = s->ld_queries,
         .q_step = job->n * s->ld_queries,
-        .out = s->seen.x + first * s->seen.ld,
-        .ld_out = s->seen.ld,
-        .out_step = job->n * s->seen.ld,
+        .out = s->attended.x + first * s->attended.ld,
+        .ld_out = s->attended.ld,
+        .out_step = job->n * s->attended.ld,
         .n_rows = seq->n,
-        .ranges = r->ranges,
+        .ranges = ws->ranges,
     };
 
-    sp_attention_find_ranges(r->ranges, job->layer->config, seq);
-    sp_attend(&a, r->backend->vector, r->backend->pool, r->attention);
+    sp_self_attention_find_ranges(ws->ranges, job->layer->config, seq);
+    sp_attend(&a, ws->backend->vector, ws->backend->pool, ws->attention);
 }
 
 /* Heads side by side. */
 static void gather_values(void *context, size_t t, unsigned worker)
 {
     const struct latent_job *job = context;
-    const struct sp_latent_scratch *s = job->r->latent;
-    float *row = job->r->heads.x + t * job->r->heads.ld;
+    const struct sp_latent_attention_scratch *s = job->ws->latent_attention;
+    float *row = job->ws->heads.x + t * job->ws->heads.ld;
     size_t dim = job->c->value_dim;
 
     (void)worker;
@@ -213,23 +215,26 @@ static void gather_values(void *context, size_t t, unsigned worker)
         memcpy(row + h * dim, s->values + (h * job->n + t) * s->ld_values, dim * sizeof *row);
 }
 
-void sp_latent_run(struct sp_workspace *r, unsigned layer, size_t n)
+void sp_latent_attention_run(struct sp_workspace *ws, unsigned layer, size_t n)
 {
-    const struct sp_layer *l = &r->model->layers[layer];
-    struct sp_latent_scratch *s = r->latent;
-    struct sp_product o = {.w = &l->o, .bias = l->o_bias, .y = r->y, .ldy = r->ld_x};
-    struct latent_job job = {
-        .r = r, .layer = l, .c = &r->model->config.latent, .n = n, .n_heads = l->config->n_heads};
+    const struct sp_layer *l = &ws->model->layers[layer];
+    struct sp_latent_attention_scratch *s = ws->latent_attention;
+    struct sp_product o = {.w = &l->o, .bias = l->o_bias, .y = ws->y, .ldy = ws->ld_x};
+    struct latent_job job = {.ws = ws,
+                             .layer = l,
+                             .c = &ws->model->config.latent,
+                             .n = n,
+                             .n_heads = l->config->n_heads};
 
     project(&job);
     store(&job);
-    sp_backend_rows(r->backend, n, gather_still, &job);
+    sp_backend_rows(ws->backend, n, gather_still, &job);
     multiply_heads(&job, &l->latent.k_b, s->queries, s->ld_queries, &s->nope);
-    sp_backend_rows(r->backend, n, add_turned, &job);
-    for (size_t i = 0, first = 0; i < r->n_seqs; first += r->seqs[i++].n)
-        attend(&job, &r->seqs[i], first);
-    multiply_heads(&job, &l->latent.v_b, s->values, s->ld_values, &s->seen);
-    sp_backend_rows(r->backend, n, gather_values, &job);
-    r->heads.cols = l->o.cols;
-    sp_backend_multiply(r->backend, &o, 1, &r->heads, n);
+    sp_backend_rows(ws->backend, n, add_turned, &job);
+    for (size_t i = 0, first = 0; i < ws->n_seqs; first += ws->seqs[i++].n)
+        attend(&job, &ws->seqs[i], first);
+    multiply_heads(&job, &l->latent.v_b, s->values, s->ld_values, &s->attended);
+    sp_backend_rows(ws->backend, n, gather_values, &job);
+    ws->heads.cols = l->o.cols;
+    sp_backend_multiply(ws->backend, &o, 1, &ws->heads, n);
 }

@@ -4,24 +4,25 @@
  *   mixed[l] = (norm((W e * H^-1/2)[l]) + table[id][l] * sqrt(P)) * 2^-1/2,   P = n_per_layer
  * and after layer l's MLP:  x += norm(W_out (act(W_gate x) * mixed[l])). The table is as large as
  * the model: its rows are read where they are mapped. */
-#include "runtime/model/decoder_internal.h"
+#include "runtime/model/per_layer.h"
 
 #include "format/base/mem.h"
+#include "runtime/model/decoder_internal.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum sp_status sp_per_layer_open(struct sp_workspace *r, struct sp_err *err)
+enum sp_status sp_per_layer_open(struct sp_workspace *ws, struct sp_err *err)
 {
-    const struct sp_config *config = &r->model->config;
-    size_t rows = r->max_rows;
+    const struct sp_config *config = &ws->model->config;
+    size_t rows = ws->max_rows;
     struct sp_per_layer_scratch *s = NULL;
     enum sp_status st;
 
     if (config->n_per_layer == 0) return SP_OK;
     if ((st = sp_new(&s, 1, sizeof *s, err))) return st;
-    r->per_layer = s;
+    ws->per_layer = s;
     s->width = (size_t)config->n_layers * config->n_per_layer;
     s->ld = sp_matrix_ld(s->width);
     if ((st = sp_new_aligned(&s->mixed, rows * s->ld, sizeof *s->mixed, err))) return st;
@@ -30,9 +31,9 @@ enum sp_status sp_per_layer_open(struct sp_workspace *r, struct sp_err *err)
     return sp_acts_init(&s->gated, rows, config->n_per_layer, err);
 }
 
-void sp_per_layer_close(struct sp_workspace *r)
+void sp_per_layer_close(struct sp_workspace *ws)
 {
-    struct sp_per_layer_scratch *s = r->per_layer;
+    struct sp_per_layer_scratch *s = ws->per_layer;
 
     if (s == NULL) return;
     free(s->mixed);
@@ -43,18 +44,18 @@ void sp_per_layer_close(struct sp_workspace *r)
 }
 
 struct embed_job {
-    struct sp_workspace *r;
+    struct sp_workspace *ws;
     const uint32_t *ids;
 };
 
 static void mix_row(void *context, size_t t, unsigned worker)
 {
     const struct embed_job *job = context;
-    const struct sp_workspace *r = job->r;
-    const struct sp_config *config = &r->model->config;
-    const struct sp_matrix *w = &r->model->per_layer_embedding;
-    const struct sp_vector *vector = r->backend->vector;
-    struct sp_per_layer_scratch *s = r->per_layer;
+    const struct sp_workspace *ws = job->ws;
+    const struct sp_config *config = &ws->model->config;
+    const struct sp_matrix *w = &ws->model->per_layer_embedding;
+    const struct sp_vector *vector = ws->backend->vector;
+    struct sp_per_layer_scratch *s = ws->per_layer;
     float *mixed = s->mixed + t * s->ld, *table = s->table + t * s->ld;
 
     (void)worker;
@@ -63,46 +64,48 @@ static void mix_row(void *context, size_t t, unsigned worker)
     vector->scale(mixed, (float)(1 / sqrt((double)config->n_hidden)), s->width);
     for (size_t l = 0; l < config->n_layers; l++) {
         float *slice = mixed + l * config->n_per_layer;
-        vector->rms_norm(slice, slice, r->model->per_layer_norm, config->n_per_layer,
+        vector->rms_norm(slice, slice, ws->model->per_layer_norm, config->n_per_layer,
                          (float)config->norm_eps);
     }
     vector->add(mixed, table, s->width);
     vector->scale(mixed, (float)sqrt(0.5), s->width);
 }
 
-static void take_rows(struct sp_workspace *r, size_t n)
+static void take_rows(struct sp_workspace *ws, size_t n)
 {
     for (size_t t = 0; t < n; t++) {
-        memcpy(r->per_layer->x.x + t * r->per_layer->x.ld, r->x + t * r->ld_x,
-               r->model->config.n_hidden * sizeof(float));
+        memcpy(ws->per_layer->x.x + t * ws->per_layer->x.ld, ws->x + t * ws->ld_x,
+               ws->model->config.n_hidden * sizeof(float));
     }
 }
 
-void sp_per_layer_embed(struct sp_workspace *r, const uint32_t *ids, size_t n)
+void sp_per_layer_embed(struct sp_workspace *ws, const uint32_t *ids, size_t n)
 {
-    struct sp_per_layer_scratch *s = r->per_layer;
-    struct embed_job job = {r, ids};
-    struct sp_product project = {.w = &r->model->per_layer_projection, .y = s->mixed, .ldy = s->ld};
+    struct sp_per_layer_scratch *s = ws->per_layer;
+    struct embed_job job = {ws, ids};
+    struct sp_product project = {
+        .w = &ws->model->per_layer_projection, .y = s->mixed, .ldy = s->ld};
 
-    take_rows(r, n);
-    sp_backend_multiply(r->backend, &project, 1, &s->x, n);
-    sp_backend_rows(r->backend, n, mix_row, &job);
+    take_rows(ws, n);
+    sp_backend_multiply(ws->backend, &project, 1, &s->x, n);
+    sp_backend_rows(ws->backend, n, mix_row, &job);
 }
 
-void sp_per_layer_run(struct sp_workspace *r, unsigned layer, size_t n)
+void sp_per_layer_run(struct sp_workspace *ws, unsigned layer, size_t n)
 {
-    const struct sp_layer *l = &r->model->layers[layer];
-    const struct sp_config *config = &r->model->config;
-    struct sp_per_layer_scratch *s = r->per_layer;
+    const struct sp_layer *l = &ws->model->layers[layer];
+    const struct sp_config *config = &ws->model->config;
+    struct sp_per_layer_scratch *s = ws->per_layer;
     struct sp_product gate = {.w = &l->per_layer_gate,
                               .y = s->gated.x,
                               .ldy = s->gated.ld,
-                              .gate = sp_gate_of(config->activation),
+                              .gated = true,
+                              .activation = config->activation,
                               .factors = s->mixed + layer * config->n_per_layer,
                               .ld_factors = s->ld};
-    struct sp_product out = {.w = &l->per_layer_out, .y = r->y, .ldy = r->ld_x};
+    struct sp_product out = {.w = &l->per_layer_out, .y = ws->y, .ldy = ws->ld_x};
 
-    take_rows(r, n);
-    sp_backend_multiply(r->backend, &gate, 1, &s->x, n);
-    sp_backend_multiply(r->backend, &out, 1, &s->gated, n);
+    take_rows(ws, n);
+    sp_backend_multiply(ws->backend, &gate, 1, &s->x, n);
+    sp_backend_multiply(ws->backend, &out, 1, &s->gated, n);
 }

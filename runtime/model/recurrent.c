@@ -1,10 +1,13 @@
 /* What layers remember whose memory is not keys and values: states of heads and the rows in front
  * of a convolution (gated delta-rule layers and Mamba-2 layers), or these rows alone (gated short
  * convolutions). */
-#include "runtime/model/decoder_internal.h"
+#include "runtime/model/recurrent.h"
 
 #include "format/base/hash.h"
 #include "format/base/mem.h"
+#include "runtime/model/decoder_internal.h"
+#include "runtime/model/delta_net.h"
+#include "runtime/model/mamba.h"
 
 #include <stdlib.h>
 
@@ -47,17 +50,17 @@ static enum sp_status open_short_histories(struct sp_decoder *d, struct sp_err *
 enum sp_status sp_recurrent_open(struct sp_decoder *d, struct sp_err *err)
 {
     const struct sp_config *config = &d->model->config;
-    const struct sp_delta_scratch *delta = d->workspace->delta;
+    const struct sp_delta_net_scratch *delta = d->workspace->delta_net;
     const struct sp_mamba_scratch *mamba = d->workspace->mamba;
     enum sp_status st = SP_OK;
 
     if (delta) {
-        st = open_layers(d, SP_MIXER_DELTA_NET, &delta->sizes, config->delta.kernel - 1,
-                         delta->channels, err);
+        st = open_layers(d, SP_MIXER_DELTA_NET, &delta->common.sizes, config->delta.kernel - 1,
+                         delta->common.channels, err);
     }
     if (st == SP_OK && mamba) {
-        st = open_layers(d, SP_MIXER_MAMBA, &mamba->sizes, config->mamba.kernel - 1,
-                         mamba->channels, err);
+        st = open_layers(d, SP_MIXER_MAMBA, &mamba->common.sizes, config->mamba.kernel - 1,
+                         mamba->common.channels, err);
     }
     if (st == SP_OK && d->workspace->short_conv) st = open_short_histories(d, err);
     return st;
@@ -115,4 +118,28 @@ uint64_t sp_recurrent_digest(struct sp_decoder *d, unsigned layer)
     digests[0] = sp_head_state_digest(&r->heads, d->backend->vector, d->backend->pool);
     digests[1] = sp_conv_history_digest(&r->history);
     return sp_hash64(digests, sizeof digests);
+}
+
+static struct sp_state_span history_piece(const struct sp_conv_history *h)
+{
+    return (struct sp_state_span){h->rows, h->n_before * h->width};
+}
+
+size_t sp_recurrent_spans(const struct sp_decoder *d, unsigned layer,
+                          struct sp_state_span spans[SP_MAX_STATE_SPANS])
+{
+    unsigned mixers = d->model->config.layers[layer].mixers;
+    size_t n = 0;
+
+    if (mixers & SP_RECURRENT_MIXERS) {
+        const struct sp_recurrent *r = &d->recurrent[layer];
+        const struct sp_head_sizes *sizes = &r->heads.sizes;
+        spans[n++] = (struct sp_state_span){r->heads.state,
+                                            sizes->n_heads * sizes->value_dim * sizes->key_dim};
+        spans[n++] = history_piece(&r->history);
+    }
+    if (mixers & SP_MIXER_SHORT_CONV) {
+        spans[n++] = history_piece(&d->short_histories[layer]);
+    }
+    return n;
 }

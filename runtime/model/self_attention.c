@@ -4,6 +4,8 @@
  * Between the products the unit of work is a head with all rows of the pass: heads are independent,
  * there are enough of them for the threads, and a head's keys are stored by whoever rotated them.
  */
+#include "runtime/model/self_attention.h"
+
 #include "runtime/model/decoder_internal.h"
 #include "runtime/vector/fmath.h"
 
@@ -11,7 +13,7 @@
 
 /* One pass through the sublayer. */
 struct heads_job {
-    struct sp_workspace *r;
+    struct sp_workspace *ws;
     const struct sp_layer *layer;
     bool stores;      /* keys and values of its own */
     size_t n_queries; /* heads of q among the items, before those of k and v; 0: no queries */
@@ -22,13 +24,14 @@ struct heads_job {
 static void norm_whole_row(void *context, size_t t, unsigned worker)
 {
     const struct heads_job *job = context;
-    const struct sp_workspace *r = job->r;
+    const struct sp_workspace *ws = job->ws;
     const struct sp_layer *l = job->layer;
-    float eps = (float)r->model->config.norm_eps, *q = r->q + t * r->ld_q, *k = r->k + t * r->ld_kv;
+    float eps = (float)ws->model->config.norm_eps, *q = ws->q + t * ws->ld_q,
+          *k = ws->k + t * ws->ld_kv;
 
     (void)worker;
-    if (job->n_queries) r->backend->vector->rms_norm(q, q, l->q_norm, l->q.rows, eps);
-    if (job->stores) r->backend->vector->rms_norm(k, k, l->k_norm, l->k.rows, eps);
+    if (job->n_queries) ws->backend->vector->rms_norm(q, q, l->q_norm, l->q.rows, eps);
+    if (job->stores) ws->backend->vector->rms_norm(k, k, l->k_norm, l->k.rows, eps);
 }
 
 /* Head-times-row items that are worth another thread. */
@@ -37,32 +40,32 @@ enum { LEAST_HEAD_ROWS = 16 };
 /* The norm of one head of q or of k; `weight` is that of all of them. */
 static void norm_head(const struct heads_job *job, size_t h, float *head, const float *weight)
 {
-    const struct sp_config *c = &job->r->model->config;
+    const struct sp_config *c = &job->ws->model->config;
     size_t dim = job->layer->config->head_dim;
 
     if (c->qk_norm == SP_QK_OWN) {
         sp_center(head, head, dim);
         weight += h * dim;
     }
-    job->r->backend->vector->rms_norm(head, head, weight, dim, (float)c->norm_eps);
+    job->ws->backend->vector->rms_norm(head, head, weight, dim, (float)c->norm_eps);
 }
 
 /* Clamps, norms and rotates head h of row t: of q or of k. */
 static void shape_head(const struct heads_job *job, size_t t, size_t h, float *head,
                        const float *weight)
 {
-    const struct sp_workspace *r = job->r;
-    enum sp_qk_norm norm = r->model->config.qk_norm;
-    float limit = (float)r->model->config.qkv_limit;
+    const struct sp_workspace *ws = job->ws;
+    enum sp_qk_norm norm = ws->model->config.qk_norm;
+    float limit = (float)ws->model->config.qkv_limit;
     int rope = job->layer->config->rope;
 
     if (limit != 0) sp_clamp(head, limit, job->layer->config->head_dim);
     if (norm == SP_QK_HEADS || norm == SP_QK_OWN) norm_head(job, h, head, weight);
     if (rope >= 0) {
-        const struct rotation *turn = &r->rotations[rope];
-        size_t n_rot = r->model->config.ropes[rope].n_rot;
-        r->backend->vector->rope(head, turn->cos + t * (n_rot / 2), turn->sin + t * (n_rot / 2),
-                                 n_rot);
+        const struct sp_rotation *turn = &ws->rotations[rope];
+        size_t n_rot = ws->model->config.ropes[rope].n_rot;
+        ws->backend->vector->rope(head, turn->cos + t * (n_rot / 2), turn->sin + t * (n_rot / 2),
+                                  n_rot);
     }
     if (norm == SP_QK_ROTATED) norm_head(job, h, head, weight);
 }
@@ -70,19 +73,19 @@ static void shape_head(const struct heads_job *job, size_t t, size_t h, float *h
 /* Ministral 3: queries grow with the position, q *= 1 + beta ln(1 + floor(p / from)). */
 static void grow_query(const struct heads_job *job, size_t t, float *head)
 {
-    const struct sp_config *c = &job->r->model->config;
-    size_t steps = job->r->positions[t] / (size_t)c->query_growth_from;
+    const struct sp_config *c = &job->ws->model->config;
+    size_t steps = job->ws->positions[t] / (size_t)c->query_growth_from;
     double factor = 1 + c->query_growth * sp_log((double)(1 + steps));
 
-    job->r->backend->vector->scale(head, (float)factor, job->layer->config->head_dim);
+    job->ws->backend->vector->scale(head, (float)factor, job->layer->config->head_dim);
 }
 
 static void shape_query(const struct heads_job *job, size_t h)
 {
     for (size_t t = 0; t < job->n; t++) {
-        float *head = job->r->q + t * job->r->ld_q + h * job->layer->config->head_dim;
+        float *head = job->ws->q + t * job->ws->ld_q + h * job->layer->config->head_dim;
         shape_head(job, t, h, head, job->layer->q_norm);
-        if (job->r->model->config.query_growth != 0) grow_query(job, t, head);
+        if (job->ws->model->config.query_growth != 0) grow_query(job, t, head);
     }
 }
 
@@ -90,37 +93,37 @@ static void shape_query(const struct heads_job *job, size_t h)
 static void shape_value(const struct heads_job *job, float *v, const float *k)
 {
     size_t dim = job->layer->config->head_dim;
-    const struct sp_config *c = &job->r->model->config;
+    const struct sp_config *c = &job->ws->model->config;
 
     if (job->layer->config->v_from_k) memcpy(v, k, dim * sizeof *v);
     if (c->qkv_limit != 0) sp_clamp(v, (float)c->qkv_limit, dim);
-    if (c->v_norm) job->r->backend->vector->rms_norm(v, v, NULL, dim, (float)c->norm_eps);
+    if (c->v_norm) job->ws->backend->vector->rms_norm(v, v, NULL, dim, (float)c->norm_eps);
 }
 
 static void put_head(const struct heads_job *job, size_t h, const float *k, const float *v)
 {
-    const struct sp_workspace *r = job->r;
+    const struct sp_workspace *ws = job->ws;
     unsigned layer = (unsigned)job->layer->config->kv_source;
 
-    for (size_t i = 0; i < r->n_seqs; i++) {
-        const struct sp_batch_seq *seq = &r->seqs[i];
-        sp_kv_put_head(&seq->decoder->caches[layer], r->backend->vector, h, seq->pos, seq->n, k, v,
-                       r->ld_kv);
-        k += seq->n * r->ld_kv;
-        v += seq->n * r->ld_kv;
+    for (size_t i = 0; i < ws->n_seqs; i++) {
+        const struct sp_batch_seq *seq = &ws->seqs[i];
+        sp_kv_put_head(&seq->decoder->caches[layer], ws->backend->vector, h, seq->pos, seq->n, k, v,
+                       ws->ld_kv);
+        k += seq->n * ws->ld_kv;
+        v += seq->n * ws->ld_kv;
     }
 }
 
 /* Keys and values of one head, shaped and stored. */
 static void store_head(const struct heads_job *job, size_t h)
 {
-    const struct sp_workspace *r = job->r;
-    float *k = r->k + h * job->layer->config->head_dim;
-    float *v = r->v + h * job->layer->config->head_dim;
+    const struct sp_workspace *ws = job->ws;
+    float *k = ws->k + h * job->layer->config->head_dim;
+    float *v = ws->v + h * job->layer->config->head_dim;
 
     for (size_t t = 0; t < job->n; t++) {
-        shape_value(job, v + t * r->ld_kv, k + t * r->ld_kv);
-        shape_head(job, t, h, k + t * r->ld_kv, job->layer->k_norm);
+        shape_value(job, v + t * ws->ld_kv, k + t * ws->ld_kv);
+        shape_head(job, t, h, k + t * ws->ld_kv, job->layer->k_norm);
     }
     put_head(job, h, k, v);
 }
@@ -143,31 +146,31 @@ static void shape_and_store(struct heads_job *job)
 {
     size_t n_items = job->n_queries + (job->stores ? job->layer->config->n_kv_heads : 0);
 
-    if (job->r->model->config.qk_norm == SP_QK_WHOLE) {
-        sp_backend_rows(job->r->backend, job->n, norm_whole_row, job);
+    if (job->ws->model->config.qk_norm == SP_QK_WHOLE) {
+        sp_backend_rows(job->ws->backend, job->n, norm_whole_row, job);
     }
-    sp_pool_run_ranges(job->r->backend->pool, n_items, LEAST_HEAD_ROWS / (job->n + 1) + 1,
+    sp_pool_run_ranges(job->ws->backend->pool, n_items, LEAST_HEAD_ROWS / (job->n + 1) + 1,
                        shape_items, job);
 }
 
-void sp_attention_store_keys(struct sp_workspace *r, unsigned layer, size_t n)
+void sp_self_attention_store_keys(struct sp_workspace *ws, unsigned layer, size_t n)
 {
-    const struct sp_layer *l = &r->model->layers[layer];
+    const struct sp_layer *l = &ws->model->layers[layer];
     struct sp_product kv[] = {
-        {.w = &l->k, .bias = l->k_bias, .y = r->k, .ldy = r->ld_kv},
-        {.w = &l->v, .bias = l->v_bias, .y = r->v, .ldy = r->ld_kv},
+        {.w = &l->k, .bias = l->k_bias, .y = ws->k, .ldy = ws->ld_kv},
+        {.w = &l->v, .bias = l->v_bias, .y = ws->v, .ldy = ws->ld_kv},
     };
-    struct heads_job job = {.r = r, .layer = l, .stores = true, .n = n};
+    struct heads_job job = {.ws = ws, .layer = l, .stores = true, .n = n};
 
-    sp_backend_multiply(r->backend, kv, 2, &r->hidden, n);
+    sp_backend_multiply(ws->backend, kv, 2, &ws->hidden, n);
     shape_and_store(&job);
 }
 
 /* Which keys each row of a share sees: windows count the row itself, or else what lies in front of
  * the share; a layer that is not causal (block drafts) looks ahead to the end of the pass too; one
  * that reads the target's keys does not see its own position, which the target has not seen yet. */
-void sp_attention_find_ranges(struct sp_key_range *ranges, const struct sp_layer_config *l,
-                              const struct sp_batch_seq *seq)
+void sp_self_attention_find_ranges(struct sp_key_range *ranges, const struct sp_layer_config *l,
+                                   const struct sp_batch_seq *seq)
 {
     size_t n = seq->n, pos = seq->pos;
 
@@ -190,8 +193,8 @@ void sp_attention_find_ranges(struct sp_key_range *ranges, const struct sp_layer
 /* The rows of a share, the first being the pass's row `first`. */
 static void attend(const struct heads_job *job, const struct sp_batch_seq *seq, size_t first)
 {
-    struct sp_workspace *r = job->r;
-    const struct sp_config *config = &r->model->config;
+    struct sp_workspace *ws = job->ws;
+    const struct sp_config *config = &ws->model->config;
     const struct sp_layer_config *l = job->layer->config;
     struct sp_attention a = {
         .kv = seq->decoder->keys[l - config->layers],
@@ -199,54 +202,54 @@ static void attend(const struct heads_job *job, const struct sp_batch_seq *seq, 
         .scale = (float)config->attention_scale,
         .cap = (float)config->attention_cap,
         .sinks = job->layer->sinks,
-        .q = r->q + first * r->ld_q,
-        .ldq = r->ld_q,
-        .out = r->heads.x + first * r->heads.ld,
-        .ld_out = r->heads.ld,
+        .q = ws->q + first * ws->ld_q,
+        .ldq = ws->ld_q,
+        .out = ws->heads.x + first * ws->heads.ld,
+        .ld_out = ws->heads.ld,
         .n_rows = seq->n,
-        .ranges = r->ranges,
+        .ranges = ws->ranges,
     };
 
-    sp_attention_find_ranges(r->ranges, l, seq);
-    sp_attend(&a, r->backend->vector, r->backend->pool, r->attention);
+    sp_self_attention_find_ranges(ws->ranges, l, seq);
+    sp_attend(&a, ws->backend->vector, ws->backend->pool, ws->attention);
 }
 
 /* Attention output times sigmoid of its gate (Qwen3.5). */
 static void gate_row(void *context, size_t t, unsigned worker)
 {
     const struct heads_job *job = context;
-    struct sp_workspace *r = job->r;
+    struct sp_workspace *ws = job->ws;
 
     (void)worker;
-    r->backend->vector->sigmoid_mul(r->heads.x + t * r->heads.ld, r->gate + t * r->ld_q,
-                                    r->heads.cols);
+    ws->backend->vector->sigmoid_mul(ws->heads.x + t * ws->heads.ld, ws->gate + t * ws->ld_q,
+                                     ws->heads.cols);
 }
 
 /* The same with one number for each head (LFM3). */
 static void gate_heads(void *context, size_t t, unsigned worker)
 {
     const struct heads_job *job = context;
-    const struct sp_workspace *r = job->r;
+    const struct sp_workspace *ws = job->ws;
     const struct sp_layer_config *l = job->layer->config;
-    const float *gate = r->gate + t * r->ld_q;
-    float *head = r->heads.x + t * r->heads.ld;
+    const float *gate = ws->gate + t * ws->ld_q;
+    float *head = ws->heads.x + t * ws->heads.ld;
 
     (void)worker;
     for (size_t h = 0; h < l->n_heads; h++, head += l->head_dim)
-        r->backend->vector->scale(head, sp_sigmoidf(gate[h]), l->head_dim);
+        ws->backend->vector->scale(head, sp_sigmoidf(gate[h]), l->head_dim);
 }
 
 /* The products that this layer needs: q; k and v if it has keys of its own; an output gate. */
 static void project(const struct heads_job *job)
 {
-    struct sp_workspace *r = job->r;
+    struct sp_workspace *ws = job->ws;
     const struct sp_layer *l = job->layer;
-    const struct sp_acts *input = l->config->reads_pair ? &r->pairs : &r->hidden;
+    const struct sp_acts *input = l->config->reads_pair ? &ws->pairs : &ws->hidden;
     const struct sp_product all[] = {
-        {.w = &l->q, .bias = l->q_bias, .y = r->q, .ldy = r->ld_q},
-        {.w = &l->k, .bias = l->k_bias, .y = r->k, .ldy = r->ld_kv},
-        {.w = &l->v, .bias = l->v_bias, .y = r->v, .ldy = r->ld_kv},
-        {.w = &l->output_gate, .y = r->gate, .ldy = r->ld_q},
+        {.w = &l->q, .bias = l->q_bias, .y = ws->q, .ldy = ws->ld_q},
+        {.w = &l->k, .bias = l->k_bias, .y = ws->k, .ldy = ws->ld_kv},
+        {.w = &l->v, .bias = l->v_bias, .y = ws->v, .ldy = ws->ld_kv},
+        {.w = &l->output_gate, .y = ws->gate, .ldy = ws->ld_q},
     };
     struct sp_product needed[SP_MAX_PRODUCTS];
     size_t n = 0;
@@ -254,23 +257,23 @@ static void project(const struct heads_job *job)
     for (size_t i = 0; i < SP_MAX_PRODUCTS; i++) {
         if (all[i].w->rows) needed[n++] = all[i];
     }
-    sp_backend_multiply(r->backend, needed, n, input, job->n);
+    sp_backend_multiply(ws->backend, needed, n, input, job->n);
 }
 
-void sp_attention_run(struct sp_workspace *r, unsigned layer, size_t n)
+void sp_self_attention_run(struct sp_workspace *ws, unsigned layer, size_t n)
 {
-    const struct sp_layer *l = &r->model->layers[layer];
-    struct sp_product o = {.w = &l->o, .bias = l->o_bias, .y = r->y, .ldy = r->ld_x};
+    const struct sp_layer *l = &ws->model->layers[layer];
+    struct sp_product o = {.w = &l->o, .bias = l->o_bias, .y = ws->y, .ldy = ws->ld_x};
     struct heads_job job = {
-        .r = r, .layer = l, .stores = l->k.rows != 0, .n_queries = l->config->n_heads, .n = n};
+        .ws = ws, .layer = l, .stores = l->k.rows != 0, .n_queries = l->config->n_heads, .n = n};
 
     project(&job);
     shape_and_store(&job);
-    for (size_t i = 0, first = 0; i < r->n_seqs; first += r->seqs[i++].n)
-        attend(&job, &r->seqs[i], first);
-    r->heads.cols = l->o.cols;
+    for (size_t i = 0, first = 0; i < ws->n_seqs; first += ws->seqs[i++].n)
+        attend(&job, &ws->seqs[i], first);
+    ws->heads.cols = l->o.cols;
     if (l->output_gate.rows) {
-        sp_backend_rows(r->backend, n, l->config->head_gate ? gate_heads : gate_row, &job);
+        sp_backend_rows(ws->backend, n, l->config->head_gate ? gate_heads : gate_row, &job);
     }
-    sp_backend_multiply(r->backend, &o, 1, &r->heads, n);
+    sp_backend_multiply(ws->backend, &o, 1, &ws->heads, n);
 }

@@ -4,31 +4,32 @@
  * convolution over b * x, channel by channel, over a few tokens; times c; and a projection back.
  *
  * What a sequence remembers are the last rows of b * x: a rejected guess is dropped from them. */
-#include "runtime/model/decoder_internal.h"
+#include "runtime/model/short_conv.h"
 
 #include "format/base/mem.h"
+#include "runtime/model/decoder_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum sp_status sp_short_conv_open(struct sp_workspace *r, struct sp_err *err)
+enum sp_status sp_short_conv_open(struct sp_workspace *ws, struct sp_err *err)
 {
-    const struct sp_config *config = &r->model->config;
-    size_t rows = r->max_rows, n_before = config->short_conv.kernel - 1;
+    const struct sp_config *config = &ws->model->config;
+    size_t rows = ws->max_rows, n_before = config->short_conv.kernel - 1;
     struct sp_short_conv_scratch *s = NULL;
     enum sp_status st;
 
     if (config->short_conv.kernel == 0) return SP_OK;
     if ((st = sp_new(&s, 1, sizeof *s, err))) return st;
-    r->short_conv = s;
+    ws->short_conv = s;
     s->ld = sp_matrix_ld(3 * (size_t)config->n_hidden);
     if ((st = sp_new_rows(&s->projected, rows, s->ld, err))) return st;
-    return sp_new_rows(&s->input, n_before + rows, r->ld_x, err);
+    return sp_new_rows(&s->input, n_before + rows, ws->ld_x, err);
 }
 
-void sp_short_conv_close(struct sp_workspace *r)
+void sp_short_conv_close(struct sp_workspace *ws)
 {
-    struct sp_short_conv_scratch *s = r->short_conv;
+    struct sp_short_conv_scratch *s = ws->short_conv;
 
     if (s == NULL) return;
     free(s->projected);
@@ -38,7 +39,7 @@ void sp_short_conv_close(struct sp_workspace *r)
 
 /* One layer's pass, as the row functions see it. */
 struct conv_job {
-    struct sp_workspace *r;
+    struct sp_workspace *ws;
     const struct sp_short_conv_weights *w;
     /* Of the share at hand: */
     const struct sp_conv_history *history;
@@ -49,30 +50,30 @@ struct conv_job {
 static void open_row(void *context, size_t t, unsigned worker)
 {
     const struct conv_job *job = context;
-    struct sp_workspace *r = job->r;
-    const struct sp_short_conv_scratch *s = r->short_conv;
-    size_t n = r->model->config.n_hidden;
+    struct sp_workspace *ws = job->ws;
+    const struct sp_short_conv_scratch *s = ws->short_conv;
+    size_t n = ws->model->config.n_hidden;
     const float *b = s->projected + t * s->ld, *x = b + 2 * n;
-    float *row = s->input + (r->model->config.short_conv.kernel - 1 + t) * r->ld_x;
+    float *row = s->input + (ws->model->config.short_conv.kernel - 1 + t) * ws->ld_x;
 
     (void)worker;
     memcpy(row, b, n * sizeof *row);
-    r->backend->vector->mul(row, x, n);
+    ws->backend->vector->mul(row, x, n);
 }
 
 /* heads.x of row i of a share = c * (the taps of this row and those before it, oldest first) */
 static void convolve_row(void *context, size_t i, unsigned worker)
 {
     const struct conv_job *job = context;
-    struct sp_workspace *r = job->r;
-    const struct sp_vector *vector = r->backend->vector;
-    const struct sp_short_conv_scratch *s = r->short_conv;
-    size_t n = r->model->config.n_hidden, t = job->first + i;
-    float *y = r->heads.x + t * r->heads.ld;
+    struct sp_workspace *ws = job->ws;
+    const struct sp_vector *vector = ws->backend->vector;
+    const struct sp_short_conv_scratch *s = ws->short_conv;
+    size_t n = ws->model->config.n_hidden, t = job->first + i;
+    float *y = ws->heads.x + t * ws->heads.ld;
 
     (void)worker;
-    sp_conv_history_convolve(job->history, vector, y, job->w->taps, s->input + job->first * r->ld_x,
-                             r->ld_x, i);
+    sp_conv_history_convolve(job->history, vector, y, job->w->taps,
+                             s->input + job->first * ws->ld_x, ws->ld_x, i);
     if (job->w->bias) vector->add(y, job->w->bias, n);
     vector->mul(y, s->projected + t * s->ld + n, n);
 }
@@ -80,28 +81,28 @@ static void convolve_row(void *context, size_t i, unsigned worker)
 /* What a share's convolution looks back at takes the place of the last rows of the share before. */
 static void run_seq(struct conv_job *job, unsigned layer, const struct sp_batch_seq *seq)
 {
-    struct sp_workspace *r = job->r;
+    struct sp_workspace *ws = job->ws;
     struct sp_conv_history *history = &seq->decoder->short_histories[layer];
-    float *input = r->short_conv->input + job->first * r->ld_x;
+    float *input = ws->short_conv->input + job->first * ws->ld_x;
 
     job->history = history;
-    sp_conv_history_begin(history, input, r->ld_x);
-    sp_backend_rows(r->backend, seq->n, convolve_row, job);
-    sp_conv_history_end(history, input, r->ld_x, seq->n, seq->n_committed);
+    sp_conv_history_begin(history, input, ws->ld_x);
+    sp_backend_rows(ws->backend, seq->n, convolve_row, job);
+    sp_conv_history_end(history, input, ws->ld_x, seq->n, seq->n_committed);
 }
 
-void sp_short_conv_run(struct sp_workspace *r, unsigned layer, size_t n)
+void sp_short_conv_run(struct sp_workspace *ws, unsigned layer, size_t n)
 {
-    struct sp_short_conv_scratch *s = r->short_conv;
-    const struct sp_short_conv_weights *w = &r->model->layers[layer].short_conv;
-    struct conv_job job = {.r = r, .w = w};
+    struct sp_short_conv_scratch *s = ws->short_conv;
+    const struct sp_short_conv_weights *w = &ws->model->layers[layer].short_conv;
+    struct conv_job job = {.ws = ws, .w = w};
     struct sp_product in = {.w = &w->in, .bias = w->in_bias, .y = s->projected, .ldy = s->ld};
-    struct sp_product out = {.w = &w->out, .bias = w->out_bias, .y = r->y, .ldy = r->ld_x};
+    struct sp_product out = {.w = &w->out, .bias = w->out_bias, .y = ws->y, .ldy = ws->ld_x};
 
-    sp_backend_multiply(r->backend, &in, 1, &r->hidden, n);
-    sp_backend_rows(r->backend, n, open_row, &job);
-    for (size_t i = 0; i < r->n_seqs; job.first += r->seqs[i++].n)
-        run_seq(&job, layer, &r->seqs[i]);
-    r->heads.cols = w->out.cols;
-    sp_backend_multiply(r->backend, &out, 1, &r->heads, n);
+    sp_backend_multiply(ws->backend, &in, 1, &ws->hidden, n);
+    sp_backend_rows(ws->backend, n, open_row, &job);
+    for (size_t i = 0; i < ws->n_seqs; job.first += ws->seqs[i++].n)
+        run_seq(&job, layer, &ws->seqs[i]);
+    ws->heads.cols = w->out.cols;
+    sp_backend_multiply(ws->backend, &out, 1, &ws->heads, n);
 }

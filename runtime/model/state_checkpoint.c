@@ -1,37 +1,14 @@
 /* Marks: copies of what recurrent layers remember behind some position. Keys and values stay where
  * they are when a sequence goes on, states do not; a sequence that parts from the last one behind a
  * mark goes on from there. */
-#include "runtime/model/decoder_internal.h"
+#include "runtime/model/state_checkpoint.h"
 
 #include "format/base/mem.h"
+#include "runtime/model/decoder_internal.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-
-static struct sp_state_span history_piece(const struct sp_conv_history *h)
-{
-    return (struct sp_state_span){h->rows, h->n_before * h->width};
-}
-
-size_t sp_decoder_state_spans(const struct sp_decoder *d, unsigned layer,
-                              struct sp_state_span spans[SP_MAX_STATE_SPANS])
-{
-    unsigned mixers = d->model->config.layers[layer].mixers;
-    size_t n = 0;
-
-    if (mixers & SP_RECURRENT_MIXERS) {
-        const struct sp_recurrent *r = &d->recurrent[layer];
-        const struct sp_head_sizes *sizes = &r->heads.sizes;
-        spans[n++] = (struct sp_state_span){r->heads.state,
-                                            sizes->n_heads * sizes->value_dim * sizes->key_dim};
-        spans[n++] = history_piece(&r->history);
-    }
-    if (mixers & SP_MIXER_SHORT_CONV) {
-        spans[n++] = history_piece(&d->short_histories[layer]);
-    }
-    return n;
-}
 
 static size_t count_numbers(const struct sp_decoder *d)
 {
@@ -39,7 +16,7 @@ static size_t count_numbers(const struct sp_decoder *d)
     size_t sum = 0;
 
     for (unsigned i = 0; i < d->model->config.n_layers; i++) {
-        for (size_t k = sp_decoder_state_spans(d, i, spans); k-- > 0;)
+        for (size_t k = sp_recurrent_spans(d, i, spans); k-- > 0;)
             sum += spans[k].n;
     }
     return sum;
@@ -49,7 +26,7 @@ enum sp_status sp_state_checkpoints_open(struct sp_decoder *d, struct sp_err *er
 {
     enum sp_status st = SP_OK;
 
-    if (!d->options.checkpoints || !sp_decoder_is_recurrent(d)) return SP_OK;
+    if (!d->options.checkpoints || !sp_config_is_recurrent(&d->model->config)) return SP_OK;
     for (size_t i = 0; i < SP_STATE_CHECKPOINTS && st == SP_OK; i++) {
         st = sp_new(&d->checkpoints[i].numbers, count_numbers(d), sizeof *d->checkpoints[i].numbers,
                     err);
@@ -82,7 +59,7 @@ void sp_decoder_checkpoint(struct sp_decoder *d, size_t len)
     checkpoint->len = len;
     to = checkpoint->numbers;
     for (unsigned i = 0; i < d->model->config.n_layers; i++) {
-        size_t n = sp_decoder_state_spans(d, i, spans);
+        size_t n = sp_recurrent_spans(d, i, spans);
         for (size_t k = 0; k < n; to += spans[k++].n)
             memcpy(to, spans[k].numbers, spans[k].n * sizeof *to);
     }
@@ -95,11 +72,31 @@ static void load(struct sp_decoder *d, const struct sp_state_checkpoint *checkpo
     const float *from = checkpoint->numbers;
 
     for (unsigned i = 0; i < d->model->config.n_layers; i++) {
-        size_t n = sp_decoder_state_spans(d, i, spans);
+        size_t n = sp_recurrent_spans(d, i, spans);
         for (size_t k = 0; k < n; from += spans[k++].n)
             memcpy(spans[k].numbers, from, spans[k].n * sizeof *from);
         if (d->recurrent) d->recurrent[i].heads.n_pending = 0;
     }
+}
+
+/* True if no sliding window has overwritten what a pass after `to` positions reads, len positions
+ * being stored. */
+static bool keeps_windows(const struct sp_decoder *d, size_t len, size_t to)
+{
+    for (unsigned i = 0; i < d->model->config.n_layers; i++) {
+        const struct sp_layer_config *l = &d->model->config.layers[i];
+        size_t first = to > l->window ? to - l->window : 0;
+        if (l->window == 0 || l->kv_source != (int)i) continue;
+        if (d->caches[i].n_slots >= d->options.n_positions) continue; /* a slot for each position */
+        if (first + d->caches[i].n_slots < len + d->options.max_rows) return false;
+    }
+    return true;
+}
+
+bool sp_decoder_can_rewind(const struct sp_decoder *d, size_t len, size_t to)
+{
+    if (sp_config_is_recurrent(&d->model->config)) return to == len || to == 0;
+    return keeps_windows(d, len, to);
 }
 
 size_t sp_decoder_rewind_point(const struct sp_decoder *d, size_t len, size_t most)
@@ -109,7 +106,7 @@ size_t sp_decoder_rewind_point(const struct sp_decoder *d, size_t len, size_t mo
     if (sp_decoder_can_rewind(d, len, most)) return most;
     for (size_t i = 0; i < SP_STATE_CHECKPOINTS; i++) {
         size_t checkpoint = d->checkpoints[i].len;
-        if (checkpoint > to && checkpoint <= most && sp_decoder_keeps_windows(d, len, checkpoint))
+        if (checkpoint > to && checkpoint <= most && keeps_windows(d, len, checkpoint))
             to = checkpoint;
     }
     return to;

@@ -2,6 +2,13 @@
 #include "runtime/model/workspace.h"
 
 #include "format/base/mem.h"
+#include "runtime/model/block_conv.h"
+#include "runtime/model/delta_net.h"
+#include "runtime/model/experts.h"
+#include "runtime/model/latent_attention.h"
+#include "runtime/model/mamba.h"
+#include "runtime/model/per_layer.h"
+#include "runtime/model/short_conv.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -41,15 +48,15 @@ static struct widths widest(const struct sp_config *config)
     return w;
 }
 
-static enum sp_status open_rotations(struct sp_workspace *r, struct sp_err *err)
+static enum sp_status open_rotations(struct sp_workspace *ws, struct sp_err *err)
 {
-    const struct sp_config *config = &r->model->config;
+    const struct sp_config *config = &ws->model->config;
     enum sp_status st;
 
     for (unsigned i = 0; i < config->n_ropes; i++) {
         size_t half = config->ropes[i].n_rot / 2;
-        if ((st = sp_new_rows(&r->rotations[i].cos, r->max_rows, half, err))) return st;
-        if ((st = sp_new_rows(&r->rotations[i].sin, r->max_rows, half, err))) return st;
+        if ((st = sp_new_rows(&ws->rotations[i].cos, ws->max_rows, half, err))) return st;
+        if ((st = sp_new_rows(&ws->rotations[i].sin, ws->max_rows, half, err))) return st;
     }
     return SP_OK;
 }
@@ -57,7 +64,7 @@ static enum sp_status open_rotations(struct sp_workspace *r, struct sp_err *err)
 static bool has_both(const struct sp_config *config)
 {
     for (unsigned i = 0; i < config->n_layers; i++) {
-        if (config->layers[i].mixers == SP_MIXERS_BESIDE) return true;
+        if (config->layers[i].mixers == SP_PARALLEL_MIXERS) return true;
     }
     return false;
 }
@@ -71,126 +78,126 @@ static bool has_output_gate(const struct sp_config *config)
 }
 
 /* Few of them are used where few are together. */
-static enum sp_status open_logits(struct sp_workspace *r, struct sp_err *err)
+static enum sp_status open_logits(struct sp_workspace *ws, struct sp_err *err)
 {
     size_t n;
 
-    if (!sp_mul(&n, r->max_logit_rows, r->ld_logits)) {
+    if (!sp_mul(&n, ws->max_logit_rows, ws->ld_logits)) {
         return sp_fail(err, SP_E_NOMEM, "out of memory: logits overflow");
     }
-    return sp_new_sparse(&r->logits, &r->logits_memory, n, sizeof *r->logits, err);
+    return sp_new_sparse(&ws->logits, &ws->logits_memory, n, sizeof *ws->logits, err);
 }
 
-static enum sp_status open_rows(struct sp_workspace *r, struct sp_err *err)
+static enum sp_status open_rows(struct sp_workspace *ws, struct sp_err *err)
 {
-    const struct sp_config *config = &r->model->config;
+    const struct sp_config *config = &ws->model->config;
     struct widths w = widest(config);
-    size_t rows = r->max_rows;
+    size_t rows = ws->max_rows;
     enum sp_status st;
 
-    if ((st = open_rotations(r, err))) return st;
-    if ((st = sp_new(&r->positions, rows, sizeof *r->positions, err))) return st;
-    if ((st = sp_new(&r->ids, rows, sizeof *r->ids, err))) return st;
-    r->ld_x = sp_matrix_ld(config->n_hidden);
-    r->ld_q = sp_matrix_ld(w.q);
-    r->ld_kv = sp_matrix_ld(w.kv);
-    r->ld_ffn = sp_matrix_ld(w.ffn);
-    r->ld_logits = sp_matrix_ld(config->n_vocab);
-    if ((st = sp_new_rows(&r->x, rows, r->ld_x, err))) return st;
-    if ((st = sp_new_rows(&r->y, rows, r->ld_x, err))) return st;
-    if (has_both(config) && (st = sp_new_rows(&r->beside, rows, r->ld_x, err))) return st;
-    if ((st = sp_new_rows(&r->q, rows, r->ld_q, err))) return st;
-    if ((st = sp_new_rows(&r->k, rows, r->ld_kv, err))) return st;
-    if ((st = sp_new_rows(&r->v, rows, r->ld_kv, err))) return st;
-    if ((st = sp_new_rows(&r->up, rows, r->ld_ffn, err))) return st;
+    if ((st = open_rotations(ws, err))) return st;
+    if ((st = sp_new(&ws->positions, rows, sizeof *ws->positions, err))) return st;
+    if ((st = sp_new(&ws->ids, rows, sizeof *ws->ids, err))) return st;
+    ws->ld_x = sp_matrix_ld(config->n_hidden);
+    ws->ld_q = sp_matrix_ld(w.q);
+    ws->ld_kv = sp_matrix_ld(w.kv);
+    ws->ld_ffn = sp_matrix_ld(w.ffn);
+    ws->ld_logits = sp_matrix_ld(config->n_vocab);
+    if ((st = sp_new_rows(&ws->x, rows, ws->ld_x, err))) return st;
+    if ((st = sp_new_rows(&ws->y, rows, ws->ld_x, err))) return st;
+    if (has_both(config) && (st = sp_new_rows(&ws->mamba_y, rows, ws->ld_x, err))) return st;
+    if ((st = sp_new_rows(&ws->q, rows, ws->ld_q, err))) return st;
+    if ((st = sp_new_rows(&ws->k, rows, ws->ld_kv, err))) return st;
+    if ((st = sp_new_rows(&ws->v, rows, ws->ld_kv, err))) return st;
+    if ((st = sp_new_rows(&ws->up, rows, ws->ld_ffn, err))) return st;
     if (config->plain_mlp) {
-        if ((st = sp_new_rows(&r->ones, 1, r->ld_ffn, err))) return st;
-        for (size_t i = 0; i < r->ld_ffn; i++)
-            r->ones[i] = 1;
+        if ((st = sp_new_rows(&ws->ones, 1, ws->ld_ffn, err))) return st;
+        for (size_t i = 0; i < ws->ld_ffn; i++)
+            ws->ones[i] = 1;
     }
-    if ((st = open_logits(r, err))) return st;
-    if ((st = sp_new(&r->best_logits, r->max_logit_rows, sizeof *r->best_logits, err))) {
+    if ((st = open_logits(ws, err))) return st;
+    if ((st = sp_new(&ws->best_logits, ws->max_logit_rows, sizeof *ws->best_logits, err))) {
         return st;
     }
-    if ((st = sp_acts_init(&r->hidden, rows, config->n_hidden, err))) return st;
+    if ((st = sp_acts_init(&ws->hidden, rows, config->n_hidden, err))) return st;
     if (config->layers[0].reads_pair &&
-        (st = sp_acts_init(&r->pairs, rows, 2 * (size_t)config->n_hidden, err))) {
+        (st = sp_acts_init(&ws->pairs, rows, 2 * (size_t)config->n_hidden, err))) {
         return st;
     }
-    if ((st = sp_acts_init(&r->heads, rows, w.q, err))) return st;
-    if ((st = sp_acts_init(&r->ffn, rows, w.ffn, err))) return st;
-    if (r->model->fc.rows && (st = sp_acts_init(&r->tapped, rows, r->model->fc.cols, err))) {
+    if ((st = sp_acts_init(&ws->heads, rows, w.q, err))) return st;
+    if ((st = sp_acts_init(&ws->ffn, rows, w.ffn, err))) return st;
+    if (ws->model->fc.rows && (st = sp_acts_init(&ws->tapped, rows, ws->model->fc.cols, err))) {
         return st;
     }
-    if ((st = sp_experts_open(r, err))) return st;
-    if ((st = sp_latent_open(r, err))) return st;
-    if ((st = sp_delta_open(r, err))) return st;
-    if ((st = sp_mamba_open(r, err))) return st;
-    if ((st = sp_short_conv_open(r, err))) return st;
-    if ((st = sp_per_layer_open(r, err))) return st;
-    if ((st = sp_conv_open(r, err))) return st;
-    if ((st = sp_new_rows(&r->gate, has_output_gate(config) ? rows : 0, r->ld_q, err))) return st;
-    if ((st = sp_new(&r->ranges, rows, sizeof *r->ranges, err))) return st;
+    if ((st = sp_experts_open(ws, err))) return st;
+    if ((st = sp_latent_attention_open(ws, err))) return st;
+    if ((st = sp_delta_net_open(ws, err))) return st;
+    if ((st = sp_mamba_open(ws, err))) return st;
+    if ((st = sp_short_conv_open(ws, err))) return st;
+    if ((st = sp_per_layer_open(ws, err))) return st;
+    if ((st = sp_block_conv_open(ws, err))) return st;
+    if ((st = sp_new_rows(&ws->gate, has_output_gate(config) ? rows : 0, ws->ld_q, err))) return st;
+    if ((st = sp_new(&ws->ranges, rows, sizeof *ws->ranges, err))) return st;
     if (w.heads == 0) return SP_OK; /* no layer attends */
-    return sp_attention_scratch_new(&r->attention, sp_pool_n_threads(r->backend->pool), w.heads,
-                                    w.head_dim, rows, r->n_positions, err);
+    return sp_attention_scratch_new(&ws->attention, sp_pool_n_threads(ws->backend->pool), w.heads,
+                                    w.head_dim, rows, ws->n_positions, err);
 }
 
-static void close_workspace(struct sp_workspace *r)
+static void close_workspace(struct sp_workspace *ws)
 {
     for (size_t i = 0; i < 2; i++) {
-        free(r->rotations[i].cos);
-        free(r->rotations[i].sin);
+        free(ws->rotations[i].cos);
+        free(ws->rotations[i].sin);
     }
-    free(r->positions);
-    free(r->ids);
-    sp_attention_scratch_free(r->attention);
-    free(r->ranges);
-    free(r->logits_memory);
-    free(r->best_logits);
-    free(r->x);
-    free(r->y);
-    free(r->beside);
-    free(r->q);
-    free(r->k);
-    free(r->v);
-    free(r->up);
-    free(r->ones);
-    sp_acts_release(&r->hidden);
-    sp_acts_release(&r->pairs);
-    sp_acts_release(&r->heads);
-    sp_acts_release(&r->ffn);
-    sp_acts_release(&r->tapped);
-    sp_experts_close(r);
-    sp_latent_close(r);
-    sp_delta_close(r);
-    sp_mamba_close(r);
-    sp_short_conv_close(r);
-    sp_per_layer_close(r);
-    sp_conv_close(r);
-    free(r->gate);
-    free(r);
+    free(ws->positions);
+    free(ws->ids);
+    sp_attention_scratch_free(ws->attention);
+    free(ws->ranges);
+    free(ws->logits_memory);
+    free(ws->best_logits);
+    free(ws->x);
+    free(ws->y);
+    free(ws->mamba_y);
+    free(ws->q);
+    free(ws->k);
+    free(ws->v);
+    free(ws->up);
+    free(ws->ones);
+    sp_acts_release(&ws->hidden);
+    sp_acts_release(&ws->pairs);
+    sp_acts_release(&ws->heads);
+    sp_acts_release(&ws->ffn);
+    sp_acts_release(&ws->tapped);
+    sp_experts_close(ws);
+    sp_latent_attention_close(ws);
+    sp_delta_net_close(ws);
+    sp_mamba_close(ws);
+    sp_short_conv_close(ws);
+    sp_per_layer_close(ws);
+    sp_block_conv_close(ws);
+    free(ws->gate);
+    free(ws);
 }
 
 enum sp_status sp_workspace_open(struct sp_workspace **out, const struct sp_model *model,
                                  const struct sp_backend *backend,
                                  const struct sp_workspace_options *options, struct sp_err *err)
 {
-    struct sp_workspace *r = NULL;
+    struct sp_workspace *ws = NULL;
     enum sp_status st;
 
-    if ((st = sp_new(&r, 1, sizeof *r, err))) return st;
-    r->model = model;
-    r->backend = backend;
-    r->n_users = 1;
-    r->max_rows = options->max_rows;
-    r->max_logit_rows = options->max_logit_rows;
-    r->n_positions = options->n_positions;
-    if ((st = open_rows(r, err))) {
-        close_workspace(r);
+    if ((st = sp_new(&ws, 1, sizeof *ws, err))) return st;
+    ws->model = model;
+    ws->backend = backend;
+    ws->n_users = 1;
+    ws->max_rows = options->max_rows;
+    ws->max_logit_rows = options->max_logit_rows;
+    ws->n_positions = options->n_positions;
+    if ((st = open_rows(ws, err))) {
+        close_workspace(ws);
         return st;
     }
-    *out = r;
+    *out = ws;
     return SP_OK;
 }
 

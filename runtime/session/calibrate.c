@@ -127,10 +127,10 @@ enum sp_status sp_package_calibrate(struct sp_package *package,
 
     if ((st = check_output(package, request, err))) goto done;
     if ((st = open_calibration(&c, err))) goto done;
-    package->backend.stats = c.stats;
+    package->backend.observer = sp_input_stats_observer(c.stats);
     for (size_t i = 0; i < request->n_texts && !st; i++)
         st = read_text(&c, &request->texts[i], err);
-    package->backend.stats = NULL;
+    package->backend.observer = (struct sp_input_observer){0};
     if (st) goto done;
     if ((st = sp_input_stats_solve(c.stats, package->backend.pool, err))) goto done;
     st = write_file(&c, out, err);

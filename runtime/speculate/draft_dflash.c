@@ -10,6 +10,7 @@
 #include "runtime/speculate/draft_dflash.h"
 
 #include "format/base/mem.h"
+#include "runtime/model/state_checkpoint.h"
 #include "runtime/speculate/draft_vocab.h"
 
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 #include "runtime/speculate/draft_feature_head.h"
 
 #include "format/base/mem.h"
+#include "runtime/model/state_checkpoint.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -10,6 +10,7 @@
 #include "runtime/speculate/drafter.h"
 
 #include "format/base/mem.h"
+#include "runtime/model/state_checkpoint.h"
 
 #include <stdlib.h>
 #include <string.h>

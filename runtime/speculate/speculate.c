@@ -1,6 +1,7 @@
 #include "runtime/speculate/speculate.h"
 
 #include "format/base/mem.h"
+#include "runtime/model/state_checkpoint.h"
 #include "runtime/vector/clock.h"
 
 #include <assert.h>

@@ -1,6 +1,8 @@
 /* What a speculator has cached, to a file and back. */
 #include "runtime/speculate/speculate.h"
 
+#include "runtime/model/state_checkpoint.h"
+
 static enum sp_status walk(struct sp_speculator *s, struct sp_state *state, struct sp_err *err)
 {
     size_t n = s->n_cached, has_draft = s->drafter != NULL;

@@ -240,7 +240,8 @@ static void check_groups(const struct sp_backend *backend, struct sp_acts *acts,
         products[i] = (struct sp_product){
             .w = &stacks[i].w, .bias = stacks[i].bias, .y = stacks[i].y[0], .ldy = GROUP_LD};
     }
-    products[1].gate = SP_GATE_SWIGLU_CLAMPED;
+    products[1].gated = true;
+    products[1].activation = SP_SWIGLU_CLAMPED;
     products[1].limit = 7;
     sp_backend_multiply_groups(backend, products, 3, acts, PLACES, groups, n);
     for (size_t g = 0; g < n; g++) {

@@ -1,0 +1,86 @@
+/* The input rows of a prediction head or an assistant: a token's embedding and a hidden state, each
+ * normed where the draft has norms for them, projected together.
+ *
+ * An EAGLE-3 layer reads both side by side instead, and its residual stream is the hidden state:
+ * g = fc features, or what the draft fed back; pair = [norm(embedding), norm(g)];
+ * x = norm_before_residual ? norm(g) : g. Source: Eagle3DraftModel in speculators. */
+#include "runtime/model/embedding.h"
+
+#include "runtime/model/decoder_internal.h"
+
+#include <assert.h>
+#include <string.h>
+
+void sp_embed_row(const struct sp_workspace *ws, const struct sp_model *source, uint32_t id,
+                  float *out)
+{
+    const struct sp_matrix *w = &source->embedding;
+    const struct sp_config *own = &ws->model->config;
+    const double scales[] = {own->draft.raw_embeddings ? 1 : source->config.embedding_scale,
+                             own->input_scale};
+
+    sp_panel_row(out, w->dtype, w->panels, w->cols, id);
+    for (size_t i = 0; i < 2; i++) {
+        if (scales[i] != 1) ws->backend->vector->scale(out, (float)scales[i], w->cols);
+    }
+}
+
+/* The rows of one share of the pass, of which `first` is the first. */
+struct pair_job {
+    struct sp_workspace *ws;
+    const struct sp_batch_seq *seq;
+    size_t first;
+};
+
+/* tapped = [embedding, hidden], as wide as the fc wants */
+static void join_row(void *context, size_t t, unsigned worker)
+{
+    const struct pair_job *job = context;
+    struct sp_workspace *ws = job->ws;
+    const struct sp_vector *vector = ws->backend->vector;
+    const struct sp_batch_seq *seq = job->seq;
+    size_t n_embedding = seq->embedder->embedding.cols;
+    size_t n_hidden = ws->model->fc.cols - n_embedding;
+    float eps = (float)ws->model->config.norm_eps;
+    float *embedding = ws->tapped.x + (job->first + t) * ws->tapped.ld;
+    float *hidden = embedding + n_embedding;
+
+    (void)worker;
+    sp_embed_row(ws, seq->embedder, seq->ids[t], embedding);
+    memcpy(hidden, seq->hidden + t * n_hidden, n_hidden * sizeof *hidden);
+    if (ws->model->pair_norms[0] == NULL) return;
+    vector->rms_norm(embedding, embedding, ws->model->pair_norms[0], n_embedding, eps);
+    vector->rms_norm(hidden, hidden, ws->model->pair_norms[1], n_hidden, eps);
+}
+
+/* The table's row as it is: an EAGLE-3 draft is trained on unscaled embeddings. */
+static void pair_row(void *context, size_t t, unsigned worker)
+{
+    const struct pair_job *job = context;
+    struct sp_workspace *ws = job->ws;
+    const struct sp_vector *vector = ws->backend->vector;
+    const struct sp_matrix *table = &job->seq->embedder->embedding;
+    const struct sp_layer *l = &ws->model->layers[0];
+    size_t h = ws->model->config.n_hidden, at = job->first + t;
+    const float *hidden = job->seq->hidden + t * h;
+    float eps = (float)ws->model->config.norm_eps, *row = ws->pairs.x + at * ws->pairs.ld;
+
+    (void)worker;
+    sp_panel_row(row, table->dtype, table->panels, table->cols, job->seq->ids[t]);
+    vector->rms_norm(row, row, l->input_norm, h, eps);
+    vector->rms_norm(row + h, hidden, l->hidden_norm, h, eps);
+    memcpy(ws->x + at * ws->ld_x, ws->model->config.draft.normed_residual ? row + h : hidden,
+           h * sizeof *hidden);
+}
+
+void sp_embed_pairs(struct sp_workspace *ws, size_t n)
+{
+    bool apart = ws->model->config.layers[0].reads_pair;
+    struct sp_product fc = {.w = &ws->model->fc, .y = ws->x, .ldy = ws->ld_x};
+
+    for (size_t i = 0, first = 0; i < ws->n_seqs; first += ws->seqs[i++].n) {
+        struct pair_job job = {ws, &ws->seqs[i], first};
+        sp_backend_rows(ws->backend, job.seq->n, apart ? pair_row : join_row, &job);
+    }
+    if (!apart) sp_backend_multiply(ws->backend, &fc, 1, &ws->tapped, n);
+}

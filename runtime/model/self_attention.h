@@ -1,0 +1,24 @@
+/* The attention sublayer with keys and values per head. Its buffers are the workspace's own, since
+ * latent attention uses them too. */
+#ifndef SP_RUNTIME_MODEL_SELF_ATTENTION_H
+#define SP_RUNTIME_MODEL_SELF_ATTENTION_H
+
+#include "runtime/model/attention.h"
+
+struct sp_batch_seq;    /* runtime/model/decoder.h */
+struct sp_layer_config; /* format/model/config.h */
+struct sp_workspace;    /* runtime/model/workspace.h */
+
+/* Stores the keys and values of the pass's n rows of ws->hidden and sets ws->y to the output of the
+ * sublayer. */
+void sp_self_attention_run(struct sp_workspace *ws, unsigned layer, size_t n);
+
+/* Stores the keys and values that the layer computes from the n rows of ws->hidden, and computes no
+ * attention. */
+void sp_self_attention_store_keys(struct sp_workspace *ws, unsigned layer, size_t n);
+
+/* Sets ranges[seq->n] to the keys that each row of the sequence attends to in a layer. */
+void sp_self_attention_find_ranges(struct sp_key_range *ranges, const struct sp_layer_config *l,
+                                   const struct sp_batch_seq *seq);
+
+#endif

@@ -1,0 +1,24 @@
+/* Gated short convolutions (LFM2). */
+#ifndef SP_RUNTIME_MODEL_SHORT_CONV_H
+#define SP_RUNTIME_MODEL_SHORT_CONV_H
+
+#include "format/base/err.h"
+
+#include <stddef.h>
+
+struct sp_workspace; /* runtime/model/workspace.h */
+
+struct sp_short_conv_scratch {
+    float *projected; /* [max_rows][ld]: b, c, x */
+    float *input;     /* [kernel - 1 + max_rows][ld_x]: b * x, after the history */
+    size_t ld;
+};
+
+/* Allocates ws->short_conv; leaves it NULL if the model has no such layers. */
+SP_MUST_CHECK enum sp_status sp_short_conv_open(struct sp_workspace *ws, struct sp_err *err);
+void sp_short_conv_close(struct sp_workspace *ws);
+
+/* Sets ws->y to the output of the mixer for the n rows of ws->hidden. */
+void sp_short_conv_run(struct sp_workspace *ws, unsigned layer, size_t n);
+
+#endif
