@@ -5,7 +5,7 @@
 #include "quantize/kernels.h"
 
 /* Pointers into the first row of the tile; row t is t * ld codes and t * ld_block blocks on. */
-struct act_block {
+struct sp_act_block {
     const int8_t *q;
     const float *scale;
     const int32_t *start_q4, *start_q8;
@@ -13,9 +13,9 @@ struct act_block {
 };
 
 /* The first block of the tile that begins at row `first`. */
-static inline struct act_block first_block(const struct sp_acts *acts, size_t first)
+static inline struct sp_act_block sp_act_block_first(const struct sp_acts *acts, size_t first)
 {
-    return (struct act_block){
+    return (struct sp_act_block){
         .q = acts->q + first * acts->ld,
         .scale = acts->scale + first * acts->ld_block,
         .start_q4 = acts->start_q4 + first * acts->ld_block * 2,
@@ -25,7 +25,7 @@ static inline struct act_block first_block(const struct sp_acts *acts, size_t fi
     };
 }
 
-static inline void next_block(struct act_block *at)
+static inline void sp_act_block_next(struct sp_act_block *at)
 {
     at->q += SP_BLOCK;
     at->scale += 1;

@@ -183,23 +183,25 @@ void sp_acts_release(struct sp_acts *acts)
  * leaves room for the activations. */
 enum { GROUP_BYTES = 256 << 10 };
 
-void sp_matmul_rows(const struct sp_kernels *kernels, enum sp_dtype dtype, float *y, size_t ldy,
-                    const uint8_t *panels, size_t n_panels, const struct sp_acts *acts,
-                    size_t first, size_t n_rows)
+void sp_matmul_rows(const struct sp_kernels *kernels, const struct sp_matmul *m)
 {
-    size_t n_tiles = (n_rows + SP_TILE_ROWS - 1) / SP_TILE_ROWS;
-    size_t panel_size = 0, group = n_panels;
+    size_t n_tiles = (m->n_rows + SP_TILE_ROWS - 1) / SP_TILE_ROWS;
+    size_t panel_size = 0, group = m->n_panels;
+    struct sp_matmul tile = *m;
 
-    if (n_rows == 0 || n_panels == 0 || !sp_panel_size(&panel_size, dtype, acts->cols)) return;
+    if (m->n_rows == 0 || m->n_panels == 0) return;
+    if (!sp_panel_size(&panel_size, m->dtype, m->acts->cols)) return;
     if (n_tiles > 1) group = panel_size < GROUP_BYTES ? GROUP_BYTES / panel_size : 1;
-    for (size_t p = 0; p < n_panels; p += group) {
-        size_t n = n_panels - p < group ? n_panels - p : group;
+    for (size_t p = 0; p < m->n_panels; p += group) {
         size_t begin = 0;
+        tile.panels = m->panels + p * panel_size;
+        tile.n_panels = m->n_panels - p < group ? m->n_panels - p : group;
         for (size_t i = 0; i < n_tiles; i++) {
-            size_t end = n_rows * (i + 1) / n_tiles;
-            kernels->matmul[dtype](y + begin * ldy + p * SP_PANEL_ROWS, ldy,
-                                   panels + p * panel_size, n, acts->cols, acts, first + begin,
-                                   end - begin);
+            size_t end = m->n_rows * (i + 1) / n_tiles;
+            tile.y = m->y + begin * m->ldy + p * SP_PANEL_ROWS;
+            tile.first = m->first + begin;
+            tile.n_rows = end - begin;
+            kernels->matmul[m->dtype](&tile);
             begin = end;
         }
     }

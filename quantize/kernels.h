@@ -52,10 +52,20 @@ SP_MUST_CHECK enum sp_status sp_acts_init(struct sp_acts *acts, size_t n_rows, s
                                           struct sp_err *err);
 void sp_acts_release(struct sp_acts *acts); /* a zeroed struct is fine; zeroes it */
 
-/* y[t * ldy + 16 * p + r], t = 0..n_rows-1, p = 0..n_panels-1, for activation rows
- * first..first+n_rows-1. 1 <= n_rows <= SP_TILE_ROWS. y has room for whole panels. */
-typedef void sp_matmul_fn(float *y, size_t ldy, const uint8_t *panels, size_t n_panels, size_t cols,
-                          const struct sp_acts *acts, size_t first, size_t n_rows);
+/* A product: y[t * ldy + 16 * p + r] for t = 0..n_rows-1, p = 0..n_panels-1, of the panels with
+ * activation rows first..first+n_rows-1. y has room for whole panels. Pointers are borrowed. */
+struct sp_matmul {
+    enum sp_dtype dtype; /* of the panels */
+    float *y;
+    size_t ldy;
+    const uint8_t *panels; /* of acts->cols columns */
+    size_t n_panels;
+    const struct sp_acts *acts;
+    size_t first, n_rows;
+};
+
+/* Computes a product of 1 <= n_rows <= SP_TILE_ROWS rows. */
+typedef void sp_matmul_fn(const struct sp_matmul *m);
 
 struct sp_kernels {
     const char *name; /* "scalar", "avx2", "avx512vnni", "avxvnni", "avx512", "neon" */
@@ -65,11 +75,10 @@ struct sp_kernels {
     const struct sp_tile_kernels *tile;       /* the encoders' inner loops */
 };
 
-/* matmul for any number of rows: even tiles of at most SP_TILE_ROWS rows, and panels in groups that
- * stay in the cache while the tiles pass over them. The same bits as any other cutting. */
-void sp_matmul_rows(const struct sp_kernels *kernels, enum sp_dtype dtype, float *y, size_t ldy,
-                    const uint8_t *panels, size_t n_panels, const struct sp_acts *acts,
-                    size_t first, size_t n_rows);
+/* Computes a product of any number of rows: in even tiles of at most SP_TILE_ROWS rows, and in
+ * groups of panels that stay in the cache while all tiles use them. The bits do not depend on how
+ * the product is cut. */
+void sp_matmul_rows(const struct sp_kernels *kernels, const struct sp_matmul *m);
 
 /* Does `dtype` multiply quantized activations (q4, q8) or float ones? */
 bool sp_kernels_want_codes(enum sp_dtype dtype);

@@ -31,16 +31,6 @@
 
 enum { LANES = SP_PANEL_ROWS, HALF_LANES = 8, MAX_ROWS = 8 };
 
-/* One call of a kernel: its current panel and tile of rows. */
-struct product {
-    float *y;
-    size_t ldy;
-    const uint8_t *panel;
-    size_t panel_size, cols;
-    const struct sp_acts *acts;
-    size_t first;
-};
-
 /* Four bytes of a row's codes in every lane. */
 INLINE __m256i broadcast4(const int8_t *q)
 {
@@ -82,7 +72,7 @@ INLINE __m256i q4_factor(struct q4_scales s)
  * the codebook is odd 1, because (-i + 2) >> 2 = -((i + 1) >> 2). `bytes`: its weights of these 8
  * rows. */
 INLINE void q4_half(__m256i *i, size_t h, const uint8_t *bytes, struct q4_scales scales,
-                    struct q4_tables tables, const struct act_block *at, size_t n_rows)
+                    struct sp_avx2_q4_tables tables, const struct sp_act_block *at, size_t n_rows)
 {
     const __m256i low = _mm256_set1_epi8(0x0f);
     const int8_t *q = at->q + h * SP_Q4_HALF;
@@ -100,7 +90,8 @@ INLINE void q4_half(__m256i *i, size_t h, const uint8_t *bytes, struct q4_scales
         __m256i pair = _mm256_xor_si256(stored, scales.odd);
         __m256i n0 = _mm256_and_si256(pair, low);
         __m256i n1 = _mm256_and_si256(_mm256_srli_epi16(pair, 4), low);
-        __m256i u0 = q4_look_up(tables, n0, second), u1 = q4_look_up(tables, n1, second);
+        __m256i u0 = sp_avx2_q4_look_up(tables, n0, second),
+                u1 = sp_avx2_q4_look_up(tables, n1, second);
         UNROLL
         for (size_t t = 0; t < n_rows; t++) {
             i[t] = dot4(i[t], u0, broadcast4(q + t * at->ld + 4 * v));
@@ -110,20 +101,20 @@ INLINE void q4_half(__m256i *i, size_t h, const uint8_t *bytes, struct q4_scales
 }
 
 /* Rows 8 * half .. 8 * half + 7 of the panel. */
-INLINE void q4_half_panel(const struct product *m, size_t half, size_t n_rows)
+INLINE void q4_half_panel(const struct sp_matmul *m, size_t half, size_t n_rows)
 {
-    const struct q4_tables tables = q4_tables();
-    const size_t n_blocks = m->cols / SP_BLOCK;
-    const uint8_t *block = m->panel + SP_Q4_PANEL_HEAD;
+    const struct sp_avx2_q4_tables tables = sp_avx2_q4_tables();
+    const size_t n_blocks = m->acts->cols / SP_BLOCK;
+    const uint8_t *block = m->panels + SP_Q4_PANEL_HEAD;
     const __m256 row_scale =
-        _mm256_mul_ps(_mm256_set1_ps(4), _mm256_loadu_ps((const void *)(m->panel + 32 * half)));
-    struct act_block at = first_block(m->acts, m->first);
+        _mm256_mul_ps(_mm256_set1_ps(4), _mm256_loadu_ps((const void *)(m->panels + 32 * half)));
+    struct sp_act_block at = sp_act_block_first(m->acts, m->first);
     __m256 acc[MAX_ROWS];
 
     UNROLL
     for (size_t t = 0; t < n_rows; t++)
         acc[t] = _mm256_setzero_ps();
-    for (size_t b = 0; b < n_blocks; b++, block += SP_Q4_BLOCK_SIZE, next_block(&at)) {
+    for (size_t b = 0; b < n_blocks; b++, block += SP_Q4_BLOCK_SIZE, sp_act_block_next(&at)) {
         const uint8_t *scale_bytes = block + LANES * SP_Q4_HALF + HALF_LANES * half;
         struct q4_scales s0 = q4_scales(scale_bytes), s1 = q4_scales(scale_bytes + LANES);
         __m256i factors =
@@ -150,10 +141,11 @@ INLINE void q4_half_panel(const struct product *m, size_t half, size_t n_rows)
 
 /* ---- q8 ---- */
 
-INLINE void q8_half_panel(const struct product *m, size_t half, size_t n_rows)
+INLINE void q8_half_panel(const struct sp_matmul *m, size_t half, size_t n_rows)
 {
-    const size_t n_blocks = m->cols / SP_BLOCK, ld = m->acts->ld, ld_block = m->acts->ld_block;
-    const uint8_t *block = m->panel;
+    const size_t n_blocks = m->acts->cols / SP_BLOCK, ld = m->acts->ld,
+                 ld_block = m->acts->ld_block;
+    const uint8_t *block = m->panels;
     const int8_t *q = m->acts->q + m->first * ld;
     const float *x_scale = m->acts->scale + m->first * ld_block;
     __m256 acc[MAX_ROWS];
@@ -206,17 +198,18 @@ INLINE __m256 float_weights(enum sp_dtype dtype, const uint8_t *bytes, size_t ha
     }
 }
 
-INLINE void float_panel(enum sp_dtype dtype, const struct product *m, size_t n_rows)
+INLINE void float_panel(enum sp_dtype dtype, const struct sp_matmul *m, size_t n_rows)
 {
-    const size_t column = LANES * (dtype == SP_F32 ? 4 : 2), ld = m->acts->ld;
-    const uint8_t *w = m->panel;
+    const size_t column = LANES * (dtype == SP_F32 ? 4 : 2);
+    const size_t cols = m->acts->cols, ld = m->acts->ld;
+    const uint8_t *w = m->panels;
     const float *x = m->acts->x + m->first * ld;
     __m256 acc[MAX_ROWS][2];
 
     UNROLL
     for (size_t t = 0; t < n_rows; t++)
         acc[t][0] = acc[t][1] = _mm256_setzero_ps();
-    for (size_t k = 0; k < m->cols; k++, w += column) {
+    for (size_t k = 0; k < cols; k++, w += column) {
         __m256 w0 = float_weights(dtype, w, 0), w1 = float_weights(dtype, w, 1);
         UNROLL
         for (size_t t = 0; t < n_rows; t++) {
@@ -232,9 +225,9 @@ INLINE void float_panel(enum sp_dtype dtype, const struct product *m, size_t n_r
     }
 }
 
-/* ---- tiles ---- */
+/* ---- tiles: one panel, n_rows rows ---- */
 
-INLINE void tile(enum sp_dtype dtype, const struct product *m, size_t n_rows)
+INLINE void tile(enum sp_dtype dtype, const struct sp_matmul *m, size_t n_rows)
 {
     switch (dtype) {
     case SP_Q4:
@@ -252,13 +245,13 @@ INLINE void tile(enum sp_dtype dtype, const struct product *m, size_t n_rows)
 }
 
 #if defined(SP_ROLLED)
-static void tile_rows(enum sp_dtype dtype, const struct product *m, size_t n_rows)
+static void tile_rows(enum sp_dtype dtype, const struct sp_matmul *m, size_t n_rows)
 {
     tile(dtype, m, n_rows);
 }
 #else
 /* The tile with a constant number of rows. */
-INLINE void tile_rows(enum sp_dtype dtype, const struct product *m, size_t n_rows)
+INLINE void tile_rows(enum sp_dtype dtype, const struct sp_matmul *m, size_t n_rows)
 {
     switch (n_rows) {
     case 1:
@@ -289,16 +282,17 @@ INLINE void tile_rows(enum sp_dtype dtype, const struct product *m, size_t n_row
 }
 #endif
 
-INLINE void matmul(enum sp_dtype dtype, struct product m, size_t n_panels, size_t n_rows)
+INLINE void multiply(enum sp_dtype dtype, struct sp_matmul m)
 {
-    const size_t n_tiles = (n_rows + MAX_ROWS - 1) / MAX_ROWS;
+    const size_t n_tiles = (m.n_rows + MAX_ROWS - 1) / MAX_ROWS;
     float *const y = m.y;
     const size_t first = m.first;
+    size_t panel_size = 0;
 
-    if (!sp_panel_size(&m.panel_size, dtype, m.cols)) return;
-    for (size_t p = 0; p < n_panels; p++, m.panel += m.panel_size) {
+    if (!sp_panel_size(&panel_size, dtype, m.acts->cols)) return;
+    for (size_t p = 0; p < m.n_panels; p++, m.panels += panel_size) {
         for (size_t i = 0, begin = 0; i < n_tiles; i++) {
-            size_t end = n_rows * (i + 1) / n_tiles;
+            size_t end = m.n_rows * (i + 1) / n_tiles;
             m.y = y + begin * m.ldy + p * LANES;
             m.first = first + begin;
             tile_rows(dtype, &m, end - begin);
@@ -307,34 +301,29 @@ INLINE void matmul(enum sp_dtype dtype, struct product m, size_t n_panels, size_
     }
 }
 
-void sp_avx2_matmul_f32(float *y, size_t ldy, const uint8_t *panels, size_t n_panels, size_t cols,
-                        const struct sp_acts *acts, size_t first, size_t n_rows)
+void sp_avx2_matmul_f32(const struct sp_matmul *m)
 {
-    matmul(SP_F32, (struct product){y, ldy, panels, 0, cols, acts, first}, n_panels, n_rows);
+    multiply(SP_F32, *m);
 }
 
-void sp_avx2_matmul_f16(float *y, size_t ldy, const uint8_t *panels, size_t n_panels, size_t cols,
-                        const struct sp_acts *acts, size_t first, size_t n_rows)
+void sp_avx2_matmul_f16(const struct sp_matmul *m)
 {
-    matmul(SP_F16, (struct product){y, ldy, panels, 0, cols, acts, first}, n_panels, n_rows);
+    multiply(SP_F16, *m);
 }
 
-void sp_avx2_matmul_bf16(float *y, size_t ldy, const uint8_t *panels, size_t n_panels, size_t cols,
-                         const struct sp_acts *acts, size_t first, size_t n_rows)
+void sp_avx2_matmul_bf16(const struct sp_matmul *m)
 {
-    matmul(SP_BF16, (struct product){y, ldy, panels, 0, cols, acts, first}, n_panels, n_rows);
+    multiply(SP_BF16, *m);
 }
 
-static void matmul_q8(float *y, size_t ldy, const uint8_t *panels, size_t n_panels, size_t cols,
-                      const struct sp_acts *acts, size_t first, size_t n_rows)
+static void matmul_q8(const struct sp_matmul *m)
 {
-    matmul(SP_Q8, (struct product){y, ldy, panels, 0, cols, acts, first}, n_panels, n_rows);
+    multiply(SP_Q8, *m);
 }
 
-static void matmul_q4(float *y, size_t ldy, const uint8_t *panels, size_t n_panels, size_t cols,
-                      const struct sp_acts *acts, size_t first, size_t n_rows)
+static void matmul_q4(const struct sp_matmul *m)
 {
-    matmul(SP_Q4, (struct product){y, ldy, panels, 0, cols, acts, first}, n_panels, n_rows);
+    multiply(SP_Q4, *m);
 }
 
 /* ---- activations ---- */

@@ -57,16 +57,6 @@ INLINE __m512i dot4(__m512i i, __m512i w, const int8_t *q)
 
 enum { LANES = SP_PANEL_ROWS, N_GROUPS = SP_BLOCK / 4, PREFETCH_AHEAD = 4096 };
 
-/* One call of a kernel. */
-struct product {
-    float *y;
-    size_t ldy;
-    const uint8_t *panels;
-    size_t n_panels, cols;
-    const struct sp_acts *acts;
-    size_t first;
-};
-
 INLINE __m512 widen_bf16(const uint8_t *bytes)
 {
     __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)bytes));
@@ -86,7 +76,8 @@ INLINE void prefetch(const uint8_t *block, size_t size)
 }
 
 /* i[h] += the sum over half h of a block of weights times row t */
-INLINE void dot_row(__m512i i[2], const __m512i w[N_GROUPS], const struct act_block *at, size_t t)
+INLINE void dot_row(__m512i i[2], const __m512i w[N_GROUPS], const struct sp_act_block *at,
+                    size_t t)
 {
     const int8_t *q = at->q + t * at->ld;
 
@@ -141,7 +132,7 @@ INLINE void q4_decode(__m512i w[4], const uint8_t *bytes, __m512i codebook, stru
 
 /* acc + a block of weights times row t */
 INLINE __m512 q4_row(__m512 acc, const __m512i w[N_GROUPS], __m512i scales,
-                     const struct q4_tables *tables, const struct act_block *at, size_t t)
+                     const struct q4_tables *tables, const struct sp_act_block *at, size_t t)
 {
     const int32_t *start = at->start_q4 + t * at->ld_block * 2;
     __m512i i[2] = {_mm512_set1_epi32(start[0]), _mm512_set1_epi32(start[1])};
@@ -154,14 +145,14 @@ INLINE __m512 q4_row(__m512 acc, const __m512i w[N_GROUPS], __m512i scales,
     return _mm512_fmadd_ps(u, _mm512_set1_ps(at->scale[t * at->ld_block]), acc);
 }
 
-INLINE void q4_tile(const struct product *m, size_t n_rows)
+INLINE void q4_tile(const struct sp_matmul *m, size_t n_rows)
 {
     const struct q4_tables tables = q4_tables();
-    const size_t n_blocks = m->cols / SP_BLOCK;
+    const size_t n_blocks = m->acts->cols / SP_BLOCK;
     const uint8_t *block = m->panels;
 
     for (size_t p = 0; p < m->n_panels; p++) {
-        struct act_block at = first_block(m->acts, m->first);
+        struct sp_act_block at = sp_act_block_first(m->acts, m->first);
         const __m512 row_scale =
             _mm512_mul_ps(_mm512_set1_ps(4), _mm512_loadu_ps((const void *)block));
         __m512 acc[SP_TILE_ROWS];
@@ -185,7 +176,7 @@ INLINE void q4_tile(const struct product *m, size_t n_rows)
             for (size_t t = 0; t < n_rows; t++)
                 acc[t] = q4_row(acc[t], w, scales, &tables, &at, t);
             block += SP_Q4_BLOCK_SIZE;
-            next_block(&at);
+            sp_act_block_next(&at);
         }
         UNROLL
         for (size_t t = 0; t < n_rows; t++) {
@@ -199,7 +190,7 @@ INLINE void q4_tile(const struct product *m, size_t n_rows)
 
 /* acc + a block of weights times row t */
 INLINE __m512 q8_row(__m512 acc, const __m512i w[N_GROUPS], __m512 w_scale,
-                     const struct act_block *at, size_t t)
+                     const struct sp_act_block *at, size_t t)
 {
     __m512i i[2] = {_mm512_set1_epi32(at->start_q8[t * at->ld_block]), _mm512_setzero_si512()};
 
@@ -209,13 +200,13 @@ INLINE __m512 q8_row(__m512 acc, const __m512i w[N_GROUPS], __m512 w_scale,
     return _mm512_fmadd_ps(sum, scale, acc);
 }
 
-INLINE void q8_tile(const struct product *m, size_t n_rows)
+INLINE void q8_tile(const struct sp_matmul *m, size_t n_rows)
 {
-    const size_t n_blocks = m->cols / SP_BLOCK;
+    const size_t n_blocks = m->acts->cols / SP_BLOCK;
     const uint8_t *block = m->panels;
 
     for (size_t p = 0; p < m->n_panels; p++) {
-        struct act_block at = first_block(m->acts, m->first);
+        struct sp_act_block at = sp_act_block_first(m->acts, m->first);
         __m512 acc[SP_TILE_ROWS];
 
         UNROLL
@@ -233,7 +224,7 @@ INLINE void q8_tile(const struct product *m, size_t n_rows)
             for (size_t t = 0; t < n_rows; t++)
                 acc[t] = q8_row(acc[t], w, w_scale, &at, t);
             block += SP_Q8_BLOCK_SIZE;
-            next_block(&at);
+            sp_act_block_next(&at);
         }
         UNROLL
         for (size_t t = 0; t < n_rows; t++)
@@ -254,11 +245,12 @@ INLINE __m512 float_weights(enum sp_dtype dtype, const uint8_t *bytes)
 
 /* n_wide panels from the first at once: with few rows, more independent chains of additions than
  * one panel has are needed to keep the multipliers busy. */
-INLINE void float_panels(enum sp_dtype dtype, const struct product *m, size_t first_panel,
+INLINE void float_panels(enum sp_dtype dtype, const struct sp_matmul *m, size_t first_panel,
                          size_t n_wide, size_t n_rows)
 {
     const size_t column = LANES * (dtype == SP_F32 ? 4 : 2);
-    const size_t size = sp_round_up(m->cols * column, 64), ld = m->acts->ld;
+    const size_t cols = m->acts->cols, ld = m->acts->ld;
+    const size_t size = sp_round_up(cols * column, 64);
     const uint8_t *w = m->panels + first_panel * size;
     const float *x = m->acts->x + m->first * ld;
     __m512 acc[4][SP_TILE_ROWS];
@@ -269,7 +261,7 @@ INLINE void float_panels(enum sp_dtype dtype, const struct product *m, size_t fi
         for (size_t t = 0; t < n_rows; t++)
             acc[i][t] = _mm512_setzero_ps();
     }
-    for (size_t k = 0; k < m->cols; k++, w += column) {
+    for (size_t k = 0; k < cols; k++, w += column) {
         UNROLL
         for (size_t i = 0; i < n_wide; i++) {
             __m512 column_weights = float_weights(dtype, w + i * size);
@@ -289,7 +281,7 @@ INLINE void float_panels(enum sp_dtype dtype, const struct product *m, size_t fi
     }
 }
 
-INLINE void float_tile(enum sp_dtype dtype, const struct product *m, size_t n_rows)
+INLINE void float_tile(enum sp_dtype dtype, const struct sp_matmul *m, size_t n_rows)
 {
     const size_t n_wide = n_rows == 1 ? 4 : n_rows <= 4 ? 2 : 1;
     size_t p = 0;
@@ -302,7 +294,7 @@ INLINE void float_tile(enum sp_dtype dtype, const struct product *m, size_t n_ro
 
 /* ---- choice of the tile ---- */
 
-INLINE void tile(enum sp_dtype dtype, const struct product *m, size_t n_rows)
+INLINE void tile(enum sp_dtype dtype, const struct sp_matmul *m, size_t n_rows)
 {
     switch (dtype) {
     case SP_Q4:
@@ -318,15 +310,15 @@ INLINE void tile(enum sp_dtype dtype, const struct product *m, size_t n_rows)
 }
 
 #if defined(SP_ROLLED)
-static void matmul(enum sp_dtype dtype, struct product m, size_t n_rows)
+static void multiply(enum sp_dtype dtype, struct sp_matmul m)
 {
-    tile(dtype, &m, n_rows);
+    tile(dtype, &m, m.n_rows);
 }
 #else
 /* Calls the tile with a constant number of rows. */
-INLINE void matmul(enum sp_dtype dtype, struct product m, size_t n_rows)
+INLINE void multiply(enum sp_dtype dtype, struct sp_matmul m)
 {
-    switch (n_rows) {
+    switch (m.n_rows) {
     case 1:
         tile(dtype, &m, 1);
         break;
@@ -379,34 +371,29 @@ INLINE void matmul(enum sp_dtype dtype, struct product m, size_t n_rows)
 }
 #endif
 
-static void matmul_f32(float *y, size_t ldy, const uint8_t *panels, size_t n_panels, size_t cols,
-                       const struct sp_acts *acts, size_t first, size_t n_rows)
+static void matmul_f32(const struct sp_matmul *m)
 {
-    matmul(SP_F32, (struct product){y, ldy, panels, n_panels, cols, acts, first}, n_rows);
+    multiply(SP_F32, *m);
 }
 
-static void matmul_f16(float *y, size_t ldy, const uint8_t *panels, size_t n_panels, size_t cols,
-                       const struct sp_acts *acts, size_t first, size_t n_rows)
+static void matmul_f16(const struct sp_matmul *m)
 {
-    matmul(SP_F16, (struct product){y, ldy, panels, n_panels, cols, acts, first}, n_rows);
+    multiply(SP_F16, *m);
 }
 
-static void matmul_bf16(float *y, size_t ldy, const uint8_t *panels, size_t n_panels, size_t cols,
-                        const struct sp_acts *acts, size_t first, size_t n_rows)
+static void matmul_bf16(const struct sp_matmul *m)
 {
-    matmul(SP_BF16, (struct product){y, ldy, panels, n_panels, cols, acts, first}, n_rows);
+    multiply(SP_BF16, *m);
 }
 
-static void matmul_q8(float *y, size_t ldy, const uint8_t *panels, size_t n_panels, size_t cols,
-                      const struct sp_acts *acts, size_t first, size_t n_rows)
+static void matmul_q8(const struct sp_matmul *m)
 {
-    matmul(SP_Q8, (struct product){y, ldy, panels, n_panels, cols, acts, first}, n_rows);
+    multiply(SP_Q8, *m);
 }
 
-static void matmul_q4(float *y, size_t ldy, const uint8_t *panels, size_t n_panels, size_t cols,
-                      const struct sp_acts *acts, size_t first, size_t n_rows)
+static void matmul_q4(const struct sp_matmul *m)
 {
-    matmul(SP_Q4, (struct product){y, ldy, panels, n_panels, cols, acts, first}, n_rows);
+    multiply(SP_Q4, *m);
 }
 
 /* ---- activations ---- */

@@ -124,7 +124,7 @@ struct q4_weights {
 };
 
 /* acc[0..1] += the weights times row t */
-INLINE void q4_row(float32x4_t *acc, const struct q4_weights *m, const struct act_block *at,
+INLINE void q4_row(float32x4_t *acc, const struct q4_weights *m, const struct sp_act_block *at,
                    size_t t)
 {
     const int8_t *q = at->q + t * at->ld;
@@ -143,7 +143,7 @@ INLINE void q4_row(float32x4_t *acc, const struct q4_weights *m, const struct ac
 
 /* Half of the lanes of one block times all rows. */
 INLINE void q4_half_block(struct sums *acc, size_t half, const uint8_t *block,
-                          const struct act_block *at, size_t n_rows, int8x16x2_t tables)
+                          const struct sp_act_block *at, size_t n_rows, int8x16x2_t tables)
 {
     struct q4_weights m;
 
@@ -163,33 +163,34 @@ INLINE void q4_half_block(struct sums *acc, size_t half, const uint8_t *block,
         q4_row(acc->row[t] + 2 * half, &m, at, t);
 }
 
-static void matmul_q4(float *y, size_t ldy, const uint8_t *panels, size_t n_panels, size_t cols,
-                      const struct sp_acts *acts, size_t first, size_t n_rows)
+static void matmul_q4(const struct sp_matmul *product)
 {
+    const struct sp_matmul m = *product;
+    const size_t n_blocks = m.acts->cols / SP_BLOCK;
     const int8x16x2_t tables = {{vld1q_s8(sp_q4_codebooks), vld1q_s8(sp_q4_codebooks + 32)}};
     size_t panel_size = 0;
-    bool fits = sp_panel_size(&panel_size, SP_Q4, cols);
+    bool fits = sp_panel_size(&panel_size, SP_Q4, m.acts->cols);
 
-    assert(fits && n_rows <= SP_TILE_ROWS);
-    for (size_t p = 0; p < n_panels; p++) {
-        const uint8_t *panel = panels + p * panel_size, *block = panel + SP_Q4_PANEL_HEAD;
-        struct act_block at = first_block(acts, first);
+    assert(fits && m.n_rows <= SP_TILE_ROWS);
+    for (size_t p = 0; p < m.n_panels; p++) {
+        const uint8_t *panel = m.panels + p * panel_size, *block = panel + SP_Q4_PANEL_HEAD;
+        struct sp_act_block at = sp_act_block_first(m.acts, m.first);
         float32x4_t row_scale[QUARTERS];
         struct sums acc = {0};
 
-        for (size_t b = 0; b < cols / SP_BLOCK; b++, block += SP_Q4_BLOCK_SIZE) {
+        for (size_t b = 0; b < n_blocks; b++, block += SP_Q4_BLOCK_SIZE) {
             prefetch(block, SP_Q4_BLOCK_SIZE);
-            q4_half_block(&acc, 0, block, &at, n_rows, tables);
-            q4_half_block(&acc, 1, block, &at, n_rows, tables);
-            next_block(&at);
+            q4_half_block(&acc, 0, block, &at, m.n_rows, tables);
+            q4_half_block(&acc, 1, block, &at, m.n_rows, tables);
+            sp_act_block_next(&at);
         }
         UNROLL
         for (size_t g = 0; g < QUARTERS; g++) {
             float32x4_t scale = vreinterpretq_f32_u8(vld1q_u8(panel + 16 * g));
             row_scale[g] = vmulq_n_f32(scale, 4);
         }
-        for (size_t t = 0; t < n_rows; t++) {
-            float *out = y + t * ldy + p * LANES;
+        for (size_t t = 0; t < m.n_rows; t++) {
+            float *out = m.y + t * m.ldy + p * LANES;
             UNROLL
             for (size_t g = 0; g < QUARTERS; g++)
                 vst1q_f32(out + 4 * g, vmulq_f32(acc.row[t][g], row_scale[g]));
@@ -211,7 +212,7 @@ struct q8_weights {
 };
 
 /* acc[0..1] += the weights times row t */
-INLINE void q8_row(float32x4_t *acc, const struct q8_weights *m, const struct act_block *at,
+INLINE void q8_row(float32x4_t *acc, const struct q8_weights *m, const struct sp_act_block *at,
                    size_t t)
 {
     const int8_t *q = at->q + t * at->ld;
@@ -228,7 +229,7 @@ INLINE void q8_row(float32x4_t *acc, const struct q8_weights *m, const struct ac
 
 /* Half of the lanes of one block times all rows. */
 INLINE void q8_half_block(struct sums *acc, size_t half, const uint8_t *block,
-                          const struct act_block *at, size_t n_rows)
+                          const struct sp_act_block *at, size_t n_rows)
 {
     struct q8_weights m;
 
@@ -245,28 +246,29 @@ INLINE void q8_half_block(struct sums *acc, size_t half, const uint8_t *block,
         q8_row(acc->row[t] + 2 * half, &m, at, t);
 }
 
-static void matmul_q8(float *y, size_t ldy, const uint8_t *panels, size_t n_panels, size_t cols,
-                      const struct sp_acts *acts, size_t first, size_t n_rows)
+static void matmul_q8(const struct sp_matmul *product)
 {
+    const struct sp_matmul m = *product;
+    const size_t n_blocks = m.acts->cols / SP_BLOCK;
     size_t panel_size = 0;
-    bool fits = sp_panel_size(&panel_size, SP_Q8, cols);
+    bool fits = sp_panel_size(&panel_size, SP_Q8, m.acts->cols);
 
-    assert(fits && n_rows <= SP_TILE_ROWS);
-    for (size_t p = 0; p < n_panels; p++) {
-        const uint8_t *block = panels + p * panel_size;
-        struct act_block at = first_block(acts, first);
+    assert(fits && m.n_rows <= SP_TILE_ROWS);
+    for (size_t p = 0; p < m.n_panels; p++) {
+        const uint8_t *block = m.panels + p * panel_size;
+        struct sp_act_block at = sp_act_block_first(m.acts, m.first);
         struct sums acc = {0};
 
-        for (size_t b = 0; b < cols / SP_BLOCK; b++, block += SP_Q8_BLOCK_SIZE) {
+        for (size_t b = 0; b < n_blocks; b++, block += SP_Q8_BLOCK_SIZE) {
             prefetch(block, SP_Q8_BLOCK_SIZE);
-            q8_half_block(&acc, 0, block, &at, n_rows);
-            q8_half_block(&acc, 1, block, &at, n_rows);
-            next_block(&at);
+            q8_half_block(&acc, 0, block, &at, m.n_rows);
+            q8_half_block(&acc, 1, block, &at, m.n_rows);
+            sp_act_block_next(&at);
         }
-        for (size_t t = 0; t < n_rows; t++) {
+        for (size_t t = 0; t < m.n_rows; t++) {
             UNROLL
             for (size_t g = 0; g < QUARTERS; g++)
-                vst1q_f32(y + t * ldy + p * LANES + 4 * g, acc.row[t][g]);
+                vst1q_f32(m.y + t * m.ldy + p * LANES + 4 * g, acc.row[t][g]);
         }
     }
 }
@@ -275,8 +277,8 @@ static void matmul_q8(float *y, size_t ldy, const uint8_t *panels, size_t n_pane
 
 enum { FLOAT_ROWS = 4 }; /* of a tile: with 16 accumulators */
 
-/* One call of a kernel: its current panel and tile of rows. */
-struct product {
+/* One panel and a tile of rows. */
+struct float_tile {
     float *y;
     size_t ldy;
     const uint8_t *panel;
@@ -298,7 +300,7 @@ INLINE float32x4_t float_weights(enum sp_dtype dtype, const uint8_t *bytes, size
     }
 }
 
-INLINE void float_panel(enum sp_dtype dtype, const struct product *m, size_t n_rows)
+INLINE void float_panel(enum sp_dtype dtype, const struct float_tile *m, size_t n_rows)
 {
     const size_t column = LANES * (dtype == SP_F32 ? 4 : 2);
     const uint8_t *w = m->panel;
@@ -333,7 +335,7 @@ INLINE void float_panel(enum sp_dtype dtype, const struct product *m, size_t n_r
 }
 
 /* The tile with a constant number of rows. */
-INLINE void float_tile(enum sp_dtype dtype, const struct product *m, size_t n_rows)
+INLINE void multiply_tile(enum sp_dtype dtype, const struct float_tile *m, size_t n_rows)
 {
     switch (n_rows) {
     case 1:
@@ -351,48 +353,43 @@ INLINE void float_tile(enum sp_dtype dtype, const struct product *m, size_t n_ro
     }
 }
 
-INLINE void matmul_float(enum sp_dtype dtype, float *y, size_t ldy, const uint8_t *panels,
-                         size_t n_panels, size_t cols, const struct sp_acts *acts, size_t first,
-                         size_t n_rows)
+INLINE void multiply(enum sp_dtype dtype, struct sp_matmul m)
 {
-    const size_t n_tiles = (n_rows + FLOAT_ROWS - 1) / FLOAT_ROWS;
+    const size_t n_tiles = (m.n_rows + FLOAT_ROWS - 1) / FLOAT_ROWS;
     size_t panel_size = 0;
-    bool fits = sp_panel_size(&panel_size, dtype, cols);
+    bool fits = sp_panel_size(&panel_size, dtype, m.acts->cols);
 
     assert(fits);
-    for (size_t p = 0; p < n_panels; p++) {
+    for (size_t p = 0; p < m.n_panels; p++) {
         for (size_t i = 0, begin = 0; i < n_tiles; i++) {
-            size_t end = n_rows * (i + 1) / n_tiles;
-            struct product m = {
-                .y = y + begin * ldy + p * LANES,
-                .ldy = ldy,
-                .panel = panels + p * panel_size,
-                .cols = cols,
-                .x = acts->x + (first + begin) * acts->ld,
-                .ld = acts->ld,
+            size_t end = m.n_rows * (i + 1) / n_tiles;
+            struct float_tile tile = {
+                .y = m.y + begin * m.ldy + p * LANES,
+                .ldy = m.ldy,
+                .panel = m.panels + p * panel_size,
+                .cols = m.acts->cols,
+                .x = m.acts->x + (m.first + begin) * m.acts->ld,
+                .ld = m.acts->ld,
             };
-            float_tile(dtype, &m, end - begin);
+            multiply_tile(dtype, &tile, end - begin);
             begin = end;
         }
     }
 }
 
-static void matmul_f32(float *y, size_t ldy, const uint8_t *panels, size_t n_panels, size_t cols,
-                       const struct sp_acts *acts, size_t first, size_t n_rows)
+static void matmul_f32(const struct sp_matmul *m)
 {
-    matmul_float(SP_F32, y, ldy, panels, n_panels, cols, acts, first, n_rows);
+    multiply(SP_F32, *m);
 }
 
-static void matmul_f16(float *y, size_t ldy, const uint8_t *panels, size_t n_panels, size_t cols,
-                       const struct sp_acts *acts, size_t first, size_t n_rows)
+static void matmul_f16(const struct sp_matmul *m)
 {
-    matmul_float(SP_F16, y, ldy, panels, n_panels, cols, acts, first, n_rows);
+    multiply(SP_F16, *m);
 }
 
-static void matmul_bf16(float *y, size_t ldy, const uint8_t *panels, size_t n_panels, size_t cols,
-                        const struct sp_acts *acts, size_t first, size_t n_rows)
+static void matmul_bf16(const struct sp_matmul *m)
 {
-    matmul_float(SP_BF16, y, ldy, panels, n_panels, cols, acts, first, n_rows);
+    multiply(SP_BF16, *m);
 }
 
 /* ---- activations ---- */

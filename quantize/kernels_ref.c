@@ -175,53 +175,23 @@ static void q4_panel(float *y, size_t ldy, const uint8_t *panel, const struct sp
     }
 }
 
-static void matmul(enum sp_dtype dtype, float *y, size_t ldy, const uint8_t *panels,
-                   size_t n_panels, size_t cols, const struct sp_acts *acts, size_t first,
-                   size_t n_rows)
+static void matmul(const struct sp_matmul *m)
 {
+    const uint8_t *panel = m->panels;
+    float *y = m->y;
     size_t panel_size = 0;
-    bool known = sp_panel_size(&panel_size, dtype, cols);
+    bool known = sp_panel_size(&panel_size, m->dtype, m->acts->cols);
 
-    assert(known && cols == acts->cols && n_rows >= 1 && n_rows <= SP_TILE_ROWS);
-    for (size_t p = 0; p < n_panels; p++, panels += panel_size, y += LANES) {
-        if (dtype == SP_Q4) {
-            q4_panel(y, ldy, panels, acts, first, n_rows);
-        } else if (dtype == SP_Q8) {
-            q8_panel(y, ldy, panels, acts, first, n_rows);
+    assert(known && m->n_rows >= 1 && m->n_rows <= SP_TILE_ROWS);
+    for (size_t p = 0; p < m->n_panels; p++, panel += panel_size, y += LANES) {
+        if (m->dtype == SP_Q4) {
+            q4_panel(y, m->ldy, panel, m->acts, m->first, m->n_rows);
+        } else if (m->dtype == SP_Q8) {
+            q8_panel(y, m->ldy, panel, m->acts, m->first, m->n_rows);
         } else {
-            float_panel(y, ldy, panels, dtype, acts, first, n_rows);
+            float_panel(y, m->ldy, panel, m->dtype, m->acts, m->first, m->n_rows);
         }
     }
-}
-
-static void matmul_f32(float *y, size_t ldy, const uint8_t *panels, size_t n_panels, size_t cols,
-                       const struct sp_acts *acts, size_t first, size_t n_rows)
-{
-    matmul(SP_F32, y, ldy, panels, n_panels, cols, acts, first, n_rows);
-}
-
-static void matmul_f16(float *y, size_t ldy, const uint8_t *panels, size_t n_panels, size_t cols,
-                       const struct sp_acts *acts, size_t first, size_t n_rows)
-{
-    matmul(SP_F16, y, ldy, panels, n_panels, cols, acts, first, n_rows);
-}
-
-static void matmul_bf16(float *y, size_t ldy, const uint8_t *panels, size_t n_panels, size_t cols,
-                        const struct sp_acts *acts, size_t first, size_t n_rows)
-{
-    matmul(SP_BF16, y, ldy, panels, n_panels, cols, acts, first, n_rows);
-}
-
-static void matmul_q8(float *y, size_t ldy, const uint8_t *panels, size_t n_panels, size_t cols,
-                      const struct sp_acts *acts, size_t first, size_t n_rows)
-{
-    matmul(SP_Q8, y, ldy, panels, n_panels, cols, acts, first, n_rows);
-}
-
-static void matmul_q4(float *y, size_t ldy, const uint8_t *panels, size_t n_panels, size_t cols,
-                      const struct sp_acts *acts, size_t first, size_t n_rows)
-{
-    matmul(SP_Q4, y, ldy, panels, n_panels, cols, acts, first, n_rows);
 }
 
 const struct sp_kernels sp_kernels_ref = {
@@ -229,11 +199,11 @@ const struct sp_kernels sp_kernels_ref = {
     .quantize_row = quantize_row,
     .matmul =
         {
-            [SP_F32] = matmul_f32,
-            [SP_F16] = matmul_f16,
-            [SP_BF16] = matmul_bf16,
-            [SP_Q8] = matmul_q8,
-            [SP_Q4] = matmul_q4,
+            [SP_F32] = matmul,
+            [SP_F16] = matmul,
+            [SP_BF16] = matmul,
+            [SP_Q8] = matmul,
+            [SP_Q4] = matmul,
         },
     .tile = &sp_tile_ref,
 };

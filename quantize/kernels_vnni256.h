@@ -46,7 +46,8 @@ INLINE __m256i dot4(__m256i i, __m256i w, const int8_t *q)
 }
 
 /* i[h] += the sum over half h of a block of weights times row t */
-INLINE void dot_row(__m256i i[2], const __m256i w[N_GROUPS], const struct act_block *at, size_t t)
+INLINE void dot_row(__m256i i[2], const __m256i w[N_GROUPS], const struct sp_act_block *at,
+                    size_t t)
 {
     const int8_t *q = at->q + t * at->ld;
 
@@ -60,9 +61,10 @@ INLINE void dot_row(__m256i i[2], const __m256i w[N_GROUPS], const struct act_bl
 /* ---- q4 ---- */
 
 /* Entries + 64 of one vector of nibbles, exclusive-or'ed with `odd`. */
-INLINE __m256i q4_codes(__m256i nibbles, __m256i odd, __m256i second, struct q4_tables tables)
+INLINE __m256i q4_codes(__m256i nibbles, __m256i odd, __m256i second,
+                        struct sp_avx2_q4_tables tables)
 {
-    __m256i u = q4_look_up(tables, nibbles, second);
+    __m256i u = sp_avx2_q4_look_up(tables, nibbles, second);
 
     /* the entry negated where the codebook is odd: 128 - u = ~u - 127 */
     return _mm256_sub_epi8(_mm256_xor_si256(u, odd), _mm256_and_si256(odd, _mm256_set1_epi8(127)));
@@ -70,7 +72,7 @@ INLINE __m256i q4_codes(__m256i nibbles, __m256i odd, __m256i second, struct q4_
 
 /* Entries + 64 of half a block for 8 rows of the panel; scales: their scale bytes, one a lane. */
 INLINE void q4_decode(__m256i w[N_GROUPS / 2], const uint8_t *bytes, __m256i scales,
-                      struct q4_tables tables)
+                      struct sp_avx2_q4_tables tables)
 {
     const __m256i low = _mm256_set1_epi8(0x0f);
     /* all ones where the codebook is odd; the sign bit of each byte where it is 2 or 3 */
@@ -88,7 +90,7 @@ INLINE void q4_decode(__m256i w[N_GROUPS / 2], const uint8_t *bytes, __m256i sca
 
 /* acc + a block of weights times row t */
 INLINE __m256 q4_row(__m256 acc, const __m256i w[N_GROUPS], __m256i scales,
-                     const struct act_block *at, size_t t)
+                     const struct sp_act_block *at, size_t t)
 {
     const int32_t *start = at->start_q4 + t * at->ld_block * 2;
     __m256i i[2] = {_mm256_set1_epi32(start[0]), _mm256_set1_epi32(start[1])};
@@ -103,7 +105,8 @@ INLINE __m256 q4_row(__m256 acc, const __m256i w[N_GROUPS], __m256i scales,
 
 /* Half of the lanes of one block times all rows. */
 INLINE void q4_half_block(__m256 acc[][2], size_t half, const uint8_t *block,
-                          const struct act_block *at, size_t n_rows, struct q4_tables tables)
+                          const struct sp_act_block *at, size_t n_rows,
+                          struct sp_avx2_q4_tables tables)
 {
     const uint8_t *scale_bytes = block + LANES * SP_Q4_HALF + HALF_LANES * half;
     __m256i b0 = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)scale_bytes));
@@ -117,33 +120,34 @@ INLINE void q4_half_block(__m256 acc[][2], size_t half, const uint8_t *block,
         acc[t][half] = q4_row(acc[t][half], w, scales, at, t);
 }
 
-static void matmul_q4(float *y, size_t ldy, const uint8_t *panels, size_t n_panels, size_t cols,
-                      const struct sp_acts *acts, size_t first, size_t n_rows)
+static void matmul_q4(const struct sp_matmul *product)
 {
-    const struct q4_tables tables = q4_tables();
+    const struct sp_matmul m = *product;
+    const size_t n_blocks = m.acts->cols / SP_BLOCK;
+    const struct sp_avx2_q4_tables tables = sp_avx2_q4_tables();
     size_t panel_size = 0;
-    bool fits = sp_panel_size(&panel_size, SP_Q4, cols);
+    bool fits = sp_panel_size(&panel_size, SP_Q4, m.acts->cols);
 
-    assert(fits && n_rows <= SP_TILE_ROWS);
-    for (size_t p = 0; p < n_panels; p++) {
-        const uint8_t *panel = panels + p * panel_size, *block = panel + SP_Q4_PANEL_HEAD;
-        struct act_block at = first_block(acts, first);
+    assert(fits && m.n_rows <= SP_TILE_ROWS);
+    for (size_t p = 0; p < m.n_panels; p++) {
+        const uint8_t *panel = m.panels + p * panel_size, *block = panel + SP_Q4_PANEL_HEAD;
+        struct sp_act_block at = sp_act_block_first(m.acts, m.first);
         __m256 acc[SP_TILE_ROWS][2], row_scale[2];
 
-        for (size_t t = 0; t < n_rows; t++)
+        for (size_t t = 0; t < m.n_rows; t++)
             acc[t][0] = acc[t][1] = _mm256_setzero_ps();
-        for (size_t b = 0; b < cols / SP_BLOCK; b++, block += SP_Q4_BLOCK_SIZE) {
+        for (size_t b = 0; b < n_blocks; b++, block += SP_Q4_BLOCK_SIZE) {
             prefetch(block, SP_Q4_BLOCK_SIZE);
-            q4_half_block(acc, 0, block, &at, n_rows, tables);
-            q4_half_block(acc, 1, block, &at, n_rows, tables);
-            next_block(&at);
+            q4_half_block(acc, 0, block, &at, m.n_rows, tables);
+            q4_half_block(acc, 1, block, &at, m.n_rows, tables);
+            sp_act_block_next(&at);
         }
         for (size_t half = 0; half < 2; half++) {
             row_scale[half] = _mm256_mul_ps(_mm256_set1_ps(4),
                                             _mm256_loadu_ps((const void *)(panel + 32 * half)));
         }
-        for (size_t t = 0; t < n_rows; t++) {
-            float *out = y + t * ldy + p * LANES;
+        for (size_t t = 0; t < m.n_rows; t++) {
+            float *out = m.y + t * m.ldy + p * LANES;
             _mm256_storeu_ps(out, _mm256_mul_ps(acc[t][0], row_scale[0]));
             _mm256_storeu_ps(out + HALF_LANES, _mm256_mul_ps(acc[t][1], row_scale[1]));
         }
@@ -154,7 +158,7 @@ static void matmul_q4(float *y, size_t ldy, const uint8_t *panels, size_t n_pane
 
 /* Half of the lanes of one block times all rows. */
 INLINE void q8_half_block(__m256 acc[][2], size_t half, const uint8_t *block,
-                          const struct act_block *at, size_t n_rows)
+                          const struct sp_act_block *at, size_t n_rows)
 {
     __m256 w_scale = widen_bf16(block + LANES * SP_BLOCK + 16 * half);
     __m256i w[N_GROUPS];
@@ -172,28 +176,29 @@ INLINE void q8_half_block(__m256 acc[][2], size_t half, const uint8_t *block,
     }
 }
 
-static void matmul_q8(float *y, size_t ldy, const uint8_t *panels, size_t n_panels, size_t cols,
-                      const struct sp_acts *acts, size_t first, size_t n_rows)
+static void matmul_q8(const struct sp_matmul *product)
 {
+    const struct sp_matmul m = *product;
+    const size_t n_blocks = m.acts->cols / SP_BLOCK;
     size_t panel_size = 0;
-    bool fits = sp_panel_size(&panel_size, SP_Q8, cols);
+    bool fits = sp_panel_size(&panel_size, SP_Q8, m.acts->cols);
 
-    assert(fits && n_rows <= SP_TILE_ROWS);
-    for (size_t p = 0; p < n_panels; p++) {
-        const uint8_t *block = panels + p * panel_size;
-        struct act_block at = first_block(acts, first);
+    assert(fits && m.n_rows <= SP_TILE_ROWS);
+    for (size_t p = 0; p < m.n_panels; p++) {
+        const uint8_t *block = m.panels + p * panel_size;
+        struct sp_act_block at = sp_act_block_first(m.acts, m.first);
         __m256 acc[SP_TILE_ROWS][2];
 
-        for (size_t t = 0; t < n_rows; t++)
+        for (size_t t = 0; t < m.n_rows; t++)
             acc[t][0] = acc[t][1] = _mm256_setzero_ps();
-        for (size_t b = 0; b < cols / SP_BLOCK; b++, block += SP_Q8_BLOCK_SIZE) {
+        for (size_t b = 0; b < n_blocks; b++, block += SP_Q8_BLOCK_SIZE) {
             prefetch(block, SP_Q8_BLOCK_SIZE);
-            q8_half_block(acc, 0, block, &at, n_rows);
-            q8_half_block(acc, 1, block, &at, n_rows);
-            next_block(&at);
+            q8_half_block(acc, 0, block, &at, m.n_rows);
+            q8_half_block(acc, 1, block, &at, m.n_rows);
+            sp_act_block_next(&at);
         }
-        for (size_t t = 0; t < n_rows; t++) {
-            float *out = y + t * ldy + p * LANES;
+        for (size_t t = 0; t < m.n_rows; t++) {
+            float *out = m.y + t * m.ldy + p * LANES;
             _mm256_storeu_ps(out, acc[t][0]);
             _mm256_storeu_ps(out + HALF_LANES, acc[t][1]);
         }

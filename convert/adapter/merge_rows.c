@@ -178,8 +178,14 @@ static enum sp_status add_tile(float *rows, const struct sp_merge *merge,
 
     st = read_left(workspace, merge, span->first_row + first * span->step, span->step, n, err);
     if (st) return st;
-    sp_matmul_rows(kernels, SP_F32, workspace->sums, ld, (const uint8_t *)workspace->panels,
-                   n_panels(cols), &workspace->rows, 0, n);
+    sp_matmul_rows(kernels, &(struct sp_matmul){.dtype = SP_F32,
+                                                .y = workspace->sums,
+                                                .ldy = ld,
+                                                .panels = (const uint8_t *)workspace->panels,
+                                                .n_panels = n_panels(cols),
+                                                .acts = &workspace->rows,
+                                                .first = 0,
+                                                .n_rows = n});
     for (size_t r = 0; r < n; r++) {
         for (size_t c = 0; c < cols; c++)
             rows[r * cols + c] += scale * workspace->sums[r * ld + c];

@@ -122,9 +122,16 @@ static void multiply_panels(const struct job *job, const struct sp_row_group *g,
     size_t begin = first * SP_PANEL_ROWS;
     size_t len = rows_of(&w, first, n_panels);
     float *y = p->y + g->to * p->ldy + begin;
+    const struct sp_matmul m = {.dtype = w.dtype,
+                                .y = y,
+                                .ldy = p->ldy,
+                                .panels = w.panels + first * w.panel_size,
+                                .n_panels = n_panels,
+                                .acts = job->acts,
+                                .first = g->from,
+                                .n_rows = g->n};
 
-    sp_matmul_rows(job->backend->kernels, w.dtype, y, p->ldy, w.panels + first * w.panel_size,
-                   n_panels, job->acts, g->from, g->n);
+    sp_matmul_rows(job->backend->kernels, &m);
     for (size_t t = 0; p->bias && t < g->n; t++) {
         job->backend->vector->add(y + t * p->ldy, p->bias + g->matrix * w.rows + begin, len);
     }

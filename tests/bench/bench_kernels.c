@@ -91,8 +91,10 @@ static void multiply_item(void *context, size_t item, unsigned worker)
     size_t first = item * b->panels_per_item;
 
     (void)worker;
-    sp_matmul_rows(b->kernels, b->dtype, b->y + first * SP_PANEL_ROWS, b->n_panels * SP_PANEL_ROWS,
-                   b->panels + first * b->panel_size, item_panels(b, item), &b->acts, 0, b->n_rows);
+    sp_matmul_rows(b->kernels, &(struct sp_matmul){b->dtype, b->y + first * SP_PANEL_ROWS,
+                                                   b->n_panels * SP_PANEL_ROWS,
+                                                   b->panels + first * b->panel_size,
+                                                   item_panels(b, item), &b->acts, 0, b->n_rows});
 }
 
 static double time_items(struct bench *b, sp_pool_fn *fn)

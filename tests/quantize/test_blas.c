@@ -163,7 +163,8 @@ static double worst_part(const struct product *p, size_t roundings, const double
 
     for (const struct sp_kernels *const *table = sp_kernels_all(); *table; table++) {
         if (!sp_kernels_supported(*table)) continue;
-        sp_matmul_rows(*table, p->dtype, y, ROWS, p->panels, N_PANELS, &p->acts, 0, p->n);
+        sp_matmul_rows(
+            *table, &(struct sp_matmul){p->dtype, y, ROWS, p->panels, N_PANELS, &p->acts, 0, p->n});
         for (size_t i = 0; i < p->n * ROWS; i++) {
             double bound = gamma_of(roundings) * p->magnitude[i] + (slack ? slack[i] : 0);
             double part = fabs((double)y[i] - p->want[i]) / bound;
@@ -193,7 +194,8 @@ static void float_weights(void **state)
         if (part > worst) worst = part;
 
         float *y = room(p.n * ROWS, sizeof *y), *blas = room(p.n * ROWS, sizeof *blas);
-        sp_matmul_rows(sp_kernels_best(), p.dtype, y, ROWS, p.panels, N_PANELS, &p.acts, 0, p.n);
+        sp_matmul_rows(sp_kernels_best(),
+                       &(struct sp_matmul){p.dtype, y, ROWS, p.panels, N_PANELS, &p.acts, 0, p.n});
         cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)p.n, ROWS, (int)p.cols, 1, p.x32,
                     (int)p.cols, p.w32, (int)p.cols, 0, blas, ROWS);
         for (size_t j = 0; j < p.n * ROWS; j++) {

@@ -136,7 +136,8 @@ static void check_tile(const struct sp_kernels *kernels, enum sp_dtype dtype, co
 
     for (size_t i = 0; i < n_rows * ldy + 1; i++)
         y[i] = 12345.0f;
-    kernels->matmul[dtype](y, ldy, panels, N_PANELS, acts->cols, acts, first, n_rows);
+    kernels->matmul[dtype](
+        &(struct sp_matmul){dtype, y, ldy, panels, N_PANELS, acts, first, n_rows});
     for (size_t t = 0; t < n_rows; t++) {
         assert_same_bits(y + t * ldy, expected + (first + t) * ROWS, ROWS);
         for (size_t i = ROWS; i < ldy; i++)
@@ -153,8 +154,8 @@ static void check_shape(enum sp_dtype dtype, size_t cols, enum mode mode, uint64
 
     random_acts(&acts, SP_TILE_ROWS + 2, cols, mode, seed);
     for (size_t t = 0; t < SP_TILE_ROWS + 2; t++) {
-        sp_kernels_ref.matmul[dtype](expected + t * ROWS, ROWS, panels, N_PANELS, cols, &acts, t,
-                                     1);
+        sp_kernels_ref.matmul[dtype](
+            &(struct sp_matmul){dtype, expected + t * ROWS, ROWS, panels, N_PANELS, &acts, t, 1});
         for (size_t r = 0; r < ROWS; r++)
             assert_true(expected[t * ROWS + r] == expected[t * ROWS + r]);
     }
@@ -299,7 +300,8 @@ static void test_one_column_comes_out(void **state)
             assert_int_equal(sp_acts_init(&a, 1, COLS, NULL), SP_OK);
             a.x[k] = 127.0f;
             sp_kernels_best()->quantize_row(&a, 0);
-            sp_kernels_best()->matmul[dtypes[d]](y, ROWS, panels, N_PANELS, COLS, &a, 0, 1);
+            sp_kernels_best()->matmul[dtypes[d]](
+                &(struct sp_matmul){dtypes[d], y, ROWS, panels, N_PANELS, &a, 0, 1});
             for (size_t r = 0; r < ROWS; r++) {
                 const uint8_t *panel = panels + r / 16 * size;
                 int scale, code;
@@ -352,7 +354,8 @@ static void test_scalar_is_near_the_truth(void **state)
         uint8_t *panels = random_panels(dtype, COLS, PLAIN, &seed);
         assert_true(sp_panel_size(&size, dtype, COLS));
         random_acts(&a, N_ROWS, COLS, PLAIN, &seed);
-        sp_kernels_ref.matmul[dtype](y, ROWS, panels, N_PANELS, COLS, &a, 0, N_ROWS);
+        sp_kernels_ref.matmul[dtype](
+            &(struct sp_matmul){dtype, y, ROWS, panels, N_PANELS, &a, 0, N_ROWS});
         for (size_t i = 0; i < N_ROWS * ROWS; i++) {
             size_t r = i % ROWS;
             double sum = 0, magnitude = 0, lost = 0;
@@ -381,10 +384,11 @@ static void test_any_number_of_rows(void **state)
     for (size_t d = 0; d < N_DTYPES; d++) {
         uint8_t *panels = random_panels(dtypes[d], COLS, PLAIN, &seed);
         random_acts(&a, N_ROWS + 1, COLS, PLAIN, &seed);
-        sp_matmul_rows(sp_kernels_best(), dtypes[d], y, ROWS, panels, N_PANELS, &a, 1, N_ROWS);
+        sp_matmul_rows(sp_kernels_best(),
+                       &(struct sp_matmul){dtypes[d], y, ROWS, panels, N_PANELS, &a, 1, N_ROWS});
         for (size_t t = 0; t < N_ROWS; t++) {
-            sp_kernels_best()->matmul[dtypes[d]](expected, ROWS, panels, N_PANELS, COLS, &a, t + 1,
-                                                 1);
+            sp_kernels_best()->matmul[dtypes[d]](
+                &(struct sp_matmul){dtypes[d], expected, ROWS, panels, N_PANELS, &a, t + 1, 1});
             assert_same_bits(y + t * ROWS, expected, ROWS);
         }
         sp_acts_release(&a);
@@ -408,7 +412,8 @@ static void test_non_finite_activations_show(void **state)
             random_acts(&a, 1, 64, PLAIN, &seed);
             a.x[40] = d % 2 ? NAN : -INFINITY;
             kernels->quantize_row(&a, 0);
-            kernels->matmul[types[d / 2]](y, ROWS, panels, N_PANELS, 64, &a, 0, 1);
+            kernels->matmul[types[d / 2]](
+                &(struct sp_matmul){types[d / 2], y, ROWS, panels, N_PANELS, &a, 0, 1});
             for (size_t r = 0; r < ROWS; r++)
                 assert_false(is_finite(y[r]));
             sp_acts_release(&a);
