@@ -15,7 +15,7 @@
  */
 
 /* row = n numbers as f16. */
-typedef void store_row_fn(uint8_t *row, const float *x, size_t n);
+typedef void sp_store_row_fn(uint8_t *row, const float *x, size_t n);
 
 INLINE void store_key_f32(uint8_t *block, size_t lane, const float *k, size_t head_dim)
 {
@@ -30,7 +30,7 @@ INLINE void store_value_f32(uint8_t *block, size_t lane, const float *v, size_t 
 }
 
 INLINE void store_halves_of_key(uint8_t *block, size_t lane, const float *k, size_t head_dim,
-                                store_row_fn *store_row)
+                                sp_store_row_fn *store_row)
 {
     enum { AT_ONCE = 16 };
 
@@ -53,19 +53,19 @@ INLINE void prepare_floats(uint8_t *query, const float *q, size_t head_dim)
  */
 
 /* Rows of values of consecutive positions. */
-struct values {
+struct sp_value_rows {
     const uint8_t *rows;
     size_t row_size, head_dim;
 };
 
 /* out_i += sum of p_i[j] v_j over j = from..to-1, for nq queries; all dims. */
-typedef void weigh_rows_fn(float *out, size_t ld_out, const float *p, size_t ldp, size_t from,
-                           size_t to, struct values values, enum sp_kv_type type, int nq);
+typedef void sp_weigh_rows_fn(float *out, size_t ld_out, const float *p, size_t ldp, size_t from,
+                              size_t to, struct sp_value_rows values, enum sp_kv_type type, int nq);
 
 /* nq queries together where all of them see the keys, one by one before and after that. */
 INLINE void weigh_queries(float *out, size_t ld_out, const float *p, size_t ldp,
-                          const size_t *first, const size_t *last, struct values values,
-                          enum sp_kv_type type, weigh_rows_fn *weigh_rows, const int nq)
+                          const size_t *first, const size_t *last, struct sp_value_rows values,
+                          enum sp_kv_type type, sp_weigh_rows_fn *weigh_rows, const int nq)
 {
     size_t from = first[0], to = last[0];
 
@@ -89,9 +89,9 @@ INLINE void weigh_queries(float *out, size_t ld_out, const float *p, size_t ldp,
 /* sp_vector_kv.weigh, `most` queries at a time, where fewer are left four or fewer. */
 INLINE void weigh_floats(float *out, size_t ld_out, const float *p, size_t ldp, const size_t *first,
                          const size_t *last, size_t n_queries, const uint8_t *rows, size_t dim,
-                         enum sp_kv_type type, weigh_rows_fn *weigh_rows, const int most)
+                         enum sp_kv_type type, sp_weigh_rows_fn *weigh_rows, const int most)
 {
-    const struct values values = {rows, sp_value_block_size(type, dim) / SP_KV_BLOCK, dim};
+    const struct sp_value_rows values = {rows, sp_value_block_size(type, dim) / SP_KV_BLOCK, dim};
 
     for (size_t i = 0, n; i < n_queries; i += n) {
         float *o = out + i * ld_out;
@@ -122,10 +122,10 @@ INLINE void weigh_floats(float *out, size_t ld_out, const float *p, size_t ldp, 
  */
 
 /* Codes of n numbers, a multiple of SP_KV_GROUP; returns their scale. */
-typedef float quantize_fn(int8_t *codes, const float *x, size_t n);
+typedef float sp_quantize_fn(int8_t *codes, const float *x, size_t n);
 
 INLINE void store_codes_of_key(uint8_t *block, size_t lane, const float *k, size_t head_dim,
-                               quantize_fn *quantize)
+                               sp_quantize_fn *quantize)
 {
     uint8_t *scales = block + head_dim * SP_KV_BLOCK;
 
@@ -146,7 +146,7 @@ INLINE void store_codes_of_key(uint8_t *block, size_t lane, const float *k, size
 }
 
 INLINE void store_codes_of_value(uint8_t *block, size_t lane, const float *v, size_t head_dim,
-                                 quantize_fn *quantize)
+                                 sp_quantize_fn *quantize)
 {
     uint8_t *to = block + 4 * SP_KV_BLOCK + lane / 4 * 4 * head_dim + lane % 4;
     int8_t codes[SP_MAX_HEAD_DIM];
@@ -163,18 +163,18 @@ INLINE void store_codes_of_value(uint8_t *block, size_t lane, const float *v, si
  */
 
 /* A prepared query is an array of these. */
-struct query_group {
+struct sp_query_group {
     int8_t codes[SP_KV_GROUP];
     float scale;
     int32_t start; /* of a sum of products */
 };
 
 /* offset: what key codes carry in products; sums start at what it adds, negated. */
-INLINE void prepare_codes(uint8_t *query, const float *q, size_t head_dim, quantize_fn *quantize,
+INLINE void prepare_codes(uint8_t *query, const float *q, size_t head_dim, sp_quantize_fn *quantize,
                           const int32_t offset)
 {
     for (size_t g = 0; g < head_dim / SP_KV_GROUP; g++) {
-        struct query_group group;
+        struct sp_query_group group;
         int32_t sum = 0;
         float rotated[SP_KV_GROUP];
         sp_rotate_group(rotated, q + g * SP_KV_GROUP);
@@ -191,20 +191,21 @@ INLINE void prepare_codes(uint8_t *query, const float *q, size_t head_dim, quant
 
 enum { WEIGH_BATCH = 16 }; /* queries whose weights become integers before the values are read */
 
-struct weights; /* those of a batch, as an instruction set's tile reads them */
+struct sp_value_weights; /* those of a batch, as an instruction set's tile reads them */
 
 /* sp_vector_kv.weigh for at most WEIGH_BATCH queries. */
-typedef void weigh_batch_fn(float *out, size_t ld_out, const float *p, size_t ldp,
-                            const size_t *first, const size_t *last, size_t n,
-                            const uint8_t *blocks, size_t head_dim);
+typedef void sp_weigh_batch_fn(float *out, size_t ld_out, const float *p, size_t ldp,
+                               const size_t *first, const size_t *last, size_t n,
+                               const uint8_t *blocks, size_t head_dim);
 
 /* nv vectors of dims, from dim d on, for queries i..i+nq-1 of w. */
-typedef void weigh_codes_fn(float *out, size_t ld_out, const struct weights *w, size_t i,
-                            const uint8_t *blocks, size_t head_dim, size_t d, int nq, int nv);
+typedef void sp_weigh_codes_fn(float *out, size_t ld_out, const struct sp_value_weights *w,
+                               size_t i, const uint8_t *blocks, size_t head_dim, size_t d, int nq,
+                               int nv);
 
 INLINE void weigh_batches(float *out, size_t ld_out, const float *p, size_t ldp,
                           const size_t *first, const size_t *last, size_t n_queries,
-                          const uint8_t *blocks, size_t head_dim, weigh_batch_fn *weigh_batch)
+                          const uint8_t *blocks, size_t head_dim, sp_weigh_batch_fn *weigh_batch)
 {
     for (size_t i = 0, n; i < n_queries; i += n) {
         n = n_queries - i < WEIGH_BATCH ? n_queries - i : WEIGH_BATCH;
@@ -227,8 +228,8 @@ INLINE void seen_blocks(size_t *from, size_t *to, const size_t *first, const siz
 }
 
 /* nv vectors of dims for all n queries of w, four, two or one at a time. */
-INLINE void weigh_dims(float *out, size_t ld_out, const struct weights *w, size_t n,
-                       const uint8_t *blocks, size_t head_dim, size_t d, weigh_codes_fn *tile,
+INLINE void weigh_dims(float *out, size_t ld_out, const struct sp_value_weights *w, size_t n,
+                       const uint8_t *blocks, size_t head_dim, size_t d, sp_weigh_codes_fn *tile,
                        const int nv)
 {
     size_t i = 0;

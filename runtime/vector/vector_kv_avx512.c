@@ -155,7 +155,7 @@ enum { WEIGH_QUERIES = 8, VALUES_AHEAD = 4096 };
 /* out_i[d..] += sum of p_i[j] v_j[d..] over j = from..to-1, for nq queries and nv vectors of dims,
  * the lanes of m of the last one. */
 TILE void weigh_tile(float *out, size_t ld_out, const float *p, size_t ldp, size_t from, size_t to,
-                     struct values values, size_t d, __mmask16 m, enum sp_kv_type type,
+                     struct sp_value_rows values, size_t d, __mmask16 m, enum sp_kv_type type,
                      const int nq, const int nv)
 {
     __m512 acc[WEIGH_QUERIES][8];
@@ -186,7 +186,7 @@ TILE void weigh_tile(float *out, size_t ld_out, const float *p, size_t ldp, size
 
 /* The same for all dims: as many vectors at a time as leave room for the accumulators. */
 TILE void weigh_rows(float *out, size_t ld_out, const float *p, size_t ldp, size_t from, size_t to,
-                     struct values values, enum sp_kv_type type, const int nq)
+                     struct sp_value_rows values, enum sp_kv_type type, const int nq)
 {
     size_t d = 0, dim = values.head_dim;
 

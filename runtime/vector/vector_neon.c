@@ -391,30 +391,4 @@ static void softmax(float *s, size_t first, size_t last, float *max, float *sum)
     *sum = tree_sum(sums);
 }
 
-const struct sp_vector sp_vector_neon = {
-    .name = "neon",
-    .rms_norm = rms_norm,
-    .add = add,
-    .scale = scale,
-    .fma = fma_row,
-    .mul = mul,
-    .silu_mul = silu_mul,
-    .gelu_tanh_mul = gelu_tanh_mul,
-    .gelu_erf_mul = gelu_erf_mul,
-    .relu2_mul = relu2_mul,
-    .silu = silu,
-    .mul_add = mul_add,
-    .softcap = softcap,
-    .sigmoid_mul = sigmoid_mul,
-    .swiglu_clamped = swiglu_clamped,
-    .l2_norm = l2_norm,
-    .rope = rope,
-    .softmax = softmax,
-    .kv = {&sp_kv_f32_neon, &sp_kv_f16_neon, &sp_kv_q8_neon},
-    .delta_step = delta_step,
-    .state_step = state_step,
-    .state_replay = state_replay,
-    .argmax = argmax,
-    .soften = soften,
-    .uniform = uniform,
-};
+const struct sp_vector sp_vector_neon = SP_VECTOR_TABLE("neon", neon);

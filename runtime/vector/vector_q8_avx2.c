@@ -79,10 +79,11 @@ INLINE void scores_tile(float *scores, size_t ld, const uint8_t *queries, const 
     for (int i = 0; i < nq; i++)
         acc[i] = _mm256_setzero_ps();
     for (size_t g = 0; g < head_dim / SP_KV_GROUP; g++) {
-        const struct query_group *q[SCORE_QUERIES];
+        const struct sp_query_group *q[SCORE_QUERIES];
         __m256i sum[SCORE_QUERIES];
         for (int i = 0; i < nq; i++) {
-            q[i] = (const struct query_group *)(const void *)(queries + (size_t)i * query_size) + g;
+            q[i] =
+                (const struct sp_query_group *)(const void *)(queries + (size_t)i * query_size) + g;
             sum[i] = _mm256_setzero_si256();
         }
         for (int v = 0; v < SP_KV_GROUP / 4; v++) {
@@ -152,7 +153,7 @@ enum { WEIGH_QUERIES = 4 };
 /* What some queries give each position, as pairs of 16 bits for positions (0, 2) and (1, 3) of
  * every four, and what multiplies the sums. Positions that a query does not see have weight 0,
  * whatever lies in the store. */
-struct weights {
+struct sp_value_weights {
     int32_t pairs[WEIGH_BATCH][SP_SPAN / 2];
     float scale[WEIGH_BATCH];
     size_t first, last; /* blocks that any query sees */
@@ -171,8 +172,8 @@ INLINE __m256 scaled(const float *p, const uint8_t *blocks, size_t block_size, s
 }
 
 /* Query i of w; blocks w->first..w->last-1 are filled. */
-static void quantize_weights(struct weights *w, size_t i, const float *p, size_t first, size_t last,
-                             const uint8_t *blocks, size_t block_size)
+static void quantize_weights(struct sp_value_weights *w, size_t i, const float *p, size_t first,
+                             size_t last, const uint8_t *blocks, size_t block_size)
 {
     const size_t start = w->first * SP_KV_BLOCK, end = w->last * SP_KV_BLOCK;
     __m256i m = _mm256_setzero_si256();
@@ -194,7 +195,7 @@ static void quantize_weights(struct weights *w, size_t i, const float *p, size_t
 
 /* nv vectors of 8 dims, from dim d on, for queries i..i+nq-1 of w. A vector of codes holds four
  * positions of each dim: its odd bytes, widened, are positions 1 and 3. */
-INLINE void weigh_tile(float *out, size_t ld_out, const struct weights *w, size_t i,
+INLINE void weigh_tile(float *out, size_t ld_out, const struct sp_value_weights *w, size_t i,
                        const uint8_t *blocks, size_t head_dim, size_t d, const int nq, const int nv)
 {
     const size_t size = sp_value_block_size(SP_KV_Q8, head_dim);
@@ -236,7 +237,7 @@ static void weigh_batch(float *out, size_t ld_out, const float *p, size_t ldp, c
                         const size_t *last, size_t n, const uint8_t *blocks, size_t head_dim)
 {
     const size_t size = sp_value_block_size(SP_KV_Q8, head_dim);
-    struct weights w;
+    struct sp_value_weights w;
     size_t d = 0;
 
     seen_blocks(&w.first, &w.last, first, last, n);

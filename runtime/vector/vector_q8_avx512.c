@@ -69,10 +69,11 @@ INLINE void scores_tile(float *scores, size_t ld, const uint8_t *queries, const 
             acc[i][b] = _mm512_setzero_ps();
     }
     for (size_t g = 0; g < head_dim / SP_KV_GROUP; g++) {
-        const struct query_group *q[SCORE_QUERIES];
+        const struct sp_query_group *q[SCORE_QUERIES];
         __m512i sum[SCORE_QUERIES][SCORE_BLOCKS];
         for (int i = 0; i < nq; i++) {
-            q[i] = (const struct query_group *)(const void *)(queries + (size_t)i * query_size) + g;
+            q[i] =
+                (const struct sp_query_group *)(const void *)(queries + (size_t)i * query_size) + g;
             for (int b = 0; b < nb; b++)
                 sum[i][b] = _mm512_set1_epi32(q[i]->start);
         }
@@ -154,7 +155,7 @@ enum { WEIGH_QUERIES = 4, AHEAD = 2 /* blocks */ };
 
 /* What some queries give each position, in two bytes, and what multiplies the sums. Positions that
  * a query does not see have weight 0, whatever lies in the store. */
-struct weights {
+struct sp_value_weights {
     uint8_t low[WEIGH_BATCH][SP_SPAN], high[WEIGH_BATCH][SP_SPAN];
     float scale[WEIGH_BATCH];
     size_t first, last; /* blocks that any query sees */
@@ -171,8 +172,8 @@ INLINE __m512 scaled(const float *p, const uint8_t *blocks, size_t block_size, s
 }
 
 /* Query i of w; blocks w->first..w->last are filled, rounded out to pairs. */
-static void quantize_weights(struct weights *w, size_t i, const float *p, size_t first, size_t last,
-                             const uint8_t *blocks, size_t block_size)
+static void quantize_weights(struct sp_value_weights *w, size_t i, const float *p, size_t first,
+                             size_t last, const uint8_t *blocks, size_t block_size)
 {
     static const uint8_t split[64] = {
         0,  4,  8,  12, 16, 20, 24, 28, 32, 36,  40,  44,  48,  52,  56,  60,  /* low bytes */
@@ -213,7 +214,7 @@ INLINE __m512i four_weights(const uint8_t *plane, size_t j)
 }
 
 /* nv vectors of 16 dims, from dim d on, for queries i..i+nq-1 of w. */
-INLINE void weigh_tile(float *out, size_t ld_out, const struct weights *w, size_t i,
+INLINE void weigh_tile(float *out, size_t ld_out, const struct sp_value_weights *w, size_t i,
                        const uint8_t *blocks, size_t head_dim, size_t d, const int nq, const int nv)
 {
     const size_t size = sp_value_block_size(SP_KV_Q8, head_dim);
@@ -253,7 +254,7 @@ static void weigh_batch(float *out, size_t ld_out, const float *p, size_t ldp, c
                         const size_t *last, size_t n, const uint8_t *blocks, size_t head_dim)
 {
     const size_t size = sp_value_block_size(SP_KV_Q8, head_dim);
-    struct weights w;
+    struct sp_value_weights w;
     size_t d = 0;
 
     seen_blocks(&w.first, &w.last, first, last, n);

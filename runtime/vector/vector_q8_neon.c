@@ -93,8 +93,8 @@ INLINE void scores_tile(float *scores, size_t ld, const uint8_t *queries, const 
             k[v] = vreinterpretq_s8_u8(veorq_u8(vld1q_u8(at + 64 * v), vdupq_n_u8(128)));
         UNROLL
         for (int i = 0; i < nq; i++) {
-            const struct query_group *q =
-                (const struct query_group *)(const void *)(queries + (size_t)i * query_size) + g;
+            const struct sp_query_group *q =
+                (const struct sp_query_group *)(const void *)(queries + (size_t)i * query_size) + g;
             int8x16_t codes[2] = {vld1q_s8(q->codes), vld1q_s8(q->codes + 16)};
             int32x4_t sum = vdupq_n_s32(0);
             UNROLL
@@ -156,7 +156,7 @@ enum { WEIGH_QUERIES = 4 };
 /* What some queries give each position, and what multiplies the sums. The weight is an integer of
  * 15 bits; its negative has two signed bytes as digits, 256 * high + low. Positions that a query
  * does not see have weight 0, whatever lies in the store. */
-struct weights {
+struct sp_value_weights {
     int8_t low[WEIGH_BATCH][SP_SPAN], high[WEIGH_BATCH][SP_SPAN];
     float scale[WEIGH_BATCH];
     size_t first, last; /* blocks that any query sees */
@@ -174,8 +174,8 @@ INLINE float32x4_t scaled(const float *p, const uint8_t *blocks, size_t block_si
 }
 
 /* Query i of w; blocks w->first..w->last-1 are filled. */
-static void quantize_weights(struct weights *w, size_t i, const float *p, size_t first, size_t last,
-                             const uint8_t *blocks, size_t block_size)
+static void quantize_weights(struct sp_value_weights *w, size_t i, const float *p, size_t first,
+                             size_t last, const uint8_t *blocks, size_t block_size)
 {
     const size_t start = w->first * SP_KV_BLOCK, end = w->last * SP_KV_BLOCK;
     uint32x4_t m = vdupq_n_u32(0);
@@ -200,7 +200,7 @@ static void quantize_weights(struct weights *w, size_t i, const float *p, size_t
 }
 
 /* nv vectors of 4 dims, from dim d on, for queries i..i+nq-1 of w. */
-INLINE void weigh_tile(float *out, size_t ld_out, const struct weights *w, size_t i,
+INLINE void weigh_tile(float *out, size_t ld_out, const struct sp_value_weights *w, size_t i,
                        const uint8_t *blocks, size_t head_dim, size_t d, const int nq, const int nv)
 {
     const size_t size = sp_value_block_size(SP_KV_Q8, head_dim);
@@ -246,7 +246,7 @@ INLINE void weigh_tile(float *out, size_t ld_out, const struct weights *w, size_
 }
 
 /* Dims d..d+31 for all n queries of w. */
-INLINE void weigh_group(float *out, size_t ld_out, const struct weights *w, size_t n,
+INLINE void weigh_group(float *out, size_t ld_out, const struct sp_value_weights *w, size_t n,
                         const uint8_t *blocks, size_t head_dim, size_t d)
 {
     size_t i = 0;
@@ -267,7 +267,7 @@ static void weigh_batch(float *out, size_t ld_out, const float *p, size_t ldp, c
                         const size_t *last, size_t n, const uint8_t *blocks, size_t head_dim)
 {
     const size_t size = sp_value_block_size(SP_KV_Q8, head_dim);
-    struct weights w;
+    struct sp_value_weights w;
 
     seen_blocks(&w.first, &w.last, first, last, n);
     for (size_t i = 0; i < n; i++)

@@ -28,6 +28,21 @@ INLINE void prefetch(const uint8_t *p, size_t ahead, size_t n)
         __builtin_prefetch((const void *)((uintptr_t)p + ahead + i));
 }
 
+/* The initialiser of a table: the static functions of the file that defines it, each of which has
+ * the name of its member, except that fma is a name of the C library. `set` is the suffix of the
+ * sp_kv_ tables that belong to it. */
+#define SP_VECTOR_TABLE(set_name, set)                                                             \
+    {                                                                                              \
+        .name = set_name, .fma = fma_row, .rms_norm = rms_norm, .add = add, .scale = scale,        \
+        .mul = mul, .silu_mul = silu_mul, .gelu_tanh_mul = gelu_tanh_mul,                          \
+        .gelu_erf_mul = gelu_erf_mul, .relu2_mul = relu2_mul, .silu = silu, .mul_add = mul_add,    \
+        .softcap = softcap, .sigmoid_mul = sigmoid_mul, .swiglu_clamped = swiglu_clamped,          \
+        .l2_norm = l2_norm, .rope = rope, .softmax = softmax, .delta_step = delta_step,            \
+        .state_step = state_step, .state_replay = state_replay, .argmax = argmax,                  \
+        .soften = soften, .uniform = uniform,                                                      \
+        .kv = {&sp_kv_f32_##set, &sp_kv_f16_##set, &sp_kv_q8_##set},                               \
+    }
+
 extern const struct sp_vector sp_vector_ref;
 extern const struct sp_vector_kv sp_kv_f32_ref, sp_kv_f16_ref, sp_kv_q8_ref;
 #if defined(__x86_64__)
