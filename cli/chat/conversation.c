@@ -159,11 +159,11 @@ static enum sp_status append_ids(struct sp_conversation *c, const uint32_t *ids,
 static enum sp_status render(struct sp_conversation *c, struct sp_err *err)
 {
     enum sp_status st;
-    struct sp_repl_run chat = {.system = c->system,
-                               .n_messages = c->n_turns,
-                               .thinking = c->thinking,
-                               .think_level = *c->think_level ? c->think_level : NULL,
-                               .now = c->now};
+    struct sp_template_conversation chat = {.system = c->system,
+                                            .n_messages = c->n_turns,
+                                            .thinking = c->thinking,
+                                            .think_level = *c->think_level ? c->think_level : NULL,
+                                            .now = c->now};
     struct sp_chat_message *messages = NULL;
     char *text = NULL;
     size_t size;

@@ -422,7 +422,7 @@ static enum sp_status append_message(struct sp_strbuf *out, const struct sp_chat
 }
 
 enum sp_status sp_template_chat(char **text, size_t *len, const struct sp_template *t,
-                                const struct sp_repl_run *chat, struct sp_err *err)
+                                const struct sp_template_conversation *chat, struct sp_err *err)
 {
     enum sp_status st;
     struct sp_strbuf array = {0};

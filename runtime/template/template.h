@@ -81,7 +81,7 @@ struct sp_chat_message {
 /* Thinking, where a template lets one choose. */
 enum sp_thinking { SP_THINK_DEFAULT, SP_THINK_ON, SP_THINK_OFF };
 
-struct sp_repl_run {
+struct sp_template_conversation {
     const char *system; /* put first, unless NULL or empty */
     const struct sp_chat_message *messages;
     size_t n_messages;
@@ -92,6 +92,7 @@ struct sp_repl_run {
 
 /* The prompt that asks the model for the next turn; *text as above. */
 SP_MUST_CHECK enum sp_status sp_template_chat(char **text, size_t *len, const struct sp_template *t,
-                                              const struct sp_repl_run *chat, struct sp_err *err);
+                                              const struct sp_template_conversation *chat,
+                                              struct sp_err *err);
 
 #endif

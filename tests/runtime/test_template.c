@@ -44,7 +44,8 @@ static void recognises_languages(void **state)
     }
 }
 
-static void chat_is(const struct sp_template *t, const struct sp_repl_run *chat, const char *wanted)
+static void chat_is(const struct sp_template *t, const struct sp_template_conversation *chat,
+                    const char *wanted)
 {
     struct sp_err err = {0};
     char *text = NULL;
@@ -67,7 +68,7 @@ static void chats_in_jinja(void **state)
         "{% if enable_thinking is defined %}{{ enable_thinking }}{% endif %}";
     static const char config[] = "{\"bos_token\": {\"content\": \"<s>\"}, \"eos_token\": \"</s>\","
                                  " \"pad_token\": null}";
-    struct sp_repl_run chat = {
+    struct sp_template_conversation chat = {
         .system = "Be \xc3\xa9", .messages = three, .n_messages = 3, .now = noon};
     struct sp_template *t = NULL;
 
@@ -95,11 +96,11 @@ static void thoughts(void **state)
                              "{{ .Think }}{{ .ThinkLevel }}";
     static const struct sp_chat_message messages[] = {{"user", "Q", NULL},
                                                       {"assistant", "A", "\"Hm\"\n"}};
-    const struct sp_repl_run chat = {.messages = messages,
-                                     .n_messages = 2,
-                                     .thinking = SP_THINK_ON,
-                                     .think_level = "low",
-                                     .now = noon};
+    const struct sp_template_conversation chat = {.messages = messages,
+                                                  .n_messages = 2,
+                                                  .thinking = SP_THINK_ON,
+                                                  .think_level = "low",
+                                                  .now = noon};
     struct sp_template *t = NULL;
 
     (void)state;
@@ -116,7 +117,7 @@ static void chats_in_go(void **state)
 {
     static const char text[] = "{{ range .Messages }}<{{ .Role }}>{{ .Content }}{{ end }}"
                                "{{ if .IsThinkSet }}{{ .Think }}{{ end }}";
-    struct sp_repl_run chat = {
+    struct sp_template_conversation chat = {
         .system = "S", .messages = three, .n_messages = 3, .thinking = SP_THINK_ON, .now = noon};
     struct sp_template *t = NULL;
 
@@ -141,7 +142,7 @@ static void turns_in_go(void **state)
          "{{ end }}",
          "S:S Hi \"you\"\n>Yo!Bye>"},
     };
-    const struct sp_repl_run chat = {
+    const struct sp_template_conversation chat = {
         .system = "S", .messages = three, .n_messages = 3, .now = noon};
 
     (void)state;
@@ -158,7 +159,7 @@ static void turns_in_go(void **state)
 
 static void source_is(const struct sp_template_texts *texts, const char *wanted)
 {
-    const struct sp_repl_run chat = {.messages = three, .n_messages = 1, .now = noon};
+    const struct sp_template_conversation chat = {.messages = three, .n_messages = 1, .now = noon};
     struct sp_template *t = NULL;
     struct sp_err err = {0};
 
