@@ -3,6 +3,7 @@
 #include "cli/commands.h"
 #include "cli/chat/response_format.h"
 #include "cli/chat/generation.h"
+#include "cli/chat/repl.h"
 #include "cli/base/input_text.h"
 #include "cli/base/out.h"
 #include "cli/chat/prompt_cache.h"
@@ -81,53 +82,6 @@ static const struct sp_opt opts[] = {
     SP_OPT_HUGE_PAGES(struct options, backend),
     {.kind = SP_OPT_END},
 };
-
-/* What is held to a form without a thought before it is all content. */
-bool sp_generation_separates_reasoning(const struct sp_generation *g)
-{
-    const struct sp_conversation *c = &g->conversation;
-
-    return c->template != NULL && (g->grammar == NULL || c->thinks != SP_REASONING_NONE) &&
-           sp_chat_format_has_reasoning(&c->answers);
-}
-
-/* *out = the grammar of the form behind a thought; NULL: there is no form, or no thought. */
-static enum sp_status hold(struct sp_grammar **out, const struct sp_generation *g,
-                           struct sp_err *err)
-{
-    const struct sp_conversation *c = &g->conversation;
-    const struct sp_chat_grammar_options form = {
-        .format = &c->answers, .thinking = c->thinks, .content = g->grammar};
-
-    if (g->grammar == NULL || !sp_generation_separates_reasoning(g)) return SP_OK;
-    return sp_generation_grammar(out, &form, g, g->settings, err);
-}
-
-enum sp_status sp_generation_answer(struct sp_result *result, struct sp_message *message,
-                                    struct sp_generation *g, const struct sp_ids *ids,
-                                    struct sp_err *err)
-{
-    const struct sp_conversation *c = &g->conversation;
-    const struct sp_chat_format_tags tags = {&c->answers, &c->specials,
-                                             c->thinks == SP_REASONING_OPEN};
-    bool apart = sp_generation_separates_reasoning(g);
-    enum sp_status st;
-    struct sp_grammar *grammar = NULL;
-    struct sp_sampling sampling;
-    uint32_t end_ids[SP_MAX_STOPS + 1];
-    struct sp_request request;
-
-    if ((st = hold(&grammar, g, err))) return st;
-    sp_generation_request(&request, &sampling, end_ids, g, g->settings, ids);
-    request.measure = !g->no_draft && g->info.draft != NULL && g->style.whole == NULL;
-    request.logprobs = g->logprobs;
-    request.n_top = g->n_top;
-    if (grammar) request.grammar = grammar;
-    st = sp_answer(result, message, g->session, &request, apart ? &tags : NULL, &g->style, err);
-    if (!st) sp_chat_grammar_report(result, apart ? message : NULL, &g->info, &sampling, &g->style);
-    sp_grammar_close(grammar);
-    return st;
-}
 
 /* The one question of a one-shot run: the argument, or standard input. The line end that closes
  * standard input is no part of a message. */

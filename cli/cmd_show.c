@@ -1,6 +1,6 @@
 /* spectool show: what is inside a packed file, target and draft apart, for people and as JSON. */
 #include "cli/commands.h"
-#include "cli/pack_facts.h"
+#include "cli/base/pack_facts.h"
 #include "cli/base/template_source.h"
 #include "convert/modelfile/modelfile.h"
 

@@ -8,24 +8,55 @@ say() { printf 'lint: %s\n' "$1"; bad=1; }
 
 sources=$(git ls-files '*.c' '*.h' | grep -v '^testdata/')
 
-# Which folders a folder may include.
-allowed() {
+# The folders whose headers a file of folder $1 may include, besides its own: a layer includes the
+# layers to its left. convert and runtime never meet; only cli and tests include everything.
+#   format:  base <- tokenizer, files <- model
+#   convert: adapter, modelfile <- source <- create <- export
+#   runtime: vector <- model <- sampling <- grammar <- speculate <- session   spectool.h below all
+#            tokenizer <- grammar     template, grammar <- chat
+#   cli:     base <- chat <- serve    base <- bench    commands over all
+formats='format/base format format/tokenizer format/model'
+imports='convert/adapter convert/modelfile convert/source convert/create convert/export'
+numbers='runtime runtime/vector'
+decoding='runtime runtime/vector runtime/model runtime/sampling runtime/tokenizer runtime/grammar'
+texts='runtime/template runtime/chat'
+library="$formats quantize $imports $decoding runtime/speculate runtime/session $texts"
+below() {
     case $1 in
-    format) echo 'format' ;;
-    quantize) echo 'format quantize' ;;
-    convert) echo 'format quantize convert' ;;
-    runtime) echo 'format quantize runtime' ;;
-    *) echo 'format quantize convert runtime cli tests' ;;
+    format/base) below= ;;
+    format | format/tokenizer) below=format/base ;;
+    format/model) below='format/base format' ;;
+    quantize) below=$formats ;;
+    convert/adapter | convert/modelfile) below="$formats quantize" ;;
+    convert/source) below="$formats quantize convert/adapter convert/modelfile" ;;
+    convert/create) below="$formats quantize convert/adapter convert/modelfile convert/source" ;;
+    convert/export) below="$formats quantize $imports" ;;
+    runtime) below=format/base ;;
+    runtime/vector | runtime/tokenizer) below="$formats quantize runtime" ;;
+    runtime/template) below='format/base runtime' ;;
+    runtime/model) below="$formats quantize $numbers" ;;
+    runtime/sampling) below="$formats quantize $numbers runtime/model" ;;
+    runtime/grammar) below="$formats quantize $numbers runtime/model runtime/sampling runtime/tokenizer" ;;
+    runtime/speculate) below="$formats quantize $decoding" ;;
+    runtime/chat) below="$formats runtime runtime/tokenizer runtime/grammar runtime/template" ;;
+    runtime/session) below="$formats quantize $decoding runtime/speculate $texts" ;;
+    cli/base) below=$library ;;
+    cli/chat | cli/bench) below="$library cli/base" ;;
+    cli/serve) below="$library cli/base cli/chat" ;;
+    cli) below="$library cli/base cli/chat cli/serve cli/bench" ;;
+    tests/*) below="$library cli cli/base cli/chat cli/serve cli/bench tests/support ${1%/*}" ;;
+    *) below= ;;
     esac
 }
-for f in $sources; do
-    dir=${f%%/*}
-    for inc in $(sed -n 's/^ *# *include "\([a-z]*\)\/.*/\1/p' "$f" | sort -u); do
-        case " $(allowed "$dir") " in
-        *" $inc "*) ;;
-        *) say "$f includes $inc/" ;;
-        esac
-    done
+for edge in $(grep -E '^ *# *include "' $sources /dev/null | sed 's/^\([^:]*\):[^"]*"\([^"]*\)".*/\1:\2/'); do
+    f=${edge%%:*} header=${edge#*:}
+    from=${f%/*} to=${header%/*}
+    [ "$from" = "$to" ] && continue
+    below "$from"
+    case " $below " in
+    *" $to "*) ;;
+    *) say "$f includes $header: $from/ is not above $to/ (see below() in tests/lint.sh)" ;;
+    esac
 done
 
 # header:home

@@ -1,6 +1,6 @@
 #include "cli/chat/batch_line.h"
+#include "cli/chat/request_settings.h"
 #include "cli/chat/response_format.h"
-#include "cli/serve/serve_request.h"
 
 #include <string.h>
 
@@ -15,7 +15,7 @@ void sp_batch_line_release(struct sp_batch_line *line)
 
 static bool is_setting(const char *key)
 {
-    const struct sp_serve_setting *row = sp_serve_parameters;
+    const struct sp_request_setting *row = sp_request_sampling_settings;
 
     while (row->key != NULL && strcmp(row->key, key) != 0)
         row++;
@@ -64,8 +64,10 @@ enum sp_status sp_batch_line_read(struct sp_batch_line *out, const char *text, s
         (st = sp_json_get_string(out->json, "custom_id", &out->custom_id, err)) ||
         (st = check_members(out->json, err)) ||
         (st = sp_settings_copy(&out->settings, g->settings, err)) ||
-        (st = sp_serve_read_settings(&out->settings, out->json, sp_serve_parameters, err)) ||
-        (st = sp_serve_read_stops(&out->settings, sp_json_get(out->json, "stop"), err))) {
+        (st = sp_request_settings_read(&out->settings, out->json, sp_request_sampling_settings,
+                                       err)) ||
+        (st =
+             sp_request_settings_read_stops(&out->settings, sp_json_get(out->json, "stop"), err))) {
         return st;
     }
     return read_form(out, g, err);

@@ -11,7 +11,7 @@
 enum { LONG_PROMPT = 512 };
 
 struct stream {
-    const struct sp_tool_value_style *style;
+    const struct sp_console_style *style;
     struct sp_session *session;
     size_t n_prompt;
     bool logprobs;
@@ -200,10 +200,10 @@ static enum sp_status close_parser(struct stream *s, enum sp_status st, struct s
     return st;
 }
 
-enum sp_status sp_answer(struct sp_result *result, struct sp_message *message,
-                         struct sp_session *session, const struct sp_request *request,
-                         const struct sp_chat_format_tags *tags,
-                         const struct sp_tool_value_style *style, struct sp_err *err)
+enum sp_status sp_console_answer(struct sp_result *result, struct sp_message *message,
+                                 struct sp_session *session, const struct sp_request *request,
+                                 const struct sp_chat_format_tags *tags,
+                                 const struct sp_console_style *style, struct sp_err *err)
 {
     struct stream stream = {
         .style = style,
@@ -281,7 +281,7 @@ static size_t n_positions(const struct sp_result *r)
 
 static void report_json(const struct sp_result *r, const struct sp_message *message,
                         const struct sp_package_info *info, const struct sp_sampling *sampling,
-                        const struct sp_tool_value_style *style)
+                        const struct sp_console_style *style)
 {
     struct sp_json_out out = {.file = style->whole ? style->whole : stdout};
     char digest[17];
@@ -439,9 +439,9 @@ static void report_long(const struct sp_result *r, const struct sp_package_info 
     }
 }
 
-void sp_chat_grammar_report(const struct sp_result *result, const struct sp_message *message,
-                            const struct sp_package_info *info, const struct sp_sampling *sampling,
-                            struct sp_tool_value_style *style)
+void sp_console_report(const struct sp_result *result, const struct sp_message *message,
+                       const struct sp_package_info *info, const struct sp_sampling *sampling,
+                       struct sp_console_style *style)
 {
     if (style->json)
         report_json(result, message, info, sampling, style);

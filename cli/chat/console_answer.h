@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-struct sp_tool_value_style {
+struct sp_console_style {
     bool json;       /* an object a token and a piece of text, the last one with everything */
     bool ids;        /* the file has no tokenizer: ids in place of text, with commas between */
     bool show_draft; /* text that the draft had guessed in colour */
@@ -33,14 +33,14 @@ struct sp_chat_format_tags {
  * (SP_STOP_CANCELLED). marks NULL: all is content, as it comes; else `said` gets content and
  * thoughts apart (released by the caller, also on failure), and on a screen, or where thoughts are
  * hidden, they are shown apart; elsewhere the text is as it comes. */
-SP_MUST_CHECK enum sp_status sp_answer(struct sp_result *result, struct sp_message *message,
-                                       struct sp_session *session, const struct sp_request *request,
-                                       const struct sp_chat_format_tags *tags,
-                                       const struct sp_tool_value_style *style, struct sp_err *err);
+SP_MUST_CHECK enum sp_status
+sp_console_answer(struct sp_result *result, struct sp_message *message, struct sp_session *session,
+                  const struct sp_request *request, const struct sp_chat_format_tags *tags,
+                  const struct sp_console_style *style, struct sp_err *err);
 
 /* Figures on stderr, or the last JSON object on stdout; said NULL: nothing was told apart. */
-void sp_chat_grammar_report(const struct sp_result *result, const struct sp_message *message,
-                            const struct sp_package_info *info, const struct sp_sampling *sampling,
-                            struct sp_tool_value_style *style);
+void sp_console_report(const struct sp_result *result, const struct sp_message *message,
+                       const struct sp_package_info *info, const struct sp_sampling *sampling,
+                       struct sp_console_style *style);
 
 #endif

@@ -154,3 +154,52 @@ void sp_generation_request(struct sp_request *out, struct sp_sampling *sampling,
         .grammar = g->grammar,
     };
 }
+
+/* Constrained output without reasoning before it is all content. */
+bool sp_generation_separates_reasoning(const struct sp_generation *g)
+{
+    const struct sp_conversation *c = &g->conversation;
+
+    return c->template != NULL && (g->grammar == NULL || c->thinks != SP_REASONING_NONE) &&
+           sp_chat_format_has_reasoning(&c->answers);
+}
+
+/* *out = the grammar of structured output after reasoning, owned by the caller; unchanged where the
+ * answer is not constrained or has no reasoning. */
+static enum sp_status open_grammar(struct sp_grammar **out, const struct sp_generation *g,
+                                   struct sp_err *err)
+{
+    const struct sp_conversation *c = &g->conversation;
+    const struct sp_chat_grammar_options form = {
+        .format = &c->answers, .thinking = c->thinks, .content = g->grammar};
+
+    if (g->grammar == NULL || !sp_generation_separates_reasoning(g)) return SP_OK;
+    return sp_generation_grammar(out, &form, g, g->settings, err);
+}
+
+enum sp_status sp_generation_answer(struct sp_result *result, struct sp_message *message,
+                                    struct sp_generation *g, const struct sp_ids *ids,
+                                    struct sp_err *err)
+{
+    const struct sp_conversation *c = &g->conversation;
+    const struct sp_chat_format_tags tags = {&c->answers, &c->specials,
+                                             c->thinks == SP_REASONING_OPEN};
+    bool apart = sp_generation_separates_reasoning(g);
+    enum sp_status st;
+    struct sp_grammar *grammar = NULL;
+    struct sp_sampling sampling;
+    uint32_t end_ids[SP_MAX_STOPS + 1];
+    struct sp_request request;
+
+    if ((st = open_grammar(&grammar, g, err))) return st;
+    sp_generation_request(&request, &sampling, end_ids, g, g->settings, ids);
+    request.measure = !g->no_draft && g->info.draft != NULL && g->style.whole == NULL;
+    request.logprobs = g->logprobs;
+    request.n_top = g->n_top;
+    if (grammar) request.grammar = grammar;
+    st = sp_console_answer(result, message, g->session, &request, apart ? &tags : NULL, &g->style,
+                           err);
+    if (!st) sp_console_report(result, apart ? message : NULL, &g->info, &sampling, &g->style);
+    sp_grammar_close(grammar);
+    return st;
+}

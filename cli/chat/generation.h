@@ -1,5 +1,5 @@
 /* What is open to generate from a packed file: shared by `run` in its one-shot form (cmd_run.c) and
- * its session (chat.c), and by `serve`. */
+ * its interactive session (repl.c), and by `serve`. */
 #ifndef SP_CLI_CHAT_GENERATION_H
 #define SP_CLI_CHAT_GENERATION_H
 
@@ -17,7 +17,7 @@ struct sp_generation {
     struct sp_settings *settings;
     struct sp_conversation conversation;
     size_t n_used; /* of the context, by the last prompt and its answer but for its last token */
-    struct sp_tool_value_style style;
+    struct sp_console_style style;
     const struct sp_grammar *grammar; /* answers are held to it; NULL: to nothing; borrowed */
     bool no_draft, ignore_eos, logprobs;
     unsigned n_top;
@@ -70,8 +70,5 @@ SP_MUST_CHECK enum sp_status sp_generation_answer(struct sp_result *result,
 
 /* Are thoughts told apart in answers to the conversation? */
 bool sp_generation_separates_reasoning(const struct sp_generation *generation);
-
-/* The interactive session: until /bye or the end of input. */
-SP_MUST_CHECK enum sp_status sp_repl_run(struct sp_generation *generation, struct sp_err *err);
 
 #endif

@@ -3,7 +3,7 @@
  * Every prompt is the whole conversation; what the caches hold of it is reused. An interrupt ends
  * the answer; what was said of it stays. Nothing is forgotten to make room: a full context is said.
  */
-#include "cli/chat/generation.h"
+#include "cli/chat/repl.h"
 #include "cli/chat/line_edit.h"
 #include "cli/base/out.h"
 #include "format/base/file.h"

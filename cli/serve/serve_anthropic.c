@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-static const struct sp_serve_setting settings[] = {
+static const struct sp_request_setting settings[] = {
     {"temperature", "temperature"},
     {"top_p", "top_p"},
     {"top_k", "top_k"},
@@ -227,11 +227,12 @@ enum sp_status sp_serve_anthropic_read(struct sp_serve_request *request,
     if (sp_json_to_i64(max, &n) && n < 1) {
         return sp_fail(err, SP_E_INPUT, "max_tokens is %" PRId64 ", expected 1 or more", n);
     }
-    if ((st = sp_serve_read_settings(&request->settings, request->body, settings, err)) ||
+    if ((st = sp_request_settings_read(&request->settings, request->body, settings, err)) ||
         (st = sp_json_get_bool(request->body, "stream", &request->stream, err))) {
         return st;
     }
-    st = sp_serve_read_stops(&request->settings, sp_json_get(request->body, "stop_sequences"), err);
+    st = sp_request_settings_read_stops(&request->settings,
+                                        sp_json_get(request->body, "stop_sequences"), err);
     if (st) {
         sp_context(err, "stop_sequences");
         return st;

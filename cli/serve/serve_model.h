@@ -3,7 +3,7 @@
 #define SP_CLI_SERVE_SERVE_MODEL_H
 
 #include "cli/chat/generation.h"
-#include "cli/pack_facts.h"
+#include "cli/base/pack_facts.h"
 
 #include <time.h>
 

@@ -49,8 +49,10 @@ static enum sp_status read_common(struct sp_serve_request *request, struct sp_er
         return st;
     }
     /* Its other options are a server's, and have no effect. */
-    if ((st = sp_serve_read_settings(&request->settings, options, sp_serve_parameters, err)) ||
-        (st = sp_serve_read_stops(&request->settings, sp_json_get(options, "stop"), err))) {
+    if ((st = sp_request_settings_read(&request->settings, options, sp_request_sampling_settings,
+                                       err)) ||
+        (st = sp_request_settings_read_stops(&request->settings, sp_json_get(options, "stop"),
+                                             err))) {
         sp_context(err, "options");
         return st;
     }

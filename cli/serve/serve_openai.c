@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct sp_serve_setting sampling[] = {
+static const struct sp_request_setting sampling[] = {
     {"temperature", "temperature"},
     {"top_p", "top_p"},
     {"presence_penalty", "presence_penalty"},
@@ -18,7 +18,7 @@ static const struct sp_serve_setting sampling[] = {
     {NULL, NULL},
 };
 
-static const struct sp_serve_setting limits[] = {
+static const struct sp_request_setting limits[] = {
     {"max_tokens", "num_predict"},
     {"max_completion_tokens", "num_predict"},
     {NULL, NULL},
@@ -55,14 +55,14 @@ static enum sp_status read_stream(struct sp_serve_request *request, struct sp_er
 }
 
 enum sp_status sp_serve_openai_read_settings(struct sp_serve_request *request,
-                                             const struct sp_serve_setting *limit,
+                                             const struct sp_request_setting *limit,
                                              struct sp_err *err)
 {
     enum sp_status st;
     int64_t n;
 
-    if ((st = sp_serve_read_settings(&request->settings, request->body, sampling, err)) ||
-        (st = sp_serve_read_settings(&request->settings, request->body, limit, err))) {
+    if ((st = sp_request_settings_read(&request->settings, request->body, sampling, err)) ||
+        (st = sp_request_settings_read(&request->settings, request->body, limit, err))) {
         return st;
     }
     for (; limit->key != NULL; limit++) {
@@ -93,9 +93,10 @@ static enum sp_status read_common(struct sp_serve_request *request,
 
     if ((st = sp_serve_refuse(request->body, refusals, err)) ||
         (st = sp_serve_openai_read_settings(request, limits, err)) ||
-        (st = sp_serve_read_stops(&request->settings, sp_json_get(request->body, "stop"), err)) ||
-        (st = sp_serve_read_biases(&request->settings, sp_json_get(request->body, "logit_bias"),
-                                   err)) ||
+        (st = sp_request_settings_read_stops(&request->settings, sp_json_get(request->body, "stop"),
+                                             err)) ||
+        (st = sp_request_settings_read_biases(&request->settings,
+                                              sp_json_get(request->body, "logit_bias"), err)) ||
         (st = sp_serve_openai_read_response_format(request, err))) {
         return st;
     }

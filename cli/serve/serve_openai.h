@@ -17,7 +17,7 @@ void sp_serve_openai_fail(struct sp_json_out *out, int status, const char *sente
 
 /* How to sample, and the length of the answer, by the members of `limits`, which are not 0. */
 SP_MUST_CHECK enum sp_status sp_serve_openai_read_settings(struct sp_serve_request *request,
-                                                           const struct sp_serve_setting *limits,
+                                                           const struct sp_request_setting *limits,
                                                            struct sp_err *err);
 /* The body's chat_template_kwargs. */
 SP_MUST_CHECK enum sp_status sp_serve_openai_read_kwargs(struct sp_serve_request *request,

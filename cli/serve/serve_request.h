@@ -6,6 +6,7 @@
 #define SP_CLI_SERVE_SERVE_REQUEST_H
 
 #include "cli/chat/generation.h"
+#include "cli/chat/request_settings.h"
 #include "format/base/strbuf.h"
 
 enum {
@@ -56,28 +57,6 @@ size_t sp_serve_request_n_answers(const struct sp_serve_request *request);
 /* Makes room for n prompts, which are zero. */
 SP_MUST_CHECK enum sp_status sp_serve_request_take_prompts(struct sp_serve_request *request,
                                                            size_t n, struct sp_err *err);
-
-/* A member of a request that is taken for a setting. */
-struct sp_serve_setting {
-    const char *key, *parameter; /* "max_tokens", "num_predict" */
-};
-
-/* Those that say how to sample, by the Modelfile's names; the last one without a key. */
-extern const struct sp_serve_setting sp_serve_parameters[];
-
-/* Sets what `object` holds of the rows, the last one without a key. */
-SP_MUST_CHECK enum sp_status sp_serve_read_settings(struct sp_settings *settings,
-                                                    const struct sp_json *object,
-                                                    const struct sp_serve_setting *rows,
-                                                    struct sp_err *err);
-
-/* Adds a text, or an array of texts, to the stops; NULL: none. */
-SP_MUST_CHECK enum sp_status sp_serve_read_stops(struct sp_settings *settings,
-                                                 const struct sp_json *stop, struct sp_err *err);
-
-/* {"ID": bias, ...}, added to the file's biases; NULL: none. */
-SP_MUST_CHECK enum sp_status sp_serve_read_biases(struct sp_settings *settings,
-                                                  const struct sp_json *object, struct sp_err *err);
 
 /* *out = the member `key` of `body`, borrowed from it; NULL: it is not there. SP_E_INPUT where it
  * is no object: what is in it would be passed over. */

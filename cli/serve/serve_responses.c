@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-static const struct sp_serve_setting limits[] = {
+static const struct sp_request_setting limits[] = {
     {"max_output_tokens", "num_predict"},
     {NULL, NULL},
 };

@@ -140,3 +140,8 @@ bool sp_equal_ignoring_case(const char *a, const char *b)
         b++;
     return lower_ascii(*a) == lower_ascii(*b);
 }
+
+bool sp_is_whitespace(char c)
+{
+    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}

@@ -26,6 +26,7 @@ bool sp_unicode_is_printable(uint32_t c); /* Python's str.isprintable */
 bool sp_unicode_is_space(uint32_t c);     /* Python's str.isspace */
 /* The same but for the case of ASCII letters. */
 bool sp_equal_ignoring_case(const char *a, const char *b);
+bool sp_is_whitespace(char c); /* ' ', '\t', '\n' or '\r': JSON's whitespace */
 /* How far a character may stand in an identifier. */
 bool sp_unicode_begins_name(uint32_t c);
 bool sp_unicode_continues_name(uint32_t c);

@@ -1,10 +1,5 @@
 #include "runtime/chat/chat_tag.h"
 
-bool sp_is_whitespace(char c)
-{
-    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
-}
-
 size_t sp_whitespace_run(const char *text, size_t size)
 {
     size_t n = 0;

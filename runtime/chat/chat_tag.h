@@ -5,6 +5,8 @@
 #ifndef SP_RUNTIME_CHAT_CHAT_TAG_H
 #define SP_RUNTIME_CHAT_CHAT_TAG_H
 
+#include "format/base/unicode_case.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -24,8 +26,7 @@ enum sp_tag_match sp_tag_match(const char *tag, const char *text, size_t size, s
 enum sp_tag_match sp_tag_find(const char *tag, const char *text, size_t size, size_t *at,
                               size_t *len);
 
-bool sp_is_whitespace(char c); /* ' ', tab, line end */
-bool sp_is_word(char c);       /* what SP_TAG_ANY stands for */
+bool sp_is_word(char c); /* what SP_TAG_ANY stands for */
 /* Bytes of blanks that the text begins with; that it has without those at its end. */
 size_t sp_whitespace_run(const char *text, size_t size);
 size_t sp_trim_whitespace(const char *text, size_t size);

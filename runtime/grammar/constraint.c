@@ -1,7 +1,7 @@
 #include "runtime/grammar/constraint.h"
 
 #include "format/base/mem.h"
-#include "runtime/chat/chat_tag.h"
+#include "format/base/unicode_case.h"
 #include "runtime/grammar/whitespace_guess.h"
 #include "runtime/grammar/token_masks.h"
 

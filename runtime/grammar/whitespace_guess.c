@@ -1,5 +1,5 @@
 #include "runtime/grammar/whitespace_guess.h"
-#include "runtime/chat/chat_tag.h"
+#include "format/base/unicode_case.h"
 
 #include <stdint.h>
 #include <string.h>

@@ -17,7 +17,7 @@
 #define SP_RUNTIME_SAMPLING_SAMPLER_H
 
 #include "runtime/sampling/chooser.h"
-#include "runtime/sampling/rng.h"
+#include "runtime/vector/rng.h"
 #include "runtime/spectool.h"
 #include "runtime/vector/vector.h"
 

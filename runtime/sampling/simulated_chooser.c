@@ -1,6 +1,6 @@
 #include "runtime/sampling/simulated_chooser.h"
 
-#include "runtime/sampling/rng.h"
+#include "runtime/vector/rng.h"
 
 /* The work of a greedy choice; a coin is as sure as it is biased. */
 static enum sp_status propose(void *state, uint32_t *id, double *confidence,

@@ -4,7 +4,7 @@
 #define SP_RUNTIME_VECTOR_VECTOR_EACH_H
 
 #include "runtime/vector/fmath_exp.h"
-#include "runtime/sampling/rng.h"
+#include "runtime/vector/rng.h"
 
 #include <stddef.h>
 

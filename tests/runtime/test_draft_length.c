@@ -3,7 +3,7 @@
  */
 #include "runtime/speculate/draft_length.h"
 
-#include "runtime/sampling/rng.h"
+#include "runtime/vector/rng.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* Philox against the known answers of Random123, and what keys promise. */
-#include "runtime/sampling/rng.h"
+#include "runtime/vector/rng.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -5,7 +5,7 @@
 #include "format/base/bytes.h"
 #include "quantize/kernels.h"
 #include "runtime/vector/fmath.h"
-#include "runtime/sampling/rng.h"
+#include "runtime/vector/rng.h"
 #include "tests/support/random.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-#include "cli/pack_facts.h"
+#include "cli/base/pack_facts.h"
 #include "cli/base/template_source.h"
 #include "format/model/config_packed.h"
 #include "runtime/speculate/drafter.h"

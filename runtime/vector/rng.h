@@ -4,8 +4,8 @@
  *
  * The position's key comes from Philox4x32-10 (Salmon et al., SC 2011); the numbers under a key
  * from the finalizer of SplitMix64 (Steele et al., OOPSLA 2014) over key + index * golden ratio. */
-#ifndef SP_RUNTIME_SAMPLING_RNG_H
-#define SP_RUNTIME_SAMPLING_RNG_H
+#ifndef SP_RUNTIME_VECTOR_RNG_H
+#define SP_RUNTIME_VECTOR_RNG_H
 
 #include <stdint.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/sampling/rng.h"
+#include "runtime/vector/rng.h"
 
 void sp_philox(uint32_t out[4], const uint32_t counter[4], const uint32_t key[2])
 {

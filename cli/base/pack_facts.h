@@ -1,6 +1,6 @@
 /* What `show` says about a packed file, gathered once and then printed or written as JSON. */
-#ifndef SP_CLI_PACK_FACTS_H
-#define SP_CLI_PACK_FACTS_H
+#ifndef SP_CLI_BASE_PACK_FACTS_H
+#define SP_CLI_BASE_PACK_FACTS_H
 
 #include "cli/base/json_out.h"
 #include "cli/base/out.h"

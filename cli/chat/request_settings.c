@@ -1,0 +1,106 @@
+#include "cli/chat/request_settings.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct sp_request_setting sp_request_sampling_settings[] = {
+    {"temperature", "temperature"},
+    {"top_k", "top_k"},
+    {"top_p", "top_p"},
+    {"min_p", "min_p"},
+    {"typical_p", "typical_p"},
+    {"repeat_last_n", "repeat_last_n"},
+    {"repeat_penalty", "repeat_penalty"},
+    {"presence_penalty", "presence_penalty"},
+    {"frequency_penalty", "frequency_penalty"},
+    {"seed", "seed"},
+    {"num_predict", "num_predict"},
+    {"draft_num_predict", "draft_num_predict"},
+    {NULL, NULL},
+};
+
+static enum sp_status wrong(const char *key, const struct sp_json *value, const char *expected,
+                            struct sp_err *err)
+{
+    return sp_fail(err, SP_E_INPUT, "%s is %s, expected %s", key,
+                   sp_json_kind_name(sp_json_kind(value)), expected);
+}
+
+/* Numbers are read as a Modelfile's are: with the same ranges, in the same words. */
+static enum sp_status read_setting(struct sp_settings *settings,
+                                   const struct sp_request_setting *row,
+                                   const struct sp_json *value, struct sp_err *err)
+{
+    enum sp_json_kind kind = sp_json_kind(value);
+    enum sp_status st;
+    char *text = NULL;
+
+    if (kind != SP_JSON_INT && kind != SP_JSON_DOUBLE) return wrong(row->key, value, "number", err);
+    if ((st = sp_json_print(&text, value, err))) return st;
+    st = sp_settings_set(settings, row->parameter, text, err);
+    if (st && strcmp(row->key, row->parameter) != 0) sp_context(err, "%s", row->key);
+    free(text);
+    return st;
+}
+
+enum sp_status sp_request_settings_read(struct sp_settings *settings, const struct sp_json *object,
+                                        const struct sp_request_setting *rows, struct sp_err *err)
+{
+    enum sp_status st;
+
+    for (; rows->key != NULL; rows++) {
+        const struct sp_json *value = sp_json_get(object, rows->key);
+        if (value != NULL && (st = read_setting(settings, rows, value, err))) return st;
+    }
+    return SP_OK;
+}
+
+static enum sp_status read_stop(struct sp_settings *settings, const struct sp_json *stop,
+                                struct sp_err *err)
+{
+    size_t len;
+    const char *text = sp_json_to_string(stop, &len);
+
+    if (text == NULL) return wrong("stop", stop, "a text or an array of texts", err);
+    if (len == 0) return sp_fail(err, SP_E_INPUT, "stop is empty");
+    if (strlen(text) != len) return sp_fail(err, SP_E_INPUT, "stop holds a NUL");
+    return sp_settings_set(settings, "stop", text, err);
+}
+
+enum sp_status sp_request_settings_read_stops(struct sp_settings *settings,
+                                              const struct sp_json *stop, struct sp_err *err)
+{
+    enum sp_status st = SP_OK;
+
+    if (stop == NULL) return SP_OK;
+    if (sp_json_kind(stop) != SP_JSON_ARRAY) return read_stop(settings, stop, err);
+    for (size_t i = 0; i < sp_json_len(stop) && !st; i++)
+        st = read_stop(settings, sp_json_at(stop, i), err);
+    return st;
+}
+
+enum sp_status sp_request_settings_read_biases(struct sp_settings *settings,
+                                               const struct sp_json *object, struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_json_iter it = {0};
+
+    if (object == NULL) return SP_OK;
+    if (sp_json_kind(object) != SP_JSON_OBJECT) {
+        return wrong("logit_bias", object, "an object of token ids and numbers", err);
+    }
+    while (sp_json_next(object, &it)) {
+        char *end;
+        unsigned long long id = strtoull(it.key, &end, 10);
+        double bias;
+
+        if (*it.key < '0' || *it.key > '9' || *end || id > UINT32_MAX ||
+            !sp_json_to_double(it.value, &bias) || !(bias >= -1e9 && bias <= 1e9)) {
+            return sp_fail(err, SP_E_INPUT, "logit_bias: \"%s\": expected a token id and a number",
+                           it.key);
+        }
+        if ((st = sp_settings_add_bias(settings, (uint32_t)id, (float)bias, err))) return st;
+    }
+    return SP_OK;
+}

@@ -1,0 +1,35 @@
+/* Settings as members of a JSON object: of a request that an API sends, or of a line of a batch.
+ *
+ * Errors are SP_E_INPUT and name the member. */
+#ifndef SP_CLI_CHAT_REQUEST_SETTINGS_H
+#define SP_CLI_CHAT_REQUEST_SETTINGS_H
+
+#include "cli/base/settings.h"
+#include "format/base/json.h"
+
+/* A member that sets a parameter of the Modelfile, with the parameter's range. */
+struct sp_request_setting {
+    const char *key, *parameter; /* "max_tokens", "num_predict"; static */
+};
+
+/* The parameters of sampling, drafting and length, each under its own name; ends with a NULL key.
+ */
+extern const struct sp_request_setting sp_request_sampling_settings[];
+
+/* Sets those members of `object` that are in `rows`, which end with a NULL key. */
+SP_MUST_CHECK enum sp_status sp_request_settings_read(struct sp_settings *settings,
+                                                      const struct sp_json *object,
+                                                      const struct sp_request_setting *rows,
+                                                      struct sp_err *err);
+
+/* Adds a text, or an array of texts, to the stop texts; stop NULL adds none. */
+SP_MUST_CHECK enum sp_status sp_request_settings_read_stops(struct sp_settings *settings,
+                                                            const struct sp_json *stop,
+                                                            struct sp_err *err);
+
+/* Adds {"ID": bias, ...} to the logit biases; object NULL adds none. */
+SP_MUST_CHECK enum sp_status sp_request_settings_read_biases(struct sp_settings *settings,
+                                                             const struct sp_json *object,
+                                                             struct sp_err *err);
+
+#endif
