@@ -3,8 +3,8 @@
  *
  *   conv_s(u)_t = sum over taps of (base[s][tap] + dyn_t[s][tap]) * u_(t - tap)
  *
- * dyn_t is one number for each group of neighbouring channels, a projection of x_t, the sublayer's
- * normed input, on both sides. Rows before the block are zero: a block has no memory. */
+ * dyn_t has one number per tap, side and group of adjacent channels; it is a projection of x_t, the
+ * sublayer's normed input. Rows before the block count as zero: a block has no state. */
 #include "runtime/model/block_conv.h"
 
 #include "format/base/mem.h"
@@ -40,8 +40,8 @@ void sp_block_conv_close(struct sp_workspace *ws)
     free(ws->block_conv);
 }
 
-/* The n rows of u that begin with the pass's row `first_row`, in place: from the last to the first,
- * so that what a row reads is still there. */
+/* Convolves in place the n rows of u that begin with the pass's row `first_row`, from the last to
+ * the first, so that the rows that a row reads are unchanged. */
 static void convolve_block(struct sp_workspace *ws, const struct sp_conv_weights *w, unsigned side,
                            float *u, size_t ld, size_t first_row, size_t n)
 {

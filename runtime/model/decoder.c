@@ -1,5 +1,4 @@
-/* What a decoder owns: what its sequence left in the layers, sized when it is opened; and what can
- * be asked of it. */
+/* Opens and closes decoders, and reports the size and the digest of their caches. */
 #include "runtime/model/decoder_internal.h"
 
 #include "format/base/hash.h"
@@ -26,7 +25,7 @@ static enum sp_status open_frequencies(struct sp_decoder *d, struct sp_err *err)
     return SP_OK;
 }
 
-/* The target's last layer of the same type that has keys. */
+/* The cache of the target's last layer of the same type that has keys. */
 static const struct sp_kv *borrowed_keys(const struct sp_decoder *d,
                                          const struct sp_layer_config *l)
 {

@@ -1,5 +1,4 @@
-/* EAGLE-3: the hidden states of several target layers, fused into the input of the draft's layer.
- */
+/* EAGLE-3: fuses the hidden states of several target layers into the input of the draft's layer. */
 #include "runtime/model/decoder_internal.h"
 
 #include <assert.h>

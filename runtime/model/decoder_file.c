@@ -1,11 +1,13 @@
-/* A decoder's memory to a file and back: keys, values, what recurrent layers are sure of, marks. */
+/* Writes the caches of a decoder to a session file, and reads them back: keys, values, committed
+ * recurrent states, checkpoints. */
 #include "runtime/model/decoder_internal.h"
 
 #include "format/base/hash.h"
 
-/* Rotations of some models depend on the context that is planned for. */
-static enum sp_status same_rotations(const struct sp_decoder *d, struct sp_state *state,
-                                     struct sp_err *err)
+/* Some rotations depend on the planned context length, so a file fits only decoders with the same
+ * frequencies. */
+static enum sp_status check_rotations(const struct sp_decoder *d, struct sp_state *state,
+                                      struct sp_err *err)
 {
     for (unsigned i = 0; i < d->model->config.n_ropes; i++) {
         size_t half = d->model->config.ropes[i].n_rot / 2;
@@ -35,28 +37,29 @@ static enum sp_status layer_state(struct sp_decoder *d, unsigned layer, struct s
     return st;
 }
 
-static enum sp_status mark_state(const struct sp_decoder *d, struct sp_state_checkpoint *checkpoint,
-                                 struct sp_state *state, size_t len, struct sp_err *err)
+static enum sp_status checkpoint_state(const struct sp_decoder *d,
+                                       struct sp_state_checkpoint *checkpoint,
+                                       struct sp_state *state, size_t len, struct sp_err *err)
 {
-    size_t mark_len = checkpoint->len;
+    size_t checkpoint_len = checkpoint->len;
     enum sp_status st;
 
     if (sp_state_is_read(state)) checkpoint->len = 0;
-    if ((st = sp_state_number(state, &mark_len, len, err)) || mark_len == 0) return st;
+    if ((st = sp_state_number(state, &checkpoint_len, len, err)) || checkpoint_len == 0) return st;
     st = sp_state_bytes(state, checkpoint->numbers,
                         sp_state_checkpoints_size(d) / SP_STATE_CHECKPOINTS, err);
-    if (st == SP_OK) checkpoint->len = mark_len;
+    if (st == SP_OK) checkpoint->len = checkpoint_len;
     return st;
 }
 
 enum sp_status sp_decoder_state(struct sp_decoder *d, struct sp_state *state, size_t len,
                                 struct sp_err *err)
 {
-    enum sp_status st = same_rotations(d, state, err);
+    enum sp_status st = check_rotations(d, state, err);
 
     for (unsigned i = 0; st == SP_OK && i < d->model->config.n_layers; i++)
         st = layer_state(d, i, state, len, err);
     for (size_t i = 0; st == SP_OK && d->checkpoints[0].numbers && i < SP_STATE_CHECKPOINTS; i++)
-        st = mark_state(d, &d->checkpoints[i], state, len, err);
+        st = checkpoint_state(d, &d->checkpoints[i], state, len, err);
     return st;
 }

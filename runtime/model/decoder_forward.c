@@ -1,5 +1,5 @@
-/* One pass of rows through the layers, in the order of the formulas: a norm, a mixer, what it adds;
- * a norm, an MLP, what it adds. */
+/* One pass of rows through the layers, in the order of the formulas: norm, mixer, residual add;
+ * norm, MLP, residual add. */
 #include "runtime/model/decoder_internal.h"
 
 #include "runtime/model/block_conv.h"
@@ -63,19 +63,21 @@ void sp_decoder_embed(struct sp_decoder *d, const struct sp_model *source, const
     embed(d->workspace, source, ids, n);
 }
 
-/* The work of one layer on the rows of a pass, as the row functions below see it. */
+/* The state of one layer's pass, read by the row functions below. */
 struct layer_job {
     struct sp_workspace *ws;
     const struct sp_layer *layer;
     size_t n;
-    /* Weight of the norm that feeds the next products; NULL: x itself, or a norm without one. */
+    /* Weight and bias of the norm before the next products; NULL: no norm, or a norm without
+     * weight. */
     const float *norm_in;
     const float *norm_in_bias;
-    double scale;          /* of what is added to the residual */
-    const float *norm_out; /* weight of the norm on what is added to the residual, or NULL */
+    double scale; /* of the row that is added to the residual stream */
+    const float
+        *norm_out; /* weight of the norm of the row that is added to the residual stream, or NULL */
 };
 
-/* hidden = (norm of) x */
+/* hidden = (norm of) x. */
 static void norm_row(void *context, size_t t, unsigned worker)
 {
     const struct layer_job *job = context;
@@ -91,7 +93,7 @@ static void norm_row(void *context, size_t t, unsigned worker)
     }
 }
 
-/* x += (norm of) y, scaled */
+/* x += (norm of) y, scaled. */
 static void add_row(void *context, size_t t, unsigned worker)
 {
     const struct layer_job *job = context;
@@ -104,18 +106,18 @@ static void add_row(void *context, size_t t, unsigned worker)
                              ws->model->config.n_hidden);
 }
 
-/* x += (norm of) y, scaled, then hidden = (norm of) x */
+/* x += (norm of) y, scaled; then hidden = (norm of) x. */
 static void add_norm_row(void *context, size_t t, unsigned worker)
 {
     add_row(context, t, worker);
     norm_row(context, t, worker);
 }
 
-/* What stands between a layer's mixer, where it has one, and its MLP. */
+/* The row function between a layer's mixer, if it has one, and its MLP. */
 static sp_pool_fn *before_ffn(const struct layer_job *job)
 {
     if (job->layer->config->mixers == 0) return norm_row;
-    /* Side by side: hidden stays as it is. */
+    /* In a parallel block the MLP reads the same input as the mixer. */
     return job->ws->model->config.norms == SP_NORM_PARALLEL ? add_row : add_norm_row;
 }
 
@@ -160,9 +162,10 @@ static void final_norm(const struct sp_workspace *ws, float *out, size_t t)
     norm(ws, out, ws->x + t * ws->ld_x, ws->model->norm, ws->model->norm_bias);
 }
 
-/* Keeps the share's rows, from the pass's row `first` on, behind this layer. */
-static void keep_taps_of(const struct sp_workspace *ws, const struct sp_batch_seq *seq,
-                         size_t first, unsigned layer)
+/* Copies a sequence's rows of the residual stream after `layer` into its features, if the layer is
+ * tapped. `first` is the row of the pass where the rows begin. */
+static void keep_seq_taps(const struct sp_workspace *ws, const struct sp_batch_seq *seq,
+                          size_t first, unsigned layer)
 {
     const struct sp_decoder_options *options = &seq->decoder->options;
     size_t h = ws->model->config.n_hidden;
@@ -183,11 +186,11 @@ static void keep_taps_of(const struct sp_workspace *ws, const struct sp_batch_se
 static void keep_taps(const struct sp_workspace *ws, unsigned layer)
 {
     for (size_t i = 0, first = 0; i < ws->n_seqs; first += ws->seqs[i++].n)
-        keep_taps_of(ws, &ws->seqs[i], first, layer);
+        keep_seq_taps(ws, &ws->seqs[i], first, layer);
 }
 
-/* The rotations of the share's rows, from the pass's row `first` on. */
-static void rotate_share(struct sp_workspace *ws, const struct sp_batch_seq *seq, size_t first)
+/* Computes the rotations of a sequence's rows; `first` is the row of the pass where they begin. */
+static void compute_rotations(struct sp_workspace *ws, const struct sp_batch_seq *seq, size_t first)
 {
     for (unsigned i = 0; i < ws->model->config.n_ropes; i++) {
         const struct sp_rope *rope = &ws->model->config.ropes[i];
@@ -200,7 +203,7 @@ static void rotate_share(struct sp_workspace *ws, const struct sp_batch_seq *seq
     }
 }
 
-/* Settles what the pass consists of; returns its rows. */
+/* Sets the sequences of the pass; returns the number of its rows. */
 static size_t begin_pass(struct sp_workspace *ws, const struct sp_batch_seq *seqs, size_t n_seqs)
 {
     size_t n = 0;
@@ -214,19 +217,19 @@ static size_t begin_pass(struct sp_workspace *ws, const struct sp_batch_seq *seq
                seq->pos + seq->n <= d->options.n_positions && n + seq->n <= ws->max_rows);
         for (size_t t = 0; t < seq->n; t++)
             ws->positions[n + t] = seq->pos + t;
-        rotate_share(ws, seq, n);
+        compute_rotations(ws, seq, n);
     }
     return n;
 }
 
-static size_t begin_own(struct sp_decoder *d, size_t n, size_t pos, size_t n_committed)
+static size_t begin_single(struct sp_decoder *d, size_t n, size_t pos, size_t n_committed)
 {
     d->workspace->single =
         (struct sp_batch_seq){.decoder = d, .n = n, .pos = pos, .n_committed = n_committed};
     return begin_pass(d->workspace, &d->workspace->single, 1);
 }
 
-/* y = both of what two mixers make */
+/* y = the weighted sum of the outputs of two parallel mixers. */
 static void join_row(void *context, size_t t, unsigned worker)
 {
     const struct layer_job *job = context;
@@ -251,15 +254,15 @@ static void run_attention(struct sp_workspace *ws, unsigned layer, size_t n)
     }
 }
 
-static void run_both(struct layer_job *job, unsigned layer)
+static void run_parallel_mixers(struct layer_job *job, unsigned layer)
 {
     struct sp_workspace *ws = job->ws;
-    float *made;
+    float *mamba_y;
 
     sp_mamba_run(ws, layer, job->n);
-    made = ws->y;
+    mamba_y = ws->y;
     ws->y = ws->mamba_y;
-    ws->mamba_y = made;
+    ws->mamba_y = mamba_y;
     sp_self_attention_run(ws, layer, job->n);
     sp_backend_rows(ws->backend, job->n, join_row, job);
 }
@@ -269,7 +272,7 @@ static void run_mixers(struct layer_job *job, unsigned layer)
     unsigned mixers = job->layer->config->mixers;
 
     if (mixers == SP_PARALLEL_MIXERS) {
-        run_both(job, layer);
+        run_parallel_mixers(job, layer);
         return;
     }
     if (mixers & SP_MIXER_ATTENTION) run_attention(job->ws, layer, job->n);
@@ -278,8 +281,8 @@ static void run_mixers(struct layer_job *job, unsigned layer)
     if (mixers & SP_MIXER_MAMBA) sp_mamba_run(job->ws, layer, job->n);
 }
 
-/* y = what the layer's mixers make of the rows; joins the residual stream with what comes next. */
-static void run_mixing(struct layer_job *job, unsigned layer)
+/* Runs the mixers of a layer: y = their output, to be added to the residual stream. */
+static void run_mixer(struct layer_job *job, unsigned layer)
 {
     struct sp_workspace *ws = job->ws;
     const struct sp_layer *l = job->layer;
@@ -294,7 +297,7 @@ static void run_mixing(struct layer_job *job, unsigned layer)
     job->scale = ws->model->config.residual_scale;
 }
 
-/* The same of its MLP. */
+/* Adds the mixers' output to the residual stream and runs the MLP of a layer: y = its output. */
 static void run_mlp(struct layer_job *job)
 {
     struct sp_workspace *ws = job->ws;
@@ -315,7 +318,7 @@ static void run_layer(struct layer_job *job, unsigned layer)
     struct sp_workspace *ws = job->ws;
     const struct sp_layer *l = job->layer;
 
-    if (l->config->mixers) run_mixing(job, layer);
+    if (l->config->mixers) run_mixer(job, layer);
     if (l->config->n_ffn) run_mlp(job);
     sp_backend_rows(ws->backend, job->n, add_row, job);
     if (ws->per_layer) {
@@ -328,7 +331,7 @@ static void run_layer(struct layer_job *job, unsigned layer)
         ws->backend->vector->scale(ws->x + t * ws->ld_x, l->scalar, ws->model->config.n_hidden);
 }
 
-/* The pass's n rows through all layers. */
+/* Runs the pass's n rows through all layers. */
 static void run_layers(struct sp_workspace *ws, size_t n)
 {
     struct layer_job job = {.ws = ws, .n = n};
@@ -350,7 +353,7 @@ static void run_layers(struct sp_workspace *ws, size_t n)
 
 void sp_decoder_run(struct sp_decoder *d, size_t n, size_t pos, size_t n_committed)
 {
-    run_layers(d->workspace, begin_own(d, n, pos, n_committed));
+    run_layers(d->workspace, begin_single(d, n, pos, n_committed));
 }
 
 void sp_decoder_commit(struct sp_decoder *d, size_t n)
@@ -363,10 +366,10 @@ void sp_decoder_commit(struct sp_decoder *d, size_t n)
 /* ---- what comes out ---------------------------------------------------------------------------
  */
 
-/* Final norms of rows of the pass, for the head. */
+/* Rows of the pass whose final norms are the input of the head. */
 struct final_job {
     struct sp_workspace *ws;
-    size_t first, to; /* the first row: of x, of hidden */
+    size_t first, to; /* the first row of x, of hidden */
 };
 
 static void final_norm_row(void *context, size_t t, unsigned worker)
@@ -378,7 +381,7 @@ static void final_norm_row(void *context, size_t t, unsigned worker)
     final_norm(ws, ws->hidden.x + (job->to + t) * ws->hidden.ld, job->first + t);
 }
 
-/* The logits of the first n rows of ws->hidden. */
+/* Computes the logits of the first n rows of ws->hidden. */
 static void multiply_head(struct sp_workspace *ws, const struct sp_model *source, size_t n)
 {
     struct sp_finish finish = {
@@ -439,8 +442,8 @@ bool sp_batch_fits(const struct sp_batch_seq *seqs, size_t n_seqs)
     return n <= ws->max_rows && n_logits <= ws->max_logit_rows;
 }
 
-/* The rows that the layers are given. */
-static void share_inputs(struct sp_workspace *ws, size_t n)
+/* Makes the input rows of the pass. */
+static void make_inputs(struct sp_workspace *ws, size_t n)
 {
     for (size_t i = 0, first = 0; i < ws->n_seqs; first += ws->seqs[i++].n)
         memcpy(ws->ids + first, ws->seqs[i].ids, ws->seqs[i].n * sizeof *ws->ids);
@@ -451,8 +454,8 @@ static void share_inputs(struct sp_workspace *ws, size_t n)
     }
 }
 
-/* The logits that the shares want, one share's behind another's. */
-static void share_logits(struct sp_workspace *ws)
+/* Computes the logits that the sequences need, in the order of the sequences. */
+static void make_logits(struct sp_workspace *ws)
 {
     struct final_job job = {.ws = ws};
     size_t first = 0;
@@ -473,9 +476,9 @@ void sp_batch_run(const struct sp_batch_seq *seqs, size_t n_seqs)
     size_t n = begin_pass(ws, seqs, n_seqs);
 
     assert(sp_batch_fits(seqs, n_seqs));
-    share_inputs(ws, n);
+    make_inputs(ws, n);
     run_layers(ws, n);
-    share_logits(ws);
+    make_logits(ws);
 }
 
 /* ---- context of block drafts ------------------------------------------------------------------
@@ -488,7 +491,7 @@ void sp_decoder_add_context(struct sp_decoder *d, const float *features, size_t 
     struct sp_product fc = {.w = &d->model->fc, .y = ws->x, .ldy = ws->ld_x};
     size_t width = d->model->fc.cols;
 
-    begin_own(d, n, pos, n);
+    begin_single(d, n, pos, n);
     for (size_t t = 0; t < n; t++) {
         memcpy(ws->tapped.x + t * ws->tapped.ld, features + t * width, width * sizeof(float));
     }

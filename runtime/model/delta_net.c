@@ -1,12 +1,14 @@
 /* Gated delta-rule layers (Yang et al. 2024; Qwen3.5's modeling file in transformers).
  *
  * Per token: project to q, k, v (one matrix) and the gates z, b, a; a short causal convolution over
- * the projected rows, then silu; q and k normed to length one per head; then per value head S <-
- * e^g S;  d = beta (v - S k);  S <- S + d k^T;  o = S q;  y = norm(o) * silu(z) with beta =
- * sigmoid(b), g = -e^A_log * softplus(a + dt_bias).
+ * the projected rows, then silu; q and k normed to length one per head; then per value head
  *
- * Their state is runtime/model/head_state.h's. Behind a rejected guess it equals, bit for bit, that
- * of a sequence in which the guess never was. No weight is read twice. */
+ *   S <- e^g S;  d = beta (v - S k);  S <- S + d k^T;  o = S q;  y = norm(o) * silu(z)
+ *
+ * with beta = sigmoid(b), g = -e^A_log * softplus(a + dt_bias).
+ *
+ * The state is a struct sp_head_state. After a rejected draft token it equals, bit for bit, the
+ * state of a sequence without that token. No weight is read twice. */
 #include "runtime/model/delta_net.h"
 
 #include "format/base/mem.h"
@@ -49,17 +51,17 @@ void sp_delta_net_close(struct sp_workspace *ws)
     free(s);
 }
 
-/* One layer's pass, as the row functions see it. */
+/* One pass of a layer. */
 struct delta_job {
     struct sp_workspace *ws;
     const struct sp_delta_weights *w;
-    /* Of the share at hand: */
+    /* The history of the current sequence. */
     const struct sp_conv_history *history;
-    size_t first; /* row */
+    size_t first; /* first row of the current sequence */
 };
 
-/* q, k, v of row i of a share: convolution over it and the kernel - 1 rows before, silu, q and k to
- * length one. */
+/* Makes q, k, v of row i of a sequence: convolution over the row and the kernel - 1 rows before it,
+ * silu, q and k normed to length one. Makes the gates of the row. */
 static void mix_row(void *context, size_t i, unsigned worker)
 {
     const struct delta_job *job = context;
@@ -87,7 +89,7 @@ static void mix_row(void *context, size_t i, unsigned worker)
     }
 }
 
-/* heads.x = norm(o) * silu(z), head by head */
+/* heads.x = norm(o) * silu(z), per head. */
 static void gate_row(void *context, size_t t, unsigned worker)
 {
     const struct delta_job *job = context;
@@ -106,8 +108,8 @@ static void gate_row(void *context, size_t t, unsigned worker)
     memcpy(ws->heads.x + t * ws->heads.ld, z, rs->n_values * sizeof *z);
 }
 
-static void step(struct sp_workspace *ws, struct sp_recurrent *memory,
-                 const struct sp_batch_seq *seq, size_t first)
+static void run_recurrence(struct sp_workspace *ws, struct sp_recurrent *state,
+                           const struct sp_batch_seq *seq, size_t first)
 {
     const struct sp_delta_net_scratch *s = ws->delta_net;
     const struct sp_recurrent_scratch *rs = &s->common;
@@ -115,7 +117,7 @@ static void step(struct sp_workspace *ws, struct sp_recurrent *memory,
     struct sp_head_pass pass = {
         .vector = ws->backend->vector,
         .workspace = &rs->workspace,
-        .state = &memory->heads,
+        .state = &state->heads,
         .q = mixed,
         .k = mixed + rs->n_keys,
         .v = mixed + 2 * rs->n_keys,
@@ -133,20 +135,20 @@ static void step(struct sp_workspace *ws, struct sp_recurrent *memory,
     sp_head_state_run(&pass, ws->backend->pool);
 }
 
-/* The rows of one share through the convolution and the recurrence. What its convolution looks back
- * at takes the place of the last rows of the share before. */
+/* Runs the rows of one sequence through the convolution and the recurrence. The history of its
+ * convolution overwrites the last input rows of the sequence before, which are no longer needed. */
 static void run_seq(struct delta_job *job, unsigned layer, const struct sp_batch_seq *seq)
 {
     struct sp_workspace *ws = job->ws;
-    struct sp_recurrent *memory = &seq->decoder->recurrent[layer];
+    struct sp_recurrent *state = &seq->decoder->recurrent[layer];
     size_t ld = ws->delta_net->common.ld;
     float *input = ws->delta_net->common.input + job->first * ld;
 
-    job->history = &memory->history;
-    sp_conv_history_begin(&memory->history, input, ld);
+    job->history = &state->history;
+    sp_conv_history_begin(&state->history, input, ld);
     sp_backend_rows(ws->backend, seq->n, mix_row, job);
-    sp_conv_history_end(&memory->history, input, ld, seq->n, seq->n_committed);
-    step(ws, memory, seq, job->first);
+    sp_conv_history_end(&state->history, input, ld, seq->n, seq->n_committed);
+    run_recurrence(ws, state, seq, job->first);
 }
 
 void sp_delta_net_run(struct sp_workspace *ws, unsigned layer, size_t n)

@@ -1,9 +1,10 @@
-/* The input rows of a prediction head or an assistant: a token's embedding and a hidden state, each
- * normed where the draft has norms for them, projected together.
+/* The input rows of a pass.
  *
- * An EAGLE-3 layer reads both side by side instead, and its residual stream is the hidden state:
- * g = fc features, or what the draft fed back; pair = [norm(embedding), norm(g)];
- * x = norm_before_residual ? norm(g) : g. Source: Eagle3DraftModel in speculators. */
+ * A prediction head or an assistant reads pairs of a token's embedding and a hidden state, each
+ * normed if the draft has norms for them, and projects them together. An EAGLE-3 layer reads the
+ * pair itself, and its residual stream is the hidden state g, which is fc of the target's features
+ * or a feature of the draft: pair = [norm(embedding), norm(g)]; x = norm_before_residual ? norm(g)
+ * : g. Source: Eagle3DraftModel in speculators. */
 #include "runtime/model/embedding.h"
 
 #include "runtime/model/decoder_internal.h"
@@ -25,14 +26,14 @@ void sp_embed_row(const struct sp_workspace *ws, const struct sp_model *source, 
     }
 }
 
-/* The rows of one share of the pass, of which `first` is the first. */
+/* One sequence of the pass; `first` is the row of the pass where its rows begin. */
 struct pair_job {
     struct sp_workspace *ws;
     const struct sp_batch_seq *seq;
     size_t first;
 };
 
-/* tapped = [embedding, hidden], as wide as the fc wants */
+/* tapped = [embedding, hidden], as wide as the input of fc. */
 static void join_row(void *context, size_t t, unsigned worker)
 {
     const struct pair_job *job = context;
@@ -53,7 +54,8 @@ static void join_row(void *context, size_t t, unsigned worker)
     vector->rms_norm(hidden, hidden, ws->model->pair_norms[1], n_hidden, eps);
 }
 
-/* The table's row as it is: an EAGLE-3 draft is trained on unscaled embeddings. */
+/* Makes an EAGLE-3 pair. The embedding is not scaled, since the draft is trained on unscaled
+ * ones. */
 static void pair_row(void *context, size_t t, unsigned worker)
 {
     const struct pair_job *job = context;
@@ -75,12 +77,12 @@ static void pair_row(void *context, size_t t, unsigned worker)
 
 void sp_embed_pairs(struct sp_workspace *ws, size_t n)
 {
-    bool apart = ws->model->config.layers[0].reads_pair;
+    bool reads_pair = ws->model->config.layers[0].reads_pair;
     struct sp_product fc = {.w = &ws->model->fc, .y = ws->x, .ldy = ws->ld_x};
 
     for (size_t i = 0, first = 0; i < ws->n_seqs; first += ws->seqs[i++].n) {
         struct pair_job job = {ws, &ws->seqs[i], first};
-        sp_backend_rows(ws->backend, job.seq->n, apart ? pair_row : join_row, &job);
+        sp_backend_rows(ws->backend, job.seq->n, reads_pair ? pair_row : join_row, &job);
     }
-    if (!apart) sp_backend_multiply(ws->backend, &fc, 1, &ws->tapped, n);
+    if (!reads_pair) sp_backend_multiply(ws->backend, &fc, 1, &ws->tapped, n);
 }

@@ -1,10 +1,10 @@
-/* Mixture of experts: each row goes to the few experts that its router chose.
+/* Mixture of experts: each row is processed by the few experts that its router chose.
  *
- * Rows are gathered by expert, so that an expert's weights are read once a pass; and the experts of
- * a pass run at once, as one product with many matrices, so that threads meet per layer and not per
- * expert. A row adds what its experts give it in ascending order, whatever the other rows do.
- * Routing follows transformers: enum sp_routing_law and struct sp_routing say how. Ties: lower
- * index. */
+ * Rows are grouped by expert, so that an expert's weights are read once a pass. The experts of a
+ * pass run as one product with many matrices, so that threads synchronise once a layer instead of
+ * once an expert. A row adds the outputs of its experts in ascending order of experts, whatever the
+ * other rows do. Routing follows transformers; enum sp_routing_law and struct sp_routing describe
+ * it. Ties go to the lower index. */
 #include "runtime/model/experts.h"
 
 #include "format/base/mem.h"
@@ -15,17 +15,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Pairs of a row and an expert that are at work at once: a verified block's all, a prompt's in
- * turn. */
-enum { LEAST_PLACES = 128 };
+/* Least number of slots, i.e. (row, expert) pairs that run at once. It holds all pairs of a
+ * verified block; those of a prompt run in several groups. */
+enum { MIN_SLOTS = 128 };
 
-static enum sp_status open_places(struct sp_workspace *ws, size_t n_ffn, struct sp_err *err)
+static enum sp_status open_slots(struct sp_workspace *ws, size_t n_ffn, struct sp_err *err)
 {
     struct sp_experts_scratch *e = ws->experts;
     size_t n = ws->max_rows;
     enum sp_status st;
 
-    if (n < LEAST_PLACES) n = LEAST_PLACES;
+    if (n < MIN_SLOTS) n = MIN_SLOTS;
     e->n_slots = n;
     if ((st = sp_acts_init(&e->input, n, ws->model->config.n_hidden, err))) return st;
     if ((st = sp_acts_init(&e->ffn, n, n_ffn, err))) return st;
@@ -39,20 +39,20 @@ enum sp_status sp_experts_open(struct sp_workspace *ws, struct sp_err *err)
     const struct sp_config *config = &ws->model->config;
     size_t rows = ws->max_rows;
     struct sp_experts_scratch *e = NULL;
-    unsigned n_experts = 0, used = 0, n_ffn = 0;
+    unsigned n_experts = 0, max_used = 0, n_ffn = 0;
     enum sp_status st;
 
     for (unsigned i = 0; i < config->n_layers; i++) {
         const struct sp_layer_config *l = &config->layers[i];
         if (l->n_experts == 0) continue;
         if (l->n_experts > n_experts) n_experts = l->n_experts;
-        if (l->n_experts_used > used) used = l->n_experts_used;
+        if (l->n_experts_used > max_used) max_used = l->n_experts_used;
         if (l->n_ffn > n_ffn) n_ffn = l->n_ffn;
     }
     if (n_experts == 0) return SP_OK;
     if ((st = sp_new(&e, 1, sizeof *e, err))) return st;
     ws->experts = e;
-    e->max_used = used;
+    e->max_used = max_used;
     e->ld_scores = sp_matrix_ld(n_experts);
     if ((st = sp_new_aligned(&e->scores, rows * e->ld_scores, sizeof *e->scores, err))) return st;
     if ((st = sp_new_aligned(&e->selection, rows * e->ld_scores, sizeof *e->selection, err)))
@@ -61,11 +61,11 @@ enum sp_status sp_experts_open(struct sp_workspace *ws, struct sp_err *err)
                      sizeof *e->group_selection, err))) {
         return st;
     }
-    if ((st = sp_new(&e->chosen, rows * used, sizeof *e->chosen, err))) return st;
-    if ((st = sp_new(&e->weights, rows * used, sizeof *e->weights, err))) return st;
-    if ((st = sp_new(&e->slots, rows * used, sizeof *e->slots, err))) return st;
+    if ((st = sp_new(&e->chosen, rows * max_used, sizeof *e->chosen, err))) return st;
+    if ((st = sp_new(&e->weights, rows * max_used, sizeof *e->weights, err))) return st;
+    if ((st = sp_new(&e->slots, rows * max_used, sizeof *e->slots, err))) return st;
     if ((st = sp_new(&e->n_rows, n_experts, sizeof *e->n_rows, err))) return st;
-    if ((st = open_places(ws, n_ffn, err))) return st;
+    if ((st = open_slots(ws, n_ffn, err))) return st;
     if ((st = sp_new_aligned(&e->shared, rows * ws->ld_x, sizeof *e->shared, err))) return st;
     e->ld_shared_gate = sp_matrix_ld(1);
     if ((st = sp_new_aligned(&e->shared_gate, rows * e->ld_shared_gate, sizeof *e->shared_gate,
@@ -97,16 +97,17 @@ void sp_experts_close(struct sp_workspace *ws)
     free(e);
 }
 
-/* A layer's rows, as the row functions below see them. */
+/* The rows of a pass in one layer. */
 struct route_job {
     struct sp_workspace *ws;
     const struct sp_layer *layer;
     const struct sp_layer_config *config;
     size_t n;
-    unsigned first, last; /* experts first..last-1 are at work */
+    unsigned first, last; /* experts first..last-1 run now */
 };
 
-/* The k largest of n scores, in descending order, ties by lower index. */
+/* best[0..k-1] = the indices of the k largest of n scores, in descending order; ties go to the
+ * lower index. */
 static void find_best(unsigned *best, unsigned k, const float *scores, unsigned n)
 {
     unsigned len = 0;
@@ -122,7 +123,7 @@ static void find_best(unsigned *best, unsigned k, const float *scores, unsigned 
     }
 }
 
-/* Every expert's score of its own, before any is chosen. */
+/* Turns router logits into the scores of the experts, before any is chosen. */
 static void score_experts(const struct route_job *job, float *scores)
 {
     const struct sp_routing *routing = &job->ws->model->config.routing;
@@ -144,60 +145,60 @@ static void score_experts(const struct route_job *job, float *scores)
     }
 }
 
-/* What a group's n merits make it worth: the sum of its two largest, or the largest. */
-static float worth_of_group(const struct sp_routing *routing, const float *merits, unsigned n)
+/* The score of a group of n experts: the sum of its two largest scores, or the largest. */
+static float score_of_group(const struct sp_routing *routing, const float *selection, unsigned n)
 {
-    float best = merits[0], second = -INFINITY;
+    float best = selection[0], second = -INFINITY;
 
     for (unsigned i = 1; i < n; i++) {
-        if (merits[i] > best) {
+        if (selection[i] > best) {
             second = best;
-            best = merits[i];
-        } else if (merits[i] > second) {
-            second = merits[i];
+            best = selection[i];
+        } else if (selection[i] > second) {
+            second = selection[i];
         }
     }
     return routing->groups_by_best ? best : best + second;
 }
 
-/* Experts outside the best groups cannot be chosen. */
-static void drop_groups(const struct route_job *job, float *merits, float *of_groups)
+/* Excludes the experts outside the best groups from the selection. */
+static void drop_groups(const struct route_job *job, float *selection, float *group_scores)
 {
     const struct sp_routing *routing = &job->ws->model->config.routing;
     unsigned n = job->config->n_experts / routing->n_groups;
 
     for (unsigned g = 0; g < routing->n_groups; g++)
-        of_groups[g] = worth_of_group(routing, merits + g * n, n);
+        group_scores[g] = score_of_group(routing, selection + g * n, n);
     for (unsigned g = 0; g < routing->n_groups; g++) {
         unsigned n_better = 0;
         for (unsigned i = 0; i < routing->n_groups; i++) {
-            bool first = i < g && of_groups[i] == of_groups[g];
-            if (of_groups[i] > of_groups[g] || first) n_better++;
+            bool first = i < g && group_scores[i] == group_scores[g];
+            if (group_scores[i] > group_scores[g] || first) n_better++;
         }
         for (unsigned i = 0; n_better >= routing->n_groups_used && i < n; i++)
-            merits[g * n + i] = -INFINITY;
+            selection[g * n + i] = -INFINITY;
     }
 }
 
-/* What the choice of row t goes by. */
-static const float *merits_of_row(const struct route_job *job, size_t t, const float *scores)
+/* The scores that row t's experts are selected by. */
+static const float *selection_of_row(const struct route_job *job, size_t t, const float *scores)
 {
     const struct sp_routing *routing = &job->ws->model->config.routing;
     const struct sp_experts_scratch *e = job->ws->experts;
-    float *merits = e->selection + t * e->ld_scores;
+    float *selection = e->selection + t * e->ld_scores;
     bool grouped = routing->n_groups > 1;
 
     if (!grouped && !routing->corrected) return scores;
-    memcpy(merits, scores, job->config->n_experts * sizeof *merits);
+    memcpy(selection, scores, job->config->n_experts * sizeof *selection);
     if (routing->corrected) {
-        job->ws->backend->vector->add(merits, job->layer->router_correction,
+        job->ws->backend->vector->add(selection, job->layer->router_correction,
                                       job->config->n_experts);
     }
-    if (grouped) drop_groups(job, merits, e->group_selection + t * routing->n_groups);
-    return merits;
+    if (grouped) drop_groups(job, selection, e->group_selection + t * routing->n_groups);
+    return selection;
 }
 
-/* The weights of a row's experts, best first. */
+/* Computes the weights of a row's chosen experts, which are sorted by descending score. */
 static void weigh_experts(const struct route_job *job, float *weights, const unsigned *chosen,
                           float *scores)
 {
@@ -248,13 +249,13 @@ static void route_row(void *context, size_t t, unsigned worker)
 
     (void)worker;
     score_experts(job, scores);
-    find_best(chosen, k, merits_of_row(job, t, scores), job->config->n_experts);
+    find_best(chosen, k, selection_of_row(job, t, scores), job->config->n_experts);
     weigh_experts(job, weights, chosen, scores);
     sort_experts(chosen, weights, k);
 }
 
-/* Gemma 4 routes by the residual stream itself: normed without weight, scaled. */
-static void prepare_routed_row(void *context, size_t t, unsigned worker)
+/* Gemma 4's router reads the residual stream itself, normed without weight and scaled. */
+static void prepare_router_row(void *context, size_t t, unsigned worker)
 {
     const struct route_job *job = context;
     struct sp_workspace *ws = job->ws;
@@ -268,7 +269,7 @@ static void prepare_routed_row(void *context, size_t t, unsigned worker)
     vector->scale(row, (float)(1 / sqrt((double)n)), n);
 }
 
-/* ... and its experts see a norm of their own. */
+/* Gemma 4's experts read the residual stream with a norm of their own. */
 static void prepare_expert_row(void *context, size_t t, unsigned worker)
 {
     const struct route_job *job = context;
@@ -280,7 +281,7 @@ static void prepare_expert_row(void *context, size_t t, unsigned worker)
                                   (float)ws->model->config.norm_eps);
 }
 
-/* The dense MLP beside the experts, of the rows of ws->hidden. */
+/* Runs the shared expert on the rows of ws->hidden. */
 static void run_shared(struct sp_workspace *ws, const struct sp_layer *l, size_t n)
 {
     struct sp_experts_scratch *e = ws->experts;
@@ -302,7 +303,7 @@ static void run_shared(struct sp_workspace *ws, const struct sp_layer *l, size_t
     sp_backend_multiply(ws->backend, &out, 1, &ws->ffn, n);
 }
 
-/* y += sigmoid(w . x) * shared, or y = norm(y) + norm(shared) */
+/* y += sigmoid(w . x) * shared, or y = norm(y) + norm(shared). */
 static void add_shared_row(void *context, size_t t, unsigned worker)
 {
     const struct route_job *job = context;
@@ -334,51 +335,52 @@ static void count_rows(const struct route_job *job)
     }
 }
 
-static bool is_at_work(const struct route_job *job, unsigned id)
+static bool is_running(const struct route_job *job, unsigned id)
 {
     return id >= job->first && id < job->last;
 }
 
-/* A single row is read where it is, by all its experts. */
+/* True for a single row, which all its experts read in slot. */
 static bool is_single(const struct route_job *job)
 {
     return job->n == 1;
 }
 
-/* Experts from job->last on, as many as find places for their rows; returns how many have any. */
-static size_t choose_groups(struct route_job *job, size_t *n_places)
+/* Selects experts from job->last on, as many as have slots for their rows. Returns the number of
+ * those that have rows. */
+static size_t choose_groups(struct route_job *job, size_t *n_slots)
 {
     struct sp_experts_scratch *e = job->ws->experts;
-    size_t n_groups = 0, place = 0;
+    size_t n_groups = 0, slot = 0;
 
     job->first = job->last;
     for (; job->last < job->config->n_experts; job->last++) {
         size_t n = e->n_rows[job->last];
-        if (place + n > e->n_slots) break;
+        if (slot + n > e->n_slots) break;
         if (n == 0) continue;
         e->groups[n_groups++] =
-            (struct sp_row_group){job->last, is_single(job) ? 0 : place, place, n};
-        place += n;
+            (struct sp_row_group){job->last, is_single(job) ? 0 : slot, slot, n};
+        slot += n;
     }
-    *n_places = place;
+    *n_slots = slot;
     return n_groups;
 }
 
-/* Which of the places of its experts a row takes: they lie in the order of rows. */
-static void assign_places(const struct route_job *job, size_t n_groups)
+/* Assigns each row a slot in each of its running experts; an expert's slots are in row order. */
+static void assign_slots(const struct route_job *job, size_t n_groups)
 {
     struct sp_experts_scratch *e = job->ws->experts;
 
     for (size_t i = 0; i < n_groups; i++)
-        e->n_rows[e->groups[i].matrix] = e->groups[i].to; /* from here on: the next free one */
+        e->n_rows[e->groups[i].matrix] = e->groups[i].to; /* from here on the next free slot */
     for (size_t t = 0; t < job->n; t++) {
         for (size_t i = t * e->max_used; i < t * e->max_used + job->config->n_experts_used; i++) {
-            if (is_at_work(job, e->chosen[i])) e->slots[i] = e->n_rows[e->chosen[i]]++;
+            if (is_running(job, e->chosen[i])) e->slots[i] = e->n_rows[e->chosen[i]]++;
         }
     }
 }
 
-/* A row begins at 0, and goes where its experts look for it. */
+/* Clears row t of the output and copies the row to the slots of its experts. */
 static void gather_row(void *context, size_t t, unsigned worker)
 {
     const struct route_job *job = context;
@@ -390,7 +392,7 @@ static void gather_row(void *context, size_t t, unsigned worker)
     if (job->first == 0) memset(ws->y + t * ws->ld_x, 0, n * sizeof(float));
     if (is_single(job)) return;
     for (size_t i = t * e->max_used; i < t * e->max_used + job->config->n_experts_used; i++) {
-        if (!is_at_work(job, e->chosen[i])) continue;
+        if (!is_running(job, e->chosen[i])) continue;
         memcpy(e->input.x + e->slots[i] * e->input.ld, ws->hidden.x + t * ws->hidden.ld,
                n * sizeof(float));
     }
@@ -404,13 +406,13 @@ static void add_row(void *context, size_t t, unsigned worker)
 
     (void)worker;
     for (size_t i = t * e->max_used; i < t * e->max_used + job->config->n_experts_used; i++) {
-        if (!is_at_work(job, e->chosen[i])) continue;
+        if (!is_running(job, e->chosen[i])) continue;
         ws->backend->vector->fma(ws->y + t * ws->ld_x, e->y + e->slots[i] * ws->ld_x, e->weights[i],
                                  ws->model->config.n_hidden);
     }
 }
 
-static void run_groups(const struct route_job *job, size_t n_places, size_t n_groups)
+static void run_groups(const struct route_job *job, size_t n_slots, size_t n_groups)
 {
     struct sp_workspace *ws = job->ws;
     const struct sp_layer *l = job->layer;
@@ -431,11 +433,11 @@ static void run_groups(const struct route_job *job, size_t n_places, size_t n_gr
     const struct sp_acts *input = is_single(job) ? &ws->hidden : &e->input;
 
     sp_backend_multiply_groups(ws->backend, gate_up, plain ? 1 : 2, input,
-                               is_single(job) ? 1 : n_places, e->groups, n_groups);
+                               is_single(job) ? 1 : n_slots, e->groups, n_groups);
     e->ffn.cols = l->down.cols;
     for (size_t i = 0; i < n_groups; i++)
         e->groups[i].from = e->groups[i].to;
-    sp_backend_multiply_groups(ws->backend, &out, 1, &e->ffn, n_places, e->groups, n_groups);
+    sp_backend_multiply_groups(ws->backend, &out, 1, &e->ffn, n_slots, e->groups, n_groups);
 }
 
 static void run_experts(struct route_job *job)
@@ -444,10 +446,10 @@ static void run_experts(struct route_job *job)
 
     count_rows(job);
     while (job->last < job->config->n_experts) {
-        size_t n_places, n_groups = choose_groups(job, &n_places);
-        assign_places(job, n_groups);
+        size_t n_slots, n_groups = choose_groups(job, &n_slots);
+        assign_slots(job, n_groups);
         sp_backend_rows(backend, job->n, gather_row, job);
-        if (n_groups) run_groups(job, n_places, n_groups);
+        if (n_groups) run_groups(job, n_slots, n_groups);
         sp_backend_rows(backend, job->n, add_row, job);
     }
 }
@@ -459,14 +461,14 @@ void sp_experts_run(struct sp_workspace *ws, const struct sp_layer *layer, size_
     struct sp_product router = {
         .w = &layer->router, .bias = layer->router_bias, .y = e->scores, .ldy = e->ld_scores};
     const struct sp_product up_gate[] = {{.w = &layer->up}, {.w = &layer->gate}};
-    const struct sp_acts *routed = layer->router_scale ? &e->router_input : &ws->hidden;
+    const struct sp_acts *router_input = layer->router_scale ? &e->router_input : &ws->hidden;
 
-    if (layer->router_scale) sp_backend_rows(ws->backend, n, prepare_routed_row, &job);
-    sp_backend_multiply(ws->backend, &router, 1, routed, n);
+    if (layer->router_scale) sp_backend_rows(ws->backend, n, prepare_router_row, &job);
+    sp_backend_multiply(ws->backend, &router, 1, router_input, n);
     sp_backend_rows(ws->backend, n, route_row, &job);
     if (layer->shared_down.rows) run_shared(ws, layer, n);
     if (layer->experts_norm) sp_backend_rows(ws->backend, n, prepare_expert_row, &job);
-    /* All experts observe all rows: an expert's own rows are too few of a text. */
+    /* All experts observe all rows: too few rows of a text reach a single expert. */
     sp_backend_observe(ws->backend, up_gate, layer->gate.rows ? 2 : 1, &ws->hidden, n);
     run_experts(&job);
     if (layer->shared_down.rows) sp_backend_rows(ws->backend, n, add_shared_row, &job);

@@ -1,13 +1,15 @@
-/* Multi-head latent attention (struct sp_latent_config): what is stored of a position is its latent
- * and one rotated key, for all heads, and keys and values of the heads are never made. With K the
- * matrix that makes a head's key of a latent c, and V the one that makes its value,
- *   q . (K c) = (K^T q) . c    and    sum_j p_j (V c_j) = V (sum_j p_j c_j),
- * so every query is taken to the latent's dims by K^T, all heads attend to one key [c, rotated key]
- * with the value c, and V takes what each has seen to the dims of a value. So a head's share of a
- * context costs arithmetic, not memory; a cache is as small as one head of kv_rank dims.
+/* Multi-head latent attention (struct sp_latent_config). The cache stores one latent and one
+ * rotated key per position, shared by all heads; keys and values of the heads are never computed.
+ * With K the matrix that makes a head's key of a latent c, and V the matrix that makes its value,
  *
- * Rows of a head lie one after another, so that K and V are read once a pass: head h of row t is
- * row h n + t. */
+ *   q . (K c) = (K^T q) . c    and    sum_j p_j (V c_j) = V (sum_j p_j c_j),
+ *
+ * so K^T maps every query to the latent's dims, all heads attend to one key [c, rotated key] with
+ * the value c, and V maps the result of each head to the dims of a value. A head therefore costs
+ * arithmetic but no memory; the cache is as small as that of one head of kv_rank dims.
+ *
+ * The rows of a head are contiguous, so that K and V are read once a pass: head h of row t is row h
+ * n + t. */
 #include "runtime/model/latent_attention.h"
 
 #include "format/base/mem.h"
@@ -65,7 +67,7 @@ void sp_latent_attention_close(struct sp_workspace *ws)
     free(s);
 }
 
-/* One layer's pass. */
+/* One pass of a layer. */
 struct latent_job {
     struct sp_workspace *ws;
     const struct sp_layer *layer;
@@ -75,14 +77,14 @@ struct latent_job {
 
 static void rotate(const struct latent_job *job, size_t t, float *x)
 {
-    const struct sp_rotation *turn = &job->ws->rotations[job->layer->config->rope];
+    const struct sp_rotation *rotation = &job->ws->rotations[job->layer->config->rope];
     size_t half = job->c->rope_dim / 2;
 
-    job->ws->backend->vector->rope(x, turn->cos + t * half, turn->sin + t * half, 2 * half);
+    job->ws->backend->vector->rope(x, rotation->cos + t * half, rotation->sin + t * half, 2 * half);
 }
 
-/* What the input became: latents to be normed, and the key to be rotated. */
-static void shape_row(void *context, size_t t, unsigned worker)
+/* Norms the latents of row t and rotates its key. */
+static void norm_and_rotate(void *context, size_t t, unsigned worker)
 {
     const struct latent_job *job = context;
     struct sp_workspace *ws = job->ws;
@@ -127,11 +129,11 @@ static void project(struct latent_job *job)
     const struct sp_product q_b = {.w = &l->latent.q_b, .y = ws->q, .ldy = ws->ld_q};
 
     sp_backend_multiply(ws->backend, in, 2, &ws->hidden, job->n);
-    sp_backend_rows(ws->backend, job->n, shape_row, job);
+    sp_backend_rows(ws->backend, job->n, norm_and_rotate, job);
     if (low) sp_backend_multiply(ws->backend, &q_b, 1, &ws->latent_attention->q_latent, job->n);
 }
 
-/* Head h of row t, as it is projected. */
+/* Head h of row t of the projected queries. */
 static const float *query_at(const struct latent_job *job, size_t h, size_t t)
 {
     size_t dim = (size_t)job->c->nope_dim + job->c->rope_dim;
@@ -139,7 +141,7 @@ static const float *query_at(const struct latent_job *job, size_t h, size_t t)
     return job->ws->q + t * job->ws->ld_q + h * dim;
 }
 
-static void gather_still(void *context, size_t t, unsigned worker)
+static void gather_nope(void *context, size_t t, unsigned worker)
 {
     const struct latent_job *job = context;
     struct sp_acts *nope = &job->ws->latent_attention->nope;
@@ -151,8 +153,8 @@ static void gather_still(void *context, size_t t, unsigned worker)
     }
 }
 
-/* Behind what met the latent's dims goes what meets the key's. */
-static void add_turned(void *context, size_t t, unsigned worker)
+/* Appends the rotated dims of each query to its dims in the latent's space. */
+static void append_rope(void *context, size_t t, unsigned worker)
 {
     const struct latent_job *job = context;
     struct sp_latent_attention_scratch *s = job->ws->latent_attention;
@@ -165,7 +167,7 @@ static void add_turned(void *context, size_t t, unsigned worker)
     }
 }
 
-/* y = each head's matrix times that head's rows. */
+/* y = the matrix of each head times the rows of that head. */
 static void multiply_heads(const struct latent_job *job, const struct sp_matrix *w, float *y,
                            size_t ldy, const struct sp_acts *acts)
 {
@@ -178,8 +180,8 @@ static void multiply_heads(const struct latent_job *job, const struct sp_matrix 
                                job->n_heads);
 }
 
-/* The rows of a share, the first being the pass's row `first`. */
-static void attend(const struct latent_job *job, const struct sp_batch_seq *seq, size_t first)
+/* Attention of one sequence; `first` is the row of the pass where its rows begin. */
+static void attend_seq(const struct latent_job *job, const struct sp_batch_seq *seq, size_t first)
 {
     struct sp_workspace *ws = job->ws;
     struct sp_latent_attention_scratch *s = ws->latent_attention;
@@ -202,7 +204,7 @@ static void attend(const struct latent_job *job, const struct sp_batch_seq *seq,
     sp_attend(&a, ws->backend->vector, ws->backend->pool, ws->attention);
 }
 
-/* Heads side by side. */
+/* Copies the values of row t's heads into one row, head after head. */
 static void gather_values(void *context, size_t t, unsigned worker)
 {
     const struct latent_job *job = context;
@@ -228,11 +230,11 @@ void sp_latent_attention_run(struct sp_workspace *ws, unsigned layer, size_t n)
 
     project(&job);
     store(&job);
-    sp_backend_rows(ws->backend, n, gather_still, &job);
+    sp_backend_rows(ws->backend, n, gather_nope, &job);
     multiply_heads(&job, &l->latent.k_b, s->queries, s->ld_queries, &s->nope);
-    sp_backend_rows(ws->backend, n, add_turned, &job);
+    sp_backend_rows(ws->backend, n, append_rope, &job);
     for (size_t i = 0, first = 0; i < ws->n_seqs; first += ws->seqs[i++].n)
-        attend(&job, &ws->seqs[i], first);
+        attend_seq(&job, &ws->seqs[i], first);
     multiply_heads(&job, &l->latent.v_b, s->values, s->ld_values, &s->attended);
     sp_backend_rows(ws->backend, n, gather_values, &job);
     ws->heads.cols = l->o.cols;

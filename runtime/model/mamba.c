@@ -2,12 +2,15 @@
  * 5.23).
  *
  * Per token: project to z, to x, B and C, and to dt; a short causal convolution over x, B and C,
- * then silu; dt = softplus(dt + dt_bias), kept within the config's limits; then per head, which
- * shares B and C with its group, S <- e^(dt A) S + (dt x) B^T;  y = S C + D x, with A = -e^A_log;
- * and norm(y * silu(z)), group by group, is projected back. Some configs norm before the gate, or
- * not at all, and multiply z, x, B, C and dt.
+ * then silu; dt = softplus(dt + dt_bias), clamped to the config's limits; then per head, which
+ * shares B and C with its group,
  *
- * Their state is runtime/model/head_state.h's: B is the key, C the query, dt x the value. */
+ *   S <- e^(dt A) S + (dt x) B^T;  y = S C + D x,   with A = -e^A_log;
+ *
+ * and norm(y * silu(z)), per group, is projected back. Some configs norm before the gate, or not at
+ * all, and scale z, x, B, C and dt.
+ *
+ * The state is a struct sp_head_state: B is the key, C the query, dt x the value. */
 #include "runtime/model/mamba.h"
 
 #include "format/base/mem.h"
@@ -49,16 +52,16 @@ void sp_mamba_close(struct sp_workspace *ws)
     free(s);
 }
 
-/* One layer's pass, as the row functions see it. */
+/* One pass of a layer. */
 struct mamba_job {
     struct sp_workspace *ws;
     const struct sp_mamba_weights *w;
-    /* Of the share at hand: */
+    /* The history of the current sequence. */
     const struct sp_conv_history *history;
-    size_t first; /* row */
+    size_t first; /* first row of the current sequence */
 };
 
-/* dt becomes the decay of each head, and values its x, dt times as large. */
+/* Replaces dt by the decay of each head, and sets values to x * dt. */
 static void scale_values(const struct mamba_job *job, size_t t)
 {
     const struct sp_mamba_config *c = &job->ws->model->config.mamba;
@@ -76,7 +79,8 @@ static void scale_values(const struct mamba_job *job, size_t t)
     }
 }
 
-/* x, B and C of row i of a share: convolution over it and the kernel - 1 rows before, silu. */
+/* Makes x, B and C of row i of a sequence: convolution over the row and the kernel - 1 rows before
+ * it, silu. */
 static void mix_row(void *context, size_t i, unsigned worker)
 {
     const struct mamba_job *job = context;
@@ -93,8 +97,8 @@ static void mix_row(void *context, size_t i, unsigned worker)
     scale_values(job, t);
 }
 
-static void step(struct sp_workspace *ws, struct sp_recurrent *memory,
-                 const struct sp_batch_seq *seq, size_t first)
+static void run_recurrence(struct sp_workspace *ws, struct sp_recurrent *state,
+                           const struct sp_batch_seq *seq, size_t first)
 {
     const struct sp_mamba_scratch *s = ws->mamba;
     const struct sp_recurrent_scratch *rs = &s->common;
@@ -102,7 +106,7 @@ static void step(struct sp_workspace *ws, struct sp_recurrent *memory,
     struct sp_head_pass pass = {
         .vector = ws->backend->vector,
         .workspace = &rs->workspace,
-        .state = &memory->heads,
+        .state = &state->heads,
         .q = mixed + rs->n_values + rs->n_keys,
         .k = mixed + rs->n_values,
         .ld = rs->ld,
@@ -119,7 +123,7 @@ static void step(struct sp_workspace *ws, struct sp_recurrent *memory,
     sp_head_state_run(&pass, ws->backend->pool);
 }
 
-/* The norm of each group. y may be x. */
+/* Norms each group. y may be x. */
 static void norm_groups(const struct mamba_job *job, float *y, const float *x)
 {
     const struct sp_config *config = &job->ws->model->config;
@@ -131,7 +135,7 @@ static void norm_groups(const struct mamba_job *job, float *y, const float *x)
     }
 }
 
-/* heads.x = S C + D x, gated by z and normed as the config says */
+/* heads.x = S C + D x, gated by z and normed as the config requires. */
 static void gate_row(void *context, size_t t, unsigned worker)
 {
     const struct mamba_job *job = context;
@@ -156,20 +160,20 @@ static void gate_row(void *context, size_t t, unsigned worker)
     }
 }
 
-/* The rows of one share through the convolution and the recurrence. What its convolution looks back
- * at takes the place of the last rows of the share before. */
+/* Runs the rows of one sequence through the convolution and the recurrence. The history of its
+ * convolution overwrites the last input rows of the sequence before, which are no longer needed. */
 static void run_seq(struct mamba_job *job, unsigned layer, const struct sp_batch_seq *seq)
 {
     struct sp_workspace *ws = job->ws;
-    struct sp_recurrent *memory = &seq->decoder->recurrent[layer];
+    struct sp_recurrent *state = &seq->decoder->recurrent[layer];
     size_t ld = ws->mamba->common.ld;
     float *input = ws->mamba->common.input + job->first * ld;
 
-    job->history = &memory->history;
-    sp_conv_history_begin(&memory->history, input, ld);
+    job->history = &state->history;
+    sp_conv_history_begin(&state->history, input, ld);
     sp_backend_rows(ws->backend, seq->n, mix_row, job);
-    sp_conv_history_end(&memory->history, input, ld, seq->n, seq->n_committed);
-    step(ws, memory, seq, job->first);
+    sp_conv_history_end(&state->history, input, ld, seq->n, seq->n_committed);
+    run_recurrence(ws, state, seq, job->first);
 }
 
 void sp_mamba_run(struct sp_workspace *ws, unsigned layer, size_t n)

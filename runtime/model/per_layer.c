@@ -1,9 +1,11 @@
 /* Per-layer token embeddings (Gemma 4 E2B and E4B; gemma4 modeling file in transformers).
  *
- * Every layer has a small embedding of the token of its own. Before the first layer:
+ * Every layer has a small token embedding of its own. Before the first layer:
+ *
  *   mixed[l] = (norm((W e * H^-1/2)[l]) + table[id][l] * sqrt(P)) * 2^-1/2,   P = n_per_layer
+ *
  * and after layer l's MLP:  x += norm(W_out (act(W_gate x) * mixed[l])). The table is as large as
- * the model: its rows are read where they are mapped. */
+ * the rest of the model, so its rows are read from the mapped file. */
 #include "runtime/model/per_layer.h"
 
 #include "format/base/mem.h"
@@ -71,7 +73,7 @@ static void mix_row(void *context, size_t t, unsigned worker)
     vector->scale(mixed, (float)sqrt(0.5), s->width);
 }
 
-static void take_rows(struct sp_workspace *ws, size_t n)
+static void copy_rows(struct sp_workspace *ws, size_t n)
 {
     for (size_t t = 0; t < n; t++) {
         memcpy(ws->per_layer->x.x + t * ws->per_layer->x.ld, ws->x + t * ws->ld_x,
@@ -86,7 +88,7 @@ void sp_per_layer_embed(struct sp_workspace *ws, const uint32_t *ids, size_t n)
     struct sp_product project = {
         .w = &ws->model->per_layer_projection, .y = s->mixed, .ldy = s->ld};
 
-    take_rows(ws, n);
+    copy_rows(ws, n);
     sp_backend_multiply(ws->backend, &project, 1, &s->x, n);
     sp_backend_rows(ws->backend, n, mix_row, &job);
 }
@@ -105,7 +107,7 @@ void sp_per_layer_run(struct sp_workspace *ws, unsigned layer, size_t n)
                               .ld_factors = s->ld};
     struct sp_product out = {.w = &l->per_layer_out, .y = ws->y, .ldy = ws->ld_x};
 
-    take_rows(ws, n);
+    copy_rows(ws, n);
     sp_backend_multiply(ws->backend, &gate, 1, &s->x, n);
     sp_backend_multiply(ws->backend, &out, 1, &s->gated, n);
 }

@@ -1,6 +1,4 @@
-/* What layers remember whose memory is not keys and values: states of heads and the rows in front
- * of a convolution (gated delta-rule layers and Mamba-2 layers), or these rows alone (gated short
- * convolutions). */
+/* The states of recurrent layers, and the histories of gated short convolutions. */
 #include "runtime/model/recurrent.h"
 
 #include "format/base/hash.h"
@@ -11,13 +9,14 @@
 
 #include <stdlib.h>
 
-/* Of the layers with this mixer; sizes and channels are those of its room. */
+/* Opens the states of the layers with this mixer. `scratch_sizes` and `channels` are those of the
+ * workspace's buffers. */
 static enum sp_status open_layers(struct sp_decoder *d, enum sp_mixer mixer,
-                                  const struct sp_head_sizes *workspace, size_t n_before,
+                                  const struct sp_head_sizes *scratch_sizes, size_t n_before,
                                   size_t channels, struct sp_err *err)
 {
     const struct sp_config *config = &d->model->config;
-    struct sp_head_sizes sizes = *workspace;
+    struct sp_head_sizes sizes = *scratch_sizes;
     enum sp_status st = SP_OK;
 
     sizes.max_logged = d->options.max_logit_rows;
@@ -120,7 +119,7 @@ uint64_t sp_recurrent_digest(struct sp_decoder *d, unsigned layer)
     return sp_hash64(digests, sizeof digests);
 }
 
-static struct sp_state_span history_piece(const struct sp_conv_history *h)
+static struct sp_state_span history_span(const struct sp_conv_history *h)
 {
     return (struct sp_state_span){h->rows, h->n_before * h->width};
 }
@@ -136,10 +135,10 @@ size_t sp_recurrent_spans(const struct sp_decoder *d, unsigned layer,
         const struct sp_head_sizes *sizes = &r->heads.sizes;
         spans[n++] = (struct sp_state_span){r->heads.state,
                                             sizes->n_heads * sizes->value_dim * sizes->key_dim};
-        spans[n++] = history_piece(&r->history);
+        spans[n++] = history_span(&r->history);
     }
     if (mixers & SP_MIXER_SHORT_CONV) {
-        spans[n++] = history_piece(&d->short_histories[layer]);
+        spans[n++] = history_span(&d->short_histories[layer]);
     }
     return n;
 }

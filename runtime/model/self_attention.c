@@ -1,9 +1,9 @@
-/* The attention sublayer: products for queries, keys and values, their norms and rotations, what
- * goes into the cache, attention itself, and the product that takes the result back.
+/* The attention sublayer: products for queries, keys and values, their norms and rotations, the
+ * store to the cache, attention itself, and the output product.
  *
- * Between the products the unit of work is a head with all rows of the pass: heads are independent,
- * there are enough of them for the threads, and a head's keys are stored by whoever rotated them.
- */
+ * Between the products the unit of work is one head with all rows of the pass: heads are
+ * independent, there are enough of them for the threads, and the thread that rotated a head's keys
+ * stores them. */
 #include "runtime/model/self_attention.h"
 
 #include "runtime/model/decoder_internal.h"
@@ -15,12 +15,12 @@
 struct heads_job {
     struct sp_workspace *ws;
     const struct sp_layer *layer;
-    bool stores;      /* keys and values of its own */
-    size_t n_queries; /* heads of q among the items, before those of k and v; 0: no queries */
+    bool stores;      /* the layer has keys and values of its own */
+    size_t n_queries; /* query heads, which precede the kv heads among the items; 0: none */
     size_t n;
 };
 
-/* One norm over all heads of a row's q and k (OLMo 2). */
+/* One norm over all heads of a row's q, and one over all heads of its k (OLMo 2). */
 static void norm_whole_row(void *context, size_t t, unsigned worker)
 {
     const struct heads_job *job = context;
@@ -34,10 +34,10 @@ static void norm_whole_row(void *context, size_t t, unsigned worker)
     if (job->stores) ws->backend->vector->rms_norm(k, k, l->k_norm, l->k.rows, eps);
 }
 
-/* Head-times-row items that are worth another thread. */
+/* Least number of (head, row) pairs that is worth another thread. */
 enum { LEAST_HEAD_ROWS = 16 };
 
-/* The norm of one head of q or of k; `weight` is that of all of them. */
+/* Norms one head of q or of k; `weight` is the weight of all heads. */
 static void norm_head(const struct heads_job *job, size_t h, float *head, const float *weight)
 {
     const struct sp_config *c = &job->ws->model->config;
@@ -50,9 +50,9 @@ static void norm_head(const struct heads_job *job, size_t h, float *head, const 
     job->ws->backend->vector->rms_norm(head, head, weight, dim, (float)c->norm_eps);
 }
 
-/* Clamps, norms and rotates head h of row t: of q or of k. */
-static void shape_head(const struct heads_job *job, size_t t, size_t h, float *head,
-                       const float *weight)
+/* Clamps, norms and rotates head h of row t of q or of k. */
+static void prepare_head(const struct heads_job *job, size_t t, size_t h, float *head,
+                         const float *weight)
 {
     const struct sp_workspace *ws = job->ws;
     enum sp_qk_norm norm = ws->model->config.qk_norm;
@@ -62,16 +62,16 @@ static void shape_head(const struct heads_job *job, size_t t, size_t h, float *h
     if (limit != 0) sp_clamp(head, limit, job->layer->config->head_dim);
     if (norm == SP_QK_HEADS || norm == SP_QK_OWN) norm_head(job, h, head, weight);
     if (rope >= 0) {
-        const struct sp_rotation *turn = &ws->rotations[rope];
+        const struct sp_rotation *rotation = &ws->rotations[rope];
         size_t n_rot = ws->model->config.ropes[rope].n_rot;
-        ws->backend->vector->rope(head, turn->cos + t * (n_rot / 2), turn->sin + t * (n_rot / 2),
-                                  n_rot);
+        ws->backend->vector->rope(head, rotation->cos + t * (n_rot / 2),
+                                  rotation->sin + t * (n_rot / 2), n_rot);
     }
     if (norm == SP_QK_ROTATED) norm_head(job, h, head, weight);
 }
 
-/* Ministral 3: queries grow with the position, q *= 1 + beta ln(1 + floor(p / from)). */
-static void grow_query(const struct heads_job *job, size_t t, float *head)
+/* Ministral 3 scales queries by position: q *= 1 + beta ln(1 + floor(p / from)). */
+static void scale_query(const struct heads_job *job, size_t t, float *head)
 {
     const struct sp_config *c = &job->ws->model->config;
     size_t steps = job->ws->positions[t] / (size_t)c->query_growth_from;
@@ -80,17 +80,17 @@ static void grow_query(const struct heads_job *job, size_t t, float *head)
     job->ws->backend->vector->scale(head, (float)factor, job->layer->config->head_dim);
 }
 
-static void shape_query(const struct heads_job *job, size_t h)
+static void prepare_query(const struct heads_job *job, size_t h)
 {
     for (size_t t = 0; t < job->n; t++) {
         float *head = job->ws->q + t * job->ws->ld_q + h * job->layer->config->head_dim;
-        shape_head(job, t, h, head, job->layer->q_norm);
-        if (job->ws->model->config.query_growth != 0) grow_query(job, t, head);
+        prepare_head(job, t, h, head, job->layer->q_norm);
+        if (job->ws->model->config.query_growth != 0) scale_query(job, t, head);
     }
 }
 
-/* v: the raw k projection where a layer has none of its own; normed without weight (Gemma 4). */
-static void shape_value(const struct heads_job *job, float *v, const float *k)
+/* v is the raw k projection if the layer has no v projection; Gemma 4 norms it without weight. */
+static void prepare_value(const struct heads_job *job, float *v, const float *k)
 {
     size_t dim = job->layer->config->head_dim;
     const struct sp_config *c = &job->ws->model->config;
@@ -114,7 +114,7 @@ static void put_head(const struct heads_job *job, size_t h, const float *k, cons
     }
 }
 
-/* Keys and values of one head, shaped and stored. */
+/* Prepares and stores the keys and values of one head. */
 static void store_head(const struct heads_job *job, size_t h)
 {
     const struct sp_workspace *ws = job->ws;
@@ -122,27 +122,27 @@ static void store_head(const struct heads_job *job, size_t h)
     float *v = ws->v + h * job->layer->config->head_dim;
 
     for (size_t t = 0; t < job->n; t++) {
-        shape_value(job, v + t * ws->ld_kv, k + t * ws->ld_kv);
-        shape_head(job, t, h, k + t * ws->ld_kv, job->layer->k_norm);
+        prepare_value(job, v + t * ws->ld_kv, k + t * ws->ld_kv);
+        prepare_head(job, t, h, k + t * ws->ld_kv, job->layer->k_norm);
     }
     put_head(job, h, k, v);
 }
 
-static void shape_items(void *context, size_t first, size_t n, unsigned worker)
+static void prepare_items(void *context, size_t first, size_t n, unsigned worker)
 {
     const struct heads_job *job = context;
 
     (void)worker;
     for (size_t i = first; i < first + n; i++) {
         if (i < job->n_queries) {
-            shape_query(job, i);
+            prepare_query(job, i);
         } else {
             store_head(job, i - job->n_queries);
         }
     }
 }
 
-static void shape_and_store(struct heads_job *job)
+static void prepare_and_store(struct heads_job *job)
 {
     size_t n_items = job->n_queries + (job->stores ? job->layer->config->n_kv_heads : 0);
 
@@ -150,7 +150,7 @@ static void shape_and_store(struct heads_job *job)
         sp_backend_rows(job->ws->backend, job->n, norm_whole_row, job);
     }
     sp_pool_run_ranges(job->ws->backend->pool, n_items, LEAST_HEAD_ROWS / (job->n + 1) + 1,
-                       shape_items, job);
+                       prepare_items, job);
 }
 
 void sp_self_attention_store_keys(struct sp_workspace *ws, unsigned layer, size_t n)
@@ -163,12 +163,13 @@ void sp_self_attention_store_keys(struct sp_workspace *ws, unsigned layer, size_
     struct heads_job job = {.ws = ws, .layer = l, .stores = true, .n = n};
 
     sp_backend_multiply(ws->backend, kv, 2, &ws->hidden, n);
-    shape_and_store(&job);
+    prepare_and_store(&job);
 }
 
-/* Which keys each row of a share sees: windows count the row itself, or else what lies in front of
- * the share; a layer that is not causal (block drafts) looks ahead to the end of the pass too; one
- * that reads the target's keys does not see its own position, which the target has not seen yet. */
+/* A window counts the row itself; with window_before it counts only keys before the sequence's
+ * rows. A layer that is not causal (block drafts) also attends to later rows of the pass. A layer
+ * that reads the target's keys does not attend to its own position, which the target has not
+ * processed yet. */
 void sp_self_attention_find_ranges(struct sp_key_range *ranges, const struct sp_layer_config *l,
                                    const struct sp_batch_seq *seq)
 {
@@ -190,8 +191,8 @@ void sp_self_attention_find_ranges(struct sp_key_range *ranges, const struct sp_
     }
 }
 
-/* The rows of a share, the first being the pass's row `first`. */
-static void attend(const struct heads_job *job, const struct sp_batch_seq *seq, size_t first)
+/* Attention of one sequence; `first` is the row of the pass where its rows begin. */
+static void attend_seq(const struct heads_job *job, const struct sp_batch_seq *seq, size_t first)
 {
     struct sp_workspace *ws = job->ws;
     const struct sp_config *config = &ws->model->config;
@@ -214,7 +215,7 @@ static void attend(const struct heads_job *job, const struct sp_batch_seq *seq, 
     sp_attend(&a, ws->backend->vector, ws->backend->pool, ws->attention);
 }
 
-/* Attention output times sigmoid of its gate (Qwen3.5). */
+/* Multiplies the attention output by the sigmoid of its gate (Qwen3.5). */
 static void gate_row(void *context, size_t t, unsigned worker)
 {
     const struct heads_job *job = context;
@@ -225,7 +226,7 @@ static void gate_row(void *context, size_t t, unsigned worker)
                                      ws->heads.cols);
 }
 
-/* The same with one number for each head (LFM3). */
+/* Multiplies each head of the attention output by the sigmoid of one gate per head (LFM3). */
 static void gate_heads(void *context, size_t t, unsigned worker)
 {
     const struct heads_job *job = context;
@@ -239,7 +240,7 @@ static void gate_heads(void *context, size_t t, unsigned worker)
         ws->backend->vector->scale(head, sp_sigmoidf(gate[h]), l->head_dim);
 }
 
-/* The products that this layer needs: q; k and v if it has keys of its own; an output gate. */
+/* Computes the products that the layer has: q, k and v, output gate. */
 static void project(const struct heads_job *job)
 {
     struct sp_workspace *ws = job->ws;
@@ -268,9 +269,9 @@ void sp_self_attention_run(struct sp_workspace *ws, unsigned layer, size_t n)
         .ws = ws, .layer = l, .stores = l->k.rows != 0, .n_queries = l->config->n_heads, .n = n};
 
     project(&job);
-    shape_and_store(&job);
+    prepare_and_store(&job);
     for (size_t i = 0, first = 0; i < ws->n_seqs; first += ws->seqs[i++].n)
-        attend(&job, &ws->seqs[i], first);
+        attend_seq(&job, &ws->seqs[i], first);
     ws->heads.cols = l->o.cols;
     if (l->output_gate.rows) {
         sp_backend_rows(ws->backend, n, l->config->head_gate ? gate_heads : gate_row, &job);

@@ -3,7 +3,8 @@
  * Per token: project to b, c and x (one matrix), each as wide as the hidden state; a causal
  * convolution over b * x, channel by channel, over a few tokens; times c; and a projection back.
  *
- * What a sequence remembers are the last rows of b * x: a rejected guess is dropped from them. */
+ * The state of a sequence is the last rows of b * x; the rows of rejected draft tokens are dropped
+ * from it. */
 #include "runtime/model/short_conv.h"
 
 #include "format/base/mem.h"
@@ -37,17 +38,17 @@ void sp_short_conv_close(struct sp_workspace *ws)
     free(s);
 }
 
-/* One layer's pass, as the row functions see it. */
+/* One pass of a layer. */
 struct conv_job {
     struct sp_workspace *ws;
     const struct sp_short_conv_weights *w;
-    /* Of the share at hand: */
+    /* The history of the current sequence. */
     const struct sp_conv_history *history;
-    size_t first; /* row */
+    size_t first; /* first row of the current sequence */
 };
 
-/* input = b * x */
-static void open_row(void *context, size_t t, unsigned worker)
+/* input = b * x. */
+static void gate_input_row(void *context, size_t t, unsigned worker)
 {
     const struct conv_job *job = context;
     struct sp_workspace *ws = job->ws;
@@ -61,7 +62,8 @@ static void open_row(void *context, size_t t, unsigned worker)
     ws->backend->vector->mul(row, x, n);
 }
 
-/* heads.x of row i of a share = c * (the taps of this row and those before it, oldest first) */
+/* heads.x of row i of a sequence = c * (the taps times the row and the rows before it, oldest
+ * first). */
 static void convolve_row(void *context, size_t i, unsigned worker)
 {
     const struct conv_job *job = context;
@@ -78,7 +80,8 @@ static void convolve_row(void *context, size_t i, unsigned worker)
     vector->mul(y, s->projected + t * s->ld + n, n);
 }
 
-/* What a share's convolution looks back at takes the place of the last rows of the share before. */
+/* Convolves the rows of one sequence. The history of its convolution overwrites the last input rows
+ * of the sequence before, which are no longer needed. */
 static void run_seq(struct conv_job *job, unsigned layer, const struct sp_batch_seq *seq)
 {
     struct sp_workspace *ws = job->ws;
@@ -100,7 +103,7 @@ void sp_short_conv_run(struct sp_workspace *ws, unsigned layer, size_t n)
     struct sp_product out = {.w = &w->out, .bias = w->out_bias, .y = ws->y, .ldy = ws->ld_x};
 
     sp_backend_multiply(ws->backend, &in, 1, &ws->hidden, n);
-    sp_backend_rows(ws->backend, n, open_row, &job);
+    sp_backend_rows(ws->backend, n, gate_input_row, &job);
     for (size_t i = 0; i < ws->n_seqs; job.first += ws->seqs[i++].n)
         run_seq(&job, layer, &ws->seqs[i]);
     ws->heads.cols = w->out.cols;

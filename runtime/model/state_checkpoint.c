@@ -1,6 +1,4 @@
-/* Marks: copies of what recurrent layers remember behind some position. Keys and values stay where
- * they are when a sequence goes on, states do not; a sequence that parts from the last one behind a
- * mark goes on from there. */
+/* Checkpoints of recurrent states, and the positions to which a decoder can go back. */
 #include "runtime/model/state_checkpoint.h"
 
 #include "format/base/mem.h"
@@ -65,7 +63,7 @@ void sp_decoder_checkpoint(struct sp_decoder *d, size_t len)
     }
 }
 
-/* Puts back what a mark holds. Rows that became true after it are forgotten. */
+/* Restores the states of a checkpoint and drops the pending rows. */
 static void load(struct sp_decoder *d, const struct sp_state_checkpoint *checkpoint)
 {
     struct sp_state_span spans[SP_MAX_STATE_SPANS];
@@ -87,7 +85,7 @@ static bool keeps_windows(const struct sp_decoder *d, size_t len, size_t to)
         const struct sp_layer_config *l = &d->model->config.layers[i];
         size_t first = to > l->window ? to - l->window : 0;
         if (l->window == 0 || l->kv_source != (int)i) continue;
-        if (d->caches[i].n_slots >= d->options.n_positions) continue; /* a slot for each position */
+        if (d->caches[i].n_slots >= d->options.n_positions) continue; /* one slot per position */
         if (first + d->caches[i].n_slots < len + d->options.max_rows) return false;
     }
     return true;

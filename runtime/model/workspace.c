@@ -1,4 +1,4 @@
-/* Opens and closes room for passes. */
+/* Opens and closes workspaces. */
 #include "runtime/model/workspace.h"
 
 #include "format/base/mem.h"
@@ -14,11 +14,11 @@
 #include <stdlib.h>
 
 struct widths {
-    size_t q, kv, ffn; /* largest over the layers */
+    size_t q, kv, ffn; /* the largest of all layers */
     unsigned heads, head_dim;
 };
 
-/* Queries as they are projected, and what attention makes of them. */
+/* Width of a layer's projected queries or of its attention output, whichever is larger. */
 static size_t width_of_heads(const struct sp_config *config, const struct sp_layer_config *l)
 {
     const struct sp_latent_config *c = &config->latent;
@@ -61,7 +61,7 @@ static enum sp_status open_rotations(struct sp_workspace *ws, struct sp_err *err
     return SP_OK;
 }
 
-static bool has_both(const struct sp_config *config)
+static bool has_parallel_mixers(const struct sp_config *config)
 {
     for (unsigned i = 0; i < config->n_layers; i++) {
         if (config->layers[i].mixers == SP_PARALLEL_MIXERS) return true;
@@ -77,7 +77,7 @@ static bool has_output_gate(const struct sp_config *config)
     return false;
 }
 
-/* Few of them are used where few are together. */
+/* The memory is sparse: most passes use few rows of logits. */
 static enum sp_status open_logits(struct sp_workspace *ws, struct sp_err *err)
 {
     size_t n;
@@ -105,7 +105,8 @@ static enum sp_status open_rows(struct sp_workspace *ws, struct sp_err *err)
     ws->ld_logits = sp_matrix_ld(config->n_vocab);
     if ((st = sp_new_rows(&ws->x, rows, ws->ld_x, err))) return st;
     if ((st = sp_new_rows(&ws->y, rows, ws->ld_x, err))) return st;
-    if (has_both(config) && (st = sp_new_rows(&ws->mamba_y, rows, ws->ld_x, err))) return st;
+    if (has_parallel_mixers(config) && (st = sp_new_rows(&ws->mamba_y, rows, ws->ld_x, err)))
+        return st;
     if ((st = sp_new_rows(&ws->q, rows, ws->ld_q, err))) return st;
     if ((st = sp_new_rows(&ws->k, rows, ws->ld_kv, err))) return st;
     if ((st = sp_new_rows(&ws->v, rows, ws->ld_kv, err))) return st;
