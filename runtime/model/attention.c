@@ -1,9 +1,9 @@
-/* How the work is cut: the queries of one kv head (its group of query heads times the rows) form
- * tiles of up to TILE, so that keys and values are read once for many queries. An item of the pool
- * is one tile of one kv head, walking its spans in order with a running result. Where that gives
- * too few items for the threads, the spans of a tile are dealt out as well: each item leaves the
- * parts of its spans in scratch, and whoever finishes a tile's last item folds them, in the same
- * order. */
+/* Distribution of the work: the queries of one kv head (its group of query heads times the rows)
+ * form tiles of up to TILE, so that keys and values are read once for many queries. An item of the
+ * pool is one tile of one kv head, which walks its spans in order with a running result. If that
+ * gives too few items for the threads, the spans of a tile are split into chunks: each item stores
+ * the parts of its spans in scratch, and the thread that finishes a tile's last item folds them in
+ * the same order. */
 #include "runtime/model/attention.h"
 
 #include "format/base/mem.h"
@@ -16,39 +16,39 @@
 
 enum {
     TILE = 32,            /* queries of an item */
-    ITEMS_PER_THREAD = 4, /* so that a thread that is held up does not hold up the rest */
-    SPLIT_ROWS = 16,      /* most rows whose spans are dealt out: more rows make enough tiles */
-    SPLIT_SIZE = 1 << 24, /* bytes of scratch for parts, about */
+    ITEMS_PER_THREAD = 4, /* enough that a delayed thread does not delay the others */
+    SPLIT_ROWS = 16,      /* most rows whose tiles are split: more rows make enough tiles */
+    SPLIT_SIZE = 1 << 24, /* approximate bytes of scratch for parts */
 };
 
-/* Result over some keys of one query: softmax numerator, denominator and its exponent offset. */
+/* The result of one query over some keys: softmax numerator, denominator and exponent offset. */
 struct part {
     float max, sum;
     float *values; /* [ld] */
 };
 
-/* What one thread works in. */
+/* The buffers of one thread. */
 struct worker {
     uint8_t *queries; /* [TILE] prepared */
     float *scores;    /* [TILE][SP_SPAN] */
     struct part span[TILE], total[TILE];
-    size_t first[TILE], last[TILE]; /* keys seen, counted from the span's first position */
+    size_t first[TILE], last[TILE]; /* visible keys, relative to the span's first position */
 };
 
 struct sp_attention_scratch {
     unsigned n_threads;
     size_t ld;              /* floats of a head, rounded up */
-    float *numbers;         /* behind the pointers of workers and parts, owned */
+    float *floats;          /* the memory of the workers' and parts' arrays, owned */
     struct worker *workers; /* [n_threads], owned */
     struct part *parts;     /* [n_parts], owned */
     size_t n_parts;
-    atomic_uint *open_items; /* [n_parts]: items left of a tile that is dealt out, owned */
+    atomic_uint *open_items; /* [n_parts] unfinished items of a tile that is split, owned */
 };
 
 /* ---- scratch ----------------------------------------------------------------------------------
  */
 
-/* Parts for the rows that may be dealt out: at least one row's, none for a single thread. */
+/* Number of parts for rows whose tiles are split: at least one row's; 0 for a single thread. */
 static size_t count_parts(unsigned n_threads, size_t n_heads, size_t ld, size_t max_rows,
                           size_t n_positions)
 {
@@ -64,9 +64,9 @@ static size_t count_parts(unsigned n_threads, size_t n_heads, size_t ld, size_t 
     return n_spans * n_heads * rows;
 }
 
-static void place_numbers(struct sp_attention_scratch *s)
+static void assign_floats(struct sp_attention_scratch *s)
 {
-    float *next = s->numbers;
+    float *next = s->floats;
 
     for (unsigned i = 0; i < s->n_threads; i++) {
         struct worker *w = &s->workers[i];
@@ -96,11 +96,11 @@ enum sp_status sp_attention_scratch_new(struct sp_attention_scratch **out, unsig
     s->ld = sp_round_up(max_head_dim, 16);
     s->n_parts = count_parts(n_threads, max_heads, s->ld, max_rows, n_positions);
     n = n_threads * (TILE * SP_SPAN + 3 * TILE * s->ld) + s->n_parts * s->ld;
-    if ((st = sp_new_aligned(&s->numbers, n, sizeof *s->numbers, err))) goto done;
+    if ((st = sp_new_aligned(&s->floats, n, sizeof *s->floats, err))) goto done;
     if ((st = sp_new(&s->workers, n_threads, sizeof *s->workers, err))) goto done;
     if ((st = sp_new(&s->parts, s->n_parts, sizeof *s->parts, err))) goto done;
     if ((st = sp_new(&s->open_items, s->n_parts, sizeof *s->open_items, err))) goto done;
-    place_numbers(s);
+    assign_floats(s);
     *out = s;
     s = NULL;
 done:
@@ -111,7 +111,7 @@ done:
 void sp_attention_scratch_free(struct sp_attention_scratch *scratch)
 {
     if (scratch == NULL) return;
-    free(scratch->numbers);
+    free(scratch->floats);
     free(scratch->workers);
     free(scratch->parts);
     free(scratch->open_items);
@@ -126,15 +126,16 @@ struct run {
     const struct sp_attention *job;
     const struct sp_vector *vector;
     struct sp_attention_scratch *scratch;
-    size_t q_step, out_step;      /* from a row's head to the next */
+    size_t q_step, out_step;      /* from one head of a row to the next */
     size_t group;                 /* query heads of a kv head */
     size_t n_queries;             /* of one kv head: group * n_rows */
     size_t tile, n_tiles;         /* queries of a tile; tiles of a kv head */
-    size_t first_span, last_span; /* that any row sees */
-    size_t n_chunks;              /* items that share a tile's spans */
+    size_t first_span, last_span; /* spans that contain a key of any row */
+    size_t n_chunks;              /* items of a tile */
 };
 
-/* Queries first..first+n-1 of a kv head: query e is row e / group, head e % group of the group. */
+/* Queries first..first+n-1 of a kv head: query e is head e % group of the group, of row e /
+ * group. */
 struct tile {
     size_t head, first, n;
     size_t first_span, last_span;
@@ -167,7 +168,7 @@ static struct tile tile_of(const struct run *run, size_t head, size_t index)
     return tile;
 }
 
-/* Puts the tile's queries side by side, prepared for the store's type. */
+/* Copies the tile's queries into one array, prepared for the type of the cache. */
 static void gather_queries(const struct run *run, const struct tile *tile, struct worker *w)
 {
     const struct sp_kv *kv = run->job->kv;
@@ -181,7 +182,8 @@ static void gather_queries(const struct run *run, const struct tile *tile, struc
     }
 }
 
-/* Which keys of the span query e sees, from the span's first position on; false: none. */
+/* Sets the keys of a span that query e attends to, relative to the span's first position; returns
+ * false if there are none. */
 static bool find_keys(const struct run *run, size_t e, size_t span, size_t *first, size_t *last)
 {
     const struct sp_key_range *r = range_of(run, e);
@@ -193,13 +195,13 @@ static bool find_keys(const struct run *run, size_t e, size_t span, size_t *firs
     return true;
 }
 
-/* The parts of one span: query i's goes to parts[i * step]. */
+/* The parts of one span: that of query i is parts[i * step]. */
 struct target {
     struct part *parts;
     size_t step;
 };
 
-/* Parts of queries i..i+n-1 of the tile, all of which see something of the span. */
+/* Computes the parts of queries i..i+n-1 of the tile, each of which has keys in the span. */
 static void attend_queries(const struct run *run, const struct tile *tile, struct worker *w,
                            size_t span, size_t i, size_t n, struct target to)
 {
@@ -232,20 +234,20 @@ static void attend_queries(const struct run *run, const struct tile *tile, struc
 static void attend_span(const struct run *run, const struct tile *tile, struct worker *w,
                         size_t span, struct target to)
 {
-    size_t n_seeing = 0; /* queries just before i that see something */
+    size_t n_attending = 0; /* consecutive queries before i that have keys in the span */
 
     for (size_t i = 0; i < tile->n; i++) {
         if (find_keys(run, tile->first + i, span, &w->first[i], &w->last[i])) {
-            n_seeing++;
+            n_attending++;
             continue;
         }
-        if (n_seeing) attend_queries(run, tile, w, span, i - n_seeing, n_seeing, to);
-        n_seeing = 0;
+        if (n_attending) attend_queries(run, tile, w, span, i - n_attending, n_attending, to);
+        n_attending = 0;
     }
-    if (n_seeing) attend_queries(run, tile, w, span, tile->n - n_seeing, n_seeing, to);
+    if (n_attending) attend_queries(run, tile, w, span, tile->n - n_attending, n_attending, to);
 }
 
-/* A sink is a key of weight 1 before all others, without a value. */
+/* Begins the results. A sink is a key of weight 1 before all others, without a value. */
 static void begin_totals(const struct run *run, const struct tile *tile, struct worker *w)
 {
     const float *sinks = run->job->sinks;
@@ -258,7 +260,7 @@ static void begin_totals(const struct run *run, const struct tile *tile, struct 
     }
 }
 
-/* Adds the parts of a span to the totals. */
+/* Adds the parts of a span to the results. */
 static void fold_span(const struct run *run, const struct tile *tile, struct worker *w, size_t span,
                       struct target from)
 {
@@ -301,7 +303,7 @@ static void write_totals(const struct run *run, const struct tile *tile, struct 
 /* ---- the items of a run -----------------------------------------------------------------------
  */
 
-/* Item: a whole tile. Late tiles see the most keys, so they go first. */
+/* An item that is a whole tile. Late tiles have the most keys and start first. */
 static void attend_tile(void *context, size_t item, unsigned worker)
 {
     const struct run *run = context;
@@ -319,8 +321,8 @@ static void attend_tile(void *context, size_t item, unsigned worker)
     write_totals(run, &tile, w);
 }
 
-/* Where the parts of a tile's span are kept until they are folded. */
-static struct target kept_parts(const struct run *run, const struct tile *tile, size_t span)
+/* The parts of a tile's span in scratch. */
+static struct target stored_parts(const struct run *run, const struct tile *tile, size_t span)
 {
     size_t n_spans = run->last_span - run->first_span;
     size_t first = (tile->head * run->n_queries + tile->first) * n_spans + span - run->first_span;
@@ -328,7 +330,7 @@ static struct target kept_parts(const struct run *run, const struct tile *tile, 
     return (struct target){run->scratch->parts + first, n_spans};
 }
 
-/* Item: one chunk of a tile's spans. */
+/* An item that is one chunk of a tile's spans. */
 static void attend_chunk(void *context, size_t item, unsigned worker)
 {
     const struct run *run = context;
@@ -341,18 +343,19 @@ static void attend_chunk(void *context, size_t item, unsigned worker)
 
     gather_queries(run, &tile, w);
     for (size_t span = first; span < last; span++) {
-        attend_span(run, &tile, w, span, kept_parts(run, &tile, span));
+        attend_span(run, &tile, w, span, stored_parts(run, &tile, span));
     }
     if (atomic_fetch_sub(&run->scratch->open_items[index], 1) > 1) return;
     begin_totals(run, &tile, w);
     for (size_t span = tile.first_span; span < tile.last_span; span++) {
-        fold_span(run, &tile, w, span, kept_parts(run, &tile, span));
+        fold_span(run, &tile, w, span, stored_parts(run, &tile, span));
     }
     write_totals(run, &tile, w);
 }
 
-/* Tiles of equal size, and spans dealt out where tiles are too few and their parts have room. */
-static void cut(struct run *run)
+/* Chooses tiles of equal size, and splits them if they are too few and scratch can hold their
+ * parts. */
+static void split(struct run *run)
 {
     const struct sp_attention_scratch *s = run->scratch;
     size_t heads = run->job->kv->n_heads, n_spans = run->last_span - run->first_span;
@@ -386,7 +389,7 @@ void sp_attend(const struct sp_attention *job, const struct sp_vector *vector, s
     run.out_step = job->out_step ? job->out_step : job->kv->value_dim;
     run.group = job->n_heads / job->kv->n_heads;
     run.n_queries = run.group * job->n_rows;
-    cut(&run);
+    split(&run);
     n_tiles = job->kv->n_heads * run.n_tiles;
     if (run.n_chunks == 1) {
         sp_pool_run(pool, n_tiles, attend_tile, &run);

@@ -1,10 +1,10 @@
 /* Attention of query rows over stored keys.
  *
- * A row sees positions first..last-1. The keys are walked in spans of SP_SPAN positions, aligned to
- * multiples of SP_SPAN: each span gives (max, sum, weighted values) on its own, and the spans are
- * merged in ascending order:  m' = max(m, ms); acc = acc * e^(m-m') + acc_s * e^(ms-m'); likewise
- * the sum. So the result depends on the row, its positions and the cache alone, and spans and heads
- * may be computed by any thread. */
+ * A row attends to positions first..last-1. The keys are walked in spans of SP_SPAN positions,
+ * aligned to multiples of SP_SPAN: each span gives (max, sum, weighted values) on its own, and the
+ * spans are merged in ascending order:  m' = max(m, ms); acc = acc * e^(m-m') + acc_s * e^(ms-m');
+ * and the sum likewise. The result therefore depends on the row, its positions and the cache alone,
+ * and any thread may compute any span and head. */
 #ifndef SP_RUNTIME_MODEL_ATTENTION_H
 #define SP_RUNTIME_MODEL_ATTENTION_H
 
@@ -22,15 +22,15 @@ struct sp_attention {
     float cap;          /* soft cap after scaling; 0: none */
     const float *sinks; /* [n_heads] or NULL: a logit that joins the softmax and carries no value */
     const float *q;     /* [n_rows][ldq] */
-    size_t ldq, q_step; /* q_step: from a row's head to the next; 0: they lie side by side */
+    size_t ldq, q_step; /* q_step: from one head of a row to the next; 0: heads are contiguous */
     float *out;         /* [n_rows][ld_out] */
-    size_t ld_out, out_step; /* the same, of values */
+    size_t ld_out,
+        out_step; /* out_step: from one head of a row to the next; 0: heads are contiguous */
     size_t n_rows;
     const struct sp_key_range *ranges; /* [n_rows] */
 };
 
-/* Scratch for rows up to max_rows, contexts up to n_positions, and as many threads as the pool has.
- */
+/* Scratch for up to max_rows rows, contexts of up to n_positions, and n_threads threads. */
 struct sp_attention_scratch;
 SP_MUST_CHECK enum sp_status sp_attention_scratch_new(struct sp_attention_scratch **out,
                                                       unsigned n_threads, unsigned max_heads,

@@ -4,8 +4,8 @@
 #include <string.h>
 
 enum {
-    LEAST_PRODUCTS = 1 << 17, /* multiplications worth handing out: about a microsecond */
-    FEW_ROWS = 3,             /* so few rows are done sooner than a worker is woken */
+    MIN_PRODUCTS = 1 << 17, /* multiplications that are worth another thread: about a microsecond */
+    FEW_ROWS = 3,           /* as many rows finish before a worker has woken up */
 };
 
 enum sp_status sp_backend_init(struct sp_backend *backend, const char *kernels, unsigned n_threads,
@@ -53,8 +53,9 @@ void sp_backend_rows(const struct sp_backend *backend, size_t n_rows, sp_pool_fn
     sp_pool_run(backend->pool, n_rows, fn, context);
 }
 
-/* One call of sp_backend_multiply_groups, as its work items see it: for each group, the panels of
- * all products that are not the second of a gated pair, in one sequence. */
+/* One call of sp_backend_multiply_groups. The work items of a group are the panels of all its
+ * products, one product after another; a product that only makes the factors of another's gate has
+ * no items of its own. */
 struct job {
     const struct sp_backend *backend;
     const struct sp_product *products;
@@ -63,14 +64,15 @@ struct job {
     size_t n_panels; /* of a group */
 };
 
-/* Elements as integers of the same order; no finite one is as large as this. */
-static const uint64_t above_all = UINT64_MAX;
+/* The order of a non-finite element. Orders are integers that compare like the elements; this one
+ * is larger than the order of any finite element. */
+static const uint64_t not_finite = UINT64_MAX;
 
 static uint64_t ordered(float x, size_t index)
 {
     uint32_t bits;
 
-    x += 0.0f; /* -0 equals +0 */
+    x += 0.0f; /* makes -0 equal to +0 */
     memcpy(&bits, &x, sizeof bits);
     bits = bits >> 31 ? ~bits : bits | 0x80000000u;
     return (uint64_t)bits << 32 | (UINT32_MAX - (uint32_t)index);
@@ -78,19 +80,20 @@ static uint64_t ordered(float x, size_t index)
 
 size_t sp_best_index(uint64_t best)
 {
-    return best == above_all ? SIZE_MAX : UINT32_MAX - (uint32_t)best;
+    return best == not_finite ? SIZE_MAX : UINT32_MAX - (uint32_t)best;
 }
 
-/* Elements begin..begin+len-1 of a row, to be the best so far. */
-static void compete(atomic_uint_least64_t *best, const struct sp_vector *vector, const float *y,
-                    size_t begin, size_t len)
+/* Updates the best element of a row with elements begin..begin+len-1. */
+static void update_best(atomic_uint_least64_t *best, const struct sp_vector *vector, const float *y,
+                        size_t begin, size_t len)
 {
     size_t i = vector->argmax(y, len);
-    uint_least64_t seen = atomic_load_explicit(best, memory_order_relaxed);
-    uint64_t mine = i == SIZE_MAX ? above_all : ordered(y[i], begin + i);
+    uint_least64_t best_yet = atomic_load_explicit(best, memory_order_relaxed);
+    uint64_t order = i == SIZE_MAX ? not_finite : ordered(y[i], begin + i);
 
-    while (mine > seen && !atomic_compare_exchange_weak_explicit(
-                              best, &seen, mine, memory_order_relaxed, memory_order_relaxed))
+    while (order > best_yet &&
+           !atomic_compare_exchange_weak_explicit(best, &best_yet, order, memory_order_relaxed,
+                                                  memory_order_relaxed))
         continue;
 }
 
@@ -103,11 +106,11 @@ static void finish_rows(const struct job *job, const struct sp_row_group *g,
         float *y = p->y + t * p->ldy + begin;
         if (p->finish->scale != 1) vector->scale(y, p->finish->scale, len);
         if (p->finish->cap != 0) vector->softcap(y, p->finish->cap, len);
-        compete(&p->finish->best[t], vector, y, begin, len);
+        update_best(&p->finish->best[t], vector, y, begin, len);
     }
 }
 
-/* Of the matrix, in panels first..first+n_panels-1. */
+/* Rows of the matrix in panels first..first+n_panels-1. */
 static size_t rows_of(const struct sp_matrix *w, size_t first, size_t n_panels)
 {
     size_t begin = first * SP_PANEL_ROWS, len = n_panels * SP_PANEL_ROWS;
@@ -171,26 +174,26 @@ static void apply_gate(const struct job *job, const struct sp_row_group *g,
     }
 }
 
-/* Does the next product make the factors of this one's gate? */
-static bool takes_two(const struct sp_product *p)
+/* True if the next product makes the factors of this one's gate. */
+static bool uses_next(const struct sp_product *p)
 {
     return p->gated && p->factors == NULL;
 }
 
-/* Panels first..first+n-1 of one product, and of the one it gates. */
+/* Computes panels first..first+n-1 of one product, and of the product that makes its factors. */
 static void multiply_product(const struct job *job, const struct sp_row_group *g,
                              const struct sp_product *p, size_t first, size_t n)
 {
     multiply_panels(job, g, p, first, n);
-    if (takes_two(p)) multiply_panels(job, g, p + 1, first, n);
+    if (uses_next(p)) multiply_panels(job, g, p + 1, first, n);
     if (p->gated) apply_gate(job, g, p, first, n);
 }
 
-/* Panels first..first+n-1 of one group's sequence. */
+/* Computes items first..first+n-1 of a group. */
 static void multiply_group(const struct job *job, const struct sp_row_group *g, size_t first,
                            size_t n)
 {
-    for (const struct sp_product *p = job->products; n > 0; p += takes_two(p) ? 2 : 1) {
+    for (const struct sp_product *p = job->products; n > 0; p += uses_next(p) ? 2 : 1) {
         size_t n_panels = p->w->n_panels;
         if (first >= n_panels) {
             first -= n_panels;
@@ -243,12 +246,12 @@ void sp_backend_multiply_groups(const struct sp_backend *backend, const struct s
     for (size_t i = 0; i < n_products; i++) {
         assert(products[i].w->cols == acts->cols);
         want_codes = want_codes || sp_kernels_want_codes(products[i].w->dtype);
-        if (i == 0 || !takes_two(&products[i - 1])) job.n_panels += products[i].w->n_panels;
+        if (i == 0 || !uses_next(&products[i - 1])) job.n_panels += products[i].w->n_panels;
         for (size_t t = 0; products[i].finish && t < n_rows; t++)
             atomic_store_explicit(&products[i].finish->best[t], 0, memory_order_relaxed);
     }
     if (want_codes) sp_backend_rows(backend, n_rows, quantize_item, &quantize);
-    sp_pool_run_ranges(backend->pool, n_groups * job.n_panels, LEAST_PRODUCTS / (per_panel + 1) + 1,
+    sp_pool_run_ranges(backend->pool, n_groups * job.n_panels, MIN_PRODUCTS / (per_panel + 1) + 1,
                        multiply_range, &job);
 }
 

@@ -1,9 +1,9 @@
-/* The rows in front of a causal convolution: the last ones that the sequence is sure of, and behind
- * them those of the last pass that may yet be rejected.
+/* The rows before a causal convolution: the last committed ones, and after them the rows of the
+ * last pass that may yet be rejected.
  *
- * A pass puts the history in front of its own rows, runs, and keeps what lies before its end; the
- * commit drops as many rows from the front as became true. So a history equals, bit for bit, that
- * of a sequence in which the rejected rows never were. */
+ * A pass copies the history before its own rows, convolves, and stores the last rows again; a
+ * commit drops as many rows from the front as it adds. A history therefore equals, bit for bit,
+ * that of a sequence without the rejected rows. */
 #ifndef SP_RUNTIME_MODEL_CONV_HISTORY_H
 #define SP_RUNTIME_MODEL_CONV_HISTORY_H
 
@@ -15,11 +15,11 @@
 
 struct sp_conv_history {
     float *rows;     /* [n_before + max_logged][width], oldest first, owned */
-    size_t n_before; /* rows that a convolution looks back */
+    size_t n_before; /* rows before its own that a convolution reads */
     size_t max_logged, width;
 };
 
-/* All rows zero: the beginning of a sequence. */
+/* All rows are zero, as at the beginning of a sequence. */
 SP_MUST_CHECK enum sp_status sp_conv_history_init(struct sp_conv_history *h, size_t n_before,
                                                   size_t max_logged, size_t width,
                                                   struct sp_err *err);
@@ -27,18 +27,18 @@ void sp_conv_history_release(struct sp_conv_history *h);
 void sp_conv_history_reset(struct sp_conv_history *h);
 size_t sp_conv_history_size(const struct sp_conv_history *h); /* bytes */
 
-/* Fills rows 0..n_before-1 of input, [n_before + rows of the pass][ld]. */
+/* Copies the history to rows 0..n_before-1 of input, [n_before + rows of the pass][ld]. */
 void sp_conv_history_begin(const struct sp_conv_history *h, float *input, size_t ld);
-/* y = row t of the pass convolved: taps[0] * row t of input + ... + taps[n_before] * row
- * t + n_before, channel by channel, in that order. taps: [n_before + 1][width]. */
+/* y = row t of the pass convolved: taps[0] * row t of input + ... + taps[n_before] * row t +
+ * n_before, per channel, in that order. taps: [n_before + 1][width]. */
 void sp_conv_history_convolve(const struct sp_conv_history *h, const struct sp_vector *vector,
                               float *y, const float *taps, const float *input, size_t ld, size_t t);
-/* Of the pass's n rows, which stand behind those, the first n_certain are true. */
+/* Stores the history after a pass of n rows, the first n_committed of which are committed. */
 void sp_conv_history_end(struct sp_conv_history *h, const float *input, size_t ld, size_t n,
                          size_t n_committed);
-/* ... and n_more of the others. */
+/* Commits n_more of the other rows. */
 void sp_conv_history_commit(struct sp_conv_history *h, size_t n_more);
 
-uint64_t sp_conv_history_digest(const struct sp_conv_history *h); /* of the rows that are true */
+uint64_t sp_conv_history_digest(const struct sp_conv_history *h); /* of the committed rows */
 
 #endif

@@ -27,13 +27,13 @@ static enum sp_status layer_state(struct sp_decoder *d, unsigned layer, struct s
     enum sp_status st = SP_OK;
 
     if (l->mixers & SP_RECURRENT_MIXERS) {
-        sp_head_state_settle(&d->recurrent[layer].heads, d->backend->vector, d->backend->pool);
+        sp_head_state_flush(&d->recurrent[layer].heads, d->backend->vector, d->backend->pool);
     }
     if ((l->mixers & SP_MIXER_ATTENTION) && l->kv_source == (int)layer) {
         st = sp_kv_state(&d->caches[layer], state, len, err);
     }
     for (size_t k = 0; st == SP_OK && k < n; k++)
-        st = sp_state_bytes(state, spans[k].numbers, spans[k].n * sizeof(float), err);
+        st = sp_state_bytes(state, spans[k].floats, spans[k].n * sizeof(float), err);
     return st;
 }
 
@@ -46,7 +46,7 @@ static enum sp_status checkpoint_state(const struct sp_decoder *d,
 
     if (sp_state_is_read(state)) checkpoint->len = 0;
     if ((st = sp_state_number(state, &checkpoint_len, len, err)) || checkpoint_len == 0) return st;
-    st = sp_state_bytes(state, checkpoint->numbers,
+    st = sp_state_bytes(state, checkpoint->floats,
                         sp_state_checkpoints_size(d) / SP_STATE_CHECKPOINTS, err);
     if (st == SP_OK) checkpoint->len = checkpoint_len;
     return st;
@@ -59,7 +59,7 @@ enum sp_status sp_decoder_state(struct sp_decoder *d, struct sp_state *state, si
 
     for (unsigned i = 0; st == SP_OK && i < d->model->config.n_layers; i++)
         st = layer_state(d, i, state, len, err);
-    for (size_t i = 0; st == SP_OK && d->checkpoints[0].numbers && i < SP_STATE_CHECKPOINTS; i++)
+    for (size_t i = 0; st == SP_OK && d->checkpoints[0].floats && i < SP_STATE_CHECKPOINTS; i++)
         st = checkpoint_state(d, &d->checkpoints[i], state, len, err);
     return st;
 }

@@ -70,13 +70,13 @@ size_t sp_head_state_size(const struct sp_head_sizes *sizes)
     return sizeof(float) * (n_values(sizes) * sizes->key_dim + sizes->max_logged * logged);
 }
 
-/* Where in a row the key of a head begins. */
+/* Offset of a head's key in a row of keys. */
 static size_t key_of(const struct sp_head_sizes *sizes, size_t head)
 {
     return head / (sizes->n_heads / sizes->n_keys) * sizes->key_dim;
 }
 
-/* Logged rows that became true change rows j..j+n_rows-1 of a head's state. */
+/* Applies the committed rows of the log to rows j..j+n_rows-1 of a head's state. */
 static void replay_rows(struct sp_head_state *s, const struct sp_vector *vector, size_t h, size_t j,
                         size_t n_rows)
 {
@@ -91,7 +91,7 @@ static void replay_rows(struct sp_head_state *s, const struct sp_vector *vector,
     }
 }
 
-/* Row t of the pass on rows of a head's state, which begin at value row `value`. */
+/* Applies row t of the pass to rows of a head's state, the first of which is value row `value`. */
 static void step_row(const struct sp_head_pass *p, float *state, float *delta, size_t t, size_t h,
                      size_t value, size_t n_rows)
 {
@@ -110,8 +110,8 @@ static void step_row(const struct sp_head_pass *p, float *state, float *delta, s
                           sizes->key_dim, n_rows);
 }
 
-/* Rows j..j+n_rows-1 of a head's state through all rows of the pass; certain ones change them,
- * others a copy. */
+/* Applies all rows of the pass to rows j..j+n_rows-1 of a head's state: committed rows to the state
+ * itself, the others to a copy. */
 static void step_state_rows(const struct sp_head_pass *p, size_t h, size_t j, size_t n_rows,
                             unsigned worker)
 {
@@ -132,8 +132,8 @@ static void step_state_rows(const struct sp_head_pass *p, size_t h, size_t j, si
     }
 }
 
-/* A head. Rows of its state know nothing of each other: few at a time go through the whole pass,
- * and stay in the nearest cache meanwhile. */
+/* Processes one head. The rows of its state are independent: a few at a time go through the whole
+ * pass and stay in the nearest cache. */
 static void step_head(void *context, size_t h, unsigned worker)
 {
     const struct sp_head_pass *p = context;
@@ -179,8 +179,8 @@ static void replay_head(void *context, size_t h, unsigned worker)
     replay_rows(job->state, job->vector, h, 0, job->state->sizes.value_dim);
 }
 
-void sp_head_state_settle(struct sp_head_state *s, const struct sp_vector *vector,
-                          struct sp_pool *pool)
+void sp_head_state_flush(struct sp_head_state *s, const struct sp_vector *vector,
+                         struct sp_pool *pool)
 {
     struct replay_job job = {s, vector};
 
@@ -191,6 +191,6 @@ void sp_head_state_settle(struct sp_head_state *s, const struct sp_vector *vecto
 uint64_t sp_head_state_digest(struct sp_head_state *s, const struct sp_vector *vector,
                               struct sp_pool *pool)
 {
-    sp_head_state_settle(s, vector, pool);
+    sp_head_state_flush(s, vector, pool);
     return sp_hash64(s->state, n_values(&s->sizes) * s->sizes.key_dim * sizeof *s->state);
 }

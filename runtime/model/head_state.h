@@ -1,19 +1,19 @@
-/* The state of a recurrent layer whose heads fade and take up one outer product a token:
+/* The state of a recurrent layer whose heads decay and add one outer product per token:
  *
  *   S <- decay S + d k^T,  out = S q        S [value_dim][key_dim], for each head
  *
- * Gated delta-rule layers and Mamba-2 layers differ in what d is, and share all else here.
+ * Gated delta-rule layers and Mamba-2 layers differ only in the definition of d.
  *
  * The rows of a pass go through the recurrence one by one, whatever their number: chunked forms
  * round differently. Rows that may be rejected run on a copy of the head's state and leave a log
- * (k, d, decay): commit repeats the very same operations on the real state, so it equals, bit for
- * bit, that of a sequence in which the rejected rows never were.
+ * (k, d, decay). A commit repeats the same operations on the real state, which therefore equals,
+ * bit for bit, the state of a sequence without the rejected rows.
  *
- * What that costs. Memory: a logged row takes 4 bytes for each key, value and head; with 16 key and
- * 48 value heads of 128 that is 32 KiB, where a snapshot would take 3 MiB. The first row of a round
- * is certain and takes none. Time: one copy of each head's state per pass, a few rows at a time,
- * which stay in the nearest cache while the pass steps them; and one multiply-add over the state
- * per accepted guess, which waits for the next pass to bring these rows there. */
+ * Costs. Memory: a logged row takes 4 bytes for each key, value and head; with 16 key and 48 value
+ * heads of 128 that is 32 KiB, where a snapshot would take 3 MiB. The first row of a round is
+ * always committed and is not logged. Time: one copy of each head's state per pass, a few rows at a
+ * time, which stay in the nearest cache while the pass steps them; and one multiply-add over the
+ * state per accepted draft token, which is deferred to the next pass. */
 #ifndef SP_RUNTIME_MODEL_HEAD_STATE_H
 #define SP_RUNTIME_MODEL_HEAD_STATE_H
 
@@ -27,29 +27,29 @@ struct sp_head_sizes {
     size_t max_logged;
 };
 
-/* Of one layer. It stands behind the last certain row. */
+/* The state of one layer after its last committed row. */
 struct sp_head_state {
     struct sp_head_sizes sizes;
     float *state;     /* [n_heads][value_dim][key_dim], owned */
     float *keys;      /* [max_logged][n_keys * key_dim], owned */
     float *deltas;    /* [max_logged][n_heads * value_dim], owned */
     float *decays;    /* [max_logged][n_heads], owned */
-    size_t n_pending; /* logged rows that became true; the state catches up when it is next used */
+    size_t n_pending; /* logged rows that were committed but not yet applied to the state */
 };
 
 /* A few rows of a state for every thread; shared by layers of the same sizes. */
 struct sp_head_workspace {
     float *states; /* [threads][rows][key_dim], owned */
-    float *unused; /* [threads][rows]: d of certain rows, owned */
+    float *unused; /* [threads][rows] d of committed rows, owned */
 };
 
-/* What the rows of a pass are to a state. All pointers are borrowed. */
+/* The rows of a pass over one layer's state. All pointers are borrowed. */
 struct sp_head_pass {
     const struct sp_vector *vector;
     const struct sp_head_workspace *workspace;
     struct sp_head_state *state;
-    const float *q, *k; /* [n][ld], keys one after another in a row */
-    const float *v;     /* [n][ld_v], heads one after another */
+    const float *q, *k; /* [n][ld], the keys of a row are contiguous */
+    const float *v;     /* [n][ld_v], the heads of a row are contiguous */
     size_t ld, ld_v;
     const float *decays;    /* [n][ld_heads] */
     const float *strengths; /* [n][ld_heads] beta of d = beta (v - decay S k); NULL: d = v */
@@ -64,23 +64,23 @@ SP_MUST_CHECK enum sp_status sp_head_workspace_init(struct sp_head_workspace *wo
                                                     struct sp_err *err);
 void sp_head_workspace_release(struct sp_head_workspace *workspace);
 
-/* All zero: the beginning of a sequence. */
+/* The state is zero, as at the beginning of a sequence. */
 SP_MUST_CHECK enum sp_status
 sp_head_state_init(struct sp_head_state *s, const struct sp_head_sizes *sizes, struct sp_err *err);
 void sp_head_state_release(struct sp_head_state *s);
 void sp_head_state_reset(struct sp_head_state *s);
-size_t sp_head_state_size(const struct sp_head_sizes *sizes); /* bytes, the log's included */
+size_t sp_head_state_size(const struct sp_head_sizes *sizes); /* bytes, including the log */
 
-/* Fills out. The first n_certain rows are true, the others are logged. */
+/* Sets pass->out. The first n_committed rows change the state, the others are logged. */
 void sp_head_state_run(const struct sp_head_pass *pass, struct sp_pool *pool);
-/* n_more of the logged rows became true. */
+/* Commits n_more of the logged rows. The state changes when it is next used. */
 void sp_head_state_commit(struct sp_head_state *s, size_t n_more);
 
-/* The state catches up with the rows that became true. */
-void sp_head_state_settle(struct sp_head_state *s, const struct sp_vector *vector,
-                          struct sp_pool *pool);
+/* Applies the committed rows to the state. */
+void sp_head_state_flush(struct sp_head_state *s, const struct sp_vector *vector,
+                         struct sp_pool *pool);
 
-/* Of the rows that are true. */
+/* Digest of the state after its committed rows. */
 uint64_t sp_head_state_digest(struct sp_head_state *s, const struct sp_vector *vector,
                               struct sp_pool *pool);
 

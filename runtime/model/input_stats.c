@@ -1,5 +1,5 @@
-/* Sums by input: see gather.h. A product's first matrix stands for its input; the others point to
- * it. Matrices are known by where their panels lie. */
+/* Sums by input. The first matrix of a set of products owns the sums of their input; the others
+ * refer to it. A matrix is identified by the address of its panels. */
 #include "runtime/model/input_stats.h"
 
 #include "format/base/mem.h"
@@ -15,20 +15,20 @@ struct slot {
     const char *name;
     const uint8_t *panels;
     size_t cols;
-    float *sums;  /* [n], zero until an input is seen */
+    float *sums;  /* [n], zero until an input is observed */
     void *memory; /* owned */
     size_t n;
-    bool seen;
-    size_t first; /* the slot whose sums are this one's, too */
+    bool is_observed;
+    size_t first; /* index of the slot that owns the sums */
 };
 
 struct sp_input_stats {
-    struct slot *slots; /* by address, which is the pack's order */
+    struct slot *slots; /* by address, which is the order of the pack */
     size_t n_slots;
 };
 
-/* Only what q4 can hold is of interest. */
-static bool wanted(const struct sp_pack_tensor *t)
+/* Only matrices that q4 can store need statistics. */
+static bool needs_stats(const struct sp_pack_tensor *t)
 {
     return t->part == SP_PART_TARGET && t->layout == SP_PANEL &&
            t->shape[t->rank - 1] % SP_BLOCK == 0;
@@ -53,7 +53,7 @@ enum sp_status sp_input_stats_open(struct sp_input_stats **out, const struct sp_
         const struct sp_pack_tensor *t = sp_pack_tensor(pack, i);
         struct slot *s = &g->slots[g->n_slots];
 
-        if (!wanted(t)) continue;
+        if (!needs_stats(t)) continue;
         s->name = t->name;
         s->panels = t->data;
         s->cols = (size_t)t->shape[t->rank - 1];
@@ -119,9 +119,10 @@ static void add_inputs(void *context, const struct sp_backend *backend,
 
         if (s == NULL) continue;
         if (first == NULL) first = s;
-        assert(s->cols == acts->cols && (!s->seen || s->first == (size_t)(first - stats->slots)));
+        assert(s->cols == acts->cols &&
+               (!s->is_observed || s->first == (size_t)(first - stats->slots)));
         s->first = (size_t)(first - stats->slots);
-        s->seen = true;
+        s->is_observed = true;
     }
     if (first == NULL) return;
     sp_pool_run(backend->pool, sp_gptq_n_groups(first->cols), add_group,
@@ -135,7 +136,7 @@ struct sp_input_observer sp_input_stats_observer(struct sp_input_stats *stats)
 
 static bool has_sums(const struct sp_input_stats *stats, size_t i)
 {
-    return stats->slots[i].seen && stats->slots[i].first == i;
+    return stats->slots[i].is_observed && stats->slots[i].first == i;
 }
 
 struct solve_job {
@@ -180,7 +181,7 @@ struct sp_input_stats_size sp_input_stats_measure(const struct sp_input_stats *s
     struct sp_input_stats_size size = {0};
 
     for (size_t i = 0; i < stats->n_slots; i++) {
-        size.n_matrices += stats->slots[i].seen;
+        size.n_matrices += stats->slots[i].is_observed;
         if (!has_sums(stats, i)) continue;
         size.n_inputs++;
         size.size += stats->slots[i].n * sizeof(float);
@@ -191,7 +192,8 @@ struct sp_input_stats_size sp_input_stats_measure(const struct sp_input_stats *s
 /* ---- writing ----------------------------------------------------------------------------------
  */
 
-/* The names of the matrices that share the sums of slot `first`, in their order, with commas. */
+/* The names of the matrices that share the sums of slot `first`, in their order, separated by
+ * commas. */
 static enum sp_status join_names(char **out, const struct sp_input_stats *stats, size_t first,
                                  struct sp_err *err)
 {
@@ -201,14 +203,14 @@ static enum sp_status join_names(char **out, const struct sp_input_stats *stats,
 
     for (size_t i = 0; i < stats->n_slots; i++) {
         const struct slot *s = &stats->slots[i];
-        if (s->seen && s->first == first) size += strlen(s->name) + 1;
+        if (s->is_observed && s->first == first) size += strlen(s->name) + 1;
     }
     if ((st = sp_new(&text, size, 1, err))) return st;
     for (size_t i = 0; i < stats->n_slots; i++) {
         const struct slot *s = &stats->slots[i];
         size_t len = strlen(s->name);
 
-        if (!s->seen || s->first != first) continue;
+        if (!s->is_observed || s->first != first) continue;
         if (at) text[at++] = ',';
         memcpy(text + at, s->name, len);
         at += len;

@@ -1,10 +1,10 @@
-/* What the inputs of a model's matrices are like, gathered while texts run through it: for each
- * input the sums that quantize/gptq.h makes numbers of.
+/* Statistics of the inputs of a model's matrices, collected while texts run through it: for each
+ * input the sums from which quantize/gptq.h computes its factors.
  *
  * Matrices that are multiplied together read the same input and share its sums, and so do the
- * experts of a layer. Matrices that no pass multiplies have none, nor have experts' down
- * projections and the matrices of heads (latent attention), whose inputs are each one's own. The
- * sums depend on the passes alone, not on threads. */
+ * experts of a layer. Matrices that are never multiplied have no sums; neither have down
+ * projections of experts and the matrices of heads (latent attention), each of which has an input
+ * of its own. The sums depend on the passes alone, not on threads. */
 #ifndef SP_RUNTIME_MODEL_INPUT_STATS_H
 #define SP_RUNTIME_MODEL_INPUT_STATS_H
 
@@ -13,8 +13,8 @@
 
 struct sp_input_stats; /* opaque */
 
-/* For the matrices of the pack's target, whose names are borrowed. Memory for the sums is taken as
- * inputs are seen. */
+/* Opens statistics for the matrices of the pack's target, whose names are borrowed. Memory for sums
+ * is committed as inputs are observed. */
 SP_MUST_CHECK enum sp_status sp_input_stats_open(struct sp_input_stats **out,
                                                  const struct sp_pack *pack, struct sp_err *err);
 void sp_input_stats_close(struct sp_input_stats *stats); /* NULL is fine */
@@ -22,19 +22,18 @@ void sp_input_stats_close(struct sp_input_stats *stats); /* NULL is fine */
 /* The observer that adds the inputs of products to `stats`, for sp_backend.observer. */
 struct sp_input_observer sp_input_stats_observer(struct sp_input_stats *stats);
 
-/* Makes numbers of all sums. SP_E_INPUT where they are not finite. */
+/* Replaces all sums by factors. SP_E_INPUT if they are not finite. */
 SP_MUST_CHECK enum sp_status sp_input_stats_solve(struct sp_input_stats *stats,
                                                   struct sp_pool *pool, struct sp_err *err);
 
-/* What was seen: inputs, matrices that read them, and bytes of the numbers. */
+/* Counts of the observed inputs and of the matrices that read them, and bytes of the factors. */
 struct sp_input_stats_size {
     size_t n_inputs, n_matrices;
     uint64_t size;
 };
 struct sp_input_stats_size sp_input_stats_measure(const struct sp_input_stats *stats);
 
-/* Writes a calibration file (spectool-pack(5)) of the inputs that were seen; `record` is its
- * section. */
+/* Writes a calibration file (spectool-pack(5)) of the observed inputs; `record` is its section. */
 SP_MUST_CHECK enum sp_status sp_input_stats_write(const struct sp_input_stats *stats,
                                                   const char *path, bool force, const char *record,
                                                   struct sp_err *err);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Slots of a store: see kv.h; false on overflow. */
+/* Slots of a cache as kv.h defines them; false on overflow. */
 static bool count_slots(size_t *out, size_t n_positions, size_t window, size_t max_rows)
 {
     size_t n = n_positions, kept, rounded;
@@ -102,7 +102,7 @@ enum sp_status sp_kv_state(struct sp_kv *kv, struct sp_state *state, size_t len,
     return sp_state_bytes(state, kv->values, n * kv->value_block_size, err);
 }
 
-/* Gathers key `lane` of a block into `out`; returns its bytes. */
+/* Copies key `lane` of a block to `out`; returns its size. */
 static size_t copy_key(uint8_t *out, const struct sp_kv *kv, const uint8_t *block, size_t lane)
 {
     size_t width = kv->type == SP_KV_F16 ? 2 : 4;
@@ -114,7 +114,8 @@ static size_t copy_key(uint8_t *out, const struct sp_kv *kv, const uint8_t *bloc
     return n * width;
 }
 
-/* The same of a value: a row, or (q8) a scale and codes four apart. */
+/* Copies value `lane` of a block to `out`: a row, or (q8) a scale and codes four apart. Returns its
+ * size. */
 static size_t copy_value(uint8_t *out, const struct sp_kv *kv, const uint8_t *block, size_t lane)
 {
     size_t size = kv->value_block_size / SP_KV_BLOCK;

@@ -1,5 +1,4 @@
-/* One position's row of logits, as it goes from the pass that made it to whoever chooses from it.
- */
+/* One position's row of logits, on its way from a forward pass to a chooser. */
 #ifndef SP_RUNTIME_MODEL_LOGITS_H
 #define SP_RUNTIME_MODEL_LOGITS_H
 
@@ -10,11 +9,12 @@
 struct sp_logits {
     const float *row; /* [n], borrowed */
     size_t n;
-    size_t best; /* the largest, the lowest of equal ones; SIZE_MAX: an element is not finite */
+    size_t best; /* index of the largest, the lowest index of equal ones; SIZE_MAX: an element is
+                    not finite */
 };
 
-/* In place of the logit of a token that a draft cannot guess: finite, non-finite ones are errors.
- */
+/* The logit of a token that a draft cannot propose. It is finite, since non-finite logits are
+ * errors. */
 #define SP_NEVER (-1e30f)
 
 static inline struct sp_logits sp_logits_of(const struct sp_vector *vector, const float *row,
@@ -23,7 +23,7 @@ static inline struct sp_logits sp_logits_of(const struct sp_vector *vector, cons
     return (struct sp_logits){row, n, vector->argmax(row, n)};
 }
 
-/* The same, moved to kept[n]. */
+/* Copies the row to kept[n]; returns logits that refer to the copy. */
 static inline struct sp_logits sp_logits_kept(struct sp_logits logits, float *kept)
 {
     memcpy(kept, logits.row, logits.n * sizeof *kept);

@@ -11,8 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a binding step needs: where to look, where to put, and the first failure. Once it has
- * failed, further steps do nothing. */
+/* The state of binding, with the first failure, after which further steps do nothing. */
 struct binder {
     const struct sp_pack *pack;
     struct sp_model *model;
@@ -20,7 +19,8 @@ struct binder {
     enum sp_status status;
 };
 
-/* Every tensor the configuration calls for is there with its shape, and nothing else is. */
+/* Checks that the pack has exactly the tensors that the configuration requires, with their
+ * shapes. */
 static enum sp_status check_tensors(const struct sp_pack *pack, enum sp_part part,
                                     const struct sp_config *config, struct sp_err *err)
 {
@@ -76,7 +76,7 @@ static const struct sp_pack_tensor *find(struct binder *b, const char *format, u
     return sp_pack_find(b->pack, b->model->part, name);
 }
 
-/* Zeroed room for n floats, padded to whole vectors, owned by the model. */
+/* Allocates a zeroed vector of n floats, padded to whole SIMD vectors, owned by the model. */
 static enum sp_status keep_vector(struct binder *b, float **out, size_t n)
 {
     struct sp_model *m = b->model;
@@ -95,8 +95,8 @@ static enum sp_status keep_vector(struct binder *b, float **out, size_t n)
     return SP_OK;
 }
 
-/* A name that begins with '@' belongs to `layer`. Absent: NULL (check_tensors has already insisted
- * on what must be there). */
+/* Binds a vector; a name that begins with '@' belongs to `layer`. Returns NULL if the tensor is
+ * absent, which check_tensors has allowed. */
 static const float *bind_vector(struct binder *b, const char *name, unsigned layer, bool is_norm)
 {
     const struct sp_pack_tensor *t = find(b, name, layer);
@@ -155,7 +155,7 @@ static struct sp_matrix bind_matrix(struct binder *b, const char *name, unsigned
     return w;
 }
 
-/* A convolution's weight is [channels, 1, kernel]; the taps are wanted one after another. */
+/* Binds the weight of a convolution, [channels, 1, kernel], as taps [kernel][channels]. */
 static float *bind_taps(struct binder *b, const char *name, unsigned layer, size_t channels,
                         size_t kernel)
 {
@@ -199,7 +199,7 @@ static void bind_short_conv(struct binder *b, struct sp_short_conv_weights *w, u
     w->out_bias = bind_bias(b, "@conv.out_proj.bias", i);
 }
 
-/* What scales x, B and C may as well scale the taps that they meet. */
+/* Folds the scales of x, B and C into the taps by which they are multiplied. */
 static float *bind_mamba_taps(struct binder *b, const struct sp_mamba_config *c, unsigned layer)
 {
     size_t values = (size_t)c->n_heads * c->head_dim, keys = (size_t)c->n_groups * c->state_dim;
@@ -267,7 +267,7 @@ static void bind_attention(struct binder *b, struct sp_layer *l, unsigned i)
     bind_latent(b, &l->latent, i);
 }
 
-/* What Gemma 4 adds to a layer. */
+/* Binds the per-layer embeddings and the scalar of Gemma 4. */
 static void bind_per_layer(struct binder *b, struct sp_layer *l, unsigned i)
 {
     const float *scalar = bind_bias(b, "@layer_scalar", i);
@@ -278,7 +278,7 @@ static void bind_per_layer(struct binder *b, struct sp_layer *l, unsigned i)
     l->per_layer_post = bind_norm(b, "@post_per_layer_input_norm.weight", i);
 }
 
-/* The dense MLP beside the experts. */
+/* Binds the shared expert. */
 static void bind_shared(struct binder *b, struct sp_layer *l, unsigned i)
 {
     l->shared_gate = bind_matrix(b, "@mlp.shared_expert.gate_proj.weight", i);
@@ -292,7 +292,7 @@ static void bind_shared(struct binder *b, struct sp_layer *l, unsigned i)
     l->expert_scale = bind_bias(b, "@mlp.router.expert_scale", i);
 }
 
-/* What is stored comes before its softplus. */
+/* Binds xIELU; alpha_p and alpha_n are stored before their softplus. */
 static void bind_xielu(struct binder *b, struct sp_xielu *w, unsigned i)
 {
     const float *positive = bind_bias(b, "@mlp.act_fn.alpha_p", i);

@@ -1,6 +1,6 @@
-/* A model of a packed file, bound once: every tensor found by its canonical name, every shape
- * checked against the configuration, vectors widened to float, matrices left where they are mapped.
- * Nothing is looked up by name after this. */
+/* A model of a packed file, bound once: every tensor is found by its canonical name, every shape
+ * checked against the configuration, vectors widened to float, matrices left in the mapped file.
+ * Nothing is looked up by name later. */
 #ifndef SP_RUNTIME_MODEL_MODEL_H
 #define SP_RUNTIME_MODEL_MODEL_H
 
@@ -8,13 +8,13 @@
 #include "format/packfile.h"
 #include "runtime/model/backend.h"
 
-/* Weights of latent attention (struct sp_latent_config), beside the layer's q or o. */
+/* Weights of latent attention (struct sp_latent_config) besides the layer's q or o. */
 struct sp_latent_weights {
-    struct sp_matrix q_a;          /* [q_rank, H], and */
-    struct sp_matrix q_b;          /* [n_heads * (still + turned), q_rank]: in place of q */
-    struct sp_matrix kv_a;         /* [kv_rank + turned, H]: the latent, the shared key */
-    struct sp_matrix k_b;          /* [n_heads][kv_rank, still]: a query, to meet the latent */
-    struct sp_matrix v_b;          /* [n_heads][value_dim, kv_rank]: what was seen of it */
+    struct sp_matrix q_a;  /* [q_rank, H]; with q_b in place of q, or empty */
+    struct sp_matrix q_b;  /* [n_heads * (nope_dim + rope_dim), q_rank] */
+    struct sp_matrix kv_a; /* [kv_rank + rope_dim, H]: the latent, the shared key */
+    struct sp_matrix k_b;  /* [n_heads][kv_rank, nope_dim]: maps a query to the latent's dims */
+    struct sp_matrix v_b;  /* [n_heads][value_dim, kv_rank]: maps the attention output to a value */
     const float *q_bias, *kv_bias; /* of q_a and kv_a, or NULL */
     const float *q_norm, *kv_norm; /* [q_rank], [kv_rank] */
 };
@@ -41,8 +41,7 @@ struct sp_short_conv_weights {
 };
 
 /* Weights of a Mamba-2 layer. channels = values + 2 * groups * state dim, values = heads * head
- * dim.
- */
+ * dim. */
 struct sp_mamba_weights {
     struct sp_matrix z;   /* [values, H]: output gate */
     struct sp_matrix xbc; /* [channels, H]: x, B, C */
@@ -56,17 +55,19 @@ struct sp_mamba_weights {
 
 /* Taps of the convolutions before and after a sublayer: [2 sides][taps][..]. */
 struct sp_conv_weights {
-    const float *base;        /* [2 * taps][H] */
-    struct sp_matrix dynamic; /* [2 * taps * groups, H]: added to them, by the sublayer's input */
+    const float *base; /* [2 * taps][H] */
+    struct sp_matrix
+        dynamic; /* [2 * taps * groups, H]: adds to the taps, from the sublayer's input */
 };
 
-/* DFlash2: which of a row's best tokens follows the token before it. */
+/* DFlash2: selects which of a row's best tokens follows the previous token. */
 struct sp_selector_weights {
     struct sp_matrix hidden;                   /* [rank, H] */
     struct sp_matrix predecessors, successors; /* [V, rank] */
 };
 
-/* DSpark: what the token before a guess adds to its logits, and how sure the guess is. */
+/* DSpark: corrects the logits of a draft token by the previous token, and estimates its
+ * confidence. */
 struct sp_dspark_weights {
     struct sp_matrix embedding;  /* [V, rank] */
     struct sp_matrix correction; /* [V, rank] */
@@ -76,8 +77,8 @@ struct sp_dspark_weights {
     const float *confidence_bias;
 };
 
-/* Weights of one decoder layer. A pointer is NULL and a matrix is empty (rows 0) where the layer
- * has none. Vectors are owned by the model. */
+/* Weights of one decoder layer. A pointer is NULL and a matrix is empty (rows 0) if the layer has
+ * none. Vectors are owned by the model. */
 struct sp_layer {
     const struct sp_layer_config *config;
     const float *input_norm;                      /* [H] before attention */
@@ -88,30 +89,31 @@ struct sp_layer {
     const float *hidden_norm;     /* [H] of the hidden state in a pair (config.reads_pair) */
     const float *q_norm, *k_norm; /* [head_dim], or of all heads one after another */
     const float *q_bias, *k_bias, *v_bias, *o_bias; /* [rows of the matrix] */
-    const float *gate_bias, *up_bias, *down_bias;   /* ... of all experts one after another */
-    const float *sinks;                             /* [n_heads] */
-    struct sp_xielu xielu;                          /* of the MLP (SP_XIELU) */
+    const float *gate_bias, *up_bias,
+        *down_bias;        /* [rows of the matrix], of all experts one after another */
+    const float *sinks;    /* [n_heads] */
+    struct sp_xielu xielu; /* of the MLP (SP_XIELU) */
     struct sp_matrix q, k, v, o;
     struct sp_matrix output_gate; /* [n_heads * head_dim, H]; config.head_gate: [n_heads, H] */
     struct sp_conv_weights attention_conv, ffn_conv;
-    struct sp_latent_weights latent;         /* in place of k and v; */
-    struct sp_delta_weights delta;           /* in place of attention, */
-    struct sp_short_conv_weights short_conv; /* or this, */
-    struct sp_mamba_weights mamba;           /* or this */
+    struct sp_latent_weights latent;         /* in place of k and v */
+    struct sp_delta_weights delta;           /* in place of attention */
+    struct sp_short_conv_weights short_conv; /* in place of attention */
+    struct sp_mamba_weights mamba;           /* in place of attention, or parallel to it */
     struct sp_matrix gate, up, down; /* of all experts, stacked, where the layer has experts; no
                                         gate where config.plain_mlp */
-    struct sp_matrix shared_gate, shared_up, shared_down; /* the dense MLP beside the experts */
+    struct sp_matrix shared_gate, shared_up, shared_down; /* the shared expert */
     struct sp_matrix shared_weight;                       /* [1, H] its weight before the sigmoid */
     const float *shared_post, *experts_norm, *experts_post; /* [H] norms (config.expert_norms) */
     const float *router_scale;       /* [H] multiplies the router's normed input */
-    const float *expert_scale;       /* [n_experts] multiplies routing weights */
+    const float *expert_scale;       /* [n_experts] multiplies routing weights, or NULL */
     struct sp_matrix per_layer_gate; /* [n_per_layer, H] */
     struct sp_matrix per_layer_out;  /* [H, n_per_layer] */
     const float *per_layer_post;     /* [H] */
-    float scalar;                    /* of the residual stream; 1: none */
+    float scalar;                    /* multiplies the residual stream after the layer; 1: none */
     struct sp_matrix router;         /* [n_experts, H] */
     const float *router_bias;        /* [n_experts] */
-    const float *router_correction;  /* [n_experts] added to scores, for the choice alone */
+    const float *router_correction;  /* [n_experts] added to scores for the selection alone */
 };
 
 struct sp_model {
@@ -130,7 +132,7 @@ struct sp_model {
                                               assistants: [H, 2 * target hidden] */
     struct sp_matrix post;                 /* assistants: [target hidden, H] */
     struct sp_matrix centroids;            /* assistants: [clusters, H] */
-    const float *token_order;              /* [V] ids, cluster after cluster */
+    const float *token_order;              /* [V] ids, cluster by cluster */
     const float *feature_norm;             /* EAGLE-3: [n_taps * target hidden] before fc; of all
                                               together, or each tap's (config.draft) */
     const float *mask_hidden;              /* P-EAGLE: [n_taps * target hidden] before fc */
@@ -139,11 +141,11 @@ struct sp_model {
     const float *pair_norms[2];            /* heads: [H] of embedding and hidden, before fc */
     struct sp_selector_weights selector;
     struct sp_dspark_weights dspark;
-    float **vectors; /* all the widened vectors, owned */
+    float **vectors; /* all widened vectors, owned */
     size_t n_vectors, cap_vectors;
 };
 
-/* Binds `part` of the pack. The pack must outlive the model. */
+/* Binds `part` of the pack, which must outlive the model. */
 SP_MUST_CHECK enum sp_status sp_model_open(struct sp_model **out, const struct sp_pack *pack,
                                            enum sp_part part, struct sp_err *err);
 void sp_model_close(struct sp_model *model); /* NULL is fine */

@@ -38,7 +38,7 @@ uint64_t sp_recurrent_digest(struct sp_decoder *d, unsigned layer);
 /* The committed state of a layer as spans of floats. */
 enum { SP_MAX_STATE_SPANS = 3 };
 struct sp_state_span {
-    float *numbers;
+    float *floats;
     size_t n;
 };
 

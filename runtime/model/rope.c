@@ -20,7 +20,8 @@ static void default_frequencies(float *freq, double base, unsigned dims, size_t 
         freq[i] = 1.0f / power(base, i, dims);
 }
 
-/* Llama 3.1: long waves are slowed by `factor`, short ones kept, a ramp between. */
+/* Llama 3.1: long waves are slowed by `factor`, short waves are kept, waves between them are
+ * interpolated. */
 static void llama3_frequencies(float *freq, const struct sp_rope *rope, size_t n)
 {
     float factor = (float)rope->factor, original = (float)rope->original_positions;
@@ -41,7 +42,7 @@ static void llama3_frequencies(float *freq, const struct sp_rope *rope, size_t n
     }
 }
 
-/* The pair that turns `rotations` times within the original context (YaRN, section 3.2). */
+/* The pair that rotates `rotations` times within the original context (YaRN, section 3.2). */
 static double yarn_pair(const struct sp_rope *rope, double rotations)
 {
     double wave = rope->original_positions / (rotations * 2 * PI);
@@ -94,7 +95,7 @@ static double stretched_base(const struct sp_rope *rope, double stretch)
     return rope->theta * sp_pow(stretch, dims / (dims - 2));
 }
 
-/* The base that keeps the slowest pair within what was trained, for a context of `total`. */
+/* The base that keeps the slowest pair within the trained angles for a context of `total`. */
 static double dynamic_base(const struct sp_rope *rope, size_t total)
 {
     double trained = rope->original_positions;

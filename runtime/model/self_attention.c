@@ -35,7 +35,7 @@ static void norm_whole_row(void *context, size_t t, unsigned worker)
 }
 
 /* Least number of (head, row) pairs that is worth another thread. */
-enum { LEAST_HEAD_ROWS = 16 };
+enum { MIN_HEAD_ROWS = 16 };
 
 /* Norms one head of q or of k; `weight` is the weight of all heads. */
 static void norm_head(const struct heads_job *job, size_t h, float *head, const float *weight)
@@ -149,7 +149,7 @@ static void prepare_and_store(struct heads_job *job)
     if (job->ws->model->config.qk_norm == SP_QK_WHOLE) {
         sp_backend_rows(job->ws->backend, job->n, norm_whole_row, job);
     }
-    sp_pool_run_ranges(job->ws->backend->pool, n_items, LEAST_HEAD_ROWS / (job->n + 1) + 1,
+    sp_pool_run_ranges(job->ws->backend->pool, n_items, MIN_HEAD_ROWS / (job->n + 1) + 1,
                        prepare_items, job);
 }
 

@@ -12,8 +12,8 @@ enum { MAGIC_SIZE = 8, HEAD_SIZE = 16, VERSION = 1 };
 static const char magic[MAGIC_SIZE] = "SPCACHE";
 
 struct sp_state {
-    struct sp_file *in;         /* owned; NULL: written */
-    struct sp_atomic_file *out; /* owned; NULL: read */
+    struct sp_file *in;         /* owned; NULL if the file is written */
+    struct sp_atomic_file *out; /* owned; NULL if the file is read */
     struct sp_hash *digest;     /* owned */
     char *path;                 /* owned */
     uint64_t at;
@@ -110,7 +110,7 @@ enum sp_status sp_state_bytes(struct sp_state *s, void *bytes, size_t size, stru
     return SP_OK;
 }
 
-/* What is read replaces *number. */
+/* Writes a number, or replaces *number by the one that is read. */
 static enum sp_status move(struct sp_state *s, uint64_t *number, struct sp_err *err)
 {
     uint8_t bytes[8];

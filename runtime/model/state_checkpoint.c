@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static size_t count_numbers(const struct sp_decoder *d)
+static size_t count_floats(const struct sp_decoder *d)
 {
     struct sp_state_span spans[SP_MAX_STATE_SPANS];
     size_t sum = 0;
@@ -26,7 +26,7 @@ enum sp_status sp_state_checkpoints_open(struct sp_decoder *d, struct sp_err *er
 
     if (!d->options.checkpoints || !sp_config_is_recurrent(&d->model->config)) return SP_OK;
     for (size_t i = 0; i < SP_STATE_CHECKPOINTS && st == SP_OK; i++) {
-        st = sp_new(&d->checkpoints[i].numbers, count_numbers(d), sizeof *d->checkpoints[i].numbers,
+        st = sp_new(&d->checkpoints[i].floats, count_floats(d), sizeof *d->checkpoints[i].floats,
                     err);
     }
     return st;
@@ -35,12 +35,12 @@ enum sp_status sp_state_checkpoints_open(struct sp_decoder *d, struct sp_err *er
 void sp_state_checkpoints_close(struct sp_decoder *d)
 {
     for (size_t i = 0; i < SP_STATE_CHECKPOINTS; i++)
-        free(d->checkpoints[i].numbers);
+        free(d->checkpoints[i].floats);
 }
 
 size_t sp_state_checkpoints_size(const struct sp_decoder *d)
 {
-    return d->checkpoints[0].numbers ? SP_STATE_CHECKPOINTS * count_numbers(d) * sizeof(float) : 0;
+    return d->checkpoints[0].floats ? SP_STATE_CHECKPOINTS * count_floats(d) * sizeof(float) : 0;
 }
 
 void sp_decoder_checkpoint(struct sp_decoder *d, size_t len)
@@ -50,16 +50,16 @@ void sp_decoder_checkpoint(struct sp_decoder *d, size_t len)
     float *to;
 
     assert(d->n_committed == d->n_run);
-    if (checkpoint->numbers == NULL) return;
+    if (checkpoint->floats == NULL) return;
     for (size_t i = 1; i < SP_STATE_CHECKPOINTS; i++) {
         if (d->checkpoints[i].len < checkpoint->len) checkpoint = &d->checkpoints[i];
     }
     checkpoint->len = len;
-    to = checkpoint->numbers;
+    to = checkpoint->floats;
     for (unsigned i = 0; i < d->model->config.n_layers; i++) {
         size_t n = sp_recurrent_spans(d, i, spans);
         for (size_t k = 0; k < n; to += spans[k++].n)
-            memcpy(to, spans[k].numbers, spans[k].n * sizeof *to);
+            memcpy(to, spans[k].floats, spans[k].n * sizeof *to);
     }
 }
 
@@ -67,12 +67,12 @@ void sp_decoder_checkpoint(struct sp_decoder *d, size_t len)
 static void load(struct sp_decoder *d, const struct sp_state_checkpoint *checkpoint)
 {
     struct sp_state_span spans[SP_MAX_STATE_SPANS];
-    const float *from = checkpoint->numbers;
+    const float *from = checkpoint->floats;
 
     for (unsigned i = 0; i < d->model->config.n_layers; i++) {
         size_t n = sp_recurrent_spans(d, i, spans);
         for (size_t k = 0; k < n; from += spans[k++].n)
-            memcpy(spans[k].numbers, from, spans[k].n * sizeof *from);
+            memcpy(spans[k].floats, from, spans[k].n * sizeof *from);
         if (d->recurrent) d->recurrent[i].heads.n_pending = 0;
     }
 }

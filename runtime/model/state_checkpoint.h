@@ -18,8 +18,8 @@ struct sp_decoder; /* runtime/model/decoder.h */
 /* Recurrent states of all layers after len positions. */
 enum { SP_STATE_CHECKPOINTS = 2 };
 struct sp_state_checkpoint {
-    size_t len;     /* 0: unused */
-    float *numbers; /* owned; NULL: the decoder keeps no checkpoints */
+    size_t len;    /* 0: unused */
+    float *floats; /* owned; NULL: the decoder keeps no checkpoints */
 };
 
 /* Allocates the decoder's checkpoints, if its options ask for them and it has recurrent layers. */
