@@ -1,10 +1,11 @@
-/* Where a kernel stands in the activations: one block of 32 columns of the rows of its tile. */
+/* A kernel's position in the activations: one block of 32 columns of the rows of its tile. */
 #ifndef SP_QUANTIZE_ACTIVATION_BLOCK_H
 #define SP_QUANTIZE_ACTIVATION_BLOCK_H
 
 #include "quantize/kernels.h"
 
-/* Pointers into the first row of the tile; row t is t * ld codes and t * ld_block blocks on. */
+/* Pointers to the block in the first row of the tile; the block in row t is t * ld codes and t *
+ * ld_block blocks later. */
 struct sp_act_block {
     const int8_t *q;
     const float *scale;

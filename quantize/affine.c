@@ -1,4 +1,4 @@
-/* Encoding and decoding of q8 blocks: see affine.h for what the bytes mean. */
+/* Encoding and decoding of q8 blocks: affine.h explains the bytes. */
 #include "quantize/affine.h"
 #include "format/dtype.h"
 #include "quantize/float_cast.h"
@@ -69,7 +69,8 @@ static bool divide_lane(uint8_t codes[SP_BLOCK], const float *x, float scale)
     return true;
 }
 
-/* The largest weight is one of the multiples, and its quotient by the true one is exact. */
+/* Encodes a row whose weights are multiples of one scale: the largest weight is one of the
+ * multiples, and dividing it by the true one is exact. */
 static bool encode_multiples(uint8_t *block, const float *x, size_t lane)
 {
     uint8_t codes[SP_BLOCK];

@@ -1,5 +1,5 @@
-/* Decoding of other people's codes. E4M3, E5M2, E8M0 and E2M1 are the OCP formats of "OFP8" and
- * "Microscaling Formats (MX)"; integers are compressed-tensors'. */
+/* Decoding of the codes of quantized checkpoints. E4M3, E5M2, E8M0 and E2M1 are the OCP formats of
+ * "OFP8" and "Microscaling Formats (MX)"; the integer codes are those of compressed-tensors. */
 #include "quantize/checkpoint_codes.h"
 
 #include "format/base/bytes.h"

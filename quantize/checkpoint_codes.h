@@ -1,11 +1,11 @@
-/* Weights as quantized checkpoints store them -> floats. Reading only: these codes are other
- * people's, and packed files hold spectool's own (affine.h, microscale.h).
+/* Decoding of the weights that quantized checkpoints store. Packed files use spectool's own codes
+ * (affine.h, microscale.h), so there is no encoder.
  *
  *   w = (code - zero) * scale
  *
  * in f32: the difference is exact, the product is rounded once. A row has one scale, and maybe one
- * zero point, for every `group` columns; the last group may be shorter. Scales that hold for
- * several rows, and where all of them lie in a file, are the caller's business. */
+ * zero point, for every `group` columns; the last group may be shorter. The caller handles scales
+ * that apply to several rows, and finds all of them in the file. */
 #ifndef SP_QUANTIZE_CHECKPOINT_CODES_H
 #define SP_QUANTIZE_CHECKPOINT_CODES_H
 
@@ -38,9 +38,9 @@ void sp_checkpoint_codes_decode_row(float *out, enum sp_code code, const uint8_t
                                     size_t cols, const float *scales, const float *zeros,
                                     size_t group);
 
-/* Can scales or zero points be of this type? Floats of all sizes but f64 and, with `zeros`, i8. */
+/* True if scales or zero points can have this type: all floats but f64 and, with `zeros`, i8. */
 bool sp_checkpoint_codes_can_read(enum sp_dtype dtype, bool zeros);
-/* out[0..n-1] = numbers of such a type at `bytes`. */
+/* out[0..n-1] = elements of such a type at `bytes`. */
 void sp_checkpoint_codes_read(float *out, enum sp_dtype dtype, const uint8_t *bytes, size_t n);
 
 /* Zero points of integer codes that are packed like the weights, but along rows: 32-bit words of

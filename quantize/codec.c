@@ -35,12 +35,12 @@ void sp_decode_floats(float *out, enum sp_dtype dtype, const uint8_t *bytes, siz
     if (dtype == SP_I64) read_i64(out, bytes, n);
 }
 
-/* Largest magnitude that `dtype` holds after rounding, as f32 bits; magnitudes of finite floats
+/* The largest magnitude that `dtype` holds after rounding, as f32 bits; magnitudes of finite floats
  * order like their bits. */
 static uint32_t limit_of(enum sp_dtype dtype)
 {
     if (dtype == SP_F16) return 0x477fefffu;  /* just below 65520, which rounds to infinity */
-    if (dtype == SP_BF16) return 0x7f7f7fffu; /* likewise for the largest bf16 */
+    if (dtype == SP_BF16) return 0x7f7f7fffu; /* just below the number that rounds to infinity */
     return 0x7f7fffffu;
 }
 
@@ -53,7 +53,7 @@ static size_t find_above(const float *x, uint32_t limit)
     return i;
 }
 
-/* What is wrong with a number above the limit; the caller adds where it stands. */
+/* Describes a number above the limit; the caller adds its position. */
 static enum sp_status fail_number(float x, enum sp_dtype dtype, struct sp_err *err)
 {
     if (isnan(x)) return sp_fail(err, SP_E_INPUT, "NaN where a number is expected");
@@ -82,7 +82,7 @@ enum sp_status sp_encode_floats(uint8_t *out, enum sp_dtype dtype, const float *
     return SP_OK;
 }
 
-/* tile[16][32] = columns start..start+n-1 of rows [n_rows][cols]; what is missing is zero. */
+/* tile[16][32] = columns start..start+n-1 of rows [n_rows][cols]; missing elements are zero. */
 static void load_tile(float *tile, const float *rows, size_t n_rows, size_t cols, size_t start,
                       size_t n)
 {
@@ -91,14 +91,14 @@ static void load_tile(float *tile, const float *rows, size_t n_rows, size_t cols
     for (size_t lane = 0; lane < n_rows; lane++) {
         const float *from = rows + lane * cols + start;
 
-        if (n == SP_BLOCK) /* nearly always, and then no call */
+        if (n == SP_BLOCK) /* nearly always true; memcpy of a constant size is not a call */
             memcpy(tile + lane * SP_BLOCK, from, SP_BLOCK * sizeof *tile);
         else
             memcpy(tile + lane * SP_BLOCK, from, n * sizeof *tile);
     }
 }
 
-/* Columns of 16 elements of `dtype` from the first n columns of a tile. */
+/* Encodes columns of 16 elements of `dtype` from the first n columns of a tile. */
 static void encode_float_columns(uint8_t *out, enum sp_dtype dtype,
                                  const struct sp_tile_kernels *kernels, const float *tile, size_t n)
 {
@@ -120,7 +120,7 @@ static void decode_float_row(float *out, enum sp_dtype dtype, const uint8_t *pan
         sp_decode_floats(out + k, dtype, panel + (k * SP_PANEL_ROWS + lane) * size, 1);
 }
 
-/* 16 columns at a time, the last ones one by one. */
+/* Decodes 16 columns at a time, the remaining ones one by one. */
 static void decode_float_panel(float *rows, enum sp_dtype dtype, const uint8_t *panel, size_t cols,
                                const struct sp_tile_kernels *kernels)
 {
@@ -147,7 +147,7 @@ static void decode_row(float *out, enum sp_dtype dtype, const uint8_t *panel, si
         decode_float_row(out, dtype, panel, cols, lane);
 }
 
-/* max[row] = the largest magnitude of each row; SP_E_INPUT where a number does not fit. */
+/* max[row] = the largest magnitude of each row; SP_E_INPUT if a number does not fit. */
 static enum sp_status check_rows(float *max, enum sp_dtype dtype,
                                  const struct sp_tile_kernels *kernels, const float *rows,
                                  size_t n_rows, size_t cols, uint64_t first_row, struct sp_err *err)
@@ -178,7 +178,7 @@ void sp_encoder_init(struct sp_encoder *encoder)
     sp_q4_tables_init(&encoder->tables);
 }
 
-/* One block of columns; returns its size. */
+/* Encodes one block of columns; returns its size. */
 static size_t encode_block(uint8_t *out, enum sp_dtype dtype, const struct sp_encoder *encoder,
                            const float *tile, size_t n, const float *row_scale)
 {
@@ -198,7 +198,7 @@ static size_t encode_block(uint8_t *out, enum sp_dtype dtype, const struct sp_en
     }
 }
 
-/* The head of a q4 panel. */
+/* Writes the head of a q4 panel. */
 static void put_row_scales(uint8_t *panel, float *row_scale, const float *max, size_t n_rows)
 {
     for (size_t lane = 0; lane < n_rows; lane++)
@@ -235,8 +235,8 @@ enum sp_status sp_panel_encode(uint8_t *panel, enum sp_dtype dtype,
 
 enum sp_status sp_panel_encode_calibrated(uint8_t *panel, const struct sp_encoder *encoder,
                                           const float *rows, size_t n_rows, size_t cols,
-                                          uint64_t first_row, const float *numbers, float *room,
-                                          struct sp_err *err)
+                                          uint64_t first_row, const float *factors,
+                                          float *workspace, struct sp_err *err)
 {
     enum sp_status st;
     float max[SP_PANEL_ROWS], row_scale[SP_PANEL_ROWS] = {0};
@@ -244,8 +244,8 @@ enum sp_status sp_panel_encode_calibrated(uint8_t *panel, const struct sp_encode
     st = check_rows(max, SP_Q4, encoder->kernels, rows, n_rows, cols, first_row, err);
     if (st) return st;
     put_row_scales(panel, row_scale, max, n_rows);
-    encoder->kernels->gptq->encode(panel + SP_Q4_PANEL_HEAD, rows, n_rows, cols, row_scale, numbers,
-                                   room, &encoder->tables);
+    encoder->kernels->gptq->encode(panel + SP_Q4_PANEL_HEAD, rows, n_rows, cols, row_scale, factors,
+                                   workspace, &encoder->tables);
     return SP_OK;
 }
 

@@ -1,19 +1,19 @@
-/* Numbers in and out of stored bytes, for every type: the only switch on dtype among the codecs.
+/* Floats to and from stored bytes, for every type: the only switch on dtype among the codecs.
  *
- * Sources hold rows of f32, f16, bf16 or f64, at any alignment; they become rows of floats. Rows of
- * floats become panels (matrices) or plain elements (vectors) of a packed file, and back. Bytes
- * depend on the floats alone: not on the machine, nor on how a tensor was cut into calls. bf16 and
- * f16 survive the way through float bit for bit.
+ * Sources hold rows of f32, f16, bf16 or f64, at any alignment; they are decoded to rows of floats.
+ * Rows of floats are encoded as panels (matrices) or plain elements (vectors) of a packed file, and
+ * decoded again. Bytes depend on the floats alone: not on the machine, nor on how a tensor was
+ * divided into calls. bf16 and f16 survive the way through float bit for bit.
  *
- * NaN and infinities have no place in a weight and are refused, as are numbers that f16 cannot
- * hold; nothing is clamped silently. */
+ * Weights may not be NaN or infinite, nor too large for f16: such numbers are refused, never
+ * clamped. */
 #ifndef SP_QUANTIZE_CODEC_H
 #define SP_QUANTIZE_CODEC_H
 
 #include "format/dtype.h"
 #include "quantize/tile.h"
 
-/* What encoding panels needs beside the numbers: made once, read by any number of threads. */
+/* The constant inputs of the panel encoder: made once, read by any number of threads. */
 struct sp_encoder {
     const struct sp_tile_kernels *kernels; /* the fastest this CPU has; all give the same */
     struct sp_q4_tables tables;
@@ -22,7 +22,7 @@ struct sp_encoder {
 
 void sp_encoder_init(struct sp_encoder *encoder);
 
-/* Can sp_decode_floats read elements of `dtype`? (f32, f16, bf16, f64, i64) */
+/* True if sp_decode_floats can read elements of `dtype` (f32, f16, bf16, f64, i64). */
 bool sp_codec_can_read(enum sp_dtype dtype);
 
 /* out[0..n-1] = the elements at `bytes`, little-endian, any alignment; f64 is rounded to f32 (what
@@ -35,25 +35,27 @@ void sp_decode_floats(float *out, enum sp_dtype dtype, const uint8_t *bytes, siz
 SP_MUST_CHECK enum sp_status sp_encode_floats(uint8_t *out, enum sp_dtype dtype, const float *x,
                                               size_t n, uint64_t first, struct sp_err *err);
 
-/* Writes one panel, sp_panel_size bytes, from rows[0..n_rows-1][cols], 1 <= n_rows <= 16; rows that
- * are missing become zeros. SP_E_INPUT naming row (first_row is the number of rows[0] in the
- * tensor) and column of a number that is not finite or does not fit; `panel` is then unspecified.
- */
+/* Writes one panel, sp_panel_size bytes, from rows[0..n_rows-1][cols], 1 <= n_rows <= 16; missing
+ * rows become zeros. SP_E_INPUT naming row (first_row is the number of rows[0] in the tensor) and
+ * column of a number that is not finite or does not fit; `panel` is then unspecified. */
 SP_MUST_CHECK enum sp_status sp_panel_encode(uint8_t *panel, enum sp_dtype dtype,
                                              const struct sp_encoder *encoder, const float *rows,
                                              size_t n_rows, size_t cols, uint64_t first_row,
                                              struct sp_err *err);
 
-/* The same for q4, with the numbers about the matrix's inputs that quantize/gptq.h describes;
- * room: [cols][16]. */
+/* Writes one q4 panel by GPTQ, with the factors of the matrix's inputs (quantize/gptq.h);
+ * workspace: [cols][16]. */
 SP_MUST_CHECK enum sp_status
 sp_panel_encode_calibrated(uint8_t *panel, const struct sp_encoder *encoder, const float *rows,
-                           size_t n_rows, size_t cols, uint64_t first_row, const float *numbers,
-                           float *room, struct sp_err *err);
+                           size_t n_rows, size_t cols, uint64_t first_row, const float *factors,
+                           float *workspace, struct sp_err *err);
 
-/* rows[0..n_rows-1][cols] = the first rows of a panel. One row of a matrix: sp_panel_row
- * (quantize/kernels.h), same numbers. */
+/* rows[0..n_rows-1][cols] = the first rows of a panel. sp_panel_row decodes one row of a matrix to
+ * the same floats. */
 void sp_panel_decode(float *rows, enum sp_dtype dtype, const uint8_t *panel, size_t n_rows,
                      size_t cols, const struct sp_tile_kernels *kernels);
+
+/* out[0..cols-1] = one row of a matrix of panels, for embeddings and checks. */
+void sp_panel_row(float *out, enum sp_dtype dtype, const uint8_t *panels, size_t cols, size_t row);
 
 #endif

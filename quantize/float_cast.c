@@ -1,5 +1,5 @@
-/* The conversions of float_cast.h. Selections instead of branches, so that compilers vectorize the
- * loops; the two places that let the adder do the rounding rely on the default rounding mode and on
+/* The conversions of float_cast.h. Selections instead of branches let compilers vectorize the
+ * loops. In two places an addition does the rounding; both rely on the default rounding mode and on
  * magnitudes far from the subnormals of f32, and are therefore exact. */
 #include "quantize/float_cast.h"
 
@@ -12,7 +12,7 @@ float sp_f32_of_f16(uint16_t h)
     uint32_t magnitude = (uint32_t)(h & 0x7fff) << 13;
     uint32_t normal = magnitude + (112u << 23); /* exponent bias 15 -> 127 */
     uint32_t special = magnitude | INF32 | (magnitude > 0x0f800000u ? QUIET32 : 0);
-    /* A subnormal m * 2^-24: as the fraction of 2^-14 * (1 + m / 1024), less 2^-14. */
+    /* A subnormal m * 2^-24 is 2^-14 * (1 + m / 1024) less 2^-14. */
     float tiny = sp_float_of_bits(magnitude + (113u << 23)) - sp_float_of_bits(113u << 23);
     uint32_t bits = magnitude >= 0x0f800000u   ? special
                     : magnitude >= 0x00800000u ? normal

@@ -15,13 +15,13 @@ uint16_t sp_f16_of_f32(float f);
 uint16_t sp_bf16_of_f32(float f);
 float sp_f32_of_f64(uint64_t bits);
 
-/* Exact: bf16 is the upper half of an f32. */
+/* bf16 is the upper half of an f32, so this is exact. */
 static inline float sp_f32_of_bf16(uint16_t h)
 {
     return sp_float_of_bits((uint32_t)h << 16);
 }
 
-/* The same for n elements. Bytes are little-endian and may lie anywhere. */
+/* Converts n elements. Bytes are little-endian, at any alignment. */
 void sp_read_f32(float *out, const uint8_t *bytes, size_t n);
 void sp_read_f16(float *out, const uint8_t *bytes, size_t n);
 void sp_read_bf16(float *out, const uint8_t *bytes, size_t n);

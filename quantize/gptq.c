@@ -1,4 +1,5 @@
-/* Where sums and numbers lie, and how the ones become the others: see feedback.h. */
+/* The layout of sums and factors, and the decomposition that turns sums into factors: see
+ * gptq.h. */
 #include "quantize/gptq.h"
 
 #include "format/base/mem.h"
@@ -7,10 +8,10 @@
 
 enum { N = SP_GPTQ_GROUP };
 
-/* ---- where things lie -------------------------------------------------------------------------
+/* ---- layout -------------------------------------------------------------------------------
  */
 
-/* Floats of one block of `width` columns: its groups get shorter by N columns each. */
+/* Floats of one block of `width` columns. Each group has N columns fewer than the one before. */
 static size_t block_size(size_t width)
 {
     size_t groups = sp_gptq_n_groups(width);
@@ -50,30 +51,30 @@ static void load_block(double *a, const float *sums, size_t width)
     }
 }
 
-static void store_block(float *numbers, const double *a, size_t width)
+static void store_block(float *factors, const double *a, size_t width)
 {
     for (size_t first = 0; first < width; first += N) {
-        double most = 0;
+        double largest = 0;
 
         for (size_t i = first; i < first + N; i++) {
             double d = a[i * SP_GPTQ_BLOCK + i];
-            most = d > most ? d : most;
+            largest = d > largest ? d : largest;
         }
-        for (size_t j = first; j < width; j++, numbers += N) {
-            memset(numbers, 0, N * sizeof *numbers);
+        for (size_t j = first; j < width; j++, factors += N) {
+            memset(factors, 0, N * sizeof *factors);
             for (size_t i = 0; i < N && first + i <= j; i++) {
                 double m = a[j * SP_GPTQ_BLOCK + first + i];
-                numbers[i] = (float)(first + i == j ? m / most : m);
+                factors[i] = (float)(first + i == j ? m / largest : m);
             }
         }
     }
 }
 
-/* What each diagonal element grows by: shares of itself, and of the block's mean. */
+/* The diagonal grows by OWN_DAMPING of itself and by MEAN_DAMPING of the block's mean. */
 static const double OWN_DAMPING = 0.3, MEAN_DAMPING = 1e-4;
 
-/* Returns the least that any element of D can be; the room of an input that was always zero is 1.
- */
+/* Increases the diagonal; returns the smallest possible element of D, which is 1 for inputs that
+ * were always zero. */
 static double damp(double *a, size_t width)
 {
     double mean = 0, least;
@@ -87,8 +88,8 @@ static double damp(double *a, size_t width)
     return least;
 }
 
-/* H = (I + M) D (I + M)', from the last column to the first: when column k's turn comes, the parts
- * of the columns behind it are taken off. a[j][i], i <= j, is H[i][j] before, M[i][j] after. */
+/* H = (I + M) D (I + M)', from the last column to the first: before column k is divided, the terms
+ * of the later columns were subtracted. a[j][i], i <= j, is H[i][j] before, M[i][j] after. */
 static void decompose(double *a, size_t width, double least)
 {
     for (size_t k = width; k-- > 0;) {
@@ -106,21 +107,21 @@ static void decompose(double *a, size_t width, double least)
     }
 }
 
-void sp_gptq_solve(float *sums, size_t cols, size_t block, double *room)
+void sp_gptq_solve(float *sums, size_t cols, size_t block, double *workspace)
 {
     size_t first = block * SP_GPTQ_BLOCK;
     size_t width = sp_gptq_block_end(cols, first) - first;
 
     sums += sp_gptq_offset(cols, first / N);
-    load_block(room, sums, width);
-    decompose(room, width, damp(room, width));
-    store_block(sums, room, width);
+    load_block(workspace, sums, width);
+    decompose(workspace, width, damp(workspace, width));
+    store_block(sums, workspace, width);
 }
 
-bool sp_gptq_is_sound(const float *numbers, size_t n)
+bool sp_gptq_is_sound(const float *factors, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        if (!(numbers[i] > -1e6f && numbers[i] < 1e6f)) return false;
+        if (!(factors[i] > -1e6f && factors[i] < 1e6f)) return false;
     }
     return true;
 }

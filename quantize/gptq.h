@@ -1,27 +1,27 @@
-/* q4 with error feedback: what the inputs of a matrix say about which errors of its weights matter,
- * and an encoder that listens.
+/* GPTQ for q4: each column is quantized, and its error is pushed into the columns that are not
+ * quantized yet, weighted by the Hessian of the inputs.
  *
- * Of a matrix's inputs x the sums H = sum(x x') are gathered. A row of weights w stored as q makes
+ * H = sum(x x') is collected over the inputs x of a matrix. A row of weights w stored as q makes
  * the squared error (w - q) H (w - q)' of its outputs. With H = (I + M) D (I + M)', M strictly
  * upper and D diagonal, that is
  *
  *   sum over k of D[k] * (v[k] - q[k])^2,   v[k] = w[k] + sum over i < k of (w[i] - q[i]) * M[i][k]
  *
- * so columns are rounded from left to right, each after it has taken on what the errors before it
- * call for, and D weighs the 16 columns that choose a scale byte together (GPTQ, and LDLQ of QuIP,
+ * so columns are rounded from left to right, each after the weighted errors of the columns before
+ * it were added; D weighs the 16 columns that choose a scale byte together (GPTQ, and LDLQ of QuIP,
  * arXiv 2307.13304, in blocks).
  *
- * H stands for all inputs to come, of which the sums are a sample: its diagonal is taken to be
- * larger by 0.3 of itself (the best of 0.001 to 1 for SmolLM2-135M on texts of other kinds) and by
- * 1e-4 of the block's mean (by 1 where that is 0).
+ * H stands for all inputs to come, of which the collected ones are a sample: its diagonal is
+ * increased by 0.3 of itself (the best of 0.001 to 1 for SmolLM2-135M on texts of other kinds) and
+ * by 1e-4 of the block's mean (by 1 if that is 0).
  *
- * Columns are cut into blocks of SP_GPTQ_BLOCK, the last one may be shorter; between blocks H
- * counts as zero. Sums, and the numbers that are made of them in place, lie one group of 16 columns
- * after another: of group g, columns first..first+15, for each column j from `first` to the block's
- * end the 16 numbers of (first + i, j). Sums: H. Numbers: M where first + i < j, the share of D
- * among the group's where first + i == j (the largest is 1), else 0.
+ * Columns are divided into blocks of SP_GPTQ_BLOCK, the last one may be shorter; between blocks H
+ * counts as zero. The sums H, and the factors M and D, which replace them in place, are stored per
+ * group of 16 columns: for group g, columns first..first+15, and each column j from `first` to the
+ * end of the block, 16 floats for the pairs (first + i, j). A sum is H; a factor is M if first + i
+ * < j, D relative to the largest D of the group if first + i == j, else 0.
  *
- * Everything is a function of the numbers that come in and of their order alone. */
+ * All results are functions of the input floats and their order alone. */
 #ifndef SP_QUANTIZE_GPTQ_H
 #define SP_QUANTIZE_GPTQ_H
 
@@ -31,8 +31,8 @@
 
 enum { SP_GPTQ_BLOCK = 256, SP_GPTQ_GROUP = 16 };
 
-/* Floats of sums, or of numbers, for a matrix of so many columns, a multiple of 16; false: too
- * many. */
+/* Sets the number of floats of a matrix's sums or factors; cols is a multiple of 16. Returns false
+ * on overflow. */
 bool sp_gptq_size(size_t *out, size_t cols);
 
 static inline size_t sp_gptq_n_groups(size_t cols)
@@ -53,26 +53,26 @@ static inline size_t sp_gptq_block_end(size_t cols, size_t k)
     return end < cols ? end : cols;
 }
 
-/* Where group g's part begins. */
+/* Offset of group g's floats. */
 size_t sp_gptq_offset(size_t cols, size_t g);
 
-/* Makes numbers of the sums of one block, in place. room: SP_GPTQ_BLOCK^2. */
-void sp_gptq_solve(float *sums, size_t cols, size_t block, double *room);
+/* Replaces the sums of one block by its factors, in place. workspace: SP_GPTQ_BLOCK^2. */
+void sp_gptq_solve(float *sums, size_t cols, size_t block, double *workspace);
 
-/* Are these numbers that the encoder can take? */
-bool sp_gptq_is_sound(const float *numbers, size_t n);
+/* True if all factors are finite and small enough for the encoder. */
+bool sp_gptq_is_sound(const float *factors, size_t n);
 
-/* The loops that take time, by instruction set: all give the same bits. */
+/* The inner loops, per instruction set. All give the same bits. */
 struct sp_gptq_kernels {
-    /* Adds rows x[n_rows][ld] to the sums of the group of columns first..first+15, whose block ends
-     * at `end`: to each the sum of the rows', which are added in order. */
+    /* Adds rows x[n_rows][ld], in order, to the sums of the group of columns first..first+15, whose
+     * block ends at `end`. */
     void (*accumulate)(float *sums, const float *x, size_t ld, size_t n_rows, size_t first,
                        size_t end);
-    /* Writes the blocks of a panel (all but its head) from rows[n_rows][cols]; `numbers` of
-     * sp_gptq_size; cols is a multiple of 32, room: [cols][16]. Rows that are missing become
+    /* Writes the blocks of a panel (without its head) from rows[n_rows][cols], with factors of
+     * sp_gptq_size floats; cols is a multiple of 32, workspace: [cols][16]. Missing rows become
      * zeros. */
     void (*encode)(uint8_t *blocks, const float *rows, size_t n_rows, size_t cols,
-                   const float *row_scale, const float *numbers, float *room,
+                   const float *row_scale, const float *factors, float *workspace,
                    const struct sp_q4_tables *tables);
 };
 

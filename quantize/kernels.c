@@ -1,7 +1,7 @@
-/* Which kernel table runs: the list of tables, what this CPU can do, and the choice by name. Also
- * the memory of activations, and the walk over more rows than one kernel call takes.
+/* Kernel sets: the list of them, what this CPU supports, the choice by name. Also the allocation of
+ * activations, and products of more rows than one kernel call takes.
  *
- * The only file that asks the CPU for its abilities. No arithmetic lives here. */
+ * This is the only file that asks the CPU for its features. It contains no arithmetic. */
 #include "quantize/kernels.h"
 
 #include "format/base/mem.h"
@@ -25,7 +25,7 @@ static bool runs_always(void)
 }
 
 #if defined(__x86_64__)
-/* f16c by hand: not every compiler's __builtin_cpu_supports knows its name */
+/* Reads the CPUID bit itself, since some compilers' __builtin_cpu_supports does not know f16c. */
 static bool has_f16c(void)
 {
     unsigned a, b, c, d;
@@ -38,7 +38,8 @@ static bool runs_avx2(void)
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
 }
 
-/* by hand for the same reason */
+/* Reads the CPUID bit itself, since some compilers' __builtin_cpu_supports does not know
+ * avxvnni. */
 static bool runs_avxvnni(void)
 {
     unsigned a, b, c, d;
@@ -71,7 +72,7 @@ static const char names[] = "auto, avx512, avxvnni, avx512vnni, avx2 or scalar";
 #if defined(__APPLE__)
 static bool runs_neon(void)
 {
-    return true; /* every Mac's processor has dot products */
+    return true; /* the processors of all Macs have dot products */
 }
 #else
 static bool runs_neon(void)
@@ -151,12 +152,13 @@ enum sp_status sp_acts_init(struct sp_acts *acts, size_t n_rows, size_t cols, st
         return sp_fail(err, SP_E_NOMEM, "activations: %zu rows of %zu columns wanted", n_rows,
                        cols);
     }
-    /* An odd number of cache lines: rows at a multiple of 4096 bytes would all share one set. */
+    /* An odd number of cache lines: rows at multiples of 4096 bytes would all map to one cache
+     * set. */
     made.ld = sp_round_up(cols ? cols : 1, 64);
     if (made.ld / 64 % 2 == 0) made.ld += 64;
     made.ld_block = made.ld / SP_BLOCK;
 
-    /* x, q (a quarter of a float each), scale, three starts: all counted in floats */
+    /* Floats per row: x, q (a quarter of a float per element), scale, three starts. */
     per_row = made.ld + made.ld / 4 + made.ld_block * 4;
     if (!sp_mul(&floats, per_row, n_rows + 1)) {
         return sp_fail(err, SP_E_NOMEM, "activations: %zu rows of %zu columns wanted", n_rows,
@@ -179,8 +181,8 @@ void sp_acts_release(struct sp_acts *acts)
     *acts = (struct sp_acts){0};
 }
 
-/* Panels of one group: together at most this many bytes, a part of a small second-level cache that
- * leaves room for the activations. */
+/* Most bytes of a group of panels: a part of a small second-level cache that leaves space for the
+ * activations. */
 enum { GROUP_BYTES = 256 << 10 };
 
 void sp_matmul_rows(const struct sp_kernels *kernels, const struct sp_matmul *m)

@@ -1,9 +1,10 @@
 /* Matrix products of panel weights (format/dtype.h) with one to many rows of activations.
  *
- * Every table computes the same bits; kernels_ref.c is the specification. A result y[t][r] is a
- * function of row t of the activations and row r of the weights alone: it does not depend on how
- * many rows are multiplied together, on their place in the tile, or on the instruction set. Lane r
- * of a panel is output row r, k ascends, and there is one accumulator per (t, r):
+ * Every kernel set computes the same bits; kernels_ref.c is the specification. A result y[t][r] is
+ * a function of row t of the activations and row r of the weights alone: it does not depend on the
+ * number of rows that are multiplied together, on their place in the tile, or on the instruction
+ * set. Lane r of a panel is output row r, k ascends, and there is one accumulator per (t, r), which
+ * starts at +0:
  *
  *   float weights   acc = fmaf(w[r][k], x[t][k], acc)                           k = 0, 1, ...
  *   q8, block b     i = sum_k code[r][k] * q[t][k]                              exact in int32
@@ -13,10 +14,10 @@
  *                   u = j0 * b0 + j1 * b1, b the scale bytes: exact, below 2^24
  *                   acc = fmaf((float)u, x_scale[t][b], acc)
  *                   y = acc * (4 * panel scale[r])
- *   acc starts at +0.
  *
- * The rounding of j is a thirtieth of that of the activations' codes, and saves a multiplication
- * where they are the limit: two products of 16 bits are one instruction everywhere. */
+ * The rounding error of j is a thirtieth of that of the activations' codes. It saves a
+ * multiplication in the innermost loop: two products of 16 bits are one instruction on every
+ * machine. */
 #ifndef SP_QUANTIZE_KERNELS_H
 #define SP_QUANTIZE_KERNELS_H
 
@@ -26,12 +27,14 @@
 enum { SP_TILE_ROWS = 16 }; /* most activation rows of one kernel call */
 
 /* Activation rows, prepared once and multiplied by many matrices. Block-quantized weights read the
- * codes, float weights read x. Rule for one block of 32 (quantize_row):
+ * codes, float weights read x. quantize_row computes the codes of a block of 32:
+ *
  *   m = max |x|; scale = m / 127; q = round-to-nearest-even(x * (127 / m)), all 0 when m == 0
- * (127 / m is one f32 division, then one f32 product per element). Where m is so small that 127 / m
- * overflows, codes and scale are 0. A NaN or an infinity makes m, and with it scale, non-finite,
- * and so every result of the row: the caller meets it as a non-finite logit. The codes of such a
- * block are 0. */
+ *
+ * (127 / m is one f32 division, then one f32 product per element). If m is so small that 127 / m
+ * overflows, codes and scale are 0. A NaN or an infinity makes m and with it scale non-finite, and
+ * thereby every result of the row, which the caller detects as a non-finite logit. The codes of
+ * such a block are 0. */
 struct sp_acts {
     size_t cols;
     size_t ld;       /* elements from one row of x or q to the next, a multiple of 64, >= cols */
@@ -39,21 +42,21 @@ struct sp_acts {
     float *x;        /* [n][ld], 64-byte aligned; columns cols..ld are 0 */
     int8_t *q;       /* [n][ld], 64-byte aligned, -127..127; columns cols..ld are 0 */
     float *scale;    /* [n][ld_block] */
-    /* Where the sums of kernels that multiply unsigned weights begin. */
+    /* Initial values of the sums in kernels that multiply unsigned weights. */
     int32_t
         *start_q4; /* [n][ld_block][2]: 2 - 64 * sum of a half block's codes, for entries + 64 */
     int32_t *start_q8; /* [n][ld_block]: -128 * sum of a block's codes, for weight codes + 128 */
 };
 
-/* Zeroed room for n_rows rows of cols columns, one allocation, owned by `acts` until
- * sp_acts_release. ld is chosen so that the rows of a tile do not compete for the same cache sets.
- * SP_E_NOMEM; `acts` untouched on failure. */
+/* Allocates n_rows zeroed rows of cols columns in one block, owned by `acts` until sp_acts_release.
+ * ld is chosen so that the rows of a tile do not compete for the same cache sets. SP_E_NOMEM;
+ * `acts` is untouched on failure. */
 SP_MUST_CHECK enum sp_status sp_acts_init(struct sp_acts *acts, size_t n_rows, size_t cols,
                                           struct sp_err *err);
-void sp_acts_release(struct sp_acts *acts); /* a zeroed struct is fine; zeroes it */
+void sp_acts_release(struct sp_acts *acts); /* zeroes the struct; a zeroed struct is fine */
 
 /* A product: y[t * ldy + 16 * p + r] for t = 0..n_rows-1, p = 0..n_panels-1, of the panels with
- * activation rows first..first+n_rows-1. y has room for whole panels. Pointers are borrowed. */
+ * activation rows first..first+n_rows-1. y has space for whole panels. Pointers are borrowed. */
 struct sp_matmul {
     enum sp_dtype dtype; /* of the panels */
     float *y;
@@ -69,7 +72,7 @@ typedef void sp_matmul_fn(const struct sp_matmul *m);
 
 struct sp_kernels {
     const char *name; /* "scalar", "avx2", "avx512vnni", "avxvnni", "avx512", "neon" */
-    /* Fills q, scale and both starts of row t from x; cols % 32 == 0. */
+    /* Sets q, scale and both starts of row t from x; cols % 32 == 0. */
     void (*quantize_row)(const struct sp_acts *acts, size_t t);
     sp_matmul_fn *matmul[SP_N_PACKED_DTYPES]; /* by enum sp_dtype */
     const struct sp_tile_kernels *tile;       /* the encoders' inner loops */
@@ -80,24 +83,23 @@ struct sp_kernels {
  * the product is cut. */
 void sp_matmul_rows(const struct sp_kernels *kernels, const struct sp_matmul *m);
 
-/* Does `dtype` multiply quantized activations (q4, q8) or float ones? */
+/* True if `dtype` multiplies quantized activations (q4, q8) instead of floats. */
 bool sp_kernels_want_codes(enum sp_dtype dtype);
 
-/* All tables, best first, NULL at the end; whether this CPU can run one; the best that it can. */
+/* All kernel sets, best first, NULL at the end. */
 const struct sp_kernels *const *sp_kernels_all(void);
+/* True if this CPU can run the set. */
 bool sp_kernels_supported(const struct sp_kernels *kernels);
+/* The best set that this CPU can run. */
 const struct sp_kernels *sp_kernels_best(void);
 
-/* By name ("auto" or NULL: the best). Unknown: SP_E_USAGE listing the names. Not on this CPU:
- * SP_E_UNSUPPORTED. */
+/* Finds a kernel set by name ("auto" or NULL: the best). SP_E_USAGE listing the names if it is
+ * unknown, SP_E_UNSUPPORTED if this CPU cannot run it. */
 SP_MUST_CHECK enum sp_status sp_kernels_find(const struct sp_kernels **out, const char *name,
                                              struct sp_err *err);
 
-/* The tables; those of other machines' instruction sets are declared but not there. */
+/* The kernel sets. Those of other architectures are declared but not defined. */
 extern const struct sp_kernels sp_kernels_ref, sp_kernels_avx2, sp_kernels_avx512vnni,
     sp_kernels_avxvnni, sp_kernels_avx512, sp_kernels_neon;
-
-/* One row of a panel matrix [rows][cols] as floats: embeddings, checks. */
-void sp_panel_row(float *out, enum sp_dtype dtype, const uint8_t *panels, size_t cols, size_t row);
 
 #endif

@@ -1,12 +1,12 @@
 /* Matrix products with AVX2, FMA and F16C: one 256-bit register is half a panel's 16 lanes.
  *
- * The same bytes as for wider registers; block types walk a panel twice, once for each half of its
- * rows, the second time out of the cache. There are 16 registers, so tiles have 1 to 8 rows of
- * activations, inlined with a constant number of rows; more rows are several tiles per panel.
+ * Block types walk a panel twice, once for each half of its rows; the second walk reads from the
+ * cache. There are 16 registers, so tiles have 1 to 8 rows of activations, inlined with a constant
+ * number of rows; more rows are several tiles per panel.
  *
- * VPMADDUBSW multiplies unsigned by signed bytes and adds pairs of products in 16 bits, where two
- * of 128 * 127 fit. So do q4's entries + 64, as in kernels_avxvnni.c; of q8's codes the sign is
- * moved to the activation.
+ * VPMADDUBSW multiplies unsigned by signed bytes and adds pairs of products in 16 bits, which hold
+ * two of 128 * 127. q4's entries + 64 are unsigned, as in kernels_avxvnni.c; the sign of q8's codes
+ * is moved to the activation.
  *
  *   lane        0              1        ...       7
  *   register    row 0, k..k+3  row 1, k..k+3      row 7, k..k+3        four bytes each */
@@ -19,7 +19,7 @@
 #include <math.h>
 #include <string.h>
 
-/* SP_ROLLED: as in kernels_avx512.c */
+/* kernels_avx512.c explains SP_ROLLED. */
 #if defined(SP_ROLLED)
 #define UNROLL
 #elif defined(__clang__)
@@ -31,7 +31,7 @@
 
 enum { LANES = SP_PANEL_ROWS, HALF_LANES = 8, MAX_ROWS = 8 };
 
-/* Four bytes of a row's codes in every lane. */
+/* Broadcasts four codes of a row to every lane. */
 INLINE __m256i broadcast4(const int8_t *q)
 {
     int32_t bytes;
@@ -40,8 +40,8 @@ INLINE __m256i broadcast4(const int8_t *q)
     return _mm256_set1_epi32(bytes);
 }
 
-/* i + u . q for four columns of each lane's row, u unsigned. Pairs of products are added in 16
- * bits: 2 * 128 * 127 < 2^15. */
+/* Returns i + u . q for four columns of each lane's row, u unsigned. Pairs of products are added in
+ * 16 bits: 2 * 128 * 127 < 2^15. */
 INLINE __m256i dot4(__m256i i, __m256i u, __m256i q)
 {
     return _mm256_add_epi32(i, _mm256_madd_epi16(_mm256_maddubs_epi16(u, q), _mm256_set1_epi16(1)));
@@ -49,7 +49,7 @@ INLINE __m256i dot4(__m256i i, __m256i u, __m256i q)
 
 /* ---- q4 ---- */
 
-/* Half a block's scale bytes of 8 rows, one in each lane. */
+/* The scale bytes of half a block for 8 rows, one in each lane. */
 struct q4_scales {
     __m256i byte;
     __m256i odd; /* all ones where the codebook is odd */
@@ -62,21 +62,21 @@ INLINE struct q4_scales q4_scales(const uint8_t *bytes)
     return (struct q4_scales){byte, _mm256_srai_epi32(_mm256_slli_epi32(byte, 31), 31)};
 }
 
-/* Negated where the codebook is. */
+/* The scale byte, negated if the codebook is odd. */
 INLINE __m256i q4_factor(struct q4_scales s)
 {
     return _mm256_sub_epi32(_mm256_xor_si256(s.byte, s.odd), s.odd);
 }
 
-/* i[t] = exact sum over half h of a block, 16 columns, of the even codebook's values, plus 2; where
- * the codebook is odd 1, because (-i + 2) >> 2 = -((i + 1) >> 2). `bytes`: its weights of these 8
- * rows. */
+/* i[t] = exact sum over half h of a block, 16 columns, of the even codebook's values, plus 2; plus
+ * 1 if the codebook is odd, because (-i + 2) >> 2 = -((i + 1) >> 2). `bytes`: the weights of these
+ * 8 rows. */
 INLINE void q4_half(__m256i *i, size_t h, const uint8_t *bytes, struct q4_scales scales,
                     struct sp_avx2_q4_tables tables, const struct sp_act_block *at, size_t n_rows)
 {
     const __m256i low = _mm256_set1_epi8(0x0f);
     const int8_t *q = at->q + h * SP_Q4_HALF;
-    /* the sign bit of each byte where the codebook is 2 or 3 */
+    /* The sign bit of each byte is set if the codebook is 2 or 3. */
     __m256i second = _mm256_srai_epi32(_mm256_slli_epi32(scales.byte, 30), 31);
 
     UNROLL
@@ -100,7 +100,7 @@ INLINE void q4_half(__m256i *i, size_t h, const uint8_t *bytes, struct q4_scales
     }
 }
 
-/* Rows 8 * half .. 8 * half + 7 of the panel. */
+/* Computes rows 8 * half .. 8 * half + 7 of the panel. */
 INLINE void q4_half_panel(const struct sp_matmul *m, size_t half, size_t n_rows)
 {
     const struct sp_avx2_q4_tables tables = sp_avx2_q4_tables();
@@ -126,7 +126,8 @@ INLINE void q4_half_panel(const struct sp_matmul *m, size_t half, size_t n_rows)
         q4_half(i1, 1, block + 128 + 32 * half, s1, tables, &at, n_rows);
         UNROLL
         for (size_t t = 0; t < n_rows; t++) {
-            /* the halves' quarters side by side, times their scales, added */
+            /* Interleaves the quarters of both halves, multiplies them by their scales and adds
+             * pairs. */
             __m256i quarters =
                 _mm256_blend_epi16(_mm256_srai_epi32(i0[t], 2), _mm256_slli_epi32(i1[t], 14), 0xaa);
             __m256 u = _mm256_cvtepi32_ps(_mm256_madd_epi16(quarters, factors));
@@ -185,7 +186,7 @@ INLINE void q8_half_panel(const struct sp_matmul *m, size_t half, size_t n_rows)
 
 /* ---- f32, f16, bf16 ---- */
 
-/* Half of the weights of one column. */
+/* The weights of one column for half of the rows. */
 INLINE __m256 float_weights(enum sp_dtype dtype, const uint8_t *bytes, size_t half)
 {
     switch (dtype) {
@@ -250,7 +251,7 @@ static void tile_rows(enum sp_dtype dtype, const struct sp_matmul *m, size_t n_r
     tile(dtype, m, n_rows);
 }
 #else
-/* The tile with a constant number of rows. */
+/* Calls the tile with a constant number of rows. */
 INLINE void tile_rows(enum sp_dtype dtype, const struct sp_matmul *m, size_t n_rows)
 {
     switch (n_rows) {
@@ -354,7 +355,8 @@ INLINE float block_max(const __m256 x[4])
 
 void sp_avx2_quantize_row(const struct sp_acts *acts, size_t t)
 {
-    /* the packs below interleave the registers' 128-bit halves; this puts them in order again */
+    /* The packs below interleave the 128-bit halves of the registers; this permutation restores the
+     * order. */
     const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
     const float *x = acts->x + t * acts->ld;
     int8_t *q = acts->q + t * acts->ld;

@@ -1,5 +1,5 @@
-/* What the AVX2 set shares with sets that extend it. For files that are compiled for AVX2; empty
- * elsewhere. */
+/* Code that the AVX2 set shares with the sets that extend it. It is empty unless the including file
+ * is compiled for AVX2. */
 #ifndef SP_QUANTIZE_KERNELS_AVX2_H
 #define SP_QUANTIZE_KERNELS_AVX2_H
 
@@ -15,8 +15,8 @@ void sp_avx2_quantize_row(const struct sp_acts *acts, size_t t);
 
 enum { PREFETCH_AHEAD = 4096 };
 
-/* Lines of the block that lies PREFETCH_AHEAD further on. Past the end of the weights this is
- * harmless: prefetches do not fault. */
+/* Prefetches the block that begins PREFETCH_AHEAD bytes later. Prefetches past the end of the
+ * weights do not fault. */
 static inline void prefetch(const uint8_t *block, size_t size)
 {
     uintptr_t ahead = (uintptr_t)block + PREFETCH_AHEAD;
@@ -32,8 +32,8 @@ static inline __m256 widen_bf16(const uint8_t *bytes)
     return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
 }
 
-/* Entries + 64, unsigned. Codebook 2 * i + 1 is 2 * i backwards and negated: two tables serve all
- * four. */
+/* Codebook entries + 64, unsigned. Codebook 2 * i + 1 is 2 * i reversed and negated: two tables
+ * serve all four. */
 struct sp_avx2_q4_tables {
     __m256i first, second; /* codebooks 0 and 2, in both 128-bit halves */
 };
@@ -48,7 +48,7 @@ static inline struct sp_avx2_q4_tables sp_avx2_q4_tables(void)
                                       _mm256_add_epi8(_mm256_broadcastsi128_si256(second), offset)};
 }
 
-/* The sign bit of each byte of `second` is set where the codebook is 2 or 3. */
+/* Looks up entries. The sign bit of each byte of `second` is set if the codebook is 2 or 3. */
 static inline __m256i sp_avx2_q4_look_up(struct sp_avx2_q4_tables tables, __m256i nibbles,
                                          __m256i second)
 {

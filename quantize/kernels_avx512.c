@@ -22,8 +22,8 @@
 #include <math.h>
 #include <string.h>
 
-/* SP_ROLLED: sanitizers make code so long that unrolled tiles take minutes to compile; they see the
- * same functions with a variable number of rows. */
+/* With sanitizers, unrolled tiles take minutes to compile. SP_ROLLED compiles the same functions
+ * with a variable number of rows. */
 #if defined(SP_ROLLED)
 #define UNROLL
 #elif defined(__clang__)
@@ -33,8 +33,8 @@
 #endif
 #define INLINE static inline __attribute__((always_inline))
 
-/* i + w . q for four columns of each lane's row. GCC 12 broadcasts q in an instruction of its own;
- * the form with the memory operand is written out for it (6 % at 8 rows). */
+/* Returns i + w . q for four columns of each lane's row. GCC 12 broadcasts q in a separate
+ * instruction; the assembly uses the form with a memory operand (6 % faster at 8 rows). */
 #if defined(__clang__)
 INLINE __m512i dot4(__m512i i, __m512i w, const int8_t *q)
 {
@@ -64,8 +64,8 @@ INLINE __m512 widen_bf16(const uint8_t *bytes)
     return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
 }
 
-/* Lines of the block that lies PREFETCH_AHEAD further on. Past the end of the weights this is
- * harmless: prefetches do not fault. */
+/* Prefetches the block that begins PREFETCH_AHEAD bytes later. Prefetches past the end of the
+ * weights do not fault. */
 INLINE void prefetch(const uint8_t *block, size_t size)
 {
     uintptr_t ahead = (uintptr_t)block + PREFETCH_AHEAD;
@@ -75,7 +75,7 @@ INLINE void prefetch(const uint8_t *block, size_t size)
         _mm_prefetch((const char *)(ahead + i), _MM_HINT_T0);
 }
 
-/* i[h] += the sum over half h of a block of weights times row t */
+/* i[h] += the sum over half h of a block of weights times row t. */
 INLINE void dot_row(__m512i i[2], const __m512i w[N_GROUPS], const struct sp_act_block *at,
                     size_t t)
 {
@@ -95,7 +95,7 @@ struct q4_tables {
     __m512i low;           /* 0x0f in each byte */
     __m512i first, second; /* indices that put byte r, byte 16 + r into all four bytes of lane r */
     __m512i both;          /* indices that put byte r and byte 16 + r into its 16-bit halves */
-    __m512i quarter; /* the bits of two lanes at which the bytes of their upper halves are found */
+    __m512i quarter;       /* bit offsets within two lanes of the bytes of their upper halves */
 };
 
 INLINE struct q4_tables q4_tables(void)
@@ -114,15 +114,15 @@ INLINE struct q4_tables q4_tables(void)
     };
 }
 
-/* Entries + 64 of half a block. `codebook` holds its number in bits 4 and 5 of each byte; the
- * lookup ignores bits 6 and 7. */
+/* Decodes the entries + 64 of half a block. `codebook` has the codebook's number in bits 4 and 5 of
+ * each byte; the lookup ignores bits 6 and 7. */
 INLINE void q4_decode(__m512i w[4], const uint8_t *bytes, __m512i codebook, struct q4_tables tables)
 {
     UNROLL
     for (size_t v = 0; v < 2; v++) {
         __m512i pair = _mm512_loadu_si512(bytes + 64 * v);
         __m512i high = _mm512_srli_epi16(pair, 4);
-        /* 0xca: where `low` is set the nibble, else the codebook */
+        /* 0xca selects the nibble where `low` is set, else the codebook. */
         __m512i i0 = _mm512_ternarylogic_epi32(tables.low, pair, codebook, 0xca);
         __m512i i1 = _mm512_ternarylogic_epi32(tables.low, high, codebook, 0xca);
         w[v] = _mm512_permutexvar_epi8(i0, tables.codes);
@@ -130,7 +130,7 @@ INLINE void q4_decode(__m512i w[4], const uint8_t *bytes, __m512i codebook, stru
     }
 }
 
-/* acc + a block of weights times row t */
+/* Returns acc + a block of weights times row t. */
 INLINE __m512 q4_row(__m512 acc, const __m512i w[N_GROUPS], __m512i scales,
                      const struct q4_tables *tables, const struct sp_act_block *at, size_t t)
 {
@@ -138,7 +138,7 @@ INLINE __m512 q4_row(__m512 acc, const __m512i w[N_GROUPS], __m512i scales,
     __m512i i[2] = {_mm512_set1_epi32(start[0]), _mm512_set1_epi32(start[1])};
 
     dot_row(i, w, at, t);
-    /* the halves' quarters side by side, times their scales, added */
+    /* Interleaves the quarters of both halves, multiplies them by their scales and adds pairs. */
     __m512i quarters = _mm512_mask_multishift_epi64_epi8(_mm512_srai_epi32(i[0], 2),
                                                          0xcccccccccccccccc, tables->quarter, i[1]);
     __m512 u = _mm512_cvtepi32_ps(_mm512_madd_epi16(quarters, scales));
@@ -188,7 +188,7 @@ INLINE void q4_tile(const struct sp_matmul *m, size_t n_rows)
 
 /* ---- q8 ---- */
 
-/* acc + a block of weights times row t */
+/* Returns acc + a block of weights times row t. */
 INLINE __m512 q8_row(__m512 acc, const __m512i w[N_GROUPS], __m512 w_scale,
                      const struct sp_act_block *at, size_t t)
 {
@@ -243,8 +243,8 @@ INLINE __m512 float_weights(enum sp_dtype dtype, const uint8_t *bytes)
     return widen_bf16(bytes);
 }
 
-/* n_wide panels from the first at once: with few rows, more independent chains of additions than
- * one panel has are needed to keep the multipliers busy. */
+/* Computes n_wide panels from `first_panel` on together: with few rows, one panel has too few
+ * independent chains of additions to keep the multipliers busy. */
 INLINE void float_panels(enum sp_dtype dtype, const struct sp_matmul *m, size_t first_panel,
                          size_t n_wide, size_t n_rows)
 {
@@ -411,7 +411,7 @@ static void quantize_row(const struct sp_acts *acts, size_t t)
         __m512 x0 = _mm512_loadu_ps(x), x1 = _mm512_loadu_ps(x + LANES);
         __m512i m0 = _mm512_and_si512(_mm512_castps_si512(x0), magnitude);
         __m512i m1 = _mm512_and_si512(_mm512_castps_si512(x1), magnitude);
-        /* as integers, so that a NaN is the largest and is kept */
+        /* Magnitudes are compared as integers, so that a NaN is the largest. */
         int32_t bits = _mm512_reduce_max_epi32(_mm512_max_epi32(m0, m1));
         float max = _mm_cvtss_f32(_mm_castsi128_ps(_mm_cvtsi32_si128(bits)));
         float inverse = 127.0f / max;

@@ -88,16 +88,16 @@ static inline void find_sums(__m256 *p, __m256 *q, const struct half *half, __m2
     *q = _mm256_cvtepi32_ps(_mm256_hadd_epi32(q_a, q_b));
 }
 
-/* Tries the entries of codebook t at all sizes near the guess. */
+/* Tries the entries of codebook t at all sizes near the estimate. */
 static inline void try_codebook(__m256i *best, __m256 *best_gain, const struct half *half,
-                                __m256 guess, int t, const struct sp_q4_tables *tables)
+                                __m256 estimate, int t, const struct sp_q4_tables *tables)
 {
     struct codebook book = {load_twice(tables->index[t]), load_twice(tables->first[t]),
                             load_twice(tables->second[t]), load_twice(tables->entries[t])};
-    __m256 inverse = _mm256_div_ps(_mm256_set1_ps(65536.0f), guess);
+    __m256 inverse = _mm256_div_ps(_mm256_set1_ps(65536.0f), estimate);
 
-    for (int r = 0; r < SP_Q4_N_SHARES; r++) {
-        __m256 m = _mm256_mul_ps(inverse, _mm256_set1_ps(sp_q4_shares[r])), p, q, b, gain, better;
+    for (int r = 0; r < SP_Q4_N_RATIOS; r++) {
+        __m256 m = _mm256_mul_ps(inverse, _mm256_set1_ps(sp_q4_ratios[r])), p, q, b, gain, better;
         __m256i byte;
 
         m = _mm256_min_ps(_mm256_max_ps(m, _mm256_set1_ps(128.0f)), _mm256_set1_ps(32767.0f));
@@ -143,10 +143,10 @@ static __m256i search(const struct half *half, const struct sp_q4_tables *tables
     min = max_of_rows(_mm256_xor_si256(min_a, all), _mm256_xor_si256(min_b, all));
     min = _mm256_sub_ps(_mm256_set1_ps(-1.0f), min);
     for (int t = 0; t < SP_Q4_N_CODEBOOKS; t++) {
-        __m256 guess = _mm256_max_ps(_mm256_mul_ps(max, _mm256_set1_ps(tables->high[t])),
-                                     _mm256_mul_ps(min, _mm256_set1_ps(tables->low[t])));
+        __m256 estimate = _mm256_max_ps(_mm256_mul_ps(max, _mm256_set1_ps(tables->high[t])),
+                                        _mm256_mul_ps(min, _mm256_set1_ps(tables->low[t])));
 
-        try_codebook(&best, &best_gain, half, guess, t, tables);
+        try_codebook(&best, &best_gain, half, estimate, t, tables);
     }
     return best;
 }

@@ -79,24 +79,24 @@ static inline __m512 bytes_near(__m512 scale, int t)
     return _mm512_fmadd_ps(n, _mm512_set1_ps(4), _mm512_set1_ps((float)t));
 }
 
-/* p[r] and q[r] for the multipliers inverse * sp_q4_shares[r], side by side. */
+/* p[r] and q[r] for the multipliers inverse * sp_q4_ratios[r], side by side. */
 static inline void find_sums(__m512 *p, __m512 *q, const struct half *half, __m512 inverse,
                              const struct codebook *book)
 {
-    __m512i m_a[SP_Q4_N_SHARES], m_b[SP_Q4_N_SHARES], sum[SP_Q4_N_SHARES];
-    __m512i high[SP_Q4_N_SHARES], low[SP_Q4_N_SHARES];
+    __m512i m_a[SP_Q4_N_RATIOS], m_b[SP_Q4_N_RATIOS], sum[SP_Q4_N_RATIOS];
+    __m512i high[SP_Q4_N_RATIOS], low[SP_Q4_N_RATIOS];
 
-    for (int r = 0; r < SP_Q4_N_SHARES; r++) {
-        __m512 share = _mm512_mul_ps(inverse, _mm512_set1_ps(sp_q4_shares[r]));
+    for (int r = 0; r < SP_Q4_N_RATIOS; r++) {
+        __m512 scaled = _mm512_mul_ps(inverse, _mm512_set1_ps(sp_q4_ratios[r]));
         __m512i m = _mm512_cvttps_epi32(
-            _mm512_min_ps(_mm512_max_ps(share, _mm512_set1_ps(128.0f)), _mm512_set1_ps(32767.0f)));
+            _mm512_min_ps(_mm512_max_ps(scaled, _mm512_set1_ps(128.0f)), _mm512_set1_ps(32767.0f)));
 
         m_a[r] = spread_a(m);
         m_b[r] = spread_b(m);
         high[r] = low[r] = sum[r] = _mm512_setzero_si512();
     }
     for (int g = 0; g < GROUPS; g++) {
-        for (int r = 0; r < SP_Q4_N_SHARES; r++) {
+        for (int r = 0; r < SP_Q4_N_RATIOS; r++) {
             __m512i x = _mm512_packs_epi16(_mm512_mulhrs_epi16(half->a[g], m_a[r]),
                                            _mm512_mulhrs_epi16(half->b[g], m_b[r]));
             __m512i u = look_up(book, x);
@@ -107,7 +107,7 @@ static inline void find_sums(__m512 *p, __m512 *q, const struct half *half, __m5
             sum[r] = _mm512_dpbusd_epi32(sum[r], size, size);
         }
     }
-    for (int r = 0; r < SP_Q4_N_SHARES; r++) {
+    for (int r = 0; r < SP_Q4_N_RATIOS; r++) {
         __m512i all = _mm512_add_epi32(_mm512_slli_epi32(high[r], 8), low[r]);
 
         p[r] = _mm512_cvtepi32_ps(_mm512_sub_epi32(all, half->bias));
@@ -115,19 +115,19 @@ static inline void find_sums(__m512 *p, __m512 *q, const struct half *half, __m5
     }
 }
 
-/* Tries the entries of codebook t at all sizes near the guess. */
+/* Tries the entries of codebook t at all sizes near the estimate. */
 static inline void try_codebook(__m512 *best, __m512 *best_gain, const struct half *half,
-                                __m512 guess, int t, const struct sp_q4_tables *tables)
+                                __m512 estimate, int t, const struct sp_q4_tables *tables)
 {
-    __m512 inverse = _mm512_div_ps(_mm512_set1_ps(65536.0f), guess);
-    __m512 p[SP_Q4_N_SHARES], q[SP_Q4_N_SHARES];
+    __m512 inverse = _mm512_div_ps(_mm512_set1_ps(65536.0f), estimate);
+    __m512 p[SP_Q4_N_RATIOS], q[SP_Q4_N_RATIOS];
     struct codebook book;
 
     for (int i = 0; i < 4; i++)
         book.u[i] = _mm512_xor_si512(_mm512_load_si512(tables->nearest[t] + 64 * i),
                                      _mm512_set1_epi8(-128));
     find_sums(p, q, half, inverse, &book);
-    for (int r = 0; r < SP_Q4_N_SHARES; r++) {
+    for (int r = 0; r < SP_Q4_N_RATIOS; r++) {
         __m512 b = bytes_near(_mm512_div_ps(p[r], q[r]), t);
         __m512 gain = _mm512_mul_ps(
             b, _mm512_sub_ps(_mm512_mul_ps(_mm512_set1_ps(2.0f), p[r]), _mm512_mul_ps(b, q[r])));
@@ -171,10 +171,10 @@ static __m512i search(const struct half *half, const struct sp_q4_tables *tables
     min = max_of_rows(_mm512_xor_si512(min_a, all), _mm512_xor_si512(min_b, all));
     min = _mm512_sub_ps(_mm512_set1_ps(-1.0f), min);
     for (int t = 0; t < SP_Q4_N_CODEBOOKS; t++) {
-        __m512 guess = _mm512_max_ps(_mm512_mul_ps(max, _mm512_set1_ps(tables->high[t])),
-                                     _mm512_mul_ps(min, _mm512_set1_ps(tables->low[t])));
+        __m512 estimate = _mm512_max_ps(_mm512_mul_ps(max, _mm512_set1_ps(tables->high[t])),
+                                        _mm512_mul_ps(min, _mm512_set1_ps(tables->low[t])));
 
-        try_codebook(&best, &best_gain, half, guess, t, tables);
+        try_codebook(&best, &best_gain, half, estimate, t, tables);
     }
     return _mm512_cvtps_epi32(best);
 }

@@ -87,20 +87,20 @@ static inline void find_sums(float32x4_t *p, float32x4_t *q, const struct half *
     *q = vcvtq_f32_s32(squares);
 }
 
-/* Tries the entries of codebook t at all sizes near the guess. */
+/* Tries the entries of codebook t at all sizes near the estimate. */
 static inline void try_codebook(int32x4_t *best, float32x4_t *best_gain, const struct half *half,
-                                float32x4_t guess, int t, const struct sp_q4_tables *tables)
+                                float32x4_t estimate, int t, const struct sp_q4_tables *tables)
 {
     struct codebook book = {vld1q_s8(tables->index[t]), vld1q_s8(tables->first[t]),
                             vld1q_s8(tables->second[t]), vld1q_s8(tables->entries[t])};
-    float32x4_t inverse = vdivq_f32(vdupq_n_f32(65536.0f), guess);
+    float32x4_t inverse = vdivq_f32(vdupq_n_f32(65536.0f), estimate);
 
-    for (int r = 0; r < SP_Q4_N_SHARES; r++) {
-        float32x4_t m = vmulq_n_f32(inverse, sp_q4_shares[r]), p, q, b, gain;
+    for (int r = 0; r < SP_Q4_N_RATIOS; r++) {
+        float32x4_t m = vmulq_n_f32(inverse, sp_q4_ratios[r]), p, q, b, gain;
         uint32x4_t better;
         int32x4_t byte;
 
-        /* a row of zeros has no guess: the limit in place of its infinity or NaN */
+        /* a row of zeros has no estimate: the limit in place of its infinity or NaN */
         m = vminnmq_f32(vmaxnmq_f32(m, vdupq_n_f32(128.0f)), vdupq_n_f32(32767.0f));
         find_sums(&p, &q, half, vcvtq_s32_f32(m), &book);
         byte = bytes_near(vdivq_f32(p, q), t);

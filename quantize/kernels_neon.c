@@ -5,13 +5,14 @@
  *   register g  row 4g,        row 4g + 1     row 4g + 2     row 4g + 3      four bytes each:
  *               k..k+3                                                       the same k
  *
- * SDOT multiplies such a register by four activations that one 32-bit lane of another register
- * holds, so that 16 of a row's activations serve four dot products from one load.
+ * SDOT multiplies such a register by four activations, which are one 32-bit lane of another
+ * register, so that 16 of a row's activations serve four dot products after one load.
  *
- * A block is taken in halves of 8 lanes. Its 16 registers of weights, with what belongs to their
- * rows, leave a dozen of the 32 for a row of activations: they are decoded once, and all rows pass
- * over them with their accumulators in the nearest cache, which costs 7 loads and 2 stores beside
- * 28 operations of arithmetic. No tile needs code of its own, no register is spilled. */
+ * A block is processed in halves of 8 lanes. Its 16 registers of weights, with the scales of their
+ * rows, leave a dozen of the 32 registers for a row of activations. The weights are decoded once
+ * and multiplied by all rows, whose accumulators are in the nearest cache, which costs 7 loads and
+ * 2 stores in addition to 28 arithmetic operations. No tile needs code of its own, and no register
+ * is spilled. */
 #include "quantize/kernels.h"
 
 #include "format/base/bytes.h"
@@ -31,8 +32,8 @@
 
 enum { LANES = SP_PANEL_ROWS, QUARTERS = 4, PREFETCH_AHEAD = 4096 };
 
-/* Lines of the block that lies PREFETCH_AHEAD further on. Past the end of the weights this is
- * harmless: prefetches do not fault. */
+/* Prefetches the block that begins PREFETCH_AHEAD bytes later. Prefetches past the end of the
+ * weights do not fault. */
 INLINE void prefetch(const uint8_t *block, size_t size)
 {
     uintptr_t ahead = (uintptr_t)block + PREFETCH_AHEAD;
@@ -41,7 +42,7 @@ INLINE void prefetch(const uint8_t *block, size_t size)
         __builtin_prefetch((const void *)(ahead + i));
 }
 
-/* i + w . q for 16 columns of each lane's row, four in each w */
+/* Returns i + w . q for 16 columns of each lane's row, four in each w. */
 INLINE int32x4_t dot16(int32x4_t i, const int8x16_t w[4], int8x16_t q)
 {
     i = vdotq_laneq_s32(i, w[0], q, 0);
@@ -50,27 +51,28 @@ INLINE int32x4_t dot16(int32x4_t i, const int8x16_t w[4], int8x16_t q)
     return vdotq_laneq_s32(i, w[3], q, 3);
 }
 
-/* All rows' accumulators, a panel's lanes each. */
+/* The accumulators of all rows for the lanes of a panel. */
 struct sums {
     float32x4_t row[SP_TILE_ROWS][QUARTERS];
 };
 
 /* ---- q4 ---- */
 
-/* What half a block's scale bytes say, for the lanes of half a panel.
+/* The scale bytes of half a block for the lanes of half a panel, prepared.
  *
- * Codebook 2 * i + 1 is 2 * i backwards and negated, so two tables serve all four: where the
- * codebook is odd nibbles are turned over, and the sum s over the half block is the negative of the
- * true one. Its quarter, (-s + 2) >> 2, is -((s + 1) >> 2): such a lane starts at 1, not at 2, and
- * its scale is negated. */
+ * Codebook 2 * i + 1 is 2 * i reversed and negated, so two tables serve all four: if the codebook
+ * is odd, nibbles are inverted, and the sum s over the half block is the negative of the true one.
+ * Its quarter, (-s + 2) >> 2, is -((s + 1) >> 2): such a lane starts at 1, not at 2, and its scale
+ * is negated. */
 struct q4_rows {
-    uint8x16_t turn[2];   /* 255 in the four bytes of rows whose codebook is odd */
-    uint8x16_t second[2]; /* 16 where it is 2 or 3 */
+    uint8x16_t inverted[2]; /* 255 in the four bytes of rows whose codebook is odd */
+    uint8x16_t second[2];   /* 16 in the bytes of rows whose codebook is 2 or 3 */
     int32x4_t start[2];
     int16x8_t scale;
 };
 
-/* spread[g]: the byte of row r of a half panel, in all four bytes of its lane of quarter g */
+/* index[g] copies the byte of each row of a half panel to all four bytes of its lane of quarter
+ * g. */
 struct spread {
     uint8x16_t index[2];
 };
@@ -83,7 +85,7 @@ INLINE struct spread half_panel(size_t half)
     return (struct spread){{first, vaddq_u8(first, vdupq_n_u8(4))}};
 }
 
-/* bytes: a panel's 16 scale bytes */
+/* Prepares the scale bytes of a panel's 16 rows. */
 INLINE struct q4_rows q4_rows(uint8x16_t bytes, size_t half)
 {
     const struct spread spread = half_panel(half);
@@ -96,34 +98,35 @@ INLINE struct q4_rows q4_rows(uint8x16_t bytes, size_t half)
 
     UNROLL
     for (size_t g = 0; g < 2; g++) {
-        rows.turn[g] = vqtbl1q_u8(odd, spread.index[g]);
+        rows.inverted[g] = vqtbl1q_u8(odd, spread.index[g]);
         rows.second[g] = vqtbl1q_u8(second, spread.index[g]);
-        rows.start[g] = vaddq_s32(vdupq_n_s32(2), vreinterpretq_s32_u8(rows.turn[g]));
+        rows.start[g] = vaddq_s32(vdupq_n_s32(2), vreinterpretq_s32_u8(rows.inverted[g]));
     }
     rows.scale = vsubq_s16(veorq_s16(scale, sign), sign);
     return rows;
 }
 
-/* Codes of half a block for four rows, those of odd codebooks negated. */
-INLINE void q4_decode(int8x16_t w[4], const uint8_t *bytes, uint8x16_t turn, uint8x16_t second,
+/* Decodes half a block for four rows; codes of odd codebooks are negated. */
+INLINE void q4_decode(int8x16_t w[4], const uint8_t *bytes, uint8x16_t inverted, uint8x16_t second,
                       int8x16x2_t tables)
 {
     UNROLL
     for (size_t v = 0; v < 2; v++) {
-        uint8x16_t pair = veorq_u8(vld1q_u8(bytes + 64 * v), turn);
+        uint8x16_t pair = veorq_u8(vld1q_u8(bytes + 64 * v), inverted);
         w[v] = vqtbl2q_s8(tables, vbslq_u8(vdupq_n_u8(15), pair, second));
         w[v + 2] = vqtbl2q_s8(tables, vsriq_n_u8(second, pair, 4));
     }
 }
 
-/* Half of the lanes of a block: w[h][g], half block h, quarter g of the two. */
+/* The weights of a block for half of the lanes: w[h][g] of half block h and quarter g of the
+ * two. */
 struct q4_weights {
     int8x16_t w[2][2][4];
     int32x4_t start[2][2];
     int16x4_t scale[2][2];
 };
 
-/* acc[0..1] += the weights times row t */
+/* acc[0..1] += the weights times row t. */
 INLINE void q4_row(float32x4_t *acc, const struct q4_weights *m, const struct sp_act_block *at,
                    size_t t)
 {
@@ -141,7 +144,7 @@ INLINE void q4_row(float32x4_t *acc, const struct q4_weights *m, const struct sp
     }
 }
 
-/* Half of the lanes of one block times all rows. */
+/* Multiplies one block, for half of the lanes, by all rows. */
 INLINE void q4_half_block(struct sums *acc, size_t half, const uint8_t *block,
                           const struct sp_act_block *at, size_t n_rows, int8x16x2_t tables)
 {
@@ -153,7 +156,7 @@ INLINE void q4_half_block(struct sums *acc, size_t half, const uint8_t *block,
         struct q4_rows rows = q4_rows(vld1q_u8(block + LANES * SP_Q4_HALF + LANES * h), half);
         UNROLL
         for (size_t g = 0; g < 2; g++) {
-            q4_decode(m.w[h][g], bytes + 16 * g, rows.turn[g], rows.second[g], tables);
+            q4_decode(m.w[h][g], bytes + 16 * g, rows.inverted[g], rows.second[g], tables);
             m.start[h][g] = rows.start[g];
         }
         m.scale[h][0] = vget_low_s16(rows.scale);
@@ -205,13 +208,14 @@ INLINE float32x4_t widen_bf16(const uint8_t *bytes)
     return vreinterpretq_f32_u32(vshll_n_u16(vreinterpret_u16_u8(vld1_u8(bytes)), 16));
 }
 
-/* Half of the lanes of a block: w[g][h], quarter g of the two, half block h. */
+/* The weights of a block for half of the lanes: w[g][h] of quarter g of the two and half block
+ * h. */
 struct q8_weights {
     int8x16_t w[2][2][4];
     float32x4_t scale[2];
 };
 
-/* acc[0..1] += the weights times row t */
+/* acc[0..1] += the weights times row t. */
 INLINE void q8_row(float32x4_t *acc, const struct q8_weights *m, const struct sp_act_block *at,
                    size_t t)
 {
@@ -227,7 +231,7 @@ INLINE void q8_row(float32x4_t *acc, const struct q8_weights *m, const struct sp
     }
 }
 
-/* Half of the lanes of one block times all rows. */
+/* Multiplies one block, for half of the lanes, by all rows. */
 INLINE void q8_half_block(struct sums *acc, size_t half, const uint8_t *block,
                           const struct sp_act_block *at, size_t n_rows)
 {
@@ -275,7 +279,7 @@ static void matmul_q8(const struct sp_matmul *product)
 
 /* ---- f32, f16, bf16 ---- */
 
-enum { FLOAT_ROWS = 4 }; /* of a tile: with 16 accumulators */
+enum { FLOAT_ROWS = 4 }; /* rows of a tile, with 16 accumulators */
 
 /* One panel and a tile of rows. */
 struct float_tile {
@@ -334,7 +338,7 @@ INLINE void float_panel(enum sp_dtype dtype, const struct float_tile *m, size_t 
     }
 }
 
-/* The tile with a constant number of rows. */
+/* Calls the tile with a constant number of rows. */
 INLINE void multiply_tile(enum sp_dtype dtype, const struct float_tile *m, size_t n_rows)
 {
     switch (n_rows) {
@@ -406,7 +410,7 @@ static void quantize_row(const struct sp_acts *acts, size_t t)
         uint32x4_t size = vdupq_n_u32(0);
         UNROLL
         for (size_t i = 0; i < SP_BLOCK; i += 4) {
-            /* as integers, so that a NaN is the largest and is kept */
+            /* Magnitudes are compared as integers, so that a NaN is the largest. */
             size = vmaxq_u32(size, vreinterpretq_u32_f32(vabsq_f32(vld1q_f32(x + i))));
         }
         float max = sp_float_of_bits(vmaxvq_u32(size)), inverse = 127.0f / max;

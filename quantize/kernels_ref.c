@@ -1,9 +1,9 @@
-/* The meaning of every kernel, in plain C: the "scalar" table.
+/* The specification of all matrix kernels in plain C: the "scalar" set.
  *
- * Each step of a sum is written where it happens, with the fused ones as fmaf, so that this file
- * and the formulas in kernels.h can be read side by side. The loops run over the lanes of a panel
- * inside those over k: that is the order of the bytes, and a compiler may use vectors for the lanes
- * without changing a bit. Weights of a block are decoded once for all rows of activations. */
+ * Every step of a sum is written out, the fused ones as fmaf, so that this file and the formulas in
+ * kernels.h can be read side by side. The loops over the lanes of a panel are inside those over k:
+ * that is the order of the bytes, and a compiler may use vectors for the lanes without changing a
+ * bit. Weights of a block are decoded once for all rows of activations. */
 #include "quantize/kernels.h"
 
 #include "format/base/bytes.h"
@@ -15,8 +15,8 @@
 
 enum { LANES = SP_PANEL_ROWS, HALF = SP_Q4_HALF };
 
-/* Absolute values compared as integers: for finite numbers the same order, and a NaN, which has the
- * largest bits, is kept. */
+/* The largest |x|. Magnitudes are compared as integers: finite numbers have the same order, and a
+ * NaN has the largest bits. */
 static float block_max(const float *x)
 {
     uint32_t max = 0;
@@ -40,7 +40,7 @@ static void quantize_row(const struct sp_acts *acts, size_t t)
     for (size_t k = 0; k < acts->cols; k += SP_BLOCK) {
         float max = block_max(x + k);
         float inverse = 127.0f / max;
-        bool keep = inverse > 0 && !isinf(inverse); /* not where max is 0, infinite or NaN */
+        bool keep = inverse > 0 && !isinf(inverse); /* false if max is 0, infinite or NaN */
         scale[k / SP_BLOCK] = isinf(inverse) ? 0.0f : max / 127.0f;
         int32_t sum[2] = {0, 0};
         for (size_t i = 0; i < SP_BLOCK; i++) {
@@ -53,7 +53,7 @@ static void quantize_row(const struct sp_acts *acts, size_t t)
     }
 }
 
-/* acc[r] = fmaf(w[r][k], x[k], acc[r]), k ascending */
+/* acc[r] = fmaf(w[r][k], x[k], acc[r]), k ascending. */
 static void float_panel(float *y, size_t ldy, const uint8_t *panel, enum sp_dtype dtype,
                         const struct sp_acts *acts, size_t first, size_t n_rows)
 {
@@ -84,7 +84,7 @@ static void float_panel(float *y, size_t ldy, const uint8_t *panel, enum sp_dtyp
     }
 }
 
-/* i = sum_k w[r][k] * q[k] over n columns, exact in int32 */
+/* Returns sum_k w[k] * q[k] over n columns, exact in int32. */
 static int32_t dot(const int8_t *w, const int8_t *q, size_t n)
 {
     int32_t i = 0;
@@ -123,7 +123,7 @@ static void q8_panel(float *y, size_t ldy, const uint8_t *panel, const struct sp
     }
 }
 
-/* Codes of one block of 16 rows: codes[r][k] */
+/* Decodes one block of 16 rows: codes[r][k]. */
 static void q4_decode(int8_t codes[LANES][SP_BLOCK], const uint8_t *block)
 {
     const uint8_t *scale_bytes = block + LANES * HALF;
@@ -141,7 +141,7 @@ static void q4_decode(int8_t codes[LANES][SP_BLOCK], const uint8_t *block)
     }
 }
 
-/* A quarter of the sum over half a block, rounded: at most 16 * 64 * 127 / 4 < 2^15 */
+/* A quarter of the sum over half a block, rounded: at most 16 * 64 * 127 / 4 < 2^15. */
 static int32_t quarter(int32_t i)
 {
     return (i + 2) >> 2;

@@ -1,15 +1,16 @@
-/* Matrix products of block types with VPDPBUSD on 256-bit registers: the body of two sets, of CPUs
- * with AVX-VNNI (kernels_avxvnni.c) and of those that have the instruction by AVX-512 but lack its
- * byte permutations (kernels_avx512vnni.c). A set defines DPBUSD, the intrinsic, before it includes
- * this file, which is empty otherwise. What VNNI adds nothing to is the AVX2 set's.
+/* Matrix products of block types with VPDPBUSD on 256-bit registers. It is the body of two kernel
+ * sets, for CPUs with AVX-VNNI (kernels_avxvnni.c) and for CPUs whose AVX-512 has this instruction
+ * but no byte permutations (kernels_avx512vnni.c). A set defines DPBUSD, the intrinsic, before it
+ * includes this file, which is empty otherwise. VNNI has no advantage for the other types, so their
+ * products are those of the AVX2 set.
  *
- * A block's eight vectors of weights for half a panel's lanes fill half of the registers; they are
- * decoded once and all rows of the tile pass over them, with their accumulators in the nearest
- * cache. The dot products' latency is hidden by the next rows, which are independent, so no tile
+ * The eight vectors of weights of a block, for half of a panel's lanes, fill half of the registers;
+ * they are decoded once and multiplied by all rows of the tile, whose accumulators are in the
+ * nearest cache. The next rows are independent and hide the latency of the dot products, so no tile
  * needs code of its own.
  *
- * As in kernels_avx512.c weights are unsigned, q4 entries + 64 and q8 codes + 128, and what the
- * sums start at takes the surplus off.
+ * As in kernels_avx512.c weights are unsigned, q4 entries + 64 and q8 codes + 128, and the initial
+ * values of the sums subtract the surplus.
  *
  *   lane        0              1        ...       7
  *   register    row 0, k..k+3  row 1, k..k+3      row 7, k..k+3        four bytes each */
@@ -36,7 +37,7 @@
 
 enum { LANES = SP_PANEL_ROWS, HALF_LANES = 8, N_GROUPS = SP_BLOCK / 4 };
 
-/* i + w . q for four columns of each lane's row, w unsigned */
+/* Returns i + w . q for four columns of each lane's row, w unsigned. */
 INLINE __m256i dot4(__m256i i, __m256i w, const int8_t *q)
 {
     int32_t bytes;
@@ -45,7 +46,7 @@ INLINE __m256i dot4(__m256i i, __m256i w, const int8_t *q)
     return DPBUSD(i, w, _mm256_set1_epi32(bytes));
 }
 
-/* i[h] += the sum over half h of a block of weights times row t */
+/* i[h] += the sum over half h of a block of weights times row t. */
 INLINE void dot_row(__m256i i[2], const __m256i w[N_GROUPS], const struct sp_act_block *at,
                     size_t t)
 {
@@ -60,22 +61,24 @@ INLINE void dot_row(__m256i i[2], const __m256i w[N_GROUPS], const struct sp_act
 
 /* ---- q4 ---- */
 
-/* Entries + 64 of one vector of nibbles, exclusive-or'ed with `odd`. */
+/* Decodes one vector of nibbles, which were exclusive-or'ed with `odd`, to entries + 64. */
 INLINE __m256i q4_codes(__m256i nibbles, __m256i odd, __m256i second,
                         struct sp_avx2_q4_tables tables)
 {
     __m256i u = sp_avx2_q4_look_up(tables, nibbles, second);
 
-    /* the entry negated where the codebook is odd: 128 - u = ~u - 127 */
+    /* Negates the entry if the codebook is odd: 128 - u = ~u - 127. */
     return _mm256_sub_epi8(_mm256_xor_si256(u, odd), _mm256_and_si256(odd, _mm256_set1_epi8(127)));
 }
 
-/* Entries + 64 of half a block for 8 rows of the panel; scales: their scale bytes, one a lane. */
+/* Decodes half a block for 8 rows of the panel to entries + 64; scales: their scale bytes, one a
+ * lane. */
 INLINE void q4_decode(__m256i w[N_GROUPS / 2], const uint8_t *bytes, __m256i scales,
                       struct sp_avx2_q4_tables tables)
 {
     const __m256i low = _mm256_set1_epi8(0x0f);
-    /* all ones where the codebook is odd; the sign bit of each byte where it is 2 or 3 */
+    /* `odd` is all ones if the codebook is odd; the sign bits of `second` are set if it is 2 or
+     * 3. */
     __m256i odd = _mm256_srai_epi32(_mm256_slli_epi32(scales, 31), 31);
     __m256i second = _mm256_srai_epi32(_mm256_slli_epi32(scales, 30), 31);
 
@@ -88,7 +91,7 @@ INLINE void q4_decode(__m256i w[N_GROUPS / 2], const uint8_t *bytes, __m256i sca
     }
 }
 
-/* acc + a block of weights times row t */
+/* Returns acc + a block of weights times row t. */
 INLINE __m256 q4_row(__m256 acc, const __m256i w[N_GROUPS], __m256i scales,
                      const struct sp_act_block *at, size_t t)
 {
@@ -96,14 +99,14 @@ INLINE __m256 q4_row(__m256 acc, const __m256i w[N_GROUPS], __m256i scales,
     __m256i i[2] = {_mm256_set1_epi32(start[0]), _mm256_set1_epi32(start[1])};
 
     dot_row(i, w, at, t);
-    /* the halves' quarters side by side, times their scales, added */
+    /* Interleaves the quarters of both halves, multiplies them by their scales and adds pairs. */
     __m256i quarters =
         _mm256_blend_epi16(_mm256_srai_epi32(i[0], 2), _mm256_slli_epi32(i[1], 14), 0xaa);
     __m256 u = _mm256_cvtepi32_ps(_mm256_madd_epi16(quarters, scales));
     return _mm256_fmadd_ps(u, _mm256_set1_ps(at->scale[t * at->ld_block]), acc);
 }
 
-/* Half of the lanes of one block times all rows. */
+/* Multiplies one block, for half of the lanes, by all rows. */
 INLINE void q4_half_block(__m256 acc[][2], size_t half, const uint8_t *block,
                           const struct sp_act_block *at, size_t n_rows,
                           struct sp_avx2_q4_tables tables)
@@ -156,7 +159,7 @@ static void matmul_q4(const struct sp_matmul *product)
 
 /* ---- q8 ---- */
 
-/* Half of the lanes of one block times all rows. */
+/* Multiplies one block, for half of the lanes, by all rows. */
 INLINE void q8_half_block(__m256 acc[][2], size_t half, const uint8_t *block,
                           const struct sp_act_block *at, size_t n_rows)
 {

@@ -1,5 +1,5 @@
-/* Error sums of one tensor: see measure.h. The lanes exist so that the additions do not wait for
- * each other; their order is part of the result. */
+/* Error sums of one tensor: see measure.h. Several lanes make the additions independent; their
+ * order is part of the result. */
 #include "quantize/measure.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
-/* How far a decoded tensor is from the original: sums in double, added up chunk by chunk.
+/* The difference between a decoded tensor and the original: sums in double, added chunk by chunk.
  *
- * The order of addition is fixed within a chunk and by the caller between chunks; for equal figures
- * on every run, add or merge chunks in their order in the tensor. */
+ * The order of addition is fixed within a chunk; chunks must be added or merged in their order in
+ * the tensor for equal figures on every run. */
 #ifndef SP_QUANTIZE_MEASURE_H
 #define SP_QUANTIZE_MEASURE_H
 
@@ -21,11 +21,11 @@ struct sp_measure {
 void sp_measure_add(struct sp_measure *m, const float *want, const float *got, size_t n);
 void sp_measure_merge(struct sp_measure *m, const struct sp_measure *other);
 
-/* Root mean square of the difference over that of the original; 0 where both are 0, infinite where
- * only the original is. */
+/* Root mean square of the difference over that of the original; 0 if both are 0, infinite if only
+ * the original is. */
 double sp_measure_relative_rms(const struct sp_measure *m);
 
-/* Cosine between the two; 1 where both are all zero, 0 where only one is. */
+/* Cosine between the two; 1 if both are all zero, 0 if only one is. */
 double sp_measure_cosine(const struct sp_measure *m);
 
 #endif

@@ -1,7 +1,7 @@
-/* Encoding and decoding of q4 blocks: see microscale.h for what the bytes mean.
+/* Encoding and decoding of q4 blocks: microscale.h explains the bytes.
  *
- * The encoder turns a block into whole numbers, weights in units of their row's scale; what follows
- * is integer arithmetic in the main (microscale_fit.h). */
+ * The encoder turns a block into whole numbers, weights in units of their row's scale; the rest is
+ * mostly integer arithmetic (microscale_fit.h). */
 #include "quantize/microscale.h"
 #include "format/dtype.h"
 #include "format/base/bytes.h"
@@ -15,8 +15,8 @@ _Alignas(64) const int8_t sp_q4_codebooks[64] = {
     -42, -30, -23, -17, -12, -7,  -3,  1,  6,  11, 16, 22, 29, 38, 48, 57,
 };
 
-/* Codebooks end between 41 and 64. Byte 255 with this end on the row's largest weight leaves the
- * search room on both sides. */
+/* The product of byte and entry that the largest weight of a row is scaled to. Codebooks end
+ * between 41 and 64; an end of 49 at byte 255 lets the search go further in both directions. */
 static const float LARGEST = 49.0f * 255.0f;
 
 float sp_q4_row_scale(float max)

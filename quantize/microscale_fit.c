@@ -1,5 +1,5 @@
-/* How the q4 encoder fits a block, in plain C: the specification; and the tables for all versions.
- */
+/* The search for q4's scale bytes and codes in plain C: the specification; and the lookup tables of
+ * all versions. */
 #include "quantize/microscale_fit.h"
 #include "format/base/bytes.h"
 #include "format/dtype.h"
@@ -7,11 +7,11 @@
 
 #include <assert.h>
 
-/* Chosen so that these 16 tries come within 0.7 % of the error that the best of all 255 bytes would
- * leave, on Gaussian rows and heavier-tailed ones. */
-const float sp_q4_shares[SP_Q4_N_SHARES] = {1.015f, 0.835f, 1.068f, 0.964f};
+/* With these 16 tries the error is within 0.7 % of the error with the best of all 255 bytes, on
+ * Gaussian rows and heavier-tailed ones. */
+const float sp_q4_ratios[SP_Q4_N_RATIOS] = {1.015f, 0.835f, 1.068f, 0.964f};
 
-/* All x in ascending order; n is the index of the entry nearest to x / 2. */
+/* Fills the tables for all x in ascending order; n is the index of the entry nearest to x / 2. */
 static void fill_lookups(struct sp_q4_tables *tables, const int8_t *entries, int t)
 {
     int n = 0;
@@ -56,8 +56,8 @@ static int byte_near(float scale, int t)
     return 4 * count + t;
 }
 
-/* The best byte of codebook t for the entries nearest to v * multiplier, and its gain. No entry is
- * 0, so neither is q. */
+/* Returns the gain of the best byte of codebook t for the entries nearest to v * multiplier. No
+ * entry is 0, so neither is q. */
 static float try_multiplier(int *byte, const int16_t *v, int multiplier, int t,
                             const struct sp_q4_tables *tables)
 {
@@ -88,8 +88,8 @@ static uint8_t search(const int16_t *v, const struct sp_q4_tables *tables)
         float up = (float)max * tables->high[t], down = (float)min * tables->low[t];
         float inverse = 65536.0f / (up > down ? up : down);
 
-        for (int r = 0; r < SP_Q4_N_SHARES; r++) {
-            float m = inverse * sp_q4_shares[r], gain;
+        for (int r = 0; r < SP_Q4_N_RATIOS; r++) {
+            float m = inverse * sp_q4_ratios[r], gain;
             int byte;
 
             m = m > 128.0f ? m : 128.0f;

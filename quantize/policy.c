@@ -1,14 +1,15 @@
-/* The rules, first match first. Adding one is adding a line to choose_matrix or choose_other, and
- * one to the table in tests/quantize/test_policy.c.
+/* The rules; the first that matches is used. Adding one is adding a line to choose_matrix or
+ * choose_other, and one to the table in tests/quantize/test_policy.c.
  *
- * Of a Mamba-2 layer the rows of in_proj for z, x, B and C, and out_proj, are matrices like others.
- * Those for dt are a gate: one row decides how long a whole head remembers. The convolution, A, D
- * and the bias of dt are small tensors, the errors of which would add up over a sequence.
+ * In a Mamba-2 layer the rows of in_proj for z, x, B and C, and out_proj, are matrices like others.
+ * The rows for dt are a gate: one row decides how long a whole head remembers. The convolution, A,
+ * D and the bias of dt are small tensors, whose errors would add up over a sequence.
  *
- * A draft's feature projection keeps 8 bits because everything the draft sees passes through it. */
+ * A draft's feature projection keeps 8 bits because the whole input of the draft passes through
+ * it. */
 #include "quantize/policy.h"
 
-/* A matrix smaller than this gains nothing from fewer bits: padding and panel heads eat it up. */
+/* A smaller matrix gains nothing from fewer bits, because of padding and panel heads. */
 static const uint64_t SMALL_MATRIX = 1024;
 
 static bool is_block_type(enum sp_dtype dtype)
@@ -29,7 +30,7 @@ static struct sp_policy_choice keep(const struct sp_policy_tensor *tensor, enum 
     return (struct sp_policy_choice){tensor->stored, layout, rule};
 }
 
-/* Elements of the whole tensor, SMALL_MATRIX where there are more than that. */
+/* Elements of the whole tensor, or any number from SMALL_MATRIX on if it has that many. */
 static uint64_t count_up_to_small(const struct sp_policy_tensor *tensor)
 {
     uint64_t n = 1;
@@ -42,9 +43,9 @@ static uint64_t count_up_to_small(const struct sp_policy_tensor *tensor)
     return n;
 }
 
-/* Embeddings and output matrix where only the type of the whole part was asked for. Beside q4
- * matrices they take 8 bits, by measurement (SmolLM2-135M, tied, technical text; KL divergence from
- * the unquantized model, perplexity, top-1 agreement):
+/* The type of embeddings and output matrix if only the type of the whole part was requested. With
+ * q4 for the other matrices they keep 8 bits, by measurement (SmolLM2-135M, tied, technical text;
+ * KL divergence from the unquantized model, perplexity, top-1 agreement):
  *
  *   other matrices q4, these bf16   0.102   76.2   0.819
  *                      these q8     0.103   76.3   0.816
@@ -56,18 +57,18 @@ static struct sp_policy_choice output_default(enum sp_dtype type)
     return (struct sp_policy_choice){type, SP_PANEL, "requested"};
 }
 
-/* Keys and values under q4. Few heads of them serve many queries, so that they are a small part of
- * a model, and what is lost in them is lost for all: beside q4 they take 8 bits where they have at
- * most half as many rows as columns, by measurement (KL divergence from the unquantized model on
- * two texts, bits a weight of the whole file):
+/* True for keys and values that keep 8 bits under q4. Few kv heads serve many queries, so they are
+ * a small part of a model, and their errors reach all heads: they keep 8 bits if they have at most
+ * half as many rows as columns, by measurement (KL divergence from the unquantized model on two
+ * texts, bits a weight of the whole file):
  *
  *                            keys and values q4          q8
  *   SmolLM2-135M             0.122  0.113  5.38 bits     0.074  0.074  5.58 bits
  *   Qwen2.5-Coder-0.5B       0.082  0.026  5.62 bits     0.063  0.020  5.67 bits
  *   Gemma 3 270M             0.095  0.119  7.02 bits     0.067  0.085  7.11 bits
  *
- * A draft only guesses, and guessed no better with them (two trained drafts, 7000 guesses each);
- * and who asks for a q4 output matrix as well asks for all of it. */
+ * The acceptance of a draft did not improve with 8 bits (two trained drafts, 7000 draft tokens
+ * each), so a draft uses q4; and a user who requests a q4 output matrix as well wants all of it. */
 static bool keeps_8_bits(const struct sp_policy_request *request,
                          const struct sp_policy_tensor *tensor)
 {

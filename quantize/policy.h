@@ -1,16 +1,16 @@
-/* Which type a tensor gets, and which rule says so.
+/* Which type a tensor gets, and the rule that selects it.
  *
- * A pure function of what the tensor is (role, shape, stored type) and what was asked for. Without
- * a request every tensor keeps its stored type. Each choice carries the rule that made it, so that
- * a plan can be read line by line; nothing here looks at weights. */
+ * A pure function of the tensor (role, shape, stored type) and the request. Without a request every
+ * tensor keeps its stored type. Each choice names its rule, so that a plan can be read line by
+ * line; nothing here reads weights. */
 #ifndef SP_QUANTIZE_POLICY_H
 #define SP_QUANTIZE_POLICY_H
 
 #include "format/dtype.h"
 #include "format/model/family.h"
 
-/* What the user asked for, for one part of the file (target or draft). Valid when zeroed: keep all.
- */
+/* The user's request for one part of the file (target or draft). Valid when zeroed: keep all
+ * types. */
 struct sp_policy_request {
     enum sp_dtype type;        /* --quantize, --quantize-draft; SP_DTYPE_NONE: as stored */
     enum sp_dtype output_type; /* --quantize-output: embeddings and head; SP_DTYPE_NONE: by rule */
@@ -31,14 +31,14 @@ struct sp_policy_choice {
     const char *rule; /* static: "requested", "norm stays float", ... */
 };
 
-/* SP_E_UNSUPPORTED when the stored type cannot be read or the requested one cannot be written. */
+/* SP_E_UNSUPPORTED if the stored type cannot be read or the requested one cannot be written. */
 SP_MUST_CHECK enum sp_status sp_policy_choose(struct sp_policy_choice *out,
                                               const struct sp_policy_request *request,
                                               const struct sp_policy_tensor *tensor,
                                               struct sp_err *err);
 
-/* Would writing `from` as `to` round numbers that a block type has rounded before? Such a step is
- * only taken when the user insists (--requantize). */
+/* True if writing `from` as `to` would round numbers that a block type has rounded before. Such a
+ * step is only taken if the user requests it (--requantize). */
 bool sp_policy_rounds_twice(enum sp_dtype from, enum sp_dtype to);
 
 #endif

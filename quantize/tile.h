@@ -1,21 +1,21 @@
-/* The encoders' inner loops, which each instruction set writes for itself. They work on a tile, the
- * same 32 columns of a panel's 16 rows as [16][32] floats, all finite. Every table computes the
- * same bits; tile_ref.c has the plain one. */
+/* The encoders' inner loops, which each instruction set implements. They work on a tile: 32 columns
+ * of a panel's 16 rows as [16][32] finite floats. Every table computes the same bits; tile_ref.c is
+ * the specification. */
 #ifndef SP_QUANTIZE_TILE_H
 #define SP_QUANTIZE_TILE_H
 
 #include "quantize/gptq.h"
 
 struct sp_tile_kernels {
-    /* The largest magnitude among n numbers, as f32 bits: those of finite floats order like the
-     * floats, and NaN is above all. */
+    /* The largest magnitude of n numbers, as f32 bits: those of finite floats order like the
+     * floats, and NaN is the largest. */
     uint32_t (*max_bits)(const float *x, size_t n);
     /* out[c][r] = x[r][c], both 16 x 16, rows ld_out and ld elements apart. */
     void (*transpose)(float *out, size_t ld_out, const float *x, size_t ld);
-    /* quantize/affine.h: a q8 block. */
+    /* Encodes a q8 block (quantize/affine.h). */
     void (*encode_q8)(uint8_t *block, const float *tile);
     /* v[512], 64-byte aligned: the tile times each row's inverse[16], rounded to nearest even, in
-     * the order of sp_q4_place. All results are below 2^15 in size. */
+     * the order of sp_q4_place. All results are below 2^15 in magnitude. */
     void (*whole_q4)(int16_t *v, const float *tile, const float *inverse);
     sp_q4_fit_fn *fit_q4;
     const struct sp_gptq_kernels *gptq;

@@ -7,6 +7,7 @@
  * : g. Source: Eagle3DraftModel in speculators. */
 #include "runtime/model/embedding.h"
 
+#include "quantize/codec.h"
 #include "runtime/model/decoder_internal.h"
 
 #include <assert.h>

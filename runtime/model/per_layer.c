@@ -9,6 +9,7 @@
 #include "runtime/model/per_layer.h"
 
 #include "format/base/mem.h"
+#include "quantize/codec.h"
 #include "runtime/model/decoder_internal.h"
 
 #include <math.h>

@@ -10,6 +10,7 @@
 #include "runtime/speculate/drafter.h"
 
 #include "format/base/mem.h"
+#include "quantize/codec.h"
 
 #include <assert.h>
 #include <stdlib.h>

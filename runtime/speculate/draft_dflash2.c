@@ -8,6 +8,7 @@
 #include "runtime/speculate/draft_dflash.h"
 
 #include "format/base/mem.h"
+#include "quantize/codec.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -13,6 +13,7 @@
 #include "runtime/speculate/draft_dflash.h"
 
 #include "format/base/mem.h"
+#include "quantize/codec.h"
 #include "runtime/vector/fmath.h"
 #include "runtime/speculate/draft_vocab.h"
 

@@ -5,6 +5,7 @@
 
 #include "format/base/bytes.h"
 #include "format/base/mem.h"
+#include "quantize/codec.h"
 #include "quantize/microscale.h"
 #include "tests/support/random.h"
 

@@ -9,6 +9,7 @@
 
 #include "convert/create/pairing_record.h"
 #include "format/safetensors.h"
+#include "quantize/codec.h"
 #include "quantize/kernels.h"
 #include "runtime/session/session.h"
 
