@@ -2,7 +2,7 @@
 #include "cli/commands.h"
 #include "cli/base/pack_facts.h"
 #include "cli/base/template_source.h"
-#include "convert/modelfile/modelfile.h"
+#include "format/modelfile/modelfile.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

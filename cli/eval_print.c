@@ -1,17 +1,8 @@
 /* The figures of eval, as lines for people and as JSON for programs. */
 #include "cli/eval.h"
 #include "cli/base/json_out.h"
-#include "runtime/vector/fmath.h"
 
 #define LN2 0x1.62e42fefa39efp-1
-
-/* e^x of a mean logarithm, to first order in its error. */
-static struct sp_estimate exponential(struct sp_estimate x)
-{
-    double e = sp_exp(x.mean);
-
-    return (struct sp_estimate){e, e * x.error};
-}
 
 static double bits_per_byte(const struct sp_eval *e)
 {
@@ -38,7 +29,7 @@ static size_t n_positions(const struct sp_draft_eval *t)
 static void print_text(const struct sp_eval *e)
 {
     const struct sp_evaluation *t = &e->text;
-    struct sp_estimate perplexity = exponential(t->loss);
+    struct sp_estimate perplexity = sp_perplexity(t->loss);
 
     printf("%s: %zu tokens, %zu scored, in %zu window%s of at most %zu\n", e->name, e->n_tokens,
            t->n_scored, t->n_windows, t->n_windows == 1 ? "" : "s", t->n_window);
@@ -51,8 +42,8 @@ static void print_text(const struct sp_eval *e)
 static void print_comparison(const struct sp_eval *e)
 {
     const struct sp_evaluation *t = &e->text;
-    struct sp_estimate reference = exponential(t->reference_loss);
-    struct sp_estimate ratio = exponential(t->loss_change);
+    struct sp_estimate reference = sp_perplexity(t->reference_loss);
+    struct sp_estimate ratio = sp_perplexity(t->loss_change);
 
     printf("\nAgainst %s, whose perplexity is %.4f +- %.4f:\n", e->reference, reference.mean,
            reference.error);
@@ -107,9 +98,9 @@ static void comparison_to_json(struct sp_json_out *out, const struct sp_eval *e)
 
     sp_json_out_begin(out, "reference", '{');
     sp_json_out_text(out, "file", e->reference);
-    estimate(out, "perplexity", "perplexity_error", exponential(t->reference_loss));
+    estimate(out, "perplexity", "perplexity_error", sp_perplexity(t->reference_loss));
     estimate(out, "loss", "loss_error", t->reference_loss);
-    estimate(out, "perplexity_ratio", "perplexity_ratio_error", exponential(t->loss_change));
+    estimate(out, "perplexity_ratio", "perplexity_ratio_error", sp_perplexity(t->loss_change));
     estimate(out, "divergence", "divergence_error", t->divergence);
     sp_json_out_double(out, "divergence_50", t->divergence_50);
     sp_json_out_double(out, "divergence_90", t->divergence_90);
@@ -157,7 +148,7 @@ void sp_eval_print_json(const struct sp_eval *e)
     sp_json_out_u64(&out, "windows", t->n_windows);
     sp_json_out_u64(&out, "window", t->n_window);
     sp_json_out_u64(&out, "stride", t->stride);
-    estimate(&out, "perplexity", "perplexity_error", exponential(t->loss));
+    estimate(&out, "perplexity", "perplexity_error", sp_perplexity(t->loss));
     estimate(&out, "loss", "loss_error", t->loss);
     sp_json_out_double(&out, "bits_per_token", t->loss.mean / LN2);
     sp_json_out_double(&out, "bits_per_byte", bits_per_byte(e));

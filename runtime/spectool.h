@@ -340,6 +340,10 @@ struct sp_estimate {
     double mean, error;
 };
 
+/* e^loss: the perplexity of a mean loss, or the ratio of perplexities of a mean difference of
+ * losses. The error is to first order. */
+struct sp_estimate sp_perplexity(struct sp_estimate loss);
+
 /* A text is read in windows. What the tokenizer puts before a text, if the ids begin with it, leads
  * every window. Window k holds ids from k * stride on; each id behind the lead is scored once, by
  * the first window that holds it and something before it. */

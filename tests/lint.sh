@@ -10,13 +10,13 @@ sources=$(git ls-files '*.c' '*.h' | grep -v '^testdata/')
 
 # The folders whose headers a file of folder $1 may include, besides its own: a layer includes the
 # layers to its left. convert and runtime never meet; only cli and tests include everything.
-#   format:  base <- tokenizer, files <- model
-#   convert: adapter, modelfile <- source <- create <- export
+#   format:  base <- tokenizer, modelfile, files <- model
+#   convert: adapter <- source <- create <- export
 #   runtime: vector <- model <- sampling <- grammar <- speculate <- session   spectool.h below all
 #            tokenizer <- grammar     template, grammar <- chat
 #   cli:     base <- chat <- serve    base <- bench    commands over all
-formats='format/base format format/tokenizer format/model'
-imports='convert/adapter convert/modelfile convert/source convert/create convert/export'
+formats='format/base format format/tokenizer format/model format/modelfile'
+imports='convert/adapter convert/source convert/create convert/export'
 numbers='runtime runtime/vector'
 decoding='runtime runtime/vector runtime/model runtime/sampling runtime/tokenizer runtime/grammar'
 texts='runtime/template runtime/chat'
@@ -24,12 +24,12 @@ library="$formats quantize $imports $decoding runtime/speculate runtime/session 
 below() {
     case $1 in
     format/base) below= ;;
-    format | format/tokenizer) below=format/base ;;
+    format | format/tokenizer | format/modelfile) below=format/base ;;
     format/model) below='format/base format' ;;
     quantize) below=$formats ;;
-    convert/adapter | convert/modelfile) below="$formats quantize" ;;
-    convert/source) below="$formats quantize convert/adapter convert/modelfile" ;;
-    convert/create) below="$formats quantize convert/adapter convert/modelfile convert/source" ;;
+    convert/adapter) below="$formats quantize" ;;
+    convert/source) below="$formats quantize convert/adapter" ;;
+    convert/create) below="$formats quantize convert/adapter convert/source" ;;
     convert/export) below="$formats quantize $imports" ;;
     runtime) below=format/base ;;
     runtime/vector | runtime/tokenizer) below="$formats quantize runtime" ;;

@@ -1,7 +1,6 @@
 #include "cli/base/pack_facts.h"
 #include "cli/base/template_source.h"
 #include "format/model/config_packed.h"
-#include "runtime/speculate/drafter.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -172,7 +171,7 @@ static void add_draft_rows(struct rows *r, const struct sp_config *config)
     char taps[512] = "";
     size_t len = 0;
 
-    add_row(r, "kind", "%s%s", sp_drafter_find(config->draft.kind)->name,
+    add_row(r, "kind", "%s%s", sp_draft_kind_name(config->draft.kind),
             d->kind == SP_DRAFT_MTP ? ", the target's built-in prediction head" : "");
     for (unsigned i = 0; i < d->n_taps && len < sizeof taps - 16; i++) {
         len += (size_t)snprintf(taps + len, sizeof taps - len, "%s%d", i ? ", " : "",
@@ -325,7 +324,7 @@ static void part_to_json(struct sp_json_out *out, const struct sp_part_facts *p,
     sp_json_out_text(out, "architecture", c->architecture);
     sp_json_out_text(out, "family", c->family);
     if (part == SP_PART_DRAFT) {
-        sp_json_out_text(out, "kind", sp_drafter_find(c->draft.kind)->name);
+        sp_json_out_text(out, "kind", sp_draft_kind_name(c->draft.kind));
         sp_json_out_u64(out, "block_size", c->draft.block_size);
     }
     sp_json_out_u64(out, "parameters", p->n_weights);

@@ -5,7 +5,7 @@
 #include "cli/base/json_out.h"
 #include "cli/base/out.h"
 #include "convert/adapter/merge_record.h"
-#include "convert/modelfile/modelfile.h"
+#include "format/modelfile/modelfile.h"
 #include "format/model/config.h"
 #include "format/packfile.h"
 #include "runtime/chat/chat_format.h"

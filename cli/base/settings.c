@@ -1,6 +1,6 @@
 #include "cli/base/settings.h"
 #include "convert/source/generation_config.h"
-#include "convert/modelfile/modelfile.h"
+#include "format/modelfile/modelfile.h"
 #include "format/base/json.h"
 #include "format/base/mem.h"
 

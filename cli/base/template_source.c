@@ -1,5 +1,5 @@
 #include "cli/base/template_source.h"
-#include "convert/modelfile/modelfile.h"
+#include "format/modelfile/modelfile.h"
 #include "format/base/file.h"
 
 #include <stdio.h>

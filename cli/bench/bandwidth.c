@@ -2,7 +2,7 @@
 
 #include "format/base/mem.h"
 #include "format/base/pool.h"
-#include "runtime/vector/clock.h"
+#include "format/base/clock.h"
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 #include "cli/chat/conversation.h"
 #include "cli/base/template_source.h"
-#include "convert/modelfile/modelfile.h"
+#include "format/modelfile/modelfile.h"
 #include "format/base/mem.h"
 #include "format/base/unicode.h"
 #include "runtime/session/session.h"

@@ -1,6 +1,6 @@
 #include "cli/serve/serve_queue.h"
 #include "cli/serve/serve_http.h"
-#include "runtime/vector/clock.h"
+#include "format/base/clock.h"
 
 #include <pthread.h>
 #include <string.h>

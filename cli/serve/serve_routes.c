@@ -3,7 +3,7 @@
 #include "cli/serve/serve_ollama.h"
 #include "cli/serve/serve_openai.h"
 #include "cli/serve/serve_prompt.h"
-#include "runtime/vector/clock.h"
+#include "format/base/clock.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -3,8 +3,8 @@
 
 #include "convert/create/calibration.h"
 #include "convert/source/generation_config.h"
-#include "convert/modelfile/modelfile.h"
-#include "convert/modelfile/modelfile_place.h"
+#include "format/modelfile/modelfile.h"
+#include "format/modelfile/modelfile_place.h"
 #include "convert/create/draft_compat.h"
 #include "convert/create/plan.h"
 #include "convert/source/vocab_tables.h"

@@ -1,7 +1,7 @@
 #include "convert/export/export.h"
 
 #include "convert/export/export_write.h"
-#include "convert/modelfile/modelfile.h"
+#include "format/modelfile/modelfile.h"
 #include "format/model/config_publish.h"
 #include "format/base/file.h"
 #include "format/base/mem.h"

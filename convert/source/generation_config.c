@@ -1,5 +1,5 @@
 #include "convert/source/generation_config.h"
-#include "convert/modelfile/modelfile.h"
+#include "format/modelfile/modelfile.h"
 #include "format/model/config.h"
 #include "format/base/mem.h"
 #include "format/base/warnings.h"

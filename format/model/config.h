@@ -327,6 +327,9 @@ bool sp_draft_is_eagle(enum sp_draft_kind kind);
  * block draft. */
 const char *sp_draft_name(enum sp_draft_kind kind);
 
+/* The name of a kind of draft model for users: "dflash", "autoregressive", "mtp", ...; static. */
+const char *sp_draft_kind_name(enum sp_draft_kind kind);
+
 /* Does this EAGLE-3 or P-EAGLE draft, which has met the target, fit it? Every reason why not is a
  * sentence. */
 SP_MUST_CHECK enum sp_status sp_config_check_eagle3(const struct sp_config *draft,

@@ -78,6 +78,22 @@ bool sp_draft_is_eagle(enum sp_draft_kind kind)
     return kind == SP_DRAFT_EAGLE3 || kind == SP_DRAFT_PEAGLE;
 }
 
+const char *sp_draft_kind_name(enum sp_draft_kind kind)
+{
+    static const char *const names[] = {
+        [SP_DRAFT_NONE] = "autoregressive",
+        [SP_DRAFT_DFLASH] = "dflash",
+        [SP_DRAFT_MTP] = "mtp",
+        [SP_DRAFT_ASSISTANT] = "assistant",
+        [SP_DRAFT_DFLASH2] = "dflash2",
+        [SP_DRAFT_DSPARK] = "dspark",
+        [SP_DRAFT_EAGLE3] = "eagle3",
+        [SP_DRAFT_PEAGLE] = "peagle",
+    };
+
+    return names[kind];
+}
+
 const char *sp_draft_name(enum sp_draft_kind kind)
 {
     if (kind == SP_DRAFT_ASSISTANT) return "assistant";

@@ -363,3 +363,10 @@ done:
     free(e.divergences);
     return st;
 }
+
+struct sp_estimate sp_perplexity(struct sp_estimate loss)
+{
+    double e = sp_exp(loss.mean);
+
+    return (struct sp_estimate){e, e * loss.error};
+}

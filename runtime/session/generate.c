@@ -8,7 +8,7 @@
 #include "format/base/hash.h"
 #include "format/base/mem.h"
 #include "format/base/unicode.h"
-#include "runtime/vector/clock.h"
+#include "format/base/clock.h"
 #include "runtime/grammar/constraint.h"
 #include "runtime/tokenizer/detokenize.h"
 #include "runtime/vector/fmath.h"

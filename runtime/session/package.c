@@ -117,7 +117,7 @@ enum sp_status sp_package_open(struct sp_package **out, const char *path,
         st = sp_config_fit_target(&p->draft->config, &p->target->config, err);
         if (st || (st = sp_drafter_check(p->target, p->draft, err))) goto in_file;
         snprintf(p->both, sizeof p->both, SP_LOOKUP_NAME " and %s",
-                 sp_drafter_find(p->draft->config.draft.kind)->name);
+                 sp_draft_kind_name(p->draft->config.draft.kind));
     }
     if ((st = open_tokenizer(p, err))) goto in_file;
     if ((st = find_eos(p, err))) goto in_file;
@@ -168,7 +168,7 @@ void sp_package_describe(const struct sp_package *package, struct sp_package_inf
     info->n_vocab = package->target->config.n_vocab;
     info->max_positions = package->target->config.max_positions;
     if (draft) {
-        info->draft = sp_drafter_find(draft->config.draft.kind)->name;
+        info->draft = sp_draft_kind_name(draft->config.draft.kind);
         info->max_draft_len = sp_drafter_find(draft->config.draft.kind)->max_draft_len(draft);
         info->block_size = draft->config.draft.block_size;
     }
@@ -191,7 +191,7 @@ const char *sp_package_draft_name(const struct sp_package *package, enum sp_draf
 
     if (by == SP_DRAFT_BY_NGRAM) ops = NULL;
     *max_draft_len = ops ? ops->max_draft_len(draft) : 0;
-    if (!sp_package_looks_up(package, by)) return ops ? ops->name : NULL;
+    if (!sp_package_looks_up(package, by)) return ops ? sp_draft_kind_name(ops->kind) : NULL;
     if (*max_draft_len < SP_DRAFT_NGRAM_MAX) *max_draft_len = SP_DRAFT_NGRAM_MAX;
     return ops ? package->both : SP_LOOKUP_NAME;
 }

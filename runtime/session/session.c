@@ -2,7 +2,7 @@
 #include "runtime/session/session.h"
 
 #include "format/base/mem.h"
-#include "runtime/vector/clock.h"
+#include "format/base/clock.h"
 
 #include <stdlib.h>
 #include <string.h>

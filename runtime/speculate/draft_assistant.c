@@ -316,7 +316,6 @@ static size_t assistant_cache_size(const struct sp_drafter *base)
 
 const struct sp_drafter_ops sp_draft_assistant_ops = {
     .kind = SP_DRAFT_ASSISTANT,
-    .name = "assistant",
     .stepwise = true,
     .max_draft_len = assistant_max_depth,
     .taps = assistant_taps,

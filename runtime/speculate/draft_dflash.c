@@ -206,7 +206,6 @@ enum sp_status sp_dflash_state(struct sp_drafter *base, struct sp_state *state, 
 
 const struct sp_drafter_ops sp_draft_dflash_ops = {
     .kind = SP_DRAFT_DFLASH,
-    .name = "dflash",
     .max_draft_len = sp_dflash_max_depth,
     .taps = sp_dflash_taps,
     .check = sp_dflash_check,

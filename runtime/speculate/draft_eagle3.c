@@ -83,7 +83,6 @@ void sp_eagle3_commit(struct sp_drafter *base, const struct sp_commit *commit)
 
 const struct sp_drafter_ops sp_draft_eagle3_ops = {
     .kind = SP_DRAFT_EAGLE3,
-    .name = "eagle3",
     .stepwise = true,
     .max_draft_len = sp_feature_head_max_draft_len,
     .taps = sp_eagle3_taps,

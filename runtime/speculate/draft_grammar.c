@@ -185,7 +185,6 @@ static size_t grammar_cache_size(const struct sp_drafter *base)
 }
 
 static const struct sp_drafter_ops ops = {
-    .name = "grammar",
     .stepwise = true,
     .limit = grammar_limit,
     .propose = grammar_propose,

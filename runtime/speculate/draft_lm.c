@@ -239,7 +239,6 @@ static void lm_close(struct sp_drafter *base)
 
 const struct sp_drafter_ops sp_draft_lm_ops = {
     .kind = SP_DRAFT_NONE,
-    .name = "autoregressive",
     .stepwise = true,
     .max_draft_len = lm_max_depth,
     .taps = lm_taps,

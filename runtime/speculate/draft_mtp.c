@@ -72,7 +72,6 @@ static void mtp_commit(struct sp_drafter *base, const struct sp_commit *commit)
 
 const struct sp_drafter_ops sp_draft_mtp_ops = {
     .kind = SP_DRAFT_MTP,
-    .name = "mtp",
     .stepwise = true,
     .max_draft_len = sp_feature_head_max_draft_len,
     .taps = mtp_taps,

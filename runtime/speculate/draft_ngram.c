@@ -201,7 +201,6 @@ static size_t ngram_cache_size(const struct sp_drafter *base)
 }
 
 static const struct sp_drafter_ops ops = {
-    .name = SP_LOOKUP_NAME,
     .stepwise = true,
     .limit = ngram_limit,
     .propose = ngram_propose,

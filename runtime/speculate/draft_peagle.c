@@ -96,7 +96,6 @@ static struct sp_logits peagle_logits(const struct sp_drafter *base, size_t i)
 
 const struct sp_drafter_ops sp_draft_peagle_ops = {
     .kind = SP_DRAFT_PEAGLE,
-    .name = "peagle",
     .max_draft_len = peagle_max_depth,
     .taps = sp_eagle3_taps,
     .check = sp_eagle3_check,

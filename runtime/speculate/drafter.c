@@ -1,6 +1,6 @@
 #include "runtime/speculate/drafter.h"
 
-#include "runtime/vector/clock.h"
+#include "format/base/clock.h"
 
 static const struct sp_drafter_ops *const kinds[] = {
     &sp_draft_lm_ops,        &sp_draft_dflash_ops, &sp_draft_mtp_ops,    &sp_draft_dflash2_ops,

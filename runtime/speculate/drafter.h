@@ -45,8 +45,7 @@ struct sp_proposal {
 
 struct sp_drafter_ops {
     enum sp_draft_kind kind;
-    const char *name; /* "dflash", "autoregressive", "mtp", ... */
-    bool stepwise;    /* each guess costs a pass of its own; else a whole block comes at once */
+    bool stepwise; /* each guess costs a pass of its own; else a whole block comes at once */
     /* Most tokens that any proposal of this draft holds. */
     size_t (*max_draft_len)(const struct sp_model *draft);
     /* What commit() is given: the target's residual stream after these layers (SP_TAP_FINAL: after

@@ -1,7 +1,7 @@
 #include "runtime/speculate/scheduler.h"
 
 #include "format/base/mem.h"
-#include "runtime/vector/clock.h"
+#include "format/base/clock.h"
 
 #include <assert.h>
 #include <pthread.h>

@@ -2,7 +2,7 @@
 
 #include "format/base/mem.h"
 #include "runtime/model/state_checkpoint.h"
-#include "runtime/vector/clock.h"
+#include "format/base/clock.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -9,7 +9,7 @@
 #include "runtime/model/attention.h"
 
 #include "format/base/mem.h"
-#include "runtime/vector/clock.h"
+#include "format/base/clock.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* create and quantize from end to end, on the tiny models: what is written against the checkpoints'
  * own bytes, what is told of it, and the memory it takes. */
-#include "convert/modelfile/modelfile.h"
+#include "format/modelfile/modelfile.h"
 #include "format/base/bytes.h"
 #include "format/base/file.h"
 #include "format/safetensors.h"

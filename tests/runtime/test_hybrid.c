@@ -573,7 +573,7 @@ static void recurrent_draft(void **state)
         struct sp_package *package = open_package(path, NULL, 2);
         struct sp_session *session = open_session(package, 0);
         struct sp_result plain = generating_run(session, prompt, N_GIVEN, 61, PLAIN, true);
-        assert_string_equal(sp_drafter_find(package->draft->config.draft.kind)->name,
+        assert_string_equal(sp_draft_kind_name(package->draft->config.draft.kind),
                             "autoregressive");
         for (int draft_len = SP_DRAFT_LENGTH_AUTO; draft_len <= 14; draft_len++) {
             struct sp_result r = generating_run(session, prompt, N_GIVEN, 61, draft_len, true);

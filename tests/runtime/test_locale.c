@@ -1,7 +1,7 @@
 /* A program that uses the library may have set a locale whose fractions have a comma: nothing that
  * the library reads or writes has one. The locale is made here, by localedef; without it the tests
  * are skipped. */
-#include "convert/modelfile/modelfile.h"
+#include "format/modelfile/modelfile.h"
 #include "format/base/json.h"
 #include "runtime/grammar/grammar_matcher.h"
 #include "tests/support/create_files.h"

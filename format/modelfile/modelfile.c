@@ -1,8 +1,8 @@
 /* The Modelfile's grammar: text to records and back. What names and values mean is in
  * modelfile_check.c. One pass with a cursor; every error carries the place where it is seen, and a
  * quote that is never closed the place where it was opened. */
-#include "convert/modelfile/modelfile.h"
-#include "convert/modelfile/modelfile_place.h"
+#include "format/modelfile/modelfile.h"
+#include "format/modelfile/modelfile_place.h"
 
 #include "format/base/number_text.h"
 #include "format/base/mem.h"

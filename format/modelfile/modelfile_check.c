@@ -1,7 +1,7 @@
 /* What spectool accepts in a Modelfile: the table of parameters, and the rules that concern single
  * records. A parameter is one row of the table. */
-#include "convert/modelfile/modelfile.h"
-#include "convert/modelfile/modelfile_place.h"
+#include "format/modelfile/modelfile.h"
+#include "format/modelfile/modelfile_place.h"
 #include "format/base/number_text.h"
 #include "format/base/unicode_case.h"
 

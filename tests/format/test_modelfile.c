@@ -1,6 +1,6 @@
 /* The Modelfile's grammar and checks. The accepted cases are ollama's documented behaviours; where
  * ollama loses bytes or lines, the expectation is what the text says. */
-#include "convert/modelfile/modelfile.h"
+#include "format/modelfile/modelfile.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

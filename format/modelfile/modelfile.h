@@ -14,8 +14,8 @@
  * Parsing (any names and values) is apart from checking (what spectool accepts), since a packed
  * file stores records that were checked when it was made. UTF-8 and, with a byte order mark,
  * UTF-16. */
-#ifndef SP_CONVERT_MODELFILE_MODELFILE_H
-#define SP_CONVERT_MODELFILE_MODELFILE_H
+#ifndef SP_FORMAT_MODELFILE_MODELFILE_H
+#define SP_FORMAT_MODELFILE_MODELFILE_H
 
 #include "format/base/err.h"
 

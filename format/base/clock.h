@@ -1,6 +1,6 @@
 /* Wall time for statistics and cost estimates. Never decides what text comes out. */
-#ifndef SP_RUNTIME_VECTOR_CLOCK_H
-#define SP_RUNTIME_VECTOR_CLOCK_H
+#ifndef SP_FORMAT_BASE_CLOCK_H
+#define SP_FORMAT_BASE_CLOCK_H
 
 #include <time.h>
 

@@ -1,8 +1,8 @@
 /* Places in a Modelfile, for messages: shared by its parser and its checks. */
-#ifndef SP_CONVERT_MODELFILE_MODELFILE_PLACE_H
-#define SP_CONVERT_MODELFILE_MODELFILE_PLACE_H
+#ifndef SP_FORMAT_MODELFILE_MODELFILE_PLACE_H
+#define SP_FORMAT_MODELFILE_MODELFILE_PLACE_H
 
-#include "convert/modelfile/modelfile.h"
+#include "format/modelfile/modelfile.h"
 
 /* Line and column, from 1, of a byte of the text; a column is a character. */
 void sp_modelfile_place(const struct sp_modelfile *file, size_t offset, unsigned long *line,
