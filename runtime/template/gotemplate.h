@@ -29,13 +29,4 @@ SP_MUST_CHECK enum sp_status
 sp_gotemplate_render(struct sp_builder *out, const struct sp_gotemplate *t, struct sp_value data,
                      enum sp_gotemplate_part part, struct sp_template_time now, struct sp_err *err);
 
-/* The values that ollama hands to a template, from JSON with Go's or JSON's field names. */
-SP_MUST_CHECK enum sp_status sp_go_message(struct sp_heap *heap, struct sp_value *out,
-                                           const struct sp_json *json);
-SP_MUST_CHECK enum sp_status sp_go_tools(struct sp_heap *heap, struct sp_value *out,
-                                         const struct sp_json *json);
-/* A JSON value as Go decodes it into interface{}: all numbers are float64. */
-SP_MUST_CHECK enum sp_status sp_go_value(struct sp_heap *heap, struct sp_value *out,
-                                         const struct sp_json *json);
-
 #endif

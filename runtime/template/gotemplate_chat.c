@@ -4,6 +4,7 @@
  * .System, .Prompt and .Response are filled turn by turn, and the last turn ends where its
  * .Response would begin. */
 #include "runtime/template/gotemplate_chat.h"
+#include "runtime/template/gotemplate_data.h"
 
 #include <string.h>
 

@@ -3,8 +3,9 @@
  * Messages and tools are structs in ollama: a field that is missing in the JSON is there with its
  * zero value, one that ollama does not know is not there. Each struct is one table here: the
  * field's name in Go, its name in JSON, and how its value is made. */
+#include "runtime/template/gotemplate_data.h"
 #include "format/base/unicode.h"
-#include "runtime/template/gotemplate_tree.h"
+#include "runtime/template/gotemplate_print.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -387,7 +388,7 @@ static enum sp_status json_struct(struct sp_builder *b, const struct sp_dict *di
 static enum sp_status json_map(struct sp_builder *b, const struct sp_dict *dict, int depth)
 {
     enum sp_status st;
-    const struct sp_draft_compat *pairs;
+    const struct sp_dict_entry *pairs;
 
     if ((st = sp_go_sorted(b->heap, &pairs, dict)) || (st = sp_build(b, "{", 1))) return st;
     for (size_t i = 0; i < dict->n; i++) {

@@ -3,6 +3,9 @@
  * nil has two faces in Go, and both show: a nil interface (SP_V_NONE, a missing key) is an error to
  * look into, while an invalid value (SP_V_UNDEFINED, what a pipeline makes of it) just stays
  * invalid; printed, both are "<no value>". */
+#include "runtime/template/gotemplate_exec.h"
+#include "runtime/template/gotemplate_func.h"
+#include "runtime/template/gotemplate_print.h"
 #include "runtime/template/gotemplate_tree.h"
 #include "format/base/number_text.h"
 
@@ -11,16 +14,16 @@
 
 enum flow { FLOW_ON, FLOW_BREAK, FLOW_CONTINUE };
 
-static enum sp_status walk_list(struct go_machine *m, struct sp_value dot,
-                                const struct go_node *node, enum flow *flow);
-static enum sp_status eval_pipe(struct go_machine *m, struct sp_value *out, struct sp_value dot,
-                                const struct go_node *pipe);
+static enum sp_status walk_list(struct sp_go_machine *m, struct sp_value dot,
+                                const struct sp_go_node *node, enum flow *flow);
+static enum sp_status eval_pipe(struct sp_go_machine *m, struct sp_value *out, struct sp_value dot,
+                                const struct sp_go_node *pipe);
 
-enum sp_status sp_go_fail(struct go_machine *m, const char *format, ...)
+enum sp_status sp_go_fail(struct sp_go_machine *m, const char *format, ...)
 {
     char text[512];
     va_list args;
-    const struct go_node *n = m->at;
+    const struct sp_go_node *n = m->at;
     const char *source = m->tree->text;
     uint32_t column = 0, len;
 
@@ -35,7 +38,7 @@ enum sp_status sp_go_fail(struct go_machine *m, const char *format, ...)
                    (int)(len < 60 ? len : 60), source + n->begin, len > 60 ? "..." : "", text);
 }
 
-static enum sp_status enter(struct go_machine *m)
+static enum sp_status enter(struct sp_go_machine *m)
 {
     if (m->depth >= SP_TEMPLATE_MAX_CALLS) {
         return sp_go_fail(m, "nested deeper than %d", SP_TEMPLATE_MAX_CALLS);
@@ -73,24 +76,24 @@ bool sp_go_truth(struct sp_value v)
     return sp_value_truth(v);
 }
 
-static enum sp_status push_var(struct go_machine *m, struct sp_value name, struct sp_value value)
+static enum sp_status push_var(struct sp_go_machine *m, struct sp_value name, struct sp_value value)
 {
     enum sp_status st;
 
     if (m->n_vars == m->cap_vars) {
         size_t cap = m->cap_vars ? m->cap_vars * 2 : 32;
-        struct go_variable *vars;
+        struct sp_go_variable *vars;
 
         if ((st = sp_heap_take(m->heap, &vars, cap * sizeof *vars))) return st;
         if (m->n_vars) memcpy(vars, m->vars, m->n_vars * sizeof *vars);
         m->vars = vars;
         m->cap_vars = cap;
     }
-    m->vars[m->n_vars++] = (struct go_variable){.name = name, .value = value};
+    m->vars[m->n_vars++] = (struct sp_go_variable){.name = name, .value = value};
     return SP_OK;
 }
 
-static struct go_variable *find_var(struct go_machine *m, struct sp_value name)
+static struct sp_go_variable *find_var(struct sp_go_machine *m, struct sp_value name)
 {
     for (size_t i = m->n_vars; i > m->base; i--) {
         if (sp_text_order(m->vars[i - 1].name, name) == 0) return &m->vars[i - 1];
@@ -98,14 +101,14 @@ static struct go_variable *find_var(struct go_machine *m, struct sp_value name)
     return NULL;
 }
 
-static enum sp_status call(struct go_machine *m, struct sp_value *out, const char *name,
+static enum sp_status call(struct sp_go_machine *m, struct sp_value *out, const char *name,
                            struct sp_value arg)
 {
     return sp_go_find_function(sp_value_name(name))->run(m, out, &arg, 1);
 }
 
 /* Methods that ollama's types have. */
-static enum sp_status method(struct go_machine *m, struct sp_value *out, bool *found,
+static enum sp_status method(struct sp_go_machine *m, struct sp_value *out, bool *found,
                              struct sp_value receiver, struct sp_value name)
 {
     bool prints = (receiver.kind == SP_V_DICT || receiver.kind == SP_V_LIST) &&
@@ -123,7 +126,7 @@ static enum sp_status method(struct go_machine *m, struct sp_value *out, bool *f
 }
 
 /* receiver.name */
-static enum sp_status eval_field(struct go_machine *m, struct sp_value *out,
+static enum sp_status eval_field(struct sp_go_machine *m, struct sp_value *out,
                                  struct sp_value receiver, struct sp_value name)
 {
     enum sp_status st;
@@ -155,8 +158,8 @@ static enum sp_status eval_field(struct go_machine *m, struct sp_value *out,
                       sp_go_type_name(receiver));
 }
 
-static enum sp_status eval_names(struct go_machine *m, struct sp_value *out,
-                                 struct sp_value receiver, const struct go_node *node)
+static enum sp_status eval_names(struct sp_go_machine *m, struct sp_value *out,
+                                 struct sp_value receiver, const struct sp_go_node *node)
 {
     enum sp_status st = SP_OK;
 
@@ -167,40 +170,40 @@ static enum sp_status eval_names(struct go_machine *m, struct sp_value *out,
     return st;
 }
 
-static enum sp_status eval_call(struct go_machine *m, struct sp_value *out, struct sp_value dot,
-                                const struct go_node *callee, const struct go_node *args,
+static enum sp_status eval_call(struct sp_go_machine *m, struct sp_value *out, struct sp_value dot,
+                                const struct sp_go_node *callee, const struct sp_go_node *args,
                                 const struct sp_value *final);
 
 /* One argument, or the only word of a command. */
-static enum sp_status eval_operand(struct go_machine *m, struct sp_value *out, struct sp_value dot,
-                                   const struct go_node *node)
+static enum sp_status eval_operand(struct sp_go_machine *m, struct sp_value *out,
+                                   struct sp_value dot, const struct sp_go_node *node)
 {
     enum sp_status st;
-    const struct go_variable *var;
+    const struct sp_go_variable *var;
     struct sp_value value;
 
     m->at = node;
     switch (node->kind) {
-    case N_LITERAL:
+    case SP_N_LITERAL:
         *out = node->value;
         return SP_OK;
-    case N_NIL:
+    case SP_N_NIL:
         *out = sp_value_none();
         return SP_OK;
-    case N_DOT:
+    case SP_N_DOT:
         *out = dot;
         return SP_OK;
-    case N_FIELD:
+    case SP_N_FIELD:
         return eval_names(m, out, dot, node);
-    case N_VARIABLE:
+    case SP_N_VARIABLE:
         var = find_var(m, node->value);
         if (var == NULL) return sp_go_fail(m, "undefined variable");
         return eval_names(m, out, var->value, node);
-    case N_CHAIN:
+    case SP_N_CHAIN:
         if ((st = eval_operand(m, &value, dot, node->a))) return st;
         m->at = node;
         return eval_names(m, out, value, node);
-    case N_FUNCTION:
+    case SP_N_FUNCTION:
         return eval_call(m, out, dot, node, NULL, NULL);
     default:
         return eval_pipe(m, out, dot, node);
@@ -208,8 +211,8 @@ static enum sp_status eval_operand(struct go_machine *m, struct sp_value *out, s
 }
 
 /* `and` and `or` stop at the first argument that settles them, and return it. */
-static enum sp_status eval_logic(struct go_machine *m, struct sp_value *out, struct sp_value dot,
-                                 const struct go_node *callee, const struct go_node *args,
+static enum sp_status eval_logic(struct sp_go_machine *m, struct sp_value *out, struct sp_value dot,
+                                 const struct sp_go_node *callee, const struct sp_go_node *args,
                                  const struct sp_value *final)
 {
     enum sp_status st;
@@ -223,16 +226,16 @@ static enum sp_status eval_logic(struct go_machine *m, struct sp_value *out, str
     return SP_OK;
 }
 
-static enum sp_status eval_call(struct go_machine *m, struct sp_value *out, struct sp_value dot,
-                                const struct go_node *callee, const struct go_node *args,
+static enum sp_status eval_call(struct sp_go_machine *m, struct sp_value *out, struct sp_value dot,
+                                const struct sp_go_node *callee, const struct sp_go_node *args,
                                 const struct sp_value *final)
 {
     enum sp_status st;
-    const struct go_function *f = callee->function;
+    const struct sp_go_function *f = callee->function;
     struct sp_value list;
     int n = final != NULL;
 
-    for (const struct go_node *a = args; a != NULL; a = a->next) {
+    for (const struct sp_go_node *a = args; a != NULL; a = a->next) {
         if (m->part == SP_GOTEMPLATE_LAST_TURN && a->cut) break;
         n++;
     }
@@ -242,7 +245,7 @@ static enum sp_status eval_call(struct go_machine *m, struct sp_value *out, stru
     }
     if (f->run == NULL) return eval_logic(m, out, dot, callee, args, final);
     if ((st = sp_value_list(m->heap, &list, SP_SHAPE_PLAIN, (size_t)n))) return st;
-    for (const struct go_node *a = args; a != NULL; a = a->next) {
+    for (const struct sp_go_node *a = args; a != NULL; a = a->next) {
         struct sp_value value;
 
         if (m->part == SP_GOTEMPLATE_LAST_TURN && a->cut) break;
@@ -255,31 +258,32 @@ static enum sp_status eval_call(struct go_machine *m, struct sp_value *out, stru
 }
 
 /* One stage of a pipeline; `final` is what the stage before made, or NULL. */
-static enum sp_status eval_command(struct go_machine *m, struct sp_value *out, struct sp_value dot,
-                                   const struct go_node *command, const struct sp_value *final)
+static enum sp_status eval_command(struct sp_go_machine *m, struct sp_value *out,
+                                   struct sp_value dot, const struct sp_go_node *command,
+                                   const struct sp_value *final)
 {
-    const struct go_node *first = command->list;
+    const struct sp_go_node *first = command->list;
 
     m->at = first;
-    if (first->kind == N_FUNCTION) return eval_call(m, out, dot, first, first->next, final);
+    if (first->kind == SP_N_FUNCTION) return eval_call(m, out, dot, first, first->next, final);
     if (first->next != NULL || final != NULL) {
         if (m->part != SP_GOTEMPLATE_LAST_TURN || final != NULL || !first->next->cut) {
             return sp_go_fail(m, "can't give argument to non-function");
         }
     }
-    if (first->kind == N_NIL) return sp_go_fail(m, "nil is not a command");
+    if (first->kind == SP_N_NIL) return sp_go_fail(m, "nil is not a command");
     return eval_operand(m, out, dot, first);
 }
 
-static enum sp_status eval_pipe(struct go_machine *m, struct sp_value *out, struct sp_value dot,
-                                const struct go_node *pipe)
+static enum sp_status eval_pipe(struct sp_go_machine *m, struct sp_value *out, struct sp_value dot,
+                                const struct sp_go_node *pipe)
 {
     enum sp_status st;
     struct sp_value value = {.kind = SP_V_UNDEFINED};
     const struct sp_value *final = NULL;
 
     if ((st = enter(m))) return st;
-    for (const struct go_node *command = pipe->list; command != NULL; command = command->next) {
+    for (const struct sp_go_node *command = pipe->list; command != NULL; command = command->next) {
         struct sp_value made;
 
         if ((st = eval_command(m, &made, dot, command, final))) return st;
@@ -289,7 +293,7 @@ static enum sp_status eval_pipe(struct go_machine *m, struct sp_value *out, stru
         final = &value;
     }
     for (size_t i = 0; i < pipe->names->n; i++) {
-        struct go_variable *var = pipe->assigns ? find_var(m, pipe->names->at[i]) : NULL;
+        struct sp_go_variable *var = pipe->assigns ? find_var(m, pipe->names->at[i]) : NULL;
 
         if (pipe->assigns && var == NULL) return sp_go_fail(m, "undefined variable");
         if (var != NULL) var->value = value;
@@ -300,8 +304,8 @@ static enum sp_status eval_pipe(struct go_machine *m, struct sp_value *out, stru
     return SP_OK;
 }
 
-static enum sp_status walk_action(struct go_machine *m, struct sp_value dot,
-                                  const struct go_node *node)
+static enum sp_status walk_action(struct sp_go_machine *m, struct sp_value dot,
+                                  const struct sp_go_node *node)
 {
     enum sp_status st;
     struct sp_value value;
@@ -314,8 +318,8 @@ static enum sp_status walk_action(struct go_machine *m, struct sp_value dot,
 }
 
 /* An else list is cut away where it stands behind the first .Response. */
-static enum sp_status walk_branch(struct go_machine *m, struct sp_value dot,
-                                  const struct go_node *node, enum flow *flow)
+static enum sp_status walk_branch(struct sp_go_machine *m, struct sp_value dot,
+                                  const struct sp_go_node *node, enum flow *flow)
 {
     enum sp_status st;
     size_t mark = m->n_vars;
@@ -324,7 +328,7 @@ static enum sp_status walk_branch(struct go_machine *m, struct sp_value dot,
     for (;; node = node->other) {
         if ((st = eval_pipe(m, &value, dot, node->a))) return st;
         if (sp_go_truth(value)) {
-            st = walk_list(m, node->kind == N_WITH ? value : dot, node->body, flow);
+            st = walk_list(m, node->kind == SP_N_WITH ? value : dot, node->body, flow);
             break;
         }
         if (node->other == NULL || !node->other->chained) {
@@ -337,7 +341,7 @@ static enum sp_status walk_branch(struct go_machine *m, struct sp_value dot,
     return st;
 }
 
-static enum sp_status walk_round(struct go_machine *m, const struct go_node *node, size_t top,
+static enum sp_status walk_round(struct sp_go_machine *m, const struct sp_go_node *node, size_t top,
                                  struct sp_value index, struct sp_value item, enum flow *flow)
 {
     enum sp_status st;
@@ -354,13 +358,13 @@ static enum sp_status walk_round(struct go_machine *m, const struct go_node *nod
 }
 
 /* Rounds over a list or, in the order of its keys, a map; *empty: there were none. */
-static enum sp_status walk_rounds(struct go_machine *m, const struct go_node *node,
+static enum sp_status walk_rounds(struct sp_go_machine *m, const struct sp_go_node *node,
                                   struct sp_value over, bool *empty)
 {
     enum sp_status st = SP_OK;
     enum flow flow = FLOW_ON;
     size_t top = m->n_vars;
-    const struct sp_draft_compat *pairs;
+    const struct sp_dict_entry *pairs;
 
     *empty = false;
     if (over.kind == SP_V_LIST && over.list->n > 0) {
@@ -386,8 +390,8 @@ static enum sp_status walk_rounds(struct go_machine *m, const struct go_node *no
     return sp_go_fail(m, "range can't iterate over a value of type %s", sp_go_type_name(over));
 }
 
-static enum sp_status walk_range(struct go_machine *m, struct sp_value dot,
-                                 const struct go_node *node, enum flow *flow)
+static enum sp_status walk_range(struct sp_go_machine *m, struct sp_value dot,
+                                 const struct sp_go_node *node, enum flow *flow)
 {
     enum sp_status st;
     size_t mark = m->n_vars;
@@ -404,11 +408,11 @@ static enum sp_status walk_range(struct go_machine *m, struct sp_value dot,
     return st;
 }
 
-static enum sp_status walk_template(struct go_machine *m, struct sp_value dot,
-                                    const struct go_node *node)
+static enum sp_status walk_template(struct sp_go_machine *m, struct sp_value dot,
+                                    const struct sp_go_node *node)
 {
     enum sp_status st = SP_OK;
-    const struct go_define *define = m->tree->defines;
+    const struct sp_go_define *define = m->tree->defines;
     struct sp_value data = {.kind = SP_V_UNDEFINED};
     size_t base = m->base;
     enum flow flow = FLOW_ON;
@@ -429,25 +433,25 @@ static enum sp_status walk_template(struct go_machine *m, struct sp_value dot,
     return st;
 }
 
-static enum sp_status walk(struct go_machine *m, struct sp_value dot, const struct go_node *node,
-                           enum flow *flow)
+static enum sp_status walk(struct sp_go_machine *m, struct sp_value dot,
+                           const struct sp_go_node *node, enum flow *flow)
 {
     switch (node->kind) {
-    case N_TEXT:
+    case SP_N_TEXT:
         return sp_build(m->out, node->value.text, node->value.len);
-    case N_ACTION:
+    case SP_N_ACTION:
         return walk_action(m, dot, node);
-    case N_IF:
-    case N_WITH:
+    case SP_N_IF:
+    case SP_N_WITH:
         return walk_branch(m, dot, node, flow);
-    case N_RANGE:
+    case SP_N_RANGE:
         return walk_range(m, dot, node, flow);
-    case N_TEMPLATE:
+    case SP_N_TEMPLATE:
         return walk_template(m, dot, node);
-    case N_BREAK:
+    case SP_N_BREAK:
         *flow = FLOW_BREAK;
         return SP_OK;
-    case N_CONTINUE:
+    case SP_N_CONTINUE:
         *flow = FLOW_CONTINUE;
         return SP_OK;
     default:
@@ -455,8 +459,8 @@ static enum sp_status walk(struct go_machine *m, struct sp_value dot, const stru
     }
 }
 
-static enum sp_status walk_list(struct go_machine *m, struct sp_value dot,
-                                const struct go_node *node, enum flow *flow)
+static enum sp_status walk_list(struct sp_go_machine *m, struct sp_value dot,
+                                const struct sp_go_node *node, enum flow *flow)
 {
     enum sp_status st;
 
@@ -470,7 +474,7 @@ static enum sp_status walk_list(struct go_machine *m, struct sp_value dot,
     return st;
 }
 
-static enum sp_status append_response(struct go_machine *m, struct sp_value data)
+static enum sp_status append_response(struct sp_go_machine *m, struct sp_value data)
 {
     const struct sp_value *response = sp_dict_find_name(data.dict, "Response");
 
@@ -482,7 +486,7 @@ enum sp_status sp_gotemplate_render(struct sp_builder *out, const struct sp_gote
                                     struct sp_template_time now, struct sp_err *err)
 {
     enum sp_status st;
-    struct go_machine m = {.heap = out->heap, .out = out, .tree = t, .part = part, .now = now};
+    struct sp_go_machine m = {.heap = out->heap, .out = out, .tree = t, .part = part, .now = now};
     enum flow flow = FLOW_ON;
 
     out->heap->err = err;

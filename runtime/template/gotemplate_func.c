@@ -1,14 +1,17 @@
 /* The functions of Go templates, and those that ollama adds. */
+#include "runtime/template/gotemplate_func.h"
 #include "format/base/unicode_case.h"
 #include "format/base/unicode.h"
-#include "runtime/template/gotemplate_tree.h"
+#include "runtime/template/gotemplate_data.h"
+#include "runtime/template/gotemplate_exec.h"
+#include "runtime/template/gotemplate_print.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #define FUNCTION(name)                                                                             \
-    static enum sp_status name(struct go_machine *m, struct sp_value *out,                         \
+    static enum sp_status name(struct sp_go_machine *m, struct sp_value *out,                      \
                                const struct sp_value *arg, size_t n)
 
 static bool is_nil(struct sp_value v)
@@ -21,7 +24,8 @@ static bool is_basic(struct sp_value v)
     return v.kind == SP_V_BOOL || v.kind == SP_V_INT || v.kind == SP_V_FLOAT || v.kind == SP_V_TEXT;
 }
 
-static enum sp_status equal(struct go_machine *m, bool *out, struct sp_value a, struct sp_value b)
+static enum sp_status equal(struct sp_go_machine *m, bool *out, struct sp_value a,
+                            struct sp_value b)
 {
     *out = false;
     if (is_nil(a) || is_nil(b)) {
@@ -57,7 +61,7 @@ FUNCTION(call_ne)
     return st;
 }
 
-static enum sp_status less(struct go_machine *m, bool *out, struct sp_value a, struct sp_value b)
+static enum sp_status less(struct sp_go_machine *m, bool *out, struct sp_value a, struct sp_value b)
 {
     if (!is_basic(a) || !is_basic(b) || (a.kind == SP_V_BOOL && b.kind == SP_V_BOOL)) {
         return sp_go_fail(m, "error calling lt: invalid type for comparison");
@@ -74,7 +78,7 @@ static enum sp_status less(struct go_machine *m, bool *out, struct sp_value a, s
 }
 
 /* lt, le, gt and ge by Go's definitions in terms of < and ==. */
-static enum sp_status compare(struct go_machine *m, struct sp_value *out,
+static enum sp_status compare(struct sp_go_machine *m, struct sp_value *out,
                               const struct sp_value *arg, bool or_equal, bool invert)
 {
     enum sp_status st;
@@ -140,7 +144,7 @@ FUNCTION(call_len)
     return SP_OK;
 }
 
-static enum sp_status want_index(struct go_machine *m, const char *name, struct sp_value v,
+static enum sp_status want_index(struct sp_go_machine *m, const char *name, struct sp_value v,
                                  size_t cap, size_t *out)
 {
     if (is_nil(v))
@@ -276,7 +280,7 @@ FUNCTION(call_json)
 }
 
 /* The text of all arguments, as print makes it; one that is not there is a text of its own. */
-static enum sp_status text_of(struct go_machine *m, struct sp_value *out,
+static enum sp_status text_of(struct sp_go_machine *m, struct sp_value *out,
                               const struct sp_value *arg, size_t n)
 {
     struct sp_value *shown;
@@ -386,7 +390,8 @@ static int days_in(int year, int month)
     return days[(month + 11) % 12] + (month == 2 && leap);
 }
 
-static enum sp_status date(struct go_machine *m, struct sp_value *out, int year, int month, int day)
+static enum sp_status date(struct sp_go_machine *m, struct sp_value *out, int year, int month,
+                           int day)
 {
     char text[48];
 
@@ -468,7 +473,7 @@ FUNCTION(call_typescript)
     return st;
 }
 
-static const struct go_function functions[] = {
+static const struct sp_go_function functions[] = {
     {"and", 1, -1, NULL},
     {"call", 1, -1, call_call},
     {"currentDate", 0, -1, call_current_date},
@@ -494,7 +499,7 @@ static const struct go_function functions[] = {
     {"yesterdayDate", 0, -1, call_yesterday_date},
 };
 
-const struct go_function *sp_go_find_function(struct sp_value name)
+const struct sp_go_function *sp_go_find_function(struct sp_value name)
 {
     for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
         if (sp_text_is(name, functions[i].name)) return &functions[i];

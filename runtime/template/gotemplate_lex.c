@@ -1,9 +1,9 @@
 /* Cuts a Go template into tokens, as text/template/parse does. "{{- " trims the white space before
  * an action, " -}}" what follows it; comments vanish here. */
+#include "runtime/template/gotemplate_lex.h"
 #include "format/base/number_text.h"
 #include "format/base/unicode_case.h"
 #include "format/base/unicode.h"
-#include "runtime/template/gotemplate_tree.h"
 #include "runtime/template/value_text.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@ struct lexer {
     size_t counted; /* newlines are counted up to here */
     bool spaced;
     unsigned parens;
-    struct go_lexeme *tokens;
+    struct sp_go_lexeme *tokens;
     size_t n, cap;
 };
 
@@ -36,14 +36,14 @@ static enum sp_status fail_at(struct lexer *x, const char *what)
     return sp_fail(x->heap->err, SP_E_INPUT, "template:%u: %s", line_at(x, x->pos), what);
 }
 
-static enum sp_status push(struct lexer *x, enum go_token token, size_t begin,
+static enum sp_status push(struct lexer *x, enum sp_go_token token, size_t begin,
                            struct sp_value value)
 {
     enum sp_status st;
 
     if (x->n == x->cap) {
         size_t cap = x->cap ? x->cap * 2 : 256;
-        struct go_lexeme *tokens;
+        struct sp_go_lexeme *tokens;
 
         if (cap > MAX_TOKENS) return fail_at(x, "too many tokens");
         if ((st = sp_heap_take(x->heap, &tokens, cap * sizeof *tokens))) return st;
@@ -51,12 +51,12 @@ static enum sp_status push(struct lexer *x, enum go_token token, size_t begin,
         x->tokens = tokens;
         x->cap = cap;
     }
-    x->tokens[x->n++] = (struct go_lexeme){.token = (uint8_t)token,
-                                           .spaced = x->spaced,
-                                           .line = line_at(x, begin),
-                                           .begin = (uint32_t)begin,
-                                           .end = (uint32_t)x->pos,
-                                           .value = value};
+    x->tokens[x->n++] = (struct sp_go_lexeme){.token = (uint8_t)token,
+                                              .spaced = x->spaced,
+                                              .line = line_at(x, begin),
+                                              .begin = (uint32_t)begin,
+                                              .end = (uint32_t)x->pos,
+                                              .value = value};
     x->spaced = false;
     return SP_OK;
 }
@@ -113,17 +113,17 @@ static enum sp_status check_terminator(struct lexer *x)
     return fail_at(x, "bad character behind a name");
 }
 
-static enum sp_status lex_field(struct lexer *x, enum go_token token)
+static enum sp_status lex_field(struct lexer *x, enum sp_go_token token)
 {
     enum sp_status st;
     size_t begin = x->pos++;
 
     skip_word(x);
     if ((st = check_terminator(x))) return st;
-    if (token == G_VARIABLE) {
+    if (token == SP_G_VARIABLE) {
         return push(x, token, begin, sp_value_text(x->text + begin, x->pos - begin));
     }
-    if (x->pos == begin + 1) return push(x, G_DOT, begin, sp_value_none());
+    if (x->pos == begin + 1) return push(x, SP_G_DOT, begin, sp_value_none());
     return push(x, token, begin, sp_value_text(x->text + begin + 1, x->pos - begin - 1));
 }
 
@@ -138,14 +138,14 @@ static enum sp_status lex_word(struct lexer *x)
     skip_word(x);
     if ((st = check_terminator(x))) return st;
     word = sp_value_text(x->text + begin, x->pos - begin);
-    if (sp_text_is(word, "nil")) return push(x, G_NIL, begin, word);
+    if (sp_text_is(word, "nil")) return push(x, SP_G_NIL, begin, word);
     if (sp_text_is(word, "true") || sp_text_is(word, "false")) {
-        return push(x, G_LITERAL, begin, sp_value_bool(word.text[0] == 't'));
+        return push(x, SP_G_LITERAL, begin, sp_value_bool(word.text[0] == 't'));
     }
     for (size_t i = 0; i < sizeof keywords / sizeof keywords[0]; i++) {
-        if (sp_text_is(word, keywords[i])) return push(x, G_KEYWORD, begin, word);
+        if (sp_text_is(word, keywords[i])) return push(x, SP_G_KEYWORD, begin, word);
     }
-    return push(x, G_NAME, begin, word);
+    return push(x, SP_G_NAME, begin, word);
 }
 
 static int digit_of(char c)
@@ -228,7 +228,7 @@ static enum sp_status lex_quoted(struct lexer *x)
         value = sp_value_int(c);
     }
     x->pos = pos + 1;
-    return push(x, G_LITERAL, begin, value);
+    return push(x, SP_G_LITERAL, begin, value);
 }
 
 static enum sp_status lex_raw(struct lexer *x)
@@ -242,7 +242,7 @@ static enum sp_status lex_raw(struct lexer *x)
     }
     if (pos >= x->size) return fail_at(x, "unterminated raw quoted string");
     x->pos = pos + 1;
-    return push(x, G_LITERAL, begin, sp_builder_value(&b));
+    return push(x, SP_G_LITERAL, begin, sp_builder_value(&b));
 }
 
 /* An integer with an optional prefix, or a float. `text` has no underscores. */
@@ -310,7 +310,7 @@ static enum sp_status lex_number(struct lexer *x)
         return sp_fail(x->heap->err, SP_E_INPUT, "template:%u: bad number syntax: \"%s\"",
                        line_at(x, begin), n ? text : "");
     }
-    return push(x, G_LITERAL, begin, value);
+    return push(x, SP_G_LITERAL, begin, value);
 }
 
 static enum sp_status lex_punctuation(struct lexer *x)
@@ -319,21 +319,21 @@ static enum sp_status lex_punctuation(struct lexer *x)
 
     switch (x->text[begin]) {
     case '=':
-        return push(x, G_ASSIGN, begin, sp_value_none());
+        return push(x, SP_G_ASSIGN, begin, sp_value_none());
     case '|':
-        return push(x, G_PIPE, begin, sp_value_none());
+        return push(x, SP_G_PIPE, begin, sp_value_none());
     case ',':
-        return push(x, G_COMMA, begin, sp_value_none());
+        return push(x, SP_G_COMMA, begin, sp_value_none());
     case ':':
         if (!here(x, "=")) return fail_at(x, "expected :=");
         x->pos++;
-        return push(x, G_DECLARE, begin, sp_value_none());
+        return push(x, SP_G_DECLARE, begin, sp_value_none());
     case '(':
         x->parens++;
-        return push(x, G_LPAREN, begin, sp_value_none());
+        return push(x, SP_G_LPAREN, begin, sp_value_none());
     case ')':
         if (x->parens-- == 0) return fail_at(x, "unexpected right paren");
-        return push(x, G_RPAREN, begin, sp_value_none());
+        return push(x, SP_G_RPAREN, begin, sp_value_none());
     default:
         break;
     }
@@ -343,7 +343,7 @@ static enum sp_status lex_punctuation(struct lexer *x)
         return fail_at(x, "unrecognized character in action");
     }
     x->pos++;
-    return push(x, G_OTHER, begin, sp_value_text(x->text + begin, 1));
+    return push(x, SP_G_OTHER, begin, sp_value_text(x->text + begin, 1));
 }
 
 /* From behind `{{` to behind `}}`. */
@@ -361,7 +361,7 @@ static enum sp_status lex_action(struct lexer *x)
         if (right) {
             if (x->parens) return fail_at(x, "unclosed left paren");
             x->pos += right;
-            if ((st = push(x, G_RIGHT, begin, sp_value_none()))) return st;
+            if ((st = push(x, SP_G_RIGHT, begin, sp_value_none()))) return st;
             if (trims) skip_whitespace(x);
             return SP_OK;
         }
@@ -373,9 +373,9 @@ static enum sp_status lex_action(struct lexer *x)
         } else if (c == '`') {
             st = lex_raw(x);
         } else if (c == '$') {
-            st = lex_field(x, G_VARIABLE);
+            st = lex_field(x, SP_G_VARIABLE);
         } else if (c == '.' && !(next >= '0' && next <= '9')) {
-            st = lex_field(x, G_FIELD);
+            st = lex_field(x, SP_G_FIELD);
         } else if (c == '.' || c == '+' || c == '-' || (c >= '0' && c <= '9')) {
             st = lex_number(x);
         } else {
@@ -419,16 +419,16 @@ static enum sp_status lex_all(struct lexer *x)
             end--;
         x->spaced = false;
         if (end > begin) {
-            st = push(x, G_TEXT, begin, sp_value_text(x->text + begin, end - begin));
+            st = push(x, SP_G_TEXT, begin, sp_value_text(x->text + begin, end - begin));
             if (st) return st;
         }
-        if (x->pos >= x->size) return push(x, G_END, x->size, sp_value_none());
+        if (x->pos >= x->size) return push(x, SP_G_END, x->size, sp_value_none());
         begin = x->pos;
         x->pos += trims ? 4 : 2;
         if (here(x, "/*")) {
             st = lex_comment(x);
         } else {
-            if ((st = push(x, G_LEFT, begin, sp_value_none()))) return st;
+            if ((st = push(x, SP_G_LEFT, begin, sp_value_none()))) return st;
             x->spaced = true;
             st = lex_action(x);
         }
@@ -436,7 +436,7 @@ static enum sp_status lex_all(struct lexer *x)
     return st;
 }
 
-enum sp_status sp_go_lex(struct go_lexeme **out, const char *text, size_t size,
+enum sp_status sp_go_lex(struct sp_go_lexeme **out, const char *text, size_t size,
                          struct sp_heap *heap)
 {
     enum sp_status st;

@@ -1,4 +1,6 @@
 /* Go templates: the parser, and the marks of what ollama cuts away for the last turn. */
+#include "runtime/template/gotemplate_func.h"
+#include "runtime/template/gotemplate_lex.h"
 #include "runtime/template/gotemplate_tree.h"
 
 #include <stdlib.h>
@@ -7,7 +9,7 @@
 struct parser {
     struct sp_heap *heap;
     struct sp_gotemplate *tree;
-    const struct go_lexeme *at;
+    const struct sp_go_lexeme *at;
     struct sp_value *vars; /* [n_vars]: names in reach */
     size_t n_vars, cap_vars;
     unsigned depth, ranges;
@@ -15,31 +17,31 @@ struct parser {
 
 enum list_end { ENDS_END, ENDS_ELSE, ENDS_TEXT };
 
-static enum sp_status parse_list(struct parser *p, struct go_node **out, enum list_end *end);
-static enum sp_status parse_pipe(struct parser *p, struct go_node **out, const char *context,
-                                 enum go_token close);
+static enum sp_status parse_list(struct parser *p, struct sp_go_node **out, enum list_end *end);
+static enum sp_status parse_pipe(struct parser *p, struct sp_go_node **out, const char *context,
+                                 enum sp_go_token close);
 
-static const char *token_name(const struct go_lexeme *t)
+static const char *token_name(const struct sp_go_lexeme *t)
 {
     static const char *const names[] = {
-        [G_END] = "EOF",
-        [G_TEXT] = "text",
-        [G_LEFT] = "{{",
-        [G_RIGHT] = "}}",
-        [G_LPAREN] = "(",
-        [G_RPAREN] = ")",
-        [G_PIPE] = "|",
-        [G_ASSIGN] = "=",
-        [G_DECLARE] = ":=",
-        [G_COMMA] = ",",
-        [G_DOT] = ".",
-        [G_NIL] = "nil",
-        [G_LITERAL] = "a literal",
-        [G_KEYWORD] = "a keyword",
-        [G_NAME] = "a function",
-        [G_FIELD] = "a field",
-        [G_VARIABLE] = "a variable",
-        [G_OTHER] = "a character",
+        [SP_G_END] = "EOF",
+        [SP_G_TEXT] = "text",
+        [SP_G_LEFT] = "{{",
+        [SP_G_RIGHT] = "}}",
+        [SP_G_LPAREN] = "(",
+        [SP_G_RPAREN] = ")",
+        [SP_G_PIPE] = "|",
+        [SP_G_ASSIGN] = "=",
+        [SP_G_DECLARE] = ":=",
+        [SP_G_COMMA] = ",",
+        [SP_G_DOT] = ".",
+        [SP_G_NIL] = "nil",
+        [SP_G_LITERAL] = "a literal",
+        [SP_G_KEYWORD] = "a keyword",
+        [SP_G_NAME] = "a function",
+        [SP_G_FIELD] = "a field",
+        [SP_G_VARIABLE] = "a variable",
+        [SP_G_OTHER] = "a character",
     };
 
     return names[t->token];
@@ -47,9 +49,9 @@ static const char *token_name(const struct go_lexeme *t)
 
 static enum sp_status unexpected(struct parser *p, const char *context)
 {
-    const struct go_lexeme *t = p->at;
+    const struct sp_go_lexeme *t = p->at;
 
-    if (t->token >= G_LITERAL || t->token == G_OTHER) {
+    if (t->token >= SP_G_LITERAL || t->token == SP_G_OTHER) {
         uint32_t len = t->end - t->begin;
 
         return sp_fail(p->heap->err, SP_E_INPUT, "template:%u: unexpected <%.*s> in %s", t->line,
@@ -61,10 +63,10 @@ static enum sp_status unexpected(struct parser *p, const char *context)
 
 static bool at_keyword(const struct parser *p, const char *name)
 {
-    return p->at->token == G_KEYWORD && sp_text_is(p->at->value, name);
+    return p->at->token == SP_G_KEYWORD && sp_text_is(p->at->value, name);
 }
 
-static enum sp_status expect(struct parser *p, enum go_token token, const char *context)
+static enum sp_status expect(struct parser *p, enum sp_go_token token, const char *context)
 {
     if (p->at->token != token) return unexpected(p, context);
     p->at++;
@@ -78,10 +80,10 @@ static enum sp_status enter(struct parser *p)
                    p->at->line, SP_TEMPLATE_MAX_NESTING);
 }
 
-static enum sp_status new_node(struct parser *p, struct go_node **out, enum go_kind kind)
+static enum sp_status new_node(struct parser *p, struct sp_go_node **out, enum sp_go_kind kind)
 {
     enum sp_status st;
-    struct go_node *node;
+    struct sp_go_node *node;
 
     if ((st = sp_heap_take(p->heap, &node, sizeof *node))) return st;
     node->kind = (uint8_t)kind;
@@ -109,7 +111,7 @@ static enum sp_status declare(struct parser *p, struct sp_value name)
     return SP_OK;
 }
 
-static enum sp_status check_variable(struct parser *p, const struct go_lexeme *t)
+static enum sp_status check_variable(struct parser *p, const struct sp_go_lexeme *t)
 {
     for (size_t i = p->n_vars; i > 0; i--) {
         if (sp_text_order(p->vars[i - 1], t->value) == 0) return SP_OK;
@@ -118,43 +120,43 @@ static enum sp_status check_variable(struct parser *p, const struct go_lexeme *t
                    (int)t->value.len, t->value.text);
 }
 
-static enum sp_status parse_term(struct parser *p, struct go_node **out)
+static enum sp_status parse_term(struct parser *p, struct sp_go_node **out)
 {
     enum sp_status st;
-    const struct go_lexeme *t = p->at;
-    struct go_node *node;
+    const struct sp_go_lexeme *t = p->at;
+    struct sp_go_node *node;
 
-    if (t->token == G_LPAREN) {
+    if (t->token == SP_G_LPAREN) {
         p->at++;
-        st = parse_pipe(p, out, "parenthesized pipeline", G_RPAREN);
+        st = parse_pipe(p, out, "parenthesized pipeline", SP_G_RPAREN);
         if (!st) (*out)->begin = t->begin;
         return st;
     }
-    if ((st = new_node(p, &node, N_LITERAL))) return st;
+    if ((st = new_node(p, &node, SP_N_LITERAL))) return st;
     node->value = t->value;
     *out = node;
     switch (t->token) {
-    case G_LITERAL:
+    case SP_G_LITERAL:
         break;
-    case G_NIL:
-        node->kind = N_NIL;
+    case SP_G_NIL:
+        node->kind = SP_N_NIL;
         break;
-    case G_DOT:
-        node->kind = N_DOT;
+    case SP_G_DOT:
+        node->kind = SP_N_DOT;
         break;
-    case G_FIELD:
-        node->kind = N_FIELD;
+    case SP_G_FIELD:
+        node->kind = SP_N_FIELD;
         break;
-    case G_NAME:
-        node->kind = N_FUNCTION;
+    case SP_G_NAME:
+        node->kind = SP_N_FUNCTION;
         node->function = sp_go_find_function(t->value);
         if (node->function == NULL) {
             return sp_fail(p->heap->err, SP_E_INPUT, "template:%u: function \"%.*s\" not defined",
                            t->line, (int)t->value.len, t->value.text);
         }
         break;
-    case G_VARIABLE:
-        node->kind = N_VARIABLE;
+    case SP_G_VARIABLE:
+        node->kind = SP_N_VARIABLE;
         if ((st = check_variable(p, t))) return st;
         break;
     default:
@@ -165,43 +167,45 @@ static enum sp_status parse_term(struct parser *p, struct go_node **out)
 }
 
 /* A term and the fields that follow it without white space. */
-static enum sp_status parse_operand(struct parser *p, struct go_node **out)
+static enum sp_status parse_operand(struct parser *p, struct sp_go_node **out)
 {
     enum sp_status st;
-    struct go_node *node, *chain;
+    struct sp_go_node *node, *chain;
     struct sp_value names;
 
     if ((st = parse_term(p, &node))) return st;
     *out = node;
     if ((st = sp_value_list(p->heap, &names, SP_SHAPE_PLAIN, 0))) return st;
-    if (node->kind == N_FIELD && (st = sp_list_push(p->heap, names.list, node->value))) return st;
-    if (p->at->token == G_FIELD && !p->at->spaced) {
-        if (node->kind == N_LITERAL || node->kind == N_NIL || node->kind == N_DOT) {
+    if (node->kind == SP_N_FIELD && (st = sp_list_push(p->heap, names.list, node->value)))
+        return st;
+    if (p->at->token == SP_G_FIELD && !p->at->spaced) {
+        if (node->kind == SP_N_LITERAL || node->kind == SP_N_NIL || node->kind == SP_N_DOT) {
             return unexpected(p, "operand, behind a literal");
         }
-        if (node->kind != N_FIELD && node->kind != N_VARIABLE) {
-            if ((st = new_node(p, &chain, N_CHAIN))) return st;
+        if (node->kind != SP_N_FIELD && node->kind != SP_N_VARIABLE) {
+            if ((st = new_node(p, &chain, SP_N_CHAIN))) return st;
             chain->a = node;
             chain->begin = node->begin;
             *out = node = chain;
         }
     }
-    if (node->kind == N_FIELD || node->kind == N_VARIABLE || node->kind == N_CHAIN) {
+    if (node->kind == SP_N_FIELD || node->kind == SP_N_VARIABLE || node->kind == SP_N_CHAIN) {
         node->names = names.list;
     }
-    while (p->at->token == G_FIELD && !p->at->spaced) {
+    while (p->at->token == SP_G_FIELD && !p->at->spaced) {
         if ((st = sp_list_push(p->heap, names.list, p->at->value))) return st;
         node->end = p->at++->end;
     }
     return SP_OK;
 }
 
-static enum sp_status parse_command(struct parser *p, struct go_node **out, enum go_token close)
+static enum sp_status parse_command(struct parser *p, struct sp_go_node **out,
+                                    enum sp_go_token close)
 {
     enum sp_status st;
-    struct go_node *arg, **end;
+    struct sp_go_node *arg, **end;
 
-    if ((st = new_node(p, out, N_COMMAND))) return st;
+    if ((st = new_node(p, out, SP_N_COMMAND))) return st;
     end = &(*out)->list;
     for (;;) {
         if ((st = parse_operand(p, &arg))) return st;
@@ -209,7 +213,7 @@ static enum sp_status parse_command(struct parser *p, struct go_node **out, enum
         end = &arg->next;
         (*out)->end = arg->end;
         if (p->at->token == close) return SP_OK;
-        if (p->at->token == G_PIPE) {
+        if (p->at->token == SP_G_PIPE) {
             p->at++;
             return SP_OK;
         }
@@ -218,7 +222,7 @@ static enum sp_status parse_command(struct parser *p, struct go_node **out, enum
 }
 
 /* `$x :=`, `$x =`, `$i, $x :=` in front of a pipeline. */
-static enum sp_status parse_declarations(struct parser *p, struct go_node *pipe,
+static enum sp_status parse_declarations(struct parser *p, struct sp_go_node *pipe,
                                          const char *context)
 {
     enum sp_status st;
@@ -226,43 +230,43 @@ static enum sp_status parse_declarations(struct parser *p, struct go_node *pipe,
 
     if ((st = sp_value_list(p->heap, &names, SP_SHAPE_PLAIN, 0))) return st;
     pipe->names = names.list;
-    while (p->at->token == G_VARIABLE) {
+    while (p->at->token == SP_G_VARIABLE) {
         uint8_t next = p->at[1].token;
 
-        if (next != G_ASSIGN && next != G_DECLARE && next != G_COMMA) return SP_OK;
+        if (next != SP_G_ASSIGN && next != SP_G_DECLARE && next != SP_G_COMMA) return SP_OK;
         if ((st = sp_list_push(p->heap, names.list, p->at->value))) return st;
         if ((st = declare(p, p->at->value))) return st;
         p->at += 2;
-        if (next == G_COMMA) {
+        if (next == SP_G_COMMA) {
             if (strcmp(context, "range") != 0 || names.list->n > 1) {
                 p->at--;
                 return unexpected(p, context);
             }
-            if (p->at->token != G_VARIABLE) {
+            if (p->at->token != SP_G_VARIABLE) {
                 return unexpected(p, "range, which can only initialize variables");
             }
             continue;
         }
-        pipe->assigns = next == G_ASSIGN;
+        pipe->assigns = next == SP_G_ASSIGN;
         return SP_OK;
     }
     return SP_OK;
 }
 
-static enum sp_status parse_pipe(struct parser *p, struct go_node **out, const char *context,
-                                 enum go_token close)
+static enum sp_status parse_pipe(struct parser *p, struct sp_go_node **out, const char *context,
+                                 enum sp_go_token close)
 {
     enum sp_status st;
-    struct go_node *pipe, *command, **end;
+    struct sp_go_node *pipe, *command, **end;
 
-    if ((st = enter(p)) || (st = new_node(p, &pipe, N_PIPE))) return st;
+    if ((st = enter(p)) || (st = new_node(p, &pipe, SP_N_PIPE))) return st;
     if ((st = parse_declarations(p, pipe, context))) return st;
     end = &pipe->list;
     while (p->at->token != close) {
         if ((st = parse_command(p, &command, close))) return st;
-        if (pipe->list != NULL && command->list->kind != N_FIELD &&
-            command->list->kind != N_VARIABLE && command->list->kind != N_CHAIN &&
-            command->list->kind != N_FUNCTION && command->list->kind != N_PIPE) {
+        if (pipe->list != NULL && command->list->kind != SP_N_FIELD &&
+            command->list->kind != SP_N_VARIABLE && command->list->kind != SP_N_CHAIN &&
+            command->list->kind != SP_N_FUNCTION && command->list->kind != SP_N_PIPE) {
             return sp_fail(p->heap->err, SP_E_INPUT,
                            "template:%u: non executable command in pipeline", command->line);
         }
@@ -274,7 +278,7 @@ static enum sp_status parse_pipe(struct parser *p, struct go_node **out, const c
         return sp_fail(p->heap->err, SP_E_INPUT, "template:%u: missing value for %s", p->at->line,
                        context);
     }
-    if (close == G_RPAREN) pipe->end = p->at->end;
+    if (close == SP_G_RPAREN) pipe->end = p->at->end;
     p->at++;
     p->depth--;
     *out = pipe;
@@ -283,34 +287,34 @@ static enum sp_status parse_pipe(struct parser *p, struct go_node **out, const c
 
 /* The condition, body and else of if, with and range. `else if` (and `else with`) make a chain that
  * shares one end. */
-static enum sp_status parse_control(struct parser *p, struct go_node *node, const char *context)
+static enum sp_status parse_control(struct parser *p, struct sp_go_node *node, const char *context)
 {
     enum sp_status st;
     enum list_end end;
     size_t n_vars = p->n_vars;
-    bool range = node->kind == N_RANGE;
+    bool range = node->kind == SP_N_RANGE;
 
-    if ((st = parse_pipe(p, &node->a, context, G_RIGHT))) return st;
+    if ((st = parse_pipe(p, &node->a, context, SP_G_RIGHT))) return st;
     p->ranges += range;
     st = parse_list(p, &node->body, &end);
     p->ranges -= range;
     if (st) return st;
     while (end == ENDS_ELSE) {
-        bool again = p->at->token == G_KEYWORD && !range && sp_text_is(p->at->value, context);
+        bool again = p->at->token == SP_G_KEYWORD && !range && sp_text_is(p->at->value, context);
 
         if (again) {
-            struct go_node *next;
+            struct sp_go_node *next;
 
             if ((st = new_node(p, &next, node->kind))) return st;
             p->at++;
             next->chained = true;
             node->other = next;
             node = next;
-            if ((st = parse_pipe(p, &node->a, context, G_RIGHT))) return st;
+            if ((st = parse_pipe(p, &node->a, context, SP_G_RIGHT))) return st;
             if ((st = parse_list(p, &node->body, &end))) return st;
             continue;
         }
-        if ((st = expect(p, G_RIGHT, "else"))) return st;
+        if ((st = expect(p, SP_G_RIGHT, "else"))) return st;
         if ((st = parse_list(p, &node->other, &end))) return st;
         if (end == ENDS_END) break;
         return sp_fail(p->heap->err, SP_E_INPUT, "template:%u: expected end; found else",
@@ -322,15 +326,16 @@ static enum sp_status parse_control(struct parser *p, struct go_node *node, cons
 
 static enum sp_status parse_name(struct parser *p, struct sp_value *out, const char *context)
 {
-    if (p->at->token != G_LITERAL || p->at->value.kind != SP_V_TEXT) return unexpected(p, context);
+    if (p->at->token != SP_G_LITERAL || p->at->value.kind != SP_V_TEXT)
+        return unexpected(p, context);
     *out = p->at++->value;
     return SP_OK;
 }
 
-static bool only_space(const struct go_node *node)
+static bool only_space(const struct sp_go_node *node)
 {
     for (; node != NULL; node = node->next) {
-        if (node->kind != N_TEXT) return false;
+        if (node->kind != SP_N_TEXT) return false;
         for (uint32_t i = 0; i < node->value.len; i++) {
             if (strchr(" \t\r\n\v\f", node->value.text[i]) == NULL) return false;
         }
@@ -343,8 +348,8 @@ static enum sp_status parse_definition(struct parser *p, struct sp_value name, c
 {
     enum sp_status st;
     struct parser inner = *p;
-    struct go_define *define;
-    struct go_node *body = NULL;
+    struct sp_go_define *define;
+    struct sp_go_node *body = NULL;
     enum list_end end;
 
     inner.vars = NULL;
@@ -372,69 +377,69 @@ static enum sp_status parse_definition(struct parser *p, struct sp_value name, c
     return SP_OK;
 }
 
-static enum sp_status parse_template(struct parser *p, struct go_node *node, bool block)
+static enum sp_status parse_template(struct parser *p, struct sp_go_node *node, bool block)
 {
     enum sp_status st;
     const char *context = block ? "block clause" : "template clause";
 
-    node->kind = N_TEMPLATE;
+    node->kind = SP_N_TEMPLATE;
     node->end = p->at->end;
     if ((st = parse_name(p, &node->value, context))) return st;
-    if (block || p->at->token != G_RIGHT) {
-        if ((st = parse_pipe(p, &node->a, context, G_RIGHT))) return st;
+    if (block || p->at->token != SP_G_RIGHT) {
+        if ((st = parse_pipe(p, &node->a, context, SP_G_RIGHT))) return st;
         return block ? parse_definition(p, node->value, context) : SP_OK;
     }
     p->at++;
     return SP_OK;
 }
 
-static enum sp_status parse_keyword(struct parser *p, struct go_node *node)
+static enum sp_status parse_keyword(struct parser *p, struct sp_go_node *node)
 {
     const struct sp_value word = p->at->value;
     bool is_break = sp_text_is(word, "break");
 
     if (sp_text_is(word, "if") || sp_text_is(word, "with") || sp_text_is(word, "range")) {
-        node->kind = word.text[0] == 'i' ? N_IF : word.text[0] == 'w' ? N_WITH : N_RANGE;
+        node->kind = word.text[0] == 'i' ? SP_N_IF : word.text[0] == 'w' ? SP_N_WITH : SP_N_RANGE;
         p->at++;
         return parse_control(p, node,
-                             node->kind == N_IF     ? "if"
-                             : node->kind == N_WITH ? "with"
-                                                    : "range");
+                             node->kind == SP_N_IF     ? "if"
+                             : node->kind == SP_N_WITH ? "with"
+                                                       : "range");
     }
     if (sp_text_is(word, "template") || sp_text_is(word, "block")) {
         p->at++;
         return parse_template(p, node, word.text[0] == 'b');
     }
     if (is_break || sp_text_is(word, "continue")) {
-        node->kind = is_break ? N_BREAK : N_CONTINUE;
+        node->kind = is_break ? SP_N_BREAK : SP_N_CONTINUE;
         p->at++;
         if (p->ranges == 0) {
             return sp_fail(p->heap->err, SP_E_INPUT, "template:%u: {{%.*s}} outside {{range}}",
                            node->line, (int)word.len, word.text);
         }
-        return expect(p, G_RIGHT, is_break ? "{{break}}" : "{{continue}}");
+        return expect(p, SP_G_RIGHT, is_break ? "{{break}}" : "{{continue}}");
     }
     return unexpected(p, "command");
 }
 
 /* One text or action; *end is ENDS_TEXT unless it was an end or else. */
-static enum sp_status parse_item(struct parser *p, struct go_node **out, enum list_end *end)
+static enum sp_status parse_item(struct parser *p, struct sp_go_node **out, enum list_end *end)
 {
     enum sp_status st;
-    struct go_node *node;
+    struct sp_go_node *node;
 
     *end = ENDS_TEXT;
-    if ((st = new_node(p, &node, N_TEXT))) return st;
+    if ((st = new_node(p, &node, SP_N_TEXT))) return st;
     *out = node;
-    if (p->at->token == G_TEXT) {
+    if (p->at->token == SP_G_TEXT) {
         node->value = p->at++->value;
         return SP_OK;
     }
-    if ((st = expect(p, G_LEFT, "input"))) return st;
+    if ((st = expect(p, SP_G_LEFT, "input"))) return st;
     if (at_keyword(p, "end")) {
         p->at++;
         *end = ENDS_END;
-        return expect(p, G_RIGHT, "end");
+        return expect(p, SP_G_RIGHT, "end");
     }
     if (at_keyword(p, "else")) {
         p->at++;
@@ -444,18 +449,18 @@ static enum sp_status parse_item(struct parser *p, struct go_node **out, enum li
     }
     node->begin = p->at->begin;
     node->end = p->at->end;
-    if (p->at->token == G_KEYWORD) return parse_keyword(p, node);
-    node->kind = N_ACTION;
-    return parse_pipe(p, &node->a, "command", G_RIGHT);
+    if (p->at->token == SP_G_KEYWORD) return parse_keyword(p, node);
+    node->kind = SP_N_ACTION;
+    return parse_pipe(p, &node->a, "command", SP_G_RIGHT);
 }
 
-static enum sp_status parse_list(struct parser *p, struct go_node **out, enum list_end *end)
+static enum sp_status parse_list(struct parser *p, struct sp_go_node **out, enum list_end *end)
 {
     enum sp_status st;
-    struct go_node *node;
+    struct sp_go_node *node;
 
     if ((st = enter(p))) return st;
-    while (p->at->token != G_END) {
+    while (p->at->token != SP_G_END) {
         if ((st = parse_item(p, &node, end))) return st;
         if (*end != ENDS_TEXT) {
             p->depth--;
@@ -470,17 +475,17 @@ static enum sp_status parse_list(struct parser *p, struct go_node **out, enum li
 static enum sp_status parse_top(struct parser *p)
 {
     enum sp_status st;
-    struct go_node *node, **out = &p->tree->body;
+    struct sp_go_node *node, **out = &p->tree->body;
     struct sp_value name;
     enum list_end end;
 
     if ((st = declare(p, sp_value_name("$")))) return st;
-    while (p->at->token != G_END) {
-        if (p->at->token == G_LEFT && p->at[1].token == G_KEYWORD &&
+    while (p->at->token != SP_G_END) {
+        if (p->at->token == SP_G_LEFT && p->at[1].token == SP_G_KEYWORD &&
             sp_text_is(p->at[1].value, "define")) {
             p->at += 2;
             if ((st = parse_name(p, &name, "define clause"))) return st;
-            if ((st = expect(p, G_RIGHT, "define clause"))) return st;
+            if ((st = expect(p, SP_G_RIGHT, "define clause"))) return st;
             if ((st = parse_definition(p, name, "define clause"))) return st;
             continue;
         }
@@ -495,9 +500,9 @@ static enum sp_status parse_top(struct parser *p)
     return SP_OK;
 }
 
-static bool names_response(const struct go_node *node)
+static bool names_response(const struct sp_go_node *node)
 {
-    if (node->kind != N_FIELD) return false;
+    if (node->kind != SP_N_FIELD) return false;
     for (size_t i = 0; i < node->names->n; i++) {
         if (sp_text_is(node->names->at[i], "Response")) return true;
     }
@@ -506,14 +511,14 @@ static bool names_response(const struct go_node *node)
 
 /* Marks the arguments of a pipeline that stand behind the first .Response. The pipeline goes as a
  * whole when one of its commands loses all of them. */
-static void cut_pipe(struct go_node *pipe, bool *cut)
+static void cut_pipe(struct sp_go_node *pipe, bool *cut)
 {
-    for (struct go_node *command = pipe->list; command != NULL; command = command->next) {
-        for (struct go_node *arg = command->list; arg != NULL; arg = arg->next) {
+    for (struct sp_go_node *command = pipe->list; command != NULL; command = command->next) {
+        for (struct sp_go_node *arg = command->list; arg != NULL; arg = arg->next) {
             arg->cut = *cut;
             if (*cut) continue;
             if (names_response(arg)) *cut = true;
-            if (arg->kind == N_PIPE) cut_pipe(arg, cut);
+            if (arg->kind == SP_N_PIPE) cut_pipe(arg, cut);
         }
         if (command->list->cut) pipe->cut = true;
     }
@@ -521,17 +526,17 @@ static void cut_pipe(struct go_node *pipe, bool *cut)
 
 /* As ollama does it: conditions are not searched, and everything in document order behind the first
  * .Response goes. Nesting is bounded by the parser; a chain of else-if is walked. */
-static void cut_list(struct go_node *node, bool *cut)
+static void cut_list(struct sp_go_node *node, bool *cut)
 {
     for (; node != NULL; node = node->next) {
         node->cut = *cut;
         if (*cut) continue;
-        if (node->kind == N_ACTION) {
+        if (node->kind == SP_N_ACTION) {
             cut_pipe(node->a, cut);
             node->cut = node->a->cut;
         }
-        if (node->kind != N_IF && node->kind != N_WITH && node->kind != N_RANGE) continue;
-        for (struct go_node *n = node; n != NULL; n = n->other) {
+        if (node->kind != SP_N_IF && node->kind != SP_N_WITH && node->kind != SP_N_RANGE) continue;
+        for (struct sp_go_node *n = node; n != NULL; n = n->other) {
             n->cut = n != node && *cut;
             cut_list(n->body, cut);
             if (n->other == NULL || n->other->chained) continue;
@@ -553,25 +558,25 @@ static bool same_letters(struct sp_value a, const char *b)
     return true;
 }
 
-static bool list_mentions(const struct go_node *node, const char *field);
+static bool list_mentions(const struct sp_go_node *node, const char *field);
 
-static bool node_mentions(const struct go_node *node, const char *field)
+static bool node_mentions(const struct sp_go_node *node, const char *field)
 {
     if (node == NULL) return false;
-    if ((node->kind == N_FIELD || node->kind == N_VARIABLE) && node->names != NULL) {
+    if ((node->kind == SP_N_FIELD || node->kind == SP_N_VARIABLE) && node->names != NULL) {
         for (size_t i = 0; i < node->names->n; i++) {
             if (same_letters(node->names->at[i], field)) return true;
         }
     }
-    if (node->kind == N_CHAIN) return false;
+    if (node->kind == SP_N_CHAIN) return false;
     return node_mentions(node->a, field) || list_mentions(node->list, field) ||
            list_mentions(node->body, field);
 }
 
-static bool list_mentions(const struct go_node *node, const char *field)
+static bool list_mentions(const struct sp_go_node *node, const char *field)
 {
     for (; node != NULL; node = node->next) {
-        for (const struct go_node *n = node; n != NULL; n = n->other) {
+        for (const struct sp_go_node *n = node; n != NULL; n = n->other) {
             if (node_mentions(n, field)) return true;
             if (n->other == NULL || n->other->chained) continue;
             if (list_mentions(n->other, field)) return true;
@@ -584,7 +589,7 @@ static bool list_mentions(const struct go_node *node, const char *field)
 bool sp_gotemplate_mentions(const struct sp_gotemplate *t, const char *field)
 {
     if (list_mentions(t->body, field)) return true;
-    for (const struct go_define *d = t->defines; d != NULL; d = d->next) {
+    for (const struct sp_go_define *d = t->defines; d != NULL; d = d->next) {
         if (list_mentions(d->body, field)) return true;
     }
     return false;
@@ -595,7 +600,7 @@ enum sp_status sp_gotemplate_compile(struct sp_gotemplate **out, const char *tex
 {
     enum sp_status st;
     struct sp_gotemplate *t;
-    struct go_lexeme *tokens;
+    struct sp_go_lexeme *tokens;
     struct parser p = {0};
     bool cut = false;
 

@@ -2,10 +2,12 @@
  *
  * A verb that does not suit a value, a missing or a surplus argument are no errors in Go; they are
  * written into the text as %!d(string=x) and its like. */
+#include "runtime/template/gotemplate_print.h"
 #include "format/base/number_text.h"
 #include "format/base/unicode_case.h"
 #include "format/base/unicode.h"
-#include "runtime/template/gotemplate_tree.h"
+#include "runtime/template/gotemplate_data.h"
+#include "runtime/template/gotemplate_exec.h"
 #include "runtime/template/value_text.h"
 
 #include <inttypes.h>
@@ -341,11 +343,11 @@ static enum sp_status print_float(struct sp_builder *b, double v, const struct v
     return pad(b, &rest, text.at, text.len);
 }
 
-enum sp_status sp_go_sorted(struct sp_heap *heap, const struct sp_draft_compat **out,
+enum sp_status sp_go_sorted(struct sp_heap *heap, const struct sp_dict_entry **out,
                             const struct sp_dict *dict)
 {
     enum sp_status st;
-    struct sp_draft_compat *pairs;
+    struct sp_dict_entry *pairs;
 
     if ((st = sp_heap_take(heap, &pairs, dict->n * sizeof *pairs))) return st;
     if ((st = sp_heap_charge(heap, 16 * dict->n))) return st;
@@ -353,7 +355,7 @@ enum sp_status sp_go_sorted(struct sp_heap *heap, const struct sp_draft_compat *
     /* A heap sort: in place, and n log n for any keys. */
     for (size_t i = dict->n / 2; i > 0; i--) {
         for (size_t at = i - 1, child; (child = 2 * at + 1) < dict->n; at = child) {
-            struct sp_draft_compat swap = pairs[at];
+            struct sp_dict_entry swap = pairs[at];
 
             if (child + 1 < dict->n && sp_text_order(pairs[child].key, pairs[child + 1].key) < 0)
                 child++;
@@ -363,12 +365,12 @@ enum sp_status sp_go_sorted(struct sp_heap *heap, const struct sp_draft_compat *
         }
     }
     for (size_t n = dict->n; n > 1; n--) {
-        struct sp_draft_compat last = pairs[n - 1];
+        struct sp_dict_entry last = pairs[n - 1];
 
         pairs[n - 1] = pairs[0];
         pairs[0] = last;
         for (size_t at = 0, child; (child = 2 * at + 1) < n - 1; at = child) {
-            struct sp_draft_compat swap = pairs[at];
+            struct sp_dict_entry swap = pairs[at];
 
             if (child + 1 < n - 1 && sp_text_order(pairs[child].key, pairs[child + 1].key) < 0)
                 child++;
@@ -403,7 +405,7 @@ static enum sp_status print_dict(struct sp_builder *b, struct sp_value v, const 
 {
     enum sp_status st;
     bool is_struct = v.shape == SP_SHAPE_STRUCT;
-    const struct sp_draft_compat *pairs = v.dict->at;
+    const struct sp_dict_entry *pairs = v.dict->at;
 
     if (!is_struct && (st = sp_go_sorted(b->heap, &pairs, v.dict))) return st;
     if ((st = sp_build_text(b, is_struct ? "{" : "map["))) return st;

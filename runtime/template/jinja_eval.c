@@ -5,16 +5,20 @@
  * globals; `set` writes into the innermost scope. A macro sees the scope it was defined in. */
 #include "runtime/template/jinja_eval.h"
 #include "format/base/number_text.h"
+#include "runtime/template/jinja_expr.h"
+#include "runtime/template/jinja_object.h"
+#include "runtime/template/jinja_ops.h"
+#include "runtime/template/jinja_text.h"
 
 #include <stdarg.h>
 #include <string.h>
 
 enum flow { FLOW_ON, FLOW_BREAK, FLOW_CONTINUE };
 
-static enum sp_status run_body(struct jinja_machine *m, const struct jinja_node *node,
+static enum sp_status run_body(struct sp_jinja_machine *m, const struct sp_jinja_node *node,
                                enum flow *flow);
 
-enum sp_status sp_jinja_fail(struct jinja_machine *m, const char *format, ...)
+enum sp_status sp_jinja_fail(struct sp_jinja_machine *m, const char *format, ...)
 {
     char text[SP_ERR_TEXT];
     va_list args;
@@ -25,7 +29,7 @@ enum sp_status sp_jinja_fail(struct jinja_machine *m, const char *format, ...)
     return sp_fail(m->heap->err, SP_E_INPUT, "%s", text);
 }
 
-enum sp_status sp_jinja_step(struct jinja_machine *m)
+enum sp_status sp_jinja_step(struct sp_jinja_machine *m)
 {
     if (m->depth >= SP_TEMPLATE_MAX_CALLS) {
         return sp_jinja_fail(m, "calls and expressions nested deeper than %d",
@@ -35,10 +39,10 @@ enum sp_status sp_jinja_step(struct jinja_machine *m)
     return sp_heap_charge(m->heap, 8);
 }
 
-static enum sp_status open_scope(struct jinja_machine *m)
+static enum sp_status open_scope(struct sp_jinja_machine *m)
 {
     enum sp_status st;
-    struct jinja_scope *scope;
+    struct sp_jinja_scope *scope;
 
     if ((st = sp_heap_take(m->heap, &scope, sizeof *scope))) return st;
     scope->outer = m->scope;
@@ -51,10 +55,11 @@ static bool same_name(struct sp_value a, struct sp_value b)
     return a.len == b.len && memcmp(a.text, b.text, a.len) == 0;
 }
 
-static enum sp_status define(struct jinja_machine *m, struct sp_value name, struct sp_value value)
+static enum sp_status define(struct sp_jinja_machine *m, struct sp_value name,
+                             struct sp_value value)
 {
     enum sp_status st;
-    struct jinja_scope *scope = m->scope;
+    struct sp_jinja_scope *scope = m->scope;
 
     if ((st = sp_heap_charge(m->heap, scope->n / 4 + 1))) return st;
     for (size_t i = 0; i < scope->n; i++) {
@@ -65,23 +70,24 @@ static enum sp_status define(struct jinja_machine *m, struct sp_value name, stru
     }
     if (scope->n == scope->cap) {
         size_t cap = scope->cap ? scope->cap * 2 : 4;
-        struct jinja_binding *at;
+        struct sp_jinja_binding *at;
 
         if ((st = sp_heap_take(m->heap, &at, cap * sizeof *at))) return st;
         if (scope->n) memcpy(at, scope->at, scope->n * sizeof *at);
         scope->at = at;
         scope->cap = cap;
     }
-    scope->at[scope->n++] = (struct jinja_binding){.name = name, .value = value};
+    scope->at[scope->n++] = (struct sp_jinja_binding){.name = name, .value = value};
     return SP_OK;
 }
 
-enum sp_status sp_jinja_lookup(struct jinja_machine *m, struct sp_value *out, struct sp_value name)
+enum sp_status sp_jinja_lookup(struct sp_jinja_machine *m, struct sp_value *out,
+                               struct sp_value name)
 {
     enum sp_status st;
     const struct sp_value *found;
 
-    for (const struct jinja_scope *scope = m->scope; scope != NULL; scope = scope->outer) {
+    for (const struct sp_jinja_scope *scope = m->scope; scope != NULL; scope = scope->outer) {
         if ((st = sp_heap_charge(m->heap, scope->n / 4 + 1))) return st;
         for (size_t i = 0; i < scope->n; i++) {
             if (!same_name(scope->at[i].name, name)) continue;
@@ -99,16 +105,16 @@ enum sp_status sp_jinja_lookup(struct jinja_machine *m, struct sp_value *out, st
     return sp_jinja_undefined(m, out, "'%.*s' is undefined", (int)name.len, name.text);
 }
 
-static enum sp_status assign_field(struct jinja_machine *m, const struct jinja_node *target,
+static enum sp_status assign_field(struct sp_jinja_machine *m, const struct sp_jinja_node *target,
                                    struct sp_value value)
 {
     enum sp_status st;
     struct sp_value holder;
-    struct jinja_object *object;
+    struct sp_jinja_object *object;
 
     if ((st = sp_jinja_lookup(m, &holder, target->value))) return st;
     object = holder.kind == SP_V_OBJECT ? holder.object : NULL;
-    if (object == NULL || object->kind != JINJA_NAMESPACE) {
+    if (object == NULL || object->kind != SP_JINJA_NAMESPACE) {
         return sp_jinja_fail(m, "cannot assign attribute %.*s on %.*s, which is no namespace",
                              (int)target->b->value.len, target->b->value.text,
                              (int)target->value.len, target->value.text);
@@ -116,35 +122,35 @@ static enum sp_status assign_field(struct jinja_machine *m, const struct jinja_n
     return sp_dict_set(m->heap, object->dict, target->b->value, value);
 }
 
-static enum sp_status assign(struct jinja_machine *m, const struct jinja_node *target,
+static enum sp_status assign(struct sp_jinja_machine *m, const struct sp_jinja_node *target,
                              struct sp_value value)
 {
     enum sp_status st;
     const struct sp_list *items;
     size_t i = 0, n = 0;
 
-    if (target->kind == J_NAME) return define(m, target->value, value);
-    if (target->kind == J_FIELD) return assign_field(m, target, value);
-    for (const struct jinja_node *t = target->list; t != NULL; t = t->next)
+    if (target->kind == SP_J_NAME) return define(m, target->value, value);
+    if (target->kind == SP_J_FIELD) return assign_field(m, target, value);
+    for (const struct sp_jinja_node *t = target->list; t != NULL; t = t->next)
         n++;
     if ((st = sp_jinja_items(m, &items, value))) return st;
     if (items->n != n) {
         return sp_jinja_fail(m, "%zu values to unpack, expected %zu", items->n, n);
     }
-    for (const struct jinja_node *t = target->list; t != NULL && !st; t = t->next) {
+    for (const struct sp_jinja_node *t = target->list; t != NULL && !st; t = t->next) {
         st = assign(m, t, items->at[i++]);
     }
     return st;
 }
 
 /* Runs a body in a scope of its own, its output going to a text. */
-static enum sp_status capture(struct jinja_machine *m, struct sp_value *out,
-                              const struct jinja_node *body)
+static enum sp_status capture(struct sp_jinja_machine *m, struct sp_value *out,
+                              const struct sp_jinja_node *body)
 {
     enum sp_status st;
     struct sp_builder text = {.heap = m->heap};
     struct sp_builder *before = m->out;
-    struct jinja_scope *scope = m->scope;
+    struct sp_jinja_scope *scope = m->scope;
     enum flow flow = FLOW_ON;
 
     m->out = &text;
@@ -156,8 +162,9 @@ static enum sp_status capture(struct jinja_machine *m, struct sp_value *out,
 }
 
 /* Sends a block's text through the filters behind it; `filters` NULL: none. */
-static enum sp_status filtered(struct jinja_machine *m, struct sp_value *out,
-                               const struct jinja_node *filters, const struct jinja_node *body)
+static enum sp_status filtered(struct sp_jinja_machine *m, struct sp_value *out,
+                               const struct sp_jinja_node *filters,
+                               const struct sp_jinja_node *body)
 {
     enum sp_status st = capture(m, out, body);
 
@@ -165,7 +172,7 @@ static enum sp_status filtered(struct jinja_machine *m, struct sp_value *out,
     return sp_jinja_eval_filter(m, out, filters, out);
 }
 
-static enum sp_status run_if(struct jinja_machine *m, const struct jinja_node *node,
+static enum sp_status run_if(struct sp_jinja_machine *m, const struct sp_jinja_node *node,
                              enum flow *flow)
 {
     enum sp_status st;
@@ -179,11 +186,11 @@ static enum sp_status run_if(struct jinja_machine *m, const struct jinja_node *n
 }
 
 /* The items that pass a for's own `if`; its test sees the loop's variables. */
-static enum sp_status survivors(struct jinja_machine *m, const struct sp_list **items,
-                                const struct jinja_node *node)
+static enum sp_status survivors(struct sp_jinja_machine *m, const struct sp_list **items,
+                                const struct sp_jinja_node *node)
 {
     enum sp_status st;
-    struct jinja_scope *outer = m->scope;
+    struct sp_jinja_scope *outer = m->scope;
     struct sp_value list, test;
 
     if ((st = sp_value_list(m->heap, &list, SP_SHAPE_PLAIN, 0))) return st;
@@ -201,17 +208,17 @@ static enum sp_status survivors(struct jinja_machine *m, const struct sp_list **
 }
 
 /* All rounds of a loop over `iterated`; `depth` counts the recursive loops around it. */
-static enum sp_status run_loop(struct jinja_machine *m, const struct jinja_node *node,
+static enum sp_status run_loop(struct sp_jinja_machine *m, const struct sp_jinja_node *node,
                                struct sp_value iterated, size_t depth)
 {
     enum sp_status st;
-    struct jinja_scope *outer = m->scope;
-    struct jinja_object *loop;
+    struct sp_jinja_scope *outer = m->scope;
+    struct sp_jinja_object *loop;
     enum flow flow = FLOW_ON;
     bool finished = false;
 
     if ((st = sp_heap_take(m->heap, &loop, sizeof *loop))) return st;
-    loop->kind = JINJA_LOOP;
+    loop->kind = SP_JINJA_LOOP;
     loop->node = node;
     loop->depth = depth;
     loop->scope = outer;
@@ -239,12 +246,12 @@ static enum sp_status run_loop(struct jinja_machine *m, const struct jinja_node 
 }
 
 /* loop(items): the loop's body over other items, one level deeper, as text. */
-static enum sp_status recurse(struct jinja_machine *m, struct sp_value *out,
-                              const struct jinja_object *loop, const struct jinja_args *args)
+static enum sp_status recurse(struct sp_jinja_machine *m, struct sp_value *out,
+                              const struct sp_jinja_object *loop, const struct sp_jinja_args *args)
 {
     enum sp_status st;
     struct sp_builder text = {.heap = m->heap}, *before = m->out;
-    struct jinja_scope *scope = m->scope;
+    struct sp_jinja_scope *scope = m->scope;
 
     if (!loop->node->op) return sp_jinja_fail(m, "loop is called, but its for is not recursive");
     if (args->n != 1 || args->n_named) return sp_jinja_fail(m, "loop() takes what to iterate over");
@@ -257,21 +264,21 @@ static enum sp_status recurse(struct jinja_machine *m, struct sp_value *out,
     return st;
 }
 
-static enum sp_status define_macro(struct jinja_machine *m, struct sp_value *out,
-                                   const struct jinja_node *node)
+static enum sp_status define_macro(struct sp_jinja_machine *m, struct sp_value *out,
+                                   const struct sp_jinja_node *node)
 {
     enum sp_status st;
-    struct jinja_object *macro;
+    struct sp_jinja_object *macro;
 
     if ((st = sp_heap_take(m->heap, &macro, sizeof *macro))) return st;
-    macro->kind = JINJA_MACRO;
+    macro->kind = SP_JINJA_MACRO;
     macro->node = node;
     macro->scope = m->scope;
     *out = sp_value_object(macro);
     return SP_OK;
 }
 
-static enum sp_status run_call_block(struct jinja_machine *m, const struct jinja_node *node)
+static enum sp_status run_call_block(struct sp_jinja_machine *m, const struct sp_jinja_node *node)
 {
     enum sp_status st;
     struct sp_value caller, result;
@@ -281,7 +288,7 @@ static enum sp_status run_call_block(struct jinja_machine *m, const struct jinja
     return sp_jinja_build_str(m->out, result);
 }
 
-static enum sp_status run_set(struct jinja_machine *m, const struct jinja_node *node)
+static enum sp_status run_set(struct sp_jinja_machine *m, const struct sp_jinja_node *node)
 {
     enum sp_status st;
     struct sp_value value;
@@ -290,15 +297,15 @@ static enum sp_status run_set(struct jinja_machine *m, const struct jinja_node *
     return assign(m, node->a, value);
 }
 
-static enum sp_status run_with(struct jinja_machine *m, const struct jinja_node *node,
+static enum sp_status run_with(struct sp_jinja_machine *m, const struct sp_jinja_node *node,
                                enum flow *flow)
 {
     enum sp_status st;
-    struct jinja_scope *outer = m->scope, *inner;
+    struct sp_jinja_scope *outer = m->scope, *inner;
 
     if ((st = open_scope(m))) return st;
     inner = m->scope;
-    for (const struct jinja_node *set = node->list; set != NULL; set = set->next) {
+    for (const struct sp_jinja_node *set = node->list; set != NULL; set = set->next) {
         struct sp_value value;
 
         m->scope = outer;
@@ -311,7 +318,7 @@ static enum sp_status run_with(struct jinja_machine *m, const struct jinja_node 
     return st;
 }
 
-static enum sp_status run_output(struct jinja_machine *m, const struct jinja_node *node)
+static enum sp_status run_output(struct sp_jinja_machine *m, const struct sp_jinja_node *node)
 {
     enum sp_status st;
     struct sp_value value;
@@ -320,44 +327,44 @@ static enum sp_status run_output(struct jinja_machine *m, const struct jinja_nod
     return sp_jinja_build_str(m->out, value);
 }
 
-static enum sp_status run_statement(struct jinja_machine *m, const struct jinja_node *node,
+static enum sp_status run_statement(struct sp_jinja_machine *m, const struct sp_jinja_node *node,
                                     enum flow *flow)
 {
     enum sp_status st;
     struct sp_value value;
 
     switch (node->kind) {
-    case J_TEXT:
+    case SP_J_TEXT:
         return sp_build(m->out, node->value.text, node->value.len);
-    case J_OUTPUT:
+    case SP_J_OUTPUT:
         return run_output(m, node);
-    case J_IF:
+    case SP_J_IF:
         return run_if(m, node, flow);
-    case J_FOR:
+    case SP_J_FOR:
         if ((st = sp_jinja_eval(m, &value, node->b))) return st;
         return run_loop(m, node, value, 0);
-    case J_SET:
+    case SP_J_SET:
         return run_set(m, node);
-    case J_SET_BLOCK:
+    case SP_J_SET_BLOCK:
         if ((st = filtered(m, &value, node->b, node->body))) return st;
         return assign(m, node->a, value);
-    case J_FILTER_BLOCK:
+    case SP_J_FILTER_BLOCK:
         if ((st = filtered(m, &value, node->b, node->body))) return st;
         return sp_jinja_build_str(m->out, value);
-    case J_SCOPE:
+    case SP_J_SCOPE:
         if ((st = capture(m, &value, node->body))) return st;
         return sp_build(m->out, value.text, value.len);
-    case J_WITH:
+    case SP_J_WITH:
         return run_with(m, node, flow);
-    case J_MACRO:
+    case SP_J_MACRO:
         if ((st = define_macro(m, &value, node))) return st;
         return define(m, node->value, value);
-    case J_CALL_BLOCK:
+    case SP_J_CALL_BLOCK:
         return run_call_block(m, node);
-    case J_BREAK:
+    case SP_J_BREAK:
         *flow = FLOW_BREAK;
         return SP_OK;
-    case J_CONTINUE:
+    case SP_J_CONTINUE:
         *flow = FLOW_CONTINUE;
         return SP_OK;
     default:
@@ -365,7 +372,7 @@ static enum sp_status run_statement(struct jinja_machine *m, const struct jinja_
     }
 }
 
-static enum sp_status run_body(struct jinja_machine *m, const struct jinja_node *node,
+static enum sp_status run_body(struct sp_jinja_machine *m, const struct sp_jinja_node *node,
                                enum flow *flow)
 {
     enum sp_status st;
@@ -381,19 +388,19 @@ static enum sp_status run_body(struct jinja_machine *m, const struct jinja_node 
 }
 
 /* Arguments that no parameter takes go to varargs and kwargs, if the macro uses them. */
-static enum sp_status bind_surplus(struct jinja_machine *m, const struct jinja_object *macro,
-                                   const struct jinja_args *args, size_t n_params,
+static enum sp_status bind_surplus(struct sp_jinja_machine *m, const struct sp_jinja_object *macro,
+                                   const struct sp_jinja_args *args, size_t n_params,
                                    const bool *taken)
 {
     enum sp_status st;
     struct sp_value varargs, kwargs;
-    const struct jinja_node *node = macro->node;
+    const struct sp_jinja_node *node = macro->node;
 
     if ((st = sp_value_list(m->heap, &varargs, SP_SHAPE_TUPLE, 0))) return st;
     for (size_t i = n_params; i < args->n; i++) {
         if ((st = sp_list_push(m->heap, varargs.list, args->at[i]))) return st;
     }
-    if (node->op & JINJA_TAKES_CALLER) {
+    if (node->op & SP_JINJA_TAKES_CALLER) {
         struct sp_value caller;
 
         if ((st = sp_jinja_undefined(m, &caller, "No caller defined"))) return st;
@@ -402,17 +409,17 @@ static enum sp_status bind_surplus(struct jinja_machine *m, const struct jinja_o
     if ((st = sp_value_dict(m->heap, &kwargs))) return st;
     for (size_t i = 0; i < args->n_named; i++) {
         if (taken[i]) continue;
-        if (sp_text_is(args->names[i], "caller") && node->op & JINJA_TAKES_CALLER) {
+        if (sp_text_is(args->names[i], "caller") && node->op & SP_JINJA_TAKES_CALLER) {
             if ((st = define(m, args->names[i], args->named[i]))) return st;
             continue;
         }
         if ((st = sp_dict_set(m->heap, kwargs.dict, args->names[i], args->named[i]))) return st;
     }
-    if (varargs.list->n && !(node->op & JINJA_TAKES_VARARGS)) {
+    if (varargs.list->n && !(node->op & SP_JINJA_TAKES_VARARGS)) {
         return sp_jinja_fail(m, "macro %.*s takes %zu arguments, not %zu", (int)node->value.len,
                              node->value.text, n_params, args->n);
     }
-    if (kwargs.dict->n && !(node->op & JINJA_TAKES_KWARGS)) {
+    if (kwargs.dict->n && !(node->op & SP_JINJA_TAKES_KWARGS)) {
         return sp_jinja_fail(m, "macro %.*s takes no keyword argument %.*s", (int)node->value.len,
                              node->value.text, (int)kwargs.dict->at[0].key.len,
                              kwargs.dict->at[0].key.text);
@@ -421,15 +428,15 @@ static enum sp_status bind_surplus(struct jinja_machine *m, const struct jinja_o
     return define(m, sp_value_name("kwargs"), kwargs);
 }
 
-static enum sp_status bind_params(struct jinja_machine *m, const struct jinja_object *macro,
-                                  const struct jinja_args *args)
+static enum sp_status bind_params(struct sp_jinja_machine *m, const struct sp_jinja_object *macro,
+                                  const struct sp_jinja_args *args)
 {
     enum sp_status st;
     size_t n = 0;
     bool *taken;
 
     if ((st = sp_heap_take(m->heap, &taken, args->n_named + 1))) return st;
-    for (const struct jinja_node *p = macro->node->list; p != NULL; p = p->next, n++) {
+    for (const struct sp_jinja_node *p = macro->node->list; p != NULL; p = p->next, n++) {
         struct sp_value value = {.kind = SP_V_ABSENT};
 
         if (n < args->n) value = args->at[n];
@@ -451,12 +458,13 @@ static enum sp_status bind_params(struct jinja_machine *m, const struct jinja_ob
     return bind_surplus(m, macro, args, n, taken);
 }
 
-static enum sp_status call_macro(struct jinja_machine *m, struct sp_value *out,
-                                 const struct jinja_object *macro, const struct jinja_args *args)
+static enum sp_status call_macro(struct sp_jinja_machine *m, struct sp_value *out,
+                                 const struct sp_jinja_object *macro,
+                                 const struct sp_jinja_args *args)
 {
     enum sp_status st;
     struct sp_builder text = {.heap = m->heap}, *before = m->out;
-    struct jinja_scope *scope = m->scope;
+    struct sp_jinja_scope *scope = m->scope;
     uint32_t line = m->line;
     enum flow flow = FLOW_ON;
 
@@ -474,26 +482,26 @@ static enum sp_status call_macro(struct jinja_machine *m, struct sp_value *out,
     return st;
 }
 
-enum sp_status sp_jinja_call(struct jinja_machine *m, struct sp_value *out, struct sp_value callee,
-                             const struct jinja_args *args)
+enum sp_status sp_jinja_call(struct sp_jinja_machine *m, struct sp_value *out,
+                             struct sp_value callee, const struct sp_jinja_args *args)
 {
     enum sp_status st;
-    struct jinja_object *object = callee.object;
+    struct sp_jinja_object *object = callee.object;
 
     if ((st = sp_jinja_defined(m, callee))) return st;
     if (callee.kind == SP_V_OBJECT) {
         switch (object->kind) {
-        case JINJA_FUNCTION:
-        case JINJA_METHOD:
-        case JINJA_CYCLER:
-        case JINJA_JOINER:
+        case SP_JINJA_FUNCTION:
+        case SP_JINJA_METHOD:
+        case SP_JINJA_CYCLER:
+        case SP_JINJA_JOINER:
             if (object->fn != NULL) return object->fn(m, out, object, args);
             break;
-        case JINJA_MACRO:
+        case SP_JINJA_MACRO:
             return call_macro(m, out, object, args);
-        case JINJA_LOOP:
+        case SP_JINJA_LOOP:
             return recurse(m, out, object, args);
-        case JINJA_NAMESPACE:
+        case SP_JINJA_NAMESPACE:
             break;
         }
     }
@@ -506,7 +514,8 @@ enum sp_status sp_jinja_render(char **text, size_t *len, const struct sp_jinja *
 {
     enum sp_status st;
     struct sp_builder out = {.heap = heap};
-    struct jinja_machine m = {.heap = heap, .out = &out, .vars = vars.dict, .now = now, .line = 1};
+    struct sp_jinja_machine m = {
+        .heap = heap, .out = &out, .vars = vars.dict, .now = now, .line = 1};
     enum flow flow = FLOW_ON;
 
     heap->err = err;

@@ -1,23 +1,20 @@
-/* The machine's evaluation of expressions and statements; private to jinja_eval.c and jinja_expr.c.
- */
+/* The execution of a Jinja template: statements, variables and calls. */
 #ifndef SP_RUNTIME_TEMPLATE_JINJA_EVAL_H
 #define SP_RUNTIME_TEMPLATE_JINJA_EVAL_H
 
-#include "runtime/template/jinja_builtin.h"
+#include "runtime/template/jinja_machine.h"
 
 /* One evaluation deeper, and its work; the caller leaves it by m->depth--. */
-SP_MUST_CHECK enum sp_status sp_jinja_step(struct jinja_machine *m);
-SP_MUST_CHECK enum sp_status sp_jinja_eval(struct jinja_machine *m, struct sp_value *out,
-                                           const struct jinja_node *node);
-SP_MUST_CHECK enum sp_status sp_jinja_lookup(struct jinja_machine *m, struct sp_value *out,
+SP_MUST_CHECK enum sp_status sp_jinja_step(struct sp_jinja_machine *m);
+SP_MUST_CHECK enum sp_status sp_jinja_lookup(struct sp_jinja_machine *m, struct sp_value *out,
                                              struct sp_value name);
-/* A J_FILTER; `text` (or NULL) stands in for the input of the innermost of a chain. */
-SP_MUST_CHECK enum sp_status sp_jinja_eval_filter(struct jinja_machine *m, struct sp_value *out,
-                                                  const struct jinja_node *node,
-                                                  const struct sp_value *text);
-/* A J_CALL; `caller` (or NULL) is passed as the keyword of that name. */
-SP_MUST_CHECK enum sp_status sp_jinja_eval_call(struct jinja_machine *m, struct sp_value *out,
-                                                const struct jinja_node *node,
-                                                const struct sp_value *caller);
+
+/* Fails with the message after the line that the machine executes. */
+SP_MUST_CHECK enum sp_status sp_jinja_fail(struct sp_jinja_machine *m, const char *format, ...)
+    SP_PRINTF(2, 3);
+/* Calls a callable object; the call of another value fails. */
+SP_MUST_CHECK enum sp_status sp_jinja_call(struct sp_jinja_machine *m, struct sp_value *out,
+                                           struct sp_value callee,
+                                           const struct sp_jinja_args *args);
 
 #endif

@@ -1,14 +1,18 @@
 /* Evaluates the expressions of a Jinja template. */
+#include "runtime/template/jinja_expr.h"
 #include "runtime/template/jinja_eval.h"
+#include "runtime/template/jinja_object.h"
+#include "runtime/template/jinja_ops.h"
+#include "runtime/template/jinja_text.h"
 
 #include <string.h>
 
 struct sorted_args {
-    struct jinja_args args;
+    struct sp_jinja_args args;
     struct sp_value positional, names, named; /* lists that grow */
 };
 
-static enum sp_status add_dict_args(struct jinja_machine *m, struct sorted_args *s,
+static enum sp_status add_dict_args(struct sp_jinja_machine *m, struct sorted_args *s,
                                     struct sp_value value)
 {
     enum sp_status st = SP_OK;
@@ -24,7 +28,7 @@ static enum sp_status add_dict_args(struct jinja_machine *m, struct sorted_args 
     return st;
 }
 
-static enum sp_status add_list_args(struct jinja_machine *m, struct sorted_args *s,
+static enum sp_status add_list_args(struct sp_jinja_machine *m, struct sorted_args *s,
                                     struct sp_value value)
 {
     enum sp_status st;
@@ -37,26 +41,26 @@ static enum sp_status add_list_args(struct jinja_machine *m, struct sorted_args 
     return st;
 }
 
-static enum sp_status eval_args(struct jinja_machine *m, struct sorted_args *s,
-                                const struct jinja_node *list)
+static enum sp_status eval_args(struct sp_jinja_machine *m, struct sorted_args *s,
+                                const struct sp_jinja_node *list)
 {
     enum sp_status st;
 
     if ((st = sp_value_list(m->heap, &s->positional, SP_SHAPE_TUPLE, 0))) return st;
     if ((st = sp_value_list(m->heap, &s->names, SP_SHAPE_TUPLE, 0))) return st;
     if ((st = sp_value_list(m->heap, &s->named, SP_SHAPE_TUPLE, 0))) return st;
-    for (const struct jinja_node *arg = list; arg != NULL && !st; arg = arg->next) {
+    for (const struct sp_jinja_node *arg = list; arg != NULL && !st; arg = arg->next) {
         struct sp_value value;
 
         if ((st = sp_jinja_eval(m, &value, arg->a))) return st;
         switch (arg->op) {
-        case J_ARG_STAR:
+        case SP_J_ARG_STAR:
             st = add_list_args(m, s, value);
             break;
-        case J_ARG_STARS:
+        case SP_J_ARG_STARS:
             st = add_dict_args(m, s, value);
             break;
-        case J_ARG_KEYWORD:
+        case SP_J_ARG_KEYWORD:
             if ((st = sp_list_push(m->heap, s->names.list, arg->value))) return st;
             st = sp_list_push(m->heap, s->named.list, value);
             break;
@@ -64,13 +68,13 @@ static enum sp_status eval_args(struct jinja_machine *m, struct sorted_args *s,
             st = sp_list_push(m->heap, s->positional.list, value);
         }
     }
-    s->args = (struct jinja_args){s->positional.list->at, s->names.list->at, s->named.list->at,
-                                  s->positional.list->n, s->names.list->n};
+    s->args = (struct sp_jinja_args){s->positional.list->at, s->names.list->at, s->named.list->at,
+                                     s->positional.list->n, s->names.list->n};
     return st;
 }
 
-enum sp_status sp_jinja_eval_call(struct jinja_machine *m, struct sp_value *out,
-                                  const struct jinja_node *node, const struct sp_value *caller)
+enum sp_status sp_jinja_eval_call(struct sp_jinja_machine *m, struct sp_value *out,
+                                  const struct sp_jinja_node *node, const struct sp_value *caller)
 {
     enum sp_status st;
     struct sp_value callee;
@@ -89,8 +93,8 @@ enum sp_status sp_jinja_eval_call(struct jinja_machine *m, struct sp_value *out,
     return sp_jinja_call(m, out, callee, &s.args);
 }
 
-enum sp_status sp_jinja_eval_filter(struct jinja_machine *m, struct sp_value *out,
-                                    const struct jinja_node *node, const struct sp_value *text)
+enum sp_status sp_jinja_eval_filter(struct sp_jinja_machine *m, struct sp_value *out,
+                                    const struct sp_jinja_node *node, const struct sp_value *text)
 {
     enum sp_status st;
     struct sp_value in;
@@ -99,7 +103,7 @@ enum sp_status sp_jinja_eval_filter(struct jinja_machine *m, struct sp_value *ou
     if ((st = sp_jinja_step(m))) return st;
     if (node->a == NULL) {
         in = *text;
-    } else if (node->a->kind == J_FILTER) {
+    } else if (node->a->kind == SP_J_FILTER) {
         st = sp_jinja_eval_filter(m, &in, node->a, text);
     } else {
         st = sp_jinja_eval(m, &in, node->a);
@@ -115,8 +119,8 @@ enum sp_status sp_jinja_eval_filter(struct jinja_machine *m, struct sp_value *ou
     return st;
 }
 
-static enum sp_status eval_test(struct jinja_machine *m, struct sp_value *out,
-                                const struct jinja_node *node)
+static enum sp_status eval_test(struct sp_jinja_machine *m, struct sp_value *out,
+                                const struct sp_jinja_node *node)
 {
     enum sp_status st;
     struct sp_value in;
@@ -134,26 +138,26 @@ static enum sp_status eval_test(struct jinja_machine *m, struct sp_value *out,
     return st;
 }
 
-static enum sp_status eval_list(struct jinja_machine *m, struct sp_value *out,
-                                const struct jinja_node *node, enum sp_value_shape shape)
+static enum sp_status eval_list(struct sp_jinja_machine *m, struct sp_value *out,
+                                const struct sp_jinja_node *node, enum sp_value_shape shape)
 {
     enum sp_status st = sp_value_list(m->heap, out, shape, 0);
     struct sp_value item;
 
-    for (const struct jinja_node *n = node->list; n != NULL && !st; n = n->next) {
+    for (const struct sp_jinja_node *n = node->list; n != NULL && !st; n = n->next) {
         st = sp_jinja_eval(m, &item, n);
         if (!st) st = sp_list_push(m->heap, out->list, item);
     }
     return st;
 }
 
-static enum sp_status eval_dict(struct jinja_machine *m, struct sp_value *out,
-                                const struct jinja_node *node)
+static enum sp_status eval_dict(struct sp_jinja_machine *m, struct sp_value *out,
+                                const struct sp_jinja_node *node)
 {
     enum sp_status st = sp_value_dict(m->heap, out);
     struct sp_value key, value;
 
-    for (const struct jinja_node *n = node->list; n != NULL && !st; n = n->next) {
+    for (const struct sp_jinja_node *n = node->list; n != NULL && !st; n = n->next) {
         if ((st = sp_jinja_eval(m, &key, n->a))) return st;
         if ((st = sp_jinja_eval(m, &value, n->b))) return st;
         st = sp_dict_set(m->heap, out->dict, key, value);
@@ -162,15 +166,15 @@ static enum sp_status eval_dict(struct jinja_machine *m, struct sp_value *out,
 }
 
 /* a < b < c: every middle operand is evaluated once, and none after the first that fails. */
-static enum sp_status eval_compare(struct jinja_machine *m, struct sp_value *out,
-                                   const struct jinja_node *node)
+static enum sp_status eval_compare(struct sp_jinja_machine *m, struct sp_value *out,
+                                   const struct sp_jinja_node *node)
 {
     enum sp_status st;
     struct sp_value left, right;
     bool truth = true;
 
     if ((st = sp_jinja_eval(m, &left, node->a))) return st;
-    for (const struct jinja_node *n = node->list; n != NULL && truth; n = n->next) {
+    for (const struct sp_jinja_node *n = node->list; n != NULL && truth; n = n->next) {
         if ((st = sp_jinja_eval(m, &right, n->a))) return st;
         if ((st = sp_jinja_compare(m, &truth, n->op, left, right))) return st;
         left = right;
@@ -179,14 +183,14 @@ static enum sp_status eval_compare(struct jinja_machine *m, struct sp_value *out
     return SP_OK;
 }
 
-static enum sp_status eval_concat(struct jinja_machine *m, struct sp_value *out,
-                                  const struct jinja_node *node)
+static enum sp_status eval_concat(struct sp_jinja_machine *m, struct sp_value *out,
+                                  const struct sp_jinja_node *node)
 {
     enum sp_status st = SP_OK;
     struct sp_builder b = {.heap = m->heap};
     struct sp_value item;
 
-    for (const struct jinja_node *n = node->list; n != NULL && !st; n = n->next) {
+    for (const struct sp_jinja_node *n = node->list; n != NULL && !st; n = n->next) {
         st = sp_jinja_eval(m, &item, n);
         if (!st) st = sp_jinja_build_str(&b, item);
     }
@@ -194,12 +198,12 @@ static enum sp_status eval_concat(struct jinja_machine *m, struct sp_value *out,
     return st;
 }
 
-static enum sp_status eval_slice(struct jinja_machine *m, struct sp_value *out,
-                                 const struct jinja_node *node)
+static enum sp_status eval_slice(struct sp_jinja_machine *m, struct sp_value *out,
+                                 const struct sp_jinja_node *node)
 {
     enum sp_status st;
     struct sp_value v, bound[3] = {{0}};
-    const struct jinja_node *const from[3] = {node->b, node->c, node->body};
+    const struct sp_jinja_node *const from[3] = {node->b, node->c, node->body};
 
     if ((st = sp_jinja_eval(m, &v, node->a))) return st;
     for (int i = 0; i < 3; i++) {
@@ -208,8 +212,8 @@ static enum sp_status eval_slice(struct jinja_machine *m, struct sp_value *out,
     return sp_jinja_slice(m, out, v, bound);
 }
 
-static enum sp_status eval_cond(struct jinja_machine *m, struct sp_value *out,
-                                const struct jinja_node *node)
+static enum sp_status eval_cond(struct sp_jinja_machine *m, struct sp_value *out,
+                                const struct sp_jinja_node *node)
 {
     enum sp_status st;
     struct sp_value test;
@@ -223,29 +227,29 @@ static enum sp_status eval_cond(struct jinja_machine *m, struct sp_value *out,
                               node->line);
 }
 
-static enum sp_status eval_logic(struct jinja_machine *m, struct sp_value *out,
-                                 const struct jinja_node *node)
+static enum sp_status eval_logic(struct sp_jinja_machine *m, struct sp_value *out,
+                                 const struct sp_jinja_node *node)
 {
     enum sp_status st = sp_jinja_eval(m, out, node->a);
 
-    if (st || sp_value_truth(*out) != (node->kind == J_AND)) return st;
+    if (st || sp_value_truth(*out) != (node->kind == SP_J_AND)) return st;
     return sp_jinja_eval(m, out, node->b);
 }
 
-static enum sp_status eval_operation(struct jinja_machine *m, struct sp_value *out,
-                                     const struct jinja_node *node)
+static enum sp_status eval_operation(struct sp_jinja_machine *m, struct sp_value *out,
+                                     const struct sp_jinja_node *node)
 {
     enum sp_status st;
     struct sp_value a, b;
 
     if ((st = sp_jinja_eval(m, &a, node->a))) return st;
     switch (node->kind) {
-    case J_ATTR:
+    case SP_J_ATTR:
         m->line = node->line;
         return sp_jinja_attribute(m, out, a, node->value);
-    case J_UNARY:
+    case SP_J_UNARY:
         return sp_jinja_unary(m, out, node->op, a);
-    case J_NOT:
+    case SP_J_NOT:
         *out = sp_value_bool(!sp_value_truth(a));
         return SP_OK;
     default:
@@ -253,55 +257,55 @@ static enum sp_status eval_operation(struct jinja_machine *m, struct sp_value *o
     }
     if ((st = sp_jinja_eval(m, &b, node->b))) return st;
     m->line = node->line;
-    if (node->kind == J_ITEM) return sp_jinja_item(m, out, a, b);
+    if (node->kind == SP_J_ITEM) return sp_jinja_item(m, out, a, b);
     return sp_jinja_binary(m, out, node->op, a, b);
 }
 
-static enum sp_status eval_kind(struct jinja_machine *m, struct sp_value *out,
-                                const struct jinja_node *node)
+static enum sp_status eval_kind(struct sp_jinja_machine *m, struct sp_value *out,
+                                const struct sp_jinja_node *node)
 {
     switch (node->kind) {
-    case J_LITERAL:
+    case SP_J_LITERAL:
         *out = node->value;
         return SP_OK;
-    case J_NAME:
+    case SP_J_NAME:
         return sp_jinja_lookup(m, out, node->value);
-    case J_TUPLE:
+    case SP_J_TUPLE:
         return eval_list(m, out, node, SP_SHAPE_TUPLE);
-    case J_LIST:
+    case SP_J_LIST:
         return eval_list(m, out, node, SP_SHAPE_PLAIN);
-    case J_DICT:
+    case SP_J_DICT:
         return eval_dict(m, out, node);
-    case J_SLICE:
+    case SP_J_SLICE:
         return eval_slice(m, out, node);
-    case J_CALL:
+    case SP_J_CALL:
         return sp_jinja_eval_call(m, out, node, NULL);
-    case J_FILTER:
+    case SP_J_FILTER:
         return sp_jinja_eval_filter(m, out, node, NULL);
-    case J_TEST:
+    case SP_J_TEST:
         return eval_test(m, out, node);
-    case J_COMPARE:
+    case SP_J_COMPARE:
         return eval_compare(m, out, node);
-    case J_AND:
-    case J_OR:
+    case SP_J_AND:
+    case SP_J_OR:
         return eval_logic(m, out, node);
-    case J_CONCAT:
+    case SP_J_CONCAT:
         return eval_concat(m, out, node);
-    case J_COND:
+    case SP_J_COND:
         return eval_cond(m, out, node);
-    case J_ATTR:
-    case J_ITEM:
-    case J_UNARY:
-    case J_NOT:
-    case J_BINARY:
+    case SP_J_ATTR:
+    case SP_J_ITEM:
+    case SP_J_UNARY:
+    case SP_J_NOT:
+    case SP_J_BINARY:
         return eval_operation(m, out, node);
     default:
         return sp_fail(m->heap->err, SP_E_BUG, "expression of kind %d", node->kind);
     }
 }
 
-enum sp_status sp_jinja_eval(struct jinja_machine *m, struct sp_value *out,
-                             const struct jinja_node *node)
+enum sp_status sp_jinja_eval(struct sp_jinja_machine *m, struct sp_value *out,
+                             const struct sp_jinja_node *node)
 {
     enum sp_status st;
 

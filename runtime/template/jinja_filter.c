@@ -1,8 +1,16 @@
 /* Filters on texts, numbers and single values, and the look-up of all filters. */
+#include "runtime/template/jinja_filter.h"
 #include "format/base/number_text.h"
 #include "format/base/unicode_case.h"
 #include "format/base/unicode.h"
-#include "runtime/template/jinja_builtin.h"
+#include "runtime/template/jinja_machine.h"
+#include "runtime/template/jinja_eval.h"
+#include "runtime/template/jinja_format.h"
+#include "runtime/template/jinja_lex.h"
+#include "runtime/template/jinja_object.h"
+#include "runtime/template/jinja_ops.h"
+#include "runtime/template/jinja_string.h"
+#include "runtime/template/jinja_text.h"
 
 #include <errno.h>
 #include <math.h>
@@ -11,26 +19,26 @@
 #include <string.h>
 
 #define FILTER(name)                                                                               \
-    static enum sp_status name(struct jinja_machine *m, struct sp_value *out, struct sp_value in,  \
-                               const struct sp_value *arg)
+    static enum sp_status name(struct sp_jinja_machine *m, struct sp_value *out,                   \
+                               struct sp_value in, const struct sp_value *arg)
 
 /* Filters without parameters do not look at `arg`. */
 #define NO_ARGUMENTS (void)arg
 
-const struct jinja_filter *sp_jinja_find_filter(struct sp_value name)
+const struct sp_jinja_filter *sp_jinja_find_filter(struct sp_value name)
 {
-    const struct jinja_filter *const tables[] = {sp_jinja_text_filters, sp_jinja_list_filters};
+    const struct sp_jinja_filter *const tables[] = {sp_jinja_text_filters, sp_jinja_list_filters};
 
     for (size_t t = 0; t < sizeof tables / sizeof tables[0]; t++) {
-        for (const struct jinja_filter *f = tables[t]; f->name != NULL; f++) {
+        for (const struct sp_jinja_filter *f = tables[t]; f->name != NULL; f++) {
             if (sp_text_is(name, f->name)) return f;
         }
     }
     return NULL;
 }
 
-static enum sp_status recase(struct jinja_machine *m, struct sp_value *out, struct sp_value in,
-                             enum jinja_case how)
+static enum sp_status recase(struct sp_jinja_machine *m, struct sp_value *out, struct sp_value in,
+                             enum sp_jinja_case how)
 {
     enum sp_status st;
 
@@ -41,19 +49,19 @@ static enum sp_status recase(struct jinja_machine *m, struct sp_value *out, stru
 FILTER(filter_upper)
 {
     NO_ARGUMENTS;
-    return recase(m, out, in, JINJA_UPPER);
+    return recase(m, out, in, SP_JINJA_UPPER);
 }
 
 FILTER(filter_lower)
 {
     NO_ARGUMENTS;
-    return recase(m, out, in, JINJA_LOWER);
+    return recase(m, out, in, SP_JINJA_LOWER);
 }
 
 FILTER(filter_capitalize)
 {
     NO_ARGUMENTS;
-    return recase(m, out, in, JINJA_CAPITALIZE);
+    return recase(m, out, in, SP_JINJA_CAPITALIZE);
 }
 
 /* A word begins the text or stands behind white space or one of -([{<; the rest of it gets small
@@ -72,7 +80,8 @@ FILTER(filter_title)
         uint32_t c = sp_utf8_next(in.text, in.len, &pos);
         struct sp_value one = sp_value_text(in.text + begin, pos - begin), to;
 
-        if ((st = sp_jinja_recase(m, &to, one, begins ? JINJA_UPPER : JINJA_LOWER))) return st;
+        if ((st = sp_jinja_recase(m, &to, one, begins ? SP_JINJA_UPPER : SP_JINJA_LOWER)))
+            return st;
         if ((st = sp_build(&b, to.text, to.len))) return st;
         begins = sp_unicode_is_space(c) || (c && c < 0x80 && strchr("-([{<", (int)c) != NULL);
     }
@@ -85,12 +94,12 @@ FILTER(filter_trim)
     enum sp_status st;
 
     if ((st = sp_jinja_to_text(m, &in, in))) return st;
-    return sp_jinja_strip(m, out, in, arg[0], JINJA_BOTH);
+    return sp_jinja_strip(m, out, in, arg[0], SP_JINJA_BOTH);
 }
 
 /* None too stands for the default. */
-static enum sp_status want_optional(struct jinja_machine *m, struct sp_value v, int64_t otherwise,
-                                    int64_t *out)
+static enum sp_status want_optional(struct sp_jinja_machine *m, struct sp_value v,
+                                    int64_t otherwise, int64_t *out)
 {
     return sp_jinja_want_integer(m, v.kind == SP_V_NONE ? (struct sp_value){0} : v, otherwise, out);
 }
@@ -168,10 +177,10 @@ FILTER(filter_tojson)
 {
     enum sp_status st;
     struct sp_builder b = {.heap = m->heap}, indent = {.heap = m->heap};
-    struct jinja_json_style style = {.item_separator = sp_value_name(", "),
-                                     .key_separator = sp_value_name(": "),
-                                     .ascii = sp_value_truth(arg[0]),
-                                     .sort_keys = sp_value_truth(arg[3])};
+    struct sp_jinja_json_style style = {.item_separator = sp_value_name(", "),
+                                        .key_separator = sp_value_name(": "),
+                                        .ascii = sp_value_truth(arg[0]),
+                                        .sort_keys = sp_value_truth(arg[3])};
     int64_t width;
 
     if (arg[1].kind == SP_V_TEXT) {
@@ -410,7 +419,7 @@ FILTER(filter_int)
     if (in.kind == SP_V_BOOL) *out = sp_value_int(in.truth);
     if (in.kind == SP_V_FLOAT) (void)integer_of_double(in.real, out);
     if (in.kind != SP_V_TEXT) return SP_OK;
-    if ((st = sp_jinja_strip(m, &in, in, (struct sp_value){0}, JINJA_BOTH))) return st;
+    if ((st = sp_jinja_strip(m, &in, in, (struct sp_value){0}, SP_JINJA_BOTH))) return st;
     text = number_text(in, buffer, sizeof buffer);
     if (text == NULL || base > 36 || parse_integer(text, (int)base, out)) return SP_OK;
     if (parse_float(text, &d)) (void)integer_of_double(d, out);
@@ -428,7 +437,7 @@ FILTER(filter_float)
     *out = arg[0].kind == SP_V_ABSENT ? sp_value_float(0) : arg[0];
     if (sp_value_is_number(in)) *out = sp_value_float(sp_value_to_double(in));
     if (in.kind != SP_V_TEXT) return SP_OK;
-    if ((st = sp_jinja_strip(m, &in, in, (struct sp_value){0}, JINJA_BOTH))) return st;
+    if ((st = sp_jinja_strip(m, &in, in, (struct sp_value){0}, SP_JINJA_BOTH))) return st;
     text = number_text(in, buffer, sizeof buffer);
     if (text != NULL && parse_float(text, &d)) *out = sp_value_float(d);
     return SP_OK;
@@ -449,7 +458,7 @@ FILTER(filter_abs)
         return SP_OK;
     }
     negative = in.kind == SP_V_INT && in.integer < 0;
-    return sp_jinja_unary(m, out, negative ? T_SUB : T_ADD, in);
+    return sp_jinja_unary(m, out, negative ? SP_T_SUB : SP_T_ADD, in);
 }
 
 /* round(): ties to even, on the exact value, which printf does as well. */
@@ -527,8 +536,8 @@ FILTER(filter_striptags)
     return SP_OK;
 }
 
-static enum sp_status filter_format(struct jinja_machine *m, struct sp_value *out,
-                                    struct sp_value in, const struct jinja_args *args)
+static enum sp_status filter_format(struct sp_jinja_machine *m, struct sp_value *out,
+                                    struct sp_value in, const struct sp_jinja_args *args)
 {
     enum sp_status st;
     struct sp_value given;
@@ -551,7 +560,7 @@ static enum sp_status filter_format(struct jinja_machine *m, struct sp_value *ou
     return st ? st : sp_jinja_percent(m, out, in, given);
 }
 
-const struct jinja_filter sp_jinja_text_filters[] = {
+const struct sp_jinja_filter sp_jinja_text_filters[] = {
     {"abs", "", filter_abs, NULL},
     {"capitalize", "", filter_capitalize, NULL},
     {"center", "width=", filter_center, NULL},

@@ -1,15 +1,23 @@
 /* Filters on lists and dictionaries. */
-#include "runtime/template/jinja_builtin.h"
+#include "runtime/template/jinja_machine.h"
+#include "runtime/template/jinja_eval.h"
+#include "runtime/template/jinja_filter.h"
+#include "runtime/template/jinja_lex.h"
+#include "runtime/template/jinja_object.h"
+#include "runtime/template/jinja_ops.h"
+#include "runtime/template/jinja_predicate.h"
+#include "runtime/template/jinja_string.h"
+#include "runtime/template/jinja_text.h"
 
 #include <string.h>
 
 #define FILTER(name)                                                                               \
-    static enum sp_status name(struct jinja_machine *m, struct sp_value *out, struct sp_value in,  \
-                               const struct sp_value *arg)
+    static enum sp_status name(struct sp_jinja_machine *m, struct sp_value *out,                   \
+                               struct sp_value in, const struct sp_value *arg)
 #define NO_ARGUMENTS (void)arg
 
 /* item.a.b for the attribute "a.b", item[1] for 1 or "1". */
-static enum sp_status get_attribute(struct jinja_machine *m, struct sp_value *out,
+static enum sp_status get_attribute(struct sp_jinja_machine *m, struct sp_value *out,
                                     struct sp_value item, struct sp_value attribute,
                                     struct sp_value otherwise)
 {
@@ -40,14 +48,14 @@ static enum sp_status get_attribute(struct jinja_machine *m, struct sp_value *ou
     return SP_OK;
 }
 
-static enum sp_status fold_case(struct jinja_machine *m, struct sp_value *v, bool case_sensitive)
+static enum sp_status fold_case(struct sp_jinja_machine *m, struct sp_value *v, bool case_sensitive)
 {
     if (case_sensitive || v->kind != SP_V_TEXT) return SP_OK;
-    return sp_jinja_recase(m, v, *v, JINJA_LOWER);
+    return sp_jinja_recase(m, v, *v, SP_JINJA_LOWER);
 }
 
 /* What an item is sorted or compared by: itself or an attribute. */
-static enum sp_status key_of(struct jinja_machine *m, struct sp_value *out, struct sp_value item,
+static enum sp_status key_of(struct sp_jinja_machine *m, struct sp_value *out, struct sp_value item,
                              struct sp_value attribute, struct sp_value otherwise,
                              bool case_sensitive)
 {
@@ -62,8 +70,8 @@ static enum sp_status key_of(struct jinja_machine *m, struct sp_value *out, stru
 
 /* For the sort filter: all attributes of "a,b", or the one key there is, as a list. Lists are
  * compared item by item where they differ, so equal keys need no order: none, undefined. */
-static enum sp_status keys_of(struct jinja_machine *m, struct sp_value *out, struct sp_value item,
-                              struct sp_value attribute, bool case_sensitive)
+static enum sp_status keys_of(struct sp_jinja_machine *m, struct sp_value *out,
+                              struct sp_value item, struct sp_value attribute, bool case_sensitive)
 {
     enum sp_status st;
     size_t begin = 0;
@@ -89,9 +97,9 @@ static enum sp_status keys_of(struct jinja_machine *m, struct sp_value *out, str
 }
 
 /* Merges two sorted runs of pairs {key, item}; equal ones keep their order, also when reversed. */
-static enum sp_status merge(struct jinja_machine *m, struct sp_draft_compat *to,
-                            const struct sp_draft_compat *a, size_t n_a,
-                            const struct sp_draft_compat *b, size_t n_b, bool reverse)
+static enum sp_status merge(struct sp_jinja_machine *m, struct sp_dict_entry *to,
+                            const struct sp_dict_entry *a, size_t n_a,
+                            const struct sp_dict_entry *b, size_t n_b, bool reverse)
 {
     enum sp_status st;
 
@@ -113,15 +121,15 @@ static enum sp_status merge(struct jinja_machine *m, struct sp_draft_compat *to,
 }
 
 /* Sorts pairs by key, bottom up. */
-static enum sp_status sort_pairs(struct jinja_machine *m, struct sp_draft_compat **pairs, size_t n,
+static enum sp_status sort_pairs(struct sp_jinja_machine *m, struct sp_dict_entry **pairs, size_t n,
                                  bool reverse)
 {
     enum sp_status st;
-    struct sp_draft_compat *from = *pairs, *to;
+    struct sp_dict_entry *from = *pairs, *to;
 
     if ((st = sp_heap_take(m->heap, &to, n * sizeof *to))) return st;
     for (size_t run = 1; run < n; run *= 2) {
-        struct sp_draft_compat *swap = to;
+        struct sp_dict_entry *swap = to;
 
         for (size_t i = 0; i < n; i += 2 * run) {
             size_t a = n - i < run ? n - i : run;
@@ -141,11 +149,11 @@ struct sorting {
     bool case_sensitive, reverse, by_lists;
 };
 
-static enum sp_status sort_list(struct jinja_machine *m, struct sp_value *out,
+static enum sp_status sort_list(struct sp_jinja_machine *m, struct sp_value *out,
                                 const struct sp_list *items, const struct sorting *by)
 {
     enum sp_status st;
-    struct sp_draft_compat *pairs;
+    struct sp_dict_entry *pairs;
 
     if ((st = sp_heap_take(m->heap, &pairs, items->n * sizeof *pairs))) return st;
     for (size_t i = 0; i < items->n; i++) {
@@ -177,8 +185,8 @@ FILTER(filter_sort)
                                        .by_lists = true});
 }
 
-static enum sp_status pairs_of(struct jinja_machine *m, struct sp_value *out, struct sp_value dict,
-                               enum sp_value_shape shape)
+static enum sp_status pairs_of(struct sp_jinja_machine *m, struct sp_value *out,
+                               struct sp_value dict, enum sp_value_shape shape)
 {
     enum sp_status st = sp_value_list(m->heap, out, shape, dict.dict->n);
 
@@ -235,7 +243,7 @@ FILTER(filter_list)
     return st;
 }
 
-static enum sp_status first_or_last(struct jinja_machine *m, struct sp_value *out,
+static enum sp_status first_or_last(struct sp_jinja_machine *m, struct sp_value *out,
                                     struct sp_value in, bool last)
 {
     enum sp_status st;
@@ -326,7 +334,7 @@ FILTER(filter_unique)
     return st;
 }
 
-static enum sp_status extreme(struct jinja_machine *m, struct sp_value *out, struct sp_value in,
+static enum sp_status extreme(struct sp_jinja_machine *m, struct sp_value *out, struct sp_value in,
                               const struct sp_value *arg, bool largest)
 {
     enum sp_status st;
@@ -374,7 +382,7 @@ FILTER(filter_sum)
         if (sp_jinja_given(arg[0])) {
             if ((st = get_attribute(m, &item, item, arg[0], (struct sp_value){0}))) return st;
         }
-        if ((st = sp_jinja_binary(m, out, T_ADD, *out, item))) return st;
+        if ((st = sp_jinja_binary(m, out, SP_T_ADD, *out, item))) return st;
     }
     return SP_OK;
 }
@@ -479,17 +487,17 @@ FILTER(filter_attr)
     return sp_jinja_attribute(m, out, found, arg[0]);
 }
 
-static struct jinja_args rest_of(const struct jinja_args *args, size_t skip)
+static struct sp_jinja_args rest_of(const struct sp_jinja_args *args, size_t skip)
 {
-    return (struct jinja_args){skip ? args->at + skip : args->at, args->names, args->named,
-                               args->n - skip, args->n_named};
+    return (struct sp_jinja_args){skip ? args->at + skip : args->at, args->names, args->named,
+                                  args->n - skip, args->n_named};
 }
 
-static enum sp_status map_attribute(struct jinja_machine *m, struct sp_value *out,
-                                    const struct sp_list *items, const struct jinja_args *args)
+static enum sp_status map_attribute(struct sp_jinja_machine *m, struct sp_value *out,
+                                    const struct sp_list *items, const struct sp_jinja_args *args)
 {
     enum sp_status st;
-    struct sp_value slot[JINJA_MAX_ARGS], item;
+    struct sp_value slot[SP_JINJA_MAX_ARGS], item;
 
     if ((st = sp_jinja_bind(m, "map", "attribute default=", args, slot))) return st;
     for (size_t i = 0; i < items->n && !st; i++) {
@@ -499,13 +507,13 @@ static enum sp_status map_attribute(struct jinja_machine *m, struct sp_value *ou
     return st;
 }
 
-static enum sp_status filter_map(struct jinja_machine *m, struct sp_value *out, struct sp_value in,
-                                 const struct jinja_args *args)
+static enum sp_status filter_map(struct sp_jinja_machine *m, struct sp_value *out,
+                                 struct sp_value in, const struct sp_jinja_args *args)
 {
     enum sp_status st;
     const struct sp_list *items;
-    const struct jinja_filter *filter;
-    struct jinja_args rest;
+    const struct sp_jinja_filter *filter;
+    struct sp_jinja_args rest;
     struct sp_value item;
 
     if ((st = sp_jinja_items(m, &items, in))) return st;
@@ -522,13 +530,13 @@ static enum sp_status filter_map(struct jinja_machine *m, struct sp_value *out, 
 }
 
 /* Keeps the items (or rejects them) that, or whose attribute, pass a test or are true. */
-static enum sp_status pick(struct jinja_machine *m, struct sp_value *out, struct sp_value in,
-                           const struct jinja_args *args, bool by_attribute, bool keep)
+static enum sp_status pick(struct sp_jinja_machine *m, struct sp_value *out, struct sp_value in,
+                           const struct sp_jinja_args *args, bool by_attribute, bool keep)
 {
     enum sp_status st;
     const struct sp_list *items;
-    const struct jinja_test *test = NULL;
-    struct jinja_args rest;
+    const struct sp_jinja_test *test = NULL;
+    struct sp_jinja_args rest;
     size_t skip = by_attribute;
 
     if (args->n < skip) return sp_jinja_fail(m, "Missing parameter for attribute name");
@@ -552,31 +560,31 @@ static enum sp_status pick(struct jinja_machine *m, struct sp_value *out, struct
     return st;
 }
 
-static enum sp_status filter_select(struct jinja_machine *m, struct sp_value *out,
-                                    struct sp_value in, const struct jinja_args *args)
+static enum sp_status filter_select(struct sp_jinja_machine *m, struct sp_value *out,
+                                    struct sp_value in, const struct sp_jinja_args *args)
 {
     return pick(m, out, in, args, false, true);
 }
 
-static enum sp_status filter_reject(struct jinja_machine *m, struct sp_value *out,
-                                    struct sp_value in, const struct jinja_args *args)
+static enum sp_status filter_reject(struct sp_jinja_machine *m, struct sp_value *out,
+                                    struct sp_value in, const struct sp_jinja_args *args)
 {
     return pick(m, out, in, args, false, false);
 }
 
-static enum sp_status filter_selectattr(struct jinja_machine *m, struct sp_value *out,
-                                        struct sp_value in, const struct jinja_args *args)
+static enum sp_status filter_selectattr(struct sp_jinja_machine *m, struct sp_value *out,
+                                        struct sp_value in, const struct sp_jinja_args *args)
 {
     return pick(m, out, in, args, true, true);
 }
 
-static enum sp_status filter_rejectattr(struct jinja_machine *m, struct sp_value *out,
-                                        struct sp_value in, const struct jinja_args *args)
+static enum sp_status filter_rejectattr(struct sp_jinja_machine *m, struct sp_value *out,
+                                        struct sp_value in, const struct sp_jinja_args *args)
 {
     return pick(m, out, in, args, true, false);
 }
 
-const struct jinja_filter sp_jinja_list_filters[] = {
+const struct sp_jinja_filter sp_jinja_list_filters[] = {
     {"attr", "name", filter_attr, NULL},
     {"batch", "linecount fill_with=", filter_batch, NULL},
     {"dictsort", "case_sensitive= by= reverse=", filter_dictsort, NULL},

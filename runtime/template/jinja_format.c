@@ -1,8 +1,13 @@
 /* "..." % values and "...".format(values), with Python's conversions and format specifications for
  * texts, integers and floats. */
+#include "runtime/template/jinja_format.h"
 #include "format/base/number_text.h"
 #include "format/base/unicode.h"
-#include "runtime/template/jinja_builtin.h"
+#include "runtime/template/jinja_machine.h"
+#include "runtime/template/jinja_eval.h"
+#include "runtime/template/jinja_ops.h"
+#include "runtime/template/jinja_string.h"
+#include "runtime/template/jinja_text.h"
 #include "runtime/template/value_text.h"
 
 #include <inttypes.h>
@@ -71,7 +76,7 @@ static enum sp_status build_grouped(struct sp_builder *b, const char *text, size
     return st;
 }
 
-static enum sp_status build_integer(struct jinja_machine *m, struct sp_builder *b,
+static enum sp_status build_integer(struct sp_jinja_machine *m, struct sp_builder *b,
                                     const struct spec *s, struct sp_value v)
 {
     enum sp_status st;
@@ -138,7 +143,7 @@ static size_t print_float(char *text, size_t size, char type, bool alternate, in
     return n < 0 ? 0 : (size_t)n;
 }
 
-static enum sp_status build_float(struct jinja_machine *m, struct sp_builder *b,
+static enum sp_status build_float(struct sp_jinja_machine *m, struct sp_builder *b,
                                   const struct spec *s, double v)
 {
     enum sp_status st;
@@ -168,7 +173,7 @@ static enum sp_status build_float(struct jinja_machine *m, struct sp_builder *b,
     return build_padded(b, s, sp_builder_value(&body), head, '>');
 }
 
-static enum sp_status build_text(struct jinja_machine *m, struct sp_builder *b,
+static enum sp_status build_text(struct sp_jinja_machine *m, struct sp_builder *b,
                                  const struct spec *s, struct sp_value text)
 {
     enum sp_status st;
@@ -181,7 +186,7 @@ static enum sp_status build_text(struct jinja_machine *m, struct sp_builder *b,
     return build_padded(b, s, text, 0, '<');
 }
 
-static enum sp_status build_char(struct jinja_machine *m, struct sp_builder *b,
+static enum sp_status build_char(struct sp_jinja_machine *m, struct sp_builder *b,
                                  const struct spec *s, struct sp_value v)
 {
     char bytes[SP_UTF8_MAX];
@@ -201,7 +206,7 @@ struct percent {
     size_t pos, used; /* in the format; arguments taken of a tuple */
 };
 
-static enum sp_status next_argument(struct jinja_machine *m, struct percent *p,
+static enum sp_status next_argument(struct sp_jinja_machine *m, struct percent *p,
                                     struct sp_value *out)
 {
     if (p->arg.kind == SP_V_LIST && p->arg.shape == SP_SHAPE_TUPLE) {
@@ -217,7 +222,7 @@ static enum sp_status next_argument(struct jinja_machine *m, struct percent *p,
 }
 
 /* "(name)" behind the percent sign: the argument is a dictionary. */
-static enum sp_status named_argument(struct jinja_machine *m, struct percent *p,
+static enum sp_status named_argument(struct sp_jinja_machine *m, struct percent *p,
                                      struct sp_value *out)
 {
     const char *end = memchr(p->format.text + p->pos, ')', p->format.len - p->pos);
@@ -236,7 +241,7 @@ static enum sp_status named_argument(struct jinja_machine *m, struct percent *p,
     return SP_OK;
 }
 
-static enum sp_status percent_number(struct jinja_machine *m, struct percent *p, int64_t *out)
+static enum sp_status percent_number(struct sp_jinja_machine *m, struct percent *p, int64_t *out)
 {
     enum sp_status st;
     struct sp_value v = {0};
@@ -254,8 +259,8 @@ static enum sp_status percent_number(struct jinja_machine *m, struct percent *p,
     return SP_OK;
 }
 
-static enum sp_status percent_value(struct jinja_machine *m, struct sp_builder *b, struct spec *s,
-                                    struct sp_value v)
+static enum sp_status percent_value(struct sp_jinja_machine *m, struct sp_builder *b,
+                                    struct spec *s, struct sp_value v)
 {
     enum sp_status st;
     struct sp_builder text = {.heap = m->heap};
@@ -296,7 +301,8 @@ static enum sp_status percent_value(struct jinja_machine *m, struct sp_builder *
 }
 
 /* One conversion; p->pos is behind the percent sign. */
-static enum sp_status percent_one(struct jinja_machine *m, struct sp_builder *b, struct percent *p)
+static enum sp_status percent_one(struct sp_jinja_machine *m, struct sp_builder *b,
+                                  struct percent *p)
 {
     enum sp_status st;
     struct spec s = {.fill = sp_value_name(" "), .sign = '-', .precision = -1};
@@ -347,7 +353,7 @@ static enum sp_status percent_one(struct jinja_machine *m, struct sp_builder *b,
     return percent_value(m, b, &s, v);
 }
 
-enum sp_status sp_jinja_percent(struct jinja_machine *m, struct sp_value *out,
+enum sp_status sp_jinja_percent(struct sp_jinja_machine *m, struct sp_value *out,
                                 struct sp_value format, struct sp_value arg)
 {
     enum sp_status st = SP_OK;
@@ -379,7 +385,7 @@ enum sp_status sp_jinja_percent(struct jinja_machine *m, struct sp_value *out,
 struct braces {
     struct sp_value format;
     size_t pos;
-    const struct jinja_args *args;
+    const struct sp_jinja_args *args;
     int64_t next; /* number of the next field without one; -1: fields are numbered by hand */
 };
 
@@ -388,7 +394,7 @@ static bool is_align(char c)
     return c == '<' || c == '>' || c == '^' || c == '=';
 }
 
-static enum sp_status parse_spec(struct jinja_machine *m, struct spec *s, struct sp_value text)
+static enum sp_status parse_spec(struct sp_jinja_machine *m, struct spec *s, struct sp_value text)
 {
     size_t pos = 0, second = 0;
 
@@ -428,8 +434,8 @@ static enum sp_status parse_spec(struct jinja_machine *m, struct spec *s, struct
     return SP_OK;
 }
 
-static enum sp_status format_value(struct jinja_machine *m, struct sp_builder *b, struct sp_value v,
-                                   struct sp_value spec)
+static enum sp_status format_value(struct sp_jinja_machine *m, struct sp_builder *b,
+                                   struct sp_value v, struct sp_value spec)
 {
     enum sp_status st;
     struct spec s;
@@ -454,8 +460,8 @@ static enum sp_status format_value(struct jinja_machine *m, struct sp_builder *b
 }
 
 /* What a field names: "", "0", "a", then ".attribute" and "[index]". */
-static enum sp_status field_value(struct jinja_machine *m, struct braces *f, struct sp_value *out,
-                                  struct sp_value field)
+static enum sp_status field_value(struct sp_jinja_machine *m, struct braces *f,
+                                  struct sp_value *out, struct sp_value field)
 {
     enum sp_status st;
     size_t pos = 0, end = 0;
@@ -506,7 +512,8 @@ static enum sp_status field_value(struct jinja_machine *m, struct braces *f, str
 }
 
 /* Replaces the fields inside a specification, {:{width}}. */
-static enum sp_status expand_spec(struct jinja_machine *m, struct braces *f, struct sp_value *spec)
+static enum sp_status expand_spec(struct sp_jinja_machine *m, struct braces *f,
+                                  struct sp_value *spec)
 {
     enum sp_status st = SP_OK;
     struct sp_builder b = {.heap = m->heap};
@@ -532,7 +539,7 @@ static enum sp_status expand_spec(struct jinja_machine *m, struct braces *f, str
 }
 
 /* One {field!conversion:spec}; f->pos is behind the opening brace. */
-static enum sp_status brace_one(struct jinja_machine *m, struct sp_builder *b, struct braces *f)
+static enum sp_status brace_one(struct sp_jinja_machine *m, struct sp_builder *b, struct braces *f)
 {
     enum sp_status st;
     size_t begin = f->pos, end = begin, name_end, depth = 0;
@@ -573,8 +580,8 @@ static enum sp_status brace_one(struct jinja_machine *m, struct sp_builder *b, s
     return format_value(m, b, v, spec);
 }
 
-enum sp_status sp_jinja_format(struct jinja_machine *m, struct sp_value *out,
-                               struct sp_value format, const struct jinja_args *args)
+enum sp_status sp_jinja_format(struct sp_jinja_machine *m, struct sp_value *out,
+                               struct sp_value format, const struct sp_jinja_args *args)
 {
     enum sp_status st = SP_OK;
     struct sp_builder b = {.heap = m->heap};

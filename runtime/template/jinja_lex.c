@@ -4,9 +4,10 @@
  * that ends with '-' all behind it; a block tag or comment alone on its line eats the blanks before
  * it and the newline behind it ('+' keeps them); `{{ }}` eats nothing by itself. Line ends become
  * "\n" first, and one at the end of the template is dropped. */
+#include "runtime/template/jinja_lex.h"
+#include "runtime/template/template_limits.h"
 #include "format/base/unicode_case.h"
 #include "format/base/unicode.h"
-#include "runtime/template/jinja_tree.h"
 #include "runtime/template/value_text.h"
 
 #include <string.h>
@@ -18,7 +19,7 @@ struct lexer {
     const char *text;
     size_t size, pos;
     uint32_t line;
-    struct jinja_lexeme *tokens;
+    struct sp_jinja_lexeme *tokens;
     size_t n, cap;
 };
 
@@ -26,52 +27,53 @@ static const struct {
     const char *text;
     uint8_t token;
 } operators[] = {
-    {"//", T_FLOORDIV}, {"**", T_POW},   {"==", T_EQ},      {"!=", T_NE},      {">=", T_GE},
-    {"<=", T_LE},       {"+", T_ADD},    {"-", T_SUB},      {"/", T_DIV},      {"*", T_MUL},
-    {"%", T_MOD},       {"~", T_TILDE},  {"[", T_LBRACKET}, {"]", T_RBRACKET}, {"(", T_LPAREN},
-    {")", T_RPAREN},    {"{", T_LBRACE}, {"}", T_RBRACE},   {">", T_GT},       {"<", T_LT},
-    {"=", T_ASSIGN},    {".", T_DOT},    {":", T_COLON},    {"|", T_PIPE},     {",", T_COMMA},
-    {";", T_SEMICOLON},
+    {"//", SP_T_FLOORDIV}, {"**", SP_T_POW},      {"==", SP_T_EQ},    {"!=", SP_T_NE},
+    {">=", SP_T_GE},       {"<=", SP_T_LE},       {"+", SP_T_ADD},    {"-", SP_T_SUB},
+    {"/", SP_T_DIV},       {"*", SP_T_MUL},       {"%", SP_T_MOD},    {"~", SP_T_TILDE},
+    {"[", SP_T_LBRACKET},  {"]", SP_T_RBRACKET},  {"(", SP_T_LPAREN}, {")", SP_T_RPAREN},
+    {"{", SP_T_LBRACE},    {"}", SP_T_RBRACE},    {">", SP_T_GT},     {"<", SP_T_LT},
+    {"=", SP_T_ASSIGN},    {".", SP_T_DOT},       {":", SP_T_COLON},  {"|", SP_T_PIPE},
+    {",", SP_T_COMMA},     {";", SP_T_SEMICOLON},
 };
 
-const char *sp_jinja_token_name(enum jinja_token token)
+const char *sp_jinja_token_name(enum sp_jinja_token token)
 {
     for (size_t i = 0; i < sizeof operators / sizeof operators[0]; i++) {
         if (operators[i].token == token) return operators[i].text;
     }
     switch (token) {
-    case T_END:
+    case SP_T_END:
         return "the end of the template";
-    case T_TEXT:
+    case SP_T_TEXT:
         return "text";
-    case T_BLOCK_BEGIN:
+    case SP_T_BLOCK_BEGIN:
         return "{%";
-    case T_BLOCK_END:
+    case SP_T_BLOCK_END:
         return "%}";
-    case T_VAR_BEGIN:
+    case SP_T_VAR_BEGIN:
         return "{{";
-    case T_VAR_END:
+    case SP_T_VAR_END:
         return "}}";
-    case T_NAME:
+    case SP_T_NAME:
         return "a name";
-    case T_STRING:
+    case SP_T_STRING:
         return "a string";
-    case T_IN:
+    case SP_T_IN:
         return "in";
-    case T_NOT_IN:
+    case SP_T_NOT_IN:
         return "not in";
     default:
         return "a number";
     }
 }
 
-static enum sp_status push(struct lexer *x, enum jinja_token token, struct sp_value value)
+static enum sp_status push(struct lexer *x, enum sp_jinja_token token, struct sp_value value)
 {
     enum sp_status st;
 
     if (x->n == x->cap) {
         size_t cap = x->cap ? x->cap * 2 : 256;
-        struct jinja_lexeme *tokens;
+        struct sp_jinja_lexeme *tokens;
 
         if (cap > MAX_TOKENS) {
             return sp_fail(x->heap->err, SP_E_INPUT, "template:%u: more than %d tokens", x->line,
@@ -83,7 +85,7 @@ static enum sp_status push(struct lexer *x, enum jinja_token token, struct sp_va
         x->cap = cap;
     }
     x->tokens[x->n++] =
-        (struct jinja_lexeme){.token = (uint8_t)token, .line = x->line, .value = value};
+        (struct sp_jinja_lexeme){.token = (uint8_t)token, .line = x->line, .value = value};
     return SP_OK;
 }
 
@@ -162,7 +164,7 @@ static size_t trim_after(const struct lexer *x, size_t pos, char sign)
 static enum sp_status push_text(struct lexer *x, size_t end)
 {
     if (end <= x->pos) return SP_OK;
-    return push(x, T_TEXT, sp_value_text(x->text + x->pos, end - x->pos));
+    return push(x, SP_T_TEXT, sp_value_text(x->text + x->pos, end - x->pos));
 }
 
 static enum sp_status lex_comment(struct lexer *x)
@@ -222,7 +224,7 @@ static enum sp_status lex_name(struct lexer *x)
     while (next < x->size && sp_unicode_continues_name(sp_utf8_next(x->text, x->size, &next))) {
         pos = next;
     }
-    if (push(x, T_NAME, sp_value_text(x->text + x->pos, pos - x->pos))) return SP_E_INPUT;
+    if (push(x, SP_T_NAME, sp_value_text(x->text + x->pos, pos - x->pos))) return SP_E_INPUT;
     x->pos = pos;
     return SP_OK;
 }
@@ -326,7 +328,7 @@ static enum sp_status lex_string(struct lexer *x)
         return sp_fail(x->heap->err, SP_E_INPUT, "template:%u: a string without its closing %c",
                        x->line, quote);
     }
-    if ((st = push(x, T_STRING, sp_builder_value(&b)))) return st;
+    if ((st = push(x, SP_T_STRING, sp_builder_value(&b)))) return st;
     move_to(x, pos + 1);
     return SP_OK;
 }
@@ -383,7 +385,7 @@ static enum sp_status lex_number(struct lexer *x)
         return st;
     }
     x->pos = end;
-    return push(x, real ? T_FLOAT : T_INT, value);
+    return push(x, real ? SP_T_FLOAT : SP_T_INT, value);
 }
 
 /* The operator at x->pos; brackets are counted in *open. */
@@ -443,13 +445,13 @@ static enum sp_status lex_tag(struct lexer *x, bool block)
     size_t n_open = 0, next;
     uint32_t began = x->line;
 
-    if ((st = push(x, block ? T_BLOCK_BEGIN : T_VAR_BEGIN, sp_value_none()))) return st;
+    if ((st = push(x, block ? SP_T_BLOCK_BEGIN : SP_T_VAR_BEGIN, sp_value_none()))) return st;
     while (x->pos < x->size && !st) {
         uint32_t line = x->line;
         char c = x->text[x->pos];
 
         if (n_open == 0 && at_tag_end(x, block)) {
-            st = push(x, block ? T_BLOCK_END : T_VAR_END, sp_value_none());
+            st = push(x, block ? SP_T_BLOCK_END : SP_T_VAR_END, sp_value_none());
             if (!st) x->tokens[x->n - 1].line = line;
             return st;
         }
@@ -502,10 +504,10 @@ static enum sp_status lex_all(struct lexer *x)
         }
     }
     if (st) return st;
-    return push(x, T_END, sp_value_none());
+    return push(x, SP_T_END, sp_value_none());
 }
 
-enum sp_status sp_jinja_lex(struct jinja_lexeme **out, size_t *n, const char *text, size_t size,
+enum sp_status sp_jinja_lex(struct sp_jinja_lexeme **out, size_t *n, const char *text, size_t size,
                             struct sp_heap *heap)
 {
     enum sp_status st;

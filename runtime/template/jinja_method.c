@@ -2,10 +2,14 @@
  * are refused, as in Jinja2's immutable sandbox; those of Python's that are missing here are
  * refused by name. */
 #include "runtime/template/jinja_method.h"
+#include "runtime/template/jinja_eval.h"
+#include "runtime/template/jinja_format.h"
+#include "runtime/template/jinja_object.h"
+#include "runtime/template/jinja_ops.h"
 
 enum { N_TEXT_TABLES = 3 };
 
-enum sp_status sp_jinja_want_text(struct jinja_machine *m, struct sp_value v)
+enum sp_status sp_jinja_want_text(struct sp_jinja_machine *m, struct sp_value v)
 {
     enum sp_status st;
 
@@ -14,7 +18,7 @@ enum sp_status sp_jinja_want_text(struct jinja_machine *m, struct sp_value v)
     return sp_jinja_fail(m, "a str is expected, not %s", sp_jinja_type_name(v));
 }
 
-METHOD(dict_get)
+SP_METHOD(dict_get)
 {
     const struct sp_value *found;
 
@@ -27,7 +31,7 @@ METHOD(dict_get)
 }
 
 /* A view of a dictionary: its keys, values or pairs. */
-static enum sp_status view(struct jinja_machine *m, struct sp_value *out,
+static enum sp_status view(struct sp_jinja_machine *m, struct sp_value *out,
                            const struct sp_dict *dict, enum sp_value_shape shape)
 {
     enum sp_status st = sp_value_list(m->heap, out, shape, dict->n);
@@ -45,25 +49,25 @@ static enum sp_status view(struct jinja_machine *m, struct sp_value *out,
     return st;
 }
 
-METHOD(dict_keys)
+SP_METHOD(dict_keys)
 {
     (void)arg;
     return view(m, out, self.dict, SP_SHAPE_KEYS);
 }
 
-METHOD(dict_values)
+SP_METHOD(dict_values)
 {
     (void)arg;
     return view(m, out, self.dict, SP_SHAPE_VALUES);
 }
 
-METHOD(dict_items)
+SP_METHOD(dict_items)
 {
     (void)arg;
     return view(m, out, self.dict, SP_SHAPE_ITEMS);
 }
 
-METHOD(dict_copy)
+SP_METHOD(dict_copy)
 {
     enum sp_status st;
 
@@ -75,7 +79,7 @@ METHOD(dict_copy)
     return st;
 }
 
-METHOD(list_count)
+SP_METHOD(list_count)
 {
     enum sp_status st = SP_OK;
     int64_t n = 0;
@@ -90,7 +94,7 @@ METHOD(list_count)
     return st;
 }
 
-METHOD(list_index)
+SP_METHOD(list_index)
 {
     enum sp_status st;
 
@@ -105,7 +109,7 @@ METHOD(list_index)
     return sp_jinja_fail(m, "value is not in list");
 }
 
-METHOD(list_copy)
+SP_METHOD(list_copy)
 {
     const struct sp_value all[3] = {{0}, {0}, {0}};
 
@@ -113,19 +117,19 @@ METHOD(list_copy)
     return sp_jinja_slice(m, out, self, all);
 }
 
-static const struct jinja_method dict_methods[] = {
+static const struct sp_jinja_method dict_methods[] = {
     {"copy", "", dict_copy}, {"get", "key default=", dict_get}, {"items", "", dict_items},
     {"keys", "", dict_keys}, {"values", "", dict_values},       {NULL, NULL, NULL},
 };
 
-static const struct jinja_method list_methods[] = {
+static const struct sp_jinja_method list_methods[] = {
     {"copy", "", list_copy},
     {"count", "value", list_count},
     {"index", "value", list_index},
     {NULL, NULL, NULL},
 };
 
-static const struct jinja_method tuple_methods[] = {
+static const struct sp_jinja_method tuple_methods[] = {
     {"count", "value", list_count},
     {"index", "value", list_index},
     {NULL, NULL, NULL},
@@ -139,11 +143,11 @@ static const char *const refused_dict[] = {"clear",  "pop",      "popitem", "set
 static const char *const refused_list[] = {"append", "clear",   "extend", "insert", "pop",
                                            "remove", "reverse", "sort",   NULL};
 
-static enum sp_status call_method(struct jinja_machine *m, struct sp_value *out,
-                                  struct jinja_object *object, const struct jinja_args *args)
+static enum sp_status call_method(struct sp_jinja_machine *m, struct sp_value *out,
+                                  struct sp_jinja_object *object, const struct sp_jinja_args *args)
 {
     enum sp_status st;
-    struct sp_value slot[JINJA_MAX_ARGS];
+    struct sp_value slot[SP_JINJA_MAX_ARGS];
 
     if (object->method == NULL) {
         return sp_fail(m->heap->err, SP_E_UNSUPPORTED, "%s.%s() is not supported in templates",
@@ -154,15 +158,15 @@ static enum sp_status call_method(struct jinja_machine *m, struct sp_value *out,
     return object->method->run(m, out, object->self, slot);
 }
 
-static enum sp_status bind_method(struct jinja_machine *m, struct sp_value *out,
+static enum sp_status bind_method(struct sp_jinja_machine *m, struct sp_value *out,
                                   struct sp_value self, const char *name,
-                                  const struct jinja_method *method)
+                                  const struct sp_jinja_method *method)
 {
     enum sp_status st;
-    struct jinja_object *object;
+    struct sp_jinja_object *object;
 
     if ((st = sp_heap_take(m->heap, &object, sizeof *object))) return st;
-    object->kind = JINJA_METHOD;
+    object->kind = SP_JINJA_METHOD;
     object->name = name;
     object->method = method;
     object->fn = call_method;
@@ -171,10 +175,10 @@ static enum sp_status bind_method(struct jinja_machine *m, struct sp_value *out,
     return SP_OK;
 }
 
-enum sp_status sp_jinja_method(struct jinja_machine *m, struct sp_value *out, bool *found,
+enum sp_status sp_jinja_method(struct sp_jinja_machine *m, struct sp_value *out, bool *found,
                                struct sp_value self, struct sp_value name)
 {
-    const struct jinja_method *methods[N_TEXT_TABLES] = {NULL};
+    const struct sp_jinja_method *methods[N_TEXT_TABLES] = {NULL};
     const char *const *refused = NULL;
 
     *found = true;
@@ -194,7 +198,7 @@ enum sp_status sp_jinja_method(struct jinja_machine *m, struct sp_value *out, bo
         methods[0] = tuple_methods;
     }
     for (size_t i = 0; i < N_TEXT_TABLES && methods[i] != NULL; i++) {
-        for (const struct jinja_method *row = methods[i]; row->name != NULL; row++) {
+        for (const struct sp_jinja_method *row = methods[i]; row->name != NULL; row++) {
             if (sp_text_is(name, row->name)) return bind_method(m, out, self, row->name, row);
         }
     }

@@ -2,24 +2,29 @@
 #ifndef SP_RUNTIME_TEMPLATE_JINJA_METHOD_H
 #define SP_RUNTIME_TEMPLATE_JINJA_METHOD_H
 
-#include "runtime/template/jinja_builtin.h"
+#include "runtime/template/jinja_machine.h"
 
-struct jinja_method {
+struct sp_jinja_method {
     const char *name;
     const char *params; /* as a filter's */
     /* NULL: str.format, which takes any arguments. */
-    enum sp_status (*run)(struct jinja_machine *m, struct sp_value *out, struct sp_value self,
+    enum sp_status (*run)(struct sp_jinja_machine *m, struct sp_value *out, struct sp_value self,
                           const struct sp_value *arg);
 };
 
-#define METHOD(name)                                                                               \
-    static enum sp_status name(struct jinja_machine *m, struct sp_value *out,                      \
+#define SP_METHOD(name)                                                                            \
+    static enum sp_status name(struct sp_jinja_machine *m, struct sp_value *out,                   \
                                struct sp_value self, const struct sp_value *arg)
 
 /* The methods of texts; a row without a name ends a table. */
-extern const struct jinja_method sp_jinja_text_methods[], sp_jinja_find_methods[],
+extern const struct sp_jinja_method sp_jinja_text_methods[], sp_jinja_find_methods[],
     sp_jinja_is_methods[];
 
-SP_MUST_CHECK enum sp_status sp_jinja_want_text(struct jinja_machine *m, struct sp_value v);
+SP_MUST_CHECK enum sp_status sp_jinja_want_text(struct sp_jinja_machine *m, struct sp_value v);
+
+/* The method `name` of a text, list or dictionary as a callable; *found false when it has none. */
+SP_MUST_CHECK enum sp_status sp_jinja_method(struct sp_jinja_machine *m, struct sp_value *out,
+                                             bool *found, struct sp_value self,
+                                             struct sp_value name);
 
 #endif

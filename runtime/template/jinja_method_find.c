@@ -1,12 +1,16 @@
 /* Methods of texts that look for another text: where it stands, how often, what lies between. */
 #include "format/base/unicode_case.h"
 #include "format/base/unicode.h"
+#include "runtime/template/jinja_eval.h"
 #include "runtime/template/jinja_method.h"
+#include "runtime/template/jinja_object.h"
+#include "runtime/template/jinja_ops.h"
+#include "runtime/template/jinja_string.h"
 
 #include <string.h>
 
 /* self[arg[i]:arg[i+1]] for the methods that take a range, with its first character's index. */
-static enum sp_status cut(struct jinja_machine *m, struct sp_value *out, size_t *begin,
+static enum sp_status cut(struct sp_jinja_machine *m, struct sp_value *out, size_t *begin,
                           struct sp_value self, const struct sp_value *range)
 {
     enum sp_status st;
@@ -22,7 +26,7 @@ static enum sp_status cut(struct jinja_machine *m, struct sp_value *out, size_t 
     return SP_OK;
 }
 
-static enum sp_status affix(struct jinja_machine *m, struct sp_value *out, struct sp_value self,
+static enum sp_status affix(struct sp_jinja_machine *m, struct sp_value *out, struct sp_value self,
                             const struct sp_value *arg, bool at_end)
 {
     enum sp_status st;
@@ -47,18 +51,18 @@ static enum sp_status affix(struct jinja_machine *m, struct sp_value *out, struc
     return SP_OK;
 }
 
-METHOD(str_startswith)
+SP_METHOD(str_startswith)
 {
     return affix(m, out, self, arg, false);
 }
 
-METHOD(str_endswith)
+SP_METHOD(str_endswith)
 {
     return affix(m, out, self, arg, true);
 }
 
 /* The last occurrence, or SIZE_MAX. */
-static enum sp_status find_last(struct jinja_machine *m, size_t *at, struct sp_value text,
+static enum sp_status find_last(struct sp_jinja_machine *m, size_t *at, struct sp_value text,
                                 struct sp_value what)
 {
     *at = SIZE_MAX;
@@ -74,7 +78,7 @@ static enum sp_status find_last(struct jinja_machine *m, size_t *at, struct sp_v
 }
 
 /* The index of arg[0] in characters; -1: it does not occur. */
-static enum sp_status locate(struct jinja_machine *m, int64_t *out, struct sp_value self,
+static enum sp_status locate(struct sp_jinja_machine *m, int64_t *out, struct sp_value self,
                              const struct sp_value *arg, bool last)
 {
     enum sp_status st;
@@ -89,7 +93,7 @@ static enum sp_status locate(struct jinja_machine *m, int64_t *out, struct sp_va
     return sp_heap_charge(m->heap, text.len / 16);
 }
 
-static enum sp_status find_or_fail(struct jinja_machine *m, struct sp_value *out,
+static enum sp_status find_or_fail(struct sp_jinja_machine *m, struct sp_value *out,
                                    struct sp_value self, const struct sp_value *arg, bool last,
                                    bool fail)
 {
@@ -102,27 +106,27 @@ static enum sp_status find_or_fail(struct jinja_machine *m, struct sp_value *out
     return SP_OK;
 }
 
-METHOD(str_find)
+SP_METHOD(str_find)
 {
     return find_or_fail(m, out, self, arg, false, false);
 }
 
-METHOD(str_rfind)
+SP_METHOD(str_rfind)
 {
     return find_or_fail(m, out, self, arg, true, false);
 }
 
-METHOD(str_index)
+SP_METHOD(str_index)
 {
     return find_or_fail(m, out, self, arg, false, true);
 }
 
-METHOD(str_rindex)
+SP_METHOD(str_rindex)
 {
     return find_or_fail(m, out, self, arg, true, true);
 }
 
-METHOD(str_count)
+SP_METHOD(str_count)
 {
     enum sp_status st;
     struct sp_value text;
@@ -145,14 +149,14 @@ METHOD(str_count)
     return SP_OK;
 }
 
-static enum sp_status push_part(struct jinja_machine *m, struct sp_value *list, const char *begin,
-                                const char *end)
+static enum sp_status push_part(struct sp_jinja_machine *m, struct sp_value *list,
+                                const char *begin, const char *end)
 {
     return sp_list_push(m->heap, list->list, sp_value_text(begin, (size_t)(end - begin)));
 }
 
 /* Words between runs of white space; what remains after `limit` splits keeps its inner spaces. */
-static enum sp_status split_space(struct jinja_machine *m, struct sp_value *out,
+static enum sp_status split_space(struct sp_jinja_machine *m, struct sp_value *out,
                                   struct sp_value text, int64_t limit)
 {
     enum sp_status st = sp_value_list(m->heap, out, SP_SHAPE_PLAIN, 0);
@@ -162,7 +166,7 @@ static enum sp_status split_space(struct jinja_machine *m, struct sp_value *out,
         size_t next, begin;
 
         if ((st = sp_jinja_strip(m, &text, sp_value_text(text.text + pos, text.len - pos),
-                                 (struct sp_value){0}, JINJA_LEFT))) {
+                                 (struct sp_value){0}, SP_JINJA_LEFT))) {
             return st;
         }
         if (text.len == 0) break;
@@ -187,7 +191,7 @@ static void reverse_list(struct sp_list *list)
     }
 }
 
-static enum sp_status rsplit_space(struct jinja_machine *m, struct sp_value *out,
+static enum sp_status rsplit_space(struct sp_jinja_machine *m, struct sp_value *out,
                                    struct sp_value text, int64_t limit)
 {
     enum sp_status st = sp_value_list(m->heap, out, SP_SHAPE_PLAIN, 0);
@@ -195,7 +199,7 @@ static enum sp_status rsplit_space(struct jinja_machine *m, struct sp_value *out
     while (!st) {
         size_t pos, prev;
 
-        if ((st = sp_jinja_strip(m, &text, text, (struct sp_value){0}, JINJA_RIGHT))) return st;
+        if ((st = sp_jinja_strip(m, &text, text, (struct sp_value){0}, SP_JINJA_RIGHT))) return st;
         if (text.len == 0) break;
         if (limit-- == 0) {
             st = push_part(m, out, text.text, text.text + text.len);
@@ -214,7 +218,7 @@ static enum sp_status rsplit_space(struct jinja_machine *m, struct sp_value *out
     return st;
 }
 
-METHOD(str_split)
+SP_METHOD(str_split)
 {
     enum sp_status st;
     size_t from = 0, at;
@@ -234,7 +238,7 @@ METHOD(str_split)
     return push_part(m, out, self.text + from, self.text + self.len);
 }
 
-METHOD(str_rsplit)
+SP_METHOD(str_rsplit)
 {
     enum sp_status st;
     struct sp_value text = self;
@@ -257,8 +261,8 @@ METHOD(str_rsplit)
     return SP_OK;
 }
 
-static enum sp_status partition(struct jinja_machine *m, struct sp_value *out, struct sp_value self,
-                                struct sp_value by, bool last)
+static enum sp_status partition(struct sp_jinja_machine *m, struct sp_value *out,
+                                struct sp_value self, struct sp_value by, bool last)
 {
     enum sp_status st;
     const char *end = self.text + self.len;
@@ -280,22 +284,22 @@ static enum sp_status partition(struct jinja_machine *m, struct sp_value *out, s
     return push_part(m, out, self.text + at + by.len, end);
 }
 
-METHOD(str_partition)
+SP_METHOD(str_partition)
 {
     return partition(m, out, self, arg[0], false);
 }
 
-METHOD(str_rpartition)
+SP_METHOD(str_rpartition)
 {
     return partition(m, out, self, arg[0], true);
 }
 
-METHOD(str_splitlines)
+SP_METHOD(str_splitlines)
 {
     return sp_jinja_splitlines(m, out, self, sp_value_truth(arg[0]));
 }
 
-const struct jinja_method sp_jinja_find_methods[] = {
+const struct sp_jinja_method sp_jinja_find_methods[] = {
     {"count", "sub start= end=", str_count},
     {"endswith", "suffix start= end=", str_endswith},
     {"find", "sub start= end=", str_find},

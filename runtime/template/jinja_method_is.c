@@ -2,10 +2,11 @@
 #include "format/base/unicode_case.h"
 #include "format/base/unicode.h"
 #include "runtime/template/jinja_method.h"
+#include "runtime/template/jinja_predicate.h"
 
 /* Do all characters have a property, and is there one? */
-static enum sp_status all_are(struct jinja_machine *m, struct sp_value *out, struct sp_value self,
-                              bool (*is)(uint32_t c))
+static enum sp_status all_are(struct sp_jinja_machine *m, struct sp_value *out,
+                              struct sp_value self, bool (*is)(uint32_t c))
 {
     bool all = self.len > 0;
 
@@ -35,7 +36,7 @@ static bool is_digit(uint32_t c)
 }
 
 #define CLASS_METHOD(name, property)                                                               \
-    METHOD(name)                                                                                   \
+    SP_METHOD(name)                                                                                \
     {                                                                                              \
         (void)arg;                                                                                 \
         return all_are(m, out, self, property);                                                    \
@@ -47,7 +48,7 @@ CLASS_METHOD(str_isnumeric, sp_unicode_is_numeric)
 CLASS_METHOD(str_isalnum, is_alnum)
 CLASS_METHOD(str_isspace, sp_unicode_is_space)
 
-METHOD(str_isascii)
+SP_METHOD(str_isascii)
 {
     enum sp_status st;
 
@@ -57,8 +58,8 @@ METHOD(str_isascii)
     return st;
 }
 
-static enum sp_status case_test(struct jinja_machine *m, struct sp_value *out, struct sp_value self,
-                                const char *name)
+static enum sp_status case_test(struct sp_jinja_machine *m, struct sp_value *out,
+                                struct sp_value self, const char *name)
 {
     enum sp_status st;
     bool truth = false;
@@ -68,19 +69,19 @@ static enum sp_status case_test(struct jinja_machine *m, struct sp_value *out, s
     return st;
 }
 
-METHOD(str_isupper)
+SP_METHOD(str_isupper)
 {
     (void)arg;
     return case_test(m, out, self, "upper");
 }
 
-METHOD(str_islower)
+SP_METHOD(str_islower)
 {
     (void)arg;
     return case_test(m, out, self, "lower");
 }
 
-METHOD(str_istitle)
+SP_METHOD(str_istitle)
 {
     bool any = false, in_word = false, title = true;
 
@@ -97,7 +98,7 @@ METHOD(str_istitle)
     return sp_heap_charge(m->heap, self.len / 4);
 }
 
-const struct jinja_method sp_jinja_is_methods[] = {
+const struct sp_jinja_method sp_jinja_is_methods[] = {
     {"isalnum", "", str_isalnum},     {"isalpha", "", str_isalpha}, {"isascii", "", str_isascii},
     {"isdecimal", "", str_isdecimal}, {"isdigit", "", str_isdigit}, {"islower", "", str_islower},
     {"isnumeric", "", str_isnumeric}, {"isspace", "", str_isspace}, {"istitle", "", str_istitle},

@@ -1,55 +1,59 @@
 /* Methods of texts that give a text: stripped, in other case, replaced, joined, padded. */
 #include "format/base/unicode.h"
+#include "runtime/template/jinja_eval.h"
 #include "runtime/template/jinja_method.h"
+#include "runtime/template/jinja_object.h"
+#include "runtime/template/jinja_ops.h"
+#include "runtime/template/jinja_string.h"
 
 #include <string.h>
 
-METHOD(str_strip)
+SP_METHOD(str_strip)
 {
-    return sp_jinja_strip(m, out, self, arg[0], JINJA_BOTH);
+    return sp_jinja_strip(m, out, self, arg[0], SP_JINJA_BOTH);
 }
 
-METHOD(str_lstrip)
+SP_METHOD(str_lstrip)
 {
-    return sp_jinja_strip(m, out, self, arg[0], JINJA_LEFT);
+    return sp_jinja_strip(m, out, self, arg[0], SP_JINJA_LEFT);
 }
 
-METHOD(str_rstrip)
+SP_METHOD(str_rstrip)
 {
-    return sp_jinja_strip(m, out, self, arg[0], JINJA_RIGHT);
+    return sp_jinja_strip(m, out, self, arg[0], SP_JINJA_RIGHT);
 }
 
-METHOD(str_upper)
-{
-    (void)arg;
-    return sp_jinja_recase(m, out, self, JINJA_UPPER);
-}
-
-METHOD(str_lower)
+SP_METHOD(str_upper)
 {
     (void)arg;
-    return sp_jinja_recase(m, out, self, JINJA_LOWER);
+    return sp_jinja_recase(m, out, self, SP_JINJA_UPPER);
 }
 
-METHOD(str_title)
+SP_METHOD(str_lower)
 {
     (void)arg;
-    return sp_jinja_recase(m, out, self, JINJA_TITLE);
+    return sp_jinja_recase(m, out, self, SP_JINJA_LOWER);
 }
 
-METHOD(str_capitalize)
+SP_METHOD(str_title)
 {
     (void)arg;
-    return sp_jinja_recase(m, out, self, JINJA_CAPITALIZE);
+    return sp_jinja_recase(m, out, self, SP_JINJA_TITLE);
 }
 
-METHOD(str_swapcase)
+SP_METHOD(str_capitalize)
 {
     (void)arg;
-    return sp_jinja_recase(m, out, self, JINJA_SWAP);
+    return sp_jinja_recase(m, out, self, SP_JINJA_CAPITALIZE);
 }
 
-METHOD(str_replace)
+SP_METHOD(str_swapcase)
+{
+    (void)arg;
+    return sp_jinja_recase(m, out, self, SP_JINJA_SWAP);
+}
+
+SP_METHOD(str_replace)
 {
     enum sp_status st;
     int64_t count;
@@ -61,7 +65,7 @@ METHOD(str_replace)
     return sp_jinja_replace(m, out, self, arg[0], arg[1], count);
 }
 
-METHOD(str_join)
+SP_METHOD(str_join)
 {
     enum sp_status st;
     const struct sp_list *items;
@@ -80,7 +84,7 @@ METHOD(str_join)
     return SP_OK;
 }
 
-METHOD(str_removeprefix)
+SP_METHOD(str_removeprefix)
 {
     enum sp_status st;
 
@@ -92,7 +96,7 @@ METHOD(str_removeprefix)
     return SP_OK;
 }
 
-METHOD(str_removesuffix)
+SP_METHOD(str_removesuffix)
 {
     enum sp_status st;
 
@@ -106,7 +110,7 @@ METHOD(str_removesuffix)
 }
 
 /* Pads to a width: `left` and `right` parts of the missing characters. */
-static enum sp_status pad(struct jinja_machine *m, struct sp_value *out, struct sp_value self,
+static enum sp_status pad(struct sp_jinja_machine *m, struct sp_value *out, struct sp_value self,
                           const struct sp_value *arg, int side)
 {
     enum sp_status st;
@@ -133,22 +137,22 @@ static enum sp_status pad(struct jinja_machine *m, struct sp_value *out, struct 
     return SP_OK;
 }
 
-METHOD(str_ljust)
+SP_METHOD(str_ljust)
 {
     return pad(m, out, self, arg, -1);
 }
 
-METHOD(str_rjust)
+SP_METHOD(str_rjust)
 {
     return pad(m, out, self, arg, 1);
 }
 
-METHOD(str_center)
+SP_METHOD(str_center)
 {
     return pad(m, out, self, arg, 0);
 }
 
-METHOD(str_zfill)
+SP_METHOD(str_zfill)
 {
     enum sp_status st;
     struct sp_builder b = {.heap = m->heap};
@@ -164,7 +168,7 @@ METHOD(str_zfill)
     return SP_OK;
 }
 
-METHOD(str_expandtabs)
+SP_METHOD(str_expandtabs)
 {
     enum sp_status st = SP_OK;
     struct sp_builder b = {.heap = m->heap};
@@ -189,7 +193,7 @@ METHOD(str_expandtabs)
     return st;
 }
 
-const struct jinja_method sp_jinja_text_methods[] = {
+const struct sp_jinja_method sp_jinja_text_methods[] = {
     {"capitalize", "", str_capitalize},
     {"casefold", "", str_lower},
     {"center", "width fillchar=", str_center},

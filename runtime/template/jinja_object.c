@@ -1,7 +1,15 @@
 /* Iteration, argument binding, and the objects of Jinja: loop, namespace, range, dict, cycler,
  * joiner, raise_exception and strftime_now. */
+#include "runtime/template/jinja_object.h"
 #include "format/base/unicode.h"
-#include "runtime/template/jinja_builtin.h"
+#include "runtime/template/jinja_machine.h"
+#include "runtime/template/jinja_eval.h"
+#include "runtime/template/jinja_filter.h"
+#include "runtime/template/jinja_ops.h"
+#include "runtime/template/jinja_predicate.h"
+#include "runtime/template/jinja_string.h"
+#include "runtime/template/jinja_text.h"
+#include "runtime/template/jinja_time.h"
 
 #include <string.h>
 
@@ -13,7 +21,7 @@ bool sp_jinja_iterable(struct sp_value v)
            v.kind == SP_V_UNDEFINED;
 }
 
-static enum sp_status keys_of(struct jinja_machine *m, struct sp_value *out,
+static enum sp_status keys_of(struct sp_jinja_machine *m, struct sp_value *out,
                               const struct sp_dict *dict)
 {
     enum sp_status st = sp_value_list(m->heap, out, SP_SHAPE_PLAIN, dict->n);
@@ -24,7 +32,7 @@ static enum sp_status keys_of(struct jinja_machine *m, struct sp_value *out,
     return st;
 }
 
-static enum sp_status characters_of(struct jinja_machine *m, struct sp_value *out,
+static enum sp_status characters_of(struct sp_jinja_machine *m, struct sp_value *out,
                                     struct sp_value text)
 {
     enum sp_status st = sp_value_list(m->heap, out, SP_SHAPE_PLAIN, 0);
@@ -39,7 +47,7 @@ static enum sp_status characters_of(struct jinja_machine *m, struct sp_value *ou
     return st;
 }
 
-enum sp_status sp_jinja_items(struct jinja_machine *m, const struct sp_list **out,
+enum sp_status sp_jinja_items(struct sp_jinja_machine *m, const struct sp_list **out,
                               struct sp_value v)
 {
     static const struct sp_list empty;
@@ -69,7 +77,7 @@ enum sp_status sp_jinja_items(struct jinja_machine *m, const struct sp_list **ou
     return st;
 }
 
-enum sp_status sp_jinja_length(struct jinja_machine *m, size_t *out, struct sp_value v)
+enum sp_status sp_jinja_length(struct sp_jinja_machine *m, size_t *out, struct sp_value v)
 {
     *out = 0;
     if (v.kind == SP_V_UNDEFINED) return SP_OK;
@@ -104,16 +112,17 @@ static bool next_param(const char **at, struct sp_value *name, bool *optional)
     return true;
 }
 
-enum sp_status sp_jinja_bind(struct jinja_machine *m, const char *what, const char *params,
-                             const struct jinja_args *args, struct sp_value slot[JINJA_MAX_ARGS])
+enum sp_status sp_jinja_bind(struct sp_jinja_machine *m, const char *what, const char *params,
+                             const struct sp_jinja_args *args,
+                             struct sp_value slot[SP_JINJA_MAX_ARGS])
 {
     struct sp_value name;
     const char *at = params;
     size_t n = 0, used = 0;
     bool optional;
 
-    memset(slot, 0, JINJA_MAX_ARGS * sizeof *slot);
-    while (n < JINJA_MAX_ARGS && next_param(&at, &name, &optional)) {
+    memset(slot, 0, SP_JINJA_MAX_ARGS * sizeof *slot);
+    while (n < SP_JINJA_MAX_ARGS && next_param(&at, &name, &optional)) {
         if (n < args->n) slot[n] = args->at[n];
         for (size_t i = 0; i < args->n_named; i++) {
             if (sp_text_order(args->names[i], name) != 0) continue;
@@ -140,7 +149,7 @@ enum sp_status sp_jinja_bind(struct jinja_machine *m, const char *what, const ch
     return SP_OK;
 }
 
-enum sp_status sp_jinja_want_integer(struct jinja_machine *m, struct sp_value arg,
+enum sp_status sp_jinja_want_integer(struct sp_jinja_machine *m, struct sp_value arg,
                                      int64_t otherwise, int64_t *out)
 {
     enum sp_status st;
@@ -156,30 +165,31 @@ enum sp_status sp_jinja_want_integer(struct jinja_machine *m, struct sp_value ar
     return SP_OK;
 }
 
-enum sp_status sp_jinja_run_filter(struct jinja_machine *m, struct sp_value *out,
-                                   const struct jinja_filter *filter, struct sp_value in,
-                                   const struct jinja_args *args)
+enum sp_status sp_jinja_run_filter(struct sp_jinja_machine *m, struct sp_value *out,
+                                   const struct sp_jinja_filter *filter, struct sp_value in,
+                                   const struct sp_jinja_args *args)
 {
     enum sp_status st;
-    struct sp_value slot[JINJA_MAX_ARGS];
+    struct sp_value slot[SP_JINJA_MAX_ARGS];
 
     if (filter->run_any != NULL) return filter->run_any(m, out, in, args);
     if ((st = sp_jinja_bind(m, filter->name, filter->params, args, slot))) return st;
     return filter->run(m, out, in, slot);
 }
 
-enum sp_status sp_jinja_run_test(struct jinja_machine *m, bool *out, const struct jinja_test *test,
-                                 struct sp_value in, const struct jinja_args *args)
+enum sp_status sp_jinja_run_test(struct sp_jinja_machine *m, bool *out,
+                                 const struct sp_jinja_test *test, struct sp_value in,
+                                 const struct sp_jinja_args *args)
 {
     enum sp_status st;
-    struct sp_value slot[JINJA_MAX_ARGS];
+    struct sp_value slot[SP_JINJA_MAX_ARGS];
 
     if ((st = sp_jinja_bind(m, test->name, test->params, args, slot))) return st;
     return test->run(m, out, in, slot);
 }
 
-static enum sp_status new_object(struct jinja_machine *m, struct sp_value *out,
-                                 struct jinja_object **object, enum jinja_object_kind kind)
+static enum sp_status new_object(struct sp_jinja_machine *m, struct sp_value *out,
+                                 struct sp_jinja_object **object, enum sp_jinja_object_kind kind)
 {
     enum sp_status st;
 
@@ -189,21 +199,21 @@ static enum sp_status new_object(struct jinja_machine *m, struct sp_value *out,
     return SP_OK;
 }
 
-static enum sp_status loop_cycle(struct jinja_machine *m, struct sp_value *out,
-                                 struct jinja_object *self, const struct jinja_args *args)
+static enum sp_status loop_cycle(struct sp_jinja_machine *m, struct sp_value *out,
+                                 struct sp_jinja_object *self, const struct sp_jinja_args *args)
 {
-    const struct jinja_object *loop = self->self.object;
+    const struct sp_jinja_object *loop = self->self.object;
 
     if (args->n == 0) return sp_jinja_fail(m, "no items for cycling given");
     *out = args->at[loop->position % args->n];
     return SP_OK;
 }
 
-static enum sp_status loop_changed(struct jinja_machine *m, struct sp_value *out,
-                                   struct jinja_object *self, const struct jinja_args *args)
+static enum sp_status loop_changed(struct sp_jinja_machine *m, struct sp_value *out,
+                                   struct sp_jinja_object *self, const struct sp_jinja_args *args)
 {
     enum sp_status st;
-    struct jinja_object *loop = self->self.object;
+    struct sp_jinja_object *loop = self->self.object;
     struct sp_value seen;
     bool same = false;
 
@@ -220,21 +230,21 @@ static enum sp_status loop_changed(struct jinja_machine *m, struct sp_value *out
     return SP_OK;
 }
 
-static enum sp_status loop_method(struct jinja_machine *m, struct sp_value *out,
-                                  struct jinja_object *loop, struct sp_value name)
+static enum sp_status loop_method(struct sp_jinja_machine *m, struct sp_value *out,
+                                  struct sp_jinja_object *loop, struct sp_value name)
 {
     enum sp_status st;
-    struct jinja_object *method;
+    struct sp_jinja_object *method;
 
-    if ((st = new_object(m, out, &method, JINJA_METHOD))) return st;
+    if ((st = new_object(m, out, &method, SP_JINJA_METHOD))) return st;
     method->self = sp_value_object(loop);
     method->name = sp_text_is(name, "cycle") ? "cycle" : "changed";
     method->fn = sp_text_is(name, "cycle") ? loop_cycle : loop_changed;
     return SP_OK;
 }
 
-enum sp_status sp_jinja_loop_attribute(struct jinja_machine *m, struct sp_value *out,
-                                       struct jinja_object *loop, struct sp_value name)
+enum sp_status sp_jinja_loop_attribute(struct sp_jinja_machine *m, struct sp_value *out,
+                                       struct sp_jinja_object *loop, struct sp_value name)
 {
     const struct sp_list *items = loop->items;
     size_t i = loop->position;
@@ -269,8 +279,8 @@ enum sp_status sp_jinja_loop_attribute(struct jinja_machine *m, struct sp_value 
     return SP_OK;
 }
 
-static enum sp_status call_range(struct jinja_machine *m, struct sp_value *out,
-                                 struct jinja_object *self, const struct jinja_args *args)
+static enum sp_status call_range(struct sp_jinja_machine *m, struct sp_value *out,
+                                 struct sp_jinja_object *self, const struct sp_jinja_args *args)
 {
     enum sp_status st;
     int64_t bound[3] = {0, 0, 1}, n;
@@ -308,8 +318,8 @@ static enum sp_status call_range(struct jinja_machine *m, struct sp_value *out,
 }
 
 /* dict(pairs or mapping, **kwargs) */
-static enum sp_status fill_dict(struct jinja_machine *m, struct sp_dict *dict,
-                                const struct jinja_args *args)
+static enum sp_status fill_dict(struct sp_jinja_machine *m, struct sp_dict *dict,
+                                const struct sp_jinja_args *args)
 {
     enum sp_status st = SP_OK;
     const struct sp_list *pairs, *pair;
@@ -336,8 +346,8 @@ static enum sp_status fill_dict(struct jinja_machine *m, struct sp_dict *dict,
     return st;
 }
 
-static enum sp_status call_dict(struct jinja_machine *m, struct sp_value *out,
-                                struct jinja_object *self, const struct jinja_args *args)
+static enum sp_status call_dict(struct sp_jinja_machine *m, struct sp_value *out,
+                                struct sp_jinja_object *self, const struct sp_jinja_args *args)
 {
     enum sp_status st;
 
@@ -346,23 +356,23 @@ static enum sp_status call_dict(struct jinja_machine *m, struct sp_value *out,
     return fill_dict(m, out->dict, args);
 }
 
-static enum sp_status call_namespace(struct jinja_machine *m, struct sp_value *out,
-                                     struct jinja_object *self, const struct jinja_args *args)
+static enum sp_status call_namespace(struct sp_jinja_machine *m, struct sp_value *out,
+                                     struct sp_jinja_object *self, const struct sp_jinja_args *args)
 {
     enum sp_status st;
-    struct jinja_object *object;
+    struct sp_jinja_object *object;
 
     (void)self;
-    if ((st = new_object(m, out, &object, JINJA_NAMESPACE))) return st;
+    if ((st = new_object(m, out, &object, SP_JINJA_NAMESPACE))) return st;
     if ((st = sp_heap_take(m->heap, &object->dict, sizeof *object->dict))) return st;
     return fill_dict(m, object->dict, args);
 }
 
-static enum sp_status call_raise(struct jinja_machine *m, struct sp_value *out,
-                                 struct jinja_object *self, const struct jinja_args *args)
+static enum sp_status call_raise(struct sp_jinja_machine *m, struct sp_value *out,
+                                 struct sp_jinja_object *self, const struct sp_jinja_args *args)
 {
     enum sp_status st;
-    struct sp_value slot[JINJA_MAX_ARGS], text;
+    struct sp_value slot[SP_JINJA_MAX_ARGS], text;
 
     (void)self;
     (void)out;
@@ -372,11 +382,11 @@ static enum sp_status call_raise(struct jinja_machine *m, struct sp_value *out,
                          text.text);
 }
 
-static enum sp_status call_strftime(struct jinja_machine *m, struct sp_value *out,
-                                    struct jinja_object *self, const struct jinja_args *args)
+static enum sp_status call_strftime(struct sp_jinja_machine *m, struct sp_value *out,
+                                    struct sp_jinja_object *self, const struct sp_jinja_args *args)
 {
     enum sp_status st;
-    struct sp_value slot[JINJA_MAX_ARGS];
+    struct sp_value slot[SP_JINJA_MAX_ARGS];
     struct sp_builder b = {.heap = m->heap};
 
     (void)self;
@@ -388,34 +398,35 @@ static enum sp_status call_strftime(struct jinja_machine *m, struct sp_value *ou
     return SP_OK;
 }
 
-static enum sp_status call_joiner_object(struct jinja_machine *m, struct sp_value *out,
-                                         struct jinja_object *self, const struct jinja_args *args)
+static enum sp_status call_joiner_object(struct sp_jinja_machine *m, struct sp_value *out,
+                                         struct sp_jinja_object *self,
+                                         const struct sp_jinja_args *args)
 {
     if (args->n || args->n_named) return sp_jinja_fail(m, "a joiner takes no arguments");
     *out = self->position++ ? self->self : sp_value_name("");
     return SP_OK;
 }
 
-static enum sp_status call_joiner(struct jinja_machine *m, struct sp_value *out,
-                                  struct jinja_object *self, const struct jinja_args *args)
+static enum sp_status call_joiner(struct sp_jinja_machine *m, struct sp_value *out,
+                                  struct sp_jinja_object *self, const struct sp_jinja_args *args)
 {
     enum sp_status st;
-    struct sp_value slot[JINJA_MAX_ARGS];
-    struct jinja_object *object;
+    struct sp_value slot[SP_JINJA_MAX_ARGS];
+    struct sp_jinja_object *object;
 
     (void)self;
     if ((st = sp_jinja_bind(m, "joiner", "sep=", args, slot))) return st;
-    if ((st = new_object(m, out, &object, JINJA_JOINER))) return st;
+    if ((st = new_object(m, out, &object, SP_JINJA_JOINER))) return st;
     object->name = "joiner";
     object->fn = call_joiner_object;
     object->self = slot[0].kind == SP_V_ABSENT ? sp_value_name(", ") : slot[0];
     return SP_OK;
 }
 
-static enum sp_status cycler_next(struct jinja_machine *m, struct sp_value *out,
-                                  struct jinja_object *self, const struct jinja_args *args)
+static enum sp_status cycler_next(struct sp_jinja_machine *m, struct sp_value *out,
+                                  struct sp_jinja_object *self, const struct sp_jinja_args *args)
 {
-    struct jinja_object *cycler = self->self.object;
+    struct sp_jinja_object *cycler = self->self.object;
     const struct sp_list *items = cycler->self.list;
 
     if (args->n || args->n_named) return sp_jinja_fail(m, "cycler.next() takes no arguments");
@@ -424,10 +435,10 @@ static enum sp_status cycler_next(struct jinja_machine *m, struct sp_value *out,
     return SP_OK;
 }
 
-static enum sp_status cycler_reset(struct jinja_machine *m, struct sp_value *out,
-                                   struct jinja_object *self, const struct jinja_args *args)
+static enum sp_status cycler_reset(struct sp_jinja_machine *m, struct sp_value *out,
+                                   struct sp_jinja_object *self, const struct sp_jinja_args *args)
 {
-    struct jinja_object *cycler = self->self.object;
+    struct sp_jinja_object *cycler = self->self.object;
 
     if (args->n || args->n_named) return sp_jinja_fail(m, "cycler.reset() takes no arguments");
     cycler->position = 0;
@@ -435,11 +446,11 @@ static enum sp_status cycler_reset(struct jinja_machine *m, struct sp_value *out
     return SP_OK;
 }
 
-enum sp_status sp_jinja_cycler_attribute(struct jinja_machine *m, struct sp_value *out,
-                                         struct jinja_object *cycler, struct sp_value name)
+enum sp_status sp_jinja_cycler_attribute(struct sp_jinja_machine *m, struct sp_value *out,
+                                         struct sp_jinja_object *cycler, struct sp_value name)
 {
     enum sp_status st;
-    struct jinja_object *method;
+    struct sp_jinja_object *method;
     bool next = sp_text_is(name, "next");
 
     if (sp_text_is(name, "current")) {
@@ -449,7 +460,7 @@ enum sp_status sp_jinja_cycler_attribute(struct jinja_machine *m, struct sp_valu
     } else if (sp_text_is(name, "items")) {
         *out = cycler->self;
     } else if (next || sp_text_is(name, "reset")) {
-        if ((st = new_object(m, out, &method, JINJA_METHOD))) return st;
+        if ((st = new_object(m, out, &method, SP_JINJA_METHOD))) return st;
         method->self = sp_value_object(cycler);
         method->name = next ? "next" : "reset";
         method->fn = next ? cycler_next : cycler_reset;
@@ -457,16 +468,16 @@ enum sp_status sp_jinja_cycler_attribute(struct jinja_machine *m, struct sp_valu
     return SP_OK;
 }
 
-static enum sp_status call_cycler(struct jinja_machine *m, struct sp_value *out,
-                                  struct jinja_object *self, const struct jinja_args *args)
+static enum sp_status call_cycler(struct sp_jinja_machine *m, struct sp_value *out,
+                                  struct sp_jinja_object *self, const struct sp_jinja_args *args)
 {
     enum sp_status st;
-    struct jinja_object *object;
+    struct sp_jinja_object *object;
 
     (void)self;
     if (args->n_named) return sp_jinja_fail(m, "cycler() takes no keyword arguments");
     if (args->n == 0) return sp_jinja_fail(m, "at least one item has to be provided");
-    if ((st = new_object(m, out, &object, JINJA_CYCLER))) return st;
+    if ((st = new_object(m, out, &object, SP_JINJA_CYCLER))) return st;
     object->name = "cycler";
     if ((st = sp_value_list(m->heap, &object->self, SP_SHAPE_TUPLE, args->n))) return st;
     for (size_t i = 0; i < args->n && !st; i++) {
@@ -475,8 +486,8 @@ static enum sp_status call_cycler(struct jinja_machine *m, struct sp_value *out,
     return st;
 }
 
-static enum sp_status call_missing(struct jinja_machine *m, struct sp_value *out,
-                                   struct jinja_object *self, const struct jinja_args *args)
+static enum sp_status call_missing(struct sp_jinja_machine *m, struct sp_value *out,
+                                   struct sp_jinja_object *self, const struct sp_jinja_args *args)
 {
     (void)out;
     (void)args;
@@ -485,8 +496,8 @@ static enum sp_status call_missing(struct jinja_machine *m, struct sp_value *out
 
 static const struct {
     const char *name;
-    enum sp_status (*fn)(struct jinja_machine *m, struct sp_value *out, struct jinja_object *self,
-                         const struct jinja_args *args);
+    enum sp_status (*fn)(struct sp_jinja_machine *m, struct sp_value *out,
+                         struct sp_jinja_object *self, const struct sp_jinja_args *args);
 } globals[] = {
     {"range", call_range},           {"dict", call_dict},
     {"namespace", call_namespace},   {"raise_exception", call_raise},
@@ -494,15 +505,16 @@ static const struct {
     {"cycler", call_cycler},         {"lipsum", call_missing},
 };
 
-enum sp_status sp_jinja_global(struct jinja_machine *m, struct sp_value *out, struct sp_value name)
+enum sp_status sp_jinja_global(struct sp_jinja_machine *m, struct sp_value *out,
+                               struct sp_value name)
 {
     enum sp_status st;
-    struct jinja_object *object;
+    struct sp_jinja_object *object;
 
     *out = (struct sp_value){.kind = SP_V_ABSENT};
     for (size_t i = 0; i < sizeof globals / sizeof globals[0]; i++) {
         if (!sp_text_is(name, globals[i].name)) continue;
-        if ((st = new_object(m, out, &object, JINJA_FUNCTION))) return st;
+        if ((st = new_object(m, out, &object, SP_JINJA_FUNCTION))) return st;
         object->name = globals[i].name;
         object->fn = globals[i].fn;
     }

@@ -1,8 +1,16 @@
 /* Operators of Jinja with Python's meaning: arithmetic, order, containment, attributes, items,
  * slices. */
+#include "runtime/template/jinja_ops.h"
 #include "format/base/number_text.h"
 #include "format/base/unicode.h"
-#include "runtime/template/jinja_builtin.h"
+#include "runtime/template/jinja_machine.h"
+#include "runtime/template/jinja_eval.h"
+#include "runtime/template/jinja_format.h"
+#include "runtime/template/jinja_lex.h"
+#include "runtime/template/jinja_method.h"
+#include "runtime/template/jinja_object.h"
+#include "runtime/template/jinja_string.h"
+#include "runtime/template/jinja_text.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -39,20 +47,20 @@ const char *sp_jinja_type_name(struct sp_value v)
     default:
         break;
     }
-    switch (((const struct jinja_object *)v.object)->kind) {
-    case JINJA_MACRO:
+    switch (((const struct sp_jinja_object *)v.object)->kind) {
+    case SP_JINJA_MACRO:
         return "Macro";
-    case JINJA_LOOP:
+    case SP_JINJA_LOOP:
         return "LoopContext";
-    case JINJA_NAMESPACE:
+    case SP_JINJA_NAMESPACE:
         return "Namespace";
     default:
         return "function";
     }
 }
 
-enum sp_status sp_jinja_undefined(struct jinja_machine *m, struct sp_value *out, const char *format,
-                                  ...)
+enum sp_status sp_jinja_undefined(struct sp_jinja_machine *m, struct sp_value *out,
+                                  const char *format, ...)
 {
     enum sp_status st;
     char text[256];
@@ -66,18 +74,18 @@ enum sp_status sp_jinja_undefined(struct jinja_machine *m, struct sp_value *out,
     return SP_OK;
 }
 
-enum sp_status sp_jinja_defined(struct jinja_machine *m, struct sp_value v)
+enum sp_status sp_jinja_defined(struct sp_jinja_machine *m, struct sp_value v)
 {
     return v.kind == SP_V_UNDEFINED ? sp_jinja_fail(m, "%s", v.text) : SP_OK;
 }
 
-static const char *operator_name(enum jinja_token op)
+static const char *operator_name(enum sp_jinja_token op)
 {
-    return op == T_POW ? "** or pow()" : sp_jinja_token_name(op);
+    return op == SP_T_POW ? "** or pow()" : sp_jinja_token_name(op);
 }
 
-static enum sp_status bad_operands(struct jinja_machine *m, enum jinja_token op, struct sp_value a,
-                                   struct sp_value b)
+static enum sp_status bad_operands(struct sp_jinja_machine *m, enum sp_jinja_token op,
+                                   struct sp_value a, struct sp_value b)
 {
     enum sp_status st;
 
@@ -86,7 +94,7 @@ static enum sp_status bad_operands(struct jinja_machine *m, enum jinja_token op,
                          sp_jinja_type_name(a), sp_jinja_type_name(b));
 }
 
-static enum sp_status too_big(struct jinja_machine *m, enum jinja_token op)
+static enum sp_status too_big(struct sp_jinja_machine *m, enum sp_jinja_token op)
 {
     return sp_fail(m->heap->err, SP_E_UNSUPPORTED, "the result of %s does not fit 64 bits",
                    sp_jinja_token_name(op));
@@ -140,33 +148,33 @@ static bool floor_div(int64_t *quotient, int64_t *rest, int64_t a, int64_t b)
     return true;
 }
 
-static enum sp_status float_op(struct jinja_machine *m, struct sp_value *out, enum jinja_token op,
-                               double a, double b)
+static enum sp_status float_op(struct sp_jinja_machine *m, struct sp_value *out,
+                               enum sp_jinja_token op, double a, double b)
 {
     double r;
 
-    if (b == 0 && (op == T_DIV || op == T_FLOORDIV || op == T_MOD)) {
+    if (b == 0 && (op == SP_T_DIV || op == SP_T_FLOORDIV || op == SP_T_MOD)) {
         return sp_jinja_fail(m, "division by zero in %s", sp_jinja_token_name(op));
     }
     switch (op) {
-    case T_ADD:
+    case SP_T_ADD:
         r = a + b;
         break;
-    case T_SUB:
+    case SP_T_SUB:
         r = a - b;
         break;
-    case T_MUL:
+    case SP_T_MUL:
         r = a * b;
         break;
-    case T_DIV:
+    case SP_T_DIV:
         r = a / b;
         break;
-    case T_FLOORDIV:
-    case T_MOD:
+    case SP_T_FLOORDIV:
+    case SP_T_MOD:
         r = fmod(a, b);
         if (r != 0 && (r < 0) != (b < 0)) r += b;
         if (r == 0) r = copysign(0.0, b);
-        if (op == T_MOD) break;
+        if (op == SP_T_MOD) break;
         r = (a - r) / b;
         r = r != 0 ? floor(r) + (r - floor(r) > 0.5) : copysign(0.0, a / b);
         break;
@@ -183,32 +191,33 @@ static enum sp_status float_op(struct jinja_machine *m, struct sp_value *out, en
     return SP_OK;
 }
 
-static enum sp_status int_op(struct jinja_machine *m, struct sp_value *out, enum jinja_token op,
-                             int64_t a, int64_t b)
+static enum sp_status int_op(struct sp_jinja_machine *m, struct sp_value *out,
+                             enum sp_jinja_token op, int64_t a, int64_t b)
 {
     int64_t r = 0, rest = 0;
     bool fits;
 
-    if (op == T_DIV || (op == T_POW && b < 0)) return float_op(m, out, op, (double)a, (double)b);
-    if (b == 0 && (op == T_FLOORDIV || op == T_MOD)) {
+    if (op == SP_T_DIV || (op == SP_T_POW && b < 0))
+        return float_op(m, out, op, (double)a, (double)b);
+    if (b == 0 && (op == SP_T_FLOORDIV || op == SP_T_MOD)) {
         return sp_jinja_fail(m, "division by zero in %s", sp_jinja_token_name(op));
     }
     switch (op) {
-    case T_ADD:
+    case SP_T_ADD:
         fits = add_checked(&r, a, b);
         break;
-    case T_SUB:
+    case SP_T_SUB:
         fits = b != INT64_MIN && add_checked(&r, a, -b);
         break;
-    case T_MUL:
+    case SP_T_MUL:
         fits = mul_checked(&r, a, b);
         break;
-    case T_POW:
+    case SP_T_POW:
         fits = pow_checked(&r, a, b);
         break;
     default:
         fits = floor_div(&r, &rest, a, b);
-        if (op == T_MOD) r = rest;
+        if (op == SP_T_MOD) r = rest;
     }
     if (!fits) return too_big(m, op);
     *out = sp_value_int(r);
@@ -220,8 +229,8 @@ static int64_t integer_of(struct sp_value v)
     return v.kind == SP_V_BOOL ? v.truth : v.integer;
 }
 
-static enum sp_status number_op(struct jinja_machine *m, struct sp_value *out, enum jinja_token op,
-                                struct sp_value a, struct sp_value b)
+static enum sp_status number_op(struct sp_jinja_machine *m, struct sp_value *out,
+                                enum sp_jinja_token op, struct sp_value a, struct sp_value b)
 {
     if (a.kind == SP_V_FLOAT || b.kind == SP_V_FLOAT) {
         return float_op(m, out, op, sp_value_to_double(a), sp_value_to_double(b));
@@ -239,7 +248,7 @@ static bool repeatable(struct sp_value v)
            (v.kind == SP_V_LIST && (v.shape == SP_SHAPE_PLAIN || v.shape == SP_SHAPE_TUPLE));
 }
 
-static enum sp_status repeat(struct jinja_machine *m, struct sp_value *out, struct sp_value v,
+static enum sp_status repeat(struct sp_jinja_machine *m, struct sp_value *out, struct sp_value v,
                              int64_t times)
 {
     enum sp_status st = SP_OK;
@@ -261,8 +270,8 @@ static enum sp_status repeat(struct jinja_machine *m, struct sp_value *out, stru
     return st;
 }
 
-static enum sp_status join_texts(struct jinja_machine *m, struct sp_value *out, struct sp_value a,
-                                 struct sp_value b)
+static enum sp_status join_texts(struct sp_jinja_machine *m, struct sp_value *out,
+                                 struct sp_value a, struct sp_value b)
 {
     enum sp_status st;
     struct sp_builder text = {.heap = m->heap};
@@ -276,8 +285,8 @@ static enum sp_status join_texts(struct jinja_machine *m, struct sp_value *out, 
     return SP_OK;
 }
 
-static enum sp_status join_lists(struct jinja_machine *m, struct sp_value *out, struct sp_value a,
-                                 struct sp_value b)
+static enum sp_status join_lists(struct sp_jinja_machine *m, struct sp_value *out,
+                                 struct sp_value a, struct sp_value b)
 {
     enum sp_status st = sp_value_list(m->heap, out, a.shape, a.list->n + b.list->n);
 
@@ -288,26 +297,28 @@ static enum sp_status join_lists(struct jinja_machine *m, struct sp_value *out, 
     return st;
 }
 
-enum sp_status sp_jinja_binary(struct jinja_machine *m, struct sp_value *out, enum jinja_token op,
-                               struct sp_value a, struct sp_value b)
+enum sp_status sp_jinja_binary(struct sp_jinja_machine *m, struct sp_value *out,
+                               enum sp_jinja_token op, struct sp_value a, struct sp_value b)
 {
     if (sp_value_is_number(a) && sp_value_is_number(b)) return number_op(m, out, op, a, b);
-    if (op == T_ADD && a.kind == SP_V_TEXT && b.kind == SP_V_TEXT) return join_texts(m, out, a, b);
-    if (op == T_ADD && repeatable(a) && repeatable(b) && a.kind == b.kind && a.shape == b.shape) {
+    if (op == SP_T_ADD && a.kind == SP_V_TEXT && b.kind == SP_V_TEXT)
+        return join_texts(m, out, a, b);
+    if (op == SP_T_ADD && repeatable(a) && repeatable(b) && a.kind == b.kind &&
+        a.shape == b.shape) {
         return join_lists(m, out, a, b);
     }
-    if (op == T_MUL && repeatable(a) && (b.kind == SP_V_INT || b.kind == SP_V_BOOL)) {
+    if (op == SP_T_MUL && repeatable(a) && (b.kind == SP_V_INT || b.kind == SP_V_BOOL)) {
         return repeat(m, out, a, integer_of(b));
     }
-    if (op == T_MUL && repeatable(b) && (a.kind == SP_V_INT || a.kind == SP_V_BOOL)) {
+    if (op == SP_T_MUL && repeatable(b) && (a.kind == SP_V_INT || a.kind == SP_V_BOOL)) {
         return repeat(m, out, b, integer_of(a));
     }
-    if (op == T_MOD && a.kind == SP_V_TEXT) return sp_jinja_percent(m, out, a, b);
+    if (op == SP_T_MOD && a.kind == SP_V_TEXT) return sp_jinja_percent(m, out, a, b);
     return bad_operands(m, op, a, b);
 }
 
-enum sp_status sp_jinja_unary(struct jinja_machine *m, struct sp_value *out, enum jinja_token op,
-                              struct sp_value a)
+enum sp_status sp_jinja_unary(struct sp_jinja_machine *m, struct sp_value *out,
+                              enum sp_jinja_token op, struct sp_value a)
 {
     enum sp_status st;
 
@@ -317,18 +328,18 @@ enum sp_status sp_jinja_unary(struct jinja_machine *m, struct sp_value *out, enu
                              sp_jinja_type_name(a));
     }
     if (a.kind == SP_V_FLOAT) {
-        *out = sp_value_float(op == T_SUB ? -a.real : a.real);
+        *out = sp_value_float(op == SP_T_SUB ? -a.real : a.real);
         return SP_OK;
     }
-    if (op == T_SUB && integer_of(a) == INT64_MIN) return too_big(m, op);
-    *out = sp_value_int(op == T_SUB ? -integer_of(a) : integer_of(a));
+    if (op == SP_T_SUB && integer_of(a) == INT64_MIN) return too_big(m, op);
+    *out = sp_value_int(op == SP_T_SUB ? -integer_of(a) : integer_of(a));
     return SP_OK;
 }
 
-static enum sp_status order_at(struct jinja_machine *m, int *out, struct sp_value a,
+static enum sp_status order_at(struct sp_jinja_machine *m, int *out, struct sp_value a,
                                struct sp_value b, int depth);
 
-static enum sp_status order_lists(struct jinja_machine *m, int *out, const struct sp_list *a,
+static enum sp_status order_lists(struct sp_jinja_machine *m, int *out, const struct sp_list *a,
                                   const struct sp_list *b, int depth)
 {
     enum sp_status st;
@@ -343,7 +354,7 @@ static enum sp_status order_lists(struct jinja_machine *m, int *out, const struc
     return SP_OK;
 }
 
-static enum sp_status order_at(struct jinja_machine *m, int *out, struct sp_value a,
+static enum sp_status order_at(struct sp_jinja_machine *m, int *out, struct sp_value a,
                                struct sp_value b, int depth)
 {
     enum sp_status st;
@@ -368,13 +379,13 @@ static enum sp_status order_at(struct jinja_machine *m, int *out, struct sp_valu
                          sp_jinja_type_name(a), sp_jinja_type_name(b));
 }
 
-enum sp_status sp_jinja_order(struct jinja_machine *m, int *out, struct sp_value a,
+enum sp_status sp_jinja_order(struct sp_jinja_machine *m, int *out, struct sp_value a,
                               struct sp_value b)
 {
     return order_at(m, out, a, b, 0);
 }
 
-enum sp_status sp_jinja_contains(struct jinja_machine *m, bool *out, struct sp_value item,
+enum sp_status sp_jinja_contains(struct sp_jinja_machine *m, bool *out, struct sp_value item,
                                  struct sp_value in)
 {
     enum sp_status st;
@@ -408,22 +419,22 @@ enum sp_status sp_jinja_contains(struct jinja_machine *m, bool *out, struct sp_v
     return st;
 }
 
-enum sp_status sp_jinja_compare(struct jinja_machine *m, bool *out, enum jinja_token op,
+enum sp_status sp_jinja_compare(struct sp_jinja_machine *m, bool *out, enum sp_jinja_token op,
                                 struct sp_value a, struct sp_value b)
 {
     enum sp_status st;
     int order = 0;
 
     switch (op) {
-    case T_EQ:
+    case SP_T_EQ:
         return sp_value_equal(m->heap, out, a, b);
-    case T_NE:
+    case SP_T_NE:
         st = sp_value_equal(m->heap, out, a, b);
         *out = !*out;
         return st;
-    case T_IN:
+    case SP_T_IN:
         return sp_jinja_contains(m, out, a, b);
-    case T_NOT_IN:
+    case SP_T_NOT_IN:
         st = sp_jinja_contains(m, out, a, b);
         *out = !*out;
         return st;
@@ -435,32 +446,36 @@ enum sp_status sp_jinja_compare(struct jinja_machine *m, bool *out, enum jinja_t
         return SP_OK;
     }
     if ((st = sp_jinja_order(m, &order, a, b))) return st;
-    *out = op == T_LT ? order < 0 : op == T_LE ? order <= 0 : op == T_GT ? order > 0 : order >= 0;
+    *out = op == SP_T_LT   ? order < 0
+           : op == SP_T_LE ? order <= 0
+           : op == SP_T_GT ? order > 0
+                           : order >= 0;
     return SP_OK;
 }
 
-static enum sp_status object_attribute(struct jinja_machine *m, struct sp_value *out, bool *found,
-                                       struct jinja_object *object, struct sp_value name)
+static enum sp_status object_attribute(struct sp_jinja_machine *m, struct sp_value *out,
+                                       bool *found, struct sp_jinja_object *object,
+                                       struct sp_value name)
 {
     const struct sp_value *value = NULL;
 
     *found = false;
-    if (object->kind == JINJA_NAMESPACE) value = sp_dict_find(object->dict, name);
-    if (object->kind == JINJA_MACRO && sp_text_is(name, "name")) value = &object->node->value;
+    if (object->kind == SP_JINJA_NAMESPACE) value = sp_dict_find(object->dict, name);
+    if (object->kind == SP_JINJA_MACRO && sp_text_is(name, "name")) value = &object->node->value;
     if (value != NULL) {
         *found = true;
         *out = *value;
         return SP_OK;
     }
-    if (object->kind != JINJA_LOOP && object->kind != JINJA_CYCLER) return SP_OK;
+    if (object->kind != SP_JINJA_LOOP && object->kind != SP_JINJA_CYCLER) return SP_OK;
     *out = (struct sp_value){.kind = SP_V_ABSENT};
     *found = true;
-    return object->kind == JINJA_LOOP ? sp_jinja_loop_attribute(m, out, object, name)
-                                      : sp_jinja_cycler_attribute(m, out, object, name);
+    return object->kind == SP_JINJA_LOOP ? sp_jinja_loop_attribute(m, out, object, name)
+                                         : sp_jinja_cycler_attribute(m, out, object, name);
 }
 
 /* A Python attribute, which is a method for everything but objects. */
-static enum sp_status own_attribute(struct jinja_machine *m, struct sp_value *out, bool *found,
+static enum sp_status own_attribute(struct sp_jinja_machine *m, struct sp_value *out, bool *found,
                                     struct sp_value v, struct sp_value name)
 {
     enum sp_status st;
@@ -475,16 +490,16 @@ static enum sp_status own_attribute(struct jinja_machine *m, struct sp_value *ou
     return st;
 }
 
-static enum sp_status no_attribute(struct jinja_machine *m, struct sp_value *out, struct sp_value v,
-                                   struct sp_value name)
+static enum sp_status no_attribute(struct sp_jinja_machine *m, struct sp_value *out,
+                                   struct sp_value v, struct sp_value name)
 {
     return sp_jinja_undefined(m, out, "'%s%s' has no attribute '%.*s'", sp_jinja_type_name(v),
                               v.kind == SP_V_NONE ? "" : " object", (int)name.len, name.text);
 }
 
 /* v.name: an attribute first, then an item of that name. */
-enum sp_status sp_jinja_attribute(struct jinja_machine *m, struct sp_value *out, struct sp_value v,
-                                  struct sp_value name)
+enum sp_status sp_jinja_attribute(struct sp_jinja_machine *m, struct sp_value *out,
+                                  struct sp_value v, struct sp_value name)
 {
     enum sp_status st;
     const struct sp_value *item;
@@ -506,7 +521,7 @@ static bool indexable(struct sp_value v)
            (v.shape == SP_SHAPE_PLAIN || v.shape == SP_SHAPE_TUPLE || v.shape == SP_SHAPE_RANGE);
 }
 
-static enum sp_status char_at(struct jinja_machine *m, struct sp_value *out, struct sp_value v,
+static enum sp_status char_at(struct sp_jinja_machine *m, struct sp_value *out, struct sp_value v,
                               int64_t index, bool *found)
 {
     size_t pos = 0, end = 0;
@@ -534,7 +549,7 @@ static enum sp_status char_at(struct jinja_machine *m, struct sp_value *out, str
 }
 
 /* v[index]: an item first, then an attribute of that name. */
-enum sp_status sp_jinja_item(struct jinja_machine *m, struct sp_value *out, struct sp_value v,
+enum sp_status sp_jinja_item(struct sp_jinja_machine *m, struct sp_value *out, struct sp_value v,
                              struct sp_value index)
 {
     enum sp_status st;
@@ -569,7 +584,7 @@ enum sp_status sp_jinja_item(struct jinja_machine *m, struct sp_value *out, stru
                               (int)(b.len < 100 ? b.len : 100), b.at ? b.at : "");
 }
 
-static enum sp_status slice_bound(struct jinja_machine *m, struct sp_value v, int64_t *out,
+static enum sp_status slice_bound(struct sp_jinja_machine *m, struct sp_value v, int64_t *out,
                                   bool *given)
 {
     *given = v.kind != SP_V_ABSENT && v.kind != SP_V_NONE;
@@ -583,7 +598,7 @@ static enum sp_status slice_bound(struct jinja_machine *m, struct sp_value v, in
 }
 
 /* Python's rule for slice bounds: negative ones count from the end, all are clipped. */
-static enum sp_status slice_range(struct jinja_machine *m, const struct sp_value bound[3],
+static enum sp_status slice_range(struct sp_jinja_machine *m, const struct sp_value bound[3],
                                   int64_t n, int64_t range[3])
 {
     enum sp_status st;
@@ -606,8 +621,8 @@ static enum sp_status slice_range(struct jinja_machine *m, const struct sp_value
     return SP_OK;
 }
 
-static enum sp_status slice_text(struct jinja_machine *m, struct sp_value *out, struct sp_value v,
-                                 const struct sp_value bound[3])
+static enum sp_status slice_text(struct sp_jinja_machine *m, struct sp_value *out,
+                                 struct sp_value v, const struct sp_value bound[3])
 {
     enum sp_status st;
     int64_t range[3];
@@ -636,7 +651,7 @@ static enum sp_status slice_text(struct jinja_machine *m, struct sp_value *out, 
     return SP_OK;
 }
 
-enum sp_status sp_jinja_slice(struct jinja_machine *m, struct sp_value *out, struct sp_value v,
+enum sp_status sp_jinja_slice(struct sp_jinja_machine *m, struct sp_value *out, struct sp_value v,
                               const struct sp_value bound[3])
 {
     enum sp_status st;

@@ -1,23 +1,25 @@
 /* Statements of Jinja, and the compilation of a whole template. */
-#include "runtime/template/jinja_builtin.h"
+#include "runtime/template/jinja_parse.h"
+#include "runtime/template/jinja_lex.h"
+#include "runtime/template/jinja_parse_expr.h"
 #include "runtime/template/jinja_tree.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static enum sp_status parse_body(struct jinja_parser *p, struct jinja_node **out);
+static enum sp_status parse_body(struct sp_jinja_parser *p, struct sp_jinja_node **out);
 
 /* Statements of Jinja2 that are known and missing here, for a clear refusal. */
 static const char *const missing[] = {"extends",    "include", "import", "from",      "block", "do",
                                       "autoescape", "trans",   "debug",  "pluralize", "print"};
 
-static bool at_end_tag(const struct jinja_parser *p)
+static bool at_end_tag(const struct sp_jinja_parser *p)
 {
     static const char *const ends[] = {"endfor",        "endif",   "else",     "elif",
                                        "endset",        "endwith", "endmacro", "endfilter",
                                        "endgeneration", "endcall"};
 
-    if (p->at->token != T_BLOCK_BEGIN || p->at[1].token != T_NAME) return false;
+    if (p->at->token != SP_T_BLOCK_BEGIN || p->at[1].token != SP_T_NAME) return false;
     for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
         if (sp_text_is(p->at[1].value, ends[i])) return true;
     }
@@ -25,15 +27,15 @@ static bool at_end_tag(const struct jinja_parser *p)
 }
 
 /* `%}`, statements, `{% end`; the parser stands at the end tag's name. */
-static enum sp_status parse_block(struct jinja_parser *p, struct jinja_node **body, const char *tag,
-                                  uint32_t line)
+static enum sp_status parse_block(struct sp_jinja_parser *p, struct sp_jinja_node **body,
+                                  const char *tag, uint32_t line)
 {
     enum sp_status st;
 
-    (void)sp_jinja_skip(p, T_COLON);
-    if ((st = sp_jinja_expect(p, T_BLOCK_END))) return st;
+    (void)sp_jinja_skip(p, SP_T_COLON);
+    if ((st = sp_jinja_expect(p, SP_T_BLOCK_END))) return st;
     if ((st = parse_body(p, body))) return st;
-    if (p->at->token == T_END) {
+    if (p->at->token == SP_T_END) {
         return sp_fail(p->heap->err, SP_E_INPUT, "template:%u: {%% %s %%} is not closed", line,
                        tag);
     }
@@ -41,13 +43,13 @@ static enum sp_status parse_block(struct jinja_parser *p, struct jinja_node **bo
 }
 
 /* A block whose end tag is `end`, which is consumed. */
-static enum sp_status parse_closed(struct jinja_parser *p, struct jinja_node **body,
+static enum sp_status parse_closed(struct sp_jinja_parser *p, struct sp_jinja_node **body,
                                    const char *tag, uint32_t line)
 {
     enum sp_status st = parse_block(p, body, tag, line);
 
     if (st) return st;
-    if (p->at->token == T_NAME && p->at->value.len == strlen(tag) + 3 &&
+    if (p->at->token == SP_T_NAME && p->at->value.len == strlen(tag) + 3 &&
         memcmp(p->at->value.text, "end", 3) == 0 &&
         memcmp(p->at->value.text + 3, tag, strlen(tag)) == 0) {
         p->at++;
@@ -58,17 +60,17 @@ static enum sp_status parse_closed(struct jinja_parser *p, struct jinja_node **b
                    p->at->line, (int)p->at->value.len, p->at->value.text, tag, line);
 }
 
-static enum sp_status parse_if(struct jinja_parser *p, struct jinja_node *node)
+static enum sp_status parse_if(struct sp_jinja_parser *p, struct sp_jinja_node *node)
 {
     enum sp_status st;
 
     for (;;) {
-        struct jinja_node *next;
+        struct sp_jinja_node *next;
 
         if ((st = sp_jinja_parse_tuple(p, &node->a, false, NULL))) return st;
         if ((st = parse_block(p, &node->body, "if", node->line))) return st;
         if (!sp_jinja_skip_name(p, "elif")) break;
-        if ((st = sp_jinja_new_node(p, &next, J_IF))) return st;
+        if ((st = sp_jinja_new_node(p, &next, SP_J_IF))) return st;
         node->c = next;
         node = next;
     }
@@ -79,11 +81,11 @@ static enum sp_status parse_if(struct jinja_parser *p, struct jinja_node *node)
                    p->at->line, (int)p->at->value.len, p->at->value.text, node->line);
 }
 
-static enum sp_status parse_for(struct jinja_parser *p, struct jinja_node *node)
+static enum sp_status parse_for(struct sp_jinja_parser *p, struct sp_jinja_node *node)
 {
     enum sp_status st;
 
-    node->kind = J_FOR;
+    node->kind = SP_J_FOR;
     if ((st = sp_jinja_parse_target(p, &node->a, false))) return st;
     if (!sp_jinja_skip_name(p, "in")) {
         return sp_fail(p->heap->err, SP_E_INPUT, "template:%u: {%% for %%} without its in",
@@ -103,30 +105,30 @@ static enum sp_status parse_for(struct jinja_parser *p, struct jinja_node *node)
                    p->at->line, (int)p->at->value.len, p->at->value.text, node->line);
 }
 
-static enum sp_status parse_set(struct jinja_parser *p, struct jinja_node *node)
+static enum sp_status parse_set(struct sp_jinja_parser *p, struct sp_jinja_node *node)
 {
     enum sp_status st;
 
-    node->kind = J_SET;
+    node->kind = SP_J_SET;
     if ((st = sp_jinja_parse_target(p, &node->a, true))) return st;
-    if (sp_jinja_skip(p, T_ASSIGN)) return sp_jinja_parse_tuple(p, &node->b, true, NULL);
-    node->kind = J_SET_BLOCK;
-    if (p->at->token == T_PIPE && (st = sp_jinja_parse_filters(p, &node->b, NULL, false)))
+    if (sp_jinja_skip(p, SP_T_ASSIGN)) return sp_jinja_parse_tuple(p, &node->b, true, NULL);
+    node->kind = SP_J_SET_BLOCK;
+    if (p->at->token == SP_T_PIPE && (st = sp_jinja_parse_filters(p, &node->b, NULL, false)))
         return st;
     return parse_closed(p, &node->body, "set", node->line);
 }
 
-static enum sp_status parse_with(struct jinja_parser *p, struct jinja_node *node)
+static enum sp_status parse_with(struct sp_jinja_parser *p, struct sp_jinja_node *node)
 {
     enum sp_status st;
-    struct jinja_node *set, **end = &node->list;
+    struct sp_jinja_node *set, **end = &node->list;
 
-    node->kind = J_WITH;
-    while (p->at->token != T_BLOCK_END) {
-        if (node->list != NULL && (st = sp_jinja_expect(p, T_COMMA))) return st;
-        if ((st = sp_jinja_new_node(p, &set, J_SET))) return st;
+    node->kind = SP_J_WITH;
+    while (p->at->token != SP_T_BLOCK_END) {
+        if (node->list != NULL && (st = sp_jinja_expect(p, SP_T_COMMA))) return st;
+        if ((st = sp_jinja_new_node(p, &set, SP_J_SET))) return st;
         if ((st = sp_jinja_parse_target(p, &set->a, false))) return st;
-        if ((st = sp_jinja_expect(p, T_ASSIGN))) return st;
+        if ((st = sp_jinja_expect(p, SP_T_ASSIGN))) return st;
         if ((st = sp_jinja_parse_expression(p, &set->b))) return st;
         *end = set;
         end = &set->next;
@@ -135,19 +137,19 @@ static enum sp_status parse_with(struct jinja_parser *p, struct jinja_node *node
 }
 
 /* `(a, b=1)` of a macro or call block. */
-static enum sp_status parse_params(struct jinja_parser *p, struct jinja_node *node)
+static enum sp_status parse_params(struct sp_jinja_parser *p, struct sp_jinja_node *node)
 {
     enum sp_status st;
-    struct jinja_node *param, **end = &node->list;
+    struct sp_jinja_node *param, **end = &node->list;
     bool optional = false;
 
-    if ((st = sp_jinja_expect(p, T_LPAREN))) return st;
-    while (p->at->token != T_RPAREN) {
-        if (node->list != NULL && (st = sp_jinja_expect(p, T_COMMA))) return st;
-        if ((st = sp_jinja_new_node(p, &param, J_PARAM))) return st;
+    if ((st = sp_jinja_expect(p, SP_T_LPAREN))) return st;
+    while (p->at->token != SP_T_RPAREN) {
+        if (node->list != NULL && (st = sp_jinja_expect(p, SP_T_COMMA))) return st;
+        if ((st = sp_jinja_new_node(p, &param, SP_J_PARAM))) return st;
         param->value = p->at->value;
-        if ((st = sp_jinja_expect(p, T_NAME))) return st;
-        if (sp_jinja_skip(p, T_ASSIGN)) {
+        if ((st = sp_jinja_expect(p, SP_T_NAME))) return st;
+        if (sp_jinja_skip(p, SP_T_ASSIGN)) {
             if ((st = sp_jinja_parse_expression(p, &param->a))) return st;
             optional = true;
         } else if (optional) {
@@ -157,11 +159,11 @@ static enum sp_status parse_params(struct jinja_parser *p, struct jinja_node *no
         *end = param;
         end = &param->next;
     }
-    return sp_jinja_expect(p, T_RPAREN);
+    return sp_jinja_expect(p, SP_T_RPAREN);
 }
 
 /* The body of a macro is no part of the loops around it. */
-static enum sp_status parse_function_body(struct jinja_parser *p, struct jinja_node *node,
+static enum sp_status parse_function_body(struct sp_jinja_parser *p, struct sp_jinja_node *node,
                                           const char *tag)
 {
     enum sp_status st;
@@ -175,49 +177,49 @@ static enum sp_status parse_function_body(struct jinja_parser *p, struct jinja_n
     return st;
 }
 
-static enum sp_status parse_macro(struct jinja_parser *p, struct jinja_node *node)
+static enum sp_status parse_macro(struct sp_jinja_parser *p, struct sp_jinja_node *node)
 {
     enum sp_status st;
 
-    node->kind = J_MACRO;
+    node->kind = SP_J_MACRO;
     node->value = p->at->value;
-    if ((st = sp_jinja_expect(p, T_NAME))) return st;
+    if ((st = sp_jinja_expect(p, SP_T_NAME))) return st;
     if ((st = parse_params(p, node))) return st;
     return parse_function_body(p, node, "macro");
 }
 
-static enum sp_status parse_call_block(struct jinja_parser *p, struct jinja_node *node)
+static enum sp_status parse_call_block(struct sp_jinja_parser *p, struct sp_jinja_node *node)
 {
     enum sp_status st;
 
-    node->kind = J_CALL_BLOCK;
+    node->kind = SP_J_CALL_BLOCK;
     node->value = sp_value_name("caller");
-    if (p->at->token == T_LPAREN && (st = parse_params(p, node))) return st;
+    if (p->at->token == SP_T_LPAREN && (st = parse_params(p, node))) return st;
     if ((st = sp_jinja_parse_expression(p, &node->a))) return st;
-    if (node->a->kind != J_CALL) {
+    if (node->a->kind != SP_J_CALL) {
         return sp_fail(p->heap->err, SP_E_INPUT, "template:%u: {%% call %%} without a call",
                        node->line);
     }
     return parse_function_body(p, node, "call");
 }
 
-static enum sp_status parse_jump(struct jinja_parser *p, struct jinja_node *node,
-                                 enum jinja_kind kind)
+static enum sp_status parse_jump(struct sp_jinja_parser *p, struct sp_jinja_node *node,
+                                 enum sp_jinja_kind kind)
 {
     node->kind = (uint8_t)kind;
     if (p->loops > 0) return SP_OK;
     return sp_fail(p->heap->err, SP_E_INPUT, "template:%u: {%% %s %%} outside of a loop",
-                   node->line, kind == J_BREAK ? "break" : "continue");
+                   node->line, kind == SP_J_BREAK ? "break" : "continue");
 }
 
-static enum sp_status parse_statement(struct jinja_parser *p, struct jinja_node **out)
+static enum sp_status parse_statement(struct sp_jinja_parser *p, struct sp_jinja_node **out)
 {
     enum sp_status st;
-    struct jinja_node *node;
+    struct sp_jinja_node *node;
     const struct sp_value name = p->at->value;
 
-    if (p->at->token != T_NAME) return sp_jinja_expect(p, T_NAME);
-    if ((st = sp_jinja_new_node(p, &node, J_IF))) return st;
+    if (p->at->token != SP_T_NAME) return sp_jinja_expect(p, SP_T_NAME);
+    if ((st = sp_jinja_new_node(p, &node, SP_J_IF))) return st;
     *out = node;
     p->at++;
     if (sp_text_is(name, "if")) return parse_if(p, node);
@@ -226,14 +228,14 @@ static enum sp_status parse_statement(struct jinja_parser *p, struct jinja_node 
     if (sp_text_is(name, "with")) return parse_with(p, node);
     if (sp_text_is(name, "macro")) return parse_macro(p, node);
     if (sp_text_is(name, "call")) return parse_call_block(p, node);
-    if (sp_text_is(name, "break")) return parse_jump(p, node, J_BREAK);
-    if (sp_text_is(name, "continue")) return parse_jump(p, node, J_CONTINUE);
+    if (sp_text_is(name, "break")) return parse_jump(p, node, SP_J_BREAK);
+    if (sp_text_is(name, "continue")) return parse_jump(p, node, SP_J_CONTINUE);
     if (sp_text_is(name, "generation")) {
-        node->kind = J_SCOPE;
+        node->kind = SP_J_SCOPE;
         return parse_function_body(p, node, "generation");
     }
     if (sp_text_is(name, "filter")) {
-        node->kind = J_FILTER_BLOCK;
+        node->kind = SP_J_FILTER_BLOCK;
         if ((st = sp_jinja_parse_filters(p, &node->b, NULL, true))) return st;
         return parse_closed(p, &node->body, "filter", node->line);
     }
@@ -246,30 +248,30 @@ static enum sp_status parse_statement(struct jinja_parser *p, struct jinja_node 
                    node->line, (int)name.len, name.text);
 }
 
-static enum sp_status parse_output(struct jinja_parser *p, struct jinja_node *node)
+static enum sp_status parse_output(struct sp_jinja_parser *p, struct sp_jinja_node *node)
 {
     enum sp_status st;
 
-    node->kind = J_OUTPUT;
+    node->kind = SP_J_OUTPUT;
     p->at++;
     if ((st = sp_jinja_parse_tuple(p, &node->list, true, NULL))) return st;
-    return sp_jinja_expect(p, T_VAR_END);
+    return sp_jinja_expect(p, SP_T_VAR_END);
 }
 
-static enum sp_status parse_body(struct jinja_parser *p, struct jinja_node **out)
+static enum sp_status parse_body(struct sp_jinja_parser *p, struct sp_jinja_node **out)
 {
     enum sp_status st;
-    struct jinja_node *node, **end = out;
+    struct sp_jinja_node *node, **end = out;
 
     if ((st = sp_jinja_enter(p))) return st;
-    while (p->at->token != T_END && !at_end_tag(p)) {
-        if (p->at->token == T_BLOCK_BEGIN) {
+    while (p->at->token != SP_T_END && !at_end_tag(p)) {
+        if (p->at->token == SP_T_BLOCK_BEGIN) {
             p->at++;
             if ((st = parse_statement(p, &node))) return st;
-            if ((st = sp_jinja_expect(p, T_BLOCK_END))) return st;
+            if ((st = sp_jinja_expect(p, SP_T_BLOCK_END))) return st;
         } else {
-            if ((st = sp_jinja_new_node(p, &node, J_TEXT))) return st;
-            if (p->at->token == T_VAR_BEGIN) {
+            if ((st = sp_jinja_new_node(p, &node, SP_J_TEXT))) return st;
+            if (p->at->token == SP_T_VAR_BEGIN) {
                 if ((st = parse_output(p, node))) return st;
             } else {
                 node->value = p->at++->value;
@@ -278,24 +280,24 @@ static enum sp_status parse_body(struct jinja_parser *p, struct jinja_node **out
         *end = node;
         end = &node->next;
     }
-    if (p->at->token != T_END) p->at++;
+    if (p->at->token != SP_T_END) p->at++;
     p->depth--;
     return SP_OK;
 }
 
-enum sp_status sp_jinja_parse(struct jinja_node **body, struct jinja_parser *p)
+enum sp_status sp_jinja_parse(struct sp_jinja_node **body, struct sp_jinja_parser *p)
 {
     enum sp_status st = parse_body(p, body);
 
-    if (st || p->at->token == T_END) return st;
+    if (st || p->at->token == SP_T_END) return st;
     return sp_fail(p->heap->err, SP_E_INPUT, "template:%u: {%% %.*s %%} closes nothing",
                    p->at->line, (int)p->at->value.len, p->at->value.text);
 }
 
-static enum sp_status check_at(const struct jinja_node *node, bool branch, unsigned depth,
+static enum sp_status check_at(const struct sp_jinja_node *node, bool branch, unsigned depth,
                                struct sp_err *err);
 
-static enum sp_status check_list(const struct jinja_node *node, bool branch, unsigned depth,
+static enum sp_status check_list(const struct sp_jinja_node *node, bool branch, unsigned depth,
                                  struct sp_err *err)
 {
     enum sp_status st = SP_OK;
@@ -305,13 +307,13 @@ static enum sp_status check_list(const struct jinja_node *node, bool branch, uns
     return st;
 }
 
-static enum sp_status check_one(const struct jinja_node *node, bool branch, struct sp_err *err)
+static enum sp_status check_one(const struct sp_jinja_node *node, bool branch, struct sp_err *err)
 {
     const char *what = NULL;
 
     if (branch) return SP_OK;
-    if (node->kind == J_FILTER && node->filter == NULL) what = "filter";
-    if (node->kind == J_TEST && node->test == NULL) what = "test";
+    if (node->kind == SP_J_FILTER && node->filter == NULL) what = "filter";
+    if (node->kind == SP_J_TEST && node->test == NULL) what = "test";
     if (what == NULL) return SP_OK;
     return sp_fail(err, SP_E_UNSUPPORTED, "template:%u: unknown %s %.*s", node->line, what,
                    (int)node->value.len, node->value.text);
@@ -319,7 +321,7 @@ static enum sp_status check_one(const struct jinja_node *node, bool branch, stru
 
 /* A chain of elif, linked by `c`, may be as long as its author likes: it is walked, not descended.
  */
-static enum sp_status check_at(const struct jinja_node *node, bool branch, unsigned depth,
+static enum sp_status check_at(const struct sp_jinja_node *node, bool branch, unsigned depth,
                                struct sp_err *err)
 {
     enum sp_status st = SP_OK;
@@ -329,7 +331,7 @@ static enum sp_status check_at(const struct jinja_node *node, bool branch, unsig
                        node->line, SP_TEMPLATE_MAX_CALLS);
     }
     for (; node != NULL && !st; node = node->c) {
-        branch = branch || node->kind == J_IF || node->kind == J_COND;
+        branch = branch || node->kind == SP_J_IF || node->kind == SP_J_COND;
         if ((st = check_one(node, branch, err))) return st;
         if ((st = check_at(node->a, branch, depth + 1, err))) return st;
         if ((st = check_at(node->b, branch, depth + 1, err))) return st;
@@ -339,7 +341,7 @@ static enum sp_status check_at(const struct jinja_node *node, bool branch, unsig
     return st;
 }
 
-enum sp_status sp_jinja_check_names(const struct jinja_node *body, struct sp_err *err)
+enum sp_status sp_jinja_check_names(const struct sp_jinja_node *body, struct sp_err *err)
 {
     return check_list(body, false, 0, err);
 }
@@ -349,8 +351,8 @@ enum sp_status sp_jinja_compile(struct sp_jinja **out, const char *text, size_t 
 {
     enum sp_status st;
     struct sp_jinja *jinja;
-    struct jinja_parser parser = {0};
-    struct jinja_lexeme *tokens;
+    struct sp_jinja_parser parser = {0};
+    struct sp_jinja_lexeme *tokens;
     size_t n;
 
     if (size > SP_TEMPLATE_MAX_TEXT) {

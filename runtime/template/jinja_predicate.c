@@ -1,12 +1,18 @@
 /* Tests: what may stand behind `is`, in select and in reject. */
+#include "runtime/template/jinja_predicate.h"
 #include "format/base/unicode_case.h"
 #include "format/base/unicode.h"
-#include "runtime/template/jinja_builtin.h"
+#include "runtime/template/jinja_machine.h"
+#include "runtime/template/jinja_filter.h"
+#include "runtime/template/jinja_lex.h"
+#include "runtime/template/jinja_object.h"
+#include "runtime/template/jinja_ops.h"
+#include "runtime/template/jinja_text.h"
 
 #include <string.h>
 
 #define TEST(name)                                                                                 \
-    static enum sp_status name(struct jinja_machine *m, bool *out, struct sp_value v,              \
+    static enum sp_status name(struct sp_jinja_machine *m, bool *out, struct sp_value v,           \
                                const struct sp_value *arg)
 /* Tests that only look at the value. */
 #define KIND_TEST(name, condition)                                                                 \
@@ -36,9 +42,9 @@ KIND_TEST(test_sequence,
               !(v.kind == SP_V_LIST && v.shape >= SP_SHAPE_KEYS && v.shape <= SP_SHAPE_ITEMS) &&
               !(v.kind == SP_V_LIST && v.shape == SP_SHAPE_ITERATOR))
 
-static bool can_be_called(const struct jinja_object *object)
+static bool can_be_called(const struct sp_jinja_object *object)
 {
-    return object->kind != JINJA_NAMESPACE && object->kind != JINJA_CYCLER;
+    return object->kind != SP_JINJA_NAMESPACE && object->kind != SP_JINJA_CYCLER;
 }
 
 /* An undefined can be called, it only fails then. */
@@ -47,13 +53,13 @@ KIND_TEST(test_callable,
 KIND_TEST(test_filter, sp_jinja_find_filter(v) != NULL)
 KIND_TEST(test_test, sp_jinja_find_test(v) != NULL)
 
-static enum sp_status remainder_is(struct jinja_machine *m, bool *out, struct sp_value v,
+static enum sp_status remainder_is(struct sp_jinja_machine *m, bool *out, struct sp_value v,
                                    struct sp_value by, int64_t rest)
 {
     enum sp_status st;
     struct sp_value r;
 
-    if ((st = sp_jinja_binary(m, &r, T_MOD, v, by))) return st;
+    if ((st = sp_jinja_binary(m, &r, SP_T_MOD, v, by))) return st;
     return sp_value_equal(m->heap, out, r, sp_value_int(rest));
 }
 
@@ -76,32 +82,32 @@ TEST(test_divisibleby)
 
 TEST(test_eq)
 {
-    return sp_jinja_compare(m, out, T_EQ, v, arg[0]);
+    return sp_jinja_compare(m, out, SP_T_EQ, v, arg[0]);
 }
 
 TEST(test_ne)
 {
-    return sp_jinja_compare(m, out, T_NE, v, arg[0]);
+    return sp_jinja_compare(m, out, SP_T_NE, v, arg[0]);
 }
 
 TEST(test_lt)
 {
-    return sp_jinja_compare(m, out, T_LT, v, arg[0]);
+    return sp_jinja_compare(m, out, SP_T_LT, v, arg[0]);
 }
 
 TEST(test_le)
 {
-    return sp_jinja_compare(m, out, T_LE, v, arg[0]);
+    return sp_jinja_compare(m, out, SP_T_LE, v, arg[0]);
 }
 
 TEST(test_gt)
 {
-    return sp_jinja_compare(m, out, T_GT, v, arg[0]);
+    return sp_jinja_compare(m, out, SP_T_GT, v, arg[0]);
 }
 
 TEST(test_ge)
 {
-    return sp_jinja_compare(m, out, T_GE, v, arg[0]);
+    return sp_jinja_compare(m, out, SP_T_GE, v, arg[0]);
 }
 
 TEST(test_in)
@@ -132,7 +138,7 @@ TEST(test_sameas)
 }
 
 /* Are all letters that have case of one kind, and is there one? */
-static enum sp_status cased(struct jinja_machine *m, bool *out, struct sp_value v, bool upper)
+static enum sp_status cased(struct sp_jinja_machine *m, bool *out, struct sp_value v, bool upper)
 {
     enum sp_status st;
     bool any = false;
@@ -162,7 +168,7 @@ TEST(test_upper)
     return cased(m, out, v, true);
 }
 
-static const struct jinja_test tests[] = {
+static const struct sp_jinja_test tests[] = {
     {"!=", "other", test_ne},
     {"<", "other", test_lt},
     {"<=", "other", test_le},
@@ -204,7 +210,7 @@ static const struct jinja_test tests[] = {
     {"upper", "", test_upper},
 };
 
-const struct jinja_test *sp_jinja_find_test(struct sp_value name)
+const struct sp_jinja_test *sp_jinja_find_test(struct sp_value name)
 {
     for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++) {
         if (sp_text_is(name, tests[i].name)) return &tests[i];

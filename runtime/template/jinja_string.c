@@ -1,8 +1,11 @@
 /* Work on texts that filters and methods share. Texts are UTF-8; what counts characters counts code
  * points. */
+#include "runtime/template/jinja_string.h"
 #include "format/base/unicode_case.h"
 #include "format/base/unicode.h"
-#include "runtime/template/jinja_builtin.h"
+#include "runtime/template/jinja_machine.h"
+#include "runtime/template/jinja_eval.h"
+#include "runtime/template/jinja_ops.h"
 
 #include <string.h>
 
@@ -15,7 +18,7 @@ size_t sp_jinja_text_len(struct sp_value text)
     return n;
 }
 
-enum sp_status sp_jinja_find(struct jinja_machine *m, size_t *at, struct sp_value text,
+enum sp_status sp_jinja_find(struct sp_jinja_machine *m, size_t *at, struct sp_value text,
                              struct sp_value what, size_t from)
 {
     size_t compared = 0, pos = from;
@@ -51,8 +54,9 @@ static bool in_set(struct sp_value chars, uint32_t c)
     return false;
 }
 
-enum sp_status sp_jinja_strip(struct jinja_machine *m, struct sp_value *out, struct sp_value text,
-                              struct sp_value chars, enum jinja_sides sides)
+enum sp_status sp_jinja_strip(struct sp_jinja_machine *m, struct sp_value *out,
+                              struct sp_value text, struct sp_value chars,
+                              enum sp_jinja_sides sides)
 {
     enum sp_status st;
     bool blank = chars.kind == SP_V_ABSENT || chars.kind == SP_V_NONE;
@@ -62,7 +66,7 @@ enum sp_status sp_jinja_strip(struct jinja_machine *m, struct sp_value *out, str
         if ((st = sp_jinja_defined(m, chars))) return st;
         return sp_jinja_fail(m, "strip arg must be None or str, not %s", sp_jinja_type_name(chars));
     }
-    while ((sides & JINJA_LEFT) && begin < end) {
+    while ((sides & SP_JINJA_LEFT) && begin < end) {
         size_t next = begin;
         uint32_t c = sp_utf8_next(text.text, end, &next);
 
@@ -70,7 +74,7 @@ enum sp_status sp_jinja_strip(struct jinja_machine *m, struct sp_value *out, str
         begin = next;
         steps++;
     }
-    while ((sides & JINJA_RIGHT) && end > begin) {
+    while ((sides & SP_JINJA_RIGHT) && end > begin) {
         size_t prev = sp_utf8_prev(text.text, end), next = prev;
         uint32_t c = sp_utf8_next(text.text, end, &next);
 
@@ -84,7 +88,7 @@ enum sp_status sp_jinja_strip(struct jinja_machine *m, struct sp_value *out, str
 }
 
 /* Between any two characters, and at both ends, where `from` is empty. */
-static enum sp_status replace_empty(struct jinja_machine *m, struct sp_value *out,
+static enum sp_status replace_empty(struct sp_jinja_machine *m, struct sp_value *out,
                                     struct sp_value text, struct sp_value to, int64_t count)
 {
     enum sp_status st = SP_OK;
@@ -104,8 +108,9 @@ static enum sp_status replace_empty(struct jinja_machine *m, struct sp_value *ou
     return st;
 }
 
-enum sp_status sp_jinja_replace(struct jinja_machine *m, struct sp_value *out, struct sp_value text,
-                                struct sp_value from, struct sp_value to, int64_t count)
+enum sp_status sp_jinja_replace(struct sp_jinja_machine *m, struct sp_value *out,
+                                struct sp_value text, struct sp_value from, struct sp_value to,
+                                int64_t count)
 {
     enum sp_status st;
     struct sp_builder b = {.heap = m->heap};
@@ -143,29 +148,29 @@ static bool final_sigma(struct sp_value text, size_t begin, size_t end)
     return end >= text.len || !sp_unicode_is_cased(sp_utf8_next(text.text, text.len, &end));
 }
 
-static size_t mapped(uint32_t to[SP_CASE_FOLD_MAX], uint32_t c, enum jinja_case how, bool first,
+static size_t mapped(uint32_t to[SP_CASE_FOLD_MAX], uint32_t c, enum sp_jinja_case how, bool first,
                      bool in_word)
 {
     switch (how) {
-    case JINJA_UPPER:
+    case SP_JINJA_UPPER:
         return sp_unicode_upper(to, c);
-    case JINJA_SWAP:
+    case SP_JINJA_SWAP:
         if (sp_unicode_is_upper(c)) return sp_unicode_lower(to, c);
         if (sp_unicode_is_lower(c)) return sp_unicode_upper(to, c);
         break;
-    case JINJA_TITLE:
+    case SP_JINJA_TITLE:
         return in_word ? sp_unicode_lower(to, c) : sp_unicode_title(to, c);
-    case JINJA_CAPITALIZE:
+    case SP_JINJA_CAPITALIZE:
         return first ? sp_unicode_title(to, c) : sp_unicode_lower(to, c);
-    case JINJA_LOWER:
+    case SP_JINJA_LOWER:
         return sp_unicode_lower(to, c);
     }
     to[0] = c;
     return 1;
 }
 
-enum sp_status sp_jinja_recase(struct jinja_machine *m, struct sp_value *out, struct sp_value text,
-                               enum jinja_case how)
+enum sp_status sp_jinja_recase(struct sp_jinja_machine *m, struct sp_value *out,
+                               struct sp_value text, enum sp_jinja_case how)
 {
     enum sp_status st = SP_OK;
     struct sp_builder b = {.heap = m->heap};
@@ -193,7 +198,7 @@ static bool line_end(uint32_t c)
            c == 0x2029;
 }
 
-enum sp_status sp_jinja_splitlines(struct jinja_machine *m, struct sp_value *out,
+enum sp_status sp_jinja_splitlines(struct sp_jinja_machine *m, struct sp_value *out,
                                    struct sp_value text, bool keep_ends)
 {
     enum sp_status st = sp_value_list(m->heap, out, SP_SHAPE_PLAIN, 0);

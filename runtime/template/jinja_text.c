@@ -1,7 +1,9 @@
 /* How Python writes values: str, repr and json.dumps; and HTML escapes. */
+#include "runtime/template/jinja_text.h"
 #include "format/base/unicode_case.h"
 #include "format/base/unicode.h"
-#include "runtime/template/jinja_builtin.h"
+#include "runtime/template/jinja_machine.h"
+#include "runtime/template/jinja_ops.h"
 #include "runtime/template/value_text.h"
 
 #include <math.h>
@@ -106,22 +108,22 @@ static enum sp_status repr_dict(struct sp_builder *b, const struct sp_dict *dict
     return sp_build(b, "}", 1);
 }
 
-static enum sp_status repr_object(struct sp_builder *b, const struct jinja_object *object,
+static enum sp_status repr_object(struct sp_builder *b, const struct sp_jinja_object *object,
                                   int depth)
 {
     enum sp_status st;
     char text[80];
 
     switch (object->kind) {
-    case JINJA_NAMESPACE:
+    case SP_JINJA_NAMESPACE:
         if ((st = sp_build_text(b, "<Namespace "))) return st;
         if ((st = repr_dict(b, object->dict, depth + 1))) return st;
         return sp_build(b, ">", 1);
-    case JINJA_LOOP:
+    case SP_JINJA_LOOP:
         snprintf(text, sizeof text, "<LoopContext %zu/%zu>", object->position + 1,
                  object->items->n);
         return sp_build_text(b, text);
-    case JINJA_MACRO:
+    case SP_JINJA_MACRO:
         if ((st = sp_build_text(b, "<Macro '"))) return st;
         if ((st = sp_build(b, object->node->value.text, object->node->value.len))) return st;
         return sp_build_text(b, "'>");
@@ -170,7 +172,7 @@ enum sp_status sp_jinja_build_str(struct sp_builder *b, struct sp_value v)
     return repr_at(b, v, 0);
 }
 
-enum sp_status sp_jinja_to_text(struct jinja_machine *m, struct sp_value *out, struct sp_value v)
+enum sp_status sp_jinja_to_text(struct sp_jinja_machine *m, struct sp_value *out, struct sp_value v)
 {
     enum sp_status st;
     struct sp_builder b = {.heap = m->heap};
@@ -184,7 +186,7 @@ enum sp_status sp_jinja_to_text(struct jinja_machine *m, struct sp_value *out, s
     return SP_OK;
 }
 
-enum sp_status sp_jinja_escape(struct jinja_machine *m, struct sp_value *out, struct sp_value v)
+enum sp_status sp_jinja_escape(struct sp_jinja_machine *m, struct sp_value *out, struct sp_value v)
 {
     enum sp_status st;
     struct sp_builder b = {.heap = m->heap};
@@ -256,10 +258,10 @@ static enum sp_status json_text(struct sp_builder *b, struct sp_value v, bool as
 }
 
 static enum sp_status json_at(struct sp_builder *b, struct sp_value v,
-                              const struct jinja_json_style *style, int depth);
+                              const struct sp_jinja_json_style *style, int depth);
 
 /* What stands before an item: the separator, or a new line with its indentation. */
-static enum sp_status json_gap(struct sp_builder *b, const struct jinja_json_style *style,
+static enum sp_status json_gap(struct sp_builder *b, const struct sp_jinja_json_style *style,
                                bool first, int depth)
 {
     enum sp_status st;
@@ -275,7 +277,7 @@ static enum sp_status json_gap(struct sp_builder *b, const struct jinja_json_sty
 }
 
 static enum sp_status json_list(struct sp_builder *b, const struct sp_list *list,
-                                const struct jinja_json_style *style, int depth)
+                                const struct sp_jinja_json_style *style, int depth)
 {
     enum sp_status st;
 
@@ -291,7 +293,7 @@ static enum sp_status json_list(struct sp_builder *b, const struct sp_list *list
 
 /* Keys become texts: numbers and truth values as JSON writes them. */
 static enum sp_status json_key(struct sp_builder *b, struct sp_value key,
-                               const struct jinja_json_style *style)
+                               const struct sp_jinja_json_style *style)
 {
     enum sp_status st;
 
@@ -308,16 +310,16 @@ static enum sp_status json_key(struct sp_builder *b, struct sp_value key,
 
 static int by_key(const void *a, const void *b)
 {
-    return sp_text_order(((const struct sp_draft_compat *)a)->key,
-                         ((const struct sp_draft_compat *)b)->key);
+    return sp_text_order(((const struct sp_dict_entry *)a)->key,
+                         ((const struct sp_dict_entry *)b)->key);
 }
 
 /* The pairs in the order they are written in. */
-static enum sp_status json_order(struct sp_builder *b, const struct sp_draft_compat **out,
+static enum sp_status json_order(struct sp_builder *b, const struct sp_dict_entry **out,
                                  const struct sp_dict *dict, bool sorted)
 {
     enum sp_status st;
-    struct sp_draft_compat *pairs;
+    struct sp_dict_entry *pairs;
 
     *out = dict->at;
     if (!sorted) return SP_OK;
@@ -333,10 +335,10 @@ static enum sp_status json_order(struct sp_builder *b, const struct sp_draft_com
 }
 
 static enum sp_status json_dict(struct sp_builder *b, const struct sp_dict *dict,
-                                const struct jinja_json_style *style, int depth)
+                                const struct sp_jinja_json_style *style, int depth)
 {
     enum sp_status st;
-    const struct sp_draft_compat *pairs;
+    const struct sp_dict_entry *pairs;
 
     if (dict->n == 0) return sp_build_text(b, "{}");
     if ((st = sp_build(b, "{", 1)) || (st = json_order(b, &pairs, dict, style->sort_keys)))
@@ -352,7 +354,7 @@ static enum sp_status json_dict(struct sp_builder *b, const struct sp_dict *dict
 }
 
 static enum sp_status json_at(struct sp_builder *b, struct sp_value v,
-                              const struct jinja_json_style *style, int depth)
+                              const struct sp_jinja_json_style *style, int depth)
 {
     if (depth > SP_VALUE_DEPTH) return too_deep(b);
     switch (v.kind) {
@@ -382,7 +384,7 @@ static enum sp_status json_at(struct sp_builder *b, struct sp_value v,
 }
 
 enum sp_status sp_jinja_build_json(struct sp_builder *b, struct sp_value v,
-                                   const struct jinja_json_style *style)
+                                   const struct sp_jinja_json_style *style)
 {
     return json_at(b, v, style, 0);
 }

@@ -1,6 +1,6 @@
 /* strftime for templates: the C locale's, computed from the date alone, whatever the machine's zone
  * or locale are. */
-#include "runtime/template/jinja_builtin.h"
+#include "runtime/template/jinja_time.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -2,6 +2,7 @@
 #include "runtime/template/template.h"
 #include "format/base/strbuf.h"
 #include "runtime/template/gotemplate_chat.h"
+#include "runtime/template/gotemplate_data.h"
 #include "runtime/template/jinja.h"
 
 #include <stdio.h>

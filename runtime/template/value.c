@@ -513,7 +513,7 @@ static enum sp_status make_room(struct sp_heap *heap, struct sp_dict *dict)
 {
     enum sp_status st;
     size_t cap = dict->cap < 4 ? 4 : dict->cap * 2;
-    struct sp_draft_compat *at;
+    struct sp_dict_entry *at;
 
     if ((st = sp_heap_charge(heap, cap))) return st;
     if ((st = sp_heap_take(heap, &at, cap * sizeof *at))) return st;
@@ -554,7 +554,7 @@ enum sp_status sp_dict_set(struct sp_heap *heap, struct sp_dict *dict, struct sp
         return SP_OK;
     }
     if (dict->n == dict->cap && (st = make_room(heap, dict))) return st;
-    dict->at[dict->n++] = (struct sp_draft_compat){.key = key, .value = value};
+    dict->at[dict->n++] = (struct sp_dict_entry){.key = key, .value = value};
     if (dict->slots != NULL) index_entry(dict, dict->n - 1);
     return SP_OK;
 }

@@ -69,12 +69,12 @@ struct sp_value {
     };
 };
 
-struct sp_draft_compat {
+struct sp_dict_entry {
     struct sp_value key, value;
 };
 
 struct sp_dict {
-    struct sp_draft_compat *at; /* in insertion order */
+    struct sp_dict_entry *at; /* in insertion order */
     size_t n, cap;
     uint32_t *slots; /* [n_slots], open addressing, entry + 1; NULL while small */
     size_t n_slots;

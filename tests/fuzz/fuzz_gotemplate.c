@@ -1,6 +1,7 @@
 /* Any text as a Go template, rendered over data and as a conversation: it may be refused, it may
  * not crash, hang or take more than its heap. */
 #include "runtime/template/gotemplate_chat.h"
+#include "runtime/template/gotemplate_data.h"
 
 #include <stdlib.h>
 #include <string.h>
